@@ -21,9 +21,9 @@ import (
 	"github.com/podwright/podwright/pleg"
 )
 
-// Bad input: each ends in the reason that a user knows, with an event on the
-// container, leaves the other container of the pod alone, and is over when its
-// cause is.
+// Bad input of each stage of a start ends in the reason that a user knows, with an event on
+// the container, leaves the other container of the pod alone, and is over when its cause is.
+// The rest of what package request refuses is in its tests.
 func TestBadInput(t *testing.T) {
 	volumes := &request.Memory{}
 	fix := func(c *v1.Container) { *c = testPod("a").Spec.Containers[0] }
@@ -33,31 +33,23 @@ func TestBadInput(t *testing.T) {
 		fix    func(c *v1.Container)
 		reason string
 		text   string
+		event  string
 	}{
-		{"image name", func(c *v1.Container) { c.Image = "UPPER" }, fix, images.ReasonInvalidImageName, "UPPER"}, // C25
+		{"image name", func(c *v1.Container) { c.Image = "UPPER" }, fix, images.ReasonInvalidImageName, "UPPER", "InspectFailed"}, // C25
 		{"missing secret", func(c *v1.Container) {
 			c.EnvFrom = []v1.EnvFromSource{{SecretRef: &v1.SecretEnvSource{LocalObjectReference: v1.LocalObjectReference{Name: "key"}}}}
 		}, func(*v1.Container) {
 			volumes.AddSecret(&v1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "key"}})
-		}, ReasonCreateContainerConfigError, `secret "key" not found`},
-		{"missing config map key", func(c *v1.Container) {
-			c.Env = []v1.EnvVar{{Name: "X", ValueFrom: &v1.EnvVarSource{ConfigMapKeyRef: &v1.ConfigMapKeySelector{
-				LocalObjectReference: v1.LocalObjectReference{Name: "settings"}, Key: "x",
-			}}}}
-		}, fix, ReasonCreateContainerConfigError, `configmap "settings" not found`},
-		{"sub path", func(c *v1.Container) {
-			c.VolumeMounts = []v1.VolumeMount{{Name: "v", MountPath: "/v", SubPath: "../../etc"}}
-		}, fix, ReasonCreateContainerConfigError, "must not contain '..'"},
-		{"name of a variable", func(c *v1.Container) {
-			c.Env = []v1.EnvVar{{Name: "A=B", Value: "x"}}
-		}, fix, ReasonCreateContainerConfigError, "env A=B: not a valid name of an environment variable"},
-		{"variable without a name", func(c *v1.Container) {
-			c.Env = []v1.EnvVar{{Value: "x"}}
-		}, fix, ReasonCreateContainerConfigError, "not a valid name of an environment variable"},
+		}, ReasonCreateContainerConfigError, `secret "key" not found`, "Failed"},
+		{"no such volume", func(c *v1.Container) {
+			c.VolumeMounts = []v1.VolumeMount{{Name: "w", MountPath: "/w"}}
+		}, fix, ReasonCreateContainerConfigError, `"w"`, "Failed"},
+		{"root", func(c *v1.Container) { // C29
+			c.SecurityContext = &v1.SecurityContext{RunAsNonRoot: ptr(true)}
+		}, fix, ReasonCreateContainerConfigError, "container has runAsNonRoot", "Failed"},
 		{"capability that the runtime refuses", func(c *v1.Container) {
 			c.SecurityContext = &v1.SecurityContext{Capabilities: &v1.Capabilities{Add: []v1.Capability{"NO_SUCH"}}}
-		}, fix, ReasonCreateContainerError, `unknown capability "NO_SUCH"`},
-		{"no such volume", func(c *v1.Container) { c.VolumeMounts = []v1.VolumeMount{{Name: "w", MountPath: "/w"}} }, fix, ReasonCreateContainerConfigError, `"w"`},
+		}, fix, ReasonCreateContainerError, `unknown capability "NO_SUCH"`, "Failed"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			rt, err := fake.New(fake.Config{Intercept: refuseUnknownCapability})
@@ -68,20 +60,15 @@ func TestBadInput(t *testing.T) {
 				events = append(events, reason+" "+ref.FieldPath)
 			}})
 			require.NoError(t, err)
-			h := harnessOn(t, rt, Config{RuntimeName: "fake", Images: manager, Inputs: request.Inputs{Volumes: volumes, Secrets: volumes, ConfigMaps: volumes}})
+			h := harnessOn(t, rt, Config{RuntimeName: "fake", Images: manager, Inputs: request.Inputs{Volumes: volumes, Secrets: volumes}})
 			pod := testPod("a", "b")
-			volumes.SetVolume(pod.UID, "v", request.Volume{Path: t.TempDir()})
 			tc.bad(&pod.Spec.Containers[0])
-			result := h.sync(pod)
-			require.Error(t, result.Err())
+			require.Error(t, h.sync(pod).Err())
 			failure := h.m.StartFailures(pod.UID)["a"]
 			require.Equal(t, tc.reason, failure.Reason)
 			require.Contains(t, failure.Message, tc.text)
-			event := "Failed spec.containers{a}"
-			if tc.reason == images.ReasonInvalidImageName {
-				event = "InspectFailed spec.containers{a}"
-			}
-			require.Contains(t, append(events, h.takeEvents()...), event)
+			require.Contains(t, append(events, h.takeEvents()...), tc.event+" spec.containers{a}")
+			require.Equal(t, tc.reason == ReasonCreateContainerError, strings.Contains(strings.Join(h.runtime.take(), " "), "CreateContainer a/"))
 			require.Len(t, h.status(pod).Running(), 1)
 			tc.fix(&pod.Spec.Containers[0])
 			require.Len(t, h.mustSync(pod).Running(), 2)
@@ -109,13 +96,7 @@ func refuseUnknownCapability(_ context.Context, _ string, request any) error {
 // for as long as that takes and without any back-off of its own.
 func TestNeverPulled(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		pulls := 0
-		rt, err := fake.New(fake.Config{Images: []fake.Image{{Name: "there:1"}}, Intercept: func(_ context.Context, call string, _ any) error {
-			if call == "PullImage" {
-				pulls++
-			}
-			return nil
-		}})
+		rt, err := fake.New(fake.Config{Images: []fake.Image{{Name: "there:1"}}})
 		require.NoError(t, err)
 		defer rt.Close()
 		var events []string
@@ -129,22 +110,17 @@ func TestNeverPulled(t *testing.T) {
 			pod.Spec.Containers[i].Image, pod.Spec.Containers[i].ImagePullPolicy = "there:1", v1.PullNever
 		}
 		pod.Spec.Containers[0].Image = "absent:1"
+		const message = `image "absent:1" is not present and the pull policy is Never`
 		for range 2 {
 			events = nil
-			result := h.sync(pod)
 			var failure *StartError
-			require.ErrorAs(t, result.Err(), &failure)
+			require.ErrorAs(t, h.sync(pod).Err(), &failure)
 			require.Equal(t, "a", failure.Container)
-			require.Equal(t, images.ReasonErrImageNeverPull, failure.Reason)
-			require.Equal(t, StartFailure{
-				Reason: images.ReasonErrImageNeverPull, Message: `image "absent:1" is not present and the pull policy is Never`,
-			}, h.m.StartFailures(pod.UID)["a"])
-			require.Contains(t, events, `Warning ErrImageNeverPull spec.containers{a} image "absent:1" is not present and the pull policy is Never`)
-			require.Len(t, h.status(pod).Running(), 1)
+			require.Equal(t, StartFailure{Reason: images.ReasonErrImageNeverPull, Message: message}, h.m.StartFailures(pod.UID)["a"])
+			require.Contains(t, events, "Warning ErrImageNeverPull spec.containers{a} "+message)
 			require.Equal(t, pleg.StateRunning, h.status(pod).Newest("b").State)
 			time.Sleep(time.Millisecond)
 		}
-		require.Zero(t, pulls)
 		_, err = rt.PullImage(t.Context(), &runtimeapi.ImageSpec{Image: "absent:1"}, nil, nil) // somebody else
 		require.NoError(t, err)
 		require.Len(t, h.mustSync(pod).Running(), 2)
@@ -152,35 +128,10 @@ func TestNeverPulled(t *testing.T) {
 	})
 }
 
-// A RuntimeClass that nobody knows is refused with its field and its name, before the
-// runtime is asked for anything.
-func TestUnknownRuntimeClass(t *testing.T) {
-	for _, tc := range []struct {
-		handler func(context.Context, *v1.Pod) (string, error)
-		want    string
-	}{
-		{nil, `spec.runtimeClassName: "gvisor": this agent knows no runtime classes`},
-		{func(context.Context, *v1.Pod) (string, error) { return "", errors.New("not found") }, `spec.runtimeClassName: "gvisor": not found`},
-	} {
-		h := newHarness(t, fake.Config{})
-		h.cfg.RuntimeHandler = tc.handler
-		h.restart()
-		pod := testPod("a")
-		pod.Spec.RuntimeClassName = ptr("gvisor")
-		result := h.sync(pod)
-		require.ErrorContains(t, result.Err(), tc.want)
-		require.Equal(t, []string{"FailedCreatePodSandBox "}, h.takeEvents())
-		require.Empty(t, h.runtime.take())
-		h.cfg.RuntimeHandler = func(context.Context, *v1.Pod) (string, error) { return "", nil }
-		h.restart()
-		require.Len(t, h.mustSync(pod).Running(), 1)
-	}
-}
-
 // C47: a pod that does not get the resolver it asks for is told so when its sandbox is
 // made, and not again for each container in it.
 func TestResolverEventsComeOnce(t *testing.T) {
-	h := newHarness(t, fake.Config{Programs: fake.ByContainer(map[string]fake.Program{"a": fake.Exit(1)}, fake.SleepUntilStopped)})
+	h := newHarness(t, fake.Config{Programs: programs(map[string]fake.Program{"a": fake.Exit(1)})})
 	pod := testPod("a", "b")
 	pod.Spec.DNSPolicy = v1.DNSClusterFirst
 	pod.Spec.DNSConfig = &v1.PodDNSConfig{Nameservers: []string{"192.0.2.1", "192.0.2.2", "192.0.2.3", "192.0.2.4"}}
@@ -196,44 +147,46 @@ func TestResolverEventsComeOnce(t *testing.T) {
 	first := h.mustSync(pod)
 	require.Equal(t, all, resolver())
 	waitExited(t, h, pod, 1)
-	restarted := h.mustSync(pod)
-	require.EqualValues(t, 1, restarted.Newest("a").RestartCount)
+	require.EqualValues(t, 1, h.mustSync(pod).Newest("a").RestartCount)
 	require.Empty(t, resolver())
 	require.NoError(t, h.runtime.RuntimeService.StopPodSandbox(t.Context(), first.Sandboxes[0].ID))
 	h.sync(pod)
 	require.Equal(t, all, resolver(), "another sandbox, another word")
 }
 
-// What makes the sandbox impossible is the whole pod's trouble, and no other's.
+// What makes the sandbox impossible is refused by its field before the runtime is asked. It is
+// the whole pod's trouble, no other's, and over when its cause is.
 func TestBadSandboxInput(t *testing.T) {
-	bad := func(port v1.ContainerPort) func(*v1.Pod) {
-		return func(pod *v1.Pod) { pod.Spec.Containers[1].Ports = []v1.ContainerPort{{ContainerPort: 80}, port} }
+	handler := func(err error) func(context.Context, *v1.Pod) (string, error) {
+		return func(context.Context, *v1.Pod) (string, error) { return "", err }
 	}
-	for _, tc := range []struct {
-		name, want string
-		bad        func(*v1.Pod)
+	classed := func(p *v1.Pod) { p.Spec.RuntimeClassName = ptr("gvisor") }
+	for name, tc := range map[string]struct {
+		bad     func(*v1.Pod)
+		handler func(context.Context, *v1.Pod) (string, error)
+		at      Action
+		want    string
 	}{
-		{"negative", "spec.containers[1].ports[1].containerPort: -1 is not a port", bad(v1.ContainerPort{ContainerPort: -1})},
-		{"too large", "spec.containers[1].ports[1].containerPort: 65536 is not a port", bad(v1.ContainerPort{ContainerPort: 65536})},
-		{"none", "spec.containers[1].ports[1].containerPort: 0 is not a port", bad(v1.ContainerPort{HostPort: 80})},
-		{"negative on the host", "spec.containers[1].ports[1].hostPort: -7 is not a port", bad(v1.ContainerPort{ContainerPort: 81, HostPort: -7})},
-		{"protocol", `spec.containers[1].ports[1].protocol: unknown protocol "ICMP"`, bad(v1.ContainerPort{ContainerPort: 81, Protocol: "ICMP"})},
-		{"init container", "spec.initContainers[0].ports[0].containerPort: -1 is not a port", func(pod *v1.Pod) {
-			pod.Spec.InitContainers = []v1.Container{{Name: "i", Image: "busybox", Ports: []v1.ContainerPort{{ContainerPort: -1}}}}
-		}},
+		"port":              {func(p *v1.Pod) { p.Spec.Containers[1].Ports = []v1.ContainerPort{{ContainerPort: -1}} }, nil, ActionConfigPodSandbox, "spec.containers[1].ports[0].containerPort: -1 is not a port"},
+		"no runtime class":  {classed, nil, ActionCreatePodSandbox, `spec.runtimeClassName: "gvisor": this agent knows no runtime classes`},
+		"not among classes": {classed, handler(errors.New("not found")), ActionCreatePodSandbox, `spec.runtimeClassName: "gvisor": not found`},
 	} {
-		t.Run(tc.name, func(t *testing.T) {
+		t.Run(name, func(t *testing.T) {
 			h := newHarness(t, fake.Config{})
+			h.cfg.RuntimeHandler = tc.handler
+			h.restart()
 			pod, other := testPod("a", "b"), testPod("c")
 			other.UID, other.Name = "2", "other"
 			tc.bad(pod)
 			result := h.sync(pod)
 			require.ErrorContains(t, result.Err(), tc.want)
-			require.Equal(t, ActionConfigPodSandbox, result.Entries[len(result.Entries)-1].Action)
+			require.Equal(t, tc.at, result.Entries[len(result.Entries)-1].Action)
 			require.Equal(t, []string{"FailedCreatePodSandBox "}, h.takeEvents())
-			require.Empty(t, h.runtime.take(), "the runtime is not even asked")
+			require.Empty(t, h.runtime.take())
 			require.Len(t, h.mustSync(other).Running(), 1)
-			pod.Spec.Containers[1].Ports, pod.Spec.InitContainers = nil, nil
+			pod.Spec.Containers[1].Ports = nil
+			h.cfg.RuntimeHandler = handler(nil)
+			h.restart()
 			require.Len(t, h.mustSync(pod).Running(), 2)
 		})
 	}

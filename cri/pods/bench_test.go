@@ -1,18 +1,18 @@
 package pods
 
 import (
-	"context"
 	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
-	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
 	"github.com/podwright/podwright/cri"
 	"github.com/podwright/podwright/cri/fake"
@@ -23,60 +23,8 @@ import (
 	"github.com/podwright/podwright/cri/pods/request"
 	"github.com/podwright/podwright/cri/pods/resize"
 	"github.com/podwright/podwright/pleg"
+	"github.com/podwright/podwright/pleg/plegtest"
 )
-
-// stopwatch is a runtime that adds up the time that calls take. Calls are made one
-// at a time here.
-type stopwatch struct {
-	cri.RuntimeService
-	inside time.Duration
-}
-
-func (w *stopwatch) time() func() {
-	begin := time.Now()
-	return func() { w.inside += time.Since(begin) }
-}
-
-func (w *stopwatch) RunPodSandbox(ctx context.Context, config *runtimeapi.PodSandboxConfig, handler string) (string, error) {
-	defer w.time()()
-	return w.RuntimeService.RunPodSandbox(ctx, config, handler)
-}
-
-func (w *stopwatch) PodSandboxStatus(ctx context.Context, id string, verbose bool) (*runtimeapi.PodSandboxStatusResponse, error) {
-	defer w.time()()
-	return w.RuntimeService.PodSandboxStatus(ctx, id, verbose)
-}
-
-func (w *stopwatch) CreateContainer(ctx context.Context, sandbox string, config *runtimeapi.ContainerConfig, sandboxConfig *runtimeapi.PodSandboxConfig) (string, error) {
-	defer w.time()()
-	return w.RuntimeService.CreateContainer(ctx, sandbox, config, sandboxConfig)
-}
-
-func (w *stopwatch) StartContainer(ctx context.Context, id string) error {
-	defer w.time()()
-	return w.RuntimeService.StartContainer(ctx, id)
-}
-
-func (w *stopwatch) StopContainer(ctx context.Context, id string, grace time.Duration) error {
-	defer w.time()()
-	return w.RuntimeService.StopContainer(ctx, id, grace)
-}
-
-func (w *stopwatch) StopPodSandbox(ctx context.Context, id string) error {
-	defer w.time()()
-	return w.RuntimeService.StopPodSandbox(ctx, id)
-}
-
-// timedImages adds up the time of image calls, too.
-type timedImages struct {
-	cri.ImageService
-	watch *stopwatch
-}
-
-func (i timedImages) ImageStatus(ctx context.Context, image *runtimeapi.ImageSpec, verbose bool) (*runtimeapi.ImageStatusResponse, error) {
-	defer i.watch.time()()
-	return i.ImageService.ImageStatus(ctx, image, verbose)
-}
 
 // benchConfig is an agent with all that it usually has, in a directory of its own.
 func benchConfig(b *testing.B, runtime cri.RuntimeService, service cri.ImageService) Config {
@@ -121,7 +69,7 @@ func onRuntimes(b *testing.B, start bool) {
 		rt, err := fake.New(fake.Config{AnyImage: true})
 		require.NoError(b, err)
 		defer rt.Close()
-		outside(b, rt, rt, "busybox:1", start)
+		outside(b, rt, rt, new(atomic.Int64), "busybox:1", start)
 	})
 	for _, variable := range []string{"PODWRIGHT_CRI_V1", "PODWRIGHT_CRI_V2"} {
 		b.Run(variable, func(b *testing.B) {
@@ -129,26 +77,38 @@ func onRuntimes(b *testing.B, start bool) {
 			if endpoint == "" {
 				b.Skip("needs a container runtime: go run ./examples/testbed -- go test -bench OneContainer ./cri/pods")
 			}
-			runtime, err := cri.DialRuntime(b.Context(), cri.ClientConfig{Endpoint: endpoint})
+			var inside atomic.Int64
+			cfg := cri.ClientConfig{Endpoint: endpoint, Observer: cri.Observer{CallDone: func(i cri.CallInfo) { inside.Add(int64(i.Duration)) }}}
+			runtime, err := cri.DialRuntime(b.Context(), cfg)
 			require.NoError(b, err)
 			defer runtime.Close()
-			service, err := cri.DialImages(b.Context(), cri.ClientConfig{Endpoint: endpoint})
+			service, err := cri.DialImages(b.Context(), cfg)
 			require.NoError(b, err)
 			defer service.Close()
-			outside(b, runtime, service, os.Getenv("PODWRIGHT_IMAGE_TESTPROG"), start)
+			outside(b, runtime, service, &inside, os.Getenv("PODWRIGHT_IMAGE_TESTPROG"), start)
 		})
 	}
 }
 
-func outside(b *testing.B, runtime cri.RuntimeService, service cri.ImageService, image string, start bool) {
-	watch := &stopwatch{RuntimeService: runtime}
-	m, err := New(benchConfig(b, watch, timedImages{service, watch}))
+// outside measures the start or the stop of pods. Calls are made one at a time, and inside is
+// the time that they take.
+func outside(b *testing.B, runtime cri.RuntimeService, service cri.ImageService, inside *atomic.Int64, image string, start bool) {
+	m, err := New(benchConfig(b, runtime, service))
 	require.NoError(b, err)
-	observer, err := observe.New(observe.Config{Runtime: watch, RuntimeName: m.cfg.RuntimeName})
+	observer, err := observe.New(observe.Config{Runtime: runtime, RuntimeName: m.cfg.RuntimeName})
 	require.NoError(b, err)
-	collector, err := garbage.New(garbage.Config{Runtime: watch, Pods: m})
+	collector, err := garbage.New(garbage.Config{Runtime: runtime, Pods: m})
 	require.NoError(b, err)
 	var total time.Duration
+	measured := func(counts bool, f func() Result) {
+		inside.Store(0)
+		begin := time.Now()
+		result := f()
+		if counts {
+			total += time.Since(begin) - time.Duration(inside.Load())
+		}
+		require.NoError(b, result.Err())
+	}
 	run := fmt.Sprintf("-%x", time.Now().UnixNano())
 	for i := 0; b.Loop(); i++ {
 		pod := busyPod(i, "a")
@@ -157,24 +117,12 @@ func outside(b *testing.B, runtime cri.RuntimeService, service cri.ImageService,
 		if image != "busybox:1" {
 			pod.Spec.Containers[0].Command = []string{"/testprog", "http", ":8080"}
 		}
-		measured := func(f func() Result) {
-			watch.inside = 0
-			begin := time.Now()
-			result := f()
-			total += time.Since(begin) - watch.inside
-			require.NoError(b, result.Err())
-		}
-		ignored := func(f func() Result) { result := f(); require.NoError(b, result.Err()) }
-		first, second := measured, ignored
-		if !start {
-			first, second = second, first
-		}
-		first(func() Result {
+		measured(start, func() Result {
 			return m.SyncPod(b.Context(), SyncRequest{Pod: pod, Status: &pleg.PodStatus{UID: pod.UID}})
 		})
 		status, err := observer.PodStatus(b.Context(), pod.UID)
 		require.NoError(b, err)
-		second(func() Result {
+		measured(!start, func() Result {
 			return m.KillPod(b.Context(), KillRequest{Pod: pod, Status: status, GraceSeconds: ptr(int64(2))})
 		})
 		status, err = observer.PodStatus(b.Context(), pod.UID)
@@ -217,4 +165,41 @@ func BenchmarkDecideAndBuild(b *testing.B) {
 		}
 	}
 	b.ReportMetric(float64((cpuTime()-begin).Microseconds())/float64(b.N*n), "µs-CPU/pod")
+}
+
+// cpuTime is what the process has used so far.
+func cpuTime() time.Duration {
+	var u syscall.Rusage
+	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
+		return 0
+	}
+	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
+}
+
+// BenchmarkPLEG is a PLEG on the CRI: 1,000 pods of 3 containers at rest, and how soon changes
+// of others are seen. The CPU time is that of the process, the fake's share included.
+func BenchmarkPLEG(b *testing.B) {
+	for name, cfg := range plegRuntimes() {
+		b.Run(name, func(b *testing.B) {
+			cfg.AnyImage = true
+			rt, err := fake.New(cfg)
+			require.NoError(b, err)
+			defer rt.Close()
+			m, err := New(benchConfig(b, rt, rt))
+			require.NoError(b, err)
+			h := &harness{m: m}
+			h.seen, err = observe.New(observe.Config{Runtime: rt, RuntimeName: m.cfg.RuntimeName})
+			require.NoError(b, err)
+			h.garbage, err = garbage.New(garbage.Config{Runtime: rt, Pods: m})
+			require.NoError(b, err)
+			for b.Loop() {
+				r, err := plegtest.Bench{
+					PLEG: pleg.Config{Runtime: h.seen}, Pods: hand{h, rt, testPod("a", "b", "c")},
+					Idle: 1000, Watch: 10 * time.Second, Rounds: 20, CPU: cpuTime,
+				}.Run(b.Context())
+				require.NoError(b, err)
+				b.Log("\n" + r.String())
+			}
+		})
+	}
 }

@@ -10,8 +10,6 @@ import (
 	v1 "k8s.io/api/core/v1"
 
 	"github.com/podwright/podwright/cri/fake"
-	"github.com/podwright/podwright/cri/images"
-	"github.com/podwright/podwright/cri/pods/request"
 )
 
 func TestNewRefuses(t *testing.T) {
@@ -36,82 +34,51 @@ func TestNewRefuses(t *testing.T) {
 	}
 }
 
-// The container's configuration as the runtime gets it.
-func TestContainerConfig(t *testing.T) {
-	h := newHarness(t, fake.Config{})
-	pod := testPod("a")
-	c := &pod.Spec.Containers[0]
-	c.Command, c.Args = []string{"run", "$(X)"}, []string{"$(Y)"}
-	c.Env = []v1.EnvVar{{Name: "X", Value: "1"}}
-	c.Stdin, c.TTY, c.WorkingDir = true, true, "/w"
-	in := instance{pod: pod, container: c, image: images.Image{Ref: "sha256:1", UserSpecified: "busybox"}, restartCount: 2}
-	got, err := h.m.containerConfig(t.Context(), in)
-	require.NoError(t, err)
-	require.Equal(t, "sha256:1", got.Image.Image)
-	require.Equal(t, "busybox", got.Image.UserSpecifiedImage)
-	require.EqualValues(t, 2, got.Metadata.Attempt)
-	require.Equal(t, []string{"run", "1"}, got.Command)
-	require.Equal(t, []string{"$(Y)"}, got.Args)
-	require.Equal(t, "a/2.log", got.LogPath)
-	require.True(t, got.Stdin && got.Tty)
-	require.Len(t, got.Mounts, 1, "without an address there is no /etc/hosts")
-	info, err := os.Stat(got.Mounts[0].HostPath)
-	require.NoError(t, err)
-	require.Equal(t, os.FileMode(0o666), info.Mode().Perm())
-	require.DirExists(t, filepath.Join(h.dir, "pods", "shop_web_0d1e", "a"))
-}
-
-// 6.5: /etc/hosts of the pod.
-func TestHosts(t *testing.T) {
+// The files of a container: its message file, the directory of its logs and, once the pod has
+// an address or the node's network, /etc/hosts (6.5). What it mounts itself wins. The rest of
+// the request is compared by TestGolden.
+func TestFilesOfContainer(t *testing.T) {
 	h := newHarness(t, fake.Config{})
 	h.cfg.DNS.ClusterDomain, h.cfg.DNS.HostsFile = "cluster.local", filepath.Join(h.dir, "node-hosts")
 	require.NoError(t, os.WriteFile(h.cfg.DNS.HostsFile, []byte("192.0.2.9\tnode\n"), 0o600))
 	h.restart()
 	pod := testPod("a")
-	pod.Spec.Subdomain = "sub"
-	pod.Spec.HostAliases = []v1.HostAlias{{IP: "192.0.2.7", Hostnames: []string{"x", "y"}}}
-	in := instance{pod: pod, container: &pod.Spec.Containers[0], podIPs: []string{"10.0.0.2", "fd00::2"}}
+	in := instance{pod: pod, container: &pod.Spec.Containers[0]}
 	config, err := h.m.containerConfig(t.Context(), in)
 	require.NoError(t, err)
-	mounts := config.Mounts
-	require.Len(t, mounts, 2)
-	require.Equal(t, "/etc/hosts", mounts[0].ContainerPath)
-	require.False(t, mounts[0].Readonly)
-	content, err := os.ReadFile(filepath.Join(h.dir, "kubelet", "0d1e", "etc-hosts"))
+	require.Len(t, config.Mounts, 1, "without an address there is no /etc/hosts")
+	info, err := os.Stat(config.Mounts[0].HostPath)
 	require.NoError(t, err)
-	require.True(t, strings.HasPrefix(string(content), "# Kubernetes-managed hosts file.\n127.0.0.1\tlocalhost\n"))
-	require.True(t, strings.HasSuffix(string(content),
-		"10.0.0.2\tweb.sub.shop.svc.cluster.local\tweb\nfd00::2\tweb.sub.shop.svc.cluster.local\tweb\n\n# Entries added by HostAliases.\n192.0.2.7\tx\ty\n"))
-	pod.Spec.HostNetwork, pod.Spec.HostAliases = true, nil
-	file, err := h.m.writeHosts(pod, nil)
-	require.NoError(t, err)
-	content, err = os.ReadFile(file)
-	require.NoError(t, err)
-	require.Equal(t, "# Kubernetes-managed hosts file (host network).\n192.0.2.9\tnode\n", string(content))
-	memory := &request.Memory{}
-	memory.SetVolume(pod.UID, "v", request.Volume{Path: h.dir})
-	h.cfg.Inputs.Volumes = memory
-	in.container.VolumeMounts = []v1.VolumeMount{{Name: "v", MountPath: "/etc/hosts"}, {Name: "v", MountPath: "/dev/termination-log"}}
-	h.restart()
-	config, err = h.m.containerConfig(t.Context(), in)
-	require.NoError(t, err)
-	require.Len(t, config.Mounts, 2, "what the pod mounts there wins")
+	require.Equal(t, os.FileMode(0o666), info.Mode().Perm())
+	require.DirExists(t, filepath.Join(h.dir, "pods", "shop_web_0d1e", "a"))
+
+	for network, ending := range map[string]string{"pod": "10.0.0.2\tweb\nfd00::2\tweb\n", "host": "# Kubernetes-managed hosts file (host network).\n192.0.2.9\tnode\n"} {
+		pod.Spec.HostNetwork = network == "host"
+		in.podIPs = []string{"10.0.0.2", "fd00::2"}
+		config, err := h.m.containerConfig(t.Context(), in)
+		require.NoError(t, err)
+		require.Len(t, config.Mounts, 2)
+		require.Equal(t, "/etc/hosts", config.Mounts[0].ContainerPath)
+		require.Equal(t, filepath.Join(h.dir, "kubelet", "0d1e", "etc-hosts"), config.Mounts[0].HostPath)
+		require.False(t, config.Mounts[0].Readonly)
+		content, err := os.ReadFile(config.Mounts[0].HostPath)
+		require.NoError(t, err)
+		require.True(t, strings.HasSuffix(string(content), ending), string(content))
+	}
 }
 
 // What cannot be honoured is refused by name.
 func TestUnsupported(t *testing.T) {
 	require.Empty(t, Unsupported(testPod("a")))
+	windows := &v1.SecurityContext{WindowsOptions: &v1.WindowsSecurityContextOptions{}}
+	claims := v1.ResourceRequirements{Claims: []v1.ResourceClaim{{}}}
 	full := testPod("a")
-	full.Spec.InitContainers = []v1.Container{{Resources: v1.ResourceRequirements{Claims: []v1.ResourceClaim{{}}}}}
-	full.Spec.EphemeralContainers = []v1.EphemeralContainer{{EphemeralContainerCommon: v1.EphemeralContainerCommon{
-		SecurityContext: &v1.SecurityContext{WindowsOptions: &v1.WindowsSecurityContextOptions{}},
-	}}}
+	full.Spec.InitContainers = []v1.Container{{Resources: claims}}
+	full.Spec.EphemeralContainers = []v1.EphemeralContainer{{EphemeralContainerCommon: v1.EphemeralContainerCommon{SecurityContext: windows}}}
 	full.Spec.ResourceClaims = []v1.PodResourceClaim{{}}
 	full.Spec.OS = &v1.PodOS{Name: v1.Windows}
-	full.Spec.SecurityContext = &v1.PodSecurityContext{WindowsOptions: &v1.WindowsSecurityContextOptions{}}
-	c := &full.Spec.Containers[0]
-	c.Resources.Claims = []v1.ResourceClaim{{}}
-	c.SecurityContext = &v1.SecurityContext{WindowsOptions: &v1.WindowsSecurityContextOptions{}}
+	full.Spec.SecurityContext = &v1.PodSecurityContext{WindowsOptions: windows.WindowsOptions}
+	full.Spec.Containers[0].Resources, full.Spec.Containers[0].SecurityContext = claims, windows
 	var got []string
 	for _, err := range Unsupported(full) {
 		got = append(got, strings.TrimSuffix(err.Error(), ": not supported"))

@@ -6,7 +6,6 @@ import (
 	"net"
 	"net/http"
 	"os"
-	"path/filepath"
 	"strconv"
 	"strings"
 	"testing"
@@ -15,7 +14,6 @@ import (
 	"github.com/stretchr/testify/require"
 	v1 "k8s.io/api/core/v1"
 
-	"github.com/podwright/podwright/cri/pods/hooks"
 	"github.com/podwright/podwright/cri/pods/request"
 	"github.com/podwright/podwright/cri/pods/resize"
 	"github.com/podwright/podwright/pleg"
@@ -94,32 +92,6 @@ func logOf(t *testing.T, c *pleg.ContainerStatus) string {
 	return out.String()
 }
 
-// C20: a container that keeps on failing is started again, at once the first time
-// and then held back.
-func TestContainerdCrashLoop(t *testing.T) {
-	onContainerd(t, func(t *testing.T, h *harness, pod *v1.Pod) {
-		h.cfg.MaxCrashLoopDelay = time.Second
-		h.restart()
-		pod.Spec.Containers[0].Command[2] = "exit 3"
-		status := until(t, h, pod, exited("a", 3))
-		require.EqualValues(t, 3, status.Newest("a").ExitCode)
-		require.EqualValues(t, 0, status.Newest("b").RestartCount)
-		require.Contains(t, h.takeEvents(), "BackOff spec.containers{a}")
-		ended := map[int32]time.Time{}
-		for _, c := range status.Containers {
-			if c.Name == "a" {
-				ended[c.RestartCount] = c.FinishedAt
-			}
-		}
-		for _, c := range status.Containers {
-			if c.Name == "a" && c.RestartCount > 1 {
-				require.GreaterOrEqual(t, c.StartedAt.Sub(ended[c.RestartCount-1]), time.Second)
-			}
-		}
-		require.Len(t, files(t, filepath.Dir(status.Newest("a").LogPath), "*"), int(status.Newest("a").RestartCount)+1)
-	})
-}
-
 // A container that takes more memory than its limit ends as OOMKilled.
 func TestContainerdOutOfMemory(t *testing.T) {
 	onContainerd(t, func(t *testing.T, h *harness, pod *v1.Pod) {
@@ -133,24 +105,6 @@ func TestContainerdOutOfMemory(t *testing.T) {
 		})
 		require.EqualValues(t, 137, status.Newest("a").ExitCode)
 		require.EqualValues(t, 0, status.Newest("b").RestartCount, "the other one is left alone")
-	})
-}
-
-// C29: who the image would run as counts where the spec says nobody.
-func TestContainerdNonRoot(t *testing.T) {
-	onContainerd(t, func(t *testing.T, h *harness, pod *v1.Pod) {
-		pod.Spec.SecurityContext = &v1.PodSecurityContext{RunAsNonRoot: ptr(true)}
-		pod.Spec.Containers[1].SecurityContext = &v1.SecurityContext{RunAsUser: ptr(int64(1234))}
-		pod.Spec.Containers = append(pod.Spec.Containers, shell(pod, "c", forever))
-		pod.Spec.Containers[2].SecurityContext = &v1.SecurityContext{RunAsUser: ptr(int64(0))}
-		result := h.sync(pod)
-		require.Error(t, result.Err())
-		for _, name := range []string{"a", "c"} {
-			require.Equal(t, ReasonCreateContainerConfigError, h.m.StartFailures(pod.UID)[name].Reason, name)
-			require.Contains(t, h.m.StartFailures(pod.UID)[name].Message, "runAsNonRoot")
-			require.Nil(t, h.status(pod).Newest(name), "it was not even created")
-		}
-		require.Len(t, h.status(pod).Running(), 1)
 	})
 }
 
@@ -217,43 +171,6 @@ func TestContainerdHostPort(t *testing.T) {
 		require.Equal(t, "ok\n", get(through))
 		h.kill(pod, ptr(int64(2)))
 		require.NotEqual(t, "ok\n", get(through), "it is closed with the sandbox")
-	})
-}
-
-// What containers find in /etc/hosts.
-func TestContainerdHosts(t *testing.T) {
-	onContainerd(t, func(t *testing.T, h *harness, pod *v1.Pod) {
-		pod.Spec.HostAliases = []v1.HostAlias{{IP: "192.0.2.7", Hostnames: []string{"one", "two"}}}
-		pod.Spec.Containers[0].Command[2] = "cat /etc/hosts; " + forever
-		status := h.mustSync(pod)
-		want := fmt.Sprintf("%s\t%s\n\n# Entries added by HostAliases.\n192.0.2.7\tone\ttwo\n", status.IPs[0], pod.Name)
-		require.Eventually(t, func() bool { return strings.HasSuffix(logOf(t, status.Newest("a")), want) }, patience, 20*time.Millisecond)
-		require.Contains(t, logOf(t, status.Newest("a")), "# Kubernetes-managed hosts file.\n127.0.0.1\tlocalhost\n")
-	})
-}
-
-// postStart in the container: what comes after it waits, and a failure ends it.
-func TestContainerdPostStart(t *testing.T) {
-	onContainerd(t, func(t *testing.T, h *harness, pod *v1.Pod) {
-		runner, err := hooks.New(hooks.Config{Exec: h.runtime.RuntimeService, PodIPs: h.seen.PodIPs})
-		require.NoError(t, err)
-		h.cfg.Hooks = runner
-		dir := withData(t, h, pod)
-		exec := func(script string) *v1.Lifecycle {
-			return &v1.Lifecycle{PostStart: &v1.LifecycleHandler{Exec: &v1.ExecAction{Command: []string{"sh", "-c", script}}}}
-		}
-		pod.Spec.Containers[0].Lifecycle = exec("sleep 0.3; echo hook >> /data/order")
-		pod.Spec.Containers[1].Lifecycle = exec("echo secret; exit 1")
-		pod.Spec.Containers[1].Command[2] = "echo b >> /data/order; " + forever
-		result := h.sync(pod)
-		require.Error(t, result.Err())
-		order, err := os.ReadFile(filepath.Join(dir, "order"))
-		require.NoError(t, err)
-		require.Equal(t, "hook\nb\n", string(order))
-		require.Equal(t, ReasonPostStartHookError, h.m.StartFailures(pod.UID)["b"].Reason)
-		status := h.status(pod)
-		require.Equal(t, pleg.StateExited, status.Newest("b").State)
-		require.True(t, running("a")(status))
 	})
 }
 

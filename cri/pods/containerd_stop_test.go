@@ -1,7 +1,6 @@
 package pods
 
 import (
-	"context"
 	"strings"
 	"testing"
 	"time"
@@ -9,25 +8,10 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	v1 "k8s.io/api/core/v1"
-
-	"github.com/podwright/podwright/cri/pods/hooks"
-	"github.com/podwright/podwright/pleg"
 )
 
 // goodbye ends with what a preStop handler has left behind as its message.
 const goodbye = `trap "cat /tmp/bye > /dev/termination-log; exit 0" TERM; echo none > /tmp/bye; while true; do sleep 0.1; done`
-
-// withHooks gives the Manager a runner of lifecycle handlers, as an agent does.
-func withHooks(t *testing.T, h *harness) {
-	t.Helper()
-	runner, err := hooks.New(hooks.Config{
-		Exec:   h.runtime.RuntimeService,
-		PodIPs: func(ctx context.Context, pod *v1.Pod) ([]string, error) { return h.seen.PodIPs(ctx, pod) },
-	})
-	require.NoError(t, err)
-	h.cfg.Hooks = runner
-	h.restart()
-}
 
 func inShell(handler string) v1.LifecycleHandler {
 	return v1.LifecycleHandler{Exec: &v1.ExecAction{Command: []string{"sh", "-c", handler}}}
@@ -45,17 +29,9 @@ func stops(calls []string) []string {
 }
 
 // A preStop handler runs in the container before SIGTERM: by the spec, and where
-// that is not at hand, by the annotations; but not for an orphan.
+// that is not at hand, by the annotations.
 func TestContainerdPreStop(t *testing.T) {
-	for name, tc := range map[string]struct {
-		orphan, restore bool
-		want            string
-		grace           string
-	}{
-		"spec":        {false, false, "bye from %s\n", "(30|2[0-9])s"}, // less what the handler took
-		"annotations": {true, true, "bye from %s\n", "(30|2[0-9])s"},
-		"orphan":      {true, false, "none\n", "2s"},
-	} {
+	for name, restore := range map[string]bool{"spec": false, "annotations": true} {
 		t.Run(name, func(t *testing.T) {
 			onContainerd(t, func(t *testing.T, h *harness, pod *v1.Pod) {
 				withHooks(t, h)
@@ -66,16 +42,16 @@ func TestContainerdPreStop(t *testing.T) {
 				waitFor(t, h, pod, "a", "test -f /tmp/bye")
 				h.restart()
 				h.runtime.take()
-				request := KillRequest{Pod: pod, Status: got, Restore: tc.restore}
-				if tc.orphan {
+				request := KillRequest{Pod: pod, Status: got, Restore: restore}
+				if restore {
 					request.Pod = nil
 				}
 				result := h.m.KillPod(t.Context(), request)
 				require.NoError(t, result.Err())
 				stopped := stops(h.runtime.take())
 				require.Len(t, stopped, 1)
-				require.Regexp(t, "^a "+tc.grace+"$", stopped[0])
-				require.Equal(t, strings.ReplaceAll(tc.want, "%s", pod.Name), h.status(pod).Newest("a").Message)
+				require.Regexp(t, "^a (30|2[0-9])s$", stopped[0], "less what the handler took")
+				require.Equal(t, "bye from "+pod.Name+"\n", h.status(pod).Newest("a").Message)
 			})
 		})
 	}
@@ -130,85 +106,5 @@ func TestContainerdPreStopHTTP(t *testing.T) {
 		message := h.status(pod).Newest("a").Message
 		require.Contains(t, message, "GET /bye HTTP/1.1\r\n")
 		require.Contains(t, message, "User-Agent: kube-lifecycle/1.36\r\n")
-	})
-}
-
-// C30: a handler that takes longer than the grace period is ended with it, and
-// SIGTERM gets 2 s still; a grace period that is shortened meanwhile counts.
-func TestContainerdPreStopTooLong(t *testing.T) {
-	onContainerd(t, func(t *testing.T, h *harness, pod *v1.Pod) {
-		withHooks(t, h)
-		preStop(pod, "a", inShell("sleep 600"))
-		h.mustSync(pod)
-		hears(t, h, pod, "a", "b")
-		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
-		defer cancel()
-		result := h.m.KillPod(ctx, KillRequest{Pod: pod, Status: h.status(pod), GraceSeconds: ptr(int64(300))})
-		require.ErrorIs(t, result.Err(), context.DeadlineExceeded)
-		require.Len(t, instances(h.status(pod), "a", pleg.StateRunning), 1, "a runs on")
-		h.takeEvents()
-		h.runtime.take()
-		begin := time.Now()
-		h.kill(pod, ptr(int64(3)))
-		require.Less(t, time.Since(begin), 60*time.Second)
-		require.Contains(t, stops(h.runtime.take()), "a 2s")
-		require.Contains(t, h.takeEvents(), "FailedPreStopHook spec.containers{a}")
-		require.Zero(t, h.status(pod).Newest("a").ExitCode, "SIGTERM was handled")
-	})
-}
-
-// C33: sidecars end after the regular containers, the last one first.
-func TestContainerdSidecarsEndLast(t *testing.T) {
-	onContainerd(t, func(t *testing.T, h *harness, pod *v1.Pod) {
-		withHooks(t, h)
-		withInit(pod, "s1", "s2")
-		for i := range pod.Spec.InitContainers {
-			c := &pod.Spec.InitContainers[i]
-			c.Image, c.Command = pod.Spec.Containers[0].Image, pod.Spec.Containers[1].Command
-		}
-		pod.Spec.Containers[0].Command = []string{"sh", "-c", `trap "sleep 1; exit 0" TERM; while true; do sleep 0.1; done`}
-		preStop(pod, "s1", inShell("touch /tmp/at-once"))
-		require.Eventually(t, func() bool {
-			h.sync(pod)
-			return len(h.status(pod).Running()) == 4
-		}, time.Minute, 50*time.Millisecond)
-		hears(t, h, pod, "a", "b", "s1", "s2")
-		h.runtime.take()
-		h.kill(pod, nil)
-		order := stops(h.runtime.take())
-		require.Len(t, order, 4)
-		require.True(t, strings.HasPrefix(order[2], "s2 ") && strings.HasPrefix(order[3], "s1 "), "%v", order)
-		got := h.status(pod)
-		a, s1, s2 := got.Newest("a"), got.Newest("s1"), got.Newest("s2")
-		require.True(t, s2.FinishedAt.After(a.FinishedAt), "%v %v", a.FinishedAt, s2.FinishedAt)
-		require.True(t, s1.FinishedAt.After(s2.FinishedAt), "%v %v", s2.FinishedAt, s1.FinishedAt)
-		require.Zero(t, s1.ExitCode)
-	})
-}
-
-// A container that ignores SIGTERM is killed when its time is over, and holds its
-// sidecar up no longer than that.
-func TestContainerdIgnoresSIGTERM(t *testing.T) {
-	onContainerd(t, func(t *testing.T, h *harness, pod *v1.Pod) {
-		withInit(pod, "s1")
-		sidecar := &pod.Spec.InitContainers[0]
-		sidecar.Image, sidecar.Command = pod.Spec.Containers[0].Image, pod.Spec.Containers[1].Command
-		pod.Spec.Containers[0].Command = []string{"sh", "-c", `trap "" TERM; while true; do sleep 0.1; done`}
-		require.Eventually(t, func() bool {
-			h.sync(pod)
-			return len(h.status(pod).Running()) == 3
-		}, patience, 50*time.Millisecond)
-		hears(t, h, pod, "a", "b", "s1")
-		h.runtime.take()
-		h.kill(pod, ptr(int64(3)))
-		order := stops(h.runtime.take())
-		require.Len(t, order, 3)
-		require.Regexp(t, "^[ab] [23]s$", order[0])
-		require.Regexp(t, "^[ab] [23]s$", order[1])
-		require.Equal(t, "s1 2s", order[2])
-		got := h.status(pod)
-		require.True(t, got.Stopped())
-		require.EqualValues(t, 137, got.Newest("a").ExitCode)
-		require.Zero(t, got.Newest("s1").ExitCode, "it had its 2 s")
 	})
 }

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -19,57 +18,36 @@ import (
 
 var errLost = errors.New("the answer was lost")
 
-// One crash at each call of the runtime that changes something: the effect is
-// there, the answer is not, and a new agent finds its way from there. Each
-// container ends up with exactly one instance, in one sandbox.
+// One crash at each call that changes something: the effect is there, the answer is not, and
+// a new agent finds its way from there. Each container ends up with exactly one instance, in
+// one sandbox.
 func TestCrashAfterEachCall(t *testing.T) {
-	for n := range 6 {
-		t.Run(fmt.Sprint(n), func(t *testing.T) {
-			h := newHarness(t, fake.Config{})
-			pod := testPod("a", "b")
-			seen := 0
-			h.runtime.after = func(call, target string) error {
-				if seen++; seen == n+1 {
-					return errLost
-				}
-				return nil
-			}
-			result := h.sync(pod)
-			if n < 5 {
-				require.ErrorIs(t, result.Err(), errLost)
-			} else {
-				require.NoError(t, result.Err(), "a fresh pod takes five calls")
-			}
-			h.runtime.after = nil
-			requireOneEach(t, h, pod)
-		})
+	replaced := func(t *testing.T, h *harness, pod *v1.Pod, sandbox bool) {
+		status := h.mustSync(pod)
+		pod.Spec.Containers[1].Image = "busybox:next"
+		if sandbox {
+			require.NoError(t, h.runtime.RuntimeService.StopPodSandbox(t.Context(), status.Sandboxes[0].ID))
+		}
 	}
-}
-
-// The same while a sandbox is replaced, and while a container is.
-func TestCrashWhileReplacing(t *testing.T) {
-	for n := range 8 {
-		t.Run(fmt.Sprint(n), func(t *testing.T) {
-			h := newHarness(t, fake.Config{})
-			pod := testPod("a", "b")
-			status := h.mustSync(pod)
-			if n%2 == 0 {
-				require.NoError(t, h.runtime.RuntimeService.StopPodSandbox(t.Context(), status.Sandboxes[0].ID))
-			}
-			pod.Spec.Containers[1].Image = "busybox:next"
-			seen := 0
-			h.runtime.take()
-			h.runtime.after = func(string, string) error {
-				if seen++; seen == n/2+1 {
-					return errLost
-				}
-				return nil
-			}
-			result := h.sync(pod)
-			require.Equal(t, len(h.runtime.take()) > n/2, result.Err() != nil, "a lost answer is an error")
-			h.runtime.after = nil
-			requireOneEach(t, h, pod)
-		})
+	for name, tc := range map[string]struct {
+		calls int
+		begin func(t *testing.T, h *harness, pod *v1.Pod)
+	}{
+		"new pod":            {5, func(*testing.T, *harness, *v1.Pod) {}},
+		"container replaced": {3, func(t *testing.T, h *harness, pod *v1.Pod) { replaced(t, h, pod, false) }},
+		"sandbox replaced":   {6, func(t *testing.T, h *harness, pod *v1.Pod) { replaced(t, h, pod, true) }},
+	} {
+		for n := 1; n <= tc.calls; n++ {
+			t.Run(fmt.Sprint(name, n), func(t *testing.T) {
+				h := newHarness(t, fake.Config{})
+				pod := testPod("a", "b")
+				tc.begin(t, h, pod)
+				h.runtime.after = losing(n)
+				require.ErrorIs(t, h.sync(pod).Err(), errLost)
+				h.runtime.after = nil
+				requireOneEach(t, h, pod)
+			})
+		}
 	}
 }
 
@@ -84,13 +62,7 @@ func requireOneEach(t *testing.T, h *harness, pod *v1.Pod) {
 	h.runtime.take()
 	h.mustSync(pod)
 	require.Empty(t, h.runtime.take(), "it has converged")
-	ready := 0
-	for _, sb := range status.Sandboxes {
-		if sb.State == pleg.SandboxReady {
-			ready++
-		}
-	}
-	require.Equal(t, 1, ready)
+	require.Equal(t, 1, readySandboxes(status))
 	for _, name := range []string{"a", "b"} {
 		require.Len(t, instances(status, name, pleg.StateRunning), 1, name)
 		require.Empty(t, instances(status, name, pleg.StateCreated), name)
@@ -107,14 +79,8 @@ func requireOneEach(t *testing.T, h *harness, pod *v1.Pod) {
 func TestCreatedIsReplaced(t *testing.T) {
 	h := newHarness(t, fake.Config{})
 	pod := testPod("a")
-	h.runtime.after = func(call, _ string) error {
-		if call == "CreateContainer" {
-			return errLost
-		}
-		return nil
-	}
-	result := h.sync(pod)
-	require.ErrorIs(t, result.Err(), errLost)
+	h.runtime.after = losing(2)
+	require.ErrorIs(t, h.sync(pod).Err(), errLost)
 	require.Equal(t, ReasonCreateContainerError, h.m.StartFailures(pod.UID)["a"].Reason)
 	h.runtime.after = nil
 	h.runtime.take()
@@ -130,28 +96,14 @@ func TestCreatedIsReplaced(t *testing.T) {
 func TestCreatedCannotBeRemoved(t *testing.T) {
 	h := newHarness(t, fake.Config{})
 	pod := testPod("a", "b")
-	h.runtime.after = func(call, target string) error {
-		if call == "CreateContainer" && strings.HasPrefix(target, "a/") {
-			return errLost
-		}
-		return nil
-	}
+	h.runtime.after = losing(2)
 	h.sync(pod)
 	h.runtime.after = nil
 	stuck := h.status(pod).Newest("a").ID.ID
-	blocked := filepath.Join(h.dir, "pods", "shop_web_0d1e", "a")
-	require.NoError(t, os.MkdirAll(blocked, 0o755))
-	h.cfg.PodDir = nil
 	h.restart()
 	h.runtime.take()
-	h.runtime.after = func(call, _ string) error {
-		if call == "RemoveContainer" {
-			return errLost
-		}
-		return nil
-	}
-	result := h.sync(pod)
-	require.ErrorIs(t, result.Err(), errLost)
+	h.runtime.after = losing(1)
+	require.ErrorIs(t, h.sync(pod).Err(), errLost)
 	require.Equal(t, []string{"RemoveContainer a"}, h.runtime.take())
 	h.runtime.after = nil
 	status := h.mustSync(pod)
@@ -164,13 +116,8 @@ func TestCreatedCannotBeRemoved(t *testing.T) {
 func TestLateStartIsKept(t *testing.T) {
 	h := newHarness(t, fake.Config{})
 	pod := testPod("a")
-	h.runtime.before = func(_ context.Context, call, _ string) error {
-		if call == "StartContainer" {
-			return errLost
-		}
-		return nil
-	}
-	require.ErrorIs(t, func() error { r := h.sync(pod); return r.Err() }(), errLost)
+	h.runtime.before = failing("StartContainer", "", errLost)
+	require.ErrorIs(t, h.sync(pod).Err(), errLost)
 	h.runtime.before = nil
 	before := h.status(pod)
 	id := before.Newest("a").ID.ID
@@ -189,13 +136,8 @@ func TestLateStartIsKept(t *testing.T) {
 func TestLogOfLateStartStays(t *testing.T) {
 	h := newHarness(t, fake.Config{})
 	pod := testPod("a")
-	h.runtime.before = func(_ context.Context, call, _ string) error {
-		if call == "StartContainer" {
-			return errLost
-		}
-		return nil
-	}
-	require.ErrorIs(t, func() error { r := h.sync(pod); return r.Err() }(), errLost)
+	h.runtime.before = failing("StartContainer", "", errLost)
+	require.ErrorIs(t, h.sync(pod).Err(), errLost)
 	created := h.status(pod).Newest("a")
 	require.NoError(t, os.MkdirAll(filepath.Dir(created.LogPath), 0o755))
 	require.NoError(t, os.WriteFile(created.LogPath, nil, 0o644), "the runtime opens the log early in a start")
@@ -207,8 +149,7 @@ func TestLogOfLateStartStays(t *testing.T) {
 		}
 		return nil
 	}
-	result := h.sync(pod)
-	require.ErrorIs(t, result.Err(), errLost)
+	require.ErrorIs(t, h.sync(pod).Err(), errLost)
 	h.runtime.before = nil
 	status := h.mustSync(pod)
 	require.Equal(t, created.ID, status.Running()[0].ID)
@@ -221,7 +162,7 @@ func TestLogDirWithoutSandboxGoes(t *testing.T) {
 	h := newHarness(t, fake.Config{})
 	pod := testPod("a")
 	h.runtime.before = func(context.Context, string, string) error { return errLost }
-	require.ErrorIs(t, func() error { r := h.sync(pod); return r.Err() }(), errLost)
+	require.ErrorIs(t, h.sync(pod).Err(), errLost)
 	h.runtime.before = nil
 	dir := h.m.files.LogDir(identityOf(pod).Pod)
 	other := LogDir(h.m.cfg.LogRoot, "ns", "other", "other-"+pod.UID)

@@ -13,30 +13,16 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/podwright/podwright/cri/fake"
+	"github.com/podwright/podwright/internal/run"
 )
 
-// notBefore is what a worker does with an error: the earliest time in the tree.
-func notBefore(err error) time.Time {
-	if err == nil {
-		return time.Time{}
-	}
-	var earliest time.Time
-	if e, ok := err.(interface{ NotBefore() time.Time }); ok {
-		earliest = e.NotBefore()
-	}
-	var children []error
-	switch e := err.(type) {
-	case interface{ Unwrap() []error }:
-		children = e.Unwrap()
-	case interface{ Unwrap() error }:
-		children = []error{e.Unwrap()}
-	}
-	for _, child := range children {
-		if at := notBefore(child); !at.IsZero() && (earliest.IsZero() || at.Before(earliest)) {
-			earliest = at
-		}
-	}
-	return earliest
+// crashing is a runtime whose containers fail after some time, at once until it is set.
+func crashing(t *testing.T) (*harness, *atomic.Int64) {
+	var runFor atomic.Int64
+	return newHarness(t, fake.Config{Programs: fake.Always(func(ctx context.Context, _ *fake.Process) int {
+		run.Sleep(ctx, time.Duration(runFor.Load()))
+		return 1
+	})}), &runFor
 }
 
 // crash syncs until the container was started n more times and returns how long
@@ -52,7 +38,7 @@ func crashOf(t *testing.T, h *harness, pod *v1.Pod, name string, n int) []time.D
 		synctest.Wait()
 		before := h.status(pod)
 		result := h.sync(pod)
-		if at := notBefore(result.Err()); !at.IsZero() {
+		if at := result.NotBefore(); !at.IsZero() {
 			require.Equal(t, ReasonCrashLoopBackOff, h.m.StartFailures(pod.UID)[name].Reason)
 			time.Sleep(time.Until(at))
 			continue
@@ -72,7 +58,7 @@ func crashOf(t *testing.T, h *harness, pod *v1.Pod, name string, n int) []time.D
 // new image resets them.
 func TestCrashLoop(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		h := newHarness(t, fake.Config{Programs: fake.Always(fake.Exit(1))})
+		h, _ := crashing(t)
 		pod := testPod("a")
 		require.Equal(t, []time.Duration{-1, 0, 10 * s, 20 * s, 40 * s, 80 * s, 160 * s, 300 * s, 300 * s}, crash(t, h, pod, 9))
 		require.EqualValues(t, 8, h.status(pod).Newest("a").RestartCount)
@@ -88,7 +74,7 @@ func TestCrashLoop(t *testing.T) {
 // no early start. What has changed is a new chance.
 func TestCrashLoopOutlivesTheAgent(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		h := newHarness(t, fake.Config{Programs: fake.Always(fake.Exit(1))})
+		h, _ := crashing(t)
 		pod := testPod("a")
 		require.Equal(t, []time.Duration{-1, 0, 10 * s}, crash(t, h, pod, 3))
 		for _, want := range []time.Duration{20 * s, 40 * s, 80 * s, 160 * s, 300 * s, 300 * s} {
@@ -113,7 +99,7 @@ func TestCrashLoopOutlivesTheAgent(t *testing.T) {
 func TestCrashLoopByAnotherClock(t *testing.T) {
 	for _, ahead := range []time.Duration{-time.Hour, time.Hour} {
 		synctest.Test(t, func(t *testing.T) {
-			h := newHarness(t, fake.Config{Programs: fake.Always(fake.Exit(1))})
+			h, _ := crashing(t)
 			h.ahead = ahead
 			require.Equal(t, []time.Duration{-1, 0, 10 * s, 20 * s, 40 * s, 80 * s, 160 * s, 300 * s, 300 * s}, crash(t, h, testPod("a"), 9), ahead)
 		})
@@ -124,7 +110,7 @@ func TestCrashLoopByAnotherClock(t *testing.T) {
 // delay, and no longer.
 func TestSavedBackOffByAnotherClock(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		h := newHarness(t, fake.Config{Programs: fake.Always(fake.Exit(1))})
+		h, _ := crashing(t)
 		pod := testPod("a")
 		crash(t, h, pod, 3)
 		synctest.Wait()
@@ -140,7 +126,7 @@ func TestSavedBackOffByAnotherClock(t *testing.T) {
 		}
 		h.restart()
 		h.m.RestoreBackOff(pod, saved, held)
-		require.Equal(t, time.Now().Add(20*s), notBefore(h.sync(pod).Err()))
+		require.Equal(t, time.Now().Add(20*s), h.sync(pod).NotBefore())
 		time.Sleep(20 * s)
 		require.NoError(t, h.sync(pod).Err())
 	})
@@ -149,14 +135,7 @@ func TestSavedBackOffByAnotherClock(t *testing.T) {
 // Nor does a restart of the agent hold back what ran for long.
 func TestCrashLoopAfterALongRun(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var runFor atomic.Int64
-		h := newHarness(t, fake.Config{Programs: fake.Always(func(ctx context.Context, _ *fake.Process) int {
-			select {
-			case <-time.After(time.Duration(runFor.Load())):
-			case <-ctx.Done():
-			}
-			return 1
-		})})
+		h, runFor := crashing(t)
 		pod := testPod("a")
 		crash(t, h, pod, 4)
 		synctest.Wait()
@@ -171,15 +150,7 @@ func TestCrashLoopAfterALongRun(t *testing.T) {
 // C20: after 600 s of running the next crash restarts at once.
 func TestCrashLoopForgets(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var runFor atomic.Int64
-		program := func(ctx context.Context, _ *fake.Process) int {
-			select {
-			case <-time.After(time.Duration(runFor.Load())):
-			case <-ctx.Done():
-			}
-			return 1
-		}
-		h := newHarness(t, fake.Config{Programs: fake.Always(program)})
+		h, runFor := crashing(t)
 		pod := testPod("a")
 		require.Equal(t, []time.Duration{-1, 0, 10 * s, 20 * s}, crash(t, h, pod, 4))
 		synctest.Wait()
@@ -195,15 +166,7 @@ func TestCrashLoopForgets(t *testing.T) {
 // minutes after each long delay is held back as long as before.
 func TestCrashLoopDoesNotForgetEarly(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var runFor atomic.Int64
-		program := func(ctx context.Context, _ *fake.Process) int {
-			select {
-			case <-time.After(time.Duration(runFor.Load())):
-			case <-ctx.Done():
-			}
-			return 1
-		}
-		h := newHarness(t, fake.Config{Programs: fake.Always(program)})
+		h, runFor := crashing(t)
 		pod := testPod("a")
 		require.Equal(t, 300*s, crash(t, h, pod, 8)[7])
 		synctest.Wait()
@@ -229,7 +192,7 @@ func TestCrashLoopMaximum(t *testing.T) {
 // container ran before.
 func TestRebootIsNoCrash(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		h := newHarness(t, fake.Config{Programs: fake.Always(fake.Exit(1))})
+		h, _ := crashing(t)
 		pod := testPod("a")
 		crash(t, h, pod, 8)
 		require.NoError(t, h.runtime.StopPodSandbox(t.Context(), h.status(pod).Sandboxes[0].ID))

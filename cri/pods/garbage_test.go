@@ -1,8 +1,6 @@
 package pods
 
 import (
-	"context"
-	"fmt"
 	"os"
 	"path/filepath"
 	"testing"
@@ -10,9 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 	"k8s.io/apimachinery/pkg/types"
-	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
-	"github.com/podwright/podwright/cri"
 	"github.com/podwright/podwright/cri/fake"
 	"github.com/podwright/podwright/cri/pods/garbage"
 	"github.com/podwright/podwright/pleg"
@@ -81,43 +77,6 @@ func TestRemovePod(t *testing.T) {
 	require.NoError(t, h.garbage.RemovePod(t.Context(), pod.UID, h.status(pod)))
 }
 
-func TestGarbageCollect(t *testing.T) {
-	h, _ := restarted(t)
-	gone := testPod("a")
-	gone.Name, gone.UID = "gone", "dead"
-	h.mustSync(gone)
-	stopAll(t, h, gone)
-	stays := func(uid types.UID) bool { return uid == "dead" || uid == "ff" }
-	require.NoError(t, os.MkdirAll(filepath.Join(h.dir, "pods", "shop_old_ff"), 0o755))
-	require.NoError(t, os.MkdirAll(filepath.Join(h.dir, "pods", "unrelated"), 0o755))
-
-	require.NoError(t, h.garbage.Collect(t.Context(), garbage.Request{ContentRemovable: stays}))
-	require.Len(t, h.status(gone).Containers, 1, "before the sources are ready no pod is gone")
-	require.Len(t, h.status(testPod("a")).Containers, 2)
-	require.Len(t, files(t, h.dir, "pods", "*"), 4)
-
-	require.NoError(t, h.garbage.Collect(t.Context(), garbage.Request{SourcesReady: true, RuntimeRemovable: stays}))
-	require.True(t, h.status(gone).Empty(), "under pressure the runtime's part goes")
-	require.Len(t, files(t, h.dir, "pods", "*"), 4, "but not the logs")
-
-	require.NoError(t, h.garbage.Collect(t.Context(), garbage.Request{SourcesReady: true, ContentRemovable: stays}))
-	require.Equal(t, []string{"shop_web_0d1e", "unrelated"}, files(t, h.dir, "pods", "*"))
-	require.Len(t, h.status(testPod("a")).Running(), 1)
-}
-
-// The dead containers of a pod that somebody works on are left to the next round,
-// unless the pod is gone.
-func TestGarbageOfBusyPodsIsLeft(t *testing.T) {
-	h, got := restarted(t)
-	busy := func(uid types.UID) bool { return uid == got.UID }
-	r := garbage.Request{Policy: garbage.Policy{KeepNone: true}, Busy: busy, SourcesReady: true, ContentRemovable: func(types.UID) bool { return false }}
-	require.NoError(t, h.garbage.Collect(t.Context(), r))
-	require.Len(t, h.status(testPod("a")).Containers, 3)
-	r.Busy = func(types.UID) bool { return false }
-	require.NoError(t, h.garbage.Collect(t.Context(), r))
-	require.Len(t, h.status(testPod("a")).Containers, 1)
-}
-
 // C42: a link that leads nowhere goes, unless its container lives.
 func TestDanglingLinks(t *testing.T) {
 	h, got := restarted(t)
@@ -127,69 +86,6 @@ func TestDanglingLinks(t *testing.T) {
 	require.NoError(t, os.Symlink("/nowhere", filepath.Join(h.dir, "containers", "x-12345.log")))
 	require.NoError(t, h.garbage.Collect(t.Context(), garbage.Request{Policy: garbage.Policy{MaxPerContainer: -1}}))
 	require.Equal(t, []string{"keep-me-0123456789.log", "web_shop_a-" + got.Containers[0].ID.ID + ".log"}, files(t, h.dir, "containers", "*"))
-}
-
-// overfull has more containers than fit into one reply; sandboxes tells whether they
-// do not fit either.
-type overfull struct {
-	*recorder
-	sandboxes bool
-}
-
-func (c overfull) ListContainers(ctx context.Context, filter *runtimeapi.ContainerFilter) ([]*runtimeapi.Container, error) {
-	if filter == nil {
-		return nil, fmt.Errorf("list: %w", cri.ErrReplyTooLarge)
-	}
-	return c.recorder.ListContainers(ctx, filter)
-}
-
-func (c overfull) ListPodSandbox(ctx context.Context, filter *runtimeapi.PodSandboxFilter) ([]*runtimeapi.PodSandbox, error) {
-	if filter == nil && c.sandboxes {
-		return nil, fmt.Errorf("list: %w", cri.ErrReplyTooLarge)
-	}
-	return c.recorder.ListPodSandbox(ctx, filter)
-}
-
-// C39: more containers than fit into one reply are collected all the same; what
-// cannot be listed at all is left alone.
-func TestCollectsWhatDoesNotFit(t *testing.T) {
-	for _, sandboxes := range []bool{false, true} {
-		h, _ := restarted(t)
-		h.cfg.Runtime = overfull{recorder: h.runtime, sandboxes: sandboxes}
-		h.restart()
-		old := filepath.Join(h.dir, "pods", "shop_old_ff")
-		require.NoError(t, os.MkdirAll(old, 0o755))
-		err := h.garbage.Collect(t.Context(), garbage.Request{SourcesReady: true, ContentRemovable: func(uid types.UID) bool { return uid == "ff" }})
-		if sandboxes {
-			require.ErrorIs(t, err, cri.ErrReplyTooLarge)
-			require.Len(t, h.status(testPod("a")).Containers, 3)
-			require.DirExists(t, old)
-			continue
-		}
-		require.NoError(t, err)
-		require.Len(t, h.status(testPod("a")).Containers, 2)
-		require.NoDirExists(t, old)
-		list, err := h.seen.ListPods(t.Context())
-		require.NoError(t, err, "observers see, too")
-		require.Len(t, list, 1)
-		require.Len(t, list[0].Containers, 2)
-	}
-}
-
-// Logs of a pod that lives stay, whoever says that it may go.
-func TestLogsOfTheLivingStay(t *testing.T) {
-	h := newHarness(t, fake.Config{})
-	pod := testPod("a")
-	h.mustSync(pod)
-	asked := 0
-	all := garbage.Request{SourcesReady: true, ContentRemovable: func(types.UID) bool { asked++; return true }}
-	require.NoError(t, h.garbage.Collect(t.Context(), all))
-	require.Len(t, files(t, h.dir, "pods", "*"), 1)
-	stopAll(t, h, pod)
-	asked = 0
-	require.NoError(t, h.garbage.Collect(t.Context(), all))
-	require.Empty(t, files(t, h.dir, "pods", "*"))
-	require.Equal(t, 1, asked, "once for each pod")
 }
 
 // Of what is gone nothing is remembered, however it went.

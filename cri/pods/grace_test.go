@@ -1,11 +1,25 @@
 package pods
 
 import (
+	"math"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/stretchr/testify/require"
 	v1 "k8s.io/api/core/v1"
+
+	"github.com/podwright/podwright/cri/fake"
 )
+
+// graceOf makes pods with one field of seconds set.
+func graceOf(set func(pod *v1.Pod, seconds *int64)) func(int64) *v1.Pod {
+	return func(seconds int64) *v1.Pod {
+		pod := testPod("a")
+		set(pod, &seconds)
+		return pod
+	}
+}
 
 // C30, C31, C32: who decides on the grace period.
 func TestGraceSeconds(t *testing.T) {
@@ -23,8 +37,15 @@ func TestGraceSeconds(t *testing.T) {
 	unset.Spec.TerminationGracePeriodSeconds = nil
 	bad := testPod("a")
 	bad.Spec.TerminationGracePeriodSeconds = ptr(int64(-7))
-	long := testPod("a")
-	long.Spec.TerminationGracePeriodSeconds = ptr(int64(1) << 62)
+	const most, least = math.MaxInt64, math.MinInt64
+	spec, deletion, liveness, startup := graceOf(func(p *v1.Pod, n *int64) { p.Spec.TerminationGracePeriodSeconds = n }),
+		graceOf(func(p *v1.Pod, n *int64) { p.DeletionGracePeriodSeconds = n }),
+		graceOf(func(p *v1.Pod, n *int64) {
+			p.Spec.Containers[0].LivenessProbe = &v1.Probe{TerminationGracePeriodSeconds: n}
+		}),
+		graceOf(func(p *v1.Pod, n *int64) {
+			p.Spec.Containers[0].StartupProbe = &v1.Probe{TerminationGracePeriodSeconds: n}
+		})
 	for _, tc := range []struct {
 		name      string
 		pod       *v1.Pod
@@ -36,7 +57,17 @@ func TestGraceSeconds(t *testing.T) {
 		{"spec", probed, "a", "", nil, 60},
 		{"unset", unset, "a", "", nil, 2},
 		{"negative", bad, "a", "", nil, 0},
-		{"more than a duration holds", long, "a", "", nil, 1<<31 - 1},
+		{"more than a duration holds", spec(most), "a", "", nil, 1<<31 - 1},
+		{"one second more than a duration holds", spec(most/int64(time.Second) + 1), "a", "", nil, 1<<31 - 1},
+		{"least", spec(least), "a", "", nil, 0},
+		{"most of a deletion", deletion(most), "a", "", nil, 1<<31 - 1},
+		{"least of a deletion", deletion(least), "a", "", nil, 0},
+		{"most of liveness", liveness(most), "a", KillLivenessProbe, nil, 1<<31 - 1},
+		{"least of liveness", liveness(least), "a", KillLivenessProbe, nil, 0},
+		{"most of startup", startup(most), "a", KillStartupProbe, nil, 1<<31 - 1},
+		{"least of startup", startup(least), "a", KillStartupProbe, nil, 0},
+		{"most of an override", probed, "a", "", ptr(int64(most)), 1<<31 - 1},
+		{"least of an override", probed, "a", "", ptr(int64(least)), 0},
 		{"liveness", probed, "a", KillLivenessProbe, nil, 3},
 		{"startup", probed, "a", KillStartupProbe, nil, 4},
 		{"liveness of a sidecar", probed, "s", KillLivenessProbe, nil, 3},
@@ -57,5 +88,43 @@ func TestGraceSeconds(t *testing.T) {
 	}
 	for _, name := range []string{"a", "b", "s", "debug"} {
 		require.Equal(t, name, containerSpec(probed, name).Name)
+	}
+}
+
+// The largest and the smallest numbers of seconds do not turn into their opposite on the way to
+// the runtime: not those of the spec, of the annotations of a pod whose spec is not at hand, and
+// of a handler that sleeps. The container takes 5 s to end.
+func TestSecondsAtTheirLimits(t *testing.T) {
+	type times map[int64]time.Duration
+	for name, tc := range map[string]struct {
+		set     func(pod *v1.Pod, seconds int64)
+		restore bool
+		want    times
+	}{
+		"grace":               {func(p *v1.Pod, n int64) { p.Spec.TerminationGracePeriodSeconds = &n }, false, times{math.MaxInt64: 5 * s, math.MinInt64: 2 * s}},
+		"grace in annotation": {func(p *v1.Pod, n int64) { p.Spec.TerminationGracePeriodSeconds = &n }, true, times{math.MaxInt64: 5 * s, math.MinInt64: 2 * s}},
+		"sleep":               {func(p *v1.Pod, n int64) { preStop(p, "a", sleepHandler(n)) }, false, times{math.MaxInt64: 32 * s, math.MinInt64: 5 * s}},
+		"grace of a sleep": {func(p *v1.Pod, n int64) {
+			preStop(p, "a", sleepHandler(10))
+			p.Spec.TerminationGracePeriodSeconds = &n
+		}, false, times{math.MaxInt64: 15 * s, math.MinInt64: 2 * s}},
+	} {
+		for seconds, want := range tc.want {
+			t.Run(name, func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					h, _ := timed(t, fake.Config{Programs: fake.Always(slow(5 * s))})
+					pod := testPod("a")
+					tc.set(pod, seconds)
+					request := KillRequest{Status: h.mustSync(pod), Restore: tc.restore}
+					if !tc.restore {
+						request.Pod = pod
+					}
+					synctest.Wait() // until the container's program has begun, which is slow to end
+					begin := time.Now()
+					require.NoError(t, h.m.KillPod(t.Context(), request).Err())
+					require.Equal(t, want, time.Since(begin), seconds)
+				})
+			})
+		}
 	}
 }

@@ -30,6 +30,15 @@ func instances(s *pleg.PodStatus, name string, state pleg.State) []pleg.Containe
 	return out
 }
 
+func readySandboxes(s *pleg.PodStatus) (n int) {
+	for _, sb := range s.Sandboxes {
+		if sb.State == pleg.SandboxReady {
+			n++
+		}
+	}
+	return n
+}
+
 func ptr[T any](v T) *T { return &v }
 
 // found is what a probe has found of a container.

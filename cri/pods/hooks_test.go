@@ -283,7 +283,6 @@ func TestNotBefore(t *testing.T) {
 	r.add(ActionStartContainer, "c", &StartError{})
 	r.add(ActionStartContainer, "d", nil)
 	require.Equal(t, now.Add(s), r.NotBefore())
-	require.Equal(t, now.Add(s), notBefore(r.Err()))
 }
 
 // Pods with users of their own and images as volumes are counted, by what became of them.

@@ -11,8 +11,8 @@ import (
 	"github.com/podwright/podwright/pleg"
 )
 
-// The status of another pod, and a pod without UID, name or namespace, are refused,
-// and nothing is done with them.
+// A request without its parts, the status of another pod, and a pod without UID, name or
+// namespace, are refused, and nothing is done with them.
 func TestIdentityIsChecked(t *testing.T) {
 	h := newHarness(t, fake.Config{})
 	other := testPod("b")
@@ -32,6 +32,7 @@ func TestIdentityIsChecked(t *testing.T) {
 		"neither has a UID": {func(p *v1.Pod) { p.UID = "" }, &pleg.PodStatus{}, "Pod.UID is required"},
 		"no name":           {func(p *v1.Pod) { p.Name = "" }, nothing, "Pod.Name is required"},
 		"no namespace":      {func(p *v1.Pod) { p.Namespace = "" }, nothing, "Pod.Namespace is required"},
+		"no status":         {func(*v1.Pod) {}, nil, "Request.Status"},
 	} {
 		pod := testPod("a")
 		tc.change(pod)

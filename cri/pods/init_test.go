@@ -15,7 +15,6 @@ import (
 
 	"github.com/podwright/podwright/cri/fake"
 	"github.com/podwright/podwright/cri/pods/resize"
-	"github.com/podwright/podwright/probe"
 )
 
 // initPod puts init containers before a pod's others. A name that begins with
@@ -86,12 +85,7 @@ func TestInitOrder(t *testing.T) {
 // cannot does not.
 func TestInitStartFails(t *testing.T) {
 	refuse := func(target string) func(context.Context, string, string) error {
-		return func(_ context.Context, call, got string) error {
-			if call == "CreateContainer" && strings.HasPrefix(got, target) {
-				return status.Error(codes.Unknown, "no")
-			}
-			return nil
-		}
+		return failing("CreateContainer", target, status.Error(codes.Unknown, "no"))
 	}
 	t.Run("plain", func(t *testing.T) {
 		h := newHarness(t, fake.Config{Programs: programs(map[string]fake.Program{"i0": fake.Exit(1), "i1": fake.Exit(1), "s0": fake.Exit(0)})})
@@ -181,12 +175,7 @@ func TestInitRunsAgainInNewSandbox(t *testing.T) {
 		up := h.mustSync(pod)
 		require.NoError(t, h.runtime.RuntimeService.StopPodSandbox(t.Context(), up.Sandboxes[0].ID))
 		h.runtime.take()
-		h.runtime.before = func(_ context.Context, call, _ string) error {
-			if call == "RunPodSandbox" {
-				return errLost
-			}
-			return nil
-		}
+		h.runtime.before = failing("RunPodSandbox", "", errLost)
 		h.sync(pod)
 		require.Equal(t, []string{"StopPodSandbox ", "RemoveContainer i0", "RunPodSandbox web/1"}, h.runtime.take())
 		h.runtime.before = nil
@@ -208,12 +197,7 @@ func TestInitCannotBePruned(t *testing.T) {
 		synctest.Wait()
 		up := h.mustSync(pod)
 		require.NoError(t, h.runtime.RuntimeService.StopPodSandbox(t.Context(), up.Sandboxes[0].ID))
-		h.runtime.before = func(_ context.Context, call, _ string) error {
-			if call == "RemoveContainer" {
-				return errLost
-			}
-			return nil
-		}
+		h.runtime.before = failing("RemoveContainer", "", errLost)
 		h.runtime.take()
 		result := h.sync(pod)
 		require.ErrorIs(t, result.Err(), errLost)
@@ -248,31 +232,24 @@ func TestEphemeral(t *testing.T) {
 	require.Empty(t, h.runtime.take(), "it runs once")
 }
 
-// Ephemeral containers do not wait for the initialisation.
-func TestEphemeralDuringInit(t *testing.T) {
-	h := newHarness(t, fake.Config{})
-	pod := withEphemeral(initPod(testPod("a"), "i0"), "debug", "i0")
-	h.mustSync(initPod(testPod("a"), "i0"))
-	h.runtime.take()
-	result := h.sync(pod)
-	require.NoError(t, result.Err())
-	require.Equal(t, []string{"CreateContainer debug/0", "StartContainer debug"}, h.runtime.take())
-	require.Contains(t, result.Explanation(), "i0")
+// onDemand is a program that exits with the code that it is sent.
+func onDemand() (chan<- int, fake.Program) {
+	exit := make(chan int, 1)
+	return exit, func(ctx context.Context, _ *fake.Process) int {
+		select {
+		case code := <-exit:
+			return code
+		case <-ctx.Done():
+			return 0
+		}
+	}
 }
 
 // C19: all containers are taken away, the one that triggered it last, logs and
 // sandbox stay, and the next sync begins with the first init container.
 func TestRestartAllContainers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var exit = make(chan int, 1)
-		trigger := func(ctx context.Context, _ *fake.Process) int {
-			select {
-			case code := <-exit:
-				return code
-			case <-ctx.Done():
-				return 0
-			}
-		}
+		exit, trigger := onDemand()
 		h := newHarness(t, fake.Config{Programs: programs(map[string]fake.Program{"i0": fake.Exit(0), "a": trigger})})
 		pod := initPod(testPod("a", "b"), "i0", "s1")
 		restartsAllOn(&pod.Spec.Containers[0], 42)
@@ -314,15 +291,7 @@ func TestRestartAllContainers(t *testing.T) {
 // What was held back after crashes is not any more when all containers are restarted.
 func TestRestartAllEndsBackOff(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		exit := make(chan int, 1)
-		trigger := func(ctx context.Context, _ *fake.Process) int {
-			select {
-			case code := <-exit:
-				return code
-			case <-ctx.Done():
-				return 0
-			}
-		}
+		exit, trigger := onDemand()
 		h := newHarness(t, fake.Config{Programs: programs(map[string]fake.Program{"a": trigger, "b": fake.Exit(1)})})
 		pod := testPod("a", "b")
 		restartsAllOn(&pod.Spec.Containers[0], 42)
@@ -337,57 +306,5 @@ func TestRestartAllEndsBackOff(t *testing.T) {
 		require.Empty(t, h.m.HeldBack(pod.UID))
 		require.NoError(t, h.sync(pod).Err())
 		require.EqualValues(t, 2, h.status(pod).Newest("b").RestartCount)
-	})
-}
-
-// A reset that is interrupted at any call is taken up again.
-func TestRestartAllIsTakenUp(t *testing.T) {
-	for n := range 4 {
-		h := newHarness(t, fake.Config{Programs: programs(map[string]fake.Program{"a": fake.Exit(42)})})
-		pod := testPod("a", "b")
-		restartsAllOn(&pod.Spec.Containers[0], 42)
-		h.mustSync(pod)
-		waitExited(t, h, pod, 1)
-		seen := 0
-		h.runtime.after = func(string, string) error {
-			if seen++; seen == n+1 {
-				return errLost
-			}
-			return nil
-		}
-		result := h.sync(pod)
-		require.Equal(t, n < 3, result.Err() != nil, "three calls: stop b, remove b, remove a")
-		require.Equal(t, n == 3, result.Again())
-		h.runtime.after = nil
-		h.restart()
-		for up := false; !up; up = h.status(pod).Newest("b") != nil && h.status(pod).Newest("b").RestartCount == 1 {
-			result := h.sync(pod)
-			require.NoError(t, result.Err())
-		}
-		require.EqualValues(t, 1, h.status(pod).Newest("a").RestartCount)
-		require.EqualValues(t, 1, h.status(pod).Newest("b").RestartCount)
-	}
-}
-
-// C14: a sidecar that has started before the agent was restarted does not keep a
-// crashed regular container down.
-func TestStartedSidecarAfterRestart(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		h := newHarness(t, fake.Config{Programs: programs(map[string]fake.Program{"a": fake.Exit(1)})})
-		pod := initPod(testPod("a"), "s0")
-		pod.Spec.InitContainers[0].StartupProbe = &v1.Probe{}
-		up := h.mustSync(pod)
-		require.Len(t, up.Containers, 1, "C13: nothing after it starts before the probe says so")
-		started := found(up.Newest("s0"), probe.Startup, probe.Success)
-		sync := func() Result {
-			result := h.m.SyncPod(t.Context(), SyncRequest{Pod: pod, Status: h.status(pod), Probes: started})
-			synctest.Wait()
-			return result
-		}
-		sync()
-		h.restart()
-		result := sync()
-		require.NoError(t, result.Err())
-		require.EqualValues(t, 1, h.status(pod).Newest("a").RestartCount)
 	})
 }

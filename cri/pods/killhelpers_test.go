@@ -84,6 +84,18 @@ func (l *timeline) take() []string {
 	return out
 }
 
+// withHooks gives the Manager a runner of lifecycle handlers, as an agent does.
+func withHooks(t *testing.T, h *harness) {
+	t.Helper()
+	runner, err := hooks.New(hooks.Config{
+		Exec:   h.runtime.RuntimeService,
+		PodIPs: func(ctx context.Context, pod *v1.Pod) ([]string, error) { return h.seen.PodIPs(ctx, pod) },
+	})
+	require.NoError(t, err)
+	h.cfg.Hooks = runner
+	h.restart()
+}
+
 // timed makes a harness whose stops and commands are written down.
 func timed(t *testing.T, cfg fake.Config) (*harness, *timeline) {
 	t.Helper()
@@ -97,10 +109,7 @@ func timed(t *testing.T, cfg fake.Config) (*harness, *timeline) {
 		return exec(ctx, p)
 	}
 	h := newHarness(t, cfg)
-	runner, err := hooks.New(hooks.Config{Exec: h.runtime, PodIPs: func(ctx context.Context, pod *v1.Pod) ([]string, error) { return h.seen.PodIPs(ctx, pod) }})
-	require.NoError(t, err)
-	h.cfg.Hooks = runner
-	h.restart()
+	withHooks(t, h)
 	h.runtime.before = func(_ context.Context, call, target string) error {
 		if strings.HasPrefix(call, "Stop") {
 			l.add("%s", strings.TrimSpace(call+" "+target))

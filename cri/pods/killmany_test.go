@@ -11,36 +11,57 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/podwright/podwright/cri/fake"
 	"github.com/podwright/podwright/internal/run"
-	"github.com/podwright/podwright/internal/testpods"
+	"github.com/podwright/podwright/pleg"
 )
 
-// stopLoad makes stops take some time in the runtime, and sees how many go on.
-type stopLoad struct {
-	takes time.Duration
-	fail  error
-
-	mu        sync.Mutex
-	now, most int
-	last      time.Time
+// largePod is a pod of very many containers, and a status in which all of them run: the fake
+// does not have them, which is no error of a stop.
+func largePod(i, containers int) (*v1.Pod, *pleg.PodStatus) {
+	var names []string
+	for c := range containers {
+		names = append(names, fmt.Sprint("c", c))
+	}
+	pod := testPod(names...)
+	pod.Name, pod.UID = fmt.Sprint("pod", i), types.UID(fmt.Sprint("uid", i))
+	status := &pleg.PodStatus{UID: pod.UID}
+	for _, name := range names {
+		status.Containers = append(status.Containers, container(name, pleg.StateRunning))
+	}
+	return pod, status
 }
 
-func (l *stopLoad) before(ctx context.Context, call, _ string) error {
-	if call != "StopContainer" {
-		return nil
-	}
+// load sees how many of some calls go on at a time, and when the last one came.
+type load struct {
+	mu                sync.Mutex
+	called, now, most int
+	last              time.Time
+}
+
+func (l *load) call(wait func()) {
 	l.mu.Lock()
-	l.now++
-	l.most, l.last = max(l.most, l.now), time.Now()
+	l.called, l.now, l.last = l.called+1, l.now+1, time.Now()
+	l.most = max(l.most, l.now)
 	l.mu.Unlock()
-	run.Sleep(ctx, l.takes)
+	wait()
 	l.mu.Lock()
 	l.now--
 	l.mu.Unlock()
-	return l.fail
+}
+
+// stops makes stops take some time in the runtime, and fail.
+func (l *load) stops(takes time.Duration, fail error) func(context.Context, string, string) error {
+	return func(ctx context.Context, call, _ string) error {
+		if call != "StopContainer" {
+			return nil
+		}
+		l.call(func() { run.Sleep(ctx, takes) })
+		return fail
+	}
 }
 
 // Pods of very many containers leave the runtime time for others, and each hears of
@@ -59,25 +80,17 @@ func TestStopsAreBounded(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				h := newHarness(t, fake.Config{})
-				var names []string
-				for i := range tc.containers {
-					names = append(names, fmt.Sprint("c", i))
-				}
-				load := &stopLoad{takes: tc.takes}
-				var requests []KillRequest
-				for i := range tc.pods {
-					pod := testpods.New(names...)
-					pod.Name, pod.UID = fmt.Sprint("pod", i), types.UID(fmt.Sprint("uid", i))
-					requests = append(requests, KillRequest{Pod: pod, Status: h.mustSync(pod), GraceSeconds: new(int64(30))})
-				}
-				h.runtime.before = load.before
+				h, l := newHarness(t, fake.Config{}), &load{}
+				h.runtime.before = l.stops(tc.takes, nil)
 				begin := time.Now()
-				for _, err := range run.Each(tc.pods, func(i int) error { return h.m.KillPod(t.Context(), requests[i]).Err() }) {
+				for _, err := range run.Each(tc.pods, func(i int) error {
+					pod, status := largePod(i, tc.containers)
+					return h.m.KillPod(t.Context(), KillRequest{Pod: pod, Status: status, GraceSeconds: new(int64(30))}).Err()
+				}) {
 					require.NoError(t, err)
 				}
-				require.Equal(t, tc.most, load.most)
-				require.LessOrEqual(t, load.last.Sub(begin), tc.within)
+				require.Equal(t, tc.most, l.most)
+				require.LessOrEqual(t, l.last.Sub(begin), tc.within)
 			})
 		})
 	}
@@ -87,54 +100,39 @@ func TestStopsAreBounded(t *testing.T) {
 // are called within the grace period, and each container has what is left of it.
 func TestPreStopHandlersAreBounded(t *testing.T) {
 	for name, tc := range map[string]struct {
-		hang   func(container int) bool
+		hang   func(container string) bool
 		grace  int64
 		most   int           // handlers at a time
 		within time.Duration // the last is called
 	}{
-		"none hangs":        {func(int) bool { return false }, 30, 16, 2 * time.Second},
-		"one hangs":         {func(c int) bool { return c == 7 }, 30, 17, 2 * time.Second},
-		"all hang":          {func(int) bool { return true }, 30, 230, 4 * time.Second},
-		"all hang, shortly": {func(int) bool { return true }, 4, 230, time.Second},
+		"none hangs":        {func(string) bool { return false }, 30, 16, 2 * time.Second},
+		"one hangs":         {func(c string) bool { return c == "c7" }, 30, 17, 2 * time.Second},
+		"all hang":          {func(string) bool { return true }, 30, 230, 4 * time.Second},
+		"all hang, shortly": {func(string) bool { return true }, 4, 230, time.Second},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				h := newHarness(t, fake.Config{})
-				var mu sync.Mutex
-				var now, most, called int
-				var last time.Time
+				h, l := newHarness(t, fake.Config{}), &load{}
 				h.cfg.Hooks = handlers(func(ctx context.Context, container, _ string) (string, error) {
-					var number int
-					_, _ = fmt.Sscanf(container, "c%d", &number)
-					mu.Lock()
-					called, now, last = called+1, now+1, time.Now()
-					most = max(most, now)
-					mu.Unlock()
-					if takes := 100 * time.Millisecond; tc.hang(number) {
-						<-ctx.Done()
-					} else {
-						run.Sleep(ctx, takes)
-					}
-					mu.Lock()
-					now--
-					mu.Unlock()
+					l.call(func() {
+						if tc.hang(container) {
+							<-ctx.Done()
+						} else {
+							run.Sleep(ctx, 100*time.Millisecond)
+						}
+					})
 					return "", nil
 				})
 				h.restart()
-				var names []string
-				for i := range 230 {
-					names = append(names, fmt.Sprint("c", i))
+				pod, status := largePod(0, 230)
+				for i := range pod.Spec.Containers {
+					preStop(pod, pod.Spec.Containers[i].Name, execHandler("x"))
 				}
-				pod := testPod(names...)
-				for _, name := range names {
-					preStop(pod, name, execHandler("x"))
-				}
-				status := h.mustSync(pod)
 				begin := time.Now()
 				require.NoError(t, h.m.KillPod(t.Context(), KillRequest{Pod: pod, Status: status, GraceSeconds: &tc.grace}).Err())
-				require.Equal(t, 230, called)
-				require.LessOrEqual(t, last.Sub(begin), tc.within)
-				require.LessOrEqual(t, most, tc.most)
+				require.Equal(t, 230, l.called)
+				require.LessOrEqual(t, l.last.Sub(begin), tc.within)
+				require.LessOrEqual(t, l.most, tc.most)
 				require.LessOrEqual(t, time.Since(begin), time.Duration(tc.grace+1)*time.Second)
 			})
 		})
@@ -146,15 +144,9 @@ func TestPreStopHandlersAreBounded(t *testing.T) {
 func TestManyStopsFail(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := newHarness(t, fake.Config{})
-		var names []string
-		for i := range 100 {
-			names = append(names, fmt.Sprint("c", i))
-		}
-		pod := testPod(names...)
-		status := h.mustSync(pod)
+		pod, status := largePod(0, 100)
 		refused := errors.New("refused" + strings.Repeat("!", 5000))
-		load := &stopLoad{takes: 100 * time.Millisecond, fail: refused}
-		h.runtime.before = load.before
+		h.runtime.before = (&load{}).stops(100*time.Millisecond, refused)
 		ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 		defer cancel()
 		begin := time.Now()

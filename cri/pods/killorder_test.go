@@ -97,7 +97,7 @@ func TestSidecarsEndLast(t *testing.T) {
 					}
 					return tc.before(call, target)
 				}
-				pod := withInit(testPod("app"), "s1", "s2")
+				pod := initPod(testPod("app"), "s1", "s2")
 				for name, handler := range tc.handlers {
 					preStop(pod, name, handler)
 				}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -92,6 +93,27 @@ func (r *recorder) around(ctx context.Context, call, target string, do func() er
 		return after(call, target)
 	}
 	return nil
+}
+
+// failing fails the calls of a kind whose target has a prefix, before they have an effect.
+func failing(call, prefix string, err error) func(context.Context, string, string) error {
+	return func(_ context.Context, got, target string) error {
+		if got == call && strings.HasPrefix(target, prefix) {
+			return err
+		}
+		return nil
+	}
+}
+
+// losing loses the nth answer: the call has its effect.
+func losing(n int) func(call, target string) error {
+	seen := 0
+	return func(string, string) error {
+		if seen++; seen == n {
+			return errLost
+		}
+		return nil
+	}
 }
 
 func (r *recorder) take() []string {

@@ -72,9 +72,14 @@ func (h hand) Remove(ctx context.Context, uid types.UID) error {
 	return h.garbage.RemovePod(ctx, uid, status)
 }
 
+// plegRuntimes are a runtime with events and one without.
+func plegRuntimes() map[string]fake.Config {
+	return map[string]fake.Config{"events": {}, "none": {Unimplemented: []string{"GetContainerEvents"}}}
+}
+
 // An Observer is a pleg.Runtime, on a runtime with events and on one without.
 func TestPLEGRuntime(t *testing.T) {
-	for name, cfg := range map[string]fake.Config{"events": {}, "none": {Unimplemented: []string{"GetContainerEvents"}}} {
+	for name, cfg := range plegRuntimes() {
 		t.Run(name, func(t *testing.T) {
 			plegtest.Run(t, plegtest.Config{Around: synctest.Test, Start: func(t *testing.T) plegtest.Subject {
 				h := newHarness(t, cfg)
@@ -214,7 +219,11 @@ func facts(s *pleg.PodStatus) (out []string) {
 // P9 to P13, E6: whatever becomes of calls and events on the way, with events and
 // without the end is the same, and true.
 func TestModesAgreeOnFaultyRuntimes(t *testing.T) {
-	for seed := range uint64(16) {
+	seeds := uint64(16)
+	if testing.Short() {
+		seeds = 3
+	}
+	for seed := range seeds {
 		faults := script.Random(seed, script.RandomConfig{
 			Rules: 12, Events: true, Restarts: true, MaxDelay: 5 * time.Second,
 			Calls: []string{"ListPodSandbox", "ListContainers", "PodSandboxStatus", "ContainerStatus", "GetContainerEvents"},
@@ -263,7 +272,7 @@ func twinsAgree(t *testing.T, faults script.Script, seed uint64) {
 // The two-round figure: with 5 ms per call, what a worker has just done is in the
 // cache after its lists and its statuses, with events and without.
 func TestFreshWithinTwoRounds(t *testing.T) {
-	for name, cfg := range map[string]fake.Config{"events": {}, "none": {Unimplemented: []string{"GetContainerEvents"}}} {
+	for name, cfg := range plegRuntimes() {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				cfg.Intercept = func(ctx context.Context, call string, _ any) error {
@@ -275,7 +284,7 @@ func TestFreshWithinTwoRounds(t *testing.T) {
 				h := newHarness(t, cfg)
 				r, err := plegtest.Bench{
 					PLEG: pleg.Config{Runtime: h.seen}, Pods: hand{h, h.runtime.RuntimeService, testPod("a", "b")},
-					Idle: 20, Watch: time.Second, Rounds: 20,
+					Idle: 5, Watch: time.Second, Rounds: 5,
 				}.Run(t.Context())
 				require.NoError(t, err)
 				require.Equal(t, 10*time.Millisecond, r.Fresh.Max)

@@ -81,7 +81,7 @@ func TestPreStopWithinProbeGrace(t *testing.T) {
 	}
 }
 
-// A shorter grace period takes effect wherever the first kill has come to: in a
+// #83916: a shorter grace period takes effect wherever the first kill has come to: in a
 // preStop handler, in the wait for a turn, in a stop. A handler that has ended is
 // not run again; an interrupted one is.
 func TestShortenedGrace(t *testing.T) {
@@ -110,7 +110,7 @@ func TestShortenedGrace(t *testing.T) {
 		t.Run(tc.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				h, l := timed(t, fake.Config{Programs: fake.ByContainer(map[string]fake.Program{"app": tc.app}, fake.SleepUntilStopped)})
-				pod := withInit(testPod("app"), "s1")
+				pod := initPod(testPod("app"), "s1")
 				preStop(pod, "app", execHandler(tc.handler))
 				got := runPod(t, h, pod)
 				synctest.Wait()
@@ -172,7 +172,7 @@ func TestStubbornHandler(t *testing.T) {
 		h, l := timed(t, fake.Config{})
 		release := make(chan struct{})
 		var runs atomic.Int32
-		h.cfg.Hooks = hookFunc(func(context.Context, *v1.Pod, *v1.Container, string, *v1.LifecycleHandler) (string, error) {
+		h.cfg.Hooks = handlers(func(context.Context, string, string) (string, error) {
 			runs.Add(1)
 			<-release
 			return "", nil
@@ -202,7 +202,7 @@ func TestHandlerOfEarlierTry(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h, l := timed(t, fake.Config{})
 		runs := 0
-		h.cfg.Hooks = hookFunc(func(context.Context, *v1.Pod, *v1.Container, string, *v1.LifecycleHandler) (string, error) {
+		h.cfg.Hooks = handlers(func(context.Context, string, string) (string, error) {
 			runs++
 			time.Sleep(10 * time.Second) // whatever its context says
 			return "", nil
@@ -236,7 +236,7 @@ func TestHandlerCutOffBeforeOurTimer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h, l := timed(t, fake.Config{})
 		runs := 0
-		h.cfg.Hooks = hookFunc(func(ctx context.Context, _ *v1.Pod, _ *v1.Container, _ string, _ *v1.LifecycleHandler) (string, error) {
+		h.cfg.Hooks = handlers(func(ctx context.Context, _, _ string) (string, error) {
 			runs++
 			deadline, _ := ctx.Deadline()
 			time.Sleep(time.Until(deadline))
@@ -255,12 +255,6 @@ func TestHandlerCutOffBeforeOurTimer(t *testing.T) {
 		require.Equal(t, 2, runs)
 		require.Equal(t, []string{"4.1s StopContainer a 2s", "4.1s StopPodSandbox"}, l.take())
 	})
-}
-
-type hookFunc func(ctx context.Context, pod *v1.Pod, container *v1.Container, id string, handler *v1.LifecycleHandler) (string, error)
-
-func (f hookFunc) Run(ctx context.Context, pod *v1.Pod, container *v1.Container, id string, handler *v1.LifecycleHandler) (string, error) {
-	return f(ctx, pod, container, id, handler)
 }
 
 // Without anybody to run handlers they are passed over, not silently.
@@ -283,7 +277,7 @@ func TestNoHooks(t *testing.T) {
 func TestCrashWhileStopping(t *testing.T) {
 	for n := range 5 {
 		h := newHarness(t, fake.Config{})
-		pod := withInit(testPod("a", "b"), "s1")
+		pod := initPod(testPod("a", "b"), "s1")
 		got := runPod(t, h, pod)
 		var mu sync.Mutex
 		seen := 0
@@ -308,7 +302,7 @@ func TestCrashWhileStopping(t *testing.T) {
 func TestKillSteps(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h, _ := timed(t, fake.Config{Programs: fake.ByContainer(map[string]fake.Program{"app": slow(5 * time.Second)}, fake.SleepUntilStopped)})
-		pod := withInit(testPod("app"), "s1")
+		pod := initPod(testPod("app"), "s1")
 		preStop(pod, "app", sleepHandler(10))
 		got := runPod(t, h, pod)
 		var mu sync.Mutex

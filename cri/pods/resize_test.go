@@ -2,15 +2,12 @@ package pods
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
 	"testing"
 
 	"github.com/stretchr/testify/require"
-	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/status"
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -145,79 +142,6 @@ func TestResizeOrder(t *testing.T) {
 			require.False(t, result.Acted())
 		})
 	}
-}
-
-// C35: a limit below what is in use, or below what nobody knows, changes nothing
-// at all, and is tried again.
-func TestResizeBelowUsage(t *testing.T) {
-	for name, change := range map[string]func(*scales){
-		"used":    func(sc *scales) { sc.usage = 60 },
-		"unknown": func(sc *scales) { sc.stats = errors.New("no statistics") },
-	} {
-		t.Run(name, func(t *testing.T) {
-			h, sc, pod := resizeHarness(t)
-			change(sc)
-			pod.Spec.Containers[0].Resources = needs(200, 50)
-			require.ErrorIs(t, h.resized(pod), resize.ErrMemoryInUse)
-			require.Empty(t, sc.done)
-			sc.usage, sc.stats = 10, nil
-			require.NoError(t, h.resized(pod))
-		})
-	}
-}
-
-// C35 (#125559): a memory request alone can change; nothing is in danger.
-func TestResizeMemoryRequest(t *testing.T) {
-	h, sc, pod := resizeHarness(t)
-	sc.stats = errors.New("no statistics")
-	r := needs(100, 100)
-	r.Requests = needs(100, 70).Requests
-	pod.Spec.Containers[0].Resources = r
-	require.NoError(t, h.resized(pod))
-	require.Equal(t, []string{
-		"a quota=10000 shares=102 memory=100",
-		"sandbox quota=20000 shares=204 memory=200", "pod cpu=200-200 memory=170-200",
-	}, sc.done)
-}
-
-// C37: few runtimes want to know about pods as a whole.
-func TestResizeUnimplemented(t *testing.T) {
-	for err, succeeds := range map[error]bool{
-		status.Error(codes.Unimplemented, "unknown method UpdatePodSandboxResources"): true,
-		status.Error(codes.Unknown, "not implemented"):                                true,
-		status.Error(codes.Unknown, "disk full"):                                      false,
-	} {
-		h, sc, pod := resizeHarness(t)
-		sc.fails = func(step string) error {
-			if step[0] == 's' {
-				return err
-			}
-			return nil
-		}
-		pod.Spec.Containers[0].Resources = needs(200, 100)
-		got := h.resized(pod)
-		require.Equal(t, succeeds, got == nil, "%v: %v", err, got)
-		require.Equal(t, succeeds, len(sc.done) > 0)
-	}
-}
-
-// A cgroup that cannot be changed: the runtime is told the old values again, the
-// containers are left alone, and the next try does it all.
-func TestResizePodCgroupFails(t *testing.T) {
-	h, sc, pod := resizeHarness(t)
-	full := errors.New("full")
-	sc.fails = func(step string) error {
-		if step[0] == 'p' {
-			return full
-		}
-		return nil
-	}
-	pod.Spec.Containers[0].Resources = needs(200, 100)
-	require.ErrorIs(t, h.resized(pod), full)
-	require.Equal(t, []string{"sandbox quota=30000 shares=204 memory=200", "sandbox quota=20000 shares=204 memory=200"}, sc.done)
-	sc.fails, sc.done = nil, nil
-	require.NoError(t, h.resized(pod))
-	require.Equal(t, "a quota=20000 shares=204 memory=100", sc.done[4])
 }
 
 // A resize that is interrupted at any step is taken up by the next agent, and

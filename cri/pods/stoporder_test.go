@@ -13,22 +13,9 @@ import (
 	v1 "k8s.io/api/core/v1"
 )
 
-// withInit puts init containers before a pod's containers; those named s... are
-// sidecars.
-func withInit(pod *v1.Pod, names ...string) *v1.Pod {
-	for _, name := range names {
-		c := v1.Container{Name: name, Image: "busybox"}
-		if name[0] == 's' {
-			c.RestartPolicy = ptr(v1.ContainerRestartPolicyAlways)
-		}
-		pod.Spec.InitContainers = append(pod.Spec.InitContainers, c)
-	}
-	return pod
-}
-
 // C33: who waits for whom.
 func TestWaitsFor(t *testing.T) {
-	pod := withInit(testPod("app", "log"), "s1", "init", "s2", "s3")
+	pod := initPod(testPod("app", "log"), "s1", "init", "s2", "s3")
 	pod.Spec.EphemeralContainers = []v1.EphemeralContainer{{EphemeralContainerCommon: v1.EphemeralContainerCommon{Name: "debug"}}}
 	type waits = map[string][]string
 	for _, tc := range []struct {
@@ -64,7 +51,7 @@ func TestWaitsFor(t *testing.T) {
 
 // C34 and what else releases those who wait, or does not.
 func TestTurns(t *testing.T) {
-	pod := withInit(testPod("app"), "s1")
+	pod := initPod(testPod("app"), "s1")
 	twice := []ContainerKill{{Name: "app"}, {Name: "app"}, {Name: "s1"}}
 	for _, tc := range []struct {
 		name string

@@ -49,13 +49,7 @@ func TestChangedUnderTheSameUID(t *testing.T) {
 			status := h.mustSync(changed)
 			require.ElementsMatch(t, tc.want, runningNames(status))
 			require.Equal(t, changed.Name, status.Name)
-			ready := 0
-			for _, sb := range status.Sandboxes {
-				if sb.State == pleg.SandboxReady {
-					ready++
-				}
-			}
-			require.Equal(t, 1, ready)
+			require.Equal(t, 1, readySandboxes(status))
 			require.False(t, h.m.SyncPod(t.Context(), SyncRequest{Pod: changed, Status: status}).Acted())
 		})
 	}

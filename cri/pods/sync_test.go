@@ -54,16 +54,6 @@ func TestSyncCalls(t *testing.T) {
 	require.NotContains(t, h.takeEvents(), "SandboxChanged ")
 }
 
-// A request without its parts is refused; it does not take the agent down.
-func TestIncompleteRequests(t *testing.T) {
-	h := newHarness(t, fake.Config{})
-	result := h.m.SyncPod(t.Context(), SyncRequest{Pod: testPod("a")})
-	require.ErrorContains(t, result.Err(), "SyncRequest.Status")
-	result = h.m.KillPod(t.Context(), KillRequest{Pod: testPod("a")})
-	require.ErrorContains(t, result.Err(), "KillRequest.Status")
-	require.False(t, result.Acted())
-}
-
 // A dead sandbox is replaced, and the pod is told.
 func TestSandboxChanged(t *testing.T) {
 	h := newHarness(t, fake.Config{})
@@ -144,17 +134,12 @@ func TestNameReserved(t *testing.T) {
 	pod := testPod("a")
 	h.mustSync(pod)
 	waitExited(t, h, pod, 1)
-	h.runtime.before = func(_ context.Context, call, _ string) error {
-		if call == "CreateContainer" {
-			return status.Error(codes.AlreadyExists, `name "a_web_shop_0d1e_1" is reserved`)
-		}
-		return nil
-	}
+	h.runtime.before = failing("CreateContainer", "", status.Error(codes.AlreadyExists, `name "a_web_shop_0d1e_1" is reserved`))
 	h.runtime.take()
 	for range 3 {
 		result := h.sync(pod)
 		require.Error(t, result.Err())
-		require.True(t, notBefore(result.Err()).IsZero(), "nothing was started, so nothing is backed off")
+		require.True(t, result.NotBefore().IsZero(), "nothing was started, so nothing is backed off")
 		require.Equal(t, ReasonCreateContainerError, h.m.StartFailures(pod.UID)["a"].Reason)
 		require.Equal(t, []string{"CreateContainer a/1"}, h.runtime.take())
 	}
@@ -208,6 +193,10 @@ func TestCancelled(t *testing.T) {
 			t.Run(fmt.Sprintf("%s hangs=%t", call, hangs), func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
 					h := newHarness(t, fake.Config{})
+					if call == "RunPodSandbox" && hangs {
+						h.cfg.Metrics.SandboxStarted = func(string, time.Duration, error) { t.Error("counted") }
+						h.restart()
+					}
 					pod := testPod("a", "b")
 					ctx, cancel := context.WithCancelCause(t.Context())
 					h.runtime.before = func(ctx context.Context, c, _ string) error {
@@ -234,7 +223,7 @@ func TestCancelled(t *testing.T) {
 						require.Equal(t, s, time.Since(begin))
 						require.Len(t, h.status(pod).Sandboxes, 1, "the call was finished, its effect is known")
 					}
-					h.runtime.before = nil
+					h.runtime.before, h.cfg.Metrics = nil, Metrics{}
 					h.restart()
 					require.Len(t, h.mustSync(pod).Running(), 2)
 				})
@@ -258,28 +247,11 @@ func TestCancelledPull(t *testing.T) {
 	require.Empty(t, h.takeEvents())
 }
 
-// Failures before the runtime is asked.
-func TestConfigFailures(t *testing.T) {
+// A resolver of the node that cannot be read fails the start of the sandbox.
+func TestNoHostResolver(t *testing.T) {
 	h := newHarness(t, fake.Config{})
-	pod := testPod("a", "b")
-	pod.Spec.Containers[0].VolumeMounts = []v1.VolumeMount{{Name: "v", MountPath: "/v"}}
-	pod.Spec.Containers[1].SecurityContext = &v1.SecurityContext{RunAsNonRoot: ptr(true)}
-	result := h.sync(pod)
-	require.Error(t, result.Err())
-	for _, name := range []string{"a", "b"} { // C29 for b
-		require.Equal(t, ReasonCreateContainerConfigError, h.m.StartFailures(pod.UID)[name].Reason)
-	}
-	require.Equal(t, []string{"RunPodSandbox web/0"}, h.runtime.take(), "no CreateContainer call")
-
-	pod = testPod("a")
-	pod.UID, pod.Spec.RuntimeClassName = "1", ptr("gvisor")
-	result = h.sync(pod)
-	require.ErrorContains(t, result.Err(), "gvisor")
-	require.Contains(t, h.takeEvents(), "FailedCreatePodSandBox ")
-
 	h.cfg.DNS.HostResolver = filepath.Join(h.dir, "missing")
 	h.restart()
-	result = h.sync(testPod("a"))
-	require.False(t, h.status(testPod("a")).Empty())
-	require.ErrorIs(t, result.Err(), os.ErrNotExist)
+	require.ErrorIs(t, h.sync(testPod("a")).Err(), os.ErrNotExist)
+	require.Equal(t, []string{"FailedCreatePodSandBox "}, h.takeEvents())
 }

@@ -80,11 +80,5 @@ func requireNoneTwice(t *testing.T, status *pleg.PodStatus) {
 		require.False(t, seen[c.Name], "%s runs twice", c.Name)
 		seen[c.Name] = true
 	}
-	ready := 0
-	for _, sb := range status.Sandboxes {
-		if sb.State == pleg.SandboxReady {
-			ready++
-		}
-	}
-	require.LessOrEqual(t, ready, 1)
+	require.LessOrEqual(t, readySandboxes(status), 1)
 }

@@ -69,38 +69,6 @@ func TestSandboxStatusFails(t *testing.T) {
 	require.Len(t, got.Running(), 1)
 }
 
-// C2: two sandboxes that are ready are both stopped, and a third takes their place.
-func TestTwoSandboxes(t *testing.T) {
-	h := newHarness(t, fake.Config{})
-	pod := testPod("a")
-	h.mustSync(pod)
-	config, err := h.m.builder.Sandbox(pod, 1)
-	require.NoError(t, err)
-	_, err = h.runtime.RuntimeService.RunPodSandbox(t.Context(), config, "")
-	require.NoError(t, err)
-	h.runtime.take()
-	got := h.mustSync(pod)
-	require.Equal(t, []string{"StopContainer a 30s", "StopPodSandbox ", "StopPodSandbox ", "RunPodSandbox web/2", "CreateContainer a/1", "StartContainer a"}, h.runtime.take())
-	require.Equal(t, pleg.SandboxReady, got.Sandboxes[0].State)
-	require.Equal(t, pleg.SandboxNotReady, got.Sandboxes[1].State)
-}
-
-// C48: a sandbox that fails while the pod's end was asked for is counted nowhere.
-func TestCancelledSandboxIsNotCounted(t *testing.T) {
-	h := newHarness(t, fake.Config{})
-	h.cfg.Metrics.SandboxStarted = func(string, time.Duration, error) { t.Error("counted") }
-	h.restart()
-	ctx, cancel := context.WithCancel(t.Context())
-	h.runtime.before = func(context.Context, string, string) error {
-		cancel()
-		return status.Error(codes.Unknown, "network is going down")
-	}
-	result := h.m.SyncPod(ctx, SyncRequest{Pod: testPod("a"), Status: h.status(testPod("a"))})
-	require.ErrorIs(t, result.Err(), context.Canceled)
-	require.Empty(t, result.Entries)
-	require.Empty(t, h.takeEvents())
-}
-
 // W31: deleting a pod abandons its pull, and the container never starts, although
 // the image arrives in the end. The pull of another pod goes on.
 func TestDeletedWhilePulling(t *testing.T) {
