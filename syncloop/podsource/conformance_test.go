@@ -34,6 +34,18 @@ func subject(t testing.TB) (*podsource.Merger, eventsourcetest.PodsSubject) {
 	}
 }
 
+// conforms plays both suites: the sets that build's first subject reads, and the source by
+// itself.
+func conforms(t *testing.T, build func(t testing.TB) (eventsourcetest.PodsSubject, eventsourcetest.Subject)) {
+	eventsourcetest.RunPods(t, func(t testing.TB) eventsourcetest.PodsSubject { sub, _ := build(t); return sub })
+	t.Run("by itself", func(t *testing.T) {
+		eventsourcetest.Run(t, eventsourcetest.Config{New: func(t testing.TB) eventsourcetest.Subject {
+			_, alone := build(t)
+			return alone
+		}})
+	})
+}
+
 func TestMergerConforms(t *testing.T) {
 	eventsourcetest.RunPods(t, func(t testing.TB) eventsourcetest.PodsSubject {
 		m, sub := subject(t)
@@ -58,22 +70,13 @@ func newest(sets chan []*v1.Pod) func([]*v1.Pod) {
 }
 
 func TestFromChannelConforms(t *testing.T) {
-	eventsourcetest.RunPods(t, func(t testing.TB) eventsourcetest.PodsSubject {
+	conforms(t, func(t testing.TB) (eventsourcetest.PodsSubject, eventsourcetest.Subject) {
 		m, sub := subject(t)
 		sets := make(chan []*v1.Pod, 1)
 		feed, err := podsource.FromChannel(m, source, sets)
 		require.NoError(t, err)
 		sub.Set, sub.Feeds = newest(sets), []syncloop.EventSource{feed}
-		return sub
-	})
-	t.Run("by itself", func(t *testing.T) {
-		eventsourcetest.Run(t, eventsourcetest.Config{New: func(t testing.TB) eventsourcetest.Subject {
-			m, _ := subject(t)
-			sets := make(chan []*v1.Pod)
-			feed, err := podsource.FromChannel(m, source, sets)
-			require.NoError(t, err)
-			return eventsourcetest.Subject{Source: feed, End: func() { close(sets) }}
-		}})
+		return sub, eventsourcetest.Subject{Source: feed, End: func() { close(sets) }}
 	})
 }
 
@@ -103,24 +106,15 @@ func setsOf(sets <-chan []*v1.Pod, errs <-chan error) func(context.Context) iter
 }
 
 func TestFromSeqConforms(t *testing.T) {
-	eventsourcetest.RunPods(t, func(t testing.TB) eventsourcetest.PodsSubject {
+	conforms(t, func(t testing.TB) (eventsourcetest.PodsSubject, eventsourcetest.Subject) {
 		m, sub := subject(t)
-		sets := make(chan []*v1.Pod, 1)
-		feed, err := podsource.FromSeq(m, source, setsOf(sets, nil))
+		sets, errs := make(chan []*v1.Pod, 1), make(chan error, 1)
+		feed, err := podsource.FromSeq(m, source, setsOf(sets, errs))
 		require.NoError(t, err)
 		sub.Set, sub.Feeds = newest(sets), []syncloop.EventSource{feed}
-		return sub
-	})
-	t.Run("by itself", func(t *testing.T) {
-		eventsourcetest.Run(t, eventsourcetest.Config{New: func(t testing.TB) eventsourcetest.Subject {
-			m, _ := subject(t)
-			sets, errs := make(chan []*v1.Pod), make(chan error, 1)
-			feed, err := podsource.FromSeq(m, source, setsOf(sets, errs))
-			require.NoError(t, err)
-			return eventsourcetest.Subject{
-				Source: feed, End: func() { close(sets) }, Fail: func() { errs <- io.ErrUnexpectedEOF },
-			}
-		}})
+		return sub, eventsourcetest.Subject{
+			Source: feed, End: func() { close(sets) }, Fail: func() { errs <- io.ErrUnexpectedEOF },
+		}
 	})
 }
 
@@ -152,7 +146,7 @@ func (s *server) RoundTrip(*http.Request) (*http.Response, error) {
 }
 
 func TestHTTPSourceConforms(t *testing.T) {
-	build := func(t testing.TB) (eventsourcetest.PodsSubject, *podsource.HTTPSource) {
+	conforms(t, func(t testing.TB) (eventsourcetest.PodsSubject, eventsourcetest.Subject) {
 		m, sub := subject(t)
 		s := &server{}
 		feed, err := podsource.NewHTTPSource(podsource.HTTPConfig{
@@ -161,17 +155,7 @@ func TestHTTPSourceConforms(t *testing.T) {
 		})
 		require.NoError(t, err)
 		sub.Set, sub.Feeds = s.set, []syncloop.EventSource{feed}
-		return sub, feed
-	}
-	eventsourcetest.RunPods(t, func(t testing.TB) eventsourcetest.PodsSubject {
-		sub, _ := build(t)
-		return sub
-	})
-	t.Run("by itself", func(t *testing.T) {
-		eventsourcetest.Run(t, eventsourcetest.Config{New: func(t testing.TB) eventsourcetest.Subject {
-			_, feed := build(t)
-			return eventsourcetest.Subject{Source: feed}
-		}})
+		return sub, eventsourcetest.Subject{Source: feed}
 	})
 }
 
@@ -201,42 +185,28 @@ func folder(t testing.TB, dir string) func([]*v1.Pod) {
 	}
 }
 
-func fileSubject(t testing.TB, edit func(*podsource.FileConfig)) (eventsourcetest.PodsSubject, *podsource.FileSource) {
+func fileSubject(t testing.TB, edit func(*podsource.FileConfig)) (eventsourcetest.PodsSubject, eventsourcetest.Subject) {
 	m, sub := subject(t)
 	cfg := podsource.FileConfig{Path: t.TempDir(), Merger: m, Source: source, Decoder: podsource.Decoder{NodeName: "n"}}
 	edit(&cfg)
 	feed, err := podsource.NewFileSource(cfg)
 	require.NoError(t, err)
 	sub.Set, sub.Feeds, sub.Eager = folder(t, cfg.Path), []syncloop.EventSource{feed}, true
-	return sub, feed
+	return sub, eventsourcetest.Subject{Source: feed}
 }
 
 // In bubbles, without a watch; and in real time with inotify.
 func TestFileSourceConforms(t *testing.T) {
-	unwatched := func(cfg *podsource.FileConfig) {
-		cfg.Watch = func(ctx context.Context, _ string, _ func(podsource.Hint)) error {
-			<-ctx.Done()
-			return nil
-		}
-	}
-	eventsourcetest.RunPods(t, func(t testing.TB) eventsourcetest.PodsSubject {
-		sub, _ := fileSubject(t, unwatched)
-		return sub
-	})
-	t.Run("by itself", func(t *testing.T) {
-		eventsourcetest.Run(t, eventsourcetest.Config{New: func(t testing.TB) eventsourcetest.Subject {
-			_, feed := fileSubject(t, unwatched)
-			return eventsourcetest.Subject{Source: feed}
-		}})
+	conforms(t, func(t testing.TB) (eventsourcetest.PodsSubject, eventsourcetest.Subject) {
+		return fileSubject(t, func(cfg *podsource.FileConfig) { cfg.Watch = podsource.NoWatch })
 	})
 	t.Run("watched", func(t *testing.T) {
 		if testing.Short() {
 			t.Skip("takes seconds")
 		}
-		quick := func(cfg *podsource.FileConfig) { cfg.Period, cfg.Settle = 300*time.Millisecond, 50*time.Millisecond }
 		eventsourcetest.Run(t, eventsourcetest.Config{RealTime: true, New: func(t testing.TB) eventsourcetest.Subject {
-			_, feed := fileSubject(t, quick)
-			return eventsourcetest.Subject{Source: feed}
+			_, alone := fileSubject(t, func(cfg *podsource.FileConfig) { cfg.Period, cfg.Settle = 300*time.Millisecond, 50*time.Millisecond })
+			return alone
 		}})
 	})
 }

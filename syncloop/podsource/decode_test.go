@@ -75,35 +75,15 @@ func TestDecodeUID(t *testing.T) {
 	require.Equal(t, types.UID("abc-1"), uid(fixed, "n", "file:/a"))
 }
 
+// Defaults that no golden manifest needs.
 func TestDecodeDefaults(t *testing.T) {
-	pod, err := testDecoder().Decode([]byte(`{"apiVersion":"v1","kind":"Pod","metadata":{"name":"d"},"spec":{
-		"hostNetwork":true,
-		"volumes":[{"name":"h","hostPath":{"path":"/x"}}],
-		"containers":[{"name":"a","image":"nginx",
-			"ports":[{"containerPort":80}],
-			"resources":{"limits":{"cpu":"1","memory":"1Gi"},"requests":{"cpu":"500m"}},
-			"livenessProbe":{"httpGet":{"port":80}},
-			"readinessProbe":{"grpc":{"port":90}},
-			"env":[{"name":"IP","valueFrom":{"fieldRef":{"fieldPath":"status.podIP"}}}],
-			"securityContext":{}}]}}`), "")
+	pod, err := testDecoder().Decode([]byte(web+indent("ports: [{containerPort: 80}]\nreadinessProbe: {grpc: {port: 90}}\n"+
+		"env: [{name: IP, valueFrom: {fieldRef: {fieldPath: status.podIP}}}]\nsecurityContext: {}", 4)+
+		"  hostNetwork: true\n  volumes: [{name: h, hostPath: {path: /x}}]\n"), "")
 	require.NoError(t, err)
-	s, c := pod.Spec, pod.Spec.Containers[0]
-	require.Equal(t, v1.RestartPolicyAlways, s.RestartPolicy)
-	require.Equal(t, v1.DNSClusterFirst, s.DNSPolicy)
-	require.EqualValues(t, 30, *s.TerminationGracePeriodSeconds)
-	require.True(t, *s.EnableServiceLinks)
-	require.NotNil(t, s.SecurityContext)
-	require.Equal(t, v1.HostPathUnset, *s.Volumes[0].HostPath.Type)
-	require.Equal(t, v1.PullAlways, c.ImagePullPolicy)
-	require.Equal(t, "/dev/termination-log", c.TerminationMessagePath)
-	require.Equal(t, v1.TerminationMessageReadFile, c.TerminationMessagePolicy)
+	c := pod.Spec.Containers[0]
+	require.Equal(t, v1.HostPathUnset, *pod.Spec.Volumes[0].HostPath.Type)
 	require.Equal(t, v1.ContainerPort{ContainerPort: 80, HostPort: 80, Protocol: v1.ProtocolTCP}, c.Ports[0])
-	require.Equal(t, "500m", c.Resources.Requests.Cpu().String())
-	require.Equal(t, "1Gi", c.Resources.Requests.Memory().String())
-	require.Equal(t, "/", c.LivenessProbe.HTTPGet.Path)
-	require.Equal(t, v1.URISchemeHTTP, c.LivenessProbe.HTTPGet.Scheme)
-	require.Equal(t, [4]int32{1, 10, 1, 3}, [4]int32{c.LivenessProbe.TimeoutSeconds, c.LivenessProbe.PeriodSeconds,
-		c.LivenessProbe.SuccessThreshold, c.LivenessProbe.FailureThreshold})
 	require.Equal(t, "", *c.ReadinessProbe.GRPC.Service)
 	require.Equal(t, "v1", c.Env[0].ValueFrom.FieldRef.APIVersion)
 	require.Nil(t, c.SecurityContext.ProcMount)

@@ -2,6 +2,7 @@ package podsource
 
 import (
 	"fmt"
+	"math/rand/v2"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -18,6 +19,9 @@ func FuzzMerger(f *testing.F) {
 	f.Add([]byte("\x11\x01\x12\x02\xff\xff\x11\x03\xff\x00"))
 	f.Add([]byte("\x11\x01\x21\x01\x11\x02\xff\xff\xff\x01\x31\x11\xff\xff"))
 	f.Add([]byte("a set, and another set, and then none"))
+	for seed := range uint64(50) {
+		f.Add(randomSets(rand.New(rand.NewPCG(seed, 2))))
+	}
 	f.Fuzz(func(t *testing.T, script []byte) {
 		plain, constant := newMerger(t, MergerConfig{}), newMerger(t, MergerConfig{})
 		replicas := [2]map[types.UID]*v1.Pod{{}, {}}
@@ -93,4 +97,15 @@ func follow(t *testing.T, replica map[types.UID]*v1.Pod, changes []syncloop.Chan
 			}
 		}
 	}
+}
+
+// randomSets is an input of FuzzMerger with 30 sets of up to 6 pods.
+func randomSets(random *rand.Rand) (script []byte) {
+	for range 30 {
+		for range random.IntN(7) {
+			script = append(script, byte(random.IntN(64)), byte(random.IntN(8)))
+		}
+		script = append(script, 0xff, byte(random.IntN(256)))
+	}
+	return script
 }

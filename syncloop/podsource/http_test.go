@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"io"
-	"log/slog"
 	"net/http"
 	"strings"
 	"sync/atomic"
@@ -52,8 +51,10 @@ func runHTTP(t *testing.T, edit func(*HTTPConfig), server webserver) (*HTTPSourc
 	done := make(chan error, 1)
 	go func() { done <- h.Run(ctx, func(syncloop.Event) {}) }()
 	t.Cleanup(func() {
+		began := time.Now()
 		stop()
 		require.NoError(t, <-done)
+		require.Zero(t, time.Since(began), "an agent that stops does not wait for an answer")
 	})
 	synctest.Wait()
 	return h, m
@@ -171,53 +172,6 @@ func (w waiting) Read([]byte) (int, error) {
 type failing struct{}
 
 func (failing) Read([]byte) (int, error) { return 0, io.ErrUnexpectedEOF }
-
-// The first failures in a row are logged, then there is silence until it works
-// again.
-func TestHTTPSourceLogsFirstFailures(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		var log bytes.Buffer
-		var down atomic.Bool
-		down.Store(true)
-		runHTTP(t, func(c *HTTPConfig) { c.Logger = slog.New(slog.NewTextHandler(&log, nil)) }, func(*http.Request) (*http.Response, error) {
-			if down.Load() {
-				return nil, errors.New("connection refused")
-			}
-			return answerOf(200, web)
-		})
-		count := func() int {
-			synctest.Wait()
-			return strings.Count(log.String(), "level=INFO")
-		}
-		pass(10 * time.Minute)
-		require.Equal(t, loudProblems, count())
-		down.Store(false)
-		pass(time.Minute)
-		require.Equal(t, loudProblems+1, count(), "that it works again is one line")
-		down.Store(true)
-		pass(10 * time.Minute)
-		require.Equal(t, 2*loudProblems+1, count())
-	})
-}
-
-// An agent that stops does not wait for an answer, and that is no problem.
-func TestHTTPSourceStopsAtOnce(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		m := newMerger(t, MergerConfig{})
-		h, err := NewHTTPSource(HTTPConfig{URL: "http://server", Merger: m.Merger, Decoder: testDecoder(),
-			Client: &http.Client{Transport: webserver(func(r *http.Request) (*http.Response, error) { return endless(r, 1) })}})
-		require.NoError(t, err)
-		ctx, stop := context.WithCancel(t.Context())
-		done := make(chan error, 1)
-		go func() { done <- h.Run(ctx, func(syncloop.Event) {}) }()
-		synctest.Wait()
-		began := time.Now()
-		stop()
-		require.NoError(t, <-done)
-		require.Zero(t, time.Since(began))
-		require.Empty(t, h.Problems())
-	})
-}
 
 func TestNewHTTPSourceRefuses(t *testing.T) {
 	good := HTTPConfig{URL: "https://server/x", Merger: newMerger(t, MergerConfig{}).Merger, Decoder: testDecoder()}
@@ -340,31 +294,23 @@ func FuzzHTTPBody(f *testing.F) {
 	})
 }
 
-// A long answer takes long to decode; who asks for the problems does not wait for it.
+// An agent that stops during an answer has no problem with it.
+func TestHTTPSourceStopsAtOnce(t *testing.T) {
+	var h *HTTPSource
+	synctest.Test(t, func(t *testing.T) {
+		h, _ = runHTTP(t, nil, func(r *http.Request) (*http.Response, error) { return endless(r, 1) })
+	})
+	require.Empty(t, h.Problems())
+}
+
+// A long answer takes long to decode; Problems does not wait for it.
 func TestHTTPProblemsDoNotWaitForDecoding(t *testing.T) {
-	decoding, decoded := make(chan struct{}), make(chan struct{})
-	m := newMerger(t, MergerConfig{})
-	decoder := testDecoder()
-	decoder.Check = func(*v1.Pod) []error {
-		close(decoding)
-		<-decoded
-		return nil
-	}
-	server := webserver(func(*http.Request) (*http.Response, error) { return answerOf(200, web) })
-	h, err := NewHTTPSource(HTTPConfig{URL: "http://server/pods", Merger: m.Merger, Decoder: decoder, Client: &http.Client{Transport: server}})
-	require.NoError(t, err)
-	ctx, stop := context.WithCancel(t.Context())
-	done, answered := make(chan error, 1), make(chan []Problem, 1)
-	go func() { done <- h.Run(ctx, func(syncloop.Event) {}) }()
-	<-decoding
-	go func() { answered <- h.Problems() }()
-	select {
-	case problems := <-answered:
-		require.Empty(t, problems)
-	case <-time.After(10 * time.Second):
-		t.Error("Problems waits")
-	}
-	close(decoded)
-	stop()
-	require.NoError(t, <-done)
+	synctest.Test(t, func(t *testing.T) {
+		decoded := make(chan struct{})
+		h, _ := runHTTP(t, func(c *HTTPConfig) {
+			c.Decoder.Check = func(*v1.Pod) []error { <-decoded; return nil }
+		}, func(*http.Request) (*http.Response, error) { return answerOf(200, web) })
+		require.Empty(t, h.Problems())
+		close(decoded)
+	})
 }

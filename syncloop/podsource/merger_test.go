@@ -2,10 +2,8 @@ package podsource
 
 import (
 	"context"
-	"fmt"
 	"io"
 	"iter"
-	"math/rand/v2"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -159,45 +157,6 @@ func TestMergerRefusesPodsWithoutIdentity(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, seq.Run(t.Context(), nil))
 	require.Equal(t, []string{"ADD good/1"}, trace(m.Changes("seq")))
-}
-
-// Whatever happens between two looks, the differences add up to the newest set.
-func TestMergerDifferencesAddUp(t *testing.T) {
-	rng := rand.New(rand.NewPCG(1, 2))
-	m := newMerger(t, MergerConfig{})
-	known := map[types.UID]string{}
-	for range 400 {
-		var set []*v1.Pod
-		for uid := range 6 {
-			if rng.IntN(2) == 0 {
-				set = append(set, newPod(fmt.Sprint("p", uid), types.UID(fmt.Sprint(uid)), image(fmt.Sprint(rng.IntN(2)))))
-			}
-		}
-		require.NoError(t, m.Set("s", set))
-		if rng.IntN(3) > 0 {
-			continue
-		}
-		for _, c := range m.Changes("s") {
-			for _, pod := range c.Pods {
-				_, there := known[pod.UID]
-				switch c.Op {
-				case syncloop.OpAdd:
-					require.False(t, there)
-					known[pod.UID] = pod.Spec.Containers[0].Image
-				case syncloop.OpUpdate:
-					require.True(t, there)
-					known[pod.UID] = pod.Spec.Containers[0].Image
-				case syncloop.OpRemove:
-					require.True(t, there)
-					delete(known, pod.UID)
-				}
-			}
-		}
-		require.Len(t, known, len(set))
-		for _, pod := range set {
-			require.Equal(t, pod.Spec.Containers[0].Image, known[pod.UID])
-		}
-	}
 }
 
 func TestMergerRunEmits(t *testing.T) {

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -61,27 +60,6 @@ func TestSilentFile(t *testing.T) {
 	})
 }
 
-// A file that has not answered yet is not asked a second time.
-func TestSilentFileIsAskedOnce(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		r, release := silentRig(t, "b")
-		var asked atomic.Int32
-		read := r.source.reader.read
-		r.source.reader.read = func(q request) reading { asked.Add(1); return read(q) }
-		r.write("b", manifestOf("b", "x"))
-		for range 3 {
-			_, err := r.source.look(time.Time{})
-			require.NoError(t, err)
-		}
-		require.EqualValues(t, 1, asked.Load())
-		release()
-		require.NoError(t, r.source.join())
-		_, err := r.source.look(time.Time{})
-		require.NoError(t, err)
-		require.EqualValues(t, 1, asked.Load(), "what it answered at last counts")
-	})
-}
-
 // What is known of a file that does not answer any more stays, also when broken
 // manifests are dropped: it is not broken.
 func TestSilentFileKeepsItsPod(t *testing.T) {
@@ -115,19 +93,6 @@ func TestSlowFiles(t *testing.T) {
 		s.read = func(q request) reading { time.Sleep(answerTime * 3 / 4); return reading{path: q.path} }
 		require.Equal(t, []reading{{path: "a"}, {path: "b"}, {path: "c"}}, s.ask([]request{{path: "a"}, {path: "b"}, {path: "c"}}))
 	})
-}
-
-// A worker is left only if it has not come further, and has further to go.
-func TestLeave(t *testing.T) {
-	for _, c := range []struct {
-		files, before, now int
-		want               bool
-	}{
-		{2, 0, 0, true}, {2, 1, 1, true}, {2, 0, 1, false}, {2, 1, 2, false}, {2, 2, 2, false}, {1, 0, 1, false},
-	} {
-		w := &worker{answers: make([]reading, c.now, c.files)}
-		require.Equal(t, c.want, w.leave(c.before), c)
-	}
 }
 
 // Many silent files cost no more time than two.
@@ -210,18 +175,6 @@ func TestSilentFolder(t *testing.T) {
 	})
 }
 
-// A listing that answers when nobody waits for it any more comes to its end.
-func TestLateListingEnds(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s, blocked := newSurvey(reader{}), make(chan struct{})
-		s.list = func(string) listing { <-blocked; return listing{} }
-		_, ok := s.listed("/m")
-		require.False(t, ok)
-		require.Equal(t, []string{"/m"}, s.join("/m", time.Second))
-		close(blocked) // the bubble waits for the goroutine
-	})
-}
-
 // A file that is gone before it is read is not there.
 func TestVanishedFile(t *testing.T) {
 	s := newSurvey(reader{})
@@ -251,21 +204,6 @@ func TestLinkToBlockingFile(t *testing.T) {
 	}
 }
 
-// What is not listed any more is not waited for under its path.
-func TestForgetLate(t *testing.T) {
-	s := newSurvey(reader{})
-	for _, path := range []string{"a", "b"} {
-		s.isLate(s.start(nil), request{path: path})
-	}
-	s.list = func(string) listing { return listing{requests: []request{{path: "b"}, {path: "c"}}} }
-	s.read = func(q request) reading { return reading{path: q.path} }
-	taken := s.all("folder", func(string) stamp { return stamp{} }, func(string) bool { return false })
-	require.Len(t, taken.files, 2)
-	require.Len(t, s.late, 1)
-	require.Contains(t, s.late, "b")
-	require.Equal(t, 1, s.unanswered())
-}
-
 // What has answered after all does not count any more, and a file whose reads have not is
 // not asked anew for ever.
 func TestUnanswered(t *testing.T) {
@@ -283,27 +221,6 @@ func TestUnanswered(t *testing.T) {
 	_, waiting = s.belated(request{path: "a"}, true)
 	require.False(t, waiting)
 	require.Len(t, s.replaced, maxReplaced)
-}
-
-// A link is the same as long as it is not made anew, or written to.
-func TestSameEntry(t *testing.T) {
-	dir := t.TempDir()
-	entry := func(name string, at time.Time) os.FileInfo {
-		path := filepath.Join(dir, name)
-		require.NoError(t, os.WriteFile(path, nil, 0o600))
-		require.NoError(t, os.Chtimes(path, at, at))
-		info, err := os.Lstat(path)
-		require.NoError(t, err)
-		return info
-	}
-	early, late := time.Unix(1000, 0), time.Unix(2000, 0)
-	a := entry("a", early)
-	require.True(t, sameEntry(a, entry("a", early)))
-	require.False(t, sameEntry(a, entry("a", late)))
-	require.False(t, sameEntry(a, entry("b", early)))
-	require.True(t, sameEntry(nil, nil))
-	require.False(t, sameEntry(a, nil))
-	require.False(t, sameEntry(nil, a))
 }
 
 // Who stops waits for what is late, for so long and no longer, and names what goes on.
@@ -326,12 +243,5 @@ func TestJoin(t *testing.T) {
 		s.replaced = []lateRead{late("b", 0), late("a", 0), late("at once", 1)}
 		require.Equal(t, []string{"/m", "a", "b", "c"}, s.join("/m", time.Minute))
 		require.Equal(t, time.Minute, time.Since(begun), "all together, not each")
-
-		s = newSurvey(reader{})
-		s.lateListing = make(chan listing, 1)
-		time.AfterFunc(time.Second, func() { s.lateListing <- listing{} })
-		s.late = map[string]lateRead{"a": late("a", 2*time.Second)}
-		require.Empty(t, s.join("/m", time.Minute))
-		require.Equal(t, time.Minute+2*time.Second, time.Since(begun))
 	})
 }

@@ -1,0 +1,206 @@
+package podsource
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// step is one look at a folder, nil for one that is missing: the outcome (see describe)
+// and the pause before the next look.
+type step struct {
+	at      time.Duration
+	see     folder
+	want    string
+	recheck time.Duration
+}
+
+// describe writes an outcome as "name uid, name uid +learned lost !path: problem (kept)",
+// with "unknown" in front if there is no set.
+func describe(v outcome) string {
+	var words, pods []string
+	if !v.known {
+		words = append(words, "unknown")
+	}
+	for _, pod := range v.pods {
+		pods = append(pods, pod.Name+" "+string(pod.UID))
+	}
+	if len(pods) > 0 {
+		words = append(words, strings.Join(pods, ", "))
+	}
+	for _, path := range slices.Sorted(maps.Keys(v.learned)) {
+		words = append(words, "+"+path)
+	}
+	if v.lost {
+		words = append(words, "lost")
+	}
+	for _, p := range v.problems {
+		words = append(words, fmt.Sprintf("!%s: %s", p.Path, p.Message))
+		if p.KeptLastGood {
+			words = append(words, "(kept)")
+		}
+	}
+	return strings.Join(words, " ")
+}
+
+func TestHistory(t *testing.T) {
+	const s, settle, hold = time.Second, testSettle, testHold
+	kept := func(path string) func(*history) {
+		return func(l *history) { l.kept = func(p string) bool { return p == path } }
+	}
+	deleted := func(path string) func(*history) {
+		return func(l *history) { l.deleted = func(p string) bool { return p == path } }
+	}
+	type test struct {
+		setup func(*history)
+		steps []step
+	}
+	tests := map[string]test{
+		"a manifest that is bad from the start": {nil, []step{
+			{0, folder{"a": "!bad", "b": "b 1"}, "b 1 +b", settle},
+			{settle - 1, folder{"a": "!bad", "b": "b 1"}, "b 1", time.Millisecond},
+			{settle, folder{"a": "!bad", "b": "b 1"}, "b 1 !a: bad", 0},
+			{2 * s, folder{"b": "b 1"}, "b 1 lost", 0},
+		}},
+		"a bad manifest that goes and comes back as bad as it was": {nil, []step{
+			{0, folder{"a": "a 1"}, "a 1 +a", 0},
+			{s, folder{"a": "!bad"}, "a 1", settle},
+			{2 * s, folder{}, "a 1", settle},
+			{2*s + 1, folder{"a": "!bad"}, "a 1", settle},
+			{3 * s, folder{"a": "!bad"}, "a 1 !a: bad (kept)", 0},
+		}},
+		"broken manifests are dropped": {func(l *history) { l.dropBroken = true }, []step{
+			{0, folder{"a": "a 1"}, "a 1 +a", 0},
+			{s, folder{"a": "!bad"}, "", settle},
+		}},
+		"a file that goes away": {nil, []step{
+			{0, folder{"a": "a 1", "b": "b 2"}, "a 1, b 2 +a +b", 0},
+			{s, folder{"b": "b 2"}, "a 1, b 2", settle},
+			{s + settle - 1, folder{"b": "b 2"}, "a 1, b 2", time.Millisecond},
+			{s + settle, folder{"b": "b 2"}, "b 2 lost", 0},
+		}},
+		"a file that was deleted counts at once, one that is missing does not": {deleted("b"), []step{
+			{0, folder{"a": "a 1", "b": "b 2"}, "a 1, b 2 +a +b", 0},
+			{s, folder{}, "a 1 lost", settle},
+		}},
+		"vim: away, new file, backup gone": {nil, []step{
+			{0, folder{"m": "x 1"}, "x 1 +m", 0},
+			{s, folder{"m~": "x 1~"}, "x 1", settle},
+			{s + 50*time.Millisecond, folder{"m": "", "m~": "x 1~"}, "x 1", 200 * time.Millisecond},
+			{s + 100*time.Millisecond, folder{"m": "x 1", "m~": "x 1~"}, "x 1 +m", 150 * time.Millisecond},
+			{s + 150*time.Millisecond, folder{"m": "x 1"}, "x 1 lost", 0},
+		}},
+		"sed -i: temporary file first": {nil, []step{
+			{0, folder{"m": "x 1"}, "x 1 +m", 0},
+			{s, folder{"m": "x 1", "a-sedXYZ": "x 9"}, "x 1", settle},
+			{s + 50*time.Millisecond, folder{"m": "x 1"}, "x 1 lost", 0},
+		}},
+		"truncate and write": {nil, []step{
+			{0, folder{"m": "x 1"}, "x 1 +m", 0},
+			{s, folder{"m": ""}, "x 1", settle},
+			{s + 50*time.Millisecond, folder{"m": "!half"}, "x 1", 200 * time.Millisecond},
+			{s + 100*time.Millisecond, folder{"m": "x 1"}, "x 1 +m", 0},
+		}},
+		"gone and back": {nil, []step{
+			{0, folder{"m": "x 1"}, "x 1 +m", 0},
+			{s, folder{}, "x 1", settle},
+			{s + 50*time.Millisecond, folder{"m": "x 1"}, "x 1", 0},
+		}},
+		// A copy does not take a pod over, whatever its name and however long it is there.
+		"a copy": {nil, []step{
+			{0, folder{"m": "x 1"}, "x 1 +m", 0},
+			{s, folder{"a": "x 2", "m": "x 1", "b": "y 1"}, "x 1", settle},
+			{time.Minute, folder{"a": "x 2", "m": "x 1", "b": "y 1"},
+				"x 1 !a: metadata.name: pod ns/x is defined by m already !b: metadata.uid: 1 is the UID of pod ns/x, defined by m, already", 0},
+			{2 * time.Minute, folder{"a": "x 2", "m": "x 3", "b": "y 1"}, "y 1, x 3 +b +m !a: metadata.name: pod ns/x is defined by m already", 0},
+			{3 * time.Minute, folder{"a": "x 2"}, "y 1, x 3 !a: metadata.name: pod ns/x is defined by m already", settle},
+			{4 * time.Minute, folder{"a": "x 2"}, "x 2 +a lost", 0},
+		}},
+		"edited into another's name": {nil, []step{
+			{0, folder{"a": "x 1", "m": "y 2"}, "x 1, y 2 +a +m", 0},
+			{time.Minute, folder{"a": "y 3", "m": "y 2"}, "y 2", settle},
+			{2 * time.Minute, folder{"a": "y 3", "m": "y 2"}, "y 2 !a: metadata.name: pod ns/y is defined by m already", 0},
+		}},
+		"edited into another's UID": {nil, []step{
+			{0, folder{"a": "x 1", "m": "y 2"}, "x 1, y 2 +a +m", 0},
+			{time.Minute, folder{"a": "x 2", "m": "y 2"}, "y 2", settle},
+			{2 * time.Minute, folder{"a": "x 2", "m": "y 2"}, "y 2 !a: metadata.uid: 2 is the UID of pod ns/y, defined by m, already", 0},
+		}},
+		"a new version of the manifest that has the pod goes before one known since before a restart": {kept("kept"), []step{
+			{0, folder{"kept": "y 1", "m": "x 2"}, "y 1, x 2 +kept +m", 0},
+			{s, folder{"kept": "x 3", "m": "x 4"}, "x 4 +m", settle},
+		}},
+		"a manifest of another pod than before is as new as a new file": {nil, []step{
+			{0, folder{"m": "x 1"}, "x 1 +m", 0},
+			{s, folder{"b": "y 2", "m": "y 3"}, "y 2 +b", settle},
+		}},
+		"after a restart the manifest that had the pod has it again": {kept("m"), []step{
+			{0, folder{"a": "x 2", "m": "x 1"}, "x 1 +m", settle},
+			{s, folder{"a": "x 2"}, "x 1 !a: metadata.name: pod ns/x is defined by m already", settle},
+			{time.Minute, folder{"a": "x 2"}, "x 2 +a lost", 0},
+		}},
+		"a manifest that is broken from the start has the version of an earlier process": {func(l *history) {
+			l.earlier = func(path string) *v1.Pod { return newPod("earlier-"+path, types.UID("0")) }
+		}, []step{
+			{0, folder{"a": "!no", "b": "b 1"}, "earlier-a 0, b 1 +b", settle},
+			{s, folder{"a": "!no", "b": "b 1"}, "earlier-a 0, b 1 !a: no (kept)", 0},
+			{2 * s, folder{"a": "a 2", "b": "b 1"}, "a 2, b 1 +a", 0},
+		}},
+		// It is unknown: its pods go on for the period, and it is looked for again soon.
+		"a folder vanishes and comes back": {nil, []step{
+			{0, nil, "", settle},
+			{s, folder{"/m/a": "a 1", "/m/b": "b 2"}, "a 1, b 2 +/m/a +/m/b", 0},
+			{2 * s, nil, "unknown a 1, b 2", settle},
+			{3 * s, nil, "unknown a 1, b 2 !: has vanished: its pods go on for 20s (kept)", retry},
+			{s + hold, nil, "unknown a 1, b 2 !: has vanished: its pods go on for 20s (kept)", retry},
+			{s + hold + 1, folder{"/m/a": "a 1"}, "a 1, b 2", settle},
+			{s + hold + 1 + settle, folder{"/m/a": "a 1"}, "a 1 lost", 0},
+		}},
+		"a folder vanishes for too long": {nil, []step{
+			{0, folder{"/m/a": "a 1"}, "a 1 +/m/a", 0},
+			{s, nil, "unknown a 1", settle},
+			{s + hold, nil, "a 1 !: does not exist", settle},
+			{s + hold + settle, nil, "lost !: does not exist", 0},
+		}},
+		"a folder that vanishes has no manifest in use": {nil, []step{
+			{0, folder{"/m/a": "!bad"}, "", settle},
+			{s, nil, "lost", settle},
+		}},
+		"a folder is deleted with its files": {deleted("/m/a"), []step{
+			{0, folder{"/m/a": "a 1"}, "a 1 +/m/a", 0},
+			{s, nil, "lost", settle},
+		}},
+		"a path that was a file": {nil, []step{
+			{0, folder{"/m": "a 1"}, "a 1 +/m", 0},
+			{s, nil, "a 1", settle},
+		}},
+	}
+	for _, broken := range []string{"!spec.x: Invalid", "?cannot be read"} {
+		tests["the last good version stays: "+broken] = test{nil, []step{
+			{0, folder{"a": "a 1"}, "a 1 +a", 0},
+			{s, folder{"a": broken}, "a 1", settle},
+			{2 * s, folder{"a": broken}, "a 1 !a: " + broken[1:] + " (kept)", 0},
+			{3 * s, folder{"a": "a 2"}, "a 2 +a", 0},
+		}}
+	}
+	for name, c := range tests {
+		t.Run(name, func(t *testing.T) {
+			l := newHistory()
+			if c.setup != nil {
+				c.setup(l)
+			}
+			for _, step := range c.steps {
+				_, _, v := l.see(step.see, step.at)
+				require.Equal(t, step.want, describe(v), step.at)
+				require.Equal(t, step.recheck, v.recheck, step.at)
+			}
+		})
+	}
+}
