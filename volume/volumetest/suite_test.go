@@ -80,7 +80,7 @@ func TestBlock(t *testing.T) {
 	})
 }
 
-// broken is a Plugin with methods of its own.
+// broken is a Plugin with methods that a test replaces.
 type broken struct {
 	*Plugin
 	supports func(*volume.Spec) bool
@@ -88,26 +88,13 @@ type broken struct {
 	unmount  func(context.Context, volume.Unmount) error
 }
 
-func (b *broken) Supports(s *volume.Spec) bool {
-	if b.supports != nil {
-		return b.supports(s)
-	}
-	return b.Plugin.Supports(s)
-}
+func (b *broken) Supports(s *volume.Spec) bool { return b.supports(s) }
 
 func (b *broken) Mount(ctx context.Context, m volume.Mount) (volume.Mounted, error) {
-	if b.mount != nil {
-		return b.mount(ctx, m)
-	}
-	return b.Plugin.Mount(ctx, m)
+	return b.mount(ctx, m)
 }
 
-func (b *broken) Unmount(ctx context.Context, u volume.Unmount) error {
-	if b.unmount != nil {
-		return b.unmount(ctx, u)
-	}
-	return b.Plugin.Unmount(ctx, u)
-}
+func (b *broken) Unmount(ctx context.Context, u volume.Unmount) error { return b.unmount(ctx, u) }
 
 // Each broken plugin is caught by the rule that it breaks.
 func TestBrokenPlugins(t *testing.T) {
@@ -260,7 +247,7 @@ func TestBrokenPlugins(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				s := subject(t, func(p *Plugin) volume.Plugin {
-					b := &broken{Plugin: p}
+					b := &broken{p, p.Supports, p.Mount, p.Unmount}
 					test.breaks(b)
 					return b
 				})
@@ -275,7 +262,7 @@ func first(m volume.Mounted, err error) func(error) (volume.Mounted, error) {
 	return func(other error) (volume.Mounted, error) { return m, errors.Join(err, other) }
 }
 
-// brokenStager is a Shared with methods of its own.
+// brokenStager is a Shared with methods that a test replaces.
 type brokenStager struct {
 	*Shared
 	id      func(*volume.Spec) string
@@ -285,40 +272,23 @@ type brokenStager struct {
 	staged  func(context.Context) ([]string, error)
 }
 
-func (b *brokenStager) VolumeID(s *volume.Spec) string {
-	if b.id != nil {
-		return b.id(s)
-	}
-	return b.Shared.VolumeID(s)
+func newBrokenStager(s *Shared) *brokenStager {
+	return &brokenStager{s, s.VolumeID, s.Mount, s.Stage, s.Unstage, s.Staged}
 }
 
+func (b *brokenStager) VolumeID(s *volume.Spec) string { return b.id(s) }
+
 func (b *brokenStager) Stage(ctx context.Context, s volume.Stage) (string, error) {
-	if b.stage != nil {
-		return b.stage(ctx, s)
-	}
-	return b.Shared.Stage(ctx, s)
+	return b.stage(ctx, s)
 }
 
 func (b *brokenStager) Mount(ctx context.Context, m volume.Mount) (volume.Mounted, error) {
-	if b.mount != nil {
-		return b.mount(ctx, m)
-	}
-	return b.Shared.Mount(ctx, m)
+	return b.mount(ctx, m)
 }
 
-func (b *brokenStager) Unstage(ctx context.Context, id string) error {
-	if b.unstage != nil {
-		return b.unstage(ctx, id)
-	}
-	return b.Shared.Unstage(ctx, id)
-}
+func (b *brokenStager) Unstage(ctx context.Context, id string) error { return b.unstage(ctx, id) }
 
-func (b *brokenStager) Staged(ctx context.Context) ([]string, error) {
-	if b.staged != nil {
-		return b.staged(ctx)
-	}
-	return b.Shared.Staged(ctx)
-}
+func (b *brokenStager) Staged(ctx context.Context) ([]string, error) { return b.staged(ctx) }
 
 func TestBrokenStagers(t *testing.T) {
 	const named = "Stage may be repeated, and is named until Unstage"
@@ -352,7 +322,7 @@ func TestBrokenStagers(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			s := sharedSubject(t, func(s *Shared) volume.Plugin {
-				b := &brokenStager{Shared: s}
+				b := newBrokenStager(s)
 				test.breaks(b)
 				return b
 			})
@@ -366,19 +336,22 @@ func TestStagedOnceInParallel(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var staging, mounting, most atomic.Int64
 		s := sharedSubject(t, func(s *Shared) volume.Plugin {
-			return &brokenStager{Shared: s, stage: func(ctx context.Context, st volume.Stage) (string, error) {
+			b := newBrokenStager(s)
+			b.stage = func(ctx context.Context, st volume.Stage) (string, error) {
 				defer staging.Add(-1)
 				if staging.Add(1) > 1 || mounting.Load() > 0 {
 					return "", errBoom
 				}
 				time.Sleep(time.Second)
 				return s.Stage(ctx, st)
-			}, mount: func(ctx context.Context, m volume.Mount) (volume.Mounted, error) {
+			}
+			b.mount = func(ctx context.Context, m volume.Mount) (volume.Mounted, error) {
 				most.Store(max(most.Load(), mounting.Add(1)))
 				defer mounting.Add(-1)
 				time.Sleep(time.Second)
 				return s.Mount(ctx, m)
-			}}
+			}
+			return b
 		})
 		one := persistent(false)(&v1.Pod{}, "one")
 		s.Spec = func(*v1.Pod, string) *volume.Spec { return copySpec(one) }

@@ -31,14 +31,16 @@ func TestMemory(t *testing.T) {
 func TestUse(t *testing.T) {
 	Run(t, func(testing.TB) Harness {
 		h := harness(NewMemory(), func(m *Memory) stages.Stage {
-			return &broken{Memory: m, prepare: func(context.Context, *v1.Pod) error { return nil }}
+			b := newBroken(m)
+			b.prepare = func(context.Context, *v1.Pod) error { return nil }
+			return b
 		})
 		h.Use = func(s stages.Stage, pod *v1.Pod) error { return s.(*broken).Memory.Prepare(context.Background(), pod) }
 		return h
 	})
 }
 
-// broken is a Memory with methods of its own.
+// broken is a Memory with methods that a test replaces.
 type broken struct {
 	*Memory
 	prepare   func(context.Context, *v1.Pod) error
@@ -46,26 +48,13 @@ type broken struct {
 	leftovers func(context.Context) ([]types.UID, error)
 }
 
-func (b *broken) Prepare(ctx context.Context, pod *v1.Pod) error {
-	if b.prepare != nil {
-		return b.prepare(ctx, pod)
-	}
-	return b.Memory.Prepare(ctx, pod)
-}
+func newBroken(m *Memory) *broken { return &broken{m, m.Prepare, m.Release, m.Leftovers} }
 
-func (b *broken) Release(ctx context.Context, uid types.UID) error {
-	if b.release != nil {
-		return b.release(ctx, uid)
-	}
-	return b.Memory.Release(ctx, uid)
-}
+func (b *broken) Prepare(ctx context.Context, pod *v1.Pod) error { return b.prepare(ctx, pod) }
 
-func (b *broken) Leftovers(ctx context.Context) ([]types.UID, error) {
-	if b.leftovers != nil {
-		return b.leftovers(ctx)
-	}
-	return b.Memory.Leftovers(ctx)
-}
+func (b *broken) Release(ctx context.Context, uid types.UID) error { return b.release(ctx, uid) }
+
+func (b *broken) Leftovers(ctx context.Context) ([]types.UID, error) { return b.leftovers(ctx) }
 
 // Each broken stage is caught by the rule that it breaks.
 func TestBrokenStages(t *testing.T) {
@@ -198,7 +187,7 @@ func TestBrokenStages(t *testing.T) {
 		t.Run(rule, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				h := harness(NewMemory(), func(m *Memory) stages.Stage {
-					b := &broken{Memory: m}
+					b := newBroken(m)
 					breaks(b)
 					return b
 				})
