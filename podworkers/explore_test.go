@@ -20,6 +20,13 @@ import (
 
 var exploreFor = flag.Duration("explore", 3*time.Second, "the time to explore what can happen to pods; at most 500 ms with -short")
 
+var rewrite = flag.Bool("rewrite", false, "write what happens into the scripts")
+
+// The scenarios of the lifecycle, as text.
+func TestScripts(t *testing.T) {
+	podworkerstest.RunScripts(t, "testdata/*.txt", podworkerstest.ScriptOptions{Rewrite: *rewrite})
+}
+
 // worlds are what is explored: pods that share a full name, and pods that do not.
 func worlds() []*world {
 	return []*world{

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"strings"
@@ -152,14 +153,5 @@ func FuzzWrite(f *testing.F) {
 }
 
 func equal(a, b Payload) bool {
-	if len(a) != len(b) {
-		return false
-	}
-	for name, f := range a {
-		other, ok := b[name]
-		if !ok || string(f.Data) != string(other.Data) {
-			return false
-		}
-	}
-	return true
+	return maps.EqualFunc(a, b, func(x, y File) bool { return string(x.Data) == string(y.Data) })
 }

@@ -236,18 +236,3 @@ func ExampleVolumes() {
 	fmt.Println(string(data), err)
 	// Output: blue <nil>
 }
-
-func BenchmarkUnchanged(b *testing.B) {
-	r := newRoom(b)
-	_, err := r.mount("one")
-	require.NoError(b, err)
-	time.Sleep(60 * time.Millisecond)
-	_, err = r.mount("one")
-	require.NoError(b, err)
-	for b.Loop() {
-		if _, err := r.mount("one"); err != nil {
-			b.Fatal(err)
-		}
-	}
-	require.EqualValues(b, 2, r.backing.Mounts.Load())
-}

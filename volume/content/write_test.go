@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"syscall"
 	"testing"
 
@@ -152,49 +153,42 @@ func TestModes(t *testing.T) {
 // What is damaged is made anew, whatever is in the way.
 func TestHeals(t *testing.T) {
 	p := files("a", "1", "b/c", "2")
-	for name, damage := range map[string]func(dir, at string) error{
-		"file gone":         func(_, at string) error { return os.Remove(filepath.Join(at, "a")) },
-		"file emptied":      func(_, at string) error { return os.Truncate(filepath.Join(at, "a"), 0) },
-		"same size":         func(_, at string) error { return os.WriteFile(filepath.Join(at, "a"), []byte("x"), 0) },
-		"file more":         func(_, at string) error { return os.WriteFile(filepath.Join(at, "x"), nil, 0o600) },
-		"empty folder more": func(_, at string) error { return os.Mkdir(filepath.Join(at, "x"), 0o700) },
-		"folder for file": func(_, at string) error {
-			return errors.Join(os.Remove(filepath.Join(at, "a")), os.Mkdir(filepath.Join(at, "a"), 0o700))
-		},
-		"file for folder": func(_, at string) error {
-			return errors.Join(os.RemoveAll(filepath.Join(at, "b")), os.WriteFile(filepath.Join(at, "b"), nil, 0o600))
-		},
-		"link for file": func(_, at string) error {
-			return errors.Join(os.Remove(filepath.Join(at, "a")), os.Symlink("/etc/passwd", filepath.Join(at, "a")))
-		},
-		"pipe for file": func(_, at string) error {
-			return errors.Join(os.Remove(filepath.Join(at, "a")), syscall.Mkfifo(filepath.Join(at, "a"), 0o600))
-		},
-		"version gone": func(_, at string) error { return os.RemoveAll(at) },
-		"no data link": func(dir, _ string) error { return os.Remove(filepath.Join(dir, dataLink)) },
-		"link leads out": func(dir, _ string) error {
-			return errors.Join(os.Remove(filepath.Join(dir, dataLink)), os.Symlink("/etc", filepath.Join(dir, dataLink)))
-		},
-		"data is a folder": func(dir, _ string) error {
-			return errors.Join(os.Remove(filepath.Join(dir, dataLink)), os.MkdirAll(filepath.Join(dir, dataLink, "a"), 0o700))
-		},
-		"data is a file": func(dir, _ string) error {
-			return errors.Join(os.Remove(filepath.Join(dir, dataLink)), os.WriteFile(filepath.Join(dir, dataLink), nil, 0o600))
-		},
-		"temporary is a folder": func(dir, at string) error {
-			return errors.Join(os.RemoveAll(at), os.MkdirAll(filepath.Join(dir, newDataLink, "a"), 0o700))
-		},
-		"folder for link": func(dir, _ string) error {
-			return errors.Join(os.Remove(filepath.Join(dir, "a")), os.MkdirAll(filepath.Join(dir, "a/b"), 0o700))
-		},
-		"file for link": func(dir, _ string) error {
-			return errors.Join(os.Remove(filepath.Join(dir, "b")), os.WriteFile(filepath.Join(dir, "b"), nil, 0o600))
-		},
+	file := func(path string) error { return os.WriteFile(path, nil, 0o600) }
+	folder := func(path string) error { return os.MkdirAll(filepath.Join(path, "a"), 0o700) }
+	pipe := func(path string) error { return syscall.Mkfifo(path, 0o600) }
+	link := func(to string) func(string) error { return func(path string) error { return os.Symlink(to, path) } }
+	nothing := func(string) error { return nil }
+	const at = "VERSION"
+	for name, damage := range map[string]struct {
+		path string
+		make func(path string) error
+	}{
+		"file gone":         {at + "/a", nothing},
+		"file emptied":      {at + "/a", file},
+		"same size":         {at + "/a", func(path string) error { return os.WriteFile(path, []byte("x"), 0o600) }},
+		"file more":         {at + "/x", file},
+		"empty folder more": {at + "/x", func(path string) error { return os.Mkdir(path, 0o700) }},
+		"folder for file":   {at + "/a", folder},
+		"file for folder":   {at + "/b", file},
+		"link for file":     {at + "/a", link("/etc/passwd")},
+		"pipe for file":     {at + "/a", pipe},
+		"version gone":      {at, nothing},
+		"no data link":      {dataLink, nothing},
+		"link leads out":    {dataLink, link("/etc")},
+		"data is a folder":  {dataLink, folder},
+		"data is a file":    {dataLink, file},
+		"temporary is a folder": {newDataLink, func(path string) error {
+			return errors.Join(os.Remove(filepath.Join(filepath.Dir(path), dataLink)), folder(path))
+		}},
+		"folder for link": {"a", folder},
+		"file for link":   {"b", file},
 	} {
 		t.Run(name, func(t *testing.T) {
 			dir := t.TempDir()
 			write(t, dir, p)
-			require.NoError(t, damage(dir, filepath.Join(dir, target(t, dir))))
+			path := filepath.Join(dir, strings.Replace(damage.path, at, target(t, dir), 1))
+			require.NoError(t, os.RemoveAll(path))
+			require.NoError(t, damage.make(path))
 			write(t, dir, p)
 			require.FileExists(t, "/etc/passwd")
 		})

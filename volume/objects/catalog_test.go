@@ -151,25 +151,6 @@ func TestSoonest(t *testing.T) {
 	}
 }
 
-// Files come by path, and what is reported of them in an order of its own.
-func TestOrder(t *testing.T) {
-	w := newWorld(t)
-	w.put("tokens/ns/sa.yaml", "apiVersion: authentication.k8s.io/v1\nkind: TokenRequest\nstatus: {token: t}\n")
-	w.put("trustbundles/b.yaml", "apiVersion: certificates.k8s.io/v1\nkind: ClusterTrustBundle\nspec: {trustBundle: \""+strings.ReplaceAll(pemText, "\n", `\n`)+"\"}\n")
-	w.put(webFile, "")
-	w.put("stray", "")
-	var got []string
-	for _, o := range w.apply(nil) {
-		got = append(got, o.String())
-	}
-	require.Equal(t, []string{"ClusterTrustBundle b", "ServiceAccount ns/sa"}, got)
-	var problems []string
-	for _, p := range w.c.problems() {
-		problems = append(problems, p.Path)
-	}
-	require.Equal(t, []string{webFile, "stray"}, problems)
-}
-
 func TestGone(t *testing.T) {
 	w := newWorld(t)
 	w.put(webFile, web)

@@ -2,7 +2,6 @@ package objects
 
 import (
 	"encoding/base64"
-	"errors"
 	"strings"
 	"testing"
 	"time"
@@ -11,7 +10,6 @@ import (
 	"github.com/stretchr/testify/require"
 	v1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/podwright/podwright/volume"
 )
@@ -137,13 +135,6 @@ func TestDecode(t *testing.T) {
 	require.ErrorContains(t, err, "status.token: required")
 }
 
-// A manifest may say its name and namespace itself.
-func TestNamedInTheManifest(t *testing.T) {
-	value, _, err := kinds["configmaps"].object([]byte(web+"metadata: {name: web, namespace: ns}\n"), webObject)
-	require.NoError(t, err)
-	require.Equal(t, metav1.ObjectMeta{Namespace: "ns", Name: "web"}, value.(*v1.ConfigMap).ObjectMeta)
-}
-
 // What an API server takes is taken, and what is said of a driver may change.
 func TestDecodeCSIDriver(t *testing.T) {
 	for _, spec := range []string{
@@ -158,17 +149,6 @@ func TestDecodeCSIDriver(t *testing.T) {
 		require.NoError(t, err, spec)
 		require.False(t, immutable)
 		require.Equal(t, "d", value.(*storagev1.CSIDriver).Name)
-	}
-}
-
-func TestOneLine(t *testing.T) {
-	for text, want := range map[string]string{
-		"error converting YAML to JSON: a\n\tb": "a b",
-		strings.Repeat("x", 500):                strings.Repeat("x", 500),
-		strings.Repeat("x", 501):                strings.Repeat("x", 500) + "...",
-		strings.Repeat("x", 499) + "é":          strings.Repeat("x", 499) + "...",
-	} {
-		require.EqualError(t, oneLine(errors.New(text)), want)
 	}
 }
 

@@ -71,19 +71,6 @@ func TestReferences(t *testing.T) {
 	}
 }
 
-// A volume refers to what its sources are, and to the pod's account for a token only.
-func TestProjectedReferences(t *testing.T) {
-	pod := &v1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "ns"}, Spec: v1.PodSpec{ServiceAccountName: "sa"}}
-	for want, source := range map[string]v1.VolumeProjection{
-		"ConfigMap ns/a":       {ConfigMap: &v1.ConfigMapProjection{LocalObjectReference: v1.LocalObjectReference{Name: "a"}}},
-		"Secret ns/a":          {Secret: &v1.SecretProjection{LocalObjectReference: v1.LocalObjectReference{Name: "a"}}},
-		"ServiceAccount ns/sa": {ServiceAccountToken: &v1.ServiceAccountTokenProjection{}},
-	} {
-		v := &v1.VolumeSource{Projected: &v1.ProjectedVolumeSource{Sources: []v1.VolumeProjection{source}}}
-		require.Equal(t, []string{want}, names(objects.VolumeReferences(pod, v)))
-	}
-}
-
 func names(found []volume.Object) (out []string) {
 	for _, o := range found {
 		out = append(out, o.String())

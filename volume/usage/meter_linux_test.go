@@ -186,16 +186,3 @@ func ExampleMeter() {
 	fmt.Println(u.Files, err)
 	// Output: 2 <nil>
 }
-
-// BenchmarkFiles is the time per file without a bound.
-func BenchmarkFiles(b *testing.B) {
-	dir := b.TempDir()
-	for i := range 1000 {
-		require.NoError(b, os.WriteFile(filepath.Join(dir, fmt.Sprint(i)), nil, 0o600))
-	}
-	m := must(b, Config{FilesPerSecond: 1e9})
-	for b.Loop() {
-		_, err := m.measure(b.Context(), dir)
-		require.NoError(b, err)
-	}
-}
