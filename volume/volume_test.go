@@ -2,8 +2,10 @@ package volume_test
 
 import (
 	"errors"
+	"reflect"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
@@ -12,6 +14,7 @@ import (
 
 	"github.com/podwright/podwright/internal/run"
 	"github.com/podwright/podwright/volume"
+	"github.com/podwright/podwright/volume/volumetest"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -112,4 +115,59 @@ func TestMarks(t *testing.T) {
 		require.EqualError(t, err, "odd")
 	}
 	require.NotErrorIs(t, volume.Uncertain(volume.Transient(odd)), volume.ErrUncertain)
+}
+
+// kinds sets each field of a source in turn, and lists what is out of scope.
+func kinds[T any](outOfScope func(*T) string) (out, in []string) {
+	fields := reflect.TypeFor[T]()
+	for i := range fields.NumField() {
+		name, _, _ := strings.Cut(fields.Field(i).Tag.Get("json"), ",")
+		var source T
+		field := reflect.ValueOf(&source).Elem().Field(i)
+		field.Set(reflect.New(field.Type().Elem()))
+		switch outOfScope(&source) {
+		case name:
+			out = append(out, name)
+		case "":
+			in = append(in, name)
+		}
+	}
+	return out, in
+}
+
+// Every kind that the API knows has been decided on.
+func TestOutOfScope(t *testing.T) {
+	out, in := kinds(volume.OutOfScope)
+	require.Len(t, out, 19)
+	require.ElementsMatch(t, []string{
+		"hostPath", "emptyDir", "secret", "nfs", "persistentVolumeClaim", "downwardAPI", "configMap", "projected", "csi", "ephemeral", "image",
+	}, in)
+	out, in = kinds(volume.OutOfScopePersistent)
+	require.NotContains(t, out, "gitRepo")
+	require.ElementsMatch(t, []string{"hostPath", "nfs", "local", "csi"}, in)
+	require.Empty(t, volume.OutOfScope(nil))
+	require.Empty(t, volume.OutOfScope(&v1.VolumeSource{}))
+}
+
+func TestNew(t *testing.T) {
+	var missing *volumetest.Plugin
+	good := &volumetest.Plugin{}
+	layout := volume.Layout{Root: "/var/lib/kubelet"}
+	for want, cfg := range map[string]volume.Config{
+		"volume: Config.Plugins is required":                                     {Layout: layout},
+		"volume: Config.Layout.Root is required":                                 {Plugins: []volume.Plugin{good}},
+		`volume: Config.Layout.Root: "x" is not absolute`:                        {Plugins: []volume.Plugin{good}, Layout: volume.Layout{Root: "x"}},
+		"volume: Config.Plugins[1] is required":                                  {Plugins: []volume.Plugin{good, missing}, Layout: layout},
+		`volume: Config.Plugins[1]: "example.com/memory" is in the list already`: {Plugins: []volume.Plugin{good, good}, Layout: layout},
+		"volume: Config.Complete is required: pods share volumes of example.com/memory": {
+			Plugins: []volume.Plugin{&volumetest.Shared{Plugin: good}}, Layout: layout,
+		},
+		"volume: Config.OperationTimeout is negative: -1s": {Plugins: []volume.Plugin{good}, Layout: layout, OperationTimeout: -time.Second},
+		"volume: Config.ShutdownTimeout is negative: -1s":  {Plugins: []volume.Plugin{good}, Layout: layout, ShutdownTimeout: -time.Second},
+	} {
+		_, err := volume.New(cfg)
+		require.EqualError(t, err, want)
+	}
+	_, err := volume.New(volume.Config{Plugins: []volume.Plugin{&volumetest.Plugin{PluginName: ".."}}, Layout: layout})
+	require.ErrorContains(t, err, "Config.Plugins[0]")
 }

@@ -47,8 +47,7 @@ func read(t testing.TB, path string) map[string]any {
 func TestLayout(t *testing.T) {
 	w := newWorld(t)
 	m := w.args(persistent(files), "1")
-	got, err := w.mount(m)
-	require.NoError(t, err)
+	got := w.mounted(m)
 	require.Equal(t, volume.Mounted{Path: m.Dir + "/mount"}, got)
 	stage := w.layout.Root + fmt.Sprintf("/plugins/kubernetes.io/csi/example.com/%x", sha256.Sum256([]byte("h/1")))
 	for _, file := range []string{m.Dir + "/vol_data.json", stage + "/vol_data.json"} {
@@ -67,8 +66,7 @@ func TestLayout(t *testing.T) {
 func TestDevice(t *testing.T) {
 	w := newWorld(t)
 	m := w.args(persistent(v1.PersistentVolumeBlock), "1")
-	got, err := w.mount(m)
-	require.NoError(t, err)
+	got := w.mounted(m)
 	require.Equal(t, volume.Mounted{Device: m.Dir}, got)
 	published := w.layout.Plugin(csi.Name) + "/volumeDevices/publish/pv/1"
 	for _, link := range []string{m.Dir, w.layout.Plugin(csi.Name) + "/volumeDevices/pv/dev/1"} {
@@ -88,8 +86,7 @@ func TestDevice(t *testing.T) {
 func TestDeviceWithoutLink(t *testing.T) {
 	w := newWorld(t)
 	m := w.args(persistent(v1.PersistentVolumeBlock), "1")
-	_, err := w.mount(m)
-	require.NoError(t, err)
+	w.mounted(m)
 	require.NoError(t, os.Remove(m.Dir))
 	w.restart()
 	require.NoError(t, w.Unstage(t.Context(), w.VolumeID(m.Spec)))
@@ -127,8 +124,7 @@ func TestV21Final(t *testing.T) {
 	ask.RequiresRepublish = &yes
 	w.cfg.CSIDrivers, w.fake.fault = ask, nil
 	w.restart()
-	_, err = w.mount(m)
-	require.NoError(t, err)
+	w.mounted(m)
 	w.fail("Publish", csi.Final(errors.New("bad")))
 	for _, before := range []func(*volume.Mount){
 		func(m *volume.Mount) { m.Again = true }, func(m *volume.Mount) { m.Found = true },
@@ -147,8 +143,7 @@ func TestV22NoStage(t *testing.T) {
 	w := newWorld(t)
 	w.fake.can = csi.Capabilities{}
 	m := w.args(persistent(files), "1")
-	_, err := w.mount(m)
-	require.NoError(t, err)
+	w.mounted(m)
 	require.Empty(t, w.fake.publish.StagingPath)
 	require.NoError(t, w.unmount(m))
 	require.NoError(t, w.Unstage(t.Context(), w.VolumeID(m.Spec)))
@@ -165,12 +160,10 @@ func TestV24PodInfo(t *testing.T) {
 		eph  string
 	}{{persistent(files), "false"}, {inline(), "true"}} {
 		w := newWorld(t)
-		_, err := w.mount(w.args(c.spec, "1"))
-		require.NoError(t, err)
+		w.mounted(w.args(c.spec, "1"))
 		require.Equal(t, map[string]string{"a": "b"}, w.fake.publish.Attrs)
 		w = newWorld(t, func(cfg *csi.Config) { cfg.CSIDrivers = ask })
-		_, err = w.mount(w.args(c.spec, "1"))
-		require.NoError(t, err)
+		w.mounted(w.args(c.spec, "1"))
 		require.Equal(t, map[string]string{
 			"a": "b", "csi.storage.k8s.io/pod.name": "p", "csi.storage.k8s.io/pod.namespace": "ns",
 			"csi.storage.k8s.io/pod.uid": "1", "csi.storage.k8s.io/serviceAccount.name": "robot",
@@ -191,23 +184,21 @@ func TestTokens(t *testing.T) {
 	const want = `{"vault":{"token":"robot@vault","expirationTimestamp":"2030-01-01T00:00:00Z"}}`
 	const key = "csi.storage.k8s.io/serviceAccount.tokens"
 	w := newWorld(t, func(cfg *csi.Config) { cfg.CSIDrivers, cfg.Tokens = ask, tokens{at} })
-	got, err := w.mount(w.args(inline(), "1"))
-	require.NoError(t, err)
+	got := w.mounted(w.args(inline(), "1"))
 	require.Zero(t, got.RefreshAt)
 	require.False(t, w.Remounts(inline()))
 	require.JSONEq(t, want, w.fake.publish.Attrs[key])
 
 	ask.ServiceAccountTokenInSecrets, ask.RequiresRepublish = &yes, &yes
 	w = newWorld(t, func(cfg *csi.Config) { cfg.CSIDrivers, cfg.Tokens = ask, tokens{at} })
-	got, err = w.mount(w.args(inline(), "1"))
-	require.NoError(t, err)
+	got = w.mounted(w.args(inline(), "1"))
 	require.Equal(t, at, got.RefreshAt)
 	require.True(t, w.Remounts(inline()))
 	require.JSONEq(t, want, w.fake.publish.Secrets[key])
 	require.NotContains(t, w.fake.publish.Attrs, key)
 
 	w = newWorld(t, func(cfg *csi.Config) { cfg.CSIDrivers = ask })
-	_, err = w.mount(w.args(inline(), "1"))
+	_, err := w.mount(w.args(inline(), "1"))
 	require.ErrorIs(t, err, volume.ErrTransient)
 }
 
@@ -249,8 +240,7 @@ func TestAccessModes(t *testing.T) {
 		w.fake.can.MultiWriter = c.many
 		spec := persistent(files)
 		spec.Persistent.Spec.AccessModes = []v1.PersistentVolumeAccessMode{c.mode}
-		_, err := w.mount(w.args(spec, "1"))
-		require.NoError(t, err)
+		w.mounted(w.args(spec, "1"))
 		require.Equal(t, c.want, w.fake.publish.Capability.AccessMode)
 		require.Equal(t, c.want, w.fake.stage.Capability.AccessMode)
 	}
@@ -280,8 +270,7 @@ func TestFSGroup(t *testing.T) {
 			m := w.args(persistent(files), "1")
 			m.Spec.Persistent.Spec.CSI.FSType = c.fsType
 			m.FSGroup = &group
-			got, err := w.mount(m)
-			require.NoError(t, err)
+			got := w.mounted(m)
 			require.Equal(t, c.driver, w.fake.publish.Capability.MountGroup != "")
 			require.Equal(t, c.driver, w.fake.stage.Capability.MountGroup != "")
 			info, err := os.Stat(got.Path)
@@ -297,8 +286,7 @@ func TestV19Unreadable(t *testing.T) {
 	memory := &mounts.Memory{}
 	w := newWorld(t, func(cfg *csi.Config) { cfg.Mounts = memory })
 	m := w.args(persistent(files), "1")
-	got, err := w.mount(m)
-	require.NoError(t, err)
+	got := w.mounted(m)
 	require.NoError(t, memory.Mount(t.Context(), mounts.Mount{Source: "tmpfs", FSType: "tmpfs", Target: got.Path}))
 	require.NoError(t, os.WriteFile(m.Dir+"/vol_data.json", []byte("{"), 0o600))
 	w.restart()
@@ -320,12 +308,11 @@ func TestV19Unreadable(t *testing.T) {
 func TestV19StagedByOthers(t *testing.T) {
 	w := newWorld(t)
 	m := w.args(persistent(files), "1")
-	_, err := w.mount(m)
-	require.NoError(t, err)
+	w.mounted(m)
 	staged := parent(w.fake.stage.StagingPath) + "/vol_data.json"
 	require.NoError(t, os.WriteFile(staged, []byte(`{"driverName": "example.com", "volumeHandle": "h/1"}`), 0o600))
 	require.NoError(t, os.WriteFile(m.Dir+"/vol_data.json", []byte("{"), 0o600))
-	_, err = w.VolumeIDOf(m.Dir)
+	_, err := w.VolumeIDOf(m.Dir)
 	require.ErrorContains(t, err, m.Dir+"/vol_data.json")
 	ids, err := w.Staged(t.Context())
 	require.NoError(t, err)
@@ -335,8 +322,7 @@ func TestV19StagedByOthers(t *testing.T) {
 // A folder that cannot be listed is an error, and what can be is named.
 func TestStagedInPart(t *testing.T) {
 	w := newWorld(t)
-	_, err := w.mount(w.args(persistent(files), "1"))
-	require.NoError(t, err)
+	w.mounted(w.args(persistent(files), "1"))
 	require.NoError(t, os.WriteFile(w.layout.Plugin(csi.Name)+"/a.file", nil, 0o600))
 	ids, err := w.Staged(t.Context())
 	require.ErrorContains(t, err, "a.file")
@@ -394,8 +380,7 @@ func TestExpand(t *testing.T) {
 	w.fake.can.Expand = true
 	m := w.args(persistent(files), "1")
 	m.Spec.Persistent.Spec.Capacity = v1.ResourceList{v1.ResourceStorage: resource.MustParse("1Gi")}
-	_, err := w.mount(m)
-	require.NoError(t, err)
+	w.mounted(m)
 	size, err := w.Expand(t.Context(), m.Spec, w.fake.stage.StagingPath, m.Dir)
 	require.NoError(t, err)
 	require.EqualValues(t, 1<<30, size)
@@ -407,8 +392,7 @@ func TestExpand(t *testing.T) {
 func TestUsage(t *testing.T) {
 	w := newWorld(t)
 	m := w.args(persistent(files), "1")
-	_, err := w.mount(m)
-	require.NoError(t, err)
+	w.mounted(m)
 	meter, err := usage.New(usage.Config{Ask: w.Usage})
 	require.NoError(t, err)
 	_, err = meter.Measure(t.Context(), m.Dir, 0)

@@ -211,6 +211,14 @@ func (w *world) mount(m volume.Mount) (out volume.Mounted, err error) {
 	return w.Mount(w.Context(), m)
 }
 
+// mounted mounts a volume without an error.
+func (w *world) mounted(m volume.Mount) volume.Mounted {
+	w.Helper()
+	out, err := w.mount(m)
+	require.NoError(w, err)
+	return out
+}
+
 func (w *world) unmount(m volume.Mount) error {
 	return w.Unmount(w.Context(), volume.Unmount{Pod: m.Pod.UID, Name: m.Spec.Name, Dir: m.Dir, Block: m.Spec.Block()})
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/podwright/podwright/volume"
 	"github.com/podwright/podwright/volume/hostpath"
+	"github.com/podwright/podwright/volume/volumetest"
 )
 
 // V14 as a plugin: errors name the field, and nothing has to be unmounted after them.
@@ -49,4 +50,17 @@ func TestPlugin(t *testing.T) {
 	require.DirExists(t, dir)
 	require.False(t, p.Supports(&volume.Spec{Inline: &v1.VolumeSource{}}))
 	require.False(t, p.Supports(&volume.Spec{Persistent: &v1.PersistentVolume{}}))
+}
+
+func TestContract(t *testing.T) {
+	volumetest.Run(t, func(t testing.TB) volumetest.Subject {
+		host := t.TempDir()
+		return volumetest.Subject{
+			Layout: volume.Layout{Root: t.TempDir()},
+			Open:   func() (volume.Plugin, error) { return &hostpath.Plugin{}, nil },
+			Spec: func(_ *v1.Pod, name string) *volume.Spec {
+				return &volume.Spec{Name: name, Inline: &v1.VolumeSource{HostPath: source(host, v1.HostPathDirectory)}}
+			},
+		}
+	})
 }

@@ -19,6 +19,7 @@ import (
 	"github.com/podwright/podwright/volume/blockdev"
 	"github.com/podwright/podwright/volume/local"
 	"github.com/podwright/podwright/volume/mounts"
+	"github.com/podwright/podwright/volume/volumetest"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -71,6 +72,33 @@ func (w *world) mount(uid types.UID, group int64) (volume.Mounted, error) {
 	return w.plugin.Mount(w.Context(), m)
 }
 
+// mounted mounts the volume for a pod without an error.
+func (w *world) mounted(uid types.UID, group int64) volume.Mounted {
+	w.Helper()
+	out, err := w.mount(uid, group)
+	require.NoError(w, err)
+	return out
+}
+
+// gone unmounts the volume for a pod and unstages it.
+func (w *world) gone(uid types.UID) {
+	w.Helper()
+	require.NoError(w, w.unmount(uid))
+	require.NoError(w, w.plugin.Unstage(w.Context(), "pv"))
+}
+
+func (w *world) staged() []string {
+	ids, err := w.plugin.Staged(w.Context())
+	require.NoError(w, err)
+	return ids
+}
+
+func groupOf(t *testing.T, path string) uint32 {
+	info, err := os.Stat(path)
+	require.NoError(t, err)
+	return info.Sys().(*syscall.Stat_t).Gid
+}
+
 func (w *world) unmount(uid types.UID) error {
 	u := volume.Unmount{Pod: uid, Name: "pv", Dir: w.layout.Volume(uid, local.Name, "pv"), Block: w.spec.Block()}
 	if u.Block {
@@ -96,8 +124,7 @@ func TestFolder(t *testing.T) {
 	require.NoError(t, os.WriteFile(file, nil, 0o600))
 	w := newWorld(t, root(t), dir)
 	for _, uid := range []types.UID{"1", "2", "1"} {
-		got, err := w.mount(uid, 0)
-		require.NoError(t, err)
+		got := w.mounted(uid, 0)
 		require.Equal(t, volume.Mounted{Path: w.layout.Volume(uid, local.Name, "pv"), Relabel: true}, got)
 		require.FileExists(t, filepath.Join(got.Path, "f"))
 	}
@@ -107,13 +134,11 @@ func TestFolder(t *testing.T) {
 	require.FileExists(t, filepath.Join(w.layout.Volume("2", local.Name, "pv"), "f"))
 
 	w.spec.ReadOnly = true
-	got, err := w.mount("3", 0)
-	require.NoError(t, err)
+	got := w.mounted("3", 0)
 	require.True(t, got.ReadOnly)
 	require.ErrorIs(t, os.WriteFile(filepath.Join(got.Path, "g"), nil, 0o600), syscall.EROFS)
 	require.NoError(t, w.unmount("2"))
-	require.NoError(t, w.unmount("3"))
-	require.NoError(t, w.plugin.Unstage(t.Context(), "pv"))
+	w.gone("3")
 	require.FileExists(t, file)
 	points, err := w.mounts.Below(t.Context(), w.layout.Root)
 	require.NoError(t, err)
@@ -124,11 +149,9 @@ func TestFolder(t *testing.T) {
 func TestReadOnlyIsCompleted(t *testing.T) {
 	k, dir := root(t), t.TempDir()
 	w := newWorld(t, k, dir)
-	_, err := w.mount("1", 0)
-	require.NoError(t, err)
+	w.mounted("1", 0)
 	w.spec.ReadOnly = true
-	got, err := w.mount("1", 0)
-	require.NoError(t, err)
+	got := w.mounted("1", 0)
 	require.ErrorIs(t, os.WriteFile(filepath.Join(got.Path, "g"), nil, 0o600), syscall.EROFS)
 }
 
@@ -141,21 +164,15 @@ func TestFSGroupOfTwoPods(t *testing.T) {
 		group, want int64
 		events      int
 	}{{"1", 2000, 2000, 0}, {"2", 2000, 2000, 0}, {"3", 3000, 2000, 1}} {
-		_, err := w.mount(step.uid, step.group)
-		require.NoError(t, err)
-		info, err := os.Stat(dir)
-		require.NoError(t, err)
-		require.EqualValues(t, step.want, info.Sys().(*syscall.Stat_t).Gid)
+		w.mounted(step.uid, step.group)
+		require.EqualValues(t, step.want, groupOf(t, dir))
 		require.Len(t, w.events, step.events)
 	}
 	require.Equal(t, []string{"AlreadyMountedVolume"}, w.events)
 	require.NoError(t, w.unmount("1"))
 	require.NoError(t, w.unmount("2"))
-	_, err := w.mount("3", 3000)
-	require.NoError(t, err)
-	info, err := os.Stat(dir)
-	require.NoError(t, err)
-	require.EqualValues(t, 3000, info.Sys().(*syscall.Stat_t).Gid)
+	w.mounted("3", 3000)
+	require.EqualValues(t, 3000, groupOf(t, dir))
 }
 
 // device is a block device of so many bytes: a loop device on a file.
@@ -182,33 +199,25 @@ func device(t testing.TB, size int64) string {
 func TestDeviceWithFiles(t *testing.T) {
 	disk := device(t, 32<<20)
 	w := newWorld(t, &mounts.Kernel{}, disk)
-	got, err := w.mount("1", 2000)
-	require.NoError(t, err)
+	got := w.mounted("1", 2000)
 	file := filepath.Join(got.Path, "f")
 	require.NoError(t, os.WriteFile(file, []byte("kept"), 0o600))
 	points, err := w.mounts.Below(t.Context(), filepath.Join(w.layout.Plugin(local.Name), "mounts", "pv"))
 	require.NoError(t, err)
 	require.Len(t, points, 1)
 	require.Equal(t, "ext4", points[0].FSType)
-	ids, err := w.plugin.Staged(t.Context())
-	require.NoError(t, err)
-	require.Equal(t, []string{"pv"}, ids)
+	require.Equal(t, []string{"pv"}, w.staged())
 
 	for range 2 {
-		require.NoError(t, w.unmount("1"))
-		require.NoError(t, w.plugin.Unstage(t.Context(), "pv"))
+		w.gone("1")
 	}
-	ids, err = w.plugin.Staged(t.Context())
-	require.NoError(t, err)
-	require.Empty(t, ids)
+	require.Empty(t, w.staged())
 
-	got, err = w.mount("2", 0)
-	require.NoError(t, err)
+	got = w.mounted("2", 0)
 	data, err := os.ReadFile(filepath.Join(got.Path, "f"))
 	require.NoError(t, err)
 	require.Equal(t, "kept", string(data), "it is not formatted again")
-	require.NoError(t, w.unmount("2"))
-	require.NoError(t, w.plugin.Unstage(t.Context(), "pv"))
+	w.gone("2")
 
 	xfs := "xfs"
 	w.spec.Persistent.Spec.Local.FSType = &xfs
@@ -219,10 +228,8 @@ func TestDeviceWithFiles(t *testing.T) {
 	require.ErrorAs(t, err, &own)
 	require.Equal(t, "FailedMountOnFilesystemMismatch", own.EventReason())
 	w.spec.Persistent.Spec.Local.FSType = nil
-	_, err = w.mount("3", 0)
-	require.NoError(t, err)
-	require.NoError(t, w.unmount("3"))
-	require.NoError(t, w.plugin.Unstage(t.Context(), "pv"))
+	w.mounted("3", 0)
+	w.gone("3")
 }
 
 func TestDevice(t *testing.T) {
@@ -231,8 +238,7 @@ func TestDevice(t *testing.T) {
 	block := v1.PersistentVolumeBlock
 	w.spec.Persistent.Spec.VolumeMode = &block
 	for _, uid := range []types.UID{"1", "2", "1"} {
-		got, err := w.mount(uid, 0)
-		require.NoError(t, err)
+		got := w.mounted(uid, 0)
 		require.Equal(t, volume.Mounted{Device: w.layout.Device(uid, local.Name, "pv")}, got)
 		target, err := os.Readlink(got.Device)
 		require.NoError(t, err)
@@ -244,9 +250,7 @@ func TestDevice(t *testing.T) {
 	again, err := blockdev.Hold(disk)
 	require.NoError(t, err)
 	require.Equal(t, loop, again)
-	ids, err := w.plugin.Staged(t.Context())
-	require.NoError(t, err)
-	require.Equal(t, []string{"pv"}, ids)
+	require.Equal(t, []string{"pv"}, w.staged())
 
 	require.NoError(t, w.unmount("1"))
 	require.NoError(t, w.unmount("2"))
@@ -256,9 +260,7 @@ func TestDevice(t *testing.T) {
 	loop, err = blockdev.Holder(disk)
 	require.NoError(t, err)
 	require.Empty(t, loop)
-	ids, err = w.plugin.Staged(t.Context())
-	require.NoError(t, err)
-	require.Empty(t, ids)
+	require.Empty(t, w.staged())
 }
 
 func TestRefused(t *testing.T) {
@@ -289,4 +291,44 @@ func TestRefused(t *testing.T) {
 	id, err := p.VolumeIDOf("/var/lib/kubelet/pods/u/volumes/kubernetes.io~local-volume/pv")
 	require.NoError(t, err)
 	require.Equal(t, "pv", id)
+}
+
+// contract runs the suite on folders or devices that are made for each volume.
+func contract(t *testing.T, m mounts.Mounter, mode v1.PersistentVolumeMode, path func(t testing.TB) string) {
+	volumetest.Run(t, func(t testing.TB) volumetest.Subject {
+		layout, at := volume.Layout{Root: t.TempDir()}, path(t)
+		open := func() (volume.Plugin, error) { return local.New(local.Config{Layout: layout, Mounts: m}) }
+		t.Cleanup(func() {
+			points, _ := m.Below(context.Background(), layout.Root)
+			for i := range points {
+				_ = m.Detach(context.Background(), points[len(points)-1-i].Path)
+			}
+			p, _ := local.New(local.Config{Layout: layout, Mounts: m})
+			ids, _ := p.Staged(context.Background())
+			for _, id := range ids {
+				_ = p.Unstage(context.Background(), id)
+			}
+		})
+		return volumetest.Subject{
+			Layout: layout,
+			Open:   open,
+			Spec: func(_ *v1.Pod, name string) *volume.Spec {
+				return &volume.Spec{Name: name, Persistent: &v1.PersistentVolume{Spec: v1.PersistentVolumeSpec{
+					VolumeMode:             &mode,
+					PersistentVolumeSource: v1.PersistentVolumeSource{Local: &v1.LocalVolumeSource{Path: at}},
+				}}}
+			},
+		}
+	})
+}
+
+func TestContract(t *testing.T) {
+	folder := func(t testing.TB) string { return t.TempDir() }
+	disk := func(t testing.TB) string { return device(t, 16<<20) }
+	t.Run("folder, in memory", func(t *testing.T) {
+		contract(t, &mounts.Memory{}, v1.PersistentVolumeFilesystem, folder)
+	})
+	t.Run("folder", func(t *testing.T) { contract(t, root(t), v1.PersistentVolumeFilesystem, folder) })
+	t.Run("device with files", func(t *testing.T) { contract(t, root(t), v1.PersistentVolumeFilesystem, disk) })
+	t.Run("device", func(t *testing.T) { contract(t, root(t), v1.PersistentVolumeBlock, disk) })
 }

@@ -5,6 +5,8 @@ import (
 	"os"
 	"testing"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/podwright/podwright/volume/mounts"
 )
 
@@ -39,4 +41,21 @@ func folder(t testing.TB, m mounts.Mounter) string {
 	dir := t.TempDir()
 	cleanup(t, m, dir)
 	return dir
+}
+
+// at returns the mount at a path, where there is one or none.
+func at(t testing.TB, m mounts.Mounter, path string, want bool, msg ...any) mounts.Point {
+	t.Helper()
+	p, mounted, err := m.At(t.Context(), path)
+	require.NoError(t, err)
+	require.Equal(t, want, mounted, msg...)
+	return p
+}
+
+// below returns the mounts at and below a path.
+func below(t testing.TB, m mounts.Mounter, path string) []mounts.Point {
+	t.Helper()
+	points, err := m.Below(t.Context(), path)
+	require.NoError(t, err)
+	return points
 }

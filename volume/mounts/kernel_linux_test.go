@@ -25,10 +25,8 @@ func TestPropagation(t *testing.T) {
 	require.NoError(t, k.Mount(t.Context(), mounts.Mount{Source: a, Target: b, Options: []string{"bind", "rslave"}}))
 	require.NoError(t, os.Mkdir(filepath.Join(a, "x"), 0o700))
 	require.NoError(t, k.Mount(t.Context(), tmpfs(filepath.Join(a, "x"))))
-	_, mounted, err := k.At(t.Context(), filepath.Join(b, "x"))
-	require.NoError(t, err)
-	require.True(t, mounted)
-	err = k.Mount(t.Context(), mounts.Mount{Target: a, Options: []string{"size=1"}})
+	at(t, k, filepath.Join(b, "x"), true)
+	err := k.Mount(t.Context(), mounts.Mount{Target: a, Options: []string{"size=1"}})
 	require.ErrorContains(t, err, "neither a type")
 }
 
@@ -44,12 +42,9 @@ func TestOverlayAndOptionsThatAreWrong(t *testing.T) {
 	if err != nil {
 		t.Log("no overlay here:", err) // as on an overlay that cannot be an upper folder
 	} else {
-		p, mounted, err := k.At(t.Context(), merged)
-		require.NoError(t, err)
-		require.True(t, mounted)
+		p := at(t, k, merged, true)
 		require.Empty(t, p.FSType)
-		points, err := k.Below(t.Context(), merged)
-		require.NoError(t, err)
+		points := below(t, k, merged)
 		require.Equal(t, "overlay", points[0].FSType)
 		require.Contains(t, points[0].Options, "upperdir="+dir)
 	}
@@ -69,9 +64,7 @@ func TestDetach(t *testing.T) {
 	require.ErrorIs(t, k.Unmount(t.Context(), dir), unix.EBUSY)
 	require.NoError(t, k.Detach(t.Context(), dir))
 	require.NoError(t, k.Detach(t.Context(), dir), "nothing is no error")
-	_, mounted, err := k.At(t.Context(), dir)
-	require.NoError(t, err)
-	require.False(t, mounted)
+	at(t, k, dir, false)
 	_, err = f.WriteString("it lives on for those who have it open")
 	require.NoError(t, err)
 }
@@ -132,37 +125,4 @@ func TestTable(t *testing.T) {
 	}
 	_, err = mounts.Table(file + "x")
 	require.ErrorIs(t, err, os.ErrNotExist)
-}
-
-func BenchmarkAt(b *testing.B) {
-	k, dir := &mounts.Kernel{}, b.TempDir()
-	for b.Loop() {
-		_, _, err := k.At(b.Context(), dir)
-		require.NoError(b, err)
-	}
-}
-
-func BenchmarkBelow10000(b *testing.B) {
-	k := root(b)
-	dir := folder(b, k)
-	require.NoError(b, k.Mount(b.Context(), tmpfs(dir, "nr_inodes=20000")))
-	for i := range 10000 {
-		point := filepath.Join(dir, fmt.Sprint(i))
-		require.NoError(b, os.Mkdir(point, 0o700))
-		require.NoError(b, k.Mount(b.Context(), mounts.Mount{Source: dir, Target: point, Options: []string{"bind"}}))
-	}
-	b.Run("Below", func(b *testing.B) {
-		for b.Loop() {
-			points, err := k.Below(b.Context(), filepath.Join(dir, "77"))
-			require.NoError(b, err)
-			require.Len(b, points, 1)
-		}
-	})
-	b.Run("At", func(b *testing.B) {
-		for b.Loop() {
-			_, mounted, err := k.At(b.Context(), filepath.Join(dir, "77"))
-			require.NoError(b, err)
-			require.True(b, mounted)
-		}
-	})
 }

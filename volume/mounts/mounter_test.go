@@ -42,24 +42,18 @@ func tmpfs(dir string, options ...string) mounts.Mount {
 }
 
 func testTmpfs(t *testing.T, m mounts.Mounter, dir string) {
-	_, mounted, err := m.At(t.Context(), dir)
-	require.NoError(t, err)
-	require.False(t, mounted)
+	at(t, m, dir, false)
 	require.NoError(t, m.Unmount(t.Context(), dir), "nothing is no error")
 
 	require.NoError(t, m.Mount(t.Context(), tmpfs(dir, "ro")))
-	p, mounted, err := m.At(t.Context(), dir)
-	require.NoError(t, err)
-	require.True(t, mounted)
+	p := at(t, m, dir, true)
 	require.Equal(t, mounts.Point{Path: dir, FSType: "tmpfs", ReadOnly: true, Size: 1 << 20, PageSize: 4096}, p)
 	require.NoError(t, m.Unmount(t.Context(), dir))
 
 	require.NoError(t, m.Mount(t.Context(), tmpfs(dir)))
 	file := filepath.Join(dir, "f")
 	require.NoError(t, os.WriteFile(file, []byte("x"), 0o600))
-	_, mounted, err = m.At(t.Context(), file)
-	require.NoError(t, err)
-	require.False(t, mounted)
+	at(t, m, file, false)
 	require.NoError(t, m.Unmount(t.Context(), dir))
 	require.NoFileExists(t, file)
 	require.DirExists(t, dir)
@@ -68,16 +62,13 @@ func testTmpfs(t *testing.T, m mounts.Mounter, dir string) {
 func testStacked(t *testing.T, m mounts.Mounter, dir string) {
 	require.NoError(t, m.Mount(t.Context(), tmpfs(dir)))
 	require.NoError(t, m.Mount(t.Context(), tmpfs(dir, "ro")))
-	points, err := m.Below(t.Context(), dir)
-	require.NoError(t, err)
+	points := below(t, m, dir)
 	require.Len(t, points, 2)
 	require.Equal(t, []bool{false, true}, []bool{points[0].ReadOnly, points[1].ReadOnly}, "the oldest first")
 	require.Contains(t, points[1].Options, "ro")
 	for want := 1; want >= 0; want-- {
 		require.NoError(t, m.Unmount(t.Context(), dir))
-		points, err = m.Below(t.Context(), dir)
-		require.NoError(t, err)
-		require.Len(t, points, want)
+		require.Len(t, below(t, m, dir), want)
 	}
 }
 
@@ -87,23 +78,17 @@ func testBind(t *testing.T, m mounts.Mounter, dir string) {
 	require.NoError(t, os.Mkdir(target, 0o700))
 	require.NoError(t, os.Symlink("source", filepath.Join(dir, "link")))
 	require.NoError(t, m.Mount(t.Context(), mounts.Mount{Source: filepath.Join(dir, "link"), Target: target, Options: []string{"bind", "ro"}}))
-	p, mounted, err := m.At(t.Context(), target)
-	require.NoError(t, err)
-	require.True(t, mounted, "also of the same file system")
+	p := at(t, m, target, true, "also of the same file system")
 	require.True(t, p.ReadOnly)
 
 	file, onto := filepath.Join(dir, "f"), filepath.Join(dir, "onto")
 	require.NoError(t, os.WriteFile(file, nil, 0o600))
 	require.NoError(t, os.WriteFile(onto, nil, 0o600))
 	require.NoError(t, m.Mount(t.Context(), mounts.Mount{Source: file, Target: onto, Options: []string{"bind"}}))
-	_, mounted, err = m.At(t.Context(), onto)
-	require.NoError(t, err)
-	require.True(t, mounted, "a file")
+	at(t, m, onto, true, "a file")
 	require.NoError(t, m.Detach(t.Context(), onto))
 	require.NoError(t, m.Unmount(t.Context(), target))
-	points, err := m.Below(t.Context(), dir)
-	require.NoError(t, err)
-	require.Empty(t, points)
+	require.Empty(t, below(t, m, dir))
 }
 
 func testMissing(t *testing.T, m mounts.Mounter, dir string) {
@@ -114,9 +99,7 @@ func testMissing(t *testing.T, m mounts.Mounter, dir string) {
 	require.ErrorContains(t, m.Mount(t.Context(), tmpfs(gone)), gone)
 	require.ErrorIs(t, m.Mount(t.Context(), mounts.Mount{Source: gone, Target: dir, Options: []string{"bind"}}), fs.ErrNotExist)
 	require.NoError(t, m.Unmount(t.Context(), gone))
-	points, err := m.Below(t.Context(), gone)
-	require.NoError(t, err)
-	require.Empty(t, points)
+	require.Empty(t, below(t, m, gone))
 }
 
 func testEnded(t *testing.T, m mounts.Mounter, dir string) {
@@ -136,8 +119,7 @@ func testNames(t *testing.T, m mounts.Mounter, dir string) {
 		point := filepath.Join(dir, name)
 		require.NoError(t, os.Mkdir(point, 0o700))
 		require.NoError(t, m.Mount(t.Context(), tmpfs(point)))
-		points, err := m.Below(t.Context(), point)
-		require.NoError(t, err)
+		points := below(t, m, point)
 		require.Len(t, points, 1)
 		require.Equal(t, point, points[0].Path)
 		require.NoError(t, m.Unmount(t.Context(), point))
@@ -145,12 +127,8 @@ func testNames(t *testing.T, m mounts.Mounter, dir string) {
 	sibling := filepath.Join(dir, "with")
 	require.NoError(t, os.Mkdir(sibling, 0o700))
 	require.NoError(t, m.Mount(t.Context(), tmpfs(filepath.Join(dir, "with space"))))
-	points, err := m.Below(t.Context(), sibling)
-	require.NoError(t, err)
-	require.Empty(t, points, "a name that begins alike")
-	points, err = m.Below(t.Context(), "/")
-	require.NoError(t, err)
-	require.NotEmpty(t, points)
+	require.Empty(t, below(t, m, sibling), "a name that begins alike")
+	require.NotEmpty(t, below(t, m, "/"))
 }
 
 func testRemount(t *testing.T, m mounts.Mounter, dir string) {
@@ -159,9 +137,7 @@ func testRemount(t *testing.T, m mounts.Mounter, dir string) {
 	p, _, err := m.At(t.Context(), dir)
 	require.NoError(t, err)
 	require.EqualValues(t, 2<<20, p.Size)
-	points, err := m.Below(t.Context(), dir)
-	require.NoError(t, err)
-	require.Len(t, points, 1)
+	require.Len(t, below(t, m, dir), 1)
 }
 
 func testBusy(t *testing.T, m mounts.Mounter, dir string) {
@@ -179,11 +155,7 @@ func testLinks(t *testing.T, m mounts.Mounter, dir string) {
 	require.NoError(t, os.Mkdir(point, 0o700))
 	require.NoError(t, os.Symlink(point, link))
 	require.NoError(t, m.Mount(t.Context(), tmpfs(point)))
-	_, mounted, err := m.At(t.Context(), link)
-	require.NoError(t, err)
-	require.False(t, mounted)
+	at(t, m, link, false)
 	require.NoError(t, m.Unmount(t.Context(), link))
-	_, mounted, err = m.At(t.Context(), point)
-	require.NoError(t, err)
-	require.True(t, mounted)
+	at(t, m, point, true)
 }

@@ -17,6 +17,7 @@ import (
 	"github.com/podwright/podwright/volume"
 	"github.com/podwright/podwright/volume/mounts"
 	"github.com/podwright/podwright/volume/nfs"
+	"github.com/podwright/podwright/volume/volumetest"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -159,4 +160,15 @@ func ExamplePlugin() {
 	// Output:
 	// <nil>
 	// files.example:/export <nil>
+}
+
+func TestContract(t *testing.T) {
+	volumetest.Run(t, func(t testing.TB) volumetest.Subject {
+		m := &mounts.Memory{}
+		return volumetest.Subject{
+			Layout: volume.Layout{Root: t.TempDir()},
+			Open:   func() (volume.Plugin, error) { return nfs.New(nfs.Config{Mounts: m}) },
+			Spec:   func(_ *v1.Pod, name string) *volume.Spec { s := inline("s", "/x"); s.Name = name; return s },
+		}
+	})
 }

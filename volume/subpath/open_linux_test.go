@@ -123,7 +123,7 @@ func TestBounds(t *testing.T) {
 
 func raceTime() time.Duration {
 	if testing.Short() {
-		return time.Second
+		return 400 * time.Millisecond
 	}
 	return 10 * time.Second
 }
@@ -137,7 +137,7 @@ func TestRaceOfOpen(t *testing.T) {
 		stop := swap(t, vol, outside)
 		defer stop()
 		opened, refused := 0, 0
-		for end := time.Now().Add(raceTime() / 2); time.Now().Before(end); {
+		for end := time.Now().Add(raceTime() / 2); time.Now().Before(end) || opened == 0 || refused == 0; {
 			o, err := openVolume(vol)
 			require.NoError(t, err)
 			o.walkOnly = walkOnly
@@ -157,8 +157,6 @@ func TestRaceOfOpen(t *testing.T) {
 			_ = os.RemoveAll(filepath.Join(vol, "x", "y", "new"))
 		}
 		t.Log("opened", opened, "refused", refused)
-		require.Positive(t, opened)
-		require.Positive(t, refused)
 		require.NoDirExists(t, filepath.Join(outside, "y", "new"))
 		require.NoDirExists(t, filepath.Join(outside, "new"))
 	})

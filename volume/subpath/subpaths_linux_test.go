@@ -227,7 +227,7 @@ func TestRace(t *testing.T) {
 		require.NoError(t, unix.Stat(filepath.Join(outside, "y", "secret"), &secret))
 		w.at.Path = "x/y/secret"
 		mounted := 0
-		for end := time.Now().Add(raceTime() / 2); time.Now().Before(end); {
+		for end := time.Now().Add(raceTime() / 2); time.Now().Before(end) || mounted == 0; {
 			target, err := w.Prepare(t.Context(), w.at)
 			if err != nil {
 				continue
@@ -239,6 +239,5 @@ func TestRace(t *testing.T) {
 			require.NoError(t, w.Release(t.Context(), w.at))
 		}
 		t.Log("mounted", mounted)
-		require.Positive(t, mounted)
 	})
 }

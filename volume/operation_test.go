@@ -1,0 +1,174 @@
+package volume
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// A volume grows to what its PersistentVolume says, if its plugin can do that.
+func TestToExpand(t *testing.T) {
+	spec := claimedVolume("disk", "2").spec
+	for name, c := range map[string]struct {
+		v    volumeState
+		want int64
+	}{
+		"never was":                    {volumeState{expands: true, spec: spec}, 2},
+		"was to less":                  {volumeState{expands: true, spec: spec, expandedTo: 1}, 2},
+		"has its size":                 {volumeState{expands: true, spec: spec, expandedTo: 2}, 0},
+		"a shared one":                 {volumeState{expands: true, spec: spec, expandedTo: 2, shared: &sharedState{}}, 2},
+		"a shared one has its size":    {volumeState{expands: true, spec: spec, shared: &sharedState{expandedTo: 2}}, 0},
+		"a plugin that cannot":         {volumeState{spec: spec}, 0},
+		"a pod's own":                  {volumeState{expands: true, spec: &Spec{}}, 0},
+		"only its folder was found":    {volumeState{}, 0},
+		"a claim that does not say it": {volumeState{expands: true, spec: claimedVolume("disk", "0").spec}, 0},
+	} {
+		require.Equal(t, c.want, c.v.toExpand(), name)
+	}
+}
+
+// A shared volume is expanded for a pod that has it mounted and uses it, while no pod does
+// anything with it.
+func TestExpandedFor(t *testing.T) {
+	now := time.Unix(1000, 0)
+	for name, c := range map[string]struct {
+		change func(v *volumeState)
+		want   kind
+	}{
+		"mounted":           {func(*volumeState) {}, doExpand},
+		"not used any more": {func(v *volumeState) { v.wanted = false }, doNothing},
+		"not mounted yet":   {func(v *volumeState) { v.state = StateNotMounted }, doNothing},
+		"has its size":      {func(v *volumeState) { v.shared.expandedTo = 2 }, doNothing},
+	} {
+		s := &sharedState{stage: StateMounted, attached: true, expandedTo: 1}
+		v := &volumeState{pod: &podState{}, spec: claimedVolume("disk", "2").spec, shared: s, expands: true, wanted: true, state: StateMounted}
+		s.users = set[*volumeState]{v: {}}
+		c.change(v)
+		w := newWorld(nil, time.Minute)
+		require.Equal(t, step{do: c.want}, s.next(w, now), name)
+		require.Equal(t, c.want == doExpand, s.user(doExpand) == v, name)
+		v.op = &operation{kind: doMount, began: now}
+		require.Equal(t, step{why: v.op.String(), on: v}, s.next(w, now), name)
+	}
+}
+
+// Refreshes that never end hold up others until their time is over, not for ever.
+func TestStuckRefreshesMakeRoom(t *testing.T) {
+	s := newScript(t)
+	var uids []types.UID
+	for i := range maxRefreshing + 1 {
+		uids = append(uids, types.UID(fmt.Sprint("u", i)))
+		s.want(uids[i], inlineVolume("x"))
+		s.endOf(doMount, outcome{})
+	}
+	for _, uid := range uids {
+		s.want(uid, inlineVolume("x"))
+	}
+	last := s.w.pods[uids[maxRefreshing]].names["x"].volume
+	require.Nil(t, last.op)
+	s.pass(s.w.limit + patience)
+	require.NotNil(t, last.op)
+	s.finish()
+}
+
+// A claim may come to be another volume of the same name: the one that it was is not used
+// any more.
+func TestAnotherVolumeOfThatName(t *testing.T) {
+	s := newScript(t)
+	disk := claimedVolume("disk", "1Gi")
+	s.want("a", disk)
+	v := s.w.pods["a"].names["disk"].volume
+	before := v.shared
+	disk.shared = "h-new"
+	s.want("a", disk)
+	require.Same(t, v, s.w.pods["a"].names["disk"].volume)
+	require.Equal(t, ID{Plugin: "shared", Volume: "h-new"}, v.shared.id)
+	require.Empty(t, before.users)
+	s.finish()
+}
+
+// A pod's own volume is no claim, whatever its name: it keeps nobody from one.
+func TestOwnVolumeHoldsNoClaim(t *testing.T) {
+	s := newScript(t)
+	s.want("a", inlineVolume("data"))
+	s.endOf(doMount, outcome{})
+	claim := claimedVolume("data", "1Gi")
+	claim.spec.Persistent.Spec.AccessModes = []v1.PersistentVolumeAccessMode{v1.ReadWriteOncePod}
+	claim.plugin, claim.shared = own, ""
+	s.want("b", claim)
+	s.endOf(doMount, outcome{})
+	require.True(t, s.w.pods["b"].ready())
+	s.finish()
+}
+
+// A plugin that wants to be called again at once is called in a second.
+func TestRefreshIsNotAtOnce(t *testing.T) {
+	now := time.Unix(1000, 0)
+	require.True(t, refreshAt(time.Time{}, now).IsZero())
+	for after, want := range map[time.Duration]time.Duration{
+		-time.Hour: time.Second, 0: time.Second, time.Second: time.Second, time.Minute: time.Minute,
+	} {
+		require.Equal(t, want, refreshAt(now.Add(after), now).Sub(now))
+	}
+}
+
+// What a shared volume was is over once it is unstaged, and that only: where it is attached
+// is asked anew.
+func TestEndOfUnstage(t *testing.T) {
+	staged := sharedState{
+		stage: StateMounted, path: "/s", found: true, expandedTo: 1,
+		verified: true, attachable: true, attached: true,
+	}
+	failed := staged
+	failed.stage = StateUncertain
+	for name, c := range map[string]struct {
+		out  outcome
+		want sharedState
+	}{
+		"done":   {outcome{}, sharedState{verified: true, attachable: true}},
+		"failed": {outcome{err: errFailed}, failed},
+	} {
+		got := staged
+		got.end(&operation{kind: doUnstage}, &c.out)
+		require.Equal(t, c.want, got, name)
+	}
+}
+
+// Pauses double up to a bound, which is lower for what upstream reads at each sync.
+func TestPauses(t *testing.T) {
+	now := time.Unix(1000, 0)
+	for k, want := range map[kind]time.Duration{doMount: 122 * time.Second, doStage: 122 * time.Second, doNothing: 15 * time.Second} {
+		var r retry
+		for _, delay := range []time.Duration{500 * time.Millisecond, time.Second, 2 * time.Second} {
+			r.failed(k, now)
+			require.Equal(t, retry{kind: k, delay: delay, at: now.Add(delay)}, r)
+		}
+		for range 10 {
+			r.failed(k, now)
+		}
+		require.Equal(t, want, r.delay)
+	}
+}
+
+// A volume that is asked for twice while it is mounted for the first time is mounted once.
+// If an object changes meanwhile it is mounted again: what was written may be the old one.
+func TestNewsDuringTheFirstMount(t *testing.T) {
+	for name, c := range map[string]struct {
+		news  func(s *script)
+		again bool
+	}{
+		"asked for once more": {func(s *script) { s.want("a", inlineVolume("x")) }, false},
+		"its object changes":  {func(s *script) { s.w.objectChanged(object); s.next() }, true},
+	} {
+		s := newScript(t)
+		s.want("a", inlineVolume("x"))
+		c.news(s)
+		s.endOf(doMount, outcome{})
+		require.Equal(t, c.again, s.of(doMount) >= 0, name)
+		s.finish()
+	}
+}
