@@ -1,20 +1,13 @@
 package syncloop
 
 import (
-	"bytes"
-	"context"
 	"errors"
 	"fmt"
-	"log/slog"
-	"slices"
-	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
-
-	"github.com/podwright/podwright/podworkers"
 )
 
 func answer(err error) Admitter {
@@ -85,62 +78,8 @@ func TestHandlerAnswers(t *testing.T) {
 			require.Equal(t, c.told, h.Unadmitted()[0].Rejected)
 			require.ErrorIs(t, h.Unadmitted()[0].Err, c.answer)
 			require.Equal(t, c.told, len(told) == 1)
-
-			// A rejection is final, another answer is asked for again, ready or not.
-			h.HandlePodSyncs(t.Context(), []Sync{{UID: "a", Kinds: Kinds(0).With(SyncDue)}})
-			require.NoError(t, h.HandlePodCleanups(t.Context()))
-			require.Equal(t, []string{"known a"}, w.take())
-			h.cfg.Admit = answer(nil)
-			h.cfg.Sources = readiness{}
-			require.NoError(t, h.HandlePodCleanups(t.Context()))
-			if c.told {
-				require.Empty(t, w.take())
-				return
-			}
-			require.Equal(t, []string{"create a"}, w.take())
-			require.Empty(t, h.Unadmitted())
-			require.Equal(t, "a", names(h.ActivePods()))
 		})
 	}
-}
-
-// A held pod is asked about when it changes, removed without a word to the
-// workers, and what runs of it is not killed: the agent may have been restarted.
-func TestHandlerHeld(t *testing.T) {
-	var logged bytes.Buffer
-	ready := false
-	h, w := newTestHandler(t, func(cfg *HandlerConfig) {
-		cfg.Logger = slog.New(slog.NewTextHandler(&logged, nil))
-		cfg.RuntimePods = func(context.Context) ([]podworkers.RuntimePod, error) {
-			return []podworkers.RuntimePod{{UID: "a"}}, nil
-		}
-		cfg.Admit = AdmitterFunc(func(pod *v1.Pod, _ []*v1.Pod) error {
-			if ready && pod.UID == "a" {
-				return nil
-			}
-			if pod.UID == "c" {
-				return Reject("No", "no")
-			}
-			return errors.New("not yet")
-		})
-	})
-	a, b, c := testPod("a", "a"), testPod("b", "b"), testPod("c", "c")
-	for range 2 { // the second time as after a panic
-		h.HandlePodAdditions(t.Context(), []*v1.Pod{a, b, c})
-	}
-	for range 3 {
-		require.NoError(t, h.HandlePodCleanups(t.Context()))
-	}
-	require.Equal(t, []string{"known a,b,c", "known a,b,c", "known a,b,c"}, w.take())
-	require.Equal(t, 2, strings.Count(logged.String(), "held back"), "once per pod")
-	h.HandlePodRemoves(t.Context(), []*v1.Pod{b})
-	require.Empty(t, w.take())
-	ready = true
-	h.HandlePodUpdates(t.Context(), []*v1.Pod{a, c})
-	require.Equal(t, []string{"create a"}, w.take())
-	h.HandlePodRemoves(t.Context(), []*v1.Pod{c})
-	require.Empty(t, w.take())
-	require.Empty(t, h.refused)
 }
 
 // A verdict that cannot be recorded is none yet.
@@ -163,60 +102,13 @@ func TestHandlerOnRejectPanics(t *testing.T) {
 	require.Equal(t, []string{"known a"}, w.take())
 }
 
-// Pods that are new together are admitted in order, each beside those before it.
-func TestHandlerOrder(t *testing.T) {
-	var asked []string
-	var logged bytes.Buffer
-	h, w := newTestHandler(t, func(cfg *HandlerConfig) {
-		cfg.Logger = slog.New(slog.NewTextHandler(&logged, nil))
-		cfg.Admit = refuse(&asked, "2")
-		cfg.Order = ByDependency(nil, ByPriority)
-	})
-	pods := []*v1.Pod{testPod("a", "1", needs("c")), testPod("b", "2", withPriority(5)), testPod("c", "3", needs("a")), testPod("d", "4")}
-	h.HandlePodAdditions(t.Context(), pods)
-	require.Equal(t, []string{"b beside ", "c beside ", "a beside c", "d beside a,c"}, sortedActive(asked))
-	require.Equal(t, []string{"create 3", "create 1", "create 4"}, w.take())
-	require.Equal(t, 1, strings.Count(logged.String(), "ns/a -> ns/c -> ns/a"))
-
-	// So are those that start again together.
-	asked = nil
-	require.NoError(t, h.HandlePodCleanups(t.Context()))
-	require.Equal(t, []string{"known a,b,c,d", "create 3", "create 1", "create 4"}, w.take())
-	require.Equal(t, []string{"c beside ", "a beside c", "d beside a,c"}, sortedActive(asked))
-	require.Equal(t, 1, strings.Count(logged.String(), "ns/a -> ns/c -> ns/a"), "told once")
-}
-
-// sortedActive sorts what stands behind "beside".
-func sortedActive(asked []string) []string {
-	var out []string
-	for _, a := range asked {
-		pod, active, _ := strings.Cut(a, " beside ")
-		list := strings.Split(active, ",")
-		slices.Sort(list)
-		out = append(out, pod+" beside "+strings.Join(list, ","))
-	}
-	return out
-}
-
 // With an admitter, 1,000 pods at once are not a million questions to the workers.
 func TestHandlerAsksWorkersOncePerPod(t *testing.T) {
 	h, w := newTestHandler(t, func(cfg *HandlerConfig) { cfg.Admit = answer(nil) })
-	counting := &countingWorkers{fakeWorkers: w}
-	h.cfg.Workers = counting
 	var pods []*v1.Pod
 	for i := range 1000 {
 		pods = append(pods, testPod(fmt.Sprint(i), types.UID(fmt.Sprint(i))))
 	}
 	h.HandlePodAdditions(t.Context(), pods)
-	require.Less(t, counting.states, 10_000)
-}
-
-type countingWorkers struct {
-	*fakeWorkers
-	states int
-}
-
-func (w *countingWorkers) State(uid types.UID) podworkers.PodState {
-	w.states++
-	return w.fakeWorkers.State(uid)
+	require.Less(t, w.asked, 10_000)
 }

@@ -38,12 +38,10 @@ func (g *granter) take() []string {
 func TestHandlerAllocator(t *testing.T) {
 	g := &granter{}
 	h, w := newTestHandler(t, func(cfg *HandlerConfig) { cfg.Allocator = g })
-	var told []*v1.Pod
-	h.cfg.Workers = tellingWorkers{w, &told}
 	a, b := testPod("a", "1"), testPod("b", "2")
 	h.HandlePodAdditions(t.Context(), []*v1.Pod{a, b})
 	require.Equal(t, []string{"create 1", "create 2"}, w.take())
-	require.Equal(t, "a-granted,b-granted", names(told))
+	require.Equal(t, "a-granted,b-granted", names(w.told))
 	require.Equal(t, "a-granted,b-granted", names(h.ActivePods()))
 	require.Equal(t, []string{"pods_added a,b"}, g.take())
 
@@ -64,14 +62,4 @@ func TestHandlerAllocator(t *testing.T) {
 		require.NoError(t, h.HandlePodCleanups(t.Context()))
 		require.Equal(t, []string{trigger + " b"}, g.take(), "it ends once")
 	}
-}
-
-type tellingWorkers struct {
-	*fakeWorkers
-	told *[]*v1.Pod
-}
-
-func (w tellingWorkers) UpdatePod(u podworkers.Update) error {
-	*w.told = append(*w.told, u.Pod)
-	return w.fakeWorkers.UpdatePod(u)
 }

@@ -22,15 +22,6 @@ func benchUIDs() []types.UID {
 	return uids
 }
 
-// Emitting an event about one of 10,000 pods.
-func BenchmarkEmit(b *testing.B) {
-	d, uids := newDirty(), benchUIDs()
-	b.ReportAllocs()
-	for i := 0; b.Loop(); i++ {
-		d.add(Event{Kind: PodDirty, UID: uids[i%benchPods]})
-	}
-}
-
 // Once it has been emitted for, a pod costs no allocation, also after the loop has
 // been there.
 func TestEmitAllocatesNothing(t *testing.T) {
@@ -106,25 +97,4 @@ func BenchmarkAdditions(b *testing.B) {
 			}
 		})
 	}
-}
-
-// Syncing 10,000 pods and looking for deadlines among them.
-func BenchmarkSyncs(b *testing.B) {
-	h, pods := steady(b, nil)
-	var syncs []Sync
-	for _, pod := range pods {
-		syncs = append(syncs, Sync{UID: pod.UID, Kinds: Kinds(0).With(PodDirty)})
-	}
-	b.Run("HandlePodSyncs", func(b *testing.B) {
-		b.ReportAllocs()
-		for b.Loop() {
-			h.HandlePodSyncs(b.Context(), syncs)
-		}
-	})
-	b.Run("deadlines", func(b *testing.B) {
-		b.ReportAllocs()
-		for b.Loop() {
-			h.limited()
-		}
-	})
 }

@@ -4,9 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"math"
-	"strings"
 	"testing"
 	"time"
 
@@ -27,6 +25,8 @@ type fakeWorkers struct {
 	mirrors map[string]bool
 	forget  []types.UID
 	fail    error
+	told    []*v1.Pod // of the updates
+	asked   int       // calls of State
 }
 
 func newFakeWorkers() *fakeWorkers {
@@ -47,7 +47,7 @@ func (w *fakeWorkers) UpdatePod(u podworkers.Update) error {
 	if u.Kill != nil && u.Kill.GracePeriodSeconds != nil {
 		call += fmt.Sprint(" grace ", *u.Kill.GracePeriodSeconds)
 	}
-	w.calls = append(w.calls, call)
+	w.calls, w.told = append(w.calls, call), append(w.told, u.Pod)
 	return w.fail
 }
 
@@ -60,8 +60,13 @@ func (w *fakeWorkers) SyncKnownPods(pods []*v1.Pod) map[types.UID]podworkers.Kno
 	return known
 }
 
-func (w *fakeWorkers) State(uid types.UID) podworkers.PodState { return w.states[uid] }
-func (w *fakeWorkers) MirrorTerminating(name string) bool      { return w.mirrors[name] }
+func (w *fakeWorkers) State(uid types.UID) podworkers.PodState {
+	w.asked++
+	return w.states[uid]
+}
+
+func (w *fakeWorkers) MirrorTerminating(name string) bool { return w.mirrors[name] }
+
 func (w *fakeWorkers) Forget(uid types.UID) bool {
 	w.forget = append(w.forget, uid)
 	w.states[uid] = podworkers.PodState{}
@@ -125,46 +130,28 @@ func refuse(asked *[]string, refused ...types.UID) Admitter {
 	})
 }
 
-func TestHandlerAdditions(t *testing.T) {
-	var asked []string
-	h, w := newTestHandler(t, func(cfg *HandlerConfig) { cfg.Admit = refuse(&asked) })
-	h.HandlePodAdditions(t.Context(), []*v1.Pod{testPod("young", "2", createdAt(20)), testPod("old", "1", createdAt(10)), mirrorPod("nobody", "m")})
-	require.Equal(t, []string{"create 1", "create 2"}, w.take(), "in the order of creation; a mirror without its pod is kept in mind only")
-	require.Equal(t, []string{"old beside ", "young beside old"}, asked)
-
-	h.HandlePodAdditions(t.Context(), []*v1.Pod{testPod("static", "3", from("file"))})
-	require.Equal(t, []string{"create 3"}, w.take())
-	h.HandlePodAdditions(t.Context(), []*v1.Pod{mirrorPod("static", "m3")})
-	require.Equal(t, []string{"update 3 mirror m3"}, w.take())
-	h.HandlePodUpdates(t.Context(), []*v1.Pod{mirrorPod("static", "m3")})
-	require.Equal(t, []string{"update 3 mirror m3"}, w.take())
-	h.HandlePodAdditions(t.Context(), nil)
-	require.Empty(t, w.take())
+// L4, L15 in part: a pod that has ended holds its resources until its containers have
+// stopped, one that terminates until it has.
+func TestHandlerActivePods(t *testing.T) {
+	h, w := newTestHandler(t, func(cfg *HandlerConfig) {
+		cfg.Phase = func(pod *v1.Pod) v1.PodPhase { return map[types.UID]v1.PodPhase{"2": v1.PodFailed}[pod.UID] }
+	})
+	h.HandlePodAdditions(t.Context(), []*v1.Pod{testPod("a", "1", inPhase(v1.PodSucceeded)), testPod("b", "2"), testPod("c", "3", isDeleting), testPod("d", "4"), mirrorPod("e", "m")})
+	require.Equal(t, []string{"create 1", "create 2", "create 3", "create 4"}, w.take(), "a mirror without its pod is kept in mind only")
+	w.states["4"] = state(podworkers.StateTerminating)
+	require.Equal(t, "c,d", names(h.ActivePods()))
+	w.states["1"], w.states["4"] = state(podworkers.StateTerminating), state(podworkers.StateTerminated)
+	require.Equal(t, "a,c", names(h.ActivePods()))
 }
 
-// L4: a pod that has ended is not admitted again, nor counted. L15: nor is one
-// that is being deleted.
-func TestHandlerEndedPods(t *testing.T) {
-	var asked []string
-	h, w := newTestHandler(t, func(cfg *HandlerConfig) {
-		cfg.Admit = refuse(&asked, "1", "2", "3")
-		cfg.Phase = func(pod *v1.Pod) v1.PodPhase {
-			if pod.UID == "2" {
-				return v1.PodFailed
-			}
-			return pod.Status.Phase
+// gated gives a pod a readiness gate, "gate", and conditions that are true.
+func gated(conditions ...v1.PodConditionType) func(*v1.Pod) {
+	return func(pod *v1.Pod) {
+		pod.Spec.ReadinessGates = []v1.PodReadinessGate{{ConditionType: "gate"}}
+		for _, c := range conditions {
+			pod.Status.Conditions = append(pod.Status.Conditions, v1.PodCondition{Type: c, Status: v1.ConditionTrue})
 		}
-	})
-	w.states["4"] = state(podworkers.StateTerminating)
-	h.HandlePodAdditions(t.Context(), []*v1.Pod{testPod("a", "1", inPhase(v1.PodSucceeded)), testPod("b", "2"), testPod("c", "3", isDeleting), testPod("d", "4")})
-	require.Equal(t, []string{"create 1", "create 2", "create 3", "create 4"}, w.take())
-	require.Empty(t, asked)
-	h.HandlePodAdditions(t.Context(), []*v1.Pod{testPod("e", "5")})
-	require.Equal(t, []string{"e beside c,d"}, asked)
-	// A pod that has ended holds its resources until its containers have stopped.
-	w.states["1"] = state(podworkers.StateTerminating)
-	w.states["4"] = state(podworkers.StateTerminated)
-	require.Equal(t, "a,c,e", names(h.ActivePods()))
+	}
 }
 
 func TestHandlerReconcile(t *testing.T) {
@@ -172,24 +159,16 @@ func TestHandlerReconcile(t *testing.T) {
 	h, w := newTestHandler(t, func(cfg *HandlerConfig) {
 		cfg.Prune = func(_ context.Context, uid types.UID, all bool) { pruned = append(pruned, fmt.Sprint(uid, all)) }
 	})
-	conditions := func(list ...v1.PodConditionType) func(*v1.Pod) {
-		return func(pod *v1.Pod) {
-			pod.Spec.ReadinessGates = []v1.PodReadinessGate{{ConditionType: "gate"}}
-			for _, c := range list {
-				pod.Status.Conditions = append(pod.Status.Conditions, v1.PodCondition{Type: c, Status: v1.ConditionTrue})
-			}
-		}
-	}
 	h.HandlePodReconcile(t.Context(), []*v1.Pod{
 		testPod("no gates", "1"),
-		testPod("not ready", "2", conditions(v1.ContainersReady), func(pod *v1.Pod) {
+		testPod("not ready", "2", gated(v1.ContainersReady), func(pod *v1.Pod) {
 			pod.Status.Conditions = append(pod.Status.Conditions, v1.PodCondition{
 				Type: v1.PodReady, Status: v1.ConditionFalse, Message: `condition "gate" does not exist`,
 			})
 		}),
-		testPod("gate opened", "3", conditions(v1.ContainersReady, "gate")),
-		testPod("consistent", "4", conditions(v1.ContainersReady, "gate", v1.PodReady)),
-		testPod("gate closed", "5", conditions(v1.ContainersReady, v1.PodReady)),
+		testPod("gate opened", "3", gated(v1.ContainersReady, "gate")),
+		testPod("consistent", "4", gated(v1.ContainersReady, "gate", v1.PodReady)),
+		testPod("gate closed", "5", gated(v1.ContainersReady, v1.PodReady)),
 	})
 	require.Equal(t, []string{"sync 3", "sync 5"}, w.take())
 
@@ -218,15 +197,10 @@ func TestHandlerReconcilesOnlyPodsWithWorkers(t *testing.T) {
 		cfg.Admit = refuse(&asked, "1")
 		cfg.Prune = func(context.Context, types.UID, bool) { pruned++ }
 	})
-	gate := func(pod *v1.Pod) {
-		pod.Spec.ReadinessGates = []v1.PodReadinessGate{{ConditionType: "gate"}}
-		for _, c := range []v1.PodConditionType{v1.ContainersReady, "gate"} {
-			pod.Status.Conditions = append(pod.Status.Conditions, v1.PodCondition{Type: c, Status: v1.ConditionTrue})
-		}
-	}
 	evicted := func(pod *v1.Pod) { pod.Status.Phase, pod.Status.Reason = v1.PodFailed, "Evicted" }
-	refused, mirror := testPod("refused", "1", gate), mirrorPod("nobody", "m")
-	gate(mirror)
+	open := gated(v1.ContainersReady, "gate")
+	refused, mirror := testPod("refused", "1", open), mirrorPod("nobody", "m")
+	open(mirror)
 	h.HandlePodAdditions(t.Context(), []*v1.Pod{refused, mirror})
 	require.Empty(t, w.take())
 	for range 2 {
@@ -238,90 +212,19 @@ func TestHandlerReconcilesOnlyPodsWithWorkers(t *testing.T) {
 	}
 }
 
-// An update that the workers refuse is logged with the pod it is about, also when
-// that is one that only the runtime knows; unless the agent stops.
-func TestHandlerLogsRefusedUpdates(t *testing.T) {
-	var log strings.Builder
+// A leftover that the workers refuse to kill is an error.
+func TestHandlerRefusedKill(t *testing.T) {
 	h, w := newTestHandler(t, func(cfg *HandlerConfig) {
-		cfg.Logger = slog.New(slog.NewTextHandler(&log, nil))
 		cfg.RuntimePods = func(context.Context) ([]podworkers.RuntimePod, error) {
 			return []podworkers.RuntimePod{{UID: "u-stray", Name: "stray", Namespace: "other"}}, nil
 		}
 	})
-	w.fail = fmt.Errorf("no: %w", podworkers.ErrAgentStopping)
-	h.HandlePodAdditions(t.Context(), []*v1.Pod{testPod("a", "1")})
-	require.ErrorContains(t, h.HandlePodCleanups(t.Context()), "pod other/stray (u-stray) cannot be killed")
-	require.NotContains(t, log.String(), "refused")
-	w.fail = errors.New("full")
-	require.ErrorContains(t, h.HandlePodCleanups(t.Context()), "pod other/stray (u-stray) cannot be killed")
-	h.HandlePodAdditions(t.Context(), []*v1.Pod{testPod("b", "2")})
-	require.Contains(t, log.String(), "err=full update=kill namespace=other pod=stray uid=u-stray")
-	require.Contains(t, log.String(), "err=full update=create namespace=ns pod=b uid=2")
-}
-
-// L6: a deleted pod that ended before this process is killed once, so that its
-// deletion completes. L7: a pod that restarts under its UID is no leftover. L8: a
-// pod that only the runtime has is killed with grace 1, once.
-func TestHandlerCleanups(t *testing.T) {
-	var asked []string
-	inRuntime := []podworkers.RuntimePod{{UID: "again"}, {UID: "stray"}, {UID: "ended-running"}}
-	lists := 0
-	var restarted []types.UID
-	h, w := newTestHandler(t, func(cfg *HandlerConfig) {
-		cfg.OnRestart = func(pod *v1.Pod) { restarted = append(restarted, pod.UID) }
-		cfg.Admit = refuse(&asked)
-		cfg.RuntimePods = func(context.Context) ([]podworkers.RuntimePod, error) { lists++; return inRuntime, nil }
-	})
-	ended := func(pod *v1.Pod) { isDeleting(pod); pod.Status.Phase = v1.PodFailed }
-	h.HandlePodAdditions(t.Context(), []*v1.Pod{testPod("again", "again"), testPod("ended", "ended", ended), testPod("ended2", "ended-running", ended), testPod("run", "run")})
-	w.take()
-	asked = nil
-	w.known["run"] = podworkers.KnownPod{State: podworkers.StateSyncing}
-	require.NoError(t, h.HandlePodCleanups(t.Context()))
-	require.Equal(t, []string{"known again,ended,ended2,run", "create again", "kill ended", "kill orphan stray grace 1", "kill orphan ended-running grace 1"}, w.take())
-	require.Equal(t, []string{"again beside run"}, asked, "a restart is admitted like any other start")
-	require.Equal(t, 1, lists)
-	require.Equal(t, []types.UID{"again"}, restarted)
-
-	for _, uid := range []types.UID{"again", "ended", "stray", "ended-running"} {
-		w.known[uid] = podworkers.KnownPod{State: podworkers.StateTerminating}
+	for _, w.fail = range []error{errors.New("full"), podworkers.ErrAgentStopping} {
+		require.ErrorContains(t, h.HandlePodCleanups(t.Context()), "pod other/stray (u-stray) cannot be killed")
 	}
-	require.NoError(t, h.HandlePodCleanups(t.Context()))
-	require.Equal(t, []string{"known again,ended,ended2,run"}, w.take(), "once while in progress")
 }
 
-// A step that fails does not stop the others; without a list from the runtime
-// nothing is taken for a leftover.
-func TestHandlerCleaners(t *testing.T) {
-	broken := errors.New("broken")
-	var ran []string
-	step := func(name string, err error) Cleaner {
-		return Cleaner{Name: name, Clean: func(_ context.Context, c *Cleanup) error {
-			ran = append(ran, fmt.Sprintf("%s: %v %v %v", name, c.Running("a"), c.PossiblyRunning("t"), c.PossiblyRunning("gone")))
-			return err
-		}}
-	}
-	h, w := newTestHandler(t, func(cfg *HandlerConfig) {
-		cfg.Cleaners = []Cleaner{step("first", broken), step("second", nil)}
-		cfg.FinalCleaners = []Cleaner{step("last", nil)}
-		cfg.RuntimePods = func(context.Context) ([]podworkers.RuntimePod, error) { return nil, errors.New("no answer") }
-	})
-	h.HandlePodAdditions(t.Context(), []*v1.Pod{testPod("a", "a")})
-	w.take()
-	w.known["t"] = podworkers.KnownPod{State: podworkers.StateTerminating}
-	w.known["gone"] = podworkers.KnownPod{State: podworkers.StateTerminated}
-	err := h.HandlePodCleanups(t.Context())
-	require.ErrorIs(t, err, broken)
-	require.ErrorContains(t, err, "first: broken")
-	require.ErrorContains(t, err, "listing the pods of the runtime: no answer")
-	require.Equal(t, []string{"first: false true false", "second: false true false", "last: true true false"}, ran, "restarts show in the final steps")
-	require.Equal(t, []string{"known a", "create a"}, w.take())
-	st := h.CleanerStatuses()
-	require.Len(t, st, 3)
-	require.ErrorIs(t, st[0].Err, broken)
-}
-
-// What a metric of the working pods counts.
+// What a metric of the working pods counts, and what cleaners learn of pods.
 func TestCleanupWorking(t *testing.T) {
 	var got map[PodKind]int
 	h, w := newTestHandler(t, func(cfg *HandlerConfig) {
@@ -330,6 +233,10 @@ func TestCleanupWorking(t *testing.T) {
 			require.True(t, c.Desired("new"))
 			require.True(t, c.Desired("m"))
 			require.False(t, c.Desired("b"))
+			require.True(t, c.Running("new"), "restarts show in the final steps")
+			require.True(t, c.PossiblyRunning("c"))
+			require.False(t, c.PossiblyRunning("b"))
+			require.False(t, c.PossiblyRunning("gone"))
 			return nil
 		}}}
 		cfg.RuntimePods = func(context.Context) ([]podworkers.RuntimePod, error) {
@@ -369,13 +276,13 @@ func TestHandlerCleanersFail(t *testing.T) {
 	h, w = newTestHandler(t, func(cfg *HandlerConfig) {
 		cfg.Cleaners = []Cleaner{cleaner("a", errors.New("no list"), nil), panics, cleaner("b", nil, nil)}
 		cfg.FinalCleaners = []Cleaner{cleaner("d", nil, errors.New("stays"))}
-		cfg.RuntimePods = func(context.Context) ([]podworkers.RuntimePod, error) { panic("runtime") }
+		cfg.RuntimePods = func(context.Context) ([]podworkers.RuntimePod, error) { return nil, errors.New("no answer") }
 	})
 	h.HandlePodAdditions(t.Context(), []*v1.Pod{testPod("x", "x")})
 	w.take()
 	err := h.HandlePodCleanups(t.Context())
 	require.Equal(t, []string{"prepare a after 0", "prepare b after 0", "prepare d after 0", "clean b after 1", "clean d after 2"}, ran)
-	require.EqualError(t, err, "a: no list\nc panicked: oh\nkilling leftovers panicked: runtime\nd: stays")
+	require.EqualError(t, err, "a: no list\nc panicked: oh\nlisting the pods of the runtime: no answer\nd: stays")
 	var errs []string
 	for _, s := range h.CleanerStatuses() {
 		errs = append(errs, fmt.Sprint(s.Name, " ", s.Err))
@@ -481,14 +388,4 @@ func TestNewHandlerRefuses(t *testing.T) {
 		_, err := NewHandler(bad)
 		require.EqualError(t, err, "syncloop: HandlerConfig."+what)
 	}
-}
-
-// With nothing but workers a handler does its work, and has nothing to complain about.
-func TestHandlerDefaults(t *testing.T) {
-	var log strings.Builder
-	h, w := newTestHandler(t, func(cfg *HandlerConfig) { cfg.Logger = slog.New(slog.NewTextHandler(&log, nil)) })
-	h.HandlePodAdditions(t.Context(), []*v1.Pod{testPod("young", "1", createdAt(2)), testPod("old", "2", createdAt(1))})
-	h.HandlePodSyncs(t.Context(), []Sync{{UID: "1", Kinds: Kinds(0).With(ContainerDied)}})
-	require.Equal(t, []string{"create 2", "create 1", "sync 1"}, w.take())
-	require.Empty(t, log.String())
 }

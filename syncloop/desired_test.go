@@ -96,21 +96,6 @@ func TestDesiredRandom(t *testing.T) {
 	require.Empty(t, d.pods.sorted)
 }
 
-func TestDesiredIndexes(t *testing.T) {
-	var d Desired
-	require.Nil(t, d.Get("x"))
-	require.Nil(t, d.ByName("a", "b"))
-	require.Empty(t, d.Pods())
-	require.Equal(t, types.UID("x"), d.Translate("x"))
-	d.Set(testPod("young", "1", createdAt(2)))
-	d.Set(testPod("old", "2", createdAt(1)))
-	require.Equal(t, "old,young", names(d.Pods()))
-	d.Set(testPod("renamed", "1"))
-	require.Nil(t, d.ByName("ns", "young"))
-	require.NotNil(t, d.ByName("ns", "renamed"))
-	require.Nil(t, d.MirrorOf(testPod("renamed", "1")), "it is not static")
-}
-
 func TestShouldSync(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		limit := int64(30)

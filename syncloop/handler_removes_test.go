@@ -1,8 +1,6 @@
 package syncloop
 
 import (
-	"log/slog"
-	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -49,24 +47,4 @@ func TestHandlerPodReturns(t *testing.T) {
 		require.Equal(t, "a", names(h.ActivePods()))
 		require.Equal(t, []string{"create 1", "kill 1"}, w.take())
 	}
-}
-
-// A pod that is not killed although its source dropped it is worth a line.
-func TestHandlerTellsOfWaitingRemoves(t *testing.T) {
-	var log strings.Builder
-	sources := readiness{"file": true}
-	h, w := newTestHandler(t, func(cfg *HandlerConfig) {
-		cfg.Logger = slog.New(slog.NewTextHandler(&log, nil))
-		cfg.Sources = sources
-	})
-	h.HandlePodRemoves(t.Context(), []*v1.Pod{testPod("a", "1", from("file"))})
-	require.Empty(t, w.take())
-	require.Contains(t, log.String(), "killing it waits for the other sources")
-	require.Contains(t, log.String(), "namespace=ns pod=a uid=1")
-
-	log.Reset()
-	sources["api"] = true
-	h.HandlePodRemoves(t.Context(), []*v1.Pod{testPod("b", "2", from("file"))})
-	require.Equal(t, []string{"kill 2"}, w.take())
-	require.Empty(t, log.String())
 }

@@ -11,6 +11,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/stretchr/testify/require"
 )
 
 var rewrite = flag.Bool("rewrite", false, "write what happens into the scripts")
@@ -21,30 +23,19 @@ var rewrite = flag.Bool("rewrite", false, "write what happens into the scripts")
 // of them. With -rewrite what happens is written down, to be read as a difference.
 func TestScripts(t *testing.T) {
 	files, err := filepath.Glob("testdata/*.txt")
-	if err != nil || len(files) == 0 {
-		t.Fatal("no scripts", err)
-	}
+	require.NoError(t, err)
+	require.NotEmpty(t, files)
 	for _, file := range files {
 		t.Run(strings.TrimSuffix(filepath.Base(file), ".txt"), func(t *testing.T) {
 			data, err := os.ReadFile(file)
-			if err != nil {
-				t.Fatal(err)
+			require.NoError(t, err)
+			require.True(t, strings.HasPrefix(string(data), "# "), "the first line says what the script shows")
+			got := play(t, string(data))
+			if *rewrite {
+				require.NoError(t, os.WriteFile(file, []byte(got), 0o644))
+				return
 			}
-			want := string(data)
-			if !strings.HasPrefix(want, "# ") {
-				t.Error("the first line does not say what the script shows")
-			}
-			got := play(t, want)
-			switch {
-			case got == want:
-			case *rewrite:
-				err = os.WriteFile(file, []byte(got), 0o644)
-			default:
-				t.Errorf("something else happens than the script says:\n%s", difference(want, got))
-			}
-			if err != nil {
-				t.Error(err)
-			}
+			require.Equal(t, string(data), got)
 		})
 	}
 }
@@ -74,21 +65,6 @@ func play(t *testing.T, script string) string {
 		}
 	})
 	return out.String()
-}
-
-func difference(want, got string) string {
-	w, g := strings.Split(want, "\n"), strings.Split(got, "\n")
-	i := 0
-	for i < min(len(w), len(g)) && w[i] == g[i] {
-		i++
-	}
-	part := func(lines []string, prefix string, from, to int) (text string) {
-		for n := max(0, from); n < min(to, len(lines)); n++ {
-			text += prefix + lines[n] + "\n"
-		}
-		return text
-	}
-	return part(w, "  ", i-8, i) + part(w, "- ", i, i+8) + part(g, "+ ", i, i+8)
 }
 
 // log is what happens. The lines of one moment are grouped by what they are about,

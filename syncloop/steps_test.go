@@ -2,7 +2,6 @@ package syncloop
 
 import (
 	"context"
-	"log/slog"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -107,6 +106,9 @@ func TestPanicsOverASet(t *testing.T) {
 			p.refuse("add")
 			require.Equal(t, c.calls, p.give(t.Context(), "s", c.set...))
 			require.EqualError(t, p.Status().LastPanic, c.panicked)
+			var panicked *PanicError
+			require.ErrorAs(t, p.Status().LastPanic, &panicked)
+			require.Contains(t, string(panicked.Stack), "refuse")
 			require.Equal(t, c.stuck, p.Status().Stuck)
 			require.Empty(t, p.pods.handled)
 			p.refuse("nothing")
@@ -157,31 +159,5 @@ func TestKindsAreKept(t *testing.T) {
 		p.refuse("nothing")
 		time.Sleep(retryPauseMin)
 		require.Equal(t, []string{"sync a (" + Kinds(0).With(ContainerDied).With(PodDirty).String() + ")"}, p.pass(t.Context()))
-	})
-}
-
-// What changed about pods can be read in the log. A source without pods is no change.
-func TestChangesAreLogged(t *testing.T) {
-	inPasses(t, func(t *testing.T, p passes) {
-		var log lockedBuffer
-		p.cfg.Logger = slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug}))
-		require.Equal(t, []string{"add "}, p.give(t.Context(), "s"))
-		require.Empty(t, log.String())
-		p.give(t.Context(), "s", testPod("a", "a"))
-		require.Contains(t, log.String(), `msg="pods changed" op=ADD source=s pods=1`)
-	})
-}
-
-// The loop was active last when a step began, and then when it ended.
-func TestLastActive(t *testing.T) {
-	inPasses(t, func(t *testing.T, p passes) {
-		require.Zero(t, p.Status().LastActive)
-		p.h.onCall = func(string) {
-			time.Sleep(time.Second)
-			require.Equal(t, time.Now().Add(-time.Second), p.Status().LastActive)
-		}
-		p.Emit(Event{Kind: PodDirty, UID: "a"})
-		p.pass(t.Context())
-		require.Equal(t, time.Now(), p.Status().LastActive)
 	})
 }
