@@ -2,8 +2,6 @@ package request
 
 import (
 	"fmt"
-	"os"
-	"path/filepath"
 	"runtime"
 	"strings"
 	"testing"
@@ -52,24 +50,6 @@ func TestFieldOf(t *testing.T) {
 	} {
 		require.Equal(t, want, fieldOf(Instance{Pod: pod, Container: &v1.Container{Name: name}}))
 	}
-}
-
-// Of the node's files that are read the largest is as large as allowed. None is left open.
-func TestReadFileBound(t *testing.T) {
-	name := filepath.Join(t.TempDir(), "file")
-	require.NoError(t, os.WriteFile(name, []byte("12345"), 0o600))
-	var opened *os.File
-	open := func(path string) (f *os.File, err error) {
-		opened, err = os.Open(path)
-		return opened, err
-	}
-	content, err := readFile(open, name, 5)
-	require.NoError(t, err)
-	require.Equal(t, "12345", string(content))
-	require.ErrorIs(t, opened.Close(), os.ErrClosed)
-	_, err = readFile(open, name, 4)
-	require.ErrorContains(t, err, "is larger than 4 bytes")
-	require.ErrorIs(t, opened.Close(), os.ErrClosed)
 }
 
 // A few hundred bytes of a spec do not become gigabytes: what multiplies is refused

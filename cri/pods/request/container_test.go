@@ -9,36 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
-	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
-
-// The parts of a container's configuration that come from its spec as they are.
-func TestContainer(t *testing.T) {
-	h := newHarness(t)
-	pod := testPod("a")
-	c := &pod.Spec.Containers[0]
-	c.WorkingDir, c.Stdin, c.StdinOnce, c.TTY = "/w", true, true, true
-	c.Lifecycle = &v1.Lifecycle{StopSignal: ptr(v1.SIGUSR1)}
-	before := pod.DeepCopy()
-	config, err := h.b.Container(t.Context(), Instance{
-		Pod: pod, Container: c, RestartCount: 12, Image: Image{Ref: "sha256:1", UserSpecified: "busybox:1", UID: ptr(int64(7))},
-	})
-	require.NoError(t, err)
-	require.Equal(t, before, pod, "the pod is not changed")
-	require.Equal(t, (&runtimeapi.ContainerMetadata{Name: "a", Attempt: 12}).String(), config.Metadata.String())
-	require.Equal(t, (&runtimeapi.ImageSpec{Image: "sha256:1", UserSpecifiedImage: "busybox:1"}).String(), config.Image.String())
-	require.Equal(t, "/w", config.WorkingDir)
-	require.Equal(t, "a/12.log", config.LogPath)
-	require.True(t, config.Stdin && config.StdinOnce && config.Tty)
-	require.Equal(t, runtimeapi.Signal_SIGNAL_SIGUSR1, config.StopSignal)
-	require.EqualValues(t, 7, config.Linux.SecurityContext.RunAsUser.Value)
-	require.Nil(t, config.Command, "the image's own")
-	require.EqualValues(t, 1000, config.Linux.Resources.OomScoreAdj)
-	c.Lifecycle = nil
-	config, err = h.b.Container(t.Context(), Instance{Pod: pod, Container: c})
-	require.NoError(t, err)
-	require.Zero(t, config.StopSignal)
-}
 
 // Bad input is refused by the name of its field.
 func TestContainerBadInput(t *testing.T) {
@@ -104,21 +75,6 @@ func TestNewRefuses(t *testing.T) {
 	}
 }
 
-// The zero Config is of use.
-func TestZeroConfig(t *testing.T) {
-	b, err := New(Config{DNS: DNS{NoHostResolver: true}})
-	require.NoError(t, err)
-	pod := testPod("a")
-	sandbox, err := b.Sandbox(pod, 0)
-	require.NoError(t, err)
-	require.Equal(t, "/var/log/pods/shop_web_0d1e", sandbox.LogDirectory)
-	pod.Spec.DNSPolicy = v1.DNSClusterFirst
-	_, err = b.Sandbox(pod, 0)
-	require.NoError(t, err, "its event is for nobody")
-	_, err = b.Container(t.Context(), Instance{Pod: pod, Container: &pod.Spec.Containers[0]})
-	require.NoError(t, err)
-}
-
 // The zero Config takes a node's files from where they are on every node.
 func TestZeroConfigFiles(t *testing.T) {
 	var read []string
@@ -132,6 +88,7 @@ func TestZeroConfigFiles(t *testing.T) {
 	sandbox, err := b.Sandbox(pod, 0)
 	require.NoError(t, err)
 	require.Equal(t, []string{"192.0.2.1"}, sandbox.DnsConfig.Servers)
+	require.Equal(t, "/var/log/pods/shop_web_0d1e", sandbox.LogDirectory)
 	pod.Spec.HostNetwork = true
 	_, err = b.Hosts(pod, nil)
 	require.NoError(t, err)

@@ -13,89 +13,6 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
-// C47 and the policies.
-func TestDNS(t *testing.T) {
-	h := newHarness(t)
-	h.cfg.DNS.ClusterServers, h.cfg.DNS.ClusterDomain = []string{"10.96.0.10"}, "cluster.local"
-	h.restart()
-	get := func(policy v1.DNSPolicy, change func(*v1.Pod)) *runtimeapi.DNSConfig {
-		pod := testPod("a")
-		pod.Spec.DNSPolicy = policy
-		if change != nil {
-			change(pod)
-		}
-		got, err := h.b.dnsConfig(pod, h.b.cfg.Event)
-		require.NoError(t, err)
-		return got
-	}
-	got := get(v1.DNSClusterFirst, nil)
-	require.Equal(t, []string{"10.96.0.10"}, got.Servers)
-	require.Equal(t, []string{"shop.svc.cluster.local", "svc.cluster.local", "cluster.local", "example.org"}, got.Searches)
-	require.Equal(t, []string{"ndots:5"}, got.Options)
-	require.Equal(t, []string{"10.0.0.1"}, get(v1.DNSClusterFirst, func(p *v1.Pod) { p.Spec.HostNetwork = true }).Servers)
-	require.Equal(t, []string{"10.96.0.10"}, get(v1.DNSClusterFirstWithHostNet, func(p *v1.Pod) { p.Spec.HostNetwork = true }).Servers)
-	require.Equal(t, []string{"10.0.0.1"}, get(v1.DNSDefault, nil).Servers)
-	got = get(v1.DNSNone, func(p *v1.Pod) {
-		p.Spec.DNSConfig = &v1.PodDNSConfig{
-			Nameservers: []string{"1.1.1.1", "1.1.1.1"}, Searches: []string{"s"}, Options: []v1.PodDNSConfigOption{{Name: "ndots", Value: ptr("2")}, {Name: "edns0"}},
-		}
-	})
-	require.Equal(t, []string{"1.1.1.1"}, got.Servers)
-	require.Equal(t, []string{"ndots:2", "edns0"}, got.Options)
-	got = get(v1.DNSClusterFirst, func(p *v1.Pod) {
-		p.Spec.DNSConfig = &v1.PodDNSConfig{Options: []v1.PodDNSConfigOption{{Name: "ndots", Value: ptr("2")}}}
-	})
-	require.Equal(t, []string{"ndots:2"}, got.Options)
-	require.Empty(t, h.takeEvents())
-
-	got = get(v1.DNSNone, func(p *v1.Pod) {
-		p.Spec.DNSConfig = &v1.PodDNSConfig{Nameservers: []string{"1", "2", "3", "4"}}
-		for i := range 40 {
-			p.Spec.DNSConfig.Searches = append(p.Spec.DNSConfig.Searches, fmt.Sprintf("d%d", i))
-		}
-	})
-	require.Len(t, got.Servers, 3)
-	require.Len(t, got.Searches, 32)
-	require.Equal(t, []string{"DNSConfigForming"}, h.takeEvents())
-	got = get(v1.DNSNone, func(p *v1.Pod) {
-		p.Spec.DNSConfig = &v1.PodDNSConfig{Searches: []string{strings.Repeat("x", 256), "short"}}
-		for range 20 {
-			p.Spec.DNSConfig.Searches = append(p.Spec.DNSConfig.Searches, fmt.Sprint(len(p.Spec.DNSConfig.Searches))+strings.Repeat("y", 200))
-		}
-	})
-	require.LessOrEqual(t, len(strings.Join(got.Searches, " ")), 2048)
-	require.Equal(t, "short", got.Searches[0])
-	require.Len(t, got.Searches, 11)
-
-	h.cfg.DNS = DNS{NoHostResolver: true, HostResolver: filepath.Join(h.dir, "none")} // which nobody reads
-	h.restart()
-	h.takeEvents()
-	require.Equal(t, []string{"127.0.0.1"}, get(v1.DNSClusterFirst, nil).Servers)
-	require.Equal(t, []string{"MissingClusterDNS", "MissingClusterDNS"}, h.takeEvents())
-	var about []string
-	h.cfg.Event = func(ref v1.ObjectReference, _, reason, _ string) {
-		about = append(about, reason+" "+ref.Kind+" "+ref.Name)
-	}
-	h.restart()
-	get(v1.DNSClusterFirst, nil)
-	require.Equal(t, []string{"MissingClusterDNS Node " + h.cfg.Node.Name, "MissingClusterDNS Pod web"}, about)
-	h.cfg.Node.Name, about = "", nil
-	h.restart()
-	get(v1.DNSClusterFirst, nil)
-	require.Equal(t, []string{"MissingClusterDNS Pod web"}, about, "a node without a name is none to tell of")
-	h.cfg.Node.IPs = []string{"2001:db8::1", "192.0.2.1"}
-	h.cfg.DNS = DNS{NoHostResolver: true, ClusterServers: []string{"10.96.0.10"}, ClusterDomain: "cluster.local"}
-	h.restart()
-	got = get(v1.DNSDefault, nil)
-	require.Equal(t, []string{"::1", "127.0.0.1"}, got.Servers)
-	require.Equal(t, []string{"."}, got.Searches)
-	require.Equal(t, []string{"shop.svc.cluster.local", "svc.cluster.local", "cluster.local"}, get(v1.DNSClusterFirst, nil).Searches)
-	require.Empty(t, get(v1.DNSNone, nil).Servers)
-	h.cfg.Node.IPs, h.cfg.NodeIPs = nil, nil
-	h.restart()
-	require.Equal(t, []string{"127.0.0.1"}, get(v1.DNSDefault, nil).Servers, "of a node whose addresses are not known")
-}
-
 func TestParseResolvConf(t *testing.T) {
 	got := parseResolvConf([]byte("# comment\nnameserver 1.1.1.1 extra\nnameserver\nsearch a\nsearch b.  c .\n;x\noptions x ndots:5\r\noptions ndots:2 edns0\n\nunknown y"))
 	require.Equal(t, []string{"1.1.1.1"}, got.Servers)
@@ -186,4 +103,48 @@ func TestHostResolverMissing(t *testing.T) {
 	pod.Spec.DNSPolicy = v1.DNSDefault
 	_, err = h.b.Sandbox(pod, 0)
 	require.ErrorContains(t, err, "larger than")
+}
+
+// C47: what a pod is told of the resolver that it does not get, and the resolver of a node that
+// has none. The policies are in the golden pods.
+func TestDNS(t *testing.T) {
+	h := newHarness(t)
+	var events []string
+	h.cfg.Event = func(ref v1.ObjectReference, _, reason, _ string) { events = append(events, reason+" "+ref.Kind) }
+	get := func(policy v1.DNSPolicy, change func(*v1.Pod)) *runtimeapi.DNSConfig {
+		pod := testPod("a")
+		pod.Spec.DNSPolicy = policy
+		if change != nil {
+			change(pod)
+		}
+		events = nil
+		h.restart()
+		got, err := h.b.dnsConfig(pod, h.b.cfg.Event)
+		require.NoError(t, err)
+		return got
+	}
+	got := get(v1.DNSNone, func(p *v1.Pod) {
+		p.Spec.DNSConfig = &v1.PodDNSConfig{Nameservers: []string{"1", "2", "2", "3"}, Options: []v1.PodDNSConfigOption{{Name: "ndots", Value: ptr("2")}, {Name: "edns0"}}}
+	})
+	require.Equal(t, []string{"1", "2", "3"}, got.Servers)
+	require.Equal(t, []string{"ndots:2", "edns0"}, got.Options)
+	require.Empty(t, events)
+	got = get(v1.DNSNone, func(p *v1.Pod) { p.Spec.DNSConfig = &v1.PodDNSConfig{Nameservers: []string{"1", "2", "3", "4"}} })
+	require.Len(t, got.Servers, 3)
+	require.Equal(t, []string{"DNSConfigForming Pod"}, events)
+
+	h.cfg.DNS = DNS{NoHostResolver: true, HostResolver: filepath.Join(h.dir, "none")} // which nobody reads
+	require.Equal(t, []string{"127.0.0.1"}, get(v1.DNSClusterFirst, nil).Servers)
+	require.Equal(t, []string{"MissingClusterDNS Node", "MissingClusterDNS Pod"}, events)
+	h.cfg.Node.Name = ""
+	get(v1.DNSClusterFirst, nil)
+	require.Equal(t, []string{"MissingClusterDNS Pod"}, events, "a node without a name is none to tell of")
+	h.cfg.Node.IPs = []string{"2001:db8::1", "192.0.2.1"}
+	h.cfg.DNS = DNS{NoHostResolver: true, ClusterServers: []string{"10.96.0.10"}, ClusterDomain: "cluster.local"}
+	got = get(v1.DNSDefault, nil)
+	require.Equal(t, []string{"::1", "127.0.0.1"}, got.Servers)
+	require.Equal(t, []string{"."}, got.Searches)
+	require.Equal(t, []string{"shop.svc.cluster.local", "svc.cluster.local", "cluster.local"}, get(v1.DNSClusterFirst, nil).Searches)
+	h.cfg.Node.IPs, h.cfg.NodeIPs = nil, nil
+	require.Equal(t, []string{"127.0.0.1"}, get(v1.DNSDefault, nil).Servers, "of a node whose addresses are not known")
 }

@@ -72,6 +72,7 @@ func TestEnvOrder(t *testing.T) {
 			{Name: "LATER", Value: "x"},
 			{Name: "BOTH", Value: "v", ValueFrom: &v1.EnvVarSource{FieldRef: &v1.ObjectFieldSelector{FieldPath: "metadata.name"}}},
 			{Name: "NONE"},
+			{Name: "EMPTY", ValueFrom: &v1.EnvVarSource{ConfigMapKeyRef: &v1.ConfigMapKeySelector{LocalObjectReference: local("conf"), Key: "empty"}}},
 			{Name: "IPS", ValueFrom: &v1.EnvVarSource{FieldRef: &v1.ObjectFieldSelector{FieldPath: "status.podIPs"}}},
 			{Name: "CPUS", ValueFrom: &v1.EnvVarSource{ResourceFieldRef: &v1.ResourceFieldSelector{Resource: "limits.cpu"}}},
 			{Name: "DB_PORT", Value: "mine"},
@@ -80,7 +81,7 @@ func TestEnvOrder(t *testing.T) {
 	}
 	want := []string{
 		"A=s1", "B=own 2", "empty=", "key=value", "P_A=s1", "P_S=text", "P_word=\xffx", "S=text", "word=\xffx",
-		"URL=http://10.96.0.9:5432$(LATER)", "LATER=x", "BOTH=v", "NONE=", "IPS=10.0.0.2,fd00::2", "CPUS=4", "DB_PORT=mine",
+		"URL=http://10.96.0.9:5432$(LATER)", "LATER=x", "BOTH=v", "NONE=", "EMPTY=", "IPS=10.0.0.2,fd00::2", "CPUS=4", "DB_PORT=mine",
 		"DB_SERVICE_HOST=10.96.0.9", "DB_SERVICE_PORT=5432", "DB_PORT_5432_TCP=tcp://10.96.0.9:5432", "DB_PORT_5432_TCP_PROTO=tcp",
 		"DB_PORT_5432_TCP_PORT=5432", "DB_PORT_5432_TCP_ADDR=10.96.0.9",
 	}
@@ -118,6 +119,7 @@ func TestEnvMissing(t *testing.T) {
 		"no source":                     {v1.Container{Env: []v1.EnvVar{from(v1.EnvVarSource{})}}, "env X: valueFrom names no source"},
 		"no source of all":              {v1.Container{EnvFrom: []v1.EnvFromSource{{Prefix: "A_"}}}, "envFrom[0]: it names no source"},
 		"bad name":                      {v1.Container{Env: []v1.EnvVar{{Name: "a=b", Value: "x"}}}, "env a=b: not a valid name"},
+		"no name":                       {v1.Container{Env: []v1.EnvVar{{Value: "x"}}}, "not a valid name of an environment variable"},
 		"NUL":                           {v1.Container{Env: []v1.EnvVar{{Name: "a", Value: "x\x00y"}}}, "env a: the value has a NUL byte"},
 		"NUL first":                     {v1.Container{Env: []v1.EnvVar{{Name: "a", Value: "\x00y"}}}, "env a: the value has a NUL byte"},
 	} {
@@ -156,17 +158,6 @@ func TestNodeIPsComeLate(t *testing.T) {
 	require.Equal(t, []string{"192.0.2.9"}, h.b.PodIPs(pod, nil), "what is configured counts")
 }
 
-// What is there but empty is a variable, not nothing.
-func TestEnvEmptyKey(t *testing.T) {
-	h, _ := withObjects(t)
-	got, err := h.envOf(testPod("a"), &v1.Container{Env: []v1.EnvVar{
-		from(v1.EnvVarSource{ConfigMapKeyRef: &v1.ConfigMapKeySelector{LocalObjectReference: local("conf"), Key: "empty"}}),
-		{Name: "Y", ValueFrom: &v1.EnvVarSource{SecretKeyRef: &v1.SecretKeySelector{LocalObjectReference: local("pass"), Key: "A"}}},
-	}})
-	require.NoError(t, err)
-	require.Equal(t, []string{"X=", "Y=s1"}, got)
-}
-
 // A Secret that is added stays its owner's: what StringData says is laid over a copy.
 func TestMemoryCopiesSecrets(t *testing.T) {
 	s := &v1.Secret{ObjectMeta: object("s"), Data: map[string][]byte{"k": []byte("old")}, StringData: map[string]string{"k": "new"}}
@@ -176,17 +167,6 @@ func TestMemoryCopiesSecrets(t *testing.T) {
 	got, err := m.Secret(t.Context(), "shop", "s")
 	require.NoError(t, err)
 	require.Equal(t, "new", string(got.Data["k"]))
-}
-
-// The variables of a container are handed over in as few pieces as can be.
-func TestVariablesAreFewAllocations(t *testing.T) {
-	e := &environment{values: map[string]string{}}
-	for i := range 50 {
-		require.NoError(t, e.set(fmt.Sprint("NAME", i), strings.Repeat("x", 50)))
-	}
-	var out []*runtimeapi.KeyValue
-	require.EqualValues(t, 3, testing.AllocsPerRun(5, func() { out = e.keyValues() }))
-	require.Len(t, out, 50)
 }
 
 // apiError says what an API server's answers say.

@@ -100,17 +100,6 @@ func TestMounts(t *testing.T) {
 	}
 }
 
-// An error names each variable that a sub path misses, once and in order, but not very many.
-func TestMissingVariables(t *testing.T) {
-	m := mountBuild{env: &environment{}}
-	for expr, names := range map[string]string{
-		"$(A)": "A", "x$(B)$(A)$(B)": "A, B", "$(A)$(B)$(C)$(D)$(E)$(F)$(G)$(H)$(I)$(J)$(K)": "A, B, C, D, E, F, G, H, I, J",
-	} {
-		_, err := m.subPath(&v1.VolumeMount{SubPathExpr: expr})
-		require.EqualError(t, err, "subPathExpr: missing value for "+names)
-	}
-}
-
 // The agent's own files give way to what the container mounts itself.
 func TestOwnFiles(t *testing.T) {
 	h, m := withObjects(t)
@@ -236,51 +225,6 @@ func (f faulty) Volume(context.Context, *v1.Pod, string) (Volume, error) {
 
 func (f faulty) Prepare(context.Context, SubPath) (string, error) { return "/vol/v/x", f.path }
 
-// Whoever mounts a volume whose own field is wrong is told of that field; any other fault is
-// told of the mount.
-func TestFaultOfAVolumeIsNamedByItsField(t *testing.T) {
-	field := fmt.Errorf("deep: %w", &FieldError{Path: "spec.volumes[0].hostPath.type", Err: errors.New("no such type")})
-	plain := errors.New("not here")
-	for name, c := range map[string]struct {
-		f          faulty
-		want       string
-		fromVolume bool
-	}{
-		"field of the volume": {faulty{volume: field}, field.Error(), true},
-		"the volume":          {faulty{volume: plain}, `spec.containers[0].volumeMounts[0]: cannot find volume "v": not here`, false},
-	} {
-		t.Run(name, func(t *testing.T) {
-			h, m := withObjects(t)
-			c.f.Memory = m
-			h.cfg.Volumes, h.cfg.SubPaths = c.f, c.f
-			h.restart()
-			pod := testPod("a")
-			pod.Spec.Containers[0].VolumeMounts = []v1.VolumeMount{{Name: "v", MountPath: "/v", SubPath: "x"}}
-			_, err := h.b.Container(t.Context(), Instance{Pod: pod, Container: &pod.Spec.Containers[0]})
-			require.EqualError(t, err, c.want)
-			fault := (*FieldError)(nil)
-			require.Equal(t, c.fromVolume, errors.As(err, &fault))
-		})
-	}
-}
-
-// A start that is given up while a sub path is made says so, whatever that came to.
-func TestSubPathGivenUp(t *testing.T) {
-	h, m := withObjects(t)
-	h.cfg.Volumes, h.cfg.SubPaths = faulty{Memory: m}, faulty{Memory: m, path: errors.New("cut off in /host/secret")}
-	h.restart()
-	pod := testPod("a")
-	pod.Spec.Containers[0].VolumeMounts = []v1.VolumeMount{{Name: "v", MountPath: "/v", SubPath: "x"}}
-	in := Instance{Pod: pod, Container: &pod.Spec.Containers[0]}
-	_, err := h.b.Container(t.Context(), in)
-	require.ErrorContains(t, err, `failed to prepare subPath for volumeMount "v" of container "a"`)
-	ctx, cancel := context.WithCancel(t.Context())
-	cancel()
-	_, err = h.b.Container(ctx, in)
-	require.ErrorIs(t, err, context.Canceled)
-	require.NotContains(t, err.Error(), "subPath for")
-}
-
 func TestBlockDevices(t *testing.T) {
 	h, m := withObjects(t)
 	pod := testPod("a")
@@ -319,4 +263,34 @@ func FuzzSubPath(f *testing.F) {
 			require.NotContains(t, "/"+path+"/", "/../")
 		}
 	})
+}
+
+// Whoever mounts a volume whose own field is wrong is told of that field, and of any other fault
+// by the mount. A start that is given up while a sub path is made says so, whatever that came to.
+func TestFaultsOfVolumes(t *testing.T) {
+	h, m := withObjects(t)
+	pod := testPod("a")
+	pod.Spec.Containers[0].VolumeMounts = []v1.VolumeMount{{Name: "v", MountPath: "/v", SubPath: "x"}}
+	build := func(ctx context.Context, f faulty) error {
+		f.Memory = m
+		h.cfg.Volumes, h.cfg.SubPaths = f, f
+		h.restart()
+		_, err := h.b.Container(ctx, Instance{Pod: pod, Container: &pod.Spec.Containers[0]})
+		return err
+	}
+	field := fmt.Errorf("deep: %w", &FieldError{Path: "spec.volumes[0].hostPath.type", Err: errors.New("no such type")})
+	fault := (*FieldError)(nil)
+	err := build(t.Context(), faulty{volume: field})
+	require.EqualError(t, err, field.Error())
+	require.ErrorAs(t, err, &fault)
+	err = build(t.Context(), faulty{volume: errors.New("not here")})
+	require.EqualError(t, err, `spec.containers[0].volumeMounts[0]: cannot find volume "v": not here`)
+	require.False(t, errors.As(err, &fault))
+	cutOff := faulty{path: errors.New("cut off in /host/secret")}
+	require.ErrorContains(t, build(t.Context(), cutOff), `failed to prepare subPath for volumeMount "v" of container "a"`)
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	err = build(ctx, cutOff)
+	require.ErrorIs(t, err, context.Canceled)
+	require.NotContains(t, err.Error(), "subPath for")
 }

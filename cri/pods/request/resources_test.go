@@ -1,7 +1,6 @@
 package request
 
 import (
-	"fmt"
 	"strconv"
 	"testing"
 
@@ -17,114 +16,16 @@ func builderOf(t *testing.T, node Node) *Builder {
 	return b
 }
 
-// 6.7: the formulas.
-func TestContainerResources(t *testing.T) {
-	node := Node{MemoryCapacity: 1 << 30}
-	withRequests := func(requests, limits v1.ResourceList) *v1.Pod {
-		pod := testPod("a")
-		pod.Spec.Containers[0].Resources = v1.ResourceRequirements{Requests: requests, Limits: limits}
-		return pod
-	}
-	podLevel := testPod("a")
-	podLevel.Spec.Resources = &v1.ResourceRequirements{Limits: quantities("cpu", "1", "memory", "64Mi")}
-	for _, tc := range []struct {
-		name string
-		pod  *v1.Pod
-		want *runtimeapi.LinuxContainerResources
-	}{
-		{"nothing", testPod("a"), &runtimeapi.LinuxContainerResources{CpuShares: 2, CpuPeriod: 100000, OomScoreAdj: 1000}},
-		{
-			"request and limit", withRequests(quantities("cpu", "500m", "memory", "256Mi"), quantities("cpu", "1", "memory", "512Mi")),
-			&runtimeapi.LinuxContainerResources{CpuShares: 512, CpuPeriod: 100000, CpuQuota: 100000, MemoryLimitInBytes: 512 << 20, OomScoreAdj: 750},
-		},
-		{"limit only", withRequests(nil, quantities("cpu", "250m")), &runtimeapi.LinuxContainerResources{CpuShares: 256, CpuPeriod: 100000, CpuQuota: 25000, OomScoreAdj: 999}},
-		{"tiny limit", withRequests(nil, quantities("cpu", "1m")), &runtimeapi.LinuxContainerResources{CpuShares: 2, CpuPeriod: 100000, CpuQuota: 1000, OomScoreAdj: 999}},
-		{"huge request", withRequests(quantities("cpu", "1000"), nil), &runtimeapi.LinuxContainerResources{CpuShares: 262144, CpuPeriod: 100000, OomScoreAdj: 999}},
-		{"most of the memory", withRequests(quantities("memory", "1023Mi"), nil), &runtimeapi.LinuxContainerResources{CpuShares: 2, CpuPeriod: 100000, OomScoreAdj: 3}},
-		{
-			"guaranteed", withRequests(quantities("cpu", "1", "memory", "1Mi"), quantities("cpu", "1", "memory", "1Mi")),
-			&runtimeapi.LinuxContainerResources{CpuShares: 1024, CpuPeriod: 100000, CpuQuota: 100000, MemoryLimitInBytes: 1 << 20, OomScoreAdj: -997},
-		},
-		{"pod level", podLevel, &runtimeapi.LinuxContainerResources{CpuShares: 1024, CpuPeriod: 100000, CpuQuota: 100000, MemoryLimitInBytes: 64 << 20, OomScoreAdj: 999}},
-	} {
-		t.Run(tc.name, func(t *testing.T) {
-			got := builderOf(t, node).ContainerResources(tc.pod, &tc.pod.Spec.Containers[0])
-			require.Equal(t, tc.want.String(), got.String())
-		})
-	}
-	pod := withRequests(nil, quantities("memory", "1Mi"))
-	got := builderOf(t, Node{NoCPUQuota: true, CgroupV2: true, SwapController: true}).ContainerResources(pod, &pod.Spec.Containers[0])
-	require.Zero(t, got.CpuPeriod)
-	require.Equal(t, map[string]string{"memory.oom.group": "1", "memory.swap.max": "0"}, got.Unified)
-	got = builderOf(t, Node{NoCPUQuota: true, SwapController: true, HugePageSizes: []string{"1GB", "2MB"}}).ContainerResources(pod, &pod.Spec.Containers[0])
-	require.EqualValues(t, 1<<20, got.MemorySwapLimitInBytes)
-	require.Equal(t, []*runtimeapi.HugepageLimit{{PageSize: "1GB"}, {PageSize: "2MB"}}, got.HugepageLimits)
-}
-
 func TestPodLevelMemoryIsSpread(t *testing.T) {
 	pod := testPod("a", "b")
 	pod.Spec.Resources = &v1.ResourceRequirements{Requests: quantities("memory", "512Mi")}
 	pod.Spec.Containers[0].Resources.Requests = quantities("memory", "256Mi")
 	require.EqualValues(t, 1000-375, oomScore(pod, &pod.Spec.Containers[0], 1<<30))
 	require.EqualValues(t, 1000-125, oomScore(pod, &pod.Spec.Containers[1], 1<<30))
+	pod.Spec.Containers[0].Resources.Requests = quantities("memory", "768Mi")
+	require.EqualValues(t, 999, oomScore(pod, &pod.Spec.Containers[1], 1<<30), "more than all is claimed")
 	pod.Spec.PriorityClassName = "system-node-critical"
 	require.EqualValues(t, -997, oomScore(pod, &pod.Spec.Containers[1], 1<<30))
-}
-
-// What the pod as a whole asks for and no container claims is shared by all; there may be
-// nothing to share, or nobody to share it.
-func TestUnclaimedMemory(t *testing.T) {
-	of := func(memory string, whole *v1.ResourceRequirements) *v1.Pod {
-		pod := testPod("a")
-		pod.Spec.Containers[0].Resources.Requests = quantities("memory", memory)
-		pod.Spec.InitContainers = []v1.Container{{Name: "i"}}
-		pod.Spec.Resources = whole
-		return pod
-	}
-	whole := &v1.ResourceRequirements{Requests: quantities("memory", "5")}
-	for name, tc := range map[string]struct {
-		pod  *v1.Pod
-		want int64
-	}{
-		"shared":          {of("1", whole), 2},
-		"all is claimed":  {of("5", whole), 0},
-		"more is claimed": {of("6", whole), 0},
-		"no whole":        {of("1", nil), 0},
-		"only CPU":        {of("1", &v1.ResourceRequirements{Requests: quantities("cpu", "5")}), 0},
-		"nobody":          {&v1.Pod{Spec: v1.PodSpec{Resources: whole}}, 0},
-	} {
-		require.Equal(t, tc.want, unclaimed(tc.pod), name)
-	}
-	pod := of("6", whole)
-	pod.Spec.InitContainers = nil
-	require.Zero(t, unclaimed(pod), "a single container has claimed more")
-}
-
-// 6.7, sum resources: an init container counts as long as it runs (KEP-753).
-func TestSandboxResources(t *testing.T) {
-	pod := testPod("a", "b")
-	pod.Spec.Containers[0].Resources = v1.ResourceRequirements{Requests: quantities("cpu", "100m"), Limits: quantities("cpu", "1", "memory", "1Mi")}
-	pod.Spec.Containers[1].Resources = v1.ResourceRequirements{Limits: quantities("cpu", "1", "memory", "2Mi")}
-	pod.Spec.Overhead = quantities("memory", "5Mi")
-	b := builderOf(t, Node{})
-	got := b.SandboxResources(pod)
-	require.EqualValues(t, 1126, got.CpuShares)
-	require.EqualValues(t, 200000, got.CpuQuota)
-	require.EqualValues(t, 3<<20, got.MemoryLimitInBytes)
-	require.EqualValues(t, 5<<20, b.Overhead(pod).MemoryLimitInBytes)
-	require.EqualValues(t, 2, b.Overhead(pod).CpuShares)
-	require.Equal(t, (&runtimeapi.LinuxContainerResources{}).String(), b.Overhead(testPod("a")).String())
-	pod.Spec.Resources = &v1.ResourceRequirements{Limits: quantities("memory", "9Mi", "cpu", "4")}
-	got = b.SandboxResources(pod)
-	require.EqualValues(t, 9<<20, got.MemoryLimitInBytes)
-	require.EqualValues(t, 400000, got.CpuQuota)
-	require.EqualValues(t, 1126, got.CpuShares, "containers asked")
-	pod.Spec.Resources.Requests = quantities("cpu", "2")
-	require.EqualValues(t, 2048, b.SandboxResources(pod).CpuShares)
-	bare := testPod("a")
-	require.EqualValues(t, 2, b.SandboxResources(bare).CpuShares)
-	bare.Spec.Resources = &v1.ResourceRequirements{Limits: quantities("cpu", "1")}
-	require.EqualValues(t, 1024, b.SandboxResources(bare).CpuShares, "without a request the limit is one")
 }
 
 func TestInitResources(t *testing.T) {
@@ -183,25 +84,6 @@ func TestUnifiedAndExclusive(t *testing.T) {
 	none := builderOf(t, Node{NoCPUQuota: true})
 	require.Zero(t, none.SandboxResources(pod).CpuPeriod)
 	require.Zero(t, none.SandboxResources(pod).CpuQuota)
-}
-
-func TestHugePages(t *testing.T) {
-	b := builderOf(t, Node{HugePageSizes: []string{"64KB", "2MB", "1GB"}})
-	pod := testPod("a")
-	limits := func() string {
-		var out string
-		for _, l := range b.ContainerResources(pod, &pod.Spec.Containers[0]).HugepageLimits {
-			out += fmt.Sprintf("%s:%d ", l.PageSize, l.Limit)
-		}
-		return out
-	}
-	require.Equal(t, "64KB:0 2MB:0 1GB:0 ", limits())
-	pod.Spec.Resources = &v1.ResourceRequirements{Limits: quantities("hugepages-2Mi", "8Mi", "hugepages-1Gi", "1Gi")}
-	require.Equal(t, "64KB:0 2MB:8388608 1GB:1073741824 ", limits())
-	pod.Spec.Containers[0].Resources.Limits = quantities("hugepages-2Mi", "4Mi", "hugepages-64Ki", "128Ki", "hugepages-", "1", "hugepages-x", "1")
-	require.Equal(t, "64KB:131072 2MB:4194304 1GB:1073741824 ", limits(), "the container's own wins")
-	pod.Spec.Containers[0].Resources.Limits = quantities("hugepages-2Mi", "0", "hugepages-1Gi", "-1Gi")
-	require.Equal(t, "64KB:0 2MB:0 1GB:0 ", limits())
 }
 
 // 6.7, swap.
@@ -330,4 +212,21 @@ func TestOOMScore(t *testing.T) {
 	all := quantities("cpu", "1", "memory", "1Gi")
 	pod.Spec.Containers[0].Resources = v1.ResourceRequirements{Requests: all, Limits: all}
 	require.EqualValues(t, -997, oomScore(pod, &pod.Spec.Containers[0], capacity), "Guaranteed")
+}
+
+// 6.7: what nodes have that the golden ones have not, and limits that make no sense.
+func TestResourcesOfNodes(t *testing.T) {
+	pod := testPod("a")
+	c := &pod.Spec.Containers[0]
+	c.Resources.Limits = quantities("memory", "1Mi")
+	got := builderOf(t, Node{NoCPUQuota: true, CgroupV2: true, SwapController: true}).ContainerResources(pod, c)
+	require.Zero(t, got.CpuPeriod)
+	require.Equal(t, map[string]string{"memory.oom.group": "1", "memory.swap.max": "0"}, got.Unified)
+	node := builderOf(t, Node{NoCPUQuota: true, SwapController: true, HugePageSizes: []string{"64KB", "2MB", "1GB"}})
+	require.EqualValues(t, 1<<20, node.ContainerResources(pod, c).MemorySwapLimitInBytes)
+	pod.Spec.Resources = &v1.ResourceRequirements{Limits: quantities("hugepages-2Mi", "8Mi", "hugepages-1Gi", "1Gi")}
+	c.Resources.Limits = quantities("hugepages-2Mi", "4Mi", "hugepages-64Ki", "-1Ki", "hugepages-", "1", "hugepages-x", "1")
+	require.Equal(t, []*runtimeapi.HugepageLimit{
+		{PageSize: "64KB"}, {PageSize: "2MB", Limit: 4 << 20}, {PageSize: "1GB", Limit: 1 << 30},
+	}, node.ContainerResources(pod, c).HugepageLimits)
 }

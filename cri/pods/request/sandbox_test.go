@@ -2,46 +2,12 @@ package request
 
 import (
 	"errors"
-	"fmt"
-	"path/filepath"
 	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 	v1 "k8s.io/api/core/v1"
-	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
-
-func TestSandboxConfig(t *testing.T) {
-	h := newHarness(t)
-	h.cfg.CgroupParent = func(pod *v1.Pod) string { return "/kubepods/pod" + string(pod.UID) }
-	h.restart()
-	pod := testPod("a")
-	pod.Annotations = map[string]string{"x": "y"}
-	pod.Spec.SecurityContext = &v1.PodSecurityContext{Sysctls: []v1.Sysctl{{Name: "net/ipv4/conf/eth0.1/rp_filter", Value: "1"}, {Name: "kernel.shm_rmid_forced", Value: "0"}}}
-	pod.Spec.Containers[0].Ports = []v1.ContainerPort{
-		{Name: "http", ContainerPort: 80, HostPort: 8080, Protocol: v1.ProtocolTCP},
-		{Name: "http", ContainerPort: 81, HostPort: 8081},
-		{ContainerPort: 53, HostPort: 53, Protocol: v1.ProtocolUDP, HostIP: "127.0.0.1"},
-		{ContainerPort: 53, HostPort: 53, Protocol: v1.ProtocolUDP, HostIP: "127.0.0.1"},
-	}
-	got, err := h.b.Sandbox(pod, 3)
-	require.NoError(t, err)
-	require.EqualValues(t, 3, got.Metadata.Attempt)
-	require.Equal(t, "web", got.Hostname)
-	require.Equal(t, filepath.Join(h.dir, "pods", "shop_web_0d1e"), got.LogDirectory)
-	require.Equal(t, "/kubepods/pod0d1e", got.Linux.CgroupParent)
-	require.Equal(t, map[string]string{"net.ipv4.conf.eth0/1.rp_filter": "1", "kernel.shm_rmid_forced": "0"}, got.Linux.Sysctls)
-	require.Equal(t, map[string]string{"x": "y"}, got.Annotations)
-	require.Len(t, got.PortMappings, 2)
-	require.Equal(t, runtimeapi.Protocol_UDP, got.PortMappings[1].Protocol)
-	require.Equal(t, []string{"10.0.0.1"}, got.DnsConfig.Servers)
-	pod.Spec.HostNetwork = true
-	got, err = h.b.Sandbox(pod, 3)
-	require.NoError(t, err)
-	require.Empty(t, got.Hostname)
-	require.Equal(t, []string{"192.0.2.1"}, h.b.PodIPs(pod, nil))
-}
 
 func TestHostname(t *testing.T) {
 	long := strings.Repeat("x", 62) + "-y"
@@ -71,31 +37,6 @@ func TestHostname(t *testing.T) {
 			require.Equal(t, tc.want, got)
 			require.Equal(t, tc.want == "", err != nil)
 		})
-	}
-}
-
-// A name that fits is left as it is, one that does not ends in a letter or a digit.
-func TestCutHostname(t *testing.T) {
-	for name, want := range map[string]string{
-		strings.Repeat("x", 62) + "-": strings.Repeat("x", 62) + "-", strings.Repeat("x", 62) + "-y": strings.Repeat("x", 62),
-	} {
-		got, err := cutHostname(name)
-		require.NoError(t, err)
-		require.Equal(t, want, got)
-	}
-}
-
-// The first separator of a sysctl's name, wherever it is, tells which of the two it is.
-func TestSysctlNames(t *testing.T) {
-	for name, want := range map[string]string{
-		"": "", "a": "a", "a.b/c": "a.b/c", "a/b.c": "a.b/c", "/a.b": ".a/b", ".a/b": ".a/b",
-	} {
-		require.Equal(t, want, dotted(name))
-		pod := testPod("a")
-		pod.Spec.SecurityContext = &v1.PodSecurityContext{Sysctls: []v1.Sysctl{{Name: name, Value: "1"}}}
-		require.Equal(t, map[string]string{want: "1"}, sysctls(pod))
-		pod.Spec.SecurityContext.Sysctls = nil
-		require.Nil(t, sysctls(pod))
 	}
 }
 
@@ -129,27 +70,6 @@ func TestSandboxAgain(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, want.String(), got.String())
 	require.Empty(t, h.events)
-}
-
-// 13, ports: of regular containers, then of sidecars; what has the name or the key
-// of one before it in its container is left out (#82373).
-func TestPortMappings(t *testing.T) {
-	pod := testPod("a", "b")
-	sidecar := v1.Container{Name: "s", RestartPolicy: ptr(v1.ContainerRestartPolicyAlways), Ports: []v1.ContainerPort{{ContainerPort: 9, HostPort: 9}}}
-	pod.Spec.InitContainers = []v1.Container{sidecar, {Name: "i", Ports: []v1.ContainerPort{{ContainerPort: 8, HostPort: 8}}}}
-	pod.Spec.Containers[0].Ports = []v1.ContainerPort{
-		{Name: "p", ContainerPort: 1}, {Name: "p", ContainerPort: 2},
-		{ContainerPort: 3, HostPort: 3, Protocol: v1.ProtocolSCTP}, {ContainerPort: 3, HostPort: 3, Protocol: v1.ProtocolSCTP},
-		{ContainerPort: 4, HostPort: 4, HostIP: "0.0.0.0"}, {ContainerPort: 4, HostPort: 4, HostIP: "::"}, {ContainerPort: 4, HostPort: 4},
-	}
-	pod.Spec.Containers[1].Ports = []v1.ContainerPort{{Name: "p", ContainerPort: 1}}
-	var got []string
-	for _, m := range portMappings(pod) {
-		got = append(got, fmt.Sprint(m.Protocol, " ", m.HostIp, " ", m.HostPort, ":", m.ContainerPort))
-	}
-	require.Equal(t, []string{
-		"TCP  0:1", "SCTP  3:3", "TCP 0.0.0.0 4:4", "TCP :: 4:4", "TCP  4:4", "TCP  0:1", "TCP  9:9",
-	}, got)
 }
 
 func TestBadPorts(t *testing.T) {

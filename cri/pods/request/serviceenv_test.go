@@ -15,23 +15,6 @@ func service(namespace, name, ip string, ports ...v1.ServicePort) *v1.Service {
 	return &v1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}, Spec: v1.ServiceSpec{ClusterIP: ip, Ports: ports}}
 }
 
-// 6.4, service variables.
-func TestServiceEnv(t *testing.T) {
-	got := ServiceEnv([]*v1.Service{
-		service("shop", "my-db", "fd00::9", v1.ServicePort{Name: "main", Port: 53, Protocol: v1.ProtocolUDP}, v1.ServicePort{Name: "a-b", Port: 54}),
-		service("shop", "headless", v1.ClusterIPNone, v1.ServicePort{Port: 1}), service("shop", "external", "", v1.ServicePort{Port: 1}), service("shop", "portless", "10.0.0.1"),
-	})
-	var lines []string
-	for _, v := range got {
-		lines = append(lines, v.Name+"="+v.Value)
-	}
-	require.Equal(t, []string{
-		"MY_DB_SERVICE_HOST=fd00::9", "MY_DB_SERVICE_PORT=53", "MY_DB_SERVICE_PORT_MAIN=53", "MY_DB_SERVICE_PORT_A_B=54",
-		"MY_DB_PORT=udp://[fd00::9]:53", "MY_DB_PORT_53_UDP=udp://[fd00::9]:53", "MY_DB_PORT_53_UDP_PROTO=udp", "MY_DB_PORT_53_UDP_PORT=53", "MY_DB_PORT_53_UDP_ADDR=fd00::9",
-		"MY_DB_PORT_54_TCP=tcp://[fd00::9]:54", "MY_DB_PORT_54_TCP_PROTO=tcp", "MY_DB_PORT_54_TCP_PORT=54", "MY_DB_PORT_54_TCP_ADDR=fd00::9",
-	}, lines)
-}
-
 func TestVisibleServices(t *testing.T) {
 	h, m := withObjects(t)
 	port := v1.ServicePort{Port: 1}

@@ -183,56 +183,33 @@ func TestParseSubIDs(t *testing.T) {
 	}
 }
 
-// 6.6: a pod with its own users has them in its sandbox, in its containers and on
-// its mounts.
+// 6.6: a pod gets no users of its own from a node that has none to give, or whose runtime has
+// no user namespaces. What it gets is in the golden pods, but for the agent's own mounts.
 func TestUserNamespace(t *testing.T) {
-	h, m := withObjects(t)
+	h := newHarness(t)
 	pod := testPod("a")
-	m.SetVolume(pod.UID, "v", Volume{Path: "/volumes/v"})
-	c := &pod.Spec.Containers[0]
-	c.VolumeMounts = []v1.VolumeMount{{Name: "v", MountPath: "/v"}}
-	in := Instance{Pod: pod, Container: c, HostsFile: "/pods/hosts", PodIPs: []string{"10.0.0.2"}}
-	node := func(o *runtimeapi.NamespaceOption) {
-		require.Equal(t, runtimeapi.NamespaceMode_NODE, o.UsernsOptions.Mode)
-	}
-	for _, hostUsers := range []*bool{nil, ptr(true)} {
-		pod.Spec.HostUsers = hostUsers
-		sandbox, err := h.b.Sandbox(pod, 0)
-		require.NoError(t, err)
-		node(sandbox.Linux.SecurityContext.NamespaceOptions)
-		config, err := h.b.Container(t.Context(), in)
-		require.NoError(t, err)
-		node(config.Linux.SecurityContext.NamespaceOptions)
-		require.Empty(t, config.Mounts[0].UidMappings)
-	}
 	pod.Spec.HostUsers = ptr(false)
-	_, err := h.b.Sandbox(pod, 0)
+	build := func() (*runtimeapi.ContainerConfig, error) {
+		return h.b.Container(t.Context(), Instance{Pod: pod, Container: &pod.Spec.Containers[0], HostsFile: "/pods/hosts", PodIPs: []string{"10.0.0.2"}})
+	}
+	of := func(u UserNamespace, err error, able bool) {
+		h.cfg.UserNamespace = func(*v1.Pod) (UserNamespace, error) { return u, err }
+		h.cfg.HandlerFeatures = func(*v1.Pod) HandlerFeatures { return HandlerFeatures{UserNamespaces: able} }
+		h.restart()
+	}
+	_, err := build()
 	require.ErrorContains(t, err, "no user namespaces")
-	h.cfg.UserNamespace = func(*v1.Pod) (UserNamespace, error) { return UserNamespace{HostID: 131072, Length: 65536}, nil }
-	h.restart()
-	_, err = h.b.Sandbox(pod, 0)
+	of(UserNamespace{HostID: 131072, Length: 65536}, nil, false)
+	_, err = build()
 	require.ErrorContains(t, err, "runtime does not support user namespaces")
-	h.cfg.HandlerFeatures = func(*v1.Pod) HandlerFeatures { return HandlerFeatures{UserNamespaces: true} }
-	h.restart()
-	sandbox, err := h.b.Sandbox(pod, 0)
-	require.NoError(t, err)
-	config, err := h.b.Container(t.Context(), in)
+	of(UserNamespace{}, ErrNotFound, true)
+	_, err = build()
+	require.ErrorIs(t, err, ErrNotFound)
+	of(UserNamespace{HostID: 131072, Length: 65536}, nil, true)
+	config, err := build()
 	require.NoError(t, err)
 	want := []*runtimeapi.IDMapping{{HostId: 131072, Length: 65536}}
-	for _, o := range []*runtimeapi.UserNamespace{
-		sandbox.Linux.SecurityContext.NamespaceOptions.UsernsOptions, config.Linux.SecurityContext.NamespaceOptions.UsernsOptions,
-	} {
-		require.Equal(t, runtimeapi.NamespaceMode_POD, o.Mode)
-		require.Equal(t, want, o.Uids)
-		require.Equal(t, want, o.Gids)
-	}
-	require.Len(t, config.Mounts, 2)
-	for _, mount := range config.Mounts {
-		require.Equal(t, want, mount.UidMappings)
-		require.Equal(t, want, mount.GidMappings)
-	}
-	h.cfg.UserNamespace = func(*v1.Pod) (UserNamespace, error) { return UserNamespace{}, ErrNotFound }
-	h.restart()
-	_, err = h.b.Container(t.Context(), in)
-	require.ErrorIs(t, err, ErrNotFound)
+	require.Equal(t, want, config.Linux.SecurityContext.NamespaceOptions.UsernsOptions.Uids)
+	require.Equal(t, want, config.Mounts[0].UidMappings)
+	require.Equal(t, want, config.Mounts[0].GidMappings)
 }
