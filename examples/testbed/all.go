@@ -1,157 +1,217 @@
 package main
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"os"
 	"os/exec"
-	"os/signal"
+	"path/filepath"
+	"runtime"
 	"slices"
+	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"golang.org/x/sys/unix"
 
 	"github.com/podwright/podwright/examples/testbed/internal/env"
+	"github.com/podwright/podwright/examples/testbed/internal/results"
 )
 
-// A package needs a runtime when its tests import one of these, with all that
-// they import: nothing else reads where the runtimes are, which a test holds.
-const (
-	tbPackage      = "github.com/podwright/podwright/examples/testbed/tb"
-	testcriPackage = "github.com/podwright/podwright/internal/testcri"
-	// What imports this one needs a control plane besides.
-	controlPlanePackage = tbPackage + "/controlplane"
-)
+// testTimeout is the -timeout of each test program.
+const testTimeout = "30m"
 
-// packages are those of the workspace, by what their tests need.
-type packages struct {
-	nothing, runtime, controlPlane []string
+// suite is one run of all tests.
+type suite struct {
+	opts     options
+	report   *reporter
+	log      *results.Log
+	packages packages
+	outside  string // folder of the control plane's module, which is in no workspace
+	dir      string // of the built programs and of the measurements
+	broken   brokenOnce
 }
 
-// runAll tests every module of the workspace, and that of the control plane, which
-// is outside of it. What needs no runtime comes first and several packages at a time;
-// what needs one follows in a testbed, one by one, since the packages share the
-// runtimes, and then what needs a control plane, too. As root, what all of them need is
-// installed before, and a test of the first that looks for a runtime fails. Of the others
-// some tests are run once more if they alone fail (see again). What failed is said again in the end.
-func runAll(ctx context.Context, opts options, signals <-chan os.Signal, report *reporter) int {
-	ctx, stop := signal.NotifyContext(ctx, unix.SIGINT, unix.SIGTERM, unix.SIGHUP, unix.SIGQUIT)
-	defer stop()
-	pkgs, err := splitPackages(ctx)
-	if err != nil {
-		report.line("%v", err)
-		return exitSetup
-	}
-	outside, err := controlPlaneDir(ctx)
-	if err != nil {
-		report.line("%v", err)
-		return exitSetup
-	}
-	flags := append([]string{"-race", "-timeout=45m"}, opts.argv...)
-	report.line("testing %d packages that need no runtime, then %d that do, then %d that need a control plane",
-		len(pkgs.nothing)+1, len(pkgs.runtime), len(pkgs.controlPlane))
+// brokenOnce keeps the first error that is not a test's.
+type brokenOnce struct {
+	mu  sync.Mutex
+	err error
+}
 
-	// Who takes turns with whom stays so, also for what is run once more.
-	turn := cmp.Or(os.Getenv(env.Turn), fmt.Sprint(time.Now().Unix()/3600))
-	if err := os.Setenv(env.Turn, turn); err != nil {
+func (b *brokenOnce) set(err error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.err == nil {
+		b.err = err
+	}
+}
+
+// runAll tests every module of the repository. Packages that need no runtime are tested by one go test
+// at low priority. As root, the others run beside it in lanes, each with runtimes of its own. Without
+// root their tests skip.
+func runAll(ctx context.Context, opts options, report *reporter) int {
+	begin := time.Now()
+	s := &suite{opts: opts, report: report}
+	if err := s.prepare(ctx); err != nil {
 		report.line("%v", err)
 		return exitSetup
 	}
-	report.line("%s=%s", env.Turn, turn)
-
-	environ := withoutOurs(os.Environ())
+	defer os.RemoveAll(s.dir)
+	s.log = results.New(os.Stdout, s.repeat)
 	if os.Geteuid() == 0 {
-		// Also tests without a runtime need a browser, iptables and a bus.
-		if err := install(ctx, report); err != nil {
+		s.testWithRuntimes(ctx)
+	} else {
+		report.line("not root: tests that need a container runtime skip")
+		s.testUnits(ctx, nil, append(s.packages.units, s.packages.runtime...), s.packages.controlPlane)
+	}
+	if err := context.Cause(ctx); err != nil {
+		s.broken.set(err)
+	}
+	if opts.timing {
+		if err := s.table(time.Since(begin)); err != nil {
 			report.line("%v", err)
-			return exitSetup
-		}
-		environ = append(environ, env.RequireCRI+"=1")
-	}
-	report.digest = &digest{out: os.Stdout}
-	defer report.digest.print()
-	worst := 0
-	do := func(run func() int) {
-		if ctx.Err() == nil {
-			worst = max(worst, run())
 		}
 	}
-	test := func(controlPlane bool, args ...string) int {
-		o := opts
-		o.argv, o.controlPlane = slices.Concat([]string{"go", "test"}, flags, []string{"-p=1"}, args), controlPlane
-		return runCommand(context.WithoutCancel(ctx), o, signals, report)
+	s.log.Summary()
+	switch {
+	case s.broken.err != nil:
+		report.line("%v", s.broken.err)
+		return exitSetup
+	case s.log.Failed():
+		return 1
 	}
-	inTestbed := func(pkgs []string, controlPlane bool) {
-		if len(pkgs) == 0 { // without packages go test takes the folder it is in
-			return
-		}
-		do(func() int {
-			report.digest.take() // of those before
-			code := test(controlPlane, pkgs...)
-			runs, ok := report.digest.take()
-			if code != 1 || !ok || ctx.Err() != nil {
-				return code
-			}
-			code = 0
-			for _, run := range runs {
-				report.line("once more, alone: %s", strings.Join(run, " "))
-				code = max(code, test(controlPlane, run...))
-			}
-			return code
-		})
-	}
-	if len(pkgs.nothing) > 0 {
-		do(func() int {
-			return runPlain(slices.Concat([]string{"go", "test"}, flags, pkgs.nothing), environ, signals, report)
-		})
-	}
-	do(func() int {
-		argv := slices.Concat([]string{"go", "test", "-C", outside}, flags, []string{"."})
-		return runPlain(argv, append(environ, "GOWORK=off"), signals, report)
-	})
-	inTestbed(pkgs.runtime, false)
-	inTestbed(pkgs.controlPlane, true)
-	return worst
+	return 0
 }
 
-func install(ctx context.Context, report *reporter) error {
-	c, err := openCache()
+func (s *suite) prepare(ctx context.Context) error {
+	var err error
+	if s.packages, err = splitPackages(ctx, s.opts.argv...); err != nil {
+		return err
+	}
+	if s.outside, err = controlPlaneDir(ctx); err != nil {
+		return err
+	}
+	if os.Getenv(env.Turn) == "" { // all processes of the run take the same turn
+		if err := os.Setenv(env.Turn, strconv.FormatInt(time.Now().Unix()/3600, 10)); err != nil {
+			return err
+		}
+	}
+	s.report.line("%d packages need no runtime, %d need one, %d need a control plane as well; %s=%s",
+		len(s.packages.units), len(s.packages.runtime), len(s.packages.controlPlane), env.Turn, os.Getenv(env.Turn))
+	if os.Geteuid() == 0 { // unit tests use some of the installed programs as well
+		c, err := openCache()
+		if err != nil {
+			return err
+		}
+		if _, err := (installer{cache: c, report: s.report}).ensure(ctx); err != nil {
+			return err
+		}
+	}
+	s.dir, err = os.MkdirTemp("", "podwright-tests-")
 	if err != nil {
 		return err
 	}
-	_, err = installer{cache: c, report: report}.ensure(ctx)
-	return err
+	return os.Chmod(s.dir, 0o755) // tests run its programs as other users
 }
 
-// splitPackages returns the packages of the workspace, each of them once.
-func splitPackages(ctx context.Context) (packages, error) {
-	var pkgs packages
-	list := exec.CommandContext(ctx, "go", "list", "-e", "-test", "-f", `{{.ImportPath}}{{"\t"}}{{join .Deps "\t"}}`, "work")
-	list.Stderr = os.Stderr
-	out, err := list.Output()
+// testWithRuntimes builds the programs of the lanes, then runs lanes and unit tests side by side.
+func (s *suite) testWithRuntimes(ctx context.Context) {
+	jobs, err := s.build(ctx)
 	if err != nil {
-		return packages{}, fmt.Errorf("go list: %w", err)
+		s.broken.set(err)
+		return
 	}
-	for line := range strings.Lines(string(out)) {
-		// What is built for the tests of x is listed as "y [x.test]", and those as x.test.
-		names := strings.Split(strings.TrimSpace(line), "\t")
-		for i, name := range names[1:] {
-			names[i+1], _, _ = strings.Cut(name, " ")
+	var all sync.WaitGroup
+	all.Go(func() { s.testUnits(ctx, []string{env.RequireCRI + "=1"}, s.packages.units) })
+	all.Go(func() { s.runLanes(ctx, jobs) })
+	all.Wait()
+}
+
+// testUnits tests packages of the workspace, and the module outside of it, by go test.
+func (s *suite) testUnits(ctx context.Context, environ []string, sets ...[]string) {
+	args := []string{"test", "-json", "-race", "-timeout=" + testTimeout}
+	if s.opts.run != "" {
+		args = append(args, "-run="+s.opts.run)
+	}
+	if s.opts.timing {
+		self, err := os.Executable()
+		if err != nil {
+			s.broken.set(err)
+			return
 		}
-		switch pkg, tests := strings.CutSuffix(names[0], ".test"); {
-		case strings.Contains(pkg, " "):
-		case !tests:
-			pkgs.nothing = append(pkgs.nothing, pkg)
-		case slices.Contains(names, controlPlanePackage):
-			pkgs.controlPlane = append(pkgs.controlPlane, pkg)
-		case slices.Contains(names, tbPackage) || slices.Contains(names, testcriPackage):
-			pkgs.runtime = append(pkgs.runtime, pkg)
+		args = append(args, "-exec="+self+" "+measureArg+" "+s.measurements())
+	}
+	for _, set := range sets {
+		if len(set) > 0 { // without packages go test takes the folder
+			s.goTest(ctx, environ, append(slices.Clone(args), set...))
 		}
 	}
-	pkgs.nothing = slices.DeleteFunc(pkgs.nothing, func(pkg string) bool {
-		return slices.Contains(pkgs.runtime, pkg) || slices.Contains(pkgs.controlPlane, pkg)
-	})
-	return pkgs, nil
+	if len(s.opts.argv) > 0 {
+		return
+	}
+	s.goTest(ctx, append(environ, "GOWORK=off"), append([]string{args[0], "-C", s.outside}, append(args[1:], ".")...))
+}
+
+func (s *suite) goTest(ctx context.Context, environ, args []string) {
+	cmd := exec.CommandContext(ctx, "nice", append([]string{"-n", "10", "go"}, args...)...)
+	cmd.Env = append(withoutOurs(os.Environ()), environ...)
+	if _, err := s.runTests(cmd, "", nil); err != nil {
+		s.broken.set(err)
+	}
+}
+
+// runTests runs a command that prints test events. The error is nil if tests have failed.
+func (s *suite) runTests(cmd *exec.Cmd, label string, started func(pid int) error) (*os.ProcessState, error) {
+	events := s.log.Reader(label)
+	defer events.Close()
+	cmd.Stdout, cmd.Stderr = events, os.Stderr
+	err := runGroup(cmd, started)
+	if exited(err) {
+		err = nil
+	}
+	return cmd.ProcessState, err
+}
+
+// repeat returns the command that runs a test, or a package, alone.
+func (s *suite) repeat(pkg, test string) string {
+	run := ""
+	if test != "" {
+		parts := strings.Split(test, "/")
+		for i, part := range parts {
+			parts[i] = "^" + part + "$"
+		}
+		run = " -run '" + strings.Join(parts, "/") + "'"
+	}
+	command := "go test -race" + run + " ./" + strings.TrimPrefix(strings.TrimPrefix(pkg, modulePath), "/")
+	turn := env.Turn + "=" + os.Getenv(env.Turn) + " "
+	switch {
+	case s.packages.needsControlPlane(pkg):
+		return turn + "go run ./examples/testbed -controlplane -- " + command
+	case s.packages.needsRuntime(pkg):
+		return turn + "go run ./examples/testbed -- " + command
+	case pkg == modulePath+"/examples/controlplane":
+		return "GOWORK=off go test -C examples/controlplane -race" + run + " ."
+	}
+	return command
+}
+
+func (s *suite) measurements() string { return filepath.Join(s.dir, "measurements") }
+
+// table prints the times of the run.
+func (s *suite) table(wall time.Duration) error {
+	if err := s.readMeasurements(); err != nil {
+		return err
+	}
+	fmt.Printf("\nTime of the run: %.0f s on %d processors, CPU time of all processes that it started %.0f s\n", wall.Seconds(), runtime.NumCPU(), childTime().Seconds())
+	return s.log.Table(os.Stdout)
+}
+
+// childTime is the CPU time of all processes that have ended and were waited for.
+func childTime() time.Duration {
+	var usage unix.Rusage
+	if err := unix.Getrusage(unix.RUSAGE_CHILDREN, &usage); err != nil {
+		return 0
+	}
+	return time.Duration(usage.Utime.Nano() + usage.Stime.Nano())
 }

@@ -33,10 +33,6 @@ func (c command) run() (int, error) {
 	cmd := exec.Command(c.argv[0], c.argv[1:]...)
 	cmd.Env = c.environ
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, os.Stdout, os.Stderr
-	if c.report.digest != nil {
-		cmd.Stdout = c.report.digest
-		cmd.WaitDelay = commandGrace // for what it has started, which may keep the pipe open
-	}
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	if ownsTerminal() {
 		cmd.SysProcAttr.Foreground = true // so that it may read, and gets Ctrl-C first

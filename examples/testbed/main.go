@@ -25,8 +25,11 @@ func main() {
 
 func run(ctx context.Context, args []string) int {
 	report := &reporter{w: os.Stderr}
-	if len(args) == 2 && args[0] == watchdogArg {
+	switch {
+	case len(args) == 2 && args[0] == watchdogArg:
 		return runWatchdog(ctx, args[1], report)
+	case len(args) > 2 && args[0] == measureArg:
+		return runMeasured(args[1], args[2:])
 	}
 	opts, err := parseArgs(args)
 	if err != nil {
@@ -40,7 +43,9 @@ func run(ctx context.Context, args []string) int {
 
 	endWithGoRun()
 	if opts.all {
-		return runAll(ctx, opts, signals, report)
+		ctx, stop := signal.NotifyContext(ctx, unix.SIGINT, unix.SIGTERM, unix.SIGHUP, unix.SIGQUIT)
+		defer stop()
+		return runAll(ctx, opts, report)
 	}
 	return runCommand(ctx, opts, signals, report)
 }
@@ -59,21 +64,27 @@ func runCommand(ctx context.Context, opts options, signals <-chan os.Signal, rep
 }
 
 const usage = `usage: go run ./examples/testbed [-logs DIR] [-controlplane] -- COMMAND [ARGS...]
-       go run ./examples/testbed [-logs DIR] -all [-- FLAGS OF GO TEST...]
+       go run ./examples/testbed -all [-run REGEXP] [-timing] [-lanes N] [-logs DIR] [PACKAGES...]
 
 Starts two containerd versions, an image registry and test images, runs the
 command with their addresses in its environment, and takes everything down.
   -logs DIR      write the runtimes' logs there, to be kept
   -controlplane  also start a Kubernetes control plane (examples/controlplane)
-  -all           test the whole workspace with the race detector: what needs no
-                 runtime first, several packages at a time, the rest one by one
+  -all           test every module of the repository with the race detector:
+                 packages that need no runtime at low priority, the others beside
+                 them in lanes, each with runtimes of its own; or only PACKAGES
+  -run REGEXP    run only the tests that match, as go test does
+  -timing        print the wall and CPU time of each package and long test
+  -lanes N       number of lanes (2)
 `
 
 type options struct {
 	logs         string
 	controlPlane bool
-	all          bool
-	argv         []string // the command, or what go test gets besides
+	all, timing  bool
+	run          string
+	lanes        int
+	argv         []string // the command, or the packages of -all
 }
 
 func parseArgs(args []string) (options, error) {
@@ -83,11 +94,17 @@ func parseArgs(args []string) (options, error) {
 	flags.StringVar(&opts.logs, "logs", "", "")
 	flags.BoolVar(&opts.controlPlane, "controlplane", false, "")
 	flags.BoolVar(&opts.all, "all", false, "")
+	flags.StringVar(&opts.run, "run", "", "")
+	flags.BoolVar(&opts.timing, "timing", false, "")
+	flags.IntVar(&opts.lanes, "lanes", 2, "")
 	if err := flags.Parse(args); err != nil {
 		return opts, err
 	}
 	opts.argv = flags.Args()
-	if !opts.all && (len(opts.argv) == 0 || opts.argv[0] == "") {
+	switch {
+	case opts.all && opts.lanes < 1:
+		return opts, errors.New("-lanes: at least 1")
+	case !opts.all && (len(opts.argv) == 0 || opts.argv[0] == ""):
 		return opts, errors.New("no command")
 	}
 	return opts, nil

@@ -10,10 +10,8 @@ import (
 
 // reporter writes the testbed's own lines, apart from the command's output.
 type reporter struct {
-	// digest, if not nil, is what commands print to.
-	digest *digest
-	mu     sync.Mutex
-	w      io.Writer
+	mu sync.Mutex
+	w  io.Writer
 }
 
 func (r *reporter) line(format string, args ...any) {

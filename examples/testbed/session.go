@@ -67,14 +67,9 @@ func (s *session) setUp(ctx context.Context, opts options) error {
 	if err := s.begin(ctx); err != nil {
 		return err
 	}
-	logs := s.run.Dir
-	if opts.logs != "" {
-		if logs, err = filepath.Abs(opts.logs); err != nil {
-			return err
-		}
-		if err := os.MkdirAll(logs, 0o755); err != nil {
-			return err
-		}
+	logs, err := s.logs(opts)
+	if err != nil {
+		return err
 	}
 	if err := s.report.step("build images", func() error { return s.serveImages(ctx, t) }); err != nil {
 		return err
@@ -85,7 +80,30 @@ func (s *session) setUp(ctx context.Context, opts options) error {
 	if err := s.report.step("pull images", func() error { return s.pull(ctx) }); err != nil || !opts.controlPlane {
 		return err
 	}
+	return s.addControlPlane(ctx, opts)
+}
+
+func (s *session) addControlPlane(ctx context.Context, opts options) error {
+	logs, err := s.logs(opts)
+	if err != nil {
+		return err
+	}
 	return s.report.step("start the control plane", func() error { return s.startControlPlane(ctx, logs) })
+}
+
+// logs returns the folder of the logs.
+func (s *session) logs(opts options) (string, error) {
+	if opts.logs == "" {
+		return s.run.Dir, nil
+	}
+	logs, err := filepath.Abs(opts.logs)
+	if err != nil {
+		return "", err
+	}
+	if opts.all { // several testbeds write there
+		logs = filepath.Join(logs, s.run.ID)
+	}
+	return logs, os.MkdirAll(logs, 0o755)
 }
 
 // begin cleans up after dead runs, and puts this one on record.

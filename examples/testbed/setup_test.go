@@ -25,17 +25,21 @@ func TestParseArgs(t *testing.T) {
 		args []string
 		want *options
 	}{
-		"command":        {[]string{"--", "go", "test", "-v"}, &options{argv: []string{"go", "test", "-v"}}},
-		"without dashes": {[]string{"env"}, &options{argv: []string{"env"}}},
-		"logs":           {[]string{"-logs", "x", "--", "env"}, &options{logs: "x", argv: []string{"env"}}},
-		"dashes twice":   {[]string{"--", "sh", "--", "x"}, &options{argv: []string{"sh", "--", "x"}}},
-		"all":            {[]string{"-all"}, &options{all: true, argv: []string{}}},
-		"all and flags":  {[]string{"-all", "--", "-v"}, &options{all: true, argv: []string{"-v"}}},
-		"control plane":  {[]string{"-controlplane", "--", "env"}, &options{controlPlane: true, argv: []string{"env"}}},
-		"nothing":        {nil, nil},
-		"only dashes":    {[]string{"--"}, nil},
-		"empty command":  {[]string{"--", ""}, nil},
-		"unknown flag":   {[]string{"-x", "--", "env"}, nil},
+		"command":        {[]string{"--", "go", "test", "-v"}, &options{lanes: 2, argv: []string{"go", "test", "-v"}}},
+		"without dashes": {[]string{"env"}, &options{lanes: 2, argv: []string{"env"}}},
+		"logs":           {[]string{"-logs", "x", "--", "env"}, &options{lanes: 2, logs: "x", argv: []string{"env"}}},
+		"dashes twice":   {[]string{"--", "sh", "--", "x"}, &options{lanes: 2, argv: []string{"sh", "--", "x"}}},
+		"all":            {[]string{"-all"}, &options{all: true, lanes: 2, argv: []string{}}},
+		"part of all": {
+			[]string{"-all", "-run", "X", "-timing", "-lanes", "3", "./cri"},
+			&options{all: true, timing: true, run: "X", lanes: 3, argv: []string{"./cri"}},
+		},
+		"no lanes":      {[]string{"-all", "-lanes", "0"}, nil},
+		"control plane": {[]string{"-controlplane", "--", "env"}, &options{controlPlane: true, lanes: 2, argv: []string{"env"}}},
+		"nothing":       {nil, nil},
+		"only dashes":   {[]string{"--"}, nil},
+		"empty command": {[]string{"--", ""}, nil},
+		"unknown flag":  {[]string{"-x", "--", "env"}, nil},
 	} {
 		got, err := parseArgs(tc.args)
 		if tc.want == nil {

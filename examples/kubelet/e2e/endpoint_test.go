@@ -150,7 +150,7 @@ func runtimeImage() string {
 // and no reason to end: once a runtime is there pods start by themselves. This
 // runs without a testbed.
 func TestWrongEndpoint(t *testing.T) {
-	build.path(t)
+	build.Path(t)
 	for name, c := range wrongEndpoints {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

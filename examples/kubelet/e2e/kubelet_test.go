@@ -68,7 +68,7 @@ func newKubelet(t testing.TB, o options) *kubelet {
 	t.Helper()
 	dir := t.TempDir()
 	k := &kubelet{
-		options: o, bin: build.path(t), dir: dir,
+		options: o, bin: build.Path(t), dir: dir,
 		root: filepath.Join(dir, "root"), logs: filepath.Join(dir, "logs"), output: filepath.Join(dir, "kubelet.log"),
 		client: &http.Client{Timeout: 10 * time.Second, Transport: &http.Transport{DisableKeepAlives: true}},
 	}
@@ -122,7 +122,7 @@ func (k *kubelet) tellLog(t testing.TB) {
 			b.WriteString(strings.TrimSpace(line[:min(len(line), 600)]) + "\n")
 		}
 	}
-	t.Logf("%s (%s keeps all of it), after what failed:\n%s", beforeLog, keepLogs, tail(b.String(), 12_000))
+	t.Logf("end of the log of the kubelet (%s keeps all of it):\n%s", keepLogs, tail(b.String(), 12_000))
 }
 
 func freePort(t testing.TB) int {

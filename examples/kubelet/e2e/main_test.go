@@ -3,53 +3,23 @@ package e2e_test
 import (
 	"fmt"
 	"os"
-	"os/exec"
-	"path/filepath"
-	"sync"
 	"testing"
 	"time"
 
 	"go.uber.org/goleak"
+
+	"github.com/podwright/podwright/examples/testbed/tb"
 )
 
-// build is the kubelet's binary, built once per run and removed with it.
-var build = &binary{}
+// build is the kubelet's program, with the race detector if the test has it.
+var build = tb.Kubelet{Race: race}
 
-type binary struct {
-	once sync.Once
-	dir  string
-	err  error
-}
-
-// path builds the kubelet at the first call, with the race detector if the test
-// has it.
-func (b *binary) path(t testing.TB) string {
-	t.Helper()
-	b.once.Do(func() {
-		if b.dir, b.err = os.MkdirTemp("", "kubelet-e2e-"); b.err != nil {
-			return
-		}
-		// Users other than the one that builds it run it, too.
-		if b.err = os.Chmod(b.dir, 0o755); b.err != nil {
-			return
-		}
-		args := append([]string{"build", "-o", filepath.Join(b.dir, "kubelet")}, raceFlags...)
-		if out, err := exec.Command("go", append(args, "..")...).CombinedOutput(); err != nil {
-			b.err = fmt.Errorf("%w: %s", err, out)
-		}
-	})
-	if b.err != nil {
-		t.Fatalf("build the kubelet: %v", b.err)
-	}
-	return filepath.Join(b.dir, "kubelet")
-}
-
-// testsWithBinary removes the binary after the tests, and tells once more what failed.
+// testsWithBinary removes the program after the tests.
 type testsWithBinary struct{ *testing.M }
 
 func (m testsWithBinary) Run() int {
-	code := summarized(m.M.Run)
-	if err := os.RemoveAll(build.dir); err != nil {
+	code := m.M.Run()
+	if err := build.Remove(); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		code = max(code, 1)
 	}

@@ -2,4 +2,5 @@
 
 package e2e_test
 
-var raceFlags []string
+// race is true if the tests, and so the kubelet that they start, have the race detector.
+const race = false

@@ -2,5 +2,4 @@
 
 package e2e_test
 
-// raceFlags build the kubelet like the test that runs it.
-var raceFlags = []string{"-race"}
+const race = true

@@ -26,6 +26,9 @@ const (
 	ImageTestprog2 = "PODWRIGHT_IMAGE_TESTPROG2"
 	// ControlPlane is the folder of the control plane, with its control endpoint.
 	ControlPlane = "PODWRIGHT_CONTROLPLANE"
+	// Programs is a folder with programs that tests start: kubelet and kubelet-race. Without it a test builds
+	// the kubelet itself.
+	Programs = "PODWRIGHT_PROGRAMS"
 	// EveryRuntime is "1" when each test runs on each runtime. It and Turn are the user's.
 	EveryRuntime = "PODWRIGHT_EVERY_RUNTIME"
 	// Turn is a number: whose turn it is where they do not.

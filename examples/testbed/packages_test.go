@@ -19,12 +19,12 @@ func TestSplitPackages(t *testing.T) {
 	}
 	// cri/fake has tests, internal/testcri has none.
 	for _, pkg := range []string{"podworkers", "cri/fake", "internal/testcri", "examples/kubelet/agent"} {
-		require.Contains(t, pkgs.nothing, module+pkg)
+		require.Contains(t, pkgs.units, module+pkg)
 	}
 	require.Contains(t, pkgs.controlPlane, controlPlanePackage)
 	all, err := exec.CommandContext(t.Context(), "go", "list", "work").Output()
 	require.NoError(t, err)
-	require.ElementsMatch(t, strings.Fields(string(all)), slices.Concat(pkgs.nothing, pkgs.runtime, pkgs.controlPlane))
+	require.ElementsMatch(t, strings.Fields(string(all)), slices.Concat(pkgs.units, pkgs.runtime, pkgs.controlPlane))
 }
 
 // What needs a runtime is found by its imports. So a test that looks for one by
@@ -36,7 +36,7 @@ func TestRuntimesAreFoundByImports(t *testing.T) {
 {{end}}{{end}}{{range .TestGoFiles}}{{$p.Dir}}/{{.}}
 {{end}}{{range .XTestGoFiles}}{{$p.Dir}}/{{.}}
 {{end}}`
-	out, err := exec.CommandContext(t.Context(), "go", append([]string{"list", "-f", files}, pkgs.nothing...)...).Output()
+	out, err := exec.CommandContext(t.Context(), "go", append([]string{"list", "-f", files}, pkgs.units...)...).Output()
 	require.NoError(t, err)
 	require.NotEmpty(t, out)
 	for _, file := range strings.Fields(string(out)) {
