@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"testing/fstest"
 	"testing/synctest"
@@ -247,57 +248,71 @@ func TestNetworks(t *testing.T) {
 	require.NotNil(t, network(proc("net:[2]")), "of a sandbox without a cgroup, too, and not of the machine")
 }
 
-// A pod that runs elsewhere than in its cgroup uses what its runtime says, not nothing.
-func TestCgroupWithoutItsPod(t *testing.T) {
-	s := newScene(t)
-	ids := s.pod("a", "x")
-	files := fstest.MapFS{}
-	cgroups(files, "/p", map[string][2]string{"": {"0", "0"}})
-	c := s.onCgroups(files, map[string]string{"uid-a": "/p"})
-	p := collect(t, c, stats.Wanted{})[0]
-	require.Empty(t, p.Cgroup)
-	require.EqualValues(t, 8<<20, *p.Usage.Memory.Usage)
-	// One of two: it is the runtime's word for the other.
-	ids = append(ids, s.pod("b", "y", "z")...)
-	cgroups(files, "/q", map[string][2]string{"": {"50", "5"}, "/" + ids[3]: {"40", "4"}})
-	c = s.onCgroups(files, map[string]string{"uid-b": "/q", "uid-a": "/gone"})
-	p = collect(t, c, stats.Wanted{})[1]
-	require.EqualValues(t, 50, *p.Usage.Memory.Usage)
-	require.EqualValues(t, 40, *p.Containers[0].Usage.Memory.Usage)
-	require.EqualValues(t, 8<<20, *p.Containers[1].Usage.Memory.Usage)
-	// The other way round: the order of containers is that of their names.
-	maps.DeleteFunc(files, func(name string, _ *fstest.MapFile) bool { return strings.HasPrefix(name, "q/"+ids[3]) })
-	cgroups(files, "/q", map[string][2]string{"": {"50", "5"}, "/" + ids[4]: {"40", "4"}})
-	p = collect(t, c, stats.Wanted{})[1]
-	require.EqualValues(t, 8<<20, *p.Containers[0].Usage.Memory.Usage)
-	require.EqualValues(t, 40, *p.Containers[1].Usage.Memory.Usage)
-	cgroups(files, "/q", map[string][2]string{"/" + ids[3]: {"40", "4"}})
-	// What cannot be read is named.
-	files["q/"+ids[3]+"/memory.current"] = &fstest.MapFile{Data: []byte("half 1")}
-	pods, unread, err := c.Collect(t.Context(), stats.Wanted{})
-	require.NoError(t, err)
-	require.Len(t, unread, 1)
-	require.ErrorContains(t, unread[0], ids[3]+"/memory.current")
-	require.EqualValues(t, 8<<20, *pods[1].Containers[0].Usage.Memory.Usage, "the runtime was asked for the other container, and knows")
-	s.pod("c", "w")
-	files["r"] = &fstest.MapFile{} // no folder
-	c = s.onCgroups(files, map[string]string{"uid-c": "/r"})
-	_, unread, err = c.Collect(t.Context(), stats.Wanted{})
-	require.NoError(t, err)
-	require.ErrorContains(t, errors.Join(unread...), "r: not")
+// podsAlone tells of pods without their containers.
+type podsAlone struct{ *scene }
+
+func (r podsAlone) ListPodSandboxStats(ctx context.Context, filter *runtimeapi.PodSandboxStatsFilter) ([]*runtimeapi.PodSandboxStats, error) {
+	list, err := r.scene.ListPodSandboxStats(ctx, filter)
+	for _, s := range list {
+		s.Linux.Containers = nil
+	}
+	return list, err
 }
 
-// A pod whose own cgroup is gone, but not yet those in it, uses what its runtime says.
-func TestPodsCgroupIsGone(t *testing.T) {
+// What has no cgroup, or runs elsewhere than in it, uses what its runtime says, not nothing.
+// What cannot be read is named.
+func TestCgroupsAndRuntime(t *testing.T) {
+	const both, one = 16 << 20, 8 << 20 // by the runtime
+	for _, test := range []struct {
+		name    string
+		memory  map[string]string // of the cgroups of the pod, its sandbox and its containers
+		pod     uint64
+		want    [2]uint64 // of its containers
+		details [3]bool   // are known of the pod and its containers
+		unread  string
+	}{
+		{"no cgroup", nil, both, [2]uint64{one, one}, [3]bool{}, ""},
+		{"the pod's alone", map[string]string{"pod": "0"}, both, [2]uint64{one, one}, [3]bool{}, ""},
+		{"the first container's", map[string]string{"pod": "50", "x": "40"}, 50, [2]uint64{40, one}, [3]bool{true, true, false}, ""},
+		{"the last container's", map[string]string{"pod": "50", "y": "40"}, 50, [2]uint64{one, 40}, [3]bool{true, false, true}, ""},
+		{"the pod's is gone, not yet those in it", map[string]string{"sandbox": "1", "x": "2", "y": "3"}, both, [2]uint64{2, 3}, [3]bool{false, true, true}, ""},
+		{"half written", map[string]string{"pod": "50", "x": "half 1"}, 50, [2]uint64{one, one}, [3]bool{true, true, false}, "/memory.current"},
+	} {
+		for _, alone := range []bool{false, test.pod == 50} { // then containers are asked for by themselves
+			s := newScene(t)
+			s.pod("without", "z")
+			ids, files := s.pod("a", "x", "y"), fstest.MapFS{}
+			names := map[string]string{"pod": "", "sandbox": "/" + ids[0], "x": "/" + ids[1], "y": "/" + ids[2]}
+			for of, memory := range test.memory {
+				cgroups(files, "/p", map[string][2]string{names[of]: {memory, "5"}})
+			}
+			c := s.collector(func(cfg *stats.CollectorConfig) {
+				cfg.Reader = v2(t, files)
+				cfg.PodCgroups = func() map[string]string { return map[string]string{"uid-a": "/p", "uid-b": "/gone"} }
+				if alone {
+					cfg.Runtime = podsAlone{s}
+				}
+			})
+			pods, unread, err := c.Collect(t.Context(), stats.Wanted{Details: test.unread == ""})
+			require.NoError(t, err)
+			if test.unread == "" {
+				require.Empty(t, unread, test.name)
+				require.Equal(t, test.details, [3]bool{pods[0].Details != nil, pods[0].Containers[0].Details != nil, pods[0].Containers[1].Details != nil}, test.name)
+			} else {
+				require.Len(t, unread, 1, test.name)
+				require.ErrorContains(t, unread[0], test.unread)
+			}
+			require.EqualValues(t, test.pod, *pods[0].Usage.Memory.Usage, test.name)
+			require.EqualValues(t, test.want[0], *pods[0].Containers[0].Usage.Memory.Usage, test.name)
+			require.EqualValues(t, test.want[1], *pods[0].Containers[1].Usage.Memory.Usage, test.name)
+			require.EqualValues(t, one, *pods[1].Usage.Memory.Usage, test.name)
+		}
+	}
 	s := newScene(t)
-	ids, files := s.pod("a", "x"), fstest.MapFS{}
-	cgroups(files, "/p", map[string][2]string{"/" + ids[0]: {"1", "1"}, "/" + ids[1]: {"2", "1"}})
-	p := collect(t, s.onCgroups(files, map[string]string{"uid-a": "/p"}), stats.Wanted{Details: true})[0]
-	require.Empty(t, p.Cgroup)
-	require.Nil(t, p.Details)
-	require.NotNil(t, p.Containers[0].Details)
-	require.EqualValues(t, 2, *p.Containers[0].Usage.Memory.Usage)
-	require.EqualValues(t, 8<<20, *p.Usage.Memory.Usage)
+	s.pod("c", "w")
+	_, unread, err := s.onCgroups(fstest.MapFS{"r": &fstest.MapFile{}}, map[string]string{"uid-c": "/r"}).Collect(t.Context(), stats.Wanted{})
+	require.NoError(t, err)
+	require.ErrorContains(t, errors.Join(unread...), "r: not", "no folder")
 }
 
 func TestRunning(t *testing.T) {
@@ -321,6 +336,7 @@ func TestRunning(t *testing.T) {
 		pods := stats.Running(sandboxes, containers)
 		require.Len(t, pods, 1)
 		require.Equal(t, "new", pods[0].Sandbox)
+		require.Equal(t, time.Unix(0, 2), pods[0].Created)
 		var ids []string
 		for _, c := range pods[0].Containers {
 			ids = append(ids, c.ID)
@@ -328,6 +344,20 @@ func TestRunning(t *testing.T) {
 		require.Equal(t, []string{"5", "3"}, ids, "the newest of each name that runs, by name")
 		slices.Reverse(sandboxes) // runtimes list them in no order
 	}
+	// Pods are in the order of namespace, name and UID.
+	want := []string{"a/a/5", "a/b/3", "a/b/4", "b/a/1", "b/c/0", "c/a/2"}
+	sandboxes, containers = nil, nil
+	for _, i := range []int{5, 4, 2, 0, 1, 3} {
+		names := strings.Split(want[i], "/")
+		s := sandbox(want[i], names[2], 1, ready)
+		s.Metadata.Namespace, s.Metadata.Name = names[0], names[1]
+		sandboxes, containers = append(sandboxes, s), append(containers, container("c", s.Id, "c", 0, running))
+	}
+	var got []string
+	for _, p := range stats.Running(sandboxes, containers) {
+		got = append(got, p.Namespace+"/"+p.Name+"/"+p.UID)
+	}
+	require.Equal(t, want, got)
 }
 
 // Many may ask at a time; what is gone is forgotten.
@@ -348,43 +378,57 @@ func TestManyAtATime(t *testing.T) {
 	require.Error(t, err)
 }
 
-// reads counts how often folders are listed.
-type reads struct {
-	fstest.MapFS
-	lists int
+// inCgroup starts a pod whose container is in the pod's cgroup, and collects there.
+func (s *scene) inCgroup(change func(*stats.CollectorConfig)) *stats.Collector {
+	ids, files := s.pod("a", "x"), fstest.MapFS{}
+	cgroups(files, "/p", map[string][2]string{"": {"6", "3"}, "/" + ids[0]: {"1", "1"}, "/" + ids[1]: {"2", "1"}})
+	return s.collector(func(cfg *stats.CollectorConfig) {
+		cfg.Reader = v2(s.t, files)
+		cfg.PodCgroups = func() map[string]string { return map[string]string{"uid-a": "/p"} }
+		change(cfg)
+	})
 }
 
-func (r *reads) ReadDir(name string) ([]fs.DirEntry, error) {
-	r.lists++
-	return r.MapFS.ReadDir(name)
+// A runtime that fails to tell of storage is named; one that never tells is not.
+func TestStorageIsRefused(t *testing.T) {
+	for _, test := range []struct {
+		err  error
+		told bool
+	}{
+		{errors.New("broken"), true},
+		{status.Error(codes.Unimplemented, "no"), false},
+	} {
+		s := newScene(t)
+		s.refuse["ListContainerStats"] = test.err
+		pods, unread, err := s.inCgroup(func(*stats.CollectorConfig) {}).Collect(t.Context(), stats.Wanted{Storage: true})
+		require.NoError(t, err)
+		require.Nil(t, pods[0].Containers[0].Writable)
+		require.EqualValues(t, 2, *pods[0].Containers[0].Usage.Memory.Usage)
+		if test.told {
+			require.Equal(t, []error{test.err}, unread)
+		} else {
+			require.Empty(t, unread)
+		}
+	}
 }
 
-// A pod's cgroup is listed while one of its containers was not found there yet, and not with
-// each reading.
-func TestNamesOfCgroups(t *testing.T) {
-	s := newScene(t)
-	ids := s.pod("a", "x", "y")
-	files := &reads{MapFS: fstest.MapFS{}}
-	pod := "/kubepods/pod1"
-	cgroups(files.MapFS, pod, map[string][2]string{"": {"600", "3"}, "/" + ids[0]: {"100", "1"}, "/" + ids[1]: {"200", "1"}, "/crio-conmon-" + ids[2] + ".scope": {"9", "9"}})
-	c := s.onCgroups(files, map[string]string{"uid-a": pod})
-	for range 2 {
-		p := collect(t, c, stats.Wanted{})[0]
-		require.Equal(t, pod+"/"+ids[1], p.Containers[0].Cgroup)
-		require.Empty(t, p.Containers[1].Cgroup)
-		require.EqualValues(t, 8<<20, *p.Containers[1].Usage.Memory.Usage, "the runtime's word")
+// A process that ends while its network is read is no error; everything else is told.
+func TestProcessHasEnded(t *testing.T) {
+	for _, name := range []string{"7/ns/net", "self/ns/net", "7/net/dev"} {
+		for err, told := range map[error]bool{fs.ErrNotExist: false, syscall.ENODEV: false, syscall.ESRCH: false, syscall.EACCES: true} {
+			s := newScene(t)
+			c := s.inCgroup(func(cfg *stats.CollectorConfig) {
+				cfg.Proc = stats.FailingFS{MapFS: proc("net:[2]"), Name: name, Err: err}
+			})
+			pods, unread, failed := c.Collect(t.Context(), stats.Wanted{Network: true})
+			require.NoError(t, failed)
+			require.Nil(t, pods[0].Network, name)
+			if !told {
+				require.Empty(t, unread, "%s: %v", name, err)
+				continue
+			}
+			require.Len(t, unread, 1, "%s: %v", name, err)
+			require.ErrorIs(t, unread[0], err)
+		}
 	}
-	require.Equal(t, 2, files.lists)
-	cgroups(files.MapFS, pod, map[string][2]string{"/cri-containerd-" + ids[2] + ".scope": {"300", "1"}})
-	for range 3 {
-		require.Equal(t, pod+"/cri-containerd-"+ids[2]+".scope", collect(t, c, stats.Wanted{})[0].Containers[1].Cgroup)
-	}
-	require.Equal(t, 3, files.lists)
-
-	maps.DeleteFunc(files.MapFS, func(name string, _ *fstest.MapFile) bool { return strings.Contains(name, ids[1]) })
-	p := collect(t, c, stats.Wanted{})[0]
-	require.Empty(t, p.Containers[0].Cgroup, "it has gone meanwhile")
-	require.EqualValues(t, 8<<20, *p.Containers[0].Usage.Memory.Usage)
-	require.EqualValues(t, 600, *p.Usage.Memory.Usage)
-	require.Equal(t, 3, files.lists)
 }

@@ -91,17 +91,6 @@ func TestSwapWithoutLimitOfMemory(t *testing.T) {
 	require.EqualValues(t, 500, *d.Swap.Limit)
 }
 
-// entering notes the folders that are to be read.
-type entering struct {
-	fstest.MapFS
-	folders []string
-}
-
-func (e *entering) openFolder(name string) folder {
-	e.folders = append(e.folders, name)
-	return nil
-}
-
 // replaced has folders that can be opened once.
 type replaced struct {
 	fstest.MapFS
@@ -157,18 +146,6 @@ func TestFolderThatWasRemoved(t *testing.T) {
 	u, err := reader(t, &replaced{files, map[string]folder{"memory/a": opened{err: errors.New("broken")}}}, V1).Read("a")
 	require.NoError(t, err)
 	require.ErrorContains(t, errors.Join(u.Unread...), "memory/a/memory.stat: broken")
-}
-
-// Only folders are opened of which something is read.
-func TestFoldersOfControllers(t *testing.T) {
-	e := &entering{MapFS: tree(detailsOfV1)}
-	_, err := reader(t, e, V1).Read("a")
-	require.NoError(t, err)
-	require.Equal(t, []string{"cpuacct/a", "memory/a", "pids/a"}, e.folders)
-	e.folders = nil
-	_, err = reader(t, e, V1).Details("a")
-	require.NoError(t, err)
-	require.Equal(t, []string{"cpuacct/a", "memory/a", "pids/a", "cpu/a", "blkio/a"}, e.folders)
 }
 
 // What is half written is unknown, and named.
