@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -154,3 +155,5 @@ func reasonOf(t *testing.T, err error) *Error {
 	require.ErrorAs(t, err, &e)
 	return e
 }
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
 )
 
 const one, two = stamp + "stdout F one\n", stamp + "stdout F two\n"
@@ -191,3 +192,5 @@ func (f *running) endsWithin(d time.Duration) error {
 	require.LessOrEqual(f, time.Since(began), d)
 	return f.err
 }
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }

@@ -78,14 +78,7 @@ func TestSyncerRecordsEvents(t *testing.T) {
 		w.start()
 		require.NoError(t, os.MkdirAll(filepath.Dir(w.agent.folders.Pod("1")), 0o750))
 		require.NoError(t, os.WriteFile(w.agent.folders.Pod("1"), nil, 0o600))
-		fail := true
-		w.calls.Intercept(func(_ context.Context, call string, do func() error) error {
-			if call == "StopContainer" && fail {
-				fail = false
-				return errors.New("busy")
-			}
-			return do()
-		})
+		w.at("StopContainer", 1, func(context.Context) error { return errors.New("busy") })
 		w.set(newPod("1", v1.RestartPolicyAlways, "a"), newPod("2", v1.RestartPolicyAlways, "b"))
 		w.sleep(5 * time.Second)
 		require.Len(t, w.events.of("1", ReasonFailedPrepare), 1)

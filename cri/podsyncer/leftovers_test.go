@@ -2,17 +2,24 @@ package podsyncer
 
 import (
 	"context"
+	"errors"
+	"os"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
 	"github.com/podwright/podwright/cri/fake"
+	"github.com/podwright/podwright/cri/pods"
+	"github.com/podwright/podwright/cri/pods/labels"
 	"github.com/podwright/podwright/podworkers/stages"
+	"github.com/podwright/podwright/syncloop"
 )
 
 // diary is what happens for the first time, in order.
@@ -90,35 +97,6 @@ func TestStagesOfAPodThatHasEnded(t *testing.T) {
 	})
 }
 
-// What an agent that was killed has left is released although the removal of another
-// pod hangs.
-func TestAReleaseThatHangsHoldsUpNobody(t *testing.T) {
-	inWorld(t, fake.Config{}, func(w *world) {
-		w.run(5*time.Second, newPod("1", v1.RestartPolicyAlways, "a"), newPod("2", v1.RestartPolicyAlways, "b"))
-		w.crash()
-		var once sync.Once
-		freed := make(chan struct{})
-		w.calls.Intercept(func(_ context.Context, call string, do func() error) error {
-			if call == "RemovePodSandbox" {
-				first := false
-				once.Do(func() { first = true })
-				if first {
-					<-freed
-				}
-			}
-			return do()
-		})
-		w.set()
-		w.start()
-		w.sleep(30 * time.Second)
-		require.Len(t, w.sandboxes(), 1)
-		require.Len(t, must(w.agent.folders.Leftovers(w.t.Context())), 1)
-		close(freed)
-		w.sleep(30 * time.Second)
-		w.requireNothingLeft()
-	})
-}
-
 // listedStage has what somebody puts there, and counts how often it is asked for that.
 type listedStage struct {
 	stage
@@ -172,5 +150,182 @@ func TestLeftoversAreLookedForWhenThereMayBeSome(t *testing.T) {
 		s.mu.Lock()
 		require.Empty(t, s.has)
 		s.mu.Unlock()
+	})
+}
+
+// removals are the containers that are being removed, by ID.
+type removals struct {
+	mu    sync.Mutex
+	now   map[string]int
+	total int
+	twice []string
+}
+
+// intercept makes removals slow.
+func (r *removals) intercept(_ context.Context, _ string, request any) error {
+	q, ok := request.(*runtimeapi.RemoveContainerRequest)
+	if !ok {
+		return nil
+	}
+	r.mu.Lock()
+	r.total++
+	if r.now[q.ContainerId]++; r.now[q.ContainerId] > 1 {
+		r.twice = append(r.twice, q.ContainerId)
+	}
+	r.mu.Unlock()
+	time.Sleep(300 * time.Millisecond)
+	r.mu.Lock()
+	r.now[q.ContainerId]--
+	r.mu.Unlock()
+	return nil
+}
+
+// When a pod ends its worker removes what a death makes the pruner look at, too:
+// they take turns.
+func TestNobodyRemovesWhatAnotherDoes(t *testing.T) {
+	r := &removals{now: map[string]int{}}
+	var runs atomic.Int32
+	firstFails := fake.Always(func(ctx context.Context, p *fake.Process) int {
+		if runs.Add(1) == 1 {
+			return 1
+		}
+		return fake.SleepUntilStopped(ctx, p)
+	})
+	inWorld(t, fake.Config{Programs: firstFails, Intercept: r.intercept}, func(w *world) {
+		w.run(5*time.Second, newPod("1", v1.RestartPolicyAlways, "a"))
+		require.Len(w.t, w.containers(), 2)
+		w.set()
+		for range 200 { // a death may be noticed at any time
+			w.agent.pruner.add("1", false)
+			w.sleep(10 * time.Millisecond)
+		}
+		w.requireNothingLeft()
+		require.Empty(w.t, r.twice)
+		require.Equal(w.t, 2, r.total)
+		require.Empty(w.t, w.agent.pruner.postponed)
+	})
+}
+
+// What of a pod may all go is asked again when its turn has come: it may be back under
+// its UID, and its last dead container tells how often it has been restarted.
+func TestPrunerAsksAgain(t *testing.T) {
+	inWorld(t, fake.Config{Programs: fake.Always(fake.Exit(1))}, func(w *world) {
+		w.run(5*time.Second, newPod("1", v1.RestartPolicyAlways, "a"))
+		require.NotEmpty(w.t, w.containers())
+		w.agent.pruner.add("1", true)
+		w.sleep(time.Second)
+		require.NotEmpty(w.t, w.containers())
+	})
+}
+
+// Where disk is short what is kept of pods that have ended goes, too; of those that run, or
+// of which it is not known yet whether they are wanted, nothing does.
+func TestRemoveDeadContainers(t *testing.T) {
+	inWorld(t, fake.Config{Programs: fake.ByContainer(map[string]fake.Program{"b": fake.SleepUntilStopped}, fake.Exit(0))}, func(w *world) {
+		w.run(5*time.Second, newPod("1", v1.RestartPolicyNever, "a"), newPod("2", v1.RestartPolicyNever, "a", "b"))
+		require.Len(w.t, w.containers(), 3)
+		w.agent.collector.collect(w.t.Context())
+		require.Len(w.t, w.containers(), 3)
+		require.NoError(w.t, w.agent.RemoveDeadContainers(w.t.Context()))
+		require.Len(w.t, w.containers(), 2)
+		require.Len(w.t, w.running(), 1)
+		require.DirExists(w.t, pods.LogDir(w.logs(), "ns", "pod-1", "1"))
+		w.sleep(time.Minute)
+		require.Equal(w.t, v1.PodSucceeded, w.agent.statuses.Get("1").Phase)
+		require.Len(w.t, w.containers(), 2, "it does not start again")
+	})
+}
+
+// A runtime may refuse for a while to remove what it is starting for an agent that
+// has died. Its pod is not held up for longer than that, nor is the runtime asked
+// again and again; whether the pod is to run or to go.
+func TestRuntimeIsStillStarting(t *testing.T) {
+	for name, wanted := range map[string]bool{"wanted": true, "not wanted": false} {
+		t.Run(name, func(t *testing.T) {
+			inWorld(t, fake.Config{Programs: fake.ByContainer(nil, fake.SleepUntilStopped)}, func(w *world) {
+				died := w.calls.DieAt(3, true) // RunPodSandbox, CreateContainer, StartContainer
+				w.set(newPod("1", v1.RestartPolicyAlways, "a"))
+				w.start()
+				<-died
+				w.crash()
+				var asked []time.Time
+				begin := time.Now()
+				w.at("RemoveContainer", 0, func(context.Context) error {
+					if time.Since(begin) >= 4500*time.Millisecond {
+						return nil
+					}
+					asked = append(asked, time.Now())
+					return errors.New("container is in starting state, can't be removed")
+				})
+				if !wanted {
+					w.set()
+				}
+				w.start()
+				for range 120 { // as when other pods come to their end
+					w.agent.loop.Emit(syncloop.Event{Kind: syncloop.Housekeeping})
+					w.sleep(50 * time.Millisecond)
+				}
+				if wanted {
+					require.Len(w.t, w.running(), 1)
+				} else {
+					w.requireNothingLeft()
+				}
+				require.NotEmpty(w.t, asked)
+				require.LessOrEqual(w.t, len(asked), 8)
+			})
+		})
+	}
+}
+
+// A manifest changes while no agent runs, or while one dies in the middle of the
+// change: the new pod starts when the old one has ended, as if nobody had died.
+func TestOrphanOfTheNameEndsFirst(t *testing.T) {
+	ignoring := fake.Always(func(ctx context.Context, _ *fake.Process) int {
+		<-ctx.Done()
+		return 137
+	})
+	inWorld(t, fake.Config{Programs: ignoring}, func(w *world) {
+		before, after := newPod("1", v1.RestartPolicyAlways, "a"), newPod("2", v1.RestartPolicyAlways, "a")
+		after.Name = before.Name
+		w.run(5*time.Second, before)
+		w.crash()
+		w.set(after)
+		w.start()
+		for range 100 {
+			w.sleep(100 * time.Millisecond)
+			require.LessOrEqual(w.t, len(w.running()["a"]), 1)
+		}
+		require.Equal(w.t, map[string][]uint32{"a": {0}}, w.running())
+		for _, c := range w.containers() {
+			require.Equal(w.t, "2", c.Labels[labels.PodUID])
+		}
+		dirs, err := os.ReadDir(w.logs())
+		require.NoError(w.t, err)
+		require.Len(w.t, dirs, 1)
+	})
+}
+
+// A pod that waits for one that does not end says so, and gives up waiting when
+// its manifest goes.
+func TestWaitForNamesakeEnds(t *testing.T) {
+	inWorld(t, fake.Config{}, func(w *world) {
+		before, after := newPod("1", v1.RestartPolicyAlways, "a"), newPod("2", v1.RestartPolicyAlways, "a")
+		after.Name = before.Name
+		w.run(5*time.Second, before)
+		w.crash()
+		w.calls.Intercept(func(ctx context.Context, call string, do func() error) error {
+			if call == "StopContainer" || call == "StopPodSandbox" {
+				return context.DeadlineExceeded
+			}
+			return do()
+		})
+		w.run(30*time.Second, after)
+		require.Contains(w.t, w.agent.workers.State("2").Step, "earlier pods of the name: 1")
+		require.Len(w.t, w.running()["a"], 1)
+		w.set()
+		w.sleep(10 * time.Second)
+		require.Empty(w.t, w.agent.workers.State("2").Name)
+		w.calls.Intercept(nil)
+		w.end(2 * time.Minute)
 	})
 }

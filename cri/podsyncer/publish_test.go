@@ -2,18 +2,27 @@ package podsyncer
 
 import (
 	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"slices"
 	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/status"
+	grpcstatus "google.golang.org/grpc/status"
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/podwright/podwright/cri/fake"
 	"github.com/podwright/podwright/internal/run"
+	"github.com/podwright/podwright/internal/testagent"
+	"github.com/podwright/podwright/status"
+	"github.com/podwright/podwright/status/filesink"
+	"github.com/podwright/podwright/status/writer"
 )
 
 // C35: a resize that fails shows in the status of the pod, with reason Error, and
@@ -22,7 +31,7 @@ func TestFailedResizeShows(t *testing.T) {
 	var refuses atomic.Bool
 	intercept := func(_ context.Context, call string, _ any) error {
 		if call == "UpdateContainerResources" && refuses.Load() {
-			return status.Error(codes.Internal, "no such cgroup")
+			return grpcstatus.Error(codes.Internal, "no such cgroup")
 		}
 		return nil
 	}
@@ -81,18 +90,15 @@ func TestWhatWasStartedIsNotLostWithTheRuntime(t *testing.T) {
 	var away atomic.Bool
 	gone := func(context.Context, string, any) error {
 		if away.Load() {
-			return status.Error(codes.Unavailable, "gone away")
+			return grpcstatus.Error(codes.Unavailable, "gone away")
 		}
 		return nil
 	}
 	inWorld(t, fake.Config{Intercept: gone}, func(w *world) {
-		var created atomic.Int32
-		w.calls.Intercept(func(ctx context.Context, call string, do func() error) error {
-			if call == "CreateContainer" && created.Add(1) == 2 {
-				run.Sleep(ctx, 5*time.Second)
-				away.Store(true)
-			}
-			return do()
+		w.at("CreateContainer", 2, func(ctx context.Context) error {
+			run.Sleep(ctx, 5*time.Second)
+			away.Store(true)
+			return nil
 		})
 		w.run(4*time.Second, newPod("1", v1.RestartPolicyAlways, "a", "b"))
 		for range 300 {
@@ -108,4 +114,131 @@ func TestWhatWasStartedIsNotLostWithTheRuntime(t *testing.T) {
 		require.Equal(t, map[string][]uint32{"a": {0}, "b": {0}}, w.running())
 		require.Zero(t, w.container("1", "a").RestartCount)
 	})
+}
+
+// A container that takes long to start keeps nobody from seeing, and probing, what
+// runs beside it.
+func TestALongSyncIsShown(t *testing.T) {
+	for name, cfg := range map[string]fake.Config{"with events": {}, "without": {Unimplemented: []string{"GetContainerEvents"}}} {
+		t.Run(name, func(t *testing.T) {
+			a := testagent.NewAnswers()
+			a.Set("a ready", 1)
+			cfg.Exec = a.Exec()
+			inWorld(t, cfg, func(w *world) {
+				w.at("CreateContainer", 2, func(ctx context.Context) error { run.Sleep(ctx, time.Minute); return nil })
+				pod := newPod("1", v1.RestartPolicyAlways, "a", "b")
+				pod.Spec.Containers[0].ReadinessProbe = asking("ready", 1)
+				w.run(5*time.Second, pod)
+				require.NotEmpty(t, w.agent.workers.State("1").Step, "the sync goes on")
+				require.NotNil(t, w.container("1", "a").State.Running)
+				require.NotNil(t, w.container("1", "b").State.Waiting)
+				require.False(t, w.container("1", "a").Ready)
+				a.Set("a ready", 0)
+				w.sleep(1100 * time.Millisecond)
+				require.True(t, w.container("1", "a").Ready)
+				require.Equal(t, v1.ConditionFalse, w.condition("1", v1.PodReady))
+				w.sleep(time.Minute)
+				require.Equal(t, map[string][]uint32{"a": {0}, "b": {0}}, w.running())
+				require.Equal(t, v1.ConditionTrue, w.condition("1", v1.PodReady))
+			})
+		})
+	}
+}
+
+// A sandbox that was made after the runtime was looked at is not unmade by that look.
+func TestProgressDoesNotGoBack(t *testing.T) {
+	for making := 2 * time.Second; making < 4*time.Second; making += 100 * time.Millisecond {
+		t.Run(fmt.Sprint("made in ", making), func(t *testing.T) {
+			inWorld(t, fake.Config{Unimplemented: []string{"GetContainerEvents"}}, func(w *world) {
+				takes := map[string]time.Duration{"RunPodSandbox": making, "CreateContainer": 5 * time.Second}
+				w.calls.Intercept(func(ctx context.Context, call string, do func() error) error {
+					run.Sleep(ctx, takes[call])
+					return do()
+				})
+				w.set(newPod("1", v1.RestartPolicyAlways, "a"))
+				w.start()
+				var seen []v1.ConditionStatus
+				for range 200 {
+					w.sleep(50 * time.Millisecond)
+					seen = append(seen, w.condition("1", v1.PodReadyToStartContainers))
+				}
+				require.Equal(t, []v1.ConditionStatus{v1.ConditionFalse, v1.ConditionTrue}, slices.Compact(seen[1:]))
+			})
+		})
+	}
+}
+
+// A file shows the pods that there are, with their statuses, and no others; also one
+// that was never admitted.
+func TestAFileShowsThePods(t *testing.T) {
+	inWorld(t, fake.Config{}, func(w *world) {
+		file := must(filesink.New(filesink.Config{Path: filepath.Join(w.dir, "status.json")}))
+		w.sinks = []writer.NamedSink{{Name: "file", Sink: file}}
+		phase := func(pod *v1.Pod) v1.PodPhase { return file.Status(pod).Phase }
+		good, bad := newPod("1", v1.RestartPolicyAlways, "a"), newPod("2", v1.RestartPolicyAlways, "a")
+		w.refused = "2"
+		w.run(3*time.Second, good, bad)
+		require.Equal(t, v1.PodRunning, phase(good))
+		require.Equal(t, v1.PodFailed, phase(bad))
+		w.set()
+		w.sleep(10 * time.Second)
+		for _, pod := range []*v1.Pod{good, bad} {
+			_, err := file.Get(w.t.Context(), status.Ref{Namespace: pod.Namespace, Name: pod.Name, UID: pod.UID})
+			require.ErrorIs(t, err, status.ErrNotFound)
+		}
+	})
+}
+
+// A pod that one agent has refused, and that the next one runs, does not stay Failed in
+// a file: static pods may begin anew.
+func TestAFileShowsAPodThatIsRefusedNoMore(t *testing.T) {
+	inWorld(t, fake.Config{}, func(w *world) {
+		file := must(filesink.New(filesink.Config{Path: filepath.Join(w.dir, "status.json")}))
+		w.sinks = []writer.NamedSink{{Name: "file", Sink: file}}
+		pod := newPod("1", v1.RestartPolicyAlways, "a")
+		pod.Annotations = map[string]string{"kubernetes.io/config.source": "file"}
+		w.refused = "1"
+		w.run(3*time.Second, pod)
+		require.Equal(t, v1.PodFailed, file.Status(pod).Phase)
+		w.stop()
+		w.refused = ""
+		w.start()
+		w.sleep(10 * time.Second)
+		require.Equal(t, v1.PodRunning, file.Status(pod).Phase)
+	})
+}
+
+// badSink takes in no pod: it does what put does.
+type badSink struct {
+	status.Sink
+	put func() error
+}
+
+func (b badSink) Put(*v1.Pod) error                { return b.put() }
+func (b badSink) Prune(func(types.UID) bool) error { return nil }
+
+// A sink that takes nothing, or hangs, stops no pod, and no loop.
+func TestABadSinkStopsNoPod(t *testing.T) {
+	hang := make(chan struct{})
+	for name, put := range map[string]func() error{
+		"full": func() error { return errors.New("the disk is full") },
+		"hung": func() error { <-hang; return nil },
+	} {
+		t.Run(name, func(t *testing.T) {
+			inWorld(t, fake.Config{}, func(w *world) {
+				hang = make(chan struct{})
+				file := must(filesink.New(filesink.Config{Path: filepath.Join(w.dir, "status.json")}))
+				w.sinks = []writer.NamedSink{{Name: "file", Sink: badSink{file, put}}}
+				w.refused = "2"
+				w.run(10*time.Second, newPod("2", v1.RestartPolicyAlways, "a"), newPod("1", v1.RestartPolicyAlways, "a"))
+				require.Len(t, w.running(), 1)
+				w.set()
+				w.sleep(time.Minute)
+				require.Empty(t, w.running())
+				close(hang)
+				w.sleep(time.Minute)
+				w.requireNothingLeft()
+			})
+		})
+	}
 }

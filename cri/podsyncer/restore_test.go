@@ -1,14 +1,11 @@
 package podsyncer
 
 import (
-	"bytes"
 	"cmp"
 	"context"
-	"log/slog"
 	"os"
 	"path/filepath"
 	"slices"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -122,10 +119,13 @@ func TestAPodOfAnotherAgentStaysAsReadyAsItWas(t *testing.T) {
 		require.Zero(t, asked)
 		known = w.agent.statuses.Get("1").DeepCopy()
 		moved := transitions(known)
-		w.crash()
-		require.NoError(t, os.Remove(w.statusFile("1")))
-		w.start()
-		w.sleep(100 * time.Millisecond)
+		lose := func() {
+			w.crash()
+			require.NoError(t, os.Remove(w.statusFile("1")))
+			w.start()
+			w.sleep(100 * time.Millisecond)
+		}
+		lose()
 		require.True(t, w.container("1", "a").Ready)
 		require.False(t, w.container("1", "b").Ready)
 		w.sleep(20 * time.Second)
@@ -134,10 +134,7 @@ func TestAPodOfAnotherAgentStaysAsReadyAsItWas(t *testing.T) {
 		require.Equal(t, 1, asked)
 
 		known = nil // nobody knows it
-		w.crash()
-		require.NoError(t, os.Remove(w.statusFile("1")))
-		w.start()
-		w.sleep(100 * time.Millisecond)
+		lose()
 		require.False(t, w.container("1", "a").Ready)
 		require.Equal(t, 2, asked)
 	})
@@ -152,15 +149,11 @@ func TestTheFirstAnswerAfterARestartCounts(t *testing.T) {
 		pod.Spec.Containers[0].ReadinessProbe = asking("ready", 1)
 		w.run(20*time.Second, pod)
 		require.Equal(t, v1.ConditionTrue, w.condition("1", v1.PodReady))
-		w.crash()
 		a.Set("a ready", 1)
-		w.start()
-		w.sleep(3 * time.Second)
+		w.restart(3 * time.Second)
 		require.Equal(t, v1.ConditionFalse, w.condition("1", v1.PodReady))
-		w.crash()
 		a.Set("a ready", 0)
-		w.start()
-		w.sleep(3 * time.Second)
+		w.restart(3 * time.Second)
 		require.Equal(t, v1.ConditionTrue, w.condition("1", v1.PodReady))
 	})
 }
@@ -174,13 +167,7 @@ func TestTheNextAgentRestartsWhatHasFailed(t *testing.T) {
 		pod.Spec.Containers[0].LivenessProbe = asking("alive", 3)
 		pod.Spec.Containers[0].LivenessProbe.PeriodSeconds = 30
 		w.run(20*time.Second, pod)
-		w.calls.Intercept(func(ctx context.Context, call string, do func() error) error {
-			if call == "StopContainer" {
-				<-ctx.Done()
-				return ctx.Err()
-			}
-			return do()
-		})
+		w.at("StopContainer", 0, func(ctx context.Context) error { <-ctx.Done(); return ctx.Err() })
 		a.Set("a alive", 1)
 		w.sleep(100 * time.Second)
 		require.Equal(t, map[string][]uint32{"a": {0}}, w.running())
@@ -283,11 +270,10 @@ func TestAnEndIsOnTheDiskBeforeAnythingChanges(t *testing.T) {
 	})
 }
 
-// A file that cannot be used is named and set aside, costs its pod the memory, and no
+// A file that cannot be used is set aside, costs its pod the memory, and no
 // other pod anything.
 func TestADamagedMemoryHarmsItsPodOnly(t *testing.T) {
 	a := testagent.NewAnswers()
-	var log bytes.Buffer
 	inWorld(t, fake.Config{Exec: a.Exec()}, func(w *world) {
 		var pods []*v1.Pod
 		for _, uid := range []string{"1", "2", "3"} {
@@ -301,7 +287,6 @@ func TestADamagedMemoryHarmsItsPodOnly(t *testing.T) {
 		file := w.statusFile("2")
 		require.NoError(t, os.WriteFile(file, []byte(`{"version":1,"uid":"2","rec`), 0o600))
 		require.NoError(t, os.WriteFile(w.statusFile("3"), must(os.ReadFile(w.statusFile("1"))), 0o600))
-		w.log = slog.New(slog.NewTextHandler(&log, nil))
 		w.start()
 		w.sleep(200 * time.Millisecond)
 		require.Equal(t, v1.ConditionTrue, w.condition("1", v1.PodReady))
@@ -315,9 +300,6 @@ func TestADamagedMemoryHarmsItsPodOnly(t *testing.T) {
 		}
 		require.FileExists(t, file+".corrupt")
 		require.Equal(t, map[string][]uint32{"a": {0, 0, 0}}, w.running())
-		require.Equal(t, 2, strings.Count(log.String(), "level=ERROR"))
-		require.Contains(t, log.String(), file)
-		require.Contains(t, log.String(), w.statusFile("3"))
 		w.end(30 * time.Second)
 	})
 }

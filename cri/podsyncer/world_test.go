@@ -7,11 +7,13 @@ import (
 	"os"
 	"path/filepath"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -57,16 +59,12 @@ type world struct {
 	// hostIPs, if not nil, are the addresses of the node.
 	hostIPs func() []string
 	events  events
-	// log, if not nil, takes what agents log.
-	log *slog.Logger
 	// unsaved: only syncs write to the disk what is known of pods.
 	unsaved bool
 	// diskTakes is how long each access to a saved status takes.
 	diskTakes time.Duration
-	// silent: the source of pods does not report.
-	silent bool
-	agent  *node
-	stop   func()
+	agent     *node
+	stop      func()
 }
 
 // inWorld runs a test in a bubble, with a runtime.
@@ -152,12 +150,9 @@ func must[T any](v T, err error) T {
 
 func (w *world) newNode() *node {
 	runtime := w.calls
-	log := w.log
-	if log == nil {
-		log = slog.New(slog.DiscardHandler)
-		if testing.Verbose() {
-			log = slog.New(slog.NewTextHandler(w.t.Output(), nil))
-		}
+	log := slog.New(slog.DiscardHandler)
+	if testing.Verbose() {
+		log = slog.New(slog.NewTextHandler(w.t.Output(), nil))
 	}
 	n := &node{folders: must(podfolder.New(podfolder.Config{Root: filepath.Join(w.dir, "root", "pods")}))}
 	n.merger = must(podsource.NewMerger(podsource.MergerConfig{}))
@@ -192,9 +187,7 @@ func (w *world) start() {
 	ctx, cancel := context.WithCancel(w.t.Context())
 	done := make(chan error, 1)
 	go func() { done <- n.RunWith(ctx, n.workers.Run, n.loop.Run) }()
-	if !w.silent {
-		require.NoError(w.t, n.merger.Set("file", w.desired))
-	}
+	require.NoError(w.t, n.merger.Set("file", w.desired))
 	w.stop = func() {
 		cancel()
 		require.NoError(w.t, <-done)
@@ -222,6 +215,21 @@ func (w *world) end(d time.Duration) {
 	w.set()
 	w.sleep(d)
 	w.requireNothingLeft()
+}
+
+// at does something before the n-th call of a kind, or before each if n is 0. An error
+// takes the place of the call.
+func (w *world) at(call string, n int32, before func(context.Context) error) {
+	var calls atomic.Int32
+	w.calls.Intercept(func(ctx context.Context, name string, do func() error) error {
+		if name != call || calls.Add(1) != n && n > 0 {
+			return do()
+		}
+		if err := before(ctx); err != nil {
+			return err
+		}
+		return do()
+	})
 }
 
 // set replaces what is desired.
@@ -298,3 +306,45 @@ func (w *world) crash() {
 	w.stop()
 	w.calls.Intercept(nil)
 }
+
+// asking is a probe that is executed each second and counts after so many failures.
+func asking(command string, failures int32) *v1.Probe {
+	return &v1.Probe{
+		ProbeHandler: v1.ProbeHandler{Exec: &v1.ExecAction{Command: []string{command}}}, PeriodSeconds: 1, FailureThreshold: failures,
+	}
+}
+
+// condition is the status of one of the pod's conditions.
+func (w *world) condition(uid types.UID, t v1.PodConditionType) v1.ConditionStatus {
+	if s := w.agent.statuses.Get(uid); s != nil {
+		for _, c := range s.Conditions {
+			if c.Type == t {
+				return c.Status
+			}
+		}
+	}
+	return ""
+}
+
+func (w *world) container(uid types.UID, name string) v1.ContainerStatus {
+	w.t.Helper()
+	if s := w.agent.statuses.Get(uid); s != nil {
+		for _, c := range append(s.InitContainerStatuses, s.ContainerStatuses...) {
+			if c.Name == name {
+				return c
+			}
+		}
+	}
+	w.t.Fatalf("no status of container %s", name)
+	return v1.ContainerStatus{}
+}
+
+// counting counts how often the program was started.
+func counting(n *atomic.Int32, program fake.Program) fake.Resolver {
+	return fake.Always(func(ctx context.Context, p *fake.Process) int {
+		n.Add(1)
+		return program(ctx, p)
+	})
+}
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
 )
 
 func TestWriteReplacesWhole(t *testing.T) {
@@ -39,3 +40,5 @@ func requireOnly(t *testing.T, dir, name string) {
 	require.Len(t, entries, 1)
 	require.Equal(t, name, entries[0].Name())
 }
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }

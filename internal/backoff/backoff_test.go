@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
 )
 
 // C20: delays 0, 10, 20 s ...; forgotten after 600 s.
@@ -136,3 +137,5 @@ func TestRestore(t *testing.T) {
 	table.Restore("c", math.MaxInt, now) // at once
 	require.Equal(t, 5*time.Minute, table.Delay("c"))
 }
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }

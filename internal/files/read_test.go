@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
 )
 
 // What is no file, or too large, is refused without a wait, and says why.
@@ -101,3 +102,5 @@ func TestWhatIsNotRegularAnyMore(t *testing.T) {
 		require.Equal(t, want, Describe(mode|0o600))
 	}
 }
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }

@@ -8,6 +8,7 @@ import (
 	"testing/synctest"
 
 	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
 	"github.com/podwright/podwright/internal/golden"
@@ -104,3 +105,5 @@ func TestCanonicalOptions(t *testing.T) {
 	require.Equal(t, map[string]any{"dns_config": map[string]any{"options": []any{"ndots:1", "rotate"}}}, same)
 	require.Equal(t, "rotate", config.DnsConfig.Options[0], "the request itself is left alone")
 }
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }

@@ -1,9 +1,11 @@
 package podfacts
 
 import (
+	"strconv"
 	"testing"
 
 	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -119,4 +121,129 @@ func TestRestartAll(t *testing.T) {
 	require.True(t, MayRestartAll(&v1.Pod{Spec: v1.PodSpec{Containers: []v1.Container{{}, both}}}))
 	require.True(t, MayRestartAll(&v1.Pod{Spec: v1.PodSpec{InitContainers: []v1.Container{c}}}))
 	require.False(t, MayRestartAll(&v1.Pod{Spec: v1.PodSpec{Containers: []v1.Container{{RestartPolicyRules: []v1.ContainerRestartRule{one}}}}}))
+}
+
+func TestCheckIdentity(t *testing.T) {
+	whole := v1.Pod{ObjectMeta: metav1.ObjectMeta{UID: "u", Name: "n", Namespace: "ns"}}
+	require.NoError(t, CheckIdentity(&whole))
+	require.ErrorContains(t, CheckIdentity(nil), "nil")
+	for field, take := range map[string]func(*v1.Pod){
+		"pod ns/n (): metadata.uid":       func(p *v1.Pod) { p.UID = "" },
+		"pod ns/ (u): metadata.name ":     func(p *v1.Pod) { p.Name = "" },
+		"pod /n (u): metadata.namespace ": func(p *v1.Pod) { p.Namespace = "" },
+	} {
+		pod := whole
+		take(&pod)
+		require.ErrorContains(t, CheckIdentity(&pod), field)
+	}
+}
+
+// C17: the vectors of the kubelet's hash, and what does not count.
+func TestHashVectors(t *testing.T) {
+	for want, c := range map[string]v1.Container{
+		"8e45cbd0": {Image: "foo/image:v1", Name: "test_container"},
+		"5264866e": {Image: "busybox", Name: "a"},
+		"4377ccae": {Image: "registry.k8s.io/pause:3.10", Name: "c1"},
+	} {
+		require.Equal(t, want, strconv.FormatUint(Hash(&c), 16))
+		c.Env = []v1.EnvVar{{Name: "X"}}
+		c.ReadinessProbe = &v1.Probe{}
+		c.Resources.Limits = list("1", "1Gi")
+		require.Equal(t, want, strconv.FormatUint(Hash(&c), 16))
+	}
+}
+
+func TestResizeMessage(t *testing.T) {
+	with := func(cpu string) v1.ResourceRequirements { return v1.ResourceRequirements{Requests: list(cpu, "")} }
+	pod := &v1.Pod{ObjectMeta: metav1.ObjectMeta{Generation: 7}, Spec: v1.PodSpec{
+		InitContainers: []v1.Container{{Name: "i", Resources: with("1")}},
+		Containers:     []v1.Container{{Name: "a", Resources: with("2")}, {Name: "b"}},
+	}}
+	const containers = `"initContainers":[{"name":"i","resources":{"requests":{"cpu":"1"}}}],` +
+		`"containers":[{"name":"a","resources":{"requests":{"cpu":"2"}}},{"name":"b","resources":{}}],"generation":7`
+	require.Equal(t, "Pod resize started: {"+containers+"}", ResizeMessage("Pod resize started", pod, ""))
+	pod.Spec.Resources = new(with("3"))
+	require.Equal(t, `Pod resize error: {"resources":{"requests":{"cpu":"3"}},`+containers+`,"error":"no"}`, ResizeMessage("Pod resize error", pod, "no"))
+}
+
+// The container's own profile comes first, then the annotation of old, then the pod's.
+func TestAppArmorProfile(t *testing.T) {
+	profile := func(kind v1.AppArmorProfileType) *v1.AppArmorProfile { return &v1.AppArmorProfile{Type: kind} }
+	own, pods := profile(v1.AppArmorProfileTypeUnconfined), profile(v1.AppArmorProfileTypeRuntimeDefault)
+	for name, test := range map[string]struct {
+		container  *v1.SecurityContext
+		annotation string
+		pod        *v1.PodSecurityContext
+		want       *v1.AppArmorProfile
+		err        string
+	}{
+		"none":                   {},
+		"empty contexts":         {container: &v1.SecurityContext{}, pod: &v1.PodSecurityContext{}},
+		"the container's":        {container: &v1.SecurityContext{AppArmorProfile: own}, annotation: "runtime/default", pod: &v1.PodSecurityContext{AppArmorProfile: pods}, want: own},
+		"the pod's":              {container: &v1.SecurityContext{}, pod: &v1.PodSecurityContext{AppArmorProfile: pods}, want: pods},
+		"annotation, default":    {annotation: "runtime/default", pod: &v1.PodSecurityContext{AppArmorProfile: own}, want: profile(v1.AppArmorProfileTypeRuntimeDefault)},
+		"annotation, unconfined": {annotation: "unconfined", pod: &v1.PodSecurityContext{AppArmorProfile: pods}, want: profile(v1.AppArmorProfileTypeUnconfined)},
+		"annotation, local":      {annotation: "localhost/mine", want: &v1.AppArmorProfile{Type: v1.AppArmorProfileTypeLocalhost, LocalhostProfile: new("mine")}},
+		"annotation, nonsense":   {annotation: "mine", err: `metadata.annotations[container.apparmor.security.beta.kubernetes.io/c]: invalid profile "mine"`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			pod := &v1.Pod{Spec: v1.PodSpec{SecurityContext: test.pod}}
+			if test.annotation != "" {
+				pod.ObjectMeta = metav1.ObjectMeta{Annotations: map[string]string{"container.apparmor.security.beta.kubernetes.io/c": test.annotation}}
+			}
+			got, err := AppArmorProfile(pod, &v1.Container{Name: "c", SecurityContext: test.container})
+			require.Equal(t, test.want, got)
+			if test.err == "" {
+				require.NoError(t, err)
+			} else {
+				require.EqualError(t, err, test.err)
+			}
+		})
+	}
+}
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+func TestClosedGates(t *testing.T) {
+	pod := &v1.Pod{Spec: v1.PodSpec{ReadinessGates: []v1.PodReadinessGate{{ConditionType: "a"}, {ConditionType: "b"}}}}
+	require.Equal(t, `condition "a" does not exist, condition "b" does not exist`, ClosedGates(pod, nil))
+	conditions := []v1.PodCondition{{Type: "a", Status: v1.ConditionTrue}, {Type: "b", Status: v1.ConditionUnknown}}
+	require.Equal(t, `condition "b" is Unknown`, ClosedGates(pod, conditions))
+	conditions[1].Status = v1.ConditionTrue
+	require.Empty(t, ClosedGates(pod, conditions))
+}
+
+func TestReadyIsStale(t *testing.T) {
+	const yes, no = v1.ConditionTrue, v1.ConditionFalse
+	is := func(c v1.PodConditionType, status v1.ConditionStatus, message string) v1.PodCondition {
+		return v1.PodCondition{Type: c, Status: status, Message: message}
+	}
+	const closed, opened = `condition "gate" is False`, ""
+	for name, c := range map[string]struct {
+		conditions []v1.PodCondition
+		stale      bool
+	}{
+		"never ready":              {nil, true},
+		"ready without containers": {[]v1.PodCondition{is(v1.PodReady, yes, "")}, true},
+		"not ready, no containers": {[]v1.PodCondition{is(v1.PodReady, no, "")}, false},
+		"ready, containers not":    {[]v1.PodCondition{is(v1.PodReady, yes, "m"), is(v1.ContainersReady, no, "m")}, true},
+		"neither ready":            {[]v1.PodCondition{is(v1.PodReady, no, "m"), is(v1.ContainersReady, no, "m")}, false},
+		"for another reason":       {[]v1.PodCondition{is(v1.PodReady, no, "n"), is(v1.ContainersReady, no, "m")}, true},
+		"gate closed since":        {[]v1.PodCondition{is(v1.PodReady, yes, opened), is(v1.ContainersReady, yes, ""), is("gate", no, "")}, true},
+		"gate closed":              {[]v1.PodCondition{is(v1.PodReady, no, closed), is(v1.ContainersReady, yes, ""), is("gate", no, "")}, false},
+		"closed, old reason":       {[]v1.PodCondition{is(v1.PodReady, no, "old"), is(v1.ContainersReady, yes, ""), is("gate", no, "")}, true},
+		"gate opened since":        {[]v1.PodCondition{is(v1.PodReady, no, opened), is(v1.ContainersReady, yes, ""), is("gate", yes, "")}, true},
+		"all is well":              {[]v1.PodCondition{is(v1.PodReady, yes, ""), is(v1.ContainersReady, yes, ""), is("gate", yes, "")}, false},
+	} {
+		pod := &v1.Pod{Spec: v1.PodSpec{ReadinessGates: []v1.PodReadinessGate{{ConditionType: "gate"}}}, Status: v1.PodStatus{Conditions: c.conditions}}
+		require.Equal(t, c.stale, ReadyIsStale(pod), name)
+		pod.Spec.ReadinessGates = nil
+		require.False(t, ReadyIsStale(pod), "%s: without gates it follows by itself", name)
+	}
+}
+
+func TestIsTerminalPhase(t *testing.T) {
+	for phase, terminal := range map[v1.PodPhase]bool{"": false, v1.PodPending: false, v1.PodRunning: false, v1.PodUnknown: false, v1.PodSucceeded: true, v1.PodFailed: true} {
+		require.Equal(t, terminal, IsTerminalPhase(phase), phase)
+	}
 }

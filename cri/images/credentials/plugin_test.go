@@ -63,33 +63,29 @@ func script(t *testing.T, name, text string) string {
 	return dir
 }
 
-func runScript(t *testing.T, text string, timeout time.Duration) (string, error) {
-	t.Helper()
-	p, err := find(script(t, "p", text), &Provider{Name: "p", Args: []string{"one", "two"}, Env: []EnvVar{{"A", "b"}}})
-	require.NoError(t, err)
-	if timeout > 0 {
-		p.timeout = timeout
-	}
-	out, err := p.run(t.Context(), []byte("input"))
-	return string(out), err
-}
-
 func TestProgram(t *testing.T) {
-	out, err := runScript(t, `echo "$1 $2 $A $(cat)"; echo noise >&2`, 0)
-	require.NoError(t, err)
-	require.Equal(t, "one two b input\n", out)
-
-	_, err = runScript(t, `echo s3cret; printf 'no\033 such role\n' >&2; exit 3`, 0)
-	require.EqualError(t, err, "exit status 3: no  such role")
-	_, err = runScript(t, `exit 3`, 0)
-	require.EqualError(t, err, "exit status 3")
-	_, err = runScript(t, `head -c 2000000 /dev/zero`, 0)
-	require.ErrorContains(t, err, "longer than 1048576 bytes")
-	_, err = runScript(t, `head -c 2000000 /dev/zero >&2; exit 1`, 0)
-	require.EqualError(t, err, "exit status 1")
-	_, err = runScript(t, `sleep 600`, 50*time.Millisecond)
-	require.EqualError(t, err, "it ran for longer than 50ms")
-
+	for _, tc := range []struct {
+		script, out, err string
+		timeout          time.Duration
+	}{
+		{`echo "$1 $2 $A $(cat)"; echo noise >&2`, "one two b input\n", "", time.Minute},
+		{`echo s3cret; printf 'no\033 such role\n' >&2; exit 3`, "", "exit status 3: no  such role", time.Minute},
+		{`exit 3`, "", "exit status 3", time.Minute},
+		{`head -c 2000000 /dev/zero`, "", "its answer is longer than 1048576 bytes", time.Minute},
+		{`head -c 2000000 /dev/zero >&2; exit 1`, "", "exit status 1", time.Minute},
+		{`sleep 600`, "", "it ran for longer than 50ms", 50 * time.Millisecond},
+	} {
+		p, err := find(script(t, "p", tc.script), &Provider{Name: "p", Args: []string{"one", "two"}, Env: []EnvVar{{"A", "b"}}})
+		require.NoError(t, err)
+		p.timeout = tc.timeout
+		out, err := p.run(t.Context(), []byte("input"))
+		if tc.err != "" {
+			require.EqualError(t, err, tc.err)
+			continue
+		}
+		require.NoError(t, err)
+		require.Equal(t, tc.out, string(out))
+	}
 	p, err := find(script(t, "p", "sleep 600"), &Provider{Name: "p"})
 	require.NoError(t, err)
 	ctx, cancel := context.WithCancel(t.Context())

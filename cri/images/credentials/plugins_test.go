@@ -72,7 +72,7 @@ func pluginOn(r *registry, p Provider, accounts ServiceAccounts) *Plugins {
 	return &Plugins{plugins: []*plugin{out}}
 }
 
-func find1(t *testing.T, p *Plugins, pod *v1.Pod, image string) string {
+func find1(t *testing.T, p Source, pod *v1.Pod, image string) string {
 	t.Helper()
 	found, err := p.Credentials(t.Context(), pod, image)
 	require.NoError(t, err)

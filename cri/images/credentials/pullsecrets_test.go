@@ -92,7 +92,7 @@ func TestPullSecretsOrigin(t *testing.T) {
 	found, err := p.Credentials(t.Context(), pod, "r.io/x")
 	require.NoError(t, err)
 	require.Equal(t, Origin{Secret: &SecretRef{UID: "uid-new", Namespace: "ns", Name: "new"}}, found[0].Origin)
-	require.Empty(t, find2(t, p, pod, "other.io/x"))
+	require.Empty(t, find1(t, p, pod, "other.io/x"))
 
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
@@ -100,11 +100,4 @@ func TestPullSecretsOrigin(t *testing.T) {
 	require.ErrorIs(t, err, context.Canceled)
 	_, err = NewPullSecrets(PullSecretsConfig{})
 	require.ErrorContains(t, err, "PullSecretsConfig.Secrets")
-}
-
-func find2(t *testing.T, s Source, pod *v1.Pod, image string) string {
-	t.Helper()
-	found, err := s.Credentials(t.Context(), pod, image)
-	require.NoError(t, err)
-	return users(found)
 }

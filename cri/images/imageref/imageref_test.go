@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
 )
 
 var (
@@ -128,3 +129,5 @@ func TestFull(t *testing.T) {
 		require.Equal(t, want, name.Full(), in)
 	}
 }
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
