@@ -37,44 +37,6 @@ func TestEffectiveGrace(t *testing.T) {
 	}
 }
 
-// The grace period reaches the syncer whatever began the termination [D].
-func TestGraceIsPassed(t *testing.T) {
-	long := podOf("a", specGrace(60))
-	for _, tc := range []struct {
-		name string
-		end  func(r *rig)
-		want int64
-		spec bool
-	}{
-		{"terminal (W23)", func(r *rig) { r.end("a", true, nil) }, 60, true},
-		{"not desired", func(r *rig) { r.known(); r.end("a", false, nil) }, 60, true},
-		{"kill", func(r *rig) { r.update(kill(long)); r.end("a", false, nil) }, 60, true},
-		{"kill 7", func(r *rig) {
-			r.update(kill(long, KillOptions{GracePeriodSeconds: ptr(int64(7))}))
-			r.end("a", false, nil)
-		}, 7, false},
-		{"kill 7, and terminal by itself", func(r *rig) {
-			r.update(kill(long, KillOptions{GracePeriodSeconds: ptr(int64(7))}))
-			r.end("a", true, nil)
-		}, 7, false},
-		{"deleted 9", func(r *rig) {
-			r.update(update(podOf("a", specGrace(60), deleting, deletionGrace(9))))
-			r.end("a", false, nil)
-		}, 9, false},
-	} {
-		t.Run(tc.name, func(t *testing.T) {
-			r := newRig(t)
-			r.update(create(long))
-			tc.end(r)
-			require.Equal(t, CallSyncTerminatingPod, r.call("a"))
-			require.Equal(t, tc.want, r.work("a").GracePeriodSeconds)
-			require.Equal(t, tc.spec, r.work("a").GraceFromSpec)
-			r.end("a", false, nil)
-			require.Zero(t, r.work("a").GracePeriodSeconds, "only the terminating calls have one")
-		})
-	}
-}
-
 func TestKillTimeout(t *testing.T) {
 	require.Equal(t, 10*time.Second, killTimeout(podOf("a", specGrace(0)), nil))
 	require.Equal(t, 10*time.Second, killTimeout(&v1.Pod{}, nil))

@@ -35,10 +35,6 @@ func static(name string) func(*v1.Pod) {
 	}
 }
 
-func deleting(p *v1.Pod) { p.DeletionTimestamp = &metav1.Time{Time: time.Unix(1, 0)} }
-
-func phase(phase v1.PodPhase) func(*v1.Pod) { return func(p *v1.Pod) { p.Status.Phase = phase } }
-
 func specGrace(s int64) func(*v1.Pod) {
 	return func(p *v1.Pod) { p.Spec.TerminationGracePeriodSeconds = &s }
 }
@@ -100,29 +96,15 @@ func (r *rig) pod(uid string) PodState { return r.m.podState(types.UID(uid)) }
 func (r *rig) call(uid string) Call    { return r.running[types.UID(uid)].kind }
 func (r *rig) work(uid string) Work    { return r.running[types.UID(uid)].work }
 
-// bring brings a pod that the machine does not know into a state. In the states
-// up to Terminated the call that belongs to it runs.
+// bring brings a pod that the machine does not know into a state. In the states from
+// Syncing to Terminated the call that belongs to it runs.
 func (r *rig) bring(pod *v1.Pod, s State) {
-	uid := string(pod.UID)
-	switch s {
-	case StateUnknown:
-		return
-	case StateSyncing:
-		r.update(create(pod))
-	case StateTerminationRequested:
-		r.bring(pod, StateSyncing)
+	r.update(create(pod))
+	if s > StateSyncing {
 		r.update(kill(pod))
-	case StateTerminating:
-		r.bring(pod, StateTerminationRequested)
-		r.end(uid, false, nil)
-	case StateTerminated:
-		r.bring(pod, StateTerminating)
-		r.end(uid, false, nil)
-	case StateFinished:
-		r.bring(pod, StateTerminated)
-		r.end(uid, false, nil)
-	default:
-		r.t.Fatalf("bring to %s", s)
 	}
-	require.Equal(r.t, s, r.state(uid))
+	for range max(0, int(s)-int(StateTerminationRequested)) {
+		r.end(string(pod.UID), false, nil)
+	}
+	require.Equal(r.t, s, r.state(string(pod.UID)))
 }

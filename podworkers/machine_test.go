@@ -14,97 +14,6 @@ import (
 
 var errBoom = errors.New("boom")
 
-// Every row of table 1.5.
-func TestTransitions(t *testing.T) {
-	a := podOf("a")
-	sa, sb := podOf("a", static("web")), podOf("b", static("web"))
-	for _, tc := range []struct {
-		name    string
-		before  func(r *rig)
-		trigger func(r *rig)
-		uid     string
-		want    State
-		call    Call
-	}{
-		{"unknown, create", nil, func(r *rig) { r.update(create(a)) }, "a", StateSyncing, CallSyncPod},
-		{"unknown, update", nil, func(r *rig) { r.update(update(a)) }, "a", StateSyncing, CallSyncPod},
-		{"unknown, sync", nil, func(r *rig) { r.update(resync(a)) }, "a", StateSyncing, CallSyncPod},
-		{"unknown, static, name taken", func(r *rig) { r.bring(sa, StateSyncing) },
-			func(r *rig) { r.update(create(sb)) }, "b", StateWaiting, CallNone},
-		{"unknown, kill (W12)", nil, func(r *rig) { r.update(kill(a)) }, "a", StateTerminating, CallSyncTerminatingPod},
-		{"unknown, deleting (L15)", nil, func(r *rig) { r.update(create(podOf("a", deleting))) }, "a", StateTerminating, CallSyncTerminatingPod},
-		{"unknown, final phase, not proven dead (W6)", nil,
-			func(r *rig) { r.update(create(podOf("a", phase(v1.PodFailed)))) }, "a", StateTerminating, CallSyncTerminatingPod},
-		{"unknown, final phase, dead (W5)", nil,
-			func(r *rig) {
-				r.Update(create(podOf("a", phase(v1.PodSucceeded))), true)
-			}, "a", StateTerminated, CallSyncTerminatedPod},
-		{"unknown, live phase, dead", nil,
-			func(r *rig) { r.Update(create(a), true) }, "a", StateSyncing, CallSyncPod},
-		{"unknown, orphan (W19)", nil, func(r *rig) { r.update(orphan("a")) }, "a", StateTerminating, CallSyncTerminatingOrphan},
-		{"waiting, its turn", func(r *rig) { r.bring(sa, StateTerminated); r.update(create(sb)) },
-			func(r *rig) { r.end("a", false, nil) }, "b", StateSyncing, CallSyncPod},
-		{"waiting, killed (W14)", func(r *rig) { r.bring(sa, StateSyncing); r.update(create(sb)) },
-			func(r *rig) { r.update(kill(sb)) }, "b", StateFinished, CallNone},
-		{"waiting, final phase", func(r *rig) { r.bring(sa, StateSyncing); r.update(create(sb)) },
-			func(r *rig) { r.update(update(podOf("b", static("web"), phase(v1.PodFailed)))) }, "b", StateFinished, CallNone},
-		{"waiting, observed (W21)", func(r *rig) { r.bring(sa, StateSyncing); r.update(create(sb)) },
-			func(r *rig) { r.update(orphan("b")) }, "b", StateTerminating, CallSyncTerminatingPod},
-		{"waiting, not desired (W18)", func(r *rig) { r.bring(sa, StateSyncing); r.update(create(sb)) },
-			func(r *rig) { r.known(sa) }, "b", StateUnknown, CallNone},
-		{"syncing, deleted", func(r *rig) { r.bring(a, StateSyncing) },
-			func(r *rig) { r.update(update(podOf("a", deleting))) }, "a", StateTerminationRequested, CallSyncPod},
-		{"syncing, final phase", func(r *rig) { r.bring(a, StateSyncing) },
-			func(r *rig) { r.update(update(podOf("a", phase(v1.PodFailed)))) }, "a", StateTerminationRequested, CallSyncPod},
-		{"syncing, killed", func(r *rig) { r.bring(a, StateSyncing) },
-			func(r *rig) { r.update(kill(a)) }, "a", StateTerminationRequested, CallSyncPod},
-		{"syncing, seen as orphan", func(r *rig) { r.bring(a, StateSyncing) },
-			func(r *rig) { r.update(orphan("a")) }, "a", StateTerminationRequested, CallSyncPod},
-		{"syncing, not desired", func(r *rig) { r.bring(a, StateSyncing) },
-			func(r *rig) { r.known() }, "a", StateTerminationRequested, CallSyncPod},
-		{"syncing, terminal (W23)", func(r *rig) { r.bring(a, StateSyncing) },
-			func(r *rig) { r.end("a", true, nil) }, "a", StateTerminating, CallSyncTerminatingPod},
-		{"syncing, terminal with an error", func(r *rig) { r.bring(a, StateSyncing) },
-			func(r *rig) { r.end("a", true, errBoom) }, "a", StateSyncing, CallNone},
-		{"syncing, clean", func(r *rig) { r.bring(a, StateSyncing) },
-			func(r *rig) { r.end("a", false, nil) }, "a", StateSyncing, CallNone},
-		{"requested, picked up", func(r *rig) { r.bring(a, StateTerminationRequested) },
-			func(r *rig) { r.end("a", false, context.Canceled) }, "a", StateTerminating, CallSyncTerminatingPod},
-		{"terminating, failed", func(r *rig) { r.bring(a, StateTerminating) },
-			func(r *rig) { r.end("a", false, errBoom) }, "a", StateTerminating, CallNone},
-		{"terminating, stopped", func(r *rig) { r.bring(a, StateTerminating) },
-			func(r *rig) { r.end("a", false, nil) }, "a", StateTerminated, CallSyncTerminatedPod},
-		{"orphan, stopped", func(r *rig) { r.update(orphan("a")) },
-			func(r *rig) { r.end("a", false, nil) }, "a", StateUnknown, CallNone},
-		{"terminated, failed", func(r *rig) { r.bring(a, StateTerminated) },
-			func(r *rig) { r.end("a", false, errBoom) }, "a", StateTerminated, CallNone},
-		{"terminated, clean", func(r *rig) { r.bring(a, StateTerminated) },
-			func(r *rig) { r.end("a", false, nil) }, "a", StateFinished, CallNone},
-		{"terminated, seen as orphan (W22)", func(r *rig) { r.bring(a, StateTerminated) },
-			func(r *rig) { r.update(orphan("a")) }, "a", StateTerminated, CallSyncTerminatedPod},
-		{"finished, desired", func(r *rig) { r.bring(a, StateFinished) },
-			func(r *rig) { r.known(a) }, "a", StateFinished, CallNone},
-		{"finished, not desired", func(r *rig) { r.bring(a, StateFinished) },
-			func(r *rig) { r.known() }, "a", StateUnknown, CallNone},
-		{"finished, restart requested", func(r *rig) { r.bring(a, StateFinished); r.update(create(a)) },
-			func(r *rig) { r.known(a) }, "a", StateUnknown, CallNone},
-	} {
-		t.Run(tc.name, func(t *testing.T) {
-			r := newRig(t)
-			if tc.before != nil {
-				tc.before(r)
-			}
-			tc.trigger(r)
-			require.Equal(t, tc.want, r.state(tc.uid), "state")
-			require.Equal(t, tc.call, r.call(tc.uid), "running call")
-			if tc.want == StateUnknown {
-				require.NotContains(t, r.m.records, types.UID(tc.uid), "INV-18")
-				require.Empty(t, r.m.brokenQueue(), "INV-18: nothing but records is due")
-			}
-		})
-	}
-}
-
 // W29: the end of a call from before the pod was forgotten changes nothing.
 func TestStaleEndIsIgnored(t *testing.T) {
 	r := newRig(t)
@@ -125,46 +34,6 @@ func TestStaleEndIsIgnored(t *testing.T) {
 	require.Equal(t, before, r.pod("a"), "it has ended already")
 	r.do(func() { r.m.complete("unknown", 0, result{}, r.now) })
 	require.Equal(t, StateUnknown, r.state("unknown"))
-}
-
-// A waiter that the runtime knows keeps its place until it is torn down, also
-// before Run.
-func TestObservedWaiterBeforeRun(t *testing.T) {
-	for range 20 { // whatever the order of the map
-		r := newShutRig(t)
-		r.update(create(podOf("b", static("web"))))
-		r.update(create(podOf("c", static("web"))))
-		r.update(orphan("b"))
-		r.Run()
-		require.Equal(t, CallSyncTerminatingPod, r.call("b"))
-		require.Equal(t, StateWaiting, r.state("c"))
-		r.end("b", false, nil)
-		r.end("b", false, nil)
-		require.Equal(t, CallSyncPod, r.call("c"))
-	}
-}
-
-// Before Run nothing is called, and nothing is lost.
-func TestBeforeRun(t *testing.T) {
-	r := newShutRig(t)
-	r.update(create(podOf("a")))
-	r.update(kill(podOf("b")))
-	r.update(create(podOf("c", static("web"))))
-	r.update(create(podOf("d", static("web"))))
-	r.update(create(podOf("e")))
-	require.Empty(t, r.running)
-	require.Equal(t, StateWaiting, r.state("a"))
-	require.Nil(t, r.pod("a").Pod, "INV-12")
-	require.Equal(t, StateTerminationRequested, r.state("b"))
-	known := r.known(podOf("a"), podOf("c"), podOf("d"))
-	require.NotContains(t, known, types.UID("e"))
-	require.Equal(t, KnownPod{State: StateTerminating, Undesired: true, HasConfig: true}, known["b"], "an accepted kill is not forgotten")
-	require.Equal(t, KnownPod{State: StateSyncing, HasConfig: true, Static: true}, known["d"])
-	r.Run()
-	require.Equal(t, CallSyncPod, r.call("a"))
-	require.Equal(t, CallSyncTerminatingPod, r.call("b"))
-	require.Equal(t, CallSyncPod, r.call("c"))
-	require.Equal(t, StateWaiting, r.state("d"))
 }
 
 // Pods that came before Run begin in the order in which they came.
@@ -208,6 +77,7 @@ func TestReplayedWork(t *testing.T) {
 		require.Equal(t, call, r.call("a"))
 		require.Equal(t, want, r.work("a").Type)
 		require.Equal(t, r.now, r.work("a").StartTime)
+		require.Equal(t, call == CallSyncTerminatingPod, r.work("a").GraceFromSpec)
 	}
 	r := newRig(t)
 	r.update(create(podOf("a")))
@@ -246,4 +116,35 @@ func TestCancellationAsError(t *testing.T) {
 			require.Zero(t, r.pod("a").CancelledAt, "nothing that is cancelled runs")
 		})
 	}
+}
+
+func TestKnownPods(t *testing.T) {
+	r := newRig(t)
+	r.bring(podOf("syncing"), StateSyncing)
+	r.bring(podOf("requested"), StateTerminationRequested)
+	r.bring(podOf("terminated"), StateTerminated)
+	r.bring(podOf("finished"), StateFinished)
+	r.bring(podOf("static", static("web")), StateSyncing)
+	r.update(orphan("orphan"))
+	desired := []*v1.Pod{podOf("static", static("web")), podOf("syncing"), podOf("requested"), podOf("terminated"), podOf("finished"), nil}
+	require.Equal(t, KnownPod{State: StateSyncing, HasConfig: true, Static: true}, r.known(desired...)["static"])
+	require.Equal(t, KnownPod{State: StateSyncing, HasConfig: true}, r.known(desired...)["syncing"])
+	require.Equal(t, KnownPod{State: StateTerminating, HasConfig: true}, r.known(desired...)["requested"])
+	require.Equal(t, KnownPod{State: StateTerminated, HasConfig: true}, r.known(desired...)["terminated"])
+	require.Equal(t, KnownPod{State: StateTerminated, HasConfig: true}, r.known(desired...)["finished"])
+	require.Equal(t, KnownPod{State: StateTerminating, Undesired: true}, r.known(desired...)["orphan"])
+}
+
+// An error beside a natural end counts.
+func TestTerminalWithAnError(t *testing.T) {
+	r := newRig(t)
+	r.bring(podOf("a"), StateSyncing)
+	r.end("a", true, errBoom)
+	require.Equal(t, StateSyncing, r.state("a"))
+	require.Equal(t, CallNone, r.call("a"))
+}
+
+func TestNames(t *testing.T) {
+	require.Equal(t, "State(7)", State(len(stateNames)).String())
+	require.Equal(t, "Call(99)", Call(99).String())
 }

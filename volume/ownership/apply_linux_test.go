@@ -47,12 +47,25 @@ func tree(t *testing.T) string {
 	return dir
 }
 
+func apply(t *testing.T, dir string, cfg ownership.Config) ownership.Result {
+	t.Helper()
+	result, err := ownership.Apply(t.Context(), dir, cfg)
+	require.NoError(t, err)
+	return result
+}
+
+// modeOf follows links.
+func modeOf(t *testing.T, path string) fs.FileMode {
+	t.Helper()
+	info, err := os.Stat(path)
+	require.NoError(t, err)
+	return info.Mode()
+}
+
 func TestWalk(t *testing.T) {
 	for _, readOnly := range []bool{false, true} {
 		dir, r := tree(t), recorder{}
-		result, err := ownership.Apply(t.Context(), dir, ownership.Config{Group: 2000, ReadOnly: readOnly, Chown: r.chown})
-		require.NoError(t, err)
-		require.Equal(t, ownership.Result{Changed: 6}, result)
+		require.Equal(t, ownership.Result{Changed: 6}, apply(t, dir, ownership.Config{Group: 2000, ReadOnly: readOnly, Chown: r.chown}))
 		require.Equal(t, recorder{".": 2000, "./a": 2000, "./a/b": 2000, "./a/b/file": 2000, "./a/link": 2000, "./a/dirlink": 2000}, r)
 		want := map[string]fs.FileMode{
 			".": fs.ModeDir | fs.ModeSetgid | 0o770, "a/b": fs.ModeDir | fs.ModeSetgid | 0o770,
@@ -61,10 +74,8 @@ func TestWalk(t *testing.T) {
 		if readOnly {
 			want["."], want["a/b"], want["a/b/file"] = fs.ModeDir|fs.ModeSetgid|0o750, fs.ModeDir|fs.ModeSetgid|0o750, fs.ModeSetuid|0o640
 		}
-		for path, mode := range want {
-			info, err := os.Stat(filepath.Join(dir, path)) // through the link: its target has not changed
-			require.NoError(t, err)
-			require.Equal(t, mode, info.Mode(), path)
+		for path, mode := range want { // through the link: its target has not changed
+			require.Equal(t, mode, modeOf(t, filepath.Join(dir, path)), path)
 		}
 	}
 }
@@ -74,28 +85,18 @@ func TestOnRootMismatch(t *testing.T) {
 	dir, r := tree(t), recorder{}
 	policy, own := v1.FSGroupChangeOnRootMismatch, int64(os.Getgid())
 	cfg := ownership.Config{Group: own, Policy: &policy, Chown: r.chown}
-	result, err := ownership.Apply(t.Context(), dir, cfg)
-	require.NoError(t, err)
-	require.False(t, result.Skipped, "the root has the group but not the modes")
+	require.False(t, apply(t, dir, cfg).Skipped, "the root has the group but not the modes")
 	wrong := filepath.Join(dir, "a/b/file")
 	require.NoError(t, os.Chmod(wrong, 0o600))
 
-	result, err = ownership.Apply(t.Context(), dir, cfg)
-	require.NoError(t, err)
-	require.Equal(t, ownership.Result{Skipped: true}, result)
-	info, err := os.Stat(wrong)
-	require.NoError(t, err)
-	require.Equal(t, fs.FileMode(0o600), info.Mode(), "it stays wrong")
+	require.Equal(t, ownership.Result{Skipped: true}, apply(t, dir, cfg))
+	require.Equal(t, fs.FileMode(0o600), modeOf(t, wrong), "it stays wrong")
 
 	cfg.Policy = nil
-	result, err = ownership.Apply(t.Context(), dir, cfg)
-	require.NoError(t, err)
-	require.Equal(t, 1, result.Changed, "always: but what is right is not touched")
+	require.Equal(t, 1, apply(t, dir, cfg).Changed, "always: but what is right is not touched")
 	cfg.Group++
 	cfg.Policy = &policy
-	result, err = ownership.Apply(t.Context(), dir, cfg)
-	require.NoError(t, err)
-	require.False(t, result.Skipped)
+	require.False(t, apply(t, dir, cfg).Skipped)
 	require.Len(t, r, 6)
 }
 
@@ -141,6 +142,8 @@ func TestRefused(t *testing.T) {
 	require.ErrorIs(t, err, context.Canceled)
 	require.ErrorContains(t, err, "enough")
 	require.LessOrEqual(t, calls, 2)
+	_, err = ownership.Apply(ctx, dir, ownership.Config{Group: 2000})
+	require.ErrorIs(t, err, context.Canceled)
 }
 
 func TestOne(t *testing.T) {
@@ -186,12 +189,9 @@ func TestMountedInside(t *testing.T) {
 	}
 	defer func() { require.NoError(t, syscall.Unmount(at, 0)) }()
 	r := recorder{}
-	_, err := ownership.Apply(t.Context(), dir, ownership.Config{Group: 2000, Chown: r.chown})
-	require.NoError(t, err)
+	apply(t, dir, ownership.Config{Group: 2000, Chown: r.chown})
 	require.Equal(t, recorder{".": 2000, "./a": 2000, "./a/link": 2000, "./a/dirlink": 2000}, r)
-	info, err := os.Stat(outside)
-	require.NoError(t, err)
-	require.Equal(t, fs.ModeDir|0o700, info.Mode())
+	require.Equal(t, fs.ModeDir|0o700, modeOf(t, outside))
 }
 
 // A walk that takes long says how far it is.
@@ -229,7 +229,11 @@ func TestRace(t *testing.T) {
 		}
 	}()
 	seen := 0
-	for range 3000 {
+	rounds := 3000
+	if testing.Short() {
+		rounds = 1000
+	}
+	for range rounds {
 		_, err := ownership.Apply(t.Context(), dir, ownership.Config{Group: 2000, Chown: func(fd int, path string, _, _ int) error {
 			at, err := os.Readlink(fmt.Sprintf("/proc/self/fd/%d", fd))
 			require.NoError(t, err)
@@ -241,11 +245,7 @@ func TestRace(t *testing.T) {
 	}
 	stop.Store(true)
 	<-done
-	require.Greater(t, seen, 3000)
-	info, err := os.Stat(victim)
-	require.NoError(t, err)
-	require.Equal(t, fs.FileMode(0o600), info.Mode())
-	info, err = os.Stat(outside)
-	require.NoError(t, err)
-	require.Zero(t, info.Mode()&fs.ModeSetgid)
+	require.Greater(t, seen, rounds)
+	require.Equal(t, fs.FileMode(0o600), modeOf(t, victim))
+	require.Zero(t, modeOf(t, outside)&fs.ModeSetgid)
 }
