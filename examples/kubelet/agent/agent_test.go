@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -13,15 +15,16 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 	v1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/resource"
 
+	"github.com/podwright/podwright/cri/fake"
+	"github.com/podwright/podwright/examples/kubelet/apiserver/apitest"
 	"github.com/podwright/podwright/examples/kubelet/server"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 func TestConfigNamesWhatIsMissing(t *testing.T) {
-	full := configOf("/d", func(context.Context) (*Connection, error) { return nil, nil })
+	full := configOf("/d", noRuntime)
 	_, err := New(full)
 	require.NoError(t, err)
 	zero := Config{Connect: full.Connect}
@@ -43,6 +46,18 @@ func TestConfigNamesWhatIsMissing(t *testing.T) {
 	}
 }
 
+// running runs an Agent for as long as the function.
+func running(t *testing.T, a *Agent, during func()) {
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	go func() { done <- a.Run(ctx) }()
+	defer func() {
+		cancel()
+		require.NoError(t, <-done)
+	}()
+	during()
+}
+
 // A runtime that cannot be reached is tried again with growing pauses, its error
 // is part of the health, and an end in between is orderly.
 func TestConnectIsRepeated(t *testing.T) {
@@ -54,15 +69,11 @@ func TestConnectIsRepeated(t *testing.T) {
 			return nil, errors.New("runtime unix:///x: Version: no such file")
 		}))
 		require.NoError(t, err)
-		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
-		defer cancel()
-		done := make(chan error, 1)
-		go func() { done <- a.Run(ctx) }()
-		time.Sleep(time.Second)
-		synctest.Wait()
-		require.False(t, a.Health()[0].OK)
-		require.Contains(t, a.Health()[0].Message, "unix:///x: Version")
-		require.NoError(t, <-done)
+		running(t, a, func() {
+			time.Sleep(20*time.Second - time.Millisecond)
+			require.False(t, a.Health()[0].OK)
+			require.Contains(t, a.Health()[0].Message, "unix:///x: Version")
+		})
 		require.Len(t, tries, 9)
 		require.Equal(t, 100*time.Millisecond, tries[1].Sub(tries[0]))
 		require.Equal(t, 5*time.Second, tries[8].Sub(tries[7]))
@@ -72,76 +83,120 @@ func TestConnectIsRepeated(t *testing.T) {
 // Two agents with one root folder would stop each other's pods: the second is
 // refused, and told who has it.
 func TestRootFolderInUse(t *testing.T) {
-	cfg := configOf(t.TempDir(), func(context.Context) (*Connection, error) { return nil, errors.New("no runtime") })
+	cfg := configOf(t.TempDir(), noRuntime)
 	first, err := New(cfg)
 	require.NoError(t, err)
-	ctx, stop := context.WithCancel(t.Context())
-	defer stop()
-	done := make(chan error, 1)
-	go func() { done <- first.Run(ctx) }()
-	require.Eventually(t, func() bool {
-		checks := first.Health()
-		return strings.Contains(checks[0].Message, "no runtime")
-	}, 10*time.Second, time.Millisecond)
-
 	second, err := New(cfg)
 	require.NoError(t, err)
-	err = second.Run(t.Context())
-	require.ErrorIs(t, err, ErrInUse)
-	require.ErrorContains(t, err, fmt.Sprintf("root folder %s: in use by another agent, process %d", cfg.Flags.RootDir, os.Getpid()))
-
-	stop()
-	require.NoError(t, <-done)
+	running(t, first, func() {
+		require.Eventually(t, func() bool { return strings.Contains(first.Health()[0].Message, "no runtime") }, 10*time.Second, time.Millisecond)
+		err = second.Run(t.Context())
+		require.ErrorIs(t, err, ErrInUse)
+		require.ErrorContains(t, err, fmt.Sprintf("root folder %s: in use by another agent, process %d", cfg.Flags.RootDir, os.Getpid()))
+	})
 	ended, cancel := context.WithCancel(t.Context())
 	cancel()
 	require.NoError(t, second.Run(ended), "it is free again")
 }
 
-func TestRootFolderThatCannotBeMade(t *testing.T) {
-	require.ErrorContains(t, folders{root: "/dev/null/x"}.prepare(), "root folder")
-}
-
-func TestUnsupportedNamesTheField(t *testing.T) {
-	class := "gvisor"
-	pod := &v1.Pod{Spec: v1.PodSpec{
-		RuntimeClassName: &class,
-		InitContainers:   []v1.Container{{Name: "i", StartupProbe: passing()}},
-		Containers: []v1.Container{{}, {
-			LivenessProbe: &v1.Probe{}, ReadinessProbe: passing(), StartupProbe: &v1.Probe{PeriodSeconds: -1},
-			VolumeMounts: []v1.VolumeMount{{SubPath: "a"}, {SubPathExpr: "b"}},
-			EnvFrom:      []v1.EnvFromSource{{}}, VolumeDevices: []v1.VolumeDevice{{}},
-			Env: []v1.EnvVar{
-				{ValueFrom: &v1.EnvVarSource{FieldRef: &v1.ObjectFieldSelector{}}},
-				{ValueFrom: &v1.EnvVarSource{SecretKeyRef: &v1.SecretKeySelector{}}},
-				{ValueFrom: &v1.EnvVarSource{FileKeyRef: &v1.FileKeySelector{}}},
-			},
-			Resources: v1.ResourceRequirements{Limits: v1.ResourceList{"example.com/gpu": resource.MustParse("1")}},
-		}},
-	}}
-	text := errors.Join((&ground{}).notSupported(pod)...).Error()
-	require.NotContains(t, errors.Join(unsupported(pod)...).Error(), "example.com/gpu", "others count them")
-	for _, field := range []string{
-		"spec.initContainers[0].startupProbe", "spec.containers[1].livenessProbe: a handler is required", "spec.containers[1].startupProbe.periodSeconds: -1",
-		"spec.containers[1].volumeDevices",
-		"spec.containers[1].resources.limits[example.com/gpu]", "spec.runtimeClassName",
+// Whoever removes the root folder while the agent runs is told, soon and once.
+func TestRootFolderIsRemoved(t *testing.T) {
+	for name, remove := range map[string]func(root string) error{
+		"folder": os.RemoveAll,
+		"file":   func(root string) error { return os.Remove(filepath.Join(root, "podwright.lock")) },
+		"another one in its place": func(root string) error {
+			return errors.Join(os.RemoveAll(root), folders{root: root}.prepare())
+		},
 	} {
-		require.Contains(t, text, field)
+		t.Run(name, func(t *testing.T) {
+			cfg := configOf(t.TempDir(), noRuntime)
+			synctest.Test(t, func(t *testing.T) {
+				var log lockedBuffer
+				cfg.Logger = slog.New(slog.NewTextHandler(&log, nil))
+				a, err := New(cfg)
+				require.NoError(t, err)
+				root := func() server.Check {
+					checks := a.Health()
+					return checks[len(checks)-1]
+				}
+				running(t, a, func() {
+					time.Sleep(2 * rootPeriod)
+					require.Equal(t, server.Check{Name: "root", OK: true}, root())
+					require.NoError(t, remove(cfg.Flags.RootDir))
+					time.Sleep(rootPeriod + time.Second)
+					require.False(t, root().OK)
+					require.Contains(t, root().Message, cfg.Flags.RootDir+": the root folder was removed")
+					time.Sleep(2 * rootPeriod)
+					require.Equal(t, 1, log.count("the root folder was removed"))
+				})
+			})
+		})
 	}
-	require.NotContains(t, text, "env")
-	require.NotContains(t, text, "volumeMounts")
-	require.NotContains(t, text, "readinessProbe")
-	require.Empty(t, unsupported(&v1.Pod{Spec: v1.PodSpec{Containers: []v1.Container{{Name: "c"}}}}))
 }
 
-// A crash loop shows why: how the container ended, not only that it waits.
-func TestReportTellsHowAContainerEnded(t *testing.T) {
-	end := &v1.ContainerStateTerminated{ExitCode: 3, Reason: "Error", Message: "no such table\n"}
-	waiting := containerReport("", v1.ContainerStatus{
-		Name: "a", RestartCount: 2,
-		State:                v1.ContainerState{Waiting: &v1.ContainerStateWaiting{Reason: "CrashLoopBackOff"}},
-		LastTerminationState: v1.ContainerState{Terminated: end},
-	})
-	require.Equal(t, server.ContainerReport{Name: "a", State: "waiting", Reason: "CrashLoopBackOff", Restarts: 2, LastEnd: "exit code 3 (Error): no such table"}, waiting)
-	over := containerReport("", v1.ContainerStatus{Name: "b", State: v1.ContainerState{Terminated: &v1.ContainerStateTerminated{Reason: "Completed"}}})
-	require.Equal(t, server.ContainerReport{Name: "b", State: "terminated", Reason: "Completed", Message: "exit code 0 (Completed)"}, over)
+// A35: an agent whose root folder cannot be made, or not shared, ends, and says so at the Node.
+// One whose server is away, too, ends all the same, soon.
+func TestSetupFails(t *testing.T) {
+	for name, change := range map[string]func(*Config){
+		"made": func(c *Config) { c.Flags.RootDir = filepath.Join(c.Flags.RootDir, "file", "root") },
+		"shared": func(c *Config) {
+			c.ShareRoot = func(context.Context) error { return errors.New("root folder: read-only") }
+		},
+	} {
+		t.Run(name, func(t *testing.T) { inCluster(t, func(w *world) { setupFails(w, change) }) })
+	}
+}
+
+func setupFails(w *world, change func(*Config)) {
+	cfg := configOf(w.dir, noRuntime)
+	require.NoError(w.t, os.Mkdir(cfg.Flags.RootDir, 0o700))
+	require.NoError(w.t, os.WriteFile(filepath.Join(cfg.Flags.RootDir, "file"), nil, 0o600))
+	cfg.Flags.Kubeconfig, cfg.DialAPI = w.api.Kubeconfig, w.api.Dial
+	change(&cfg)
+	a, err := New(cfg)
+	require.NoError(w.t, err)
+	err = a.Run(w.t.Context())
+	require.ErrorContains(w.t, err, "root folder")
+	all := apitest.All[*v1.Event](w.api)
+	require.Len(w.t, all, 1)
+	require.Equal(w.t, "Warning KubeletSetupFailed "+err.Error(), all[0].Type+" "+all[0].Reason+" "+all[0].Message)
+	require.Equal(w.t, v1.ObjectReference{APIVersion: "v1", Kind: "Node", Name: "n", UID: "n"}, all[0].InvolvedObject)
+
+	w.api.SetFault(func(apitest.Call) apitest.Fault { return apitest.Fault{Delay: time.Hour} })
+	begun := time.Now()
+	require.EqualError(w.t, a.Run(w.t.Context()), err.Error())
+	require.LessOrEqual(w.t, time.Since(begun), farewell)
+}
+
+// One Agent can be run again: it finds the container of its former run, which it
+// left alone.
+func TestRunAgain(t *testing.T) {
+	n := newPodsNode(t, fake.Config{}, "p")
+	closed := 0
+	n.cfg.Connect = func(context.Context) (*Connection, error) {
+		return &Connection{Runtime: n.rt, Images: n.rt, Name: "fake", Close: func() error { closed++; return nil }}, nil
+	}
+	a, err := New(n.cfg)
+	require.NoError(t, err)
+	containers := func() (ids []string) {
+		list, err := n.rt.ListContainers(t.Context(), nil)
+		require.NoError(t, err)
+		for _, c := range list {
+			ids = append(ids, c.State.String()+c.Id)
+		}
+		return ids
+	}
+	running(t, a, func() { soon(t, func() bool { return runs(a) }) })
+	first := containers()
+	require.Len(t, first, 1)
+	require.Contains(t, first[0], "RUNNING")
+	running(t, a, func() { soon(t, func() bool { return runs(a) }) })
+	require.Equal(t, first, containers())
+	require.Equal(t, 2, closed)
+	require.False(t, a.Health()[0].OK)
+
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	require.NoError(t, a.Run(ctx), "a run that ends before it begins")
+	require.Equal(t, first, containers())
 }

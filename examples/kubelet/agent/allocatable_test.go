@@ -2,7 +2,6 @@ package agent
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io/fs"
 	"log/slog"
@@ -21,54 +20,39 @@ import (
 	"github.com/podwright/podwright/examples/kubelet/config"
 )
 
-// N22: the cgroup of all pods has what the machine has, without what is reserved.
-func TestNodeAllocatable(t *testing.T) {
-	inWorld(t, fake.Config{}, func(w *world) {
-		w.configure = func(c *Config) {
-			c.Kubelet.SystemReserved = map[string]string{"memory": "1Gi", "pid": "100"}
-			c.Kubelet.KubeReserved = map[string]string{"memory": "512Mi"}
-		}
-		w.start()
-		w.sleep(3 * time.Second)
-		node := w.agent.self.Load().Capacity
-		v, ok := w.cgroups.Get("/kubepods")
-		require.True(t, ok)
-		require.Equal(t, node.Memory().Value()-1536<<20, v.Memory)
-		require.Equal(t, driver.Shares(1000*node.Cpu().Value()), v.Shares)
-		require.Positive(t, v.Pids)
-	})
-}
-
-// A container without a limit is told that it may have what the node has for pods: neither what
-// is reserved, nor what eviction keeps free. Volumes are told the same.
+// N22: the cgroup of all pods has what the machine has, without what is reserved. A container
+// without a limit is told that it may have what the node has for pods: neither what is reserved,
+// nor what eviction keeps free. Volumes are told the same.
 func TestAllocatableOfPods(t *testing.T) {
 	var told atomic.Value
-	programs := fake.ByContainer(map[string]fake.Program{"a": func(ctx context.Context, p *fake.Process) int {
+	program := func(ctx context.Context, p *fake.Process) int {
 		told.Store(p.Getenv("CPU") + " " + p.Getenv("MEMORY"))
 		return fake.SleepUntilStopped(ctx, p)
-	}}, fake.SleepUntilStopped)
-	inWorld(t, fake.Config{Programs: programs}, func(w *world) {
+	}
+	inWorld(t, fake.Config{Programs: fake.Always(program)}, func(w *world) {
 		w.configure = func(c *Config) {
-			c.Kubelet.SystemReserved = map[string]string{"cpu": "250m", "memory": "64Mi"}
+			c.Kubelet.SystemReserved = map[string]string{"cpu": "250m", "memory": "64Mi", "pid": "100"}
 			c.Kubelet.KubeReserved = map[string]string{"memory": "32Mi"}
 		}
 		pod := podOf("1", v1.RestartPolicyAlways, "a")
-		limit := func(name, of string) v1.EnvVar {
-			ref := &v1.ResourceFieldSelector{Resource: "limits." + of, Divisor: resource.MustParse("1m")}
+		limit := func(name, of, divisor string) v1.EnvVar {
+			ref := &v1.ResourceFieldSelector{Resource: "limits." + of, Divisor: resource.MustParse(divisor)}
 			return v1.EnvVar{Name: name, ValueFrom: &v1.EnvVarSource{ResourceFieldRef: ref}}
 		}
-		memory := limit("MEMORY", "memory")
-		memory.ValueFrom.ResourceFieldRef.Divisor = resource.MustParse("1")
-		pod.Spec.Containers[0].Env = []v1.EnvVar{limit("CPU", "cpu"), memory}
+		pod.Spec.Containers[0].Env = []v1.EnvVar{limit("CPU", "cpu", "1m"), limit("MEMORY", "memory", "1")}
 		w.set(pod)
-		w.start()
-		w.sleep(3 * time.Second)
+		w.startFor(3 * time.Second)
 		node := w.agent.self.Load().Capacity
-		cpu, left := 1000*node.Cpu().Value()-250, node.Memory().Value()-97<<20
-		require.Equal(t, fmt.Sprint(cpu, " ", left), told.Load())
+		cpu, memory := 1000*node.Cpu().Value()-250, node.Memory().Value()-96<<20
+		v, ok := w.cgroups.Get("/kubepods")
+		require.True(t, ok)
+		require.Equal(t, memory, v.Memory)
+		require.Equal(t, driver.Shares(cpu), v.Shares)
+		require.Positive(t, v.Pids)
+		require.Equal(t, fmt.Sprint(cpu, " ", memory-1<<20), told.Load())
 		forVolumes := w.agent.forPods()
 		require.Equal(t, cpu, forVolumes.Cpu().MilliValue())
-		require.Equal(t, left, forVolumes.Memory().Value())
+		require.Equal(t, memory-1<<20, forVolumes.Memory().Value())
 	})
 	require.Empty(t, (&ground{}).forPods(), "before the machine was looked at")
 }
@@ -91,36 +75,9 @@ func TestReservedCgroupIsMissing(t *testing.T) {
 
 		w.ends = ""
 		require.NoError(t, w.cgroups.Set(t.Context(), driver.Name{"of-the-system"}, driver.Values{}))
-		w.start()
-		w.sleep(3 * time.Second)
+		w.startFor(3 * time.Second)
 		v, _ := w.cgroups.Get("/of-the-system")
 		require.EqualValues(t, 64<<20, v.Memory)
-	})
-}
-
-// N23: values that cannot be set are tried again, and pods run meanwhile.
-func TestNodeAllocatableThatFails(t *testing.T) {
-	inWorld(t, fake.Config{}, func(w *world) {
-		var busy atomic.Bool
-		busy.Store(true)
-		// Setup sets nothing of this cgroup: the second call is the enforcer's.
-		var calls atomic.Int32
-		w.cgroups.Fail = func(path, what string) error {
-			if path == "/kubepods" && what == "set" && calls.Add(1) > 1 && busy.Load() {
-				return errors.New("device or resource busy")
-			}
-			return nil
-		}
-		w.set(podOf("1", v1.RestartPolicyAlways, "a"))
-		w.start()
-		w.sleep(3 * time.Second)
-		require.Equal(t, map[string][]uint32{"a": {0}}, w.running())
-		v, _ := w.cgroups.Get("/kubepods")
-		require.Zero(t, v.Memory)
-		busy.Store(false)
-		w.sleep(time.Minute)
-		v, _ = w.cgroups.Get("/kubepods")
-		require.Positive(t, v.Memory)
 	})
 }
 
@@ -133,9 +90,8 @@ func TestPreparedOnce(t *testing.T) {
 			require.NoError(t, w.runtime.SetCondition(runtimeapi.RuntimeReady, ok, "Test", "as demanded"))
 			w.sleep(time.Minute)
 		}
-		require.NoError(t, w.runtime.SetCondition(runtimeapi.RuntimeReady, false, "Test", "as demanded"))
-		w.start()
-		w.sleep(time.Minute)
+		ready(false)
+		w.startFor(time.Minute)
 		require.Zero(t, tuned.Load())
 		v, _ := w.cgroups.Get("/kubepods")
 		require.Zero(t, v.Memory)
@@ -157,12 +113,11 @@ func TestWrongReservations(t *testing.T) {
 	none, err := g.newEnforcer(nil)
 	require.NoError(t, err)
 	require.Nil(t, none)
-	g.cfg.Kubelet.SystemReserved = map[string]string{"memory": "9000Ti"}
-	_, err = g.newEnforcer(nil)
-	require.ErrorContains(t, err, "of memory are more than")
-	g.cfg.Kubelet.SystemReserved = map[string]string{"memory": "x"}
-	_, err = g.newEnforcer(nil)
-	require.ErrorContains(t, err, "systemReserved[memory]")
+	for memory, want := range map[string]string{"9000Ti": "of memory are more than", "x": "systemReserved[memory]"} {
+		g.cfg.Kubelet.SystemReserved = map[string]string{"memory": memory}
+		_, err = g.newEnforcer(nil)
+		require.ErrorContains(t, err, want)
+	}
 	g.cfg.Kubelet.SystemReserved = nil
 	g.cfg.Flags.RootDir += "/none"
 	_, err = g.newEnforcer(nil)

@@ -2,7 +2,6 @@ package agent
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"math/rand/v2"
 	"os"
@@ -17,7 +16,6 @@ import (
 
 	"github.com/podwright/podwright/cri/cgroups"
 	"github.com/podwright/podwright/cri/fake"
-	"github.com/podwright/podwright/examples/kubelet/apiserver/apitest"
 	"github.com/podwright/podwright/internal/podfacts"
 	"github.com/podwright/podwright/syncloop/allocation"
 )
@@ -76,16 +74,23 @@ func (w *world) resizeCondition(name string, t v1.PodConditionType) *v1.PodCondi
 }
 
 // N16, N17, N18: a resize is carried out; one that does not fit waits, also for another
-// agent, until there is room; none restarts anything.
+// agent, until there is room, in the moment in which another pod has ended by itself; none
+// restarts anything.
 func TestResizes(t *testing.T) {
-	inCluster(t, func(w *world) {
+	ends := func(ctx context.Context, _ *fake.Process) int {
+		select {
+		case <-ctx.Done():
+		case <-time.After(50300 * time.Millisecond):
+		}
+		return 0
+	}
+	inClusterOf(t, fake.Config{Programs: fake.ByContainer(map[string]fake.Program{"b": ends}, fake.SleepUntilStopped)}, func(w *world) {
 		w.allocatable = v1.ResourceList{v1.ResourceCPU: quantity.MustParse("4")}
-		w.start()
-		w.sleep(3 * time.Second)
+		w.startFor(3 * time.Second)
 		for i, name := range []string{"a", "b"} {
 			pod := bound(name, name)
-			pod.Generation, pod.Spec.Containers[0].Resources = 1, milli(int64(1000*(i+1)))
-			w.api.Put(pod)
+			pod.Generation, pod.Spec.RestartPolicy, pod.Spec.Containers[0].Resources = 1, v1.RestartPolicyNever, milli(int64(1000*(i+1)))
+			w.put(pod)
 		}
 		w.sleep(5 * time.Second)
 		w.requireCPU("a", "a", 1000)
@@ -107,53 +112,23 @@ func TestResizes(t *testing.T) {
 		w.requireCPU("a", "a", 2000)
 
 		w.crash()
-		w.start()
-		w.sleep(10 * time.Second)
+		w.startFor(10 * time.Second)
 		w.requireCPU("a", "a", 2000)
 		require.Equal(t, deferred, w.resizeCondition("a", v1.PodResizePending), "it is the same, and waits as long")
 
-		w.remove("b")
-		w.sleep(10 * time.Second)
+		for w.at("b").Status.Phase != v1.PodSucceeded {
+			w.sleep(10 * time.Millisecond)
+		}
+		w.sleep(100 * time.Millisecond)
 		w.requireCPU("a", "a", 3000)
 		require.Nil(t, w.resizeCondition("a", v1.PodResizePending))
+		require.Equal(t, map[string]float64{"pod_terminated": 1}, w.accepted())
 
 		w.wants("a", milli(-1))
 		w.sleep(5 * time.Second)
 		require.Equal(t, v1.PodReasonInfeasible, w.resizeCondition("a", v1.PodResizePending).Reason)
 		require.Contains(t, w.events("a"), "ResizeInfeasible")
 		require.Equal(t, map[string][]uint32{"a": {0}}, w.running())
-	})
-}
-
-// N17: what waits for room is granted in the moment in which another pod has ended by itself.
-func TestResizeFollowsTheEndOfAnother(t *testing.T) {
-	ends := func(ctx context.Context, _ *fake.Process) int {
-		select {
-		case <-ctx.Done():
-		case <-time.After(20300 * time.Millisecond):
-		}
-		return 0
-	}
-	inWorld(t, fake.Config{Programs: fake.ByContainer(map[string]fake.Program{"ends": ends}, fake.SleepUntilStopped)}, func(w *world) {
-		w.api = apitest.Start(w.t)
-		w.allocatable = v1.ResourceList{v1.ResourceCPU: quantity.MustParse("4")}
-		w.start()
-		w.sleep(3 * time.Second)
-		for _, name := range []string{"stays", "ends"} {
-			pod := bound(name, name)
-			pod.Generation, pod.Spec.RestartPolicy, pod.Spec.Containers[0].Resources = 1, v1.RestartPolicyNever, milli(2000)
-			w.api.Put(pod)
-		}
-		w.sleep(5 * time.Second)
-		w.wants("stays", milli(3000))
-		w.sleep(10 * time.Second)
-		require.NotNil(t, w.resizeCondition("stays", v1.PodResizePending))
-		for w.at("ends").Status.Phase != v1.PodSucceeded {
-			w.sleep(10 * time.Millisecond)
-		}
-		w.sleep(100 * time.Millisecond)
-		w.requireCPU("stays", "stays", 3000)
-		require.Equal(t, map[string]float64{"pod_terminated": 1}, w.accepted())
 	})
 }
 
@@ -175,13 +150,12 @@ func (w *world) accepted() map[string]float64 {
 // N19
 func TestCorruptAllocationsStopTheStart(t *testing.T) {
 	for _, name := range []string{allocation.AllocatedFile, allocation.ActuatedFile} {
-		cfg := configOf(t.TempDir(), nil)
-		cfg.Connect = func(ctx context.Context) (*Connection, error) { return nil, errors.New("unused") }
+		cfg := configOf(t.TempDir(), noRuntime)
 		f := folders{root: cfg.Flags.RootDir}
 		require.NoError(t, f.prepare())
 		require.NoError(t, cfg.complete())
 		require.NoError(t, os.WriteFile(filepath.Join(f.root, name), []byte(`{"data":"{","checksum":1}`), 0o600))
-		_, err := newGround(cfg, f, func() state { return state{} })
+		_, err := newGround(cfg, f, noState)
 		require.ErrorIs(t, err, allocation.ErrCorrupt)
 		require.ErrorContains(t, err, filepath.Join(f.root, name))
 	}
@@ -190,16 +164,19 @@ func TestCorruptAllocationsStopTheStart(t *testing.T) {
 // Whatever pods ask for, and whenever agents die in between: in the end the file, the
 // statuses and the cgroups agree, and nothing has started anew but what is to for that.
 func TestRandomResizes(t *testing.T) {
-	for seed := range uint64(4) {
-		t.Run(fmt.Sprint(seed), func(t *testing.T) { inCluster(t, func(w *world) { randomResizes(w, rand.New(rand.NewPCG(seed, 1))) }) })
+	seeds := uint64(4)
+	if testing.Short() {
+		seeds = 2
+	}
+	for seed := range seeds {
+		inCluster(t, func(w *world) { randomResizes(w, rand.New(rand.NewPCG(seed, 1))) })
 	}
 }
 
 func randomResizes(w *world, random *rand.Rand) {
 	const pods = 5
 	w.allocatable = v1.ResourceList{v1.ResourceCPU: quantity.MustParse("3")}
-	w.start()
-	w.sleep(3 * time.Second)
+	w.startFor(3 * time.Second)
 	names := make([]string, pods)
 	for i := range names {
 		names[i] = fmt.Sprint("p", i)

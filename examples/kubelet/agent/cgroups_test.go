@@ -4,9 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
-	"path/filepath"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -31,56 +29,41 @@ func withCPU(pod *v1.Pod, milli int64) *v1.Pod {
 	return out
 }
 
-// A pod has a cgroup while it runs, with its values, and its class weighs what its pods ask for.
+// A pod has a cgroup while it runs, with its values. Its class weighs what its pods ask for that
+// run or are about to: neither those that are over nor those that were refused, whatever is still
+// known of them.
 func TestPodCgroups(t *testing.T) {
-	inWorld(t, fake.Config{}, func(w *world) {
-		pod := withCPU(podOf("1", v1.RestartPolicyAlways, "a"), 250)
-		w.set(pod, podOf("2", v1.RestartPolicyAlways, "b"))
-		w.start()
-		w.sleep(3 * time.Second)
+	programs := fake.ByContainer(map[string]fake.Program{"done": fake.Exit(0)}, fake.SleepUntilStopped)
+	inWorld(t, fake.Config{Programs: programs}, func(w *world) {
+		w.node("2")
+		values := func(path string) driver.Values {
+			v, ok := w.cgroups.Get(path)
+			require.True(t, ok, path)
+			return v
+		}
+		pod := podOf("1", v1.RestartPolicyAlways, "a")
+		w.set(withCPU(pod, 250), podOf("2", v1.RestartPolicyAlways, "b"), withCPU(podOf("3", v1.RestartPolicyNever, "done"), 500), withCPU(podOf("4", v1.RestartPolicyAlways, "large"), 4000))
+		w.startFor(2 * time.Minute)
+		require.Equal(t, map[string][]uint32{"a": {0}, "b": {0}}, w.running())
+		require.Equal(t, v1.PodSucceeded, w.agent.statuses.Get("3").Phase)
+		require.Equal(t, v1.PodFailed, w.agent.statuses.Get("4").Phase)
 		require.Equal(t, []string{"/kubepods/besteffort/pod2", "/kubepods/burstable/pod1"}, w.podCgroups())
-		v, _ := w.cgroups.Get("/kubepods/burstable/pod1")
-		require.EqualValues(t, 25_000, v.Quota)
-		class, _ := w.cgroups.Get("/kubepods/burstable")
-		require.EqualValues(t, 256, class.Shares)
+		require.EqualValues(t, 25_000, values("/kubepods/burstable/pod1").Quota)
+		require.EqualValues(t, 256, values("/kubepods/burstable").Shares)
 
 		// What somebody removes comes back: of classes within a minute.
 		require.NoError(t, w.cgroups.Remove(w.t.Context(), driver.Name{"kubepods", "besteffort"}))
 		w.sleep(time.Minute)
-		v, ok := w.cgroups.Get("/kubepods/besteffort")
-		require.True(t, ok)
-		require.EqualValues(t, 2, v.Shares)
+		require.EqualValues(t, 2, values("/kubepods/besteffort").Shares)
 
 		w.set(withCPU(pod, 500))
 		w.sleep(5 * time.Second)
-		v, _ = w.cgroups.Get("/kubepods/burstable/pod1")
-		require.EqualValues(t, 50_000, v.Quota, "resized in place")
+		require.EqualValues(t, 50_000, values("/kubepods/burstable/pod1").Quota, "resized in place")
 		require.Equal(t, []uint32{0}, w.running()["a"])
 		require.Equal(t, []string{"/kubepods/burstable/pod1"}, w.podCgroups())
 		w.set()
-		w.sleep(10 * time.Second)
+		w.sleep(time.Minute)
 		w.requireNothingLeft()
-	})
-}
-
-// The class weighs what its pods ask for that run or are about to: neither those that are over
-// nor those that were refused, whatever is still known of them.
-func TestWeightOfActivePods(t *testing.T) {
-	programs := fake.ByContainer(map[string]fake.Program{"done": fake.Exit(0)}, fake.SleepUntilStopped)
-	inWorld(t, fake.Config{Programs: programs}, func(w *world) {
-		w.node("2")
-		w.set(
-			withCPU(podOf("1", v1.RestartPolicyAlways, "a"), 250),
-			withCPU(podOf("2", v1.RestartPolicyNever, "done"), 500),
-			withCPU(podOf("3", v1.RestartPolicyAlways, "large"), 4000),
-		)
-		w.start()
-		w.sleep(2 * time.Minute)
-		require.Equal(t, map[string][]uint32{"a": {0}}, w.running())
-		require.Equal(t, v1.PodFailed, w.agent.statuses.Get("3").Phase)
-		require.Equal(t, v1.PodSucceeded, w.agent.statuses.Get("2").Phase)
-		class, _ := w.cgroups.Get("/kubepods/burstable")
-		require.EqualValues(t, 256, class.Shares)
 	})
 }
 
@@ -91,43 +74,18 @@ func TestCgroupsAfterACrash(t *testing.T) {
 		theirs := driver.Name{"kubepods", "podtheirs"}
 		require.NoError(t, w.cgroups.Set(w.t.Context(), theirs, driver.Values{}))
 		w.set(podOf("1", v1.RestartPolicyAlways, "a"), podOf("2", v1.RestartPolicyAlways, "b"))
-		w.start()
-		w.sleep(3 * time.Second)
+		w.startFor(3 * time.Second)
 		w.crash()
 		for _, sandbox := range w.sandboxes() {
 			if sandbox.Metadata.Uid == "2" {
-				require.NoError(t, w.runtime.StopPodSandbox(w.t.Context(), sandbox.Id))
-				require.NoError(t, w.runtime.RemovePodSandbox(w.t.Context(), sandbox.Id))
+				w.lose(sandbox)
 			}
 		}
 		w.set()
-		w.start()
-		w.sleep(30 * time.Second)
+		w.startFor(30 * time.Second)
 		require.Equal(t, []string{"/kubepods/podtheirs"}, w.podCgroups())
 		require.NoError(t, w.cgroups.Remove(w.t.Context(), theirs))
 		w.requireNothingLeft()
-	})
-}
-
-// A cgroup that cannot be made is its pod's trouble only.
-func TestCgroupThatCannotBeMade(t *testing.T) {
-	inWorld(t, fake.Config{}, func(w *world) {
-		var mended atomic.Bool
-		w.cgroups.Fail = func(path, what string) error {
-			if !mended.Load() && path == "/kubepods/besteffort/pod1" && what == "set" {
-				return errors.New("read-only file system")
-			}
-			return nil
-		}
-		w.set(podOf("1", v1.RestartPolicyAlways, "a"), podOf("2", v1.RestartPolicyAlways, "b"))
-		w.start()
-		w.sleep(3 * time.Second)
-		require.Equal(t, map[string][]uint32{"b": {0}}, w.running())
-		report, err := w.agent.statuses.Get("1"), w.agent.workers.State("1").LastError
-		require.ErrorContains(t, err, "cgroups: /kubepods/besteffort/pod1: read-only file system", "%v", report)
-		mended.Store(true)
-		w.sleep(time.Minute)
-		require.Equal(t, map[string][]uint32{"a": {0}, "b": {0}}, w.running())
 	})
 }
 
@@ -149,27 +107,28 @@ func (a *questioned) RuntimeConfig(context.Context) (*runtimeapi.RuntimeConfigRe
 // The runtime has the last word about the driver (A9), is asked once (A12), and one that
 // does not know the question leaves it to the configuration (A10). One that does not answer
 // counts as one that cannot be reached: nothing is done to pods, and it is asked again (A11).
+// A driver of which nothing is known ends the agent: no further try can mend that.
 func TestDriver(t *testing.T) {
-	says := func(d runtimeapi.CgroupDriver) (*runtimeapi.RuntimeConfigResponse, error) {
-		return &runtimeapi.RuntimeConfigResponse{Linux: &runtimeapi.LinuxRuntimeConfiguration{CgroupDriver: d}}, nil
+	says := func(d runtimeapi.CgroupDriver, fails error, times int) func(int) (*runtimeapi.RuntimeConfigResponse, error) {
+		return func(call int) (*runtimeapi.RuntimeConfigResponse, error) {
+			if call <= times {
+				return nil, fails
+			}
+			return &runtimeapi.RuntimeConfigResponse{Linux: &runtimeapi.LinuxRuntimeConfiguration{CgroupDriver: d}}, nil
+		}
 	}
 	for name, c := range map[string]struct {
 		answer func(call int) (*runtimeapi.RuntimeConfigResponse, error)
 		calls  int
+		closed int // connections that are of no use
 		waits  time.Duration
 		want   driver.Driver
 	}{
-		"systemd":              {func(int) (*runtimeapi.RuntimeConfigResponse, error) { return says(runtimeapi.CgroupDriver_SYSTEMD) }, 1, 0, driver.Systemd},
-		"pods have no cgroups": {func(int) (*runtimeapi.RuntimeConfigResponse, error) { return says(runtimeapi.CgroupDriver_SYSTEMD) }, 1, 0, driver.Systemd},
-		"lacking": {func(int) (*runtimeapi.RuntimeConfigResponse, error) {
-			return nil, status.Error(codes.Unimplemented, "unknown method")
-		}, 1, 0, driver.Cgroupfs},
-		"not for 6 s": {func(call int) (*runtimeapi.RuntimeConfigResponse, error) {
-			if call <= 3 {
-				return nil, status.Error(codes.Unavailable, "busy")
-			}
-			return says(runtimeapi.CgroupDriver_CGROUPFS)
-		}, 4, 4100 * time.Millisecond, driver.Cgroupfs},
+		"systemd":              {answer: says(runtimeapi.CgroupDriver_SYSTEMD, nil, 0), calls: 1, want: driver.Systemd},
+		"pods have no cgroups": {answer: says(runtimeapi.CgroupDriver_SYSTEMD, nil, 0), calls: 1, want: driver.Systemd},
+		"lacking":              {answer: says(0, status.Error(codes.Unimplemented, "unknown method"), 1), calls: 1, want: driver.Cgroupfs},
+		"not for 6 s":          {answer: says(runtimeapi.CgroupDriver_CGROUPFS, status.Error(codes.Unavailable, "busy"), 3), calls: 4, closed: 1, waits: 4100 * time.Millisecond, want: driver.Cgroupfs},
+		"unknown":              {answer: says(7, nil, 0), calls: 1, closed: 1},
 	} {
 		t.Run(name, func(t *testing.T) {
 			dir := t.TempDir()
@@ -185,46 +144,31 @@ func TestDriver(t *testing.T) {
 				cfg.Cgroups = func(driver.Driver) (cgroups.Kernel, error) { return &cgroups.Memory{}, nil }
 				a, err := New(cfg)
 				require.NoError(t, err)
-				begin := time.Now()
-				conn, err := a.connect(t.Context(), groundOf(t, a))
+				require.NoError(t, a.folders.prepare())
+				g, err := newGround(a.cfg, a.folders, a.now)
 				require.NoError(t, err)
+				g.watchDrivers = nil
+				begin := time.Now()
+				conn, err := a.connect(t.Context(), g)
 				require.Equal(t, c.waits, time.Since(begin))
 				require.Equal(t, c.calls, runtime.calls)
+				require.Equal(t, c.closed, closed)
+				require.NoError(t, rt.Close())
+				if c.want == "" {
+					require.ErrorIs(t, err, cri.ErrUnknownCgroupDriver)
+					require.ErrorContains(t, err, ": 7")
+					require.ErrorIs(t, a.runPods(t.Context(), g), cri.ErrUnknownCgroupDriver)
+					return
+				}
+				require.NoError(t, err)
 				require.Equal(t, string(c.want), conn.driver)
 				require.Equal(t, name == "lacking", conn.hasNoDriver)
-				require.Equal(t, (c.calls-1)/3, closed, "a connection that is of no use")
 				a.set(state{node: &node{ground: &ground{conn: conn}}})
 				require.Equal(t, string(c.want), a.effective().CgroupDriver)
 				require.Equal(t, "cgroupfs", a.cfg.Kubelet.CgroupDriver)
-				require.NoError(t, rt.Close())
 			})
 		})
 	}
-}
-
-// A driver of which nothing is known ends the agent: no further try can mend that.
-func TestUnknownDriver(t *testing.T) {
-	dir := t.TempDir()
-	synctest.Test(t, func(t *testing.T) {
-		rt, err := fake.New(fake.Config{AnyImage: true})
-		require.NoError(t, err)
-		runtime := &questioned{Runtime: rt, answer: func(int) (*runtimeapi.RuntimeConfigResponse, error) {
-			return &runtimeapi.RuntimeConfigResponse{Linux: &runtimeapi.LinuxRuntimeConfiguration{CgroupDriver: 7}}, nil
-		}}
-		closed := 0
-		cfg := configOf(dir, func(context.Context) (*Connection, error) {
-			return &Connection{Runtime: runtime, Images: rt, Name: "fake", Close: func() error { closed++; return nil }}, nil
-		})
-		cfg.Cgroups = func(driver.Driver) (cgroups.Kernel, error) { return &cgroups.Memory{}, nil }
-		a, err := New(cfg)
-		require.NoError(t, err)
-		err = a.runPods(t.Context(), groundOf(t, a))
-		require.ErrorIs(t, err, cri.ErrUnknownCgroupDriver)
-		require.ErrorContains(t, err, ": 7")
-		require.Equal(t, 1, runtime.calls)
-		require.Equal(t, 1, closed)
-		require.NoError(t, rt.Close())
-	})
 }
 
 // A36: the Node is told of cgroup v1, whether or not pods have cgroups of their own.
@@ -236,40 +180,31 @@ func TestCgroupV1IsTold(t *testing.T) {
 				w.log = slog.New(slog.NewTextHandler(&log, nil))
 				w.cgroups.Hierarchy = version
 				w.configure = func(c *Config) { c.Kubelet.CgroupsPerQOS = &perQOS }
-				w.start()
-				w.sleep(time.Second)
+				w.startFor(time.Second)
 				require.Equal(w.t, want, log.count("reason=CgroupV1"), "version %d, cgroups of pods: %t", version, perQOS)
 			})
 		}
 	}
 }
 
-// groundOf is what an agent stands on, with nothing to run.
-func groundOf(t *testing.T, a *Agent) *ground {
-	require.NoError(t, a.folders.prepare())
-	g, err := newGround(a.cfg, a.folders, a.now)
-	require.NoError(t, err)
-	g.watchDrivers = nil
-	return g
-}
-
 // Without cgroups nobody is asked for a driver; with them, a root that the driver cannot
 // name is an error.
 func TestNoCgroups(t *testing.T) {
-	cfg := configOf(filepath.Join(t.TempDir()), func(context.Context) (*Connection, error) { return nil, errors.New("unused") })
-	a, err := New(cfg)
+	a, err := New(configOf(t.TempDir(), noRuntime))
 	require.NoError(t, err)
 	conn := &Connection{}
 	require.NoError(t, a.askDriver(t.Context(), conn))
 	require.Empty(t, conn.driver)
 	g := &ground{cfg: a.cfg, conn: conn}
-	none, err := g.newCgroups(t.Context())
-	require.NoError(t, err)
-	require.Nil(t, none)
-	require.Empty(t, none.entries())
-	require.Nil(t, none.parent())
-	require.Nil(t, none.resizes())
-
+	requireNone := func() {
+		none, err := g.newCgroups(t.Context())
+		require.NoError(t, err)
+		require.Nil(t, none)
+		require.Empty(t, none.entries())
+		require.Nil(t, none.parent())
+		require.Nil(t, none.resizes())
+	}
+	requireNone()
 	g.cfg.Cgroups = func(driver.Driver) (cgroups.Kernel, error) { return &cgroups.Memory{}, nil }
 	g.cfg.Kubelet.CgroupRoot, conn.driver = "/a_b", "systemd"
 	_, err = g.newCgroups(t.Context())
@@ -278,7 +213,5 @@ func TestNoCgroups(t *testing.T) {
 	_, err = g.newCgroups(t.Context())
 	require.ErrorContains(t, err, "no controller")
 	g.cfg.Kubelet.CgroupsPerQOS = new(false)
-	none, err = g.newCgroups(t.Context())
-	require.NoError(t, err)
-	require.Nil(t, none)
+	requireNone()
 }

@@ -7,7 +7,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 	v1 "k8s.io/api/core/v1"
@@ -29,16 +28,17 @@ const withCSI = `{apiVersion: v1, kind: Pod, metadata: {name: p}, spec: {hostNet
 
 const described = "{apiVersion: storage.k8s.io/v1, kind: CSIDriver, spec: {volumeLifecycleModes: [Ephemeral]}}"
 
-// Without a folder that describes drivers a volume of one is refused, by the field.
-func TestCSIWithoutFolderOfObjects(t *testing.T) {
-	n := newPodsNode(t, fake.Config{})
-	put(t, n.cfg.Kubelet.StaticPodPath, "p.yaml", withCSI)
-	n.during(t, func(a *Agent) {
-		require.Eventually(t, func() bool { return len(a.Report().Manifests) == 1 }, 10*time.Second, 5*time.Millisecond)
-		message := a.Report().Manifests[0].Message
-		require.Contains(t, message, "spec.volumes[0].csi: Forbidden: a static pod must not refer to a CSIDriver")
-		require.Contains(t, message, "spec.volumes[0].csi.nodePublishSecretRef: Forbidden: a static pod must not refer to a Secret")
-	})
+// registering makes a place below which drivers can register: a socket's path is short.
+func (n *podsNode) registering(t *testing.T) *csitest.Driver {
+	short, err := os.MkdirTemp("", "csi")
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, os.RemoveAll(short)) })
+	n.cfg.Flags.RootDir = filepath.Join(short, "root")
+	registry := folders{root: n.cfg.Flags.RootDir}.plugins()
+	require.NoError(t, os.MkdirAll(registry, 0o750))
+	d := &csitest.Driver{Name: "d", Registry: registry, Socket: filepath.Join(short, "d.sock")}
+	t.Cleanup(d.Stop)
+	return d
 }
 
 // A pod waits for a driver, for what is said of it, and for its secret, and runs when the
@@ -50,25 +50,18 @@ func TestCSI(t *testing.T) {
 		t.Skip("the driver mounts: needs root")
 	}
 	n := newPodsNode(t, fake.Config{})
-	short, err := os.MkdirTemp("", "csi") // a socket's path is short
-	require.NoError(t, err)
-	t.Cleanup(func() { require.NoError(t, os.RemoveAll(short)) })
-	n.cfg.Flags.RootDir, n.cfg.Flags.ObjectsDir = filepath.Join(short, "root"), filepath.Join(n.dir, "objects")
-	registry := filepath.Join(n.cfg.Flags.RootDir, "plugins_registry")
-	require.NoError(t, os.MkdirAll(registry, 0o750))
-	d := &csitest.Driver{Name: "d", Registry: registry, Socket: filepath.Join(short, "d.sock")}
-	t.Cleanup(d.Stop)
-
-	put(t, n.cfg.Kubelet.StaticPodPath, "p.yaml", withCSI)
+	d := n.registering(t)
+	n.cfg.Flags.ObjectsDir = filepath.Join(n.dir, "objects")
+	file := n.put(t, withCSI)
 	var uid string
 	n.during(t, func(a *Agent) {
 		waits := func(why string) {
 			t.Helper()
-			require.Eventually(t, func() bool {
+			soon(t, func() bool {
 				v, ok := only(a.Report())
 				uid = v.pod.UID
 				return ok && !v.Ready && v.Plugin == volumecsi.Name && strings.Contains(v.LastError, why)
-			}, 10*time.Second, 5*time.Millisecond, why)
+			})
 		}
 		waits(`driver "d" is not registered on this node`)
 		require.NoError(t, d.Start())
@@ -76,7 +69,7 @@ func TestCSI(t *testing.T) {
 		put(t, n.cfg.Flags.ObjectsDir, "csidrivers/d.yaml", described)
 		waits(`secret "default/key" not found`)
 		put(t, n.cfg.Flags.ObjectsDir, "secrets/default/key.yaml", "{apiVersion: v1, kind: Secret, stringData: {k: open sesame}}")
-		require.Eventually(t, func() bool { return runs(a) }, 10*time.Second, 5*time.Millisecond)
+		soon(t, func() bool { return runs(a) })
 	})
 	volume := filepath.Join(n.cfg.Flags.RootDir, "pods", uid, "volumes/kubernetes.io~csi/v")
 	text, err := os.ReadFile(filepath.Join(volume, "mount/k"))
@@ -84,20 +77,17 @@ func TestCSI(t *testing.T) {
 	require.Equal(t, "open sesame", string(text))
 
 	n.cfg.Flags.ObjectsDir = ""
-	require.NoError(t, os.Remove(filepath.Join(n.cfg.Kubelet.StaticPodPath, "p.yaml")))
+	require.NoError(t, os.Remove(file))
 	d.Stop()
 	n.during(t, func(a *Agent) {
-		require.Eventually(t, func() bool {
+		soon(t, func() bool {
 			v, ok := only(a.Report())
 			return ok && v.pod.UID == uid && strings.Contains(v.LastError, `driver "d" is not registered on this node`)
-		}, 20*time.Second, 5*time.Millisecond)
+		})
 		require.DirExists(t, volume)
 		require.NoError(t, d.Start())
-		require.Eventually(t, func() bool {
-			left, err := os.ReadDir(filepath.Join(n.cfg.Flags.RootDir, "pods"))
-			return err == nil && len(left) == 0
-		}, 20*time.Second, 5*time.Millisecond)
-		require.Eventually(t, func() bool { return len(a.Report().Pods) == 0 }, 10*time.Second, 5*time.Millisecond)
+		n.leavesNothing(t)
+		soon(t, func() bool { return len(a.Report().Pods) == 0 })
 	})
 }
 
@@ -117,18 +107,10 @@ func only(r server.Report) (v reported, ok bool) {
 // What a driver says of the node is at the API server while the driver is registered, and
 // its entry stays over the end of the agent.
 func TestCSIDriversAtTheAPIServer(t *testing.T) {
-	n := newPodsNode(t, fake.Config{})
-	short, err := os.MkdirTemp("", "csi") // a socket's path is short
-	require.NoError(t, err)
-	t.Cleanup(func() { require.NoError(t, os.RemoveAll(short)) })
-	api := apitest.Start(t)
-	n.cfg.Flags.RootDir, n.cfg.Flags.Kubeconfig, n.cfg.DialAPI = filepath.Join(short, "root"), api.Kubeconfig, api.Dial
+	n, api := newPodsNode(t, fake.Config{}), apitest.Start(t)
+	d := n.registering(t)
+	n.cfg.Flags.Kubeconfig, n.cfg.DialAPI = api.Kubeconfig, api.Dial
 	n.cfg.Flags.NodeIP = []netip.Addr{netip.MustParseAddr(nodeIPs()[0])} // nobody has to be asked for it
-	registry := filepath.Join(n.cfg.Flags.RootDir, "plugins_registry")
-	require.NoError(t, os.MkdirAll(registry, 0o750))
-	d := &csitest.Driver{Name: "d", Registry: registry, Socket: filepath.Join(short, "d.sock")}
-	t.Cleanup(d.Stop)
-
 	name := n.cfg.Flags.NodeName
 	drivers := func() (names []string) {
 		at, _ := apitest.Find(api, &storagev1.CSINode{ObjectMeta: metav1.ObjectMeta{Name: name}})
@@ -139,17 +121,17 @@ func TestCSIDriversAtTheAPIServer(t *testing.T) {
 	}
 	there := func() bool { return slices.Equal(drivers(), []string{"d id-of-d zone"}) }
 	n.during(t, func(a *Agent) {
-		require.Eventually(t, func() bool { return len(apitest.All[*storagev1.CSINode](api)) == 1 }, 20*time.Second, 5*time.Millisecond)
+		soon(t, func() bool { return len(apitest.All[*storagev1.CSINode](api)) == 1 })
 		require.NoError(t, d.Start())
-		require.Eventually(t, there, 20*time.Second, 5*time.Millisecond)
+		soon(t, there)
 		node, ok := apitest.Find(api, &v1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}})
 		require.True(t, ok)
 		require.Equal(t, `{"d":"id-of-d"}`, node.Annotations[csinodes.Annotation])
 		require.Equal(t, "a", node.Labels["zone"])
 		d.Stop()
-		require.Eventually(t, func() bool { return len(drivers()) == 0 }, 20*time.Second, 5*time.Millisecond)
+		soon(t, func() bool { return len(drivers()) == 0 })
 		require.NoError(t, d.Start())
-		require.Eventually(t, there, 20*time.Second, 5*time.Millisecond)
+		soon(t, there)
 	})
 	require.True(t, there(), "the driver stays")
 }

@@ -29,8 +29,7 @@ func TestDiskIsFull(t *testing.T) {
 		w.t.Cleanup(func() { _ = unix.Unmount(filepath.Join(w.dir, "root"), unix.MNT_DETACH) })
 		first, second := podOf("1", v1.RestartPolicyAlways, "a"), podOf("2", v1.RestartPolicyAlways, "b")
 		w.set(first)
-		w.start()
-		w.sleep(5 * time.Second)
+		w.startFor(5 * time.Second)
 		filler := filepath.Join(w.dir, "root", "filler")
 		require.NoError(w.t, os.Mkdir(filler, 0o700))
 		for i := 0; ; i++ { // until no inode is left

@@ -1,11 +1,7 @@
 package agent
 
 import (
-	"context"
 	"net/http"
-	"net/http/httptest"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -22,9 +18,7 @@ func TestLosingSupport(t *testing.T) {
 		inWorld(t, fake.Config{}, func(w *world) {
 			w.lacking = lacking
 			w.start()
-			answer := httptest.NewRecorder()
-			w.agent.cfg.Metrics.Handler().ServeHTTP(answer, httptest.NewRequest(http.MethodGet, "/", nil))
-			told := strings.Contains(answer.Body.String(), "\nkubelet_cri_losing_support{version=\"1.37.0\"} 1\n")
+			told := strings.Contains(body(w.agent.cfg.Metrics.Handler(), "/"), "\nkubelet_cri_losing_support{version=\"1.37.0\"} 1\n")
 			require.Equal(w.t, lacking, told)
 		})
 	}
@@ -33,62 +27,37 @@ func TestLosingSupport(t *testing.T) {
 // Everything that a pod goes through is counted, what there is is looked up at the scrape,
 // and before and between runs there is nothing.
 func TestMetrics(t *testing.T) {
-	dir := t.TempDir()
-	manifests := filepath.Join(dir, "manifests")
-	require.NoError(t, os.Mkdir(manifests, 0o700))
-	file := filepath.Join(manifests, "p.yaml")
-	require.NoError(t, os.WriteFile(file, []byte(manifest), 0o600))
-	rt, err := fake.New(fake.Config{AnyImage: true})
+	n := newPodsNode(t, fake.Config{}, "p")
+	a, err := New(n.cfg)
 	require.NoError(t, err)
-	defer func() { require.NoError(t, rt.Close()) }()
-	cfg := configOf(dir, func(context.Context) (*Connection, error) {
-		return &Connection{Runtime: rt, Images: rt, Name: "fake", Close: func() error { return nil }}, nil
-	})
-	cfg.Kubelet.StaticPodPath = manifests
-	a, err := New(cfg)
-	require.NoError(t, err)
-	scrape := func(h http.Handler) string {
-		w := httptest.NewRecorder()
-		h.ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/", nil))
-		require.Equal(t, http.StatusOK, w.Code, w.Body)
-		var lines []string
-		for line := range strings.Lines(w.Body.String()) {
-			if !strings.HasPrefix(line, "#") && !strings.HasPrefix(line, "go_") && !strings.Contains(line, "_bucket") && !strings.HasPrefix(line, "kubernetes_feature") {
-				lines = append(lines, line)
-			}
-		}
-		return "\n" + strings.Join(lines, "")
-	}
+	scrape := func(h http.Handler) string { return "\n" + body(h, "/") }
 	require.Contains(t, scrape(a.Measures().Metrics), "\nkubelet_running_pods 0\n", "before it runs")
 	for range 2 { // a second run goes on with the same numbers
-		ctx, cancel := context.WithCancel(t.Context())
-		done := make(chan error, 1)
-		go func() { done <- a.Run(ctx) }()
-		require.EventuallyWithT(t, func(t *assert.CollectT) {
-			text := scrape(a.Measures().Metrics)
-			for _, series := range []string{
-				`kubelet_desired_pods{static="true"} 1`, `kubelet_active_pods{static="true"} 1`, `kubelet_running_pods 1`, `kubelet_running_containers{container_state="running"} 1`,
-				`kubelet_working_pods{config="desired",lifecycle="sync",static="true"} 1`, `kubelet_started_pods_total 1`, `kubelet_started_containers_total{container_type="container"} 1`,
-				`kubelet_run_podsandbox_duration_seconds_count{runtime_handler=""} 1`,
-				`kubelet_image_manager_ensure_image_requests_total{present_locally="true",pull_policy="always",pull_required="true"} 1`, `kubelet_node_name{node="n"} 1`,
-			} {
-				assert.Contains(t, text, "\n"+series+"\n")
-			}
-			for _, name := range []string{
-				"kubelet_pleg_last_seen_seconds", "kubelet_pod_start_duration_seconds_count", "kubelet_pleg_relist_duration_seconds_count", `kubelet_pod_worker_duration_seconds_count{operation_type="create"}`,
-				`podwright_status_call_duration_seconds_count{call="receive",sink="checkpoint"}`,
-			} {
-				assert.Contains(t, text, "\n"+name+" ")
-			}
-		}, 20*time.Second, 10*time.Millisecond)
-		require.NotContains(t, scrape(a.Measures().Metrics), "\nkubelet_pod_start_duration_seconds_count 0\n")
-		require.Contains(t, scrape(a.Measures().SLIs), `kubernetes_healthcheck{name="runtime",type="healthz"} 1`)
-		cancel()
-		require.NoError(t, <-done)
+		running(t, a, func() {
+			require.EventuallyWithT(t, func(t *assert.CollectT) {
+				text := scrape(a.Measures().Metrics)
+				for _, series := range []string{
+					`kubelet_desired_pods{static="true"} 1`, `kubelet_active_pods{static="true"} 1`, `kubelet_running_pods 1`, `kubelet_running_containers{container_state="running"} 1`,
+					`kubelet_working_pods{config="desired",lifecycle="sync",static="true"} 1`, `kubelet_started_pods_total 1`, `kubelet_started_containers_total{container_type="container"} 1`,
+					`kubelet_run_podsandbox_duration_seconds_count{runtime_handler=""} 1`,
+					`kubelet_image_manager_ensure_image_requests_total{present_locally="true",pull_policy="always",pull_required="true"} 1`, `kubelet_node_name{node="n"} 1`,
+				} {
+					assert.Contains(t, text, "\n"+series+"\n")
+				}
+				for _, name := range []string{
+					"kubelet_pleg_last_seen_seconds", "kubelet_pod_start_duration_seconds_count", "kubelet_pleg_relist_duration_seconds_count", `kubelet_pod_worker_duration_seconds_count{operation_type="create"}`,
+					`podwright_status_call_duration_seconds_count{call="receive",sink="checkpoint"}`,
+				} {
+					assert.Contains(t, text, "\n"+name+" ")
+				}
+			}, 20*time.Second, 10*time.Millisecond)
+			require.NotContains(t, scrape(a.Measures().Metrics), "\nkubelet_pod_start_duration_seconds_count 0\n")
+			require.Contains(t, scrape(a.Measures().SLIs), `kubernetes_healthcheck{name="runtime",type="healthz"} 1`)
+		})
 		require.Contains(t, scrape(a.Measures().Metrics), "\nkubelet_running_pods 0\n")
 		require.Contains(t, scrape(a.Measures().SLIs), `kubernetes_healthcheck{name="runtime",type="healthz"} 0`)
 	}
-	second := cfg
+	second := n.cfg
 	second.Metrics = a.cfg.Metrics
 	_, err = New(second)
 	require.ErrorContains(t, err, "Config.Metrics")

@@ -64,50 +64,31 @@ func (r *record) Close() error {
 // An agent reads the kernel's log while it runs, and no longer. One that cannot be read ends it
 // before it has begun; one that there is not is none of its matters.
 func TestKernelLog(t *testing.T) {
-	rt, err := fake.New(fake.Config{AnyImage: true})
-	require.NoError(t, err)
-	defer func() { require.NoError(t, rt.Close()) }()
 	log := &record{text: "3,1,2,-;Out of memory: Killed process 9 (java) total-vm:1kB\n", read: make(chan struct{}), closed: make(chan struct{})}
-	for name, c := range map[string]struct {
-		open func() (io.ReadCloser, error)
-		read chan struct{}
-		err  string
-	}{
-		"read":       {open: func() (io.ReadCloser, error) { return log, nil }, read: log.read},
-		"not there":  {open: func() (io.ReadCloser, error) { return nil, nil }},
-		"not wanted": {},
-		"forbidden":  {open: func() (io.ReadCloser, error) { return nil, errors.New("kernel log: not permitted") }, err: "kernel log: not permitted"},
+	for name, open := range map[string]func() (io.ReadCloser, error){
+		"read":       func() (io.ReadCloser, error) { return log, nil },
+		"not there":  func() (io.ReadCloser, error) { return nil, nil },
+		"not wanted": nil,
 	} {
 		t.Run(name, func(t *testing.T) {
-			connected := make(chan struct{})
-			var once sync.Once
-			cfg := configOf(t.TempDir(), func(context.Context) (*Connection, error) {
-				once.Do(func() { close(connected) })
-				return &Connection{Runtime: rt, Images: rt, Name: "fake", Close: func() error { return nil }}, nil
-			})
-			cfg.KernelLog = c.open
-			a, err := New(cfg)
-			require.NoError(t, err)
-			ctx, cancel := context.WithCancel(t.Context())
-			defer cancel()
-			ended := make(chan error, 1)
-			go func() { ended <- a.Run(ctx) }()
-			if c.err != "" {
-				require.ErrorContains(t, <-ended, c.err)
-				select {
-				case <-connected:
-					t.Fatal("nothing was to begin")
-				default:
+			n := newPodsNode(t, fake.Config{}, "p")
+			n.cfg.KernelLog = open
+			n.during(t, func(a *Agent) {
+				soon(t, func() bool { return runs(a) })
+				if name == "read" {
+					<-log.read
 				}
-				return
-			}
-			<-connected
-			if c.read != nil {
-				<-c.read
-			}
-			cancel()
-			require.NoError(t, <-ended)
+			})
 		})
 	}
 	<-log.closed
+
+	cfg := configOf(t.TempDir(), func(context.Context) (*Connection, error) {
+		t.Error("nothing was to begin")
+		return noRuntime(t.Context())
+	})
+	cfg.KernelLog = func() (io.ReadCloser, error) { return nil, errors.New("kernel log: not permitted") }
+	a, err := New(cfg)
+	require.NoError(t, err)
+	require.ErrorContains(t, a.Run(t.Context()), "kernel log: not permitted")
 }

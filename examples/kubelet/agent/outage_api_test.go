@@ -3,7 +3,6 @@ package agent
 import (
 	"context"
 	"net/http"
-	"slices"
 	"testing"
 	"time"
 
@@ -12,24 +11,37 @@ import (
 
 	"github.com/podwright/podwright/cri/fake"
 	"github.com/podwright/podwright/examples/kubelet/apiserver/apitest"
+	"github.com/podwright/podwright/internal/podfacts"
 )
 
-// An hour of an API server that is slow, busy, failing or forgetful, or cuts what it answers:
-// no pod is harmed, and what ended meanwhile is told afterwards, as it was.
-func TestAnHourOfAFaultyAPIServer(t *testing.T) {
-	answer := func(f apitest.Fault) func(apitest.Call) apitest.Fault {
-		return func(apitest.Call) apitest.Fault { return f }
+// hours is how long it lasts.
+func hours(h time.Duration) time.Duration {
+	if testing.Short() {
+		return h * 15 * time.Minute
 	}
-	for name, fault := range map[string]func(apitest.Call) apitest.Fault{
-		"slow":    answer(apitest.Fault{Delay: 2 * time.Second}),
-		"busy":    answer(apitest.Fault{Status: http.StatusTooManyRequests, RetryAfter: 30}),
-		"failing": answer(apitest.Fault{Status: http.StatusInternalServerError}),
-		"cut":     answer(apitest.Fault{Cut: true}),
-		"too old": func(c apitest.Call) apitest.Fault {
-			if c.Verb == "watch" {
-				return apitest.Fault{Status: http.StatusGone}
-			}
-			return apitest.Fault{}
+	return h * time.Hour
+}
+
+// Hours of an API server that is away, slow, busy, failing or forgetful, or cuts what it answers:
+// no pod is harmed, also over a restart of the agent, and what ended meanwhile, or is to end, is
+// told and done once afterwards, as it was.
+func TestHoursOfAFaultyAPIServer(t *testing.T) {
+	always := func(f apitest.Fault) func(*world) {
+		return func(w *world) { w.api.SetFault(func(apitest.Call) apitest.Fault { return f }) }
+	}
+	for name, breaks := range map[string]func(*world){
+		"away":    func(w *world) { w.api.SetDown(true) },
+		"slow":    always(apitest.Fault{Delay: 2 * time.Second}),
+		"busy":    always(apitest.Fault{Status: http.StatusTooManyRequests, RetryAfter: 30}),
+		"failing": always(apitest.Fault{Status: http.StatusInternalServerError}),
+		"cut":     always(apitest.Fault{Cut: true}),
+		"too old": func(w *world) {
+			w.api.SetFault(func(c apitest.Call) (f apitest.Fault) {
+				if c.Verb == "watch" {
+					f.Status = http.StatusGone
+				}
+				return f
+			})
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -41,27 +53,33 @@ func TestAnHourOfAFaultyAPIServer(t *testing.T) {
 					return 7
 				}
 			}
-			inWorld(t, fake.Config{Programs: fake.ByContainer(map[string]fake.Program{"ends": endsMeanwhile}, fake.SleepUntilStopped)}, func(w *world) {
-				w.api = apitest.Start(w.t)
-				w.start()
-				stays, ends := bound("stays", "c"), bound("ends", "ends")
+			inClusterOf(t, fake.Config{Programs: fake.ByContainer(map[string]fake.Program{"ends": endsMeanwhile}, fake.SleepUntilStopped)}, func(w *world) {
+				ends := bound("ends", "ends")
 				ends.Spec.RestartPolicy = v1.RestartPolicyNever
-				w.api.Put(stays)
-				w.api.Put(ends)
-				w.sleep(5 * time.Second)
+				w.put(bound("stays", "c"), ends, bound("goes", "d"))
+				w.startFor(5 * time.Second)
 				ready := readySince(w.at("stays"))
-				w.api.SetFault(fault)
+				breaks(w)
 				w.api.CloseWatches()
-				w.sleep(time.Hour)
-				require.Equal(t, []uint32{0}, w.running()["c"])
+				w.sleep(hours(1))
+				require.Equal(t, map[string][]uint32{"c": {0}, "d": {0}}, w.running())
+				if name == "away" {
+					w.stop()
+					w.startFor(hours(2))
+					require.Equal(t, map[string][]uint32{"c": {0}, "d": {0}}, w.running(), "a source that was not read is not empty")
+				}
+				w.remove("goes")
 				w.api.SetFault(nil)
+				w.api.SetDown(false)
 				w.sleep(2 * time.Minute)
+				require.Nil(t, w.at("goes"))
+				require.Equal(t, map[string][]uint32{"c": {0}}, w.running())
 				require.Equal(t, v1.PodFailed, w.at("ends").Status.Phase)
 				require.EqualValues(t, 7, w.at("ends").Status.ContainerStatuses[0].State.Terminated.ExitCode)
 				require.Equal(t, ready, readySince(w.at("stays")))
-				require.Equal(t, v1.ConditionTrue, w.nodeReady().Status)
+				require.Contains(t, w.nodeCondition(v1.NodeReady), "True KubeletReady: ")
 				told := w.api.CountCalls("patch", "pods")
-				w.sleep(time.Hour)
+				w.sleep(hours(1))
 				require.Equal(t, told, w.api.CountCalls("patch", "pods"), "all is told once")
 			})
 		})
@@ -70,5 +88,5 @@ func TestAnHourOfAFaultyAPIServer(t *testing.T) {
 
 // readySince is the condition, which is as it was if nothing has changed it.
 func readySince(pod *v1.Pod) v1.PodCondition {
-	return pod.Status.Conditions[slices.IndexFunc(pod.Status.Conditions, func(c v1.PodCondition) bool { return c.Type == v1.PodReady })]
+	return *podfacts.Condition(pod.Status.Conditions, v1.PodReady)
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
 	"github.com/podwright/podwright/cri/fake"
 )
@@ -46,24 +47,23 @@ func everything(string) bool { return true }
 // its time and without an error, and asks for nothing afterwards. The next agent
 // goes on where it was.
 func TestStopWhileTheRuntimeHangs(t *testing.T) {
-	for name, change := range map[string]func(*world){
-		"idle":     func(*world) {},
-		"starting": func(w *world) { w.set(append(w.desired, podOf("2", v1.RestartPolicyAlways, "c"))...) },
-		"removing": func(w *world) { w.set() },
+	both := []string{"", "PodSandboxStatus", "ListContainers"}
+	for name, c := range map[string]struct {
+		change func(*world)
+		calls  []string
+	}{
+		"idle":     {func(*world) {}, nil},
+		"starting": {func(w *world) { w.set(append(w.desired, podOf("2", v1.RestartPolicyAlways, "c"))...) }, []string{"RunPodSandbox", "CreateContainer", "StartContainer"}},
+		"removing": {func(w *world) { w.set() }, []string{"StopContainer", "StopPodSandbox", "RemoveContainer"}},
 	} {
-		for _, call := range []string{"", "RunPodSandbox", "CreateContainer", "StartContainer", "StopContainer", "StopPodSandbox", "RemoveContainer", "PodSandboxStatus", "ListContainers"} {
+		for _, call := range append(c.calls, both...) {
 			t.Run(name+call, func(t *testing.T) {
 				h := &hanging{}
 				inWorld(t, fake.Config{Intercept: h.intercept}, func(w *world) {
 					w.set(podOf("1", v1.RestartPolicyAlways, "a", "b"))
-					w.start()
-					w.sleep(20 * time.Second)
-					if call == "" {
-						h.set(everything)
-					} else {
-						h.set(func(c string) bool { return c == call })
-					}
-					change(w)
+					w.startFor(20 * time.Second)
+					h.set(func(got string) bool { return call == "" || got == call })
+					c.change(w)
 					w.sleep(50 * time.Second)
 					if call == "" {
 						require.Error(w.t, w.agent.runtimeCheck())
@@ -75,16 +75,17 @@ func TestStopWhileTheRuntimeHangs(t *testing.T) {
 					w.sleep(time.Minute)
 					require.Equal(w.t, before, h.calls.Load(), "calls after the end")
 					h.set(nil)
-					w.start()
-					w.sleep(3 * time.Minute)
-					if len(w.desired) == 0 {
-						w.requireNothingLeft()
-						return
-					}
+					w.startFor(3 * time.Minute)
 					require.Len(w.t, w.sandboxes(), len(w.desired))
-					require.Equal(w.t, []uint32{0}, w.running()["a"])
-					if len(w.desired) == 2 {
-						require.Equal(w.t, []uint32{0}, w.running()["c"])
+					running := w.running()
+					switch name {
+					case "removing":
+						w.requireNothingLeft()
+					case "starting":
+						require.Equal(w.t, []uint32{0}, running["c"])
+						fallthrough
+					default:
+						require.Equal(w.t, []uint32{0}, running["a"])
 					}
 				})
 			})
@@ -97,7 +98,6 @@ func TestOnePodHangs(t *testing.T) {
 	for _, call := range []string{"RunPodSandbox", "CreateContainer", "StartContainer", "StopContainer", "StopPodSandbox", "RemoveContainer", "RemovePodSandbox"} {
 		t.Run(call, func(t *testing.T) {
 			inWorld(t, fake.Config{}, func(w *world) {
-				first := podOf("1", v1.RestartPolicyAlways, "a")
 				var hung atomic.Bool
 				w.calls.Intercept(func(ctx context.Context, got string, do func() error) error {
 					if got == call && hung.CompareAndSwap(false, true) {
@@ -106,17 +106,15 @@ func TestOnePodHangs(t *testing.T) {
 					}
 					return do()
 				})
-				w.set(first)
-				w.start()
-				w.sleep(5 * time.Second)
+				w.set(podOf("1", v1.RestartPolicyAlways, "a"))
+				w.startFor(5 * time.Second)
 				w.set()
 				w.sleep(5 * time.Second)
 				require.True(w.t, hung.Load())
 				w.set(podOf("2", v1.RestartPolicyAlways, "b"))
 				w.sleep(5 * time.Second)
 				require.Equal(w.t, []uint32{0}, w.running()["b"])
-				require.NoError(w.t, w.agent.loop.CheckHealth())
-				require.Empty(w.t, w.agent.loop.Status().Doing)
+				w.requireLoopIsFree()
 				w.set()
 				w.sleep(10 * time.Second)
 				require.Empty(w.t, w.running()["b"])
@@ -126,22 +124,49 @@ func TestOnePodHangs(t *testing.T) {
 	}
 }
 
+func (w *world) requireLoopIsFree() {
+	w.t.Helper()
+	require.NoError(w.t, w.agent.loop.CheckHealth())
+	require.Empty(w.t, w.agent.loop.Status().Doing, "the sync loop waits for the runtime")
+}
+
+// An orphan that the runtime cannot be asked about holds no other pod up.
+func TestHangingOrphanHoldsNobodyUp(t *testing.T) {
+	hanging := ""
+	intercept := func(ctx context.Context, _ string, request any) error {
+		if r, ok := request.(*runtimeapi.PodSandboxStatusRequest); ok && r.PodSandboxId == hanging {
+			<-ctx.Done()
+			return ctx.Err()
+		}
+		return nil
+	}
+	inWorld(t, fake.Config{Intercept: intercept}, func(w *world) {
+		w.set(podOf("1", v1.RestartPolicyAlways, "a"))
+		w.startFor(5 * time.Second)
+		w.stop()
+		hanging = w.sandboxes()[0].Id
+		w.set()
+		w.startFor(30 * time.Second)
+		w.requireLoopIsFree()
+		w.set(podOf("2", v1.RestartPolicyAlways, "b"))
+		w.sleep(5 * time.Second)
+		require.Contains(w.t, w.running(), "b")
+	})
+}
+
 // A runtime that comes back without anything: what should run runs again, with
 // the restarts counted; what has completed does not run again.
 func TestRuntimeLosesItsState(t *testing.T) {
 	var runs atomic.Int32
-	once := func(context.Context, *fake.Process) int { runs.Add(1); return 0 }
-	inWorld(t, fake.Config{Programs: fake.ByContainer(map[string]fake.Program{"b": once}, fake.SleepUntilStopped)}, func(w *world) {
+	inWorld(t, fake.Config{Programs: counting(&runs, fake.ByContainer(map[string]fake.Program{"b": fake.Exit(0)}, fake.SleepUntilStopped))}, func(w *world) {
 		w.set(podOf("1", v1.RestartPolicyAlways, "a"), podOf("2", v1.RestartPolicyNever, "b"))
-		w.start()
-		w.sleep(20 * time.Second)
+		w.startFor(20 * time.Second)
 		for _, sb := range w.sandboxes() {
-			require.NoError(w.t, w.runtime.StopPodSandbox(w.t.Context(), sb.Id))
-			require.NoError(w.t, w.runtime.RemovePodSandbox(w.t.Context(), sb.Id))
+			w.lose(sb)
 		}
 		w.sleep(2 * time.Minute)
 		require.Equal(w.t, map[string][]uint32{"a": {1}}, w.running())
-		require.EqualValues(w.t, 1, runs.Load())
+		require.EqualValues(w.t, 3, runs.Load(), "a twice, and b once")
 		for _, uid := range []types.UID{"1", "2"} {
 			require.DirExists(w.t, w.agent.folders.pod(uid))
 		}

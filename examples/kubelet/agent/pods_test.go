@@ -1,9 +1,7 @@
 package agent
 
 import (
-	"bytes"
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -12,6 +10,8 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -25,36 +25,47 @@ import (
 	"github.com/podwright/podwright/examples/kubelet/server"
 )
 
-// manifestOf is the manifest of a pod.
-func manifestOf(name string) []byte {
-	return []byte(strings.Replace(manifest, "name: p", "name: "+name, 1))
-}
+const manifest = `{apiVersion: v1, kind: Pod, metadata: {name: p}, spec: {hostNetwork: true, containers: [{name: c, image: busybox}]}}`
 
 // a node of which the agent and the runtime can be away.
 type podsNode struct {
 	cfg Config
 	dir string
 	rt  *fake.Runtime
+	log *lockedBuffer
 }
 
 func newPodsNode(t *testing.T, cfg fake.Config, manifests ...string) *podsNode {
-	n := &podsNode{dir: t.TempDir()}
+	n := &podsNode{dir: t.TempDir(), log: &lockedBuffer{}}
 	cfg.AnyImage = true
 	var err error
 	n.rt, err = fake.New(cfg)
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, n.rt.Close()) })
 	n.cfg = configOf(n.dir, n.connect)
+	n.cfg.Logger = slog.New(slog.NewTextHandler(n.log, nil))
 	n.cfg.Kubelet.StaticPodPath = filepath.Join(n.dir, "manifests")
 	require.NoError(t, os.Mkdir(n.cfg.Kubelet.StaticPodPath, 0o700))
 	for _, name := range manifests {
-		n.put(t, name)
+		n.put(t, strings.Replace(manifest, "name: p", "name: "+name, 1))
 	}
 	return n
 }
 
-func (n *podsNode) put(t *testing.T, name string) {
-	require.NoError(t, os.WriteFile(filepath.Join(n.cfg.Kubelet.StaticPodPath, name+".yaml"), manifestOf(name), 0o600))
+// put writes a manifest.
+func (n *podsNode) put(t *testing.T, text string) (file string) {
+	_, name, _ := strings.Cut(text, "metadata: {name: ")
+	file = name[:1] + ".yaml"
+	put(t, n.cfg.Kubelet.StaticPodPath, file, text)
+	return filepath.Join(n.cfg.Kubelet.StaticPodPath, file)
+}
+
+// put writes a file.
+func put(t *testing.T, dir, file, text string) {
+	t.Helper()
+	path := filepath.Join(dir, file)
+	require.NoError(t, os.MkdirAll(filepath.Dir(path), 0o700))
+	require.NoError(t, os.WriteFile(path, []byte(text), 0o600))
 }
 
 func (n *podsNode) connect(context.Context) (*Connection, error) {
@@ -65,37 +76,86 @@ func (n *podsNode) connect(context.Context) (*Connection, error) {
 func (n *podsNode) during(t *testing.T, f func(*Agent)) {
 	a, err := New(n.cfg)
 	require.NoError(t, err)
-	ctx, cancel := context.WithCancel(t.Context())
-	done := make(chan error, 1)
-	go func() { done <- a.Run(ctx) }()
-	defer func() {
-		cancel()
-		require.NoError(t, <-done)
-	}()
-	f(a)
+	running(t, a, func() { f(a) })
+}
+
+// soon waits for a condition.
+func soon(t *testing.T, condition func() bool) {
+	t.Helper()
+	require.Eventually(t, condition, 20*time.Second, 5*time.Millisecond)
+}
+
+// runs tells whether one pod is there, and runs.
+func runs(a *Agent) bool {
+	pods, _, err := a.Pods()
+	return err == nil && len(pods) == 1 && pods[0].Status.Phase == v1.PodRunning
+}
+
+// An empty list of pods says that there are none. Until that can be told, there is no list.
+// Pods come from a web server, with the header that it wants; what is wrong with them is in the
+// report.
+func TestManifestURL(t *testing.T) {
+	var body atomic.Value
+	body.Store("")
+	asked := make(chan struct{})
+	var once sync.Once
+	web := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		once.Do(func() { close(asked) })
+		text := body.Load().(string)
+		switch {
+		case r.Header.Get("Authorization") != "Bearer x":
+			w.WriteHeader(http.StatusForbidden)
+		case text == "":
+			w.WriteHeader(http.StatusBadGateway)
+		default:
+			_, _ = io.WriteString(w, text)
+		}
+	}))
+	defer web.Close()
+	n := newPodsNode(t, fake.Config{})
+	n.cfg.Kubelet.StaticPodPath = ""
+	n.cfg.Kubelet.StaticPodURL, n.cfg.Kubelet.StaticPodURLHeader = web.URL, http.Header{"Authorization": {"Bearer x"}}
+	n.cfg.Kubelet.HTTPCheckFrequency.Duration = 20 * time.Millisecond
+	a, err := New(n.cfg)
+	require.NoError(t, err)
+	requireUnknown := func(why string) {
+		_, _, err := a.Pods()
+		require.EqualError(t, err, "the pods are not known: "+why)
+	}
+	requireUnknown("the agent is not running yet")
+	running(t, a, func() {
+		<-asked
+		requireUnknown(`the pods of source "http" have not been read`)
+		body.Store(manifest)
+		soon(t, func() bool { return runs(a) })
+		pods, _, err := a.Pods()
+		require.NoError(t, err)
+		require.Equal(t, "http", pods[0].Annotations["kubernetes.io/config.source"])
+		body.Store("kind: Service")
+		soon(t, func() bool { return len(a.Report().Manifests) == 1 })
+		problem := a.Report().Manifests[0]
+		require.Equal(t, web.URL, problem.Path)
+		require.True(t, problem.KeptPrevious)
+		require.True(t, runs(a))
+	})
+	requireUnknown("the agent is stopped")
 }
 
 // eventually returns the pods and notes of an agent when they are as they should be.
-func eventually(t *testing.T, a *Agent, good func([]v1.Pod, []string) bool) ([]v1.Pod, []string) {
+func eventually(t *testing.T, a *Agent, good func([]v1.Pod, []string) bool) (pods []v1.Pod, notes []string) {
 	t.Helper()
-	var pods []v1.Pod
-	var notes []string
-	require.Eventually(t, func() bool {
+	soon(t, func() (ok bool) {
 		var err error
 		pods, notes, err = a.Pods()
 		return err == nil && good(pods, notes)
-	}, 10*time.Second, 5*time.Millisecond)
+	})
 	return pods, notes
 }
 
-// ranOnce has a first agent run the pod p, and returns its status as it was left.
-func (n *podsNode) ranOnce(t *testing.T) v1.PodStatus {
+// ranOnce has a first agent run the pod p, and returns its status as it was left, and where.
+func (n *podsNode) ranOnce(t *testing.T) (v1.PodStatus, string) {
 	t.Helper()
-	n.during(t, func(a *Agent) {
-		eventually(t, a, func(pods []v1.Pod, _ []string) bool {
-			return len(pods) == 1 && pods[0].Status.Phase == v1.PodRunning
-		})
-	})
+	n.during(t, func(a *Agent) { soon(t, func() bool { return runs(a) }) })
 	files, err := filepath.Glob(filepath.Join(n.cfg.Flags.RootDir, "pods", "*", "podwright-status.json"))
 	require.NoError(t, err)
 	require.Len(t, files, 1)
@@ -103,31 +163,27 @@ func (n *podsNode) ranOnce(t *testing.T) v1.PodStatus {
 	require.NoError(t, err)
 	record, err := g.checkpoint.Load(types.UID(filepath.Base(filepath.Dir(files[0]))))
 	require.NoError(t, err)
-	return record.Status
+	return record.Status, files[0]
 }
 
 // As long as the runtime does not answer, whether there is a connection or not, the
 // pods of the manifests are shown with what was saved of them, and nothing newer.
 func TestPodsWithoutARuntime(t *testing.T) {
 	h := &hanging{}
-	away := func(context.Context) (*Connection, error) { return nil, errors.New("no socket") }
 	for name, lose := range map[string]func(*podsNode){
-		"no connection": func(n *podsNode) { n.cfg.Connect = away },
+		"no connection": func(n *podsNode) { n.cfg.Connect = noRuntime },
 		"hangs":         func(*podsNode) { h.set(everything) },
-		"connecting": func(n *podsNode) {
-			n.cfg.Connect = func(ctx context.Context) (*Connection, error) { <-ctx.Done(); return nil, ctx.Err() }
-		},
+		"connecting":    func(n *podsNode) { n.cfg.Connect = neverConnected },
 	} {
 		t.Run(name, func(t *testing.T) {
 			h.set(nil)
 			n := newPodsNode(t, fake.Config{Intercept: h.intercept}, "p")
-			saved := n.ranOnce(t)
+			saved, _ := n.ranOnce(t)
 			require.Equal(t, v1.PodRunning, saved.Phase)
-			n.put(t, "q")
+			n.put(t, strings.Replace(manifest, "name: p", "name: q", 1))
 			lose(n)
 			n.during(t, func(a *Agent) {
 				pods, notes := eventually(t, a, func(pods []v1.Pod, _ []string) bool { return len(pods) == 2 })
-				require.Equal(t, saved.ContainerStatuses[0].ContainerID, pods[0].Status.ContainerStatuses[0].ContainerID)
 				require.Equal(t, saved, pods[0].Status)
 				require.Equal(t, v1.PodPending, pods[1].Status.Phase)
 				require.Empty(t, pods[1].Status.ContainerStatuses)
@@ -146,42 +202,41 @@ func TestPodsWithoutARuntime(t *testing.T) {
 	}
 }
 
+// neverConnected is a Connector that does not answer.
+func neverConnected(ctx context.Context) (*Connection, error) {
+	<-ctx.Done()
+	return nil, ctx.Err()
+}
+
 // A saved status that is damaged costs that pod what was known, and is in the log.
 func TestPodsWithADamagedStatus(t *testing.T) {
 	n := newPodsNode(t, fake.Config{}, "p")
-	n.ranOnce(t)
-	files, err := filepath.Glob(filepath.Join(n.cfg.Flags.RootDir, "pods", "*", "podwright-status.json"))
-	require.NoError(t, err)
-	require.NoError(t, os.WriteFile(files[0], []byte("{"), 0o600))
-	n.cfg.Connect = func(context.Context) (*Connection, error) { return nil, errors.New("no socket") }
-	var log bytes.Buffer
-	n.cfg.Logger = slog.New(slog.NewTextHandler(&log, nil))
+	_, file := n.ranOnce(t)
+	require.NoError(t, os.WriteFile(file, []byte("{"), 0o600))
+	n.cfg.Connect = noRuntime
 	n.during(t, func(a *Agent) {
 		pods, _ := eventually(t, a, func(pods []v1.Pod, _ []string) bool { return len(pods) == 1 })
 		require.Equal(t, v1.PodPending, pods[0].Status.Phase)
 	})
-	require.Equal(t, 1, strings.Count(log.String(), "is lost"), log.String())
+	require.Equal(t, 1, n.log.count("is lost"))
 }
 
 // What turns out to be wrong with a manifest when its pod starts names the file, and the
 // field by its path.
 func TestWrongFieldsOfPodsThatStart(t *testing.T) {
 	n := newPodsNode(t, fake.Config{})
-	wrong := strings.Replace(manifest, "image: busybox}", "image: busybox, volumeMounts: [{name: v, mountPath: /v}]}", 1)
-	wrong = strings.Replace(wrong, "spec: {", "spec: {volumes: [{name: v, hostPath: {path: /proc, type: File}}], ", 1)
-	file := filepath.Join(n.cfg.Kubelet.StaticPodPath, "w.yaml")
-	require.NoError(t, os.WriteFile(file, []byte(wrong), 0o600))
-	var log lockedBuffer
-	n.cfg.Logger = slog.New(slog.NewTextHandler(&log, nil))
+	file := n.put(t, strings.NewReplacer(
+		"image: busybox}", "image: busybox, volumeMounts: [{name: v, mountPath: /v}]}", "spec: {", "spec: {volumes: [{name: v, hostPath: {path: /proc, type: File}}], ",
+	).Replace(manifest))
 	n.during(t, func(a *Agent) {
-		require.Eventually(t, func() bool { return log.count("reason=FailedMount") > 0 }, 10*time.Second, time.Millisecond)
+		soon(t, func() bool { return n.log.count("reason=FailedMount") > 0 })
 		const want = `spec.volumes[0].hostPath.type: "File": /proc: path is not of the volume's type: it is d---------`
-		report := a.Report().Pods[0].Volumes
-		require.Len(t, report, 1)
-		require.Contains(t, report[0].LastError, want)
-		require.NotNil(t, report[0].NextTry)
-		require.Equal(t, file, a.Report().Pods[0].Manifest)
-		require.Positive(t, log.count("manifest="+file))
+		report := a.Report().Pods[0]
+		require.Len(t, report.Volumes, 1)
+		require.Contains(t, report.Volumes[0].LastError, want)
+		require.NotNil(t, report.Volumes[0].NextTry)
+		require.Equal(t, file, report.Manifest)
+		require.Positive(t, n.log.count("manifest="+file))
 	})
 }
 
@@ -207,11 +262,9 @@ func TestOneOfTwoSourcesIsSilent(t *testing.T) {
 				require.NoError(t, unix.Mkfifo(n.cfg.Kubelet.StaticPodPath, 0o600))
 			}
 			n.during(t, func(a *Agent) {
-				_, notes := eventually(t, a, func(pods []v1.Pod, notes []string) bool {
-					return len(pods) == 1 && pods[0].Status.Phase == v1.PodRunning && len(notes) == 1
-				})
+				_, notes := eventually(t, a, func(_ []v1.Pod, notes []string) bool { return runs(a) && len(notes) == 1 })
 				require.Equal(t, []string{`the pods of source "` + silent + `" have not been read: pods that only they name are missing`}, notes)
-				require.Eventually(t, func() bool { return len(a.Report().Manifests) == 1 }, 10*time.Second, 5*time.Millisecond)
+				soon(t, func() bool { return len(a.Report().Manifests) == 1 })
 			})
 		})
 	}
@@ -220,14 +273,13 @@ func TestOneOfTwoSourcesIsSilent(t *testing.T) {
 // A path that manifests or objects cannot be read from is in the health, with and without a
 // runtime, until it answers. The other check does not suffer.
 func TestSourcesThatDoNotAnswerAreInTheHealth(t *testing.T) {
-	away := func(context.Context) (*Connection, error) { return nil, errors.New("no socket") }
 	for _, connected := range []bool{true, false} {
 		for check, other := range map[string]string{"manifests": "objects", "objects": "manifests"} {
 			t.Run(fmt.Sprintf("%s, connected %t", check, connected), func(t *testing.T) {
 				t.Parallel()
 				n := newPodsNode(t, fake.Config{})
 				if !connected {
-					n.cfg.Connect = away
+					n.cfg.Connect = noRuntime
 				}
 				n.cfg.Flags.ObjectsDir = t.TempDir()
 				pipe := filepath.Join(n.dir, "pipe")
@@ -239,11 +291,7 @@ func TestSourcesThatDoNotAnswerAreInTheHealth(t *testing.T) {
 					n.cfg.Flags.ObjectsDir, want = pipe, "[-]objects failed: objects: . cannot be read: not a directory"
 				}
 				n.during(t, func(a *Agent) {
-					get := func(name string) string {
-						w := httptest.NewRecorder()
-						server.Healthz(a).ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/healthz/"+name, nil))
-						return w.Body.String()
-					}
+					get := func(name string) string { return body(server.Healthz(a), "/healthz/"+name) }
 					reaches := func(text string) {
 						require.EventuallyWithT(t, func(t *assert.CollectT) {
 							assert.Equal(t, connected, get("ping") == "ok", "what is asked for only once there is a runtime")
@@ -259,4 +307,11 @@ func TestSourcesThatDoNotAnswerAreInTheHealth(t *testing.T) {
 			})
 		}
 	}
+}
+
+// body is what a handler answers.
+func body(h http.Handler, path string) string {
+	w := httptest.NewRecorder()
+	h.ServeHTTP(w, httptest.NewRequest(http.MethodGet, path, nil))
+	return w.Body.String()
 }

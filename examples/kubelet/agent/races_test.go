@@ -3,6 +3,7 @@ package agent
 import (
 	"context"
 	"errors"
+	"fmt"
 	"path/filepath"
 	"sync/atomic"
 	"testing"
@@ -19,64 +20,45 @@ import (
 )
 
 // counting counts how often the program was started.
-func counting(n *atomic.Int32, program fake.Program) fake.Resolver {
-	return fake.Always(func(ctx context.Context, p *fake.Process) int {
+func counting(n *atomic.Int32, programs fake.Resolver) fake.Resolver {
+	return func(ctx context.Context, p *fake.Process) (fake.Program, error) {
 		n.Add(1)
-		return program(ctx, p)
-	})
-}
-
-// A manifest that goes and comes back is a new pod, although its UID is the same:
-// one that has completed runs again, however long the manifest was gone.
-func TestCompletedPodComesBack(t *testing.T) {
-	for _, gone := range []time.Duration{time.Millisecond, 100 * time.Millisecond, 3 * time.Second, 10 * time.Second} {
-		t.Run(gone.String(), func(t *testing.T) {
-			var runs atomic.Int32
-			inWorld(t, fake.Config{Programs: counting(&runs, fake.Exit(0))}, func(w *world) {
-				pod := podOf("1", v1.RestartPolicyNever, "a")
-				w.set(pod)
-				w.start()
-				w.sleep(20 * time.Second)
-				require.EqualValues(w.t, 1, runs.Load())
-				require.Equal(w.t, v1.PodSucceeded, w.agent.statuses.Get("1").Phase)
-				w.set()
-				w.sleep(gone)
-				w.set(pod)
-				w.sleep(20 * time.Second)
-				require.EqualValues(w.t, 2, runs.Load())
-				require.Equal(w.t, v1.PodSucceeded, w.agent.statuses.Get("1").Phase)
-				w.set()
-				w.sleep(2 * time.Minute)
-				w.requireNothingLeft()
-			})
-		})
+		return programs(ctx, p)
 	}
 }
 
-// The same with a pod that is still running, at every stage of its end.
-func TestRunningPodComesBack(t *testing.T) {
-	for _, gone := range []time.Duration{time.Millisecond, 1500 * time.Millisecond, 2500 * time.Millisecond, 5 * time.Second} {
-		t.Run(gone.String(), func(t *testing.T) {
-			var runs atomic.Int32
-			stubborn := func(ctx context.Context, p *fake.Process) int {
-				p.Signals()
-				<-ctx.Done()
-				return 0
-			}
-			inWorld(t, fake.Config{Programs: counting(&runs, stubborn)}, func(w *world) {
-				pod := podOf("1", v1.RestartPolicyNever, "a")
-				w.set(pod)
-				w.start()
-				w.sleep(20 * time.Second)
-				w.set()
-				w.sleep(gone)
-				w.set(pod)
-				w.sleep(30 * time.Second)
-				require.EqualValues(w.t, 2, runs.Load())
-				require.Equal(w.t, map[string][]uint32{"a": {0}}, w.running())
-				require.Len(w.t, w.sandboxes(), 1)
+// A manifest that goes and comes back is a new pod, although its UID is the same: one that has
+// completed runs again, however long the manifest was gone, and so does one that was still
+// running, at whatever stage of its end.
+func TestPodComesBack(t *testing.T) {
+	for _, completed := range []bool{true, false} {
+		program, phase, left := ignores, v1.PodRunning, map[string][]uint32{"a": {0}}
+		if completed {
+			program, phase, left = fake.Exit(0), v1.PodSucceeded, map[string][]uint32{}
+		}
+		for _, gone := range []time.Duration{time.Millisecond, 100 * time.Millisecond, 1500 * time.Millisecond, 2500 * time.Millisecond, 10 * time.Second} {
+			t.Run(fmt.Sprint(phase, gone), func(t *testing.T) {
+				var runs atomic.Int32
+				inWorld(t, fake.Config{Programs: counting(&runs, fake.Always(program))}, func(w *world) {
+					pod := podOf("1", v1.RestartPolicyNever, "a")
+					w.set(pod)
+					w.startFor(20 * time.Second)
+					require.EqualValues(w.t, 1, runs.Load())
+					require.Equal(w.t, phase, w.agent.statuses.Get("1").Phase)
+					w.set()
+					w.sleep(gone)
+					w.set(pod)
+					w.sleep(30 * time.Second)
+					require.EqualValues(w.t, 2, runs.Load())
+					require.Equal(w.t, phase, w.agent.statuses.Get("1").Phase)
+					require.Equal(w.t, left, w.running())
+					require.Len(w.t, w.sandboxes(), 1)
+					w.set()
+					w.sleep(2 * time.Minute)
+					w.requireNothingLeft()
+				})
 			})
-		})
+		}
 	}
 }
 
@@ -92,11 +74,10 @@ func TestUIDComesBackDuringRemoval(t *testing.T) {
 				}
 				return fake.SleepUntilStopped(ctx, p)
 			}
-			inWorld(t, fake.Config{Programs: counting(&runs, program)}, func(w *world) {
+			inWorld(t, fake.Config{Programs: counting(&runs, fake.Always(program))}, func(w *world) {
 				pod := podOf("1", v1.RestartPolicyNever, "a")
 				w.set(pod)
-				w.start()
-				w.sleep(20 * time.Second)
+				w.startFor(20 * time.Second)
 				removing := make(chan struct{})
 				w.calls.Intercept(func(_ context.Context, call string, do func() error) error {
 					if call == slow {
@@ -156,45 +137,15 @@ func TestStartTakesEffectLate(t *testing.T) {
 	}
 }
 
-// An orphan that the runtime cannot be asked about holds no other pod up.
-func TestHangingOrphanHoldsNobodyUp(t *testing.T) {
-	hanging := ""
-	intercept := func(ctx context.Context, _ string, request any) error {
-		if r, ok := request.(*runtimeapi.PodSandboxStatusRequest); ok && r.PodSandboxId == hanging {
-			<-ctx.Done()
-			return ctx.Err()
-		}
-		return nil
-	}
-	inWorld(t, fake.Config{Intercept: intercept}, func(w *world) {
-		orphan, other := podOf("1", v1.RestartPolicyAlways, "a"), podOf("2", v1.RestartPolicyAlways, "b")
-		w.set(orphan)
-		w.start()
-		w.sleep(5 * time.Second)
-		w.stop()
-		hanging = w.sandboxes()[0].Id
-		w.set()
-		w.start()
-		w.sleep(30 * time.Second)
-		require.NoError(w.t, w.agent.loop.CheckHealth())
-		require.Empty(w.t, w.agent.loop.Status().Doing, "the sync loop waits for the runtime")
-		w.set(other)
-		w.sleep(5 * time.Second)
-		require.Contains(w.t, w.running(), "b")
-	})
-}
-
 // While it is not known which pods should be there, because the source cannot be
 // read or there is none, nothing is stopped and nothing removed.
 func TestNothingIsTouchedBeforeSourcesReport(t *testing.T) {
 	inWorld(t, fake.Config{Programs: fake.ByContainer(map[string]fake.Program{"b": fake.Exit(0)}, fake.SleepUntilStopped)}, func(w *world) {
 		w.set(podOf("1", v1.RestartPolicyAlways, "a"), podOf("2", v1.RestartPolicyNever, "b"))
-		w.start()
-		w.sleep(5 * time.Second)
+		w.startFor(5 * time.Second)
 		w.stop()
 		w.silent = true
-		w.start()
-		w.sleep(5 * time.Minute)
+		w.startFor(5 * time.Minute)
 		require.Len(w.t, w.running(), 1)
 		require.Len(w.t, w.containers(), 2)
 		require.Len(w.t, w.sandboxes(), 2)
@@ -221,14 +172,11 @@ func TestSandboxLostHalfWay(t *testing.T) {
 			return do()
 		})
 		w.set(podOf("1", v1.RestartPolicyNever, "a", "b"))
-		w.start()
-		w.sleep(5 * time.Second)
+		w.startFor(5 * time.Second)
 		require.Equal(w.t, v1.PodPending, w.agent.statuses.Get("1").Phase)
 		require.NoError(w.t, w.runtime.StopPodSandbox(w.t.Context(), w.sandboxes()[0].Id))
 		w.sleep(20 * time.Second)
-		s := w.agent.statuses.Get("1")
-		require.Equal(w.t, v1.PodFailed, s.Phase)
-		require.Equal(w.t, "SandboxLost", s.Reason)
+		w.requireFailed("1", "SandboxLost")
 		require.Equal(w.t, podworkers.StateFinished, w.agent.workers.State("1").State)
 		w.set()
 		w.sleep(2 * time.Minute)
@@ -239,13 +187,11 @@ func TestSandboxLostHalfWay(t *testing.T) {
 // A pod that failed before it had anything leaves nothing, not even in memory.
 func TestPodThatNeverBegan(t *testing.T) {
 	inWorld(t, fake.Config{}, func(w *world) {
-		deadline := int64(5)
 		pod := podOf("1", v1.RestartPolicyAlways, "a")
-		pod.Spec.HostNetwork, pod.Spec.ActiveDeadlineSeconds = false, &deadline
+		pod.Spec.HostNetwork, pod.Spec.ActiveDeadlineSeconds = false, new(int64(5))
 		require.NoError(w.t, w.runtime.SetCondition(runtimeapi.NetworkReady, false, "NoPlugin", "no network plugin"))
 		w.set(pod)
-		w.start()
-		w.sleep(2 * time.Minute)
+		w.startFor(2 * time.Minute)
 		require.Equal(w.t, v1.PodFailed, w.agent.statuses.Get("1").Phase)
 		require.Equal(w.t, []types.UID{"1"}, w.agent.syncer.Remembered())
 		w.set()

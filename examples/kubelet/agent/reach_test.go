@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -37,13 +36,18 @@ func (urls) GetPortForward(r *runtimeapi.PortForwardRequest) (*runtimeapi.PortFo
 	return &runtimeapi.PortForwardResponse{Url: fmt.Sprintf("http://r/forward?%v", r.Port)}, nil
 }
 
-// spoken is a runtime whose containers say their name, and end with 1 if it is "crash".
-func spoken() fake.Config {
+func requireRefusal(t testing.TB, err error, code int, text string) {
+	t.Helper()
+	r := new(kubeletapi.Refusal)
+	require.True(t, errors.As(err, &r), "%v", err)
+	require.Equal(t, code, r.Code, r.Message)
+	require.Contains(t, r.Message, text)
+}
+
+func TestReach(t *testing.T) {
 	speak := func(ctx context.Context, p *fake.Process) int {
-		name := p.Container.Name
-		fmt.Fprintln(p.Stdout, name, "says", p.Container.Attempt)
-		fmt.Fprintln(p.Stderr, name, "fails")
-		if name == "crash" {
+		fmt.Fprintln(p.Stdout, p.Container.Name, "says", p.Container.Attempt)
+		if p.Container.Name == "crash" {
 			return 1
 		}
 		<-ctx.Done()
@@ -57,33 +61,17 @@ func spoken() fake.Config {
 		}
 		return 0
 	}
-	return fake.Config{Programs: fake.Always(speak), Exec: fake.Always(run), Streams: urls{}, Checkpoints: true}
-}
-
-func requireRefusal(t testing.TB, err error, code int, text string) {
-	t.Helper()
-	r := new(kubeletapi.Refusal)
-	require.True(t, errors.As(err, &r), "%v", err)
-	require.Equal(t, code, r.Code, r.Message)
-	require.Contains(t, r.Message, text)
-}
-
-func TestReach(t *testing.T) {
-	inWorld(t, spoken(), func(w *world) {
-		pod := podOf("1", v1.RestartPolicyAlways, "a", "tty", "crash")
-		pod.Spec.Containers[1].TTY = true
-		w.set(pod)
-		w.start()
-		w.sleep(15 * time.Second)
+	inWorld(t, fake.Config{Programs: fake.Always(speak), Exec: fake.Always(run), Streams: urls{}, Checkpoints: true}, func(w *world) {
+		w.set(podOf("1", v1.RestartPolicyAlways, "a", "b", "crash"))
+		w.startFor(15 * time.Second)
 		r := reach{func() state { return state{node: w.agent} }}
 		ctx := w.t.Context()
 		at := func(name string) kubeletapi.Target {
 			return kubeletapi.Target{Namespace: "ns", Pod: "pod-1", Container: name}
 		}
 
-		c, err := r.RunningContainer(ctx, at("tty"))
+		c, err := r.RunningContainer(ctx, at("b"))
 		require.NoError(w.t, err)
-		require.True(w.t, c.TTY)
 		e, err := r.Exec(ctx, &runtimeapi.ExecRequest{ContainerId: c.ID, Cmd: []string{"sh", "-c"}, Stdout: true})
 		require.NoError(w.t, err)
 		require.Equal(w.t, "http://r/exec?sh,-c&in=false&out=true&err=false&tty=false", e.Url)
@@ -106,44 +94,38 @@ func TestReach(t *testing.T) {
 		require.Equal(w.t, "echo x!", string(out))
 		_, err = r.Run(ctx, at("a"), []string{"false"})
 		require.ErrorContains(w.t, err, "false!")
-
 		file, err := r.Checkpoint(ctx, at("a"), time.Second)
 		require.NoError(w.t, err)
 		require.Equal(w.t, filepath.Join(w.dir, "root/checkpoints"), filepath.Dir(file))
-		_, err = os.Stat(file)
-		require.NoError(w.t, err)
+		require.FileExists(w.t, file)
 
-		running, err := r.RunningPods(ctx)
+		pods, err := r.RunningPods(ctx)
 		require.NoError(w.t, err)
-		require.Len(w.t, running, 1)
-		require.Equal(w.t, types.UID("1"), running[0].UID)
-		require.Len(w.t, running[0].Spec.Containers, 2, "what runs")
+		require.Len(w.t, pods, 1)
+		require.Equal(w.t, types.UID("1"), pods[0].UID)
+		require.Len(w.t, pods[0].Spec.Containers, 2, "what runs")
 
-		for _, name := range []string{"none", "crash"} {
-			_, err = r.Checkpoint(ctx, at(name), 0)
-			requireRefusal(w.t, err, http.StatusNotFound, name)
-			_, err = r.Run(ctx, at(name), []string{"ls"})
-			requireRefusal(w.t, err, http.StatusNotFound, name)
-		}
-		_, err = r.Run(ctx, kubeletapi.Target{Namespace: "ns", Pod: "pod-1", UID: "1", Container: "a"}, []string{"ls"})
-		require.NoError(w.t, err)
+		_, err = r.Checkpoint(ctx, at("crash"), 0)
+		requireRefusal(w.t, err, http.StatusNotFound, "crash")
+		_, err = r.Run(ctx, at("crash"), []string{"ls"})
+		requireRefusal(w.t, err, http.StatusNotFound, "crash")
 	})
 }
 
 // While the runtime is away, whoever asks is told so.
 func TestReachWithoutARuntime(t *testing.T) {
 	r := reach{func() state { return state{err: errors.New("not connected yet")} }}
-	ctx := t.Context()
+	ctx, at := t.Context(), kubeletapi.Target{}
 	for what, ask := range map[string]func() error{
-		"RunningContainer": func() error { _, err := r.RunningContainer(ctx, kubeletapi.Target{}); return err },
-		"RunningSandbox":   func() error { _, err := r.RunningSandbox(ctx, kubeletapi.Target{}); return err },
-		"Log":              func() error { _, err := r.Log(ctx, kubeletapi.Target{}, false); return err },
+		"RunningContainer": func() error { _, err := r.RunningContainer(ctx, at); return err },
+		"RunningSandbox":   func() error { _, err := r.RunningSandbox(ctx, at); return err },
+		"Log":              func() error { _, err := r.Log(ctx, at, false); return err },
 		"Read":             func() error { return r.Read(ctx, logs.Log{}, logs.Options{}, io.Discard, io.Discard) },
 		"Exec":             func() error { _, err := r.Exec(ctx, nil); return err },
 		"Attach":           func() error { _, err := r.Attach(ctx, nil); return err },
 		"PortForward":      func() error { _, err := r.PortForward(ctx, nil); return err },
-		"Run":              func() error { _, err := r.Run(ctx, kubeletapi.Target{}, nil); return err },
-		"Checkpoint":       func() error { _, err := r.Checkpoint(ctx, kubeletapi.Target{}, 0); return err },
+		"Run":              func() error { _, err := r.Run(ctx, at, nil); return err },
+		"Checkpoint":       func() error { _, err := r.Checkpoint(ctx, at, 0); return err },
 		"RunningPods":      func() error { _, err := r.RunningPods(ctx); return err },
 	} {
 		t.Run(what, func(t *testing.T) { requireRefusal(t, ask(), http.StatusServiceUnavailable, "not connected yet") })

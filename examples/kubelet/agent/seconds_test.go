@@ -121,8 +121,7 @@ func TestEverySecondsField(t *testing.T) {
 	}
 	inWorld(t, fake.Config{Programs: fake.Always(slowly), Exec: fake.Always(fake.Exit(0))}, func(w *world) {
 		w.set(pods...)
-		w.start()
-		w.sleep(50 * time.Second)
+		w.startFor(50 * time.Second)
 		for _, pod := range pods[1:] {
 			s := w.agent.statuses.Get(pod.UID)
 			became := cmp.Or(s.Reason, "runs")

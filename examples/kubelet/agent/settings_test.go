@@ -1,11 +1,21 @@
 package agent
 
 import (
+	"context"
+	"errors"
+	"log/slog"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/podwright/podwright/cri/fake"
 	"github.com/podwright/podwright/cri/images/gc"
 	"github.com/podwright/podwright/cri/pods"
 	"github.com/podwright/podwright/cri/pods/garbage"
@@ -39,15 +49,12 @@ func TestPullLimits(t *testing.T) {
 	}
 }
 
-func TestImageGC(t *testing.T) {
-	k := config.Default().Kubelet
+func TestGarbagePolicies(t *testing.T) {
+	k, f := config.Default().Kubelet, config.Default().Flags
 	require.Equal(t, gc.Policy{HighPercent: 85, LowPercent: 80, MinAge: 2 * time.Minute}, imageGC(&k))
 	k.ContainerRuntimeEndpoint = config.Embedded
 	require.Equal(t, gc.Policy{HighPercent: 100}, imageGC(&k))
-}
 
-func TestDeadContainers(t *testing.T) {
-	f := config.Default().Flags
 	require.Equal(t, garbage.Policy{MaxPerContainer: 1, MaxTotal: -1}, deadContainers(&f))
 	f.MaxDeadContainers = 0
 	require.True(t, deadContainers(&f).KeepNone)
@@ -66,4 +73,151 @@ func TestLogSize(t *testing.T) {
 	k.ContainerLogMaxSize = "large"
 	_, err := logSize(&k)
 	require.ErrorContains(t, err, "containerLogMaxSize")
+}
+
+func TestSwapController(t *testing.T) {
+	for file, want := range map[string]bool{
+		"memory/memory.limit_in_bytes": false, "memory/memory.memsw.limit_in_bytes": true, "init.scope/memory.max": false, "init.scope/memory.swap.max": true,
+	} {
+		root := t.TempDir()
+		put(t, root, file, "")
+		require.Equal(t, want, swapController(root), file)
+	}
+	require.False(t, swapController(filepath.Join(t.TempDir(), "none")))
+}
+
+func TestDescribeNode(t *testing.T) {
+	cfg := config.Default()
+	cfg.Flags.NodeName, cfg.Flags.RootDir = "n", "/r"
+	node := describeNode(cfg)
+	require.False(t, node.NoCPUQuota || node.SeccompDefault || node.SingleProcessOOMKill || node.LimitedSwap)
+	require.Equal(t, 100*time.Millisecond, node.CPUQuotaPeriod)
+
+	k := &cfg.Kubelet
+	*k.CPUCFSQuota, *k.SeccompDefault, k.SingleProcessOOMKill = false, true, new(true)
+	k.CPUCFSQuotaPeriod.Duration, k.MemorySwap.SwapBehavior = time.Millisecond, config.LimitedSwap
+	node = describeNode(cfg)
+	require.Equal(t, "n", node.Name)
+	require.Equal(t, "/r/seccomp", node.SeccompRoot)
+	require.True(t, node.NoCPUQuota && node.SeccompDefault && node.SingleProcessOOMKill && node.LimitedSwap)
+	require.Equal(t, time.Millisecond, node.CPUQuotaPeriod)
+	require.Positive(t, node.MemoryCapacity)
+	require.Empty(t, node.Allocatable, "that takes what is reserved")
+}
+
+func TestMeminfo(t *testing.T) {
+	dir := t.TempDir()
+	put(t, dir, "meminfo", "MemTotal:        8000 kB\nSwapCached: 5 kB\nSwapTotal:  100 kB\nBad: x kB\n")
+	for name, want := range map[string]int64{"MemTotal:": 8000 * 1024, "SwapTotal:": 100 * 1024, "Bad:": 0, "None:": 0} {
+		require.Equal(t, want, meminfo(filepath.Join(dir, "meminfo"), name), name)
+	}
+	require.Zero(t, meminfo(filepath.Join(dir, "none"), "MemTotal:"))
+}
+
+func TestDockerConfigs(t *testing.T) {
+	require.Equal(t, []string{
+		"/r/config.json", "/h/.docker/config.json", "/.docker/config.json", "/r/.dockercfg", "/h/.dockercfg", "/.dockercfg",
+	}, dockerConfigs("/r", "/h"))
+	require.Len(t, dockerConfigs("/r", ""), 4)
+}
+
+func TestHugePageSizes(t *testing.T) {
+	dir := t.TempDir()
+	for _, name := range []string{"hugepages-2048kB", "hugepages-1048576kB", "hugepages-64kB", "other"} {
+		require.NoError(t, os.Mkdir(filepath.Join(dir, name), 0o700))
+	}
+	require.Equal(t, []string{"1GB", "2MB", "64KB"}, hugePageSizes(dir))
+	require.Empty(t, hugePageSizes(filepath.Join(dir, "none")))
+}
+
+// The node's addresses are looked at again after a while, and at once while there are none.
+func TestAddresses(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var now []string
+		looks := 0
+		a := addresses{look: func() []string { looks++; return now }}
+		require.Empty(t, a.get())
+		now = []string{"192.0.2.1"}
+		require.Equal(t, now, a.get())
+		a.get()[0] = "mine"
+		require.Equal(t, now, a.get())
+		require.Equal(t, 2, looks)
+		now = []string{"192.0.2.2"}
+		time.Sleep(fresh)
+		require.Equal(t, now, a.get())
+	})
+}
+
+// What pods do not get of the node's resolver is told once, when the loop begins. What it then
+// does are spans.
+func TestResolverOfTheNode(t *testing.T) {
+	dir := t.TempDir()
+	put(t, dir, "resolv.conf", strings.Repeat("nameserver 10.0.0.1\n", 4))
+	file, none := filepath.Join(dir, "resolv.conf"), filepath.Join(dir, "none")
+	check := func(path string) []string {
+		var h heard
+		g := &ground{event: h.event}
+		g.cfg.Config = config.Default()
+		g.cfg.Flags.NodeName, g.cfg.Kubelet.ResolverConfig = "n1", &path
+		g.checkResolver()
+		return h.events
+	}
+	require.Equal(t, []string{"v1 Node n1 n1 Warning CheckLimitsForResolvConf: " + file + ": 4 name servers: pods get the first 3"}, check(file))
+	require.Len(t, check(none), 1)
+	require.Contains(t, check(none)[0], "no such file")
+	require.Empty(t, check(""))
+
+	n := newPodsNode(t, fake.Config{}, "p")
+	n.cfg.Kubelet.ResolverConfig = &file
+	var mu sync.Mutex
+	spans := map[string]int{}
+	n.cfg.Span = func(ctx context.Context, name string, _ ...slog.Attr) (context.Context, func(error)) {
+		return ctx, func(error) {
+			mu.Lock()
+			defer mu.Unlock()
+			spans[name]++
+		}
+	}
+	n.during(t, func(a *Agent) {
+		soon(t, func() bool { return runs(a) })
+		require.Equal(t, 1, n.log.count("CheckLimitsForResolvConf"))
+	})
+	mu.Lock()
+	defer mu.Unlock()
+	require.Positive(t, spans["syncPod"], "spans are taken")
+}
+
+// The IDs of pods are those that the node has set aside, if it says so clearly.
+func TestSubIDs(t *testing.T) {
+	const some = "0: kubelet 65536 7208960\n"
+	broken := errors.New("exit status 1")
+	for name, tc := range map[string]struct {
+		users, groups string
+		usersErr      error
+		groupsErr     error
+		first, length uint32
+		err           string
+	}{
+		"set aside":        {users: some, groups: some, first: 65536, length: 7208960},
+		"no such program":  {usersErr: &exec.Error{Name: "getsubids", Err: exec.ErrNotFound}},
+		"none":             {usersErr: broken, err: "subordinate IDs of user kubelet: exit status 1"},
+		"none for groups":  {users: some, groupsErr: broken, err: "exit status 1"},
+		"groups differ":    {users: some, groups: "0: kubelet 131072 65536\n", err: "differ"},
+		"more than one":    {users: some + some, groups: some + some, err: "not one range"},
+		"no range at all":  {users: "\n", groups: "\n", err: "not one range"},
+		"what is no range": {users: "0: kubelet a b\n", groups: "0: kubelet a b\n", err: "getsubids"},
+	} {
+		first, length, err := subIDs(t.Context(), func(_ context.Context, args ...string) (string, error) {
+			if len(args) == 2 {
+				return tc.groups, tc.groupsErr
+			}
+			return tc.users, tc.usersErr
+		})
+		require.Equal(t, []uint32{tc.first, tc.length}, []uint32{first, length}, name)
+		if tc.err == "" {
+			require.NoError(t, err, name)
+		} else {
+			require.ErrorContains(t, err, tc.err, name)
+		}
+	}
 }

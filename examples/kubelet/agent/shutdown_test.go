@@ -2,10 +2,8 @@ package agent
 
 import (
 	"context"
-	"fmt"
 	"io"
 	"log/slog"
-	"os"
 	"path/filepath"
 	"sync"
 	"testing"
@@ -13,14 +11,12 @@ import (
 
 	"github.com/stretchr/testify/require"
 	v1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/podwright/podwright/cri/fake"
-	"github.com/podwright/podwright/examples/kubelet/apiserver/apitest"
 	"github.com/podwright/podwright/syncloop/shutdown"
 )
 
-// login is a machine that goes down when a test says so.
+// login is a machine that goes down when a test says so, and the session with it.
 type login struct {
 	mu       sync.Mutex
 	down     bool
@@ -33,7 +29,7 @@ func (l *login) Connect(context.Context, time.Duration) (shutdown.Session, error
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.signals = make(chan bool, 8)
-	return loginSession{l, l.signals}, nil
+	return l, nil
 }
 
 func (l *login) say(down bool) {
@@ -49,35 +45,35 @@ func (l *login) locks() int {
 	return l.held
 }
 
-type loginSession struct {
-	*login
-	signals chan bool
+func (l *login) Signals() <-chan bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.signals
 }
 
-func (s loginSession) Signals() <-chan bool { return s.signals }
-func (s loginSession) Close() error         { return nil }
+func (l *login) Close() error { return nil }
 
-func (s loginSession) GoingDown(context.Context) (bool, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.down, nil
+func (l *login) GoingDown(context.Context) (bool, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.down, nil
 }
 
-func (s loginSession) Lock(context.Context) (io.Closer, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.held++
-	return loginLock{s.login}, nil
+func (l *login) Lock(context.Context) (io.Closer, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.held++
+	return (*loginLock)(l), nil
 }
 
-type loginLock struct{ l *login }
+type loginLock login
 
-func (c loginLock) Close() error {
-	c.l.mu.Lock()
-	defer c.l.mu.Unlock()
-	c.l.held--
-	if c.l.released != nil {
-		c.l.released()
+func (l *loginLock) Close() error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.held--
+	if l.released != nil {
+		l.released()
 	}
 	return nil
 }
@@ -93,50 +89,28 @@ func slow(ctx context.Context, p *fake.Process) int {
 	return 0
 }
 
-// goesDown prepares a world whose machine can go down. Containers called slow end a second
-// after they were told to.
-func goesDown(t *testing.T, test func(w *world, l *login)) {
-	inWorld(t, fake.Config{Programs: fake.ByContainer(map[string]fake.Program{"slow": slow}, fake.SleepUntilStopped)}, func(w *world) {
-		w.api = apitest.Start(w.t)
+// goesDown prepares a world whose machine can go down, with a critical pod and another one, which
+// ends a second after it was told to.
+func goesDown(t *testing.T, test func(w *world, l *login, times string)) {
+	inClusterOf(t, fake.Config{Programs: fake.ByContainer(map[string]fake.Program{"web": slow}, fake.SleepUntilStopped)}, func(w *world) {
 		l := &login{}
 		w.configure = func(c *Config) {
 			c.Login = l
 			c.Kubelet.ShutdownGracePeriod.Duration, c.Kubelet.ShutdownGracePeriodCriticalPods.Duration = 15*time.Second, 5*time.Second
 		}
-		test(w, l)
+		put(t, w.dir, "root/"+shutdown.TimesFile, "{")
+		var log lockedBuffer
+		w.log = slog.New(slog.NewTextHandler(&log, nil))
+		w.put(wanting("web", "", withPriority(0)), wanting("dns", "", withPriority(ofTheSystem)))
+		w.startFor(20 * time.Second)
+		require.Equal(t, map[string][]uint32{"web": {0}, "dns": {0}}, w.running())
+		require.NotZero(t, log.count(shutdown.TimesFile), "a file of times that cannot be read costs the metrics, and is named")
+		require.Equal(t, 1, l.locks())
+		test(w, l, filepath.Join(w.dir, "root", shutdown.TimesFile))
 	})
 }
 
-// important is a pod with a priority.
-func important(pod *v1.Pod, priority int32) *v1.Pod {
-	pod.Spec.Priority = &priority
-	return pod
-}
-
-// disrupted is what matters of a pod's status that ended with its node.
-func disrupted(pod *v1.Pod) string {
-	s := fmt.Sprintf("%s %s: %s", pod.Status.Phase, pod.Status.Reason, pod.Status.Message)
-	for _, c := range pod.Status.Conditions {
-		if c.Type == v1.DisruptionTarget {
-			s += fmt.Sprintf(" (%s %s: %s)", c.Status, c.Reason, c.Message)
-		}
-	}
-	return s
-}
-
 const endedWithNode = "Failed Terminated: Pod was terminated in response to imminent node shutdown. (True TerminationByKubelet: Pod was terminated in response to imminent node shutdown.)"
-
-// readiness is the condition of the Node at the API server.
-func (w *world) readiness() string {
-	n, ok := apitest.Find(w.api, &v1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n"}})
-	require.True(w.t, ok)
-	for _, c := range n.Status.Conditions {
-		if c.Type == v1.NodeReady {
-			return string(c.Status) + " " + c.Reason + ": " + c.Message
-		}
-	}
-	return ""
-}
 
 // shown is the value of a metric without labels.
 func (w *world) shown(name string) float64 {
@@ -154,29 +128,22 @@ func (w *world) shown(name string) float64 {
 // node says at once that it is going down, and takes no more pods. When it does not go down
 // after all, it is as before, apart from the pods that have ended.
 func TestNodeGoesDown(t *testing.T) {
-	goesDown(t, func(w *world, l *login) {
-		w.start()
-		w.api.Put(important(bound("web", "slow"), 0))
-		w.api.Put(important(bound("dns", "quick"), 2_000_000_000))
-		w.sleep(20 * time.Second)
-		require.Equal(t, map[string][]uint32{"slow": {0}, "quick": {0}}, w.running())
-		require.Equal(t, 1, l.locks())
-		require.Contains(t, w.readiness(), "True KubeletReady")
-
+	goesDown(t, func(w *world, l *login, file string) {
+		require.Contains(t, w.nodeCondition(v1.NodeReady), "True KubeletReady")
 		var then []string
-		l.released = func() { then = append(then, disrupted(w.at("web")), disrupted(w.at("dns"))) }
+		l.released = func() { then = append(then, w.ended("web"), w.ended("dns")) }
 		l.say(true)
 		w.sleep(500 * time.Millisecond)
-		require.Equal(t, "False KubeletNotReady: node is shutting down", w.readiness())
-		require.Equal(t, map[string][]uint32{"slow": {0}, "quick": {0}}, w.running(), "the critical one waits for the other")
-		w.api.Put(bound("late", "late"))
+		require.Equal(t, "False KubeletNotReady: node is shutting down", w.nodeCondition(v1.NodeReady))
+		require.Equal(t, map[string][]uint32{"web": {0}, "dns": {0}}, w.running(), "the critical one waits for the other")
+		w.put(bound("late", "late"))
 		w.sleep(4 * time.Second)
 		require.Empty(t, w.running())
-		require.Equal(t, "Failed NodeShutdown: Pod was rejected: Pod was rejected as the node is shutting down.", disrupted(w.at("late")))
+		require.Equal(t, "Failed NodeShutdown: Pod was rejected: Pod was rejected as the node is shutting down.", w.ended("late"))
 		require.Equal(t, []string{endedWithNode, endedWithNode}, then, "told before the lock is let go")
 		require.Zero(t, l.locks())
 		require.Contains(t, w.events("n"), "Shutdown")
-		times, err := shutdown.ReadTimes(filepath.Join(w.dir, "root", "graceful_node_shutdown_state"))
+		times, err := shutdown.ReadTimes(file)
 		require.NoError(t, err)
 		require.True(t, times.End.After(times.Start))
 		require.InDelta(t, times.End.Unix(), w.shown("kubelet_graceful_shutdown_end_time_seconds"), 1)
@@ -185,11 +152,11 @@ func TestNodeGoesDown(t *testing.T) {
 		l.say(false)
 		w.sleep(2 * time.Second)
 		require.Equal(t, 1, l.locks())
-		require.Contains(t, w.readiness(), "True KubeletReady")
-		w.api.Put(bound("after", "after"))
+		require.Contains(t, w.nodeCondition(v1.NodeReady), "True KubeletReady")
+		w.put(bound("after", "after"))
 		w.sleep(3 * time.Second)
 		require.Equal(t, map[string][]uint32{"after": {0}}, w.running())
-		require.Equal(t, endedWithNode, disrupted(w.at("web")))
+		require.Equal(t, endedWithNode, w.ended("web"))
 
 		w.stop()
 		require.Zero(t, l.locks())
@@ -200,42 +167,21 @@ func TestNodeGoesDown(t *testing.T) {
 // An agent that is killed in the middle of it leaves the rest to the next one, which shows
 // when it began.
 func TestKilledWhileTheNodeGoesDown(t *testing.T) {
-	goesDown(t, func(w *world, l *login) {
-		w.start()
-		w.api.Put(important(bound("web", "slow"), 0))
-		w.api.Put(important(bound("dns", "quick"), 2_000_000_000))
-		w.sleep(20 * time.Second)
+	goesDown(t, func(w *world, l *login, file string) {
 		l.say(true)
 		w.sleep(500 * time.Millisecond)
 		w.crash()
 		require.Len(t, w.running(), 2)
-		file := filepath.Join(w.dir, "root", "graceful_node_shutdown_state")
 		begun, err := shutdown.ReadTimes(file)
 		require.NoError(t, err)
 		require.True(t, begun.End.IsZero())
-		w.start()
-		w.sleep(20 * time.Second)
+		w.startFor(20 * time.Second)
 		require.Empty(t, w.running())
-		require.Equal(t, endedWithNode, disrupted(w.at("web")))
-		require.Equal(t, endedWithNode, disrupted(w.at("dns")))
+		require.Equal(t, endedWithNode, w.ended("web"))
+		require.Equal(t, endedWithNode, w.ended("dns"))
 		times, err := shutdown.ReadTimes(file)
 		require.NoError(t, err)
 		require.True(t, times.Start.Equal(begun.Start))
 		require.Zero(t, l.locks())
-	})
-}
-
-// A file of times that cannot be read costs the metrics, and is named.
-func TestTimesThatCannotBeRead(t *testing.T) {
-	goesDown(t, func(w *world, l *login) {
-		var log lockedBuffer
-		w.log = slog.New(slog.NewTextHandler(&log, nil))
-		require.NoError(t, os.MkdirAll(filepath.Join(w.dir, "root"), 0o755))
-		require.NoError(t, os.WriteFile(filepath.Join(w.dir, "root", "graceful_node_shutdown_state"), []byte("{"), 0o600))
-		w.start()
-		w.sleep(time.Second)
-		require.NotZero(t, log.count("graceful_node_shutdown_state"))
-		w.sleep(10 * time.Second)
-		require.Equal(t, 1, l.locks())
 	})
 }

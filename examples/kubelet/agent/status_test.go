@@ -2,41 +2,71 @@ package agent
 
 import (
 	"context"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/podwright/podwright/cri/fake"
+	"github.com/podwright/podwright/examples/kubelet/server"
+	"github.com/podwright/podwright/internal/podfacts"
 	"github.com/podwright/podwright/status"
 )
+
+// condition is the status of one of the pod's conditions.
+func (w *world) condition(uid types.UID, t v1.PodConditionType) v1.ConditionStatus {
+	w.t.Helper()
+	s := w.agent.statuses.Get(uid)
+	require.NotNil(w.t, s)
+	if c := podfacts.Condition(s.Conditions, t); c != nil {
+		return c.Status
+	}
+	return ""
+}
+
+func (w *world) container(uid types.UID, name string) v1.ContainerStatus {
+	w.t.Helper()
+	if s := w.agent.statuses.Get(uid); s != nil {
+		for _, c := range append(s.InitContainerStatuses, s.ContainerStatuses...) {
+			if c.Name == name {
+				return c
+			}
+		}
+	}
+	w.t.Fatalf("no status of container %s", name)
+	return v1.ContainerStatus{}
+}
+
+func (w *world) report(name string) server.PodReport {
+	w.t.Helper()
+	for _, s := range w.agent.workers.Pods() {
+		if s.Name == name {
+			return w.agent.podReport(s)
+		}
+	}
+	w.t.Fatalf("no report of pod %s", name)
+	return server.PodReport{}
+}
 
 // The status tells that the sandbox is there while its first container is still
 // being made.
 func TestStatusTellsOfTheSandboxEarly(t *testing.T) {
 	inWorld(t, fake.Config{}, func(w *world) {
-		condition := func() v1.ConditionStatus {
-			for _, c := range w.agent.statuses.Get("1").Conditions {
-				if c.Type == v1.PodReadyToStartContainers {
-					return c.Status
-				}
-			}
-			return ""
-		}
 		seen := map[string]v1.ConditionStatus{}
 		w.calls.Intercept(func(_ context.Context, call string, do func() error) error {
 			if _, again := seen[call]; !again {
-				seen[call] = condition()
+				seen[call] = w.condition("1", v1.PodReadyToStartContainers)
 			}
 			return do()
 		})
 		w.set(podOf("1", v1.RestartPolicyAlways, "a"))
-		w.start()
-		w.sleep(10 * time.Second)
+		w.startFor(10 * time.Second)
 		require.Equal(t, v1.ConditionFalse, seen["RunPodSandbox"])
 		require.Equal(t, v1.ConditionTrue, seen["CreateContainer"])
-		require.Equal(t, v1.ConditionTrue, condition())
+		require.Equal(t, v1.ConditionTrue, w.condition("1", v1.PodReadyToStartContainers))
 	})
 }
 
@@ -45,18 +75,153 @@ func TestStatusTellsOfTheSandboxEarly(t *testing.T) {
 func TestStatusOfAnEndIsFinal(t *testing.T) {
 	inWorld(t, fake.Config{}, func(w *world) {
 		pod := podOf("1", v1.RestartPolicyAlways, "a", "b")
-		deadline := int64(20)
-		pod.Spec.ActiveDeadlineSeconds = &deadline
+		pod.Spec.ActiveDeadlineSeconds = new(int64(20))
 		pod.Spec.Containers[1].Image = "NOT A NAME"
 		w.set(pod)
-		w.start()
-		w.sleep(10 * time.Second)
-		require.Equal(t, "InvalidImageName", w.agent.statuses.Get("1").ContainerStatuses[1].State.Waiting.Reason)
+		w.startFor(10 * time.Second)
+		require.Equal(t, "InvalidImageName", w.container("1", "b").State.Waiting.Reason)
 		w.sleep(time.Minute)
-		s := w.agent.statuses.Get("1")
-		require.Equal(t, v1.PodFailed, s.Phase)
-		require.Equal(t, status.ReasonDeadlineExceeded, s.Reason)
-		require.NotEqual(t, status.ReasonContainerStatusUnknown, s.ContainerStatuses[0].State.Terminated.Reason, "its end was seen")
-		require.Equal(t, status.ReasonContainerStatusUnknown, s.ContainerStatuses[1].State.Terminated.Reason)
+		w.requireFailed("1", status.ReasonDeadlineExceeded)
+		require.NotEqual(t, status.ReasonContainerStatusUnknown, w.container("1", "a").State.Terminated.Reason, "its end was seen")
+		require.Equal(t, status.ReasonContainerStatusUnknown, w.container("1", "b").State.Terminated.Reason)
+	})
+}
+
+func (w *world) requireFailed(uid types.UID, reason string) {
+	w.t.Helper()
+	s := w.agent.statuses.Get(uid)
+	require.Equal(w.t, []string{string(v1.PodFailed), reason}, []string{string(s.Phase), s.Reason})
+}
+
+// The time of a pod with an active deadline goes on while the agent is down.
+func TestActiveDeadlineAcrossARestart(t *testing.T) {
+	for name, down := range map[string]time.Duration{"during": 30 * time.Second, "after": 10 * time.Second} {
+		t.Run("it passes "+name+" the restart", func(t *testing.T) {
+			inWorld(t, fake.Config{}, func(w *world) {
+				pod := podOf("1", v1.RestartPolicyAlways, "a")
+				pod.Spec.ActiveDeadlineSeconds = new(int64(60))
+				w.set(pod)
+				w.startFor(40 * time.Second)
+				w.crash()
+				w.sleep(down)
+				w.start()
+				if left := 20*time.Second - down; left > 0 {
+					w.sleep(left - 10*time.Millisecond)
+					require.Equal(t, v1.PodRunning, w.agent.statuses.Get("1").Phase)
+					w.sleep(10 * time.Millisecond) // to the moment, but for what the start took
+				}
+				w.sleep(100 * time.Millisecond)
+				w.requireFailed("1", status.ReasonDeadlineExceeded)
+				w.sleep(time.Minute)
+				require.Empty(t, w.running())
+			})
+		})
+	}
+}
+
+// C1, C13: while a pod initialises, its report says what it waits for; afterwards
+// there is nothing to explain.
+func TestReportTellsOfInitialisation(t *testing.T) {
+	init := func(ctx context.Context, _ *fake.Process) int {
+		select {
+		case <-time.After(20 * time.Second):
+			return 0
+		case <-ctx.Done():
+			return 1
+		}
+	}
+	inWorld(t, fake.Config{Programs: fake.ByContainer(map[string]fake.Program{"i": init}, fake.SleepUntilStopped)}, func(w *world) {
+		pod := podOf("1", v1.RestartPolicyAlways, "a")
+		pod.Spec.InitContainers = podOf("1", "", "s", "i").Spec.Containers
+		pod.Spec.InitContainers[0].RestartPolicy = new(v1.ContainerRestartPolicyAlways)
+		w.set(pod)
+		w.start()
+		requireReport := func(phase v1.PodPhase, why string, containers ...string) {
+			r := w.report("pod-1")
+			var states []string
+			for _, c := range r.Containers {
+				states = append(states, c.Kind+" "+c.Name+" "+c.State)
+			}
+			require.Equal(t, why, r.Why)
+			require.Equal(t, containers, states)
+			require.Equal(t, phase, w.agent.statuses.Get("1").Phase)
+		}
+		w.sleep(10 * time.Second)
+		requireReport(v1.PodPending, "init container i is running", "sidecar s running", "init i running", " a waiting")
+		w.sleep(15 * time.Second)
+		requireReport(v1.PodRunning, "", "sidecar s running", "init i terminated", " a running")
+		w.set()
+		w.sleep(10 * time.Second)
+		w.requireNothingLeft()
+		require.Empty(t, w.agent.syncer.Explain("1"))
+	})
+}
+
+// A crash loop shows why: how the container ended, not only that it waits.
+func TestReportTellsHowAContainerEnded(t *testing.T) {
+	end := &v1.ContainerStateTerminated{ExitCode: 3, Reason: "Error", Message: "no such table\n"}
+	waiting := containerReport("", v1.ContainerStatus{
+		Name: "a", RestartCount: 2,
+		State:                v1.ContainerState{Waiting: &v1.ContainerStateWaiting{Reason: "CrashLoopBackOff"}},
+		LastTerminationState: v1.ContainerState{Terminated: end},
+	})
+	require.Equal(t, server.ContainerReport{Name: "a", State: "waiting", Reason: "CrashLoopBackOff", Restarts: 2, LastEnd: "exit code 3 (Error): no such table"}, waiting)
+	over := containerReport("", v1.ContainerStatus{Name: "b", State: v1.ContainerState{Terminated: &v1.ContainerStateTerminated{Reason: "Completed"}}})
+	require.Equal(t, server.ContainerReport{Name: "b", State: "terminated", Reason: "Completed", Message: "exit code 0 (Completed)"}, over)
+}
+
+// W30: the runtime answers no list, and a worker waits to see what its pod is
+// doing. The deletion of the pod ends the wait, and the stop is issued by what is
+// known.
+func TestStopWhileObservationStalls(t *testing.T) {
+	h := &hanging{}
+	inWorld(t, fake.Config{Intercept: h.intercept}, func(w *world) {
+		pod := podOf("1", v1.RestartPolicyAlways, "a")
+		w.set(pod)
+		w.startFor(20 * time.Second)
+		stops := make(chan time.Time, 8)
+		w.calls.Intercept(func(_ context.Context, call string, do func() error) error {
+			if call == "StopContainer" {
+				stops <- time.Now()
+			}
+			return do()
+		})
+		h.set(func(call string) bool { return strings.HasPrefix(call, "List") })
+		changed := pod.DeepCopy()
+		changed.Labels = map[string]string{"x": "y"}
+		w.set(changed)
+		w.sleep(5 * time.Second)
+		require.Equal(w.t, "SyncPod: observing the runtime", w.report("pod-1").Step)
+		require.Empty(w.t, stops)
+		deleted := time.Now()
+		w.set()
+		w.sleep(5 * time.Second)
+		require.Len(w.t, stops, 1)
+		require.Less(w.t, (<-stops).Sub(deleted), time.Second)
+		h.set(nil)
+		w.sleep(3 * time.Minute)
+		w.requireNothingLeft()
+	})
+}
+
+// Users that a pod has of its own are found again by the next agent, and free when
+// the pod has gone.
+func TestUsersOfPods(t *testing.T) {
+	inWorld(t, fake.Config{}, func(w *world) {
+		pod := podOf("1", v1.RestartPolicyAlways, "a")
+		w.set(pod)
+		w.startFor(5 * time.Second)
+		first, err := w.agent.users.Of(pod)
+		require.NoError(t, err)
+		require.EqualValues(t, 65536, first.Length)
+		w.stop()
+		w.startFor(5 * time.Second)
+		require.Equal(t, []types.UID{"1"}, w.agent.users.Pods())
+		again, err := w.agent.users.Of(pod)
+		require.NoError(t, err)
+		require.Equal(t, first, again)
+		w.set()
+		w.sleep(10 * time.Second)
+		require.Empty(t, w.agent.users.Pods())
 	})
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
 	"github.com/podwright/podwright/cri"
@@ -18,41 +19,55 @@ import (
 	"github.com/podwright/podwright/syncloop/admission"
 )
 
-// A pod that is meant for another node is refused.
+func TestUnsupportedNamesTheField(t *testing.T) {
+	pod := &v1.Pod{Spec: v1.PodSpec{
+		RuntimeClassName: new("gvisor"),
+		InitContainers:   []v1.Container{{Name: "i", StartupProbe: passing()}},
+		Containers: []v1.Container{{}, {
+			LivenessProbe: &v1.Probe{}, ReadinessProbe: passing(), StartupProbe: &v1.Probe{PeriodSeconds: -1},
+			VolumeMounts: []v1.VolumeMount{{SubPath: "a"}, {SubPathExpr: "b"}},
+			EnvFrom:      []v1.EnvFromSource{{}}, VolumeDevices: []v1.VolumeDevice{{}},
+			Env: []v1.EnvVar{
+				{ValueFrom: &v1.EnvVarSource{FieldRef: &v1.ObjectFieldSelector{}}},
+				{ValueFrom: &v1.EnvVarSource{SecretKeyRef: &v1.SecretKeySelector{}}},
+				{ValueFrom: &v1.EnvVarSource{FileKeyRef: &v1.FileKeySelector{}}},
+			},
+			Resources: v1.ResourceRequirements{Limits: v1.ResourceList{"example.com/gpu": resource.MustParse("1")}},
+		}},
+	}}
+	text := errors.Join((&ground{}).notSupported(pod)...).Error()
+	require.NotContains(t, errors.Join(unsupported(pod)...).Error(), "example.com/gpu", "others count them")
+	for _, field := range []string{
+		"spec.initContainers[0].startupProbe", "spec.containers[1].livenessProbe: a handler is required", "spec.containers[1].startupProbe.periodSeconds: -1",
+		"spec.containers[1].volumeDevices", "spec.containers[1].resources.limits[example.com/gpu]", "spec.runtimeClassName",
+	} {
+		require.Contains(t, text, field)
+	}
+	for _, field := range []string{"env", "volumeMounts", "readinessProbe"} {
+		require.NotContains(t, text, field)
+	}
+	require.Empty(t, unsupported(&v1.Pod{Spec: v1.PodSpec{Containers: []v1.Container{{Name: "c"}}}}))
+}
+
+// A pod that is meant for another node is refused: by what this one is called and labelled.
 func TestOtherNode(t *testing.T) {
 	g := &ground{}
 	g.cfg.Flags.NodeName, g.cfg.Flags.NodeLabels = "n", map[string]string{"room": "3"}
-	for _, test := range []struct {
-		selector map[string]string
-		want     string
-	}{
-		{nil, ""},
-		{map[string]string{"room": "3"}, ""},
-		{map[string]string{v1.LabelOSStable: runtime.GOOS, v1.LabelArchStable: runtime.GOARCH, v1.LabelHostname: "n"}, ""},
-		{map[string]string{v1.LabelOSStable: "windows"}, `spec.nodeSelector[kubernetes.io/os]: this node is not labelled "windows"`},
-		{map[string]string{v1.LabelHostname: "m"}, `spec.nodeSelector[kubernetes.io/hostname]: this node is not labelled "m"`},
-		{map[string]string{"disk": "ssd"}, `spec.nodeSelector[disk]: this node is not labelled "ssd"`},
+	for want, selector := range map[string]map[string]string{
+		"": {"room": "3", v1.LabelOSStable: runtime.GOOS, v1.LabelArchStable: runtime.GOARCH, v1.LabelHostname: "n"},
+		`spec.nodeSelector[kubernetes.io/os]: this node is not labelled "windows"`: {v1.LabelOSStable: "windows"},
+		`spec.nodeSelector[kubernetes.io/hostname]: this node is not labelled "m"`: {v1.LabelHostname: "m"},
+		`spec.nodeSelector[disk]: this node is not labelled "ssd"`:                 {"disk": "ssd"},
 	} {
 		pod := podOf("1", v1.RestartPolicyAlways, "a")
-		pod.Spec.NodeSelector = test.selector
+		pod.Spec.NodeSelector = selector
 		errs := admission.OtherNode(pod, g.localNode())
-		if test.want == "" {
+		if want == "" {
 			require.Empty(t, errs)
 			continue
 		}
-		require.Len(t, errs, 1)
-		require.EqualError(t, errs[0], test.want)
+		require.EqualError(t, errors.Join(errs...), want)
 	}
-	pod := podOf("1", v1.RestartPolicyAlways, "a")
-	affinity := func(room string) *v1.Affinity {
-		return &v1.Affinity{NodeAffinity: &v1.NodeAffinity{RequiredDuringSchedulingIgnoredDuringExecution: &v1.NodeSelector{
-			NodeSelectorTerms: []v1.NodeSelectorTerm{{MatchExpressions: []v1.NodeSelectorRequirement{{Key: "room", Operator: v1.NodeSelectorOpIn, Values: []string{room}}}}},
-		}}}
-	}
-	pod.Spec.Affinity = affinity("3")
-	require.Empty(t, admission.OtherNode(pod, g.localNode()))
-	pod.Spec.Affinity = affinity("4")
-	require.EqualError(t, errors.Join(admission.OtherNode(pod, g.localNode())...), "spec.affinity.nodeAffinity.requiredDuringSchedulingIgnoredDuringExecution: does not match this node")
 }
 
 // A pod with users of its own shares none of what only the node's may use.
@@ -65,8 +80,7 @@ func TestOwnUsersWithTheNodesNamespaces(t *testing.T) {
 		pod.Spec.HostNetwork = false
 		change(&pod.Spec)
 		require.Empty(t, unsupported(pod), field)
-		own := false
-		pod.Spec.HostUsers = &own
+		pod.Spec.HostUsers = new(false)
 		errs := unsupported(pod)
 		require.Len(t, errs, 1, field)
 		require.ErrorContains(t, errs[0], "spec."+field+": with hostUsers: false")
@@ -95,7 +109,7 @@ func TestLackingRuntime(t *testing.T) {
 // A reference that names no image keeps nobody from removing images; one that cannot
 // be looked up does.
 func TestImagesOfVolumesInUse(t *testing.T) {
-	fails := atomic.Bool{}
+	var fails atomic.Bool
 	inWorld(t, fake.Config{Intercept: func(_ context.Context, _ string, request any) error {
 		r, ok := request.(*runtimeapi.ImageStatusRequest)
 		switch {
@@ -113,29 +127,12 @@ func TestImagesOfVolumesInUse(t *testing.T) {
 		ref, err := w.runtime.PullImage(w.t.Context(), &runtimeapi.ImageSpec{Image: "data:1"}, nil, nil)
 		require.NoError(t, err)
 		w.set(pod)
-		w.start()
-		w.sleep(time.Second)
+		w.startFor(time.Second)
 		used, err := w.agent.imagesInUse(w.t.Context())
 		require.NoError(t, err)
 		require.Contains(t, used, ref)
 		fails.Store(true)
 		_, err = w.agent.imagesInUse(w.t.Context())
 		require.ErrorContains(t, err, "image of volume")
-	})
-}
-
-func TestRefusedPodsDoNotRun(t *testing.T) {
-	inWorld(t, fake.Config{}, func(w *world) {
-		pod := podOf("1", v1.RestartPolicyAlways, "a")
-		pod.Spec.NodeSelector = map[string]string{"disk": "ssd"}
-		sysctl := podOf("2", v1.RestartPolicyAlways, "b")
-		sysctl.Spec.SecurityContext = &v1.PodSecurityContext{Sysctls: []v1.Sysctl{{Name: "kernel.msgmax", Value: "1"}}}
-		w.set(pod, sysctl, podOf("3", v1.RestartPolicyAlways, "c"))
-		w.start()
-		w.sleep(5 * time.Second)
-		require.Equal(t, map[string][]uint32{"c": {0}}, w.running())
-		require.Contains(t, w.agent.statuses.Get("1").Message, "spec.nodeSelector[disk]")
-		require.Contains(t, w.agent.statuses.Get("2").Message, "spec.securityContext.sysctls[0]: kernel.msgmax")
-		require.Equal(t, "SysctlForbidden", w.agent.statuses.Get("2").Reason)
 	})
 }

@@ -97,7 +97,7 @@ func configOf(dir string, connect Connector) Config {
 func (w *world) start() {
 	f := folders{root: filepath.Join(w.dir, "root")}
 	require.NoError(w.t, f.prepare())
-	cfg := configOf(w.dir, func(context.Context) (*Connection, error) { return nil, errors.New("unused") })
+	cfg := configOf(w.dir, noRuntime)
 	cfg.Flags.ContainerLogsDir = w.links()
 	cfg.Cgroups = func(driver.Driver) (cgroups.Kernel, error) { return w.cgroups, nil }
 	if cfg.Logger = w.log; w.log == nil && testing.Verbose() {
@@ -139,6 +139,12 @@ func (w *world) start() {
 		}
 		w.stop = nil
 	}
+}
+
+// startFor starts an agent and lets time pass.
+func (w *world) startFor(d time.Duration) {
+	w.start()
+	w.sleep(d)
 }
 
 // podCgroups are the paths of the cgroups of pods.
@@ -200,6 +206,12 @@ func (w *world) requireNothingLeft() {
 	require.Empty(w.t, w.agent.syncer.Remembered(), "pods in memory")
 }
 
+// lose has the runtime lose a sandbox with all that is in it.
+func (w *world) lose(sandbox *runtimeapi.PodSandbox) {
+	require.NoError(w.t, w.runtime.StopPodSandbox(w.t.Context(), sandbox.Id))
+	require.NoError(w.t, w.runtime.RemovePodSandbox(w.t.Context(), sandbox.Id))
+}
+
 func podOf(uid types.UID, policy v1.RestartPolicy, containers ...string) *v1.Pod {
 	grace := int64(2)
 	pod := &v1.Pod{
@@ -221,84 +233,74 @@ func (w *world) crash() {
 	w.calls.Intercept(nil)
 }
 
-// A crash at any call while a pod starts, with the manifest still there: one
-// instance of each container, in one sandbox, and no restart is counted.
-func TestCrashWhileStarting(t *testing.T) {
-	for n := 1; n <= 5; n++ {
+// everyDeath runs a test with an agent that dies at each of the first n calls, before or after
+// the call's effect.
+func everyDeath(t *testing.T, n int, test func(w *world, call int, before bool)) {
+	for call := 1; call <= n; call++ {
 		for _, before := range []bool{true, false} {
-			inWorld(t, fake.Config{}, func(w *world) {
-				w.set(podOf("1", v1.RestartPolicyAlways, "a", "b"))
-				died := w.calls.DieAt(n, before)
-				w.start()
-				<-died
-				w.crash()
-				w.start()
-				w.sleep(30 * time.Second)
-				require.Equal(w.t, map[string][]uint32{"a": {0}, "b": {0}}, w.running(), "call %d", n)
-				require.Len(w.t, w.containers(), 2)
-				require.Len(w.t, w.sandboxes(), 1)
-				links, err := os.ReadDir(w.links())
-				require.NoError(w.t, err)
-				require.Len(w.t, links, 2)
-			})
+			inWorld(t, fake.Config{}, func(w *world) { test(w, call, before) })
 		}
 	}
 }
 
-// The same without the manifest: everything goes.
-func TestCrashWhileStartingThenRemoved(t *testing.T) {
-	for n := 1; n <= 5; n++ {
-		for _, before := range []bool{true, false} {
-			inWorld(t, fake.Config{}, func(w *world) {
-				w.set(podOf("1", v1.RestartPolicyAlways, "a", "b"))
-				died := w.calls.DieAt(n, before)
-				w.start()
-				<-died
-				w.crash()
+// A crash at any call while a pod starts: with the manifest still there, one instance of each
+// container runs in one sandbox, and no restart is counted; without it, everything goes.
+func TestCrashWhileStarting(t *testing.T) {
+	for _, stays := range []bool{true, false} {
+		everyDeath(t, 5, func(w *world, call int, before bool) {
+			w.set(podOf("1", v1.RestartPolicyAlways, "a", "b"))
+			died := w.calls.DieAt(call, before)
+			w.start()
+			<-died
+			w.crash()
+			if !stays {
 				w.set()
-				w.start()
-				w.sleep(2*time.Minute + time.Second)
+			}
+			w.startFor(2*time.Minute + time.Second)
+			if !stays {
 				w.requireNothingLeft()
-			})
-		}
+				return
+			}
+			require.Equal(w.t, map[string][]uint32{"a": {0}, "b": {0}}, w.running(), "call %d", call)
+			require.Len(w.t, w.containers(), 2)
+			require.Len(w.t, w.sandboxes(), 1)
+			links, err := os.ReadDir(w.links())
+			require.NoError(w.t, err)
+			require.Len(w.t, links, 2)
+		})
 	}
 }
 
 // A crash at any call while a pod is stopped and removed. Whether the manifest
 // is still gone afterwards, or is back.
 func TestCrashWhileRemoving(t *testing.T) {
-	for n := 1; n <= 6; n++ {
-		for _, before := range []bool{true, false} {
-			for _, back := range []bool{false, true} {
-				inWorld(t, fake.Config{}, func(w *world) {
-					pod := podOf("1", v1.RestartPolicyAlways, "a", "b")
-					w.set(pod)
-					w.start()
-					w.sleep(5 * time.Second)
-					require.Len(w.t, w.running(), 2)
-					died := w.calls.DieAt(n, before)
-					w.set()
-					<-died
-					w.crash()
-					if back {
-						w.set(pod)
-					}
-					w.start()
-					w.sleep(2*time.Minute + time.Second)
-					if !back {
-						w.requireNothingLeft()
-						return
-					}
-					names := slices.Sorted(maps.Keys(w.running()))
-					require.Equal(w.t, []string{"a", "b"}, names)
-					for _, attempts := range w.running() {
-						require.Len(w.t, attempts, 1)
-					}
-				})
+	for _, back := range []bool{false, true} {
+		everyDeath(t, 6, func(w *world, call int, before bool) {
+			pod := podOf("1", v1.RestartPolicyAlways, "a", "b")
+			w.set(pod)
+			w.startFor(5 * time.Second)
+			require.Len(w.t, w.running(), 2)
+			died := w.calls.DieAt(call, before)
+			w.set()
+			<-died
+			w.crash()
+			if back {
+				w.set(pod)
 			}
-		}
+			w.startFor(2*time.Minute + time.Second)
+			if !back {
+				w.requireNothingLeft()
+				return
+			}
+			running := w.running()
+			require.Equal(w.t, []string{"a", "b"}, slices.Sorted(maps.Keys(running)))
+			require.Len(w.t, slices.Concat(slices.Collect(maps.Values(running))...), 2)
+		})
 	}
 }
+
+// noRuntime is a Connector that never gets anywhere.
+func noRuntime(context.Context) (*Connection, error) { return nil, errors.New("no runtime") }
 
 // noState is that of an agent that has not come anywhere.
 func noState() state { return state{} }
