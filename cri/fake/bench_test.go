@@ -70,69 +70,7 @@ func cpuTime(b *testing.B) int64 {
 	return used.Utime.Nano() + used.Stime.Nano()
 }
 
-func BenchmarkContainerLife(b *testing.B) {
-	for _, kind := range []struct {
-		name string
-		make func(pod, name string) *runtimeapi.ContainerConfig
-	}{
-		{"small", func(pod, name string) *runtimeapi.ContainerConfig { return containerConfig(pod, name, "app") }},
-		{"kubelet", kubeletLike},
-	} {
-		b.Run(kind.name, func(b *testing.B) {
-			rt := start(b, fake.Config{AnyImage: true})
-			fill(b, rt, 15_000)
-			ctx := b.Context()
-			sandboxID, err := rt.RunPodSandbox(ctx, podConfig("p"), "")
-			require.NoError(b, err)
-			config, pod := kind.make("p", "c"), podConfig("p")
-			b.ReportAllocs()
-			defer measureCPU(b)()
-			for b.Loop() {
-				id, err := rt.CreateContainer(ctx, sandboxID, config, pod)
-				if err != nil {
-					b.Fatal(err)
-				}
-				if err := rt.StartContainer(ctx, id); err != nil {
-					b.Fatal(err)
-				}
-				if err := rt.StopContainer(ctx, id, 1); err != nil {
-					b.Fatal(err)
-				}
-				if err := rt.RemoveContainer(ctx, id); err != nil {
-					b.Fatal(err)
-				}
-			}
-		})
-	}
-}
-
-// BenchmarkListContainers lists 3,000 containers, and those of one pod of them,
-// and BenchmarkFullNode all that a node with 15,000 has to tell.
-func BenchmarkListContainers(b *testing.B) {
-	rt := start(b, fake.Config{AnyImage: true})
-	fill(b, rt, 3_000)
-	for _, f := range []struct {
-		name   string
-		filter *runtimeapi.ContainerFilter
-		want   int
-	}{
-		{"all", nil, 3000},
-		{"running", &runtimeapi.ContainerFilter{State: &runtimeapi.ContainerStateValue{State: runtimeapi.ContainerState_CONTAINER_RUNNING}}, 3000},
-		{"pod", &runtimeapi.ContainerFilter{LabelSelector: map[string]string{"io.kubernetes.pod.uid": "uid-pod-7"}}, 10},
-	} {
-		b.Run(f.name, func(b *testing.B) {
-			b.ReportAllocs()
-			defer measureCPU(b)()
-			for b.Loop() {
-				list, err := rt.ListContainers(b.Context(), f.filter)
-				if err != nil || len(list) != f.want {
-					b.Fatal(len(list), err)
-				}
-			}
-		})
-	}
-}
-
+// BenchmarkFullNode lists what a node with 15,000 containers has.
 func BenchmarkFullNode(b *testing.B) {
 	rt := start(b, fake.Config{AnyImage: true})
 	newFleet(b, rt, 5_000, "a", "b", "c")
@@ -147,6 +85,10 @@ func BenchmarkFullNode(b *testing.B) {
 		}},
 		{"ListContainers", 15_000, func(ctx context.Context) (int, error) {
 			list, err := rt.ListContainers(ctx, nil)
+			return len(list), err
+		}},
+		{"ListContainers of a pod", 3, func(ctx context.Context) (int, error) {
+			list, err := rt.ListContainers(ctx, &runtimeapi.ContainerFilter{LabelSelector: map[string]string{"io.kubernetes.pod.uid": "uid-pod-7"}})
 			return len(list), err
 		}},
 		{"ListContainerStats", 15_000, func(ctx context.Context) (int, error) {
@@ -164,41 +106,6 @@ func BenchmarkFullNode(b *testing.B) {
 			for b.Loop() {
 				if n, err := list.call(b.Context()); err != nil || n != list.want {
 					b.Fatal(n, err)
-				}
-			}
-		})
-	}
-}
-
-// BenchmarkStatus looks at one container and one pod of three.
-func BenchmarkStatus(b *testing.B) {
-	rt := start(b, fake.Config{AnyImage: true})
-	f := newFleet(b, rt, 1, "a", "b", "c")
-	list, err := rt.ListContainers(b.Context(), nil)
-	require.NoError(b, err)
-	for _, status := range []struct {
-		name string
-		call func(context.Context) error
-	}{
-		{"container", func(ctx context.Context) error {
-			_, err := rt.ContainerStatus(ctx, list[0].Id, false)
-			return err
-		}},
-		{"sandbox", func(ctx context.Context) error {
-			_, err := rt.PodSandboxStatus(ctx, f.sandboxes[0], false)
-			return err
-		}},
-		{"exec", func(ctx context.Context) error {
-			_, _, err := rt.ExecSync(ctx, list[0].Id, []string{"true"}, time.Second)
-			return err
-		}},
-	} {
-		b.Run(status.name, func(b *testing.B) {
-			b.ReportAllocs()
-			defer measureCPU(b)()
-			for b.Loop() {
-				if err := status.call(b.Context()); err != nil {
-					b.Fatal(err)
 				}
 			}
 		})

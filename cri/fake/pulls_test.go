@@ -228,8 +228,7 @@ func TestNamesOfAnImage(t *testing.T) {
 		for _, other := range []string{"busybox:v1", "host:5000/bb", "bb:v1", id[:20], strings.TrimPrefix(id, "sha256:")} {
 			require.False(t, present(t, rt, other), other)
 		}
-		sandboxID, err := rt.RunPodSandbox(t.Context(), podConfig("p"), "")
-		require.NoError(t, err)
+		sandboxID := sandbox(t, rt, "p")
 		container := add(t, rt, sandboxID, "c", true)
 		require.NoError(t, rt.RemoveImage(t.Context(), imageSpec(removed)), "in use and pinned")
 		for _, name := range names {

@@ -24,21 +24,6 @@ type writerFunc func([]byte) (int, error)
 func (f writerFunc) Write(p []byte) (int, error) { return f(p) }
 func (f writerFunc) Close() error                { return nil }
 
-// withLog starts a container that logs to /logs/c.log.
-func withLog(t *testing.T, rt *fake.Runtime) (containerID string) {
-	t.Helper()
-	pod := podConfig("p")
-	pod.LogDirectory = "/logs"
-	sandboxID, err := rt.RunPodSandbox(t.Context(), pod, "")
-	require.NoError(t, err)
-	config := containerConfig("p", "c")
-	config.LogPath = "c.log"
-	id, err := rt.CreateContainer(t.Context(), sandboxID, config, pod)
-	require.NoError(t, err)
-	require.NoError(t, rt.StartContainer(t.Context(), id))
-	return id
-}
-
 // lingering takes three seconds to clean up when it is killed.
 func lingering(ctx context.Context, _ *fake.Process) int {
 	<-ctx.Done()
@@ -90,8 +75,8 @@ func TestLastWordsAreLostWithTheProcesses(t *testing.T) {
 		withLog(t, rt)
 		rt.Stop()
 		require.NoError(t, rt.Start(t.Context(), fake.StartOptions{Loss: fake.LoseProcesses}))
-		require.Empty(t, memory.text("/logs/c.log"))
-		require.True(t, memory.closed("/logs/c.log"))
+		require.Empty(t, memory.text("/logs/p/c.log"))
+		require.True(t, memory.closed("/logs/p/c.log"))
 	})
 }
 
@@ -173,8 +158,7 @@ func TestTheRuntimeIsEndedFromWithin(t *testing.T) {
 				ended <- end()
 				return fake.SleepUntilStopped, nil
 			}})
-			sandboxID, err := rt.RunPodSandbox(t.Context(), podConfig("p"), "")
-			require.NoError(t, err)
+			sandboxID := sandbox(t, rt, "p")
 			began := time.Now()
 			id, err := rt.CreateContainer(t.Context(), sandboxID, containerConfig("p", "c"), podConfig("p"))
 			require.NoError(t, err)
@@ -285,13 +269,7 @@ func TestAttachWithInputOnlyEnds(t *testing.T) {
 	} {
 		bubble(t, name, func(t *testing.T) {
 			rt := start(t, fake.Config{AnyImage: true})
-			sandboxID, err := rt.RunPodSandbox(t.Context(), podConfig("p"), "")
-			require.NoError(t, err)
-			config := containerConfig("p", "c")
-			config.Stdin = true
-			id, err := rt.CreateContainer(t.Context(), sandboxID, config, podConfig("p"))
-			require.NoError(t, err)
-			require.NoError(t, rt.StartContainer(t.Context(), id))
+			id := withInput(t, rt)
 			input, _ := io.Pipe()
 			ctx, cancel := context.WithCancel(t.Context())
 			defer cancel()
@@ -315,8 +293,7 @@ func TestContextOfAHookThatLooksLate(t *testing.T) {
 		seen <- ctx.Err()
 		return nil, fake.ErrNotFound
 	}})
-	sandboxID, err := rt.RunPodSandbox(t.Context(), podConfig("p"), "")
-	require.NoError(t, err)
+	sandboxID := sandbox(t, rt, "p")
 	id, err := rt.CreateContainer(t.Context(), sandboxID, containerConfig("p", "c"), podConfig("p"))
 	require.NoError(t, err)
 	require.Error(t, rt.StartContainer(t.Context(), id))
@@ -329,22 +306,23 @@ func TestRestartsThatMeet(t *testing.T) {
 		time.Sleep(time.Millisecond)
 		return fake.SleepUntilStopped, nil
 	}})
-	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
-	defer cancel()
+	rounds := 300
+	if testing.Short() {
+		rounds = 30
+	}
 	var all sync.WaitGroup
-	for i := range 3 {
+	for i, loss := range []fake.Loss{fake.LoseAll, fake.LoseProcesses, fake.LoseNothing} {
 		all.Go(func() {
-			for n := 0; ctx.Err() == nil; n++ {
+			for n := range 4 * rounds {
 				name := fmt.Sprint("p", i, "-", n)
-				sandboxID, _ := rt.RunPodSandbox(ctx, podConfig(name), "")
-				id, _ := rt.CreateContainer(ctx, sandboxID, containerConfig(name, "c"), podConfig(name))
-				_ = rt.StartContainer(ctx, id)
+				sandboxID, _ := rt.RunPodSandbox(t.Context(), podConfig(name), "")
+				id, _ := rt.CreateContainer(t.Context(), sandboxID, containerConfig(name, "c"), podConfig(name))
+				_ = rt.StartContainer(t.Context(), id)
 			}
 		})
 		all.Go(func() {
-			loss := []fake.Loss{fake.LoseAll, fake.LoseProcesses, fake.LoseNothing}[i]
-			for ctx.Err() == nil {
-				_ = rt.Restart(ctx, fake.RestartOptions{StartOptions: fake.StartOptions{Loss: loss}})
+			for range rounds {
+				_ = rt.Restart(t.Context(), fake.RestartOptions{StartOptions: fake.StartOptions{Loss: loss}})
 			}
 		})
 	}

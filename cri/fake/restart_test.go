@@ -20,17 +20,6 @@ import (
 	"github.com/podwright/podwright/cri/fake"
 )
 
-var logs memoryLogsConfig
-
-// memoryLogsConfig makes sandboxes that log below /logs.
-type memoryLogsConfig struct{}
-
-func (memoryLogsConfig) pod(name string) *runtimeapi.PodSandboxConfig {
-	config := podConfig(name)
-	config.LogDirectory = "/logs/" + name
-	return config
-}
-
 // add creates a container, and starts it unless it is to stay as it is.
 func add(t *testing.T, rt *fake.Runtime, sandboxID, name string, started bool) string {
 	t.Helper()
@@ -79,8 +68,7 @@ func TestWhatARestartFinds(t *testing.T) {
 					return 0
 				},
 			}, nil)})
-			sandboxID, err := rt.RunPodSandbox(t.Context(), podConfig("p"), "")
-			require.NoError(t, err)
+			sandboxID := sandbox(t, rt, "p")
 			before, err := rt.PodSandboxStatus(t.Context(), sandboxID, false)
 			require.NoError(t, err)
 			ids := map[string]string{}
@@ -139,13 +127,12 @@ func TestWhatARestartFinds(t *testing.T) {
 // stopped.
 func TestAddressesAfterAReboot(t *testing.T) {
 	rt := start(t, fake.Config{})
-	first, err := rt.RunPodSandbox(t.Context(), podConfig("p"), "")
-	require.NoError(t, err)
+	first := sandbox(t, rt, "p")
 	require.NoError(t, rt.Restart(t.Context(), fake.RestartOptions{StartOptions: fake.StartOptions{Loss: fake.LoseProcesses}}))
 	require.NoError(t, rt.StopPodSandbox(t.Context(), first))
 	require.NoError(t, rt.StopPodSandbox(t.Context(), first))
 	require.NoError(t, rt.Restart(t.Context(), fake.RestartOptions{StartOptions: fake.StartOptions{Loss: fake.LoseAll}}))
-	_, err = rt.RunPodSandbox(t.Context(), podConfig("p"), "")
+	_, err := rt.RunPodSandbox(t.Context(), podConfig("p"), "")
 	require.NoError(t, err)
 }
 
@@ -205,7 +192,7 @@ func TestLogsWhileTheRuntimeIsDown(t *testing.T) {
 					return 0
 				},
 			}, nil)})
-			sandboxID, err := rt.RunPodSandbox(t.Context(), logs.pod("p"), "")
+			sandboxID, err := rt.RunPodSandbox(t.Context(), logs(podConfig("p")), "")
 			require.NoError(t, err)
 			for _, name := range []string{"talks", "ends", "floods"} {
 				add(t, rt, sandboxID, name, true)
@@ -284,17 +271,5 @@ func TestStartAndRestartRefuse(t *testing.T) {
 		require.NoError(t, rt.Signal(id, syscall.SIGKILL), "a lever works while it is down")
 		require.NoError(t, rt.Close())
 		require.Equal(t, codes.Unavailable, status.Code(rt.Start(t.Context(), fake.StartOptions{})))
-	})
-}
-
-// CrashSandbox is no call: it works while the runtime is down.
-func TestASandboxCrashesWhileTheRuntimeIsDown(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		rt := start(t, fake.Config{AnyImage: true, Programs: fake.Always(stubborn)})
-		sandboxID, id := running(t, rt)
-		rt.Stop()
-		require.NoError(t, rt.CrashSandbox(t.Context(), sandboxID))
-		require.NoError(t, rt.Start(t.Context(), fake.StartOptions{}))
-		require.Equal(t, "EXITED 137 Error", brief(statusOf(t, rt, id)))
 	})
 }

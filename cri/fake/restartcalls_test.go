@@ -70,8 +70,7 @@ func TestCallsUnderWayEndWithTheRuntime(t *testing.T) {
 					return nil
 				},
 			})
-			sandboxID, err := rt.RunPodSandbox(t.Context(), podConfig("p"), "")
-			require.NoError(t, err)
+			sandboxID := sandbox(t, rt, "p")
 			ids := map[string]string{
 				"stubborn": add(t, rt, sandboxID, "stubborn", true), "slow": add(t, rt, sandboxID, "slow", false),
 			}
@@ -96,7 +95,7 @@ func TestCallsUnderWayEndWithTheRuntime(t *testing.T) {
 			for range calls {
 				require.Equal(t, codes.Unavailable, status.Code(<-results))
 			}
-			_, err = rt.Version(t.Context())
+			_, err := rt.Version(t.Context())
 			require.Equal(t, codes.Unavailable, status.Code(err))
 			require.EqualValues(t, 1, commands.Load(), "the command outlives the runtime")
 
@@ -137,8 +136,7 @@ func TestHooksThatReturnAfterTheRuntimeWentAway(t *testing.T) {
 				return nil
 			},
 		})
-		sandboxID, err := rt.RunPodSandbox(t.Context(), podConfig("p"), "")
-		require.NoError(t, err)
+		sandboxID := sandbox(t, rt, "p")
 		id := add(t, rt, sandboxID, "c", false)
 		results := make(chan error, 3)
 		go func() { results <- rt.StartContainer(t.Context(), id) }()

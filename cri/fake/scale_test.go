@@ -154,7 +154,7 @@ func (v *view) check(t *testing.T, rt *fake.Runtime) (sandboxes []*runtimeapi.Po
 func TestChurn(t *testing.T) {
 	pods, perSecond, span := 5000, 50, 2*time.Minute
 	if testing.Short() {
-		pods, perSecond, span = 500, 20, time.Minute
+		pods, perSecond, span = 100, 5, 30*time.Second
 	}
 	synctest.Test(t, func(t *testing.T) {
 		random := rand.New(rand.NewPCG(3, 9))

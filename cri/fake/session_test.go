@@ -15,7 +15,6 @@ import (
 	"github.com/stretchr/testify/require"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
-	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
 	"github.com/podwright/podwright/cri"
 	"github.com/podwright/podwright/cri/fake"
@@ -174,13 +173,7 @@ func TestAttachSessionInputWaits(t *testing.T) {
 			<-ctx.Done()
 			return 0
 		})})
-		sandboxID, err := rt.RunPodSandbox(t.Context(), podConfig("p"), "")
-		require.NoError(t, err)
-		config := containerConfig("p", "c")
-		config.Stdin = true
-		id, err := rt.CreateContainer(t.Context(), sandboxID, config, podConfig("p"))
-		require.NoError(t, err)
-		require.NoError(t, rt.StartContainer(t.Context(), id))
+		id := withInput(t, rt)
 		begin := time.Now()
 		for _, text := range []string{"one ", "two "} {
 			require.NoError(t, rt.AttachSession(t.Context(), id, fake.Session{Stdin: strings.NewReader(text)}))
@@ -190,7 +183,7 @@ func TestAttachSessionInputWaits(t *testing.T) {
 		// More than a pipe holds waits for the reader, as long as the client does.
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
-		err = rt.AttachSession(ctx, id, fake.Session{Stdin: strings.NewReader(strings.Repeat("x", 100_000)), Stdout: io.Discard})
+		err := rt.AttachSession(ctx, id, fake.Session{Stdin: strings.NewReader(strings.Repeat("x", 100_000)), Stdout: io.Discard})
 		require.Equal(t, codes.DeadlineExceeded, status.Code(err))
 	})
 }
@@ -230,8 +223,7 @@ func TestPortForwardSession(t *testing.T) {
 			return nil, nil
 		}
 		rt := start(t, fake.Config{Ports: ports})
-		id, err := rt.RunPodSandbox(t.Context(), podConfig("p"), "")
-		require.NoError(t, err)
+		id := sandbox(t, rt, "p")
 		near, far := net.Pipe()
 		ended := make(chan error, 1)
 		go func() { ended <- rt.PortForwardSession(t.Context(), id, 80, far) }()
@@ -249,15 +241,4 @@ func TestPortForwardSession(t *testing.T) {
 		_, far = net.Pipe()
 		require.True(t, cri.IsNotFound(rt.PortForwardSession(t.Context(), "unknown", 80, far)))
 	})
-}
-
-func TestStreamsWithoutServer(t *testing.T) {
-	rt := start(t, fake.Config{AnyImage: true})
-	sandboxID, id := running(t, rt)
-	_, err := rt.Exec(t.Context(), &runtimeapi.ExecRequest{ContainerId: id, Cmd: []string{"x"}, Stdout: true})
-	require.True(t, cri.IsUnimplemented(err))
-	_, err = rt.Attach(t.Context(), &runtimeapi.AttachRequest{ContainerId: id, Stdout: true})
-	require.True(t, cri.IsUnimplemented(err))
-	_, err = rt.PortForward(t.Context(), &runtimeapi.PortForwardRequest{PodSandboxId: sandboxID})
-	require.True(t, cri.IsUnimplemented(err))
 }

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"syscall"
 	"testing"
 	"testing/synctest"
 
@@ -15,57 +14,6 @@ import (
 
 	"github.com/podwright/podwright/cri/fake"
 )
-
-// How a program ends, and what the container says of it then.
-func TestExitReasons(t *testing.T) {
-	for _, tc := range []struct {
-		name    string
-		program fake.Program
-		want    string
-		message string
-	}{
-		{"success", fake.Exit(0), "EXITED 0 Completed", ""},
-		{"failure", fake.Exit(3), "EXITED 3 Error", ""},
-		{"only eight bits count", fake.Exit(256 + 7), "EXITED 7 Error", ""},
-		{"negative", fake.Exit(-1), "EXITED 255 Error", ""},
-		{"a signal of its own", fake.KilledBy(syscall.SIGSEGV), "EXITED 139 Error", ""},
-		{"out of memory", fake.OutOfMemory, "EXITED 137 OOMKilled", ""},
-		{"out of memory, survived by the first process", func(_ context.Context, p *fake.Process) int {
-			p.OOMKilled()
-			return 0
-		}, "EXITED 0 OOMKilled", ""},
-		{"explained", func(_ context.Context, p *fake.Process) int {
-			p.Explain("ContainerCannotRun", "no room")
-			return 126
-		}, "EXITED 126 ContainerCannotRun", "no room"},
-		{"only a message", func(_ context.Context, p *fake.Process) int {
-			p.Explain("", "see the manual")
-			return 1
-		}, "EXITED 1 Error", "see the manual"},
-		{"a panic", func(context.Context, *fake.Process) int { panic("oh") }, "EXITED 2 Error", ""},
-	} {
-		bubble(t, tc.name, func(t *testing.T) {
-			rt := start(t, fake.Config{AnyImage: true, Programs: fake.Always(tc.program)})
-			_, id := running(t, rt)
-			synctest.Wait()
-			s := statusOf(t, rt, id)
-			require.Equal(t, tc.want, brief(s))
-			require.Equal(t, tc.message, s.Message)
-		})
-	}
-}
-
-func TestSignalDeaths(t *testing.T) {
-	for _, signal := range []syscall.Signal{1, 2, 6, 9, 11, 15} {
-		bubble(t, signal.String(), func(t *testing.T) {
-			rt := start(t, fake.Config{AnyImage: true})
-			_, id := running(t, rt)
-			require.NoError(t, rt.Signal(id, signal))
-			synctest.Wait()
-			require.Equal(t, fmt.Sprintf("EXITED %d Error", 128+int(signal)), brief(statusOf(t, rt, id)))
-		})
-	}
-}
 
 const cannotStart = "failed to create containerd task: failed to create shim task: OCI runtime create failed: " +
 	"runc create failed: unable to start container process: "
@@ -104,8 +52,11 @@ func TestStartFailures(t *testing.T) {
 	} {
 		bubble(t, tc.name, func(t *testing.T) {
 			tc.cfg.AnyImage = true
+			if tc.cfg.OpenLog == nil {
+				tc.cfg.OpenLog = (&memoryLogs{}).open // not on the disk
+			}
 			rt := start(t, tc.cfg)
-			sandboxID, err := rt.RunPodSandbox(t.Context(), logs.pod("p"), "")
+			sandboxID, err := rt.RunPodSandbox(t.Context(), logs(podConfig("p")), "")
 			require.NoError(t, err)
 			config := containerConfig("p", "c", "cmd")
 			config.LogPath = "c.log"
@@ -131,8 +82,7 @@ func TestResolverThatBlocks(t *testing.T) {
 		rt := start(t, fake.Config{AnyImage: true, Programs: func(ctx context.Context, _ *fake.Process) (fake.Program, error) {
 			return nil, untilDone(ctx)
 		}})
-		sandboxID, err := rt.RunPodSandbox(t.Context(), podConfig("p"), "")
-		require.NoError(t, err)
+		sandboxID := sandbox(t, rt, "p")
 		id := add(t, rt, sandboxID, "c", false)
 		ctx, cancel := context.WithCancel(t.Context())
 		result := make(chan error, 1)

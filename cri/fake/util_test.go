@@ -44,16 +44,53 @@ func containerConfig(pod, name string, command ...string) *runtimeapi.ContainerC
 	}
 }
 
-// running starts a sandbox with one container in it.
-func running(t testing.TB, rt *fake.Runtime, command ...string) (sandboxID, containerID string) {
+// sandbox runs a sandbox.
+func sandbox(t testing.TB, rt *fake.Runtime, name string) string {
 	t.Helper()
-	ctx := t.Context()
-	sandboxID, err := rt.RunPodSandbox(ctx, podConfig("p"), "")
+	id, err := rt.RunPodSandbox(t.Context(), podConfig(name), "")
 	require.NoError(t, err)
-	containerID, err = rt.CreateContainer(ctx, sandboxID, containerConfig("p", "c", command...), podConfig("p"))
+	return id
+}
+
+// running starts a sandbox with one container in it.
+func running(t testing.TB, rt *fake.Runtime) (sandboxID, containerID string) {
+	t.Helper()
+	return runningWith(t, rt, func(*runtimeapi.PodSandboxConfig, *runtimeapi.ContainerConfig) {})
+}
+
+func runningWith(t testing.TB, rt *fake.Runtime, change func(*runtimeapi.PodSandboxConfig, *runtimeapi.ContainerConfig)) (sandboxID, containerID string) {
+	t.Helper()
+	pod, config := podConfig("p"), containerConfig("p", "c")
+	change(pod, config)
+	sandboxID, err := rt.RunPodSandbox(t.Context(), pod, "")
 	require.NoError(t, err)
-	require.NoError(t, rt.StartContainer(ctx, containerID))
+	containerID, err = rt.CreateContainer(t.Context(), sandboxID, config, pod)
+	require.NoError(t, err)
+	require.NoError(t, rt.StartContainer(t.Context(), containerID))
 	return sandboxID, containerID
+}
+
+// withInput starts a container that has standard input.
+func withInput(t testing.TB, rt *fake.Runtime) (containerID string) {
+	t.Helper()
+	_, id := runningWith(t, rt, func(_ *runtimeapi.PodSandboxConfig, c *runtimeapi.ContainerConfig) { c.Stdin = true })
+	return id
+}
+
+// logs adds a log folder to a pod.
+func logs(pod *runtimeapi.PodSandboxConfig) *runtimeapi.PodSandboxConfig {
+	pod.LogDirectory = "/logs/" + pod.Metadata.Name
+	return pod
+}
+
+// withLog starts a container that logs to /logs/p/c.log.
+func withLog(t testing.TB, rt *fake.Runtime) (containerID string) {
+	t.Helper()
+	_, id := runningWith(t, rt, func(pod *runtimeapi.PodSandboxConfig, c *runtimeapi.ContainerConfig) {
+		logs(pod)
+		c.LogPath = "c.log"
+	})
+	return id
 }
 
 func statusOf(t testing.TB, rt *fake.Runtime, id string) *runtimeapi.ContainerStatus {

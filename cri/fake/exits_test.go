@@ -1,0 +1,85 @@
+package fake_test
+
+import (
+	"context"
+	"runtime"
+	"syscall"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/podwright/podwright/cri/fake"
+)
+
+// How a program ends, and the status of its container then.
+func TestExits(t *testing.T) {
+	for _, c := range []struct {
+		name    string
+		program fake.Program
+		signal  syscall.Signal // before the stop
+		grace   time.Duration
+		took    time.Duration
+		want    string
+		message string
+	}{
+		{name: "zero", program: fake.Exit(0), want: "EXITED 0 Completed"},
+		{name: "code", program: fake.Exit(42), want: "EXITED 42 Error"},
+		{name: "only the low byte counts", program: fake.Exit(256), want: "EXITED 0 Completed"},
+		{name: "only eight bits count", program: fake.Exit(256 + 7), want: "EXITED 7 Error"},
+		{name: "negative", program: fake.Exit(-1), want: "EXITED 255 Error"},
+		{name: "a signal of its own", program: fake.KilledBy(syscall.SIGSEGV), want: "EXITED 139 Error"},
+		{name: "panic", program: func(context.Context, *fake.Process) int { panic("no") }, want: "EXITED 2 Error"},
+		{name: "goexit", program: func(context.Context, *fake.Process) int { runtime.Goexit(); return 0 }, want: "EXITED 2 Error"},
+		{name: "out of memory", program: fake.OutOfMemory, want: "EXITED 137 OOMKilled"},
+		{name: "C11 out of memory with exit code 0", want: "EXITED 0 OOMKilled", program: func(_ context.Context, p *fake.Process) int {
+			p.OOMKilled()
+			return 0
+		}},
+		{name: "explained", want: "EXITED 126 ContainerCannotRun", message: "no room", program: func(_ context.Context, p *fake.Process) int {
+			p.Explain("ContainerCannotRun", "no room")
+			return 126
+		}},
+		{name: "only a message", want: "EXITED 1 Error", message: "see the manual", program: func(_ context.Context, p *fake.Process) int {
+			p.Explain("", "see the manual")
+			return 1
+		}},
+		{name: "unhandled SIGTERM", program: fake.SleepUntilStopped, grace: 30 * time.Second, want: "EXITED 143 Error"},
+		{name: "no grace", program: fake.SleepUntilStopped, want: "EXITED 137 Error"},
+		{name: "ignored SIGTERM", program: stubborn, grace: 30 * time.Second, took: 30 * time.Second, want: "EXITED 137 Error"},
+		{name: "handled SIGTERM", grace: 30 * time.Second, took: 3 * time.Second, want: "EXITED 7 Error", program: func(_ context.Context, p *fake.Process) int {
+			<-p.Signals()
+			time.Sleep(3 * time.Second)
+			return 7
+		}},
+		{name: "grace is rounded up to seconds", program: stubborn, grace: time.Millisecond, took: time.Second, want: "EXITED 137 Error"},
+		{name: "a negative grace is none", program: stubborn, grace: -time.Hour, want: "EXITED 137 Error"},
+		{name: "abandoned after SIGKILL", grace: 2 * time.Second, took: 12 * time.Second, want: "EXITED 137 Error", program: func(context.Context, *fake.Process) int {
+			time.Sleep(13 * time.Second)
+			return 0
+		}},
+		{name: "SIGHUP from outside", program: fake.SleepUntilStopped, signal: 1, grace: time.Second, want: "EXITED 129 Error"},
+		{name: "SIGINT from outside", program: fake.SleepUntilStopped, signal: 2, grace: time.Second, want: "EXITED 130 Error"},
+		{name: "SIGKILL from outside", program: stubborn, signal: 9, grace: time.Second, want: "EXITED 137 Error"},
+		{name: "SIGSEGV from outside", program: fake.SleepUntilStopped, signal: 11, grace: time.Second, want: "EXITED 139 Error"},
+		{name: "SIGCHLD does nothing", program: fake.SleepUntilStopped, signal: 17, grace: time.Second, want: "EXITED 143 Error"},
+	} {
+		bubble(t, c.name, func(t *testing.T) {
+			rt := start(t, fake.Config{AnyImage: true, Programs: fake.Always(c.program)})
+			_, id := running(t, rt)
+			synctest.Wait()
+			if c.signal != 0 {
+				require.NoError(t, rt.Signal(id, c.signal))
+				synctest.Wait()
+			}
+			began := time.Now()
+			require.NoError(t, rt.StopContainer(t.Context(), id, c.grace))
+			require.Equal(t, c.took, time.Since(began))
+			s := statusOf(t, rt, id)
+			require.Equal(t, c.want, brief(s))
+			require.Equal(t, c.message, s.Message)
+			time.Sleep(time.Minute) // the abandoned one returns
+		})
+	}
+}
