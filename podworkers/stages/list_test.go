@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/podwright/podwright/internal/run"
@@ -45,14 +46,11 @@ func TestConfig(t *testing.T) {
 
 func TestBadPodsAreRefused(t *testing.T) {
 	l := only(t, &funcs{})
-	require.Error(t, l.Prepare(t.Context(), nil))
-	require.Error(t, l.Prepare(t.Context(), podOf("")))
-	nameless := podOf("1")
-	nameless.Name = ""
-	require.Error(t, l.Prepare(t.Context(), nameless))
-	homeless := podOf("1")
-	homeless.Namespace = ""
-	require.Error(t, l.Prepare(t.Context(), homeless))
+	nameless, homeless := podOf("1"), podOf("1")
+	nameless.Name, homeless.Namespace = "", ""
+	for _, pod := range []*v1.Pod{nil, podOf(""), nameless, homeless} {
+		require.Error(t, l.Prepare(t.Context(), pod))
+	}
 	require.Error(t, l.Release(t.Context(), "", Gone))
 	require.Error(t, l.Release(t.Context(), "1", 0))
 	require.Nil(t, l.Explain("1"))

@@ -21,8 +21,9 @@ import (
 // node is a node with one stage, on which pods have left something.
 type node struct {
 	*Releaser
-	list *List
-	stop func() error
+	list   *List
+	cancel context.CancelFunc
+	ended  chan error
 
 	mu      sync.Mutex
 	log     bytes.Buffer
@@ -55,13 +56,31 @@ func newNode(t *testing.T, change func(*ReleaserConfig), uids ...types.UID) *nod
 	return n
 }
 
+// onNode runs a test on a node in a bubble. Unless the test has stopped it, the Releaser
+// has to end without an error.
+func onNode(t *testing.T, change func(*ReleaserConfig), test func(t *testing.T, n *node), uids ...types.UID) {
+	synctest.Test(t, func(t *testing.T) {
+		n := newNode(t, change, uids...)
+		test(t, n)
+		if n.cancel != nil {
+			require.NoError(t, n.stop())
+		}
+	})
+}
+
 func (n *node) run(t *testing.T) {
 	t.Helper()
-	ctx, cancel := context.WithCancel(t.Context())
-	done := make(chan error, 1)
-	go func() { done <- n.Run(ctx) }()
-	n.stop = func() error { cancel(); return <-done }
+	var ctx context.Context
+	ctx, n.cancel = context.WithCancel(t.Context())
+	n.ended = make(chan error, 1)
+	go func() { n.ended <- n.Run(ctx) }()
 	synctest.Wait()
+}
+
+func (n *node) stop() error {
+	n.cancel()
+	n.cancel = nil
+	return <-n.ended
 }
 
 func (n *node) release(_ context.Context, uid types.UID) error {
@@ -171,8 +190,7 @@ func TestReleaserReleasesInOrder(t *testing.T) {
 // What has no owner is released; a pod that is desired, or that somebody works on, is
 // left alone until it is not.
 func TestReleasesWhatNobodyOwns(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		n := newNode(t, nil, "gone", "desired", "busy")
+	onNode(t, nil, func(t *testing.T, n *node) {
 		n.desired["desired"], n.taken["busy"] = true, true
 		n.run(t)
 		time.Sleep(time.Second)
@@ -191,13 +209,12 @@ func TestReleasesWhatNobodyOwns(t *testing.T) {
 		require.ErrorIs(t, n.Run(t.Context()), ErrAlreadyRun)
 		require.NoError(t, n.stop())
 		require.Equal(t, 3, strings.Count(n.logged(), "released what a pod had left"))
-	})
+	}, "gone", "desired", "busy")
 }
 
 // A failure is logged when it changes, and tried again after a rest, without being woken.
 func TestFailuresAreTriedAgain(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		n := newNode(t, nil, "1")
+	onNode(t, nil, func(t *testing.T, n *node) {
 		n.fail = errBroken
 		begun := time.Now()
 		n.run(t)
@@ -215,44 +232,25 @@ func TestFailuresAreTriedAgain(t *testing.T) {
 		n.set(func() { n.fail = nil })
 		time.Sleep(2 * time.Second)
 		require.Empty(t, n.left())
-		require.NoError(t, n.stop())
-	})
-}
-
-// Who wants no log gets none, whatever fails.
-func TestReleaserWithoutLogger(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		n := newNode(t, func(cfg *ReleaserConfig) { cfg.Logger = nil }, "1")
-		n.fail = errBroken
-		n.run(t)
-		time.Sleep(10 * time.Millisecond) // a release takes one
-		require.ErrorIs(t, n.Leftovers()[0].LastError, errBroken)
-		n.set(func() { n.fail = nil })
-		time.Sleep(2 * time.Second)
-		require.Empty(t, n.left())
-		require.NoError(t, n.stop())
-	})
+	}, "1")
 }
 
 func TestPodsAreReleasedInParallel(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		var uids []types.UID
-		for i := range 100 {
-			uids = append(uids, types.UID(fmt.Sprintf("%03d", i)))
-		}
-		n := newNode(t, nil, uids...)
+	var uids []types.UID
+	for i := range 100 {
+		uids = append(uids, types.UID(fmt.Sprintf("%03d", i)))
+	}
+	onNode(t, func(c *ReleaserConfig) { c.Logger = nil }, func(t *testing.T, n *node) {
 		n.run(t)
 		time.Sleep(time.Second)
 		require.Empty(t, n.left())
 		require.Equal(t, 8, n.peak)
-		require.NoError(t, n.stop())
-	})
+	}, uids...)
 }
 
 // Pods that hang take turns with those that do not, and Run names them at its end.
 func TestHungReleaseHoldsUpNobody(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		n := newNode(t, func(c *ReleaserConfig) { c.Parallel = 1 }, "1", "2", "3")
+	onNode(t, func(c *ReleaserConfig) { c.Parallel = 1 }, func(t *testing.T, n *node) {
 		hang := make(chan struct{})
 		n.hang["1"] = hang
 		n.run(t)
@@ -267,13 +265,12 @@ func TestHungReleaseHoldsUpNobody(t *testing.T) {
 		require.Equal(t, 10*time.Second, time.Since(begun))
 		close(hang)
 		require.NoError(t, n.list.Wait(time.Second))
-	})
+	}, "1", "2", "3")
 }
 
 // What cannot be released because the agent ends is no failure.
 func TestReleaseThatEndsWithTheAgent(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		n := newNode(t, nil, "1")
+	onNode(t, nil, func(t *testing.T, n *node) {
 		hang := make(chan struct{})
 		n.hang["1"] = hang
 		n.run(t)
@@ -281,40 +278,38 @@ func TestReleaseThatEndsWithTheAgent(t *testing.T) {
 		require.Empty(t, n.logged())
 		close(hang)
 		require.NoError(t, n.list.Wait(time.Second))
-	})
+	}, "1")
 }
 
 // A listing may end while the owner of a pod is asked, and say that nothing is left of
 // it: its turn, if it was given, is given back.
 func TestListedWhileTheOwnerIsAsked(t *testing.T) {
 	for _, given := range []bool{true, false} {
-		synctest.Test(t, func(t *testing.T) {
-			asked, answer := make(chan struct{}), make(chan struct{})
-			listing := make(chan struct{})
-			turns, slow := 0, false
-			n := newNode(t, func(c *ReleaserConfig) {
-				list := only(t, &funcs{leftovers: func(context.Context) ([]types.UID, error) {
-					if !slow {
-						return []types.UID{"1"}, nil
-					}
-					<-listing
-					return nil, nil
-				}})
-				c.List = list
-				c.Release = func(context.Context, types.UID) error { return errBroken }
-				c.Gone = func(types.UID) bool { return true }
-				c.Try = func(types.UID) (func(), bool) {
-					if slow {
-						close(asked)
-						<-answer
-						if !given {
-							return nil, false
-						}
-					}
-					turns++
-					return func() { turns-- }, true
+		var asked, answer, listing chan struct{}
+		turns, slow := 0, false
+		onNode(t, func(c *ReleaserConfig) {
+			asked, answer, listing = make(chan struct{}), make(chan struct{}), make(chan struct{})
+			c.List = only(t, &funcs{leftovers: func(context.Context) ([]types.UID, error) {
+				if !slow {
+					return []types.UID{"1"}, nil
 				}
-			})
+				<-listing
+				return nil, nil
+			}})
+			c.Release = func(context.Context, types.UID) error { return errBroken }
+			c.Gone = func(types.UID) bool { return true }
+			c.Try = func(types.UID) (func(), bool) {
+				if slow {
+					close(asked)
+					<-answer
+					if !given {
+						return nil, false
+					}
+				}
+				turns++
+				return func() { turns-- }, true
+			}
+		}, func(t *testing.T, n *node) {
 			n.run(t) // and fails at once
 			slow = true
 			n.wake()
@@ -325,89 +320,84 @@ func TestListedWhileTheOwnerIsAsked(t *testing.T) {
 			close(answer)
 			synctest.Wait()
 			require.Zero(t, turns)
-			require.NoError(t, n.stop())
 		})
 	}
 }
 
 func TestListingThatFails(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		n := newNode(t, nil, "1")
+	onNode(t, nil, func(t *testing.T, n *node) {
 		n.listErr = errBroken
 		n.run(t)
 		n.wake()
 		n.wake()
 		require.Empty(t, n.left(), "what was named is released")
 		require.Equal(t, 1, strings.Count(n.logged(), "cannot tell what all pods have left"))
-		require.NoError(t, n.stop())
-	})
+	}, "1")
 }
 
 // A caller may have more to release than stages.
 func TestOthers(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		var mu sync.Mutex // pods are released side by side
-		containers := map[types.UID]bool{"1": true, "2": true}
-		others := func() []types.UID {
+	var mu sync.Mutex // pods are released side by side
+	containers := map[types.UID]bool{"1": true, "2": true}
+	others := func() []types.UID {
+		mu.Lock()
+		defer mu.Unlock()
+		return slices.Collect(maps.Keys(containers))
+	}
+	onNode(t, func(c *ReleaserConfig) {
+		list := c.List
+		c.Others = others
+		c.Release = func(ctx context.Context, uid types.UID) error {
 			mu.Lock()
-			defer mu.Unlock()
-			return slices.Collect(maps.Keys(containers))
+			delete(containers, uid)
+			mu.Unlock()
+			return list.Release(ctx, uid, Gone)
 		}
-		n := newNode(t, func(c *ReleaserConfig) {
-			list := c.List
-			c.Others = others
-			c.Release = func(ctx context.Context, uid types.UID) error {
-				mu.Lock()
-				delete(containers, uid)
-				mu.Unlock()
-				return list.Release(ctx, uid, Gone)
-			}
-		}, "1")
+	}, func(t *testing.T, n *node) {
 		n.run(t)
 		time.Sleep(time.Second)
 		require.Empty(t, others())
 		require.Empty(t, n.left())
-		require.NoError(t, n.stop())
-	})
+	}, "1")
 }
 
 func TestPanicsOfTheOwner(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		n := newNode(t, func(c *ReleaserConfig) {
-			gone := c.Gone
-			c.Gone = func(uid types.UID) bool {
-				if uid == "1" {
-					panic("who?")
-				}
-				return gone(uid)
+	onNode(t, func(c *ReleaserConfig) {
+		gone := c.Gone
+		c.Gone = func(uid types.UID) bool {
+			if uid == "1" {
+				panic("who?")
 			}
-			c.Others = func() []types.UID { panic("others") }
-		}, "1", "2")
+			return gone(uid)
+		}
+		c.Others = func() []types.UID { panic("others") }
+	}, func(t *testing.T, n *node) {
 		n.run(t)
 		time.Sleep(time.Second)
 		require.Equal(t, []types.UID{"1"}, n.left())
 		require.Empty(t, n.taken)
 		require.NoError(t, n.stop())
 		require.Contains(t, n.logged(), "who?")
-	})
+	}, "1", "2")
 }
 
 // There is one listing at a time. Who asks for one meanwhile gets another one after it,
 // however often; one that ends with the agent is no failure.
 func TestWokenWhileListing(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		looks, stops := 0, make(chan struct{})
-		n := newNode(t, func(c *ReleaserConfig) {
-			c.List = only(t, &funcs{leftovers: func(ctx context.Context) ([]types.UID, error) {
-				looks++
-				select {
-				case <-stops:
-				case <-ctx.Done():
-				}
-				return nil, ctx.Err()
-			}})
-			c.Others = func() []types.UID { return []types.UID{""} }
-		})
+	var stops chan struct{}
+	looks := 0
+	onNode(t, func(c *ReleaserConfig) {
+		stops = make(chan struct{})
+		c.List = only(t, &funcs{leftovers: func(ctx context.Context) ([]types.UID, error) {
+			looks++
+			select {
+			case <-stops:
+			case <-ctx.Done():
+			}
+			return nil, ctx.Err()
+		}})
+		c.Others = func() []types.UID { return []types.UID{""} }
+	}, func(t *testing.T, n *node) {
 		n.run(t)
 		for range 3 {
 			n.Wake()
