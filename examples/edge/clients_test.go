@@ -20,6 +20,9 @@ import (
 
 // Clients that say nothing, or do not read, are few at a time and do not stay.
 func TestClientsThatDoNothing(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes the agent's timeouts")
+	}
 	rt, err := fake.New(fake.Config{})
 	require.NoError(t, err)
 	defer func() { require.NoError(t, rt.Close()) }()

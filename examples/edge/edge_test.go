@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -28,13 +29,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 func TestItIsAPage(t *testing.T) {
 	text, err := os.ReadFile("main.go")
 	require.NoError(t, err)
-	lines := 0
-	for _, c := range text {
-		if c == '\n' {
-			lines++
-		}
-	}
-	require.Less(t, lines, 100)
+	require.Less(t, bytes.Count(text, []byte("\n")), 100)
 }
 
 // edge is the agent, as a process of its own.
@@ -111,20 +106,17 @@ func (e *edge) pods() (map[string]v1.Pod, error) {
 // until waits until the pods are as they should be.
 func (e *edge) until(what string, good func(map[string]v1.Pod) error) {
 	e.t.Helper()
-	deadline := time.Now().Add(time.Minute)
-	for {
-		pods, err := e.pods()
-		if err == nil {
+	var err error
+	for end := time.Now().Add(time.Minute); time.Now().Before(end); time.Sleep(50 * time.Millisecond) {
+		var pods map[string]v1.Pod
+		if pods, err = e.pods(); err == nil {
 			err = good(pods)
 		}
 		if err == nil {
 			return
 		}
-		if time.Now().After(deadline) {
-			e.t.Fatalf("%s: %v", what, err)
-		}
-		time.Sleep(50 * time.Millisecond)
 	}
+	require.NoError(e.t, err, what)
 }
 
 // mainOf returns the status of the container of a pod.
@@ -134,6 +126,15 @@ func mainOf(pods map[string]v1.Pod, name string) (v1.ContainerStatus, error) {
 		return v1.ContainerStatus{}, fmt.Errorf("%s: %d container statuses", name, len(statuses))
 	}
 	return statuses[0], nil
+}
+
+func left(n int) func(map[string]v1.Pod) error {
+	return func(pods map[string]v1.Pod) error {
+		if len(pods) != n {
+			return fmt.Errorf("%d pods", len(pods))
+		}
+		return nil
+	}
 }
 
 func ready(name string, restarts int32) func(map[string]v1.Pod) error {
@@ -231,12 +232,7 @@ func TestEdge(t *testing.T) {
 			require.NoError(t, e.end(syscall.SIGTERM))
 			require.NoError(t, os.Remove(filepath.Join(e.manifests, "web.yaml")))
 			e.start()
-			e.until("web is gone", func(pods map[string]v1.Pod) error {
-				if len(pods) != 1 {
-					return fmt.Errorf("%d pods", len(pods))
-				}
-				return nil
-			})
+			e.until("web is gone", left(1))
 			require.NoError(t, os.Remove(filepath.Join(e.manifests, "once.yaml")))
 			e.until("once is gone", func(pods map[string]v1.Pod) error {
 				folders, err := os.ReadDir(filepath.Join(e.root, "pods"))

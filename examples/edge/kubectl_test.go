@@ -74,12 +74,7 @@ func TestKubectl(t *testing.T) {
 			_, err = io.WriteString(hold, "x") // is taken: the session is begun
 			require.NoError(t, err)
 			require.NoError(t, os.Remove(filepath.Join(e.manifests, "talker.yaml")))
-			e.until("nothing is left", func(pods map[string]v1.Pod) error {
-				if len(pods) > 0 {
-					return fmt.Errorf("%d pods", len(pods))
-				}
-				return nil
-			})
+			e.until("nothing is left", left(0))
 			<-ended // with its container
 			require.NoError(t, e.end(syscall.SIGTERM))
 		})

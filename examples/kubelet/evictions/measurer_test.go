@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -20,6 +21,8 @@ import (
 	"github.com/podwright/podwright/examples/kubelet/summary"
 	"github.com/podwright/podwright/syncloop/eviction"
 )
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // scene is a node that says what it was asked for.
 type scene struct {

@@ -17,6 +17,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	dto "github.com/prometheus/client_model/go"
 	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 	v1 "k8s.io/api/core/v1"
@@ -32,9 +33,12 @@ import (
 	"github.com/podwright/podwright/pleg"
 	"github.com/podwright/podwright/podworkers"
 	"github.com/podwright/podwright/probe"
+	"github.com/podwright/podwright/syncloop/eviction"
 	"github.com/podwright/podwright/volume"
 	"github.com/podwright/podwright/volume/csi"
 )
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 var errBroken = errors.New("broken")
 
@@ -480,3 +484,14 @@ func TestLive(t *testing.T) {
 }
 
 func b2i(is bool) int { return int(truth(is)) }
+
+func TestEvictions(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := newMetrics(t)
+		m.Evictions.Evicted(eviction.Victim{Signal: eviction.MemoryAvailable, Measured: time.Now().Add(-2 * time.Second)})
+		m.Evictions.Evicted(eviction.Victim{Signal: eviction.EmptyDirLimit})
+		has(t, m.all, "kubelet_evictions kubelet_eviction_stats_age_seconds",
+			"kubelet_evictions eviction_signal=memory.available 1", "kubelet_evictions eviction_signal=emptydirfs.limit 1",
+			"kubelet_eviction_stats_age_seconds eviction_signal=memory.available 1 2")
+	})
+}

@@ -158,6 +158,15 @@ func killedByLimit(t *testing.T, tree, limitFile string) {
 	require.Equal(t, oom.Kill{PID: pid, Process: "tail", Limit: limit, Cgroup: limit}, k)
 }
 
+// overLimit runs a process in a cgroup until its memory is over the limit, and returns its PID.
+func overLimit(t *testing.T, procs string) int {
+	t.Helper()
+	cmd := exec.Command("sh", "-c", `echo $$ > "$0" && exec tail /dev/zero`, procs)
+	err := cmd.Run()
+	require.ErrorContains(t, err, "killed")
+	return cmd.Process.Pid
+}
+
 // newCgroup makes a cgroup that goes with the test.
 func newCgroup(t *testing.T, tree string) (dir string) {
 	t.Helper()

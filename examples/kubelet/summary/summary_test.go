@@ -24,6 +24,7 @@ import (
 	"github.com/prometheus/common/expfmt"
 	"github.com/prometheus/common/model"
 	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -34,6 +35,8 @@ import (
 	"github.com/podwright/podwright/cri/stats"
 	"github.com/podwright/podwright/volume/usage"
 )
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // scene is a node with pods on a fake runtime, their cgroups, volumes and logs.
 type scene struct {
@@ -64,12 +67,7 @@ func newScene(t testing.TB, n int, change func(*scene)) (*scene, *Provider) {
 	}
 	s.cgroup("/", 900, 9_000_000)
 	s.cgroup("/kubepods", 800, 8_000_000)
-	var tree fs.FS = s.cgroups
-	if n > 10 { // which is slow in a map
-		require.NoError(t, os.CopyFS(filepath.Join(s.root, "cgroups"), tree))
-		tree = stats.Host(filepath.Join(s.root, "cgroups"))
-	}
-	reader, err := stats.New(stats.Config{FS: tree, Version: stats.V2})
+	reader, err := stats.New(stats.Config{FS: s.cgroups, Version: stats.V2})
 	require.NoError(t, err)
 	proc := proc()
 	collector, err := stats.NewCollector(stats.CollectorConfig{Runtime: s.Runtime, Reader: reader, PodCgroups: func() map[string]string { return places }, Proc: proc})

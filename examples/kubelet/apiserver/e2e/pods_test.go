@@ -68,64 +68,6 @@ func (n *node) harness(t testing.TB, sink status.Sink, bound bool) statustest.Ha
 	}
 }
 
-// source is a source with its merger.
-func source(t testing.TB, n *node) (*pods.Source, *podsource.Merger) {
-	merger, err := podsource.NewMerger(podsource.MergerConfig{})
-	require.NoError(t, err)
-	s, err := pods.NewSource(pods.SourceConfig{Client: n.Client, NodeName: n.name, Merger: merger})
-	require.NoError(t, err)
-	started(t, func(ctx context.Context) error { return s.Run(ctx, func(syncloop.Event) {}) })
-	return s, merger
-}
-
-// has tells whether the merger has these pods, and no others.
-func has(m *podsource.Merger, names ...string) func() bool {
-	return func() bool {
-		set, delivered := m.Pods(pods.SourceName)
-		there := []string{}
-		for _, pod := range set {
-			there = append(there, pod.Name)
-		}
-		slices.Sort(there)
-		return delivered && slices.Equal(there, names)
-	}
-}
-
-// The pods of the node arrive, also those that came while the server was away, and those
-// that are deleted stay until then.
-func TestSourceThroughRestarts(t *testing.T) {
-	p := newPlane(t)
-	n, other := p.node(t), p.node(t)
-	s, merger := source(t, n)
-	eventually(t, "an empty set", has(merger))
-	n.create(t, n.pod(n.name+"-a"))
-	n.create(t, other.pod(other.name+"-x"))
-	eventually(t, "the first pod", has(merger, n.name+"-a"))
-
-	p.APIServer.Kill(t)
-	eventually(t, "the server is away", func() bool { return s.Err() != nil })
-	require.True(t, has(merger, n.name+"-a")())
-	p.APIServer.Start(t)
-	n.create(t, n.pod(n.name+"-b"))
-	eventually(t, "the second pod", has(merger, n.name+"-a", n.name+"-b"))
-	eventually(t, "the server answers", func() bool { return s.Err() == nil })
-
-	sink, err := pods.NewSink(n.Client, n.name)
-	require.NoError(t, err)
-	require.NoError(t, n.admin.Pods("default").Delete(t.Context(), n.name+"-a", metav1.DeleteOptions{}))
-	eventually(t, "the pod is to be deleted", func() bool {
-		set, _ := merger.Pods(pods.SourceName)
-		for _, pod := range set {
-			if pod.DeletionTimestamp != nil {
-				require.NoError(t, sink.Delete(t.Context(), status.Ref{Namespace: pod.Namespace, Name: pod.Name, UID: pod.UID}))
-				return true
-			}
-		}
-		return false
-	})
-	eventually(t, "it is gone", has(merger, n.name+"-b"))
-}
-
 // An event is written, and counted when it is repeated.
 func TestEvents(t *testing.T) {
 	n := newPlane(t).node(t)
@@ -146,14 +88,17 @@ func TestEvents(t *testing.T) {
 	})
 }
 
-// N: a mirror is what NodeRestriction lets a node make, comes again after it was deleted,
-// and goes with its static pod.
+// N8, N9: a mirror is what NodeRestriction lets a node make and delete, and a node's source
+// shows it.
 func TestMirrors(t *testing.T) {
-	n := newPlane(t).node(t)
+	p := newPlane(t)
+	n := p.node(t)
 	var known atomic.Pointer[v1.Node]
 	m, err := mirrors.New(mirrors.Config{Client: n.Client, Node: known.Load})
 	require.NoError(t, err)
 	started(t, m.Run)
+	other := p.node(t)
+	n.create(t, other.pod(other.name))
 	static := n.pod("web-" + n.name)
 	static.UID = "hash-1"
 	static.Annotations = map[string]string{"kubernetes.io/config.source": "file", "kubernetes.io/config.hash": "hash-1", "kubernetes.io/config.seen": "2026-01-02T03:04:05Z"}
@@ -168,15 +113,16 @@ func TestMirrors(t *testing.T) {
 	known.Store(n.object)
 	m.Wake()
 	eventually(t, "the mirror", func() bool { return hash() == "hash-1" })
-	_, merger := source(t, n)
-	eventually(t, "the source shows it", has(merger, static.Name))
-
-	require.NoError(t, n.admin.Pods("default").Delete(t.Context(), static.Name, metav1.DeleteOptions{}))
-	eventually(t, "it is made again", func() bool {
-		m.Sync(static, n.find(t, "default", static.Name))
-		pod := n.find(t, "default", static.Name)
-		return pod != nil && pod.DeletionTimestamp == nil
+	merger, err := podsource.NewMerger(podsource.MergerConfig{})
+	require.NoError(t, err)
+	source, err := pods.NewSource(pods.SourceConfig{Client: n.Client, NodeName: n.name, Merger: merger})
+	require.NoError(t, err)
+	started(t, func(ctx context.Context) error { return source.Run(ctx, func(syncloop.Event) {}) })
+	eventually(t, "the source shows it, and nothing of other nodes", func() bool {
+		set, _ := merger.Pods(pods.SourceName)
+		return len(set) == 1 && set[0].Name == static.Name
 	})
+
 	changed := static.DeepCopy()
 	changed.UID, changed.Annotations["kubernetes.io/config.hash"] = "hash-2", "hash-2"
 	m.Sync(changed, n.find(t, "default", static.Name))

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"log/slog"
 	"strings"
-	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -157,11 +156,12 @@ func TestOutage(t *testing.T) {
 // written once; what it has forgotten is written anew.
 func TestRefusals(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var log lines
+		var log bytes.Buffer
 		server, r := start(t, events.Config{Logger: slog.New(slog.NewTextHandler(&log, nil))})
 		server.SetFault(func(apitest.Call) apitest.Fault { return apitest.Fault{Status: 403} })
 		r.Event(pod("a"), v1.EventTypeNormal, "Started", "it runs")
 		time.Sleep(time.Hour)
+		synctest.Wait()
 		require.Len(t, server.Calls(), 1)
 		require.Contains(t, log.String(), "an event was not written")
 
@@ -182,23 +182,6 @@ func TestRefusals(t *testing.T) {
 		require.Len(t, all, 1)
 		require.EqualValues(t, 2, all[0].Count)
 	})
-}
-
-type lines struct {
-	mu   sync.Mutex
-	text bytes.Buffer
-}
-
-func (l *lines) Write(p []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.text.Write(p)
-}
-
-func (l *lines) String() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.text.String()
 }
 
 func TestConfigIsChecked(t *testing.T) {

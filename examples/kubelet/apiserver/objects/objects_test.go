@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
 	certv1 "k8s.io/api/certificates/v1"
 	certv1beta1 "k8s.io/api/certificates/v1beta1"
 	v1 "k8s.io/api/core/v1"
@@ -24,6 +25,8 @@ import (
 	"github.com/podwright/podwright/volume"
 	volumeobjects "github.com/podwright/podwright/volume/objects"
 )
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // rig is Objects that run until the test ends.
 type rig struct {
@@ -152,7 +155,7 @@ func TestOneWatchForAnObject(t *testing.T) {
 	})
 }
 
-// An immutable object is read once; one that becomes immutable is watched until then.
+// N40: an immutable object is read once; one that becomes immutable is watched until then.
 func TestImmutable(t *testing.T) {
 	bubble(t, func(t *testing.T, r *rig) {
 		services := r.server.Watches()
