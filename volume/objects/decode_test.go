@@ -2,6 +2,7 @@ package objects
 
 import (
 	"encoding/base64"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -10,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 	v1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/podwright/podwright/volume"
 )
@@ -20,119 +22,109 @@ func jwt(claims string) string {
 	return "e30." + base64.RawURLEncoding.EncodeToString([]byte(claims)) + ".x"
 }
 
+// heads begin the manifests of each kind.
+var heads = map[string]string{
+	"configmaps":   "apiVersion: v1\nkind: ConfigMap\n",
+	"secrets":      "apiVersion: v1\nkind: Secret\n",
+	"trustbundles": "apiVersion: certificates.k8s.io/v1beta1\nkind: ClusterTrustBundle\n",
+	"tokens":       "apiVersion: authentication.k8s.io/v1\nkind: TokenRequest\n",
+	"csidrivers":   "apiVersion: storage.k8s.io/v1\nkind: CSIDriver\n",
+}
+
 func TestDecode(t *testing.T) {
 	good := func(file, text string) any {
 		o, k, err := objectOf(file)
 		require.NoError(t, err)
-		value, _, err := k.object([]byte(text), o)
+		folder, _, _ := strings.Cut(file, "/")
+		value, _, err := k.object([]byte(heads[folder]+text), o)
 		require.NoError(t, err)
 		return value
 	}
-	s := good("secrets/ns/s.yaml", `{"apiVersion":"v1","kind":"Secret","data":{"a":"YQ==","b":"Yg=="},"stringData":{"a":"c"}}`).(*v1.Secret)
+	s := good("secrets/ns/s.yaml", "data: {a: YQ==, b: Yg==}\nstringData: {a: c}\n").(*v1.Secret)
 	require.Equal(t, map[string][]byte{"a": []byte("c"), "b": []byte("b")}, s.Data)
 	require.Equal(t, "ns/s", s.Namespace+"/"+s.Name)
 	require.Equal(t, v1.SecretTypeOpaque, s.Type)
-	b := good("trustbundles/example.com:signer:a.yaml", "apiVersion: certificates.k8s.io/v1beta1\nkind: ClusterTrustBundle\nmetadata: {labels: {a: b}}\nspec:\n  signerName: example.com/signer\n  trustBundle: "+`"`+strings.ReplaceAll(pemText, "\n", `\n`)+`"`).(heldBundle)
+	require.Equal(t, v1.SecretTypeTLS, good("secrets/ns/s.yaml", "type: kubernetes.io/tls\n").(*v1.Secret).Type)
+	good("configmaps/ns/web.yaml", "data: {a: "+strings.Repeat("x", 1<<20)+"}\n") // the most that there may be
+	m := good("configmaps/ns/web.yaml", "metadata: {name: web, namespace: ns}\n").(*v1.ConfigMap)
+	require.Equal(t, metav1.ObjectMeta{Namespace: "ns", Name: "web"}, m.ObjectMeta, "a manifest may say its place itself")
+	b := good("trustbundles/example.com:signer:a.yaml", "metadata: {labels: {a: b}}\nspec:\n  signerName: example.com/signer\n  trustBundle: "+`"`+strings.ReplaceAll(pemText, "\n", `\n`)+`"`).(heldBundle)
 	require.Equal(t, bundle{"example.com/signer", map[string]string{"a": "b"}, pemText}, b.bundle)
-	token := good("tokens/ns/sa.yaml", "apiVersion: authentication.k8s.io/v1\nkind: TokenRequest\nspec: {audiences: [a]}\nstatus: {token: "+jwt(`{"iat":100,"exp":200}`)+"}").(heldTokenFile)
+	token := good("tokens/ns/sa.yaml", "spec: {audiences: [a]}\nstatus: {token: "+jwt(`{"iat":100,"exp":200}`)+"}").(heldTokenFile)
 	require.Equal(t, []time.Time{time.Unix(100, 0), time.Unix(200, 0)}, []time.Time{token.Issued, token.Expires})
-	token = good("tokens/ns/sa.yaml", "apiVersion: authentication.k8s.io/v1\nkind: TokenRequest\nstatus: {token: plain, expirationTimestamp: '2030-01-01T00:00:00Z'}").(heldTokenFile)
+	token = good("tokens/ns/sa.yaml", "status: {token: plain, expirationTimestamp: '2030-01-01T00:00:00Z'}").(heldTokenFile)
 	require.Equal(t, 2030, token.Expires.Year())
 	require.True(t, token.Issued.IsZero())
-
-	head := "apiVersion: v1\nkind: ConfigMap\n"
-	for want, text := range map[string]string{
-		"is not text":                               head + "data: {a: \"\x00\"}",
-		"is not an object":                          "[]",
-		`kind: "Pod": must be`:                      "apiVersion: v1\nkind: Pod\n",
-		`apiVersion: "v2": must be "v1"`:            "apiVersion: v2\nkind: ConfigMap\n",
-		`unknown field "Data"`:                      head + "Data: {a: b}\n",
-		`"data"`:                                    head + "data: {a: b}\ndata: {a: b}\n",
-		`"a" already set`:                           head + "data: {a: b, a: c}\n",
-		"into Go struct field":                      head + "data: {a: [1]}\n",
-		"illegal base64":                            head + "binaryData: {a: '?'}\n",
-		"data: \"a/b\" is no valid key":             head + "data: {a/b: c}\n",
-		`data: ".." is no valid key`:                head + "data: {..: c}\n",
-		"is no valid key: must be no more than 253": head + "data: {" + strings.Repeat("k", 300) + ": c}\n",
-		"yaml:":                                 head + "data: {" + strings.Repeat("k", 1<<20) + ": c}\n",
-		"binaryData[a]: the key is in data too": head + "data: {a: b}\nbinaryData: {a: YQ==}\n",
-		"data: 1048577 bytes, more than the limit": head + "data: {a: " + strings.Repeat("x", 1<<20+1) + "}\n",
-		`metadata.name: "other": the file's place`: head + "metadata: {name: other}\n",
-		`metadata.namespace: "other"`:              head + "metadata: {namespace: other}\n",
-	} {
-		_, _, err := kinds["configmaps"].object([]byte(text), webObject)
-		require.ErrorContains(t, err, want)
-		require.Less(t, len(err.Error()), 700)
-		require.NotContains(t, err.Error(), "\n")
-	}
-	for want, text := range map[string]string{
-		"spec.trustBundle: it has no certificate": "''",
-		"not all of it is PEM":                    "'x'",
-		`"KEY" is no plain`:                       `"-----BEGIN KEY-----\nAAAA\n-----END KEY-----\n"`,
-	} {
-		_, _, err := kinds["trustbundles"].object([]byte("apiVersion: certificates.k8s.io/v1beta1\nkind: ClusterTrustBundle\nspec: {trustBundle: "+text+"}"), volume.Object{})
-		require.ErrorContains(t, err, want)
-	}
-	for want, text := range map[string]string{
-		`spec.volumeLifecycleModes[0]: "Often": must be`:            "{volumeLifecycleModes: [Often]}",
-		`spec.fsGroupPolicy: "Some": must be one of`:                "{fsGroupPolicy: Some}",
-		"spec.tokenRequests[0].expirationSeconds: 599: must be at ": "{tokenRequests: [{audience: a, expirationSeconds: 599}]}",
-	} {
-		_, _, err := kinds["csidrivers"].object([]byte("apiVersion: storage.k8s.io/v1\nkind: CSIDriver\nspec: "+text), volume.Object{})
-		require.ErrorContains(t, err, want)
-	}
-	mib := strings.Repeat("x", 1<<20)
-	for want, text := range map[string]string{
-		"binaryData: \"a/b\" is no valid key":      head + "binaryData: {a/b: YQ==}\n",
-		"data: 1048577 bytes, more than the limit": head + "data: {a: b}\nbinaryData: {b: " + base64.StdEncoding.EncodeToString([]byte(mib)) + "}\n",
-	} {
-		_, _, err := kinds["configmaps"].object([]byte(text), webObject)
-		require.ErrorContains(t, err, want)
-	}
-	_, immutable, err := kinds["configmaps"].object([]byte(head+"immutable: true\ndata: {a: "+mib+"}\n"), webObject)
-	require.NoError(t, err, "the most that there may be")
-	require.True(t, immutable)
-	_, immutable, err = kinds["configmaps"].object([]byte(head+"immutable: false\n"), webObject)
-	require.NoError(t, err)
-	require.False(t, immutable)
-	head = "apiVersion: v1\nkind: Secret\n"
-	for want, text := range map[string]string{
-		`unknown field "Data"`:                     head + "Data: {a: b}\n",
-		"data: \"a/b\" is no valid key":            head + "stringData: {a/b: c}\n",
-		"data: 1048577 bytes, more than the limit": head + "stringData: {a: b, b: " + mib + "}\n",
-	} {
-		_, _, err := kinds["secrets"].object([]byte(text), webObject)
-		require.ErrorContains(t, err, want)
-	}
-	value, immutable, err := kinds["secrets"].object([]byte(head+"immutable: true\ntype: kubernetes.io/tls\n"), webObject)
-	require.NoError(t, err)
-	require.True(t, immutable)
-	require.Equal(t, v1.SecretTypeTLS, value.(*v1.Secret).Type)
-	_, immutable, err = kinds["secrets"].object([]byte(head+"immutable: false\n"), webObject)
-	require.NoError(t, err)
-	require.False(t, immutable)
-	for kind, text := range map[string]string{
-		"trustbundles": "apiVersion: certificates.k8s.io/v1beta1\nkind: ClusterTrustBundle\nx: y\n",
-		"tokens":       "apiVersion: authentication.k8s.io/v1\nkind: TokenRequest\nx: y\n",
-		"csidrivers":   "apiVersion: storage.k8s.io/v1\nkind: CSIDriver\nx: y\n",
-	} {
-		_, _, err := kinds[kind].object([]byte(text), volume.Object{})
-		require.ErrorContains(t, err, `unknown field "x"`)
-	}
-	large := "'" + strings.ReplaceAll(strings.Repeat(pemText, (1<<20)/len(pemText)+1), "\n", "\n\n") + "'"
-	_, _, err = kinds["trustbundles"].object([]byte("apiVersion: certificates.k8s.io/v1beta1\nkind: ClusterTrustBundle\nspec: {trustBundle: "+large+"}"), volume.Object{})
-	require.ErrorContains(t, err, "spec.trustBundle: ")
-	require.ErrorContains(t, err, "more than the limit of 1048576")
-	_, _, err = kinds["configmaps"].object([]byte("apiVersion: v1\nkind: ConfigMap\n"+strings.Repeat("é", 600)+": 1\n"), webObject)
-	require.ErrorContains(t, err, "...")
-	require.LessOrEqual(t, len(err.Error()), 503)
-	require.True(t, utf8.ValidString(err.Error()))
 	for _, token := range []string{"a.b", "a.?.c", "a.e30.c", jwt("[]"), jwt("{}")} {
 		issued, expires := times(token)
 		require.True(t, issued.IsZero() && expires.IsZero(), token)
 	}
-	_, _, err = kinds["tokens"].object([]byte("apiVersion: authentication.k8s.io/v1\nkind: TokenRequest\n"), volume.Object{})
-	require.ErrorContains(t, err, "status.token: required")
+}
+
+// A manifest that is refused has a message of one line and of bounded length.
+func TestDecodeRefuses(t *testing.T) {
+	mib := strings.Repeat("x", 1<<20)
+	refuse := func(kind, text, want string) {
+		t.Helper()
+		_, _, err := kinds[kind].object([]byte(text), webObject)
+		require.ErrorContains(t, err, want)
+		require.LessOrEqual(t, len(err.Error()), 700)
+		require.NotContains(t, err.Error(), "\n")
+		require.True(t, utf8.ValidString(err.Error()))
+	}
+	refuse("configmaps", "[]", "is not an object")
+	refuse("configmaps", "apiVersion: v1\nkind: Pod\n", `kind: "Pod": must be`)
+	refuse("configmaps", "apiVersion: v2\nkind: ConfigMap\n", `apiVersion: "v2": must be "v1"`)
+	for _, c := range []struct{ kind, text, want string }{
+		{"configmaps", "data: {a: \"\x00\"}", "is not text"},
+		{"configmaps", "Data: {a: b}\n", `unknown field "Data"`},
+		{"configmaps", "data: {a: b}\ndata: {a: b}\n", `"data"`},
+		{"configmaps", "data: {a: b, a: c}\n", `"a" already set`},
+		{"configmaps", "data: {a: [1]}\n", "into Go struct field"},
+		{"configmaps", "binaryData: {a: '?'}\n", "illegal base64"},
+		{"configmaps", "data: {a/b: c}\n", `data: "a/b" is no valid key`},
+		{"configmaps", "data: {..: c}\n", `data: ".." is no valid key`},
+		{"configmaps", "data: {" + strings.Repeat("k", 300) + ": c}\n", "is no valid key: must be no more than 253"},
+		{"configmaps", "data: {" + strings.Repeat("k", 1<<20) + ": c}\n", "yaml:"},
+		{"configmaps", strings.Repeat("é", 600) + ": 1\n", "..."},
+		{"configmaps", "data: {a: b}\nbinaryData: {a: YQ==}\n", "binaryData[a]: the key is in data too"},
+		{"configmaps", "binaryData: {a/b: YQ==}\n", `binaryData: "a/b" is no valid key`},
+		{"configmaps", "data: {a: x" + mib + "}\n", "data: 1048577 bytes, more than the limit"},
+		{"configmaps", "data: {a: b}\nbinaryData: {b: " + base64.StdEncoding.EncodeToString([]byte(mib)) + "}\n", "data: 1048577 bytes, more than the limit"},
+		{"configmaps", "metadata: {name: other}\n", `metadata.name: "other": the file's place`},
+		{"configmaps", "metadata: {namespace: other}\n", `metadata.namespace: "other"`},
+		{"secrets", "Data: {a: b}\n", `unknown field "Data"`},
+		{"secrets", "stringData: {a/b: c}\n", `data: "a/b" is no valid key`},
+		{"secrets", "stringData: {a: b, b: " + mib + "}\n", "data: 1048577 bytes, more than the limit"},
+		{"trustbundles", "spec: {trustBundle: ''}", "spec.trustBundle: it has no certificate"},
+		{"trustbundles", "spec: {trustBundle: 'x'}", "not all of it is PEM"},
+		{"trustbundles", `spec: {trustBundle: "-----BEGIN KEY-----\nAAAA\n-----END KEY-----\n"}`, `"KEY" is no plain`},
+		{"trustbundles", "spec: {trustBundle: '" + strings.ReplaceAll(strings.Repeat(pemText, (1<<20)/len(pemText)+1), "\n", "\n\n") + "'}", "more than the limit of 1048576"},
+		{"trustbundles", "x: y\n", `unknown field "x"`},
+		{"tokens", "", "status.token: required"},
+		{"tokens", "x: y\n", `unknown field "x"`},
+		{"csidrivers", "x: y\n", `unknown field "x"`},
+		{"csidrivers", "spec: {volumeLifecycleModes: [Often]}", `spec.volumeLifecycleModes[0]: "Often": must be`},
+		{"csidrivers", "spec: {fsGroupPolicy: Some}", `spec.fsGroupPolicy: "Some": must be one of`},
+		{"csidrivers", "spec: {tokenRequests: [{audience: a, expirationSeconds: 599}]}", "spec.tokenRequests[0].expirationSeconds: 599: must be at "},
+	} {
+		if c.kind == "configmaps" || c.kind == "secrets" {
+			refuse(c.kind, heads[c.kind]+c.text, c.want)
+			continue
+		}
+		_, _, err := kinds[c.kind].object([]byte(heads[c.kind]+c.text), volume.Object{})
+		require.ErrorContains(t, err, c.want)
+	}
+}
+
+func TestImmutable(t *testing.T) {
+	for _, want := range []bool{true, false} {
+		for _, kind := range []string{"configmaps", "secrets"} {
+			_, immutable, err := kinds[kind].object([]byte(fmt.Sprint(heads[kind], "immutable: ", want, "\n")), webObject)
+			require.NoError(t, err)
+			require.Equal(t, want, immutable)
+		}
+	}
 }
 
 // What an API server takes is taken, and what is said of a driver may change.
