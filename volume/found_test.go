@@ -11,6 +11,14 @@ import (
 // diskOnDisk is the shared volume "disk" as a pod's folders show it.
 var diskOnDisk = []found{{key: volumeKey{plugin: "shared", name: "disk"}, plugin: shared, shared: "h-disk"}}
 
+// newScriptReading begins with the folders of pod "a" being read.
+func newScriptReading(t testing.TB) *script {
+	s := newScript(t)
+	s.w.toRead([]types.UID{"a"})
+	s.next()
+	return s
+}
+
 // What an agent before this one has staged is found also while it is looked whether it is
 // attached: a Stage that fails then leaves it.
 func TestStagedIsFoundDuringVerify(t *testing.T) {
@@ -18,9 +26,7 @@ func TestStagedIsFoundDuringVerify(t *testing.T) {
 		"it is listed": func(s *script) { s.endOf(doList, outcome{ids: []string{"h-disk"}}) },
 		"a pod has it": func(s *script) { s.endOf(doList, outcome{}); s.endOf(doRead, outcome{found: diskOnDisk}) },
 	} {
-		s := newScript(t)
-		s.w.toRead([]types.UID{"a"})
-		s.next()
+		s := newScriptReading(t)
 		s.want("b", claimedVolume("disk", "1Gi"))
 		find(s)
 		s.endOf(doVerify, outcome{})
@@ -46,9 +52,7 @@ func TestStagedIsListedDuringStage(t *testing.T) {
 
 // What this agent has staged is known better than from what a pod has on disk.
 func TestStagedAndFound(t *testing.T) {
-	s := newScript(t)
-	s.w.toRead([]types.UID{"a"})
-	s.next()
+	s := newScriptReading(t)
 	s.want("b", claimedVolume("disk", "1Gi"))
 	for _, k := range []kind{doVerify, doList, doStage, doMount} {
 		s.endOf(k, outcome{})
@@ -64,9 +68,7 @@ func TestStagedAndFound(t *testing.T) {
 // What is found on disk while it is mounted for the first time was there before, for all
 // that is known: a mount that fails leaves it, and so does the next one.
 func TestFoundDuringMount(t *testing.T) {
-	s := newScript(t)
-	s.w.toRead([]types.UID{"a"})
-	s.next()
+	s := newScriptReading(t)
 	s.want("a", inlineVolume("x"))
 	s.endOf(doRead, outcome{err: errFailed})
 	require.True(t, s.running[s.of(doMount)].mount.Found, "nobody knows yet what is there")
@@ -84,9 +86,7 @@ func TestFoundDuringMount(t *testing.T) {
 // One that is found with a pod while it is staged for another was there before, whatever the
 // list says: when the Stage fails it has to be unstaged.
 func TestStagedIsFoundDuringStage(t *testing.T) {
-	s := newScript(t)
-	s.w.toRead([]types.UID{"a"})
-	s.next()
+	s := newScriptReading(t)
 	s.want("b", claimedVolume("disk", "1Gi"))
 	s.endOf(doList, outcome{})
 	s.endOf(doVerify, outcome{})
@@ -151,9 +151,7 @@ func TestEmptyPodIsForgotten(t *testing.T) {
 		"it is released":  {func(s *script) { s.release("a") }, true},
 		"it has a volume": {func(s *script) { s.w.volume(s.w.pod("a"), volumeKey{plugin: "own", name: "x"}, own) }, true},
 	} {
-		s := newScript(t)
-		s.w.toRead([]types.UID{"a"})
-		s.next()
+		s := newScriptReading(t)
 		c.meanwhile(s)
 		s.endOf(doRead, outcome{})
 		require.Equal(t, c.kept, s.w.pods["a"] != nil, name)

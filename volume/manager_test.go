@@ -240,19 +240,6 @@ func TestLeftoversOfPodsWithVolumes(t *testing.T) {
 	})
 }
 
-// V2: a volume that no container uses is not made.
-func TestV2UnusedVolume(t *testing.T) {
-	inAgent(t, nil, func(t *testing.T, a *agent) {
-		pod := newPod("u1", "data")
-		pod.Spec.Containers[0].VolumeMounts = nil
-		require.NoError(t, a.Prepare(t.Context(), pod))
-		require.NoDirExists(t, a.cfg.Layout.Volumes(pod.UID))
-		require.Empty(t, a.plugin.Calls())
-		_, err := a.Volume(t.Context(), pod, "data")
-		require.Error(t, err)
-	})
-}
-
 // V17: an agent that starts again with a pod that is desired unmounts nothing, also
 // while its claims cannot be read.
 func TestV17RestartUnmountsNothing(t *testing.T) {
@@ -535,37 +522,6 @@ func TestV30UnmountHangs(t *testing.T) {
 	})
 }
 
-// V32: tries are 0.5, 1, 2 ... 122 s apart, and another operation starts afresh.
-func TestV32Backoff(t *testing.T) {
-	inAgent(t, func(a *agent) {
-		a.plugin.Fault = func(_ context.Context, c volumetest.Call) error { return volume.Uncertain(errBoom) }
-	}, func(t *testing.T, a *agent) {
-		pod := newPod("u1", "data")
-		require.ErrorIs(t, a.Prepare(t.Context(), pod), errBoom)
-		time.Sleep(10 * time.Minute)
-		gaps := func(method string) (out []float64) {
-			var last time.Time
-			for _, c := range a.plugin.Calls() {
-				if c.Method != method {
-					continue
-				}
-				if !last.IsZero() {
-					out = append(out, c.Began.Sub(last).Seconds())
-				}
-				last = c.Began
-			}
-			return out
-		}
-		require.Equal(t, []float64{0.5, 1, 2, 4, 8, 16, 32, 64, 122, 122, 122}, gaps("Mount"))
-		begun := time.Now()
-		require.ErrorIs(t, a.Prepare(t.Context(), pod), errBoom)
-		require.Zero(t, time.Since(begun), "it is not waited for the next try")
-		require.ErrorIs(t, a.Release(t.Context(), pod.UID), errBoom)
-		time.Sleep(5 * time.Second)
-		require.Equal(t, []float64{0.5, 1, 2}, gaps("Unmount"))
-	})
-}
-
 // V33: a device is not mounted as files, nor files as a device.
 func TestV33BlockAndFiles(t *testing.T) {
 	inAgent(t, nil, func(t *testing.T, a *agent) {
@@ -702,11 +658,6 @@ func TestRefresh(t *testing.T) {
 		a.Changed(object)
 		synctest.Wait()
 		require.Equal(t, "2", content(), "a change does, too")
-		a.Changed(volume.Object{Kind: "ConfigMap", Namespace: "ns", Name: "other"})
-		a.Changed(volume.Object{Kind: "Secret", Namespace: "ns", Name: "web"})
-		synctest.Wait()
-		require.Equal(t, 3, a.plugin.Count("Mount"))
-
 		fails.Store(true)
 		a.Changed(object)
 		begun := time.Now()
@@ -757,40 +708,6 @@ func TestRefreshHangs(t *testing.T) {
 		for _, pod := range pods {
 			require.NoError(t, a.Release(t.Context(), pod.UID))
 		}
-	})
-}
-
-// A pod comes back while what it was still waits for its turn to be refreshed.
-func TestComesBackWhileQueued(t *testing.T) {
-	var hang atomic.Bool
-	inAgent(t, func(a *agent) {
-		a.plugin.Refresh = true
-		a.plugin.Fault = func(ctx context.Context, c volumetest.Call) error {
-			if c.Again && hang.Load() {
-				<-ctx.Done()
-			}
-			return ctx.Err()
-		}
-	}, func(t *testing.T, a *agent) {
-		var pods []*v1.Pod
-		for i := range 17 {
-			pods = append(pods, newPod(fmt.Sprint("u", i), "data"))
-			require.NoError(t, a.Prepare(t.Context(), pods[i]))
-		}
-		hang.Store(true)
-		for _, pod := range pods {
-			require.NoError(t, a.Prepare(t.Context(), pod))
-		}
-		last := pods[16]
-		require.Equal(t, "the refreshes of other volumes", a.Explain(last.UID)[0].WaitsFor)
-		require.NoError(t, a.Release(t.Context(), last.UID))
-		hang.Store(false)
-		require.NoError(t, a.Prepare(t.Context(), last))
-		time.Sleep(10 * time.Minute)
-		_, err := a.Volume(t.Context(), last, "data")
-		require.NoError(t, err)
-		require.NoError(t, a.Release(t.Context(), last.UID))
-		a.requireGone(last)
 	})
 }
 
@@ -984,21 +901,6 @@ func TestForeignFolders(t *testing.T) {
 		time.Sleep(3 * time.Second)
 		require.NoError(t, a.Release(t.Context(), pod.UID))
 		a.requireGone(pod)
-	})
-}
-
-// A shared volume stays as long as not all pods are known.
-func TestUnstageWaitsForSources(t *testing.T) {
-	var complete atomic.Bool
-	inAgent(t, func(a *agent) { a.cfg.Complete = complete.Load }, func(t *testing.T, a *agent) {
-		require.NoError(t, os.MkdirAll(filepath.Join(a.shared.Root, "handle-pv-left"), 0o750))
-		a.restart()
-		time.Sleep(time.Hour)
-		require.Zero(t, a.shared.Count("Unstage"))
-		complete.Store(true)
-		a.Wake()
-		synctest.Wait()
-		require.Equal(t, 1, a.shared.Count("Unstage"))
 	})
 }
 

@@ -31,34 +31,10 @@ func TestToExpand(t *testing.T) {
 	}
 }
 
-// A shared volume is expanded for a pod that has it mounted and uses it, while no pod does
-// anything with it.
-func TestExpandedFor(t *testing.T) {
-	now := time.Unix(1000, 0)
-	for name, c := range map[string]struct {
-		change func(v *volumeState)
-		want   kind
-	}{
-		"mounted":           {func(*volumeState) {}, doExpand},
-		"not used any more": {func(v *volumeState) { v.wanted = false }, doNothing},
-		"not mounted yet":   {func(v *volumeState) { v.state = StateNotMounted }, doNothing},
-		"has its size":      {func(v *volumeState) { v.shared.expandedTo = 2 }, doNothing},
-	} {
-		s := &sharedState{stage: StateMounted, attached: true, expandedTo: 1}
-		v := &volumeState{pod: &podState{}, spec: claimedVolume("disk", "2").spec, shared: s, expands: true, wanted: true, state: StateMounted}
-		s.users = set[*volumeState]{v: {}}
-		c.change(v)
-		w := newWorld(nil, time.Minute)
-		require.Equal(t, step{do: c.want}, s.next(w, now), name)
-		require.Equal(t, c.want == doExpand, s.user(doExpand) == v, name)
-		v.op = &operation{kind: doMount, began: now}
-		require.Equal(t, step{why: v.op.String(), on: v}, s.next(w, now), name)
-	}
-}
-
-// Refreshes that never end hold up others until their time is over, not for ever.
-func TestStuckRefreshesMakeRoom(t *testing.T) {
-	s := newScript(t)
+// queued is a script in which one volume waits for the refreshes of as many others as there
+// may be.
+func queued(t *testing.T) (s *script, last types.UID) {
+	s = newScript(t)
 	var uids []types.UID
 	for i := range maxRefreshing + 1 {
 		uids = append(uids, types.UID(fmt.Sprint("u", i)))
@@ -68,10 +44,29 @@ func TestStuckRefreshesMakeRoom(t *testing.T) {
 	for _, uid := range uids {
 		s.want(uid, inlineVolume("x"))
 	}
-	last := s.w.pods[uids[maxRefreshing]].names["x"].volume
-	require.Nil(t, last.op)
+	last = uids[maxRefreshing]
+	require.Nil(t, s.w.pods[last].names["x"].volume.op)
+	require.Equal(t, "the refreshes of other volumes", s.w.explain(s.w.pods[last], s.now)[0].WaitsFor)
+	return s, last
+}
+
+// Refreshes that never end hold up others until their time is over, not for ever.
+func TestStuckRefreshesMakeRoom(t *testing.T) {
+	s, last := queued(t)
 	s.pass(s.w.limit + patience)
-	require.NotNil(t, last.op)
+	require.NotNil(t, s.w.pods[last].names["x"].volume.op)
+	s.finish()
+}
+
+// A pod comes back while what it was still waits for its turn to be refreshed.
+func TestComesBackWhileQueued(t *testing.T) {
+	s, last := queued(t)
+	s.release(last)
+	s.endOf(doLook, outcome{})
+	s.endOf(doUnmount, outcome{})
+	s.endOf(doFinish, outcome{})
+	s.want(last, inlineVolume("x"))
+	require.Equal(t, doMount, s.w.pods[last].names["x"].volume.op.kind, "a first mount is no refresh")
 	s.finish()
 }
 
@@ -138,7 +133,8 @@ func TestEndOfUnstage(t *testing.T) {
 	}
 }
 
-// Pauses double up to a bound, which is lower for what upstream reads at each sync.
+// V32: pauses double up to a bound, which is lower for what upstream reads at each sync. The
+// first failure of another operation begins anew.
 func TestPauses(t *testing.T) {
 	now := time.Unix(1000, 0)
 	for k, want := range map[kind]time.Duration{doMount: 122 * time.Second, doStage: 122 * time.Second, doNothing: 15 * time.Second} {
@@ -151,6 +147,8 @@ func TestPauses(t *testing.T) {
 			r.failed(k, now)
 		}
 		require.Equal(t, want, r.delay)
+		r.failed(doUnmount, now)
+		require.Equal(t, retry{kind: doUnmount, delay: 500 * time.Millisecond, at: now.Add(500 * time.Millisecond)}, r)
 	}
 }
 

@@ -2,9 +2,6 @@ package volume_test
 
 import (
 	"context"
-	"fmt"
-	"slices"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -17,44 +14,32 @@ import (
 	"github.com/podwright/podwright/volume"
 )
 
-// resizes says what it was told to, and keeps what it hears.
+// resizes gives the same answer until it is replaced, and keeps how expansions end.
 type resizes struct {
-	mu     sync.Mutex
+	answer atomic.Pointer[resize]
+	ended  journal
+}
+
+type resize struct {
 	size   int64
 	expand bool
 	err    error
-	ended  []error
 }
 
 func (r *resizes) BeginResize(context.Context, *volume.Spec) (int64, bool, error) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.size, r.expand, r.err
+	a := r.answer.Load()
+	return a.size, a.expand, a.err
 }
 
 func (r *resizes) EndResize(_ context.Context, _ *volume.Spec, err error) error {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.ended = append(r.ended, err)
-	return r.err
-}
-
-func (r *resizes) set(size int64, expand bool, err error) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.size, r.expand, r.err = size, expand, err
-}
-
-func (r *resizes) heard() []error {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return slices.Clone(r.ended)
+	r.ended.add(err)
+	return r.answer.Load().err
 }
 
 // A volume is expanded when its claim allows that: one that is too small meanwhile is used
 // as it is, and what was not tried is not told.
 func TestResizes(t *testing.T) {
-	r := &resizes{size: 4}
+	r := &resizes{}
 	var fails atomic.Bool
 	var told journal
 	inAgent(t, func(a *agent) {
@@ -67,9 +52,9 @@ func TestResizes(t *testing.T) {
 		a.shared.Fault = in("Expand", failing(&fails))
 	}, func(t *testing.T, a *agent) {
 		pod := newPod("u1", "disk=x")
-		r.set(0, false, errBoom)
+		r.answer.Store(&resize{0, false, errBoom})
 		require.ErrorIs(t, a.Prepare(t.Context(), pod), errBoom, "nobody knows how large it is")
-		r.set(4, false, nil)
+		r.answer.Store(&resize{4, false, nil})
 		time.Sleep(time.Second)
 		require.NoError(t, a.Prepare(t.Context(), pod))
 		time.Sleep(time.Hour)
@@ -77,25 +62,26 @@ func TestResizes(t *testing.T) {
 		require.Empty(t, told.take())
 
 		fails.Store(true)
-		r.set(4, true, nil)
+		r.answer.Store(&resize{4, true, nil})
 		time.Sleep(3 * time.Minute)
 		fails.Store(false)
 		time.Sleep(3 * time.Minute)
 		require.Equal(t, 2, a.shared.Count("Expand"))
-		require.Equal(t, []error{errBoom, nil}, r.heard())
+		require.Equal(t, []string{"boom", "<nil>"}, r.ended.take())
 		require.Equal(t, []string{
 			"Pod VolumeResizeFailed", "PersistentVolumeClaim VolumeResizeFailed",
 			"Pod FileSystemResizeSuccessful", "PersistentVolumeClaim FileSystemResizeSuccessful",
 		}, told.take())
 		time.Sleep(time.Hour)
-		require.Equal(t, 2, a.shared.Count("Expand"), fmt.Sprint(r.heard()))
+		require.Equal(t, 2, a.shared.Count("Expand"))
 		require.NoError(t, a.Prepare(t.Context(), pod))
 	})
 }
 
 // A volume that has its size is expanded by nobody.
 func TestResizesOfNewMounts(t *testing.T) {
-	r := &resizes{size: 8}
+	r := &resizes{}
+	r.answer.Store(&resize{size: 8})
 	inAgent(t, func(a *agent) {
 		a.cfg.Resizes = r
 		a.cfg.Claims = claims{"x": func(pv *v1.PersistentVolume) {

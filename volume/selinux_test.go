@@ -159,12 +159,12 @@ type named struct{ labelled }
 
 func (named) Name() string { return "named" }
 
-// Whoever counts is told of a volume once that its label fits, and each time that it does not.
+// OnLabel is called for a volume once if its label fits, and each time that it does not. Only
+// volumes of one pod are mounted with labels: for others a bad label is a warning.
 func TestLabelsAreTold(t *testing.T) {
 	var told []LabelCheck
 	m := &Manager{cfg: Config{SELinux: labels{}, Metrics: Metrics{OnLabel: func(c LabelCheck) { told = append(told, c) }}}, world: newWorld(nil, time.Minute)}
-	come := func(uid types.UID, mode v1.PersistentVolumeAccessMode, levels ...string) (string, error) {
-		told = nil
+	come := func(uid types.UID, spec *Spec, levels []string) (string, error) {
 		pod := &v1.Pod{}
 		pod.UID = uid
 		for _, l := range levels {
@@ -172,53 +172,39 @@ func TestLabelsAreTold(t *testing.T) {
 				SecurityContext: &v1.SecurityContext{SELinuxOptions: &v1.SELinuxOptions{Level: l}}, VolumeMounts: []v1.VolumeMount{{Name: "v"}},
 			})
 		}
-		pv := &v1.PersistentVolume{Spec: v1.PersistentVolumeSpec{AccessModes: []v1.PersistentVolumeAccessMode{mode}}}
-		pv.Name = "pv-" + string(mode)
-		r := &resolved{name: "v", plugin: named{labelled{can: true}}, shared: pv.Name, spec: &Spec{Name: pv.Name, Persistent: pv}}
+		r := &resolved{name: "v", plugin: named{labelled{can: true}}, shared: spec.Name, spec: spec}
 		var err error
 		if r.label, err = m.label(pod, r); err == nil {
 			p := m.world.pod(uid)
 			p.pod = pod
 			m.world.wantVolume(p, r, time.Unix(1, 0))
 		}
-		for i := range told {
-			require.Equal(t, "named", told[i].Plugin)
-			require.Same(t, r.spec, told[i].Spec)
-			require.Equal(t, mode == v1.ReadWriteOncePod, told[i].Enforced)
-		}
 		return r.label, err
-	}
-	results := func() (out []LabelResult) {
-		for _, c := range told {
-			out = append(out, c.Result)
-		}
-		return out
 	}
 	for _, mode := range []v1.PersistentVolumeAccessMode{v1.ReadWriteOncePod, v1.ReadWriteMany} {
 		enforced := mode == v1.ReadWriteOncePod
-		uid := func(name string) types.UID { return types.UID(name + "-" + string(mode)) }
-		want := map[bool]string{true: "files:s0"}[enforced]
-		for range 2 {
-			got, err := come(uid("a"), mode, "s0")
-			require.NoError(t, err)
-			require.Equal(t, want, got, "only volumes of one pod are mounted with labels")
-			if told != nil {
-				require.Equal(t, []LabelResult{LabelFits}, results())
-				_, err = come(uid("a"), mode, "s0")
-				require.NoError(t, err)
+		spec := &Spec{Name: "pv-" + string(mode), Persistent: &v1.PersistentVolume{Spec: v1.PersistentVolumeSpec{AccessModes: []v1.PersistentVolumeAccessMode{mode}}}}
+		for _, c := range []struct {
+			pod    types.UID
+			levels []string
+			label  string
+			want   []LabelResult
+		}{
+			{"a", []string{"s0"}, "files:s0", []LabelResult{LabelFits}},
+			{"a", []string{"s0"}, "files:s0", nil},
+			{"same", []string{"s0"}, "files:s0", nil},
+			{"b", []string{"s1"}, "files:s1", []LabelResult{LabelConflict}},
+			{"c", []string{"s0", "s1"}, "", []LabelResult{LabelsDiffer}},
+			{"c", []string{"s0", "bad"}, "", []LabelResult{LabelUnknown}},
+		} {
+			told = nil
+			label, err := come(c.pod+types.UID(mode), spec, c.levels)
+			require.Equal(t, map[bool]string{true: c.label}[enforced], label)
+			require.Equal(t, enforced && c.label == "", err != nil)
+			require.Len(t, told, len(c.want), c)
+			for i, result := range c.want {
+				require.Equal(t, LabelCheck{Plugin: "named", Spec: spec, Enforced: enforced, Result: result}, told[i])
 			}
-			require.Empty(t, results(), "it was told")
-		}
-		_, err := come(uid("same"), mode, "s0")
-		require.NoError(t, err)
-		require.Empty(t, results(), "the volume was told of")
-		_, err = come(uid("b"), mode, "s1")
-		require.NoError(t, err)
-		require.Equal(t, []LabelResult{LabelConflict}, results())
-		for level, result := range map[string]LabelResult{"s1": LabelsDiffer, "bad": LabelUnknown} {
-			_, err = come(uid("c"), mode, "s0", level)
-			require.Equal(t, []LabelResult{result}, results())
-			require.Equal(t, enforced, err != nil, "it is a warning only for others")
 		}
 	}
 }

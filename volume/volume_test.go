@@ -19,6 +19,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
+// V2: a volume that no container uses is not made.
 func TestUsedBy(t *testing.T) {
 	pod := &v1.Pod{Spec: v1.PodSpec{
 		Volumes: []v1.Volume{{Name: "unused"}, {Name: "data"}, {Name: "keys"}, {Name: "disk"}, {Name: "both"}, {Name: "debug"}},

@@ -116,6 +116,8 @@ func (s *script) begun(op *operation) {
 		} else {
 			s.require(len(a.users) > 0, "%s without users", op.name)
 		}
+		uses := func(v *volumeState) bool { return v.wanted && v.state == StateMounted }
+		s.require(op.kind != doExpand || slices.ContainsFunc(slices.Collect(maps.Keys(a.users)), uses), "%s for nobody", op.name)
 	}
 }
 
@@ -724,9 +726,7 @@ func TestReleaseCancels(t *testing.T) {
 
 // What is mounted is known better than from the disk, on which it is found, too.
 func TestMountedIsFound(t *testing.T) {
-	s := newScript(t)
-	s.w.toRead([]types.UID{"a"})
-	s.next()
+	s := newScriptReading(t)
 	s.want("a", inlineVolume("x"))
 	s.endOf(doRead, outcome{err: errFailed})
 	s.endOf(doMount, outcome{mounted: Mounted{Path: "/x"}})
@@ -842,41 +842,6 @@ func TestReadClaimsAreNews(t *testing.T) {
 	require.True(t, s.w.pods["a"].ready())
 	s.next()
 	s.finish()
-}
-
-// attaches shares its volumes, which may have to be attached.
-type attaches struct {
-	nothingShared
-	Attachable
-}
-
-// A volume stays attached as long as somebody uses it or it is staged, and as it may have
-// to be attached.
-func TestInUse(t *testing.T) {
-	may := attaches{nothingShared: shared}
-	user := set[*volumeState]{{}: {}}
-	for name, c := range map[string]struct {
-		shared sharedState
-		want   bool
-	}{
-		"used, and to be attached":         {sharedState{plugin: shared, users: user, attachable: true, verified: true}, true},
-		"staged, and to be attached":       {sharedState{plugin: shared, stage: StateMounted, attachable: true, verified: true}, true},
-		"perhaps staged":                   {sharedState{plugin: shared, stage: StateUncertain, attachable: true, verified: true}, true},
-		"used by nobody":                   {sharedState{plugin: shared, attachable: true, verified: true}, false},
-		"need not be attached":             {sharedState{plugin: may, users: user, verified: true}, false},
-		"nobody knows yet":                 {sharedState{plugin: may, users: user}, true},
-		"a plugin without any attachments": {sharedState{plugin: shared, users: user}, false},
-	} {
-		w := newWorld(nil, time.Minute)
-		w.shared[ID{Plugin: "b"}] = &c.shared
-		other := c.shared
-		w.shared[ID{Plugin: "a"}] = &other
-		var want []string
-		if c.want {
-			want = []string{ID{Plugin: "a"}.String(), ID{Plugin: "b"}.String()}
-		}
-		require.Equal(t, want, w.inUse(), name)
-	}
 }
 
 // What is staged is known when every plugin has said it, or could not.
