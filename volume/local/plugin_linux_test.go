@@ -237,30 +237,21 @@ func TestDevice(t *testing.T) {
 	w := newWorld(t, &mounts.Kernel{}, disk)
 	block := v1.PersistentVolumeBlock
 	w.spec.Persistent.Spec.VolumeMode = &block
-	for _, uid := range []types.UID{"1", "2", "1"} {
-		got := w.mounted(uid, 0)
-		require.Equal(t, volume.Mounted{Device: w.layout.Device(uid, local.Name, "pv")}, got)
-		target, err := os.Readlink(got.Device)
-		require.NoError(t, err)
-		require.Equal(t, disk, target)
-	}
+	got := w.mounted("1", 0)
+	require.Equal(t, volume.Mounted{Device: w.layout.Device("1", local.Name, "pv")}, got)
+	target, err := os.Readlink(got.Device)
+	require.NoError(t, err)
+	require.Equal(t, disk, target)
 	loop, err := blockdev.Holder(disk)
 	require.NoError(t, err)
 	require.NotEmpty(t, loop)
 	again, err := blockdev.Hold(disk)
 	require.NoError(t, err)
 	require.Equal(t, loop, again)
-	require.Equal(t, []string{"pv"}, w.staged())
-
-	require.NoError(t, w.unmount("1"))
-	require.NoError(t, w.unmount("2"))
-	for range 2 {
-		require.NoError(t, w.plugin.Unstage(t.Context(), "pv"))
-	}
+	w.gone("1")
 	loop, err = blockdev.Holder(disk)
 	require.NoError(t, err)
 	require.Empty(t, loop)
-	require.Empty(t, w.staged())
 }
 
 func TestRefused(t *testing.T) {

@@ -3,7 +3,6 @@ package sources_test
 import (
 	"context"
 	"errors"
-	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -65,49 +64,43 @@ func TestKeys(t *testing.T) {
 }
 
 func TestKeysRefused(t *testing.T) {
-	mode := p(int32(0o644))
-	odd := memory()
+	mode, odd := p(int32(0o644)), memory()
 	odd.Fail = func(volume.Object) error { return errors.New("the server is gone") }
-	for want, call := range map[string]func() (content.Payload, error){
-		`configmap "ns/none" not found`: func() (content.Payload, error) { return configMap(memory(), "none", mode, false) },
-		"the server is gone":            func() (content.Payload, error) { return configMap(odd, "n", mode, true) },
-		"name: required":                func() (content.Payload, error) { return configMap(memory(), "", mode, true) },
-		"defaultMode: required":         func() (content.Payload, error) { return configMap(memory(), "n", nil, false) },
-		"defaultMode: 01000 is not":     func() (content.Payload, error) { return configMap(memory(), "n", p(int32(0o1000)), false) },
-		"defaultMode: -01 is not":       func() (content.Payload, error) { return configMap(memory(), "n", p(int32(-1)), false) },
-		`secret "ns/none" not found`: func() (content.Payload, error) {
-			return sources.Secret(context.Background(), memory(), "ns", &v1.SecretProjection{LocalObjectReference: v1.LocalObjectReference{Name: "none"}}, mode)
-		},
-		"name: required ": func() (content.Payload, error) {
-			files, err := sources.Secret(context.Background(), memory(), "ns", &v1.SecretProjection{Optional: p(true)}, mode)
-			return files, fmt.Errorf("%w of a secret", err)
-		},
-		"items[0].mode: -01 is not": func() (content.Payload, error) {
-			return configMap(memory(), "n", mode, false, v1.KeyToPath{Key: "a", Path: "a", Mode: p(int32(-1))})
-		},
-		`items[0].path: path "../x" contains`: func() (content.Payload, error) {
-			return configMap(memory(), "n", mode, false, v1.KeyToPath{Key: "a", Path: "../x"})
-		},
-		`items[0].path: path "/x" is absolute`: func() (content.Payload, error) {
-			return configMap(memory(), "n", mode, true, v1.KeyToPath{Key: "none", Path: "/x"})
-		},
-		`items[0].key: ConfigMap ns/n has no key "none"`: func() (content.Payload, error) {
-			return configMap(memory(), "n", mode, false, v1.KeyToPath{Key: "none", Path: "x"})
-		},
-		`has no key "kkk`: func() (content.Payload, error) {
-			return configMap(memory(), "n", mode, false, v1.KeyToPath{Key: strings.Repeat("k", 1<<20), Path: "x"})
-		},
-		"this agent has no config maps": func() (content.Payload, error) {
-			return sources.ConfigMap(context.Background(), nil, "ns", &v1.ConfigMapProjection{Optional: p(true)}, mode)
-		},
-		"this agent has no secrets": func() (content.Payload, error) {
-			return sources.Secret(context.Background(), nil, "ns", &v1.SecretProjection{}, mode)
-		},
-	} {
-		_, err := call()
+	refused := func(want string, err error) {
+		t.Helper()
 		require.ErrorContains(t, err, want)
 		require.Less(t, len(err.Error()), 300)
 	}
+	for want, c := range map[string]struct {
+		objects  *objects.Memory
+		name     string
+		mode     *int32
+		optional bool
+		items    []v1.KeyToPath
+	}{
+		`configmap "ns/none" not found`:                  {memory(), "none", mode, false, nil},
+		"the server is gone":                             {odd, "n", mode, true, nil},
+		"name: required":                                 {memory(), "", mode, true, nil},
+		"defaultMode: required":                          {memory(), "n", nil, false, nil},
+		"defaultMode: 01000 is not":                      {memory(), "n", p(int32(0o1000)), false, nil},
+		"defaultMode: -01 is not":                        {memory(), "n", p(int32(-1)), false, nil},
+		"items[0].mode: -01 is not":                      {memory(), "n", mode, false, []v1.KeyToPath{{Key: "a", Path: "a", Mode: p(int32(-1))}}},
+		`items[0].path: path "../x" contains`:            {memory(), "n", mode, false, []v1.KeyToPath{{Key: "a", Path: "../x"}}},
+		`items[0].path: path "/x" is absolute`:           {memory(), "n", mode, true, []v1.KeyToPath{{Key: "none", Path: "/x"}}},
+		`items[0].key: ConfigMap ns/n has no key "none"`: {memory(), "n", mode, false, []v1.KeyToPath{{Key: "none", Path: "x"}}},
+		`has no key "kkk`:                                {memory(), "n", mode, false, []v1.KeyToPath{{Key: strings.Repeat("k", 1<<20), Path: "x"}}},
+	} {
+		_, err := configMap(c.objects, c.name, c.mode, c.optional, c.items...)
+		refused(want, err)
+	}
+	_, err := sources.ConfigMap(t.Context(), nil, "ns", &v1.ConfigMapProjection{Optional: p(true)}, mode)
+	refused("this agent has no config maps", err)
+	_, err = sources.Secret(t.Context(), nil, "ns", &v1.SecretProjection{}, mode)
+	refused("this agent has no secrets", err)
+	_, err = sources.Secret(t.Context(), memory(), "ns", &v1.SecretProjection{LocalObjectReference: v1.LocalObjectReference{Name: "none"}}, mode)
+	refused(`secret "ns/none" not found`, err)
+	_, err = sources.Secret(t.Context(), memory(), "ns", &v1.SecretProjection{Optional: p(true)}, mode)
+	refused("name: required", err)
 }
 
 func TestDownwardAPI(t *testing.T) {
