@@ -96,6 +96,25 @@ func (b *broken) Mount(ctx context.Context, m volume.Mount) (volume.Mounted, err
 
 func (b *broken) Unmount(ctx context.Context, u volume.Unmount) error { return b.unmount(ctx, u) }
 
+// before has Mount do something first.
+func (b *broken) before(f func(volume.Mount) error) {
+	b.mount = func(ctx context.Context, m volume.Mount) (volume.Mounted, error) {
+		if err := f(m); err != nil {
+			return volume.Mounted{}, err
+		}
+		return b.Plugin.Mount(ctx, m)
+	}
+}
+
+// after has Mount do something in the end.
+func (b *broken) after(f func(m volume.Mount, failed bool)) {
+	b.mount = func(ctx context.Context, m volume.Mount) (volume.Mounted, error) {
+		out, err := b.Plugin.Mount(ctx, m)
+		f(m, err != nil)
+		return out, err
+	}
+}
+
 // Each broken plugin is caught by the rule that it breaks.
 func TestBrokenPlugins(t *testing.T) {
 	for _, test := range []struct {
@@ -115,23 +134,13 @@ func TestBrokenPlugins(t *testing.T) {
 			}
 		}},
 		{"Mount changes the pod", "Mount makes what it says, Unmount takes all away", func(b *broken) {
-			b.mount = func(ctx context.Context, m volume.Mount) (volume.Mounted, error) {
-				m.Pod.Labels = map[string]string{"a": "b"}
-				return b.Plugin.Mount(ctx, m)
-			}
+			b.before(func(m volume.Mount) error { m.Pod.Labels = map[string]string{"a": "b"}; return nil })
 		}},
 		{"Unmount leaves its state", "Mount makes what it says, Unmount takes all away", func(b *broken) {
-			b.mount = func(ctx context.Context, m volume.Mount) (volume.Mounted, error) {
-				return first(b.Plugin.Mount(ctx, m))(os.MkdirAll(m.StateDir, 0o750))
-			}
+			b.after(func(m volume.Mount, _ bool) { _ = os.MkdirAll(m.StateDir, 0o750) })
 		}},
 		{"Mount refuses what is there", "Mount may be repeated and changes nothing", func(b *broken) {
-			b.mount = func(ctx context.Context, m volume.Mount) (volume.Mounted, error) {
-				if err := os.Mkdir(m.Dir, 0o750); err != nil {
-					return volume.Mounted{}, err
-				}
-				return b.Plugin.Mount(ctx, m)
-			}
+			b.before(func(m volume.Mount) error { return os.Mkdir(m.Dir, 0o750) })
 		}},
 		{"Mount makes it anew", "Mount may be repeated and changes nothing", func(b *broken) {
 			b.mount = func(ctx context.Context, m volume.Mount) (volume.Mounted, error) {
@@ -162,19 +171,11 @@ func TestBrokenPlugins(t *testing.T) {
 		{"Mount refuses who was there", "a volume can come back", func(b *broken) {
 			gone := map[types.UID]bool{}
 			b.unmount = func(ctx context.Context, u volume.Unmount) error { gone[u.Pod] = true; return b.Plugin.Unmount(ctx, u) }
-			b.mount = func(ctx context.Context, m volume.Mount) (volume.Mounted, error) {
-				if gone[m.Pod.UID] {
-					return volume.Mounted{}, errBoom
-				}
-				return b.Plugin.Mount(ctx, m)
-			}
+			b.before(func(m volume.Mount) error { return map[bool]error{true: errBoom}[gone[m.Pod.UID]] })
 		}},
 		{"Unmount knows only its own", "killed between any two calls", func(b *broken) {
 			var mine sync.Map
-			b.mount = func(ctx context.Context, m volume.Mount) (volume.Mounted, error) {
-				mine.Store(m.Pod.UID, true)
-				return b.Plugin.Mount(ctx, m)
-			}
+			b.before(func(m volume.Mount) error { mine.Store(m.Pod.UID, true); return nil })
 			b.unmount = func(ctx context.Context, u volume.Unmount) error {
 				if _, ok := mine.Load(u.Pod); !ok {
 					return nil
@@ -226,22 +227,18 @@ func TestBrokenPlugins(t *testing.T) {
 			}
 		}},
 		{"a failed mount is taken for a good one later", "a Mount that fails leaves nothing for ever", func(b *broken) {
-			b.mount = func(ctx context.Context, m volume.Mount) (volume.Mounted, error) {
-				out, err := b.Plugin.Mount(ctx, m)
-				if err != nil {
+			b.after(func(m volume.Mount, failed bool) {
+				if failed {
 					_ = os.MkdirAll(m.StateDir, 0o750)
 				}
-				return out, err
-			}
+			})
 		}},
 		{"a failed refresh takes down", "a Mount that fails leaves what is mounted", func(b *broken) {
-			b.mount = func(ctx context.Context, m volume.Mount) (volume.Mounted, error) {
-				out, err := b.Plugin.Mount(ctx, m)
-				if err != nil {
+			b.after(func(m volume.Mount, failed bool) {
+				if failed {
 					_ = os.RemoveAll(m.Dir)
 				}
-				return out, err
-			}
+			})
 		}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -256,10 +253,6 @@ func TestBrokenPlugins(t *testing.T) {
 			})
 		})
 	}
-}
-
-func first(m volume.Mounted, err error) func(error) (volume.Mounted, error) {
-	return func(other error) (volume.Mounted, error) { return m, errors.Join(err, other) }
 }
 
 // brokenStager is a Shared with methods that a test replaces.
