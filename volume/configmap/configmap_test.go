@@ -73,7 +73,7 @@ func Example() {
 	// [ConfigMap shop/web]
 }
 
-// V3, V8, V9: updates are seen, failures are not, modes alone are no change.
+// V3, V8: updates are seen, failures are not.
 func TestLife(t *testing.T) {
 	r := newRoom(t)
 	m := testbacking.MountOf(t, configmap.Name, pod, "v", source(false))
@@ -91,11 +91,6 @@ func TestLife(t *testing.T) {
 	_, err = r.plugin.Mount(t.Context(), m)
 	require.NoError(t, err)
 	require.Equal(t, map[string]string{"colour": "0644 red"}, testbacking.Files(t, m.Dir))
-
-	m.Spec.Inline.ConfigMap.DefaultMode = p(int32(0o400))
-	_, err = r.plugin.Mount(t.Context(), m)
-	require.NoError(t, err)
-	require.Equal(t, map[string]string{"colour": "0644 red"}, testbacking.Files(t, m.Dir), "V9")
 
 	r.objects.Fail = func(volume.Object) error { return errors.New("the server is gone") }
 	_, err = r.plugin.Mount(t.Context(), m)

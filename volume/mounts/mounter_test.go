@@ -2,10 +2,13 @@ package mounts_test
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
@@ -158,4 +161,102 @@ func testLinks(t *testing.T, m mounts.Mounter, dir string) {
 	at(t, m, link, false)
 	require.NoError(t, m.Unmount(t.Context(), link))
 	at(t, m, point, true)
+}
+
+func withTimeout(t *testing.T, d time.Duration) (context.Context, context.CancelFunc) {
+	return context.WithTimeout(t.Context(), d)
+}
+
+func TestMemoryFaults(t *testing.T) {
+	odd := errors.New("odd")
+	dir := t.TempDir()
+	var failing string
+	m := &mounts.Memory{Unknown: []string{"noswap"}, Fault: func(_ context.Context, call, path string) error {
+		require.Equal(t, dir, path)
+		if call == failing {
+			return odd
+		}
+		return nil
+	}}
+	require.ErrorIs(t, m.Mount(t.Context(), tmpfs(dir, "noswap")), errors.ErrUnsupported)
+	for call, try := range map[string]func() error{
+		"Mount":   func() error { return m.Mount(t.Context(), tmpfs(dir)) },
+		"Unmount": func() error { return m.Unmount(t.Context(), dir) },
+		"Detach":  func() error { return m.Detach(t.Context(), dir) },
+		"At":      func() error { _, _, err := m.At(t.Context(), dir); return err },
+		"Below":   func() error { _, err := m.Below(t.Context(), dir); return err },
+	} {
+		failing = call
+		require.ErrorIs(t, try(), odd)
+	}
+	require.Empty(t, m.Calls())
+	failing = ""
+	require.NoError(t, m.Mount(t.Context(), tmpfs(dir)))
+	require.Equal(t, []string{"Mount " + dir}, m.Calls())
+}
+
+func ExampleMemory() {
+	dir, err := os.MkdirTemp("", "mounts")
+	if err != nil {
+		panic(err)
+	}
+	defer os.RemoveAll(dir)
+	ctx, m := context.Background(), &mounts.Memory{}
+	err = m.Mount(ctx, mounts.Mount{Source: "tmpfs", Target: dir, FSType: "tmpfs", Options: []string{"size=65536", "ro"}})
+	fmt.Println(err)
+	p, mounted, err := m.At(ctx, dir)
+	fmt.Println(filepath.Base(dir) == filepath.Base(p.Path), p.FSType, p.Size, p.ReadOnly, mounted, err)
+	// Output:
+	// <nil>
+	// true tmpfs 65536 true true <nil>
+}
+
+// root skips a test that needs real mounts where there can be none, unless the machine
+// is one of which they are demanded.
+func root(t testing.TB) *mounts.Kernel {
+	t.Helper()
+	k, dir := &mounts.Kernel{}, t.TempDir()
+	err := k.Mount(t.Context(), mounts.Mount{Source: "tmpfs", Target: dir, FSType: "tmpfs", Options: []string{"size=64k"}})
+	if err != nil {
+		if os.Getenv("PODWRIGHT_REQUIRE_CRI") == "1" {
+			t.Fatal(err)
+		}
+		t.Skip("cannot mount:", err)
+	}
+	cleanup(t, k, dir)
+	return k
+}
+
+// cleanup unmounts what is at and below a folder when the test ends.
+func cleanup(t testing.TB, m mounts.Mounter, dir string) {
+	t.Cleanup(func() {
+		points, _ := m.Below(context.Background(), dir)
+		for i := range points {
+			_ = m.Detach(context.Background(), points[len(points)-1-i].Path)
+		}
+	})
+}
+
+// folder is a folder without symbolic links in its path.
+func folder(t testing.TB, m mounts.Mounter) string {
+	dir := t.TempDir()
+	cleanup(t, m, dir)
+	return dir
+}
+
+// at returns the mount at a path, where there is one or none.
+func at(t testing.TB, m mounts.Mounter, path string, want bool, msg ...any) mounts.Point {
+	t.Helper()
+	p, mounted, err := m.At(t.Context(), path)
+	require.NoError(t, err)
+	require.Equal(t, want, mounted, msg...)
+	return p
+}
+
+// below returns the mounts at and below a path.
+func below(t testing.TB, m mounts.Mounter, path string) []mounts.Point {
+	t.Helper()
+	points, err := m.Below(t.Context(), path)
+	require.NoError(t, err)
+	return points
 }

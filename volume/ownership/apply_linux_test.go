@@ -152,48 +152,6 @@ func TestOne(t *testing.T) {
 	require.Equal(t, recorder{dir: 2000}, r)
 }
 
-// A tree is changed however deep it is.
-func TestDeep(t *testing.T) {
-	const deep = 3000
-	dir := t.TempDir()
-	fd, err := syscall.Open(dir, syscall.O_DIRECTORY, 0)
-	require.NoError(t, err)
-	for range deep {
-		require.NoError(t, syscall.Mkdirat(fd, "d", 0o755))
-		below, err := syscall.Openat(fd, "d", syscall.O_DIRECTORY, 0)
-		require.NoError(t, err)
-		require.NoError(t, syscall.Close(fd))
-		fd = below
-	}
-	require.NoError(t, syscall.Close(fd))
-	longest := 0
-	result, err := ownership.Apply(t.Context(), dir, ownership.Config{Group: 2000, Chown: func(_ int, path string, _, _ int) error {
-		longest = max(longest, len(path))
-		return nil
-	}})
-	require.NoError(t, err)
-	require.Equal(t, ownership.Result{Changed: deep + 1}, result)
-	require.Less(t, longest, 5<<10, "paths are for messages")
-}
-
-// What somebody has mounted in a volume is not the volume's.
-func TestMountedInside(t *testing.T) {
-	if os.Getuid() != 0 {
-		t.Skip("mounting needs root")
-	}
-	dir, outside := tree(t), t.TempDir()
-	require.NoError(t, os.Chmod(outside, 0o700))
-	at := filepath.Join(dir, "a/b")
-	if err := syscall.Mount(outside, at, "", syscall.MS_BIND, ""); err != nil {
-		t.Skip("mounting: ", err)
-	}
-	defer func() { require.NoError(t, syscall.Unmount(at, 0)) }()
-	r := recorder{}
-	apply(t, dir, ownership.Config{Group: 2000, Chown: r.chown})
-	require.Equal(t, recorder{".": 2000, "./a": 2000, "./a/link": 2000, "./a/dirlink": 2000}, r)
-	require.Equal(t, fs.ModeDir|0o700, modeOf(t, outside))
-}
-
 // A walk that takes long says how far it is.
 func TestProgress(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -248,4 +206,80 @@ func TestRace(t *testing.T) {
 	require.Greater(t, seen, rounds)
 	require.Equal(t, fs.FileMode(0o600), modeOf(t, victim))
 	require.Zero(t, modeOf(t, outside)&fs.ModeSetgid)
+}
+
+func asRoot(t *testing.T) {
+	if os.Getuid() != 0 {
+		if os.Getenv("PODWRIGHT_REQUIRE_CRI") == "1" {
+			t.Fatal("needs root")
+		}
+		t.Skip("needs root")
+	}
+}
+
+func of(t *testing.T, path string) (group uint32, mode fs.FileMode) {
+	info, err := os.Lstat(path)
+	require.NoError(t, err)
+	return info.Sys().(*syscall.Stat_t).Gid, info.Mode()
+}
+
+// With rights, the kernel does what is asked of it.
+func TestAsRoot(t *testing.T) {
+	asRoot(t)
+	dir, cfg := tree(t), ownership.Config{Group: 2000}
+	odd := filepath.Join(dir, "odd")
+	require.NoError(t, os.WriteFile(odd, nil, 0o604))
+	require.NoError(t, os.Chmod(odd, 0o604))
+	require.Equal(t, ownership.Result{Changed: 7}, apply(t, dir, cfg))
+	folder := fs.ModeDir | fs.ModeSetgid | 0o770
+	for name, mode := range map[string]fs.FileMode{
+		".": folder, "a": folder, "a/b": folder,
+		"a/link": fs.ModeSymlink | 0o777, "a/b/file": fs.ModeSetuid | 0o660, "odd": 0o664,
+	} {
+		group, got := of(t, filepath.Join(dir, name))
+		require.EqualValues(t, 2000, group, name)
+		require.Equal(t, mode, got, name)
+	}
+	outside, err := os.Readlink(filepath.Join(dir, "a/link"))
+	require.NoError(t, err)
+	group, mode := of(t, outside)
+	require.Zero(t, group)
+	require.EqualValues(t, 0o600, mode)
+	require.Zero(t, apply(t, dir, cfg).Changed)
+}
+
+// What is mounted on a file is not the volume's, either.
+func TestMountedFile(t *testing.T) {
+	asRoot(t)
+	dir, outside := tree(t), filepath.Join(t.TempDir(), "outside")
+	require.NoError(t, os.WriteFile(outside, nil, 0o600))
+	at := filepath.Join(dir, "a/b/file")
+	if err := syscall.Mount(outside, at, "", syscall.MS_BIND, ""); err != nil {
+		t.Skip("mounting: ", err)
+	}
+	defer func() { require.NoError(t, syscall.Unmount(at, 0)) }()
+	require.Equal(t, ownership.Result{Changed: 5}, apply(t, dir, ownership.Config{Group: 2000}))
+	group, mode := of(t, outside)
+	require.Zero(t, group)
+	require.EqualValues(t, 0o600, mode)
+}
+
+// A folder that is moved out of the tree leaves the root as it was, for another walk.
+func TestMoved(t *testing.T) {
+	dir, outside := tree(t), t.TempDir()
+	require.NoError(t, os.WriteFile(filepath.Join(outside, "precious"), nil, 0o600))
+	policy, moved := v1.FSGroupChangeOnRootMismatch, recorder{}
+	cfg := ownership.Config{Group: 2000, Policy: &policy, Chown: func(fd int, path string, uid, gid int) error {
+		if path == "./a/b/file" {
+			require.NoError(t, os.Rename(filepath.Join(dir, "a/b"), filepath.Join(outside, "b")))
+		}
+		return moved.chown(fd, path, uid, gid)
+	}}
+	_, err := ownership.Apply(t.Context(), dir, cfg)
+	require.ErrorContains(t, err, "moved")
+	require.NotContains(t, moved, ".")
+	_, mode := of(t, filepath.Join(outside, "precious"))
+	require.EqualValues(t, 0o600, mode)
+	require.False(t, apply(t, dir, cfg).Skipped)
+	require.Contains(t, moved, ".")
 }

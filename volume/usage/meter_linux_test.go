@@ -13,8 +13,6 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 	"golang.org/x/sys/unix"
-
-	"github.com/podwright/podwright/internal/tree"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -137,36 +135,6 @@ func TestOneWalk(t *testing.T) {
 		require.Equal(t, results[0], r)
 	}
 	require.EqualValues(t, 201, results[0].Files)
-}
-
-// Folders that move make measuring fail at most; it does not leave the volume.
-func TestFoldersThatMove(t *testing.T) {
-	dir := t.TempDir()
-	require.NoError(t, os.MkdirAll(filepath.Join(dir, "a", "b", "c"), 0o700))
-	stop := make(chan struct{})
-	var wg sync.WaitGroup
-	wg.Go(func() {
-		for {
-			select {
-			case <-stop:
-				return
-			default:
-				_ = os.Rename(filepath.Join(dir, "a", "b"), filepath.Join(dir, "b"))
-				_ = os.Rename(filepath.Join(dir, "b"), filepath.Join(dir, "a", "b"))
-			}
-		}
-	})
-	m := must(t, Config{})
-	for range 200 {
-		u, err := m.Measure(t.Context(), dir, 0)
-		if err != nil {
-			require.ErrorIs(t, err, tree.ErrMoved)
-			continue
-		}
-		require.LessOrEqual(t, u.Files, int64(6))
-	}
-	close(stop)
-	wg.Wait()
 }
 
 func ExampleMeter() {
