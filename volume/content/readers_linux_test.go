@@ -40,13 +40,16 @@ func TestReadersSeeNoMix(t *testing.T) {
 			}
 		})
 	}
-	for i := range 1000 {
+	swaps := 1000
+	if testing.Short() {
+		swaps = 200
+	}
+	for i := 0; !t.Failed() && (i < swaps || whole.Load() < 100); i++ {
 		_, err := Write(dir, payload(i+1), WriteOptions{})
 		require.NoError(t, err)
 	}
 	stop.Store(true)
 	wg.Wait()
-	require.Greater(t, whole.Load(), int64(100))
 }
 
 // readPair reads two files of one version, and tells whether it was quick enough: a

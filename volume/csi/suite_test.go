@@ -51,6 +51,9 @@ func TestContract(t *testing.T) {
 		{"inline", false, csi.Final, inline},
 	} {
 		t.Run(c.name, func(t *testing.T) {
+			if testing.Short() && c.name != "files, staged" {
+				t.Skip("TestKilledInEveryCall has all kinds")
+			}
 			t.Parallel()
 			contract(t, csi.Capabilities{Stage: c.stage}, c.kind, c.spec)
 		})

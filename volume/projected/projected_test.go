@@ -6,17 +6,19 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"syscall"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
+	"golang.org/x/sys/unix"
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/podwright/podwright/volume"
 	"github.com/podwright/podwright/volume/content"
+	"github.com/podwright/podwright/volume/emptydir"
 	"github.com/podwright/podwright/volume/internal/testbacking"
 	"github.com/podwright/podwright/volume/objects"
 	"github.com/podwright/podwright/volume/projected"
@@ -50,9 +52,9 @@ type room struct {
 	issued  int
 }
 
-func newRoom(t testing.TB) *room { return newRoomOn(t, content.Config{Backing: &testbacking.Plugin{}}) }
+func newRoom(t testing.TB) *room { return newRoomOn(t, &testbacking.Plugin{}) }
 
-func newRoomOn(t testing.TB, cfg content.Config) *room {
+func newRoomOn(t testing.TB, backing volume.Plugin) *room {
 	r := &room{objects: &objects.Memory{}}
 	meta := metav1.ObjectMeta{Namespace: "ns", Name: "n"}
 	r.objects.PutConfigMap(&v1.ConfigMap{ObjectMeta: meta, Data: map[string]string{"a": "config", "b": "config"}})
@@ -62,7 +64,7 @@ func newRoomOn(t testing.TB, cfg content.Config) *room {
 		r.issued++
 		return objects.Token{Value: fmt.Sprint("t", r.issued), Expires: time.Now().Add(time.Duration(q.ExpirationSeconds) * time.Second)}, nil
 	}
-	volumes, err := content.New(cfg)
+	volumes, err := content.New(content.Config{Backing: backing})
 	require.NoError(t, err)
 	tokens, err := objects.NewTokenCache(objects.TokenCacheConfig{Tokens: r.objects})
 	require.NoError(t, err)
@@ -98,29 +100,6 @@ func TestAllSources(t *testing.T) {
 		"a": "0644 config", "b": "0644 secret", "c": "0644 secret", "pod/name": "0644 p", "token": "0644 t1", "ca": "0644 " + certificate,
 	}, testbacking.Files(t, m.Dir), "the later source wins")
 	require.Len(t, r.plugin.Objects(pod, m.Spec), 4)
-}
-
-// V11.
-func TestTokensArePrivate(t *testing.T) {
-	chowned := map[string][2]int{}
-	r := newRoomOn(t, content.Config{Backing: &testbacking.Plugin{}, Chown: func(_ int, path string, uid, gid int) error {
-		chowned[filepath.Base(path)] = [2]int{uid, gid}
-		return nil
-	}})
-	m := testbacking.MountOf(t, projected.Name, pod, "v", projection(fromConfigMap, fromAccount, fromBundle))
-	m.FSGroup = p(int64(2000))
-	_, err := r.plugin.Mount(t.Context(), m)
-	require.NoError(t, err)
-	require.Equal(t, map[string]string{"a": "0644 config", "b": "0644 config", "token": "0640 t1", "ca": "0640 " + certificate}, testbacking.Files(t, m.Dir))
-	require.Equal(t, [2]int{-1, 2000}, chowned["token"])
-
-	m = testbacking.MountOf(t, projected.Name, pod, "v", projection(fromConfigMap, fromAccount))
-	m.RunAsUser = p(int64(7))
-	clear(chowned)
-	_, err = r.plugin.Mount(t.Context(), m)
-	require.NoError(t, err)
-	require.Equal(t, map[string]string{"a": "0644 config", "b": "0644 config", "token": "0600 t1"}, testbacking.Files(t, m.Dir))
-	require.Equal(t, map[string][2]int{"token": {7, -1}}, chowned)
 }
 
 // Nothing is written if any source fails, and all that is wrong is said.
@@ -159,33 +138,6 @@ func TestFaults(t *testing.T) {
 	require.EqualError(t, err, "projected: Config.Volumes is required")
 }
 
-// V10, with the files: the volume says when it has to be mounted again, and is new then.
-func TestTokenOnDiskIsReplaced(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		r := newRoom(t)
-		m := testbacking.MountOf(t, projected.Name, pod, "v", projection(fromAccount))
-		mount := func(want string) volume.Mounted {
-			mounted, err := r.plugin.Mount(t.Context(), m)
-			require.NoError(t, err)
-			m.Again = true
-			require.Equal(t, want, testbacking.Files(t, m.Dir)["token"])
-			return mounted
-		}
-		mounted := mount("0644 t1")
-		time.Sleep(2869 * time.Second)
-		mount("0644 t1")
-		time.Sleep(time.Until(mounted.RefreshAt))
-		mounted = mount("0644 t2")
-		r.objects.Fail = func(volume.Object) error { return errors.New("the server is gone") }
-		time.Sleep(time.Until(mounted.RefreshAt))
-		mount("0644 t2") // it is still good
-		time.Sleep(time.Hour)
-		_, err := r.plugin.Mount(t.Context(), m)
-		require.ErrorIs(t, err, volume.ErrTransient)
-		require.Equal(t, "0644 t2", testbacking.Files(t, m.Dir)["token"])
-	})
-}
-
 // One sync of a volume with all sources, of which nothing has changed.
 func BenchmarkResync(b *testing.B) {
 	r := newRoom(b)
@@ -200,4 +152,60 @@ func BenchmarkResync(b *testing.B) {
 			b.Fatal(err)
 		}
 	}
+}
+
+func onTmpfs(t testing.TB, dir string) bool {
+	var st unix.Statfs_t
+	err := unix.Statfs(dir, &st)
+	if errors.Is(err, unix.ENOENT) {
+		return false
+	}
+	require.NoError(t, err)
+	return st.Type == unix.TMPFS_MAGIC
+}
+
+// V7, V11: on a real tmpfs, of which nothing is left in the end.
+func TestOnTmpfs(t *testing.T) {
+	if os.Getuid() != 0 {
+		t.Skip("mounting needs root")
+	}
+	r := newRoomOn(t, emptydir.New(emptydir.Config{}))
+	m := testbacking.MountOf(t, projected.Name, pod, "v", projection(fromConfigMap, fromAccount))
+	m.FSGroup, m.RunAsUser, m.Inside = p(int64(2000)), p(int64(7)), []string{"in/side"}
+	mount := func() {
+		t.Helper()
+		_, err := r.plugin.Mount(t.Context(), m)
+		require.NoError(t, err)
+		require.True(t, onTmpfs(t, m.Dir))
+	}
+	mount()
+	require.FileExists(t, filepath.Join(filepath.Dir(filepath.Dir(m.StateDir)), "kubernetes.io~empty-dir", "wrapped_v", "ready"))
+	require.DirExists(t, filepath.Join(m.Dir, "in/side"))
+	require.Equal(t, "0640 t1", testbacking.Files(t, m.Dir)["token"])
+	info, err := os.Stat(filepath.Join(m.Dir, "token"))
+	require.NoError(t, err)
+	st := info.Sys().(*syscall.Stat_t)
+	require.Equal(t, []uint32{7, 2000}, []uint32{st.Uid, st.Gid})
+	m.Again = true
+	mount()
+	// Somebody has unmounted it.
+	require.NoError(t, unix.Unmount(m.Dir, 0))
+	mount()
+	require.NoError(t, r.plugin.Unmount(t.Context(), volume.Unmount{Pod: m.Pod.UID, Name: m.Spec.Name, Dir: m.Dir, StateDir: m.StateDir}))
+	require.NoDirExists(t, m.Dir)
+
+	// A first mount that fails when all is mounted.
+	m.Again, m.FSGroup = false, p(int64(-1))
+	_, err = r.plugin.Mount(t.Context(), m)
+	require.ErrorContains(t, err, "-1 is no group")
+	require.NotErrorIs(t, err, volume.ErrUncertain)
+	require.NoDirExists(t, m.Dir)
+}
+
+// The contract, on real file systems in memory: all kinds are filled by the same code.
+func TestConformanceOnTmpfs(t *testing.T) {
+	if os.Getuid() != 0 {
+		t.Skip("mounting needs root")
+	}
+	conform(t, "projected", func() volume.Plugin { return emptydir.New(emptydir.Config{}) })
 }

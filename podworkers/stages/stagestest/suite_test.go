@@ -56,14 +56,40 @@ func (b *broken) Release(ctx context.Context, uid types.UID) error { return b.re
 
 func (b *broken) Leftovers(ctx context.Context) ([]types.UID, error) { return b.leftovers(ctx) }
 
+// beforePrepare has Prepare do something first.
+func (b *broken) beforePrepare(f func(types.UID) error) {
+	b.prepare = func(ctx context.Context, pod *v1.Pod) error {
+		if err := f(pod.UID); err != nil {
+			return err
+		}
+		return b.Memory.Prepare(ctx, pod)
+	}
+}
+
+// beforeRelease has Release do something first.
+func (b *broken) beforeRelease(f func(types.UID) error) {
+	b.release = func(ctx context.Context, uid types.UID) error {
+		if err := f(uid); err != nil {
+			return err
+		}
+		return b.Memory.Release(ctx, uid)
+	}
+}
+
+func failIf(is bool) error {
+	if is {
+		return errors.New("refused")
+	}
+	return nil
+}
+
 // Each broken stage is caught by the rule that it breaks.
 func TestBrokenStages(t *testing.T) {
-	there := errors.New("it is there")
 	for rule, breaks := range map[string]func(*broken){
 		"Leftovers names a pod from Prepare until Release has succeeded": func(b *broken) {
 			// It names what this agent has prepared.
 			mine := map[types.UID]bool{}
-			b.prepare = func(ctx context.Context, pod *v1.Pod) error { mine[pod.UID] = true; return b.Memory.Prepare(ctx, pod) }
+			b.beforePrepare(func(uid types.UID) error { mine[uid] = true; return nil })
 			b.leftovers = func(context.Context) (uids []types.UID, err error) {
 				for uid := range mine {
 					if b.Holds(uid) {
@@ -74,48 +100,28 @@ func TestBrokenStages(t *testing.T) {
 			}
 		},
 		"Prepare may be repeated": func(b *broken) {
-			b.prepare = func(ctx context.Context, pod *v1.Pod) error {
-				if b.Holds(pod.UID) {
-					return there
-				}
-				return b.Memory.Prepare(ctx, pod)
-			}
+			b.beforePrepare(func(uid types.UID) error { return failIf(b.Holds(uid)) })
 		},
 		"Release may be repeated": func(b *broken) {
 			released := map[types.UID]bool{}
-			b.release = func(ctx context.Context, uid types.UID) error {
-				if released[uid] {
-					return errors.New("it was released before")
-				}
+			b.beforeRelease(func(uid types.UID) error {
+				before := released[uid]
 				released[uid] = true
-				return b.Memory.Release(ctx, uid)
-			}
+				return failIf(before)
+			})
 		},
 		"Release needs no Prepare": func(b *broken) {
-			b.release = func(ctx context.Context, uid types.UID) error {
-				if !b.Holds(uid) {
-					return errors.New("there is nothing")
-				}
-				return b.Memory.Release(ctx, uid)
-			}
+			b.beforeRelease(func(uid types.UID) error { return failIf(!b.Holds(uid)) })
 		},
 		"a pod can come back after its release": func(b *broken) {
 			released := map[types.UID]bool{}
-			b.release = func(ctx context.Context, uid types.UID) error {
-				released[uid] = true
-				return b.Memory.Release(ctx, uid)
-			}
-			b.prepare = func(ctx context.Context, pod *v1.Pod) error {
-				if released[pod.UID] {
-					return errors.New("it is gone")
-				}
-				return b.Memory.Prepare(ctx, pod)
-			}
+			b.beforeRelease(func(uid types.UID) error { released[uid] = true; return nil })
+			b.beforePrepare(func(uid types.UID) error { return failIf(released[uid]) })
 		},
 		"killed between any two steps": func(b *broken) {
 			// A release that is cancelled loses the name first.
 			hidden := map[types.UID]bool{}
-			b.release = func(ctx context.Context, uid types.UID) error { hidden[uid] = true; return b.Memory.Release(ctx, uid) }
+			b.beforeRelease(func(uid types.UID) error { hidden[uid] = true; return nil })
 			b.leftovers = func(ctx context.Context) (uids []types.UID, err error) {
 				all, err := b.Memory.Leftovers(ctx)
 				for _, uid := range all {
@@ -128,10 +134,7 @@ func TestBrokenStages(t *testing.T) {
 		},
 		"killed within a step": func(b *broken) {
 			prepared := map[types.UID]bool{}
-			b.prepare = func(ctx context.Context, pod *v1.Pod) error {
-				prepared[pod.UID] = true
-				return b.Memory.Prepare(ctx, pod)
-			}
+			b.beforePrepare(func(uid types.UID) error { prepared[uid] = true; return nil })
 			b.release = func(ctx context.Context, uid types.UID) error {
 				if !prepared[uid] {
 					return nil
