@@ -119,6 +119,7 @@ func TestTerminateIsJudgedByTheSink(t *testing.T) {
 		waiting.ContainerStatuses[0].State = initializing()
 		r.Set(waits, waiting)
 		r.pass(0)
+		r.sink.SetLatency(time.Second) // the sink does not accept it before the end
 		r.Set(waits, running(waits, true))
 		r.Terminate(began)
 		r.Terminate(waits)

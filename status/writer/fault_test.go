@@ -25,7 +25,7 @@ import (
 // each pod is written at most once when it is back.
 func TestOutageOfAnHour(t *testing.T) {
 	bubble(t, nil, func(r *rig) {
-		const n = 100
+		const n = 20
 		pods := make([]*v1.Pod, n)
 		for i := range pods {
 			pods[i] = r.sink.Put(newPod(fmt.Sprint("pod-", i)))
@@ -283,7 +283,7 @@ func TestLateAtTheSink(t *testing.T) {
 // Everything at once: writers, readers, faults, others who change the pods, and
 // pods that are removed. In the end the sink has the newest of all.
 func TestEverythingAtOnce(t *testing.T) {
-	for seed := range uint64(10) {
+	for seed := range uint64(4) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			bubble(t, func(cfg *writer.Config) { cfg.MaxParallelWrites = 4 }, func(r *rig) { chaos(r, seed) })
 		})

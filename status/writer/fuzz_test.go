@@ -5,6 +5,7 @@ import (
 	"errors"
 	"math/rand/v2"
 	"strconv"
+	"sync"
 	"testing"
 	"time"
 
@@ -32,10 +33,12 @@ func (s stubborn) Patch(ctx context.Context, ref status.Ref, old, new *v1.PodSta
 // observations come late or never.
 type world struct {
 	*rig
-	pod             *v1.Pod
-	seen            []*v1.Pod // by a watch, not yet observed
-	prompt, blind   bool      // observations come before the answer of the call; there are none
-	stubborn        bool
+	pod           *v1.Pod
+	prompt, blind bool // observations come before the answer of the call; there are none
+	stubborn      bool
+
+	state           sync.Mutex       // guards the fields below
+	seen            []*v1.Pod        // by a watch, not yet observed
 	fault           statustest.Fault // of the next calls
 	faults          byte             // how many
 	meanwhile       byte             // what others change between the next write and its answer, plus 1
@@ -48,6 +51,8 @@ type world struct {
 // called checks a call and returns its fault.
 func (w *world) called(c statustest.Call) statustest.Fault {
 	fault, wanted, there := statustest.Fault{}, w.Get(w.pod.UID), w.there()
+	w.state.Lock()
+	defer w.state.Unlock()
 	if w.faults > 0 {
 		w.faults, fault = w.faults-1, w.fault
 	}
@@ -77,23 +82,49 @@ func (w *world) there() *v1.Pod { return w.rig.pod(w.pod.Name) }
 
 // watch follows the pod at the sink.
 func (w *world) watch(pod *v1.Pod) {
+	meanwhile := w.note(pod)
+	if w.prompt {
+		w.Observe(pod)
+	}
+	if meanwhile > 0 {
+		w.foreign(meanwhile - 1)
+	}
+}
+
+// note notes a change of the pod at the sink. It returns what others change then.
+func (w *world) note(pod *v1.Pod) (meanwhile byte) {
+	w.state.Lock()
+	defer w.state.Unlock()
 	if pod.UID == w.pod.UID {
 		ended := podfacts.IsTerminalPhase(pod.Status.Phase)
 		assert.True(w.t, ended || !w.ended, "a terminal phase was left")
 		w.disrupted = w.disrupted || ended && !w.ended && w.disruption
 		w.ended = ended
 	}
-	switch {
-	case w.blind:
-	case w.prompt:
-		w.Observe(pod)
-	default:
+	if !w.blind && !w.prompt {
 		w.seen = append(w.seen, pod)
 	}
-	if n := w.meanwhile; n > 0 {
-		w.meanwhile = 0
-		w.foreign(n - 1)
+	meanwhile, w.meanwhile = w.meanwhile, 0
+	return meanwhile
+}
+
+// observe passes on the first pod that a watch has seen.
+func (w *world) observe() bool {
+	w.state.Lock()
+	seen := w.seen
+	w.seen = seen[min(1, len(seen)):]
+	w.state.Unlock()
+	if len(seen) > 0 {
+		w.Observe(seen[0])
 	}
+	return len(seen) > 0
+}
+
+// let changes the guarded state.
+func (w *world) let(change func()) {
+	w.state.Lock()
+	defer w.state.Unlock()
+	change()
 }
 
 // set states the n-th of several statuses.
@@ -141,7 +172,7 @@ func (w *world) foreign(n byte) {
 			pod.Status.Message = "by another"
 		case 4:
 			set(v1.DisruptionTarget, v1.ConditionTrue)
-			w.disrupted = w.disrupted || pod.UID == w.pod.UID
+			w.let(func() { w.disrupted = w.disrupted || pod.UID == w.pod.UID })
 		case 5:
 			pod.DeletionTimestamp = &metav1.Time{Time: time.Now()}
 		}
@@ -154,17 +185,15 @@ func (w *world) play(step, n byte) {
 	case 0:
 		w.set(n)
 	case 1, 2:
-		w.faults, w.fault = 1+n/8%3, []statustest.Fault{
+		fault := []statustest.Fault{
 			{Err: errors.New("failed")}, {LostAnswer: errors.New("lost")}, {Err: status.ErrConflict},
 			{Latency: 500 * time.Millisecond}, {Latency: 3 * time.Second, LostAnswer: errors.New("lost")}, {Hang: true},
 		}[n%6]
+		w.let(func() { w.faults, w.fault = 1+n/8%3, fault })
 	case 3:
-		w.meanwhile = 1 + n%6
+		w.let(func() { w.meanwhile = 1 + n%6 })
 	case 4:
-		if len(w.seen) > 0 {
-			w.Observe(w.seen[0])
-			w.seen = w.seen[1:]
-		}
+		w.observe()
 	case 5:
 		w.foreign(n)
 	case 6, 7:
@@ -181,7 +210,7 @@ func (w *world) play(step, n byte) {
 				w.sink.Put(other)
 			}
 		case n%8 == 1 && w.Get(w.pod.UID) != nil:
-			w.finished = true
+			w.let(func() { w.finished = true })
 			require.NoError(w.t, w.Terminate(w.pod))
 		}
 	}
@@ -191,8 +220,8 @@ func (w *world) play(step, n byte) {
 // settle lets the world come to rest, with a sink that works.
 func (w *world) settle() {
 	for range 10 {
-		for len(w.seen) > 0 {
-			w.play(4, 0)
+		for w.observe() {
+			w.pass(0)
 		}
 		w.pass(time.Minute)
 	}
@@ -258,7 +287,7 @@ func playHistory(t *testing.T, history []byte) {
 		for i := 1; i+1 < min(len(history), 400); i += 2 {
 			w.play(history[i], history[i+1])
 		}
-		w.faults = 0
+		w.let(func() { w.faults = 0 })
 		w.settle()
 		w.check()
 	})
@@ -268,7 +297,7 @@ func playHistory(t *testing.T, history []byte) {
 func TestHistories(t *testing.T) {
 	n := 2000
 	if testing.Short() {
-		n = 300
+		n = 150
 	}
 	random := rand.New(rand.NewPCG(1, 2))
 	for i := range n {
