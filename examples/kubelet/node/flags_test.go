@@ -2,6 +2,7 @@ package node
 
 import (
 	"net/netip"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -24,6 +25,7 @@ func TestParseLabels(t *testing.T) {
 		{"=b", nil, `--node-labels: key ""`},
 		{"a b=c", nil, `--node-labels: key "a b"`},
 		{"a=b c", nil, `--node-labels: value "b c" of "a"`},
+		{"a=" + strings.Repeat("b", 64), nil, "63"},
 		{"node-role.kubernetes.io/control-plane=", nil, `--node-labels: "node-role.kubernetes.io/control-plane": in the domains`},
 		{"node-restriction.kubernetes.io/x=", nil, `--node-labels: "node-restriction.kubernetes.io/x"`},
 		{"x.k8s.io/x=", nil, `--node-labels: "x.k8s.io/x"`},
@@ -79,11 +81,18 @@ func TestParseNodeIPs(t *testing.T) {
 		require.NoError(t, err, value)
 		require.Equal(t, want, got, value)
 	}
-	for _, value := range []string{"x", "192.0.2.1,", "192.0.2.1,192.0.2.2", "::,0.0.0.0", "192.0.2.1,::", "1.2.3.4,2001:db8::1,5.6.7.8", "127.0.0.1", "fe80::1", "fe80::1%eth0", "224.0.0.1"} {
+	for value, want := range map[string]string{
+		"x": `"x" is not an IP address`, "10.0.0.256": `"10.0.0.256" is not an IP address`, "192.0.2.1,": `"" is not an IP address`,
+		"192.0.2.1,192.0.2.2": "one IPv4 and one IPv6", "1.2.3.4,2001:db8::1,5.6.7.8": "one IPv4 and one IPv6", "::,0.0.0.0": "stand alone", "192.0.2.1,::": "stand alone",
+		"127.0.0.1": unusable, "fe80::1": unusable, "fe80::1%eth0": "", "169.254.1.1": unusable, "224.0.0.1": unusable, "ff02::1": unusable,
+	} {
 		_, err := ParseNodeIPs(value)
 		require.ErrorContains(t, err, "--node-ip", value)
+		require.ErrorContains(t, err, want, value)
 	}
 }
+
+const unusable = "loopback, multicast or link-local"
 
 func TestParseCloudProvider(t *testing.T) {
 	external, err := ParseCloudProvider("external")
@@ -94,6 +103,7 @@ func TestParseCloudProvider(t *testing.T) {
 	require.False(t, external)
 	_, err = ParseCloudProvider("aws")
 	require.ErrorContains(t, err, "--cloud-provider")
+	require.ErrorContains(t, err, `only "external"`)
 }
 
 func TestParseName(t *testing.T) {
@@ -102,6 +112,8 @@ func TestParseName(t *testing.T) {
 		{" N1 ", "host", "n1", ""},
 		{"", " ", "", "the host's name"},
 		{"a_b", "host", "", "--hostname-override"},
+		{" ", "host", "", "--hostname-override"},
+		{strings.Repeat("a.", 127), "host", "", "--hostname-override"},
 	} {
 		got, err := ParseName(c.override, c.hostname)
 		if c.err != "" {

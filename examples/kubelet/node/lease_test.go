@@ -3,13 +3,17 @@ package node_test
 import (
 	"context"
 	"errors"
+	"math/rand/v2"
+	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	v1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/podwright/podwright/examples/kubelet/node"
@@ -22,9 +26,7 @@ func expired(l *coordinationv1.Lease) bool {
 }
 
 func TestLeaseIsRenewed(t *testing.T) {
-	bubble(t, func(t *testing.T) {
-		api := &nodetest.API{}
-		r := newRig(t, api, nil)
+	rigged(t, nil, nil, func(t *testing.T, r *rig, api *nodetest.API) {
 		pass(time.Second)
 		lease := api.Lease("n")
 		require.Equal(t, "n", *lease.Spec.HolderIdentity)
@@ -36,28 +38,13 @@ func TestLeaseIsRenewed(t *testing.T) {
 		require.LessOrEqual(t, len(api.Calls(nodetest.GetLease)), 3, "its version is known")
 		require.False(t, expired(api.Lease("n")))
 		require.NoError(t, r.Health())
-
-		// Somebody takes it away.
-		api.Delete("n")
-		pass(30 * time.Second)
-		require.Equal(t, api.Node("n").UID, api.Lease("n").OwnerReferences[0].UID)
-		require.NoError(t, r.Health())
 	})
 }
 
 // N7. What was asked for meanwhile does not come in a burst.
 func TestLeaseThroughAnOutage(t *testing.T) {
-	bubble(t, func(t *testing.T) {
-		var down atomic.Bool
-		api := &nodetest.API{}
-		api.Before = func(ctx context.Context, _ nodetest.Call) error {
-			if down.Load() {
-				<-ctx.Done() // nobody answers
-				return ctx.Err()
-			}
-			return nil
-		}
-		r := newRig(t, api, nil)
+	var down atomic.Bool
+	rigged(t, hanging(&down), nil, func(t *testing.T, r *rig, api *nodetest.API) {
 		pass(time.Minute)
 		down.Store(true)
 		pass(45 * time.Second)
@@ -66,8 +53,7 @@ func TestLeaseThroughAnOutage(t *testing.T) {
 		require.ErrorIs(t, r.Health(), context.DeadlineExceeded)
 		r.set(func() { require.Positive(t, r.failures) })
 		pass(6 * time.Hour)
-		calls := len(api.Calls())
-		require.Less(t, calls, 3*6*3600/10, "bounded")
+		require.Less(t, len(api.Calls()), 3*6*3600/10, "bounded")
 		require.Equal(t, 1, r.said("part=lease"))
 		require.Equal(t, 1, r.said("part=status"))
 
@@ -76,62 +62,74 @@ func TestLeaseThroughAnOutage(t *testing.T) {
 		pass(20 * time.Second)
 		require.False(t, expired(api.Lease("n")))
 		require.Equal(t, lease.Spec.HolderIdentity, api.Lease("n").Spec.HolderIdentity)
-		require.True(t, api.Lease("n").Spec.RenewTime.After(lease.Spec.RenewTime.Time))
 		require.LessOrEqual(t, len(api.Calls(nodetest.UpdateLease)), 3)
 		require.LessOrEqual(t, len(api.Calls(nodetest.PatchNode)), 1)
 		require.NoError(t, r.Health())
 	})
 }
 
-// An API that takes two seconds for each call.
-func TestSlowAPI(t *testing.T) {
-	bubble(t, func(t *testing.T) {
-		api := &nodetest.API{Before: func(ctx context.Context, _ nodetest.Call) error {
+// An API that takes two seconds for each call, one that answers with errors of all sorts, and one
+// whose answers get lost after the call has had its effect: the node stays ready and leased, and
+// takes itself for no twin.
+func TestTroublesomeAPI(t *testing.T) {
+	random := rand.New(rand.NewPCG(1, 2))
+	var mu sync.Mutex
+	updates, others := 0, 0
+	for name, api := range map[string]*nodetest.API{
+		"slow": {Before: func(ctx context.Context, _ nodetest.Call) error {
 			select {
 			case <-time.After(2 * time.Second):
 				return nil
 			case <-ctx.Done():
 				return ctx.Err()
 			}
-		}}
-		r := newRig(t, api, nil)
-		for range 100 {
-			pass(10 * time.Second)
-			require.True(t, api.Lease("n") == nil || !expired(api.Lease("n")))
-		}
-		require.NoError(t, r.Health())
-		require.Zero(t, r.failures)
-	})
-}
-
-// Answers that get lost after the call has had its effect make no twin of oneself.
-func TestLostAnswers(t *testing.T) {
-	bubble(t, func(t *testing.T) {
-		var updates, others atomic.Int64
-		api := &nodetest.API{After: func(_ context.Context, c nodetest.Call) error {
-			if c.Verb == nodetest.UpdateLease && updates.Add(1)%2 == 0 || c.Verb != nodetest.UpdateLease && others.Add(1)%3 == 0 {
+		}},
+		"errors": {Before: func(context.Context, nodetest.Call) error {
+			mu.Lock()
+			defer mu.Unlock()
+			return []error{
+				apierrors.NewTooManyRequests("slow down", 1), apierrors.NewInternalError(errors.New("etcd")),
+				apierrors.NewConflict(v1.Resource("nodes"), "n", errors.New("somebody was faster")), nil, nil,
+			}[random.IntN(5)]
+		}},
+		"lost answers": {After: func(_ context.Context, c nodetest.Call) error {
+			mu.Lock()
+			defer mu.Unlock()
+			count, each := &others, 3
+			if c.Verb == nodetest.UpdateLease {
+				count, each = &updates, 2
+			}
+			if *count++; *count%each == 0 {
 				return errors.New("connection reset")
 			}
 			return nil
-		}}
-		r := newRig(t, api, nil)
-		for range 200 {
-			pass(7 * time.Second)
-			require.Empty(t, r.State().Twin)
-			require.True(t, api.Lease("n") == nil || !expired(api.Lease("n")))
-		}
-		require.Zero(t, r.said("another agent"))
-		require.Greater(t, updates.Load(), int64(100))
-	})
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				r := newRig(t, api, nil)
+				for range 200 {
+					pass(7 * time.Second)
+					require.Empty(t, r.State().Twin)
+					require.True(t, api.Lease("n") == nil || !expired(api.Lease("n")))
+				}
+				require.Equal(t, "True KubeletReady", ready(api.Node("n")))
+				require.Zero(t, r.said("another agent"))
+				require.Greater(t, len(api.Calls(nodetest.UpdateLease)), 100)
+				if name == "slow" {
+					require.NoError(t, r.Health())
+					require.Zero(t, r.failures)
+				}
+			})
+		})
+	}
 }
 
 // Two agents with one name: both say so, whether on one machine or on two.
 func TestTwins(t *testing.T) {
 	for name, machine := range map[string]string{"on one machine": "machine", "on two machines": "other"} {
 		t.Run(name, func(t *testing.T) {
-			bubble(t, func(t *testing.T) {
-				api := &nodetest.API{}
-				first := newRig(t, api, nil)
+			rigged(t, nil, nil, func(t *testing.T, first *rig, api *nodetest.API) {
 				pass(65 * time.Second)
 				require.NoError(t, first.Health())
 				second := newRig(t, api, func(r *rig) { r.machine.ID = machine })
@@ -163,10 +161,8 @@ func TestTwins(t *testing.T) {
 }
 
 func TestLeaseOfAnotherHolder(t *testing.T) {
-	bubble(t, func(t *testing.T) {
-		api := &nodetest.API{}
-		other := "somebody"
-		api.EditLease("n", func(l *coordinationv1.Lease) { l.Spec.HolderIdentity = &other })
+	bubble(t, func(t *testing.T, api *nodetest.API) {
+		api.EditLease("n", func(l *coordinationv1.Lease) { l.Spec.HolderIdentity = new("somebody") })
 		r := newRig(t, api, nil)
 		pass(time.Second)
 		require.ErrorContains(t, r.Health(), `the lease is held by "somebody"`)
@@ -176,18 +172,26 @@ func TestLeaseOfAnotherHolder(t *testing.T) {
 	})
 }
 
-// A machine that was set up anew, and whose predecessor is long gone, has no twin.
-func TestMovedNodeIsNoTwin(t *testing.T) {
-	bubble(t, func(t *testing.T) {
-		api := &nodetest.API{}
-		first := newRig(t, api, nil)
+// N41: a reboot is told once. A machine that was set up anew, and whose predecessor is long gone,
+// has no twin.
+func TestReboot(t *testing.T) {
+	rigged(t, nil, nil, func(t *testing.T, before *rig, api *nodetest.API) {
+		pass(time.Second)
+		before.stop()
 		pass(time.Minute)
-		first.stop()
-		pass(time.Minute)
-		second := newRig(t, api, func(r *rig) { r.machine = first.machine; r.machine.ID, r.machine.BootID = "new", "new" })
-		pass(time.Minute)
-		require.NoError(t, second.Health())
-		require.Equal(t, []string{"Starting", "Rebooted"}, second.happened())
-		require.Equal(t, v1.NodeReady, api.Node("n").Status.Conditions[3].Type)
+		for i, c := range []struct {
+			machine, boot string
+			want          []string
+		}{
+			{"machine", "next", []string{"Starting", "Rebooted"}}, {"machine", "next", []string{"Starting"}}, {"new", "new", []string{"Starting", "Rebooted"}},
+		} {
+			r := newRig(t, api, func(r *rig) { r.machine.ID, r.machine.BootID = c.machine, c.boot })
+			pass(10 * time.Minute)
+			require.Equal(t, c.want, r.happened(), i)
+			require.NoError(t, r.Health())
+			require.Equal(t, c.boot, api.Node("n").Status.NodeInfo.BootID)
+			r.stop()
+			pass(time.Minute)
+		}
 	})
 }

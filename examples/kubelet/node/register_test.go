@@ -26,8 +26,7 @@ func forbidden() error {
 
 // N1.
 func TestRegistrationMakesTheNode(t *testing.T) {
-	bubble(t, func(t *testing.T) {
-		api := &nodetest.API{}
+	bubble(t, func(t *testing.T, api *nodetest.API) {
 		taints := []v1.Taint{{Key: "a", Value: "b", Effect: v1.TaintEffectNoSchedule}}
 		configure := func(r *rig) {
 			r.cfg.Labels, r.cfg.Taints, r.cfg.ProviderID = map[string]string{"example.com/disk": "ssd"}, taints, "cloud://n"
@@ -79,8 +78,8 @@ func TestRegistrationPutsANodeRight(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			bubble(t, func(t *testing.T) {
-				api := &nodetest.API{Before: refuse}
+			bubble(t, func(t *testing.T, api *nodetest.API) {
+				api.Before = refuse
 				api.Edit("n", func(n *v1.Node) {
 					n.Labels = map[string]string{"kubernetes.io/os": "plan9", "theirs": "yes", "topology.kubernetes.io/zone": "old"}
 					n.Annotations = map[string]string{"theirs": "yes"}
@@ -126,17 +125,15 @@ func TestRegistrationPutsANodeRight(t *testing.T) {
 }
 
 func TestRegistrationKeepsTrying(t *testing.T) {
-	bubble(t, func(t *testing.T) {
-		var up atomic.Bool
-		begun := time.Now()
-		api := &nodetest.API{}
-		api.Before = func(context.Context, nodetest.Call) error {
-			if up.Load() {
-				return nil
-			}
-			return errors.New("connection refused")
+	var up atomic.Bool
+	refuse := func(context.Context, nodetest.Call) error {
+		if up.Load() {
+			return nil
 		}
-		r := newRig(t, api, nil)
+		return errors.New("connection refused")
+	}
+	rigged(t, refuse, nil, func(t *testing.T, r *rig, api *nodetest.API) {
+		begun := time.Now()
 		pass(time.Hour) // A13
 		require.ErrorContains(t, r.Health(), "connection refused")
 		require.Equal(t, 1, r.said("part=registration"), "what goes on is said once")
@@ -157,9 +154,7 @@ func TestRegistrationKeepsTrying(t *testing.T) {
 }
 
 func TestNoRegister(t *testing.T) {
-	bubble(t, func(t *testing.T) {
-		api := &nodetest.API{}
-		r := newRig(t, api, func(r *rig) { r.cfg.NoRegister = true })
+	rigged(t, nil, func(r *rig) { r.cfg.NoRegister = true }, func(t *testing.T, r *rig, api *nodetest.API) {
 		pass(time.Minute)
 		require.Nil(t, api.Node("n"))
 		require.ErrorContains(t, r.Health(), "waiting for somebody to make the node")
@@ -174,11 +169,10 @@ func TestNoRegister(t *testing.T) {
 }
 
 func TestExternalCloud(t *testing.T) {
-	bubble(t, func(t *testing.T) {
-		api := &nodetest.API{}
-		newRig(t, api, func(r *rig) {
-			r.cfg.Addressing.External, r.cfg.Addressing.IPs = true, []netip.Addr{netip.MustParseAddr("10.0.0.1")}
-		})
+	external := func(r *rig) {
+		r.cfg.Addressing.External, r.cfg.Addressing.IPs = true, []netip.Addr{netip.MustParseAddr("10.0.0.1")}
+	}
+	rigged(t, nil, external, func(t *testing.T, _ *rig, api *nodetest.API) {
 		pass(time.Second)
 		n := api.Node("n")
 		require.Equal(t, []v1.Taint{{Key: "node.cloudprovider.kubernetes.io/uninitialized", Value: "true", Effect: v1.TaintEffectNoSchedule}}, n.Spec.Taints)
@@ -195,9 +189,8 @@ func TestExternalCloud(t *testing.T) {
 func TestNodeDeletedUnderTheAgent(t *testing.T) {
 	for name, remake := range map[string]bool{"by the agent": false, "by somebody else": true} {
 		t.Run(name, func(t *testing.T) {
-			bubble(t, func(t *testing.T) {
-				api := &nodetest.API{}
-				r := newRig(t, api, func(r *rig) { r.cfg.Taints = []v1.Taint{{Key: "ours", Effect: v1.TaintEffectNoExecute}} })
+			tainted := func(r *rig) { r.cfg.Taints = []v1.Taint{{Key: "ours", Effect: v1.TaintEffectNoExecute}} }
+			rigged(t, nil, tainted, func(t *testing.T, r *rig, api *nodetest.API) {
 				pass(time.Minute)
 				was := api.Node("n").UID
 				require.Equal(t, was, api.Lease("n").OwnerReferences[0].UID)

@@ -6,8 +6,10 @@ import (
 	"fmt"
 	"log/slog"
 	"net/netip"
+	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -115,10 +117,31 @@ func newRig(t *testing.T, api *nodetest.API, change func(*rig)) *rig {
 	return r
 }
 
-// bubble runs a test in a bubble, in which the agents are stopped.
-func bubble(t *testing.T, f func(t *testing.T)) {
+// rigged runs a test in a bubble, with an agent on an API; change may be nil, and before, which
+// is asked for an error of each call.
+func rigged(t *testing.T, before func(context.Context, nodetest.Call) error, change func(*rig), test func(t *testing.T, r *rig, api *nodetest.API)) {
 	t.Helper()
-	synctest.Test(t, func(t *testing.T) { f(t) })
+	synctest.Test(t, func(t *testing.T) {
+		api := &nodetest.API{Before: before}
+		test(t, newRig(t, api, change), api)
+	})
+}
+
+// bubble runs a test in a bubble, with an API.
+func bubble(t *testing.T, test func(t *testing.T, api *nodetest.API)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) { test(t, &nodetest.API{}) })
+}
+
+// hanging is an API that does not answer while it is away.
+func hanging(away *atomic.Bool, verbs ...string) func(context.Context, nodetest.Call) error {
+	return func(ctx context.Context, c nodetest.Call) error {
+		if !away.Load() || len(verbs) > 0 && !slices.Contains(verbs, c.Verb) {
+			return nil
+		}
+		<-ctx.Done()
+		return ctx.Err()
+	}
 }
 
 // pass lets time go by, and what is due be done.

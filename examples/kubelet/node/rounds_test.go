@@ -3,16 +3,14 @@ package node_test
 import (
 	"context"
 	"errors"
-	"math/rand/v2"
 	"net/netip"
-	"sync"
+	"strconv"
 	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 	v1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
 	"github.com/podwright/podwright/examples/kubelet/node"
 	"github.com/podwright/podwright/examples/kubelet/node/nodetest"
@@ -21,9 +19,7 @@ import (
 
 // N3.
 func TestUnchangedStatusIsReportedRarely(t *testing.T) {
-	bubble(t, func(t *testing.T) {
-		api := &nodetest.API{}
-		newRig(t, api, nil)
+	rigged(t, nil, nil, func(t *testing.T, _ *rig, api *nodetest.API) {
 		pass(10 * time.Minute) // with the first report, which comes at a time of the node's own
 		patches := api.Calls(nodetest.PatchNode)
 		require.NotEmpty(t, patches)
@@ -42,9 +38,7 @@ func TestUnchangedStatusIsReportedRarely(t *testing.T) {
 
 // N4.
 func TestRuntimeThatGoesDown(t *testing.T) {
-	bubble(t, func(t *testing.T) {
-		api := &nodetest.API{}
-		r := newRig(t, api, nil)
+	rigged(t, nil, nil, func(t *testing.T, r *rig, api *nodetest.API) {
 		pass(5 * time.Minute)
 		r.set(func() { r.notReady = []string{"container runtime is down"} })
 		pass(1100 * time.Millisecond)
@@ -74,9 +68,8 @@ func TestRuntimeThatGoesDown(t *testing.T) {
 
 // The first ready status is written when the node has become ready, not at its time.
 func TestFirstReadyStatus(t *testing.T) {
-	bubble(t, func(t *testing.T) {
-		api := &nodetest.API{}
-		r := newRig(t, api, func(r *rig) { r.notReady = []string{"container runtime is unknown"} })
+	unready := func(r *rig) { r.notReady = []string{"container runtime is unknown"} }
+	rigged(t, nil, unready, func(t *testing.T, r *rig, api *nodetest.API) {
 		pass(3*time.Second + 50*time.Millisecond)
 		require.Equal(t, "False KubeletNotReady", ready(api.Node("n")))
 		r.set(func() { r.notReady = nil })
@@ -88,17 +81,8 @@ func TestFirstReadyStatus(t *testing.T) {
 
 // N6.
 func TestStatusIsTriedFiveTimes(t *testing.T) {
-	bubble(t, func(t *testing.T) {
-		var down atomic.Bool
-		api := &nodetest.API{}
-		api.Before = func(ctx context.Context, c nodetest.Call) error {
-			if down.Load() && c.Verb == nodetest.PatchNode {
-				<-ctx.Done()
-				return ctx.Err()
-			}
-			return nil
-		}
-		r := newRig(t, api, nil)
+	var down atomic.Bool
+	rigged(t, hanging(&down, nodetest.PatchNode), nil, func(t *testing.T, r *rig, api *nodetest.API) {
 		pass(time.Minute)
 		down.Store(true)
 		api.Forget()
@@ -118,18 +102,19 @@ func TestStatusIsTriedFiveTimes(t *testing.T) {
 	})
 }
 
-// Somebody else edits the status all the time: it is put right once a round.
+// Somebody else edits the Node all the time: what is the agent's is put right once a round, and
+// what is theirs stays.
 func TestStatusThatOthersEdit(t *testing.T) {
-	bubble(t, func(t *testing.T) {
-		api := &nodetest.API{}
-		r := newRig(t, api, nil)
+	rigged(t, nil, nil, func(t *testing.T, r *rig, api *nodetest.API) {
 		pass(time.Second)
 		for i := range 600 {
 			api.Edit("n", func(n *v1.Node) {
-				n.Status.NodeInfo.KubeletVersion = "v0"
-				n.Status.Conditions = n.Status.Conditions[:min(len(n.Status.Conditions), 1+i%3)]
+				n.Labels["theirs"], n.Annotations["theirs"] = strconv.Itoa(i), strconv.Itoa(i)
+				n.Spec.Taints = []v1.Taint{{Key: "theirs", Value: strconv.Itoa(i), Effect: v1.TaintEffectPreferNoSchedule}}
+				n.Status.NodeInfo.KubeletVersion, n.Status.Phase = "v0", "Odd"
+				n.Status.Conditions = []v1.NodeCondition{{Type: "Theirs", Status: "Odd"}, {Type: v1.NodeReady, Status: v1.ConditionUnknown}}
 				n.Labels["kubernetes.io/os"] = "plan9"
-				n.Status.Allocatable = nil
+				n.Status.Allocatable, n.Status.Addresses = nil, nil
 			})
 			pass(time.Second)
 		}
@@ -137,59 +122,18 @@ func TestStatusThatOthersEdit(t *testing.T) {
 		require.LessOrEqual(t, len(api.Calls(nodetest.PatchNode)), 62)
 		n := api.Node("n")
 		require.Equal(t, "True KubeletReady", ready(n))
-		require.Len(t, n.Status.Conditions, 4)
+		require.Len(t, n.Status.Conditions, 5)
+		require.NotNil(t, nodestatus.Condition(&n.Status, "Theirs"))
 		require.Equal(t, "linux", n.Labels["kubernetes.io/os"])
+		require.Equal(t, []string{"599", "599", "599"}, []string{n.Labels["theirs"], n.Annotations["theirs"], n.Spec.Taints[0].Value})
 		require.NotEmpty(t, n.Status.Allocatable)
+		require.NotEmpty(t, n.Status.Addresses)
 		require.NoError(t, r.Health())
 	})
 }
 
-// The API answers with errors of all sorts.
-func TestErrorsOfTheAPI(t *testing.T) {
-	bubble(t, func(t *testing.T) {
-		var mu sync.Mutex
-		random := rand.New(rand.NewPCG(1, 2))
-		api := &nodetest.API{Before: func(context.Context, nodetest.Call) error {
-			mu.Lock()
-			defer mu.Unlock()
-			switch random.IntN(5) {
-			case 0:
-				return apierrors.NewTooManyRequests("slow down", 1)
-			case 1:
-				return apierrors.NewInternalError(errors.New("etcd"))
-			case 2:
-				return apierrors.NewConflict(v1.Resource("nodes"), "n", errors.New("somebody was faster"))
-			}
-			return nil
-		}}
-		r := newRig(t, api, nil)
-		pass(10 * time.Minute)
-		require.Equal(t, "True KubeletReady", ready(api.Node("n")))
-		require.False(t, expired(api.Lease("n")))
-		require.Empty(t, r.State().Twin)
-	})
-}
-
-// N41.
-func TestReboot(t *testing.T) {
-	bubble(t, func(t *testing.T) {
-		api := &nodetest.API{}
-		before := newRig(t, api, nil)
-		pass(time.Second)
-		before.stop()
-		for i, want := range [][]string{{"Starting", "Rebooted"}, {"Starting"}} {
-			r := newRig(t, api, func(r *rig) { r.machine.BootID = "next" })
-			pass(10 * time.Minute)
-			require.Equal(t, want, r.happened(), i)
-			r.stop()
-		}
-		require.Equal(t, "next", api.Node("n").Status.NodeInfo.BootID)
-	})
-}
-
 func TestSchedulable(t *testing.T) {
-	bubble(t, func(t *testing.T) {
-		api := &nodetest.API{}
+	bubble(t, func(t *testing.T, api *nodetest.API) {
 		api.Edit("n", func(n *v1.Node) { n.Spec.Unschedulable = true })
 		r := newRig(t, api, nil)
 		pass(time.Minute)
@@ -204,13 +148,9 @@ func TestSchedulable(t *testing.T) {
 
 // A watch saves reads, may be late, and may know nothing.
 func TestCachedNode(t *testing.T) {
-	bubble(t, func(t *testing.T) {
-		api := &nodetest.API{}
-		var cached, told atomic.Pointer[v1.Node]
-		r := newRig(t, api, func(r *rig) {
-			r.cfg.Cached = func() *v1.Node { return cached.Load() }
-			r.cfg.OnNode = func(n *v1.Node) { told.Store(n) }
-		})
+	var cached, told atomic.Pointer[v1.Node]
+	watching := func(r *rig) { r.cfg.Cached, r.cfg.OnNode = cached.Load, told.Store }
+	rigged(t, nil, watching, func(t *testing.T, r *rig, api *nodetest.API) {
 		pass(time.Minute)
 		cached.Store(api.Node("n"))
 		pass(20 * time.Second)
@@ -246,18 +186,16 @@ func TestCachedNode(t *testing.T) {
 
 // Addresses that cannot be found stay as they were.
 func TestAddressesThatCannotBeFound(t *testing.T) {
-	bubble(t, func(t *testing.T) {
-		api := &nodetest.API{}
-		var gone atomic.Bool
-		r := newRig(t, api, func(r *rig) {
-			route := r.cfg.Addressing.Network.DefaultRoute
-			r.cfg.Addressing.Network.DefaultRoute = func(family netip.Addr) (netip.Addr, error) {
-				if gone.Load() {
-					return netip.Addr{}, errors.New("no route")
-				}
-				return route(family)
+	var gone atomic.Bool
+	change := func(r *rig) {
+		r.cfg.Addressing.Network.DefaultRoute = func(netip.Addr) (netip.Addr, error) {
+			if gone.Load() {
+				return netip.Addr{}, errors.New("no route")
 			}
-		})
+			return netip.MustParseAddr("10.0.0.1"), nil
+		}
+	}
+	rigged(t, nil, change, func(t *testing.T, r *rig, api *nodetest.API) {
 		pass(time.Second)
 		before := api.Node("n").Status.Addresses
 		require.Len(t, before, 2)
@@ -269,8 +207,7 @@ func TestAddressesThatCannotBeFound(t *testing.T) {
 }
 
 func TestRunOnce(t *testing.T) {
-	bubble(t, func(t *testing.T) {
-		r := newRig(t, &nodetest.API{}, nil)
+	rigged(t, nil, nil, func(t *testing.T, r *rig, _ *nodetest.API) {
 		pass(time.Second)
 		require.ErrorIs(t, r.Run(t.Context()), node.ErrAlreadyRun)
 	})
@@ -279,17 +216,12 @@ func TestRunOnce(t *testing.T) {
 // An agent that is stopped while nobody answers ends at once.
 func TestStopDuringAnOutage(t *testing.T) {
 	for _, after := range []time.Duration{0, time.Minute} {
-		bubble(t, func(t *testing.T) {
-			begun := time.Now()
-			api := &nodetest.API{Before: func(ctx context.Context, _ nodetest.Call) error {
-				if time.Since(begun) < after {
-					return nil
-				}
-				<-ctx.Done()
-				return ctx.Err()
-			}}
-			r := newRig(t, api, nil)
-			pass(after + 25*time.Second)
+		var away atomic.Bool
+		away.Store(after == 0)
+		rigged(t, hanging(&away), nil, func(t *testing.T, r *rig, api *nodetest.API) {
+			pass(after)
+			away.Store(true)
+			pass(25 * time.Second)
 			stopped := time.Now()
 			r.stop()
 			require.Zero(t, time.Since(stopped))
@@ -299,9 +231,9 @@ func TestStopDuringAnOutage(t *testing.T) {
 
 // What ignores its context holds up nothing but itself, and is named at the end.
 func TestCallsThatHang(t *testing.T) {
-	bubble(t, func(t *testing.T) {
-		api, hang := &nodetest.API{}, make(chan struct{})
-		var hangs atomic.Bool
+	var hangs atomic.Bool
+	bubble(t, func(t *testing.T, api *nodetest.API) {
+		hang := make(chan struct{})
 		r := newRig(t, api, func(r *rig) {
 			facts := r.cfg.Facts
 			r.cfg.Facts = func(ctx context.Context) nodestatus.Facts {
