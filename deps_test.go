@@ -1,6 +1,7 @@
 package podwright_test
 
 import (
+	"os"
 	"os/exec"
 	"path"
 	"slices"
@@ -262,9 +263,17 @@ func list(t *testing.T, folder string, args ...string) []string {
 	cmd := exec.Command("go", append([]string{"list"}, args...)...)
 	cmd.Dir = folder
 	cmd.Env = append(cmd.Environ(), "GOWORK=off")
+	if home, err := os.UserHomeDir(); err != nil || os.Getenv("GOCACHE") == "" && !isDir(home) {
+		cmd.Env = append(cmd.Env, "GOCACHE="+t.TempDir()) // a user without a home
+	}
 	var stderr strings.Builder
 	cmd.Stderr = &stderr
 	out, err := cmd.Output()
 	require.NoError(t, err, "go list %v: %s", args, &stderr)
 	return strings.Split(strings.TrimSpace(string(out)), "\n")
+}
+
+func isDir(name string) bool {
+	info, err := os.Stat(name)
+	return err == nil && info.IsDir()
 }

@@ -86,20 +86,3 @@ func TestContainerdFollowUnderRotation(t *testing.T) {
 		underRotation(t, o, Log{Path: path, ContainerID: id}, newCounting(), n, func() {})
 	})
 }
-
-// A follower ends at the end of the container, without a period's delay, and with
-// all that it wrote.
-func TestContainerdFollowEnds(t *testing.T) {
-	onContainerd(t, func(t *testing.T, runtime cri.RuntimeService) {
-		o := runtime.(only)
-		id, path := o.start(t, "sleep 1; echo one; sleep 1; echo err >&2; printf end")
-		// With this period only what the notifier tells can end it in time.
-		reader := newReader(t, ReaderConfig{States: RuntimeStates(o), Period: time.Hour})
-		var out, stderr page
-		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-		defer cancel()
-		require.NoError(t, reader.Read(ctx, Log{Path: path, ContainerID: id}, Options{Follow: true}, &out, &stderr))
-		require.Equal(t, "one\nend", out.String())
-		require.Equal(t, "err\n", stderr.String())
-	})
-}

@@ -108,35 +108,31 @@ func ExampleInstances_Choose() {
 
 // startHello starts a container that writes two lines.
 func startHello(ctx context.Context, dir string) (*fake.Runtime, string) {
-	runtime, err := fake.New(fake.Config{AnyImage: true, Programs: fake.Always(hello)})
-	if err != nil {
-		log.Fatal(err)
-	}
+	runtime := must(fake.New(fake.Config{AnyImage: true, Programs: fake.Always(hello)}))
 	pod := &runtimeapi.PodSandboxConfig{
 		Metadata:     &runtimeapi.PodSandboxMetadata{Name: "web", Namespace: "default", Uid: "1"},
 		LogDirectory: dir,
 	}
-	sandbox, err := runtime.RunPodSandbox(ctx, pod, "")
-	if err != nil {
-		log.Fatal(err)
-	}
-	id, err := runtime.CreateContainer(ctx, sandbox, &runtimeapi.ContainerConfig{
+	sandbox := must(runtime.RunPodSandbox(ctx, pod, ""))
+	id := must(runtime.CreateContainer(ctx, sandbox, &runtimeapi.ContainerConfig{
 		Metadata: &runtimeapi.ContainerMetadata{Name: "hello"},
 		Image:    &runtimeapi.ImageSpec{Image: "busybox"},
 		LogPath:  "hello.log",
-	}, pod)
-	if err != nil {
-		log.Fatal(err)
-	}
-	if err := runtime.StartContainer(ctx, id); err != nil {
-		log.Fatal(err)
-	}
+	}, pod))
+	_ = must(0, runtime.StartContainer(ctx, id))
 	for range time.Tick(time.Millisecond) {
 		if info, err := os.Stat(filepath.Join(dir, "hello.log")); err == nil && info.Size() > 0 {
 			break
 		}
 	}
 	return runtime, id
+}
+
+func must[T any](v T, err error) T {
+	if err != nil {
+		log.Fatal(err)
+	}
+	return v
 }
 
 func hello(ctx context.Context, p *fake.Process) int {

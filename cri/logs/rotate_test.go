@@ -394,7 +394,6 @@ func (stuck) ListContainers(context.Context, *runtimeapi.ContainerFilter) ([]*ru
 func TestRotatorConfig(t *testing.T) {
 	c := newContainer(t)
 	for field, cfg := range map[string]RotatorConfig{
-		"Runtime":  {},
 		"MaxFiles": {Runtime: c, MaxFiles: 1},
 		"Period":   {Runtime: c, Period: time.Second},
 		"Workers":  {Runtime: c, Workers: -1},

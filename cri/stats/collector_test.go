@@ -360,18 +360,23 @@ func TestRunning(t *testing.T) {
 	require.Equal(t, want, got)
 }
 
-// Many may ask at a time; what is gone is forgotten.
+// Many may ask at a time: the runtime is asked for storage once.
 func TestManyAtATime(t *testing.T) {
 	s := newScene(t)
-	for _, name := range []string{"a", "b", "c"} {
+	for _, name := range []string{"b", "c"} {
 		s.pod(name, "x")
 	}
-	c := s.collector(nil)
+	c := s.inCgroup(func(*stats.CollectorConfig) {})
 	var wg sync.WaitGroup
 	for range 8 {
-		wg.Go(func() { require.Len(t, collect(t, c, stats.Wanted{Storage: true, Network: true}), 3) })
+		wg.Go(func() {
+			pods := collect(t, c, stats.Wanted{Storage: true, Network: true})
+			require.Len(t, pods, 3)
+			require.NotNil(t, pods[0].Containers[0].Writable)
+		})
 	}
 	wg.Wait()
+	require.Equal(t, 1, s.calls["ListContainerStats"])
 	ended, cancel := context.WithCancel(t.Context())
 	cancel()
 	_, _, err := c.Collect(ended, stats.Wanted{})
