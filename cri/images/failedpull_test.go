@@ -91,9 +91,7 @@ func TestReasonsOfTheRuntime(t *testing.T) {
 
 // A pull beyond the rate fails at once and counts as a failure.
 func TestThrottle(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := newService()
-		m := newManager(t, Config{Service: s})
+	serving(t, 0, Config{}, func(t *testing.T, s *service, m *Manager) {
 		pull := func(i int) error {
 			return get(t, m, "u", fmt.Sprintf("a:%d", i), "")
 		}

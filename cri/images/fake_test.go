@@ -6,6 +6,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -140,6 +141,17 @@ func newManager(t *testing.T, cfg Config) *Manager {
 	m, err := New(cfg)
 	require.NoError(t, err)
 	return m
+}
+
+// serving runs a test in a bubble, with a service whose pulls take some time.
+func serving(t *testing.T, took time.Duration, cfg Config, test func(t *testing.T, s *service, m *Manager)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		s := newService()
+		s.takes(took)
+		cfg.Service = s
+		test(t, s, newManager(t, cfg))
+	})
 }
 
 // get asks for an image.

@@ -22,7 +22,6 @@ const digest = "sha256:0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0
 
 func TestRefuses(t *testing.T) {
 	for field, cfg := range map[string]Config{
-		"Service":         {},
 		"Backoff.Initial": {Service: newService(), Backoff: Backoff{Initial: -1}},
 		"Backoff.Forget":  {Service: newService(), Backoff: Backoff{Forget: -1}},
 		"Burst":           {Service: newService(), Burst: -1},
@@ -132,10 +131,7 @@ func TestSerialPulls(t *testing.T) {
 
 func TestParallelPulls(t *testing.T) {
 	for limit, most := range map[int]int{0: 1, 1: 1, 2: 2, -1: 5} {
-		synctest.Test(t, func(t *testing.T) {
-			s := newService()
-			s.took = time.Minute
-			m := newManager(t, Config{Service: s, MaxParallelPulls: limit})
+		serving(t, time.Minute, Config{MaxParallelPulls: limit}, func(t *testing.T, s *service, m *Manager) {
 			var wg sync.WaitGroup
 			for i := range 5 {
 				wg.Go(func() {
@@ -148,61 +144,37 @@ func TestParallelPulls(t *testing.T) {
 	}
 }
 
-// Two pods that want the same absent image pull it once when pulls are serial.
-func TestSameImageIsPulledOnce(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := newService()
-		s.took = time.Minute
-		m := newManager(t, Config{Service: s})
-		var wg sync.WaitGroup
-		for _, uid := range []string{"u1", "u2", "u3"} {
-			wg.Go(func() {
-				image, err := m.Ensure(t.Context(), request(uid, "a:1", ""))
-				require.NoError(t, err)
-				require.Equal(t, "id-a:1", image.Ref)
-			})
-		}
-		wg.Wait()
-		require.Equal(t, []string{"a:1"}, s.pulled())
-		for _, uid := range []string{"u1", "u2"} {
-			wg.Go(func() {
-				require.NoError(t, get(t, m, uid, "a:1", v1.PullAlways))
-			})
-		}
-		wg.Wait()
-		require.Len(t, s.pulled(), 3, "Always is always")
-	})
-}
-
-// A pull that is called off, running or waiting, is no failure.
+// A pull that is called off, running or waiting, is no failure. It ends with the last one
+// that wants it; a later request has its own.
 func TestCancelledPulls(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newService()
-		s.took = time.Hour
-		events := &recorder{}
+		s, events := newService(), &recorder{}
+		s.takes(time.Hour)
 		m := newManager(t, Config{Service: s, Event: events.event})
+		pods := []*waiter{ensure(t, m, request("a", "a:1", "")), ensure(t, m, request("b", "a:1", "")), ensure(t, m, request("waits", "b:1", ""))}
+		for i, running := range []int{1, 1, 0} { // the one that waits goes last but one
+			w := pods[[]int{0, 2, 1}[i]]
+			w.cancel()
+			require.True(t, w.returned())
+			require.ErrorIs(t, w.err, context.Canceled)
+			var e *Error
+			require.False(t, errors.As(w.err, &e), "no waiting reason")
+			got, _ := s.load()
+			require.Equal(t, running, got)
+		}
+		require.Empty(t, m.Pulls())
+		require.Empty(t, m.history.last)
+		require.Equal(t, []string{"a:1"}, s.pulled())
 		why := errors.New("pod is deleted")
 		ctx, cancel := context.WithCancelCause(t.Context())
-		var wg sync.WaitGroup
-		for _, uid := range []string{"runs", "waits"} {
-			wg.Go(func() {
-				_, err := m.Ensure(ctx, request(uid, "a:1", v1.PullAlways))
-				require.ErrorIs(t, err, context.Canceled)
-				require.ErrorIs(t, err, why)
-				var e *Error
-				require.False(t, errors.As(err, &e), "no waiting reason")
-			})
-		}
-		synctest.Wait()
 		cancel(why)
-		wg.Wait()
-		require.Empty(t, m.history.last)
-		require.Equal(t, []string{"Normal Pulling spec.containers{c}"}, events.events)
 		_, err := m.Ensure(ctx, request("late", "a:1", ""))
 		require.ErrorIs(t, err, context.Canceled)
+		require.ErrorIs(t, err, why)
 
-		s.took = 0
-		require.NoError(t, get(t, m, "runs", "a:1", v1.PullAlways), "neither the backoff nor the slot is taken")
+		s.takes(0)
+		require.NoError(t, get(t, m, "a", "a:1", v1.PullAlways), "neither the backoff nor the slot is taken")
+		require.Equal(t, []string{"Normal Pulling spec.containers{c}", "Normal Pulling spec.containers{c}", "Normal Pulling spec.containers{c}", "Normal Pulled spec.containers{c}"}, events.events)
 	})
 }
 
@@ -236,9 +208,12 @@ func TestEventsPointAtTheContainer(t *testing.T) {
 	require.Empty(t, fieldPath(pod, "volume"))
 }
 
-func TestMetrics(t *testing.T) {
+// What a manager tells of its work. A pull is a span of the container that waits for it, and
+// made with the context of the first who wants it. An image that is there needs none.
+func TestMetricsAndSpans(t *testing.T) {
 	s := newService("b:1")
-	var got []string
+	type key struct{}
+	var got, spans []string
 	m := newManager(t, Config{Service: s, Metrics: Metrics{
 		Requested: func(policy v1.PullPolicy, present, pull bool) {
 			got = append(got, fmt.Sprintf("%s %t %t", policy, present, pull))
@@ -250,31 +225,18 @@ func TestMetrics(t *testing.T) {
 			require.False(t, to.Before(from))
 			got = append(got, "waited "+string(pod))
 		},
+	}, Span: func(ctx context.Context, name string, attributes ...slog.Attr) (context.Context, func(error)) {
+		spans = append(spans, fmt.Sprint(name, attributes))
+		return context.WithValue(ctx, key{}, name), func(err error) { spans = append(spans, fmt.Sprint(err)) }
 	}})
 	require.NoError(t, get(t, m, "u", "a:1", ""))
 	require.NoError(t, get(t, m, "u", "b:1", v1.PullNever))
 	s.set("c:1", errors.New("no"))
 	require.Error(t, get(t, m, "u", "c:1", ""))
 	require.Equal(t, []string{"IfNotPresent false true", "a:1 42 <nil>", "waited u", "Never true false", "IfNotPresent false true", "c:1 0 no", "waited u"}, got)
-}
-
-// A pull is a span of the container that waits for it, and made with the context of the first
-// who wants it. An image that is there needs none.
-func TestSpans(t *testing.T) {
-	s := newService("b:1")
-	type key struct{}
-	var got []string
-	m := newManager(t, Config{Service: s, Span: func(ctx context.Context, name string, attributes ...slog.Attr) (context.Context, func(error)) {
-		got = append(got, fmt.Sprint(name, attributes))
-		return context.WithValue(ctx, key{}, name), func(err error) { got = append(got, fmt.Sprint(err)) }
-	}})
-	require.NoError(t, get(t, m, "u", "a:1", ""))
-	require.NoError(t, get(t, m, "u", "b:1", v1.PullNever))
-	s.set("c:1", errors.New("no"))
-	require.Error(t, get(t, m, "u", "c:1", ""))
-	require.Len(t, got, 4)
-	require.Regexp(t, `^Images/Pull\[image=docker.io/library/a:1 k8s.pod=\S+ k8s.pod.uid=u\]$|^Images/Pull\[image=a:1 k8s.pod=\S+ k8s.pod.uid=u\]$`, got[0])
-	require.Equal(t, "<nil>", got[1])
-	require.Contains(t, got[3], "no")
+	require.Len(t, spans, 4)
+	require.Regexp(t, `^Images/Pull\[image=docker.io/library/a:1 k8s.pod=\S+ k8s.pod.uid=u\]$|^Images/Pull\[image=a:1 k8s.pod=\S+ k8s.pod.uid=u\]$`, spans[0])
+	require.Equal(t, "<nil>", spans[1])
+	require.Contains(t, spans[3], "no")
 	require.Equal(t, "Images/Pull", s.pulledWith.Value(key{}))
 }

@@ -39,10 +39,7 @@ func TestOrderOfPulls(t *testing.T) {
 // The queue is served by urgency, and a pod that comes later can make a pull more
 // urgent. A pod that lacks many images is not passed over for ever.
 func TestQueueGoesByUrgency(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := newService()
-		s.takes(time.Minute)
-		m := newManager(t, Config{Service: s, QPS: -1})
+	serving(t, time.Minute, Config{QPS: -1}, func(t *testing.T, s *service, m *Manager) {
 		ask := func(image string, missing int, running bool) {
 			r := request(image, image, "")
 			r.Missing, r.Running = missing, running

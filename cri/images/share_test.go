@@ -96,35 +96,10 @@ func TestSharedPull(t *testing.T) {
 	})
 }
 
-// When the last one is called off, so is the pull; a later request has its own.
-func TestLastOneEndsThePull(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := newService()
-		s.takes(time.Hour)
-		m := newManager(t, Config{Service: s})
-		a, b := ensure(t, m, request("a", "a:1", "")), ensure(t, m, request("b", "a:1", ""))
-		a.cancel()
-		require.True(t, a.returned())
-		running, _ := s.load()
-		require.Equal(t, 1, running)
-		b.cancel()
-		require.True(t, b.returned())
-		running, _ = s.load()
-		require.Zero(t, running)
-		require.Empty(t, m.Pulls())
-		s.takes(0)
-		c := ensure(t, m, request("c", "a:1", ""))
-		c.gets(t)
-	})
-}
-
 // A pull that fails fails for all, and holds each pod back by itself.
 func TestSharedFailure(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := newService()
-		s.takes(time.Minute)
+	serving(t, time.Minute, Config{}, func(t *testing.T, s *service, m *Manager) {
 		s.set("a:1", errors.New("no such manifest"))
-		m := newManager(t, Config{Service: s})
 		var pods []*waiter
 		for _, uid := range []string{"a", "b"} {
 			pods = append(pods, ensure(t, m, request(uid, "a:1", "")))
@@ -145,10 +120,7 @@ func TestSharedFailure(t *testing.T) {
 // With policy Always a tag is asked for after the request: those who come during a
 // pull share the next one. A digest cannot change.
 func TestAlwaysSharesTheNextPull(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := newService()
-		s.takes(time.Minute)
-		m := newManager(t, Config{Service: s, MaxParallelPulls: -1})
+	serving(t, time.Minute, Config{MaxParallelPulls: -1}, func(t *testing.T, s *service, m *Manager) {
 		var pods []*waiter
 		for i := range 5 {
 			pods = append(pods, ensure(t, m, request(fmt.Sprint(i), "a:latest", v1.PullAlways)))
@@ -174,11 +146,8 @@ func TestAlwaysSharesTheNextPull(t *testing.T) {
 
 // What a person is told.
 func TestExplain(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := newService()
-		s.takes(time.Minute)
+	serving(t, time.Minute, Config{}, func(t *testing.T, s *service, m *Manager) {
 		s.set("bad:1", errors.New("no such manifest"))
-		m := newManager(t, Config{Service: s})
 		var steps []string
 		var mu sync.Mutex
 		told := func(r Request) Request {

@@ -101,13 +101,16 @@ func (s *site) start(uid, namespace, secret, image string, policy v1.PullPolicy)
 }
 
 // C26: with the secret of the pull, or the same secret in another namespace, an image
-// that is there is used without a registry; without, it is not used.
+// that is there is used without a registry; without, it is not used. C27: a preloaded
+// image stays usable by all when the same manifest is pulled from a private repository.
 func TestWhoMayUseAPrivateImage(t *testing.T) {
 	s := newSite(t, "")
 	s.secrets = map[string]string{"ns/s": "p", "other/same": "p", "third/wrong": "q"}
+	require.Empty(t, s.start("preloaded", "ns", "", preloaded, v1.PullNever))
 	require.Equal(t, ReasonErrImagePull, s.start("0", "ns", "", private, ""))
 	require.Empty(t, s.start("1", "ns", "s", private, ""))
 	for range 2 { // and after a restart
+		require.Empty(t, s.start("preloaded", "ns", "", preloaded, v1.PullNever))
 		s.asked = 0
 		require.Equal(t, ReasonErrImagePull, s.start("2", "ns", "", private, ""), "no secret: must pull, and cannot")
 		require.Equal(t, ReasonErrImageNeverPull, s.start("3", "ns", "", private, v1.PullNever), "no secret: denied")
@@ -127,43 +130,10 @@ func TestWhoMayUseAPrivateImage(t *testing.T) {
 	}
 	s.restart(records.NeverVerify)
 	require.Empty(t, s.start("10", "ns", "", private, v1.PullNever))
-}
-
-// C27: a preloaded image stays usable by all when the same manifest is pulled from a
-// private repository.
-func TestPreloadedImage(t *testing.T) {
-	s := newSite(t, "")
-	s.secrets = map[string]string{"ns/s": "p"}
-	require.Empty(t, s.start("1", "ns", "", preloaded, v1.PullNever))
-	require.Empty(t, s.start("2", "ns", "s", private, ""))
-	for range 2 {
-		require.Empty(t, s.start("3", "ns", "", preloaded, v1.PullNever))
-		require.Equal(t, ReasonErrImageNeverPull, s.start("4", "ns", "", private, v1.PullNever))
-		s.restart("")
-	}
 	s.restart(records.AlwaysVerify)
-	require.Equal(t, ReasonErrImageNeverPull, s.start("5", "ns", "", preloaded, v1.PullNever))
-	require.Empty(t, s.start("6", "ns", "", "r.io/public:1", ""))
-	require.Empty(t, s.start("7", "ns", "", "r.io/public:1", v1.PullNever), "pulled without credentials")
-}
-
-// A pull that was called off may still bring its image; nobody gets it for that.
-func TestImageOfACalledOffPull(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := newSite(t, "")
-		s.secrets = map[string]string{"ns/s": "p"}
-		r := request("1", "r.io/slow:1", "")
-		r.Pod.Spec.ImagePullSecrets = []v1.LocalObjectReference{{Name: "s"}}
-		w := ensure(t, s.m, r)
-		w.cancel()
-		require.True(t, w.returned())
-		_, err := s.runtime.PullImage(t.Context(), &runtimeapi.ImageSpec{Image: "r.io/slow:1"},
-			&runtimeapi.AuthConfig{Username: "u", Password: "p"}, nil)
-		require.NoError(t, err)
-		require.Equal(t, ReasonErrImageNeverPull, s.start("2", "ns", "", "r.io/slow:1", v1.PullNever))
-		s.restart("")
-		require.Equal(t, ReasonErrImageNeverPull, s.start("3", "ns", "", "r.io/slow:1", v1.PullNever))
-	})
+	require.Equal(t, ReasonErrImageNeverPull, s.start("11", "ns", "", preloaded, v1.PullNever))
+	require.Empty(t, s.start("12", "ns", "", "r.io/public:1", ""))
+	require.Empty(t, s.start("13", "ns", "", "r.io/public:1", v1.PullNever), "pulled without credentials")
 }
 
 // Pods with one credential in two secrets share a pull, and both are remembered.
@@ -272,10 +242,7 @@ func TestCredentials(t *testing.T) {
 
 // Once called off, no further credential is tried.
 func TestCancelledBetweenCredentials(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := newService()
-		s.took = time.Hour
-		m := newManager(t, Config{Service: s, Credentials: from(nil, "one", "two")})
+	serving(t, time.Hour, Config{Credentials: from(nil, "one", "two")}, func(t *testing.T, s *service, m *Manager) {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
 		_, err := m.Ensure(ctx, request("u", "a:1", ""))

@@ -93,12 +93,15 @@ func TestSandboxImage(t *testing.T) {
 	}
 }
 
-// Without an answer about mounts or the sandbox image everything is in use.
-func TestUnknownMountsKeepAll(t *testing.T) {
-	for _, call := range []string{"ContainerStatus", "Status"} {
+// Nothing is removed while it is not known what is in use: without an answer about mounts
+// or the sandbox image, too.
+func TestUnknownUseKeepsAll(t *testing.T) {
+	for _, call := range []string{"ContainerStatus", "Status", "ListImages", "ListContainers", "InUse"} {
 		n, m := newTold(t, sized("a", 1))
+		m.cfg.InUse = func(context.Context) ([]string, error) { return nil, n.failure("InUse") }
 		n.containers = []*runtimeapi.Container{{Id: "c"}}
-		n.fail[call] = errors.New("away")
+		n.available, n.fail[call] = 0, errors.New("away")
+		require.ErrorIs(t, m.Collect(t.Context()), n.fail[call], call)
 		_, err := m.RemoveUnused(t.Context())
 		require.ErrorIs(t, err, n.fail[call], call)
 		require.Empty(t, n.take(), call)

@@ -146,19 +146,6 @@ func TestInUse(t *testing.T) {
 	require.Equal(t, []string{"by-id", "by-ref", "by-tag", "by-digest", "by-volume", "sandbox", "pinned"}, n.left)
 }
 
-// Nothing is removed while it is not known what is in use.
-func TestUnknownUseKeepsAll(t *testing.T) {
-	for _, call := range []string{"ListImages", "ListContainers", "InUse"} {
-		n := newNode(sized("a", 1))
-		n.available, n.fail[call] = 0, errors.New("away")
-		m := n.manager(t, Policy{})
-		require.ErrorIs(t, m.Collect(t.Context()), n.fail[call])
-		_, err := m.RemoveUnused(t.Context())
-		require.ErrorIs(t, err, n.fail[call])
-		require.Len(t, n.present(), 1)
-	}
-}
-
 // C44: at 85 % images go until 80 % are reached, the young ones excepted.
 func TestSpace(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
