@@ -5,8 +5,6 @@ import (
 	"errors"
 	"strings"
 	"testing"
-	"testing/synctest"
-	"time"
 
 	"github.com/stretchr/testify/require"
 	"google.golang.org/grpc/codes"
@@ -18,7 +16,6 @@ import (
 	"github.com/podwright/podwright/cri/fake"
 	"github.com/podwright/podwright/cri/images"
 	"github.com/podwright/podwright/cri/pods/request"
-	"github.com/podwright/podwright/pleg"
 )
 
 // Bad input of each stage of a start ends in the reason that a user knows, with an event on
@@ -90,42 +87,6 @@ func refuseUnknownCapability(_ context.Context, _ string, request any) error {
 		}
 	}
 	return nil
-}
-
-// C25: an image that is never pulled is waited for until somebody else brings it,
-// for as long as that takes and without any back-off of its own.
-func TestNeverPulled(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		rt, err := fake.New(fake.Config{Images: []fake.Image{{Name: "there:1"}}})
-		require.NoError(t, err)
-		defer rt.Close()
-		var events []string
-		manager, err := images.New(images.Config{Service: rt, Event: func(ref v1.ObjectReference, eventtype, reason, message string) {
-			events = append(events, eventtype+" "+reason+" "+ref.FieldPath+" "+message)
-		}})
-		require.NoError(t, err)
-		h := harnessOn(t, rt, Config{RuntimeName: "fake", Images: manager})
-		pod := testPod("a", "b")
-		for i := range pod.Spec.Containers {
-			pod.Spec.Containers[i].Image, pod.Spec.Containers[i].ImagePullPolicy = "there:1", v1.PullNever
-		}
-		pod.Spec.Containers[0].Image = "absent:1"
-		const message = `image "absent:1" is not present and the pull policy is Never`
-		for range 2 {
-			events = nil
-			var failure *StartError
-			require.ErrorAs(t, h.sync(pod).Err(), &failure)
-			require.Equal(t, "a", failure.Container)
-			require.Equal(t, StartFailure{Reason: images.ReasonErrImageNeverPull, Message: message}, h.m.StartFailures(pod.UID)["a"])
-			require.Contains(t, events, "Warning ErrImageNeverPull spec.containers{a} "+message)
-			require.Equal(t, pleg.StateRunning, h.status(pod).Newest("b").State)
-			time.Sleep(time.Millisecond)
-		}
-		_, err = rt.PullImage(t.Context(), &runtimeapi.ImageSpec{Image: "absent:1"}, nil, nil) // somebody else
-		require.NoError(t, err)
-		require.Len(t, h.mustSync(pod).Running(), 2)
-		require.Empty(t, h.m.StartFailures(pod.UID))
-	})
 }
 
 // C47: a pod that does not get the resolver it asks for is told so when its sandbox is

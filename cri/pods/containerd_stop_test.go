@@ -76,35 +76,3 @@ func hears(t *testing.T, h *harness, pod *v1.Pod, names ...string) {
 		waitFor(t, h, pod, name, `grep -E "^Sig(Ign|Cgt):.*[4567cdef]...$" /proc/1/status`)
 	}
 }
-
-// answer writes a program for one HTTP request, which it keeps in /tmp/bye.
-const answer = `cat > /tmp/answer <<'END'
-while read -r line; do
-  printf '%s\n' "$line" >> /tmp/bye
-  [ ${#line} -gt 1 ] || break
-done
-printf 'HTTP/1.1 503 No\r\nContent-Length: 0\r\nConnection: close\r\n\r\n'
-END
-`
-
-// An httpGet handler reaches the pod by its address.
-func TestContainerdPreStopHTTP(t *testing.T) {
-	onContainerd(t, func(t *testing.T, h *harness, pod *v1.Pod) {
-		withHooks(t, h)
-		pod.Spec.Containers = pod.Spec.Containers[:1]
-		pod.Spec.Containers[0].Command[2] = answer + "nc -l -p 8080 -e sh /tmp/answer & " +
-			strings.Replace(goodbye, "echo none > /tmp/bye;", "", 1)
-		pod.Spec.Containers[0].Ports = []v1.ContainerPort{{Name: "admin", ContainerPort: 8080}}
-		action := v1.HTTPGetAction{Path: "/bye"}
-		action.Port.Type, action.Port.StrVal = 1, "admin"
-		preStop(pod, "a", v1.LifecycleHandler{HTTPGet: &action})
-		h.mustSync(pod)
-		waitFor(t, h, pod, "a", "netstat -ltn | grep -q :8080")
-		h.takeEvents()
-		h.kill(pod, nil)
-		require.Equal(t, []string{"Killing spec.containers{a}"}, h.takeEvents(), "any status is a success")
-		message := h.status(pod).Newest("a").Message
-		require.Contains(t, message, "GET /bye HTTP/1.1\r\n")
-		require.Contains(t, message, "User-Agent: kube-lifecycle/1.36\r\n")
-	})
-}

@@ -187,31 +187,3 @@ func TestContainerdTrouble(t *testing.T) {
 		require.EqualValues(t, 137, h.status(pod).Newest("b").ExitCode)
 	})
 }
-
-// Events name the pod, where the runtime has events.
-func TestContainerdEvents(t *testing.T) {
-	onContainerd(t, func(t *testing.T, h *harness, pod *v1.Pod) {
-		ctx, cancel := context.WithCancel(t.Context())
-		defer cancel()
-		seen := make(chan types.UID, 1000)
-		done := make(chan error, 1)
-		go func() { done <- h.seen.PodEvents(ctx, func(uid types.UID) { seen <- uid }) }()
-		h.mustSync(pod)
-		deadline := time.After(patience)
-		for {
-			select {
-			case err := <-done:
-				require.ErrorIs(t, err, pleg.ErrNoEvents)
-				return
-			case uid := <-seen:
-				if uid == pod.UID {
-					cancel()
-					<-done
-					return
-				}
-			case <-deadline:
-				t.Fatal("no event named the pod")
-			}
-		}
-	})
-}

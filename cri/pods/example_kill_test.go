@@ -3,7 +3,6 @@ package pods_test
 import (
 	"context"
 	"fmt"
-	"log"
 	"os"
 	"strings"
 
@@ -23,21 +22,15 @@ import (
 func ExampleManager_KillPod() {
 	ctx := context.Background()
 	dir, err := os.MkdirTemp("", "pods")
-	if err != nil {
-		log.Fatal(err)
-	}
+	check(err)
 	defer os.RemoveAll(dir)
 	runtime, err := fake.New(fake.Config{AnyImage: true, Intercept: tellStops})
-	if err != nil {
-		log.Fatal(err)
-	}
+	check(err)
 	defer runtime.Close()
 
 	manager := stoppingManager(runtime, dir)
 	observer, err := observe.New(observe.Config{Runtime: runtime, RuntimeName: "fake"})
-	if err != nil {
-		log.Fatal(err)
-	}
+	check(err)
 	always := v1.ContainerRestartPolicyAlways
 	pod := &v1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "web", Namespace: "shop", UID: "0d1e"}, Spec: v1.PodSpec{
 		DNSPolicy:      v1.DNSNone,
@@ -47,17 +40,11 @@ func ExampleManager_KillPod() {
 		}}},
 	}}
 	status, err := observer.PodStatus(ctx, pod.UID)
-	if err != nil {
-		log.Fatal(err)
-	}
+	check(err)
 	for len(status.Running()) < 2 {
-		result := manager.SyncPod(ctx, pods.SyncRequest{Pod: pod, Status: status})
-		if err := result.Err(); err != nil {
-			log.Fatal(err)
-		}
-		if status, err = observer.PodStatus(ctx, pod.UID); err != nil {
-			log.Fatal(err)
-		}
+		check(manager.SyncPod(ctx, pods.SyncRequest{Pod: pod, Status: status}).Err())
+		status, err = observer.PodStatus(ctx, pod.UID)
+		check(err)
 	}
 	grace := int64(20)
 	result := manager.KillPod(ctx, pods.KillRequest{Pod: pod, Status: status, GraceSeconds: &grace})
@@ -72,19 +59,13 @@ func ExampleManager_KillPod() {
 
 func stoppingManager(runtime *fake.Runtime, dir string) *pods.Manager {
 	present, err := images.New(images.Config{Service: runtime})
-	if err != nil {
-		log.Fatal(err)
-	}
+	check(err)
 	runner, err := hooks.New(hooks.Config{Exec: runtime})
-	if err != nil {
-		log.Fatal(err)
-	}
+	check(err)
 	manager, err := pods.New(pods.Config{
 		Runtime: runtime, Images: present, RuntimeName: "fake", LogRoot: dir, Hooks: runner,
 	})
-	if err != nil {
-		log.Fatal(err)
-	}
+	check(err)
 	return manager
 }
 

@@ -3,6 +3,7 @@ package pods_test
 import (
 	"context"
 	"fmt"
+	"log"
 	"os"
 
 	v1 "k8s.io/api/core/v1"
@@ -16,47 +17,36 @@ import (
 	"github.com/podwright/podwright/pleg"
 )
 
-// A pod is brought up, stopped and removed on a runtime in memory. On a real one
+// parts are what brings pods up on a runtime, looks at them and removes them. On a real runtime
 // only the first lines differ: cri.DialRuntime and cri.DialImages.
-func Example() {
-	dir, err := os.MkdirTemp("", "pods-example")
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
-	defer os.RemoveAll(dir)
-	runtime, err := fake.New(fake.Config{})
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
-	defer runtime.Close()
-	if err := run(context.Background(), dir, runtime); err != nil {
-		fmt.Println(err)
-	}
-	// Output:
-	// running: hello
-	// stopped: true
-	// nothing left: true
+func parts(dir string, runtime *fake.Runtime) (*pods.Manager, *observe.Observer, *garbage.Collector) {
+	pulls, err := images.New(images.Config{Service: runtime})
+	check(err)
+	manager, err := pods.New(pods.Config{Runtime: runtime, Images: pulls, RuntimeName: "fake", LogRoot: dir})
+	check(err)
+	observer, err := observe.New(observe.Config{Runtime: runtime, RuntimeName: "fake"})
+	check(err)
+	collector, err := garbage.New(garbage.Config{Runtime: runtime, Pods: manager})
+	check(err)
+	return manager, observer, collector
 }
 
-func run(ctx context.Context, dir string, runtime *fake.Runtime) error {
-	pulls, err := images.New(images.Config{Service: runtime})
+func check(err error) {
 	if err != nil {
-		return err
+		log.Fatal(err)
 	}
-	manager, err := pods.New(pods.Config{Runtime: runtime, Images: pulls, RuntimeName: "fake", LogRoot: dir})
-	if err != nil {
-		return err
-	}
-	observer, err := observe.New(observe.Config{Runtime: runtime, RuntimeName: "fake"})
-	if err != nil {
-		return err
-	}
-	collector, err := garbage.New(garbage.Config{Runtime: runtime, Pods: manager})
-	if err != nil {
-		return err
-	}
+}
+
+// A pod is brought up, stopped and removed on a runtime in memory.
+func Example() {
+	dir, err := os.MkdirTemp("", "pods-example")
+	check(err)
+	defer os.RemoveAll(dir)
+	runtime, err := fake.New(fake.Config{})
+	check(err)
+	defer runtime.Close()
+	manager, observer, collector := parts(dir, runtime)
+	ctx := context.Background()
 	pod := &v1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Name: "web", Namespace: "default", UID: "1"},
 		Spec: v1.PodSpec{
@@ -65,62 +55,35 @@ func run(ctx context.Context, dir string, runtime *fake.Runtime) error {
 		},
 	}
 
-	result := manager.SyncPod(ctx, pods.SyncRequest{Pod: pod, Status: &pleg.PodStatus{UID: pod.UID}})
-	if err := result.Err(); err != nil {
-		return err
-	}
+	check(manager.SyncPod(ctx, pods.SyncRequest{Pod: pod, Status: &pleg.PodStatus{UID: pod.UID}}).Err())
 	status, err := observer.PodStatus(ctx, pod.UID)
-	if err != nil {
-		return err
-	}
+	check(err)
 	fmt.Println("running:", status.Running()[0].Name)
 
-	result = manager.KillPod(ctx, pods.KillRequest{Pod: pod, Status: status})
-	if err := result.Err(); err != nil {
-		return err
-	}
-	if status, err = observer.PodStatus(ctx, pod.UID); err != nil {
-		return err
-	}
+	check(manager.KillPod(ctx, pods.KillRequest{Pod: pod, Status: status}).Err())
+	status, err = observer.PodStatus(ctx, pod.UID)
+	check(err)
 	fmt.Println("stopped:", status.Stopped())
 
-	if err := collector.RemovePod(ctx, pod.UID, status); err != nil {
-		return err
-	}
+	check(collector.RemovePod(ctx, pod.UID, status))
 	left, err := observer.ListPods(ctx)
+	check(err)
 	fmt.Println("nothing left:", len(left) == 0)
-	return err
+	// Output:
+	// running: hello
+	// stopped: true
+	// nothing left: true
 }
 
 // An init container runs before the others, which a sync explains.
 func ExampleResult_Explanation() {
 	dir, err := os.MkdirTemp("", "pods-example")
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
+	check(err)
 	defer os.RemoveAll(dir)
 	runtime, err := fake.New(fake.Config{AnyImage: true})
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
+	check(err)
 	defer runtime.Close()
-	pulls, err := images.New(images.Config{Service: runtime})
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
-	manager, err := pods.New(pods.Config{Runtime: runtime, Images: pulls, RuntimeName: "fake", LogRoot: dir})
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
-	observer, err := observe.New(observe.Config{Runtime: runtime, RuntimeName: "fake"})
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
+	manager, observer, _ := parts(dir, runtime)
 	pod := &v1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Name: "web", Namespace: "default", UID: "1"},
 		Spec: v1.PodSpec{
@@ -131,10 +94,7 @@ func ExampleResult_Explanation() {
 	}
 	for range 2 {
 		status, err := observer.PodStatus(context.Background(), pod.UID)
-		if err != nil {
-			fmt.Println(err)
-			return
-		}
+		check(err)
 		result := manager.SyncPod(context.Background(), pods.SyncRequest{
 			Pod: pod, Status: status, SetStep: func(step string) { fmt.Println("-", step) },
 		})

@@ -105,10 +105,3 @@ func TestDifferences(t *testing.T) {
 	}, differences(want, got))
 	require.Empty(t, differences(want, want))
 }
-
-func TestGlob(t *testing.T) {
-	require.True(t, glob("*", "anything/at/all"))
-	require.True(t, glob("a/*/c.d", "a/b/b/c.d"))
-	require.False(t, glob("a/*/c.d", "a/b/cxd"))
-	require.False(t, glob("a", "ab"))
-}

@@ -81,68 +81,42 @@ func TestInitOrder(t *testing.T) {
 	})
 }
 
-// A plain init container that cannot be started ends the sync; a sidecar that
-// cannot does not.
+// A plain init container that cannot be started ends the sync: nothing is started after it, and
+// nothing is resized. A sidecar that cannot does not.
 func TestInitStartFails(t *testing.T) {
 	refuse := func(target string) func(context.Context, string, string) error {
 		return failing("CreateContainer", target, status.Error(codes.Unknown, "no"))
 	}
-	t.Run("plain", func(t *testing.T) {
-		h := newHarness(t, fake.Config{Programs: programs(map[string]fake.Program{"i0": fake.Exit(1), "i1": fake.Exit(1), "s0": fake.Exit(0)})})
-		pod := initPod(testPod("a"), "i0", "i1")
-		h.runtime.before = refuse("i0/")
+	synctest.Test(t, func(t *testing.T) {
+		h := newHarness(t, fake.Config{Programs: programs(map[string]fake.Program{"i1": fake.Exit(1)})})
+		h.cfg.Actuated = resize.NewMemory()
+		h.restart()
+		pod := initPod(testPod("a"), "s0", "i1")
+		pod.Spec.InitContainers[0].Resources = needs(100, 100)
+		h.mustSync(pod)
+		pod.Spec.InitContainers[0].Resources = needs(200, 100)
+		h.takeEvents()
+		h.runtime.take()
+		h.runtime.before = refuse("i1/")
 		result := h.sync(pod)
-		require.Error(t, result.Err())
-		require.Equal(t, ActionInitContainer, result.Entries[1].Action)
-		require.Equal(t, ReasonCreateContainerError, h.m.StartFailures(pod.UID)["i0"].Reason)
-		require.Contains(t, h.takeEvents(), "Failed spec.initContainers{i0}")
-		require.Equal(t, []string{"RunPodSandbox web/0", "CreateContainer i0/0"}, h.runtime.take())
+		require.Len(t, result.Entries, 1)
+		require.Equal(t, ActionInitContainer, result.Entries[0].Action)
+		require.Equal(t, ReasonCreateContainerError, h.m.StartFailures(pod.UID)["i1"].Reason)
+		require.Contains(t, h.takeEvents(), "Failed spec.initContainers{i1}")
+		require.Equal(t, []string{"CreateContainer i1/0"}, h.runtime.take())
+		h.runtime.before = nil
+		result = h.sync(pod)
+		require.NoError(t, result.Err())
+		require.Equal(t, ActionResizePodInPlace, result.Entries[1].Action)
 	})
-	t.Run("nothing is resized either", func(t *testing.T) {
-		synctest.Test(t, func(t *testing.T) {
-			h := newHarness(t, fake.Config{Programs: programs(map[string]fake.Program{"i1": fake.Exit(1)})})
-			h.cfg.Actuated = resize.NewMemory()
-			h.restart()
-			pod := initPod(testPod("a"), "s0", "i1")
-			pod.Spec.InitContainers[0].Resources = needs(100, 100)
-			h.mustSync(pod)
-			h.mustSync(pod)
-			synctest.Wait()
-			pod.Spec.InitContainers[0].Resources = needs(200, 100)
-			h.runtime.before = refuse("i1/")
-			result := h.sync(pod)
-			require.Len(t, result.Entries, 1)
-			require.Equal(t, ReasonCreateContainerError, h.m.StartFailures(pod.UID)["i1"].Reason)
-			h.runtime.before = nil
-			result = h.sync(pod)
-			require.NoError(t, result.Err())
-			require.Equal(t, ActionResizePodInPlace, result.Entries[1].Action)
-		})
-	})
-	for name, wants := range map[string][]string{
-		"plain after sidecar":   {"CreateContainer s0/1", "CreateContainer i1/1", "StartContainer i1"},
-		"regular after sidecar": {"StopContainer a 30s", "CreateContainer s0/1", "CreateContainer a/1", "StartContainer a"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				h := newHarness(t, fake.Config{Programs: programs(map[string]fake.Program{"i1": fake.Exit(1)})})
-				pod := initPod(testPod("a"), "s0", "i1")
-				if name == "regular after sidecar" {
-					pod.Spec.InitContainers = pod.Spec.InitContainers[:1]
-				}
-				h.mustSync(pod)
-				h.mustSync(pod)
-				synctest.Wait()
-				require.NoError(t, h.runtime.RuntimeService.StopContainer(t.Context(), h.status(pod).Newest("s0").ID.ID, s))
-				pod.Spec.Containers[0].Image = "busybox:next"
-				h.runtime.take()
-				h.runtime.before = refuse("s0/")
-				result := h.sync(pod)
-				require.Error(t, result.Err())
-				require.Equal(t, wants, h.runtime.take())
-			})
-		})
-	}
+	h := newHarness(t, fake.Config{})
+	pod := initPod(testPod("a"), "s0")
+	require.Len(t, runPod(t, h, pod).Running(), 2)
+	require.NoError(t, h.runtime.RuntimeService.StopContainer(t.Context(), h.status(pod).Newest("s0").ID.ID, s))
+	pod.Spec.Containers[0].Image = "busybox:next"
+	h.runtime.before = refuse("s0/")
+	require.Error(t, h.sync(pod).Err())
+	require.Equal(t, []string{"StopContainer a 30s", "CreateContainer s0/1", "CreateContainer a/1", "StartContainer a"}, h.runtime.take())
 }
 
 // Section 5: of the instances of a crashing init container only the newest is
@@ -174,7 +148,9 @@ func TestInitRunsAgainInNewSandbox(t *testing.T) {
 		synctest.Wait()
 		up := h.mustSync(pod)
 		require.NoError(t, h.runtime.RuntimeService.StopPodSandbox(t.Context(), up.Sandboxes[0].ID))
-		h.runtime.take()
+		h.runtime.before = failing("RemoveContainer", "", errLost)
+		require.ErrorIs(t, h.sync(pod).Err(), errLost)
+		require.NotContains(t, h.runtime.take(), "RunPodSandbox web/1", "what is left of the initialisation keeps the new sandbox away")
 		h.runtime.before = failing("RunPodSandbox", "", errLost)
 		h.sync(pod)
 		require.Equal(t, []string{"StopPodSandbox ", "RemoveContainer i0", "RunPodSandbox web/1"}, h.runtime.take())
@@ -185,23 +161,6 @@ func TestInitRunsAgainInNewSandbox(t *testing.T) {
 		require.EqualValues(t, 1, h.status(pod).Newest("i0").RestartCount, "its log told")
 		require.Empty(t, h.status(pod).Running(), "the regular container waits")
 		require.Len(t, h.mustSync(pod).Running(), 1)
-	})
-}
-
-// What is left of the initialisation in the old sandbox keeps the new one away.
-func TestInitCannotBePruned(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		h := newHarness(t, initEnds())
-		pod := initPod(testPod("a"), "i0")
-		h.mustSync(pod)
-		synctest.Wait()
-		up := h.mustSync(pod)
-		require.NoError(t, h.runtime.RuntimeService.StopPodSandbox(t.Context(), up.Sandboxes[0].ID))
-		h.runtime.before = failing("RemoveContainer", "", errLost)
-		h.runtime.take()
-		result := h.sync(pod)
-		require.ErrorIs(t, result.Err(), errLost)
-		require.NotContains(t, h.runtime.take(), "RunPodSandbox web/1")
 	})
 }
 

@@ -2,7 +2,6 @@ package pods
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"strconv"
 	"strings"
@@ -12,55 +11,21 @@ import (
 
 	"github.com/stretchr/testify/require"
 	v1 "k8s.io/api/core/v1"
-	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
 	"github.com/podwright/podwright/cri/fake"
 	"github.com/podwright/podwright/cri/pods/hooks"
-	"github.com/podwright/podwright/cri/pods/labels"
 	"github.com/podwright/podwright/pleg"
 )
 
-// runPod runs all containers of a pod, of every kind, by the runtime's calls alone.
+// runPod runs all containers of a pod, sidecars included.
 func runPod(t *testing.T, h *harness, pod *v1.Pod) *pleg.PodStatus {
 	t.Helper()
-	named := map[string]string{labels.PodName: pod.Name, labels.PodNamespace: pod.Namespace, labels.PodUID: string(pod.UID)}
-	sandbox := &runtimeapi.PodSandboxConfig{
-		Metadata: &runtimeapi.PodSandboxMetadata{Name: pod.Name, Namespace: pod.Namespace, Uid: string(pod.UID)},
-		Labels:   named,
-	}
-	id, err := h.runtime.RunPodSandbox(t.Context(), sandbox, "")
-	require.NoError(t, err)
-	all := append(append([]v1.Container{}, pod.Spec.InitContainers...), pod.Spec.Containers...)
-	for i := range all {
-		c := &all[i]
-		config := &runtimeapi.ContainerConfig{
-			Metadata: &runtimeapi.ContainerMetadata{Name: c.Name}, Image: &runtimeapi.ImageSpec{Image: c.Image},
-			Command: c.Command, Labels: map[string]string{labels.ContainerName: c.Name}, Annotations: killAnnotations(t, pod, c),
-		}
-		for k, v := range named {
-			config.Labels[k] = v
-		}
-		container, err := h.runtime.CreateContainer(t.Context(), id, config, sandbox)
-		require.NoError(t, err)
-		require.NoError(t, h.runtime.StartContainer(t.Context(), container))
+	for range len(pod.Spec.InitContainers) + 1 {
+		h.mustSync(pod)
 	}
 	h.runtime.take()
 	h.takeEvents()
 	return h.status(pod)
-}
-
-// killAnnotations are what a container keeps of its spec for its end.
-func killAnnotations(t *testing.T, pod *v1.Pod, c *v1.Container) map[string]string {
-	out := map[string]string{}
-	if s := pod.Spec.TerminationGracePeriodSeconds; s != nil {
-		out[labels.AnnotationPodTerminationGrace] = strconv.FormatInt(*s, 10)
-	}
-	if c.Lifecycle != nil && c.Lifecycle.PreStop != nil {
-		b, err := json.Marshal(c.Lifecycle.PreStop)
-		require.NoError(t, err)
-		out[labels.AnnotationPreStopHandler] = string(b)
-	}
-	return out
 }
 
 // timeline writes down when which container was stopped and which handler ran.

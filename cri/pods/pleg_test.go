@@ -297,25 +297,3 @@ func TestFreshWithinTwoRounds(t *testing.T) {
 		})
 	}
 }
-
-// P8: a clock that was set back makes no old instance the newest one.
-func TestClockSetBack(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		h := newHarness(t, fake.Config{})
-		rt := h.runtime.RuntimeService.(*fake.Runtime)
-		hand := hand{h, rt, testPod("a")}
-		require.NoError(t, hand.Start(t.Context(), "web"))
-		time.Sleep(time.Minute)
-		rt.SetClockSkew(-10 * time.Minute)
-		require.NoError(t, hand.Exit(t.Context(), "web"))
-		require.NoError(t, hand.Start(t.Context(), "web"))
-		status, err := h.seen.PodStatus(t.Context(), "web")
-		require.NoError(t, err)
-		require.Len(t, status.Containers, 2)
-		require.Equal(t, pleg.StateRunning, status.Newest("a").State)
-		require.EqualValues(t, 1, status.Newest("a").RestartCount)
-		list, err := h.seen.ListPods(t.Context())
-		require.NoError(t, err)
-		require.Equal(t, status.Newest("a").ID, list[0].Containers[0].ID)
-	})
-}

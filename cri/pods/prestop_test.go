@@ -59,28 +59,6 @@ func TestPreStopShareOfGrace(t *testing.T) {
 	}
 }
 
-// C32: a probe brings its own grace period, of which preStop is a part, too.
-func TestPreStopWithinProbeGrace(t *testing.T) {
-	for want, deletion := range map[string]*int64{
-		"2s StopContainer a 2s": nil, "2s StopContainer a 38s": ptr(int64(40)),
-	} {
-		synctest.Test(t, func(t *testing.T) {
-			h, l := timed(t, fake.Config{})
-			pod := testPod("a", "b")
-			pod.Spec.TerminationGracePeriodSeconds = ptr(int64(60))
-			pod.Spec.Containers[0].LivenessProbe = &v1.Probe{TerminationGracePeriodSeconds: ptr(int64(3))}
-			preStop(pod, "a", sleepHandler(2))
-			got := runPod(t, h, pod)
-			pod.DeletionGracePeriodSeconds = deletion
-			kill := ContainerKill{ID: got.Newest("a").ID, Name: "a", Reason: KillLivenessProbe, Message: "bad"}
-			var result Result
-			h.m.killContainers(t.Context(), podKill{identity: identityOf(pod), pod: pod, status: got}, []ContainerKill{kill}, &result)
-			require.NoError(t, result.Err())
-			require.Equal(t, []string{want}, l.take(), "the other one is left alone")
-		})
-	}
-}
-
 // #83916: a shorter grace period takes effect wherever the first kill has come to: in a
 // preStop handler, in the wait for a turn, in a stop. A handler that has ended is
 // not run again; an interrupted one is.
@@ -196,31 +174,6 @@ func TestStubbornHandler(t *testing.T) {
 	})
 }
 
-// A handler is not overdue while it has time, nor forgotten by a second try that it
-// leaves time for.
-func TestHandlerOfEarlierTry(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		h, l := timed(t, fake.Config{})
-		runs := 0
-		h.cfg.Hooks = handlers(func(context.Context, string, string) (string, error) {
-			runs++
-			time.Sleep(10 * time.Second) // whatever its context says
-			return "", nil
-		})
-		h.restart()
-		pod := testPod("a")
-		preStop(pod, "a", sleepHandler(0))
-		got := runPod(t, h, pod)
-		time.AfterFunc(time.Second/2, func() { require.Empty(t, h.m.Overdue()) })
-		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
-		defer cancel()
-		h.m.KillPod(ctx, KillRequest{Pod: pod, Status: got})
-		h.kill(pod, ptr(int64(30)))
-		require.Equal(t, []string{"20s StopContainer a 16s", "20s StopPodSandbox"}, l.take())
-		require.Equal(t, 2, runs, "the first one was called off")
-	})
-}
-
 // lateTimer is a context whose timer goes off some time after its deadline.
 type lateTimer struct {
 	context.Context
@@ -279,20 +232,10 @@ func TestCrashWhileStopping(t *testing.T) {
 		h := newHarness(t, fake.Config{})
 		pod := initPod(testPod("a", "b"), "s1")
 		got := runPod(t, h, pod)
-		var mu sync.Mutex
-		seen := 0
-		h.runtime.after = func(string, string) error {
-			mu.Lock()
-			defer mu.Unlock()
-			if seen++; seen > n {
-				return status.Error(codes.Unavailable, errLost.Error())
-			}
-			return nil
-		}
+		h.dieAfter(n + 1)
 		result := h.m.KillPod(t.Context(), KillRequest{Pod: pod, Status: got, GraceSeconds: ptr(int64(1))})
 		require.Equal(t, n < 4, result.Err() != nil, "three containers and a sandbox take four calls")
-		h.runtime.after = nil
-		h.restart()
+		h.reborn()
 		h.kill(pod, nil)
 		require.True(t, h.status(pod).Stopped())
 	}

@@ -31,9 +31,7 @@ func TestChangedUnderTheSameUID(t *testing.T) {
 		want   []string
 	}{
 		"container renamed": {func(p *v1.Pod) { p.Spec.Containers[1].Name = "c" }, []string{"shop/web c", "shop/web a"}},
-		"container dropped": {func(p *v1.Pod) { p.Spec.Containers = p.Spec.Containers[:1] }, []string{"shop/web a"}},
 		"pod renamed":       {func(p *v1.Pod) { p.Name = "new" }, []string{"shop/new b", "shop/new a"}},
-		"pod moved":         {func(p *v1.Pod) { p.Namespace = "attic" }, []string{"attic/web b", "attic/web a"}},
 		"pod renamed, which never restarts": {func(p *v1.Pod) {
 			p.Name = "new"
 			p.Spec.RestartPolicy = v1.RestartPolicyNever
