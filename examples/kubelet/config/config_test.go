@@ -2,9 +2,7 @@ package config
 
 import (
 	"encoding/json"
-	"flag"
 	"io"
-	"net/netip"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -13,13 +11,31 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
-	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	logsapi "k8s.io/component-base/logs/api/v1"
 	kubeletv1beta1 "k8s.io/kubelet/config/v1beta1"
 )
 
 const head = "apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\n"
+
+// withFile reads a command line and a configuration file.
+func withFile(t *testing.T, text string, args ...string) (*Config, error) {
+	t.Helper()
+	path := filepath.Join(write(t, map[string]string{"kubelet.yaml": head + text}), "kubelet.yaml")
+	return FromArgs(append([]string{"--hostname-override=n", "--config", path}, args...), io.Discard)
+}
+
+// write makes the files of a folder.
+func write(t *testing.T, files map[string]string) (dir string) {
+	t.Helper()
+	dir = t.TempDir()
+	for name, text := range files {
+		path := filepath.Join(dir, name)
+		require.NoError(t, os.MkdirAll(filepath.Dir(path), 0o755))
+		require.NoError(t, os.WriteFile(path, []byte(text), 0o600))
+	}
+	return dir
+}
 
 func TestDefaults(t *testing.T) {
 	c, err := FromArgs([]string{"--hostname-override=Node-1", "--kubeconfig=/k"}, io.Discard)
@@ -109,38 +125,6 @@ func TestDefaults(t *testing.T) {
 	require.Equal(t, c.Kubelet, Default().Kubelet)
 }
 
-// What the file says of containers is taken as it stands, also where it says no.
-func TestWhatContainersAreGiven(t *testing.T) {
-	read := func(text string) (*Config, error) {
-		path := filepath.Join(t.TempDir(), "kubelet.yaml")
-		require.NoError(t, os.WriteFile(path, []byte(head+text), 0o600))
-		return FromArgs([]string{"--config", path}, io.Discard)
-	}
-	c, err := read(`
-clusterDNS: [10.0.0.10, "fd00::10"]
-clusterDomain: cluster.local
-resolvConf: ""
-cpuCFSQuota: false
-cpuCFSQuotaPeriod: 5ms
-seccompDefault: true
-singleProcessOOMKill: true
-`)
-	require.NoError(t, err)
-	require.Equal(t, []string{"10.0.0.10", "fd00::10"}, c.Kubelet.ClusterDNS)
-	require.Equal(t, "cluster.local", c.Kubelet.ClusterDomain)
-	require.Empty(t, *c.Kubelet.ResolverConfig)
-	require.False(t, *c.Kubelet.CPUCFSQuota)
-	require.Equal(t, 5*time.Millisecond, c.Kubelet.CPUCFSQuotaPeriod.Duration)
-	require.True(t, *c.Kubelet.SeccompDefault && *c.Kubelet.SingleProcessOOMKill)
-
-	c, err = read("resolvConf: resolv.conf")
-	require.NoError(t, err)
-	require.True(t, filepath.IsAbs(*c.Kubelet.ResolverConfig), "relative to the file")
-	_, err = read("clusterDNS: [dns.example]\ncpuCFSQuotaPeriod: 2s")
-	require.ErrorContains(t, err, `clusterDNS: "dns.example" is not an IP address`)
-	require.ErrorContains(t, err, "cpuCFSQuotaPeriod: 2s is not within 1ms and 1s")
-}
-
 func TestEmbeddedKeepsToTheUsersFolders(t *testing.T) {
 	t.Setenv("XDG_STATE_HOME", "/home/u/state")
 	c, err := FromArgs([]string{"--container-runtime-endpoint=embedded"}, io.Discard)
@@ -148,30 +132,6 @@ func TestEmbeddedKeepsToTheUsersFolders(t *testing.T) {
 	require.Equal(t, "/home/u/state/podwright", c.Flags.RootDir)
 	require.Equal(t, "/home/u/state/podwright/logs", c.Kubelet.PodLogsDir)
 	require.Empty(t, c.Flags.ContainerLogsDir)
-}
-
-// A1: a flag wins over the file.
-func TestFlagsWinOverTheFile(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "kubelet.yaml")
-	require.NoError(t, os.WriteFile(path, []byte(head+`
-staticPodPath: manifests
-readOnlyPort: 10255
-healthzPort: 1
-address: 127.0.0.1
-serializeImagePulls: false
-maxParallelImagePulls: 4
-registryPullQPS: 0
-crashLoopBackOff: {maxContainerRestartPeriod: 5s}
-`), 0o600))
-	c, err := FromArgs([]string{"--config", path, "--read-only-port=7", "--healthz-port=0"}, io.Discard)
-	require.NoError(t, err)
-	require.Equal(t, "127.0.0.1:7", c.ReadOnlyAddress())
-	require.Empty(t, c.HealthzAddress())
-	require.Equal(t, filepath.Join(filepath.Dir(path), "manifests"), c.Kubelet.StaticPodPath, "relative to the file")
-	require.EqualValues(t, 4, *c.Kubelet.MaxParallelImagePulls)
-	require.False(t, *c.Kubelet.SerializeImagePulls)
-	require.Zero(t, *c.Kubelet.RegistryPullQPS)
-	require.Equal(t, 5*time.Second, c.Kubelet.CrashLoopBackOff.MaxContainerRestartPeriod.Duration)
 }
 
 // Without a home there is one thing to say, and what helps.
@@ -183,59 +143,6 @@ func TestEmbeddedWithoutAHome(t *testing.T) {
 	c, err := FromArgs([]string{"--container-runtime-endpoint=embedded", "--root-dir=/r"}, io.Discard)
 	require.NoError(t, err)
 	require.Equal(t, "/r/logs", c.Kubelet.PodLogsDir)
-}
-
-// A4 and A30: everything that is wrong is named, all at once.
-func TestRefusedByName(t *testing.T) {
-	for name, tc := range map[string]struct {
-		file string
-		want []string
-	}{
-		"unknown field":       {"podManifestPat: /x", []string{"podManifestPat"}},
-		"doubled field":       {"readOnlyPort: 1\nreadOnlyPort: 2", []string{"readOnlyPort"}},
-		"wrong type":          {"readOnlyPort: many", []string{"readOnlyPort"}},
-		"not a duration":      {"syncFrequency: 1x\nbogus: 1", []string{"syncFrequency: time: unknown unit", "bogus: json: unknown field"}},
-		"not YAML":            {"address: [", []string{"yaml: line"}},
-		"two missing things":  {"runOnce: true\niptablesDropBit: 7", []string{"runOnce: true", "iptablesDropBit: 7"}},
-		"nested":              {"logging: {options: {json: {splitStream: true}}}", []string{"logging.options: {\"json\":{\"splitStream\":true}} asks for behaviour that this kubelet does not have: the log is one stream"}},
-		"free-form map":       {"qosReserved: {memory: 50%}", []string{"qosReserved"}},
-		"zero values":         {"runOnce: false\nevictionHard: {}\ncgroupsPerQOS: false\nimageMaximumGCAge: 0s", nil},
-		"defaults spelt out":  {"port: 10250\ncgroupDriver: cgroupfs\nfailSwapOn: true\nnodeStatusReportFrequency: 5m\nauthorization: {mode: Webhook}", nil},
-		"free-form map zero":  {"systemReserved: {}", nil},
-		"default of a float":  {"memoryThrottlingFactor: 0.9", nil},
-		"enforced by default": {"enforceNodeAllocatable: [pods]", nil},
-	} {
-		t.Run(name, func(t *testing.T) {
-			_, err := Parse([]byte(head + tc.file))
-			if tc.want == nil {
-				require.NoError(t, err)
-			}
-			for _, want := range tc.want {
-				require.ErrorContains(t, err, want)
-			}
-		})
-	}
-	_, err := Parse([]byte("kind: Pod\napiVersion: v1"))
-	require.ErrorContains(t, err, "KubeletConfiguration")
-}
-
-func TestBadValues(t *testing.T) {
-	for arg, want := range map[string]string{
-		"--hostname-override=a_b":  "hostname-override",
-		"--read-only-port=70000":   "readOnlyPort",
-		"--healthz-port=-1":        "healthzPort",
-		"--config=/does/not/exist": "/does/not/exist",
-		"--nonsense":               "nonsense",
-
-		"--container-runtime-endpoint=tcp://x":  `containerRuntimeEndpoint: endpoint "tcp://x"`,
-		"--container-runtime-endpoint=Embedded": `(or "embedded")`,
-		"manifests":                             "manifests",
-	} {
-		_, err := FromArgs([]string{arg}, io.Discard)
-		require.ErrorContains(t, err, want, arg)
-	}
-	_, err := FromArgs([]string{"--help"}, io.Discard)
-	require.ErrorIs(t, err, flag.ErrHelp)
 }
 
 // Every path in the tables is a field of the configuration, and every default
@@ -285,52 +192,4 @@ func TestObjectsDir(t *testing.T) {
 	here, err := os.Getwd()
 	require.NoError(t, err)
 	require.Equal(t, filepath.Join(here, "objects"), c.Flags.ObjectsDir)
-}
-
-// What concerns the API server, on the command line and in the file.
-func TestNodeOfACluster(t *testing.T) {
-	dir := t.TempDir()
-	path := filepath.Join(dir, "kubelet.yaml")
-	require.NoError(t, os.WriteFile(path, []byte(head+"nodeStatusUpdateFrequency: 20s\nproviderID: a\nregisterWithTaints: [{key: a, effect: NoSchedule}]\n"), 0o600))
-	c, err := FromArgs([]string{"--config", path, "--kubeconfig=/k", "--node-ip=10.0.0.1,fd00::1", "--node-labels=room=3,example.com/a=b",
-		"--provider-id=b", "--cloud-provider=external", "--register-node=false"}, io.Discard)
-	require.NoError(t, err)
-	require.Equal(t, "/k", c.Flags.Kubeconfig)
-	require.Equal(t, []netip.Addr{netip.MustParseAddr("10.0.0.1"), netip.MustParseAddr("fd00::1")}, c.Flags.NodeIP)
-	require.Equal(t, map[string]string{"room": "3", "example.com/a": "b"}, c.Flags.NodeLabels)
-	require.True(t, c.Flags.ExternalCloud)
-	require.Equal(t, "b", c.Kubelet.ProviderID, "a flag wins over the file")
-	require.False(t, *c.Kubelet.RegisterNode)
-	require.Len(t, c.Kubelet.RegisterWithTaints, 1)
-	require.Equal(t, 20*time.Second, c.Kubelet.NodeStatusUpdateFrequency.Duration)
-	require.Equal(t, 20*time.Second, c.Kubelet.NodeStatusReportFrequency.Duration, "as often as it is made, if only that is said")
-
-	c, err = FromArgs([]string{"--config", path, "--register-with-taints=x=y:NoExecute,z:NoSchedule"}, io.Discard)
-	require.NoError(t, err)
-	require.Equal(t, []v1.Taint{{Key: "x", Value: "y", Effect: v1.TaintEffectNoExecute}, {Key: "z", Effect: v1.TaintEffectNoSchedule}}, c.Kubelet.RegisterWithTaints)
-
-	for arg, want := range map[string]string{
-		"--node-ip=127.0.0.1":           "--node-ip",
-		"--node-labels=kubernetes.io/x": "--node-labels",
-		"--register-with-taints=a":      "--register-with-taints",
-		"--cloud-provider=aws":          "--cloud-provider",
-	} {
-		_, err := FromArgs([]string{arg}, io.Discard)
-		require.ErrorContains(t, err, want, arg)
-	}
-	_, err = FromArgs([]string{"--kubeconfig=/k", "--objects-dir=/o"}, io.Discard)
-	require.ErrorContains(t, err, "--objects-dir: objects come from the API server of --kubeconfig")
-	for text, want := range map[string]string{
-		"nodeLeaseDurationSeconds: -1":                      "nodeLeaseDurationSeconds",
-		"nodeStatusUpdateFrequency: -1s":                    "nodeStatusUpdateFrequency",
-		"nodeStatusMaxImages: -2":                           "nodeStatusMaxImages",
-		"kubeAPIQPS: -1":                                    "kubeAPIQPS",
-		"eventBurst: -1":                                    "eventBurst",
-		"contentType: text/plain":                           "contentType",
-		"registerWithTaints: [{key: a, effect: Sometimes}]": "registerWithTaints",
-	} {
-		require.NoError(t, os.WriteFile(path, []byte(head+text), 0o600))
-		_, err := FromArgs([]string{"--config", path}, io.Discard)
-		require.ErrorContains(t, err, want)
-	}
 }

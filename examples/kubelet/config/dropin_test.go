@@ -2,25 +2,11 @@ package config
 
 import (
 	"io"
-	"os"
-	"path/filepath"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 )
-
-// write makes the files of a folder.
-func write(t *testing.T, files map[string]string) (dir string) {
-	t.Helper()
-	dir = t.TempDir()
-	for name, text := range files {
-		path := filepath.Join(dir, name)
-		require.NoError(t, os.MkdirAll(filepath.Dir(path), 0o755))
-		require.NoError(t, os.WriteFile(path, []byte(text), 0o600))
-	}
-	return dir
-}
 
 // A2: the later file wins, lists are replaced, and what is no *.conf is nobody's.
 func TestDropIns(t *testing.T) {

@@ -2,11 +2,9 @@ package config
 
 import (
 	"flag"
-	"io"
 	"reflect"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 	kubeletv1beta1 "k8s.io/kubelet/config/v1beta1"
@@ -65,54 +63,6 @@ func TestTwinsNameRealFields(t *testing.T) {
 	}
 }
 
-func TestRefusedFlags(t *testing.T) {
-	_, err := FromArgs([]string{"--storage-driver-db=/a", "--vmodule=x=3", "--cpu-manager-policy=static", "--port=x", "--anonymous-auth=perhaps", "--qos-reserved=memory=50%", "--storage-driver-secure",
-		"--event-qps=1x", "--feature-gates=EventedPLEG=true,X", "--node-ip=127.0.0.1", "--sync-frequency=4", "--manifest-url-header=a"}, io.Discard)
-	for _, want := range []string{"--storage-driver-db: is not taken: there is no cAdvisor", "--vmodule: is not taken: verbosity is one number", "--cpu-manager-policy: cpuManagerPolicy: \"static\" asks for behaviour that this kubelet does not have: managers of CPUs",
-		`--port: strconv.ParseInt: parsing "x"`, `--anonymous-auth: "perhaps" is neither`, "--qos-reserved: qosReserved:", "upstream's is alpha", "--storage-driver-secure: is not taken: there is no cAdvisor",
-		"--event-qps", `--feature-gates: "X" is not key=value`, "--node-ip: ", "--sync-frequency: time: missing unit", "--manifest-url-header: each pair"} {
-		require.ErrorContains(t, err, want)
-	}
-	require.NotContains(t, err.Error(), "--node-ip: --node-ip")
-	_, err = FromArgs([]string{"--vmodule=x=3", "--nonsense"}, io.Discard)
-	require.ErrorContains(t, err, "nonsense")
-	require.ErrorContains(t, err, "--vmodule", "what is wrong before it is told, too")
-	_, err = FromArgs([]string{"--storage-driver-db=", "--runtime-cgroups=/system.slice/containerd.service", "--vmodule=", "--storage-driver-secure=false", "--max-pods=110", "--cgroups-per-qos", "--eviction-hard=", "--runonce=false"}, io.Discard)
-	require.NoError(t, err, "they ask for nothing")
-}
-
-// A1: flags of all types win over the file.
-func TestTypesOfFlags(t *testing.T) {
-	c, _, err := withFile(t, "eventRecordQPS: 7\nclusterDNS: [10.0.0.1]\nlogging: {verbosity: 2}\nseccompDefault: true", "--kubeconfig=/k", "--event-qps=0", "--cluster-dns=10.0.0.2,10.0.0.3", "--cluster-dns=10.0.0.4", "-v", "6",
-		"--seccomp-default=false", "--cpu-cfs-quota", "--minimum-image-ttl-duration=3m", "--registry-burst=3", "--container-log-max-size=1Mi", "--image-service-endpoint=unix:///i", "--resolv-conf=", "--kube-api-content-type=application/json")
-	require.NoError(t, err)
-	k := c.Kubelet
-	require.Zero(t, *k.EventRecordQPS)
-	require.Equal(t, []string{"10.0.0.2", "10.0.0.3", "10.0.0.4"}, k.ClusterDNS)
-	require.EqualValues(t, 6, k.Logging.Verbosity)
-	require.False(t, *k.SeccompDefault)
-	require.True(t, *k.CPUCFSQuota)
-	require.Equal(t, 3*time.Minute, k.ImageMinimumGCAge.Duration)
-	require.EqualValues(t, 3, k.RegistryBurst)
-	require.Equal(t, "1Mi", k.ContainerLogMaxSize)
-	require.Equal(t, "unix:///i", k.ImageServiceEndpoint)
-	require.Empty(t, *k.ResolverConfig)
-	require.Equal(t, "application/json", k.ContentType)
-}
-
-// A3: gates are merged key by key, and the flag wins.
-func TestGates(t *testing.T) {
-	c, _, err := withFile(t, "featureGates: {ComponentFlagz: true, ComponentStatusz: false}", "--kubeconfig=/k", "--feature-gates=ComponentFlagz=false,RotateKubeletServerCertificate=true", "--feature-gates=EventedPLEG=false")
-	require.NoError(t, err)
-	require.Equal(t, map[string]bool{"ComponentFlagz": false, "ComponentStatusz": false, "RotateKubeletServerCertificate": true, "EventedPLEG": false}, c.Kubelet.FeatureGates)
-	require.False(t, c.Enabled(ComponentFlagz))
-	c, _, err = withFile(t, "", "--kubeconfig=/k")
-	require.NoError(t, err)
-	require.True(t, c.Enabled(ComponentFlagz))
-	require.True(t, c.Enabled(ComponentStatusz))
-	require.False(t, c.Enabled("EventedPLEG"))
-}
-
 func TestHelp(t *testing.T) {
 	var out strings.Builder
 	_, err := FromArgs([]string{"--help"}, &out)
@@ -131,7 +81,7 @@ func TestHelp(t *testing.T) {
 
 // What /flagz shows is what has an effect, without secrets.
 func TestValues(t *testing.T) {
-	c, _, err := withFile(t, "port: 7\nstaticPodURL: http://u:secret@h/", "--kubeconfig=/k", "--node-ip=10.0.0.1,fd00::1", "--node-labels=b=2,a=1", "--cloud-provider=external", "--register-with-taints=x=y:NoExecute", "--maximum-dead-containers=3",
+	c, err := withFile(t, "port: 7\nstaticPodURL: http://u:secret@h/", "--kubeconfig=/k", "--node-ip=10.0.0.1,fd00::1", "--node-labels=b=2,a=1", "--cloud-provider=external", "--register-with-taints=x=y:NoExecute", "--maximum-dead-containers=3",
 		"--manifest-url-header=a:secret")
 	require.NoError(t, err)
 	values := c.Values()

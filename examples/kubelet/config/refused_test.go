@@ -1,0 +1,203 @@
+package config
+
+import (
+	"flag"
+	"io"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// A4 and A30: everything that is wrong is named, all at once.
+func TestRefusedByName(t *testing.T) {
+	for text, want := range map[string][]string{
+		"podManifestPat: /x":                                {"podManifestPat"},
+		"readOnlyPort: 1\nreadOnlyPort: 2":                  {"readOnlyPort"},
+		"readOnlyPort: many":                                {"readOnlyPort"},
+		"syncFrequency: 1x\nbogus: 1":                       {"syncFrequency: time: unknown unit", "bogus: json: unknown field"},
+		"address: [":                                        {"yaml: line"},
+		"runOnce: true\niptablesDropBit: 7":                 {"runOnce: true", "iptablesDropBit: 7"},
+		"qosReserved: {memory: 50%}":                        {"qosReserved"},
+		"systemCgroups: /system":                            {"systemCgroups"},
+		"kubeletCgroups: /kubelet":                          {"kubeletCgroups"},
+		"memoryThrottlingFactor: 0.5":                       {"MemoryQoS"},
+		"oomScoreAdj: 1001\nmaxOpenFiles: -1":               {"oomScoreAdj: 1001 is not within", "maxOpenFiles: -1 is negative"},
+		"nodeLeaseDurationSeconds: -1":                      {"nodeLeaseDurationSeconds"},
+		"nodeStatusUpdateFrequency: -1s":                    {"nodeStatusUpdateFrequency"},
+		"nodeStatusMaxImages: -2":                           {"nodeStatusMaxImages"},
+		"kubeAPIQPS: -1":                                    {"kubeAPIQPS"},
+		"eventBurst: -1":                                    {"eventBurst"},
+		"contentType: text/plain":                           {"contentType"},
+		"registerWithTaints: [{key: a, effect: Sometimes}]": {"registerWithTaints: effect"},
+		"logging: {options: {json: {splitStream: true}}}":   {"logging.options: {\"json\":{\"splitStream\":true}} asks for behaviour that this kubelet does not have: the log is one stream"},
+		"clusterDNS: [dns.example]\ncpuCFSQuotaPeriod: 2s":  {`clusterDNS: "dns.example" is not an IP address`, "cpuCFSQuotaPeriod: 2s is not within 1ms and 1s"},
+		"logging: {format: xml, flushFrequency: -1s}\ntracing: {endpoint: 'http://x', samplingRatePerMillion: 1000001}": {
+			`logging.format: "xml" is neither text nor json`, "logging.flushFrequency: -1s is not positive", `tracing.endpoint: scheme "http" is none of dns, unix, unix-abstract`,
+			"tracing.samplingRatePerMillion: 1000001 is not within 0 and 1000000",
+		},
+		"tracing: {endpoint: 'dn%2s://x'}": {"tracing.endpoint: "},
+
+		// Images and logs of containers.
+		"imagePullCredentialsVerificationPolicy: Sometimes": {`imagePullCredentialsVerificationPolicy: "Sometimes" is none of NeverVerify, `},
+		"preloadedImagesVerificationAllowlist: [a]":         {"preloadedImagesVerificationAllowlist: needs"},
+		"imagePullCredentialsVerificationPolicy: NeverVerifyAllowlistedImages\npreloadedImagesVerificationAllowlist: [a, \"b:1\"]": {`preloadedImagesVerificationAllowlist[1]: "b:1": `},
+		"memorySwap: {swapBehavior: Swap}":             {`memorySwap.swapBehavior: "Swap" is neither`},
+		"imageGCHighThresholdPercent: 101":             {"imageGCHighThresholdPercent: 101 is not within"},
+		"imageGCLowThresholdPercent: -1":               {"imageGCLowThresholdPercent: -1 is not within"},
+		"imageGCHighThresholdPercent: 80":              {"imageGCLowThresholdPercent: 80 is not less than imageGCHighThresholdPercent: 80"},
+		"imageMinimumGCAge: -1s":                       {"imageMinimumGCAge: -1s is negative"},
+		"imageMaximumGCAge: -1s":                       {"imageMaximumGCAge: -1s is negative"},
+		"imageMaximumGCAge: 2m":                        {"imageMaximumGCAge: 2m0s is not longer"},
+		"imageMinimumGCAge: 1x":                        {"imageMinimumGCAge: time: unknown unit"},
+		"containerLogMaxSize: large":                   {`containerLogMaxSize: "large" is not a size`},
+		"containerLogMaxSize: \"0\"":                   {`containerLogMaxSize: "0" is not a size`},
+		"containerLogMaxFiles: 1":                      {"containerLogMaxFiles: 1 is less than 2"},
+		"containerLogMaxWorkers: 0":                    {"containerLogMaxWorkers: 0 is less than 1"},
+		"containerLogMonitorInterval: 2s":              {"containerLogMonitorInterval: 2s is less than 3s"},
+		"userNamespaces: {idsPerPod: 1000}":            {"userNamespaces.idsPerPod: 1000 is not a multiple"},
+		"userNamespaces: {idsPerPod: 4294967296}":      {"userNamespaces.idsPerPod: 4294967296 is not"},
+		"userNamespaces: {idsPerPod: 65536, bogus: 1}": {"bogus"},
+		"imageGCHighThresholdPercent: 200\ncontainerLogMaxFiles: 0\niptablesDropBit: 7": {"iptablesDropBit: 7"},
+		"imageGCHighThresholdPercent: 50\nimageGCLowThresholdPercent: 60\naddress: x":   {"address"},
+
+		// What is reserved and enforced, and eviction.
+		"cgroupsPerQOS: false\nenforceNodeAllocatable: [pods]": {"needs cgroupsPerQOS: true"},
+		"kubeReserved: {gpu: '1'}\nenforceNodeAllocatable: [pods, kube-reserved, bogus]\nsystemReservedCgroup: /s\nreservedSystemCPUs: 0-1\npodPidsLimit: -2": {
+			"kubeReserved[gpu]", "kube-reserved needs kubeReservedCgroup", `"bogus" is none of`, "reservedSystemCPUs: contradicts", "podPidsLimit: -2",
+		},
+		"evictionHard: {memory.available: '-1', disk: 1Gi}\nevictionSoft: {memory.available: 1Gi}\nevictionPressureTransitionPeriod: -1s\nevictionMaxPodGracePeriod: -1": {
+			"evictionHard[disk]: there is no such signal", "evictionHard[memory.available]", "evictionSoft[memory.available]", "evictionPressureTransitionPeriod: -1s", "evictionMaxPodGracePeriod: -1",
+		},
+
+		// How long pods get when the node goes down.
+		"shutdownGracePeriod: 500ms":                                                                         {"shutdownGracePeriod: 500ms is neither"},
+		"shutdownGracePeriod: -1s":                                                                           {"shutdownGracePeriod: -1s is neither"},
+		"shutdownGracePeriod: 100000h":                                                                       {"shutdownGracePeriod: 100000h"},
+		"shutdownGracePeriodCriticalPods: 5s":                                                                {"shutdownGracePeriodCriticalPods: 5s is more than shutdownGracePeriod: 0s"},
+		"shutdownGracePeriod: 4s\nshutdownGracePeriodCriticalPods: 5s":                                       {"shutdownGracePeriodCriticalPods: 5s is more"},
+		"shutdownGracePeriod: 4s\nshutdownGracePeriodCriticalPods: 999ms":                                    {"shutdownGracePeriodCriticalPods: 999ms"},
+		"shutdownGracePeriodByPodPriority: [{shutdownGracePeriodSeconds: -1}]":                               {"shutdownGracePeriodByPodPriority[0].shutdownGracePeriodSeconds: -1"},
+		"shutdownGracePeriodByPodPriority: [{priority: 1, shutdownGracePeriodSeconds: 4000000000000000000}]": {"shutdownGracePeriodByPodPriority[0].shutdownGracePeriodSeconds"},
+		"shutdownGracePeriodByPodPriority: [{priority: 1, shutdownGracePeriodSeconds: 400000}, {shutdownGracePeriodSeconds: 400000}]": {"shutdownGracePeriodByPodPriority[1].shutdownGracePeriodSeconds"},
+		"shutdownGracePeriodByPodPriority: [{priority: 1}, {priority: 1}]":                                                            {"shutdownGracePeriodByPodPriority[1].priority: 1 is there twice"},
+		"shutdownGracePeriod: 4s\nshutdownGracePeriodByPodPriority: [{priority: 1, shutdownGracePeriodSeconds: 1}]":                   {"contradicts shutdownGracePeriod"},
+
+		// A7, A8: nobody who could be asked.
+		"authentication: {webhook: {enabled: true}}\nauthorization: {mode: Webhook}": {"authorization.mode: Webhook needs the API server", "authentication.webhook.enabled: needs the API server"},
+		"authentication: {anonymous: {enabled: false}}":                              {"authorization.mode: Webhook needs"},
+		"enableServer: true": {"authorization.mode: Webhook needs"},
+
+		// What asks for nothing.
+		"runOnce: false\nevictionHard: {}\ncgroupsPerQOS: false\nimageMaximumGCAge: 0s": nil,
+		"systemReserved: {}":             nil,
+		"memoryThrottlingFactor: 0.9":    nil,
+		"enforceNodeAllocatable: [pods]": nil,
+	} {
+		requireRefused(t, want, text)
+	}
+	_, err := Parse([]byte("kind: Pod\napiVersion: v1"))
+	require.ErrorContains(t, err, "KubeletConfiguration")
+}
+
+// requireRefused has a file and flags refused by all of these names; nil: it is taken.
+func requireRefused(t *testing.T, want []string, text string, args ...string) {
+	t.Helper()
+	_, err := withFile(t, text, args...)
+	if want == nil {
+		require.NoError(t, err, text)
+	}
+	for _, name := range want {
+		require.ErrorContains(t, err, name, text)
+	}
+}
+
+// A30: flags that are wrong are named, all at once; each by one line if it is alone.
+func TestRefusedFlags(t *testing.T) {
+	for arg, want := range map[string]string{
+		"--hostname-override=a_b":                "hostname-override",
+		"--read-only-port=70000":                 "readOnlyPort",
+		"--healthz-port=-1":                      "healthzPort",
+		"--config-dir=/does/not/exist":           "/does/not/exist",
+		"--nonsense":                             "nonsense",
+		"--container-runtime-endpoint=tcp://x":   `containerRuntimeEndpoint: endpoint "tcp://x"`,
+		"--container-runtime-endpoint=Embedded":  `(or "embedded")`,
+		"manifests":                              "manifests",
+		"--node-ip=127.0.0.1":                    "--node-ip: 127.0.0.1: other machines cannot reach a loopback",
+		"--node-labels=kubernetes.io/x":          "--node-labels",
+		"--register-with-taints=a":               "--register-with-taints",
+		"--register-node=perhaps":                "perhaps",
+		"--cloud-provider=aws":                   "--cloud-provider",
+		"--minimum-container-ttl-duration=-1s":   "--minimum-container-ttl-duration: -1s is negative",
+		"--manifest-url=ftp://u:secret@h":        `"ftp://u:xxxxx@h" is no http or https address`,
+		"--manifest-url=http://u:secret@a b":     "staticPodURL (--manifest-url): is not a URL",
+		"--manifest-url-header=secret":           "manifest-url-header: each pair must be name:v",
+		"--manifest-url-header=:x":               "manifest-url-header: each pair must be name:v",
+		"--streaming-connection-idle-timeout=4":  "streaming-connection-idle-timeout",
+		"--image-credential-provider-config=/x":  "--image-credential-provider-config needs --image-credential-provider-bin-dir",
+		"--image-credential-provider-bin-dir=/x": "--image-credential-provider-bin-dir needs --image-credential-provider-config",
+	} {
+		_, err := FromArgs([]string{arg}, io.Discard)
+		require.ErrorContains(t, err, want, arg)
+		require.NotContains(t, err.Error(), "\n", arg)
+	}
+	_, err := FromArgs([]string{"--config=/does/not/exist"}, io.Discard)
+	require.ErrorContains(t, err, "/does/not/exist")
+	_, err = FromArgs([]string{"--help"}, io.Discard)
+	require.ErrorIs(t, err, flag.ErrHelp)
+	for name, c := range map[string]struct {
+		text string
+		args []string
+		want []string
+	}{
+		"many": {
+			args: []string{
+				"--storage-driver-db=/a", "--vmodule=x=3", "--cpu-manager-policy=static", "--port=x", "--anonymous-auth=perhaps", "--qos-reserved=memory=50%", "--storage-driver-secure",
+				"--event-qps=1x", "--feature-gates=EventedPLEG=true,X", "--node-ip=127.0.0.1", "--sync-frequency=4", "--manifest-url-header=a",
+			},
+			want: []string{
+				"--storage-driver-db: is not taken: there is no cAdvisor", "--vmodule: is not taken: verbosity is one number",
+				"--cpu-manager-policy: cpuManagerPolicy: \"static\" asks for behaviour that this kubelet does not have: managers of CPUs",
+				`--port: strconv.ParseInt: parsing "x"`, `--anonymous-auth: "perhaps" is neither`, "--qos-reserved: qosReserved:", "upstream's is alpha", "--storage-driver-secure: is not taken: there is no cAdvisor",
+				"--event-qps", `--feature-gates: "X" is not key=value`, "--node-ip: 127", "--sync-frequency: time: missing unit", "--manifest-url-header: each pair",
+			},
+		},
+		"what is wrong before it is told, too": {args: []string{"--vmodule=x=3", "--nonsense"}, want: []string{"nonsense", "--vmodule"}},
+		"they ask for nothing": {args: []string{
+			"--storage-driver-db=", "--runtime-cgroups=/system.slice/containerd.service", "--vmodule=", "--storage-driver-secure=false", "--max-pods=110", "--cgroups-per-qos", "--eviction-hard=", "--runonce=false",
+		}},
+		"defaults spelt out":    {text: "port: 10250\ncgroupDriver: cgroupfs\nfailSwapOn: true\nnodeStatusReportFrequency: 5m\nauthorization: {mode: Webhook}", args: []string{"--kubeconfig=/k"}},
+		"two places of objects": {args: []string{"--kubeconfig=/k", "--objects-dir=/o"}, want: []string{"--objects-dir: objects come from the API server of --kubeconfig"}},
+		"signed by nobody": {
+			"serverTLSBootstrap: true\nrotateCertificates: true", []string{"--anonymous-auth", "--authorization-mode=AlwaysAllow", "--bootstrap-kubeconfig=/b"},
+			[]string{"serverTLSBootstrap", "rotateCertificates", "--bootstrap-kubeconfig"},
+		},
+		"of the API": {
+			"port: 70000\ntlsCertFile: a.crt\ntlsMinVersion: VersionTLS09\ntlsCipherSuites: [ROT13]\nauthorization: {mode: Maybe, webhook: {cacheUnauthorizedTTL: -1s}}", []string{"--kubeconfig=/k"},
+			[]string{"port: 70000", "tlsCertFile, tlsPrivateKeyFile", "tlsMinVersion", "tlsCipherSuites", `authorization.mode: "Maybe"`, "cacheUnauthorizedTTL: is negative"},
+		},
+	} {
+		t.Run(name, func(t *testing.T) { requireRefused(t, c.want, c.text, c.args...) })
+	}
+}
+
+func TestCredentialProviders(t *testing.T) {
+	dir := t.TempDir()
+	file := filepath.Join(dir, "providers.yaml")
+	read := func(file, more string) (*Config, error) {
+		require.NoError(t, os.WriteFile(filepath.Join(dir, "providers.yaml"), []byte(`apiVersion: kubelet.config.k8s.io/v1
+kind: CredentialProviderConfig
+providers:
+- {name: plugin, matchImages: ["*.example.com"], defaultCacheDuration: 1m, apiVersion: credentialprovider.kubelet.k8s.io/v1`+more+`}
+`), 0o600))
+		return FromArgs([]string{"--image-credential-provider-config", file, "--image-credential-provider-bin-dir", dir}, io.Discard)
+	}
+	c, err := read(file, "")
+	require.NoError(t, err)
+	require.Equal(t, []string{file, dir}, []string{c.Flags.CredentialProviderConfig, c.Flags.CredentialProviderBinDir})
+	_, err = read(file+"x", "")
+	require.ErrorContains(t, err, "no such file")
+	_, err = read(file, ", tokenAttributes: {serviceAccountTokenAudience: a, cacheType: Token, requireServiceAccount: true}")
+	require.ErrorContains(t, err, `provider "plugin": tokenAttributes: there is no API server`)
+}
