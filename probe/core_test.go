@@ -38,6 +38,18 @@ func scene(change func(*v1.ContainerStatus)) look {
 	}
 }
 
+// and changes a look.
+func (in look) and(change func(*look)) look {
+	change(&in)
+	return in
+}
+
+// withCondition is a look at a pod that has one condition.
+func (in look) withCondition(t v1.PodConditionType, status v1.ConditionStatus) look {
+	in.status.Conditions = []v1.PodCondition{{Type: t, Status: status}}
+	return in
+}
+
 func exited(code int32, reason string) func(*v1.ContainerStatus) {
 	return func(c *v1.ContainerStatus) {
 		c.State = v1.ContainerState{Terminated: &v1.ContainerStateTerminated{ExitCode: code, Reason: reason}}
@@ -48,6 +60,7 @@ func exited(code int32, reason string) func(*v1.ContainerStatus) {
 func TestRound(t *testing.T) {
 	known := progress{id: "fake://1", stored: Success, last: Success, run: 4, tried: true}
 	never := func(in look) look { in.pod.Spec.RestartPolicy = v1.RestartPolicyNever; return in }
+	leaves := func(in *look) { in.leaving = true }
 	notStarted := func(c *v1.ContainerStatus) { c.Started = new(false) }
 	type want struct {
 		verb   verb
@@ -61,9 +74,9 @@ func TestRound(t *testing.T) {
 		in    look
 		want  want
 	}{
-		{"no status", allTypes, known, func() look { in := scene(nil); in.status = nil; return in }(), want{wait, whyNoStatus, Success}},
-		{"pod failed", allTypes, known, func() look { in := scene(nil); in.status.Phase = v1.PodFailed; return in }(), want{exit, whyFinal, Unknown}},
-		{"pod succeeded", allTypes, known, func() look { in := scene(nil); in.status.Phase = v1.PodSucceeded; return in }(), want{exit, whyFinal, Unknown}},
+		{"no status", allTypes, known, scene(nil).and(func(in *look) { in.status = nil }), want{wait, whyNoStatus, Success}},
+		{"pod failed", allTypes, known, scene(nil).and(func(in *look) { in.status.Phase = v1.PodFailed }), want{exit, whyFinal, Unknown}},
+		{"pod succeeded", allTypes, known, scene(nil).and(func(in *look) { in.status.Phase = v1.PodSucceeded }), want{exit, whyFinal, Unknown}},
 		{"no container status", allTypes, known, scene(func(c *v1.ContainerStatus) { c.Name = "other" }), want{wait, whyNoContainer, Success}},
 		{"no ID", allTypes, known, scene(func(c *v1.ContainerStatus) { c.ContainerID = "" }), want{wait, whyNoContainer, Success}},
 		{"executes", []Type{Liveness, Readiness}, known, scene(nil), want{execute, "", Success}},
@@ -89,34 +102,17 @@ func TestRound(t *testing.T) {
 			}}
 			return in
 		}(), want{wait, whyNotRunning, Failure}},
-		{"all restart", []Type{Readiness}, known, func() look {
-			in := never(scene(exited(0, "")))
-			in.status.Conditions = []v1.PodCondition{{Type: v1.AllContainersRestarting, Status: v1.ConditionTrue}}
-			return in
-		}(), want{wait, whyNotRunning, Failure}},
-		{"all restarted long ago", []Type{Readiness}, known, func() look {
-			in := never(scene(exited(0, "")))
-			in.status.Conditions = []v1.PodCondition{{Type: v1.AllContainersRestarting, Status: v1.ConditionFalse}}
-			return in
-		}(), want{exit, whyEnded, Unknown}},
-		{"another condition holds", []Type{Readiness}, known, func() look {
-			in := never(scene(exited(0, "")))
-			in.status.Conditions = []v1.PodCondition{{Type: v1.PodReady, Status: v1.ConditionTrue}}
-			return in
-		}(), want{exit, whyEnded, Unknown}},
+		{"all restart", []Type{Readiness}, known, never(scene(exited(0, ""))).withCondition(v1.AllContainersRestarting, v1.ConditionTrue), want{wait, whyNotRunning, Failure}},
+		{"all restarted long ago", []Type{Readiness}, known, never(scene(exited(0, ""))).withCondition(v1.AllContainersRestarting, v1.ConditionFalse), want{exit, whyEnded, Unknown}},
+		{"another condition holds", []Type{Readiness}, known, never(scene(exited(0, ""))).withCondition(v1.PodReady, v1.ConditionTrue), want{exit, whyEnded, Unknown}},
 		{"removed since all restart", []Type{Readiness}, known, never(scene(exited(137, "RestartingAllContainers"))), want{wait, whyNotRunning, Failure}},
 		{"on hold, ended for good", []Type{Liveness}, progress{id: "fake://1", stored: Failure, onHold: true}, never(scene(exited(137, ""))), want{exit, whyEnded, Unknown}},
 
 		// T43
-		{"terminating", []Type{Liveness, Startup}, known, func() look { in := scene(nil); in.leaving = true; return in }(), want{exit, whyLeaving, Unknown}},
-		{"terminating, readiness", []Type{Readiness}, known, func() look { in := scene(nil); in.leaving = true; return in }(), want{execute, "", Success}},
-		{"terminating and stopped", []Type{Readiness}, known, func() look { in := scene(exited(0, "")); in.leaving = true; return in }(), want{exit, whyEnded, Unknown}},
-		{"terminating while all restart", []Type{Readiness}, known, func() look {
-			in := scene(exited(0, ""))
-			in.leaving = true
-			in.status.Conditions = []v1.PodCondition{{Type: v1.AllContainersRestarting, Status: v1.ConditionTrue}}
-			return in
-		}(), want{exit, whyEnded, Unknown}},
+		{"terminating", []Type{Liveness, Startup}, known, scene(nil).and(leaves), want{exit, whyLeaving, Unknown}},
+		{"terminating, readiness", []Type{Readiness}, known, scene(nil).and(leaves), want{execute, "", Success}},
+		{"terminating and stopped", []Type{Readiness}, known, scene(exited(0, "")).and(leaves), want{exit, whyEnded, Unknown}},
+		{"terminating while all restart", []Type{Readiness}, known, scene(exited(0, "")).and(leaves).withCondition(v1.AllContainersRestarting, v1.ConditionTrue), want{exit, whyEnded, Unknown}},
 
 		// T37
 		{"not started", []Type{Liveness, Readiness}, known, scene(notStarted), want{wait, whyNotStarted, Success}},

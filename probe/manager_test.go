@@ -63,18 +63,22 @@ func TestReadiness(t *testing.T) {
 	})
 }
 
-// T36 end to end: thresholds of the spec, with defaults.
-func TestThresholds(t *testing.T) {
+// T36, T39: thresholds, with their defaults, and the delay of the spec count for each instance.
+func TestSpecIsHeeded(t *testing.T) {
 	inBubble(t, nil, func(r *rig) {
-		p := &v1.Probe{ProbeHandler: handler(probe.HTTPGet), SuccessThreshold: 2}
+		p := &v1.Probe{ProbeHandler: handler(probe.HTTPGet), SuccessThreshold: 2, InitialDelaySeconds: 5}
 		pod := podOf("u", container("web", probes{probe.Readiness: p}))
 		good := probetest.Step{Verdict: probe.Success}
 		r.prober.Script("web", probe.Readiness, fails, good, fails, good, good, fails, fails, good, fails, fails, fails)
 		r.set(pod, running("web", "fake://1"))
 		r.sleep(2 * time.Minute)
 		require.Equal(t, []probe.Verdict{probe.Failure, probe.Success, probe.Failure}, r.changesOf(probe.Readiness))
-		require.Equal(t, 10*s, r.worker(pod, "web", probe.Readiness).Period)
-		require.Equal(t, s, r.worker(pod, "web", probe.Readiness).Timeout)
+		require.Equal(t, []time.Duration{10 * s, s}, []time.Duration{r.worker(pod, "web", probe.Readiness).Period, r.worker(pod, "web", probe.Readiness).Timeout})
+		calls := r.when("web", probe.Readiness)
+		require.Equal(t, []time.Duration{5 * s, 15 * s, 25 * s}, calls[:3])
+		r.set(pod, running("web", "fake://2"))
+		r.sleep(9 * s)
+		require.Equal(t, append(calls, 125*s), r.when("web", probe.Readiness))
 	})
 }
 
@@ -134,23 +138,6 @@ func TestLivenessHold(t *testing.T) {
 		r.sleep(20 * s)
 		require.Len(t, r.prober.Calls(), 5)
 		require.Equal(t, []probe.Verdict{probe.Success, probe.Failure, probe.Success}, r.changesOf(probe.Liveness))
-	})
-}
-
-// T39: not before initialDelaySeconds of each instance, and exactly then.
-func TestInitialDelay(t *testing.T) {
-	inBubble(t, nil, func(r *rig) {
-		late := every(10)
-		late.InitialDelaySeconds = 5
-		pod := podOf("u", container("web", probes{probe.Liveness: late, probe.Readiness: late}))
-		r.set(pod, running("web", "fake://1"))
-		r.sleep(26 * s)
-		want := []time.Duration{5 * s, 15 * s, 25 * s}
-		require.Equal(t, want, r.when("web", probe.Liveness))
-		require.Equal(t, want, r.when("web", probe.Readiness))
-		r.set(pod, running("web", "fake://2"))
-		r.sleep(9 * s)
-		require.Equal(t, append(want, 31*s), r.when("web", probe.Liveness))
 	})
 }
 
