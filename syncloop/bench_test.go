@@ -83,18 +83,3 @@ func BenchmarkHousekeeping(b *testing.B) {
 		require.NoError(b, h.HandlePodCleanups(b.Context()))
 	}
 }
-
-// The first set of a source: 10,000 pods to order, admit and hand to the workers.
-func BenchmarkAdditions(b *testing.B) {
-	for name, order := range map[string]Order{"creation": ByCreation, "priority": ByPriority, "dependency": ByDependency(nil, ByPriority)} {
-		b.Run(name, func(b *testing.B) {
-			_, pods := steady(b, nil)
-			b.ReportAllocs()
-			for b.Loop() {
-				h, err := NewHandler(HandlerConfig{Workers: newFakeWorkers(), Order: order, Admit: answer(nil)})
-				require.NoError(b, err)
-				h.HandlePodAdditions(b.Context(), pods)
-			}
-		})
-	}
-}

@@ -8,7 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// Which differences count.
+// S1, S4: which differences count.
 func TestCompare(t *testing.T) {
 	for name, edit := range map[string]func(*v1.Pod){
 		"label":      func(p *v1.Pod) { p.Labels = map[string]string{"a": "b"} },

@@ -11,7 +11,7 @@ import (
 	"github.com/podwright/podwright/internal/podfacts"
 )
 
-// The pods of a set are copies that say where they are from and when they were seen first;
+// S4: the pods of a set are copies that say where they are from and when they were seen first;
 // one that has another name is another pod.
 func TestAdopt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -10,8 +10,6 @@ import (
 	"github.com/stretchr/testify/require"
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
-
-	"github.com/podwright/podwright/internal/podfacts"
 )
 
 // web is a manifest with a container of its own; the verb takes further fields.
@@ -26,18 +24,6 @@ spec:
 `
 
 func testDecoder() Decoder { return Decoder{NodeName: "Node-1"} }
-
-func TestDecodeMakesStaticPod(t *testing.T) {
-	pod, err := testDecoder().Decode([]byte(web), "file:/m/web.yaml")
-	require.NoError(t, err)
-	require.Equal(t, "web-node-1", pod.Name)
-	require.Equal(t, "default", pod.Namespace)
-	require.Equal(t, "Node-1", pod.Spec.NodeName)
-	require.Regexp(t, "^[0-9a-f]{32}$", string(pod.UID))
-	require.Equal(t, string(pod.UID), pod.Annotations[podfacts.ConfigHash])
-	require.Equal(t, v1.PodPending, pod.Status.Phase)
-	require.Equal(t, []v1.Toleration{{Operator: v1.TolerationOpExists, Effect: v1.TaintEffectNoExecute}}, pod.Spec.Tolerations)
-}
 
 // What the node cannot do is refused like what is invalid, and only once the
 // manifest is valid otherwise.
@@ -59,6 +45,7 @@ func TestDecodeChecks(t *testing.T) {
 	require.NotContains(t, err.Error(), "not supported")
 }
 
+// S5: the UID of a static pod is that of its content, its node and its file, or fixed.
 func TestDecodeUID(t *testing.T) {
 	uid := func(manifest, node, origin string) types.UID {
 		pod, err := Decoder{NodeName: node}.Decode([]byte(manifest), origin)
@@ -103,8 +90,8 @@ func TestDefaultPullPolicy(t *testing.T) {
 	}
 }
 
-// TestDecodeRefuses shows the manifests that are refused, and that
-// each error names the field.
+// The manifests that are refused: each error names the field. S10: a static pod that refers
+// to a secret or a service account is one of them.
 func TestDecodeRefuses(t *testing.T) {
 	var manyLabels strings.Builder
 	for i := range 1500 {

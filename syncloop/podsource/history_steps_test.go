@@ -46,12 +46,17 @@ func describe(v outcome) string {
 		if p.KeptLastGood {
 			words = append(words, "(kept)")
 		}
+		if p.NoAnswer {
+			words = append(words, "(no answer)")
+		}
 	}
 	return strings.Join(words, " ")
 }
 
+// S6, S7: the last good version of each manifest counts, and a copy takes no pod over.
 func TestHistory(t *testing.T) {
 	const s, settle, hold = time.Second, testSettle, testHold
+	const another = "is another folder, or a file, than before: the pods of what is missing go on for 20s"
 	kept := func(path string) func(*history) {
 		return func(l *history) { l.kept = func(p string) bool { return p == path } }
 	}
@@ -176,6 +181,39 @@ func TestHistory(t *testing.T) {
 		"a folder is deleted with its files": {deleted("/m/a"), []step{
 			{0, folder{"/m/a": "a 1"}, "a 1 +/m/a", 0},
 			{s, nil, "lost", settle},
+		}},
+		// Something may have been mounted over its manifests.
+		"another folder is at the folder's place": {nil, []step{
+			{0, folder{"@": "1", "/m/a": "a 1"}, "a 1 +/m/a", 0},
+			{s, folder{"@": "22", "/m/b": "b 2"}, "a 1, b 2 +/m/b", settle},
+			{2 * s, folder{"@": "22", "/m/b": "b 2"}, "a 1, b 2 !: " + another + " (kept)", retry},
+			{s + hold - 1, folder{"@": "22", "/m/b": "b 2"}, "a 1, b 2 !: " + another + " (kept)", time.Millisecond},
+			{s + hold, folder{"@": "22", "/m/b": "b 2"}, "b 2 lost", 0},
+		}},
+		"a bad file is at the folder's place": {nil, []step{
+			{0, folder{"@": "1", "/m/a": "a 1"}, "a 1 +/m/a", 0},
+			{s, folder{"@": "22", "/m": "!bad"}, "a 1", settle},
+			{2 * s, folder{"@": "22", "/m": "!bad"}, "a 1 !: " + another + " (kept) !/m: bad", retry},
+			{s + hold, folder{"@": "22", "/m": "!bad"}, "lost !/m: bad", 0},
+		}},
+		"an empty folder is at the folder's place": {nil, []step{
+			{0, folder{"@": "1", "/m/a": "a 1"}, "a 1 +/m/a", 0},
+			{s, folder{"@": "22"}, "a 1", settle},
+			{s + hold, folder{"@": "22"}, "lost", 0},
+		}},
+		"a folder is replaced, its files were deleted": {deleted("/m/a"), []step{
+			{0, folder{"@": "1", "/m/a": "a 1"}, "a 1 +/m/a", 0},
+			{s, folder{"@": "22", "/m/b": "b 2"}, "b 2 +/m/b lost", 0},
+		}},
+		"a file that does not answer keeps its pod, also when broken manifests are dropped": {func(l *history) { l.dropBroken = true }, []step{
+			{0, folder{"a": "a 1"}, "a 1 +a", 0},
+			{s, folder{"a": "..."}, "a 1", settle},
+			{time.Minute, folder{"a": "..."}, "a 1 !a: " + silence + " (kept) (no answer)", retry},
+		}},
+		"a file that does not answer, whose pod is another manifest's": {nil, []step{
+			{0, folder{"a": "x 1", "b": "x 2"}, "x 1 +a", settle},
+			{time.Minute, folder{"a": "x 1", "b": "x 2"}, "x 1 !b: metadata.name: pod ns/x is defined by a already", 0},
+			{2 * time.Minute, folder{"a": "x 1", "b": "..."}, "x 1 !b: " + silence + " (no answer)", retry},
 		}},
 		"a path that was a file": {nil, []step{
 			{0, folder{"/m": "a 1"}, "a 1 +/m", 0},

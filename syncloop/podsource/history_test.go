@@ -13,8 +13,9 @@ import (
 )
 
 // folder is a scripted folder: file names and contents. A content is
-// "<pod name> <uid>", "!<error>" for a bad manifest, or "?<problem>" for a file
-// that cannot be read.
+// "<pod name> <uid>", "!<error>" for a bad manifest, "?<problem>" for a file
+// that cannot be read, or "..." for one that does not answer. The content of "@" is the
+// folder's inode.
 type folder map[string]string
 
 const testSettle, testHold = 250 * time.Millisecond, 20 * time.Second
@@ -38,6 +39,14 @@ func (f folder) snapshot() snapshot {
 	}
 	var s snapshot
 	for path, content := range f {
+		if path == "@" {
+			s.folder.Inode = uint64(len(content))
+			continue
+		}
+		if content == "..." {
+			s.files = append(s.files, silent(path))
+			continue
+		}
 		r := reading{path: path}
 		if problem, ok := strings.CutPrefix(content, "?"); ok {
 			r.problem = problem
@@ -115,47 +124,6 @@ func TestHistoryUnknown(t *testing.T) {
 	require.Len(t, v.pods, 1)
 	require.Equal(t, retry, v.recheck, "not only after a period")
 	require.Equal(t, []Problem{{Message: s.problem, Since: time.Unix(1, 0), NoAnswer: true}}, v.problems)
-}
-
-// Another folder, or a file, at the folder's place says nothing of the manifests that are
-// not in it: something may have been mounted over them. They go on for the period; what
-// is there counts at once.
-func TestHistoryFolderReplaced(t *testing.T) {
-	first, second := folderID{Inode: 2}, folderID{Inode: 3}
-	look := func(l *history, at folderID, f folder, after time.Duration) ([]string, outcome) {
-		s := f.snapshot()
-		s.folder = at
-		v := l.apply(s, complete, time.Unix(0, 0).Add(after))
-		var pods []string
-		for _, pod := range v.pods {
-			pods = append(pods, pod.Name)
-		}
-		return pods, v
-	}
-	for name, f := range map[string]folder{"folder": {"/m/b": "b 2"}, "file": {"/m": "b 2"}, "bad file": {"/m": "!bad"}, "empty": {}} {
-		l := newHistory()
-		look(l, first, folder{"/m/a": "a 1"}, 0)
-		for _, at := range []time.Duration{time.Second, 2 * time.Second, testHold} {
-			pods, v := look(l, second, f, at)
-			require.Contains(t, pods, "a", "%s %s", name, at)
-			require.True(t, v.known)
-			require.NotZero(t, v.recheck)
-			require.LessOrEqual(t, v.recheck, retry, "it may be back soon")
-			require.Equal(t, len(pods) == 2, name == "folder" || name == "file", name)
-		}
-		_, v := look(l, second, f, testHold)
-		require.Contains(t, v.problems[0].Message, "is another folder, or a file, than before: the pods of what is missing go on for 20s")
-		require.True(t, v.problems[0].KeptLastGood)
-		pods, v := look(l, second, f, time.Second+testHold)
-		require.NotContains(t, pods, "a", name)
-		require.Equal(t, name == "bad file", len(v.problems) == 1, name)
-
-		l = newHistory()
-		l.deleted = func(string) bool { return true }
-		look(l, first, folder{"/m/a": "a 1"}, 0)
-		pods, _ = look(l, second, f, time.Second)
-		require.NotContains(t, pods, "a", "%s: deleted on purpose", name)
-	}
 }
 
 // FuzzHistory plays random folders, one per two bytes: which file, and what

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"net/http"
 	"strings"
@@ -312,5 +313,47 @@ func TestHTTPProblemsDoNotWaitForDecoding(t *testing.T) {
 		}, func(*http.Request) (*http.Response, error) { return answerOf(200, web) })
 		require.Empty(t, h.Problems())
 		close(decoded)
+	})
+}
+
+// S9: pods, nothing and the same pods again are ADD, REMOVE and ADD. The trouble of a server
+// and one bad pod of a list keep the pods, and leave a source unheard at the start.
+func TestHTTPSourceReplies(t *testing.T) {
+	list := func(image, second string) string {
+		const pod = "\n- {metadata: {name: %s, uid: u%d}, spec: {containers: [{name: c, image: %s}]}}"
+		return "apiVersion: v1\nkind: PodList\nitems:" + fmt.Sprintf(pod, "a", 1, image) + fmt.Sprintf(pod, second, 2, "x")
+	}
+	synctest.Test(t, func(t *testing.T) {
+		var status int
+		var body string
+		h, m := runHTTP(t, nil, func(*http.Request) (*http.Response, error) { return answerOf(status, body) })
+		for i, c := range []struct {
+			status  int
+			body    string
+			want    []string
+			problem string
+		}{
+			{500, "", nil, "the server answers Internal Server Error"},
+			{200, "", []string{"ADD"}, "the answer is empty: there are no pods"},
+			{200, list("x", "b"), []string{"ADD a-node-1/u1 b-node-1/u2"}, ""},
+			{200, list("x", "b"), nil, ""},
+			{200, "", []string{"REMOVE a-node-1/u1 b-node-1/u2"}, "the answer is empty: there are no pods"},
+			{200, list("x", "b"), []string{"ADD a-node-1/u1 b-node-1/u2"}, ""},
+			{500, "", nil, "the server answers Internal Server Error"},
+			{200, list("z", "B"), nil, "items[1]: metadata.name: Invalid"},
+			{200, list("z", "b"), []string{"UPDATE a-node-1/u1"}, ""},
+			{200, `{"kind":"PodList","apiVersion":"v1","items":[]}`, []string{"REMOVE a-node-1/u1 b-node-1/u2"}, ""},
+		} {
+			status, body = c.status, c.body
+			pass(20 * time.Second)
+			require.Equal(t, c.want, trace(m.Changes("http")), i)
+			m.Handled("http")
+			require.Equal(t, i > 0, m.SourceReady("http"))
+			if problems := h.Problems(); c.problem == "" {
+				require.Empty(t, problems, i)
+			} else {
+				require.Contains(t, problems[0].Message, c.problem, i)
+			}
+		}
 	})
 }

@@ -60,32 +60,6 @@ func TestSilentFile(t *testing.T) {
 	})
 }
 
-// What is known of a file that does not answer any more stays, also when broken
-// manifests are dropped: it is not broken.
-func TestSilentFileKeepsItsPod(t *testing.T) {
-	l := newHistory()
-	l.dropBroken = true
-	l.see(folder{"a": "a 1"}, 0)
-	at := time.Unix(1, 0)
-	v := l.apply(snapshot{files: []reading{silent("a")}}, complete, at)
-	require.Len(t, v.pods, 1)
-	v = l.apply(snapshot{files: []reading{silent("a")}}, complete, at.Add(time.Minute))
-	require.Len(t, v.pods, 1)
-	require.Equal(t, []Problem{{Path: "a", Message: silence, Since: at, KeptLastGood: true, NoAnswer: true}}, v.problems)
-	require.Equal(t, retry, v.recheck)
-}
-
-// A file that does not answer is named as such also when another manifest has its pod.
-func TestSilentFileWhosePodIsTaken(t *testing.T) {
-	l := newHistory()
-	l.see(folder{"a": "x 1", "b": "x 2"}, 0)
-	_, _, v := l.see(folder{"a": "x 1", "b": "x 2"}, time.Minute)
-	require.Len(t, v.problems, 1)
-	require.False(t, v.problems[0].NoAnswer)
-	v = l.apply(snapshot{files: []reading{{path: "a", data: []byte("x 1")}, silent("b")}}, complete, time.Unix(120, 0))
-	require.Equal(t, []Problem{{Path: "b", Message: silence, Since: time.Unix(0, 0), NoAnswer: true}}, v.problems)
-}
-
 // Files that are slow, but answer one after the other, are waited for.
 func TestSlowFiles(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
