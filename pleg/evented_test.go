@@ -96,20 +96,6 @@ func TestRuntimeRestarts(t *testing.T) {
 	})
 }
 
-// A stream that opens and breaks at once never slows the lists down.
-func TestFlappingStream(t *testing.T) {
-	bubble(t, func(t *testing.T, rt *plegtest.Runtime) {
-		rt.WithEvents().FailStreams(plegtest.Fault{Latency: 900 * time.Millisecond, Err: errTest})
-		r := run(t, pleg.Config{Runtime: rt.WithEvents()}, rt)
-		for range 600 {
-			time.Sleep(time.Second)
-			require.Equal(t, pleg.Generic, r.Health().Mode)
-		}
-		require.InDelta(t, 600, rt.Lists(), 2)
-		require.InDelta(t, 600/30, rt.Streams(), 6)
-	})
-}
-
 // E3: a runtime without events is asked again after an outage, or now and then.
 func TestNoEvents(t *testing.T) {
 	bubble(t, func(t *testing.T, rt *plegtest.Runtime) {
@@ -176,16 +162,6 @@ func TestReinspectWhileEvented(t *testing.T) {
 		r.RequestReinspect("web")
 		time.Sleep(time.Second)
 		require.Equal(t, []string{"pod sync "}, r.take())
-	})
-}
-
-// While the stream hangs at the end, Run names it.
-func TestDeafStream(t *testing.T) {
-	bubble(t, func(t *testing.T, rt *plegtest.Runtime) {
-		rt.WithEvents().FailStreams(plegtest.Fault{Hang: true, Deaf: true})
-		r := run(t, pleg.Config{Runtime: rt.WithEvents(), ShutdownTimeout: time.Second}, rt)
-		require.ErrorContains(t, r.stop(), "PodEvents")
-		rt.WithEvents().FailStreams(plegtest.Fault{})
 	})
 }
 

@@ -123,15 +123,3 @@ func TestIPsArePreserved(t *testing.T) {
 		require.Equal(t, pleg.StateRunning, before.Containers[0].State, "what was handed out stays as it was")
 	})
 }
-
-// A container that starts and dies between two looks is seen by what is left of it.
-func TestShortLivedContainer(t *testing.T) {
-	bubble(t, func(t *testing.T, rt *plegtest.Runtime) {
-		rt.Set(plegtest.Pod("web", plegtest.Running("c-0")))
-		r := run(t, pleg.Config{}, rt)
-		r.take()
-		rt.Set(plegtest.Pod("web", plegtest.Running("c-2"), plegtest.Exited("c-1", 3), plegtest.Exited("c-0", 1)))
-		time.Sleep(time.Second)
-		require.ElementsMatch(t, []string{"died c-0", "died c-1", "started c-2"}, r.take())
-	})
-}

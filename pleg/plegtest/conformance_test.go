@@ -17,18 +17,17 @@ import (
 
 // The runtime of this package keeps its own rules, with events and without.
 func TestConformance(t *testing.T) {
-	t.Run("events", func(t *testing.T) {
-		Run(t, Config{Around: synctest.Test, Start: func(*testing.T) Subject {
-			rt := &Runtime{}
-			return Subject{Runtime: rt.WithEvents(), Pods: rt.Pods()}
-		}})
-	})
-	t.Run("none", func(t *testing.T) {
-		Run(t, Config{Around: synctest.Test, Start: func(*testing.T) Subject {
-			rt := &Runtime{}
-			return Subject{Runtime: rt, Pods: rt.Pods()}
-		}})
-	})
+	for name, events := range map[string]bool{"events": true, "none": false} {
+		t.Run(name, func(t *testing.T) {
+			Run(t, Config{Around: synctest.Test, Start: func(*testing.T) Subject {
+				rt := &Runtime{}
+				if events {
+					return Subject{Runtime: rt.WithEvents(), Pods: rt.Pods()}
+				}
+				return Subject{Runtime: rt, Pods: rt.Pods()}
+			}})
+		})
+	}
 }
 
 // slowPods take a while to start a pod.
@@ -94,6 +93,45 @@ func (s *spoiled) looked(change func(*pleg.PodStatus)) {
 	}
 }
 
+// eachListed spoils each pod of a list.
+func (s *spoiled) eachListed(change func(*pleg.ObservedPod)) {
+	s.listed(func(list []pleg.ObservedPod) []pleg.ObservedPod {
+		for i := range list {
+			change(&list[i])
+		}
+		return list
+	})
+}
+
+// notFound makes a pod that does not exist an error.
+func (s *spoiled) notFound() {
+	s.look = func(ctx context.Context, uid types.UID) (*pleg.PodStatus, error) {
+		status, err := s.Runtime.PodStatus(ctx, uid)
+		if err == nil && status.Empty() {
+			return nil, errors.New("not found")
+		}
+		return status, err
+	}
+}
+
+// cachedFor answers with what was seen at most so long ago.
+func (s *spoiled) cachedFor(limit time.Duration) {
+	var mu sync.Mutex
+	at, cache := map[types.UID]time.Time{}, map[types.UID]*pleg.PodStatus{}
+	s.look = func(ctx context.Context, uid types.UID) (*pleg.PodStatus, error) {
+		mu.Lock()
+		defer mu.Unlock()
+		if old := cache[uid]; old != nil && time.Since(at[uid]) < limit {
+			return clone(old), nil
+		}
+		status, err := s.Runtime.PodStatus(ctx, uid)
+		if err == nil {
+			at[uid], cache[uid] = time.Now(), clone(status)
+		}
+		return status, err
+	}
+}
+
 type defect struct {
 	name     string
 	caughtBy string
@@ -107,85 +145,53 @@ func dropExited[C any](containers []C, state func(C) pleg.State) []C {
 }
 
 func answerDefects() []defect {
+	const nobody, once = "a pod that does not exist is an empty status and no error", "a pod that runs is listed once, and looks the same from near"
+	const exited, newest = "a container that has exited stays", "a new instance comes before the old one"
 	return []defect{
-		{"an unknown pod is an error", "a pod that does not exist is an empty status and no error", func(s *spoiled) {
-			s.look = func(ctx context.Context, uid types.UID) (*pleg.PodStatus, error) {
-				status, err := s.Runtime.PodStatus(ctx, uid)
-				if err == nil && status.Empty() {
-					return nil, errors.New("not found")
-				}
-				return status, err
-			}
-		}},
-		{"an unknown pod is nil", "a pod that does not exist is an empty status and no error", func(s *spoiled) {
+		{"an unknown pod is an error", nobody, (*spoiled).notFound},
+		{"an unknown pod is nil", nobody, func(s *spoiled) {
 			s.look = func(context.Context, types.UID) (*pleg.PodStatus, error) { return nil, nil }
 		}},
-		{"a status without the UID", "a pod that runs is listed once, and looks the same from near", func(s *spoiled) {
-			s.looked(func(status *pleg.PodStatus) { status.UID = "" })
-		}},
-		{"a pod is listed twice", "a pod that runs is listed once, and looks the same from near", func(s *spoiled) {
+		{"a status without the UID", once, func(s *spoiled) { s.looked(func(status *pleg.PodStatus) { status.UID = "" }) }},
+		{"a pod is listed twice", once, func(s *spoiled) {
 			s.listed(func(list []pleg.ObservedPod) []pleg.ObservedPod { return append(list, list...) })
 		}},
-		{"list and look call a container differently", "a pod that runs is listed once, and looks the same from near", func(s *spoiled) {
+		{"list and look call a container differently", once, func(s *spoiled) {
 			s.looked(func(status *pleg.PodStatus) {
 				for i := range status.Containers {
 					status.Containers[i].ID.Runtime = "other"
 				}
 			})
 		}},
-		{"looks have no sandboxes", "a pod that runs is listed once, and looks the same from near", func(s *spoiled) {
-			s.looked(func(status *pleg.PodStatus) { status.Sandboxes = nil })
-		}},
-		{"lists leave exited containers out", "a container that has exited stays", func(s *spoiled) {
-			s.listed(func(list []pleg.ObservedPod) []pleg.ObservedPod {
-				for i := range list {
-					list[i].Containers = dropExited(list[i].Containers, func(c pleg.ObservedContainer) pleg.State { return c.State })
-				}
-				return list
+		{"looks have no sandboxes", once, func(s *spoiled) { s.looked(func(status *pleg.PodStatus) { status.Sandboxes = nil }) }},
+		{"lists leave exited containers out", exited, func(s *spoiled) {
+			s.eachListed(func(p *pleg.ObservedPod) {
+				p.Containers = dropExited(p.Containers, func(c pleg.ObservedContainer) pleg.State { return c.State })
 			})
 		}},
-		{"looks leave exited containers out", "a container that has exited stays", func(s *spoiled) {
+		{"looks leave exited containers out", exited, func(s *spoiled) {
 			s.looked(func(status *pleg.PodStatus) {
 				status.Containers = dropExited(status.Containers, func(c pleg.ContainerStatus) pleg.State { return c.State })
 			})
 		}},
-		{"the oldest instance comes first", "a new instance comes before the old one", func(s *spoiled) {
+		{"the oldest instance comes first", newest, func(s *spoiled) {
 			s.looked(func(status *pleg.PodStatus) { slices.Reverse(status.Containers) })
 		}},
-		{"lists have the oldest instance first", "a new instance comes before the old one", func(s *spoiled) {
-			s.listed(func(list []pleg.ObservedPod) []pleg.ObservedPod {
-				for i := range list {
-					slices.Reverse(list[i].Containers)
-				}
-				return list
-			})
+		{"lists have the oldest instance first", newest, func(s *spoiled) {
+			s.eachListed(func(p *pleg.ObservedPod) { slices.Reverse(p.Containers) })
 		}},
 	}
 }
 
 func behaviourDefects() []defect {
+	const ended, stream = "an ended context gives an error or the whole answer", "an event stream lasts until its context ends, and says why it ended"
 	return []defect{
 		{"a removed pod stays in lists", "of a pod that is removed nothing is left", func(s *spoiled) {
 			seen := map[types.UID]bool{}
 			s.Deliver(func(uid types.UID) []time.Duration { seen[uid] = true; return []time.Duration{0} })
 			s.listed(func(list []pleg.ObservedPod) []pleg.ObservedPod { return append(list, ghosts(seen, list)...) })
 		}},
-		{"looks are cached", "what is done is seen by every query that begins later", func(s *spoiled) {
-			var mu sync.Mutex
-			cache := map[types.UID]*pleg.PodStatus{}
-			s.look = func(ctx context.Context, uid types.UID) (*pleg.PodStatus, error) {
-				mu.Lock()
-				defer mu.Unlock()
-				if c := cache[uid]; c != nil {
-					return clone(c), nil
-				}
-				status, err := s.Runtime.PodStatus(ctx, uid)
-				if err == nil {
-					cache[uid] = clone(status)
-				}
-				return status, err
-			}
-		}},
+		{"looks are cached", "what is done is seen by every query that begins later", func(s *spoiled) { s.cachedFor(time.Hour) }},
 		{"answers share the runtime's memory", "an answer belongs to who asked", func(s *spoiled) {
 			s.look = func(_ context.Context, uid types.UID) (*pleg.PodStatus, error) {
 				s.mu.Lock()
@@ -196,7 +202,7 @@ func behaviourDefects() []defect {
 				return &pleg.PodStatus{UID: uid}, nil
 			}
 		}},
-		{"an ended context gives half a list", "an ended context gives an error or the whole answer", func(s *spoiled) {
+		{"an ended context gives half a list", ended, func(s *spoiled) {
 			s.list = func(ctx context.Context) ([]pleg.ObservedPod, error) {
 				if ctx.Err() != nil {
 					return nil, nil
@@ -204,7 +210,7 @@ func behaviourDefects() []defect {
 				return s.Runtime.ListPods(ctx)
 			}
 		}},
-		{"an ended context gives half a look", "an ended context gives an error or the whole answer", func(s *spoiled) {
+		{"an ended context gives half a look", ended, func(s *spoiled) {
 			s.look = func(ctx context.Context, uid types.UID) (*pleg.PodStatus, error) {
 				if ctx.Err() != nil {
 					return &pleg.PodStatus{UID: uid}, nil
@@ -212,42 +218,31 @@ func behaviourDefects() []defect {
 				return s.Runtime.PodStatus(ctx, uid)
 			}
 		}},
-		{"what disappears during a look is an error", "pods that come and go disturb no query", func(s *spoiled) {
-			s.look = func(ctx context.Context, uid types.UID) (*pleg.PodStatus, error) {
-				status, err := s.Runtime.PodStatus(ctx, uid)
-				if err == nil && status.Empty() {
-					return nil, errors.New("not found")
-				}
-				return status, err
-			}
-		}},
+		{"what disappears during a look is an error", "pods that come and go disturb no query", (*spoiled).notFound},
 		{"events about exits are missing", "events name the pod that starts, exits and goes", func(s *spoiled) {
 			s.Lose(func(uid types.UID) bool {
 				status := s.pods[uid]
 				return status != nil && len(status.Containers) > 0 && status.Containers[0].State == pleg.StateExited
 			})
 		}},
-		{"streams end by themselves", "an event stream lasts until its context ends, and says why it ended", func(s *spoiled) {
+		{"streams end by themselves", stream, func(s *spoiled) {
 			s.events = func(context.Context, func(types.UID)) error {
 				time.Sleep(600 * time.Millisecond)
 				return errors.New("over")
 			}
 		}},
-		{"streams end without an error", "an event stream lasts until its context ends, and says why it ended", func(s *spoiled) {
+		{"streams end without an error", stream, func(s *spoiled) {
 			s.events = func(ctx context.Context, _ func(types.UID)) error { <-ctx.Done(); return nil }
 		}},
-		{"streams ignore their context", "an event stream lasts until its context ends, and says why it ended", func(s *spoiled) {
+		{"streams ignore their context", stream, func(s *spoiled) {
 			s.events = func(context.Context, func(types.UID)) error { time.Sleep(time.Hour); return errors.New("over") }
 		}},
 		{"lists never see an exit", "a PLEG sees a pod start, exit and go", func(s *spoiled) {
 			s.events = func(context.Context, func(types.UID)) error { return pleg.ErrNoEvents }
-			s.listed(func(list []pleg.ObservedPod) []pleg.ObservedPod {
-				for i := range list {
-					for j := range list[i].Containers {
-						list[i].Containers[j].State = pleg.StateRunning
-					}
+			s.eachListed(func(p *pleg.ObservedPod) {
+				for i := range p.Containers {
+					p.Containers[i].State = pleg.StateRunning
 				}
-				return list
 			})
 			s.looked(func(status *pleg.PodStatus) {
 				for i := range status.Containers {
@@ -255,22 +250,7 @@ func behaviourDefects() []defect {
 				}
 			})
 		}},
-		{"looks are a second old", "an observation shows what was just done", func(s *spoiled) {
-			var mu sync.Mutex
-			at, cache := map[types.UID]time.Time{}, map[types.UID]*pleg.PodStatus{}
-			s.look = func(ctx context.Context, uid types.UID) (*pleg.PodStatus, error) {
-				mu.Lock()
-				defer mu.Unlock()
-				if old := cache[uid]; old != nil && time.Since(at[uid]) < time.Second {
-					return clone(old), nil
-				}
-				status, err := s.Runtime.PodStatus(ctx, uid)
-				if err == nil {
-					at[uid], cache[uid] = time.Now(), clone(status)
-				}
-				return status, err
-			}
-		}},
+		{"looks are a second old", "an observation shows what was just done", func(s *spoiled) { s.cachedFor(time.Second) }},
 	}
 }
 

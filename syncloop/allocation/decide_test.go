@@ -114,10 +114,6 @@ func TestDecidePodLevel(t *testing.T) {
 	order, _ := verdicts(t, node(0), nil, wish{has, now})
 	require.Equal(t, "+a ", order)
 	require.True(t, asksMore(has, now))
-	require.Equal(t, now.Spec, Of(now).Apply(has).Spec)
-	now.Spec.Resources = nil
-	require.False(t, Of(has).Describes(now))
-	require.False(t, Of(now).Equal(Of(has)))
 }
 
 func TestVerdictIsNew(t *testing.T) {
@@ -140,13 +136,6 @@ func TestVerdictIsNew(t *testing.T) {
 			Pod: w.now, Waiting: Waiting{2, v1.PodReasonDeferred, "no cpu", c.since}, IsNew: c.isNew, WasDeferred: c.wasWaited,
 		}}, all)
 	}
-}
-
-// A grant is news.
-func TestGrantIsNew(t *testing.T) {
-	w := asks(newPod("a", with("1", "")), with("2", ""))
-	_, all := verdicts(t, node(3000), nil, w)
-	require.Equal(t, []Verdict{{Pod: w.now, Granted: true, IsNew: true}}, all)
 }
 
 func TestInvalidIsNamed(t *testing.T) {

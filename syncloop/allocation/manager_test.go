@@ -212,32 +212,6 @@ func TestDecided(t *testing.T) {
 	require.True(t, a.Decided())
 }
 
-// There is something to decide when a pod that was granted something asks for something else,
-// as long as a resize waits, and when one could not be written down.
-func TestIsDue(t *testing.T) {
-	a := newAgent(t, node(3000))
-	a.add(t, newPod("a", with("1", "")), newPod("b", with("1", "")))
-	seen := func(change func(*v1.Pod)) bool {
-		a.pods[0] = a.pods[0].DeepCopy()
-		change(a.pods[0])
-		return a.isDue(a.pods)
-	}
-	cpu := func(amount string) func(*v1.Pod) {
-		return func(pod *v1.Pod) { pod.Spec.Containers[0].Resources = with(amount, "") }
-	}
-	require.False(t, a.isDue(a.pods))
-	require.False(t, seen(func(pod *v1.Pod) { pod.Status.Phase = v1.PodRunning }))
-	require.False(t, a.isDue(append(a.pods, newPod("c", with("1", "")))), "it was not admitted yet")
-	require.True(t, seen(cpu("2")))
-	require.False(t, a.isDue(a.pods), "that was seen")
-	a.again = true
-	require.True(t, a.isDue(a.pods))
-	require.Equal(t, []types.UID{"a"}, a.Retry(syncloop.RetryPeriodic, a.pods))
-	require.False(t, a.isDue(a.pods), "it is decided")
-	a.wish(0, with("9", ""))
-	require.True(t, a.isDue(a.pods), "it waits")
-}
-
 // The loop asks at each pod that comes or changes: when there is nothing to decide, the others
 // are not looked into.
 func TestNothingToDecideCostsNothing(t *testing.T) {

@@ -5,25 +5,15 @@ import (
 
 	"github.com/stretchr/testify/require"
 	v1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/resource"
 )
 
 // What is asked for of a container, or of a pod as a whole, counts by what becomes of it.
 func TestMetricsCount(t *testing.T) {
-	list := func(cpu, memory string) v1.ResourceList {
-		out := v1.ResourceList{}
-		for name, text := range map[v1.ResourceName]string{v1.ResourceCPU: cpu, v1.ResourceMemory: memory} {
-			if text != "" {
-				out[name] = resource.MustParse(text)
-			}
-		}
-		return out
-	}
 	pod := func(r v1.ResourceRequirements, whole *v1.ResourceRequirements) *v1.Pod {
-		return &v1.Pod{Spec: v1.PodSpec{Resources: whole, Containers: []v1.Container{{Name: "c", Resources: r}}}}
+		return newPod("a", r, func(pod *v1.Pod) { pod.Spec.Resources = whole })
 	}
-	small := v1.ResourceRequirements{Requests: list("1", "1Mi"), Limits: list("", "2Mi")}
-	large := v1.ResourceRequirements{Requests: list("2", "1Mi"), Limits: list("3", "1Mi")}
+	small := v1.ResourceRequirements{Requests: with("1", "1Mi").Requests, Limits: with("", "2Mi").Requests}
+	large := v1.ResourceRequirements{Requests: with("2", "1Mi").Requests, Limits: with("3", "1Mi").Requests}
 	grown := []string{"cpu requests increase", "cpu limits add", "memory limits decrease"}
 	shrunk := []string{"cpu requests decrease", "cpu limits remove", "memory limits increase"}
 	none := v1.ResourceRequirements{}

@@ -101,16 +101,6 @@ func TestStore(t *testing.T) {
 	require.True(t, b.Equal(Of(newPod("b", with("2", "")))))
 }
 
-// A pod without any resources is kept like others.
-func TestStoreOfNothing(t *testing.T) {
-	s := NewStore()
-	require.NoError(t, s.Set("a", Resources{}))
-	require.Equal(t, 1, s.Pods())
-	zero := with("0", "0")
-	require.NoError(t, s.Set("b", Resources{PodLevelResources: &zero}))
-	require.Equal(t, 2, s.Pods())
-}
-
 // What cannot be written is not kept, whatever else is written meanwhile.
 func TestStoreFails(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "root")

@@ -59,7 +59,7 @@ func (l *login) signal(down bool) {
 	}
 }
 
-// vanish loses the connection; later ones fail with err until it is nil.
+// vanish loses the connection, if there is one; later ones fail with err until it is nil.
 func (l *login) vanish(err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -68,12 +68,6 @@ func (l *login) vanish(err error) {
 		close(l.signals)
 		l.signals = nil
 	}
-}
-
-func (l *login) comeBack() {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.absent = nil
 }
 
 func (l *login) held() int {
@@ -100,22 +94,16 @@ func (s *session) Lock(context.Context) (io.Closer, error) {
 	s.l.mu.Lock()
 	defer s.l.mu.Unlock()
 	s.l.locks++
-	return &lock{l: s.l}, nil
+	return closer(sync.OnceFunc(func() {
+		s.l.mu.Lock()
+		defer s.l.mu.Unlock()
+		s.l.locks--
+	})), nil
 }
 
-type lock struct {
-	l    *login
-	once sync.Once
-}
+type closer func()
 
-func (k *lock) Close() error {
-	k.once.Do(func() {
-		k.l.mu.Lock()
-		k.l.locks--
-		k.l.mu.Unlock()
-	})
-	return nil
-}
+func (c closer) Close() error { c(); return nil }
 
 // world is what a Manager acts on: pods that take as long to end as takes says, -1
 // for those that never do.
@@ -125,6 +113,14 @@ type world struct {
 	said  []string
 	pods  []*v1.Pod
 	takes map[string]time.Duration
+}
+
+// twoPods is a world with a critical pod and one, low, that takes so long to end.
+func twoPods(low time.Duration) *world {
+	return &world{
+		pods:  []*v1.Pod{pod("critical", 2_000_000_000, 60), pod("low", 0, 60)},
+		takes: map[string]time.Duration{"low": low},
+	}
 }
 
 // say notes what happened, with the seconds since the test's begin.
@@ -173,12 +169,7 @@ func start(t *testing.T, w *world, l *login, change func(*shutdown.Config)) (*sh
 	result := make(chan error, 1)
 	go func() { result <- m.Run(ctx) }()
 	synctest.Wait()
-	var once sync.Once
-	var got error
-	stop := func() error {
-		once.Do(func() { cancel(); got = <-result })
-		return got
-	}
+	stop := sync.OnceValue(func() error { cancel(); return <-result })
 	t.Cleanup(func() { _ = stop() })
 	return m, stop
 }
@@ -221,10 +212,7 @@ func TestGroupsEndInTurn(t *testing.T) {
 // N35
 func TestCancelledShutdown(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := &world{
-			pods:  []*v1.Pod{pod("critical", 2_000_000_000, 60), pod("low", 0, 60)},
-			takes: map[string]time.Duration{"low": 4 * time.Second},
-		}
+		w := twoPods(4 * time.Second)
 		l := &login{}
 		path := filepath.Join(t.TempDir(), shutdown.TimesFile)
 		m, _ := start(t, w, l, func(c *shutdown.Config) { c.TimesFile = path })
@@ -255,10 +243,7 @@ func TestConnectionLostInTheMiddle(t *testing.T) {
 	}{{"the shutdown goes on", true, "4s kill critical 5", 0}, {"it was cancelled meanwhile", false, "3s going down false", 1}} {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				w := &world{
-					pods:  []*v1.Pod{pod("critical", 2_000_000_000, 60), pod("low", 0, 60)},
-					takes: map[string]time.Duration{"low": 4 * time.Second},
-				}
+				w := twoPods(4 * time.Second)
 				l := &login{}
 				m, _ := start(t, w, l, nil)
 				l.signal(true)
@@ -267,7 +252,7 @@ func TestConnectionLostInTheMiddle(t *testing.T) {
 				time.Sleep(1500 * time.Millisecond)
 				require.Equal(t, 1, l.held(), "the lock outlives the connection")
 				l.signal(c.downAfter)
-				l.comeBack()
+				l.vanish(nil)
 				time.Sleep(time.Minute)
 				require.Contains(t, w.take(), c.wantEnding)
 				require.Equal(t, c.downAfter, m.GoingDown())
@@ -309,7 +294,7 @@ func TestLoginThatWaitsForTooShort(t *testing.T) {
 
 func TestRestartInTheMiddle(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := &world{pods: []*v1.Pod{pod("critical", 2_000_000_000, 60), pod("low", 0, 60)}, takes: map[string]time.Duration{"low": -1}}
+		w := twoPods(-1)
 		l := &login{}
 		path := filepath.Join(t.TempDir(), shutdown.TimesFile)
 		began := time.Now()
@@ -339,7 +324,7 @@ func TestLoginThatIsNotThere(t *testing.T) {
 		m, stop := start(t, w, l, nil)
 		time.Sleep(time.Hour)
 		require.NoError(t, m.Admit(pod("p", 0, 0), nil))
-		l.comeBack()
+		l.vanish(nil)
 		time.Sleep(time.Second)
 		synctest.Wait()
 		require.Equal(t, 1, l.held())
