@@ -80,9 +80,7 @@ func TestTheNextAgentHasTheRecord(t *testing.T) {
 		s, path := newStore(t, func(c *Config) { c.Sync = sync })
 		require.NoError(t, s.Save(uid, aRecord(1)))
 		require.NoError(t, s.Save(uid, aRecord(2)))
-		got, err := again(t, s).Load(uid)
-		require.NoError(t, err)
-		require.Equal(t, normal(aRecord(2)), normal(got))
+		requireSaved(t, s, 2)
 		info, err := os.Stat(path)
 		require.NoError(t, err)
 		require.Equal(t, fs.FileMode(private), info.Mode().Perm(), "containers' messages are nobody else's to read")
@@ -97,6 +95,14 @@ func normal(r Record) string {
 		return err.Error()
 	}
 	return string(record)
+}
+
+// requireSaved fails unless the next agent has the record.
+func requireSaved(t *testing.T, s *Store, restarts int32) {
+	t.Helper()
+	got, err := again(t, s).Load(uid)
+	require.NoError(t, err)
+	require.Equal(t, normal(aRecord(restarts)), normal(got))
 }
 
 func requireOnly(t *testing.T, path string, names ...string) {
@@ -231,15 +237,10 @@ func TestLeftoversOfAKilledAgent(t *testing.T) {
 	s, path := newStore(t, nil)
 	require.NoError(t, s.Save(uid, aRecord(1)))
 	require.NoError(t, os.WriteFile(path+tmpSuffix, bytes.Repeat([]byte("x"), 1<<16), 0o600))
-	next := again(t, s)
-	got, err := next.Load(uid)
-	require.NoError(t, err)
-	require.Equal(t, normal(aRecord(1)), normal(got))
-	require.NoError(t, next.Save(uid, aRecord(2)))
+	requireSaved(t, s, 1)
+	require.NoError(t, again(t, s).Save(uid, aRecord(2)))
 	requireOnly(t, path, "status.json")
-	got, err = again(t, s).Load(uid)
-	require.NoError(t, err)
-	require.Equal(t, normal(aRecord(2)), normal(got))
+	requireSaved(t, s, 2)
 }
 
 // A record that cannot be written leaves the one before.
@@ -248,14 +249,10 @@ func TestAFailedSaveLeavesTheFile(t *testing.T) {
 	require.NoError(t, s.Save(uid, aRecord(1)))
 	require.NoError(t, os.MkdirAll(path+tmpSuffix+"/x", 0o750))
 	require.ErrorContains(t, s.Save(uid, aRecord(2)), path)
-	got, err := again(t, s).Load(uid)
-	require.NoError(t, err)
-	require.Equal(t, normal(aRecord(1)), normal(got))
+	requireSaved(t, s, 1)
 	require.NoError(t, os.RemoveAll(path+tmpSuffix))
 	require.NoError(t, s.Save(uid, aRecord(2)), "the next one is written")
-	got, err = again(t, s).Load(uid)
-	require.NoError(t, err)
-	require.Equal(t, normal(aRecord(2)), normal(got))
+	requireSaved(t, s, 2)
 }
 
 // Others may write conditions of any size: that must not cost the pod its memory.

@@ -87,6 +87,17 @@ type broken struct {
 	delete func(context.Context, status.Ref) error
 }
 
+// before changes copies of the arguments of patches.
+func before(change func(old, new *v1.PodStatus)) func(*broken) {
+	return func(b *broken) {
+		b.patch = func(ctx context.Context, ref status.Ref, old, new *v1.PodStatus) (*v1.Pod, error) {
+			old, new = old.DeepCopy(), new.DeepCopy()
+			change(old, new)
+			return b.Sink.Patch(ctx, ref, old, new)
+		}
+	}
+}
+
 func (b *broken) Get(ctx context.Context, ref status.Ref) (*v1.Pod, error) {
 	if b.get == nil {
 		return b.Sink.Get(ctx, ref)
@@ -167,38 +178,18 @@ var defects = []struct {
 		}
 	}},
 	{"Patch takes new for the whole status", []string{"conditions of others alone"}, func(b *broken) { b.patch = whole(b) }},
-	{"Patch does not write the phase", []string{"writes all that differs"}, func(b *broken) {
-		b.patch = func(ctx context.Context, ref status.Ref, old, new *v1.PodStatus) (*v1.Pod, error) {
-			new = new.DeepCopy()
-			new.Phase = old.Phase
-			return b.Sink.Patch(ctx, ref, old, new)
+	{"Patch does not write the phase", []string{"writes all that differs"}, before(func(old, new *v1.PodStatus) { new.Phase = old.Phase })},
+	{"Patch removes no condition", []string{"wanted no more"}, before(func(old, _ *v1.PodStatus) { old.Conditions = nil })},
+	{"Patch empties no list", []string{"wanted no more"}, before(func(old, new *v1.PodStatus) {
+		if len(new.ContainerStatuses) == 0 {
+			new.ContainerStatuses = old.ContainerStatuses
 		}
-	}},
-	{"Patch removes no condition", []string{"wanted no more"}, func(b *broken) {
-		b.patch = func(ctx context.Context, ref status.Ref, old, new *v1.PodStatus) (*v1.Pod, error) {
-			old = old.DeepCopy()
-			old.Conditions = nil
-			return b.Sink.Patch(ctx, ref, old, new)
+	})},
+	{"Patch stamps conditions itself", []string{"writes all that differs"}, before(func(_, new *v1.PodStatus) {
+		for i := range new.Conditions {
+			new.Conditions[i].LastTransitionTime = at(59)
 		}
-	}},
-	{"Patch empties no list", []string{"wanted no more"}, func(b *broken) {
-		b.patch = func(ctx context.Context, ref status.Ref, old, new *v1.PodStatus) (*v1.Pod, error) {
-			if len(new.ContainerStatuses) == 0 {
-				new = new.DeepCopy()
-				new.ContainerStatuses = old.ContainerStatuses
-			}
-			return b.Sink.Patch(ctx, ref, old, new)
-		}
-	}},
-	{"Patch stamps conditions itself", []string{"writes all that differs"}, func(b *broken) {
-		b.patch = func(ctx context.Context, ref status.Ref, old, new *v1.PodStatus) (*v1.Pod, error) {
-			new = new.DeepCopy()
-			for i := range new.Conditions {
-				new.Conditions[i].LastTransitionTime = at(59)
-			}
-			return b.Sink.Patch(ctx, ref, old, new)
-		}
-	}},
+	})},
 	{"Patch returns the pod of before", []string{"returns the pod as it is then"}, func(b *broken) {
 		b.patch = func(ctx context.Context, ref status.Ref, old, new *v1.PodStatus) (*v1.Pod, error) {
 			before, _ := b.Sink.Get(ctx, ref)

@@ -76,24 +76,6 @@ func TestOutageOfAnHour(t *testing.T) {
 	})
 }
 
-// A call that hangs is given up after its deadline and repeated.
-func TestHangingSink(t *testing.T) {
-	bubble(t, nil, func(r *rig) {
-		pod := r.sink.Put(newPod("a"))
-		r.sink.Fail(func(statustest.Call) statustest.Fault { return statustest.Fault{Hang: true} })
-		r.Set(pod, running(pod, true))
-		r.pass(5 * time.Second)
-		x, _ := r.Explain(pod.UID)
-		require.True(t, x.Writing)
-		r.pass(6 * time.Second)
-		x, _ = r.Explain(pod.UID)
-		require.ErrorIs(t, x.Err, context.DeadlineExceeded)
-		r.sink.Fail(nil)
-		r.pass(20 * time.Second)
-		require.Equal(t, v1.PodRunning, r.pod("a").Status.Phase)
-	})
-}
-
 // Calls that ignore their deadline hold up their own pods and no others, not even when
 // they are as many as may be made at a time. When they end at last, their pods are written.
 func TestDeafSink(t *testing.T) {

@@ -304,24 +304,6 @@ func TestRetry(t *testing.T) {
 	})
 }
 
-// An answer that got lost leaves open what the sink has: going back to what it had
-// before must not be taken for nothing to do.
-func TestLostAnswer(t *testing.T) {
-	bubble(t, nil, func(r *rig) {
-		pod := r.sink.Put(newPod("a"))
-		r.Set(pod, withMessage(running(pod, true), "one"))
-		r.pass(0)
-		r.fail(statustest.Patch, statustest.Fault{LostAnswer: errors.New("timeout")})
-		r.Set(pod, withMessage(running(pod, true), "two"))
-		r.pass(0)
-		require.Equal(t, "two", r.pod("a").Status.Message)
-		r.sink.Fail(nil)
-		r.Set(pod, withMessage(running(pod, true), "one"))
-		r.pass(time.Second)
-		require.Equal(t, "one", r.pod("a").Status.Message)
-	})
-}
-
 // A first conflict is repeated at once, further ones with pauses.
 func TestConflict(t *testing.T) {
 	bubble(t, nil, func(r *rig) {
@@ -341,28 +323,6 @@ func TestConflict(t *testing.T) {
 		r.Set(pod, running(pod, true))
 		r.pass(time.Minute)
 		require.Less(t, len(r.sink.Calls()), 40)
-	})
-}
-
-// A sink that keeps something else than it was told is not told forever.
-func TestStubbornSink(t *testing.T) {
-	bubble(t, nil, func(r *rig) {
-		stubborn := func(pod *v1.Pod) {
-			if pod.Status.Message != "" {
-				r.sink.Change("ns", "a", func(pod *v1.Pod) { pod.Status.Message = "" })
-			}
-		}
-		r.sink.Watch(stubborn)
-		r.sink.Watch(func(pod *v1.Pod) { r.Observe(pod) })
-		pod := r.sink.Put(newPod("a"))
-		r.Set(pod, withMessage(running(pod, true), "mine"))
-		r.pass(time.Hour)
-		require.LessOrEqual(t, r.written(), 361, "never more often than the resync")
-		r.Set(pod, running(pod, true))
-		r.pass(time.Minute)
-		r.sink.ForgetCalls()
-		r.pass(time.Hour)
-		require.Zero(t, r.written())
 	})
 }
 
