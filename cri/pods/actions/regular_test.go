@@ -142,9 +142,9 @@ func TestTakeOver(t *testing.T) {
 }
 
 // Messages are what a person reads in the events. They promise a restart where there is
-// one, and none in a pod that is being deleted.
+// one, and none where there will be none, as in a pod that is being deleted.
 func TestMessages(t *testing.T) {
-	failed := map[string]probe.Verdict{"s-running": probe.Failure}
+	failed, failedA := map[string]probe.Verdict{"s-running": probe.Failure}, map[string]probe.Verdict{"a-running": probe.Failure}
 	awaited := own("i", v1.ContainerRestartPolicyNever, onExit(v1.ContainerRestartRuleActionRestart, 42))
 	for _, tc := range []struct {
 		pod               *v1.Pod
@@ -163,6 +163,9 @@ func TestMessages(t *testing.T) {
 		{testPod(always, "s", "a"), list(running("s", otherHash), running("a")), nil, nil, "Init container s definition changed", true},
 		{testPod(always, "s", "a"), list(running("s"), running("a")), nil, failed, "Init container s failed liveness probe", true},
 		{with(testPod(always, "s", "a"), startupProbe("s")), list(running("s"), running("a")), failed, nil, "Init container s failed startup probe", true},
+		{testPod(never, "a", "b"), list(running("a"), running("b")), nil, failedA, "Container a failed liveness probe", false},
+		{testPod(never, "a", "b"), list(running("a"), running("b")), failedA, nil, "Container a failed startup probe", false},
+		{testPod(never, "a", "b"), list(running("a", in("r")), running("b")), nil, nil, "Container a is left over from an earlier sandbox", false},
 	} {
 		for _, gone := range []bool{false, true} {
 			want := tc.want
@@ -174,25 +177,6 @@ func TestMessages(t *testing.T) {
 			a := Compute(Input{Pod: tc.pod, Status: observed(ready(), tc.containers...), Probes: results(tc.startup, tc.liveness)})
 			require.Len(t, a.Kill, 1, tc.want)
 			require.Equal(t, want, a.Kill[0].Message)
-		}
-	}
-}
-
-// They promise no restart where there will be none.
-func TestMessagesWithoutRestart(t *testing.T) {
-	failed := map[string]probe.Verdict{"a-running": probe.Failure}
-	for want, how := range map[string]struct {
-		container         pleg.ContainerStatus
-		startup, liveness map[string]probe.Verdict
-	}{
-		"Container a failed liveness probe":                {running("a"), nil, failed},
-		"Container a failed startup probe":                 {running("a"), failed, nil},
-		"Container a is left over from an earlier sandbox": {running("a", in("r")), nil, nil},
-	} {
-		for _, pod := range []*v1.Pod{testPod(never, "a", "b"), with(testPod(always, "a", "b"), deleted)} {
-			out := Compute(Input{Pod: pod, Status: observed(ready(), how.container, running("b")), Probes: results(how.startup, how.liveness)})
-			require.Len(t, out.Kill, 1)
-			require.Equal(t, want, out.Kill[0].Message)
 		}
 	}
 }

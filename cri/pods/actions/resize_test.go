@@ -195,20 +195,3 @@ func TestNoResize(t *testing.T) {
 	a = Compute(Input{Pod: resized(), Status: observed(ready(), running("a", otherHash)), Actuated: &Actuated{Pod: &want}})
 	require.False(t, a.Resizes(), "replaced anyway")
 }
-
-// A request is told to the kernel in shares of 1/1024 of a CPU, and read back from them.
-func TestVisibleRequest(t *testing.T) {
-	for request, want := range map[int64]int64{1: 2, 100: 100, 250: 250, 999: 999, 1000: 1000, 4000: 4000, 64000: 64000} {
-		require.Equal(t, want, visibleRequest(Amounts{CPURequest: request, CPULimit: 70000}))
-		require.Equal(t, want, visibleRequest(Amounts{CPULimit: request}))
-	}
-}
-
-// What gets smaller gives room to what grows; the limit counts before the request.
-func TestGrows(t *testing.T) {
-	require.True(t, grows(2, 1, 1, 2))
-	require.False(t, grows(1, 2, 2, 1))
-	require.True(t, grows(1, 1, 2, 1))
-	require.False(t, grows(1, 1, 1, 2))
-	require.False(t, grows(1, 1, 1, 1))
-}

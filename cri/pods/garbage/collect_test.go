@@ -143,15 +143,6 @@ func TestCollectLinks(t *testing.T) {
 	}
 }
 
-// Where no link dangles, the runtime is not asked.
-func TestCollectLinksAsksOnlyForWhatDangles(t *testing.T) {
-	n, c, _ := newNode(t)
-	n.links = t.TempDir()
-	require.NoError(t, os.Symlink(n.logs, filepath.Join(n.links, "x-12345.log")))
-	n.listing = func() { require.Fail(t, "containers are listed") }
-	require.NoError(t, c.collectLinks(t.Context()))
-}
-
 // While something of a pod lives its logs stay.
 func TestCollectKeepsLogsOfWhatLives(t *testing.T) {
 	for name, change := range map[string]func(*node){
@@ -199,18 +190,6 @@ func TestCollectUnknown(t *testing.T) {
 	require.Empty(t, n.removed)
 	require.Empty(t, n.retained)
 	require.DirExists(t, n.logDir("2"))
-}
-
-// Folders that cannot be read are told of, and keep nothing else.
-func TestCollectUnreadable(t *testing.T) {
-	n, c, r := newNode(t)
-	file := filepath.Join(t.TempDir(), "file")
-	require.NoError(t, os.WriteFile(file, nil, 0o600))
-	n.logs, n.links = file, file
-	err := c.Collect(t.Context(), r)
-	require.ErrorContains(t, err, "logs: open "+file)
-	require.ErrorContains(t, err, "log links: open "+file)
-	require.Equal(t, []string{"c2"}, n.removed)
 }
 
 // A failure stops nobody else; the end of ctx does, and is told.

@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
-	"path/filepath"
 	"slices"
 	"sync"
 	"testing"
@@ -55,6 +53,12 @@ func (p *podsStub) Files() podfiles.Layout {
 func (p *podsStub) Retain(map[string]bool) {}
 func (p *podsStub) Forget(uid types.UID)   { p.done = append(p.done, "forget "+string(uid)) }
 
+func collectorOf(t *testing.T, pods Pods) *Collector {
+	c, err := New(Config{Runtime: struct{ cri.RuntimeService }{}, Pods: pods})
+	require.NoError(t, err)
+	return c
+}
+
 func TestNewRefuses(t *testing.T) {
 	for field, cfg := range map[string]Config{
 		"Runtime": {Pods: &podsStub{}},
@@ -69,8 +73,7 @@ func TestNewRefuses(t *testing.T) {
 // does not stop.
 func TestUnknownIsStopped(t *testing.T) {
 	pods := &podsStub{}
-	c, err := New(Config{Runtime: struct{ cri.RuntimeService }{}, Pods: pods})
-	require.NoError(t, err)
+	c := collectorOf(t, pods)
 	unknown := container{unit: unit{uid: "1", name: "a"}, id: "x", state: pleg.StateUnknown}
 	for _, stays := range []bool{false, true} {
 		require.NoError(t, c.collectContainer(t.Context(), unknown, stays))
@@ -104,8 +107,7 @@ func TestCleanDeadContainers(t *testing.T) {
 		{CleanRequest{Keep: 3, All: true}, []string{"remove a", "remove a", "remove a", "remove b"}},
 	} {
 		pods := &podsStub{}
-		c, err := New(Config{Runtime: struct{ cri.RuntimeService }{}, Pods: pods})
-		require.NoError(t, err)
+		c := collectorOf(t, pods)
 		tc.request.Status = status
 		require.NoError(t, c.CleanDeadContainers(t.Context(), tc.request))
 		require.Equal(t, tc.want, pods.done)
@@ -116,12 +118,11 @@ func TestCleanDeadContainers(t *testing.T) {
 func TestCleanDeadContainersGoesOn(t *testing.T) {
 	stuck := errors.New("stuck")
 	pods := &podsStub{stays: map[string]error{"a": stuck}}
-	c, err := New(Config{Runtime: struct{ cri.RuntimeService }{}, Pods: pods})
-	require.NoError(t, err)
+	c := collectorOf(t, pods)
 	status := &pleg.PodStatus{UID: "1", Name: "pod", Namespace: "ns", Containers: []pleg.ContainerStatus{
 		{Name: "a", State: pleg.StateExited}, {Name: "b", State: pleg.StateExited},
 	}}
-	err = c.CleanDeadContainers(t.Context(), CleanRequest{Status: status, All: true})
+	err := c.CleanDeadContainers(t.Context(), CleanRequest{Status: status, All: true})
 	require.ErrorIs(t, err, stuck)
 	require.ErrorContains(t, err, "clean dead containers of pod ns/pod")
 	require.Equal(t, []string{"remove a", "remove b"}, pods.done)
@@ -161,9 +162,7 @@ func TestRemovePod(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			pods := &podsStub{stays: c.stays}
-			collector, err := New(Config{Runtime: struct{ cri.RuntimeService }{}, Pods: pods})
-			require.NoError(t, err)
-			err = collector.RemovePod(t.Context(), c.uid, c.status)
+			err := collectorOf(t, pods).RemovePod(t.Context(), c.uid, c.status)
 			require.ElementsMatch(t, c.done, pods.done)
 			if c.text == "" {
 				require.NoError(t, err)
@@ -175,17 +174,4 @@ func TestRemovePod(t *testing.T) {
 			}
 		})
 	}
-}
-
-// A pod whose logs stay is not forgotten.
-func TestRemovePodWhoseLogsStay(t *testing.T) {
-	file := filepath.Join(t.TempDir(), "file")
-	require.NoError(t, os.WriteFile(file, nil, 0o600))
-	pods := &podsStub{logs: file}
-	c, err := New(Config{Runtime: struct{ cri.RuntimeService }{}, Pods: pods})
-	require.NoError(t, err)
-	err = c.RemovePod(t.Context(), "1", &pleg.PodStatus{UID: "1", Name: "pod", Namespace: "ns", Sandboxes: []pleg.Sandbox{{ID: "s1"}}})
-	require.ErrorContains(t, err, "remove pod ns/pod")
-	require.ErrorContains(t, err, "logs: open "+file)
-	require.Equal(t, []string{"remove sandbox s1"}, pods.done)
 }

@@ -58,14 +58,6 @@ func TestPlanContainers(t *testing.T) {
 	}
 }
 
-// Of what is too much in all, the oldest goes, in whatever order it comes.
-func TestOverTotal(t *testing.T) {
-	newer, older := gc("1", "a", "newer", 10, pleg.StateExited), gc("1", "b", "older", 20, pleg.StateExited)
-	for _, left := range [][]container{{newer, older}, {older, newer}} {
-		require.Equal(t, []container{older}, overTotal(left, 1))
-	}
-}
-
 // A clock that was set back makes no old instance the newest.
 func TestAttemptsOrderInstances(t *testing.T) {
 	first, second := gc("1", "a", "first", 10, pleg.StateExited), gc("1", "a", "second", 20, pleg.StateExited)

@@ -33,7 +33,7 @@ func (c crowded) ListPodSandbox(context.Context, *runtimeapi.PodSandboxFilter) (
 	return []*runtimeapi.PodSandbox{{Id: "a"}, {Id: "b"}}, c.sandboxes
 }
 
-// What does not fit into one list is asked for sandbox by sandbox, all of it or nothing.
+// C39: what does not fit into one list is asked for sandbox by sandbox, all of it or nothing.
 func TestListContainers(t *testing.T) {
 	away := errors.New("away")
 	for name, c := range map[string]struct {
@@ -100,7 +100,7 @@ func TestOrderOfPods(t *testing.T) {
 	require.Equal(t, []string{"oldest", "f", "b", "c", "d", "e", "a"}, order)
 }
 
-// The newest of several: by attempts, then by the clock, then by name.
+// P8: the newest of several: by attempts, then by the clock, then by name.
 func TestNewestFirst(t *testing.T) {
 	sandbox := func(id string, attempt uint32, created int64) *runtimeapi.PodSandbox {
 		return &runtimeapi.PodSandbox{Id: id, Metadata: &runtimeapi.PodSandboxMetadata{Attempt: attempt}, CreatedAt: created}

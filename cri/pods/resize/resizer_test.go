@@ -95,7 +95,7 @@ func TestStepGrace(t *testing.T) {
 	}
 }
 
-// What a container uses is needed to lower its limit of memory. A runtime that fails to
+// C35: what a container uses is needed to lower its limit of memory. A runtime that fails to
 // tell, or tells nothing, is not a container that uses none.
 func TestUnknownUsage(t *testing.T) {
 	failed := errors.New("no answer")
@@ -215,7 +215,7 @@ func (s *tells) Save(_ types.UID, a actions.Actuated) error {
 	return s.note(fmt.Sprintf("save %d", a.Pod.Requests.Cpu().MilliValue()))
 }
 
-// The resources of the pod as a whole: those of the sandbox, then the cgroup, then the
+// C37: the resources of the pod as a whole: those of the sandbox, then the cgroup, then the
 // record; if the cgroup cannot be changed the sandbox is told what still holds.
 func TestResizeWhole(t *testing.T) {
 	failed := errors.New("failed")
@@ -243,14 +243,6 @@ func TestResizeWhole(t *testing.T) {
 		require.EqualError(t, err, c.text)
 		require.ErrorIs(t, err, failed)
 	}
-}
-
-// What cannot be lowered is not on record as lowered, and the sandbox is told what still holds.
-func TestLowerWholeFails(t *testing.T) {
-	failed := errors.New("failed")
-	s := &tells{fails: map[string]error{"cgroup 50": failed}}
-	require.ErrorIs(t, resizeTo(t.Context(), t, s, cpuRequest(100), cpuRequest(50)), failed)
-	require.Equal(t, []string{"load", "sandbox s shares=51", "cgroup 50", "sandbox s shares=102"}, s.did)
 }
 
 // A step that has begun is finished, and no other begins when nobody waits any more: limit

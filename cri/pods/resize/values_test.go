@@ -15,11 +15,6 @@ import (
 	"github.com/podwright/podwright/pleg"
 )
 
-func TestWithoutOverhead(t *testing.T) {
-	require.Equal(t, int64(3), withoutOverhead(5, 2))
-	require.Zero(t, withoutOverhead(0, 2), "no limit is none")
-}
-
 // A limit of 0 is none, which is more than any.
 func TestGrows(t *testing.T) {
 	for name, values := range map[v1.ResourceName]func(int64) cgroups.Needs{
@@ -35,37 +30,6 @@ func TestGrows(t *testing.T) {
 			require.Equal(t, c.requestGrows, request.grows(values(c.from), values(c.to)), "%s %v", name, c)
 			require.Equal(t, c.from == c.to, limit.same(values(c.from), values(c.to)), "%s %v", name, c)
 		}
-	}
-}
-
-// One resource is as in the other, also where that has none of it; what was given does not
-// change.
-func TestWithResource(t *testing.T) {
-	cpuOnly := needs(7, 7)
-	delete(cpuOnly.Requests, v1.ResourceMemory)
-	none := v1.ResourceRequirements{}
-	for _, c := range []struct {
-		have, want  v1.ResourceRequirements
-		name        v1.ResourceName
-		cpu, memory int64
-	}{
-		{needs(5, 5), needs(7, 7), v1.ResourceCPU, 7, 5},
-		{needs(5, 5), needs(7, 7), v1.ResourceMemory, 5, 7},
-		{needs(5, 5), cpuOnly, v1.ResourceMemory, 5, 0},
-		{none, needs(7, 7), v1.ResourceCPU, 7, 0},
-		{needs(5, 5), none, v1.ResourceCPU, 0, 5},
-	} {
-		have, want := c.have.DeepCopy(), c.want.DeepCopy()
-		got := withResource(c.have, c.want, c.name)
-		require.Equal(t, have, &c.have)
-		require.Equal(t, want, &c.want)
-		for _, list := range []v1.ResourceList{got.Requests, got.Limits} {
-			require.Equal(t, c.cpu, list.Cpu().MilliValue())
-			require.Equal(t, c.memory<<20, list.Memory().Value())
-		}
-		_, has := got.Requests[c.name]
-		_, wants := c.want.Requests[c.name]
-		require.Equal(t, wants, has, "none is not a quantity of zero")
 	}
 }
 
@@ -122,16 +86,6 @@ func needs(cpu, memory int64) v1.ResourceRequirements {
 	return v1.ResourceRequirements{Requests: list, Limits: list}
 }
 
-// Limits of a pod as a whole are kept only where it had some and is to have some.
-func TestWantedPodAsAWhole(t *testing.T) {
-	of := func(r *v1.ResourceRequirements) *v1.Pod { return &v1.Pod{Spec: v1.PodSpec{Resources: r}} }
-	none := &v1.ResourceRequirements{}
-	require.Nil(t, wantedPod(of(nil), of(new(needs(7, 7)))).Spec.Resources)
-	require.Equal(t, none, wantedPod(of(none), of(nil)).Spec.Resources)
-	require.Equal(t, needs(7, 7).Limits, wantedPod(of(none), of(new(needs(7, 7)))).Spec.Resources.Limits)
-	require.Equal(t, &v1.ResourceRequirements{}, none, "what was given does not change")
-}
-
 // A limit that the runtime reports counts, of a container that has one itself.
 func TestReported(t *testing.T) {
 	value := func(v int64) *int64 { return &v }
@@ -181,41 +135,4 @@ func TestActuatedPod(t *testing.T) {
 	require.Same(t, pod.Spec.Resources, out.Spec.Resources)
 	recorded := new(needs(8, 8))
 	require.Same(t, recorded, actuatedPod(pod, observed, actions.Actuated{Pod: recorded}).Spec.Resources)
-}
-
-// None is more than any.
-func TestTightens(t *testing.T) {
-	for _, c := range []struct {
-		want, have int64
-		tighter    bool
-	}{{0, 0, false}, {0, 5, false}, {5, 0, true}, {4, 5, true}, {5, 5, false}, {6, 5, false}, {1, 2, true}} {
-		require.Equal(t, c.tighter, tightens(c.want, c.have), c)
-	}
-}
-
-// One container without a limit, wherever it stands, and the pod has none.
-func TestNoBound(t *testing.T) {
-	list := func(names ...string) (out []v1.Container) {
-		for _, name := range names {
-			c := v1.Container{Name: name}
-			if name == "limited" {
-				c.Resources = needs(5, 5)
-			}
-			out = append(out, c)
-		}
-		return out
-	}
-	for _, test := range []struct {
-		inits, containers []v1.Container
-		want              int64
-	}{
-		{list("limited", "limited"), list("limited", "limited"), 10},
-		{list("free", "limited"), list("limited"), 0},
-		{list("limited", "free"), list("limited"), 0},
-		{nil, list("free", "limited"), 0},
-		{nil, list("limited", "free"), 0},
-	} {
-		pod := &v1.Pod{Spec: v1.PodSpec{InitContainers: test.inits, Containers: test.containers}}
-		require.Equal(t, test.want, cgroups.NeedsOf(pod).CPULimit)
-	}
 }
