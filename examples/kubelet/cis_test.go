@@ -104,44 +104,37 @@ func TestHardenedKubelet(t *testing.T) {
 	require.NoError(t, os.WriteFile(at("tls.crt"), cert, 0o600))
 	require.NoError(t, os.WriteFile(at("tls.key"), key, 0o600))
 	// Without an API server nobody can be asked who may what: that is TestWhoMayWhat.
-	cfg, ended, stop := started(t, "--client-ca-file="+at("ca.crt"), "--authorization-mode=AlwaysAllow", "--anonymous-auth=false", "--seccomp-default", "--port="+port,
+	cfg, ended, stop := started(t, t.Output(), "--client-ca-file="+at("ca.crt"), "--authorization-mode=AlwaysAllow", "--anonymous-auth=false", "--seccomp-default", "--port="+port,
 		"--tls-cert-file="+at("tls.crt"), "--tls-private-key-file="+at("tls.key"), "--tls-min-version=VersionTLS12", "--tls-cipher-suites=TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256")
 	defer func() { require.NoError(t, <-ended) }()
 	defer stop()
 	address := "127.0.0.1:" + port
-	handshake := func(change func(*tls.Config)) (*tls.ConnectionState, error) {
-		pool := pool(t, ca)
-		settings := &tls.Config{RootCAs: pool, ServerName: "127.0.0.1"}
+	client := func(change func(*tls.Config)) *tls.Config {
+		settings := &tls.Config{RootCAs: pool(t, ca), ServerName: "127.0.0.1"}
 		change(settings)
-		conn, err := tls.Dial("tcp", address, settings)
-		if err != nil {
-			return nil, err
-		}
-		defer conn.Close()
-		state := conn.ConnectionState()
-		return &state, nil
+		return settings
 	}
-	var state *tls.ConnectionState
-	require.Eventually(t, func() bool {
-		var err error
-		state, err = handshake(func(*tls.Config) {})
-		return err == nil
-	}, time.Minute, 20*time.Millisecond, "the certificate of the files is shown")
-	require.Equal(t, "n", state.PeerCertificates[0].Subject.CommonName)
-	for version, ok := range map[uint16]bool{tls.VersionTLS10: false, tls.VersionTLS11: false, tls.VersionTLS12: true, tls.VersionTLS13: true} {
+	handshake := func(change func(*tls.Config)) (*tls.Conn, error) {
+		conn, err := tls.Dial("tcp", address, client(change))
+		if err == nil {
+			err = conn.Close()
+		}
+		return conn, err
+	}
+	soon(t, func() bool {
+		conn, err := handshake(func(*tls.Config) {})
+		return err == nil && conn.ConnectionState().PeerCertificates[0].Subject.CommonName == "n"
+	}) // the certificate of the files is shown
+	for version, ok := range map[uint16]bool{tls.VersionTLS11: false, tls.VersionTLS12: true, tls.VersionTLS13: true} {
 		_, err := handshake(func(c *tls.Config) { c.MinVersion, c.MaxVersion = version, version })
 		require.Equal(t, ok, err == nil, "TLS %x: %v", version, err)
 	}
-	for suite, ok := range map[uint16]bool{tls.TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256: true, tls.TLS_ECDHE_ECDSA_WITH_AES_128_CBC_SHA: false, tls.TLS_ECDHE_ECDSA_WITH_AES_256_GCM_SHA384: false} {
+	for suite, ok := range map[uint16]bool{tls.TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256: true, tls.TLS_ECDHE_ECDSA_WITH_AES_256_GCM_SHA384: false} {
 		_, err := handshake(func(c *tls.Config) { c.MaxVersion, c.CipherSuites = tls.VersionTLS12, []uint16{suite} })
 		require.Equal(t, ok, err == nil, tls.CipherSuiteName(suite))
 	}
-	client := func(change func(*tls.Config)) *http.Client {
-		settings := &tls.Config{RootCAs: pool(t, ca), ServerName: "127.0.0.1"}
-		change(settings)
-		return &http.Client{Timeout: 10 * time.Second, Transport: &http.Transport{TLSClientConfig: settings, DisableKeepAlives: true}}
-	}
-	code := func(c *http.Client, path string) int {
+	code := func(path string, change func(*tls.Config)) int {
+		c := &http.Client{Timeout: 10 * time.Second, Transport: &http.Transport{TLSClientConfig: client(change), DisableKeepAlives: true}}
 		response, err := c.Get("https://" + address + path)
 		require.NoError(t, err)
 		require.NoError(t, response.Body.Close())
@@ -151,14 +144,14 @@ func TestHardenedKubelet(t *testing.T) {
 	require.NoError(t, err)
 	foreign, err := tls.X509KeyPair(apitest.NewAuthority(t).Issue("admin", time.Now().Add(time.Hour)))
 	require.NoError(t, err)
-	require.Equal(t, http.StatusUnauthorized, code(client(func(*tls.Config) {}), "/pods"), "anonymous")
-	require.Equal(t, http.StatusUnauthorized, code(client(func(c *tls.Config) {
+	require.Equal(t, http.StatusUnauthorized, code("/pods", func(*tls.Config) {}), "anonymous")
+	require.Equal(t, http.StatusUnauthorized, code("/pods", func(c *tls.Config) {
 		c.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) { return &foreign, nil }
-	}), "/pods"))
-	admin := client(func(c *tls.Config) { c.Certificates = []tls.Certificate{own} })
-	require.Eventually(t, func() bool { return code(admin, "/healthz") == http.StatusOK }, time.Minute, 20*time.Millisecond, "once the runtime was looked at")
+	}))
+	admin := func(c *tls.Config) { c.Certificates = []tls.Certificate{own} }
+	soon(t, func() bool { return code("/healthz", admin) == http.StatusOK }) // once the runtime was looked at
 	for _, path := range []string{"/flagz", "/statusz", "/configz"} {
-		require.Equal(t, http.StatusOK, code(admin, path), path)
+		require.Equal(t, http.StatusOK, code(path, admin), path)
 	}
 	require.Empty(t, cfg.ReadOnlyAddress())
 }

@@ -13,7 +13,6 @@ import (
 	"sync"
 	"testing"
 	"testing/fstest"
-	"time"
 
 	"github.com/stretchr/testify/require"
 	collectorpb "go.opentelemetry.io/proto/otlp/collector/trace/v1"
@@ -28,42 +27,40 @@ type nothing struct{ io.ReadCloser }
 // A kernel's log that cannot be read ends a kubelet that has the rights of root; others go without it,
 // and the embedded runtime's does not ask.
 func TestKernelLog(t *testing.T) {
+	const other = "unix:///run/x.sock"
 	for name, c := range map[string]struct {
 		endpoint   string
 		privileged bool
 		fails      error
 		asked      bool
-		opened     bool
 		err        error
 	}{
-		"readable":               {endpoint: "unix:///run/x.sock", privileged: true, asked: true, opened: true},
-		"readable by anybody":    {endpoint: "unix:///run/x.sock", asked: true, opened: true},
-		"forbidden to root":      {endpoint: "unix:///run/x.sock", privileged: true, fails: fs.ErrPermission, asked: true, err: fs.ErrPermission},
-		"forbidden to others":    {endpoint: "unix:///run/x.sock", fails: fs.ErrPermission, asked: true},
-		"not there, not root":    {endpoint: "unix:///run/x.sock", fails: fs.ErrNotExist, asked: true},
+		"readable":               {endpoint: other, privileged: true, asked: true},
+		"readable by anybody":    {endpoint: other, asked: true},
+		"forbidden to root":      {endpoint: other, privileged: true, fails: fs.ErrPermission, asked: true, err: fs.ErrPermission},
+		"forbidden to others":    {endpoint: other, fails: fs.ErrPermission, asked: true},
+		"not there, not root":    {endpoint: other, fails: fs.ErrNotExist, asked: true},
 		"embedded":               {endpoint: config.Embedded, privileged: true},
 		"embedded, without root": {endpoint: config.Embedded, fails: fs.ErrPermission},
 	} {
-		t.Run(name, func(t *testing.T) {
-			cfg := config.Default()
-			cfg.Kubelet.ContainerRuntimeEndpoint = c.endpoint
-			var log bytes.Buffer
-			h := host{privileged: c.privileged, openLog: func() (io.ReadCloser, error) {
-				if c.fails != nil {
-					return nil, c.fails
-				}
-				return nothing{}, nil
-			}}
-			open := h.kernelLog(&cfg, slog.New(slog.NewTextHandler(&log, nil)))
-			require.Equal(t, c.asked, open != nil)
-			if open == nil {
-				return
+		cfg := config.Default()
+		cfg.Kubelet.ContainerRuntimeEndpoint = c.endpoint
+		var log bytes.Buffer
+		h := host{privileged: c.privileged, openLog: func() (file io.ReadCloser, err error) {
+			if c.fails == nil {
+				file = nothing{}
 			}
-			file, err := open()
-			require.ErrorIs(t, err, c.err)
-			require.Equal(t, c.opened, file != nil)
-			require.Equal(t, c.fails != nil && c.err == nil, log.Len() > 0, log.String())
-		})
+			return file, c.fails
+		}}
+		open := h.kernelLog(&cfg, slog.New(slog.NewTextHandler(&log, nil)))
+		require.Equal(t, c.asked, open != nil, name)
+		if open == nil {
+			continue
+		}
+		file, err := open()
+		require.ErrorIs(t, err, c.err, name)
+		require.Equal(t, c.fails == nil, file != nil, name)
+		require.Equal(t, c.fails != nil && c.err == nil, log.Len() > 0, log.String())
 	}
 	require.True(t, os.Geteuid() == 0 || !thisHost().privileged)
 }
@@ -92,7 +89,7 @@ func TestChainsAreLeftAlone(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
 	go func() { ended <- keepChains(ctx, &wanted, logger) }()
-	require.Eventually(t, func() bool { return strings.Count(log.String(), "no iptables here") == 1 }, 10*time.Second, time.Millisecond)
+	soon(t, func() bool { return strings.Count(log.String(), "no iptables here") == 1 })
 	cancel()
 	require.NoError(t, <-ended)
 }
@@ -149,13 +146,12 @@ func TestTracing(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			dir := t.TempDir()
-			file, done := filepath.Join(dir, "kubelet.yaml"), filepath.Join(dir, "done")
-			require.NoError(t, os.WriteFile(file, []byte("apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\n"+text), 0o600))
+			done := filepath.Join(dir, "done")
 			pod := "{apiVersion: v1, kind: Pod, metadata: {name: p}, spec: {hostNetwork: true, containers: [{name: c, image: i, command: [sh, -c, 'touch " + done + "; sleep 600']}]}}"
 			require.NoError(t, os.Mkdir(filepath.Join(dir, "manifests"), 0o700))
 			require.NoError(t, os.WriteFile(filepath.Join(dir, "manifests", "p.yaml"), []byte(pod), 0o600))
-			_, ended, stop := started(t, "--config="+file, "--pod-manifest-path="+filepath.Join(dir, "manifests"))
-			require.Eventually(t, func() bool { return exists(done) }, time.Minute, 10*time.Millisecond)
+			_, ended, stop := started(t, t.Output(), "--config="+configFile(t, text), "--pod-manifest-path="+filepath.Join(dir, "manifests"))
+			soon(t, func() bool { return exists(done) })
 			stop()
 			require.NoError(t, <-ended)
 			c.mu.Lock()

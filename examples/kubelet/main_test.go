@@ -24,9 +24,16 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m)
 }
 
-func TestBadUseIsOneMessagePerProblem(t *testing.T) {
+// configFile writes a configuration.
+func configFile(t *testing.T, text string) string {
+	t.Helper()
 	file := filepath.Join(t.TempDir(), "kubelet.yaml")
-	require.NoError(t, os.WriteFile(file, []byte("apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\nrunOnce: true\niptablesDropBit: 7\n"), 0o600))
+	require.NoError(t, os.WriteFile(file, []byte("apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\n"+text), 0o600))
+	return file
+}
+
+func TestBadUseIsOneMessagePerProblem(t *testing.T) {
+	file := configFile(t, "runOnce: true\niptablesDropBit: 7\n")
 	for _, tc := range []struct {
 		arg  string
 		code int
@@ -45,24 +52,24 @@ func TestBadUseIsOneMessagePerProblem(t *testing.T) {
 	}
 }
 
-// A23: a read-only port that is taken ends the kubelet before it has done anything.
+// A23: a port that is taken, of either API, ends the kubelet before it has done anything.
 func TestTakenPort(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
 	defer l.Close()
 	_, port, err := net.SplitHostPort(l.Addr().String())
 	require.NoError(t, err)
-	file := filepath.Join(t.TempDir(), "kubelet.yaml")
-	require.NoError(t, os.WriteFile(file, []byte("apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\naddress: 127.0.0.1\n"), 0o600))
-	root := filepath.Join(t.TempDir(), "root")
-	var out bytes.Buffer
-	code := realMain([]string{"--config=" + file, "--read-only-port=" + port, "--container-runtime-endpoint=embedded", "--root-dir=" + root, "--healthz-port=0", "--logging-format=json"}, &out)
-	require.Equal(t, 1, code)
-	require.Contains(t, out.String(), "--read-only-port")
-	for line := range strings.Lines(out.String()) {
-		require.True(t, json.Valid([]byte(line)), line)
+	for _, flags := range [][]string{{"--read-only-port"}, {"--port", "--anonymous-auth", "--authorization-mode=AlwaysAllow"}} {
+		root := filepath.Join(t.TempDir(), "root")
+		var out bytes.Buffer
+		args := append(flags[1:], flags[0]+"="+port, "--address=127.0.0.1", "--container-runtime-endpoint=embedded", "--root-dir="+root, "--healthz-port=0", "--logging-format=json")
+		require.Equal(t, 1, realMain(args, &out))
+		require.Contains(t, out.String(), flags[0])
+		for line := range strings.Lines(out.String()) {
+			require.True(t, json.Valid([]byte(line)), line)
+		}
+		require.NoDirExists(t, root)
 	}
-	require.NoDirExists(t, root)
 }
 
 // A25: the first signal ends the kubelet in order, the second one at once, with 1.

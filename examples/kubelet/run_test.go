@@ -32,18 +32,12 @@ func free(t *testing.T) string {
 	return port
 }
 
-// started runs a kubelet of the embedded runtime until the test ends, or it ends by itself.
-func started(t *testing.T, args ...string) (cfg *config.Config, ended chan error, stop func()) {
-	t.Helper()
-	return startedWith(t, t.Output(), args...)
-}
-
-// startedWith is started, with a place for the log.
-func startedWith(t *testing.T, out io.Writer, args ...string) (cfg *config.Config, ended chan error, stop func()) {
+// started runs a kubelet of the embedded runtime, with a place for its log, until it is stopped
+// or ends by itself.
+func started(t *testing.T, out io.Writer, args ...string) (cfg *config.Config, ended chan error, stop func()) {
 	t.Helper()
 	args = append(args, "--container-runtime-endpoint=embedded", "--hostname-override=n", "--root-dir="+filepath.Join(t.TempDir(), "root"), "--healthz-port=0", "--address=127.0.0.1", "--eviction-hard=memory.available<1Mi")
-	cfg, err := config.FromArgs(args, io.Discard)
-	require.NoError(t, err)
+	cfg = settings(t, args...)
 	ctx, cancel := context.WithCancel(t.Context())
 	log, setVerbosity, err := logging.New(logging.Config{Format: cfg.Kubelet.Logging.Format, Output: out})
 	require.NoError(t, err)
@@ -54,29 +48,46 @@ func startedWith(t *testing.T, out io.Writer, args ...string) (cfg *config.Confi
 	return cfg, ended, cancel
 }
 
-// A7: a node without an API server serves its API if somebody says to whom.
+// soon waits for a condition.
+func soon(t *testing.T, condition func() bool) {
+	t.Helper()
+	require.Eventually(t, condition, time.Minute, 10*time.Millisecond)
+}
+
+// A7: a node without an API server serves its API if somebody says to whom. A28: the log says
+// more from the moment on that the API is told so.
 func TestStandaloneAPI(t *testing.T) {
-	port := free(t)
-	_, ended, stop := started(t, "--anonymous-auth", "--authorization-mode=AlwaysAllow", "--port="+port)
+	port, manifests := free(t), t.TempDir()
+	var log lines
+	_, ended, stop := started(t, &log, "--anonymous-auth", "--authorization-mode=AlwaysAllow", "--port="+port, "--logging-format=json", "--pod-manifest-path="+manifests)
 	defer func() { require.NoError(t, <-ended) }()
 	defer stop()
 	client := &http.Client{Timeout: 10 * time.Second, Transport: &http.Transport{DisableKeepAlives: true, TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}}
-	get := func(path string) (int, string) {
-		response, err := client.Get("https://127.0.0.1:" + port + path)
+	do := func(method, path, body string) (int, string) {
+		request, err := http.NewRequestWithContext(t.Context(), method, "https://127.0.0.1:"+port+path, strings.NewReader(body))
+		require.NoError(t, err)
+		response, err := client.Do(request)
 		if err != nil {
 			return 0, err.Error()
 		}
 		defer response.Body.Close()
-		body, err := io.ReadAll(response.Body)
+		text, err := io.ReadAll(response.Body)
 		require.NoError(t, err)
-		return response.StatusCode, string(body)
+		return response.StatusCode, string(text)
 	}
-	require.Eventually(t, func() bool { code, _ := get("/healthz"); return code == http.StatusOK }, time.Minute, 20*time.Millisecond)
-	code, body := get("/configz")
+	soon(t, func() bool { code, _ := do(http.MethodGet, "/healthz", ""); return code == http.StatusOK })
+	code, body := do(http.MethodGet, "/configz", "")
 	require.Equal(t, http.StatusOK, code)
 	require.Contains(t, body, `"mode":"AlwaysAllow"`)
-	code, _ = get("/containerLogs/ns/none/c")
+	code, _ = do(http.MethodGet, "/containerLogs/ns/none/c", "")
 	require.Equal(t, http.StatusNotFound, code)
+
+	require.NotContains(t, log.String(), `"v":4`)
+	code, body = do(http.MethodPut, "/debug/flags/v", "6")
+	require.Equal(t, http.StatusOK, code, body)
+	const pod = "{apiVersion: v1, kind: Pod, metadata: {name: p}, spec: {hostNetwork: true, containers: [{name: c, image: i, command: [sleep, '600']}]}}"
+	require.NoError(t, os.WriteFile(filepath.Join(manifests, "p.yaml"), []byte(pod), 0o600))
+	soon(t, func() bool { return strings.Contains(log.String(), `"v":4`) })
 }
 
 // lines is a log that may be read while it is written.
@@ -97,46 +108,6 @@ func (l *lines) String() string {
 	return l.text.String()
 }
 
-// A28: the log says more from the moment on that the API is told so.
-func TestVerbosityByAPI(t *testing.T) {
-	port := free(t)
-	var log lines
-	manifests := t.TempDir()
-	_, ended, stop := startedWith(t, &log, "--anonymous-auth", "--authorization-mode=AlwaysAllow", "--port="+port, "--logging-format=json", "--pod-manifest-path="+manifests)
-	defer func() { require.NoError(t, <-ended) }()
-	defer stop()
-	client := &http.Client{Timeout: 10 * time.Second, Transport: &http.Transport{DisableKeepAlives: true, TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}}
-	put := func(v string) bool {
-		request, err := http.NewRequestWithContext(t.Context(), http.MethodPut, "https://127.0.0.1:"+port+"/debug/flags/v", strings.NewReader(v))
-		require.NoError(t, err)
-		response, err := client.Do(request)
-		if err != nil {
-			return false
-		}
-		defer response.Body.Close()
-		return response.StatusCode == http.StatusOK
-	}
-	require.Eventually(t, func() bool { return put("0") }, time.Minute, 20*time.Millisecond)
-	require.NotContains(t, log.String(), `"v":4`)
-	require.True(t, put("6"))
-	const pod = "{apiVersion: v1, kind: Pod, metadata: {name: p}, spec: {hostNetwork: true, containers: [{name: c, image: i, command: [sleep, '600']}]}}"
-	require.NoError(t, os.WriteFile(filepath.Join(manifests, "p.yaml"), []byte(pod), 0o600))
-	require.Eventually(t, func() bool { return strings.Contains(log.String(), `"v":4`) }, time.Minute, 20*time.Millisecond)
-}
-
-// A23: a port of the API that is taken ends the kubelet before it has done anything.
-func TestTakenAPIPort(t *testing.T) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	require.NoError(t, err)
-	defer l.Close()
-	_, port, err := net.SplitHostPort(l.Addr().String())
-	require.NoError(t, err)
-	cfg, ended, stop := started(t, "--anonymous-auth", "--authorization-mode=AlwaysAllow", "--port="+port)
-	defer stop()
-	require.ErrorContains(t, <-ended, "--port")
-	require.NoDirExists(t, cfg.Flags.RootDir)
-}
-
 // A5, A6: whoever comes second waits, and the first one makes room if it is to.
 func TestLockFile(t *testing.T) {
 	var out bytes.Buffer
@@ -144,14 +115,14 @@ func TestLockFile(t *testing.T) {
 	require.Contains(t, out.String(), "--lock-file")
 
 	file := filepath.Join(t.TempDir(), "lock")
-	first, firstEnded, stopFirst := started(t, "--lock-file="+file, "--exit-on-lock-contention")
+	first, firstEnded, stopFirst := started(t, t.Output(), "--lock-file="+file, "--exit-on-lock-contention")
 	defer stopFirst()
-	require.Eventually(t, func() bool { return exists(first.Flags.RootDir) }, time.Minute, 10*time.Millisecond)
-	second, secondEnded, stopSecond := started(t, "--lock-file="+file)
+	soon(t, func() bool { return exists(first.Flags.RootDir) })
+	second, secondEnded, stopSecond := started(t, t.Output(), "--lock-file="+file)
 	require.NoError(t, <-firstEnded, "the first one makes room")
-	require.Eventually(t, func() bool { return exists(second.Flags.RootDir) }, time.Minute, 10*time.Millisecond)
+	soon(t, func() bool { return exists(second.Flags.RootDir) })
 
-	third, thirdEnded, stopThird := started(t, "--lock-file="+file)
+	third, thirdEnded, stopThird := started(t, t.Output(), "--lock-file="+file)
 	stopThird()
 	require.ErrorContains(t, <-thirdEnded, "--lock-file")
 	require.False(t, exists(third.Flags.RootDir), "the third one has waited")

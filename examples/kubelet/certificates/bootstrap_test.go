@@ -37,6 +37,27 @@ func newJoining(t *testing.T) *joining {
 	return j
 }
 
+// bootstrapping runs a test in a bubble, with such a node.
+func bootstrapping(t *testing.T, test func(t *testing.T, j *joining)) {
+	synctest.Test(t, func(t *testing.T) { test(t, newJoining(t)) })
+}
+
+// waits begins, and has it wait for the cluster.
+func (j *joining) waits(why ...any) (ended func() bool, stop func()) {
+	j.t.Helper()
+	ended, stop = j.start()
+	require.False(j.t, ended(), why...)
+	return ended, stop
+}
+
+// joins begins, and has it be done at once.
+func (j *joining) joins(why ...any) {
+	j.t.Helper()
+	ended, _ := j.start()
+	require.True(j.t, ended())
+	require.NoError(j.t, j.result, why...)
+}
+
 // start begins; what is returned says whether it has ended, and stop ends it.
 func (j *joining) start() (ended func() bool, stop func()) {
 	ctx, stop := context.WithCancel(j.t.Context())
@@ -58,10 +79,8 @@ func (j *joining) start() (ended func() bool, stop func()) {
 // A14: a request appears; with its approval there is a kubeconfig that leads to the
 // certificate, and that is all that is needed from then on.
 func TestBootstrap(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		j := newJoining(t)
-		ended, _ := j.start()
-		require.False(t, ended())
+	bootstrapping(t, func(t *testing.T, j *joining) {
+		ended, _ := j.waits()
 		request := j.only()
 		require.Regexp(t, "^node-csr-[-_A-Za-z0-9]{43}$", request.Name)
 		require.Equal(t, certv1.KubeAPIServerClientKubeletSignerName, request.Spec.SignerName)
@@ -77,8 +96,7 @@ func TestBootstrap(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, "http://server.test", config.Clusters["default-cluster"].Server)
 		user := config.AuthInfos["default-auth"]
-		require.Equal(t, j.config.Store.CurrentPath(), user.ClientCertificate)
-		require.Equal(t, j.config.Store.CurrentPath(), user.ClientKey)
+		require.Equal(t, []string{j.config.Store.CurrentPath(), j.config.Store.CurrentPath()}, []string{user.ClientCertificate, user.ClientKey})
 		require.Empty(t, user.Token, "the bootstrap credentials stay behind")
 		info, err := os.Stat(j.config.Kubeconfig)
 		require.NoError(t, err)
@@ -88,78 +106,63 @@ func TestBootstrap(t *testing.T) {
 		require.Equal(t, time.Now().Add(100*time.Hour).Unix(), client.Expires().Unix())
 
 		require.NoError(t, os.Remove(j.config.From))
-		again, _ := j.start()
-		require.True(t, again())
-		require.NoError(t, j.result, "the bootstrap kubeconfig is not looked at")
+		j.joins("the bootstrap kubeconfig is not looked at")
 		require.Len(t, apitest.All[*certv1.CertificateSigningRequest](j.Server), 1)
 	})
 }
 
 // Who is killed at any point goes on there.
 func TestBootstrapAgain(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		j := newJoining(t)
-		ended, stop := j.start()
-		require.False(t, ended())
+	bootstrapping(t, func(t *testing.T, j *joining) {
+		ended, stop := j.waits()
 		stop()
 		require.True(t, ended())
 		require.ErrorIs(t, j.result, context.Canceled)
 		require.FileExists(t, at(j.config.Store.Dir, keyFile))
 
-		ended, stop = j.start() // the key is there, and so is the request
-		require.False(t, ended())
+		ended, stop = j.waits() // the key is there, and so is the request
 		request := j.only()
 		stop()
 		require.True(t, ended())
 		j.issue(request, time.Hour)
-		ended, _ = j.start() // the certificate is at the server
-		require.True(t, ended())
-		require.NoError(t, j.result)
+		j.joins() // the certificate is at the server
 
 		require.NoError(t, os.Remove(j.config.Kubeconfig)) // the certificate is in the store
-		ended, _ = j.start()
-		require.True(t, ended())
-		require.NoError(t, j.result)
+		j.joins()
 		require.FileExists(t, j.config.Kubeconfig)
 		require.Len(t, apitest.All[*certv1.CertificateSigningRequest](j.Server), 1)
 
-		time.Sleep(2 * time.Hour) // it has expired
-		ended, _ = j.start()
-		require.False(t, ended())
-		j.issue(j.only(), time.Hour)
-		require.True(t, ended())
-		require.NoError(t, j.result)
-
+		isIssued := func(why string) {
+			ended, _ := j.waits(why)
+			j.issue(j.only(), time.Hour)
+			require.True(t, ended())
+			require.NoError(t, j.result)
+		}
+		time.Sleep(2 * time.Hour)
+		isIssued("it has expired")
 		j.config.NodeName = "other"
 		require.NoError(t, os.Remove(j.config.Kubeconfig))
 		write(t, at(j.config.Store.Dir, keyFile), []byte("half a key"))
-		ended, _ = j.start()
-		require.False(t, ended(), "the certificate is another node's")
-		j.issue(j.only(), time.Hour)
-		require.True(t, ended())
-		require.NoError(t, j.result)
+		isIssued("the certificate is another node's")
 	})
 }
 
 func TestBootstrapRefused(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		for condition, want := range map[certv1.RequestConditionType]error{certv1.CertificateDenied: ErrDenied, certv1.CertificateFailed: ErrFailed} {
-			j := newJoining(t)
-			ended, _ := j.start()
-			require.False(t, ended())
+	for condition, want := range map[certv1.RequestConditionType]error{certv1.CertificateDenied: ErrDenied, certv1.CertificateFailed: ErrFailed} {
+		bootstrapping(t, func(t *testing.T, j *joining) {
+			ended, _ := j.waits()
 			j.decide(j.only(), condition)
 			require.True(t, ended())
 			require.ErrorIs(t, j.result, want)
 			require.NoFileExists(t, j.config.Kubeconfig)
-		}
-	})
+		})
+	}
 }
 
 // A server that is away is waited for, for an hour; a certificate of no use is asked for
 // anew by the next start.
 func TestBootstrapTrouble(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		j := newJoining(t)
+	bootstrapping(t, func(t *testing.T, j *joining) {
 		j.SetDown(true)
 		ended, _ := j.start()
 		time.Sleep(50 * time.Minute)
@@ -172,8 +175,7 @@ func TestBootstrapTrouble(t *testing.T) {
 		require.ErrorContains(t, j.result, "has expired")
 		require.NoFileExists(t, at(j.config.Store.Dir, keyFile))
 
-		ended, _ = j.start()
-		require.False(t, ended())
+		ended, _ = j.waits()
 		time.Sleep(61 * time.Minute)
 		require.True(t, ended())
 		require.ErrorIs(t, j.result, context.DeadlineExceeded)
@@ -225,27 +227,28 @@ func TestClientCertificateRotates(t *testing.T) {
 			write(t, at(dir, "kubeconfig"), []byte(strings.Replace(text, "server:", "certificate-authority: ca.crt\n    server:", 1)))
 			require.NoError(t, os.RemoveAll(store.CurrentPath()))
 			config := apiserver.Config{Kubeconfig: at(dir, "kubeconfig"), UserAgent: "test/1", Period: 10 * time.Millisecond}
+			first := "own"
 			if name == "by the kubeconfig" {
-				update("first")
+				first = "first"
+				update(first)
 			} else {
 				config.CertificateFile = store.CurrentPath()
 			}
 			client, err := apiserver.New(config)
 			require.NoError(t, err)
 			started(t, client.Run)
-			seenAs := func(user string) func() bool {
-				return func() bool {
+			seenAs := func(user string) {
+				require.Eventually(t, func() bool {
 					_, _ = client.ConfigMaps("ns").Get(t.Context(), "a", metav1.GetOptions{}) // there is none
 					calls := server.Calls()
 					return calls[len(calls)-1].User == user
-				}
+				}, 10*time.Second, 20*time.Millisecond, user)
 			}
-			require.True(t, seenAs(map[string]string{"by the kubeconfig": "first"}[name])() || seenAs("own")())
+			seenAs(first)
 			for _, user := range []string{"second", "third"} {
 				update(user)
-				require.Eventually(t, seenAs(user), 10*time.Second, 20*time.Millisecond)
+				seenAs(user)
 			}
-			require.True(t, seenAs("third")())
 		})
 	}
 }

@@ -36,12 +36,13 @@ func TestServingFilesAreFollowed(t *testing.T) {
 		stop := started(t, f.Run)
 		put("b")
 		require.Equal(t, "system:node:b", name())
-		write(t, at(dir, "tls.crt"), []byte("no certificate"))
-		time.Sleep(10 * look)
-		require.Equal(t, "system:node:b", name())
-		require.NoError(t, os.Remove(at(dir, "tls.crt")))
-		time.Sleep(10 * look)
-		require.Equal(t, "system:node:b", name())
+		for _, spoil := range []func(){
+			func() { write(t, at(dir, "tls.crt"), []byte("no certificate")) }, func() { require.NoError(t, os.Remove(at(dir, "tls.crt"))) },
+		} {
+			spoil()
+			time.Sleep(10 * look)
+			require.Equal(t, "system:node:b", name())
+		}
 		put("c")
 		require.Equal(t, "system:node:c", name())
 		stop()
@@ -62,14 +63,10 @@ func TestAuthoritiesAreFollowed(t *testing.T) {
 		f, err := NewAuthorities(at(dir, "ca.crt"), nil)
 		require.NoError(t, err)
 		started(t, f.Run)
-		leaf := func(ca *authority) *x509.Certificate {
-			cert, key := ca.pair(ClientRequest("n"), time.Hour)
-			pair, err := tls.X509KeyPair(cert, key)
-			require.NoError(t, err)
-			return pair.Leaf
-		}
 		verify := func(ca *authority) error {
-			_, err := leaf(ca).Verify(x509.VerifyOptions{Roots: f.Current()})
+			pair, err := tls.X509KeyPair(ca.pair(ClientRequest("n"), time.Hour))
+			require.NoError(t, err)
+			_, err = pair.Leaf.Verify(x509.VerifyOptions{Roots: f.Current()})
 			return err
 		}
 		require.NoError(t, verify(a))
@@ -113,9 +110,14 @@ func TestFilesThatCannotBeUsed(t *testing.T) {
 
 func TestSelfSigned(t *testing.T) {
 	dir := at(t.TempDir(), "pki")
-	cert, key, err := SelfSigned(dir, "worker-1")
-	require.NoError(t, err)
-	require.Equal(t, []string{"kubelet.crt", "kubelet.key"}, names(t, dir))
+	cert, key := at(dir, "kubelet.crt"), at(dir, "kubelet.key")
+	makes := func() {
+		certFile, keyFile, err := SelfSigned(dir, "worker-1")
+		require.NoError(t, err)
+		require.Equal(t, []string{cert, key}, []string{certFile, keyFile})
+		require.Equal(t, []string{"kubelet.crt", "kubelet.key"}, names(t, dir))
+	}
+	makes()
 	f, err := NewServing(cert, key, nil)
 	require.NoError(t, err)
 	leaf := f.Current().Leaf
@@ -131,17 +133,11 @@ func TestSelfSigned(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, fs.FileMode(0o600), info.Mode())
 
-	before, err := os.ReadFile(cert)
-	require.NoError(t, err)
-	_, _, err = SelfSigned(dir, "worker-1")
-	require.NoError(t, err)
-	again, err := os.ReadFile(cert)
-	require.NoError(t, err)
-	require.Equal(t, before, again, "what is there stays")
-
+	before := read(t, cert)
+	makes()
+	require.Equal(t, before, read(t, cert), "what is there stays")
 	require.NoError(t, os.Remove(cert)) // as if it had been killed before
-	_, _, err = SelfSigned(dir, "worker-1")
-	require.NoError(t, err)
+	makes()
 	_, err = NewServing(cert, key, nil)
 	require.NoError(t, err)
 
@@ -150,6 +146,12 @@ func TestSelfSigned(t *testing.T) {
 	require.ErrorContains(t, err, "kubelet.key", "what somebody may have put there is not replaced")
 	_, _, err = SelfSigned("", "x")
 	require.EqualError(t, err, "certificates: dir and host are required")
+}
+
+func read(t *testing.T, file string) string {
+	text, err := os.ReadFile(file)
+	require.NoError(t, err)
+	return string(text)
 }
 
 // Of certificates that have expired, only one's own is replaced.
@@ -172,8 +174,6 @@ func TestSelfSignedExpires(t *testing.T) {
 		time.Sleep(2 * time.Hour)
 		_, _, err = SelfSigned(dir, "10.0.0.1")
 		require.NoError(t, err)
-		now, err := os.ReadFile(cert)
-		require.NoError(t, err)
-		require.Equal(t, certPEM, now)
+		require.Equal(t, string(certPEM), read(t, cert))
 	})
 }

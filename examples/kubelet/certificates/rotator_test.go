@@ -46,6 +46,15 @@ func newRotation(t *testing.T, addresses ...string) *rotation {
 	return r
 }
 
+// rotating runs a test in a bubble, with a Rotator that has started.
+func rotating(t *testing.T, test func(t *testing.T, r *rotation), addresses ...string) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRotation(t, addresses...)
+		r.start()
+		test(t, r)
+	})
+}
+
 // start starts a Rotator, as after a restart of the agent.
 func (r *rotation) start() (stop func()) {
 	var err error
@@ -105,16 +114,13 @@ func TestServingCertificateIsAskedFor(t *testing.T) {
 // The next certificate is asked for when 70 to 90 % of the life are over, and each time
 // at another point.
 func TestRotation(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		r := newRotation(t, "10.0.0.1")
-		r.start()
+	rotating(t, func(t *testing.T, r *rotation) {
 		shares := map[int]bool{}
 		r.issue(r.only(), 1000*time.Hour)
 		for range 8 {
 			began, before := time.Now(), serial(r.Current())
 			for len(r.pending()) == 0 {
-				time.Sleep(time.Hour)
-				synctest.Wait()
+				pass(time.Hour)
 			}
 			share := time.Since(began).Hours() / 1000
 			require.InDelta(t, 0.8, share, 0.101)
@@ -126,14 +132,12 @@ func TestRotation(t *testing.T) {
 		}
 		require.Greater(t, len(shares), 2)
 		require.Empty(t, r.errs)
-	})
+	}, "10.0.0.1")
 }
 
 // A certificate whose time is over is none.
 func TestExpired(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		r := newRotation(t, "10.0.0.1")
-		r.start()
+	rotating(t, func(t *testing.T, r *rotation) {
 		r.issue(r.only(), time.Hour)
 		time.Sleep(59 * time.Minute)
 		require.NotNil(t, r.Current())
@@ -142,14 +146,12 @@ func TestExpired(t *testing.T) {
 		synctest.Wait()
 		r.issue(r.only(), time.Hour)
 		require.NotNil(t, r.Current())
-	})
+	}, "10.0.0.1")
 }
 
 // A new address is certified at once; a request that is of the past is not waited for.
 func TestAddressesChange(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		r := newRotation(t)
-		r.start()
+	rotating(t, func(t *testing.T, r *rotation) {
 		time.Sleep(time.Hour)
 		require.Empty(t, r.pending(), "there is nothing to ask for yet")
 		r.move("10.0.0.1")
@@ -178,50 +180,40 @@ func TestAddressesChange(t *testing.T) {
 
 // What was refused is asked for again, ever more rarely.
 func TestRefusedRequests(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		r := newRotation(t, "10.0.0.1")
-		r.start()
+	rotating(t, func(t *testing.T, r *rotation) {
 		for i, want := range []error{ErrDenied, ErrFailed, ErrGone, ErrDenied, ErrFailed} {
 			request := r.only()
-			switch want {
-			case ErrDenied:
-				r.decide(request, certv1.CertificateDenied)
-			case ErrFailed:
-				r.decide(request, certv1.CertificateFailed)
-			case ErrGone:
+			if want == ErrGone {
 				r.Remove(request)
 				synctest.Wait()
+			} else {
+				r.decide(request, map[error]certv1.RequestConditionType{ErrDenied: certv1.CertificateDenied, ErrFailed: certv1.CertificateFailed}[want])
 			}
 			require.ErrorIs(t, r.Err(), want)
 			require.ErrorContains(t, r.Err(), request.Name)
 			require.Empty(t, r.pending(), "not at once")
-			time.Sleep(pauseMin<<i*5/4 + time.Second)
-			synctest.Wait()
+			pass(pauseMin<<i*5/4 + time.Second)
 			require.NotEqual(t, request.Name, r.only().Name, "each has its own key")
 		}
 		began := time.Now()
 		for range 20 {
 			r.decide(r.only(), certv1.CertificateDenied)
 			for len(r.pending()) == 0 {
-				time.Sleep(time.Second)
-				synctest.Wait()
+				pass(time.Second)
 			}
 		}
 		require.Greater(t, time.Since(began), 2*time.Hour)
 		r.issue(r.only(), time.Hour)
 		require.NoError(t, r.Err())
 		require.Len(t, r.errs, 25)
-	})
+	}, "10.0.0.1")
 }
 
 // What is issued and of no use is not taken.
 func TestUselessCertificates(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		r := newRotation(t, "10.0.0.1")
-		r.start()
+	rotating(t, func(t *testing.T, r *rotation) {
 		next := func() *certv1.CertificateSigningRequest {
-			time.Sleep(2 * pauseMax)
-			synctest.Wait()
+			pass(2 * pauseMax)
 			return r.only()
 		}
 		r.issue(next(), -time.Minute)
@@ -242,27 +234,24 @@ func TestUselessCertificates(t *testing.T) {
 		r.issue(next(), time.Hour)
 		require.ErrorContains(t, r.Err(), "is no link", "one that cannot be stored")
 		require.Nil(t, r.Current())
-	})
+	}, "10.0.0.1")
 }
 
 // An approved request is waited for until it is signed; nobody's approval for an hour ends
 // the wait.
 func TestPatience(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		r := newRotation(t, "10.0.0.1")
-		r.start()
+	rotating(t, func(t *testing.T, r *rotation) {
 		request := r.only()
 		r.decide(request, certv1.CertificateApproved)
 		require.Nil(t, r.Current())
 		time.Sleep(50 * time.Minute)
 		require.Len(t, apitest.All[*certv1.CertificateSigningRequest](r.Server), 1)
-		time.Sleep(20 * time.Minute)
-		synctest.Wait()
+		pass(20 * time.Minute)
 		require.ErrorContains(t, r.errs[0], "nobody has approved it within 1h0m0s")
 		require.ErrorIs(t, r.errs[0], context.DeadlineExceeded)
 		r.issue(r.only(), time.Hour)
 		require.NotNil(t, r.Current())
-	})
+	}, "10.0.0.1")
 }
 
 // A server that fails, is away, loses answers or ends watches makes it late, not wrong.
@@ -271,8 +260,7 @@ func TestServerTrouble(t *testing.T) {
 		r := newRotation(t, "10.0.0.1")
 		r.SetDown(true)
 		r.start()
-		time.Sleep(time.Minute)
-		synctest.Wait()
+		pass(time.Minute)
 		require.NotEmpty(t, r.errs)
 		cut := true
 		r.SetFault(func(c apitest.Call) apitest.Fault {
@@ -281,8 +269,7 @@ func TestServerTrouble(t *testing.T) {
 			return f
 		})
 		r.SetDown(false)
-		time.Sleep(2 * pauseMax)
-		synctest.Wait()
+		pass(2 * pauseMax)
 		request := r.pending()[len(r.pending())-1]
 		r.SetDown(true)
 		time.Sleep(10 * time.Minute)

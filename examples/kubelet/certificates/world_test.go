@@ -13,7 +13,8 @@ import (
 	"math/big"
 	"os"
 	"path/filepath"
-	"sort"
+	"slices"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -106,7 +107,7 @@ func (c *cluster) pending() (out []*certv1.CertificateSigningRequest) {
 			out = append(out, r)
 		}
 	}
-	sort.Slice(out, func(i, j int) bool { return out[i].CreationTimestamp.Before(&out[j].CreationTimestamp) })
+	slices.SortFunc(out, func(a, b *certv1.CertificateSigningRequest) int { return a.CreationTimestamp.Compare(b.CreationTimestamp.Time) })
 	return out
 }
 
@@ -143,15 +144,18 @@ func started(t *testing.T, run func(context.Context) error) (stop func()) {
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error, 1)
 	go func() { done <- run(ctx) }()
-	stopped := false
-	stop = func() {
-		if cancel(); !stopped {
-			stopped = true
-			require.NoError(t, <-done)
-		}
-	}
+	stop = sync.OnceFunc(func() {
+		cancel()
+		require.NoError(t, <-done)
+	})
 	t.Cleanup(stop)
 	return stop
+}
+
+// pass lets time go by, and what is due be done.
+func pass(d time.Duration) {
+	time.Sleep(d)
+	synctest.Wait()
 }
 
 func write(t testing.TB, path string, data []byte) {

@@ -5,6 +5,7 @@ import (
 	"crypto/rand"
 	"errors"
 	"io"
+	"net/http"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -118,7 +119,7 @@ func largeImage(t *testing.T, images *cri.ImageClient, size int64) string {
 	require.NoError(t, err)
 	ref, err := name.ParseReference(tb.Images(t).Registry+"/podwright/large-"+strings.ToLower(rand.Text())+":1", name.Insecure)
 	require.NoError(t, err)
-	require.NoError(t, remote.Write(ref, img))
+	require.NoError(t, remote.Write(ref, img, remote.WithTransport(&http.Transport{DisableKeepAlives: true})))
 	_, err = images.PullImage(t.Context(), &runtimeapi.ImageSpec{Image: ref.Name()}, nil, nil)
 	require.NoError(t, err)
 	return ref.Name()

@@ -27,7 +27,7 @@ import (
 	"github.com/podwright/podwright/examples/testbed/tb/controlplane"
 )
 
-var evictionSets = flag.Int("evictions", 3, "of how many sets of pods TestEvictionUpstream compares the order of victims: a minute each, so that many take a -timeout")
+var evictionSets = flag.Int("evictions", 1, "of how many sets of pods TestEvictionUpstream compares the order of victims: a minute each, so that many take a -timeout")
 
 var firstEvictions = flag.Uint64("first-evictions", 0, "which set is the first one")
 
