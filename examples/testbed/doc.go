@@ -24,6 +24,7 @@
 //	PODWRIGHT_IMAGE_TESTPROG   testprog:v1; see testprog for what it can do
 //	PODWRIGHT_IMAGE_TESTPROG2  testprog:v2, the same program as another image
 //	PODWRIGHT_CTL              unix socket of the control endpoint
+//	PODWRIGHT_PROGRAMS         with -all: folder of the kubelets that tests start
 //	PODWRIGHT_TESTBED          id of this run; processes that carry it end with the run
 //	PODWRIGHT_CONTROLPLANE     folder of the control plane, where there is one, and
 //	KUBECONFIG                 its administrator's; see examples/controlplane
@@ -40,14 +41,12 @@
 //
 // # All tests
 //
-// With -all the command is go test, with the race detector, for every package of
-// every module of the workspace; what follows goes to go test, too: -all -- -v.
-// What needs no runtime comes first and without a testbed, as many packages at a
-// time as go test likes, and examples/controlplane, which is in no workspace; then
-// what needs one, in a testbed, one package after the other; then, in another one, what
-// needs a control plane. A package needs a runtime when its tests import tb or
-// internal/testcri, and a control plane when they import tb/controlplane, with all that
-// they import.
+// With -all the testbed tests every module of the repository, or the packages that are
+// arguments, with the race detector. It builds each test program once. Packages that need
+// no runtime are tested by go test at low priority. The others run beside them in lanes
+// (-lanes). A lane is a testbed of its own, and starts a control plane when it needs one. A
+// package needs a runtime if its tests import tb or internal/testcri, and a control plane
+// if they import tb/controlplane, directly or not. docs/running-the-tests.md has the details.
 //
 // # Control endpoint
 //
@@ -72,7 +71,7 @@
 //
 // # Exit code
 //
-// The command's, with -all the greatest of all; or 128 and the signal that ended it; 2 for bad usage, 125 when
+// The command's, with -all 1 if a test failed; or 128 and the signal that ended it; 2 for bad usage, 125 when
 // the testbed could not be set up, 127 when the command could not be started.
 // (go run itself reports 1 for each of these and prints the code.)
 //

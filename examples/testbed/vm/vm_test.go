@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"context"
+	"flag"
 	"os"
 	"os/exec"
 	"strings"
@@ -48,13 +49,12 @@ var guestPackages = []string{
 	"github.com/podwright/podwright/volume/usage",
 }
 
-// TestPackages boots the guest once and runs in it the tests that are for it.
+var inGuest = flag.Bool("guest", false, "boot the guest and run all tests that need it: ten minutes, as root")
+
+// TestPackages boots the guest once and runs in it the tests that need it.
 func TestPackages(t *testing.T) {
-	if os.Geteuid() != 0 || os.Getenv("PODWRIGHT_GUEST") != "" {
-		t.Skip("needs root, outside of the guest")
-	}
-	if testing.Short() || os.Getenv("PODWRIGHT_REQUIRE_CRI") == "" {
-		t.Skip("takes minutes: only where real parts are asked for (PODWRIGHT_REQUIRE_CRI)")
+	if !*inGuest {
+		t.Skip("takes minutes: go test ./examples/testbed/vm -guest")
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 25*time.Minute)
 	defer cancel()

@@ -40,14 +40,13 @@ func (l *Log) print(text string) {
 	fmt.Fprint(l.out, text)
 }
 
-// ended counts a test.
+// ended counts a test and keeps its time.
 func (l *Log) ended(pkg string, e event) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if strings.Contains(e.Test, "/") {
-		return
+	if !strings.Contains(e.Test, "/") {
+		l.counts[e.Action]++
 	}
-	l.counts[e.Action]++
 	l.tests = append(l.tests, timing{pkg: pkg, test: e.Test, wall: time.Duration(e.Elapsed * float64(time.Second))})
 }
 

@@ -29,8 +29,8 @@ func (l *Log) Ran(pkg string, wall, cpu time.Duration) {
 }
 
 // Table prints the wall time, CPU time and waiting time per package, the longest first, and below each
-// package its tests of more than five seconds. The CPU time includes the processes that tests start and
-// wait for, not those of a container runtime. Tests that run at once each count their whole wall time.
+// package its tests and subtests of more than five seconds. A test does not include its parallel subtests. The CPU time includes the processes that tests start and
+// wait for, not those of a container runtime.
 func (l *Log) Table(out io.Writer) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
