@@ -58,3 +58,61 @@ func TestRules(t *testing.T) {
 		}
 	}
 }
+
+// What a pod has is that of its init containers, its containers and itself: requests and limits.
+func TestResourcesAreAllOfThem(t *testing.T) {
+	base := newPod("a", with("1", "1Mi", "limits"))
+	base.Spec.InitContainers = []v1.Container{{Name: "i", Resources: with("1", "")}}
+	whole := with("2", "")
+	for name, change := range map[string]func(*v1.Pod){
+		"requests":       func(p *v1.Pod) { p.Spec.Containers[0].Resources.Requests = with("2", "1Mi").Requests },
+		"limits":         func(p *v1.Pod) { p.Spec.Containers[0].Resources.Limits = with("2", "1Mi").Requests },
+		"init container": func(p *v1.Pod) { p.Spec.InitContainers[0].Resources = with("2", "") },
+		"pod":            func(p *v1.Pod) { p.Spec.Resources = &whole },
+	} {
+		changed := base.DeepCopy()
+		change(changed)
+		require.False(t, Of(base).Equal(Of(changed)), name)
+		require.False(t, Of(base).Describes(changed), name)
+		require.False(t, Of(changed).Describes(base), name)
+		require.Equal(t, changed, Of(changed).Apply(base), name)
+		require.True(t, Of(changed).Describes(changed), name)
+	}
+	more, other := base.DeepCopy(), with("3", "")
+	more.Spec.Resources = &other
+	same := base.DeepCopy()
+	same.Spec.Resources = &whole
+	require.False(t, Of(more).Equal(Of(same)))
+	require.False(t, Of(more).Describes(same))
+}
+
+// What is asked for of a container, or of a pod as a whole, counts by what becomes of it.
+func TestMetricsCount(t *testing.T) {
+	pod := func(r v1.ResourceRequirements, whole *v1.ResourceRequirements) *v1.Pod {
+		return newPod("a", r, func(pod *v1.Pod) { pod.Spec.Resources = whole })
+	}
+	small := v1.ResourceRequirements{Requests: with("1", "1Mi").Requests, Limits: with("", "2Mi").Requests}
+	large := v1.ResourceRequirements{Requests: with("2", "1Mi").Requests, Limits: with("3", "1Mi").Requests}
+	grown := []string{"cpu requests increase", "cpu limits add", "memory limits decrease"}
+	shrunk := []string{"cpu requests decrease", "cpu limits remove", "memory limits increase"}
+	none := v1.ResourceRequirements{}
+	for name, c := range map[string]struct {
+		before, now *v1.Pod
+		want        []string
+	}{
+		"nothing":              {pod(small, &large), pod(small, &large), nil},
+		"a container grows":    {pod(small, nil), pod(large, nil), grown},
+		"a container shrinks":  {pod(large, nil), pod(small, nil), shrunk},
+		"the pod grows":        {pod(none, &small), pod(none, &large), grown},
+		"the pod shrinks":      {pod(none, &large), pod(none, &small), shrunk},
+		"the pod gets its own": {pod(none, nil), pod(none, &small), []string{"cpu requests add", "memory requests add", "memory limits add"}},
+		"the pod loses them":   {pod(none, &small), pod(none, nil), []string{"cpu requests remove", "memory requests remove", "memory limits remove"}},
+	} {
+		var got []string
+		m := Metrics{Requested: func(resource, requirement, operation string) {
+			got = append(got, resource+" "+requirement+" "+operation)
+		}}
+		m.count(c.before, c.now)
+		require.ElementsMatch(t, c.want, got, name)
+	}
+}

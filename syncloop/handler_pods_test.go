@@ -1,0 +1,136 @@
+package syncloop
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/podwright/podwright/podworkers"
+)
+
+// A removed pod whose stop failed is tried again although no housekeeping runs. One that
+// is not to stop, and whatever the handler does not know, is nobody's to sync.
+func TestHandlerRetriesLeaving(t *testing.T) {
+	h, w := newTestHandler(t, func(cfg *HandlerConfig) {
+		cfg.RemoveGrace = func(*v1.Pod) *int64 { g := int64(7); return &g }
+	})
+	h.HandlePodRemoves(t.Context(), []*v1.Pod{testPod("a", "1")})
+	require.Equal(t, []string{"kill 1 grace 7"}, w.take())
+	w.states["unknown"] = state(podworkers.StateTerminating)
+	for _, c := range []struct {
+		state podworkers.State
+		why   Kind
+		want  []string
+	}{
+		{podworkers.StateUnknown, SyncDue, nil},
+		{podworkers.StateSyncing, SyncDue, nil},
+		{podworkers.StateTerminating, PodDirty, nil},
+		{podworkers.StateTerminating, SyncDue, []string{"sync 1"}},
+	} {
+		w.states["1"] = state(c.state)
+		kinds := Kinds(0).With(c.why)
+		h.HandlePodSyncs(t.Context(), []Sync{{UID: "1", Kinds: kinds}, {UID: "unknown", Kinds: kinds}})
+		require.Equal(t, c.want, w.take(), "%v, %v", c.state, c.why)
+	}
+}
+
+// A pod that comes back while it still terminates holds its resources once.
+func TestHandlerPodReturns(t *testing.T) {
+	h, w := newTestHandler(t, nil)
+	pod := []*v1.Pod{testPod("a", "1")}
+	w.states["1"] = state(podworkers.StateTerminating)
+	for range 2 {
+		h.HandlePodAdditions(t.Context(), pod)
+		require.Equal(t, "a", names(h.ActivePods()))
+		h.HandlePodRemoves(t.Context(), pod)
+		require.Equal(t, "a", names(h.ActivePods()))
+		require.Equal(t, []string{"create 1", "kill 1"}, w.take())
+	}
+}
+
+// Whatever happens to a mirror pod makes its static pod look at it, if that has a
+// worker. A pod that is not static has no mirror, whatever bears its name.
+func TestHandlerMirrors(t *testing.T) {
+	mirror := []*v1.Pod{mirrorPod("a", "m")}
+	for name, c := range map[string]struct {
+		pods []*v1.Pod
+		want bool
+	}{
+		"no pod":       {nil, false},
+		"static":       {[]*v1.Pod{testPod("a", "1", from("file"))}, true},
+		"not admitted": {[]*v1.Pod{testPod("a", "refused", from("file"))}, false},
+		"not static":   {[]*v1.Pod{testPod("a", "1", from("api"))}, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var asked, with, without []string
+			if c.want {
+				with, without = []string{"update 1 mirror m"}, []string{"update 1"}
+			}
+			h, w := newTestHandler(t, func(cfg *HandlerConfig) { cfg.Admit = refuse(&asked, "refused") })
+			h.HandlePodAdditions(t.Context(), c.pods)
+			w.take()
+			h.HandlePodAdditions(t.Context(), mirror)
+			require.Equal(t, with, w.take(), "added")
+			h.HandlePodUpdates(t.Context(), mirror)
+			require.Equal(t, with, w.take(), "updated")
+			h.HandlePodRemoves(t.Context(), mirror)
+			require.Equal(t, without, w.take(), "removed")
+		})
+	}
+}
+
+// granter grants a host name, in place of resources: "granted" to every pod.
+type granter struct {
+	asked   []string
+	touched []types.UID
+}
+
+func (g *granter) Allocated(pod *v1.Pod) *v1.Pod {
+	pod = pod.DeepCopy()
+	pod.Spec.Hostname = "-granted"
+	return pod
+}
+
+func (g *granter) Retry(trigger string, active []*v1.Pod) []types.UID {
+	g.asked = append(g.asked, trigger+" "+names(active))
+	return g.touched
+}
+
+func (g *granter) take() []string {
+	asked := g.asked
+	g.asked = nil
+	return asked
+}
+
+// What pods were granted is what workers hear of and what counts. What they ask for is what
+// is decided about, but for those that are ending.
+func TestHandlerAllocator(t *testing.T) {
+	g := &granter{}
+	h, w := newTestHandler(t, func(cfg *HandlerConfig) { cfg.Allocator = g })
+	a, b := testPod("a", "1"), testPod("b", "2")
+	h.HandlePodAdditions(t.Context(), []*v1.Pod{a, b})
+	require.Equal(t, []string{"create 1", "create 2"}, w.take())
+	require.Equal(t, "a-granted,b-granted", names(w.told))
+	require.Equal(t, "a-granted,b-granted", names(h.ActivePods()))
+	require.Equal(t, []string{"pods_added a,b"}, g.take())
+
+	g.touched = []types.UID{"1", "2", "3"}
+	h.HandlePodUpdates(t.Context(), []*v1.Pod{b})
+	require.Equal(t, []string{"update 1", "update 2"}, w.take(), "each once, and nobody who is not there")
+	require.Equal(t, []string{"pod_updated a,b"}, g.take())
+
+	g.touched = nil
+	w.states["1"] = podworkers.PodState{State: podworkers.StateTerminating}
+	require.NoError(t, h.HandlePodCleanups(t.Context()))
+	require.Equal(t, []string{"periodic_retry a-granted,b"}, g.take())
+	h.HandlePodRemoves(t.Context(), []*v1.Pod{a})
+	require.Equal(t, []string{"pods_removed b,a-granted"}, g.take())
+
+	delete(w.states, "1")
+	for _, trigger := range []string{"pod_terminated", "periodic_retry"} {
+		require.NoError(t, h.HandlePodCleanups(t.Context()))
+		require.Equal(t, []string{trigger + " b"}, g.take(), "it ends once")
+	}
+}
