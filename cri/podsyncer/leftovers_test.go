@@ -18,7 +18,9 @@ import (
 	"github.com/podwright/podwright/cri/fake"
 	"github.com/podwright/podwright/cri/pods"
 	"github.com/podwright/podwright/cri/pods/labels"
+	"github.com/podwright/podwright/podworkers"
 	"github.com/podwright/podwright/podworkers/stages"
+	"github.com/podwright/podwright/podworkers/stages/stagestest"
 	"github.com/podwright/podwright/syncloop"
 )
 
@@ -97,59 +99,21 @@ func TestStagesOfAPodThatHasEnded(t *testing.T) {
 	})
 }
 
-// listedStage has what somebody puts there, and counts how often it is asked for that.
-type listedStage struct {
-	stage
-	mu     sync.Mutex
-	has    []types.UID
-	listed int
-}
-
-func (s *listedStage) Leftovers(context.Context) ([]types.UID, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.listed++
-	return slices.Clone(s.has), nil
-}
-
-func (s *listedStage) Release(_ context.Context, uid types.UID) error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.has = slices.DeleteFunc(s.has, func(other types.UID) bool { return other == uid })
-	return nil
-}
-
-// take is how often it was asked since the last call.
-func (s *listedStage) take() (n int) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	n, s.listed = s.listed, 0
-	return n
-}
-
-// Nobody reads what all pods have while they stay what they are, but now and then; what a pod
-// leaves that goes is found at once, and what somebody else has left soon.
+// What a pod leaves that goes is found at once, and what somebody else has left soon.
 func TestLeftoversAreLookedForWhenThereMayBeSome(t *testing.T) {
 	inWorld(t, fake.Config{}, func(w *world) {
-		s := &listedStage{stage: stage{"listed", &diary{}}}
-		w.stages = []stages.Entry{{Name: "listed", Release: stages.Gone, Stage: s}}
-		w.run(20*time.Second, newPod("1", v1.RestartPolicyAlways, "a"), newPod("2", v1.RestartPolicyAlways, "b"))
-		s.take()
-		w.sleep(time.Minute)
-		require.Equal(t, 6, s.take())
-
-		s.mu.Lock()
-		s.has = []types.UID{"2", "of another agent"}
-		s.mu.Unlock()
+		held := stagestest.NewMemory()
+		w.stages = []stages.Entry{{Name: "held", Release: stages.Gone, Stage: held}}
+		one, two := newPod("1", v1.RestartPolicyAlways, "a"), newPod("2", v1.RestartPolicyAlways, "b")
+		w.run(20*time.Second, one, two)
+		require.NoError(t, held.Prepare(t.Context(), newPod("of another agent", "")))
 		w.sleep(13 * time.Second)
-		s.mu.Lock()
-		require.Equal(t, []types.UID{"2"}, s.has)
-		s.mu.Unlock()
-		w.set(newPod("1", v1.RestartPolicyAlways, "a"))
+		require.False(t, held.Holds("of another agent"))
+		require.True(t, held.Holds("2"))
+		w.set(one)
 		w.sleep(3 * time.Second)
-		s.mu.Lock()
-		require.Empty(t, s.has)
-		s.mu.Unlock()
+		require.False(t, held.Holds("2"))
+		require.True(t, held.Holds("1"))
 	})
 }
 
@@ -215,6 +179,20 @@ func TestPrunerAsksAgain(t *testing.T) {
 		w.agent.pruner.add("1", true)
 		w.sleep(time.Second)
 		require.NotEmpty(w.t, w.containers())
+	})
+}
+
+// A pod that runs and that nobody wants any more keeps its logs until it has been
+// stopped: a collection may come first.
+func TestCollectionLeavesWhatRuns(t *testing.T) {
+	inWorld(t, fake.Config{Programs: fake.ByContainer(nil, fake.SleepUntilStopped)}, func(w *world) {
+		w.run(5*time.Second, newPod("1", v1.RestartPolicyAlways, "a"))
+		w.agent.desired.Remove(w.desired[0])
+		w.agent.worker = func(types.UID) podworkers.PodState { return podworkers.PodState{DesiredKnown: true} }
+		require.True(w.t, w.agent.gone("1"))
+		w.agent.collector.collect(w.t.Context())
+		require.DirExists(w.t, pods.LogDir(w.logs(), "ns", "pod-1", "1"))
+		require.Len(w.t, w.running(), 1)
 	})
 }
 

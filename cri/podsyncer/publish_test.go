@@ -211,24 +211,25 @@ func TestAFileShowsAPodThatIsRefusedNoMore(t *testing.T) {
 // badSink takes in no pod: it does what put does.
 type badSink struct {
 	status.Sink
-	put func() error
+	put   func() error
+	prune error
 }
 
 func (b badSink) Put(*v1.Pod) error                { return b.put() }
-func (b badSink) Prune(func(types.UID) bool) error { return nil }
+func (b badSink) Prune(func(types.UID) bool) error { return b.prune }
 
 // A sink that takes nothing, or hangs, stops no pod, and no loop.
 func TestABadSinkStopsNoPod(t *testing.T) {
-	hang := make(chan struct{})
-	for name, put := range map[string]func() error{
-		"full": func() error { return errors.New("the disk is full") },
-		"hung": func() error { <-hang; return nil },
+	hang, full := make(chan struct{}), errors.New("the disk is full")
+	for name, bad := range map[string]badSink{
+		"full": {put: func() error { return full }, prune: full},
+		"hung": {put: func() error { <-hang; return nil }},
 	} {
 		t.Run(name, func(t *testing.T) {
 			inWorld(t, fake.Config{}, func(w *world) {
 				hang = make(chan struct{})
-				file := must(filesink.New(filesink.Config{Path: filepath.Join(w.dir, "status.json")}))
-				w.sinks = []writer.NamedSink{{Name: "file", Sink: badSink{file, put}}}
+				bad.Sink = must(filesink.New(filesink.Config{Path: filepath.Join(w.dir, "status.json")}))
+				w.sinks = []writer.NamedSink{{Name: "file", Sink: bad}}
 				w.refused = "2"
 				w.run(10*time.Second, newPod("2", v1.RestartPolicyAlways, "a"), newPod("1", v1.RestartPolicyAlways, "a"))
 				require.Len(t, w.running(), 1)

@@ -140,24 +140,6 @@ func TestAPodOfAnotherAgentStaysAsReadyAsItWas(t *testing.T) {
 	})
 }
 
-// An unready container stays unready until its probe finds otherwise, a ready one
-// ready: the first answer after the restart counts, not the restart.
-func TestTheFirstAnswerAfterARestartCounts(t *testing.T) {
-	a := testagent.NewAnswers()
-	inWorld(t, fake.Config{Exec: a.Exec()}, func(w *world) {
-		pod := newPod("1", v1.RestartPolicyAlways, "a")
-		pod.Spec.Containers[0].ReadinessProbe = asking("ready", 1)
-		w.run(20*time.Second, pod)
-		require.Equal(t, v1.ConditionTrue, w.condition("1", v1.PodReady))
-		a.Set("a ready", 1)
-		w.restart(3 * time.Second)
-		require.Equal(t, v1.ConditionFalse, w.condition("1", v1.PodReady))
-		a.Set("a ready", 0)
-		w.restart(3 * time.Second)
-		require.Equal(t, v1.ConditionTrue, w.condition("1", v1.PodReady))
-	})
-}
-
 // A container that was to be restarted still is, by the agent after the one that found
 // out.
 func TestTheNextAgentRestartsWhatHasFailed(t *testing.T) {
