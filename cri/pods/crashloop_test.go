@@ -147,37 +147,6 @@ func TestCrashLoopAfterALongRun(t *testing.T) {
 	})
 }
 
-// C20: after 600 s of running the next crash restarts at once.
-func TestCrashLoopForgets(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		h, runFor := crashing(t)
-		pod := testPod("a")
-		require.Equal(t, []time.Duration{-1, 0, 10 * s, 20 * s}, crash(t, h, pod, 4))
-		synctest.Wait()
-		runFor.Store(int64(601 * s))
-		require.Equal(t, []time.Duration{40 * s}, crash(t, h, pod, 1))
-		time.Sleep(601 * s)
-		runFor.Store(0)
-		require.Equal(t, []time.Duration{0, 10 * s}, crash(t, h, pod, 2))
-	})
-}
-
-// C20: the delay before a run is not part of it. A container that runs for some
-// minutes after each long delay is held back as long as before.
-func TestCrashLoopDoesNotForgetEarly(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		h, runFor := crashing(t)
-		pod := testPod("a")
-		require.Equal(t, 300*s, crash(t, h, pod, 8)[7])
-		synctest.Wait()
-		runFor.Store(int64(500 * s))
-		for range 2 {
-			require.Equal(t, []time.Duration{300 * s}, crash(t, h, pod, 1))
-			time.Sleep(500 * s)
-		}
-	})
-}
-
 // C21: a small maximum is the first delay, too.
 func TestCrashLoopMaximum(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

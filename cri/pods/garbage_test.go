@@ -11,6 +11,7 @@ import (
 
 	"github.com/podwright/podwright/cri/fake"
 	"github.com/podwright/podwright/cri/pods/garbage"
+	"github.com/podwright/podwright/cri/pods/resize"
 	"github.com/podwright/podwright/pleg"
 )
 
@@ -63,18 +64,6 @@ func TestRemoveKeepsLogs(t *testing.T) {
 	require.Equal(t, []string{"0.log", "1.log", "2.log"}, files(t, logs, "*"))
 	require.Len(t, files(t, h.dir, "containers", "*"), 3)
 	require.Equal(t, []string{"00000001", "00000002"}, files(t, h.dir, "kubelet", "0d1e", "containers", "a", "*"))
-}
-
-func TestRemovePod(t *testing.T) {
-	h, got := restarted(t)
-	require.ErrorIs(t, h.garbage.RemovePod(t.Context(), "0d1e", got), garbage.ErrRunning)
-	pod := testPod("a")
-	require.NoError(t, h.garbage.RemovePod(t.Context(), pod.UID, stopAll(t, h, pod)))
-	require.True(t, h.status(pod).Empty())
-	require.Empty(t, files(t, h.dir, "pods", "*"))
-	require.Empty(t, files(t, h.dir, "containers", "*"))
-	require.Empty(t, files(t, h.dir, "kubelet", "0d1e", "containers", "a", "*"))
-	require.NoError(t, h.garbage.RemovePod(t.Context(), pod.UID, h.status(pod)))
 }
 
 // C42: a link that leads nowhere goes, unless its container lives.
@@ -159,15 +148,26 @@ type forgetfulImages struct {
 
 func (f *forgetfulImages) Forget(pod types.UID) { f.forgotten = append(f.forgotten, pod) }
 
-// Nor does it leave anything where its images came from.
-func TestForgetReachesImages(t *testing.T) {
-	h := newHarness(t, fake.Config{})
-	images := &forgetfulImages{}
-	h.cfg.Images = images
+// Of a pod that is gone nothing is left: no files, nothing where its images came from, and no
+// record of its resources. One that runs stays.
+func TestRemovePod(t *testing.T) {
+	h, images := newHarness(t, fake.Config{}), &forgetfulImages{}
+	h.cfg.Images, h.cfg.Actuated = images, resize.NewMemory()
 	h.restart()
 	pod := testPod("a")
-	h.mustSync(pod)
+	pod.Spec.Containers[0].Resources = needs(100, 100)
+	got := h.mustSync(pod)
+	require.ErrorIs(t, h.garbage.RemovePod(t.Context(), "0d1e", got), garbage.ErrRunning)
 	require.Empty(t, images.forgotten)
 	require.NoError(t, h.garbage.RemovePod(t.Context(), pod.UID, stopAll(t, h, pod)))
+	require.True(t, h.status(pod).Empty())
+	require.Empty(t, files(t, h.dir, "pods", "*"))
+	require.Empty(t, files(t, h.dir, "containers", "*"))
+	require.Empty(t, files(t, h.dir, "kubelet", "0d1e", "containers", "a", "*"))
 	require.Equal(t, []types.UID{pod.UID}, images.forgotten)
+	record, err := h.cfg.Actuated.Load(pod.UID)
+	require.NoError(t, err)
+	require.True(t, record.Empty())
+	require.NoError(t, h.m.KillPod(t.Context(), KillRequest{Pod: pod, Status: got}).Err(), "C34: what is gone has stopped")
+	require.NoError(t, h.garbage.RemovePod(t.Context(), pod.UID, h.status(pod)))
 }

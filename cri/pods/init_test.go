@@ -3,7 +3,6 @@ package pods
 import (
 	"context"
 	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -46,39 +45,6 @@ func initEnds() fake.Config {
 // programs chooses by the name of the container; others run until stopped.
 func programs(byName map[string]fake.Program) fake.Resolver {
 	return fake.ByContainer(byName, fake.SleepUntilStopped)
-}
-
-// C1, C12: init containers one after the other, a sidecar without a startup probe
-// together with the next, regular ones when all is done. A pod that was done once
-// stays done.
-func TestInitOrder(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		h := newHarness(t, initEnds())
-		pod := initPod(testPod("a", "b"), "i0", "s1", "i2", "s3")
-		calls := func() []string {
-			result := h.sync(pod)
-			require.NoError(t, result.Err())
-			synctest.Wait()
-			return h.runtime.take()
-		}
-		require.Equal(t, []string{"RunPodSandbox web/0", "CreateContainer i0/0", "StartContainer i0"}, calls())
-		result := h.sync(pod)
-		require.Equal(t, ActionInitContainer, result.Entries[0].Action)
-		synctest.Wait()
-		require.Equal(t, []string{"CreateContainer s1/0", "StartContainer s1"}, h.runtime.take()[:2])
-		for range 3 {
-			result = h.sync(pod)
-			require.NoError(t, result.Err())
-			synctest.Wait()
-		}
-		got := h.runtime.take()
-		require.Less(t, slices.Index(got, "StartContainer s3"), slices.Index(got, "StartContainer a"))
-		require.Less(t, slices.Index(got, "StartContainer a"), slices.Index(got, "StartContainer b"))
-		require.Empty(t, calls(), "all is done")
-		require.Empty(t, result.Explanation())
-		require.Contains(t, h.takeEvents(), "Started spec.initContainers{s3}")
-		require.Len(t, h.status(pod).Running(), 4)
-	})
 }
 
 // A plain init container that cannot be started ends the sync: nothing is started after it, and

@@ -21,7 +21,7 @@ func TestSidecarsEndLast(t *testing.T) {
 		name     string
 		programs map[string]fake.Program
 		handlers map[string]v1.LifecycleHandler
-		before   func(call, target string) error
+		before   func(ctx context.Context, call, target string) error
 		grace    int64
 		want     []string
 	}{
@@ -55,36 +55,21 @@ func TestSidecarsEndLast(t *testing.T) {
 		{
 			name:     "C34 what is gone keeps nobody",
 			programs: map[string]fake.Program{"app": stubborn},
-			before: func(call, target string) error {
-				if call == "StopContainer" && strings.HasPrefix(target, "app ") {
-					return status.Error(codes.NotFound, "gone")
-				}
-				return nil
-			},
-			grace: 30,
-			want:  []string{"0s StopContainer app 30s", "0s StopContainer s2 30s", "0s StopContainer s1 30s", "0s StopPodSandbox"},
+			before:   failing("StopContainer", "app ", status.Error(codes.NotFound, "gone")),
+			grace:    30,
+			want:     []string{"0s StopContainer app 30s", "0s StopContainer s2 30s", "0s StopContainer s1 30s", "0s StopPodSandbox"},
 		},
 		{
-			name: "a stop that failed keeps them",
-			before: func(call, target string) error {
-				if call == "StopContainer" && strings.HasPrefix(target, "app ") {
-					return status.Error(codes.Unknown, "no")
-				}
-				return nil
-			},
-			grace: 7,
-			want:  []string{"0s StopContainer app 7s", "7s StopContainer s1 2s", "7s StopContainer s2 2s", "7s StopPodSandbox"},
+			name:   "a stop that failed keeps them",
+			before: failing("StopContainer", "app ", status.Error(codes.Unknown, "no")),
+			grace:  7,
+			want:   []string{"0s StopContainer app 7s", "7s StopContainer s1 2s", "7s StopContainer s2 2s", "7s StopPodSandbox"},
 		},
 		{
-			name: "a runtime that is away is asked again in the same order",
-			before: func(call, target string) error {
-				if call == "StopContainer" && strings.HasPrefix(target, "app ") {
-					return status.Error(codes.Unavailable, "away")
-				}
-				return nil
-			},
-			grace: 7,
-			want:  []string{"0s StopContainer app 7s"},
+			name:   "a runtime that is away is asked again in the same order",
+			before: failing("StopContainer", "app ", status.Error(codes.Unavailable, "away")),
+			grace:  7,
+			want:   []string{"0s StopContainer app 7s"},
 		},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
@@ -95,7 +80,7 @@ func TestSidecarsEndLast(t *testing.T) {
 					if err := write(ctx, call, target); err != nil || tc.before == nil {
 						return err
 					}
-					return tc.before(call, target)
+					return tc.before(ctx, call, target)
 				}
 				pod := initPod(testPod("app"), "s1", "s2")
 				for name, handler := range tc.handlers {

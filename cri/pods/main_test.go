@@ -20,7 +20,6 @@ import (
 	"github.com/podwright/podwright/cri/fake"
 	"github.com/podwright/podwright/cri/images"
 	"github.com/podwright/podwright/cri/pods/garbage"
-	"github.com/podwright/podwright/cri/pods/labels"
 	"github.com/podwright/podwright/cri/pods/observe"
 	"github.com/podwright/podwright/internal/testpods"
 	"github.com/podwright/podwright/pleg"
@@ -58,22 +57,6 @@ type recorder struct {
 	calls  []string
 	before func(ctx context.Context, call, target string) error
 	after  func(call, target string) error
-	// only hides other tests' pods from lists of everything.
-	only types.UID
-}
-
-func (r *recorder) ListPodSandbox(ctx context.Context, filter *runtimeapi.PodSandboxFilter) ([]*runtimeapi.PodSandbox, error) {
-	if filter == nil && r.only != "" {
-		filter = &runtimeapi.PodSandboxFilter{LabelSelector: map[string]string{labels.PodUID: string(r.only)}}
-	}
-	return r.RuntimeService.ListPodSandbox(ctx, filter)
-}
-
-func (r *recorder) ListContainers(ctx context.Context, filter *runtimeapi.ContainerFilter) ([]*runtimeapi.Container, error) {
-	if filter == nil && r.only != "" {
-		filter = &runtimeapi.ContainerFilter{LabelSelector: map[string]string{labels.PodUID: string(r.only)}}
-	}
-	return r.RuntimeService.ListContainers(ctx, filter)
 }
 
 func (r *recorder) around(ctx context.Context, call, target string, do func() error) error {

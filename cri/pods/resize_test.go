@@ -252,15 +252,3 @@ func TestDamagedActuated(t *testing.T) {
 	require.NoError(t, err)
 	require.True(t, equality.Semantic.DeepEqual(needs(200, 64), record.Containers["a"]))
 }
-
-// A pod that is gone leaves no record.
-func TestForgetDropsActuated(t *testing.T) {
-	h, _, pod := resizeHarness(t)
-	got, err := h.cfg.Actuated.Load(pod.UID)
-	require.NoError(t, err)
-	require.Len(t, got.Containers, 2)
-	require.NoError(t, h.garbage.RemovePod(t.Context(), pod.UID, stopAll(t, h, pod)))
-	got, err = h.cfg.Actuated.Load(pod.UID)
-	require.NoError(t, err)
-	require.True(t, got.Empty())
-}

@@ -9,7 +9,6 @@ import (
 
 	"github.com/stretchr/testify/require"
 	v1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
@@ -49,52 +48,6 @@ func withObjects(t *testing.T) (*harness, *Memory) {
 	h.cfg.ConfigMaps, h.cfg.Secrets, h.cfg.Services, h.cfg.Volumes, h.cfg.SubPaths = m, m, m, m, m
 	h.restart()
 	return h, m
-}
-
-// 6.4: order, references, fields.
-func TestEnvOrder(t *testing.T) {
-	h, m := withObjects(t)
-	h.cfg.Node.Allocatable = v1.ResourceList{"cpu": resource.MustParse("4")}
-	h.restart()
-	m.SetServices(
-		&v1.Service{ObjectMeta: object("db"), Spec: v1.ServiceSpec{ClusterIP: "10.96.0.9", Ports: []v1.ServicePort{{Port: 5432}}}},
-	)
-	pod := testPod("a")
-	c := &v1.Container{
-		EnvFrom: []v1.EnvFromSource{
-			{ConfigMapRef: &v1.ConfigMapEnvSource{LocalObjectReference: local("conf")}},
-			{Prefix: "P_", SecretRef: &v1.SecretEnvSource{LocalObjectReference: local("pass")}},
-			{SecretRef: &v1.SecretEnvSource{LocalObjectReference: local("pass")}},
-		},
-		Env: []v1.EnvVar{
-			{Name: "B", Value: "own $(B)"},
-			{Name: "URL", Value: "http://$(DB_SERVICE_HOST):$(DB_SERVICE_PORT)$(LATER)"},
-			{Name: "LATER", Value: "x"},
-			{Name: "BOTH", Value: "v", ValueFrom: &v1.EnvVarSource{FieldRef: &v1.ObjectFieldSelector{FieldPath: "metadata.name"}}},
-			{Name: "NONE"},
-			{Name: "EMPTY", ValueFrom: &v1.EnvVarSource{ConfigMapKeyRef: &v1.ConfigMapKeySelector{LocalObjectReference: local("conf"), Key: "empty"}}},
-			{Name: "IPS", ValueFrom: &v1.EnvVarSource{FieldRef: &v1.ObjectFieldSelector{FieldPath: "status.podIPs"}}},
-			{Name: "CPUS", ValueFrom: &v1.EnvVarSource{ResourceFieldRef: &v1.ResourceFieldSelector{Resource: "limits.cpu"}}},
-			{Name: "DB_PORT", Value: "mine"},
-		},
-		Command: []string{"$(LATER)", "$(DB_SERVICE_HOST)"}, Args: []string{"$(UNKNOWN)", "$$(B)"},
-	}
-	want := []string{
-		"A=s1", "B=own 2", "empty=", "key=value", "P_A=s1", "P_S=text", "P_word=\xffx", "S=text", "word=\xffx",
-		"URL=http://10.96.0.9:5432$(LATER)", "LATER=x", "BOTH=v", "NONE=", "EMPTY=", "IPS=10.0.0.2,fd00::2", "CPUS=4", "DB_PORT=mine",
-		"DB_SERVICE_HOST=10.96.0.9", "DB_SERVICE_PORT=5432", "DB_PORT_5432_TCP=tcp://10.96.0.9:5432", "DB_PORT_5432_TCP_PROTO=tcp",
-		"DB_PORT_5432_TCP_PORT=5432", "DB_PORT_5432_TCP_ADDR=10.96.0.9",
-	}
-	for range 5 { // always in the same order
-		got, err := h.envOf(pod, c)
-		require.NoError(t, err)
-		require.Equal(t, want, got)
-	}
-	require.Empty(t, h.takeEvents(), "all keys are good names")
-	config, err := h.b.Container(t.Context(), Instance{Pod: pod, Container: c})
-	require.NoError(t, err)
-	require.Equal(t, []string{"x", "10.96.0.9"}, config.Command)
-	require.Equal(t, []string{"$(UNKNOWN)", "$(B)"}, config.Args)
 }
 
 // C45: what is missing is skipped if optional, and else ends in the text that
