@@ -130,62 +130,61 @@ func TestAgentRestart(t *testing.T) {
 	})
 }
 
-// What an earlier agent knew counts while the instance is the same, and is told
-// nobody, since whoever restores it knows.
+// What an earlier agent knew counts while the instance is the same, and is no change.
 func TestRestore(t *testing.T) {
 	inBubble(t, agentStartsNow, func(r *rig) {
 		three := every(10)
 		three.FailureThreshold = 3
 		p := probes{probe.Liveness: three, probe.Readiness: three, probe.Startup: three}
 		pod := podOf("u", container("ready", p), container("bad", p), container("other", p), container("odd", p))
-		remembered := func(c, id string, typ probe.Type, v probe.Verdict) probe.Stored {
-			return probe.Stored{Container: c, ContainerID: id, Type: typ, Result: v}
+		var kept []probe.Stored
+		remember := func(c, id string, results map[probe.Type]probe.Verdict) {
+			for typ, result := range results {
+				kept = append(kept, probe.Stored{Container: c, ContainerID: id, Type: typ, Result: result})
+			}
 		}
+		remember("ready", "fake://1", map[probe.Type]probe.Verdict{probe.Readiness: probe.Success, probe.Liveness: probe.Success, probe.Startup: probe.Success})
+		remember("bad", "fake://2", map[probe.Type]probe.Verdict{probe.Readiness: probe.Failure, probe.Liveness: probe.Failure})
+		remember("other", "fake://3", map[probe.Type]probe.Verdict{probe.Readiness: probe.Success})
+		remember("unheard", "fake://5", map[probe.Type]probe.Verdict{probe.Readiness: probe.Success})
+		usable := len(kept)
+		remember("odd", "", map[probe.Type]probe.Verdict{probe.Readiness: probe.Success})
+		remember("odd", "fake://4", map[probe.Type]probe.Verdict{probe.Liveness: probe.Unknown, probe.Readiness: probe.Warning})
 		r.prober.Script("ready", probe.Readiness, fails)
-		r.Restore("u", []probe.Stored{
-			remembered("ready", "fake://1", probe.Readiness, probe.Success),
-			remembered("ready", "fake://1", probe.Liveness, probe.Success),
-			remembered("ready", "fake://1", probe.Startup, probe.Success),
-			remembered("bad", "fake://2", probe.Liveness, probe.Failure),
-			remembered("bad", "fake://2", probe.Readiness, probe.Failure),
-			remembered("other", "fake://3", probe.Readiness, probe.Success),
-			remembered("odd", "", probe.Readiness, probe.Success),
-			remembered("odd", "fake://4", probe.Liveness, probe.Unknown),
-			remembered("odd", "fake://4", probe.Readiness, probe.Warning),
-			remembered("unheard", "fake://5", probe.Readiness, probe.Success),
-		})
-		require.Len(t, r.Results("u"), 7, "an agent that ends before it adds the pod keeps them")
+		r.Restore("u", kept)
+		require.Len(t, r.Results("u"), usable, "an agent that ends before it adds the pod keeps them")
 		old := r.begin.Add(-time.Minute)
 		r.set(
 			pod,
 			runningSince("ready", "fake://1", old), runningSince("bad", "fake://2", old),
 			running("other", "fake://33"), runningSince("odd", "fake://4", old),
 		)
-		require.NotContains(t, r.results(pod), "unheard Readiness")
-		require.NotContains(t, r.results(pod), "odd Readiness")
-		require.NotContains(t, r.results(pod), "odd Liveness")
+		for _, dropped := range []string{"unheard Readiness", "odd Readiness", "odd Liveness"} {
+			require.NotContains(t, r.results(pod), dropped)
+		}
 		r.sleep(10 * s)
-		require.Equal(t, map[string]probe.Verdict{
-			"ready Readiness": probe.Success, "ready Startup": probe.Success, "ready Liveness": probe.Success,
-			"bad Liveness": probe.Failure, "bad Readiness": probe.Success, "bad Startup": probe.Success,
-			"other Readiness": probe.Success, "other Liveness": probe.Success, "other Startup": probe.Success,
-			"odd Readiness": probe.Success, "odd Liveness": probe.Success, "odd Startup": probe.Success,
-		}, r.results(pod))
+		for _, c := range pod.Spec.Containers {
+			for _, typ := range []probe.Type{probe.Liveness, probe.Readiness, probe.Startup} {
+				want := probe.Success
+				if c.Name == "bad" && typ == probe.Liveness {
+					want = probe.Failure
+				}
+				require.Equal(t, want, r.results(pod)[c.Name+" "+typ.String()], "%s %s", c.Name, typ)
+			}
+		}
 		require.Empty(t, r.when("bad", probe.Liveness), "it is to be restarted; that was decided")
 		require.Empty(t, r.when("ready", probe.Startup))
 		require.Len(t, r.when("ready", probe.Liveness), 1, "a container that was well is probed on")
 		require.Len(t, r.when("bad", probe.Readiness), 1, "and so is one that was not ready")
 		require.Len(t, r.when("ready", probe.Readiness), 1, "one failure of three")
 		for _, c := range r.changeList() {
-			require.False(t, c.Container == "ready" && c.Type == probe.Readiness, "it did not change")
-			require.False(t, c.Container == "bad" && c.Type == probe.Liveness)
+			require.NotContains(t, []string{"ready Readiness", "bad Liveness"}, c.Container+" "+c.Type.String(), "it did not change")
 		}
 		r.sleep(20 * s)
 		require.Equal(t, probe.Failure, r.results(pod)["ready Readiness"], "the third")
 
 		// What comes after there is a worker comes too late.
-		r.Restore("u", []probe.Stored{remembered("ready", "fake://1", probe.Readiness, probe.Success)})
-		require.Equal(t, probe.Failure, r.results(pod)["ready Readiness"])
+		r.Restore("u", kept)
 		require.NoError(t, r.AddPod(pod))
 		require.Equal(t, probe.Failure, r.results(pod)["ready Readiness"])
 	})

@@ -51,24 +51,6 @@ func BenchmarkComputeNothingChanged(b *testing.B) {
 	}
 }
 
-func BenchmarkNormalize(b *testing.B) {
-	in := steady()
-	normal := Normalize(in.Pod, *in.Previous)
-	b.ReportAllocs()
-	for b.Loop() {
-		Normalize(in.Pod, normal)
-	}
-}
-
-func BenchmarkEqual(b *testing.B) {
-	in := steady()
-	again := Compute(in).Status
-	b.ReportAllocs()
-	for b.Loop() {
-		Equal(in.Previous, &again)
-	}
-}
-
 func TestCost(t *testing.T) {
 	in := steady()
 	r := Compute(in)

@@ -12,7 +12,6 @@ import (
 	v1 "k8s.io/api/core/v1"
 
 	"github.com/podwright/podwright/status"
-	"github.com/podwright/podwright/status/statustest"
 	"github.com/podwright/podwright/status/writer"
 )
 
@@ -102,43 +101,6 @@ func TestDetailsAreWrittenInAStorm(t *testing.T) {
 		}
 		require.Equal(t, "detail", r.pod("pod-0").Status.Message)
 	})
-}
-
-// BenchmarkStorm is 1,000 pods that change at once, in real time.
-func BenchmarkStorm(b *testing.B) {
-	for _, latency := range []time.Duration{0, 10 * time.Millisecond} {
-		b.Run(latency.String(), func(b *testing.B) { benchmarkStorm(b, latency) })
-	}
-}
-
-func benchmarkStorm(b *testing.B, latency time.Duration) {
-	sink := statustest.NewSink()
-	synced := make(chan struct{}, 1000)
-	m := newWriter(b, writer.Config{
-		Sinks: sinks(sink), Metrics: writer.Metrics{Synced: func(string, time.Duration) { synced <- struct{}{} }},
-	})
-	stop := start(b, m)
-	pods := make([]*v1.Pod, 1000)
-	for i := range pods {
-		pods[i] = sink.Put(newPod(fmt.Sprint("pod-", i)))
-		m.Set(pods[i], running(pods[i], false))
-	}
-	for range pods {
-		<-synced
-	}
-	sink.SetLatency(latency)
-	n := 0
-	for b.Loop() {
-		sink.ForgetCalls()
-		n++
-		for _, pod := range pods {
-			m.Set(pod, withMessage(running(pod, false), "round %d", n))
-		}
-		for range pods {
-			<-synced
-		}
-	}
-	require.NoError(b, stop())
 }
 
 // discard is a sink that keeps nothing.
