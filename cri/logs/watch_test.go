@@ -119,29 +119,12 @@ func TestFollowersAskTogether(t *testing.T) {
 	})
 }
 
-// Logs in directories that are watched take turns in being looked at.
+// Logs in directories that are watched are looked at now and then.
 func TestFollowWhatTheNotifierMisses(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		r := newReader(t, ReaderConfig{Notify: newScripted().open})
-		var all []*running
-		for range watchedLooks {
-			all = append(all, startFollow(t, r, write(t, one), Options{}))
-		}
-		for _, f := range all {
-			f.append(two)
-		}
-		for seen := range watchedLooks {
-			found := 0
-			for _, f := range all {
-				found += strings.Count(f.out.String(), "two")
-			}
-			require.Equal(t, seen, found)
-			time.Sleep(time.Second)
-			synctest.Wait()
-		}
-		for _, f := range all {
-			f.is(0, "one\ntwo\n")
-		}
+	followed(t, ReaderConfig{Notify: func() (Notifier, error) { return newScripted(), nil }}, one, func(f *running) {
+		f.append(two)
+		f.is(0, "one\n")
+		f.is(watchedLooks*time.Second, "one\ntwo\n")
 	})
 }
 
