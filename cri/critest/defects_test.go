@@ -5,54 +5,22 @@ import (
 	"errors"
 	"sync"
 	"sync/atomic"
-	"testing"
 	"time"
 
-	"github.com/stretchr/testify/require"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
-	"github.com/podwright/podwright/cri"
 	"github.com/podwright/podwright/cri/fake"
 )
 
 func copied[M proto.Message](m M) M { return proto.Clone(m).(M) }
 
-// TestDefects shows that the suite can fail: each defect is caught by the case
-// whose rule it breaks, and that case passes without the defect.
-func TestDefects(t *testing.T) {
-	for _, d := range defects() {
-		t.Run(d.name, func(t *testing.T) {
-			c := caseNamed(t, d.caughtBy)
-			sound := record(t, c, func(rt *fake.Runtime) cri.RuntimeService { return rt })
-			require.False(t, sound.failed || sound.skipped, "without the defect: %s", sound.log.String())
-			broken := record(t, c, func(rt *fake.Runtime) cri.RuntimeService {
-				s := &spoiled{RuntimeService: rt}
-				d.spoil(s, rt)
-				return s
-			})
-			require.True(t, broken.failed, "the case passes in spite of the defect")
-			require.NotEmpty(t, broken.log.String(), "a failure says what is wrong")
-		})
-	}
-}
-
-type defect struct {
-	name     string
-	caughtBy string
-	spoil    func(s *spoiled, rt *fake.Runtime)
-}
-
-func defects() []defect {
-	return append(callDefects(), replyDefects()...)
-}
-
 // callDefects are calls that do the wrong thing.
 func callDefects() []defect {
 	return []defect{
-		{"a stop returns before the end", "Container/a container is created, runs, exits and goes", func(s *spoiled, rt *fake.Runtime) {
+		{name: "a stop returns before the end", caughtBy: "Container/a container is created, runs, exits and goes", runtime: func(s *spoiledWork, rt *fake.Runtime) {
 			s.stop = func(ctx context.Context, id string, grace time.Duration) error {
 				go func() {
 					time.Sleep(time.Second)
@@ -61,10 +29,10 @@ func callDefects() []defect {
 				return nil
 			}
 		}},
-		{"a stop has no grace", "Container/a container is created, runs, exits and goes", func(s *spoiled, rt *fake.Runtime) {
+		{name: "a stop has no grace", caughtBy: "Container/a container is created, runs, exits and goes", runtime: func(s *spoiledWork, rt *fake.Runtime) {
 			s.stop = func(ctx context.Context, id string, _ time.Duration) error { return rt.StopContainer(ctx, id, 0) }
 		}},
-		{"a second stop fails", "Idempotence/stopping a container again does nothing", func(s *spoiled, rt *fake.Runtime) {
+		{name: "a second stop fails", caughtBy: "Idempotence/stopping a container again does nothing", runtime: func(s *spoiledWork, rt *fake.Runtime) {
 			s.stop = func(ctx context.Context, id string, grace time.Duration) error {
 				if response, err := rt.ContainerStatus(ctx, id, false); err == nil && response.Status.FinishedAt != 0 {
 					return errors.New("not running")
@@ -72,7 +40,7 @@ func callDefects() []defect {
 				return rt.StopContainer(ctx, id, grace)
 			}
 		}},
-		{"only the first of many stops waits", "Concurrency/all callers of a stop return when it is over", func(s *spoiled, rt *fake.Runtime) {
+		{name: "only the first of many stops waits", caughtBy: "Concurrency/all callers of a stop return when it is over", runtime: func(s *spoiledWork, rt *fake.Runtime) {
 			var first atomic.Bool
 			s.stop = func(ctx context.Context, id string, grace time.Duration) error {
 				if first.Swap(true) {
@@ -82,19 +50,19 @@ func callDefects() []defect {
 				return rt.StopContainer(ctx, id, grace)
 			}
 		}},
-		{"a second start works", "Order/StartContainer of a running container is refused", func(s *spoiled, rt *fake.Runtime) {
+		{name: "a second start works", caughtBy: "Order/StartContainer of a running container is refused", runtime: func(s *spoiledWork, rt *fake.Runtime) {
 			s.start = func(ctx context.Context, id string) error {
 				_ = rt.StartContainer(ctx, id)
 				return nil
 			}
 		}},
-		{"a start waits for the end of the context", "Container/a missing executable is a StartError", func(s *spoiled, rt *fake.Runtime) {
+		{name: "a start waits for the end of the context", caughtBy: "Container/a missing executable is a StartError", runtime: func(s *spoiledWork, rt *fake.Runtime) {
 			s.start = func(ctx context.Context, id string) error {
 				<-ctx.Done()
 				return status.FromContextError(ctx.Err()).Err()
 			}
 		}},
-		{"removing what is unknown fails", "Idempotence/what never was can be stopped and removed", func(s *spoiled, rt *fake.Runtime) {
+		{name: "removing what is unknown fails", caughtBy: "Idempotence/what never was can be stopped and removed", runtime: func(s *spoiledWork, rt *fake.Runtime) {
 			s.remove = func(ctx context.Context, id string) error {
 				if _, err := rt.ContainerStatus(ctx, id, false); err != nil {
 					return errors.New("no such container")
@@ -102,13 +70,13 @@ func callDefects() []defect {
 				return rt.RemoveContainer(ctx, id)
 			}
 		}},
-		{"a removal leaves the container", "Order/RemoveContainer of an exited container works, it is gone", func(s *spoiled, _ *fake.Runtime) {
+		{name: "a removal leaves the container", caughtBy: "Order/RemoveContainer of an exited container works, it is gone", runtime: func(s *spoiledWork, _ *fake.Runtime) {
 			s.remove = func(context.Context, string) error { return nil }
 		}},
-		{"a stopped sandbox keeps its containers running", "Sandbox/stopping a sandbox ends its containers and keeps them", func(s *spoiled, _ *fake.Runtime) {
+		{name: "a stopped sandbox keeps its containers running", caughtBy: "Sandbox/stopping a sandbox ends its containers and keeps them", runtime: func(s *spoiledWork, _ *fake.Runtime) {
 			s.stopSandbox = func(context.Context, string) error { return nil }
 		}},
-		{"a sandbox with running containers cannot be removed", "Sandbox/removing a sandbox removes containers that run", func(s *spoiled, rt *fake.Runtime) {
+		{name: "a sandbox with running containers cannot be removed", caughtBy: "Sandbox/removing a sandbox removes containers that run", runtime: func(s *spoiledWork, rt *fake.Runtime) {
 			s.removeSandbox = func(ctx context.Context, id string) error {
 				list, err := rt.ListContainers(ctx, &runtimeapi.ContainerFilter{PodSandboxId: id})
 				if err != nil || len(list) > 0 {
@@ -117,38 +85,20 @@ func callDefects() []defect {
 				return rt.RemovePodSandbox(ctx, id)
 			}
 		}},
-		{"an update is forgotten", "Resources/an update of a running container shows", func(s *spoiled, _ *fake.Runtime) {
+		{name: "an update is forgotten", caughtBy: "Resources/an update of a running container shows", runtime: func(s *spoiledWork, _ *fake.Runtime) {
 			s.update = func(context.Context, *runtimeapi.UpdateContainerResourcesRequest) error { return nil }
 		}},
-		{"a container's name is not reserved", "Names/a container's name is its own while it exists", func(s *spoiled, _ *fake.Runtime) {
-			var attempts atomic.Uint32
-			s.create = func(config *runtimeapi.ContainerConfig) error {
-				config.Metadata.Attempt = attempts.Add(1)
-				return nil
-			}
-		}},
-		{"many callers get a container's name", "Concurrency/one of many callers gets a container's name", func(s *spoiled, _ *fake.Runtime) {
-			var attempts atomic.Uint32
-			s.create = func(config *runtimeapi.ContainerConfig) error {
-				config.Metadata.Attempt = attempts.Add(1)
-				return nil
-			}
-		}},
-		{"removal does not free a container's name", "Names/removal frees a container's name", keepNames},
-		{"a sandbox's name is not reserved", "Names/a sandbox's name is its own while it exists", func(s *spoiled, _ *fake.Runtime) {
-			var attempts atomic.Uint32
-			s.run = func(_ context.Context, config *runtimeapi.PodSandboxConfig, _ *string) error {
-				config.Metadata.Attempt = attempts.Add(1)
-				return nil
-			}
-		}},
-		{"every handler is known", "Sandbox/an unknown handler is refused and leaves nothing", func(s *spoiled, _ *fake.Runtime) {
+		{name: "a container's name is not reserved", caughtBy: "Names/a container's name is its own while it exists", runtime: freshAttempts},
+		{name: "many callers get a container's name", caughtBy: "Concurrency/one of many callers gets a container's name", runtime: freshAttempts},
+		{name: "removal does not free a container's name", caughtBy: "Names/removal frees a container's name", runtime: keepNames},
+		{name: "a sandbox's name is not reserved", caughtBy: "Names/a sandbox's name is its own while it exists", runtime: freshAttempts},
+		{name: "every handler is known", caughtBy: "Sandbox/an unknown handler is refused and leaves nothing", runtime: func(s *spoiledWork, _ *fake.Runtime) {
 			s.run = func(_ context.Context, _ *runtimeapi.PodSandboxConfig, handler *string) error {
 				*handler = ""
 				return nil
 			}
 		}},
-		{"a large label is never answered", "BadInput/a sandbox with a label of 1 MiB is answered", func(s *spoiled, _ *fake.Runtime) {
+		{name: "a large label is never answered", caughtBy: "BadInput/a sandbox with a label of 1 MiB is answered", runtime: func(s *spoiledWork, _ *fake.Runtime) {
 			s.run = func(ctx context.Context, config *runtimeapi.PodSandboxConfig, _ *string) error {
 				if len(config.Labels["big"]) > 0 {
 					<-ctx.Done()
@@ -160,8 +110,21 @@ func callDefects() []defect {
 	}
 }
 
+// freshAttempts makes a runtime that reserves no names.
+func freshAttempts(s *spoiledWork, _ *fake.Runtime) {
+	var attempts atomic.Uint32
+	s.create = func(config *runtimeapi.ContainerConfig) error {
+		config.Metadata.Attempt = attempts.Add(1)
+		return nil
+	}
+	s.run = func(_ context.Context, config *runtimeapi.PodSandboxConfig, _ *string) error {
+		config.Metadata.Attempt = attempts.Add(1)
+		return nil
+	}
+}
+
 // keepNames makes a runtime that never gives a name free.
-func keepNames(s *spoiled, _ *fake.Runtime) {
+func keepNames(s *spoiledWork, _ *fake.Runtime) {
 	var mu sync.Mutex
 	taken := map[string]bool{}
 	s.create = func(config *runtimeapi.ContainerConfig) error {
@@ -177,14 +140,14 @@ func keepNames(s *spoiled, _ *fake.Runtime) {
 
 // replyDefects are replies that say the wrong thing.
 func replyDefects() []defect {
-	onStatus := func(edit func(s *runtimeapi.ContainerStatus)) func(*spoiled, *fake.Runtime) {
-		return func(s *spoiled, _ *fake.Runtime) { s.status = edit }
+	onStatus := func(edit func(s *runtimeapi.ContainerStatus)) func(*spoiledWork, *fake.Runtime) {
+		return func(s *spoiledWork, _ *fake.Runtime) { s.status = edit }
 	}
-	onSandbox := func(edit func(s *runtimeapi.PodSandboxStatus)) func(*spoiled, *fake.Runtime) {
-		return func(s *spoiled, _ *fake.Runtime) { s.sandbox = edit }
+	onSandbox := func(edit func(s *runtimeapi.PodSandboxStatus)) func(*spoiledWork, *fake.Runtime) {
+		return func(s *spoiledWork, _ *fake.Runtime) { s.sandbox = edit }
 	}
-	onFilter := func(edit func(f *runtimeapi.ContainerFilter)) func(*spoiled, *fake.Runtime) {
-		return func(s *spoiled, _ *fake.Runtime) {
+	onFilter := func(edit func(f *runtimeapi.ContainerFilter)) func(*spoiledWork, *fake.Runtime) {
+		return func(s *spoiledWork, _ *fake.Runtime) {
 			s.filter = func(f *runtimeapi.ContainerFilter) *runtimeapi.ContainerFilter {
 				if f != nil {
 					edit(f)
@@ -194,19 +157,19 @@ func replyDefects() []defect {
 		}
 	}
 	return []defect{
-		{"a created container has a time of start", "Container/a created container has no time of start and no end", onStatus(func(s *runtimeapi.ContainerStatus) { s.StartedAt = s.CreatedAt })},
-		{"a running container has an end", "Container/a running container has a time of start and no end", onStatus(func(s *runtimeapi.ContainerStatus) { s.FinishedAt = s.StartedAt })},
-		{"exit codes are lost", "Container/another exit code is an Error", onStatus(func(s *runtimeapi.ContainerStatus) { s.ExitCode = 0 })},
-		{"every end is an error", "Container/exit code 0 is Completed", onStatus(func(s *runtimeapi.ContainerStatus) { s.Reason = "Error" })},
-		{"out of memory is an error", "Container/a container that exceeds its memory is OOMKilled", onStatus(func(s *runtimeapi.ContainerStatus) { s.Reason = "Error" })},
-		{"the attempt is lost", "Container/the status repeats the config in every state", onStatus(func(s *runtimeapi.ContainerStatus) { s.Metadata.Attempt = 0 })},
-		{"annotations are lost", "Container/the status repeats the config in every state", onStatus(func(s *runtimeapi.ContainerStatus) { s.Annotations = nil })},
-		{"log paths are relative", "Container/log paths are absolute, and empty without a log", onStatus(func(s *runtimeapi.ContainerStatus) { s.LogPath = "c.log" })},
-		{"the time of the end is that of the question", "Container/the status of an exited container stays", func(s *spoiled, _ *fake.Runtime) {
+		{name: "a created container has a time of start", caughtBy: "Container/a created container has no time of start and no end", runtime: onStatus(func(s *runtimeapi.ContainerStatus) { s.StartedAt = s.CreatedAt })},
+		{name: "a running container has an end", caughtBy: "Container/a running container has a time of start and no end", runtime: onStatus(func(s *runtimeapi.ContainerStatus) { s.FinishedAt = s.StartedAt })},
+		{name: "exit codes are lost", caughtBy: "Container/another exit code is an Error", runtime: onStatus(func(s *runtimeapi.ContainerStatus) { s.ExitCode = 0 })},
+		{name: "every end is an error", caughtBy: "Container/exit code 0 is Completed", runtime: onStatus(func(s *runtimeapi.ContainerStatus) { s.Reason = "Error" })},
+		{name: "out of memory is an error", caughtBy: "Container/a container that exceeds its memory is OOMKilled", runtime: onStatus(func(s *runtimeapi.ContainerStatus) { s.Reason = "Error" })},
+		{name: "the attempt is lost", caughtBy: "Container/the status repeats the config in every state", runtime: onStatus(func(s *runtimeapi.ContainerStatus) { s.Metadata.Attempt = 0 })},
+		{name: "annotations are lost", caughtBy: "Container/the status repeats the config in every state", runtime: onStatus(func(s *runtimeapi.ContainerStatus) { s.Annotations = nil })},
+		{name: "log paths are relative", caughtBy: "Container/log paths are absolute, and empty without a log", runtime: onStatus(func(s *runtimeapi.ContainerStatus) { s.LogPath = "c.log" })},
+		{name: "the time of the end is that of the question", caughtBy: "Container/the status of an exited container stays", runtime: func(s *spoiledWork, _ *fake.Runtime) {
 			var asked atomic.Int64
 			s.status = func(s *runtimeapi.ContainerStatus) { s.FinishedAt += asked.Add(1) }
 		}},
-		{"an unknown container is an unknown error", "Order/ContainerStatus of an unknown container is NotFound", func(s *spoiled, _ *fake.Runtime) {
+		{name: "an unknown container is an unknown error", caughtBy: "Order/ContainerStatus of an unknown container is NotFound", runtime: func(s *spoiledWork, _ *fake.Runtime) {
 			s.statusResponse = func(r *runtimeapi.ContainerStatusResponse, err error) (*runtimeapi.ContainerStatusResponse, error) {
 				if err != nil {
 					err = status.Error(codes.Unknown, err.Error())
@@ -214,32 +177,32 @@ func replyDefects() []defect {
 				return r, err
 			}
 		}},
-		{"readers see a start before its time", "Concurrency/readers see whole states while pods come and go", onStatus(func(s *runtimeapi.ContainerStatus) { s.StartedAt = 0 })},
-		{"a stopped sandbox keeps its address", "Sandbox/a stopped sandbox stays, not ready and without its address", onSandbox(func(s *runtimeapi.PodSandboxStatus) { s.Network.Ip = "10.0.0.1" })},
-		{"all sandboxes have one address", "Sandbox/each sandbox has an address of its own", onSandbox(func(s *runtimeapi.PodSandboxStatus) { s.Network.Ip = "10.0.0.1" })},
-		{"sandboxes were made long ago", "Sandbox/the creation time is that of the call", onSandbox(func(s *runtimeapi.PodSandboxStatus) { s.CreatedAt = 1 })},
-		{"sandboxes have labels of the runtime's", "Sandbox/the status repeats the config", onSandbox(func(s *runtimeapi.PodSandboxStatus) { s.Labels = map[string]string{"runtime": "mine"} })},
-		{"states in filters are ignored", "List/containers are selected by state", onFilter(func(f *runtimeapi.ContainerFilter) { f.State = nil })},
-		{"labels in filters are ignored", "List/containers are selected by labels", onFilter(func(f *runtimeapi.ContainerFilter) { f.LabelSelector = nil })},
-		{"sandboxes in filters are ignored", "List/containers are selected by sandbox", onFilter(func(f *runtimeapi.ContainerFilter) { f.PodSandboxId = "" })},
-		{"only the id in a filter counts", "List/the parts of a filter all count", onFilter(func(f *runtimeapi.ContainerFilter) {
+		{name: "readers see a start before its time", caughtBy: "Concurrency/readers see whole states while pods come and go", runtime: onStatus(func(s *runtimeapi.ContainerStatus) { s.StartedAt = 0 })},
+		{name: "a stopped sandbox keeps its address", caughtBy: "Sandbox/a stopped sandbox stays, not ready and without its address", runtime: onSandbox(func(s *runtimeapi.PodSandboxStatus) { s.Network.Ip = "10.0.0.1" })},
+		{name: "all sandboxes have one address", caughtBy: "Sandbox/each sandbox has an address of its own", runtime: onSandbox(func(s *runtimeapi.PodSandboxStatus) { s.Network.Ip = "10.0.0.1" })},
+		{name: "sandboxes were made long ago", caughtBy: "Sandbox/the creation time is that of the call", runtime: onSandbox(func(s *runtimeapi.PodSandboxStatus) { s.CreatedAt = 1 })},
+		{name: "sandboxes have labels of the runtime's", caughtBy: "Sandbox/the status repeats the config", runtime: onSandbox(func(s *runtimeapi.PodSandboxStatus) { s.Labels = map[string]string{"runtime": "mine"} })},
+		{name: "states in filters are ignored", caughtBy: "List/containers are selected by state", runtime: onFilter(func(f *runtimeapi.ContainerFilter) { f.State = nil })},
+		{name: "labels in filters are ignored", caughtBy: "List/containers are selected by labels", runtime: onFilter(func(f *runtimeapi.ContainerFilter) { f.LabelSelector = nil })},
+		{name: "sandboxes in filters are ignored", caughtBy: "List/containers are selected by sandbox", runtime: onFilter(func(f *runtimeapi.ContainerFilter) { f.PodSandboxId = "" })},
+		{name: "only the id in a filter counts", caughtBy: "List/the parts of a filter all count", runtime: onFilter(func(f *runtimeapi.ContainerFilter) {
 			if f.Id != "" {
 				f.State, f.PodSandboxId, f.LabelSelector = nil, "", nil
 			}
 		})},
-		{"one of two labels is enough", "List/sandboxes are selected by labels", func(s *spoiled, _ *fake.Runtime) {
+		{name: "one of two labels is enough", caughtBy: "List/sandboxes are selected by labels", runtime: func(s *spoiledWork, _ *fake.Runtime) {
 			s.sandboxFilter = func(f *runtimeapi.PodSandboxFilter) *runtimeapi.PodSandboxFilter {
 				delete(f.GetLabelSelector(), "tier")
 				return f
 			}
 		}},
-		{"a list is one short", "List/without a filter everything is listed", func(s *spoiled, _ *fake.Runtime) {
+		{name: "a list is one short", caughtBy: "List/without a filter everything is listed", runtime: func(s *spoiledWork, _ *fake.Runtime) {
 			s.list = func(l []*runtimeapi.Container) []*runtimeapi.Container { return l[:max(0, len(l)-1)] }
 		}},
-		{"an entry is listed twice", "List/every entry is complete and listed once", func(s *spoiled, _ *fake.Runtime) {
+		{name: "an entry is listed twice", caughtBy: "List/every entry is complete and listed once", runtime: func(s *spoiledWork, _ *fake.Runtime) {
 			s.list = func(l []*runtimeapi.Container) []*runtimeapi.Container { return append(l, l...) }
 		}},
-		{"lists are behind", "List/a listed container says what its status says", func(s *spoiled, _ *fake.Runtime) {
+		{name: "lists are behind", caughtBy: "List/a listed container says what its status says", runtime: func(s *spoiledWork, _ *fake.Runtime) {
 			s.list = func(l []*runtimeapi.Container) []*runtimeapi.Container {
 				for _, c := range l {
 					c.State = runtimeapi.ContainerState_CONTAINER_RUNNING
@@ -247,13 +210,8 @@ func replyDefects() []defect {
 				return l
 			}
 		}},
-		{"the network has no condition", "Info/the status has both conditions, and they are true", func(s *spoiled, _ *fake.Runtime) {
+		{name: "the network has no condition", caughtBy: "Info/the status has both conditions, and they are true", runtime: func(s *spoiledWork, _ *fake.Runtime) {
 			s.conditions = func(s *runtimeapi.RuntimeStatus) { s.Conditions = s.Conditions[:1] }
-		}},
-		{"the end of a container has no event", "Events/a container's life is four events, in order", func(s *spoiled, _ *fake.Runtime) {
-			s.event = func(e *runtimeapi.ContainerEventResponse) bool {
-				return e.ContainerEventType != runtimeapi.ContainerEventType_CONTAINER_STOPPED_EVENT
-			}
 		}},
 	}
 }

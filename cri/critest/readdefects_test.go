@@ -19,9 +19,9 @@ func onEvent(edit func(e *runtimeapi.ContainerEventResponse) bool) func(*spoiled
 	return func(s *spoiledWork, _ *fake.Runtime) { s.event = edit }
 }
 
-func eventDefects() []workDefect {
+func eventDefects() []defect {
 	var count, streams atomic.Int32
-	return []workDefect{
+	return []defect{
 		{name: "a removal has no event", caughtBy: "Events/a container's life is four events, in order", runtime: onEvent(func(e *runtimeapi.ContainerEventResponse) bool {
 			return e.ContainerEventType != deletedEvent || len(e.ContainersStatuses) == 0 && count.Add(1) < 2
 		})},
@@ -78,10 +78,10 @@ func onRemoveImage(remove func(ctx context.Context, rt *fake.Runtime, name strin
 	}
 }
 
-func imageDefects() []workDefect {
+func imageDefects() []defect {
 	var count atomic.Int32
 	keep := onRemoveImage(func(context.Context, *fake.Runtime, string) error { return nil })
-	return []workDefect{
+	return []defect{
 		{name: "an absent image is an error", caughtBy: "Images/an image that is absent has no status, and that is no error", images: func(s *spoiledImages, _ *fake.Runtime) {
 			s.status = func(r *runtimeapi.ImageStatusResponse) error {
 				if r.Image == nil && count.Add(1) > 1 { // the first is the case's own image
@@ -170,7 +170,7 @@ func onStats(edit func(s *runtimeapi.ContainerStats, err error) (*runtimeapi.Con
 	return func(s *spoiledWork, _ *fake.Runtime) { s.stats = edit }
 }
 
-func statsDefects() []workDefect {
+func statsDefects() []defect {
 	fixed := func(s *runtimeapi.ContainerStats, err error) (*runtimeapi.ContainerStats, error) {
 		if s == nil {
 			s = &runtimeapi.ContainerStats{}
@@ -178,7 +178,7 @@ func statsDefects() []workDefect {
 		s.Cpu = &runtimeapi.CpuUsage{Timestamp: 1, UsageCoreNanoSeconds: &runtimeapi.UInt64Value{Value: 1}}
 		return s, nil
 	}
-	return []workDefect{
+	return []defect{
 		{name: "figures have no labels", caughtBy: "Stats/a running container has figures", runtime: onStats(
 			func(s *runtimeapi.ContainerStats, err error) (*runtimeapi.ContainerStats, error) {
 				s.GetAttributes().Labels = nil

@@ -7,13 +7,8 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"testing/synctest"
-	"time"
 
 	"github.com/stretchr/testify/require"
-
-	"github.com/podwright/podwright/cri"
-	"github.com/podwright/podwright/cri/fake"
 )
 
 // recorder is the test of a case that is expected to fail: it notes how the case
@@ -103,26 +98,6 @@ func inOwnGoroutine(f func()) {
 		f()
 	}()
 	<-over
-}
-
-// record runs a case against a fake that spoil has changed, in a bubble.
-func record(t *testing.T, c testCase, spoil func(*fake.Runtime) cri.RuntimeService) *recorder {
-	var r *recorder
-	synctest.Test(t, func(t *testing.T) {
-		rt, err := fake.New(fake.Config{Programs: Programs, Exec: Programs})
-		require.NoError(t, err)
-		ctx, cancel := context.WithCancel(t.Context())
-		r = &recorder{TB: t, ctx: ctx, cancel: cancel}
-		subject := Subject{Runtime: spoil(rt), Images: rt, Image: "busybox:1.36", OtherImage: "other:1", Hardened: true}
-		inOwnGoroutine(func() { c.run(newEnv(r, subject, &report{})) })
-		cancel()
-		for f := r.last(); f != nil; f = r.last() {
-			inOwnGoroutine(f)
-		}
-		require.NoError(t, rt.Close())
-		time.Sleep(time.Minute) // virtual; what a defect left behind ends
-	})
-	return r
 }
 
 // caseNamed finds a case by "Group/name".

@@ -15,7 +15,6 @@ import (
 	"google.golang.org/grpc/status"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
-	"github.com/podwright/podwright/cri"
 	"github.com/podwright/podwright/cri/fake"
 	"github.com/podwright/podwright/internal/memnet"
 )
@@ -166,7 +165,7 @@ func (s *spoiledSessions) spoil(ctx context.Context, url string, run func(url st
 // A subject without a client skips what needs one, by name.
 func TestWithoutSessionClient(t *testing.T) {
 	c := caseNamed(t, "Streaming/exec: a URL is good for one session")
-	r := record(t, c, func(rt *fake.Runtime) cri.RuntimeService { return rt })
+	r := record(t, c, defect{subject: func(s *Subject) { s.Sessions = nil }})
 	require.True(t, r.skipped)
 	require.Contains(t, r.log.String(), "no session client")
 }

@@ -184,17 +184,18 @@ func onLog(flags int, edit func(p []byte) []byte) func(*fake.Config) {
 	}
 }
 
-// workDefect is a defect in the parts that cases about containers' work see.
-type workDefect struct {
+// defect is a defect of a runtime, and the case whose rule it breaks.
+type defect struct {
 	name     string
 	caughtBy string
 	config   func(cfg *fake.Config)
 	runtime  func(s *spoiledWork, rt *fake.Runtime)
 	images   func(s *spoiledImages, rt *fake.Runtime)
+	subject  func(s *Subject)
 }
 
-// recordWork runs a case against a fake with a defect, in a bubble.
-func recordWork(t *testing.T, c testCase, d workDefect) *recorder {
+// record runs a case against a fake with a defect, in a bubble.
+func record(t *testing.T, c testCase, d defect) *recorder {
 	var r *recorder
 	synctest.Test(t, func(t *testing.T) {
 		sessions := &directSessions{requests: map[string]any{}}
@@ -224,6 +225,9 @@ func recordWork(t *testing.T, c testCase, d workDefect) *recorder {
 			Runtime: work, Images: images, Image: "critest.test/busybox:1", OtherImage: otherName, Hardened: true,
 			Sessions: &spoiledSessions{directSessions: sessions, work: work},
 		}
+		if d.subject != nil {
+			d.subject(&subject)
+		}
 		inOwnGoroutine(func() { c.run(newEnv(r, subject, &report{})) })
 		for f := r.last(); f != nil; f = r.last() {
 			inOwnGoroutine(f)
@@ -235,24 +239,25 @@ func recordWork(t *testing.T, c testCase, d workDefect) *recorder {
 	return r
 }
 
-// TestWorkDefects is TestDefects for the cases about what containers do.
-func TestWorkDefects(t *testing.T) {
-	for _, d := range workDefects() {
+// TestDefects shows that the suite can fail: each defect is caught by the case
+// whose rule it breaks, and that case passes without the defect.
+func TestDefects(t *testing.T) {
+	for _, d := range defects() {
 		t.Run(d.name, func(t *testing.T) {
 			c := caseNamed(t, d.caughtBy)
-			sound := recordWork(t, c, workDefect{})
+			sound := record(t, c, defect{})
 			require.False(t, sound.failed || sound.skipped, "without the defect: %s", sound.log.String())
-			broken := recordWork(t, c, d)
+			broken := record(t, c, d)
 			require.True(t, broken.failed, "the case passes in spite of the defect")
 			require.NotEmpty(t, broken.log.String(), "a failure says what is wrong")
 		})
 	}
 }
 
-// TestWorkDefectsAreComplete requires a defect for each case of these groups.
-func TestWorkDefectsAreComplete(t *testing.T) {
+// TestDefectsAreComplete requires a defect for each case of these groups.
+func TestDefectsAreComplete(t *testing.T) {
 	caught := map[string]bool{}
-	for _, d := range workDefects() {
+	for _, d := range defects() {
 		caught[d.caughtBy] = true
 	}
 	for _, g := range groups() {

@@ -27,9 +27,9 @@ const (
 	otherDigest = "sha256:bbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbb"
 )
 
-func workDefects() []workDefect {
-	var all []workDefect
-	for _, some := range [][]workDefect{stopDefects(), logDefects(), execDefects(), sessionDefects(), eventDefects(), imageDefects(), statsDefects()} {
+func defects() []defect {
+	var all []defect
+	for _, some := range [][]defect{callDefects(), replyDefects(), stopDefects(), logDefects(), execDefects(), sessionDefects(), eventDefects(), imageDefects(), statsDefects()} {
 		all = append(all, some...)
 	}
 	return all
@@ -56,11 +56,11 @@ func oneStopAtATime(s *spoiledWork, rt *fake.Runtime) {
 	}
 }
 
-func stopDefects() []workDefect {
+func stopDefects() []defect {
 	noGrace := onStop(func(ctx context.Context, rt *fake.Runtime, id string, _ time.Duration) error {
 		return rt.StopContainer(ctx, id, 0)
 	})
-	return []workDefect{
+	return []defect{
 		{name: "no grace for a handler", caughtBy: "Stop/a container that ends within its grace keeps its exit code", runtime: noGrace},
 		{name: "SIGKILL for all", caughtBy: "Stop/a container without a handler ends by SIGTERM", runtime: noGrace},
 		{name: "half the grace", caughtBy: "Stop/a container that ignores SIGTERM is killed after its grace and not before", runtime: onStop(
@@ -113,9 +113,9 @@ func replacing(pattern, with string) func(*fake.Config) {
 	return onLog(os.O_APPEND, func(p []byte) []byte { return expression.ReplaceAll(p, []byte(with)) })
 }
 
-func logDefects() []workDefect {
+func logDefects() []defect {
 	same := func(p []byte) []byte { return p }
-	return []workDefect{
+	return []defect{
 		{name: "all is stdout", caughtBy: "Logs/each stream's lines are in the log under its name", config: replacing(" stderr ", " stdout ")},
 		{name: "empty lines are dropped", caughtBy: "Logs/empty lines are lines", config: replacing(`(?m)^\S+ stdout F \n`, "")},
 		{name: "all parts are full", caughtBy: "Logs/a long line comes in parts, of which only the last is full", config: replacing(" P ", " F ")},
@@ -151,11 +151,11 @@ func onExecSync(edit func(stdout, stderr []byte, err error) ([]byte, []byte, err
 	}
 }
 
-func execDefects() []workDefect {
+func execDefects() []defect {
 	succeed := onExecSync(func(stdout, stderr []byte, _ error) ([]byte, []byte, error) { return stdout, stderr, nil })
 	var mu sync.Mutex
 	var before []byte
-	return []workDefect{
+	return []defect{
 		{name: "the streams of a command are one", caughtBy: "ExecSync/a command's two streams and its exit code come apart", runtime: onExecSync(
 			func(stdout, stderr []byte, err error) ([]byte, []byte, error) {
 				return append(stdout, stderr...), nil, err
@@ -235,7 +235,7 @@ func onExec(edit func(run fake.Program, err error) (fake.Program, error)) func(*
 	}
 }
 
-func sessionDefects() []workDefect {
+func sessionDefects() []defect {
 	deaf := func(run fake.Program, err error) (fake.Program, error) {
 		return func(ctx context.Context, p *fake.Process) int {
 			p.Stdin = strings.NewReader("")
@@ -243,7 +243,7 @@ func sessionDefects() []workDefect {
 			return run(ctx, p)
 		}, err
 	}
-	return []workDefect{
+	return []defect{
 		{name: "sessions end with 0", caughtBy: "Streaming/exec: a command's streams and its exit code come over the session", config: onExec(
 			func(run fake.Program, err error) (fake.Program, error) {
 				return func(ctx context.Context, p *fake.Process) int { run(ctx, p); return 0 }, err
