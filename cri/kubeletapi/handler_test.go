@@ -3,6 +3,7 @@ package kubeletapi
 import (
 	"errors"
 	"net/http"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -46,12 +47,7 @@ func TestPaths(t *testing.T) {
 		"GET /":                         404,
 		"GET /pods":                     404,
 	} {
-		var method, path string
-		for i, c := range request {
-			if c == ' ' {
-				method, path = request[:i], request[i+1:]
-			}
-		}
+		method, path, _ := strings.Cut(request, " ")
 		require.Equal(t, code, do(h, method, path).Code, request)
 	}
 }

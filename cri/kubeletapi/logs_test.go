@@ -11,6 +11,7 @@ import (
 	"net/http"
 	"os"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -95,17 +96,15 @@ func follow(t *testing.T, conn net.Conn) io.Reader {
 
 // A log is followed for longer than its server lets other requests take.
 func TestFollowedLogsOutliveTheServersTimeouts(t *testing.T) {
-	wait := make(chan struct{})
-	dial, _ := serving(t, handler(t, &asked{out: "out", wait: wait}, nil))
-	body := follow(t, dial())
-	time.AfterFunc(2*soon, func() { close(wait) })
-	_, err := io.ReadAll(body)
-	require.NoError(t, err)
-	select {
-	case <-wait:
-	default:
-		require.Fail(t, "it has ended before its log")
-	}
+	synctest.Test(t, func(t *testing.T) {
+		wait := make(chan struct{})
+		begin := time.Now()
+		body := follow(t, inMemory(t, handler(t, &asked{out: "out", wait: wait}, nil))())
+		time.AfterFunc(2*soon, func() { close(wait) })
+		_, err := io.ReadAll(body)
+		require.NoError(t, err)
+		require.Equal(t, 2*soon, time.Since(begin), "it ends with its log")
+	})
 }
 
 // flood is a log without an end.
@@ -125,17 +124,20 @@ func (f flood) Read(_ context.Context, _ logs.Log, _ logs.Options, stdout, _ io.
 
 // Whoever does not read what he has asked for is given up, and holds up nobody else.
 func TestReadersThatDoNotRead(t *testing.T) {
-	a := &asked{out: "out"}
-	f := flood{a, make(chan error, 1)}
-	dial, _ := serving(t, handler(t, a, func(c *Config) { c.Logs, c.IdleTimeout = f, 500*time.Millisecond }))
-	conn := dial()
-	_, err := io.WriteString(conn, "GET /containerLogs/ns/p/c?follow=1 HTTP/1.1\r\nHost: node\r\n\r\n")
-	require.NoError(t, err)
-	other := dial()
-	_, err = io.WriteString(other, "GET /exec/ns/p/c HTTP/1.1\r\nHost: node\r\n\r\n")
-	require.NoError(t, err)
-	response, err := http.ReadResponse(bufio.NewReader(other), nil)
-	require.NoError(t, err)
-	require.Equal(t, http.StatusBadRequest, response.StatusCode)
-	require.ErrorIs(t, <-f.ended, os.ErrDeadlineExceeded)
+	synctest.Test(t, func(t *testing.T) {
+		a := &asked{out: "out"}
+		f := flood{a, make(chan error, 1)}
+		dial := inMemory(t, handler(t, a, func(c *Config) { c.Logs, c.IdleTimeout = f, time.Hour }))
+		begin := time.Now()
+		_, err := io.WriteString(dial(), "GET /containerLogs/ns/p/c?follow=1 HTTP/1.1\r\nHost: node\r\n\r\n")
+		require.NoError(t, err)
+		other := dial()
+		_, err = io.WriteString(other, "GET /exec/ns/p/c HTTP/1.1\r\nHost: node\r\n\r\n")
+		require.NoError(t, err)
+		response, err := http.ReadResponse(bufio.NewReader(other), nil)
+		require.NoError(t, err)
+		require.Equal(t, http.StatusBadRequest, response.StatusCode)
+		require.ErrorIs(t, <-f.ended, os.ErrDeadlineExceeded)
+		require.Equal(t, time.Hour, time.Since(begin))
+	})
 }

@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/url"
+	"sync"
 	"testing"
 	"time"
 
@@ -16,6 +17,8 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"github.com/podwright/podwright/internal/memnet"
 )
 
 // runtime is a streaming server that echoes what it gets in capitals, or refuses.
@@ -66,6 +69,25 @@ func serving(t *testing.T, h http.Handler) (dial func() net.Conn, stop func()) {
 		require.NoError(t, conn.SetDeadline(time.Now().Add(time.Minute)))
 		return conn
 	}, stop
+}
+
+// inMemory is serving without sockets, for bubbles.
+func inMemory(t *testing.T, h http.Handler) (dial func() net.Conn) {
+	t.Helper()
+	listener := memnet.Listen(1 << 16)
+	s := &http.Server{Handler: h, ReadTimeout: soon, WriteTimeout: soon}
+	var served sync.WaitGroup
+	served.Go(func() { _ = s.Serve(listener) })
+	t.Cleanup(func() {
+		_ = s.Close()
+		served.Wait()
+	})
+	return func() net.Conn {
+		conn, err := listener.DialContext(t.Context())
+		require.NoError(t, err)
+		t.Cleanup(func() { _ = conn.Close() })
+		return conn
+	}
 }
 
 // soon is when a server ends requests that do not see to their own time.
