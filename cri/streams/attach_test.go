@@ -44,6 +44,14 @@ func (l *logs) lines() []string {
 	return lines
 }
 
+// loggedNode is a node whose containers run a program and have one log.
+func loggedNode(t *testing.T, protocol streams.Protocol, program fake.Program) (*fakeNode, *logs) {
+	log := &logs{}
+	n := newFakeNode(t, fake.Config{Programs: fake.Always(program), OpenLog: func(string) (io.WriteCloser, error) { return log, nil }})
+	n.client.Protocol = protocol
+	return n, log
+}
+
 // parrot repeats its input on both outputs, line by line.
 func parrot(_ context.Context, p *fake.Process) int {
 	fmt.Fprintln(p.Stdout, "before anybody came")
@@ -64,10 +72,8 @@ func withStdin(c *runtimeapi.ContainerConfig) { c.Stdin, c.LogPath = true, "c.lo
 // TestAttach has two clients of one container: both get all output from when
 // they came, and either may send.
 func TestAttach(t *testing.T) {
-	synctestEach(t, func(t *testing.T, protocol streams.Protocol) {
-		log := &logs{}
-		n := newFakeNode(t, fake.Config{Programs: fake.Always(parrot), OpenLog: func(string) (io.WriteCloser, error) { return log, nil }})
-		n.client.Protocol = protocol
+	inProtocols(t, func(t *testing.T, protocol streams.Protocol) {
+		n, log := loggedNode(t, protocol, parrot)
 		id := n.start(t, withStdin)
 		synctest.Wait()
 		stdin, feed := io.Pipe()
@@ -99,51 +105,17 @@ func TestAttach(t *testing.T) {
 	})
 }
 
-// The end of a client's input ends its session and leaves the container alone,
-// unless the container has StdinOnce and no terminal.
-func TestAttachStdinEnds(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		n := newFakeNode(t, fake.Config{Programs: fake.Always(parrot)})
-		id := n.start(t, withStdin)
-		for range 3 {
-			ended := n.attach(t.Context(), t, id, streams.Session{Stdin: strings.NewReader(""), Stdout: io.Discard})
-			require.NoError(t, <-ended)
-		}
-		status, err := n.ContainerStatus(t.Context(), id, false)
-		require.NoError(t, err)
-		require.Equal(t, runtimeapi.ContainerState_CONTAINER_RUNNING, status.Status.State)
-	})
-	synctest.Test(t, func(t *testing.T) {
-		n := newFakeNode(t, fake.Config{Programs: fake.Always(parrot)})
-		id := n.start(t, func(c *runtimeapi.ContainerConfig) { c.Stdin, c.StdinOnce = true, true })
-		synctest.Wait()
-		var stdout bytes.Buffer
-		ended := n.attach(t.Context(), t, id, streams.Session{Stdin: strings.NewReader("one\n"), Stdout: &stdout})
-		require.NoError(t, <-ended)
-		require.Equal(t, "out one\nbye\n", stdout.String())
-		synctest.Wait()
-		status, err := n.ContainerStatus(t.Context(), id, false)
-		require.NoError(t, err)
-		require.EqualValues(t, 5, status.Status.ExitCode)
-	})
-}
-
 // A container with a terminal has one output, and sizes from its clients.
 func TestAttachTerminal(t *testing.T) {
-	synctestEach(t, func(t *testing.T, protocol streams.Protocol) {
-		log := &logs{}
-		n := newFakeNode(t, fake.Config{
-			OpenLog: func(string) (io.WriteCloser, error) { return log, nil },
-			Programs: fake.Always(func(ctx context.Context, p *fake.Process) int {
-				select {
-				case size := <-p.Resize:
-					fmt.Fprintf(p.Stderr, "%dx%d\n", size.Width, size.Height)
-				case <-ctx.Done():
-				}
-				return 0
-			}),
+	inProtocols(t, func(t *testing.T, protocol streams.Protocol) {
+		n, log := loggedNode(t, protocol, func(ctx context.Context, p *fake.Process) int {
+			select {
+			case size := <-p.Resize:
+				fmt.Fprintf(p.Stderr, "%dx%d\n", size.Width, size.Height)
+			case <-ctx.Done():
+			}
+			return 0
 		})
-		n.client.Protocol = protocol
 		id := n.start(t, func(c *runtimeapi.ContainerConfig) { c.Tty, c.LogPath = true, "c.log" })
 		resize := make(chan streams.Size, 1)
 		resize <- streams.Size{Width: 80, Height: 25}
@@ -156,19 +128,14 @@ func TestAttachTerminal(t *testing.T) {
 
 // A client that does not read holds the program up, but not its end.
 func TestAttachSlowClient(t *testing.T) {
-	synctestEach(t, func(t *testing.T, protocol streams.Protocol) {
-		log := &logs{}
-		n := newFakeNode(t, fake.Config{
-			OpenLog: func(string) (io.WriteCloser, error) { return log, nil },
-			Programs: fake.Always(func(ctx context.Context, p *fake.Process) int {
-				for ctx.Err() == nil {
-					fmt.Fprintln(p.Stdout, strings.Repeat("x", 999))
-					time.Sleep(10 * time.Millisecond)
-				}
-				return 0
-			}),
+	inProtocols(t, func(t *testing.T, protocol streams.Protocol) {
+		n, log := loggedNode(t, protocol, func(ctx context.Context, p *fake.Process) int {
+			for ctx.Err() == nil {
+				fmt.Fprintln(p.Stdout, strings.Repeat("x", 999))
+				time.Sleep(10 * time.Millisecond)
+			}
+			return 0
 		})
-		n.client.Protocol = protocol
 		id := n.start(t, func(c *runtimeapi.ContainerConfig) { c.LogPath = "c.log" })
 		for _, leave := range []bool{true, false} {
 			ctx, cancel := context.WithCancel(t.Context())

@@ -44,14 +44,6 @@ func inMemory(t *testing.T) (*fake.Runtime, critest.Subject) {
 	return rt, subject
 }
 
-// TestFake runs the suite against the fake in process, in virtual time.
-func TestFake(t *testing.T) {
-	critest.Run(t, critest.Config{Around: synctest.Test, Start: func(t *testing.T) critest.Subject {
-		_, subject := inMemory(t)
-		return subject
-	}})
-}
-
 // TestFakeInMemory runs it over gRPC, still in virtual time.
 func TestFakeInMemory(t *testing.T) {
 	critest.Run(t, critest.Config{Around: synctest.Test, Start: func(t *testing.T) critest.Subject {
@@ -67,6 +59,9 @@ func TestFakeInMemory(t *testing.T) {
 
 // TestFakeSocket runs it over a unix socket, in real time.
 func TestFakeSocket(t *testing.T) {
+	if testing.Short() {
+		t.Skip("TestFakeInMemory runs the same cases")
+	}
 	sessions, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
 	rt, subject := inProcess(t, sessions)

@@ -100,23 +100,6 @@ func TestContainerdExec(t *testing.T) {
 	})
 }
 
-func TestContainerdExecStdin(t *testing.T) {
-	onContainerd(t, nil, func(t *testing.T, n *node, c *streams.Client) {
-		var stdout bytes.Buffer
-		command := []string{"cat"}
-		if c.Protocol == streams.WebSocket { // v4 cannot tell the end of stdin
-			command = []string{"head", "-c", "200000"}
-		}
-		text := strings.Repeat("0123456789", 20000)
-		url := n.exec(t, &runtimeapi.ExecRequest{Cmd: command, Stdin: true, Stdout: true})
-		code, err := c.Exec(t.Context(), url, streams.Session{Stdin: strings.NewReader(text), Stdout: &stdout})
-		require.NoError(t, err)
-		require.Zero(t, code)
-		require.Equal(t, len(text), stdout.Len())
-		require.Equal(t, text, stdout.String())
-	})
-}
-
 func TestContainerdExecTTY(t *testing.T) {
 	onContainerd(t, nil, func(t *testing.T, n *node, c *streams.Client) {
 		var stdout bytes.Buffer
@@ -134,33 +117,6 @@ func TestContainerdExecTTY(t *testing.T) {
 		require.Regexp(t, "/dev/pts/[0-9]+\r\n$", stdout.String())
 	})
 }
-
-func TestContainerdExecUnknownCommand(t *testing.T) {
-	onContainerd(t, nil, func(t *testing.T, n *node, c *streams.Client) {
-		url := n.exec(t, &runtimeapi.ExecRequest{Cmd: []string{"no-such-command"}, Stdout: true})
-		_, err := c.Exec(t.Context(), url, streams.Session{Stdout: io.Discard})
-		var status *streams.StatusError
-		require.ErrorAs(t, err, &status)
-		require.Equal(t, 500, status.Code)
-		require.Contains(t, status.Message, "executable file not found")
-	})
-}
-
-func TestContainerdExecCancelled(t *testing.T) {
-	onContainerd(t, nil, func(t *testing.T, n *node, c *streams.Client) {
-		ctx, cancel := context.WithCancel(t.Context())
-		url := n.exec(t, &runtimeapi.ExecRequest{Cmd: []string{"sh", "-c", "echo up; exec sleep 1000"}, Stdout: true})
-		_, err := c.Exec(ctx, url, streams.Session{Stdout: writerFunc(func(p []byte) (int, error) {
-			cancel()
-			return len(p), nil
-		})})
-		require.ErrorIs(t, err, context.Canceled)
-	})
-}
-
-type writerFunc func([]byte) (int, error)
-
-func (f writerFunc) Write(p []byte) (int, error) { return f(p) }
 
 func TestContainerdAttach(t *testing.T) {
 	ticker := func(c *runtimeapi.ContainerConfig) {

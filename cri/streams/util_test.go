@@ -16,16 +16,24 @@ import (
 
 // inBubbles runs a test in a bubble of its own with each protocol.
 func inBubbles(t *testing.T, cfg fake.Config, test func(t *testing.T, n *fakeNode)) {
+	inProtocols(t, func(t *testing.T, protocol streams.Protocol) {
+		n := newFakeNode(t, cfg)
+		n.client.Protocol = protocol
+		test(t, n)
+	})
+}
+
+func inProtocols(t *testing.T, test func(t *testing.T, protocol streams.Protocol)) {
 	for name, protocol := range protocols {
 		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				n := newFakeNode(t, cfg)
-				n.client.Protocol = protocol
-				test(t, n)
-			})
+			synctest.Test(t, func(t *testing.T) { test(t, protocol) })
 		})
 	}
 }
+
+type writerFunc func([]byte) (int, error)
+
+func (f writerFunc) Write(p []byte) (int, error) { return f(p) }
 
 // maxConnections is how many connections the stream server of a fakeNode takes.
 const maxConnections = 20
@@ -45,6 +53,9 @@ func newFakeNode(t *testing.T, cfg fake.Config) *fakeNode {
 	server, err := streams.NewServer(streams.Config{Listener: listener, MaxConnections: maxConnections})
 	require.NoError(t, err)
 	cfg.Streams, cfg.AnyImage = server, true
+	if cfg.OpenLog == nil {
+		cfg.OpenLog = func(string) (io.WriteCloser, error) { return &logs{}, nil } // not on the disk
+	}
 	rt, err := fake.New(cfg)
 	require.NoError(t, err)
 	n := &fakeNode{Runtime: rt, client: &streams.Client{
