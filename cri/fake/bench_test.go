@@ -3,10 +3,8 @@ package fake_test
 import (
 	"context"
 	"fmt"
-	"sync"
 	"syscall"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
@@ -79,26 +77,13 @@ func BenchmarkFullNode(b *testing.B) {
 		want int
 		call func(context.Context) (int, error)
 	}{
-		{"ListPodSandbox", 5_000, func(ctx context.Context) (int, error) {
-			list, err := rt.ListPodSandbox(ctx, nil)
-			return len(list), err
-		}},
-		{"ListContainers", 15_000, func(ctx context.Context) (int, error) {
-			list, err := rt.ListContainers(ctx, nil)
-			return len(list), err
-		}},
+		{"ListPodSandbox", 5_000, func(ctx context.Context) (int, error) { return length(rt.ListPodSandbox(ctx, nil)) }},
+		{"ListContainers", 15_000, func(ctx context.Context) (int, error) { return length(rt.ListContainers(ctx, nil)) }},
 		{"ListContainers of a pod", 3, func(ctx context.Context) (int, error) {
-			list, err := rt.ListContainers(ctx, &runtimeapi.ContainerFilter{LabelSelector: map[string]string{"io.kubernetes.pod.uid": "uid-pod-7"}})
-			return len(list), err
+			return length(rt.ListContainers(ctx, &runtimeapi.ContainerFilter{LabelSelector: map[string]string{"io.kubernetes.pod.uid": "uid-pod-7"}}))
 		}},
-		{"ListContainerStats", 15_000, func(ctx context.Context) (int, error) {
-			list, err := rt.ListContainerStats(ctx, nil)
-			return len(list), err
-		}},
-		{"ListPodSandboxStats", 5_000, func(ctx context.Context) (int, error) {
-			list, err := rt.ListPodSandboxStats(ctx, nil)
-			return len(list), err
-		}},
+		{"ListContainerStats", 15_000, func(ctx context.Context) (int, error) { return length(rt.ListContainerStats(ctx, nil)) }},
+		{"ListPodSandboxStats", 5_000, func(ctx context.Context) (int, error) { return length(rt.ListPodSandboxStats(ctx, nil)) }},
 	} {
 		b.Run(list.name, func(b *testing.B) {
 			b.ReportAllocs()
@@ -108,42 +93,6 @@ func BenchmarkFullNode(b *testing.B) {
 					b.Fatal(n, err)
 				}
 			}
-		})
-	}
-}
-
-// BenchmarkLargePod starts n containers in one pod, with a reader of events, each
-// of which tells of all of them. The work per container grows with n.
-func BenchmarkLargePod(b *testing.B) {
-	for _, n := range []int{10, 100, 1000} {
-		b.Run(fmt.Sprint(n), func(b *testing.B) {
-			names := make([]string, n)
-			for i := range names {
-				names[i] = fmt.Sprint("c-", i)
-			}
-			rt := start(b, fake.Config{AnyImage: true})
-			events, removed := 0, make(chan string, 1)
-			ctx, cancel := context.WithCancel(b.Context())
-			var reading sync.WaitGroup
-			reading.Go(func() {
-				_ = rt.GetContainerEvents(ctx, func(e *runtimeapi.ContainerEventResponse) {
-					events++
-					if e.ContainerEventType == runtimeapi.ContainerEventType_CONTAINER_DELETED_EVENT && e.ContainerId == e.PodSandboxStatus.Id {
-						removed <- e.ContainerId
-					}
-				})
-			})
-			b.ReportAllocs()
-			done := measureCPU(b)
-			for b.Loop() {
-				f := newFleet(b, rt, 1, names...)
-				require.NoError(b, f.stop(ctx, 0, time.Second))
-				require.Equal(b, f.sandboxes[0], <-removed)
-			}
-			done()
-			cancel()
-			reading.Wait()
-			b.ReportMetric(float64(events)/float64(b.N), "events/op")
 		})
 	}
 }

@@ -6,10 +6,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"net/netip"
-	"os"
 	"runtime"
-	"strconv"
-	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -168,7 +165,7 @@ func TestChurn(t *testing.T) {
 				defer mu.Unlock()
 				switch life := time.Duration(random.Int64N(int64(4 * time.Minute))); p.Container.Name {
 				case "crashing":
-					return after(life, 1), nil
+					return failing(life), nil
 				case "stubborn":
 					return stubborn, nil
 				}
@@ -232,6 +229,17 @@ func TestChurn(t *testing.T) {
 	})
 }
 
+// failing returns a program that fails after a while, or panics.
+func failing(life time.Duration) fake.Program {
+	if life%4 > 0 {
+		return after(life, 1)
+	}
+	return func(ctx context.Context, p *fake.Process) int {
+		after(life, 0)(ctx, p)
+		panic("no")
+	}
+}
+
 // distinctAddresses looks at the address of every ready sandbox.
 func distinctAddresses(t *testing.T, rt *fake.Runtime, sandboxes []*runtimeapi.PodSandbox) {
 	t.Helper()
@@ -277,21 +285,14 @@ func BenchmarkChurn(b *testing.B) {
 }
 
 // memory is what the process has in use.
-type memory struct{ heap, stacks, resident int64 }
+type memory struct{ heap, stacks int64 }
 
-func memoryInUse(tb testing.TB) memory {
-	tb.Helper()
+func memoryInUse() memory {
 	runtime.GC()
 	runtime.GC() // what the first one has only marked as finished
 	var stats runtime.MemStats
 	runtime.ReadMemStats(&stats)
-	m := memory{heap: int64(stats.HeapAlloc), stacks: int64(stats.StackInuse)}
-	if raw, err := os.ReadFile("/proc/self/statm"); err == nil {
-		pages, err := strconv.ParseInt(strings.Fields(string(raw))[1], 10, 64)
-		require.NoError(tb, err)
-		m.resident = pages * int64(os.Getpagesize())
-	}
-	return m
+	return memory{heap: int64(stats.HeapAlloc), stacks: int64(stats.StackInuse)}
 }
 
 // TestMemory holds 10,000 running containers to 100 MiB, goroutines included.
@@ -301,29 +302,12 @@ func TestMemory(t *testing.T) {
 		n = 1000
 	}
 	rt := start(t, fake.Config{AnyImage: true})
-	before := memoryInUse(t)
+	before := memoryInUse()
 	fill(t, rt, n)
-	after := memoryInUse(t)
+	after := memoryInUse()
 	each := (after.heap + after.stacks - before.heap - before.stacks) / int64(n)
 	require.Less(t, each, int64(100<<20/10_000))
 	require.Greater(t, each, int64(2000), "less than a goroutine needs: this has measured nothing")
-}
-
-// BenchmarkMemory reports what one of 10,000 running containers of the size that
-// a kubelet makes costs, with its program asleep and its share of a sandbox.
-func BenchmarkMemory(b *testing.B) {
-	const n = 10_000
-	for b.Loop() {
-		rt, err := fake.New(fake.Config{AnyImage: true})
-		require.NoError(b, err)
-		before := memoryInUse(b)
-		fill(b, rt, n)
-		after := memoryInUse(b)
-		b.ReportMetric(float64(after.heap-before.heap)/n, "heap-B/container")
-		b.ReportMetric(float64(after.stacks-before.stacks)/n, "stack-B/container")
-		b.ReportMetric(float64(after.resident-before.resident)/(1<<20), "RSS-MiB")
-		require.NoError(b, rt.Close())
-	}
 }
 
 // living is how many goroutines have not ended. NumGoroutine counts those, too, that are being

@@ -144,40 +144,6 @@ func TestParseErrors(t *testing.T) {
 	require.EqualError(t, err, "script: line 1, column 1: found 2 rules, expected one")
 }
 
-func TestValidate(t *testing.T) {
-	for problem, r := range map[string]script.Rule{
-		`Subject: "Stop" is no call, event or run`:                        script.On("Stop", script.Do()),
-		"Of: Version is about no object, so the rule can never fire":      script.OnObject("Version", script.OfPod("a"), script.Do()),
-		"Which: counts begin with 1":                                      script.On("call", script.Do()).Between(0, 3),
-		"Which: 1st comes before 2nd":                                     script.On("call", script.Do()).Between(2, 1),
-		"Which: a chance is more than 0% and up to 100%":                  script.On("call", script.Do()).Chance(101),
-		"Which: only one of First and Last, Every and Percent can be set": {Subject: "call", Which: script.Which{First: 1, Every: 2}, Steps: []script.Step{script.Do()}},
-		"Of: there is no such Kind":                                       script.OnObject("call", script.Selector{Kind: 3}, script.Do()),
-		"Of: a container's name needs ContainerKind":                      script.OnObject("call", script.Selector{Container: "a"}, script.Do()),
-		"Of: an attempt needs SandboxKind or ContainerKind":               script.OnObject("call", script.OfPod("a").WithAttempt(1), script.Do()),
-		"Of: a namespace needs a pod":                                     script.OnObject("call", script.OfPod("a/"), script.Do()),
-		"Of: names have no slash":                                         script.OnObject("call", script.OfPod("a/b/c"), script.Do()),
-		"Steps[0]: a rule needs a step":                                   script.On("call"),
-		"Steps[1]: there is no such Kind":                                 script.On("call", script.Do(), script.Step{Kind: 99}),
-		"Steps[0]: there is no such Kind":                                 script.On("call", script.Step{}),
-		"Steps[0]: a duration is not negative":                            script.On("call", script.Take(-1)),
-		"Steps[0]: 1ns is less than 2ns":                                  script.On("call", script.TakeBetween(2, 1)),
-		"Steps[0]: a hang has no range":                                   script.On("call", script.Step{Kind: script.KindHang, Max: 1}),
-		"Steps[0]: do takes no duration":                                  script.On("call", script.Step{Kind: script.KindDo, Max: 1}),
-		"Steps[0]: OK is no error":                                        script.On("call", script.Fail(codes.OK, "")),
-		"Steps[0]: Code(17) is no error":                                  script.On("call", script.Fail(17, "")),
-		"Steps[0]: do takes no code":                                      script.On("call", script.Step{Kind: script.KindDo, Code: codes.Unknown}),
-		"Steps[0]: do takes no text":                                      script.On("call", script.Step{Kind: script.KindDo, Text: "a"}),
-		"Steps[0]: only exit has an exit code and a reason":               script.On("call", script.Step{Kind: script.KindDo, Exit: 1}),
-		"Steps[0]: an exit code is from 0 to 255":                         script.On(script.Run, script.Exit(-1, "", "")),
-		"Steps[0]: a reason is a word such as Error, of letters and digits, that begins with a capital": script.On(script.Run, script.Exit(1, "Bad reason", "")),
-	} {
-		require.EqualError(t, r.Validate(), "script: "+problem)
-		err := script.Script{Rules: []script.Rule{script.On("call", script.Do()), r}}.Validate()
-		require.EqualError(t, err, "script: Rules[1]."+problem)
-	}
-}
-
 func FuzzParse(f *testing.F) {
 	f.Add("seed 3\n2nd StopContainer of pod a: hang 30s, then Unknown \"lost\"\n")
 	f.Add("every run of container \"x\\n\" attempt 4 of pod n/p of uid u of image i:1@sha256:00: until stopped, then exit 1 Error \"a\"")
