@@ -201,24 +201,6 @@ func TestHealthMonitorChanges(t *testing.T) {
 	}
 }
 
-// Health changes at the moment at which the change is announced.
-func TestHealthIsThatOfTheMoment(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		begin := time.Now()
-		w := watch(t, func(ctx context.Context) (*runtimeapi.StatusResponse, error) {
-			return polled(ctx, map[bool]byte{true: 'w', false: 'f'}[time.Now().Equal(begin)])
-		})
-		time.Sleep(30*time.Second - 1)
-		synctest.Wait()
-		require.Equal(t, begin, w.Health().LastGood)
-		require.True(t, w.Health().RuntimeReady.Ready())
-		require.ErrorContains(t, w.Health().Err, "no such file")
-		time.Sleep(1)
-		require.Equal(t, ReasonRuntimeDown, w.Health().RuntimeReady.Reason)
-		w.stop()
-	})
-}
-
 // What Health returns belongs to the caller.
 func TestHealthIsACopy(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
