@@ -67,28 +67,6 @@ func TestPodCgroups(t *testing.T) {
 	})
 }
 
-// What a killed agent has left, with or without its pods' containers, goes; the cgroups of
-// another agent's pods stay.
-func TestCgroupsAfterACrash(t *testing.T) {
-	inWorld(t, fake.Config{}, func(w *world) {
-		theirs := driver.Name{"kubepods", "podtheirs"}
-		require.NoError(t, w.cgroups.Set(w.t.Context(), theirs, driver.Values{}))
-		w.set(podOf("1", v1.RestartPolicyAlways, "a"), podOf("2", v1.RestartPolicyAlways, "b"))
-		w.startFor(3 * time.Second)
-		w.crash()
-		for _, sandbox := range w.sandboxes() {
-			if sandbox.Metadata.Uid == "2" {
-				w.lose(sandbox)
-			}
-		}
-		w.set()
-		w.startFor(30 * time.Second)
-		require.Equal(t, []string{"/kubepods/podtheirs"}, w.podCgroups())
-		require.NoError(t, w.cgroups.Remove(w.t.Context(), theirs))
-		w.requireNothingLeft()
-	})
-}
-
 // questioned is a runtime that is asked for its driver.
 type questioned struct {
 	*fake.Runtime

@@ -16,7 +16,7 @@ import (
 func TestNodeFollowsTheRuntimesHealth(t *testing.T) {
 	inCluster(t, func(w *world) {
 		w.startFor(20 * time.Second)
-		for _, ok := range []bool{true, false, true, false, true} {
+		for _, ok := range []bool{true, false, true} {
 			require.NoError(t, w.runtime.SetCondition(runtimeapi.RuntimeReady, ok, "Test", "as demanded"))
 			begun := time.Now()
 			for w.agent.health.Health().RuntimeReady.Ready() != ok {

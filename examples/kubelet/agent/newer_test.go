@@ -177,30 +177,3 @@ func TestEditedAtAnyStep(t *testing.T) {
 		}
 	}
 }
-
-// Two thousand changes a minute that mean nothing to a node: nothing is done or written for
-// them, and a pod that comes in the midst runs as soon as ever.
-func TestManyEvents(t *testing.T) {
-	inCluster(t, func(w *world) {
-		for i := range 20 {
-			w.put(bound(fmt.Sprint("p", i), fmt.Sprint("c", i)))
-		}
-		w.startFor(20 * time.Second)
-		wrote, started := w.api.CountCalls("patch", "pods"), len(w.containers())
-		for i := range 2000 {
-			pod := w.at(fmt.Sprint("p", i%20))
-			pod.Labels = map[string]string{"turn": fmt.Sprint(i)}
-			w.put(pod)
-			if i == 1000 {
-				w.put(bound("late", "late"))
-			}
-			w.sleep(30 * time.Millisecond)
-			if i == 1100 {
-				require.Equal(t, []uint32{0}, w.running()["late"])
-			}
-		}
-		require.Equal(t, started+1, len(w.containers()))
-		require.LessOrEqual(t, w.api.CountCalls("patch", "pods"), wrote+4, "the statuses of one pod")
-		require.Zero(t, w.api.CountCalls("update", "pods"))
-	})
-}

@@ -9,7 +9,6 @@ import (
 
 	"github.com/stretchr/testify/require"
 	v1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/types"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
 	"github.com/podwright/podwright/cri/fake"
@@ -151,28 +150,5 @@ func TestHangingOrphanHoldsNobodyUp(t *testing.T) {
 		w.set(podOf("2", v1.RestartPolicyAlways, "b"))
 		w.sleep(5 * time.Second)
 		require.Contains(w.t, w.running(), "b")
-	})
-}
-
-// A runtime that comes back without anything: what should run runs again, with
-// the restarts counted; what has completed does not run again.
-func TestRuntimeLosesItsState(t *testing.T) {
-	var runs atomic.Int32
-	inWorld(t, fake.Config{Programs: counting(&runs, fake.ByContainer(map[string]fake.Program{"b": fake.Exit(0)}, fake.SleepUntilStopped))}, func(w *world) {
-		w.set(podOf("1", v1.RestartPolicyAlways, "a"), podOf("2", v1.RestartPolicyNever, "b"))
-		w.startFor(20 * time.Second)
-		for _, sb := range w.sandboxes() {
-			w.lose(sb)
-		}
-		w.sleep(2 * time.Minute)
-		require.Equal(w.t, map[string][]uint32{"a": {1}}, w.running())
-		require.EqualValues(w.t, 3, runs.Load(), "a twice, and b once")
-		for _, uid := range []types.UID{"1", "2"} {
-			require.DirExists(w.t, w.agent.folders.pod(uid))
-		}
-		require.Equal(w.t, v1.PodSucceeded, w.agent.statuses.Get("2").Phase)
-		w.set()
-		w.sleep(2 * time.Minute)
-		w.requireNothingLeft()
 	})
 }

@@ -152,8 +152,8 @@ func eventually(t *testing.T, a *Agent, good func([]v1.Pod, []string) bool) (pod
 	return pods, notes
 }
 
-// ranOnce has a first agent run the pod p, and returns its status as it was left, and where.
-func (n *podsNode) ranOnce(t *testing.T) (v1.PodStatus, string) {
+// ranOnce has a first agent run the pod p, and returns its status as it was left.
+func (n *podsNode) ranOnce(t *testing.T) v1.PodStatus {
 	t.Helper()
 	n.during(t, func(a *Agent) { soon(t, func() bool { return runs(a) }) })
 	files, err := filepath.Glob(filepath.Join(n.cfg.Flags.RootDir, "pods", "*", "podwright-status.json"))
@@ -163,7 +163,7 @@ func (n *podsNode) ranOnce(t *testing.T) (v1.PodStatus, string) {
 	require.NoError(t, err)
 	record, err := g.checkpoint.Load(types.UID(filepath.Base(filepath.Dir(files[0]))))
 	require.NoError(t, err)
-	return record.Status, files[0]
+	return record.Status
 }
 
 // As long as the runtime does not answer, whether there is a connection or not, the
@@ -178,7 +178,7 @@ func TestPodsWithoutARuntime(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			h.set(nil)
 			n := newPodsNode(t, fake.Config{Intercept: h.intercept}, "p")
-			saved, _ := n.ranOnce(t)
+			saved := n.ranOnce(t)
 			require.Equal(t, v1.PodRunning, saved.Phase)
 			n.put(t, strings.Replace(manifest, "name: p", "name: q", 1))
 			lose(n)
@@ -206,19 +206,6 @@ func TestPodsWithoutARuntime(t *testing.T) {
 func neverConnected(ctx context.Context) (*Connection, error) {
 	<-ctx.Done()
 	return nil, ctx.Err()
-}
-
-// A saved status that is damaged costs that pod what was known, and is in the log.
-func TestPodsWithADamagedStatus(t *testing.T) {
-	n := newPodsNode(t, fake.Config{}, "p")
-	_, file := n.ranOnce(t)
-	require.NoError(t, os.WriteFile(file, []byte("{"), 0o600))
-	n.cfg.Connect = noRuntime
-	n.during(t, func(a *Agent) {
-		pods, _ := eventually(t, a, func(pods []v1.Pod, _ []string) bool { return len(pods) == 1 })
-		require.Equal(t, v1.PodPending, pods[0].Status.Phase)
-	})
-	require.Equal(t, 1, n.log.count("is lost"))
 }
 
 // What turns out to be wrong with a manifest when its pod starts names the file, and the

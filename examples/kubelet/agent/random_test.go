@@ -134,7 +134,8 @@ func TestRandomTrouble(t *testing.T) {
 						w.start()
 					case 3: // the runtime loses everything
 						for _, sb := range w.sandboxes() {
-							w.lose(sb)
+							require.NoError(w.t, w.runtime.StopPodSandbox(w.t.Context(), sb.Id))
+							require.NoError(w.t, w.runtime.RemovePodSandbox(w.t.Context(), sb.Id))
 						}
 					case 2:
 						if all := w.sandboxes(); len(all) > 0 {

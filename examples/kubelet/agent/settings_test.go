@@ -3,12 +3,10 @@ package agent
 import (
 	"context"
 	"errors"
-	"log/slog"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
-	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -148,8 +146,7 @@ func TestAddresses(t *testing.T) {
 	})
 }
 
-// What pods do not get of the node's resolver is told once, when the loop begins. What it then
-// does are spans.
+// What pods do not get of the node's resolver is told once, when the loop begins.
 func TestResolverOfTheNode(t *testing.T) {
 	dir := t.TempDir()
 	put(t, dir, "resolv.conf", strings.Repeat("nameserver 10.0.0.1\n", 4))
@@ -169,22 +166,10 @@ func TestResolverOfTheNode(t *testing.T) {
 
 	n := newPodsNode(t, fake.Config{}, "p")
 	n.cfg.Kubelet.ResolverConfig = &file
-	var mu sync.Mutex
-	spans := map[string]int{}
-	n.cfg.Span = func(ctx context.Context, name string, _ ...slog.Attr) (context.Context, func(error)) {
-		return ctx, func(error) {
-			mu.Lock()
-			defer mu.Unlock()
-			spans[name]++
-		}
-	}
 	n.during(t, func(a *Agent) {
 		soon(t, func() bool { return runs(a) })
 		require.Equal(t, 1, n.log.count("CheckLimitsForResolvConf"))
 	})
-	mu.Lock()
-	defer mu.Unlock()
-	require.Positive(t, spans["syncPod"], "spans are taken")
 }
 
 // The IDs of pods are those that the node has set aside, if it says so clearly.

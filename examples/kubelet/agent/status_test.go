@@ -51,25 +51,6 @@ func (w *world) report(name string) server.PodReport {
 	return server.PodReport{}
 }
 
-// The status tells that the sandbox is there while its first container is still
-// being made.
-func TestStatusTellsOfTheSandboxEarly(t *testing.T) {
-	inWorld(t, fake.Config{}, func(w *world) {
-		seen := map[string]v1.ConditionStatus{}
-		w.calls.Intercept(func(_ context.Context, call string, do func() error) error {
-			if _, again := seen[call]; !again {
-				seen[call] = w.condition("1", v1.PodReadyToStartContainers)
-			}
-			return do()
-		})
-		w.set(podOf("1", v1.RestartPolicyAlways, "a"))
-		w.startFor(10 * time.Second)
-		require.Equal(t, v1.ConditionFalse, seen["RunPodSandbox"])
-		require.Equal(t, v1.ConditionTrue, seen["CreateContainer"])
-		require.Equal(t, v1.ConditionTrue, w.condition("1", v1.PodReadyToStartContainers))
-	})
-}
-
 // A pod that has ended says so of each of its containers, also of one that never
 // had its turn.
 func TestStatusOfAnEndIsFinal(t *testing.T) {
@@ -201,27 +182,5 @@ func TestStopWhileObservationStalls(t *testing.T) {
 		h.set(nil)
 		w.sleep(3 * time.Minute)
 		w.requireNothingLeft()
-	})
-}
-
-// Users that a pod has of its own are found again by the next agent, and free when
-// the pod has gone.
-func TestUsersOfPods(t *testing.T) {
-	inWorld(t, fake.Config{}, func(w *world) {
-		pod := podOf("1", v1.RestartPolicyAlways, "a")
-		w.set(pod)
-		w.startFor(5 * time.Second)
-		first, err := w.agent.users.Of(pod)
-		require.NoError(t, err)
-		require.EqualValues(t, 65536, first.Length)
-		w.stop()
-		w.startFor(5 * time.Second)
-		require.Equal(t, []types.UID{"1"}, w.agent.users.Pods())
-		again, err := w.agent.users.Of(pod)
-		require.NoError(t, err)
-		require.Equal(t, first, again)
-		w.set()
-		w.sleep(10 * time.Second)
-		require.Empty(t, w.agent.users.Pods())
 	})
 }

@@ -144,18 +144,6 @@ func TestMountsOfTheEmbeddedRuntime(t *testing.T) {
 	}
 }
 
-// Objects are read before a runtime is connected, and what is wrong with them is shown.
-func TestObjectsAreReadWithoutARuntime(t *testing.T) {
-	n := newPodsNode(t, fake.Config{})
-	n.cfg.Connect, n.cfg.Flags.ObjectsDir = neverConnected, t.TempDir()
-	put(t, n.cfg.Flags.ObjectsDir, "configmaps/default/bad.yaml", "kind: Secret")
-	n.during(t, func(a *Agent) {
-		soon(t, func() bool { return len(a.Report().Objects) == 1 })
-		put(t, n.cfg.Flags.ObjectsDir, "configmaps/default/bad.yaml", "{apiVersion: v1, kind: ConfigMap}")
-		soon(t, func() bool { return len(a.Report().Objects) == 0 })
-	})
-}
-
 // V29: of a pod that nobody knows, what is in a folder that may be a volume stays, and
 // the log names it; what holds nothing goes.
 func TestOrphanedVolumesAreKept(t *testing.T) {

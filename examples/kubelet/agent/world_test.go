@@ -204,12 +204,7 @@ func (w *world) requireNothingLeft() {
 	require.Empty(w.t, w.podCgroups(), "cgroups")
 	require.Empty(w.t, w.agent.statuses.Pods(), "statuses")
 	require.Empty(w.t, w.agent.syncer.Remembered(), "pods in memory")
-}
-
-// lose has the runtime lose a sandbox with all that is in it.
-func (w *world) lose(sandbox *runtimeapi.PodSandbox) {
-	require.NoError(w.t, w.runtime.StopPodSandbox(w.t.Context(), sandbox.Id))
-	require.NoError(w.t, w.runtime.RemovePodSandbox(w.t.Context(), sandbox.Id))
+	require.Empty(w.t, w.agent.users.Pods(), "users")
 }
 
 func podOf(uid types.UID, policy v1.RestartPolicy, containers ...string) *v1.Pod {
