@@ -2,6 +2,9 @@ package agent
 
 import (
 	"bytes"
+	"context"
+	"errors"
+	"io"
 	"log/slog"
 	"strings"
 	"sync"
@@ -12,6 +15,9 @@ import (
 	"github.com/stretchr/testify/require"
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/podwright/podwright/cri/fake"
+	"github.com/podwright/podwright/examples/kubelet/oom"
 )
 
 // lockedBuffer is written to and read at the same time.
@@ -52,4 +58,83 @@ func TestRepeatedWarningsAreLoggedSeldom(t *testing.T) {
 		event(ref, v1.EventTypeWarning, "BackOff", "again")
 		require.Equal(t, 3, log.count("again"))
 	})
+}
+
+// heard collects events.
+type heard struct {
+	mu     sync.Mutex
+	events []string
+}
+
+func (h *heard) event(ref v1.ObjectReference, eventtype, reason, message string) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.events = append(h.events, ref.APIVersion+" "+ref.Kind+" "+ref.Name+" "+string(ref.UID)+" "+eventtype+" "+reason+": "+message)
+}
+
+// Who is killed since the node has no memory is an event about the node; who is over the limit of
+// a cgroup is not.
+func TestSystemOOM(t *testing.T) {
+	var h heard
+	g := &ground{event: h.event}
+	g.cfg.Flags.NodeName = "n1"
+	g.killed(oom.Kill{PID: 7, Process: "a", Limit: "/kubepods/pod1", Cgroup: "/kubepods/pod1/c"})
+	g.killed(oom.Kill{PID: 8, Process: "b"})
+	g.killed(oom.Kill{PID: 9, Process: "java", Limit: oom.Node, Cgroup: "/system.slice/x.service"})
+	require.Equal(t, []string{"v1 Node n1 n1 Warning SystemOOM: System OOM encountered, victim process: java, pid: 9"}, h.events)
+}
+
+// record is a log with one record, and no more.
+type record struct {
+	text   string
+	read   chan struct{}
+	closed chan struct{}
+	once   sync.Once
+}
+
+func (r *record) Read(p []byte) (n int, err error) {
+	if text := r.text; text != "" {
+		r.text = ""
+		return copy(p, text), nil
+	}
+	r.once.Do(func() { close(r.read) })
+	<-r.closed
+	return 0, io.ErrClosedPipe
+}
+
+func (r *record) Close() error {
+	close(r.closed)
+	return nil
+}
+
+// An agent reads the kernel's log while it runs, and no longer. One that cannot be read ends it
+// before it has begun; one that there is not is none of its matters.
+func TestKernelLog(t *testing.T) {
+	log := &record{text: "3,1,2,-;Out of memory: Killed process 9 (java) total-vm:1kB\n", read: make(chan struct{}), closed: make(chan struct{})}
+	for name, open := range map[string]func() (io.ReadCloser, error){
+		"read":       func() (io.ReadCloser, error) { return log, nil },
+		"not there":  func() (io.ReadCloser, error) { return nil, nil },
+		"not wanted": nil,
+	} {
+		t.Run(name, func(t *testing.T) {
+			n := newPodsNode(t, fake.Config{}, "p")
+			n.cfg.KernelLog = open
+			n.during(t, func(a *Agent) {
+				soon(t, func() bool { return runs(a) })
+				if name == "read" {
+					<-log.read
+				}
+			})
+		})
+	}
+	<-log.closed
+
+	cfg := configOf(t.TempDir(), func(context.Context) (*Connection, error) {
+		t.Error("nothing was to begin")
+		return noRuntime(t.Context())
+	})
+	cfg.KernelLog = func() (io.ReadCloser, error) { return nil, errors.New("kernel log: not permitted") }
+	a, err := New(cfg)
+	require.NoError(t, err)
+	require.ErrorContains(t, a.Run(t.Context()), "kernel log: not permitted")
 }
