@@ -26,7 +26,7 @@ func TestConfigIsChecked(t *testing.T) {
 	syncer := podworkers.SyncerFuncs{}
 	for want, cfg := range map[string]podworkers.Config{
 		"Config.Syncer":                         {},
-		"podworkers: Config.Syncer is required": {Syncer: (*soak)(nil)},
+		"podworkers: Config.Syncer is required": {Syncer: (*lamp)(nil)},
 		"Config.ResyncInterval":                 {Syncer: syncer, ResyncInterval: -1},
 		"Config.RetryBackoff":                   {Syncer: syncer, RetryBackoff: -1},
 		"Config.NetworkRetry":                   {Syncer: syncer, NetworkRetry: -1},

@@ -246,7 +246,7 @@ func TestV17RestartUnmountsNothing(t *testing.T) {
 	inAgent(t, nil, func(t *testing.T, a *agent) {
 		pod := newPod("u1", "data", "disk=x")
 		require.NoError(t, a.Prepare(t.Context(), pod))
-		a.cfg.Claims = unavailable{}
+		a.cfg.Claims = resolver(func(context.Context, *v1.Pod, v1.Volume) (*volume.Spec, error) { return nil, errBoom })
 		a.restart()
 		require.ErrorIs(t, a.Prepare(t.Context(), pod), errBoom)
 		time.Sleep(time.Hour)
@@ -262,12 +262,6 @@ func TestV17RestartUnmountsNothing(t *testing.T) {
 		}
 		require.Equal(t, 2+1, found, "the emptyDir twice, the disk once")
 	})
-}
-
-type unavailable struct{}
-
-func (unavailable) Resolve(context.Context, *v1.Pod, v1.Volume) (*volume.Spec, error) {
-	return nil, errBoom
 }
 
 // V18: what the disk has of a pod that nobody names goes when it is released, and not

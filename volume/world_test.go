@@ -480,6 +480,9 @@ func FuzzWorld(f *testing.F) {
 
 func TestRandomWorlds(t *testing.T) {
 	seeds := uint64(200)
+	if testing.Short() {
+		seeds = 80
+	}
 	if n, err := strconv.ParseUint(os.Getenv("WORLD_SEEDS"), 10, 64); err == nil {
 		seeds = n
 	}

@@ -204,8 +204,8 @@ func TestOnTmpfs(t *testing.T) {
 
 // The contract, on real file systems in memory: all kinds are filled by the same code.
 func TestConformanceOnTmpfs(t *testing.T) {
-	if os.Getuid() != 0 {
-		t.Skip("mounting needs root")
+	if os.Getuid() != 0 || testing.Short() {
+		t.Skip("needs root, and takes seconds")
 	}
 	conform(t, "projected", func() volume.Plugin { return emptydir.New(emptydir.Config{}) })
 }
