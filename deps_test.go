@@ -194,6 +194,12 @@ var floors = map[string]floor{
 var exceptions = map[string]map[string]string{}
 
 func TestFloors(t *testing.T) {
+	// go test needs a module cache; a test binary that is run by itself may have none.
+	cache, err := exec.Command("go", "env", "GOMODCACHE").Output()
+	require.NoError(t, err)
+	if _, err := os.Stat(strings.TrimSpace(string(cache))); err != nil {
+		t.Skip("no module cache: ", err)
+	}
 	for _, folder := range []string{".", "cri/streams"} { // of a module each
 		for _, line := range list(t, folder, "-f", `{{.ImportPath}} {{join .Deps " "}}`, "./...") {
 			pkg, deps, _ := strings.Cut(line, " ")
@@ -263,17 +269,9 @@ func list(t *testing.T, folder string, args ...string) []string {
 	cmd := exec.Command("go", append([]string{"list"}, args...)...)
 	cmd.Dir = folder
 	cmd.Env = append(cmd.Environ(), "GOWORK=off")
-	if home, err := os.UserHomeDir(); err != nil || os.Getenv("GOCACHE") == "" && !isDir(home) {
-		cmd.Env = append(cmd.Env, "GOCACHE="+t.TempDir()) // a user without a home
-	}
 	var stderr strings.Builder
 	cmd.Stderr = &stderr
 	out, err := cmd.Output()
 	require.NoError(t, err, "go list %v: %s", args, &stderr)
 	return strings.Split(strings.TrimSpace(string(out)), "\n")
-}
-
-func isDir(name string) bool {
-	info, err := os.Stat(name)
-	return err == nil && info.IsDir()
 }
