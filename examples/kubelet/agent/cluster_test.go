@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"net/netip"
 	"os"
 	"slices"
 	"testing"
@@ -186,7 +185,7 @@ func TestNodeWithoutARuntime(t *testing.T) {
 	inCluster(t, func(w *world) {
 		cfg := configOf(w.dir, noRuntime)
 		cfg.Flags.Kubeconfig, cfg.DialAPI = w.api.Kubeconfig, w.api.Dial
-		cfg.Flags.NodeIP = []netip.Addr{netip.MustParseAddr(nodeIPs()[0])}
+		cfg.Flags.NodeIP = hostIPs(w.t)
 		require.NoError(t, cfg.complete())
 		g, err := newGround(cfg, folders{root: cfg.Flags.RootDir}, func() state { return state{err: errors.New("no such socket")} })
 		require.NoError(t, err)

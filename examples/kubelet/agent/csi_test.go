@@ -1,7 +1,6 @@
 package agent
 
 import (
-	"net/netip"
 	"os"
 	"path/filepath"
 	"slices"
@@ -110,7 +109,7 @@ func TestCSIDriversAtTheAPIServer(t *testing.T) {
 	n, api := newPodsNode(t, fake.Config{}), apitest.Start(t)
 	d := n.registering(t)
 	n.cfg.Flags.Kubeconfig, n.cfg.DialAPI = api.Kubeconfig, api.Dial
-	n.cfg.Flags.NodeIP = []netip.Addr{netip.MustParseAddr(nodeIPs()[0])} // nobody has to be asked for it
+	n.cfg.Flags.NodeIP = hostIPs(t)
 	name := n.cfg.Flags.NodeName
 	drivers := func() (names []string) {
 		at, _ := apitest.Find(api, &storagev1.CSINode{ObjectMeta: metav1.ObjectMeta{Name: name}})

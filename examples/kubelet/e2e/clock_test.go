@@ -15,7 +15,7 @@ import (
 // that is restarted leaves alone what runs.
 func TestRuntimeWithAnotherClock(t *testing.T) {
 	images := tb.Images(t)
-	build.Path(t)
+	program(t)
 	for _, rt := range tb.Turns(t) {
 		t.Run(rt.Name, func(t *testing.T) {
 			t.Parallel()

@@ -35,7 +35,7 @@ type csiScene struct {
 func withDrivers(t *testing.T, test func(t *testing.T, s *csiScene)) {
 	t.Helper()
 	images := tb.Images(t)
-	build.Path(t)
+	program(t)
 	for _, rt := range tb.Turns(t) {
 		t.Run(rt.Name, func(t *testing.T) {
 			t.Parallel()
@@ -506,7 +506,7 @@ func TestCSIOfAKilledKubelet(t *testing.T) {
 // same name, each its own.
 func TestCSIOfTwoKubelets(t *testing.T) {
 	images := tb.Images(t)
-	build.Path(t)
+	program(t)
 	runtimes := tb.Runtimes(t)
 	if len(runtimes) < 2 {
 		t.Skip("needs two runtimes")

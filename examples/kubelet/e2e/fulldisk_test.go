@@ -18,7 +18,7 @@ import (
 // onSmallDisk is withObjects with a root folder that is a file system of a few megabytes.
 func onSmallDisk(t *testing.T, test func(t *testing.T, s *volumeScene)) {
 	images := tb.Images(t)
-	build.Path(t)
+	program(t)
 	for _, rt := range tb.Turns(t) {
 		t.Run(rt.Name, func(t *testing.T) {
 			t.Parallel()

@@ -68,7 +68,7 @@ func newKubelet(t testing.TB, o options) *kubelet {
 	t.Helper()
 	dir := t.TempDir()
 	k := &kubelet{
-		options: o, bin: build.Path(t), dir: dir,
+		options: o, bin: program(t), dir: dir,
 		root: filepath.Join(dir, "root"), logs: filepath.Join(dir, "logs"), output: filepath.Join(dir, "kubelet.log"),
 		client: &http.Client{Timeout: 10 * time.Second, Transport: &http.Transport{DisableKeepAlives: true}},
 	}

@@ -14,6 +14,15 @@ import (
 // build is the kubelet's program, with the race detector if the test has it.
 var build = tb.Kubelet{Race: race}
 
+// program returns the path of the kubelet's program. Tests that run it are left out by -short.
+func program(t testing.TB) string {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("runs the kubelet as a process")
+	}
+	return build.Path(t)
+}
+
 // testsWithBinary removes the program after the tests.
 type testsWithBinary struct{ *testing.M }
 

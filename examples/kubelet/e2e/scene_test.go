@@ -37,7 +37,7 @@ type scene struct {
 func onRuntimes(t *testing.T, config string, test func(t *testing.T, s *scene)) {
 	t.Helper()
 	images := tb.Images(t)
-	build.Path(t)
+	program(t)
 	for _, rt := range tb.Turns(t) {
 		t.Run(rt.Name, func(t *testing.T) {
 			t.Parallel()

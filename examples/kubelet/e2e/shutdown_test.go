@@ -21,7 +21,7 @@ import (
 func onMachines(t *testing.T, test func(t *testing.T, s *scene, l *logindtest.Logind, stopBus func())) {
 	t.Helper()
 	images := tb.Images(t)
-	build.Path(t)
+	program(t)
 	for _, rt := range tb.Runtimes(t) {
 		t.Run(rt.Name, func(t *testing.T) {
 			t.Parallel()

@@ -13,6 +13,8 @@ import (
 	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
 	"google.golang.org/grpc"
 	v1 "k8s.io/api/core/v1"
+
+	"github.com/podwright/podwright/examples/testbed/tb"
 )
 
 // collector is a server of OTLP that keeps all spans, by ID.
@@ -52,6 +54,7 @@ func (c *collector) below(name, above string) bool {
 
 // What a pod's sync asks the runtime for is in its trace, the pull of its image, too.
 func TestTraces(t *testing.T) {
+	tb.Runtimes(t)
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
 	server, served := grpc.NewServer(), make(chan error, 1)

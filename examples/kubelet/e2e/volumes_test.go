@@ -32,7 +32,7 @@ type volumeScene struct {
 func withObjects(t *testing.T, test func(t *testing.T, s *volumeScene)) {
 	t.Helper()
 	images := tb.Images(t)
-	build.Path(t)
+	program(t)
 	for _, rt := range tb.Turns(t) {
 		t.Run(rt.Name, func(t *testing.T) {
 			t.Parallel()
