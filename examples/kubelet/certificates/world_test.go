@@ -107,7 +107,9 @@ func (c *cluster) pending() (out []*certv1.CertificateSigningRequest) {
 			out = append(out, r)
 		}
 	}
-	slices.SortFunc(out, func(a, b *certv1.CertificateSigningRequest) int { return a.CreationTimestamp.Compare(b.CreationTimestamp.Time) })
+	slices.SortFunc(out, func(a, b *certv1.CertificateSigningRequest) int {
+		return a.CreationTimestamp.Compare(b.CreationTimestamp.Time)
+	})
 	return out
 }
 
