@@ -235,7 +235,11 @@ func FuzzCore(f *testing.F) {
 
 // The same as part of every test run.
 func TestCoreInterleavings(t *testing.T) {
-	for seed := range uint64(300) {
+	seeds := uint64(300)
+	if testing.Short() {
+		seeds = 60
+	}
+	for seed := range seeds {
 		m := newModel(t, seed)
 		for range 300 {
 			m.step(byte(m.rng.IntN(256)))

@@ -143,22 +143,3 @@ func TestAdaptiveRelist(t *testing.T) {
 		require.NoError(t, r.Healthy())
 	})
 }
-
-// With events AdaptiveRelist changes nothing until the stream breaks.
-func TestAdaptiveRelistWithEvents(t *testing.T) {
-	bubble(t, func(t *testing.T, rt *plegtest.Runtime) {
-		r := run(t, pleg.Config{Runtime: rt.WithEvents(), AdaptiveRelist: true}, rt)
-		time.Sleep(1500 * time.Millisecond)
-		require.Equal(t, pleg.Evented, r.Health().Mode)
-		lists := rt.Lists()
-		rt.Set(plegtest.Pod("web", plegtest.Running("c-0")))
-		time.Sleep(4 * time.Minute)
-		require.Equal(t, lists, rt.Lists())
-		rt.WithEvents().FailStreams(plegtest.Fault{Err: errTest})
-		rt.WithEvents().BreakStreams()
-		synctest.Wait()
-		require.Equal(t, lists+1, rt.Lists())
-		time.Sleep(time.Second)
-		require.InDelta(t, lists+11, rt.Lists(), 1)
-	})
-}

@@ -50,7 +50,7 @@ func TestAdaptiveCostBound(t *testing.T) {
 				c := newCore(cfg, false)
 				begin := time.Unix(1000, 0)
 				c.begin(begin)
-				const span = 20 * time.Minute
+				const span = 10 * time.Minute
 				lists, activities, next := 0, 1, begin.Add(every) // the start is an activity
 				for now := begin; now.Sub(begin) < span; {
 					if q, _ := c.next(now); q != nil {

@@ -15,7 +15,7 @@ func TestAbandonedWaiters(t *testing.T) {
 	s := newScript(t)
 	s.listed(s.start(listAll))
 	var ws []*waiter
-	for range 10_000 {
+	for range 1000 {
 		ws = append(ws, s.observe("u"))
 	}
 	look := s.start(inspectOne)

@@ -17,7 +17,8 @@ import (
 
 var rewrite = flag.Bool("rewrite", false, "write what happens into the scripts")
 
-// Scripts of the loop's scenarios, played by real parts but for the syncer: the
+// Scripts of the loop's scenarios, L1 to L15 of the lifecycle contract (L6, L7 and L8 are
+// what housekeeping restarts and kills) and others, played by real parts but for the syncer: the
 // Loop, the default handler, the pod workers and a Merger, in a bubble. A script is
 // made of paragraphs: commands (see commands_test.go), a line ----, and what came
 // of them. With -rewrite what happens is written down, to be read as a difference.
