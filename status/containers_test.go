@@ -96,68 +96,6 @@ func TestAContainerThatNeverStartedIsNoRestart(t *testing.T) {
 	}
 }
 
-// Once a regular container was there, the reason of an init container that is gone is
-// an old one. All others count.
-func TestReasonsBesideARegularContainer(t *testing.T) {
-	for _, tc := range []struct {
-		name      string
-		observed  *pleg.PodStatus
-		container string
-		want      string
-	}{
-		{"init gone", observe(running("a")), "i", "exit 0 Completed"},
-		{"init failed in a new sandbox", observe(exited("i", 1), exited("a", 0, sandbox("old"))), "i", "waiting R"},
-		{"sidecar gone", observe(running("a")), "s", "waiting R"},
-		{"sidecar done", observe(running("a"), exited("s", 0)), "s", "exit 0"},
-		{"sidecar failed", observe(running("a"), exited("s", 1)), "s", "waiting R"},
-		{"sibling gone", observe(running("a")), "b", "waiting R"},
-	} {
-		t.Run(tc.name, func(t *testing.T) {
-			s := compute(t, Input{
-				Pod: podOf(v1.RestartPolicyAlways, "i:i", "s:s", "a", "b"), Observed: tc.observed,
-				StartFailures: map[string]Reason{tc.container: {Reason: "R"}},
-			})
-			require.Equal(t, tc.want, short(find(everyContainer(&s), tc.container).State))
-		})
-	}
-}
-
-// A pod that has ended, or has been stopped for good, restarts nothing.
-func TestNoRestartAllAtTheEnd(t *testing.T) {
-	pod := podOf(v1.RestartPolicyNever, "i:i", "i:j", "b")
-	restartAllRule(&pod.Spec.Containers[0], 42)
-	r := computeAll(t, Input{Pod: pod, Observed: observe(exited("j", 1), exited("b", 42))})
-	require.Equal(t, v1.PodFailed, r.Status.Phase)
-	require.False(t, r.RestartAll)
-	require.Equal(t, "exit 0 Completed", short(r.Status.InitContainerStatuses[0].State))
-
-	pod = static(podOf(v1.RestartPolicyNever, "b"))
-	restartAllRule(&pod.Spec.Containers[0], 42)
-	r = computeAll(t, Input{Pod: pod, Observed: observe(exited("b", 42)), Terminal: true})
-	require.False(t, r.RestartAll)
-	require.Equal(t, v1.PodRunning, r.Status.Phase)
-}
-
-// An instance that was given up is later than the one before it.
-func TestGivenUpInstance(t *testing.T) {
-	c := compute(t, Input{
-		Pod: podOf(v1.RestartPolicyAlways, "c"), Previous: was("c", "c-1", 1, wasRunning(), v1.ContainerState{}),
-		Observed:      observe(unknown("c", id("c-1"), attempt(1)), exited("c", 3)),
-		StartFailures: map[string]Reason{"c": {Reason: "CrashLoopBackOff"}},
-	}).ContainerStatuses[0]
-	require.Equal(t, [2]string{"waiting CrashLoopBackOff", lost}, [2]string{short(c.State), short(c.LastTerminationState)})
-	require.Equal(t, int32(2), c.RestartCount)
-}
-
-// An init container of which nothing is known has not ended well while all containers restart.
-func TestRestartAllOfAnUnseenInitContainer(t *testing.T) {
-	pod := podOf(v1.RestartPolicyAlways, "i:i", "b")
-	restartAllRule(&pod.Spec.Containers[0], 42)
-	r := computeAll(t, Input{Pod: pod, Observed: observe(exited("b", 42))})
-	require.True(t, r.RestartAll)
-	require.Equal(t, "waiting PodInitializing", short(r.Status.InitContainerStatuses[0].State))
-}
-
 // What takes a pod with something observed of a pod refuses another one's.
 func TestInputIsChecked(t *testing.T) {
 	require.PanicsWithValue(t, "status: Input.Pod is required", func() { Compute(Input{}) })

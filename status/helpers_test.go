@@ -83,7 +83,6 @@ type option func(*pleg.ContainerStatus)
 
 func attempt(n int32) option    { return func(c *pleg.ContainerStatus) { c.RestartCount = n } }
 func id(s string) option        { return func(c *pleg.ContainerStatus) { c.ID.ID = s } }
-func sandbox(s string) option   { return func(c *pleg.ContainerStatus) { c.SandboxID = s } }
 func because(why string) option { return func(c *pleg.ContainerStatus) { c.Reason = why } }
 func image(name string) option  { return func(c *pleg.ContainerStatus) { c.Image = name } }
 func instance(name string, state pleg.State, opts []option) pleg.ContainerStatus {

@@ -88,11 +88,3 @@ func TestPhaseOfTally(t *testing.T) {
 		t.Run(tc.name, func(t *testing.T) { require.Equal(t, tc.want, tc.in.phase(tc.terminal, tc.hasActive)) })
 	}
 }
-
-// A pod that was not looked at is in the phase that it was in, whatever its statuses say.
-func TestPhaseOfAPodThatWasNotObserved(t *testing.T) {
-	in := Input{Now: now, Pod: podOf(v1.RestartPolicyAlways, "c"), Previous: &v1.PodStatus{Phase: v1.PodRunning}}
-	require.Equal(t, v1.PodRunning, twice(t, in).Status.Phase)
-	in.Previous.Phase = ""
-	require.Equal(t, v1.PodPending, twice(t, in).Status.Phase)
-}
