@@ -1,7 +1,6 @@
 package agent
 
 import (
-	"context"
 	"fmt"
 	"math/rand/v2"
 	"os"
@@ -77,14 +76,7 @@ func (w *world) resizeCondition(name string, t v1.PodConditionType) *v1.PodCondi
 // agent, until there is room, in the moment in which another pod has ended by itself; none
 // restarts anything.
 func TestResizes(t *testing.T) {
-	ends := func(ctx context.Context, _ *fake.Process) int {
-		select {
-		case <-ctx.Done():
-		case <-time.After(50300 * time.Millisecond):
-		}
-		return 0
-	}
-	inClusterOf(t, fake.Config{Programs: fake.ByContainer(map[string]fake.Program{"b": ends}, fake.SleepUntilStopped)}, func(w *world) {
+	inClusterOf(t, fake.Config{Programs: fake.ByContainer(map[string]fake.Program{"b": after(50300*time.Millisecond, 0)}, fake.SleepUntilStopped)}, func(w *world) {
 		w.allocatable = v1.ResourceList{v1.ResourceCPU: quantity.MustParse("4")}
 		w.startFor(3 * time.Second)
 		for i, name := range []string{"a", "b"} {

@@ -67,3 +67,15 @@ func ignores(ctx context.Context, p *fake.Process) int {
 	<-ctx.Done()
 	return 137
 }
+
+// after is a program that ends by itself.
+func after(d time.Duration, code int) fake.Program {
+	return func(ctx context.Context, _ *fake.Process) int {
+		select {
+		case <-time.After(d):
+			return code
+		case <-ctx.Done():
+			return 143
+		}
+	}
+}

@@ -1,7 +1,6 @@
 package agent
 
 import (
-	"context"
 	"net/http"
 	"testing"
 	"time"
@@ -45,15 +44,7 @@ func TestHoursOfAFaultyAPIServer(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			endsMeanwhile := func(ctx context.Context, _ *fake.Process) int {
-				select {
-				case <-ctx.Done():
-					return 143
-				case <-time.After(10 * time.Minute):
-					return 7
-				}
-			}
-			inClusterOf(t, fake.Config{Programs: fake.ByContainer(map[string]fake.Program{"ends": endsMeanwhile}, fake.SleepUntilStopped)}, func(w *world) {
+			inClusterOf(t, fake.Config{Programs: fake.ByContainer(map[string]fake.Program{"ends": after(10*time.Minute, 7)}, fake.SleepUntilStopped)}, func(w *world) {
 				ends := bound("ends", "ends")
 				ends.Spec.RestartPolicy = v1.RestartPolicyNever
 				w.put(bound("stays", "c"), ends, bound("goes", "d"))

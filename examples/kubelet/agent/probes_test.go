@@ -175,15 +175,7 @@ func TestProbesOfASidecar(t *testing.T) {
 // A container is asked as soon as it runs, whatever the period: its first start, and
 // each one after.
 func TestAContainerIsAskedAsSoonAsItRuns(t *testing.T) {
-	program := func(ctx context.Context, _ *fake.Process) int {
-		select {
-		case <-time.After(5 * time.Minute):
-			return 3
-		case <-ctx.Done():
-			return 0
-		}
-	}
-	probed(t, map[string]fake.Program{"a": program}, func(w *world, a *testagent.Answers) {
+	probed(t, map[string]fake.Program{"a": after(5*time.Minute, 3)}, func(w *world, a *testagent.Answers) {
 		w.startFor(2 * time.Hour) // no spreading of first probes any more
 		pod := podOf("1", v1.RestartPolicyAlways, "a")
 		c := &pod.Spec.Containers[0]

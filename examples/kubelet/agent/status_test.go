@@ -103,15 +103,7 @@ func TestActiveDeadlineAcrossARestart(t *testing.T) {
 // C1, C13: while a pod initialises, its report says what it waits for; afterwards
 // there is nothing to explain.
 func TestReportTellsOfInitialisation(t *testing.T) {
-	init := func(ctx context.Context, _ *fake.Process) int {
-		select {
-		case <-time.After(20 * time.Second):
-			return 0
-		case <-ctx.Done():
-			return 1
-		}
-	}
-	inWorld(t, fake.Config{Programs: fake.ByContainer(map[string]fake.Program{"i": init}, fake.SleepUntilStopped)}, func(w *world) {
+	inWorld(t, fake.Config{Programs: fake.ByContainer(map[string]fake.Program{"i": after(20*time.Second, 0)}, fake.SleepUntilStopped)}, func(w *world) {
 		pod := podOf("1", v1.RestartPolicyAlways, "a")
 		pod.Spec.InitContainers = podOf("1", "", "s", "i").Spec.Containers
 		pod.Spec.InitContainers[0].RestartPolicy = new(v1.ContainerRestartPolicyAlways)
