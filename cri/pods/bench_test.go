@@ -23,7 +23,6 @@ import (
 	"github.com/podwright/podwright/cri/pods/request"
 	"github.com/podwright/podwright/cri/pods/resize"
 	"github.com/podwright/podwright/pleg"
-	"github.com/podwright/podwright/pleg/plegtest"
 )
 
 // benchConfig is an agent with all that it usually has, in a directory of its own.
@@ -174,32 +173,4 @@ func cpuTime() time.Duration {
 		return 0
 	}
 	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
-}
-
-// BenchmarkPLEG is a PLEG on the CRI: 1,000 pods of 3 containers at rest, and how soon changes
-// of others are seen. The CPU time is that of the process, the fake's share included.
-func BenchmarkPLEG(b *testing.B) {
-	for name, cfg := range plegRuntimes() {
-		b.Run(name, func(b *testing.B) {
-			cfg.AnyImage = true
-			rt, err := fake.New(cfg)
-			require.NoError(b, err)
-			defer rt.Close()
-			m, err := New(benchConfig(b, rt, rt))
-			require.NoError(b, err)
-			h := &harness{m: m}
-			h.seen, err = observe.New(observe.Config{Runtime: rt, RuntimeName: m.cfg.RuntimeName})
-			require.NoError(b, err)
-			h.garbage, err = garbage.New(garbage.Config{Runtime: rt, Pods: m})
-			require.NoError(b, err)
-			for b.Loop() {
-				r, err := plegtest.Bench{
-					PLEG: pleg.Config{Runtime: h.seen}, Pods: hand{h, rt, testPod("a", "b", "c")},
-					Idle: 1000, Watch: 10 * time.Second, Rounds: 20, CPU: cpuTime,
-				}.Run(b.Context())
-				require.NoError(b, err)
-				b.Log("\n" + r.String())
-			}
-		})
-	}
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -19,14 +20,19 @@ import (
 // its effect, and nothing that the agent does afterwards has any. It tells whether
 // it came to that.
 func (h *harness) dieAfter(n int) (died func() bool) {
+	var mu sync.Mutex // containers are stopped at the same time
 	seen, dead := 0, false
 	h.runtime.before = func(context.Context, string, string) error {
+		mu.Lock()
+		defer mu.Unlock()
 		if dead {
 			return errLost
 		}
 		return nil
 	}
 	h.runtime.after = func(string, string) error {
+		mu.Lock()
+		defer mu.Unlock()
 		if seen++; seen == n {
 			dead = true
 		}
@@ -35,7 +41,11 @@ func (h *harness) dieAfter(n int) (died func() bool) {
 		}
 		return nil
 	}
-	return func() bool { return dead }
+	return func() bool {
+		mu.Lock()
+		defer mu.Unlock()
+		return dead
+	}
 }
 
 // reborn is the next agent.

@@ -229,15 +229,17 @@ func TestNoHooks(t *testing.T) {
 // finds its way from there: a new one stops the rest.
 func TestCrashWhileStopping(t *testing.T) {
 	for n := range 5 {
-		h := newHarness(t, fake.Config{})
-		pod := initPod(testPod("a", "b"), "s1")
-		got := runPod(t, h, pod)
-		h.dieAfter(n + 1)
-		result := h.m.KillPod(t.Context(), KillRequest{Pod: pod, Status: got, GraceSeconds: ptr(int64(1))})
-		require.Equal(t, n < 4, result.Err() != nil, "three containers and a sandbox take four calls")
-		h.reborn()
-		h.kill(pod, nil)
-		require.True(t, h.status(pod).Stopped())
+		synctest.Test(t, func(t *testing.T) {
+			h := newHarness(t, fake.Config{})
+			pod := initPod(testPod("a", "b"), "s1")
+			got := runPod(t, h, pod)
+			h.dieAfter(n + 1)
+			result := h.m.KillPod(t.Context(), KillRequest{Pod: pod, Status: got, GraceSeconds: ptr(int64(1))})
+			require.Equal(t, n < 4, result.Err() != nil, "three containers and a sandbox take four calls")
+			h.reborn()
+			h.kill(pod, nil)
+			require.True(t, h.status(pod).Stopped())
+		})
 	}
 }
 

@@ -232,3 +232,15 @@ func TestCollectLeavesBusyPods(t *testing.T) {
 	require.NoError(t, c.Collect(t.Context(), r))
 	require.ElementsMatch(t, []string{"older", "c2"}, n.removed)
 }
+
+// Folders that cannot be read are told of, and keep nothing else.
+func TestCollectUnreadable(t *testing.T) {
+	n, c, r := newNode(t)
+	file := filepath.Join(t.TempDir(), "file")
+	require.NoError(t, os.WriteFile(file, nil, 0o600))
+	n.logs, n.links = file, file
+	err := c.Collect(t.Context(), r)
+	require.ErrorContains(t, err, "logs: open "+file)
+	require.ErrorContains(t, err, "log links: open "+file)
+	require.Equal(t, []string{"c2"}, n.removed)
+}

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
+	"path/filepath"
 	"slices"
 	"sync"
 	"testing"
@@ -174,4 +176,16 @@ func TestRemovePod(t *testing.T) {
 			}
 		})
 	}
+}
+
+// A pod whose logs stay is not forgotten.
+func TestRemovePodWhoseLogsStay(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "file")
+	require.NoError(t, os.WriteFile(file, nil, 0o600))
+	pods := &podsStub{logs: file}
+	c := collectorOf(t, pods)
+	err := c.RemovePod(t.Context(), "1", &pleg.PodStatus{UID: "1", Name: "pod", Namespace: "ns", Sandboxes: []pleg.Sandbox{{ID: "s1"}}})
+	require.ErrorContains(t, err, "remove pod ns/pod")
+	require.ErrorContains(t, err, "logs: open "+file)
+	require.Equal(t, []string{"remove sandbox s1"}, pods.done)
 }

@@ -223,3 +223,13 @@ func TestPodIPs(t *testing.T) {
 func hostNetwork(sb *runtimeapi.PodSandboxStatus) {
 	sb.Linux = &runtimeapi.LinuxPodSandboxStatus{Namespaces: &runtimeapi.Namespace{Options: &runtimeapi.NamespaceOption{Network: runtimeapi.NamespaceMode_NODE}}}
 }
+
+// An agent that does not know the node's addresses invents none.
+func TestPodIPsOfAnUnknownNode(t *testing.T) {
+	o, s := rig(t)
+	o.cfg.NodeIPs = nil
+	hostNetwork(s.sandboxes[1])
+	got, err := o.PodIPs(t.Context(), &v1.Pod{ObjectMeta: metav1.ObjectMeta{UID: "1"}})
+	require.NoError(t, err)
+	require.Empty(t, got)
+}
