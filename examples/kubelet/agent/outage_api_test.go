@@ -16,7 +16,7 @@ import (
 // hours is how long it lasts.
 func hours(h time.Duration) time.Duration {
 	if testing.Short() {
-		return h * 15 * time.Minute
+		return h * 4 * time.Minute
 	}
 	return h * time.Hour
 }
@@ -44,7 +44,7 @@ func TestHoursOfAFaultyAPIServer(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			inClusterOf(t, fake.Config{Programs: fake.ByContainer(map[string]fake.Program{"ends": after(10*time.Minute, 7)}, fake.SleepUntilStopped)}, func(w *world) {
+			inClusterOf(t, fake.Config{Programs: fake.ByContainer(map[string]fake.Program{"ends": after(3*time.Minute, 7)}, fake.SleepUntilStopped)}, func(w *world) {
 				ends := bound("ends", "ends")
 				ends.Spec.RestartPolicy = v1.RestartPolicyNever
 				w.put(bound("stays", "c"), ends, bound("goes", "d"))
