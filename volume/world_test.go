@@ -953,3 +953,61 @@ func TestRefreshWithoutStaging(t *testing.T) {
 		require.Equal(t, c.waits == "", s.do == doMount, c)
 	}
 }
+
+// What is looked at once more after it was dropped does not take with it what has its
+// place now.
+func TestDroppedBefore(t *testing.T) {
+	w := newScript(t).w
+	key := volumeKey{plugin: "own", name: "x"}
+	first := w.volume(w.pod("a"), key, own)
+	w.drop(first)
+	second := w.volume(w.pod("a"), key, own)
+	require.NotSame(t, first, second)
+	w.drop(first)
+	require.Same(t, second, w.pods["a"].volumes[key])
+	require.True(t, w.claimed[second.claim()].has(second))
+	w.drop(second)
+	require.Empty(t, w.pods["a"].volumes)
+	require.Empty(t, w.claimed)
+}
+
+// What failed before attachments were looked at anew is tried at once, nothing else.
+func TestLookAgain(t *testing.T) {
+	for k, at := range map[kind]time.Time{doVerify: {}, doStage: time.Unix(1001, 0)} {
+		w := newWorld(nil, time.Minute)
+		s := &sharedState{unit: unit{retry: retry{kind: k, at: time.Unix(1001, 0)}}}
+		w.shared[ID{Plugin: "a"}] = s
+		w.lookAgain()
+		require.Equal(t, at, s.retry.at)
+		require.Equal(t, at.IsZero(), s.dirty)
+	}
+}
+
+// A volume of one pod is not mounted first while the disk may hold it for another one; what
+// is mounted already goes on.
+func TestDiskToBeRead(t *testing.T) {
+	claim := &Spec{Persistent: &v1.PersistentVolume{Spec: v1.PersistentVolumeSpec{AccessModes: []v1.PersistentVolumeAccessMode{v1.ReadWriteOncePod}}}}
+	for state, want := range map[State]bool{StateNotMounted: true, StateMounted: false, StateUncertain: false} {
+		w := newWorld([]Plugin{own}, time.Minute)
+		v := &volumeState{pod: &podState{}, spec: claim, state: state}
+		_, held := w.heldBy(v)
+		require.False(t, held)
+		w.pods["other"] = &podState{}
+		w.unread.add("other")
+		s, held := w.heldBy(v)
+		require.Equal(t, want, held, state)
+		require.Equal(t, want, s.why != "")
+	}
+}
+
+// Volumes in use, which may be staged only, are listed in an order that stays.
+func TestInUseInOrder(t *testing.T) {
+	w := newWorld(nil, time.Minute)
+	var want []string
+	for _, name := range []string{"a", "b", "c", "d", "e", "f"} {
+		id := ID{Plugin: name}
+		w.shared[id] = &sharedState{plugin: shared, stage: StateUncertain, attachable: true}
+		want = append(want, id.String())
+	}
+	require.Equal(t, want, w.inUse())
+}
