@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/podwright/podwright/cri"
@@ -18,6 +19,8 @@ import (
 	"github.com/podwright/podwright/cri/pods/podfiles"
 	"github.com/podwright/podwright/pleg"
 )
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // podsStub writes down what it is asked for.
 type podsStub struct {

@@ -9,11 +9,14 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/podwright/podwright/cri"
 )
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // execFunc answers ExecSync.
 type execFunc func(ctx context.Context, id string, command []string, timeout time.Duration) ([]byte, []byte, error)

@@ -7,10 +7,13 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
 
 	"github.com/podwright/podwright/cri/pods/labels"
 	"github.com/podwright/podwright/cri/pods/request"
 )
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 func TestLogPaths(t *testing.T) {
 	require.Equal(t, "/var/log/pods/shop_web_0d1e", Layout{LogRoot: "/var/log/pods"}.LogDir(labels.Pod{Name: "web", Namespace: "shop", UID: "0d1e"}))

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 	v1 "k8s.io/api/core/v1"
@@ -23,6 +24,8 @@ import (
 	"github.com/podwright/podwright/cri/pods/request"
 	"github.com/podwright/podwright/pleg"
 )
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 func TestNewRefuses(t *testing.T) {
 	runtime, requests := struct{ cri.ResourceUpdater }{}, &request.Builder{}
