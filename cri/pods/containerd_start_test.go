@@ -14,7 +14,6 @@ import (
 	"github.com/stretchr/testify/require"
 	v1 "k8s.io/api/core/v1"
 
-	"github.com/podwright/podwright/cri/pods/request"
 	"github.com/podwright/podwright/cri/pods/resize"
 	"github.com/podwright/podwright/pleg"
 )
@@ -28,23 +27,6 @@ func shell(pod *v1.Pod, name, script string) v1.Container {
 }
 
 const forever = `trap "exit 0" TERM; while true; do sleep 0.1; done`
-
-// withData mounts a directory of the test into every container.
-func withData(t *testing.T, h *harness, pod *v1.Pod) string {
-	t.Helper()
-	dir := t.TempDir()
-	volumes := &request.Memory{}
-	volumes.SetVolume(pod.UID, "data", request.Volume{Path: dir})
-	h.cfg.Inputs.Volumes = volumes
-	h.restart()
-	pod.Spec.Volumes = append(pod.Spec.Volumes, v1.Volume{Name: "data"})
-	for _, list := range [][]v1.Container{pod.Spec.InitContainers, pod.Spec.Containers} {
-		for i := range list {
-			list[i].VolumeMounts = append(list[i].VolumeMounts, v1.VolumeMount{Name: "data", MountPath: "/data"})
-		}
-	}
-	return dir
-}
 
 // until syncs until the pod is as wanted.
 func until(t *testing.T, h *harness, pod *v1.Pod, wanted func(*pleg.PodStatus) bool) *pleg.PodStatus {
