@@ -9,35 +9,26 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
-	"google.golang.org/grpc"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
-// prompt is a runtime that answers at once, always the same.
-type prompt struct {
-	runtimeapi.UnimplementedRuntimeServiceServer
-	version *runtimeapi.VersionResponse
-	status  *runtimeapi.ContainerStatusResponse
-	started *runtimeapi.StartContainerResponse
-	list    *runtimeapi.ListContainersResponse
-}
-
-// newPrompt makes a runtime with 3,000 containers of the size that a kubelet makes.
-func newPrompt() *prompt {
-	p := &prompt{
-		version: goodVersion(), started: &runtimeapi.StartContainerResponse{}, list: &runtimeapi.ListContainersResponse{},
-	}
+// newPrompt makes a script with 3,000 containers of the size that a kubelet makes.
+func newPrompt() *script {
+	list := &runtimeapi.ListContainersResponse{}
 	for i := range 3000 {
-		p.list.Containers = append(p.list.Containers, benchContainer(i))
+		list.Containers = append(list.Containers, benchContainer(i))
 	}
-	c := p.list.Containers[0]
-	p.status = &runtimeapi.ContainerStatusResponse{Status: &runtimeapi.ContainerStatus{
+	c := list.Containers[0]
+	s := newGoodScript()
+	s.forgets = true
+	s.reply("ListContainers", list)
+	s.reply("ContainerStatus", &runtimeapi.ContainerStatusResponse{Status: &runtimeapi.ContainerStatus{
 		Id: c.Id, Metadata: c.Metadata, State: c.State, CreatedAt: c.CreatedAt, StartedAt: c.CreatedAt,
 		Image: c.Image, ImageRef: c.ImageRef, ImageId: c.ImageId, Labels: c.Labels, Annotations: c.Annotations,
 		LogPath: "/var/log/pods/default_pod_uid/c/0.log",
 		Mounts:  []*runtimeapi.Mount{{ContainerPath: "/etc/hosts", HostPath: "/var/lib/kubelet/pods/uid/etc-hosts"}},
-	}}
-	return p
+	}})
+	return s
 }
 
 func benchContainer(i int) *runtimeapi.Container {
@@ -57,22 +48,6 @@ func benchContainer(i int) *runtimeapi.Container {
 			"io.kubernetes.pod.terminationGracePeriod":         "30",
 		},
 	}
-}
-
-func (p *prompt) Version(context.Context, *runtimeapi.VersionRequest) (*runtimeapi.VersionResponse, error) {
-	return p.version, nil
-}
-
-func (p *prompt) ContainerStatus(context.Context, *runtimeapi.ContainerStatusRequest) (*runtimeapi.ContainerStatusResponse, error) {
-	return p.status, nil
-}
-
-func (p *prompt) StartContainer(context.Context, *runtimeapi.StartContainerRequest) (*runtimeapi.StartContainerResponse, error) {
-	return p.started, nil
-}
-
-func (p *prompt) ListContainers(context.Context, *runtimeapi.ListContainersRequest) (*runtimeapi.ListContainersResponse, error) {
-	return p.list, nil
 }
 
 // benchCall is one call, made by the generated stub and by the client.
@@ -127,12 +102,10 @@ func processorTime(b *testing.B) int64 {
 // stub, with the deadline that a careful caller sets, and through RuntimeClient.
 // The processor time includes server and connection.
 func BenchmarkOverGeneratedStub(b *testing.B) {
-	server := grpc.NewServer()
-	runtimeapi.RegisterRuntimeServiceServer(server, newPrompt())
 	socket := filepath.Join(b.TempDir(), "cri.sock")
 	listener, err := net.Listen("unix", socket)
 	require.NoError(b, err)
-	b.Cleanup(serveUntilEnd(server.Serve, listener, server.Stop))
+	b.Cleanup(newPrompt().serve(listener))
 	client, err := DialRuntime(b.Context(), ClientConfig{Endpoint: socket})
 	require.NoError(b, err)
 	b.Cleanup(func() { require.NoError(b, client.Close()) })

@@ -266,18 +266,3 @@ func TestArgumentsInSeconds(t *testing.T) {
 		}
 	})
 }
-
-// The caller's context shortens a deadline and never lengthens it.
-func TestCallersDeadlineCounts(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s, n := bothClients(t)
-		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
-		defer cancel()
-		require.NoError(t, n.runtime.StartContainer(ctx, "c"))
-		require.Equal(t, time.Second, s.last("StartContainer").left)
-		long, cancel := context.WithTimeout(t.Context(), time.Hour)
-		defer cancel()
-		require.NoError(t, n.runtime.StartContainer(long, "c"))
-		require.Equal(t, 2*time.Minute, s.last("StartContainer").left)
-	})
-}

@@ -373,52 +373,40 @@ func TestSpans(t *testing.T) {
 	})
 }
 
-func TestRepeatedFailuresAreLoggedOnceAMinute(t *testing.T) {
+// Failures of a call about an object are logged once a minute, or again after a
+// success. What is no failure of the runtime is not logged.
+func TestFailuresAreLogged(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newScript()
+		s := newGoodScript()
 		var log bytes.Buffer
 		cfg := s.inMemory(t)
 		cfg.Logger = slog.New(slog.NewTextHandler(&log, nil))
 		client := dialRuntime(t, cfg)
-		s.fail("ContainerStatus", status.Error(codes.Internal, "broken"))
-		for range 150 { // seconds
+		start := func(ctx context.Context, err error) {
+			s.fail("StartContainer", err)
 			for _, id := range []string{"c1", "c2"} {
-				_, err := client.ContainerStatus(t.Context(), id, false)
-				require.Error(t, err)
+				require.Equal(t, err == nil && ctx.Err() == nil, client.StartContainer(ctx, id) == nil)
 			}
+		}
+		requireLines := func(want int) {
+			for _, id := range []string{"c1", "c2"} {
+				require.Equal(t, want, strings.Count(log.String(), "call=StartContainer id="+id))
+			}
+		}
+		for range 150 { // seconds
+			start(t.Context(), errors.New("broken"))
 			time.Sleep(time.Second)
 		}
-		require.Equal(t, 3, strings.Count(log.String(), "id=c1"))
-		require.Equal(t, 3, strings.Count(log.String(), "id=c2"))
-
-		log.Reset()
-		s.fail("ContainerStatus", status.Error(codes.NotFound, "gone"))
-		_, _ = client.ContainerStatus(t.Context(), "c1", false)
-		s.fail("ContainerStatus", status.Error(codes.Unimplemented, "cannot"))
-		_, _ = client.ContainerStatus(t.Context(), "c1", false)
+		requireLines(3)
+		start(t.Context(), nil)
+		start(t.Context(), errors.New("broken"))
+		requireLines(4)
+		start(t.Context(), status.Error(codes.NotFound, "gone"))
+		start(t.Context(), status.Error(codes.Unimplemented, "cannot"))
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()
-		_, _ = client.ContainerStatus(ctx, "c1", false)
-		require.Empty(t, log.String(), "what is no failure of the runtime")
-	})
-}
-
-// A failure that comes back after a success is a new one.
-func TestFailureAfterSuccessIsLogged(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := newScript()
-		s.reply("StartContainer", &runtimeapi.StartContainerResponse{})
-		var log bytes.Buffer
-		cfg := s.inMemory(t)
-		cfg.Logger = slog.New(slog.NewTextHandler(&log, nil))
-		client := dialRuntime(t, cfg)
-		for range 2 {
-			s.fail("StartContainer", errors.New("broken"))
-			require.Error(t, client.StartContainer(t.Context(), "c"))
-			s.fail("StartContainer", nil)
-			require.NoError(t, client.StartContainer(t.Context(), "c"))
-		}
-		require.Equal(t, 2, strings.Count(log.String(), "call=StartContainer"))
+		start(ctx, errors.New("other"))
+		requireLines(4)
 	})
 }
 

@@ -97,6 +97,8 @@ func TestCancelledByTheCaller(t *testing.T) {
 	})
 }
 
+// The caller's context shortens a deadline and never lengthens it. The error tells
+// whose deadline it was.
 func TestCallersDeadlineIsNotTheClients(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, n := bothClients(t)
@@ -106,8 +108,12 @@ func TestCallersDeadlineIsNotTheClients(t *testing.T) {
 		err := n.runtime.StartContainer(ctx, "c")
 		require.ErrorIs(t, err, context.DeadlineExceeded)
 		require.Zero(t, requireCallError(t, err, "StartContainer", "c").Timeout)
+		require.Equal(t, time.Second, s.last("StartContainer").left)
 
-		err = n.runtime.StartContainer(t.Context(), "c")
+		long, cancel := context.WithTimeout(t.Context(), time.Hour)
+		defer cancel()
+		err = n.runtime.StartContainer(long, "c")
+		require.Equal(t, 2*time.Minute, s.last("StartContainer").left)
 		require.Equal(t, 2*time.Minute, requireCallError(t, err, "StartContainer", "c").Timeout)
 	})
 }

@@ -237,21 +237,3 @@ func TestNewHealthMonitorRefuses(t *testing.T) {
 	_, err = NewHealthMonitor(HealthConfig{Runtime: statusFunc(func(context.Context) (*runtimeapi.StatusResponse, error) { return statusOf(true, true), nil }), Period: -1})
 	require.ErrorContains(t, err, "Period")
 }
-
-// A client is bounded by its own deadline too, if that is shorter.
-func TestHealthMonitorOnAClient(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := newScript()
-		s.hanging("Status", true)
-		cfg := s.inMemory(t)
-		cfg.RequestTimeout = 2 * time.Second
-		m, err := NewHealthMonitor(HealthConfig{Runtime: dialRuntime(t, cfg)})
-		require.NoError(t, err)
-		ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second+1)
-		defer cancel()
-		require.NoError(t, m.Run(ctx))
-		var e *CallError
-		require.ErrorAs(t, m.Health().Err, &e)
-		require.Equal(t, 2*time.Second, e.Timeout)
-	})
-}

@@ -96,14 +96,6 @@ func TestTooLargeRequest(t *testing.T) {
 	}
 }
 
-func TestOtherShortagesAreNotTooLargeReplies(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s, n := bothClients(t)
-		s.fail("StartContainer", status.Error(codes.ResourceExhausted, "no space left on device"))
-		require.NotErrorIs(t, n.runtime.StartContainer(t.Context(), "c"), ErrReplyTooLarge)
-	})
-}
-
 // streamParts makes a streaming call send its parts and return err.
 func (s *script) streamParts(call string, err error, parts ...proto.Message) {
 	s.stream(call, func(stream grpc.ServerStream) error {
