@@ -1,9 +1,18 @@
 package fake_test
 
 import (
+	"context"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/stretchr/testify/require"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
 	"github.com/podwright/podwright/cri/fake"
@@ -54,4 +63,239 @@ func TestSplitFilesystem(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, "/images", usage.ImageFilesystems[0].FsId.Mountpoint)
 	require.Equal(t, "/containers", usage.ContainerFilesystems[0].FsId.Mountpoint)
+}
+
+const mib = 1 << 20
+
+func registry(t *testing.T, images ...fake.RemoteImage) fake.Puller {
+	t.Helper()
+	puller, err := fake.Registry(images...)
+	require.NoError(t, err)
+	return puller
+}
+
+// pulling starts a pull and gives its result.
+func pulling(ctx context.Context, rt *fake.Runtime, name string) <-chan error {
+	result := make(chan error, 1)
+	go func() {
+		_, err := rt.PullImage(ctx, imageSpec(name), nil, nil)
+		result <- err
+	}()
+	return result
+}
+
+func present(t *testing.T, rt *fake.Runtime, name string) bool {
+	t.Helper()
+	response, err := rt.ImageStatus(t.Context(), imageSpec(name), false)
+	require.NoError(t, err)
+	return response.Image != nil
+}
+
+func usedBytes(t *testing.T, rt *fake.Runtime) int {
+	t.Helper()
+	response, err := rt.ImageFsInfo(t.Context())
+	require.NoError(t, err)
+	return int(response.ImageFilesystems[0].UsedBytes.Value)
+}
+
+func TestPullProgress(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		rt := start(t, fake.Config{Pull: registry(t, fake.RemoteImage{
+			Image: fake.Image{Name: "big"}, Layers: []uint64{10 * mib, 5 * mib}, BytesPerSecond: mib, Latency: 2 * time.Second,
+		})})
+		began := time.Now()
+		first := pulling(t.Context(), rt, "big")
+		time.Sleep(4500 * time.Millisecond)
+		second := pulling(t.Context(), rt, "big")
+		synctest.Wait()
+		require.Equal(t, []fake.PullStatus{
+			{Image: "docker.io/library/big:latest", Done: 2 * mib, Total: 15 * mib, Since: began, Progress: began.Add(4 * time.Second)},
+			{Image: "docker.io/library/big:latest", Since: began.Add(4500 * time.Millisecond), Progress: began.Add(4500 * time.Millisecond)},
+		}, rt.Pulls())
+		require.Equal(t, 2*mib, usedBytes(t, rt), "what is there already counts, once")
+		require.False(t, present(t, rt, "big"))
+		require.NoError(t, <-first)
+		require.Equal(t, 17*time.Second, time.Since(began))
+		require.True(t, present(t, rt, "big"))
+		require.NoError(t, <-second)
+		require.Equal(t, 21500*time.Millisecond, time.Since(began))
+		require.Empty(t, rt.Pulls())
+		require.Equal(t, 15*mib, usedBytes(t, rt), "one image")
+	})
+}
+
+func TestPullsThatStall(t *testing.T) {
+	slow := fake.RemoteImage{Image: fake.Image{Name: "slow", Size: 4 * mib}, BytesPerSecond: mib, StallAt: 2*mib + mib/2}
+	for _, tc := range []struct {
+		name    string
+		stall   time.Duration
+		timeout time.Duration
+		want    codes.Code
+		took    time.Duration
+	}{
+		{"a while", 20 * time.Second, 0, codes.OK, 24 * time.Second},
+		{"a while within the timeout", 20 * time.Second, 22 * time.Second, codes.OK, 24 * time.Second},
+		{"longer than the timeout", 20 * time.Second, 15 * time.Second, codes.Canceled, 17500 * time.Millisecond},
+		{"for ever", -1, 5 * time.Minute, codes.Canceled, 5*time.Minute + 2500*time.Millisecond},
+		{"for ever, and the caller leaves", -1, 0, codes.DeadlineExceeded, time.Hour},
+	} {
+		bubble(t, tc.name, func(t *testing.T) {
+			image := slow
+			image.Stall = tc.stall
+			rt := start(t, fake.Config{Pull: registry(t, image), PullProgressTimeout: tc.timeout})
+			ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
+			defer cancel()
+			began := time.Now()
+			result := pulling(ctx, rt, "slow")
+			time.Sleep(3 * time.Second)
+			require.EqualValues(t, 2*mib+mib/2, rt.Pulls()[0].Done)
+			err := <-result
+			require.Equal(t, tc.want, status.Code(err), "%v", err)
+			require.Equal(t, tc.took, time.Since(began))
+			require.Empty(t, rt.Pulls())
+			require.Equal(t, tc.want == codes.OK, present(t, rt, "slow"))
+			if tc.want != codes.OK {
+				require.Zero(t, usedBytes(t, rt), "nothing is left")
+			}
+			if tc.want == codes.Canceled {
+				require.ErrorContains(t, err, "context canceled")
+			}
+		})
+	}
+}
+
+// A Puller that says nothing is one that makes no progress.
+func TestPullerOfOnesOwn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		rt := start(t, fake.Config{PullProgressTimeout: time.Minute, Pull: func(ctx context.Context, image *runtimeapi.ImageSpec, _ *runtimeapi.AuthConfig) (fake.Image, error) {
+			for i := range 10 {
+				select {
+				case <-ctx.Done():
+					return fake.Image{}, ctx.Err()
+				case <-time.After(50 * time.Second):
+				}
+				if image.Image == "talks" {
+					fake.ReportProgress(ctx, uint64(i+1), 10)
+				}
+			}
+			return fake.Image{}, nil
+		}})
+		fake.ReportProgress(t.Context(), 1, 2) // not a pull's: nothing happens
+		require.NoError(t, <-pulling(t.Context(), rt, "talks"))
+		began := time.Now()
+		require.Equal(t, codes.Canceled, status.Code(<-pulling(t.Context(), rt, "silent")))
+		require.Equal(t, time.Minute, time.Since(began))
+	})
+}
+
+func TestPullFailures(t *testing.T) {
+	down := errors.New("RegistryUnavailable: down")
+	rt := start(t, fake.Config{Pull: registry(t,
+		fake.RemoteImage{Image: fake.Image{Name: "always"}, Err: down},
+		fake.RemoteImage{Image: fake.Image{Name: "once"}, Err: down, FailFirst: 1},
+		fake.RemoteImage{Image: fake.Image{Name: "thrice"}, Err: down, FailFirst: 3},
+	)})
+	for name, want := range map[string]int{"always": 6, "once": 1, "thrice": 3} {
+		failed := 0
+		for range 6 {
+			if err := <-pulling(t.Context(), rt, name); err != nil {
+				require.ErrorContains(t, err, "RegistryUnavailable", "%s", name)
+				failed++
+			}
+		}
+		require.Equal(t, want, failed, name)
+	}
+	err := <-pulling(t.Context(), rt, "unknown")
+	require.Equal(t, codes.NotFound, status.Code(err))
+	require.ErrorContains(t, err, `"docker.io/library/unknown:latest"`)
+}
+
+func TestRegistryCredentials(t *testing.T) {
+	encoded := func(text string) string { return base64.StdEncoding.EncodeToString([]byte(text)) }
+	for _, tc := range []struct {
+		name string
+		auth *runtimeapi.AuthConfig
+		want string
+	}{
+		{"none", nil, "access denied"},
+		{"user and password", &runtimeapi.AuthConfig{Username: "me", Password: "a:b"}, ""},
+		{"another password", &runtimeapi.AuthConfig{Username: "me", Password: "x"}, "access denied"},
+		{"another user", &runtimeapi.AuthConfig{Username: "you", Password: "a:b"}, "access denied"},
+		{"in base64", &runtimeapi.AuthConfig{Auth: encoded("me:a:b")}, ""},
+		{"in base64, filled up", &runtimeapi.AuthConfig{Auth: encoded("me:a:b\x00\x00")}, ""},
+		{"in base64, another", &runtimeapi.AuthConfig{Auth: encoded("me:c")}, "access denied"},
+		{"base64 of something else", &runtimeapi.AuthConfig{Auth: encoded("me")}, "invalid decoded auth"},
+		{"not base64", &runtimeapi.AuthConfig{Auth: "!"}, "illegal base64"},
+		{"identity token", &runtimeapi.AuthConfig{IdentityToken: "it"}, ""},
+		{"another identity token", &runtimeapi.AuthConfig{IdentityToken: "rt"}, "access denied"},
+		{"registry token", &runtimeapi.AuthConfig{RegistryToken: "rt"}, ""},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			rt := start(t, fake.Config{Pull: registry(t, fake.RemoteImage{
+				Image: fake.Image{Name: "private"}, Username: "me", Password: "a:b", IdentityToken: "it", RegistryToken: "rt",
+			})})
+			_, err := rt.PullImage(t.Context(), imageSpec("private"), tc.auth, nil)
+			require.Equal(t, tc.want == "", present(t, rt, "private"))
+			if tc.want == "" {
+				require.NoError(t, err)
+				return
+			}
+			require.ErrorContains(t, err, tc.want)
+			require.Equal(t, codes.Unknown, status.Code(err))
+		})
+	}
+}
+
+// One image has as many names as it was pulled by, and removing it by any of
+// them, or by its ID, removes it with all: that is what containerd does.
+func TestNamesOfAnImage(t *testing.T) {
+	id, digest := "sha256:"+strings.Repeat("a", 64), "sha256:"+strings.Repeat("b", 64)
+	names := []string{"busybox", "host:5000/bb:v1", "busybox@" + digest, id, "docker.io/library/busybox:latest", "host:5000/bb@" + digest, "host:5000/bb:other@" + digest}
+	for _, removed := range names {
+		rt := start(t, fake.Config{Images: []fake.Image{
+			{Name: "busybox", ID: id, Digest: digest, Pinned: true, Username: "www"}, {Name: "host:5000/bb:v1", ID: id, Digest: digest},
+		}})
+		for _, name := range names {
+			response, err := rt.ImageStatus(t.Context(), imageSpec(name), true)
+			require.NoError(t, err)
+			require.NotNil(t, response.Image, name)
+			require.Equal(t, []string{"docker.io/library/busybox:latest", "host:5000/bb:v1"}, response.Image.RepoTags)
+			require.Equal(t, []string{"docker.io/library/busybox@" + digest, "host:5000/bb@" + digest}, response.Image.RepoDigests)
+			require.True(t, response.Image.Pinned)
+			var document struct {
+				ImageSpec struct {
+					OS     string `json:"os"`
+					Config struct{ User string }
+				} `json:"imageSpec"`
+			}
+			require.NoError(t, json.Unmarshal([]byte(response.Info["info"]), &document))
+			require.Equal(t, "linux", document.ImageSpec.OS)
+			require.Equal(t, "www", document.ImageSpec.Config.User)
+		}
+		for _, other := range []string{"busybox:v1", "host:5000/bb", "bb:v1", id[:20], strings.TrimPrefix(id, "sha256:")} {
+			require.False(t, present(t, rt, other), other)
+		}
+		sandboxID := sandbox(t, rt, "p")
+		container := add(t, rt, sandboxID, "c", true)
+		require.NoError(t, rt.RemoveImage(t.Context(), imageSpec(removed)), "in use and pinned")
+		for _, name := range names {
+			require.False(t, present(t, rt, name), "%s after removal of %s", name, removed)
+		}
+		require.Equal(t, "RUNNING 0 ", brief(statusOf(t, rt, container)))
+		require.Equal(t, "busybox", statusOf(t, rt, container).Image.Image, "as its config has it")
+	}
+}
+
+func TestRegistryIsChecked(t *testing.T) {
+	for want, images := range map[string][]fake.RemoteImage{
+		"missing":   {{}},
+		"lowercase": {{Image: fake.Image{Name: "Upper"}}},
+		"twice":     {{Image: fake.Image{Name: "a"}}, {Image: fake.Image{Name: "docker.io/library/a:latest"}}},
+		"negative":  {{Image: fake.Image{Name: "a"}, FailFirst: -1}},
+	} {
+		_, err := fake.Registry(images...)
+		require.ErrorContains(t, err, want)
+	}
+	_, err := fake.New(fake.Config{PullProgressTimeout: -1})
+	require.ErrorContains(t, err, "PullProgressTimeout")
 }
