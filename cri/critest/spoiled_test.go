@@ -32,46 +32,35 @@ type spoiled struct {
 	event          func(e *runtimeapi.ContainerEventResponse) bool
 }
 
-func (s *spoiled) StopContainer(ctx context.Context, id string, grace time.Duration) error {
-	if s.stop != nil {
-		return s.stop(ctx, id, grace)
+func newSpoiled(rt cri.RuntimeService) spoiled {
+	return spoiled{
+		RuntimeService: rt, stop: rt.StopContainer, start: rt.StartContainer, remove: rt.RemoveContainer,
+		stopSandbox: rt.StopPodSandbox, removeSandbox: rt.RemovePodSandbox, update: rt.UpdateContainerResources,
 	}
-	return s.RuntimeService.StopContainer(ctx, id, grace)
+}
+
+func (s *spoiled) StopContainer(ctx context.Context, id string, grace time.Duration) error {
+	return s.stop(ctx, id, grace)
 }
 
 func (s *spoiled) StartContainer(ctx context.Context, id string) error {
-	if s.start != nil {
-		return s.start(ctx, id)
-	}
-	return s.RuntimeService.StartContainer(ctx, id)
+	return s.start(ctx, id)
 }
 
 func (s *spoiled) RemoveContainer(ctx context.Context, id string) error {
-	if s.remove != nil {
-		return s.remove(ctx, id)
-	}
-	return s.RuntimeService.RemoveContainer(ctx, id)
+	return s.remove(ctx, id)
 }
 
 func (s *spoiled) StopPodSandbox(ctx context.Context, id string) error {
-	if s.stopSandbox != nil {
-		return s.stopSandbox(ctx, id)
-	}
-	return s.RuntimeService.StopPodSandbox(ctx, id)
+	return s.stopSandbox(ctx, id)
 }
 
 func (s *spoiled) RemovePodSandbox(ctx context.Context, id string) error {
-	if s.removeSandbox != nil {
-		return s.removeSandbox(ctx, id)
-	}
-	return s.RuntimeService.RemovePodSandbox(ctx, id)
+	return s.removeSandbox(ctx, id)
 }
 
 func (s *spoiled) UpdateContainerResources(ctx context.Context, request *runtimeapi.UpdateContainerResourcesRequest) error {
-	if s.update != nil {
-		return s.update(ctx, request)
-	}
-	return s.RuntimeService.UpdateContainerResources(ctx, request)
+	return s.update(ctx, request)
 }
 
 func (s *spoiled) CreateContainer(ctx context.Context, sandbox string, config *runtimeapi.ContainerConfig, pod *runtimeapi.PodSandboxConfig) (string, error) {

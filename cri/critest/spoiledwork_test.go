@@ -214,7 +214,7 @@ func record(t *testing.T, c testCase, d defect) *recorder {
 		sessions.runtime = rt
 		ctx, cancel := context.WithCancel(t.Context())
 		r = &recorder{TB: t, ctx: ctx, cancel: cancel}
-		work, images := &spoiledWork{spoiled: spoiled{RuntimeService: rt}}, &spoiledImages{ImageService: rt}
+		work, images := &spoiledWork{spoiled: newSpoiled(rt)}, &spoiledImages{ImageService: rt}
 		if d.runtime != nil {
 			d.runtime(work, rt)
 		}
