@@ -262,27 +262,24 @@ func TestHostProcess(t *testing.T) {
 		require.EqualValues(t, 0, exited(t, rt, id).ExitCode)
 		require.Equal(t, 20000, strings.Count(logged(t, rt, id, "stdout"), "\n"))
 	})
-	t.Run("SIGTERM goes to the whole group", func(t *testing.T) {
-		id := host(t, rt, "term", "sh", "-c", "sleep 1001 & echo ready; wait")
-		eventually(t, func() bool { return sleepers("term") == 1 }, "not started")
-		require.NoError(t, rt.StopContainer(t.Context(), id, 20*time.Second))
-		require.EqualValues(t, 143, exited(t, rt, id).ExitCode)
-		require.Empty(t, marked("term"))
-	})
-	t.Run("SIGTERM can be handled", func(t *testing.T) {
-		id := host(t, rt, "trap", "sh", "-c", "trap 'exit 9' TERM; sleep 1001 & echo ready; wait")
-		eventually(t, func() bool { return sleepers("trap") == 1 }, "not started")
-		require.NoError(t, rt.StopContainer(t.Context(), id, 20*time.Second))
-		require.EqualValues(t, 9, exited(t, rt, id).ExitCode)
-		require.Empty(t, marked("trap"))
-	})
-	t.Run("SIGKILL leaves nothing of a stubborn family", func(t *testing.T) {
-		id := host(t, rt, "family", "sh", "-c", family)
-		eventually(t, func() bool { return sleepers("family") == 5 }, "not started")
-		require.NoError(t, rt.StopContainer(t.Context(), id, time.Second))
-		require.EqualValues(t, 137, exited(t, rt, id).ExitCode)
-		require.Empty(t, marked("family"))
-	})
+	for name, c := range map[string]struct {
+		script   string
+		sleepers int
+		grace    time.Duration
+		code     int32
+	}{
+		"SIGTERM goes to the whole group":             {"sleep 1001 & echo ready; wait", 1, 20 * time.Second, 143},
+		"SIGTERM can be handled":                      {"trap 'exit 9' TERM; sleep 1001 & echo ready; wait", 1, 20 * time.Second, 9},
+		"SIGKILL leaves nothing of a stubborn family": {family, 5, time.Second, 137},
+	} {
+		t.Run(name, func(t *testing.T) {
+			id := host(t, rt, name, "sh", "-c", c.script)
+			eventually(t, func() bool { return sleepers(name) == c.sleepers }, "not started")
+			require.NoError(t, rt.StopContainer(t.Context(), id, c.grace))
+			require.Equal(t, c.code, exited(t, rt, id).ExitCode)
+			require.Empty(t, marked(name))
+		})
+	}
 	t.Run("what the command leaves behind ends with it", func(t *testing.T) {
 		id := host(t, rt, "left", "sh", "-c", "sleep 1001 & setsid sleep 1002 & exit 0")
 		require.EqualValues(t, 0, exited(t, rt, id).ExitCode)
