@@ -97,12 +97,6 @@ func takes(t *testing.T, want time.Duration, call func() error) error {
 	return err
 }
 
-// version is a call about nothing.
-func (s *stage) version() error {
-	_, err := s.Version(s.t.Context())
-	return err
-}
-
 // collect subscribes to events until the stream ends, and returns their times
 // since now, their types, and how the stream ended.
 func (s *stage) collect(ctx context.Context) func() ([]delivered, error) {
