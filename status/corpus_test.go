@@ -1,6 +1,8 @@
 package status
 
 import (
+	"bytes"
+	"encoding/json"
 	"flag"
 	"fmt"
 	"os"
@@ -108,7 +110,7 @@ type resultScene struct {
 	HostIPFamilyChanged bool     `json:"hostIPFamilyChanged,omitempty"`
 }
 
-var manyBytes, manyX = regexp.MustCompile(`<(\d+) bytes>`), regexp.MustCompile(`x{100,}`)
+var manyBytes = regexp.MustCompile(`<(\d+) bytes>`)
 
 // expand writes out "<1000 bytes>" in a message of the API server's conditions or of the
 // runtime.
@@ -124,9 +126,24 @@ func expand(text string) string {
 
 // render writes a status as YAML, with long messages in the short form of the corpus.
 func render(t *testing.T, s v1.PodStatus) string {
-	text, err := yaml.Marshal(s)
+	rest, err := json.Marshal(s)
 	require.NoError(t, err)
-	return manyX.ReplaceAllStringFunc(string(text), func(s string) string { return fmt.Sprintf("<%d bytes>", len(s)) })
+	var short []byte
+	for long := bytes.Repeat([]byte("x"), 100); len(rest) > 0; {
+		at := bytes.Index(rest, long)
+		if at < 0 {
+			at = len(rest)
+		}
+		short = append(short, rest[:at]...)
+		end := bytes.TrimLeft(rest[at:], "x")
+		if n := len(rest) - at - len(end); n > 0 {
+			short = fmt.Appendf(short, "<%d bytes>", n)
+		}
+		rest = end
+	}
+	text, err := yaml.JSONToYAML(short)
+	require.NoError(t, err)
+	return string(text)
 }
 
 // corpusDocument is a case as text, and where what it expects begins.
