@@ -230,3 +230,16 @@ func TestReceiverWithMirrors(t *testing.T) {
 		require.Equal(t, []string{"a Running "}, told.take())
 	})
 }
+
+// A static pod does not come from the sink: what its mirror has is asked for.
+func TestOriginOfStaticPods(t *testing.T) {
+	bubble(t, func(cfg *writer.Config) { mirrors(cfg); cfg.Sinks[0].Origin = true }, func(r *rig) {
+		pod := staticPod("a")
+		_, know := r.mirror(pod, "mirror")
+		know()
+		r.Set(pod, running(pod, true))
+		r.pass(0)
+		require.Len(t, r.sink.Calls(statustest.Get), 1)
+		require.Equal(t, 1, r.written())
+	})
+}
