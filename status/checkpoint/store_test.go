@@ -8,7 +8,6 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
-	"syscall"
 	"testing"
 	"time"
 
@@ -152,7 +151,7 @@ func TestAFileThatCannotBeUsed(t *testing.T) {
 		"of something else":           {write([]byte(`{"kind":"Pod"}`)), "version is 0"},
 		"too large":                   {write(bytes.Repeat([]byte(" "), DefaultMaxSize+1)), "larger than"},
 		"a folder":                    {func(t *testing.T, path string) { require.NoError(t, os.MkdirAll(path+"/x", 0o750)) }, "no regular file"},
-		"a pipe":                      {func(t *testing.T, path string) { require.NoError(t, syscall.Mkfifo(path, 0o600)) }, "no regular file"},
+		"a pipe":                      {makePipe, "no regular file"},
 		"a link":                      {func(t *testing.T, path string) { require.NoError(t, os.Symlink("/etc/passwd", path)) }, "no regular file"},
 	} {
 		t.Run(name, func(t *testing.T) {

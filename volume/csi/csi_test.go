@@ -19,7 +19,6 @@ import (
 	"github.com/podwright/podwright/volume"
 	"github.com/podwright/podwright/volume/csi"
 	"github.com/podwright/podwright/volume/objects"
-	"github.com/podwright/podwright/volume/usage"
 )
 
 var files = v1.PersistentVolumeFilesystem
@@ -381,41 +380,6 @@ func TestExpand(t *testing.T) {
 	require.EqualValues(t, 1<<30, size)
 	require.Equal(t, m.Dir+"/mount", w.fake.expand.VolumePath)
 	require.EqualValues(t, 1<<30, w.fake.expand.Size)
-}
-
-// A Meter knows of a volume what its driver says of it, and walks through others only.
-func TestUsage(t *testing.T) {
-	w := newWorld(t)
-	m := w.args(persistent(files), "1")
-	w.mounted(m)
-	meter, err := usage.New(usage.Config{Ask: w.Usage})
-	require.NoError(t, err)
-	_, err = meter.Measure(t.Context(), m.Dir, 0)
-	require.ErrorIs(t, err, csi.ErrNoUsage)
-	w.fake.can.Stats = true
-	u, err := meter.Measure(t.Context(), m.Dir, 0)
-	require.NoError(t, err)
-	require.WithinDuration(t, time.Now(), u.Measured, time.Minute)
-	same, err := meter.Measure(t.Context(), m.Dir+"/mount", 0)
-	require.NoError(t, err)
-	u.Measured, same.Measured = time.Time{}, time.Time{}
-	require.Equal(t, usage.Usage{Capacity: 100, Bytes: 1}, u)
-	require.Equal(t, u, same, "by where its files are")
-	for _, other := range []string{m.Dir + "/mount/mount", m.Dir + "/other", "/mount"} {
-		_, ok, err := w.Usage(t.Context(), other)
-		require.NoError(t, err)
-		require.False(t, ok, other)
-	}
-	errUsage := errors.New("asleep")
-	w.fail("Stats", errUsage)
-	_, err = meter.Measure(t.Context(), m.Dir, 0)
-	require.ErrorIs(t, err, errUsage)
-	_, known := meter.Known(m.Dir)
-	require.True(t, known)
-	other := t.TempDir()
-	u, err = meter.Measure(t.Context(), other, 0)
-	require.NoError(t, err)
-	require.EqualValues(t, 1, u.Files)
 }
 
 // No driver makes the plugin leave the agent's folder.

@@ -13,10 +13,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
-	"golang.org/x/sys/unix"
 
 	"github.com/podwright/podwright/probe"
-	"github.com/podwright/podwright/probe/internal/networktest"
 )
 
 func TestHost(t *testing.T) {
@@ -151,24 +149,4 @@ func TestConnPatience(t *testing.T) {
 			})
 		})
 	}
-}
-
-// The end of a connection waits for what was sent, for a second at most.
-func TestConnLinger(t *testing.T) {
-	silent := networktest.Silent(t, "127.0.0.1")
-	c := &Conns{}
-	defer c.Close()
-	nc, err := c.Dial(t.Context(), "tcp", silent.Addr().String())
-	require.NoError(t, err)
-	raw, err := nc.(*conn).Conn.(*net.TCPConn).SyscallConn()
-	require.NoError(t, err)
-	var got *unix.Linger
-	require.NoError(t, raw.Control(func(fd uintptr) {
-		got, err = unix.GetsockoptLinger(int(fd), unix.SOL_SOCKET, unix.SO_LINGER)
-	}))
-	require.NoError(t, err)
-	require.Equal(t, &unix.Linger{Onoff: 1, Linger: 1}, got)
-	require.Equal(t, 1, networktest.Sockets(t, silent.Addr())[networktest.Established])
-	c.Close()
-	require.Zero(t, networktest.Sockets(t, silent.Addr())[networktest.Established])
 }
