@@ -81,10 +81,9 @@ func restartAllRule(c *v1.Container, code int32) {
 // An option changes an instance.
 type option func(*pleg.ContainerStatus)
 
-func attempt(n int32) option    { return func(c *pleg.ContainerStatus) { c.RestartCount = n } }
-func id(s string) option        { return func(c *pleg.ContainerStatus) { c.ID.ID = s } }
-func because(why string) option { return func(c *pleg.ContainerStatus) { c.Reason = why } }
-func image(name string) option  { return func(c *pleg.ContainerStatus) { c.Image = name } }
+func attempt(n int32) option   { return func(c *pleg.ContainerStatus) { c.RestartCount = n } }
+func id(s string) option       { return func(c *pleg.ContainerStatus) { c.ID.ID = s } }
+func image(name string) option { return func(c *pleg.ContainerStatus) { c.Image = name } }
 func instance(name string, state pleg.State, opts []option) pleg.ContainerStatus {
 	c := pleg.ContainerStatus{
 		ID: pleg.ContainerID{Runtime: "fake", ID: name + "-0"}, Name: name, SandboxID: "sb", State: state,
