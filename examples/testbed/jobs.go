@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"os"
@@ -67,7 +68,8 @@ func (s *suite) split(ctx context.Context, j job) ([]job, error) {
 	if !slices.Contains(oneByOne, j.pkg) {
 		return []job{j}, nil
 	}
-	list := exec.CommandContext(ctx, j.program, "-test.list=^Test")
+	pattern, _, _ := strings.Cut(s.opts.run, "/")
+	list := exec.CommandContext(ctx, j.program, "-test.list="+cmp.Or(pattern, "."))
 	list.Dir = j.dir
 	out, err := list.Output()
 	if err != nil {
@@ -89,7 +91,8 @@ func (s *suite) command(ctx context.Context, j job) *exec.Cmd {
 	args := []string{"tool", "test2json", "-t", "-p", j.pkg, j.program, "-test.v=test2json", "-test.paniconexit0", "-test.timeout=" + testTimeout}
 	run := s.opts.run
 	if j.test != "" {
-		run = "^" + j.test + "$"
+		_, below, _ := strings.Cut(run, "/")
+		run = strings.TrimSuffix("^"+j.test+"$/"+below, "/")
 	}
 	cmd := exec.CommandContext(ctx, "go", append(args, "-test.run="+run)...)
 	cmd.Dir = j.dir
