@@ -127,6 +127,7 @@ func endpoints() []endpoint {
 		{"/run/ns/p/uid/c?cmd=ls", proxy, post, 405},
 		{"/exec/ns/p/c?command=ls&output=1", proxy, session, 405},
 		{"/exec/ns/p/uid/c?command=ls&output=1", proxy, session, 405},
+		{"/exec/", proxy, map[string]int{"GET": 404, "HEAD": 404, "POST": 404}, 405},
 		{"/attach/ns/p/c?output=1", proxy, session, 405},
 		{"/attach/ns/p/uid/c?output=1", proxy, session, 405},
 		{"/portForward/ns/p?port=80", proxy, session, 405},
