@@ -104,5 +104,5 @@
 // agent leaves other pods alone and goes on trying; when that has failed five times it
 // says on the pod's page and in its log what helps.
 //
-// TestKilledDuringChurn in package e2e kills the agent again and again and checks it.
+// TestChaos in package e2e/cluster kills the agent repeatedly and checks this.
 package agent

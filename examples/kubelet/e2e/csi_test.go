@@ -1,20 +1,16 @@
 package e2e_test
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
-	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/status"
 	v1 "k8s.io/api/core/v1"
 	statsapi "k8s.io/kubelet/pkg/apis/stats/v1alpha1"
 
@@ -60,7 +56,6 @@ func newCSIScene(t *testing.T, rt tb.Runtime, images tb.ImageNames) *csiScene {
 	s.volumeScene = &volumeScene{scene: newScene(t, rt, images, options{config: "volumeStatsAggPeriod: 1s\n", endpoint: rt.Endpoint})}
 	t.Cleanup(func() { // or the pods would never go
 		for _, d := range s.drivers {
-			d.behave(nil)
 			d.up(t)
 		}
 	})
@@ -69,15 +64,10 @@ func newCSIScene(t *testing.T, rt tb.Runtime, images tb.ImageNames) *csiScene {
 	return s
 }
 
-// csiDriver is a driver that behaves as it is told.
+// csiDriver is a driver that can be stopped and started.
 type csiDriver struct {
 	*csitest.Driver
 	runs bool
-
-	mu    sync.Mutex
-	fault func(ctx context.Context, method string) error
-	done  func(ctx context.Context, method string) error
-	lies  bool
 }
 
 // driver adds a driver with inline volumes, which is not started. spec is what its object
@@ -85,23 +75,9 @@ type csiDriver struct {
 func (s *csiScene) driver(t *testing.T, name, spec string) *csiDriver {
 	t.Helper()
 	s.put(t, "csidrivers/"+name+".yaml", "apiVersion: storage.k8s.io/v1\nkind: CSIDriver\nspec: {volumeLifecycleModes: [Ephemeral]"+spec+"}\n")
-	d := &csiDriver{}
-	ask := func(f *func(context.Context, string) error) func(context.Context, string) error {
-		return func(ctx context.Context, method string) error {
-			d.mu.Lock()
-			g := *f
-			d.mu.Unlock()
-			if g == nil {
-				return nil
-			}
-			return g(ctx, method)
-		}
-	}
-	d.Driver = &csitest.Driver{
+	d := &csiDriver{Driver: &csitest.Driver{
 		Name: name, Registry: filepath.Join(s.root, "plugins_registry"), Socket: filepath.Join(s.sockets, name+".sock"), Stages: true,
-		Fault: ask(&d.fault), Done: ask(&d.done),
-		Lie: func(string) bool { d.mu.Lock(); defer d.mu.Unlock(); return d.lies },
-	}
+	}}
 	require.NoError(t, os.MkdirAll(d.Registry, 0o750))
 	s.drivers = append(s.drivers, d)
 	return d
@@ -120,16 +96,6 @@ func (d *csiDriver) up(t testing.TB) *csiDriver {
 func (d *csiDriver) down() {
 	d.Stop()
 	d.runs = false
-}
-
-// behave makes change the way that the driver behaves; nil is well.
-func (d *csiDriver) behave(change func()) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	d.fault, d.done, d.lies = nil, nil, false
-	if change != nil {
-		change()
-	}
 }
 
 func (d *csiDriver) count(method string) (n int) {
@@ -160,33 +126,6 @@ func (s *csiScene) goes(t *testing.T, name string) {
 	s.unplace(t, name+".yaml")
 	wait(t, 20*time.Second, name+" goes", func() error {
 		return errors.Join(s.gone(name, string(pod.UID)), noMounts(filepath.Join(s.root, "pods", string(pod.UID))))
-	})
-}
-
-// volumeOf is how the only volume of a pod is explained, also of one that the kubelet knows
-// no more but by what is on its disk.
-func (s *csiScene) volumeOf(uid string) (server.VolumeReport, error) {
-	report, err := s.statusz()
-	if err != nil {
-		return server.VolumeReport{}, err
-	}
-	for _, p := range report.Pods {
-		if p.UID == uid && len(p.Volumes) == 1 {
-			return p.Volumes[0], nil
-		}
-	}
-	return server.VolumeReport{}, fmt.Errorf("nothing about pod %s", uid)
-}
-
-// explains waits until a volume is explained as it should be.
-func explains(t *testing.T, what string, look func() (server.VolumeReport, error), good func(server.VolumeReport) bool) {
-	t.Helper()
-	wait(t, 10*time.Second, what, func() error {
-		v, err := look()
-		if err == nil && !good(v) {
-			err = fmt.Errorf("have %+v", v)
-		}
-		return err
 	})
 }
 
@@ -316,8 +255,15 @@ func TestCSIDriverComesAndGoes(t *testing.T) {
 		require.Equal(t, before, s.see(t).ids())
 
 		waits := func() {
-			explains(t, "p waits for the driver", func() (server.VolumeReport, error) { return s.volumeOf(string(pod.UID)) },
-				func(v server.VolumeReport) bool { return strings.Contains(v.LastError, missing) })
+			wait(t, 10*time.Second, "p waits for the driver", func() error {
+				report, err := s.statusz()
+				if err == nil && !slices.ContainsFunc(report.Pods, func(p server.PodReport) bool {
+					return p.UID == string(pod.UID) && len(p.Volumes) == 1 && strings.Contains(p.Volumes[0].LastError, missing)
+				}) {
+					err = fmt.Errorf("have %+v", report.Pods)
+				}
+				return err
+			})
 		}
 		s.unplace(t, "p.yaml")
 		waits()
@@ -327,178 +273,6 @@ func TestCSIDriverComesAndGoes(t *testing.T) {
 		s.bystander(t, "c")
 		d.up(t)
 		wait(t, 20*time.Second, "p goes", func() error { return errors.Join(s.gone("p", string(pod.UID)), noMounts(s.root)) })
-	})
-}
-
-// Drivers are slow, fail, lie and hang, when volumes are published and when they are
-// taken away. Each holds up its own pod, which says why and since when, and no other; nor
-// does it hold up the end of the kubelet, nor its start.
-func TestCSIDriverMisbehaves(t *testing.T) {
-	withDrivers(t, func(t *testing.T, s *csiScene) {
-		s.driver(t, "good", "").up(t)
-		at := func(want string, f func(ctx context.Context) error) func(context.Context, string) error {
-			return func(ctx context.Context, method string) error {
-				if !strings.HasPrefix(method, want) {
-					return nil
-				}
-				return f(ctx)
-			}
-		}
-		refuse := func(context.Context) error { return status.Error(codes.Internal, "no more disks") }
-		hang := func(ctx context.Context) error { <-ctx.Done(); return ctx.Err() }
-		slow := func(ctx context.Context) error {
-			select {
-			case <-time.After(2 * time.Second):
-			case <-ctx.Done():
-			}
-			return nil
-		}
-		deaf := func(ctx context.Context, method string) error {
-			if method == "NodeGetCapabilities" || strings.HasSuffix(method, "Volume") {
-				return hang(ctx)
-			}
-			return nil
-		}
-		behaviours := map[string]func(d *csiDriver, call string) func(){
-			"slow":  func(d *csiDriver, call string) func() { return func() { d.fault = at(call, slow) } },
-			"fails": func(d *csiDriver, call string) func() { return func() { d.fault = at(call, refuse) } },
-			"hangs": func(d *csiDriver, call string) func() { return func() { d.fault = at(call, hang) } },
-			"late":  func(d *csiDriver, call string) func() { return func() { d.done = at(call, hang) } }, // has done it, and does not say so
-			"deaf":  func(d *csiDriver, _ string) func() { return func() { d.fault = deaf } },
-			"lies":  func(d *csiDriver, _ string) func() { return func() { d.lies = true } },
-		}
-		drivers := map[string]*csiDriver{}
-		for name, behaves := range behaviours {
-			d := s.driver(t, name, "").up(t)
-			wait(t, 10*time.Second, name+" registers", func() error {
-				if len(d.Told()) == 0 || !d.Told()[0].PluginRegistered {
-					return errors.New("it is not told so")
-				}
-				return nil
-			})
-			d.behave(behaves(d, "NodePublishVolume"))
-			drivers[name] = d
-			s.place(t, name+".yaml", s.csiPod(name, name))
-		}
-		uids := map[string]string{} // once they run
-		explained := func(action string) {
-			look := func(name string) (server.VolumeReport, error) { return s.volume(name, "v") }
-			says := map[string]string{"fails": "no more disks", "lies": "does not exist"}
-			if action == "unmount" {
-				look = func(name string) (server.VolumeReport, error) { return s.volumeOf(uids[name]) }
-				says["lies"] = "driver lies says that the volume is unpublished"
-			}
-			for name, text := range says {
-				explains(t, name+" says why", func() (server.VolumeReport, error) { return look(name) },
-					func(v server.VolumeReport) bool { return !v.Ready && strings.Contains(v.LastError, text) })
-			}
-			for _, name := range []string{"hangs", "late", "deaf"} {
-				explains(t, name+" says since when", func() (server.VolumeReport, error) { return look(name) },
-					func(v server.VolumeReport) bool { return !v.Ready && v.Operation == action && v.RunningSince != nil })
-			}
-		}
-		stops := func() {
-			begin := time.Now()
-			require.Zero(t, s.terminate(t, 10*time.Second))
-			require.Less(t, time.Since(begin), 5*time.Second)
-			s.start(t)
-		}
-		explained("mount")
-		s.bystander(t, "b")
-		stops()
-		s.bystander(t, "c")
-		explained("mount")
-		for _, d := range drivers {
-			d.behave(nil)
-		}
-		// What hangs would take its two minutes; the driver ends it when it is started again.
-		for _, d := range drivers {
-			d.down()
-			d.up(t)
-		}
-		for name := range drivers {
-			uids[name] = string(s.running(t, name).UID)
-			s.shows(t, name, "cat /v/color", "red")
-		}
-
-		for name, d := range drivers {
-			d.behave(behaviours[name](d, "NodeUnpublishVolume"))
-			s.unplace(t, name+".yaml")
-		}
-		explained("unmount")
-		stops()
-		s.bystander(t, "d")
-		explained("unmount")
-		for _, d := range drivers {
-			d.behave(nil)
-			d.down()
-			d.up(t)
-		}
-		for name, uid := range uids {
-			wait(t, 30*time.Second, name+" goes", func() error { return s.gone(name, uid) })
-		}
-		require.NoError(t, noMounts(s.root))
-	})
-}
-
-// The kubelet is killed in every call of a driver, before and after the call has had its
-// effect. The next one goes on where it was.
-func TestCSIOfAKilledKubelet(t *testing.T) {
-	withDrivers(t, func(t *testing.T, s *csiScene) {
-		d := s.driver(t, "d", "").up(t)
-		// during kills the kubelet in a call that something leads to.
-		during := func(method string, after bool, lead func()) {
-			reached := make(chan struct{}, 1)
-			hang := func(ctx context.Context, m string) error {
-				if m != method {
-					return nil
-				}
-				select {
-				case reached <- struct{}{}:
-				default:
-				}
-				<-ctx.Done()
-				return ctx.Err()
-			}
-			d.behave(func() {
-				if d.fault = hang; after {
-					d.fault, d.done = nil, hang
-				}
-			})
-			lead()
-			select {
-			case <-reached:
-			case <-time.After(shortestWait):
-				t.Fatalf("%s was not called", method)
-			}
-			s.kill(t)
-			d.behave(nil)
-			s.start(t)
-		}
-		for i, method := range []string{"NodeGetCapabilities", "NodePublishVolume", "NodePublishVolume"} {
-			name := fmt.Sprintf("p%d", i)
-			during(method, i == 2, func() { s.place(t, name+".yaml", s.csiPod(name, "d")) })
-			pod := s.running(t, name)
-			s.shows(t, name, "cat /v/color && grep -c ' /v ' /proc/mounts", "red1")
-			require.Zero(t, pod.Status.ContainerStatuses[0].RestartCount)
-			before := s.see(t).ids()
-			s.kill(t)
-			s.start(t)
-			s.running(t, name)
-			require.Equal(t, before, s.see(t).ids(), "nothing was restarted")
-			if i == 0 {
-				s.goes(t, name)
-				continue
-			}
-			during("NodeUnpublishVolume", i == 2, func() { s.unplace(t, name+".yaml") })
-			wait(t, 20*time.Second, name+" goes", func() error { return errors.Join(s.gone(name, string(pod.UID)), noMounts(s.root)) })
-		}
-		// The pod goes while no kubelet runs.
-		during("NodePublishVolume", true, func() { s.place(t, "q.yaml", s.csiPod("q", "d")) })
-		s.kill(t)
-		s.unplace(t, "q.yaml")
-		s.start(t)
-		wait(t, 20*time.Second, "q goes", func() error { return errors.Join(s.gone("q"), noMounts(s.root)) })
 	})
 }
 

@@ -8,9 +8,8 @@
 // the root folder or the log folder still has something of them. What needs no
 // runtime (the embedded one, wrong endpoints) runs without the testbed, too.
 //
-// TestTakesOverFromUpstream and TestUpstreamTakesOver need the upstream kubelet as
-// well, which takes over and gives back the same pods (C50). It changes cgroups and
-// kernel settings, and they put them back:
+// Tests whose names end in Upstream or EqualUpstreams need the upstream kubelet as well. It
+// changes cgroups and kernel settings, and they put them back:
 //
 //	GOWORK=off go build -C examples/controlplane -o /tmp/kubelet ./kubelet
 //	PODWRIGHT_UPSTREAM_KUBELET=/tmp/kubelet go run ./examples/testbed -- \

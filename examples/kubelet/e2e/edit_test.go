@@ -12,7 +12,6 @@ import (
 
 	"github.com/stretchr/testify/require"
 	v1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/types"
 )
 
 // exclusive is a pod that notes when an instance of it starts while another one
@@ -108,51 +107,4 @@ func (s *scene) hasVersion(name, version string) error {
 		return fmt.Errorf("have %v, want %v", have, want)
 	}
 	return nil
-}
-
-// S5 and C16: with metadata.uid an edited image restarts the container in the
-// same pod and sandbox, whatever the restart policy; C17: other edits restart
-// nothing.
-func TestEditWithFixedUID(t *testing.T) {
-	onRuntimes(t, "", func(t *testing.T, s *scene) {
-		pod := newPod("fixed", testprog(s.images.Testprog, "run"))
-		pod.UID = types.UID("fixed-" + s.node)
-		pod.Spec.RestartPolicy = v1.RestartPolicyNever
-		s.place(t, "fixed.yaml", pod)
-		before := s.running(t, "fixed")
-		require.Equal(t, pod.UID, before.UID)
-		box := s.see(t).sandboxes[0].Id
-
-		pod.Spec.Containers[0].Env = []v1.EnvVar{{Name: "VERSION", Value: "x"}}
-		s.place(t, "fixed.yaml", pod)
-		wait(t, 10*time.Second, "the edit is known", func() error { return s.hasVersion("fixed", "x") })
-		hold(t, time.Second, "nothing restarts", func() error {
-			_, c, err := s.container("fixed", "main")
-			if err == nil && c.ContainerID != before.Status.ContainerStatuses[0].ContainerID {
-				err = fmt.Errorf("another container: %s", c.ContainerID)
-			}
-			return err
-		})
-
-		pod.Spec.Containers[0].Image = s.images.Testprog2
-		s.place(t, "fixed.yaml", pod)
-		wait(t, 30*time.Second, "the new image runs", func() error {
-			if err := s.atMostOne("fixed"); err != nil {
-				t.Fatal(err)
-			}
-			p, c, err := s.container("fixed", "main")
-			if err == nil && (c.State.Running == nil || c.RestartCount != 1 || c.Image != s.images.Testprog2) {
-				err = errors.New(brief(p))
-			}
-			return err
-		})
-		after, c, err := s.container("fixed", "main")
-		require.NoError(t, err)
-		require.Equal(t, pod.UID, after.UID)
-		w := s.see(t)
-		require.Len(t, w.sandboxes, 1, w.String())
-		require.Equal(t, box, w.sandboxes[0].Id)
-		old := s.inspect(t, before.Status.ContainerStatuses[0].ContainerID)
-		require.Less(t, old.FinishedAt, s.inspect(t, c.ContainerID).StartedAt)
-	})
 }

@@ -16,7 +16,6 @@ import (
 	v1 "k8s.io/api/core/v1"
 
 	"github.com/podwright/podwright/cri/fake"
-	"github.com/podwright/podwright/examples/testbed/tb"
 )
 
 // shortTimeout makes a silent runtime an error soon.
@@ -110,7 +109,7 @@ func link(t testing.TB, target, path string) {
 func appears(t *testing.T, k *kubelet, wrong, want, runtime string) {
 	t.Helper()
 	link(t, wrong, k.socket())
-	k.place(t, "waits.yaml", newPod("waits", testprog(runtimeImage(), "run")))
+	k.place(t, "waits.yaml", newPod("waits", testprog("testprog:v1", "run")))
 	k.start(t)
 	wait(t, 10*time.Second, "healthz says what is wrong", func() error {
 		return k.unhealthy("[-]runtime", "unix://"+k.socket(), "Version", want)
@@ -137,15 +136,6 @@ func appears(t *testing.T, k *kubelet, wrong, want, runtime string) {
 // socket is where the kubelet looks for a runtime.
 func (k *kubelet) socket() string { return k.endpoint[len("unix://"):] }
 
-// runtimeImage is an image that the testbed's runtimes have; the one in memory has
-// every image.
-func runtimeImage() string {
-	if image := os.Getenv("PODWRIGHT_IMAGE_TESTPROG"); image != "" {
-		return image
-	}
-	return "testprog:v1"
-}
-
 // C38 and A29: a wrong endpoint is an error that says so within the deadline,
 // and no reason to end: once a runtime is there pods start by themselves. This
 // runs without a testbed.
@@ -161,22 +151,6 @@ func TestWrongEndpoint(t *testing.T) {
 			appears(t, k, c.serve(t), c.want, serveFake(t))
 			k.unplace(t, "waits.yaml")
 			wait(t, 20*time.Second, "the pod goes", func() error { return emptyFolder(k.root + "/pods") })
-		})
-	}
-}
-
-// The same with the real runtimes behind the path.
-func TestWrongEndpointThenContainerd(t *testing.T) {
-	images := tb.Images(t)
-	for _, rt := range tb.Turns(t) {
-		t.Run(rt.Name, func(t *testing.T) {
-			t.Parallel()
-			for name, c := range wrongEndpoints {
-				t.Run(name, func(t *testing.T) {
-					s := newScene(t, rt, images, options{config: shortTimeout, endpoint: "unix://" + filepath.Join(t.TempDir(), "r.sock")})
-					appears(t, s.kubelet, c.serve(t), c.want, rt.Endpoint[len("unix://"):])
-				})
-			}
 		})
 	}
 }

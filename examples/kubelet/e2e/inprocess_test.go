@@ -14,11 +14,9 @@ import (
 	"go.uber.org/goleak"
 	"sigs.k8s.io/yaml"
 
-	"github.com/podwright/podwright/cri"
 	"github.com/podwright/podwright/cri/fake"
 	"github.com/podwright/podwright/examples/kubelet/agent"
 	"github.com/podwright/podwright/examples/kubelet/config"
-	"github.com/podwright/podwright/examples/testbed/tb"
 )
 
 // guest is an agent in the test's own process, with a pod that stays.
@@ -97,15 +95,11 @@ func (g *guest) running(t *testing.T) (id string) {
 // the same containers, and nothing of the agents is left in the process after it.
 func startAndStop(t *testing.T, guests []*guest) {
 	t.Helper()
-	rounds := 50
-	if testing.Short() {
-		rounds = 10
-	}
 	before := goleak.IgnoreCurrent()
 	var started goleak.Option // with the programs of containers, where those are goroutines
 	var ids []string
 	var files map[string]string
-	for round := range rounds {
+	for round := range 20 {
 		for _, g := range guests {
 			g.start()
 		}
@@ -165,6 +159,9 @@ func openFiles(t *testing.T) map[string]string {
 // Two agents fit in one process, on runtimes in memory, and can be started and
 // stopped as often as one likes.
 func TestTwoAgentsInOneProcess(t *testing.T) {
+	if testing.Short() {
+		t.Skip("starts and stops two agents 20 times")
+	}
 	var guests []*guest
 	for i := range 2 {
 		rt, err := fake.New(fake.Config{AnyImage: true})
@@ -174,17 +171,6 @@ func TestTwoAgentsInOneProcess(t *testing.T) {
 			return &agent.Connection{Runtime: rt, Images: rt, Name: "fake", Close: func() error { return nil }}, nil
 		}
 		guests = append(guests, newGuest(t, fmt.Sprintf("guest-%d", i), "testprog", connect))
-	}
-	startAndStop(t, guests)
-}
-
-// The same on both containerds, each through a connection of its own.
-func TestTwoAgentsOnContainerd(t *testing.T) {
-	images := tb.Images(t)
-	var guests []*guest
-	for _, rt := range tb.Runtimes(t) {
-		endpoint := cri.ClientConfig{Endpoint: rt.Endpoint}
-		guests = append(guests, newGuest(t, "guest-"+rt.Name, images.Testprog, agent.Dial(endpoint, endpoint)))
 	}
 	startAndStop(t, guests)
 }

@@ -1,94 +1,21 @@
 package e2e_test
 
 import (
-	"context"
 	"fmt"
-	"net"
-	"net/http"
-	"net/http/httptest"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
-	"github.com/stretchr/testify/require"
 	v1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/util/intstr"
 )
 
 // soonEnough is the limit of what takes a few seconds at most. It costs time only when
 // something is broken.
 const soonEnough = time.Minute
 
-// answers is a server on the loopback that httpGet probes ask. It answers each path as
-// the test wants it, 200 until something else was said, and notes when it was asked.
-type answers struct {
-	port int
-
-	mu    sync.Mutex
-	codes map[string]int
-	asked map[string][]time.Time
-}
-
-func newAnswers(t testing.TB) *answers {
-	t.Helper()
-	a := &answers{codes: map[string]int{}, asked: map[string][]time.Time{}}
-	server := httptest.NewServer(a)
-	t.Cleanup(server.Close)
-	a.port = server.Listener.Addr().(*net.TCPAddr).Port
-	return a
-}
-
-func (a *answers) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	a.asked[r.URL.Path] = append(a.asked[r.URL.Path], time.Now())
-	if code := a.codes[r.URL.Path]; code != 0 {
-		w.WriteHeader(code)
-	}
-}
-
-// say is what is answered from now on.
-func (a *answers) say(path string, code int) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	a.codes[path] = code
-}
-
-// times are when a path was asked for.
-func (a *answers) times(path string) []time.Time {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	return append([]time.Time(nil), a.asked[path]...)
-}
-
-func (a *answers) count(path string) int { return len(a.times(path)) }
-
-// more waits until a path was asked for n more times.
-func (a *answers) more(t testing.TB, path string, n int) {
-	t.Helper()
-	want := a.count(path) + n
-	wait(t, soonEnough, fmt.Sprintf("%s is asked for %d more times", path, n), func() error {
-		if have := a.count(path); have < want {
-			return fmt.Errorf("%d of %d", have, want)
-		}
-		return nil
-	})
-}
-
-// probe asks for a path, every second.
-func (a *answers) probe(path string) *v1.Probe {
-	return everySecond(v1.ProbeHandler{HTTPGet: &v1.HTTPGetAction{Host: "127.0.0.1", Port: intstr.FromInt(a.port), Path: path}})
-}
-
 // everySecond is a probe whose first answer counts, and may take long on a busy machine.
 func everySecond(h v1.ProbeHandler) *v1.Probe {
 	return &v1.Probe{ProbeHandler: h, PeriodSeconds: 1, TimeoutSeconds: 30, FailureThreshold: 1}
-}
-
-// httpProbe asks the pod itself.
-func httpProbe(path string, port intstr.IntOrString) *v1.Probe {
-	return everySecond(v1.ProbeHandler{HTTPGet: &v1.HTTPGetAction{Path: path, Port: port}})
 }
 
 func execProbe(command ...string) *v1.Probe {
@@ -111,21 +38,6 @@ func mount(pod *v1.Pod, folder string) *v1.Pod {
 		}
 	}
 	return pod
-}
-
-// ask gets a path of a pod's own server on port 8080.
-func (s *scene) ask(t testing.TB, pod *v1.Pod, path string) {
-	t.Helper()
-	resp, err := s.client.Get("http://" + net.JoinHostPort(pod.Status.PodIP, "8080") + path)
-	require.NoError(t, err)
-	require.NoError(t, resp.Body.Close())
-}
-
-// exec runs a command in a container, which must end well.
-func (s *scene) exec(t testing.TB, id string, command ...string) {
-	t.Helper()
-	stdout, stderr, err := s.cri.ExecSync(context.Background(), bareID(id), command, soonEnough)
-	require.NoError(t, err, "%s%s", stdout, stderr)
 }
 
 // statusOf finds a container's status in a pod, nil if there is none.

@@ -2,8 +2,6 @@ package e2e_test
 
 import (
 	"context"
-	"fmt"
-	"os"
 	"testing"
 	"time"
 
@@ -72,34 +70,4 @@ func (s *scene) watchEnd(t testing.TB, id string) (code int32, finished time.Tim
 			return resp.Status.ExitCode, time.Unix(0, resp.Status.FinishedAt)
 		}
 	}
-}
-
-// C34: a pod whose containers and sandbox somebody else has removed can be
-// removed like any other.
-func TestRemoveWhatIsGone(t *testing.T) {
-	onRuntimes(t, "", func(t *testing.T, s *scene) {
-		pod := newPod("robbed", testprog(s.images.Testprog, "run"))
-		s.place(t, "robbed.yaml", pod)
-		first := s.running(t, "robbed")
-		box := s.see(t).of("robbed").sandboxes[0].Id
-		ctx := context.Background()
-		require.NoError(t, s.cri.StopPodSandbox(ctx, box))
-		// The kubelet may be removing the dead container at this moment.
-		wait(t, 20*time.Second, "the sandbox is removed", func() error { return s.cri.RemovePodSandbox(ctx, box) })
-		wait(t, 30*time.Second, "it runs again", func() error {
-			if err := s.isRunning("robbed"); err != nil {
-				return err
-			}
-			p, c, err := s.container("robbed", "main")
-			if err == nil && c.ContainerID == first.Status.ContainerStatuses[0].ContainerID {
-				err = fmt.Errorf("still the old container: %s", brief(p))
-			}
-			return err
-		})
-		// The link to the log of the lost container goes with the next garbage
-		// collection, within a minute; this is not to wait for it.
-		require.NoError(t, os.RemoveAll(s.link("robbed", "main", first.Status.ContainerStatuses[0].ContainerID)))
-		s.unplace(t, "robbed.yaml")
-		wait(t, 20*time.Second, "it goes", func() error { return s.gone("robbed", string(first.UID)) })
-	})
 }

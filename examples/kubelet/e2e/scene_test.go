@@ -19,6 +19,7 @@ import (
 	"github.com/podwright/podwright/cri"
 	"github.com/podwright/podwright/cri/pods"
 	"github.com/podwright/podwright/cri/pods/labels"
+	"github.com/podwright/podwright/examples/kubelet/e2e/internal/stuck"
 	"github.com/podwright/podwright/examples/testbed/tb"
 )
 
@@ -29,7 +30,7 @@ type scene struct {
 	runtime tb.Runtime
 	images  tb.ImageNames
 	cri     *cri.RuntimeClient
-	stuck   stuck
+	stuck   stuck.Starts
 }
 
 // onRuntimes runs a test on the runtime whose turn it is, or on each at the same time, with a
@@ -56,7 +57,7 @@ func newScene(t *testing.T, rt tb.Runtime, images tb.ImageNames, o options) *sce
 	client, err := cri.DialRuntime(t.Context(), cri.ClientConfig{Endpoint: rt.Endpoint})
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, client.Close()) })
-	s := &scene{runtime: rt, images: images, cri: client, stuck: stuck{freed: map[string]bool{}, starting: map[string]time.Time{}}}
+	s := &scene{runtime: rt, images: images, cri: client}
 	s.kubelet = newKubelet(t, o)
 	t.Cleanup(func() { s.leaveNothing(t) })
 	t.Cleanup(func() { s.tellLog(t) }) // before the clean-up adds to it
@@ -74,7 +75,7 @@ func (s *scene) leaveNothing(t testing.TB) {
 	if !s.alive() {
 		s.start(t)
 	}
-	s.stuck.read = len(s.log(t))
+	s.stuck.Skip(s.log(t))
 	s.waitUnstuck(t, time.Minute, "everything of the pods goes", func() error {
 		w, err := s.look()
 		if err != nil {
@@ -84,6 +85,26 @@ func (s *scene) leaveNothing(t testing.TB) {
 	})
 	s.kill(t)
 	tb.RemoveCgroups(t, "/podwright-"+s.node)
+}
+
+// waitUnstuck waits, from the last time at which the runtime had to be restarted on,
+// and then longer: containerd 2 does not know any more whether what was stuck runs,
+// and the kubelet looks at what has become unknown with the next resync, which is
+// due within 90 s.
+func (s *scene) waitUnstuck(t testing.TB, limit time.Duration, what string, cond func() error) {
+	t.Helper()
+	since, usual := time.Now(), limit
+	wait(t, 10*time.Minute, what, func() error {
+		if s.stuck.Free(t, s.log(t), s.runtime) {
+			since, limit = time.Now(), usual+90*time.Second
+		}
+		err := cond()
+		if err != nil && time.Since(since) > limit {
+			w, lookErr := s.look()
+			t.Fatalf("after %d starts of the kubelet: %s: not within %s: %v\n\nthe runtime has %s %v", s.launches, what, limit, err, w, lookErr)
+		}
+		return err
+	})
 }
 
 // noCgroups tells whether pods have some.

@@ -17,22 +17,22 @@ import (
 )
 
 // onMachines runs a test on both runtimes, each with a kubelet that listens to a logind of
-// its own. stopBus takes the bus away.
-func onMachines(t *testing.T, test func(t *testing.T, s *scene, l *logindtest.Logind, stopBus func())) {
+// its own.
+func onMachines(t *testing.T, test func(t *testing.T, s *scene, l *logindtest.Logind)) {
 	t.Helper()
 	images := tb.Images(t)
 	program(t)
 	for _, rt := range tb.Runtimes(t) {
 		t.Run(rt.Name, func(t *testing.T) {
 			t.Parallel()
-			address, stopBus := logindtest.StartBus(t)
+			address, _ := logindtest.StartBus(t)
 			l := logindtest.Start(t, address, time.Hour)
 			s := newScene(t, rt, images, options{
 				config:   "shutdownGracePeriodByPodPriority: [{priority: 0, shutdownGracePeriodSeconds: 30}, {priority: 1000, shutdownGracePeriodSeconds: 30}, {priority: 2000000, shutdownGracePeriodSeconds: 30}]",
 				endpoint: rt.Endpoint, env: []string{"DBUS_SYSTEM_BUS_ADDRESS=" + address},
 			})
 			s.start(t)
-			test(t, s, l, stopBus)
+			test(t, s, l)
 		})
 	}
 }
@@ -117,7 +117,7 @@ func (s *scene) terminated(name string) error {
 // ones are refused. When the machine does not go down after all, the kubelet takes the next
 // lock, and new pods run.
 func TestNodeGoesDown(t *testing.T) {
-	onMachines(t, func(t *testing.T, s *scene, l *logindtest.Logind, _ func()) {
+	onMachines(t, func(t *testing.T, s *scene, l *logindtest.Logind) {
 		names := inGroups(t, s)
 		released := locked(t, s, l)
 		l.Say(t, true)
@@ -144,28 +144,5 @@ func TestNodeGoesDown(t *testing.T) {
 		locked(t, s, l)
 		s.place(t, "after.yaml", newPod("after", shell("main", s.images.Busybox, untilTerm)))
 		s.running(t, "after")
-	})
-}
-
-// A kubelet that is killed in the middle of a shutdown, and finds the machine still going
-// down when it is back, ends the others. D-Bus that goes away meanwhile is named, and
-// changes nothing.
-func TestKilledWhileTheNodeGoesDown(t *testing.T) {
-	onMachines(t, func(t *testing.T, s *scene, l *logindtest.Logind, stopBus func()) {
-		names := inGroups(t, s)
-		released := locked(t, s, l)
-		l.Say(t, true)
-		wait(t, time.Minute, "the first group ends", func() error { return fileHas(s.output, "priority=0") })
-		s.kill(t)
-		until(t, "the lock of a dead kubelet is held", released)
-		require.NotEmpty(t, s.see(t).of("high").running())
-		s.start(t)
-		wait(t, time.Minute, "it goes on", func() error { return fileHas(s.output, "priority=1000") })
-		stopBus()
-		for _, name := range names {
-			wait(t, time.Minute, name+" ends with the node", func() error { return s.terminated(name) })
-		}
-		wait(t, time.Minute, "the loss is named", func() error { return fileHas(s.output, "a shutdown of the node is not noticed for now") })
-		require.NoError(t, s.healthy())
 	})
 }

@@ -1,9 +1,7 @@
 package e2e_test
 
 import (
-	"errors"
 	"fmt"
-	"syscall"
 	"testing"
 	"time"
 
@@ -60,25 +58,6 @@ func TestTerminate(t *testing.T) {
 	})
 }
 
-// A25: a second SIGTERM ends the process at once.
-func TestTerminateTwice(t *testing.T) {
-	onRuntimes(t, "", func(t *testing.T, s *scene) {
-		s.place(t, "stays.yaml", newPod("stays", testprog(s.images.Testprog, "run")))
-		s.running(t, "stays")
-		before := s.see(t)
-		require.NoError(t, s.proc.cmd.Process.Signal(syscall.SIGTERM))
-		wait(t, 10*time.Second, "the process ends", func() error {
-			// One that has ended already is fine, too.
-			_ = s.proc.cmd.Process.Signal(syscall.SIGTERM)
-			if s.alive() {
-				return errors.New("it runs")
-			}
-			return nil
-		})
-		require.NoError(t, same(before, s))
-	})
-}
-
 // same returns nil when the same containers run as before.
 func same(before world, s *scene) error {
 	now, err := s.look()
@@ -90,6 +69,20 @@ func same(before world, s *scene) error {
 		if have[key] != id {
 			return fmt.Errorf("%s was %s, is %s", key, id, have[key])
 		}
+	}
+	return nil
+}
+
+// hasEnded returns nil when the pod has the phase, and its container has run
+// once and ended the way of that phase.
+func (s *scene) hasEnded(name string, phase v1.PodPhase) error {
+	p, c, err := s.container(name, "main")
+	if err != nil {
+		return err
+	}
+	code := map[v1.PodPhase]int32{v1.PodSucceeded: 0, v1.PodFailed: 3}[phase]
+	if p.Status.Phase != phase || c.RestartCount != 0 || c.State.Terminated == nil || c.State.Terminated.ExitCode != code {
+		return fmt.Errorf("want %s: %s", phase, brief(p))
 	}
 	return nil
 }

@@ -3,14 +3,10 @@ package e2e_test
 import (
 	"errors"
 	"fmt"
-	"net/http"
 	"strings"
 	"testing"
 	"time"
 
-	dto "github.com/prometheus/client_model/go"
-	"github.com/prometheus/common/expfmt"
-	"github.com/prometheus/common/model"
 	"github.com/stretchr/testify/require"
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -58,8 +54,6 @@ func usageOf(t *testing.T, config string, cgroups bool) {
 			require.NotNil(t, p.Memory)
 		}
 		s.cpuIsTheRuntimes(t)
-		s.resourceMetrics(t)
-		s.cadvisorMetrics(t, cgroups)
 	})
 }
 
@@ -178,79 +172,4 @@ func between(what string, n *uint64, least, most uint64) error {
 		return fmt.Errorf("%s: %d is not between %d and %d", what, *n, least, most)
 	}
 	return nil
-}
-
-// scrape reads metrics with Prometheus' own parser.
-func (s *scene) scrape(t testing.TB, path string) map[string]*dto.MetricFamily {
-	t.Helper()
-	status, body, err := s.get(path)
-	require.NoError(t, err)
-	require.Equal(t, http.StatusOK, status, string(body))
-	parser := expfmt.NewTextParser(model.UTF8Validation)
-	families, err := parser.TextToMetricFamilies(strings.NewReader(string(body)))
-	require.NoError(t, err)
-	return families
-}
-
-// metric is the value with these labels, names and values in turn.
-func (s *scene) metric(t testing.TB, families map[string]*dto.MetricFamily, name string, labels ...string) float64 {
-	t.Helper()
-	require.Contains(t, families, name)
-	var found []*dto.Metric
-next:
-	for _, m := range families[name].Metric {
-		have := map[string]string{}
-		for _, l := range m.Label {
-			have[l.GetName()] = l.GetValue()
-		}
-		for i := 0; i < len(labels); i += 2 {
-			if have[labels[i]] != labels[i+1] {
-				continue next
-			}
-		}
-		found = append(found, m)
-	}
-	require.Len(t, found, 1, "%s %v", name, labels)
-	if families[name].GetType() == dto.MetricType_COUNTER {
-		return found[0].GetCounter().GetValue()
-	}
-	return found[0].GetGauge().GetValue()
-}
-
-func (s *scene) resourceMetrics(t testing.TB) {
-	f := s.scrape(t, "/metrics/resource")
-	busy, large := []string{"namespace", "default", "pod", "busy-" + s.node}, []string{"namespace", "default", "pod", "large-" + s.node}
-	require.Zero(t, s.metric(t, f, "resource_scrape_error"))
-	require.Greater(t, s.metric(t, f, "pod_cpu_usage_seconds_total", busy...), 0.02)
-	require.Greater(t, s.metric(t, f, "container_cpu_usage_seconds_total", append(busy, "container", "main")...), 0.02)
-	require.GreaterOrEqual(t, s.metric(t, f, "pod_memory_working_set_bytes", large...), float64(40<<20))
-	require.GreaterOrEqual(t, s.metric(t, f, "container_memory_working_set_bytes", append(large, "container", "main")...), float64(40<<20))
-	require.InDelta(t, time.Now().Unix(), s.metric(t, f, "container_start_time_seconds", append(large, "container", "main")...), 300)
-	require.Positive(t, s.metric(t, f, "node_cpu_usage_seconds_total"))
-	require.Positive(t, s.metric(t, f, "node_memory_working_set_bytes"))
-	require.GreaterOrEqual(t, s.metric(t, f, "node_swap_usage_bytes"), 0.0)
-}
-
-func (s *scene) cadvisorMetrics(t testing.TB, cgroups bool) {
-	f := s.scrape(t, "/metrics/cadvisor")
-	busy := []string{"namespace", "default", "pod", "busy-" + s.node, "container", "main"}
-	large := []string{"namespace", "default", "pod", "large-" + s.node, "container", "main"}
-	writer := []string{"namespace", "default", "pod", "writer-" + s.node}
-	require.Greater(t, s.metric(t, f, "container_cpu_usage_seconds_total", append(busy, "cpu", "total", "image", s.images.Busybox)...), 0.02)
-	require.GreaterOrEqual(t, s.metric(t, f, "container_memory_working_set_bytes", large...), float64(40<<20))
-	require.GreaterOrEqual(t, s.metric(t, f, "container_fs_usage_bytes", append(writer, "container", "main")...), float64(6<<20))
-	require.Positive(t, s.metric(t, f, "machine_memory_bytes"))
-	require.Positive(t, s.metric(t, f, "container_last_seen", large...))
-	if !cgroups {
-		return
-	}
-	require.Positive(t, s.metric(t, f, "container_network_receive_bytes_total", append(writer, "interface", "eth0", "container", "")...))
-	require.Equal(t, 30000.0, s.metric(t, f, "container_spec_cpu_quota", busy...))
-	require.Equal(t, 100000.0, s.metric(t, f, "container_spec_cpu_period", busy...))
-	require.Equal(t, float64(64<<20), s.metric(t, f, "container_spec_memory_limit_bytes", busy...))
-	require.Positive(t, s.metric(t, f, "container_cpu_cfs_throttled_periods_total", busy...))
-	require.GreaterOrEqual(t, s.metric(t, f, "container_memory_cache", large...), float64(40<<20))
-	require.Positive(t, s.metric(t, f, "container_threads", large...))
-	require.Positive(t, s.metric(t, f, "container_memory_failures_total", append(large, "failure_type", "pgfault", "scope", "hierarchy")...))
-	require.Positive(t, s.metric(t, f, "container_memory_working_set_bytes", "id", "/"))
 }

@@ -1,0 +1,143 @@
+package e2e_test
+
+import (
+	"encoding/json"
+	"errors"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/podwright/podwright/examples/testbed/tb"
+)
+
+// upstreamVariable names a built upstream kubelet (examples/controlplane/kubelet says
+// how to build one). The tests that need it are skipped without.
+const upstreamVariable = "PODWRIGHT_UPSTREAM_KUBELET"
+
+// upstream is the upstream kubelet with the folders of a scene.
+type upstream struct {
+	bin, output string
+	args        []string
+	port        int // of its API
+	proc        *process
+
+	root    string   // which it makes a mount point
+	cgroups []string // made for it
+}
+
+// newUpstream prepares an upstream kubelet, which is killed when the test ends. It ends
+// pods that are in no cgroup of their own.
+func newUpstream(t *testing.T, s *scene, bin string) *upstream {
+	t.Helper()
+	u := &upstream{
+		bin: bin, output: filepath.Join(s.dir, "upstream.log"),
+		port: freePort(t), root: s.root, cgroups: tb.MakeCgroups(t, "/podwright-"+s.node),
+	}
+	t.Cleanup(func() { u.end(t, syscall.SIGKILL) })
+	nothing := map[string]string{}
+	for _, signal := range []string{"memory.available", "nodefs.available", "nodefs.inodesFree", "imagefs.available", "imagefs.inodesFree"} {
+		nothing[signal] = "0%" // is evicted
+	}
+	config := map[string]any{
+		"apiVersion": "kubelet.config.k8s.io/v1beta1", "kind": "KubeletConfiguration",
+		"containerRuntimeEndpoint": s.endpoint, "staticPodPath": s.manifests, "podLogsDir": s.logs, "fileCheckFrequency": "1s",
+		"failCgroupV1": false, "cgroupDriver": "cgroupfs", "cgroupRoot": "/podwright-" + s.node,
+		"address": "127.0.0.1", "port": u.port, "healthzPort": 0,
+		"authentication":         map[string]any{"anonymous": map[string]any{"enabled": true}, "webhook": map[string]any{"enabled": false}},
+		"authorization":          map[string]any{"mode": "AlwaysAllow"},
+		"makeIPTablesUtilChains": false, "failSwapOn": false, "evictionHard": nothing,
+	}
+	text, err := json.Marshal(config)
+	require.NoError(t, err)
+	file := filepath.Join(s.dir, "upstream.json")
+	require.NoError(t, os.WriteFile(file, text, 0o644))
+	u.args = []string{"--config=" + file, "--root-dir=" + s.root, "--cert-dir=" + filepath.Join(s.dir, "pki"), "--hostname-override=" + s.node, "--v=2"}
+	return u
+}
+
+func (u *upstream) start(t *testing.T) {
+	t.Helper()
+	out, err := os.OpenFile(u.output, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
+	require.NoError(t, err)
+	defer out.Close()
+	cmd := exec.Command(u.bin, u.args...)
+	cmd.Stdout, cmd.Stderr = out, out
+	require.NoError(t, cmd.Start())
+	p := &process{cmd: cmd, done: make(chan struct{})}
+	go func() { defer close(p.done); _ = cmd.Wait() }()
+	u.proc = p
+}
+
+// end ends it, if it runs.
+func (u *upstream) end(t *testing.T, signal syscall.Signal) {
+	t.Helper()
+	if u.proc == nil {
+		return
+	}
+	if err := u.proc.cmd.Process.Signal(signal); err != nil && !errors.Is(err, os.ErrProcessDone) {
+		t.Errorf("end the upstream kubelet: %v", err)
+	}
+	<-u.proc.done
+	u.proc = nil
+	if t.Failed() {
+		log, _ := os.ReadFile(u.output)
+		t.Logf("end of the upstream kubelet's log:\n%s", tail(string(log), 6000))
+	}
+}
+
+// undo takes away what it leaves behind, once its pods are gone.
+func (u *upstream) undo(t *testing.T) {
+	tb.UnmountRoot(t, u.root)
+	removeCgroups(t, u.cgroups)
+}
+
+// removeCgroups removes cgroups with all below them.
+func removeCgroups(t *testing.T, roots []string) {
+	t.Helper()
+	for _, root := range roots {
+		wait(t, 10*time.Second, root+" goes", func() error {
+			var dirs []string
+			err := filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
+				if err == nil && d.IsDir() {
+					dirs = append(dirs, path)
+				}
+				return nil
+			})
+			for _, dir := range slices.Backward(dirs) {
+				err = errors.Join(err, os.Remove(dir))
+			}
+			return err
+		})
+	}
+}
+
+// besideUpstream runs a test on each runtime with both kubelets.
+func besideUpstream(t *testing.T, test func(t *testing.T, s *scene, u *upstream)) {
+	t.Helper()
+	bin := os.Getenv(upstreamVariable)
+	if bin == "" {
+		t.Skipf("%s names no upstream kubelet", upstreamVariable)
+	}
+	images := tb.Images(t)
+	for _, rt := range tb.Runtimes(t) {
+		t.Run(rt.Name, func(t *testing.T) {
+			t.TempDir() // is removed last of all
+			var u *upstream
+			t.Cleanup(func() {
+				if u != nil {
+					u.undo(t)
+				}
+			})
+			s := newScene(t, rt, images, options{config: "volumeStatsAggPeriod: 1s\n", endpoint: rt.Endpoint})
+			u = newUpstream(t, s, bin)
+			test(t, s, u)
+		})
+	}
+}
