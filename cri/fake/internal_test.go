@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"io"
-	"math/rand/v2"
 	"net/netip"
 	"slices"
 	"strings"
@@ -49,25 +48,6 @@ func TestAddressPool(t *testing.T) {
 		ips, err = p.take()
 		require.NoError(t, err)
 		require.Equal(t, []string{"192.0.2.1"}, ips)
-	}
-}
-
-func TestRing(t *testing.T) {
-	var r ring[int]
-	nodes, want := make([]node[int], 50), []int{}
-	random := rand.New(rand.NewPCG(1, 2))
-	for range 5000 {
-		i := random.IntN(len(nodes))
-		if at := slices.Index(want, i); at >= 0 {
-			nodes[i].drop()
-			want = slices.Delete(want, at, at+1)
-		} else {
-			nodes[i].drop() // of a node in no ring does nothing
-			r.push(&nodes[i], i)
-			want = append(want, i)
-		}
-		require.Equal(t, len(want), r.len)
-		require.True(t, slices.Equal(want, slices.Collect(r.all())))
 	}
 }
 

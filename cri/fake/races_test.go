@@ -63,23 +63,6 @@ func TestLogsThatCallTheRuntime(t *testing.T) {
 	})
 }
 
-// What programs write as they die of the node's reboot is lost with the pipes.
-func TestLastWordsAreLostWithTheProcesses(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		memory := &memoryLogs{}
-		rt := start(t, fake.Config{AnyImage: true, OpenLog: memory.open, Programs: fake.Always(func(ctx context.Context, p *fake.Process) int {
-			<-ctx.Done()
-			fmt.Fprintln(p.Stdout, "last words")
-			return 0
-		})})
-		withLog(t, rt)
-		rt.Stop()
-		require.NoError(t, rt.Start(t.Context(), fake.StartOptions{Loss: fake.LoseProcesses}))
-		require.Empty(t, memory.text("/logs/p/c.log"))
-		require.True(t, memory.closed("/logs/p/c.log"))
-	})
-}
-
 // The context of a restart may be that of a call that the restart itself cuts.
 func TestRestartComesUpWhenItsContextEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -154,8 +137,11 @@ func TestTheRuntimeIsEndedFromWithin(t *testing.T) {
 	for name, end := range end {
 		bubble(t, name+" in a Resolver", func(t *testing.T) {
 			ended := make(chan error, 1)
-			rt = start(t, fake.Config{AnyImage: true, Programs: func(context.Context, *fake.Process) (fake.Program, error) {
+			rt = start(t, fake.Config{AnyImage: true, Programs: func(ctx context.Context, _ *fake.Process) (fake.Program, error) {
 				ended <- end()
+				if ctx.Err() == nil {
+					t.Error("the context of a hook that looks late has not ended")
+				}
 				return fake.SleepUntilStopped, nil
 			}})
 			sandboxID := sandbox(t, rt, "p")
@@ -282,22 +268,6 @@ func TestAttachWithInputOnlyEnds(t *testing.T) {
 			require.Equal(t, name == "exit", <-ended == nil)
 		})
 	}
-}
-
-// A hook that looks at its context only after the runtime went away sees it ended.
-func TestContextOfAHookThatLooksLate(t *testing.T) {
-	var rt *fake.Runtime
-	seen := make(chan error, 1)
-	rt = start(t, fake.Config{AnyImage: true, Programs: func(ctx context.Context, _ *fake.Process) (fake.Program, error) {
-		rt.Stop()
-		seen <- ctx.Err()
-		return nil, fake.ErrNotFound
-	}})
-	sandboxID := sandbox(t, rt, "p")
-	id, err := rt.CreateContainer(t.Context(), sandboxID, containerConfig("p", "c"), podConfig("p"))
-	require.NoError(t, err)
-	require.Error(t, rt.StartContainer(t.Context(), id))
-	require.Error(t, <-seen)
 }
 
 // Restarts may meet: one that loses nothing brings up what another has taken down.

@@ -177,6 +177,7 @@ func TestLogsWhileTheRuntimeIsDown(t *testing.T) {
 						fmt.Fprintf(p.Stdout, "line %d\n", i)
 						time.Sleep(time.Second)
 					}
+					fmt.Fprintln(p.Stdout, "last words, lost with the pipes")
 					return 0
 				},
 				"ends": func(_ context.Context, p *fake.Process) int {
