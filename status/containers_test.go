@@ -46,15 +46,6 @@ func TestSeen(t *testing.T) {
 	}
 }
 
-// Whatever text is known already, an ID has its own.
-func TestIDText(t *testing.T) {
-	for _, id := range []pleg.ContainerID{{}, {Runtime: "fake"}, {Runtime: "fake", ID: "a"}, {Runtime: "fake", ID: "b"}, {Runtime: "other", ID: "a"}} {
-		for _, known := range []string{"", "fake", "fake://", "fake://a", "fakea", "other://a", "://", "://a"} {
-			require.Equal(t, id.String(), idText(id, known), "%q is known of %+v", known, id)
-		}
-	}
-}
-
 // An end that is final stays, although the runtime has lost it and the container's
 // start seemed to have failed.
 func TestAFinalEndOutlivesAFailedStart(t *testing.T) {

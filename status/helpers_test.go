@@ -147,7 +147,7 @@ func twice(t *testing.T, in Input) Result {
 	again := in
 	again.Previous, again.Now = &first.Status, in.Now.Add(time.Minute)
 	second := Compute(again)
-	require.True(t, equality.Semantic.DeepEqual(first.Status, second.Status), "computing again changes nothing: %s\n%s", text(&first.Status), text(&second.Status))
+	require.True(t, equality.Semantic.DeepEqual(first.Status, second.Status), "computing again changes nothing: %+v\n%+v", first.Status, second.Status)
 	require.Equal(t, first.RestartAll, second.RestartAll)
 	return first
 }

@@ -105,19 +105,3 @@ func TestNormalizeSortsACopy(t *testing.T) {
 	}, Normalize(pod, s))
 	require.Equal(t, given(), s)
 }
-
-// Each time of an end and of a condition is cut to seconds, also beside one that is whole.
-func TestNormalizeEachTime(t *testing.T) {
-	whole, part := metav1.NewTime(time.Unix(5, 0)), metav1.NewTime(time.Unix(5, 1))
-	for _, c := range [][2]metav1.Time{{part, whole}, {whole, part}, {part, {}}, {{}, part}} {
-		got := Normalize(&v1.Pod{}, v1.PodStatus{
-			Conditions:        []v1.PodCondition{{LastProbeTime: whole}, {LastProbeTime: c[0], LastTransitionTime: c[1]}},
-			ContainerStatuses: []v1.ContainerStatus{{State: v1.ContainerState{Terminated: &v1.ContainerStateTerminated{StartedAt: c[0], FinishedAt: c[1]}}}},
-		})
-		condition, end := got.Conditions[1], got.ContainerStatuses[0].State.Terminated
-		for i, at := range []metav1.Time{condition.LastProbeTime, condition.LastTransitionTime, end.StartedAt, end.FinishedAt} {
-			require.Zero(t, at.Nanosecond())
-			require.Equal(t, c[i%2].IsZero(), at.IsZero())
-		}
-	}
-}

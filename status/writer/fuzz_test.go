@@ -267,6 +267,14 @@ func FuzzWriter(f *testing.F) {
 	f.Add([]byte{0, 0, 2, 5, 5, 9, 1, 1, 1, 6, 9})
 	f.Add([]byte{1, 0, 2, 1, 1, 0, 0, 6, 255, 5, 2, 4, 0, 4, 0})
 	f.Add([]byte{3, 0, 2, 9, 32, 6, 90})
+	random := rand.New(rand.NewPCG(1, 2))
+	for range 150 {
+		history := make([]byte, 11+2*random.IntN(180))
+		for i := range history {
+			history[i] = byte(random.IntN(256))
+		}
+		f.Add(history)
+	}
 	f.Fuzz(playHistory)
 }
 
@@ -291,27 +299,4 @@ func playHistory(t *testing.T, history []byte) {
 		w.settle()
 		w.check()
 	})
-}
-
-// Histories at random, more than the seeds of the fuzz target.
-func TestHistories(t *testing.T) {
-	n := 2000
-	if testing.Short() {
-		n = 150
-	}
-	random := rand.New(rand.NewPCG(1, 2))
-	for i := range n {
-		history := make([]byte, 11+2*random.IntN(180))
-		for i := range history {
-			history[i] = byte(random.IntN(256))
-		}
-		t.Run(strconv.Itoa(i), func(t *testing.T) {
-			defer func() {
-				if t.Failed() {
-					t.Logf("history %v", history)
-				}
-			}()
-			playHistory(t, history)
-		})
-	}
 }

@@ -3,9 +3,7 @@ package writer_test
 import (
 	"context"
 	"fmt"
-	"runtime"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -119,49 +117,3 @@ func (d discard) Patch(ctx context.Context, ref status.Ref, old, new *v1.PodStat
 }
 
 func (discard) Delete(context.Context, status.Ref) error { return nil }
-
-// TestMemoryPerPod measures what the writer keeps of a pod with three containers,
-// besides the status itself.
-func TestMemoryPerPod(t *testing.T) {
-	const n = 2000
-	pods := make([]*v1.Pod, n)
-	for i := range pods {
-		pods[i] = newPod(fmt.Sprint("pod-", i), "a", "b", "c")
-	}
-	inUse := func() float64 {
-		runtime.GC()
-		runtime.GC()
-		var stats runtime.MemStats
-		runtime.ReadMemStats(&stats)
-		return float64(stats.HeapAlloc)
-	}
-	before := inUse()
-	kept := make([]*v1.PodStatus, n)
-	for i, pod := range pods {
-		s := running(pod, true)
-		kept[i] = s.DeepCopy()
-	}
-	statuses := inUse() - before
-	runtime.KeepAlive(kept)
-	kept = nil
-	before = inUse()
-	synctest.Test(t, func(t *testing.T) {
-		m := newWriter(t, writer.Config{Sinks: sinks(discard{})})
-		stop := start(t, m)
-		for _, pod := range pods {
-			m.Set(pod, running(pod, true))
-		}
-		time.Sleep(time.Second)
-		for _, pod := range pods {
-			m.Set(pod, withMessage(running(pod, true), "changed"))
-		}
-		time.Sleep(time.Minute)
-		synctest.Wait()
-		all := inUse() - before
-		t.Logf("a status: %.0f bytes; with all that the writer keeps: %.0f bytes per pod", statuses/n, all/n)
-		require.Less(t, (all-statuses)/n, 4096.0, "bytes per pod besides its status")
-		runtime.KeepAlive(m)
-		require.NoError(t, stop())
-	})
-	runtime.KeepAlive(pods)
-}

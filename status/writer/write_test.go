@@ -3,7 +3,6 @@ package writer_test
 import (
 	"errors"
 	"fmt"
-	"strings"
 	"testing"
 	"time"
 
@@ -397,28 +396,6 @@ func TestTerminatedMetric(t *testing.T) {
 	w.Set(pod, s)
 	w.Set(pod, withMessage(s, "the same"))
 	require.Equal(t, []string{"init_containers 2", "containers 3", "ephemeral_containers 4"}, seen)
-}
-
-// A condition of 10 MB from outside is neither sent back nor kept per pod.
-func TestHugeForeignCondition(t *testing.T) {
-	bubble(t, nil, func(r *rig) {
-		made := newPod("a")
-		made.Status.Conditions = []v1.PodCondition{{Type: "example.com/huge", Status: v1.ConditionTrue, Message: strings.Repeat("- yaml\n", 10<<20/7)}}
-		pod := r.sink.Put(made)
-		for i := range 5 {
-			s := withMessage(running(pod, true), "message %d", i)
-			s.Conditions = append(s.Conditions, pod.Status.Conditions...)
-			r.Set(pod, s)
-			r.pass(time.Second)
-		}
-		calls := r.sink.Calls(statustest.Patch)
-		require.Len(t, calls, 5)
-		for _, c := range calls {
-			require.Equal(t, "absent", value(c.Old, "example.com/huge"))
-			require.Equal(t, "absent", value(c.New, "example.com/huge"), "never sent back")
-		}
-		require.Len(t, conditionOf(&r.pod("a").Status, "example.com/huge").Message, 10<<20/7*7, "and still there")
-	})
 }
 
 // What a pod that comes from the sink says of its status is not asked for. What has changed
