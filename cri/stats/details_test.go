@@ -1,7 +1,6 @@
 package stats
 
 import (
-	"errors"
 	"io/fs"
 	"os"
 	"testing"
@@ -89,63 +88,6 @@ func TestSwapWithoutLimitOfMemory(t *testing.T) {
 	require.Nil(t, d.Given.Memory)
 	require.Nil(t, d.Given.MemoryAndSwap)
 	require.EqualValues(t, 500, *d.Swap.Limit)
-}
-
-// replaced has folders that can be opened once.
-type replaced struct {
-	fstest.MapFS
-	first map[string]folder
-}
-
-func (r *replaced) openFolder(name string) folder {
-	f := r.first[name]
-	delete(r.first, name)
-	return f
-}
-
-// opened is an open folder.
-type opened struct {
-	files map[string]string
-	err   error
-	stale bool
-}
-
-func (o opened) close() bool { return o.stale }
-
-func (o opened) read(name string) ([]byte, error) {
-	if text, ok := o.files[name]; ok {
-		return []byte(text), nil
-	}
-	return nil, o.err
-}
-
-// A cgroup of which an open folder was removed is read again, and nothing of what it had
-// been is left.
-func TestFolderThatWasRemoved(t *testing.T) {
-	files := tree(map[string]string{"cpuacct/a/cpuacct.usage": "7", "memory/a/memory.usage_in_bytes": "5"})
-	for _, stale := range []string{"cpuacct/a", "memory/a", "pids/a", ""} {
-		r := &replaced{files, map[string]folder{
-			"cpuacct/a": opened{err: fs.ErrNotExist}, "memory/a": opened{err: fs.ErrNotExist}, "pids/a": opened{err: fs.ErrNotExist},
-			"cpu/a": opened{map[string]string{"cpu.shares": "3", "cpu.cfs_quota_us": "1000"}, fs.ErrNotExist, false},
-		}}
-		if stale != "" {
-			r.first[stale] = opened{err: fs.ErrNotExist, stale: true}
-		}
-		d, err := reader(t, r, V1).Details("a")
-		require.NoError(t, err)
-		if stale == "" {
-			require.Nil(t, d.CPU.Total)
-			require.EqualValues(t, 3, *d.Given.Shares)
-			require.NotNil(t, d.Given.Quota)
-			continue
-		}
-		require.Equal(t, 7*time.Nanosecond, *d.CPU.Total, stale)
-		require.EqualValues(t, 5, *d.Memory.Usage, stale)
-		require.Zero(t, d.Given, stale)
-	}
-	u, err := reader(t, &replaced{files, map[string]folder{"memory/a": opened{err: errors.New("broken")}}}, V1).Read("a")
-	require.NoError(t, err)
-	require.ErrorContains(t, errors.Join(u.Unread...), "memory/a/memory.stat: broken")
 }
 
 // What is half written is unknown, and named.

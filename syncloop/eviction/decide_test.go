@@ -345,38 +345,3 @@ func world(r *rand.Rand, n int, at time.Time) (Usage, []*v1.Pod) {
 	}
 	return u, pods
 }
-
-// TestDecisionsHold makes decisions by chance, and looks at each with plain loops.
-func TestDecisionsHold(t *testing.T) {
-	for seed := range uint64(500) {
-		r := rand.New(rand.NewPCG(seed, 1))
-		p := Policy{Transition: 20 * time.Second, MaxPodGrace: 10}
-		for _, s := range Signals() {
-			p.Thresholds = append(p.Thresholds, Threshold{Signal: s, Value: Value{Amount: r.Int64N(200)}, Grace: time.Duration(r.IntN(2)*15) * time.Second, MinReclaim: Value{Percent: float64(r.IntN(10))}})
-		}
-		var state State
-		acted := map[Signal]time.Time{}
-		for step := range 6 {
-			now := noon.Add(time.Duration(step*10) * time.Second)
-			u, pods := world(r, 8, now)
-			d := p.Decide(state, u, pods, now)
-			require.Equal(t, d, p.Decide(state, u, pods, now), "it changes nothing")
-			state = d.State
-			v, ok := p.Candidate(d, u, pods, now)
-			if !ok {
-				continue
-			}
-			reading := u.Signals[v.Signal]
-			require.False(t, reading.Time.After(now))
-			require.True(t, reading.Time.After(acted[v.Signal]), "twice by one reading")
-			acted[v.Signal] = reading.Time
-			require.NotEqual(t, "file", v.Pod.Annotations["kubernetes.io/config.source"])
-			require.NotEmpty(t, d.Pressure.names())
-			for _, other := range pods {
-				if other.Annotations["kubernetes.io/config.source"] != "file" {
-					require.LessOrEqual(t, compare(rate(v.Signal, v.Pod, u), rate(v.Signal, other, u)), 0)
-				}
-			}
-		}
-	}
-}

@@ -179,17 +179,3 @@ func requireSound(t *testing.T, l *history, v outcome) {
 		}
 	}
 }
-
-// An earlier process is asked once for a manifest that is broken from the start, and not
-// at all if broken ones are dropped.
-func TestEarlierVersionIsAskedOnce(t *testing.T) {
-	for _, drop := range []bool{false, true} {
-		l, asked := newHistory(), 0
-		l.dropBroken = drop
-		l.earlier = func(string) *v1.Pod { asked++; return nil }
-		l.see(folder{"a": "!no"}, 0)
-		pods, _, _ := l.see(folder{"a": "!never"}, time.Second)
-		require.Empty(t, pods)
-		require.Equal(t, map[bool]int{false: 1}[drop], asked)
-	}
-}

@@ -60,15 +60,6 @@ func TestSilentFile(t *testing.T) {
 	})
 }
 
-// Files that are slow, but answer one after the other, are waited for.
-func TestSlowFiles(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := newSurvey(reader{})
-		s.read = func(q request) reading { time.Sleep(answerTime * 3 / 4); return reading{path: q.path} }
-		require.Equal(t, []reading{{path: "a"}, {path: "b"}, {path: "c"}}, s.ask([]request{{path: "a"}, {path: "b"}, {path: "c"}}))
-	})
-}
-
 // Many silent files cost no more time than two.
 func TestManySilentFiles(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -149,17 +140,6 @@ func TestSilentFolder(t *testing.T) {
 	})
 }
 
-// A file that is gone before it is read is not there.
-func TestVanishedFile(t *testing.T) {
-	s := newSurvey(reader{})
-	s.list = func(string) listing {
-		return listing{requests: []request{{path: filepath.Join(t.TempDir(), "gone")}}}
-	}
-	taken := s.all("folder", func(string) stamp { return stamp{} }, func(string) bool { return false })
-	require.Empty(t, taken.files)
-	require.False(t, taken.unknown)
-}
-
 // Whatever a link leads to, the source goes on. /proc/kmsg says that it is a plain
 // file, and blocks who reads it; it is not read, which would take the messages away.
 func TestLinkToBlockingFile(t *testing.T) {
@@ -176,46 +156,4 @@ func TestLinkToBlockingFile(t *testing.T) {
 		stop()
 		require.NoError(t, <-done)
 	}
-}
-
-// What has answered after all does not count any more, and a file whose reads have not is
-// not asked anew for ever.
-func TestUnanswered(t *testing.T) {
-	answered := make(chan reading, 1)
-	answered <- reading{}
-	silentOne := lateRead{answers: make(chan reading, 1), asked: request{path: "a"}}
-	s := &survey{late: map[string]lateRead{"a": silentOne}, replaced: []lateRead{{answers: answered}, silentOne}}
-	require.Equal(t, 1, s.unanswered())
-	for range maxReplaced - 1 {
-		s.replaced = append(s.replaced, silentOne)
-	}
-	r, waiting := s.belated(request{path: "a"}, true)
-	require.True(t, waiting && r.silent)
-	s.replaced = s.replaced[1:]
-	_, waiting = s.belated(request{path: "a"}, true)
-	require.False(t, waiting)
-	require.Len(t, s.replaced, maxReplaced)
-}
-
-// Who stops waits for what is late, for so long and no longer, and names what goes on.
-func TestJoin(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		late := func(path string, after time.Duration) lateRead {
-			answers := make(chan reading, 1)
-			if after > 0 {
-				time.AfterFunc(after, func() { answers <- reading{} })
-			}
-			return lateRead{answers: answers, asked: request{path: path}}
-		}
-		begun := time.Now()
-		require.Empty(t, newSurvey(reader{}).join("/m", time.Minute))
-		require.Zero(t, time.Since(begun), "nobody is late")
-
-		s := newSurvey(reader{})
-		s.lateListing = make(chan listing, 1)
-		s.late = map[string]lateRead{"c": late("c", 0), "soon": late("soon", 59*time.Second)}
-		s.replaced = []lateRead{late("b", 0), late("a", 0), late("at once", 1)}
-		require.Equal(t, []string{"/m", "a", "b", "c"}, s.join("/m", time.Minute))
-		require.Equal(t, time.Minute, time.Since(begun), "all together, not each")
-	})
 }
