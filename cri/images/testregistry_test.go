@@ -17,25 +17,19 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// testRegistry serves images of one random layer over HTTP. It may demand a password,
-// and stall in the middle of a layer.
+// testRegistry serves images of one random layer over HTTP. It may demand a password.
 type testRegistry struct {
 	server *httptest.Server
 	// password, when set, is that of user "u".
 	password string
-	// stall, when not nil, is closed when layers may go on after their first half.
-	stall chan struct{}
 
-	mu       sync.Mutex
-	content  map[string][]byte // by digest
-	layers   map[string]bool
-	tags     map[string]string // "name:tag" to the digest of the manifest
-	stalling int
-	gone     int // stalled requests whose client went away
+	mu      sync.Mutex
+	content map[string][]byte // by digest
+	tags    map[string]string // "name:tag" to the digest of the manifest
 }
 
 func newTestRegistry(t *testing.T, password string) *testRegistry {
-	r := &testRegistry{password: password, content: map[string][]byte{}, layers: map[string]bool{}, tags: map[string]string{}}
+	r := &testRegistry{password: password, content: map[string][]byte{}, tags: map[string]string{}}
 	r.server = httptest.NewServer(r)
 	t.Cleanup(r.server.Close)
 	return r
@@ -59,7 +53,7 @@ func (r *testRegistry) image(t *testing.T, name string) string {
 	}))
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.layers[digest], r.tags[name+":v1"] = true, manifest
+	r.tags[name+":v1"] = manifest
 	return strings.TrimPrefix(r.server.URL, "http://") + "/" + name + ":v1"
 }
 
@@ -114,7 +108,6 @@ func (r *testRegistry) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 		what = r.tags[name+":"+what]
 	}
 	data, ok := r.content[what]
-	stall := r.layers[what] && r.stall != nil
 	r.mu.Unlock()
 	if path != "" && !ok {
 		http.Error(w, `{"errors": [{"code": "NAME_UNKNOWN"}]}`, http.StatusNotFound)
@@ -128,34 +121,5 @@ func (r *testRegistry) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	if req.Method == http.MethodHead {
 		return
 	}
-	if stall {
-		_, _ = w.Write(data[:len(data)/2])
-		data = data[len(data)/2:]
-		r.wait(w, req)
-	}
 	_, _ = w.Write(data)
-}
-
-// wait stalls until it may go on or the client has gone.
-func (r *testRegistry) wait(w http.ResponseWriter, req *http.Request) {
-	_ = http.NewResponseController(w).Flush()
-	r.count(&r.stalling, 1)
-	defer r.count(&r.stalling, -1)
-	select {
-	case <-r.stall:
-	case <-req.Context().Done():
-		r.count(&r.gone, 1)
-	}
-}
-
-func (r *testRegistry) count(n *int, by int) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	*n += by
-}
-
-func (r *testRegistry) read(n *int) int {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return *n
 }
