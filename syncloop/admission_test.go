@@ -7,7 +7,6 @@ import (
 
 	"github.com/stretchr/testify/require"
 	v1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/types"
 )
 
 func answer(err error) Admitter {
@@ -100,15 +99,4 @@ func TestHandlerOnRejectPanics(t *testing.T) {
 	require.NoError(t, h.HandlePodCleanups(t.Context()))
 	require.True(t, h.Unadmitted()[0].Rejected)
 	require.Equal(t, []string{"known a"}, w.take())
-}
-
-// With an admitter, 1,000 pods at once are not a million questions to the workers.
-func TestHandlerAsksWorkersOncePerPod(t *testing.T) {
-	h, w := newTestHandler(t, func(cfg *HandlerConfig) { cfg.Admit = answer(nil) })
-	var pods []*v1.Pod
-	for i := range 1000 {
-		pods = append(pods, testPod(fmt.Sprint(i), types.UID(fmt.Sprint(i))))
-	}
-	h.HandlePodAdditions(t.Context(), pods)
-	require.Less(t, w.asked, 10_000)
 }

@@ -23,7 +23,7 @@ import (
 //
 //	option sources=file,api   the sources of pods that are configured; this is the default
 //	option per-source, hold, order=priority, order=dependency
-//	pod a ...                 what pod a is like: name= (its UID by default), mirror, alive, deleting,
+//	pod a ...                 what pod a is like: name= (its UID by default), mirror, deleting,
 //	                          phase=, rev=, grace=, created=SECOND, priority=, needs=NAMES, deadline=SECONDS
 //	set file a b              the source has these pods now
 //	emit container-died a     an event
@@ -236,8 +236,6 @@ func set(pod *v1.Pod, key, value string, number int64, notNumber error) error {
 		pod.Status.Phase = v1.PodPhase(value)
 	case "deleting":
 		pod.DeletionTimestamp = &metav1.Time{Time: time.Now()}
-	case "alive":
-		pod.DeletionTimestamp, pod.Status.Phase = nil, ""
 	case "grace":
 		pod.DeletionGracePeriodSeconds = &number
 		return notNumber

@@ -26,7 +26,6 @@ type fakeWorkers struct {
 	forget  []types.UID
 	fail    error
 	told    []*v1.Pod // of the updates
-	asked   int       // calls of State
 }
 
 func newFakeWorkers() *fakeWorkers {
@@ -61,7 +60,6 @@ func (w *fakeWorkers) SyncKnownPods(pods []*v1.Pod) map[types.UID]podworkers.Kno
 }
 
 func (w *fakeWorkers) State(uid types.UID) podworkers.PodState {
-	w.asked++
 	return w.states[uid]
 }
 

@@ -256,24 +256,15 @@ func FuzzLoop(f *testing.F) {
 	f.Add([]byte{7, 1, 3, 1, 3, 6, 3, 0, 0, 1, 9, 200, 3, 11})
 	f.Add([]byte{6, 0, 0, 1, 3, 2, 9, 250, 6, 1, 8, 3, 0, 1, 0, 2})
 	f.Add([]byte{8, 3, 0, 1, 9, 4, 0, 1, 7, 101, 9, 250})
+	for seed := range 200 {
+		random := make([]byte, seed/2*2)
+		_, _ = rand.NewChaCha8([32]byte{byte(seed)}).Read(random)
+		f.Add(random)
+	}
 	f.Fuzz(func(t *testing.T, data []byte) {
 		if len(data) > 400 {
 			return
 		}
 		synctest.Test(t, func(t *testing.T) { newChaos().run(t, data) })
 	})
-}
-
-func TestLoopRandom(t *testing.T) {
-	for seed := range uint64(300) {
-		random := rand.New(rand.NewPCG(seed, 0))
-		data := make([]byte, 2*random.IntN(100))
-		for i := range data {
-			data[i] = byte(random.Uint32())
-		}
-		synctest.Test(t, func(t *testing.T) { newChaos().run(t, data) })
-		if t.Failed() {
-			t.Fatalf("seed %d: FuzzLoop's input %q", seed, data)
-		}
-	}
 }

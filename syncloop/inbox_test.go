@@ -7,8 +7,6 @@ import (
 	"testing/synctest"
 
 	"github.com/stretchr/testify/require"
-
-	"github.com/podwright/podwright/podworkers"
 )
 
 // What is emitted before the inbox runs is kept, each event once; what is emitted
@@ -35,14 +33,4 @@ func TestInbox(t *testing.T) {
 		require.NoError(t, <-done)
 		inbox.Emit(dirty) // to no effect that matters
 	})
-}
-
-// A handler shares its index of desired pods with parts that are built before it.
-func TestSharedDesired(t *testing.T) {
-	workers, err := podworkers.New(podworkers.Config{Syncer: podworkers.SyncerFuncs{}})
-	require.NoError(t, err)
-	desired := &Desired{}
-	h, err := NewHandler(HandlerConfig{Workers: workers, Desired: desired})
-	require.NoError(t, err)
-	require.Same(t, desired, h.Desired())
 }

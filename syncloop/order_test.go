@@ -2,15 +2,12 @@ package syncloop
 
 import (
 	"errors"
-	"fmt"
 	"math/rand/v2"
-	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 )
 
 func withPriority(n int32) func(*v1.Pod) { return func(pod *v1.Pod) { pod.Spec.Priority = &n } }
@@ -104,45 +101,6 @@ func TestOrders(t *testing.T) {
 				require.Equal(t, []string{"ns/b", "ns/c"}, circle.Pods)
 			}
 		})
-	}
-}
-
-// Whatever depends on whatever: all pods come, each after those that it depends
-// on unless that is reported as a circle, and the same ones in the same order.
-func TestByDependencyRandom(t *testing.T) {
-	random := rand.New(rand.NewPCG(1, 2))
-	for range 500 {
-		var pods []*v1.Pod
-		deps := map[string][]string{}
-		n := 1 + random.IntN(12)
-		for i := range n {
-			pod := testPod(fmt.Sprint(i), types.UID(fmt.Sprint(i)), createdAt(int64(random.IntN(3))))
-			for range random.IntN(3) {
-				deps[pod.Name] = append(deps[pod.Name], fmt.Sprint(random.IntN(n+1)))
-			}
-			pods = append(pods, pod)
-		}
-		order := ByDependency(func(pod *v1.Pod) []string { return deps[pod.Name] }, nil)
-		again := slices.Clone(pods)
-		err := order(pods)
-		random.Shuffle(len(again), func(i, j int) { again[i], again[j] = again[j], again[i] })
-		require.Equal(t, fmt.Sprint(err), fmt.Sprint(order(again)))
-		require.Equal(t, names(pods), names(again))
-		if err != nil {
-			continue
-		}
-		place := map[string]int{}
-		for i, pod := range pods {
-			place[pod.Name] = i
-		}
-		require.Len(t, place, n)
-		for name, list := range deps {
-			for _, dep := range list {
-				if at, ok := place[dep]; ok {
-					require.Less(t, at, place[name])
-				}
-			}
-		}
 	}
 }
 

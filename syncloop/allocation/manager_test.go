@@ -212,14 +212,6 @@ func TestDecided(t *testing.T) {
 	require.True(t, a.Decided())
 }
 
-// The loop asks at each pod that comes or changes: when there is nothing to decide, the others
-// are not looked into.
-func TestNothingToDecideCostsNothing(t *testing.T) {
-	a := newAgent(t, node(3000))
-	a.add(t, newPod("a", with("1", "")), newPod("b", with("1", "")))
-	require.Zero(t, testing.AllocsPerRun(10, func() { a.Retry(syncloop.RetryPeriodic, a.pods) }))
-}
-
 // Rules come before the place that there is.
 func TestRulesAreAsked(t *testing.T) {
 	a := newAgent(t, node(3000))

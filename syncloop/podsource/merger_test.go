@@ -226,28 +226,3 @@ func TestAdopt(t *testing.T) {
 		require.Equal(t, []string{first, later, later}, []string{seen(pods[0]), seen(pods[1]), seen(pods[2])})
 	})
 }
-
-// A pod that nobody changes is copied once, and shares with its copy what is large; what
-// may have been changed is copied anew.
-func TestAdoptConstant(t *testing.T) {
-	m := newMerger(t, MergerConfig{})
-	read := func() *v1.Pod {
-		pods, _ := m.Pods("s")
-		require.Len(t, pods, 1)
-		return pods[0]
-	}
-	given := newPod("a", "1", image("x"), func(pod *v1.Pod) { pod.Annotations = map[string]string{"mine": "1"} })
-	require.NoError(t, m.SetConstant("s", []*v1.Pod{given}))
-	first := read()
-	require.NotSame(t, given, first)
-	require.NoError(t, m.SetConstant("s", []*v1.Pod{given}))
-	require.Same(t, first, read())
-	require.Same(t, &given.Spec.Containers[0], &first.Spec.Containers[0])
-	require.Equal(t, map[string]string{"mine": "1"}, given.Annotations)
-	require.Equal(t, "1", first.Annotations["mine"])
-	require.NoError(t, m.Set("s", []*v1.Pod{given}))
-	given.Spec.Containers[0].Image = "y"
-	require.Equal(t, "x", read().Spec.Containers[0].Image)
-	require.NoError(t, m.Set("s", []*v1.Pod{given}))
-	require.Equal(t, "y", read().Spec.Containers[0].Image)
-}

@@ -7,7 +7,6 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
-	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -79,16 +78,6 @@ func TestUnchangedFilesAreNotRead(t *testing.T) {
 	require.False(t, reads())
 	f.reader.Youngest = time.Hour
 	require.True(t, reads(), "two versions of a young file may have the same times")
-
-	f.reader.Youngest = 0
-	put(t, path, strings.Repeat("bad: [", 3))
-	require.NoError(t, os.Chtimes(path, old, old))
-	f.hints.Add(Hint{Path: path, State: Written})
-	image()
-	require.False(t, reads(), "what is bad and unchanged stays bad")
-	_, err = f.look(time.Time{})
-	require.NoError(t, err)
-	require.NotEmpty(t, f.history.files[path].bad)
 }
 
 // A file that is left alone because it is being written was not taken, so it is
