@@ -135,14 +135,6 @@ func TestRound(t *testing.T) {
 	}
 }
 
-// A sidecar's status is among those of the init containers.
-func TestRoundSidecar(t *testing.T) {
-	in := scene(nil)
-	in.status.InitContainerStatuses, in.status.ContainerStatuses = in.status.ContainerStatuses, nil
-	p := progress{}
-	require.Equal(t, execute, p.round(plainRules, in).verb)
-}
-
 // T39: by the second, per instance.
 func TestRoundInitialDelay(t *testing.T) {
 	r := withType(plainRules, Readiness)

@@ -4,25 +4,11 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
-	v1 "k8s.io/api/core/v1"
 )
 
 func TestNames(t *testing.T) {
 	require.Equal(t, "Liveness Readiness Startup Type(3) Type(-1)", Liveness.String()+" "+Readiness.String()+" "+Startup.String()+" "+Type(3).String()+" "+Type(-1).String())
 	require.Equal(t, "Unknown Success Warning Failure Verdict(4)", Unknown.String()+" "+Success.String()+" "+Warning.String()+" "+Failure.String()+" "+Verdict(4).String())
-}
-
-func TestHandlerOf(t *testing.T) {
-	for want, p := range map[Handler]*v1.Probe{
-		"":        {},
-		Exec:      {ProbeHandler: v1.ProbeHandler{Exec: &v1.ExecAction{}}},
-		HTTPGet:   {ProbeHandler: v1.ProbeHandler{HTTPGet: &v1.HTTPGetAction{}}},
-		TCPSocket: {ProbeHandler: v1.ProbeHandler{TCPSocket: &v1.TCPSocketAction{}}},
-		GRPC:      {ProbeHandler: v1.ProbeHandler{GRPC: &v1.GRPCAction{}}},
-	} {
-		require.Equal(t, want, HandlerOf(p))
-	}
-	require.Empty(t, HandlerOf(nil))
 }
 
 func TestCut(t *testing.T) {

@@ -87,14 +87,3 @@ func TestValidatePlaces(t *testing.T) {
 		"spec.ephemeralContainers[0].livenessProbe: only regular containers and sidecars are probed",
 	}, got)
 }
-
-func TestDefaults(t *testing.T) {
-	p := execProbe()
-	filled := withDefaults(p)
-	require.Zero(t, p.PeriodSeconds, "the spec is not changed")
-	require.Equal(t, []int32{1, 10, 1, 3, 0}, []int32{
-		filled.TimeoutSeconds, filled.PeriodSeconds, filled.SuccessThreshold, filled.FailureThreshold, filled.InitialDelaySeconds,
-	})
-	set := &v1.Probe{TimeoutSeconds: 7, PeriodSeconds: 8, SuccessThreshold: 2, FailureThreshold: 9}
-	require.Equal(t, set, withDefaults(set))
-}
