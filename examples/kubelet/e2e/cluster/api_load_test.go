@@ -26,7 +26,7 @@ import (
 )
 
 // sessionsFor is how long TestManySessions goes on.
-var sessionsFor = flag.Duration("sessions", 30*time.Second, "how long many sessions at a time go on")
+var sessionsFor = flag.Duration("sessions", 10*time.Second, "how long many sessions at a time go on")
 
 // direct is a client at the port of the kubelet itself.
 type direct struct {

@@ -167,9 +167,9 @@ func (n *node) terminals(t *testing.T) {
 	require.Equal(t, 3, cmd.ProcessState.ExitCode(), shown.String())
 }
 
-// copiesMuch copies 200 MB in and out again.
+// copiesMuch copies 20 MB in and out again.
 func (n *node) copiesMuch(t *testing.T) {
-	const size = 200_000_000
+	const size = 20_000_000
 	file := filepath.Join(n.dir, "much")
 	out, err := os.Create(file)
 	require.NoError(t, err)
@@ -183,7 +183,7 @@ func (n *node) copiesMuch(t *testing.T) {
 	require.Contains(t, n.do(t, "exec", "a", "-c", "c", "--", "sha256sum", "/tmp/much"), want)
 	begun = time.Now()
 	n.do(t, "cp", "a:/tmp/much", file+"-back", "-c", "c")
-	t.Logf("200 MB: there %.1f s, back %.1f s", there.Seconds(), time.Since(begun).Seconds())
+	t.Logf("20 MB: there %.1f s, back %.1f s", there.Seconds(), time.Since(begun).Seconds())
 	n.do(t, "exec", "a", "-c", "c", "--", "rm", "/tmp/much")
 	back, err := os.Open(file + "-back")
 	require.NoError(t, err)

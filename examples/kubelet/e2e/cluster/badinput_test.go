@@ -20,9 +20,6 @@ func TestBadInput(t *testing.T) {
 			"no containers": noContainers,
 			"long names":    longNames,
 			"big":           bigObjects,
-			"status":        statusFromOutside,
-			"resources":     extendedResources,
-			"claims":        resourceClaims,
 		})
 		b.noticedNothing(t)
 		nodeDeleted(t, n)
@@ -124,74 +121,6 @@ spec:
 		}
 		return nil
 	})
-}
-
-// The status is the agent's: what others write there it puts right.
-func statusFromOutside(t *testing.T, n *node) {
-	n.apply(t, `
-apiVersion: v1
-kind: Pod
-metadata: {name: edited}
-spec:
-  nodeName: NODE
-  containers: [`+quiet+`]
-`)
-	n.ready(t, "edited")
-	const fields = `{.status.phase} {.status.podIP} {.status.startTime} {.status.message} {range .status.containerStatuses[*]}{.containerID} {.restartCount} {.ready}{end}`
-	before, ids := n.get(t, "pod", "edited", fields), n.ids(t)["edited/c"]
-	n.do(t, "patch", "pod", "edited", "--subresource=status", "--type=merge", "-p",
-		`{"status":{"phase":"Pending","message":"edited","podIP":"192.0.2.1","podIPs":[{"ip":"192.0.2.1"}],"startTime":"2001-01-01T00:00:00Z","containerStatuses":[]}}`)
-	require.NotEqual(t, before, n.get(t, "pod", "edited", fields))
-	n.becomes(t, "pod", "edited", fields, before)
-	n.do(t, "patch", "pod", "edited", "--subresource=status", "-p", `{"status":{"conditions":[{"type":"Ready","status":"False"},{"type":"example.com/theirs","status":"True"}]}}`)
-	n.ready(t, "edited")
-	require.Equal(t, "True", n.get(t, "pod", "edited", `{.status.conditions[?(@.type=="example.com/theirs")].status}`))
-	require.Equal(t, ids, n.ids(t)["edited/c"])
-}
-
-// A resource that others count at the Node: the Node keeps it, and who asks for more than
-// there is fails by its name, or waits at the scheduler; one that gets it waits for somebody
-// who gives it out.
-func extendedResources(t *testing.T, n *node) {
-	n.do(t, "patch", "node", n.name, "--subresource=status", "-p", `{"status":{"capacity":{"example.com/dongle":"1"}}}`)
-	n.becomes(t, "node", n.name, `{.status.allocatable.example\.com/dongle}`, "1")
-	for _, pod := range []struct{ name, where string }{
-		{"first", "nodeName: NODE"}, {"too-late", "nodeName: NODE"},
-		{"waits", "nodeSelector: {kubernetes.io/hostname: NODE}\n  tolerations: [{operator: Exists}]"},
-	} {
-		n.apply(t, `
-apiVersion: v1
-kind: Pod
-metadata: {name: `+pod.name+`}
-spec:
-  `+pod.where+`
-  containers: [{image: TESTPROG, name: c, resources: {limits: {example.com/dongle: 1}}}]
-`)
-		if pod.name == "first" {
-			n.until(t, "it waits by name", func() error {
-				return same(`CreateContainerConfigError spec.containers[0].resources: this agent has nothing that gives out "example.com/dongle"`,
-					n.get(t, "pod", "first", "{.status.containerStatuses[0].state.waiting.reason} {.status.containerStatuses[0].state.waiting.message}"))
-			})
-		}
-	}
-	n.becomes(t, "pod", "too-late", "{.status.phase} {.status.reason}", "Failed OutOfexample.com/dongle")
-	n.until(t, "why is told", func() error { return same("[OutOfexample.com/dongle]", fmt.Sprint(n.reasons(t, "too-late"))) })
-	n.becomes(t, "pod", "waits", "{.status.phase} {.status.conditions[0].reason}", "Pending Unschedulable")
-}
-
-// Claims of devices are not known here: a pod with one fails by the field.
-func resourceClaims(t *testing.T, n *node) {
-	n.apply(t, `
-apiVersion: v1
-kind: Pod
-metadata: {name: claims}
-spec:
-  nodeName: NODE
-  resourceClaims: [{name: r, resourceClaimName: none}]
-  containers: [{image: TESTPROG, name: c, resources: {claims: [{name: r}]}}]
-`)
-	n.becomes(t, "pod", "claims", "{.status.phase}", "Failed")
-	require.Contains(t, n.get(t, "pod", "claims", "{.status.message}"), "spec.resourceClaims: not supported")
 }
 
 // A Node that is deleted is made anew, with its labels and taints, and its pods go on.

@@ -92,7 +92,7 @@ func TestChaos(t *testing.T) {
 			}
 		}
 		c.goes(t)
-		if c.stuck.restarts == 0 { // the runtime was restarted for its own fault
+		if c.stuck.Restarts == 0 { // the runtime was restarted for its own fault
 			w.requireUnharmed(t, untouched)
 		}
 	})

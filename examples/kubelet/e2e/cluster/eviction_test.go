@@ -151,3 +151,12 @@ func (n *node) evicted(t *testing.T, pod, resource, condition, reason string) {
 		return nil
 	})
 }
+
+// evictingBy is a folder with a configuration that sees soon what volumes use.
+func evictingBy(t *testing.T, format string, args ...any) string {
+	t.Helper()
+	dir := t.TempDir()
+	text := "apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\nvolumeStatsAggPeriod: 2s\nevictionPressureTransitionPeriod: 5s\n" + fmt.Sprintf(format, args...)
+	require.NoError(t, os.WriteFile(dir+"/eviction.conf", []byte(text), 0o600))
+	return dir
+}

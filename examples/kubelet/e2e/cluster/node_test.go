@@ -23,6 +23,7 @@ import (
 
 	"github.com/podwright/podwright/cri"
 	"github.com/podwright/podwright/cri/pods/labels"
+	"github.com/podwright/podwright/examples/kubelet/e2e/internal/stuck"
 	"github.com/podwright/podwright/examples/testbed/tb"
 	"github.com/podwright/podwright/examples/testbed/tb/controlplane"
 )
@@ -37,7 +38,7 @@ type node struct {
 	cri                      *cri.RuntimeClient
 
 	runtime tb.Runtime
-	stuck   stuck
+	stuck   stuck.Starts
 	rotated map[string]bool // files of a log, by the names that they had first
 
 	dir, root, manifests, output string
@@ -49,19 +50,39 @@ type node struct {
 // patience is how long anything may take on a busy machine.
 const patience = 4 * time.Minute
 
+// running is what a container does that ends at once on SIGTERM.
+const running = `{command: [sh, -c, 'trap "exit 0" TERM; sleep 86400 & wait'], image: BUSYBOX, name: c`
+
 // newNode starts a kubelet and waits until the cluster has a node that is ready.
 func newNode(t *testing.T, plane controlplane.Handle, rt tb.Runtime, flags ...string) *node {
 	t.Helper()
-	n := &node{Handle: plane, name: fmt.Sprintf("n%08x", rand.Uint32()), kubectl: plane.Program(t, "kubectl"), images: tb.Images(t), dir: t.TempDir()}
-	n.prepare(t, rt, flags)
+	n := notStarted(t, plane, rt, nil, flags...)
 	n.start(t)
+	n.nodeReady(t)
+	return n
+}
+
+// notStarted is a node whose kubelet is not started yet. change, if not nil, may have it
+// reach the API server elsewhere.
+func notStarted(t *testing.T, plane controlplane.Handle, rt tb.Runtime, change func(*node), flags ...string) *node {
+	t.Helper()
+	n := &node{Handle: plane, name: fmt.Sprintf("n%08x", rand.Uint32()), kubectl: plane.Program(t, "kubectl"), images: tb.Images(t), dir: t.TempDir()}
+	if change != nil {
+		change(n)
+	}
+	n.prepare(t, rt, flags)
+	return n
+}
+
+// nodeReady waits until the cluster has the node, and that is ready.
+func (n *node) nodeReady(t *testing.T) {
+	t.Helper()
 	n.until(t, "the node is ready", func() error {
 		if out := n.get(t, "node", n.name, `{.status.conditions[?(@.type=="Ready")].status}`); out != "True" {
 			return fmt.Errorf("ready: %q", out)
 		}
 		return nil
 	})
-	return n
 }
 
 func (n *node) prepare(t *testing.T, rt tb.Runtime, flags []string) {
@@ -295,4 +316,12 @@ func (n *node) exec(t testing.TB, container string, cmd ...string) string {
 	stdout, stderr, err := n.cri.ExecSync(t.Context(), n.ids(t)[container], cmd, 30*time.Second)
 	require.NoError(t, err, "%s", stderr)
 	return string(stdout)
+}
+
+// unstick restarts a runtime that cannot remove a container whose start was cut off.
+func (n *node) unstick(t *testing.T) {
+	t.Helper()
+	log, err := os.ReadFile(n.output)
+	require.NoError(t, err)
+	n.stuck.Free(t, string(log), n.runtime)
 }

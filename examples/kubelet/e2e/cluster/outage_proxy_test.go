@@ -4,10 +4,8 @@ import (
 	"context"
 	"crypto/tls"
 	"encoding/json"
-	"fmt"
 	"io"
 	"log"
-	"math/rand/v2"
 	"net"
 	"net/http"
 	"net/http/httputil"
@@ -39,15 +37,7 @@ type proxy struct {
 
 	mu      sync.Mutex
 	conns   map[*proxied]bool
-	watches []*podWatch
-	calls   int
-}
-
-// podWatch is a watch of pods: by whom, where, and when.
-type podWatch struct {
-	serial, host string
-	begun, ended time.Time
-	stop         context.CancelFunc
+	watches map[*byte]context.CancelFunc
 }
 
 // newProxy serves for the node whose kubeconfig this is until the test ends.
@@ -63,7 +53,7 @@ func newProxy(t *testing.T, plane controlplane.Handle, kubeconfig string) *proxy
 	require.NoError(t, err)
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
-	p := &proxy{URL: "https://" + l.Addr().String(), conns: map[*proxied]bool{}}
+	p := &proxy{URL: "https://" + l.Addr().String(), conns: map[*proxied]bool{}, watches: map[*byte]context.CancelFunc{}}
 	transport := &http.Transport{TLSClientConfig: identity, ForceAttemptHTTP2: true}
 	silent := log.New(io.Discard, "", 0)
 	forward := &httputil.ReverseProxy{
@@ -87,16 +77,13 @@ func newProxy(t *testing.T, plane controlplane.Handle, kubeconfig string) *proxy
 
 func (p *proxy) handler(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		p.mu.Lock()
-		p.calls++
-		p.mu.Unlock()
 		if fault := p.fault.Load(); fault != nil && (*fault)(w, r) {
 			return
 		}
-		if isWatch(r) {
+		if isWatch(r) && r.URL.Path == "/api/v1/pods" {
 			ctx, cancel := context.WithCancel(r.Context())
 			defer cancel()
-			defer p.watching(r, cancel)()
+			defer p.watching(cancel)()
 			r = r.WithContext(ctx)
 		}
 		next.ServeHTTP(w, r)
@@ -105,42 +92,25 @@ func (p *proxy) handler(next http.Handler) http.Handler {
 
 func isWatch(r *http.Request) bool { return r.URL.Query().Has("watch") }
 
-// watching notes a watch until what it returns is called.
-func (p *proxy) watching(r *http.Request, stop context.CancelFunc) (done func()) {
-	if r.URL.Path != "/api/v1/pods" {
-		stop = func() {}
-	}
-	w := &podWatch{host: r.Host, begun: time.Now(), stop: stop}
-	if certs := r.TLS.PeerCertificates; len(certs) > 0 {
-		w.serial = certs[0].SerialNumber.String()
-	}
-	if r.URL.Path != "/api/v1/pods" {
-		return func() {}
-	}
+// watching notes a watch of pods until what it returns is called.
+func (p *proxy) watching(stop context.CancelFunc) (done func()) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.watches = append(p.watches, w)
+	id := new(byte)
+	p.watches[id] = stop
 	return func() {
 		p.mu.Lock()
 		defer p.mu.Unlock()
-		w.ended = time.Now()
+		delete(p.watches, id)
 	}
-}
-
-// podWatches are those of pods so far.
-func (p *proxy) podWatches() (out []podWatch) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	for _, w := range p.watches {
-		out = append(out, *w)
-	}
-	return out
 }
 
 // cutWatches ends the watches of pods, without a word.
 func (p *proxy) cutWatches() {
-	for _, w := range p.podWatches() {
-		w.stop()
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, stop := range p.watches {
+		stop()
 	}
 }
 
@@ -260,29 +230,6 @@ func (c *proxied) Close() error {
 	delete(c.proxy.conns, c)
 	c.proxy.mu.Unlock()
 	return c.Conn.Close()
-}
-
-// notStarted is a node whose kubelet is not started yet. change, if not nil, may have it
-// reach the API server elsewhere.
-func notStarted(t *testing.T, plane controlplane.Handle, rt tb.Runtime, change func(*node), flags ...string) *node {
-	t.Helper()
-	n := &node{Handle: plane, name: fmt.Sprintf("n%08x", rand.Uint32()), kubectl: plane.Program(t, "kubectl"), images: tb.Images(t), dir: t.TempDir()}
-	if change != nil {
-		change(n)
-	}
-	n.prepare(t, rt, flags)
-	return n
-}
-
-// nodeReady waits until the cluster has the node, and that is ready.
-func (n *node) nodeReady(t *testing.T) {
-	t.Helper()
-	n.until(t, "the node is ready", func() error {
-		if out := n.get(t, "node", n.name, `{.status.conditions[?(@.type=="Ready")].status}`); out != "True" {
-			return fmt.Errorf("ready: %q", out)
-		}
-		return nil
-	})
 }
 
 // behindProxy is a node that is ready and reaches the API server by a proxy only.

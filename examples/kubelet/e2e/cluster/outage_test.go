@@ -39,9 +39,9 @@ func faulty(fault func(http.ResponseWriter, *http.Request) bool) (begin, end fun
 
 func outages() []outage {
 	list := []outage{
-		{name: "flapping", lasts: 12 * time.Second, round: func(p *proxy, n int) { p.setDown(n/2%2 == 0) }, end: func(p *proxy) { p.setDown(false) }},
-		{name: "cut", lasts: 6 * time.Second, round: func(p *proxy, _ int) { p.cutWatches() }},
-		{name: "black", lasts: 25 * time.Second, begin: func(p *proxy) { p.black.Store(true) }, end: func(p *proxy) { p.black.Store(false) }},
+		{name: "flapping", lasts: 8 * time.Second, round: func(p *proxy, n int) { p.setDown(n/2%2 == 0) }, end: func(p *proxy) { p.setDown(false) }},
+		{name: "cut", lasts: 4 * time.Second, round: func(p *proxy, _ int) { p.cutWatches() }},
+		{name: "black", lasts: 10 * time.Second, begin: func(p *proxy) { p.black.Store(true) }, end: func(p *proxy) { p.black.Store(false) }},
 	}
 	for _, answer := range []struct {
 		name  string
@@ -53,7 +53,7 @@ func outages() []outage {
 		{"tooold", refusing(http.StatusGone, metav1.StatusReasonExpired, isWatch)},
 	} {
 		begin, end := faulty(answer.fault)
-		list = append(list, outage{name: answer.name, lasts: 8 * time.Second, begin: begin, end: end})
+		list = append(list, outage{name: answer.name, lasts: 4 * time.Second, begin: begin, end: end})
 	}
 	return list
 }

@@ -1,10 +1,7 @@
 package cluster_test
 
 import (
-	"errors"
-	"flag"
 	"fmt"
-	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"strings"
@@ -15,11 +12,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 
 	"github.com/podwright/podwright/cri/cgroups"
-	"github.com/podwright/podwright/syncloop/allocation"
 )
-
-// resizes is how many random resizes there are, of a pod for each fifty of them.
-var resizes = flag.Int("resizes", 100, "how many random resizes there are, over a fiftieth as many pods")
 
 // resize is what a person does.
 func (n *node) resize(t *testing.T, pod, resources string) {
@@ -161,51 +154,4 @@ func (n *node) cpus(t *testing.T) string {
 	_, err := fmt.Sscan(n.get(t, "node", n.name, "{.status.allocatable.cpu}"), &count)
 	require.NoError(t, err)
 	return strings.Repeat("cpu ", count)
-}
-
-// Pods are resized at random while their agent is killed now and then: in the end what was
-// granted, what is shown and what the kernel has agree, and nothing has restarted.
-func TestRandomResizes(t *testing.T) {
-	onNodes(t, func(t *testing.T, n *node) {
-		random := rand.New(rand.NewPCG(1, 2))
-		count := max(2, *resizes/50)
-		var names []string
-		for i := range count {
-			names = append(names, fmt.Sprint("p", i))
-			n.apply(t, `{apiVersion: v1, kind: Pod, metadata: {name: `+names[i]+`}, spec: {nodeName: NODE, containers: [`+running+`, resources: {requests: {cpu: 20m}}}]}}`)
-		}
-		for _, pod := range names {
-			n.ready(t, pod)
-		}
-		before, last := n.ids(t), map[string]int64{}
-		for i := range *resizes {
-			pod := names[random.IntN(count)]
-			last[pod] = 10 + random.Int64N(2000/int64(count))
-			if i+2*count < *resizes { // much that does not fit; in the end all does
-				last[pod] += random.Int64N(1000)
-			}
-			n.resize(t, pod, fmt.Sprintf(`{"requests":{"cpu":"%dm"}}`, last[pod]))
-			if random.IntN(25) == 0 {
-				n.kill(t)
-				n.start(t)
-			}
-		}
-		for _, pod := range names {
-			last[pod] = 20 + random.Int64N(1000/int64(count))
-			n.resize(t, pod, fmt.Sprintf(`{"requests":{"cpu":"%dm"}}`, last[pod]))
-		}
-		for _, pod := range names {
-			n.has(t, pod, last[pod])
-			n.says(t, pod, v1.PodResizePending, "")
-		}
-		require.Equal(t, before, n.ids(t))
-		allocated, err := allocation.Open(filepath.Join(n.root, allocation.AllocatedFile))
-		require.NoError(t, err)
-		for _, pod := range n.pods(t) {
-			r, _ := allocated.Get(pod.UID)
-			if !r.Describes(&pod) {
-				t.Error(errors.New("the file has something else for " + pod.Name))
-			}
-		}
-	})
 }

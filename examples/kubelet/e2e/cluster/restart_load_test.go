@@ -79,7 +79,7 @@ func TestKilledUnderLoad(t *testing.T) {
 			n.unstick(t)
 			return all()
 		})
-		if n.stuck.restarts > 0 {
+		if n.stuck.Restarts > 0 {
 			t.Skip("the runtime had to be restarted, which others may see")
 		}
 		require.Equal(t, ids, n.staying(t))
