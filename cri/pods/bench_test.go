@@ -5,7 +5,6 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -18,8 +17,6 @@ import (
 	"github.com/podwright/podwright/cri/fake"
 	"github.com/podwright/podwright/cri/images"
 	"github.com/podwright/podwright/cri/pods/actions"
-	"github.com/podwright/podwright/cri/pods/garbage"
-	"github.com/podwright/podwright/cri/pods/observe"
 	"github.com/podwright/podwright/cri/pods/request"
 	"github.com/podwright/podwright/cri/pods/resize"
 	"github.com/podwright/podwright/pleg"
@@ -55,80 +52,6 @@ func busyPod(i int, containers ...string) *v1.Pod {
 		c.Ports = []v1.ContainerPort{{Name: "http", ContainerPort: int32(8080 + i), Protocol: v1.ProtocolTCP}}
 	}
 	return pod
-}
-
-// BenchmarkStartOneContainer is how long a pod of one container takes to start
-// outside of calls of the runtime, and BenchmarkStopOneContainer to stop: at most
-// 8 ms and 10 ms. On the fake it is all that there is.
-func BenchmarkStartOneContainer(b *testing.B) { onRuntimes(b, true) }
-func BenchmarkStopOneContainer(b *testing.B)  { onRuntimes(b, false) }
-
-func onRuntimes(b *testing.B, start bool) {
-	b.Run("fake", func(b *testing.B) {
-		rt, err := fake.New(fake.Config{AnyImage: true})
-		require.NoError(b, err)
-		defer rt.Close()
-		outside(b, rt, rt, new(atomic.Int64), "busybox:1", start)
-	})
-	for _, variable := range []string{"PODWRIGHT_CRI_V1", "PODWRIGHT_CRI_V2"} {
-		b.Run(variable, func(b *testing.B) {
-			endpoint := os.Getenv(variable)
-			if endpoint == "" {
-				b.Skip("needs a container runtime: go run ./examples/testbed -- go test -bench OneContainer ./cri/pods")
-			}
-			var inside atomic.Int64
-			cfg := cri.ClientConfig{Endpoint: endpoint, Observer: cri.Observer{CallDone: func(i cri.CallInfo) { inside.Add(int64(i.Duration)) }}}
-			runtime, err := cri.DialRuntime(b.Context(), cfg)
-			require.NoError(b, err)
-			defer runtime.Close()
-			service, err := cri.DialImages(b.Context(), cfg)
-			require.NoError(b, err)
-			defer service.Close()
-			outside(b, runtime, service, &inside, os.Getenv("PODWRIGHT_IMAGE_TESTPROG"), start)
-		})
-	}
-}
-
-// outside measures the start or the stop of pods. Calls are made one at a time, and inside is
-// the time that they take.
-func outside(b *testing.B, runtime cri.RuntimeService, service cri.ImageService, inside *atomic.Int64, image string, start bool) {
-	m, err := New(benchConfig(b, runtime, service))
-	require.NoError(b, err)
-	observer, err := observe.New(observe.Config{Runtime: runtime, RuntimeName: m.cfg.RuntimeName})
-	require.NoError(b, err)
-	collector, err := garbage.New(garbage.Config{Runtime: runtime, Pods: m})
-	require.NoError(b, err)
-	var total time.Duration
-	measured := func(counts bool, f func() Result) {
-		inside.Store(0)
-		begin := time.Now()
-		result := f()
-		if counts {
-			total += time.Since(begin) - time.Duration(inside.Load())
-		}
-		require.NoError(b, result.Err())
-	}
-	run := fmt.Sprintf("-%x", time.Now().UnixNano())
-	for i := 0; b.Loop(); i++ {
-		pod := busyPod(i, "a")
-		pod.UID += types.UID(run)
-		pod.Spec.Containers[0].Image = image
-		if image != "busybox:1" {
-			pod.Spec.Containers[0].Command = []string{"/testprog", "http", ":8080"}
-		}
-		measured(start, func() Result {
-			return m.SyncPod(b.Context(), SyncRequest{Pod: pod, Status: &pleg.PodStatus{UID: pod.UID}})
-		})
-		status, err := observer.PodStatus(b.Context(), pod.UID)
-		require.NoError(b, err)
-		measured(!start, func() Result {
-			return m.KillPod(b.Context(), KillRequest{Pod: pod, Status: status, GraceSeconds: ptr(int64(2))})
-		})
-		status, err = observer.PodStatus(b.Context(), pod.UID)
-		require.NoError(b, err)
-		require.NoError(b, collector.RemovePod(b.Context(), pod.UID, status))
-	}
-	b.ReportMetric(float64(total.Microseconds())/float64(b.N), "µs-outside/op")
 }
 
 // BenchmarkDecideAndBuild is what 100 pods of 3 containers cost apart from calls

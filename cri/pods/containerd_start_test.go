@@ -2,9 +2,6 @@ package pods
 
 import (
 	"fmt"
-	"io"
-	"net"
-	"net/http"
 	"os"
 	"strconv"
 	"strings"
@@ -74,88 +71,6 @@ func logOf(t *testing.T, c *pleg.ContainerStatus) string {
 	return out.String()
 }
 
-// A container that takes more memory than its limit ends as OOMKilled.
-func TestContainerdOutOfMemory(t *testing.T) {
-	onContainerd(t, func(t *testing.T, h *harness, pod *v1.Pod) {
-		pod.Spec.RestartPolicy = v1.RestartPolicyNever
-		pod.Spec.Containers[0].Resources.Limits = quantities("memory", "32Mi")
-		pod.Spec.Containers[0].Command[2] = "tail /dev/zero"
-		status := until(t, h, pod, func(s *pleg.PodStatus) bool {
-			// The runtime hears of the exit and of its reason one after the other, and b may
-			// be started after both. What has ended is not started again.
-			return exited("a", 0)(s) && s.Newest("a").Reason == "OOMKilled" && running("b")(s)
-		})
-		require.EqualValues(t, 137, status.Newest("a").ExitCode)
-		require.EqualValues(t, 0, status.Newest("b").RestartCount, "the other one is left alone")
-	})
-}
-
-// What the kernel enforces: a root filesystem that is read only, capabilities,
-// system calls, new privileges.
-func TestContainerdSecurity(t *testing.T) {
-	onContainerd(t, func(t *testing.T, h *harness, pod *v1.Pod) {
-		const look = `grep -E "CapEff|Seccomp:|NoNewPrivs" /proc/self/status; touch /x 2>/dev/null && echo writable; ` + forever
-		pod.Spec.Containers = []v1.Container{shell(pod, "strict", look), shell(pod, "loose", look)}
-		pod.Spec.Containers[0].SecurityContext = &v1.SecurityContext{
-			ReadOnlyRootFilesystem:   ptr(true),
-			AllowPrivilegeEscalation: ptr(false),
-			Capabilities:             &v1.Capabilities{Drop: []v1.Capability{"ALL"}, Add: []v1.Capability{"NET_BIND_SERVICE"}},
-			SeccompProfile:           &v1.SeccompProfile{Type: v1.SeccompProfileTypeRuntimeDefault},
-		}
-		pod.Spec.Containers[1].SecurityContext = &v1.SecurityContext{Capabilities: &v1.Capabilities{Add: []v1.Capability{"SYS_TIME"}}}
-		status := h.mustSync(pod)
-		for name, want := range map[string][]string{
-			"strict": {"CapEff:\t0000000000000400", "Seccomp:\t2", "NoNewPrivs:\t1"},
-			"loose":  {"Seccomp:\t0", "NoNewPrivs:\t0", "writable"},
-		} {
-			require.Eventually(t, func() bool {
-				log := logOf(t, status.Newest(name))
-				for _, text := range want {
-					if !strings.Contains(log, text) {
-						return false
-					}
-				}
-				return true
-			}, patience, 20*time.Millisecond, "%s: %v", name, want)
-		}
-		require.NotContains(t, logOf(t, status.Newest("strict")), "writable")
-		_, caps, _ := strings.Cut(logOf(t, status.Newest("loose")), "CapEff:\t")
-		bits, err := strconv.ParseUint(strings.Fields(caps)[0], 16, 64)
-		require.NoError(t, err)
-		require.NotZero(t, bits&(1<<25), "SYS_TIME")
-	})
-}
-
-// A hostPort leads to the container, from the node itself.
-func TestContainerdHostPort(t *testing.T) {
-	onContainerd(t, func(t *testing.T, h *harness, pod *v1.Pod) {
-		listener, err := net.Listen("tcp4", ":0")
-		require.NoError(t, err)
-		port := listener.Addr().(*net.TCPAddr).Port
-		require.NoError(t, listener.Close())
-		a := &pod.Spec.Containers[0]
-		a.Ports = []v1.ContainerPort{{ContainerPort: 8080, HostPort: int32(port), Protocol: v1.ProtocolTCP}}
-		a.Image, a.Command = os.Getenv("PODWRIGHT_IMAGE_TESTPROG"), []string{"/testprog", "http", ":8080"}
-		h.mustSync(pod)
-		client := http.Client{Timeout: patience, Transport: &http.Transport{DisableKeepAlives: true}}
-		get := func(address string) string {
-			response, err := client.Get(fmt.Sprintf("http://%s/healthz", address))
-			if err != nil {
-				return err.Error()
-			}
-			defer response.Body.Close()
-			body, _ := io.ReadAll(response.Body)
-			return string(body)
-		}
-		direct := net.JoinHostPort(h.status(pod).IPs[0], "8080")
-		require.Eventually(t, func() bool { return get(direct) == "ok\n" }, patience, 50*time.Millisecond)
-		through := net.JoinHostPort("127.0.0.1", strconv.Itoa(port))
-		require.Equal(t, "ok\n", get(through))
-		h.kill(pod, ptr(int64(2)))
-		require.NotEqual(t, "ok\n", get(through), "it is closed with the sandbox")
-	})
-}
-
 // C35, C37: limits of a running container change in the kernel, and nothing is
 // restarted.
 func TestContainerdResize(t *testing.T) {
@@ -189,25 +104,6 @@ func memoryLimit(t *testing.T, h *harness, status *pleg.PodStatus) int64 {
 	limit, err := strconv.ParseInt(strings.TrimSpace(string(out)), 10, 64)
 	require.NoError(t, err)
 	return limit
-}
-
-// KEP-4639, where the runtime has image volumes.
-func TestContainerdImageVolume(t *testing.T) {
-	onContainerd(t, func(t *testing.T, h *harness, pod *v1.Pod) {
-		pod.Spec.Volumes = []v1.Volume{{Name: "image", VolumeSource: v1.VolumeSource{Image: &v1.ImageVolumeSource{Reference: pod.Spec.Containers[0].Image}}}}
-		a := &pod.Spec.Containers[0]
-		a.VolumeMounts = []v1.VolumeMount{{Name: "image", MountPath: "/image", ReadOnly: true}}
-		a.Command[2] = "ls /image/bin/busybox; " + forever
-		result := h.sync(pod)
-		if strings.Contains(t.Name(), "V1") {
-			require.Error(t, result.Err(), "containerd 1.6 has none")
-			require.Equal(t, ReasonCreateContainerError, h.m.StartFailures(pod.UID)["a"].Reason)
-			require.True(t, running("b")(h.status(pod)))
-			return
-		}
-		require.NoError(t, result.Err())
-		require.Eventually(t, func() bool { return logOf(t, h.status(pod).Newest("a")) == "/image/bin/busybox\n" }, patience, 20*time.Millisecond)
-	})
 }
 
 // What a spec may say and the runtimes bear: an annotation of 1 MiB, and a

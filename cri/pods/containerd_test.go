@@ -98,25 +98,6 @@ func TestContainerdLifecycle(t *testing.T) {
 	})
 }
 
-// C5, C7 and a sandbox that died by itself.
-func TestContainerdSandboxDies(t *testing.T) {
-	onContainerd(t, func(t *testing.T, h *harness, pod *v1.Pod) {
-		first := h.mustSync(pod)
-		require.NoError(t, h.runtime.RuntimeService.StopPodSandbox(t.Context(), first.Sandboxes[0].ID))
-		second := h.mustSync(pod)
-		require.EqualValues(t, 1, second.Sandboxes[0].Attempt)
-		require.Len(t, second.Running(), 2)
-		require.EqualValues(t, 1, second.Newest("a").RestartCount)
-		require.NoError(t, h.garbage.CleanDeadContainers(t.Context(), garbage.CleanRequest{Status: second, All: true}))
-		require.Len(t, h.status(pod).Containers, 2)
-
-		pod.Spec.RestartPolicy = v1.RestartPolicyNever
-		require.NoError(t, h.runtime.RuntimeService.StopPodSandbox(t.Context(), second.Sandboxes[0].ID))
-		h.mustSync(pod)
-		require.True(t, h.status(pod).Stopped())
-	})
-}
-
 // Exit codes, messages, logs, environment and security context of containers
 // that really ran; C20 for the first restart.
 func TestContainerdContainersSee(t *testing.T) {

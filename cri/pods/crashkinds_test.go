@@ -2,7 +2,6 @@ package pods
 
 import (
 	"context"
-	"fmt"
 	"strings"
 	"sync"
 	"testing"
@@ -72,49 +71,6 @@ func settle(t *testing.T, h *harness, pod *v1.Pod) *pleg.PodStatus {
 	}
 	t.Fatal("it does not settle")
 	return nil
-}
-
-// An agent that dies at any call while a pod with containers of every kind is
-// brought up, loses its sandbox, and is brought up again: the next agent finds its
-// way. Each container ends up with one running instance, init containers ran in the
-// sandbox that is there, and before the regular ones.
-func TestDeathWithEveryKind(t *testing.T) {
-	for n := 1; ; n++ {
-		died := true
-		t.Run(fmt.Sprint(n), func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) { died = deathWithEveryKind(t, n) })
-		})
-		if !died {
-			require.Greater(t, n, 20, "bringing it up twice takes more calls")
-			return
-		}
-	}
-}
-
-func deathWithEveryKind(t *testing.T, n int) bool {
-	h := newHarness(t, initEnds())
-	pod := withEphemeral(initPod(testPod("a", "b"), "i0", "s1", "i2"), "debug", "")
-	died := h.dieAfter(n)
-	reboot := func() {
-		status := h.status(pod)
-		require.NoError(t, h.runtime.RuntimeService.StopPodSandbox(t.Context(), status.Sandboxes[0].ID))
-	}
-	for i := range 20 {
-		if i == 10 && !died() {
-			reboot()
-		}
-		h.sync(pod)
-		synctest.Wait()
-		if died() {
-			break
-		}
-	}
-	h.reborn()
-	status := settle(t, h, pod)
-	requireUp(t, status, false)
-	reboot()
-	requireUp(t, settle(t, h, pod), false)
-	return died()
 }
 
 // requireUp is a pod with containers of every kind that is complete. With lost it may

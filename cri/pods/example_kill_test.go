@@ -11,10 +11,7 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
 	"github.com/podwright/podwright/cri/fake"
-	"github.com/podwright/podwright/cri/images"
 	"github.com/podwright/podwright/cri/pods"
-	"github.com/podwright/podwright/cri/pods/hooks"
-	"github.com/podwright/podwright/cri/pods/observe"
 )
 
 // A pod with a sidecar is stopped: first its preStop handler runs, then the
@@ -28,9 +25,7 @@ func ExampleManager_KillPod() {
 	check(err)
 	defer runtime.Close()
 
-	manager := stoppingManager(runtime, dir)
-	observer, err := observe.New(observe.Config{Runtime: runtime, RuntimeName: "fake"})
-	check(err)
+	manager, observer, _ := parts(dir, runtime)
 	always := v1.ContainerRestartPolicyAlways
 	pod := &v1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "web", Namespace: "shop", UID: "0d1e"}, Spec: v1.PodSpec{
 		DNSPolicy:      v1.DNSNone,
@@ -55,18 +50,6 @@ func ExampleManager_KillPod() {
 	// stopping a container within 20 s
 	// stopping the sandbox
 	// <nil>
-}
-
-func stoppingManager(runtime *fake.Runtime, dir string) *pods.Manager {
-	present, err := images.New(images.Config{Service: runtime})
-	check(err)
-	runner, err := hooks.New(hooks.Config{Exec: runtime})
-	check(err)
-	manager, err := pods.New(pods.Config{
-		Runtime: runtime, Images: present, RuntimeName: "fake", LogRoot: dir, Hooks: runner,
-	})
-	check(err)
-	return manager
 }
 
 // tellStops prints what the runtime is asked for when a pod is stopped.

@@ -13,6 +13,7 @@ import (
 	"github.com/podwright/podwright/cri/images"
 	"github.com/podwright/podwright/cri/pods"
 	"github.com/podwright/podwright/cri/pods/garbage"
+	"github.com/podwright/podwright/cri/pods/hooks"
 	"github.com/podwright/podwright/cri/pods/observe"
 	"github.com/podwright/podwright/pleg"
 )
@@ -22,7 +23,9 @@ import (
 func parts(dir string, runtime *fake.Runtime) (*pods.Manager, *observe.Observer, *garbage.Collector) {
 	pulls, err := images.New(images.Config{Service: runtime})
 	check(err)
-	manager, err := pods.New(pods.Config{Runtime: runtime, Images: pulls, RuntimeName: "fake", LogRoot: dir})
+	runner, err := hooks.New(hooks.Config{Exec: runtime})
+	check(err)
+	manager, err := pods.New(pods.Config{Runtime: runtime, Images: pulls, RuntimeName: "fake", LogRoot: dir, Hooks: runner})
 	check(err)
 	observer, err := observe.New(observe.Config{Runtime: runtime, RuntimeName: "fake"})
 	check(err)

@@ -54,18 +54,6 @@ func TestCleanDeadContainers(t *testing.T) {
 	require.NoError(t, h.garbage.CleanDeadContainers(t.Context(), garbage.CleanRequest{Status: got, All: true}), "what is gone is no error")
 }
 
-// C19: a container that is reset goes with its message file; its logs and the link
-// to them stay, and its restarts are counted by them.
-func TestRemoveKeepsLogs(t *testing.T) {
-	h, got := restarted(t)
-	logs := filepath.Join(h.dir, "pods", "shop_web_0d1e", "a")
-	require.NoError(t, h.m.removeContainer(t.Context(), identityOfStatus(got).Pod, "a", got.Containers[2].ID.ID, true))
-	require.Len(t, h.status(testPod("a")).Containers, 2)
-	require.Equal(t, []string{"0.log", "1.log", "2.log"}, files(t, logs, "*"))
-	require.Len(t, files(t, h.dir, "containers", "*"), 3)
-	require.Equal(t, []string{"00000001", "00000002"}, files(t, h.dir, "kubelet", "0d1e", "containers", "a", "*"))
-}
-
 // C42: a link that leads nowhere goes, unless its container lives.
 func TestDanglingLinks(t *testing.T) {
 	h, got := restarted(t)

@@ -14,25 +14,6 @@ import (
 	"github.com/podwright/podwright/probe"
 )
 
-// C30: StopContainer gets the grace period, 2 s at least; sandboxes come last.
-func TestKillPod(t *testing.T) {
-	for want, grace := range map[string]*int64{"30s": nil, "5s": ptr(int64(5)), "2s": ptr(int64(0))} {
-		h := newHarness(t, fake.Config{})
-		pod := testPod("a", "b")
-		h.mustSync(pod)
-		h.runtime.take()
-		h.takeEvents()
-		h.kill(pod, grace)
-		calls := h.runtime.take()
-		require.ElementsMatch(t, []string{"StopContainer a " + want, "StopContainer b " + want}, calls[:2])
-		require.Equal(t, []string{"StopPodSandbox "}, calls[2:])
-		require.ElementsMatch(t, []string{"Killing spec.containers{a}", "Killing spec.containers{b}"}, h.takeEvents())
-		require.True(t, h.status(pod).Stopped())
-		h.kill(pod, grace)
-		require.Equal(t, []string{"StopPodSandbox "}, h.runtime.take(), "nothing to wait for")
-	}
-}
-
 func stopAll(t *testing.T, h *harness, pod *v1.Pod) *pleg.PodStatus {
 	t.Helper()
 	h.kill(pod, ptr(int64(1)))

@@ -7,7 +7,6 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
-	v1 "k8s.io/api/core/v1"
 
 	"github.com/podwright/podwright/cri/fake"
 	"github.com/podwright/podwright/pleg"
@@ -48,19 +47,6 @@ func TestObserverSeesWhatWasMade(t *testing.T) {
 	require.Equal(t, pleg.StateExited, got.Containers[0].State)
 	require.False(t, got.Containers[0].FinishedAt.IsZero())
 	require.Equal(t, "bye", got.Containers[0].Message)
-}
-
-// The addresses of a pod on the node's network are the node's.
-func TestPodIPs(t *testing.T) {
-	h := newHarness(t, fake.Config{})
-	pod := testPod("a")
-	pod.Spec.HostNetwork = true
-	h.mustSync(pod)
-	ips, err := h.seen.PodIPs(t.Context(), pod)
-	require.NoError(t, err)
-	require.Equal(t, []string{"192.0.2.1"}, ips)
-	_, err = h.seen.PodIPs(t.Context(), &v1.Pod{})
-	require.ErrorContains(t, err, "no UID", "an empty filter would mean every pod")
 }
 
 // A runtime without events, or that does not have the call at all, is one without events.

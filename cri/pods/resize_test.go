@@ -205,17 +205,6 @@ func TestResizePodLevel(t *testing.T) {
 	require.False(t, result.Acted())
 }
 
-// Without a store resources count from the next instance on.
-func TestResizeOff(t *testing.T) {
-	h, sc, pod := resizeHarness(t)
-	h.cfg.Actuated = nil
-	h.restart()
-	pod.Spec.Containers[0].Resources = needs(200, 100)
-	result := h.sync(pod)
-	require.False(t, result.Acted())
-	require.Empty(t, sc.done)
-}
-
 // A damaged record restarts nothing, not even a container that is restarted to get
 // other resources: what the runtime reports counts. A resize after it works.
 func TestDamagedActuated(t *testing.T) {

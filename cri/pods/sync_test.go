@@ -231,27 +231,3 @@ func TestCancelled(t *testing.T) {
 		}
 	}
 }
-
-// A pull ends with the context and is not recorded.
-func TestCancelledPull(t *testing.T) {
-	h := newHarness(t, fake.Config{})
-	pod := testPod("a")
-	ctx, cancel := context.WithCancel(t.Context())
-	h.images.fail = func(images.Request) error {
-		cancel()
-		return fmt.Errorf("pull: %w", ctx.Err())
-	}
-	result := h.m.SyncPod(ctx, SyncRequest{Pod: pod, Status: h.status(pod)})
-	require.ErrorIs(t, result.Err(), context.Canceled)
-	require.Empty(t, h.m.StartFailures(pod.UID))
-	require.Empty(t, h.takeEvents())
-}
-
-// A resolver of the node that cannot be read fails the start of the sandbox.
-func TestNoHostResolver(t *testing.T) {
-	h := newHarness(t, fake.Config{})
-	h.cfg.DNS.HostResolver = filepath.Join(h.dir, "missing")
-	h.restart()
-	require.ErrorIs(t, h.sync(testPod("a")).Err(), os.ErrNotExist)
-	require.Equal(t, []string{"FailedCreatePodSandBox "}, h.takeEvents())
-}

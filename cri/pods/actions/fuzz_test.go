@@ -20,21 +20,10 @@ import (
 // never restart against policy, and never stop anything without a reason.
 func FuzzConverges(f *testing.F) {
 	f.Add([]byte{})
-	for seed := range uint64(50) {
+	for seed := range uint64(500) {
 		f.Add(randomBytes(seed, 400))
 	}
-	f.Fuzz(func(t *testing.T, bytes []byte) { live(t, bytes, false) })
-}
-
-// TestConverges is the same for more random lives than a fuzz corpus should hold.
-func TestConverges(t *testing.T) {
-	lives := uint64(10000)
-	if testing.Short() {
-		lives = 2000
-	}
-	for seed := range lives {
-		live(t, randomBytes(seed+1000, 60+int(seed%10)*60), false)
-	}
+	f.Fuzz(func(t *testing.T, bytes []byte) { live(t, bytes) })
 }
 
 func randomBytes(seed uint64, n int) []byte {
@@ -46,10 +35,9 @@ func randomBytes(seed uint64, n int) []byte {
 	return out
 }
 
-func live(t *testing.T, bytes []byte, verbose bool) {
+func live(t *testing.T, bytes []byte) {
 	d := &dice{bytes}
 	m := newModel(t, randomPod(d), d.bytes)
-	m.lived, m.verbose = bytes, verbose
 	for steps := 0; len(m.dice.bytes) > 0 && steps < 200; steps++ {
 		m.apply(m.compute())
 		for range m.dice.roll(4) {
@@ -163,7 +151,6 @@ func (m *model) happen() {
 	case 10:
 		m.loseInit()
 	case 11:
-		m.note("agent restarts, and removes what is old")
 		m.agentRestarts()
 		m.collectGarbage()
 	case 12:
@@ -172,7 +159,6 @@ func (m *model) happen() {
 		m.hurtSandbox()
 	case 14:
 		if m.dice.chance(16) {
-			m.note("deleted")
 			m.pod.DeletionTimestamp = &metav1.Time{}
 		}
 	case 15:
@@ -190,7 +176,6 @@ func (m *model) twins() {
 	}
 	twin := *s
 	twin.ID.ID, twin.CreatedAt = m.make(s.Name)
-	m.note("twin %s", twin.ID.ID)
 	m.status.Containers = slices.Insert(m.status.Containers, 0, twin)
 }
 
@@ -225,7 +210,6 @@ func (m *model) randomProbe() {
 		return
 	}
 	result := []probe.Verdict{probe.Unknown, probe.Success, probe.Failure}[m.dice.roll(3)]
-	m.note("probe of %s: %d", s.ID.ID, result)
 	if c := m.spec(s.Name); c.StartupProbe == nil || m.startup[s.ID.ID] == probe.Success {
 		m.liveness[s.ID.ID] = result
 		return
@@ -238,19 +222,16 @@ func (m *model) randomProbe() {
 func (m *model) edit() {
 	if m.dice.chance(6) {
 		m.pod.Spec.HostNetwork = !m.pod.Spec.HostNetwork
-		m.note("host network %t", m.pod.Spec.HostNetwork)
 		return
 	}
 	if c := m.anySpec(); c != nil {
 		c.Image += "2"
-		m.note("new image for %s", c.Name)
 	}
 }
 
 func (m *model) resize() {
 	if c := m.anySpec(); c != nil && c.Name[0] != 'i' {
 		c.Resources = res([]string{"1", "2", "3"}[m.dice.roll(3)])
-		m.note("new resources for %s", c.Name)
 	}
 }
 
@@ -265,7 +246,6 @@ func (m *model) anySpec() *v1.Container {
 // reboot ends everything. The runtime says of what it did not see end that it
 // exited with 255.
 func (m *model) reboot() {
-	m.note("reboot")
 	for i := range m.status.Containers {
 		if s := &m.status.Containers[i]; alive(s) {
 			m.ended(s, &ending{code: 255})
@@ -304,7 +284,6 @@ func (m *model) loseInit() {
 		return
 	}
 	if s.SandboxID != m.sandbox().ID || m.proved(s.Name) {
-		m.note("%s is removed by somebody", s.ID.ID)
 		m.remove(s.ID)
 	}
 }
@@ -328,7 +307,6 @@ func (m *model) proved(name string) bool {
 // turnUnknown is a runtime that has lost track.
 func (m *model) turnUnknown() {
 	if s := m.pick(pleg.StateRunning); s != nil && s.Name[0] != 'e' {
-		m.note("%s turns unknown", s.ID.ID)
 		s.State = pleg.StateUnknown
 	}
 }
@@ -338,7 +316,6 @@ func (m *model) hurtSandbox() {
 	if m.sandbox() == nil {
 		return
 	}
-	m.note("sandbox is hurt")
 	m.sandbox().IPs = nil
 	if m.dice.roll(2) == 1 {
 		m.sandbox().State = pleg.SandboxNotReady

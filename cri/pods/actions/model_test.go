@@ -32,11 +32,6 @@ type model struct {
 	// resetting tells that a restart of all containers has begun and that
 	// something of before is left.
 	resetting bool
-	// log is what happened. It costs more than all the rest: a life that fails is
-	// lived once more to write it down.
-	log     []string
-	verbose bool
-	lived   []byte
 }
 
 // history is what really happened to a container.
@@ -102,20 +97,11 @@ func (m *model) specs() []*v1.Container {
 	return out
 }
 
-func (m *model) note(format string, args ...any) {
-	if m.verbose {
-		m.log = append(m.log, fmt.Sprintf(format, args...))
-	}
-}
-
-// must fails the test with all that has happened.
+// must fails the test with the pod and what there is of it.
 func (m *model) must(ok bool, format string, args ...any) {
 	if !ok {
 		m.t.Helper()
-		if !m.verbose {
-			live(m.t, m.lived, true)
-		}
-		require.FailNow(m.t, fmt.Sprintf(format, args...), "pod: %s\n%v", describe(m.pod), lines(m.log))
+		require.FailNow(m.t, fmt.Sprintf(format, args...), "pod: %s\n%v", describe(m.pod), m)
 	}
 }
 
@@ -135,14 +121,6 @@ func describe(pod *v1.Pod) string {
 	return out
 }
 
-func lines(log []string) string {
-	out := ""
-	for _, l := range log {
-		out += l + "\n"
-	}
-	return out
-}
-
 func (m *model) sandbox() *pleg.Sandbox {
 	if len(m.status.Sandboxes) == 0 {
 		return nil
@@ -157,9 +135,7 @@ func (m *model) compute() Actions {
 		Pod: m.pod, Status: &status, Probes: results(m.startup, m.liveness),
 		Actuated: &Actuated{Containers: m.actuated}, RestartAll: RestartAllTriggered(m.pod, &status, nil),
 	}
-	a := Compute(in)
-	m.note("%v -> %v", m, a)
-	return a
+	return Compute(in)
 }
 
 // String is the state of the runtime.
@@ -180,7 +156,6 @@ func (m *model) String() string {
 
 // ended writes down the end of an instance.
 func (m *model) ended(s *pleg.ContainerStatus, e *ending) {
-	m.note("  %s ends %+v", s.ID.ID, e)
 	h := m.truth[s.Name]
 	if s.CreatedAt.Before(h.last) {
 		h.ended.replaced = true // its twin has ended before: both may be meant

@@ -24,13 +24,10 @@ const (
 func (m *model) outcome() outcome {
 	switch m.dice.roll(32) {
 	case 29:
-		m.note("  answer lost")
 		return lost
 	case 30:
-		m.note("  refused")
 		return refused
 	case 31:
-		m.note("  agent dies")
 		m.agentRestarts()
 		return agentDies
 	default:

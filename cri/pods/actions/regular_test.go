@@ -209,22 +209,6 @@ func TestExplanation(t *testing.T) {
 	}
 }
 
-func TestString(t *testing.T) {
-	pod := testPod(always, "i0", "s1", "a", "b", "e")
-	status := observed(ready(), created("b"), running("a", otherHash), exited("s1", 1), exited("i0", 0), exited("i0", 1))
-	require.Equal(t, "kill=a(Container a definition changed, will be restarted) remove=[b] pruneInit=[i0] startEphemeral=[0] startInit=[1] startRegular=[0 1]",
-		Compute(Input{Pod: pod, Status: status}).String())
-	require.Equal(t, "killPod createSandbox attempt=0 startInit=[0] (init container i0 runs first)", Compute(Input{Pod: pod, Status: observed(nil)}).String())
-	one := []Update{{Name: "a"}}
-	require.Equal(t, "reset=[b] updateMemory=[a] updateCPU=[a] updatePodResources updatePodLevelResources",
-		Actions{Reset: []pleg.ContainerStatus{{Name: "b"}}, UpdateMemory: one, UpdateCPU: one, UpdatePodResources: true, UpdatePodLevelResources: true}.String())
-	require.Equal(t, "nothing", Actions{}.String())
-	for _, a := range []Actions{{UpdatePodResources: true}, {UpdatePodLevelResources: true}, {UpdateMemory: one}, {UpdateCPU: one}} {
-		require.True(t, a.Resizes(), a)
-	}
-	require.False(t, Actions{KillPod: true}.Resizes())
-}
-
 // What was handed in belongs to others.
 func TestInputIsNotChanged(t *testing.T) {
 	pod := with(testPod(always, "i0", "s1", "a", "b", "e"), startupProbe("s1"))

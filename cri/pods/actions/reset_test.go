@@ -91,22 +91,3 @@ func TestRestartAllTriggered(t *testing.T) {
 		})
 	}
 }
-
-// However far a reset has come when the agent dies, the next one goes on.
-func TestResetGoesOn(t *testing.T) {
-	pod := resetPod("a", "i2")
-	status := observed(ready(), running("c"), exited("b", 0), exited("a", 42), exited("a", 42, id("a-1")), exited("a", 0, id("a-0")), exited("i2", 42), running("s1"), exited("i0", 0))
-	for len(status.Containers) > 0 {
-		require.True(t, RestartAllTriggered(pod, status, nil), "left: %v", ids(status.Containers))
-		gone := Compute(Input{Pod: pod, Status: status, RestartAll: true}).Reset[0]
-		var left []pleg.ContainerStatus
-		for _, c := range status.Containers {
-			if c.ID != gone.ID {
-				left = append(left, c)
-			}
-		}
-		status = observed(ready(), left...)
-	}
-	require.False(t, RestartAllTriggered(pod, status, nil))
-	require.Equal(t, []int{0}, Compute(Input{Pod: pod, Status: status, RestartAll: true}).StartInit)
-}

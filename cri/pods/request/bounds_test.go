@@ -38,20 +38,6 @@ func TestEnvironmentSize(t *testing.T) {
 	require.ErrorIs(t, err, errLargeEnvironment)
 }
 
-// A container is named by its place among those of its kind.
-func TestFieldOf(t *testing.T) {
-	pod := &v1.Pod{Spec: v1.PodSpec{
-		Containers: []v1.Container{{Name: "a"}, {Name: "b"}}, InitContainers: []v1.Container{{Name: "c"}, {Name: "d"}},
-		EphemeralContainers: []v1.EphemeralContainer{{EphemeralContainerCommon: v1.EphemeralContainerCommon{Name: "e"}}, {EphemeralContainerCommon: v1.EphemeralContainerCommon{Name: "f"}}},
-	}}
-	for name, want := range map[string]string{
-		"a": "spec.containers[0]", "b": "spec.containers[1]", "c": "spec.initContainers[0]", "d": "spec.initContainers[1]",
-		"e": "spec.ephemeralContainers[0]", "f": "spec.ephemeralContainers[1]", "g": "container",
-	} {
-		require.Equal(t, want, fieldOf(Instance{Pod: pod, Container: &v1.Container{Name: name}}))
-	}
-}
-
 // A few hundred bytes of a spec do not become gigabytes: what multiplies is refused
 // by its field, and not made first.
 func TestMultiplying(t *testing.T) {
