@@ -224,6 +224,11 @@ func (m *model) settle() {
 func FuzzCore(f *testing.F) {
 	f.Add(uint64(1), []byte{0, 0, 3, 5, 0, 2, 4, 5, 5, 3, 6})
 	f.Add(uint64(2), []byte{0, 1, 7, 4, 2, 0, 0, 3, 3, 5, 6, 5, 0, 1})
+	for seed := range uint64(60) {
+		ops := make([]byte, 300)
+		_, _ = rand.NewChaCha8([32]byte{byte(seed)}).Read(ops)
+		f.Add(seed, ops)
+	}
 	f.Fuzz(func(t *testing.T, seed uint64, ops []byte) {
 		m := newModel(t, seed)
 		for _, op := range ops[:min(len(ops), 500)] {
@@ -231,19 +236,4 @@ func FuzzCore(f *testing.F) {
 		}
 		m.settle()
 	})
-}
-
-// The same as part of every test run.
-func TestCoreInterleavings(t *testing.T) {
-	seeds := uint64(300)
-	if testing.Short() {
-		seeds = 60
-	}
-	for seed := range seeds {
-		m := newModel(t, seed)
-		for range 300 {
-			m.step(byte(m.rng.IntN(256)))
-		}
-		m.settle()
-	}
 }

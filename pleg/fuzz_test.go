@@ -195,24 +195,12 @@ func FuzzModesAgree(f *testing.F) {
 	f.Add([]byte{7, 11, 255, 255, 19, 39, 7, 31, 35}, byte(lossy|noisy|backlog))
 	f.Add([]byte{0, 20, 4, 20}, byte(0)) // created, then unknown: no event, and yet a look
 	f.Add([]byte{4, 8, 254, 16, 36, 255, 4, 20, 254, 5}, byte(late|restarting|backlog))
+	for seed := range byte(15) {
+		ops := make([]byte, 30)
+		_, _ = rand.NewChaCha8([32]byte{seed}).Read(ops)
+		f.Add(ops, ops[0])
+	}
 	f.Fuzz(func(t *testing.T, ops []byte, flags byte) {
 		bothModes(t, ops[:min(len(ops), 60)], flags&allFlags)
 	})
-}
-
-// P13 again, as part of every test run.
-func TestModesAgree(t *testing.T) {
-	seeds := uint64(40)
-	if testing.Short() {
-		seeds = 15
-	}
-	for seed := range seeds {
-		rng := rand.New(rand.NewPCG(seed, 1))
-		ops := make([]byte, 30)
-		for i := range ops {
-			ops[i] = byte(rng.IntN(256))
-		}
-		flags := byte(rng.IntN(allFlags + 1))
-		t.Run(fmt.Sprint(seed), func(t *testing.T) { bothModes(t, ops, flags) })
-	}
 }

@@ -12,43 +12,6 @@ import (
 	"github.com/podwright/podwright/pleg/plegtest"
 )
 
-func TestGenericLifecycle(t *testing.T) {
-	bubble(t, func(t *testing.T, rt *plegtest.Runtime) {
-		r := run(t, pleg.Config{}, rt)
-		require.True(t, r.Complete())
-		s, err := r.Get("web")
-		require.NoError(t, err)
-		require.True(t, s.Empty())
-		require.Equal(t, r.ListedAt(), s.ObservedAt)
-
-		rt.Set(plegtest.Pod("web", plegtest.Created("c-0")))
-		time.Sleep(time.Second)
-		require.Equal(t, []string{"started web-sandbox"}, r.take())
-		rt.Set(plegtest.Pod("web", plegtest.Running("c-0")))
-		time.Sleep(time.Second)
-		require.Equal(t, []string{"started c-0"}, r.take())
-		require.Equal(t, 2, rt.Inspections("web"))
-
-		time.Sleep(time.Minute)
-		require.Empty(t, r.take())
-		require.Equal(t, 2, rt.Inspections("web"), "an unchanged pod is not inspected")
-
-		rt.Set(plegtest.Pod("web", plegtest.Exited("c-0", 7)))
-		time.Sleep(time.Second)
-		require.Equal(t, []string{"died c-0"}, r.take())
-		s, err = r.Get("web")
-		require.NoError(t, err)
-		require.EqualValues(t, 7, s.Newest("c").ExitCode)
-		require.Len(t, r.Pods(), 1)
-
-		rt.Remove("web")
-		time.Sleep(time.Second)
-		require.Equal(t, []string{"removed c-0", "died web-sandbox", "removed web-sandbox"}, r.take())
-		require.Empty(t, r.Pods())
-		require.NoError(t, r.stop())
-	})
-}
-
 // P6: RequestReinspect is one PodSync with the next list; RequestRelist is a look
 // at once and no event.
 func TestRequests(t *testing.T) {

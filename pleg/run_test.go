@@ -151,76 +151,38 @@ func TestNewRefuses(t *testing.T) {
 	}
 }
 
-// told is what the callbacks were told.
-type told struct {
-	lists, failedLists, inspections, failedInspections int
-
-	listTook, inspectTook time.Duration
-	pods                  int
-	stale                 []int
-	streams               []pleg.StreamState
-	modes                 []pleg.Mode
-}
-
-func (m *told) callbacks() pleg.Metrics {
-	return pleg.Metrics{
-		Listed: func(took time.Duration, pods int, err error) {
-			m.lists++
-			m.listTook, m.pods = took, pods
-			if err != nil {
-				m.failedLists++
-			}
-		},
-		Inspected: func(took time.Duration, err error) {
-			m.inspections++
-			m.inspectTook = took
-			if err != nil {
-				m.failedInspections++
-			}
-		},
-		Stale:  func(pods int) { m.stale = append(m.stale, pods) },
-		Stream: func(s pleg.StreamHealth) { m.streams = append(m.streams, s.State) },
-		Mode:   func(mode pleg.Mode) { m.modes = append(m.modes, mode) },
-	}
-}
-
-// rest lets time pass until nothing is left to do.
-func rest(d time.Duration) {
-	time.Sleep(d)
-	synctest.Wait()
-}
-
 // The callbacks are told of every call, and of every change of state.
 func TestMetrics(t *testing.T) {
 	bubble(t, func(t *testing.T, rt *plegtest.Runtime) {
+		var got []string
+		add := func(what ...any) { got = append(got, fmt.Sprint(what...)) }
+		told := func(wait time.Duration, want ...string) {
+			t.Helper()
+			time.Sleep(wait)
+			synctest.Wait()
+			require.ElementsMatch(t, want, got)
+			got = nil
+		}
 		rt.FailList(plegtest.Fault{Latency: 20 * time.Millisecond})
 		rt.Set(plegtest.Pod("web"))
 		rt.FailPod("web", plegtest.Fault{Latency: 5 * time.Millisecond})
-		m := &told{}
-		r := run(t, pleg.Config{Runtime: rt.WithEvents(), Metrics: m.callbacks()}, rt)
-		rest(1500 * time.Millisecond)
+		r := run(t, pleg.Config{Runtime: rt.WithEvents(), Metrics: pleg.Metrics{
+			Listed:    func(took time.Duration, pods int, err error) { add("list ", took, " ", pods, " ", err) },
+			Inspected: func(took time.Duration, err error) { add("look ", took, " ", err) },
+			Stale:     func(pods int) { add("stale ", pods) },
+			Stream:    func(s pleg.StreamHealth) { add("stream ", s.State) },
+			Mode:      func(mode pleg.Mode) { add("mode ", mode) },
+		}}, rt)
+		told(1500*time.Millisecond, "list 20ms 1 <nil>", "list 20ms 1 <nil>", "look 5ms <nil>", "stream opening", "stream open", "mode evented")
 		require.NoError(t, r.Healthy())
-		require.Equal(t, told{
-			lists: 2, inspections: 1, listTook: 20 * time.Millisecond, inspectTook: 5 * time.Millisecond, pods: 1,
-			streams: []pleg.StreamState{pleg.StreamOpening, pleg.StreamOpen}, modes: []pleg.Mode{pleg.Evented},
-		}, *m)
-
 		rt.FailPod("web", plegtest.Fault{Err: errTest})
 		rt.Announce("web")
-		rest(10 * time.Millisecond)
-		require.Equal(t, []int{1}, m.stale)
-		require.Equal(t, 1, m.failedInspections)
+		told(10*time.Millisecond, "look 0s test", "stale 1")
 		rt.FailPod("web", plegtest.Fault{})
-		rest(2 * time.Second)
-		require.Equal(t, []int{1, 0}, m.stale)
-
+		told(2*time.Second, "look 0s <nil>", "stale 0")
 		rt.FailList(plegtest.Fault{Err: errTest})
 		rt.WithEvents().FailStreams(plegtest.Fault{Err: errTest})
 		rt.WithEvents().BreakStreams()
-		rest(500 * time.Millisecond)
-		require.Equal(t, 1, m.failedLists)
-		require.Equal(t, []pleg.Mode{pleg.Evented, pleg.Generic}, m.modes)
-		require.Equal(t, pleg.StreamClosed, m.streams[len(m.streams)-1])
-		require.NoError(t, r.stop())
+		told(500*time.Millisecond, "list 0s 0 test", "mode generic", "stream closed")
 	})
 }
