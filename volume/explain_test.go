@@ -1,7 +1,6 @@
 package volume
 
 import (
-	"context"
 	"testing"
 	"time"
 
@@ -23,16 +22,6 @@ func TestVolumeStateString(t *testing.T) {
 		s.Name = "v"
 		require.Equal(t, want, s.String())
 	}
-}
-
-func TestNotReadyErrorText(t *testing.T) {
-	e := &NotReadyError{Pod: "ns/web", Action: "mount", Volumes: []VolumeState{{Name: "a"}, {Name: "b", LastError: errFailed}}}
-	text := "pod ns/web: cannot mount volumes yet: a: NotMounted; b: NotMounted, last error: failed"
-	require.EqualError(t, e, text)
-	require.ErrorIs(t, e, errFailed)
-	e.Err = context.DeadlineExceeded
-	require.EqualError(t, e, text+": context deadline exceeded")
-	require.ErrorIs(t, e, context.DeadlineExceeded)
 }
 
 // waiting is an actor of which it is known what it waits for.
@@ -96,23 +85,4 @@ func TestExplainFolders(t *testing.T) {
 	s.endOf(doFinish, outcome{err: errFailed})
 	entries("(folders) ")
 	s.finish()
-}
-
-// What a pod has and does not use is listed in an order that stays.
-func TestExplainInOrder(t *testing.T) {
-	w := newWorld(nil, time.Minute)
-	p := w.pod("a")
-	want := []volumeKey{}
-	for _, name := range []string{"a", "b", "c", "d"} {
-		for _, plugin := range []string{"p", "q", "r"} {
-			key := volumeKey{plugin: plugin, name: name}
-			want = append(want, key)
-			w.volume(p, key, nil)
-		}
-	}
-	got := []volumeKey{}
-	for _, v := range w.explain(p, time.Unix(1000, 0)) {
-		got = append(got, volumeKey{plugin: v.Plugin, name: v.Name})
-	}
-	require.Equal(t, want, got)
 }

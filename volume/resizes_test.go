@@ -4,7 +4,6 @@ import (
 	"context"
 	"sync/atomic"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -75,22 +74,5 @@ func TestResizes(t *testing.T) {
 		time.Sleep(time.Hour)
 		require.Equal(t, 2, a.shared.Count("Expand"))
 		require.NoError(t, a.Prepare(t.Context(), pod))
-	})
-}
-
-// A volume that has its size is expanded by nobody.
-func TestResizesOfNewMounts(t *testing.T) {
-	r := &resizes{}
-	r.answer.Store(&resize{size: 8})
-	inAgent(t, func(a *agent) {
-		a.cfg.Resizes = r
-		a.cfg.Claims = claims{"x": func(pv *v1.PersistentVolume) {
-			pv.Spec.Capacity = v1.ResourceList{v1.ResourceStorage: resource.MustParse("8")}
-		}}
-	}, func(t *testing.T, a *agent) {
-		require.NoError(t, a.Prepare(t.Context(), newPod("u1", "disk=x")))
-		require.NoError(t, a.Release(t.Context(), "u1"))
-		synctest.Wait()
-		require.Zero(t, a.shared.Count("Expand"))
 	})
 }

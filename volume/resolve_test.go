@@ -8,7 +8,6 @@ import (
 
 	"github.com/stretchr/testify/require"
 	v1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
 // picky supports a volume by its name.
@@ -34,16 +33,6 @@ func TestEventMessage(t *testing.T) {
 			require.Equal(t, map[string]string{"mount": ReasonFailedMount, "unmount": ReasonFailedUnmount}[action], e.EventReason())
 		}
 	}
-}
-
-// Who asks for the reason before the operation has begun is told what will begin.
-func TestExplainBeforeTheBegin(t *testing.T) {
-	s := newScript(t)
-	pod := &v1.Pod{ObjectMeta: metav1.ObjectMeta{UID: "a"}}
-	p := s.w.want(pod, []resolved{inlineVolume("x")}, s.now)
-	got := s.w.explain(p, s.now)
-	require.Len(t, got, 1)
-	require.Equal(t, "x: NotMounted, waits for the begin of mount", got[0].String())
 }
 
 // oneSpec is the answer for every claim.

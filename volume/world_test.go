@@ -7,9 +7,7 @@ import (
 	"fmt"
 	"maps"
 	"math/rand/v2"
-	"os"
 	"slices"
-	"strconv"
 	"testing"
 	"time"
 
@@ -470,30 +468,17 @@ func play(t testing.TB, data []byte) {
 func FuzzWorld(f *testing.F) {
 	f.Add([]byte{0, 0, 15, 2, 0, 0, 2, 0, 0, 1, 0, 0})
 	f.Add([]byte{0, 0, 255, 0, 1, 255, 2, 1, 3, 1, 1, 0, 0, 1, 15})
+	for seed := range 80 {
+		random := make([]byte, 6*seed)
+		_, _ = rand.NewChaCha8([32]byte{byte(seed)}).Read(random)
+		f.Add(random)
+	}
 	f.Fuzz(func(t *testing.T, data []byte) {
 		if len(data) > 3000 {
 			return
 		}
 		play(t, data)
 	})
-}
-
-func TestRandomWorlds(t *testing.T) {
-	seeds := uint64(200)
-	if testing.Short() {
-		seeds = 80
-	}
-	if n, err := strconv.ParseUint(os.Getenv("WORLD_SEEDS"), 10, 64); err == nil {
-		seeds = n
-	}
-	for seed := range seeds {
-		r := rand.New(rand.NewPCG(seed, 1))
-		data := make([]byte, 3*r.IntN(200))
-		for i := range data {
-			data[i] = byte(r.Uint32())
-		}
-		play(t, data)
-	}
 }
 
 func TestOutcomes(t *testing.T) {
@@ -606,40 +591,6 @@ func TestMountOf(t *testing.T) {
 	}
 	require.Nil(t, fsGroup(nil))
 	require.Nil(t, fsGroup(&v1.Pod{}))
-}
-
-// A volume that is no other pod's is expanded by itself, to the size that it has to
-// have, once; it is ready when that was done for the first time.
-func TestExpandOwn(t *testing.T) {
-	s := newScript(t)
-	want := func(size string) {
-		r := claimedVolume("disk", size)
-		r.plugin, r.shared = growing, ""
-		s.want("a", r)
-	}
-	end := func(k kind, size int64, out outcome) {
-		t.Helper()
-		require.Equal(t, size, s.running[s.of(k)].size)
-		s.endOf(k, out)
-	}
-	want("1Gi")
-	v := s.w.pods["a"].names["disk"].volume
-	end(doMount, 1<<30, outcome{})
-	require.False(t, v.ready())
-	end(doExpand, 1<<30, outcome{err: errFailed})
-	require.False(t, v.ready())
-	require.Zero(t, v.expandedTo)
-	s.pass(time.Minute)
-	end(doExpand, 1<<30, outcome{size: 1 << 30})
-	require.True(t, v.ready())
-	s.pass(time.Hour)
-	want("1Gi")
-	require.Len(t, s.running, 1, "the list of what is staged")
-	want("2Gi")
-	require.True(t, v.ready(), "it is mounted, and was expanded once")
-	end(doExpand, 2<<30, outcome{size: 2 << 30})
-	require.Equal(t, int64(2<<30), v.expandedTo)
-	s.finish()
 }
 
 // A volume for one pod waits for the disk to be read. Once nothing is being read any more
@@ -847,18 +798,6 @@ func TestReadClaimsAreNews(t *testing.T) {
 	s.finish()
 }
 
-// What is staged is known when every plugin has said it, or could not.
-func TestListed(t *testing.T) {
-	w := newWorld([]Plugin{shared}, time.Minute)
-	l := w.lists[shared.Name()]
-	require.False(t, w.listed())
-	l.err = errFailed
-	require.True(t, w.listed())
-	l.err, l.done = nil, true
-	require.True(t, w.listed())
-	require.True(t, newWorld([]Plugin{own}, time.Minute).listed(), "one that stages nothing says nothing")
-}
-
 // An object that changes ends the pause after a failed stage, which may have missed it.
 func TestChangeEndsThePauseOfAStage(t *testing.T) {
 	s := newScript(t)
@@ -912,24 +851,6 @@ func TestVerified(t *testing.T) {
 	} {
 		c.before.end(&operation{kind: doVerify}, &c.out)
 		require.Equal(t, c.want, c.before, name)
-	}
-}
-
-// The first of the volumes to be tried again says when.
-func TestNotBefore(t *testing.T) {
-	at := func(n int64) time.Time { return time.Unix(n, 0) }
-	for _, c := range []struct {
-		next []time.Time
-		want time.Time
-	}{
-		{nil, time.Time{}}, {[]time.Time{{}}, time.Time{}}, {[]time.Time{{}, at(3), {}}, at(3)},
-		{[]time.Time{at(2), at(3)}, at(2)}, {[]time.Time{at(3), at(2), at(4)}, at(2)},
-	} {
-		e := &NotReadyError{}
-		for _, next := range c.next {
-			e.Volumes = append(e.Volumes, VolumeState{NextTry: next})
-		}
-		require.Equal(t, c.want, e.NotBefore())
 	}
 }
 
@@ -998,16 +919,4 @@ func TestDiskToBeRead(t *testing.T) {
 		require.Equal(t, want, held, state)
 		require.Equal(t, want, s.why != "")
 	}
-}
-
-// Volumes in use, which may be staged only, are listed in an order that stays.
-func TestInUseInOrder(t *testing.T) {
-	w := newWorld(nil, time.Minute)
-	var want []string
-	for _, name := range []string{"a", "b", "c", "d", "e", "f"} {
-		id := ID{Plugin: name}
-		w.shared[id] = &sharedState{plugin: shared, stage: StateUncertain, attachable: true}
-		want = append(want, id.String())
-	}
-	require.Equal(t, want, w.inUse())
 }

@@ -92,21 +92,6 @@ func TestDeviceWithoutLink(t *testing.T) {
 	require.Empty(t, tree(t, w.layout.Root))
 }
 
-// V20: a call that may have had an effect leaves what Unmount has to know; the pod's end
-// asks the driver to take it away. An agent that knows no more than the disk does so, too.
-func TestV20Uncertain(t *testing.T) {
-	w := newWorld(t)
-	w.fail("Publish", context.DeadlineExceeded)
-	m := w.args(persistent(files), "1")
-	_, err := w.mount(m)
-	require.ErrorIs(t, err, volume.ErrUncertain)
-	require.FileExists(t, m.Dir+"/vol_data.json")
-	w.restart()
-	require.NoError(t, w.unmount(m))
-	require.Equal(t, 1, w.fake.count("Unpublish"))
-	require.NoDirExists(t, m.Dir)
-}
-
 // V21: a call that had no effect leaves nothing, unless something was there before.
 func TestV21Final(t *testing.T) {
 	w := newWorld(t)

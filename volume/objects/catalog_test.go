@@ -137,20 +137,6 @@ func TestSilentForAWhile(t *testing.T) {
 	require.Equal(t, "blue", w.colour())
 }
 
-// The next look is when the first of all that is waited for is due.
-func TestSoonest(t *testing.T) {
-	for hold, want := range map[time.Duration]time.Duration{settle / 2: settle / 2, settle * 2: settle} {
-		w := newWorld(t)
-		w.put("configmaps/ns/gone.yaml", web)
-		require.Len(t, w.apply(nil), 1)
-		delete(w.files, "configmaps/ns/gone.yaml")
-		w.put(webFile, web)
-		w.hold = hold
-		require.Empty(t, w.apply(nil))
-		require.Equal(t, want, w.again)
-	}
-}
-
 func TestGone(t *testing.T) {
 	w := newWorld(t)
 	w.put(webFile, web)

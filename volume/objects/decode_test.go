@@ -2,7 +2,6 @@ package objects
 
 import (
 	"encoding/base64"
-	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -114,16 +113,6 @@ func TestDecodeRefuses(t *testing.T) {
 		}
 		_, _, err := kinds[c.kind].object([]byte(heads[c.kind]+c.text), volume.Object{})
 		require.ErrorContains(t, err, c.want)
-	}
-}
-
-func TestImmutable(t *testing.T) {
-	for _, want := range []bool{true, false} {
-		for _, kind := range []string{"configmaps", "secrets"} {
-			_, immutable, err := kinds[kind].object([]byte(fmt.Sprint(heads[kind], "immutable: ", want, "\n")), webObject)
-			require.NoError(t, err)
-			require.Equal(t, want, immutable)
-		}
 	}
 }
 
