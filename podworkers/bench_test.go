@@ -101,19 +101,6 @@ func Benchmark10k(b *testing.B) {
 	}
 }
 
-func BenchmarkMachineCycle(b *testing.B) {
-	m := newMachine(rigPolicy, false)
-	now := time.Unix(1, 0)
-	m.open(now)
-	pod := podOf("a")
-	for b.Loop() {
-		m.update(resync(pod), false, now)
-		out := m.take()
-		m.complete(types.UID("a"), out.start[0].gen, result{}, now)
-		m.take()
-	}
-}
-
 // One whole life of a pod (create, sync, kill, both teardown calls, forget), of 1000
 // pods at a time; cpu-ns/life is the CPU time of the whole process for it.
 func BenchmarkLife(b *testing.B) {

@@ -213,7 +213,7 @@ func (k *walk) err() error {
 }
 
 // drain lets everything come to its end and says what is left then: what is started
-// ends (INV-17), and nothing remains (INV-18, INV-14).
+// ends (INV-17), and nothing remains (W28, INV-18, INV-14).
 func (k *walk) drain(w *world) error {
 	feed := func(events []podworkers.TraceEvent) {
 		for _, e := range events {

@@ -12,42 +12,6 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-func TestProgress(t *testing.T) {
-	at := func(s int) time.Time { return time.Unix(int64(s), 0) }
-	var p progress
-	check := func(s State, since int, running bool) {
-		t.Helper()
-		require.Equal(t, s, p.state)
-		require.Equal(t, at(since), p.since)
-		require.Equal(t, running, !p.began.IsZero())
-	}
-	p.begin(Prepare, at(1))
-	check(StatePreparing, 1, true)
-	p.cancel(at(2))
-	p.end(Prepare, errBroken, at(3))
-	check(StatePreparing, 1, false)
-	require.Equal(t, at(3), p.errAt)
-	require.Zero(t, p.cancelled)
-	p.begin(Prepare, at(4))
-	p.end(Prepare, nil, at(5))
-	check(StatePrepared, 5, false)
-	require.NoError(t, p.err)
-	require.Zero(t, p.errAt)
-	p.begin(Prepare, at(6))
-	check(StatePrepared, 5, true)
-	p.end(Prepare, nil, at(7))
-	check(StatePrepared, 5, false)
-	p.begin(Prepare, at(8))
-	p.end(Prepare, errBroken, at(9))
-	check(StatePreparing, 9, false)
-	p.begin(Release, at(10))
-	p.end(Release, errBroken, at(11))
-	check(StateReleasing, 10, false)
-	p.begin(Release, at(12))
-	p.end(Release, nil, at(13))
-	check(StateReleased, 13, false)
-}
-
 func TestExplain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		hang, free := forever()
