@@ -3,7 +3,6 @@ package fake_test
 import (
 	"archive/tar"
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -21,42 +20,29 @@ import (
 	"github.com/podwright/podwright/cri/fake"
 )
 
-// Lists beyond what one message holds come through as streams, and fall back to
-// plain lists where there are none.
+// Lists beyond what one message holds come through as streams.
 func TestStreamedLists(t *testing.T) {
-	for _, lacking := range [][]string{nil, {"StreamContainers", "StreamPodSandboxes", "StreamImages", "StreamContainerStats", "StreamPodSandboxStats", "StreamPodSandboxMetrics"}} {
-		bubble(t, fmt.Sprint(len(lacking), " missing"), func(t *testing.T) {
-			rt := start(t, fake.Config{AnyImage: true, Unimplemented: lacking})
-			runtime, images := client(t, rt)
-			running(t, rt)
-			ctx := t.Context()
-			counts := func() (counts []int, errs []error) {
-				note := func(count int, err error) { counts, errs = append(counts, count), append(errs, err) }
-				note(length(runtime.ListContainers(ctx, nil)))
-				note(length(runtime.ListContainerStats(ctx, nil)))
-				note(length(runtime.ListPodSandbox(ctx, nil)))
-				note(length(runtime.ListPodSandboxStats(ctx, nil)))
-				note(length(runtime.ListPodSandboxMetrics(ctx)))
-				note(length(images.ListImages(ctx, nil)))
-				return counts, errs
-			}
-			got, errs := counts()
-			require.NoError(t, errors.Join(errs...))
-			require.Equal(t, []int{1, 1, 1, 1, 1, 1}, got)
-			if lacking != nil {
-				return
-			}
-			for i := range 17 {
-				config := containerConfig("p", fmt.Sprint("c", i))
-				config.Annotations = map[string]string{"big": strings.Repeat("x", 1<<20)}
-				_, err := rt.CreateContainer(ctx, sandbox(t, rt, fmt.Sprint("p", i)), config, podConfig("p"))
-				require.NoError(t, err)
-			}
-			got, errs = counts()
-			require.NoError(t, errors.Join(errs...))
-			require.Equal(t, []int{18, 18, 18, 18, 18, 1}, got)
-		})
-	}
+	synctest.Test(t, func(t *testing.T) {
+		rt := start(t, fake.Config{AnyImage: true})
+		runtime, images := client(t, rt)
+		running(t, rt)
+		ctx := t.Context()
+		for i := range 17 {
+			config := containerConfig("p", fmt.Sprint("c", i))
+			config.Annotations = map[string]string{"big": strings.Repeat("x", 1<<20)}
+			_, err := rt.CreateContainer(ctx, sandbox(t, rt, fmt.Sprint("p", i)), config, podConfig("p"))
+			require.NoError(t, err)
+		}
+		var counts []int
+		note := func(count int, err error) { require.NoError(t, err); counts = append(counts, count) }
+		note(length(runtime.ListContainers(ctx, nil)))
+		note(length(runtime.ListContainerStats(ctx, nil)))
+		note(length(runtime.ListPodSandbox(ctx, nil)))
+		note(length(runtime.ListPodSandboxStats(ctx, nil)))
+		note(length(runtime.ListPodSandboxMetrics(ctx)))
+		note(length(images.ListImages(ctx, nil)))
+		require.Equal(t, []int{18, 18, 18, 18, 18, 1}, counts)
+	})
 }
 
 func length[T any](list []T, err error) (int, error) { return len(list), err }
