@@ -41,28 +41,28 @@ func (b *begun) await(w *world, n int, pod *v1.Pod) {
 		if len(b.starts()) >= n {
 			break
 		}
-		w.sleep(time.Second)
+		w.Sleep(time.Second)
 	}
 	require.Len(w.t, b.starts(), n)
-	w.sleep(time.Second) // its end is known and saved
+	w.Sleep(time.Second) // its end is known and saved
 }
 
 // losses are what a runtime may lose of a pod while a container of it is held back.
 var losses = map[string]func(w *world){
 	"dead containers": func(w *world) {
-		for _, c := range w.containers() {
+		for _, c := range w.Containers() {
 			if c.State == runtimeapi.ContainerState_CONTAINER_EXITED {
 				require.NoError(w.t, w.runtime.RemoveContainer(w.t.Context(), c.Id))
 			}
 		}
 	},
 	"sandboxes": func(w *world) {
-		for _, sb := range w.sandboxes() {
+		for _, sb := range w.Sandboxes() {
 			require.NoError(w.t, w.runtime.StopPodSandbox(w.t.Context(), sb.Id))
 		}
 	},
 	"everything": func(w *world) {
-		for _, sb := range w.sandboxes() {
+		for _, sb := range w.Sandboxes() {
 			require.NoError(w.t, w.runtime.RemovePodSandbox(w.t.Context(), sb.Id))
 		}
 	},
@@ -87,14 +87,14 @@ func TestABackOffOutlivesAgentAndRuntime(t *testing.T) {
 							lose(w)
 							w.start()
 						}
-						w.sleep(20 * time.Millisecond) // what was saved is not yet what was found
+						w.Sleep(20 * time.Millisecond) // what was saved is not yet what was found
 					}
-					w.sleep(time.Second)
+					w.Sleep(time.Second)
 					require.Len(t, b.starts(), 5, "it is held back")
 					c := w.container("1", "a")
 					require.Equal(t, "CrashLoopBackOff", c.State.Waiting.Reason)
 					require.EqualValues(t, 4, c.RestartCount)
-					w.sleep(7 * time.Minute)
+					w.Sleep(7 * time.Minute)
 					starts := b.starts()
 					for i, want := range []time.Duration{80 * time.Second, 160 * time.Second} {
 						after := starts[5+i].Sub(starts[4+i])
@@ -130,7 +130,7 @@ func TestASavedBackOffIsOfOneContainer(t *testing.T) {
 				pod := newPod("1", v1.RestartPolicyAlways, "a")
 				b.await(w, 5, pod)
 				w.set()
-				w.sleep(time.Second)
+				w.Sleep(time.Second)
 				if killed {
 					w.crash()
 				}
@@ -138,7 +138,7 @@ func TestASavedBackOffIsOfOneContainer(t *testing.T) {
 				if killed {
 					w.start()
 				}
-				w.sleep(5 * time.Second)
+				w.Sleep(5 * time.Second)
 				require.Len(t, b.starts(), 7, "it begins with two starts at once")
 			})
 		})

@@ -71,7 +71,7 @@ func TestStagesOfAPod(t *testing.T) {
 		})
 		w.run(5*time.Second, newPod("1", v1.RestartPolicyAlways, "a"))
 		w.set()
-		w.sleep(10 * time.Second)
+		w.Sleep(10 * time.Second)
 		require.Equal(t, []string{
 			"prepare used", "prepare kept", "RunPodSandbox", "CreateContainer", "StartContainer",
 			"StopContainer", "StopPodSandbox", "release used", "RemoveContainer", "RemovePodSandbox", "release kept",
@@ -91,9 +91,9 @@ func TestStagesOfAPodThatHasEnded(t *testing.T) {
 		}
 		w.run(time.Minute, newPod("1", v1.RestartPolicyNever, "a"))
 		require.Equal(t, []string{"prepare used", "prepare kept", "release used"}, d.lines)
-		require.Len(t, w.containers(), 1)
+		require.Len(t, w.Containers(), 1)
 		w.set()
-		w.sleep(10 * time.Second)
+		w.Sleep(10 * time.Second)
 		require.Equal(t, "release kept", d.lines[len(d.lines)-1])
 		w.requireNothingLeft()
 	})
@@ -107,11 +107,11 @@ func TestLeftoversAreLookedForWhenThereMayBeSome(t *testing.T) {
 		one, two := newPod("1", v1.RestartPolicyAlways, "a"), newPod("2", v1.RestartPolicyAlways, "b")
 		w.run(20*time.Second, one, two)
 		require.NoError(t, held.Prepare(t.Context(), newPod("of another agent", "")))
-		w.sleep(13 * time.Second)
+		w.Sleep(13 * time.Second)
 		require.False(t, held.Holds("of another agent"))
 		require.True(t, held.Holds("2"))
 		w.set(one)
-		w.sleep(3 * time.Second)
+		w.Sleep(3 * time.Second)
 		require.False(t, held.Holds("2"))
 		require.True(t, held.Holds("1"))
 	})
@@ -157,11 +157,11 @@ func TestNobodyRemovesWhatAnotherDoes(t *testing.T) {
 	})
 	inWorld(t, fake.Config{Programs: firstFails, Intercept: r.intercept}, func(w *world) {
 		w.run(5*time.Second, newPod("1", v1.RestartPolicyAlways, "a"))
-		require.Len(w.t, w.containers(), 2)
+		require.Len(w.t, w.Containers(), 2)
 		w.set()
 		for range 200 { // a death may be noticed at any time
 			w.agent.pruner.add("1", false)
-			w.sleep(10 * time.Millisecond)
+			w.Sleep(10 * time.Millisecond)
 		}
 		w.requireNothingLeft()
 		require.Empty(w.t, r.twice)
@@ -175,10 +175,10 @@ func TestNobodyRemovesWhatAnotherDoes(t *testing.T) {
 func TestPrunerAsksAgain(t *testing.T) {
 	inWorld(t, fake.Config{Programs: fake.Always(fake.Exit(1))}, func(w *world) {
 		w.run(5*time.Second, newPod("1", v1.RestartPolicyAlways, "a"))
-		require.NotEmpty(w.t, w.containers())
+		require.NotEmpty(w.t, w.Containers())
 		w.agent.pruner.add("1", true)
-		w.sleep(time.Second)
-		require.NotEmpty(w.t, w.containers())
+		w.Sleep(time.Second)
+		require.NotEmpty(w.t, w.Containers())
 	})
 }
 
@@ -192,7 +192,7 @@ func TestCollectionLeavesWhatRuns(t *testing.T) {
 		require.True(w.t, w.agent.gone("1"))
 		w.agent.collector.collect(w.t.Context())
 		require.DirExists(w.t, pods.LogDir(w.logs(), "ns", "pod-1", "1"))
-		require.Len(w.t, w.running(), 1)
+		require.Len(w.t, w.Running(), 1)
 	})
 }
 
@@ -201,16 +201,16 @@ func TestCollectionLeavesWhatRuns(t *testing.T) {
 func TestRemoveDeadContainers(t *testing.T) {
 	inWorld(t, fake.Config{Programs: fake.ByContainer(map[string]fake.Program{"b": fake.SleepUntilStopped}, fake.Exit(0))}, func(w *world) {
 		w.run(5*time.Second, newPod("1", v1.RestartPolicyNever, "a"), newPod("2", v1.RestartPolicyNever, "a", "b"))
-		require.Len(w.t, w.containers(), 3)
+		require.Len(w.t, w.Containers(), 3)
 		w.agent.collector.collect(w.t.Context())
-		require.Len(w.t, w.containers(), 3)
+		require.Len(w.t, w.Containers(), 3)
 		require.NoError(w.t, w.agent.RemoveDeadContainers(w.t.Context()))
-		require.Len(w.t, w.containers(), 2)
-		require.Len(w.t, w.running(), 1)
+		require.Len(w.t, w.Containers(), 2)
+		require.Len(w.t, w.Running(), 1)
 		require.DirExists(w.t, pods.LogDir(w.logs(), "ns", "pod-1", "1"))
-		w.sleep(time.Minute)
+		w.Sleep(time.Minute)
 		require.Equal(w.t, v1.PodSucceeded, w.agent.statuses.Get("1").Phase)
-		require.Len(w.t, w.containers(), 2, "it does not start again")
+		require.Len(w.t, w.Containers(), 2, "it does not start again")
 	})
 }
 
@@ -241,10 +241,10 @@ func TestRuntimeIsStillStarting(t *testing.T) {
 				w.start()
 				for range 120 { // as when other pods come to their end
 					w.agent.loop.Emit(syncloop.Event{Kind: syncloop.Housekeeping})
-					w.sleep(50 * time.Millisecond)
+					w.Sleep(50 * time.Millisecond)
 				}
 				if wanted {
-					require.Len(w.t, w.running(), 1)
+					require.Len(w.t, w.Running(), 1)
 				} else {
 					w.requireNothingLeft()
 				}
@@ -270,11 +270,11 @@ func TestOrphanOfTheNameEndsFirst(t *testing.T) {
 		w.set(after)
 		w.start()
 		for range 100 {
-			w.sleep(100 * time.Millisecond)
-			require.LessOrEqual(w.t, len(w.running()["a"]), 1)
+			w.Sleep(100 * time.Millisecond)
+			require.LessOrEqual(w.t, len(w.Running()["a"]), 1)
 		}
-		require.Equal(w.t, map[string][]uint32{"a": {0}}, w.running())
-		for _, c := range w.containers() {
+		require.Equal(w.t, map[string][]uint32{"a": {0}}, w.Running())
+		for _, c := range w.Containers() {
 			require.Equal(w.t, "2", c.Labels[labels.PodUID])
 		}
 		dirs, err := os.ReadDir(w.logs())
@@ -299,9 +299,9 @@ func TestWaitForNamesakeEnds(t *testing.T) {
 		})
 		w.run(30*time.Second, after)
 		require.Contains(w.t, w.agent.workers.State("2").Step, "earlier pods of the name: 1")
-		require.Len(w.t, w.running()["a"], 1)
+		require.Len(w.t, w.Running()["a"], 1)
 		w.set()
-		w.sleep(10 * time.Second)
+		w.Sleep(10 * time.Second)
 		require.Empty(w.t, w.agent.workers.State("2").Name)
 		w.calls.Intercept(nil)
 		w.end(2 * time.Minute)

@@ -23,9 +23,9 @@ func TestPanicWhileActing(t *testing.T) {
 		w.at("CreateContainer", 1, func(context.Context) error { panic("here") })
 		w.run(time.Second, newPod("1", v1.RestartPolicyAlways, "a"))
 		require.Empty(w.t, w.agent.observer.changing)
-		w.sleep(20 * time.Second)
-		require.Equal(w.t, map[string][]uint32{"a": {0}}, w.running())
-		require.Len(w.t, w.sandboxes(), 1)
+		w.Sleep(20 * time.Second)
+		require.Equal(w.t, map[string][]uint32{"a": {0}}, w.Running())
+		require.Len(w.t, w.Sandboxes(), 1)
 	})
 }
 
@@ -45,12 +45,12 @@ func TestFailedStopIsLookedAt(t *testing.T) {
 			return errors.New("cannot stop")
 		})
 		w.set()
-		w.sleep(time.Second)
+		w.Sleep(time.Second)
 		observed, err := w.agent.observer.Get("1")
 		require.NoError(w.t, err)
 		require.Len(w.t, observed.Running(), 1)
 		w.calls.Intercept(nil)
-		w.sleep(2 * time.Minute)
+		w.Sleep(2 * time.Minute)
 		w.requireNothingLeft()
 	})
 }

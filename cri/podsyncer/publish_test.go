@@ -52,7 +52,7 @@ func TestFailedResizeShows(t *testing.T) {
 		bigger := pod.DeepCopy()
 		bigger.Spec.Containers[0].Resources.Limits[v1.ResourceCPU] = resource.MustParse("2")
 		w.set(bigger)
-		w.sleep(5 * time.Second)
+		w.Sleep(5 * time.Second)
 		c := condition()
 		require.NotNil(w.t, c)
 		require.Equal(w.t, v1.ConditionTrue, c.Status)
@@ -60,13 +60,13 @@ func TestFailedResizeShows(t *testing.T) {
 		require.NotZero(w.t, c.LastProbeTime)
 		require.Contains(w.t, c.Message, "no such cgroup")
 		since := c.LastTransitionTime
-		w.sleep(2 * time.Minute)
+		w.Sleep(2 * time.Minute)
 		require.Equal(w.t, since, condition().LastTransitionTime, "it is the same trouble")
 		refuses.Store(false)
-		w.sleep(3 * time.Minute)
+		w.Sleep(3 * time.Minute)
 		require.Nil(w.t, condition())
 		require.Len(w.t, w.events.of("1", ReasonResizeCompleted), 1)
-		require.Equal(w.t, map[string][]uint32{"a": {0}}, w.running())
+		require.Equal(w.t, map[string][]uint32{"a": {0}}, w.Running())
 	})
 }
 
@@ -106,12 +106,12 @@ func TestWhatWasStartedIsNotLostWithTheRuntime(t *testing.T) {
 			require.NotNil(t, a.State.Running, "%+v", a.State)
 			require.Nil(t, a.LastTerminationState.Terminated)
 			require.Zero(t, a.RestartCount)
-			w.sleep(100 * time.Millisecond)
+			w.Sleep(100 * time.Millisecond)
 		}
 		require.True(t, away.Load())
 		away.Store(false)
-		w.sleep(time.Minute)
-		require.Equal(t, map[string][]uint32{"a": {0}, "b": {0}}, w.running())
+		w.Sleep(time.Minute)
+		require.Equal(t, map[string][]uint32{"a": {0}, "b": {0}}, w.Running())
 		require.Zero(t, w.container("1", "a").RestartCount)
 	})
 }
@@ -134,11 +134,11 @@ func TestALongSyncIsShown(t *testing.T) {
 				require.NotNil(t, w.container("1", "b").State.Waiting)
 				require.False(t, w.container("1", "a").Ready)
 				a.Set("a ready", 0)
-				w.sleep(1100 * time.Millisecond)
+				w.Sleep(1100 * time.Millisecond)
 				require.True(t, w.container("1", "a").Ready)
 				require.Equal(t, v1.ConditionFalse, w.condition("1", v1.PodReady))
-				w.sleep(time.Minute)
-				require.Equal(t, map[string][]uint32{"a": {0}, "b": {0}}, w.running())
+				w.Sleep(time.Minute)
+				require.Equal(t, map[string][]uint32{"a": {0}, "b": {0}}, w.Running())
 				require.Equal(t, v1.ConditionTrue, w.condition("1", v1.PodReady))
 			})
 		})
@@ -159,7 +159,7 @@ func TestProgressDoesNotGoBack(t *testing.T) {
 				w.start()
 				var seen []v1.ConditionStatus
 				for range 200 {
-					w.sleep(50 * time.Millisecond)
+					w.Sleep(50 * time.Millisecond)
 					seen = append(seen, w.condition("1", v1.PodReadyToStartContainers))
 				}
 				require.Equal(t, []v1.ConditionStatus{v1.ConditionFalse, v1.ConditionTrue}, slices.Compact(seen[1:]))
@@ -181,7 +181,7 @@ func TestAFileShowsThePods(t *testing.T) {
 		require.Equal(t, v1.PodRunning, phase(good))
 		require.Equal(t, v1.PodFailed, phase(bad))
 		w.set()
-		w.sleep(10 * time.Second)
+		w.Sleep(10 * time.Second)
 		for _, pod := range []*v1.Pod{good, bad} {
 			_, err := file.Get(w.t.Context(), status.Ref{Namespace: pod.Namespace, Name: pod.Name, UID: pod.UID})
 			require.ErrorIs(t, err, status.ErrNotFound)
@@ -203,7 +203,7 @@ func TestAFileShowsAPodThatIsRefusedNoMore(t *testing.T) {
 		w.stop()
 		w.refused = ""
 		w.start()
-		w.sleep(10 * time.Second)
+		w.Sleep(10 * time.Second)
 		require.Equal(t, v1.PodRunning, file.Status(pod).Phase)
 	})
 }
@@ -232,12 +232,12 @@ func TestABadSinkStopsNoPod(t *testing.T) {
 				w.sinks = []writer.NamedSink{{Name: "file", Sink: bad}}
 				w.refused = "2"
 				w.run(10*time.Second, newPod("2", v1.RestartPolicyAlways, "a"), newPod("1", v1.RestartPolicyAlways, "a"))
-				require.Len(t, w.running(), 1)
+				require.Len(t, w.Running(), 1)
 				w.set()
-				w.sleep(time.Minute)
-				require.Empty(t, w.running())
+				w.Sleep(time.Minute)
+				require.Empty(t, w.Running())
 				close(hang)
-				w.sleep(time.Minute)
+				w.Sleep(time.Minute)
 				w.requireNothingLeft()
 			})
 		})

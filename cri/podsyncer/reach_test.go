@@ -57,7 +57,7 @@ func TestReach(t *testing.T) {
 		}
 		sandbox, err := w.agent.RunningSandbox(ctx, at("", ""))
 		require.NoError(w.t, err)
-		require.Equal(w.t, w.sandboxes()[0].Id, sandbox)
+		require.Equal(w.t, w.Sandboxes()[0].Id, sandbox)
 
 		for _, c := range []struct {
 			target kubeletapi.Target
@@ -105,7 +105,7 @@ func TestLogsOfInstances(t *testing.T) {
 			return log.ContainerID, err
 		}
 		newest := ""
-		for _, c := range w.containers() {
+		for _, c := range w.Containers() {
 			if c.Metadata.Name == "crash" {
 				newest = c.Id
 				break

@@ -31,7 +31,7 @@ func (w *world) kept(uid types.UID) (checkpoint.Record, error) {
 func (w *world) steady(d time.Duration, uid types.UID, t v1.PodConditionType, want v1.ConditionStatus) {
 	w.t.Helper()
 	for range int(d / (50 * time.Millisecond)) {
-		w.sleep(50 * time.Millisecond)
+		w.Sleep(50 * time.Millisecond)
 		if got := w.condition(uid, t); got != "" {
 			require.Equal(w.t, want, got)
 		}
@@ -72,7 +72,7 @@ func TestRestartOfTheAgentChangesNoReadiness(t *testing.T) {
 				for range 2 {
 					w.crash()
 					a.Set("a started", 1) // would be found, if somebody asked
-					w.sleep(30 * time.Second)
+					w.Sleep(30 * time.Second)
 					w.start()
 					w.steady(30*time.Second, "a", v1.PodReady, v1.ConditionTrue)
 					require.Equal(t, v1.ConditionFalse, w.condition("b", v1.PodReady))
@@ -83,7 +83,7 @@ func TestRestartOfTheAgentChangesNoReadiness(t *testing.T) {
 				require.Equal(t, started, a.Count("a started"))
 				require.Equal(t, since.UTC(), w.agent.statuses.Get("a").StartTime.UTC())
 				require.Equal(t, moved, transitions(w.agent.statuses.Get("a")))
-				for name, attempts := range w.running() {
+				for name, attempts := range w.Running() {
 					require.Equal(t, map[bool][]uint32{true: {0}, false: {0, 0}}[len(attempts) == 1], attempts, name)
 				}
 			})
@@ -123,12 +123,12 @@ func TestAPodOfAnotherAgentStaysAsReadyAsItWas(t *testing.T) {
 			w.crash()
 			require.NoError(t, os.Remove(w.statusFile("1")))
 			w.start()
-			w.sleep(100 * time.Millisecond)
+			w.Sleep(100 * time.Millisecond)
 		}
 		lose()
 		require.True(t, w.container("1", "a").Ready)
 		require.False(t, w.container("1", "b").Ready)
-		w.sleep(20 * time.Second)
+		w.Sleep(20 * time.Second)
 		require.True(t, w.container("1", "a").Ready)
 		require.Equal(t, moved, transitions(w.agent.statuses.Get("1")))
 		require.Equal(t, 1, asked)
@@ -151,13 +151,13 @@ func TestTheNextAgentRestartsWhatHasFailed(t *testing.T) {
 		w.run(20*time.Second, pod)
 		w.at("StopContainer", 0, func(ctx context.Context) error { <-ctx.Done(); return ctx.Err() })
 		a.Set("a alive", 1)
-		w.sleep(100 * time.Second)
-		require.Equal(t, map[string][]uint32{"a": {0}}, w.running())
+		w.Sleep(100 * time.Second)
+		require.Equal(t, map[string][]uint32{"a": {0}}, w.Running())
 		w.crash()
 		a.Set("a alive", 0)
 		w.start()
-		w.sleep(5 * time.Second) // a period is 30 s
-		require.Equal(t, map[string][]uint32{"a": {1}}, w.running())
+		w.Sleep(5 * time.Second) // a period is 30 s
+		require.Equal(t, map[string][]uint32{"a": {1}}, w.Running())
 	})
 }
 
@@ -175,14 +175,14 @@ func TestAnExitCodeOutlivesContainerAndAgent(t *testing.T) {
 	inWorld(t, fake.Config{Programs: fake.ByContainer(programs, fake.SleepUntilStopped)}, func(w *world) {
 		w.run(2*time.Minute, newPod("1", v1.RestartPolicyAlways, "a"), newPod("2", v1.RestartPolicyNever, "once", "b"))
 		w.crash()
-		for _, c := range w.containers() {
+		for _, c := range w.Containers() {
 			if c.State.String() == "CONTAINER_EXITED" {
 				require.NoError(t, w.runtime.RemoveContainer(t.Context(), c.Id))
 			}
 		}
-		require.Len(t, w.containers(), 2)
+		require.Len(t, w.Containers(), 2)
 		w.start()
-		w.sleep(30 * time.Second)
+		w.Sleep(30 * time.Second)
 		c := w.container("1", "a")
 		require.EqualValues(t, 2, c.RestartCount)
 		require.NotNil(t, c.LastTerminationState.Terminated)
@@ -224,7 +224,7 @@ func TestAnEndIsOnTheDiskBeforeAnythingChanges(t *testing.T) {
 			mu.Lock()
 			defer mu.Unlock()
 			var ended []*runtimeapi.Container // oldest first
-			for _, c := range w.containers() {
+			for _, c := range w.Containers() {
 				if c.State == runtimeapi.ContainerState_CONTAINER_EXITED {
 					ended = append(ended, c)
 				}
@@ -270,18 +270,18 @@ func TestADamagedMemoryHarmsItsPodOnly(t *testing.T) {
 		require.NoError(t, os.WriteFile(file, []byte(`{"version":1,"uid":"2","rec`), 0o600))
 		require.NoError(t, os.WriteFile(w.statusFile("3"), must(os.ReadFile(w.statusFile("1"))), 0o600))
 		w.start()
-		w.sleep(200 * time.Millisecond)
+		w.Sleep(200 * time.Millisecond)
 		require.Equal(t, v1.ConditionTrue, w.condition("1", v1.PodReady))
 		require.NotEqual(t, v1.ConditionTrue, w.condition("2", v1.PodReady), "nobody knows")
 		require.NotEqual(t, v1.ConditionTrue, w.condition("3", v1.PodReady), "the file is of another pod")
-		w.sleep(12 * time.Second)
+		w.Sleep(12 * time.Second)
 		for _, pod := range pods {
 			require.Equal(t, v1.ConditionTrue, w.condition(pod.UID, v1.PodReady), pod.UID)
 			_, err := w.kept(pod.UID)
 			require.NoError(t, err)
 		}
 		require.FileExists(t, file+".corrupt")
-		require.Equal(t, map[string][]uint32{"a": {0, 0, 0}}, w.running())
+		require.Equal(t, map[string][]uint32{"a": {0, 0, 0}}, w.Running())
 		w.end(30 * time.Second)
 	})
 }
@@ -294,11 +294,11 @@ func TestADiskThatTakesNothing(t *testing.T) {
 		file := w.statusFile("1")
 		require.NoError(t, os.MkdirAll(filepath.Join(file+".tmp", "x"), 0o750))
 		w.set(newPod("1", v1.RestartPolicyAlways, "a"))
-		w.sleep(10 * time.Second)
-		require.Equal(t, map[string][]uint32{"a": {0}}, w.running())
+		w.Sleep(10 * time.Second)
+		require.Equal(t, map[string][]uint32{"a": {0}}, w.Running())
 		require.NoFileExists(t, file)
 		require.NoError(t, os.RemoveAll(file+".tmp"))
-		w.sleep(10 * time.Second)
+		w.Sleep(10 * time.Second)
 		record, err := w.kept("1")
 		require.NoError(t, err)
 		require.Equal(t, v1.PodRunning, record.Status.Phase)
@@ -322,7 +322,7 @@ func TestAPodThatComesBackRemembersNothing(t *testing.T) {
 			require.EqualValues(t, 1, w.container("1", "a").RestartCount)
 			if n == 0 {
 				w.set()
-				w.sleep(10 * time.Second)
+				w.Sleep(10 * time.Second)
 			} else {
 				died := w.calls.DieAt(n, n%2 == 0)
 				w.set()
@@ -337,10 +337,10 @@ func TestAPodThatComesBackRemembersNothing(t *testing.T) {
 				w.start()
 			}
 			w.set(pod)
-			w.sleep(time.Minute)
+			w.Sleep(time.Minute)
 			s := w.agent.statuses.Get("1")
 			require.Equal(t, v1.PodRunning, s.Phase, "call %d", n)
-			require.Len(t, w.running()["a"], 1)
+			require.Len(t, w.Running()["a"], 1)
 			if n == 0 {
 				require.Nil(t, s.ContainerStatuses[0].LastTerminationState.Terminated)
 				require.Zero(t, s.ContainerStatuses[0].RestartCount)
@@ -355,17 +355,17 @@ func TestADroppedPodDoesNotWaitForTheDisk(t *testing.T) {
 	inWorld(t, fake.Config{}, func(w *world) {
 		w.unsaved = true
 		w.run(5*time.Second, newPod("u", v1.RestartPolicyAlways, "app"))
-		require.Len(t, w.running()["app"], 1)
+		require.Len(t, w.Running()["app"], 1)
 		require.FileExists(t, w.statusFile("u"))
 		w.diskTakes = 10 * time.Second
 		w.set()
-		w.sleep(time.Second)
-		require.Empty(t, w.running())
+		w.Sleep(time.Second)
+		require.Empty(t, w.Running())
 		require.Equal(t, podworkers.StateTerminating, w.agent.workers.State("u").State)
-		w.sleep(10 * time.Second)
+		w.Sleep(10 * time.Second)
 		require.NoFileExists(t, w.statusFile("u"))
 		w.diskTakes = 0
-		w.sleep(time.Minute)
+		w.Sleep(time.Minute)
 		w.requireNothingLeft()
 	})
 }
@@ -378,12 +378,12 @@ func TestAnEndedPodStaysEnded(t *testing.T) {
 		w.run(20*time.Second, newPod("1", v1.RestartPolicyNever, "a"))
 		require.Equal(t, v1.PodFailed, w.agent.statuses.Get("1").Phase)
 		w.crash()
-		for _, sb := range w.sandboxes() {
+		for _, sb := range w.Sandboxes() {
 			require.NoError(t, w.runtime.RemovePodSandbox(t.Context(), sb.Id))
 		}
-		require.Empty(t, w.containers())
+		require.Empty(t, w.Containers())
 		w.start()
-		w.sleep(20 * time.Second)
+		w.Sleep(20 * time.Second)
 		require.Equal(t, v1.PodFailed, w.agent.statuses.Get("1").Phase)
 		require.EqualValues(t, 4, w.container("1", "a").State.Terminated.ExitCode)
 		require.EqualValues(t, 1, runs.Load())

@@ -15,9 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 	v1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
-	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
 	"github.com/podwright/podwright/cri/fake"
 	"github.com/podwright/podwright/cri/images"
@@ -38,6 +36,7 @@ import (
 // world is a runtime and a node's folders, on which one agent after the other
 // runs: what a crash of the agent leaves is there for the next.
 type world struct {
+	*testagent.Node
 	t       *testing.T
 	dir     string
 	runtime *fake.Runtime
@@ -71,16 +70,13 @@ type world struct {
 func inWorld(t *testing.T, cfg fake.Config, test func(*world)) {
 	dir := t.TempDir()
 	synctest.Test(t, func(t *testing.T) {
-		cfg.AnyImage = true
-		rt, err := fake.New(cfg)
-		require.NoError(t, err)
-		w := &world{t: t, dir: dir, runtime: rt, calls: testagent.NewRuntime(rt)}
+		n, rt := testagent.NewNode(t, cfg)
+		w := &world{Node: n, t: t, dir: dir, runtime: rt, calls: testagent.NewRuntime(rt)}
 		defer func() {
 			if w.stop != nil {
 				w.stop()
 			}
-			require.NoError(t, rt.Close())
-			synctest.Wait()
+			n.Close()
 		}()
 		test(w)
 	})
@@ -199,21 +195,21 @@ func (w *world) start() {
 func (w *world) run(d time.Duration, pods ...*v1.Pod) {
 	w.set(pods...)
 	w.start()
-	w.sleep(d)
+	w.Sleep(d)
 }
 
 // restart kills the agent and starts the next one.
 func (w *world) restart(d time.Duration) {
 	w.crash()
 	w.start()
-	w.sleep(d)
+	w.Sleep(d)
 }
 
 // end takes all pods away, of which nothing may be left.
 func (w *world) end(d time.Duration) {
 	w.t.Helper()
 	w.set()
-	w.sleep(d)
+	w.Sleep(d)
 	w.requireNothingLeft()
 }
 
@@ -240,40 +236,11 @@ func (w *world) set(pods ...*v1.Pod) {
 	}
 }
 
-// sleep lets time pass.
-func (w *world) sleep(d time.Duration) {
-	time.Sleep(d)
-	synctest.Wait()
-}
-
-func (w *world) containers() []*runtimeapi.Container {
-	list, err := w.runtime.ListContainers(w.t.Context(), nil)
-	require.NoError(w.t, err)
-	return list
-}
-
-func (w *world) sandboxes() []*runtimeapi.PodSandbox {
-	list, err := w.runtime.ListPodSandbox(w.t.Context(), nil)
-	require.NoError(w.t, err)
-	return list
-}
-
-// running are the running containers, by name, with their attempts.
-func (w *world) running() map[string][]uint32 {
-	out := map[string][]uint32{}
-	for _, c := range w.containers() {
-		if c.State == runtimeapi.ContainerState_CONTAINER_RUNNING {
-			out[c.Metadata.Name] = append(out[c.Metadata.Name], c.Metadata.Attempt)
-		}
-	}
-	return out
-}
-
 // requireNothingLeft looks for traces of pods.
 func (w *world) requireNothingLeft() {
 	w.t.Helper()
-	require.Empty(w.t, w.containers(), "containers")
-	require.Empty(w.t, w.sandboxes(), "sandboxes")
+	require.Empty(w.t, w.Containers(), "containers")
+	require.Empty(w.t, w.Sandboxes(), "sandboxes")
 	for _, dir := range []string{filepath.Join(w.dir, "root", "pods"), w.logs(), w.links()} {
 		entries, err := os.ReadDir(dir)
 		if !errors.Is(err, os.ErrNotExist) {
@@ -286,20 +253,8 @@ func (w *world) requireNothingLeft() {
 	require.Empty(w.t, w.agent.observer.changing, "hints held back")
 }
 
-func newPod(uid types.UID, policy v1.RestartPolicy, containers ...string) *v1.Pod {
-	grace := int64(2)
-	pod := &v1.Pod{
-		ObjectMeta: metav1.ObjectMeta{Name: "pod-" + string(uid), Namespace: "ns", UID: uid},
-		Spec:       v1.PodSpec{RestartPolicy: policy, TerminationGracePeriodSeconds: &grace, HostNetwork: true},
-	}
-	for _, name := range containers {
-		pod.Spec.Containers = append(pod.Spec.Containers, v1.Container{
-			Name: name, Image: "busybox:1", ImagePullPolicy: v1.PullIfNotPresent,
-			TerminationMessagePath: "/dev/termination-log", TerminationMessagePolicy: v1.TerminationMessageReadFile,
-		})
-	}
-	return pod
-}
+// newPod is a pod, asking a probe that is executed each second and counts after so many failures.
+var newPod, asking = testagent.Pod, testagent.ExecProbe
 
 // crash is kill -9 as far as the runtime can tell.
 func (w *world) crash() {
@@ -307,36 +262,13 @@ func (w *world) crash() {
 	w.calls.Intercept(nil)
 }
 
-// asking is a probe that is executed each second and counts after so many failures.
-func asking(command string, failures int32) *v1.Probe {
-	return &v1.Probe{
-		ProbeHandler: v1.ProbeHandler{Exec: &v1.ExecAction{Command: []string{command}}}, PeriodSeconds: 1, FailureThreshold: failures,
-	}
-}
-
-// condition is the status of one of the pod's conditions.
 func (w *world) condition(uid types.UID, t v1.PodConditionType) v1.ConditionStatus {
-	if s := w.agent.statuses.Get(uid); s != nil {
-		for _, c := range s.Conditions {
-			if c.Type == t {
-				return c.Status
-			}
-		}
-	}
-	return ""
+	return testagent.Condition(w.agent.statuses.Get(uid), t)
 }
 
 func (w *world) container(uid types.UID, name string) v1.ContainerStatus {
 	w.t.Helper()
-	if s := w.agent.statuses.Get(uid); s != nil {
-		for _, c := range append(s.InitContainerStatuses, s.ContainerStatuses...) {
-			if c.Name == name {
-				return c
-			}
-		}
-	}
-	w.t.Fatalf("no status of container %s", name)
-	return v1.ContainerStatus{}
+	return testagent.Container(w.t, w.agent.statuses.Get(uid), name)
 }
 
 // counting counts how often the program was started.

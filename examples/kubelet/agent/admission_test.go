@@ -41,22 +41,22 @@ func TestNoRoom(t *testing.T) {
 		w.put(wanting("a", "1"), wanting("b", "1"))
 		w.startFor(5 * time.Second)
 		w.put(wanting("late", "100m"))
-		w.sleep(5 * time.Second)
+		w.Sleep(5 * time.Second)
 		before := map[string][]uint32{"a": {0}, "b": {0}}
-		require.Equal(t, before, w.running())
+		require.Equal(t, before, w.Running())
 		require.Equal(t, "Failed OutOfcpu: Pod was rejected: Node didn't have enough resource: cpu, requested: 100, used: 2000, capacity: 2000", w.ended("late"))
 		require.Contains(t, w.events("late"), "OutOfcpu")
 		w.stop()
 		w.put(wanting("high", "1", withPriority(1000)))
 		w.startFor(5 * time.Second)
-		require.Equal(t, before, w.running())
+		require.Equal(t, before, w.Running())
 		require.Equal(t, "OutOfcpu", w.at("high").Status.Reason)
 
 		w.remove("a")
-		w.sleep(5 * time.Second)
+		w.Sleep(5 * time.Second)
 		w.put(wanting("next", "1"))
-		w.sleep(5 * time.Second)
-		require.Equal(t, map[string][]uint32{"b": {0}, "next": {0}}, w.running())
+		w.Sleep(5 * time.Second)
+		require.Equal(t, map[string][]uint32{"b": {0}, "next": {0}}, w.Running())
 	})
 }
 
@@ -66,7 +66,12 @@ func TestWhoWasRefusedIsDeleted(t *testing.T) {
 	for name, remove := range map[string]func(*world){
 		"the same agent": func(w *world) { w.remove("late") },
 		"the next agent": func(w *world) { w.stop(); w.startFor(5 * time.Second); w.remove("late") },
-		"no agent runs":  func(w *world) { w.stop(); w.remove("late"); w.start() },
+		"no agent runs": func(w *world) {
+			w.stop()
+			w.remove("late")
+			require.NotNil(w.t, w.at("late"), "it is the agent that lets it go")
+			w.start()
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			inCluster(t, func(w *world) {
@@ -74,13 +79,12 @@ func TestWhoWasRefusedIsDeleted(t *testing.T) {
 				w.put(wanting("a", "1"))
 				w.startFor(5 * time.Second)
 				w.put(wanting("late", "100m"))
-				w.sleep(5 * time.Second)
+				w.Sleep(5 * time.Second)
 				require.Equal(t, "OutOfcpu", w.at("late").Status.Reason)
 				remove(w)
-				require.NotNil(t, w.at("late"), "it is the agent that lets it go")
-				w.sleep(time.Second)
+				w.Sleep(time.Second)
 				require.Nil(t, w.at("late"), "no housekeeping is waited for")
-				require.Equal(t, map[string][]uint32{"a": {0}}, w.running())
+				require.Equal(t, map[string][]uint32{"a": {0}}, w.Running())
 			})
 		})
 	}
@@ -115,7 +119,7 @@ func TestRefusedPods(t *testing.T) {
 			w.put(wanting(name, "", c.change))
 		}
 		w.startFor(5 * time.Second)
-		require.Equal(t, map[string][]uint32{"good": {0}}, w.running())
+		require.Equal(t, map[string][]uint32{"good": {0}}, w.Running())
 		for name, c := range refused {
 			for _, want := range append(c.want, "Failed ") {
 				require.Contains(t, w.ended(name), want)
@@ -126,7 +130,7 @@ func TestRefusedPods(t *testing.T) {
 		w.configure = func(c *Config) { c.AppArmor = true }
 		w.put(wanting("late", "", confined))
 		w.startFor(5 * time.Second)
-		require.Equal(t, map[string][]uint32{"good": {0}, "late": {0}}, w.running())
+		require.Equal(t, map[string][]uint32{"good": {0}, "late": {0}}, w.Running())
 	})
 }
 
@@ -142,15 +146,15 @@ func TestPreemption(t *testing.T) {
 		w.put(half, wanting("one", "1", stubborn), wanting("four", "4"), wanting("none", ""))
 		w.startFor(5 * time.Second)
 		w.put(wanting("crit", "1", withPriority(ofTheSystem)))
-		w.sleep(5 * time.Second)
+		w.Sleep(5 * time.Second)
 		w.wants("half", milli(600))
-		w.sleep(5 * time.Second)
-		require.Contains(t, w.running(), "one", "it has 20 s to end")
-		require.NotContains(t, w.running(), "crit")
+		w.Sleep(5 * time.Second)
+		require.Contains(t, w.Running(), "one", "it has 20 s to end")
+		require.NotContains(t, w.Running(), "crit")
 		require.NotNil(t, w.resizeCondition("half", v1.PodResizePending), "what one leaves is for crit")
 		w.put(wanting("late", "100m"))
-		w.sleep(20 * time.Second)
-		require.Equal(t, map[string][]uint32{"half": {0}, "four": {0}, "none": {0}, "crit": {0}}, w.running())
+		w.Sleep(20 * time.Second)
+		require.Equal(t, map[string][]uint32{"half": {0}, "four": {0}, "none": {0}, "crit": {0}}, w.Running())
 		require.NotNil(t, w.resizeCondition("half", v1.PodResizePending))
 		require.Equal(t, "Failed Preempting: Preempted in order to admit critical pod (True TerminationByKubelet: Pod was preempted by Kubelet to accommodate a critical pod.)", w.ended("one"))
 		require.Contains(t, w.events("one"), "Preempting")
@@ -158,11 +162,11 @@ func TestPreemption(t *testing.T) {
 		require.Contains(t, body(w.agent.cfg.Metrics.Handler(), "/"), "\nkubelet_admission_rejections_total{reason=\"OutOfcpu\"} 1\n")
 
 		w.put(wanting("huge", "9", withPriority(ofTheSystem)))
-		w.sleep(10 * time.Second)
+		w.Sleep(10 * time.Second)
 		require.Equal(t, "UnexpectedAdmissionError", w.at("huge").Status.Reason)
-		require.Len(t, w.running(), 4, "nobody goes for one that will not fit anyhow")
+		require.Len(t, w.Running(), 4, "nobody goes for one that will not fit anyhow")
 		w.remove("crit")
-		w.sleep(40 * time.Second)
+		w.Sleep(40 * time.Second)
 		w.requireCPU("half", "half", 600)
 	})
 }

@@ -88,7 +88,7 @@ func TestPreparedOnce(t *testing.T) {
 		w.configure = func(c *Config) { c.Tune = func() error { tuned.Add(1); return nil } }
 		ready := func(ok bool) {
 			require.NoError(t, w.runtime.SetCondition(runtimeapi.RuntimeReady, ok, "Test", "as demanded"))
-			w.sleep(time.Minute)
+			w.Sleep(time.Minute)
 		}
 		ready(false)
 		w.startFor(time.Minute)

@@ -1,8 +1,6 @@
 package agent
 
 import (
-	"fmt"
-	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"testing"
@@ -36,7 +34,7 @@ func (w *world) wants(name string, r v1.ResourceRequirements) {
 
 // sharesOf are what the cgroup of a container with this name has.
 func (w *world) sharesOf(container string) (shares int64) {
-	for _, c := range w.containers() {
+	for _, c := range w.Containers() {
 		if c.Metadata.Name == container && c.State == runtimeapi.ContainerState_CONTAINER_RUNNING {
 			s, err := w.runtime.ContainerStatus(w.t.Context(), c.Id, false)
 			require.NoError(w.t, err)
@@ -84,17 +82,17 @@ func TestResizes(t *testing.T) {
 			pod.Generation, pod.Spec.RestartPolicy, pod.Spec.Containers[0].Resources = 1, v1.RestartPolicyNever, milli(int64(1000*(i+1)))
 			w.put(pod)
 		}
-		w.sleep(5 * time.Second)
+		w.Sleep(5 * time.Second)
 		w.requireCPU("a", "a", 1000)
 
 		w.wants("a", milli(2000))
-		w.sleep(5 * time.Second)
+		w.Sleep(5 * time.Second)
 		w.requireCPU("a", "a", 2000)
 		require.Nil(t, w.resizeCondition("a", v1.PodResizeInProgress))
 		require.Subset(t, w.events("a"), []string{"ResizeStarted", "ResizeCompleted"})
 
 		w.wants("a", milli(3000))
-		w.sleep(5 * time.Second)
+		w.Sleep(5 * time.Second)
 		deferred := w.resizeCondition("a", v1.PodResizePending)
 		require.NotNil(t, deferred)
 		require.Equal(t, v1.PodReasonDeferred, deferred.Reason)
@@ -109,18 +107,18 @@ func TestResizes(t *testing.T) {
 		require.Equal(t, deferred, w.resizeCondition("a", v1.PodResizePending), "it is the same, and waits as long")
 
 		for w.at("b").Status.Phase != v1.PodSucceeded {
-			w.sleep(10 * time.Millisecond)
+			w.Sleep(10 * time.Millisecond)
 		}
-		w.sleep(100 * time.Millisecond)
+		w.Sleep(100 * time.Millisecond)
 		w.requireCPU("a", "a", 3000)
 		require.Nil(t, w.resizeCondition("a", v1.PodResizePending))
 		require.Equal(t, map[string]float64{"pod_terminated": 1}, w.accepted())
 
 		w.wants("a", milli(-1))
-		w.sleep(5 * time.Second)
+		w.Sleep(5 * time.Second)
 		require.Equal(t, v1.PodReasonInfeasible, w.resizeCondition("a", v1.PodResizePending).Reason)
 		require.Contains(t, w.events("a"), "ResizeInfeasible")
-		require.Equal(t, map[string][]uint32{"a": {0}}, w.running())
+		require.Equal(t, map[string][]uint32{"a": {0}}, w.Running())
 	})
 }
 
@@ -150,60 +148,5 @@ func TestCorruptAllocationsStopTheStart(t *testing.T) {
 		_, err := newGround(cfg, f, noState)
 		require.ErrorIs(t, err, allocation.ErrCorrupt)
 		require.ErrorContains(t, err, filepath.Join(f.root, name))
-	}
-}
-
-// Whatever pods ask for, and whenever agents die in between: in the end the file, the
-// statuses and the cgroups agree, and nothing has started anew but what is to for that.
-func TestRandomResizes(t *testing.T) {
-	seeds := uint64(4)
-	if testing.Short() {
-		seeds = 2
-	}
-	for seed := range seeds {
-		inCluster(t, func(w *world) { randomResizes(w, rand.New(rand.NewPCG(seed, 1))) })
-	}
-}
-
-func randomResizes(w *world, random *rand.Rand) {
-	const pods = 5
-	w.allocatable = v1.ResourceList{v1.ResourceCPU: quantity.MustParse("3")}
-	w.startFor(3 * time.Second)
-	names := make([]string, pods)
-	for i := range names {
-		names[i] = fmt.Sprint("p", i)
-		pod := bound(names[i], names[i])
-		pod.Generation, pod.Spec.Containers[0].Resources = 1, milli(100)
-		if i == 0 {
-			pod.Spec.Containers[0].ResizePolicy = []v1.ContainerResizePolicy{{ResourceName: v1.ResourceCPU, RestartPolicy: v1.RestartContainer}}
-		}
-		w.api.Put(pod)
-	}
-	w.sleep(10 * time.Second)
-	for range 40 {
-		w.wants(names[random.IntN(pods)], milli(100*(1+random.Int64N(12))))
-		switch random.IntN(4) {
-		case 0:
-			w.sleep(time.Duration(random.IntN(3000)) * time.Millisecond)
-		case 1:
-			w.sleep(time.Duration(random.IntN(50)) * time.Millisecond)
-			w.crash()
-			w.start()
-		}
-	}
-	last := map[string]int64{}
-	for _, name := range names { // that is less than there is
-		last[name] = 100 * (1 + random.Int64N(5))
-		w.wants(name, milli(last[name]))
-	}
-	w.sleep(2 * time.Minute)
-	for _, name := range names {
-		w.requireCPU(name, name, last[name])
-		for _, kind := range []v1.PodConditionType{v1.PodResizePending, v1.PodResizeInProgress} {
-			require.Nil(w.t, w.resizeCondition(name, kind), "%s: %s", name, kind)
-		}
-		if name != names[0] {
-			require.Equal(w.t, []uint32{0}, w.running()[name])
-		}
 	}
 }

@@ -27,7 +27,7 @@ func TestAttached(t *testing.T) {
 		}
 		_, err := ask()
 		require.ErrorIs(t, err, errNotReported)
-		w.sleep(1500 * time.Millisecond) // the agent writes what it has in use, since it was asked
+		w.Sleep(1500 * time.Millisecond) // the agent writes what it has in use, since it was asked
 		w.editNode(func(n *v1.Node) { n.Status.VolumesInUse = []v1.UniqueVolumeName{name} })
 		_, err = ask()
 		require.ErrorIs(t, err, errNotAttached)
@@ -73,7 +73,7 @@ func TestAttachLimit(t *testing.T) {
 			}}}, "n")
 		}
 		_ = attach("exhausted") // the first to ask for drivers
-		w.sleep(time.Second)
+		w.Sleep(time.Second)
 		for name := range drivers {
 			err := attach(name)
 			if name != "exhausted" {

@@ -44,7 +44,7 @@ func TestPodCgroups(t *testing.T) {
 		pod := podOf("1", v1.RestartPolicyAlways, "a")
 		w.set(withCPU(pod, 250), podOf("2", v1.RestartPolicyAlways, "b"), withCPU(podOf("3", v1.RestartPolicyNever, "done"), 500), withCPU(podOf("4", v1.RestartPolicyAlways, "large"), 4000))
 		w.startFor(2 * time.Minute)
-		require.Equal(t, map[string][]uint32{"a": {0}, "b": {0}}, w.running())
+		require.Equal(t, map[string][]uint32{"a": {0}, "b": {0}}, w.Running())
 		require.Equal(t, v1.PodSucceeded, w.agent.statuses.Get("3").Phase)
 		require.Equal(t, v1.PodFailed, w.agent.statuses.Get("4").Phase)
 		require.Equal(t, []string{"/kubepods/besteffort/pod2", "/kubepods/burstable/pod1"}, w.podCgroups())
@@ -53,16 +53,16 @@ func TestPodCgroups(t *testing.T) {
 
 		// What somebody removes comes back: of classes within a minute.
 		require.NoError(t, w.cgroups.Remove(w.t.Context(), driver.Name{"kubepods", "besteffort"}))
-		w.sleep(time.Minute)
+		w.Sleep(time.Minute)
 		require.EqualValues(t, 2, values("/kubepods/besteffort").Shares)
 
 		w.set(withCPU(pod, 500))
-		w.sleep(5 * time.Second)
+		w.Sleep(5 * time.Second)
 		require.EqualValues(t, 50_000, values("/kubepods/burstable/pod1").Quota, "resized in place")
-		require.Equal(t, []uint32{0}, w.running()["a"])
+		require.Equal(t, []uint32{0}, w.Running()["a"])
 		require.Equal(t, []string{"/kubepods/burstable/pod1"}, w.podCgroups())
 		w.set()
-		w.sleep(time.Minute)
+		w.Sleep(time.Minute)
 		w.requireNothingLeft()
 	})
 }

@@ -27,7 +27,7 @@ func otherClocks(t *testing.T, runtime, api time.Duration) {
 	inClusterOf(t, fake.Config{ClockSkew: runtime, Programs: programs}, func(w *world) {
 		w.startFor(3 * time.Second)
 		there := func() metav1.Time { return metav1.NewTime(time.Now().Add(api)) }
-		requireRunning := func(name, why string) { require.Equal(w.t, []uint32{0}, w.running()[name], why) }
+		requireRunning := func(name, why string) { require.Equal(w.t, []uint32{0}, w.Running()[name], why) }
 		requireRestarts := func(n int32, why string) {
 			require.Equal(w.t, n, w.at("a").Status.ContainerStatuses[0].RestartCount, why)
 		}
@@ -37,26 +37,26 @@ func otherClocks(t *testing.T, runtime, api time.Duration) {
 			p.CreationTimestamp = there()
 			w.put(p)
 		}
-		w.sleep(30 * time.Second)
+		w.Sleep(30 * time.Second)
 		requireRunning("stays", "")
 		requireRunning("ignores", "")
 		requireRunning("late", "its deadline has not come")
 		requireRestarts(2, "at once, and after ten seconds")
-		w.sleep(80 * time.Second)
+		w.Sleep(80 * time.Second)
 		requireRestarts(4, "after twenty more, and forty")
 		require.Contains(w.t, w.ended("c"), "Failed DeadlineExceeded: ")
 
 		w.removeAt("b", there(), 20)
-		w.sleep(10 * time.Second)
+		w.Sleep(10 * time.Second)
 		requireRunning("ignores", "its grace is not over")
-		w.sleep(15 * time.Second)
+		w.Sleep(15 * time.Second)
 		require.Nil(w.t, w.at("b"))
 		w.stop()
 		w.startFor(10 * time.Second)
 		requireRunning("stays", "another agent finds it as it was")
 		w.removeAt("a", there(), 2)
 		w.removeAt("c", there(), 2)
-		w.sleep(10 * time.Second)
+		w.Sleep(10 * time.Second)
 		w.requireNothingLeft()
 	})
 }

@@ -57,12 +57,12 @@ func TestEviction(t *testing.T) {
 			}
 		}
 		w.put(bound("late", "c"))
-		w.sleep(5 * time.Second)
+		w.Sleep(5 * time.Second)
 		require.Equal(t, "Failed Evicted: Pod was rejected: The node had condition: [DiskPressure]. ", w.ended("late"))
 		for _, name := range []string{"a", "late", "critical"} {
 			w.remove(name)
 		}
-		w.sleep(time.Minute)
+		w.Sleep(time.Minute)
 		w.requireNothingLeft()
 	})
 }
@@ -78,7 +78,7 @@ func TestEvictionOverItsLimit(t *testing.T) {
 		folder, ok := w.agent.volumeFolder(t.Context(), w.at("over"), "v")
 		require.True(t, ok, "%v", w.at("over").Status)
 		require.NoError(t, os.WriteFile(filepath.Join(folder, "f"), make([]byte, 64<<10), 0o600))
-		w.sleep(3 * time.Minute)
+		w.Sleep(3 * time.Minute)
 		require.Equal(t, v1.PodRunning, w.at("other").Status.Phase)
 		require.Equal(t, nodestatus.Pressure{}, (state{node: w.agent}).pressure())
 		require.Equal(t, `Failed Evicted: emptyDir volume "v" uses more than its limit of 1k. `, w.ended("over"))
@@ -132,14 +132,14 @@ func TestEvictionOfImages(t *testing.T) {
 					fullDisk(t, w)
 					w.start()
 				}
-				w.sleep(30 * time.Second)
+				w.Sleep(30 * time.Second)
 				require.Equal(t, c.removes, removed)
 				require.Contains(t, w.events("n"), "EvictionThresholdMet")
 				require.Contains(t, w.nodeCondition(v1.NodeDiskPressure), "True KubeletHasDiskPressure: ")
 				require.Equal(t, c.evicts, w.at("a").Status.Reason == "Evicted", w.ended("a"))
-				require.Equal(t, c.evicts, len(w.running()) == 0)
+				require.Equal(t, c.evicts, len(w.Running()) == 0)
 				if !c.evicts {
-					w.sleep(2 * time.Minute)
+					w.Sleep(2 * time.Minute)
 					require.Equal(t, v1.PodRunning, w.at("a").Status.Phase)
 					require.NotContains(t, w.events("a"), "Evicted")
 					require.Contains(t, w.nodeCondition(v1.NodeDiskPressure), "False KubeletHasNoDiskPressure: ")

@@ -20,12 +20,12 @@ func TestNodeFollowsTheRuntimesHealth(t *testing.T) {
 			require.NoError(t, w.runtime.SetCondition(runtimeapi.RuntimeReady, ok, "Test", "as demanded"))
 			begun := time.Now()
 			for w.agent.health.Health().RuntimeReady.Ready() != ok {
-				w.sleep(100 * time.Millisecond)
+				w.Sleep(100 * time.Millisecond)
 				require.Less(t, time.Since(begun), 6*time.Second, "the poll")
 			}
-			w.sleep(200 * time.Millisecond)
+			w.Sleep(200 * time.Millisecond)
 			require.Contains(t, w.nodeCondition(v1.NodeReady), map[bool]string{true: "True ", false: "False "}[ok])
-			w.sleep(1300 * time.Millisecond)
+			w.Sleep(1300 * time.Millisecond)
 		}
 	})
 }

@@ -34,16 +34,16 @@ func TestPodsWaitForTheNode(t *testing.T) {
 	inCluster(t, func(w *world) {
 		w.startFor(3 * time.Second)
 		w.editNode(func(n *v1.Node) { n.Labels["room"] = "3" })
-		w.sleep(3 * time.Second)
+		w.Sleep(3 * time.Second)
 		w.put(inRoom("3", "a"))
-		w.sleep(3 * time.Second)
-		require.Equal(t, map[string][]uint32{"a": {0}}, w.running())
+		w.Sleep(3 * time.Second)
+		require.Equal(t, map[string][]uint32{"a": {0}}, w.Running())
 		w.stop()
 		w.api.SetFault(faultOfNodes(apitest.Fault{Delay: 10 * time.Second}))
 		w.put(inRoom("3", "b"))
 		w.startFor(time.Minute)
 		require.Equal(t, v1.PodRunning, w.at("a").Status.Phase)
-		require.Equal(t, map[string][]uint32{"a": {0}, "b": {0}}, w.running())
+		require.Equal(t, map[string][]uint32{"a": {0}, "b": {0}}, w.Running())
 	})
 }
 
@@ -56,14 +56,14 @@ func TestNodeIsReadBeforeAPodIsRefused(t *testing.T) {
 		// The watch is cut, and comes again late; the Node is read all the same.
 		w.api.SetFault(faultOfNodes(apitest.Fault{Status: 503}, "watch", "list"))
 		w.api.CloseWatches()
-		w.sleep(time.Second)
+		w.Sleep(time.Second)
 		w.editNode(func(n *v1.Node) { n.Labels["room"] = "3" })
-		w.sleep(time.Second)
+		w.Sleep(time.Second)
 		require.NotContains(t, w.agent.cluster.thisNode().Labels, "room")
 		before := w.api.CountCalls("get", "nodes")
 		w.put(inRoom("3", "a"), inRoom("3", "b"), inRoom("4", "c"), inRoom("4", "d"))
-		w.sleep(5 * time.Second)
-		require.Equal(t, map[string][]uint32{"a": {0}, "b": {0}}, w.running())
+		w.Sleep(5 * time.Second)
+		require.Equal(t, map[string][]uint32{"a": {0}, "b": {0}}, w.Running())
 		for _, name := range []string{"c", "d"} {
 			require.Contains(t, w.ended(name), "Failed NodeAffinity: ")
 		}
@@ -71,10 +71,10 @@ func TestNodeIsReadBeforeAPodIsRefused(t *testing.T) {
 
 		w.api.SetFault(faultOfNodes(apitest.Fault{Status: 503}))
 		w.put(inRoom("5", "e"), inRoom("5", "f"))
-		w.sleep(time.Minute)
+		w.Sleep(time.Minute)
 		require.NotEqual(t, v1.PodFailed, w.at("e").Status.Phase, "it is not known what the Node is like")
 		w.api.SetFault(nil)
-		w.sleep(time.Minute)
+		w.Sleep(time.Minute)
 		require.Equal(t, v1.PodFailed, w.at("e").Status.Phase)
 		require.Equal(t, v1.PodFailed, w.at("f").Status.Phase)
 	})

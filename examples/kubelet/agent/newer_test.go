@@ -75,7 +75,7 @@ func TestNewerThanThisBuild(t *testing.T) {
 		w.configure = func(cfg *Config) { cfg.AppArmor = true }
 		w.start()
 		w.put(bound("bystander", "bystander"))
-		w.sleep(5 * time.Second)
+		w.Sleep(5 * time.Second)
 		was := readySince(w.at("bystander"))
 		named := strings.NewReplacer(" ", "-").Replace
 		for name, c := range odd {
@@ -83,8 +83,8 @@ func TestNewerThanThisBuild(t *testing.T) {
 			c.change(pod)
 			w.put(pod)
 		}
-		w.sleep(time.Minute)
-		running := w.running()
+		w.Sleep(time.Minute)
+		running := w.Running()
 		for name, c := range odd {
 			told := w.told(named(name))
 			if c.says == runs {
@@ -100,7 +100,7 @@ func TestNewerThanThisBuild(t *testing.T) {
 			w.remove(named(name))
 		}
 		w.remove("bystander")
-		w.sleep(3 * time.Minute)
+		w.Sleep(3 * time.Minute)
 		require.Empty(w.t, apitest.All[*v1.Pod](w.api))
 		w.requireNothingLeft()
 	})
@@ -154,20 +154,20 @@ func TestEditedAtAnyStep(t *testing.T) {
 						return do()
 					})
 					w.put(bound("p", "a", "b"))
-					w.sleep(3 * time.Minute)
+					w.Sleep(3 * time.Minute)
 					require.GreaterOrEqual(w.t, int(calls.Load()), step)
-					running := w.running()
+					running := w.Running()
 					require.Equal(w.t, []uint32{0}, running["bystander"])
 					if c.gone {
 						require.Len(w.t, running, 1)
 						require.Nil(w.t, w.at("p"))
-						require.Len(w.t, w.sandboxes(), 1)
+						require.Len(w.t, w.Sandboxes(), 1)
 						return
 					}
 					require.Len(w.t, running["a"], 1)
 					require.Len(w.t, running["b"], 1)
 					require.Equal(w.t, v1.PodRunning, w.at("p").Status.Phase)
-					for _, container := range w.containers() {
+					for _, container := range w.Containers() {
 						if container.State == runtimeapi.ContainerState_CONTAINER_RUNNING && container.Metadata.Name == "b" {
 							require.Equal(w.t, w.at("p").Spec.Containers[1].Image, container.Image.UserSpecifiedImage)
 						}

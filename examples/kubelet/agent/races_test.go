@@ -29,7 +29,7 @@ func counting(n *atomic.Int32, programs fake.Resolver) fake.Resolver {
 
 // A manifest that goes and comes back is a new pod, although its UID is the same: one that has
 // completed runs again, however long the manifest was gone, and so does one that was still
-// running, at whatever stage of its end.
+// running, at whatever stage of its end. Nothing of the new pod is removed with the old.
 func TestPodComesBack(t *testing.T) {
 	for _, completed := range []bool{true, false} {
 		program, phase, left := ignores, v1.PodRunning, map[string][]uint32{"a": {0}}
@@ -46,57 +46,21 @@ func TestPodComesBack(t *testing.T) {
 					require.EqualValues(w.t, 1, runs.Load())
 					require.Equal(w.t, phase, w.agent.statuses.Get("1").Phase)
 					w.set()
-					w.sleep(gone)
+					w.Sleep(gone)
 					w.set(pod)
-					w.sleep(30 * time.Second)
+					w.Sleep(30 * time.Second)
 					require.EqualValues(w.t, 2, runs.Load())
 					require.Equal(w.t, phase, w.agent.statuses.Get("1").Phase)
-					require.Equal(w.t, left, w.running())
-					require.Len(w.t, w.sandboxes(), 1)
+					require.Equal(w.t, left, w.Running())
+					require.Len(w.t, w.Sandboxes(), 1)
+					require.DirExists(w.t, filepath.Join(w.agent.folders.pod("1"), "containers", "a"))
+					require.FileExists(w.t, filepath.Join(pods.LogDir(w.logs(), "ns", "pod-1", "1"), "a", "0.log"))
 					w.set()
-					w.sleep(2 * time.Minute)
+					w.Sleep(2 * time.Minute)
 					w.requireNothingLeft()
 				})
 			})
 		}
-	}
-}
-
-// While the leftovers of a pod are being removed, its UID comes back: nothing of
-// the new pod is removed with the old.
-func TestUIDComesBackDuringRemoval(t *testing.T) {
-	for _, slow := range []string{"RemoveContainer", "RemovePodSandbox"} {
-		t.Run(slow, func(t *testing.T) {
-			var runs atomic.Int32
-			program := func(ctx context.Context, p *fake.Process) int {
-				if runs.Load() == 1 {
-					return 0
-				}
-				return fake.SleepUntilStopped(ctx, p)
-			}
-			inWorld(t, fake.Config{Programs: counting(&runs, fake.Always(program))}, func(w *world) {
-				pod := podOf("1", v1.RestartPolicyNever, "a")
-				w.set(pod)
-				w.startFor(20 * time.Second)
-				removing := make(chan struct{})
-				w.calls.Intercept(func(_ context.Context, call string, do func() error) error {
-					if call == slow {
-						close(removing)
-						time.Sleep(5 * time.Second)
-						w.calls.Intercept(nil)
-					}
-					return do()
-				})
-				w.set()
-				<-removing
-				w.set(pod)
-				w.sleep(60 * time.Second)
-				require.Equal(w.t, map[string][]uint32{"a": {0}}, w.running())
-				require.Len(w.t, w.sandboxes(), 1)
-				require.DirExists(w.t, filepath.Join(w.agent.folders.pod("1"), "containers", "a"))
-				require.FileExists(w.t, filepath.Join(pods.LogDir(w.logs(), "ns", "pod-1", "1"), "a", "0.log"))
-			})
-		})
 	}
 }
 
@@ -129,7 +93,7 @@ func TestStartTakesEffectLate(t *testing.T) {
 					<-begun
 					w.set()
 					<-done
-					w.sleep(2 * time.Minute)
+					w.Sleep(2 * time.Minute)
 					w.requireNothingLeft()
 				})
 			})
@@ -146,15 +110,15 @@ func TestNothingIsTouchedBeforeSourcesReport(t *testing.T) {
 		w.stop()
 		w.silent = true
 		w.startFor(5 * time.Minute)
-		require.Len(w.t, w.running(), 1)
-		require.Len(w.t, w.containers(), 2)
-		require.Len(w.t, w.sandboxes(), 2)
+		require.Len(w.t, w.Running(), 1)
+		require.Len(w.t, w.Containers(), 2)
+		require.Len(w.t, w.Sandboxes(), 2)
 		for _, uid := range []types.UID{"1", "2"} {
 			require.DirExists(w.t, w.agent.folders.pod(uid))
 			require.DirExists(w.t, pods.LogDir(w.logs(), "ns", "pod-"+string(uid), uid))
 		}
 		require.NoError(w.t, w.agent.merger.Set("file", nil))
-		w.sleep(2 * time.Minute)
+		w.Sleep(2 * time.Minute)
 		w.requireNothingLeft()
 	})
 }
@@ -174,12 +138,12 @@ func TestSandboxLostHalfWay(t *testing.T) {
 		w.set(podOf("1", v1.RestartPolicyNever, "a", "b"))
 		w.startFor(5 * time.Second)
 		require.Equal(w.t, v1.PodPending, w.agent.statuses.Get("1").Phase)
-		require.NoError(w.t, w.runtime.StopPodSandbox(w.t.Context(), w.sandboxes()[0].Id))
-		w.sleep(20 * time.Second)
+		require.NoError(w.t, w.runtime.StopPodSandbox(w.t.Context(), w.Sandboxes()[0].Id))
+		w.Sleep(20 * time.Second)
 		w.requireFailed("1", "SandboxLost")
 		require.Equal(w.t, podworkers.StateFinished, w.agent.workers.State("1").State)
 		w.set()
-		w.sleep(2 * time.Minute)
+		w.Sleep(2 * time.Minute)
 		w.requireNothingLeft()
 	})
 }
@@ -195,7 +159,7 @@ func TestPodThatNeverBegan(t *testing.T) {
 		require.Equal(w.t, v1.PodFailed, w.agent.statuses.Get("1").Phase)
 		require.Equal(w.t, []types.UID{"1"}, w.agent.syncer.Remembered())
 		w.set()
-		w.sleep(time.Minute)
+		w.Sleep(time.Minute)
 		w.requireNothingLeft()
 	})
 }

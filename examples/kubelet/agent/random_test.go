@@ -74,7 +74,7 @@ func (tr *trouble) setRate(r float64) {
 func (w *world) requireOneInstance() {
 	w.t.Helper()
 	seen := map[string]int{}
-	for _, c := range w.containers() {
+	for _, c := range w.Containers() {
 		if c.State == runtimeapi.ContainerState_CONTAINER_RUNNING {
 			key := c.Labels[labels.PodUID] + "/" + c.Metadata.Name
 			seen[key]++
@@ -121,7 +121,7 @@ func TestRandomTrouble(t *testing.T) {
 						}
 					}
 					w.set(pods...)
-					w.sleep(time.Duration(r.ExpFloat64() * float64(3*time.Second)))
+					w.Sleep(time.Duration(r.ExpFloat64() * float64(3*time.Second)))
 					w.requireOneInstance()
 					switch r.IntN(8) {
 					case 0:
@@ -133,20 +133,20 @@ func TestRandomTrouble(t *testing.T) {
 						w.calls.Intercept(tr.around)
 						w.start()
 					case 3: // the runtime loses everything
-						for _, sb := range w.sandboxes() {
+						for _, sb := range w.Sandboxes() {
 							require.NoError(w.t, w.runtime.StopPodSandbox(w.t.Context(), sb.Id))
 							require.NoError(w.t, w.runtime.RemovePodSandbox(w.t.Context(), sb.Id))
 						}
 					case 2:
-						if all := w.sandboxes(); len(all) > 0 {
+						if all := w.Sandboxes(); len(all) > 0 {
 							_ = w.runtime.CrashSandbox(w.t.Context(), all[r.IntN(len(all))].Id)
 						}
 					}
 				}
 				tr.setRate(0)
-				w.sleep(5 * time.Minute)
+				w.Sleep(5 * time.Minute)
 				tr.late.Wait()
-				w.sleep(5 * time.Minute)
+				w.Sleep(5 * time.Minute)
 				w.requireOneInstance()
 				for _, pod := range w.desired {
 					phase := w.agent.statuses.Get(pod.UID).Phase
@@ -157,7 +157,7 @@ func TestRandomTrouble(t *testing.T) {
 					w.requireUp(pod)
 				}
 				w.set()
-				w.sleep(5 * time.Minute)
+				w.Sleep(5 * time.Minute)
 				w.requireNothingLeft()
 			})
 		})

@@ -140,9 +140,9 @@ func TestEverySecondsField(t *testing.T) {
 			require.Equal(w.t, want[pod.UID], became, "%s: %s", paths[pod.UID], s.Message)
 		}
 		w.set(pods[0])
-		w.sleep(4500 * time.Millisecond)
-		require.Len(w.t, w.running()["a"], 2, "the others, without the longest grace period of pod or deletion, had two seconds")
-		w.sleep(10 * time.Second)
-		require.Equal(w.t, map[string][]uint32{"good": {0}}, w.running())
+		w.Sleep(4500 * time.Millisecond)
+		require.Len(w.t, w.Running()["a"], 2, "the others, without the longest grace period of pod or deletion, had two seconds")
+		w.Sleep(10 * time.Second)
+		require.Equal(w.t, map[string][]uint32{"good": {0}}, w.Running())
 	})
 }

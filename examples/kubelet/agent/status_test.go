@@ -12,32 +12,17 @@ import (
 
 	"github.com/podwright/podwright/cri/fake"
 	"github.com/podwright/podwright/examples/kubelet/server"
-	"github.com/podwright/podwright/internal/podfacts"
+	"github.com/podwright/podwright/internal/testagent"
 	"github.com/podwright/podwright/status"
 )
 
-// condition is the status of one of the pod's conditions.
 func (w *world) condition(uid types.UID, t v1.PodConditionType) v1.ConditionStatus {
-	w.t.Helper()
-	s := w.agent.statuses.Get(uid)
-	require.NotNil(w.t, s)
-	if c := podfacts.Condition(s.Conditions, t); c != nil {
-		return c.Status
-	}
-	return ""
+	return testagent.Condition(w.agent.statuses.Get(uid), t)
 }
 
 func (w *world) container(uid types.UID, name string) v1.ContainerStatus {
 	w.t.Helper()
-	if s := w.agent.statuses.Get(uid); s != nil {
-		for _, c := range append(s.InitContainerStatuses, s.ContainerStatuses...) {
-			if c.Name == name {
-				return c
-			}
-		}
-	}
-	w.t.Fatalf("no status of container %s", name)
-	return v1.ContainerStatus{}
+	return testagent.Container(w.t, w.agent.statuses.Get(uid), name)
 }
 
 func (w *world) report(name string) server.PodReport {
@@ -49,23 +34,6 @@ func (w *world) report(name string) server.PodReport {
 	}
 	w.t.Fatalf("no report of pod %s", name)
 	return server.PodReport{}
-}
-
-// A pod that has ended says so of each of its containers, also of one that never
-// had its turn.
-func TestStatusOfAnEndIsFinal(t *testing.T) {
-	inWorld(t, fake.Config{}, func(w *world) {
-		pod := podOf("1", v1.RestartPolicyAlways, "a", "b")
-		pod.Spec.ActiveDeadlineSeconds = new(int64(20))
-		pod.Spec.Containers[1].Image = "NOT A NAME"
-		w.set(pod)
-		w.startFor(10 * time.Second)
-		require.Equal(t, "InvalidImageName", w.container("1", "b").State.Waiting.Reason)
-		w.sleep(time.Minute)
-		w.requireFailed("1", status.ReasonDeadlineExceeded)
-		require.NotEqual(t, status.ReasonContainerStatusUnknown, w.container("1", "a").State.Terminated.Reason, "its end was seen")
-		require.Equal(t, status.ReasonContainerStatusUnknown, w.container("1", "b").State.Terminated.Reason)
-	})
 }
 
 func (w *world) requireFailed(uid types.UID, reason string) {
@@ -84,17 +52,17 @@ func TestActiveDeadlineAcrossARestart(t *testing.T) {
 				w.set(pod)
 				w.startFor(40 * time.Second)
 				w.crash()
-				w.sleep(down)
+				w.Sleep(down)
 				w.start()
 				if left := 20*time.Second - down; left > 0 {
-					w.sleep(left - 10*time.Millisecond)
+					w.Sleep(left - 10*time.Millisecond)
 					require.Equal(t, v1.PodRunning, w.agent.statuses.Get("1").Phase)
-					w.sleep(10 * time.Millisecond) // to the moment, but for what the start took
+					w.Sleep(10 * time.Millisecond) // to the moment, but for what the start took
 				}
-				w.sleep(100 * time.Millisecond)
+				w.Sleep(100 * time.Millisecond)
 				w.requireFailed("1", status.ReasonDeadlineExceeded)
-				w.sleep(time.Minute)
-				require.Empty(t, w.running())
+				w.Sleep(time.Minute)
+				require.Empty(t, w.Running())
 			})
 		})
 	}
@@ -119,12 +87,12 @@ func TestReportTellsOfInitialisation(t *testing.T) {
 			require.Equal(t, containers, states)
 			require.Equal(t, phase, w.agent.statuses.Get("1").Phase)
 		}
-		w.sleep(10 * time.Second)
+		w.Sleep(10 * time.Second)
 		requireReport(v1.PodPending, "init container i is running", "sidecar s running", "init i running", " a waiting")
-		w.sleep(15 * time.Second)
+		w.Sleep(15 * time.Second)
 		requireReport(v1.PodRunning, "", "sidecar s running", "init i terminated", " a running")
 		w.set()
-		w.sleep(10 * time.Second)
+		w.Sleep(10 * time.Second)
 		w.requireNothingLeft()
 		require.Empty(t, w.agent.syncer.Explain("1"))
 	})
@@ -163,16 +131,16 @@ func TestStopWhileObservationStalls(t *testing.T) {
 		changed := pod.DeepCopy()
 		changed.Labels = map[string]string{"x": "y"}
 		w.set(changed)
-		w.sleep(5 * time.Second)
+		w.Sleep(5 * time.Second)
 		require.Equal(w.t, "SyncPod: observing the runtime", w.report("pod-1").Step)
 		require.Empty(w.t, stops)
 		deleted := time.Now()
 		w.set()
-		w.sleep(5 * time.Second)
+		w.Sleep(5 * time.Second)
 		require.Len(w.t, stops, 1)
 		require.Less(w.t, (<-stops).Sub(deleted), time.Second)
 		h.set(nil)
-		w.sleep(3 * time.Minute)
+		w.Sleep(3 * time.Minute)
 		w.requireNothingLeft()
 	})
 }

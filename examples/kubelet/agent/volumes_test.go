@@ -158,7 +158,7 @@ func TestOrphanedVolumesAreKept(t *testing.T) {
 		w.log = slog.New(slog.NewTextHandler(&log, nil))
 		w.set(podOf("1", v1.RestartPolicyAlways, "a"))
 		w.startFor(time.Minute)
-		require.Equal(t, map[string][]uint32{"a": {0}}, w.running())
+		require.Equal(t, map[string][]uint32{"a": {0}}, w.Running())
 		require.FileExists(t, precious)
 		require.NoDirExists(t, empty)
 		require.NoDirExists(t, filepath.Join(pods, "other"))

@@ -17,9 +17,6 @@ import (
 
 	"github.com/stretchr/testify/require"
 	v1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
-	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
 	driver "github.com/podwright/podwright/cri/cgroups"
 	"github.com/podwright/podwright/cri/fake"
@@ -33,6 +30,7 @@ import (
 // world is a runtime and a node's folders, on which one agent after the other
 // runs: what a crash of the agent leaves is there for the next.
 type world struct {
+	*testagent.Node
 	t       *testing.T
 	dir     string
 	runtime *fake.Runtime
@@ -65,16 +63,13 @@ type world struct {
 func inWorld(t *testing.T, cfg fake.Config, test func(*world)) {
 	dir := t.TempDir()
 	synctest.Test(t, func(t *testing.T) {
-		cfg.AnyImage = true
-		rt, err := fake.New(cfg)
-		require.NoError(t, err)
-		w := &world{t: t, dir: dir, runtime: rt, calls: testagent.NewRuntime(rt), cgroups: &cgroups.Memory{}}
+		n, rt := testagent.NewNode(t, cfg)
+		w := &world{Node: n, t: t, dir: dir, runtime: rt, calls: testagent.NewRuntime(rt), cgroups: &cgroups.Memory{}}
 		defer func() {
 			if w.stop != nil {
 				w.stop()
 			}
-			require.NoError(t, rt.Close())
-			synctest.Wait()
+			n.Close()
 		}()
 		test(w)
 	})
@@ -144,7 +139,7 @@ func (w *world) start() {
 // startFor starts an agent and lets time pass.
 func (w *world) startFor(d time.Duration) {
 	w.start()
-	w.sleep(d)
+	w.Sleep(d)
 }
 
 // podCgroups are the paths of the cgroups of pods.
@@ -160,40 +155,11 @@ func (w *world) set(pods ...*v1.Pod) {
 	}
 }
 
-// sleep lets time pass.
-func (w *world) sleep(d time.Duration) {
-	time.Sleep(d)
-	synctest.Wait()
-}
-
-func (w *world) containers() []*runtimeapi.Container {
-	list, err := w.runtime.ListContainers(w.t.Context(), nil)
-	require.NoError(w.t, err)
-	return list
-}
-
-func (w *world) sandboxes() []*runtimeapi.PodSandbox {
-	list, err := w.runtime.ListPodSandbox(w.t.Context(), nil)
-	require.NoError(w.t, err)
-	return list
-}
-
-// running are the running containers, by name, with their attempts.
-func (w *world) running() map[string][]uint32 {
-	out := map[string][]uint32{}
-	for _, c := range w.containers() {
-		if c.State == runtimeapi.ContainerState_CONTAINER_RUNNING {
-			out[c.Metadata.Name] = append(out[c.Metadata.Name], c.Metadata.Attempt)
-		}
-	}
-	return out
-}
-
 // requireNothingLeft looks for traces of pods.
 func (w *world) requireNothingLeft() {
 	w.t.Helper()
-	require.Empty(w.t, w.containers(), "containers")
-	require.Empty(w.t, w.sandboxes(), "sandboxes")
+	require.Empty(w.t, w.Containers(), "containers")
+	require.Empty(w.t, w.Sandboxes(), "sandboxes")
 	for _, dir := range []string{w.agent.folders.pods(), w.logs(), w.links()} {
 		entries, err := os.ReadDir(dir)
 		if !errors.Is(err, os.ErrNotExist) {
@@ -207,20 +173,8 @@ func (w *world) requireNothingLeft() {
 	require.Empty(w.t, w.agent.users.Pods(), "users")
 }
 
-func podOf(uid types.UID, policy v1.RestartPolicy, containers ...string) *v1.Pod {
-	grace := int64(2)
-	pod := &v1.Pod{
-		ObjectMeta: metav1.ObjectMeta{Name: "pod-" + string(uid), Namespace: "ns", UID: uid},
-		Spec:       v1.PodSpec{RestartPolicy: policy, TerminationGracePeriodSeconds: &grace, HostNetwork: true},
-	}
-	for _, name := range containers {
-		pod.Spec.Containers = append(pod.Spec.Containers, v1.Container{
-			Name: name, Image: "busybox:1", ImagePullPolicy: v1.PullIfNotPresent,
-			TerminationMessagePath: "/dev/termination-log", TerminationMessagePolicy: v1.TerminationMessageReadFile,
-		})
-	}
-	return pod
-}
+// podOf is a pod, asking a probe that is executed each second and counts after so many failures.
+var podOf, asking = testagent.Pod, testagent.ExecProbe
 
 // crash is kill -9 as far as the runtime can tell.
 func (w *world) crash() {
@@ -256,9 +210,9 @@ func TestCrashWhileStarting(t *testing.T) {
 				w.requireNothingLeft()
 				return
 			}
-			require.Equal(w.t, map[string][]uint32{"a": {0}, "b": {0}}, w.running(), "call %d", call)
-			require.Len(w.t, w.containers(), 2)
-			require.Len(w.t, w.sandboxes(), 1)
+			require.Equal(w.t, map[string][]uint32{"a": {0}, "b": {0}}, w.Running(), "call %d", call)
+			require.Len(w.t, w.Containers(), 2)
+			require.Len(w.t, w.Sandboxes(), 1)
 			links, err := os.ReadDir(w.links())
 			require.NoError(w.t, err)
 			require.Len(w.t, links, 2)
@@ -274,7 +228,7 @@ func TestCrashWhileRemoving(t *testing.T) {
 			pod := podOf("1", v1.RestartPolicyAlways, "a", "b")
 			w.set(pod)
 			w.startFor(5 * time.Second)
-			require.Len(w.t, w.running(), 2)
+			require.Len(w.t, w.Running(), 2)
 			died := w.calls.DieAt(call, before)
 			w.set()
 			<-died
@@ -287,7 +241,7 @@ func TestCrashWhileRemoving(t *testing.T) {
 				w.requireNothingLeft()
 				return
 			}
-			running := w.running()
+			running := w.Running()
 			require.Equal(w.t, []string{"a", "b"}, slices.Sorted(maps.Keys(running)))
 			require.Len(w.t, slices.Concat(slices.Collect(maps.Values(running))...), 2)
 		})
