@@ -3,12 +3,9 @@ package writer_test
 import (
 	"bytes"
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
-	"math/rand/v2"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -253,72 +250,4 @@ func TestLateAtTheSink(t *testing.T) {
 			require.False(t, x.Absent, name)
 		}
 	})
-}
-
-// Everything at once: writers, readers, faults, others who change the pods, and
-// pods that are removed. In the end the sink has the newest of all.
-func TestEverythingAtOnce(t *testing.T) {
-	for seed := range uint64(4) {
-		t.Run(fmt.Sprint(seed), func(t *testing.T) {
-			bubble(t, func(cfg *writer.Config) { cfg.MaxParallelWrites = 4 }, func(r *rig) { chaos(r, seed) })
-		})
-	}
-}
-
-func chaos(r *rig, seed uint64) {
-	var mu sync.Mutex
-	random := rand.New(rand.NewPCG(seed, 1))
-	roll := func(n int) int { mu.Lock(); defer mu.Unlock(); return random.IntN(n) }
-	r.sink.SetLatency(5 * time.Millisecond)
-	r.sink.Watch(func(pod *v1.Pod) { r.Observe(pod) })
-	r.sink.Fail(func(statustest.Call) statustest.Fault {
-		return []statustest.Fault{
-			{}, {}, {}, {Err: errors.New("failed")}, {LostAnswer: errors.New("lost")}, {Err: status.ErrConflict},
-			{Latency: 30 * time.Second}, {Panic: "boom"}, {Hang: true}, {},
-		}[roll(10)]
-	})
-	pods := make([]*v1.Pod, 20)
-	for i := range pods {
-		pods[i] = r.sink.Put(newPod(fmt.Sprint("pod-", i)))
-	}
-	var busy sync.WaitGroup
-	for _, pod := range pods {
-		busy.Go(func() {
-			for range 50 {
-				time.Sleep(time.Duration(roll(400)) * time.Millisecond)
-				switch roll(6) {
-				case 0:
-					r.SetContainerReadiness(pod.UID, "fake://"+pod.Name+"-app", roll(2) == 0)
-				case 1:
-					r.sink.Change("ns", pod.Name, func(pod *v1.Pod) {
-						pod.Status.Conditions = append(pod.Status.Conditions, v1.PodCondition{Type: v1.PodConditionType(fmt.Sprint("example.com/", roll(5))), Status: v1.ConditionTrue})
-					})
-				case 2:
-					r.sink.Change("ns", pod.Name, func(pod *v1.Pod) { pod.Status.Message = "by another" })
-				case 3:
-					r.Change(pod.UID, func(s v1.PodStatus) v1.PodStatus { return withMessage(s, "message %d", roll(3)) })
-					r.Get(pod.UID)
-					r.Explain(pod.UID)
-				default:
-					r.Set(pod, withMessage(running(pod, roll(2) == 0), "message %d", roll(3)))
-				}
-			}
-			r.Set(pod, ended(pod, 9))
-		})
-	}
-	busy.Wait()
-	r.sink.Fail(nil)
-	r.pass(2 * time.Minute)
-	require.LessOrEqual(r.t, r.sink.Peak(), 4)
-	for _, pod := range pods {
-		got := r.pod(pod.Name).Status
-		require.Equal(r.t, v1.PodFailed, got.Phase)
-		require.Equal(r.t, int32(9), got.ContainerStatuses[0].State.Terminated.ExitCode)
-		require.Empty(r.t, got.Message)
-		x, _ := r.Explain(pod.UID)
-		require.Empty(r.t, x.Why)
-	}
-	r.sink.ForgetCalls()
-	r.pass(time.Hour)
-	require.Empty(r.t, r.sink.Calls(), "there is rest")
 }

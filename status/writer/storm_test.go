@@ -65,21 +65,6 @@ func TestStorm(t *testing.T) {
 	}
 }
 
-// A storm at an agent's start, when nothing is known of what the sink has.
-func TestStormAtStart(t *testing.T) {
-	bubble(t, nil, func(r *rig) {
-		r.sink.SetLatency(10 * time.Millisecond)
-		for i := range 1000 {
-			pod := r.sink.Put(newPod(fmt.Sprint("pod-", i)))
-			r.Set(pod, running(pod, true))
-		}
-		r.pass(2*time.Second - 1)
-		require.Equal(t, 1000, r.written())
-		r.pass(time.Minute)
-		require.Zero(t, r.written())
-	})
-}
-
 // An ordinary detail is written although transitions never cease.
 func TestDetailsAreWrittenInAStorm(t *testing.T) {
 	bubble(t, func(cfg *writer.Config) { cfg.MaxParallelWrites = 1 }, func(r *rig) {
