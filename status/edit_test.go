@@ -65,41 +65,6 @@ func TestWithContainer(t *testing.T) {
 	require.Equal(t, *untouched, *untouched.DeepCopy())
 }
 
-// What a status says that was not computed here, such as one read back from the API
-// server, is taken as it is.
-func TestWithContainerOfAForeignStatus(t *testing.T) {
-	yes := true
-	pod := podOf(v1.RestartPolicyAlways, "c")
-	pod.Spec.Containers[0].ReadinessProbe = &v1.Probe{}
-	one := func(state v1.ContainerState, started *bool, ready bool) v1.ContainerStatus {
-		return v1.ContainerStatus{Name: "c", ContainerID: "fake://c-0", State: state, Started: started, Ready: ready}
-	}
-	// verdict is what a container is after a call: whether it has started and is ready.
-	type verdict struct{ changed, started, ready bool }
-	for name, tc := range map[string]struct {
-		is         v1.ContainerStatus
-		readyProbe bool // else the startup probe
-		passed     bool
-		want       verdict
-	}{
-		"ended, ready":                      {one(wasTerminated(1, ""), &yes, false), true, true, verdict{false, true, false}},
-		"not started, not ready":            {one(wasRunning(), nil, true), true, false, verdict{true, false, false}},
-		"started again":                     {one(wasRunning(), &yes, false), false, true, verdict{false, true, false}},
-		"ended, not started":                {one(wasTerminated(1, ""), nil, false), false, false, verdict{true, false, false}},
-		"ready before it is known to start": {one(wasRunning(), nil, true), false, true, verdict{true, true, true}},
-	} {
-		t.Run(name, func(t *testing.T) {
-			with := WithContainerStarted
-			if tc.readyProbe {
-				with = WithContainerReady
-			}
-			s, changed := with(pod, v1.PodStatus{ContainerStatuses: []v1.ContainerStatus{tc.is}}, "fake://c-0", tc.passed, now)
-			c := s.ContainerStatuses[0]
-			require.Equal(t, tc.want, verdict{changed, isTrue(c.Started), c.Ready})
-		})
-	}
-}
-
 // No probe is of a container without an ID, and none of one that the pod does not have.
 func TestWithContainerOfNobody(t *testing.T) {
 	pod := podOf(v1.RestartPolicyAlways, "c")
@@ -215,14 +180,6 @@ func TestResizeConditions(t *testing.T) {
 	c = get(s, v1.PodResizeInProgress)
 	require.Equal(t, [2]string{v1.PodReasonError, "no such cgroup"}, [2]string{c.Reason, c.Message}, "saying nothing new keeps what was said")
 	require.True(t, c.LastTransitionTime.Time.Equal(at(5)) && c.LastProbeTime.Time.Equal(at(6)))
-
-	// Compute passes it on, with its generation, until the pod ends.
-	pod := podOf(v1.RestartPolicyNever, "c")
-	pod.Generation = 9
-	kept := compute(t, Input{Pod: pod, Previous: &s, Observed: observe(running("c"))})
-	require.Equal(t, c, get(kept, v1.PodResizeInProgress))
-	ended := compute(t, Input{Pod: pod, Previous: &kept, Observed: observe(exited("c", 0))})
-	require.Equal(t, "absent", cond(ended, v1.PodResizeInProgress), "a pod that has ended has none")
 	require.Empty(t, WithoutResizeInProgress(s).Conditions)
 	require.Equal(t, s, WithoutResizePending(s))
 }
