@@ -83,23 +83,6 @@ func (n *node) exec(t *testing.T, request *runtimeapi.ExecRequest) string {
 	return response.Url
 }
 
-func TestContainerdExec(t *testing.T) {
-	onContainerd(t, nil, func(t *testing.T, n *node, c *streams.Client) {
-		var stdout, stderr bytes.Buffer
-		url := n.exec(t, &runtimeapi.ExecRequest{
-			Cmd: []string{"sh", "-c", "echo out; echo err >&2; exit 42"}, Stdout: true, Stderr: true,
-		})
-		code, err := c.Exec(t.Context(), url, streams.Session{Stdout: &stdout, Stderr: &stderr})
-		require.NoError(t, err)
-		require.Equal(t, 42, code)
-		require.Equal(t, "out\n", stdout.String())
-		require.Equal(t, "err\n", stderr.String())
-
-		_, err = c.Exec(t.Context(), url, streams.Session{Stdout: &stdout, Stderr: &stderr})
-		require.Error(t, err, "a token is used once")
-	})
-}
-
 func TestContainerdExecTTY(t *testing.T) {
 	onContainerd(t, nil, func(t *testing.T, n *node, c *streams.Client) {
 		var stdout bytes.Buffer

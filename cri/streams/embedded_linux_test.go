@@ -3,7 +3,6 @@ package streams_test
 import (
 	"bytes"
 	"context"
-	"fmt"
 	"io"
 	"net"
 	"path/filepath"
@@ -64,8 +63,6 @@ func TestEmbedded(t *testing.T) {
 				})
 				testHostExec(t, n, id)
 				testHostTerminal(t, n, id)
-				testHostAttach(t, n, id)
-				testHostForward(t, n)
 			})
 		}
 	}
@@ -101,36 +98,4 @@ func testHostTerminal(t *testing.T, n *fakeNode, id string) {
 	require.NoError(t, err)
 	require.Equal(t, "got hello\r\n", read(t, out, 11))
 	require.Equal(t, 4, <-done)
-}
-
-func testHostAttach(t *testing.T, n *fakeNode, id string) {
-	t.Helper()
-	ctx, cancel := context.WithCancel(t.Context())
-	stdin, feed := io.Pipe()
-	out, stdout := io.Pipe()
-	ended := n.attach(ctx, t, id, streams.Session{Stdin: stdin, Stdout: stdout})
-	_, err := io.WriteString(feed, "hello\n")
-	require.NoError(t, err)
-	require.Equal(t, "got hello\n", read(t, out, 10))
-	cancel()
-	require.ErrorIs(t, <-ended, context.Canceled)
-}
-
-func testHostForward(t *testing.T, n *fakeNode) {
-	t.Helper()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	require.NoError(t, err)
-	defer listener.Close()
-	go func() {
-		conn, err := listener.Accept()
-		if err == nil {
-			fmt.Fprint(conn, "hello")
-			_, _ = io.Copy(io.Discard, conn)
-			_ = conn.Close()
-		}
-	}()
-	conn, err := n.forward(t, listener.Addr().(*net.TCPAddr).Port)
-	require.NoError(t, err)
-	require.Equal(t, "hello", read(t, conn, 5))
-	require.NoError(t, conn.Close())
 }
