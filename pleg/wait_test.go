@@ -1,10 +1,8 @@
 package pleg
 
 import (
-	"errors"
 	"fmt"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 	"k8s.io/apimachinery/pkg/types"
@@ -44,41 +42,6 @@ func TestLookInProgressIsNewEnough(t *testing.T) {
 	s.inspected(look, p)
 	require.Equal(t, look.started, (<-w.answer).status.ObservedAt)
 	s.idle()
-}
-
-// Who asks for an old moment is answered from memory, unless nobody could look at the
-// pod: a list that shows it does not tell that it is absent, and an error is no status.
-func TestCached(t *testing.T) {
-	s := newScript(t)
-	require.Nil(t, s.c.cached("u", time.Time{}), "no list yet")
-	s.relist()
-	require.True(t, s.c.cached("u", time.Time{}).Empty())
-	require.Nil(t, s.c.cached("u", s.c.list.at), "absent at that moment, not after it")
-
-	p := onePod("u", StateRunning)
-	s.relist(p)
-	require.Nil(t, s.c.cached("u", time.Time{}), "listed, and not looked at")
-	look := s.start(inspectOne)
-	s.inspected(look, p)
-	require.Len(t, s.c.cached("u", time.Time{}).Containers, 1)
-	require.Nil(t, s.c.cached("u", look.started))
-
-	s.c.hint("u", s.now)
-	s.c.apply(result{query: s.start(inspectOne), err: errors.New("no")}, s.now)
-	require.Nil(t, s.c.cached("u", time.Time{}), "the last look failed")
-}
-
-// A backlog of hints about a pod that is gone is few looks at it.
-func TestHintsAboutNobody(t *testing.T) {
-	s := newScript(t)
-	s.relist()
-	s.c.hint("gone", s.now)
-	s.inspected(s.start(inspectOne), &PodStatus{UID: "gone"})
-	require.Empty(t, s.c.pods)
-	s.c.hint("gone", s.now)
-	s.idle()
-	s.now = s.now.Add(hintWindow)
-	s.start(inspectOne)
 }
 
 // A list that shows nothing new is no answer to a hint that waits: a list has less detail.
