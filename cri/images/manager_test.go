@@ -107,28 +107,7 @@ func TestUserOfTheImage(t *testing.T) {
 	}
 }
 
-// C24: a second pull waits, images that are present do not.
-func TestSerialPulls(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := newService("present:1")
-		s.took = time.Minute
-		m := newManager(t, Config{Service: s})
-		start := time.Now()
-		var wg sync.WaitGroup
-		for i, image := range []string{"a:1", "b:1", "c:1"} {
-			wg.Go(func() {
-				require.NoError(t, get(t, m, image, image, ""))
-				require.Equal(t, time.Duration(i+1)*time.Minute, time.Since(start), "first come, first served")
-			})
-			synctest.Wait()
-		}
-		require.NoError(t, get(t, m, "p", "present:1", ""))
-		require.Zero(t, time.Since(start))
-		wg.Wait()
-		require.Equal(t, 1, s.most)
-	})
-}
-
+// C24: pulls that are too many wait, images that are present do not.
 func TestParallelPulls(t *testing.T) {
 	for limit, most := range map[int]int{0: 1, 1: 1, 2: 2, -1: 5} {
 		serving(t, time.Minute, Config{MaxParallelPulls: limit}, func(t *testing.T, s *service, m *Manager) {
@@ -138,6 +117,11 @@ func TestParallelPulls(t *testing.T) {
 					require.NoError(t, get(t, m, "u", fmt.Sprintf("a:%d", i), ""))
 				})
 			}
+			synctest.Wait()
+			begun := time.Now()
+			s.add("present:1")
+			require.NoError(t, get(t, m, "p", "present:1", ""))
+			require.Zero(t, time.Since(begun))
 			wg.Wait()
 			require.Equal(t, most, s.most, "limit %d", limit)
 		})
