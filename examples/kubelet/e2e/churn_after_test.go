@@ -1,0 +1,239 @@
+package e2e_test
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+
+	v1 "k8s.io/api/core/v1"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"github.com/podwright/podwright/cri/pods"
+	"github.com/podwright/podwright/cri/pods/labels"
+)
+
+// converged returns nil when exactly the desired pods are there, with the desired
+// content and one instance each, and nothing of any other.
+func (c *churn) converged() error {
+	w, err := c.look()
+	if err != nil {
+		return err
+	}
+	have, err := c.pods()
+	if err != nil {
+		return err
+	}
+	if len(have) != len(c.desired) {
+		return fmt.Errorf("%d pods, want %d: %s", len(have), len(c.desired), w)
+	}
+	uids := map[string]bool{}
+	var errs []error
+	for i := range have {
+		name := strings.TrimSuffix(have[i].Name, "-"+c.node)
+		uids[string(have[i].UID)] = true
+		if c.desired[name] == nil {
+			errs = append(errs, fmt.Errorf("%s is there", name))
+			continue
+		}
+		errs = append(errs, c.isOnce(w.of(name), name, &have[i]))
+	}
+	errs = append(errs, c.noLeftovers(w, uids), c.nothingOnDisk(w, uids), c.rightPrograms(), c.rightStarts())
+	return errors.Join(errs...)
+}
+
+// isOnce compares a pod with what is desired, and with what the runtime has.
+func (c *churn) isOnce(w world, name string, have *v1.Pod) error {
+	d := c.desired[name]
+	if !equalMain(have, d.pod) {
+		return fmt.Errorf("%s has another version: %v", name, have.Spec.Containers[0].Env)
+	}
+	if name == job && d.exits > 0 {
+		if have.Status.Phase != v1.PodSucceeded || len(w.running()) != 0 || len(w.ready()) != 0 {
+			return fmt.Errorf("want it to have succeeded: %s; %s", brief(have), w)
+		}
+		return nil
+	}
+	running, ready := w.running(), w.ready()
+	if len(running) != 2 || len(ready) != 1 || ready[0].Labels[labels.PodUID] != string(have.UID) {
+		return fmt.Errorf("%s is not there once: %s", name, w)
+	}
+	if have.Status.Phase != v1.PodRunning || len(have.Status.ContainerStatuses) != 2 {
+		return errors.New(brief(have))
+	}
+	var errs []error
+	for _, status := range have.Status.ContainerStatuses {
+		errs = append(errs, c.isThisOne(running, have, status))
+	}
+	return errors.Join(errs...)
+}
+
+// isThisOne finds the container of a status among those that run.
+func (c *churn) isThisOne(running []*runtimeapi.Container, pod *v1.Pod, status v1.ContainerStatus) error {
+	d := c.desired[strings.TrimSuffix(pod.Name, "-"+c.node)]
+	for _, r := range running {
+		if r.Id != bareID(status.ContainerID) {
+			continue
+		}
+		switch most := d.most(); {
+		case status.State.Running == nil || r.Labels[labels.PodUID] != string(pod.UID) || r.Metadata.Name != status.Name:
+			return fmt.Errorf("%s runs: %s", r.Id, brief(pod))
+		case status.RestartCount > int32(most) || status.RestartCount != int32(r.Metadata.Attempt):
+			return fmt.Errorf("#%d of at most #%d runs: %s", r.Metadata.Attempt, most, brief(pod))
+		}
+		return nil
+	}
+	return fmt.Errorf("%s does not run: %s", status.Name, brief(pod))
+}
+
+// noLeftovers returns nil when the runtime has nothing but the pods that are there,
+// and of these nothing but what runs and, of each container, the last dead one
+// with its sandbox. What more is dead of a pod that is there goes with a
+// collection, of which there is one at the start of a kubelet and one a minute.
+func (c *churn) noLeftovers(w world, uids map[string]bool) error {
+	var errs []error
+	dead, holds := map[string]int{}, map[string]bool{}
+	for _, container := range w.containers {
+		if container.State == runtimeapi.ContainerState_CONTAINER_RUNNING {
+			continue
+		}
+		uid := container.Labels[labels.PodUID]
+		unit := uid + "/" + container.Metadata.Name
+		holds[container.PodSandboxId] = true
+		if dead[unit]++; dead[unit] > 1 && c.collected || !uids[uid] || container.State != runtimeapi.ContainerState_CONTAINER_EXITED {
+			errs = append(errs, fmt.Errorf("container %s %s is left (%s)", unit, container.Id, container.State))
+		}
+	}
+	for _, b := range w.sandboxes {
+		uid := b.Labels[labels.PodUID]
+		if b.State != runtimeapi.PodSandboxState_SANDBOX_READY && (!uids[uid] || !holds[b.Id] && c.collected) {
+			errs = append(errs, fmt.Errorf("sandbox %s %s is left", uid, b.Id))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// nothingOnDisk returns nil when folders, logs, links and mounts are those of the
+// pods that are there.
+func (c *churn) nothingOnDisk(w world, uids map[string]bool) error {
+	logs := map[string]bool{}
+	for _, container := range w.containers {
+		l := container.Labels
+		dir := pods.LogDir(c.logs, l[labels.PodNamespace], l[labels.PodName], "") + l[labels.PodUID]
+		logs[fmt.Sprintf("%s/%s/%d.log", dir, container.Metadata.Name, container.Metadata.Attempt)] = true
+	}
+	var errs []error
+	for _, pattern := range []string{c.root + "/pods/*", c.logs + "/*"} {
+		folders, err := filepath.Glob(pattern)
+		errs = append(errs, err)
+		for _, folder := range folders {
+			if !uids[folder[strings.LastIndexAny(folder, "/_")+1:]] {
+				errs = append(errs, fmt.Errorf("%s is left", folder))
+			}
+		}
+	}
+	files, err := filepath.Glob(c.logs + "/*/*/*")
+	errs = append(errs, err)
+	for _, file := range files {
+		if !logs[file] {
+			errs = append(errs, fmt.Errorf("%s is left", file))
+		}
+	}
+	return errors.Join(append(errs, c.rightLinks(w), noMounts(c.root))...)
+}
+
+// rightLinks returns nil when each container that runs has a link to its log, and
+// no link leads nowhere.
+func (c *churn) rightLinks(w world) error {
+	var errs []error
+	for _, r := range w.running() {
+		name := strings.TrimSuffix(r.Labels[labels.PodName], "-"+c.node)
+		if _, err := os.Stat(c.link(name, r.Metadata.Name, r.Id)); err != nil {
+			errs = append(errs, err)
+		}
+	}
+	links, err := filepath.Glob(linkDir + "/*-" + c.node + "_*")
+	for _, link := range links {
+		if _, err := os.Stat(link); err != nil {
+			errs = append(errs, fmt.Errorf("%s leads nowhere: %w", link, err))
+		}
+	}
+	return errors.Join(append(errs, err)...)
+}
+
+// rightStarts returns nil when no container of a pod, be it there or not, says that
+// it was started more often than there was a reason to.
+func (c *churn) rightStarts() error {
+	var errs []error
+	for start, tally := range c.tallies {
+		data, err := os.ReadFile(c.orders + "/" + start)
+		if err != nil && !os.IsNotExist(err) {
+			errs = append(errs, err)
+		}
+		if n, most := strings.Count(string(data), "\n"), 1+tally.exits+tally.cuts; n > most {
+			errs = append(errs, fmt.Errorf("%s was started %d times, and %d would have been right", start, n, most))
+		}
+	}
+	for name, d := range c.desired {
+		if strings.HasPrefix(name, "steady-") || name == job {
+			if data, err := os.ReadFile(c.orders + "/" + d.start); err != nil || string(data) != "started\n" {
+				errs = append(errs, fmt.Errorf("%s was not started once: %q, %w", name, data, err))
+			}
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// programEnv is a variable that tells processes of the test's containers, with
+// node, pod and container.
+const programEnv = "PODWRIGHT_CHURN_PROGRAM"
+
+// rightPrograms returns nil when exactly the desired programs run: a runtime may
+// have lost one that still does.
+func (c *churn) rightPrograms() error {
+	have, err := programs(c.node)
+	if err != nil {
+		return err
+	}
+	var errs []error
+	for name, d := range c.desired {
+		if name == job && d.exits > 0 {
+			continue
+		}
+		for _, container := range []string{"main", "second"} {
+			if n := have[name+"/"+container]; n != 1 {
+				errs = append(errs, fmt.Errorf("%d processes of %s/%s", n, name, container))
+			}
+			delete(have, name+"/"+container)
+		}
+	}
+	if len(have) > 0 {
+		errs = append(errs, fmt.Errorf("processes of %v", have))
+	}
+	return errors.Join(errs...)
+}
+
+// programs counts the first processes of a node's containers, by pod and container.
+func programs(node string) (map[string]int, error) {
+	dirs, err := filepath.Glob("/proc/[0-9]*")
+	out := map[string]int{}
+	for _, dir := range dirs {
+		env, err := os.ReadFile(dir + "/environ")
+		if err != nil {
+			continue // it has ended
+		}
+		_, rest, found := strings.Cut("\x00"+string(env), "\x00"+programEnv+"="+node+"/")
+		if !found {
+			continue
+		}
+		name, _, _ := strings.Cut(rest, "\x00")
+		status, _ := os.ReadFile(dir + "/status")
+		for line := range strings.Lines(string(status)) {
+			if ids := strings.Fields(line); ids[0] == "NSpid:" && len(ids) > 2 && ids[len(ids)-1] == "1" {
+				out[name]++
+			}
+		}
+	}
+	return out, err
+}

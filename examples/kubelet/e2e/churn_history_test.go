@@ -1,0 +1,175 @@
+package e2e_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"github.com/podwright/podwright/cri"
+	"github.com/podwright/podwright/cri/pods/labels"
+)
+
+// history is what was seen of a scene's containers, and tells as soon as
+// something is seen that must never be:
+//
+//   - two containers of one name in one pod that run, whatever their UIDs;
+//   - a container that runs in place of one that was seen running, with the same
+//     pod and the same content, more often than its program was told to end;
+//   - a restart count that does not grow with a restart;
+//   - a container that runs and whose log has gone, or is another file;
+//   - one of those that nobody touches that does not run, or is another one.
+type history struct {
+	scene *scene
+	// maxRestarts is how often a container may have been replaced by now, begunAnew
+	// whether the pod may have been removed and come back with its UID.
+	maxRestarts func(pod, container string) int
+	begunAnew   func(pod string) bool
+	// instances are the IDs of what ran, by pod UID, container and content.
+	instances map[content][]string
+	ran       map[string]*instanceSeen
+	// untouched are the ids of what has to run all the time.
+	untouched map[string]string
+	// now counts what runs, by pod and container.
+	now map[string]int
+	// last and changes count the times at which something was different.
+	last    string
+	changes int
+	looks   int
+	// cutStarts are the containers that have ended without having run.
+	cutStarts map[string]bool
+}
+
+// content is what a container is made from.
+type content struct{ uid, container, hash string }
+
+// instanceSeen is a container that was seen running.
+type instanceSeen struct {
+	attempt uint32
+	log     string
+	file    os.FileInfo
+}
+
+func newHistory(s *scene) *history {
+	return &history{
+		scene: s, instances: map[content][]string{},
+		ran: map[string]*instanceSeen{}, cutStarts: map[string]bool{},
+	}
+}
+
+func (h *history) String() string {
+	return fmt.Sprintf("%d containers of %d contents in %d looks", len(h.ran), len(h.instances), h.looks)
+}
+
+// watched is a condition with a look before it.
+func (h *history) watched(cond func() error) func() error {
+	return func() error {
+		if err := h.watch(); err != nil || cond == nil {
+			return err
+		}
+		return cond()
+	}
+}
+
+// watch looks at everything that there is now.
+func (h *history) watch() error {
+	w, err := h.scene.look()
+	if err != nil {
+		return err
+	}
+	h.looks++
+	h.now = map[string]int{}
+	var errs []error
+	for _, c := range w.containers {
+		name := strings.TrimSuffix(c.Labels[labels.PodName], "-"+w.node)
+		switch c.State {
+		case runtimeapi.ContainerState_CONTAINER_RUNNING:
+			if h.now[name+"/"+c.Metadata.Name]++; h.now[name+"/"+c.Metadata.Name] > 1 {
+				errs = append(errs, fmt.Errorf("%s/%s runs more than once: %s", name, c.Metadata.Name, w.of(name)))
+			}
+			errs = append(errs, h.seeRunning(name, c))
+		case runtimeapi.ContainerState_CONTAINER_EXITED:
+			h.seeExited(c)
+		}
+	}
+	ids := w.ids()
+	for name, was := range h.untouched {
+		if ids[name] != was {
+			errs = append(errs, fmt.Errorf("%s was %s and is %q", name, was, ids[name]))
+		}
+	}
+	if now := w.String(); now != h.last {
+		h.last = now
+		h.changes++
+	}
+	return errors.Join(errs...)
+}
+
+// seeRunning judges a container that runs.
+func (h *history) seeRunning(pod string, c *runtimeapi.Container) error {
+	if h.ran[c.Id] == nil {
+		if err := h.seeNew(pod, c); err != nil {
+			return err
+		}
+	}
+	seen := h.ran[c.Id]
+	if seen == nil {
+		return nil // it has gone
+	}
+	file, err := os.Stat(seen.log)
+	if err == nil && os.SameFile(file, seen.file) {
+		return nil
+	}
+	if status, lost := h.scene.cri.ContainerStatus(context.Background(), c.Id, false); lost != nil || status.Status.State != runtimeapi.ContainerState_CONTAINER_RUNNING {
+		return nil // both have gone since the look
+	}
+	return fmt.Errorf("%s/%s: %s runs, and its log is not what it was: %w", pod, c.Metadata.Name, c.Id, errors.Join(err, errors.New(seen.log)))
+}
+
+// seeNew judges a container that runs for the first time, against those before.
+func (h *history) seeNew(pod string, c *runtimeapi.Container) error {
+	response, err := h.scene.cri.ContainerStatus(context.Background(), c.Id, false)
+	if cri.IsNotFound(err) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	seen := &instanceSeen{attempt: c.Metadata.Attempt, log: response.Status.LogPath}
+	if seen.file, err = os.Stat(seen.log); err != nil {
+		if response, lost := h.scene.cri.ContainerStatus(context.Background(), c.Id, false); lost != nil || response.Status.State != runtimeapi.ContainerState_CONTAINER_RUNNING {
+			return nil
+		}
+		return fmt.Errorf("%s/%s runs without a log: %w", pod, c.Metadata.Name, err)
+	}
+	made := content{c.Labels[labels.PodUID], c.Metadata.Name, c.Annotations[labels.AnnotationHash]}
+	before := h.instances[made]
+	h.instances[made] = append(before, c.Id)
+	h.ran[c.Id] = seen
+	if len(before) == 0 {
+		return nil
+	}
+	most := h.maxRestarts(pod, c.Metadata.Name)
+	if len(before) > most {
+		return fmt.Errorf("%s/%s runs as %s #%d after %v, without cause", pod, c.Metadata.Name, c.Id, c.Metadata.Attempt, before)
+	}
+	// A pod that was removed and has come back with its UID begins anew.
+	if last := h.ran[before[len(before)-1]]; seen.attempt <= last.attempt && !h.begunAnew(pod) {
+		return fmt.Errorf("%s/%s runs as #%d after #%d", pod, c.Metadata.Name, seen.attempt, last.attempt)
+	}
+	return nil
+}
+
+// seeExited finds out whether a container has ever run.
+func (h *history) seeExited(c *runtimeapi.Container) {
+	if _, known := h.cutStarts[c.Id]; known || h.ran[c.Id] != nil {
+		return
+	}
+	response, err := h.scene.cri.ContainerStatus(context.Background(), c.Id, false)
+	if err == nil && response.Status.Reason == "StartError" {
+		h.cutStarts[c.Id] = true
+	}
+}

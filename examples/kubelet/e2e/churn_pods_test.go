@@ -1,0 +1,124 @@
+package e2e_test
+
+import (
+	"fmt"
+	"os"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// put writes another version of a pod.
+func (c *churn) put(t *testing.T, name string) {
+	t.Helper()
+	c.version++
+	c.puts[name]++
+	before, d := c.desired[name], &desiredPod{}
+	last := c.inPlace[name]
+	if before != nil && last != nil {
+		d.tally = last
+		d.edits++
+	} else {
+		d.tally = &tally{start: fmt.Sprintf("%s.%d", name, c.version)}
+		c.tallies[d.start] = d.tally
+		if last != nil {
+			d.earlier = last.most() + 1
+		}
+	}
+	d.pod = c.newPod(name, d.start)
+	if d.pod.UID != "" {
+		c.inPlace[name] = d.tally
+	}
+	c.desired[name] = d
+	c.place(t, name+".yaml", d.pod)
+}
+
+// newPod is the next version of a pod: one container with other content than
+// before, and one that differs only when the pod is another one.
+func (c *churn) newPod(name, start string) *v1.Pod {
+	images := []string{c.images.Testprog, c.images.Testprog2}
+	verbs := [][]string{{"run"}, {"ignore"}, {"delay", "200ms"}}
+	pod := newPod(name, testprog(images[c.rand.IntN(2)], verbs[c.rand.IntN(3)]...), shell("second", c.images.Busybox, countStarts+untilTerm))
+	grace := int64(1)
+	pod.Spec.TerminationGracePeriodSeconds = &grace
+	kind, number, _ := strings.Cut(name, "-")
+	i, _ := strconv.Atoi(number)
+	switch {
+	case name == job:
+		pod.Spec.RestartPolicy = v1.RestartPolicyNever
+		pod.Spec.Containers[0] = shell("main", c.images.Busybox, "n=1\n"+untilOrdered+"exit 0")
+		pod.Spec.Containers[1].Args[0] = countStarts + untilOrdered + "exit 0"
+	case kind == "exit":
+		pod.Spec.Containers[1].Args[0] = countStarts + untilOrdered + "exit 3"
+	case kind == "churn" && i < inPlacePods:
+		pod.UID = types.UID(name + "-" + c.node)
+	}
+	pod.Spec.HostNetwork = name != "steady-0" && name != "churn-12"
+	pod.Spec.Volumes = []v1.Volume{{Name: "orders", VolumeSource: v1.VolumeSource{HostPath: &v1.HostPathVolumeSource{Path: c.orders}}}}
+	for i := range pod.Spec.Containers {
+		container := &pod.Spec.Containers[i]
+		container.Env = []v1.EnvVar{
+			{Name: programEnv, Value: c.node + "/" + name + "/" + container.Name},
+			{Name: "START", Value: start},
+		}
+		container.VolumeMounts = []v1.VolumeMount{{Name: "orders", MountPath: "/orders"}}
+	}
+	main := &pod.Spec.Containers[0]
+	main.Env = append(main.Env, v1.EnvVar{Name: "VERSION", Value: strconv.Itoa(c.version)})
+	return pod
+}
+
+const (
+	// countStarts adds a line to the pod's file, and counts them.
+	countStarts = "echo started >> /orders/$START\nn=$(wc -l < /orders/$START)\n"
+	// untilOrdered runs until the start with this number is told to end.
+	untilOrdered = `trap 'exit 0' TERM
+while ! [ -e /orders/$START.end ] || [ $(cat /orders/$START.end) -lt $n ]; do sleep 0.1; done
+`
+)
+
+// order tells the program of a pod's second container to end.
+func (c *churn) order(t *testing.T, name string) {
+	t.Helper()
+	d := c.desired[name]
+	n := c.starts(t, d.start)
+	if n == d.ordered {
+		return // it has not come back since the last time
+	}
+	d.ordered = n
+	d.exits++
+	file := c.orders + "/" + d.start + ".end"
+	require.NoError(t, os.WriteFile(file+".new", []byte(strconv.Itoa(n)), 0o644))
+	require.NoError(t, os.Rename(file+".new", file))
+}
+
+// starts is how often a second container was started, as it says itself.
+func (c *churn) starts(t *testing.T, start string) int {
+	t.Helper()
+	data, err := os.ReadFile(c.orders + "/" + start)
+	if !os.IsNotExist(err) {
+		require.NoError(t, err)
+	}
+	return strings.Count(string(data), "\n")
+}
+
+// spoil breaks a manifest whose newest version the kubelet knows: that is the one
+// that has to go on.
+func (c *churn) spoil(t *testing.T, name string) {
+	t.Helper()
+	have, err := c.pod(name)
+	d := c.desired[name]
+	if err != nil || !equalMain(have, d.pod) {
+		return // no kubelet is there, or it has not read so far
+	}
+	c.placeText(t, name+".yaml", "apiVersion: v1\nkind: Pod\nspec: [")
+	d.broken = true
+}
+
+func equalMain(a, b *v1.Pod) bool {
+	return a.Spec.Containers[0].Image == b.Spec.Containers[0].Image && fmt.Sprint(a.Spec.Containers[0].Env) == fmt.Sprint(b.Spec.Containers[0].Env)
+}

@@ -1,0 +1,380 @@
+package e2e_test
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	v1 "k8s.io/api/core/v1"
+)
+
+const (
+	// churnKills is a variable: how often the kubelet is killed on each runtime.
+	churnKills        = "PODWRIGHT_CHURN_KILLS"
+	defaultChurnKills = 20
+	// churnSeed is a variable: what the changes and the moments are drawn with. A
+	// run with the same seed makes the same choices; how far the kubelet and the
+	// runtime are at each is up to the machine.
+	churnSeed = "PODWRIGHT_CHURN_SEED"
+
+	// The 20 pods: those nobody touches, those that end when they are told to, one
+	// that is not started again then, and those that come, change and go.
+	steadyPods, exitPods, churnPods = 4, 2, 13
+	job                             = "job-0"
+	// inPlacePods of the last have a UID of their own: a change of the image
+	// replaces one of their containers, other changes none.
+	inPlacePods = 4
+	// longestLife is how long a kubelet lives before it is killed, unless it is to start
+	// something first.
+	longestLife = 1500 * time.Millisecond
+)
+
+// kill -9 at random moments, while manifests come, go, change and break and
+// programs end, harms nobody. What has to hold is looked at all the time (see
+// history) and in the end (see converged): exactly what the manifests say runs,
+// each container once, and no container was ever replaced that had been seen
+// running, but for an edit, a removal, or an exit of its program. The programs
+// themselves keep count of their starts.
+//
+// The only start without a cause is that of a container whose former start was
+// cut off by a kill: it is in the runtime, and has ended before it was running.
+// Such starts can only be where a container did not run when the kubelet died.
+//
+// A longer run:
+//
+//	PODWRIGHT_CHURN_KILLS=200 go run ./examples/testbed -- go test -race -timeout 30m -run TestKilledDuringChurn -v ./examples/kubelet/e2e
+func TestKilledDuringChurn(t *testing.T) {
+	seed := variable(t, churnSeed, uint64(time.Now().UnixNano()))
+	kills := int(variable(t, churnKills, defaultChurnKills))
+	const config = "crashLoopBackOff: {maxContainerRestartPeriod: 1s}"
+	onRuntimes(t, config, func(t *testing.T, s *scene) {
+		t.Logf("%s=%d %s=%d", churnSeed, seed, churnKills, kills)
+		c := newChurn(t, s, seed)
+		begin := time.Now()
+		c.setUp(t)
+		t.Logf("all pods run after %s", time.Since(begin).Round(time.Millisecond))
+		steadyIsUntouched := c.keepSteady(t)
+
+		begin = time.Now()
+		before := len(c.ran)
+		for i := range kills {
+			c.live(t)
+			c.die(t)
+			if i == kills/4 {
+				c.order(t, job)
+			}
+			s.start(t)
+		}
+		t.Logf("%d kills in %s, %d of them while containers were on their way; %d versions of pods, %d containers ran", kills,
+			time.Since(begin).Round(time.Millisecond), c.cutKills, c.version, len(c.ran)-before)
+		require.Greater(t, len(c.ran)-before, kills/20, "hardly anything was started")
+
+		begin = time.Now()
+		c.settle(t)
+		t.Logf("converged after %s", time.Since(begin).Round(time.Millisecond))
+		hold(t, 2*time.Second, "and nothing else happens", c.watched(c.converged))
+		c.exitWithoutAgent(t)
+		steadyIsUntouched(t)
+		c.leave(t)
+		t.Logf("%s; %d cut-off starts were seen, the runtime was restarted %d times", c.history, len(c.cutStarts), c.stuck.Restarts)
+	})
+}
+
+// variable is a number from the environment.
+func variable(t *testing.T, name string, otherwise uint64) uint64 {
+	text := os.Getenv(name)
+	if text == "" {
+		return otherwise
+	}
+	n, err := strconv.ParseUint(text, 10, 64)
+	require.NoError(t, err, name)
+	return n
+}
+
+// churn is a script of random changes, and what should run after them.
+type churn struct {
+	*scene
+	*history
+	rand *rand.Rand
+	// orders is the folder through which the test and the programs talk.
+	orders string
+	// desired are the pods by name; tallies those that were there, too, by start.
+	desired map[string]*desiredPod
+	tallies map[string]*tally
+	// puts and removals count what was done to the manifests, by pod.
+	puts, removals map[string]int
+	// inPlace are the last tallies of pods that keep their UID.
+	inPlace map[string]*tally
+	version int
+	// collected tells that garbage was collected when nothing changed any more.
+	collected bool
+	// cutKills counts the kills at which not everything ran.
+	cutKills int
+}
+
+// desiredPod is what should run of one name.
+type desiredPod struct {
+	pod    *v1.Pod
+	broken bool // its manifest is, now
+	*tally
+}
+
+// tally is what may have happened to the containers of a pod.
+type tally struct {
+	// start names the file in which the second container counts its starts.
+	start string
+	// edits count the changes in place, exits what was ordered, and cuts the kills
+	// at which not all containers ran.
+	edits, exits, cuts int
+	// earlier is how often containers may have been restarted when a pod comes back
+	// under its UID: the kubelet may not have seen that it was away.
+	earlier int
+	// ordered is the last start that was told to end.
+	ordered int
+}
+
+// most is how often a container of the pod may have been restarted.
+func (t *tally) most() int { return t.edits + t.exits + t.cuts + t.earlier }
+
+func newChurn(t *testing.T, s *scene, seed uint64) *churn {
+	c := &churn{
+		scene: s, rand: rand.New(rand.NewPCG(seed, 0)), orders: s.dir + "/orders",
+		desired: map[string]*desiredPod{}, tallies: map[string]*tally{}, inPlace: map[string]*tally{},
+		puts: map[string]int{}, removals: map[string]int{},
+	}
+	c.history = newHistory(s)
+	c.history.maxRestarts = c.maxRestarts
+	c.history.begunAnew = func(name string) bool { return c.removals[name] > 0 }
+	require.NoError(t, os.Mkdir(c.orders, 0o755))
+	return c
+}
+
+// maxRestarts is how often a container of a pod may have been replaced by one with
+// the same UID, name and image.
+func (c *churn) maxRestarts(name, container string) int {
+	removals, puts := c.removals[name], c.puts[name]
+	d := c.desired[name]
+	switch {
+	case c.inPlace[name] != nil && container == "main":
+		return removals + puts // from one image to the other and back
+	case c.inPlace[name] != nil:
+		return removals
+	case d == nil || name == job || container == "main":
+		return 0
+	default:
+		return d.exits
+	}
+}
+
+// setUp runs all pods but half of those that change.
+func (c *churn) setUp(t *testing.T) {
+	var names []string
+	for i := range steadyPods {
+		names = append(names, fmt.Sprintf("steady-%d", i))
+	}
+	for i := range exitPods {
+		names = append(names, fmt.Sprintf("exit-%d", i))
+	}
+	names = append(names, job)
+	for i := range churnPods / 2 {
+		names = append(names, churnName(i*2))
+	}
+	for _, name := range names {
+		c.put(t, name)
+	}
+	for _, name := range names {
+		c.running(t, name)
+	}
+	c.must(t, c.watch())
+}
+
+// must fails the test for an error, with what the runtime has.
+func (c *churn) must(t *testing.T, err error) {
+	t.Helper()
+	if err == nil {
+		return
+	}
+	w, lookErr := c.look()
+	t.Fatalf("after %d starts of the kubelet: %v\n\nthe runtime has %s %v", c.launches, err, w, lookErr)
+}
+
+func churnName(i int) string { return fmt.Sprintf("churn-%d", i) }
+
+// keepSteady has the history see to it that nothing happens to pods that nobody
+// touches, and returns a check of what the kubelet says of them. The manifest of
+// one of them is broken from now on.
+func (c *churn) keepSteady(t *testing.T) func(t *testing.T) {
+	t.Helper()
+	c.spoil(t, "steady-3")
+	require.True(t, c.desired["steady-3"].broken)
+	c.history.untouched = map[string]string{}
+	for name, id := range c.see(t).ids() {
+		if strings.HasPrefix(name, "steady-") {
+			c.history.untouched[name] = id
+		}
+	}
+	require.Len(t, c.history.untouched, 2*steadyPods)
+	var pods []*v1.Pod
+	for i := range steadyPods {
+		pods = append(pods, c.running(t, fmt.Sprintf("steady-%d", i)))
+	}
+	return func(t *testing.T) {
+		t.Helper()
+		for i, was := range pods {
+			require.NoError(t, c.scene.untouched(was, fmt.Sprintf("steady-%d", i)))
+		}
+	}
+}
+
+// live changes something now and then until the moment at which the kubelet is to
+// be killed.
+func (c *churn) live(t *testing.T) {
+	t.Helper()
+	begin := time.Now()
+	due, deadline := c.moment(begin)
+	after := time.Duration(c.rand.IntN(60)) * time.Millisecond
+	next := begin.Add(time.Duration(c.rand.IntN(150)) * time.Millisecond)
+	tick := time.NewTicker(poll / 2)
+	defer tick.Stop()
+	for time.Now().Before(deadline) {
+		if time.Now().After(next) {
+			c.step(t)
+			next = time.Now().Add(time.Duration(c.rand.IntN(400)) * time.Millisecond)
+		}
+		c.must(t, c.watch())
+		if due != nil && due() {
+			due, deadline = nil, time.Now().Add(after)
+		}
+		<-tick.C
+	}
+}
+
+// moment draws when the kubelet is killed: any time; shortly after it has done a
+// number of things, most of which are the beginnings and ends of something; or
+// shortly after containers have begun to run, so that not all that the kubelets
+// do is to repeat what the one before was at.
+func (c *churn) moment(begin time.Time) (due func() bool, deadline time.Time) {
+	changes, ran := c.changes, len(c.ran)
+	switch c.rand.IntN(3) {
+	case 0:
+		return nil, begin.Add(time.Duration(c.rand.Int64N(int64(longestLife))))
+	case 1:
+		acts := 1 + c.rand.IntN(20)
+		return func() bool { return c.changes-changes >= acts }, begin.Add(longestLife)
+	default:
+		starts := 1 + c.rand.IntN(3)
+		return func() bool { return len(c.ran)-ran >= starts }, begin.Add(20 * time.Second)
+	}
+}
+
+// die kills the kubelet, and changes what the next one finds.
+func (c *churn) die(t *testing.T) {
+	t.Helper()
+	c.kill(t)
+	c.must(t, c.watch())
+	cut := false
+	for name, d := range c.desired {
+		if name == job {
+			continue // all its starts are over
+		}
+		if c.now[name+"/main"] == 0 || c.now[name+"/second"] == 0 {
+			cut = true
+			d.cuts++
+		}
+	}
+	if cut {
+		c.cutKills++
+	}
+	if c.rand.IntN(3) == 0 {
+		c.step(t)
+		c.step(t)
+	}
+}
+
+// step changes one thing.
+func (c *churn) step(t *testing.T) {
+	t.Helper()
+	if c.rand.IntN(8) == 0 {
+		c.order(t, fmt.Sprintf("exit-%d", c.rand.IntN(exitPods)))
+		return
+	}
+	name := churnName(c.rand.IntN(churnPods))
+	switch n := c.rand.IntN(10); {
+	case c.desired[name] == nil || n < 4:
+		c.put(t, name)
+	case n < 7:
+		c.unplace(t, name+".yaml")
+		delete(c.desired, name)
+		c.removals[name]++
+	case n < 8:
+		c.place(t, name+".yaml", c.desired[name].pod) // the same again
+		c.desired[name].broken = false
+	default:
+		c.spoil(t, name)
+	}
+}
+
+// settle waits until what the manifests say runs.
+func (c *churn) settle(t *testing.T) {
+	t.Helper()
+	c.stuck.Skip(c.log(t))
+	converged := c.watched(c.converged)
+	// Less than a minute: the pods that are gone are not left to the periodic
+	// collection.
+	c.waitUnstuck(t, 50*time.Second, "what the manifests say runs", converged)
+}
+
+// exitWithoutAgent ends a program, and the kubelet once more, and finds that the
+// next one restarts that program and nothing else, and clears away all garbage.
+func (c *churn) exitWithoutAgent(t *testing.T) {
+	t.Helper()
+	const name = "exit-0/second"
+	before := c.see(t).ids()
+	c.kill(t)
+	c.order(t, "exit-0")
+	wait(t, 40*time.Second, "the program ends", func() error {
+		if now := c.see(t).ids(); now[name] == before[name] {
+			return fmt.Errorf("%s runs", now[name])
+		}
+		return nil
+	})
+	c.collected = true
+	c.start(t)
+	c.waitUnstuck(t, 40*time.Second, "it runs again, and nothing is left", c.watched(c.converged))
+	after := c.see(t).ids()
+	was, is := attempt(t, before[name]), attempt(t, after[name])
+	require.Equal(t, was+1, is, "one exit is one restart")
+	delete(before, name)
+	delete(after, name)
+	require.Equal(t, before, after)
+}
+
+// attempt is the restart count in one of a world's ids.
+func attempt(t *testing.T, id string) int {
+	t.Helper()
+	_, text, _ := strings.Cut(id, "attempt ")
+	n, err := strconv.Atoi(strings.TrimSuffix(text, ";"))
+	require.NoError(t, err, id)
+	return n
+}
+
+// leave removes all manifests and waits until the runtime has nothing of their pods.
+func (c *churn) leave(t *testing.T) {
+	t.Helper()
+	c.history.untouched = nil
+	for name := range c.desired {
+		c.unplace(t, name+".yaml")
+	}
+	c.waitUnstuck(t, time.Minute, "everything goes", func() error {
+		w, err := c.look()
+		if err != nil {
+			return err
+		}
+		return w.empty()
+	})
+}
