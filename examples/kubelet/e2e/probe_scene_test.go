@@ -22,13 +22,6 @@ func execProbe(command ...string) *v1.Probe {
 	return everySecond(v1.ProbeHandler{Exec: &v1.ExecAction{Command: command}})
 }
 
-// networked is a pod with a network of its own.
-func networked(name string, containers ...v1.Container) *v1.Pod {
-	pod := newPod(name, containers...)
-	pod.Spec.HostNetwork = false
-	return pod
-}
-
 // mount gives all containers of a pod a folder of the host at /steps.
 func mount(pod *v1.Pod, folder string) *v1.Pod {
 	pod.Spec.Volumes = []v1.Volume{{Name: "steps", VolumeSource: v1.VolumeSource{HostPath: &v1.HostPathVolumeSource{Path: folder}}}}

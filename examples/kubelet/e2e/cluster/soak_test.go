@@ -19,7 +19,7 @@ import (
 )
 
 // soakFor is how long TestSoak goes on.
-var soakFor = flag.Duration("soak", 10*time.Second, "how long pods come and go in TestSoak")
+var soakFor = flag.Duration("soak", 30*time.Second, "how long pods come and go in TestSoak")
 
 // soakPods is how many there are at a time.
 const soakPods = 60
