@@ -3,9 +3,12 @@ package writer_test
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -248,6 +251,37 @@ func TestLateAtTheSink(t *testing.T) {
 			require.Equal(t, v1.PodRunning, r.pod(name).Status.Phase, name)
 			x, _ = r.Explain(pod.UID)
 			require.False(t, x.Absent, name)
+		}
+	})
+}
+
+// Many callers at once while calls fail: the sink gets the newest status of each pod.
+// Histories of one pod are those of FuzzWriter.
+func TestConcurrentCallers(t *testing.T) {
+	bubble(t, func(cfg *writer.Config) { cfg.MaxParallelWrites = 4 }, func(r *rig) {
+		var calls atomic.Int32
+		r.sink.Fail(func(statustest.Call) statustest.Fault {
+			return []statustest.Fault{{}, {Err: errors.New("failed")}, {}, {LostAnswer: errors.New("lost")}, {Err: status.ErrConflict}}[calls.Add(1)%5]
+		})
+		var callers sync.WaitGroup
+		for i := range 20 {
+			pod := r.sink.Put(newPod(fmt.Sprint("pod-", i)))
+			callers.Go(func() {
+				for n := range 20 {
+					_ = r.Set(pod, withMessage(running(pod, n%2 == 0), "message %d", n))
+					r.SetContainerReadiness(pod.UID, "fake://"+pod.Name+"-app", n%2 == 1)
+					r.Observe(r.pod(pod.Name))
+					r.Explain(pod.UID)
+					time.Sleep(100 * time.Millisecond)
+				}
+				_ = r.Set(pod, ended(pod, 9))
+			})
+		}
+		callers.Wait()
+		r.pass(2 * time.Minute)
+		require.LessOrEqual(t, r.sink.Peak(), 4)
+		for i := range 20 {
+			require.Equal(t, v1.PodFailed, r.pod(fmt.Sprint("pod-", i)).Status.Phase)
 		}
 	})
 }
