@@ -63,15 +63,15 @@ type clientPipe struct {
 	in *io.PipeWriter
 }
 
-// Write logs p and hands it to the clients.
+// Write logs p and hands it to the clients. A client that is added once p is in the log does not get p.
 func (o *outputStream) Write(p []byte) (int, error) {
+	o.mu.Lock()
+	clients := o.clients
+	o.mu.Unlock()
 	n, err := o.log.Write(p)
 	if err != nil {
 		return n, err
 	}
-	o.mu.Lock()
-	clients := o.clients
-	o.mu.Unlock()
 	for _, t := range clients {
 		// A client that has gone takes itself off.
 		_, _ = t.in.Write(p)
