@@ -108,6 +108,7 @@ func TestVolumeWithoutALabel(t *testing.T) {
 				require.NoError(t, a.prepare(atLevel("1", "s0:c1")))
 			}
 			require.NoError(t, a.release("1"))
+			synctest.Wait() // the volume is unstaged
 		}
 	}, withSELinux(false))
 }
