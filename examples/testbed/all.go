@@ -30,6 +30,7 @@ type suite struct {
 	packages packages
 	outside  string // folder of the control plane's module, which is in no workspace
 	dir      string // of the built programs and of the measurements
+	lock     *os.File
 	broken   brokenOnce
 }
 
@@ -57,6 +58,7 @@ func runAll(ctx context.Context, opts options, report *reporter) int {
 		report.line("%v", err)
 		return exitSetup
 	}
+	defer s.lock.Close()
 	defer os.RemoveAll(s.dir)
 	s.log = results.New(os.Stdout, s.repeat)
 	if os.Geteuid() == 0 {
@@ -108,11 +110,8 @@ func (s *suite) prepare(ctx context.Context) error {
 			return err
 		}
 	}
-	s.dir, err = os.MkdirTemp("", "podwright-tests-")
-	if err != nil {
-		return err
-	}
-	return os.Chmod(s.dir, 0o755) // tests run its programs as other users
+	s.dir, s.lock, err = newTestDir()
+	return err
 }
 
 // testWithRuntimes builds the programs of the lanes, then runs lanes and unit tests side by side.

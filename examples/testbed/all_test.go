@@ -78,3 +78,19 @@ func TestSplitJobs(t *testing.T) {
 	require.Contains(t, s.command(t.Context(), split[1]).Args, "-test.run=^TestB$/y")
 	require.Contains(t, s.command(t.Context(), whole[0]).Args, "-test.run=X/y")
 }
+
+// A run removes the folder of a run that was killed, and keeps that of a run that lives.
+func TestFoldersOfKilledRuns(t *testing.T) {
+	t.Setenv("TMPDIR", t.TempDir())
+	killed, lock, err := newTestDir()
+	require.NoError(t, err)
+	require.NoError(t, lock.Close())
+	living, lock, err := newTestDir()
+	require.NoError(t, err)
+	defer lock.Close()
+	_, lock2, err := newTestDir()
+	require.NoError(t, err)
+	defer lock2.Close()
+	require.NoDirExists(t, killed)
+	require.DirExists(t, living)
+}
