@@ -51,10 +51,10 @@ func (a *answers[T]) get(ctx context.Context, question any, ask func(context.Con
 		return none, err
 	}
 	key := sha256.Sum256(text) // tokens are not kept in memory
-	if answer, ok := a.kept.Get(key); ok {
-		return answer.(T), nil
-	}
 	answer, err, _ := a.flight.Do(string(key[:]), func() (any, error) {
+		if answer, ok := a.kept.Get(key); ok { // an earlier flight may have just ended
+			return answer, nil
+		}
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), reviewTimeout)
 		defer cancel()
 		answer, ttl, err := ask(ctx)
