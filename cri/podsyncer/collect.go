@@ -62,7 +62,7 @@ func (c *collector) collect(ctx context.Context) {
 // that is short of disk. Before all sources of pods are ready nothing of pods goes.
 func (s *Syncer) RemoveDeadContainers(ctx context.Context) error {
 	return s.collectGarbage(ctx, func(uid types.UID) bool {
-		worker := s.worker(uid)
+		worker := s.workers.State(uid)
 		return worker.State != podworkers.StateUnknown && worker.RuntimeMayBeRemoved()
 	})
 }
@@ -73,7 +73,7 @@ func (s *Syncer) collectGarbage(ctx context.Context, ended func(types.UID) bool)
 	defer held.end()
 	request := garbage.Request{
 		Policy:       s.cfg.DeadContainers,
-		SourcesReady: s.cfg.Sources.Ready(),
+		SourcesReady: s.cfg.Handler.Sources.Ready(),
 		// A sync notes how a container has ended before it ends itself.
 		Busy:             s.turns.busy,
 		ContentRemovable: held.take,

@@ -12,6 +12,7 @@ import (
 	"github.com/podwright/podwright/cri/pods"
 	"github.com/podwright/podwright/cri/pods/garbage"
 	"github.com/podwright/podwright/pleg"
+	"github.com/podwright/podwright/podworkers"
 	"github.com/podwright/podwright/podworkers/stages"
 	"github.com/podwright/podwright/probe"
 	"github.com/podwright/podwright/status/checkpoint"
@@ -19,17 +20,15 @@ import (
 	"github.com/podwright/podwright/syncloop"
 )
 
-// Config configures a Syncer. Pods, Checkpoint and Probes.Probers are required.
+// Config configures a Syncer. Pods, Checkpoint, Probes.Probers and Loop.Pods are required.
 //
-// Parts of which this has the configuration are built by New and run by Run. Their
-// Event, Logger and ShutdownTimeout are those of the Syncer unless they are set.
+// New builds the parts that are configured here, and Run runs them. The default of their
+// Event, Logger, Span and ShutdownTimeout is the field of that name here. The Syncer
+// calls the callbacks of a part after it has handled the event itself.
 type Config struct {
 	// Pods configures what runs pods on the runtime. Required, with its Runtime,
 	// RuntimeName and Images.
 	Pods pods.Config
-	// Sources tells whether it is known which pods there should be. nil means what the
-	// HandlerConfig of NewHandler says, or else that it always is.
-	Sources syncloop.SourceReadiness
 	// Checkpoint is where the status of each pod and the results of its probes are kept
 	// for the agent that comes after a crash. Required.
 	Checkpoint *checkpoint.Store
@@ -37,12 +36,23 @@ type Config struct {
 	// tells those that are a PodSink which pods there are, and fills in what it knows and
 	// this does not say: Pod, Mirror, TranslateUID and MayStillRun.
 	Statuses writer.Config
-	// PLEG configures the observer of the runtime. Its Runtime may be nil, which means
-	// that of Pods. OnEvent is told after the Syncer.
+	// PLEG configures the observer of the runtime. The default of its Runtime observes
+	// Pods.Runtime.
 	PLEG pleg.Config
-	// Probes configures the probes of containers. Only its Probers are required. Its
-	// Status is the Syncer's; Changed is told after the Syncer.
+	// Probes configures the probes of containers. Only its Probers are required. The
+	// Syncer sets Status.
 	Probes probe.Config
+	// Workers configures the workers of pods. The Syncer sets Syncer, Resync and
+	// TerminalPodStopped.
+	Workers podworkers.Config
+	// Handler configures the handler of desired pods. The default of Sources is
+	// Loop.Pods if that is a syncloop.SourceReadiness, as a podsource.Merger is. The
+	// Syncer sets Workers, OnReject, Phase, Prune and RuntimePods, and adds a last
+	// FinalCleaner.
+	Handler syncloop.HandlerConfig
+	// Loop configures the sync loop. Only its Pods are required. The Syncer sets
+	// Handler, adds the source "podsyncer", and checks its own health after Health.
+	Loop syncloop.Config
 	// Stages are what a pod holds on the node besides its containers. nil means nothing.
 	// An error of a Prepare is an event on the pod; one that has a method EventReason()
 	// string says with which reason, EventMessage() string with which message, and
@@ -68,9 +78,11 @@ type Config struct {
 	// changes nothing.
 	Amend func(pod *v1.Pod, s v1.PodStatus) v1.PodStatus
 
-	// Span is called before each collection of garbage ("Containers/GarbageCollect"), which goes on
-	// with the context that it returns, and end after it, with its error. It is also the Span of
-	// workers from NewWorkers that have none. nil: nobody is called.
+	// OnSync is called at the begin of each SyncPod, by several goroutines. The sync waits
+	// for its return. Optional.
+	OnSync func(w podworkers.Work)
+	// Span is called before each garbage collection ("Containers/GarbageCollect"), which uses
+	// the context that it returns. end is called with the error of the collection. Optional.
 	Span func(ctx context.Context, name string, attributes ...slog.Attr) (_ context.Context, end func(err error))
 
 	// ShutdownTimeout is how long each part may take to stop when Run ends. Zero means
@@ -92,8 +104,10 @@ func (c Config) withDefaults() (Config, error) {
 	case c.ShutdownTimeout == 0:
 		c.ShutdownTimeout = 10 * time.Second
 	}
-	if c.Sources == nil {
-		c.Sources = alwaysReady{}
+	if c.Handler.Sources == nil {
+		if c.Handler.Sources, _ = c.Loop.Pods.(syncloop.SourceReadiness); c.Handler.Sources == nil {
+			c.Handler.Sources = alwaysReady{}
+		}
 	}
 	if c.NetworkReady == nil {
 		c.NetworkReady = func() error { return nil }
@@ -103,6 +117,9 @@ func (c Config) withDefaults() (Config, error) {
 	}
 	if c.Amend == nil {
 		c.Amend = func(_ *v1.Pod, s v1.PodStatus) v1.PodStatus { return s }
+	}
+	if c.OnSync == nil {
+		c.OnSync = func(podworkers.Work) {}
 	}
 	if c.Event == nil {
 		c.Event = func(v1.ObjectReference, string, string, string) {}
@@ -120,19 +137,22 @@ func (c Config) withDefaults() (Config, error) {
 	return c, nil
 }
 
-// complete hands on what the parts do not have of their own.
+// complete sets fields of the parts that are not set.
 func (c *Config) complete() {
-	for _, event := range []*func(v1.ObjectReference, string, string, string){&c.Pods.Event, &c.Probes.Event} {
+	if c.Workers.Span == nil {
+		c.Workers.Span = c.Span
+	}
+	for _, event := range []*func(v1.ObjectReference, string, string, string){&c.Pods.Event, &c.Probes.Event, &c.Workers.Event} {
 		if *event == nil {
 			*event = c.Event
 		}
 	}
-	for _, log := range []**slog.Logger{&c.Pods.Logger, &c.Statuses.Logger, &c.PLEG.Logger, &c.Probes.Logger} {
+	for _, log := range []**slog.Logger{&c.Pods.Logger, &c.Statuses.Logger, &c.PLEG.Logger, &c.Probes.Logger, &c.Workers.Logger, &c.Handler.Logger, &c.Loop.Logger} {
 		if *log == nil {
 			*log = c.Logger
 		}
 	}
-	for _, limit := range []*time.Duration{&c.Statuses.ShutdownTimeout, &c.PLEG.ShutdownTimeout, &c.Probes.ShutdownTimeout} {
+	for _, limit := range []*time.Duration{&c.Statuses.ShutdownTimeout, &c.PLEG.ShutdownTimeout, &c.Probes.ShutdownTimeout, &c.Workers.ShutdownTimeout, &c.Loop.ShutdownTimeout} {
 		if *limit == 0 {
 			*limit = c.ShutdownTimeout
 		}

@@ -4,15 +4,13 @@
 // puts them together, in the order in which they survive a crash.
 //
 //	syncer, err := podsyncer.New(podsyncer.Config{
-//		Pods:    pods.Config{Runtime: runtime, RuntimeName: "containerd", Images: images},
-//		Probes:  probe.Config{Probers: probers}, // how containers are asked
-//		Stages:  list,                           // what else a pod holds on the node
-//		Sources: merger,
+//		Loop:       syncloop.Config{Pods: merger},  // the desired pods
+//		Pods:       pods.Config{Runtime: runtime, RuntimeName: "containerd", Images: images},
+//		Probes:     probe.Config{Probers: probers}, // a prober per kind of probe
+//		Checkpoint: store,                          // the state that survives a crash
+//		Stages:     list,                           // volumes, cgroups, folders
 //	})
-//	workers, err := syncer.NewWorkers(podworkers.Config{})
-//	handler, err := syncer.NewHandler(syncloop.HandlerConfig{Workers: workers})
-//	loop, err := syncer.NewLoop(syncloop.Config{Handler: handler, Pods: merger})
-//	err = syncer.RunWith(ctx, workers.Run, loop.Run)
+//	err = syncer.Run(ctx)
 //
 // That is a node agent. examples/edge is one that can be installed, examples/kubelet a
 // complete one.
@@ -93,7 +91,7 @@
 //
 // # What it does not do
 //
-// It does not admit pods (syncloop.HandlerConfig.Admit), find out which there should be
+// It does not admit pods (Config.Handler.Admit), find out which there should be
 // (syncloop/podsource), rotate logs (cri/logs) or remove images (cri/images/gc).
 //
 // An example that runs: Example in example_test.go.

@@ -15,7 +15,6 @@ import (
 	"github.com/podwright/podwright/cri/images"
 	"github.com/podwright/podwright/cri/pods"
 	"github.com/podwright/podwright/cri/podsyncer"
-	"github.com/podwright/podwright/podworkers"
 	"github.com/podwright/podwright/podworkers/stages"
 	"github.com/podwright/podwright/podworkers/stages/podfolder"
 	"github.com/podwright/podwright/probe"
@@ -41,19 +40,16 @@ func Example() {
 			Runtime: runtime, RuntimeName: "fake", Images: must(images.New(images.Config{Service: runtime})),
 			LogRoot: filepath.Join(dir, "logs"), PodDir: folders.Pod,
 		},
-		Probes:  probe.Config{Probers: map[probe.Handler]probe.Prober{probe.Exec: must(exec.New(exec.Config{Runtime: runtime}))}},
-		Stages:  must(stages.New(stages.Config{Stages: []stages.Entry{{Name: "folder", Release: stages.Gone, Stage: folders}}})),
-		Sources: merger,
+		Probes: probe.Config{Probers: map[probe.Handler]probe.Prober{probe.Exec: must(exec.New(exec.Config{Runtime: runtime}))}},
+		Stages: must(stages.New(stages.Config{Stages: []stages.Entry{{Name: "folder", Release: stages.Gone, Stage: folders}}})),
+		Loop:   syncloop.Config{Pods: merger},
 		Checkpoint: must(checkpoint.New(checkpoint.Config{
 			File: func(uid types.UID) string { return filepath.Join(folders.Pod(uid), "status.json") },
 		})),
 	}))
-	workers := must(syncer.NewWorkers(podworkers.Config{}))
-	handler := must(syncer.NewHandler(syncloop.HandlerConfig{Workers: workers}))
-	loop := must(syncer.NewLoop(syncloop.Config{Handler: handler, Pods: merger}))
 	ctx, stop := context.WithCancel(context.Background())
 	ended := make(chan error)
-	go func() { ended <- syncer.RunWith(ctx, workers.Run, loop.Run) }()
+	go func() { ended <- syncer.Run(ctx) }()
 
 	pod := &v1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Name: "web", Namespace: "default", UID: "1"},

@@ -20,12 +20,12 @@ func (s *Syncer) named(uid types.UID) bool { return s.desired.Get(uid) != nil }
 
 // wanted tells whether a pod is named or has a worker.
 func (s *Syncer) wanted(uid types.UID) bool {
-	return s.named(uid) || s.worker(uid).State != podworkers.StateUnknown
+	return s.named(uid) || s.workers.State(uid).State != podworkers.StateUnknown
 }
 
 // gone tells whether nobody needs anything of a pod any more.
 func (s *Syncer) gone(uid types.UID) bool {
-	return s.cfg.Sources.Ready() && !s.named(uid) && s.worker(uid).ShouldBeFinished()
+	return s.cfg.Handler.Sources.Ready() && !s.named(uid) && s.workers.State(uid).ShouldBeFinished()
 }
 
 // releasable tells whether everything of a pod can be released: it is gone, and

@@ -18,7 +18,6 @@ import (
 	"github.com/podwright/podwright/cri/fake"
 	"github.com/podwright/podwright/cri/pods"
 	"github.com/podwright/podwright/cri/pods/labels"
-	"github.com/podwright/podwright/podworkers"
 	"github.com/podwright/podwright/podworkers/stages"
 	"github.com/podwright/podwright/podworkers/stages/stagestest"
 	"github.com/podwright/podwright/syncloop"
@@ -187,8 +186,11 @@ func TestPrunerAsksAgain(t *testing.T) {
 func TestCollectionLeavesWhatRuns(t *testing.T) {
 	inWorld(t, fake.Config{Programs: fake.ByContainer(nil, fake.SleepUntilStopped)}, func(w *world) {
 		w.run(5*time.Second, newPod("1", v1.RestartPolicyAlways, "a"))
-		w.agent.desired.Remove(w.desired[0])
-		w.agent.worker = func(types.UID) podworkers.PodState { return podworkers.PodState{DesiredKnown: true} }
+		w.crash()
+		w.agent = w.newNode() // it does not run
+		require.NoError(w.t, w.agent.merger.Set("file", nil))
+		w.agent.merger.Handled("file")
+		w.agent.workers.SyncKnownPods(nil)
 		require.True(w.t, w.agent.gone("1"))
 		w.agent.collector.collect(w.t.Context())
 		require.DirExists(w.t, pods.LogDir(w.logs(), "ns", "pod-1", "1"))

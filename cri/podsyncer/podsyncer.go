@@ -1,6 +1,7 @@
 package podsyncer
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"log/slog"
@@ -24,8 +25,9 @@ import (
 	"github.com/podwright/podwright/syncloop"
 )
 
-// Syncer is a podworkers.PodSyncer for pods on a CRI runtime. Use New, then NewWorkers
-// and NewHandler, then Run. Methods are safe for concurrent use.
+// Syncer is a node agent for pods on a CRI runtime: a podworkers.PodSyncer with the
+// workers and the sync loop that call it. Use New, then Run. Methods are safe for
+// concurrent use.
 type Syncer struct {
 	cfg      Config
 	log      *slog.Logger
@@ -40,14 +42,13 @@ type Syncer struct {
 	ran      atomic.Bool
 	write    func(context.Context) error // statuses.Run
 
-	// inbox takes what the loop is to be told, also before there is a loop.
+	// inbox has the events for the loop.
 	inbox syncloop.Inbox
-	// desired are the pods that a source names. The handler of the loop fills it.
-	desired syncloop.Desired
-	// worker is the state of a pod's worker, workers are those of all, deadlines are those of desired pods.
-	worker    func(types.UID) podworkers.PodState
-	workers   func() []podworkers.PodState
-	deadlines syncloop.EventSource
+	// desired are the pods that a source names. The handler fills it.
+	desired *syncloop.Desired
+	workers *podworkers.Workers
+	handler *syncloop.DefaultHandler
+	loop    *syncloop.Loop
 
 	// turns lets one at a time work on a pod.
 	turns *turns
@@ -69,7 +70,7 @@ var (
 	_ podworkers.OrphanSyncer = (*Syncer)(nil)
 )
 
-// New checks the configuration and returns a Syncer whose calls wait for Run.
+// New checks the configuration and returns a Syncer. No pod starts before Run.
 func New(cfg Config) (*Syncer, error) {
 	cfg, err := cfg.withDefaults()
 	if err != nil {
@@ -77,25 +78,15 @@ func New(cfg Config) (*Syncer, error) {
 	}
 	s := &Syncer{
 		cfg: cfg, log: cfg.Logger, event: cfg.Event, observer: newObserver(),
-		stages: cfg.Stages, turns: newTurns(), worker: unknownWorker, workers: noWorkers, deadlines: syncloop.EventSourceFunc(noEvents),
+		stages: cfg.Stages, turns: newTurns(), desired: cmp.Or(cfg.Handler.Desired, new(syncloop.Desired)),
 	}
 	s.sinks, s.pruner, s.collector = newPodSinks(s), newPruner(s), newCollector(s)
-	for _, build := range []func() error{s.buildPods, s.buildPLEG, s.buildStatuses, s.buildProbes, s.buildReleaser} {
+	for _, build := range []func() error{s.buildPods, s.buildPLEG, s.buildStatuses, s.buildProbes, s.buildReleaser, s.buildWorkers, s.buildHandler, s.buildLoop} {
 		if err := build(); err != nil {
 			return nil, fmt.Errorf("podsyncer: %w", err)
 		}
 	}
 	return s, nil
-}
-
-// unknownWorker is the state of a worker of which nobody tells.
-func unknownWorker(uid types.UID) podworkers.PodState { return podworkers.PodState{UID: uid} }
-
-func noWorkers() []podworkers.PodState { return nil }
-
-func noEvents(ctx context.Context, _ func(syncloop.Event)) error {
-	<-ctx.Done()
-	return nil
 }
 
 func (s *Syncer) buildPods() (err error) {
@@ -117,13 +108,7 @@ func (s *Syncer) buildPLEG() (err error) {
 	if evented, ok := cfg.Runtime.(eventedRuntime); ok {
 		cfg.Runtime = withheld{eventedRuntime: evented, hold: s.observer.hold}
 	}
-	told := cfg.OnEvent
-	cfg.OnEvent = func(e pleg.Event) {
-		s.inbox.Emit(observedEvent(e))
-		if told != nil {
-			told(e)
-		}
-	}
+	cfg.OnEvent = both(func(e pleg.Event) { s.inbox.Emit(observedEvent(e)) }, cfg.OnEvent)
 	s.observer.PLEG, err = pleg.New(cfg)
 	return err
 }
@@ -162,13 +147,7 @@ func (s *Syncer) buildStatuses() (err error) {
 func (s *Syncer) buildProbes() (err error) {
 	cfg := s.cfg.Probes
 	cfg.Status = s.statuses.Get
-	told := cfg.Changed
-	cfg.Changed = func(c probe.Change) {
-		s.probed(c)
-		if told != nil {
-			told(c)
-		}
-	}
+	cfg.Changed = both(s.probed, cfg.Changed)
 	s.probes, err = probe.New(cfg)
 	return err
 }
@@ -199,11 +178,19 @@ func (s *Syncer) Probes() *probe.Manager { return s.probes }
 // Statuses has the newest status of each pod.
 func (s *Syncer) Statuses() *writer.Writer { return s.statuses }
 
-// Desired are the pods that a source names. The handler of NewHandler fills it.
-func (s *Syncer) Desired() *syncloop.Desired { return &s.desired }
+// Workers returns the workers of pods.
+func (s *Syncer) Workers() *podworkers.Workers { return s.workers }
 
-// Healthy is why pods cannot be handled now, nil when they can: a syncloop.Config's
-// Health. It answers from memory.
+// Desired returns the pods that a source names.
+func (s *Syncer) Desired() *syncloop.Desired { return s.desired }
+
+// Handler returns the handler of desired pods.
+func (s *Syncer) Handler() *syncloop.DefaultHandler { return s.handler }
+
+// Loop returns the sync loop.
+func (s *Syncer) Loop() *syncloop.Loop { return s.loop }
+
+// Healthy returns the reason why the Syncer observes no pods, or nil. It does not block.
 func (s *Syncer) Healthy() error { return s.observer.Healthy() }
 
 // Explain says why a pod does not run all of its containers, as its last sync found

@@ -78,7 +78,7 @@ func (p *pruner) prune(ctx context.Context, uid types.UID, all bool) error {
 	}
 	// Between the wish and now a pod with the UID may have come back, whose
 	// containers are needed. What was observed before is not its.
-	all = all && p.s.worker(uid).ContainersMayBeRemoved()
+	all = all && p.s.workers.State(uid).ContainersMayBeRemoved()
 	policy := p.s.cfg.DeadContainers
 	if !all && (policy.MinAge > 0 || policy.MaxPerContainer < 0) {
 		return nil // the collection knows how old they are

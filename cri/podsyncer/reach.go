@@ -85,7 +85,7 @@ func (s *Syncer) find(t kubeletapi.Target) (*v1.Pod, error) {
 	if pod := s.desired.ByName(t.Namespace, t.Pod); fits(pod) {
 		return pod, nil
 	}
-	for _, w := range s.workers() {
+	for _, w := range s.workers.Pods() {
 		if fits(w.Pod) && !w.ShouldBeFinished() {
 			return w.Pod, nil
 		}

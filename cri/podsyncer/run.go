@@ -11,16 +11,14 @@ import (
 // ErrAlreadyRun is returned by a second Run.
 var ErrAlreadyRun = errors.New("podsyncer: Run was called before")
 
-// Run observes the runtime, probes containers and releases what pods have left, until
-// ctx ends. It leaves the pods running. It works once, then it is ErrAlreadyRun.
-//
-// Workers and loop ask the Syncer, so they are to be stopped before it: see RunWith.
+// Run runs the loop, the workers and all other parts until ctx is done. It leaves the pods
+// running. A second Run returns ErrAlreadyRun.
 func (s *Syncer) Run(ctx context.Context) error { return s.RunWith(ctx) }
 
-// RunWith is Run together with what stands above the Syncer: the Run methods of
-// workers, loop and whatever else belongs to the agent. When ctx ends, or one of them
-// does, the others are stopped first, then the Syncer.
-func (s *Syncer) RunWith(ctx context.Context, above ...func(context.Context) error) error {
+// RunWith is Run for an agent with further parts: their Run methods. When ctx is done, or
+// one of the parts returns, all that act on pods are stopped first, and then the observer
+// of the runtime and the writer of statuses.
+func (s *Syncer) RunWith(ctx context.Context, parts ...func(context.Context) error) error {
 	if s.ran.Swap(true) {
 		return ErrAlreadyRun
 	}
@@ -30,8 +28,8 @@ func (s *Syncer) RunWith(ctx context.Context, above ...func(context.Context) err
 	defer stopObserving()
 	observing := make(chan error, 1)
 	go func() { observing <- run.All(below, ending(stopActing, s.observer.Run), ending(stopActing, s.write)) }()
-	acting := append([]func(context.Context) error{s.probes.Run, s.sinks.Run, s.releaser.Run, s.pruner.Run, s.collector.Run}, above...)
-	err := run.All(ctx, acting...)
+	acting := []func(context.Context) error{s.probes.Run, s.sinks.Run, s.releaser.Run, s.pruner.Run, s.collector.Run, s.workers.Run, s.loop.Run}
+	err := run.All(ctx, append(acting, parts...)...)
 	stopObserving()
 	err = errors.Join(err, <-observing)
 	if names := s.pods.Overdue(); len(names) > 0 {

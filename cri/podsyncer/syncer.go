@@ -18,6 +18,7 @@ import (
 
 // SyncPod implements podworkers.PodSyncer: it brings a pod closer to its spec.
 func (s *Syncer) SyncPod(ctx context.Context, w podworkers.Work) (terminal bool, err error) {
+	s.cfg.OnSync(w)
 	podworkers.SetStep(ctx, "waiting for the removal of its predecessor")
 	end, err := s.turns.take(ctx, w.Pod.UID)
 	if err != nil {

@@ -1,6 +1,7 @@
 package podsyncer
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"maps"
@@ -17,130 +18,75 @@ import (
 	"github.com/podwright/podwright/syncloop"
 )
 
-// NewWorkers returns workers that call the Syncer. It fills in what the Syncer knows
-// and cfg does not say: Syncer, Resync, TerminalPodStopped, Span, Event, Logger and
-// ShutdownTimeout. cfg.OnTransition is told after the Syncer. A Syncer of your own in
-// cfg passes the calls on.
-func (s *Syncer) NewWorkers(cfg podworkers.Config) (*podworkers.Workers, error) {
-	if cfg.Syncer == nil {
-		cfg.Syncer = s
+// both returns a callback that calls first, and then unless it is nil.
+func both[T any](first, then func(T)) func(T) {
+	if then == nil {
+		return first
 	}
-	if cfg.Resync == nil {
-		cfg.Resync = func(uid types.UID) { s.inbox.Emit(syncloop.Event{Kind: syncloop.SyncDue, UID: uid}) }
+	return func(v T) {
+		first(v)
+		then(v)
 	}
-	if cfg.TerminalPodStopped == nil {
-		cfg.TerminalPodStopped = s.stopped
-	}
-	told := cfg.OnTransition
-	cfg.OnTransition = func(t podworkers.Transition) {
-		s.moved(t)
-		if told != nil {
-			told(t)
-		}
-	}
-	if cfg.Span == nil {
-		cfg.Span = s.cfg.Span
-	}
-	if cfg.Event == nil {
-		cfg.Event = s.cfg.Event
-	}
-	if cfg.Logger == nil {
-		cfg.Logger = s.log
-	}
-	if cfg.ShutdownTimeout == 0 {
-		cfg.ShutdownTimeout = s.cfg.ShutdownTimeout
-	}
-	workers, err := podworkers.New(cfg)
-	if err != nil {
-		return nil, err
-	}
-	s.worker, s.workers = workers.State, workers.Pods
-	return workers, nil
 }
 
-// NewHandler returns a syncloop.Handler for the workers. It fills in what the Syncer
-// knows and cfg does not say: Sources, OnReject, Phase, Prune, RuntimePods and Logger.
-// Desired is the Syncer's, and its Cleaner is the last one of the FinalCleaners.
-func (s *Syncer) NewHandler(cfg syncloop.HandlerConfig) (*syncloop.DefaultHandler, error) {
-	if cfg.Sources == nil {
-		cfg.Sources = s.cfg.Sources
-	}
-	cfg.Desired = &s.desired
-	if cfg.OnReject == nil {
-		cfg.OnReject = s.reject
-	}
-	if cfg.Phase == nil {
-		cfg.Phase = s.phase
-	}
-	if cfg.Prune == nil {
-		cfg.Prune = func(_ context.Context, uid types.UID, all bool) { s.pruner.add(uid, all) }
-	}
-	if cfg.RuntimePods == nil {
-		cfg.RuntimePods = func(context.Context) ([]podworkers.RuntimePod, error) { return s.runtimePods() }
-	}
-	if cfg.Logger == nil {
-		cfg.Logger = s.log
-	}
-	cfg.FinalCleaners = append(slices.Clone(cfg.FinalCleaners), s.Cleaner())
-	handler, err := syncloop.NewHandler(cfg)
-	if err != nil {
-		return nil, err
-	}
-	s.cfg.Sources, s.worker, s.deadlines = cfg.Sources, cfg.Workers.State, handler.ActiveDeadlines(s.started)
-	return handler, nil
+func (s *Syncer) buildWorkers() (err error) {
+	cfg := s.cfg.Workers
+	cfg.Syncer = s
+	cfg.Resync = func(uid types.UID) { s.inbox.Emit(syncloop.Event{Kind: syncloop.SyncDue, UID: uid}) }
+	cfg.TerminalPodStopped = s.stopped
+	cfg.OnTransition = both(s.moved, cfg.OnTransition)
+	s.workers, err = podworkers.New(cfg)
+	return err
 }
 
-// NewLoop returns a syncloop.Loop. It fills in what the Syncer knows and cfg does not
-// say: Health, Logger and ShutdownTimeout; and it adds the Syncer's Events to the
-// Sources, as "podsyncer".
-func (s *Syncer) NewLoop(cfg syncloop.Config) (*syncloop.Loop, error) {
-	if cfg.Health == nil {
-		cfg.Health = s.Healthy
-	}
-	if cfg.Logger == nil {
-		cfg.Logger = s.log
-	}
-	if cfg.ShutdownTimeout == 0 {
-		cfg.ShutdownTimeout = s.cfg.ShutdownTimeout
-	}
-	cfg.Sources = maps.Clone(cfg.Sources)
-	if cfg.Sources == nil {
-		cfg.Sources = map[string]syncloop.EventSource{}
-	}
-	cfg.Sources["podsyncer"] = s.Events()
-	return syncloop.New(cfg)
+func (s *Syncer) buildHandler() (err error) {
+	cfg := s.cfg.Handler
+	cfg.Workers, cfg.Desired, cfg.OnReject, cfg.Phase = s.workers, s.desired, s.reject, s.phase
+	cfg.Prune = func(_ context.Context, uid types.UID, all bool) { s.pruner.add(uid, all) }
+	cfg.RuntimePods = func(context.Context) ([]podworkers.RuntimePod, error) { return s.runtimePods() }
+	cfg.FinalCleaners = append(slices.Clone(cfg.FinalCleaners), syncloop.Cleaner{Name: "podsyncer", Clean: s.clean})
+	s.handler, err = syncloop.NewHandler(cfg)
+	return err
 }
 
-// Events is what becomes dirty by what the Syncer observes: pods in which something
-// happened or a probe has another result, pods that are due, and pods whose active
-// deadline has passed. NewLoop adds it.
-func (s *Syncer) Events() syncloop.EventSource {
-	return syncloop.EventSourceFunc(func(ctx context.Context, emit func(syncloop.Event)) error {
-		return run.All(ctx,
-			func(ctx context.Context) error { return s.inbox.Run(ctx, emit) },
-			func(ctx context.Context) error {
-				return run.Guard("active deadlines", func() error { return s.deadlines.Run(ctx, emit) })
-			},
-		)
-	})
+func (s *Syncer) buildLoop() (err error) {
+	cfg := s.cfg.Loop
+	cfg.Handler = s.handler
+	cfg.Health = s.Healthy
+	if first := s.cfg.Loop.Health; first != nil {
+		cfg.Health = func() error { return cmp.Or(first(), s.Healthy()) }
+	}
+	cfg.Sources = map[string]syncloop.EventSource{}
+	maps.Copy(cfg.Sources, s.cfg.Loop.Sources)
+	cfg.Sources["podsyncer"] = syncloop.EventSourceFunc(s.events)
+	s.loop, err = syncloop.New(cfg)
+	return err
 }
 
-// Cleaner forgets pods that nobody knows any more, and has Run release what they have
-// left. It is a step of housekeeping that does no work itself, and comes after those
-// that make pods start or stop. NewHandler adds it.
-func (s *Syncer) Cleaner() syncloop.Cleaner {
-	return syncloop.Cleaner{Name: "podsyncer", Clean: func(context.Context, *syncloop.Cleanup) error {
-		s.statuses.Prune(s.wanted)
-		s.probes.Prune(s.wanted)
-		s.records.Prune(s.wanted)
-		s.observer.prune(s.wanted)
-		s.sinks.prune()
-		if s.lookout.isDue(s, time.Now()) {
-			s.releaser.Wake()
-		}
-		s.collector.wake()
-		return nil
-	}}
+// events emits pods with an event of the runtime, with a changed probe result, with a due
+// retry, or with an active deadline that has passed.
+func (s *Syncer) events(ctx context.Context, emit func(syncloop.Event)) error {
+	return run.All(ctx,
+		func(ctx context.Context) error { return s.inbox.Run(ctx, emit) },
+		func(ctx context.Context) error {
+			return run.Guard("active deadlines", func() error { return s.handler.ActiveDeadlines(s.started).Run(ctx, emit) })
+		},
+	)
+}
+
+// clean drops the state of pods that no source and no worker has, and wakes the parts of
+// Run that release leftovers. It does not block.
+func (s *Syncer) clean(context.Context, *syncloop.Cleanup) error {
+	s.statuses.Prune(s.wanted)
+	s.probes.Prune(s.wanted)
+	s.records.Prune(s.wanted)
+	s.observer.prune(s.wanted)
+	s.sinks.prune()
+	if s.lookout.isDue(s, time.Now()) {
+		s.releaser.Wake()
+	}
+	s.collector.wake()
+	return nil
 }
 
 // runtimePods are the pods that run and that no source and no worker knows. They are
@@ -180,7 +126,7 @@ func (s *Syncer) stopped(uid types.UID) bool {
 // mayStillRun tells from memory whether containers of a pod may run. One without a worker,
 // such as one that was refused, may have been started by an earlier agent.
 func (s *Syncer) mayStillRun(uid types.UID) bool {
-	if state := s.worker(uid); state.State != podworkers.StateUnknown {
+	if state := s.workers.State(uid); state.State != podworkers.StateUnknown {
 		return state.CouldHaveRunningContainers()
 	}
 	return !s.stopped(uid)
@@ -197,7 +143,7 @@ func (s *Syncer) started(pod *v1.Pod) *metav1.Time {
 // phase is the newest phase of a pod: the computed one, if there is one. A status
 // without a worker is that of an earlier pod with the UID.
 func (s *Syncer) phase(pod *v1.Pod) v1.PodPhase {
-	if now := s.statuses.Get(pod.UID); now != nil && s.worker(pod.UID).State != podworkers.StateUnknown {
+	if now := s.statuses.Get(pod.UID); now != nil && s.workers.State(pod.UID).State != podworkers.StateUnknown {
 		return now.Phase
 	}
 	return pod.Status.Phase

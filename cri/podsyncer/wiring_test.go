@@ -2,8 +2,10 @@ package podsyncer
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -15,16 +17,21 @@ import (
 	"github.com/podwright/podwright/cri/fake"
 	"github.com/podwright/podwright/pleg"
 	"github.com/podwright/podwright/podworkers"
+	"github.com/podwright/podwright/probe"
+	"github.com/podwright/podwright/syncloop"
 )
 
 func TestConfigNamesWhatIsWrong(t *testing.T) {
 	inWorld(t, fake.Config{}, func(w *world) {
-		good := w.newNode().cfg
+		good := w.config(&node{})
 		for field, spoil := range map[string]func(*Config){
 			"Config.Checkpoint":      func(c *Config) { c.Checkpoint = nil },
 			"Config.ShutdownTimeout": func(c *Config) { c.ShutdownTimeout = -1 },
 			"Config.Runtime":         func(c *Config) { c.Pods.Runtime = nil },
 			"Config.Probers":         func(c *Config) { c.Probes.Probers = nil },
+			"Config.Pods is":         func(c *Config) { c.Loop.Pods = nil },
+			"Config.RetryBackoff":    func(c *Config) { c.Workers.RetryBackoff = -1 },
+			"HandlerConfig.Cleaners": func(c *Config) { c.Handler.Cleaners = []syncloop.Cleaner{{}} },
 			"RelistPeriod":           func(c *Config) { c.PLEG.RelistPeriod = -1 },
 		} {
 			cfg := good
@@ -40,8 +47,8 @@ func TestRunWorksOnce(t *testing.T) {
 		w.start()
 		w.stop()
 		require.ErrorIs(t, w.agent.Run(w.t.Context()), ErrAlreadyRun)
-		// Before there are workers nothing is known of any pod, and nothing is removed.
-		s := must(New(w.newNode().cfg))
+		// Before the sources are read no pod is removed.
+		s := w.newNode()
 		require.False(t, s.gone("1"))
 		require.False(t, s.releasable("1"))
 	})
@@ -59,21 +66,39 @@ func TestNamesake(t *testing.T) {
 	require.Equal(t, types.UID("2"), uid)
 }
 
-// A user's own callbacks are told, too.
+// The callbacks of the parts are called, and OnSync before each sync.
 func TestCallbacksOfTheUser(t *testing.T) {
 	inWorld(t, fake.Config{}, func(w *world) {
-		n := w.newNode()
+		n := &node{}
+		cfg := w.config(n)
 		var moved []podworkers.State
-		workers, err := n.NewWorkers(podworkers.Config{OnTransition: func(tr podworkers.Transition) { moved = append(moved, tr.To) }})
-		require.NoError(t, err)
-		n.workers = workers
+		var synced, observed, probed atomic.Int32
+		cfg.Workers.OnTransition = func(tr podworkers.Transition) { moved = append(moved, tr.To) }
+		cfg.OnSync = func(podworkers.Work) { synced.Add(1) }
+		cfg.PLEG.OnEvent = func(pleg.Event) { observed.Add(1) }
+		cfg.Probes.Changed = func(probe.Change) { probed.Add(1) }
+		cfg.Loop.Health = func() error {
+			if synced.Load() > 0 {
+				return errors.New("the runtime is away")
+			}
+			return nil
+		}
+		n.Syncer = must(New(cfg))
 		ctx, cancel := context.WithCancel(w.t.Context())
 		done := make(chan error, 1)
-		go func() { done <- n.RunWith(ctx, workers.Run) }()
-		require.NoError(t, workers.UpdatePod(podworkers.Update{Type: podworkers.UpdateCreate, Pod: newPod("1", v1.RestartPolicyAlways, "a")}))
+		go func() { done <- n.Run(ctx) }()
+		pod := newPod("1", v1.RestartPolicyAlways, "a")
+		pod.Spec.Containers[0].ReadinessProbe = asking("ready", 1)
+		require.NoError(t, n.merger.Set("file", []*v1.Pod{pod}))
 		w.Sleep(5 * time.Second)
 		require.Contains(t, moved, podworkers.StateSyncing)
+		for _, calls := range []*atomic.Int32{&synced, &observed, &probed} {
+			require.Positive(t, calls.Load())
+		}
 		require.Len(t, w.Running(), 1)
+		require.NoError(t, n.merger.Set("file", nil))
+		w.Sleep(time.Minute)
+		require.Len(t, w.Running(), 1, "no removal is handled while the agent is unhealthy")
 		cancel()
 		require.NoError(t, <-done)
 	})

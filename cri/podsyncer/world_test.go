@@ -22,7 +22,6 @@ import (
 	"github.com/podwright/podwright/cri/pods"
 	"github.com/podwright/podwright/cri/pods/resize"
 	"github.com/podwright/podwright/internal/testagent"
-	"github.com/podwright/podwright/podworkers"
 	"github.com/podwright/podwright/podworkers/stages"
 	"github.com/podwright/podwright/podworkers/stages/podfolder"
 	"github.com/podwright/podwright/probe"
@@ -121,8 +120,6 @@ type node struct {
 
 	folders *podfolder.Folders
 	merger  *podsource.Merger
-	workers *podworkers.Workers
-	loop    *syncloop.Loop
 }
 
 // statusFile is where the status of a pod is saved.
@@ -145,32 +142,38 @@ func must[T any](v T, err error) T {
 }
 
 func (w *world) newNode() *node {
+	n := &node{}
+	cfg := w.config(n)
+	n.Syncer = must(New(cfg))
+	return n
+}
+
+// config returns the configuration of the next agent, and sets the fields of n for it.
+func (w *world) config(n *node) Config {
 	runtime := w.calls
 	log := slog.New(slog.DiscardHandler)
 	if testing.Verbose() {
 		log = slog.New(slog.NewTextHandler(w.t.Output(), nil))
 	}
-	n := &node{folders: must(podfolder.New(podfolder.Config{Root: filepath.Join(w.dir, "root", "pods")}))}
+	n.folders = must(podfolder.New(podfolder.Config{Root: filepath.Join(w.dir, "root", "pods")}))
 	n.merger = must(podsource.NewMerger(podsource.MergerConfig{}))
-	n.Syncer = must(New(Config{
+	return Config{
 		Pods: pods.Config{
 			Runtime: runtime, RuntimeName: "fake", LogRoot: w.logs(), LinkDir: w.links(), PodDir: n.folders.Pod,
 			Images:   must(images.New(images.Config{Service: w.runtime})),
 			Actuated: must(resize.NewFolder(resize.FolderConfig{Dir: filepath.Join(w.dir, "root", "actuated_resources")})),
 		},
-		Sources: n.merger, Checkpoint: w.store(), Statuses: writer.Config{Sinks: w.sinks}, Logger: log, Event: w.events.add, NetworkReady: w.networkReady, HostIPs: w.hostIPs, Span: w.span, Elsewhere: w.elsewhere,
+		Checkpoint: w.store(), Statuses: writer.Config{Sinks: w.sinks}, Logger: log, Event: w.events.add, NetworkReady: w.networkReady, HostIPs: w.hostIPs, Span: w.span, Elsewhere: w.elsewhere,
 		Probes: probe.Config{Probers: map[probe.Handler]probe.Prober{probe.Exec: must(exec.New(exec.Config{Runtime: runtime}))}},
 		Stages: must(stages.New(stages.Config{Stages: append([]stages.Entry{{Name: "folder", Release: stages.Gone, Stage: n.folders}}, w.stages...)})),
-	}))
-	n.workers = must(n.NewWorkers(podworkers.Config{}))
-	handler := must(n.NewHandler(syncloop.HandlerConfig{Workers: n.workers, Admit: syncloop.AdmitterFunc(func(pod *v1.Pod, _ []*v1.Pod) error {
-		if pod.UID == w.refused {
-			return syncloop.Reject("Refused", "not here")
-		}
-		return nil
-	})}))
-	n.loop = must(n.NewLoop(syncloop.Config{Handler: handler, Pods: n.merger}))
-	return n
+		Loop:   syncloop.Config{Pods: n.merger},
+		Handler: syncloop.HandlerConfig{Admit: syncloop.AdmitterFunc(func(pod *v1.Pod, _ []*v1.Pod) error {
+			if pod.UID == w.refused {
+				return syncloop.Reject("Refused", "not here")
+			}
+			return nil
+		})},
+	}
 }
 
 // start starts an agent. Its pods come from set.
@@ -182,7 +185,7 @@ func (w *world) start() {
 	w.agent = n
 	ctx, cancel := context.WithCancel(w.t.Context())
 	done := make(chan error, 1)
-	go func() { done <- n.RunWith(ctx, n.workers.Run, n.loop.Run) }()
+	go func() { done <- n.Run(ctx) }()
 	require.NoError(w.t, n.merger.Set("file", w.desired))
 	w.stop = func() {
 		cancel()

@@ -25,7 +25,6 @@ import (
 	"github.com/podwright/podwright/cri/pods"
 	"github.com/podwright/podwright/cri/pods/request"
 	"github.com/podwright/podwright/cri/podsyncer"
-	"github.com/podwright/podwright/podworkers"
 	"github.com/podwright/podwright/podworkers/stages"
 	"github.com/podwright/podwright/podworkers/stages/podfolder"
 	"github.com/podwright/podwright/probe"
@@ -74,16 +73,12 @@ func main() {
 		Stages:     must(stages.New(stages.Config{Stages: []stages.Entry{{Name: "folder", Release: stages.Gone, Stage: folders}}})),
 		Checkpoint: must(checkpoint.New(checkpoint.Config{File: func(uid types.UID) string { return filepath.Join(folders.Pod(uid), "status.json") }})),
 		Statuses:   writer.Config{Sinks: []writer.NamedSink{{Name: "file", Sink: shown}}},
-		Sources:    merger, Event: event, Logger: slog.Default(),
+		Loop:       syncloop.Config{Pods: merger, Sources: map[string]syncloop.EventSource{"file": files}},
+		Event:      event, Logger: slog.Default(),
 	}))
-
-	// When it is a pod's turn. All of it runs until the process is told to end; the pods go on.
-	workers := must(syncer.NewWorkers(podworkers.Config{}))
-	handler := must(syncer.NewHandler(syncloop.HandlerConfig{Workers: workers}))
-	loop := must(syncer.NewLoop(syncloop.Config{Handler: handler, Pods: merger, Sources: map[string]syncloop.EventSource{"file": files}}))
 	server := &http.Server{Handler: withKubectl(shown, syncer, runtime, filepath.Join(*root, "key")), BaseContext: func(net.Listener) context.Context { return ctx }, ReadTimeout: 10 * time.Second, WriteTimeout: 10 * time.Second}
 	go func() { must(0, server.Serve(netutil.LimitListener(must(net.Listen("tcp", *listen)), 64))) }()
-	must(0, syncer.RunWith(ctx, workers.Run, loop.Run))
+	must(0, syncer.Run(ctx)) // until a signal; the pods go on
 }
 
 func must[T any](v T, err error) T {

@@ -25,7 +25,6 @@ import (
 	"github.com/podwright/podwright/cri/images"
 	"github.com/podwright/podwright/cri/pods"
 	"github.com/podwright/podwright/cri/podsyncer"
-	"github.com/podwright/podwright/podworkers"
 	"github.com/podwright/podwright/probe"
 	"github.com/podwright/podwright/probe/exec"
 	"github.com/podwright/podwright/probe/httpget"
@@ -71,13 +70,11 @@ func main() {
 		}},
 		Checkpoint: must(checkpoint.New(checkpoint.Config{File: kept})),
 		Statuses:   writer.Config{Sinks: []writer.NamedSink{{Name: "api", Sink: workloads}}},
-		Sources:    merger, Event: event, Logger: slog.Default(),
+		Loop:       syncloop.Config{Pods: merger, Sources: map[string]syncloop.EventSource{"api": source}},
+		Event:      event, Logger: slog.Default(),
 	}))
 	workloads.statuses = syncer.Statuses()
-	workers := must(syncer.NewWorkers(podworkers.Config{}))
-	handler := must(syncer.NewHandler(syncloop.HandlerConfig{Workers: workers}))
-	loop := must(syncer.NewLoop(syncloop.Config{Handler: handler, Pods: merger, Sources: map[string]syncloop.EventSource{"api": source}}))
-	must(0, syncer.RunWith(ctx, workers.Run, loop.Run, workloads.run))
+	must(0, syncer.RunWith(ctx, workloads.run))
 }
 
 func must[T any](v T, err error) T {

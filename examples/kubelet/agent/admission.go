@@ -48,7 +48,7 @@ func (n *node) newAdmitter() syncloop.Admitter {
 		syncloop.AdmitterFunc(n.supported),
 		among(n.fit, func(pod *v1.Pod) bool { return !podfacts.IsCritical(pod) }),
 		syncloop.AdmitterFunc(n.wrongNode),
-		syncloop.FreeHostPorts(n.syncer.Desired()),
+		syncloop.FreeHostPorts(&n.desired),
 		admission.Tolerating(n.thisNode),
 		admission.AppArmor(n.cfg.AppArmor),
 		syncloop.AdmitterFunc(n.admitNow),

@@ -7,8 +7,6 @@ import (
 	v1 "k8s.io/api/core/v1"
 
 	"github.com/podwright/podwright/cri/pods/request"
-	"github.com/podwright/podwright/cri/podsyncer"
-	"github.com/podwright/podwright/examples/kubelet/apiserver/mirrors"
 	"github.com/podwright/podwright/podworkers"
 	"github.com/podwright/podwright/status/writer"
 	"github.com/podwright/podwright/syncloop"
@@ -62,16 +60,13 @@ func (g *ground) handlerFeatures(h health) func(*v1.Pod) request.HandlerFeatures
 	}
 }
 
-// mirrored is a syncer of which static pods have mirrors.
-type mirrored struct {
-	*podsyncer.Syncer
-	mirrors *mirrors.Manager
-}
-
-// SyncPod implements podworkers.PodSyncer. The mirror holds up nothing.
-func (m mirrored) SyncPod(ctx context.Context, w podworkers.Work) (terminal bool, err error) {
-	m.mirrors.Sync(w.Pod, w.MirrorPod)
-	return m.Syncer.SyncPod(ctx, w)
+// mirror returns a callback that starts updates of mirror pods, or nil without an API
+// server. It does not wait for them.
+func (g *ground) mirror() func(podworkers.Work) {
+	if g.cluster == nil {
+		return nil
+	}
+	return func(w podworkers.Work) { g.cluster.mirrors.Sync(w.Pod, w.MirrorPod) }
 }
 
 // keepObjectsFor is how long an object is watched at most to which no pod refers.

@@ -147,29 +147,20 @@ func newNode(ctx context.Context, g *ground, conn *Connection) (_ *node, err err
 	if g.allocation, err = g.newAllocation(n.fit); err != nil {
 		return nil, err
 	}
-	if n.syncer, err = g.newSyncer(n.health, n.images, n.cgroups, n.held, n.named); err != nil {
+	if n.syncer, err = n.newSyncer(); err != nil {
 		return nil, err
 	}
-	n.statuses, n.probes = n.syncer.Statuses(), n.syncer.Probes()
-	if n.workers, err = n.newWorkers(); err != nil {
-		return nil, err
-	}
+	n.statuses, n.probes, n.workers, n.handler, n.loop = n.syncer.Statuses(), n.syncer.Probes(), n.syncer.Workers(), n.syncer.Handler(), n.syncer.Loop()
 	if n.imageGC, err = n.newImageGC(); err != nil {
 		return nil, err
 	}
 	if n.summary, err = n.newSummary(); err != nil {
 		return nil, err
 	}
-	if n.handler, err = n.newHandler(); err != nil {
-		return nil, err
-	}
 	if n.evictor, err = n.newEvictor(); err != nil {
 		return nil, err
 	}
 	if n.shutdown, err = n.newShutdown(); err != nil {
-		return nil, err
-	}
-	if n.loop, err = n.newLoop(); err != nil {
 		return nil, err
 	}
 	return n, nil
@@ -300,69 +291,64 @@ func (g *ground) newHeld(ctx context.Context, cgroups *podCgroups, from named) (
 	return h, err
 }
 
-func (g *ground) newSyncer(health health, images *images.Manager, cgroups *podCgroups, held held, from named) (*podsyncer.Syncer, error) {
+func (n *node) newSyncer() (*podsyncer.Syncer, error) {
 	addresses := addresses{look: nodeIPs}
-	observer, err := observe.New(observe.Config{Runtime: g.conn.Runtime, RuntimeName: g.conn.Name, NodeIPs: addresses.get, Logger: g.cfg.Logger})
+	observer, err := observe.New(observe.Config{Runtime: n.conn.Runtime, RuntimeName: n.conn.Name, NodeIPs: addresses.get, Logger: n.cfg.Logger})
 	if err != nil {
 		return nil, err
 	}
-	runner, err := hooks.New(hooks.Config{Exec: g.conn.Runtime, PodIPs: observer.PodIPs, Event: g.event, Metrics: g.cfg.Metrics.Pods.Hooks()})
+	runner, err := hooks.New(hooks.Config{Exec: n.conn.Runtime, PodIPs: observer.PodIPs, Event: n.event, Metrics: n.cfg.Metrics.Pods.Hooks()})
 	if err != nil {
 		return nil, err
 	}
-	probers, err := probers(g.conn.Runtime)
+	probers, err := probers(n.conn.Runtime)
 	if err != nil {
 		return nil, err
 	}
-	node := describeNode(g.cfg.Config)
-	node.Allocatable = g.forPods()
+	node := describeNode(n.cfg.Config)
+	node.Allocatable = n.forPods()
 	return podsyncer.New(podsyncer.Config{
 		Pods: pods.Config{
-			Runtime:           g.conn.Runtime,
-			Images:            images,
-			RuntimeName:       g.conn.Name,
-			LogRoot:           g.cfg.Kubelet.PodLogsDir,
-			LinkDir:           g.cfg.Flags.ContainerLogsDir,
-			PodDir:            g.folders.pod,
-			MaxCrashLoopDelay: g.cfg.Kubelet.CrashLoopBackOff.MaxContainerRestartPeriod.Duration,
+			Runtime:           n.conn.Runtime,
+			Images:            n.images,
+			RuntimeName:       n.conn.Name,
+			LogRoot:           n.cfg.Kubelet.PodLogsDir,
+			LinkDir:           n.cfg.Flags.ContainerLogsDir,
+			PodDir:            n.folders.pod,
+			MaxCrashLoopDelay: n.cfg.Kubelet.CrashLoopBackOff.MaxContainerRestartPeriod.Duration,
 			Inputs: request.Inputs{
-				ConfigMaps: from, Secrets: from, Volumes: held.volumes.manager, SubPaths: held.volumes.subPaths,
-				Services: g.services(), ExtraGroups: held.volumes.manager.ExtraGroups,
-				UserNamespace: held.users.Of, HandlerFeatures: g.handlerFeatures(health), NodeIPs: addresses.get,
+				ConfigMaps: n.named, Secrets: n.named, Volumes: n.volumes.manager, SubPaths: n.volumes.subPaths,
+				Services: n.services(), ExtraGroups: n.volumes.manager.ExtraGroups,
+				UserNamespace: n.users.Of, HandlerFeatures: n.handlerFeatures(n.health), NodeIPs: addresses.get,
 			},
-			RuntimeHandler: g.runtimeHandler(),
+			RuntimeHandler: n.runtimeHandler(),
 			Hooks:          runner,
-			Metrics:        g.cfg.Metrics.Pods.Callbacks(),
-			Actuated:       g.told,
-			CgroupParent:   cgroups.parent(),
-			PodCgroups:     cgroups.resizes(),
+			Metrics:        n.cfg.Metrics.Pods.Callbacks(),
+			Actuated:       n.told,
+			CgroupParent:   n.cgroups.parent(),
+			PodCgroups:     n.cgroups.resizes(),
 			Node:           node,
-			DNS:            dns(&g.cfg.Kubelet),
+			DNS:            dns(&n.cfg.Kubelet),
 		},
-		Sources:         g.merger,
-		Checkpoint:      g.checkpoint,
-		Statuses:        g.statusConfig(),
-		PLEG:            pleg.Config{Runtime: observer, AdaptiveRelist: g.cfg.Flags.AdaptiveRelist, Metrics: g.cfg.Metrics.Observer.Callbacks()},
-		Probes:          probe.Config{Probers: probers, Metrics: g.cfg.Metrics.Probes.Callbacks()},
-		Stages:          held.stages,
-		DeadContainers:  deadContainers(&g.cfg.Flags),
-		NetworkReady:    health.networkReady,
+		Checkpoint:      n.checkpoint,
+		Statuses:        n.statusConfig(),
+		PLEG:            pleg.Config{Runtime: observer, AdaptiveRelist: n.cfg.Flags.AdaptiveRelist, Metrics: n.cfg.Metrics.Observer.Callbacks()},
+		Probes:          probe.Config{Probers: probers, Metrics: n.cfg.Metrics.Probes.Callbacks()},
+		Workers:         podworkers.Config{ResyncInterval: n.cfg.Kubelet.SyncFrequency.Duration, OnTransition: n.cfg.Metrics.Pods.Moved, OnCall: n.cfg.Metrics.Pods.Called},
+		Handler:         n.handlerConfig(),
+		Loop:            n.loopConfig(),
+		Stages:          n.stages,
+		DeadContainers:  deadContainers(&n.cfg.Flags),
+		NetworkReady:    n.health.networkReady,
 		HostIPs:         addresses.get,
-		Elsewhere:       g.elsewhere(),
-		Amend:           g.amend,
-		Span:            g.cfg.Span,
-		ShutdownTimeout: g.cfg.ShutdownTimeout,
-		Event:           g.event,
-		Logger:          g.cfg.Logger,
+		Elsewhere:       n.elsewhere(),
+		Amend:           n.amend,
+		OnSync:          n.mirror(),
+		Span:            n.cfg.Span,
+		ShutdownTimeout: n.cfg.ShutdownTimeout,
+		Event:           n.event,
+		Logger:          n.cfg.Logger,
 	})
-}
-
-func (n *node) newWorkers() (*podworkers.Workers, error) {
-	cfg := podworkers.Config{ResyncInterval: n.cfg.Kubelet.SyncFrequency.Duration, OnTransition: n.cfg.Metrics.Pods.Moved, OnCall: n.cfg.Metrics.Pods.Called}
-	if n.cluster != nil {
-		cfg.Syncer = mirrored{n.syncer, n.cluster.mirrors}
-	}
-	return n.syncer.NewWorkers(cfg)
 }
 
 func (n *node) newImageGC() (*gc.Manager, error) {
@@ -381,23 +367,22 @@ func (n *node) newImageGC() (*gc.Manager, error) {
 	})
 }
 
-func (n *node) newHandler() (*syncloop.DefaultHandler, error) {
+func (n *node) handlerConfig() syncloop.HandlerConfig {
 	cleaners := []syncloop.Cleaner{n.volumes.cleaner(n.merger.Ready), n.allocation.Cleaner(n.told.Store)}
 	if n.cluster != nil {
 		cleaners = append(cleaners, n.cluster.mirrors.Cleaner(), n.cluster.objectsCleaner(n.volumes.manager))
 	}
 	admit := n.counted(n.allocation.Admitter(n.newAdmitter()).Admit)
-	return n.syncer.NewHandler(syncloop.HandlerConfig{Workers: n.workers, Admit: admit, Order: n.order, Allocator: n.allocation, OnRestart: n.cfg.Metrics.Pods.Restarted, Cleaners: cleaners})
+	return syncloop.HandlerConfig{Desired: &n.desired, Admit: admit, Order: n.order, Allocator: n.allocation, OnRestart: n.cfg.Metrics.Pods.Restarted, Cleaners: cleaners}
 }
 
-func (n *node) newLoop() (*syncloop.Loop, error) {
+func (n *node) loopConfig() syncloop.Config {
 	sources := n.events()
 	sources["volumes"] = &n.dirty
-	return n.syncer.NewLoop(syncloop.Config{
-		Handler:    n.handler,
+	return syncloop.Config{
 		Pods:       n.merger,
 		Sources:    sources,
-		Health:     n.runtimeHealth,
+		Health:     n.health.runtimeHealth,
 		StallLimit: max(5*time.Minute, 2*n.cfg.Kubelet.SyncFrequency.Duration),
-	})
+	}
 }

@@ -39,15 +39,16 @@ type node struct {
 	held
 
 	fit      *admission.Fit
+	desired  syncloop.Desired // of the syncer, like the following six
 	syncer   *podsyncer.Syncer
-	statuses *writer.Writer // of the syncer, like the next one
+	statuses *writer.Writer
 	probes   *probe.Manager
 	workers  *podworkers.Workers
+	handler  *syncloop.DefaultHandler
+	loop     *syncloop.Loop
 	imageGC  *gc.Manager
 	summary  *summary.Provider
-	handler  *syncloop.DefaultHandler
 	evictor  *eviction.Manager
-	loop     *syncloop.Loop
 	// shutdown is nil unless pods are to end before the machine does.
 	shutdown *shutdown.Manager
 }
@@ -65,7 +66,7 @@ func (n *node) run(ctx context.Context) error {
 		defer stop()
 		ended <- run.All(asked, n.volumes.run, n.followObjects)
 	}()
-	err := n.syncer.RunWith(acting, n.workers.Run, n.loop.Run, n.health.Run, n.rotator.Run, n.imageGC.Run, n.keepCgroups, n.prepare, n.summary.Run, n.followShutdown)
+	err := n.syncer.RunWith(acting, n.health.Run, n.rotator.Run, n.imageGC.Run, n.keepCgroups, n.prepare, n.summary.Run, n.followShutdown)
 	end()
 	return errors.Join(err, <-ended)
 }
@@ -83,10 +84,10 @@ func (h health) networkReady() error {
 	return nil
 }
 
-// runtimeHealth is why nothing can be handled now, nil when it can.
-func (n *node) runtimeHealth() error {
-	if c := n.health.Health().RuntimeReady; !c.Ready() {
+// runtimeHealth returns an error while the container runtime is not ready.
+func (h health) runtimeHealth() error {
+	if c := h.Health().RuntimeReady; !c.Ready() {
 		return fmt.Errorf("container runtime is %s", c)
 	}
-	return n.syncer.Healthy()
+	return nil
 }

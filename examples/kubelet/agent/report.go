@@ -214,7 +214,7 @@ func (n *node) runtimeCheck() error {
 	if h.Err != nil {
 		return h.Err
 	}
-	return n.runtimeHealth()
+	return cmp.Or(n.health.runtimeHealth(), n.syncer.Healthy())
 }
 
 func check(name string, err error) server.Check {
