@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"net"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/podwright/podwright/cri/cgroups"
@@ -98,13 +99,14 @@ func (c *Config) complete() error {
 
 // Agent runs the pods of one node. Use New.
 type Agent struct {
-	cfg     Config
-	log     *slog.Logger
-	folders folders
+	cfg       Config
+	log       *slog.Logger
+	folders   folders
+	connected connected
+	ground    atomic.Pointer[ground] // nil unless the agent runs
 
-	mu    sync.Mutex
-	state state
-	root  error // what is wrong with the root folder
+	mu   sync.Mutex
+	root error // of the root folder's last check
 }
 
 // New checks the configuration and returns an Agent that does nothing until Run.
@@ -112,12 +114,8 @@ func New(cfg Config) (*Agent, error) {
 	if err := cfg.complete(); err != nil {
 		return nil, err
 	}
-	a := &Agent{
-		cfg:     cfg,
-		log:     cfg.Logger,
-		folders: folders{root: cfg.Flags.RootDir},
-		state:   state{err: errors.New("not running yet")},
-	}
+	a := &Agent{cfg: cfg, log: cfg.Logger, folders: folders{root: cfg.Flags.RootDir}}
+	a.connected.set(nil, errors.New("not running yet"))
 	if err := cfg.Metrics.Follow(a.live()); err != nil {
 		return nil, fmt.Errorf("agent: Config.Metrics: %w", err)
 	}
@@ -146,7 +144,7 @@ func (a *Agent) Run(ctx context.Context) (err error) {
 	watch.Go(func() { a.watchRoot(watching, lock) })
 	defer watch.Wait()
 	defer stop()
-	g, err := newGround(a.cfg, a.folders, a.now)
+	g, err := newGround(a.cfg, a.folders, &a.connected)
 	if err != nil {
 		return a.setupFailed(ctx, fmt.Errorf("agent: %w", err))
 	}
@@ -158,8 +156,12 @@ func (a *Agent) Run(ctx context.Context) (err error) {
 		leave()
 		err = errors.Join(err, <-read)
 	}()
-	a.set(state{ground: g, err: errors.New("not connected yet")})
-	defer a.set(state{err: errors.New("stopped")})
+	a.connected.set(nil, errors.New("not connected yet"))
+	a.ground.Store(g)
+	defer func() {
+		a.connected.set(nil, errors.New("stopped"))
+		a.ground.Store(nil)
+	}()
 	served, err := a.newAPI(g)
 	if err != nil {
 		return a.setupFailed(ctx, fmt.Errorf("kubelet API: %w", err))
@@ -192,25 +194,6 @@ func (a *Agent) runPods(ctx context.Context, g *ground) (err error) {
 	if err != nil {
 		return a.setupFailed(ctx, fmt.Errorf("agent: %w", err))
 	}
-	a.set(state{ground: g, node: n})
+	a.connected.set(n, nil)
 	return n.run(ctx)
-}
-
-// state is how far an Agent has come.
-type state struct {
-	ground *ground // nil unless it runs
-	node   *node   // nil while there is no connection
-	err    error   // why there is none
-}
-
-func (a *Agent) set(s state) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	a.state = s
-}
-
-func (a *Agent) now() state {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	return a.state
 }

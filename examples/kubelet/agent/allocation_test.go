@@ -145,7 +145,7 @@ func TestCorruptAllocationsStopTheStart(t *testing.T) {
 		require.NoError(t, f.prepare())
 		require.NoError(t, cfg.complete())
 		require.NoError(t, os.WriteFile(filepath.Join(f.root, name), []byte(`{"data":"{","checksum":1}`), 0o600))
-		_, err := newGround(cfg, f, noState)
+		_, err := newGround(cfg, f, new(connected))
 		require.ErrorIs(t, err, allocation.ErrCorrupt)
 		require.ErrorContains(t, err, filepath.Join(f.root, name))
 	}

@@ -15,7 +15,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	kubeletv1beta1 "k8s.io/kubelet/config/v1beta1"
 
-	"github.com/podwright/podwright/cri/kubeletapi"
 	"github.com/podwright/podwright/examples/kubelet/apiserver"
 	"github.com/podwright/podwright/examples/kubelet/certificates"
 	"github.com/podwright/podwright/examples/kubelet/config"
@@ -75,17 +74,11 @@ func (s *api) run(ctx context.Context, cfg *Config) error {
 
 func (a *Agent) newEndpoints() (http.Handler, error) {
 	k := &a.cfg.Kubelet
-	r := reach{a.now}
-	containers, err := kubeletapi.New(kubeletapi.Config{
-		Allow: func(*http.Request) error { return nil }, // who may is decided around all endpoints, by newAuth's
-		Pods:  r, Runtime: r, Logs: r, IdleTimeout: k.StreamingConnectionIdleTimeout.Duration,
-	})
-	if err != nil {
-		return nil, err
-	}
 	cfg := server.APIConfig{
-		Source: a, Containers: containers, Pods: r,
-		Debugging: *k.EnableDebuggingHandlers, Profiling: *k.EnableProfilingHandler,
+		Source:     a,
+		Containers: a.connected.handler(func(n *node) http.Handler { return n.sessions }),
+		Commands:   a.connected.handler(func(n *node) http.Handler { return n.commands }),
+		Debugging:  *k.EnableDebuggingHandlers, Profiling: *k.EnableProfilingHandler,
 		Measures: a.Measures(),
 		Config:   func() map[string]any { return map[string]any{"kubeletconfig": a.effective()} },
 	}
@@ -111,7 +104,7 @@ func (a *Agent) newEndpoints() (http.Handler, error) {
 // effective is the configuration with what the runtime has the last word about.
 func (a *Agent) effective() *kubeletv1beta1.KubeletConfiguration {
 	out := shown(&a.cfg.Kubelet)
-	if n := a.now().node; n != nil && n.conn.driver != "" {
+	if n, _ := a.connected.get(); n != nil && n.conn.driver != "" {
 		out.CgroupDriver = n.conn.driver
 	}
 	return out

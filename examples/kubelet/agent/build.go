@@ -21,6 +21,7 @@ import (
 	"github.com/podwright/podwright/cri/pods/observe"
 	"github.com/podwright/podwright/cri/pods/request"
 	"github.com/podwright/podwright/cri/podsyncer"
+	"github.com/podwright/podwright/examples/kubelet/server"
 	"github.com/podwright/podwright/pleg"
 	"github.com/podwright/podwright/podworkers"
 	"github.com/podwright/podwright/podworkers/stages"
@@ -56,14 +57,14 @@ type ground struct {
 	self atomic.Pointer[v1.NodeStatus]
 }
 
-// newGround builds it. now is how far the agent has come, for what the API server tells.
-func newGround(cfg Config, f folders, now func() state) (_ *ground, err error) {
+// newGround builds it.
+func newGround(cfg Config, f folders, runtime *connected) (_ *ground, err error) {
 	g := &ground{cfg: cfg, folders: f}
 	g.allocatable = func() v1.ResourceList { return g.thisNode().Status.Allocatable }
 	g.logged = logEvents(cfg.Logger, func(pod types.UID) string { return g.origin(pod) })
 	g.event = g.logged
 	if cfg.Flags.Kubeconfig != "" {
-		if g.cluster, err = g.newCluster(now); err != nil {
+		if g.cluster, err = g.newCluster(runtime); err != nil {
 			return nil, err
 		}
 		g.event = both(g.event, g.cluster.recorder.Event)
@@ -162,6 +163,13 @@ func newNode(ctx context.Context, g *ground, conn *Connection) (_ *node, err err
 	}
 	if n.shutdown, err = n.newShutdown(); err != nil {
 		return nil, err
+	}
+	if n.sessions, err = newSessions(&g.cfg, conn.Runtime, n.syncer, n.logs); err != nil {
+		return nil, err
+	}
+	n.commands = server.NewCommands(commands{runtime: conn.Runtime, syncer: n.syncer, dir: filepath.Join(g.folders.root, "checkpoints")})
+	if g.cluster != nil {
+		g.cluster.onNode(n.volumes.manager.Wake)
 	}
 	return n, nil
 }

@@ -123,7 +123,7 @@ func TestDriver(t *testing.T) {
 				a, err := New(cfg)
 				require.NoError(t, err)
 				require.NoError(t, a.folders.prepare())
-				g, err := newGround(a.cfg, a.folders, a.now)
+				g, err := newGround(a.cfg, a.folders, &a.connected)
 				require.NoError(t, err)
 				g.watchDrivers = nil
 				begin := time.Now()
@@ -141,7 +141,7 @@ func TestDriver(t *testing.T) {
 				require.NoError(t, err)
 				require.Equal(t, string(c.want), conn.driver)
 				require.Equal(t, name == "lacking", conn.hasNoDriver)
-				a.set(state{node: &node{ground: &ground{conn: conn}}})
+				a.connected.set(&node{ground: &ground{conn: conn}}, nil)
 				require.Equal(t, string(c.want), a.effective().CgroupDriver)
 				require.Equal(t, "cgroupfs", a.cfg.Kubelet.CgroupDriver)
 			})

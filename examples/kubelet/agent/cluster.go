@@ -27,7 +27,7 @@ import (
 // cluster is what an agent has of an API server. It needs no runtime: a node whose runtime
 // is away says so.
 type cluster struct {
-	now                func() state
+	runtime            *connected
 	client, heartbeats *apiserver.Client
 	// self is the Node as others see it.
 	self     *apiserver.Feed[*v1.Node, *v1.NodeList]
@@ -53,11 +53,11 @@ func (c *cluster) onNode(wake func()) {
 	c.waiting = append(c.waiting, wake)
 }
 
-// newCluster reaches the API server: for all, for events, and for heartbeats, which wait
-// for nobody. now is how far the agent has come: what is seen at the server is told to it.
-func (g *ground) newCluster(now func() state) (c *cluster, err error) {
+// newCluster builds clients of the API server: one for events, one for heartbeats, which have no
+// rate limit, and one for all other requests. runtime receives the statuses of pods from the server.
+func (g *ground) newCluster(runtime *connected) (c *cluster, err error) {
 	k, name, log := &g.cfg.Kubelet, g.cfg.Flags.NodeName, g.cfg.Logger
-	c = &cluster{now: now}
+	c = &cluster{runtime: runtime}
 	c.client, err = apiserver.New(apiserver.Config{
 		Kubeconfig:  g.cfg.Flags.Kubeconfig,
 		UserAgent:   "podwright-kubelet/" + kubelet.Version,
@@ -126,7 +126,7 @@ func (c *cluster) run(ctx context.Context) error {
 
 // podSeen takes in a pod as it is at the server.
 func (c *cluster) podSeen(pod *v1.Pod) {
-	if n := c.now().node; n != nil {
+	if n, _ := c.runtime.get(); n != nil {
 		n.statuses.Observe(apiSource, pod)
 	}
 }
@@ -141,14 +141,16 @@ func (c *cluster) nodeChanged() {
 	for _, wake := range waiting {
 		wake()
 	}
-	if n := c.now().node; n != nil {
-		n.volumes.manager.Wake()
-	}
 }
 
 // notReady are the reasons why pods should not come here.
-func (c *cluster) notReady() []string {
-	why := c.now().notReady()
+func (c *cluster) notReady() (why []string) {
+	n, err := c.runtime.get()
+	if n == nil {
+		why = []string{"container runtime: " + err.Error()}
+	} else {
+		why = n.notReady()
+	}
 	if !c.csiNode.Initialised() {
 		why = append(why, "the CSINode of this node is not there yet")
 	}

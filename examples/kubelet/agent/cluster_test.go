@@ -187,7 +187,7 @@ func TestNodeWithoutARuntime(t *testing.T) {
 		cfg.Flags.Kubeconfig, cfg.DialAPI = w.api.Kubeconfig, w.api.Dial
 		cfg.Flags.NodeIP = hostIPs(w.t)
 		require.NoError(t, cfg.complete())
-		g, err := newGround(cfg, folders{root: cfg.Flags.RootDir}, func() state { return state{err: errors.New("no such socket")} })
+		g, err := newGround(cfg, folders{root: cfg.Flags.RootDir}, &connected{err: errors.New("no such socket")})
 		require.NoError(t, err)
 		require.NoError(t, os.MkdirAll(cfg.Flags.RootDir, 0o700))
 		ctx, cancel := context.WithCancel(w.t.Context())
@@ -207,7 +207,7 @@ func TestBadKubeconfig(t *testing.T) {
 	cfg := configOf(t.TempDir(), noRuntime)
 	cfg.Flags.Kubeconfig = "/does/not/exist"
 	require.NoError(t, cfg.complete())
-	_, err := newGround(cfg, folders{root: t.TempDir()}, noState)
+	_, err := newGround(cfg, folders{root: t.TempDir()}, new(connected))
 	require.ErrorContains(t, err, "kubeconfig /does/not/exist")
 }
 

@@ -93,7 +93,7 @@ func (a *Agent) connect(ctx context.Context, g *ground) (*Connection, error) {
 			a.log.Error("cannot connect to the container runtime; trying again", "err", err)
 			last = text
 		}
-		a.set(state{ground: g, err: fmt.Errorf("not connected: %w", err)})
+		a.connected.set(nil, fmt.Errorf("not connected: %w", err))
 		select {
 		case <-ctx.Done():
 			return nil, nil

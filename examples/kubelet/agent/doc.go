@@ -40,9 +40,9 @@
 //
 // # The kubelet API
 //
-// With a listener, newAPI serves the kubelet API: package server's endpoints, which reach
-// into pods through Reach, behind package auth, with a certificate of package certificates.
-// It needs no runtime either, and lives as long as the agent.
+// With a listener, newAPI serves the kubelet API: package server's endpoints behind package auth,
+// with a certificate of package certificates. The API needs no runtime and lives as long as the
+// agent. Endpoints that need a runtime are built with the connection, and answer 503 without it.
 //
 // # Metrics
 //

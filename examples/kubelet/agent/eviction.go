@@ -12,7 +12,6 @@ import (
 	"github.com/podwright/podwright/examples/kubelet/config"
 	"github.com/podwright/podwright/examples/kubelet/evictions"
 	"github.com/podwright/podwright/podworkers"
-	nodestatus "github.com/podwright/podwright/status/node"
 	"github.com/podwright/podwright/syncloop/eviction"
 )
 
@@ -68,12 +67,4 @@ func (n *node) pressed(p eviction.Pressure) {
 	if n.cluster != nil {
 		n.cluster.node.Wake()
 	}
-}
-
-// pressure is what the node is short of: nothing while nobody can tell.
-func (s state) pressure() nodestatus.Pressure {
-	if s.node == nil {
-		return nodestatus.Pressure{}
-	}
-	return nodestatus.Pressure(s.node.evictor.Pressure())
 }

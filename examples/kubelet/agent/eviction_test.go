@@ -16,7 +16,7 @@ import (
 	"github.com/podwright/podwright/cri/fake"
 	"github.com/podwright/podwright/examples/kubelet/apiserver/apitest"
 	"github.com/podwright/podwright/podworkers"
-	nodestatus "github.com/podwright/podwright/status/node"
+	"github.com/podwright/podwright/syncloop/eviction"
 )
 
 // fullDisk has an agent find its disk too full, whatever it is: a byte less than all of it
@@ -80,7 +80,7 @@ func TestEvictionOverItsLimit(t *testing.T) {
 		require.NoError(t, os.WriteFile(filepath.Join(folder, "f"), make([]byte, 64<<10), 0o600))
 		w.Sleep(3 * time.Minute)
 		require.Equal(t, v1.PodRunning, w.at("other").Status.Phase)
-		require.Equal(t, nodestatus.Pressure{}, (state{node: w.agent}).pressure())
+		require.Equal(t, eviction.Pressure{}, w.agent.evictor.Pressure())
 		require.Equal(t, `Failed Evicted: emptyDir volume "v" uses more than its limit of 1k. `, w.ended("over"))
 	})
 }

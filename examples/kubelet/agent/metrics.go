@@ -2,6 +2,7 @@ package agent
 
 import (
 	"errors"
+	"net/http"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
@@ -40,27 +41,28 @@ func (a *Agent) Measures() server.Measures {
 	m := a.cfg.Metrics
 	return server.Measures{
 		Metrics: m.Handler(), Probes: m.ProbesHandler(), SLIs: m.SLIsHandler(),
-		Summary:  a.measured((*summary.Provider).Stats),
-		Resource: a.measured((*summary.Provider).Resource),
-		CAdvisor: a.measured((*summary.Provider).Cadvisor),
+		Summary:  a.connected.handler(func(n *node) http.Handler { return n.summary.Stats() }),
+		Resource: a.connected.handler(func(n *node) http.Handler { return n.summary.Resource() }),
+		CAdvisor: a.connected.handler(func(n *node) http.Handler { return n.summary.Cadvisor() }),
 	}
 }
 
 // live is what is looked up at each scrape.
 func (a *Agent) live() metrics.Live {
+	c := &a.connected
 	l := metrics.Live{
-		Workers:  look(a, func(n *node) []podworkers.PodState { return n.workers.Pods() }),
-		Desired:  look(a, func(n *node) []*v1.Pod { return n.syncer.Desired().Pods() }),
-		Mirrors:  look(a, func(n *node) []*v1.Pod { return n.syncer.Desired().Mirrors() }),
-		Active:   look(a, func(n *node) []*v1.Pod { return n.handler.ActivePods() }),
-		Observed: look(a, func(n *node) []pleg.ObservedPod { return n.syncer.PLEG().Pods() }),
-		ListedAt: look(a, func(n *node) time.Time { return n.syncer.PLEG().ListedAt() }),
-		Volumes:  look(a, func(n *node) map[volume.Count]int { return n.volumes.manager.Counts() }),
+		Workers:  from(c, func(n *node) []podworkers.PodState { return n.workers.Pods() }),
+		Desired:  from(c, func(n *node) []*v1.Pod { return n.syncer.Desired().Pods() }),
+		Mirrors:  from(c, func(n *node) []*v1.Pod { return n.syncer.Desired().Mirrors() }),
+		Active:   from(c, func(n *node) []*v1.Pod { return n.handler.ActivePods() }),
+		Observed: from(c, func(n *node) []pleg.ObservedPod { return n.syncer.PLEG().Pods() }),
+		ListedAt: from(c, func(n *node) time.Time { return n.syncer.PLEG().ListedAt() }),
+		Volumes:  from(c, func(n *node) map[volume.Count]int { return n.volumes.manager.Counts() }),
 		Status: func(uid types.UID) *v1.PodStatus {
-			return look(a, func(n *node) *v1.PodStatus { return n.statuses.Get(uid) })()
+			return from(c, func(n *node) *v1.PodStatus { return n.statuses.Get(uid) })()
 		},
-		Claims:  look(a, func(n *node) map[types.NamespacedName]usage.Usage { return n.summary.Claims() }),
-		Logs:    look(a, func(n *node) []summary.Log { return n.summary.Logs() }),
+		Claims:  from(c, func(n *node) map[types.NamespacedName]usage.Usage { return n.summary.Claims() }),
+		Logs:    from(c, func(n *node) []summary.Log { return n.summary.Logs() }),
 		Records: a.records,
 		Health:  a.failures,
 	}
@@ -75,20 +77,10 @@ func (a *Agent) live() metrics.Live {
 
 // records counts the records of pulls.
 func (a *Agent) records() (pulling, pulled int) {
-	if n := a.now().node; n != nil {
+	if n, _ := a.connected.get(); n != nil {
 		return n.records.Counts()
 	}
 	return 0, 0
-}
-
-// look asks a node that has a connection, and returns nothing without one.
-func look[T any](a *Agent, ask func(*node) T) func() T {
-	return func() (none T) {
-		if n := a.now().node; n != nil {
-			return ask(n)
-		}
-		return none
-	}
 }
 
 // failures are the checks of healthz, and why they fail.
@@ -104,14 +96,14 @@ func (a *Agent) failures() map[string]error {
 }
 
 func (a *Agent) clientExpires() (at time.Time) {
-	if g := a.now().ground; g != nil && g.cluster != nil {
+	if g := a.ground.Load(); g != nil && g.cluster != nil {
 		return g.cluster.client.Expires()
 	}
 	return at
 }
 
 func (a *Agent) servingExpires() (at time.Time) {
-	g := a.now().ground
+	g := a.ground.Load()
 	if g == nil || g.serving.Load() == nil {
 		return at
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
 
 	"github.com/podwright/podwright/cri/images"
 	"github.com/podwright/podwright/cri/images/gc"
@@ -51,6 +52,8 @@ type node struct {
 	evictor  *eviction.Manager
 	// shutdown is nil unless pods are to end before the machine does.
 	shutdown *shutdown.Manager
+	// sessions and commands are endpoints of the kubelet API.
+	sessions, commands http.Handler
 }
 
 // run runs all parts until ctx ends. It leaves the pods running. What the syncer asks

@@ -19,11 +19,12 @@ import (
 // is Pending. What the list cannot tell is in the notes. It is an error while nobody can
 // tell which pods these are: the agent does not run, or no source has been read.
 func (a *Agent) Pods() (pods []v1.Pod, notes []string, err error) {
-	now := a.now()
-	if now.ground == nil {
-		return nil, nil, fmt.Errorf("the pods are not known: the agent is %w", now.err)
+	g := a.ground.Load()
+	n, err := a.connected.get()
+	if g == nil {
+		return nil, nil, fmt.Errorf("the pods are not known: the agent is %w", err)
 	}
-	known, silent, err := now.ground.delivered()
+	known, silent, err := g.delivered()
 	if err != nil {
 		return nil, nil, fmt.Errorf("the pods are not known: %w", err)
 	}
@@ -31,7 +32,7 @@ func (a *Agent) Pods() (pods []v1.Pod, notes []string, err error) {
 		notes = append(notes, unread(silent)+": pods that only they name are missing")
 	}
 	computed := func(types.UID) *v1.PodStatus { return nil }
-	if n := now.node; n != nil {
+	if n != nil {
 		maps.Copy(known, n.current())
 		computed = n.statuses.Get
 	}
@@ -42,7 +43,7 @@ func (a *Agent) Pods() (pods []v1.Pod, notes []string, err error) {
 		s := computed(uid)
 		if s == nil {
 			unseen++
-			s = now.ground.saved(uid)
+			s = g.saved(uid)
 		}
 		if s != nil {
 			p.Status = *s

@@ -18,20 +18,20 @@ var _ server.Source = (*Agent)(nil)
 
 // Report tells why each pod is where it is.
 func (a *Agent) Report() server.Report {
-	now := a.now()
+	g := a.ground.Load()
 	r := server.Report{Node: a.cfg.Flags.NodeName, Time: time.Now(), Checks: a.Health(), Pods: []server.PodReport{}}
-	if now.ground != nil {
-		if now.ground.cluster != nil { // no check of /healthz: pods run on without it
-			r.Checks = append(r.Checks, check("apiserver", now.ground.clusterHealth()))
+	if g != nil {
+		if g.cluster != nil { // no check of /healthz: pods run on without it
+			r.Checks = append(r.Checks, check("apiserver", g.clusterHealth()))
 		}
-		for _, p := range now.ground.manifestProblems() {
+		for _, p := range g.manifestProblems() {
 			r.Manifests = append(r.Manifests, server.ManifestProblem{Path: p.Path, Message: p.Message, Since: p.Since, KeptPrevious: p.KeptLastGood})
 		}
-		for _, p := range now.ground.named.problems() {
+		for _, p := range g.named.problems() {
 			r.Objects = append(r.Objects, server.ObjectProblem{Path: p.Path, Message: p.Message, KeptPrevious: p.KeptLastGood})
 		}
 	}
-	n := now.node
+	n, _ := a.connected.get()
 	if n == nil {
 		return r
 	}
@@ -187,13 +187,13 @@ func ended(t *v1.ContainerStateTerminated) string {
 
 // Health is the agent's health, one check per part.
 func (a *Agent) Health() []server.Check {
-	now := a.now()
-	n := now.node
+	g := a.ground.Load()
+	n, err := a.connected.get()
 	switch {
-	case now.ground == nil:
-		return []server.Check{check("runtime", now.err)}
+	case g == nil:
+		return []server.Check{check("runtime", err)}
 	case n == nil:
-		return []server.Check{check("runtime", now.err), check("manifests", now.ground.sources.health()), check("objects", now.ground.named.health()), check("root", a.rootHealth())}
+		return []server.Check{check("runtime", err), check("manifests", g.sources.health()), check("objects", g.named.health()), check("root", a.rootHealth())}
 	}
 	return []server.Check{
 		check("ping", nil),

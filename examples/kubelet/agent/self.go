@@ -27,18 +27,19 @@ func (g *ground) newSelf(c *cluster) (*kubelet.Node, error) {
 	if !*k.LocalStorageCapacityIsolation {
 		storage = nil
 	}
+	health := from(c.runtime, func(n *node) cri.Health { return n.health.Health() })
 	facts, err := kubelet.NewGatherer(kubelet.GathererConfig{
 		Root:     os.DirFS("/"),
 		Storage:  storage,
 		Reserved: reserved,
 		Port:     g.port(),
 		MaxPods:  k.MaxPods, PodsPerCore: k.PodsPerCore, MaxImages: *k.NodeStatusMaxImages,
-		Runtime:      func() (name, version string) { return c.now().runtimeVersion() },
-		Health:       func() cri.Health { return c.now().runtime() },
-		Images:       func(ctx context.Context) ([]*runtimeapi.Image, error) { return c.now().images(ctx) },
-		VolumesInUse: func() []v1.UniqueVolumeName { return c.now().volumesInUse() },
-		Declared:     func() []string { return kubelet.Declared(c.now().runtime().Features) },
-		Pressure:     func() nodestatus.Pressure { return c.now().pressure() },
+		Runtime:      c.runtime.version,
+		Health:       health,
+		Images:       c.runtime.images,
+		VolumesInUse: from(c.runtime, func(n *node) []v1.UniqueVolumeName { return n.volumes.inUse() }),
+		Declared:     func() []string { return kubelet.Declared(health().Features) },
+		Pressure:     from(c.runtime, func(n *node) nodestatus.Pressure { return nodestatus.Pressure(n.evictor.Pressure()) }),
 		Logger:       g.cfg.Logger,
 	})
 	if err != nil {
@@ -71,19 +72,13 @@ func (g *ground) port() int32 {
 	return g.cfg.Kubelet.Port
 }
 
-// runtime is what the runtime says of itself: nothing while there is no connection.
-func (s state) runtime() cri.Health {
-	if s.node == nil {
-		return cri.Health{}
-	}
-	return s.node.health.Health()
-}
-
-func (s state) runtimeVersion() (name, version string) {
-	if s.node == nil {
+// version returns the name and the version of the runtime.
+func (c *connected) version() (name, version string) {
+	n, _ := c.get()
+	if n == nil {
 		return "", ""
 	}
-	return s.node.conn.Name, plainVersion(*s.node.health.release.version.Load())
+	return n.conn.Name, plainVersion(*n.health.release.version.Load())
 }
 
 // plainVersion is a version as all Nodes show it, without what a distribution has added and a
@@ -98,38 +93,22 @@ func plainVersion(text string) string {
 	return text
 }
 
-func (s state) images(ctx context.Context) ([]*runtimeapi.Image, error) {
-	if s.node == nil {
-		return nil, nil // not known
+// images returns the images of the runtime.
+func (c *connected) images(ctx context.Context) ([]*runtimeapi.Image, error) {
+	n, _ := c.get()
+	if n == nil {
+		return nil, nil
 	}
-	return s.node.conn.Images.ListImages(ctx, nil)
+	return n.conn.Images.ListImages(ctx, nil)
 }
 
-func (s state) volumesInUse() []v1.UniqueVolumeName {
-	if s.node == nil {
-		return nil
-	}
-	names, known := s.node.volumes.manager.InUse()
-	if !known {
-		return nil
-	}
-	out := make([]v1.UniqueVolumeName, 0, len(names))
-	for _, name := range names {
-		out = append(out, v1.UniqueVolumeName(name))
-	}
-	return out
-}
-
-// notReady are the runtime's reasons, and those of this agent.
-func (s state) notReady() (why []string) {
-	if s.node == nil {
-		return []string{"container runtime: " + s.err.Error()}
-	}
-	why = kubelet.NotReady(s.runtime())
-	if err := s.node.syncer.Healthy(); err != nil {
+// notReady returns the reasons of the runtime and of this agent.
+func (n *node) notReady() []string {
+	why := kubelet.NotReady(n.health.Health())
+	if err := n.syncer.Healthy(); err != nil {
 		why = append(why, err.Error())
 	}
-	if m := s.node.shutdown; m != nil && m.GoingDown() {
+	if m := n.shutdown; m != nil && m.GoingDown() {
 		why = append(why, shutdown.NotReady)
 	}
 	return why

@@ -2,7 +2,6 @@ package agent
 
 import (
 	"context"
-	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
@@ -113,18 +112,4 @@ func describeMachine() summary.Machine {
 		}
 	}
 	return m
-}
-
-// measured is an endpoint of what the node and its pods use. It needs a runtime, and says so
-// while there is none.
-func (a *Agent) measured(of func(*summary.Provider) http.Handler) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		n, err := (reach{a.now}).node()
-		if err != nil {
-			w.Header().Set("Retry-After", "1")
-			http.Error(w, err.Error(), http.StatusServiceUnavailable)
-			return
-		}
-		of(n.summary).ServeHTTP(w, r)
-	})
 }

@@ -120,6 +120,19 @@ func (g *ground) warnOfSwap(ctx context.Context, kernel mounts.Mounter) {
 	}
 }
 
+// inUse returns the names of the volumes in use, and nil while they are unknown.
+func (v volumes) inUse() []v1.UniqueVolumeName {
+	names, known := v.manager.InUse()
+	if !known {
+		return nil
+	}
+	out := make([]v1.UniqueVolumeName, 0, len(names))
+	for _, name := range names {
+		out = append(out, v1.UniqueVolumeName(name))
+	}
+	return out
+}
+
 // cleaner has what no pod uses taken back once all sources have been read.
 func (v volumes) cleaner(complete func() bool) syncloop.Cleaner {
 	var once sync.Once

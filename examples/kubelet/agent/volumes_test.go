@@ -94,7 +94,7 @@ func (n *podsNode) leavesNothing(t *testing.T) {
 
 // Registries are shown what the secrets of the folder say.
 func TestPullSecretsOfObjects(t *testing.T) {
-	g, err := newGround(configOf(t.TempDir(), nil), folders{root: t.TempDir()}, noState)
+	g, err := newGround(configOf(t.TempDir(), nil), folders{root: t.TempDir()}, new(connected))
 	require.NoError(t, err)
 	secrets := &objects.Memory{}
 	auth := base64.StdEncoding.EncodeToString([]byte("me:secret"))

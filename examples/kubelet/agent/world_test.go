@@ -10,7 +10,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -106,9 +105,8 @@ func (w *world) start() {
 		w.configure(&cfg)
 	}
 	require.NoError(w.t, cfg.complete())
-	var come atomic.Pointer[state]
-	come.Store(&state{err: errors.New("not connected yet")})
-	g, err := newGround(cfg, f, func() state { return *come.Load() })
+	runtime := &connected{err: errors.New("not connected yet")}
+	g, err := newGround(cfg, f, runtime)
 	require.NoError(w.t, err)
 	g.watchDrivers = csi.NoWatch
 	if w.allocatable != nil {
@@ -117,7 +115,7 @@ func (w *world) start() {
 	n, err := newNode(w.t.Context(), g, &Connection{Runtime: w.calls, Images: w.runtime, Name: "fake", Version: "1", driver: "cgroupfs", hasNoDriver: w.lacking})
 	require.NoError(w.t, err)
 	w.agent = n
-	come.Store(&state{ground: g, node: n})
+	runtime.set(n, nil)
 	ctx, cancel := context.WithCancel(w.t.Context())
 	done := make(chan error, 1)
 	go func() { done <- g.runWith(ctx, n.run) }()
@@ -250,9 +248,6 @@ func TestCrashWhileRemoving(t *testing.T) {
 
 // noRuntime is a Connector that never gets anywhere.
 func noRuntime(context.Context) (*Connection, error) { return nil, errors.New("no runtime") }
-
-// noState is that of an agent that has not come anywhere.
-func noState() state { return state{} }
 
 // hostIPs returns an address of the host for the Node, so that no test looks up the host's name. A host that has
 // only loopback addresses cannot be a node.

@@ -42,7 +42,7 @@ func (a *asked) RunningPods(context.Context) ([]v1.Pod, error) {
 
 func api(t testing.TB, change func(*APIConfig)) http.Handler {
 	t.Helper()
-	cfg := APIConfig{Source: fixed{}, Debugging: true, Containers: answer(http.StatusOK, "logs"), Pods: &asked{}, Profiling: true, SetVerbosity: func(int) {}, NodeLogs: answer(http.StatusOK, "logs")}
+	cfg := APIConfig{Source: fixed{}, Debugging: true, Containers: answer(http.StatusOK, "logs"), Commands: NewCommands(&asked{}), Profiling: true, SetVerbosity: func(int) {}, NodeLogs: answer(http.StatusOK, "logs")}
 	cfg.Config = func() map[string]any { return map[string]any{"kubeletconfig": map[string]any{"maxPods": 7}} }
 	cfg.Flags, cfg.Version = func() map[string]string { return map[string]string{"port": "1", "address": "a"} }, "v1.2.3+x"
 	cfg.Measures = measures()
@@ -70,8 +70,8 @@ func do(h http.Handler, method, path string) *httptest.ResponseRecorder {
 func TestAPIConfig(t *testing.T) {
 	for want, cfg := range map[string]APIConfig{
 		"APIConfig.Source is required":     {},
-		"APIConfig.Containers is required": {Source: fixed{}, Debugging: true, Pods: &asked{}},
-		"APIConfig.Pods is required":       {Source: fixed{}, Debugging: true, Containers: http.NotFoundHandler()},
+		"APIConfig.Containers is required": {Source: fixed{}, Debugging: true, Commands: NewCommands(&asked{})},
+		"APIConfig.Commands is required":   {Source: fixed{}, Debugging: true, Containers: http.NotFoundHandler()},
 	} {
 		_, err := NewAPI(cfg)
 		require.ErrorContains(t, err, want)
@@ -131,7 +131,7 @@ func TestErrors(t *testing.T) {
 		&kubeletapi.Refusal{Code: http.StatusBadRequest, Message: "container is waiting"}: http.StatusBadRequest,
 		errors.New("runtime is away"): http.StatusInternalServerError,
 	} {
-		h := api(t, func(c *APIConfig) { c.Pods = &asked{err: err} })
+		h := api(t, func(c *APIConfig) { c.Commands = NewCommands(&asked{err: err}) })
 		for path, method := range map[string]string{"/run/ns/p/c?cmd=ls": "POST", "/checkpoint/ns/p/c": "POST", "/runningpods/": "GET"} {
 			w := do(h, method, path)
 			require.Equal(t, code, w.Code, path)
@@ -143,7 +143,7 @@ func TestErrors(t *testing.T) {
 // A31
 func TestCheckpoint(t *testing.T) {
 	p := &asked{out: "/var/lib/kubelet/checkpoints/a.tar"}
-	h := api(t, func(c *APIConfig) { c.Pods = p })
+	h := api(t, func(c *APIConfig) { c.Commands = NewCommands(p) })
 	require.JSONEq(t, `{"items":["/var/lib/kubelet/checkpoints/a.tar"]}`, do(h, http.MethodPost, "/checkpoint/ns/p/c?timeout=7").Body.String())
 	require.Equal(t, 7*time.Second, p.timeout)
 	for _, timeout := range []string{"-7", "-1", "0x10"} {
@@ -153,7 +153,7 @@ func TestCheckpoint(t *testing.T) {
 
 func TestRun(t *testing.T) {
 	p := &asked{out: "hello"}
-	h := api(t, func(c *APIConfig) { c.Pods = p })
+	h := api(t, func(c *APIConfig) { c.Commands = NewCommands(p) })
 	require.Equal(t, "hello", do(h, http.MethodPost, "/run/ns/p/uid/c?cmd=echo%20hello").Body.String())
 	require.Equal(t, []string{"echo", "hello"}, p.command)
 	require.Equal(t, kubeletapi.Target{Namespace: "ns", Pod: "p", UID: "uid", Container: "c"}, p.target)

@@ -14,6 +14,19 @@ import (
 	"github.com/podwright/podwright/cri/kubeletapi"
 )
 
+// NewCommands returns the handler of /run, /checkpoint and /runningpods.
+func NewCommands(p Pods) http.Handler {
+	mux := http.NewServeMux()
+	for _, path := range container {
+		mux.Handle("POST /run/"+path, runCommand(p))
+	}
+	mux.Handle("POST /checkpoint/"+container[0], checkpoint(p))
+	for _, path := range []string{"", "/{$}"} {
+		mux.Handle("GET /runningpods"+path, runningPods(p))
+	}
+	return mux
+}
+
 // runCommand serves /run: a command to its end, and what it has written.
 func runCommand(p Pods) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

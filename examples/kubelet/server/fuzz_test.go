@@ -45,7 +45,7 @@ func FuzzRequests(f *testing.F) {
 		p, c := &asked{}, &reached{}
 		w := httptest.NewRecorder()
 		api(t, func(cfg *APIConfig) {
-			cfg.Pods, cfg.Containers, cfg.Source = p, c.handler(t), fixed{report: aReport()}
+			cfg.Commands, cfg.Containers, cfg.Source = NewCommands(p), c.handler(t), fixed{report: aReport()}
 		}).ServeHTTP(w, r)
 		require.Less(t, w.Code, 500, "%q: %s", line, w.Body)
 		if tail := c.options.TailLines; tail != nil {

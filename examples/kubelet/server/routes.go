@@ -20,8 +20,8 @@ type APIConfig struct {
 	Debugging bool
 	// Containers serves logs and sessions: a kubeletapi.New. Required with Debugging.
 	Containers http.Handler
-	// Pods serves the rest that reaches into pods. Required with Debugging.
-	Pods Pods
+	// Commands serves commands and checkpoints of containers and the running pods: a NewCommands. Required with Debugging.
+	Commands http.Handler
 	// Profiling serves /debug/pprof (enableProfilingHandler).
 	Profiling bool
 	// SetVerbosity changes how much is logged (enableDebugFlagsHandler).
@@ -65,7 +65,7 @@ func (c *APIConfig) complete() error {
 	if err := required.Field("server: APIConfig.Containers", c.Containers); err != nil {
 		return err
 	}
-	return required.Field("server: APIConfig.Pods", c.Pods)
+	return required.Field("server: APIConfig.Commands", c.Commands)
 }
 
 // NewAPI returns the handler of the kubelet API, without authentication, which the caller
@@ -135,15 +135,14 @@ var container = []string{"{namespace}/{pod}/{container}", "{namespace}/{pod}/{ui
 
 func (c *APIConfig) debugging() []route {
 	all := []string{""} // the handler says which of them there are
-	p := c.Pods
 	routes := []route{
 		{methods: "GET", root: "/containerLogs/", paths: all, handler: c.Containers},
 		{methods: "GET POST", root: "/exec/", paths: all, handler: c.Containers},
 		{methods: "GET POST", root: "/attach/", paths: all, handler: c.Containers},
 		{methods: "GET POST", root: "/portForward/", paths: all, handler: c.Containers},
-		{methods: "POST", root: "/run/", paths: container, handler: runCommand(p)},
-		{methods: "GET", root: "/runningpods", paths: []string{"", "/{$}"}, handler: runningPods(p)},
-		{methods: "POST", root: "/checkpoint/", paths: container[:1], handler: checkpoint(p), off: http.StatusNotFound},
+		{methods: "POST", root: "/run/", paths: container, handler: c.Commands},
+		{methods: "GET", root: "/runningpods", paths: []string{"", "/{$}"}, handler: c.Commands},
+		{methods: "POST", root: "/checkpoint/", paths: container[:1], handler: c.Commands, off: http.StatusNotFound},
 		{methods: "GET", root: "/logs", paths: []string{"", "/"}, handler: c.NodeLogs},
 		{methods: "GET", root: "/debug/pprof", paths: []string{"", "/"}, handler: c.profiles()},
 		{methods: "PUT", root: "/debug/flags/v", paths: []string{""}, handler: c.verbosity(), off: http.StatusNotFound},

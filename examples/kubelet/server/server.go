@@ -2,12 +2,12 @@
 // no authentication on the read-only port, and the kubelet API, through which kubectl reads
 // logs and opens sessions, on a port with TLS.
 //
-//	api, err := server.NewAPI(server.APIConfig{Source: agent, Debugging: true, Containers: containers, Pods: pods})
+//	api, err := server.NewAPI(server.APIConfig{Source: agent, Debugging: true, Containers: containers, Commands: server.NewCommands(pods)})
 //	err = server.ServeAPI(ctx, listener, tls, door.Handler(api), log) // door: package auth
 //
 // What is served where stands in one table (routes.go), with what a path answers that is
-// switched off. A Source answers from memory, Pods reaches into pods; logs and sessions
-// (exec, attach, port-forward) are package cri/kubeletapi's.
+// switched off. A Source answers from memory. Package cri/kubeletapi serves logs and sessions
+// (exec, attach, port-forward).
 // Nothing that a client does or leaves undone holds up the agent: connections, requests and
 // sessions are bounded in number, size, and time, and all end with the server.
 //

@@ -4,8 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"net/http"
+	"net/http/httptest"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -17,7 +17,6 @@ import (
 
 	"github.com/podwright/podwright/cri/fake"
 	"github.com/podwright/podwright/cri/kubeletapi"
-	"github.com/podwright/podwright/cri/logs"
 )
 
 func requireRefusal(t testing.TB, err error, code int, text string) {
@@ -29,7 +28,7 @@ func requireRefusal(t testing.TB, err error, code int, text string) {
 }
 
 // Sessions and refusals are those of cri/podsyncer (TestReach). The agent adds commands, checkpoints and lists.
-func TestReach(t *testing.T) {
+func TestCommands(t *testing.T) {
 	speak := func(ctx context.Context, p *fake.Process) int {
 		fmt.Fprintln(p.Stdout, p.Container.Name, "says", p.Container.Attempt)
 		if p.Container.Name == "crash" {
@@ -49,17 +48,15 @@ func TestReach(t *testing.T) {
 	inWorld(t, fake.Config{Programs: fake.Always(speak), Exec: fake.Always(run), Checkpoints: true}, func(w *world) {
 		w.set(podOf("1", v1.RestartPolicyAlways, "a", "b", "crash"))
 		w.startFor(15 * time.Second)
-		r := reach{func() state { return state{node: w.agent} }}
+		r := commands{runtime: w.calls, syncer: w.agent.syncer, dir: filepath.Join(w.dir, "root/checkpoints")}
 		ctx := w.t.Context()
 		at := func(name string) kubeletapi.Target {
 			return kubeletapi.Target{Namespace: "ns", Pod: "pod-1", Container: name}
 		}
 
-		log, err := r.Log(ctx, at("a"), false)
-		require.NoError(w.t, err)
-		var text strings.Builder
-		require.NoError(w.t, r.Read(ctx, log, logs.Options{}, &text, nil))
-		require.Equal(w.t, "a says 0\n", text.String())
+		text := httptest.NewRecorder()
+		w.agent.sessions.ServeHTTP(text, httptest.NewRequestWithContext(ctx, http.MethodGet, "/containerLogs/ns/pod-1/a", nil))
+		require.Equal(w.t, "a says 0\n", text.Body.String())
 
 		out, err := r.Run(ctx, at("a"), []string{"echo", "x"})
 		require.NoError(w.t, err)
@@ -84,22 +81,21 @@ func TestReach(t *testing.T) {
 	})
 }
 
-// While the runtime is away, whoever asks is told so.
-func TestReachWithoutARuntime(t *testing.T) {
-	r := reach{func() state { return state{err: errors.New("not connected yet")} }}
-	ctx, at := t.Context(), kubeletapi.Target{}
-	for what, ask := range map[string]func() error{
-		"RunningContainer": func() error { _, err := r.RunningContainer(ctx, at); return err },
-		"RunningSandbox":   func() error { _, err := r.RunningSandbox(ctx, at); return err },
-		"Log":              func() error { _, err := r.Log(ctx, at, false); return err },
-		"Read":             func() error { return r.Read(ctx, logs.Log{}, logs.Options{}, io.Discard, io.Discard) },
-		"Exec":             func() error { _, err := r.Exec(ctx, nil); return err },
-		"Attach":           func() error { _, err := r.Attach(ctx, nil); return err },
-		"PortForward":      func() error { _, err := r.PortForward(ctx, nil); return err },
-		"Run":              func() error { _, err := r.Run(ctx, at, nil); return err },
-		"Checkpoint":       func() error { _, err := r.Checkpoint(ctx, at, 0); return err },
-		"RunningPods":      func() error { _, err := r.RunningPods(ctx); return err },
+// Without a connection to the runtime, endpoints that need it answer 503 with the reason.
+func TestCommandsWithoutARuntime(t *testing.T) {
+	a, err := New(configOf(t.TempDir(), noRuntime))
+	require.NoError(t, err)
+	endpoints, err := a.newEndpoints()
+	require.NoError(t, err)
+	for _, request := range []string{
+		"GET /containerLogs/ns/p/c", "POST /exec/ns/p/c", "POST /attach/ns/p/c", "POST /portForward/ns/p",
+		"POST /run/ns/p/c?cmd=ls", "POST /checkpoint/ns/p/c", "GET /runningpods/", "GET /stats/summary", "GET /metrics/resource", "GET /metrics/cadvisor",
 	} {
-		t.Run(what, func(t *testing.T) { requireRefusal(t, ask(), http.StatusServiceUnavailable, "not connected yet") })
+		method, path, _ := strings.Cut(request, " ")
+		w := httptest.NewRecorder()
+		endpoints.ServeHTTP(w, httptest.NewRequest(method, path, nil))
+		require.Equal(t, http.StatusServiceUnavailable, w.Code, request)
+		require.Equal(t, "1", w.Header().Get("Retry-After"), request)
+		require.Contains(t, w.Body.String(), "not running yet", request)
 	}
 }
