@@ -15,6 +15,8 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/backoff"
 	"google.golang.org/grpc/credentials/insecure"
+
+	"github.com/podwright/podwright/internal/loglimit"
 )
 
 const (
@@ -82,7 +84,7 @@ type link struct {
 	endpoint string
 	cfg      ClientConfig
 	conn     *grpc.ClientConn
-	limiter  *LogLimiter
+	limiter  *loglimit.Limiter
 	// dialErr is why the last attempt to connect failed; *dialErr is nil after
 	// a success.
 	dialErr atomic.Pointer[error]
@@ -111,7 +113,7 @@ func newLink(service string, cfg ClientConfig) (*link, error) {
 	if cfg.Dial == nil {
 		cfg.Dial = dialUnix
 	}
-	l := &link{service: service, endpoint: unixScheme + socket, cfg: cfg, limiter: NewLogLimiter(time.Minute)}
+	l := &link{service: service, endpoint: unixScheme + socket, cfg: cfg, limiter: loglimit.New(time.Minute)}
 	// The target is a constant because the dialer knows where to go, and a path
 	// may contain what a target URL may not.
 	l.conn, err = grpc.NewClient("passthrough:///cri",

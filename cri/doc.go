@@ -45,8 +45,7 @@
 //
 // HealthMonitor polls Status and answers whether runtime and network are ready.
 // CgroupDriver asks the runtime which cgroup driver to use. ParseEndpoint
-// checks an endpoint without connecting. LogLimiter keeps repeated failures out
-// of the log.
+// checks an endpoint without connecting.
 //
 // # What callers do
 //

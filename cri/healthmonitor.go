@@ -10,6 +10,7 @@ import (
 
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
+	"github.com/podwright/podwright/internal/loglimit"
 	"github.com/podwright/podwright/internal/required"
 	"github.com/podwright/podwright/internal/run"
 )
@@ -52,7 +53,7 @@ type HealthConfig struct {
 // HealthMonitor polls a runtime's status and remembers what it said.
 type HealthMonitor struct {
 	cfg     HealthConfig
-	limiter *LogLimiter
+	limiter *loglimit.Limiter
 
 	mu   sync.Mutex
 	last Health // as of the last poll
@@ -79,7 +80,7 @@ func NewHealthMonitor(cfg HealthConfig) (*HealthMonitor, error) {
 	if cfg.Logger == nil {
 		cfg.Logger = slog.New(slog.DiscardHandler)
 	}
-	return &HealthMonitor{cfg: cfg, limiter: NewLogLimiter(time.Minute)}, nil
+	return &HealthMonitor{cfg: cfg, limiter: loglimit.New(time.Minute)}, nil
 }
 
 // Health returns what is known now. It is safe for concurrent use.

@@ -10,6 +10,7 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
 	"github.com/podwright/podwright/cri"
+	"github.com/podwright/podwright/internal/loglimit"
 	"github.com/podwright/podwright/internal/required"
 	"github.com/podwright/podwright/internal/run"
 )
@@ -70,7 +71,7 @@ type Rotation struct {
 // that of an upstream kubelet, can go on at any point at which it was killed.
 type Rotator struct {
 	cfg     RotatorConfig
-	limiter *cri.LogLimiter
+	limiter *loglimit.Limiter
 
 	known map[string]*rotating // by container ID; of the goroutine that runs round
 }
@@ -95,7 +96,7 @@ func NewRotator(cfg RotatorConfig) (*Rotator, error) {
 	if cfg.Logger == nil {
 		cfg.Logger = slog.New(slog.DiscardHandler)
 	}
-	return &Rotator{cfg: cfg, limiter: cri.NewLogLimiter(time.Minute), known: map[string]*rotating{}}, nil
+	return &Rotator{cfg: cfg, limiter: loglimit.New(time.Minute), known: map[string]*rotating{}}, nil
 }
 
 func setDefault[T comparable](field *T, value T) {

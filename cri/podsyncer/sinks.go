@@ -8,7 +8,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/podwright/podwright/cri"
+	"github.com/podwright/podwright/internal/loglimit"
 	"github.com/podwright/podwright/internal/run"
 	"github.com/podwright/podwright/status"
 	"github.com/podwright/podwright/status/writer"
@@ -31,12 +31,12 @@ type podSinks struct {
 	warn    func(sink string, err error)
 	sinks   map[string]PodSink
 	pods    perPod[*v1.Pod]
-	limiter *cri.LogLimiter
+	limiter *loglimit.Limiter
 	woken   run.Signal
 }
 
 func newPodSinks(s *Syncer) *podSinks {
-	p := &podSinks{wanted: s.wanted, sinks: map[string]PodSink{}, limiter: cri.NewLogLimiter(time.Minute), woken: run.NewSignal()}
+	p := &podSinks{wanted: s.wanted, sinks: map[string]PodSink{}, limiter: loglimit.New(time.Minute), woken: run.NewSignal()}
 	p.warn = func(sink string, err error) {
 		s.log.Warn("a sink of statuses cannot be told which pods are gone", "sink", sink, "err", err)
 	}

@@ -7,7 +7,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/podwright/podwright/cri"
+	"github.com/podwright/podwright/internal/loglimit"
 )
 
 // recorder takes Kubernetes events.
@@ -33,7 +33,7 @@ func (g *ground) annotated(ref v1.ObjectReference, annotations map[string]string
 // server to keep them, and with one it may be away. A warning that repeats itself is written once a minute. origin
 // says which manifest a pod has, if any.
 func logEvents(log *slog.Logger, origin func(types.UID) string) recorder {
-	limiter := cri.NewLogLimiter(time.Minute)
+	limiter := loglimit.New(time.Minute)
 	return func(ref v1.ObjectReference, eventtype, reason, message string) {
 		write := log.Info
 		if eventtype == v1.EventTypeWarning {

@@ -18,7 +18,7 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/tools/cache"
 
-	"github.com/podwright/podwright/cri"
+	"github.com/podwright/podwright/internal/loglimit"
 	"github.com/podwright/podwright/internal/run"
 )
 
@@ -48,7 +48,7 @@ type FeedConfig[T Object, L runtime.Object] struct {
 // changed.
 type Feed[T Object, L runtime.Object] struct {
 	cfg     FeedConfig[T, L]
-	limiter *cri.LogLimiter
+	limiter *loglimit.Limiter
 	synced  chan struct{}
 
 	mu      sync.Mutex
@@ -75,7 +75,7 @@ func NewFeed[T Object, L runtime.Object](cfg FeedConfig[T, L]) (*Feed[T, L], err
 		cfg.Logger = slog.New(slog.DiscardHandler)
 	}
 	return &Feed[T, L]{
-		cfg: cfg, limiter: cri.NewLogLimiter(5 * time.Minute), synced: make(chan struct{}),
+		cfg: cfg, limiter: loglimit.New(5 * time.Minute), synced: make(chan struct{}),
 		objects: map[types.NamespacedName]T{}, err: errNotSynced,
 	}, nil
 }

@@ -11,7 +11,7 @@ import (
 	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/protobuf/types/known/emptypb"
 
-	"github.com/podwright/podwright/cri"
+	"github.com/podwright/podwright/internal/loglimit"
 )
 
 // export is the call that takes spans. Its request is a message of spans under the same number
@@ -23,7 +23,7 @@ const export = "/opentelemetry.proto.collector.trace.v1.TraceService/Export"
 // end there.
 type client struct {
 	conn    *grpc.ClientConn
-	limiter *cri.LogLimiter
+	limiter *loglimit.Limiter
 	log     *slog.Logger
 }
 
@@ -33,7 +33,7 @@ func newClient(endpoint string, log *slog.Logger) (*client, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &client{conn: conn, limiter: cri.NewLogLimiter(time.Minute), log: log}, nil
+	return &client{conn: conn, limiter: loglimit.New(time.Minute), log: log}, nil
 }
 
 // Start implements otlptrace.Client.

@@ -14,9 +14,9 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	apiwait "k8s.io/apimachinery/pkg/util/wait"
 
-	"github.com/podwright/podwright/cri"
 	"github.com/podwright/podwright/examples/kubelet/apiserver"
 	"github.com/podwright/podwright/examples/kubelet/csi"
+	"github.com/podwright/podwright/internal/loglimit"
 	"github.com/podwright/podwright/internal/required"
 	"github.com/podwright/podwright/internal/run"
 )
@@ -40,7 +40,7 @@ type Config struct {
 type Manager struct {
 	cfg     Config
 	wake    run.Signal
-	limiter *cri.LogLimiter
+	limiter *loglimit.Limiter
 	ran     atomic.Bool
 
 	mu sync.Mutex
@@ -92,7 +92,7 @@ func New(cfg Config) (*Manager, error) {
 		cfg.Logger = slog.New(slog.DiscardHandler)
 	}
 	return &Manager{
-		cfg: cfg, wake: run.NewSignal(), limiter: cri.NewLogLimiter(5 * time.Minute),
+		cfg: cfg, wake: run.NewSignal(), limiter: loglimit.New(5 * time.Minute),
 		drivers: map[string]*csi.NodeInfo{}, err: ErrNoNode,
 	}, nil
 }

@@ -33,8 +33,8 @@ import (
 	"k8s.io/client-go/tools/record"
 	"k8s.io/client-go/tools/record/util"
 
-	"github.com/podwright/podwright/cri"
 	"github.com/podwright/podwright/examples/kubelet/apiserver"
+	"github.com/podwright/podwright/internal/loglimit"
 	"github.com/podwright/podwright/internal/required"
 	"github.com/podwright/podwright/internal/run"
 )
@@ -55,7 +55,7 @@ type Config struct {
 type Recorder struct {
 	cfg        Config
 	correlator *record.EventCorrelator // of Run alone
-	limiter    *cri.LogLimiter
+	limiter    *loglimit.Limiter
 	wake       run.Signal
 	ran        atomic.Bool
 
@@ -94,7 +94,7 @@ func New(cfg Config) (*Recorder, error) {
 		cfg.Logger = slog.New(slog.DiscardHandler)
 	}
 	return &Recorder{
-		cfg: cfg, wake: run.NewSignal(), limiter: cri.NewLogLimiter(time.Minute),
+		cfg: cfg, wake: run.NewSignal(), limiter: loglimit.New(time.Minute),
 		correlator: record.NewEventCorrelatorWithOptions(record.CorrelatorOptions{LRUCacheSize: recent}),
 	}, nil
 }

@@ -13,8 +13,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	apiwait "k8s.io/apimachinery/pkg/util/wait"
 
-	"github.com/podwright/podwright/cri"
 	"github.com/podwright/podwright/examples/kubelet/apiserver"
+	"github.com/podwright/podwright/internal/loglimit"
 	"github.com/podwright/podwright/internal/podfacts"
 	"github.com/podwright/podwright/internal/required"
 	"github.com/podwright/podwright/internal/run"
@@ -35,7 +35,7 @@ type Config struct {
 type Manager struct {
 	cfg     Config
 	wake    run.Signal
-	limiter *cri.LogLimiter
+	limiter *loglimit.Limiter
 	ran     atomic.Bool
 
 	mu    sync.Mutex
@@ -76,7 +76,7 @@ func New(cfg Config) (*Manager, error) {
 	if cfg.Logger == nil {
 		cfg.Logger = slog.New(slog.DiscardHandler)
 	}
-	return &Manager{cfg: cfg, wake: run.NewSignal(), limiter: cri.NewLogLimiter(5 * time.Minute), wants: map[types.NamespacedName]*want{}}, nil
+	return &Manager{cfg: cfg, wake: run.NewSignal(), limiter: loglimit.New(5 * time.Minute), wants: map[types.NamespacedName]*want{}}, nil
 }
 
 func nameOf(pod *v1.Pod) types.NamespacedName {
