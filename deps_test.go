@@ -58,7 +58,8 @@ var floors = map[string]floor{
 	"internal/testpods":  {outside: 85, forbid: noGRPC},
 
 	"podworkers":             {outside: 85, forbid: noGRPC},
-	"pleg":                   {outside: 85, forbid: noGRPC},
+	"pleg":                   {own: []string{"pleg/observed"}, outside: 85, forbid: noGRPC},
+	"pleg/observed":          {outside: 85, forbid: noGRPC},
 	"probe":                  {outside: 85, forbid: noGRPC},
 	"probe/probetest":        {own: []string{"probe"}, outside: 85, forbid: noGRPC},
 	"probe/internal/network": {own: []string{"probe"}, outside: 85, forbid: noGRPC},
@@ -82,12 +83,12 @@ var floors = map[string]floor{
 	"podworkers/stages/stagestest": {own: []string{"podworkers/stages", "podworkers"}, outside: 85, forbid: noGRPC},
 	"podworkers/podworkerstest":    {own: []string{"podworkers"}, outside: 85, forbid: noGRPC},
 
-	"pleg/plegtest":     {own: []string{"pleg"}, outside: 85, forbid: noGRPC},
-	"status":            {own: []string{"pleg", "probe"}, outside: 85, forbid: noGRPC},
-	"status/writer":     {own: []string{"status", "pleg", "probe"}, outside: 85, forbid: noGRPC},
+	"pleg/plegtest":     {own: []string{"pleg", "pleg/observed"}, outside: 85, forbid: noGRPC},
+	"status":            {own: []string{"pleg/observed", "probe"}, outside: 85, forbid: noGRPC},
+	"status/writer":     {own: []string{"status", "pleg/observed", "probe"}, outside: 85, forbid: noGRPC},
 	"status/node":       {outside: 85, forbid: noGRPC},
-	"status/statustest": {own: []string{"status", "status/writer", "pleg", "probe"}, outside: 85, forbid: noGRPC},
-	"status/filesink":   {own: []string{"status", "pleg", "probe"}, outside: 85, forbid: noGRPC},
+	"status/statustest": {own: []string{"status", "status/writer", "pleg/observed", "probe"}, outside: 85, forbid: noGRPC},
+	"status/filesink":   {own: []string{"status", "pleg/observed", "probe"}, outside: 85, forbid: noGRPC},
 	"status/checkpoint": {own: []string{"probe"}, outside: 85, forbid: noGRPC},
 	"cri/images": {
 		own: []string{
@@ -142,7 +143,7 @@ var floors = map[string]floor{
 	"syncloop/allocation": {own: []string{"podworkers", "syncloop"}, outside: 85, forbid: noGRPC},
 	"syncloop/eviction":   {own: []string{"podworkers", "syncloop"}, outside: 85, forbid: noGRPC},
 	"syncloop/podsource":  {own: []string{"syncloop", "podworkers"}, outside: 85, forbid: noGRPC},
-	"cri/pods/actions":    {own: []string{"cri/cgroups", "pleg", "probe"}, outside: 85, forbid: noGRPC},
+	"cri/pods/actions":    {own: []string{"cri/cgroups", "pleg/observed", "probe"}, outside: 85, forbid: noGRPC},
 	"cri/pods/labels":     {outside: 120, forbid: noCore},
 	"cri/pods/request":    {own: []string{"cri/cgroups", "cri/pods/labels", "volume", "volume/hostpath"}, outside: 175, forbid: []string{"k8s.io/client-go"}},
 	"cri/pods/podfiles": {
@@ -152,21 +153,21 @@ var floors = map[string]floor{
 	"cri/pods/observe": {
 		own: []string{
 			"cri/cgroups", "cri", "cri/logs", "cri/pods/labels", "cri/pods/podfiles", "cri/pods/request",
-			"pleg", "volume", "volume/hostpath",
+			"pleg", "pleg/observed", "volume", "volume/hostpath",
 		},
 		outside: 175, forbid: []string{"k8s.io/client-go"},
 	},
 	"cri/pods/garbage": {
 		own: []string{
 			"cri/cgroups", "cri", "cri/logs", "cri/pods/labels", "cri/pods/observe", "cri/pods/podfiles", "cri/pods/request",
-			"pleg", "volume", "volume/hostpath",
+			"pleg", "pleg/observed", "volume", "volume/hostpath",
 		},
 		outside: 175, forbid: []string{"k8s.io/client-go"},
 	},
 	"cri/pods/resize": {
 		own: []string{
 			"cri/cgroups", "cri", "cri/pods/actions", "cri/pods/labels", "cri/pods/request",
-			"pleg", "probe", "volume", "volume/hostpath",
+			"pleg/observed", "probe", "volume", "volume/hostpath",
 		},
 		outside: 175, forbid: []string{"k8s.io/client-go"},
 	},
@@ -174,7 +175,7 @@ var floors = map[string]floor{
 		own: []string{
 			"cri", "cri/images", "cri/images/credentials", "cri/images/imageref", "cri/images/records", "cri/logs",
 			"cri/cgroups", "cri/pods/actions", "cri/pods/garbage", "cri/pods/labels", "cri/pods/observe", "cri/pods/podfiles", "cri/pods/request",
-			"cri/pods/resize", "pleg", "probe", "volume", "volume/hostpath",
+			"cri/pods/resize", "pleg", "pleg/observed", "probe", "volume", "volume/hostpath",
 		},
 		outside: 175, forbid: []string{"k8s.io/client-go"},
 	},
@@ -182,7 +183,7 @@ var floors = map[string]floor{
 		own: []string{
 			"cri", "cri/images", "cri/images/credentials", "cri/images/imageref", "cri/images/records", "cri/kubeletapi", "cri/logs",
 			"cri/cgroups", "cri/pods", "cri/pods/actions", "cri/pods/garbage", "cri/pods/labels", "cri/pods/observe", "cri/pods/podfiles", "cri/pods/request",
-			"cri/pods/resize", "pleg", "podworkers", "podworkers/stages", "probe", "status", "status/checkpoint", "status/writer", "syncloop",
+			"cri/pods/resize", "pleg", "pleg/observed", "podworkers", "podworkers/stages", "probe", "status", "status/checkpoint", "status/writer", "syncloop",
 			"volume", "volume/hostpath",
 		},
 		outside: 175, forbid: []string{"k8s.io/client-go"},

@@ -3,7 +3,7 @@
 //
 //   - podworkers: one worker per pod, the lifecycle state machine
 //   - syncloop, syncloop/podsource: from pod sources to workers
-//   - pleg: what the runtime really runs, and what changed
+//   - pleg, pleg/observed: the pods that the runtime has, and their types
 //   - status, status/writer: from observed and desired to a v1.PodStatus, and where it goes
 //   - cri, cri/pods, cri/images, cri/logs: pods on a CRI runtime
 //   - cri/fake: a runtime in memory; cri/embedded: with containers as host processes

@@ -5,6 +5,8 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/podwright/podwright/pleg/observed"
 )
 
 // kind is what a query asks for.
@@ -41,8 +43,8 @@ func (q *query) String() string {
 // result is what became of a query.
 type result struct {
 	query  *query
-	pods   []ObservedPod
-	status *PodStatus
+	pods   []observed.ListedPod
+	status *observed.Pod
 	err    error
 }
 

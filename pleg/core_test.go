@@ -8,18 +8,20 @@ import (
 
 	"github.com/stretchr/testify/require"
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/podwright/podwright/pleg/observed"
 )
 
 // cellPod is a pod with at most one container and one sandbox.
-func cellPod(container, sandbox phase) *ObservedPod {
-	p := &ObservedPod{UID: "u"}
+func cellPod(container, sandbox phase) *observed.ListedPod {
+	p := &observed.ListedPod{UID: "u"}
 	if container != absent {
-		s := map[phase]State{running: StateRunning, exited: StateExited, unknown: StateUnknown}[container]
-		p.Containers = []ObservedContainer{{ID: ContainerID{Runtime: "r", ID: "c"}, Name: "main", State: s}}
+		s := map[phase]observed.State{running: observed.StateRunning, exited: observed.StateExited, unknown: observed.StateUnknown}[container]
+		p.Containers = []observed.ListedContainer{{ID: observed.ContainerID{Runtime: "r", ID: "c"}, Name: "main", State: s}}
 	}
 	if sandbox != absent {
-		s := map[phase]SandboxState{running: SandboxReady, exited: SandboxNotReady, unknown: SandboxUnknown}[sandbox]
-		p.Sandboxes = []ObservedSandbox{{ID: "s", State: s}}
+		s := map[phase]observed.SandboxState{running: observed.SandboxReady, exited: observed.SandboxNotReady, unknown: observed.SandboxUnknown}[sandbox]
+		p.Sandboxes = []observed.ListedSandbox{{ID: "s", State: s}}
 	}
 	return p
 }
@@ -55,41 +57,23 @@ func TestDiffTable(t *testing.T) {
 		}
 	}
 	created := cellPod(unknown, absent)
-	created.Containers[0].State = StateCreated
+	created.Containers[0].State = observed.StateCreated
 	require.Empty(t, diff("u", created, cellPod(unknown, absent)), "created counts as unknown")
 	require.False(t, same(created, cellPod(unknown, absent)), "but the cache is to tell them apart")
 }
 
 // The order of a list means nothing to the diff.
 func TestDiffIgnoresOrder(t *testing.T) {
-	a := &ObservedPod{Containers: []ObservedContainer{
-		{ID: ContainerID{ID: "1"}, State: StateRunning}, {ID: ContainerID{ID: "2"}, State: StateExited},
-	}, Sandboxes: []ObservedSandbox{{ID: "x", State: SandboxReady}, {ID: "y"}}}
-	b := &ObservedPod{Containers: slices.Clone(a.Containers), Sandboxes: slices.Clone(a.Sandboxes)}
+	a := &observed.ListedPod{Containers: []observed.ListedContainer{
+		{ID: observed.ContainerID{ID: "1"}, State: observed.StateRunning}, {ID: observed.ContainerID{ID: "2"}, State: observed.StateExited},
+	}, Sandboxes: []observed.ListedSandbox{{ID: "x", State: observed.SandboxReady}, {ID: "y"}}}
+	b := &observed.ListedPod{Containers: slices.Clone(a.Containers), Sandboxes: slices.Clone(a.Sandboxes)}
 	slices.Reverse(b.Containers)
 	slices.Reverse(b.Sandboxes)
 	require.True(t, same(a, b))
 	require.Empty(t, diff("u", a, b))
-	b.Containers[0].State = StateRunning
+	b.Containers[0].State = observed.StateRunning
 	require.False(t, same(a, b))
-}
-
-// What a list would show of a pod is as old as the newest of what it has.
-func TestObservedFrom(t *testing.T) {
-	at := func(n int64) time.Time { return time.Unix(n, 0) }
-	require.Equal(t, ObservedPod{UID: "u", Name: "n", Namespace: "ns"}, ObservedFrom(&PodStatus{UID: "u", Name: "n", Namespace: "ns"}))
-	for sandbox, want := range map[int64]int64{1: 3, 5: 5} {
-		got := ObservedFrom(&PodStatus{
-			UID: "u", Sandboxes: []Sandbox{{ID: "s", State: SandboxReady, CreatedAt: at(sandbox)}},
-			Containers: []ContainerStatus{
-				{ID: ContainerID{ID: "a"}, Name: "x", State: StateRunning, CreatedAt: at(2)}, {ID: ContainerID{ID: "b"}, CreatedAt: at(3)}, {ID: ContainerID{ID: "c"}, CreatedAt: at(1)},
-			},
-		})
-		require.Equal(t, ObservedPod{
-			UID: "u", CreatedAt: at(want), Sandboxes: []ObservedSandbox{{ID: "s", State: SandboxReady}},
-			Containers: []ObservedContainer{{ID: ContainerID{ID: "a"}, Name: "x", State: StateRunning}, {ID: ContainerID{ID: "b"}}, {ID: ContainerID{ID: "c"}}},
-		}, got)
-	}
 }
 
 // script drives a core by hand.
@@ -123,16 +107,16 @@ func (s *script) idle() {
 	require.Nil(s.t, q)
 }
 
-func (s *script) listed(q *query, pods ...*PodStatus) []Event {
+func (s *script) listed(q *query, pods ...*observed.Pod) []Event {
 	s.now = s.now.Add(time.Millisecond)
-	var list []ObservedPod
+	var list []observed.ListedPod
 	for _, p := range pods {
-		list = append(list, ObservedFrom(p))
+		list = append(list, p.Listed())
 	}
 	return s.c.apply(result{query: q, pods: list}, s.now)
 }
 
-func (s *script) inspected(q *query, p *PodStatus) []Event {
+func (s *script) inspected(q *query, p *observed.Pod) []Event {
 	s.now = s.now.Add(time.Millisecond)
 	return s.c.apply(result{query: q, status: p}, s.now)
 }
@@ -148,22 +132,22 @@ func (s *script) observeAfter(uid types.UID, after time.Time) *waiter {
 }
 
 // relist passes the time to the next list and performs it.
-func (s *script) relist(pods ...*PodStatus) []Event {
+func (s *script) relist(pods ...*observed.Pod) []Event {
 	s.t.Helper()
 	s.now = s.now.Add(s.c.cfg.RelistPeriod)
 	return s.listed(s.start(listAll), pods...)
 }
 
-func onePod(uid types.UID, states ...State) *PodStatus {
-	p := &PodStatus{UID: uid, Sandboxes: []Sandbox{{ID: string(uid) + "-s", State: SandboxReady, IPs: []string{"10.0.0.1"}}}}
+func onePod(uid types.UID, states ...observed.State) *observed.Pod {
+	p := &observed.Pod{UID: uid, Sandboxes: []observed.Sandbox{{ID: string(uid) + "-s", State: observed.SandboxReady, IPs: []string{"10.0.0.1"}}}}
 	for i, st := range states {
-		p.Containers = append(p.Containers, ContainerStatus{ID: ContainerID{ID: string(uid) + string(rune('a'+i))}, Name: "c", State: st})
+		p.Containers = append(p.Containers, observed.Container{ID: observed.ContainerID{ID: string(uid) + string(rune('a'+i))}, Name: "c", State: st})
 	}
 	return p
 }
 
 // know makes the core know the pod.
-func (s *script) know(p *PodStatus) {
+func (s *script) know(p *observed.Pod) {
 	s.t.Helper()
 	s.relist(p)
 	s.inspected(s.start(inspectOne), p)
@@ -173,17 +157,17 @@ func (s *script) know(p *PodStatus) {
 // A list that began before a look at a pod does not roll it back.
 func TestOlderListDoesNotRollBack(t *testing.T) {
 	s := newScript(t)
-	old := onePod("u", StateRunning)
+	old := onePod("u", observed.StateRunning)
 	s.know(old)
 	s.now = s.now.Add(time.Second)
 	list := s.start(listAll)
 	s.c.want(s.c.get("u"), ask{request: true, due: s.now})
 	look := s.start(inspectOne)
-	now := onePod("u", StateExited)
+	now := onePod("u", observed.StateExited)
 	require.Len(t, s.inspected(look, now), 1)
 	require.Empty(t, s.listed(list, old))
-	require.Equal(t, StateExited, s.c.pods["u"].view.Containers[0].State)
-	require.Equal(t, StateExited, s.c.pods["u"].status.Containers[0].State)
+	require.Equal(t, observed.StateExited, s.c.pods["u"].view.Containers[0].State)
+	require.Equal(t, observed.StateExited, s.c.pods["u"].status.Containers[0].State)
 	// It causes another look, which finds nothing new.
 	require.Empty(t, s.inspected(s.start(inspectOne), now))
 	s.idle()
@@ -193,7 +177,7 @@ func TestOlderListDoesNotRollBack(t *testing.T) {
 // bring it back, but is followed by another one.
 func TestOlderLookDoesNotResurrect(t *testing.T) {
 	s := newScript(t)
-	p := onePod("u", StateRunning)
+	p := onePod("u", observed.StateRunning)
 	s.know(p)
 	s.c.want(s.c.get("u"), ask{request: true, due: s.now})
 	look := s.start(inspectOne)
@@ -204,7 +188,7 @@ func TestOlderLookDoesNotResurrect(t *testing.T) {
 	require.Empty(t, s.inspected(look, p))
 	require.False(t, s.c.pods["u"].present)
 	require.Nil(t, s.c.pods["u"].status)
-	require.Empty(t, s.inspected(s.start(inspectOne), &PodStatus{UID: "u"}))
+	require.Empty(t, s.inspected(s.start(inspectOne), &observed.Pod{UID: "u"}))
 	require.Empty(t, s.c.pods)
 }
 
@@ -213,7 +197,7 @@ func TestOlderLookDoesNotResurrect(t *testing.T) {
 func TestRequestServedByList(t *testing.T) {
 	s := newScript(t)
 	s.c.cfg.MaxInspections = 1
-	p, other := onePod("u", StateRunning), onePod("o", StateRunning)
+	p, other := onePod("u", observed.StateRunning), onePod("o", observed.StateRunning)
 	s.know(p)
 	s.c.want(s.c.get("o"), ask{request: true, due: s.now})
 	busy := s.start(inspectOne)
@@ -227,7 +211,7 @@ func TestRequestServedByList(t *testing.T) {
 // A list that keeps contradicting what a look finds slows its own looks down.
 func TestContradictionSlowsDown(t *testing.T) {
 	s := newScript(t)
-	truth, wrong := onePod("u", StateRunning), onePod("u", StateExited)
+	truth, wrong := onePod("u", observed.StateRunning), onePod("u", observed.StateExited)
 	s.know(truth)
 	looks := 0
 	for range 100 {
@@ -250,7 +234,7 @@ func TestContradictionSlowsDown(t *testing.T) {
 // wanted a reinspection.
 func TestReinspectObeysBackoff(t *testing.T) {
 	s := newScript(t)
-	p := onePod("u", StateRunning)
+	p := onePod("u", observed.StateRunning)
 	s.know(p)
 	s.c.want(s.c.get("u"), ask{reinspect: true, due: s.now})
 	looks := 0
@@ -289,17 +273,17 @@ func TestScheduleOrder(t *testing.T) {
 
 // P14: addresses survive the teardown of the network, and nothing else.
 func TestKeepIPs(t *testing.T) {
-	old := &PodStatus{IPs: []string{"10.0.0.9"}}
+	old := &observed.Pod{IPs: []string{"10.0.0.9"}}
 	for name, c := range map[string]struct {
-		s    PodStatus
+		s    observed.Pod
 		want []string
 	}{
-		"own":                   {PodStatus{IPs: []string{"10.0.0.1"}, Sandboxes: []Sandbox{{State: SandboxReady}}}, []string{"10.0.0.1"}},
-		"of the sandbox":        {PodStatus{Sandboxes: []Sandbox{{State: SandboxReady, IPs: []string{"10.0.0.2"}}}}, []string{"10.0.0.2"}},
-		"no sandbox ready":      {PodStatus{Sandboxes: []Sandbox{{State: SandboxNotReady}}}, []string{"10.0.0.9"}},
-		"ready without one":     {PodStatus{Sandboxes: []Sandbox{{State: SandboxReady}}}, nil},
-		"older one still ready": {PodStatus{Sandboxes: []Sandbox{{State: SandboxNotReady}, {State: SandboxReady}}}, nil},
-		"gone":                  {PodStatus{}, nil},
+		"own":                   {observed.Pod{IPs: []string{"10.0.0.1"}, Sandboxes: []observed.Sandbox{{State: observed.SandboxReady}}}, []string{"10.0.0.1"}},
+		"of the sandbox":        {observed.Pod{Sandboxes: []observed.Sandbox{{State: observed.SandboxReady, IPs: []string{"10.0.0.2"}}}}, []string{"10.0.0.2"}},
+		"no sandbox ready":      {observed.Pod{Sandboxes: []observed.Sandbox{{State: observed.SandboxNotReady}}}, []string{"10.0.0.9"}},
+		"ready without one":     {observed.Pod{Sandboxes: []observed.Sandbox{{State: observed.SandboxReady}}}, nil},
+		"older one still ready": {observed.Pod{Sandboxes: []observed.Sandbox{{State: observed.SandboxNotReady}, {State: observed.SandboxReady}}}, nil},
+		"gone":                  {observed.Pod{}, nil},
 	} {
 		require.Equal(t, c.want, keepIPs(&c.s, old), name)
 		if name == "no sandbox ready" {
@@ -372,7 +356,7 @@ func TestHealthDeadline(t *testing.T) {
 // old, whether a list asks for a look before it or after it.
 func TestRequestBesideTheWishOfAList(t *testing.T) {
 	request := func(s *script) { s.c.want(s.c.get("u"), ask{request: true, due: s.now}) }
-	list := func(s *script) { s.relist(onePod("u", StateExited)) }
+	list := func(s *script) { s.relist(onePod("u", observed.StateExited)) }
 	for name, steps := range map[string][]func(*script){
 		"request, list": {request, list},
 		"list, request": {list, request},
@@ -380,7 +364,7 @@ func TestRequestBesideTheWishOfAList(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := newScript(t)
-			s.know(onePod("u", StateRunning))
+			s.know(onePod("u", observed.StateRunning))
 			request(s)
 			old := s.start(inspectOne)
 			s.now = s.now.Add(s.c.cfg.RelistPeriod)
@@ -390,8 +374,8 @@ func TestRequestBesideTheWishOfAList(t *testing.T) {
 			look := s.start(inspectOne)
 			require.Equal(t, types.UID("u"), look.uid)
 			require.NotSame(t, old, look)
-			require.Len(t, s.inspected(look, onePod("u", StateExited)), 1)
-			require.Empty(t, s.inspected(old, onePod("u", StateRunning)))
+			require.Len(t, s.inspected(look, onePod("u", observed.StateExited)), 1)
+			require.Empty(t, s.inspected(old, onePod("u", observed.StateRunning)))
 		})
 	}
 }
@@ -400,22 +384,22 @@ func TestRequestBesideTheWishOfAList(t *testing.T) {
 // the look may have seen it before.
 func TestListThatALookOvertook(t *testing.T) {
 	s := newScript(t)
-	s.know(onePod("u", StateRunning))
+	s.know(onePod("u", observed.StateRunning))
 	s.now = s.now.Add(s.c.cfg.RelistPeriod)
 	list := s.start(listAll)
 	s.c.hint("u", s.now)
 	look := s.start(inspectOne)
 	require.Empty(t, s.listed(list))
 	require.True(t, s.c.pods["u"].present)
-	require.Empty(t, s.inspected(look, onePod("u", StateRunning)))
-	require.Len(t, s.inspected(s.start(inspectOne), &PodStatus{UID: "u"}), 4, "the list had asked for another look")
+	require.Empty(t, s.inspected(look, onePod("u", observed.StateRunning)))
+	require.Len(t, s.inspected(s.start(inspectOne), &observed.Pod{UID: "u"}), 4, "the list had asked for another look")
 }
 
 // The end answers every waiter, closes the stream, and leaves no look in progress that a
 // health report would name for ever.
 func TestEndForgetsLooks(t *testing.T) {
 	s := newScript(t)
-	s.know(onePod("u", StateRunning))
+	s.know(onePod("u", observed.StateRunning))
 	w := s.observe("u")
 	s.start(inspectOne)
 	require.NotEmpty(t, s.c.pods["u"].looks)
@@ -435,11 +419,11 @@ func TestEndForgetsLooks(t *testing.T) {
 // list fails: in an outage nothing piles up.
 func TestListThatFailsLeavesNoTombstone(t *testing.T) {
 	s := newScript(t)
-	s.know(onePod("u", StateRunning))
+	s.know(onePod("u", observed.StateRunning))
 	s.now = s.now.Add(s.c.cfg.RelistPeriod)
 	list := s.start(listAll)
 	s.c.hint("u", s.now)
-	require.Len(t, s.inspected(s.start(inspectOne), &PodStatus{UID: "u"}), 4)
+	require.Len(t, s.inspected(s.start(inspectOne), &observed.Pod{UID: "u"}), 4)
 	require.Contains(t, s.c.pods, types.UID("u"), "the list may still show it")
 	require.Empty(t, s.c.apply(result{query: list, err: errors.New("away")}, s.now))
 	require.Empty(t, s.c.pods)
@@ -448,7 +432,7 @@ func TestListThatFailsLeavesNoTombstone(t *testing.T) {
 // What a list shows without a UID, or without anything that exists, is no pod.
 func TestListOfNothing(t *testing.T) {
 	s := newScript(t)
-	require.Empty(t, s.relist(onePod("", StateRunning), &PodStatus{UID: "empty"}))
+	require.Empty(t, s.relist(onePod("", observed.StateRunning), &observed.Pod{UID: "empty"}))
 	require.Empty(t, s.c.pods)
 	s.idle()
 }
@@ -457,10 +441,19 @@ func TestListOfNothing(t *testing.T) {
 func TestNamesOfAList(t *testing.T) {
 	s := newScript(t)
 	p := s.c.add("u")
-	p.view = ObservedPod{UID: "u", Name: "web", Namespace: "shop"}
+	p.view = observed.ListedPod{UID: "u", Name: "web", Namespace: "shop"}
 	s.c.seq = 3
-	s.c.observed(p, &query{kind: inspectOne, uid: "u", seq: 3}, onePod("u", StateRunning), s.now)
+	s.c.observed(p, &query{kind: inspectOne, uid: "u", seq: 3}, onePod("u", observed.StateRunning), s.now)
 	for _, got := range [][2]string{{p.status.Name, p.status.Namespace}, {p.record.Name, p.record.Namespace}, {p.view.Name, p.view.Namespace}} {
 		require.Equal(t, [2]string{"web", "shop"}, got)
 	}
+}
+
+func TestStrings(t *testing.T) {
+	require.Equal(t, []string{"generic", "evented"}, []string{Generic.String(), Evented.String()})
+	require.Equal(t, []string{"none", "closed", "opening", "open", "unsupported"}, []string{StreamNone.String(),
+		StreamClosed.String(), StreamOpening.String(), StreamOpen.String(), StreamUnsupported.String()})
+	require.Equal(t, "u pod sync", Event{UID: "u", Type: PodSync}.String())
+	require.Equal(t, "u died container web c1", Event{UID: "u", Type: Died, ID: "c1", Container: "web"}.String())
+	require.Equal(t, "u started sandbox s1", Event{UID: "u", Type: Started, ID: "s1", Sandbox: true}.String())
 }

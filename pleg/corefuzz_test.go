@@ -8,6 +8,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/podwright/podwright/pleg/observed"
 )
 
 // model is a runtime whose answers a test takes apart: a query looks at the
@@ -15,7 +17,7 @@ import (
 type model struct {
 	*script
 	rng     *rand.Rand
-	truth   map[types.UID]*PodStatus
+	truth   map[types.UID]*observed.Pod
 	version map[types.UID]int // grows with every change
 	gone    map[types.UID]int // the last version without the pod
 	count   int
@@ -37,7 +39,7 @@ type wait struct {
 }
 
 func newModel(t *testing.T, seed uint64) *model {
-	m := &model{script: newScript(t), rng: rand.New(rand.NewPCG(seed, 7)), truth: map[types.UID]*PodStatus{},
+	m := &model{script: newScript(t), rng: rand.New(rand.NewPCG(seed, 7)), truth: map[types.UID]*observed.Pod{},
 		version: map[types.UID]int{}, gone: map[types.UID]int{}, state: map[Event]phase{}}
 	m.c.cfg.MaxInspections = 3
 	return m
@@ -49,7 +51,7 @@ func (m *model) change() {
 	uid := types.UID(fmt.Sprint("p", m.rng.IntN(3)))
 	m.count++
 	m.version[uid]++
-	next := &PodStatus{UID: uid}
+	next := &observed.Pod{UID: uid}
 	if old := m.truth[uid]; old != nil {
 		next.Sandboxes = append(next.Sandboxes, old.Sandboxes...)
 		next.Containers = append(next.Containers, old.Containers...)
@@ -59,14 +61,14 @@ func (m *model) change() {
 	case n == 0:
 		next.Sandboxes, next.Containers = nil, nil
 	case len(next.Sandboxes) == 0:
-		next.Sandboxes = []Sandbox{{ID: fmt.Sprint("s", m.count), State: SandboxReady}}
+		next.Sandboxes = []observed.Sandbox{{ID: fmt.Sprint("s", m.count), State: observed.SandboxReady}}
 	case n == 1:
-		next.Sandboxes[0].State = SandboxNotReady
+		next.Sandboxes[0].State = observed.SandboxNotReady
 	case n <= 4 || len(next.Containers) == 0:
-		c := ContainerStatus{ID: ContainerID{ID: fmt.Sprint("c", m.count)}, Name: "c", State: StateRunning}
-		next.Containers = append([]ContainerStatus{c}, next.Containers...)
+		c := observed.Container{ID: observed.ContainerID{ID: fmt.Sprint("c", m.count)}, Name: "c", State: observed.StateRunning}
+		next.Containers = append([]observed.Container{c}, next.Containers...)
 	case n <= 6:
-		next.Containers[m.rng.IntN(len(next.Containers))].State = StateExited
+		next.Containers[m.rng.IntN(len(next.Containers))].State = observed.StateExited
 	default:
 		next.Containers = next.Containers[:len(next.Containers)-1]
 	}
@@ -83,14 +85,14 @@ func (m *model) look(c *call) {
 	}
 	c.looked, c.r.query = true, c.q
 	if c.q.kind == inspectOne {
-		c.r.status = &PodStatus{UID: c.q.uid}
+		c.r.status = &observed.Pod{UID: c.q.uid}
 		if s := m.truth[c.q.uid]; s != nil && !s.Empty() {
 			c.r.status = s
 		}
 		return
 	}
 	for _, s := range m.truth {
-		c.r.pods = append(c.r.pods, ObservedFrom(s))
+		c.r.pods = append(c.r.pods, s.Listed())
 	}
 }
 
@@ -202,7 +204,7 @@ func (m *model) settle() {
 			continue
 		}
 		present++
-		want, got := ObservedFrom(s), m.c.pods[uid]
+		want, got := s.Listed(), m.c.pods[uid]
 		require.NotNil(m.t, got)
 		require.True(m.t, same(&want, &got.record))
 		require.True(m.t, same(&want, &got.view))
@@ -211,7 +213,7 @@ func (m *model) settle() {
 		require.Empty(m.t, got.waiters)
 		for i := range want.Containers {
 			c := &want.Containers[i]
-			require.Equal(m.t, c.phase(), m.state[Event{UID: uid, ID: c.ID.ID, Container: "c"}], "events tell the same as the cache")
+			require.Equal(m.t, containerPhase(c), m.state[Event{UID: uid, ID: c.ID.ID, Container: "c"}], "events tell the same as the cache")
 		}
 	}
 	require.Len(m.t, m.c.pods, present, "nothing is kept of other pods")

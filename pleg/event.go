@@ -2,9 +2,10 @@ package pleg
 
 import (
 	"fmt"
-	"time"
 
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/podwright/podwright/pleg/observed"
 )
 
 // EventType says what happened to a container, a sandbox or a pod.
@@ -66,26 +67,26 @@ const (
 	unknown
 )
 
-func (c *ObservedContainer) phase() phase {
+func containerPhase(c *observed.ListedContainer) phase {
 	switch {
 	case c == nil:
 		return absent
-	case c.State == StateRunning:
+	case c.State == observed.StateRunning:
 		return running
-	case c.State == StateExited:
+	case c.State == observed.StateExited:
 		return exited
 	default:
 		return unknown
 	}
 }
 
-func (s *ObservedSandbox) phase() phase {
+func sandboxPhase(s *observed.ListedSandbox) phase {
 	switch {
 	case s == nil:
 		return absent
-	case s.State == SandboxReady:
+	case s.State == observed.SandboxReady:
 		return running
-	case s.State == SandboxNotReady:
+	case s.State == observed.SandboxNotReady:
 		return exited
 	default:
 		return unknown
@@ -112,7 +113,7 @@ func transition(from, to phase) []EventType {
 
 // diff returns what happened between two observations of one pod, changes to
 // unknown states included: first what became of the old, then what is new.
-func diff(uid types.UID, from, to *ObservedPod) []Event {
+func diff(uid types.UID, from, to *observed.ListedPod) []Event {
 	var out []Event
 	add := func(e Event, a, b phase) {
 		for _, t := range transition(a, b) {
@@ -122,20 +123,20 @@ func diff(uid types.UID, from, to *ObservedPod) []Event {
 	}
 	for i := range from.Containers {
 		c := &from.Containers[i]
-		add(Event{ID: c.ID.ID, Container: c.Name}, c.phase(), containerIn(to, c.ID).phase())
+		add(Event{ID: c.ID.ID, Container: c.Name}, containerPhase(c), containerPhase(containerIn(to, c.ID)))
 	}
 	for i := range from.Sandboxes {
 		s := &from.Sandboxes[i]
-		add(Event{ID: s.ID, Sandbox: true}, s.phase(), sandboxIn(to, s.ID).phase())
+		add(Event{ID: s.ID, Sandbox: true}, sandboxPhase(s), sandboxPhase(sandboxIn(to, s.ID)))
 	}
 	for i := range to.Sandboxes {
 		if s := &to.Sandboxes[i]; sandboxIn(from, s.ID) == nil {
-			add(Event{ID: s.ID, Sandbox: true}, absent, s.phase())
+			add(Event{ID: s.ID, Sandbox: true}, absent, sandboxPhase(s))
 		}
 	}
 	for i := range to.Containers {
 		if c := &to.Containers[i]; containerIn(from, c.ID) == nil {
-			add(Event{ID: c.ID.ID, Container: c.Name}, absent, c.phase())
+			add(Event{ID: c.ID.ID, Container: c.Name}, absent, containerPhase(c))
 		}
 	}
 	return out
@@ -147,7 +148,7 @@ func diff(uid types.UID, from, to *ObservedPod) []Event {
 //
 // In an idle fleet it is called for every pod at every list, so the usual case,
 // the same order, costs one pass and no allocation.
-func same(a, b *ObservedPod) bool {
+func same(a, b *observed.ListedPod) bool {
 	if len(a.Containers) != len(b.Containers) || len(a.Sandboxes) != len(b.Sandboxes) {
 		return false
 	}
@@ -173,7 +174,7 @@ func same(a, b *ObservedPod) bool {
 }
 
 // containerIn returns the container with the ID, nil if the pod has none.
-func containerIn(p *ObservedPod, id ContainerID) *ObservedContainer {
+func containerIn(p *observed.ListedPod, id observed.ContainerID) *observed.ListedContainer {
 	for i := range p.Containers {
 		if p.Containers[i].ID == id {
 			return &p.Containers[i]
@@ -182,7 +183,7 @@ func containerIn(p *ObservedPod, id ContainerID) *ObservedContainer {
 	return nil
 }
 
-func sandboxIn(p *ObservedPod, id string) *ObservedSandbox {
+func sandboxIn(p *observed.ListedPod, id string) *observed.ListedSandbox {
 	for i := range p.Sandboxes {
 		if p.Sandboxes[i].ID == id {
 			return &p.Sandboxes[i]
@@ -200,30 +201,4 @@ func delivered(events []Event) []Event {
 		}
 	}
 	return out
-}
-
-// ObservedFrom returns what a list would show of a pod with this status. A
-// Runtime that has nothing cheaper may build its ListPods from it.
-func ObservedFrom(s *PodStatus) ObservedPod {
-	o := ObservedPod{UID: s.UID, Name: s.Name, Namespace: s.Namespace}
-	newest := func(t time.Time) {
-		if t.After(o.CreatedAt) {
-			o.CreatedAt = t
-		}
-	}
-	if len(s.Sandboxes) > 0 {
-		o.Sandboxes = make([]ObservedSandbox, len(s.Sandboxes))
-	}
-	for i, sb := range s.Sandboxes {
-		o.Sandboxes[i] = ObservedSandbox{ID: sb.ID, State: sb.State}
-		newest(sb.CreatedAt)
-	}
-	if len(s.Containers) > 0 {
-		o.Containers = make([]ObservedContainer, len(s.Containers))
-	}
-	for i, c := range s.Containers {
-		o.Containers[i] = ObservedContainer{ID: c.ID, Name: c.Name, State: c.State}
-		newest(c.CreatedAt)
-	}
-	return o
 }

@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/podwright/podwright/pleg"
+	"github.com/podwright/podwright/pleg/observed"
 	"github.com/podwright/podwright/pleg/plegtest"
 )
 
@@ -134,7 +135,7 @@ func TestRemovalByEvent(t *testing.T) {
 		time.Sleep(time.Second)
 		require.Empty(t, r.take())
 
-		gone := make(chan *pleg.PodStatus, 1)
+		gone := make(chan *observed.Pod, 1)
 		time.Sleep(time.Second)
 		rt.FailPod("web", plegtest.Fault{Latency: time.Millisecond})
 		go func() {

@@ -9,6 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/podwright/podwright/pleg"
+	"github.com/podwright/podwright/pleg/observed"
 )
 
 // fleet is a fleet of virtual machines. Each one is a pod: the machine is its
@@ -25,36 +26,36 @@ func (f *fleet) set(name types.UID, state string) {
 }
 
 // ListPods implements pleg.Runtime.
-func (f *fleet) ListPods(context.Context) ([]pleg.ObservedPod, error) {
+func (f *fleet) ListPods(context.Context) ([]observed.ListedPod, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	var out []pleg.ObservedPod
+	var out []observed.ListedPod
 	for name := range f.machines {
-		out = append(out, pleg.ObservedFrom(f.status(name)))
+		out = append(out, f.status(name).Listed())
 	}
 	return out, nil
 }
 
 // PodStatus implements pleg.Runtime.
-func (f *fleet) PodStatus(_ context.Context, uid types.UID) (*pleg.PodStatus, error) {
+func (f *fleet) PodStatus(_ context.Context, uid types.UID) (*observed.Pod, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if _, ok := f.machines[uid]; !ok {
-		return &pleg.PodStatus{UID: uid}, nil
+		return &observed.Pod{UID: uid}, nil
 	}
 	return f.status(uid), nil
 }
 
-func (f *fleet) status(name types.UID) *pleg.PodStatus {
-	sandbox, container := pleg.SandboxNotReady, pleg.StateExited
+func (f *fleet) status(name types.UID) *observed.Pod {
+	sandbox, container := observed.SandboxNotReady, observed.StateExited
 	if f.machines[name] == "running" {
-		sandbox, container = pleg.SandboxReady, pleg.StateRunning
+		sandbox, container = observed.SandboxReady, observed.StateRunning
 	}
-	return &pleg.PodStatus{
+	return &observed.Pod{
 		UID: name, Name: string(name), Namespace: "machines",
-		Sandboxes: []pleg.Sandbox{{ID: "vm-" + string(name), State: sandbox}},
-		Containers: []pleg.ContainerStatus{{
-			ID: pleg.ContainerID{Runtime: "fleet", ID: string(name)}, Name: "machine", SandboxID: "vm-" + string(name), State: container,
+		Sandboxes: []observed.Sandbox{{ID: "vm-" + string(name), State: sandbox}},
+		Containers: []observed.Container{{
+			ID: observed.ContainerID{Runtime: "fleet", ID: string(name)}, Name: "machine", SandboxID: "vm-" + string(name), State: container,
 		}},
 	}
 }

@@ -12,13 +12,14 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/podwright/podwright/pleg"
+	"github.com/podwright/podwright/pleg/observed"
 	"github.com/podwright/podwright/pleg/plegtest"
 )
 
 // outcome is what an observer got out of a history.
 type outcome struct {
 	events map[types.UID][]string // sorted
-	end    map[types.UID]pleg.PodStatus
+	end    map[types.UID]observed.Pod
 	pods   int
 }
 
@@ -40,13 +41,13 @@ const (
 // created, start, exit, are removed, become unknown; sandboxes end.
 func act(rt *plegtest.Runtime, op byte, count int, created time.Time) {
 	uid := types.UID(fmt.Sprint("p", op%fuzzPods))
-	rt.Update(uid, func(s *pleg.PodStatus) {
+	rt.Update(uid, func(s *observed.Pod) {
 		if s.Empty() {
 			*s = plegtest.Pod(uid)
 			s.Sandboxes[0].CreatedAt = created
 			s.Sandboxes[0].ID = fmt.Sprintf("%s-sandbox-%d", uid, count)
 		}
-		newest := func(st pleg.State) {
+		newest := func(st observed.State) {
 			if len(s.Containers) > 0 {
 				s.Containers[0].State = st
 			}
@@ -55,25 +56,25 @@ func act(rt *plegtest.Runtime, op byte, count int, created time.Time) {
 		case 0:
 			c := plegtest.Created(fmt.Sprintf("c-%d", count))
 			c.CreatedAt = created
-			s.Containers = append([]pleg.ContainerStatus{c}, s.Containers...)
+			s.Containers = append([]observed.Container{c}, s.Containers...)
 		case 1:
 			c := plegtest.Running(fmt.Sprintf("c-%d", count))
 			c.CreatedAt = created
-			s.Containers = append([]pleg.ContainerStatus{c}, s.Containers...)
+			s.Containers = append([]observed.Container{c}, s.Containers...)
 		case 2, 3:
-			newest(pleg.StateRunning)
+			newest(observed.StateRunning)
 		case 4:
-			newest(pleg.StateExited)
+			newest(observed.StateExited)
 		case 5:
-			newest(pleg.StateUnknown)
+			newest(observed.StateUnknown)
 		case 6:
 			if n := len(s.Containers); n > 0 {
 				s.Containers = s.Containers[:n-1]
 			}
 		case 7:
-			s.Sandboxes[0].State, s.Sandboxes[0].IPs, s.IPs = pleg.SandboxNotReady, nil, nil
+			s.Sandboxes[0].State, s.Sandboxes[0].IPs, s.IPs = observed.SandboxNotReady, nil, nil
 		case 8:
-			s.Sandboxes = append([]pleg.Sandbox{{ID: fmt.Sprintf("s-%d", count), State: pleg.SandboxReady}}, s.Sandboxes...)
+			s.Sandboxes = append([]observed.Sandbox{{ID: fmt.Sprintf("s-%d", count), State: observed.SandboxReady}}, s.Sandboxes...)
 		case 9:
 			s.Sandboxes, s.Containers = nil, nil
 		}
@@ -124,7 +125,7 @@ func history(t *testing.T, ops []byte, flags byte, withEvents bool) outcome {
 
 // outcomeOf returns what the PLEG saw, whose end must be the truth.
 func outcomeOf(t *testing.T, r *rig, rt *plegtest.Runtime) outcome {
-	o := outcome{events: map[types.UID][]string{}, end: map[types.UID]pleg.PodStatus{}, pods: len(r.Pods())}
+	o := outcome{events: map[types.UID][]string{}, end: map[types.UID]observed.Pod{}, pods: len(r.Pods())}
 	for _, e := range r.events {
 		o.events[e.UID] = append(o.events[e.UID], e.String())
 	}
@@ -138,7 +139,7 @@ func outcomeOf(t *testing.T, r *rig, rt *plegtest.Runtime) outcome {
 		got := *s
 		got.ObservedAt, got.IPs, got.Name, got.Namespace = time.Time{}, nil, "", ""
 		truth.IPs, truth.Name, truth.Namespace = nil, "", ""
-		require.Equal(t, pleg.ObservedFrom(truth), pleg.ObservedFrom(&got), "the cache shows the truth in the end")
+		require.Equal(t, truth.Listed(), got.Listed(), "the cache shows the truth in the end")
 		if len(got.Containers) == 0 {
 			got.Containers = nil
 		}

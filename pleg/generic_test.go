@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/podwright/podwright/pleg"
+	"github.com/podwright/podwright/pleg/observed"
 	"github.com/podwright/podwright/pleg/plegtest"
 )
 
@@ -76,14 +77,14 @@ func TestIPsArePreserved(t *testing.T) {
 		rt.Set(plegtest.Pod("web", plegtest.Running("c-0")))
 		r := run(t, pleg.Config{}, rt)
 		before := observe(t, r, "web")
-		rt.Update("web", func(s *pleg.PodStatus) {
-			s.IPs, s.Sandboxes[0].IPs, s.Sandboxes[0].State = nil, nil, pleg.SandboxNotReady
-			s.Containers[0].State = pleg.StateExited
+		rt.Update("web", func(s *observed.Pod) {
+			s.IPs, s.Sandboxes[0].IPs, s.Sandboxes[0].State = nil, nil, observed.SandboxNotReady
+			s.Containers[0].State = observed.StateExited
 		})
 		after := observe(t, r, "web")
 		require.Equal(t, []string{"10.0.0.1"}, after.IPs)
 		require.Empty(t, after.Sandboxes[0].IPs)
-		require.Equal(t, pleg.StateRunning, before.Containers[0].State, "what was handed out stays as it was")
+		require.Equal(t, observed.StateRunning, before.Containers[0].State, "what was handed out stays as it was")
 	})
 }
 

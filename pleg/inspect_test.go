@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/podwright/podwright/pleg"
+	"github.com/podwright/podwright/pleg/observed"
 	"github.com/podwright/podwright/pleg/plegtest"
 )
 
@@ -50,7 +51,7 @@ func TestInspectionFails(t *testing.T) {
 
 		// It fails and goes: the waiter is answered, the error is gone.
 		rt.FailPod("web", plegtest.Fault{Hang: true})
-		answer := make(chan *pleg.PodStatus, 1)
+		answer := make(chan *observed.Pod, 1)
 		go func() {
 			s, _ := r.Observe(t.Context(), "web", time.Now())
 			answer <- s
@@ -119,10 +120,10 @@ func TestHangingPods(t *testing.T) {
 // lying is a runtime that breaks its contract.
 type lying struct {
 	plegtest.Runtime
-	status *pleg.PodStatus
+	status *observed.Pod
 }
 
-func (l *lying) PodStatus(context.Context, types.UID) (*pleg.PodStatus, error) { return l.status, nil }
+func (l *lying) PodStatus(context.Context, types.UID) (*observed.Pod, error) { return l.status, nil }
 
 func TestContractBreaches(t *testing.T) {
 	bubble(t, func(t *testing.T, _ *plegtest.Runtime) {
@@ -130,7 +131,7 @@ func TestContractBreaches(t *testing.T) {
 		r := run(t, pleg.Config{Runtime: l}, &l.Runtime)
 		_, err := r.Observe(t.Context(), "web", time.Now())
 		require.ErrorContains(t, err, "no status and no error")
-		l.status = &pleg.PodStatus{UID: "other"}
+		l.status = &observed.Pod{UID: "other"}
 		_, err = r.Observe(t.Context(), "web", time.Now())
 		require.ErrorContains(t, err, "status of pod other")
 	})

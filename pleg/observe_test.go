@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/podwright/podwright/pleg"
+	"github.com/podwright/podwright/pleg/observed"
 	"github.com/podwright/podwright/pleg/plegtest"
 )
 
@@ -55,7 +56,7 @@ func TestObserveCoalesces(t *testing.T) {
 		r := run(t, pleg.Config{RelistPeriod: time.Minute}, rt)
 		began := time.Now()
 		type got struct {
-			s  *pleg.PodStatus
+			s  *observed.Pod
 			at time.Duration
 		}
 		answers := make(chan got, 100)
@@ -118,7 +119,7 @@ func TestObserveDoesNotWaitForAnOlderLook(t *testing.T) {
 		acted := time.Now()
 		s, err := r.Observe(t.Context(), "web", acted)
 		require.NoError(t, err)
-		require.Equal(t, pleg.StateRunning, s.Newest("c").State)
+		require.Equal(t, observed.StateRunning, s.Newest("c").State)
 		require.Equal(t, 10*time.Millisecond, time.Since(acted), "two rounds of calls, not four")
 		require.Equal(t, 2, rt.Inspections("web"))
 	})
@@ -156,7 +157,7 @@ func TestLostCall(t *testing.T) {
 				require.Empty(t, r.take())
 				s, err := r.Get("web")
 				require.NoError(t, err)
-				require.Equal(t, pleg.StateExited, s.Newest("c").State)
+				require.Equal(t, observed.StateExited, s.Newest("c").State)
 			})
 		})
 	}
@@ -188,7 +189,7 @@ func TestResizeIsSeenAtOnce(t *testing.T) {
 		r := run(t, pleg.Config{}, rt)
 		for i, ask := range []func(){func() { observe(t, r, "web") }, func() { r.RequestRelist("web") }} {
 			limit := int64(i)
-			rt.Update("web", func(s *pleg.PodStatus) { s.Containers[0].Resources = &pleg.ContainerResources{MilliCPULimit: &limit} })
+			rt.Update("web", func(s *observed.Pod) { s.Containers[0].Resources = &observed.Resources{MilliCPULimit: &limit} })
 			ask()
 			synctest.Wait()
 			s, err := r.Get("web")

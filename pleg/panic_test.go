@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/podwright/podwright/pleg"
+	"github.com/podwright/podwright/pleg/observed"
 	"github.com/podwright/podwright/pleg/plegtest"
 )
 
@@ -30,12 +31,12 @@ func (p *panicking) shake() {
 	}
 }
 
-func (p *panicking) ListPods(ctx context.Context) ([]pleg.ObservedPod, error) {
+func (p *panicking) ListPods(ctx context.Context) ([]observed.ListedPod, error) {
 	p.shake()
 	return p.EventedRuntime.ListPods(ctx)
 }
 
-func (p *panicking) PodStatus(ctx context.Context, uid types.UID) (*pleg.PodStatus, error) {
+func (p *panicking) PodStatus(ctx context.Context, uid types.UID) (*observed.Pod, error) {
 	p.shake()
 	return p.EventedRuntime.PodStatus(ctx, uid)
 }

@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/podwright/podwright/pleg/observed"
 )
 
 func TestPause(t *testing.T) {
@@ -84,7 +86,7 @@ var errTestList = errors.New("no list")
 func TestAdaptivePause(t *testing.T) {
 	s := newScript(t)
 	s.c.cfg.AdaptiveRelist = true
-	p := onePod("u", StateRunning)
+	p := onePod("u", observed.StateRunning)
 	s.know(p)
 	wait := func() time.Duration { return s.c.list.next.Sub(s.now) }
 	require.LessOrEqual(t, wait(), 100*time.Millisecond)
@@ -103,7 +105,7 @@ func TestAdaptivePause(t *testing.T) {
 	require.Equal(t, 100*time.Millisecond, wait())
 	quiet(time.Minute)
 	s.now = s.c.list.next
-	p = onePod("u", StateExited)
+	p = onePod("u", observed.StateExited)
 	p.Sandboxes = nil
 	s.listed(s.start(listAll), p)
 	s.inspected(s.start(inspectOne), p)

@@ -12,6 +12,7 @@ import (
 
 	"github.com/podwright/podwright/internal/required"
 	"github.com/podwright/podwright/internal/run"
+	"github.com/podwright/podwright/pleg/observed"
 )
 
 var (
@@ -172,21 +173,21 @@ func (c *Config) checkPeriods() error {
 // last look at the pod failed, Get returns the last good status, or an empty
 // one, together with the error. A pod that was listed and not looked at yet is
 // ErrNotInspected.
-func (p *PLEG) Get(uid types.UID) (*PodStatus, error) {
+func (p *PLEG) Get(uid types.UID) (*observed.Pod, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	r := p.core.pods[uid]
 	switch {
 	case r == nil:
-		return &PodStatus{UID: uid, ObservedAt: p.core.absentSince(nil)}, nil
+		return &observed.Pod{UID: uid, ObservedAt: p.core.absentSince(nil)}, nil
 	case r.status != nil:
 		return r.status, r.err
 	case r.err != nil:
-		return &PodStatus{UID: uid}, r.err
+		return &observed.Pod{UID: uid}, r.err
 	case r.present:
-		return &PodStatus{UID: uid}, fmt.Errorf("pod %s: %w", uid, ErrNotInspected)
+		return &observed.Pod{UID: uid}, fmt.Errorf("pod %s: %w", uid, ErrNotInspected)
 	default:
-		return &PodStatus{UID: uid, ObservedAt: p.core.absentSince(r)}, nil
+		return &observed.Pod{UID: uid, ObservedAt: p.core.absentSince(r)}, nil
 	}
 }
 
@@ -205,7 +206,7 @@ func (p *PLEG) Get(uid types.UID) (*PodStatus, error) {
 // tries again. It returns the context's error when the context ends first, and
 // ErrNotRunning unless Run is running. The status is shared and must not be
 // changed.
-func (p *PLEG) Observe(ctx context.Context, uid types.UID, after time.Time) (*PodStatus, error) {
+func (p *PLEG) Observe(ctx context.Context, uid types.UID, after time.Time) (*observed.Pod, error) {
 	w, s, err := p.enqueue(uid, after)
 	if w == nil {
 		return s, err
@@ -220,7 +221,7 @@ func (p *PLEG) Observe(ctx context.Context, uid types.UID, after time.Time) (*Po
 }
 
 // enqueue returns a cached answer, or a waiter for one.
-func (p *PLEG) enqueue(uid types.UID, after time.Time) (*waiter, *PodStatus, error) {
+func (p *PLEG) enqueue(uid types.UID, after time.Time) (*waiter, *observed.Pod, error) {
 	if now := time.Now(); !sameClock(after, now) {
 		after = now
 	}
@@ -281,10 +282,10 @@ func (p *PLEG) RequestReinspect(uid types.UID) {
 // amended by later looks at single pods, in no order. The slices inside are
 // shared and must not be changed. Without a complete list (see Complete) it
 // proves the absence of nothing.
-func (p *PLEG) Pods() []ObservedPod {
+func (p *PLEG) Pods() []observed.ListedPod {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	out := make([]ObservedPod, 0, len(p.core.pods))
+	out := make([]observed.ListedPod, 0, len(p.core.pods))
 	for _, r := range p.core.pods {
 		if r.present {
 			out = append(out, r.view)

@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/podwright/podwright/pleg/observed"
 )
 
 const (
@@ -34,7 +36,7 @@ const (
 type pod struct {
 	uid types.UID
 	// view is the newest sight of the pod, by a list or an inspection.
-	view    ObservedPod
+	view    observed.ListedPod
 	viewSeq uint64
 	// present tells that by the newest sight the pod exists.
 	present bool
@@ -44,7 +46,7 @@ type pod struct {
 	// record is the base for events: what the last good inspection showed, or
 	// nothing since the pod is gone. seq is the number of that query; what an
 	// earlier query finds is rejected.
-	record ObservedPod
+	record observed.ListedPod
 	seq    uint64
 	// done is the number of the last query that had begun when the record was
 	// made. Of a list with a higher number it is sure that it saw the runtime
@@ -54,7 +56,7 @@ type pod struct {
 	listed uint64
 
 	// status is the cached status, nil before the first and when gone.
-	status *PodStatus
+	status *observed.Pod
 	// err is why the last inspection failed, nil when it did not.
 	err error
 
@@ -181,7 +183,7 @@ func (c *core) drop(p *pod) {
 
 // seen takes in what a list shows of a pod. A list only ever asks for a look at
 // the pod; what is true comes from inspections.
-func (c *core) seen(p *pod, o *ObservedPod, q *query, now time.Time) {
+func (c *core) seen(p *pod, o *observed.ListedPod, q *query, now time.Time) {
 	p.listed = q.seq
 	if q.seq > p.done {
 		p.view, p.viewSeq, p.present, p.gone = *o, q.seq, true, time.Time{}
@@ -218,9 +220,9 @@ func (c *core) unseen(p *pod, q *query, now time.Time) []Event {
 		c.drop(p)
 		return nil
 	}
-	events := diff(p.uid, &p.record, &ObservedPod{})
+	events := diff(p.uid, &p.record, &observed.ListedPod{})
 	c.forget(p, q)
-	c.reply(p, q, answer{status: &PodStatus{UID: p.uid, ObservedAt: q.started}})
+	c.reply(p, q, answer{status: &observed.Pod{UID: p.uid, ObservedAt: q.started}})
 	if p.ask.ticket < q.seq {
 		p.ask = ask{}
 	}
@@ -231,8 +233,8 @@ func (c *core) unseen(p *pod, q *query, now time.Time) []Event {
 // forget leaves nothing but a tombstone, which rejects what earlier queries may
 // still bring.
 func (c *core) forget(p *pod, q *query) {
-	p.record, p.seq, p.done = ObservedPod{}, q.seq, c.seq
-	p.view, p.viewSeq = ObservedPod{}, q.seq
+	p.record, p.seq, p.done = observed.ListedPod{}, q.seq, c.seq
+	p.view, p.viewSeq = observed.ListedPod{}, q.seq
 	p.present, p.gone = false, q.started
 	p.status = nil
 	c.healthy(p)
@@ -285,7 +287,7 @@ func (c *core) failed(p *pod, q *query, err error, now time.Time) {
 }
 
 // observed takes in a good status.
-func (c *core) observed(p *pod, q *query, s *PodStatus, now time.Time) []Event {
+func (c *core) observed(p *pod, q *query, s *observed.Pod, now time.Time) []Event {
 	fresh := *s
 	fresh.UID, fresh.ObservedAt = p.uid, q.started
 	fresh.IPs = keepIPs(&fresh, p.status)
@@ -297,7 +299,7 @@ func (c *core) observed(p *pod, q *query, s *PodStatus, now time.Time) []Event {
 		c.want(p, again)
 		return nil
 	}
-	next := ObservedFrom(&fresh)
+	next := fresh.Listed()
 	all := diff(p.uid, &p.record, &next)
 	if p.ask.look && p.viewSeq == p.listed && same(&p.view, &next) {
 		p.dropLook()
@@ -328,7 +330,7 @@ func (c *core) observed(p *pod, q *query, s *PodStatus, now time.Time) []Event {
 }
 
 // shows tells that the cached status is the same as another but for its time.
-func (p *pod) shows(s PodStatus) bool {
+func (p *pod) shows(s observed.Pod) bool {
 	if p.status == nil {
 		return !p.present && s.Empty()
 	}

@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/podwright/podwright/pleg"
+	"github.com/podwright/podwright/pleg/observed"
 	"github.com/podwright/podwright/pleg/plegtest"
 )
 
@@ -88,7 +89,7 @@ func bubble(t *testing.T, f func(t *testing.T, rt *plegtest.Runtime)) {
 	synctest.Test(t, func(t *testing.T) { f(t, &plegtest.Runtime{}) })
 }
 
-func observe(t *testing.T, r *rig, uid types.UID) *pleg.PodStatus {
+func observe(t *testing.T, r *rig, uid types.UID) *observed.Pod {
 	t.Helper()
 	s, err := r.Observe(t.Context(), uid, time.Now())
 	require.NoError(t, err)

@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/podwright/podwright/internal/run"
+	"github.com/podwright/podwright/pleg/observed"
 )
 
 // Names of goroutines.
@@ -188,7 +189,7 @@ func (r *runner) call(res *result) (err error) {
 }
 
 // inspect calls PodStatus and refuses answers that break its contract.
-func inspect(ctx context.Context, rt Runtime, uid types.UID) (*PodStatus, error) {
+func inspect(ctx context.Context, rt Runtime, uid types.UID) (*observed.Pod, error) {
 	s, err := rt.PodStatus(ctx, uid)
 	switch {
 	case err != nil:

@@ -5,6 +5,8 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/podwright/podwright/pleg/observed"
 )
 
 // waiter is an Observe in progress.
@@ -15,7 +17,7 @@ type waiter struct {
 }
 
 type answer struct {
-	status *PodStatus
+	status *observed.Pod
 	err    error
 }
 
@@ -49,7 +51,7 @@ func (c *core) reply(p *pod, q *query, a answer) {
 
 // cached returns a status that is newer than the given moment, nil if there is
 // none.
-func (c *core) cached(uid types.UID, after time.Time) *PodStatus {
+func (c *core) cached(uid types.UID, after time.Time) *observed.Pod {
 	p := c.pods[uid]
 	switch {
 	case p != nil && p.err != nil:
@@ -60,7 +62,7 @@ func (c *core) cached(uid types.UID, after time.Time) *PodStatus {
 		}
 	default:
 		if t := c.absentSince(p); t.After(after) {
-			return &PodStatus{UID: uid, ObservedAt: t}
+			return &observed.Pod{UID: uid, ObservedAt: t}
 		}
 	}
 	return nil

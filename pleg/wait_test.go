@@ -6,6 +6,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/podwright/podwright/pleg/observed"
 )
 
 // Nothing is left of those who wait no longer, and they cost one look at most.
@@ -22,7 +24,7 @@ func TestAbandonedWaiters(t *testing.T) {
 		s.c.abandon("u", w)
 	}
 	require.Empty(t, s.c.pods["u"].waiters)
-	s.inspected(look, &PodStatus{UID: "u"})
+	s.inspected(look, &observed.Pod{UID: "u"})
 	require.Empty(t, s.c.pods)
 	require.Zero(t, s.c.todo.Len())
 	s.idle()
@@ -32,7 +34,7 @@ func TestAbandonedWaiters(t *testing.T) {
 // if it began before the question.
 func TestLookInProgressIsNewEnough(t *testing.T) {
 	s := newScript(t)
-	p := onePod("u", StateRunning)
+	p := onePod("u", observed.StateRunning)
 	s.know(p)
 	acted := s.now
 	s.c.hint("u", s.now)
@@ -47,7 +49,7 @@ func TestLookInProgressIsNewEnough(t *testing.T) {
 // A list that shows nothing new is no answer to a hint that waits: a list has less detail.
 func TestHintsOutliveLists(t *testing.T) {
 	s := newScript(t)
-	p := onePod("u", StateRunning)
+	p := onePod("u", observed.StateRunning)
 	s.know(p)
 	s.c.hint("u", s.now)
 	s.inspected(s.start(inspectOne), p)
@@ -63,12 +65,12 @@ func TestHintsOutliveLists(t *testing.T) {
 func TestForgetsEverything(t *testing.T) {
 	s := newScript(t)
 	for i := range 1000 {
-		p := onePod("u", StateRunning)
+		p := onePod("u", observed.StateRunning)
 		s.know(p)
 		s.relist()
 		unknown := types.UID(fmt.Sprint("unknown", i))
 		s.c.hint(unknown, s.now)
-		s.inspected(s.start(inspectOne), &PodStatus{UID: unknown})
+		s.inspected(s.start(inspectOne), &observed.Pod{UID: unknown})
 		require.Contains(t, s.c.recent, unknown)
 	}
 	require.Empty(t, s.c.pods)

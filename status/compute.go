@@ -9,7 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/podwright/podwright/internal/podfacts"
-	"github.com/podwright/podwright/pleg"
+	"github.com/podwright/podwright/pleg/observed"
 )
 
 // Compute works out a pod's status. See the package documentation.
@@ -83,8 +83,8 @@ func newBuilder(in Input) *builder {
 	}
 	for i := range in.Pod.Spec.Containers {
 		newest, before := b.instances(in.Pod.Spec.Containers[i].Name)
-		for _, instance := range []*pleg.ContainerStatus{newest, before} {
-			b.regularRan = b.regularRan || instance != nil && instance.State != pleg.StateUnknown
+		for _, instance := range []*observed.Container{newest, before} {
+			b.regularRan = b.regularRan || instance != nil && instance.State != observed.StateUnknown
 		}
 	}
 	b.restartAll = b.restartAllTriggered()
@@ -96,7 +96,7 @@ func (b *builder) observed() bool { return b.in.Observed != nil }
 
 // instances returns the newest instance of a container and the one before it, nil
 // where there is none.
-func (b *builder) instances(name string) (newest, before *pleg.ContainerStatus) {
+func (b *builder) instances(name string) (newest, before *observed.Container) {
 	if !b.observed() {
 		return nil, nil
 	}
@@ -112,7 +112,7 @@ func (b *builder) instances(name string) (newest, before *pleg.ContainerStatus) 
 	return newest, nil
 }
 
-func (b *builder) newest(name string) *pleg.ContainerStatus {
+func (b *builder) newest(name string) *observed.Container {
 	newest, _ := b.instances(name)
 	return newest
 }

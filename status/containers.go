@@ -7,7 +7,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 
 	"github.com/podwright/podwright/internal/podfacts"
-	"github.com/podwright/podwright/pleg"
+	"github.com/podwright/podwright/pleg/observed"
 )
 
 // kind is the list of the spec that a container is in.
@@ -36,7 +36,7 @@ type subject struct {
 	*v1.Container
 	kind
 	// newest is its newest instance, before the one before that; nil if none.
-	newest, before *pleg.ContainerStatus
+	newest, before *observed.Container
 	// old is its previous status or nil, possibly of another instance.
 	old *v1.ContainerStatus
 	*cell
@@ -198,9 +198,9 @@ func (b *builder) shouldStart(x *subject) bool {
 	case x.newest == nil:
 		// What the runtime has forgotten may still be known to have ended for good.
 		return b.restartAll || x.old == nil || x.old.State.Terminated == nil || mayRestart(b.in.Pod, x.Container, x.old.State.Terminated)
-	case x.newest.State == pleg.StateRunning:
+	case x.newest.State == observed.StateRunning:
 		return false
-	case x.newest.State != pleg.StateExited:
+	case x.newest.State != observed.StateExited:
 		return true
 	case b.in.Terminal, x.kind == ephemeral:
 		return false

@@ -7,7 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 	v1 "k8s.io/api/core/v1"
 
-	"github.com/podwright/podwright/pleg"
+	"github.com/podwright/podwright/pleg/observed"
 )
 
 // T12: instances of the runtime beside an old status, besides those of the corpus.
@@ -18,21 +18,21 @@ func TestSeen(t *testing.T) {
 	for _, tc := range []struct {
 		name        string
 		old         *v1.PodStatus
-		instances   []pleg.ContainerStatus
+		instances   []observed.Container
 		state, last string
 		restarts    int32
 	}{
-		{"replaced an unknown one", was("c", "c-0", 2, wasTerminated(137, ReasonContainerStatusUnknown), none), []pleg.ContainerStatus{running("c", id("c-1"), attempt(2))}, "running", "exit 137 ContainerStatusUnknown", 2},
-		{"unknown, but this end and one before were seen", was("c", "c-0", 1, wasTerminated(3, "Error"), wasTerminated(4, "")), []pleg.ContainerStatus{unknown("c", attempt(1))}, "exit 3 Error", "exit 4", 1},
-		{"unknown and without an ID", was("c", "", 1, wasWaiting("x"), wasTerminated(3, "")), []pleg.ContainerStatus{unknown("c", id(""), attempt(1))}, "waiting", "exit 3", 1},
-		{"replaced one that was reset", was("c", "c-0", 2, wasTerminated(137, ReasonRestartingAllContainers), none), []pleg.ContainerStatus{running("c", id("c-1"), attempt(2))}, "running", "exit 137 RestartingAllContainers", 2},
-		{"given up, and runs after all", was("c", "c-1", 2, wasWaiting("x"), givenUp), []pleg.ContainerStatus{running("c", id("c-1"), attempt(1)), exited("c", 3)}, "running", "exit 3", 2},
-		{"created anew", nil, []pleg.ContainerStatus{created("c", attempt(1))}, "waiting", "", 0},
-		{"created after one that ran", was("c", "c-0", 0, wasRunning(), none), []pleg.ContainerStatus{created("c", id("c-1"), attempt(1)), exited("c", 3)}, "waiting", "exit 3", 0},
-		{"the name of the image is not told", nil, []pleg.ContainerStatus{running("c", image(""))}, "running", "", 0},
-		{"replaced, count repeated", was("c", "c-0", 1, wasTerminated(3, ""), none), []pleg.ContainerStatus{running("c", id("c-1"), attempt(1))}, "running", "exit 3", 2},
-		{"replaced while running", was("c", "c-0", 0, wasRunning(), wasTerminated(4, "")), []pleg.ContainerStatus{running("c", id("c-1"), attempt(1))}, "running", "exit 4", 1},
-		{"runs again", was("c", "c-0", 1, wasTerminated(3, "Error"), none), []pleg.ContainerStatus{running("c", attempt(1))}, "running", "", 1},
+		{"replaced an unknown one", was("c", "c-0", 2, wasTerminated(137, ReasonContainerStatusUnknown), none), []observed.Container{running("c", id("c-1"), attempt(2))}, "running", "exit 137 ContainerStatusUnknown", 2},
+		{"unknown, but this end and one before were seen", was("c", "c-0", 1, wasTerminated(3, "Error"), wasTerminated(4, "")), []observed.Container{unknown("c", attempt(1))}, "exit 3 Error", "exit 4", 1},
+		{"unknown and without an ID", was("c", "", 1, wasWaiting("x"), wasTerminated(3, "")), []observed.Container{unknown("c", id(""), attempt(1))}, "waiting", "exit 3", 1},
+		{"replaced one that was reset", was("c", "c-0", 2, wasTerminated(137, ReasonRestartingAllContainers), none), []observed.Container{running("c", id("c-1"), attempt(2))}, "running", "exit 137 RestartingAllContainers", 2},
+		{"given up, and runs after all", was("c", "c-1", 2, wasWaiting("x"), givenUp), []observed.Container{running("c", id("c-1"), attempt(1)), exited("c", 3)}, "running", "exit 3", 2},
+		{"created anew", nil, []observed.Container{created("c", attempt(1))}, "waiting", "", 0},
+		{"created after one that ran", was("c", "c-0", 0, wasRunning(), none), []observed.Container{created("c", id("c-1"), attempt(1)), exited("c", 3)}, "waiting", "exit 3", 0},
+		{"the name of the image is not told", nil, []observed.Container{running("c", image(""))}, "running", "", 0},
+		{"replaced, count repeated", was("c", "c-0", 1, wasTerminated(3, ""), none), []observed.Container{running("c", id("c-1"), attempt(1))}, "running", "exit 3", 2},
+		{"replaced while running", was("c", "c-0", 0, wasRunning(), wasTerminated(4, "")), []observed.Container{running("c", id("c-1"), attempt(1))}, "running", "exit 4", 1},
+		{"runs again", was("c", "c-0", 1, wasTerminated(3, "Error"), none), []observed.Container{running("c", attempt(1))}, "running", "", 1},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			s := compute(t, Input{Pod: podOf(v1.RestartPolicyAlways, "c"), Previous: tc.old, Observed: observe(tc.instances...)})
@@ -68,7 +68,7 @@ func TestAContainerThatNeverStartedIsNoRestart(t *testing.T) {
 	in := Input{Pod: podOf(v1.RestartPolicyAlways, "c")}
 	before := exited("c", 3, id("c-3"), attempt(3))
 	for i, step := range []struct {
-		observed *pleg.PodStatus
+		observed *observed.Pod
 		count    int32
 	}{
 		{observe(before), 3},
@@ -94,7 +94,7 @@ func TestInputIsChecked(t *testing.T) {
 	require.NotPanics(t, func() { Compute(in) })
 	in.Pod = in.Pod.DeepCopy()
 	in.Pod.UID = "mine"
-	in.Observed = &pleg.PodStatus{UID: "other"}
+	in.Observed = &observed.Pod{UID: "other"}
 	require.PanicsWithValue(t, `status: Input.Observed is of the pod with the UID "other", Input.Pod is "mine"`, func() { Compute(in) })
 }
 

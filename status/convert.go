@@ -6,7 +6,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/podwright/podwright/pleg"
+	"github.com/podwright/podwright/pleg/observed"
 )
 
 // convert is the status of a container that the runtime has: its newest instance,
@@ -33,7 +33,7 @@ func (b *builder) convert(x *subject, out *v1.ContainerStatus) {
 		out.StopSignal = &x.signal
 	}
 	out.State = b.state(instance, out.ContainerID, x.old, &x.running)
-	if instance.State == pleg.StateCreated && out.RestartCount > 0 {
+	if instance.State == observed.StateCreated && out.RestartCount > 0 {
 		// It has not restarted yet, and if it never does, its number goes to the
 		// instance that replaces it.
 		out.RestartCount--
@@ -45,13 +45,13 @@ func (b *builder) convert(x *subject, out *v1.ContainerStatus) {
 		out.LastTerminationState = copyState(out.LastTerminationState)
 	}
 	b.granted(x, out)
-	if instance.State == pleg.StateRunning {
+	if instance.State == observed.StateRunning {
 		report(out, instance.Resources, x.old)
 	}
 }
 
 // idText is the ID as text: the text that is known already, if that is it.
-func idText(id pleg.ContainerID, known string) string {
+func idText(id observed.ContainerID, known string) string {
 	rest, ok := strings.CutPrefix(known, id.Runtime)
 	if rest, hasID := strings.CutPrefix(rest, "://"); ok && hasID && rest == id.ID && rest != "" {
 		return known
@@ -62,17 +62,17 @@ func idText(id pleg.ContainerID, known string) string {
 // state is an instance's state. One that the runtime does not know any more but
 // that ran has ended, with an exit code that nobody saw. running is where the
 // state of a running one may be put.
-func (b *builder) state(instance *pleg.ContainerStatus, id string, old *v1.ContainerStatus, running *v1.ContainerStateRunning) v1.ContainerState {
+func (b *builder) state(instance *observed.Container, id string, old *v1.ContainerStatus, running *v1.ContainerStateRunning) v1.ContainerState {
 	switch instance.State {
-	case pleg.StateRunning:
+	case observed.StateRunning:
 		running.StartedAt = metav1.NewTime(instance.StartedAt)
 		return v1.ContainerState{Running: running}
-	case pleg.StateExited:
+	case observed.StateExited:
 		return v1.ContainerState{Terminated: &v1.ContainerStateTerminated{
 			ExitCode: instance.ExitCode, Reason: instance.Reason, Message: instance.Message, ContainerID: id,
 			StartedAt: metav1.NewTime(instance.StartedAt), FinishedAt: metav1.NewTime(instance.FinishedAt),
 		}}
-	case pleg.StateCreated:
+	case observed.StateCreated:
 		return waiting("", "")
 	}
 	switch {
@@ -97,7 +97,7 @@ func (b *builder) state(instance *pleg.ContainerStatus, id string, old *v1.Conta
 // one. It tells whether there is such an end.
 func (b *builder) before(x *subject, out *v1.ContainerStatus) bool {
 	before, old := x.before, x.old
-	if before == nil || before.State == pleg.StateRunning {
+	if before == nil || before.State == observed.StateRunning {
 		return false
 	}
 	id := idText(before.ID, lastID(out.LastTerminationState))
@@ -122,15 +122,15 @@ func lastID(last v1.ContainerState) string {
 // carry takes over what the previous status knows: the restart count never
 // shrinks, and the last termination stays until there is a newer one. It is still
 // old's own.
-func carry(status *v1.ContainerStatus, instance *pleg.ContainerStatus, old *v1.ContainerStatus) {
+func carry(status *v1.ContainerStatus, instance *observed.Container, old *v1.ContainerStatus) {
 	replaced := old.ContainerID != status.ContainerID
 	ended := old.State.Terminated
 	count := status.RestartCount
 	status.RestartCount = max(count, old.RestartCount)
 	switch {
-	case instance.State == pleg.StateUnknown && old.State.Running != nil:
+	case instance.State == observed.StateUnknown && old.State.Running != nil:
 		status.RestartCount = max(count, old.RestartCount+1)
-	case instance.State == pleg.StateRunning && replaced && ended != nil && !unseenReason(ended.Reason) && old.RestartCount >= count:
+	case instance.State == observed.StateRunning && replaced && ended != nil && !unseenReason(ended.Reason) && old.RestartCount >= count:
 		// The runtime lost count: this is one restart more. An end that nobody
 		// saw has been counted when it was noticed.
 		status.RestartCount = old.RestartCount + 1
@@ -150,7 +150,7 @@ func unseenReason(reason string) bool {
 	return reason == ReasonContainerStatusUnknown || reason == ReasonRestartingAllContainers
 }
 
-func user(u *pleg.ContainerUser, cell *cell) *v1.ContainerUser {
+func user(u *observed.User, cell *cell) *v1.ContainerUser {
 	if u == nil {
 		return nil
 	}

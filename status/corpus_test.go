@@ -18,7 +18,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/yaml"
 
-	"github.com/podwright/podwright/pleg"
+	"github.com/podwright/podwright/pleg/observed"
 	"github.com/podwright/podwright/probe"
 )
 
@@ -54,7 +54,7 @@ type scene struct {
 
 type probeScene struct{ Startup, Readiness, ContainerID string }
 
-// runtimeScene is a pleg.PodStatus. Without sandboxes it has one, "sb", ready,
+// runtimeScene is a observed.Pod. Without sandboxes it has one, "sb", ready,
 // with address 10.0.0.1.
 type runtimeScene struct {
 	IPs        []string         `json:"ips,omitempty"`
@@ -72,19 +72,19 @@ type sandboxScene struct {
 // containerScene is an instance. Its ID is fake://<name>-<restartCount>, its
 // sandbox sb; what ran did so an hour before now, and for a minute if it exited.
 type containerScene struct {
-	Name         string                   `json:"name"`
-	State        string                   `json:"state"`
-	ID           string                   `json:"id,omitempty"`
-	Sandbox      string                   `json:"sandbox,omitempty"`
-	RestartCount int32                    `json:"restartCount,omitempty"`
-	ExitCode     int32                    `json:"exitCode,omitempty"`
-	Reason       string                   `json:"reason,omitempty"`
-	Message      string                   `json:"message,omitempty"`
-	Image        string                   `json:"image,omitempty"`
-	Untimed      bool                     `json:"untimed,omitempty"`
-	Resources    *pleg.ContainerResources `json:"resources,omitempty"`
-	User         *pleg.ContainerUser      `json:"user,omitempty"`
-	StopSignal   string                   `json:"stopSignal,omitempty"`
+	Name         string              `json:"name"`
+	State        string              `json:"state"`
+	ID           string              `json:"id,omitempty"`
+	Sandbox      string              `json:"sandbox,omitempty"`
+	RestartCount int32               `json:"restartCount,omitempty"`
+	ExitCode     int32               `json:"exitCode,omitempty"`
+	Reason       string              `json:"reason,omitempty"`
+	Message      string              `json:"message,omitempty"`
+	Image        string              `json:"image,omitempty"`
+	Untimed      bool                `json:"untimed,omitempty"`
+	Resources    *observed.Resources `json:"resources,omitempty"`
+	User         *observed.User      `json:"user,omitempty"`
+	StopSignal   string              `json:"stopSignal,omitempty"`
 }
 
 // A corpusCase is a document of a file in testdata/corpus.
@@ -389,8 +389,8 @@ func (s scene) pod() *v1.Pod {
 	return pod
 }
 
-func (s *runtimeScene) observed(pod *v1.Pod) *pleg.PodStatus {
-	out := &pleg.PodStatus{UID: pod.UID, IPs: s.IPs, ObservedAt: now}
+func (s *runtimeScene) observed(pod *v1.Pod) *observed.Pod {
+	out := &observed.Pod{UID: pod.UID, IPs: s.IPs, ObservedAt: now}
 	sandboxes := s.Sandboxes
 	if sandboxes == nil {
 		sandboxes = &[]sandboxScene{{ID: "sb", State: "ready", HostNetwork: pod.Spec.HostNetwork, IPs: []string{"10.0.0.1"}}}
@@ -398,9 +398,9 @@ func (s *runtimeScene) observed(pod *v1.Pod) *pleg.PodStatus {
 			out.IPs = []string{"10.0.0.1"}
 		}
 	}
-	states := map[string]pleg.SandboxState{"ready": pleg.SandboxReady, "not ready": pleg.SandboxNotReady, "unknown": pleg.SandboxUnknown}
+	states := map[string]observed.SandboxState{"ready": observed.SandboxReady, "not ready": observed.SandboxNotReady, "unknown": observed.SandboxUnknown}
 	for _, sb := range *sandboxes {
-		out.Sandboxes = append(out.Sandboxes, pleg.Sandbox{
+		out.Sandboxes = append(out.Sandboxes, observed.Sandbox{
 			ID: sb.ID, State: states[sb.State], HostNetwork: sb.HostNetwork, HasNetworkStatus: true, IPs: sb.IPs, CreatedAt: before,
 		})
 	}
@@ -410,8 +410,8 @@ func (s *runtimeScene) observed(pod *v1.Pod) *pleg.PodStatus {
 	return out
 }
 
-func (c containerScene) observed() pleg.ContainerStatus {
-	states := map[string]pleg.State{"running": pleg.StateRunning, "exited": pleg.StateExited, "created": pleg.StateCreated, "unknown": pleg.StateUnknown}
+func (c containerScene) observed() observed.Container {
+	states := map[string]observed.State{"running": observed.StateRunning, "exited": observed.StateExited, "created": observed.StateCreated, "unknown": observed.StateUnknown}
 	out := instance(c.Name, states[c.State], nil)
 	out.RestartCount, out.ExitCode, out.Reason, out.Message = c.RestartCount, c.ExitCode, c.Reason, expand(c.Message)
 	out.ID.ID = fmt.Sprint(c.Name, "-", c.RestartCount)
@@ -424,7 +424,7 @@ func (c containerScene) observed() pleg.ContainerStatus {
 	if c.Image != "" {
 		out.Image = c.Image
 	}
-	if out.State == pleg.StateExited {
+	if out.State == observed.StateExited {
 		out.FinishedAt = before.Add(time.Minute)
 	}
 	if c.Untimed {

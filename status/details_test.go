@@ -7,7 +7,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 
-	"github.com/podwright/podwright/pleg"
+	"github.com/podwright/podwright/pleg/observed"
 	"github.com/podwright/podwright/probe"
 )
 
@@ -40,16 +40,16 @@ func TestResources(t *testing.T) {
 	for _, tc := range []struct {
 		name             string
 		granted          v1.ResourceRequirements
-		reported         *pleg.ContainerResources
+		reported         *observed.Resources
 		requests, limits string
 	}{
-		{"the same in another notation", granted, &pleg.ContainerResources{MemoryLimit: value(256000000)}, "100m/128M/", "200m/256M/"},
-		{"at the floor", atFloor, &pleg.ContainerResources{MilliCPURequest: value(1), MilliCPULimit: value(5)}, "2m//", "10m//"},
-		{"only the reported one below the floor", granted, &pleg.ContainerResources{MilliCPURequest: value(2), MilliCPULimit: value(10)}, "2m/128M/", "10m/256M/"},
+		{"the same in another notation", granted, &observed.Resources{MemoryLimit: value(256000000)}, "100m/128M/", "200m/256M/"},
+		{"at the floor", atFloor, &observed.Resources{MilliCPURequest: value(1), MilliCPULimit: value(5)}, "2m//", "10m//"},
+		{"only the reported one below the floor", granted, &observed.Resources{MilliCPURequest: value(2), MilliCPULimit: value(10)}, "2m/128M/", "10m/256M/"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			in := Input{Pod: podOf(v1.RestartPolicyAlways, "c"), Allocated: map[string]v1.ResourceRequirements{"c": tc.granted}}
-			in.Observed = observe(running("c", func(c *pleg.ContainerStatus) { c.Resources = tc.reported }))
+			in.Observed = observe(running("c", func(c *observed.Container) { c.Resources = tc.reported }))
 			c := compute(t, in).ContainerStatuses[0]
 			require.Equal(t, tc.requests, quantities(c.Resources.Requests))
 			require.Equal(t, tc.limits, quantities(c.Resources.Limits))

@@ -6,26 +6,26 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 
-	"github.com/podwright/podwright/pleg"
+	"github.com/podwright/podwright/pleg/observed"
 	"github.com/podwright/podwright/probe"
 	"github.com/podwright/podwright/status"
 )
 
 func ExampleCompute() {
 	pod := &v1.Pod{Spec: v1.PodSpec{Containers: []v1.Container{{Name: "app", Image: "shop/web:1"}}}}
-	app := pleg.ContainerStatus{ID: pleg.ContainerID{Runtime: "fake", ID: "1"}, Name: "app", State: pleg.StateRunning}
-	observed := &pleg.PodStatus{
-		Sandboxes:  []pleg.Sandbox{{ID: "s", State: pleg.SandboxReady}},
-		Containers: []pleg.ContainerStatus{app},
+	app := observed.Container{ID: observed.ContainerID{Runtime: "fake", ID: "1"}, Name: "app", State: observed.StateRunning}
+	seen := &observed.Pod{
+		Sandboxes:  []observed.Sandbox{{ID: "s", State: observed.SandboxReady}},
+		Containers: []observed.Container{app},
 	}
-	first := status.Compute(status.Input{Pod: pod, Observed: observed, Now: time.Now()})
+	first := status.Compute(status.Input{Pod: pod, Observed: seen, Now: time.Now()})
 	fmt.Println(first.Status.Phase, first.Status.ContainerStatuses[0].Ready)
 
 	// The container crashes and is held back.
-	app.State, app.ExitCode = pleg.StateExited, 2
+	app.State, app.ExitCode = observed.StateExited, 2
 	second := status.Compute(status.Input{
 		Pod:           pod,
-		Observed:      &pleg.PodStatus{Sandboxes: observed.Sandboxes, Containers: []pleg.ContainerStatus{app}},
+		Observed:      &observed.Pod{Sandboxes: seen.Sandboxes, Containers: []observed.Container{app}},
 		StartFailures: map[string]status.Reason{"app": {Reason: "CrashLoopBackOff"}},
 		Previous:      &first.Status,
 		Now:           time.Now(),
@@ -39,7 +39,7 @@ func ExampleCompute() {
 
 func ExampleFinalize() {
 	pod := &v1.Pod{Spec: v1.PodSpec{Containers: []v1.Container{{Name: "app"}}}}
-	s := status.Compute(status.Input{Pod: pod, Observed: &pleg.PodStatus{}, Now: time.Now()}).Status
+	s := status.Compute(status.Input{Pod: pod, Observed: &observed.Pod{}, Now: time.Now()}).Status
 	final := status.Finalize(pod, s, time.Now())
 	fmt.Println(s.Phase, "->", final.Phase, final.ContainerStatuses[0].State.Terminated.ExitCode)
 	// Output: Pending -> Failed 137
@@ -67,8 +67,8 @@ func ExampleWithContainerReady() {
 	pod := &v1.Pod{Spec: v1.PodSpec{Containers: []v1.Container{{Name: "app", ReadinessProbe: &v1.Probe{}}}}}
 	s := status.Compute(status.Input{
 		Pod: pod,
-		Observed: &pleg.PodStatus{Containers: []pleg.ContainerStatus{
-			{ID: pleg.ContainerID{Runtime: "fake", ID: "1"}, Name: "app", State: pleg.StateRunning},
+		Observed: &observed.Pod{Containers: []observed.Container{
+			{ID: observed.ContainerID{Runtime: "fake", ID: "1"}, Name: "app", State: observed.StateRunning},
 		}},
 		Probes: probe.Results{}, // there is somebody who probes
 		Now:    time.Now(),

@@ -10,7 +10,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 
 	"github.com/podwright/podwright/internal/podfacts"
-	"github.com/podwright/podwright/pleg"
+	"github.com/podwright/podwright/pleg/observed"
 	"github.com/podwright/podwright/probe"
 )
 
@@ -50,12 +50,12 @@ func (d *dice) pod() *v1.Pod {
 }
 
 // observation makes up what the runtime has, with no memory of the one before.
-func (d *dice) observation(pod *v1.Pod) *pleg.PodStatus {
+func (d *dice) observation(pod *v1.Pod) *observed.Pod {
 	if d.roll(8) == 7 {
 		return nil
 	}
 	out := observe()
-	out.Sandboxes[0].State = pleg.SandboxState(d.roll(3))
+	out.Sandboxes[0].State = observed.SandboxState(d.roll(3))
 	if d.coin() {
 		out.Sandboxes, out.IPs = nil, nil
 	}
@@ -70,8 +70,8 @@ func (d *dice) observation(pod *v1.Pod) *pleg.PodStatus {
 	for _, name := range names {
 		first := d.roll(4)
 		for n := range d.roll(4) {
-			c := instance(name, pleg.State(d.roll(4)), []option{id(fmt.Sprint(name, (first+n)%4)), attempt(int32(d.roll(5)))})
-			if c.State == pleg.StateExited {
+			c := instance(name, observed.State(d.roll(4)), []option{id(fmt.Sprint(name, (first+n)%4)), attempt(int32(d.roll(5)))})
+			if c.State == observed.StateExited {
 				c.ExitCode = codeOf(c.ID)
 			}
 			out.Containers = append(out.Containers, c)
@@ -81,7 +81,7 @@ func (d *dice) observation(pod *v1.Pod) *pleg.PodStatus {
 }
 
 // codeOf is what a container exits with: always the same, as it ends but once.
-func codeOf(id pleg.ContainerID) int32 {
+func codeOf(id observed.ContainerID) int32 {
 	sum := 0
 	for _, b := range []byte(id.ID) {
 		sum += int(b)
@@ -276,7 +276,7 @@ func checkKept(t *testing.T, in Input, old, c v1.ContainerStatus, seen map[strin
 	if !ok {
 		return
 	}
-	var instances []pleg.ContainerStatus
+	var instances []observed.Container
 	if in.Observed != nil {
 		for _, instance := range in.Observed.Containers {
 			if instance.Name == c.Name {
@@ -290,7 +290,7 @@ func checkKept(t *testing.T, in Input, old, c v1.ContainerStatus, seen map[strin
 	case ran && c.State.Running == nil: // what ran has ended since
 		return
 	case len(instances) == 1 && instances[0].ID.String() == end.ContainerID:
-		if instances[0].State == pleg.StateRunning || instances[0].State == pleg.StateCreated {
+		if instances[0].State == observed.StateRunning || instances[0].State == observed.StateCreated {
 			return // it has not ended after all
 		}
 	case len(instances) == 1 && c.State.Waiting != nil && lastID(c.LastTerminationState) == instances[0].ID.String():

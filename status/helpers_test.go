@@ -14,7 +14,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/podwright/podwright/internal/podfacts"
-	"github.com/podwright/podwright/pleg"
+	"github.com/podwright/podwright/pleg/observed"
 	"github.com/podwright/podwright/probe"
 )
 
@@ -79,17 +79,17 @@ func restartAllRule(c *v1.Container, code int32) {
 }
 
 // An option changes an instance.
-type option func(*pleg.ContainerStatus)
+type option func(*observed.Container)
 
-func attempt(n int32) option   { return func(c *pleg.ContainerStatus) { c.RestartCount = n } }
-func id(s string) option       { return func(c *pleg.ContainerStatus) { c.ID.ID = s } }
-func image(name string) option { return func(c *pleg.ContainerStatus) { c.Image = name } }
-func instance(name string, state pleg.State, opts []option) pleg.ContainerStatus {
-	c := pleg.ContainerStatus{
-		ID: pleg.ContainerID{Runtime: "fake", ID: name + "-0"}, Name: name, SandboxID: "sb", State: state,
+func attempt(n int32) option   { return func(c *observed.Container) { c.RestartCount = n } }
+func id(s string) option       { return func(c *observed.Container) { c.ID.ID = s } }
+func image(name string) option { return func(c *observed.Container) { c.Image = name } }
+func instance(name string, state observed.State, opts []option) observed.Container {
+	c := observed.Container{
+		ID: observed.ContainerID{Runtime: "fake", ID: name + "-0"}, Name: name, SandboxID: "sb", State: state,
 		CreatedAt: before, Image: "image/" + name, ImageRef: "ref/" + name,
 	}
-	if state == pleg.StateRunning || state == pleg.StateExited {
+	if state == observed.StateRunning || state == observed.StateExited {
 		c.StartedAt = before
 	}
 	for _, o := range opts {
@@ -98,26 +98,26 @@ func instance(name string, state pleg.State, opts []option) pleg.ContainerStatus
 	return c
 }
 
-func running(name string, opts ...option) pleg.ContainerStatus {
-	return instance(name, pleg.StateRunning, opts)
+func running(name string, opts ...option) observed.Container {
+	return instance(name, observed.StateRunning, opts)
 }
-func created(name string, opts ...option) pleg.ContainerStatus {
-	return instance(name, pleg.StateCreated, opts)
+func created(name string, opts ...option) observed.Container {
+	return instance(name, observed.StateCreated, opts)
 }
-func unknown(name string, opts ...option) pleg.ContainerStatus {
-	return instance(name, pleg.StateUnknown, opts)
+func unknown(name string, opts ...option) observed.Container {
+	return instance(name, observed.StateUnknown, opts)
 }
-func exited(name string, code int32, opts ...option) pleg.ContainerStatus {
-	c := instance(name, pleg.StateExited, opts)
+func exited(name string, code int32, opts ...option) observed.Container {
+	c := instance(name, observed.StateExited, opts)
 	c.ExitCode, c.FinishedAt = code, before.Add(time.Minute)
 	return c
 }
 
 // observe makes an observation with a ready sandbox "sb".
-func observe(containers ...pleg.ContainerStatus) *pleg.PodStatus {
-	return &pleg.PodStatus{
+func observe(containers ...observed.Container) *observed.Pod {
+	return &observed.Pod{
 		UID: "uid", IPs: []string{"10.0.0.1"}, Containers: containers, ObservedAt: now,
-		Sandboxes: []pleg.Sandbox{{ID: "sb", State: pleg.SandboxReady, HasNetworkStatus: true, IPs: []string{"10.0.0.1"}}},
+		Sandboxes: []observed.Sandbox{{ID: "sb", State: observed.SandboxReady, HasNetworkStatus: true, IPs: []string{"10.0.0.1"}}},
 	}
 }
 
@@ -133,7 +133,7 @@ func computeAll(t *testing.T, in Input) Result {
 		in.Now = now
 	}
 	if in.Observed == nil {
-		in.Observed = &pleg.PodStatus{UID: in.Pod.UID}
+		in.Observed = &observed.Pod{UID: in.Pod.UID}
 	}
 	return twice(t, in)
 }
@@ -160,7 +160,7 @@ type probed struct {
 }
 
 // results are the results of a pod's probes by container. nil: nobody probes.
-func results(observed *pleg.PodStatus, by map[string]probed) probe.Results {
+func results(observed *observed.Pod, by map[string]probed) probe.Results {
 	if by == nil {
 		return nil
 	}
@@ -182,7 +182,7 @@ func snapshot(t *testing.T, in Input) string {
 	in.Override = nil
 	text, err := json.Marshal(struct {
 		Pod           *v1.Pod
-		Observed      *pleg.PodStatus
+		Observed      *observed.Pod
 		Previous, API *v1.PodStatus
 		Probes        probe.Results
 		StartFailures map[string]Reason

@@ -5,7 +5,7 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 
-	"github.com/podwright/podwright/pleg"
+	"github.com/podwright/podwright/pleg/observed"
 	"github.com/podwright/podwright/probe"
 )
 
@@ -56,7 +56,7 @@ type Input struct {
 	Pod *v1.Pod
 	// Observed is what the runtime has of the pod. nil means that nobody has
 	// looked: containers, phase and addresses stay as they were.
-	Observed *pleg.PodStatus
+	Observed *observed.Pod
 	// Previous is the status computed last, nil when there is none; then API
 	// takes its place.
 	Previous *v1.PodStatus

@@ -4,7 +4,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 
 	"github.com/podwright/podwright/internal/podfacts"
-	"github.com/podwright/podwright/pleg"
+	"github.com/podwright/podwright/pleg/observed"
 )
 
 // decidePhase sets phase, reason and message. An end, once reported, stays: the
@@ -48,7 +48,7 @@ func (b *builder) hasActive() bool {
 		return false
 	}
 	current := &b.in.Observed.Sandboxes[0]
-	if current.State != pleg.SandboxReady {
+	if current.State != observed.SandboxReady {
 		return false
 	}
 	for i := range b.in.Observed.Containers {

@@ -7,7 +7,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 
-	"github.com/podwright/podwright/pleg"
+	"github.com/podwright/podwright/pleg/observed"
 )
 
 // The kernel's floors: what is asked for below them is not told apart.
@@ -39,8 +39,8 @@ func (b *builder) grantedTo(c *v1.Container) *v1.ResourceRequirements {
 // granted. What the runtime leaves out is as it was reported of the same instance
 // before: a resize that was granted has not happened for that. A request for
 // memory is of no concern to the runtime, so that the granted one holds.
-func report(out *v1.ContainerStatus, reported *pleg.ContainerResources, old *v1.ContainerStatus) {
-	var none pleg.ContainerResources
+func report(out *v1.ContainerStatus, reported *observed.Resources, old *v1.ContainerStatus) {
+	var none observed.Resources
 	if reported == nil {
 		reported = &none
 	}

@@ -4,7 +4,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 
 	"github.com/podwright/podwright/internal/podfacts"
-	"github.com/podwright/podwright/pleg"
+	"github.com/podwright/podwright/pleg/observed"
 )
 
 // restartAllTriggered tells whether all containers are being started anew: it
@@ -34,7 +34,7 @@ func (b *builder) restartAllTriggered() bool {
 func (b *builder) demandsRestartAll(c *v1.Container, old *v1.ContainerStatus) bool {
 	newest := b.newest(c.Name)
 	if newest != nil {
-		return newest.State == pleg.StateExited && podfacts.RestartsAll(c, newest.ExitCode)
+		return newest.State == observed.StateExited && podfacts.RestartsAll(c, newest.ExitCode)
 	}
 	return old != nil && old.State.Terminated != nil && podfacts.RestartsAll(c, old.State.Terminated.ExitCode)
 }

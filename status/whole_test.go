@@ -6,7 +6,7 @@ import (
 	"github.com/stretchr/testify/require"
 	v1 "k8s.io/api/core/v1"
 
-	"github.com/podwright/podwright/pleg"
+	"github.com/podwright/podwright/pleg/observed"
 )
 
 // KEP-5419: what a status says of the resources of the pod as a whole.
@@ -15,7 +15,7 @@ func TestResourcesOfTheWhole(t *testing.T) {
 	own := func(cpu, memory, maxCPU, maxMemory string) *v1.ResourceRequirements {
 		return &v1.ResourceRequirements{Requests: list(cpu, memory), Limits: list(maxCPU, maxMemory)}
 	}
-	reported := &pleg.ContainerResources{MilliCPURequest: value(50), MilliCPULimit: value(150), MemoryLimit: value(1 << 20)}
+	reported := &observed.Resources{MilliCPURequest: value(50), MilliCPULimit: value(150), MemoryLimit: value(1 << 20)}
 	for _, tc := range []struct {
 		name                        string
 		change                      func(*Input)

@@ -19,7 +19,7 @@ import (
 	"github.com/podwright/podwright/cri/pods/actions"
 	"github.com/podwright/podwright/cri/pods/request"
 	"github.com/podwright/podwright/cri/pods/resize"
-	"github.com/podwright/podwright/pleg"
+	"github.com/podwright/podwright/pleg/observed"
 )
 
 // benchConfig is an agent with all that it usually has, in a directory of its own.
@@ -72,7 +72,7 @@ func BenchmarkDecideAndBuild(b *testing.B) {
 	begin := cpuTime()
 	for b.Loop() {
 		for _, pod := range pods {
-			out := actions.Compute(actions.Input{Pod: pod, Status: &pleg.PodStatus{UID: pod.UID}, Actuated: &actions.Actuated{}})
+			out := actions.Compute(actions.Input{Pod: pod, Status: &observed.Pod{UID: pod.UID}, Actuated: &actions.Actuated{}})
 			if _, err := m.builder.Sandbox(pod, out.Attempt); err != nil {
 				b.Fatal(err)
 			}

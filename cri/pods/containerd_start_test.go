@@ -12,7 +12,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 
 	"github.com/podwright/podwright/cri/pods/resize"
-	"github.com/podwright/podwright/pleg"
+	"github.com/podwright/podwright/pleg/observed"
 )
 
 // shell makes a container run a script; it is one of pod a's image.
@@ -26,9 +26,9 @@ func shell(pod *v1.Pod, name, script string) v1.Container {
 const forever = `trap "exit 0" TERM; while true; do sleep 0.1; done`
 
 // until syncs until the pod is as wanted.
-func until(t *testing.T, h *harness, pod *v1.Pod, wanted func(*pleg.PodStatus) bool) *pleg.PodStatus {
+func until(t *testing.T, h *harness, pod *v1.Pod, wanted func(*observed.Pod) bool) *observed.Pod {
 	t.Helper()
-	var status *pleg.PodStatus
+	var status *observed.Pod
 	var result Result
 	for end := time.Now().Add(time.Minute); ; time.Sleep(50 * time.Millisecond) {
 		result = h.sync(pod)
@@ -39,10 +39,10 @@ func until(t *testing.T, h *harness, pod *v1.Pod, wanted func(*pleg.PodStatus) b
 	}
 }
 
-func running(names ...string) func(*pleg.PodStatus) bool {
-	return func(s *pleg.PodStatus) bool {
+func running(names ...string) func(*observed.Pod) bool {
+	return func(s *observed.Pod) bool {
 		for _, name := range names {
-			if c := s.Newest(name); c == nil || c.State != pleg.StateRunning {
+			if c := s.Newest(name); c == nil || c.State != observed.StateRunning {
 				return false
 			}
 		}
@@ -50,15 +50,15 @@ func running(names ...string) func(*pleg.PodStatus) bool {
 	}
 }
 
-func exited(name string, count int32) func(*pleg.PodStatus) bool {
-	return func(s *pleg.PodStatus) bool {
+func exited(name string, count int32) func(*observed.Pod) bool {
+	return func(s *observed.Pod) bool {
 		c := s.Newest(name)
-		return c != nil && c.State == pleg.StateExited && c.RestartCount >= count
+		return c != nil && c.State == observed.StateExited && c.RestartCount >= count
 	}
 }
 
 // logOf is a container's log without times and streams.
-func logOf(t *testing.T, c *pleg.ContainerStatus) string {
+func logOf(t *testing.T, c *observed.Container) string {
 	t.Helper()
 	content, err := os.ReadFile(c.LogPath)
 	require.NoError(t, err)
@@ -97,7 +97,7 @@ func TestContainerdResize(t *testing.T) {
 }
 
 // memoryLimit is what the kernel holds container a to.
-func memoryLimit(t *testing.T, h *harness, status *pleg.PodStatus) int64 {
+func memoryLimit(t *testing.T, h *harness, status *observed.Pod) int64 {
 	t.Helper()
 	const show = "cat /sys/fs/cgroup/memory.max /sys/fs/cgroup/memory/memory.limit_in_bytes 2>/dev/null"
 	out, _, _ := h.runtime.RuntimeService.ExecSync(t.Context(), status.Newest("a").ID.ID, []string{"sh", "-c", show}, patience)

@@ -17,7 +17,7 @@ import (
 	"github.com/podwright/podwright/cri/images"
 	"github.com/podwright/podwright/cri/pods/garbage"
 	"github.com/podwright/podwright/internal/testcri"
-	"github.com/podwright/podwright/pleg"
+	"github.com/podwright/podwright/pleg/observed"
 )
 
 // The tests in this file need real runtimes: examples/testbed provides them and
@@ -157,7 +157,7 @@ func TestContainerdTrouble(t *testing.T) {
 		begin := time.Now()
 		result = h.m.KillPod(ctx, KillRequest{Pod: pod, Status: h.status(pod)})
 		require.Error(t, result.Err())
-		require.Equal(t, pleg.StateRunning, h.status(pod).Newest("b").State)
+		require.Equal(t, observed.StateRunning, h.status(pod).Newest("b").State)
 		h.kill(pod, ptr(int64(1)))
 		require.Less(t, time.Since(begin), 10*time.Minute, "the shorter grace counts")
 		require.True(t, h.status(pod).Stopped())

@@ -12,7 +12,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 
 	"github.com/podwright/podwright/cri/fake"
-	"github.com/podwright/podwright/pleg"
+	"github.com/podwright/podwright/pleg/observed"
 )
 
 // dieAfter makes the agent die at the nth call that changes something: the call has
@@ -54,7 +54,7 @@ func (h *harness) reborn() {
 }
 
 // settle syncs until there is nothing left to do.
-func settle(t *testing.T, h *harness, pod *v1.Pod) *pleg.PodStatus {
+func settle(t *testing.T, h *harness, pod *v1.Pod) *observed.Pod {
 	t.Helper()
 	for range 20 {
 		synctest.Wait()
@@ -75,25 +75,25 @@ func settle(t *testing.T, h *harness, pod *v1.Pod) *pleg.PodStatus {
 
 // requireUp is a pod with containers of every kind that is complete. With lost it may
 // have lost init containers that were done.
-func requireUp(t *testing.T, status *pleg.PodStatus, lost bool) {
+func requireUp(t *testing.T, status *observed.Pod, lost bool) {
 	t.Helper()
 	current := status.Sandboxes[0].ID
 	for _, name := range []string{"s1", "a", "b"} {
-		require.Len(t, instances(status, name, pleg.StateRunning), 1, name)
+		require.Len(t, instances(status, name, observed.StateRunning), 1, name)
 		require.Equal(t, current, status.Newest(name).SandboxID, name)
 	}
 	for _, name := range []string{"i0", "i2"} {
 		if lost && status.Newest(name) == nil {
 			continue
 		}
-		require.Len(t, instances(status, name, pleg.StateExited), 1, name)
+		require.Len(t, instances(status, name, observed.StateExited), 1, name)
 		require.Equal(t, current, status.Newest(name).SandboxID, "the network of %s", name)
 		for _, regular := range []string{"a", "b"} {
 			require.False(t, status.Newest(regular).StartedAt.Before(status.Newest(name).FinishedAt), "%s before %s", regular, name)
 		}
 	}
 	for _, c := range status.Containers {
-		require.NotEqual(t, pleg.StateCreated, c.State, c.Name)
+		require.NotEqual(t, observed.StateCreated, c.State, c.Name)
 	}
 }
 
@@ -116,11 +116,11 @@ func TestDeathWhileRestartingAll(t *testing.T) {
 			for range 4 {
 				h.mustSync(pod)
 				synctest.Wait()
-				if c := h.status(pod).Newest("a"); c != nil && c.State == pleg.StateExited {
+				if c := h.status(pod).Newest("a"); c != nil && c.State == observed.StateExited {
 					break
 				}
 			}
-			require.Equal(t, pleg.StateExited, h.status(pod).Newest("a").State)
+			require.Equal(t, observed.StateExited, h.status(pod).Newest("a").State)
 			h.dieAfter(n + 1)
 			h.sync(pod)
 			h.reborn()

@@ -11,13 +11,13 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/podwright/podwright/internal/podfacts"
-	"github.com/podwright/podwright/pleg"
+	"github.com/podwright/podwright/pleg/observed"
 )
 
 // backOff refuses to start a container that has ended too often too recently, and
 // records that. The delay counts from exit, the end of the last instance, so that
 // an agent which was away does not add to it; without one nothing is held back.
-func (s *podSync) backOff(c podContainer, exit *pleg.ContainerStatus) *StartError {
+func (s *podSync) backOff(c podContainer, exit *observed.Container) *StartError {
 	if exit == nil {
 		return nil
 	}
@@ -78,8 +78,8 @@ func (m *Manager) RestoreBackOff(pod *v1.Pod, saved *v1.PodStatus, held map[stri
 			m.recordFailure(pod.UID, &StartError{
 				Container: c.Name, Reason: ReasonCrashLoopBackOff, Message: waiting.Message,
 				key: held[c.Name],
-				exit: &pleg.ContainerStatus{
-					ID: pleg.ContainerID{Runtime: m.cfg.RuntimeName, ID: id}, Name: c.Name, State: pleg.StateExited,
+				exit: &observed.Container{
+					ID: observed.ContainerID{Runtime: m.cfg.RuntimeName, ID: id}, Name: c.Name, State: observed.StateExited,
 					StartedAt: earlier(ended.StartedAt.Time, now), FinishedAt: earlier(ended.FinishedAt.Time, now), RestartCount: list[i].RestartCount,
 				},
 			})
@@ -91,7 +91,7 @@ func (m *Manager) RestoreBackOff(pod *v1.Pod, saved *v1.PodStatus, held map[stri
 // was started again, and when last. Instances of this Manager are in its own records,
 // and what has another image is another matter. It does so once for a container:
 // what has changed since, such as resources, gives it a new chance.
-func (m *Manager) restoreBackOff(uid types.UID, key string, c *v1.Container, exit *pleg.ContainerStatus) {
+func (m *Manager) restoreBackOff(uid types.UID, key string, c *v1.Container, exit *observed.Container) {
 	if exit.CreatedAt.After(m.began) || exit.Hash != 0 && exit.Hash != podfacts.Hash(c) {
 		return
 	}
@@ -128,7 +128,7 @@ func crashLoopPrefix(uid types.UID) string { return string(uid) + "/" }
 // it was when the container began to be held back. It is nil if there is none. An end
 // that is yet to come, by the runtime's clock or since the clock was set, was when it
 // was first seen.
-func (s *podSync) lastExit(c podContainer) *pleg.ContainerStatus {
+func (s *podSync) lastExit(c podContainer) *observed.Container {
 	seen, held := lastExit(s.req.Status, c.Name), s.m.heldBack(s.identity.UID, c.Name)
 	if seen == nil {
 		return held
@@ -149,9 +149,9 @@ func earlier(a, b time.Time) time.Time {
 }
 
 // lastExit returns the newest exited instance of a container, or nil.
-func lastExit(s *pleg.PodStatus, name string) *pleg.ContainerStatus {
+func lastExit(s *observed.Pod, name string) *observed.Container {
 	for i := range s.Containers {
-		if c := &s.Containers[i]; c.Name == name && c.State == pleg.StateExited {
+		if c := &s.Containers[i]; c.Name == name && c.State == observed.StateExited {
 			return c
 		}
 	}

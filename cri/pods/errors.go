@@ -7,7 +7,7 @@ import (
 
 	"google.golang.org/grpc/status"
 
-	"github.com/podwright/podwright/pleg"
+	"github.com/podwright/podwright/pleg/observed"
 )
 
 // The reasons of a StartError that this package finds itself. Those of package
@@ -37,7 +37,7 @@ type StartError struct {
 	// key is that of the back-off, exit the end after which the container is held back;
 	// "" and nil if it is not.
 	key  string
-	exit *pleg.ContainerStatus
+	exit *observed.Container
 }
 
 // Error names container, reason and message.

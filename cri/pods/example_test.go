@@ -15,7 +15,7 @@ import (
 	"github.com/podwright/podwright/cri/pods/garbage"
 	"github.com/podwright/podwright/cri/pods/hooks"
 	"github.com/podwright/podwright/cri/pods/observe"
-	"github.com/podwright/podwright/pleg"
+	"github.com/podwright/podwright/pleg/observed"
 )
 
 // parts are what brings pods up on a runtime, looks at them and removes them. On a real runtime
@@ -58,7 +58,7 @@ func Example() {
 		},
 	}
 
-	check(manager.SyncPod(ctx, pods.SyncRequest{Pod: pod, Status: &pleg.PodStatus{UID: pod.UID}}).Err())
+	check(manager.SyncPod(ctx, pods.SyncRequest{Pod: pod, Status: &observed.Pod{UID: pod.UID}}).Err())
 	status, err := observer.PodStatus(ctx, pod.UID)
 	check(err)
 	fmt.Println("running:", status.Running()[0].Name)

@@ -7,7 +7,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/podwright/podwright/cri/pods/actions"
-	"github.com/podwright/podwright/pleg"
+	"github.com/podwright/podwright/pleg/observed"
 )
 
 // StartFailure is why the last start of a container failed: its waiting reason.
@@ -73,7 +73,7 @@ func (m *Manager) recordFailure(uid types.UID, f *StartError) {
 
 // heldBack is the end of the last instance of a container that is held back, nil if it
 // is not.
-func (m *Manager) heldBack(uid types.UID, container string) *pleg.ContainerStatus {
+func (m *Manager) heldBack(uid types.UID, container string) *observed.Container {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if f := m.failures[uid][container]; f != nil {

@@ -12,11 +12,11 @@ import (
 	"github.com/podwright/podwright/cri/fake"
 	"github.com/podwright/podwright/cri/pods/garbage"
 	"github.com/podwright/podwright/cri/pods/resize"
-	"github.com/podwright/podwright/pleg"
+	"github.com/podwright/podwright/pleg/observed"
 )
 
 // restarted is a pod whose container has been replaced twice.
-func restarted(t *testing.T) (*harness, *pleg.PodStatus) {
+func restarted(t *testing.T) (*harness, *observed.Pod) {
 	h := newHarness(t, fake.Config{})
 	pod := testPod("a")
 	for _, image := range []string{"busybox:1", "busybox:2", "busybox:3"} {

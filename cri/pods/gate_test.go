@@ -12,7 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/podwright/podwright/cri/fake"
-	"github.com/podwright/podwright/pleg"
+	"github.com/podwright/podwright/pleg/observed"
 )
 
 // Begun pods come first: with one place at a time, each pod is complete before
@@ -33,7 +33,7 @@ func TestBegunPodsComeFirst(t *testing.T) {
 			pod := testPod("a", "b")
 			pod.UID = types.UID(fmt.Sprint(i))
 			go func() {
-				result := h.m.SyncPod(t.Context(), SyncRequest{Pod: pod, Status: &pleg.PodStatus{UID: pod.UID}})
+				result := h.m.SyncPod(t.Context(), SyncRequest{Pod: pod, Status: &observed.Pod{UID: pod.UID}})
 				if result.Err() == nil {
 					done <- time.Since(begin)
 				}
@@ -67,7 +67,7 @@ func TestHangingStartsLoseTheirPlace(t *testing.T) {
 		sync := func(uid types.UID, container string) error {
 			pod := testPod(container)
 			pod.UID = uid
-			result := h.m.SyncPod(ctx, SyncRequest{Pod: pod, Status: &pleg.PodStatus{UID: uid}})
+			result := h.m.SyncPod(ctx, SyncRequest{Pod: pod, Status: &observed.Pod{UID: uid}})
 			return result.Err()
 		}
 		for i := range 5 {

@@ -17,7 +17,7 @@ import (
 	"github.com/podwright/podwright/cri/pods"
 	"github.com/podwright/podwright/cri/pods/observe"
 	"github.com/podwright/podwright/internal/golden"
-	"github.com/podwright/podwright/pleg"
+	"github.com/podwright/podwright/pleg/observed"
 	"github.com/podwright/podwright/probe"
 )
 
@@ -157,7 +157,7 @@ func observer(t *testing.T, rt observe.Runtime) *observe.Observer {
 }
 
 // allStarted is what startup probes say that succeed at once.
-func allStarted(status *pleg.PodStatus) (out probe.Results) {
+func allStarted(status *observed.Pod) (out probe.Results) {
 	for _, c := range status.Running() {
 		out = append(out, probe.Stored{Container: c.Name, ContainerID: c.ID.String(), Type: probe.Startup, Result: probe.Success})
 	}

@@ -3,14 +3,14 @@ package pods
 import (
 	v1 "k8s.io/api/core/v1"
 
-	"github.com/podwright/podwright/pleg"
+	"github.com/podwright/podwright/pleg/observed"
 	"github.com/podwright/podwright/probe"
 )
 
 // container is an instance as an observer sees it.
-func container(name string, state pleg.State, change ...func(*pleg.ContainerStatus)) pleg.ContainerStatus {
-	c := pleg.ContainerStatus{
-		ID: pleg.ContainerID{Runtime: "fake", ID: name + "-" + state.String()}, Name: name, SandboxID: "s", State: state,
+func container(name string, state observed.State, change ...func(*observed.Container)) observed.Container {
+	c := observed.Container{
+		ID: observed.ContainerID{Runtime: "fake", ID: name + "-" + state.String()}, Name: name, SandboxID: "s", State: state,
 		Hash: Hash(&v1.Container{Name: name, Image: "busybox"}),
 	}
 	for _, f := range change {
@@ -20,8 +20,8 @@ func container(name string, state pleg.State, change ...func(*pleg.ContainerStat
 }
 
 // instances returns the instances of a container in a state.
-func instances(s *pleg.PodStatus, name string, state pleg.State) []pleg.ContainerStatus {
-	var out []pleg.ContainerStatus
+func instances(s *observed.Pod, name string, state observed.State) []observed.Container {
+	var out []observed.Container
 	for _, c := range s.Containers {
 		if c.Name == name && c.State == state {
 			out = append(out, c)
@@ -30,9 +30,9 @@ func instances(s *pleg.PodStatus, name string, state pleg.State) []pleg.Containe
 	return out
 }
 
-func readySandboxes(s *pleg.PodStatus) (n int) {
+func readySandboxes(s *observed.Pod) (n int) {
 	for _, sb := range s.Sandboxes {
-		if sb.State == pleg.SandboxReady {
+		if sb.State == observed.SandboxReady {
 			n++
 		}
 	}
@@ -42,6 +42,6 @@ func readySandboxes(s *pleg.PodStatus) (n int) {
 func ptr[T any](v T) *T { return &v }
 
 // found is what a probe has found of a container.
-func found(c *pleg.ContainerStatus, t probe.Type, result probe.Verdict) probe.Results {
+func found(c *observed.Container, t probe.Type, result probe.Verdict) probe.Results {
 	return probe.Results{{Container: c.Name, ContainerID: c.ID.String(), Type: t, Result: result}}
 }

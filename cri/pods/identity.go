@@ -9,7 +9,7 @@ import (
 
 	"github.com/podwright/podwright/cri/pods/labels"
 	"github.com/podwright/podwright/cri/pods/request"
-	"github.com/podwright/podwright/pleg"
+	"github.com/podwright/podwright/pleg/observed"
 )
 
 // LogDir is the directory of a pod's logs below root.
@@ -27,13 +27,13 @@ func identityOf(pod *v1.Pod) podIdentity {
 	return podIdentity{Pod: labels.Pod{UID: pod.UID, Name: pod.Name, Namespace: pod.Namespace}, resourceVersion: pod.ResourceVersion}
 }
 
-func identityOfStatus(s *pleg.PodStatus) podIdentity {
+func identityOfStatus(s *observed.Pod) podIdentity {
 	return podIdentity{Pod: labels.Pod{UID: s.UID, Name: s.Name, Namespace: s.Namespace}}
 }
 
 // checkIdentity refuses a pod that nobody could find again in the runtime, and a status
 // that is another pod's.
-func checkIdentity(pod *v1.Pod, status *pleg.PodStatus) error {
+func checkIdentity(pod *v1.Pod, status *observed.Pod) error {
 	switch {
 	case pod.UID == "":
 		return errors.New("Pod.UID is required")

@@ -8,7 +8,7 @@ import (
 
 	"github.com/podwright/podwright/cri/fake"
 	"github.com/podwright/podwright/cri/pods/garbage"
-	"github.com/podwright/podwright/pleg"
+	"github.com/podwright/podwright/pleg/observed"
 )
 
 // A request without its parts, the status of another pod, and a pod without UID, name or
@@ -20,16 +20,16 @@ func TestIdentityIsChecked(t *testing.T) {
 	h.mustSync(other)
 	h.runtime.take()
 	theirs := h.status(other)
-	nothing := &pleg.PodStatus{UID: testPod("a").UID}
+	nothing := &observed.Pod{UID: testPod("a").UID}
 	for name, tc := range map[string]struct {
 		change func(*v1.Pod)
-		status *pleg.PodStatus
+		status *observed.Pod
 		fails  string
 	}{
 		"status of another": {func(*v1.Pod) {}, theirs, `Status is of another pod: its UID is "0ther"`},
-		"status of nobody":  {func(*v1.Pod) {}, &pleg.PodStatus{}, `Status is of another pod: its UID is ""`},
+		"status of nobody":  {func(*v1.Pod) {}, &observed.Pod{}, `Status is of another pod: its UID is ""`},
 		"no UID":            {func(p *v1.Pod) { p.UID = "" }, nothing, "Pod.UID is required"},
-		"neither has a UID": {func(p *v1.Pod) { p.UID = "" }, &pleg.PodStatus{}, "Pod.UID is required"},
+		"neither has a UID": {func(p *v1.Pod) { p.UID = "" }, &observed.Pod{}, "Pod.UID is required"},
 		"no name":           {func(p *v1.Pod) { p.Name = "" }, nothing, "Pod.Name is required"},
 		"no namespace":      {func(p *v1.Pod) { p.Namespace = "" }, nothing, "Pod.Namespace is required"},
 		"no status":         {func(*v1.Pod) {}, nil, "Request.Status"},

@@ -13,7 +13,7 @@ import (
 
 	"github.com/podwright/podwright/cri"
 	"github.com/podwright/podwright/internal/run"
-	"github.com/podwright/podwright/pleg"
+	"github.com/podwright/podwright/pleg/observed"
 )
 
 // KillRequest asks for the end of a pod.
@@ -28,7 +28,7 @@ type KillRequest struct {
 	Restore bool
 	// Status is what the runtime has of the pod. Without Pod it names it, too. One of
 	// another pod, as their UIDs tell, is refused, and nothing is stopped.
-	Status *pleg.PodStatus
+	Status *observed.Pod
 	// GraceSeconds replaces the grace period of the whole pod, before preStop:
 	// eviction, shutdown, deletion. It counts from this call on. nil means the
 	// pod's own; 0 and less means no preStop. Containers get 2 s at least.
@@ -82,7 +82,7 @@ type podKill struct {
 	pod      *v1.Pod
 	// restore asks the runtime for what pod does not tell, if that is nil.
 	restore  bool
-	status   *pleg.PodStatus
+	status   *observed.Pod
 	override *int64
 	message  string
 	// own are the reasons of single containers.
@@ -116,7 +116,7 @@ func (m *Manager) killPod(ctx context.Context, k podKill, result *Result) bool {
 func (k podKill) containers() []ContainerKill {
 	var out []ContainerKill
 	for _, c := range k.status.Containers {
-		if c.State != pleg.StateRunning && c.State != pleg.StateUnknown {
+		if c.State != observed.StateRunning && c.State != observed.StateUnknown {
 			continue
 		}
 		kill := ContainerKill{ID: c.ID, Name: c.Name, Message: k.message}

@@ -10,11 +10,11 @@ import (
 	v1 "k8s.io/api/core/v1"
 
 	"github.com/podwright/podwright/cri/fake"
-	"github.com/podwright/podwright/pleg"
+	"github.com/podwright/podwright/pleg/observed"
 	"github.com/podwright/podwright/probe"
 )
 
-func stopAll(t *testing.T, h *harness, pod *v1.Pod) *pleg.PodStatus {
+func stopAll(t *testing.T, h *harness, pod *v1.Pod) *observed.Pod {
 	t.Helper()
 	h.kill(pod, ptr(int64(1)))
 	return h.status(pod)

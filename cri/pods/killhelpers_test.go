@@ -14,11 +14,11 @@ import (
 
 	"github.com/podwright/podwright/cri/fake"
 	"github.com/podwright/podwright/cri/pods/hooks"
-	"github.com/podwright/podwright/pleg"
+	"github.com/podwright/podwright/pleg/observed"
 )
 
 // runPod runs all containers of a pod, sidecars included.
-func runPod(t *testing.T, h *harness, pod *v1.Pod) *pleg.PodStatus {
+func runPod(t *testing.T, h *harness, pod *v1.Pod) *observed.Pod {
 	t.Helper()
 	for range len(pod.Spec.InitContainers) + 1 {
 		h.mustSync(pod)

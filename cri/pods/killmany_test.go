@@ -16,21 +16,21 @@ import (
 
 	"github.com/podwright/podwright/cri/fake"
 	"github.com/podwright/podwright/internal/run"
-	"github.com/podwright/podwright/pleg"
+	"github.com/podwright/podwright/pleg/observed"
 )
 
 // largePod is a pod of very many containers, and a status in which all of them run: the fake
 // does not have them, which is no error of a stop.
-func largePod(i, containers int) (*v1.Pod, *pleg.PodStatus) {
+func largePod(i, containers int) (*v1.Pod, *observed.Pod) {
 	var names []string
 	for c := range containers {
 		names = append(names, fmt.Sprint("c", c))
 	}
 	pod := testPod(names...)
 	pod.Name, pod.UID = fmt.Sprint("pod", i), types.UID(fmt.Sprint("uid", i))
-	status := &pleg.PodStatus{UID: pod.UID}
+	status := &observed.Pod{UID: pod.UID}
 	for _, name := range names {
-		status.Containers = append(status.Containers, container(name, pleg.StateRunning))
+		status.Containers = append(status.Containers, container(name, observed.StateRunning))
 	}
 	return pod, status
 }

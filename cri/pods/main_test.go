@@ -22,7 +22,7 @@ import (
 	"github.com/podwright/podwright/cri/pods/garbage"
 	"github.com/podwright/podwright/cri/pods/observe"
 	"github.com/podwright/podwright/internal/testpods"
-	"github.com/podwright/podwright/pleg"
+	"github.com/podwright/podwright/pleg/observed"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -230,7 +230,7 @@ func (h *harness) takeEvents() []string {
 	return out
 }
 
-func (h *harness) status(pod *v1.Pod) *pleg.PodStatus {
+func (h *harness) status(pod *v1.Pod) *observed.Pod {
 	h.t.Helper()
 	status, err := h.seen.PodStatus(h.t.Context(), pod.UID)
 	require.NoError(h.t, err)
@@ -250,7 +250,7 @@ func (h *harness) sync(pod *v1.Pod) Result {
 	return h.m.SyncPod(h.t.Context(), SyncRequest{Pod: pod, Status: h.status(pod)})
 }
 
-func (h *harness) mustSync(pod *v1.Pod) *pleg.PodStatus {
+func (h *harness) mustSync(pod *v1.Pod) *observed.Pod {
 	h.t.Helper()
 	result := h.sync(pod)
 	require.NoError(h.t, result.Err())
@@ -264,10 +264,10 @@ func (h *harness) kill(pod *v1.Pod, grace *int64) {
 }
 
 // observed is a pod status made by hand.
-func observed(sandbox *pleg.Sandbox, containers ...pleg.ContainerStatus) *pleg.PodStatus {
-	s := &pleg.PodStatus{UID: "0d1e", Containers: containers}
+func observedPod(sandbox *observed.Sandbox, containers ...observed.Container) *observed.Pod {
+	s := &observed.Pod{UID: "0d1e", Containers: containers}
 	if sandbox != nil {
-		s.Sandboxes = []pleg.Sandbox{*sandbox}
+		s.Sandboxes = []observed.Sandbox{*sandbox}
 	}
 	return s
 }

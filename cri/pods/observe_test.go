@@ -10,6 +10,7 @@ import (
 
 	"github.com/podwright/podwright/cri/fake"
 	"github.com/podwright/podwright/pleg"
+	"github.com/podwright/podwright/pleg/observed"
 )
 
 // What a Manager makes is what an Observer sees: names, hashes, logs with links to them, and
@@ -44,7 +45,7 @@ func TestObserverSeesWhatWasMade(t *testing.T) {
 	h.kill(pod, nil)
 	got = h.status(pod)
 	require.Empty(t, got.IPs)
-	require.Equal(t, pleg.StateExited, got.Containers[0].State)
+	require.Equal(t, observed.StateExited, got.Containers[0].State)
 	require.False(t, got.Containers[0].FinishedAt.IsZero())
 	require.Equal(t, "bye", got.Containers[0].Message)
 }

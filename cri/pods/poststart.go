@@ -6,7 +6,7 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 
-	"github.com/podwright/podwright/pleg"
+	"github.com/podwright/podwright/pleg/observed"
 )
 
 // postStart runs the handler of a container that has just started. Nothing else
@@ -34,7 +34,7 @@ func (s *podSync) postStart(ctx context.Context, c podContainer, id string) *Sta
 	s.m.log.Warn("postStart hook failed", "pod", s.identity, "container", c.Name, "err", err, "output", output)
 	s.m.cfg.Event(s.identity.kindRef(c.kind, c.Name), v1.EventTypeWarning, "FailedPostStartHook", failure.Message)
 	kill := ContainerKill{
-		ID:   pleg.ContainerID{Runtime: s.m.cfg.RuntimeName, ID: id},
+		ID:   observed.ContainerID{Runtime: s.m.cfg.RuntimeName, ID: id},
 		Name: c.Name, Message: "Container " + c.Name + " failed its postStart hook, it will be killed",
 	}
 	s.step("stopping " + c.String())

@@ -11,7 +11,7 @@ import (
 	"github.com/podwright/podwright/cri/pods/garbage"
 	"github.com/podwright/podwright/cri/pods/labels"
 	"github.com/podwright/podwright/cri/pods/podfiles"
-	"github.com/podwright/podwright/pleg"
+	"github.com/podwright/podwright/pleg/observed"
 )
 
 var _ garbage.Pods = (*Manager)(nil)
@@ -24,7 +24,7 @@ func (m *Manager) Files() podfiles.Layout { return m.files }
 // preStop handler and grace period, else with the shortest grace period that any gets.
 func (m *Manager) StopContainer(ctx context.Context, pod labels.Pod, name, id string, gracefully bool) error {
 	kill := ContainerKill{
-		ID: pleg.ContainerID{Runtime: m.cfg.RuntimeName, ID: id}, Name: name,
+		ID: observed.ContainerID{Runtime: m.cfg.RuntimeName, ID: id}, Name: name,
 		Message: "Container " + name + " is in unknown state, it is stopped before it is removed",
 	}
 	return m.killContainer(ctx, podKill{identity: podIdentity{Pod: pod}, restore: gracefully}, kill)

@@ -3,7 +3,7 @@ package pods
 import (
 	"context"
 
-	"github.com/podwright/podwright/pleg"
+	"github.com/podwright/podwright/pleg/observed"
 )
 
 // reset restarts all containers of a pod together (KEP-5532): it takes every
@@ -14,7 +14,7 @@ import (
 func (s *podSync) reset(ctx context.Context) bool {
 	for i := range s.actions.Reset {
 		c := &s.actions.Reset[i]
-		if s.ended(ctx) || c.State != pleg.StateExited && !s.resetStop(ctx, c) || !s.removeOne(ctx, c, true) {
+		if s.ended(ctx) || c.State != observed.StateExited && !s.resetStop(ctx, c) || !s.removeOne(ctx, c, true) {
 			return false
 		}
 		s.m.clearFailure(s.identity.UID, c.Name) // nothing holds it back any more
@@ -24,7 +24,7 @@ func (s *podSync) reset(ctx context.Context) bool {
 }
 
 // resetStop stops an instance without grace. It tells whether it has stopped.
-func (s *podSync) resetStop(ctx context.Context, c *pleg.ContainerStatus) bool {
+func (s *podSync) resetStop(ctx context.Context, c *observed.Container) bool {
 	s.step("stopping container " + c.Name)
 	none := int64(0)
 	kill := podKill{identity: s.identity, pod: s.req.Pod, status: s.req.Status, override: &none}

@@ -17,7 +17,7 @@ import (
 	"github.com/podwright/podwright/cri/cgroups"
 	"github.com/podwright/podwright/cri/fake"
 	"github.com/podwright/podwright/cri/pods/resize"
-	"github.com/podwright/podwright/pleg"
+	"github.com/podwright/podwright/pleg/observed"
 )
 
 // scales is a runtime, and the cgroups of pods, that write down what is resized.
@@ -224,7 +224,7 @@ func TestDamagedActuated(t *testing.T) {
 	require.Len(t, after.Containers, len(before.Containers))
 	for i := range before.Containers {
 		require.Equal(t, before.Containers[i].ID, after.Containers[i].ID)
-		require.Equal(t, pleg.StateRunning, after.Containers[i].State)
+		require.Equal(t, observed.StateRunning, after.Containers[i].State)
 	}
 	pod.Spec.Containers[0].Resources = needs(200, 64)
 	h.mustSync(pod)

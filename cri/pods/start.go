@@ -14,7 +14,7 @@ import (
 	"github.com/podwright/podwright/cri/images"
 	"github.com/podwright/podwright/cri/pods/podfiles"
 	"github.com/podwright/podwright/internal/run"
-	"github.com/podwright/podwright/pleg"
+	"github.com/podwright/podwright/pleg/observed"
 )
 
 // startContainer starts one container and remembers why it could not. It tells
@@ -165,7 +165,7 @@ func (s *podSync) processesOf(c podContainer) (string, error) {
 
 // bringUp creates and starts a container and returns its ID. It holds a place
 // among the starts while the runtime is at it.
-func (s *podSync) bringUp(ctx context.Context, c podContainer, config *runtimeapi.ContainerConfig, exit *pleg.ContainerStatus) (string, *StartError) {
+func (s *podSync) bringUp(ctx context.Context, c podContainer, config *runtimeapi.ContainerConfig, exit *observed.Container) (string, *StartError) {
 	leave, err := s.m.gate.enter(ctx, true)
 	if err != nil {
 		return "", s.fail(ctx, c, ReasonCreateContainerError, "", err)
@@ -246,12 +246,12 @@ func imageFailure(container string, err error) *StartError {
 // restartCount is the number of the next instance: one more than that of any
 // which was ever started. Those that were only created give up theirs; without
 // any other, logs may know better.
-func restartCount(s *pleg.PodStatus, name string) (count int32, known bool) {
+func restartCount(s *observed.Pod, name string) (count int32, known bool) {
 	for i := range s.Containers {
 		c := &s.Containers[i]
 		switch {
 		case c.Name != name:
-		case c.State == pleg.StateCreated:
+		case c.State == observed.StateCreated:
 			count = max(count, c.RestartCount)
 		default:
 			count, known = max(count, c.RestartCount+1), true

@@ -11,7 +11,7 @@ import (
 	"github.com/podwright/podwright/cri/pods/actions"
 	"github.com/podwright/podwright/cri/pods/resize"
 	"github.com/podwright/podwright/internal/run"
-	"github.com/podwright/podwright/pleg"
+	"github.com/podwright/podwright/pleg/observed"
 	"github.com/podwright/podwright/probe"
 )
 
@@ -22,7 +22,7 @@ type SyncRequest struct {
 	Pod *v1.Pod
 	// Status is what the runtime has of the pod, observed after the last call
 	// that changed it. One of another pod, as their UIDs tell, is refused.
-	Status *pleg.PodStatus
+	Status *observed.Pod
 	// Probes are the results of the pod's probes (probe.Manager.Results); a missing
 	// one is unknown. A sidecar with a startup probe has started once that has
 	// succeeded, also after a restart of the agent: what was published of it counts
@@ -226,7 +226,7 @@ func (s *podSync) pruneInit(ctx context.Context) bool {
 	return ok || !s.actions.CreateSandbox
 }
 
-func (s *podSync) removeOne(ctx context.Context, c *pleg.ContainerStatus, keepLogs bool) bool {
+func (s *podSync) removeOne(ctx context.Context, c *observed.Container, keepLogs bool) bool {
 	s.step(fmt.Sprintf("removing container %s", c.Name))
 	err := s.m.removeContainer(ctx, s.identity.Pod, c.Name, c.ID.ID, keepLogs)
 	s.result.add(ActionRemoveContainer, c.Name, err)

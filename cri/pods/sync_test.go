@@ -17,7 +17,7 @@ import (
 
 	"github.com/podwright/podwright/cri/fake"
 	"github.com/podwright/podwright/cri/images"
-	"github.com/podwright/podwright/pleg"
+	"github.com/podwright/podwright/pleg/observed"
 )
 
 // C1, C2, C4 and a pod that just runs: what is called, in order.
@@ -79,7 +79,7 @@ func TestCompletedPodIsStopped(t *testing.T) {
 	require.NoError(t, result.Err())
 	require.True(t, result.Over())
 	status := h.status(pod)
-	require.Equal(t, pleg.SandboxNotReady, status.Sandboxes[0].State)
+	require.Equal(t, observed.SandboxNotReady, status.Sandboxes[0].State)
 	h.runtime.take()
 	status = h.mustSync(pod)
 	require.NotContains(t, h.runtime.take(), "RunPodSandbox web/1")
@@ -91,7 +91,7 @@ func waitExited(t *testing.T, h *harness, pod *v1.Pod, n int) {
 	require.Eventually(t, func() bool {
 		exited := 0
 		for _, c := range h.status(pod).Containers {
-			if c.State == pleg.StateExited {
+			if c.State == observed.StateExited {
 				exited++
 			}
 		}
@@ -162,22 +162,22 @@ func TestRestartCountFromLogs(t *testing.T) {
 }
 
 func TestRestartCount(t *testing.T) {
-	number := func(n int32) func(*pleg.ContainerStatus) { return func(c *pleg.ContainerStatus) { c.RestartCount = n } }
+	number := func(n int32) func(*observed.Container) { return func(c *observed.Container) { c.RestartCount = n } }
 	for _, tc := range []struct {
 		name  string
-		in    []pleg.ContainerStatus
+		in    []observed.Container
 		count int32
 		known bool
 	}{
 		{"nothing", nil, 0, false},
-		{"another", []pleg.ContainerStatus{container("b", pleg.StateExited, number(8))}, 0, false},
-		{"exited", []pleg.ContainerStatus{container("a", pleg.StateExited, number(3)), container("a", pleg.StateExited, number(2))}, 4, true},
-		{"clocks went back", []pleg.ContainerStatus{container("a", pleg.StateExited, number(2)), container("a", pleg.StateExited, number(3))}, 4, true},
-		{"created gives up its number", []pleg.ContainerStatus{container("a", pleg.StateCreated, number(4)), container("a", pleg.StateExited, number(3))}, 4, true},
-		{"only created", []pleg.ContainerStatus{container("a", pleg.StateCreated, number(4))}, 4, false},
+		{"another", []observed.Container{container("b", observed.StateExited, number(8))}, 0, false},
+		{"exited", []observed.Container{container("a", observed.StateExited, number(3)), container("a", observed.StateExited, number(2))}, 4, true},
+		{"clocks went back", []observed.Container{container("a", observed.StateExited, number(2)), container("a", observed.StateExited, number(3))}, 4, true},
+		{"created gives up its number", []observed.Container{container("a", observed.StateCreated, number(4)), container("a", observed.StateExited, number(3))}, 4, true},
+		{"only created", []observed.Container{container("a", observed.StateCreated, number(4))}, 4, false},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			count, known := restartCount(observed(nil, tc.in...), "a")
+			count, known := restartCount(observedPod(nil, tc.in...), "a")
 			require.Equal(t, tc.count, count)
 			require.Equal(t, tc.known, known)
 		})

@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 	v1 "k8s.io/api/core/v1"
 
-	"github.com/podwright/podwright/pleg"
+	"github.com/podwright/podwright/pleg/observed"
 )
 
 // FuzzSync plays a story of syncs, deaths of the agent, reboots, exits, edits and
@@ -74,7 +74,7 @@ func (h *harness) event(pod *v1.Pod, kind byte, n int) {
 		time.Sleep(time.Duration(n) * s)
 	case 7:
 		for _, name := range []string{"i0", "i2", "a"}[n%3:] {
-			if c := status.Newest(name); c != nil && c.State == pleg.StateExited {
+			if c := status.Newest(name); c != nil && c.State == observed.StateExited {
 				require.NoError(h.t, runtime.RemoveContainer(ctx, c.ID.ID))
 				return
 			}
@@ -84,7 +84,7 @@ func (h *harness) event(pod *v1.Pod, kind byte, n int) {
 	}
 }
 
-func requireNoneTwice(t *testing.T, status *pleg.PodStatus) {
+func requireNoneTwice(t *testing.T, status *observed.Pod) {
 	t.Helper()
 	seen := map[string]bool{}
 	for _, c := range status.Running() {

@@ -13,7 +13,7 @@ import (
 
 	"github.com/podwright/podwright/cri/fake"
 	"github.com/podwright/podwright/cri/images"
-	"github.com/podwright/podwright/pleg"
+	"github.com/podwright/podwright/pleg/observed"
 )
 
 // What a user sees when the runtime answers Unknown to a call: the reason and the
@@ -60,7 +60,7 @@ func TestSandboxStatusFails(t *testing.T) {
 		return nil
 	}})
 	pod := testPod("a")
-	result := h.m.SyncPod(t.Context(), SyncRequest{Pod: pod, Status: &pleg.PodStatus{UID: pod.UID}})
+	result := h.m.SyncPod(t.Context(), SyncRequest{Pod: pod, Status: &observed.Pod{UID: pod.UID}})
 	require.Error(t, result.Err())
 	require.Equal(t, []string{"FailedPodSandBoxStatus "}, h.takeEvents())
 	fails = false

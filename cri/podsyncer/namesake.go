@@ -8,7 +8,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/podwright/podwright/pleg"
+	"github.com/podwright/podwright/pleg/observed"
 	"github.com/podwright/podwright/podworkers"
 )
 
@@ -40,7 +40,7 @@ func (s *Syncer) awaitNamesake(ctx context.Context, pod *v1.Pod) error {
 }
 
 // namesake finds another pod with the name of a pod of which something runs.
-func namesake(pod *v1.Pod, observed []pleg.ObservedPod) (types.UID, bool) {
+func namesake(pod *v1.Pod, observed []observed.ListedPod) (types.UID, bool) {
 	for _, p := range observed {
 		if p.UID != pod.UID && p.Name == pod.Name && p.Namespace == pod.Namespace && !p.Stopped() {
 			return p.UID, true

@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/podwright/podwright/pleg"
+	"github.com/podwright/podwright/pleg/observed"
 )
 
 // fresh is how old an observation may be that a sync begins with, as old as the
@@ -40,7 +41,7 @@ func newObserver() *observer {
 
 // sinceChanged returns a status observed after the last change of the pod and not
 // longer than fresh ago. callEnded is the end of the previous call of its worker.
-func (o *observer) sinceChanged(ctx context.Context, uid types.UID, callEnded time.Time) (*pleg.PodStatus, error) {
+func (o *observer) sinceChanged(ctx context.Context, uid types.UID, callEnded time.Time) (*observed.Pod, error) {
 	after := time.Now().Add(-fresh)
 	if callEnded.Before(after) {
 		after = callEnded
@@ -90,14 +91,14 @@ func (o *observer) hold(uid types.UID) bool {
 // whileChanging is what a pod looks like that a worker is changing, nil if nothing
 // is known that is newer than since: without events of the runtime that is what its
 // lists show, with them a hint is held back for each change.
-func (o *observer) whileChanging(ctx context.Context, uid types.UID, since time.Time) *pleg.PodStatus {
+func (o *observer) whileChanging(ctx context.Context, uid types.UID, since time.Time) *observed.Pod {
 	o.mu.Lock()
 	hinted := o.changing[uid]
 	if hinted {
 		o.changing[uid] = false
 	}
 	o.mu.Unlock()
-	var status *pleg.PodStatus
+	var status *observed.Pod
 	var err error
 	if hinted {
 		status, err = o.Observe(ctx, uid, time.Now())

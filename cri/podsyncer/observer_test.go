@@ -14,6 +14,7 @@ import (
 
 	"github.com/podwright/podwright/cri/fake"
 	"github.com/podwright/podwright/pleg"
+	"github.com/podwright/podwright/pleg/observed"
 	"github.com/podwright/podwright/pleg/plegtest"
 )
 
@@ -72,7 +73,7 @@ func TestHintsWaitForTheWorker(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		rt := eventRuntime{Runtime: &plegtest.Runtime{}, dirty: make(chan func(types.UID), 1)}
 		for _, uid := range []types.UID{"1", "2"} {
-			rt.Set(pleg.PodStatus{UID: uid, Sandboxes: []pleg.Sandbox{{ID: "s" + string(uid), State: pleg.SandboxReady}}})
+			rt.Set(observed.Pod{UID: uid, Sandboxes: []observed.Sandbox{{ID: "s" + string(uid), State: observed.SandboxReady}}})
 		}
 		o := newObserver()
 		p, err := pleg.New(pleg.Config{Runtime: withheld{eventedRuntime: rt, hold: o.hold}, RelistPeriod: time.Hour, Threshold: 2 * time.Hour, EventedRelistPeriod: time.Hour, EventedThreshold: 2 * time.Hour})

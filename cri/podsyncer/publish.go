@@ -9,20 +9,20 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/podwright/podwright/cri/pods"
-	"github.com/podwright/podwright/pleg"
+	"github.com/podwright/podwright/pleg/observed"
 	"github.com/podwright/podwright/podworkers"
 	"github.com/podwright/podwright/status"
 	"github.com/podwright/podwright/syncloop"
 )
 
 // publish computes a pod's status, stores it and returns it.
-func (s *Syncer) publish(w podworkers.Work, observed *pleg.PodStatus, terminal bool) status.Result {
+func (s *Syncer) publish(w podworkers.Work, observed *observed.Pod, terminal bool) status.Result {
 	return s.compute(w, observed, terminal, nil)
 }
 
 // compute is publish for a pod that has failed, if fail says why and it has not
 // ended otherwise.
-func (s *Syncer) compute(w podworkers.Work, observed *pleg.PodStatus, terminal bool, fail *status.Reason) status.Result {
+func (s *Syncer) compute(w podworkers.Work, observed *observed.Pod, terminal bool, fail *status.Reason) status.Result {
 	pod := w.Pod
 	now, previous := time.Now(), s.statuses.Get(pod.UID)
 	api := withStartTime(pod, observed)
@@ -58,7 +58,7 @@ func (s *Syncer) refused(pod *v1.Pod, err error) {
 // publishResult shows what a sync has brought about. What was seen before the sync says
 // nothing of that: without a newer look, which is nil and an error, what was published
 // last is still all that is known.
-func (s *Syncer) publishResult(ctx context.Context, w podworkers.Work, observed *pleg.PodStatus, result *pods.Result) (*pleg.PodStatus, status.Result, error) {
+func (s *Syncer) publishResult(ctx context.Context, w podworkers.Work, observed *observed.Pod, result *pods.Result) (*observed.Pod, status.Result, error) {
 	var err error
 	switch {
 	case !result.Acted():
@@ -86,7 +86,7 @@ func incomplete() *status.Reason {
 
 // withStartTime is the status that an API server has of a pod, or would have: a
 // restart of the agent does not make a static pod begin anew.
-func withStartTime(pod *v1.Pod, observed *pleg.PodStatus) *v1.PodStatus {
+func withStartTime(pod *v1.Pod, observed *observed.Pod) *v1.PodStatus {
 	s := pod.Status
 	if s.StartTime != nil || observed == nil {
 		return &s

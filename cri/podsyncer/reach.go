@@ -12,7 +12,7 @@ import (
 	"github.com/podwright/podwright/cri"
 	"github.com/podwright/podwright/cri/kubeletapi"
 	"github.com/podwright/podwright/cri/logs"
-	"github.com/podwright/podwright/pleg"
+	"github.com/podwright/podwright/pleg/observed"
 )
 
 var _ kubeletapi.Pods = (*Syncer)(nil)
@@ -33,7 +33,7 @@ func (s *Syncer) RunningContainer(_ context.Context, t kubeletapi.Target) (kubel
 	if err != nil {
 		return none, err
 	}
-	i := slices.IndexFunc(seen.Containers, func(c pleg.ContainerStatus) bool { return c.Name == t.Container && c.State == pleg.StateRunning })
+	i := slices.IndexFunc(seen.Containers, func(c observed.Container) bool { return c.Name == t.Container && c.State == observed.StateRunning })
 	if i < 0 {
 		return none, absent("container %q of pod %q does not run", t.Container, pod.Namespace+"/"+pod.Name)
 	}
@@ -50,7 +50,7 @@ func (s *Syncer) RunningSandbox(_ context.Context, t kubeletapi.Target) (string,
 	if err != nil {
 		return "", err
 	}
-	if len(seen.Sandboxes) == 0 || seen.Sandboxes[0].State != pleg.SandboxReady {
+	if len(seen.Sandboxes) == 0 || seen.Sandboxes[0].State != observed.SandboxReady {
 		return "", absent("pod %q has no sandbox that runs", pod.Namespace+"/"+pod.Name)
 	}
 	return seen.Sandboxes[0].ID, nil

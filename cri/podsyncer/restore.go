@@ -7,7 +7,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/podwright/podwright/internal/podfacts"
-	"github.com/podwright/podwright/pleg"
+	"github.com/podwright/podwright/pleg/observed"
 	"github.com/podwright/podwright/podworkers"
 	"github.com/podwright/podwright/status"
 	"github.com/podwright/podwright/status/checkpoint"
@@ -33,7 +33,7 @@ func (s *Syncer) restore(pod *v1.Pod) {
 
 // adopt goes on with a pod that another agent has run, with what is known of it elsewhere:
 // it stays as ready as it was.
-func (s *Syncer) adopt(ctx context.Context, pod *v1.Pod, observed *pleg.PodStatus) {
+func (s *Syncer) adopt(ctx context.Context, pod *v1.Pod, observed *observed.Pod) {
 	if s.cfg.Elsewhere == nil || len(observed.Containers) == 0 || len(pod.Status.ContainerStatuses) > 0 || s.statuses.Get(pod.UID) != nil {
 		return
 	}

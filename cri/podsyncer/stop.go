@@ -12,7 +12,7 @@ import (
 
 	"github.com/podwright/podwright/cri/pods"
 	"github.com/podwright/podwright/internal/run"
-	"github.com/podwright/podwright/pleg"
+	"github.com/podwright/podwright/pleg/observed"
 	"github.com/podwright/podwright/podworkers"
 )
 
@@ -56,7 +56,7 @@ func (s *Syncer) SyncTerminatingPod(ctx context.Context, w podworkers.Work) erro
 
 // tell publishes and saves that a pod is ending: in the background if that is to be
 // forgotten with the pod. The returned function waits for it.
-func (s *Syncer) tell(ctx context.Context, w podworkers.Work, known *pleg.PodStatus, dropped bool) (wait func() error) {
+func (s *Syncer) tell(ctx context.Context, w podworkers.Work, known *observed.Pod, dropped bool) (wait func() error) {
 	if !dropped {
 		s.publish(w, known, false)
 		s.save(ctx, w.Pod.UID)
@@ -103,7 +103,7 @@ func (s *Syncer) SyncTerminatingOrphan(ctx context.Context, p podworkers.Runtime
 }
 
 // stop kills until an observation made afterwards shows that nothing runs.
-func (s *Syncer) stop(ctx context.Context, known *pleg.PodStatus, r pods.KillRequest) (*pleg.PodStatus, error) {
+func (s *Syncer) stop(ctx context.Context, known *observed.Pod, r pods.KillRequest) (*observed.Pod, error) {
 	const attempts = 3
 	for range attempts {
 		podworkers.SetStep(ctx, "stopping containers")
@@ -132,7 +132,7 @@ func (s *Syncer) stop(ctx context.Context, known *pleg.PodStatus, r pods.KillReq
 
 // podOf is the pod that an event is about: that of the caller, or else what the
 // runtime knows of it.
-func podOf(pod *v1.Pod, observed *pleg.PodStatus) *v1.Pod {
+func podOf(pod *v1.Pod, observed *observed.Pod) *v1.Pod {
 	if pod != nil {
 		return pod
 	}

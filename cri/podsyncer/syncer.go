@@ -10,7 +10,7 @@ import (
 
 	"github.com/podwright/podwright/cri/pods"
 	"github.com/podwright/podwright/internal/podfacts"
-	"github.com/podwright/podwright/pleg"
+	"github.com/podwright/podwright/pleg/observed"
 	"github.com/podwright/podwright/podworkers"
 	"github.com/podwright/podwright/status"
 	"github.com/podwright/podwright/syncloop"
@@ -56,7 +56,7 @@ func (s *Syncer) SyncPod(ctx context.Context, w podworkers.Work) (terminal bool,
 }
 
 // observe looks at a pod as observer.sinceChanged does, and records when that fails.
-func (s *Syncer) observe(ctx context.Context, pod *v1.Pod, actedAt time.Time) (*pleg.PodStatus, error) {
+func (s *Syncer) observe(ctx context.Context, pod *v1.Pod, actedAt time.Time) (*observed.Pod, error) {
 	observed, err := s.observer.sinceChanged(ctx, pod.UID, actedAt)
 	if err != nil {
 		return nil, s.warn(ctx, pod, ReasonFailedSync, err)
@@ -83,7 +83,7 @@ func (s *Syncer) removePredecessor(ctx context.Context, w podworkers.Work) error
 
 // prepare makes ready what a pod needs before its sandbox. A pod that is rejected has that
 // as its only event: there is no next try of which it is to tell.
-func (s *Syncer) prepare(ctx context.Context, pod *v1.Pod, observed *pleg.PodStatus) (rejected bool, err error) {
+func (s *Syncer) prepare(ctx context.Context, pod *v1.Pod, observed *observed.Pod) (rejected bool, err error) {
 	if err := s.cfg.NetworkReady(); err != nil && !pod.Spec.HostNetwork {
 		err = s.warn(ctx, pod, ReasonNetworkNotReady, err)
 		return false, fmt.Errorf("pod %s/%s: %w: %w", pod.Namespace, pod.Name, podworkers.ErrNetworkNotReady, err)
@@ -99,7 +99,7 @@ func (s *Syncer) prepare(ctx context.Context, pod *v1.Pod, observed *pleg.PodSta
 
 // rejects tells whether a stage has found out that a pod cannot run on this node, which has
 // not begun to (the error wraps a syncloop.Rejection): the pod has failed.
-func (s *Syncer) rejects(pod *v1.Pod, observed *pleg.PodStatus, err error) bool {
+func (s *Syncer) rejects(pod *v1.Pod, observed *observed.Pod, err error) bool {
 	var why *syncloop.Rejection
 	if !errors.As(err, &why) || len(observed.Containers) > 0 {
 		return false
@@ -121,7 +121,7 @@ func reasonOf(err error, otherwise string) string {
 // syncUntilStarted does what there is to do. A sync that has only cleared the way is
 // followed by one that starts what it cleared the way for. It is an error if nobody
 // could see what the last one has done.
-func (s *Syncer) syncUntilStarted(ctx context.Context, w podworkers.Work, observed *pleg.PodStatus, restartAll bool) (*pleg.PodStatus, pods.Result, error) {
+func (s *Syncer) syncUntilStarted(ctx context.Context, w podworkers.Work, observed *observed.Pod, restartAll bool) (*observed.Pod, pods.Result, error) {
 	const rounds = 2
 	var result pods.Result
 	var err error
@@ -140,7 +140,7 @@ func (s *Syncer) syncUntilStarted(ctx context.Context, w podworkers.Work, observ
 	return observed, result, err
 }
 
-func (s *Syncer) syncOnce(ctx context.Context, w podworkers.Work, observed *pleg.PodStatus, restartAll bool) (result pods.Result) {
+func (s *Syncer) syncOnce(ctx context.Context, w podworkers.Work, observed *observed.Pod, restartAll bool) (result pods.Result) {
 	s.observer.change(w.Pod.UID, func() bool {
 		shown := &progress{s: s, w: w}
 		defer shown.follow(ctx)()

@@ -16,6 +16,7 @@ import (
 
 	"github.com/podwright/podwright/cri/fake"
 	"github.com/podwright/podwright/pleg"
+	"github.com/podwright/podwright/pleg/observed"
 	"github.com/podwright/podwright/podworkers"
 	"github.com/podwright/podwright/probe"
 	"github.com/podwright/podwright/syncloop"
@@ -56,12 +57,12 @@ func TestRunWorksOnce(t *testing.T) {
 
 func TestNamesake(t *testing.T) {
 	pod := &v1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "a", UID: "1"}}
-	running := func(uid types.UID, namespace, name string) pleg.ObservedPod {
-		return pleg.ObservedPod{UID: uid, Namespace: namespace, Name: name, Sandboxes: []pleg.ObservedSandbox{{ID: "s", State: pleg.SandboxReady}}}
+	running := func(uid types.UID, namespace, name string) observed.ListedPod {
+		return observed.ListedPod{UID: uid, Namespace: namespace, Name: name, Sandboxes: []observed.ListedSandbox{{ID: "s", State: observed.SandboxReady}}}
 	}
-	uid, found := namesake(pod, []pleg.ObservedPod{running("1", "ns", "a"), running("2", "other", "a"), running("3", "ns", "b"), {UID: "4", Namespace: "ns", Name: "a"}})
+	uid, found := namesake(pod, []observed.ListedPod{running("1", "ns", "a"), running("2", "other", "a"), running("3", "ns", "b"), {UID: "4", Namespace: "ns", Name: "a"}})
 	require.False(t, found, uid)
-	uid, found = namesake(pod, []pleg.ObservedPod{running("1", "ns", "a"), running("2", "ns", "a")})
+	uid, found = namesake(pod, []observed.ListedPod{running("1", "ns", "a"), running("2", "ns", "a")})
 	require.True(t, found)
 	require.Equal(t, types.UID("2"), uid)
 }

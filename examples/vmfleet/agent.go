@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/podwright/podwright/pleg"
+	"github.com/podwright/podwright/pleg/observed"
 	"github.com/podwright/podwright/podworkers"
 	"github.com/podwright/podwright/status"
 	"github.com/podwright/podwright/status/writer"
@@ -140,7 +141,7 @@ func (a *Agent) SyncTerminatingOrphan(ctx context.Context, o podworkers.RuntimeP
 // hold keeps a machine that has stopped from being booted again at once: until 10 s after
 // its end, 20 s the next time and so on up to five minutes. All of that is known from the
 // machine, so the next agent goes on with it.
-func hold(observed *pleg.PodStatus) (*status.Reason, time.Time) {
+func hold(observed *observed.Pod) (*status.Reason, time.Time) {
 	if len(observed.Containers) == 0 || running(observed) {
 		return nil, time.Time{}
 	}
@@ -157,7 +158,7 @@ func hold(observed *pleg.PodStatus) (*status.Reason, time.Time) {
 }
 
 // tell computes the status of a pod, and tells it.
-func (a *Agent) tell(w podworkers.Work, observed *pleg.PodStatus, why *status.Reason, terminal bool) v1.PodPhase {
+func (a *Agent) tell(w podworkers.Work, observed *observed.Pod, why *status.Reason, terminal bool) v1.PodPhase {
 	if a.Saved != nil && a.statuses.Get(w.Pod.UID) == nil {
 		if saved := a.Saved(w.Pod.UID); saved != nil {
 			a.statuses.Restore(w.Pod, *saved)

@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/podwright/podwright/pleg"
+	"github.com/podwright/podwright/pleg/observed"
 )
 
 // Guest is what a machine runs until it returns its exit code. The power button ends
@@ -31,7 +32,7 @@ type Hypervisor struct {
 
 // machine is one boot of a machine. It is replaced by the next one.
 type machine struct {
-	status pleg.PodStatus
+	status observed.Pod
 	button context.CancelFunc
 	off    chan struct{} // closed when it has stopped
 }
@@ -55,12 +56,12 @@ func (h *Hypervisor) Boot(ctx context.Context, pod *v1.Pod) error {
 		boots = last.status.Containers[0].RestartCount + 1
 	}
 	on, button := context.WithCancel(context.WithoutCancel(ctx)) // a machine outlives the call
-	m := &machine{button: button, off: make(chan struct{}), status: pleg.PodStatus{
+	m := &machine{button: button, off: make(chan struct{}), status: observed.Pod{
 		UID: pod.UID, Name: pod.Name, Namespace: pod.Namespace, IPs: []string{"10.0.0.1"},
-		Sandboxes: []pleg.Sandbox{{ID: string(pod.UID), State: pleg.SandboxReady, CreatedAt: time.Now(), HasNetworkStatus: true, IPs: []string{"10.0.0.1"}}},
-		Containers: []pleg.ContainerStatus{{
-			ID: pleg.ContainerID{Runtime: "vm", ID: fmt.Sprintf("%s-%d", pod.UID, boots)}, Name: c.Name, SandboxID: string(pod.UID),
-			State: pleg.StateRunning, CreatedAt: time.Now(), StartedAt: time.Now(), Image: c.Image, RestartCount: boots,
+		Sandboxes: []observed.Sandbox{{ID: string(pod.UID), State: observed.SandboxReady, CreatedAt: time.Now(), HasNetworkStatus: true, IPs: []string{"10.0.0.1"}}},
+		Containers: []observed.Container{{
+			ID: observed.ContainerID{Runtime: "vm", ID: fmt.Sprintf("%s-%d", pod.UID, boots)}, Name: c.Name, SandboxID: string(pod.UID),
+			State: observed.StateRunning, CreatedAt: time.Now(), StartedAt: time.Now(), Image: c.Image, RestartCount: boots,
 		}},
 	}}
 	if h.machines == nil {
@@ -78,17 +79,17 @@ func (h *Hypervisor) Boot(ctx context.Context, pod *v1.Pod) error {
 func (h *Hypervisor) stopped(m *machine, exitCode int32) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if c := &m.status.Containers[0]; c.State == pleg.StateRunning {
-		c.State, c.ExitCode, c.FinishedAt = pleg.StateExited, exitCode, time.Now()
-		m.status.Sandboxes[0].State = pleg.SandboxNotReady
+	if c := &m.status.Containers[0]; c.State == observed.StateRunning {
+		c.State, c.ExitCode, c.FinishedAt = observed.StateExited, exitCode, time.Now()
+		m.status.Sandboxes[0].State = observed.SandboxNotReady
 		close(m.off)
 		h.tell(m.status.UID)
 	}
 }
 
 // running tells whether the machine of a pod runs, as it was observed.
-func running(observed *pleg.PodStatus) bool {
-	return len(observed.Containers) > 0 && observed.Containers[0].State == pleg.StateRunning
+func running(seen *observed.Pod) bool {
+	return len(seen.Containers) > 0 && seen.Containers[0].State == observed.StateRunning
 }
 
 // Shutdown presses the power button of a machine and waits until it is off. After the
@@ -121,29 +122,29 @@ func (h *Hypervisor) Destroy(uid types.UID) {
 }
 
 // ListPods implements pleg.Runtime.
-func (h *Hypervisor) ListPods(context.Context) ([]pleg.ObservedPod, error) {
+func (h *Hypervisor) ListPods(context.Context) ([]observed.ListedPod, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	out := []pleg.ObservedPod{}
+	out := []observed.ListedPod{}
 	for _, uid := range slices.SortedFunc(maps.Keys(h.machines), cmp.Compare[types.UID]) {
 		s := &h.machines[uid].status
 		c, sandbox := s.Containers[0], s.Sandboxes[0]
-		out = append(out, pleg.ObservedPod{
+		out = append(out, observed.ListedPod{
 			UID: uid, Name: s.Name, Namespace: s.Namespace, CreatedAt: c.CreatedAt,
-			Sandboxes:  []pleg.ObservedSandbox{{ID: sandbox.ID, State: sandbox.State}},
-			Containers: []pleg.ObservedContainer{{ID: c.ID, Name: c.Name, State: c.State}},
+			Sandboxes:  []observed.ListedSandbox{{ID: sandbox.ID, State: sandbox.State}},
+			Containers: []observed.ListedContainer{{ID: c.ID, Name: c.Name, State: c.State}},
 		})
 	}
 	return out, nil
 }
 
 // PodStatus implements pleg.Runtime. What was handed out does not change.
-func (h *Hypervisor) PodStatus(_ context.Context, uid types.UID) (*pleg.PodStatus, error) {
+func (h *Hypervisor) PodStatus(_ context.Context, uid types.UID) (*observed.Pod, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	m := h.machines[uid]
 	if m == nil {
-		return &pleg.PodStatus{UID: uid}, nil
+		return &observed.Pod{UID: uid}, nil
 	}
 	s := m.status
 	s.Sandboxes, s.Containers = slices.Clone(s.Sandboxes), slices.Clone(s.Containers)

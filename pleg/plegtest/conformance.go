@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/podwright/podwright/pleg"
+	"github.com/podwright/podwright/pleg/observed"
 )
 
 // Config tells Run what it tests.
@@ -149,12 +150,12 @@ func wrap(what string, err error) error {
 }
 
 // listed returns what a list shows of a pod, nil if nothing.
-func (p *trial) listed(ctx context.Context, uid types.UID) (*pleg.ObservedPod, error) {
+func (p *trial) listed(ctx context.Context, uid types.UID) (*observed.ListedPod, error) {
 	list, err := p.Runtime.ListPods(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("ListPods: %w", err)
 	}
-	var found *pleg.ObservedPod
+	var found *observed.ListedPod
 	for i := range list {
 		if list[i].UID != uid {
 			continue
@@ -168,7 +169,7 @@ func (p *trial) listed(ctx context.Context, uid types.UID) (*pleg.ObservedPod, e
 }
 
 // status returns a look at a pod.
-func (p *trial) status(ctx context.Context, uid types.UID) (*pleg.PodStatus, error) {
+func (p *trial) status(ctx context.Context, uid types.UID) (*observed.Pod, error) {
 	s, err := p.Runtime.PodStatus(ctx, uid)
 	switch {
 	case err != nil:
@@ -182,7 +183,7 @@ func (p *trial) status(ctx context.Context, uid types.UID) (*pleg.PodStatus, err
 }
 
 // both returns a pod as the list and as a look show it. It must exist.
-func (p *trial) both(ctx context.Context, uid types.UID) (*pleg.ObservedPod, *pleg.PodStatus, error) {
+func (p *trial) both(ctx context.Context, uid types.UID) (*observed.ListedPod, *observed.Pod, error) {
 	o, err := p.listed(ctx, uid)
 	if err != nil {
 		return nil, nil, err

@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/podwright/podwright/pleg"
+	"github.com/podwright/podwright/pleg/observed"
 )
 
 // The runtime of this package keeps its own rules, with events and without.
@@ -49,19 +50,19 @@ func TestConformanceTakesItsTime(t *testing.T) {
 // spoiled is a runtime with a defect.
 type spoiled struct {
 	EventedRuntime
-	list   func(context.Context) ([]pleg.ObservedPod, error)
-	look   func(context.Context, types.UID) (*pleg.PodStatus, error)
+	list   func(context.Context) ([]observed.ListedPod, error)
+	look   func(context.Context, types.UID) (*observed.Pod, error)
 	events func(context.Context, func(types.UID)) error
 }
 
-func (s *spoiled) ListPods(ctx context.Context) ([]pleg.ObservedPod, error) {
+func (s *spoiled) ListPods(ctx context.Context) ([]observed.ListedPod, error) {
 	if s.list != nil {
 		return s.list(ctx)
 	}
 	return s.Runtime.ListPods(ctx)
 }
 
-func (s *spoiled) PodStatus(ctx context.Context, uid types.UID) (*pleg.PodStatus, error) {
+func (s *spoiled) PodStatus(ctx context.Context, uid types.UID) (*observed.Pod, error) {
 	if s.look != nil {
 		return s.look(ctx, uid)
 	}
@@ -76,15 +77,15 @@ func (s *spoiled) PodEvents(ctx context.Context, dirty func(types.UID)) error {
 }
 
 // listed spoils what lists show, looked what looks show.
-func (s *spoiled) listed(change func([]pleg.ObservedPod) []pleg.ObservedPod) {
-	s.list = func(ctx context.Context) ([]pleg.ObservedPod, error) {
+func (s *spoiled) listed(change func([]observed.ListedPod) []observed.ListedPod) {
+	s.list = func(ctx context.Context) ([]observed.ListedPod, error) {
 		list, err := s.Runtime.ListPods(ctx)
 		return change(list), err
 	}
 }
 
-func (s *spoiled) looked(change func(*pleg.PodStatus)) {
-	s.look = func(ctx context.Context, uid types.UID) (*pleg.PodStatus, error) {
+func (s *spoiled) looked(change func(*observed.Pod)) {
+	s.look = func(ctx context.Context, uid types.UID) (*observed.Pod, error) {
 		status, err := s.Runtime.PodStatus(ctx, uid)
 		if err == nil {
 			change(status)
@@ -94,8 +95,8 @@ func (s *spoiled) looked(change func(*pleg.PodStatus)) {
 }
 
 // eachListed spoils each pod of a list.
-func (s *spoiled) eachListed(change func(*pleg.ObservedPod)) {
-	s.listed(func(list []pleg.ObservedPod) []pleg.ObservedPod {
+func (s *spoiled) eachListed(change func(*observed.ListedPod)) {
+	s.listed(func(list []observed.ListedPod) []observed.ListedPod {
 		for i := range list {
 			change(&list[i])
 		}
@@ -105,7 +106,7 @@ func (s *spoiled) eachListed(change func(*pleg.ObservedPod)) {
 
 // notFound makes a pod that does not exist an error.
 func (s *spoiled) notFound() {
-	s.look = func(ctx context.Context, uid types.UID) (*pleg.PodStatus, error) {
+	s.look = func(ctx context.Context, uid types.UID) (*observed.Pod, error) {
 		status, err := s.Runtime.PodStatus(ctx, uid)
 		if err == nil && status.Empty() {
 			return nil, errors.New("not found")
@@ -117,8 +118,8 @@ func (s *spoiled) notFound() {
 // cachedFor answers with what was seen at most so long ago.
 func (s *spoiled) cachedFor(limit time.Duration) {
 	var mu sync.Mutex
-	at, cache := map[types.UID]time.Time{}, map[types.UID]*pleg.PodStatus{}
-	s.look = func(ctx context.Context, uid types.UID) (*pleg.PodStatus, error) {
+	at, cache := map[types.UID]time.Time{}, map[types.UID]*observed.Pod{}
+	s.look = func(ctx context.Context, uid types.UID) (*observed.Pod, error) {
 		mu.Lock()
 		defer mu.Unlock()
 		if old := cache[uid]; old != nil && time.Since(at[uid]) < limit {
@@ -140,8 +141,8 @@ type defect struct {
 
 func defects() []defect { return append(answerDefects(), behaviourDefects()...) }
 
-func dropExited[C any](containers []C, state func(C) pleg.State) []C {
-	return slices.DeleteFunc(containers, func(c C) bool { return state(c) == pleg.StateExited })
+func dropExited[C any](containers []C, state func(C) observed.State) []C {
+	return slices.DeleteFunc(containers, func(c C) bool { return state(c) == observed.StateExited })
 }
 
 func answerDefects() []defect {
@@ -150,35 +151,35 @@ func answerDefects() []defect {
 	return []defect{
 		{"an unknown pod is an error", nobody, (*spoiled).notFound},
 		{"an unknown pod is nil", nobody, func(s *spoiled) {
-			s.look = func(context.Context, types.UID) (*pleg.PodStatus, error) { return nil, nil }
+			s.look = func(context.Context, types.UID) (*observed.Pod, error) { return nil, nil }
 		}},
-		{"a status without the UID", once, func(s *spoiled) { s.looked(func(status *pleg.PodStatus) { status.UID = "" }) }},
+		{"a status without the UID", once, func(s *spoiled) { s.looked(func(status *observed.Pod) { status.UID = "" }) }},
 		{"a pod is listed twice", once, func(s *spoiled) {
-			s.listed(func(list []pleg.ObservedPod) []pleg.ObservedPod { return append(list, list...) })
+			s.listed(func(list []observed.ListedPod) []observed.ListedPod { return append(list, list...) })
 		}},
 		{"list and look call a container differently", once, func(s *spoiled) {
-			s.looked(func(status *pleg.PodStatus) {
+			s.looked(func(status *observed.Pod) {
 				for i := range status.Containers {
 					status.Containers[i].ID.Runtime = "other"
 				}
 			})
 		}},
-		{"looks have no sandboxes", once, func(s *spoiled) { s.looked(func(status *pleg.PodStatus) { status.Sandboxes = nil }) }},
+		{"looks have no sandboxes", once, func(s *spoiled) { s.looked(func(status *observed.Pod) { status.Sandboxes = nil }) }},
 		{"lists leave exited containers out", exited, func(s *spoiled) {
-			s.eachListed(func(p *pleg.ObservedPod) {
-				p.Containers = dropExited(p.Containers, func(c pleg.ObservedContainer) pleg.State { return c.State })
+			s.eachListed(func(p *observed.ListedPod) {
+				p.Containers = dropExited(p.Containers, func(c observed.ListedContainer) observed.State { return c.State })
 			})
 		}},
 		{"looks leave exited containers out", exited, func(s *spoiled) {
-			s.looked(func(status *pleg.PodStatus) {
-				status.Containers = dropExited(status.Containers, func(c pleg.ContainerStatus) pleg.State { return c.State })
+			s.looked(func(status *observed.Pod) {
+				status.Containers = dropExited(status.Containers, func(c observed.Container) observed.State { return c.State })
 			})
 		}},
 		{"the oldest instance comes first", newest, func(s *spoiled) {
-			s.looked(func(status *pleg.PodStatus) { slices.Reverse(status.Containers) })
+			s.looked(func(status *observed.Pod) { slices.Reverse(status.Containers) })
 		}},
 		{"lists have the oldest instance first", newest, func(s *spoiled) {
-			s.eachListed(func(p *pleg.ObservedPod) { slices.Reverse(p.Containers) })
+			s.eachListed(func(p *observed.ListedPod) { slices.Reverse(p.Containers) })
 		}},
 	}
 }
@@ -189,21 +190,21 @@ func behaviourDefects() []defect {
 		{"a removed pod stays in lists", "of a pod that is removed nothing is left", func(s *spoiled) {
 			seen := map[types.UID]bool{}
 			s.Deliver(func(uid types.UID) []time.Duration { seen[uid] = true; return []time.Duration{0} })
-			s.listed(func(list []pleg.ObservedPod) []pleg.ObservedPod { return append(list, ghosts(seen, list)...) })
+			s.listed(func(list []observed.ListedPod) []observed.ListedPod { return append(list, ghosts(seen, list)...) })
 		}},
 		{"looks are cached", "what is done is seen by every query that begins later", func(s *spoiled) { s.cachedFor(time.Hour) }},
 		{"answers share the runtime's memory", "an answer belongs to who asked", func(s *spoiled) {
-			s.look = func(_ context.Context, uid types.UID) (*pleg.PodStatus, error) {
+			s.look = func(_ context.Context, uid types.UID) (*observed.Pod, error) {
 				s.mu.Lock()
 				defer s.mu.Unlock()
 				if status := s.pods[uid]; status != nil {
 					return status, nil
 				}
-				return &pleg.PodStatus{UID: uid}, nil
+				return &observed.Pod{UID: uid}, nil
 			}
 		}},
 		{"an ended context gives half a list", ended, func(s *spoiled) {
-			s.list = func(ctx context.Context) ([]pleg.ObservedPod, error) {
+			s.list = func(ctx context.Context) ([]observed.ListedPod, error) {
 				if ctx.Err() != nil {
 					return nil, nil
 				}
@@ -211,9 +212,9 @@ func behaviourDefects() []defect {
 			}
 		}},
 		{"an ended context gives half a look", ended, func(s *spoiled) {
-			s.look = func(ctx context.Context, uid types.UID) (*pleg.PodStatus, error) {
+			s.look = func(ctx context.Context, uid types.UID) (*observed.Pod, error) {
 				if ctx.Err() != nil {
-					return &pleg.PodStatus{UID: uid}, nil
+					return &observed.Pod{UID: uid}, nil
 				}
 				return s.Runtime.PodStatus(ctx, uid)
 			}
@@ -222,7 +223,7 @@ func behaviourDefects() []defect {
 		{"events about exits are missing", "events name the pod that starts, exits and goes", func(s *spoiled) {
 			s.Lose(func(uid types.UID) bool {
 				status := s.pods[uid]
-				return status != nil && len(status.Containers) > 0 && status.Containers[0].State == pleg.StateExited
+				return status != nil && len(status.Containers) > 0 && status.Containers[0].State == observed.StateExited
 			})
 		}},
 		{"streams end by themselves", stream, func(s *spoiled) {
@@ -239,14 +240,14 @@ func behaviourDefects() []defect {
 		}},
 		{"lists never see an exit", "a PLEG sees a pod start, exit and go", func(s *spoiled) {
 			s.events = func(context.Context, func(types.UID)) error { return pleg.ErrNoEvents }
-			s.eachListed(func(p *pleg.ObservedPod) {
+			s.eachListed(func(p *observed.ListedPod) {
 				for i := range p.Containers {
-					p.Containers[i].State = pleg.StateRunning
+					p.Containers[i].State = observed.StateRunning
 				}
 			})
-			s.looked(func(status *pleg.PodStatus) {
+			s.looked(func(status *observed.Pod) {
 				for i := range status.Containers {
-					status.Containers[i].State = pleg.StateRunning
+					status.Containers[i].State = observed.StateRunning
 				}
 			})
 		}},
@@ -255,11 +256,11 @@ func behaviourDefects() []defect {
 }
 
 // ghosts returns the pods that were there once and are not in the list.
-func ghosts(seen map[types.UID]bool, list []pleg.ObservedPod) []pleg.ObservedPod {
-	var out []pleg.ObservedPod
+func ghosts(seen map[types.UID]bool, list []observed.ListedPod) []observed.ListedPod {
+	var out []observed.ListedPod
 	for uid := range seen {
-		if !slices.ContainsFunc(list, func(o pleg.ObservedPod) bool { return o.UID == uid }) {
-			out = append(out, pleg.ObservedPod{UID: uid, Sandboxes: []pleg.ObservedSandbox{{ID: "ghost"}}})
+		if !slices.ContainsFunc(list, func(o observed.ListedPod) bool { return o.UID == uid }) {
+			out = append(out, observed.ListedPod{UID: uid, Sandboxes: []observed.ListedSandbox{{ID: "ghost"}}})
 		}
 	}
 	return out

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/podwright/podwright/pleg"
+	"github.com/podwright/podwright/pleg/observed"
 	"github.com/podwright/podwright/pleg/plegtest"
 )
 
@@ -15,7 +16,7 @@ import (
 func ExampleRuntime() {
 	var rt plegtest.Runtime
 	rt.Set(plegtest.Pod("web", plegtest.Running("main")))
-	rt.Update("web", func(s *pleg.PodStatus) { s.Containers[0].State = pleg.StateExited })
+	rt.Update("web", func(s *observed.Pod) { s.Containers[0].State = observed.StateExited })
 
 	s, err := rt.PodStatus(context.Background(), "web")
 	fmt.Println(s.Newest("main").State, err)

@@ -10,7 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/podwright/podwright/internal/run"
-	"github.com/podwright/podwright/pleg"
+	"github.com/podwright/podwright/pleg/observed"
 )
 
 // lastingCases are the rules about many answers, and what becomes of them.
@@ -33,18 +33,18 @@ func ownedAnswers(ctx context.Context, p *trial) error {
 	if err != nil {
 		return err
 	}
-	o.Containers[0].State, s.Containers[0].State = pleg.StateUnknown, pleg.StateUnknown
+	o.Containers[0].State, s.Containers[0].State = observed.StateUnknown, observed.StateUnknown
 	o, s, err = p.both(ctx, uid)
 	if err != nil {
 		return err
 	}
-	if o.Containers[0].State != pleg.StateRunning || s.Containers[0].State != pleg.StateRunning {
+	if o.Containers[0].State != observed.StateRunning || s.Containers[0].State != observed.StateRunning {
 		return errors.New("an answer shows what the caller did to an earlier one")
 	}
 	if err := p.exit(ctx, uid); err != nil {
 		return err
 	}
-	if o.Containers[0].State != pleg.StateRunning || s.Containers[0].State != pleg.StateRunning {
+	if o.Containers[0].State != observed.StateRunning || s.Containers[0].State != observed.StateRunning {
 		return errors.New("an answer changes after it was given")
 	}
 	return nil
@@ -70,11 +70,11 @@ func endedContext(ctx context.Context, p *trial) error {
 }
 
 // listOf is an answer as a runtime.
-type listOf []pleg.ObservedPod
+type listOf []observed.ListedPod
 
-func (l listOf) ListPods(context.Context) ([]pleg.ObservedPod, error) { return l, nil }
+func (l listOf) ListPods(context.Context) ([]observed.ListedPod, error) { return l, nil }
 
-func (l listOf) PodStatus(context.Context, types.UID) (*pleg.PodStatus, error) { return nil, nil }
+func (l listOf) PodStatus(context.Context, types.UID) (*observed.Pod, error) { return nil, nil }
 
 const (
 	churners    = 3 // pods that come and go
@@ -129,7 +129,7 @@ func (p *trial) comeAndGo(ctx context.Context, uid types.UID) error {
 
 // lookAround looks once, at a pod that stays and at one that comes or goes.
 func (p *trial) lookAround(ctx context.Context, steady, coming types.UID) error {
-	if err := p.all(ctx, steady, pleg.StateRunning); err != nil {
+	if err := p.all(ctx, steady, observed.StateRunning); err != nil {
 		return fmt.Errorf("of a pod to which nothing happens: %w", err)
 	}
 	if _, err := p.status(ctx, coming); err != nil {

@@ -7,16 +7,16 @@ import (
 
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/podwright/podwright/pleg"
+	"github.com/podwright/podwright/pleg/observed"
 )
 
 // Pod returns a pod with one ready sandbox, named "<uid>-sandbox" and with the
 // address 10.0.0.1, and the given containers in it, newest first.
-func Pod(uid types.UID, containers ...pleg.ContainerStatus) pleg.PodStatus {
-	s := pleg.PodStatus{
+func Pod(uid types.UID, containers ...observed.Container) observed.Pod {
+	s := observed.Pod{
 		UID: uid, Name: string(uid), Namespace: "default",
-		Sandboxes: []pleg.Sandbox{{
-			ID: string(uid) + "-sandbox", State: pleg.SandboxReady,
+		Sandboxes: []observed.Sandbox{{
+			ID: string(uid) + "-sandbox", State: observed.SandboxReady,
 			HasNetworkStatus: true, IPs: []string{"10.0.0.1"},
 		}},
 		IPs: []string{"10.0.0.1"},
@@ -30,24 +30,24 @@ func Pod(uid types.UID, containers ...pleg.ContainerStatus) pleg.PodStatus {
 
 // Running returns a running container. The part of the ID before its last dash
 // is the container's name.
-func Running(id string) pleg.ContainerStatus { return container(id, pleg.StateRunning) }
+func Running(id string) observed.Container { return container(id, observed.StateRunning) }
 
 // Created returns a container that was not started.
-func Created(id string) pleg.ContainerStatus { return container(id, pleg.StateCreated) }
+func Created(id string) observed.Container { return container(id, observed.StateCreated) }
 
 // Exited returns a container that has exited with the code.
-func Exited(id string, code int32) pleg.ContainerStatus {
-	c := container(id, pleg.StateExited)
+func Exited(id string, code int32) observed.Container {
+	c := container(id, observed.StateExited)
 	c.ExitCode = code
 	return c
 }
 
-func container(id string, s pleg.State) pleg.ContainerStatus {
+func container(id string, s observed.State) observed.Container {
 	name := id
 	if i := strings.LastIndex(id, "-"); i > 0 {
 		name = id[:i]
 	}
-	return pleg.ContainerStatus{ID: pleg.ContainerID{Runtime: "plegtest", ID: id}, Name: name, State: s}
+	return observed.Container{ID: observed.ContainerID{Runtime: "plegtest", ID: id}, Name: name, State: s}
 }
 
 // Pods returns what changes the runtime's pods, for Run and Bench.
@@ -56,22 +56,22 @@ func (r *Runtime) Pods() Pods { return podChanger{r} }
 type podChanger struct{ rt *Runtime }
 
 func (c podChanger) Start(_ context.Context, uid types.UID) error {
-	c.rt.Update(uid, func(s *pleg.PodStatus) {
+	c.rt.Update(uid, func(s *observed.Pod) {
 		if s.Empty() {
 			*s = Pod(uid)
 		}
 		n := len(s.Containers)
 		fresh := Running(fmt.Sprintf("%s-main-%d", uid, n))
 		fresh.Name, fresh.SandboxID, fresh.RestartCount = "main", s.Sandboxes[0].ID, int32(n)
-		s.Containers = append([]pleg.ContainerStatus{fresh}, s.Containers...)
+		s.Containers = append([]observed.Container{fresh}, s.Containers...)
 	})
 	return nil
 }
 
 func (c podChanger) Exit(_ context.Context, uid types.UID) error {
-	c.rt.Update(uid, func(s *pleg.PodStatus) {
+	c.rt.Update(uid, func(s *observed.Pod) {
 		for i := range s.Containers {
-			s.Containers[i].State = pleg.StateExited
+			s.Containers[i].State = observed.StateExited
 		}
 	})
 	return nil

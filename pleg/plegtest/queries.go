@@ -7,7 +7,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/podwright/podwright/pleg"
+	"github.com/podwright/podwright/pleg/observed"
 )
 
 // queryCases are the rules about one answer of ListPods or PodStatus.
@@ -49,7 +49,7 @@ func runningPod(ctx context.Context, p *trial) error {
 	}
 	for _, c := range s.Containers {
 		switch {
-		case c.State != pleg.StateRunning:
+		case c.State != observed.StateRunning:
 			return fmt.Errorf("container %q of a pod that was started is %s", c.Name, c.State)
 		case c.ID.ID == "" || c.Name == "":
 			return fmt.Errorf("a container has the ID %q and the name %q: both are required", c.ID, c.Name)
@@ -62,8 +62,8 @@ func runningPod(ctx context.Context, p *trial) error {
 
 // agree checks that the list and a look, with nothing between them, show the same.
 // If they do not, a PLEG looks again at every list.
-func agree(o *pleg.ObservedPod, s *pleg.PodStatus) error {
-	near := pleg.ObservedFrom(s)
+func agree(o *observed.ListedPod, s *observed.Pod) error {
+	near := s.Listed()
 	if o.Name != s.Name || o.Namespace != s.Namespace {
 		return fmt.Errorf("ListPods calls the pod %s/%s and PodStatus %s/%s", o.Namespace, o.Name, s.Namespace, s.Name)
 	}
@@ -100,7 +100,7 @@ func exitedContainer(ctx context.Context, p *trial) error {
 		switch {
 		case now == nil:
 			return fmt.Errorf("container %q is gone after its exit", c.Name)
-		case now.State != pleg.StateExited:
+		case now.State != observed.StateExited:
 			return fmt.Errorf("container %q is %s after its exit", c.Name, now.State)
 		case now.Name != c.Name:
 			return fmt.Errorf("container %q is called %q after its exit", c.Name, now.Name)
@@ -109,7 +109,7 @@ func exitedContainer(ctx context.Context, p *trial) error {
 	return nil
 }
 
-func containerIn(s *pleg.PodStatus, id pleg.ContainerID) *pleg.ContainerStatus {
+func containerIn(s *observed.Pod, id observed.ContainerID) *observed.Container {
 	for i := range s.Containers {
 		if s.Containers[i].ID == id {
 			return &s.Containers[i]
@@ -144,10 +144,10 @@ func newInstance(ctx context.Context, p *trial) error {
 			return fmt.Errorf("there is no container %q after its restart", was.Name)
 		case c.ID == was.ID:
 			return fmt.Errorf("the newest instance of container %q is still %s: a new one has another ID and comes first", was.Name, c.ID)
-		case c.State != pleg.StateRunning:
+		case c.State != observed.StateRunning:
 			return fmt.Errorf("the newest instance of container %q is %s", was.Name, c.State)
 		}
-		i := slices.IndexFunc(o.Containers, func(x pleg.ObservedContainer) bool { return x.Name == was.Name })
+		i := slices.IndexFunc(o.Containers, func(x observed.ListedContainer) bool { return x.Name == was.Name })
 		if i < 0 || o.Containers[i].ID != c.ID {
 			return fmt.Errorf("ListPods does not show the newest instance of container %q first", was.Name)
 		}
@@ -189,13 +189,13 @@ func readYourWrites(ctx context.Context, p *trial) error {
 		if err != nil {
 			return err
 		}
-		if err := p.all(ctx, uid, pleg.StateRunning); err != nil {
+		if err := p.all(ctx, uid, observed.StateRunning); err != nil {
 			return err
 		}
 		if err := p.exit(ctx, uid); err != nil {
 			return err
 		}
-		if err := p.all(ctx, uid, pleg.StateExited); err != nil {
+		if err := p.all(ctx, uid, observed.StateExited); err != nil {
 			return err
 		}
 		if err := p.remove(ctx, uid); err != nil {
@@ -209,7 +209,7 @@ func readYourWrites(ctx context.Context, p *trial) error {
 }
 
 // all checks that the containers of a pod are in a state, for the list and a look.
-func (p *trial) all(ctx context.Context, uid types.UID, want pleg.State) error {
+func (p *trial) all(ctx context.Context, uid types.UID, want observed.State) error {
 	o, s, err := p.both(ctx, uid)
 	if err != nil {
 		return err

@@ -9,13 +9,14 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/podwright/podwright/pleg"
+	"github.com/podwright/podwright/pleg/observed"
 )
 
 // Runtime is a pleg.Runtime in memory. The zero value is an empty runtime without
 // events; WithEvents adds them. It is safe for concurrent use.
 type Runtime struct {
 	mu          sync.Mutex
-	pods        map[types.UID]*pleg.PodStatus
+	pods        map[types.UID]*observed.Pod
 	dirty       map[chan types.UID]struct{} // one per open event stream
 	deliver     func(types.UID) []time.Duration
 	backlog     int
@@ -33,11 +34,11 @@ type Runtime struct {
 var _ pleg.Runtime = (*Runtime)(nil)
 
 // Set adds a pod or replaces it. It keeps a copy.
-func (r *Runtime) Set(s pleg.PodStatus) {
+func (r *Runtime) Set(s observed.Pod) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.pods == nil {
-		r.pods = map[types.UID]*pleg.PodStatus{}
+		r.pods = map[types.UID]*observed.Pod{}
 	}
 	r.pods[s.UID] = clone(&s)
 	r.announce(s.UID)
@@ -45,13 +46,13 @@ func (r *Runtime) Set(s pleg.PodStatus) {
 
 // Update changes a pod; a pod that does not exist is created. change must not
 // call the runtime.
-func (r *Runtime) Update(uid types.UID, change func(*pleg.PodStatus)) {
+func (r *Runtime) Update(uid types.UID, change func(*observed.Pod)) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.pods == nil {
-		r.pods = map[types.UID]*pleg.PodStatus{}
+		r.pods = map[types.UID]*observed.Pod{}
 	}
-	next := &pleg.PodStatus{UID: uid}
+	next := &observed.Pod{UID: uid}
 	if old := r.pods[uid]; old != nil {
 		next = clone(old)
 	}
@@ -76,7 +77,7 @@ func (r *Runtime) Announce(uid types.UID) {
 }
 
 // ListPods implements pleg.Runtime.
-func (r *Runtime) ListPods(ctx context.Context) ([]pleg.ObservedPod, error) {
+func (r *Runtime) ListPods(ctx context.Context) ([]observed.ListedPod, error) {
 	r.mu.Lock()
 	r.lists++
 	r.mu.Unlock()
@@ -85,17 +86,17 @@ func (r *Runtime) ListPods(ctx context.Context) ([]pleg.ObservedPod, error) {
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	out := make([]pleg.ObservedPod, 0, len(r.pods))
+	out := make([]observed.ListedPod, 0, len(r.pods))
 	for _, s := range r.pods {
 		if !s.Empty() {
-			out = append(out, pleg.ObservedFrom(s))
+			out = append(out, s.Listed())
 		}
 	}
 	return out, nil
 }
 
 // PodStatus implements pleg.Runtime.
-func (r *Runtime) PodStatus(ctx context.Context, uid types.UID) (*pleg.PodStatus, error) {
+func (r *Runtime) PodStatus(ctx context.Context, uid types.UID) (*observed.Pod, error) {
 	r.mu.Lock()
 	if r.inspections == nil {
 		r.inspections = map[types.UID]int{}
@@ -114,7 +115,7 @@ func (r *Runtime) PodStatus(ctx context.Context, uid types.UID) (*pleg.PodStatus
 	if s := r.pods[uid]; s != nil {
 		return clone(s), nil
 	}
-	return &pleg.PodStatus{UID: uid}, nil
+	return &observed.Pod{UID: uid}, nil
 }
 
 // Lists returns how often ListPods was called.
@@ -138,7 +139,7 @@ func (r *Runtime) Streams() int {
 	return r.streams
 }
 
-func clone(s *pleg.PodStatus) *pleg.PodStatus {
+func clone(s *observed.Pod) *observed.Pod {
 	c := *s
 	c.IPs = slices.Clone(s.IPs)
 	c.Sandboxes = slices.Clone(s.Sandboxes)

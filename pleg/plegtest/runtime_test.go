@@ -11,7 +11,7 @@ import (
 	"go.uber.org/goleak"
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/podwright/podwright/pleg"
+	"github.com/podwright/podwright/pleg/observed"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -21,13 +21,13 @@ func TestCopies(t *testing.T) {
 	rt := &Runtime{}
 	pod := Pod("web", Running("c-0"))
 	rt.Set(pod)
-	pod.Containers[0].State = pleg.StateExited
+	pod.Containers[0].State = observed.StateExited
 	got, err := rt.PodStatus(t.Context(), "web")
 	require.NoError(t, err)
-	require.Equal(t, pleg.StateRunning, got.Containers[0].State)
+	require.Equal(t, observed.StateRunning, got.Containers[0].State)
 	require.Equal(t, "c", got.Containers[0].Name)
-	got.Containers[0].State = pleg.StateExited
-	rt.Update("web", func(s *pleg.PodStatus) { require.Equal(t, pleg.StateRunning, s.Containers[0].State) })
+	got.Containers[0].State = observed.StateExited
+	rt.Update("web", func(s *observed.Pod) { require.Equal(t, observed.StateRunning, s.Containers[0].State) })
 
 	list, err := rt.ListPods(t.Context())
 	require.NoError(t, err)
@@ -78,7 +78,7 @@ func TestEvents(t *testing.T) {
 		}
 		done := listen()
 		rt.Set(Pod("a"))
-		rt.Update("b", func(*pleg.PodStatus) {})
+		rt.Update("b", func(*observed.Pod) {})
 		rt.Lose(func(uid types.UID) bool { return uid == "a" })
 		rt.Remove("a")
 		rt.Announce("c")

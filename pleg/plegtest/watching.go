@@ -10,6 +10,7 @@ import (
 
 	"github.com/podwright/podwright/internal/run"
 	"github.com/podwright/podwright/pleg"
+	"github.com/podwright/podwright/pleg/observed"
 )
 
 // watchCases are the rules about event streams, and what a PLEG sees.
@@ -233,7 +234,7 @@ func observeSees(ctx context.Context, p *trial) error {
 }
 
 // summary says in a word what a pod does.
-func summary(s *pleg.PodStatus) string {
+func summary(s *observed.Pod) string {
 	switch {
 	case s.Empty():
 		return "gone"

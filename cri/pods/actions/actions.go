@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/podwright/podwright/pleg"
+	"github.com/podwright/podwright/pleg/observed"
 )
 
 // KillReason says why a container is stopped. Probe-level grace periods depend
@@ -19,7 +19,7 @@ const (
 
 // ContainerKill is a container to stop.
 type ContainerKill struct {
-	ID   pleg.ContainerID
+	ID   observed.ContainerID
 	Name string
 	// Reason is "" unless a probe asked for it.
 	Reason KillReason
@@ -29,7 +29,7 @@ type ContainerKill struct {
 
 // Update is a running container whose resources change in place (KEP-1287).
 type Update struct {
-	ID   pleg.ContainerID
+	ID   observed.ContainerID
 	Name string
 	// Init tells that Index points into Pod.Spec.InitContainers, else into
 	// Pod.Spec.Containers.
@@ -63,17 +63,17 @@ type Actions struct {
 	Kill []ContainerKill
 	// Remove are containers that were created but never started: an agent died
 	// in between, or the runtime refused. They are replaced.
-	Remove []pleg.ContainerStatus
+	Remove []observed.Container
 	// Reset are all instances of all containers, when they are restarted
 	// together (KEP-5532): each is stopped without grace if it has not exited,
 	// and removed with its logs kept, in this order, the end that triggered it
 	// last, so that what is left tells that it is not finished. Stop at the first
 	// error. Nothing else is to be done beside it.
-	Reset []pleg.ContainerStatus
+	Reset []observed.Container
 	// PruneInit are instances of init containers that nothing depends on any
 	// more: with a new sandbox all of them, to be removed after KillPod, else
 	// the exited ones that have a newer one.
-	PruneInit []pleg.ContainerStatus
+	PruneInit []observed.Container
 
 	// StartEphemeral, StartInit and StartRegular are the containers to start in
 	// order, as indices into the lists of Pod.Spec.
@@ -137,7 +137,7 @@ func (a Actions) String() string {
 	return strings.Join(parts, " ")
 }
 
-func names(list []pleg.ContainerStatus) []string {
+func names(list []observed.Container) []string {
 	out := make([]string, len(list))
 	for i := range list {
 		out[i] = list[i].Name

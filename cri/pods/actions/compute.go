@@ -5,7 +5,7 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 
-	"github.com/podwright/podwright/pleg"
+	"github.com/podwright/podwright/pleg/observed"
 	"github.com/podwright/podwright/probe"
 )
 
@@ -84,7 +84,7 @@ func (d *decision) ephemeral() {
 		case d.deleted:
 		case current == nil:
 			d.out.StartEphemeral = append(d.out.StartEphemeral, i)
-		case current.State == pleg.StateCreated:
+		case current.State == observed.StateCreated:
 			d.out.Remove = append(d.out.Remove, *current)
 			d.out.StartEphemeral = append(d.out.StartEphemeral, i)
 		}
@@ -99,7 +99,7 @@ func (d *decision) explain(why string) {
 }
 
 // kill stops an instance. A message ends with what follows.
-func (d *decision) kill(s *pleg.ContainerStatus, reason KillReason, message string, restarted bool) {
+func (d *decision) kill(s *observed.Container, reason KillReason, message string, restarted bool) {
 	if restarted {
 		message += ", will be restarted"
 	}
@@ -107,7 +107,7 @@ func (d *decision) kill(s *pleg.ContainerStatus, reason KillReason, message stri
 }
 
 // probed returns the result of a probe for an instance.
-func (d *decision) probed(c *pleg.ContainerStatus, t probe.Type) probe.Verdict {
+func (d *decision) probed(c *observed.Container, t probe.Type) probe.Verdict {
 	if len(d.in.Probes) == 0 {
 		return probe.Unknown
 	}

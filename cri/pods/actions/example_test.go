@@ -6,7 +6,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 
 	"github.com/podwright/podwright/cri/pods/actions"
-	"github.com/podwright/podwright/pleg"
+	"github.com/podwright/podwright/pleg/observed"
 )
 
 // A job with an init container and a sidecar, from nothing to its end.
@@ -20,22 +20,22 @@ func ExampleCompute() {
 		},
 		Containers: []v1.Container{{Name: "job", Image: "busybox"}},
 	}}
-	status := &pleg.PodStatus{}
+	status := &observed.Pod{}
 	decide := func() { fmt.Println(actions.Compute(actions.Input{Pod: pod, Status: status})) }
-	observe := func(name string, state pleg.State) {
-		status.Containers = append([]pleg.ContainerStatus{{Name: name, SandboxID: "1", State: state}}, status.Containers...)
+	observe := func(name string, state observed.State) {
+		status.Containers = append([]observed.Container{{Name: name, SandboxID: "1", State: state}}, status.Containers...)
 	}
 	decide()
-	status.Sandboxes = []pleg.Sandbox{{ID: "1", State: pleg.SandboxReady}}
-	observe("fetch", pleg.StateRunning)
+	status.Sandboxes = []observed.Sandbox{{ID: "1", State: observed.SandboxReady}}
+	observe("fetch", observed.StateRunning)
 	decide()
-	status.Containers[0].State = pleg.StateExited
+	status.Containers[0].State = observed.StateExited
 	decide()
-	observe("proxy", pleg.StateRunning)
+	observe("proxy", observed.StateRunning)
 	decide()
-	observe("job", pleg.StateRunning)
+	observe("job", observed.StateRunning)
 	decide()
-	status.Containers[0].State = pleg.StateExited
+	status.Containers[0].State = observed.StateExited
 	decide()
 	// Output:
 	// killPod createSandbox attempt=0 startInit=[0] (init container fetch runs first)
@@ -54,11 +54,11 @@ func ExampleRestartAllTriggered() {
 		Action:    v1.ContainerRestartRuleActionRestartAllContainers,
 		ExitCodes: &v1.ContainerRestartRuleOnExitCodes{Operator: v1.ContainerRestartRuleOnExitCodesOpIn, Values: []int32{42}},
 	}}}}}}
-	status := &pleg.PodStatus{
-		Sandboxes: []pleg.Sandbox{{ID: "1", State: pleg.SandboxReady}},
-		Containers: []pleg.ContainerStatus{
-			{Name: "watchdog", SandboxID: "1", State: pleg.StateExited, ExitCode: 42},
-			{Name: "web", SandboxID: "1", State: pleg.StateRunning},
+	status := &observed.Pod{
+		Sandboxes: []observed.Sandbox{{ID: "1", State: observed.SandboxReady}},
+		Containers: []observed.Container{
+			{Name: "watchdog", SandboxID: "1", State: observed.StateExited, ExitCode: 42},
+			{Name: "web", SandboxID: "1", State: observed.StateRunning},
 		},
 	}
 	all := actions.RestartAllTriggered(pod, status, nil)

@@ -9,7 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/podwright/podwright/internal/podfacts"
-	"github.com/podwright/podwright/pleg"
+	"github.com/podwright/podwright/pleg/observed"
 	"github.com/podwright/podwright/probe"
 )
 
@@ -73,7 +73,7 @@ func (m *model) goWell() bool {
 	progress := false
 	for i := range m.status.Containers {
 		s := &m.status.Containers[i]
-		if s.State != pleg.StateRunning || s.Name[0] == 'e' {
+		if s.State != observed.StateRunning || s.Name[0] == 'e' {
 			continue
 		}
 		if m.startup[s.ID.ID] != probe.Success || m.liveness[s.ID.ID] == probe.Failure {
@@ -115,8 +115,8 @@ func (m *model) checkSettled() {
 
 // runs tells whether a container runs; checkTidy sees to where.
 func (m *model) runs(name string) bool {
-	return slices.ContainsFunc(m.status.Containers, func(s pleg.ContainerStatus) bool {
-		return s.Name == name && s.State == pleg.StateRunning
+	return slices.ContainsFunc(m.status.Containers, func(s observed.Container) bool {
+		return s.Name == name && s.State == observed.StateRunning
 	})
 }
 
@@ -128,7 +128,7 @@ func (m *model) checkTidy() {
 		if s.Name[0] == 'e' {
 			continue
 		}
-		m.must(s.State != pleg.StateCreated, "%s is left over", s.ID.ID)
+		m.must(s.State != observed.StateCreated, "%s is left over", s.ID.ID)
 		if alive(s) {
 			m.must(!seen[s.Name], "two instances of %s run", s.Name)
 			m.must(s.SandboxID == m.sandbox().ID, "%s runs in an old sandbox", s.ID.ID)
@@ -170,7 +170,7 @@ func (m *model) happen() {
 
 // twins is another agent that starts what runs already.
 func (m *model) twins() {
-	s := m.pick(pleg.StateRunning)
+	s := m.pick(observed.StateRunning)
 	if s == nil || s.Name[0] == 'i' || s.Name[0] == 'e' || m.resetting {
 		return
 	}
@@ -180,8 +180,8 @@ func (m *model) twins() {
 }
 
 // pick returns a random instance in a state, nil when there is none.
-func (m *model) pick(state pleg.State) *pleg.ContainerStatus {
-	var all []*pleg.ContainerStatus
+func (m *model) pick(state observed.State) *observed.Container {
+	var all []*observed.Container
 	for i := range m.status.Containers {
 		if m.status.Containers[i].State == state {
 			all = append(all, &m.status.Containers[i])
@@ -194,7 +194,7 @@ func (m *model) pick(state pleg.State) *pleg.ContainerStatus {
 }
 
 func (m *model) randomExit() {
-	s := m.pick(pleg.StateRunning)
+	s := m.pick(observed.StateRunning)
 	if s == nil {
 		return
 	}
@@ -205,7 +205,7 @@ func (m *model) randomExit() {
 }
 
 func (m *model) randomProbe() {
-	s := m.pick(pleg.StateRunning)
+	s := m.pick(observed.StateRunning)
 	if s == nil || s.Name[0] == 'i' || s.Name[0] == 'e' {
 		return
 	}
@@ -253,7 +253,7 @@ func (m *model) reboot() {
 		}
 	}
 	for i := range m.status.Sandboxes {
-		m.status.Sandboxes[i].State, m.status.Sandboxes[i].IPs = pleg.SandboxNotReady, nil
+		m.status.Sandboxes[i].State, m.status.Sandboxes[i].IPs = observed.SandboxNotReady, nil
 	}
 	m.agentRestarts()
 }
@@ -262,9 +262,9 @@ func (m *model) reboot() {
 // that hold something.
 func (m *model) collectGarbage() {
 	seen, holds := map[string]bool{}, map[string]bool{}
-	m.status.Containers = slices.DeleteFunc(m.status.Containers, func(c pleg.ContainerStatus) bool {
-		old := c.State == pleg.StateExited && seen[c.Name]
-		seen[c.Name] = seen[c.Name] || c.State == pleg.StateExited
+	m.status.Containers = slices.DeleteFunc(m.status.Containers, func(c observed.Container) bool {
+		old := c.State == observed.StateExited && seen[c.Name]
+		seen[c.Name] = seen[c.Name] || c.State == observed.StateExited
 		holds[c.SandboxID] = holds[c.SandboxID] || !old
 		return old
 	})
@@ -273,13 +273,13 @@ func (m *model) collectGarbage() {
 		return
 	}
 	id := newest.ID
-	m.status.Sandboxes = slices.DeleteFunc(m.status.Sandboxes, func(s pleg.Sandbox) bool { return s.ID != id && !holds[s.ID] })
+	m.status.Sandboxes = slices.DeleteFunc(m.status.Sandboxes, func(s observed.Sandbox) bool { return s.ID != id && !holds[s.ID] })
 }
 
 // loseInit is somebody who tidies up, and leaves something that proves what was
 // done: nobody could know without.
 func (m *model) loseInit() {
-	s := m.pick(pleg.StateExited)
+	s := m.pick(observed.StateExited)
 	if s == nil || s.Name[0] != 's' && s.Name[0] != 'i' || podfacts.RestartsAll(m.spec(s.Name), s.ExitCode) {
 		return
 	}
@@ -295,7 +295,7 @@ func (m *model) proved(name string) bool {
 	for _, c := range append(containerNames(m.pod.Spec.InitContainers), containerNames(m.pod.Spec.Containers)...) {
 		for i := range m.status.Containers {
 			s := &m.status.Containers[i]
-			if after && s.Name == c && s.SandboxID == m.sandbox().ID && s.State != pleg.StateCreated {
+			if after && s.Name == c && s.SandboxID == m.sandbox().ID && s.State != observed.StateCreated {
 				return true
 			}
 		}
@@ -306,8 +306,8 @@ func (m *model) proved(name string) bool {
 
 // turnUnknown is a runtime that has lost track.
 func (m *model) turnUnknown() {
-	if s := m.pick(pleg.StateRunning); s != nil && s.Name[0] != 'e' {
-		s.State = pleg.StateUnknown
+	if s := m.pick(observed.StateRunning); s != nil && s.Name[0] != 'e' {
+		s.State = observed.StateUnknown
 	}
 }
 
@@ -318,6 +318,6 @@ func (m *model) hurtSandbox() {
 	}
 	m.sandbox().IPs = nil
 	if m.dice.roll(2) == 1 {
-		m.sandbox().State = pleg.SandboxNotReady
+		m.sandbox().State = observed.SandboxNotReady
 	}
 }

@@ -8,7 +8,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 
 	"github.com/podwright/podwright/internal/podfacts"
-	"github.com/podwright/podwright/pleg"
+	"github.com/podwright/podwright/pleg/observed"
 	"github.com/podwright/podwright/probe"
 )
 
@@ -63,7 +63,7 @@ func (p *initPass) regularTraces() (ran bool) {
 		if !p.here(s) || regularNamed(p.in.Pod, s.Name) == nil {
 			continue
 		}
-		alive := s.State == pleg.StateCreated || s.State == pleg.StateRunning
+		alive := s.State == observed.StateCreated || s.State == observed.StateRunning
 		if !alive && s.SandboxID == "" {
 			continue
 		}
@@ -98,18 +98,18 @@ func (p *initPass) visit(i int) {
 
 // plain decides about an init container that runs to its end, of which no later
 // one has had its turn.
-func (p *initPass) plain(i int, current *pleg.ContainerStatus, last bool) {
+func (p *initPass) plain(i int, current *observed.Container, last bool) {
 	c := &p.in.Pod.Spec.InitContainers[i]
 	switch current.State {
-	case pleg.StateCreated: // #126543, #127162
+	case observed.StateCreated: // #126543, #127162
 		p.out.Remove = append(p.out.Remove, *current)
 		p.start(i)
-	case pleg.StateRunning:
+	case observed.StateRunning:
 		if restart := p.resize(c, target{current: current, init: true, index: i}); restart {
 			p.start(i)
 		}
 		p.explain("init container " + c.Name + " is running")
-	case pleg.StateExited:
+	case observed.StateExited:
 		p.exited(i, current, last)
 	default:
 		p.unknown(i, current)
@@ -117,7 +117,7 @@ func (p *initPass) plain(i int, current *pleg.ContainerStatus, last bool) {
 }
 
 // exited decides about a plain init container that has come to its end.
-func (p *initPass) exited(i int, current *pleg.ContainerStatus, last bool) {
+func (p *initPass) exited(i int, current *observed.Container, last bool) {
 	c := &p.in.Pod.Spec.InitContainers[i]
 	failed := hasFailed(current)
 	switch {
@@ -134,7 +134,7 @@ func (p *initPass) exited(i int, current *pleg.ContainerStatus, last bool) {
 
 // hasFailed tells whether an init container that exited did not do its work: a
 // process of it that was killed may have been the one that mattered (#116676).
-func hasFailed(s *pleg.ContainerStatus) bool {
+func hasFailed(s *observed.Container) bool {
 	return s.ExitCode != 0 || s.Reason == reasonOOMKilled
 }
 
@@ -146,7 +146,7 @@ func (d *decision) mayRetry(c *v1.Container, exitCode int32) bool {
 
 // unknown decides about a plain init container of which the runtime does not know
 // the state: it may have done its work, or half of it.
-func (p *initPass) unknown(i int, current *pleg.ContainerStatus) {
+func (p *initPass) unknown(i int, current *observed.Container) {
 	c := &p.in.Pod.Spec.InitContainers[i]
 	again := podfacts.EffectivePolicy(p.in.Pod, c) != v1.RestartPolicyNever
 	if !again && !hasRules(c) {
@@ -164,21 +164,21 @@ func (p *initPass) unknown(i int, current *pleg.ContainerStatus) {
 
 // sidecar decides about a restartable init container (KEP-753) whose turn it is
 // or was.
-func (p *initPass) sidecar(i int, current *pleg.ContainerStatus, last bool) {
+func (p *initPass) sidecar(i int, current *observed.Container, last bool) {
 	switch {
 	case current == nil:
-	case current.State == pleg.StateRunning:
+	case current.State == observed.StateRunning:
 		p.sidecarRuns(i, current, last)
 		return
-	case current.State == pleg.StateCreated:
+	case current.State == observed.StateCreated:
 		p.out.Remove = append(p.out.Remove, *current)
-	case current.State == pleg.StateUnknown:
+	case current.State == observed.StateUnknown:
 		p.kill(current, "", "Init container "+current.Name+" is in unknown state, it is stopped before it is restarted", false)
 	}
 	p.start(i)
 }
 
-func (p *initPass) sidecarRuns(i int, current *pleg.ContainerStatus, last bool) {
+func (p *initPass) sidecarRuns(i int, current *observed.Container, last bool) {
 	c := &p.in.Pod.Spec.InitContainers[i]
 	if c.StartupProbe != nil && p.probed(current, probe.Startup) == probe.Failure {
 		p.kill(current, KillStartupProbe, "Init container "+c.Name+" failed startup probe", !p.deleted)
@@ -212,7 +212,7 @@ func (p *initPass) sidecarRuns(i int, current *pleg.ContainerStatus, last bool) 
 // started, so that others may follow.
 // Without a result, as after a restart of the agent, it has if a regular container
 // was created after it: that would have waited (#136910, #137146).
-func (p *initPass) started(c *v1.Container, current *pleg.ContainerStatus) bool {
+func (p *initPass) started(c *v1.Container, current *observed.Container) bool {
 	if c.StartupProbe == nil {
 		return true
 	}

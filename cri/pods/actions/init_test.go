@@ -7,7 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 	v1 "k8s.io/api/core/v1"
 
-	"github.com/podwright/podwright/pleg"
+	"github.com/podwright/podwright/pleg/observed"
 	"github.com/podwright/podwright/probe"
 )
 
@@ -21,19 +21,19 @@ const (
 type decisionCase struct {
 	name              string
 	pod               *v1.Pod
-	containers        []pleg.ContainerStatus
+	containers        []observed.Container
 	startup, liveness map[string]probe.Verdict
 	want              summary
 }
 
 func (tc decisionCase) run(t *testing.T) {
 	t.Run(tc.name, func(t *testing.T) {
-		a := Compute(Input{Pod: tc.pod, Status: observed(ready(), tc.containers...), Probes: results(tc.startup, tc.liveness)})
+		a := Compute(Input{Pod: tc.pod, Status: observedPod(ready(), tc.containers...), Probes: results(tc.startup, tc.liveness)})
 		require.Equal(t, tc.want, summarise(t, a), a)
 	})
 }
 
-func list(c ...pleg.ContainerStatus) []pleg.ContainerStatus { return c }
+func list(c ...observed.Container) []observed.Container { return c }
 
 // Each cell of the column "plain init" of the table in section 4.3.
 func TestPlainInit(t *testing.T) {
@@ -151,7 +151,7 @@ func TestSidecar(t *testing.T) {
 // C14: the agent restarts, and has not probed the sidecar yet.
 func TestSidecarStartedBefore(t *testing.T) {
 	at := func(minute int) change {
-		return func(c *pleg.ContainerStatus) { c.CreatedAt = time.Date(2026, 1, 1, 0, minute, 0, 0, time.UTC) }
+		return func(c *observed.Container) { c.CreatedAt = time.Date(2026, 1, 1, 0, minute, 0, 0, time.UTC) }
 	}
 	pod := with(testPod(always, "s", "a"), startupProbe("s"))
 	for _, tc := range []decisionCase{

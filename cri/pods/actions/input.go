@@ -3,7 +3,7 @@ package actions
 import (
 	v1 "k8s.io/api/core/v1"
 
-	"github.com/podwright/podwright/pleg"
+	"github.com/podwright/podwright/pleg/observed"
 	"github.com/podwright/podwright/probe"
 )
 
@@ -16,7 +16,7 @@ type Input struct {
 	// Status is what the runtime has of it, observed after the last action on
 	// the pod has ended. Required; a pod of which the runtime has nothing is an
 	// empty PodStatus.
-	Status *pleg.PodStatus
+	Status *observed.Pod
 	// Probes are the results of the pod's probes (probe.Manager.Results); a missing
 	// one is unknown and never restarts anything. A sidecar with a startup probe
 	// counts as started once that has succeeded. After a restart of the agent, fill

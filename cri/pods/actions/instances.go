@@ -1,26 +1,26 @@
 package actions
 
 import (
-	"github.com/podwright/podwright/pleg"
+	"github.com/podwright/podwright/pleg/observed"
 )
 
 // here tells whether an instance lives in the current sandbox. One whose sandbox
 // nobody knows counts as being there.
-func (d *decision) here(s *pleg.ContainerStatus) bool {
+func (d *decision) here(s *observed.Container) bool {
 	return s.SandboxID == "" || s.SandboxID == d.out.SandboxID
 }
 
 // currentHere returns the instance that stands for a container in the current
 // sandbox: the one that runs, whatever clocks say, else the newest; nil when the
 // container has none there.
-func (d *decision) currentHere(name string) *pleg.ContainerStatus {
-	var newest *pleg.ContainerStatus
+func (d *decision) currentHere(name string) *observed.Container {
+	var newest *observed.Container
 	for i := range d.in.Status.Containers {
 		s := &d.in.Status.Containers[i]
 		if s.Name != name || !d.here(s) {
 			continue
 		}
-		if s.State == pleg.StateRunning {
+		if s.State == observed.StateRunning {
 			return s
 		}
 		if newest == nil {
@@ -31,7 +31,7 @@ func (d *decision) currentHere(name string) *pleg.ContainerStatus {
 }
 
 // current is currentHere, or what an earlier sandbox has left of the container.
-func (d *decision) current(name string) *pleg.ContainerStatus {
+func (d *decision) current(name string) *observed.Container {
 	if s := d.currentHere(name); s != nil {
 		return s
 	}
@@ -41,7 +41,7 @@ func (d *decision) current(name string) *pleg.ContainerStatus {
 // sweep clears away instances of a container beside the one that stands for it.
 // They are left over from an agent that died between creating and starting, that
 // lost the answer of a call, or from an earlier sandbox.
-func (d *decision) sweep(name string, current *pleg.ContainerStatus) {
+func (d *decision) sweep(name string, current *observed.Container) {
 	for i := range d.in.Status.Containers {
 		s := &d.in.Status.Containers[i]
 		if s == current || s.Name != name {
@@ -50,7 +50,7 @@ func (d *decision) sweep(name string, current *pleg.ContainerStatus) {
 		switch {
 		case mayStillRun(s):
 			d.kill(s, "", "Container "+name+" has another instance", false)
-		case s.State == pleg.StateCreated:
+		case s.State == observed.StateCreated:
 			d.out.Remove = append(d.out.Remove, *s)
 		}
 	}
@@ -62,10 +62,10 @@ func (d *decision) prune(name string) {
 	kept := false
 	for i := range d.in.Status.Containers {
 		s := &d.in.Status.Containers[i]
-		if s.Name != name || s.State != pleg.StateExited && s.State != pleg.StateUnknown {
+		if s.Name != name || s.State != observed.StateExited && s.State != observed.StateUnknown {
 			continue
 		}
-		if kept && s.State == pleg.StateExited {
+		if kept && s.State == observed.StateExited {
 			d.out.PruneInit = append(d.out.PruneInit, *s)
 		}
 		kept = true
@@ -73,6 +73,6 @@ func (d *decision) prune(name string) {
 }
 
 // mayStillRun tells whether an instance has to be stopped before another starts.
-func mayStillRun(s *pleg.ContainerStatus) bool {
-	return s.State == pleg.StateRunning || s.State == pleg.StateUnknown
+func mayStillRun(s *observed.Container) bool {
+	return s.State == observed.StateRunning || s.State == observed.StateUnknown
 }

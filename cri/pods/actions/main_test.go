@@ -9,7 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/podwright/podwright/internal/podfacts"
-	"github.com/podwright/podwright/pleg"
+	"github.com/podwright/podwright/pleg/observed"
 	"github.com/podwright/podwright/probe"
 )
 
@@ -71,12 +71,12 @@ func onExit(action v1.ContainerRestartRuleAction, codes ...int32) v1.ContainerRe
 	return v1.ContainerRestartRule{Action: action, ExitCodes: &v1.ContainerRestartRuleOnExitCodes{Operator: v1.ContainerRestartRuleOnExitCodesOpIn, Values: codes}}
 }
 
-type change = func(*pleg.ContainerStatus)
+type change = func(*observed.Container)
 
 // container is an instance in sandbox s with the ID "<name>-<state>".
-func container(name string, state pleg.State, changes ...change) pleg.ContainerStatus {
-	c := pleg.ContainerStatus{
-		ID: pleg.ContainerID{Runtime: "fake", ID: name + "-" + state.String()}, Name: name, SandboxID: "s", State: state,
+func container(name string, state observed.State, changes ...change) observed.Container {
+	c := observed.Container{
+		ID: observed.ContainerID{Runtime: "fake", ID: name + "-" + state.String()}, Name: name, SandboxID: "s", State: state,
 		Hash: podfacts.Hash(&v1.Container{Name: name, Image: "busybox"}),
 	}
 	for _, f := range changes {
@@ -85,41 +85,41 @@ func container(name string, state pleg.State, changes ...change) pleg.ContainerS
 	return c
 }
 
-func created(name string, changes ...change) pleg.ContainerStatus {
-	return container(name, pleg.StateCreated, changes...)
+func created(name string, changes ...change) observed.Container {
+	return container(name, observed.StateCreated, changes...)
 }
 
-func running(name string, changes ...change) pleg.ContainerStatus {
-	return container(name, pleg.StateRunning, changes...)
+func running(name string, changes ...change) observed.Container {
+	return container(name, observed.StateRunning, changes...)
 }
 
-func unknown(name string, changes ...change) pleg.ContainerStatus {
-	return container(name, pleg.StateUnknown, changes...)
+func unknown(name string, changes ...change) observed.Container {
+	return container(name, observed.StateUnknown, changes...)
 }
 
-func exited(name string, code int32, changes ...change) pleg.ContainerStatus {
-	return container(name, pleg.StateExited, append(changes, func(c *pleg.ContainerStatus) { c.ExitCode = code })...)
+func exited(name string, code int32, changes ...change) observed.Container {
+	return container(name, observed.StateExited, append(changes, func(c *observed.Container) { c.ExitCode = code })...)
 }
 
-func id(s string) change                { return func(c *pleg.ContainerStatus) { c.ID.ID = s } }
-func reason(s string) change            { return func(c *pleg.ContainerStatus) { c.Reason = s } }
-func in(sandbox string) change          { return func(c *pleg.ContainerStatus) { c.SandboxID = sandbox } }
-func otherHash(c *pleg.ContainerStatus) { c.Hash++ }
-func noHash(c *pleg.ContainerStatus)    { c.Hash = 0 }
+func id(s string) change              { return func(c *observed.Container) { c.ID.ID = s } }
+func reason(s string) change          { return func(c *observed.Container) { c.Reason = s } }
+func in(sandbox string) change        { return func(c *observed.Container) { c.SandboxID = sandbox } }
+func otherHash(c *observed.Container) { c.Hash++ }
+func noHash(c *observed.Container)    { c.Hash = 0 }
 
-func ready() *pleg.Sandbox {
-	return &pleg.Sandbox{ID: "s", State: pleg.SandboxReady, HasNetworkStatus: true, IPs: []string{"10.0.0.2"}}
+func ready() *observed.Sandbox {
+	return &observed.Sandbox{ID: "s", State: observed.SandboxReady, HasNetworkStatus: true, IPs: []string{"10.0.0.2"}}
 }
 
-func dead() *pleg.Sandbox {
-	return &pleg.Sandbox{ID: "s", State: pleg.SandboxNotReady, HasNetworkStatus: true}
+func dead() *observed.Sandbox {
+	return &observed.Sandbox{ID: "s", State: observed.SandboxNotReady, HasNetworkStatus: true}
 }
 
 // observed is a pod status made by hand.
-func observed(sandbox *pleg.Sandbox, containers ...pleg.ContainerStatus) *pleg.PodStatus {
-	s := &pleg.PodStatus{UID: "0d1e", Containers: containers}
+func observedPod(sandbox *observed.Sandbox, containers ...observed.Container) *observed.Pod {
+	s := &observed.Pod{UID: "0d1e", Containers: containers}
 	if sandbox != nil {
-		s.Sandboxes = []pleg.Sandbox{*sandbox}
+		s.Sandboxes = []observed.Sandbox{*sandbox}
 	}
 	return s
 }
@@ -143,7 +143,7 @@ func kills(a Actions) []string {
 	return out
 }
 
-func ids(list []pleg.ContainerStatus) []string {
+func ids(list []observed.Container) []string {
 	var out []string
 	for _, c := range list {
 		out = append(out, c.ID.ID)

@@ -11,7 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/podwright/podwright/internal/podfacts"
-	"github.com/podwright/podwright/pleg"
+	"github.com/podwright/podwright/pleg/observed"
 	"github.com/podwright/podwright/probe"
 )
 
@@ -23,7 +23,7 @@ type model struct {
 	pod  *v1.Pod
 	dice *dice
 
-	status            pleg.PodStatus
+	status            observed.Pod
 	startup, liveness map[string]probe.Verdict // by instance
 	actuated          map[string]v1.ResourceRequirements
 	made              int // objects made so far: names them, and is the time
@@ -121,7 +121,7 @@ func describe(pod *v1.Pod) string {
 	return out
 }
 
-func (m *model) sandbox() *pleg.Sandbox {
+func (m *model) sandbox() *observed.Sandbox {
 	if len(m.status.Sandboxes) == 0 {
 		return nil
 	}
@@ -146,7 +146,7 @@ func (m *model) String() string {
 	}
 	for _, c := range m.status.Containers {
 		out += fmt.Sprintf("%s@%s:%v", c.ID.ID, c.SandboxID, c.State)
-		if c.State == pleg.StateExited {
+		if c.State == observed.StateExited {
 			out += fmt.Sprint(c.ExitCode)
 		}
 		out += " "
@@ -155,7 +155,7 @@ func (m *model) String() string {
 }
 
 // ended writes down the end of an instance.
-func (m *model) ended(s *pleg.ContainerStatus, e *ending) {
+func (m *model) ended(s *observed.Container, e *ending) {
 	h := m.truth[s.Name]
 	if s.CreatedAt.Before(h.last) {
 		h.ended.replaced = true // its twin has ended before: both may be meant
@@ -168,20 +168,20 @@ func (m *model) ended(s *pleg.ContainerStatus, e *ending) {
 }
 
 // exit ends an instance in the runtime.
-func (m *model) exit(s *pleg.ContainerStatus, code int32, reason string) {
-	s.State, s.ExitCode, s.Reason = pleg.StateExited, code, reason
+func (m *model) exit(s *observed.Container, code int32, reason string) {
+	s.State, s.ExitCode, s.Reason = observed.StateExited, code, reason
 }
 
-func (m *model) find(id pleg.ContainerID) *pleg.ContainerStatus {
-	i := slices.IndexFunc(m.status.Containers, func(c pleg.ContainerStatus) bool { return c.ID == id })
+func (m *model) find(id observed.ContainerID) *observed.Container {
+	i := slices.IndexFunc(m.status.Containers, func(c observed.Container) bool { return c.ID == id })
 	if i < 0 {
 		return nil
 	}
 	return &m.status.Containers[i]
 }
 
-func (m *model) remove(id pleg.ContainerID) {
-	m.status.Containers = slices.DeleteFunc(m.status.Containers, func(c pleg.ContainerStatus) bool { return c.ID == id })
+func (m *model) remove(id observed.ContainerID) {
+	m.status.Containers = slices.DeleteFunc(m.status.Containers, func(c observed.Container) bool { return c.ID == id })
 }
 
 func (m *model) make(prefix string) (string, time.Time) {
@@ -200,8 +200,8 @@ func (m *model) spec(name string) *v1.Container {
 }
 
 // alive tells whether an instance runs, or may.
-func alive(s *pleg.ContainerStatus) bool {
-	return s.State == pleg.StateRunning || s.State == pleg.StateUnknown
+func alive(s *observed.Container) bool {
+	return s.State == observed.StateRunning || s.State == observed.StateUnknown
 }
 
 // permitted tells whether a container may run once more.

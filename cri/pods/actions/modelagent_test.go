@@ -7,7 +7,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 
 	"github.com/podwright/podwright/internal/podfacts"
-	"github.com/podwright/podwright/pleg"
+	"github.com/podwright/podwright/pleg/observed"
 	"github.com/podwright/podwright/probe"
 )
 
@@ -98,14 +98,14 @@ func (m *model) checkKill(k ContainerKill) {
 	s := m.find(k.ID)
 	m.must(s != nil && alive(s), "kill of %s, which does not run", k.ID.ID)
 	c := m.spec(s.Name)
-	twin := slices.ContainsFunc(m.status.Containers, func(o pleg.ContainerStatus) bool {
-		return o.ID != s.ID && o.Name == s.Name && o.State != pleg.StateExited
+	twin := slices.ContainsFunc(m.status.Containers, func(o observed.Container) bool {
+		return o.ID != s.ID && o.Name == s.Name && o.State != observed.StateExited
 	})
-	newer := slices.ContainsFunc(m.status.Containers, func(o pleg.ContainerStatus) bool {
+	newer := slices.ContainsFunc(m.status.Containers, func(o observed.Container) bool {
 		return o.Name == s.Name && o.CreatedAt.After(s.CreatedAt)
 	})
 	changed := m.status.SandboxChanged(m.pod.Spec.HostNetwork).Changed
-	ok := s.State == pleg.StateUnknown || changed || twin || newer || s.SandboxID != m.sandbox().ID ||
+	ok := s.State == observed.StateUnknown || changed || twin || newer || s.SandboxID != m.sandbox().ID ||
 		s.Hash != podfacts.Hash(c) || m.liveness[k.ID.ID] == probe.Failure || m.startup[k.ID.ID] == probe.Failure || m.resizeRestarts(c)
 	m.must(ok, "kill of %s for no reason", k.ID.ID)
 }
@@ -123,7 +123,7 @@ func (m *model) checkOver() {
 	for i := range m.pod.Spec.InitContainers {
 		c := &m.pod.Spec.InitContainers[i]
 		h := m.truth[c.Name]
-		if s := m.status.Newest(c.Name); !h.done && h.starts > 0 && podfacts.EffectivePolicy(m.pod, c) == never && (s == nil || s.State != pleg.StateRunning) {
+		if s := m.status.Newest(c.Name); !h.done && h.starts > 0 && podfacts.EffectivePolicy(m.pod, c) == never && (s == nil || s.State != observed.StateRunning) {
 			return // it failed, or nobody knows
 		}
 	}
@@ -134,7 +134,7 @@ func (m *model) checkOver() {
 	for i := range m.pod.Spec.Containers {
 		c := &m.pod.Spec.Containers[i]
 		h := m.truth[c.Name]
-		stopped := podfacts.EffectivePolicy(m.pod, c) == never && slices.ContainsFunc(m.status.Containers, func(s pleg.ContainerStatus) bool {
+		stopped := podfacts.EffectivePolicy(m.pod, c) == never && slices.ContainsFunc(m.status.Containers, func(s observed.Container) bool {
 			failed := m.liveness[s.ID.ID] == probe.Failure || m.startup[s.ID.ID] == probe.Failure
 			return s.Name == c.Name && alive(&s) && (changed || failed || s.SandboxID != m.sandbox().ID)
 		})
@@ -190,7 +190,7 @@ func (m *model) killPod(a Actions) bool {
 		}
 	}
 	for i := range m.status.Sandboxes {
-		m.status.Sandboxes[i].State, m.status.Sandboxes[i].IPs = pleg.SandboxNotReady, nil
+		m.status.Sandboxes[i].State, m.status.Sandboxes[i].IPs = observed.SandboxNotReady, nil
 	}
 	return a.CreateSandbox
 }
@@ -204,7 +204,7 @@ func (m *model) kill(k ContainerKill) bool {
 	}
 	c := m.spec(s.Name)
 	e := &ending{code: 137}
-	if s.State == pleg.StateUnknown || s.Hash != podfacts.Hash(c) || strings.Contains(k.Message, "resize") {
+	if s.State == observed.StateUnknown || s.Hash != podfacts.Hash(c) || strings.Contains(k.Message, "resize") {
 		e.replaced = true
 	}
 	m.ended(s, e)
@@ -212,7 +212,7 @@ func (m *model) kill(k ContainerKill) bool {
 	return o == done
 }
 
-func (m *model) reset(id pleg.ContainerID) bool {
+func (m *model) reset(id observed.ContainerID) bool {
 	o := m.outcome()
 	if o == refused {
 		return false
@@ -239,8 +239,8 @@ func (m *model) createSandbox(attempt uint32) bool {
 		return false
 	}
 	id, at := m.make("sandbox")
-	m.status.Sandboxes = slices.Insert(m.status.Sandboxes, 0, pleg.Sandbox{
-		ID: id, State: pleg.SandboxReady, Attempt: attempt, CreatedAt: at, HostNetwork: m.pod.Spec.HostNetwork, HasNetworkStatus: true, IPs: []string{"10.0.0.2"},
+	m.status.Sandboxes = slices.Insert(m.status.Sandboxes, 0, observed.Sandbox{
+		ID: id, State: observed.SandboxReady, Attempt: attempt, CreatedAt: at, HostNetwork: m.pod.Spec.HostNetwork, HasNetworkStatus: true, IPs: []string{"10.0.0.2"},
 	})
 	for i := range m.pod.Spec.InitContainers {
 		h := m.truth[m.pod.Spec.InitContainers[i].Name]
@@ -269,7 +269,7 @@ func (m *model) start(name string) (ok, agentDead bool) {
 		return false, false
 	}
 	id, at := m.make(name)
-	s := pleg.ContainerStatus{ID: pleg.ContainerID{Runtime: "fake", ID: id}, Name: name, SandboxID: m.sandbox().ID, State: pleg.StateCreated, CreatedAt: at, Hash: podfacts.Hash(c)}
+	s := observed.Container{ID: observed.ContainerID{Runtime: "fake", ID: id}, Name: name, SandboxID: m.sandbox().ID, State: observed.StateCreated, CreatedAt: at, Hash: podfacts.Hash(c)}
 	m.status.Containers = slices.Insert(m.status.Containers, 0, s)
 	m.actuated[name] = c.Resources
 	if o := m.outcome(); o != done {
@@ -284,7 +284,7 @@ func (m *model) start(name string) (ok, agentDead bool) {
 		}
 		return false, false
 	}
-	m.status.Containers[0].State = pleg.StateRunning
+	m.status.Containers[0].State = observed.StateRunning
 	h := m.truth[name]
 	h.starts++
 	h.up = h.up || c.StartupProbe == nil
@@ -298,7 +298,7 @@ func (m *model) checkStart(name string) {
 		s := &m.status.Containers[i]
 		m.must(s.Name != name || !alive(s), "%s is started beside %s", name, s.ID.ID)
 	}
-	m.must(m.sandbox() != nil && m.sandbox().State == pleg.SandboxReady, "%s is started in a dead sandbox", name)
+	m.must(m.sandbox() != nil && m.sandbox().State == observed.SandboxReady, "%s is started in a dead sandbox", name)
 	m.must(name[0] != 'i' || !h.done, "completed init container %s runs again", name)
 	m.must(name[0] != 'e' || h.starts == 0, "ephemeral container %s runs again", name)
 	m.must(permitted(m.pod, m.spec(name), h.ended), "%s runs again after %+v", name, h.ended)

@@ -4,7 +4,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 
 	"github.com/podwright/podwright/internal/podfacts"
-	"github.com/podwright/podwright/pleg"
+	"github.com/podwright/podwright/pleg/observed"
 	"github.com/podwright/podwright/probe"
 )
 
@@ -35,7 +35,7 @@ func (d *decision) regularDone() bool {
 	for i := range d.in.Pod.Spec.Containers {
 		c := &d.in.Pod.Spec.Containers[i]
 		current := d.current(c.Name)
-		if current == nil || current.State != pleg.StateExited || !d.deleted && podfacts.MayRestart(d.in.Pod, c, current.ExitCode) {
+		if current == nil || current.State != observed.StateExited || !d.deleted && podfacts.MayRestart(d.in.Pod, c, current.ExitCode) {
 			return false
 		}
 	}
@@ -43,18 +43,18 @@ func (d *decision) regularDone() bool {
 }
 
 // judge decides about one regular container.
-func (d *decision) judge(i int, current *pleg.ContainerStatus) (keep, start bool) {
+func (d *decision) judge(i int, current *observed.Container) (keep, start bool) {
 	c := &d.in.Pod.Spec.Containers[i]
 	switch {
 	case current == nil:
 		return false, true
-	case current.State == pleg.StateCreated:
+	case current.State == observed.StateCreated:
 		d.out.Remove = append(d.out.Remove, *current)
 		return false, true
-	case current.State == pleg.StateUnknown:
+	case current.State == observed.StateUnknown:
 		d.kill(current, "", "Container "+c.Name+" is in unknown state, it is stopped before it is restarted", false)
 		return false, true
-	case current.State == pleg.StateExited:
+	case current.State == observed.StateExited:
 		return false, podfacts.MayRestart(d.in.Pod, c, current.ExitCode)
 	default:
 		return d.running(i, current)
@@ -62,7 +62,7 @@ func (d *decision) judge(i int, current *pleg.ContainerStatus) (keep, start bool
 }
 
 // running decides about a regular container that runs.
-func (d *decision) running(i int, current *pleg.ContainerStatus) (keep, start bool) {
+func (d *decision) running(i int, current *observed.Container) (keep, start bool) {
 	c := &d.in.Pod.Spec.Containers[i]
 	again := podfacts.EffectivePolicy(d.in.Pod, c) != v1.RestartPolicyNever
 	// Rules look at exit codes, and there is none yet: until there is, the pod is

@@ -9,7 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/podwright/podwright/internal/podfacts"
-	"github.com/podwright/podwright/pleg"
+	"github.com/podwright/podwright/pleg/observed"
 	"github.com/podwright/podwright/probe"
 )
 
@@ -94,7 +94,7 @@ func TestNothingLeft(t *testing.T) {
 		{name: "deleted, unknown", pod: with(testPod(always, "a"), deleted), containers: list(unknown("a")), want: summary{end: true, kill: []string{"a-unknown "}}},
 		{name: "deleted, another image", pod: with(testPod(always, "a"), deleted), containers: list(running("a", otherHash)), want: summary{end: true, kill: []string{"a-running "}}},
 		{name: "deleted, fails its probe, restarts whatever its rules", pod: with(testPod(always, "a"), own("a", v1.ContainerRestartPolicyAlways, onExit(v1.ContainerRestartRuleActionRestart, 137)), deleted), containers: list(running("a")), liveness: failed, want: summary{end: true, kill: []string{"a-running LivenessProbe"}}},
-		{name: "one has not had its turn, and its sidecar has not started", pod: with(testPod(onFailure, "s", "a", "b"), startupProbe("s")), containers: list(running("s", func(c *pleg.ContainerStatus) { c.CreatedAt = time.Unix(2, 0) }), exited("a", 0))},
+		{name: "one has not had its turn, and its sidecar has not started", pod: with(testPod(onFailure, "s", "a", "b"), startupProbe("s")), containers: list(running("s", func(c *observed.Container) { c.CreatedAt = time.Unix(2, 0) }), exited("a", 0))},
 	} {
 		tc.run(t)
 	}
@@ -126,7 +126,7 @@ func TestSameHash(t *testing.T) {
 		c.Resources.Limits = v1.ResourceList{}
 		c.Command = []string{"true"}
 	}
-	require.Equal(t, Actions{SandboxID: "s"}, Compute(Input{Pod: pod, Status: observed(ready(), running("a"), running("s"))}))
+	require.Equal(t, Actions{SandboxID: "s"}, Compute(Input{Pod: pod, Status: observedPod(ready(), running("a"), running("s"))}))
 	for vector, want := range map[[2]string]uint64{{"test_container", "foo/image:v1"}: 0x8e45cbd0, {"a", "busybox"}: 0x5264866e, {"c1", "registry.k8s.io/pause:3.10"}: 0x4377ccae} {
 		require.Equal(t, want, podfacts.Hash(&v1.Container{Name: vector[0], Image: vector[1]}))
 	}
@@ -135,9 +135,9 @@ func TestSameHash(t *testing.T) {
 // C50: what another agent started is kept as it is, in every kind of container.
 func TestTakeOver(t *testing.T) {
 	pod := with(testPod(always, "i0", "s1", "i2", "a", "b", "e"), startupProbe("s1"))
-	status := observed(ready(), running("e"), running("b"), running("a"), exited("b", 1), exited("i2", 0), running("s1"), exited("i0", 0))
+	status := observedPod(ready(), running("e"), running("b"), running("a"), exited("b", 1), exited("i2", 0), running("s1"), exited("i0", 0))
 	require.Equal(t, Actions{SandboxID: "s"}, Compute(Input{Pod: pod, Status: status}))
-	status.Containers = []pleg.ContainerStatus{running("b"), running("a"), running("s1"), running("e")}
+	status.Containers = []observed.Container{running("b"), running("a"), running("s1"), running("e")}
 	require.Empty(t, Compute(Input{Pod: pod, Status: status, Actuated: &Actuated{}}).Kill, "without a checkpoint, and init containers removed")
 }
 
@@ -148,7 +148,7 @@ func TestMessages(t *testing.T) {
 	awaited := own("i", v1.ContainerRestartPolicyNever, onExit(v1.ContainerRestartRuleActionRestart, 42))
 	for _, tc := range []struct {
 		pod               *v1.Pod
-		containers        []pleg.ContainerStatus
+		containers        []observed.Container
 		startup, liveness map[string]probe.Verdict
 		want              string
 		restarted         bool
@@ -174,7 +174,7 @@ func TestMessages(t *testing.T) {
 			} else if tc.restarted {
 				want += ", will be restarted"
 			}
-			a := Compute(Input{Pod: tc.pod, Status: observed(ready(), tc.containers...), Probes: results(tc.startup, tc.liveness)})
+			a := Compute(Input{Pod: tc.pod, Status: observedPod(ready(), tc.containers...), Probes: results(tc.startup, tc.liveness)})
 			require.Len(t, a.Kill, 1, tc.want)
 			require.Equal(t, want, a.Kill[0].Message)
 		}
@@ -184,7 +184,7 @@ func TestMessages(t *testing.T) {
 func TestExplanation(t *testing.T) {
 	for _, tc := range []struct {
 		pod        *v1.Pod
-		containers []pleg.ContainerStatus
+		containers []observed.Container
 		want       string
 	}{
 		{testPod(always, "i", "a"), nil, "init container i runs first"},
@@ -194,7 +194,7 @@ func TestExplanation(t *testing.T) {
 		{testPod(never, "i", "a"), list(unknown("i")), "init container i is in unknown state and does not restart"},
 		{with(testPod(always, "s", "a"), startupProbe("s")), list(running("s")), "init container s runs, its startup probe has not succeeded yet"},
 		{with(testPod(always, "s", "a"), startupProbe("s")), list(running("s"), running("a")), ""},
-		{with(testPod(always, "s", "a"), startupProbe("s")), list(running("s", func(c *pleg.ContainerStatus) { c.CreatedAt = time.Unix(2, 0) }), exited("a", 1)), "init container s runs, its startup probe has not succeeded yet"},
+		{with(testPod(always, "s", "a"), startupProbe("s")), list(running("s", func(c *observed.Container) { c.CreatedAt = time.Unix(2, 0) }), exited("a", 1)), "init container s runs, its startup probe has not succeeded yet"},
 		{with(testPod(always, "s0", "s1", "a"), startupProbe("s0")), list(running("s0"), running("s1")), ""},
 		{with(testPod(always, "s0", "s1", "a"), startupProbe("s0")), list(running("s0")), "init container s0 runs, its startup probe has not succeeded yet"},
 		{with(testPod(always, "s0", "i1", "i2", "a"), startupProbe("s0")), list(running("s0"), exited("i1", 0)), "init container i2 runs first"},
@@ -205,7 +205,7 @@ func TestExplanation(t *testing.T) {
 		{testPod(always, "a"), list(running("a")), ""},
 		{testPod(always, "a"), list(exited("a", 0)), ""},
 	} {
-		require.Equal(t, tc.want, Compute(Input{Pod: tc.pod, Status: observed(ready(), tc.containers...)}).Explanation)
+		require.Equal(t, tc.want, Compute(Input{Pod: tc.pod, Status: observedPod(ready(), tc.containers...)}).Explanation)
 	}
 }
 
@@ -215,9 +215,9 @@ func TestInputIsNotChanged(t *testing.T) {
 	spec(pod, "a").Resources = res("1", "1", "1Mi", "1Mi")
 	before := pod.DeepCopy()
 	containers := list(created("b"), exited("b", 1), running("a", otherHash), running("a", id("2")), running("s1"), exited("i0", 0), exited("i0", 1))
-	in := Input{Pod: pod, Status: observed(ready(), containers...), Actuated: &Actuated{}}
+	in := Input{Pod: pod, Status: observedPod(ready(), containers...), Actuated: &Actuated{}}
 	first := Compute(in)
 	first.Remove[0].Name = "changed"
 	require.Equal(t, before, pod)
-	require.Equal(t, observed(ready(), list(created("b"), exited("b", 1), running("a", otherHash), running("a", id("2")), running("s1"), exited("i0", 0), exited("i0", 1))...), in.Status)
+	require.Equal(t, observedPod(ready(), list(created("b"), exited("b", 1), running("a", otherHash), running("a", id("2")), running("s1"), exited("i0", 0), exited("i0", 1))...), in.Status)
 }

@@ -4,7 +4,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 
 	"github.com/podwright/podwright/internal/podfacts"
-	"github.com/podwright/podwright/pleg"
+	"github.com/podwright/podwright/pleg/observed"
 )
 
 // RestartAllTriggered tells whether all containers of a pod are to be restarted
@@ -13,7 +13,7 @@ import (
 // begun. A published end counts only for a container of which the runtime has
 // nothing: what runs since is another matter. It is for callers that do not have
 // the answer from status.Compute.
-func RestartAllTriggered(pod *v1.Pod, observed *pleg.PodStatus, published *v1.PodStatus) bool {
+func RestartAllTriggered(pod *v1.Pod, seen *observed.Pod, published *v1.PodStatus) bool {
 	if pod.DeletionTimestamp != nil || !podfacts.MayRestartAll(pod) {
 		return false
 	}
@@ -25,22 +25,22 @@ func RestartAllTriggered(pod *v1.Pod, observed *pleg.PodStatus, published *v1.Po
 			return true
 		}
 	}
-	return anyDemands(pod.Spec.Containers, observed, published.ContainerStatuses) ||
-		anyDemands(pod.Spec.InitContainers, observed, published.InitContainerStatuses)
+	return anyDemands(pod.Spec.Containers, seen, published.ContainerStatuses) ||
+		anyDemands(pod.Spec.InitContainers, seen, published.InitContainerStatuses)
 }
 
-func anyDemands(list []v1.Container, observed *pleg.PodStatus, published []v1.ContainerStatus) bool {
+func anyDemands(list []v1.Container, seen *observed.Pod, published []v1.ContainerStatus) bool {
 	for i := range list {
-		if demandsRestartAll(&list[i], observed.Newest(list[i].Name), published) {
+		if demandsRestartAll(&list[i], seen.Newest(list[i].Name), published) {
 			return true
 		}
 	}
 	return false
 }
 
-func demandsRestartAll(c *v1.Container, newest *pleg.ContainerStatus, published []v1.ContainerStatus) bool {
+func demandsRestartAll(c *v1.Container, newest *observed.Container, published []v1.ContainerStatus) bool {
 	if newest != nil {
-		return newest.State == pleg.StateExited && podfacts.RestartsAll(c, newest.ExitCode)
+		return newest.State == observed.StateExited && podfacts.RestartsAll(c, newest.ExitCode)
 	}
 	for i := range published {
 		if p := &published[i]; p.Name == c.Name && p.State.Terminated != nil {
@@ -57,7 +57,7 @@ func demandsRestartAll(c *v1.Container, newest *pleg.ContainerStatus, published 
 func (d *decision) reset() bool {
 	victims, triggers := d.resetOf(d.in.Pod.Spec.Containers)
 	initVictims, initTriggers := d.resetOf(d.in.Pod.Spec.InitContainers)
-	for _, list := range [][]pleg.ContainerStatus{victims, initVictims, triggers, initTriggers} {
+	for _, list := range [][]observed.Container{victims, initVictims, triggers, initTriggers} {
 		d.out.Reset = append(d.out.Reset, list...)
 	}
 	if len(d.out.Reset) == 0 {
@@ -70,9 +70,9 @@ func (d *decision) reset() bool {
 // resetOf returns the instances of containers, oldest first, apart from those of
 // containers whose end triggered the restart. The newest instance is the one that
 // did, so it comes last: should the agent die on the way, it is still there.
-func (d *decision) resetOf(list []v1.Container) (victims, triggers []pleg.ContainerStatus) {
+func (d *decision) resetOf(list []v1.Container) (victims, triggers []observed.Container) {
 	for i := range list {
-		var all []pleg.ContainerStatus
+		var all []observed.Container
 		for j := len(d.in.Status.Containers) - 1; j >= 0; j-- {
 			if d.in.Status.Containers[j].Name == list[i].Name {
 				all = append(all, d.in.Status.Containers[j])

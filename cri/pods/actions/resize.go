@@ -5,7 +5,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 
 	"github.com/podwright/podwright/cri/cgroups"
-	"github.com/podwright/podwright/pleg"
+	"github.com/podwright/podwright/pleg/observed"
 )
 
 // Amounts are the resources of a container that can change while it runs. Zero
@@ -19,7 +19,7 @@ type Amounts struct {
 
 // target is a running container that may have to be resized.
 type target struct {
-	current *pleg.ContainerStatus
+	current *observed.Container
 	init    bool
 	index   int
 }
@@ -156,7 +156,7 @@ func restartsOn(c *v1.Container, name v1.ResourceName) bool {
 // reportedOr returns what the runtime reports of a container's resources; what it
 // does not report, or reports as it must for the wanted value, is as wanted. A
 // reported limit of 0 says nothing: a container with CPUs of its own has none.
-func reportedOr(want Amounts, r *pleg.ContainerResources) Amounts {
+func reportedOr(want Amounts, r *observed.Resources) Amounts {
 	if r == nil {
 		return want
 	}

@@ -7,7 +7,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 
-	"github.com/podwright/podwright/pleg"
+	"github.com/podwright/podwright/pleg/observed"
 )
 
 // res makes resources of "cpu request", "cpu limit", "memory request" and "memory
@@ -42,15 +42,15 @@ func restartOn(names ...v1.ResourceName) []v1.ContainerResizePolicy {
 func TestResize(t *testing.T) {
 	const cpu, memory = v1.ResourceCPU, v1.ResourceMemory
 	base := res("100m", "200m", "64Mi", "128Mi")
-	reported := func(cpuLimit, cpuRequest, memoryLimit int64) *pleg.ContainerResources {
-		return &pleg.ContainerResources{MilliCPULimit: &cpuLimit, MilliCPURequest: &cpuRequest, MemoryLimit: &memoryLimit}
+	reported := func(cpuLimit, cpuRequest, memoryLimit int64) *observed.Resources {
+		return &observed.Resources{MilliCPULimit: &cpuLimit, MilliCPURequest: &cpuRequest, MemoryLimit: &memoryLimit}
 	}
 	for _, tc := range []struct {
 		name     string
 		want     v1.ResourceRequirements
 		have     *v1.ResourceRequirements
 		policy   []v1.ContainerResizePolicy
-		reported *pleg.ContainerResources
+		reported *observed.Resources
 		memory   bool
 		cpu      bool
 		restart  bool
@@ -81,8 +81,8 @@ func TestResize(t *testing.T) {
 		{name: "no record, the runtime has another cpu request", want: base, policy: restartOn(cpu), reported: reported(200, 50, 128<<20), restart: true},
 		{name: "no record, the runtime has another memory limit", want: base, policy: restartOn(memory), reported: reported(200, 100, 64<<20), restart: true},
 		{name: "no record, the runtime has none", want: base, policy: restartOn(cpu, memory), reported: reported(0, 0, 0), cpu: true, memory: true},
-		{name: "no record, the runtime tells only the limit", want: base, policy: restartOn(cpu), reported: &pleg.ContainerResources{MilliCPULimit: new(int64(300))}, restart: true},
-		{name: "no record, the runtime tells only the request", want: base, policy: restartOn(cpu), reported: &pleg.ContainerResources{MilliCPURequest: new(int64(50))}, restart: true},
+		{name: "no record, the runtime tells only the limit", want: base, policy: restartOn(cpu), reported: &observed.Resources{MilliCPULimit: new(int64(300))}, restart: true},
+		{name: "no record, the runtime tells only the request", want: base, policy: restartOn(cpu), reported: &observed.Resources{MilliCPURequest: new(int64(50))}, restart: true},
 		{name: "a record counts more than a report", want: base, have: &base, policy: restartOn(cpu), reported: reported(300, 50, 0)},
 	} {
 		for _, name := range []string{"a", "s", "i"} {
@@ -94,7 +94,7 @@ func TestResize(t *testing.T) {
 				}
 				c := spec(pod, name)
 				c.Resources, c.ResizePolicy = tc.want, tc.policy
-				status := observed(ready(), containers...)
+				status := observedPod(ready(), containers...)
 				for i := range status.Containers {
 					if status.Containers[i].Name == name {
 						status.Containers[i].Resources = tc.reported
@@ -135,7 +135,7 @@ func TestResizeOrder(t *testing.T) {
 		have[name] = res("50m", "60m", "2Mi", "8Mi")
 		spec(pod, name).Resources = r
 	}
-	a := Compute(Input{Pod: pod, Status: observed(ready(), running("c"), running("b"), running("a"), running("s")), Actuated: &Actuated{Containers: have}})
+	a := Compute(Input{Pod: pod, Status: observedPod(ready(), running("c"), running("b"), running("a"), running("s")), Actuated: &Actuated{Containers: have}})
 	require.Equal(t, []string{"b", "a", "s", "c"}, updateNames(a.UpdateCPU))
 	require.Equal(t, []string{"b", "s", "a"}, updateNames(a.UpdateMemory))
 	require.Equal(t, "updateMemory=[b s a] updateCPU=[b a s c]", a.String())
@@ -151,7 +151,7 @@ func TestResizePodLevel(t *testing.T) {
 	pod := testPod(always, "a", "b")
 	pod.Spec.Resources = &grown
 	pod.Spec.Containers[1].Resources = res("", "100m", "", "32Mi")
-	status := observed(ready(), running("a"), running("b"))
+	status := observedPod(ready(), running("a"), running("b"))
 	actuated := &Actuated{Pod: &old, Containers: map[string]v1.ResourceRequirements{"a": {}, "b": pod.Spec.Containers[1].Resources}}
 	a := Compute(Input{Pod: pod, Status: status, Actuated: actuated})
 	require.True(t, a.UpdatePodLevelResources)
@@ -178,11 +178,11 @@ func TestNoResize(t *testing.T) {
 		return pod
 	}
 	for name, in := range map[string]Input{
-		"no actuated":     {Pod: resized(), Status: observed(ready(), running("a"))},
-		"deleted":         {Pod: resized(deleted), Status: observed(ready(), running("a")), Actuated: &Actuated{}},
-		"over":            {Pod: resized(), Status: observed(ready(), exited("a", 0)), Actuated: &Actuated{}},
-		"init failed":     {Pod: resized(), Status: observed(ready(), exited("i", 1)), Actuated: &Actuated{}},
-		"sandbox changed": {Pod: resized(), Status: observed(dead(), running("a")), Actuated: &Actuated{}},
+		"no actuated":     {Pod: resized(), Status: observedPod(ready(), running("a"))},
+		"deleted":         {Pod: resized(deleted), Status: observedPod(ready(), running("a")), Actuated: &Actuated{}},
+		"over":            {Pod: resized(), Status: observedPod(ready(), exited("a", 0)), Actuated: &Actuated{}},
+		"init failed":     {Pod: resized(), Status: observedPod(ready(), exited("i", 1)), Actuated: &Actuated{}},
+		"sandbox changed": {Pod: resized(), Status: observedPod(dead(), running("a")), Actuated: &Actuated{}},
 	} {
 		a := Compute(in)
 		require.False(t, a.Resizes(), name)
@@ -190,8 +190,8 @@ func TestNoResize(t *testing.T) {
 	require.True(t, Actuated{}.Empty())
 	require.False(t, Actuated{Pod: &want}.Empty())
 	require.False(t, Actuated{Containers: map[string]v1.ResourceRequirements{"a": want}}.Empty())
-	a := Compute(Input{Pod: resized(), Status: observed(ready(), created("a"), exited("i", 0)), Actuated: &Actuated{Pod: &want}})
+	a := Compute(Input{Pod: resized(), Status: observedPod(ready(), created("a"), exited("i", 0)), Actuated: &Actuated{Pod: &want}})
 	require.False(t, a.Resizes(), "not running")
-	a = Compute(Input{Pod: resized(), Status: observed(ready(), running("a", otherHash)), Actuated: &Actuated{Pod: &want}})
+	a = Compute(Input{Pod: resized(), Status: observedPod(ready(), running("a", otherHash)), Actuated: &Actuated{Pod: &want}})
 	require.False(t, a.Resizes(), "replaced anyway")
 }

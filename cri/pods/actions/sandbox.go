@@ -4,7 +4,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 
 	"github.com/podwright/podwright/internal/podfacts"
-	"github.com/podwright/podwright/pleg"
+	"github.com/podwright/podwright/pleg/observed"
 )
 
 // replaceSandbox decides whether a pod without a usable sandbox gets a new one,
@@ -46,7 +46,7 @@ func (d *decision) failedInit() string {
 	for i := range d.in.Pod.Spec.InitContainers {
 		c := &d.in.Pod.Spec.InitContainers[i]
 		newest := d.in.Status.Newest(c.Name)
-		if newest != nil && newest.State == pleg.StateExited && hasFailed(newest) && !d.mayRetry(c, newest.ExitCode) {
+		if newest != nil && newest.State == observed.StateExited && hasFailed(newest) && !d.mayRetry(c, newest.ExitCode) {
 			return c.Name
 		}
 	}
@@ -96,13 +96,13 @@ func (d *decision) runsInNewSandbox(c *v1.Container) (runs, byOwnPolicy bool) {
 	policy := podfacts.EffectivePolicy(d.in.Pod, c)
 	own := policy != v1.RestartPolicyNever // where the pod's is Never, the only place where it counts, it is the container's
 	switch {
-	case newest == nil || newest.State == pleg.StateCreated:
+	case newest == nil || newest.State == observed.StateCreated:
 		return true, own
 	case policy == v1.RestartPolicyNever:
-		ruled := newest.State == pleg.StateExited && podfacts.MatchingRule(c, newest.ExitCode) != nil
+		ruled := newest.State == observed.StateExited && podfacts.MatchingRule(c, newest.ExitCode) != nil
 		return ruled, ruled
 	case policy == v1.RestartPolicyOnFailure:
-		runs = newest.State != pleg.StateExited || newest.ExitCode != 0
+		runs = newest.State != observed.StateExited || newest.ExitCode != 0
 		return runs, own
 	default:
 		return true, own
@@ -112,7 +112,7 @@ func (d *decision) runsInNewSandbox(c *v1.Container) (runs, byOwnPolicy bool) {
 // anyRan tells whether a container of the pod was ever started.
 func (d *decision) anyRan() bool {
 	for i := range d.in.Status.Containers {
-		if d.in.Status.Containers[i].State != pleg.StateCreated {
+		if d.in.Status.Containers[i].State != observed.StateCreated {
 			return true
 		}
 	}
@@ -121,7 +121,7 @@ func (d *decision) anyRan() bool {
 
 func (d *decision) removeCreated(name string) {
 	for i := range d.in.Status.Containers {
-		if s := &d.in.Status.Containers[i]; s.Name == name && s.State == pleg.StateCreated {
+		if s := &d.in.Status.Containers[i]; s.Name == name && s.State == observed.StateCreated {
 			d.out.Remove = append(d.out.Remove, *s)
 		}
 	}

@@ -6,7 +6,7 @@ import (
 	"github.com/stretchr/testify/require"
 	v1 "k8s.io/api/core/v1"
 
-	"github.com/podwright/podwright/pleg"
+	"github.com/podwright/podwright/pleg/observed"
 )
 
 // What runs in the pod's sandbox and is not in its spec is stopped, and what was about
@@ -31,7 +31,7 @@ func TestStrangers(t *testing.T) {
 // A sandbox that was made for another name or namespace is not the pod's, and what is in
 // it says nothing about the pod: it begins anew.
 func TestSandboxOfAnotherName(t *testing.T) {
-	named := func(sb *pleg.Sandbox, id, namespace, name string, attempt uint32) *pleg.Sandbox {
+	named := func(sb *observed.Sandbox, id, namespace, name string, attempt uint32) *observed.Sandbox {
 		sb.ID, sb.Name, sb.Namespace, sb.Attempt = id, name, namespace, attempt
 		return sb
 	}
@@ -41,23 +41,23 @@ func TestSandboxOfAnotherName(t *testing.T) {
 	}
 	for name, tc := range map[string]struct {
 		pod       *v1.Pod
-		sandboxes []*pleg.Sandbox
+		sandboxes []*observed.Sandbox
 		in        string
 		want      Actions
 	}{
-		"the pod's":             {pod, []*pleg.Sandbox{named(ready(), "s", "shop", "web", 3)}, "s", Actions{SandboxID: "s", Attempt: 3}},
-		"name":                  {pod, []*pleg.Sandbox{named(ready(), "s", "shop", "old", 3)}, "s", fresh(4)},
-		"namespace":             {pod, []*pleg.Sandbox{named(ready(), "s", "other", "web", 3)}, "s", fresh(4)},
-		"stopped":               {pod, []*pleg.Sandbox{named(dead(), "s", "shop", "old", 3)}, "", fresh(4)},
-		"behind the pod's":      {pod, []*pleg.Sandbox{named(ready(), "s", "shop", "web", 3), named(dead(), "r", "shop", "old", 2)}, "s", Actions{SandboxID: "s", Attempt: 3}},
-		"runs behind the pod's": {testPod(always, "i", "a"), []*pleg.Sandbox{named(ready(), "s", "shop", "web", 3), named(ready(), "r", "shop", "old", 2)}, "r", fresh(4)},
-		"alone in its sandbox":  {testPod(always, "a"), []*pleg.Sandbox{named(ready(), "s", "shop", "web", 3), named(ready(), "r", "shop", "old", 2), named(dead(), "q", "shop", "old", 1)}, "s", Actions{KillPod: true, CreateSandbox: true, Attempt: 4, StartRegular: []int{0}}},
-		"left in a dead one":    {testPod(always, "i", "a"), []*pleg.Sandbox{named(ready(), "s", "shop", "web", 3), named(dead(), "r", "shop", "old", 2)}, "r", fresh(4)},
-		"dead before the pod's": {testPod(always, "i", "a"), []*pleg.Sandbox{named(dead(), "r", "shop", "old", 3), named(ready(), "s", "shop", "web", 2)}, "s", Actions{SandboxID: "s", Attempt: 2}},
-		"before the pod's":      {testPod(always, "i", "a"), []*pleg.Sandbox{named(ready(), "s", "shop", "old", 3), named(dead(), "r", "shop", "web", 2)}, "s", fresh(4)},
-		"deleted":               {with(testPod(always, "a"), deleted), []*pleg.Sandbox{named(ready(), "s", "shop", "old", 3)}, "s", Actions{KillPod: true, Attempt: 4, Explanation: "the pod is being deleted"}},
+		"the pod's":             {pod, []*observed.Sandbox{named(ready(), "s", "shop", "web", 3)}, "s", Actions{SandboxID: "s", Attempt: 3}},
+		"name":                  {pod, []*observed.Sandbox{named(ready(), "s", "shop", "old", 3)}, "s", fresh(4)},
+		"namespace":             {pod, []*observed.Sandbox{named(ready(), "s", "other", "web", 3)}, "s", fresh(4)},
+		"stopped":               {pod, []*observed.Sandbox{named(dead(), "s", "shop", "old", 3)}, "", fresh(4)},
+		"behind the pod's":      {pod, []*observed.Sandbox{named(ready(), "s", "shop", "web", 3), named(dead(), "r", "shop", "old", 2)}, "s", Actions{SandboxID: "s", Attempt: 3}},
+		"runs behind the pod's": {testPod(always, "i", "a"), []*observed.Sandbox{named(ready(), "s", "shop", "web", 3), named(ready(), "r", "shop", "old", 2)}, "r", fresh(4)},
+		"alone in its sandbox":  {testPod(always, "a"), []*observed.Sandbox{named(ready(), "s", "shop", "web", 3), named(ready(), "r", "shop", "old", 2), named(dead(), "q", "shop", "old", 1)}, "s", Actions{KillPod: true, CreateSandbox: true, Attempt: 4, StartRegular: []int{0}}},
+		"left in a dead one":    {testPod(always, "i", "a"), []*observed.Sandbox{named(ready(), "s", "shop", "web", 3), named(dead(), "r", "shop", "old", 2)}, "r", fresh(4)},
+		"dead before the pod's": {testPod(always, "i", "a"), []*observed.Sandbox{named(dead(), "r", "shop", "old", 3), named(ready(), "s", "shop", "web", 2)}, "s", Actions{SandboxID: "s", Attempt: 2}},
+		"before the pod's":      {testPod(always, "i", "a"), []*observed.Sandbox{named(ready(), "s", "shop", "old", 3), named(dead(), "r", "shop", "web", 2)}, "s", fresh(4)},
+		"deleted":               {with(testPod(always, "a"), deleted), []*observed.Sandbox{named(ready(), "s", "shop", "old", 3)}, "s", Actions{KillPod: true, Attempt: 4, Explanation: "the pod is being deleted"}},
 	} {
-		status := &pleg.PodStatus{UID: "0d1e"}
+		status := &observed.Pod{UID: "0d1e"}
 		for _, sb := range tc.sandboxes {
 			status.Sandboxes = append(status.Sandboxes, *sb)
 		}
@@ -73,10 +73,10 @@ func TestSandboxOfAnotherName(t *testing.T) {
 // Without its parts Compute says what it lacks; with the status of another pod there is
 // nothing to do.
 func TestComputeChecks(t *testing.T) {
-	for _, in := range []Input{{}, {Pod: testPod(always, "a")}, {Status: observed(nil)}} {
+	for _, in := range []Input{{}, {Pod: testPod(always, "a")}, {Status: observedPod(nil)}} {
 		require.PanicsWithValue(t, "actions: Input.Pod and Input.Status are required", func() { Compute(in) })
 	}
-	other := observed(ready(), running("b"))
+	other := observedPod(ready(), running("b"))
 	other.UID = "0ther"
 	require.Equal(t, Actions{Explanation: `the status is of another pod: its UID is "0ther", not "0d1e"`}, Compute(Input{Pod: testPod(always, "a"), Status: other}))
 }

@@ -17,7 +17,7 @@ import (
 	"github.com/podwright/podwright/cri/pods/observe"
 	"github.com/podwright/podwright/cri/pods/podfiles"
 	"github.com/podwright/podwright/internal/run"
-	"github.com/podwright/podwright/pleg"
+	"github.com/podwright/podwright/pleg/observed"
 )
 
 // Request asks for a round of garbage collection.
@@ -121,7 +121,7 @@ func (c *Collector) collectContainers(ctx context.Context, r Request) error {
 // collectContainer removes a container. One of which nobody knows whether it runs
 // is stopped before: as it wants it, where its pod stays.
 func (c *Collector) collectContainer(ctx context.Context, dead container, podStays bool) error {
-	if dead.state == pleg.StateUnknown {
+	if dead.state == observed.StateUnknown {
 		if err := c.cfg.Pods.StopContainer(ctx, dead.pod, dead.name, dead.id, podStays); err != nil {
 			return fmt.Errorf("container %s of pod %s: %w", dead.name, dead.pod, err)
 		}

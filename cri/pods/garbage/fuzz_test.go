@@ -15,7 +15,7 @@ import (
 
 	"github.com/podwright/podwright/cri/pods/actions"
 	"github.com/podwright/podwright/internal/testpods"
-	"github.com/podwright/podwright/pleg"
+	"github.com/podwright/podwright/pleg/observed"
 )
 
 // deal hands out small numbers from the bytes of a fuzzer; 0 when there are none.
@@ -60,7 +60,7 @@ func (d *deal) containers() []container {
 		out = append(out, container{
 			unit:    unit{uid: types.UID(fmt.Sprint(d.next(3))), name: names[d.next(len(names))]},
 			id:      fmt.Sprintf("c%02d", i),
-			state:   pleg.State(d.next(4)),
+			state:   observed.State(d.next(4)),
 			attempt: uint32(d.next(4)),
 			created: now.Add(-time.Duration(d.next(40)) * time.Second),
 		})
@@ -94,14 +94,14 @@ func FuzzPlanContainers(f *testing.F) {
 
 		surplus := 0
 		for _, c := range plan {
-			require.NotEqual(t, pleg.StateRunning, c.state)
+			require.NotEqual(t, observed.StateRunning, c.state)
 			require.False(t, removable(c.uid) == false && decides(all, c), "%+v is needed", c)
 			require.GreaterOrEqual(t, now.Sub(c.created), policy.MinAge)
 		}
 		kept := map[unit]int{}
 		for _, c := range left {
-			if c.state == pleg.StateRunning || now.Sub(c.created) < policy.MinAge || !removable(c.uid) && decides(all, c) {
-				if c.state != pleg.StateRunning && c.state != pleg.StateCreated && now.Sub(c.created) >= policy.MinAge {
+			if c.state == observed.StateRunning || now.Sub(c.created) < policy.MinAge || !removable(c.uid) && decides(all, c) {
+				if c.state != observed.StateRunning && c.state != observed.StateCreated && now.Sub(c.created) >= policy.MinAge {
 					kept[c.unit]++ // what is needed counts, where it is dead
 				}
 				continue
@@ -126,7 +126,7 @@ func FuzzPlanContainers(f *testing.F) {
 func decides(all []container, c container) bool {
 	return !slices.ContainsFunc(all, func(other container) bool {
 		newer := cmp.Or(cmp.Compare(other.attempt, c.attempt), other.created.Compare(c.created), cmp.Compare(c.id, other.id)) > 0
-		ran := c.state == pleg.StateCreated || other.state != pleg.StateCreated
+		ran := c.state == observed.StateCreated || other.state != observed.StateCreated
 		return other.unit == c.unit && newer && ran
 	})
 }
@@ -147,7 +147,7 @@ func FuzzGCKeepsDecisions(f *testing.F) {
 		}
 		pod.Spec.EphemeralContainers = []v1.EphemeralContainer{{EphemeralContainerCommon: v1.EphemeralContainerCommon{Name: "debug", Image: "busybox"}}}
 		pod.Spec.RestartPolicy = policies[d.next(3)]
-		sandboxes := []pleg.Sandbox{{ID: "new", State: pleg.SandboxState(1 + d.next(2)), Attempt: 1}, {ID: "old", State: pleg.SandboxNotReady}}
+		sandboxes := []observed.Sandbox{{ID: "new", State: observed.SandboxState(1 + d.next(2)), Attempt: 1}, {ID: "old", State: observed.SandboxNotReady}}
 		all := d.containers()
 		for i := range all {
 			all[i].uid = pod.UID
@@ -160,14 +160,14 @@ func FuzzGCKeepsDecisions(f *testing.F) {
 		}
 		// What was only created and has a newer instance is cleared away by any sync.
 		all = slices.DeleteFunc(slices.Clone(all), func(c container) bool {
-			return c.state == pleg.StateCreated && !decides(all, c)
+			return c.state == observed.StateCreated && !decides(all, c)
 		})
-		statusOf := func(list []container) *pleg.PodStatus {
-			s := &pleg.PodStatus{UID: pod.UID, Sandboxes: sandboxes}
+		statusOf := func(list []container) *observed.Pod {
+			s := &observed.Pod{UID: pod.UID, Sandboxes: sandboxes}
 			for _, c := range list {
 				i, _ := strconv.Atoi(c.id[1:])
-				status := pleg.ContainerStatus{
-					ID: pleg.ContainerID{ID: c.id}, Name: c.name, State: c.state, SandboxID: "new", CreatedAt: c.created,
+				status := observed.Container{
+					ID: observed.ContainerID{ID: c.id}, Name: c.name, State: c.state, SandboxID: "new", CreatedAt: c.created,
 					RestartCount: int32(c.attempt), ExitCode: codes[i],
 				}
 				if inOld[i] {
@@ -175,7 +175,7 @@ func FuzzGCKeepsDecisions(f *testing.F) {
 				}
 				s.Containers = append(s.Containers, status)
 			}
-			slices.SortFunc(s.Containers, func(a, b pleg.ContainerStatus) int {
+			slices.SortFunc(s.Containers, func(a, b observed.Container) int {
 				return cmp.Or(cmp.Compare(b.RestartCount, a.RestartCount), b.CreatedAt.Compare(a.CreatedAt), cmp.Compare(a.ID.ID, b.ID.ID))
 			})
 			return s

@@ -17,7 +17,7 @@ import (
 	"github.com/podwright/podwright/cri"
 	"github.com/podwright/podwright/cri/pods/labels"
 	"github.com/podwright/podwright/cri/pods/podfiles"
-	"github.com/podwright/podwright/pleg"
+	"github.com/podwright/podwright/pleg/observed"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -79,17 +79,17 @@ func TestNewRefuses(t *testing.T) {
 func TestUnknownIsStopped(t *testing.T) {
 	pods := &podsStub{}
 	c := collectorOf(t, pods)
-	unknown := container{unit: unit{uid: "1", name: "a"}, id: "x", state: pleg.StateUnknown}
+	unknown := container{unit: unit{uid: "1", name: "a"}, id: "x", state: observed.StateUnknown}
 	for _, stays := range []bool{false, true} {
 		require.NoError(t, c.collectContainer(t.Context(), unknown, stays))
 		require.Equal(t, []string{fmt.Sprint("stop a ", stays), "remove a"}, pods.done)
 		pods.done = nil
 	}
-	unknown.state = pleg.StateExited
+	unknown.state = observed.StateExited
 	require.NoError(t, c.collectContainer(t.Context(), unknown, true))
 	require.Equal(t, []string{"remove a"}, pods.done)
 
-	unknown.state, pods.done, pods.fail = pleg.StateUnknown, nil, errors.New("away")
+	unknown.state, pods.done, pods.fail = observed.StateUnknown, nil, errors.New("away")
 	require.ErrorIs(t, c.collectContainer(t.Context(), unknown, true), pods.fail)
 	require.Equal(t, []string{"stop a true"}, pods.done)
 }
@@ -97,11 +97,11 @@ func TestUnknownIsStopped(t *testing.T) {
 // Of each container's instances, newest first, the first ones are kept; what has not
 // exited is not counted and stays.
 func TestCleanDeadContainers(t *testing.T) {
-	status := &pleg.PodStatus{UID: "1", Name: "pod", Namespace: "ns"}
+	status := &observed.Pod{UID: "1", Name: "pod", Namespace: "ns"}
 	for _, name := range []string{"a", "a", "a", "b"} {
-		status.Containers = append(status.Containers, pleg.ContainerStatus{Name: name, State: pleg.StateExited})
+		status.Containers = append(status.Containers, observed.Container{Name: name, State: observed.StateExited})
 	}
-	status.Containers = append([]pleg.ContainerStatus{{Name: "a", State: pleg.StateRunning}, {Name: "b", State: pleg.StateUnknown}}, status.Containers...)
+	status.Containers = append([]observed.Container{{Name: "a", State: observed.StateRunning}, {Name: "b", State: observed.StateUnknown}}, status.Containers...)
 	for _, tc := range []struct {
 		request CleanRequest
 		want    []string
@@ -124,14 +124,14 @@ func TestCleanDeadContainersGoesOn(t *testing.T) {
 	stuck := errors.New("stuck")
 	pods := &podsStub{stays: map[string]error{"a": stuck}}
 	c := collectorOf(t, pods)
-	status := &pleg.PodStatus{UID: "1", Name: "pod", Namespace: "ns", Containers: []pleg.ContainerStatus{
-		{Name: "a", State: pleg.StateExited}, {Name: "b", State: pleg.StateExited},
+	status := &observed.Pod{UID: "1", Name: "pod", Namespace: "ns", Containers: []observed.Container{
+		{Name: "a", State: observed.StateExited}, {Name: "b", State: observed.StateExited},
 	}}
 	err := c.CleanDeadContainers(t.Context(), CleanRequest{Status: status, All: true})
 	require.ErrorIs(t, err, stuck)
 	require.ErrorContains(t, err, "clean dead containers of pod ns/pod")
 	require.Equal(t, []string{"remove a", "remove b"}, pods.done)
-	for _, nobody := range []*pleg.PodStatus{nil, {Name: "pod"}} {
+	for _, nobody := range []*observed.Pod{nil, {Name: "pod"}} {
 		require.ErrorContains(t, c.CleanDeadContainers(t.Context(), CleanRequest{Status: nobody}), "required")
 	}
 }
@@ -140,30 +140,30 @@ func TestCleanDeadContainersGoesOn(t *testing.T) {
 // is left; what may run keeps all that comes after it.
 func TestRemovePod(t *testing.T) {
 	stuck := errors.New("stuck")
-	of := func(state pleg.State) *pleg.PodStatus {
-		return &pleg.PodStatus{
-			UID: "1", Name: "pod", Namespace: "ns", Sandboxes: []pleg.Sandbox{{ID: "s1"}, {ID: "s2"}},
-			Containers: []pleg.ContainerStatus{{Name: "a", State: state}, {Name: "b", State: pleg.StateExited}},
+	of := func(state observed.State) *observed.Pod {
+		return &observed.Pod{
+			UID: "1", Name: "pod", Namespace: "ns", Sandboxes: []observed.Sandbox{{ID: "s1"}, {ID: "s2"}},
+			Containers: []observed.Container{{Name: "a", State: state}, {Name: "b", State: observed.StateExited}},
 		}
 	}
 	containers, sandboxes := []string{"remove a", "remove b"}, []string{"remove sandbox s1", "remove sandbox s2"}
 	for name, c := range map[string]struct {
 		uid    types.UID
-		status *pleg.PodStatus
+		status *observed.Pod
 		stays  map[string]error
 		done   []string
 		is     error  // what the error is, if any
 		text   string // what it says
 	}{
-		"stopped":          {"1", of(pleg.StateExited), nil, slices.Concat([]string{"forget 1"}, containers, sandboxes), nil, ""},
-		"never started":    {"1", of(pleg.StateCreated), nil, slices.Concat([]string{"forget 1"}, containers, sandboxes), nil, ""},
-		"runs":             {"1", of(pleg.StateRunning), nil, []string{"remove b"}, ErrRunning, "container a"},
-		"may run":          {"1", of(pleg.StateUnknown), nil, []string{"remove b"}, ErrRunning, "container a"},
-		"container stays":  {"1", of(pleg.StateExited), map[string]error{"a": stuck}, containers, stuck, "remove pod ns/pod"},
-		"sandbox stays":    {"1", of(pleg.StateExited), map[string]error{"s1": stuck}, slices.Concat(containers, sandboxes), stuck, "remove pod ns/pod"},
-		"of another pod":   {"2", of(pleg.StateExited), nil, nil, nil, "the status is of another pod"},
+		"stopped":          {"1", of(observed.StateExited), nil, slices.Concat([]string{"forget 1"}, containers, sandboxes), nil, ""},
+		"never started":    {"1", of(observed.StateCreated), nil, slices.Concat([]string{"forget 1"}, containers, sandboxes), nil, ""},
+		"runs":             {"1", of(observed.StateRunning), nil, []string{"remove b"}, ErrRunning, "container a"},
+		"may run":          {"1", of(observed.StateUnknown), nil, []string{"remove b"}, ErrRunning, "container a"},
+		"container stays":  {"1", of(observed.StateExited), map[string]error{"a": stuck}, containers, stuck, "remove pod ns/pod"},
+		"sandbox stays":    {"1", of(observed.StateExited), map[string]error{"s1": stuck}, slices.Concat(containers, sandboxes), stuck, "remove pod ns/pod"},
+		"of another pod":   {"2", of(observed.StateExited), nil, nil, nil, "the status is of another pod"},
 		"without a status": {"1", nil, nil, nil, nil, "the Status is required"},
-		"of nobody":        {"", &pleg.PodStatus{}, nil, nil, nil, "Status.UID is required"},
+		"of nobody":        {"", &observed.Pod{}, nil, nil, nil, "Status.UID is required"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			pods := &podsStub{stays: c.stays}
@@ -187,7 +187,7 @@ func TestRemovePodWhoseLogsStay(t *testing.T) {
 	require.NoError(t, os.WriteFile(file, nil, 0o600))
 	pods := &podsStub{logs: file}
 	c := collectorOf(t, pods)
-	err := c.RemovePod(t.Context(), "1", &pleg.PodStatus{UID: "1", Name: "pod", Namespace: "ns", Sandboxes: []pleg.Sandbox{{ID: "s1"}}})
+	err := c.RemovePod(t.Context(), "1", &observed.Pod{UID: "1", Name: "pod", Namespace: "ns", Sandboxes: []observed.Sandbox{{ID: "s1"}}})
 	require.ErrorContains(t, err, "remove pod ns/pod")
 	require.ErrorContains(t, err, "logs: open "+file)
 	require.Equal(t, []string{"remove sandbox s1"}, pods.done)

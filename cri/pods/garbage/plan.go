@@ -8,7 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/podwright/podwright/cri/pods/labels"
-	"github.com/podwright/podwright/pleg"
+	"github.com/podwright/podwright/pleg/observed"
 )
 
 // What this file does is pure: it decides what garbage collection removes.
@@ -54,7 +54,7 @@ type container struct {
 	unit
 	pod     labels.Pod
 	id      string
-	state   pleg.State
+	state   observed.State
 	attempt uint32
 	created time.Time
 	// needed tells that a pod which stays depends on it: the newest of its name that
@@ -120,13 +120,13 @@ func deadUnits(all []container, minAge time.Duration, removable func(types.UID) 
 	seen, decided := map[unit]bool{}, map[unit]bool{}
 	for _, c := range all {
 		stays := !removable(c.uid)
-		starting := c.state == pleg.StateCreated && !seen[c.unit] && stays
+		starting := c.state == observed.StateCreated && !seen[c.unit] && stays
 		seen[c.unit] = true
-		if c.state != pleg.StateCreated { // the newest that ran is what counts
+		if c.state != observed.StateCreated { // the newest that ran is what counts
 			c.needed = stays && !decided[c.unit]
 			decided[c.unit] = true
 		}
-		if c.state != pleg.StateRunning && !starting && now.Sub(c.created) >= minAge {
+		if c.state != observed.StateRunning && !starting && now.Sub(c.created) >= minAge {
 			units[c.unit] = append(units[c.unit], c)
 		}
 	}

@@ -8,23 +8,23 @@ import (
 	"github.com/stretchr/testify/require"
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/podwright/podwright/pleg"
+	"github.com/podwright/podwright/pleg/observed"
 )
 
 var now = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 
 // gc makes a container that is age seconds old.
-func gc(uid types.UID, name, id string, age int, state pleg.State) container {
+func gc(uid types.UID, name, id string, age int, state observed.State) container {
 	return container{unit: unit{uid: uid, name: name}, id: id, state: state, created: now.Add(-time.Duration(age) * time.Second)}
 }
 
 func TestPlanContainers(t *testing.T) {
-	exited := pleg.StateExited
+	exited := observed.StateExited
 	all := []container{
 		gc("1", "a", "a-new", 10, exited), gc("1", "a", "a-mid", 20, exited), gc("1", "a", "a-old", 30, exited),
-		gc("1", "b", "b-runs", 40, pleg.StateRunning), gc("1", "b", "b-old", 50, exited),
-		gc("2", "a", "other", 60, exited), gc("2", "c", "starting", 1, pleg.StateCreated), gc("2", "c", "stale", 5, pleg.StateCreated),
-		gc("3", "a", "lost", 70, pleg.StateUnknown),
+		gc("1", "b", "b-runs", 40, observed.StateRunning), gc("1", "b", "b-old", 50, exited),
+		gc("2", "a", "other", 60, exited), gc("2", "c", "starting", 1, observed.StateCreated), gc("2", "c", "stale", 5, observed.StateCreated),
+		gc("3", "a", "lost", 70, observed.StateUnknown),
 	}
 	given := slices.Clone(all)
 	none := func(types.UID) bool { return false }
@@ -60,7 +60,7 @@ func TestPlanContainers(t *testing.T) {
 
 // A clock that was set back makes no old instance the newest.
 func TestAttemptsOrderInstances(t *testing.T) {
-	first, second := gc("1", "a", "first", 10, pleg.StateExited), gc("1", "a", "second", 20, pleg.StateExited)
+	first, second := gc("1", "a", "first", 10, observed.StateExited), gc("1", "a", "second", 20, observed.StateExited)
 	second.attempt = 1
 	plan := planContainers([]container{first, second}, Policy{}, func(types.UID) bool { return false }, now)
 	require.Len(t, plan, 1)

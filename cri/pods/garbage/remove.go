@@ -9,7 +9,7 @@ import (
 
 	"github.com/podwright/podwright/cri/pods/labels"
 	"github.com/podwright/podwright/internal/run"
-	"github.com/podwright/podwright/pleg"
+	"github.com/podwright/podwright/pleg/observed"
 )
 
 // ErrRunning says that something which still runs was to be removed.
@@ -18,7 +18,7 @@ var ErrRunning = errors.New("still running")
 // CleanRequest asks for the removal of a pod's dead containers.
 type CleanRequest struct {
 	// Status is what the runtime has of the pod.
-	Status *pleg.PodStatus
+	Status *observed.Pod
 	// Keep is how many exited instances are kept per container name, the newest
 	// ones. Zero means 1: the last one carries the restart count and the last
 	// termination state.
@@ -41,7 +41,7 @@ func (c *Collector) CleanDeadContainers(ctx context.Context, r CleanRequest) err
 	seen := map[string]int{}
 	var errs []error
 	for _, dead := range r.Status.Containers {
-		if dead.State != pleg.StateExited {
+		if dead.State != observed.StateExited {
 			continue
 		}
 		if seen[dead.Name]++; seen[dead.Name] <= keep {
@@ -59,7 +59,7 @@ func (c *Collector) CleanDeadContainers(ctx context.Context, r CleanRequest) err
 
 // RemovePod removes everything of a stopped pod from the runtime, with its logs,
 // and forgets it. A status of another pod is refused. ErrRunning says that something of it runs.
-func (c *Collector) RemovePod(ctx context.Context, uid types.UID, status *pleg.PodStatus) error {
+func (c *Collector) RemovePod(ctx context.Context, uid types.UID, status *observed.Pod) error {
 	if err := check(status); err != nil {
 		return fmt.Errorf("garbage: remove pod %s: %w", uid, err)
 	}
@@ -69,7 +69,7 @@ func (c *Collector) RemovePod(ctx context.Context, uid types.UID, status *pleg.P
 	p := podOf(status)
 	errs := run.Each(len(status.Containers), func(i int) error {
 		dead := &status.Containers[i]
-		if dead.State == pleg.StateRunning || dead.State == pleg.StateUnknown {
+		if dead.State == observed.StateRunning || dead.State == observed.StateUnknown {
 			return fmt.Errorf("container %s: %w", dead.Name, ErrRunning)
 		}
 		return c.cfg.Pods.RemoveContainer(ctx, p, dead.Name, dead.ID.ID)
@@ -91,7 +91,7 @@ func (c *Collector) RemovePod(ctx context.Context, uid types.UID, status *pleg.P
 }
 
 // check refuses a status that is nobody's.
-func check(s *pleg.PodStatus) error {
+func check(s *observed.Pod) error {
 	switch {
 	case s == nil:
 		return errors.New("the Status is required")
@@ -101,6 +101,6 @@ func check(s *pleg.PodStatus) error {
 	return nil
 }
 
-func podOf(s *pleg.PodStatus) labels.Pod {
+func podOf(s *observed.Pod) labels.Pod {
 	return labels.Pod{UID: s.UID, Name: s.Name, Namespace: s.Namespace}
 }

@@ -12,34 +12,34 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
 	"github.com/podwright/podwright/cri/pods/labels"
-	"github.com/podwright/podwright/pleg"
+	"github.com/podwright/podwright/pleg/observed"
 )
 
 // What this file does is pure: from the runtime's messages to the vocabulary of
-// package pleg. Getters of generated messages accept nil throughout.
+// package observed. Getters of generated messages accept nil throughout.
 
 // State converts the state of a container.
-func State(s runtimeapi.ContainerState) pleg.State {
+func State(s runtimeapi.ContainerState) observed.State {
 	switch s {
 	case runtimeapi.ContainerState_CONTAINER_CREATED:
-		return pleg.StateCreated
+		return observed.StateCreated
 	case runtimeapi.ContainerState_CONTAINER_RUNNING:
-		return pleg.StateRunning
+		return observed.StateRunning
 	case runtimeapi.ContainerState_CONTAINER_EXITED:
-		return pleg.StateExited
+		return observed.StateExited
 	default:
-		return pleg.StateUnknown
+		return observed.StateUnknown
 	}
 }
 
-func toSandboxState(s runtimeapi.PodSandboxState) pleg.SandboxState {
+func toSandboxState(s runtimeapi.PodSandboxState) observed.SandboxState {
 	switch s {
 	case runtimeapi.PodSandboxState_SANDBOX_READY:
-		return pleg.SandboxReady
+		return observed.SandboxReady
 	case runtimeapi.PodSandboxState_SANDBOX_NOTREADY:
-		return pleg.SandboxNotReady
+		return observed.SandboxNotReady
 	default:
-		return pleg.SandboxUnknown
+		return observed.SandboxUnknown
 	}
 }
 
@@ -76,14 +76,14 @@ func sortContainers(list []*runtimeapi.Container) {
 }
 
 // groupPods makes pods of the two lists, the pod created last first.
-func groupPods(runtimeName string, sandboxes []*runtimeapi.PodSandbox, containers []*runtimeapi.Container) []pleg.ObservedPod {
+func groupPods(runtimeName string, sandboxes []*runtimeapi.PodSandbox, containers []*runtimeapi.Container) []observed.ListedPod {
 	sortSandboxes(sandboxes)
 	sortContainers(containers)
-	byUID := map[types.UID]*pleg.ObservedPod{}
-	pod := func(p labels.Pod, created int64) *pleg.ObservedPod {
+	byUID := map[types.UID]*observed.ListedPod{}
+	pod := func(p labels.Pod, created int64) *observed.ListedPod {
 		o := byUID[p.UID]
 		if o == nil {
-			o = &pleg.ObservedPod{UID: p.UID, Name: p.Name, Namespace: p.Namespace}
+			o = &observed.ListedPod{UID: p.UID, Name: p.Name, Namespace: p.Namespace}
 			byUID[p.UID] = o
 		}
 		if at := Time(created); at.After(o.CreatedAt) {
@@ -94,28 +94,28 @@ func groupPods(runtimeName string, sandboxes []*runtimeapi.PodSandbox, container
 	for _, sb := range sandboxes {
 		if p, ok := labels.OfSandbox(sb); ok {
 			o := pod(p, sb.CreatedAt)
-			o.Sandboxes = append(o.Sandboxes, pleg.ObservedSandbox{ID: sb.Id, State: toSandboxState(sb.State)})
+			o.Sandboxes = append(o.Sandboxes, observed.ListedSandbox{ID: sb.Id, State: toSandboxState(sb.State)})
 		}
 	}
 	for _, c := range containers {
 		if p, name, ok := labels.OfContainer(c); ok {
 			o := pod(p, c.CreatedAt)
-			id := pleg.ContainerID{Runtime: runtimeName, ID: c.Id}
-			o.Containers = append(o.Containers, pleg.ObservedContainer{ID: id, Name: name, State: State(c.State)})
+			id := observed.ContainerID{Runtime: runtimeName, ID: c.Id}
+			o.Containers = append(o.Containers, observed.ListedContainer{ID: id, Name: name, State: State(c.State)})
 		}
 	}
-	out := make([]pleg.ObservedPod, 0, len(byUID))
+	out := make([]observed.ListedPod, 0, len(byUID))
 	for _, o := range byUID {
 		out = append(out, *o)
 	}
-	slices.SortFunc(out, func(a, b pleg.ObservedPod) int {
+	slices.SortFunc(out, func(a, b observed.ListedPod) int {
 		return cmp.Or(b.CreatedAt.Compare(a.CreatedAt), cmp.Compare(a.UID, b.UID))
 	})
 	return out
 }
 
-func toSandbox(s *runtimeapi.PodSandboxStatus) pleg.Sandbox {
-	return pleg.Sandbox{
+func toSandbox(s *runtimeapi.PodSandboxStatus) observed.Sandbox {
+	return observed.Sandbox{
 		ID:               s.GetId(),
 		Name:             s.GetMetadata().GetName(),
 		Namespace:        s.GetMetadata().GetNamespace(),
@@ -146,9 +146,9 @@ func SandboxIPs(network *runtimeapi.PodSandboxNetworkStatus) []string {
 	return out
 }
 
-func toContainerStatus(runtimeName, sandboxID string, s *runtimeapi.ContainerStatus) pleg.ContainerStatus {
-	out := pleg.ContainerStatus{
-		ID:           pleg.ContainerID{Runtime: runtimeName, ID: s.Id},
+func toContainerStatus(runtimeName, sandboxID string, s *runtimeapi.ContainerStatus) observed.Container {
+	out := observed.Container{
+		ID:           observed.ContainerID{Runtime: runtimeName, ID: s.Id},
 		Name:         s.GetLabels()[labels.ContainerName],
 		SandboxID:    sandboxID,
 		State:        State(s.State),
@@ -165,10 +165,10 @@ func toContainerStatus(runtimeName, sandboxID string, s *runtimeapi.ContainerSta
 	if s.StopSignal != runtimeapi.Signal_SIGNAL_RUNTIME_DEFAULT {
 		out.StopSignal = signalName(s.StopSignal)
 	}
-	if out.State != pleg.StateCreated {
+	if out.State != observed.StateCreated {
 		out.StartedAt = Time(s.StartedAt)
 	}
-	if out.State == pleg.StateExited {
+	if out.State == observed.StateExited {
 		out.FinishedAt = Time(s.FinishedAt)
 		out.ExitCode, out.Reason, out.Message = s.ExitCode, s.Reason, s.Message
 	}
@@ -181,19 +181,19 @@ func signalName(s runtimeapi.Signal) string {
 	return strings.NewReplacer("PLUS", "+", "MINUS", "-").Replace(name)
 }
 
-func toUser(u *runtimeapi.LinuxContainerUser) *pleg.ContainerUser {
+func toUser(u *runtimeapi.LinuxContainerUser) *observed.User {
 	if u == nil {
 		return nil
 	}
-	return &pleg.ContainerUser{UID: u.Uid, GID: u.Gid, SupplementalGroups: slices.Clone(u.SupplementalGroups)}
+	return &observed.User{UID: u.Uid, GID: u.Gid, SupplementalGroups: slices.Clone(u.SupplementalGroups)}
 }
 
 // toResources reads back what request.Builder.ContainerResources wrote.
-func toResources(r *runtimeapi.LinuxContainerResources) *pleg.ContainerResources {
+func toResources(r *runtimeapi.LinuxContainerResources) *observed.Resources {
 	if r == nil {
 		return nil
 	}
-	out := &pleg.ContainerResources{}
+	out := &observed.Resources{}
 	if r.CpuPeriod > 0 {
 		out.MilliCPULimit = new(quotaToMilli(r.CpuQuota, r.CpuPeriod))
 	}

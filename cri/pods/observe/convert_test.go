@@ -12,7 +12,7 @@ import (
 
 	"github.com/podwright/podwright/cri/pods/labels"
 	"github.com/podwright/podwright/internal/podfacts"
-	"github.com/podwright/podwright/pleg"
+	"github.com/podwright/podwright/pleg/observed"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -40,13 +40,13 @@ func TestSandboxIPs(t *testing.T) {
 func TestConvertResources(t *testing.T) {
 	require.Nil(t, toResources(nil))
 	got := toResources(&runtimeapi.LinuxContainerResources{CpuPeriod: 100000, CpuQuota: 50000, CpuShares: 102, MemoryLimitInBytes: 1 << 20})
-	require.Equal(t, &pleg.ContainerResources{MilliCPULimit: new(int64(500)), MilliCPURequest: new(int64(100)), MemoryLimit: new(int64(1 << 20))}, got)
+	require.Equal(t, &observed.Resources{MilliCPULimit: new(int64(500)), MilliCPURequest: new(int64(100)), MemoryLimit: new(int64(1 << 20))}, got)
 	require.Equal(t, new(int64(0)), toResources(&runtimeapi.LinuxContainerResources{CpuPeriod: 100000, CpuQuota: -1}).MilliCPULimit)
-	require.Equal(t, &pleg.ContainerResources{}, toResources(&runtimeapi.LinuxContainerResources{}))
+	require.Equal(t, &observed.Resources{}, toResources(&runtimeapi.LinuxContainerResources{}))
 	for shares, milli := range map[int64]int64{1: 1, 2: 2, 1023: 1000, 1024: 1000, 1025: 1001, 1 << 30: 1 << 20 * 1000} {
 		require.Equal(t, milli, *toResources(&runtimeapi.LinuxContainerResources{CpuShares: shares}).MilliCPURequest, shares)
 	}
-	require.Equal(t, &pleg.ContainerResources{MilliCPULimit: new(int64(3000)), MemoryLimit: new(int64(1))}, toResources(&runtimeapi.LinuxContainerResources{CpuPeriod: 1, CpuQuota: 3, MemoryLimitInBytes: 1}))
+	require.Equal(t, &observed.Resources{MilliCPULimit: new(int64(3000)), MemoryLimit: new(int64(1))}, toResources(&runtimeapi.LinuxContainerResources{CpuPeriod: 1, CpuQuota: 3, MemoryLimitInBytes: 1}))
 	for _, quota := range []int64{0, -1, -1000} {
 		require.Zero(t, quotaToMilli(quota, 1))
 	}

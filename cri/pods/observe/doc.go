@@ -1,5 +1,5 @@
 // Package observe sees pods in a CRI runtime: it translates between the messages of the
-// CRI and the vocabulary of package pleg. An Observer is what a pleg.PLEG looks
+// CRI and the vocabulary of package observed. An Observer is what a pleg.PLEG looks
 // through:
 //
 //	observer, err := observe.New(observe.Config{Runtime: runtime, RuntimeName: "containerd"})

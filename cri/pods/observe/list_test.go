@@ -12,7 +12,7 @@ import (
 
 	"github.com/podwright/podwright/cri"
 	"github.com/podwright/podwright/cri/pods/labels"
-	"github.com/podwright/podwright/pleg"
+	"github.com/podwright/podwright/pleg/observed"
 )
 
 // crowded is a runtime whose containers do not fit into one list.
@@ -68,14 +68,14 @@ func TestListContainers(t *testing.T) {
 
 // A state that nobody has heard of is unknown.
 func TestStates(t *testing.T) {
-	for in, want := range map[runtimeapi.ContainerState]pleg.State{
-		runtimeapi.ContainerState_CONTAINER_CREATED: pleg.StateCreated, runtimeapi.ContainerState_CONTAINER_RUNNING: pleg.StateRunning,
-		runtimeapi.ContainerState_CONTAINER_EXITED: pleg.StateExited, runtimeapi.ContainerState_CONTAINER_UNKNOWN: pleg.StateUnknown, 99: pleg.StateUnknown,
+	for in, want := range map[runtimeapi.ContainerState]observed.State{
+		runtimeapi.ContainerState_CONTAINER_CREATED: observed.StateCreated, runtimeapi.ContainerState_CONTAINER_RUNNING: observed.StateRunning,
+		runtimeapi.ContainerState_CONTAINER_EXITED: observed.StateExited, runtimeapi.ContainerState_CONTAINER_UNKNOWN: observed.StateUnknown, 99: observed.StateUnknown,
 	} {
 		require.Equal(t, want, State(in), in)
 	}
-	for in, want := range map[runtimeapi.PodSandboxState]pleg.SandboxState{
-		runtimeapi.PodSandboxState_SANDBOX_READY: pleg.SandboxReady, runtimeapi.PodSandboxState_SANDBOX_NOTREADY: pleg.SandboxNotReady, 99: pleg.SandboxUnknown,
+	for in, want := range map[runtimeapi.PodSandboxState]observed.SandboxState{
+		runtimeapi.PodSandboxState_SANDBOX_READY: observed.SandboxReady, runtimeapi.PodSandboxState_SANDBOX_NOTREADY: observed.SandboxNotReady, 99: observed.SandboxUnknown,
 	} {
 		require.Equal(t, want, toSandboxState(in), in)
 	}

@@ -15,6 +15,7 @@ import (
 	"github.com/podwright/podwright/internal/required"
 	"github.com/podwright/podwright/internal/run"
 	"github.com/podwright/podwright/pleg"
+	"github.com/podwright/podwright/pleg/observed"
 )
 
 // Runtime is what an Observer needs of a container runtime. A cri.RuntimeService is one.
@@ -58,7 +59,7 @@ func New(cfg Config) (*Observer, error) {
 }
 
 // ListPods lists every pod in the runtime that a kubelet made.
-func (o *Observer) ListPods(ctx context.Context) ([]pleg.ObservedPod, error) {
+func (o *Observer) ListPods(ctx context.Context) ([]observed.ListedPod, error) {
 	sandboxes, containers, err := o.list(ctx, "")
 	if err != nil {
 		return nil, fmt.Errorf("list pods: %w", err)
@@ -94,7 +95,7 @@ func (o *Observer) list(ctx context.Context, uid types.UID) ([]*runtimeapi.PodSa
 
 // PodStatus looks at one pod in detail. What disappears between the list and the
 // look is left out; any other failure fails the whole.
-func (o *Observer) PodStatus(ctx context.Context, uid types.UID) (*pleg.PodStatus, error) {
+func (o *Observer) PodStatus(ctx context.Context, uid types.UID) (*observed.Pod, error) {
 	if uid == "" {
 		return nil, errors.New("pod status: no UID")
 	}
@@ -104,7 +105,7 @@ func (o *Observer) PodStatus(ctx context.Context, uid types.UID) (*pleg.PodStatu
 	}
 	sortSandboxes(sandboxes)
 	sortContainers(containers)
-	status := &pleg.PodStatus{UID: uid} // its name is that of the newest sandbox
+	status := &observed.Pod{UID: uid} // its name is that of the newest sandbox
 	sandboxes = slices.DeleteFunc(sandboxes, func(sb *runtimeapi.PodSandbox) bool {
 		p, ok := labels.OfSandbox(sb)
 		if status.Name == "" {
@@ -122,16 +123,16 @@ func (o *Observer) PodStatus(ctx context.Context, uid types.UID) (*pleg.PodStatu
 	if err := o.inspect(ctx, status, sandboxes, containers); err != nil {
 		return nil, fmt.Errorf("pod status of %s/%s(%s): %w", status.Namespace, status.Name, uid, err)
 	}
-	if len(status.Sandboxes) > 0 && status.Sandboxes[0].State == pleg.SandboxReady {
+	if len(status.Sandboxes) > 0 && status.Sandboxes[0].State == observed.SandboxReady {
 		status.IPs = slices.Clone(status.Sandboxes[0].IPs)
 	}
 	return status, nil
 }
 
 // inspect fills in the details of every listed object.
-func (o *Observer) inspect(ctx context.Context, status *pleg.PodStatus, sandboxes []*runtimeapi.PodSandbox, containers []*runtimeapi.Container) error {
-	foundSandboxes := make([]*pleg.Sandbox, len(sandboxes))
-	foundContainers := make([]*pleg.ContainerStatus, len(containers))
+func (o *Observer) inspect(ctx context.Context, status *observed.Pod, sandboxes []*runtimeapi.PodSandbox, containers []*runtimeapi.Container) error {
+	foundSandboxes := make([]*observed.Sandbox, len(sandboxes))
+	foundContainers := make([]*observed.Container, len(containers))
 	errs := run.Each(len(sandboxes)+len(containers), func(i int) (err error) {
 		if i < len(sandboxes) {
 			foundSandboxes[i], err = o.inspectSandbox(ctx, sandboxes[i])
@@ -158,7 +159,7 @@ func (o *Observer) inspect(ctx context.Context, status *pleg.PodStatus, sandboxe
 }
 
 // inspectSandbox returns nil for a sandbox that is gone.
-func (o *Observer) inspectSandbox(ctx context.Context, listed *runtimeapi.PodSandbox) (*pleg.Sandbox, error) {
+func (o *Observer) inspectSandbox(ctx context.Context, listed *runtimeapi.PodSandbox) (*observed.Sandbox, error) {
 	response, err := o.cfg.Runtime.PodSandboxStatus(ctx, listed.Id, false)
 	if cri.IsNotFound(err) {
 		return nil, nil
@@ -174,7 +175,7 @@ func (o *Observer) inspectSandbox(ctx context.Context, listed *runtimeapi.PodSan
 }
 
 // inspectContainer returns nil for a container that is gone.
-func (o *Observer) inspectContainer(ctx context.Context, listed *runtimeapi.Container) (*pleg.ContainerStatus, error) {
+func (o *Observer) inspectContainer(ctx context.Context, listed *runtimeapi.Container) (*observed.Container, error) {
 	response, err := o.cfg.Runtime.ContainerStatus(ctx, listed.Id, false)
 	if cri.IsNotFound(err) {
 		return nil, nil
@@ -186,7 +187,7 @@ func (o *Observer) inspectContainer(ctx context.Context, listed *runtimeapi.Cont
 		return nil, fmt.Errorf("status of container %s (%s): %w", listed.Labels[labels.ContainerName], listed.Id, err)
 	}
 	c := toContainerStatus(o.cfg.RuntimeName, listed.PodSandboxId, response.Status)
-	if c.State == pleg.StateExited {
+	if c.State == observed.StateExited {
 		c.Message = joinMessages(c.Message, terminationMessage(response.Status))
 	}
 	return &c, nil

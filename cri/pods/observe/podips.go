@@ -10,7 +10,7 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
 	"github.com/podwright/podwright/cri/pods/labels"
-	"github.com/podwright/podwright/pleg"
+	"github.com/podwright/podwright/pleg/observed"
 )
 
 // PodIPs asks the runtime for the addresses that a pod has at this moment, the
@@ -35,7 +35,7 @@ func (o *Observer) PodIPs(ctx context.Context, pod *v1.Pod) ([]string, error) {
 	switch {
 	case err != nil:
 		return nil, fmt.Errorf("pod IPs of %s: %w", pod.UID, err)
-	case newest == nil || newest.State != pleg.SandboxReady:
+	case newest == nil || newest.State != observed.SandboxReady:
 		return nil, nil
 	case newest.HostNetwork:
 		return o.nodeIPs(), nil

@@ -12,7 +12,7 @@ import (
 
 	"github.com/podwright/podwright/cri"
 	"github.com/podwright/podwright/cri/pods/actions"
-	"github.com/podwright/podwright/pleg"
+	"github.com/podwright/podwright/pleg/observed"
 )
 
 // hears is a runtime that writes down what it is told.
@@ -44,12 +44,12 @@ func resizeSpec(ctx context.Context, t *testing.T, runtime Runtime, spec v1.PodS
 	t.Helper()
 	record := &Record{store: NewMemory(), uid: "1", actuated: recorded}
 	pod := &v1.Pod{ObjectMeta: metav1.ObjectMeta{UID: "1"}, Spec: spec}
-	return record, newResizer(t, Config{Runtime: runtime}).Resize(ctx, Request{Pod: pod, Status: &pleg.PodStatus{UID: "1"}, Actions: &todo, Record: record})
+	return record, newResizer(t, Config{Runtime: runtime}).Resize(ctx, Request{Pod: pod, Status: &observed.Pod{UID: "1"}, Actions: &todo, Record: record})
 }
 
 // updateOf is one of a container whose ID is its name.
 func updateOf(name string, init bool, index int) actions.Update {
-	return actions.Update{ID: pleg.ContainerID{ID: name}, Name: name, Init: init, Index: index}
+	return actions.Update{ID: observed.ContainerID{ID: name}, Name: name, Init: init, Index: index}
 }
 
 func recordOf(pod *v1.ResourceRequirements, containers ...string) actions.Actuated {

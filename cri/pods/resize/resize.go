@@ -15,7 +15,7 @@ import (
 	"github.com/podwright/podwright/cri/pods/request"
 	"github.com/podwright/podwright/internal/required"
 	"github.com/podwright/podwright/internal/run"
-	"github.com/podwright/podwright/pleg"
+	"github.com/podwright/podwright/pleg/observed"
 )
 
 // ErrMemoryInUse says that a memory limit was not lowered because what it is to
@@ -61,7 +61,7 @@ type Request struct {
 	// Pod is the desired pod. It is not changed.
 	Pod *v1.Pod
 	// Status is what the runtime has of it.
-	Status *pleg.PodStatus
+	Status *observed.Pod
 	// Actions are what actions.Compute found to resize.
 	Actions *actions.Actions
 	// Record is of a store, and follows each call.

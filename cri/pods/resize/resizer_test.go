@@ -22,7 +22,7 @@ import (
 	"github.com/podwright/podwright/cri/cgroups"
 	"github.com/podwright/podwright/cri/pods/actions"
 	"github.com/podwright/podwright/cri/pods/request"
-	"github.com/podwright/podwright/pleg"
+	"github.com/podwright/podwright/pleg/observed"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -82,7 +82,7 @@ func resizeOne(ctx context.Context, t *testing.T, cfg Config, todo actions.Actio
 	record, err := Load(nil, "1")
 	require.NoError(t, err)
 	pod := &v1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "p", UID: "1"}, Spec: v1.PodSpec{Containers: []v1.Container{{Name: "c"}}}}
-	return newResizer(t, cfg).Resize(ctx, Request{Pod: pod, Status: &pleg.PodStatus{UID: "1"}, Actions: &todo, Record: record})
+	return newResizer(t, cfg).Resize(ctx, Request{Pod: pod, Status: &observed.Pod{UID: "1"}, Actions: &todo, Record: record})
 }
 
 // A call goes on after its context for StepGrace, by default for 5 s.
@@ -150,7 +150,7 @@ func TestMemoryOfAPod(t *testing.T) {
 			now, want := new(needs(5, c.was)), new(needs(5, 5))
 			pod := &v1.Pod{ObjectMeta: metav1.ObjectMeta{UID: "1"}, Spec: v1.PodSpec{Resources: want, Containers: []v1.Container{{Name: "c"}}}}
 			err := newResizer(t, Config{Runtime: &tells{}, Cgroups: c.cgroups}).Resize(t.Context(), Request{
-				Pod: pod, Status: &pleg.PodStatus{UID: "1"}, Actions: &actions.Actions{},
+				Pod: pod, Status: &observed.Pod{UID: "1"}, Actions: &actions.Actions{},
 				Record: &Record{uid: "1", store: NewMemory(), actuated: actions.Actuated{Pod: now}},
 			})
 			if c.text == "" {
@@ -174,9 +174,9 @@ func TestRequestRefused(t *testing.T) {
 		"Actions and ":                  func(r *Request) { r.Actions = nil },
 		"Record are required":           func(r *Request) { r.Record = nil },
 		`its UID is "1", not "2"`:       func(r *Request) { r.Pod = pod("2") },
-		`of another pod: its UID is ""`: func(r *Request) { r.Pod, r.Status = pod(""), &pleg.PodStatus{} },
+		`of another pod: its UID is ""`: func(r *Request) { r.Pod, r.Status = pod(""), &observed.Pod{} },
 	} {
-		q := Request{Pod: pod("1"), Status: &pleg.PodStatus{UID: "1"}, Actions: &actions.Actions{}, Record: &Record{}}
+		q := Request{Pod: pod("1"), Status: &observed.Pod{UID: "1"}, Actions: &actions.Actions{}, Record: &Record{}}
 		broken(&q)
 		err := r.Resize(t.Context(), q)
 		if text == "" {
@@ -288,7 +288,7 @@ func resizeTo(ctx context.Context, t *testing.T, s *tells, from, to *v1.Resource
 	record.actuated.Pod = from
 	pod := &v1.Pod{ObjectMeta: metav1.ObjectMeta{UID: "1"}, Spec: v1.PodSpec{Resources: to, Containers: []v1.Container{{Name: "c"}}}}
 	return newResizer(t, Config{Runtime: s, Cgroups: s}).Resize(ctx, Request{
-		Pod: pod, Status: &pleg.PodStatus{UID: "1"}, Record: record,
+		Pod: pod, Status: &observed.Pod{UID: "1"}, Record: record,
 		Actions: &actions.Actions{SandboxID: "s", UpdatePodLevelResources: true},
 	})
 }

@@ -12,7 +12,7 @@ import (
 	"github.com/podwright/podwright/cri"
 	"github.com/podwright/podwright/cri/cgroups"
 	"github.com/podwright/podwright/cri/pods/actions"
-	"github.com/podwright/podwright/pleg"
+	"github.com/podwright/podwright/pleg/observed"
 )
 
 // What this file does is pure: it computes with the resources of pods.
@@ -72,7 +72,7 @@ func tightens(want, have int64) bool { return want != 0 && (have == 0 || want < 
 
 // actuatedPod is a pod with the resources that its containers have: those on
 // record, else what the runtime reports of a running container, else the spec's.
-func actuatedPod(pod *v1.Pod, observed *pleg.PodStatus, actuated actions.Actuated) *v1.Pod {
+func actuatedPod(pod *v1.Pod, seen *observed.Pod, actuated actions.Actuated) *v1.Pod {
 	out := withOwnContainers(pod)
 	if actuated.Pod != nil {
 		out.Spec.Resources = actuated.Pod
@@ -82,7 +82,7 @@ func actuatedPod(pod *v1.Pod, observed *pleg.PodStatus, actuated actions.Actuate
 			c := &list[i]
 			if record, ok := actuated.Containers[c.Name]; ok {
 				c.Resources = record
-			} else if running := observed.Newest(c.Name); running != nil && running.State == pleg.StateRunning {
+			} else if running := seen.Newest(c.Name); running != nil && running.State == observed.StateRunning {
 				c.Resources = reported(running.Resources, c.Resources)
 			}
 		}
@@ -150,7 +150,7 @@ func cloned(list v1.ResourceList) v1.ResourceList {
 
 // reported puts the limits that a runtime reports in the place of others. A limit
 // that the container does not have itself is the pod's.
-func reported(r *pleg.ContainerResources, spec v1.ResourceRequirements) v1.ResourceRequirements {
+func reported(r *observed.Resources, spec v1.ResourceRequirements) v1.ResourceRequirements {
 	if r == nil {
 		return spec
 	}

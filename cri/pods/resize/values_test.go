@@ -12,7 +12,7 @@ import (
 
 	"github.com/podwright/podwright/cri/cgroups"
 	"github.com/podwright/podwright/cri/pods/actions"
-	"github.com/podwright/podwright/pleg"
+	"github.com/podwright/podwright/pleg/observed"
 )
 
 // A limit of 0 is none, which is more than any.
@@ -92,15 +92,15 @@ func TestReported(t *testing.T) {
 	both := needs(5, 5)
 	for name, c := range map[string]struct {
 		spec        v1.ResourceRequirements
-		runtime     *pleg.ContainerResources
+		runtime     *observed.Resources
 		cpu, memory int64
 	}{
 		"nothing":             {both, nil, 5, 5},
-		"nothing of limits":   {both, &pleg.ContainerResources{}, 5, 5},
-		"both":                {both, &pleg.ContainerResources{MilliCPULimit: value(7), MemoryLimit: value(8 << 20)}, 7, 8},
-		"one thousandth":      {both, &pleg.ContainerResources{MilliCPULimit: value(1)}, 1, 5},
-		"no limit of the CPU": {both, &pleg.ContainerResources{MilliCPULimit: value(0)}, 5, 5},
-		"the pod's":           {v1.ResourceRequirements{}, &pleg.ContainerResources{MilliCPULimit: value(7), MemoryLimit: value(8 << 20)}, 0, 0},
+		"nothing of limits":   {both, &observed.Resources{}, 5, 5},
+		"both":                {both, &observed.Resources{MilliCPULimit: value(7), MemoryLimit: value(8 << 20)}, 7, 8},
+		"one thousandth":      {both, &observed.Resources{MilliCPULimit: value(1)}, 1, 5},
+		"no limit of the CPU": {both, &observed.Resources{MilliCPULimit: value(0)}, 5, 5},
+		"the pod's":           {v1.ResourceRequirements{}, &observed.Resources{MilliCPULimit: value(7), MemoryLimit: value(8 << 20)}, 0, 0},
 	} {
 		before := c.spec.DeepCopy()
 		got := reported(c.runtime, c.spec)
@@ -120,12 +120,12 @@ func TestActuatedPod(t *testing.T) {
 		Containers:     []v1.Container{{Name: "recorded", Resources: needs(5, 5)}, {Name: "runs", Resources: needs(5, 5)}, {Name: "ended", Resources: needs(5, 5)}, {Name: "new", Resources: needs(5, 5)}},
 	}}
 	given := pod.DeepCopy()
-	says := &pleg.ContainerResources{MilliCPULimit: &seven}
-	observed := &pleg.PodStatus{}
-	for name, state := range map[string]pleg.State{"init": pleg.StateRunning, "recorded": pleg.StateRunning, "runs": pleg.StateRunning, "ended": pleg.StateExited} {
-		observed.Containers = append(observed.Containers, pleg.ContainerStatus{Name: name, State: state, Resources: says})
+	says := &observed.Resources{MilliCPULimit: &seven}
+	seen := &observed.Pod{}
+	for name, state := range map[string]observed.State{"init": observed.StateRunning, "recorded": observed.StateRunning, "runs": observed.StateRunning, "ended": observed.StateExited} {
+		seen.Containers = append(seen.Containers, observed.Container{Name: name, State: state, Resources: says})
 	}
-	out := actuatedPod(pod, observed, actions.Actuated{Containers: map[string]v1.ResourceRequirements{"recorded": needs(3, 3)}})
+	out := actuatedPod(pod, seen, actions.Actuated{Containers: map[string]v1.ResourceRequirements{"recorded": needs(3, 3)}})
 	require.Equal(t, given, pod)
 	got := map[string]int64{}
 	for _, c := range append(out.Spec.InitContainers, out.Spec.Containers...) {
@@ -134,5 +134,5 @@ func TestActuatedPod(t *testing.T) {
 	require.Equal(t, map[string]int64{"init": 7, "recorded": 3, "runs": 7, "ended": 5, "new": 5}, got)
 	require.Same(t, pod.Spec.Resources, out.Spec.Resources)
 	recorded := new(needs(8, 8))
-	require.Same(t, recorded, actuatedPod(pod, observed, actions.Actuated{Pod: recorded}).Spec.Resources)
+	require.Same(t, recorded, actuatedPod(pod, seen, actions.Actuated{Pod: recorded}).Spec.Resources)
 }

@@ -17,7 +17,7 @@ import (
 	"github.com/podwright/podwright/cri/kubeletapi"
 	"github.com/podwright/podwright/cri/podsyncer"
 	"github.com/podwright/podwright/examples/kubelet/server"
-	"github.com/podwright/podwright/pleg"
+	"github.com/podwright/podwright/pleg/observed"
 )
 
 var _ server.Pods = commands{}
@@ -69,14 +69,14 @@ func (s commands) Checkpoint(ctx context.Context, t kubeletapi.Target, timeout t
 
 func (s commands) RunningPods(context.Context) ([]v1.Pod, error) {
 	out := []v1.Pod{}
-	for _, observed := range s.syncer.PLEG().Pods() {
-		seen, err := s.syncer.PLEG().Get(observed.UID)
+	for _, listed := range s.syncer.PLEG().Pods() {
+		seen, err := s.syncer.PLEG().Get(listed.UID)
 		if err != nil {
 			return nil, err
 		}
 		pod := v1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: seen.Namespace, Name: seen.Name, UID: seen.UID}}
 		for _, c := range seen.Containers {
-			if c.State == pleg.StateRunning {
+			if c.State == observed.StateRunning {
 				pod.Spec.Containers = append(pod.Spec.Containers, v1.Container{Name: c.Name, Image: c.Image})
 			}
 		}

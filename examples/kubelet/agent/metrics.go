@@ -15,7 +15,7 @@ import (
 	nodestatus "github.com/podwright/podwright/examples/kubelet/node"
 	"github.com/podwright/podwright/examples/kubelet/server"
 	"github.com/podwright/podwright/examples/kubelet/summary"
-	"github.com/podwright/podwright/pleg"
+	"github.com/podwright/podwright/pleg/observed"
 	"github.com/podwright/podwright/podworkers"
 	"github.com/podwright/podwright/status/writer"
 	"github.com/podwright/podwright/syncloop"
@@ -55,7 +55,7 @@ func (a *Agent) live() metrics.Live {
 		Desired:  from(c, func(n *node) []*v1.Pod { return n.syncer.Desired().Pods() }),
 		Mirrors:  from(c, func(n *node) []*v1.Pod { return n.syncer.Desired().Mirrors() }),
 		Active:   from(c, func(n *node) []*v1.Pod { return n.handler.ActivePods() }),
-		Observed: from(c, func(n *node) []pleg.ObservedPod { return n.syncer.PLEG().Pods() }),
+		Observed: from(c, func(n *node) []observed.ListedPod { return n.syncer.PLEG().Pods() }),
 		ListedAt: from(c, func(n *node) time.Time { return n.syncer.PLEG().ListedAt() }),
 		Volumes:  from(c, func(n *node) map[volume.Count]int { return n.volumes.manager.Counts() }),
 		Status: func(uid types.UID) *v1.PodStatus {

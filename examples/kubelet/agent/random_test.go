@@ -17,7 +17,7 @@ import (
 
 	"github.com/podwright/podwright/cri/fake"
 	"github.com/podwright/podwright/cri/pods/labels"
-	"github.com/podwright/podwright/pleg"
+	"github.com/podwright/podwright/pleg/observed"
 )
 
 // trouble makes calls fail before or after their effect, hang until they are
@@ -86,11 +86,11 @@ func (w *world) requireOneInstance() {
 // requireUp looks for a pod's one sandbox and its containers that run.
 func (w *world) requireUp(pod *v1.Pod) {
 	w.t.Helper()
-	observed, err := w.agent.syncer.PLEG().Observe(w.t.Context(), pod.UID, time.Now())
+	seen, err := w.agent.syncer.PLEG().Observe(w.t.Context(), pod.UID, time.Now())
 	require.NoError(w.t, err)
-	ready := slices.DeleteFunc(observed.Sandboxes, func(sb pleg.Sandbox) bool { return sb.State != pleg.SandboxReady })
+	ready := slices.DeleteFunc(seen.Sandboxes, func(sb observed.Sandbox) bool { return sb.State != observed.SandboxReady })
 	require.Len(w.t, ready, 1, "sandboxes")
-	require.NotEmpty(w.t, observed.Running())
+	require.NotEmpty(w.t, seen.Running())
 }
 
 // Random manifests come and go, calls fail in every way, the agent is killed: no

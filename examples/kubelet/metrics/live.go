@@ -10,7 +10,7 @@ import (
 
 	"github.com/podwright/podwright/examples/kubelet/summary"
 	"github.com/podwright/podwright/internal/podfacts"
-	"github.com/podwright/podwright/pleg"
+	"github.com/podwright/podwright/pleg/observed"
 	"github.com/podwright/podwright/podworkers"
 	"github.com/podwright/podwright/volume"
 	"github.com/podwright/podwright/volume/usage"
@@ -26,7 +26,7 @@ type Live struct {
 	// the API server, Active the pods that admission counts.
 	Desired, Mirrors, Active func() []*v1.Pod
 	// Observed are the pods that the runtime has, ListedAt is when it was asked last.
-	Observed func() []pleg.ObservedPod
+	Observed func() []observed.ListedPod
 	ListedAt func() time.Time
 	// Volumes are those of pods.
 	Volumes func() map[volume.Count]int
@@ -57,7 +57,7 @@ func (m *Metrics) Follow(l Live) error {
 		b.add(desired{l})
 	}
 	if l.Observed != nil {
-		b.add(observed{l})
+		b.add(actual{l})
 	}
 	if l.Volumes != nil {
 		b.add(volumes{l.Volumes})
@@ -218,8 +218,8 @@ func byKind(out chan<- prometheus.Metric, d *prometheus.Desc, pods []*v1.Pod) {
 	gauge(out, d, static, isStatic)
 }
 
-// observed counts what the runtime runs.
-type observed struct{ Live }
+// actual counts what the runtime runs.
+type actual struct{ Live }
 
 var (
 	runningDesc    = desc("kubelet_running_pods", "How many pods have a sandbox that runs.")
@@ -228,18 +228,18 @@ var (
 )
 
 // Describe implements prometheus.Collector.
-func (observed) Describe(out chan<- *prometheus.Desc) {
+func (actual) Describe(out chan<- *prometheus.Desc) {
 	for _, d := range []*prometheus.Desc{runningDesc, containersDesc, lastSeenDesc} {
 		out <- d
 	}
 }
 
 // Collect implements prometheus.Collector.
-func (o observed) Collect(out chan<- prometheus.Metric) {
+func (o actual) Collect(out chan<- prometheus.Metric) {
 	running, states := 0, map[string]int{}
 	for _, pod := range o.Observed() {
 		for _, s := range pod.Sandboxes {
-			if s.State == pleg.SandboxReady {
+			if s.State == observed.SandboxReady {
 				running++
 				break
 			}

@@ -31,6 +31,7 @@ import (
 	"github.com/podwright/podwright/cri/pods"
 	kernel "github.com/podwright/podwright/examples/kubelet/cgroups"
 	"github.com/podwright/podwright/pleg"
+	"github.com/podwright/podwright/pleg/observed"
 	"github.com/podwright/podwright/podworkers"
 	"github.com/podwright/podwright/probe"
 	"github.com/podwright/podwright/syncloop/eviction"
@@ -445,10 +446,10 @@ func TestLive(t *testing.T) {
 			}
 		},
 		Desired: desired, Active: func() []*v1.Pod { return desired()[:min(1, len(desired()))] }, Mirrors: desired,
-		Observed: func() []pleg.ObservedPod {
-			return []pleg.ObservedPod{
-				{Sandboxes: []pleg.ObservedSandbox{{State: pleg.SandboxReady}, {State: pleg.SandboxReady}}, Containers: []pleg.ObservedContainer{{State: pleg.StateRunning}, {State: pleg.StateExited}}},
-				{Sandboxes: []pleg.ObservedSandbox{{State: pleg.SandboxNotReady}}, Containers: []pleg.ObservedContainer{{State: pleg.StateExited}}},
+		Observed: func() []observed.ListedPod {
+			return []observed.ListedPod{
+				{Sandboxes: []observed.ListedSandbox{{State: observed.SandboxReady}, {State: observed.SandboxReady}}, Containers: []observed.ListedContainer{{State: observed.StateRunning}, {State: observed.StateExited}}},
+				{Sandboxes: []observed.ListedSandbox{{State: observed.SandboxNotReady}}, Containers: []observed.ListedContainer{{State: observed.StateExited}}},
 			}
 		},
 		ListedAt: func() time.Time { return time.Unix(7, 0) },

@@ -1,7 +1,8 @@
-package pleg
+package observed
 
 import (
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 )
@@ -19,9 +20,9 @@ func TestContainerIDRoundTrip(t *testing.T) {
 }
 
 func TestContainersOfAPod(t *testing.T) {
-	s := &PodStatus{
+	s := &Pod{
 		Sandboxes: []Sandbox{{ID: "new", State: SandboxReady}, {ID: "old", State: SandboxNotReady}},
-		Containers: []ContainerStatus{
+		Containers: []Container{
 			{ID: ContainerID{ID: "2"}, Name: "a", SandboxID: "new", State: StateRunning},
 			{ID: ContainerID{ID: "1"}, Name: "a", SandboxID: "old", State: StateExited},
 			{ID: ContainerID{ID: "0"}, Name: "b", SandboxID: "old", State: StateRunning},
@@ -35,7 +36,7 @@ func TestContainersOfAPod(t *testing.T) {
 	require.Empty(t, s.Active())
 	s.Sandboxes = nil
 	require.Empty(t, s.Active(), "what is left without a sandbox")
-	require.Empty(t, (&PodStatus{}).Active())
+	require.Empty(t, (&Pod{}).Active())
 }
 
 func TestSandboxChanged(t *testing.T) {
@@ -61,7 +62,7 @@ func TestSandboxChanged(t *testing.T) {
 		"address not told":    {with(func(s *Sandbox) { s.IPs, s.HasNetworkStatus = nil, false }), false, SandboxChange{Attempt: 3, ID: "s"}},
 		"host needs no other": {with(func(s *Sandbox) { s.IPs, s.HostNetwork = nil, true }), true, SandboxChange{Attempt: 3, ID: "s"}},
 	} {
-		require.Equal(t, c.want, (&PodStatus{Sandboxes: c.sandboxes}).SandboxChanged(c.host), name)
+		require.Equal(t, c.want, (&Pod{Sandboxes: c.sandboxes}).SandboxChanged(c.host), name)
 	}
 }
 
@@ -70,12 +71,6 @@ func TestStrings(t *testing.T) {
 		[]string{StateUnknown.String(), StateCreated.String(), StateRunning.String(), StateExited.String()})
 	require.Equal(t, []string{"unknown", "ready", "not ready"},
 		[]string{SandboxUnknown.String(), SandboxReady.String(), SandboxNotReady.String()})
-	require.Equal(t, []string{"generic", "evented"}, []string{Generic.String(), Evented.String()})
-	require.Equal(t, []string{"none", "closed", "opening", "open", "unsupported"}, []string{StreamNone.String(),
-		StreamClosed.String(), StreamOpening.String(), StreamOpen.String(), StreamUnsupported.String()})
-	require.Equal(t, "u pod sync", Event{UID: "u", Type: PodSync}.String())
-	require.Equal(t, "u died container web c1", Event{UID: "u", Type: Died, ID: "c1", Container: "web"}.String())
-	require.Equal(t, "u started sandbox s1", Event{UID: "u", Type: Started, ID: "s1", Sandbox: true}.String())
 }
 
 // What a list shows of a pod and what a look at it shows agree on whether it has
@@ -83,14 +78,32 @@ func TestStrings(t *testing.T) {
 func TestListAndLookAgreeOnStopped(t *testing.T) {
 	for _, c := range []State{StateUnknown, StateCreated, StateRunning, StateExited} {
 		for _, sb := range []SandboxState{SandboxUnknown, SandboxReady, SandboxNotReady} {
-			s := &PodStatus{Containers: []ContainerStatus{{State: c}}, Sandboxes: []Sandbox{{State: sb}}}
+			s := &Pod{Containers: []Container{{State: c}}, Sandboxes: []Sandbox{{State: sb}}}
 			want := (c == StateCreated || c == StateExited) && sb == SandboxNotReady
-			listed := ObservedFrom(s)
+			listed := s.Listed()
 			require.Equal(t, want, s.Stopped(), "%s, %s", c, sb)
 			require.Equal(t, want, listed.Stopped(), "%s, %s", c, sb)
 			require.False(t, s.Empty())
 		}
 	}
-	require.True(t, (&PodStatus{}).Stopped())
-	require.True(t, (&PodStatus{}).Empty())
+	require.True(t, (&Pod{}).Stopped())
+	require.True(t, (&Pod{}).Empty())
+}
+
+// What a list would show of a pod is as old as the newest of what it has.
+func TestListed(t *testing.T) {
+	at := func(n int64) time.Time { return time.Unix(n, 0) }
+	require.Equal(t, ListedPod{UID: "u", Name: "n", Namespace: "ns"}, (&Pod{UID: "u", Name: "n", Namespace: "ns"}).Listed())
+	for sandbox, want := range map[int64]int64{1: 3, 5: 5} {
+		got := (&Pod{
+			UID: "u", Sandboxes: []Sandbox{{ID: "s", State: SandboxReady, CreatedAt: at(sandbox)}},
+			Containers: []Container{
+				{ID: ContainerID{ID: "a"}, Name: "x", State: StateRunning, CreatedAt: at(2)}, {ID: ContainerID{ID: "b"}, CreatedAt: at(3)}, {ID: ContainerID{ID: "c"}, CreatedAt: at(1)},
+			},
+		}).Listed()
+		require.Equal(t, ListedPod{
+			UID: "u", CreatedAt: at(want), Sandboxes: []ListedSandbox{{ID: "s", State: SandboxReady}},
+			Containers: []ListedContainer{{ID: ContainerID{ID: "a"}, Name: "x", State: StateRunning}, {ID: ContainerID{ID: "b"}}, {ID: ContainerID{ID: "c"}}},
+		}, got)
+	}
 }

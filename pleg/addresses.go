@@ -1,0 +1,31 @@
+package pleg
+
+import "github.com/podwright/podwright/pleg/observed"
+
+// keepIPs returns the addresses for the new status: its own, else those of its
+// newest sandbox, else, once no sandbox is ready and the network may be torn
+// down, those known before. A ready sandbox without an address has none.
+func keepIPs(s, old *observed.Pod) []string {
+	if len(s.IPs) > 0 {
+		return s.IPs
+	}
+	if len(s.Sandboxes) > 0 && len(s.Sandboxes[0].IPs) > 0 {
+		return s.Sandboxes[0].IPs
+	}
+	for _, sb := range s.Sandboxes {
+		if sb.State == observed.SandboxReady {
+			return nil
+		}
+	}
+	if old == nil || s.Empty() {
+		return nil
+	}
+	return old.IPs
+}
+
+func orElse(s, other string) string {
+	if s != "" {
+		return s
+	}
+	return other
+}

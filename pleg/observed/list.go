@@ -1,0 +1,68 @@
+package observed
+
+import (
+	"slices"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// ListedPod is one pod as a list of the runtime shows it: enough to see that
+// something changed, not what exactly.
+type ListedPod struct {
+	UID       types.UID
+	Name      string
+	Namespace string
+	// CreatedAt is the newest creation time of a sandbox or container, by the
+	// runtime's clock. It orders pods; it never decides freshness.
+	CreatedAt time.Time
+	// Sandboxes are ordered newest first: by attempt, then creation, then ID.
+	Sandboxes []ListedSandbox
+	// Containers are ordered newest first.
+	Containers []ListedContainer
+}
+
+// ListedSandbox is a sandbox in a list.
+type ListedSandbox struct {
+	ID    string
+	State SandboxState
+}
+
+// ListedContainer is a container in a list.
+type ListedContainer struct {
+	ID    ContainerID
+	Name  string
+	State State
+}
+
+// Stopped is Pod.Stopped as far as a list shows it.
+func (p *ListedPod) Stopped() bool {
+	return !slices.ContainsFunc(p.Containers, func(c ListedContainer) bool { return c.State.mayRun() }) &&
+		!slices.ContainsFunc(p.Sandboxes, func(sb ListedSandbox) bool { return sb.State.mayRun() })
+}
+
+// Listed returns what a list would show of a pod with this status. A
+// Runtime that has nothing cheaper may build its ListPods from it.
+func (s *Pod) Listed() ListedPod {
+	o := ListedPod{UID: s.UID, Name: s.Name, Namespace: s.Namespace}
+	newest := func(t time.Time) {
+		if t.After(o.CreatedAt) {
+			o.CreatedAt = t
+		}
+	}
+	if len(s.Sandboxes) > 0 {
+		o.Sandboxes = make([]ListedSandbox, len(s.Sandboxes))
+	}
+	for i, sb := range s.Sandboxes {
+		o.Sandboxes[i] = ListedSandbox{ID: sb.ID, State: sb.State}
+		newest(sb.CreatedAt)
+	}
+	if len(s.Containers) > 0 {
+		o.Containers = make([]ListedContainer, len(s.Containers))
+	}
+	for i, c := range s.Containers {
+		o.Containers[i] = ListedContainer{ID: c.ID, Name: c.Name, State: c.State}
+		newest(c.CreatedAt)
+	}
+	return o
+}
