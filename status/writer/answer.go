@@ -52,13 +52,13 @@ var (
 
 // done takes in what came of a call. gone tells that the pod is no more, and that
 // nothing has to be remembered of it.
-func (s *slot) done(c call, a answer, l limits) (gone bool) {
+func (s *slot) done(c call, a answer) (gone bool) {
 	err := s.verify(c, a)
 	switch {
 	case s.absentBy(err) && (c.kind == callDelete || s.finished && s.deleting && !s.mirror):
 		return true // somebody else has deleted it
 	case err != nil:
-		s.failed(err, a.now, l)
+		s.failed(err, a.now)
 	case c.kind == callGet:
 		s.learn(a.pod)
 		s.absent = false
@@ -133,26 +133,26 @@ func (s *slot) accepted(version uint64, now time.Time) {
 
 // failed notes that a call failed. A first conflict is no failure yet: the next
 // call asks what is there.
-func (s *slot) failed(err error, now time.Time, l limits) {
+func (s *slot) failed(err error, now time.Time) {
 	s.base, s.err = nil, err
 	s.check = true // also where the newest version had been accepted before
 	s.failures++
 	s.failedAs = s.urgency()
-	longest := l.longest
+	longest := resync
 	if s.absent = s.absentBy(err); s.absent {
-		longest = l.absent
+		longest = absentPause
 	}
 	if s.failures == 1 && errors.Is(err, status.ErrConflict) {
 		s.retryAt = time.Time{}
 		return
 	}
-	s.retryAt = now.Add(pause(s.pod.UID, s.failures, l.first, longest))
+	s.retryAt = now.Add(pause(s.pod.UID, s.failures, longest))
 }
 
-// pause is how long to wait after so many failures: first, doubled each time, at
+// pause is how long to wait after so many failures: firstPause, doubled each time, at
 // most longest, and for each pod up to a quarter less.
-func pause(uid types.UID, failures int, first, longest time.Duration) time.Duration {
-	d := min(first, longest)
+func pause(uid types.UID, failures int, longest time.Duration) time.Duration {
+	d := firstPause
 	for range failures - 1 {
 		d = min(2*d, longest)
 	}

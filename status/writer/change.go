@@ -46,12 +46,12 @@ func hasTerminated(list []v1.ContainerStatus, name string) bool {
 
 // tell tells others of a change. w.mu is not held.
 func (w *Writer) tell(uid types.UID, c change) {
-	if told := w.cfg.Metrics.Terminated; told != nil {
+	if told := w.cfg.Metrics.OnTerminated; told != nil {
 		for _, ended := range c.ended {
 			told(ended.kind, ended.state)
 		}
 	}
-	if c.happened && w.cfg.Changed != nil {
-		w.cfg.Changed(uid)
+	if c.happened && w.cfg.OnChange != nil {
+		w.cfg.OnChange(uid)
 	}
 }

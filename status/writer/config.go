@@ -49,79 +49,68 @@ type Config struct {
 	// MayStillRun tells whether containers of a pod may still run, or hold
 	// resources. Until it says no, a terminal phase is kept back from all sinks but
 	// Receivers. It is asked at each write, and for those kept back at each Set,
-	// Change and Terminate of the pod, and at every Resync. nil means never.
+	// Change and Terminate of the pod, and every 10 s. nil means never.
 	MayStillRun func(types.UID) bool
 
-	// MaxParallelWrites is how many pods are written at a time, to each sink. Zero
-	// means 16.
-	MaxParallelWrites int
-	// WriteTimeout is the deadline of one call of a sink. Zero means 10 s.
-	WriteTimeout time.Duration
-	// Resync is the period in which statuses that a sink turned out not to have
-	// are written anew, and the longest pause before a failed write is repeated.
-	// Zero means 10 s.
-	Resync time.Duration
-	// RetryBackoff is the pause after a first failed write. It doubles with each
-	// further one up to Resync, and is spread by a quarter. Zero means 200 ms.
-	RetryBackoff time.Duration
 	// ShutdownTimeout is how long Run waits, when it ends, for Receivers to take
 	// what they do not have yet, and for calls that ignore their context. Zero means
 	// 10 s.
 	ShutdownTimeout time.Duration
 
-	// Changed is told, by whoever changed it, that the status of a pod is another
-	// one now; Get returns it. It is called after the change and may come late or
-	// too often. May be nil.
-	Changed func(types.UID)
-	// Metrics are told what happens.
+	// OnChange is called after a change of a pod's status; Get returns the new one.
+	// Calls are concurrent, by the goroutine that made the change, and may be late or
+	// too many. Optional.
+	OnChange func(types.UID)
+	// Metrics are optional callbacks for counters and histograms.
 	Metrics Metrics
 	// Logger receives failures of writes and refused statuses. nil means none.
 	Logger *slog.Logger
+
+	maxWrites int // replaces maxParallelWrites in tests
 }
 
 // Metrics are callbacks, each of which may be nil. They must not block.
 type Metrics struct {
-	// Synced is told after a successful write how long the sink was behind:
-	// since the first change that it did not have
+	// OnSynced is called after a successful write with the time for which the sink was
+	// behind: since the first change that it did not have
 	// (kubelet_pod_status_sync_duration_seconds).
-	Synced func(sink string, behind time.Duration)
-	// Terminated is told of each container that has terminated, whose kind is
+	OnSynced func(sink string, behind time.Duration)
+	// OnTerminated is called for each container that has terminated. The kind is
 	// "init_containers", "containers" or "ephemeral_containers"
 	// (kubelet_terminated_containers_total).
-	Terminated func(kind string, ended *v1.ContainerStateTerminated)
-	// Call is told of each call of a sink ("get", "patch", "delete" or "receive").
-	Call func(sink, call string, took time.Duration, err error)
+	OnTerminated func(kind string, ended *v1.ContainerStateTerminated)
+	// OnCall is called after each call of a sink ("get", "patch", "delete" or "receive").
+	OnCall func(sink, call string, took time.Duration, err error)
 }
+
+// Limits and periods that are the same for every sink.
+const (
+	// maxParallelWrites is the number of pods that are written to a sink at a time.
+	maxParallelWrites = 16
+	// callTimeout is the deadline of one call of a sink.
+	callTimeout = 10 * time.Second
+	// resync is the delay after which a status is written again that a sink turned out
+	// not to have, and the longest pause before a failed call is repeated.
+	resync = 10 * time.Second
+	// firstPause is the pause after a first failed call. It doubles with each further
+	// failure up to resync.
+	firstPause = 200 * time.Millisecond
+	// absentPause is the longest pause while the sink has no such pod.
+	absentPause = 6 * resync
+)
 
 func (c Config) withDefaults() (Config, error) {
 	if err := c.checkSinks(); err != nil {
 		return c, err
 	}
-	for _, d := range []struct {
-		field string
-		value *time.Duration
-		zero  time.Duration
-	}{
-		{"WriteTimeout", &c.WriteTimeout, 10 * time.Second},
-		{"Resync", &c.Resync, 10 * time.Second},
-		{"RetryBackoff", &c.RetryBackoff, 200 * time.Millisecond},
-		{"ShutdownTimeout", &c.ShutdownTimeout, 10 * time.Second},
-	} {
-		switch {
-		case *d.value < 0:
-			return c, fmt.Errorf("writer: Config.%s is negative: %v", d.field, *d.value)
-		case *d.value == 0:
-			*d.value = d.zero
-		}
-	}
 	switch {
-	case c.MaxParallelWrites < 0:
-		return c, fmt.Errorf("writer: Config.MaxParallelWrites is negative: %d", c.MaxParallelWrites)
-	case c.MaxParallelWrites == 0:
-		c.MaxParallelWrites = 16
+	case c.ShutdownTimeout < 0:
+		return c, fmt.Errorf("writer: Config.ShutdownTimeout is negative: %v", c.ShutdownTimeout)
+	case c.ShutdownTimeout == 0:
+		c.ShutdownTimeout = 10 * time.Second
 	}
-	if c.RetryBackoff > c.Resync {
-		return c, fmt.Errorf("writer: Config.RetryBackoff: %v is above Resync %v", c.RetryBackoff, c.Resync)
+	if c.maxWrites == 0 {
+		c.maxWrites = maxParallelWrites
 	}
 	if c.Logger == nil {
 		c.Logger = slog.New(slog.DiscardHandler)

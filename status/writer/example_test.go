@@ -20,7 +20,7 @@ func ExampleWriter() {
 	written := make(chan struct{}, 2)
 	m, err := writer.New(writer.Config{
 		Sinks:   []writer.NamedSink{{Name: "api", Sink: sink}},
-		Metrics: writer.Metrics{Call: func(string, string, time.Duration, error) { written <- struct{}{} }},
+		Metrics: writer.Metrics{OnCall: func(string, string, time.Duration, error) { written <- struct{}{} }},
 	})
 	if err != nil {
 		fmt.Println(err)

@@ -72,7 +72,7 @@ func TestOutageOfAnHour(t *testing.T) {
 // Calls that ignore their deadline hold up their own pods and no others, not even when
 // they are as many as may be made at a time. When they end at last, their pods are written.
 func TestDeafSink(t *testing.T) {
-	bubble(t, func(cfg *writer.Config) { cfg.MaxParallelWrites = 2 }, func(r *rig) {
+	bubble(t, func(cfg *writer.Config) { writer.LimitWrites(cfg, 2) }, func(r *rig) {
 		release := make(chan struct{})
 		r.sink.Fail(func(c statustest.Call) statustest.Fault {
 			if c.Ref.Name != "other" {
@@ -258,7 +258,7 @@ func TestLateAtTheSink(t *testing.T) {
 // Many callers at once while calls fail: the sink gets the newest status of each pod.
 // Histories of one pod are those of FuzzWriter.
 func TestConcurrentCallers(t *testing.T) {
-	bubble(t, func(cfg *writer.Config) { cfg.MaxParallelWrites = 4 }, func(r *rig) {
+	bubble(t, func(cfg *writer.Config) { writer.LimitWrites(cfg, 4) }, func(r *rig) {
 		var calls atomic.Int32
 		r.sink.Fail(func(statustest.Call) statustest.Fault {
 			return []statustest.Fault{{}, {Err: errors.New("failed")}, {}, {LostAnswer: errors.New("lost")}, {Err: status.ErrConflict}}[calls.Add(1)%5]

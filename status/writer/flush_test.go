@@ -145,7 +145,7 @@ func (s *slow) Get(ctx context.Context, ref status.Ref) (*v1.Pod, error) {
 // A turn that was given up makes no more calls beside those that took its place.
 func TestLateTurn(t *testing.T) {
 	bubble(t, func(cfg *writer.Config) {
-		cfg.MaxParallelWrites = 1
+		writer.LimitWrites(cfg, 1)
 		cfg.Sinks = sinks(&slow{cfg.Sinks[0].Sink.(*statustest.Sink), "late", 15 * time.Second})
 	}, func(r *rig) {
 		late, other := r.sink.Put(newPod("late")), r.sink.Put(newPod("other"))

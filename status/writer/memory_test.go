@@ -18,7 +18,7 @@ import (
 func TestMemoryOnly(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var told []types.UID
-		w := newWriter(t, writer.Config{Changed: func(uid types.UID) { told = append(told, uid) }})
+		w := newWriter(t, writer.Config{OnChange: func(uid types.UID) { told = append(told, uid) }})
 		stop, pod := start(t, w), newPod("a")
 		synctest.Wait()
 		require.Nil(t, w.Get(pod.UID))

@@ -41,7 +41,7 @@ func TestOrderOfWrites(t *testing.T) {
 		{"removal", failed, nil, end},
 		{"end of a begin", nil, failed, end},
 	}
-	bubble(t, func(cfg *writer.Config) { cfg.MaxParallelWrites = 1 }, func(r *rig) {
+	bubble(t, func(cfg *writer.Config) { writer.LimitWrites(cfg, 1) }, func(r *rig) {
 		blocker := r.sink.Put(newPod("blocker"))
 		r.Set(blocker, running(blocker, false))
 		for _, row := range rows {
@@ -83,7 +83,7 @@ func TestOrderOfWrites(t *testing.T) {
 	})
 }
 
-// A failed call is repeated after 200 ms, and after twice the last pause up to Resync.
+// A failed call is repeated after 200 ms, and after twice the last pause up to 10 s.
 // Pauses are shorter by up to a quarter, each pod's by another part.
 func TestPauses(t *testing.T) {
 	bubble(t, nil, func(r *rig) {

@@ -49,9 +49,9 @@ func bubble(t *testing.T, configure func(*writer.Config), test func(*rig)) {
 			Mirror:       lookup(r, r.mirrors),
 			MayStillRun:  lookup(r, r.mayRun),
 			TranslateUID: r.translate,
-			Changed:      func(uid types.UID) { r.mu.Lock(); defer r.mu.Unlock(); r.changed = append(r.changed, uid) },
+			OnChange:     func(uid types.UID) { r.mu.Lock(); defer r.mu.Unlock(); r.changed = append(r.changed, uid) },
 			Metrics: writer.Metrics{
-				Synced: func(_ string, d time.Duration) { r.mu.Lock(); defer r.mu.Unlock(); r.behind = append(r.behind, d) },
+				OnSynced: func(_ string, d time.Duration) { r.mu.Lock(); defer r.mu.Unlock(); r.behind = append(r.behind, d) },
 			},
 		}
 		if configure != nil {

@@ -131,11 +131,6 @@ type facts struct {
 	now         time.Time
 }
 
-// limits are the pauses after failures.
-type limits struct {
-	first, longest, absent time.Duration
-}
-
 // set takes in a new version of the status.
 func (s *slot) set(pod *v1.Pod, newest *v1.PodStatus, now time.Time) {
 	s.pod, s.status, s.gone = pod, newest, false

@@ -67,7 +67,7 @@ func TestStorm(t *testing.T) {
 
 // An ordinary detail is written although transitions never cease.
 func TestDetailsAreWrittenInAStorm(t *testing.T) {
-	bubble(t, func(cfg *writer.Config) { cfg.MaxParallelWrites = 1 }, func(r *rig) {
+	bubble(t, func(cfg *writer.Config) { writer.LimitWrites(cfg, 1) }, func(r *rig) {
 		var pods []*v1.Pod
 		for i := range 10 {
 			pods = append(pods, r.sink.Put(newPod(fmt.Sprint("pod-", i))))

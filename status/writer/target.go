@@ -55,8 +55,8 @@ func newTarget(w *Writer, index int, s NamedSink) *target {
 func (t *target) run(ctx context.Context) error {
 	calls, stop := context.WithCancel(context.WithoutCancel(ctx))
 	defer stop()
-	resync := time.NewTicker(t.w.cfg.Resync)
-	defer resync.Stop()
+	ticks := time.NewTicker(resync)
+	defer ticks.Stop()
 	var turns sync.WaitGroup
 	for ctx.Err() == nil {
 		var due <-chan time.Time
@@ -69,7 +69,7 @@ func (t *target) run(ctx context.Context) error {
 		case <-ctx.Done():
 		case <-t.wake:
 		case <-due:
-		case <-resync.C:
+		case <-ticks.C:
 			t.resync()
 		}
 		timer.Stop()
@@ -148,7 +148,7 @@ func (t *target) enqueue(d *delivery) {
 func (t *target) dispatch(ctx context.Context, turns *sync.WaitGroup) (until time.Time) {
 	t.w.mu.Lock()
 	defer t.w.mu.Unlock()
-	for t.turns < t.w.cfg.MaxParallelWrites && ctx.Err() == nil {
+	for t.turns < t.w.cfg.maxWrites && ctx.Err() == nil {
 		var p *place
 		if p, until = t.queue.pick(time.Now()); p == nil {
 			break

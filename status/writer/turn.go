@@ -45,7 +45,7 @@ func (t *target) turn(ctx context.Context, d *delivery) error {
 		}
 		a, late := t.call(ctx, c, giveUp)
 		t.w.mu.Lock()
-		gone = d.done(c, a, t.w.limits)
+		gone = d.done(c, a)
 		behind = d.takeBehind()
 		t.noteAnswer(a.err)
 		more = !gone && !late && (c.kind == callGet || d.toDelete())
@@ -91,10 +91,9 @@ func (t *target) end(d *delivery, gone bool) error {
 // the limit on parallel writes (giveUp), so that it holds up nobody else; late
 // tells that this has happened.
 func (t *target) call(ctx context.Context, c call, giveUp func()) (a answer, late bool) {
-	limit := t.w.cfg.WriteTimeout
-	ctx, cancel := context.WithTimeout(ctx, limit)
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
-	deaf := time.AfterFunc(limit+limit/10, giveUp)
+	deaf := time.AfterFunc(callTimeout+callTimeout/10, giveUp)
 	began := time.Now()
 	a.err = run.Guard("sink "+t.name, func() (err error) {
 		a.pod, err = t.ask(ctx, c)
@@ -105,7 +104,7 @@ func (t *target) call(ctx context.Context, c call, giveUp func()) (a answer, lat
 	if a.err != nil {
 		a.err = fmt.Errorf("%v %v: %w", c.kind, c.ref, a.err)
 	}
-	if told := t.w.cfg.Metrics.Call; told != nil {
+	if told := t.w.cfg.Metrics.OnCall; told != nil {
 		told(t.name, c.kind.String(), a.now.Sub(began), a.err)
 	}
 	return a, late
@@ -157,8 +156,8 @@ func (t *target) noteAnswer(err error) {
 }
 
 func (t *target) synced(behind time.Duration) {
-	if behind > 0 && t.w.cfg.Metrics.Synced != nil {
-		t.w.cfg.Metrics.Synced(t.name, behind)
+	if behind > 0 && t.w.cfg.Metrics.OnSynced != nil {
+		t.w.cfg.Metrics.OnSynced(t.name, behind)
 	}
 }
 

@@ -18,16 +18,12 @@ import (
 
 func TestConfig(t *testing.T) {
 	for field, cfg := range map[string]writer.Config{
-		"WriteTimeout":      {WriteTimeout: -1},
-		"Resync":            {Resync: -1},
-		"RetryBackoff":      {RetryBackoff: time.Minute},
-		"ShutdownTimeout":   {ShutdownTimeout: -1},
-		"MaxParallelWrites": {MaxParallelWrites: -1},
-		"Sinks[0].Name":     {Sinks: []writer.NamedSink{{Sink: discard{}}}},
-		"Sinks[1].Name":     {Sinks: append(sinks(discard{}), sinks(discard{})...)},
-		"Sinks[0].Sink":     {Sinks: sinks(nil)},
-		"Sinks[1].Sink":     {Sinks: []writer.NamedSink{{Name: "a", Sink: discard{}}, {Name: "b", Sink: (*statustest.Sink)(nil)}}},
-		"Sinks[0].Mirrors":  {Sinks: []writer.NamedSink{{Name: "api", Sink: discard{}, Mirrors: true}}},
+		"ShutdownTimeout":  {ShutdownTimeout: -1},
+		"Sinks[0].Name":    {Sinks: []writer.NamedSink{{Sink: discard{}}}},
+		"Sinks[1].Name":    {Sinks: append(sinks(discard{}), sinks(discard{})...)},
+		"Sinks[0].Sink":    {Sinks: sinks(nil)},
+		"Sinks[1].Sink":    {Sinks: []writer.NamedSink{{Name: "a", Sink: discard{}}, {Name: "b", Sink: (*statustest.Sink)(nil)}}},
+		"Sinks[0].Mirrors": {Sinks: []writer.NamedSink{{Name: "api", Sink: discard{}, Mirrors: true}}},
 	} {
 		_, err := writer.New(cfg)
 		require.ErrorContains(t, err, "writer: Config."+field)
@@ -373,7 +369,7 @@ func TestContainerResults(t *testing.T) {
 // Each container that terminates is counted once, with its kind.
 func TestTerminatedMetric(t *testing.T) {
 	var seen []string
-	w := newWriter(t, writer.Config{Metrics: writer.Metrics{Terminated: func(kind string, ended *v1.ContainerStateTerminated) {
+	w := newWriter(t, writer.Config{Metrics: writer.Metrics{OnTerminated: func(kind string, ended *v1.ContainerStateTerminated) {
 		seen = append(seen, fmt.Sprint(kind, " ", ended.ExitCode))
 	}}})
 	pod := newPod("a")

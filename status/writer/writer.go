@@ -32,7 +32,6 @@ var (
 // for the static pod's.
 type Writer struct {
 	cfg     Config
-	limits  limits
 	targets []*target
 
 	mu      sync.Mutex
@@ -63,7 +62,6 @@ func New(cfg Config) (*Writer, error) {
 	}
 	w := &Writer{
 		cfg:     cfg,
-		limits:  limits{first: cfg.RetryBackoff, longest: cfg.Resync, absent: 6 * cfg.Resync},
 		entries: map[types.UID]*entry{},
 	}
 	for i, s := range cfg.Sinks {
@@ -149,7 +147,7 @@ func (w *Writer) Prune(wanted func(types.UID) bool) {
 // Observe takes in a pod as it was seen at a sink, such as by a watch: mirrors,
 // and pods that are not static. It should be called for each change that is seen.
 // What somebody else has changed of the node agent's part is written anew at the
-// next Resync; that a pod is to be deleted is heeded at once. A pod without a
+// next resync; that a pod is to be deleted is heeded at once. A pod without a
 // status is not remembered, a sink that Config does not name is ignored. pod must
 // not be changed afterwards.
 func (w *Writer) Observe(sink string, pod *v1.Pod) {

@@ -121,7 +121,7 @@ func (g *ground) imageMetrics() images.Metrics {
 
 func (g *ground) statusConfig() writer.Config {
 	p := g.cfg.Metrics.Pods
-	return writer.Config{Sinks: g.sinks(), Changed: p.StatusChanged, Metrics: p.Statuses(apiSource)}
+	return writer.Config{Sinks: g.sinks(), OnChange: p.StatusChanged, Metrics: p.Statuses(apiSource)}
 }
 
 // counted counts whom an admitter refuses.

@@ -175,15 +175,15 @@ func (p *Pods) Hooks() hooks.Metrics {
 // Statuses are what package status/writer calls. sink is that of the API server.
 func (p *Pods) Statuses(sink string) writer.Metrics {
 	return writer.Metrics{
-		Synced: func(to string, behind time.Duration) {
+		OnSynced: func(to string, behind time.Duration) {
 			if to == sink {
 				p.behind.Observe(behind.Seconds())
 			}
 		},
-		Terminated: func(kind string, ended *v1.ContainerStateTerminated) {
+		OnTerminated: func(kind string, ended *v1.ContainerStateTerminated) {
 			p.terminated.WithLabelValues(kind, strconv.Itoa(int(ended.ExitCode)), ended.Reason).Inc()
 		},
-		Call: func(to, call string, took time.Duration, _ error) {
+		OnCall: func(to, call string, took time.Duration, _ error) {
 			p.written.WithLabelValues(to, call).Observe(took.Seconds())
 		},
 	}
@@ -205,7 +205,7 @@ func (p *Pods) Rotated(r logs.Rotation) {
 	p.rotated.WithLabelValues(strconv.FormatBool(r.Err == nil)).Inc()
 }
 
-// StatusChanged is the Changed of package status/writer.
+// StatusChanged is the OnChange of package status/writer.
 func (p *Pods) StatusChanged(uid types.UID) {
 	if p.starts.lookup != nil && p.starts.waits(uid) {
 		p.starts.status(uid, p.starts.lookup(uid), time.Now())
