@@ -71,8 +71,7 @@ type Config struct {
 
 // Metrics are callbacks, each of which may be nil. They must not block.
 type Metrics struct {
-	// OnSynced is called after a successful write with the time for which the sink was
-	// behind: since the first change that it did not have
+	// OnSynced is called after a successful write with the age of the oldest change in it
 	// (kubelet_pod_status_sync_duration_seconds).
 	OnSynced func(sink string, behind time.Duration)
 	// OnTerminated is called for each container that has terminated. The kind is

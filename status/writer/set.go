@@ -2,6 +2,7 @@ package writer
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
@@ -79,50 +80,25 @@ func (w *Writer) shown(e *entry, pod *v1.Pod, before *v1.PodStatus) *v1.PodStatu
 // status that it is given is shared: it must not be changed, but what is returned
 // may share memory with it. For the rest it is as with Set.
 func (w *Writer) Change(uid types.UID, next func(v1.PodStatus) v1.PodStatus) {
-	w.edit(uid, func(_ *v1.Pod, s v1.PodStatus) (v1.PodStatus, bool) { return next(s), true })
+	w.edit(uid, false, func(_ *v1.Pod, s v1.PodStatus) (v1.PodStatus, bool) { return next(s), true })
 }
 
-// SetContainerReadiness states whether a container is ready, and what follows from
-// that for the pod, at once; see status.WithContainerReady. Of a pod or container
-// that is not known, and when it changes nothing, it does nothing.
-func (w *Writer) SetContainerReadiness(uid types.UID, containerID string, ready bool) {
-	w.edit(uid, func(pod *v1.Pod, s v1.PodStatus) (v1.PodStatus, bool) {
-		return status.WithContainerReady(pod, s, containerID, ready, time.Now())
-	})
-}
-
-// SetContainerStartup states whether a container has started; see
-// status.WithContainerStarted.
-func (w *Writer) SetContainerStartup(uid types.UID, containerID string, started bool) {
-	w.edit(uid, func(pod *v1.Pod, s v1.PodStatus) (v1.PodStatus, bool) {
-		return status.WithContainerStarted(pod, s, containerID, started, time.Now())
-	})
-}
-
-// SetProbed shows at once what a readiness or startup probe has found: a
-// probe.Config.Changed that wakes the pod's worker, too, needs nothing more.
-// Receivers are handed the status whatever the probe: one that keeps results of
-// probes beside it has another one to keep.
+// SetProbed shows the result of a readiness or startup probe, and its effect on the pod,
+// at once (status.WithContainerReady, status.WithContainerStarted). It does nothing for an
+// unknown pod. Receivers get the status after every probe, since a checkpoint
+// keeps results of probes beside it.
 func (w *Writer) SetProbed(c probe.Change) {
 	passed := c.Result == probe.Success
-	switch c.Type {
-	case probe.Readiness:
-		w.SetContainerReadiness(c.UID, c.ContainerID, passed)
-	case probe.Startup:
-		w.SetContainerStartup(c.UID, c.ContainerID, passed)
-	case probe.Liveness: // restarts containers, and says nothing in a status
-	}
-	uid, now := w.translate(c.UID), time.Now()
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if e := w.entries[uid]; e != nil && e.set {
-		for _, d := range e.deliveries {
-			if d.receives {
-				d.again(now)
-				d.target.enqueue(d)
-			}
+	w.edit(c.UID, true, func(pod *v1.Pod, s v1.PodStatus) (v1.PodStatus, bool) {
+		switch c.Type {
+		case probe.Readiness:
+			return status.WithContainerReady(pod, s, c.ContainerID, passed, time.Now())
+		case probe.Startup:
+			return status.WithContainerStarted(pod, s, c.ContainerID, passed, time.Now())
+		default: // a liveness probe restarts containers, and appears in no status
+			return s, false
 		}
-	}
+	})
 }
 
 // Restore states the status that a pod had in an earlier life of the agent. It is
@@ -177,11 +153,11 @@ func (w *Writer) update(pod *v1.Pod, forced bool, next func(*entry, *v1.PodStatu
 	}
 	c := w.store(e, pod, before, next(e, before), forced)
 	w.mu.Unlock()
-	w.tell(uid, c)
+	w.report(uid, c)
 }
 
-// edit changes a status that is there.
-func (w *Writer) edit(uid types.UID, next func(*v1.Pod, v1.PodStatus) (v1.PodStatus, bool)) {
+// edit changes an existing status. again has Receivers get it in any case.
+func (w *Writer) edit(uid types.UID, again bool, next func(*v1.Pod, v1.PodStatus) (v1.PodStatus, bool)) {
 	uid = w.translate(uid)
 	w.mu.Lock()
 	var c change
@@ -189,47 +165,73 @@ func (w *Writer) edit(uid types.UID, next func(*v1.Pod, v1.PodStatus) (v1.PodSta
 		if s, ok := next(e.pod, *e.status); ok {
 			c = w.store(e, e.pod, e.status, s, false)
 		}
+		for _, d := range e.deliveries {
+			if again && e.set && d.receives {
+				d.again(time.Now())
+				d.target.enqueue(d)
+			}
+		}
 	}
 	w.mu.Unlock()
-	w.tell(uid, c)
+	w.report(uid, c)
 }
 
-// store makes s the newest status of a pod. w.mu is held.
+// store makes s the newest status of a pod. The caller holds mu.
 func (w *Writer) store(e *entry, pod *v1.Pod, before *v1.PodStatus, s v1.PodStatus, forced bool) (c change) {
 	if err := status.CheckTransition(pod, before, &s); err != nil {
-		w.cfg.Logger.Error("status refused", "pod", podfacts.FullName(pod), "uid", pod.UID, "err", err)
+		w.cfg.Logger.Error("Status refused", "pod", pod.Namespace+"/"+pod.Name, "podUID", pod.UID, "err", err)
 		if e.status != nil {
 			return c
 		}
-		// Nothing was said of it yet: what is known stays.
 		s = *before
 	}
 	now := time.Now()
 	s = status.Normalize(pod, status.Follow(*before, s, now))
-	c.happened = e.status == nil || !e.set || e.leaving || !status.Equal(e.status, &s)
+	c = change{happened: e.status == nil || !e.set || e.leaving || !status.Equal(e.status, &s), before: e.status, after: &s}
+	e.hold(pod, &s) // even if equal: the parts of others may have changed
 	if !c.happened && !forced {
-		e.hold(pod, &s) // what others own may have changed
 		return c
 	}
-	if e.status != nil {
-		c.ended = newlyTerminated(e.status, &s)
-	}
-	e.hold(pod, &s)
 	e.leaving, e.set = false, true
 	for _, d := range e.deliveries {
-		if d.gone {
-			d.slot = slot{receives: d.receives}
-		}
 		d.set(pod, &s, now)
 		d.target.enqueue(d)
 	}
 	return c
 }
 
-// hold makes s the newest status, without having it written.
+// hold replaces pod and status without a write.
 func (e *entry) hold(pod *v1.Pod, s *v1.PodStatus) {
 	e.pod, e.status = pod, s
 	for _, d := range e.deliveries {
-		d.pod, d.status = pod, s
+		d.hold(pod, s)
+	}
+}
+
+// change is a change of a status. before is nil for the first one.
+type change struct {
+	happened      bool
+	before, after *v1.PodStatus
+}
+
+// report calls the callbacks about a change. The caller does not hold mu.
+func (w *Writer) report(uid types.UID, c change) {
+	if w.cfg.Metrics.OnTerminated != nil && c.before != nil {
+		w.reportTerminated("init_containers", c.before.InitContainerStatuses, c.after.InitContainerStatuses)
+		w.reportTerminated("containers", c.before.ContainerStatuses, c.after.ContainerStatuses)
+		w.reportTerminated("ephemeral_containers", c.before.EphemeralContainerStatuses, c.after.EphemeralContainerStatuses)
+	}
+	if c.happened && w.cfg.OnChange != nil {
+		w.cfg.OnChange(uid)
+	}
+}
+
+// reportTerminated reports the containers that have terminated between two statuses.
+func (w *Writer) reportTerminated(kind string, before, after []v1.ContainerStatus) {
+	for _, c := range after {
+		had := slices.ContainsFunc(before, func(b v1.ContainerStatus) bool { return b.Name == c.Name && b.State.Terminated != nil })
+		if c.State.Terminated != nil && !had {
+			w.cfg.Metrics.OnTerminated(kind, c.State.Terminated)
+		}
 	}
 }

@@ -32,8 +32,8 @@ func TestShutdownDuringACall(t *testing.T) {
 		"it ends in time":        {fault: deaf, after: time.Second, released: 9 * time.Second, took: 9 * time.Second},
 		"it was given up":        {fault: deaf, after: time.Minute, released: 2 * time.Second, took: 2 * time.Second},
 		"its pod was forgotten":  {fault: deaf, after: time.Minute, forgotten: true, released: 2 * time.Second, took: 2 * time.Second},
-		"it goes on and on":      {fault: deaf, after: time.Second, released: time.Hour, took: 10 * time.Second, err: "patch of pod ns/a(uid-a) (for 11s), patch of pod ns/b(uid-b) (for 11s)"},
-		"so it does, given up":   {fault: deaf, after: time.Minute, released: time.Hour, took: 10 * time.Second, err: "patch of pod ns/a(uid-a) (for 1m10s), patch of pod ns/b(uid-b) (for 1m10s)"},
+		"it goes on and on":      {fault: deaf, after: time.Second, released: time.Hour, took: 10 * time.Second, err: "patch of pod ns/a(uid-a) since 2000-01-01T00:00:00Z, patch of pod ns/b(uid-b) since 2000-01-01T00:00:00Z"},
+		"so it does, given up":   {fault: deaf, after: time.Minute, released: time.Hour, took: 10 * time.Second, err: "patch of pod ns/a(uid-a) since 2000-01-01T00:00:00Z, patch of pod ns/b(uid-b) since 2000-01-01T00:00:00Z"},
 		"so it does, for nobody": {fault: deaf, after: time.Minute, forgotten: true, released: time.Hour, took: 10 * time.Second, err: "patch of pod ns/a(uid-a)"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -183,7 +183,7 @@ func TestReceiverIsToldOfProbes(t *testing.T) {
 	file, told := statustest.NewSink(), &receiver{}
 	bubble(t, beside(file, told), func(r *rig) {
 		pod := r.sink.Put(newPod("a"))
-		change := probe.Change{UID: pod.UID, Stored: probe.Stored{Container: "app", ContainerID: "fake://a-app", Type: probe.Liveness, Result: probe.Failure}}
+		change := probed(pod.UID, "fake://a-app", probe.Liveness, false)
 		r.SetProbed(change)
 		r.Set(pod, running(pod, true))
 		r.pass(0)
@@ -213,12 +213,21 @@ func TestSetProbed(t *testing.T) {
 	s := running(pod, false)
 	s.ContainerStatuses[0].Started = nil
 	w.Set(pod, s)
-	probed := func(typ probe.Type, result probe.Verdict) v1.ContainerStatus {
-		w.SetProbed(probe.Change{UID: pod.UID, Stored: probe.Stored{Container: "app", ContainerID: "fake://a-app", Type: typ, Result: result}})
+	after := func(typ probe.Type, passed bool) v1.ContainerStatus {
+		w.SetProbed(probed(pod.UID, "fake://a-app", typ, passed))
 		return w.Get(pod.UID).ContainerStatuses[0]
 	}
-	require.True(t, *probed(probe.Startup, probe.Success).Started)
-	require.True(t, probed(probe.Readiness, probe.Success).Ready)
-	require.True(t, probed(probe.Liveness, probe.Failure).Ready)
-	require.False(t, probed(probe.Readiness, probe.Failure).Ready)
+	require.True(t, *after(probe.Startup, true).Started)
+	require.True(t, after(probe.Readiness, true).Ready)
+	require.True(t, after(probe.Liveness, false).Ready)
+	require.False(t, after(probe.Readiness, false).Ready)
+}
+
+// probed is a change of a probe's result.
+func probed(uid types.UID, id string, typ probe.Type, passed bool) probe.Change {
+	result := probe.Failure
+	if passed {
+		result = probe.Success
+	}
+	return probe.Change{UID: uid, Stored: probe.Stored{Container: "app", ContainerID: id, Type: typ, Result: result}}
 }

@@ -2,8 +2,8 @@ package writer
 
 import (
 	"context"
+	"errors"
 	"fmt"
-	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -16,165 +16,150 @@ import (
 	"github.com/podwright/podwright/status"
 )
 
-// target is a sink with all that is under way to it. Nothing of it is shared with
-// the other sinks but Writer.mu, which is never held during a call.
+// outage is the number of failed calls in a row after which a successful one ends the
+// waits of all pods.
+const outage = 3
+
+// target is a sink with its queue of writes. It shares nothing with other sinks but
+// Writer.mu, which is never held during a call.
 type target struct {
 	w        *Writer
 	index    int
 	name     string
 	sink     status.Sink
-	receiver status.Receiver // nil: the sink is none
+	receiver status.Receiver // nil if the sink is none
 	mirrors  bool
 	origin   bool
 	wake     run.Signal
+	calls    run.Group // those in progress
 
-	// What follows is guarded by Writer.mu.
+	// Writer.mu guards the fields below.
 
-	// writing are the deliveries with a turn in progress, also those of pods that
-	// were forgotten since: two turns of a pod must not overlap.
+	// writing are the deliveries with a write in progress, also of pods that were
+	// forgotten since: two writes of a pod must not overlap.
 	writing map[types.UID]*delivery
 	queue   queue
-	// turns is how many turns take part in the limit on parallel writes.
-	turns int
-	// failures counts the failed calls since the last one that went well.
+	// writes counts towards the limit on parallel writes.
+	writes int
+	// failures counts failed calls since the last successful one.
 	failures int
+}
+
+// delivery is one pod's status on its way to one target.
+type delivery struct {
+	slot
+	entry  *entry
+	target *target
+	place  place
+	ended  chan struct{} // closed when the write in progress ends; nil if no Flush waits for it
 }
 
 func newTarget(w *Writer, index int, s NamedSink) *target {
 	t := &target{
-		w: w, index: index, name: s.Name, sink: s.Sink,
+		w: w, index: index, name: s.Name, sink: s.Sink, origin: s.Origin,
 		wake: run.NewSignal(), writing: map[types.UID]*delivery{}, queue: newQueue(),
 	}
 	t.receiver, _ = s.Sink.(status.Receiver)
 	t.mirrors = s.Mirrors && t.receiver == nil
-	t.origin = s.Origin
 	return t
 }
 
-// run writes until ctx ends.
+func (t *target) newDelivery(e *entry) *delivery {
+	return &delivery{entry: e, target: t, slot: slot{receives: t.receiver != nil, mirrors: t.mirrors, origin: t.origin}}
+}
+
+// current reports whether the pod was not forgotten. The caller holds Writer.mu.
+func (d *delivery) current() bool { return d.target.w.entries[d.entry.uid] == d.entry }
+
+// run writes until ctx ends. Then a Receiver gets all statuses that it does not have,
+// within half of ShutdownTimeout; what has failed is tried only once more.
 func (t *target) run(ctx context.Context) error {
 	calls, stop := context.WithCancel(context.WithoutCancel(ctx))
 	defer stop()
-	ticks := time.NewTicker(resync)
-	defer ticks.Stop()
-	var turns sync.WaitGroup
+	var writes sync.WaitGroup
+	t.serve(ctx, calls, &writes, false)
+	ends := time.Now().Add(t.w.cfg.ShutdownTimeout)
+	if t.receiver != nil {
+		last, cancel := context.WithTimeout(calls, t.w.cfg.ShutdownTimeout/2)
+		defer cancel()
+		t.w.mu.Lock()
+		t.recovered()
+		t.w.mu.Unlock()
+		t.serve(last, last, &writes, true)
+	}
+	stop()
+	if left := t.calls.Wait(time.Until(ends)); len(left) > 0 {
+		return fmt.Errorf("writer: sink %s: %w (%v): %s", t.name, ErrShutdownTimeout, t.w.cfg.ShutdownTimeout, strings.Join(left, ", "))
+	}
+	writes.Wait()
+	return nil
+}
+
+// serve begins writes, with calls as their context, until ctx ends or, if untilIdle is
+// true, no write is in progress.
+func (t *target) serve(ctx, calls context.Context, writes *sync.WaitGroup, untilIdle bool) {
 	for ctx.Err() == nil {
+		until, busy := t.dispatch(calls, writes)
+		if untilIdle && !busy {
+			return
+		}
 		var due <-chan time.Time
-		until := t.dispatch(calls, &turns)
-		timer := time.NewTimer(time.Until(until))
 		if !until.IsZero() {
-			due = timer.C
+			due = time.After(time.Until(until))
 		}
 		select {
 		case <-ctx.Done():
 		case <-t.wake:
 		case <-due:
-		case <-ticks.C:
-			t.resync()
-		}
-		timer.Stop()
-	}
-	limit := time.After(t.w.cfg.ShutdownTimeout)
-	if t.receiver != nil {
-		t.last(calls, &turns)
-	}
-	stop()
-	if err := t.join(limit); err != nil {
-		return err
-	}
-	turns.Wait()
-	return nil
-}
-
-// last hands a Receiver what it does not have yet, for half of ShutdownTimeout at
-// most, and what has failed only once more.
-func (t *target) last(ctx context.Context, turns *sync.WaitGroup) {
-	ctx, cancel := context.WithTimeout(ctx, t.w.cfg.ShutdownTimeout/2)
-	defer cancel()
-	t.hurry()
-	for ctx.Err() == nil {
-		t.dispatch(ctx, turns)
-		if len(t.inProgress()) == 0 {
-			return
-		}
-		select {
-		case <-t.wake:
-		case <-ctx.Done():
 		}
 	}
 }
 
-// join waits for the turns in progress until limit.
-func (t *target) join(limit <-chan time.Time) error {
-	for len(t.inProgress()) > 0 {
-		select {
-		case <-t.wake:
-		case <-limit:
-			return fmt.Errorf("writer: sink %s: %w (%v): %s", t.name, ErrShutdownTimeout, t.w.cfg.ShutdownTimeout, strings.Join(t.inProgress(), ", "))
-		}
-	}
-	return nil
-}
-
-// inProgress names the calls in progress.
-func (t *target) inProgress() (calls []string) {
-	t.w.mu.Lock()
-	defer t.w.mu.Unlock()
-	for _, d := range t.writing {
-		calls = append(calls, fmt.Sprintf("%v of pod %v (for %v)", d.calling, d.ref, time.Since(d.began).Round(time.Millisecond)))
-	}
-	slices.Sort(calls)
-	return calls
-}
-
-// enqueue gives a delivery the place in the queue that it should have. Writer.mu is
-// held.
+// enqueue updates a delivery's place in the queue. The caller holds Writer.mu.
 func (t *target) enqueue(d *delivery) {
 	u, at, ok := d.due()
 	if !ok || !d.current() {
-		t.queue.remove(&d.waits)
+		t.queue.remove(d)
 		return
 	}
 	since := d.since
 	if since.IsZero() {
 		since = time.Now() // it is not about a change
 	}
-	t.queue.put(&d.waits, u, since, at)
+	t.queue.put(d, u, since, at)
 	t.wake.Wake()
 }
 
-// dispatch begins as many turns as may take place. It returns when the next one
-// can begin, if that is a matter of time.
-func (t *target) dispatch(ctx context.Context, turns *sync.WaitGroup) (until time.Time) {
+// dispatch begins as many writes as may take place. It returns the time of the next one,
+// if that is known, and whether any write is in progress.
+func (t *target) dispatch(ctx context.Context, writes *sync.WaitGroup) (until time.Time, busy bool) {
 	t.w.mu.Lock()
 	defer t.w.mu.Unlock()
-	for t.turns < t.w.cfg.maxWrites && ctx.Err() == nil {
-		var p *place
-		if p, until = t.queue.pick(time.Now()); p == nil {
+	for t.writes < t.w.cfg.maxWrites && ctx.Err() == nil {
+		var d *delivery
+		if d, until = t.queue.pick(time.Now()); d == nil {
 			break
 		}
-		d := p.owner
-		if t.writing[d.entry.uid] != nil {
-			continue // it is the turn of one that was forgotten, whose end queues this one
+		if t.writing[d.entry.uid] == nil { // else the end of the write in progress queues it again
+			t.begin(d)
+			writes.Go(func() { _ = t.write(ctx, d) })
 		}
-		t.begin(d)
-		turns.Go(func() { t.turn(ctx, d) })
 	}
-	return until
+	return until, len(t.writing) > 0
 }
 
-// begin begins a turn. Writer.mu is held.
+// begin begins a write. The caller holds Writer.mu.
 func (t *target) begin(d *delivery) {
-	t.queue.remove(&d.waits)
-	d.busy, d.began = true, time.Now()
+	t.queue.remove(d)
+	d.flight = between
 	t.writing[d.entry.uid] = d
-	t.turns++
+	t.writes++
 }
 
-// flush has a turn in the caller's goroutine, unless one that begins after the one in
-// progress does the same.
+// flush writes in the caller's goroutine, unless another write that begins after the one
+// in progress does the same.
 func (t *target) flush(ctx context.Context, uid types.UID) error {
-	var asked *delivery
+	var requested *delivery
 	for {
 		t.w.mu.Lock()
 		e := t.w.entries[uid]
@@ -183,86 +168,77 @@ func (t *target) flush(ctx context.Context, uid types.UID) error {
 			return nil
 		}
 		d, busy := e.deliveries[t.index], t.writing[uid]
-		done := asked == d && !d.check && d.version == d.written
-		if asked != d {
+		written := d == requested && !d.toWrite()
+		if d != requested || busy == nil && !written {
 			d.flush()
-			asked = d
+			requested = d
 		}
 		if busy == nil {
-			if done {
-				t.w.mu.Unlock()
+			if !written {
+				t.begin(d)
+			}
+			t.w.mu.Unlock()
+			if written {
 				return nil
 			}
-			d.flush()
-			t.begin(d)
-			t.w.mu.Unlock()
-			return t.turn(ctx, d)
+			return t.write(ctx, d)
 		}
-		over := busy.waitOver()
+		if busy.ended == nil {
+			busy.ended = make(chan struct{})
+		}
+		ended := busy.ended
 		t.w.mu.Unlock()
 		select {
-		case <-over:
+		case <-ended:
 		case <-ctx.Done():
 			return fmt.Errorf("writer: sink %s: pod %s: %w", t.name, uid, ctx.Err())
 		}
 	}
 }
 
-// resync has every delivery looked at again that waits for something outside.
-func (t *target) resync() {
-	t.w.mu.Lock()
-	defer t.w.mu.Unlock()
-	for _, e := range t.w.entries {
-		d := e.deliveries[t.index]
-		d.tick()
-		t.enqueue(d)
-		t.w.dropIfTold(e)
-	}
-}
-
-// hurry has everything written at once that waits for a pause to end.
-func (t *target) hurry() {
-	t.w.mu.Lock()
-	defer t.w.mu.Unlock()
-	t.hurryAll()
-}
-
-func (t *target) hurryAll() {
-	for _, e := range t.w.entries {
-		d := e.deliveries[t.index]
-		d.hurry()
-		t.enqueue(d)
-	}
-}
-
-func (t *target) observe(pod *v1.Pod) {
-	d := t.observed(pod)
-	if d == nil {
+// noteResult follows whether the sink works. After an outage, the first successful call
+// ends the waits of all pods. The caller holds Writer.mu.
+func (t *target) noteResult(err error) {
+	if err != nil && !errors.Is(err, status.ErrNotFound) && !errors.Is(err, status.ErrConflict) {
+		t.failures++
 		return
 	}
-	f := t.facts(d)
-	t.w.mu.Lock()
-	defer t.w.mu.Unlock()
-	d.aim(f)
-	d.slot.observed(pod)
-	t.enqueue(d)
+	if t.failures >= outage {
+		t.recovered()
+	}
+	t.failures = 0
 }
 
-// observed finds the delivery of a pod that was seen at the sink. A mirror that
-// cannot be translated yet is found by its name.
-func (t *target) observed(pod *v1.Pod) *delivery {
+// recovered ends the waits after failures. The caller holds Writer.mu.
+func (t *target) recovered() {
+	for _, e := range t.w.entries {
+		d := e.deliveries[t.index]
+		d.apply(sinkRecovered)
+		t.enqueue(d)
+	}
+}
+
+// observe takes a pod that was seen at the sink.
+func (t *target) observe(pod *v1.Pod) {
 	uid := t.w.translate(pod.UID)
 	t.w.mu.Lock()
 	defer t.w.mu.Unlock()
-	if e := t.w.entries[uid]; e != nil && e.pod != nil {
-		return e.deliveries[t.index]
+	if e := t.w.find(uid, pod, t.mirrors); e != nil {
+		d := e.deliveries[t.index]
+		d.observed(pod, time.Now())
+		t.enqueue(d)
 	}
-	if !t.mirrors {
-		return nil
+}
+
+// find returns the entry of a pod that was seen at a sink. A mirror that cannot be
+// translated yet is found by its name. The caller holds mu.
+func (w *Writer) find(uid types.UID, pod *v1.Pod, mirrors bool) *entry {
+	if e := w.entries[uid]; e != nil || !mirrors {
+		return e
 	}
-	for _, e := range t.w.entries {
-		if e.pod != nil && podfacts.IsStatic(e.pod) && mirrorOf(pod, e.pod) {
-			return e.deliveries[t.index]
+	for _, e := range w.entries {
+		if podfacts.IsStatic(e.pod) && mirrorOf(pod, e.pod) {
+			return e
 		}
 	}
 	return nil

@@ -11,6 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/podwright/podwright/probe"
 	"github.com/podwright/podwright/status"
 	"github.com/podwright/podwright/status/statustest"
 	"github.com/podwright/podwright/status/writer"
@@ -147,7 +148,7 @@ func TestReconcile(t *testing.T) {
 		require.Empty(t, r.sink.Calls(), "T26 a foreign condition is none of ours")
 		r.sink.Change("ns", "a", func(pod *v1.Pod) { conditionOf(&pod.Status, v1.PodReady).Status = v1.ConditionFalse })
 		x, _ := r.Explain(pod.UID)
-		require.Equal(t, "somebody has changed it at the sink; it is written anew", x.Why)
+		require.Equal(t, "others have changed it at the sink; it is written again", x.Why)
 		r.pass(10 * time.Second)
 		require.Equal(t, "True", value(&r.pod("a").Status, v1.PodReady))
 		require.Equal(t, "True", value(&r.pod("a").Status, "example.com/gate"), "T22 theirs survives")
@@ -238,7 +239,8 @@ func TestRecreated(t *testing.T) {
 		require.Zero(t, r.written())
 		require.Equal(t, v1.PodPending, r.pod("a").Status.Phase)
 		x, _ := r.Explain(pod.UID)
-		require.True(t, x.Absent && x.Unwritten && !x.Deleting)
+		require.True(t, x.Unwritten)
+		require.Equal(t, "the sink has no pod of this name and UID", x.Why)
 		r.sink.ForgetCalls()
 		r.pass(time.Hour)
 		require.LessOrEqual(t, len(r.sink.Calls()), 90, "it is asked for about once a minute")
@@ -334,7 +336,7 @@ func TestSinkThatIgnoresAValue(t *testing.T) {
 		require.Equal(t, 2, r.written())
 		x, _ := r.Explain(pod.UID)
 		require.True(t, x.Refused && !x.Unwritten)
-		require.Equal(t, "the sink keeps other values than it was told", x.Why)
+		require.Equal(t, "the sink keeps other values than were written", x.Why)
 	})
 }
 
@@ -350,17 +352,17 @@ func TestContainerResults(t *testing.T) {
 		r.pass(0)
 		before := r.Get(pod.UID)
 		r.changed = nil
-		r.SetContainerReadiness("stranger", "fake://a-app", true)
-		r.SetContainerReadiness(pod.UID, "fake://stranger", true)
-		r.SetContainerReadiness(pod.UID, "fake://a-other", true)
+		r.SetProbed(probed("stranger", "fake://a-app", probe.Readiness, true))
+		r.SetProbed(probed(pod.UID, "fake://stranger", probe.Readiness, true))
+		r.SetProbed(probed(pod.UID, "fake://a-other", probe.Readiness, true))
 		require.Empty(t, r.changed, "nothing changes")
-		r.SetContainerReadiness(pod.UID, "fake://a-app", true)
+		r.SetProbed(probed(pod.UID, "fake://a-app", probe.Readiness, true))
 		require.Equal(t, []types.UID{pod.UID}, r.changed)
 		require.Equal(t, "True", value(r.Get(pod.UID), v1.PodReady))
 		require.False(t, before.ContainerStatuses[0].Ready, "what was handed out stays")
 		r.pass(0)
 		require.Equal(t, "True", value(&r.pod("a").Status, v1.PodReady))
-		r.SetContainerStartup(pod.UID, "fake://a-other", false)
+		r.SetProbed(probed(pod.UID, "fake://a-other", probe.Startup, false))
 		require.Equal(t, "False", value(r.Get(pod.UID), v1.PodReady))
 		require.Equal(t, "False", value(r.Get(pod.UID), v1.ContainersReady))
 	})

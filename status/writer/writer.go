@@ -184,30 +184,30 @@ func (w *Writer) entry(uid types.UID) *entry {
 	if e == nil {
 		e = &entry{uid: uid}
 		for _, t := range w.targets {
-			e.deliveries = append(e.deliveries, newDelivery(t, e))
+			e.deliveries = append(e.deliveries, t.newDelivery(e))
 		}
 		w.entries[uid] = e
 	}
 	return e
 }
 
-// drop removes an entry. A turn in progress goes on, and is not heeded.
+// drop removes an entry. A write in progress continues; its result is discarded.
 func (w *Writer) drop(e *entry) {
 	for _, d := range e.deliveries {
-		d.target.queue.remove(&d.waits)
+		d.target.queue.remove(d)
 	}
 	delete(w.entries, e.uid)
 }
 
-// dropIfTold drops a pod that nobody wants to know of, or that a sink has removed,
-// once every sink has been told how it ended or does not have it. w.mu is held.
+// dropIfTold drops a pod that was pruned, or that a sink has removed, once every sink
+// has accepted its end or does not have it. The caller holds mu.
 func (w *Writer) dropIfTold(e *entry) {
 	over := e.leaving
 	for _, d := range e.deliveries {
-		if d.untold() {
+		if d.owes() {
 			return
 		}
-		over = over || d.gone
+		over = over || d.content == removed
 	}
 	if over {
 		w.drop(e)

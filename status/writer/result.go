@@ -1,0 +1,154 @@
+package writer
+
+import (
+	"errors"
+	"fmt"
+	"hash/fnv"
+	"strconv"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/podwright/podwright/status"
+)
+
+// result is the result of a call.
+type result struct {
+	pod *v1.Pod
+	err error
+	now time.Time
+}
+
+// Errors about results of a sink, beside its own.
+var (
+	errReplaced = fmt.Errorf("another pod has the name: %w", status.ErrNotFound)
+	errNoPod    = errors.New("the sink returned neither a pod nor an error")
+	errWrongPod = errors.New("the sink returned another pod than it was to write")
+)
+
+// done takes the result of a call. more reports whether the write goes on with another
+// call; err is the error of the call.
+func (s *slot) done(c call, r result) (more bool, err error) {
+	s.flight = between
+	if c.ref != s.ref { // the static pod has another mirror, which has nothing yet
+		s.unwritten()
+		return false, r.err
+	}
+	switch err = s.verify(c, r); {
+	case s.lacks(err) && (c.kind == deleting || s.finished && s.deleting && !s.mirror), err == nil && c.kind == deleting:
+		err = nil // also if others have removed the pod
+		*s = slot{receives: s.receives, mirrors: s.mirrors, pod: s.pod, status: s.status, content: removed, flight: between}
+	case err != nil:
+		s.failed(err, r.now)
+	case c.kind == getting:
+		s.learn(r.pod)
+	case c.kind == patching:
+		s.patched(c, r)
+	default:
+		s.seen = phaseReadyOf(c.new)
+		s.written(c.version, false, r.now)
+	}
+	return c.kind == getting || s.toDelete(), err
+}
+
+// lacks reports whether an error means that the sink has no such pod. The error of a
+// Receiver does not.
+func (s *slot) lacks(err error) bool { return !s.receives && errors.Is(err, status.ErrNotFound) }
+
+// verify returns the error of a call: the sink's own or one about its result.
+func (s *slot) verify(c call, r result) error {
+	switch {
+	case r.err != nil || c.kind == deleting || c.kind == receiving:
+		return r.err
+	case r.pod == nil:
+		return errNoPod
+	case r.pod.UID == c.ref.UID:
+		return nil
+	case c.kind == patching:
+		return errWrongPod
+	case s.mirror && mirrorOf(r.pod, s.pod):
+		s.retarget(r.pod) // it was recreated, and the facts are late
+		return nil
+	default:
+		return errReplaced
+	}
+}
+
+// patched takes the result of a patch. A pod that was observed meanwhile may be newer.
+func (s *slot) patched(c call, r result) {
+	overtaken := false
+	if s.base != nil {
+		overtaken, _ = newerVersion(s.base.version, r.pod.ResourceVersion)
+	}
+	if !overtaken {
+		s.learn(r.pod)
+	}
+	s.written(c.version, c.partial, r.now)
+	switch there := s.base.status; {
+	case status.Equal(there, c.new):
+		s.base.status, s.kept = c.new, nil // one copy is enough
+	case !overtaken && status.Equal(there, c.old):
+		s.kept = there // a further patch would not change it either
+	default:
+		s.recheckLater(drifted, r.now)
+	}
+}
+
+// written records that the sink has a version. partial is true if that lacks the
+// pod's terminal phase.
+func (s *slot) written(version uint64, partial bool, now time.Time) {
+	if !s.writing.IsZero() {
+		s.behind, s.writing = max(now.Sub(s.writing), 1), time.Time{}
+	}
+	if version != s.version {
+		s.apply(olderWritten)
+	} else if s.apply(newestWritten); partial {
+		s.recheckLater(runs, now)
+	}
+	if !s.toDelete() { // else the write goes on
+		s.failures, s.err = 0, nil
+	}
+}
+
+// unwritten takes back begin.
+func (s *slot) unwritten() {
+	if !s.writing.IsZero() {
+		s.since, s.writing = s.writing, time.Time{}
+	}
+}
+
+// failed takes the failure of a call. After a first conflict the sink's status is read
+// without a wait.
+func (s *slot) failed(err error, now time.Time) {
+	s.unwritten()
+	s.base, s.err = nil, err
+	s.failures++
+	s.failedAs = s.urgency()
+	s.apply(callFailed)
+	switch {
+	case s.lacks(err):
+		s.postpone(absent, now.Add(pause(s.pod.UID, s.failures, absentPause)))
+	case s.failures > 1 || !errors.Is(err, status.ErrConflict):
+		s.postpone(failure, now.Add(pause(s.pod.UID, s.failures, resync)))
+	}
+}
+
+// pause returns the wait after a number of failures: firstPause, doubled each time, at
+// most longest, and up to a quarter less, by the pod.
+func pause(uid types.UID, failures int, longest time.Duration) time.Duration {
+	d := firstPause
+	for range failures - 1 {
+		d = min(2*d, longest)
+	}
+	h := fnv.New32a()
+	_, _ = h.Write([]byte(string(uid) + strconv.Itoa(failures)))
+	return d - d/4*time.Duration(h.Sum32()%256)/256
+}
+
+// newerVersion compares resource versions. known is false if they cannot be compared.
+func newerVersion(a, b string) (newer, known bool) {
+	x, errX := strconv.ParseUint(a, 10, 64)
+	y, errY := strconv.ParseUint(b, 10, 64)
+	return x > y, errX == nil && errY == nil
+}

@@ -1,0 +1,159 @@
+package writer
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/podwright/podwright/internal/run"
+)
+
+// write makes the calls of a delivery, one after the other, and returns the error of the
+// last one. A status that is set afterwards has to queue again.
+func (t *target) write(ctx context.Context, d *delivery) (err error) {
+	release := sync.OnceFunc(t.release)
+	for more := true; more; {
+		if err = ctx.Err(); err != nil {
+			break
+		}
+		var c call
+		if c, more = t.next(d); more {
+			r, late := t.call(ctx, c, release)
+			more = t.take(ctx, d, c, r) && !late
+		}
+	}
+	release()
+	return cmp.Or(t.end(d), err)
+}
+
+// next returns the next call of a delivery. A pod that was forgotten has none.
+func (t *target) next(d *delivery) (c call, ok bool) {
+	f := t.facts(d.entry.uid)
+	t.w.mu.Lock()
+	if d.current() {
+		c, ok = d.next(f)
+	}
+	behind := d.takeBehind()
+	t.w.mu.Unlock()
+	t.synced(behind)
+	return c, ok
+}
+
+// take takes the result of a call and reports whether the write goes on.
+func (t *target) take(ctx context.Context, d *delivery, c call, r result) (more bool) {
+	t.w.mu.Lock()
+	more, err := d.done(c, r)
+	behind, failures := d.takeBehind(), d.failures
+	t.noteResult(r.err)
+	t.w.mu.Unlock()
+	t.synced(behind)
+	t.logFailure(ctx, c, failures, err)
+	return more
+}
+
+// release makes room for another write.
+func (t *target) release() {
+	t.w.mu.Lock()
+	defer t.w.mu.Unlock()
+	t.writes--
+	t.wake.Wake()
+}
+
+// end ends the write of a delivery.
+func (t *target) end(d *delivery) error {
+	t.w.mu.Lock()
+	defer t.w.mu.Unlock()
+	d.flight = idle
+	delete(t.writing, d.entry.uid)
+	if d.ended != nil {
+		close(d.ended)
+		d.ended = nil
+	}
+	if e := t.w.entries[d.entry.uid]; e != nil {
+		t.enqueue(e.deliveries[t.index])
+		t.w.dropIfTold(e)
+	}
+	t.wake.Wake()
+	return d.err
+}
+
+// call makes a call. If it ignores its deadline, release is called soon after, so that
+// the write does not count towards the limit and delays no other pod; late reports that.
+func (t *target) call(ctx context.Context, c call, release func()) (r result, late bool) {
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	began := time.Now()
+	end := t.calls.Begin(fmt.Sprintf("%v of pod %v since %s", c.kind, c.ref, began.UTC().Format(time.RFC3339)))
+	defer end()
+	overdue := time.AfterFunc(callTimeout+callTimeout/10, release)
+	r.err = run.Guard("sink "+t.name, func() (err error) {
+		r.pod, err = t.request(ctx, c)
+		return err
+	})
+	r.now = time.Now()
+	late = !overdue.Stop()
+	if r.err != nil {
+		r.err = fmt.Errorf("%v %v: %w", c.kind, c.ref, r.err)
+	}
+	if onCall := t.w.cfg.Metrics.OnCall; onCall != nil {
+		onCall(t.name, c.kind.String(), r.now.Sub(began), r.err)
+	}
+	return r, late
+}
+
+func (t *target) request(ctx context.Context, c call) (*v1.Pod, error) {
+	switch c.kind {
+	case getting:
+		return t.sink.Get(ctx, c.ref)
+	case patching:
+		return t.sink.Patch(ctx, c.ref, c.old, c.new)
+	case receiving:
+		return nil, t.receiver.Receive(ctx, c.pod, c.new)
+	default:
+		return nil, t.sink.Delete(ctx, c.ref)
+	}
+}
+
+// facts collects the facts about a pod. The caller does not hold Writer.mu.
+func (t *target) facts(uid types.UID) facts {
+	f, cfg := facts{now: time.Now()}, &t.w.cfg
+	if cfg.Pod != nil {
+		f.pod = cfg.Pod(uid)
+	}
+	if t.mirrors {
+		f.mirror = cfg.Mirror(uid)
+	}
+	if cfg.MayStillRun != nil {
+		f.mayStillRun = cfg.MayStillRun(uid)
+	}
+	return f
+}
+
+func (t *target) synced(behind time.Duration) {
+	if behind > 0 && t.w.cfg.Metrics.OnSynced != nil {
+		t.w.cfg.Metrics.OnSynced(t.name, behind)
+	}
+}
+
+// logFailure logs the first of several failures in a row as a warning, and a panic
+// with its stack.
+func (t *target) logFailure(ctx context.Context, c call, failures int, err error) {
+	if err == nil {
+		return
+	}
+	log := t.w.cfg.Logger.With("sink", t.name, "pod", c.ref.Namespace+"/"+c.ref.Name, "podUID", c.ref.UID, "err", err)
+	switch stack := run.StackOf(err); {
+	case stack != "":
+		log.Error("The sink of statuses panicked", "stack", stack)
+	case ctx.Err() != nil:
+	case failures == 1:
+		log.Warn("Status not written")
+	default:
+		log.Debug("Status not written", "failures", failures)
+	}
+}
