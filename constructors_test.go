@@ -12,7 +12,6 @@ import (
 
 	"github.com/podwright/podwright/cri"
 	"github.com/podwright/podwright/cri/fake"
-	"github.com/podwright/podwright/cri/fake/script"
 	"github.com/podwright/podwright/cri/images"
 	"github.com/podwright/podwright/cri/images/credentials"
 	"github.com/podwright/podwright/cri/images/gc"
@@ -81,7 +80,6 @@ func TestConstructors(t *testing.T) {
 		"gc: Config.Images":                      {of(gc.New(gc.Config{})), of(gc.New(gc.Config{Images: runtime}))},
 		"gc: Config.Containers":                  {of(gc.New(gc.Config{})), of(gc.New(gc.Config{Containers: runtime}))},
 		"credentials: PullSecretsConfig.Secrets": {of(credentials.NewPullSecrets(credentials.PullSecretsConfig{})), of(credentials.NewPullSecrets(credentials.PullSecretsConfig{Secrets: secrets}))},
-		"script: Config.Runtime":                 {of(script.New(script.Config{})), of(script.New(script.Config{Runtime: runtime}))},
 		"stats: CollectorConfig.Runtime":         {of(stats.NewCollector(stats.CollectorConfig{})), of(stats.NewCollector(stats.CollectorConfig{Runtime: runtime}))},
 		"stats: Config.FS":                       {of(stats.New(stats.Config{})), of(stats.New(stats.Config{FS: files}))},
 		"exec: Config.Runtime":                   {of(exec.New(exec.Config{})), of(exec.New(exec.Config{Runtime: runtime}))},

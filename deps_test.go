@@ -106,7 +106,6 @@ var floors = map[string]floor{
 	"cri/kubeletapi":  {own: []string{"cri", "cri/logs"}, outside: 120, forbid: noCore},
 	"cri/fake":        {own: []string{"cri", "cri/logs"}, outside: 120, forbid: noCore},
 	"cri/embedded":    {own: []string{"cri", "cri/fake", "cri/logs"}, outside: 120, forbid: noCore},
-	"cri/fake/script": {own: []string{"cri", "cri/fake", "cri/logs"}, outside: 120, forbid: noCore},
 	"cri/critest":     {own: []string{"cri", "cri/fake", "cri/logs"}, outside: 120, forbid: noCore},
 	// It serves sessions with the same code as containerd, so that clients meet
 	// the real protocol; that brings SPDY, WebSocket and a REST router, and is why

@@ -96,7 +96,7 @@ type Config struct {
 	// and its CRI request, a *runtimeapi.CreateContainerRequest there. It may
 	// block until ctx is done. An error is the result of the call, which then
 	// has no effect; a status error keeps its code. It must not change the
-	// request. Default nil: nothing intervenes.
+	// request. See Rules. Default: no function.
 	Intercept func(ctx context.Context, call string, request any) error
 
 	// Logger gets what happens to programs. nil: discarded.

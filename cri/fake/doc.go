@@ -61,10 +61,8 @@
 //   - The clock: ClockSkew, and SetClockSkew while it runs.
 //   - The runtime's own end: Stop, Start and Restart, with its state, after a reboot
 //     or with an empty disk (Loss), also over gRPC.
-//   - Any call: Intercept sees it first and can delay or fail it. Package script
-//     has rules for that ("2nd StopContainer of pod a: hang 30s, then Unknown"),
-//     for events that are late, lost or doubled, and for how containers end; a
-//     rule is text.
+//   - Any call: Intercept sees it first and can delay or fail it. Rules select
+//     calls by name, pod, container and count, or at random from a seed.
 //
 // # The caller's duties
 //
@@ -84,6 +82,7 @@
 // Mounts are data for the program (Process.HostPath), not mounts.
 //
 // Examples that run: ExampleRegistry in example_registry_test.go;
+// ExampleNewRules in example_rules_test.go;
 // ExampleRuntime_Serve in example_serve_test.go; Example in example_test.go;
 // Example_virtualTime in example_virtualtime_test.go.
 package fake

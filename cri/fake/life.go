@@ -176,7 +176,7 @@ func (rt *Runtime) enter(ctx context.Context, call string, request any) error {
 func (rt *Runtime) intercept(ctx context.Context, l *life, call string, request any) error {
 	bounded, cancel := l.bound(ctx)
 	defer cancel()
-	err := rt.hook("Config.Intercept", func() error { return rt.cfg.Intercept(bounded, call, request) })
+	err := rt.hook("Config.Intercept", func() error { return rt.cfg.Intercept(rt.withSubject(bounded, request), call, request) })
 	if err != nil {
 		return interceptError(bounded, err)
 	}

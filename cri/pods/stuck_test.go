@@ -4,28 +4,24 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 	v1 "k8s.io/api/core/v1"
 
 	"github.com/podwright/podwright/cri/fake"
-	"github.com/podwright/podwright/cri/fake/script"
 )
 
 // A container whose start was cut off and that the runtime then refuses to remove, for
 // good: after some tries in a row the pod's error says what a person can do, and an
 // event says it once.
 func TestContainerThatCannotBeRemoved(t *testing.T) {
-	rt, err := fake.New(fake.Config{AnyImage: true})
+	gone, stuck := status.Error(codes.Unavailable, "not there for a moment"), status.Error(codes.Unknown, "cannot delete running task")
+	rules, err := fake.NewRules(0,
+		fake.Rule{Call: "StartContainer", Nth: 1, Err: status.Error(codes.Unknown, "cut off")},
+		fake.Rule{Call: "RemoveContainer", Nth: 4, Err: gone},
+		fake.Rule{Call: "RemoveContainer", Times: 9, Err: stuck})
 	require.NoError(t, err)
-	defer func() { require.NoError(t, rt.Close()) }()
-	faults, err := script.Parse(`
-1st StartContainer: Unknown "cut off"
-4th RemoveContainer: Unavailable "not there for a moment"
-1st to 9th RemoveContainer: Unknown "cannot delete running task"
-`)
-	require.NoError(t, err)
-	player, err := script.New(script.Config{Script: faults, Runtime: rt})
-	require.NoError(t, err)
-	h := harnessOn(t, player, Config{RuntimeName: "fake", Images: &presentImages{}})
+	h := newHarness(t, fake.Config{Intercept: rules.Intercept})
 	var events []string
 	h.cfg.Event = func(_ v1.ObjectReference, _, reason, message string) { events = append(events, reason+": "+message) }
 	h.restart()

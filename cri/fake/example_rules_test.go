@@ -1,0 +1,41 @@
+package fake_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log"
+	"time"
+
+	"github.com/podwright/podwright/cri/fake"
+)
+
+// The second stop of pod web takes 20 ms and fails, and 30% of all lists fail. The
+// seed repeats the run.
+func ExampleNewRules() {
+	rules, err := fake.NewRules(42,
+		fake.Rule{Call: "StopContainer", Pod: "web", Nth: 2, Latency: 20 * time.Millisecond, Err: errors.New("hung")},
+		fake.Rule{Call: "ListContainers", Chance: 0.3, Err: errors.New("busy")})
+	if err != nil {
+		log.Fatal(err)
+	}
+	rt, err := fake.New(fake.Config{Intercept: rules.Intercept})
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer rt.Close()
+	for range 5 {
+		_, err := rt.ListContainers(context.Background(), nil)
+		fmt.Println(err)
+	}
+	fmt.Print(rules)
+	// Output:
+	// <nil>
+	// <nil>
+	// <nil>
+	// <nil>
+	// busy
+	// seed 42
+	// {Call: StopContainer, Pod: web, Nth: 2, Latency: 20ms, Err: hung}
+	// {Call: ListContainers, Chance: 0.3, Err: busy}
+}
