@@ -33,11 +33,12 @@ func ExampleRuntime_Serve() {
 
 		pod := &runtimeapi.PodSandboxConfig{Metadata: &runtimeapi.PodSandboxMetadata{Name: "web", Uid: "1"}}
 		_, _ = client.RunPodSandbox(ctx, pod, "")
-		go func() { _ = rt.Restart(ctx, fake.RestartOptions{Down: time.Minute}) }()
-		time.Sleep(30 * time.Second)
+		rt.Stop()
 		_, err = client.ListPodSandbox(ctx, nil)
 		fmt.Println(status.Code(err))
-		time.Sleep(40 * time.Second)
+		time.Sleep(time.Minute)
+		_ = rt.Start(ctx, fake.LoseNothing)
+		time.Sleep(10 * time.Second)
 		pods, err := client.ListPodSandbox(ctx, nil)
 		fmt.Println(len(pods), err)
 

@@ -200,7 +200,7 @@ func TestStopOfASandboxThatIsLost(t *testing.T) {
 		return rt.sandbox(id)
 	}
 	lost := run("lost")
-	require.NoError(t, rt.Restart(t.Context(), RestartOptions{StartOptions: StartOptions{Loss: LoseAll}}))
+	require.NoError(t, rt.Restart(t.Context(), LoseAll))
 	found := run("found")
 	require.Equal(t, lost.ips, found.ips)
 	require.NoError(t, rt.stopSandbox(t.Context(), lost, await))
@@ -215,5 +215,5 @@ func TestStopAfterClose(t *testing.T) {
 	require.NoError(t, rt.Close())
 	rt.Stop()
 	require.False(t, rt.logs.shut.Load())
-	require.Error(t, rt.Start(context.WithoutCancel(t.Context()), StartOptions{}))
+	require.Error(t, rt.Start(context.WithoutCancel(t.Context()), LoseNothing))
 }

@@ -58,7 +58,9 @@ func TestLogsThatCallTheRuntime(t *testing.T) {
 		withLog(t, rt)
 		time.Sleep(1500 * time.Millisecond)
 		require.EqualValues(t, 2, calls.Load())
-		require.NoError(t, rt.Restart(t.Context(), fake.RestartOptions{Down: 3 * time.Second}))
+		rt.Stop()
+		time.Sleep(3 * time.Second)
+		require.NoError(t, rt.Start(t.Context(), fake.LoseNothing))
 		require.EqualValues(t, 5, calls.Load())
 	})
 }
@@ -71,8 +73,7 @@ func TestRestartComesUpWhenItsContextEnds(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
 		began := time.Now()
-		opts := fake.RestartOptions{StartOptions: fake.StartOptions{Loss: fake.LoseAll}, Down: time.Hour}
-		require.ErrorIs(t, rt.Restart(ctx, opts), context.DeadlineExceeded)
+		require.ErrorIs(t, rt.Restart(ctx, fake.LoseAll), context.DeadlineExceeded)
 		require.Equal(t, 3*time.Second, time.Since(began))
 		containers, err := rt.ListContainers(t.Context(), nil)
 		require.NoError(t, err)
@@ -131,7 +132,7 @@ func TestTheRuntimeIsEndedFromWithin(t *testing.T) {
 	end := map[string]func() error{
 		"close": func() error { return rt.Close() },
 		"restart": func() error {
-			return rt.Restart(context.Background(), fake.RestartOptions{StartOptions: fake.StartOptions{Loss: fake.LoseAll}})
+			return rt.Restart(context.Background(), fake.LoseAll)
 		},
 	}
 	for name, end := range end {
@@ -292,7 +293,7 @@ func TestRestartsThatMeet(t *testing.T) {
 		})
 		all.Go(func() {
 			for range rounds {
-				_ = rt.Restart(t.Context(), fake.RestartOptions{StartOptions: fake.StartOptions{Loss: loss}})
+				_ = rt.Restart(t.Context(), loss)
 			}
 		})
 	}

@@ -3,7 +3,6 @@ package fake
 import (
 	"context"
 	"fmt"
-	"time"
 
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
@@ -15,9 +14,8 @@ type Loss int
 const (
 	// LoseNothing is a restart of the runtime's own process. Containers and
 	// commands in them went on running, and so do their programs. What ended
-	// meanwhile is EXITED with its own code and time (see
-	// StartOptions.LoseExits). A StartContainer that was cut off has not
-	// happened. What programs wrote meanwhile is in the logs with the time of
+	// meanwhile is EXITED with its own code and time. A StartContainer that was
+	// cut off has not happened. What programs wrote meanwhile is in the logs with the time of
 	// the start; it is as much as a pipe holds, 64 KiB for each stream, and a
 	// program that writes more waits.
 	LoseNothing Loss = iota
@@ -28,8 +26,7 @@ const (
 	// can no longer be started. Images are kept.
 	LoseProcesses
 	// LoseAll is a node whose runtime comes up with an empty disk: every
-	// program is killed and nothing is known. Images are those of
-	// Config.Images, unless StartOptions.KeepImages.
+	// program is killed and nothing is known. Images are those of Config.Images.
 	LoseAll
 )
 
@@ -44,29 +41,6 @@ func (l Loss) String() string {
 		return "all"
 	}
 	return fmt.Sprintf("Loss(%d)", int(l))
-}
-
-// StartOptions say what a runtime finds when it starts again. The zero value is
-// an ordinary restart: nothing is lost.
-type StartOptions struct {
-	// Loss is what is lost. Default LoseNothing.
-	Loss Loss
-	// KeepImages keeps the images that are present with LoseAll. Default
-	// false.
-	KeepImages bool
-	// LoseExits makes containers that ended while the runtime was down show
-	// exit code 255, reason Unknown and the time of the start, as containerd
-	// 2.2 does even in an ordinary restart. Default false: their own code, as
-	// with containerd 1.6.
-	LoseExits bool
-}
-
-// RestartOptions say how a runtime restarts. The zero value is an ordinary
-// restart that takes no time.
-type RestartOptions struct {
-	StartOptions
-	// Down is how long nothing answers. Default 0.
-	Down time.Duration
 }
 
 // Stop takes the runtime down, as when its process is killed: containers go on
@@ -92,12 +66,12 @@ func (rt *Runtime) Stop() {
 
 // Start brings a runtime that Stop has taken down up again. What it loses of
 // the programs is killed first and waited for. It fails when the runtime is
-// closed, or when Loss is none of the constants; ctx bounds the wait for
+// closed, or when loss is none of the constants; ctx bounds the wait for
 // programs, and when it ends the runtime stays down. Starting a runtime that is
 // up does nothing.
-func (rt *Runtime) Start(ctx context.Context, opts StartOptions) error {
-	if opts.Loss < LoseNothing || opts.Loss > LoseAll {
-		return fmt.Errorf("fake: there is no loss %v", opts.Loss)
+func (rt *Runtime) Start(ctx context.Context, loss Loss) error {
+	if loss < LoseNothing || loss > LoseAll {
+		return fmt.Errorf("fake: there is no loss %v", loss)
 	}
 	rt.mu.RLock()
 	up := !rt.down
@@ -105,21 +79,21 @@ func (rt *Runtime) Start(ctx context.Context, opts StartOptions) error {
 	if up {
 		return rt.closedOr(nil)
 	}
-	if opts.Loss != LoseNothing {
+	if loss != LoseNothing {
 		rt.logs.discard()
 		if err := rt.killPrograms(ctx); err != nil {
 			return err
 		}
 		rt.logs.discard() // their last words
 	}
-	held, err := rt.comeUp(opts)
+	held, err := rt.comeUp(loss)
 	settle(held, true)
 	return err
 }
 
 // comeUp ends the time that the runtime is down. What it returns of the logs is
 // written without the lock: that is up to Config.OpenLog.
-func (rt *Runtime) comeUp(opts StartOptions) (held []func(keep bool), err error) {
+func (rt *Runtime) comeUp(loss Loss) (held []func(keep bool), err error) {
 	rt.mu.Lock()
 	defer rt.mu.Unlock()
 	if rt.closed {
@@ -128,28 +102,19 @@ func (rt *Runtime) comeUp(opts StartOptions) (held []func(keep bool), err error)
 	if !rt.down {
 		return nil, nil
 	}
-	rt.recover(opts)
+	rt.recover(loss)
 	rt.down, rt.life = false, newLife()
 	return rt.logs.open(), nil
 }
 
-// Restart is Stop and, after a while, Start; with anything but LoseNothing the
-// programs are killed at the beginning of that while. When ctx ends meanwhile
-// the runtime starts as soon as they are gone and the error is that of ctx.
-func (rt *Runtime) Restart(ctx context.Context, opts RestartOptions) error {
+// Restart is Stop and Start. The runtime comes up even if ctx ends meanwhile, and the
+// error is then that of ctx.
+func (rt *Runtime) Restart(ctx context.Context, loss Loss) error {
 	rt.Stop()
-	var waited error
-	if opts.Loss == LoseProcesses || opts.Loss == LoseAll {
-		rt.logs.discard()
-		waited = rt.killPrograms(ctx)
-	}
-	if waited == nil {
-		waited = wait(ctx, opts.Down)
-	}
-	if err := rt.Start(context.WithoutCancel(ctx), opts.StartOptions); err != nil {
+	if err := rt.Start(context.WithoutCancel(ctx), loss); err != nil {
 		return err
 	}
-	return waited
+	return ctx.Err()
 }
 
 func (rt *Runtime) closedOr(err error) error {
@@ -186,24 +151,22 @@ func (rt *Runtime) killPrograms(ctx context.Context) error {
 }
 
 // recover makes of what there was what the runtime finds. rt.mu is held.
-func (rt *Runtime) recover(opts StartOptions) {
-	if opts.Loss == LoseAll {
+func (rt *Runtime) recover(loss Loss) {
+	if loss == LoseAll {
 		rt.store = newStore()
 		rt.addresses = newAddressPool(rt.addresses.prefixes(), rt.cfg.FixedIPs)
-		if !opts.KeepImages {
-			rt.images.reset(rt.cfg.Images)
-		}
+		rt.images.reset(rt.cfg.Images)
 		return
 	}
 	now := rt.now().UnixNano()
 	for c := range rt.store.all.all() {
 		c.signalled = false // not on disk
-		if c.endedUnseen && (opts.LoseExits || opts.Loss == LoseProcesses) {
+		if c.endedUnseen && loss == LoseProcesses {
 			c.endUnknown(now)
 		}
 		c.endedUnseen = false
 	}
-	if opts.Loss == LoseProcesses {
+	if loss == LoseProcesses {
 		for b := range rt.store.allSandboxes.all() {
 			b.ready, b.stopping = false, true
 		}

@@ -42,20 +42,17 @@ func brief(s *runtimeapi.ContainerStatus) string {
 func TestWhatARestartFinds(t *testing.T) {
 	for _, tc := range []struct {
 		name    string
-		opts    fake.StartOptions
+		loss    fake.Loss
 		want    map[string]string
 		sandbox runtimeapi.PodSandboxState
 	}{
-		{"nothing is lost", fake.StartOptions{}, map[string]string{
+		{"nothing is lost", fake.LoseNothing, map[string]string{
 			"runs": "RUNNING 0 ", "created": "CREATED 0 ", "exited": "EXITED 3 Error", "ends": "EXITED 7 Error",
 		}, runtimeapi.PodSandboxState_SANDBOX_READY},
-		{"the exits are lost", fake.StartOptions{LoseExits: true}, map[string]string{
-			"runs": "RUNNING 0 ", "created": "CREATED 0 ", "exited": "EXITED 3 Error", "ends": "EXITED 255 Unknown",
-		}, runtimeapi.PodSandboxState_SANDBOX_READY},
-		{"the processes are lost", fake.StartOptions{Loss: fake.LoseProcesses}, map[string]string{
+		{"the processes are lost", fake.LoseProcesses, map[string]string{
 			"runs": "EXITED 255 Unknown", "created": "CREATED 0 ", "exited": "EXITED 3 Error", "ends": "EXITED 255 Unknown",
 		}, runtimeapi.PodSandboxState_SANDBOX_NOTREADY},
-		{"everything is lost", fake.StartOptions{Loss: fake.LoseAll}, nil, 0},
+		{"everything is lost", fake.LoseAll, nil, 0},
 	} {
 		bubble(t, tc.name, func(t *testing.T) {
 			var alive atomic.Int32
@@ -77,8 +74,9 @@ func TestWhatARestartFinds(t *testing.T) {
 			}
 			synctest.Wait()
 			began := time.Now()
-			require.NoError(t, rt.Restart(t.Context(), fake.RestartOptions{Down: time.Minute, StartOptions: tc.opts}))
-			require.Equal(t, time.Minute, time.Since(began))
+			rt.Stop()
+			time.Sleep(time.Minute)
+			require.NoError(t, rt.Start(t.Context(), tc.loss))
 
 			if tc.want == nil {
 				require.Zero(t, alive.Load())
@@ -96,7 +94,7 @@ func TestWhatARestartFinds(t *testing.T) {
 				require.Equal(t, want, brief(statusOf(t, rt, ids[name])), name)
 			}
 			ended := time.Unix(0, statusOf(t, rt, ids["ends"]).FinishedAt)
-			if tc.opts == (fake.StartOptions{}) {
+			if tc.loss == fake.LoseNothing {
 				require.Equal(t, 10*time.Second, ended.Sub(began), "its own time")
 			} else {
 				require.Equal(t, time.Minute, ended.Sub(began), "the time of the start")
@@ -106,7 +104,7 @@ func TestWhatARestartFinds(t *testing.T) {
 			require.Equal(t, tc.sandbox, response.Status.State)
 			require.Equal(t, before.Status.Network.Ip, response.Status.Network.Ip, "known until the sandbox is stopped")
 			err = rt.StartContainer(t.Context(), ids["created"])
-			if tc.opts.Loss == fake.LoseNothing {
+			if tc.loss == fake.LoseNothing {
 				require.Error(t, err, "no such program here")
 				require.EqualValues(t, 1, alive.Load())
 				return
@@ -128,10 +126,10 @@ func TestWhatARestartFinds(t *testing.T) {
 func TestAddressesAfterAReboot(t *testing.T) {
 	rt := start(t, fake.Config{})
 	first := sandbox(t, rt, "p")
-	require.NoError(t, rt.Restart(t.Context(), fake.RestartOptions{StartOptions: fake.StartOptions{Loss: fake.LoseProcesses}}))
+	require.NoError(t, rt.Restart(t.Context(), fake.LoseProcesses))
 	require.NoError(t, rt.StopPodSandbox(t.Context(), first))
 	require.NoError(t, rt.StopPodSandbox(t.Context(), first))
-	require.NoError(t, rt.Restart(t.Context(), fake.RestartOptions{StartOptions: fake.StartOptions{Loss: fake.LoseAll}}))
+	require.NoError(t, rt.Restart(t.Context(), fake.LoseAll))
 	_, err := rt.RunPodSandbox(t.Context(), podConfig("p"), "")
 	require.NoError(t, err)
 }
@@ -159,7 +157,7 @@ func TestStopSignalIsSentAgainAfterARestart(t *testing.T) {
 			cancel()
 			synctest.Wait()
 			require.EqualValues(t, want, got.Load())
-			require.NoError(t, rt.Restart(t.Context(), fake.RestartOptions{}))
+			require.NoError(t, rt.Restart(t.Context(), fake.LoseNothing))
 		}
 	})
 }
@@ -203,7 +201,7 @@ func TestLogsWhileTheRuntimeIsDown(t *testing.T) {
 			time.Sleep(10 * time.Second)
 			require.False(t, full.Load(), "the pipe is full")
 			require.Empty(t, memory.text("/logs/p/ends.log"))
-			require.NoError(t, rt.Start(t.Context(), fake.StartOptions{Loss: loss}))
+			require.NoError(t, rt.Start(t.Context(), loss))
 			started := time.Now().UTC().Format(time.RFC3339Nano)
 			time.Sleep(time.Second)
 			talks := strings.Split(strings.TrimSpace(memory.text("/logs/p/talks.log")), "\n")
@@ -235,42 +233,39 @@ func (l *memoryLogs) closed(path string) bool {
 
 func TestImagesAfterARestart(t *testing.T) {
 	for _, tc := range []struct {
-		opts fake.StartOptions
+		loss fake.Loss
 		want []string
 	}{
-		{fake.StartOptions{}, []string{"old", "new"}},
-		{fake.StartOptions{Loss: fake.LoseProcesses}, []string{"old", "new"}},
-		{fake.StartOptions{Loss: fake.LoseAll, KeepImages: true}, []string{"old", "new"}},
-		{fake.StartOptions{Loss: fake.LoseAll}, []string{"old"}},
+		{fake.LoseNothing, []string{"old", "new"}},
+		{fake.LoseProcesses, []string{"old", "new"}},
+		{fake.LoseAll, []string{"old"}},
 	} {
 		rt := start(t, fake.Config{Images: []fake.Image{{Name: "old"}}})
 		_, err := rt.PullImage(t.Context(), &runtimeapi.ImageSpec{Image: "new"}, nil, nil)
 		require.NoError(t, err)
-		require.NoError(t, rt.Restart(t.Context(), fake.RestartOptions{StartOptions: tc.opts}))
+		require.NoError(t, rt.Restart(t.Context(), tc.loss))
 		images, err := rt.ListImages(t.Context(), nil)
 		require.NoError(t, err)
-		require.Len(t, images, len(tc.want), "%+v", tc.opts)
+		require.Len(t, images, len(tc.want), "%v", tc.loss)
 	}
 }
 
 func TestStartAndRestartRefuse(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		rt := start(t, fake.Config{AnyImage: true, Programs: fake.Always(stubborn)})
-		require.ErrorContains(t, rt.Start(t.Context(), fake.StartOptions{Loss: 7}), "Loss(7)")
-		require.NoError(t, rt.Start(t.Context(), fake.StartOptions{}), "it is up")
+		require.ErrorContains(t, rt.Start(t.Context(), 7), "Loss(7)")
+		require.NoError(t, rt.Start(t.Context(), fake.LoseNothing), "it is up")
 		_, id := running(t, rt)
 		synctest.Wait()
 
-		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
-		defer cancel()
-		began := time.Now()
-		require.ErrorIs(t, rt.Restart(ctx, fake.RestartOptions{Down: time.Hour}), context.DeadlineExceeded)
-		require.Equal(t, time.Second, time.Since(began))
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel()
+		require.ErrorIs(t, rt.Restart(ctx, fake.LoseNothing), context.Canceled)
 		require.Equal(t, "RUNNING 0 ", brief(statusOf(t, rt, id)), "it is up all the same")
 
 		rt.Stop()
 		require.NoError(t, rt.Signal(id, syscall.SIGKILL), "a lever works while it is down")
 		require.NoError(t, rt.Close())
-		require.Equal(t, codes.Unavailable, status.Code(rt.Start(t.Context(), fake.StartOptions{})))
+		require.Equal(t, codes.Unavailable, status.Code(rt.Start(t.Context(), fake.LoseNothing)))
 	})
 }

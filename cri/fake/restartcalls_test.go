@@ -43,8 +43,8 @@ func untilDone(ctx context.Context) error {
 }
 
 func TestCallsUnderWayEndWithTheRuntime(t *testing.T) {
-	for _, opts := range []fake.StartOptions{{}, {Loss: fake.LoseProcesses}, {Loss: fake.LoseAll}} {
-		bubble(t, opts.Loss.String(), func(t *testing.T) {
+	for _, loss := range []fake.Loss{fake.LoseNothing, fake.LoseProcesses, fake.LoseAll} {
+		bubble(t, loss.String(), func(t *testing.T) {
 			var commands atomic.Int32
 			rt := start(t, fake.Config{
 				Programs: func(ctx context.Context, p *fake.Process) (fake.Program, error) {
@@ -99,11 +99,11 @@ func TestCallsUnderWayEndWithTheRuntime(t *testing.T) {
 			require.Equal(t, codes.Unavailable, status.Code(err))
 			require.EqualValues(t, 1, commands.Load(), "the command outlives the runtime")
 
-			require.NoError(t, rt.Start(t.Context(), opts))
-			require.NoError(t, rt.Start(t.Context(), opts))
+			require.NoError(t, rt.Start(t.Context(), loss))
+			require.NoError(t, rt.Start(t.Context(), loss))
 			_, err = rt.Version(t.Context())
 			require.NoError(t, err)
-			if opts.Loss == fake.LoseNothing {
+			if loss == fake.LoseNothing {
 				require.Equal(t, "CREATED 0 ", brief(statusOf(t, rt, ids["slow"])), "as if it had not been started")
 				require.EqualValues(t, 1, commands.Load())
 				return
@@ -146,7 +146,7 @@ func TestHooksThatReturnAfterTheRuntimeWentAway(t *testing.T) {
 		}()
 		go func() { results <- rt.RemovePodSandbox(t.Context(), sandboxID) }()
 		synctest.Wait()
-		require.NoError(t, rt.Restart(t.Context(), fake.RestartOptions{}))
+		require.NoError(t, rt.Restart(t.Context(), fake.LoseNothing))
 		for range 3 {
 			require.Equal(t, codes.Unavailable, status.Code(<-results))
 		}

@@ -46,7 +46,7 @@ func TestCrashSandbox(t *testing.T) {
 			}
 			require.NoError(t, rt.CrashSandbox(t.Context(), sandboxID))
 			require.True(t, cri.IsNotFound(rt.CrashSandbox(t.Context(), "nope")))
-			require.NoError(t, rt.Start(t.Context(), fake.StartOptions{}))
+			require.NoError(t, rt.Start(t.Context(), fake.LoseNothing))
 			require.Equal(t, "EXITED 137 Error", brief(statusOf(t, rt, id)))
 			response, err := rt.PodSandboxStatus(t.Context(), sandboxID, false)
 			require.NoError(t, err)

@@ -171,7 +171,7 @@ func TestAttachOverRestart(t *testing.T) {
 		synctest.Wait()
 		first := n.attach(t.Context(), t, id, streams.Session{Stdout: io.Discard})
 		synctest.Wait()
-		require.NoError(t, n.Restart(t.Context(), fake.RestartOptions{}))
+		require.NoError(t, n.Restart(t.Context(), fake.LoseNothing))
 		require.Error(t, <-first)
 		stdin, feed := io.Pipe()
 		out, stdout := io.Pipe()
