@@ -20,8 +20,12 @@ type addressRange struct {
 	last   netip.Addr // the one handed out last
 }
 
-func newAddressPool(prefixes []netip.Prefix, fixed []string) addressPool {
+// newAddressPool returns a pool of fixed addresses, or of prefixes. Default: 10.88.0.0/16.
+func newAddressPool(fixed []string, prefixes ...netip.Prefix) addressPool {
 	p := addressPool{fixed: append([]string(nil), fixed...), used: map[string]struct{}{}}
+	if len(prefixes) == 0 {
+		prefixes = []netip.Prefix{netip.PrefixFrom(netip.AddrFrom4([4]byte{10, 88, 0, 0}), 16)}
+	}
 	p.setRanges(prefixes)
 	return p
 }

@@ -45,10 +45,6 @@ type Config struct {
 	// that are. It may take its time, until ctx is done. nil: every name can
 	// be pulled, at once. See Registry.
 	Pull Puller
-	// PullProgressTimeout ends a pull, with code Canceled, that has made no
-	// progress for so long: see ReportProgress. containerd's is 5 minutes.
-	// Default (and meaning of zero): a pull may take for ever.
-	PullProgressTimeout time.Duration
 	// ImageFilesystem is the mount point that ImageFsInfo names, and the
 	// directory whose real capacity a caller may look up. Default "/".
 	ImageFilesystem string
@@ -57,12 +53,9 @@ type Config struct {
 	ContainerFilesystem string
 
 	// FixedIPs, when set, are the addresses of every sandbox, such as the
-	// host's. Default none: addresses come from PodCIDRs.
+	// host's. Default: each sandbox has an address of 10.88.0.0/16, or of the pod
+	// CIDRs of the last UpdateRuntimeConfig.
 	FixedIPs []string
-	// PodCIDRs are the ranges that sandboxes get their addresses from, one
-	// address of each. UpdateRuntimeConfig replaces them for later sandboxes.
-	// Default 10.88.0.0/16.
-	PodCIDRs []netip.Prefix
 	// Handlers are the RuntimeClass handlers that the runtime knows besides
 	// the default "". Default none.
 	Handlers []string
@@ -127,7 +120,7 @@ type Image struct {
 
 // A Puller answers PullImage. What it returns is present from then on; a zero
 // Image stands for one of the name that was asked for. auth is nil for an
-// anonymous pull. It must return when ctx ends; see also ReportProgress. A
+// anonymous pull. It must return when ctx ends. A
 // plain error arrives with code Unknown, a status error as it is.
 type Puller func(ctx context.Context, image *runtimeapi.ImageSpec, auth *runtimeapi.AuthConfig) (Image, error)
 
@@ -146,9 +139,6 @@ func (c *Config) setDefaults() {
 	}
 	if c.Pull == nil {
 		c.Pull = pullAnything
-	}
-	if len(c.PodCIDRs) == 0 {
-		c.PodCIDRs = []netip.Prefix{netip.PrefixFrom(netip.AddrFrom4([4]byte{10, 88, 0, 0}), 16)}
 	}
 	if c.OpenLog == nil {
 		c.OpenLog = openLogFile
@@ -169,9 +159,6 @@ func (c *Config) validate() error {
 	if c.KillTimeout < 0 {
 		return fmt.Errorf("fake: KillTimeout %v is negative", c.KillTimeout)
 	}
-	if c.PullProgressTimeout < 0 {
-		return fmt.Errorf("fake: PullProgressTimeout %v is negative", c.PullProgressTimeout)
-	}
 	if err := checkCalls(c.Unimplemented); err != nil {
 		return err
 	}
@@ -181,11 +168,6 @@ func (c *Config) validate() error {
 	for _, ip := range c.FixedIPs {
 		if _, err := netip.ParseAddr(ip); err != nil {
 			return fmt.Errorf("fake: FixedIPs: %w", err)
-		}
-	}
-	for _, prefix := range c.PodCIDRs {
-		if !prefix.IsValid() {
-			return fmt.Errorf("fake: PodCIDRs: %q is no address range", prefix)
 		}
 	}
 	for i, image := range c.Images {

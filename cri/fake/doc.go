@@ -49,11 +49,10 @@
 //   - Who ends it from outside: Signal for a container, CrashSandbox for a pod.
 //   - Its log: Config.OpenLog may fail, keep the lines, or be slow.
 //   - Images: Config.Images and AnyImage are there; Registry has what can be
-//     pulled, slowly, with credentials or not at all; Config.Pull is any code;
-//     Pulls tells how far pulls are, and PullProgressTimeout ends those that stall.
+//     pulled, slowly, with credentials or not at all; Config.Pull is any code.
 //   - Sessions: Config.Exec runs commands, Streams serves exec, attach and
 //     port-forward (package cri/streams), Ports is what listens in pods.
-//   - The network: PodCIDRs, or FixedIPs for every pod.
+//   - The network: UpdateRuntimeConfig, or FixedIPs for every pod.
 //   - What Status says: SetCondition. Handlers are its RuntimeClasses.
 //   - A runtime that has less: Unimplemented takes calls away, those of the
 //     streaming lists too; with "GetContainerEvents" and "RuntimeConfig" it is a

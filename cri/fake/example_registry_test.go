@@ -12,17 +12,21 @@ import (
 	"github.com/podwright/podwright/cri/fake"
 )
 
-// A registry that is down for the first pull of one image, and wants credentials for
-// another. BytesPerSecond and Stall make pulls slow.
+// A registry that requires credentials for one image, and that is down for the first
+// pull. BytesPerSecond makes pulls slow.
 func ExampleRegistry() {
 	registry, err := fake.Registry(
-		fake.RemoteImage{Image: fake.Image{Name: "app:1"}, Err: status.Error(codes.Unavailable, "down"), FailFirst: 1},
+		fake.RemoteImage{Image: fake.Image{Name: "app:1"}},
 		fake.RemoteImage{Image: fake.Image{Name: "secret:1"}, Username: "me", Password: "pass"},
 	)
 	if err != nil {
 		log.Fatal(err)
 	}
-	rt, err := fake.New(fake.Config{Pull: registry})
+	down, err := fake.NewRules(0, fake.Rule{Call: "PullImage", Nth: 1, Err: status.Error(codes.Unavailable, "down")})
+	if err != nil {
+		log.Fatal(err)
+	}
+	rt, err := fake.New(fake.Config{Pull: registry, Intercept: down.Intercept})
 	if err != nil {
 		log.Fatal(err)
 	}

@@ -251,7 +251,7 @@ func (rt *Runtime) RemoveImage(ctx context.Context, image *runtimeapi.ImageSpec)
 }
 
 // ImageFsInfo describes the filesystem of images and that of containers, which is the
-// same unless Config says otherwise. What pulls have brought so far counts.
+// same unless Config says otherwise.
 func (rt *Runtime) ImageFsInfo(ctx context.Context) (*runtimeapi.ImageFsInfoResponse, error) {
 	if err := rt.enter(ctx, "ImageFsInfo", &runtimeapi.ImageFsInfoRequest{}); err != nil {
 		return nil, err
@@ -259,7 +259,7 @@ func (rt *Runtime) ImageFsInfo(ctx context.Context) (*runtimeapi.ImageFsInfoResp
 	s := rt.images
 	s.mu.RLock()
 	defer s.mu.RUnlock()
-	used := rt.pulls.partial()
+	var used uint64
 	for _, image := range s.byID {
 		used += image.Size
 	}

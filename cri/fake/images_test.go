@@ -98,113 +98,32 @@ func usedBytes(t *testing.T, rt *fake.Runtime) int {
 	return int(response.ImageFilesystems[0].UsedBytes.Value)
 }
 
-func TestPullProgress(t *testing.T) {
+// A pull takes as long as its latency and its bytes. One that is cut off leaves nothing.
+func TestSlowPulls(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		rt := start(t, fake.Config{Pull: registry(t, fake.RemoteImage{
-			Image: fake.Image{Name: "big"}, Layers: []uint64{10 * mib, 5 * mib}, BytesPerSecond: mib, Latency: 2 * time.Second,
+			Image: fake.Image{Name: "big", Size: 15 * mib}, BytesPerSecond: mib, Latency: 2 * time.Second,
 		})})
-		began := time.Now()
-		first := pulling(t.Context(), rt, "big")
-		time.Sleep(4500 * time.Millisecond)
-		second := pulling(t.Context(), rt, "big")
-		synctest.Wait()
-		require.Equal(t, []fake.PullStatus{
-			{Image: "docker.io/library/big:latest", Done: 2 * mib, Total: 15 * mib, Since: began, Progress: began.Add(4 * time.Second)},
-			{Image: "docker.io/library/big:latest", Since: began.Add(4500 * time.Millisecond), Progress: began.Add(4500 * time.Millisecond)},
-		}, rt.Pulls())
-		require.Equal(t, 2*mib, usedBytes(t, rt), "what is there already counts, once")
+		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+		defer cancel()
+		require.Equal(t, codes.DeadlineExceeded, status.Code(<-pulling(ctx, rt, "big")))
+		require.Zero(t, usedBytes(t, rt))
 		require.False(t, present(t, rt, "big"))
+		began := time.Now()
+		first, second := pulling(t.Context(), rt, "big"), pulling(t.Context(), rt, "big")
 		require.NoError(t, <-first)
+		require.NoError(t, <-second)
 		require.Equal(t, 17*time.Second, time.Since(began))
 		require.True(t, present(t, rt, "big"))
-		require.NoError(t, <-second)
-		require.Equal(t, 21500*time.Millisecond, time.Since(began))
-		require.Empty(t, rt.Pulls())
 		require.Equal(t, 15*mib, usedBytes(t, rt), "one image")
 	})
 }
 
-func TestPullsThatStall(t *testing.T) {
-	slow := fake.RemoteImage{Image: fake.Image{Name: "slow", Size: 4 * mib}, BytesPerSecond: mib, StallAt: 2*mib + mib/2}
-	for _, tc := range []struct {
-		name    string
-		stall   time.Duration
-		timeout time.Duration
-		want    codes.Code
-		took    time.Duration
-	}{
-		{"a while", 20 * time.Second, 0, codes.OK, 24 * time.Second},
-		{"a while within the timeout", 20 * time.Second, 22 * time.Second, codes.OK, 24 * time.Second},
-		{"longer than the timeout", 20 * time.Second, 15 * time.Second, codes.Canceled, 17500 * time.Millisecond},
-		{"for ever", -1, 5 * time.Minute, codes.Canceled, 5*time.Minute + 2500*time.Millisecond},
-		{"for ever, and the caller leaves", -1, 0, codes.DeadlineExceeded, time.Hour},
-	} {
-		bubble(t, tc.name, func(t *testing.T) {
-			image := slow
-			image.Stall = tc.stall
-			rt := start(t, fake.Config{Pull: registry(t, image), PullProgressTimeout: tc.timeout})
-			ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
-			defer cancel()
-			began := time.Now()
-			result := pulling(ctx, rt, "slow")
-			time.Sleep(3 * time.Second)
-			require.EqualValues(t, 2*mib+mib/2, rt.Pulls()[0].Done)
-			err := <-result
-			require.Equal(t, tc.want, status.Code(err), "%v", err)
-			require.Equal(t, tc.took, time.Since(began))
-			require.Empty(t, rt.Pulls())
-			require.Equal(t, tc.want == codes.OK, present(t, rt, "slow"))
-			if tc.want != codes.OK {
-				require.Zero(t, usedBytes(t, rt), "nothing is left")
-			}
-			if tc.want == codes.Canceled {
-				require.ErrorContains(t, err, "context canceled")
-			}
-		})
-	}
-}
-
-// A Puller that says nothing is one that makes no progress.
-func TestPullerOfOnesOwn(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		rt := start(t, fake.Config{PullProgressTimeout: time.Minute, Pull: func(ctx context.Context, image *runtimeapi.ImageSpec, _ *runtimeapi.AuthConfig) (fake.Image, error) {
-			for i := range 10 {
-				select {
-				case <-ctx.Done():
-					return fake.Image{}, ctx.Err()
-				case <-time.After(50 * time.Second):
-				}
-				if image.Image == "talks" {
-					fake.ReportProgress(ctx, uint64(i+1), 10)
-				}
-			}
-			return fake.Image{}, nil
-		}})
-		fake.ReportProgress(t.Context(), 1, 2) // not a pull's: nothing happens
-		require.NoError(t, <-pulling(t.Context(), rt, "talks"))
-		began := time.Now()
-		require.Equal(t, codes.Canceled, status.Code(<-pulling(t.Context(), rt, "silent")))
-		require.Equal(t, time.Minute, time.Since(began))
-	})
-}
-
 func TestPullFailures(t *testing.T) {
-	down := errors.New("RegistryUnavailable: down")
 	rt := start(t, fake.Config{Pull: registry(t,
-		fake.RemoteImage{Image: fake.Image{Name: "always"}, Err: down},
-		fake.RemoteImage{Image: fake.Image{Name: "once"}, Err: down, FailFirst: 1},
-		fake.RemoteImage{Image: fake.Image{Name: "thrice"}, Err: down, FailFirst: 3},
+		fake.RemoteImage{Image: fake.Image{Name: "always"}, Err: errors.New("RegistryUnavailable: down")},
 	)})
-	for name, want := range map[string]int{"always": 6, "once": 1, "thrice": 3} {
-		failed := 0
-		for range 6 {
-			if err := <-pulling(t.Context(), rt, name); err != nil {
-				require.ErrorContains(t, err, "RegistryUnavailable", "%s", name)
-				failed++
-			}
-		}
-		require.Equal(t, want, failed, name)
-	}
+	require.ErrorContains(t, <-pulling(t.Context(), rt, "always"), "RegistryUnavailable")
 	err := <-pulling(t.Context(), rt, "unknown")
 	require.Equal(t, codes.NotFound, status.Code(err))
 	require.ErrorContains(t, err, `"docker.io/library/unknown:latest"`)
@@ -291,11 +210,8 @@ func TestRegistryIsChecked(t *testing.T) {
 		"missing":   {{}},
 		"lowercase": {{Image: fake.Image{Name: "Upper"}}},
 		"twice":     {{Image: fake.Image{Name: "a"}}, {Image: fake.Image{Name: "docker.io/library/a:latest"}}},
-		"negative":  {{Image: fake.Image{Name: "a"}, FailFirst: -1}},
 	} {
 		_, err := fake.Registry(images...)
 		require.ErrorContains(t, err, want)
 	}
-	_, err := fake.New(fake.Config{PullProgressTimeout: -1})
-	require.ErrorContains(t, err, "PullProgressTimeout")
 }

@@ -15,7 +15,7 @@ import (
 )
 
 func TestAddressPool(t *testing.T) {
-	p := newAddressPool([]netip.Prefix{netip.MustParsePrefix("10.0.0.9/29")}, nil)
+	p := newAddressPool(nil, netip.MustParsePrefix("10.0.0.9/29"))
 	var got []string
 	for range 6 { // .8 is the network, .9 the gateway
 		ips, err := p.take()
@@ -35,15 +35,15 @@ func TestAddressPool(t *testing.T) {
 	require.Equal(t, []string{"10.0.0.14"}, ips, "what was just given back comes last")
 
 	for _, tiny := range []string{"10.0.0.1/32", "10.0.0.0/31"} {
-		p = newAddressPool([]netip.Prefix{netip.MustParsePrefix(tiny)}, nil)
+		p = newAddressPool(nil, netip.MustParsePrefix(tiny))
 		_, err = p.take()
 		require.Error(t, err)
 	}
-	p = newAddressPool([]netip.Prefix{netip.MustParsePrefix("10.0.0.0/24"), netip.MustParsePrefix("fd00::1/128")}, nil)
+	p = newAddressPool(nil, netip.MustParsePrefix("10.0.0.0/24"), netip.MustParsePrefix("fd00::1/128"))
 	_, err = p.take()
 	require.Error(t, err)
 	require.Empty(t, p.used, "a half-taken pair is given back")
-	p = newAddressPool(nil, []string{"192.0.2.1"})
+	p = newAddressPool([]string{"192.0.2.1"})
 	for range 2 {
 		ips, err = p.take()
 		require.NoError(t, err)

@@ -154,7 +154,7 @@ func (rt *Runtime) killPrograms(ctx context.Context) error {
 func (rt *Runtime) recover(loss Loss) {
 	if loss == LoseAll {
 		rt.store = newStore()
-		rt.addresses = newAddressPool(rt.addresses.prefixes(), rt.cfg.FixedIPs)
+		rt.addresses = newAddressPool(rt.cfg.FixedIPs, rt.addresses.prefixes()...)
 		rt.images.reset(rt.cfg.Images)
 		return
 	}

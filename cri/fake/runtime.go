@@ -26,7 +26,6 @@ type Runtime struct {
 	events *broadcaster
 	logs   logGate
 	conns  *connections
-	pulls  pullSet
 
 	// starts counts programs on their way into a container, so that Close
 	// misses none.
@@ -53,7 +52,7 @@ func New(cfg Config) (*Runtime, error) {
 	rt := &Runtime{
 		cfg:        cfg,
 		store:      newStore(),
-		addresses:  newAddressPool(cfg.PodCIDRs, cfg.FixedIPs),
+		addresses:  newAddressPool(cfg.FixedIPs),
 		conditions: readyConditions(),
 		execs:      map[*task]struct{}{},
 		abandoned:  map[*task]string{},
