@@ -79,7 +79,6 @@ var floors = map[string]floor{
 	"cri/stats":   {own: []string{"cri"}, outside: 120, forbid: noCore},
 
 	"podworkers/stages":            {own: []string{"podworkers"}, outside: 85, forbid: noGRPC},
-	"podworkers/stages/podfolder":  {own: []string{"volume/mounts"}, outside: 85, forbid: noGRPC},
 	"podworkers/stages/stagestest": {own: []string{"podworkers/stages", "podworkers"}, outside: 85, forbid: noGRPC},
 	"podworkers/podworkerstest":    {own: []string{"podworkers"}, outside: 85, forbid: noGRPC},
 
@@ -127,6 +126,7 @@ var floors = map[string]floor{
 	"volume/ownership":            {outside: 85, forbid: noGRPC},
 	"volume/mounts":               {outside: 1},
 	"volume/subpath":              {own: []string{"volume", "volume/mounts"}, outside: 85, forbid: noGRPC},
+	"volume/podfolder":            {own: []string{"volume/mounts"}, outside: 85, forbid: noGRPC},
 	"volume/usage":                {outside: 1},
 	"volume/nfs":                  {own: []string{"volume", "volume/mounts"}, outside: 85, forbid: noGRPC},
 	"volume/blockdev":             {own: []string{"volume/mounts"}, outside: 85, forbid: noGRPC},

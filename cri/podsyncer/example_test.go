@@ -16,12 +16,12 @@ import (
 	"github.com/podwright/podwright/cri/pods"
 	"github.com/podwright/podwright/cri/podsyncer"
 	"github.com/podwright/podwright/podworkers/stages"
-	"github.com/podwright/podwright/podworkers/stages/podfolder"
 	"github.com/podwright/podwright/probe"
 	"github.com/podwright/podwright/probe/exec"
 	"github.com/podwright/podwright/status/checkpoint"
 	"github.com/podwright/podwright/syncloop"
 	"github.com/podwright/podwright/syncloop/podsource"
+	"github.com/podwright/podwright/volume/podfolder"
 )
 
 // A node agent on a runtime in memory. On a real one only the first lines differ:

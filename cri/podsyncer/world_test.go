@@ -23,13 +23,13 @@ import (
 	"github.com/podwright/podwright/cri/pods/resize"
 	"github.com/podwright/podwright/internal/testagent"
 	"github.com/podwright/podwright/podworkers/stages"
-	"github.com/podwright/podwright/podworkers/stages/podfolder"
 	"github.com/podwright/podwright/probe"
 	"github.com/podwright/podwright/probe/exec"
 	"github.com/podwright/podwright/status/checkpoint"
 	"github.com/podwright/podwright/status/writer"
 	"github.com/podwright/podwright/syncloop"
 	"github.com/podwright/podwright/syncloop/podsource"
+	"github.com/podwright/podwright/volume/podfolder"
 )
 
 // world is a runtime and a node's folders, on which one agent after the other

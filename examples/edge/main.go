@@ -26,7 +26,6 @@ import (
 	"github.com/podwright/podwright/cri/pods/request"
 	"github.com/podwright/podwright/cri/podsyncer"
 	"github.com/podwright/podwright/podworkers/stages"
-	"github.com/podwright/podwright/podworkers/stages/podfolder"
 	"github.com/podwright/podwright/probe"
 	"github.com/podwright/podwright/probe/exec"
 	"github.com/podwright/podwright/probe/grpc"
@@ -37,6 +36,7 @@ import (
 	"github.com/podwright/podwright/status/writer"
 	"github.com/podwright/podwright/syncloop"
 	"github.com/podwright/podwright/syncloop/podsource"
+	"github.com/podwright/podwright/volume/podfolder"
 )
 
 func main() {

@@ -10,7 +10,7 @@ import (
 
 	"github.com/podwright/podwright/cri/pods"
 	"github.com/podwright/podwright/cri/pods/request"
-	"github.com/podwright/podwright/podworkers/stages/podfolder"
+	"github.com/podwright/podwright/volume/podfolder"
 )
 
 // subIDUser is the user whose subordinate IDs pods with users of their own get, if
