@@ -112,6 +112,7 @@ var floors = map[string]floor{
 	"cri/streams":       {own: []string{"cri", "cri/fake", "cri/logs"}, outside: 145, forbid: noCore},
 	"volume":            {outside: 85, forbid: noGRPC},
 	"volume/volumetest": {own: []string{"volume"}, outside: 85, forbid: noGRPC},
+	"volume/manager":    {own: []string{"volume"}, outside: 85, forbid: noGRPC},
 	"volume/claims":     {own: []string{"volume"}, outside: 85, forbid: noGRPC},
 	"volume/hostpath":   {own: []string{"volume"}, outside: 85, forbid: noGRPC},
 	// Only tests import it.

@@ -166,3 +166,13 @@ type Owner interface {
 	// shared.
 	VolumeIDOf(dir string) (id string, err error)
 }
+
+// LabelMounter is a Plugin that can have the kernel show all files of a volume with one
+// SELinux label (the option context=): no file has to be relabelled. That is asked for
+// with Mount.SELinuxLabel and Stage.SELinuxLabel, and only for volumes of which one pod
+// at a time has the use (ReadWriteOncePod), if the pod does not want it otherwise
+// (seLinuxChangePolicy) and its containers agree (KEP-1710).
+type LabelMounter interface {
+	// MountsLabel tells whether it can for this volume. It answers from memory.
+	MountsLabel(spec *Spec) (bool, error)
+}

@@ -3,7 +3,6 @@ package volume
 import (
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 
 	v1 "k8s.io/api/core/v1"
@@ -30,12 +29,6 @@ type Spec struct {
 func (s *Spec) Block() bool {
 	p := s.Persistent
 	return p != nil && p.Spec.VolumeMode != nil && *p.Spec.VolumeMode == v1.PersistentVolumeBlock
-}
-
-// ofOnePod tells that one pod at a time has the use of the volume.
-func (s *Spec) ofOnePod() bool {
-	p := s.Persistent
-	return p != nil && slices.Equal(p.Spec.AccessModes, []v1.PersistentVolumeAccessMode{v1.ReadWriteOncePod})
 }
 
 // MountOptions are those of a persistent volume.

@@ -5,7 +5,6 @@ import (
 	"reflect"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
@@ -14,40 +13,9 @@ import (
 
 	"github.com/podwright/podwright/internal/run"
 	"github.com/podwright/podwright/volume"
-	"github.com/podwright/podwright/volume/volumetest"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
-
-// V2: a volume that no container uses is not made.
-func TestUsedBy(t *testing.T) {
-	pod := &v1.Pod{Spec: v1.PodSpec{
-		Volumes: []v1.Volume{{Name: "unused"}, {Name: "data"}, {Name: "keys"}, {Name: "disk"}, {Name: "both"}, {Name: "debug"}},
-		InitContainers: []v1.Container{{
-			VolumeMounts: []v1.VolumeMount{{Name: "data", MountPath: "/data"}, {Name: "keys", MountPath: "/data/a/../keys/"}},
-		}},
-		Containers: []v1.Container{{
-			VolumeMounts: []v1.VolumeMount{
-				{Name: "data", MountPath: "/data"}, {Name: "keys", MountPath: "/data/keys"}, {Name: "keys", MountPath: "/database"},
-				{Name: "both", MountPath: "/data/b"},
-			},
-			VolumeDevices: []v1.VolumeDevice{{Name: "disk", DevicePath: "/dev/x"}, {Name: "both", DevicePath: "/dev/y"}},
-		}, {
-			VolumeMounts: []v1.VolumeMount{{Name: "keys", MountPath: "/k", SubPath: "one"}, {Name: "both", MountPath: "/k/inside"}, {Name: "gone", MountPath: "/gone"},
-				{Name: "keys", MountPath: "/expr", SubPathExpr: "$(X)"}, {Name: "both", MountPath: "/expr/inside"}},
-		}},
-		EphemeralContainers: []v1.EphemeralContainer{{EphemeralContainerCommon: v1.EphemeralContainerCommon{
-			VolumeMounts: []v1.VolumeMount{{Name: "debug", MountPath: "/d"}},
-		}}},
-	}}
-	require.Equal(t, []volume.Used{
-		{Name: "data", Mounts: true, Inside: []string{"b", "keys"}},
-		{Name: "keys", Mounts: true},
-		{Name: "disk", Devices: true},
-		{Name: "both", Mounts: true, Devices: true},
-		{Name: "debug", Mounts: true},
-	}, volume.UsedBy(pod))
-}
 
 func TestSpec(t *testing.T) {
 	inline, persistent := &v1.VolumeSource{}, &v1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: "pv"}}
@@ -148,27 +116,4 @@ func TestOutOfScope(t *testing.T) {
 	require.ElementsMatch(t, []string{"hostPath", "nfs", "local", "csi"}, in)
 	require.Empty(t, volume.OutOfScope(nil))
 	require.Empty(t, volume.OutOfScope(&v1.VolumeSource{}))
-}
-
-func TestNew(t *testing.T) {
-	var missing *volumetest.Plugin
-	good := &volumetest.Plugin{}
-	layout := volume.Layout{Root: "/var/lib/kubelet"}
-	for want, cfg := range map[string]volume.Config{
-		"volume: Config.Plugins is required":                                     {Layout: layout},
-		"volume: Config.Layout.Root is required":                                 {Plugins: []volume.Plugin{good}},
-		`volume: Config.Layout.Root: "x" is not absolute`:                        {Plugins: []volume.Plugin{good}, Layout: volume.Layout{Root: "x"}},
-		"volume: Config.Plugins[1] is required":                                  {Plugins: []volume.Plugin{good, missing}, Layout: layout},
-		`volume: Config.Plugins[1]: "example.com/memory" is in the list already`: {Plugins: []volume.Plugin{good, good}, Layout: layout},
-		"volume: Config.Complete is required: pods share volumes of example.com/memory": {
-			Plugins: []volume.Plugin{&volumetest.Shared{Plugin: good}}, Layout: layout,
-		},
-		"volume: Config.OperationTimeout is negative: -1s": {Plugins: []volume.Plugin{good}, Layout: layout, OperationTimeout: -time.Second},
-		"volume: Config.ShutdownTimeout is negative: -1s":  {Plugins: []volume.Plugin{good}, Layout: layout, ShutdownTimeout: -time.Second},
-	} {
-		_, err := volume.New(cfg)
-		require.EqualError(t, err, want)
-	}
-	_, err := volume.New(volume.Config{Plugins: []volume.Plugin{&volumetest.Plugin{PluginName: ".."}}, Layout: layout})
-	require.ErrorContains(t, err, "Config.Plugins[0]")
 }

@@ -1,9 +1,9 @@
-// Package claims finds the volumes that pods claim: it is the volume.Claims of an agent
+// Package claims finds the volumes that pods claim: it is the manager.Claims of an agent
 // that can read PersistentVolumeClaims and PersistentVolumes.
 //
 //	resolver, err := claims.New(claims.Config{Objects: api})
 //	...
-//	manager, err := volume.New(volume.Config{Claims: resolver, ...})
+//	manager, err := manager.New(manager.Config{Claims: resolver, ...})
 //
 // It reads both objects each time and never waits for a claim to be bound: the manager
 // tries again.
@@ -45,10 +45,8 @@ type Config struct {
 	Node func() *v1.Node
 }
 
-// Resolver is a volume.Claims. Use New. It is safe for concurrent use.
+// Resolver is a manager.Claims. Use New. It is safe for concurrent use.
 type Resolver struct{ cfg Config }
-
-var _ volume.Claims = (*Resolver)(nil)
 
 // New checks the configuration.
 func New(cfg Config) (*Resolver, error) {
@@ -88,7 +86,7 @@ func Name(pod *v1.Pod, v *v1.Volume) string {
 	return ""
 }
 
-// Resolve implements volume.Claims. It does not compare the volume's mode with how
+// Resolve implements manager.Claims. It does not compare the volume's mode with how
 // containers use it: the manager does.
 func (r *Resolver) Resolve(ctx context.Context, pod *v1.Pod, v v1.Volume) (*volume.Spec, error) {
 	name := Name(pod, &v)

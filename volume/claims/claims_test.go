@@ -13,9 +13,12 @@ import (
 
 	"github.com/podwright/podwright/volume"
 	"github.com/podwright/podwright/volume/claims"
+	"github.com/podwright/podwright/volume/manager"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+var _ manager.Claims = (*claims.Resolver)(nil)
 
 var errBoom = errors.New("boom")
 

@@ -407,6 +407,6 @@ func ExampleNew() {
 	if err != nil {
 		panic(err)
 	}
-	_ = plugin // one of volume.Config.Plugins
+	_ = plugin // one of manager.Config.Plugins
 	// Output:
 }

@@ -18,15 +18,16 @@ import (
 
 	"github.com/podwright/podwright/volume"
 	"github.com/podwright/podwright/volume/csi"
+	"github.com/podwright/podwright/volume/manager"
 	"github.com/podwright/podwright/volume/mounts"
 	"github.com/podwright/podwright/volume/objects"
 )
 
-// agent is a volume.Manager with the plugin, on a disk that outlives it.
+// agent is a manager.Manager with the plugin, on a disk that outlives it.
 type agent struct {
 	*world
-	*volume.Manager
-	cfg  volume.Config
+	*manager.Manager
+	cfg  manager.Config
 	log  *record
 	stop func()
 }
@@ -65,7 +66,7 @@ func inAgent(t *testing.T, test func(*agent), change ...func(*agent)) {
 			}
 		})
 		a.layout = a.world.cfg.Layout
-		a.cfg = volume.Config{
+		a.cfg = manager.Config{
 			Layout: a.layout, Claims: claims{}, SubPaths: a.log, Complete: func() bool { return true },
 			OnReady: func(uid types.UID) { a.log.add("ready %s", uid) },
 		}
@@ -87,7 +88,7 @@ func (r *record) ReleasePod(_ context.Context, uid types.UID) error {
 func (a *agent) start() {
 	a.world.restart()
 	a.cfg.Plugins = []volume.Plugin{a.Plugin}
-	m, err := volume.New(a.cfg)
+	m, err := manager.New(a.cfg)
 	require.NoError(a, err)
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
@@ -118,7 +119,7 @@ func (a *agent) prepare(pod *v1.Pod) error      { return a.Manager.Prepare(a.Con
 func (a *agent) release(uid types.UID) error    { return a.Manager.Release(a.Context(), uid) }
 func (a *agent) explain(uid types.UID) []string { return texts(a.Explain(uid)) }
 
-func texts(states []volume.VolumeState) (out []string) {
+func texts(states []manager.VolumeState) (out []string) {
 	for _, s := range states {
 		out = append(out, s.String())
 	}

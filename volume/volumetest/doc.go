@@ -14,7 +14,7 @@
 //		})
 //	}
 //
-// Run calls the plugin as a volume.Manager does whose agent is killed now and then: in
+// Run calls the plugin as a manager.Manager does whose agent is killed now and then: in
 // every order, on what the one before has left. Each rule of the contract is a subtest.
 //
 // Plugin and Shared are plugins that make folders and do what a test tells them: fail,

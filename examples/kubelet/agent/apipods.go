@@ -10,7 +10,7 @@ import (
 	"github.com/podwright/podwright/podworkers"
 	"github.com/podwright/podwright/status/writer"
 	"github.com/podwright/podwright/syncloop"
-	"github.com/podwright/podwright/volume"
+	"github.com/podwright/podwright/volume/manager"
 )
 
 // sinks are where statuses are written to besides the disk.
@@ -73,7 +73,7 @@ func (g *ground) mirror() func(podworkers.Work) {
 const keepObjectsFor = time.Minute
 
 // objectsCleaner ends the watches of objects that no pod needs any more.
-func (c *cluster) objectsCleaner(volumes *volume.Manager) syncloop.Cleaner {
+func (c *cluster) objectsCleaner(volumes *manager.Manager) syncloop.Cleaner {
 	var last time.Time
 	return syncloop.Cleaner{Name: "objects", Clean: func(_ context.Context, cleanup *syncloop.Cleanup) error {
 		if now := time.Now(); now.Sub(last) >= keepObjectsFor {

@@ -11,6 +11,7 @@ import (
 
 	"github.com/podwright/podwright/volume"
 	"github.com/podwright/podwright/volume/claims"
+	"github.com/podwright/podwright/volume/manager"
 )
 
 // Why a volume may not be used yet. Both are looked at again when the Node has changed.
@@ -23,7 +24,7 @@ var (
 // attachments tells what a controller has attached to this node.
 type attachments struct{ *cluster }
 
-// Attached implements volume.Attachments. What a copy of the Node has is made sure of: the
+// Attached implements manager.Attachments. What a copy of the Node has is made sure of: the
 // volume may have been detached a moment ago.
 func (a attachments) Attached(ctx context.Context, id volume.ID, spec *volume.Spec) (devicePath string, err error) {
 	seen := a.thisNode()
@@ -59,14 +60,14 @@ func attachedTo(n *v1.Node, id volume.ID) (devicePath string, ok bool) {
 
 // claimed adds to a configuration what only an API server knows: claims, with their
 // expansions, and attachments.
-func (g *ground) claimed(cfg volume.Config) (volume.Config, error) {
+func (g *ground) claimed(cfg manager.Config) (manager.Config, error) {
 	if g.cluster == nil {
 		return cfg, nil
 	}
 	resolver, err := claims.New(claims.Config{Objects: g.cluster.objects, Node: g.cluster.thisNode})
 	cfg.Claims, cfg.Attachments, cfg.Resizes = resolver, attachments{g.cluster}, g.cluster.objects
 	// A controller detaches a volume when the Node says that it is not in use.
-	cfg.Metrics.OnOperation = func(op volume.Operation) {
+	cfg.Metrics.OnOperation = func(op manager.Operation) {
 		if op.Err == nil && (op.Name == "unmount_device" || op.Name == "unmap_device") {
 			g.cluster.node.Wake()
 		}

@@ -16,7 +16,7 @@
 // is in them comes from volume/objects (--objects-dir). CSI drivers register with
 // examples/kubelet/csi, which wakes what waits for them.
 //
-// Beside them run volume.Manager, csi.Registry, volume/objects.Dir, cri.HealthMonitor,
+// Beside them run manager.Manager, csi.Registry, volume/objects.Dir, cri.HealthMonitor,
 // cri/logs.Rotator, cri/images/gc.Manager, and package oom's Watcher, which tells when the node
 // has no memory left.
 //
@@ -33,7 +33,7 @@
 //	each sync of a static pod -> mirrors.Manager
 //	a CSI driver that registers or goes -> csinodes.Manager; without a CSINode the node is not ready
 //	objects that changed   -> volumes, and the loop for pods that wait for one
-//	the Node               -> node.Node, Lease; its labels to admission, attached volumes to volume.Manager
+//	the Node               -> node.Node, Lease; its labels to admission, attached volumes to manager.Manager
 //
 // A source that was never read is not empty: until the API server has answered, pods of
 // the last agent run on untouched.

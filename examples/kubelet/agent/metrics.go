@@ -19,7 +19,7 @@ import (
 	"github.com/podwright/podwright/podworkers"
 	"github.com/podwright/podwright/status/writer"
 	"github.com/podwright/podwright/syncloop"
-	"github.com/podwright/podwright/volume"
+	"github.com/podwright/podwright/volume/manager"
 	"github.com/podwright/podwright/volume/usage"
 )
 
@@ -57,7 +57,7 @@ func (a *Agent) live() metrics.Live {
 		Active:   from(c, func(n *node) []*v1.Pod { return n.handler.ActivePods() }),
 		Observed: from(c, func(n *node) []observed.ListedPod { return n.syncer.PLEG().Pods() }),
 		ListedAt: from(c, func(n *node) time.Time { return n.syncer.PLEG().ListedAt() }),
-		Volumes:  from(c, func(n *node) map[volume.Count]int { return n.volumes.manager.Counts() }),
+		Volumes:  from(c, func(n *node) map[manager.Count]int { return n.volumes.manager.Counts() }),
 		Status: func(uid types.UID) *v1.PodStatus {
 			return from(c, func(n *node) *v1.PodStatus { return n.statuses.Get(uid) })()
 		},

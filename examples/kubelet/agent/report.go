@@ -11,7 +11,7 @@ import (
 
 	"github.com/podwright/podwright/examples/kubelet/server"
 	"github.com/podwright/podwright/podworkers"
-	"github.com/podwright/podwright/volume"
+	"github.com/podwright/podwright/volume/manager"
 )
 
 var _ server.Source = (*Agent)(nil)
@@ -110,7 +110,7 @@ func (n *node) podReport(s podworkers.PodState) server.PodReport {
 	return r
 }
 
-func volumeReport(v volume.VolumeState) server.VolumeReport {
+func volumeReport(v manager.VolumeState) server.VolumeReport {
 	r := server.VolumeReport{Name: v.Name, Plugin: v.Plugin, State: v.State.String(), Ready: v.Ready, WaitsFor: v.WaitsFor, Stuck: v.Stuck}
 	if !v.RunningSince.IsZero() {
 		r.Operation, r.RunningSince = v.Operation, &v.RunningSince

@@ -25,6 +25,7 @@ import (
 	"github.com/podwright/podwright/volume/emptydir"
 	"github.com/podwright/podwright/volume/hostpath"
 	"github.com/podwright/podwright/volume/local"
+	"github.com/podwright/podwright/volume/manager"
 	"github.com/podwright/podwright/volume/mounts"
 	"github.com/podwright/podwright/volume/nfs"
 	"github.com/podwright/podwright/volume/projected"
@@ -39,7 +40,7 @@ var volumeKinds = []string{"configMap", "csi", "downwardAPI", "emptyDir", "hostP
 
 // volumes mounts the pods' volumes, and parts of them.
 type volumes struct {
-	manager  *volume.Manager
+	manager  *manager.Manager
 	subPaths *subpath.SubPaths
 	drivers  *csi.Registry
 	ask      func(ctx context.Context, dir string) (usage.Usage, bool, error) // usage.Config.Ask
@@ -68,7 +69,7 @@ func (g *ground) newVolumes(from named) (v volumes, err error) {
 		}
 	}
 	labels := g.labels(selinux.Enabled(selinux.Mounted), os.DirFS("/etc/selinux"))
-	cfg, err := g.claimed(volume.Config{
+	cfg, err := g.claimed(manager.Config{
 		Plugins:  plugins,
 		Layout:   layout,
 		SubPaths: v.subPaths,
@@ -85,13 +86,13 @@ func (g *ground) newVolumes(from named) (v volumes, err error) {
 	if err != nil {
 		return v, err
 	}
-	v.manager, err = volume.New(cfg)
+	v.manager, err = manager.New(cfg)
 	return v, err
 }
 
 // labels are those that the node gives to files, nil if it has no SELinux. Plugins of
 // kubelets, in their containers, may use the folders that are made for them.
-func (g *ground) labels(enabled bool, etc fs.FS) volume.SELinux {
+func (g *ground) labels(enabled bool, etc fs.FS) manager.SELinux {
 	if !enabled {
 		return nil
 	}

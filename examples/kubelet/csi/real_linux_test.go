@@ -21,6 +21,7 @@ import (
 	"github.com/podwright/podwright/examples/kubelet/csi/csitest"
 	"github.com/podwright/podwright/volume"
 	volumecsi "github.com/podwright/podwright/volume/csi"
+	"github.com/podwright/podwright/volume/manager"
 	"github.com/podwright/podwright/volume/mounts"
 	"github.com/podwright/podwright/volume/volumetest"
 )
@@ -123,11 +124,11 @@ func plugin(l volume.Layout, d volumecsi.Drivers) (*volumecsi.Plugin, error) {
 	return volumecsi.New(volumecsi.Config{Layout: l, NodeName: "node", Drivers: d, CSIDrivers: objects{}, CallTimeout: 5 * time.Second})
 }
 
-// manager runs a volume.Manager with the plugin.
-func manager(t *testing.T, l volume.Layout, d volumecsi.Drivers) *volume.Manager {
+// newManager runs a manager.Manager with the plugin.
+func newManager(t *testing.T, l volume.Layout, d volumecsi.Drivers) *manager.Manager {
 	p, err := plugin(l, d)
 	require.NoError(t, err)
-	m, err := volume.New(volume.Config{
+	m, err := manager.New(manager.Config{
 		Plugins: []volume.Plugin{p}, Layout: l, Claims: claims{}, Complete: func() bool { return true },
 		OperationTimeout: 10 * time.Second,
 	})
@@ -174,7 +175,7 @@ func TestDriverAndAgentRestart(t *testing.T) {
 	l := layout(t)
 	path := volume.Mounted{Path: l.Volume("1", volumecsi.Name, "a.d") + "/mount"}
 	t.Run("first agent", func(t *testing.T) {
-		m := manager(t, l, w)
+		m := newManager(t, l, w)
 		require.NoError(t, m.Prepare(t.Context(), pod("1", "a.d")))
 		require.NoError(t, os.WriteFile(path.Path+"/f", nil, 0o600))
 		d.Stop()
@@ -194,7 +195,7 @@ func TestDriverAndAgentRestart(t *testing.T) {
 	require.True(t, ok)
 	require.Positive(t, stats.Capacity)
 	require.Positive(t, stats.TotalFiles)
-	m := manager(t, l, w)
+	m := newManager(t, l, w)
 	require.NoError(t, m.Release(t.Context(), "1"))
 	require.FileExists(t, l.Volume("2", volumecsi.Name, "a.d")+"/mount/f")
 	require.NoError(t, m.Release(t.Context(), "2"))

@@ -12,7 +12,7 @@ import (
 	"github.com/podwright/podwright/internal/podfacts"
 	"github.com/podwright/podwright/pleg/observed"
 	"github.com/podwright/podwright/podworkers"
-	"github.com/podwright/podwright/volume"
+	"github.com/podwright/podwright/volume/manager"
 	"github.com/podwright/podwright/volume/usage"
 )
 
@@ -29,7 +29,7 @@ type Live struct {
 	Observed func() []observed.ListedPod
 	ListedAt func() time.Time
 	// Volumes are those of pods.
-	Volumes func() map[volume.Count]int
+	Volumes func() map[manager.Count]int
 	// Status is the newest status of a pod.
 	Status func(uid types.UID) *v1.PodStatus
 	// Claims are what volumes of PersistentVolumeClaims use, Logs what containers' logs do.
@@ -260,7 +260,7 @@ func (o actual) Collect(out chan<- prometheus.Metric) {
 }
 
 // volumes counts volumes by plugin.
-type volumes struct{ look func() map[volume.Count]int }
+type volumes struct{ look func() map[manager.Count]int }
 
 var volumesDesc = desc("volume_manager_total_volumes", "How many volumes of pods there are, by plugin, that are mounted or that should be.", "plugin_name", "state")
 
@@ -271,7 +271,7 @@ func (volumes) Describe(out chan<- *prometheus.Desc) { out <- volumesDesc }
 func (v volumes) Collect(out chan<- prometheus.Metric) {
 	actual, wanted := map[string]int{}, map[string]int{}
 	for c, n := range v.look() {
-		if c.State != volume.StateNotMounted {
+		if c.State != manager.StateNotMounted {
 			actual[c.Plugin] += n
 		}
 		if c.Wanted {

@@ -35,8 +35,8 @@ import (
 	"github.com/podwright/podwright/podworkers"
 	"github.com/podwright/podwright/probe"
 	"github.com/podwright/podwright/syncloop/eviction"
-	"github.com/podwright/podwright/volume"
 	"github.com/podwright/podwright/volume/csi"
+	"github.com/podwright/podwright/volume/manager"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -184,8 +184,8 @@ func TestProbes(t *testing.T) {
 func TestVolumes(t *testing.T) {
 	m := newMetrics(t)
 	c := m.Volumes.Callbacks()
-	c.OnOperation(volume.Operation{Name: "volume_mount", Plugin: "p", Took: time.Second})
-	c.OnOperation(volume.Operation{Name: "volume_unmount", Plugin: "p", Took: time.Second, Forced: true, Err: errBroken})
+	c.OnOperation(manager.Operation{Name: "volume_mount", Plugin: "p", Took: time.Second})
+	c.OnOperation(manager.Operation{Name: "volume_unmount", Plugin: "p", Took: time.Second, Forced: true, Err: errBroken})
 	c.OnReady("p", 2*time.Second)
 	c.OnFound("p", true)
 	c.OnFound("p", false)
@@ -453,8 +453,8 @@ func TestLive(t *testing.T) {
 			}
 		},
 		ListedAt: func() time.Time { return time.Unix(7, 0) },
-		Volumes: func() map[volume.Count]int {
-			return map[volume.Count]int{{Plugin: "p", State: volume.StateNotMounted, Wanted: true}: 2, {Plugin: "p", State: volume.StateNotMounted + 1}: 3}
+		Volumes: func() map[manager.Count]int {
+			return map[manager.Count]int{{Plugin: "p", State: manager.StateNotMounted, Wanted: true}: 2, {Plugin: "p", State: manager.StateNotMounted + 1}: 3}
 		},
 		Status: func(types.UID) *v1.PodStatus {
 			return &v1.PodStatus{Conditions: []v1.PodCondition{{Type: v1.PodResizeInProgress}, {Type: v1.PodResizePending, Reason: "Deferred"}}}

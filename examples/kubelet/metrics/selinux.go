@@ -8,6 +8,7 @@ import (
 
 	"github.com/podwright/podwright/volume"
 	"github.com/podwright/podwright/volume/csi"
+	"github.com/podwright/podwright/volume/manager"
 )
 
 // seLinux counts labels of volumes. The names say that they are counters, and upstream's are
@@ -15,7 +16,7 @@ import (
 type seLinux struct {
 	admitted *prometheus.GaugeVec
 	// Those of volumes that were refused, and of those for which it is a warning.
-	refused, warned map[volume.LabelResult]*prometheus.GaugeVec
+	refused, warned map[manager.LabelResult]*prometheus.GaugeVec
 }
 
 const accessMode = "access_mode"
@@ -23,15 +24,15 @@ const accessMode = "access_mode"
 func newSELinux(b *builder) *seLinux {
 	s := &seLinux{
 		admitted: b.gauges("volume_manager_selinux_volumes_admitted_total", "How many volumes have an SELinux label that fits, by plugin and access mode.", "volume_plugin", accessMode),
-		refused:  map[volume.LabelResult]*prometheus.GaugeVec{}, warned: map[volume.LabelResult]*prometheus.GaugeVec{},
+		refused:  map[manager.LabelResult]*prometheus.GaugeVec{}, warned: map[manager.LabelResult]*prometheus.GaugeVec{},
 	}
-	for result, what := range map[volume.LabelResult]struct {
+	for result, what := range map[manager.LabelResult]struct {
 		name, help string
 		labels     []string
 	}{
-		volume.LabelUnknown:  {"container", "How often the SELinux label of a container's files could not be told", []string{accessMode}},
-		volume.LabelsDiffer:  {"pod_context_mismatch", "How often containers of a pod needed several SELinux labels for one volume", []string{accessMode}},
-		volume.LabelConflict: {"volume_context_mismatch", "How often a pod needed another SELinux label for a volume than a pod that has it", []string{"volume_plugin", accessMode}},
+		manager.LabelUnknown:  {"container", "How often the SELinux label of a container's files could not be told", []string{accessMode}},
+		manager.LabelsDiffer:  {"pod_context_mismatch", "How often containers of a pod needed several SELinux labels for one volume", []string{accessMode}},
+		manager.LabelConflict: {"volume_context_mismatch", "How often a pod needed another SELinux label for a volume than a pod that has it", []string{"volume_plugin", accessMode}},
 	} {
 		s.refused[result] = b.gauges("volume_manager_selinux_"+what.name+"_errors_total", what.help+", so that the pod waits.", what.labels...)
 		s.warned[result] = b.gauges("volume_manager_selinux_"+what.name+"_warnings_total", what.help+", which matters once all volumes are mounted with labels.", what.labels...)
@@ -40,16 +41,16 @@ func newSELinux(b *builder) *seLinux {
 }
 
 // checked is the OnLabel of package volume.
-func (s *seLinux) checked(c volume.LabelCheck) {
+func (s *seLinux) checked(c manager.LabelCheck) {
 	mode := shortMode(c.Spec)
 	to := s.warned
 	if c.Enforced {
 		to = s.refused
 	}
 	switch c.Result {
-	case volume.LabelFits:
+	case manager.LabelFits:
 		s.admitted.WithLabelValues(pluginAndDriver(c), mode).Inc()
-	case volume.LabelConflict:
+	case manager.LabelConflict:
 		to[c.Result].WithLabelValues(pluginAndDriver(c), mode).Inc()
 	default:
 		to[c.Result].WithLabelValues(mode).Inc()
@@ -72,7 +73,7 @@ func shortMode(spec *volume.Spec) string {
 	return ""
 }
 
-func pluginAndDriver(c volume.LabelCheck) string {
+func pluginAndDriver(c manager.LabelCheck) string {
 	switch {
 	case c.Plugin != csi.Name:
 	case c.Spec.Persistent != nil && c.Spec.Persistent.Spec.CSI != nil:

@@ -12,6 +12,7 @@ import (
 	"github.com/podwright/podwright/examples/kubelet/summary"
 	"github.com/podwright/podwright/volume"
 	"github.com/podwright/podwright/volume/csi"
+	"github.com/podwright/podwright/volume/manager"
 	"github.com/podwright/podwright/volume/usage"
 )
 
@@ -75,14 +76,14 @@ func TestLabels(t *testing.T) {
 		}
 		return &volume.Spec{Persistent: pv}
 	}
-	check(volume.LabelCheck{Plugin: csi.Name, Spec: claimed("d", v1.ReadWriteOncePod), Result: volume.LabelFits, Enforced: true})
-	check(volume.LabelCheck{Plugin: csi.Name, Spec: claimed("d", v1.ReadWriteOncePod), Result: volume.LabelConflict, Enforced: true})
-	check(volume.LabelCheck{Plugin: "nfs", Spec: claimed("", v1.ReadWriteOnce, v1.ReadOnlyMany), Result: volume.LabelConflict})
-	check(volume.LabelCheck{Plugin: csi.Name, Spec: &volume.Spec{Inline: &v1.VolumeSource{CSI: &v1.CSIVolumeSource{Driver: "e"}}}, Result: volume.LabelFits})
-	check(volume.LabelCheck{Plugin: "nfs", Spec: claimed("", v1.ReadWriteMany), Result: volume.LabelsDiffer})
-	check(volume.LabelCheck{Plugin: "nfs", Spec: claimed("", v1.ReadWriteOncePod), Result: volume.LabelsDiffer, Enforced: true})
-	check(volume.LabelCheck{Plugin: "nfs", Spec: claimed("", v1.ReadWriteOnce), Result: volume.LabelUnknown})
-	check(volume.LabelCheck{Plugin: "nfs", Spec: claimed(""), Result: volume.LabelUnknown, Enforced: true})
+	check(manager.LabelCheck{Plugin: csi.Name, Spec: claimed("d", v1.ReadWriteOncePod), Result: manager.LabelFits, Enforced: true})
+	check(manager.LabelCheck{Plugin: csi.Name, Spec: claimed("d", v1.ReadWriteOncePod), Result: manager.LabelConflict, Enforced: true})
+	check(manager.LabelCheck{Plugin: "nfs", Spec: claimed("", v1.ReadWriteOnce, v1.ReadOnlyMany), Result: manager.LabelConflict})
+	check(manager.LabelCheck{Plugin: csi.Name, Spec: &volume.Spec{Inline: &v1.VolumeSource{CSI: &v1.CSIVolumeSource{Driver: "e"}}}, Result: manager.LabelFits})
+	check(manager.LabelCheck{Plugin: "nfs", Spec: claimed("", v1.ReadWriteMany), Result: manager.LabelsDiffer})
+	check(manager.LabelCheck{Plugin: "nfs", Spec: claimed("", v1.ReadWriteOncePod), Result: manager.LabelsDiffer, Enforced: true})
+	check(manager.LabelCheck{Plugin: "nfs", Spec: claimed("", v1.ReadWriteOnce), Result: manager.LabelUnknown})
+	check(manager.LabelCheck{Plugin: "nfs", Spec: claimed(""), Result: manager.LabelUnknown, Enforced: true})
 	const of = "volume_manager_selinux_"
 	has(t, m.all, of+"volumes_admitted_total "+of+"container_errors_total "+of+"container_warnings_total "+of+"pod_context_mismatch_errors_total "+of+"pod_context_mismatch_warnings_total "+
 		of+"volume_context_mismatch_errors_total "+of+"volume_context_mismatch_warnings_total",

@@ -7,8 +7,8 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
-	"github.com/podwright/podwright/volume"
 	"github.com/podwright/podwright/volume/csi"
+	"github.com/podwright/podwright/volume/manager"
 	"github.com/podwright/podwright/volume/usage"
 )
 
@@ -46,11 +46,11 @@ func newVolumes(b *builder) *Volumes {
 }
 
 // Callbacks are what package volume calls.
-func (v *Volumes) Callbacks() volume.Metrics {
-	return volume.Metrics{OnOperation: v.operation, OnReady: v.ready, OnFound: v.onDisk, OnLabel: v.labels.checked}
+func (v *Volumes) Callbacks() manager.Metrics {
+	return manager.Metrics{OnOperation: v.operation, OnReady: v.ready, OnFound: v.onDisk, OnLabel: v.labels.checked}
 }
 
-func (v *Volumes) operation(o volume.Operation) {
+func (v *Volumes) operation(o manager.Operation) {
 	how := "success"
 	if o.Err != nil {
 		how = "fail-unknown"

@@ -1,5 +1,5 @@
 // Package selinux knows how a node with SELinux labels the files of containers, for
-// volume.Config.SELinux.
+// manager.Config.SELinux.
 //
 //	if selinux.Enabled(selinux.Mounted) {
 //		host, err := selinux.Read(os.DirFS("/etc/selinux"))
@@ -21,7 +21,7 @@ import (
 	"golang.org/x/sys/unix"
 	v1 "k8s.io/api/core/v1"
 
-	"github.com/podwright/podwright/volume"
+	"github.com/podwright/podwright/volume/manager"
 )
 
 // Mounted is where a node with SELinux has the file system of it.
@@ -42,7 +42,7 @@ func Enabled(mounted string) bool {
 // Host labels files as the policy of a node says. Use Read.
 type Host struct{ user, rest string }
 
-var _ volume.SELinux = (*Host)(nil)
+var _ manager.SELinux = (*Host)(nil)
 
 // Read reads a node's policy: etc is /etc/selinux.
 func Read(etc fs.FS) (*Host, error) {
@@ -81,7 +81,7 @@ func setting(etc fs.FS, file, name string) (string, error) {
 // part is a part of a label: nothing in it ends an option of a mount.
 var part = regexp.MustCompile(`^[A-Za-z0-9_.:,-]*$`)
 
-// FileLabel implements volume.SELinux. Without a level the runtime chooses one.
+// FileLabel implements manager.SELinux. Without a level the runtime chooses one.
 func (h *Host) FileLabel(o *v1.SELinuxOptions) (string, error) {
 	if o == nil || o.Level == "" {
 		return "", nil

@@ -18,14 +18,15 @@ import (
 	"github.com/podwright/podwright/volume"
 	"github.com/podwright/podwright/volume/claims"
 	"github.com/podwright/podwright/volume/csi"
+	"github.com/podwright/podwright/volume/manager"
 )
 
-var _ volume.Resizes = (*Objects)(nil)
+var _ manager.Resizes = (*Objects)(nil)
 
 // expandedElsewhere is the annotation of a claim whose controller expands it on all nodes.
 const expandedElsewhere = "volume.kubernetes.io/node-expansion-not-required"
 
-// BeginResize implements volume.Resizes. It is the node's turn when the claim says so, and
+// BeginResize implements manager.Resizes. It is the node's turn when the claim says so, and
 // then the claim says that it has begun (KEP-1790). A volume that several nodes have is
 // expanded on each of them. What is read-only for the pod stays as it is.
 func (o *Objects) BeginResize(ctx context.Context, spec *volume.Spec) (size int64, expand bool, err error) {
@@ -54,7 +55,7 @@ func (o *Objects) BeginResize(ctx context.Context, spec *volume.Spec) (size int6
 	return size, false, nil
 }
 
-// EndResize implements volume.Resizes: the claim gets its new capacity, or says why it has
+// EndResize implements manager.Resizes: the claim gets its new capacity, or says why it has
 // not. An expansion whose outcome is not certain goes on.
 func (o *Objects) EndResize(ctx context.Context, spec *volume.Spec, failure error) error {
 	if failure != nil && !errors.Is(failure, csi.ErrFinal) {

@@ -1,0 +1,117 @@
+package manager
+
+import (
+	"time"
+
+	"github.com/podwright/podwright/volume"
+)
+
+func (v *volumeState) set(s State, now time.Time) {
+	if v.state != s || v.since.IsZero() {
+		v.state, v.since = s, now
+	}
+}
+
+// end takes the outcome of an operation.
+func (w *world) end(op *operation, out outcome, now time.Time) {
+	u := op.on.base()
+	u.op = nil
+	w.refreshed(op)
+	if out.err != nil {
+		u.err, u.errAt = out.err, now
+		u.retry.failed(op.kind, now)
+	} else {
+		u.err, u.errAt, u.retry = nil, time.Time{}, retry{}
+	}
+	switch a := op.on.(type) {
+	case *podState:
+		w.endPod(a, op, &out, now)
+	case *volumeState:
+		a.end(op, &out, now)
+	case *sharedState:
+		a.end(op, &out)
+	case *listState:
+		w.endList(a, &out)
+	}
+	w.touchNear(op.on)
+}
+
+func (w *world) endPod(p *podState, op *operation, out *outcome, now time.Time) {
+	w.changes(p)
+	w.isOnDisk(p, out.found, now)
+	unread := w.unread.has(p.uid)
+	switch {
+	case out.err != nil:
+		// What is mounted from a volume goes before it: an error of the sub paths holds up
+		// everything.
+	case op.kind == doLook, op.kind == doRead:
+		p.looked = op.kind == doLook && !op.outdated
+		w.isRead(p.uid)
+		w.forgetIfEmpty(p)
+	case p.releasing && len(p.volumes) == 0:
+		p.releasing = false
+		delete(w.pods, p.uid)
+	}
+	if unread {
+		w.touchHeld()
+	}
+}
+
+func (v *volumeState) end(op *operation, out *outcome, now time.Time) {
+	switch {
+	case op.kind == doExpand:
+		v.expandedTo = max(v.expandedTo, out.size)
+	case op.kind == doUnmount && out.err == nil:
+		v.set(StateNotMounted, now)
+		v.found, v.mounted, v.expandedTo, v.refreshAt = false, volume.Mounted{}, 0, time.Time{}
+	case op.kind == doUnmount: // it stays uncertain
+	case op.again && out.err != nil:
+		v.remount = true // what is mounted stays
+	default:
+		v.set(out.after(v.state, op.mount.Found), now)
+		if out.err == nil {
+			v.mounted, v.found = out.mounted, false
+			v.refreshAt = refreshAt(out.mounted.RefreshAt, now)
+		}
+	}
+}
+
+// refreshAt is not at once, whatever a plugin says.
+func refreshAt(at, now time.Time) time.Time {
+	if soonest := now.Add(time.Second); !at.IsZero() && at.Before(soonest) {
+		return soonest
+	}
+	return at
+}
+
+func (s *sharedState) end(op *operation, out *outcome) {
+	switch op.kind {
+	case doVerify:
+		s.attachable = out.attach || s.attachable && out.err != nil
+		s.verified = s.verified || out.attach || out.err == nil
+		s.attached, s.devicePath = out.err == nil, out.device
+	case doStage:
+		s.stage = out.after(s.stage, op.stage.Found || s.found) // it may be found meanwhile
+		if out.err == nil {
+			s.path, s.found = out.path, false
+		}
+	case doExpand:
+		s.expandedTo = max(s.expandedTo, out.size)
+	case doUnstage:
+		if s.stage = StateUncertain; out.err == nil {
+			s.stage = StateNotMounted
+			s.path, s.found, s.attached, s.expandedTo = "", false, false, 0
+		}
+	}
+}
+
+func (w *world) endList(l *listState, out *outcome) {
+	l.done = out.err == nil
+	for _, id := range out.ids {
+		s := w.sharedVolume(volume.ID{Plugin: l.plugin.Name(), Volume: id}, l.plugin)
+		if s.stage == StateNotMounted {
+			s.stage, s.found = StateUncertain, true
+			w.touchShared(s)
+		}
+	}
+}

@@ -1,0 +1,94 @@
+package manager
+
+import (
+	"errors"
+	"fmt"
+
+	v1 "k8s.io/api/core/v1"
+)
+
+// The reasons of events of volumes: upstream's.
+const (
+	ReasonFailedMount         = "FailedMount"
+	ReasonFailedMapVolume     = "FailedMapVolume"
+	ReasonFailedUnmount       = "FailedUnMount"
+	ReasonMapped              = "SuccessfulMountVolume"
+	ReasonResizeFailed        = "VolumeResizeFailed"
+	ReasonFSResizeFailed      = "FileSystemResizeFailed"
+	ReasonFSResized           = "FileSystemResizeSuccessful"
+	ReasonPermissionsChanging = "VolumePermissionChangeInProgress"
+)
+
+// EventReason is the reason of the Kubernetes event that tells of the error: that of the
+// first of the volumes' errors that has a method EventReason, else what has failed.
+func (e *NotReadyError) EventReason() string {
+	if e.Action == "unmount" {
+		return ReasonFailedUnmount
+	}
+	block := len(e.Volumes) > 0
+	for _, v := range e.Volumes {
+		var own interface{ EventReason() string }
+		if errors.As(v.LastError, &own) {
+			return own.EventReason()
+		}
+		block = block && v.Block
+	}
+	if block {
+		return ReasonFailedMapVolume
+	}
+	return ReasonFailedMount
+}
+
+// tell tells of an operation that has ended. What fails before a pod starts is the error
+// of Prepare.
+func (m *Manager) tell(op *operation, out *outcome, firstFailure bool) {
+	switch {
+	case op.kind == doExpand:
+		m.tellExpanded(op, out, firstFailure)
+	case op.kind != doMount:
+	case out.err == nil && op.block && !op.again:
+		m.event(op.pod, v1.EventTypeNormal, ReasonMapped, fmt.Sprintf("volume %q is mapped", op.unmount.Name))
+	case out.err != nil && op.again && firstFailure && !out.ended:
+		m.warn(op.pod, fmt.Errorf("cannot bring volume %q up to date: %w", op.unmount.Name, out.err))
+	}
+}
+
+// tellExpanded tells the pod and the claim of an expansion. The first one after a mount
+// is a part of that, and mostly finds nothing to do. What was not tried is not told.
+func (m *Manager) tellExpanded(op *operation, out *outcome, firstFailure bool) {
+	err := out.err
+	reason, kind, text := ReasonFSResized, v1.EventTypeNormal, fmt.Sprintf("volume %q has %d bytes", op.unmount.Name, op.size)
+	switch {
+	case op.pod == nil, err == nil && !out.grown, err != nil && (!firstFailure || out.ended || out.transient()):
+		return
+	case err != nil && op.grown == 0:
+		reason, kind, text = ReasonFSResizeFailed, v1.EventTypeWarning, err.Error()
+	case err != nil:
+		reason, kind, text = ReasonResizeFailed, v1.EventTypeWarning, err.Error()
+	}
+	m.event(op.pod, kind, reason, text)
+	if p := op.spec.Persistent; p != nil && p.Spec.ClaimRef != nil {
+		ref := *p.Spec.ClaimRef
+		ref.Kind, ref.APIVersion = "PersistentVolumeClaim", "v1"
+		m.cfg.Event(ref, kind, reason, text)
+	}
+}
+
+// ownersChanging is Mount.OnProgress.
+func (m *Manager) ownersChanging(pod *v1.Pod, name string) func(int) {
+	return func(entries int) {
+		m.event(pod, v1.EventTypeWarning, ReasonPermissionsChanging,
+			fmt.Sprintf("volume %q is being given to the pod's group: %d files so far", name, entries))
+	}
+}
+
+func (m *Manager) warn(pod *v1.Pod, err error) {
+	m.event(pod, v1.EventTypeWarning, ReasonFailedMount, err.Error())
+}
+
+func (m *Manager) event(pod *v1.Pod, eventtype, reason, message string) {
+	m.cfg.Event(v1.ObjectReference{
+		Kind: "Pod", APIVersion: "v1",
+		Namespace: pod.Namespace, Name: pod.Name, UID: pod.UID, ResourceVersion: pod.ResourceVersion,
+	}, eventtype, reason, message)
+}

@@ -1,0 +1,51 @@
+package manager
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// What people read of a volume: what goes on, or is waited for, how it failed, and when it
+// is tried again.
+func TestVolumeStateString(t *testing.T) {
+	at := time.Unix(1000, 0).UTC()
+	for want, s := range map[string]VolumeState{
+		"v: Mounted":                         {State: StateMounted},
+		"v: NotMounted, waits for its claim": {WaitsFor: "its claim"},
+		"v: Mounted, last error: failed":     {State: StateMounted, LastError: errFailed},
+		"v: NotMounted, waits for its claim, last error: failed, next try at 1970-01-01T00:16:40Z": {WaitsFor: "its claim", LastError: errFailed, NextTry: at},
+		"v: NotMounted, mount since 1970-01-01T00:16:40Z":                                          {WaitsFor: "mount", Operation: "mount", RunningSince: at},
+		"v: NotMounted, mount since 1970-01-01T00:16:40Z although its time is over":                {Operation: "mount", RunningSince: at, Stuck: true},
+	} {
+		s.Name = "v"
+		require.Equal(t, want, s.String())
+	}
+}
+
+// The folders of a pod that is released are spoken of while something is done to them, and
+// when that has failed.
+func TestExplainFolders(t *testing.T) {
+	s := newScript(t)
+	s.want("a", inlineVolume("x"))
+	s.endOf(doMount, outcome{})
+	entries := func(want ...string) {
+		t.Helper()
+		var got []string
+		for _, v := range s.w.explain(s.w.pods["a"], s.now) {
+			got = append(got, v.Name+" "+v.Operation)
+		}
+		require.Equal(t, want, got)
+	}
+	entries("x ")
+	s.release("a")
+	entries("x unmount sub paths", "(folders) unmount sub paths")
+	s.endOf(doLook, outcome{})
+	entries("x unmount")
+	s.endOf(doUnmount, outcome{})
+	entries("(folders) remove folders")
+	s.endOf(doFinish, outcome{err: errFailed})
+	entries("(folders) ")
+	s.finish()
+}

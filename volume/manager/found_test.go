@@ -1,0 +1,175 @@
+package manager
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/podwright/podwright/volume"
+)
+
+// diskOnDisk is the shared volume "disk" as a pod's folders show it.
+var diskOnDisk = []found{{key: volumeKey{plugin: "shared", name: "disk"}, plugin: shared, shared: "h-disk"}}
+
+// newScriptReading begins with the folders of pod "a" being read.
+func newScriptReading(t testing.TB) *script {
+	s := newScript(t)
+	s.w.toRead([]types.UID{"a"})
+	s.next()
+	return s
+}
+
+// What an agent before this one has staged is found also while it is looked whether it is
+// attached: a Stage that fails then leaves it.
+func TestStagedIsFoundDuringVerify(t *testing.T) {
+	for name, find := range map[string]func(s *script){
+		"it is listed": func(s *script) { s.endOf(doList, outcome{ids: []string{"h-disk"}}) },
+		"a pod has it": func(s *script) { s.endOf(doList, outcome{}); s.endOf(doRead, outcome{found: diskOnDisk}) },
+	} {
+		s := newScriptReading(t)
+		s.want("b", claimedVolume("disk", "1Gi"))
+		find(s)
+		s.endOf(doVerify, outcome{})
+		require.True(t, s.running[s.of(doStage)].stage.Found, name)
+		s.endOf(doStage, outcome{err: errFailed})
+		require.Equal(t, StateUncertain, s.w.shared[volume.ID{Plugin: "shared", Volume: "h-disk"}].stage, name)
+		s.finish()
+	}
+}
+
+// One that is listed while it is staged was there before, or not: when the Stage fails it
+// has to be unstaged.
+func TestStagedIsListedDuringStage(t *testing.T) {
+	s := newScript(t)
+	s.want("a", claimedVolume("disk", "1Gi"))
+	s.endOf(doVerify, outcome{})
+	require.True(t, s.running[s.of(doStage)].stage.Found, "nobody knows yet what is staged")
+	s.endOf(doList, outcome{ids: []string{"h-disk"}})
+	s.endOf(doStage, outcome{err: errFailed})
+	require.Equal(t, StateUncertain, s.w.shared[volume.ID{Plugin: "shared", Volume: "h-disk"}].stage)
+	s.finish()
+}
+
+// What this agent has staged is known better than from what a pod has on disk.
+func TestStagedAndFound(t *testing.T) {
+	s := newScriptReading(t)
+	s.want("b", claimedVolume("disk", "1Gi"))
+	for _, k := range []kind{doVerify, doList, doStage, doMount} {
+		s.endOf(k, outcome{})
+	}
+	s.endOf(doRead, outcome{found: diskOnDisk})
+	staged := s.w.shared[volume.ID{Plugin: "shared", Volume: "h-disk"}]
+	require.Equal(t, StateMounted, staged.stage)
+	require.False(t, staged.found)
+	require.Len(t, staged.users, 2)
+	s.finish()
+}
+
+// What is found on disk while it is mounted for the first time was there before, for all
+// that is known: a mount that fails leaves it, and so does the next one.
+func TestFoundDuringMount(t *testing.T) {
+	s := newScriptReading(t)
+	s.want("a", inlineVolume("x"))
+	s.endOf(doRead, outcome{err: errFailed})
+	require.True(t, s.running[s.of(doMount)].mount.Found, "nobody knows yet what is there")
+	s.pass(time.Second)
+	s.endOf(doRead, outcome{found: []found{{key: volumeKey{plugin: "own", name: "x"}, plugin: own}}})
+	s.endOf(doMount, outcome{err: errFailed})
+	require.Equal(t, StateUncertain, s.w.pods["a"].names["x"].volume.state)
+	s.pass(time.Second)
+	require.True(t, s.running[s.of(doMount)].mount.Found)
+	s.endOf(doMount, outcome{})
+	require.False(t, s.w.pods["a"].names["x"].volume.found)
+	s.finish()
+}
+
+// One that is found with a pod while it is staged for another was there before, whatever the
+// list says: when the Stage fails it has to be unstaged.
+func TestStagedIsFoundDuringStage(t *testing.T) {
+	s := newScriptReading(t)
+	s.want("b", claimedVolume("disk", "1Gi"))
+	s.endOf(doList, outcome{})
+	s.endOf(doVerify, outcome{})
+	require.False(t, s.running[s.of(doStage)].stage.Found)
+	s.endOf(doRead, outcome{found: diskOnDisk})
+	s.endOf(doStage, outcome{err: errFailed})
+	require.Equal(t, StateUncertain, s.w.shared[volume.ID{Plugin: "shared", Volume: "h-disk"}].stage)
+	s.pass(time.Second)
+	require.True(t, s.running[s.of(doStage)].stage.Found)
+	s.finish()
+}
+
+// What a mount has made is not found on disk, if it is known that nothing was there before:
+// the pod is released and comes back while it is mounted. The next mount that fails leaves
+// nothing.
+func TestOwnMountIsNotFound(t *testing.T) {
+	for name, c := range map[string]struct {
+		err  error
+		want State
+	}{"uncertain": {volume.Uncertain(errFailed), StateUncertain}, "transient": {volume.Transient(errFailed), StateNotMounted}} {
+		s := newScript(t)
+		s.want("a", inlineVolume("x"))
+		require.False(t, s.running[s.of(doMount)].mount.Found)
+		s.release("a")
+		s.endOf(doLook, outcome{found: []found{{key: volumeKey{plugin: "own", name: "x"}, plugin: own}}})
+		s.want("a", inlineVolume("x"))
+		s.endOf(doMount, outcome{err: c.err, ended: true})
+		v := s.w.pods["a"].names["x"].volume
+		require.Equal(t, c.want, v.state, name)
+		s.pass(time.Second)
+		require.False(t, s.running[s.of(doMount)].mount.Found, name)
+		s.endOf(doMount, outcome{err: errFailed})
+		require.Equal(t, StateNotMounted, v.state, name)
+		s.finish()
+	}
+}
+
+// Sub paths that went before a pod came back say nothing of those that it has got since: the
+// next release looks again.
+func TestLookOfAnEarlierRelease(t *testing.T) {
+	s := newScript(t)
+	s.want("a", inlineVolume("x"))
+	s.endOf(doMount, outcome{})
+	s.release("a")
+	s.want("a", inlineVolume("x"))
+	s.release("a")
+	s.endOf(doLook, outcome{})
+	require.Negative(t, s.of(doUnmount))
+	s.endOf(doLook, outcome{})
+	s.endOf(doUnmount, outcome{})
+	s.finish()
+}
+
+// A pod that has nothing on disk is forgotten, unless somebody has spoken of it meanwhile.
+func TestEmptyPodIsForgotten(t *testing.T) {
+	for name, c := range map[string]struct {
+		meanwhile func(s *script)
+		kept      bool
+	}{
+		"nobody knows it": {func(*script) {}, false},
+		"it is prepared":  {func(s *script) { s.want("a") }, true},
+		"it is released":  {func(s *script) { s.release("a") }, true},
+		"it has a volume": {func(s *script) { s.w.volume(s.w.pod("a"), volumeKey{plugin: "own", name: "x"}, own) }, true},
+	} {
+		s := newScriptReading(t)
+		c.meanwhile(s)
+		s.endOf(doRead, outcome{})
+		require.Equal(t, c.kept, s.w.pods["a"] != nil, name)
+		s.finish()
+	}
+}
+
+// A pod that comes back while its folders are removed is not forgotten.
+func TestComesBackDuringFinish(t *testing.T) {
+	s := newScript(t)
+	s.want("a")
+	s.release("a")
+	s.endOf(doLook, outcome{})
+	s.want("a")
+	s.endOf(doFinish, outcome{})
+	require.NotNil(t, s.w.pods["a"])
+	s.finish()
+	require.Empty(t, s.w.pods)
+}

@@ -1,0 +1,259 @@
+package manager
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/podwright/podwright/internal/run"
+	"github.com/podwright/podwright/volume"
+)
+
+// Manager mounts and unmounts the volumes of pods. It is a stages.Stage, and the source
+// of mounted volumes for containers. Use New. It is safe for concurrent use.
+type Manager struct {
+	cfg     Config
+	plugins map[string]volume.Plugin
+	called  atomic.Bool // Run
+	wake    run.Signal
+	ops     run.Group
+	claims  run.Calls     // of Config.Claims
+	started chan struct{} // closed when it is known which pods are on disk
+	ended   chan struct{} // closed when Run ends
+
+	mu      sync.Mutex
+	world   *world
+	waiters map[types.UID]map[run.Signal]bool
+	startup error // why the disk cannot be read, before started is closed
+}
+
+// New checks the configuration and returns a Manager. It does not look at the disk.
+func New(cfg Config) (*Manager, error) {
+	cfg, err := cfg.withDefaults()
+	if err != nil {
+		return nil, err
+	}
+	m := &Manager{
+		cfg: cfg, plugins: map[string]volume.Plugin{}, wake: run.NewSignal(),
+		started: make(chan struct{}), ended: make(chan struct{}),
+		world: newWorld(cfg.Plugins, cfg.OperationTimeout), waiters: map[types.UID]map[run.Signal]bool{},
+	}
+	for _, p := range cfg.Plugins {
+		m.plugins[p.Name()] = p
+	}
+	return m, nil
+}
+
+// Run does what there is to do until ctx ends. Then operations that run have their
+// contexts ended and are joined; those that do not return within ShutdownTimeout are
+// named in the error, which wraps ErrShutdownTimeout. No volume is unmounted because of
+// it. A second Run returns ErrAlreadyRun.
+func (m *Manager) Run(ctx context.Context) error {
+	if m.called.Swap(true) {
+		return ErrAlreadyRun
+	}
+	if m.readPods(ctx) {
+		close(m.started)
+		m.loop(ctx)
+	}
+	close(m.ended)
+	if names := m.ops.Wait(m.cfg.ShutdownTimeout); len(names) > 0 {
+		return fmt.Errorf("volume: %w (%v): %s", ErrShutdownTimeout, m.cfg.ShutdownTimeout, strings.Join(names, ", "))
+	}
+	return nil
+}
+
+// readPods finds out which pods have folders. Nothing is done before that is known.
+func (m *Manager) readPods(ctx context.Context) bool {
+	var pause retry
+	for {
+		uids, err := m.podsOnDisk()
+		m.mu.Lock()
+		m.startup = err
+		if err == nil {
+			m.world.toRead(uids)
+		}
+		m.mu.Unlock()
+		if err == nil {
+			return true
+		}
+		m.cfg.Logger.Error("cannot read which pods have volumes", "err", err)
+		pause.failed(doRead, time.Time{})
+		if !run.Sleep(ctx, pause.delay) {
+			return false
+		}
+	}
+}
+
+func (m *Manager) podsOnDisk() (uids []types.UID, err error) {
+	entries, err := os.ReadDir(filepath.Join(m.cfg.Layout.Root, "pods"))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	for _, e := range entries {
+		if e.IsDir() {
+			uids = append(uids, types.UID(e.Name()))
+		}
+	}
+	return uids, err
+}
+
+// loop begins operations when something has changed or has become due.
+func (m *Manager) loop(ctx context.Context) {
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	for {
+		begun, ready, pause := m.step(ctx)
+		for _, op := range begun {
+			m.ops.Go(op.name, func() { m.operate(op) })
+		}
+		for _, uid := range ready {
+			m.cfg.OnReady(uid)
+		}
+		timer.Reset(pause)
+		select {
+		case <-ctx.Done():
+			return
+		case <-m.wake:
+		case <-timer.C:
+		}
+	}
+}
+
+// step returns the operations that begin, the pods that have become ready while nobody
+// waited, and when it has to be called again without a change.
+func (m *Manager) step(ctx context.Context) (begun []*operation, ready []types.UID, pause time.Duration) {
+	complete := m.cfg.Complete()
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if w := m.world; complete != w.complete {
+		w.complete = complete
+		w.touchAllShared()
+	}
+	now := time.Now()
+	begun = m.world.next(now)
+	for _, op := range begun {
+		op.ctx, op.cancel = context.WithTimeout(ctx, m.cfg.OperationTimeout)
+	}
+	for uid := range m.world.changed {
+		for s := range m.waiters[uid] {
+			s.Wake()
+		}
+		if p := m.world.pods[uid]; p != nil && p.awaited && p.ready() {
+			p.awaited = false
+			ready = append(ready, uid)
+		}
+	}
+	clear(m.world.changed)
+	pause = time.Hour
+	if at, ok := m.world.nextDue(); ok {
+		pause = min(pause, at.Sub(now))
+	}
+	return begun, ready, pause
+}
+
+// operate runs an operation.
+func (m *Manager) operate(op *operation) {
+	defer op.cancel()
+	out := outcome{err: errGoexit}
+	defer func() { m.hasEnded(op, out) }()
+	if err := run.Guard(op.name, func() error { out = m.perform(op.ctx, op); return nil }); err != nil {
+		out = outcome{err: volume.Uncertain(err)}
+	}
+	out.ended = op.ctx.Err() != nil
+}
+
+func (m *Manager) hasEnded(op *operation, out outcome) {
+	now := time.Now()
+	m.mu.Lock()
+	before := op.on.base().err
+	firstFailure := before == nil || errors.Is(before, errNotExpanded)
+	unread := m.world.unread.has(op.uid)
+	m.world.end(op, out, now)
+	isRead := unread && !m.world.unread.has(op.uid)
+	m.mu.Unlock()
+	m.wake.Wake()
+	if op.plugin != nil {
+		m.cfg.Metrics.OnOperation(Operation{Name: op.kind.metric(op.block), Plugin: op.plugin.Name(), Took: now.Sub(op.began), Forced: op.forced, Err: out.err})
+	}
+	if isRead {
+		for _, f := range out.found {
+			m.cfg.Metrics.OnFound(f.key.plugin, f.plugin != nil && !f.unknown)
+		}
+	}
+	switch {
+	case out.err == nil && !op.first.IsZero():
+		m.cfg.Metrics.OnReady(op.plugin.Name(), now.Sub(op.first))
+	case out.err != nil:
+		m.cfg.Logger.Warn(op.name+" has failed", "err", out.err, "stack", run.StackOf(out.err))
+	}
+	m.tell(op, &out, firstFailure)
+}
+
+// Changed tells that an API object has changed: volumes with its content are mounted
+// again at once, and those that could not be mounted are tried again. An Object without
+// a name stands for all of its kind and namespace. It never blocks.
+func (m *Manager) Changed(o volume.Object) {
+	m.mu.Lock()
+	m.world.objectChanged(o)
+	m.mu.Unlock()
+	m.wake.Wake()
+}
+
+// Wake has everything looked at again that others decide on: whether all pods are known
+// (Config.Complete) and whether volumes are attached (Config.Attachments). It never
+// blocks.
+func (m *Manager) Wake() {
+	m.mu.Lock()
+	m.world.lookAgain()
+	m.mu.Unlock()
+	m.wake.Wake()
+}
+
+// watch returns a signal that is given when something has changed for a pod.
+func (m *Manager) watch(uid types.UID) (s run.Signal, end func()) {
+	s = run.NewSignal()
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.waiters[uid] == nil {
+		m.waiters[uid] = map[run.Signal]bool{}
+	}
+	m.waiters[uid][s] = true
+	return s, func() {
+		m.mu.Lock()
+		defer m.mu.Unlock()
+		delete(m.waiters[uid], s)
+		if len(m.waiters[uid]) == 0 {
+			delete(m.waiters, uid)
+		}
+	}
+}
+
+// awaitStart waits until Run knows which pods are on disk.
+func (m *Manager) awaitStart(ctx context.Context) error {
+	if err := ctx.Err(); err != nil {
+		return fmt.Errorf("volume: %w", run.EndOf(ctx))
+	}
+	select {
+	case <-m.started:
+		return nil
+	case <-m.ended:
+		return ErrEnded
+	case <-ctx.Done():
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.startup != nil {
+		return fmt.Errorf("volume: waiting for the folders of pods to be read: %w: %w", m.startup, run.EndOf(ctx))
+	}
+	return fmt.Errorf("volume: waiting for Run: %w", run.EndOf(ctx))
+}

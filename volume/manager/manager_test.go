@@ -1,0 +1,1048 @@
+package manager_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/podwright/podwright/internal/run"
+	"github.com/podwright/podwright/volume"
+	"github.com/podwright/podwright/volume/manager"
+	"github.com/podwright/podwright/volume/volumetest"
+)
+
+var errBoom = errors.New("boom")
+
+// agent is a Manager that runs, on a folder of its own.
+type agent struct {
+	*manager.Manager
+	t      testing.TB
+	cfg    manager.Config
+	plugin *volumetest.Plugin
+	shared *volumetest.Shared
+	end    func() error
+}
+
+// newAgent has a plugin for what pods describe and one for what they claim: PVC "x" is
+// the PersistentVolume "pv-x".
+func newAgent(t testing.TB, change func(*agent)) *agent {
+	root := t.TempDir()
+	a := &agent{t: t, plugin: &volumetest.Plugin{Takes: func(s *volume.Spec) bool { return s.Inline != nil }}}
+	a.shared = &volumetest.Shared{
+		Plugin: &volumetest.Plugin{PluginName: "example.com/shared", Takes: func(s *volume.Spec) bool { return s.Persistent != nil }},
+		Root:   filepath.Join(root, "plugins", "shared"),
+	}
+	a.cfg = manager.Config{
+		Plugins:  []volume.Plugin{a.plugin, a.shared},
+		Layout:   volume.Layout{Root: root},
+		Claims:   claims{},
+		Complete: func() bool { return true },
+	}
+	if change != nil {
+		change(a)
+	}
+	a.start()
+	t.Cleanup(func() { _ = a.end() })
+	return a
+}
+
+// inAgent runs a test with an agent in a bubble.
+func inAgent(t *testing.T, change func(*agent), test func(t *testing.T, a *agent)) {
+	synctest.Test(t, func(t *testing.T) { test(t, newAgent(t, change)) })
+}
+
+func (a *agent) start() {
+	m, err := manager.New(a.cfg)
+	require.NoError(a.t, err)
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan error, 1)
+	go func() { done <- m.Run(ctx) }()
+	a.Manager = m
+	a.end = sync.OnceValue(func() error { cancel(); return <-done })
+}
+
+// kill ends the agent as far as its state goes, and starts the next on the same disk.
+func (a *agent) restart() {
+	_ = a.end()
+	a.start()
+}
+
+func (a *agent) dir(pod *v1.Pod, plugin volume.Plugin, name string) string {
+	return a.cfg.Layout.Volume(pod.UID, plugin.Name(), name)
+}
+
+// journal is a list of texts. It is safe for concurrent use.
+type journal struct {
+	mu    sync.Mutex
+	texts []string
+}
+
+func (j *journal) add(text ...any) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	j.texts = append(j.texts, fmt.Sprint(text...))
+}
+
+// take returns the texts since the last take, when all goroutines of the bubble wait.
+func (j *journal) take() (out []string) {
+	synctest.Wait()
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	out, j.texts = j.texts, nil
+	return out
+}
+
+// in applies a fault to one method of a plugin.
+func in(method string, fault func(context.Context, volumetest.Call) error) func(context.Context, volumetest.Call) error {
+	return func(ctx context.Context, c volumetest.Call) error {
+		if c.Method != method {
+			return nil
+		}
+		return fault(ctx, c)
+	}
+}
+
+// failing is a fault while fails is true.
+func failing(fails *atomic.Bool) func(context.Context, volumetest.Call) error {
+	return func(context.Context, volumetest.Call) error {
+		if fails.Load() {
+			return errBoom
+		}
+		return nil
+	}
+}
+
+// hangs is a fault of calls that wait for their context to end.
+func hangs(ctx context.Context, _ volumetest.Call) error {
+	<-ctx.Done()
+	return ctx.Err()
+}
+
+// claims resolves each claim to a PersistentVolume of its name.
+type claims map[string]func(*v1.PersistentVolume)
+
+func (c claims) Resolve(_ context.Context, _ *v1.Pod, v v1.Volume) (*volume.Spec, error) {
+	name := v.PersistentVolumeClaim.ClaimName
+	if name == "none" {
+		return nil, fmt.Errorf("claim %s: %w", name, volume.ErrNotFound)
+	}
+	pv := &v1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: "pv-" + name}}
+	if name == "raw" {
+		block := v1.PersistentVolumeBlock
+		pv.Spec.VolumeMode = &block
+	}
+	if change := c[name]; change != nil {
+		change(pv)
+	}
+	return &volume.Spec{Name: pv.Name, Persistent: pv, ReadOnly: v.PersistentVolumeClaim.ReadOnly}, nil
+}
+
+// newPod has a container that uses volumes: "data" is an emptyDir, "data=x" the claim x,
+// which is a device if it is "raw".
+func newPod(uid string, volumes ...string) *v1.Pod {
+	pod := &v1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "pod-" + uid, UID: types.UID(uid)},
+		Spec:       v1.PodSpec{Containers: []v1.Container{{Name: "c"}}},
+	}
+	for _, v := range volumes {
+		name, claim, isClaim := strings.Cut(v, "=")
+		source := v1.VolumeSource{EmptyDir: &v1.EmptyDirVolumeSource{}}
+		if isClaim {
+			source = v1.VolumeSource{PersistentVolumeClaim: &v1.PersistentVolumeClaimVolumeSource{ClaimName: claim}}
+		}
+		pod.Spec.Volumes = append(pod.Spec.Volumes, v1.Volume{Name: name, VolumeSource: source})
+		c := &pod.Spec.Containers[0]
+		if claim == "raw" {
+			c.VolumeDevices = append(c.VolumeDevices, v1.VolumeDevice{Name: name, DevicePath: "/dev/" + name})
+		} else {
+			c.VolumeMounts = append(c.VolumeMounts, v1.VolumeMount{Name: name, MountPath: "/" + name})
+		}
+	}
+	return pod
+}
+
+func (a *agent) requireGone(pod *v1.Pod) {
+	a.t.Helper()
+	for _, dir := range []string{a.cfg.Layout.Volumes(pod.UID), a.cfg.Layout.Devices(pod.UID), a.cfg.Layout.SubPaths(pod.UID)} {
+		require.NoDirExists(a.t, dir)
+	}
+	require.Nil(a.t, a.Explain(pod.UID))
+	left, err := a.Leftovers(a.t.Context())
+	require.NoError(a.t, err)
+	require.NotContains(a.t, left, pod.UID)
+}
+
+func TestMountAndUnmount(t *testing.T) {
+	inAgent(t, nil, func(t *testing.T, a *agent) {
+		pod := newPod("u1", "data", "disk=x")
+		begun := time.Now()
+		require.NoError(t, a.Prepare(t.Context(), pod))
+		require.Zero(t, time.Since(begun), "nothing waits for a clock")
+
+		data, err := a.Volume(t.Context(), pod, "data")
+		require.NoError(t, err)
+		require.Equal(t, volume.Mounted{Path: a.dir(pod, a.plugin, "data")}, data)
+		require.FileExists(t, filepath.Join(data.Path, "content"))
+		disk, err := a.Volume(t.Context(), pod, "disk")
+		require.NoError(t, err)
+		require.Equal(t, a.dir(pod, a.shared, "pv-x"), disk.Path)
+		_, err = a.Volume(t.Context(), newPod("u2", "data"), "data")
+		require.ErrorIs(t, err, volume.ErrNotFound, "it is the pod of that UID that has it")
+		_, err = a.Volume(t.Context(), pod, "none")
+		require.ErrorIs(t, err, volume.ErrNotFound)
+		left, err := a.Leftovers(t.Context())
+		require.NoError(t, err)
+		require.Equal(t, []types.UID{"u1"}, left)
+
+		require.NoError(t, a.Prepare(t.Context(), pod))
+		require.Equal(t, 1, a.plugin.Count("Mount"), "what is there stays as it is")
+		require.NoError(t, a.Release(t.Context(), pod.UID))
+		a.requireGone(pod)
+		synctest.Wait()
+		require.Equal(t, 1, a.shared.Count("Unstage"))
+		require.NoError(t, a.Release(t.Context(), pod.UID))
+		require.NoError(t, a.end())
+	})
+}
+
+// What is known to be there is not looked at again at each look for leftovers.
+func TestLeftoversOfPodsWithVolumes(t *testing.T) {
+	inAgent(t, nil, func(t *testing.T, a *agent) {
+		pod := newPod("u1", "data")
+		require.NoError(t, a.Prepare(t.Context(), pod))
+		volumes, aside := a.cfg.Layout.Volumes(pod.UID), filepath.Join(t.TempDir(), "aside")
+		require.NoError(t, os.Rename(volumes, aside))
+		require.NoError(t, os.WriteFile(volumes, nil, 0o600)) // it cannot be listed
+		left, err := a.Leftovers(t.Context())
+		require.NoError(t, err)
+		require.Equal(t, []types.UID{"u1"}, left)
+		a.restart()
+		left, err = a.Leftovers(t.Context())
+		require.Error(t, err, "of what an earlier agent has left it is not known")
+		require.Equal(t, []types.UID{"u1"}, left)
+		require.NoError(t, os.Remove(volumes))
+		require.NoError(t, os.Rename(aside, volumes))
+		require.NoError(t, a.Release(t.Context(), pod.UID))
+		a.requireGone(pod)
+	})
+}
+
+// V17: an agent that starts again with a pod that is desired unmounts nothing, also
+// while its claims cannot be read.
+func TestV17RestartUnmountsNothing(t *testing.T) {
+	inAgent(t, nil, func(t *testing.T, a *agent) {
+		pod := newPod("u1", "data", "disk=x")
+		require.NoError(t, a.Prepare(t.Context(), pod))
+		a.cfg.Claims = resolver(func(context.Context, *v1.Pod, v1.Volume) (*volume.Spec, error) { return nil, errBoom })
+		a.restart()
+		require.ErrorIs(t, a.Prepare(t.Context(), pod), errBoom)
+		time.Sleep(time.Hour)
+		a.cfg.Claims = claims{}
+		a.restart()
+		require.NoError(t, a.Prepare(t.Context(), pod))
+		require.Zero(t, a.plugin.Count("Unmount")+a.shared.Count("Unmount")+a.shared.Count("Unstage"))
+		found := 0
+		for _, c := range append(a.plugin.Calls(), a.shared.Calls()...) {
+			if c.Found && c.Method == "Mount" {
+				found++
+			}
+		}
+		require.Equal(t, 2+1, found, "the emptyDir twice, the disk once")
+	})
+}
+
+// V18: what the disk has of a pod that nobody names goes when it is released, and not
+// before.
+func TestV18RestartAndPodGone(t *testing.T) {
+	inAgent(t, nil, func(t *testing.T, a *agent) {
+		pod := newPod("u1", "data", "disk=x")
+		require.NoError(t, a.Prepare(t.Context(), pod))
+		a.restart()
+		time.Sleep(time.Hour)
+		require.Len(t, a.Explain(pod.UID), 2)
+		require.Zero(t, a.plugin.Count("Unmount"))
+		require.Zero(t, a.shared.Count("Unstage"), "a pod on disk uses it")
+		left, err := a.Leftovers(t.Context())
+		require.NoError(t, err)
+		require.Equal(t, []types.UID{"u1"}, left)
+		require.NoError(t, a.Release(t.Context(), pod.UID))
+		a.requireGone(pod)
+		synctest.Wait()
+		require.Equal(t, 1, a.shared.Count("Unstage"))
+	})
+}
+
+// V19: a volume of which the plugin cannot tell whose it is: it is unmounted with its
+// pod, and nothing is unstaged before.
+func TestV19UnreadableOwner(t *testing.T) {
+	inAgent(t, nil, func(t *testing.T, a *agent) {
+		pod := newPod("u1", "disk=x")
+		require.NoError(t, a.Prepare(t.Context(), pod))
+		require.NoError(t, os.WriteFile(filepath.Join(a.dir(pod, a.shared, "pv-x"), "id"), []byte("{"), 0o600))
+		a.restart()
+		time.Sleep(time.Hour)
+		require.Zero(t, a.shared.Count("Unstage"))
+		require.NoError(t, a.Release(t.Context(), pod.UID))
+		synctest.Wait()
+		require.Equal(t, 1, a.shared.Count("Unmount"))
+		require.Equal(t, 1, a.shared.Count("Unstage"))
+		a.requireGone(pod)
+	})
+}
+
+// V20: a mount whose outcome is uncertain is unmounted with its pod; one that has
+// failed for good has left nothing.
+func TestV20Uncertain(t *testing.T) {
+	for _, test := range []struct {
+		name     string
+		err      error
+		unmounts int
+		state    manager.State
+	}{
+		{"uncertain", volume.Uncertain(errBoom), 1, manager.StateUncertain},
+		{"transient", volume.Transient(errBoom), 0, manager.StateNotMounted},
+		{"final", errBoom, 0, manager.StateNotMounted},
+		{"panic", nil, 1, manager.StateUncertain},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			inAgent(t, func(a *agent) {
+				a.plugin.Fault = in("Mount", func(context.Context, volumetest.Call) error {
+					if test.err == nil {
+						panic(errBoom)
+					}
+					return test.err
+				})
+			}, func(t *testing.T, a *agent) {
+				pod := newPod("u1", "data")
+				require.ErrorIs(t, a.Prepare(t.Context(), pod), errBoom)
+				require.Equal(t, test.state, a.Explain(pod.UID)[0].State)
+				require.NoError(t, a.Release(t.Context(), pod.UID))
+				require.Equal(t, test.unmounts, a.plugin.Count("Unmount"))
+				a.requireGone(pod)
+			})
+		})
+	}
+}
+
+// What a plugin finds wrong is named by its whole path in the pod's spec, all of it.
+func TestFaultsAreNamedByField(t *testing.T) {
+	inAgent(t, func(a *agent) {
+		at := func(i int) error { return volume.AtField(fmt.Sprintf("sources[%d].path", i), errBoom) }
+		a.plugin.Fault = func(_ context.Context, c volumetest.Call) error {
+			if c.Method != "Mount" || c.Volume != "bad" {
+				return nil
+			}
+			return volume.Transient(volume.AtField("projected", run.Join(at(0), at(2))))
+		}
+	}, func(t *testing.T, a *agent) {
+		err := a.Prepare(t.Context(), newPod("u1", "good", "bad"))
+		require.ErrorIs(t, err, errBoom)
+		require.ErrorContains(t, err, "last error: spec.volumes[1].projected.sources[0].path: boom\nspec.volumes[1].projected.sources[2].path: boom")
+		require.Equal(t, manager.StateNotMounted, a.Explain("u1")[1].State, "it is transient yet")
+	})
+}
+
+// attachments knows what is attached.
+type attachments struct{ yes atomic.Bool }
+
+func (a *attachments) Attached(_ context.Context, id volume.ID, _ *volume.Spec) (string, error) {
+	if !a.yes.Load() {
+		return "", fmt.Errorf("%s is not in volumesAttached", id)
+	}
+	return "/dev/x", nil
+}
+
+// V25: what is not attached is asked for again with growing pauses, named, and at once
+// when somebody knows better.
+func TestV25NotAttached(t *testing.T) {
+	att := &attachments{}
+	inAgent(t, func(a *agent) { a.cfg.Attachments, a.shared.Attach = att, true }, func(t *testing.T, a *agent) {
+		pod := newPod("u1", "data", "disk=x")
+		err := a.Prepare(t.Context(), pod)
+		var notReady *manager.NotReadyError
+		require.ErrorAs(t, err, &notReady)
+		require.Len(t, notReady.Volumes, 1)
+		require.ErrorContains(t, err, "disk: NotMounted, waits for its attachment to the node, last error: not attached to the node: example.com/shared/handle-pv-x is not in volumesAttached")
+		require.Equal(t, time.Now().Add(500*time.Millisecond), notReady.NotBefore())
+		require.Equal(t, "FailedMount", notReady.EventReason())
+		require.Equal(t, "cannot mount volumes yet: disk: not attached to the node: example.com/shared/handle-pv-x is not in volumesAttached", notReady.EventMessage())
+		synctest.Wait() // what is staged is listed meanwhile
+		names, known := a.InUse()
+		require.True(t, known)
+		require.Equal(t, []string{"example.com/shared/handle-pv-x"}, names)
+		_, err = a.Volume(t.Context(), pod, "disk")
+		require.ErrorContains(t, err, "attachment")
+		_, err = a.Volume(t.Context(), pod, "data")
+		require.NoError(t, err)
+
+		time.Sleep(10 * time.Minute)
+		att.yes.Store(true)
+		a.Wake()
+		begun := time.Now()
+		require.NoError(t, a.Prepare(t.Context(), pod))
+		require.Zero(t, time.Since(begun))
+	})
+}
+
+// What an agent before this one has left counts as in use until it is known that it need
+// not be attached, or is gone: a controller detaches everything else.
+func TestFoundIsInUse(t *testing.T) {
+	complete := atomic.Bool{}
+	complete.Store(true)
+	inAgent(t, func(a *agent) { a.cfg.Complete = complete.Load }, func(t *testing.T, a *agent) {
+		require.NoError(t, a.Prepare(t.Context(), newPod("u1", "disk=x")))
+		synctest.Wait()
+		names, known := a.InUse()
+		require.True(t, known)
+		require.Empty(t, names, "nobody attaches it")
+		_ = a.end()
+		complete.Store(false)
+		a.cfg.Attachments, a.shared.Attach = &attachments{}, true
+		a.start()
+		synctest.Wait()
+		names, known = a.InUse()
+		require.True(t, known)
+		require.Equal(t, []string{"example.com/shared/handle-pv-x"}, names)
+		require.NoError(t, a.Release(t.Context(), "u1"))
+		names, _ = a.InUse()
+		require.Len(t, names, 1, "it is staged")
+		complete.Store(true)
+		a.Wake()
+		synctest.Wait()
+		names, known = a.InUse()
+		require.True(t, known)
+		require.Empty(t, names)
+	})
+}
+
+// V26: two names for one claim are one mount.
+func TestV26TwoNamesOneClaim(t *testing.T) {
+	inAgent(t, nil, func(t *testing.T, a *agent) {
+		pod := newPod("u1", "one=x", "two=x")
+		pod.Spec.Volumes[0].PersistentVolumeClaim.ReadOnly = true
+		other := newPod("u2", "three=x")
+		require.NoError(t, a.Prepare(t.Context(), pod))
+		require.NoError(t, a.Prepare(t.Context(), other))
+		one, err := a.Volume(t.Context(), pod, "one")
+		require.NoError(t, err)
+		two, err := a.Volume(t.Context(), pod, "two")
+		require.NoError(t, err)
+		require.Equal(t, one.Path, two.Path)
+		require.True(t, one.ReadOnly)
+		require.False(t, two.ReadOnly)
+		require.Equal(t, 1, a.shared.Count("Stage"))
+		require.Equal(t, 2, a.shared.Count("Mount"), "one for each pod")
+		require.NoError(t, a.Release(t.Context(), pod.UID))
+		synctest.Wait()
+		require.Zero(t, a.shared.Count("Unstage"), "the other pod uses it")
+		require.NoError(t, a.Release(t.Context(), other.UID))
+		synctest.Wait()
+		require.Equal(t, 1, a.shared.Count("Unstage"))
+	})
+}
+
+// V27: a ReadWriteOncePod volume is one pod's until that has unmounted it.
+func TestV27ReadWriteOncePod(t *testing.T) {
+	var ready journal
+	once := func(pv *v1.PersistentVolume) {
+		pv.Spec.AccessModes = []v1.PersistentVolumeAccessMode{v1.ReadWriteOncePod}
+	}
+	inAgent(t, func(a *agent) {
+		a.cfg.Claims = claims{"x": once}
+		a.cfg.OnReady = func(uid types.UID) { ready.add(uid) }
+	}, func(t *testing.T, a *agent) {
+		first, second := newPod("u1", "disk=x"), newPod("u2", "disk=x")
+		require.NoError(t, a.Prepare(t.Context(), first))
+		require.ErrorContains(t, a.Prepare(t.Context(), second), "waits for pod ns/pod-u1 (u1), which has the volume: it is ReadWriteOncePod")
+		a.restart() // which only finds it on disk
+		require.ErrorContains(t, a.Prepare(t.Context(), second), "waits for pod u1, which has the volume")
+		require.NoError(t, a.Release(t.Context(), first.UID))
+		require.Equal(t, []string{"u2"}, ready.take(), "it is told at once")
+		require.NoError(t, a.Prepare(t.Context(), second))
+	})
+}
+
+// V30: a pod whose unmount hangs is not released, and holds up no other.
+func TestV30UnmountHangs(t *testing.T) {
+	var unblock chan struct{}
+	inAgent(t, func(a *agent) {
+		unblock = make(chan struct{})
+		a.plugin.Fault = func(_ context.Context, c volumetest.Call) error {
+			if c.Method == "Unmount" && c.Pod == "stuck" && c.Volume == "data" {
+				<-unblock // whatever the context says
+			}
+			return nil
+		}
+	}, func(t *testing.T, a *agent) {
+		stuck, other := newPod("stuck", "data", "more"), newPod("other", "data")
+		require.NoError(t, a.Prepare(t.Context(), stuck))
+		require.NoError(t, a.Prepare(t.Context(), other))
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		begun := time.Now()
+		err := a.Release(ctx, stuck.UID)
+		require.ErrorIs(t, err, context.DeadlineExceeded)
+		require.Equal(t, time.Minute, time.Since(begun))
+		require.ErrorContains(t, err, "data: Uncertain, unmount since "+begun.Format(time.RFC3339))
+		require.NotContains(t, err.Error(), "more")
+		require.NoDirExists(t, a.dir(stuck, a.plugin, "more"))
+		require.NoError(t, a.Release(t.Context(), other.UID))
+
+		err = a.Release(t.Context(), stuck.UID)
+		require.ErrorContains(t, err, "although its time is over")
+		require.Equal(t, 2*time.Minute+time.Second, time.Since(begun), "it does not wait for ever")
+		require.True(t, a.Explain(stuck.UID)[0].Stuck)
+		require.ErrorContains(t, a.Prepare(t.Context(), stuck), "unmount since")
+
+		err = a.end()
+		require.ErrorIs(t, err, manager.ErrShutdownTimeout)
+		require.ErrorContains(t, err, "unmount of volume data of pod ns/pod-stuck (stuck)")
+		require.ErrorIs(t, a.Run(t.Context()), manager.ErrAlreadyRun)
+		require.ErrorIs(t, a.Prepare(t.Context(), other), manager.ErrEnded)
+		close(unblock)
+	})
+}
+
+// V33: a device is not mounted as files, nor files as a device.
+func TestV33BlockAndFiles(t *testing.T) {
+	inAgent(t, nil, func(t *testing.T, a *agent) {
+		pod := newPod("u1", "raw=raw", "files=x")
+		c := &pod.Spec.Containers[0]
+		c.VolumeDevices[0].Name, c.VolumeMounts[0].Name = "files", "raw"
+		err := a.Prepare(t.Context(), pod)
+		require.ErrorContains(t, err, `spec.volumes[0].persistentVolumeClaim: volume "raw" has volumeMode Block and is named in volumeMounts`)
+		require.ErrorContains(t, err, `spec.volumes[1].persistentVolumeClaim: volume "files" has volumeMode Filesystem and is named in volumeDevices`)
+		require.Zero(t, a.shared.Count("Stage")+a.shared.Count("Mount"))
+
+		good := newPod("u2", "raw=raw")
+		require.NoError(t, a.Prepare(t.Context(), good))
+		raw, err := a.Volume(t.Context(), good, "raw")
+		require.NoError(t, err)
+		require.Equal(t, a.cfg.Layout.Device("u2", a.shared.Name(), "pv-raw"), raw.Device)
+		a.restart()
+		require.NoError(t, a.Release(t.Context(), good.UID))
+		a.requireGone(good)
+	})
+}
+
+func TestRefusals(t *testing.T) {
+	inAgent(t, func(a *agent) {
+		a.cfg.Claims = nil
+		a.plugin.Takes = func(s *volume.Spec) bool { return s.Inline != nil && s.Inline.NFS == nil }
+		a.cfg.Plugins = append(a.cfg.Plugins, &volumetest.Plugin{
+			PluginName: "example.com/too", Takes: func(s *volume.Spec) bool { return s.Inline != nil && s.Inline.HostPath != nil },
+		})
+	}, func(t *testing.T, a *agent) {
+		pod := newPod("u1", "a", "b", "c=x", "d", "e")
+		pod.Spec.Volumes[1].VolumeSource = v1.VolumeSource{NFS: &v1.NFSVolumeSource{}}
+		pod.Spec.Volumes[3].VolumeSource = v1.VolumeSource{HostPath: &v1.HostPathVolumeSource{}}
+		pod.Spec.Volumes[4].VolumeSource = v1.VolumeSource{Image: &v1.ImageVolumeSource{}}
+		err := a.Prepare(t.Context(), pod)
+		require.ErrorContains(t, err, "spec.volumes[1].nfs: this agent has no plugin for volumes of this kind")
+		require.ErrorContains(t, err, "spec.volumes[2].persistentVolumeClaim: this agent has no claims")
+		require.ErrorContains(t, err, "spec.volumes[3].hostPath: both example.com/memory and example.com/too")
+		var notReady *manager.NotReadyError
+		require.ErrorAs(t, err, &notReady)
+		require.Len(t, notReady.Volumes, 3, "an image is the runtime's")
+		_, err = a.Volume(t.Context(), pod, "a")
+		require.NoError(t, err, "the others go on")
+		_, err = a.Volume(t.Context(), pod, "b")
+		require.ErrorContains(t, err, "spec.volumes[1].nfs")
+
+		require.ErrorContains(t, a.Prepare(t.Context(), &v1.Pod{}), "metadata.uid")
+		bad := newPod("../x")
+		require.ErrorContains(t, a.Prepare(t.Context(), bad), "no name of a folder")
+		require.ErrorContains(t, a.Release(t.Context(), ""), "no name of a folder")
+		require.NoError(t, a.Release(t.Context(), pod.UID))
+	})
+}
+
+func TestBeforeRun(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m, err := manager.New(manager.Config{Plugins: []volume.Plugin{&volumetest.Plugin{}}, Layout: volume.Layout{Root: t.TempDir()}})
+		require.NoError(t, err)
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		require.ErrorContains(t, m.Prepare(ctx, newPod("u1", "data")), "waiting for Run")
+		_, known := m.InUse()
+		require.False(t, known)
+	})
+}
+
+// A mount that hangs ends with its time, not with the call that waited for it; others
+// go on.
+func TestMountHangs(t *testing.T) {
+	inAgent(t, func(a *agent) {
+		a.plugin.Fault = in("Mount", func(ctx context.Context, c volumetest.Call) error {
+			if c.Volume == "slow" {
+				return hangs(ctx, c)
+			}
+			return nil
+		})
+	}, func(t *testing.T, a *agent) {
+		pod := newPod("u1", "slow", "data")
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		begun := time.Now()
+		err := a.Prepare(ctx, pod)
+		require.ErrorIs(t, err, context.DeadlineExceeded)
+		require.ErrorContains(t, err, "slow: NotMounted, mount since")
+		_, err = a.Volume(t.Context(), pod, "data")
+		require.NoError(t, err)
+		require.NoError(t, a.Prepare(t.Context(), newPod("u2", "data")))
+		require.Error(t, a.Prepare(t.Context(), pod))
+		require.Equal(t, 2*time.Minute, time.Since(begun))
+		require.Equal(t, manager.StateUncertain, a.Explain(pod.UID)[0].State)
+
+		time.Sleep(10 * time.Second) // it is mounted again
+		begun = time.Now()
+		require.NoError(t, a.Release(t.Context(), pod.UID))
+		require.Zero(t, time.Since(begun), "a release cancels mounts")
+		a.requireGone(pod)
+	})
+}
+
+func TestRefresh(t *testing.T) {
+	var version atomic.Int64
+	var fails atomic.Bool
+	var events atomic.Int64
+	object := volume.Object{Kind: "ConfigMap", Namespace: "ns", Name: "web"}
+	inAgent(t, func(a *agent) {
+		a.plugin.Refresh = true
+		a.plugin.DependsOn = func(*v1.Pod, *volume.Spec) []volume.Object { return []volume.Object{object} }
+		a.plugin.Content = func(context.Context, volume.Mount) (string, error) {
+			if fails.Load() {
+				return "", errBoom
+			}
+			return fmt.Sprint(version.Load()), nil
+		}
+		a.cfg.Event = func(ref v1.ObjectReference, kind, reason, message string) {
+			require.Equal(t, types.UID("u1"), ref.UID)
+			require.Equal(t, "FailedMount", reason)
+			require.Contains(t, message, "boom")
+			events.Add(1)
+		}
+	}, func(t *testing.T, a *agent) {
+		pod := newPod("u1", "data")
+		content := func() string {
+			data, err := os.ReadFile(filepath.Join(a.dir(pod, a.plugin, "data"), "content"))
+			require.NoError(t, err)
+			return string(data)
+		}
+		require.Empty(t, a.Objects())
+		require.NoError(t, a.Prepare(t.Context(), pod))
+		require.Equal(t, []volume.Object{object}, a.Objects())
+		version.Store(1)
+		require.NoError(t, a.Prepare(t.Context(), pod))
+		require.Equal(t, "1", content(), "each Prepare brings it up to date")
+		version.Store(2)
+		a.Changed(object)
+		synctest.Wait()
+		require.Equal(t, "2", content(), "a change does, too")
+		fails.Store(true)
+		a.Changed(object)
+		begun := time.Now()
+		require.NoError(t, a.Prepare(t.Context(), pod), "what is mounted stays")
+		require.Zero(t, time.Since(begun))
+		require.Equal(t, "2", content())
+		state := a.Explain(pod.UID)[0]
+		require.ErrorIs(t, state.LastError, errBoom)
+		require.Equal(t, manager.StateMounted, state.State)
+		require.False(t, state.NextTry.IsZero())
+		time.Sleep(time.Minute)
+		require.Equal(t, int64(1), events.Load(), "one event for all tries")
+		fails.Store(false)
+		version.Store(3)
+		a.Changed(object)
+		synctest.Wait()
+		require.Equal(t, "3", content())
+		require.NoError(t, a.Explain(pod.UID)[0].LastError)
+	})
+}
+
+// A refresh that hangs holds up no pod for long.
+func TestRefreshHangs(t *testing.T) {
+	inAgent(t, func(a *agent) {
+		a.plugin.Refresh = true
+		a.plugin.Fault = func(ctx context.Context, c volumetest.Call) error {
+			if c.Again && c.Pod != "other" {
+				<-ctx.Done()
+			}
+			return ctx.Err()
+		}
+	}, func(t *testing.T, a *agent) {
+		var pods []*v1.Pod
+		for i := range 20 {
+			pods = append(pods, newPod(fmt.Sprint("u", i), "data"))
+			require.NoError(t, a.Prepare(t.Context(), pods[i]))
+		}
+		for _, pod := range pods {
+			begun := time.Now()
+			require.NoError(t, a.Prepare(t.Context(), pod))
+			require.Equal(t, time.Second, time.Since(begun))
+		}
+		other := newPod("other", "data")
+		require.NoError(t, a.Prepare(t.Context(), other), "a first mount is no refresh")
+		require.NoError(t, a.Prepare(t.Context(), other))
+		time.Sleep(5 * time.Minute)
+		require.Equal(t, 2, count(a.plugin.Calls(), "other"), "others have their turn")
+		for _, pod := range pods {
+			require.NoError(t, a.Release(t.Context(), pod.UID))
+		}
+	})
+}
+
+func count(calls []volumetest.Call, uid types.UID) (n int) {
+	for _, c := range calls {
+		if c.Pod == uid {
+			n++
+		}
+	}
+	return n
+}
+
+func TestRefreshAt(t *testing.T) {
+	next := 48 * time.Minute
+	inAgent(t, func(a *agent) {
+		a.plugin.RefreshAt = func() time.Time { return time.Now().Add(next) }
+	}, func(t *testing.T, a *agent) {
+		require.NoError(t, a.Prepare(t.Context(), newPod("u1", "token")))
+		time.Sleep(2*next - time.Second)
+		require.Equal(t, 2, a.plugin.Count("Mount"))
+		time.Sleep(2 * time.Second)
+		require.Equal(t, 3, a.plugin.Count("Mount"))
+	})
+}
+
+// A volume that cannot be grown is not used at first; one that is in use stays.
+func TestExpand(t *testing.T) {
+	size, fails := "1Gi", atomic.Bool{}
+	var told journal
+	inAgent(t, func(a *agent) {
+		a.cfg.Event = func(ref v1.ObjectReference, eventtype, reason, _ string) {
+			told.add(ref.Kind, " ", ref.Name, " ", eventtype, " ", reason)
+		}
+		a.cfg.Claims = claims{"x": func(pv *v1.PersistentVolume) {
+			pv.Spec.ClaimRef = &v1.ObjectReference{Namespace: "ns", Name: "x"}
+			pv.Spec.Capacity = v1.ResourceList{v1.ResourceStorage: resource.MustParse(size)}
+		}}
+		a.shared.Fault = in("Expand", failing(&fails))
+	}, func(t *testing.T, a *agent) {
+		pod := newPod("u1", "disk=x")
+		fails.Store(true)
+		require.ErrorIs(t, a.Prepare(t.Context(), pod), errBoom)
+		_, err := a.Volume(t.Context(), pod, "disk")
+		require.ErrorContains(t, err, "boom")
+		fails.Store(false)
+		time.Sleep(time.Second)
+		require.NoError(t, a.Prepare(t.Context(), pod))
+		require.Equal(t, 2, a.shared.Count("Expand"))
+		size = "2Gi"
+		fails.Store(true)
+		require.NoError(t, a.Prepare(t.Context(), pod))
+		synctest.Wait()
+		fails.Store(false)
+		time.Sleep(time.Second)
+		require.Equal(t, 4, a.shared.Count("Expand"))
+		time.Sleep(time.Hour)
+		require.Equal(t, 4, a.shared.Count("Expand"))
+		var want []string
+		for _, event := range []string{"Warning FileSystemResizeFailed", "Warning VolumeResizeFailed", "Normal FileSystemResizeSuccessful"} {
+			want = append(want, "Pod pod-u1 "+event, "PersistentVolumeClaim x "+event)
+		}
+		require.Equal(t, want, told.take())
+	})
+}
+
+// A device has events of its own, and an error may name the reason of its.
+func TestEvents(t *testing.T) {
+	var fails atomic.Pointer[error]
+	fail := func(err error) { fails.Store(&err) }
+	var told journal
+	inAgent(t, func(a *agent) {
+		a.shared.Plugin.Fault = in("Mount", func(context.Context, volumetest.Call) error { return *fails.Load() })
+		a.plugin.Content = func(_ context.Context, m volume.Mount) (string, error) {
+			m.OnProgress(17)
+			return "", nil
+		}
+		a.cfg.Event = func(_ v1.ObjectReference, eventtype, reason, message string) {
+			told.add(eventtype, " ", reason, ": ", message)
+		}
+	}, func(t *testing.T, a *agent) {
+		pod := newPod("u1", "raw=raw")
+		reason := func(want string) {
+			var notReady *manager.NotReadyError
+			require.ErrorAs(t, a.Prepare(t.Context(), pod), &notReady)
+			require.Equal(t, want, notReady.EventReason())
+		}
+		fail(errBoom)
+		reason("FailedMapVolume")
+		fail(reasoned{errBoom})
+		time.Sleep(3 * time.Minute)
+		reason("OwnReason")
+		require.Empty(t, told.take())
+		fail(nil)
+		time.Sleep(3 * time.Minute)
+		require.NoError(t, a.Prepare(t.Context(), pod))
+		require.NoError(t, a.Prepare(t.Context(), newPod("u2", "data")))
+		require.Equal(t, []string{
+			`Normal SuccessfulMountVolume: volume "pv-raw" is mapped`,
+			`Warning VolumePermissionChangeInProgress: volume "data" is being given to the pod's group: 17 files so far`,
+		}, told.take())
+	})
+}
+
+type reasoned struct{ error }
+
+func (reasoned) EventReason() string { return "OwnReason" }
+
+// A claim that cannot be read any more fails no pod whose volume is mounted.
+func TestMountedClaimCannotBeRead(t *testing.T) {
+	var events atomic.Int64
+	all := claims{}
+	inAgent(t, func(a *agent) {
+		a.cfg.Claims = all
+		a.cfg.Event = func(v1.ObjectReference, string, string, string) { events.Add(1) }
+	}, func(t *testing.T, a *agent) {
+		pod := newPod("u1", "disk=x")
+		require.NoError(t, a.Prepare(t.Context(), pod))
+		all["x"] = func(*v1.PersistentVolume) { panic(errBoom) }
+		require.NoError(t, a.Prepare(t.Context(), pod))
+		require.NoError(t, a.Prepare(t.Context(), pod))
+		require.Equal(t, int64(1), events.Load())
+		require.ErrorIs(t, a.Explain(pod.UID)[0].LastError, errBoom)
+		_, err := a.Volume(t.Context(), pod, "disk")
+		require.NoError(t, err)
+	})
+}
+
+type subPaths struct {
+	fail atomic.Bool
+	uids journal
+}
+
+func (s *subPaths) ReleasePod(ctx context.Context, uid types.UID) error {
+	s.uids.add(uid)
+	return failing(&s.fail)(ctx, volumetest.Call{})
+}
+
+// Sub paths go before the volumes that they are parts of, once: a release that is tried
+// again continues where the previous one stopped.
+func TestSubPathsFirst(t *testing.T) {
+	sub := &subPaths{}
+	var fails atomic.Bool
+	inAgent(t, func(a *agent) {
+		a.cfg.SubPaths = sub
+		a.plugin.Fault = in("Unmount", failing(&fails))
+	}, func(t *testing.T, a *agent) {
+		pod := newPod("u1", "data")
+		require.NoError(t, a.Prepare(t.Context(), pod))
+		file := a.cfg.Layout.SubPath(pod.UID, "data", "c", 0)
+		require.NoError(t, os.MkdirAll(filepath.Dir(file), 0o750))
+		require.NoError(t, os.WriteFile(file, nil, 0o640))
+		sub.fail.Store(true)
+		err := a.Release(t.Context(), pod.UID)
+		require.ErrorIs(t, err, errBoom)
+		require.ErrorContains(t, err, "sub paths: boom")
+		require.Zero(t, a.plugin.Count("Unmount"))
+		sub.fail.Store(false)
+		fails.Store(true)
+		sub.uids.take()
+		time.Sleep(time.Second)
+		for range 3 {
+			require.ErrorIs(t, a.Release(t.Context(), pod.UID), errBoom)
+		}
+		require.Equal(t, []string{"u1"}, sub.uids.take())
+		fails.Store(false)
+		time.Sleep(time.Minute)
+		require.NoError(t, a.Release(t.Context(), pod.UID))
+		a.requireGone(pod)
+	})
+}
+
+// V29: what is not the manager's is never deleted, and named.
+func TestForeignFolders(t *testing.T) {
+	inAgent(t, nil, func(t *testing.T, a *agent) {
+		pod := newPod("u1", "data")
+		require.NoError(t, a.Prepare(t.Context(), pod))
+		empty := a.cfg.Layout.Volume(pod.UID, "example.com/gone", "empty")
+		full := a.cfg.Layout.Volume(pod.UID, "example.com/gone", "full")
+		stray := filepath.Join(a.cfg.Layout.Volumes(pod.UID), "stray")
+		require.NoError(t, os.MkdirAll(empty, 0o750))
+		require.NoError(t, os.MkdirAll(filepath.Join(full, "precious"), 0o750))
+		require.NoError(t, os.WriteFile(stray, nil, 0o600))
+		err := a.Release(t.Context(), pod.UID)
+		require.ErrorContains(t, err, `this agent has no plugin "example.com/gone": `+full+": it is not empty")
+		require.NoDirExists(t, empty)
+		require.NoDirExists(t, a.dir(pod, a.plugin, "data"))
+		require.NoError(t, os.Remove(filepath.Join(full, "precious")))
+		time.Sleep(time.Second)
+		require.ErrorContains(t, a.Release(t.Context(), pod.UID), stray)
+		require.NoError(t, os.Remove(stray))
+		time.Sleep(3 * time.Second)
+		require.NoError(t, a.Release(t.Context(), pod.UID))
+		a.requireGone(pod)
+	})
+}
+
+// What is done with devices has names of its own.
+func TestMetrics(t *testing.T) {
+	var operations, ready journal
+	inAgent(t, func(a *agent) {
+		a.plugin.Latency, a.shared.Latency = time.Second, time.Second // each is told before the next one ends
+		a.cfg.Metrics.OnOperation = func(o manager.Operation) { operations.add(o.Name, " ", o.Plugin, " ", o.Took, " ", o.Err) }
+		a.cfg.Metrics.OnReady = func(_ string, d time.Duration) { ready.add(d) }
+	}, func(t *testing.T, a *agent) {
+		time.Sleep(time.Second)
+		operations.take() // what is staged has been listed
+		require.NoError(t, a.Prepare(t.Context(), newPod("u1", "data")))
+		require.Equal(t, map[manager.Count]int{{Plugin: "example.com/memory", State: manager.StateMounted, Wanted: true}: 1}, a.Counts())
+		require.NoError(t, a.Release(t.Context(), "u1"))
+		require.Equal(t, []string{"1s"}, ready.take())
+		require.Equal(t, []string{"volume_mount example.com/memory 1s <nil>", "volume_unmount example.com/memory 1s <nil>"}, operations.take())
+		require.NoError(t, a.Prepare(t.Context(), newPod("u2", "raw=raw")))
+		require.NoError(t, a.Release(t.Context(), "u2"))
+		time.Sleep(time.Second)
+		require.Equal(t, []string{
+			"verify_controller_attached_volume example.com/shared 0s <nil>", "mount_device example.com/shared 1s <nil>",
+			"map_volume example.com/shared 1s <nil>", "unmap_volume example.com/shared 1s <nil>", "unmap_device example.com/shared 1s <nil>",
+		}, operations.take())
+	})
+}
+
+// What an agent before this one has left is told of: what is known of it, and how it ends.
+func TestMetricsOfWhatIsFound(t *testing.T) {
+	var told journal
+	inAgent(t, nil, func(t *testing.T, a *agent) {
+		pod := newPod("u1", "data", "disk=x")
+		require.NoError(t, a.Prepare(t.Context(), pod))
+		require.NoError(t, a.end())
+		require.NoError(t, os.MkdirAll(a.cfg.Layout.Volume(pod.UID, "example.com/other", "v"), 0o750))
+		require.NoError(t, os.WriteFile(filepath.Join(a.dir(pod, a.shared, "pv-x"), "id"), []byte("{"), 0o600))
+		a.cfg.Metrics = manager.Metrics{
+			OnFound: func(plugin string, known bool) { told.add("found ", plugin, " ", known) },
+			OnOperation: func(o manager.Operation) {
+				if o.Name == "volume_unmount" {
+					told.add("unmount ", o.Plugin, " forced ", o.Forced)
+				}
+			},
+		}
+		a.restart()
+		require.NoError(t, a.Release(t.Context(), pod.UID))
+		require.ElementsMatch(t, []string{
+			"found example.com/memory true", "found example.com/other false", "found example.com/shared false",
+			"unmount example.com/memory forced false", "unmount example.com/shared forced true",
+		}, told.take())
+	})
+}
+
+// A claim that is not answered holds up no volume but its own, which says since when. Of
+// a pod that has its volumes it holds up the sync for a second, and an event tells.
+func TestClaimThatHangs(t *testing.T) {
+	var hang, deaf atomic.Bool
+	var answer chan struct{}
+	var events []string
+	inAgent(t, func(a *agent) {
+		answer = make(chan struct{})
+		a.cfg.Claims = resolver(func(ctx context.Context, pod *v1.Pod, v v1.Volume) (*volume.Spec, error) {
+			switch {
+			case deaf.Load():
+				<-answer
+			case hang.Load():
+				<-ctx.Done()
+				return nil, ctx.Err()
+			}
+			return claims{}.Resolve(ctx, pod, v)
+		})
+		a.cfg.Event = func(_ v1.ObjectReference, _, reason, message string) { events = append(events, reason+": "+message) }
+	}, func(t *testing.T, a *agent) {
+		pod := newPod("u1", "data", "disk=x", "other=y")
+		hang.Store(true)
+		begun := time.Now()
+		done := make(chan error, 1)
+		go func() { done <- a.Prepare(t.Context(), pod) }()
+		synctest.Wait()
+		_, err := a.Volume(t.Context(), pod, "data")
+		require.NoError(t, err, "what has no claim is mounted")
+		_, err = a.Volume(t.Context(), pod, "disk")
+		require.ErrorContains(t, err, "disk: NotMounted, read its claim since")
+		err = <-done
+		require.ErrorIs(t, err, context.DeadlineExceeded)
+		require.ErrorContains(t, err, "next try")
+		require.Equal(t, 2*time.Minute, time.Since(begun))
+
+		hang.Store(false)
+		require.NoError(t, a.Prepare(t.Context(), pod))
+		require.Empty(t, events)
+
+		hang.Store(true)
+		begun = time.Now()
+		require.NoError(t, a.Prepare(t.Context(), pod))
+		require.Equal(t, time.Second, time.Since(begun))
+		require.Len(t, events, 2)
+		require.NoError(t, a.Prepare(t.Context(), pod))
+		require.Len(t, events, 2, "it is told once")
+
+		// One that does not even end with its context, and a pod that is released meanwhile.
+		hang.Store(false)
+		deaf.Store(true)
+		begun = time.Now()
+		require.NoError(t, a.Prepare(t.Context(), pod))
+		require.Equal(t, time.Second, time.Since(begun))
+		require.NoError(t, a.Release(t.Context(), pod.UID))
+		a.requireGone(pod)
+		ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
+		defer cancel()
+		go func() { done <- a.Prepare(ctx, pod) }()
+		synctest.Wait()
+		require.NoError(t, a.Release(t.Context(), pod.UID))
+		require.ErrorIs(t, <-done, manager.ErrReleased)
+		require.Nil(t, a.Explain(pod.UID), "a claim that comes too late brings nothing back")
+		close(answer)
+		synctest.Wait()
+		deaf.Store(false)
+		require.NoError(t, a.Prepare(t.Context(), pod))
+		require.NoError(t, a.Release(t.Context(), pod.UID))
+	})
+}
+
+type resolver func(context.Context, *v1.Pod, v1.Volume) (*volume.Spec, error)
+
+func (r resolver) Resolve(ctx context.Context, pod *v1.Pod, v v1.Volume) (*volume.Spec, error) {
+	return r(ctx, pod, v)
+}
+
+// The groups of persistent volumes reach the pod, each once, but not those that it has.
+func TestExtraGroups(t *testing.T) {
+	group := func(gid string) func(*v1.PersistentVolume) {
+		return func(pv *v1.PersistentVolume) { pv.Annotations = map[string]string{"pv.beta.kubernetes.io/gid": gid} }
+	}
+	inAgent(t, func(a *agent) {
+		a.cfg.Claims = claims{"a": group("2000"), "b": group("1000"), "c": group("2000"), "own": group("7"), "bad": group("staff")}
+	}, func(t *testing.T, a *agent) {
+		pod := newPod("u1", "data", "a=a", "again=a", "b=b", "c=c", "own=own", "bad=bad", "none=x")
+		pod.Spec.SecurityContext = &v1.PodSecurityContext{SupplementalGroups: []int64{7}}
+		require.Nil(t, a.ExtraGroups(pod))
+		require.NoError(t, a.Prepare(t.Context(), pod))
+		require.Equal(t, []int64{1000, 2000}, a.ExtraGroups(pod))
+		plain := newPod("u2", "own=own")
+		require.NoError(t, a.Prepare(t.Context(), plain))
+		require.Equal(t, []int64{7}, a.ExtraGroups(plain), "a pod without any groups")
+		require.NoError(t, a.Release(t.Context(), pod.UID))
+		require.Nil(t, a.ExtraGroups(pod))
+	})
+}

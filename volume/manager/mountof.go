@@ -1,0 +1,103 @@
+package manager
+
+import (
+	"slices"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	helper "k8s.io/component-helpers/resource"
+
+	"github.com/podwright/podwright/volume"
+)
+
+// mountOf is what follows from a pod for the mount of one of its volumes.
+func mountOf(pod *v1.Pod, spec *volume.Spec) volume.Mount {
+	m := volume.Mount{Pod: pod, Spec: spec, FSGroup: fsGroup(pod), RunAsUser: runAsUser(pod), SizeLimit: sizeLimit(pod, spec)}
+	if c := pod.Spec.SecurityContext; c != nil {
+		m.FSGroupPolicy = c.FSGroupChangePolicy
+	}
+	return m
+}
+
+func fsGroup(pod *v1.Pod) *int64 {
+	if pod == nil || pod.Spec.SecurityContext == nil {
+		return nil
+	}
+	return pod.Spec.SecurityContext.FSGroup
+}
+
+// runAsUser is the user of all containers of a pod, nil if they differ or one does not
+// say.
+func runAsUser(pod *v1.Pod) (user *int64) {
+	for _, c := range containers(pod) {
+		var own *int64
+		switch {
+		case c.Security != nil && c.Security.RunAsUser != nil:
+			own = c.Security.RunAsUser
+		case pod.Spec.SecurityContext != nil:
+			own = pod.Spec.SecurityContext.RunAsUser
+		}
+		if own == nil || user != nil && *user != *own {
+			return nil
+		}
+		user = own
+	}
+	return user
+}
+
+// sizeLimit is how much a pod may put into one of its volumes: what the volume says,
+// and the pod's limit of what that medium takes, if it says one. What the agent writes
+// lies in memory, but for config maps.
+func sizeLimit(pod *v1.Pod, spec *volume.Spec) (limit int64) {
+	if spec == nil || spec.Inline == nil {
+		return 0
+	}
+	in := spec.Inline
+	switch e := in.EmptyDir; {
+	case e != nil && e.Medium == v1.StorageMediumDefault:
+		return smaller(e.SizeLimit, podLimit(pod, v1.ResourceEphemeralStorage))
+	case e != nil && e.Medium == v1.StorageMediumMemory:
+		return smaller(e.SizeLimit, podMemory(pod))
+	case e != nil:
+		return smaller(e.SizeLimit, 0)
+	case in.ConfigMap != nil:
+		return podLimit(pod, v1.ResourceEphemeralStorage)
+	case in.Secret != nil, in.DownwardAPI != nil, in.Projected != nil:
+		return podMemory(pod)
+	}
+	return 0
+}
+
+// smaller is the smaller of two limits; zero is none.
+func smaller(own *resource.Quantity, limit int64) int64 {
+	if own == nil || own.IsZero() || limit != 0 && limit < own.Value() {
+		return limit
+	}
+	return own.Value()
+}
+
+// podMemory is the memory that the pod's cgroup is limited to; zero if a container has
+// no limit and the pod has none either.
+func podMemory(pod *v1.Pod) int64 {
+	own := pod.Spec.Resources
+	if own == nil || own.Limits.Memory().IsZero() {
+		for _, list := range [][]v1.Container{pod.Spec.InitContainers, pod.Spec.Containers} {
+			if slices.ContainsFunc(list, func(c v1.Container) bool { return c.Resources.Limits.Memory().IsZero() }) {
+				return 0
+			}
+		}
+	}
+	return podLimit(pod, v1.ResourceMemory)
+}
+
+// podLimit is the limit of a pod of something: its own, or that of its containers.
+func podLimit(pod *v1.Pod, name v1.ResourceName) int64 {
+	limit := helper.PodLimits(pod, helper.PodResourcesOptions{})[name]
+	return limit.Value()
+}
+
+// ofOnePod tells that one pod at a time has the use of the volume.
+func ofOnePod(s *volume.Spec) bool {
+	p := s.Persistent
+	return p != nil && slices.Equal(p.Spec.AccessModes, []v1.PersistentVolumeAccessMode{v1.ReadWriteOncePod})
+}

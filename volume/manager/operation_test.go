@@ -1,0 +1,196 @@
+package manager
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/podwright/podwright/volume"
+)
+
+// A volume grows to what its PersistentVolume says, if its plugin can do that.
+func TestToExpand(t *testing.T) {
+	spec := claimedVolume("disk", "2").spec
+	for name, c := range map[string]struct {
+		v    volumeState
+		want int64
+	}{
+		"never was":                    {volumeState{expands: true, spec: spec}, 2},
+		"was to less":                  {volumeState{expands: true, spec: spec, expandedTo: 1}, 2},
+		"has its size":                 {volumeState{expands: true, spec: spec, expandedTo: 2}, 0},
+		"a shared one":                 {volumeState{expands: true, spec: spec, expandedTo: 2, shared: &sharedState{}}, 2},
+		"a shared one has its size":    {volumeState{expands: true, spec: spec, shared: &sharedState{expandedTo: 2}}, 0},
+		"a plugin that cannot":         {volumeState{spec: spec}, 0},
+		"a pod's own":                  {volumeState{expands: true, spec: &volume.Spec{}}, 0},
+		"only its folder was found":    {volumeState{}, 0},
+		"a claim that does not say it": {volumeState{expands: true, spec: claimedVolume("disk", "0").spec}, 0},
+	} {
+		require.Equal(t, c.want, c.v.toExpand(), name)
+	}
+}
+
+// queued is a script in which one volume waits for the refreshes of as many others as there
+// may be.
+func queued(t *testing.T) (s *script, last types.UID) {
+	s = newScript(t)
+	var uids []types.UID
+	for i := range maxRefreshing + 1 {
+		uids = append(uids, types.UID(fmt.Sprint("u", i)))
+		s.want(uids[i], inlineVolume("x"))
+		s.endOf(doMount, outcome{})
+	}
+	for _, uid := range uids {
+		s.want(uid, inlineVolume("x"))
+	}
+	last = uids[maxRefreshing]
+	require.Nil(t, s.w.pods[last].names["x"].volume.op)
+	require.Equal(t, "the refreshes of other volumes", s.w.explain(s.w.pods[last], s.now)[0].WaitsFor)
+	return s, last
+}
+
+// Refreshes that never end hold up others until their time is over, not for ever.
+func TestStuckRefreshesMakeRoom(t *testing.T) {
+	s, last := queued(t)
+	s.pass(s.w.limit + patience)
+	require.NotNil(t, s.w.pods[last].names["x"].volume.op)
+	s.finish()
+}
+
+// A pod comes back while what it was still waits for its turn to be refreshed.
+func TestComesBackWhileQueued(t *testing.T) {
+	s, last := queued(t)
+	s.release(last)
+	s.endOf(doLook, outcome{})
+	s.endOf(doUnmount, outcome{})
+	s.endOf(doFinish, outcome{})
+	s.want(last, inlineVolume("x"))
+	require.Equal(t, doMount, s.w.pods[last].names["x"].volume.op.kind, "a first mount is no refresh")
+	s.finish()
+}
+
+// A claim may come to be another volume of the same name: the one that it was is not used
+// any more.
+func TestAnotherVolumeOfThatName(t *testing.T) {
+	s := newScript(t)
+	disk := claimedVolume("disk", "1Gi")
+	s.want("a", disk)
+	v := s.w.pods["a"].names["disk"].volume
+	before := v.shared
+	disk.shared = "h-new"
+	s.want("a", disk)
+	require.Same(t, v, s.w.pods["a"].names["disk"].volume)
+	require.Equal(t, volume.ID{Plugin: "shared", Volume: "h-new"}, v.shared.id)
+	require.Empty(t, before.users)
+	s.finish()
+}
+
+// A pod's own volume is no claim, whatever its name: it keeps nobody from one.
+func TestOwnVolumeHoldsNoClaim(t *testing.T) {
+	s := newScript(t)
+	s.want("a", inlineVolume("data"))
+	s.endOf(doMount, outcome{})
+	claim := claimedVolume("data", "1Gi")
+	claim.spec.Persistent.Spec.AccessModes = []v1.PersistentVolumeAccessMode{v1.ReadWriteOncePod}
+	claim.plugin, claim.shared = own, ""
+	s.want("b", claim)
+	s.endOf(doMount, outcome{})
+	require.True(t, s.w.pods["b"].ready())
+	s.finish()
+}
+
+// What a shared volume was is over once it is unstaged, and that only: where it is attached
+// is asked anew.
+func TestEndOfUnstage(t *testing.T) {
+	staged := sharedState{
+		stage: StateMounted, path: "/s", found: true, expandedTo: 1,
+		verified: true, attachable: true, attached: true,
+	}
+	failed := staged
+	failed.stage = StateUncertain
+	for name, c := range map[string]struct {
+		out  outcome
+		want sharedState
+	}{
+		"done":   {outcome{}, sharedState{verified: true, attachable: true}},
+		"failed": {outcome{err: errFailed}, failed},
+	} {
+		got := staged
+		got.end(&operation{kind: doUnstage}, &c.out)
+		require.Equal(t, c.want, got, name)
+	}
+}
+
+// V32: pauses double up to a bound, which is lower for what upstream reads at each sync. The
+// first failure of another operation begins anew.
+func TestPauses(t *testing.T) {
+	now := time.Unix(1000, 0)
+	for k, want := range map[kind]time.Duration{doMount: 122 * time.Second, doStage: 122 * time.Second, doNothing: 15 * time.Second} {
+		var r retry
+		for _, delay := range []time.Duration{500 * time.Millisecond, time.Second, 2 * time.Second} {
+			r.failed(k, now)
+			require.Equal(t, retry{kind: k, delay: delay, at: now.Add(delay)}, r)
+		}
+		for range 10 {
+			r.failed(k, now)
+		}
+		require.Equal(t, want, r.delay)
+		r.failed(doUnmount, now)
+		require.Equal(t, retry{kind: doUnmount, delay: 500 * time.Millisecond, at: now.Add(500 * time.Millisecond)}, r)
+	}
+}
+
+// A volume that is asked for twice while it is mounted for the first time is mounted once.
+// If an object changes meanwhile it is mounted again: what was written may be the old one.
+func TestNewsDuringTheFirstMount(t *testing.T) {
+	for name, c := range map[string]struct {
+		news  func(s *script)
+		again bool
+	}{
+		"asked for once more": {func(s *script) { s.want("a", inlineVolume("x")) }, false},
+		"its object changes":  {func(s *script) { s.w.objectChanged(object); s.next() }, true},
+	} {
+		s := newScript(t)
+		s.want("a", inlineVolume("x"))
+		c.news(s)
+		s.endOf(doMount, outcome{})
+		require.Equal(t, c.again, s.of(doMount) >= 0, name)
+		s.finish()
+	}
+}
+
+// What becomes of a volume at the end of an operation on it.
+func TestEndOfOperations(t *testing.T) {
+	now, later := time.Unix(1000, 0), time.Unix(2000, 0)
+	failed := &outcome{err: errFailed}
+	there := volume.Mounted{Path: "/v", RefreshAt: later}
+	mounted := func() *volumeState {
+		return &volumeState{state: StateMounted, since: now, mounted: volume.Mounted{Path: "/v"}, expandedTo: 1, refreshAt: later}
+	}
+	end := func(op operation, out *outcome) *volumeState {
+		v := mounted()
+		v.end(&op, out, later)
+		return v
+	}
+	want := mounted()
+	require.Equal(t, want, end(operation{kind: doExpand, size: 2}, failed))
+	require.Equal(t, want, end(operation{kind: doUnmount}, failed))
+	want.remount = true
+	require.Equal(t, want, end(operation{kind: doMount, again: true}, failed))
+	want = mounted()
+	want.expandedTo = 2
+	require.Equal(t, want, end(operation{kind: doExpand, size: 2}, &outcome{size: 2}))
+	require.Equal(t, &volumeState{since: later}, end(operation{kind: doUnmount}, &outcome{}))
+	want = mounted()
+	want.mounted, want.refreshAt = there, later.Add(time.Second)
+	require.Equal(t, want, end(operation{kind: doMount, again: true}, &outcome{mounted: there}))
+	v := &volumeState{found: true}
+	v.end(&operation{kind: doMount}, &outcome{mounted: there}, now)
+	require.Equal(t, &volumeState{state: StateMounted, since: now, mounted: there, refreshAt: later}, v)
+	v = &volumeState{}
+	v.end(&operation{kind: doMount}, failed, now)
+	require.Equal(t, &volumeState{since: now}, v)
+}

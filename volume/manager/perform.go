@@ -1,0 +1,156 @@
+package manager
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+
+	v1 "k8s.io/api/core/v1"
+
+	"github.com/podwright/podwright/internal/run"
+	"github.com/podwright/podwright/volume"
+)
+
+// perform does what an operation does, outside of all locks.
+func (m *Manager) perform(ctx context.Context, op *operation) (out outcome) {
+	switch op.kind {
+	case doMount:
+		out.mounted, out.err = m.mount(ctx, op)
+	case doUnmount:
+		out.err = m.unmount(ctx, op)
+	case doExpand:
+		out.size, out.grown, out.err = m.expand(ctx, op)
+	case doVerify:
+		out.attach, out.device, out.err = m.verify(ctx, op)
+	case doStage:
+		out.path, out.err = op.plugin.(volume.Stager).Stage(ctx, op.stage)
+	case doUnstage:
+		out.err = op.plugin.(volume.Stager).Unstage(ctx, op.id.Volume)
+	case doList:
+		out.ids, out.err = op.plugin.(volume.Stager).Staged(ctx)
+	case doRead:
+		out.found, out.err = m.onDisk(op.uid)
+	case doLook:
+		if m.cfg.SubPaths != nil {
+			if out.err = m.cfg.SubPaths.ReleasePod(ctx, op.uid); out.err != nil {
+				out.err = fmt.Errorf("sub paths: %w", out.err)
+				return out
+			}
+		}
+		out.found, out.err = m.onDisk(op.uid)
+	case doFinish:
+		out.err = m.removeFolders(op.uid)
+		if out.err != nil {
+			var err error
+			out.found, err = m.onDisk(op.uid)
+			out.err = run.Join(out.err, err)
+		}
+	}
+	return out
+}
+
+// pluginName is also that of a plugin that this agent does not have.
+func (o *operation) pluginName() string {
+	if v, ok := o.on.(*volumeState); ok {
+		return v.key.plugin // it is never changed
+	}
+	return o.plugin.Name()
+}
+
+// dir is the folder of the volume, or the link to its device.
+func (m *Manager) dir(op *operation) string {
+	if op.unmount.Block {
+		return m.cfg.Layout.Device(op.uid, op.pluginName(), op.unmount.Name)
+	}
+	return m.cfg.Layout.Volume(op.uid, op.pluginName(), op.unmount.Name)
+}
+
+// folderMode is that of the folders in which volumes are.
+const folderMode = 0o750
+
+func (m *Manager) mount(ctx context.Context, op *operation) (volume.Mounted, error) {
+	args := op.mount
+	args.Dir, args.OnProgress = m.dir(op), m.ownersChanging(args.Pod, args.Spec.Name)
+	args.StateDir = m.cfg.Layout.State(op.uid, op.pluginName(), op.unmount.Name)
+	if err := os.MkdirAll(filepath.Dir(args.Dir), folderMode); err != nil {
+		return volume.Mounted{}, volume.Transient(err)
+	}
+	mounted, err := op.plugin.Mount(ctx, args)
+	return mounted, inPod(args.Pod, args.Spec, err)
+}
+
+// inPod completes the paths of fields of a volume's source.
+func inPod(pod *v1.Pod, spec *volume.Spec, err error) error {
+	if spec.Inline == nil || !errors.As(err, new(*volume.FieldError)) {
+		return err
+	}
+	i := slices.IndexFunc(pod.Spec.Volumes, func(v v1.Volume) bool { return v.Name == spec.Name })
+	return volume.AtField(fmt.Sprintf("spec.volumes[%d]", i), err)
+}
+
+func (m *Manager) unmount(ctx context.Context, op *operation) error {
+	args := op.unmount
+	args.Dir = m.dir(op)
+	args.StateDir = m.cfg.Layout.State(op.uid, op.pluginName(), op.unmount.Name)
+	if op.plugin == nil {
+		// Whatever it is, only what is empty and no mount point goes.
+		if err := removeEmpty(args.Dir); err != nil {
+			return fmt.Errorf("this agent has no plugin %q: %w", op.pluginName(), err)
+		}
+		return nil
+	}
+	return op.plugin.Unmount(ctx, args)
+}
+
+// verify finds out whether a volume has to be attached, and where it is.
+func (m *Manager) verify(ctx context.Context, op *operation) (attach bool, device string, err error) {
+	p, ok := op.plugin.(volume.Attachable)
+	if !ok || m.cfg.Attachments == nil {
+		return false, "", nil
+	}
+	if attach, err = p.Attaches(ctx, op.spec); err != nil || !attach {
+		return attach, "", err
+	}
+	device, err = m.cfg.Attachments.Attached(ctx, op.id, op.spec)
+	if err != nil {
+		err = fmt.Errorf("not attached to the node: %w", err)
+	}
+	return true, device, err
+}
+
+// errNotExpanded is of a volume whose controller has not come so far, or has given up.
+var errNotExpanded = errors.New("its claim does not say that this node is to expand it")
+
+// expand returns how large a volume is, zero if that is not known.
+func (m *Manager) expand(ctx context.Context, op *operation) (size int64, grown bool, err error) {
+	do := func() error {
+		_, err := op.plugin.(volume.Expander).Expand(ctx, op.spec, op.staged, m.dir(op))
+		return err
+	}
+	resizes := m.cfg.Resizes
+	if resizes == nil {
+		if err := do(); err != nil {
+			return 0, false, err
+		}
+		return op.size, op.grown != 0, nil
+	}
+	size, wanted, err := resizes.BeginResize(ctx, op.spec)
+	switch {
+	case err != nil:
+		return 0, false, volume.Transient(err)
+	case !wanted && size < op.size:
+		return size, false, volume.Transient(errNotExpanded)
+	case !wanted:
+		return size, false, nil
+	}
+	err = do()
+	if err = run.Join(err, resizes.EndResize(ctx, op.spec, err)); err != nil {
+		return 0, false, err
+	}
+	return op.size, true, nil
+}
+
+var errLeft = errors.New("it is not empty")

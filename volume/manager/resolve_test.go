@@ -1,0 +1,73 @@
+package manager
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	v1 "k8s.io/api/core/v1"
+
+	"github.com/podwright/podwright/volume"
+)
+
+// picky supports a volume by its name.
+type picky struct{ nothing }
+
+func (p picky) Supports(s *volume.Spec) bool { return s.Name == p.name || s.Name == "all" }
+
+// The message of an event says of each volume the one thing that matters most, and nothing
+// that changes by itself.
+func TestEventMessage(t *testing.T) {
+	failed := errors.New("no such share")
+	at := time.Unix(1000, 0)
+	for text, v := range map[string]VolumeState{
+		"v: no such share":   {LastError: failed, LastErrorAt: at, NextTry: at, WaitsFor: "the begin of mount", Operation: "mount"},
+		"v: waits for claim": {WaitsFor: "claim", Operation: "mount"},
+		"v: mount goes on":   {Operation: "mount", RunningSince: at, Stuck: true},
+		"v":                  {},
+	} {
+		v.Name = "v"
+		for action, end := range map[string]error{"mount": nil, "unmount": context.DeadlineExceeded} {
+			e := &NotReadyError{Pod: "pod", UID: "1", Action: action, Volumes: []VolumeState{v, {Name: "w"}}, Err: end}
+			require.Equal(t, "cannot "+action+" volumes yet: "+text+"; w", e.EventMessage())
+			require.Equal(t, map[string]string{"mount": ReasonFailedMount, "unmount": ReasonFailedUnmount}[action], e.EventReason())
+		}
+	}
+}
+
+// oneSpec is the answer for every claim.
+type oneSpec struct {
+	Claims
+	spec *volume.Spec
+}
+
+func (c oneSpec) Resolve(context.Context, *v1.Pod, v1.Volume) (*volume.Spec, error) {
+	return c.spec, nil
+}
+
+// A claim that was resolved to something impossible is refused by its field.
+func TestResolveChecks(t *testing.T) {
+	pod := &v1.Pod{Spec: v1.PodSpec{Volumes: []v1.Volume{{Name: "other"}, {Name: "v"}}}}
+	pod.Spec.Volumes[1].PersistentVolumeClaim = &v1.PersistentVolumeClaimVolumeSource{}
+	m := &Manager{cfg: Config{Plugins: []volume.Plugin{picky{nothing{name: "v"}}}, Claims: oneSpec{spec: &volume.Spec{Name: "v"}}}}
+	r := resolved{name: "v"}
+	err := m.resolveInto(t.Context(), pod, &Used{Name: "v"}, &r)
+	require.ErrorContains(t, err, "spec.volumes[1].persistentVolumeClaim: ")
+	pv := &v1.PersistentVolume{}
+	pv.Spec.CSI = &v1.CSIPersistentVolumeSource{}
+	m.cfg.Claims = oneSpec{spec: &volume.Spec{Name: "v", Persistent: pv}}
+	require.NoError(t, m.resolveInto(t.Context(), pod, &Used{Name: "v", Mounts: true, Inside: []string{"a"}}, &r))
+	require.Equal(t, []string{"a"}, r.inside)
+	require.ErrorContains(t, m.resolveInto(t.Context(), pod, &Used{Name: "v", Devices: true}, &r), "has volumeMode Filesystem and is named in volumeDevices")
+	block := v1.PersistentVolumeBlock
+	pv.Spec.VolumeMode = &block
+	require.ErrorContains(t, m.resolveInto(t.Context(), pod, &Used{Name: "v", Mounts: true}, &r), "has volumeMode Block and is named in volumeMounts")
+	require.NoError(t, m.resolveInto(t.Context(), pod, &Used{Name: "v", Devices: true}, &r))
+
+	pv.Spec.VolumeMode, pv.Spec.AccessModes = nil, []v1.PersistentVolumeAccessMode{v1.ReadWriteOncePod}
+	m.cfg.Plugins, m.cfg.SELinux = []volume.Plugin{labelled{Plugin: m.cfg.Plugins[0], err: errFailed}}, labels{}
+	err = m.resolveInto(t.Context(), pod, &Used{Name: "v", Mounts: true}, &r)
+	require.EqualError(t, err, "spec.volumes[1].persistentVolumeClaim: failed", "nobody knows whether it can be mounted with its label")
+}

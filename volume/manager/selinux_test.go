@@ -1,0 +1,233 @@
+package manager
+
+import (
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/podwright/podwright/volume"
+)
+
+// labels makes labels of levels.
+type labels struct{}
+
+var errLevel = errors.New("no such level")
+
+func (labels) FileLabel(o *v1.SELinuxOptions) (string, error) {
+	switch {
+	case o == nil || o.Level == "":
+		return "", nil
+	case o.Level == "bad":
+		return "", errLevel
+	}
+	return "files:" + o.Level, nil
+}
+
+// labelled is a plugin that can mount with labels, or says why it does not know.
+type labelled struct {
+	volume.Plugin
+	can bool
+	err error
+}
+
+func (l labelled) MountsLabel(*volume.Spec) (bool, error) { return l.can, l.err }
+
+func TestLabelOfAVolume(t *testing.T) {
+	level := func(l string) *v1.SecurityContext {
+		return &v1.SecurityContext{SELinuxOptions: &v1.SELinuxOptions{Level: l}}
+	}
+	mounting := func(name string, c *v1.SecurityContext) v1.Container {
+		return v1.Container{SecurityContext: c, VolumeMounts: []v1.VolumeMount{{Name: name}}}
+	}
+	recursive, block := v1.SELinuxChangePolicyRecursive, v1.PersistentVolumeBlock
+	type scene struct {
+		pod    v1.PodSpec
+		spec   volume.Spec
+		plugin volume.Plugin
+		host   SELinux
+	}
+	for name, c := range map[string]struct {
+		change func(*scene)
+		want   string
+		err    error
+	}{
+		"the pod's":               {want: "files:s0:c1"},
+		"the container's":         {change: func(s *scene) { s.pod.Containers[0].SecurityContext = level("s0:c2") }, want: "files:s0:c2"},
+		"a container without any": {change: func(s *scene) { s.pod.Containers[0].SecurityContext = &v1.SecurityContext{} }, want: "files:s0:c1"},
+		"nobody says a level":     {change: func(s *scene) { s.pod.SecurityContext = nil }},
+		"another volume's":        {change: func(s *scene) { s.pod.Containers[1].SecurityContext = level("s0:c3") }, want: "files:s0:c1"},
+		"two that agree":          {change: func(s *scene) { s.pod.InitContainers = []v1.Container{mounting("v", level("s0:c1"))} }, want: "files:s0:c1"},
+		"two that do not":         {change: func(s *scene) { s.pod.InitContainers = []v1.Container{mounting("v", level("s0:c2"))} }, err: ErrLabels},
+		"one says it and one not": {change: func(s *scene) { s.pod.InitContainers = []v1.Container{mounting("v", level(""))} }, err: ErrLabels},
+		"an ephemeral container": {change: func(s *scene) {
+			s.pod.EphemeralContainers = []v1.EphemeralContainer{{EphemeralContainerCommon: v1.EphemeralContainerCommon(mounting("v", level("s1")))}}
+		}, err: ErrLabels},
+		"a level that is none": {change: func(s *scene) { s.pod.SecurityContext.SELinuxOptions.Level = "bad" }, err: errLevel},
+		"file by file":         {change: func(s *scene) { s.pod.SecurityContext.SELinuxChangePolicy = &recursive }},
+		"many pods":            {change: func(s *scene) { s.spec.Persistent.Spec.AccessModes = []v1.PersistentVolumeAccessMode{v1.ReadWriteOnce} }},
+		"many modes": {change: func(s *scene) {
+			s.spec.Persistent.Spec.AccessModes = append(s.spec.Persistent.Spec.AccessModes, v1.ReadOnlyMany)
+		}},
+		"a device":                 {change: func(s *scene) { s.spec.Persistent.Spec.VolumeMode = &block }},
+		"the pod's own volume":     {change: func(s *scene) { s.spec = volume.Spec{Inline: &v1.VolumeSource{}} }},
+		"a driver that cannot":     {change: func(s *scene) { s.plugin = labelled{} }},
+		"a plugin that cannot":     {change: func(s *scene) { s.plugin = nil }},
+		"a driver not known":       {change: func(s *scene) { s.plugin = labelled{can: true, err: errFailed} }, err: errFailed},
+		"a node without SELinux":   {change: func(s *scene) { s.host = nil }},
+		"no SELinux, and bad ones": {change: func(s *scene) { s.host, s.pod.SecurityContext.SELinuxOptions.Level = nil, "bad" }},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := scene{
+				pod: v1.PodSpec{
+					Containers:      []v1.Container{mounting("v", nil), mounting("other", nil)},
+					SecurityContext: &v1.PodSecurityContext{SELinuxOptions: &v1.SELinuxOptions{Level: "s0:c1"}},
+				},
+				spec: volume.Spec{Persistent: &v1.PersistentVolume{Spec: v1.PersistentVolumeSpec{
+					AccessModes: []v1.PersistentVolumeAccessMode{v1.ReadWriteOncePod},
+				}}},
+				plugin: labelled{can: true}, host: labels{},
+			}
+			if c.change != nil {
+				c.change(&s)
+			}
+			m := &Manager{cfg: Config{SELinux: s.host}}
+			got, err := m.label(&v1.Pod{Spec: s.pod}, &resolved{name: "v", spec: &s.spec, plugin: s.plugin})
+			require.ErrorIs(t, err, c.err)
+			require.Equal(t, c.want, got)
+		})
+	}
+}
+
+// What is done to a shared volume whose next user needs a label, by how it stands.
+func TestNextOfLabels(t *testing.T) {
+	now := time.Unix(1000, 0)
+	for name, c := range map[string]struct {
+		staged State
+		label  string // that it was staged with
+		change func(w *world, user, other *volumeState)
+		want   kind
+		why    string
+	}{
+		"not staged":          {want: doStage},
+		"staged with it":      {staged: StateMounted, label: "a"},
+		"with another":        {staged: StateMounted, label: "b", want: doUnstage},
+		"perhaps another":     {staged: StateUncertain, label: "b", want: doUnstage},
+		"found on disk":       {staged: StateUncertain, want: doUnstage},
+		"found with the pod":  {staged: StateUncertain, change: func(_ *world, user, _ *volumeState) { user.state = StateUncertain }, want: doStage},
+		"found, not all read": {staged: StateUncertain, change: func(w *world, _, _ *volumeState) { w.complete = false }, why: "all pods of the node"},
+		"another pod has it": {staged: StateMounted, label: "b", change: func(_ *world, _, other *volumeState) {
+			other.pod.releasing, other.state = true, StateMounted
+		}, why: "pod other, which has the volume with another SELinux label"},
+		"another pod keeps it": {staged: StateMounted, label: "b", change: func(_ *world, _, other *volumeState) {
+			other.wanted, other.state, other.label = true, StateMounted, "b"
+		}},
+		"another pod waits longer": {staged: StateMounted, label: "b", change: func(_ *world, _, other *volumeState) {
+			other.wanted, other.label, other.requestedAt = true, "b", now.Add(-time.Hour)
+		}},
+		"nobody wants a label": {staged: StateMounted, label: "b", change: func(_ *world, user, _ *volumeState) { user.label = "" }, want: doUnstage},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(nil, time.Minute)
+			w.complete = true
+			s := &sharedState{users: set[*volumeState]{}, attached: true, stage: c.staged, label: c.label, found: c.label == ""}
+			volumeOf := func(uid types.UID) *volumeState {
+				v := &volumeState{pod: &podState{uid: uid, pod: &v1.Pod{}}, requestedAt: now, shared: s, spec: &volume.Spec{}}
+				s.users.add(v)
+				return v
+			}
+			user, other := volumeOf("user"), volumeOf("other")
+			other.pod.pod = nil
+			user.wanted, user.label = true, "a"
+			if c.change != nil {
+				c.change(w, user, other)
+			}
+			next := s.next(w, now)
+			require.Equal(t, c.want, next.do)
+			require.Contains(t, next.why, c.why)
+			if c.want == doStage {
+				require.Equal(t, "a", w.begin(s, doStage, now).stage.SELinuxLabel)
+				require.Equal(t, "a", s.label)
+			}
+		})
+	}
+}
+
+// named is a plugin of that name that can mount with labels.
+type named struct{ labelled }
+
+func (named) Name() string { return "named" }
+
+// OnLabel is called for a volume once if its label fits, and each time that it does not. Only
+// volumes of one pod are mounted with labels: for others a bad label is a warning.
+func TestLabelsAreTold(t *testing.T) {
+	var told []LabelCheck
+	m := &Manager{cfg: Config{SELinux: labels{}, Metrics: Metrics{OnLabel: func(c LabelCheck) { told = append(told, c) }}}, world: newWorld(nil, time.Minute)}
+	come := func(uid types.UID, spec *volume.Spec, levels []string) (string, error) {
+		pod := &v1.Pod{}
+		pod.UID = uid
+		for _, l := range levels {
+			pod.Spec.Containers = append(pod.Spec.Containers, v1.Container{
+				SecurityContext: &v1.SecurityContext{SELinuxOptions: &v1.SELinuxOptions{Level: l}}, VolumeMounts: []v1.VolumeMount{{Name: "v"}},
+			})
+		}
+		r := &resolved{name: "v", plugin: named{labelled{can: true}}, shared: spec.Name, spec: spec}
+		var err error
+		if r.label, err = m.label(pod, r); err == nil {
+			p := m.world.pod(uid)
+			p.pod = pod
+			m.world.wantVolume(p, r, time.Unix(1, 0))
+		}
+		return r.label, err
+	}
+	for _, mode := range []v1.PersistentVolumeAccessMode{v1.ReadWriteOncePod, v1.ReadWriteMany} {
+		enforced := mode == v1.ReadWriteOncePod
+		spec := &volume.Spec{Name: "pv-" + string(mode), Persistent: &v1.PersistentVolume{Spec: v1.PersistentVolumeSpec{AccessModes: []v1.PersistentVolumeAccessMode{mode}}}}
+		for _, c := range []struct {
+			pod    types.UID
+			levels []string
+			label  string
+			want   []LabelResult
+		}{
+			{"a", []string{"s0"}, "files:s0", []LabelResult{LabelFits}},
+			{"a", []string{"s0"}, "files:s0", nil},
+			{"same", []string{"s0"}, "files:s0", nil},
+			{"b", []string{"s1"}, "files:s1", []LabelResult{LabelConflict}},
+			{"c", []string{"s0", "s1"}, "", []LabelResult{LabelsDiffer}},
+			{"c", []string{"s0", "bad"}, "", []LabelResult{LabelUnknown}},
+		} {
+			told = nil
+			label, err := come(c.pod+types.UID(mode), spec, c.levels)
+			require.Equal(t, map[bool]string{true: c.label}[enforced], label)
+			require.Equal(t, enforced && c.label == "", err != nil)
+			require.Len(t, told, len(c.want), c)
+			for i, result := range c.want {
+				require.Equal(t, LabelCheck{Plugin: "named", Spec: spec, Enforced: enforced, Result: result}, told[i])
+			}
+		}
+	}
+}
+
+// A label conflicts with that of another pod that uses the volume, and with nobody else's.
+func TestLabelConflict(t *testing.T) {
+	for name, c := range map[string]struct {
+		user types.UID
+		had  bool // and does not use it any more
+		want LabelResult
+	}{
+		"another pod":              {"b", false, LabelConflict},
+		"a pod that was released":  {"b", true, LabelFits},
+		"itself, by another claim": {"a", false, LabelFits},
+	} {
+		w := newWorld(nil, time.Minute)
+		s := w.sharedVolume(volume.ID{Plugin: "named", Volume: "h"}, named{})
+		s.users.add(&volumeState{pod: &podState{uid: c.user}, wanted: !c.had, asks: "files:s1"})
+		r := &resolved{plugin: named{}, shared: "h", spec: &volume.Spec{Name: "v"}, asks: "files:s0"}
+		pod := &v1.Pod{}
+		pod.UID = "a"
+		require.Equal(t, c.want, (&Manager{world: w}).compareLabels(pod, r), name)
+	}
+}

@@ -1,0 +1,85 @@
+package manager
+
+import (
+	"path"
+	"slices"
+	"strings"
+
+	v1 "k8s.io/api/core/v1"
+)
+
+// Used is what the containers of a pod do with one of its volumes.
+type Used struct {
+	// Name is the volume's in the pod's spec.
+	Name string
+	// Mounts and Devices tell how it is used: as files, as a device, as both (which no
+	// volume can be).
+	Mounts, Devices bool
+	// Inside are the paths, relative to the volume, at which containers mount other
+	// volumes. They are sorted, and each is there once.
+	Inside []string
+}
+
+// UsedBy lists the volumes that some container of a pod uses, init and ephemeral ones
+// included, in the order of the pod's spec. Only these are mounted.
+func UsedBy(pod *v1.Pod) []Used {
+	uses := map[string]*Used{}
+	use := func(name string) *Used {
+		if uses[name] == nil {
+			uses[name] = &Used{Name: name}
+		}
+		return uses[name]
+	}
+	for _, c := range containers(pod) {
+		for _, m := range c.VolumeMounts {
+			u := use(m.Name)
+			u.Mounts = true
+			if m.SubPath == "" && m.SubPathExpr == "" {
+				u.Inside = append(u.Inside, inside(m, c.VolumeMounts)...)
+			}
+		}
+		for _, d := range c.VolumeDevices {
+			use(d.Name).Devices = true
+		}
+	}
+	var out []Used
+	for i := range pod.Spec.Volumes {
+		if u := uses[pod.Spec.Volumes[i].Name]; u != nil {
+			slices.Sort(u.Inside)
+			u.Inside = slices.Compact(u.Inside)
+			out = append(out, *u)
+		}
+	}
+	return out
+}
+
+// inside lists where other mounts of a container are below one of its mounts.
+func inside(m v1.VolumeMount, all []v1.VolumeMount) (out []string) {
+	base := path.Clean("/"+m.MountPath) + "/"
+	for _, other := range all {
+		if below, ok := strings.CutPrefix(path.Clean("/"+other.MountPath), base); ok {
+			out = append(out, below)
+		}
+	}
+	return out
+}
+
+// use is what a container does with volumes, and as whom.
+type use struct {
+	VolumeMounts  []v1.VolumeMount
+	VolumeDevices []v1.VolumeDevice
+	Security      *v1.SecurityContext
+}
+
+func containers(pod *v1.Pod) (out []use) {
+	for _, list := range [][]v1.Container{pod.Spec.InitContainers, pod.Spec.Containers} {
+		for i := range list {
+			out = append(out, use{list[i].VolumeMounts, list[i].VolumeDevices, list[i].SecurityContext})
+		}
+	}
+	for i := range pod.Spec.EphemeralContainers {
+		c := &pod.Spec.EphemeralContainers[i]
+		out = append(out, use{c.VolumeMounts, c.VolumeDevices, c.SecurityContext})
+	}
+	return out
+}

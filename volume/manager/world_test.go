@@ -1,0 +1,928 @@
+package manager
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/podwright/podwright/volume"
+)
+
+var errFailed = errors.New("failed")
+
+// nothing is a plugin that is never called: the world only asks what it can do.
+type nothing struct {
+	volume.Plugin
+	name string
+}
+
+func (n nothing) Name() string { return n.name }
+
+type nothingShared struct {
+	nothing
+	volume.Stager
+}
+
+func (nothingShared) Expand(context.Context, *volume.Spec, string, string) (int64, error) {
+	return 0, nil
+}
+
+// nothingGrows can expand, and shares nothing.
+type nothingGrows struct{ nothing }
+
+func (nothingGrows) Expand(context.Context, *volume.Spec, string, string) (int64, error) {
+	return 0, nil
+}
+
+var (
+	growing = nothingGrows{nothing{name: "growing"}}
+	own     = nothing{name: "own"}
+	shared  = nothingShared{nothing: nothing{name: "shared"}}
+	object  = volume.Object{Kind: "ConfigMap", Namespace: "ns", Name: "web"}
+)
+
+// script plays commands on a world, and checks after each that it has not gone wrong.
+type script struct {
+	t       testing.TB
+	w       *world
+	now     time.Time
+	running []*operation
+	wanted  map[types.UID]bool // given to Prepare, and not to Release since
+	told    map[types.UID]over
+	// asked are the refreshes that a Prepare wants done, with the operation once it has
+	// begun: nil as long as only others run, which may have begun with what was before.
+	asked map[*volumeState]*operation
+	heard set[types.UID] // nil: nobody listens
+	log   []string
+}
+
+func newScript(t testing.TB) *script {
+	s := &script{
+		t: t, w: newWorld([]volume.Plugin{own, shared}, time.Minute),
+		now: time.Unix(1000, 0), wanted: map[types.UID]bool{}, told: map[types.UID]over{},
+		asked: map[*volumeState]*operation{},
+	}
+	return s
+}
+
+func (s *script) logf(format string, args ...any) {
+	s.log = append(s.log, fmt.Sprintf(format, args...))
+}
+
+func (s *script) require(ok bool, format string, args ...any) {
+	s.t.Helper()
+	if !ok {
+		s.t.Fatalf("%s\n%v", fmt.Sprintf(format, args...), s.log)
+	}
+}
+
+// next begins what there is to begin, as the shell does.
+func (s *script) next() {
+	for _, op := range s.w.next(s.now) {
+		s.logf("%v: begin %s", s.now.Unix(), op.name)
+		s.begun(op)
+		s.running = append(s.running, op)
+	}
+	s.invariants()
+}
+
+// begun checks that an operation may begin now.
+func (s *script) begun(op *operation) {
+	for _, other := range s.running {
+		s.require(other.on != op.on, "%s begins while %s runs", op.name, other.name)
+	}
+	switch a := op.on.(type) {
+	case *volumeState:
+		s.begunVolume(a, op)
+	case *sharedState:
+		for v := range a.users {
+			s.require(v.op == nil || op.kind == doVerify, "%s begins while a pod does something", op.name)
+		}
+		if op.kind == doUnstage {
+			for v := range a.users {
+				s.require(v.state == StateNotMounted, "%s with users", op.name)
+			}
+			first := a.first()
+			s.require(len(a.users) == 0 || first != nil && a.label != first.label, "%s that the next user can have", op.name)
+			s.require(s.w.complete && len(s.w.unread) == 0 && len(s.w.unknown) == 0, "%s before all is known", op.name)
+		} else {
+			s.require(len(a.users) > 0, "%s without users", op.name)
+		}
+		uses := func(v *volumeState) bool { return v.wanted && v.state == StateMounted }
+		s.require(op.kind != doExpand || slices.ContainsFunc(slices.Collect(maps.Keys(a.users)), uses), "%s for nobody", op.name)
+	}
+}
+
+func (s *script) begunVolume(v *volumeState, op *operation) {
+	uid := v.pod.uid
+	s.require(v.pod.op == nil || v.pod.op.began.Equal(s.now), "%s while something is done to the pod", op.name)
+	if _, asked := s.asked[v]; asked && op.kind == doMount {
+		s.asked[v] = op
+	}
+	switch op.kind {
+	case doUnmount:
+		s.require(v.pod.releasing && !s.wanted[uid], "%s of a pod that was not released", op.name)
+		s.require(v.pod.looked, "%s before the sub paths", op.name)
+	case doMount:
+		s.require(s.wanted[uid], "%s of a pod that is not wanted", op.name)
+		s.require(op.again == (v.state == StateMounted), "%s: again is %v", op.name, op.again)
+		if v.shared != nil {
+			s.require(v.shared.busy() == nil && (op.again || v.shared.stage == StateMounted && v.shared.attached), "%s before it is staged", op.name)
+			s.require(v.state != StateNotMounted || v.shared.label == v.label, "%s with another label than it is staged with", op.name)
+		}
+	}
+	if v.shared != nil && op.kind != doExpand {
+		s.require(v.shared.busy() == nil, "%s while %v", op.name, v.shared.op)
+	}
+}
+
+func (s *script) invariants() {
+	refreshing := 0
+	for _, op := range s.running {
+		if op.refreshes {
+			refreshing++
+		}
+	}
+	s.require(refreshing == s.w.refreshing && refreshing <= maxRefreshing, "%d refreshes, counted %d", refreshing, s.w.refreshing)
+	holders := map[string]types.UID{}
+	for uid, p := range s.w.pods {
+		for _, v := range p.volumes {
+			s.require(!v.wanted || !p.releasing, "a volume of a pod that was released is wanted")
+			s.require(v.shared == nil || v.shared.users.has(v), "a volume is no user of what it shares")
+			s.require(!v.found || v.state == StateUncertain, "volume %s of pod %s was found, and is %v", v.key.name, uid, v.state)
+			if v.spec != nil && v.spec.Name == "once" && (v.state != StateNotMounted && !v.found || v.op != nil && v.op.kind == doMount) {
+				other, held := holders["once"]
+				s.require(!held || other == uid, "pods %s and %s have a volume for one pod", other, uid)
+				holders["once"] = uid
+			}
+		}
+		for name, n := range p.names {
+			s.require(n.volume == nil || p.volumes[n.volume.key] == n.volume, "pod %s: %s is a volume that is gone", uid, name)
+		}
+	}
+	for id, shared := range s.w.shared {
+		s.require(!shared.found || shared.stage == StateUncertain, "volume %v was found, and is %v", id, shared.stage)
+	}
+	s.settled()
+	s.announced()
+	s.promised()
+	if s.now.Unix()%7 == 0 { // it is for people, and must not fail
+		for _, p := range s.w.pods {
+			for _, v := range s.w.explain(p, s.now) {
+				_ = v.String()
+			}
+		}
+	}
+}
+
+// settled checks that nothing was overlooked: whatever could be done has begun, and
+// whatever is a matter of time is looked at in time.
+func (s *script) settled() {
+	check := func(a actor, name string) {
+		u := a.base()
+		step := a.next(s.w, s.now)
+		s.require(step.do == doNothing && !step.drop, "%s: nobody looks at it, and there is to do: %v, drop: %v", name, step.do, step.drop)
+		s.require(step.at.IsZero() || u.place.In() && !u.due.After(step.at), "%s: it is not looked at by %v: %s", name, step.at, step.why)
+	}
+	for uid, p := range s.w.pods {
+		check(p, "pod "+string(uid))
+		for key, v := range p.volumes {
+			check(v, fmt.Sprintf("volume %s of pod %s", key.name, uid))
+		}
+	}
+	for id, shared := range s.w.shared {
+		check(shared, "volume "+id.String())
+	}
+	for name, l := range s.w.lists {
+		check(l, "list of "+name)
+	}
+}
+
+// over is what callers wait for: that the release of a pod is over, or its preparation,
+// for the patient and for others.
+type over struct{ release, prepared, ready bool }
+
+func (s *script) over(p *podState) over {
+	moving := s.w.moves(p, s.now)
+	for _, v := range p.volumes {
+		moving = moving || s.w.moves(v, s.now)
+	}
+	return over{!p.releasing || !moving, !p.releasing && s.w.prepared(p, true, s.now), !p.releasing && p.ready()}
+}
+
+// promised checks what Prepare promises. When it is over and nothing is missing, each
+// volume that was mounted before was brought up to date, by an operation that began
+// after Prepare was called; or that cannot be now: an operation on the volume, or one
+// that comes before, is stuck, the last try has failed and the pause after it is not
+// over, or another pod has the volume. When it is over and something is missing, nothing
+// goes on for that.
+func (s *script) promised() {
+	for _, p := range s.w.pods {
+		if p.releasing || !s.w.prepared(p, true, s.now) {
+			continue
+		}
+		for _, v := range p.wanted() {
+			op, asked := s.asked[v]
+			if v.ready() && !(asked && p.ready()) {
+				continue
+			}
+			waits, why := s.waits(v)
+			s.require(waits, "pod %s: over, and %s is not as it should be: %s, %v", p.uid, v.key.name, why, op)
+		}
+	}
+}
+
+// waits tells that nothing can be done for a volume before a pause is over, or others
+// have done something: an operation is stuck, or a pod has the volume. What is waited for
+// first is looked at first; of a volume that is mounted that is not whether it is attached.
+func (s *script) waits(v *volumeState) (waits bool, why string) {
+	paused := s.now.Before(v.retry.at) || s.now.Before(v.pod.retry.at)
+	for _, op := range []*operation{v.op, v.pod.op} {
+		if op != nil {
+			return op.stuck, op.String()
+		}
+	}
+	if step, held := s.w.heldBy(v); held {
+		return !step.soon, step.why
+	}
+	if of := v.shared; of != nil {
+		paused = paused || s.now.Before(of.retry.at)
+		if first := of.first(); first != nil && v.state != StateMounted { // it is staged as that one needs it
+			if of.mislabelled(first) && !s.w.mayUnstage(of.id.Plugin) {
+				return true, "all pods of the node to be known"
+			}
+			if first != v && (of.mislabelled(first) || of.mislabelled(v)) {
+				return true, "a pod that needs another label"
+			}
+		}
+		if of.op != nil && (of.op.kind != doVerify || v.state != StateMounted) {
+			return of.op.stuck, of.op.String()
+		}
+		if v.state != StateMounted || !v.ready() {
+			for user := range of.users {
+				paused = paused || user.op != nil && user.op.stuck
+			}
+		}
+	}
+	return paused, "no operation"
+}
+
+// announced checks that whoever waits for a pod is told when the wait is over.
+func (s *script) announced() {
+	now := map[types.UID]over{}
+	for uid, p := range s.w.pods {
+		now[uid] = s.over(p)
+	}
+	for uid, before := range s.told {
+		after, there := now[uid]
+		news := !there || after.release && !before.release || after.prepared && !before.prepared || after.ready && !before.ready
+		s.require(!news || s.w.changed.has(uid), "pod %s: nobody is told that %v has become %v", uid, before, after)
+	}
+	s.told = now
+	if s.heard != nil {
+		maps.Copy(s.heard, s.w.changed)
+	}
+	clear(s.w.changed)
+}
+
+func (s *script) want(uid types.UID, volumes ...resolved) {
+	s.logf("want %s %d", uid, len(volumes))
+	pod := &v1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "pod", UID: uid}}
+	s.wanted[uid] = true
+	for _, v := range s.w.want(pod, volumes, s.now).wanted() {
+		if v.remount && v.state == StateMounted { // not before its claim is read
+			s.asked[v] = nil
+		} else {
+			delete(s.asked, v)
+		}
+	}
+	s.next()
+}
+
+func (s *script) release(uid types.UID) {
+	s.logf("release %s", uid)
+	delete(s.wanted, uid)
+	_, cancelled := s.w.release(uid)
+	for _, op := range cancelled {
+		s.w.cancelled(op, s.now)
+	}
+	s.next()
+}
+
+func (s *script) end(i int, out outcome) {
+	op := s.running[i]
+	s.logf("end %s: %v", op.name, out.err)
+	s.running = slices.Delete(s.running, i, i+1)
+	if v, ok := op.on.(*volumeState); ok && s.asked[v] == op {
+		delete(s.asked, v)
+	}
+	if op.kind == doVerify {
+		out.attach = true
+	}
+	if op.kind == doExpand && out.err == nil {
+		out.size = cmp.Or(out.size, op.size)
+	}
+	s.w.end(op, out, s.now)
+	s.next()
+}
+
+// of is where the first operation of a kind runs, below zero if none does.
+func (s *script) of(k kind) int {
+	return slices.IndexFunc(s.running, func(op *operation) bool { return op.kind == k })
+}
+
+// endOf ends the first operation of a kind.
+func (s *script) endOf(k kind, out outcome) {
+	s.t.Helper()
+	i := s.of(k)
+	s.require(i >= 0, "no %v runs", k)
+	s.end(i, out)
+}
+
+func (s *script) pass(d time.Duration) {
+	s.now = s.now.Add(d)
+	s.next()
+}
+
+func inlineVolume(name string) resolved {
+	return resolved{name: name, plugin: own, spec: &volume.Spec{Name: name, Inline: &v1.VolumeSource{}}, objects: []volume.Object{object}, remounts: true}
+}
+
+func claimedVolume(name, size string) resolved {
+	pv := &v1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: name}}
+	pv.Spec.Capacity = v1.ResourceList{v1.ResourceStorage: resource.MustParse(size)}
+	if name == "once" {
+		pv.Spec.AccessModes = []v1.PersistentVolumeAccessMode{v1.ReadWriteOncePod}
+	}
+	return resolved{name: name, plugin: shared, spec: &volume.Spec{Name: name, Persistent: pv}, shared: "h-" + name}
+}
+
+// grownVolume is no other pod's, can be expanded and is brought up to date.
+func grownVolume(name, size string) resolved {
+	r := claimedVolume(name, size)
+	r.plugin, r.shared, r.remounts, r.objects = growing, "", true, []volume.Object{object}
+	return r
+}
+
+// finish releases everything and lets everything succeed: nothing is left.
+func (s *script) finish() {
+	s.w.complete = true
+	s.w.touchAllShared()
+	s.next()
+	for uid := range s.w.pods {
+		s.release(uid)
+	}
+	for range 1000 {
+		for len(s.running) > 0 {
+			s.end(0, outcome{})
+		}
+		at, ok := s.w.nextDue()
+		if !ok {
+			break
+		}
+		s.pass(max(at.Sub(s.now), 0))
+	}
+	w := s.w
+	left := fmt.Sprint(len(w.pods), len(w.shared), len(w.objects), len(w.claimed), len(w.unknown), len(w.unread), w.refreshing, len(w.queue), w.due.Len())
+	s.require(left == "0 0 0 0 0 0 0 0 0", "left at the end: %s", left)
+}
+
+// play makes a script of bytes: each says what happens next.
+func play(t testing.TB, data []byte) {
+	s := newScript(t)
+	uids := []types.UID{"a", "b", "c", "d"}
+	s.w.toRead(uids[:2])
+	s.next()
+	all := []resolved{inlineVolume("x"), inlineVolume("y"), claimedVolume("disk", "1Gi"), claimedVolume("once", "1Gi")}
+	outcomes := []outcome{{}, {}, {}, {err: errFailed}, {err: volume.Uncertain(errFailed)}, {err: volume.Transient(errFailed)}, {err: errFailed, ended: true}}
+	for i := 0; i+2 < len(data); i += 3 {
+		what, which, how := data[i], int(data[i+1]), int(data[i+2])
+		uid := uids[which%len(uids)]
+		switch what % 8 {
+		case 0:
+			var volumes []resolved
+			for j, r := range all {
+				if how>>j&1 == 1 {
+					if r.name == "once" && how&32 != 0 {
+						r.label = string(uid)
+					}
+					volumes = append(volumes, r)
+				}
+			}
+			if how&16 != 0 {
+				volumes = append(volumes, grownVolume("grown", []string{"1Gi", "2Gi"}[how>>5&1]))
+			}
+			if how&64 != 0 {
+				volumes = append(volumes, claimedVolume("disk", "2Gi"))
+				volumes[len(volumes)-1].name = "another"
+			}
+			if how&128 != 0 && len(volumes) > 0 {
+				volumes[0] = resolved{name: volumes[0].name, err: errFailed}
+			}
+			s.want(uid, volumes...)
+		case 1:
+			s.release(uid)
+		case 2, 3, 4:
+			if len(s.running) == 0 {
+				continue
+			}
+			n := which % len(s.running)
+			out := outcomes[how%len(outcomes)]
+			switch op := s.running[n]; {
+			case op.kind == doMount && how&128 != 0:
+				out.mounted.RefreshAt = s.now.Add(time.Duration(how) * time.Second)
+			case (op.kind == doRead || op.kind == doLook) && how&64 != 0:
+				out.found = []found{
+					{key: volumeKey{plugin: "own", name: "x"}, plugin: own},
+					{key: volumeKey{plugin: "shared", name: "disk"}, plugin: shared, shared: "h-disk"},
+					{key: volumeKey{plugin: "shared", name: "odd"}, plugin: shared, unknown: true},
+					{key: volumeKey{plugin: "shared", name: "once"}, plugin: shared, shared: "h-once"},
+				}[:how%5]
+			case op.kind == doList:
+				out.ids = []string{"h-disk", "h-left", "h-once"}[:how%4]
+			}
+			s.end(n, out)
+		case 5:
+			s.pass(time.Duration(how) * time.Duration(which) * time.Millisecond)
+		case 6:
+			s.w.objectChanged(volume.Object{Kind: object.Kind, Namespace: object.Namespace, Name: []string{"web", "", "other"}[which%3]})
+			s.next()
+		case 7:
+			s.w.complete = how%2 == 0
+			s.w.touchAllShared()
+			s.w.lookAgain()
+			s.next()
+		}
+	}
+	s.finish()
+}
+
+// Whatever happens, in whatever order: no volume of a pod that was not released is
+// unmounted, none with users is unstaged, and at the end nothing is left.
+func FuzzWorld(f *testing.F) {
+	f.Add([]byte{0, 0, 15, 2, 0, 0, 2, 0, 0, 1, 0, 0})
+	f.Add([]byte{0, 0, 255, 0, 1, 255, 2, 1, 3, 1, 1, 0, 0, 1, 15})
+	for seed := range 80 {
+		random := make([]byte, 6*seed)
+		_, _ = rand.NewChaCha8([32]byte{byte(seed)}).Read(random)
+		f.Add(random)
+	}
+	f.Fuzz(func(t *testing.T, data []byte) {
+		if len(data) > 3000 {
+			return
+		}
+		play(t, data)
+	})
+}
+
+func TestOutcomes(t *testing.T) {
+	for _, test := range []struct {
+		name   string
+		out    outcome
+		before State
+		found  bool
+		want   State
+	}{
+		{"success", outcome{}, StateUncertain, true, StateMounted},
+		{"uncertain", outcome{err: volume.Uncertain(errFailed)}, StateNotMounted, false, StateUncertain},
+		{"transient", outcome{err: volume.Transient(errFailed)}, StateNotMounted, false, StateNotMounted},
+		{"transient after uncertain", outcome{err: volume.Transient(errFailed)}, StateUncertain, false, StateUncertain},
+		{"final", outcome{err: errFailed}, StateNotMounted, false, StateNotMounted},
+		{"final after uncertain", outcome{err: errFailed}, StateUncertain, false, StateNotMounted},
+		{"final of what was found", outcome{err: errFailed}, StateUncertain, true, StateUncertain},
+		{"cancelled", outcome{err: errFailed, ended: true}, StateNotMounted, false, StateUncertain},
+		{"transient, cancelled", outcome{err: volume.Transient(errFailed), ended: true}, StateNotMounted, false, StateNotMounted},
+	} {
+		require.Equal(t, test.want, test.out.after(test.before, test.found), test.name)
+	}
+}
+
+func TestMountOf(t *testing.T) {
+	id := func(n int64) *int64 { return &n }
+	size := func(s string) *resource.Quantity { q := resource.MustParse(s); return &q }
+	limited := func(memory, storage string) v1.Container {
+		limits := v1.ResourceList{}
+		if memory != "" {
+			limits[v1.ResourceMemory] = resource.MustParse(memory)
+		}
+		if storage != "" {
+			limits[v1.ResourceEphemeralStorage] = resource.MustParse(storage)
+		}
+		return v1.Container{Resources: v1.ResourceRequirements{Limits: limits}}
+	}
+	emptyDir := func(medium v1.StorageMedium, limit *resource.Quantity) *volume.Spec {
+		return &volume.Spec{Name: "v", Inline: &v1.VolumeSource{EmptyDir: &v1.EmptyDirVolumeSource{Medium: medium, SizeLimit: limit}}}
+	}
+	for _, test := range []struct {
+		name string
+		spec *volume.Spec
+		of   []v1.Container
+		want int64
+	}{
+		{"no limits", emptyDir("", nil), []v1.Container{{}}, 0},
+		{"its own", emptyDir("", size("64Mi")), []v1.Container{{}}, 64 << 20},
+		{"that of the pod is smaller", emptyDir("", size("64Mi")), []v1.Container{limited("", "20Mi"), limited("", "12Mi")}, 32 << 20},
+		{"its own is smaller", emptyDir("", size("16Mi")), []v1.Container{limited("", "20Mi")}, 16 << 20},
+		{"its own of zero is none", emptyDir("", size("0")), []v1.Container{limited("", "1Mi")}, 1 << 20},
+		{"they are the same", emptyDir("", size("1Mi")), []v1.Container{limited("", "1Mi")}, 1 << 20},
+		{"memory", emptyDir(v1.StorageMediumMemory, size("64Mi")), []v1.Container{limited("32Mi", "1Mi")}, 32 << 20},
+		{"memory that is not limited", emptyDir(v1.StorageMediumMemory, nil), []v1.Container{limited("32Mi", ""), {}}, 0},
+		{"huge pages", emptyDir("HugePages-2Mi", size("64Mi")), []v1.Container{limited("32Mi", "1Mi")}, 64 << 20},
+		{"huge pages that are not limited", emptyDir("HugePages-2Mi", nil), []v1.Container{limited("32Mi", "1Mi")}, 0},
+		{"config map", &volume.Spec{Inline: &v1.VolumeSource{ConfigMap: &v1.ConfigMapVolumeSource{}}}, []v1.Container{limited("", "1Mi")}, 1 << 20},
+		{"its own of memory is smaller (V12)", emptyDir(v1.StorageMediumMemory, size("16Mi")), []v1.Container{limited("32Mi", ""), limited("32Mi", "")}, 16 << 20},
+		{"a container without memory, V12", emptyDir(v1.StorageMediumMemory, size("64Mi")), []v1.Container{limited("32Mi", ""), limited("0", "")}, 64 << 20},
+		{"below zero", emptyDir("", size("-1")), []v1.Container{limited("", "1Mi")}, -1},
+		{"secret", &volume.Spec{Inline: &v1.VolumeSource{Secret: &v1.SecretVolumeSource{}}}, []v1.Container{limited("2Mi", "1Mi")}, 2 << 20},
+		{"projected", &volume.Spec{Inline: &v1.VolumeSource{Projected: &v1.ProjectedVolumeSource{}}}, []v1.Container{limited("2Mi", "1Mi")}, 2 << 20},
+		{"downward API", &volume.Spec{Inline: &v1.VolumeSource{DownwardAPI: &v1.DownwardAPIVolumeSource{}}}, []v1.Container{limited("2Mi", "1Mi")}, 2 << 20},
+		{"a folder of the host", &volume.Spec{Inline: &v1.VolumeSource{HostPath: &v1.HostPathVolumeSource{Path: "/x"}}}, []v1.Container{limited("1Mi", "1Mi")}, 0},
+		{"persistent", &volume.Spec{Persistent: &v1.PersistentVolume{}}, []v1.Container{limited("1Mi", "1Mi")}, 0},
+	} {
+		require.Equal(t, test.want, mountOf(&v1.Pod{Spec: v1.PodSpec{Containers: test.of}}, test.spec).SizeLimit, test.name)
+	}
+	always := v1.ContainerRestartPolicyAlways
+	pod := &v1.Pod{Spec: v1.PodSpec{
+		InitContainers: []v1.Container{limited("", "3Mi"), limited("", "2Mi"), limited("", "4Mi")},
+		Containers:     []v1.Container{limited("", "1Mi")},
+	}}
+	pod.Spec.InitContainers[1].RestartPolicy = &always
+	require.Equal(t, int64(6<<20), podLimit(pod, v1.ResourceEphemeralStorage), "the last init container runs beside the sidecar")
+
+	levelled := &v1.Pod{Spec: v1.PodSpec{
+		Resources:  &v1.ResourceRequirements{Limits: v1.ResourceList{v1.ResourceMemory: *size("48Mi")}},
+		Containers: []v1.Container{{}, limited("1Gi", "")},
+		Overhead:   v1.ResourceList{v1.ResourceMemory: *size("2Mi")},
+	}}
+	require.Equal(t, int64(50<<20), podMemory(levelled), "the pod's own, and what its sandbox takes")
+	levelled.Spec.Resources.Limits = v1.ResourceList{v1.ResourceCPU: *size("1")}
+	require.Zero(t, podMemory(levelled), "the pod limits something else, and one container nothing")
+
+	user := func(u *int64) v1.Container { return v1.Container{SecurityContext: &v1.SecurityContext{RunAsUser: u}} }
+	for _, test := range []struct {
+		name string
+		pod  *int64
+		of   []v1.Container
+		want *int64
+	}{
+		{"none", nil, []v1.Container{{}}, nil},
+		{"the pod's", id(1), []v1.Container{{}, {}}, id(1)},
+		{"all the same", nil, []v1.Container{user(id(2)), user(id(2))}, id(2)},
+		{"one does not say", nil, []v1.Container{user(id(2)), {}}, nil},
+		{"an init container differs", nil, []v1.Container{user(id(2)), user(id(3))}, nil},
+		{"they differ", id(1), []v1.Container{user(id(2)), {}}, nil},
+	} {
+		m := mountOf(&v1.Pod{Spec: v1.PodSpec{SecurityContext: &v1.PodSecurityContext{RunAsUser: test.pod, FSGroup: id(7)}, Containers: test.of}}, emptyDir("", nil))
+		require.Equal(t, test.want, m.RunAsUser, test.name)
+		require.Equal(t, id(7), m.FSGroup)
+	}
+	spec := v1.PodSpec{InitContainers: []v1.Container{user(id(2))}, Containers: []v1.Container{user(id(2))}, EphemeralContainers: []v1.EphemeralContainer{{}}}
+	common := &spec.EphemeralContainers[0].EphemeralContainerCommon
+	for _, test := range []struct{ init, ephemeral, want *int64 }{{id(2), id(2), id(2)}, {id(2), id(3), nil}, {id(3), id(2), nil}} {
+		spec.InitContainers[0].SecurityContext.RunAsUser = test.init
+		common.SecurityContext = &v1.SecurityContext{RunAsUser: test.ephemeral}
+		require.Equal(t, test.want, runAsUser(&v1.Pod{Spec: spec}))
+	}
+	require.Nil(t, fsGroup(nil))
+	require.Nil(t, fsGroup(&v1.Pod{}))
+}
+
+// A volume for one pod waits for the disk to be read. Once nothing is being read any more
+// whoever waits for the volume is told: it goes on when a pause is over, not before.
+func TestNothingIsBeingRead(t *testing.T) {
+	for name, end := range map[string]func(s *script){
+		"the read fails":      func(s *script) { s.end(0, outcome{err: errFailed}) },
+		"the read hangs":      func(s *script) { s.pass(s.w.limit + patience) },
+		"its pod is released": func(s *script) { s.release("a"); s.end(0, outcome{}); s.end(0, outcome{err: errFailed}) },
+		"that of another is done": func(s *script) {
+			s.end(0, outcome{err: errFailed})
+			s.w.toRead([]types.UID{"b"})
+			s.next()
+			require.True(t, s.w.reading())
+			s.end(len(s.running)-1, outcome{})
+		},
+		"its pod has the volume": func(s *script) {
+			s.w.toRead([]types.UID{"b"})
+			s.next()
+			s.end(0, outcome{found: []found{{key: volumeKey{plugin: "own", name: "once"}, plugin: own}}})
+			require.True(t, s.w.reading(), "another one is")
+		},
+	} {
+		s := newScript(t)
+		s.w.lists = map[string]*listState{}
+		s.w.dirty = nil
+		s.w.toRead([]types.UID{"a"})
+		require.True(t, s.w.reading(), "that begins at once")
+		s.next()
+		r := claimedVolume("once", "1Gi")
+		r.plugin, r.shared = own, ""
+		s.want("d", r)
+		v := s.w.pods["d"].names["once"].volume
+		require.True(t, s.w.moves(v, s.now), name)
+		s.heard = set[types.UID]{}
+		end(s)
+		require.False(t, s.w.moves(v, s.now), name)
+		require.True(t, s.heard.has("d"), name)
+	}
+}
+
+// A refresh that was asked for while the volume is expanded is waited for, like one that
+// was asked for while another runs.
+func TestRefreshDuringExpansion(t *testing.T) {
+	s := newScript(t)
+	prepared := func() bool { return s.w.prepared(s.w.pods["a"], true, s.now) }
+	s.want("a", grownVolume("grown", "1Gi"))
+	s.endOf(doMount, outcome{})
+	s.endOf(doExpand, outcome{})
+	require.True(t, prepared())
+	s.want("a", grownVolume("grown", "2Gi"))
+	s.endOf(doMount, outcome{})
+	require.True(t, prepared(), "nobody waits for it to grow")
+	s.want("a", grownVolume("grown", "2Gi"))
+	require.False(t, prepared())
+	s.endOf(doExpand, outcome{})
+	require.False(t, prepared())
+	s.want("a", grownVolume("grown", "2Gi"))
+	s.endOf(doMount, outcome{})
+	require.False(t, prepared(), "it began before")
+	s.endOf(doMount, outcome{})
+	require.True(t, prepared())
+	s.finish()
+}
+
+// A release cancels mounts and expansions, not an unmount that a release before it began.
+func TestReleaseCancels(t *testing.T) {
+	s := newScript(t)
+	cancels := func() int {
+		_, cancelled := s.w.release("a")
+		delete(s.wanted, "a")
+		for _, op := range cancelled {
+			s.w.cancelled(op, s.now)
+		}
+		s.next()
+		return len(cancelled)
+	}
+	s.want("a", inlineVolume("x"))
+	require.Equal(t, 1, cancels(), "the mount")
+	s.endOf(doMount, outcome{err: errFailed, ended: true})
+	s.endOf(doLook, outcome{})
+	require.GreaterOrEqual(t, s.of(doUnmount), 0)
+	s.want("a", inlineVolume("x"))
+	require.Zero(t, cancels())
+	s.finish()
+}
+
+// What is mounted is known better than from the disk, on which it is found, too.
+func TestMountedIsFound(t *testing.T) {
+	s := newScriptReading(t)
+	s.want("a", inlineVolume("x"))
+	s.endOf(doRead, outcome{err: errFailed})
+	s.endOf(doMount, outcome{mounted: volume.Mounted{Path: "/x"}})
+	s.pass(time.Second)
+	s.endOf(doRead, outcome{found: []found{{key: volumeKey{plugin: "own", name: "x"}, plugin: own}}})
+	v := s.w.pods["a"].names["x"].volume
+	require.Equal(t, StateMounted, v.state)
+	require.False(t, v.found)
+	s.finish()
+}
+
+// A mount that goes on after its pod was released has a second to end. Release does not
+// wait for longer.
+func TestCancelledIsStuckSoon(t *testing.T) {
+	s := newScript(t)
+	s.want("a", inlineVolume("x"))
+	v := s.w.pods["a"].names["x"].volume
+	s.release("a")
+	s.endOf(doLook, outcome{})
+	s.pass(patience - 1)
+	require.False(t, v.op.stuck)
+	s.pass(1)
+	require.True(t, v.op.stuck)
+	require.True(t, s.over(s.w.pods["a"]).release)
+	s.finish()
+}
+
+// A volume that is wanted once more is what is said of it now. Names that are meant
+// together get what they all need.
+func TestWantedAnew(t *testing.T) {
+	s := newScript(t)
+	of := func(name string, readOnly bool, inside string) resolved {
+		r := claimedVolume("disk", "1Gi")
+		r.name, r.spec.ReadOnly, r.inside = name, readOnly, []string{inside}
+		return r
+	}
+	s.want("a", of("x", false, "old"))
+	s.want("a", of("x", true, "new"))
+	v := s.w.pods["a"].names["x"].volume
+	require.Equal(t, []string{"new"}, v.inside)
+	require.True(t, v.spec.ReadOnly)
+	s.want("a", of("x", true, "b"), of("y", false, "a"), of("z", true, "b"))
+	require.Equal(t, []string{"a", "b"}, v.inside)
+	require.False(t, v.spec.ReadOnly)
+	s.finish()
+}
+
+// A volume whose claim is being read is brought up to date once that is read, not before.
+func TestClaimIsReadBeforeRefresh(t *testing.T) {
+	s := newScript(t)
+	grown := grownVolume("grown", "1Gi")
+	s.want("a", grown)
+	s.endOf(doMount, outcome{})
+	s.endOf(doExpand, outcome{})
+	s.want("a", resolved{name: "grown", claim: true})
+	p := s.w.pods["a"]
+	require.Nil(t, p.names["grown"].volume.op)
+	s.w.wantClaims(p.pod, []resolved{grown}, s.now)
+	s.next()
+	require.Equal(t, doMount, p.names["grown"].volume.op.kind)
+
+	// Once it is another one, that which it was is not wanted any more.
+	old, other := p.names["grown"].volume, claimedVolume("disk", "1Gi")
+	other.name = "grown"
+	s.want("a", resolved{name: "grown", claim: true})
+	s.w.wantClaims(p.pod, []resolved{other}, s.now)
+	s.next()
+	require.NotSame(t, old, p.names["grown"].volume)
+	require.False(t, old.wanted)
+	require.True(t, p.names["grown"].volume.wanted)
+	s.finish()
+}
+
+// Claims that were read for what a pod was before, or while it was released, change nothing.
+func TestClaimsOfAnEarlierPod(t *testing.T) {
+	s := newScript(t)
+	claim := resolved{name: "grown", claim: true}
+	taken := func(pod *v1.Pod) bool {
+		s.w.wantClaims(pod, []resolved{grownVolume("grown", "1Gi")}, s.now)
+		p := s.w.pods["a"]
+		return p != nil && len(p.volumes) > 0
+	}
+	require.False(t, taken(&v1.Pod{ObjectMeta: metav1.ObjectMeta{UID: "a"}}), "nobody asked for it")
+	s.want("a", claim)
+	before := s.w.pods["a"].pod
+	s.want("a", claim)
+	require.False(t, taken(before))
+	now := s.w.pods["a"].pod
+	s.release("a")
+	s.w.pods["a"].names["grown"] = &nameState{}
+	require.False(t, taken(now))
+	delete(s.w.pods["a"].names, "grown")
+	s.want("a", claim)
+	require.True(t, taken(s.w.pods["a"].pod))
+	s.next()
+	s.finish()
+}
+
+// Whoever waits is told that a claim was read, also if its volume is there already, under
+// another name.
+func TestReadClaimsAreNews(t *testing.T) {
+	s := newScript(t)
+	disk := claimedVolume("disk", "1Gi")
+	s.want("a", disk)
+	for len(s.running) > 0 {
+		s.end(0, outcome{})
+	}
+	again := disk
+	again.name = "again"
+	s.want("a", disk, resolved{name: "again", claim: true})
+	require.False(t, s.w.pods["a"].ready())
+	s.w.wantClaims(s.w.pods["a"].pod, []resolved{again}, s.now)
+	require.True(t, s.w.pods["a"].ready())
+	s.next()
+	s.finish()
+}
+
+// An object that changes ends the pause after a failed stage, which may have missed it.
+func TestChangeEndsThePauseOfAStage(t *testing.T) {
+	s := newScript(t)
+	disk := claimedVolume("disk", "1Gi")
+	disk.objects = []volume.Object{object}
+	s.want("a", disk)
+	for _, k := range []kind{doVerify, doList} {
+		s.endOf(k, outcome{})
+	}
+	s.endOf(doStage, outcome{err: errFailed})
+	require.Negative(t, s.of(doStage), "it waits")
+	s.w.objectChanged(object)
+	s.next()
+	require.GreaterOrEqual(t, s.of(doStage), 0)
+	s.finish()
+}
+
+// An object without a name stands for all of its namespace, without that for all of its kind.
+func TestChangesOfManyObjects(t *testing.T) {
+	s := newScript(t)
+	s.want("a", inlineVolume("x"))
+	s.endOf(doMount, outcome{})
+	for o, want := range map[volume.Object]bool{
+		{Kind: "ConfigMap", Namespace: "ns", Name: "web"}: true, {Kind: "ConfigMap", Namespace: "ns"}: true, {Kind: "ConfigMap"}: true,
+		{Kind: "ConfigMap", Namespace: "other"}: false, {Kind: "Secret"}: false, {Kind: "Secret", Namespace: "ns"}: false,
+		{Kind: "ConfigMap", Namespace: "ns", Name: "other"}: false,
+	} {
+		s.w.objectChanged(o)
+		s.next()
+		require.Equal(t, want, s.of(doMount) >= 0, o)
+		if want {
+			s.endOf(doMount, outcome{})
+		}
+	}
+	s.finish()
+}
+
+// Whether a volume has to be attached is known as soon as a plugin has said so, also if it
+// is not attached yet, and is known no less when a later look fails.
+func TestVerified(t *testing.T) {
+	for name, c := range map[string]struct {
+		before sharedState
+		out    outcome
+		want   sharedState
+	}{
+		"attached":               {sharedState{}, outcome{attach: true, device: "d"}, sharedState{attachable: true, verified: true, attached: true, devicePath: "d"}},
+		"not attached yet":       {sharedState{}, outcome{attach: true, err: errFailed}, sharedState{attachable: true, verified: true}},
+		"needs no attachment":    {sharedState{attachable: true}, outcome{}, sharedState{verified: true, attached: true}},
+		"unknown":                {sharedState{}, outcome{err: errFailed}, sharedState{}},
+		"unknown, and was known": {sharedState{attachable: true, verified: true, attached: true}, outcome{err: errFailed}, sharedState{attachable: true, verified: true}},
+	} {
+		c.before.end(&operation{kind: doVerify}, &c.out)
+		require.Equal(t, c.want, c.before, name)
+	}
+}
+
+// What is mounted is refreshed whatever becomes of its staging, which only a first mount
+// waits for.
+func TestRefreshWithoutStaging(t *testing.T) {
+	w, now := newWorld([]volume.Plugin{own, shared}, time.Minute), time.Unix(1000, 0)
+	for _, c := range []struct {
+		state    State
+		attached bool
+		stage    State
+		waits    string
+	}{
+		{StateMounted, false, StateNotMounted, ""}, {StateMounted, true, StateUncertain, ""},
+		{StateNotMounted, false, StateMounted, "its attachment to the node"}, {StateNotMounted, true, StateUncertain, "its staging"}, {StateNotMounted, true, StateMounted, ""},
+	} {
+		v := &volumeState{pod: &podState{}, spec: &volume.Spec{}, state: c.state, remount: true, wanted: true}
+		v.shared = &sharedState{plugin: shared, attached: c.attached, stage: c.stage, users: set[*volumeState]{v: {}}}
+		s := v.nextMount(w, now)
+		require.Equal(t, c.waits, s.why, c)
+		require.Equal(t, c.waits == "", s.do == doMount, c)
+	}
+}
+
+// What is looked at once more after it was dropped does not take with it what has its
+// place now.
+func TestDroppedBefore(t *testing.T) {
+	w := newScript(t).w
+	key := volumeKey{plugin: "own", name: "x"}
+	first := w.volume(w.pod("a"), key, own)
+	w.drop(first)
+	second := w.volume(w.pod("a"), key, own)
+	require.NotSame(t, first, second)
+	w.drop(first)
+	require.Same(t, second, w.pods["a"].volumes[key])
+	require.True(t, w.claimed[second.claim()].has(second))
+	w.drop(second)
+	require.Empty(t, w.pods["a"].volumes)
+	require.Empty(t, w.claimed)
+}
+
+// What failed before attachments were looked at anew is tried at once, nothing else.
+func TestLookAgain(t *testing.T) {
+	for k, at := range map[kind]time.Time{doVerify: {}, doStage: time.Unix(1001, 0)} {
+		w := newWorld(nil, time.Minute)
+		s := &sharedState{unit: unit{retry: retry{kind: k, at: time.Unix(1001, 0)}}}
+		w.shared[volume.ID{Plugin: "a"}] = s
+		w.lookAgain()
+		require.Equal(t, at, s.retry.at)
+		require.Equal(t, at.IsZero(), s.dirty)
+	}
+}
+
+// A volume of one pod is not mounted first while the disk may hold it for another one; what
+// is mounted already goes on.
+func TestDiskToBeRead(t *testing.T) {
+	claim := &volume.Spec{Persistent: &v1.PersistentVolume{Spec: v1.PersistentVolumeSpec{AccessModes: []v1.PersistentVolumeAccessMode{v1.ReadWriteOncePod}}}}
+	for state, want := range map[State]bool{StateNotMounted: true, StateMounted: false, StateUncertain: false} {
+		w := newWorld([]volume.Plugin{own}, time.Minute)
+		v := &volumeState{pod: &podState{}, spec: claim, state: state}
+		_, held := w.heldBy(v)
+		require.False(t, held)
+		w.pods["other"] = &podState{}
+		w.unread.add("other")
+		s, held := w.heldBy(v)
+		require.Equal(t, want, held, state)
+		require.Equal(t, want, s.why != "")
+	}
+}
