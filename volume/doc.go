@@ -1,3 +1,11 @@
 // Package volume has the vocabulary of volume plugins: Plugin and its optional abilities,
 // Spec, Mount, Layout and the marks of errors. Package volume/manager calls the plugins.
+//
+// A plugin has Mount, Unmount and two methods that select its volumes. Mount is called
+// repeatedly and creates missing parts. Unmount receives names only: the agent may have
+// started after the mount, and may have no Spec. Further abilities are interfaces of
+// their own: Stager, Remounter, Dependent, Attachable, Expander, Owner, LabelMounter.
+// Package volumetest tests a plugin against these contracts.
+//
+// Examples that run: ExampleLayout and ExampleAtField in example_test.go.
 package volume

@@ -53,9 +53,7 @@ func TestNames(t *testing.T) {
 func TestLayout(t *testing.T) {
 	l := volume.Layout{Root: "/var/lib/kubelet"}
 	for want, got := range map[string]string{
-		"/var/lib/kubelet/pods/u/volumes/kubernetes.io~empty-dir/v": l.Volume("u", "kubernetes.io/empty-dir", "v"),
 		"/var/lib/kubelet/pods/u/volumeDevices/kubernetes.io~csi/v": l.Device("u", "kubernetes.io/csi", "v"),
-		"/var/lib/kubelet/pods/u/plugins/kubernetes.io~empty-dir/v": l.State("u", "kubernetes.io/empty-dir", "v"),
 		"/var/lib/kubelet/pods/u/volume-subpaths/v/c/2":             l.SubPath("u", "v", "c", 2),
 		"/var/lib/kubelet/plugins/kubernetes.io/csi":                l.Plugin("kubernetes.io/csi"),
 	} {
@@ -66,10 +64,7 @@ func TestLayout(t *testing.T) {
 
 func TestAtField(t *testing.T) {
 	odd := errors.New("odd")
-	err := volume.AtField("spec.volumes[2]", volume.AtField("hostPath", volume.AtField("type", odd)))
-	require.EqualError(t, err, "spec.volumes[2].hostPath.type: odd")
-	require.ErrorIs(t, err, odd)
-	err = volume.AtField("a", volume.Transient(run.Join(volume.AtField("b", odd), odd)))
+	err := volume.AtField("a", volume.Transient(run.Join(volume.AtField("b", odd), odd)))
 	require.EqualError(t, err, "a.b: odd\na: odd")
 	require.ErrorIs(t, err, volume.ErrTransient)
 	require.ErrorIs(t, err, odd)

@@ -1,67 +1,42 @@
-package projected_test
+package projected
 
 import (
 	"context"
 	"errors"
 	"os"
 	"path/filepath"
+	"slices"
 	"testing"
 
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/podwright/podwright/volume"
-	"github.com/podwright/podwright/volume/configmap"
-	"github.com/podwright/podwright/volume/content"
-	"github.com/podwright/podwright/volume/downwardapi"
 	"github.com/podwright/podwright/volume/internal/testbacking"
 	"github.com/podwright/podwright/volume/objects"
-	"github.com/podwright/podwright/volume/projected"
-	"github.com/podwright/podwright/volume/secret"
 	"github.com/podwright/podwright/volume/volumetest"
 )
 
-// kindOf is one of the plugins whose volumes the agent fills.
-type kindOf struct {
-	open   func(*content.Volumes, *objects.Memory) (volume.Plugin, error)
+// kind is one of the plugins, with a volume of it.
+type kind struct {
 	source v1.VolumeSource
 	file   string
 }
 
-func kinds() map[string]kindOf {
+func kinds() map[string]kind {
 	mode := p(int32(0o644))
-	return map[string]kindOf{
-		"configmap": {
-			func(v *content.Volumes, o *objects.Memory) (volume.Plugin, error) {
-				return configmap.New(configmap.Config{Volumes: v, ConfigMaps: o})
-			},
-			v1.VolumeSource{ConfigMap: &v1.ConfigMapVolumeSource{LocalObjectReference: ref("n"), DefaultMode: mode}}, "a",
-		},
-		"secret": {
-			func(v *content.Volumes, o *objects.Memory) (volume.Plugin, error) {
-				return secret.New(secret.Config{Volumes: v, Secrets: o})
-			},
-			v1.VolumeSource{Secret: &v1.SecretVolumeSource{SecretName: "n", DefaultMode: mode}}, "b",
-		},
-		"downwardapi": {
-			func(v *content.Volumes, _ *objects.Memory) (volume.Plugin, error) {
-				return downwardapi.New(downwardapi.Config{Volumes: v})
-			},
-			v1.VolumeSource{DownwardAPI: &v1.DownwardAPIVolumeSource{DefaultMode: mode, Items: fromPod.DownwardAPI.Items}}, "pod/name",
-		},
-		"projected": {
-			func(v *content.Volumes, o *objects.Memory) (volume.Plugin, error) {
-				return projected.New(projected.Config{Volumes: v, ConfigMaps: o, Secrets: o, Tokens: o})
-			},
-			projection(fromConfigMap, fromSecret, fromPod, fromAccount), "token",
-		},
+	return map[string]kind{
+		ConfigMapName:   {v1.VolumeSource{ConfigMap: &v1.ConfigMapVolumeSource{LocalObjectReference: ref("n"), DefaultMode: mode}}, "a"},
+		SecretName:      {v1.VolumeSource{Secret: &v1.SecretVolumeSource{SecretName: "n", DefaultMode: mode}}, "b"},
+		DownwardAPIName: {v1.VolumeSource{DownwardAPI: &v1.DownwardAPIVolumeSource{DefaultMode: mode, Items: fromPod.DownwardAPI.Items}}, "pod/name"},
+		ProjectedName:   {projection(fromConfigMap, fromSecret, fromPod, fromAccount), "token"},
 	}
 }
 
 // All four keep the contract of volume.Plugin. With -short, one does: they share its code.
 func TestConformance(t *testing.T) {
 	for name := range kinds() {
-		if testing.Short() && name != "projected" {
+		if testing.Short() && name != ProjectedName {
 			continue
 		}
 		t.Run(name, func(t *testing.T) {
@@ -70,11 +45,11 @@ func TestConformance(t *testing.T) {
 	}
 }
 
-func conform(t *testing.T, kind string, backing func() volume.Plugin) {
-	volumetest.Run(t, func(t testing.TB) volumetest.Subject { return kinds()[kind].subject(t, backing) })
+func conform(t *testing.T, name string, backing func() volume.Plugin) {
+	volumetest.Run(t, func(t testing.TB) volumetest.Subject { return kinds()[name].subject(t, name, backing) })
 }
 
-func (k kindOf) subject(t testing.TB, backing func() volume.Plugin) volumetest.Subject {
+func (k kind) subject(t testing.TB, plugin string, backing func() volume.Plugin) volumetest.Subject {
 	o := &objects.Memory{}
 	meta := metav1.ObjectMeta{Namespace: "ns", Name: "n"}
 	o.PutConfigMap(&v1.ConfigMap{ObjectMeta: meta, Data: map[string]string{"a": "config"}})
@@ -82,11 +57,11 @@ func (k kindOf) subject(t testing.TB, backing func() volume.Plugin) volumetest.S
 	o.PutToken("ns", "default", objects.Token{Value: "t"})
 	var broken error
 	open := func() (volume.Plugin, error) {
-		volumes, err := content.New(content.Config{Backing: failing{backing(), &broken}})
+		plugins, err := New(Config{Backing: failing{backing(), &broken}, ConfigMaps: o, Secrets: o, Tokens: o})
 		if err != nil {
 			return nil, err
 		}
-		return k.open(volumes, o)
+		return plugins[slices.IndexFunc(plugins, func(p volume.Plugin) bool { return p.Name() == plugin })], nil
 	}
 	version := "..2026_01_01_00_00_00.1"
 	return volumetest.Subject{

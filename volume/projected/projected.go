@@ -1,18 +1,10 @@
-// Package projected has the plugin for projected volumes: files from several sources in
-// one folder, in memory, brought up to date when one of the sources changes and before a
-// token gets too old.
-//
-// Paths that are named twice, but for those of tokens, are refused, as an API server does.
-// Of files that get the same path otherwise the later source's wins. If any source fails,
-// nothing is written. podCertificate is refused.
-//
-// An example that runs: Example in projected_test.go.
 package projected
 
 import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
@@ -21,56 +13,139 @@ import (
 	"github.com/podwright/podwright/internal/required"
 	"github.com/podwright/podwright/internal/run"
 	"github.com/podwright/podwright/volume"
-	"github.com/podwright/podwright/volume/content"
 	"github.com/podwright/podwright/volume/objects"
-	"github.com/podwright/podwright/volume/sources"
+	"github.com/podwright/podwright/volume/ownership"
 )
 
-// Name is the plugin's name.
-const Name = "kubernetes.io/projected"
+// The names of the plugins.
+const (
+	ConfigMapName   = "kubernetes.io/configmap"
+	SecretName      = "kubernetes.io/secret"
+	DownwardAPIName = "kubernetes.io/downward-api"
+	ProjectedName   = "kubernetes.io/projected"
+)
 
-// Config configures a Plugin. A source of which there is nothing here (nil) is an error
-// of the volumes that name it.
+// Config configures the plugins. A nil source of objects is an error of the volumes that
+// use it.
 type Config struct {
-	// Volumes keeps the volumes. Required.
-	Volumes *content.Volumes
+	// Backing makes the folders of the volumes: the plugin for emptyDir volumes. Required.
+	Backing volume.Plugin
 
 	ConfigMaps   objects.ConfigMaps
 	Secrets      objects.Secrets
 	TrustBundles objects.TrustBundles
-	// Tokens issues tokens, at each mount: use an objects.TokenCache, whose Retain drops
-	// those of pods that are gone.
+	// Tokens issues tokens at each mount. Use an objects.TokenCache; its Retain drops the
+	// tokens of deleted pods.
 	Tokens objects.Tokens
-	// Allocatable is what the node has for pods: the limit of containers that have none.
-	// nil means nothing.
+	// Allocatable returns the node's resources for pods: the limits of containers without
+	// limits. Default: no resources.
 	Allocatable func() v1.ResourceList
+
+	// Logger receives files whose group could not be changed. Default: no logs.
+	Logger *slog.Logger
 }
 
-// Plugin is the volume.Plugin for projected volumes. Use New.
-type Plugin struct{ *content.Plugin }
+// New returns the plugins for configMap, secret, downwardAPI and projected volumes.
+func New(cfg Config) ([]volume.Plugin, error) {
+	v, err := newVolumes(cfg)
+	if err != nil {
+		return nil, err
+	}
+	return []volume.Plugin{
+		&plugin{ConfigMapName, func(s *v1.VolumeSource) bool { return s.ConfigMap != nil }, v},
+		&plugin{SecretName, func(s *v1.VolumeSource) bool { return s.Secret != nil }, v},
+		&plugin{DownwardAPIName, func(s *v1.VolumeSource) bool { return s.DownwardAPI != nil }, v},
+		&plugin{ProjectedName, func(s *v1.VolumeSource) bool { return s.Projected != nil }, v},
+	}, nil
+}
 
-// New returns a Plugin.
-func New(cfg Config) (*Plugin, error) {
-	if err := required.Field("projected: Config.Volumes", cfg.Volumes); err != nil {
+func newVolumes(cfg Config) (*volumes, error) {
+	if err := required.Field("projected: Config.Backing", cfg.Backing); err != nil {
 		return nil, err
 	}
 	if cfg.Allocatable == nil {
 		cfg.Allocatable = func() v1.ResourceList { return nil }
 	}
-	p, err := content.NewPlugin(cfg.Volumes, content.Kind{
-		Name: Name, Takes: func(s *v1.VolumeSource) bool { return s.Projected != nil },
-		Collect: cfg.collect, Objects: objects.VolumeReferences,
-	})
-	if err != nil {
-		return nil, err
+	if cfg.Logger == nil {
+		cfg.Logger = slog.New(slog.DiscardHandler)
 	}
-	return &Plugin{p}, nil
+	return &volumes{cfg: cfg, chown: ownership.Chown, fingerprints: newFingerprints()}, nil
 }
 
-// collect asks all sources, so that the error tells of all that is wrong.
-func (cfg *Config) collect(ctx context.Context, m volume.Mount) (content.Content, error) {
-	s := m.Spec.Inline.Projected
-	c := content.Content{Medium: v1.StorageMediumMemory, Payload: content.Payload{}}
+// plugin is the volume.Plugin for one kind of volume.
+type plugin struct {
+	name     string
+	supports func(source *v1.VolumeSource) bool
+	volumes  *volumes
+}
+
+var (
+	_ volume.Plugin    = (*plugin)(nil)
+	_ volume.Remounter = (*plugin)(nil)
+	_ volume.Dependent = (*plugin)(nil)
+)
+
+// Name implements volume.Plugin.
+func (p *plugin) Name() string { return p.name }
+
+// Supports implements volume.Plugin.
+func (p *plugin) Supports(spec *volume.Spec) bool {
+	return spec.Inline != nil && p.supports(spec.Inline)
+}
+
+// Remounts implements volume.Remounter.
+func (p *plugin) Remounts(*volume.Spec) bool { return true }
+
+// Objects implements volume.Dependent.
+func (p *plugin) Objects(pod *v1.Pod, spec *volume.Spec) []volume.Object {
+	if spec.Inline == nil {
+		return nil
+	}
+	return objects.VolumeReferences(pod, spec.Inline)
+}
+
+// Mount implements volume.Plugin.
+func (p *plugin) Mount(ctx context.Context, m volume.Mount) (volume.Mounted, error) {
+	c, err := p.volumes.cfg.collect(ctx, m)
+	if err != nil {
+		return volume.Mounted{}, volume.Transient(err)
+	}
+	return p.volumes.mount(ctx, m, c)
+}
+
+// Unmount implements volume.Plugin.
+func (p *plugin) Unmount(ctx context.Context, u volume.Unmount) error {
+	return p.volumes.unmount(ctx, u)
+}
+
+// collect returns the content of a volume.
+func (cfg *Config) collect(ctx context.Context, m volume.Mount) (c content, err error) {
+	c.medium = v1.StorageMediumMemory
+	var source v1.VolumeProjection
+	var mode *int32
+	switch in := m.Spec.Inline; {
+	case in.Projected != nil:
+		return cfg.collectAll(ctx, m, in.Projected)
+	case in.ConfigMap != nil:
+		s := in.ConfigMap
+		c.medium, mode = v1.StorageMediumDefault, s.DefaultMode
+		source.ConfigMap = &v1.ConfigMapProjection{LocalObjectReference: s.LocalObjectReference, Items: s.Items, Optional: s.Optional}
+	case in.Secret != nil:
+		s := in.Secret
+		mode = s.DefaultMode
+		source.Secret = &v1.SecretProjection{LocalObjectReference: v1.LocalObjectReference{Name: s.SecretName}, Items: s.Items, Optional: s.Optional}
+	case in.DownwardAPI != nil:
+		mode = in.DownwardAPI.DefaultMode
+		source.DownwardAPI = &v1.DownwardAPIProjection{Items: in.DownwardAPI.Items}
+	}
+	c.payload, c.refreshAt, err = cfg.source(ctx, m, &source, mode)
+	return c, err
+}
+
+// collectAll returns the content of a projected volume. It reads all sources, so that the
+// error contains all faults.
+func (cfg *Config) collectAll(ctx context.Context, m volume.Mount, s *v1.ProjectedVolumeSource) (content, error) {
+	c := content{medium: v1.StorageMediumMemory, payload: payload{}}
 	if err := clashes(s); err != nil {
 		return c, err
 	}
@@ -81,9 +156,9 @@ func (cfg *Config) collect(ctx context.Context, m volume.Mount) (content.Content
 			errs = append(errs, volume.AtField(fmt.Sprintf("projected.sources[%d]", i), err))
 			continue
 		}
-		c.Payload.Add(files)
-		if !refresh.IsZero() && (c.RefreshAt.IsZero() || refresh.Before(c.RefreshAt)) {
-			c.RefreshAt = refresh
+		c.payload.add(files)
+		if !refresh.IsZero() && (c.refreshAt.IsZero() || refresh.Before(c.refreshAt)) {
+			c.refreshAt = refresh
 		}
 	}
 	return c, run.Join(errs...)
@@ -98,24 +173,25 @@ func clashes(s *v1.ProjectedVolumeSource) error {
 	return run.Join(errs...)
 }
 
-func (cfg *Config) source(ctx context.Context, m volume.Mount, s *v1.VolumeProjection, mode *int32) (files content.Payload, refresh time.Time, err error) {
+// source returns the files of one source. Its error contains the source's field.
+func (cfg *Config) source(ctx context.Context, m volume.Mount, s *v1.VolumeProjection, mode *int32) (files payload, refresh time.Time, err error) {
 	field := ""
 	switch {
 	case s.ConfigMap != nil:
 		field = "configMap"
-		files, err = sources.ConfigMap(ctx, cfg.ConfigMaps, m.Pod.Namespace, s.ConfigMap, mode)
+		files, err = configMapFiles(ctx, cfg.ConfigMaps, m.Pod.Namespace, s.ConfigMap, mode)
 	case s.Secret != nil:
 		field = "secret"
-		files, err = sources.Secret(ctx, cfg.Secrets, m.Pod.Namespace, s.Secret, mode)
+		files, err = secretFiles(ctx, cfg.Secrets, m.Pod.Namespace, s.Secret, mode)
 	case s.DownwardAPI != nil:
 		field = "downwardAPI"
-		files, err = sources.DownwardAPI(m.Pod, s.DownwardAPI.Items, mode, cfg.Allocatable())
+		files, err = downwardFiles(m.Pod, s.DownwardAPI.Items, mode, cfg.Allocatable())
 	case s.ServiceAccountToken != nil:
 		field = "serviceAccountToken"
-		files, refresh, err = sources.Token(ctx, cfg.Tokens, m, s.ServiceAccountToken, mode)
+		files, refresh, err = tokenFile(ctx, cfg.Tokens, m, s.ServiceAccountToken, mode)
 	case s.ClusterTrustBundle != nil:
 		field = "clusterTrustBundle"
-		files, err = sources.TrustBundle(ctx, cfg.TrustBundles, m, s.ClusterTrustBundle, mode)
+		files, err = trustBundleFile(ctx, cfg.TrustBundles, m, s.ClusterTrustBundle, mode)
 	case s.PodCertificate != nil:
 		field, err = "podCertificate", errors.New("this agent has no pod certificates")
 	default:

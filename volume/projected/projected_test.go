@@ -1,7 +1,6 @@
-package projected_test
+package projected
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -11,20 +10,16 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
-	"go.uber.org/goleak"
 	"golang.org/x/sys/unix"
 	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/podwright/podwright/volume"
-	"github.com/podwright/podwright/volume/content"
 	"github.com/podwright/podwright/volume/emptydir"
 	"github.com/podwright/podwright/volume/internal/testbacking"
 	"github.com/podwright/podwright/volume/objects"
-	"github.com/podwright/podwright/volume/projected"
 )
-
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 func p[T any](v T) *T { return &v }
 
@@ -46,16 +41,18 @@ var (
 	fromBundle    = v1.VolumeProjection{ClusterTrustBundle: &v1.ClusterTrustBundleProjection{Name: p("n"), Path: "ca"}}
 )
 
+// room has the plugins, and objects for them.
 type room struct {
 	objects *objects.Memory
-	plugin  *projected.Plugin
+	plugins map[string]*plugin
+	plugin  *plugin // for projected volumes
 	issued  int
 }
 
 func newRoom(t testing.TB) *room { return newRoomOn(t, &testbacking.Plugin{}) }
 
 func newRoomOn(t testing.TB, backing volume.Plugin) *room {
-	r := &room{objects: &objects.Memory{}}
+	r := &room{objects: &objects.Memory{}, plugins: map[string]*plugin{}}
 	meta := metav1.ObjectMeta{Namespace: "ns", Name: "n"}
 	r.objects.PutConfigMap(&v1.ConfigMap{ObjectMeta: meta, Data: map[string]string{"a": "config", "b": "config"}})
 	r.objects.PutSecret(&v1.Secret{ObjectMeta: meta, StringData: map[string]string{"b": "secret", "c": "secret"}})
@@ -64,34 +61,23 @@ func newRoomOn(t testing.TB, backing volume.Plugin) *room {
 		r.issued++
 		return objects.Token{Value: fmt.Sprint("t", r.issued), Expires: time.Now().Add(time.Duration(q.ExpirationSeconds) * time.Second)}, nil
 	}
-	volumes, err := content.New(content.Config{Backing: backing})
-	require.NoError(t, err)
 	tokens, err := objects.NewTokenCache(objects.TokenCacheConfig{Tokens: r.objects})
 	require.NoError(t, err)
-	r.plugin, err = projected.New(projected.Config{Volumes: volumes, ConfigMaps: r.objects, Secrets: r.objects, TrustBundles: r.objects, Tokens: tokens})
-	require.NoError(t, err)
-	return r
-}
-
-func Example() {
-	root, _ := os.MkdirTemp("", "kubelet")
-	defer os.RemoveAll(root)
-	volumes, _ := content.New(content.Config{Backing: &testbacking.Plugin{}}) // in an agent: the plugin for emptyDir volumes
-	plugin, _ := projected.New(projected.Config{Volumes: volumes})
-
-	layout, source := volume.Layout{Root: root}, projection(fromPod)
-	mounted, err := plugin.Mount(context.Background(), volume.Mount{
-		Pod: pod, Spec: &volume.Spec{Name: "info", Inline: &source},
-		Dir: layout.Volume(pod.UID, plugin.Name(), "info"), StateDir: layout.State(pod.UID, plugin.Name(), "info"),
+	plugins, err := New(Config{
+		Backing: backing, ConfigMaps: r.objects, Secrets: r.objects, TrustBundles: r.objects, Tokens: tokens,
+		Allocatable: func() v1.ResourceList { return v1.ResourceList{v1.ResourceCPU: resource.MustParse("3500m")} },
 	})
-	text, _ := os.ReadFile(filepath.Join(mounted.Path, "pod", "name"))
-	fmt.Println(string(text), err)
-	// Output: p <nil>
+	require.NoError(t, err)
+	for _, p := range plugins {
+		r.plugins[p.Name()] = p.(*plugin)
+	}
+	r.plugin = r.plugins[ProjectedName]
+	return r
 }
 
 func TestAllSources(t *testing.T) {
 	r := newRoom(t)
-	m := testbacking.MountOf(t, projected.Name, pod, "v", projection(fromConfigMap, fromSecret, fromPod, fromAccount, fromBundle))
+	m := testbacking.MountOf(t, ProjectedName, pod, "v", projection(fromConfigMap, fromSecret, fromPod, fromAccount, fromBundle))
 	require.True(t, r.plugin.Supports(m.Spec))
 	mounted, err := r.plugin.Mount(t.Context(), m)
 	require.NoError(t, err)
@@ -106,7 +92,7 @@ func TestAllSources(t *testing.T) {
 func TestFaults(t *testing.T) {
 	r := newRoom(t)
 	missing := v1.VolumeProjection{Secret: &v1.SecretProjection{LocalObjectReference: ref("none")}}
-	m := testbacking.MountOf(t, projected.Name, pod, "v", projection(fromConfigMap, missing, v1.VolumeProjection{PodCertificate: &v1.PodCertificateProjection{}}, v1.VolumeProjection{}))
+	m := testbacking.MountOf(t, ProjectedName, pod, "v", projection(fromConfigMap, missing, v1.VolumeProjection{PodCertificate: &v1.PodCertificateProjection{}}, v1.VolumeProjection{}))
 	_, err := r.plugin.Mount(t.Context(), m)
 	for _, want := range []string{
 		`projected.sources[1].secret: secret "ns/none" not found`,
@@ -118,30 +104,33 @@ func TestFaults(t *testing.T) {
 	require.ErrorIs(t, err, volume.ErrTransient)
 	require.NoDirExists(t, m.Dir)
 
-	m = testbacking.MountOf(t, projected.Name, pod, "v", projection(fromConfigMap, v1.VolumeProjection{ServiceAccountToken: &v1.ServiceAccountTokenProjection{Path: "a/b"}}))
+	m = testbacking.MountOf(t, ProjectedName, pod, "v", projection(fromConfigMap, v1.VolumeProjection{ServiceAccountToken: &v1.ServiceAccountTokenProjection{Path: "a/b"}}))
 	_, err = r.plugin.Mount(t.Context(), m)
 	require.ErrorContains(t, err, `path "a" is a file, and the folder of "a/b"`)
 	require.NoDirExists(t, m.Dir)
 
 	twice := v1.VolumeProjection{Secret: &v1.SecretProjection{LocalObjectReference: ref("none"), Items: []v1.KeyToPath{{Key: "k", Path: "p"}, {Key: "l", Path: "p"}}}}
-	m = testbacking.MountOf(t, projected.Name, pod, "v", projection(fromConfigMap, twice))
+	m = testbacking.MountOf(t, ProjectedName, pod, "v", projection(fromConfigMap, twice))
 	_, err = r.plugin.Mount(t.Context(), m)
 	require.EqualError(t, err, `projected.sources[1].secret.items[1].path: "p" is the path of projected.sources[1].secret.items[0].path, too`, "before anything is read")
 	require.NoDirExists(t, m.Dir)
 
-	bare, err := projected.New(projected.Config{Volumes: func() *content.Volumes { v, _ := content.New(content.Config{Backing: &testbacking.Plugin{}}); return v }()})
+	bare, err := New(Config{Backing: &testbacking.Plugin{}})
 	require.NoError(t, err)
-	m = testbacking.MountOf(t, projected.Name, pod, "v", projection(fromConfigMap, fromSecret, fromAccount, fromBundle))
-	_, err = bare.Mount(t.Context(), m)
+	m = testbacking.MountOf(t, ProjectedName, pod, "v", projection(fromConfigMap, fromSecret, fromAccount, fromBundle))
+	_, err = bare[3].Mount(t.Context(), m)
 	require.ErrorContains(t, err, "no config maps")
-	_, err = projected.New(projected.Config{})
-	require.EqualError(t, err, "projected: Config.Volumes is required")
+	m = testbacking.MountOf(t, ConfigMapName, pod, "v", configMapSource())
+	_, err = bare[0].Mount(t.Context(), m)
+	require.EqualError(t, err, "configMap: this agent has no config maps")
+	_, err = New(Config{})
+	require.EqualError(t, err, "projected: Config.Backing is required")
 }
 
 // One sync of a volume with all sources, of which nothing has changed.
 func BenchmarkResync(b *testing.B) {
 	r := newRoom(b)
-	m := testbacking.MountOf(b, projected.Name, pod, "v", projection(fromConfigMap, fromSecret, fromPod, fromAccount, fromBundle))
+	m := testbacking.MountOf(b, ProjectedName, pod, "v", projection(fromConfigMap, fromSecret, fromPod, fromAccount, fromBundle))
 	for range 2 {
 		_, err := r.plugin.Mount(b.Context(), m)
 		require.NoError(b, err)
@@ -171,7 +160,7 @@ func TestOnTmpfs(t *testing.T) {
 		t.Skip("mounting needs root")
 	}
 	r := newRoomOn(t, emptydir.New(emptydir.Config{}))
-	m := testbacking.MountOf(t, projected.Name, pod, "v", projection(fromConfigMap, fromAccount))
+	m := testbacking.MountOf(t, ProjectedName, pod, "v", projection(fromConfigMap, fromAccount))
 	m.FSGroup, m.RunAsUser, m.Inside = p(int64(2000)), p(int64(7)), []string{"in/side"}
 	mount := func() {
 		t.Helper()
@@ -208,5 +197,5 @@ func TestConformanceOnTmpfs(t *testing.T) {
 	if os.Getuid() != 0 || testing.Short() {
 		t.Skip("needs root, and takes seconds")
 	}
-	conform(t, "projected", func() volume.Plugin { return emptydir.New(emptydir.Config{}) })
+	conform(t, ProjectedName, func() volume.Plugin { return emptydir.New(emptydir.Config{}) })
 }

@@ -18,10 +18,7 @@ import (
 	"github.com/podwright/podwright/podworkers"
 	"github.com/podwright/podwright/syncloop"
 	"github.com/podwright/podwright/volume"
-	"github.com/podwright/podwright/volume/configmap"
-	"github.com/podwright/podwright/volume/content"
 	volumecsi "github.com/podwright/podwright/volume/csi"
-	"github.com/podwright/podwright/volume/downwardapi"
 	"github.com/podwright/podwright/volume/emptydir"
 	"github.com/podwright/podwright/volume/hostpath"
 	"github.com/podwright/podwright/volume/local"
@@ -29,7 +26,6 @@ import (
 	"github.com/podwright/podwright/volume/mounts"
 	"github.com/podwright/podwright/volume/nfs"
 	"github.com/podwright/podwright/volume/projected"
-	"github.com/podwright/podwright/volume/secret"
 	"github.com/podwright/podwright/volume/subpath"
 	"github.com/podwright/podwright/volume/usage"
 )
@@ -169,18 +165,14 @@ func (g *ground) volumePlugins(layout volume.Layout, kernel mounts.Mounter, driv
 	onDisk := emptydir.New(emptydir.Config{
 		Mounts: kernel, Allocatable: func() int64 { list := g.forPods(); return list.Memory().Value() }, Track: g.track(), Logger: g.cfg.Logger,
 	})
-	files, err := content.New(content.Config{Backing: onDisk, Logger: g.cfg.Logger})
+	files, err := projected.New(projected.Config{
+		Backing: onDisk, ConfigMaps: from, Secrets: from, TrustBundles: from, Tokens: from, Allocatable: g.forPods, Logger: g.cfg.Logger,
+	})
 	if err != nil {
 		return nil, err
 	}
-	plugins, errs := []volume.Plugin{onDisk, &hostpath.Plugin{}}, []error(nil)
+	plugins, errs := append(files, onDisk, &hostpath.Plugin{}), []error(nil)
 	add := func(p volume.Plugin, err error) { plugins, errs = append(plugins, p), append(errs, err) }
-	add(plugin(configmap.New(configmap.Config{Volumes: files, ConfigMaps: from})))
-	add(plugin(secret.New(secret.Config{Volumes: files, Secrets: from})))
-	add(plugin(downwardapi.New(downwardapi.Config{Volumes: files, Allocatable: g.forPods})))
-	add(plugin(projected.New(projected.Config{
-		Volumes: files, ConfigMaps: from, Secrets: from, TrustBundles: from, Tokens: from, Allocatable: g.forPods,
-	})))
 	add(plugin(nfs.New(nfs.Config{Mounts: kernel})))
 	add(plugin(local.New(local.Config{Layout: layout, Mounts: kernel, Event: g.event, Logger: g.cfg.Logger})))
 	add(plugin(g.newCSI(layout, drivers, from)))

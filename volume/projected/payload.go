@@ -1,4 +1,4 @@
-package content
+package projected
 
 import (
 	"fmt"
@@ -9,8 +9,8 @@ import (
 	"unicode/utf8"
 )
 
-// File is one file of a Payload.
-type File struct {
+// payloadFile is one file of a payload.
+type payloadFile struct {
 	Data []byte
 	// Mode are its permissions, 0 to 0777.
 	Mode int32
@@ -18,8 +18,8 @@ type File struct {
 	Owner *int64
 }
 
-// Payload is what a volume's files shall be, by path below the volume.
-type Payload map[string]File
+// payload is what a volume's files shall be, by path below the volume.
+type payload map[string]payloadFile
 
 // What file systems take, in bytes.
 const (
@@ -27,17 +27,17 @@ const (
 	maxComponent = 255
 )
 
-// Add puts files into the payload, in the place of what has the same path.
-func (p Payload) Add(files Payload) {
+// add puts files into the payload, in the place of what has the same path.
+func (p payload) add(files payload) {
 	for name, f := range files {
 		p[path.Clean(name)] = f
 	}
 }
 
-// CheckPath refuses a path that is not that of a file below a volume: empty, absolute,
+// checkPath refuses a path that is not that of a file below a volume: empty, absolute,
 // longer than file systems take, no text, with "..", or beginning with two dots, which is how
-// what Write makes for itself begins.
-func CheckPath(name string) error {
+// what writePayload makes for itself begins.
+func checkPath(name string) error {
 	clean := path.Clean(name)
 	parts := strings.Split(name, "/")
 	switch {
@@ -62,14 +62,14 @@ func CheckPath(name string) error {
 	return nil
 }
 
-// Check returns the payload with its paths cleaned, or says what is wrong with it: a
-// path (CheckPath), two spellings of one path, a file where another one needs a folder,
+// check returns the payload with its paths cleaned, or says what is wrong with it: a
+// path (checkPath), two spellings of one path, a file where another one needs a folder,
 // a mode.
-func (p Payload) Check() (Payload, error) {
-	out := make(Payload, len(p))
+func (p payload) check() (payload, error) {
+	out := make(payload, len(p))
 	for _, name := range slices.Sorted(maps.Keys(p)) {
 		f := p[name]
-		if err := CheckPath(name); err != nil {
+		if err := checkPath(name); err != nil {
 			return nil, err
 		}
 		if f.Mode < 0 || f.Mode > 0o777 {

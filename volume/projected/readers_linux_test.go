@@ -1,4 +1,4 @@
-package content
+package projected
 
 import (
 	"errors"
@@ -21,7 +21,7 @@ import (
 func TestReadersSeeNoMix(t *testing.T) {
 	dir := inMemory(t)
 	long := strings.Repeat("x", 8<<10)
-	payload := func(i int) Payload { return files("a", fmt.Sprint(i, long), "b/c", fmt.Sprint(i, long)) }
+	payload := func(i int) payload { return files("a", fmt.Sprint(i, long), "b/c", fmt.Sprint(i, long)) }
 	write(t, dir, payload(0))
 	var stop atomic.Bool
 	var wg sync.WaitGroup
@@ -45,7 +45,7 @@ func TestReadersSeeNoMix(t *testing.T) {
 		swaps = 200
 	}
 	for i := 0; !t.Failed() && (i < swaps || whole.Load() < 100); i++ {
-		_, err := Write(dir, payload(i+1), WriteOptions{})
+		_, err := writePayload(dir, payload(i+1), writeOptions{})
 		require.NoError(t, err)
 	}
 	stop.Store(true)
@@ -105,7 +105,7 @@ func TestFullDisk(t *testing.T) {
 	old := files("a", "old", "b", strings.Repeat("o", 300<<10))
 	write(t, dir, old)
 	for range 3 {
-		_, err := Write(dir, files("a", "new", "b", strings.Repeat("n", 300<<10), "c", strings.Repeat("n", 600<<10)), WriteOptions{})
+		_, err := writePayload(dir, files("a", "new", "b", strings.Repeat("n", 300<<10), "c", strings.Repeat("n", 600<<10)), writeOptions{})
 		require.ErrorIs(t, err, syscall.ENOSPC)
 		check(t, dir, old)
 	}
@@ -120,7 +120,7 @@ func TestReadOnlyFileSystem(t *testing.T) {
 	old := files("a", "old")
 	write(t, dir, old)
 	require.NoError(t, unix.Mount("", dir, "", unix.MS_REMOUNT|unix.MS_RDONLY, ""))
-	_, err := Write(dir, files("a", "new"), WriteOptions{})
+	_, err := writePayload(dir, files("a", "new"), writeOptions{})
 	require.ErrorIs(t, err, syscall.EROFS)
 	check(t, dir, old)
 	require.False(t, write(t, dir, old), "what is right needs no writing")
@@ -132,14 +132,14 @@ func FuzzWrite(f *testing.F) {
 	f.Add("d", "d/e/f", "y", byte(9))
 	f.Fuzz(func(t *testing.T, one, two, text string, at byte) {
 		dir := t.TempDir()
-		for _, p := range []Payload{files(one, text), files(two, text, "last", text), files(one, text+"x", two, text)} {
-			var before Payload
+		for _, p := range []payload{files(one, text), files(two, text, "last", text), files(one, text+"x", two, text)} {
+			var before payload
 			if _, err := os.Lstat(filepath.Join(dir, dataLink)); err == nil {
 				before = seen(t, dir)
 			}
-			clean, err := p.Check()
+			clean, err := p.check()
 			if err != nil {
-				_, err = Write(dir, p, WriteOptions{})
+				_, err = writePayload(dir, p, writeOptions{})
 				require.Error(t, err)
 				require.Equal(t, before, seen(t, dir))
 				continue
@@ -148,13 +148,13 @@ func FuzzWrite(f *testing.F) {
 			if got := seen(t, dir); !equal(got, before) {
 				require.Equal(t, clean, got)
 			}
-			if _, err := Write(dir, p, WriteOptions{}); err == nil {
+			if _, err := writePayload(dir, p, writeOptions{}); err == nil {
 				check(t, dir, clean)
 			}
 		}
 	})
 }
 
-func equal(a, b Payload) bool {
-	return maps.EqualFunc(a, b, func(x, y File) bool { return string(x.Data) == string(y.Data) })
+func equal(a, b payload) bool {
+	return maps.EqualFunc(a, b, func(x, y payloadFile) bool { return string(x.Data) == string(y.Data) })
 }

@@ -1,4 +1,4 @@
-package content
+package projected
 
 import (
 	"strings"
@@ -10,7 +10,7 @@ import (
 // V6, and what else no folder can hold.
 func TestCheckRefuses(t *testing.T) {
 	uid := func(n int64) *int64 { return &n }
-	for want, p := range map[string]Payload{
+	for want, p := range map[string]payload{
 		`"../x" contains ".."`:          {"../x": {}},
 		`"a/../b" contains ".."`:        {"a/../b": {}},
 		`"..y" begins with ".."`:        {"..y": {}},
@@ -31,11 +31,11 @@ func TestCheckRefuses(t *testing.T) {
 		`owner -1 is no user`:           {"a": {Owner: uid(-1)}},
 		`owner 4294967295 is no user`:   {"a": {Owner: uid(1<<32 - 1)}},
 	} {
-		_, err := p.Check()
+		_, err := p.check()
 		require.ErrorContains(t, err, want)
 		require.Less(t, len(err.Error()), 300, "a message is no place for a key of 1 MiB")
 		dir := t.TempDir()
-		_, err = Write(dir, p, WriteOptions{})
+		_, err = writePayload(dir, p, writeOptions{})
 		require.ErrorContains(t, err, want)
 		require.Empty(t, list(t, dir), "nothing is on disk")
 	}
@@ -43,13 +43,13 @@ func TestCheckRefuses(t *testing.T) {
 
 func TestCheckCleans(t *testing.T) {
 	last := int64(1<<32 - 2)
-	p, err := Payload{"./a//b/": {Mode: 0o777, Owner: &last}, "c..d": {}, "e/..f": {}, strings.Repeat("x", 255): {}}.Check()
+	p, err := payload{"./a//b/": {Mode: 0o777, Owner: &last}, "c..d": {}, "e/..f": {}, strings.Repeat("x", 255): {}}.check()
 	require.NoError(t, err)
 	require.Len(t, p, 4)
 	require.Contains(t, p, "a/b")
-	q := Payload{"a/b": {Mode: 1}}
-	q.Add(Payload{"a//b": {Mode: 2}})
-	require.Equal(t, Payload{"a/b": {Mode: 2}}, q, "the later one wins")
+	q := payload{"a/b": {Mode: 1}}
+	q.add(payload{"a//b": {Mode: 2}})
+	require.Equal(t, payload{"a/b": {Mode: 2}}, q, "the later one wins")
 }
 
 func FuzzCheckPath(f *testing.F) {
@@ -57,11 +57,11 @@ func FuzzCheckPath(f *testing.F) {
 		f.Add(seed)
 	}
 	f.Fuzz(func(t *testing.T, name string) {
-		if CheckPath(name) != nil {
+		if checkPath(name) != nil {
 			return
 		}
 		dir := t.TempDir()
-		_, err := Write(dir, Payload{name: {Data: []byte(name), Mode: 0o600}}, WriteOptions{})
+		_, err := writePayload(dir, payload{name: {Data: []byte(name), Mode: 0o600}}, writeOptions{})
 		if err == nil {
 			require.Equal(t, name, read(t, dir, name))
 		}

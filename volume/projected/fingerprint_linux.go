@@ -1,4 +1,4 @@
-package content
+package projected
 
 import (
 	"path/filepath"

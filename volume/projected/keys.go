@@ -1,4 +1,4 @@
-package sources
+package projected
 
 import (
 	"context"
@@ -8,13 +8,12 @@ import (
 	v1 "k8s.io/api/core/v1"
 
 	"github.com/podwright/podwright/volume"
-	"github.com/podwright/podwright/volume/content"
 	"github.com/podwright/podwright/volume/objects"
 )
 
-// ConfigMap returns the files of a config map. defaultMode is the volume's: an API
+// configMapFiles returns the files of a config map. defaultMode is the volume's: an API
 // server, and who stands in for it, sets it.
-func ConfigMap(ctx context.Context, from objects.ConfigMaps, namespace string, p *v1.ConfigMapProjection, defaultMode *int32) (content.Payload, error) {
+func configMapFiles(ctx context.Context, from objects.ConfigMaps, namespace string, p *v1.ConfigMapProjection, defaultMode *int32) (payload, error) {
 	s := selection{volume.Object{Kind: objects.KindConfigMap, Namespace: namespace, Name: p.Name}, p.Items, defaultMode, isTrue(p.Optional)}
 	if from == nil {
 		return s.files(nil, errors.New("this agent has no config maps"))
@@ -36,8 +35,8 @@ func ConfigMap(ctx context.Context, from objects.ConfigMaps, namespace string, p
 	return s.files(data, nil)
 }
 
-// Secret returns the files of a secret.
-func Secret(ctx context.Context, from objects.Secrets, namespace string, p *v1.SecretProjection, defaultMode *int32) (content.Payload, error) {
+// secretFiles returns the files of a secret.
+func secretFiles(ctx context.Context, from objects.Secrets, namespace string, p *v1.SecretProjection, defaultMode *int32) (payload, error) {
 	s := selection{volume.Object{Kind: objects.KindSecret, Namespace: namespace, Name: p.Name}, p.Items, defaultMode, isTrue(p.Optional)}
 	if from == nil {
 		return s.files(nil, errors.New("this agent has no secrets"))
@@ -61,7 +60,7 @@ type selection struct {
 }
 
 // files makes files of the object's data, or of the error with which it was read.
-func (s selection) files(data map[string][]byte, err error) (content.Payload, error) {
+func (s selection) files(data map[string][]byte, err error) (payload, error) {
 	if err != nil && !(s.optional && objects.IsNotFound(err)) {
 		return nil, err
 	}
@@ -69,15 +68,15 @@ func (s selection) files(data map[string][]byte, err error) (content.Payload, er
 	if err != nil {
 		return nil, err
 	}
-	out := content.Payload{}
+	out := payload{}
 	if len(s.items) == 0 {
 		for key, value := range data {
-			out[key] = content.File{Data: value, Mode: mode}
+			out[key] = payloadFile{Data: value, Mode: mode}
 		}
 		return out, nil
 	}
 	for i, item := range s.items {
-		if err := content.CheckPath(item.Path); err != nil {
+		if err := checkPath(item.Path); err != nil {
 			return nil, volume.AtField(fmt.Sprintf("items[%d].path", i), err)
 		}
 		value, ok := data[item.Key]
@@ -93,7 +92,7 @@ func (s selection) files(data map[string][]byte, err error) (content.Payload, er
 				return nil, err
 			}
 		}
-		out.Add(content.Payload{item.Path: {Data: value, Mode: mode}})
+		out.add(payload{item.Path: {Data: value, Mode: mode}})
 	}
 	return out, nil
 }

@@ -1,4 +1,4 @@
-package sources_test
+package projected
 
 import (
 	"context"
@@ -8,22 +8,15 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
-	"go.uber.org/goleak"
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/podwright/podwright/volume"
-	"github.com/podwright/podwright/volume/content"
 	"github.com/podwright/podwright/volume/objects"
-	"github.com/podwright/podwright/volume/sources"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
-
-func p[T any](v T) *T { return &v }
-
-func memory() *objects.Memory {
+func someObjects() *objects.Memory {
 	m := &objects.Memory{}
 	meta := metav1.ObjectMeta{Namespace: "ns", Name: "n"}
 	m.PutConfigMap(&v1.ConfigMap{ObjectMeta: meta, Data: map[string]string{"a": "1"}, BinaryData: map[string][]byte{"b": {0xff}}})
@@ -31,8 +24,8 @@ func memory() *objects.Memory {
 	return m
 }
 
-func configMap(m *objects.Memory, name string, mode *int32, optional bool, items ...v1.KeyToPath) (content.Payload, error) {
-	return sources.ConfigMap(context.Background(), m, "ns", &v1.ConfigMapProjection{
+func configMap(m *objects.Memory, name string, mode *int32, optional bool, items ...v1.KeyToPath) (payload, error) {
+	return configMapFiles(context.Background(), m, "ns", &v1.ConfigMapProjection{
 		LocalObjectReference: v1.LocalObjectReference{Name: name}, Items: items, Optional: &optional,
 	}, mode)
 }
@@ -40,31 +33,31 @@ func configMap(m *objects.Memory, name string, mode *int32, optional bool, items
 // V9's modes are here: defaultMode 0400 and an item's 0440.
 func TestKeys(t *testing.T) {
 	mode := p(int32(0o400))
-	got, err := configMap(memory(), "n", mode, false)
+	got, err := configMap(someObjects(), "n", mode, false)
 	require.NoError(t, err)
-	require.Equal(t, content.Payload{"a": {Data: []byte("1"), Mode: 0o400}, "b": {Data: []byte{0xff}, Mode: 0o400}}, got)
-	got, err = configMap(memory(), "n", mode, false, v1.KeyToPath{Key: "a", Path: "x/y", Mode: p(int32(0o440))}, v1.KeyToPath{Key: "a", Path: "x//z"})
+	require.Equal(t, payload{"a": {Data: []byte("1"), Mode: 0o400}, "b": {Data: []byte{0xff}, Mode: 0o400}}, got)
+	got, err = configMap(someObjects(), "n", mode, false, v1.KeyToPath{Key: "a", Path: "x/y", Mode: p(int32(0o440))}, v1.KeyToPath{Key: "a", Path: "x//z"})
 	require.NoError(t, err)
-	require.Equal(t, content.Payload{"x/y": {Data: []byte("1"), Mode: 0o440}, "x/z": {Data: []byte("1"), Mode: 0o400}}, got)
-	secret, err := sources.Secret(t.Context(), memory(), "ns", &v1.SecretProjection{LocalObjectReference: v1.LocalObjectReference{Name: "n"}, Items: []v1.KeyToPath{{Key: "b", Path: "c"}}}, mode)
+	require.Equal(t, payload{"x/y": {Data: []byte("1"), Mode: 0o440}, "x/z": {Data: []byte("1"), Mode: 0o400}}, got)
+	secret, err := secretFiles(t.Context(), someObjects(), "ns", &v1.SecretProjection{LocalObjectReference: v1.LocalObjectReference{Name: "n"}, Items: []v1.KeyToPath{{Key: "b", Path: "c"}}}, mode)
 	require.NoError(t, err)
-	require.Equal(t, content.Payload{"c": {Data: []byte("2"), Mode: 0o400}}, secret)
+	require.Equal(t, payload{"c": {Data: []byte("2"), Mode: 0o400}}, secret)
 
 	for _, mode := range []int32{0, 0o777} {
-		got, err = configMap(memory(), "n", &mode, false)
+		got, err = configMap(someObjects(), "n", &mode, false)
 		require.NoError(t, err)
 		require.Equal(t, mode, got["a"].Mode)
 	}
-	got, err = configMap(memory(), "none", mode, true)
+	got, err = configMap(someObjects(), "none", mode, true)
 	require.NoError(t, err)
 	require.Empty(t, got)
-	got, err = configMap(memory(), "n", mode, true, v1.KeyToPath{Key: "none", Path: "x"}, v1.KeyToPath{Key: "a", Path: "y"})
+	got, err = configMap(someObjects(), "n", mode, true, v1.KeyToPath{Key: "none", Path: "x"}, v1.KeyToPath{Key: "a", Path: "y"})
 	require.NoError(t, err)
 	require.Len(t, got, 1)
 }
 
 func TestKeysRefused(t *testing.T) {
-	mode, odd := p(int32(0o644)), memory()
+	mode, odd := p(int32(0o644)), someObjects()
 	odd.Fail = func(volume.Object) error { return errors.New("the server is gone") }
 	refused := func(want string, err error) {
 		t.Helper()
@@ -78,32 +71,32 @@ func TestKeysRefused(t *testing.T) {
 		optional bool
 		items    []v1.KeyToPath
 	}{
-		`configmap "ns/none" not found`:                  {memory(), "none", mode, false, nil},
+		`configmap "ns/none" not found`:                  {someObjects(), "none", mode, false, nil},
 		"the server is gone":                             {odd, "n", mode, true, nil},
-		"name: required":                                 {memory(), "", mode, true, nil},
-		"defaultMode: required":                          {memory(), "n", nil, false, nil},
-		"defaultMode: 01000 is not":                      {memory(), "n", p(int32(0o1000)), false, nil},
-		"defaultMode: -01 is not":                        {memory(), "n", p(int32(-1)), false, nil},
-		"items[0].mode: -01 is not":                      {memory(), "n", mode, false, []v1.KeyToPath{{Key: "a", Path: "a", Mode: p(int32(-1))}}},
-		`items[0].path: path "../x" contains`:            {memory(), "n", mode, false, []v1.KeyToPath{{Key: "a", Path: "../x"}}},
-		`items[0].path: path "/x" is absolute`:           {memory(), "n", mode, true, []v1.KeyToPath{{Key: "none", Path: "/x"}}},
-		`items[0].key: ConfigMap ns/n has no key "none"`: {memory(), "n", mode, false, []v1.KeyToPath{{Key: "none", Path: "x"}}},
-		`has no key "kkk`:                                {memory(), "n", mode, false, []v1.KeyToPath{{Key: strings.Repeat("k", 1<<20), Path: "x"}}},
+		"name: required":                                 {someObjects(), "", mode, true, nil},
+		"defaultMode: required":                          {someObjects(), "n", nil, false, nil},
+		"defaultMode: 01000 is not":                      {someObjects(), "n", p(int32(0o1000)), false, nil},
+		"defaultMode: -01 is not":                        {someObjects(), "n", p(int32(-1)), false, nil},
+		"items[0].mode: -01 is not":                      {someObjects(), "n", mode, false, []v1.KeyToPath{{Key: "a", Path: "a", Mode: p(int32(-1))}}},
+		`items[0].path: path "../x" contains`:            {someObjects(), "n", mode, false, []v1.KeyToPath{{Key: "a", Path: "../x"}}},
+		`items[0].path: path "/x" is absolute`:           {someObjects(), "n", mode, true, []v1.KeyToPath{{Key: "none", Path: "/x"}}},
+		`items[0].key: ConfigMap ns/n has no key "none"`: {someObjects(), "n", mode, false, []v1.KeyToPath{{Key: "none", Path: "x"}}},
+		`has no key "kkk`:                                {someObjects(), "n", mode, false, []v1.KeyToPath{{Key: strings.Repeat("k", 1<<20), Path: "x"}}},
 	} {
 		_, err := configMap(c.objects, c.name, c.mode, c.optional, c.items...)
 		refused(want, err)
 	}
-	_, err := sources.ConfigMap(t.Context(), nil, "ns", &v1.ConfigMapProjection{Optional: p(true)}, mode)
+	_, err := configMapFiles(t.Context(), nil, "ns", &v1.ConfigMapProjection{Optional: p(true)}, mode)
 	refused("this agent has no config maps", err)
-	_, err = sources.Secret(t.Context(), nil, "ns", &v1.SecretProjection{}, mode)
+	_, err = secretFiles(t.Context(), nil, "ns", &v1.SecretProjection{}, mode)
 	refused("this agent has no secrets", err)
-	_, err = sources.Secret(t.Context(), memory(), "ns", &v1.SecretProjection{LocalObjectReference: v1.LocalObjectReference{Name: "none"}}, mode)
+	_, err = secretFiles(t.Context(), someObjects(), "ns", &v1.SecretProjection{LocalObjectReference: v1.LocalObjectReference{Name: "none"}}, mode)
 	refused(`secret "ns/none" not found`, err)
-	_, err = sources.Secret(t.Context(), memory(), "ns", &v1.SecretProjection{Optional: p(true)}, mode)
+	_, err = secretFiles(t.Context(), someObjects(), "ns", &v1.SecretProjection{Optional: p(true)}, mode)
 	refused("name: required", err)
 }
 
-func TestDownwardAPI(t *testing.T) {
+func TestDownwardFiles(t *testing.T) {
 	field := func(path string) *v1.ObjectFieldSelector { return &v1.ObjectFieldSelector{FieldPath: path} }
 	limit := func(container, divisor string) *v1.ResourceFieldSelector {
 		f := &v1.ResourceFieldSelector{ContainerName: container, Resource: "limits.memory"}
@@ -120,7 +113,7 @@ func TestDownwardAPI(t *testing.T) {
 		{Path: "labels", FieldRef: field("metadata.labels")}, {Path: "k", FieldRef: field("metadata.annotations['k']"), Mode: p(int32(0o400))},
 		{Path: "r/memory", ResourceFieldRef: limit("c", "1Mi")}, {Path: "r/bytes", ResourceFieldRef: limit("c", "")}, {Path: "r/free", ResourceFieldRef: limit("free", "1Mi")},
 	}
-	got, err := sources.DownwardAPI(pod, files, p(int32(0o644)), v1.ResourceList{v1.ResourceMemory: resource.MustParse("8Mi")})
+	got, err := downwardFiles(pod, files, p(int32(0o644)), v1.ResourceList{v1.ResourceMemory: resource.MustParse("8Mi")})
 	require.NoError(t, err)
 	text := map[string]string{}
 	for name, f := range got {
@@ -139,10 +132,10 @@ func TestDownwardAPI(t *testing.T) {
 		`items[0].path: path "../x"`:                           {Path: "../x", FieldRef: field("metadata.name")},
 		`items[0].mode: 010000 is not`:                         {Path: "x", FieldRef: field("metadata.name"), Mode: p(int32(0o10000))},
 	} {
-		_, err := sources.DownwardAPI(pod, []v1.DownwardAPIVolumeFile{item}, p(int32(0o644)), nil)
+		_, err := downwardFiles(pod, []v1.DownwardAPIVolumeFile{item}, p(int32(0o644)), nil)
 		require.ErrorContains(t, err, want)
 	}
-	_, err = sources.DownwardAPI(pod, nil, nil, nil)
+	_, err = downwardFiles(pod, nil, nil, nil)
 	require.ErrorContains(t, err, "defaultMode: required")
 }
 
@@ -161,16 +154,16 @@ func TestToken(t *testing.T) {
 		return objects.Token{Value: "t", RefreshAt: at}, nil
 	}
 	mode := p(int32(0o644))
-	files, refresh, err := sources.Token(t.Context(), m, mount(nil, nil), &v1.ServiceAccountTokenProjection{Path: "token"}, mode)
+	files, refresh, err := tokenFile(t.Context(), m, mount(nil, nil), &v1.ServiceAccountTokenProjection{Path: "token"}, mode)
 	require.NoError(t, err)
 	require.Equal(t, at, refresh)
-	require.Equal(t, content.Payload{"token": {Data: []byte("t"), Mode: 0o644}}, files)
+	require.Equal(t, payload{"token": {Data: []byte("t"), Mode: 0o644}}, files)
 	require.Equal(t, objects.TokenRequest{Namespace: "ns", ServiceAccount: "sa", ExpirationSeconds: 3600, PodName: "p", PodUID: "u"}, asked)
 	// V11: the file is the user's alone, before the group joins.
 	for _, m2 := range []volume.Mount{mount(p(int64(2000)), nil), mount(nil, p(int64(7))), mount(p(int64(2000)), p(int64(7)))} {
-		files, _, err = sources.Token(t.Context(), m, m2, &v1.ServiceAccountTokenProjection{Path: "token", Audience: "vault", ExpirationSeconds: p(int64(600))}, mode)
+		files, _, err = tokenFile(t.Context(), m, m2, &v1.ServiceAccountTokenProjection{Path: "token", Audience: "vault", ExpirationSeconds: p(int64(600))}, mode)
 		require.NoError(t, err)
-		require.Equal(t, content.File{Data: []byte("t"), Mode: 0o600, Owner: m2.RunAsUser}, files["token"])
+		require.Equal(t, payloadFile{Data: []byte("t"), Mode: 0o600, Owner: m2.RunAsUser}, files["token"])
 	}
 	require.Equal(t, []string{"vault"}, asked.Audiences)
 	require.EqualValues(t, 600, asked.ExpirationSeconds)
@@ -178,16 +171,16 @@ func TestToken(t *testing.T) {
 		"expirationSeconds: 599 is less": {Path: "x", ExpirationSeconds: p(int64(599))},
 		`path: path "" is empty`:         {},
 	} {
-		_, _, err = sources.Token(t.Context(), m, mount(nil, nil), s, mode)
+		_, _, err = tokenFile(t.Context(), m, mount(nil, nil), s, mode)
 		require.ErrorContains(t, err, want)
 	}
-	_, _, err = sources.Token(t.Context(), m, mount(nil, nil), &v1.ServiceAccountTokenProjection{Path: "x"}, nil)
+	_, _, err = tokenFile(t.Context(), m, mount(nil, nil), &v1.ServiceAccountTokenProjection{Path: "x"}, nil)
 	require.ErrorContains(t, err, "defaultMode: required")
 	gone := errors.New("the server is gone")
 	m.IssueToken = func(objects.TokenRequest) (objects.Token, error) { return objects.Token{}, gone }
-	_, _, err = sources.Token(t.Context(), m, mount(nil, nil), &v1.ServiceAccountTokenProjection{Path: "x"}, mode)
+	_, _, err = tokenFile(t.Context(), m, mount(nil, nil), &v1.ServiceAccountTokenProjection{Path: "x"}, mode)
 	require.ErrorIs(t, err, gone)
-	_, _, err = sources.Token(t.Context(), nil, mount(nil, nil), &v1.ServiceAccountTokenProjection{Path: "x"}, mode)
+	_, _, err = tokenFile(t.Context(), nil, mount(nil, nil), &v1.ServiceAccountTokenProjection{Path: "x"}, mode)
 	require.ErrorContains(t, err, "no tokens")
 }
 
@@ -205,7 +198,7 @@ func TestTrustBundle(t *testing.T) {
 	mode := p(int32(0o644))
 	get := func(b v1.ClusterTrustBundleProjection) (string, error) {
 		b.Path = "ca"
-		files, err := sources.TrustBundle(t.Context(), m, mount(nil, nil), &b, mode)
+		files, err := trustBundleFile(t.Context(), m, mount(nil, nil), &b, mode)
 		return string(files["ca"].Data), err
 	}
 	for want, b := range map[string]v1.ClusterTrustBundleProjection{
@@ -235,7 +228,7 @@ func TestTrustBundle(t *testing.T) {
 	for want, b := range map[string]*v1.ClusterTrustBundleProjection{
 		`path: path "" is empty`: {Name: p("n")}, "not exactly one of name": {Path: "x", Name: p("n"), SignerName: p("s")},
 	} {
-		_, err := sources.TrustBundle(t.Context(), m, mount(nil, nil), b, mode)
+		_, err := trustBundleFile(t.Context(), m, mount(nil, nil), b, mode)
 		require.ErrorContains(t, err, want)
 	}
 	gone := errors.New("the server is gone")
@@ -245,9 +238,9 @@ func TestTrustBundle(t *testing.T) {
 		require.ErrorIs(t, err, gone, "what cannot be read is not missing")
 	}
 	m.Fail = nil
-	_, err = sources.TrustBundle(t.Context(), nil, mount(nil, nil), &v1.ClusterTrustBundleProjection{Path: "x"}, mode)
+	_, err = trustBundleFile(t.Context(), nil, mount(nil, nil), &v1.ClusterTrustBundleProjection{Path: "x"}, mode)
 	require.ErrorContains(t, err, "no trust bundles")
-	files, err := sources.TrustBundle(t.Context(), m, mount(nil, p(int64(7))), &v1.ClusterTrustBundleProjection{Path: "x", Name: p("n")}, mode)
+	files, err := trustBundleFile(t.Context(), m, mount(nil, p(int64(7))), &v1.ClusterTrustBundleProjection{Path: "x", Name: p("n")}, mode)
 	require.NoError(t, err)
 	require.EqualValues(t, 0o600, files["x"].Mode)
 }

@@ -1,4 +1,4 @@
-package content
+package projected
 
 import (
 	"bytes"
@@ -19,7 +19,7 @@ import (
 	"github.com/podwright/podwright/internal/run"
 )
 
-// The names that Write makes for itself.
+// The names that writePayload makes for itself.
 const (
 	dataLink    = "..data"
 	newDataLink = "..data_tmp"
@@ -30,8 +30,8 @@ const (
 // version is how the folder of one version is named.
 var version = regexp.MustCompile(`^\.\.\d{4}_\d\d_\d\d_\d\d_\d\d_\d\d\.\d+$`)
 
-// WriteOptions are what Write does besides.
-type WriteOptions struct {
+// writeOptions are what writePayload does besides.
+type writeOptions struct {
 	// Prepare is called with the folder of a new version before anybody can see it, to
 	// change who owns it. An error gives the version up. nil does nothing.
 	Prepare func(dir string) error
@@ -40,20 +40,20 @@ type WriteOptions struct {
 	// Leave are names in dir itself at which folders stay what they are, and hide what the
 	// payload has there: other volumes are mounted in them.
 	Leave map[string]bool
-	// step is called before each thing that Write does; what it returns is as if that
+	// step is called before each thing that writePayload does; what it returns is as if that
 	// had failed.
 	step func(what string) error
 }
 
-// Write makes dir, which exists, hold the payload and nothing else, and tells whether it
+// writePayload makes dir, which exists, hold the payload and nothing else, and tells whether it
 // had to write: if the files have that content already, links that are missing are made
 // and no more. The modes and owners of files whose content is right are not looked at,
 // as other kubelets do not: a change of defaultMode alone changes no file.
 //
 // On an error the old version is there still, all of it, or the new one is, all of it.
 // Calls for one folder are not made at the same time.
-func Write(dir string, p Payload, o WriteOptions) (changed bool, err error) {
-	clean, err := p.Check()
+func writePayload(dir string, p payload, o writeOptions) (changed bool, err error) {
+	clean, err := p.check()
 	if err != nil {
 		return false, err
 	}
@@ -68,14 +68,14 @@ func Write(dir string, p Payload, o WriteOptions) (changed bool, err error) {
 		return false, err
 	}
 	defer root.Close()
-	w := &writer{root: root, payload: clean, WriteOptions: o}
+	w := &writer{root: root, payload: clean, writeOptions: o}
 	return w.write()
 }
 
 type writer struct {
-	WriteOptions
+	writeOptions
 	root    *os.Root
-	payload Payload
+	payload payload
 }
 
 func (w *writer) write() (changed bool, err error) {
@@ -234,7 +234,7 @@ func (w *writer) folders(dir, name string, made map[string]bool) error {
 	return w.root.Chmod(full, folderMode)
 }
 
-func (w *writer) file(full string, content File) error {
+func (w *writer) file(full string, content payloadFile) error {
 	if err := w.step("create " + path.Base(full)); err != nil {
 		return err
 	}
@@ -246,7 +246,7 @@ func (w *writer) file(full string, content File) error {
 	return run.Join(err, f.Close()) // some file systems say only now that they are full
 }
 
-func (w *writer) contents(f *os.File, content File) error {
+func (w *writer) contents(f *os.File, content payloadFile) error {
 	if err := w.step("write " + path.Base(f.Name())); err != nil {
 		return err
 	}

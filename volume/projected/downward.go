@@ -1,4 +1,4 @@
-package sources
+package projected
 
 import (
 	"errors"
@@ -9,25 +9,24 @@ import (
 
 	"github.com/podwright/podwright/internal/podfacts"
 	"github.com/podwright/podwright/volume"
-	"github.com/podwright/podwright/volume/content"
 )
 
-// DownwardAPI returns files with fields of the pod and resources of its containers.
+// downwardFiles returns files with fields of the pod and resources of its containers.
 // allocatable is what the node has for pods: the limit of a container that has none.
-func DownwardAPI(pod *v1.Pod, items []v1.DownwardAPIVolumeFile, defaultMode *int32, allocatable v1.ResourceList) (content.Payload, error) {
+func downwardFiles(pod *v1.Pod, items []v1.DownwardAPIVolumeFile, defaultMode *int32, allocatable v1.ResourceList) (payload, error) {
 	mode, err := modeOf("defaultMode", defaultMode)
 	if err != nil {
 		return nil, err
 	}
-	out := content.Payload{}
+	out := payload{}
 	for i := range items {
-		f := content.File{Mode: mode}
+		f := payloadFile{Mode: mode}
 		if items[i].Mode != nil {
 			if f.Mode, err = modeOf(fmt.Sprintf("items[%d].mode", i), items[i].Mode); err != nil {
 				return nil, err
 			}
 		}
-		if err := content.CheckPath(items[i].Path); err != nil {
+		if err := checkPath(items[i].Path); err != nil {
 			return nil, volume.AtField(fmt.Sprintf("items[%d].path", i), err)
 		}
 		field, text, err := value(pod, &items[i], allocatable)
@@ -35,7 +34,7 @@ func DownwardAPI(pod *v1.Pod, items []v1.DownwardAPIVolumeFile, defaultMode *int
 			return nil, volume.AtField(fmt.Sprintf("items[%d].%s", i, field), err)
 		}
 		f.Data = []byte(text)
-		out.Add(content.Payload{items[i].Path: f})
+		out.add(payload{items[i].Path: f})
 	}
 	return out, nil
 }

@@ -1,11 +1,10 @@
-package content
+package projected
 
 import (
 	"context"
 	"errors"
 	"fmt"
 	"io/fs"
-	"log/slog"
 	"os"
 	"path/filepath"
 	"strings"
@@ -13,86 +12,56 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 
-	"github.com/podwright/podwright/internal/required"
 	"github.com/podwright/podwright/internal/run"
 	"github.com/podwright/podwright/volume"
 	"github.com/podwright/podwright/volume/ownership"
 )
 
-// Config configures Volumes.
-type Config struct {
-	// Backing makes the folders of the volumes: the plugin for emptyDir volumes.
-	// Required.
-	Backing volume.Plugin
-	// Chown changes owners and groups; nil asks the kernel, which needs rights.
-	Chown ownership.ChownFunc
-	// Logger receives what could not be given to a pod's group; nil discards.
-	Logger *slog.Logger
+// volumes are the volumes of all plugins. Methods are safe for concurrent use, like those
+// of volume.Plugin.
+type volumes struct {
+	cfg          Config
+	chown        ownership.ChownFunc
+	fingerprints fingerprints
 }
 
-// Volumes are the volumes whose files the agent writes. One serves all plugins of an
-// agent. Methods are safe for concurrent use, as those of volume.Plugin are.
-//
-// Pods with users of their own (hostUsers false) need nothing more: the runtime maps the
-// IDs of the files where it mounts the volume, as other kubelets have it do.
-type Volumes struct {
-	cfg    Config
-	memory memory
-}
-
-// New returns Volumes.
-func New(cfg Config) (*Volumes, error) {
-	if err := required.Field("content: Config.Backing", cfg.Backing); err != nil {
-		return nil, err
-	}
-	if cfg.Chown == nil {
-		cfg.Chown = ownership.Chown
-	}
-	if cfg.Logger == nil {
-		cfg.Logger = slog.New(slog.DiscardHandler)
-	}
-	return &Volumes{cfg: cfg, memory: newMemory()}, nil
-}
-
-// Content is what a volume shall hold.
-type Content struct {
-	Payload Payload
-	// Medium is where it lies: "" for disk, Memory.
-	Medium v1.StorageMedium
-	// RefreshAt is Mounted.RefreshAt.
-	RefreshAt time.Time
+// content is the desired content of a volume.
+type content struct {
+	payload   payload
+	medium    v1.StorageMedium // "" for disk, Memory
+	refreshAt time.Time        // Mounted.RefreshAt
 }
 
 // undoTime is how long a mount that failed has to be taken back when its context has
 // ended.
 const undoTime = 5 * time.Second
 
-// Mount does what volume.Plugin.Mount says, for a volume that holds c. A volume that is
+// mount does what volume.Plugin.Mount says, for a volume that holds c. A volume that is
 // mounted already keeps its old content when that fails, one that was not is taken down
 // again.
-func (v *Volumes) Mount(ctx context.Context, m volume.Mount, c Content) (volume.Mounted, error) {
-	payload, err := c.Payload.Check()
+func (v *volumes) mount(ctx context.Context, m volume.Mount, c content) (volume.Mounted, error) {
+	payload, err := c.payload.check()
 	if err == nil {
 		err = checkInside(m.Inside)
 	}
 	if err != nil {
 		return volume.Mounted{}, volume.Transient(fmt.Errorf("volume %s: %w", m.Spec.Name, err))
 	}
-	out := volume.Mounted{Path: m.Dir, ReadOnly: true, Relabel: true, RefreshAt: c.RefreshAt}
-	sum := v.memory.sum(payload, m.Inside)
-	if v.memory.holds(m.Dir, sum) {
+	out := volume.Mounted{Path: m.Dir, ReadOnly: true, Relabel: true, RefreshAt: c.refreshAt}
+	sum := v.fingerprints.sum(payload, m.Inside)
+	if v.fingerprints.holds(m.Dir, sum) {
 		return out, nil
 	}
-	if err := v.set(ctx, m, payload, c.Medium); err != nil {
+	if err := v.set(ctx, m, payload, c.medium); err != nil {
 		return volume.Mounted{}, v.failed(ctx, m, fmt.Errorf("volume %s: %w", m.Spec.Name, err))
 	}
-	v.memory.remember(m.Dir, sum, time.Now())
+	v.fingerprints.remember(m.Dir, sum, time.Now())
 	return out, nil
 }
 
 // set brings the volume up to date.
-func (v *Volumes) set(ctx context.Context, m volume.Mount, payload Payload, medium v1.StorageMedium) error {
-	v.memory.forget(m.Dir)
+func (v *volumes) set(ctx context.Context, m volume.Mount, payload payload, medium v1.StorageMedium) error {
+	v.fingerprints.forget(m.Dir)
 	below := m
 	below.Spec = &volume.Spec{Name: wrapped(m.Spec.Name), Inline: &v1.VolumeSource{EmptyDir: &v1.EmptyDirVolumeSource{Medium: medium}}}
 	below.StateDir = stateDir(m.StateDir, v.cfg.Backing.Name(), m.Spec.Name)
@@ -105,10 +74,10 @@ func (v *Volumes) set(ctx context.Context, m volume.Mount, payload Payload, medi
 	if err != nil {
 		return err
 	}
-	_, err = Write(m.Dir, payload, WriteOptions{
+	_, err = writePayload(m.Dir, payload, writeOptions{
 		Leave:   leave,
 		Prepare: func(dir string) error { return v.own(ctx, m, dir) },
-		Chown:   func(f *os.File, uid int) error { return v.cfg.Chown(int(f.Fd()), f.Name(), uid, -1) },
+		Chown:   func(f *os.File, uid int) error { return v.chown(int(f.Fd()), f.Name(), uid, -1) },
 	})
 	if err != nil {
 		return err
@@ -118,7 +87,7 @@ func (v *Volumes) set(ctx context.Context, m volume.Mount, payload Payload, medi
 }
 
 // own gives a new version to the pod's group.
-func (v *Volumes) own(ctx context.Context, m volume.Mount, dir string) error {
+func (v *volumes) own(ctx context.Context, m volume.Mount, dir string) error {
 	if m.FSGroup == nil {
 		return nil
 	}
@@ -126,7 +95,7 @@ func (v *Volumes) own(ctx context.Context, m volume.Mount, dir string) error {
 	return err
 }
 
-func (v *Volumes) ownRoot(m volume.Mount) {
+func (v *volumes) ownRoot(m volume.Mount) {
 	if m.FSGroup == nil {
 		return
 	}
@@ -135,35 +104,35 @@ func (v *Volumes) ownRoot(m volume.Mount) {
 	}
 }
 
-func (v *Volumes) group(m volume.Mount) ownership.Config {
+func (v *volumes) group(m volume.Mount) ownership.Config {
 	return ownership.Config{
-		Group: *m.FSGroup, ReadOnly: true, Chown: v.cfg.Chown,
+		Group: *m.FSGroup, ReadOnly: true, Chown: v.chown,
 		OnError: func(path string, err error) { v.notOwned(m, path, err) },
 	}
 }
 
-func (v *Volumes) notOwned(m volume.Mount, path string, err error) {
+func (v *volumes) notOwned(m volume.Mount, path string, err error) {
 	v.cfg.Logger.Warn("cannot give a file of a volume to the pod's group", "volume", m.Dir, "path", path, "err", err)
 }
 
 // failed takes back what a first mount has left behind, and says what is left.
-func (v *Volumes) failed(ctx context.Context, m volume.Mount, err error) error {
-	v.memory.forget(m.Dir)
+func (v *volumes) failed(ctx context.Context, m volume.Mount, err error) error {
+	v.fingerprints.forget(m.Dir)
 	if m.Again || m.Found {
 		return volume.Uncertain(err)
 	}
 	call, done := run.WithGrace(ctx, undoTime)
 	defer done()
-	undo := v.Unmount(call, volume.Unmount{Pod: m.Pod.UID, Name: m.Spec.Name, Dir: m.Dir, StateDir: m.StateDir})
+	undo := v.unmount(call, volume.Unmount{Pod: m.Pod.UID, Name: m.Spec.Name, Dir: m.Dir, StateDir: m.StateDir})
 	if undo != nil {
 		return volume.Uncertain(run.Join(err, undo))
 	}
 	return err
 }
 
-// Unmount does what volume.Plugin.Unmount says.
-func (v *Volumes) Unmount(ctx context.Context, u volume.Unmount) error {
-	v.memory.forget(u.Dir)
+// unmount does what volume.Plugin.Unmount says.
+func (v *volumes) unmount(ctx context.Context, u volume.Unmount) error {
+	v.fingerprints.forget(u.Dir)
 	u.StateDir = stateDir(u.StateDir, v.cfg.Backing.Name(), u.Name)
 	u.Name = wrapped(u.Name)
 	return v.cfg.Backing.Unmount(ctx, u)
@@ -178,7 +147,7 @@ func stateDir(of, backing, name string) string {
 	return filepath.Join(filepath.Dir(filepath.Dir(of)), volume.Escape(backing), wrapped(name))
 }
 
-// checkInside refuses mounts of other volumes in what Write makes for itself.
+// checkInside refuses mounts of other volumes in what writePayload makes for itself.
 func checkInside(inside []string) error {
 	for _, at := range inside {
 		if strings.HasPrefix(at, "..") {

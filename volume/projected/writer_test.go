@@ -1,4 +1,4 @@
-package content
+package projected
 
 import (
 	"errors"
@@ -43,39 +43,24 @@ func target(t testing.TB, dir string) string {
 }
 
 // files makes a payload from paths and contents in turn.
-func files(pairs ...string) Payload {
-	p := Payload{}
+func files(pairs ...string) payload {
+	p := payload{}
 	for i := 0; i < len(pairs); i += 2 {
-		p[pairs[i]] = File{Data: []byte(pairs[i+1]), Mode: 0o644}
+		p[pairs[i]] = payloadFile{Data: []byte(pairs[i+1]), Mode: 0o644}
 	}
 	return p
 }
 
-func ExampleWrite() {
-	dir, _ := os.MkdirTemp("", "volume")
-	defer os.RemoveAll(dir)
-	for _, text := range []string{"one", "one", "two"} {
-		fmt.Println(Write(dir, Payload{"key": {Data: []byte(text), Mode: 0o644}}, WriteOptions{}))
-	}
-	data, _ := os.ReadFile(filepath.Join(dir, "key"))
-	fmt.Println(string(data))
-	// Output:
-	// true <nil>
-	// false <nil>
-	// true <nil>
-	// two
-}
-
-func write(t testing.TB, dir string, p Payload) bool {
+func write(t testing.TB, dir string, p payload) bool {
 	t.Helper()
-	changed, err := Write(dir, p, WriteOptions{})
+	changed, err := writePayload(dir, p, writeOptions{})
 	require.NoError(t, err)
 	check(t, dir, p)
 	return changed
 }
 
 // check requires that a folder holds the payload, and nothing that was left behind.
-func check(t testing.TB, dir string, p Payload) {
+func check(t testing.TB, dir string, p payload) {
 	t.Helper()
 	names := map[string]bool{dataLink: true, target(t, dir): true}
 	for name, f := range p {
@@ -101,7 +86,7 @@ func TestUpdate(t *testing.T) {
 	require.False(t, write(t, dir, files("a", "1", "b/c", "2", "b/d/e", "3")))
 	require.Equal(t, first, target(t, dir))
 
-	for _, p := range []Payload{
+	for _, p := range []payload{
 		files("a", "2", "b/c", "2", "b/d/e", "3"), // other content
 		files("a", "2", "b/c", "2"),               // a file less
 		files("a", "2", "b/c", "2", "z", ""),      // a file more
@@ -134,7 +119,7 @@ func TestModes(t *testing.T) {
 	dir := t.TempDir()
 	old := syscall.Umask(0o077)
 	defer syscall.Umask(old)
-	p := Payload{"a": {Mode: 0o440}, "d/b": {Mode: 0o400}, "c": {Mode: 0o777}}
+	p := payload{"a": {Mode: 0o440}, "d/b": {Mode: 0o400}, "c": {Mode: 0o777}}
 	write(t, dir, p)
 	modes := func() (out []fs.FileMode) {
 		for _, name := range []string{"a", "d/b", "c", "d"} {
@@ -146,7 +131,7 @@ func TestModes(t *testing.T) {
 	}
 	want := []fs.FileMode{0o440, 0o400, 0o777, fs.ModeDir | 0o755}
 	require.Equal(t, want, modes())
-	require.False(t, write(t, dir, Payload{"a": {Mode: 0o644}, "d/b": {Mode: 0o644}, "c": {Mode: 0o644}}))
+	require.False(t, write(t, dir, payload{"a": {Mode: 0o644}, "d/b": {Mode: 0o644}, "c": {Mode: 0o644}}))
 	require.Equal(t, want, modes(), "a change of modes alone changes nothing, as upstream")
 }
 
@@ -200,9 +185,9 @@ func TestForeignStays(t *testing.T) {
 	dir := t.TempDir()
 	require.NoError(t, os.MkdirAll(filepath.Join(dir, "inside/deep"), 0o755))
 	require.NoError(t, os.Symlink("elsewhere", filepath.Join(dir, "link")))
-	_, err := Write(dir, files("a", "1"), WriteOptions{})
+	_, err := writePayload(dir, files("a", "1"), writeOptions{})
 	require.NoError(t, err)
-	_, err = Write(dir, files("b", "1"), WriteOptions{})
+	_, err = writePayload(dir, files("b", "1"), writeOptions{})
 	require.NoError(t, err)
 	require.DirExists(t, filepath.Join(dir, "inside/deep"))
 	require.ElementsMatch(t, []string{"inside", "link", "b", dataLink, target(t, dir)}, list(t, dir))
@@ -212,7 +197,7 @@ func TestPrepare(t *testing.T) {
 	dir := t.TempDir()
 	owner := int64(7)
 	var order []string
-	o := WriteOptions{
+	o := writeOptions{
 		Prepare: func(at string) error {
 			_, err := os.Lstat(filepath.Join(dir, dataLink))
 			require.ErrorIs(t, err, fs.ErrNotExist, "before anybody sees it")
@@ -224,12 +209,12 @@ func TestPrepare(t *testing.T) {
 			return nil
 		},
 	}
-	_, err := Write(dir, Payload{"a": {Data: []byte("1"), Mode: 0o600, Owner: &owner}, "b": {Mode: 0o600}}, o)
+	_, err := writePayload(dir, payload{"a": {Data: []byte("1"), Mode: 0o600, Owner: &owner}, "b": {Mode: 0o600}}, o)
 	require.NoError(t, err)
 	require.Equal(t, []string{"chown a 7", "prepare 1"}, order)
 
 	o.Prepare = func(string) error { return syscall.EPERM }
-	_, err = Write(dir, files("a", "2"), o)
+	_, err = writePayload(dir, files("a", "2"), o)
 	require.ErrorIs(t, err, syscall.EPERM)
 	require.Equal(t, "1", read(t, dir, "a"))
 	require.Len(t, list(t, dir), 4, "of the new version nothing is left")
@@ -238,7 +223,7 @@ func TestPrepare(t *testing.T) {
 var errCrash = errors.New("crash")
 
 // seen returns what a reader finds, who holds on to the folder of one version.
-func seen(t testing.TB, dir string) Payload {
+func seen(t testing.TB, dir string) payload {
 	t.Helper()
 	root, err := os.OpenRoot(filepath.Join(dir, dataLink))
 	if errors.Is(err, fs.ErrNotExist) {
@@ -246,27 +231,27 @@ func seen(t testing.TB, dir string) Payload {
 	}
 	require.NoError(t, err)
 	defer root.Close()
-	out := Payload{}
+	out := payload{}
 	require.NoError(t, fs.WalkDir(root.FS(), ".", func(name string, e fs.DirEntry, err error) error {
 		if err != nil || e.IsDir() {
 			return err
 		}
 		data, err := root.ReadFile(name)
-		out[name] = File{Data: data, Mode: 0o644}
+		out[name] = payloadFile{Data: data, Mode: 0o644}
 		return err
 	}))
 	return out
 }
 
 // attempt writes, and fails or crashes at one of the steps, whose name it returns.
-func attempt(dir string, p Payload, at int, crash bool) (step string, err error) {
+func attempt(dir string, p payload, at int, crash bool) (step string, err error) {
 	defer func() {
 		if r := recover(); r != nil && r != errCrash {
 			panic(r)
 		}
 	}()
 	n := 0
-	_, err = Write(dir, p, WriteOptions{step: func(what string) error {
+	_, err = writePayload(dir, p, writeOptions{step: func(what string) error {
 		if n++; n-1 != at {
 			return nil
 		}
@@ -279,7 +264,7 @@ func attempt(dir string, p Payload, at int, crash bool) (step string, err error)
 }
 
 // Whatever is done next fails, or is not done any more: a reader sees the old version
-// or the new one, whole, and the next Write makes all of it good.
+// or the new one, whole, and the next writePayload makes all of it good.
 func TestCrashAndFaultAtEveryStep(t *testing.T) {
 	before, after := files("a", "old", "b/c", "old", "gone", "old"), files("a", "new", "b/c", "new", "n/m", "new")
 	for _, crash := range []bool{false, true} {

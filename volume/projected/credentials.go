@@ -1,4 +1,4 @@
-package sources
+package projected
 
 import (
 	"context"
@@ -11,7 +11,6 @@ import (
 	v1 "k8s.io/api/core/v1"
 
 	"github.com/podwright/podwright/volume"
-	"github.com/podwright/podwright/volume/content"
 	"github.com/podwright/podwright/volume/objects"
 )
 
@@ -21,9 +20,9 @@ const (
 	leastExpiration   = 600
 )
 
-// Token returns the file with a token of the pod's service account, and when it has to
+// tokenFile returns the file with a token of the pod's service account, and when it has to
 // be made anew.
-func Token(ctx context.Context, from objects.Tokens, m volume.Mount, p *v1.ServiceAccountTokenProjection, defaultMode *int32) (content.Payload, time.Time, error) {
+func tokenFile(ctx context.Context, from objects.Tokens, m volume.Mount, p *v1.ServiceAccountTokenProjection, defaultMode *int32) (payload, time.Time, error) {
 	file, err := private(m, p.Path, defaultMode)
 	if err != nil {
 		return nil, time.Time{}, err
@@ -49,12 +48,12 @@ func Token(ctx context.Context, from objects.Tokens, m volume.Mount, p *v1.Servi
 		return nil, time.Time{}, err
 	}
 	file.Data = []byte(token.Value)
-	return content.Payload{p.Path: file}, token.RefreshAt, nil
+	return payload{p.Path: file}, token.RefreshAt, nil
 }
 
-// TrustBundle returns the file with certificates: PEM blocks without anything else, each
+// trustBundleFile returns the file with certificates: PEM blocks without anything else, each
 // once, in an order that depends on nothing but them.
-func TrustBundle(ctx context.Context, from objects.TrustBundles, m volume.Mount, p *v1.ClusterTrustBundleProjection, defaultMode *int32) (content.Payload, error) {
+func trustBundleFile(ctx context.Context, from objects.TrustBundles, m volume.Mount, p *v1.ClusterTrustBundleProjection, defaultMode *int32) (payload, error) {
 	file, err := private(m, p.Path, defaultMode)
 	if err != nil {
 		return nil, err
@@ -75,7 +74,7 @@ func TrustBundle(ctx context.Context, from objects.TrustBundles, m volume.Mount,
 	for _, der := range slices.Compact(all) {
 		file.Data = append(file.Data, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: []byte(der)})...)
 	}
-	return content.Payload{p.Path: file}, nil
+	return payload{p.Path: file}, nil
 }
 
 // bundles returns the texts of the bundles that are meant. None at all is an error,
@@ -102,8 +101,8 @@ func bundles(ctx context.Context, from objects.TrustBundles, p *v1.ClusterTrustB
 
 // private is a file that belongs to the pod's user, who alone may read it beside the
 // pod's group. If the pod has neither, the volume's mode counts.
-func private(m volume.Mount, path string, defaultMode *int32) (f content.File, err error) {
-	if err := content.CheckPath(path); err != nil {
+func private(m volume.Mount, path string, defaultMode *int32) (f payloadFile, err error) {
+	if err := checkPath(path); err != nil {
 		return f, volume.AtField("path", err)
 	}
 	if f.Mode, err = modeOf("defaultMode", defaultMode); err != nil {

@@ -1,9 +1,8 @@
-package content_test
+package projected
 
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -16,63 +15,62 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/podwright/podwright/volume"
-	"github.com/podwright/podwright/volume/content"
 	"github.com/podwright/podwright/volume/internal/testbacking"
 )
 
-const plugin = "kubernetes.io/configmap"
-
-type room struct {
+// fixture is one volume, without the source of its content.
+type fixture struct {
 	t       testing.TB
 	backing *testbacking.Plugin
-	volumes *content.Volumes
+	volumes *volumes
 	m       volume.Mount
 	layout  volume.Layout
 	chowned map[string][2]int
 }
 
-func newRoom(t testing.TB) *room {
-	r := &room{t: t, backing: &testbacking.Plugin{}, layout: volume.Layout{Root: t.TempDir()}, chowned: map[string][2]int{}}
+func newFixture(t testing.TB) *fixture {
+	r := &fixture{t: t, backing: &testbacking.Plugin{}, layout: volume.Layout{Root: t.TempDir()}, chowned: map[string][2]int{}}
 	var err error
-	r.volumes, err = content.New(content.Config{Backing: r.backing, Chown: func(_ int, path string, uid, gid int) error {
+	r.volumes, err = newVolumes(Config{Backing: r.backing})
+	require.NoError(t, err)
+	r.volumes.chown = func(_ int, path string, uid, gid int) error {
 		was, ok := r.chowned[filepath.Base(path)]
 		if !ok {
 			was = [2]int{-1, -1}
 		}
 		r.chowned[filepath.Base(path)] = [2]int{max(was[0], uid), max(was[1], gid)}
 		return nil
-	}})
-	require.NoError(t, err)
+	}
 	r.m = volume.Mount{
 		Pod: &v1.Pod{ObjectMeta: metav1.ObjectMeta{UID: "u"}}, Spec: &volume.Spec{Name: "v", Inline: &v1.VolumeSource{}},
-		Dir: r.layout.Volume("u", plugin, "v"), StateDir: r.layout.State("u", plugin, "v"),
+		Dir: r.layout.Volume("u", ConfigMapName, "v"), StateDir: r.layout.State("u", ConfigMapName, "v"),
 	}
 	require.NoError(t, os.MkdirAll(filepath.Dir(r.m.Dir), 0o750))
 	return r
 }
 
-func (r *room) mount(text string) (volume.Mounted, error) {
-	return r.volumes.Mount(context.Background(), r.m, content.Content{
-		Medium: v1.StorageMediumMemory, Payload: content.Payload{"key": {Data: []byte(text), Mode: 0o600}},
+func (r *fixture) mount(text string) (volume.Mounted, error) {
+	return r.volumes.mount(context.Background(), r.m, content{
+		medium: v1.StorageMediumMemory, payload: payload{"key": {Data: []byte(text), Mode: 0o600}},
 	})
 }
 
-func (r *room) unmount() error {
-	return r.volumes.Unmount(context.Background(), volume.Unmount{Pod: "u", Name: "v", Dir: r.m.Dir, StateDir: r.m.StateDir})
+func (r *fixture) unmount() error {
+	return r.volumes.unmount(context.Background(), volume.Unmount{Pod: "u", Name: "v", Dir: r.m.Dir, StateDir: r.m.StateDir})
 }
 
-func (r *room) key() string {
+func (r *fixture) key() string {
 	data, err := os.ReadFile(filepath.Join(r.m.Dir, "key"))
 	require.NoError(r.t, err)
 	return string(data)
 }
 
-func (r *room) marker() string {
+func (r *fixture) marker() string {
 	return filepath.Join(r.layout.Root, "pods/u/plugins/kubernetes.io~empty-dir/wrapped_v/ready")
 }
 
 func TestMountAndUnmount(t *testing.T) {
-	r := newRoom(t)
+	r := newFixture(t)
 	mounted, err := r.mount("one")
 	require.NoError(t, err)
 	require.Equal(t, volume.Mounted{Path: r.m.Dir, ReadOnly: true, Relabel: true}, mounted)
@@ -92,7 +90,7 @@ func TestMountAndUnmount(t *testing.T) {
 
 // What has not changed is not looked at in full; what is damaged is.
 func TestUnchangedIsCheap(t *testing.T) {
-	r := newRoom(t)
+	r := newFixture(t)
 	mount := func() int64 {
 		before := r.backing.Mounts.Load()
 		_, err := r.mount("one")
@@ -117,11 +115,11 @@ func TestUnchangedIsCheap(t *testing.T) {
 }
 
 func TestFSGroupBeforeAnybodySees(t *testing.T) {
-	r := newRoom(t)
+	r := newFixture(t)
 	group, owner := int64(2000), int64(7)
 	r.m.FSGroup = &group
-	_, err := r.volumes.Mount(context.Background(), r.m, content.Content{
-		Payload: content.Payload{"key": {Mode: 0o600, Owner: &owner}, "d/other": {Mode: 0o400}},
+	_, err := r.volumes.mount(context.Background(), r.m, content{
+		payload: payload{"key": {Mode: 0o600, Owner: &owner}, "d/other": {Mode: 0o400}},
 	})
 	require.NoError(t, err)
 	require.Equal(t, [2]int{7, 2000}, r.chowned["key"])
@@ -137,7 +135,7 @@ func TestFSGroupBeforeAnybodySees(t *testing.T) {
 }
 
 func TestInside(t *testing.T) {
-	r := newRoom(t)
+	r := newFixture(t)
 	old := syscall.Umask(0o077)
 	defer syscall.Umask(old)
 	r.m.Inside = []string{"a/b", "c"}
@@ -173,7 +171,7 @@ func TestInside(t *testing.T) {
 
 // V7: a first mount that fails leaves nothing.
 func TestFirstMountFails(t *testing.T) {
-	r := newRoom(t)
+	r := newFixture(t)
 	odd := errors.New("odd")
 	for _, again := range []bool{false, true} {
 		require.NoError(t, os.MkdirAll(filepath.Join(r.m.Dir, "key", "in the way"), 0o755))
@@ -209,30 +207,9 @@ func TestFirstMountFails(t *testing.T) {
 
 // A payload that no folder can hold mounts nothing.
 func TestBadPayload(t *testing.T) {
-	r := newRoom(t)
-	_, err := r.volumes.Mount(context.Background(), r.m, content.Content{Payload: content.Payload{"../x": {}}})
+	r := newFixture(t)
+	_, err := r.volumes.mount(context.Background(), r.m, content{payload: payload{"../x": {}}})
 	require.ErrorContains(t, err, `volume v: path "../x" contains ".."`)
 	require.ErrorIs(t, err, volume.ErrTransient)
 	require.Zero(t, r.backing.Mounts.Load())
-}
-
-func TestNew(t *testing.T) {
-	_, err := content.New(content.Config{})
-	require.EqualError(t, err, "content: Config.Backing is required")
-}
-
-func ExampleVolumes() {
-	root, _ := os.MkdirTemp("", "kubelet")
-	defer os.RemoveAll(root)
-	layout := volume.Layout{Root: root}
-	volumes, _ := content.New(content.Config{Backing: &testbacking.Plugin{}}) // in an agent: emptydir.New
-	mounted, err := volumes.Mount(context.Background(), volume.Mount{
-		Pod:      &v1.Pod{ObjectMeta: metav1.ObjectMeta{UID: "u"}},
-		Spec:     &volume.Spec{Name: "config", Inline: &v1.VolumeSource{}},
-		Dir:      layout.Volume("u", "example.com/mine", "config"),
-		StateDir: layout.State("u", "example.com/mine", "config"),
-	}, content.Content{Payload: content.Payload{"colour": {Data: []byte("blue"), Mode: 0o644}}})
-	data, _ := os.ReadFile(filepath.Join(mounted.Path, "colour"))
-	fmt.Println(string(data), err)
-	// Output: blue <nil>
 }

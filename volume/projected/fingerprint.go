@@ -1,4 +1,4 @@
-package content
+package projected
 
 import (
 	"hash/maphash"
@@ -6,9 +6,9 @@ import (
 	"time"
 )
 
-// memory knows what was written where, so that a payload that has not changed costs no
+// fingerprints knows what was written where, so that a payload that has not changed costs no
 // more than a look at two folders.
-type memory struct {
+type fingerprints struct {
 	seed  maphash.Seed
 	mu    *sync.Mutex
 	known map[string]written
@@ -35,12 +35,12 @@ type stamp struct {
 // coarse is by how much the clock of a file system may lag.
 const coarse = 50 * time.Millisecond
 
-func newMemory() memory {
-	return memory{seed: maphash.MakeSeed(), mu: new(sync.Mutex), known: map[string]written{}}
+func newFingerprints() fingerprints {
+	return fingerprints{seed: maphash.MakeSeed(), mu: new(sync.Mutex), known: map[string]written{}}
 }
 
 // sum stands for the content of a payload and the folders made in it.
-func (m *memory) sum(p Payload, inside []string) uint64 {
+func (m *fingerprints) sum(p payload, inside []string) uint64 {
 	var h maphash.Hash
 	h.SetSeed(m.seed)
 	sum := uint64(len(p))
@@ -62,7 +62,7 @@ func (m *memory) sum(p Payload, inside []string) uint64 {
 }
 
 // holds tells whether the folder is known to hold what has that sum.
-func (m *memory) holds(dir string, sum uint64) bool {
+func (m *fingerprints) holds(dir string, sum uint64) bool {
 	m.mu.Lock()
 	known, ok := m.known[dir]
 	m.mu.Unlock()
@@ -73,7 +73,7 @@ func (m *memory) holds(dir string, sum uint64) bool {
 	return ok && now == known.folder
 }
 
-func (m *memory) remember(dir string, sum uint64, now time.Time) {
+func (m *fingerprints) remember(dir string, sum uint64, now time.Time) {
 	seen, ok := look(dir)
 	if !ok {
 		return
@@ -84,7 +84,7 @@ func (m *memory) remember(dir string, sum uint64, now time.Time) {
 	m.known[dir] = written{sum, seen, now.UnixNano()-youngest > int64(coarse)}
 }
 
-func (m *memory) forget(dir string) {
+func (m *fingerprints) forget(dir string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	delete(m.known, dir)
