@@ -22,8 +22,6 @@ type facts struct {
 	shrunk bool
 	// grown: there is more by now.
 	grown bool
-	// complete: the file is of a kind that does not grow.
-	complete bool
 	// writer is who can write to the file; looked for only if moved or stopped.
 	writer writer
 	// quiet is for how long the file has not grown since it was found moved, or
@@ -47,11 +45,11 @@ const (
 	stepEnd       step = "end"       // after all that is left of this one
 )
 
-// patienceWithWriter is for how many periods a file that was moved, or whose
-// container has stopped, may be quiet before it is left although somebody has it
-// open for writing: a runtime that forgets to close it must not keep readers from
-// the file it writes to now, nor from the end.
-const patienceWithWriter = 10
+// silentWriterPeriods is the number of periods without growth after which a file
+// that was moved, or whose container has stopped, is left although it is open for
+// writing: a runtime that forgets to close it must not keep readers from the file it
+// writes to now, nor from the end.
+const silentWriterPeriods = 10
 
 // decide says how to go on at the end of a file. A runtime that reopens a log
 // writes to the new file while the last lines still arrive in the old one, and one
@@ -77,8 +75,8 @@ func complete(f facts, period time.Duration) bool {
 	case writerGone:
 		return true
 	case writerThere:
-		return f.complete || f.quiet >= patienceWithWriter*period
+		return f.quiet >= silentWriterPeriods*period
 	default:
-		return f.complete || max(f.quiet, f.over) >= period
+		return max(f.quiet, f.over) >= period
 	}
 }

@@ -1,6 +1,7 @@
 // Package logs reads, follows and rotates the log files that a container runtime
 // writes: the CRI format, one line per write with a timestamp, a stream and tags
-// in front, and the JSON lines of docker.
+// in front. A log with JSON lines of docker is refused with an error that wraps
+// ErrDockerLine and contains the name of the file.
 //
 // # Reading
 //
@@ -27,14 +28,14 @@
 // period, and for one when its log is closed, so a follower ends right after its
 // container.
 //
-// A rotation neither loses a line nor doubles one: a follower stays with the old
-// file until nobody has it open for writing, since lines may still arrive there
-// when the new one is begun, and then goes on with the file that follows it,
-// which need not be the newest and may be compressed by then. Only a follower so
-// slow that the next file is removed before it gets there misses that one, and a
-// warning says so. Files rotated before the call are not read, as with upstream
-// kubelets (#59902); the newest of them stands in for a log that is missing, as it
-// is in the middle of a rotation.
+// After a rotation a follower stays with the old file until it is not open for
+// writing any more, since lines may still arrive there when the new one is begun. It
+// reads that file to its last line, and continues in the next one, so that no line is
+// lost or doubled. Compressed files are not read: a follower that is a rotation behind
+// when a file is compressed or removed misses that file, and a warning reports it.
+// Files rotated before the call are not read, as with upstream kubelets (#59902); the
+// newest uncompressed one stands in for a log that is missing, as it is in the middle
+// of a rotation.
 //
 // # Rotating
 //

@@ -83,19 +83,16 @@ func (f *following) finish(ctx context.Context, next *segment) error {
 
 // find finds the facts, and the file that follows this one if it was moved.
 func (f *following) find(ctx context.Context) (*segment, facts, error) {
-	out := facts{stopped: f.askState(ctx), complete: f.segment.gz != nil}
-	if !out.complete {
-		_, size, err := identify(f.segment.file)
-		if err != nil {
-			return nil, out, err
-		}
-		f.size = size
-		out.shrunk, out.grown = size < f.segment.end, size > f.segment.end
-		if out.shrunk || out.grown {
-			return nil, out, nil
-		}
+	out := facts{stopped: f.askState(ctx)}
+	_, size, err := identify(f.segment.file)
+	if err != nil {
+		return nil, out, err
 	}
-	var err error
+	f.size = size
+	out.shrunk, out.grown = size < f.segment.end, size > f.segment.end
+	if out.shrunk || out.grown {
+		return nil, out, nil
+	}
 	f.pathFile, f.pathSize, err = look(f.path)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, out, err
@@ -131,9 +128,7 @@ func (f *following) seeLeaving(gap bool, out *facts) {
 	if out.stopped {
 		out.over = time.Since(f.stoppedAt)
 	}
-	if !out.complete {
-		out.writer = f.reader.writerOf(f.segment.file)
-	}
+	out.writer = f.reader.writerOf(f.segment.file)
 }
 
 // askState asks for the container's state if there is a reason to, and tells

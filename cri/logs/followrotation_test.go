@@ -3,7 +3,9 @@ package logs
 import (
 	"fmt"
 	"io/fs"
+	"log/slog"
 	"os"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -17,28 +19,49 @@ func TestFollowLeavesAFileThatIsNotClosed(t *testing.T) {
 		defer f.open(0).Close()
 		f.rotate("20260102-030405")
 		f.append(two)
-		f.is((patienceWithWriter+2)*time.Second, "one\ntwo\n")
+		f.is((silentWriterPeriods+2)*time.Second, "one\ntwo\n")
 	})
 }
 
 // A follower whose client is slow goes on with the first of several rotated files that
-// is still there, but with none of before the call.
-func TestFollowWhenARotatedFileIsGone(t *testing.T) {
-	followed(t, ReaderConfig{}, "", func(f *running) {
-		require.NoError(t, os.WriteFile(f.path+".20250102-030405", []byte("2025-01-02T03:04:05Z stdout F ancient\n"), 0o600))
-		var files []string
-		want := ""
-		for i := range 4 {
-			line := fmt.Sprintf("line %d\n", i)
-			f.append(fmt.Sprintf("2026-01-02T03:04:0%dZ stdout F %s", i, line))
-			want += line
-			if i < 3 {
-				files = append(files, f.rotate(fmt.Sprintf("20260102-03040%d", i)))
-			}
-		}
-		require.NoError(t, os.Remove(files[0]))
-		f.is(10*time.Second, want)
-	})
+// is still there and not compressed, but with none of before the call. A warning names
+// the log if files are missing.
+func TestFollowWhenRotatedFilesAreGone(t *testing.T) {
+	for name, tc := range map[string]struct {
+		change func(f *running, files []string)
+		want   string
+		warns  bool
+	}{
+		"none":                     {func(*running, []string) {}, "0123", false},
+		"its own, compressed":      {func(f *running, files []string) { require.NoError(f, compress(f.Context(), files[0])) }, "0123", false},
+		"its own, removed":         {func(f *running, files []string) { require.NoError(f, os.Remove(files[0])) }, "0123", true},
+		"the next one, compressed": {func(f *running, files []string) { require.NoError(f, compress(f.Context(), files[1])) }, "023", true},
+		"two, compressed": {func(f *running, files []string) {
+			require.NoError(f, compress(f.Context(), files[0]))
+			require.NoError(f, compress(f.Context(), files[1]))
+		}, "023", true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				path := write(t, "")
+				require.NoError(t, os.WriteFile(path+".20250102-030405", []byte("2025-01-02T03:04:05Z stdout F ancient\n"), 0o600))
+				log := &page{}
+				f := startFollow(t, newReader(t, ReaderConfig{Notify: noNotifier, Logger: slog.New(slog.NewTextHandler(log, nil))}), path, Options{})
+				var files []string
+				for i := range 4 {
+					f.append(fmt.Sprintf("2026-01-02T03:04:0%dZ stdout F %d\n", i, i))
+					if i < 3 {
+						files = append(files, f.rotate(fmt.Sprintf("20260102-03040%d", i)))
+					}
+				}
+				tc.change(f, files)
+				time.Sleep(10 * time.Second)
+				synctest.Wait()
+				require.Equal(t, tc.want, strings.ReplaceAll(f.out.String(), "\n", ""))
+				require.Equal(t, tc.warns, strings.Contains(log.String(), "lines may be missing"), log.String())
+			})
+		})
+	}
 }
 
 // A rotation that is taken back (C41) doubles nothing, nor does the next one.
@@ -109,14 +132,11 @@ func TestDecide(t *testing.T) {
 		{"stopped, writer there, long ago", facts{stopped: true, writer: writerThere, over: 10 * period}, stepWait},
 		{"stopped after a rotation", facts{stopped: true, moved: true, writer: writerGone}, stepNext},
 		{"stopped after a rotation, writer there", facts{stopped: true, moved: true, writer: writerThere}, stepWait},
-		{"stopped, compressed", facts{stopped: true, complete: true}, stepEnd},
 		{"rotated, writer gone", facts{moved: true, writer: writerGone}, stepNext},
 		{"rotated, writer there", facts{moved: true, writer: writerThere, quiet: 5 * period}, stepWait},
 		{"rotated, writer there and silent", facts{moved: true, writer: writerThere, quiet: 10 * period}, stepNext},
 		{"rotated, writer unknown", facts{moved: true, writer: writerUnknown}, stepWait},
 		{"rotated, writer unknown and quiet", facts{moved: true, writer: writerUnknown, quiet: period}, stepNext},
-		{"compressed", facts{moved: true, complete: true}, stepNext},
-		{"compressed, nothing after it", facts{complete: true}, stepWait},
 	} {
 		t.Run(tc.name, func(t *testing.T) { require.Equal(t, tc.want, decide(tc.in, period)) })
 	}

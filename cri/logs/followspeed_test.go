@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -68,11 +69,14 @@ func TestFollowUnderRotation(t *testing.T) {
 	const bursts, lines, block = 10, 5000, 1000
 	c, out := newContainer(t), newCounting()
 	c.numbers(0, 1)
+	var written atomic.Int64 // lines
+	rotated := 0             // lines, when the log was rotated last
 	reader := newReader(t, ReaderConfig{States: RuntimeStates(c)})
 	rotations := 0
 	rotator := newRotator(t, RotatorConfig{Runtime: c, MaxSize: 64 << 10, OnRotate: func(r Rotation) {
 		if r.Rotated != "" {
 			rotations++
+			rotated = int(written.Load())
 		}
 	}})
 	followed := make(chan error, 1)
@@ -88,14 +92,19 @@ func TestFollowUnderRotation(t *testing.T) {
 				fmt.Fprintln(&text, n)
 			}
 			for text.Len() > 0 { // lines are cut in two, as by a pipe
-				c.write(inLines(text.Next(block)))
+				piece := text.Next(block)
+				c.write(inLines(piece))
+				written.Add(int64(bytes.Count(piece, newline)))
 			}
-			out.reach((i + 1) * lines) // a reader that falls behind loses files
+			out.reach((i + 1) * lines)
 		}
 	}()
 	var err error
 	for done := false; !done; {
-		rotator.round(t.Context())
+		// A reader that falls behind by a file loses it.
+		if got, bad := out.result(); got >= rotated || bad != "" {
+			rotator.round(t.Context())
+		}
 		select {
 		case err = <-followed:
 			done = true

@@ -2,10 +2,8 @@ package logs
 
 import (
 	"bytes"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"strings"
 	"time"
 )
 
@@ -18,12 +16,17 @@ const (
 	Stderr Stream = "stderr"
 )
 
-// ErrBadLine is wrapped by the error of a line that is in neither format.
+// ErrBadLine is wrapped by the error of a line that is not in the CRI format.
 var ErrBadLine = errors.New("bad log line")
+
+// ErrDockerLine is wrapped by the error of a JSON line of docker's log format, which
+// is not supported. Such an error wraps ErrBadLine too.
+var ErrDockerLine = fmt.Errorf("%w: JSON of docker, not the CRI format", ErrBadLine)
 
 var (
 	newline = []byte("\n")
 	space   = []byte(" ")
+	brace   = []byte("{")
 )
 
 // Line is one physical line of a log file.
@@ -38,9 +41,8 @@ type Line struct {
 	Content []byte
 }
 
-// ParseLine takes one physical line of a log file apart, with or without its
-// newline. A line that begins with a brace is a JSON line of docker, any other
-// has the CRI format:
+// ParseLine parses one physical line of a log file, with or without its newline. The
+// line has the CRI format:
 //
 //	2026-01-02T15:04:05.999999999Z stdout F the content
 //
@@ -48,16 +50,9 @@ type Line struct {
 // line.
 func ParseLine(line []byte) (Line, error) {
 	line = bytes.TrimSuffix(line, newline)
-	if isJSON(line) {
-		return parseJSON(line)
+	if bytes.HasPrefix(line, brace) {
+		return Line{}, ErrDockerLine
 	}
-	return parseCRI(line)
-}
-
-// isJSON tells the format of a line, given its beginning.
-func isJSON(line []byte) bool { return len(line) > 0 && line[0] == '{' }
-
-func parseCRI(line []byte) (Line, error) {
 	timestamp, rest, ok := bytes.Cut(line, space)
 	if !ok {
 		return Line{}, fmt.Errorf("%w: no space after the timestamp", ErrBadLine)
@@ -79,24 +74,6 @@ func parseCRI(line []byte) (Line, error) {
 	}
 	out.Partial = tags[0] == 'P' && (len(tags) == 1 || tags[1] == ':')
 	out.Content = content
-	return out, nil
-}
-
-func parseJSON(line []byte) (Line, error) {
-	var entry struct {
-		Log    string `json:"log"`
-		Stream string `json:"stream"`
-		Time   string `json:"time"`
-	}
-	if err := json.Unmarshal(line, &entry); err != nil {
-		return Line{}, fmt.Errorf("%w: %w", ErrBadLine, err)
-	}
-	out, err := newLine([]byte(entry.Time), []byte(entry.Stream))
-	if err != nil {
-		return Line{}, err
-	}
-	content, full := strings.CutSuffix(entry.Log, "\n")
-	out.Partial, out.Content = !full, []byte(content)
 	return out, nil
 }
 

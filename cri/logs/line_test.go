@@ -41,6 +41,7 @@ func TestParseLineRefuses(t *testing.T) {
 		"empty tags":         "2026-01-02T03:04:05Z stdout  x",
 		"bad timestamp":      "yesterday stdout F x",
 		"bad stream":         "2026-01-02T03:04:05Z stdin F x",
+		"JSON of docker":     `{"log":"hello\n","stream":"stdout","time":"2026-01-02T03:04:05.000000006Z"}`,
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, err := ParseLine([]byte(in))

@@ -138,15 +138,27 @@ func TestReadLongLines(t *testing.T) {
 	}
 }
 
-// Lines of docker, of which too long ones are left out.
-func TestReadDocker(t *testing.T) {
-	line := func(text string) string {
-		return `{"log":"` + text + `","stream":"stderr","time":"2026-01-02T03:04:05Z"}` + "\n"
+// A JSON line of docker is refused, wherever it is, with the name of the file.
+func TestDockerLinesAreRefused(t *testing.T) {
+	docker := `{"log":"a\n","stream":"stderr","time":"2026-01-02T03:04:05Z"}`
+	for name, file := range map[string]string{
+		"all":          docker + "\n",
+		"a later one":  one + docker + "\n",
+		"unterminated": one + docker[:9],
+		"long":         `{"log":"` + strings.Repeat("0123456789", 30000) + `\n"}` + "\n",
+	} {
+		t.Run(name, func(t *testing.T) {
+			path := write(t, file)
+			var out bytes.Buffer
+			err := newReader(t, ReaderConfig{}).Read(t.Context(), Log{Path: path}, Options{}, &out, &out)
+			require.ErrorIs(t, err, ErrDockerLine)
+			require.ErrorIs(t, err, ErrBadLine)
+			require.ErrorContains(t, err, path)
+			_, err = Tail(path, 0, 0)
+			require.ErrorIs(t, err, ErrDockerLine)
+			require.ErrorContains(t, err, path)
+		})
 	}
-	long := strings.Repeat("0123456789", 30000)
-	file := line(`a\n`) + line("b") + line(`c\n`) + line(long+`\n`) + line(strings.Repeat(long, 10)+`\n`) + line(long+`\n`) +
-		`{"log":"x","stream":"stderr"}` + "\n" + `{"log":"b`
-	require.Equal(t, "a\nbc\n"+long+"\n"+long+"\n", readLog(t, write(t, file), Options{}))
 }
 
 // badWriter fails after some writes.
@@ -212,16 +224,18 @@ func TestReadInTheGapOfARotation(t *testing.T) {
 	require.NoError(t, os.WriteFile(newest, []byte(two), 0o600))
 	require.Equal(t, "two\n", readLog(t, path, Options{}))
 	require.NoError(t, compress(t.Context(), newest))
-	require.Equal(t, "two\n", readLog(t, path, Options{TailLines: new(int64(5))}))
+	require.Equal(t, "one\n", readLog(t, path, Options{TailLines: new(int64(5))}), "one that is compressed does not")
 }
 
 func FuzzRead(f *testing.F) {
 	f.Add([]byte(stamp+"stdout F one\nrubbish\n"+stamp+"stderr P two"), uint8(2), uint16(0), uint16(0), true)
 	f.Add([]byte(stamp+"stdout P a\n"+stamp+"stdout F b\n"), uint8(200), uint16(2), uint16(65400), false)
-	f.Add([]byte(`{"log":"a\n","stream":"stdout","time":"2026-01-02T03:04:05Z"}`), uint8(9), uint16(9), uint16(2000), false)
 	f.Add([]byte("0000-01-01T00:00:00Z stdout F \n"), uint8(200), uint16(0), uint16(0), true)
 	dir := f.TempDir()
 	f.Fuzz(func(t *testing.T, in []byte, tail uint8, limit, pad uint16, timestamps bool) {
+		if bytes.Contains(append([]byte("\n"), in...), []byte("\n{")) {
+			return // refused
+		}
 		text := stamp + "stdout F " + strings.Repeat("p", int(pad)) + "\n" + string(in)
 		path := filepath.Join(dir, "0.log")
 		require.NoError(t, os.WriteFile(path, []byte(text), 0o600))

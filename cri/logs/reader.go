@@ -80,18 +80,19 @@ func NewReader(cfg ReaderConfig) (*Reader, error) {
 // Read writes what a container wrote to its two streams to stdout and stderr,
 // which may be the same writer. A nil writer means that the stream is not wanted.
 // Lines that the runtime has cut are joined; lines in no known format are left
-// out, and so is a last line whose beginning is not complete. Each writer gets a
+// out, and so is a last line whose beginning is not complete. A JSON line of docker
+// ends the call with an error that wraps ErrDockerLine. Each writer gets a
 // Write of zero bytes first, so that the headers of a response go out even if no
 // line comes.
 //
 // It reads what the file holds now; with Options.Follow it goes on, across
 // rotations, until the container has stopped and all that it wrote is read. A
 // line that is written in two pieces appears once it is whole. Files that were
-// rotated before the call are not read, except that the newest one stands in for
-// a log that is missing, as it is in the middle of a rotation.
+// rotated before the call are not read, except that the newest uncompressed one
+// stands in for a log that is missing, as it is in the middle of a rotation.
 //
-// The error wraps fs.ErrNotExist if there is no such log, the context's error if
-// that ended, also while following, and whatever a writer returned.
+// The error contains the path. It wraps fs.ErrNotExist if there is no such log, the
+// context's error if that ended, also while following, and the error of a writer.
 func (r *Reader) Read(ctx context.Context, log Log, o Options, stdout, stderr io.Writer) (err error) {
 	if err := o.Validate(); err != nil {
 		return err

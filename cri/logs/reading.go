@@ -8,13 +8,8 @@ import (
 	"slices"
 )
 
-const (
-	// readSize is how much is read at a time. A longer line comes in pieces.
-	readSize = 64 << 10
-	// maxJSONLine is the longest JSON line; it cannot be taken apart in pieces,
-	// so longer ones are left out.
-	maxJSONLine = 1 << 20
-)
+// readSize is how much is read at a time. A longer line comes in pieces.
+const readSize = 64 << 10
 
 // buffers are what reading takes; waiting takes none.
 type buffers struct{ in, out []byte }
@@ -30,7 +25,7 @@ type reading struct {
 
 // tail goes to the beginning of the last lines.
 func (rd *reading) tail(lines *int64) error {
-	if lines == nil || rd.segment.gz != nil {
+	if lines == nil {
 		return nil
 	}
 	_, size, err := identify(rd.segment.file)
@@ -76,9 +71,10 @@ func (rd *reading) pump(ctx context.Context, last bool) (err error) {
 			return rd.atEnd(b.in[:have], last)
 		}
 		if have == len(b.in) {
-			if have, err = rd.makeRoom(b); err != nil {
+			if err := rd.splitter.overlong(b.in); err != nil {
 				return err
 			}
+			have = 0
 		}
 	}
 	return nil
@@ -91,17 +87,6 @@ func (rd *reading) atEnd(rest []byte, last bool) error {
 	}
 	rd.segment.rewind(len(rest))
 	return nil
-}
-
-// makeRoom deals with a line that fills the buffer. It returns how much of the
-// buffer is still in use.
-func (rd *reading) makeRoom(b *buffers) (int, error) {
-	have := len(b.in)
-	if isJSON(b.in) && have < maxJSONLine {
-		b.in = append(b.in, make([]byte, have)...)
-		return have, nil
-	}
-	return 0, rd.splitter.overlong(b.in)
 }
 
 // next turns to another file.

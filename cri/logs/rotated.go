@@ -25,6 +25,9 @@ type rotated struct {
 	gz    bool
 }
 
+// path returns the file's path; log is the path of its log.
+func (r rotated) path(log string) string { return filepath.Join(filepath.Dir(log), r.name) }
+
 // parseRotated tells whether name is a rotated file of the log called base.
 // Nothing but such names is ever touched.
 func parseRotated(base, name string) (rotated, bool) {
@@ -66,6 +69,16 @@ func listRotated(path string) ([]rotated, error) {
 		return nil, err
 	}
 	return sortRotated(filepath.Base(path), names), nil
+}
+
+// newestPlain returns the newest rotated file that is not compressed.
+func newestPlain(list []rotated) (newest rotated, ok bool) {
+	for _, r := range slices.Backward(list) {
+		if !r.gz {
+			return r, true
+		}
+	}
+	return rotated{}, false
 }
 
 func namesIn(dir string) ([]string, error) {

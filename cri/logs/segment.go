@@ -1,15 +1,10 @@
 package logs
 
 import (
-	"bytes"
-	"compress/gzip"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
-	"path/filepath"
-	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -22,11 +17,13 @@ type fileID struct{ dev, ino uint64 }
 type segment struct {
 	file *os.File
 	id   fileID
-	gz   *gzip.Reader // of a compressed file
-	// stamp is that of a compressed file, which keeps its name.
-	stamp string
-	pos   int64 // up to where it has been read, in whole lines after a rewind
-	end   int64 // up to where it has been seen
+	// stamp is the stamp of the newest rotated file when this file was opened. Files
+	// with later stamps follow this one, or are this one. With placed it is this
+	// file's own.
+	stamp  string
+	placed bool
+	pos    int64 // up to where it has been read, in whole lines after a rewind
+	end    int64 // up to where it has been seen
 }
 
 // openSegment opens a file for reading. It refuses what is not a regular file,
@@ -86,19 +83,13 @@ func retry(call func() error) error {
 	}
 }
 
-// openRotated opens a rotated file of the log at path.
+// openRotated opens an uncompressed rotated file of the log at path.
 func openRotated(path string, r rotated) (*segment, error) {
-	s, err := openSegment(filepath.Join(filepath.Dir(path), r.name))
+	s, err := openSegment(r.path(path))
 	if err != nil {
 		return nil, err
 	}
-	if r.gz {
-		s.stamp = r.stamp
-		if s.gz, err = gzip.NewReader(s.file); err != nil {
-			_ = s.close()
-			return nil, fmt.Errorf("%s: %w", r.name, err)
-		}
-	}
+	s.stamp, s.placed = r.stamp, true
 	return s, nil
 }
 
@@ -106,81 +97,14 @@ func (s *segment) close() error { return s.file.Close() }
 
 // Read reads on from pos. It returns io.EOF with or after the last bytes.
 func (s *segment) Read(p []byte) (int, error) {
-	var n int
-	var err error
-	if s.gz != nil {
-		n, err = s.gz.Read(p)
-	} else {
-		n, err = s.file.ReadAt(p, s.pos)
-	}
+	n, err := s.file.ReadAt(p, s.pos)
 	s.pos += int64(n)
 	s.end = max(s.end, s.pos)
 	return n, err
 }
 
-// rewind goes back to read n bytes again. A compressed file does not change, so
-// nobody reads one again.
+// rewind goes back to read n bytes again.
 func (s *segment) rewind(n int) { s.pos -= int64(n) }
 
 // startOver goes back to the beginning of a file that was truncated.
 func (s *segment) startOver() { s.pos, s.end = 0, 0 }
-
-// headSize is enough of a file to tell it from others: its first line begins
-// with a time in nanoseconds.
-const headSize = 256
-
-// head is how an uncompressed file begins.
-func (s *segment) head() ([]byte, error) {
-	head := make([]byte, headSize)
-	n, err := s.file.ReadAt(head, 0)
-	if errors.Is(err, io.EOF) {
-		err = nil
-	}
-	return head[:n], err
-}
-
-// headOf is how a rotated file begins.
-func headOf(path string, r rotated) ([]byte, error) {
-	s, err := openRotated(path, r)
-	if err != nil {
-		return nil, err
-	}
-	defer s.close()
-	head := make([]byte, headSize)
-	n, err := io.ReadFull(s, head)
-	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
-		err = nil
-	}
-	return head[:n], err
-}
-
-// isIn tells whether the segment is the rotated file r. Stamps do not tell that of
-// a file which can still be renamed back.
-func (s *segment) isIn(path string, r rotated) (bool, error) {
-	if s.gz != nil {
-		return s.stamp == r.stamp, nil
-	}
-	if !r.gz {
-		id, _, err := look(filepath.Join(filepath.Dir(path), r.name))
-		return id == s.id, err
-	}
-	own, err := s.head()
-	if err != nil {
-		return false, err
-	}
-	head, err := headOf(path, r)
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return false, nil // not a file of ours
-	}
-	return bytes.Equal(own, head), err
-}
-
-// firstTime is the time of the first line in head; zero if there is none.
-func firstTime(head []byte) time.Time {
-	for line := range bytes.Lines(head) {
-		if l, err := ParseLine(line); err == nil {
-			return l.Timestamp
-		}
-	}
-	return time.Time{}
-}

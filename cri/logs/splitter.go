@@ -1,6 +1,9 @@
 package logs
 
-import "bytes"
+import (
+	"bytes"
+	"errors"
+)
 
 // splitter cuts blocks of a file into lines and hands them on. A line longer than
 // a block is handed on in pieces.
@@ -28,11 +31,11 @@ func (s *splitter) feed(b []byte) (int, error) {
 		}
 		raw := b[used : used+end]
 		used += end + 1
-		line, err := ParseLine(raw)
-		if err != nil {
-			continue
+		line, ok, err := parse(raw)
+		if err == nil && ok {
+			err = s.to.line(line, true)
 		}
-		if err := s.to.line(line, true); err != nil {
+		if err != nil {
 			return used, err
 		}
 	}
@@ -56,10 +59,10 @@ func (s *splitter) goOn(b []byte) (int, error) {
 
 // overlong hands on a line whose end is not in sight. Everything in b is used.
 func (s *splitter) overlong(b []byte) error {
-	line, err := ParseLine(b)
-	s.inLong, s.skip, s.long = true, err != nil, line
-	if s.skip {
-		return nil
+	line, ok, err := parse(b)
+	s.inLong, s.skip, s.long = true, !ok, line
+	if err != nil || !ok {
+		return err
 	}
 	return s.to.line(line, false)
 }
@@ -69,11 +72,23 @@ func (s *splitter) rest(b []byte) error {
 	if s.inLong || len(b) == 0 {
 		return nil
 	}
-	line, err := ParseLine(b)
-	if err != nil {
-		return nil
+	line, ok, err := parse(b)
+	if err != nil || !ok {
+		return err
 	}
 	return s.to.line(line, false)
+}
+
+// parse parses a line. ok is false for a line to leave out.
+func parse(raw []byte) (line Line, ok bool, err error) {
+	line, err = ParseLine(raw)
+	switch {
+	case err == nil:
+		return line, true, nil
+	case errors.Is(err, ErrDockerLine):
+		return Line{}, false, err
+	}
+	return Line{}, false, nil
 }
 
 // reset is for the beginning of another file.

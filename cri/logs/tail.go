@@ -20,7 +20,9 @@ const (
 // Tail returns what the container wrote in the last maxLines physical lines of a
 // log file, at most the last maxBytes bytes of it: content only, the parts of a
 // partial line joined, each stream for itself. A line without a newline at the
-// end of the file comes on top of maxLines. Lines in no known format are skipped.
+// end of the file comes on top of maxLines. Lines in no
+// known format are skipped; a JSON line of docker is an error that wraps
+// ErrDockerLine.
 //
 // Zero or a negative value means no limit. With maxBytes, not more than the
 // larger of 1 MiB and 8*maxBytes is read, whatever the lines look like.
@@ -71,6 +73,9 @@ func lastLines(r io.ReaderAt, size int64, maxLines int, maxBytes int64) ([]Line,
 	if stop == 0 && !t.done() {
 		t.take(t.whole())
 	}
+	if t.err != nil {
+		return nil, t.err
+	}
 	slices.Reverse(t.lines)
 	return t.lines, nil
 }
@@ -86,11 +91,12 @@ type tail struct {
 	pieces  [][]byte
 	counted int
 	bytes   int64
-	started bool // a newline was seen
+	started bool  // a newline was seen
+	err     error // of a line that is refused
 }
 
 func (t *tail) done() bool {
-	return t.maxLines > 0 && t.counted >= t.maxLines || t.maxBytes > 0 && t.bytes >= t.maxBytes
+	return t.err != nil || t.maxLines > 0 && t.counted >= t.maxLines || t.maxBytes > 0 && t.bytes >= t.maxBytes
 }
 
 // prepend goes backwards through the block that lies before everything seen.
@@ -122,8 +128,9 @@ func (t *tail) take(raw []byte) {
 	if t.started {
 		t.counted++
 	}
-	line, err := ParseLine(raw)
-	if err != nil {
+	line, ok, err := parse(raw)
+	if !ok {
+		t.err = err
 		return
 	}
 	t.lines = append(t.lines, line)
