@@ -20,13 +20,13 @@
 //
 // # Following
 //
-// With Options.Follow, Read goes on until the container has stopped. Any number of
-// followers share one inotify instance, which a Reader has only while somebody
-// follows; an idle follower holds an open file and no buffer. What inotify does not
-// tell, or cannot, because the user has too many watches, is found by looking once
-// a period. Whether containers run is asked for all of them together once a
-// period, and for one when its log is closed, so a follower ends right after its
-// container.
+// With Options.Follow, Read goes on until the container has stopped. All followers of a
+// Reader share one poller, which runs only while there are followers; an idle follower
+// holds an open file and no buffer. The poller receives changes from one inotify
+// instance. Once a second it looks at logs that inotify does not watch, for instance
+// because the user has too many watches, and requests the states of all containers
+// together. The state of one container is requested when its log is closed, so a
+// follower ends right after its container.
 //
 // After a rotation a follower stays with the old file until it is not open for
 // writing any more, since lines may still arrive there when the new one is begun. It
@@ -56,8 +56,7 @@
 //
 // # What the caller does
 //
-// Run of a Rotator is the caller's goroutine; of a Reader nothing runs but calls
-// of Read. One Rotator rotates for one runtime. The package does not remove logs
+// Run of a Rotator is the caller's goroutine; a Reader runs during calls of Read only. One Rotator rotates for one runtime. The package does not remove logs
 // of containers that are removed, and makes no links in /var/log/containers.
 //
 // Examples that run: ExampleTail, ExampleParseLine, ExampleReader_Read,

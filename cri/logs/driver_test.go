@@ -4,7 +4,10 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"maps"
 	"os"
+	"path/filepath"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -66,59 +69,78 @@ func (s *states) set(err error, stopped ...string) {
 	}
 }
 
-// scripted is a Notifier in memory.
+// scripted is a notifier in memory.
 type scripted struct {
-	changes chan Change
-	closed  chan struct{}
-	once    sync.Once
+	changes chan change
+	fail    chan struct{}
 
 	mu     sync.Mutex
-	dirs   map[string]bool
+	dirs   map[string]int
+	added  int
 	addErr error
 }
 
 func newScripted() *scripted {
-	return &scripted{changes: make(chan Change), closed: make(chan struct{}), dirs: map[string]bool{}}
+	return &scripted{changes: make(chan change), fail: make(chan struct{}), dirs: map[string]int{}}
 }
 
-func (s *scripted) open() (Notifier, error) { return s, nil }
-
-func (s *scripted) Add(dir string) error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.addErr == nil {
-		s.dirs[dir] = true
-	}
-	return s.addErr
-}
-
-func (s *scripted) Remove(dir string) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	delete(s.dirs, dir)
-}
-
-func (s *scripted) Next(buf []Change) ([]Change, error) {
-	select {
-	case c := <-s.changes:
-		return append(buf, c), nil
-	case <-s.closed:
-		return buf, errors.New("closed")
+func (s *scripted) notify(ctx context.Context, begin func(folders), changed func([]change)) error {
+	begin(s)
+	for {
+		select {
+		case c := <-s.changes:
+			changed([]change{c})
+		case <-s.fail:
+			return errors.New("failed")
+		case <-ctx.Done():
+			return ctx.Err()
+		}
 	}
 }
 
-func (s *scripted) Close() error {
-	s.once.Do(func() { close(s.closed) })
-	return nil
+func (s *scripted) Add(dir string) (int, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.addErr != nil {
+		return 0, s.addErr
+	}
+	s.added++
+	s.dirs[dir] = s.added
+	return s.added, nil
 }
 
-// send passes a change on and waits until it has had its effect.
-func (s *scripted) send(c Change) {
+func (s *scripted) Remove(watch int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	maps.DeleteFunc(s.dirs, func(_ string, w int) bool { return w == watch })
+}
+
+func (s *scripted) watched() []string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Collect(maps.Keys(s.dirs))
+}
+
+// send passes on a change in the folder of a follower and waits until it has had its
+// effect.
+func (s *scripted) send(f *running, c change) {
+	s.mu.Lock()
+	c.watch = s.dirs[filepath.Dir(f.path)]
+	s.mu.Unlock()
 	s.changes <- c
 	synctest.Wait()
 }
 
-func noNotifier() (Notifier, error) { return nil, errors.New("too many instances") }
+func noNotifier(context.Context, func(folders), func([]change)) error {
+	return errors.New("too many instances")
+}
+
+// notified returns a Reader with a notifier of the test.
+func notified(t *testing.T, cfg ReaderConfig, notify notifyFunc) *Reader {
+	r := newReader(t, cfg)
+	r.notify = notify
+	return r
+}
 
 // running is a Read with Follow in a bubble.
 type running struct {
@@ -144,14 +166,13 @@ func startFollow(t *testing.T, r *Reader, path string, o Options) *running {
 	return f
 }
 
-// followed runs a script in a bubble in which a log with this text is followed;
-// unless cfg has a notifier, there is none.
+// followed runs a script in a bubble in which a log with this text is followed, without
+// a notifier.
 func followed(t *testing.T, cfg ReaderConfig, text string, script func(f *running)) {
 	t.Helper()
-	if cfg.Notify == nil {
-		cfg.Notify = noNotifier
-	}
-	synctest.Test(t, func(t *testing.T) { script(startFollow(t, newReader(t, cfg), write(t, text), Options{})) })
+	synctest.Test(t, func(t *testing.T) {
+		script(startFollow(t, notified(t, cfg, noNotifier), write(t, text), Options{}))
+	})
 }
 
 func (f *running) append(text string) {

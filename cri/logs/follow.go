@@ -31,10 +31,10 @@ type following struct {
 // follow reads to the end and goes on from there until the container has stopped,
 // the limit is reached, or ctx ends, which is an error.
 func (rd *reading) follow(ctx context.Context) (err error) {
-	self, leave := rd.reader.watch.join(ctx, rd.path, rd.container)
+	self, leave := rd.reader.join(ctx, rd.path, rd.container)
 	defer func() { err = errors.Join(err, leave()) }()
 	// It may have stopped long ago: ask at once, but not again and again.
-	f := &following{reading: rd, self: self, recheck: rd.reader.cfg.Period}
+	f := &following{reading: rd, self: self, recheck: rd.reader.period}
 	for {
 		done, err := f.once(ctx)
 		if done || err != nil {
@@ -52,7 +52,7 @@ func (f *following) once(ctx context.Context) (done bool, err error) {
 	if err != nil {
 		return false, err
 	}
-	step := decide(facts, f.reader.cfg.Period)
+	step := decide(facts, f.reader.period)
 	if step != stepNext && next != nil {
 		if err := next.close(); err != nil {
 			return false, err
@@ -179,7 +179,7 @@ func (f *following) wait(ctx context.Context) error {
 // pause is a timer for what nobody tells: the state after the log was closed, and
 // that the last writer of a file is gone. nil: nothing of the kind.
 func (f *following) pause() *time.Timer {
-	period := f.reader.cfg.Period
+	period := f.reader.period
 	pause := f.recheck
 	if f.recheck *= 2; f.recheck > period {
 		f.recheck = 0 // the period asks

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"os"
-	"path/filepath"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -36,23 +35,22 @@ func TestFollowByLooking(t *testing.T) {
 func TestFollowWhatIsToldAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n, s := newScripted(), &states{}
-		f := startFollow(t, newReader(t, ReaderConfig{States: s, Notify: n.open}), write(t, ""), Options{})
-		dir := filepath.Dir(f.path)
+		f := startFollow(t, notified(t, ReaderConfig{States: s}, n.notify), write(t, ""), Options{})
 		began := time.Now()
 		f.append(one)
-		n.send(Change{Dir: dir, Name: "0.log"})
+		n.send(f, change{name: "0.log"})
 		f.is(0, "one\n")
 		f.append(two)
-		n.send(Change{Dir: dir, Name: "10.log"})
-		n.send(Change{Dir: dir, Name: "0.logs"})
-		n.send(Change{Dir: "elsewhere", Name: "0.log"})
+		n.send(f, change{name: "10.log"})
+		n.send(f, change{name: "0.logs"})
+		n.changes <- change{watch: 7, name: "0.log"}
 		f.is(0, "one\n")
-		n.send(Change{}) // some were lost
+		n.send(f, change{lost: true})
 		f.is(0, "one\ntwo\n")
 		// The runtime closes the log a moment before it says that the container
 		// has stopped.
 		f.append(stamp + "stdout P end")
-		n.send(Change{Dir: dir, Name: "0.log", Closed: true})
+		n.send(f, change{name: "0.log", closed: true})
 		s.set(nil, "c")
 		require.NoError(t, f.endsWithin(firstRetry))
 		f.is(0, "one\ntwo\nend")
@@ -74,7 +72,7 @@ func TestFollowEnds(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				s := &states{}
 				s.set(nil, tc.stopped...)
-				f := startFollow(t, newReader(t, ReaderConfig{States: s, Notify: noNotifier}), write(t, tc.file), tc.o)
+				f := startFollow(t, notified(t, ReaderConfig{States: s}, noNotifier), write(t, tc.file), tc.o)
 				require.NoError(t, f.endsWithin(0))
 				f.is(0, tc.want)
 			})

@@ -152,7 +152,7 @@ func FuzzFollow(f *testing.F) {
 		synctest.Test(t, func(t *testing.T) {
 			s := newScribe(t)
 			st := &states{}
-			r := newReader(t, ReaderConfig{States: st, Notify: noNotifier})
+			r := notified(t, ReaderConfig{States: st}, noNotifier)
 			if !knowsWriters {
 				r.writerOf = func(*os.File) writer { return writerUnknown }
 			}

@@ -46,7 +46,7 @@ func TestFollowWhenRotatedFilesAreGone(t *testing.T) {
 				path := write(t, "")
 				require.NoError(t, os.WriteFile(path+".20250102-030405", []byte("2025-01-02T03:04:05Z stdout F ancient\n"), 0o600))
 				log := &page{}
-				f := startFollow(t, newReader(t, ReaderConfig{Notify: noNotifier, Logger: slog.New(slog.NewTextHandler(log, nil))}), path, Options{})
+				f := startFollow(t, notified(t, ReaderConfig{Logger: slog.New(slog.NewTextHandler(log, nil))}, noNotifier), path, Options{})
 				var files []string
 				for i := range 4 {
 					f.append(fmt.Sprintf("2026-01-02T03:04:0%dZ stdout F %d\n", i, i))
@@ -83,7 +83,7 @@ func TestFollowFromTheGapOfARotation(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		path := write(t, one)
 		require.NoError(t, os.Rename(path, path+".20260102-030405"))
-		r := newReader(t, ReaderConfig{Notify: noNotifier})
+		r := notified(t, ReaderConfig{}, noNotifier)
 		f := startFollow(t, r, path, Options{})
 		f.is(0, "one\n")
 		f.append(two)
@@ -96,7 +96,7 @@ func TestFollowFromTheGapOfARotation(t *testing.T) {
 // also a last line without its end.
 func TestFollowReadsOnceMoreBeforeItLeaves(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := newReader(t, ReaderConfig{Notify: noNotifier})
+		r := notified(t, ReaderConfig{}, noNotifier)
 		f := startFollow(t, r, write(t, one), Options{})
 		late := f.open(0)
 		r.writerOf = func(*os.File) writer {

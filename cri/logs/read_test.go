@@ -205,8 +205,6 @@ func TestReadErrors(t *testing.T) {
 		w := &badWriter{good: good}
 		require.ErrorIs(t, r.Read(t.Context(), Log{Path: path}, Options{Follow: true}, w, w), errBadWriter, good)
 	}
-	_, err := NewReader(ReaderConfig{Period: -1})
-	require.EqualError(t, err, "logs: ReaderConfig.Period -1ns must not be negative")
 }
 
 func TestReadThroughLink(t *testing.T) {

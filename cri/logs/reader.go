@@ -13,8 +13,10 @@ import (
 )
 
 const (
-	defaultReadPeriod = time.Second
-	shutdownTimeout   = 10 * time.Second
+	// pollPeriod is the period of looks at followed logs that the notifier does not
+	// watch, and of requests of the states of their containers.
+	pollPeriod      = time.Second
+	shutdownTimeout = 10 * time.Second
 )
 
 // ReaderConfig configures a Reader. The zero value is of use.
@@ -23,28 +25,22 @@ type ReaderConfig struct {
 	// RuntimeStates asks a runtime. Default nil: they run until the context
 	// ends.
 	States States
-	// Period is how often States is asked, and how often followed logs are
-	// looked at which the notifier does not watch. Those that it watches are
-	// looked at every tenth time, for what it has not told. Default (and meaning
-	// of zero) 1s.
-	Period time.Duration
-	// Notify opens what tells that a log was written to. It is called when the
-	// first follower comes, and what it opened is closed when the last one
-	// leaves, so there is never more than one. When it fails, logs are looked
-	// at once a Period. Default nil: Inotify.
-	Notify func() (Notifier, error)
 	// Logger gets what keeps logs from being watched. nil: discarded.
 	Logger *slog.Logger
 }
 
-// Reader reads logs and follows them. All that follow at one time share one
-// notifier. While nobody reads, nothing of it runs. It is safe for concurrent use.
+// Reader reads logs and follows them. All followers share one poller and one inotify
+// instance, which are closed with the last follower. It is safe for concurrent use.
 type Reader struct {
 	cfg     ReaderConfig
-	watch   watch
 	buffers sync.Pool
-	// writerOf tells who can write to a file.
+	// Tests replace these.
+	period   time.Duration
+	notify   notifyFunc
 	writerOf func(*os.File) writer
+
+	mu     sync.Mutex
+	poller *poller // nil without followers
 }
 
 // Log is the log of one instance of a container.
@@ -57,22 +53,12 @@ type Log struct {
 	ContainerID string
 }
 
-// NewReader returns a reader. The error names the field that cannot be.
+// NewReader returns a Reader.
 func NewReader(cfg ReaderConfig) (*Reader, error) {
-	if cfg.Period < 0 {
-		return nil, fmt.Errorf("logs: ReaderConfig.Period %v must not be negative", cfg.Period)
-	}
-	if cfg.Period == 0 {
-		cfg.Period = defaultReadPeriod
-	}
-	if cfg.Notify == nil {
-		cfg.Notify = Inotify
-	}
 	if cfg.Logger == nil {
 		cfg.Logger = slog.New(slog.DiscardHandler)
 	}
-	r := &Reader{cfg: cfg, writerOf: writerOf}
-	r.watch.cfg = &r.cfg
+	r := &Reader{cfg: cfg, period: pollPeriod, notify: notify, writerOf: writerOf}
 	r.buffers.New = func() any { return new(buffers) }
 	return r, nil
 }

@@ -1,6 +1,7 @@
 package inotify
 
 import (
+	"cmp"
 	"context"
 	"encoding/binary"
 	"fmt"
@@ -23,16 +24,21 @@ type Event struct {
 	Name  string
 }
 
-// Queue is what events come from.
-type Queue struct{ fd int }
+// Queue is the source of events of one Watch. Its methods are safe for concurrent use,
+// also after the end of the Watch: Add then fails.
+type Queue struct{ raw syscall.RawConn }
 
 // Add watches a folder for events. One that is watched already keeps its watch.
 func (q Queue) Add(folder string, events uint32) (watch int, err error) {
-	return unix.InotifyAddWatch(q.fd, folder, events)
+	var addErr error
+	err = q.raw.Control(func(fd uintptr) { watch, addErr = unix.InotifyAddWatch(int(fd), folder, events) })
+	return watch, cmp.Or(err, addErr)
 }
 
 // Remove ends a watch. One that has ended already is no error.
-func (q Queue) Remove(watch int) { _, _ = unix.InotifyRmWatch(q.fd, uint32(watch)) }
+func (q Queue) Remove(watch int) {
+	_ = q.raw.Control(func(fd uintptr) { _, _ = unix.InotifyRmWatch(int(fd), uint32(watch)) })
+}
 
 // Watch calls begin, which adds watches, and then handle with each batch of events,
 // until one of them fails or ctx is done. Its error is never nil.
@@ -45,7 +51,11 @@ func Watch(ctx context.Context, begin func(Queue) error, handle func([]Event) er
 	defer func() { _ = file.Close() }() // nothing was written
 	// A deadline in the past ends the Read; an inotify descriptor takes one.
 	defer context.AfterFunc(ctx, func() { _ = file.SetReadDeadline(time.Unix(1, 0)) })()
-	if err := begin(Queue{fd}); err != nil {
+	raw, err := file.SyscallConn()
+	if err != nil {
+		return fmt.Errorf("starting inotify: %w", err)
+	}
+	if err := begin(Queue{raw}); err != nil {
 		return err
 	}
 	buf := make([]byte, 64<<10)

@@ -19,86 +19,83 @@ import (
 // There is one notifier while there are followers, and none otherwise.
 func TestFollowersShareANotifier(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		opened := 0
 		var n *scripted
-		r := newReader(t, ReaderConfig{Notify: func() (Notifier, error) {
-			opened++
+		running := 0
+		r := notified(t, ReaderConfig{}, func(ctx context.Context, begin func(folders), changed func([]change)) error {
+			running++
+			defer func() { running-- }()
 			n = newScripted()
-			return n, nil
-		}})
-		for want := 1; want <= 2; want++ {
+			return n.notify(ctx, begin, changed)
+		})
+		for range 2 {
 			a := startFollow(t, r, write(t, one), Options{})
 			b := startFollow(t, r, write(t, one), Options{})
 			c := startFollow(t, r, b.path, Options{})
-			require.Equal(t, want, opened)
-			require.Len(t, n.dirs, 2)
+			require.Equal(t, 1, running)
+			require.Len(t, n.watched(), 2)
 			a.cancel()
 			<-a.ended
-			require.Len(t, n.dirs, 1)
+			require.Len(t, n.watched(), 1)
 			b.append(two)
-			n.send(Change{Dir: filepath.Dir(b.path), Name: "0.log"})
+			n.send(b, change{name: "0.log"})
 			b.is(0, "one\ntwo\n")
 			c.is(0, "one\ntwo\n")
 			b.cancel()
 			<-b.ended
 			c.cancel()
 			<-c.ended
-			<-n.closed
+			require.Zero(t, running)
 		}
 	})
 }
 
-// A notifier that fails is replaced; what happened in between is found.
+// A notifier that fails is replaced, unless there can be none; what happened in between
+// is found.
 func TestFollowReplacesANotifier(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var all []*scripted
-		r := newReader(t, ReaderConfig{Period: time.Minute, Notify: func() (Notifier, error) {
+		r := notified(t, ReaderConfig{}, func(ctx context.Context, begin func(folders), changed func([]change)) error {
 			all = append(all, newScripted())
-			return all[len(all)-1], nil
-		}})
+			if len(all) == 3 {
+				return errors.ErrUnsupported
+			}
+			return all[len(all)-1].notify(ctx, begin, changed)
+		})
+		r.period = time.Minute
 		f := startFollow(t, r, write(t, one), Options{})
-		all[0].Close()
+		close(all[0].fail)
 		synctest.Wait()
 		f.append(two)
 		f.is(time.Minute, "one\ntwo\n")
 		require.Len(t, all, 2)
 		f.append(one)
-		all[1].send(Change{Dir: filepath.Dir(f.path), Name: "0.log"})
+		all[1].send(f, change{name: "0.log"})
 		f.is(0, "one\ntwo\none\n")
-		// One that told something is given another five tries.
-		for i := range notifierTries {
-			all[len(all)-1].Close()
-			time.Sleep(time.Minute)
-			synctest.Wait()
-			require.Len(t, all, 3+i)
-		}
-		all[len(all)-1].Close()
+		close(all[1].fail)
 		f.append(two)
 		f.is(time.Hour, "one\ntwo\none\ntwo\n")
-		require.Len(t, all, 2+notifierTries, "that was the last try")
+		require.Len(t, all, 3)
 	})
 }
 
-// A directory that cannot be watched (ENOSPC), or goes away, is looked at, and
-// watched as soon as that works.
-func TestFollowADirectoryThatCannotBeWatched(t *testing.T) {
+// A folder that cannot be watched (ENOSPC), or goes away, is looked at, and watched as
+// soon as that works.
+func TestFollowAFolderThatCannotBeWatched(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := newScripted()
 		n.addErr = errors.New("no space left on device")
-		f := startFollow(t, newReader(t, ReaderConfig{Notify: n.open}), write(t, one), Options{})
+		f := startFollow(t, notified(t, ReaderConfig{}, n.notify), write(t, one), Options{})
 		f.append(two)
 		f.is(time.Second, "one\ntwo\n")
-		require.Empty(t, n.dirs)
+		require.Empty(t, n.watched())
 		n.mu.Lock()
 		n.addErr = nil
 		n.mu.Unlock()
 		f.is(time.Second, "one\ntwo\n")
-		dir := filepath.Dir(f.path)
-		require.Contains(t, n.dirs, dir)
-		n.Remove(dir)
-		n.send(Change{Dir: dir, Unwatched: true})
+		require.Len(t, n.watched(), 1)
+		n.send(f, change{ended: true})
 		f.is(time.Second, "one\ntwo\n")
-		require.Contains(t, n.dirs, dir)
+		require.Equal(t, 2, n.added)
 	})
 }
 
@@ -106,7 +103,7 @@ func TestFollowADirectoryThatCannotBeWatched(t *testing.T) {
 func TestFollowersAskTogether(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &states{}
-		r := newReader(t, ReaderConfig{States: s, Notify: noNotifier})
+		r := notified(t, ReaderConfig{States: s}, noNotifier)
 		for range 20 {
 			startFollow(t, r, write(t, one), Options{})
 		}
@@ -119,9 +116,10 @@ func TestFollowersAskTogether(t *testing.T) {
 	})
 }
 
-// Logs in directories that are watched are looked at now and then.
+// Logs in folders that are watched are looked at now and then.
 func TestFollowWhatTheNotifierMisses(t *testing.T) {
-	followed(t, ReaderConfig{Notify: func() (Notifier, error) { return newScripted(), nil }}, one, func(f *running) {
+	synctest.Test(t, func(t *testing.T) {
+		f := startFollow(t, notified(t, ReaderConfig{}, newScripted().notify), write(t, one), Options{})
 		f.append(two)
 		f.is(0, "one\n")
 		f.is(watchedLooks*time.Second, "one\ntwo\n")

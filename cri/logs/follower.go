@@ -1,0 +1,95 @@
+package logs
+
+import (
+	"context"
+	"path/filepath"
+	"strings"
+	"sync"
+	"sync/atomic"
+
+	"github.com/podwright/podwright/internal/run"
+)
+
+// follower is a reading that waits at the end of its file, as the poller sees it.
+type follower struct {
+	dir, base, path string
+	container       string
+	// wake is given when the log, or the state of the container, may have changed.
+	wake run.Signal
+	// ask is set when the container may have stopped.
+	ask atomic.Bool
+
+	mu   sync.Mutex
+	idle bool // waits; file and size are the last ones that it has seen
+	file fileID
+	size int64
+}
+
+// changed takes a change of the file called name in the follower's folder.
+func (f *follower) changed(name string, closed bool) {
+	rest, ok := strings.CutPrefix(name, f.base)
+	if !ok || rest != "" && rest[0] != '.' {
+		return // another file, or the folder itself, which the period finds
+	}
+	if closed && rest == "" {
+		f.ask.Store(true)
+	}
+	f.wake.Wake()
+}
+
+// waits records the file that the follower has seen before it waits.
+func (f *follower) waits(file fileID, size int64) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.idle, f.file, f.size = true, file, size
+}
+
+func (f *follower) works() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.idle = false
+}
+
+// look wakes the follower if its file has changed since it began to wait.
+func (f *follower) look() {
+	f.mu.Lock()
+	idle, file, size := f.idle, f.file, f.size
+	f.mu.Unlock()
+	if !idle {
+		return
+	}
+	// Without a file there is neither identity nor size.
+	if nowFile, nowSize, _ := look(f.path); nowFile != file || nowSize != size {
+		f.wake.Wake()
+	}
+}
+
+// join adds a follower of the log at path to the poller, which runs while it has
+// followers. leave removes it; the last one waits for the poller's end.
+func (r *Reader) join(ctx context.Context, path, container string) (f *follower, leave func() error) {
+	f = &follower{
+		dir: filepath.Dir(path), base: filepath.Base(path), path: path,
+		container: container, wake: run.NewSignal(),
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.poller == nil {
+		r.poller = startPoller(ctx, r)
+	}
+	poller := r.poller
+	poller.add(f)
+	return f, func() error { return r.leave(poller, f) }
+}
+
+func (r *Reader) leave(p *poller, f *follower) error {
+	r.mu.Lock()
+	last := p.remove(f)
+	if last {
+		r.poller = nil
+	}
+	r.mu.Unlock()
+	if !last {
+		return nil
+	}
+	return p.stop()
+}

@@ -1,0 +1,267 @@
+package logs
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/podwright/podwright/internal/run"
+)
+
+// watchedLooks is the number of periods between two looks at a log whose folder is
+// watched. A look at hundreds of idle logs every second would take most of the time
+// that following them takes.
+const watchedLooks = 10
+
+// poller wakes all followers of a Reader: once a period it looks at their files and
+// requests the states of their containers. A notifier makes it faster.
+type poller struct {
+	reader *Reader
+	cancel context.CancelFunc
+	group  run.Group
+	asking atomic.Bool // a request of states has not returned
+
+	mu      sync.Mutex
+	watcher folders // nil without a notifier
+	dirs    map[string]*folder
+	watches map[int]*folder
+	periods int // so far
+	added   int // folders so far
+}
+
+// folder is a folder with followed logs.
+type folder struct {
+	path      string
+	watched   bool
+	watch     int
+	warned    bool
+	turn      int // the period of watchedLooks in which its logs are looked at
+	followers map[*follower]struct{}
+}
+
+// notifyFunc watches folders until ctx is done or it fails. It calls begin before the
+// first change, and then changed, from one goroutine. Its error is never nil.
+type notifyFunc func(ctx context.Context, begin func(folders), changed func([]change)) error
+
+// folders are the folders that a notifier watches. Both methods may be called
+// concurrently, also after the notifier has failed.
+type folders interface {
+	// Add watches a folder. The watch identifies it in changes.
+	Add(folder string) (watch int, err error)
+	// Remove ends a watch.
+	Remove(watch int)
+}
+
+// change is a change in a folder.
+type change struct {
+	watch  int
+	name   string // of the file; "" for the folder itself
+	closed bool   // a writer has closed the file
+	lost   bool   // changes in any folder were lost
+	ended  bool   // the folder was removed; it is not watched any longer
+}
+
+// startPoller starts a poller that outlives the follower that happens to be the first.
+func startPoller(ctx context.Context, r *Reader) *poller {
+	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	p := &poller{reader: r, cancel: cancel, dirs: map[string]*folder{}, watches: map[int]*folder{}}
+	p.group.Go("notifier", func() { p.notice(ctx) })
+	p.group.Go("poller", func() { p.poll(ctx) })
+	return p
+}
+
+// stop ends the goroutines and waits for them.
+func (p *poller) stop() error {
+	p.cancel()
+	if running := p.group.Wait(shutdownTimeout); running != nil {
+		return fmt.Errorf("States has ignored the end of its context for %v", shutdownTimeout)
+	}
+	return nil
+}
+
+func (p *poller) add(f *follower) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	d := p.dirs[f.dir]
+	if d == nil {
+		d = &folder{path: f.dir, turn: p.added % watchedLooks, followers: map[*follower]struct{}{}}
+		p.added++
+		p.dirs[f.dir] = d
+		p.watch(d)
+	}
+	d.followers[f] = struct{}{}
+}
+
+// remove reports whether f was the last follower.
+func (p *poller) remove(f *follower) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	d := p.dirs[f.dir]
+	delete(d.followers, f)
+	if len(d.followers) > 0 {
+		return false
+	}
+	delete(p.dirs, f.dir)
+	if d.watched {
+		delete(p.watches, d.watch)
+		p.watcher.Remove(d.watch)
+	}
+	return len(p.dirs) == 0
+}
+
+// watch has the notifier watch a folder. Where it cannot, for instance because the user
+// has too many watches, the period finds changes. The caller holds mu.
+func (p *poller) watch(d *folder) {
+	if p.watcher == nil || d.watched {
+		return
+	}
+	watch, err := p.watcher.Add(d.path)
+	if err == nil {
+		d.watch, d.watched = watch, true
+		p.watches[watch] = d
+	} else if !d.warned {
+		d.warned = true
+		p.reader.cfg.Logger.Warn("a log directory is not watched, only looked at", "dir", d.path, "period", p.reader.period, "err", err)
+	}
+}
+
+// notice runs a notifier, and a new one a period after it has failed.
+func (p *poller) notice(ctx context.Context) {
+	for warned := false; ; warned = true {
+		err := p.reader.notify(ctx, p.begin, p.changed)
+		if ctx.Err() != nil {
+			return
+		}
+		if !warned {
+			p.reader.cfg.Logger.Warn("logs are not watched, only looked at", "period", p.reader.period, "err", err)
+		}
+		p.unwatch()
+		if errors.Is(err, errors.ErrUnsupported) || !run.Sleep(ctx, p.reader.period) {
+			return
+		}
+	}
+}
+
+// begin takes the folders of a new notifier. Changes of before were lost.
+func (p *poller) begin(watcher folders) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.watcher = watcher
+	for _, d := range p.dirs {
+		p.watch(d)
+	}
+	p.wakeAll()
+}
+
+func (p *poller) unwatch() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.watcher = nil
+	clear(p.watches)
+	for _, d := range p.dirs {
+		d.watched = false
+	}
+}
+
+func (p *poller) changed(changes []change) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, c := range changes {
+		d := p.watches[c.watch]
+		switch {
+		case c.lost:
+			p.wakeAll()
+		case d == nil: // removed since
+		case c.ended:
+			d.watched = false
+			delete(p.watches, c.watch)
+		default:
+			for f := range d.followers {
+				f.changed(c.name, c.closed)
+			}
+		}
+	}
+}
+
+// wakeAll is for changes that were lost. Containers that have stopped are found by the
+// period: one request for each at once would be many. The caller holds mu.
+func (p *poller) wakeAll() {
+	for _, d := range p.dirs {
+		for f := range d.followers {
+			f.wake.Wake()
+		}
+	}
+}
+
+// poll looks at files, and requests states, once a period.
+func (p *poller) poll(ctx context.Context) {
+	ticker := time.NewTicker(p.reader.period)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticker.C:
+		}
+		for _, f := range p.due() {
+			f.look()
+		}
+		// A runtime that is slow to reply does not delay the next look.
+		if p.reader.cfg.States != nil && !p.asking.Swap(true) {
+			p.group.Go("states", func() {
+				defer p.asking.Store(false)
+				p.requestStates(ctx)
+			})
+		}
+	}
+}
+
+// due returns the followers to look at in this period: those in folders that are not
+// watched, and some of the others.
+func (p *poller) due() (due []*follower) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.periods++
+	for _, d := range p.dirs {
+		if d.watched && d.turn != p.periods%watchedLooks {
+			continue
+		}
+		p.watch(d)
+		for f := range d.followers {
+			due = append(due, f)
+		}
+	}
+	return due
+}
+
+// requestStates finds the containers that have stopped. Each follower verifies that
+// itself.
+func (p *poller) requestStates(ctx context.Context) {
+	var asked []*follower
+	var ids []string
+	p.mu.Lock()
+	for _, d := range p.dirs {
+		for f := range d.followers {
+			if f.container != "" {
+				asked, ids = append(asked, f), append(ids, f.container)
+			}
+		}
+	}
+	p.mu.Unlock()
+	if len(ids) == 0 {
+		return
+	}
+	running, err := p.reader.cfg.States.Running(ctx, ids)
+	if err != nil || len(running) != len(ids) {
+		return // unknown: they run
+	}
+	for i, f := range asked {
+		if !running[i] {
+			f.ask.Store(true)
+			f.wake.Wake()
+		}
+	}
+}
