@@ -369,6 +369,7 @@ func TestRotatorRuns(t *testing.T) {
 			time.Sleep(time.Millisecond)
 		}
 		require.NoError(t, <-ended)
+		require.ErrorIs(t, r.Run(t.Context()), ErrAlreadyRun)
 	})
 	synctest.Test(t, func(t *testing.T) {
 		r := newRotator(t, RotatorConfig{Runtime: stuck{}})

@@ -2,9 +2,11 @@ package logs
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
@@ -66,11 +68,15 @@ type Rotation struct {
 	Err error
 }
 
+// ErrAlreadyRun is returned by a second Run.
+var ErrAlreadyRun = errors.New("logs: Run was called before")
+
 // Rotator rotates the logs of running containers that have grown too large. It
 // keeps what it needs in the names of the files, so that another rotator, also
 // that of an upstream kubelet, can go on at any point at which it was killed.
 type Rotator struct {
 	cfg     RotatorConfig
+	ran     atomic.Bool
 	limiter *loglimit.Limiter
 
 	known map[string]*rotating // by container ID; of the goroutine that runs round
@@ -109,8 +115,11 @@ func setDefault[T comparable](field *T, value T) {
 // Run looks at all logs at once and then every Period, until ctx ends. It returns
 // nil when nothing of it runs any more, or an error after ten seconds in which the
 // runtime or OnRotate did not return. A rotation that ctx cuts short is completed
-// or taken back. Run must not be called twice at a time.
+// or taken back. A second Run returns ErrAlreadyRun.
 func (r *Rotator) Run(ctx context.Context) error {
+	if r.ran.Swap(true) {
+		return ErrAlreadyRun
+	}
 	if r.cfg.MaxSize < 0 {
 		<-ctx.Done()
 		return nil
