@@ -47,6 +47,7 @@ var floors = map[string]floor{
 	"internal/inotify":    {outside: 1},
 	"internal/files":      {outside: 1},
 	"internal/required":   {outside: 0},
+	"internal/fields":     {outside: 0},
 	"internal/foldername": {outside: 0},
 	// Only the test and the recorder of golden requests import it.
 	"internal/golden": {own: []string{"cri", "cri/fake", "cri/logs"}, outside: 120, forbid: noCore},
