@@ -2,7 +2,6 @@ package podworkers
 
 import (
 	"context"
-	"fmt"
 	"log/slog"
 	"math/rand/v2"
 	"time"
@@ -10,7 +9,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/podwright/podwright/internal/required"
+	"github.com/podwright/podwright/internal/fields"
 )
 
 // Config configures Workers. Only Syncer is required.
@@ -24,9 +23,6 @@ type Config struct {
 	ResyncInterval time.Duration
 	// RetryBackoff is the pause after a failed call, in [d, 1.5d). Zero means 10 s.
 	RetryBackoff time.Duration
-	// NetworkRetry is the pause after a call that failed with ErrNetworkNotReady,
-	// in [d, 1.5d). Zero means 1 s.
-	NetworkRetry time.Duration
 	// Jitter returns numbers in [0, 1) that spread the pauses. It is called under
 	// a lock and must not call back. Nil means random numbers.
 	Jitter func() float64
@@ -92,32 +88,16 @@ type CallDone struct {
 	Err error
 }
 
+// networkRetry is the shortest pause after ErrNetworkNotReady.
+const networkRetry = time.Second
+
 func (c Config) withDefaults() (Config, error) {
-	if err := required.Field("podworkers: Config.Syncer", c.Syncer); err != nil {
-		return c, err
-	}
-	for _, d := range []struct {
-		field string
-		value *time.Duration
-		zero  time.Duration
-	}{
-		{"ResyncInterval", &c.ResyncInterval, time.Minute},
-		{"RetryBackoff", &c.RetryBackoff, 10 * time.Second},
-		{"NetworkRetry", &c.NetworkRetry, time.Second},
-		{"ShutdownTimeout", &c.ShutdownTimeout, 10 * time.Second},
-	} {
-		switch {
-		case *d.value < 0:
-			return c, fmt.Errorf("podworkers: Config.%s is negative: %v", d.field, *d.value)
-		case *d.value == 0:
-			*d.value = d.zero
-		}
-	}
-	if c.Jitter == nil {
-		c.Jitter = rand.Float64
-	}
-	if c.Logger == nil {
-		c.Logger = slog.New(slog.DiscardHandler)
-	}
-	return c, nil
+	f := fields.Of("podworkers: Config")
+	f.Required("Syncer", c.Syncer)
+	fields.Number(f, "ResyncInterval", &c.ResyncInterval, time.Minute)
+	fields.Number(f, "RetryBackoff", &c.RetryBackoff, 10*time.Second)
+	fields.Number(f, "ShutdownTimeout", &c.ShutdownTimeout, 10*time.Second)
+	fields.Default(&c.Jitter, rand.Float64)
+	fields.Logger(&c.Logger)
+	return c, f.Err()
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"time"
 
+	"github.com/podwright/podwright/internal/fields"
 	"github.com/podwright/podwright/internal/run"
 )
 
@@ -33,11 +34,11 @@ var (
 	// ignored that the agent stops.
 	ErrShutdownTimeout = errors.New("still running after the shutdown timeout")
 	// ErrAlreadyRun is returned by a second Run.
-	ErrAlreadyRun = errors.New("podworkers: Run was called before")
+	ErrAlreadyRun = fields.AlreadyRun("podworkers")
 )
 
 // ErrNetworkNotReady is for syncers: an error that wraps it, also as part of a
-// joined error, is retried after Config.NetworkRetry.
+// joined error, is retried after 1 s.
 var ErrNetworkNotReady = errors.New("the pod network is not ready")
 
 // Backoff is an ability of errors that know when the next attempt makes sense.

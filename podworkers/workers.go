@@ -44,7 +44,7 @@ func New(cfg Config) (*Workers, error) {
 	if err != nil {
 		return nil, err
 	}
-	policy := retryPolicy{resync: cfg.ResyncInterval, backoff: cfg.RetryBackoff, network: cfg.NetworkRetry, jitter: cfg.Jitter}
+	policy := retryPolicy{resync: cfg.ResyncInterval, backoff: cfg.RetryBackoff, network: networkRetry, jitter: cfg.Jitter}
 	orphans, _ := cfg.Syncer.(OrphanSyncer)
 	return &Workers{
 		cfg: cfg, orphans: orphans, log: cfg.Logger,

@@ -29,7 +29,6 @@ func TestConfigIsChecked(t *testing.T) {
 		"podworkers: Config.Syncer is required": {Syncer: (*lamp)(nil)},
 		"Config.ResyncInterval":                 {Syncer: syncer, ResyncInterval: -1},
 		"Config.RetryBackoff":                   {Syncer: syncer, RetryBackoff: -1},
-		"Config.NetworkRetry":                   {Syncer: syncer, NetworkRetry: -1},
 		"Config.ShutdownTimeout":                {Syncer: syncer, ShutdownTimeout: -1},
 	} {
 		_, err := podworkers.New(cfg)

@@ -2,7 +2,6 @@ package images
 
 import (
 	"context"
-	"fmt"
 	"log/slog"
 	"time"
 
@@ -12,27 +11,13 @@ import (
 	"github.com/podwright/podwright/cri"
 	"github.com/podwright/podwright/cri/images/credentials"
 	"github.com/podwright/podwright/cri/images/records"
-	"github.com/podwright/podwright/internal/backoff"
-	"github.com/podwright/podwright/internal/required"
+	"github.com/podwright/podwright/internal/fields"
 )
-
-// Backoff sets how long a pod is held back from an image whose pull failed.
-type Backoff struct {
-	// Initial is the delay after the first failure; zero means 10 s.
-	Initial time.Duration
-	// Max bounds the delay, which doubles at each failure; zero means 300 s.
-	Max time.Duration
-	// Forget is how long after the last failure the count starts anew; zero
-	// means 600 s.
-	Forget time.Duration
-}
 
 // Config configures a Manager. Only Service is required.
 type Config struct {
 	// Service looks up and pulls images. Required.
 	Service cri.ImageService
-	// Backoff holds a pod back from an image after failed pulls.
-	Backoff Backoff
 	// MaxParallelPulls is how many pulls run at a time. Zero and one mean one
 	// after the other; a negative value means no limit. The others wait in a queue
 	// without bound: it is never longer than there are pods.
@@ -84,46 +69,15 @@ type Metrics struct {
 }
 
 func (c *Config) complete() error {
-	if err := required.Field("images: Config.Service", c.Service); err != nil {
-		return err
-	}
-	for name, d := range map[string]time.Duration{
-		"Initial": c.Backoff.Initial, "Max": c.Backoff.Max, "Forget": c.Backoff.Forget,
-	} {
-		if d < 0 {
-			return fmt.Errorf("images: Config.Backoff.%s is negative: %s", name, d)
-		}
-	}
-	if c.Burst < 0 {
-		return fmt.Errorf("images: Config.Burst is negative: %d", c.Burst)
-	}
-	if c.MaxParallelPulls == 0 {
-		c.MaxParallelPulls = 1
-	}
-	if c.QPS == 0 {
-		c.QPS = 5
-	}
-	if c.Burst == 0 {
-		c.Burst = 10
-	}
-	if c.Event == nil {
-		c.Event = func(v1.ObjectReference, string, string, string) {}
-	}
-	if c.Metrics.Requested == nil {
-		c.Metrics.Requested = func(v1.PullPolicy, bool, bool) {}
-	}
-	if c.Metrics.Pulled == nil {
-		c.Metrics.Pulled = func(string, time.Duration, uint64, error) {}
-	}
-	if c.Metrics.Waited == nil {
-		c.Metrics.Waited = func(types.UID, time.Time, time.Time) {}
-	}
-	if c.Logger == nil {
-		c.Logger = slog.New(slog.DiscardHandler)
-	}
-	return nil
-}
-
-func (b Backoff) table() *backoff.Table {
-	return backoff.New(backoff.Config{Initial: b.Initial, Max: b.Max, Forget: b.Forget})
+	f := fields.Of("images: Config")
+	f.Required("Service", c.Service)
+	fields.Number(f, "Burst", &c.Burst, 10)
+	fields.Default(&c.MaxParallelPulls, 1)
+	fields.Default(&c.QPS, 5)
+	fields.Default(&c.Event, func(v1.ObjectReference, string, string, string) {})
+	fields.Default(&c.Metrics.Requested, func(v1.PullPolicy, bool, bool) {})
+	fields.Default(&c.Metrics.Pulled, func(string, time.Duration, uint64, error) {})
+	fields.Default(&c.Metrics.Waited, func(types.UID, time.Time, time.Time) {})
+	fields.Logger(&c.Logger)
+	return f.Err()
 }

@@ -45,8 +45,7 @@ func (b *bucket) take(now time.Time) bool {
 
 // history remembers the last failed pull per pod and image.
 type history struct {
-	delays   *backoff.Table
-	lifetime time.Duration // of a failure
+	delays *backoff.Table
 
 	mu   sync.Mutex
 	last map[string]failure
@@ -58,11 +57,11 @@ type failure struct {
 	tries int // in a row
 }
 
-func newHistory(cfg Backoff) *history {
-	if cfg.Forget == 0 {
-		cfg.Forget = 10 * time.Minute
-	}
-	return &history{delays: cfg.table(), lifetime: cfg.Forget, last: map[string]failure{}}
+// failureLifetime is the time after its last failure at which the count of a key starts anew.
+const failureLifetime = 10 * time.Minute
+
+func newHistory() *history {
+	return &history{delays: backoff.New(backoff.Config{Forget: failureLifetime}), last: map[string]failure{}}
 }
 
 // blocked returns until when a key is held back and by what, or a zero time.
@@ -87,7 +86,7 @@ func (h *history) failed(key string, now time.Time, err error) time.Time {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	for k, f := range h.last {
-		if now.Sub(f.at) > h.lifetime {
+		if now.Sub(f.at) > failureLifetime {
 			delete(h.last, k)
 		}
 	}

@@ -34,7 +34,7 @@ func New(cfg Config) (*Manager, error) {
 		return nil, err
 	}
 	m := &Manager{
-		cfg: cfg, throttle: newBucket(cfg.QPS, cfg.Burst), history: newHistory(cfg.Backoff), handed: map[string]time.Time{},
+		cfg: cfg, throttle: newBucket(cfg.QPS, cfg.Burst), history: newHistory(), handed: map[string]time.Time{},
 	}
 	m.queue = &queue{limit: cfg.MaxParallelPulls, fly: m.fly, running: map[*flight]bool{}}
 	return m, nil

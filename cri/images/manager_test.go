@@ -22,9 +22,7 @@ const digest = "sha256:0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0
 
 func TestRefuses(t *testing.T) {
 	for field, cfg := range map[string]Config{
-		"Backoff.Initial": {Service: newService(), Backoff: Backoff{Initial: -1}},
-		"Backoff.Forget":  {Service: newService(), Backoff: Backoff{Forget: -1}},
-		"Burst":           {Service: newService(), Burst: -1},
+		"Burst": {Service: newService(), Burst: -1},
 	} {
 		_, err := New(cfg)
 		require.ErrorContains(t, err, field)

@@ -2,7 +2,6 @@ package pods
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
 	"path/filepath"
@@ -19,7 +18,7 @@ import (
 	"github.com/podwright/podwright/cri/pods/request"
 	"github.com/podwright/podwright/cri/pods/resize"
 	"github.com/podwright/podwright/internal/backoff"
-	"github.com/podwright/podwright/internal/required"
+	"github.com/podwright/podwright/internal/fields"
 )
 
 // Runtime is what this package needs of a container runtime. A cri.RuntimeService
@@ -70,20 +69,9 @@ type Config struct {
 	// count, nor does what has taken more than 10 s. A pod that has its sandbox
 	// goes before one that has none.
 	MaxConcurrentStarts int
-	// MaxConcurrentStops is how many containers and sandboxes are being stopped at a
-	// time, or have a preStop handler called, so that the runtime has time for others,
-	// such as exec probes; zero means 64. What has taken more than 250 ms does not
-	// count: it waits for a process.
-	MaxConcurrentStops int
-	// MaxPodStops is the same for the containers of one pod; zero means 16.
-	MaxPodStops int
 	// MaxCrashLoopDelay bounds the delay before a crashing container is started
 	// again; zero means 300 s. The first delay is the smaller of it and 10 s.
 	MaxCrashLoopDelay time.Duration
-	// StepGrace is how long a runtime call that changes something may go on
-	// after the context of its sync has ended, so that what the runtime is
-	// about to finish is not left half done; zero means 5 s.
-	StepGrace time.Duration
 
 	// Inputs are where environment variables, volumes and devices come from.
 	// What a container asks for and none of them provides is a
@@ -100,11 +88,6 @@ type Config struct {
 	// containers with a postStart handler end with PostStartHookError, and that
 	// preStop handlers are passed over with an event.
 	Hooks Hooks
-	// PrepareResources prepares what a pod needs beyond its cgroup, such as the
-	// devices of its resource claims, before its sandbox is made; nil prepares
-	// nothing. An error keeps the sandbox from being made, with the event
-	// FailedPrepareDynamicResources.
-	PrepareResources func(ctx context.Context, pod *v1.Pod) error
 	// PreCreate is called right before a container is created and may change
 	// its configuration, to pin it to CPUs for instance; nil changes nothing. An
 	// error is the waiting reason PreCreateHookError.
@@ -119,10 +102,6 @@ type Config struct {
 	// PodCgroups changes the cgroups of pods that are resized; nil leaves them
 	// as they are.
 	PodCgroups resize.Cgroups
-	// Relist is told of pods in which a sync has changed something, for whoever
-	// observes the runtime to look at them now; nil tells nobody. It must not
-	// block.
-	Relist func(uid types.UID)
 
 	// Node is what pods are told about the node and given of it.
 	Node Node
@@ -187,27 +166,8 @@ type Manager struct {
 
 // New checks the configuration and returns a Manager.
 func New(cfg Config) (*Manager, error) {
-	if err := errors.Join(
-		required.Field("pods: Config.Runtime", cfg.Runtime), required.Field("pods: Config.Images", cfg.Images),
-		required.Field("pods: Config.RuntimeName", cfg.RuntimeName),
-	); err != nil {
+	if err := cfg.complete(); err != nil {
 		return nil, err
-	}
-	switch {
-	case cfg.MaxConcurrentStarts < 0:
-		return nil, fmt.Errorf("pods: Config.MaxConcurrentStarts is negative: %d", cfg.MaxConcurrentStarts)
-	case cfg.MaxConcurrentStops < 0:
-		return nil, fmt.Errorf("pods: Config.MaxConcurrentStops is negative: %d", cfg.MaxConcurrentStops)
-	case cfg.MaxPodStops < 0:
-		return nil, fmt.Errorf("pods: Config.MaxPodStops is negative: %d", cfg.MaxPodStops)
-	case cfg.MaxCrashLoopDelay < 0:
-		return nil, fmt.Errorf("pods: Config.MaxCrashLoopDelay is negative: %v", cfg.MaxCrashLoopDelay)
-	case cfg.StepGrace < 0:
-		return nil, fmt.Errorf("pods: Config.StepGrace is negative: %v", cfg.StepGrace)
-	}
-	setDefaults(&cfg)
-	if !filepath.IsAbs(cfg.LogRoot) {
-		return nil, fmt.Errorf("pods: Config.LogRoot is not absolute: %q", cfg.LogRoot)
 	}
 	builder, err := request.New(request.Config{
 		Node: cfg.Node, DNS: cfg.DNS, LogRoot: cfg.LogRoot, CgroupParent: cfg.CgroupParent, Event: cfg.Event, Inputs: cfg.Inputs,
@@ -217,7 +177,7 @@ func New(cfg Config) (*Manager, error) {
 	}
 	var resizer *resize.Resizer
 	if runtime, ok := cfg.Runtime.(resize.Runtime); ok {
-		resizer, err = resize.New(resize.Config{Runtime: runtime, Requests: builder, Cgroups: cfg.PodCgroups, StepGrace: cfg.StepGrace})
+		resizer, err = resize.New(resize.Config{Runtime: runtime, Requests: builder, Cgroups: cfg.PodCgroups})
 	}
 	if err != nil {
 		return nil, fmt.Errorf("pods: %w", err)
@@ -229,7 +189,7 @@ func New(cfg Config) (*Manager, error) {
 		log:       cfg.Logger,
 		files:     podfiles.Layout{LogRoot: cfg.LogRoot, LinkDir: cfg.LinkDir, PodDir: cfg.PodDir},
 		gate:      newGate(cfg.MaxConcurrentStarts, placeLimit),
-		stops:     newGate(cfg.MaxConcurrentStops, stopPlaceLimit),
+		stops:     newGate(maxStops, stopPlaceLimit),
 		crashLoop: backoff.New(backoff.Config{Max: cfg.MaxCrashLoopDelay}),
 		began:     time.Now(),
 		failures:  map[types.UID]map[string]*StartError{},
@@ -238,30 +198,31 @@ func New(cfg Config) (*Manager, error) {
 	}, nil
 }
 
-func setDefaults(cfg *Config) {
-	if cfg.LogRoot == "" {
-		cfg.LogRoot = "/var/log/pods"
+const (
+	// maxStops is the largest number of containers and sandboxes that are being stopped, or
+	// have a preStop handler called, at a time: the runtime needs time for others, such as
+	// exec probes. Stops that take more than 250 ms do not count: they wait for a process.
+	maxStops = 64
+	// maxPodStops is the same for the containers of one pod.
+	maxPodStops = 16
+	// stepGrace bounds a runtime call that changes something after the context of its sync
+	// is done, so that it is not left half done.
+	stepGrace = 5 * time.Second
+)
+
+func (c *Config) complete() error {
+	f := fields.Of("pods: Config")
+	f.Required("Runtime", c.Runtime)
+	f.Required("Images", c.Images)
+	f.Required("RuntimeName", c.RuntimeName)
+	fields.Number(f, "MaxConcurrentStarts", &c.MaxConcurrentStarts, 4)
+	fields.Number(f, "MaxCrashLoopDelay", &c.MaxCrashLoopDelay, 300*time.Second)
+	fields.Default(&c.LogRoot, "/var/log/pods")
+	if !filepath.IsAbs(c.LogRoot) {
+		f.Refuse("LogRoot is not absolute: %q", c.LogRoot)
 	}
-	if cfg.MaxConcurrentStarts == 0 {
-		cfg.MaxConcurrentStarts = 4
-	}
-	if cfg.MaxConcurrentStops == 0 {
-		cfg.MaxConcurrentStops = 64
-	}
-	if cfg.MaxPodStops == 0 {
-		cfg.MaxPodStops = 16
-	}
-	if cfg.MaxCrashLoopDelay == 0 {
-		cfg.MaxCrashLoopDelay = 300 * time.Second
-	}
-	if cfg.StepGrace == 0 {
-		cfg.StepGrace = 5 * time.Second
-	}
-	if cfg.Event == nil {
-		cfg.Event = func(v1.ObjectReference, string, string, string) {}
-	}
-	cfg.Metrics.setDefaults()
-	if cfg.Logger == nil {
-		cfg.Logger = slog.New(slog.DiscardHandler)
-	}
+	fields.Default(&c.Event, func(v1.ObjectReference, string, string, string) {})
+	fields.Logger(&c.Logger)
+	c.Metrics.setDefaults()
+	return f.Err()
 }

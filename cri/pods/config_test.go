@@ -21,10 +21,7 @@ func TestNewRefuses(t *testing.T) {
 		"Images":              func(c *Config) { c.Images = nil },
 		"RuntimeName":         func(c *Config) { c.RuntimeName = "" },
 		"MaxConcurrentStarts": func(c *Config) { c.MaxConcurrentStarts = -1 },
-		"MaxConcurrentStops":  func(c *Config) { c.MaxConcurrentStops = -1 },
-		"MaxPodStops":         func(c *Config) { c.MaxPodStops = -1 },
 		"MaxCrashLoopDelay":   func(c *Config) { c.MaxCrashLoopDelay = -1 },
-		"StepGrace":           func(c *Config) { c.StepGrace = -1 },
 		"LogRoot":             func(c *Config) { c.LogRoot = "relative" },
 	} {
 		cfg := good

@@ -84,7 +84,7 @@
 // # Contexts
 //
 // SyncPod and KillPod return soon after their context ends, between two calls of
-// the runtime. A call that changes something in the runtime gets Config.StepGrace
+// the runtime. A call that changes something in the runtime gets 5 s
 // to finish, so that its outcome is known. An end of the context never stops a
 // pod, and it is never recorded as the failure of a container.
 //

@@ -167,14 +167,9 @@ func TestCreateAndStartHooks(t *testing.T) {
 	}
 }
 
-// Resources of claims are prepared before the sandbox is; metrics and whoever
-// observes are told.
-func TestSandboxHooks(t *testing.T) {
+func TestMetricsOfStarts(t *testing.T) {
 	h := newHarness(t, fake.Config{})
-	failing := errors.New("no such claim")
-	h.cfg.PrepareResources = func(context.Context, *v1.Pod) error { return failing }
-	var relisted, counted []string
-	h.cfg.Relist = func(uid types.UID) { relisted = append(relisted, string(uid)) }
+	var counted []string
 	h.cfg.Metrics = Metrics{
 		SandboxStarted: func(handler string, _ time.Duration, err error) {
 			counted = append(counted, fmt.Sprintf("sandbox %q %v", handler, err))
@@ -184,14 +179,8 @@ func TestSandboxHooks(t *testing.T) {
 	h.restart()
 	pod := initPod(testPod("a"), "s0")
 	pod.Spec.InitContainers[0].SecurityContext = &v1.SecurityContext{RunAsNonRoot: ptr(true)}
-	result := h.sync(pod)
-	require.ErrorIs(t, result.Err(), failing)
-	require.Equal(t, []string{"FailedPrepareDynamicResources "}, h.takeEvents())
-	require.Empty(t, h.runtime.take())
-	failing = nil
 	h.sync(pod)
 	require.Equal(t, []string{`sandbox "" <nil>`, `init_container "CreateContainerConfigError"`}, counted)
-	require.Equal(t, []string{"0d1e", "0d1e"}, relisted)
 }
 
 // V34, KEP-4639: the image of a volume is made present once, before the container that

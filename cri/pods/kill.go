@@ -131,7 +131,7 @@ func (k podKill) containers() []ContainerKill {
 
 // killContainers stops containers at the same time and returns the error of each.
 func (m *Manager) killContainers(ctx context.Context, k podKill, kills []ContainerKill, result *Result) []error {
-	k.stops = newGate(m.cfg.MaxPodStops, stopPlaceLimit)
+	k.stops = newGate(maxPodStops, stopPlaceLimit)
 	errs := run.Each(len(kills), func(i int) error { return m.killContainer(ctx, k, kills[i]) })
 	for i, err := range errs {
 		result.add(ActionKillContainer, kills[i].Name, err)

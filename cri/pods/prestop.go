@@ -83,7 +83,7 @@ func (p *preStops) overdue() []string {
 
 // Overdue names the containers whose preStop handler has not returned although its
 // context has ended: Config.Hooks breaks its promise there. A kill does not wait for
-// such a handler longer than Config.StepGrace, so that it may still run after KillPod
+// such a handler longer than 5 s, so that it may still run after KillPod
 // has returned, at most one per container. An agent that stops says so.
 func (m *Manager) Overdue() []string { return m.preStops.overdue() }
 
@@ -198,7 +198,7 @@ func (s *containerStop) preStopEnded(ctx, bound context.Context, over bool, err 
 
 // joinPreStop waits for a handler whose context has ended, but not for ever.
 func (s *containerStop) joinPreStop(handler *preStopRun) {
-	if !run.Wait(handler.ended, s.m.cfg.StepGrace) {
+	if !run.Wait(handler.ended, stepGrace) {
 		s.m.log.Error("a preStop handler ignores the end of its context", "pod", s.k.identity, "container", s.kill.Name)
 	}
 }

@@ -62,11 +62,6 @@ func (s *podSync) createSandbox(ctx context.Context) (string, error) {
 	if err != nil {
 		return failed, err
 	}
-	if prepare := s.m.cfg.PrepareResources; prepare != nil {
-		if err := prepare(ctx, s.req.Pod); err != nil {
-			return "FailedPrepareDynamicResources", fmt.Errorf("prepare resources: %w", err)
-		}
-	}
 	if err := s.record.NotePod(s.req.Pod); err != nil {
 		return failed, err
 	}
@@ -93,7 +88,7 @@ func (s *podSync) runSandbox(ctx context.Context, handler string) (string, error
 		return "", err
 	}
 	defer leave()
-	call, done := run.WithGrace(ctx, s.m.cfg.StepGrace)
+	call, done := run.WithGrace(ctx, stepGrace)
 	defer done()
 	begin := time.Now()
 	id, err := s.m.cfg.Runtime.RunPodSandbox(call, s.sandbox.config, handler)

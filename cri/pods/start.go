@@ -194,7 +194,7 @@ func (s *podSync) bringUp(ctx context.Context, c podContainer, config *runtimeap
 
 // create creates a container and returns its ID.
 func (s *podSync) create(ctx context.Context, c podContainer, config *runtimeapi.ContainerConfig) (string, *StartError) {
-	call, done := run.WithGrace(ctx, s.m.cfg.StepGrace)
+	call, done := run.WithGrace(ctx, stepGrace)
 	defer done()
 	id, err := s.m.cfg.Runtime.CreateContainer(call, s.sandbox.id, config, s.sandbox.config)
 	if err != nil {
@@ -209,7 +209,7 @@ func (s *podSync) create(ctx context.Context, c podContainer, config *runtimeapi
 
 // launch starts a created container.
 func (s *podSync) launch(ctx context.Context, c podContainer, id string) *StartError {
-	call, done := run.WithGrace(ctx, s.m.cfg.StepGrace)
+	call, done := run.WithGrace(ctx, stepGrace)
 	defer done()
 	if err := s.m.cfg.Runtime.StartContainer(call, id); err != nil {
 		return s.fail(ctx, c, ReasonRunContainerError, id, err)

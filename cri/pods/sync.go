@@ -65,9 +65,6 @@ func (m *Manager) SyncPod(ctx context.Context, r SyncRequest) Result {
 	m.log.Debug("sync", "pod", s.identity, "actions", s.actions)
 	s.run(ctx)
 	s.countUsers()
-	if s.result.Acted() && m.cfg.Relist != nil {
-		m.cfg.Relist(s.identity.UID)
-	}
 	return s.result
 }
 

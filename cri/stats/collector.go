@@ -15,7 +15,7 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
 	"github.com/podwright/podwright/cri"
-	"github.com/podwright/podwright/internal/required"
+	"github.com/podwright/podwright/internal/fields"
 )
 
 // Runtime is what a Collector asks. Every cri.RuntimeService is one.
@@ -37,9 +37,6 @@ type CollectorConfig struct {
 	// Proc is the machine's /proc, for the networks of pods; nil leaves these to the runtime.
 	// It must be one that can read links, as os.DirFS can.
 	Proc fs.FS
-	// StorageAge is how old the runtime's word about file systems may be; zero means 10 s,
-	// which is how often containerd looks itself.
-	StorageAge time.Duration
 }
 
 // Collector collects what pods use when it is asked. Use NewCollector. It is safe for
@@ -56,19 +53,18 @@ type Collector struct {
 	asked   time.Time
 }
 
+// storageAge is the largest age of usage of file systems. containerd measures at this period.
+const storageAge = 10 * time.Second
+
 // NewCollector checks the configuration.
 func NewCollector(cfg CollectorConfig) (*Collector, error) {
-	if err := required.Field("stats: CollectorConfig.Runtime", cfg.Runtime); err != nil {
-		return nil, err
-	}
+	f := fields.Of("stats: CollectorConfig")
+	f.Required("Runtime", cfg.Runtime)
 	if cfg.Reader != nil && cfg.PodCgroups == nil {
-		return nil, errors.New("stats: CollectorConfig.PodCgroups is required with Reader")
+		f.Refuse("PodCgroups is required with Reader")
 	}
-	if cfg.StorageAge < 0 {
-		return nil, errors.New("stats: CollectorConfig.StorageAge is below zero")
-	}
-	if cfg.StorageAge == 0 {
-		cfg.StorageAge = 10 * time.Second
+	if err := f.Err(); err != nil {
+		return nil, err
 	}
 	return &Collector{cfg: cfg, names: map[string]string{}, asking: make(chan struct{}, 1)}, nil
 }
@@ -156,7 +152,7 @@ func (c *Collector) writable(ctx context.Context) ([]*runtimeapi.ContainerStats,
 	case <-ctx.Done():
 		return nil, context.Cause(ctx)
 	}
-	if time.Since(c.asked) < c.cfg.StorageAge {
+	if time.Since(c.asked) < storageAge {
 		return c.storage, nil
 	}
 	now := time.Now()

@@ -126,8 +126,6 @@ func TestConfig(t *testing.T) {
 	s := newScene(t)
 	_, err = stats.NewCollector(stats.CollectorConfig{Runtime: s, Reader: v2(t, fstest.MapFS{})})
 	require.ErrorContains(t, err, "CollectorConfig.PodCgroups is required")
-	_, err = stats.NewCollector(stats.CollectorConfig{Runtime: s, StorageAge: -1})
-	require.ErrorContains(t, err, "CollectorConfig.StorageAge is below zero")
 }
 
 // Without cgroups all is the runtime's word.

@@ -54,7 +54,7 @@ func (l *List) do(ctx context.Context, c *call) error {
 	case <-ctx.Done():
 	}
 	l.isCancelled(c)
-	if run.Wait(c.done, l.cfg.Patience) {
+	if run.Wait(c.done, patience) {
 		return c.err
 	}
 	return fmt.Errorf("%w: %s since %s: %w", ErrUnresponsive, c.name, c.since.Format(time.RFC3339), ctx.Err())
@@ -74,7 +74,7 @@ func (l *List) take(ctx context.Context, c *call) error {
 		select {
 		case <-other.done:
 		case <-ctx.Done():
-		case <-time.After(l.cfg.Patience):
+		case <-time.After(patience):
 			return fmt.Errorf("%w: %s since %s", ErrUnresponsive, other.name, other.since.Format(time.RFC3339))
 		}
 	}

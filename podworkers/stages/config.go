@@ -5,7 +5,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/podwright/podwright/internal/required"
+	"github.com/podwright/podwright/internal/fields"
 )
 
 // Config configures a List. The zero value is a list without stages.
@@ -13,63 +13,35 @@ type Config struct {
 	// Stages are prepared in this order and released in reverse. What a stage builds
 	// on stands before it.
 	Stages []Entry
-	// StepTimeout bounds each Prepare and Release of a stage: its context ends then.
-	// Zero means 2 min.
-	StepTimeout time.Duration
-	// ListTimeout bounds each call of a stage's Leftovers. Zero means 10 s.
-	ListTimeout time.Duration
-	// Patience is how long a step is waited for after its context has ended, by its
-	// caller and by those who want to do something with the same pod. Zero means 1 s.
-	Patience time.Duration
 }
 
+const (
+	// stepTimeout is the default of Entry.Timeout.
+	stepTimeout = 2 * time.Minute
+	// listTimeout bounds each call of a stage's Leftovers.
+	listTimeout = 10 * time.Second
+	// patience is the longest wait for a step after its context is done, by its caller and
+	// by the next caller with the same pod.
+	patience = time.Second
+)
+
 func (c Config) withDefaults() (Config, error) {
-	if err := durations([]duration{
-		{"Config.StepTimeout", &c.StepTimeout, 2 * time.Minute},
-		{"Config.ListTimeout", &c.ListTimeout, 10 * time.Second},
-		{"Config.Patience", &c.Patience, time.Second},
-	}); err != nil {
-		return c, err
-	}
+	f := fields.Of("stages: Config")
 	c.Stages = slices.Clone(c.Stages)
 	names := map[string]bool{}
 	for i := range c.Stages {
 		e := &c.Stages[i]
-		field := fmt.Sprintf("Config.Stages[%d]", i)
-		switch {
-		case e.Name == "":
-			return c, fmt.Errorf("stages: %s.Name is required", field)
-		case names[e.Name]:
-			return c, fmt.Errorf("stages: %s.Name: %q is in the list already", field, e.Name)
-		case e.Release != Stopped && e.Release != Gone:
-			return c, fmt.Errorf("stages: %s.Release (%s): %v is no moment", field, e.Name, e.Release)
+		field := fmt.Sprintf("Stages[%d]", i)
+		f.Required(field+".Name", e.Name)
+		f.Required(fmt.Sprintf("%s.Stage (%s)", field, e.Name), e.Stage)
+		if names[e.Name] {
+			f.Refuse("%s.Name: %q is in the list already", field, e.Name)
 		}
-		if err := required.Field(fmt.Sprintf("stages: %s.Stage (%s)", field, e.Name), e.Stage); err != nil {
-			return c, err
+		if e.Release != Stopped && e.Release != Gone {
+			f.Refuse("%s.Release (%s): %v is no moment", field, e.Name, e.Release)
 		}
+		fields.Number(f, field+".Timeout", &e.Timeout, stepTimeout)
 		names[e.Name] = true
-		if err := durations([]duration{{field + ".Timeout", &e.Timeout, c.StepTimeout}}); err != nil {
-			return c, err
-		}
 	}
-	return c, nil
-}
-
-// duration is a field with its default.
-type duration struct {
-	field string
-	value *time.Duration
-	zero  time.Duration
-}
-
-func durations(fields []duration) error {
-	for _, d := range fields {
-		switch {
-		case *d.value < 0:
-			return fmt.Errorf("stages: %s is negative: %v", d.field, *d.value)
-		case *d.value == 0:
-			*d.value = d.zero
-		}
-	}
-	return nil
+	return c, f.Err()
 }

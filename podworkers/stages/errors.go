@@ -5,6 +5,8 @@ import (
 	"fmt"
 
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/podwright/podwright/internal/fields"
 )
 
 // Errors to test for.
@@ -13,7 +15,7 @@ var (
 	// its context has ended, and of those that cannot run because of it.
 	ErrUnresponsive = errors.New("the step does not return")
 	// ErrAlreadyRun is returned by a second Run.
-	ErrAlreadyRun = errors.New("stages: Run was called before")
+	ErrAlreadyRun = fields.AlreadyRun("stages")
 	// ErrShutdownTimeout is wrapped by the error of Run and Wait when steps ignored
 	// that their context has ended. They are named.
 	ErrShutdownTimeout = errors.New("still running after the shutdown timeout")

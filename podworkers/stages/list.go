@@ -17,7 +17,7 @@ import (
 
 // List is the stages of an agent. Use New. Methods are safe for concurrent use.
 // Prepare and Release of one pod are the business of one caller at a time; a second
-// one waits for the step that runs, for Config.Patience.
+// one waits for the step that runs, for 1 s.
 type List struct {
 	cfg     Config
 	running run.Group
@@ -141,7 +141,7 @@ func (l *List) listOne(ctx context.Context, i int) ([]types.UID, error) {
 	e := &l.cfg.Stages[i]
 	found := make(chan []types.UID, 1) // a listing that comes too late is not read
 	err := l.do(ctx, &call{
-		on: lane{stage: e.Name}, name: "listing the leftovers of " + e.Name, timeout: l.cfg.ListTimeout,
+		on: lane{stage: e.Name}, name: "listing the leftovers of " + e.Name, timeout: listTimeout,
 		f: func(ctx context.Context) error {
 			uids, err := e.Stage.Leftovers(ctx)
 			found <- uids

@@ -26,9 +26,6 @@ func TestConfig(t *testing.T) {
 		"Config.Stages[1].Stage (b) is required":               {Stages: []Entry{ok, {Name: "b", Release: Gone}}},
 		"Config.Stages[0].Release (b): Moment(0) is no moment": {Stages: []Entry{{Name: "b", Stage: &funcs{}}}},
 		"Config.Stages[0].Timeout is negative":                 {Stages: []Entry{{Name: "b", Release: Gone, Stage: &funcs{}, Timeout: -1}}},
-		"Config.StepTimeout is negative":                       {StepTimeout: -1},
-		"Config.ListTimeout is negative":                       {ListTimeout: -1},
-		"Config.Patience is negative":                          {Patience: -1},
 	} {
 		_, err := New(cfg)
 		require.ErrorContains(t, err, want)
@@ -148,9 +145,9 @@ func TestUnresponsive(t *testing.T) {
 			}
 			return nil
 		}
-		l := newList(t, Config{StepTimeout: 10 * time.Second, Stages: []Entry{
+		l := newList(t, Config{Stages: []Entry{
 			{Name: "folder", Release: Gone, Stage: traced(c, "folder")},
-			{Name: "volumes", Release: Stopped, Stage: volumes},
+			{Name: "volumes", Release: Stopped, Stage: volumes, Timeout: 10 * time.Second},
 		}})
 		begun := time.Now()
 		err := l.Release(t.Context(), "1", Stopped)

@@ -11,6 +11,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/podwright/podwright/internal/fields"
 	"github.com/podwright/podwright/internal/run"
 )
 
@@ -35,8 +36,6 @@ type ReleaserConfig struct {
 	// with Gone.
 	Release func(ctx context.Context, uid types.UID) error
 
-	// Parallel is how many pods are released at a time. Zero means 8.
-	Parallel int
 	// Rest is the pause after a failed release until the next attempt. Zero means 1 s.
 	Rest time.Duration
 	// ShutdownTimeout is how long Run waits, when it ends, for what ignores its
@@ -46,22 +45,18 @@ type ReleaserConfig struct {
 	Logger *slog.Logger
 }
 
+// parallel is the largest number of pods that are released at a time.
+const parallel = 8
+
 func (c ReleaserConfig) withDefaults() (ReleaserConfig, error) {
-	switch {
-	case c.List == nil:
-		return c, errors.New("stages: ReleaserConfig.List is required")
-	case c.Try == nil:
-		return c, errors.New("stages: ReleaserConfig.Try is required")
-	case c.Gone == nil:
-		return c, errors.New("stages: ReleaserConfig.Gone is required")
-	case c.Parallel < 0:
-		return c, errors.New("stages: ReleaserConfig.Parallel is negative")
-	case c.Parallel == 0:
-		c.Parallel = 8
-	}
-	if c.Others == nil {
-		c.Others = func() []types.UID { return nil }
-	}
+	f := fields.Of("stages: ReleaserConfig")
+	f.Required("List", c.List)
+	f.Required("Try", c.Try)
+	f.Required("Gone", c.Gone)
+	fields.Number(f, "Rest", &c.Rest, time.Second)
+	fields.Number(f, "ShutdownTimeout", &c.ShutdownTimeout, 10*time.Second)
+	fields.Default(&c.Others, func() []types.UID { return nil })
+	fields.Logger(&c.Logger)
 	if c.Release == nil {
 		c.Release = func(ctx context.Context, uid types.UID) error {
 			if err := c.List.Release(ctx, uid, Stopped); err != nil {
@@ -70,13 +65,7 @@ func (c ReleaserConfig) withDefaults() (ReleaserConfig, error) {
 			return c.List.Release(ctx, uid, Gone)
 		}
 	}
-	if c.Logger == nil {
-		c.Logger = slog.New(slog.DiscardHandler)
-	}
-	return c, durations([]duration{
-		{"ReleaserConfig.Rest", &c.Rest, time.Second},
-		{"ReleaserConfig.ShutdownTimeout", &c.ShutdownTimeout, 10 * time.Second},
-	})
+	return c, f.Err()
 }
 
 // Releaser releases what has leftovers and no owner: what an agent that was killed has
@@ -104,7 +93,7 @@ func NewReleaser(cfg ReleaserConfig) (*Releaser, error) {
 	}
 	return &Releaser{
 		cfg: cfg, woken: run.NewSignal(), ended: run.NewSignal(),
-		queue: queue{parallel: cfg.Parallel, rest: cfg.Rest, pods: map[types.UID]*leftover{}},
+		queue: queue{parallel: parallel, rest: cfg.Rest, pods: map[types.UID]*leftover{}},
 	}, nil
 }
 

@@ -43,8 +43,8 @@ func newNode(t *testing.T, change func(*ReleaserConfig), uids ...types.UID) *nod
 	for _, uid := range uids {
 		n.held[uid] = true
 	}
-	n.list = newList(t, Config{StepTimeout: 10 * time.Second, Stages: []Entry{{
-		Name: "folder", Release: Gone, Stage: &funcs{release: n.release, leftovers: n.leftovers},
+	n.list = newList(t, Config{Stages: []Entry{{
+		Name: "folder", Release: Gone, Timeout: 10 * time.Second, Stage: &funcs{release: n.release, leftovers: n.leftovers},
 	}}})
 	cfg := ReleaserConfig{List: n.list, Try: n.try, Gone: n.gone, Logger: slog.New(slog.NewTextHandler(n, nil))}
 	if change != nil {
@@ -161,7 +161,6 @@ func TestReleaserConfig(t *testing.T) {
 		"List is required":            {Try: try, Gone: gone},
 		"Try is required":             {List: l, Gone: gone},
 		"Gone is required":            {List: l, Try: try},
-		"Parallel is negative":        {List: l, Try: try, Gone: gone, Parallel: -1},
 		"Rest is negative":            {List: l, Try: try, Gone: gone, Rest: -1},
 		"ShutdownTimeout is negative": {List: l, Try: try, Gone: gone, ShutdownTimeout: -1},
 	} {
@@ -250,7 +249,8 @@ func TestPodsAreReleasedInParallel(t *testing.T) {
 
 // Pods that hang take turns with those that do not, and Run names them at its end.
 func TestHungReleaseHoldsUpNobody(t *testing.T) {
-	onNode(t, func(c *ReleaserConfig) { c.Parallel = 1 }, func(t *testing.T, n *node) {
+	onNode(t, nil, func(t *testing.T, n *node) {
+		n.queue.parallel = 1
 		hang := make(chan struct{})
 		n.hang["1"] = hang
 		n.run(t)

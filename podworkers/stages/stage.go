@@ -69,7 +69,7 @@ type Entry struct {
 	Release Moment
 	// Stage does the work.
 	Stage Stage
-	// Timeout bounds each Prepare and Release of this stage. Zero means
-	// Config.StepTimeout.
+	// Timeout bounds each Prepare and Release of this stage. Default:
+	// 2 min.
 	Timeout time.Duration
 }

@@ -2,15 +2,13 @@ package gc
 
 import (
 	"context"
-	"errors"
-	"fmt"
 	"log/slog"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
-	"github.com/podwright/podwright/internal/required"
+	"github.com/podwright/podwright/internal/fields"
 )
 
 // The reasons of the events that a Manager records on the node.
@@ -56,15 +54,9 @@ type Config struct {
 	Containers Containers
 	// Policy says when images are removed.
 	Policy Policy
-	// DetectInterval is how often images are looked at for whether they are in
-	// use; zero means 5 minutes.
-	DetectInterval time.Duration
 	// CollectInterval is how often images are removed if need be; zero means 5
 	// minutes.
 	CollectInterval time.Duration
-	// ListLifetime is how old the answer of Manager.Images may be; zero means
-	// 30 seconds.
-	ListLifetime time.Duration
 	// InUse names further images in use: by ID, tag or repository digest. Those
 	// whose containers are about to be created belong here, and those of image
 	// volumes of pods that may get another container. After an error nothing is
@@ -98,70 +90,42 @@ type Config struct {
 	Logger *slog.Logger
 }
 
-func (p *Policy) complete() error {
+func (p *Policy) complete(f *fields.Check) {
 	if p.HighPercent == 0 && p.LowPercent == 0 {
 		p.HighPercent, p.LowPercent = 85, 80
 	}
-	if p.MinAge == 0 {
-		p.MinAge = 2 * time.Minute
-	}
+	fields.Number(f, "Policy.MinAge", &p.MinAge, 2*time.Minute)
+	fields.Number(f, "Policy.MaxAge", &p.MaxAge, 0)
 	switch {
 	case p.HighPercent < 0 || p.HighPercent > 100:
-		return fmt.Errorf("gc: Config.Policy.HighPercent is not between 0 and 100: %d", p.HighPercent)
+		f.Refuse("Policy.HighPercent is not between 0 and 100: %d", p.HighPercent)
 	case p.LowPercent < 0 || p.LowPercent > 100:
-		return fmt.Errorf("gc: Config.Policy.LowPercent is not between 0 and 100: %d", p.LowPercent)
+		f.Refuse("Policy.LowPercent is not between 0 and 100: %d", p.LowPercent)
 	case p.LowPercent >= p.HighPercent:
-		return fmt.Errorf("gc: Config.Policy.LowPercent %d is not less than HighPercent %d", p.LowPercent, p.HighPercent)
-	case p.MinAge < 0:
-		return fmt.Errorf("gc: Config.Policy.MinAge is negative: %s", p.MinAge)
-	case p.MaxAge < 0:
-		return fmt.Errorf("gc: Config.Policy.MaxAge is negative: %s", p.MaxAge)
+		f.Refuse("Policy.LowPercent %d is not less than HighPercent %d", p.LowPercent, p.HighPercent)
 	case p.MaxAge > 0 && p.MaxAge <= p.MinAge:
-		return fmt.Errorf("gc: Config.Policy.MaxAge %s is not longer than MinAge %s", p.MaxAge, p.MinAge)
+		f.Refuse("Policy.MaxAge %s is not longer than MinAge %s", p.MaxAge, p.MinAge)
 	}
-	return nil
 }
 
 func (c *Config) complete() error {
-	if err := errors.Join(required.Field("gc: Config.Images", c.Images), required.Field("gc: Config.Containers", c.Containers)); err != nil {
-		return err
-	}
-	if err := c.Policy.complete(); err != nil {
-		return err
-	}
-	for name, d := range map[string]*time.Duration{
-		"DetectInterval": &c.DetectInterval, "CollectInterval": &c.CollectInterval, "ListLifetime": &c.ListLifetime,
-	} {
-		if *d < 0 {
-			return fmt.Errorf("gc: Config.%s is negative: %s", name, *d)
-		}
-	}
-	setDefault(&c.DetectInterval, 5*time.Minute)
-	setDefault(&c.CollectInterval, 5*time.Minute)
-	setDefault(&c.ListLifetime, 30*time.Second)
-	if c.InUse == nil {
-		c.InUse = func(context.Context) ([]string, error) { return nil, nil }
-	}
-	if c.Disk == nil {
-		c.Disk = diskOf(c.Images)
-	}
-	if c.Remaining == nil {
-		c.Remaining = func([]*runtimeapi.Image, time.Time) error { return nil }
-	}
-	if c.Event == nil {
-		c.Event = func(v1.ObjectReference, string, string, string) {}
-	}
-	if c.Removed == nil {
-		c.Removed = func(Image, Reason) {}
-	}
-	if c.Logger == nil {
-		c.Logger = slog.New(slog.DiscardHandler)
-	}
-	return nil
+	f := fields.Of("gc: Config")
+	f.Required("Images", c.Images)
+	f.Required("Containers", c.Containers)
+	fields.Number(f, "CollectInterval", &c.CollectInterval, 5*time.Minute)
+	c.Policy.complete(f)
+	fields.Default(&c.InUse, func(context.Context) ([]string, error) { return nil, nil })
+	fields.Default(&c.Disk, diskOf(c.Images))
+	fields.Default(&c.Remaining, func([]*runtimeapi.Image, time.Time) error { return nil })
+	fields.Default(&c.Event, func(v1.ObjectReference, string, string, string) {})
+	fields.Default(&c.Removed, func(Image, Reason) {})
+	fields.Logger(&c.Logger)
+	return f.Err()
 }
 
-func setDefault(field *time.Duration, value time.Duration) {
-	if *field == 0 {
-		*field = value
-	}
-}
+const (
+	// detectInterval is the period of checks which images are in use.
+	detectInterval = 5 * time.Minute
+	// listLifetime is the largest age of the list that Manager.Images returns.
+	listLifetime = 30 * time.Second
+)

@@ -47,7 +47,7 @@ func New(cfg Config) (*Manager, error) {
 // Run looks at the images at once and from time to time, and removes what is to be
 // removed, until ctx ends; it then returns nil. Failures are logged and tried again.
 func (m *Manager) Run(ctx context.Context) error {
-	detect := time.NewTicker(m.cfg.DetectInterval)
+	detect := time.NewTicker(detectInterval)
 	defer detect.Stop()
 	collect := time.NewTicker(m.cfg.CollectInterval)
 	defer collect.Stop()
@@ -263,7 +263,7 @@ func (m *Manager) tellRemaining(seen observation, gone []string) error {
 }
 
 // Images lists the images on the node, the largest first, for the node's status. The
-// answer is at most Config.ListLifetime old and for reading only.
+// answer is at most 30 s old and for reading only.
 func (m *Manager) Images(ctx context.Context) ([]*runtimeapi.Image, error) {
 	if list, ok := m.recent(); ok {
 		return list, nil
@@ -283,5 +283,5 @@ func (m *Manager) Images(ctx context.Context) ([]*runtimeapi.Image, error) {
 func (m *Manager) recent() ([]*runtimeapi.Image, bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return m.list, !m.listed.IsZero() && time.Since(m.listed) < m.cfg.ListLifetime
+	return m.list, !m.listed.IsZero() && time.Since(m.listed) < listLifetime
 }

@@ -304,9 +304,7 @@ func TestNewRefuses(t *testing.T) {
 		"Policy.MinAge":             func(c *Config) { c.Policy.MinAge = -1 },
 		"Policy.MaxAge is negative": func(c *Config) { c.Policy.MaxAge = -1 },
 		"MaxAge 2m0s is not longer": func(c *Config) { c.Policy.MaxAge = 2 * time.Minute },
-		"Config.DetectInterval":     func(c *Config) { c.DetectInterval = -1 },
 		"Config.CollectInterval":    func(c *Config) { c.CollectInterval = -1 },
-		"Config.ListLifetime":       func(c *Config) { c.ListLifetime = -1 },
 	} {
 		cfg := Config{Images: n, Containers: n}
 		change(&cfg)

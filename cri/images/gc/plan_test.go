@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/podwright/podwright/internal/fields"
 )
 
 var (
@@ -16,9 +18,7 @@ var (
 
 func policy() Policy {
 	p := Policy{}
-	if err := p.complete(); err != nil {
-		panic(err)
-	}
+	p.complete(fields.Of("gc: Config"))
 	return p
 }
 
@@ -107,7 +107,8 @@ func FuzzCompute(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, seed uint64, high, low uint8) {
 		p := Policy{HighPercent: int(high), LowPercent: int(low), MaxAge: time.Hour}
-		if p.complete() != nil {
+		check := fields.Of("gc: Config")
+		if p.complete(check); check.Err() != nil {
 			return
 		}
 		r := rand.New(rand.NewPCG(seed, 1))

@@ -101,7 +101,7 @@ func (r *Runner) request(ctx context.Context, pod *v1.Pod, container *v1.Contain
 	if err != nil {
 		return nil, err
 	}
-	request.Header = podfacts.HTTPHeader(action, "kube-lifecycle/"+r.cfg.Version)
+	request.Header = podfacts.HTTPHeader(action, "kube-lifecycle/"+version)
 	request.Host = request.Header.Get("Host") // "" for that of the URL
 	return request, nil
 }

@@ -87,24 +87,22 @@ func TestAnyStatusIsSuccess(t *testing.T) {
 func TestHeaders(t *testing.T) {
 	s := serve(t, false, func(http.ResponseWriter, *http.Request) {})
 	for _, tc := range []struct {
-		name    string
-		version string
-		own     []v1.HTTPHeader
-		want    map[string][]string
-		host    string
+		name string
+		own  []v1.HTTPHeader
+		want map[string][]string
+		host string
 	}{
-		{"ours", "1.35", nil, map[string][]string{"User-Agent": {"kube-lifecycle/1.35"}, "Accept": {"*/*"}}, ""},
-		{"theirs", "", []v1.HTTPHeader{
+		{"ours", nil, map[string][]string{"User-Agent": {"kube-lifecycle/1.36"}, "Accept": {"*/*"}}, ""},
+		{"theirs", []v1.HTTPHeader{
 			{Name: "user-agent", Value: "me"}, {Name: "Accept", Value: "text/plain"},
 			{Name: "X-A", Value: "1"}, {Name: "x-a", Value: "2"}, {Name: "Host", Value: "example.org"},
 		}, map[string][]string{"User-Agent": {"me"}, "Accept": {"text/plain"}, "X-A": {"1", "2"}}, "example.org"},
-		{"none", "", []v1.HTTPHeader{{Name: "User-Agent"}, {Name: "Accept"}}, map[string][]string{"User-Agent": nil, "Accept": nil}, ""},
-		{"default version", "", nil, map[string][]string{"User-Agent": {"kube-lifecycle/1.36"}}, ""},
+		{"none", []v1.HTTPHeader{{Name: "User-Agent"}, {Name: "Accept"}}, map[string][]string{"User-Agent": nil, "Accept": nil}, ""},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			action := s.action(t, "x")
 			action.HTTPHeaders = tc.own
-			_, err := get(t.Context(), newRunner(t, Config{Version: tc.version}), action)
+			_, err := get(t.Context(), newRunner(t, Config{}), action)
 			require.NoError(t, err)
 			seen := s.requests()[len(s.requests())-1]
 			require.Equal(t, "/x", seen.URL.Path)

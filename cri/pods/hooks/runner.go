@@ -10,7 +10,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 
 	"github.com/podwright/podwright/cri"
-	"github.com/podwright/podwright/internal/required"
+	"github.com/podwright/podwright/internal/fields"
 )
 
 // ErrUnsupported is the cause of the failure of a handler that is of no known kind,
@@ -20,8 +20,8 @@ var ErrUnsupported = errors.New("unsupported lifecycle handler")
 // maxOutput is how many bytes of a handler's output, or of a response, are read.
 const maxOutput = 10 << 10
 
-// defaultVersion is the Kubernetes version whose behaviour this package has.
-const defaultVersion = "1.36"
+// version is the Kubernetes version whose behaviour this package has.
+const version = "1.36"
 
 // Config configures a Runner. Exec is required.
 type Config struct {
@@ -32,9 +32,6 @@ type Config struct {
 	// runtime rather than at a status that may be out of date: at the time of
 	// postStart a pod's addresses are seconds old. nil: such handlers fail.
 	PodIPs func(ctx context.Context, pod *v1.Pod) ([]string, error)
-	// Version is the "major.minor" in the User-Agent of requests,
-	// "kube-lifecycle/1.36"; zero means 1.36.
-	Version string
 	// DialContext connects to where requests go; nil means the network, without
 	// any proxy.
 	DialContext func(ctx context.Context, network, address string) (net.Conn, error)
@@ -64,11 +61,10 @@ type Runner struct {
 
 // New checks the configuration and returns a Runner.
 func New(cfg Config) (*Runner, error) {
-	if err := required.Field("hooks: Config.Exec", cfg.Exec); err != nil {
+	f := fields.Of("hooks: Config")
+	f.Required("Exec", cfg.Exec)
+	if err := f.Err(); err != nil {
 		return nil, err
-	}
-	if cfg.Version == "" {
-		cfg.Version = defaultVersion
 	}
 	if cfg.Event == nil {
 		cfg.Event = func(v1.ObjectReference, string, string, string) {}

@@ -13,7 +13,7 @@ import (
 	"github.com/podwright/podwright/cri/cgroups"
 	"github.com/podwright/podwright/cri/pods/actions"
 	"github.com/podwright/podwright/cri/pods/request"
-	"github.com/podwright/podwright/internal/required"
+	"github.com/podwright/podwright/internal/fields"
 	"github.com/podwright/podwright/internal/run"
 	"github.com/podwright/podwright/pleg/observed"
 )
@@ -34,24 +34,21 @@ type Config struct {
 	Requests *request.Builder
 	// Cgroups changes the cgroups of pods; nil leaves them as they are.
 	Cgroups Cgroups
-	// StepGrace is how long a call that changes something may go on after its
-	// context has ended; zero means 5 s.
-	StepGrace time.Duration
 }
+
+// stepGrace bounds a call that changes something after its context is done.
+const stepGrace = 5 * time.Second
 
 // Resizer resizes pods in place. It is safe for concurrent use, for different pods.
 type Resizer struct{ cfg Config }
 
 // New checks the configuration and returns a Resizer.
 func New(cfg Config) (*Resizer, error) {
-	if err := errors.Join(required.Field("resize: Config.Runtime", cfg.Runtime), required.Field("resize: Config.Requests", cfg.Requests)); err != nil {
+	f := fields.Of("resize: Config")
+	f.Required("Runtime", cfg.Runtime)
+	f.Required("Requests", cfg.Requests)
+	if err := f.Err(); err != nil {
 		return nil, err
-	}
-	if cfg.StepGrace < 0 {
-		return nil, fmt.Errorf("resize: Config.StepGrace is negative: %v", cfg.StepGrace)
-	}
-	if cfg.StepGrace == 0 {
-		cfg.StepGrace = 5 * time.Second
 	}
 	return &Resizer{cfg: cfg}, nil
 }
@@ -149,7 +146,7 @@ func (r *resizing) setPod(ctx context.Context, values cgroups.Needs) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	call, done := run.WithGrace(ctx, r.cfg.StepGrace)
+	call, done := run.WithGrace(ctx, stepGrace)
 	defer done()
 	if err := r.tellSandbox(call, values); err != nil {
 		return fmt.Errorf("sandbox: %w", err)
@@ -190,7 +187,7 @@ func (r *resizing) container(ctx context.Context, name v1.ResourceName, u action
 	now, want := containerOf(r.now, u), containerOf(r.want, u)
 	resized := now.DeepCopy()
 	resized.Resources = withResource(now.Resources, want.Resources, name)
-	call, done := run.WithGrace(ctx, r.cfg.StepGrace)
+	call, done := run.WithGrace(ctx, stepGrace)
 	defer done()
 	err := r.cfg.Runtime.UpdateContainerResources(call, &runtimeapi.UpdateContainerResourcesRequest{
 		ContainerId: u.ID.ID,

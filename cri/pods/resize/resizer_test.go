@@ -30,9 +30,8 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 func TestNewRefuses(t *testing.T) {
 	runtime, requests := struct{ cri.ResourceUpdater }{}, &request.Builder{}
 	for text, cfg := range map[string]Config{
-		"Config.Runtime is required":   {Requests: requests},
-		"Config.Requests is required":  {Runtime: runtime},
-		"Config.StepGrace is negative": {Runtime: runtime, Requests: requests, StepGrace: -time.Second},
+		"Config.Runtime is required":  {Requests: requests},
+		"Config.Requests is required": {Runtime: runtime},
 	} {
 		_, err := New(cfg)
 		require.ErrorContains(t, err, text)
@@ -85,17 +84,15 @@ func resizeOne(ctx context.Context, t *testing.T, cfg Config, todo actions.Actio
 	return newResizer(t, cfg).Resize(ctx, Request{Pod: pod, Status: &observed.Pod{UID: "1"}, Actions: &todo, Record: record})
 }
 
-// A call goes on after its context for StepGrace, by default for 5 s.
+// A call goes on for 5 s after its context.
 func TestStepGrace(t *testing.T) {
-	for grace, want := range map[time.Duration]time.Duration{0: 5 * time.Second, time.Minute: time.Minute} {
-		synctest.Test(t, func(t *testing.T) {
-			ctx, cancel := context.WithCancel(t.Context())
-			began := time.Now()
-			err := resizeOne(ctx, t, Config{Runtime: slow{began: cancel}, StepGrace: grace}, actions.Actions{UpdateCPU: []actions.Update{{Name: "c"}}})
-			require.ErrorIs(t, err, context.Canceled)
-			require.Equal(t, want, time.Since(began))
-		})
-	}
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithCancel(t.Context())
+		began := time.Now()
+		err := resizeOne(ctx, t, Config{Runtime: slow{began: cancel}}, actions.Actions{UpdateCPU: []actions.Update{{Name: "c"}}})
+		require.ErrorIs(t, err, context.Canceled)
+		require.Equal(t, 5*time.Second, time.Since(began))
+	})
 }
 
 // C35: what a container uses is needed to lower its limit of memory. A runtime that fails to
