@@ -11,8 +11,8 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/podwright/podwright/internal/fields"
 	"github.com/podwright/podwright/internal/podfacts"
-	"github.com/podwright/podwright/internal/required"
 	"github.com/podwright/podwright/internal/run"
 	"github.com/podwright/podwright/podworkers"
 )
@@ -336,7 +336,7 @@ func (h *DefaultHandler) restartFinished() {
 func checkCleaners(field string, cleaners []Cleaner) (err error) {
 	for i, c := range cleaners {
 		at := fmt.Sprintf("syncloop: HandlerConfig.%s[%d].", field, i)
-		err = errors.Join(err, required.Field(at+"Name", c.Name), required.Field(at+"Clean", c.Clean))
+		err = errors.Join(err, fields.Required(at+"Name", c.Name), fields.Required(at+"Clean", c.Clean))
 	}
 	return err
 }

@@ -9,8 +9,8 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/podwright/podwright/internal/fields"
 	"github.com/podwright/podwright/internal/podfacts"
-	"github.com/podwright/podwright/internal/required"
 	"github.com/podwright/podwright/podworkers"
 )
 
@@ -68,10 +68,6 @@ type HandlerConfig struct {
 	// Phase returns the newest phase known of a pod, which may be ahead of the
 	// one in its status. nil means the one in its status.
 	Phase func(pod *v1.Pod) v1.PodPhase
-	// RemoveGrace returns the grace period, in seconds, of a pod that its source
-	// does not have any more: a manifest deleted, or a pod deleted by force. nil,
-	// and a nil answer, mean the pod's own.
-	RemoveGrace func(pod *v1.Pod) *int64
 	// Prune removes dead containers of a pod that are not needed any more: all
 	// of them, or all but the latest ones. It hands the work on and does not
 	// block. nil removes none.
@@ -116,42 +112,20 @@ var _ Handler = (*DefaultHandler)(nil)
 
 // NewHandler returns a DefaultHandler.
 func NewHandler(cfg HandlerConfig) (*DefaultHandler, error) {
-	if err := required.Field("syncloop: HandlerConfig.Workers", cfg.Workers); err != nil {
+	f := fields.Of("syncloop: HandlerConfig")
+	f.Required("Workers", cfg.Workers)
+	if err := errors.Join(f.Err(), checkCleaners("Cleaners", cfg.Cleaners), checkCleaners("FinalCleaners", cfg.FinalCleaners)); err != nil {
 		return nil, err
 	}
-	if err := errors.Join(checkCleaners("Cleaners", cfg.Cleaners), checkCleaners("FinalCleaners", cfg.FinalCleaners)); err != nil {
-		return nil, err
-	}
-	if cfg.Sources == nil {
-		cfg.Sources = alwaysReady{}
-	}
-	if cfg.Allocator == nil {
-		cfg.Allocator = asDesired{}
-	}
-	if cfg.Desired == nil {
-		cfg.Desired = &Desired{}
-	}
-	if cfg.Order == nil {
-		cfg.Order = ByCreation
-	}
-	if cfg.OnReject == nil {
-		cfg.OnReject = func(*v1.Pod, Rejection) {}
-	}
-	if cfg.OnRestart == nil {
-		cfg.OnRestart = func(*v1.Pod) {}
-	}
-	if cfg.Phase == nil {
-		cfg.Phase = func(pod *v1.Pod) v1.PodPhase { return pod.Status.Phase }
-	}
-	if cfg.RemoveGrace == nil {
-		cfg.RemoveGrace = func(*v1.Pod) *int64 { return nil }
-	}
-	if cfg.Prune == nil {
-		cfg.Prune = func(context.Context, types.UID, bool) {}
-	}
-	if cfg.Logger == nil {
-		cfg.Logger = slog.New(slog.DiscardHandler)
-	}
+	fields.Default[SourceReadiness](&cfg.Sources, alwaysReady{})
+	fields.Default[Allocator](&cfg.Allocator, asDesired{})
+	fields.Default(&cfg.Desired, &Desired{})
+	fields.Default(&cfg.Order, ByCreation)
+	fields.Default(&cfg.OnReject, func(*v1.Pod, Rejection) {})
+	fields.Default(&cfg.OnRestart, func(*v1.Pod) {})
+	fields.Default(&cfg.Phase, func(pod *v1.Pod) v1.PodPhase { return pod.Status.Phase })
+	fields.Default(&cfg.Prune, func(context.Context, types.UID, bool) {})
+	fields.Logger(&cfg.Logger)
 	return &DefaultHandler{cfg: cfg, desired: cfg.Desired, refused: map[types.UID]refusal{}, leaving: map[types.UID]*v1.Pod{}}, nil
 }
 
@@ -226,8 +200,7 @@ func (h *DefaultHandler) HandlePodRemoves(_ context.Context, pods []*v1.Pod) {
 		case !h.mayRemove(pod):
 			h.cfg.Logger.Info("pod is gone from its source; killing it waits for the other sources", podAttrs(pod)...)
 		default:
-			h.update(podworkers.Update{Type: podworkers.UpdateKill, Pod: pod,
-				Kill: &podworkers.KillOptions{GracePeriodSeconds: h.cfg.RemoveGrace(pod)}})
+			h.update(podworkers.Update{Type: podworkers.UpdateKill, Pod: pod})
 		}
 	}
 	h.allocate(RetryPodsRemoved, nil)

@@ -13,11 +13,9 @@ import (
 // A removed pod whose stop failed is tried again although no housekeeping runs. One that
 // is not to stop, and whatever the handler does not know, is nobody's to sync.
 func TestHandlerRetriesLeaving(t *testing.T) {
-	h, w := newTestHandler(t, func(cfg *HandlerConfig) {
-		cfg.RemoveGrace = func(*v1.Pod) *int64 { g := int64(7); return &g }
-	})
+	h, w := newTestHandler(t, nil)
 	h.HandlePodRemoves(t.Context(), []*v1.Pod{testPod("a", "1")})
-	require.Equal(t, []string{"kill 1 grace 7"}, w.take())
+	require.Equal(t, []string{"kill 1"}, w.take())
 	w.states["unknown"] = state(podworkers.StateTerminating)
 	for _, c := range []struct {
 		state podworkers.State

@@ -1,9 +1,7 @@
 package syncloop
 
 import (
-	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
 	"maps"
@@ -11,7 +9,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/podwright/podwright/internal/required"
+	"github.com/podwright/podwright/internal/fields"
 	"github.com/podwright/podwright/internal/run"
 )
 
@@ -28,15 +26,8 @@ type Config struct {
 	// the observer has fallen behind. It answers from memory. While it returns
 	// an error nothing is handled and nothing is lost. nil means always healthy.
 	Health func() error
-	// SourcesReady tells whether every source of pods has been heard. While it
-	// returns false there is no housekeeping. nil means always ready, which is
-	// right for a Handler with a gate of its own, such as NewHandler's.
-	SourcesReady func() bool
 	// HousekeepingPeriod is the pause between two housekeepings; default 2 s.
 	HousekeepingPeriod time.Duration
-	// HousekeepingWarning is how long a housekeeping may take before it is
-	// logged as slow; default 1 s.
-	HousekeepingWarning time.Duration
 	// StallLimit is how long one step, or a pause for lack of health, may last
 	// before CheckHealth fails; default 5 min. An agent passes
 	// max(5 min, 2 * resync interval).
@@ -58,11 +49,14 @@ const (
 	sourceStableAfter = time.Minute
 )
 
+// slowHousekeeping is the duration above which a housekeeping is logged as slow.
+const slowHousekeeping = time.Second
+
 // podSourceName is the name of Config.Pods in logs, errors and Status.
 const podSourceName = "pods"
 
 // ErrAlreadyRun is returned by a second Run of one Loop.
-var ErrAlreadyRun = errors.New("syncloop: Run was called before")
+var ErrAlreadyRun = fields.AlreadyRun("syncloop")
 
 // Loop takes events from its sources and calls a Handler, one call at a time.
 // Use New.
@@ -78,40 +72,22 @@ type Loop struct {
 
 // New returns a Loop that does nothing until Run.
 func New(cfg Config) (*Loop, error) {
-	if err := errors.Join(required.Field("syncloop: Config.Handler", cfg.Handler), required.Field("syncloop: Config.Pods", cfg.Pods)); err != nil {
-		return nil, err
-	}
-	for name, src := range cfg.Sources {
+	f := fields.Of("syncloop: Config")
+	f.Required("Handler", cfg.Handler)
+	f.Required("Pods", cfg.Pods)
+	for _, name := range slices.Sorted(maps.Keys(cfg.Sources)) {
 		if name == "" || name == podSourceName {
-			return nil, fmt.Errorf("syncloop: Config.Sources[%q]: needs a name other than %q", name, podSourceName)
+			f.Refuse("Sources[%q]: needs a name other than %q", name, podSourceName)
 		}
-		if err := required.Field(fmt.Sprintf("syncloop: Config.Sources[%q]", name), src); err != nil {
-			return nil, err
-		}
+		f.Required(fmt.Sprintf("Sources[%q]", name), cfg.Sources[name])
 	}
-	if cfg.Health == nil {
-		cfg.Health = func() error { return nil }
-	}
-	if cfg.SourcesReady == nil {
-		cfg.SourcesReady = func() bool { return true }
-	}
-	for _, d := range []struct {
-		field        string
-		value        *time.Duration
-		defaultValue time.Duration
-	}{
-		{"HousekeepingPeriod", &cfg.HousekeepingPeriod, 2 * time.Second},
-		{"HousekeepingWarning", &cfg.HousekeepingWarning, time.Second},
-		{"StallLimit", &cfg.StallLimit, 5 * time.Minute},
-		{"ShutdownTimeout", &cfg.ShutdownTimeout, 10 * time.Second},
-	} {
-		if *d.value < 0 {
-			return nil, fmt.Errorf("syncloop: Config.%s is negative: %v", d.field, *d.value)
-		}
-		*d.value = cmp.Or(*d.value, d.defaultValue)
-	}
-	if cfg.Logger == nil {
-		cfg.Logger = slog.New(slog.DiscardHandler)
+	fields.Number(f, "HousekeepingPeriod", &cfg.HousekeepingPeriod, 2*time.Second)
+	fields.Number(f, "StallLimit", &cfg.StallLimit, 5*time.Minute)
+	fields.Number(f, "ShutdownTimeout", &cfg.ShutdownTimeout, 10*time.Second)
+	fields.Default(&cfg.Health, func() error { return nil })
+	fields.Logger(&cfg.Logger)
+	if err := f.Err(); err != nil {
+		return nil, err
 	}
 	l := &Loop{
 		cfg: cfg, dirty: newDirty(), handled: map[string]*handledSet{}, retries: newRetries(),

@@ -99,7 +99,6 @@ func TestLoopHealth(t *testing.T) {
 func TestLoopHangs(t *testing.T) {
 	for what, edit := range map[string]func(*Config, func()){
 		"asking whether the runtime is healthy": func(cfg *Config, hang func()) { cfg.Health = func() error { hang(); return nil } },
-		"asking whether the sources are ready":  func(cfg *Config, hang func()) { cfg.SourcesReady = func() bool { hang(); return true } },
 		"asking for the pods of s":              func(cfg *Config, hang func()) { cfg.Pods = deaf{newScript(), hang} },
 		"syncing pod a":                         func(cfg *Config, hang func()) { cfg.Handler.(*recorder).onSync = hang },
 		"housekeeping": func(cfg *Config, hang func()) {
@@ -137,11 +136,10 @@ func (s deaf) Pods(source string) ([]*v1.Pod, bool) {
 }
 
 func TestLoopHousekeeping(t *testing.T) {
-	var ready, fail atomic.Bool
+	var fail atomic.Bool
 	failure := errors.New("broken step")
 	bubble(t, func(cfg *Config) {
 		cfg.HousekeepingPeriod = 0
-		cfg.SourcesReady = ready.Load
 		cfg.Handler.(*recorder).onClean = func(context.Context) error {
 			if fail.Load() {
 				return failure
@@ -149,9 +147,6 @@ func TestLoopHousekeeping(t *testing.T) {
 			return nil
 		}
 	}, func(t *testing.T, l *Loop, h *recorder, _ *script) {
-		time.Sleep(10 * time.Second)
-		require.Empty(t, h.take(), "sources are not ready")
-		ready.Store(true)
 		fail.Store(true)
 		time.Sleep(11 * time.Second)
 		require.InDelta(t, 5, len(h.take()), 1)

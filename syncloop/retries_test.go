@@ -97,12 +97,6 @@ func TestLoopPanicsElsewhere(t *testing.T) {
 			}
 			return nil
 		}
-		cfg.SourcesReady = func() bool {
-			if calls < 10 {
-				panic(broken)
-			}
-			return true
-		}
 		cfg.Handler.(*recorder).onClean = func(context.Context) error { panic(broken) }
 		cfg.Sources = map[string]EventSource{"probes": EventSourceFunc(func(context.Context, func(Event)) error { panic(broken) })}
 	}, func(t *testing.T, l *Loop, h *recorder, _ *script) {

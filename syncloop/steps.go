@@ -27,7 +27,7 @@ func (l *Loop) iterate(ctx context.Context) {
 		l.handleSyncs(ctx, syncs)
 	}
 	l.state.stuckNow(l.countStuck())
-	if l.dirty.takeHousekeeping() && ctx.Err() == nil && l.sourcesReady() {
+	if l.dirty.takeHousekeeping() && ctx.Err() == nil {
 		l.housekeep(ctx)
 	}
 }
@@ -192,18 +192,11 @@ func (l *Loop) handleSyncs(ctx context.Context, syncs []Sync) {
 	}
 }
 
-// sourcesReady asks whether every source of pods has been heard. Whoever cannot
-// answer is not ready.
-func (l *Loop) sourcesReady() (ready bool) {
-	_ = l.watch("asking whether the sources are ready", func() error { ready = l.cfg.SourcesReady(); return nil })
-	return ready
-}
-
 // housekeep calls HandlePodCleanups, and reports errors once per text.
 func (l *Loop) housekeep(ctx context.Context) {
 	started := time.Now()
 	err := l.step("housekeeping", func() error { return l.cfg.Handler.HandlePodCleanups(ctx) })
-	if took := time.Since(started); took > l.cfg.HousekeepingWarning {
+	if took := time.Since(started); took > slowHousekeeping {
 		l.cfg.Logger.Warn("housekeeping took long", "took", took)
 	}
 	if changed := l.state.housekept(started, err); !changed || ctx.Err() != nil {

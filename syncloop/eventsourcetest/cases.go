@@ -28,7 +28,7 @@ var sourceCases = []struct {
 func playBlocks(s *fixture) {
 	for range 3 {
 		r := s.start()
-		if run.Wait(r.done, s.cfg.Settle) {
+		if run.Wait(r.done, s.settle) {
 			s.Fatalf("Run returned (%v) although nobody stopped it", r.err)
 		}
 		r.stop()
@@ -48,14 +48,14 @@ func playJoins(s *fixture) {
 	if s.subject.Touch != nil {
 		r.expect(s.touch(), 0)
 	} else {
-		time.Sleep(s.cfg.Settle)
+		time.Sleep(s.settle)
 	}
 	r.stop()
 }
 
 func playReports(s *fixture) {
 	r := s.start()
-	time.Sleep(s.cfg.Settle)
+	time.Sleep(s.settle)
 	for range 5 {
 		n := len(r.since(0))
 		r.expect(s.touch(), n)
@@ -94,11 +94,11 @@ func playBurst(s *fixture) {
 // stream of them does.
 func playQuiet(s *fixture) {
 	r := s.start()
-	time.Sleep(s.cfg.Settle)
+	time.Sleep(s.settle)
 	n := len(r.since(0))
-	time.Sleep(s.cfg.Settle)
-	if more, most := len(r.since(n)), 10+int(10*s.cfg.Settle/time.Second); more > most {
-		s.Errorf("%d events within %s although nothing has happened", more, s.cfg.Settle)
+	time.Sleep(s.settle)
+	if more, most := len(r.since(n)), 10+int(10*s.settle/time.Second); more > most {
+		s.Errorf("%d events within %s although nothing has happened", more, s.settle)
 	}
 	r.stop()
 }

@@ -32,6 +32,9 @@ type fixture struct {
 	testing.TB
 	cfg     Config
 	subject Subject
+	// settle bounds the time until the source has seen an outside change. It is also the
+	// time in which the suite expects no event.
+	settle time.Duration
 }
 
 func newFixture(t testing.TB, cfg Config) *fixture {
@@ -39,8 +42,9 @@ func newFixture(t testing.TB, cfg Config) *fixture {
 	if s.subject.Source == nil {
 		t.Fatal("eventsourcetest: New returned a Subject without a Source")
 	}
-	if s.cfg.Settle <= 0 {
-		s.cfg.Settle = map[bool]time.Duration{true: 500 * time.Millisecond, false: time.Minute}[cfg.RealTime]
+	s.settle = time.Minute
+	if cfg.RealTime {
+		s.settle = 500 * time.Millisecond
 	}
 	return s
 }
@@ -132,7 +136,7 @@ func (r *sourceRun) since(n int) []syncloop.Event {
 // expect waits until an event is emitted that is the n-th or later.
 func (r *sourceRun) expect(want syncloop.Event, n int) {
 	r.s.Helper()
-	if !eventually(r.s.cfg.Settle+patience, func() bool { return slices.Contains(r.since(n), want) }) {
+	if !eventually(r.s.settle+patience, func() bool { return slices.Contains(r.since(n), want) }) {
 		r.s.Fatalf("no event %+v; there were %d others: %.500v", want, len(r.since(n)), r.since(n))
 	}
 }
@@ -140,7 +144,7 @@ func (r *sourceRun) expect(want syncloop.Event, n int) {
 // join waits until Run has returned by itself.
 func (r *sourceRun) join() error {
 	r.s.Helper()
-	if !run.Wait(r.done, r.s.cfg.Settle+patience) {
+	if !run.Wait(r.done, r.s.settle+patience) {
 		r.s.Fatal("Run does not return")
 	}
 	r.left()

@@ -105,7 +105,7 @@ func (r *reader) want(why string, set ...*v1.Pod) {
 
 func (r *reader) wantOf(why string, set ...*v1.Pod) {
 	r.Helper()
-	time.Sleep(r.cfg.Settle)
+	time.Sleep(r.settle)
 	r.look()
 	if got, want := images(r.pods), images(set); !r.delivered || !slices.Equal(got, want) {
 		r.Fatalf("%s: got %q (delivered: %t), want %q", why, got, r.delivered, want)
@@ -124,7 +124,7 @@ func images(pods []*v1.Pod) []string {
 
 func playNothing(r *reader) {
 	none := func(source string) {
-		time.Sleep(r.cfg.Settle)
+		time.Sleep(r.settle)
 		if pods, delivered := r.sub.Pods.Pods(source); delivered || len(pods) > 0 {
 			r.Errorf("source %s without a set has pods: %q (delivered: %t)", source, images(pods), delivered)
 		}
@@ -145,7 +145,7 @@ func playNewest(r *reader) {
 	r.want("another image", pod("a", "1", "y"), pod("b", "2", "x"))
 	r.want("another UID", pod("a", "3", "y"), pod("b", "2", "x"))
 	r.sub.Set([]*v1.Pod{pod("a", "3", "z"), pod("brief", "4", "x")})
-	time.Sleep(r.cfg.Settle)
+	time.Sleep(r.settle)
 	r.want("two sets between two looks", pod("a", "3", "x"), pod("c", "5", "x"))
 	r.want("no pod")
 }
@@ -178,7 +178,7 @@ func playOwnPods(r *reader) {
 func playRestart(r *reader) {
 	r.want("the first set", pod("a", "1", "x"))
 	r.sub.Set([]*v1.Pod{pod("b", "2", "x")})
-	time.Sleep(r.cfg.Settle)
+	time.Sleep(r.settle)
 	r.end() // what was said is lost with whoever heard it
 	r.begin()
 	r.wantOf("what was not read before the restart", pod("b", "2", "x"))

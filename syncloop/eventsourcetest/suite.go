@@ -3,7 +3,6 @@ package eventsourcetest
 import (
 	"testing"
 	"testing/synctest"
-	"time"
 
 	"github.com/podwright/podwright/syncloop"
 )
@@ -17,10 +16,6 @@ type Config struct {
 	// cannot live in one: inotify, sockets, processes. The suite takes seconds
 	// instead of milliseconds then.
 	RealTime bool
-	// Settle is how long it takes at most until the source has seen what happened
-	// outside, and how long the suite watches that nothing happens: longer than the
-	// longest period of the source; default 1 min, in real time 500 ms.
-	Settle time.Duration
 }
 
 // Subject is one source under test.

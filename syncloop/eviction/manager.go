@@ -2,7 +2,6 @@ package eviction
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
 	"slices"
@@ -11,7 +10,7 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 
-	"github.com/podwright/podwright/internal/required"
+	"github.com/podwright/podwright/internal/fields"
 	"github.com/podwright/podwright/internal/run"
 )
 
@@ -26,20 +25,15 @@ type Config struct {
 	// stopped, or with an error when ctx ends. Its status is changed by v.Apply. Required.
 	Kill func(ctx context.Context, v Victim) error
 	// Cleaned tells whether what a killed pod held on the node is gone; the next pass
-	// waits for that, CleanupLimit at most. nil: nothing is waited for.
+	// waits for that, 30 s at most. nil: nothing is waited for.
 	Cleaned func(pod *v1.Pod) bool
 	// RemoveDeadContainers and RemoveUnusedImages win back disk before a pod has to go.
 	// nil: there is nothing to remove.
 	RemoveDeadContainers, RemoveUnusedImages func(ctx context.Context) error
 	// Watch waits for the kernel or the like to tell that something runs short, and calls
 	// wake, which never blocks, for a pass at once. It ends with ctx. nil: passes are made
-	// by Interval alone.
+	// every 10 s alone.
 	Watch func(ctx context.Context, wake func()) error
-
-	// Interval is how long after a pass the next one begins. Zero: 10 s.
-	Interval time.Duration
-	// CleanupLimit is how long Cleaned is waited for. Zero: 30 s. It is asked each second.
-	CleanupLimit time.Duration
 
 	// Event records events: EvictionThresholdMet on Node, Evicted on pods, with
 	// annotations. nil records none.
@@ -54,43 +48,25 @@ type Config struct {
 	Logger *slog.Logger
 }
 
+const (
+	// interval is the pause between two passes.
+	interval = 10 * time.Second
+	// cleanupLimit bounds the wait for Cleaned, which is called every second.
+	cleanupLimit = 30 * time.Second
+)
+
 func (c *Config) complete() error {
-	if err := errors.Join(
-		required.Field("eviction: Config.Measure", c.Measure), required.Field("eviction: Config.Pods", c.Pods),
-		required.Field("eviction: Config.Kill", c.Kill),
-	); err != nil {
-		return err
-	}
-	for _, d := range []struct {
-		name     string
-		field    *time.Duration
-		standard time.Duration
-	}{
-		{"Policy.Transition", &c.Policy.Transition, 0}, {"Interval", &c.Interval, 10 * time.Second}, {"CleanupLimit", &c.CleanupLimit, 30 * time.Second},
-	} {
-		if *d.field < 0 {
-			return fmt.Errorf("eviction: Config.%s is negative: %s", d.name, *d.field)
-		}
-		if *d.field == 0 {
-			*d.field = d.standard
-		}
-	}
-	if c.Policy.MaxPodGrace < 0 {
-		return fmt.Errorf("eviction: Config.Policy.MaxPodGrace is negative: %d", c.Policy.MaxPodGrace)
-	}
-	if c.Event == nil {
-		c.Event = func(v1.ObjectReference, map[string]string, string, string, string) {}
-	}
-	if c.OnPressure == nil {
-		c.OnPressure = func(Pressure) {}
-	}
-	if c.OnEvict == nil {
-		c.OnEvict = func(Victim) {}
-	}
-	if c.Logger == nil {
-		c.Logger = slog.New(slog.DiscardHandler)
-	}
-	return nil
+	f := fields.Of("eviction: Config")
+	f.Required("Measure", c.Measure)
+	f.Required("Pods", c.Pods)
+	f.Required("Kill", c.Kill)
+	fields.Number(f, "Policy.Transition", &c.Policy.Transition, 0)
+	fields.Number(f, "Policy.MaxPodGrace", &c.Policy.MaxPodGrace, 0)
+	fields.Default(&c.Event, func(v1.ObjectReference, map[string]string, string, string, string) {})
+	fields.Default(&c.OnPressure, func(Pressure) {})
+	fields.Default(&c.OnEvict, func(Victim) {})
+	fields.Logger(&c.Logger)
+	return f.Err()
 }
 
 // Manager evicts pods. Use New.
@@ -117,7 +93,7 @@ func (m *Manager) Pressure() Pressure {
 	return m.pressure
 }
 
-// Run makes a pass at once and then each Interval, or when Watch wakes it, until ctx ends;
+// Run makes a pass at once and then every 10 s, or when Watch wakes it, until ctx ends;
 // it then returns nil. After a pass in which a pod has ended the next one follows as soon
 // as that pod is cleaned up, a second later at the earliest. It is called once. Failures are logged and tried again.
 func (m *Manager) Run(ctx context.Context) error {
@@ -157,7 +133,7 @@ func (m *Manager) loop(ctx context.Context, woken <-chan struct{}) error {
 		select {
 		case <-ctx.Done():
 		case <-woken:
-		case <-time.After(m.cfg.Interval):
+		case <-time.After(interval):
 		}
 	}
 	return nil
@@ -272,7 +248,7 @@ func (m *Manager) awaitCleanup(ctx context.Context, killed []*v1.Pod) {
 	if m.cfg.Cleaned == nil {
 		return
 	}
-	ctx, cancel := context.WithTimeout(ctx, m.cfg.CleanupLimit)
+	ctx, cancel := context.WithTimeout(ctx, cleanupLimit)
 	defer cancel()
 	for _, pod := range killed {
 		for !m.cfg.Cleaned(pod) {

@@ -340,7 +340,6 @@ func TestNewNamesTheField(t *testing.T) {
 		require.ErrorContains(t, err, "eviction: Config."+field+" is required")
 	}
 	for field, edit := range map[string]func(*Config){
-		"Interval": func(c *Config) { c.Interval = -1 }, "CleanupLimit": func(c *Config) { c.CleanupLimit = -1 },
 		"Policy.Transition": func(c *Config) { c.Policy.Transition = -1 }, "Policy.MaxPodGrace": func(c *Config) { c.Policy.MaxPodGrace = -1 },
 	} {
 		cfg := (&bench{}).config()

@@ -13,7 +13,7 @@ import (
 type Login interface {
 	// Connect begins to listen, and sees to it that a lock is good for delay. An
 	// error is taken for a Login that may come later: Connect is called again, after
-	// RetryPeriod, or a minute if it is ErrDelayTooShort.
+	// a second, or a minute if it is ErrDelayTooShort.
 	Connect(ctx context.Context, delay time.Duration) (Session, error)
 }
 
@@ -48,11 +48,9 @@ type Config struct {
 	Kill func(ctx context.Context, pod *v1.Pod, seconds int64) error
 	// Unmounted waits until the pods have no volume left, or for ctx. May be nil.
 	Unmounted func(ctx context.Context, pods []*v1.Pod) error
-	// Flush waits until the statuses are written, or for ctx, FlushTimeout at most. It
+	// Flush waits until the statuses are written, or for ctx, 2 s at most. It
 	// is called before the machine goes on. May be nil.
 	Flush func(ctx context.Context) error
-	// FlushTimeout is 2 seconds if it is 0.
-	FlushTimeout time.Duration
 	// OnChange is told when the node begins to go down, and when it does not, after
 	// all: the moment to write the status of the node, and an event. It must not block.
 	// May be nil.
@@ -62,9 +60,6 @@ type Config struct {
 	OnTimes func(Times)
 	// TimesFile keeps the Times, for the next agent. Empty: they are not kept.
 	TimesFile string
-	// RetryPeriod is how long the Manager waits for a Login that is not there: one
-	// second if it is 0.
-	RetryPeriod time.Duration
 	// ShutdownTimeout is how long Run waits for its callbacks in the end: 10 seconds if
 	// it is 0.
 	ShutdownTimeout time.Duration

@@ -37,7 +37,7 @@ func (m *Manager) endPods(ctx context.Context) {
 		return
 	}
 	if m.cfg.Flush != nil {
-		m.within(ctx, m.cfg.FlushTimeout, "Flush", m.cfg.Flush)
+		m.within(ctx, flushTimeout, "Flush", m.cfg.Flush)
 	}
 }
 
@@ -50,7 +50,7 @@ func (m *Manager) begun() Times {
 			m.cfg.Logger.Warn("what is known of the last shutdown is not used", "err", err)
 		}
 		// A shutdown long ago that never came to its end is another one.
-		limit := 2*Total(m.cfg.Periods) + m.cfg.FlushTimeout
+		limit := 2*Total(m.cfg.Periods) + flushTimeout
 		if since := time.Since(before.Start); before.End.IsZero() && since >= 0 && since <= limit {
 			return before
 		}

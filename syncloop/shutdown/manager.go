@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"log/slog"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -13,14 +12,14 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 
-	"github.com/podwright/podwright/internal/required"
+	"github.com/podwright/podwright/internal/fields"
 	"github.com/podwright/podwright/internal/run"
 	"github.com/podwright/podwright/syncloop"
 )
 
 var (
 	// ErrAlreadyRun is returned by a second Run of one Manager.
-	ErrAlreadyRun = errors.New("shutdown: Run was called before")
+	ErrAlreadyRun = fields.AlreadyRun("shutdown")
 	// ErrDisconnected says that a Session was lost.
 	ErrDisconnected = errors.New("shutdown: the connection was lost")
 	// ErrDelayTooShort is wrapped by the error of a Login that is there and does not wait
@@ -55,37 +54,26 @@ type ending struct {
 	done   chan struct{}
 }
 
+const (
+	// flushTimeout bounds Config.Flush.
+	flushTimeout = 2 * time.Second
+	// retryPeriod is the pause until an absent Login is tried again.
+	retryPeriod = time.Second
+)
+
 // New returns a Manager.
 func New(cfg Config) (*Manager, error) {
-	if err := run.Join(
-		required.Field("shutdown: Config.Login", cfg.Login),
-		required.Field("shutdown: Config.Pods", cfg.Pods),
-		required.Field("shutdown: Config.Kill", cfg.Kill),
-		check(cfg.Periods),
-	); err != nil {
-		return nil, err
-	}
+	f := fields.Of("shutdown: Config")
+	f.Required("Login", cfg.Login)
+	f.Required("Pods", cfg.Pods)
+	f.Required("Kill", cfg.Kill)
 	if len(cfg.Periods) == 0 {
-		return nil, errors.New("shutdown: Config.Periods is required")
+		f.Refuse("Periods is required")
 	}
-	for _, d := range []struct {
-		name    string
-		value   *time.Duration
-		usually time.Duration
-	}{
-		{"FlushTimeout", &cfg.FlushTimeout, 2 * time.Second},
-		{"RetryPeriod", &cfg.RetryPeriod, time.Second},
-		{"ShutdownTimeout", &cfg.ShutdownTimeout, 10 * time.Second},
-	} {
-		if *d.value < 0 {
-			return nil, fmt.Errorf("shutdown: Config.%s is negative: %v", d.name, *d.value)
-		}
-		if *d.value == 0 {
-			*d.value = d.usually
-		}
-	}
-	if cfg.Logger == nil {
-		cfg.Logger = slog.New(slog.DiscardHandler)
+	fields.Number(f, "ShutdownTimeout", &cfg.ShutdownTimeout, 10*time.Second)
+	fields.Logger(&cfg.Logger)
+	if err := run.Join(f.Err(), check(cfg.Periods)); err != nil {
+		return nil, err
 	}
 	cfg.Periods = slices.Clone(cfg.Periods)
 	return &Manager{cfg: cfg}, nil
@@ -103,7 +91,7 @@ func (m *Manager) Admit(*v1.Pod, []*v1.Pod) error {
 }
 
 // Run listens to the Login until ctx ends, and ends pods when it says so. A Login that
-// is not there, or goes away, is tried again after RetryPeriod, and logged once.
+// is not there, or goes away, is tried again after a second, and logged once.
 func (m *Manager) Run(ctx context.Context) error {
 	if m.ran.Swap(true) {
 		return ErrAlreadyRun
@@ -117,7 +105,7 @@ func (m *Manager) Run(ctx context.Context) error {
 			m.told = text
 			m.cfg.Logger.Warn("a shutdown of the node is not noticed for now", "err", err)
 		}
-		pause := m.cfg.RetryPeriod
+		pause := retryPeriod
 		if errors.Is(err, ErrDelayTooShort) {
 			pause = max(pause, shortRetryPeriod)
 		}

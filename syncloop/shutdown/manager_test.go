@@ -371,8 +371,6 @@ func TestNewRefuses(t *testing.T) {
 		"Config.Periods is required":         func(c *shutdown.Config) { c.Periods = nil },
 		"Config.Periods[0].Grace":            func(c *shutdown.Config) { c.Periods = []shutdown.Period{{0, -1}} },
 		"Config.Periods[1].Priority":         func(c *shutdown.Config) { c.Periods = []shutdown.Period{{0, 1}, {0, 2}} },
-		"Config.RetryPeriod is negative":     func(c *shutdown.Config) { c.RetryPeriod = -1 },
-		"Config.FlushTimeout is negative":    func(c *shutdown.Config) { c.FlushTimeout = -1 },
 		"Config.ShutdownTimeout is negative": func(c *shutdown.Config) { c.ShutdownTimeout = -1 },
 	} {
 		cfg := good
