@@ -7,96 +7,36 @@ import (
 	"fmt"
 	"strings"
 	"sync"
+
+	"github.com/distribution/reference"
 )
-
-// reference is an image name in its parts.
-type reference struct {
-	repository  string // with its registry: "docker.io/library/busybox"
-	tag, digest string
-}
-
-func (r reference) String() string {
-	name := r.repository
-	if r.tag != "" {
-		name += ":" + r.tag
-	}
-	if r.digest != "" {
-		name += "@" + r.digest
-	}
-	return name
-}
-
-const (
-	defaultRegistry = "docker.io"
-	defaultOwner    = "library/"
-	defaultTag      = "latest"
-	maxTag          = 128
-)
-
-// parseReference reads an image name and completes it the way runtimes do: the
-// registry is docker.io and the tag latest where there is none.
-func parseReference(name string) (reference, error) {
-	var r reference
-	rest, digest, pinned := strings.Cut(name, "@")
-	r.repository, r.digest = rest, digest
-	if i := strings.LastIndexByte(rest, ':'); i > strings.LastIndexByte(rest, '/') {
-		r.repository, r.tag = rest[:i], rest[i+1:]
-		if !validTag(r.tag) {
-			return r, fmt.Errorf("invalid reference format: tag %q", r.tag)
-		}
-	} else if !pinned {
-		r.tag = defaultTag
-	}
-	if pinned && !isDigest(digest) {
-		return r, fmt.Errorf("invalid reference format: digest %q is not sha256:<64 hex>", digest)
-	}
-	registry, path, found := strings.Cut(r.repository, "/")
-	if !found || (!strings.ContainsAny(registry, ".:") && registry != "localhost") {
-		registry, path = defaultRegistry, r.repository
-	}
-	if err := checkPath(path); err != nil {
-		return r, err
-	}
-	if registry == defaultRegistry && !strings.Contains(path, "/") {
-		path = defaultOwner + path
-	}
-	r.repository = registry + "/" + path
-	return r, nil
-}
-
-// checkPath checks the part of a name below the registry.
-func checkPath(path string) error {
-	for _, part := range strings.Split(path, "/") {
-		if strings.ToLower(part) != part {
-			return fmt.Errorf("invalid reference format: repository name (%s) must be lowercase", path)
-		}
-		if part == "" || strings.Trim(part, "abcdefghijklmnopqrstuvwxyz0123456789._-") != "" ||
-			strings.ContainsAny(part, " \t\n:") || strings.ContainsAny(part[:1]+part[len(part)-1:], "._-") {
-			return errors.New("invalid reference format")
-		}
-	}
-	return nil
-}
-
-func validTag(tag string) bool {
-	if tag == "" || len(tag) > maxTag || tag[0] == '.' || tag[0] == '-' {
-		return false
-	}
-	for _, c := range tag {
-		switch {
-		case c >= 'a' && c <= 'z', c >= 'A' && c <= 'Z', c >= '0' && c <= '9', c == '_', c == '.', c == '-':
-		default:
-			return false
-		}
-	}
-	return true
-}
 
 // normalize completes an image name: "busybox" is
 // "docker.io/library/busybox:latest".
 func normalize(name string) (string, error) {
 	r, err := parseReference(name)
-	return r.String(), err
+	if err != nil {
+		return "", err
+	}
+	return r.String(), nil
+}
+
+// parseReference reads an image name and completes it as runtimes do. The tag is
+// latest if the name has neither tag nor digest.
+func parseReference(name string) (reference.Named, error) {
+	r, err := reference.ParseNormalizedNamed(name)
+	if err != nil {
+		return nil, err
+	}
+	return reference.TagNameOnly(r), nil
+}
+
+// digestIn returns the digest of a reference, or "".
+func digestIn(r reference.Named) string {
+	if d, ok := r.(reference.Digested); ok {
+		return d.Digest().String()
+	}
+	return ""
 }
 
 // completedNames remembers complete names: few are asked for again and again. The
@@ -118,12 +58,9 @@ func (c *completedNames) complete(name string) (string, error) {
 	if ok {
 		return known, nil
 	}
-	r, err := parseReference(name)
+	r, err := reference.ParseDockerRef(name)
 	if err != nil {
 		return "", err
-	}
-	if r.digest != "" {
-		r.tag = ""
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -164,14 +101,14 @@ func validateImage(image Image) error {
 }
 
 // complete fills in what a valid image leaves out.
-func complete(image Image) (Image, reference) {
+func complete(image Image) (Image, reference.Named) {
 	r, _ := parseReference(image.Name)
 	image.Name = r.String()
 	if image.ID == "" {
 		image.ID = digestOf("image " + image.Name)
 	}
 	if image.Digest == "" {
-		image.Digest = r.digest
+		image.Digest = digestIn(r)
 	}
 	if image.Digest == "" {
 		image.Digest = digestOf("manifest " + image.ID)

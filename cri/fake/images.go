@@ -77,13 +77,13 @@ func (s *imageStore) put(image Image) *storedImage {
 		s.order = append(s.order, image.ID)
 		s.refs[image.ID] = image.ID
 	}
-	if tag := (reference{repository: r.repository, tag: r.tag}); r.tag != "" && r.digest == "" {
-		if !slices.Contains(stored.tags, tag.String()) {
-			stored.tags = append(stored.tags, tag.String())
+	if digestIn(r) == "" {
+		if !slices.Contains(stored.tags, image.Name) {
+			stored.tags = append(stored.tags, image.Name)
 		}
-		s.take(tag.String(), stored)
+		s.take(image.Name, stored)
 	}
-	digest := reference{repository: r.repository, digest: image.Digest}.String()
+	digest := r.Name() + "@" + image.Digest
 	if !slices.Contains(stored.digests, digest) {
 		stored.digests = append(stored.digests, digest)
 	}

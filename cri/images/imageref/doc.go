@@ -5,7 +5,7 @@
 //	name.Repository // "busybox"
 //
 // It keeps names as they are written: what a pod's spec says is what the runtime
-// is asked for. Only Canonical completes a name to the one that the runtime's own
+// is asked for. Only Canonical and Full complete a name to the one that the runtime's own
 // lists show ("docker.io/library/busybox"), so that the two can be compared.
 //
 // An example that runs: ExampleParse in example_test.go.

@@ -16,5 +16,5 @@ func ExampleParse() {
 	// Output:
 	// registry.example.com:5000/team/app v1 <nil>
 	// busybox:latest docker.io/library/busybox
-	// image name "App": bad repository component "App": want lower-case letters and digits, separated by one of . _ __ or dashes
+	// image name "App": invalid reference format: repository name (library/App) must be lowercase
 }
