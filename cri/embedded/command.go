@@ -3,7 +3,6 @@ package embedded
 import (
 	"errors"
 	"io/fs"
-	"log/slog"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -15,33 +14,13 @@ import (
 	"github.com/podwright/podwright/cri/fake"
 )
 
-// ErrNoSupervisor is returned by HostProcess and New when the program's
+// ErrNoSupervisor is returned by New when the program's
 // main does not call RunSupervisor first.
 var ErrNoSupervisor = errors.New("embedded: host processes need `if embedded.RunSupervisor() { return }` as the first statement of main")
 
-// HostConfig says how HostProcess runs commands.
-type HostConfig struct {
-	// ScratchDir holds a directory per container: it is the working directory
-	// and the HOME of the container's processes where those are not set, and
-	// is removed with what is in it when the container has exited. Absolute.
-	// Default "": "/" stands in its place and nothing is made or removed.
-	ScratchDir string
-	// KillTimeout is how long killed processes may take to be gone before
-	// their supervisor is killed too. It should be below fake.Config.KillTimeout.
-	// Default (and meaning of zero) 5 seconds.
-	KillTimeout time.Duration
-	// Logger gets what goes wrong around processes. nil: discarded.
-	Logger *slog.Logger
-}
-
-func (c *HostConfig) setDefaults() {
-	if c.KillTimeout == 0 {
-		c.KillTimeout = 5 * time.Second
-	}
-	if c.Logger == nil {
-		c.Logger = slog.New(slog.DiscardHandler)
-	}
-}
+// killTimeout is the time for killed processes to be gone before their supervisor is
+// killed too. It is shorter than the fake's own.
+const killTimeout = 5 * time.Second
 
 // The environment variables between a process and its supervisors.
 const (

@@ -9,6 +9,18 @@
 //		return
 //	}
 //
-// and so does the TestMain of such a test. New makes the runtime; HostProcess is
-// the resolver of programs behind it, for a fake.Config of one's own. Linux only.
+// and so does the TestMain of such a test. Linux only.
+//
+// # Containers
+//
+// A supervisor starts each command in a session and process group of its own, as the
+// user of the agent, with a terminal if the container has one. The environment is the
+// container's; PATH, HOME and HOSTNAME are added where they are not set. Commands
+// share the host's network, files and process IDs. Mounts, resources and the security
+// context have no effect.
+//
+// Signals go to the process group. SIGKILL goes to all descendants of the command,
+// also to those in other groups and sessions. The same happens to processes that are
+// left when the command exits, and at the end of the agent. Only processes that have
+// changed to another user can escape.
 package embedded

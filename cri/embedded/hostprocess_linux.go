@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"log/slog"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -16,40 +17,21 @@ import (
 	"github.com/podwright/podwright/cri/fake"
 )
 
-// HostProcess runs commands of containers, and of ExecSync, as processes of this
-// host: it is a Resolver for Programs and Exec of a fake.Config.
-//
-// Each command has a supervisor, which is this same executable started once more;
-// therefore main must call RunSupervisor first, and HostProcess fails with
-// ErrNoSupervisor when it did not. The command runs in a session and process
-// group of its own, as the user of the agent, with a terminal where one is asked
-// for. It sees the container's environment, with PATH, HOME and HOSTNAME added
-// where they are not set, and nothing of the agent's. Nothing is isolated: it
-// shares the host's network, files and process IDs, mounts are not made
-// (fake.Process.HostPath does not help it either), and resources and security context
-// do not count.
-//
-// Signals go to its process group, SIGKILL to everything that came from it: the
-// processes it left in the background, in other groups and sessions too. When
-// the command itself exits, what it left behind is killed as well, like at the
-// end of a PID namespace. The same happens when the agent is gone, however it
-// went. Only processes that have changed to another user can escape.
-func HostProcess(cfg HostConfig) (fake.Resolver, error) {
-	cfg.setDefaults()
+// resolver returns the programs of containers, and of ExecSync, as processes of this
+// host. Each container has a directory below scratch until it exits.
+func resolver(scratch string, logger *slog.Logger) (fake.Resolver, error) {
 	if !hookMarked() {
 		return nil, ErrNoSupervisor
 	}
-	if cfg.ScratchDir != "" && !filepath.IsAbs(cfg.ScratchDir) {
-		return nil, fmt.Errorf("embedded: HostConfig.ScratchDir %q is not absolute", cfg.ScratchDir)
-	}
 	return func(ctx context.Context, p *fake.Process) (fake.Program, error) {
-		return startHost(ctx, cfg, p)
+		return startHost(ctx, &hostProcess{scratchDir: scratch, logger: logger}, p)
 	}, nil
 }
 
 // hostProcess is a command under its supervisor, seen from the agent.
 type hostProcess struct {
-	cfg        HostConfig
+	scratchDir string
+	logger     *slog.Logger
 	supervisor *exec.Cmd
 	// control tells the supervisor what to do; its closing, or the agent's
 	// death, tells it to kill everything.
@@ -63,8 +45,7 @@ type hostProcess struct {
 }
 
 // startHost starts a command and returns the program that sees it through.
-func startHost(ctx context.Context, cfg HostConfig, p *fake.Process) (fake.Program, error) {
-	h := &hostProcess{cfg: cfg}
+func startHost(ctx context.Context, h *hostProcess, p *fake.Process) (fake.Program, error) {
 	if err := h.start(ctx, p); err != nil {
 		h.removeScratch()
 		return nil, err
@@ -74,12 +55,9 @@ func startHost(ctx context.Context, cfg HostConfig, p *fake.Process) (fake.Progr
 }
 
 func (h *hostProcess) start(ctx context.Context, p *fake.Process) error {
-	dir := "/"
-	if h.cfg.ScratchDir != "" {
-		var err error
-		if dir, err = h.makeScratch(p); err != nil {
-			return err
-		}
+	dir, err := h.makeScratch(p)
+	if err != nil {
+		return err
 	}
 	command, err := commandOf(p, hostPath(), dir, executable)
 	if err != nil {
@@ -106,10 +84,7 @@ func (h *hostProcess) start(ctx context.Context, p *fake.Process) error {
 }
 
 func (h *hostProcess) makeScratch(p *fake.Process) (string, error) {
-	if err := os.MkdirAll(h.cfg.ScratchDir, 0o700); err != nil {
-		return "", err
-	}
-	dir := filepath.Join(h.cfg.ScratchDir, p.Container.Name+"-"+p.Container.ID)
+	dir := filepath.Join(h.scratchDir, p.Container.Name+"-"+p.Container.ID)
 	if !p.Exec {
 		h.scratch = dir // the container's own process takes it away
 	}
@@ -121,7 +96,7 @@ func (h *hostProcess) removeScratch() {
 		return
 	}
 	if err := os.RemoveAll(h.scratch); err != nil {
-		h.cfg.Logger.Warn("a scratch directory cannot be removed", "path", h.scratch, "err", err)
+		h.logger.Warn("a scratch directory cannot be removed", "path", h.scratch, "err", err)
 	}
 }
 
@@ -152,7 +127,7 @@ func (h *hostProcess) startSupervisor(p *fake.Process) (err error) {
 	defer streams.closeCommandEnds()
 	cmd.ExtraFiles = []*os.File{pipes[0], pipes[3]}
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
-	cmd.WaitDelay = h.cfg.KillTimeout
+	cmd.WaitDelay = killTimeout
 	if err := cmd.Start(); err != nil {
 		streams.close()
 		return fmt.Errorf("start the supervisor: %w", err)
@@ -223,8 +198,8 @@ func (h *hostProcess) destroy(ended <-chan int) int {
 
 // killLater kills the supervisor if it does not end in time.
 func (h *hostProcess) killLater() *time.Timer {
-	return time.AfterFunc(h.cfg.KillTimeout, func() {
-		h.cfg.Logger.Warn("a supervisor does not end and is killed", "pid", h.supervisor.Process.Pid)
+	return time.AfterFunc(killTimeout, func() {
+		h.logger.Warn("a supervisor does not end and is killed", "pid", h.supervisor.Process.Pid)
 		_ = h.supervisor.Process.Kill()
 	})
 }

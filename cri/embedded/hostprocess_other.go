@@ -4,6 +4,7 @@ package embedded
 
 import (
 	"errors"
+	"log/slog"
 
 	"github.com/podwright/podwright/cri/fake"
 )
@@ -11,8 +12,8 @@ import (
 // RunSupervisor does nothing here: host processes need Linux.
 func RunSupervisor() bool { return false }
 
-// HostProcess needs Linux.
-func HostProcess(HostConfig) (fake.Resolver, error) {
+// resolver needs Linux.
+func resolver(string, *slog.Logger) (fake.Resolver, error) {
 	return nil, errors.New("embedded: host processes need Linux")
 }
 

@@ -20,16 +20,11 @@ type Config struct {
 	// StateDir is a directory for this runtime alone; it is made. What is kept
 	// there does not outlive the containers. Required, absolute.
 	StateDir string
-	// HostIP is the address of every pod. Default: the first address of the
-	// host that is not loopback, else 127.0.0.1.
-	HostIP string
 	// Streams is fake.Config.Streams. With it processes can be attached to,
 	// others can be run beside them, and port-forward sessions reach the ports
 	// of the host's loopback address. A terminal is allocated where it is asked
 	// for. nil: Exec, Attach and PortForward are Unimplemented.
 	Streams fake.StreamServer
-	// Intercept is fake.Config.Intercept. Default nil.
-	Intercept func(ctx context.Context, call string, request any) error
 	// Logger gets what goes wrong around processes. nil: discarded.
 	Logger *slog.Logger
 }
@@ -41,8 +36,7 @@ type Runtime struct {
 }
 
 // New makes a runtime named "embedded" that runs containers as plain processes of
-// the host: no isolation, no root, no runtime to install. See HostProcess for what
-// its containers can and cannot do. Every image name counts as present, every pod
+// the host: no isolation, no root, no runtime to install. Every image name counts as present, every pod
 // has the host's address, logs are written where the sandbox's config says. The
 // processes end with this process, also when it is killed.
 //
@@ -55,16 +49,16 @@ func New(cfg Config) (*Runtime, error) {
 		return nil, fmt.Errorf("embedded: Config.StateDir %q is not absolute", cfg.StateDir)
 	}
 	scratch := filepath.Join(cfg.StateDir, "scratch")
-	host, err := HostProcess(HostConfig{ScratchDir: scratch, Logger: cfg.Logger})
+	if cfg.Logger == nil {
+		cfg.Logger = slog.New(slog.DiscardHandler)
+	}
+	host, err := resolver(scratch, cfg.Logger)
 	if err != nil {
 		return nil, err
 	}
-	if cfg.HostIP == "" {
-		cfg.HostIP = hostIP()
-	}
 	rt, err := fake.New(fake.Config{
 		Name: "embedded", Programs: host, Exec: host, AnyImage: true, ImageFilesystem: cfg.StateDir,
-		FixedIPs: []string{cfg.HostIP}, Intercept: cfg.Intercept, Logger: cfg.Logger,
+		FixedIPs: []string{hostIP()}, Logger: cfg.Logger,
 		Streams: cfg.Streams, Ports: dialLoopback,
 	})
 	if err != nil {
@@ -100,7 +94,8 @@ func dialLoopback(ctx context.Context, _ fake.PodIdentity, port int) (net.Conn, 
 	return (&net.Dialer{}).DialContext(ctx, "tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(port)))
 }
 
-// hostIP finds an address of this host, IPv4 before IPv6.
+// hostIP returns the first address of this host that is not loopback, IPv4 before
+// IPv6, else 127.0.0.1.
 func hostIP() string {
 	addresses, err := net.InterfaceAddrs()
 	if err != nil {

@@ -16,7 +16,7 @@ import (
 )
 
 // RunSupervisor must be the first thing in the main of a program that uses
-// HostProcess or New:
+// New:
 //
 //	func main() {
 //		if embedded.RunSupervisor() {
@@ -26,12 +26,12 @@ import (
 //	}
 //
 // In an ordinary process it notes that it was called, in an environment variable,
-// and returns false. In a process that HostProcess has started to supervise a
+// and returns false. In a process that New's runtime has started to supervise a
 // command (an environment variable says so) it does that to the end and returns
 // true; main must then return without doing anything else.
 func RunSupervisor() bool {
 	if os.Getenv(envSupervise) == "" {
-		// Without the mark HostProcess refuses to work and says why.
+		// Without the mark New returns ErrNoSupervisor.
 		_ = markHook()
 		return false
 	}
