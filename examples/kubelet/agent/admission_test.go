@@ -159,7 +159,7 @@ func TestPreemption(t *testing.T) {
 		require.Equal(t, "Failed Preempting: Preempted in order to admit critical pod (True TerminationByKubelet: Pod was preempted by Kubelet to accommodate a critical pod.)", w.ended("one"))
 		require.Contains(t, w.events("one"), "Preempting")
 		require.Equal(t, "OutOfcpu", w.at("late").Status.Reason, "the place was not for this one")
-		require.Contains(t, body(w.agent.cfg.Metrics.Handler(), "/"), "\nkubelet_admission_rejections_total{reason=\"OutOfcpu\"} 1\n")
+		require.Contains(t, body(w.agent.in.cfg.Metrics.Handler(), "/"), "\nkubelet_admission_rejections_total{reason=\"OutOfcpu\"} 1\n")
 
 		w.put(wanting("huge", "9", withPriority(ofTheSystem)))
 		w.Sleep(10 * time.Second)
@@ -186,7 +186,7 @@ func TestOrder(t *testing.T) {
 			wanting("young", "1", at(9)), wanting("old", "1", at(1)), wanting("high", "1", withPriority(1000), at(9)), wanting("manifest", "1", static, at(9)),
 			wanting("critical", "1", withPriority(ofTheSystem), at(9)), w.at("was"), w.at("was-critical"),
 		}
-		require.NoError(t, w.agent.order(list))
+		require.NoError(t, w.agent.lifecycle.order(list))
 		var names []string
 		for _, pod := range list {
 			names = append(names, pod.Name)

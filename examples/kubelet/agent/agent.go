@@ -68,6 +68,8 @@ type Config struct {
 	ShutdownTimeout time.Duration
 	// Logger receives what a person should know; nil discards.
 	Logger *slog.Logger
+	// watchDrivers is csi.RegistryConfig.Watch. Tests in a bubble cannot use the kernel's.
+	watchDrivers func(ctx context.Context, look func() (folders []string)) error
 }
 
 func (c *Config) complete() error {
@@ -103,7 +105,7 @@ type Agent struct {
 	log       *slog.Logger
 	folders   folders
 	connected connected
-	ground    atomic.Pointer[ground] // nil unless the agent runs
+	inputs    atomic.Pointer[inputs] // nil unless the agent runs
 
 	mu   sync.Mutex
 	root error // of the root folder's last check
@@ -144,45 +146,44 @@ func (a *Agent) Run(ctx context.Context) (err error) {
 	watch.Go(func() { a.watchRoot(watching, lock) })
 	defer watch.Wait()
 	defer stop()
-	g, err := newGround(a.cfg, a.folders, &a.connected)
+	in, err := newInputs(&a.cfg, &a.connected)
 	if err != nil {
 		return a.setupFailed(ctx, fmt.Errorf("agent: %w", err))
 	}
-	g.warnOfSwap(ctx, &mounts.Kernel{})
+	warnOfSwap(ctx, &a.cfg, in.recorder, &mounts.Kernel{})
 	reading, leave := context.WithCancel(ctx)
 	read := make(chan error, 1)
-	go func() { read <- g.named.run(reading) }()
+	go func() { read <- in.references.run(reading) }()
 	defer func() {
 		leave()
 		err = errors.Join(err, <-read)
 	}()
-	a.connected.set(nil, errors.New("not connected yet"))
-	a.ground.Store(g)
-	defer func() {
-		a.connected.set(nil, errors.New("stopped"))
-		a.ground.Store(nil)
-	}()
-	served, err := a.newAPI(g)
-	if err != nil {
+	if in.api, err = a.newAPI(in.cluster); err != nil {
 		return a.setupFailed(ctx, fmt.Errorf("kubelet API: %w", err))
 	}
-	memory, err := g.watchMemory()
+	a.connected.set(nil, errors.New("not connected yet"))
+	a.inputs.Store(in)
+	defer func() {
+		a.connected.set(nil, errors.New("stopped"))
+		a.inputs.Store(nil)
+	}()
+	memory, err := watchMemory(&a.cfg, in.recorder)
 	if err != nil {
 		return a.setupFailed(ctx, fmt.Errorf("agent: %w", err))
 	}
-	parts := []func(context.Context) error{func(ctx context.Context) error { return a.runPods(ctx, g) }}
-	if served != nil {
-		parts = append(parts, func(ctx context.Context) error { return served.run(ctx, &a.cfg) })
+	parts := []func(context.Context) error{func(ctx context.Context) error { return a.runPods(ctx, in) }}
+	if in.api != nil {
+		parts = append(parts, func(ctx context.Context) error { return in.api.run(ctx, &a.cfg) })
 	}
 	if memory != nil {
 		parts = append(parts, memory.Run)
 	}
-	return g.runWith(ctx, func(ctx context.Context) error { return run.All(ctx, parts...) })
+	return in.runWith(ctx, func(ctx context.Context) error { return run.All(ctx, parts...) })
 }
 
 // runPods connects to the runtime and runs pods on it until ctx ends.
-func (a *Agent) runPods(ctx context.Context, g *ground) (err error) {
-	conn, err := a.connect(ctx, g)
+func (a *Agent) runPods(ctx context.Context, in *inputs) (err error) {
+	conn, err := a.connect(ctx, in.sources)
 	if err != nil {
 		return a.setupFailed(ctx, fmt.Errorf("agent: %w", err))
 	}
@@ -190,7 +191,7 @@ func (a *Agent) runPods(ctx context.Context, g *ground) (err error) {
 		return nil
 	}
 	defer func() { err = errors.Join(err, conn.Close()) }()
-	n, err := newNode(ctx, g, conn)
+	n, err := newNode(ctx, in, conn)
 	if err != nil {
 		return a.setupFailed(ctx, fmt.Errorf("agent: %w", err))
 	}

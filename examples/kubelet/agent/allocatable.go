@@ -3,58 +3,27 @@ package agent
 import (
 	"context"
 	"errors"
-	"os"
-
-	v1 "k8s.io/api/core/v1"
 
 	"github.com/podwright/podwright/cri/cgroups"
 	"github.com/podwright/podwright/examples/kubelet/allocatable"
 	"github.com/podwright/podwright/examples/kubelet/config"
-	kubelet "github.com/podwright/podwright/examples/kubelet/node"
 	"github.com/podwright/podwright/internal/run"
 )
 
-// newEnforcer checks that the machine has what is reserved of it, and holds pods to the
-// rest. It is nil if pods have no cgroups.
-func (g *ground) newEnforcer(c *podCgroups) (*allocatable.Enforcer, error) {
-	reserved, err := kubelet.ParseReservations(&g.cfg.Kubelet)
-	if err != nil {
-		return nil, err
+// newEnforcer limits all pods to the resources of the machine that are not reserved. It returns nil if
+// pods have no cgroups.
+func newEnforcer(cfg *Config, m *machine, c *podCgroups, recorder recorder) (*allocatable.Enforcer, error) {
+	if c == nil {
+		return nil, nil
 	}
-	machine, err := kubelet.ReadMachine(os.DirFS("/"))
-	if err != nil {
-		return nil, err
-	}
-	online, err := kubelet.OnlineCPUs(os.DirFS("/"))
-	if err != nil {
-		return nil, err
-	}
-	if machine.Storage, err = kubelet.StorageOf(g.cfg.Flags.RootDir)(); err != nil {
-		return nil, err
-	}
-	g.self.Store(ownStatus(&g.cfg.Kubelet, &machine, reserved))
-	if err := reserved.Check(&machine, online); err != nil || c == nil {
-		return nil, err
-	}
-	if err := checkSwap(g.cfg.Kubelet.MemorySwap.SwapBehavior, c.kernel.Version(), swapController(cgroupMount)); err != nil {
+	if err := checkSwap(cfg.Kubelet.MemorySwap.SwapBehavior, c.kernel.Version(), swapController(cgroupMount)); err != nil {
 		return nil, err
 	}
 	return allocatable.New(allocatable.Config{
-		Kernel: c.kernel, Tree: c.tree, Capacity: kubelet.Capacity(&machine),
-		System: reserved.System(), Kube: reserved.Kube(), Keys: config.AllocatableKeys(&g.cfg.Kubelet),
-		Event: func(eventtype, reason, message string) {
-			g.event(nodeReference(g.cfg.Flags.NodeName), eventtype, reason, message)
-		},
+		Kernel: c.kernel, Tree: c.tree, Capacity: m.capacity,
+		System: m.reserved.System(), Kube: m.reserved.Kube(), Keys: config.AllocatableKeys(&cfg.Kubelet),
+		Event: recorder.ofNode,
 	})
-}
-
-// forPods is what pods are told that the node has for them, after what is reserved: as this
-// agent reports it, whether or not the API server has heard of that yet. newEnforcer finds it out.
-func (g *ground) forPods() v1.ResourceList {
-	if self := g.self.Load(); self != nil {
-		return self.Allocatable
-	}
-	return nil
 }
 
 // checkSwap refuses to share out swap where a container's cannot be limited.
@@ -80,8 +49,8 @@ func (n *node) prepare(ctx context.Context) error {
 		case <-n.health.changed:
 		}
 	}
-	if n.cfg.Tune != nil {
-		if err := n.cfg.Tune(); err != nil {
+	if n.in.cfg.Tune != nil {
+		if err := n.in.cfg.Tune(); err != nil {
 			return err
 		}
 	}

@@ -42,7 +42,7 @@ func TestAllocatableOfPods(t *testing.T) {
 		pod.Spec.Containers[0].Env = []v1.EnvVar{limit("CPU", "cpu", "1m"), limit("MEMORY", "memory", "1")}
 		w.set(pod)
 		w.startFor(3 * time.Second)
-		node := w.agent.self.Load().Capacity
+		node := w.agent.in.machine.node.Status.Capacity
 		cpu, memory := 1000*node.Cpu().Value()-250, node.Memory().Value()-96<<20
 		v, ok := w.cgroups.Get("/kubepods")
 		require.True(t, ok)
@@ -50,11 +50,10 @@ func TestAllocatableOfPods(t *testing.T) {
 		require.Equal(t, driver.Shares(cpu), v.Shares)
 		require.Positive(t, v.Pids)
 		require.Equal(t, fmt.Sprint(cpu, " ", memory-1<<20), told.Load())
-		forVolumes := w.agent.forPods()
+		forVolumes := w.agent.in.machine.forPods()
 		require.Equal(t, cpu, forVolumes.Cpu().MilliValue())
 		require.Equal(t, memory-1<<20, forVolumes.Memory().Value())
 	})
-	require.Empty(t, (&ground{}).forPods(), "before the machine was looked at")
 }
 
 // N23: an agent whose reserved cgroup nobody has made ends, and names it.
@@ -108,19 +107,18 @@ func TestPreparedOnce(t *testing.T) {
 // What the machine does not have cannot be reserved, and swap that cannot be limited is not
 // shared out.
 func TestWrongReservations(t *testing.T) {
-	g := &ground{cfg: Config{Config: config.Default()}}
-	g.cfg.Flags.RootDir = t.TempDir()
-	none, err := g.newEnforcer(nil)
+	cfg := Config{Config: config.Default()}
+	cfg.Flags.RootDir = t.TempDir()
+	_, err := newMachine(&cfg)
 	require.NoError(t, err)
-	require.Nil(t, none)
 	for memory, want := range map[string]string{"9000Ti": "of memory are more than", "x": "systemReserved[memory]"} {
-		g.cfg.Kubelet.SystemReserved = map[string]string{"memory": memory}
-		_, err = g.newEnforcer(nil)
+		cfg.Kubelet.SystemReserved = map[string]string{"memory": memory}
+		_, err = newMachine(&cfg)
 		require.ErrorContains(t, err, want)
 	}
-	g.cfg.Kubelet.SystemReserved = nil
-	g.cfg.Flags.RootDir += "/none"
-	_, err = g.newEnforcer(nil)
+	cfg.Kubelet.SystemReserved = nil
+	cfg.Flags.RootDir += "/none"
+	_, err = newMachine(&cfg)
 	require.ErrorIs(t, err, fs.ErrNotExist)
 
 	require.NoError(t, checkSwap(config.NoSwap, driver.V1, false))

@@ -1,11 +1,11 @@
 package agent
 
 import (
-	"path/filepath"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
+	kubeletv1beta1 "k8s.io/kubelet/config/v1beta1"
 
 	"github.com/podwright/podwright/cri/pods/actions"
 	"github.com/podwright/podwright/examples/kubelet/config"
@@ -16,40 +16,23 @@ import (
 	"github.com/podwright/podwright/syncloop/allocation"
 )
 
-// granted is what pods were granted of cpu and memory, and what the runtime was told.
-type granted struct {
-	allocated  *allocation.Store
-	told       told
-	allocation *allocation.Manager // not before newNode
-}
-
-// openGranted reads both. A file that makes no sense keeps the agent from starting.
-func openGranted(root string) (g granted, err error) {
-	if g.allocated, err = allocation.Open(filepath.Join(root, allocation.AllocatedFile)); err != nil {
-		return g, err
-	}
-	g.told.Store, err = allocation.Open(filepath.Join(root, allocation.ActuatedFile))
-	return g, err
-}
-
-// newAllocation grants resizes no room that fit keeps for a critical pod.
-func (g *ground) newAllocation(fit *admission.Fit) (*allocation.Manager, error) {
+// newAllocation builds the allocation of resources. Resizes get no room that fit keeps for a critical pod.
+func newAllocation(in *inputs, fit *admission.Fit) (*allocation.Manager, error) {
 	return allocation.New(allocation.Config{
-		Store: g.allocated,
-		Rules: g.resizeRules(),
+		Store: in.allocated,
+		Rules: resizeRules(&in.cfg.Kubelet),
 		Fit: func(pod *v1.Pod, others []*v1.Pod) error {
-			return enoughCompute(pod, fit.Contenders(pod, others), g.allocatable())
+			return enoughCompute(pod, fit.Contenders(pod, others), in.allocatable())
 		},
-		Ready:   g.merger.Ready,
-		Metrics: g.cfg.Metrics.Pods.Resizes(),
-		Event:   g.event,
-		Logger:  g.cfg.Logger,
+		Ready:   in.sources.merger.Ready,
+		Metrics: in.cfg.Metrics.Pods.Resizes(),
+		Event:   in.recorder.event,
+		Logger:  in.cfg.Logger,
 	})
 }
 
 // resizeRules say which resizes are infeasible here.
-func (g *ground) resizeRules() allocation.Rules {
-	k := &g.cfg.Kubelet
+func resizeRules(k *kubeletv1beta1.KubeletConfiguration) allocation.Rules {
 	rules := allocation.Rules{StaticCPU: k.CPUManagerPolicy == "static", StaticMemory: k.MemoryManagerPolicy == "Static"}
 	if k.MemorySwap.SwapBehavior == config.LimitedSwap {
 		rules.Swaps = swaps
@@ -74,20 +57,20 @@ func enoughCompute(pod *v1.Pod, others []*v1.Pod, allocatable v1.ResourceList) e
 	return nil
 }
 
-// amend puts into a pod's status what is said of its resize.
-func (g *granted) amend(pod *v1.Pod, s v1.PodStatus) v1.PodStatus {
+// amend sets the conditions of a pod's resize in its status.
+func amend(m *allocation.Manager, pod *v1.Pod, s v1.PodStatus) v1.PodStatus {
 	if podfacts.IsTerminalPhase(s.Phase) || podfacts.IsStatic(pod) {
 		return s
 	}
 	now := time.Now()
-	switch w, waits := g.allocation.Waiting(pod.UID); {
-	case !g.allocation.Decided(): // what the agent before has said holds
+	switch w, waits := m.Waiting(pod.UID); {
+	case !m.Decided(): // the status of the previous agent stays
 	case !waits:
 		s = status.WithoutResizePending(s)
 	case !saysSo(s, w):
 		s = status.WithResizePending(s, w.Generation, status.Reason{Reason: w.Reason, Message: w.Message}, now)
 	}
-	if g.allocation.Begun(pod) {
+	if m.Begun(pod) {
 		s = status.WithResizeInProgress(status.WithoutResizeInProgress(s), pod.Generation, status.Reason{}, now)
 	}
 	return s
@@ -99,20 +82,20 @@ func saysSo(s v1.PodStatus, w allocation.Waiting) bool {
 	return c != nil && c.Reason == w.Reason && c.Message == w.Message && c.ObservedGeneration == w.Generation
 }
 
-// told is a resize.Store: what the runtime was last told of pods.
-type told struct{ *allocation.Store }
+// actuated is a resize.Store: the resources of pods that the runtime received last.
+type actuated struct{ *allocation.Store }
 
 // Load implements resize.Store.
-func (t told) Load(uid types.UID) (actions.Actuated, error) {
-	r, _ := t.Get(uid)
+func (a actuated) Load(uid types.UID) (actions.Actuated, error) {
+	r, _ := a.Get(uid)
 	return actions.Actuated{Containers: r.ContainerResources, Pod: r.PodLevelResources}, nil
 }
 
 // Save implements resize.Store.
-func (t told) Save(uid types.UID, a actions.Actuated) error {
-	if a.Empty() {
-		t.Remove(uid)
+func (a actuated) Save(uid types.UID, now actions.Actuated) error {
+	if now.Empty() {
+		a.Remove(uid)
 		return nil
 	}
-	return t.Set(uid, allocation.Resources{ContainerResources: a.Containers, PodLevelResources: a.Pod})
+	return a.Set(uid, allocation.Resources{ContainerResources: now.Containers, PodLevelResources: now.Pod})
 }

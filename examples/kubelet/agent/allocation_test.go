@@ -124,7 +124,7 @@ func TestResizes(t *testing.T) {
 
 // accepted counts the resizes that were granted after they had waited, by why they were tried.
 func (w *world) accepted() map[string]float64 {
-	families, err := w.agent.cfg.Metrics.Gatherer().Gather()
+	families, err := w.agent.in.cfg.Metrics.Gatherer().Gather()
 	require.NoError(w.t, err)
 	out := map[string]float64{}
 	for _, f := range families {
@@ -145,7 +145,7 @@ func TestCorruptAllocationsStopTheStart(t *testing.T) {
 		require.NoError(t, f.prepare())
 		require.NoError(t, cfg.complete())
 		require.NoError(t, os.WriteFile(filepath.Join(f.root, name), []byte(`{"data":"{","checksum":1}`), 0o600))
-		_, err := newGround(cfg, f, new(connected))
+		_, err := newInputs(&cfg, new(connected))
 		require.ErrorIs(t, err, allocation.ErrCorrupt)
 		require.ErrorContains(t, err, filepath.Join(f.root, name))
 	}

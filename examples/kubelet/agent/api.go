@@ -31,11 +31,13 @@ import (
 type api struct {
 	handler http.Handler
 	secure  *tls.Config
-	parts   []func(context.Context) error // what runs beside it
+	// certificate returns the current certificate.
+	certificate func() *tls.Certificate
+	parts       []func(context.Context) error // run beside it
 }
 
 // newAPI is nil without a listener.
-func (a *Agent) newAPI(g *ground) (_ *api, err error) {
+func (a *Agent) newAPI(c *cluster) (_ *api, err error) {
 	if a.cfg.API == nil {
 		return nil, nil
 	}
@@ -44,25 +46,23 @@ func (a *Agent) newAPI(g *ground) (_ *api, err error) {
 	if err != nil {
 		return nil, err
 	}
-	authorities, err := served.newAuthorities(g)
+	authorities, err := served.newAuthorities(&a.cfg)
 	if err != nil {
 		return nil, err
 	}
-	door, err := g.newAuth(authorities)
+	door, err := newAuth(&a.cfg, c, authorities)
 	if err != nil {
 		return nil, err
 	}
-	served.handler = g.cfg.Metrics.Servers.Count(metrics.ReadWrite, door.Handler(endpoints))
-	current, err := served.newCertificate(g)
+	served.handler = a.cfg.Metrics.Servers.Count(metrics.ReadWrite, door.Handler(endpoints))
+	if err = served.openCertificate(&a.cfg, c); err != nil {
+		return nil, err
+	}
+	settings, err := config.TLS(&a.cfg.Kubelet)
 	if err != nil {
 		return nil, err
 	}
-	g.serving.Store(&current)
-	settings, err := config.TLS(&g.cfg.Kubelet)
-	if err != nil {
-		return nil, err
-	}
-	served.secure = settings.Server(current, authorities)
+	served.secure = settings.Server(served.certificate, authorities)
 	return served, nil
 }
 
@@ -123,12 +123,12 @@ func shown(k *kubeletv1beta1.KubeletConfiguration) *kubeletv1beta1.KubeletConfig
 	return out
 }
 
-func (s *api) newAuthorities(g *ground) (func() *x509.CertPool, error) {
-	file := g.cfg.Kubelet.Authentication.X509.ClientCAFile
+func (s *api) newAuthorities(cfg *Config) (func() *x509.CertPool, error) {
+	file := cfg.Kubelet.Authentication.X509.ClientCAFile
 	if file == "" {
 		return nil, nil
 	}
-	files, err := certificates.NewAuthorities(file, g.cfg.Logger)
+	files, err := certificates.NewAuthorities(file, cfg.Logger)
 	if err != nil {
 		return nil, fmt.Errorf("authentication.x509.clientCAFile: %w", err)
 	}
@@ -138,62 +138,61 @@ func (s *api) newAuthorities(g *ground) (func() *x509.CertPool, error) {
 
 // newAuth asks the API server with limits of its own: anybody on the network can cause
 // these calls.
-func (g *ground) newAuth(authorities func() *x509.CertPool) (*auth.Auth, error) {
-	k := &g.cfg.Kubelet
-	cfg := auth.Config{
-		NodeName:   g.cfg.Flags.NodeName,
+func newAuth(cfg *Config, c *cluster, authorities func() *x509.CertPool) (*auth.Auth, error) {
+	k := &cfg.Kubelet
+	door := auth.Config{
+		NodeName:   cfg.Flags.NodeName,
 		ClientCAs:  authorities,
 		Anonymous:  *k.Authentication.Anonymous.Enabled,
 		Tokens:     auth.Tokens{Enabled: *k.Authentication.Webhook.Enabled, TTL: k.Authentication.Webhook.CacheTTL.Duration},
 		Mode:       auth.Mode(k.Authorization.Mode),
 		AllowedTTL: k.Authorization.Webhook.CacheAuthorizedTTL.Duration, DeniedTTL: k.Authorization.Webhook.CacheUnauthorizedTTL.Duration,
-		Logger: g.cfg.Logger,
+		Logger: cfg.Logger,
 	}
-	if g.cluster != nil {
-		reviews, err := g.cluster.client.With(apiserver.Limits{QPS: float32(unlimited(int(*k.KubeAPIQPS))), Burst: int(k.KubeAPIBurst)})
+	if c != nil {
+		reviews, err := c.client.With(apiserver.Limits{QPS: float32(unlimited(int(*k.KubeAPIQPS))), Burst: int(k.KubeAPIBurst)})
 		if err != nil {
 			return nil, err
 		}
-		cfg.Reviews = reviews
+		door.Reviews = reviews
 	}
-	return auth.New(cfg)
+	return auth.New(door)
 }
 
-// newCertificate is the certificate that is shown: one of files, of the API server, or of
-// the agent's own making.
-func (s *api) newCertificate(g *ground) (func() *tls.Certificate, error) {
-	k, flags := &g.cfg.Kubelet, &g.cfg.Flags
+// openCertificate opens the certificate of the API: from files, from the API server, or self-signed.
+func (s *api) openCertificate(cfg *Config, c *cluster) error {
+	k, flags := &cfg.Kubelet, &cfg.Flags
 	if k.ServerTLSBootstrap {
-		if g.cluster == nil {
-			return nil, errors.New("serverTLSBootstrap: needs an API server")
+		if c == nil {
+			return errors.New("serverTLSBootstrap: needs an API server")
 		}
 		rotator, err := certificates.NewRotator(certificates.RotatorConfig{
-			Client: g.cluster.client, Signer: certv1.KubeletServingSignerName,
+			Client: c.client, Signer: certv1.KubeletServingSignerName,
 			Store:     certificates.Store{Dir: flags.CertDir, Name: "kubelet-server"},
-			Template:  func() *x509.CertificateRequest { return g.cluster.servingRequest(flags.NodeName) },
-			OnRotated: g.cfg.Metrics.Certificates.Serving.Rotated, OnError: g.cfg.Metrics.Certificates.Serving.Failed,
-			Logger: g.cfg.Logger,
+			Template:  func() *x509.CertificateRequest { return c.servingRequest(flags.NodeName) },
+			OnRotated: cfg.Metrics.Certificates.Serving.Rotated, OnError: cfg.Metrics.Certificates.Serving.Failed,
+			Logger: cfg.Logger,
 		})
 		if err != nil {
-			return nil, err
+			return err
 		}
-		g.cluster.onNode(rotator.Wake)
-		s.parts = append(s.parts, rotator.Run)
-		return rotator.Current, nil
+		c.onNode(rotator.Wake)
+		s.certificate, s.parts = rotator.Current, append(s.parts, rotator.Run)
+		return nil
 	}
 	certFile, keyFile := k.TLSCertFile, k.TLSPrivateKeyFile
 	if certFile == "" {
 		var err error
 		if certFile, keyFile, err = certificates.SelfSigned(flags.CertDir, flags.NodeName); err != nil {
-			return nil, err
+			return err
 		}
 	}
-	files, err := certificates.NewServing(certFile, keyFile, g.cfg.Logger)
+	files, err := certificates.NewServing(certFile, keyFile, cfg.Logger)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	s.parts = append(s.parts, files.Run)
-	return files.Current, nil
+	s.certificate, s.parts = files.Current, append(s.parts, files.Run)
+	return nil
 }
 
 // servingRequest is what the certificate of the kubelet API has to say, nil as long as the
@@ -208,9 +207,9 @@ func (c *cluster) servingRequest(name string) *x509.CertificateRequest {
 
 // newClientRotation keeps the certificate by which the node is known fresh: nil if that is
 // not wanted, or the kubeconfig does not name it.
-func (g *ground) newClientRotation() (*certificates.Rotator, error) {
-	flags := &g.cfg.Flags
-	if g.cluster == nil || !g.cfg.Kubelet.RotateCertificates {
+func newClientRotation(cfg *Config, client *apiserver.Client) (*certificates.Rotator, error) {
+	flags := &cfg.Flags
+	if !cfg.Kubelet.RotateCertificates {
 		return nil, nil
 	}
 	store := certificates.Store{Dir: flags.CertDir, Name: "kubelet-client"}
@@ -219,13 +218,13 @@ func (g *ground) newClientRotation() (*certificates.Rotator, error) {
 		return nil, err
 	}
 	if !strings.Contains(string(kubeconfig), store.CurrentPath()) {
-		g.cfg.Logger.Warn("rotateCertificates: the kubeconfig does not name the certificate that is rotated; its own is used as it is", "kubeconfig", flags.Kubeconfig, "certificate", store.CurrentPath())
+		cfg.Logger.Warn("rotateCertificates: the kubeconfig does not name the certificate that is rotated; its own is used as it is", "kubeconfig", flags.Kubeconfig, "certificate", store.CurrentPath())
 		return nil, nil
 	}
 	return certificates.NewRotator(certificates.RotatorConfig{
-		Client: g.cluster.client, Signer: certv1.KubeAPIServerClientKubeletSignerName, Store: store,
+		Client: client, Signer: certv1.KubeAPIServerClientKubeletSignerName, Store: store,
 		Template: func() *x509.CertificateRequest { return certificates.ClientRequest(flags.NodeName) },
-		OnError:  g.cfg.Metrics.Certificates.Client.Failed,
-		Logger:   g.cfg.Logger,
+		OnError:  cfg.Metrics.Certificates.Client.Failed,
+		Logger:   cfg.Logger,
 	})
 }

@@ -14,45 +14,45 @@ import (
 )
 
 // sinks are where statuses are written to besides the disk.
-func (g *ground) sinks() []writer.NamedSink {
-	if g.cluster == nil {
+func (c *cluster) sinks() []writer.NamedSink {
+	if c == nil {
 		return nil
 	}
-	return []writer.NamedSink{{Name: apiSource, Sink: g.cluster.sink, Mirrors: true, Origin: true}}
+	return []writer.NamedSink{{Name: apiSource, Sink: c.sink, Mirrors: true, Origin: true}}
 }
 
 // services are those that containers find in their environment, nil without any.
-func (g *ground) services() request.Services {
-	if g.cluster == nil {
+func (c *cluster) services() request.Services {
+	if c == nil {
 		return nil
 	}
-	return g.cluster.objects
+	return c.objects
 }
 
 // elsewhere finds what mirrors say of static pods that another agent has run, nil where there
 // are none.
-func (g *ground) elsewhere() func(context.Context, *v1.Pod) *v1.PodStatus {
-	if g.cluster == nil {
+func (c *cluster) elsewhere() func(context.Context, *v1.Pod) *v1.PodStatus {
+	if c == nil {
 		return nil
 	}
-	return g.cluster.mirrors.Status
+	return c.mirrors.Status
 }
 
 // runtimeHandler finds the handlers of runtime classes, nil where there are none.
-func (g *ground) runtimeHandler() func(context.Context, *v1.Pod) (string, error) {
-	if g.cluster == nil {
+func (c *cluster) runtimeHandler() func(context.Context, *v1.Pod) (string, error) {
+	if c == nil {
 		return nil
 	}
-	return g.cluster.objects.RuntimeHandler
+	return c.objects.RuntimeHandler
 }
 
 // handlerFeatures are what the handler of a pod can do; of one that is not known, nothing.
-func (g *ground) handlerFeatures(h health) func(*v1.Pod) request.HandlerFeatures {
-	if g.cluster == nil {
+func (c *cluster) handlerFeatures(h health) func(*v1.Pod) request.HandlerFeatures {
+	if c == nil {
 		return func(*v1.Pod) request.HandlerFeatures { return h.handlerFeatures("") }
 	}
 	return func(pod *v1.Pod) request.HandlerFeatures {
-		name, known := g.cluster.objects.KnownHandler(pod)
+		name, known := c.objects.KnownHandler(pod)
 		if !known {
 			return request.HandlerFeatures{}
 		}
@@ -62,11 +62,11 @@ func (g *ground) handlerFeatures(h health) func(*v1.Pod) request.HandlerFeatures
 
 // mirror returns a callback that starts updates of mirror pods, or nil without an API
 // server. It does not wait for them.
-func (g *ground) mirror() func(podworkers.Work) {
-	if g.cluster == nil {
+func (c *cluster) mirror() func(podworkers.Work) {
+	if c == nil {
 		return nil
 	}
-	return func(w podworkers.Work) { g.cluster.mirrors.Sync(w.Pod, w.MirrorPod) }
+	return func(w podworkers.Work) { c.mirrors.Sync(w.Pod, w.MirrorPod) }
 }
 
 // keepObjectsFor is how long an object is watched at most to which no pod refers.

@@ -23,7 +23,7 @@ func TestAttached(t *testing.T) {
 		id := volume.ID{Plugin: "kubernetes.io/csi", Volume: "driver^handle"}
 		name := v1.UniqueVolumeName(id.String())
 		ask := func() (string, error) {
-			return attachments{w.agent.cluster}.Attached(w.t.Context(), id, nil)
+			return attachments{w.agent.in.cluster}.Attached(w.t.Context(), id, nil)
 		}
 		_, err := ask()
 		require.ErrorIs(t, err, errNotReported)
@@ -68,7 +68,7 @@ func TestAttachLimit(t *testing.T) {
 		}
 		w.startFor(3 * time.Second)
 		attach := func(driver string) error {
-			return w.agent.cluster.notAttached(w.t.Context(), &volume.Spec{Name: "pv", Persistent: &v1.PersistentVolume{Spec: v1.PersistentVolumeSpec{
+			return w.agent.in.cluster.notAttached(w.t.Context(), &volume.Spec{Name: "pv", Persistent: &v1.PersistentVolume{Spec: v1.PersistentVolumeSpec{
 				PersistentVolumeSource: v1.PersistentVolumeSource{CSI: &v1.CSIPersistentVolumeSource{Driver: driver, VolumeHandle: "h"}},
 			}}}, "n")
 		}

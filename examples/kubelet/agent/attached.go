@@ -58,18 +58,17 @@ func attachedTo(n *v1.Node, id volume.ID) (devicePath string, ok bool) {
 	return "", false
 }
 
-// claimed adds to a configuration what only an API server knows: claims, with their
-// expansions, and attachments.
-func (g *ground) claimed(cfg manager.Config) (manager.Config, error) {
-	if g.cluster == nil {
+// claimed adds claims, with their expansions, and attachments to a configuration.
+func (c *cluster) claimed(cfg manager.Config) (manager.Config, error) {
+	if c == nil {
 		return cfg, nil
 	}
-	resolver, err := claims.New(claims.Config{Objects: g.cluster.objects, Node: g.cluster.thisNode})
-	cfg.Claims, cfg.Attachments, cfg.Resizes = resolver, attachments{g.cluster}, g.cluster.objects
+	resolver, err := claims.New(claims.Config{Objects: c.objects, Node: c.thisNode})
+	cfg.Claims, cfg.Attachments, cfg.Resizes = resolver, attachments{c}, c.objects
 	// A controller detaches a volume when the Node says that it is not in use.
 	cfg.Metrics.OnOperation = func(op manager.Operation) {
 		if op.Err == nil && (op.Name == "unmount_device" || op.Name == "unmap_device") {
-			g.cluster.node.Wake()
+			c.node.Wake()
 		}
 	}
 	return cfg, err

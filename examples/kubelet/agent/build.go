@@ -2,15 +2,12 @@ package agent
 
 import (
 	"context"
-	"crypto/tls"
-	"errors"
+	"net/http"
 	"path/filepath"
 	"slices"
-	"sync/atomic"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/podwright/podwright/cri/images"
 	"github.com/podwright/podwright/cri/images/gc"
@@ -21,138 +18,155 @@ import (
 	"github.com/podwright/podwright/cri/pods/observe"
 	"github.com/podwright/podwright/cri/pods/request"
 	"github.com/podwright/podwright/cri/podsyncer"
+	"github.com/podwright/podwright/examples/kubelet/allocatable"
 	"github.com/podwright/podwright/examples/kubelet/server"
+	"github.com/podwright/podwright/examples/kubelet/summary"
 	"github.com/podwright/podwright/pleg"
 	"github.com/podwright/podwright/podworkers"
 	"github.com/podwright/podwright/podworkers/stages"
 	"github.com/podwright/podwright/probe"
 	"github.com/podwright/podwright/status/checkpoint"
 	"github.com/podwright/podwright/syncloop"
+	"github.com/podwright/podwright/syncloop/admission"
+	"github.com/podwright/podwright/syncloop/allocation"
+	"github.com/podwright/podwright/syncloop/eviction"
 	"github.com/podwright/podwright/syncloop/podsource"
 	"github.com/podwright/podwright/volume/podfolder"
 )
 
-// ground is what every part may stand on, and what works before there is a connection:
-// which pods there should be, what they refer to, and what was saved of them.
-type ground struct {
-	cfg     Config
+// inputs are the parts that work without a runtime: the pods that should run, the objects they refer
+// to, the machine, and the state of an earlier agent.
+type inputs struct {
+	cfg     *Config
 	folders folders
-	event   recorder
-	logged  recorder // the part of event that needs no API server
-	sources
-	named      named // what pods refer to by name
+	// dirty receives the pods that the loop is to look at again.
+	dirty      syncloop.Inbox
+	changes    *objectChanges
+	cluster    *cluster // nil without an API server
+	sources    *sources
+	recorder   recorder
+	machine    *machine
+	references references
 	checkpoint *checkpoint.Store
-	granted
-	cluster *cluster       // nil without an API server
-	dirty   syncloop.Inbox // pods that the loop is to look at, as volumes and objects tell
-	conn    *Connection    // not before newNode
-	// serving is the certificate of the kubelet API, nil before newAPI.
-	serving atomic.Pointer[func() *tls.Certificate]
-	// watchDrivers is csi.RegistryConfig.Watch: a bubble cannot have the kernel's.
-	watchDrivers func(ctx context.Context, look func() (folders []string)) error
-	// allocatable is what the Node has for pods, as far as that is known.
+	allocated  *allocation.Store
+	actuated   actuated
+	// allocatable returns the resources of the Node for pods.
 	allocatable func() v1.ResourceList
-	// self is what the machine has for pods, as far as that is known without an API server:
-	// nil before newEnforcer.
-	self atomic.Pointer[v1.NodeStatus]
+	// api is nil without a listener, and before newAPI.
+	api *api
 }
 
-// newGround builds it.
-func newGround(cfg Config, f folders, runtime *connected) (_ *ground, err error) {
-	g := &ground{cfg: cfg, folders: f}
-	g.allocatable = func() v1.ResourceList { return g.thisNode().Status.Allocatable }
-	g.logged = logEvents(cfg.Logger, func(pod types.UID) string { return g.origin(pod) })
-	g.event = g.logged
-	if cfg.Flags.Kubeconfig != "" {
-		if g.cluster, err = g.newCluster(runtime); err != nil {
-			return nil, err
-		}
-		g.event = both(g.event, g.cluster.recorder.Event)
-		if g.cluster.rotation, err = g.newClientRotation(); err != nil {
-			return nil, err
-		}
-	}
-	if g.sources, err = g.newSources(); err != nil {
+// newInputs builds the parts in this order. runtime receives statuses of pods from the API server.
+func newInputs(cfg *Config, runtime *connected) (_ *inputs, err error) {
+	in := &inputs{cfg: cfg, folders: folders{root: cfg.Flags.RootDir}, changes: newObjectChanges(), sources: new(sources)}
+	if in.cluster, err = newCluster(cfg, in.changes, runtime); err != nil {
 		return nil, err
 	}
-	if g.named, err = g.newNamed(); err != nil {
+	in.recorder = newRecorder(cfg, in.sources.origin, in.cluster)
+	if err = in.sources.open(cfg, in.folders, in.recorder, in.cluster); err != nil {
 		return nil, err
 	}
-	if g.checkpoint, err = checkpoint.New(checkpoint.Config{File: f.status}); err != nil {
+	if in.machine, err = newMachine(cfg); err != nil {
 		return nil, err
 	}
-	g.granted, err = openGranted(cfg.Flags.RootDir)
-	return g, err
+	in.allocatable = func() v1.ResourceList { return in.thisNode().Status.Allocatable }
+	if in.references, err = newReferences(cfg, in.changes, in.cluster); err != nil {
+		return nil, err
+	}
+	if in.checkpoint, err = checkpoint.New(checkpoint.Config{File: in.folders.status}); err != nil {
+		return nil, err
+	}
+	if in.allocated, err = allocation.Open(filepath.Join(in.folders.root, allocation.AllocatedFile)); err != nil {
+		return nil, err
+	}
+	in.actuated.Store, err = allocation.Open(filepath.Join(in.folders.root, allocation.ActuatedFile))
+	return in, err
 }
 
-// runWith keeps up with the API server while f runs, and a moment longer, so that what f
-// tells at its end gets there. Each ends the other.
-func (g *ground) runWith(ctx context.Context, f func(context.Context) error) error {
-	if g.cluster == nil {
-		return f(ctx)
+// thisNode returns the Node with its labels, from the API server if the agent has seen it there.
+func (in *inputs) thisNode() *v1.Node {
+	if seen := in.cluster.thisNode(); seen != nil {
+		return seen
 	}
-	acting, stop := context.WithCancel(ctx)
-	defer stop()
-	asked, end := context.WithCancel(context.WithoutCancel(ctx))
-	defer end()
-	ended := make(chan error, 1)
-	go func() {
-		defer stop()
-		ended <- g.cluster.run(asked)
-	}()
-	err := f(acting)
-	end()
-	return errors.Join(err, <-ended)
+	return in.machine.node
 }
 
-// newNode builds the parts bottom-up, each from the ground and from parts above it in
-// this list. What a part has to tell those below it in the list, the syncer emits into
-// the loop.
-func newNode(ctx context.Context, g *ground, conn *Connection) (_ *node, err error) {
-	g.conn = conn
-	g.countConnection()
-	n := &node{ground: g}
+// node is the parts that need a connection to the runtime.
+type node struct {
+	in   *inputs
+	conn *Connection
 
-	// What talks to the runtime.
-	if n.health, err = g.newHealth(); err != nil {
+	health  health
+	records *records.Store
+	images  *images.Manager
+	rotator *logs.Rotator
+	logs    *logs.Reader
+
+	cgroups  *podCgroups           // nil if pods have no cgroups
+	enforcer *allocatable.Enforcer // nil without cgroups
+	users    *pods.UserNamespaces
+	volumes  volumes
+	stages   *stages.List
+
+	lifecycle  *lifecycle
+	fit        *admission.Fit
+	allocation *allocation.Manager
+	imageGC    *gc.Manager
+	summary    *summary.Provider
+	evictor    *eviction.Manager
+	shutdown   *nodeShutdown // nil if pods do not end before the machine
+	syncer     *podsyncer.Syncer
+
+	// sessions and commands are endpoints of the kubelet API.
+	sessions, commands http.Handler
+}
+
+// newNode builds the parts in this order. Each part depends on the inputs and on parts above it.
+// Calls in the other direction go through lifecycle, whose methods need the syncer, or into the loop
+// as events.
+func newNode(ctx context.Context, in *inputs, conn *Connection) (_ *node, err error) {
+	cfg := in.cfg
+	countConnection(cfg.Metrics, conn)
+	n := &node{in: in, conn: conn}
+
+	// The runtime.
+	if n.health, err = newHealth(cfg, conn, in.cluster); err != nil {
 		return nil, err
 	}
-	if n.records, err = g.newRecords(); err != nil {
+	if n.records, err = newRecords(cfg); err != nil {
 		return nil, err
 	}
-	if n.images, err = g.newImages(n.records, n.named); err != nil {
+	if n.images, err = newImages(cfg, conn, n.records, in.references, in.recorder); err != nil {
 		return nil, err
 	}
-	if n.rotator, err = g.newRotator(); err != nil {
+	if n.rotator, err = newRotator(cfg, conn); err != nil {
 		return nil, err
 	}
-	if n.logs, err = logs.NewReader(logs.ReaderConfig{States: logs.RuntimeStates(conn.Runtime), Logger: g.cfg.Logger}); err != nil {
+	if n.logs, err = logs.NewReader(logs.ReaderConfig{States: logs.RuntimeStates(conn.Runtime), Logger: cfg.Logger}); err != nil {
 		return nil, err
 	}
 
-	// What each pod holds on the node.
-	if n.cgroups, err = g.newCgroups(ctx); err != nil {
+	// The resources of pods on the node.
+	if n.cgroups, err = newCgroups(ctx, cfg, conn.driver, in.folders, in.recorder); err != nil {
 		return nil, err
 	}
-	if n.enforcer, err = g.newEnforcer(n.cgroups); err != nil {
+	if n.enforcer, err = newEnforcer(cfg, in.machine, n.cgroups, in.recorder); err != nil {
 		return nil, err
 	}
-	if n.held, err = g.newHeld(ctx, n.cgroups, n.named); err != nil {
+	if err = n.newStages(ctx); err != nil {
 		return nil, err
 	}
 
-	// What acts on pods.
-	if n.fit, err = n.newFit(); err != nil {
+	// The parts that act on pods.
+	n.lifecycle = &lifecycle{cfg: cfg, recorder: in.recorder}
+	if n.fit, err = n.lifecycle.newFit(in.allocatable); err != nil {
 		return nil, err
 	}
-	if g.allocation, err = g.newAllocation(n.fit); err != nil {
+	if n.allocation, err = newAllocation(in, n.fit); err != nil {
 		return nil, err
 	}
-	if n.syncer, err = n.newSyncer(); err != nil {
-		return nil, err
-	}
-	n.statuses, n.probes, n.workers, n.handler, n.loop = n.syncer.Statuses(), n.syncer.Probes(), n.syncer.Workers(), n.syncer.Handler(), n.syncer.Loop()
-	if n.imageGC, err = n.newImageGC(); err != nil {
+	n.lifecycle.allocation = n.allocation
+	if n.imageGC, err = newImageGC(cfg, conn, n.records, n.images, in.recorder, n.lifecycle); err != nil {
 		return nil, err
 	}
 	if n.summary, err = n.newSummary(); err != nil {
@@ -161,79 +175,83 @@ func newNode(ctx context.Context, g *ground, conn *Connection) (_ *node, err err
 	if n.evictor, err = n.newEvictor(); err != nil {
 		return nil, err
 	}
-	if n.shutdown, err = n.newShutdown(); err != nil {
+	if n.shutdown, err = newShutdown(in, n.lifecycle, n.volumes); err != nil {
 		return nil, err
 	}
-	if n.sessions, err = newSessions(&g.cfg, conn.Runtime, n.syncer, n.logs); err != nil {
+	if n.syncer, err = n.newSyncer(); err != nil {
 		return nil, err
 	}
-	n.commands = server.NewCommands(commands{runtime: conn.Runtime, syncer: n.syncer, dir: filepath.Join(g.folders.root, "checkpoints")})
-	if g.cluster != nil {
-		g.cluster.onNode(n.volumes.manager.Wake)
+	n.lifecycle.syncer = n.syncer
+
+	// The kubelet API, and changes at the API server.
+	if n.sessions, err = newSessions(cfg, conn.Runtime, n.syncer, n.logs); err != nil {
+		return nil, err
 	}
+	n.commands = server.NewCommands(commands{runtime: conn.Runtime, syncer: n.syncer, dir: filepath.Join(in.folders.root, "checkpoints")})
+	in.cluster.onNode(n.volumes.manager.Wake)
 	return n, nil
 }
 
-func (g *ground) newRecords() (*records.Store, error) {
+func newRecords(cfg *Config) (*records.Store, error) {
 	return records.Open(records.Config{
-		Dir:       filepath.Join(g.cfg.Flags.RootDir, "image_manager"),
-		Policy:    records.Policy(g.cfg.Kubelet.ImagePullCredentialsVerificationPolicy),
-		Allowlist: g.cfg.Kubelet.PreloadedImagesVerificationAllowlist,
-		Checked:   g.cfg.Metrics.Images.Checked,
-		Logger:    g.cfg.Logger,
+		Dir:       filepath.Join(cfg.Flags.RootDir, "image_manager"),
+		Policy:    records.Policy(cfg.Kubelet.ImagePullCredentialsVerificationPolicy),
+		Allowlist: cfg.Kubelet.PreloadedImagesVerificationAllowlist,
+		Checked:   cfg.Metrics.Images.Checked,
+		Logger:    cfg.Logger,
 	})
 }
 
-func (g *ground) newImages(store *records.Store, from named) (*images.Manager, error) {
-	source, err := g.credentials(from)
+func newImages(cfg *Config, conn *Connection, store *records.Store, from references, recorder recorder) (*images.Manager, error) {
+	source, err := newCredentials(cfg, from, recorder)
 	if err != nil {
 		return nil, err
 	}
-	k := &g.cfg.Kubelet
+	k := &cfg.Kubelet
 	return images.New(images.Config{
-		Service:          g.conn.Images,
+		Service:          conn.Images,
 		MaxParallelPulls: parallelPulls(k),
 		QPS:              float64(unlimited(int(*k.RegistryPullQPS))),
 		Burst:            int(k.RegistryBurst),
 		Credentials:      source,
 		Records:          store,
-		Span:             g.cfg.Span,
-		Metrics:          g.imageMetrics(),
-		Event:            g.event,
-		Logger:           g.cfg.Logger,
+		Span:             cfg.Span,
+		Metrics:          imageMetrics(cfg.Metrics),
+		Event:            recorder.event,
+		Logger:           cfg.Logger,
 	})
 }
 
-func (g *ground) newRotator() (*logs.Rotator, error) {
-	k := &g.cfg.Kubelet
+func newRotator(cfg *Config, conn *Connection) (*logs.Rotator, error) {
+	k := &cfg.Kubelet
 	size, err := logSize(k)
 	if err != nil {
 		return nil, err
 	}
 	return logs.NewRotator(logs.RotatorConfig{
-		Runtime:  g.conn.Runtime,
+		Runtime:  conn.Runtime,
 		MaxSize:  size,
 		MaxFiles: int(*k.ContainerLogMaxFiles),
 		Workers:  int(*k.ContainerLogMaxWorkers),
 		Period:   k.ContainerLogMonitorInterval.Duration,
-		OnRotate: g.cfg.Metrics.Pods.Rotated,
-		Logger:   g.cfg.Logger,
+		OnRotate: cfg.Metrics.Pods.Rotated,
+		Logger:   cfg.Logger,
 	})
 }
 
-func (g *ground) newSources() (s sources, err error) {
-	k := &g.cfg.Kubelet
-	cfg := podsource.MergerConfig{Event: g.event, Logger: g.cfg.Logger}
-	if k.StaticPodPath == "" && k.StaticPodURL == "" && g.cluster == nil {
-		// Nobody says which pods should be there. A source that never reports
-		// leaves alone what runs.
-		cfg.Sources = []string{fileSource}
+// open builds the sources that the configuration names.
+func (s *sources) open(cfg *Config, folders folders, recorder recorder, c *cluster) (err error) {
+	k := &cfg.Kubelet
+	merged := podsource.MergerConfig{Event: recorder.event, Logger: cfg.Logger}
+	if k.StaticPodPath == "" && k.StaticPodURL == "" && c == nil {
+		// A source that never reports keeps the pods that run.
+		merged.Sources = []string{fileSource}
 	}
-	if s.merger, err = podsource.NewMerger(cfg); err != nil {
-		return s, err
+	if s.merger, err = podsource.NewMerger(merged); err != nil {
+		return err
 	}
-	decoder := podsource.Decoder{NodeName: g.cfg.Flags.NodeName, Check: g.unsupported, Volumes: volumeKinds}
-	if g.cfg.Flags.ObjectsDir != "" {
+	decoder := podsource.Decoder{NodeName: cfg.Flags.NodeName, Check: cfg.unsupported, Volumes: volumeKinds}
+	if cfg.Flags.ObjectsDir != "" {
 		decoder.Objects = objectKinds
 	}
 	if k.StaticPodPath != "" {
@@ -243,15 +261,15 @@ func (g *ground) newSources() (s sources, err error) {
 			Source:   fileSource,
 			Decoder:  decoder,
 			Period:   k.FileCheckFrequency.Duration,
-			StateDir: g.folders.manifests(),
-			Logger:   g.cfg.Logger,
+			StateDir: folders.manifests(),
+			Logger:   cfg.Logger,
 		})
 	}
-	if err == nil && g.cluster != nil {
-		s.api, err = g.cluster.newPods(g.cfg, s.merger)
+	if err == nil && c != nil {
+		s.api, err = c.newPods(cfg, s.merger)
 	}
 	if err != nil || k.StaticPodURL == "" {
-		return s, err
+		return err
 	}
 	s.web, err = podsource.NewHTTPSource(podsource.HTTPConfig{
 		URL:     k.StaticPodURL,
@@ -260,52 +278,48 @@ func (g *ground) newSources() (s sources, err error) {
 		Source:  httpSource,
 		Decoder: decoder,
 		Period:  k.HTTPCheckFrequency.Duration,
-		Logger:  g.cfg.Logger,
+		Logger:  cfg.Logger,
 	})
-	return s, err
+	return err
 }
 
-// held is what pods hold on the node besides their containers. Their logs go with the
-// containers, and with the garbage collection; the syncer removes what was saved of them.
-type held struct {
-	users   *pods.UserNamespaces
-	volumes volumes
-	stages  *stages.List
-}
-
-func (g *ground) newHeld(ctx context.Context, cgroups *podCgroups, from named) (h held, err error) {
-	folders, err := podfolder.New(podfolder.Config{Root: g.folders.pods()})
+// newStages builds the resources of pods besides containers, and the list of their stages. The garbage
+// collection removes logs with their containers. The syncer removes saved statuses.
+func (n *node) newStages(ctx context.Context) error {
+	cfg := n.in.cfg
+	folders, err := podfolder.New(podfolder.Config{Root: n.in.folders.pods()})
 	if err != nil {
-		return h, err
+		return err
 	}
-	if h.users, err = g.newUsers(ctx, folders); err != nil {
-		return h, err
+	if n.users, err = newUsers(ctx, cfg, folders); err != nil {
+		return err
 	}
-	if h.volumes, err = g.newVolumes(from); err != nil {
-		return h, err
+	if n.volumes, err = newVolumes(n.in); err != nil {
+		return err
 	}
-	logs, err := pods.NewLogStage(pods.LogStageConfig{LogRoot: g.cfg.Kubelet.PodLogsDir, LinkDir: g.cfg.Flags.ContainerLogsDir})
+	logs, err := pods.NewLogStage(pods.LogStageConfig{LogRoot: cfg.Kubelet.PodLogsDir, LinkDir: cfg.Flags.ContainerLogsDir})
 	if err != nil {
-		return h, err
+		return err
 	}
-	h.stages, err = stages.New(stages.Config{Stages: slices.Concat([]stages.Entry{
+	n.stages, err = stages.New(stages.Config{Stages: slices.Concat([]stages.Entry{
 		{Name: "folder", Release: stages.Gone, Stage: folders},
-		{Name: "users", Release: stages.Stopped, Stage: h.users.Stage()},
-	}, cgroups.entries(), []stages.Entry{
-		{Name: "volumes", Release: stages.Stopped, Stage: h.volumes.manager},
+		{Name: "users", Release: stages.Stopped, Stage: n.users.Stage()},
+	}, n.cgroups.entries(), []stages.Entry{
+		{Name: "volumes", Release: stages.Stopped, Stage: n.volumes.manager},
 		{Name: "logs", Release: stages.Gone, Stage: logs},
-		{Name: "allocation", Release: stages.Gone, Stage: g.allocated.Stage()},
+		{Name: "allocation", Release: stages.Gone, Stage: n.in.allocated.Stage()},
 	})})
-	return h, err
+	return err
 }
 
 func (n *node) newSyncer() (*podsyncer.Syncer, error) {
+	in, cfg, c := n.in, n.in.cfg, n.in.cluster
 	addresses := addresses{look: nodeIPs}
-	observer, err := observe.New(observe.Config{Runtime: n.conn.Runtime, RuntimeName: n.conn.Name, NodeIPs: addresses.get, Logger: n.cfg.Logger})
+	observer, err := observe.New(observe.Config{Runtime: n.conn.Runtime, RuntimeName: n.conn.Name, NodeIPs: addresses.get, Logger: cfg.Logger})
 	if err != nil {
 		return nil, err
 	}
-	runner, err := hooks.New(hooks.Config{Exec: n.conn.Runtime, PodIPs: observer.PodIPs, Event: n.event, Metrics: n.cfg.Metrics.Pods.Hooks()})
+	runner, err := hooks.New(hooks.Config{Exec: n.conn.Runtime, PodIPs: observer.PodIPs, Event: in.recorder.event, Metrics: cfg.Metrics.Pods.Hooks()})
 	if err != nil {
 		return nil, err
 	}
@@ -313,84 +327,89 @@ func (n *node) newSyncer() (*podsyncer.Syncer, error) {
 	if err != nil {
 		return nil, err
 	}
-	node := describeNode(n.cfg.Config)
-	node.Allocatable = n.forPods()
+	node := describeNode(cfg.Config)
+	node.Allocatable = in.machine.forPods()
 	return podsyncer.New(podsyncer.Config{
 		Pods: pods.Config{
 			Runtime:           n.conn.Runtime,
 			Images:            n.images,
 			RuntimeName:       n.conn.Name,
-			LogRoot:           n.cfg.Kubelet.PodLogsDir,
-			LinkDir:           n.cfg.Flags.ContainerLogsDir,
-			PodDir:            n.folders.pod,
-			MaxCrashLoopDelay: n.cfg.Kubelet.CrashLoopBackOff.MaxContainerRestartPeriod.Duration,
+			LogRoot:           cfg.Kubelet.PodLogsDir,
+			LinkDir:           cfg.Flags.ContainerLogsDir,
+			PodDir:            in.folders.pod,
+			MaxCrashLoopDelay: cfg.Kubelet.CrashLoopBackOff.MaxContainerRestartPeriod.Duration,
 			Inputs: request.Inputs{
-				ConfigMaps: n.named, Secrets: n.named, Volumes: n.volumes.manager, SubPaths: n.volumes.subPaths,
-				Services: n.services(), ExtraGroups: n.volumes.manager.ExtraGroups,
-				UserNamespace: n.users.Of, HandlerFeatures: n.handlerFeatures(n.health), NodeIPs: addresses.get,
+				ConfigMaps: in.references, Secrets: in.references, Volumes: n.volumes.manager, SubPaths: n.volumes.subPaths,
+				Services: c.services(), ExtraGroups: n.volumes.manager.ExtraGroups,
+				UserNamespace: n.users.Of, HandlerFeatures: c.handlerFeatures(n.health), NodeIPs: addresses.get,
 			},
-			RuntimeHandler: n.runtimeHandler(),
+			RuntimeHandler: c.runtimeHandler(),
 			Hooks:          runner,
-			Metrics:        n.cfg.Metrics.Pods.Callbacks(),
-			Actuated:       n.told,
+			Metrics:        cfg.Metrics.Pods.Callbacks(),
+			Actuated:       in.actuated,
 			CgroupParent:   n.cgroups.parent(),
 			PodCgroups:     n.cgroups.resizes(),
 			Node:           node,
-			DNS:            dns(&n.cfg.Kubelet),
+			DNS:            dns(&cfg.Kubelet),
 		},
-		Checkpoint:      n.checkpoint,
-		Statuses:        n.statusConfig(),
-		PLEG:            pleg.Config{Runtime: observer, AdaptiveRelist: n.cfg.Flags.AdaptiveRelist, Metrics: n.cfg.Metrics.Observer.Callbacks()},
-		Probes:          probe.Config{Probers: probers, Metrics: n.cfg.Metrics.Probes.Callbacks()},
-		Workers:         podworkers.Config{ResyncInterval: n.cfg.Kubelet.SyncFrequency.Duration, OnTransition: n.cfg.Metrics.Pods.Moved, OnCall: n.cfg.Metrics.Pods.Called},
+		Checkpoint:      in.checkpoint,
+		Statuses:        statusConfig(cfg.Metrics, c),
+		PLEG:            pleg.Config{Runtime: observer, AdaptiveRelist: cfg.Flags.AdaptiveRelist, Metrics: cfg.Metrics.Observer.Callbacks()},
+		Probes:          probe.Config{Probers: probers, Metrics: cfg.Metrics.Probes.Callbacks()},
+		Workers:         podworkers.Config{ResyncInterval: cfg.Kubelet.SyncFrequency.Duration, OnTransition: cfg.Metrics.Pods.Moved, OnCall: cfg.Metrics.Pods.Called},
 		Handler:         n.handlerConfig(),
 		Loop:            n.loopConfig(),
 		Stages:          n.stages,
-		DeadContainers:  deadContainers(&n.cfg.Flags),
+		DeadContainers:  deadContainers(&cfg.Flags),
 		NetworkReady:    n.health.networkReady,
 		HostIPs:         addresses.get,
-		Elsewhere:       n.elsewhere(),
-		Amend:           n.amend,
-		OnSync:          n.mirror(),
-		Span:            n.cfg.Span,
-		ShutdownTimeout: n.cfg.ShutdownTimeout,
-		Event:           n.event,
-		Logger:          n.cfg.Logger,
+		Elsewhere:       c.elsewhere(),
+		Amend:           func(pod *v1.Pod, s v1.PodStatus) v1.PodStatus { return amend(n.allocation, pod, s) },
+		OnSync:          c.mirror(),
+		Span:            cfg.Span,
+		ShutdownTimeout: cfg.ShutdownTimeout,
+		Event:           in.recorder.event,
+		Logger:          cfg.Logger,
 	})
 }
 
-func (n *node) newImageGC() (*gc.Manager, error) {
+func newImageGC(cfg *Config, conn *Connection, store *records.Store, manager *images.Manager, recorder recorder, l *lifecycle) (*gc.Manager, error) {
 	return gc.New(gc.Config{
-		Images:          n.conn.Images,
-		Containers:      n.conn.Runtime,
-		Policy:          imageGC(&n.cfg.Kubelet),
-		CollectInterval: n.cfg.ImageGCInterval,
-		InUse:           n.imagesInUse,
-		Remaining:       n.records.Tidy,
-		Span:            n.cfg.Span,
-		Removed:         n.cfg.Metrics.Images.Removed,
-		Node:            nodeReference(n.cfg.Flags.NodeName),
-		Event:           n.event,
-		Logger:          n.cfg.Logger,
+		Images:          conn.Images,
+		Containers:      conn.Runtime,
+		Policy:          imageGC(&cfg.Kubelet),
+		CollectInterval: cfg.ImageGCInterval,
+		InUse: func(ctx context.Context) ([]string, error) {
+			return imagesInUse(ctx, conn.Images, manager, l.current())
+		},
+		Remaining: store.Tidy,
+		Span:      cfg.Span,
+		Removed:   cfg.Metrics.Images.Removed,
+		Node:      recorder.node,
+		Event:     recorder.event,
+		Logger:    cfg.Logger,
 	})
 }
 
 func (n *node) handlerConfig() syncloop.HandlerConfig {
-	cleaners := []syncloop.Cleaner{n.volumes.cleaner(n.merger.Ready), n.allocation.Cleaner(n.told.Store)}
-	if n.cluster != nil {
-		cleaners = append(cleaners, n.cluster.mirrors.Cleaner(), n.cluster.objectsCleaner(n.volumes.manager))
+	cleaners := []syncloop.Cleaner{n.volumes.cleaner(n.in.sources.merger.Ready), n.allocation.Cleaner(n.in.actuated.Store)}
+	if c := n.in.cluster; c != nil {
+		cleaners = append(cleaners, c.mirrors.Cleaner(), c.objectsCleaner(n.volumes.manager))
 	}
-	admit := n.counted(n.allocation.Admitter(n.newAdmitter()).Admit)
-	return syncloop.HandlerConfig{Desired: &n.desired, Admit: admit, Order: n.order, Allocator: n.allocation, OnRestart: n.cfg.Metrics.Pods.Restarted, Cleaners: cleaners}
+	metrics := n.in.cfg.Metrics.Pods
+	return syncloop.HandlerConfig{
+		Desired: &n.lifecycle.desired, Admit: counted(metrics.Rejected, n.allocation.Admitter(n.newAdmitter()).Admit), Order: n.lifecycle.order,
+		Allocator: n.allocation, OnRestart: metrics.Restarted, Cleaners: cleaners,
+	}
 }
 
 func (n *node) loopConfig() syncloop.Config {
-	sources := n.events()
-	sources["volumes"] = &n.dirty
+	sources := n.in.sources.events()
+	sources["volumes"] = &n.in.dirty
 	return syncloop.Config{
-		Pods:       n.merger,
+		Pods:       n.in.sources.merger,
 		Sources:    sources,
 		Health:     n.health.runtimeHealth,
-		StallLimit: max(5*time.Minute, 2*n.cfg.Kubelet.SyncFrequency.Duration),
+		StallLimit: max(5*time.Minute, 2*n.in.cfg.Kubelet.SyncFrequency.Duration),
 	}
 }

@@ -3,11 +3,9 @@ package agent
 import (
 	"context"
 	"fmt"
-	"os"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/types"
 	kubeletv1beta1 "k8s.io/kubelet/config/v1beta1"
 
 	"github.com/podwright/podwright/cri"
@@ -28,26 +26,26 @@ type podCgroups struct {
 // newCgroups finds the machine's cgroups and makes those of all pods and of classes. What
 // fails here keeps the agent from beginning. Where pods get no cgroups, only the version of
 // the machine's is of interest: containers are in some all the same.
-func (g *ground) newCgroups(ctx context.Context) (*podCgroups, error) {
-	if g.cfg.Cgroups == nil {
+func newCgroups(ctx context.Context, cfg *Config, driverName string, folders folders, recorder recorder) (*podCgroups, error) {
+	if cfg.Cgroups == nil {
 		return nil, nil
 	}
-	driver := cgroups.Driver(g.conn.driver)
-	host, err := g.cfg.Cgroups(driver)
+	driver := cgroups.Driver(driverName)
+	host, err := cfg.Cgroups(driver)
 	if err == nil && host.Version() == cgroups.V1 {
-		g.event(nodeReference(g.cfg.Flags.NodeName), v1.EventTypeWarning, "CgroupV1", "this host has cgroup v1, which Kubernetes will not support for much longer (failCgroupV1)")
+		recorder.ofNode(v1.EventTypeWarning, "CgroupV1", "this host has cgroup v1, which Kubernetes will not support for much longer (failCgroupV1)")
 	}
-	if !*g.cfg.Kubelet.CgroupsPerQOS {
+	if !*cfg.Kubelet.CgroupsPerQOS {
 		return nil, nil // whatever the machine lacks then
 	}
 	if err != nil {
 		return nil, err
 	}
-	tree, err := cgroups.NewTree(driver, g.cfg.Kubelet.CgroupRoot)
+	tree, err := cgroups.NewTree(driver, cfg.Kubelet.CgroupRoot)
 	if err != nil {
 		return nil, fmt.Errorf("cgroupRoot: %w", err)
 	}
-	stage, err := kernel.New(kernel.Config{Kernel: g.cfg.Metrics.Cgroups.Count(host), Tree: tree, Values: cgroupValues(&g.cfg.Kubelet, host.HugePageSizes()), Ours: g.isOurs})
+	stage, err := kernel.New(kernel.Config{Kernel: cfg.Metrics.Cgroups.Count(host), Tree: tree, Values: cgroupValues(&cfg.Kubelet, host.HugePageSizes()), Ours: folders.hasPod})
 	if err != nil {
 		return nil, err
 	}
@@ -55,12 +53,6 @@ func (g *ground) newCgroups(ctx context.Context) (*podCgroups, error) {
 		return nil, err
 	}
 	return &podCgroups{stage, host, tree}, nil
-}
-
-// isOurs tells whether a pod has a folder here. Other agents on the machine have theirs.
-func (g *ground) isOurs(uid types.UID) bool {
-	_, err := os.Stat(g.folders.pod(uid))
-	return err == nil
 }
 
 // cgroupValues are what holds for all pods of the node.
@@ -103,13 +95,13 @@ func (n *node) keepCgroups(ctx context.Context) error {
 		return nil
 	}
 	for pause := time.Second; run.Sleep(ctx, pause); {
-		if !n.merger.Ready() {
+		if !n.in.sources.merger.Ready() {
 			continue
 		}
 		pause = cgroupsPeriod
 		// Pods that are over or were refused may still be known, but weigh nothing.
-		if err := n.cgroups.Refresh(ctx, n.handler.ActivePods()); err != nil && ctx.Err() == nil {
-			n.cfg.Logger.Warn("cgroups of classes are not as they should be; trying again", "err", err)
+		if err := n.cgroups.Refresh(ctx, n.lifecycle.active()); err != nil && ctx.Err() == nil {
+			n.in.cfg.Logger.Warn("cgroups of classes are not as they should be; trying again", "err", err)
 		}
 	}
 	return nil

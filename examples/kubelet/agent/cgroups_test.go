@@ -45,8 +45,8 @@ func TestPodCgroups(t *testing.T) {
 		w.set(withCPU(pod, 250), podOf("2", v1.RestartPolicyAlways, "b"), withCPU(podOf("3", v1.RestartPolicyNever, "done"), 500), withCPU(podOf("4", v1.RestartPolicyAlways, "large"), 4000))
 		w.startFor(2 * time.Minute)
 		require.Equal(t, map[string][]uint32{"a": {0}, "b": {0}}, w.Running())
-		require.Equal(t, v1.PodSucceeded, w.agent.statuses.Get("3").Phase)
-		require.Equal(t, v1.PodFailed, w.agent.statuses.Get("4").Phase)
+		require.Equal(t, v1.PodSucceeded, w.agent.syncer.Statuses().Get("3").Phase)
+		require.Equal(t, v1.PodFailed, w.agent.syncer.Statuses().Get("4").Phase)
 		require.Equal(t, []string{"/kubepods/besteffort/pod2", "/kubepods/burstable/pod1"}, w.podCgroups())
 		require.EqualValues(t, 25_000, values("/kubepods/burstable/pod1").Quota)
 		require.EqualValues(t, 256, values("/kubepods/burstable").Shares)
@@ -123,11 +123,10 @@ func TestDriver(t *testing.T) {
 				a, err := New(cfg)
 				require.NoError(t, err)
 				require.NoError(t, a.folders.prepare())
-				g, err := newGround(a.cfg, a.folders, &a.connected)
+				in, err := newInputs(&a.cfg, &a.connected)
 				require.NoError(t, err)
-				g.watchDrivers = nil
 				begin := time.Now()
-				conn, err := a.connect(t.Context(), g)
+				conn, err := a.connect(t.Context(), in.sources)
 				require.Equal(t, c.waits, time.Since(begin))
 				require.Equal(t, c.calls, runtime.calls)
 				require.Equal(t, c.closed, closed)
@@ -135,13 +134,13 @@ func TestDriver(t *testing.T) {
 				if c.want == "" {
 					require.ErrorIs(t, err, cri.ErrUnknownCgroupDriver)
 					require.ErrorContains(t, err, ": 7")
-					require.ErrorIs(t, a.runPods(t.Context(), g), cri.ErrUnknownCgroupDriver)
+					require.ErrorIs(t, a.runPods(t.Context(), in), cri.ErrUnknownCgroupDriver)
 					return
 				}
 				require.NoError(t, err)
 				require.Equal(t, string(c.want), conn.driver)
 				require.Equal(t, name == "lacking", conn.hasNoDriver)
-				a.connected.set(&node{ground: &ground{conn: conn}}, nil)
+				a.connected.set(&node{conn: conn}, nil)
 				require.Equal(t, string(c.want), a.effective().CgroupDriver)
 				require.Equal(t, "cgroupfs", a.cfg.Kubelet.CgroupDriver)
 			})
@@ -173,9 +172,12 @@ func TestNoCgroups(t *testing.T) {
 	conn := &Connection{}
 	require.NoError(t, a.askDriver(t.Context(), conn))
 	require.Empty(t, conn.driver)
-	g := &ground{cfg: a.cfg, conn: conn}
+	cfg := a.cfg
+	open := func() (*podCgroups, error) {
+		return newCgroups(t.Context(), &cfg, conn.driver, a.folders, recorder{})
+	}
 	requireNone := func() {
-		none, err := g.newCgroups(t.Context())
+		none, err := open()
 		require.NoError(t, err)
 		require.Nil(t, none)
 		require.Empty(t, none.entries())
@@ -183,13 +185,13 @@ func TestNoCgroups(t *testing.T) {
 		require.Nil(t, none.resizes())
 	}
 	requireNone()
-	g.cfg.Cgroups = func(driver.Driver) (cgroups.Kernel, error) { return &cgroups.Memory{}, nil }
-	g.cfg.Kubelet.CgroupRoot, conn.driver = "/a_b", "systemd"
-	_, err = g.newCgroups(t.Context())
+	cfg.Cgroups = func(driver.Driver) (cgroups.Kernel, error) { return &cgroups.Memory{}, nil }
+	cfg.Kubelet.CgroupRoot, conn.driver = "/a_b", "systemd"
+	_, err = open()
 	require.ErrorContains(t, err, "cgroupRoot: cgroups: root \"/a_b\"")
-	g.cfg.Cgroups = func(driver.Driver) (cgroups.Kernel, error) { return nil, errors.New("no controller") }
-	_, err = g.newCgroups(t.Context())
+	cfg.Cgroups = func(driver.Driver) (cgroups.Kernel, error) { return nil, errors.New("no controller") }
+	_, err = open()
 	require.ErrorContains(t, err, "no controller")
-	g.cfg.Kubelet.CgroupsPerQOS = new(false)
+	cfg.Kubelet.CgroupsPerQOS = new(false)
 	requireNone()
 }

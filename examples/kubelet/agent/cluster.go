@@ -21,11 +21,10 @@ import (
 	kubelet "github.com/podwright/podwright/examples/kubelet/node"
 	"github.com/podwright/podwright/internal/run"
 	"github.com/podwright/podwright/syncloop/podsource"
-	"github.com/podwright/podwright/volume"
 )
 
-// cluster is what an agent has of an API server. It needs no runtime: a node whose runtime
-// is away says so.
+// cluster is an agent's side of the API server. It needs no runtime. An agent without an API server has
+// none: methods for parts of every agent accept nil.
 type cluster struct {
 	runtime            *connected
 	client, heartbeats *apiserver.Client
@@ -46,8 +45,11 @@ type cluster struct {
 	waiting []func() // for a change of the Node
 }
 
-// onNode has somebody told that the Node has changed.
+// onNode registers a callback for changes of the Node. It must not block.
 func (c *cluster) onNode(wake func()) {
+	if c == nil {
+		return
+	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.waiting = append(c.waiting, wake)
@@ -55,16 +57,19 @@ func (c *cluster) onNode(wake func()) {
 
 // newCluster builds clients of the API server: one for events, one for heartbeats, which have no
 // rate limit, and one for all other requests. runtime receives the statuses of pods from the server.
-func (g *ground) newCluster(runtime *connected) (c *cluster, err error) {
-	k, name, log := &g.cfg.Kubelet, g.cfg.Flags.NodeName, g.cfg.Logger
+func newCluster(cfg *Config, changes *objectChanges, runtime *connected) (c *cluster, err error) {
+	if cfg.Flags.Kubeconfig == "" {
+		return nil, nil
+	}
+	k, name, log := &cfg.Kubelet, cfg.Flags.NodeName, cfg.Logger
 	c = &cluster{runtime: runtime}
 	c.client, err = apiserver.New(apiserver.Config{
-		Kubeconfig:  g.cfg.Flags.Kubeconfig,
+		Kubeconfig:  cfg.Flags.Kubeconfig,
 		UserAgent:   "podwright-kubelet/" + kubelet.Version,
 		ContentType: k.ContentType,
 		Limits:      apiserver.Limits{QPS: float32(unlimited(int(*k.KubeAPIQPS))), Burst: int(k.KubeAPIBurst)},
-		Dial:        g.cfg.DialAPI,
-		Wrap:        g.cfg.Metrics.Client.Count,
+		Dial:        cfg.DialAPI,
+		Wrap:        cfg.Metrics.Client.Count,
 		Logger:      log,
 	})
 	if err != nil {
@@ -91,7 +96,7 @@ func (g *ground) newCluster(runtime *connected) (c *cluster, err error) {
 	if err != nil {
 		return nil, err
 	}
-	if c.objects, err = objects.New(objects.Config{Client: c.client, OnChange: func(changed []volume.Object) { g.named.keep(changed) }, Logger: log}); err != nil {
+	if c.objects, err = objects.New(objects.Config{Client: c.client, OnChange: changes.add, Logger: log}); err != nil {
 		return nil, err
 	}
 	if c.mirrors, err = mirrors.New(mirrors.Config{Client: c.client, Node: c.thisNode, Logger: log}); err != nil {
@@ -103,12 +108,15 @@ func (g *ground) newCluster(runtime *connected) (c *cluster, err error) {
 	if c.sink, err = pods.NewSink(c.client, name); err != nil {
 		return nil, err
 	}
-	c.node, err = g.newSelf(c)
+	if c.node, err = newSelf(cfg, c); err != nil {
+		return nil, err
+	}
+	c.rotation, err = newClientRotation(cfg, c.client)
 	return c, err
 }
 
 // newPods is the source of the pods that are bound to this node.
-func (c *cluster) newPods(cfg Config, merger *podsource.Merger) (source *pods.Source, err error) {
+func (c *cluster) newPods(cfg *Config, merger *podsource.Merger) (source *pods.Source, err error) {
 	c.pods, err = pods.NewSource(pods.SourceConfig{
 		Client: c.client, NodeName: cfg.Flags.NodeName, Merger: merger, OnPod: func(pod *v1.Pod) { c.podSeen(pod); cfg.Metrics.Pods.AtAPI(pod) }, Logger: cfg.Logger,
 	})
@@ -127,7 +135,7 @@ func (c *cluster) run(ctx context.Context) error {
 // podSeen takes in a pod as it is at the server.
 func (c *cluster) podSeen(pod *v1.Pod) {
 	if n, _ := c.runtime.get(); n != nil {
-		n.statuses.Observe(apiSource, pod)
+		n.syncer.Statuses().Observe(apiSource, pod)
 	}
 }
 
@@ -157,8 +165,18 @@ func (c *cluster) notReady() (why []string) {
 	return why
 }
 
-// thisNode is the Node as it was seen last, nil if it was not seen yet.
+// writeNode writes the status of the Node at once instead of at its next period.
+func (c *cluster) writeNode() {
+	if c != nil {
+		c.node.Wake()
+	}
+}
+
+// thisNode returns the Node as the agent has seen it last, or nil.
 func (c *cluster) thisNode() *v1.Node {
+	if c == nil {
+		return nil
+	}
 	for _, n := range c.self.All() {
 		return n
 	}
@@ -166,12 +184,12 @@ func (c *cluster) thisNode() *v1.Node {
 }
 
 // clusterHealth is what is wrong with the API server, or with what it has of this node.
-func (g *ground) clusterHealth() error {
-	if err := g.cluster.pods.Err(); err != nil {
+func (c *cluster) health() error {
+	if err := c.pods.Err(); err != nil {
 		return fmt.Errorf("pods of this node: %w", err)
 	}
-	if err := g.cluster.node.Health(); err != nil {
+	if err := c.node.Health(); err != nil {
 		return err
 	}
-	return g.cluster.csiNode.Err()
+	return c.csiNode.Err()
 }

@@ -187,13 +187,13 @@ func TestNodeWithoutARuntime(t *testing.T) {
 		cfg.Flags.Kubeconfig, cfg.DialAPI = w.api.Kubeconfig, w.api.Dial
 		cfg.Flags.NodeIP = hostIPs(w.t)
 		require.NoError(t, cfg.complete())
-		g, err := newGround(cfg, folders{root: cfg.Flags.RootDir}, &connected{err: errors.New("no such socket")})
-		require.NoError(t, err)
 		require.NoError(t, os.MkdirAll(cfg.Flags.RootDir, 0o700))
+		in, err := newInputs(&cfg, &connected{err: errors.New("no such socket")})
+		require.NoError(t, err)
 		ctx, cancel := context.WithCancel(w.t.Context())
 		done := make(chan error, 1)
 		go func() {
-			done <- g.runWith(ctx, func(ctx context.Context) error { <-ctx.Done(); return nil })
+			done <- in.runWith(ctx, func(ctx context.Context) error { <-ctx.Done(); return nil })
 		}()
 		w.Sleep(5 * time.Second)
 		require.Regexp(t, "^False .*container runtime: no such socket", w.nodeCondition(v1.NodeReady))
@@ -207,7 +207,7 @@ func TestBadKubeconfig(t *testing.T) {
 	cfg := configOf(t.TempDir(), noRuntime)
 	cfg.Flags.Kubeconfig = "/does/not/exist"
 	require.NoError(t, cfg.complete())
-	_, err := newGround(cfg, folders{root: t.TempDir()}, new(connected))
+	_, err := newInputs(&cfg, new(connected))
 	require.ErrorContains(t, err, "kubeconfig /does/not/exist")
 }
 

@@ -8,8 +8,8 @@ import (
 	"github.com/podwright/podwright/cri/kubeletapi"
 )
 
-// connected holds the parts of an agent that need a connection to the runtime, or the reason why
-// there is no connection. It is safe for concurrent use.
+// connected is the state of an agent's connection to the runtime: the parts that need it, or the reason
+// why there is no connection. It is safe for concurrent use.
 type connected struct {
 	mu   sync.Mutex
 	node *node
@@ -44,7 +44,7 @@ func from[T any](c *connected, read func(*node) T) func() T {
 func (c *connected) refusing() (*node, error) {
 	n, err := c.get()
 	if n == nil {
-		return nil, &kubeletapi.Refusal{Code: http.StatusServiceUnavailable, Message: fmt.Sprintf("the container runtime cannot be asked: %v", err)}
+		return nil, &kubeletapi.Refusal{Code: http.StatusServiceUnavailable, Message: fmt.Sprintf("no connection to the container runtime: %v", err)}
 	}
 	return n, nil
 }

@@ -61,10 +61,10 @@ const (
 // goes wrong is logged when it changes, and shown by Health meanwhile. So is what the
 // sources of pods say, which are read until there is a loop that does. Only what no further
 // try can mend is an error.
-func (a *Agent) connect(ctx context.Context, g *ground) (*Connection, error) {
+func (a *Agent) connect(ctx context.Context, s *sources) (*Connection, error) {
 	reading, stop := context.WithCancel(ctx)
 	read := make(chan error, 1)
-	go func() { read <- g.sources.run(reading) }()
+	go func() { read <- s.run(reading) }()
 	defer func() {
 		stop()
 		if err := <-read; err != nil {

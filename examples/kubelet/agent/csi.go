@@ -7,22 +7,22 @@ import (
 	volumecsi "github.com/podwright/podwright/volume/csi"
 )
 
-// newDrivers knows the CSI drivers that register themselves in the folder of plugins.
-// ready is told of each that can be asked, and the API server of what it says of the node.
-func (g *ground) newDrivers(ready func(driver string)) (drivers *csi.Registry, err error) {
+// newDrivers builds the registry of the CSI drivers in the folder of plugins. It calls ready for each
+// driver that has registered, and writes the data of drivers about the node to the API server.
+func newDrivers(cfg *Config, folders folders, c *cluster, ready func(driver string)) (drivers *csi.Registry, err error) {
 	look := func(driver string) {
-		if g.cluster != nil {
-			g.cluster.csiNode.Look(driver, drivers)
+		if c != nil {
+			c.csiNode.Look(driver, drivers)
 		}
 	}
 	drivers, err = csi.NewRegistry(csi.RegistryConfig{
-		Folder:          g.folders.plugins(),
-		Watch:           g.watchDrivers,
+		Folder:          folders.plugins(),
+		Watch:           cfg.watchDrivers,
 		OnReady:         func(driver string) { look(driver); ready(driver) },
 		OnDeregistered:  look,
-		Metrics:         g.cfg.Metrics.Volumes.CSI(),
-		ShutdownTimeout: g.cfg.ShutdownTimeout,
-		Logger:          g.cfg.Logger,
+		Metrics:         cfg.Metrics.Volumes.CSI(),
+		ShutdownTimeout: cfg.ShutdownTimeout,
+		Logger:          cfg.Logger,
 	})
 	return drivers, err
 }
@@ -30,14 +30,14 @@ func (g *ground) newDrivers(ready func(driver string)) (drivers *csi.Registry, e
 // newCSI mounts volumes of these drivers. Without an API server nobody attaches any: what
 // is said of drivers, and the secrets and tokens that they get, come from the folder of
 // objects.
-func (g *ground) newCSI(layout volume.Layout, drivers volumecsi.Drivers, from named) (*volumecsi.Plugin, error) {
-	cfg := volumecsi.Config{
-		Layout: layout, NodeName: g.cfg.Flags.NodeName,
+func newCSI(cfg *Config, c *cluster, layout volume.Layout, drivers volumecsi.Drivers, from references) (*volumecsi.Plugin, error) {
+	plugin := volumecsi.Config{
+		Layout: layout, NodeName: cfg.Flags.NodeName,
 		Drivers: drivers, CSIDrivers: from, Secrets: from, Tokens: from,
-		SELinux: selinux.Enabled(selinux.Mounted), Metrics: g.cfg.Metrics.Volumes.CSI(), Logger: g.cfg.Logger,
+		SELinux: selinux.Enabled(selinux.Mounted), Metrics: cfg.Metrics.Volumes.CSI(), Logger: cfg.Logger,
 	}
-	if g.cluster != nil {
-		cfg.Attachments = g.cluster.objects
+	if c != nil {
+		plugin.Attachments = c.objects
 	}
-	return volumecsi.New(cfg)
+	return volumecsi.New(plugin)
 }

@@ -8,13 +8,13 @@
 //	                                                         ^                                         |
 //	                                                         +--- what became dirty -------------------+-> runtime
 //
-// newNode is the list of them, bottom-up: each is built from the Config and from the
-// parts above it in that list. What goes the other way the syncer emits into the loop.
+// newInputs and newNode (build.go) are the list of them, bottom-up: each is built from the Config and from
+// the parts above it. Calls in the other direction are events of the loop, or go through lifecycle.
 //
-// What pods hold on the node stands in newHeld: folder, users, volumes, logs. Volumes
-// are unmounted when the containers have stopped, and users given back after that. What
-// is in them comes from volume/objects (--objects-dir). CSI drivers register with
-// examples/kubelet/csi, which wakes what waits for them.
+// newStages lists the resources of pods on the node: folder, users, cgroup, volumes, logs, allocation. Volumes
+// are unmounted when the containers have stopped. The users are released after that. The content of
+// volumes comes from volume/objects (--objects-dir). CSI drivers register with examples/kubelet/csi,
+// which then retries the volumes that wait for them.
 //
 // Beside them run manager.Manager, csi.Registry, volume/objects.Dir, cri.HealthMonitor,
 // cri/logs.Rotator, cri/images/gc.Manager, and package oom's Watcher, which tells when the node

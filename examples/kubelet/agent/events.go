@@ -7,32 +7,53 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/podwright/podwright/examples/kubelet/apiserver/events"
 	"github.com/podwright/podwright/internal/loglimit"
 )
 
-// recorder takes Kubernetes events.
-type recorder func(ref v1.ObjectReference, eventtype, reason, message string)
+// recorder records Kubernetes events in the log, and at the API server if the agent has one. It is safe
+// for concurrent use.
+type recorder struct {
+	node v1.ObjectReference
+	log  func(ref v1.ObjectReference, eventtype, reason, message string)
+	api  *events.Recorder // nil without an API server
+}
 
-// both tells two recorders.
-func both(a, b recorder) recorder {
-	return func(ref v1.ObjectReference, eventtype, reason, message string) {
-		a(ref, eventtype, reason, message)
-		b(ref, eventtype, reason, message)
+// newRecorder builds a recorder. origin returns the manifest of a pod, or "".
+func newRecorder(cfg *Config, origin func(types.UID) string, c *cluster) recorder {
+	r := recorder{node: nodeReference(cfg.Flags.NodeName), log: logEvents(cfg.Logger, origin)}
+	if c != nil {
+		r.api = c.recorder
+	}
+	return r
+}
+
+func (r recorder) event(ref v1.ObjectReference, eventtype, reason, message string) {
+	r.annotated(ref, nil, eventtype, reason, message)
+}
+
+// ofNode records an event about the Node.
+func (r recorder) ofNode(eventtype, reason, message string) {
+	r.event(r.node, eventtype, reason, message)
+}
+
+// annotated records an event with annotations. The log omits them.
+func (r recorder) annotated(ref v1.ObjectReference, annotations map[string]string, eventtype, reason, message string) {
+	r.log(ref, eventtype, reason, message)
+	if r.api != nil {
+		r.api.Annotated(ref, annotations, eventtype, reason, message)
 	}
 }
 
-// annotated records an event with annotations, which the log does without.
-func (g *ground) annotated(ref v1.ObjectReference, annotations map[string]string, eventtype, reason, message string) {
-	g.logged(ref, eventtype, reason, message)
-	if g.cluster != nil {
-		g.cluster.recorder.Annotated(ref, annotations, eventtype, reason, message)
-	}
+// nodeReference refers to the Node in events: by its name as a UID, as package node does.
+func nodeReference(name string) v1.ObjectReference {
+	return v1.ObjectReference{APIVersion: "v1", Kind: "Node", Name: name, UID: types.UID(name)}
 }
 
 // logEvents writes Kubernetes events to the log: standalone there is no API
 // server to keep them, and with one it may be away. A warning that repeats itself is written once a minute. origin
 // says which manifest a pod has, if any.
-func logEvents(log *slog.Logger, origin func(types.UID) string) recorder {
+func logEvents(log *slog.Logger, origin func(types.UID) string) func(ref v1.ObjectReference, eventtype, reason, message string) {
 	limiter := loglimit.New(time.Minute)
 	return func(ref v1.ObjectReference, eventtype, reason, message string) {
 		write := log.Info

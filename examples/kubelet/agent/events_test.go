@@ -76,11 +76,10 @@ func (h *heard) event(ref v1.ObjectReference, eventtype, reason, message string)
 // a cgroup is not.
 func TestSystemOOM(t *testing.T) {
 	var h heard
-	g := &ground{event: h.event}
-	g.cfg.Flags.NodeName = "n1"
-	g.killed(oom.Kill{PID: 7, Process: "a", Limit: "/kubepods/pod1", Cgroup: "/kubepods/pod1/c"})
-	g.killed(oom.Kill{PID: 8, Process: "b"})
-	g.killed(oom.Kill{PID: 9, Process: "java", Limit: oom.Node, Cgroup: "/system.slice/x.service"})
+	r := recorder{node: nodeReference("n1"), log: h.event}
+	r.killed(oom.Kill{PID: 7, Process: "a", Limit: "/kubepods/pod1", Cgroup: "/kubepods/pod1/c"})
+	r.killed(oom.Kill{PID: 8, Process: "b"})
+	r.killed(oom.Kill{PID: 9, Process: "java", Limit: oom.Node, Cgroup: "/system.slice/x.service"})
 	require.Equal(t, []string{"v1 Node n1 n1 Warning SystemOOM: System OOM encountered, victim process: java, pid: 9"}, h.events)
 }
 

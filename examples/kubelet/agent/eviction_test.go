@@ -45,7 +45,7 @@ func TestEviction(t *testing.T) {
 		w.startFor(30 * time.Second)
 
 		require.Regexp(t, `^Failed Evicted: The node was low on resource: ephemeral-storage\. Threshold quantity: .* \(True TerminationByKubelet: `, w.ended("a"))
-		require.Equal(t, podworkers.StateFinished, w.agent.workers.State(w.at("a").UID).State)
+		require.Equal(t, podworkers.StateFinished, w.agent.syncer.Workers().State(w.at("a").UID).State)
 		require.Equal(t, v1.PodRunning, w.at("critical").Status.Phase)
 		require.Contains(t, w.nodeCondition(v1.NodeDiskPressure), "True KubeletHasDiskPressure: ")
 		require.Contains(t, w.nodeCondition(v1.NodeMemoryPressure), "False KubeletHasSufficientMemory: ")
@@ -75,7 +75,7 @@ func TestEvictionOverItsLimit(t *testing.T) {
 		over.Spec.Containers[0].VolumeMounts = []v1.VolumeMount{{Name: "v", MountPath: "/v"}}
 		w.put(over, bound("other", "c"))
 		w.startFor(5 * time.Second)
-		folder, ok := w.agent.volumeFolder(t.Context(), w.at("over"), "v")
+		folder, ok := w.agent.volumes.folder(t.Context(), w.agent.in.folders, w.at("over"), "v")
 		require.True(t, ok, "%v", w.at("over").Status)
 		require.NoError(t, os.WriteFile(filepath.Join(folder, "f"), make([]byte, 64<<10), 0o600))
 		w.Sleep(3 * time.Minute)

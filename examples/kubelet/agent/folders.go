@@ -23,6 +23,12 @@ func (f folders) ofPod(uid types.UID, path string) bool {
 	return strings.HasPrefix(path, f.pod(uid)+string(filepath.Separator))
 }
 
+// hasPod reports whether this agent has a folder for a pod. Other agents on the machine have their own.
+func (f folders) hasPod(uid types.UID) bool {
+	_, err := os.Stat(f.pod(uid))
+	return err == nil
+}
+
 // plugins is where CSI drivers register.
 func (f folders) plugins() string { return filepath.Join(f.root, "plugins_registry") }
 

@@ -2,11 +2,13 @@ package agent
 
 import (
 	"context"
+	"fmt"
 	"sync/atomic"
 
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
 	"github.com/podwright/podwright/cri"
+	"github.com/podwright/podwright/cri/pods/request"
 	"github.com/podwright/podwright/internal/run"
 )
 
@@ -19,14 +21,12 @@ type health struct {
 }
 
 // newHealth polls the runtime. The Node follows at once what changes.
-func (g *ground) newHealth() (health, error) {
-	r := newRelease(g.conn)
+func newHealth(cfg *Config, conn *Connection, c *cluster) (health, error) {
+	r := newRelease(conn)
 	changed := run.NewSignal()
-	m, err := cri.NewHealthMonitor(cri.HealthConfig{Runtime: r, Logger: g.cfg.Logger, OnChange: func(cri.Health) {
+	m, err := cri.NewHealthMonitor(cri.HealthConfig{Runtime: r, Logger: cfg.Logger, OnChange: func(cri.Health) {
 		changed.Wake()
-		if g.cluster != nil {
-			g.cluster.node.Wake()
-		}
+		c.writeNode()
 	}})
 	return health{m, r, changed}, err
 }
@@ -60,4 +60,25 @@ func (r *release) Status(ctx context.Context, verbose bool) (*runtimeapi.StatusR
 		r.version.Store(&v.RuntimeVersion)
 	}
 	return status, nil
+}
+
+// handlerFeatures returns the features of a runtime handler.
+func (h health) handlerFeatures(name string) request.HandlerFeatures {
+	handler, _ := h.Health().Handler(name)
+	return request.HandlerFeatures{RecursiveReadOnlyMounts: handler.RecursiveReadOnlyMounts, UserNamespaces: handler.UserNamespaces}
+}
+
+func (h health) networkReady() error {
+	if c := h.Health().NetworkReady; !c.Ready() {
+		return fmt.Errorf("network of the container runtime is %s", c)
+	}
+	return nil
+}
+
+// runtimeHealth returns an error while the container runtime is not ready.
+func (h health) runtimeHealth() error {
+	if c := h.Health().RuntimeReady; !c.Ready() {
+		return fmt.Errorf("container runtime is %s", c)
+	}
+	return nil
 }

@@ -9,30 +9,32 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
+	"github.com/podwright/podwright/cri"
+	"github.com/podwright/podwright/cri/images"
 	"github.com/podwright/podwright/cri/images/credentials"
 	"github.com/podwright/podwright/cri/images/imageref"
 )
 
-// credentials are what registries are shown, in the order of a kubelet: pull
-// secrets, the node's own, plugins.
-func (g *ground) credentials(from named) (credentials.Source, error) {
-	secrets, err := credentials.NewPullSecrets(credentials.PullSecretsConfig{Secrets: from, Event: g.event, Logger: g.cfg.Logger})
+// newCredentials builds the credentials for registries, in the order of a kubelet: pull secrets, the
+// node's own, plugins.
+func newCredentials(cfg *Config, from references, recorder recorder) (credentials.Source, error) {
+	secrets, err := credentials.NewPullSecrets(credentials.PullSecretsConfig{Secrets: from, Event: recorder.event, Logger: cfg.Logger})
 	if err != nil {
 		return nil, err
 	}
 	sources := []credentials.Source{
 		secrets,
-		credentials.NewNodeConfig(dockerConfigs(g.cfg.Flags.RootDir, os.Getenv("HOME")), g.cfg.Logger),
+		credentials.NewNodeConfig(dockerConfigs(cfg.Flags.RootDir, os.Getenv("HOME")), cfg.Logger),
 	}
-	if g.cfg.Flags.CredentialProviderConfig == "" {
+	if cfg.Flags.CredentialProviderConfig == "" {
 		return credentials.Chain(sources...), nil
 	}
-	providers, err := credentials.LoadPluginConfig(g.cfg.Flags.CredentialProviderConfig)
+	providers, err := credentials.LoadPluginConfig(cfg.Flags.CredentialProviderConfig)
 	if err != nil {
 		return nil, err
 	}
 	plugins, err := credentials.NewPlugins(credentials.PluginsConfig{
-		Providers: providers, BinDir: g.cfg.Flags.CredentialProviderBinDir, Logger: g.cfg.Logger,
+		Providers: providers, BinDir: cfg.Flags.CredentialProviderBinDir, Logger: cfg.Logger,
 	})
 	if err != nil {
 		return nil, err
@@ -40,13 +42,12 @@ func (g *ground) credentials(from named) (credentials.Source, error) {
 	return credentials.Chain(append(sources, plugins)...), nil
 }
 
-// imagesInUse names images that no container tells of: those that are about to get
-// one, and those of image volumes. They may not be removed, so an image that cannot
-// be looked up is an error. A reference that names no image is nobody's: it must not
-// keep the images of others.
-func (n *node) imagesInUse(ctx context.Context) ([]string, error) {
-	out := n.images.InUse()
-	for _, pod := range n.current() {
+// imagesInUse returns images in use without a container: images of containers that are about to be
+// created, and of image volumes. They must stay, so a failed look-up is an error. An invalid reference
+// uses no image.
+func imagesInUse(ctx context.Context, service cri.ImageService, manager *images.Manager, current map[types.UID]*v1.Pod) ([]string, error) {
+	out := manager.InUse()
+	for _, pod := range current {
 		for i := range pod.Spec.Volumes {
 			image := pod.Spec.Volumes[i].Image
 			if image == nil || image.Reference == "" {
@@ -56,7 +57,7 @@ func (n *node) imagesInUse(ctx context.Context) ([]string, error) {
 			if err != nil {
 				continue
 			}
-			reply, err := n.conn.Images.ImageStatus(ctx, &runtimeapi.ImageSpec{Image: name}, false)
+			reply, err := service.ImageStatus(ctx, &runtimeapi.ImageSpec{Image: name}, false)
 			if err != nil {
 				return nil, fmt.Errorf("image of volume %s of pod %s/%s: %w", pod.Spec.Volumes[i].Name, pod.Namespace, pod.Name, err)
 			}
@@ -66,9 +67,4 @@ func (n *node) imagesInUse(ctx context.Context) ([]string, error) {
 		}
 	}
 	return out, nil
-}
-
-// nodeReference is how events refer to a node: by its name as a UID, as package node's do.
-func nodeReference(name string) v1.ObjectReference {
-	return v1.ObjectReference{APIVersion: "v1", Kind: "Node", Name: name, UID: types.UID(name)}
 }

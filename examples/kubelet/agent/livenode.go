@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -93,19 +94,20 @@ func (l *liveNode) take(uid types.UID) (*v1.Node, error) {
 	return a.node, a.err
 }
 
-// wrongNode refuses a pod that asks for another node.
-func (n *node) wrongNode(pod *v1.Pod, _ []*v1.Pod) error {
-	err := errors.Join(admission.OtherNode(pod, n.thisNode())...)
-	if err == nil {
+// rightNode rejects a pod that asks for another node than this one. Without an API server local is this
+// node.
+func (c *cluster) rightNode(pod *v1.Pod, local *v1.Node) error {
+	seen := c.thisNode()
+	err := errors.Join(admission.OtherNode(pod, cmp.Or(seen, local))...)
+	switch {
+	case err == nil:
 		return nil
-	}
-	if n.cluster == nil {
+	case c == nil:
 		return syncloop.Reject(reasonNodeAffinity, "%v", err)
-	}
-	if n.cluster.thisNode() == nil {
+	case seen == nil:
 		return fmt.Errorf("the Node of this agent was not seen yet, with what others have labelled it: %w", err)
 	}
-	live, failed := n.cluster.live.take(pod.UID)
+	live, failed := c.live.take(pod.UID)
 	switch {
 	case failed != nil:
 		return fmt.Errorf("the Node of this agent cannot be read anew: %w; as it was seen last: %w", failed, err)

@@ -59,7 +59,7 @@ func TestNodeIsReadBeforeAPodIsRefused(t *testing.T) {
 		w.Sleep(time.Second)
 		w.editNode(func(n *v1.Node) { n.Labels["room"] = "3" })
 		w.Sleep(time.Second)
-		require.NotContains(t, w.agent.cluster.thisNode().Labels, "room")
+		require.NotContains(t, w.agent.in.cluster.thisNode().Labels, "room")
 		before := w.api.CountCalls("get", "nodes")
 		w.put(inRoom("3", "a"), inRoom("3", "b"), inRoom("4", "c"), inRoom("4", "d"))
 		w.Sleep(5 * time.Second)

@@ -51,15 +51,15 @@ func (a *Agent) Measures() server.Measures {
 func (a *Agent) live() metrics.Live {
 	c := &a.connected
 	l := metrics.Live{
-		Workers:  from(c, func(n *node) []podworkers.PodState { return n.workers.Pods() }),
-		Desired:  from(c, func(n *node) []*v1.Pod { return n.syncer.Desired().Pods() }),
-		Mirrors:  from(c, func(n *node) []*v1.Pod { return n.syncer.Desired().Mirrors() }),
-		Active:   from(c, func(n *node) []*v1.Pod { return n.handler.ActivePods() }),
+		Workers:  from(c, func(n *node) []podworkers.PodState { return n.syncer.Workers().Pods() }),
+		Desired:  from(c, func(n *node) []*v1.Pod { return n.lifecycle.desired.Pods() }),
+		Mirrors:  from(c, func(n *node) []*v1.Pod { return n.lifecycle.desired.Mirrors() }),
+		Active:   from(c, func(n *node) []*v1.Pod { return n.lifecycle.active() }),
 		Observed: from(c, func(n *node) []observed.ListedPod { return n.syncer.PLEG().Pods() }),
 		ListedAt: from(c, func(n *node) time.Time { return n.syncer.PLEG().ListedAt() }),
 		Volumes:  from(c, func(n *node) map[manager.Count]int { return n.volumes.manager.Counts() }),
 		Status: func(uid types.UID) *v1.PodStatus {
-			return from(c, func(n *node) *v1.PodStatus { return n.statuses.Get(uid) })()
+			return from(c, func(n *node) *v1.PodStatus { return n.syncer.Statuses().Get(uid) })()
 		},
 		Claims:  from(c, func(n *node) map[types.NamespacedName]usage.Usage { return n.summary.Claims() }),
 		Logs:    from(c, func(n *node) []summary.Log { return n.summary.Logs() }),
@@ -96,59 +96,59 @@ func (a *Agent) failures() map[string]error {
 }
 
 func (a *Agent) clientExpires() (at time.Time) {
-	if g := a.ground.Load(); g != nil && g.cluster != nil {
-		return g.cluster.client.Expires()
+	if in := a.inputs.Load(); in != nil && in.cluster != nil {
+		return in.cluster.client.Expires()
 	}
 	return at
 }
 
 func (a *Agent) servingExpires() (at time.Time) {
-	g := a.ground.Load()
-	if g == nil || g.serving.Load() == nil {
+	in := a.inputs.Load()
+	if in == nil || in.api == nil {
 		return at
 	}
-	if c := (*g.serving.Load())(); c != nil && c.Leaf != nil {
+	if c := in.api.certificate(); c != nil && c.Leaf != nil {
 		return c.Leaf.NotAfter
 	}
 	return at
 }
 
-func (g *ground) imageMetrics() images.Metrics {
-	out := g.cfg.Metrics.Images.Callbacks()
-	out.Waited = g.cfg.Metrics.Pods.Waited
+func imageMetrics(m *metrics.Metrics) images.Metrics {
+	out := m.Images.Callbacks()
+	out.Waited = m.Pods.Waited
 	return out
 }
 
-func (g *ground) statusConfig() writer.Config {
-	p := g.cfg.Metrics.Pods
-	return writer.Config{Sinks: g.sinks(), OnChange: p.StatusChanged, Metrics: p.Statuses(apiSource)}
+func statusConfig(m *metrics.Metrics, c *cluster) writer.Config {
+	p := m.Pods
+	return writer.Config{Sinks: c.sinks(), OnChange: p.StatusChanged, Metrics: p.Statuses(apiSource)}
 }
 
-// counted counts whom an admitter refuses.
-func (n *node) counted(admit syncloop.AdmitterFunc) syncloop.AdmitterFunc {
+// counted counts the rejections of an admitter by reason.
+func counted(onReject func(reason string), admit syncloop.AdmitterFunc) syncloop.AdmitterFunc {
 	return func(pod *v1.Pod, active []*v1.Pod) error {
 		err := admit(pod, active)
 		if why := (*syncloop.Rejection)(nil); errors.As(err, &why) {
-			n.cfg.Metrics.Pods.Rejected(why.Reason)
+			onReject(why.Reason)
 		}
 		return err
 	}
 }
 
-// countConnection tells what the runtime lacks.
-func (g *ground) countConnection() {
-	if g.conn.hasNoDriver {
-		g.cfg.Metrics.Node.LosingSupport("1.37.0") // from which on it has to be asked for its cgroup driver (KEP-4033)
+// countConnection counts the abilities that the runtime lacks.
+func countConnection(m *metrics.Metrics, conn *Connection) {
+	if conn.hasNoDriver {
+		m.Node.LosingSupport("1.37.0") // this version requires a runtime that reports its cgroup driver (KEP-4033)
 	}
 }
 
 // seen counts how far the node has come, as the API server has it.
-func (g *ground) seen(node *v1.Node) {
+func seen(m *metrics.Metrics, node *v1.Node) {
 	now := time.Now()
-	g.cfg.Metrics.Node.Registered(now)
+	m.Node.Registered(now)
 	for _, c := range node.Status.Conditions {
 		if c.Type == v1.NodeReady && c.Status == v1.ConditionTrue {
-			g.cfg.Metrics.Node.Ready(now)
+			m.Node.Ready(now)
 		}
 	}
 }

@@ -18,7 +18,7 @@ func TestLosingSupport(t *testing.T) {
 		inWorld(t, fake.Config{}, func(w *world) {
 			w.lacking = lacking
 			w.start()
-			told := strings.Contains(body(w.agent.cfg.Metrics.Handler(), "/"), "\nkubelet_cri_losing_support{version=\"1.37.0\"} 1\n")
+			told := strings.Contains(body(w.agent.in.cfg.Metrics.Handler(), "/"), "\nkubelet_cri_losing_support{version=\"1.37.0\"} 1\n")
 			require.Equal(w.t, lacking, told)
 		})
 	}

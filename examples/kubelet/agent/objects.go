@@ -29,85 +29,89 @@ type lookup interface {
 	objects.CSIDrivers
 }
 
-// named is where this agent finds it: at an API server, in a folder, or nowhere. It is read
-// before there is a connection, so that what changes is kept until somebody follows it.
-type named struct {
-	lookup
-	folder  *objects.Dir // nil without --objects-dir
-	changed run.Signal
-	mu      *sync.Mutex
-	changes map[volume.Object]bool
+// objectChanges collects the objects that changed until a follower takes them. It is safe for
+// concurrent use.
+type objectChanges struct {
+	signal  run.Signal
+	mu      sync.Mutex
+	objects map[volume.Object]bool
 }
 
-func (g *ground) newNamed() (named, error) {
-	n := named{lookup: nothing{}, changed: run.NewSignal(), mu: new(sync.Mutex), changes: map[volume.Object]bool{}}
-	if g.cluster != nil {
-		n.lookup = g.cluster.objects
-		return n, nil
-	}
-	if g.cfg.Flags.ObjectsDir == "" {
-		return n, nil
-	}
-	var err error
-	n.folder, err = objects.NewDir(objects.DirConfig{Path: g.cfg.Flags.ObjectsDir, OnChange: n.keep, Logger: g.cfg.Logger})
-	n.lookup = n.folder
-	return n, err
+func newObjectChanges() *objectChanges {
+	return &objectChanges{signal: run.NewSignal(), objects: map[volume.Object]bool{}}
 }
 
-// keep notes which objects have changed.
-func (n named) keep(changed []volume.Object) {
-	n.mu.Lock()
+func (c *objectChanges) add(changed []volume.Object) {
+	c.mu.Lock()
 	for _, o := range changed {
-		n.changes[o] = true
+		c.objects[o] = true
 	}
-	n.mu.Unlock()
-	n.changed.Wake()
+	c.mu.Unlock()
+	c.signal.Wake()
 }
 
-// follow tells of changes, those of before included, until ctx ends.
-func (n named) follow(ctx context.Context, tell func([]volume.Object)) {
+// follow passes changes, earlier ones included, to onChange until ctx ends.
+func (c *objectChanges) follow(ctx context.Context, onChange func([]volume.Object)) {
 	for {
 		select {
 		case <-ctx.Done():
 			return
-		case <-n.changed:
+		case <-c.signal:
 		}
-		n.mu.Lock()
-		changed := slices.Collect(maps.Keys(n.changes))
-		clear(n.changes)
-		n.mu.Unlock()
-		tell(changed)
+		c.mu.Lock()
+		changed := slices.Collect(maps.Keys(c.objects))
+		clear(c.objects)
+		c.mu.Unlock()
+		onChange(changed)
 	}
+}
+
+// references resolves the objects that pods refer to by name: at an API server, in a folder, or not at all.
+type references struct {
+	lookup
+	folder *objects.Dir // nil without --objects-dir
+}
+
+func newReferences(cfg *Config, changes *objectChanges, c *cluster) (r references, err error) {
+	switch {
+	case c != nil:
+		return references{lookup: c.objects}, nil
+	case cfg.Flags.ObjectsDir == "":
+		return references{lookup: nothing{}}, nil
+	}
+	r.folder, err = objects.NewDir(objects.DirConfig{Path: cfg.Flags.ObjectsDir, OnChange: changes.add, Logger: cfg.Logger})
+	r.lookup = r.folder
+	return r, err
 }
 
 // run keeps what is known of the folder up to date.
-func (n named) run(ctx context.Context) error {
-	if n.folder == nil {
+func (r references) run(ctx context.Context) error {
+	if r.folder == nil {
 		<-ctx.Done()
 		return nil
 	}
-	return n.folder.Run(ctx)
+	return r.folder.Run(ctx)
 }
 
 // health names what does not let itself be read.
-func (n named) health() error {
-	if n.folder == nil {
+func (r references) health() error {
+	if r.folder == nil {
 		return nil
 	}
-	return n.folder.CheckHealth()
+	return r.folder.CheckHealth()
 }
 
 // problems are files that cannot be used.
-func (n named) problems() []objects.Problem {
-	if n.folder == nil {
+func (r references) problems() []objects.Problem {
+	if r.folder == nil {
 		return nil
 	}
-	return n.folder.Problems()
+	return r.folder.Problems()
 }
 
 // followObjects has what objects are used for brought up to date until ctx ends.
 func (n *node) followObjects(ctx context.Context) error {
-	n.named.follow(ctx, n.objectsChanged)
+	n.in.changes.follow(ctx, n.objectsChanged)
 	return nil
 }
 
@@ -117,9 +121,9 @@ func (n *node) objectsChanged(changed []volume.Object) {
 	for _, o := range changed {
 		n.volumes.manager.Changed(o)
 	}
-	for uid, pod := range n.current() {
+	for uid, pod := range n.lifecycle.current() {
 		if slices.ContainsFunc(objects.References(pod), func(o volume.Object) bool { return isOneOf(o, changed) }) {
-			n.dirty.Emit(syncloop.Event{Kind: syncloop.PodDirty, UID: uid})
+			n.in.dirty.Emit(syncloop.Event{Kind: syncloop.PodDirty, UID: uid})
 		}
 	}
 }

@@ -117,7 +117,7 @@ func TestOnePodHangs(t *testing.T) {
 				w.set()
 				w.Sleep(10 * time.Second)
 				require.Empty(w.t, w.Running()["b"])
-				require.NoDirExists(w.t, w.agent.folders.pod("2"))
+				require.NoDirExists(w.t, w.agent.in.folders.pod("2"))
 			})
 		})
 	}
@@ -125,8 +125,8 @@ func TestOnePodHangs(t *testing.T) {
 
 func (w *world) requireLoopIsFree() {
 	w.t.Helper()
-	require.NoError(w.t, w.agent.loop.CheckHealth())
-	require.Empty(w.t, w.agent.loop.Status().Doing, "the sync loop waits for the runtime")
+	require.NoError(w.t, w.agent.syncer.Loop().CheckHealth())
+	require.Empty(w.t, w.agent.syncer.Loop().Status().Doing, "the sync loop waits for the runtime")
 }
 
 // An orphan that the runtime cannot be asked about holds no other pod up.

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"log/slog"
 	"maps"
 	"slices"
 
@@ -19,12 +20,12 @@ import (
 // is Pending. What the list cannot tell is in the notes. It is an error while nobody can
 // tell which pods these are: the agent does not run, or no source has been read.
 func (a *Agent) Pods() (pods []v1.Pod, notes []string, err error) {
-	g := a.ground.Load()
+	in := a.inputs.Load()
 	n, err := a.connected.get()
-	if g == nil {
+	if in == nil {
 		return nil, nil, fmt.Errorf("the pods are not known: the agent is %w", err)
 	}
-	known, silent, err := g.delivered()
+	known, silent, err := in.sources.delivered()
 	if err != nil {
 		return nil, nil, fmt.Errorf("the pods are not known: %w", err)
 	}
@@ -33,8 +34,8 @@ func (a *Agent) Pods() (pods []v1.Pod, notes []string, err error) {
 	}
 	computed := func(types.UID) *v1.PodStatus { return nil }
 	if n != nil {
-		maps.Copy(known, n.current())
-		computed = n.statuses.Get
+		maps.Copy(known, n.lifecycle.current())
+		computed = n.syncer.Statuses().Get
 	}
 	unseen := 0
 	pods = []v1.Pod{}
@@ -43,7 +44,7 @@ func (a *Agent) Pods() (pods []v1.Pod, notes []string, err error) {
 		s := computed(uid)
 		if s == nil {
 			unseen++
-			s = g.saved(uid)
+			s = saved(in.checkpoint, uid, a.log)
 		}
 		if s != nil {
 			p.Status = *s
@@ -59,12 +60,12 @@ func (a *Agent) Pods() (pods []v1.Pod, notes []string, err error) {
 	return pods, notes, nil
 }
 
-// saved is the status that an earlier agent has saved of a pod, nil without one. It is
-// read each time: as soon as the pod is looked at nobody asks any more.
-func (g *ground) saved(uid types.UID) *v1.PodStatus {
-	record, err := g.checkpoint.Load(uid)
-	if errors.Is(err, checkpoint.ErrCorrupt) { // and set aside: nobody will find it again
-		g.cfg.Logger.Error("what was known of a pod before the agent's start is lost", "uid", uid, "err", err)
+// saved returns the status of a pod that an earlier agent has saved, or nil. It reads the file at each
+// call, because calls end as soon as the pod has a computed status.
+func saved(store *checkpoint.Store, uid types.UID, log *slog.Logger) *v1.PodStatus {
+	record, err := store.Load(uid)
+	if errors.Is(err, checkpoint.ErrCorrupt) { // and set aside, so that it is logged once
+		log.Error("the saved status of a pod is lost", "uid", uid, "err", err)
 	}
 	if err != nil {
 		return nil

@@ -159,9 +159,9 @@ func (n *podsNode) ranOnce(t *testing.T) v1.PodStatus {
 	files, err := filepath.Glob(filepath.Join(n.cfg.Flags.RootDir, "pods", "*", "podwright-status.json"))
 	require.NoError(t, err)
 	require.Len(t, files, 1)
-	g, err := newGround(n.cfg, folders{root: n.cfg.Flags.RootDir}, new(connected))
+	in, err := newInputs(&n.cfg, new(connected))
 	require.NoError(t, err)
-	record, err := g.checkpoint.Load(types.UID(filepath.Base(filepath.Dir(files[0]))))
+	record, err := in.checkpoint.Load(types.UID(filepath.Base(filepath.Dir(files[0]))))
 	require.NoError(t, err)
 	return record.Status
 }

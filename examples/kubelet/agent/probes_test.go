@@ -75,7 +75,7 @@ func TestReadinessGatesReady(t *testing.T) {
 		require.Len(t, r.Probes, 1)
 		require.Equal(t, []string{"a", "Readiness", "exec", "Failure", "Failure"},
 			[]string{r.Probes[0].Container, r.Probes[0].Type, r.Probes[0].Handler, r.Probes[0].Result, r.Probes[0].Last})
-		how := proberReport(w.agent.probes.Pools()[0])
+		how := proberReport(w.agent.syncer.Probes().Pools()[0])
 		require.Equal(t, "exec", how.Handler)
 		require.Equal(t, 10, how.Budget)
 
@@ -146,6 +146,6 @@ func TestProbesOfASidecar(t *testing.T) {
 		require.Equal(t, before, a.Count("s alive"))
 		w.Sleep(2 * time.Minute)
 		w.requireNothingLeft()
-		require.Empty(t, w.agent.probes.Explain("1"))
+		require.Empty(t, w.agent.syncer.Probes().Explain("1"))
 	})
 }

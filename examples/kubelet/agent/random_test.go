@@ -149,11 +149,11 @@ func TestRandomTrouble(t *testing.T) {
 				w.Sleep(5 * time.Minute)
 				w.requireOneInstance()
 				for _, pod := range w.desired {
-					phase := w.agent.statuses.Get(pod.UID).Phase
+					phase := w.agent.syncer.Statuses().Get(pod.UID).Phase
 					if phase == v1.PodFailed && pod.Spec.RestartPolicy == v1.RestartPolicyNever {
 						continue // an agent that was killed did not see that it had been removed meanwhile
 					}
-					require.Equal(w.t, v1.PodRunning, phase, "%s", w.agent.workers.State(pod.UID))
+					require.Equal(w.t, v1.PodRunning, phase, "%s", w.agent.syncer.Workers().State(pod.UID))
 					w.requireUp(pod)
 				}
 				w.set()

@@ -18,16 +18,16 @@ var _ server.Source = (*Agent)(nil)
 
 // Report tells why each pod is where it is.
 func (a *Agent) Report() server.Report {
-	g := a.ground.Load()
+	in := a.inputs.Load()
 	r := server.Report{Node: a.cfg.Flags.NodeName, Time: time.Now(), Checks: a.Health(), Pods: []server.PodReport{}}
-	if g != nil {
-		if g.cluster != nil { // no check of /healthz: pods run on without it
-			r.Checks = append(r.Checks, check("apiserver", g.clusterHealth()))
+	if in != nil {
+		if in.cluster != nil { // no check of /healthz: pods run on without it
+			r.Checks = append(r.Checks, check("apiserver", in.cluster.health()))
 		}
-		for _, p := range g.manifestProblems() {
+		for _, p := range in.sources.manifestProblems() {
 			r.Manifests = append(r.Manifests, server.ManifestProblem{Path: p.Path, Message: p.Message, Since: p.Since, KeptPrevious: p.KeptLastGood})
 		}
-		for _, p := range g.named.problems() {
+		for _, p := range in.references.problems() {
 			r.Objects = append(r.Objects, server.ObjectProblem{Path: p.Path, Message: p.Message, KeptPrevious: p.KeptLastGood})
 		}
 	}
@@ -35,7 +35,7 @@ func (a *Agent) Report() server.Report {
 	if n == nil {
 		return r
 	}
-	for _, s := range n.workers.Pods() {
+	for _, s := range n.syncer.Workers().Pods() {
 		r.Pods = append(r.Pods, n.podReport(s))
 	}
 	r.Pods = append(r.Pods, n.rejected()...)
@@ -43,7 +43,7 @@ func (a *Agent) Report() server.Report {
 	slices.SortFunc(r.Pods, func(a, b server.PodReport) int {
 		return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name), cmp.Compare(a.UID, b.UID))
 	})
-	for _, p := range n.probes.Pools() {
+	for _, p := range n.syncer.Probes().Pools() {
 		r.Probers = append(r.Probers, proberReport(p))
 	}
 	return r
@@ -52,13 +52,13 @@ func (a *Agent) Report() server.Report {
 // rejected are the pods that never got a worker.
 func (n *node) rejected() []server.PodReport {
 	var out []server.PodReport
-	for uid, pod := range n.current() {
-		s := n.statuses.Get(uid)
-		if s == nil || n.workers.State(uid).State != podworkers.StateUnknown {
+	for uid, pod := range n.lifecycle.current() {
+		s := n.syncer.Statuses().Get(uid)
+		if s == nil || n.syncer.Workers().State(uid).State != podworkers.StateUnknown {
 			continue
 		}
 		out = append(out, server.PodReport{
-			Namespace: pod.Namespace, Name: pod.Name, UID: string(uid), Manifest: n.origin(uid), Phase: string(s.Phase), Worker: "none",
+			Namespace: pod.Namespace, Name: pod.Name, UID: string(uid), Manifest: n.in.sources.origin(uid), Phase: string(s.Phase), Worker: "none",
 			Since: startOf(s), LastError: s.Reason + ": " + s.Message,
 		})
 	}
@@ -74,7 +74,7 @@ func startOf(s *v1.PodStatus) time.Time {
 
 func (n *node) podReport(s podworkers.PodState) server.PodReport {
 	r := server.PodReport{
-		Namespace: s.Namespace, Name: s.Name, UID: string(s.UID), Manifest: n.origin(s.UID),
+		Namespace: s.Namespace, Name: s.Name, UID: string(s.UID), Manifest: n.in.sources.origin(s.UID),
 		Worker: s.State.String(), Step: step(s), Since: s.Since, WaitsFor: s.WaitsFor,
 	}
 	if s.Call != podworkers.CallNone {
@@ -86,7 +86,7 @@ func (n *node) podReport(s podworkers.PodState) server.PodReport {
 	if !s.NextRetry.IsZero() {
 		r.NextRetry = &s.NextRetry
 	}
-	if status := n.statuses.Get(s.UID); status != nil {
+	if status := n.syncer.Statuses().Get(s.UID); status != nil {
 		r.Phase, r.NotReady = string(status.Phase), notReady(status)
 		for _, c := range status.InitContainerStatuses {
 			r.Containers = append(r.Containers, containerReport(initKind(s.Pod, c.Name), c))
@@ -98,7 +98,7 @@ func (n *node) podReport(s podworkers.PodState) server.PodReport {
 			r.Containers = append(r.Containers, containerReport("ephemeral", c))
 		}
 	}
-	for _, w := range n.probes.Explain(s.UID) {
+	for _, w := range n.syncer.Probes().Explain(s.UID) {
 		r.Probes = append(r.Probes, probeReport(w))
 	}
 	for _, v := range n.volumes.manager.Explain(s.UID) {
@@ -108,6 +108,24 @@ func (n *node) podReport(s podworkers.PodState) server.PodReport {
 		r.Why = why(n.syncer.Explain(s.UID), n.images.Explain(s.UID))
 	}
 	return r
+}
+
+// leftovers reports the pods that have volumes but no worker and no status. Their volumes come from an
+// earlier agent, or are about to be unmounted.
+func (n *node) leftovers() (out []server.PodReport) {
+	for _, uid := range n.volumes.manager.Pods() {
+		if n.syncer.Workers().State(uid).State != podworkers.StateUnknown || n.syncer.Statuses().Get(uid) != nil {
+			continue
+		}
+		r := server.PodReport{UID: string(uid), Worker: "none", WaitsFor: "its volumes to be unmounted"}
+		for _, v := range n.volumes.manager.Explain(uid) {
+			r.Volumes = append(r.Volumes, volumeReport(v))
+		}
+		if len(r.Volumes) > 0 {
+			out = append(out, r)
+		}
+	}
+	return out
 }
 
 func volumeReport(v manager.VolumeState) server.VolumeReport {
@@ -187,22 +205,22 @@ func ended(t *v1.ContainerStateTerminated) string {
 
 // Health is the agent's health, one check per part.
 func (a *Agent) Health() []server.Check {
-	g := a.ground.Load()
+	in := a.inputs.Load()
 	n, err := a.connected.get()
 	switch {
-	case g == nil:
+	case in == nil:
 		return []server.Check{check("runtime", err)}
 	case n == nil:
-		return []server.Check{check("runtime", err), check("manifests", g.sources.health()), check("objects", g.named.health()), check("root", a.rootHealth())}
+		return []server.Check{check("runtime", err), check("manifests", in.sources.health()), check("objects", in.references.health()), check("root", a.rootHealth())}
 	}
 	return []server.Check{
 		check("ping", nil),
 		check("log", nil), // it is written where the caller writes it
 		check("runtime", n.runtimeCheck()),
 		check("pleg", n.syncer.Healthy()),
-		check("syncloop", n.loop.CheckHealth()),
-		check("manifests", n.sources.health()),
-		check("objects", n.named.health()),
+		check("syncloop", n.syncer.Loop().CheckHealth()),
+		check("manifests", in.sources.health()),
+		check("objects", in.references.health()),
 		check("root", a.rootHealth()),
 	}
 }

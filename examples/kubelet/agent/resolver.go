@@ -2,9 +2,9 @@ package agent
 
 import v1 "k8s.io/api/core/v1"
 
-// checkResolver tells, once, what of the node's resolver pods do not get.
-func (g *ground) checkResolver() {
-	if err := dns(&g.cfg.Kubelet).CheckHostResolver(); err != nil {
-		g.event(nodeReference(g.cfg.Flags.NodeName), v1.EventTypeWarning, "CheckLimitsForResolvConf", err.Error())
+// checkResolver records an event if pods cannot get all settings of the node's resolver.
+func checkResolver(cfg *Config, recorder recorder) {
+	if err := dns(&cfg.Kubelet).CheckHostResolver(); err != nil {
+		recorder.ofNode(v1.EventTypeWarning, "CheckLimitsForResolvConf", err.Error())
 	}
 }

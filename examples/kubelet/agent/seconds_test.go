@@ -123,9 +123,9 @@ func TestEverySecondsField(t *testing.T) {
 		w.set(pods...)
 		w.startFor(50 * time.Second)
 		for _, pod := range pods[1:] {
-			s := w.agent.statuses.Get(pod.UID)
+			s := w.agent.syncer.Statuses().Get(pod.UID)
 			became := cmp.Or(s.Reason, "runs")
-			if w.agent.workers.State(pod.UID).Call == podworkers.CallSyncPod {
+			if w.agent.syncer.Workers().State(pod.UID).Call == podworkers.CallSyncPod {
 				became = "starts"
 			}
 			for _, c := range append(s.InitContainerStatuses, s.ContainerStatuses...) {

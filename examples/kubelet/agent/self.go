@@ -17,8 +17,8 @@ import (
 
 // newSelf registers this machine and says how it is. What is known of the runtime and of
 // volumes is asked of the part that has a connection, while there is one.
-func (g *ground) newSelf(c *cluster) (*kubelet.Node, error) {
-	k, flags := &g.cfg.Kubelet, &g.cfg.Flags
+func newSelf(cfg *Config, c *cluster) (*kubelet.Node, error) {
+	k, flags := &cfg.Kubelet, &cfg.Flags
 	reserved, err := kubelet.ParseReservations(k)
 	if err != nil {
 		return nil, err
@@ -32,7 +32,7 @@ func (g *ground) newSelf(c *cluster) (*kubelet.Node, error) {
 		Root:     os.DirFS("/"),
 		Storage:  storage,
 		Reserved: reserved,
-		Port:     g.port(),
+		Port:     cfg.port(),
 		MaxPods:  k.MaxPods, PodsPerCore: k.PodsPerCore, MaxImages: *k.NodeStatusMaxImages,
 		Runtime:      c.runtime.version,
 		Health:       health,
@@ -40,7 +40,7 @@ func (g *ground) newSelf(c *cluster) (*kubelet.Node, error) {
 		VolumesInUse: from(c.runtime, func(n *node) []v1.UniqueVolumeName { return n.volumes.inUse() }),
 		Declared:     func() []string { return kubelet.Declared(health().Features) },
 		Pressure:     from(c.runtime, func(n *node) nodestatus.Pressure { return nodestatus.Pressure(n.evictor.Pressure()) }),
-		Logger:       g.cfg.Logger,
+		Logger:       cfg.Logger,
 	})
 	if err != nil {
 		return nil, err
@@ -56,20 +56,20 @@ func (g *ground) newSelf(c *cluster) (*kubelet.Node, error) {
 		Cached:            c.thisNode,
 		Facts:             facts.Facts,
 		NotReady:          c.notReady,
-		OnRegister:        func() { g.cfg.Metrics.Node.Registering(time.Now()) },
-		OnNode:            g.seen,
+		OnRegister:        func() { cfg.Metrics.Node.Registering(time.Now()) },
+		OnNode:            func(node *v1.Node) { seen(cfg.Metrics, node) },
 		OnRepeatedFailure: c.heartbeats.CloseConnections,
 		Event:             c.recorder.Event,
-		Logger:            g.cfg.Logger,
+		Logger:            cfg.Logger,
 	})
 }
 
 // port is where the kubelet API is served, zero for nowhere.
-func (g *ground) port() int32 {
-	if g.cfg.API == nil {
+func (c *Config) port() int32 {
+	if c.API == nil {
 		return 0
 	}
-	return g.cfg.Kubelet.Port
+	return c.Kubelet.Port
 }
 
 // version returns the name and the version of the runtime.
@@ -108,7 +108,7 @@ func (n *node) notReady() []string {
 	if err := n.syncer.Healthy(); err != nil {
 		why = append(why, err.Error())
 	}
-	if m := n.shutdown; m != nil && m.GoingDown() {
+	if n.shutdown.goingDown() {
 		why = append(why, shutdown.NotReady)
 	}
 	return why

@@ -19,13 +19,13 @@ import (
 // policy says which.
 func TestLabels(t *testing.T) {
 	var warnings bytes.Buffer
-	g := &ground{folders: folders{root: t.TempDir()}, cfg: Config{Logger: slog.New(slog.NewTextHandler(&warnings, nil))}}
-	require.Nil(t, g.labels(false, os.DirFS(t.TempDir())), "a node without")
-	require.NoDirExists(t, g.folders.shared())
+	f, log := folders{root: t.TempDir()}, slog.New(slog.NewTextHandler(&warnings, nil))
+	require.Nil(t, selinuxLabels(log, f, false, os.DirFS(t.TempDir())), "a node without")
+	require.NoDirExists(t, f.shared())
 
-	require.Nil(t, g.labels(true, os.DirFS(t.TempDir())), "one without a policy for containers")
+	require.Nil(t, selinuxLabels(log, f, true, os.DirFS(t.TempDir())), "one without a policy for containers")
 	require.Contains(t, warnings.String(), "no volume is mounted with an SELinux label")
-	for _, dir := range []string{g.folders.shared(), g.folders.plugins()} {
+	for _, dir := range []string{f.shared(), f.plugins()} {
 		label := make([]byte, 100)
 		n, err := unix.Lgetxattr(dir, "security.selinux", label)
 		if errors.Is(err, unix.ENODATA) || errors.Is(err, unix.ENOTSUP) {
@@ -35,7 +35,7 @@ func TestLabels(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, selinux.PluginsLabel, string(label[:n]))
 	}
-	host := g.labels(true, fstest.MapFS{
+	host := selinuxLabels(log, f, true, fstest.MapFS{
 		"config":                         {Data: []byte("SELINUXTYPE=targeted")},
 		"targeted/contexts/lxc_contexts": {Data: []byte(`file = "system_u:object_r:container_file_t:s0"`)},
 	})

@@ -153,10 +153,9 @@ func TestResolverOfTheNode(t *testing.T) {
 	file, none := filepath.Join(dir, "resolv.conf"), filepath.Join(dir, "none")
 	check := func(path string) []string {
 		var h heard
-		g := &ground{event: h.event}
-		g.cfg.Config = config.Default()
-		g.cfg.Flags.NodeName, g.cfg.Kubelet.ResolverConfig = "n1", &path
-		g.checkResolver()
+		cfg := Config{Config: config.Default()}
+		cfg.Kubelet.ResolverConfig = &path
+		checkResolver(&cfg, recorder{node: nodeReference("n1"), log: h.event})
 		return h.events
 	}
 	require.Equal(t, []string{"v1 Node n1 n1 Warning CheckLimitsForResolvConf: " + file + ": 4 name servers: pods get the first 3"}, check(file))

@@ -114,7 +114,7 @@ const endedWithNode = "Failed Terminated: Pod was terminated in response to immi
 
 // shown is the value of a metric without labels.
 func (w *world) shown(name string) float64 {
-	families, err := w.agent.cfg.Metrics.Gatherer().Gather()
+	families, err := w.agent.in.cfg.Metrics.Gatherer().Gather()
 	require.NoError(w.t, err)
 	for _, f := range families {
 		if f.GetName() == name {

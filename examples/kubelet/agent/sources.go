@@ -34,7 +34,7 @@ type sources struct {
 }
 
 // events are the sources that there are, by their names.
-func (s sources) events() map[string]syncloop.EventSource {
+func (s *sources) events() map[string]syncloop.EventSource {
 	out := map[string]syncloop.EventSource{}
 	if s.files != nil {
 		out[fileSource] = s.files
@@ -50,7 +50,7 @@ func (s sources) events() map[string]syncloop.EventSource {
 
 // run reads the sources until ctx ends: while there is no loop that does. Each goes on
 // when another one fails.
-func (s sources) run(ctx context.Context) error {
+func (s *sources) run(ctx context.Context) error {
 	var reading run.Group
 	errs := make(chan error, 3)
 	for name, source := range s.events() {
@@ -70,7 +70,7 @@ func (s sources) run(ctx context.Context) error {
 // delivered are the pods that the sources name, whether or not the loop has got to
 // them, and the names of the sources that have not been read. It is an error while none
 // of them has been.
-func (s sources) delivered() (pods map[types.UID]*v1.Pod, silent []string, err error) {
+func (s *sources) delivered() (pods map[types.UID]*v1.Pod, silent []string, err error) {
 	pods = map[types.UID]*v1.Pod{}
 	all := slices.Sorted(maps.Keys(s.events()))
 	for _, name := range all {
@@ -97,7 +97,7 @@ func unread(silent []string) string {
 }
 
 // origin is the file or the URL that a pod comes from, "" if none has it any more.
-func (s sources) origin(pod types.UID) string {
+func (s *sources) origin(pod types.UID) string {
 	if s.files != nil {
 		if path := s.files.Origin(pod); path != "" {
 			return path
@@ -110,7 +110,7 @@ func (s sources) origin(pod types.UID) string {
 }
 
 // manifestProblems are what cannot be used of what the sources have.
-func (s sources) manifestProblems() []podsource.Problem {
+func (s *sources) manifestProblems() []podsource.Problem {
 	var problems []podsource.Problem
 	if s.files != nil {
 		problems = append(problems, s.files.Problems()...)
@@ -122,7 +122,7 @@ func (s sources) manifestProblems() []podsource.Problem {
 }
 
 // health names manifests that do not answer, such as a link to a device.
-func (s sources) health() error {
+func (s *sources) health() error {
 	if s.files == nil {
 		return nil
 	}

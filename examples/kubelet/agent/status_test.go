@@ -17,17 +17,17 @@ import (
 )
 
 func (w *world) condition(uid types.UID, t v1.PodConditionType) v1.ConditionStatus {
-	return testagent.Condition(w.agent.statuses.Get(uid), t)
+	return testagent.Condition(w.agent.syncer.Statuses().Get(uid), t)
 }
 
 func (w *world) container(uid types.UID, name string) v1.ContainerStatus {
 	w.t.Helper()
-	return testagent.Container(w.t, w.agent.statuses.Get(uid), name)
+	return testagent.Container(w.t, w.agent.syncer.Statuses().Get(uid), name)
 }
 
 func (w *world) report(name string) server.PodReport {
 	w.t.Helper()
-	for _, s := range w.agent.workers.Pods() {
+	for _, s := range w.agent.syncer.Workers().Pods() {
 		if s.Name == name {
 			return w.agent.podReport(s)
 		}
@@ -38,7 +38,7 @@ func (w *world) report(name string) server.PodReport {
 
 func (w *world) requireFailed(uid types.UID, reason string) {
 	w.t.Helper()
-	s := w.agent.statuses.Get(uid)
+	s := w.agent.syncer.Statuses().Get(uid)
 	require.Equal(w.t, []string{string(v1.PodFailed), reason}, []string{string(s.Phase), s.Reason})
 }
 
@@ -56,7 +56,7 @@ func TestActiveDeadlineAcrossARestart(t *testing.T) {
 				w.start()
 				if left := 20*time.Second - down; left > 0 {
 					w.Sleep(left - 10*time.Millisecond)
-					require.Equal(t, v1.PodRunning, w.agent.statuses.Get("1").Phase)
+					require.Equal(t, v1.PodRunning, w.agent.syncer.Statuses().Get("1").Phase)
 					w.Sleep(10 * time.Millisecond) // to the moment, but for what the start took
 				}
 				w.Sleep(100 * time.Millisecond)
@@ -85,7 +85,7 @@ func TestReportTellsOfInitialisation(t *testing.T) {
 			}
 			require.Equal(t, why, r.Why)
 			require.Equal(t, containers, states)
-			require.Equal(t, phase, w.agent.statuses.Get("1").Phase)
+			require.Equal(t, phase, w.agent.syncer.Statuses().Get("1").Phase)
 		}
 		w.Sleep(10 * time.Second)
 		requireReport(v1.PodPending, "init container i is running", "sidecar s running", "init i running", " a waiting")

@@ -4,12 +4,10 @@ import (
 	"fmt"
 	"maps"
 	"path/filepath"
-	"runtime"
 	"slices"
 	"strings"
 
 	v1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/podwright/podwright/cri"
 	"github.com/podwright/podwright/cri/pods"
@@ -22,8 +20,8 @@ import (
 // unsupported lists why a pod can never run here, one error per field. What it asks
 // of the runtime is looked at when it is admitted (lacking), since manifests may be read
 // before the runtime has answered.
-func (g *ground) unsupported(pod *v1.Pod) []error {
-	return append(g.notSupported(pod), admission.OtherNode(pod, g.localNode())...)
+func (c *Config) unsupported(pod *v1.Pod) []error {
+	return append(c.notSupported(pod), admission.OtherNode(pod, localNode(c))...)
 }
 
 // unseenMounts lists the mounts that containers which are processes of the host would
@@ -53,26 +51,13 @@ func inPlace(pod *v1.Pod, m *v1.VolumeMount) bool {
 	})
 }
 
-// localNode is this node as far as it can be told here: without an API server the labels of
-// a node are those that say what it is, and those of the command line, and its taints those
-// that it would register with.
-func (g *ground) localNode() *v1.Node {
-	labels := map[string]string{v1.LabelOSStable: runtime.GOOS, v1.LabelArchStable: runtime.GOARCH, v1.LabelHostname: g.cfg.Flags.NodeName}
-	maps.Copy(labels, g.cfg.Flags.NodeLabels)
-	n := &v1.Node{ObjectMeta: metav1.ObjectMeta{Name: g.cfg.Flags.NodeName, Labels: labels}, Spec: v1.NodeSpec{Taints: g.cfg.Kubelet.RegisterWithTaints}}
-	if self := g.self.Load(); self != nil {
-		n.Status = *self
-	}
-	return n
-}
-
 // notSupported lists what a pod asks for and this agent does not do.
-func (g *ground) notSupported(pod *v1.Pod) []error {
+func (c *Config) notSupported(pod *v1.Pod) []error {
 	errs := unsupported(pod)
-	if g.cluster == nil {
+	if c.Flags.Kubeconfig == "" {
 		errs = append(errs, needsServer(pod)...)
 	}
-	if g.cfg.Kubelet.ContainerRuntimeEndpoint == config.Embedded {
+	if c.Kubelet.ContainerRuntimeEndpoint == config.Embedded {
 		errs = append(errs, unseenMounts(pod)...)
 	}
 	return errs

@@ -35,7 +35,7 @@ func TestUnsupportedNamesTheField(t *testing.T) {
 			Resources: v1.ResourceRequirements{Limits: v1.ResourceList{"example.com/gpu": resource.MustParse("1")}},
 		}},
 	}}
-	text := errors.Join((&ground{}).notSupported(pod)...).Error()
+	text := errors.Join(new(Config).notSupported(pod)...).Error()
 	require.NotContains(t, errors.Join(unsupported(pod)...).Error(), "example.com/gpu", "others count them")
 	for _, field := range []string{
 		"spec.initContainers[0].startupProbe", "spec.containers[1].livenessProbe: a handler is required", "spec.containers[1].startupProbe.periodSeconds: -1",
@@ -51,13 +51,13 @@ func TestUnsupportedNamesTheField(t *testing.T) {
 
 // The node's own labels, and those of the flags, count for selectors.
 func TestOtherNode(t *testing.T) {
-	g := &ground{}
-	g.cfg.Flags.NodeName, g.cfg.Flags.NodeLabels = "n", map[string]string{"room": "3"}
+	cfg := new(Config)
+	cfg.Flags.NodeName, cfg.Flags.NodeLabels = "n", map[string]string{"room": "3"}
 	pod := podOf("1", v1.RestartPolicyAlways, "a")
 	pod.Spec.NodeSelector = map[string]string{"room": "3", v1.LabelOSStable: runtime.GOOS, v1.LabelArchStable: runtime.GOARCH, v1.LabelHostname: "n"}
-	require.Empty(t, admission.OtherNode(pod, g.localNode()))
+	require.Empty(t, admission.OtherNode(pod, localNode(cfg)))
 	pod.Spec.NodeSelector = map[string]string{v1.LabelHostname: "m"}
-	require.Len(t, admission.OtherNode(pod, g.localNode()), 1)
+	require.Len(t, admission.OtherNode(pod, localNode(cfg)), 1)
 }
 
 // A pod with users of its own shares none of what only the node's may use.
@@ -118,11 +118,11 @@ func TestImagesOfVolumesInUse(t *testing.T) {
 		require.NoError(t, err)
 		w.set(pod)
 		w.startFor(time.Second)
-		used, err := w.agent.imagesInUse(w.t.Context())
+		used, err := imagesInUse(w.t.Context(), w.runtime, w.agent.images, w.agent.lifecycle.current())
 		require.NoError(t, err)
 		require.Contains(t, used, ref)
 		fails.Store(true)
-		_, err = w.agent.imagesInUse(w.t.Context())
+		_, err = imagesInUse(w.t.Context(), w.runtime, w.agent.images, w.agent.lifecycle.current())
 		require.ErrorContains(t, err, "image of volume")
 	})
 }

@@ -21,18 +21,18 @@ const subIDUser = "kubelet"
 const subIDsTimeout = 10 * time.Second
 
 // newUsers finds out which pods have users of their own, and what others may get.
-func (g *ground) newUsers(ctx context.Context, folders *podfolder.Folders) (*pods.UserNamespaces, error) {
+func newUsers(ctx context.Context, cfg *Config, folders *podfolder.Folders) (*pods.UserNamespaces, error) {
 	uids, err := folders.Leftovers(ctx)
 	if err != nil {
 		return nil, err
 	}
-	ids := request.IDRange{PerPod: uint32(*g.cfg.Kubelet.UserNamespaces.IDsPerPod)}
+	ids := request.IDRange{PerPod: uint32(*cfg.Kubelet.UserNamespaces.IDsPerPod)}
 	if _, err := user.Lookup(subIDUser); err == nil {
 		if ids.First, ids.Length, err = subIDs(ctx, getSubIDs); err != nil {
 			return nil, err
 		}
 	}
-	return pods.NewUserNamespaces(pods.UserNamespacesConfig{PodDir: folders.Pod, Pods: uids, Range: ids, Logger: g.cfg.Logger})
+	return pods.NewUserNamespaces(pods.UserNamespacesConfig{PodDir: folders.Pod, Pods: uids, Range: ids, Logger: cfg.Logger})
 }
 
 // subIDs returns the IDs that are set aside, the same ones for users and groups:

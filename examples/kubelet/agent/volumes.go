@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"io/fs"
+	"log/slog"
 	"os"
 	"sync"
 
@@ -13,9 +14,7 @@ import (
 	"github.com/podwright/podwright/examples/kubelet/config"
 	"github.com/podwright/podwright/examples/kubelet/csi"
 	"github.com/podwright/podwright/examples/kubelet/selinux"
-	"github.com/podwright/podwright/examples/kubelet/server"
 	"github.com/podwright/podwright/internal/run"
-	"github.com/podwright/podwright/podworkers"
 	"github.com/podwright/podwright/syncloop"
 	"github.com/podwright/podwright/volume"
 	volumecsi "github.com/podwright/podwright/volume/csi"
@@ -45,76 +44,82 @@ type volumes struct {
 // run mounts, unmounts and lets drivers register until ctx ends.
 func (v volumes) run(ctx context.Context) error { return run.All(ctx, v.manager.Run, v.drivers.Run) }
 
-func (g *ground) newVolumes(from named) (v volumes, err error) {
-	layout, kernel := volume.Layout{Root: g.folders.root}, &mounts.Kernel{}
+func newVolumes(in *inputs) (v volumes, err error) {
+	cfg, layout, kernel := in.cfg, volume.Layout{Root: in.folders.root}, &mounts.Kernel{}
 	if v.subPaths, err = subpath.New(subpath.Config{Layout: layout, Mounts: kernel}); err != nil {
 		return v, err
 	}
-	drivers, err := g.newDrivers(func(string) { v.manager.TryAgain(volumecsi.Name) })
+	drivers, err := newDrivers(cfg, in.folders, in.cluster, func(string) { v.manager.TryAgain(volumecsi.Name) })
 	if err != nil {
 		return v, err
 	}
 	v.drivers = drivers
-	plugins, err := g.volumePlugins(layout, kernel, drivers, from)
+	csiPlugin, err := newCSI(cfg, in.cluster, layout, drivers, in.references)
 	if err != nil {
 		return v, err
 	}
-	for _, p := range plugins {
-		if drivers, ok := p.(*volumecsi.Plugin); ok {
-			v.ask = drivers.Usage
-		}
+	v.ask = csiPlugin.Usage
+	plugins, err := volumePlugins(in, layout, kernel)
+	if err != nil {
+		return v, err
 	}
-	labels := g.labels(selinux.Enabled(selinux.Mounted), os.DirFS("/etc/selinux"))
-	cfg, err := g.claimed(manager.Config{
-		Plugins:  plugins,
+	managed, err := in.cluster.claimed(manager.Config{
+		Plugins:  append(plugins, csiPlugin),
 		Layout:   layout,
 		SubPaths: v.subPaths,
-		SELinux:  labels,
-		Complete: g.merger.Ready,
+		SELinux:  selinuxLabels(cfg.Logger, in.folders, selinux.Enabled(selinux.Mounted), os.DirFS("/etc/selinux")),
+		Complete: in.sources.merger.Ready,
 		OnReady: func(uid types.UID) {
-			g.dirty.Emit(syncloop.Event{Kind: syncloop.PodDirty, UID: uid})
+			in.dirty.Emit(syncloop.Event{Kind: syncloop.PodDirty, UID: uid})
 		},
-		Metrics:         g.cfg.Metrics.Volumes.Callbacks(),
-		ShutdownTimeout: g.cfg.ShutdownTimeout,
-		Event:           g.event,
-		Logger:          g.cfg.Logger,
+		Metrics:         cfg.Metrics.Volumes.Callbacks(),
+		ShutdownTimeout: cfg.ShutdownTimeout,
+		Event:           in.recorder.event,
+		Logger:          cfg.Logger,
 	})
 	if err != nil {
 		return v, err
 	}
-	v.manager, err = manager.New(cfg)
+	v.manager, err = manager.New(managed)
 	return v, err
 }
 
-// labels are those that the node gives to files, nil if it has no SELinux. Plugins of
+// selinuxLabels returns the SELinux labels for files, nil if the node has no SELinux. Plugins of
 // kubelets, in their containers, may use the folders that are made for them.
-func (g *ground) labels(enabled bool, etc fs.FS) manager.SELinux {
+func selinuxLabels(log *slog.Logger, folders folders, enabled bool, etc fs.FS) manager.SELinux {
 	if !enabled {
 		return nil
 	}
-	for _, dir := range []string{g.folders.shared(), g.folders.plugins()} {
+	for _, dir := range []string{folders.shared(), folders.plugins()} {
 		if err := errors.Join(os.MkdirAll(dir, private), selinux.Label(dir, selinux.PluginsLabel)); err != nil {
-			g.cfg.Logger.Warn("plugins may not be allowed to use their folder", "err", err)
+			log.Warn("plugins may not be allowed to use their folder", "err", err)
 		}
 	}
 	host, err := selinux.Read(etc)
 	if err != nil {
-		g.cfg.Logger.Warn("no volume is mounted with an SELinux label", "err", err)
+		log.Warn("no volume is mounted with an SELinux label", "err", err)
 		return nil
 	}
 	return host
 }
 
 // warnOfSwap tells that volumes in memory may end up on a disk.
-func (g *ground) warnOfSwap(ctx context.Context, kernel mounts.Mounter) {
-	onDisk, err := emptydir.MayBeOnDisk(ctx, kernel, g.folders.root)
+func warnOfSwap(ctx context.Context, cfg *Config, recorder recorder, kernel mounts.Mounter) {
+	onDisk, err := emptydir.MayBeOnDisk(ctx, kernel, cfg.Flags.RootDir)
 	switch {
 	case err != nil:
-		g.cfg.Logger.Warn("cannot tell whether volumes in memory stay there", "err", err)
+		cfg.Logger.Warn("cannot tell whether volumes in memory stay there", "err", err)
 	case onDisk:
-		g.event(nodeReference(g.cfg.Flags.NodeName), v1.EventTypeWarning, emptydir.ReasonOnDisk,
+		recorder.ofNode(v1.EventTypeWarning, emptydir.ReasonOnDisk,
 			"swap is on, and this kernel cannot keep volumes in memory out of it")
 	}
+}
+
+// folder returns the path of a mounted volume with files. It returns false for folders of the machine,
+// which a PersistentVolume may be too, so that the agent does not walk them.
+func (v volumes) folder(ctx context.Context, folders folders, pod *v1.Pod, name string) (string, bool) {
+	mounted, err := v.manager.Volume(ctx, pod, name)
+	return mounted.Path, err == nil && folders.ofPod(pod.UID, mounted.Path)
 }
 
 // inUse returns the names of the volumes in use, and nil while they are unknown.
@@ -141,32 +146,15 @@ func (v volumes) cleaner(complete func() bool) syncloop.Cleaner {
 	}}
 }
 
-// leftovers are the pods of which nothing is known but that they have volumes: an agent
-// before this one has not got rid of these, or they are about to go.
-func (n *node) leftovers() (out []server.PodReport) {
-	for _, uid := range n.volumes.manager.Pods() {
-		if n.workers.State(uid).State != podworkers.StateUnknown || n.statuses.Get(uid) != nil {
-			continue
-		}
-		r := server.PodReport{UID: string(uid), Worker: "none", WaitsFor: "its volumes to be unmounted"}
-		for _, v := range n.volumes.manager.Explain(uid) {
-			r.Volumes = append(r.Volumes, volumeReport(v))
-		}
-		if len(r.Volumes) > 0 {
-			out = append(out, r)
-		}
-	}
-	return out
-}
-
-// volumePlugins are all that there are, whether or not a static pod may have such a
+// volumePlugins are the plugins besides CSI, whether or not a static pod may have such a
 // volume: what an agent before this one has mounted must be known to be unmounted.
-func (g *ground) volumePlugins(layout volume.Layout, kernel mounts.Mounter, drivers volumecsi.Drivers, from named) ([]volume.Plugin, error) {
+func volumePlugins(in *inputs, layout volume.Layout, kernel mounts.Mounter) ([]volume.Plugin, error) {
+	cfg, from := in.cfg, in.references
 	onDisk := emptydir.New(emptydir.Config{
-		Mounts: kernel, Allocatable: func() int64 { list := g.forPods(); return list.Memory().Value() }, Track: g.track(), Logger: g.cfg.Logger,
+		Mounts: kernel, Allocatable: func() int64 { list := in.machine.forPods(); return list.Memory().Value() }, Track: track(cfg), Logger: cfg.Logger,
 	})
 	files, err := projected.New(projected.Config{
-		Backing: onDisk, ConfigMaps: from, Secrets: from, TrustBundles: from, Tokens: from, Allocatable: g.forPods, Logger: g.cfg.Logger,
+		Backing: onDisk, ConfigMaps: from, Secrets: from, TrustBundles: from, Tokens: from, Allocatable: in.machine.forPods, Logger: cfg.Logger,
 	})
 	if err != nil {
 		return nil, err
@@ -174,14 +162,13 @@ func (g *ground) volumePlugins(layout volume.Layout, kernel mounts.Mounter, driv
 	plugins, errs := append(files, onDisk, &hostpath.Plugin{}), []error(nil)
 	add := func(p volume.Plugin, err error) { plugins, errs = append(plugins, p), append(errs, err) }
 	add(plugin(nfs.New(nfs.Config{Mounts: kernel})))
-	add(plugin(local.New(local.Config{Layout: layout, Mounts: kernel, Event: g.event, Logger: g.cfg.Logger})))
-	add(plugin(g.newCSI(layout, drivers, from)))
+	add(plugin(local.New(local.Config{Layout: layout, Mounts: kernel, Event: in.recorder.event, Logger: cfg.Logger})))
 	return plugins, errors.Join(errs...)
 }
 
 // track has the file system count what is in volumes, if that is asked for.
-func (g *ground) track() func(ctx context.Context, dir string) error {
-	if !g.cfg.Enabled(config.FSQuotaMonitoring) {
+func track(cfg *Config) func(ctx context.Context, dir string) error {
+	if !cfg.Enabled(config.FSQuotaMonitoring) {
 		return nil
 	}
 	return new(usage.Projects).Track

@@ -94,15 +94,14 @@ func (n *podsNode) leavesNothing(t *testing.T) {
 
 // Registries are shown what the secrets of the folder say.
 func TestPullSecretsOfObjects(t *testing.T) {
-	g, err := newGround(configOf(t.TempDir(), nil), folders{root: t.TempDir()}, new(connected))
-	require.NoError(t, err)
 	secrets := &objects.Memory{}
 	auth := base64.StdEncoding.EncodeToString([]byte("me:secret"))
 	secrets.PutSecret(&v1.Secret{
 		ObjectMeta: podOf("1", "").ObjectMeta, Type: v1.SecretTypeDockerConfigJson,
 		Data: map[string][]byte{v1.DockerConfigJsonKey: []byte(`{"auths":{"registry.example":{"auth":"` + auth + `"}}}`)},
 	})
-	source, err := g.credentials(named{lookup: secrets})
+	cfg := configOf(t.TempDir(), nil)
+	source, err := newCredentials(&cfg, references{lookup: secrets}, recorder{})
 	require.NoError(t, err)
 	pod := podOf("1", v1.RestartPolicyAlways, "a")
 	pod.Spec.ImagePullSecrets = []v1.LocalObjectReference{{Name: pod.Name}}
@@ -132,10 +131,10 @@ func TestMountsOfTheEmbeddedRuntime(t *testing.T) {
 		pod.Spec.Volumes = []v1.Volume{{Name: "v", VolumeSource: test.source}}
 		pod.Spec.InitContainers = []v1.Container{{Name: "i", VolumeMounts: []v1.VolumeMount{test.mount}}}
 		pod.Spec.Containers[1].VolumeMounts = []v1.VolumeMount{test.mount}
-		g := &ground{cfg: configOf(t.TempDir(), nil)}
-		require.Empty(t, g.unsupported(pod), "another runtime: %s", name)
-		g.cfg.Kubelet.ContainerRuntimeEndpoint = config.Embedded
-		text := fmt.Sprint(errors.Join(g.unsupported(pod)...))
+		cfg := configOf(t.TempDir(), nil)
+		require.Empty(t, cfg.unsupported(pod), "another runtime: %s", name)
+		cfg.Kubelet.ContainerRuntimeEndpoint = config.Embedded
+		text := fmt.Sprint(errors.Join(cfg.unsupported(pod)...))
 		if test.seen {
 			require.Equal(t, "<nil>", text, name)
 			continue
@@ -172,12 +171,12 @@ func TestOrphanedVolumesAreKept(t *testing.T) {
 
 // File systems count what is in volumes if that is asked for.
 func TestFSQuotaMonitoring(t *testing.T) {
-	g := &ground{}
-	require.Nil(t, g.track())
-	g.cfg.Kubelet.FeatureGates = map[string]bool{config.FSQuotaMonitoring: true}
-	track := g.track()
-	require.NotNil(t, track)
-	require.ErrorIs(t, track(t.Context(), filepath.Join(t.TempDir(), "none")), os.ErrNotExist)
+	cfg := new(Config)
+	require.Nil(t, track(cfg))
+	cfg.Kubelet.FeatureGates = map[string]bool{config.FSQuotaMonitoring: true}
+	found := track(cfg)
+	require.NotNil(t, found)
+	require.ErrorIs(t, found(t.Context(), filepath.Join(t.TempDir(), "none")), os.ErrNotExist)
 }
 
 func TestFoldersOfPods(t *testing.T) {

@@ -104,23 +104,23 @@ func (w *world) start() {
 	if w.configure != nil {
 		w.configure(&cfg)
 	}
+	cfg.watchDrivers = csi.NoWatch
 	require.NoError(w.t, cfg.complete())
 	runtime := &connected{err: errors.New("not connected yet")}
-	g, err := newGround(cfg, f, runtime)
+	in, err := newInputs(&cfg, runtime)
 	require.NoError(w.t, err)
-	g.watchDrivers = csi.NoWatch
 	if w.allocatable != nil {
-		g.allocatable = func() v1.ResourceList { return w.allocatable }
+		in.allocatable = func() v1.ResourceList { return w.allocatable }
 	}
-	n, err := newNode(w.t.Context(), g, &Connection{Runtime: w.calls, Images: w.runtime, Name: "fake", Version: "1", driver: "cgroupfs", hasNoDriver: w.lacking})
+	n, err := newNode(w.t.Context(), in, &Connection{Runtime: w.calls, Images: w.runtime, Name: "fake", Version: "1", driver: "cgroupfs", hasNoDriver: w.lacking})
 	require.NoError(w.t, err)
 	w.agent = n
 	runtime.set(n, nil)
 	ctx, cancel := context.WithCancel(w.t.Context())
 	done := make(chan error, 1)
-	go func() { done <- g.runWith(ctx, n.run) }()
+	go func() { done <- in.runWith(ctx, n.run) }()
 	if !w.silent {
-		require.NoError(w.t, n.merger.Set("file", w.desired))
+		require.NoError(w.t, in.sources.merger.Set("file", w.desired))
 	}
 	w.stop = func() {
 		if w.ends != "" {
@@ -149,7 +149,7 @@ func (w *world) podCgroups() []string {
 func (w *world) set(pods ...*v1.Pod) {
 	w.desired = pods
 	if w.agent != nil {
-		require.NoError(w.t, w.agent.merger.Set("file", pods))
+		require.NoError(w.t, w.agent.in.sources.merger.Set("file", pods))
 	}
 }
 
@@ -158,7 +158,7 @@ func (w *world) requireNothingLeft() {
 	w.t.Helper()
 	require.Empty(w.t, w.Containers(), "containers")
 	require.Empty(w.t, w.Sandboxes(), "sandboxes")
-	for _, dir := range []string{w.agent.folders.pods(), w.logs(), w.links()} {
+	for _, dir := range []string{w.agent.in.folders.pods(), w.logs(), w.links()} {
 		entries, err := os.ReadDir(dir)
 		if !errors.Is(err, os.ErrNotExist) {
 			require.NoError(w.t, err)
@@ -166,7 +166,7 @@ func (w *world) requireNothingLeft() {
 		require.Empty(w.t, entries, dir)
 	}
 	require.Empty(w.t, w.podCgroups(), "cgroups")
-	require.Empty(w.t, w.agent.statuses.Pods(), "statuses")
+	require.Empty(w.t, w.agent.syncer.Statuses().Pods(), "statuses")
 	require.Empty(w.t, w.agent.syncer.Remembered(), "pods in memory")
 	require.Empty(w.t, w.agent.users.Pods(), "users")
 }
