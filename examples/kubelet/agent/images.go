@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"path/filepath"
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -12,8 +13,58 @@ import (
 	"github.com/podwright/podwright/cri"
 	"github.com/podwright/podwright/cri/images"
 	"github.com/podwright/podwright/cri/images/credentials"
+	"github.com/podwright/podwright/cri/images/gc"
 	"github.com/podwright/podwright/cri/images/imageref"
+	"github.com/podwright/podwright/cri/images/records"
 )
+
+func newRecords(cfg *Config) (*records.Store, error) {
+	return records.Open(records.Config{
+		Dir:       filepath.Join(cfg.Flags.RootDir, "image_manager"),
+		Policy:    records.Policy(cfg.Kubelet.ImagePullCredentialsVerificationPolicy),
+		Allowlist: cfg.Kubelet.PreloadedImagesVerificationAllowlist,
+		Checked:   cfg.Metrics.Images.Checked,
+		Logger:    cfg.Logger,
+	})
+}
+
+func newImages(cfg *Config, conn *Connection, store *records.Store, from references, recorder recorder) (*images.Manager, error) {
+	source, err := newCredentials(cfg, from, recorder)
+	if err != nil {
+		return nil, err
+	}
+	k := &cfg.Kubelet
+	return images.New(images.Config{
+		Service:          conn.Images,
+		MaxParallelPulls: parallelPulls(k),
+		QPS:              float64(unlimited(int(*k.RegistryPullQPS))),
+		Burst:            int(k.RegistryBurst),
+		Credentials:      source,
+		Records:          store,
+		Span:             cfg.Span,
+		Metrics:          imageMetrics(cfg.Metrics),
+		Event:            recorder.event,
+		Logger:           cfg.Logger,
+	})
+}
+
+func newImageGC(cfg *Config, conn *Connection, store *records.Store, manager *images.Manager, recorder recorder, l *lifecycle) (*gc.Manager, error) {
+	return gc.New(gc.Config{
+		Images:          conn.Images,
+		Containers:      conn.Runtime,
+		Policy:          imageGC(&cfg.Kubelet),
+		CollectInterval: cfg.ImageGCInterval,
+		InUse: func(ctx context.Context) ([]string, error) {
+			return imagesInUse(ctx, conn.Images, manager, l.current())
+		},
+		Remaining: store.Tidy,
+		Span:      cfg.Span,
+		Removed:   cfg.Metrics.Images.Removed,
+		Node:      recorder.node,
+		Event:     recorder.event,
+		Logger:    cfg.Logger,
+	})
+}
 
 // newCredentials builds the credentials for registries, in the order of a kubelet: pull secrets, the
 // node's own, plugins.

@@ -33,6 +33,50 @@ type sources struct {
 	api    *pods.Source          // nil without an API server
 }
 
+// open builds the sources that the configuration names.
+func (s *sources) open(cfg *Config, folders folders, recorder recorder, c *cluster) (err error) {
+	k := &cfg.Kubelet
+	merged := podsource.MergerConfig{Event: recorder.event, Logger: cfg.Logger}
+	if k.StaticPodPath == "" && k.StaticPodURL == "" && c == nil {
+		// A source that never reports keeps the pods that run.
+		merged.Sources = []string{fileSource}
+	}
+	if s.merger, err = podsource.NewMerger(merged); err != nil {
+		return err
+	}
+	decoder := podsource.Decoder{NodeName: cfg.Flags.NodeName, Check: cfg.unsupported, Volumes: volumeKinds}
+	if cfg.Flags.ObjectsDir != "" {
+		decoder.Objects = objectKinds
+	}
+	if k.StaticPodPath != "" {
+		s.files, err = podsource.NewFileSource(podsource.FileConfig{
+			Path:     k.StaticPodPath,
+			Merger:   s.merger,
+			Source:   fileSource,
+			Decoder:  decoder,
+			Period:   k.FileCheckFrequency.Duration,
+			StateDir: folders.manifests(),
+			Logger:   cfg.Logger,
+		})
+	}
+	if err == nil && c != nil {
+		s.api, err = c.newPods(cfg, s.merger)
+	}
+	if err != nil || k.StaticPodURL == "" {
+		return err
+	}
+	s.web, err = podsource.NewHTTPSource(podsource.HTTPConfig{
+		URL:     k.StaticPodURL,
+		Header:  k.StaticPodURLHeader,
+		Merger:  s.merger,
+		Source:  httpSource,
+		Decoder: decoder,
+		Period:  k.HTTPCheckFrequency.Duration,
+		Logger:  cfg.Logger,
+	})
+	return err
+}
+
 // events are the sources that there are, by their names.
 func (s *sources) events() map[string]syncloop.EventSource {
 	out := map[string]syncloop.EventSource{}
