@@ -64,21 +64,21 @@ func (r Rule) String() string {
 func (r Rule) validate() error {
 	switch {
 	case r.Call != "" && callInput(r.Call) == nil:
-		return fmt.Errorf("Call: there is no call %q", r.Call)
+		return fmt.Errorf("field Call: there is no call %q", r.Call)
 	case r.Call != "" && r.Pod != "" && !namesPod(r.Call):
-		return fmt.Errorf("Pod: a %s has no pod", r.Call)
+		return fmt.Errorf("field Pod: a %s has no pod", r.Call)
 	case r.Call != "" && r.Container != "" && !namesContainer(r.Call):
-		return fmt.Errorf("Container: a %s has no container", r.Call)
+		return fmt.Errorf("field Container: a %s has no container", r.Call)
 	case strings.Count(r.Pod, "/") > 1 || strings.HasPrefix(r.Pod, "/") || strings.HasSuffix(r.Pod, "/"):
-		return fmt.Errorf("Pod: %q is neither name nor namespace/name", r.Pod)
+		return fmt.Errorf("field Pod: %q is neither name nor namespace/name", r.Pod)
 	case r.Nth < 0:
-		return fmt.Errorf("Nth %d is negative", r.Nth)
+		return fmt.Errorf("field Nth %d is negative", r.Nth)
 	case r.Times < 0:
-		return fmt.Errorf("Times %d is negative", r.Times)
+		return fmt.Errorf("field Times %d is negative", r.Times)
 	case !(r.Chance >= 0 && r.Chance <= 1):
-		return fmt.Errorf("Chance %v is not between 0 and 1", r.Chance)
+		return fmt.Errorf("field Chance %v is not between 0 and 1", r.Chance)
 	case r.Latency < 0:
-		return fmt.Errorf("Latency %v is negative", r.Latency)
+		return fmt.Errorf("field Latency %v is negative", r.Latency)
 	}
 	return nil
 }
