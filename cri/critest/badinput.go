@@ -86,8 +86,7 @@ func badNoSandboxMetadata(e *env) {
 }
 
 func badNoContainerConfig(e *env) {
-	pod := e.hostPod()
-	sandbox := e.run(pod)
+	pod, sandbox := e.runHost()
 	_, err := e.Runtime.CreateContainer(e.ctx, sandbox, nil, pod)
 	e.refused(err)
 	require.Empty(e.t, e.containers(sandbox))
@@ -110,8 +109,7 @@ func badNoPodConfig(e *env) {
 // badContainer creates and starts a container. What was refused must not be there.
 func badContainer(want answer, spoil func(c *runtimeapi.ContainerConfig)) func(e *env) {
 	return func(e *env) {
-		pod := e.hostPod()
-		sandbox := e.run(pod)
+		pod, sandbox := e.runHost()
 		config := e.container("c", nap.command()...)
 		spoil(config)
 		id, err := e.Runtime.CreateContainer(e.ctx, sandbox, config, pod)
@@ -155,8 +153,7 @@ func badFilters(e *env) {
 }
 
 func badGrace(e *env) {
-	pod := e.hostPod()
-	id := e.startReady(e.run(pod), e.container("c", stubborn.command()...), pod)
+	id := e.alone(e.startReady, stubborn)
 	require.NoError(e.t, e.Runtime.StopContainer(e.ctx, id, -time.Hour))
 	require.Equal(e.t, int32(137), e.status(id).GetExitCode())
 }

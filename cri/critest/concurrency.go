@@ -106,8 +106,7 @@ func manyPods(e *env) {
 }
 
 func oneContainerName(e *env) {
-	pod := e.hostPod()
-	sandbox := e.run(pod)
+	pod, sandbox := e.runHost()
 	config := e.container("c", nap.command()...)
 	e.onlyOne(together(10, func(int) error {
 		_, err := e.Runtime.CreateContainer(e.ctx, sandbox, config, pod)
@@ -141,15 +140,13 @@ func (e *env) leftovers(pod *runtimeapi.PodSandboxConfig) []string {
 }
 
 func oneStart(e *env) {
-	pod := e.hostPod()
-	id := e.create(e.run(pod), e.container("c", nap.command()...), pod)
+	id := e.alone(e.create, nap)
 	e.onlyOne(together(5, func(int) error { return e.Runtime.StartContainer(e.ctx, id) }))
 	require.Equal(e.t, runtimeapi.ContainerState_CONTAINER_RUNNING, e.status(id).GetState())
 }
 
 func manyStops(e *env) {
-	pod := e.hostPod()
-	id := e.startReady(e.run(pod), e.container("c", sleeper.command()...), pod)
+	id := e.alone(e.startReady, sleeper)
 	states := make([]runtimeapi.ContainerState, 5)
 	for _, err := range together(5, func(i int) error {
 		if err := e.Runtime.StopContainer(e.ctx, id, time.Minute); err != nil {
@@ -169,8 +166,7 @@ func manyStops(e *env) {
 
 // Removals may be refused while another is under way; the end is the same.
 func manyRemovals(e *env) {
-	pod := e.hostPod()
-	sandbox := e.run(pod)
+	pod, sandbox := e.runHost()
 	id := e.start(sandbox, e.container("c", nap.command()...), pod)
 	worked := 0
 	for _, err := range together(5, func(int) error { return gone(e.Runtime.RemoveContainer(e.ctx, id)) }) {
@@ -185,8 +181,7 @@ func manyRemovals(e *env) {
 }
 
 func stopWhileStarting(e *env) {
-	pod := e.hostPod()
-	sandbox := e.run(pod)
+	pod, sandbox := e.runHost()
 	for i := range 5 {
 		id := e.create(sandbox, e.container(fmt.Sprintf("c%d", i), nap.command()...), pod)
 		for _, err := range together(2, func(i int) error {
@@ -205,8 +200,7 @@ func stopWhileStarting(e *env) {
 }
 
 func stopSandboxWhileStarting(e *env) {
-	pod := e.hostPod()
-	sandbox := e.run(pod)
+	pod, sandbox := e.runHost()
 	ids := make([]string, 4)
 	for i := range ids {
 		ids[i] = e.create(sandbox, e.container(fmt.Sprintf("c%d", i), nap.command()...), pod)
@@ -229,8 +223,7 @@ func stopSandboxWhileStarting(e *env) {
 }
 
 func removeWhileStopping(e *env) {
-	pod := e.hostPod()
-	id := e.startReady(e.run(pod), e.container("c", stubborn.command()...), pod)
+	id := e.alone(e.startReady, stubborn)
 	errs := together(2, func(i int) error {
 		if i == 0 {
 			return gone(e.Runtime.StopContainer(e.ctx, id, patience/2))
@@ -243,8 +236,7 @@ func removeWhileStopping(e *env) {
 }
 
 func stopWhileStopping(e *env) {
-	pod := e.hostPod()
-	id := e.startReady(e.run(pod), e.container("c", stubborn.command()...), pod)
+	id := e.alone(e.startReady, stubborn)
 	errs := together(2, func(i int) error {
 		if i == 0 {
 			return e.Runtime.StopContainer(e.ctx, id, patience/2)
@@ -256,8 +248,7 @@ func stopWhileStopping(e *env) {
 }
 
 func readDuringChurn(e *env) {
-	pod := e.hostPod()
-	sandbox := e.run(pod)
+	pod, sandbox := e.runHost()
 	ctx, over := context.WithCancel(e.ctx)
 	defer over()
 	errs := together(4, func(i int) error {

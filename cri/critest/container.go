@@ -36,8 +36,7 @@ func containerCases() []testCase {
 }
 
 func containerLife(e *env) {
-	pod := e.hostPod()
-	sandbox := e.run(pod)
+	pod, sandbox := e.runHost()
 	unstarted := e.create(sandbox, e.container("unstarted", sleeper.command()...), pod)
 	require.NotEmpty(e.t, unstarted)
 	require.Equal(e.t, runtimeapi.ContainerState_CONTAINER_CREATED, e.status(unstarted).GetState())
@@ -92,16 +91,14 @@ func noEnd(e *env, s *runtimeapi.ContainerStatus) {
 }
 
 func containerCreated(e *env) {
-	pod := e.hostPod()
-	s := e.status(e.create(e.run(pod), e.container("c", sleeper.command()...), pod))
+	s := e.status(e.alone(e.create, sleeper))
 	require.Equal(e.t, runtimeapi.ContainerState_CONTAINER_CREATED, s.GetState())
 	require.Zero(e.t, s.GetStartedAt())
 	noEnd(e, s)
 }
 
 func containerRunning(e *env) {
-	pod := e.hostPod()
-	s := e.status(e.start(e.run(pod), e.container("c", sleeper.command()...), pod))
+	s := e.status(e.alone(e.start, sleeper))
 	require.Equal(e.t, runtimeapi.ContainerState_CONTAINER_RUNNING, s.GetState())
 	require.NotZero(e.t, s.GetStartedAt())
 	noEnd(e, s)
@@ -109,8 +106,7 @@ func containerRunning(e *env) {
 
 func containerTimes(e *env) {
 	before := time.Now()
-	pod := e.hostPod()
-	sandbox := e.run(pod)
+	pod, sandbox := e.runHost()
 	s := e.exited(e.start(sandbox, e.container("c", exit0.command()...), pod))
 	e.recent(before, s.GetCreatedAt())
 	e.recent(before, s.GetStartedAt())
@@ -125,8 +121,7 @@ func containerTimes(e *env) {
 }
 
 func containerStays(e *env) {
-	pod := e.hostPod()
-	sandbox := e.run(pod)
+	pod, sandbox := e.runHost()
 	id := e.start(sandbox, e.container("c", exit3.command()...), pod)
 	first := e.exited(id)
 	require.NoError(e.t, e.Runtime.StopContainer(e.ctx, id, 0))
@@ -135,8 +130,7 @@ func containerStays(e *env) {
 }
 
 func containerVerbose(e *env) {
-	pod := e.hostPod()
-	id := e.create(e.run(pod), e.container("c", sleeper.command()...), pod)
+	id := e.alone(e.create, sleeper)
 	plain, err := e.Runtime.ContainerStatus(e.ctx, id, false)
 	require.NoError(e.t, err)
 	require.Empty(e.t, plain.GetInfo())
@@ -149,16 +143,14 @@ func containerVerbose(e *env) {
 // exitsWith makes the case of a program that ends by itself.
 func exitsWith(p program, code int32, reason string) func(e *env) {
 	return func(e *env) {
-		pod := e.hostPod()
-		s := e.exited(e.start(e.run(pod), e.container("c", p.command()...), pod))
+		s := e.exited(e.alone(e.start, p))
 		require.Equal(e.t, code, s.GetExitCode())
 		require.Equal(e.t, reason, s.GetReason())
 	}
 }
 
 func containerKilled(e *env) {
-	pod := e.hostPod()
-	id := e.start(e.run(pod), e.container("c", stubborn.command()...), pod)
+	id := e.alone(e.start, stubborn)
 	require.NoError(e.t, e.Runtime.StopContainer(e.ctx, id, 0))
 	s := e.status(id)
 	require.Equal(e.t, int32(137), s.GetExitCode())
@@ -166,8 +158,7 @@ func containerKilled(e *env) {
 }
 
 func containerTerminated(e *env) {
-	pod := e.hostPod()
-	id := e.start(e.run(pod), e.container("c", nap.command()...), pod)
+	id := e.alone(e.start, nap)
 	require.NoError(e.t, e.Runtime.StopContainer(e.ctx, id, time.Minute))
 	s := e.status(id)
 	require.Equal(e.t, int32(143), s.GetExitCode())
@@ -232,8 +223,7 @@ func containerReadOnly(e *env) {
 }
 
 func containerLogPath(e *env) {
-	pod := e.hostPod()
-	sandbox := e.run(pod)
+	pod, sandbox := e.runHost()
 	logs := e.status(e.create(sandbox, e.container("logs", sleeper.command()...), pod)).GetLogPath()
 	require.True(e.t, filepath.IsAbs(logs), "%q", logs)
 	silent := e.container("silent", sleeper.command()...)
@@ -242,8 +232,7 @@ func containerLogPath(e *env) {
 }
 
 func containerImage(e *env) {
-	pod := e.hostPod()
-	sandbox := e.run(pod)
+	pod, sandbox := e.runHost()
 	first := e.status(e.create(sandbox, e.container("a", sleeper.command()...), pod))
 	second := e.status(e.create(sandbox, e.container("b", sleeper.command()...), pod))
 	// The name may be another one of the image's, such as the full form.
@@ -263,8 +252,7 @@ func (e *env) imageID(name string) string {
 }
 
 func containerIndependent(e *env) {
-	pod := e.hostPod()
-	sandbox := e.run(pod)
+	pod, sandbox := e.runHost()
 	stays := e.start(sandbox, e.container("stays", sleeper.command()...), pod)
 	ends := e.start(sandbox, e.container("ends", sleeper.command()...), pod)
 	require.NoError(e.t, e.Runtime.RemoveContainer(e.ctx, ends))

@@ -109,6 +109,13 @@ func (e *env) run(config *runtimeapi.PodSandboxConfig) string {
 	return id
 }
 
+// runHost runs a hostPod.
+func (e *env) runHost() (pod *runtimeapi.PodSandboxConfig, id string) {
+	e.t.Helper()
+	pod = e.hostPod()
+	return pod, e.run(pod)
+}
+
 // removePod leaves nothing of a pod.
 func (e *env) removePod(sandboxID string) {
 	e.t.Helper()
@@ -132,6 +139,13 @@ func (e *env) start(sandboxID string, config *runtimeapi.ContainerConfig, pod *r
 	id := e.create(sandboxID, config, pod)
 	require.NoError(e.t, e.Runtime.StartContainer(e.ctx, id))
 	return id
+}
+
+// alone creates or starts a container with a program in a hostPod of its own.
+func (e *env) alone(begin func(string, *runtimeapi.ContainerConfig, *runtimeapi.PodSandboxConfig) string, what program) string {
+	e.t.Helper()
+	pod, sandbox := e.runHost()
+	return begin(sandbox, e.container("c", what.command()...), pod)
 }
 
 // startReady is start for programs that print "ready", and waits until they did.

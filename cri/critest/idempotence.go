@@ -21,8 +21,7 @@ func idempotenceCases() []testCase {
 }
 
 func stopContainerAgain(e *env) {
-	pod := e.hostPod()
-	id := e.startReady(e.run(pod), e.container("c", sleeper.command()...), pod)
+	id := e.alone(e.startReady, sleeper)
 	require.NoError(e.t, e.Runtime.StopContainer(e.ctx, id, time.Minute))
 	first := e.status(id)
 	for _, grace := range []time.Duration{time.Minute, 0, time.Second} {
@@ -32,8 +31,7 @@ func stopContainerAgain(e *env) {
 }
 
 func removeContainerAgain(e *env) {
-	pod := e.hostPod()
-	sandbox := e.run(pod)
+	pod, sandbox := e.runHost()
 	other := e.create(sandbox, e.container("other", sleeper.command()...), pod)
 	id := e.create(sandbox, e.container("c", sleeper.command()...), pod)
 	require.NoError(e.t, e.Runtime.RemoveContainer(e.ctx, id))
@@ -65,8 +63,7 @@ func removeSandboxAgain(e *env) {
 }
 
 func stopRemoved(e *env) {
-	pod := e.hostPod()
-	sandbox := e.run(pod)
+	pod, sandbox := e.runHost()
 	container := e.create(sandbox, e.container("c", sleeper.command()...), pod)
 	require.NoError(e.t, e.Runtime.RemovePodSandbox(e.ctx, sandbox))
 	for range 2 {

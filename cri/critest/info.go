@@ -88,8 +88,7 @@ func infoMetricDescriptors(e *env) {
 }
 
 func infoMetrics(e *env) {
-	pod := e.hostPod()
-	e.start(e.run(pod), e.container("c", nap.command()...), pod)
+	e.alone(e.start, nap)
 	metrics, err := e.Runtime.ListPodSandboxMetrics(e.ctx)
 	e.optional("ListPodSandboxMetrics", err)
 	require.NoError(e.t, err)

@@ -153,8 +153,7 @@ func listContainerBySandbox(e *env) {
 }
 
 func listContainerByLabels(e *env) {
-	pod := e.hostPod()
-	sandbox := e.run(pod)
+	pod, sandbox := e.runHost()
 	uid := pod.Metadata.Uid
 	create := func(name string) string {
 		config := e.container(name, sleeper.command()...)

@@ -21,8 +21,7 @@ func nameCases() []testCase {
 }
 
 func namesSandbox(e *env) {
-	pod := e.hostPod()
-	id := e.run(pod)
+	pod, id := e.runHost()
 	_, err := e.Runtime.RunPodSandbox(e.ctx, pod, "")
 	e.refused(err)
 	require.NoError(e.t, e.Runtime.StopPodSandbox(e.ctx, id))
@@ -48,8 +47,7 @@ func namesSandboxParts(e *env) {
 }
 
 func namesSandboxFreed(e *env) {
-	pod := e.hostPod()
-	first := e.run(pod)
+	pod, first := e.runHost()
 	require.NoError(e.t, e.Runtime.StopPodSandbox(e.ctx, first))
 	require.NoError(e.t, e.Runtime.RemovePodSandbox(e.ctx, first))
 	require.NotEqual(e.t, first, e.run(pod), "ids are not used again")
@@ -65,8 +63,7 @@ func namesSandboxFailed(e *env) {
 }
 
 func namesContainer(e *env) {
-	pod := e.hostPod()
-	sandbox := e.run(pod)
+	pod, sandbox := e.runHost()
 	config := e.container("c", exit0.command()...)
 	id := e.create(sandbox, config, pod)
 	again := func() {
@@ -96,8 +93,7 @@ func namesContainerParts(e *env) {
 }
 
 func namesContainerFreed(e *env) {
-	pod := e.hostPod()
-	sandbox := e.run(pod)
+	pod, sandbox := e.runHost()
 	config := e.container("c", exit0.command()...)
 	first := e.start(sandbox, config, pod)
 	e.exited(first)
@@ -106,8 +102,7 @@ func namesContainerFreed(e *env) {
 }
 
 func namesContainerFailed(e *env) {
-	pod := e.hostPod()
-	sandbox := e.run(pod)
+	pod, sandbox := e.runHost()
 	config := e.container("c", exit0.command()...)
 	config.Image = &runtimeapi.ImageSpec{Image: absentImage}
 	_, err := e.Runtime.CreateContainer(e.ctx, sandbox, config, pod)
@@ -117,8 +112,7 @@ func namesContainerFailed(e *env) {
 }
 
 func namesSuccessor(e *env) {
-	pod := e.hostPod()
-	first := e.run(pod)
+	pod, first := e.runHost()
 	config := e.container("c", sleeper.command()...)
 	old := e.create(first, config, pod)
 	require.NoError(e.t, e.Runtime.StopPodSandbox(e.ctx, first))
@@ -135,8 +129,7 @@ func namesSuccessor(e *env) {
 }
 
 func namesSandboxRemoved(e *env) {
-	pod := e.hostPod()
-	first := e.run(pod)
+	pod, first := e.runHost()
 	config := e.container("c", sleeper.command()...)
 	e.start(first, config, pod)
 	require.NoError(e.t, e.Runtime.StopPodSandbox(e.ctx, first))

@@ -111,8 +111,7 @@ func orderTable(states []orderState, calls []orderCall, outcomes [][]outcome, lo
 func containerStates() []orderState {
 	in := func(name string, p []string, prepare func(e *env, sandbox, id string)) orderState {
 		return orderState{name, func(e *env) string {
-			pod := e.hostPod()
-			sandbox := e.run(pod)
+			pod, sandbox := e.runHost()
 			id := e.create(sandbox, e.container("c", p...), pod)
 			prepare(e, sandbox, id)
 			return id

@@ -8,8 +8,7 @@ import (
 func sandboxStates() []orderState {
 	in := func(name string, prepare func(e *env, id string, pod *runtimeapi.PodSandboxConfig)) orderState {
 		return orderState{name, func(e *env) string {
-			pod := e.hostPod()
-			id := e.run(pod)
+			pod, id := e.runHost()
 			prepare(e, id, pod)
 			return id
 		}}

@@ -86,8 +86,7 @@ func resourcesCreated(e *env) {
 }
 
 func resourcesOwn(e *env) {
-	pod := e.hostPod()
-	sandbox := e.run(pod)
+	pod, sandbox := e.runHost()
 	a, b := e.start(sandbox, limited(e, "a"), pod), e.start(sandbox, limited(e, "b"), pod)
 	require.NoError(e.t, e.Runtime.UpdateContainerResources(e.ctx, sharesOf(a, 300)))
 	require.Equal(e.t, int64(300), e.resources(a).GetCpuShares())

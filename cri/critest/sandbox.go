@@ -144,8 +144,7 @@ func sandboxStopped(e *env) {
 }
 
 func sandboxStopEndsContainers(e *env) {
-	pod := e.hostPod()
-	id := e.run(pod)
+	pod, id := e.runHost()
 	running := e.start(id, e.container("running", stubborn.command()...), pod)
 	created := e.create(id, e.container("created", sleeper.command()...), pod)
 	require.NoError(e.t, e.Runtime.StopPodSandbox(e.ctx, id))
@@ -157,8 +156,7 @@ func sandboxStopEndsContainers(e *env) {
 }
 
 func sandboxRemoveRunning(e *env) {
-	pod := e.hostPod()
-	id := e.run(pod)
+	pod, id := e.runHost()
 	container := e.start(id, e.container("c", stubborn.command()...), pod)
 	require.NoError(e.t, e.Runtime.RemovePodSandbox(e.ctx, id))
 	_, err := e.Runtime.ContainerStatus(e.ctx, container, false)
@@ -169,8 +167,7 @@ func sandboxRemoveRunning(e *env) {
 }
 
 func sandboxRemoveAllStates(e *env) {
-	pod := e.hostPod()
-	id := e.run(pod)
+	pod, id := e.runHost()
 	containers := []string{
 		e.create(id, e.container("created", sleeper.command()...), pod),
 		e.start(id, e.container("running", sleeper.command()...), pod),
