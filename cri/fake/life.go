@@ -3,8 +3,6 @@ package fake
 import (
 	"context"
 	"errors"
-	"sync"
-	"time"
 
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
@@ -54,62 +52,16 @@ func (rt *Runtime) currentLife() *life {
 	return rt.life
 }
 
-// bound is ctx for what a call waits for: it ends with the runtime, too. The
-// returned function must be called.
+// bound returns ctx with the end of the runtime's life added. The returned function
+// must be called.
 func (l *life) bound(ctx context.Context) (context.Context, context.CancelFunc) {
-	b := &boundContext{parent: ctx, life: l}
-	return b, b.end
-}
-
-// boundContext is a context that ends with a life, too. Most of those that get it
-// have no use for it, so the real one is made when somebody asks.
-type boundContext struct {
-	parent context.Context
-	life   *life
-
-	mu     sync.Mutex
-	made   context.Context // nil: not yet
-	cancel context.CancelCauseFunc
-	stop   func() bool // the life no longer ends it
-	over   bool
-}
-
-func (b *boundContext) real() context.Context {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if b.made == nil {
-		made, cancel := context.WithCancelCause(b.parent)
-		b.made, b.cancel = made, cancel
-		b.stop = context.AfterFunc(b.life.ctx, func() { cancel(context.Cause(b.life.ctx)) })
-	}
-	// An AfterFunc takes its time; a context that has ended says so at once.
-	if b.life.ctx.Err() != nil {
-		b.cancel(context.Cause(b.life.ctx))
-	}
-	if b.over {
-		b.stop()
-		b.cancel(nil)
-	}
-	return b.made
-}
-
-// end ends the context.
-func (b *boundContext) end() {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.over = true
-	if b.made != nil {
-		b.stop()
-		b.cancel(nil)
+	bounded, cancel := context.WithCancelCause(ctx)
+	stop := context.AfterFunc(l.ctx, func() { cancel(context.Cause(l.ctx)) })
+	return bounded, func() {
+		stop()
+		cancel(nil)
 	}
 }
-
-// The methods of a context.
-
-func (b *boundContext) Deadline() (time.Time, bool) { return b.parent.Deadline() }
-func (b *boundContext) Done() <-chan struct{}       { return b.real().Done() }
-func (b *boundContext) Err() error                  { return b.real().Err() }
-func (b *boundContext) Value(key any) any           { return b.real().Value(key) }
 
 // callEnded is the error of a call whose context has ended: that of the caller,
 // or that of a runtime that went away.

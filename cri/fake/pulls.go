@@ -35,17 +35,15 @@ func (rt *Runtime) PullImage(ctx context.Context, image *runtimeapi.ImageSpec, a
 
 // pull asks Config.Pull, for as long as the call and the runtime last.
 func (rt *Runtime) pull(ctx context.Context, image *runtimeapi.ImageSpec, auth *runtimeapi.AuthConfig) (pulled Image, err error) {
-	bounded, cancel := rt.currentLife().bound(ctx)
+	l := rt.currentLife()
+	bounded, cancel := l.bound(ctx)
 	defer cancel()
 	err = rt.hook("Config.Pull", func() (err error) {
 		pulled, err = rt.cfg.Pull(bounded, clone(image), clone(auth))
 		return err
 	})
-	switch {
-	case err != nil:
+	if err != nil {
 		return Image{}, interceptError(bounded, err)
-	case bounded.Err() != nil:
-		return Image{}, callEnded(bounded)
 	}
-	return pulled, nil
+	return pulled, sessionEnded(ctx, l)
 }

@@ -1,6 +1,8 @@
 package fake
 
 import (
+	"context"
+
 	"google.golang.org/grpc"
 	"google.golang.org/protobuf/proto"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
@@ -15,13 +17,13 @@ const partSize = 1 << 20
 type lacker interface{ Lacks(call string) error }
 
 // streamList sends a list in parts, each made by wrap.
-func streamList[Item proto.Message, Part any](service any, call string, list func() ([]Item, error), wrap func([]Item) *Part, out grpc.ServerStreamingServer[Part]) error {
+func streamList[Item proto.Message, Filter, Part any](service any, call string, list func(context.Context, Filter) ([]Item, error), filter Filter, out grpc.ServerStreamingServer[Part], wrap func([]Item) *Part) error {
 	if s, ok := service.(lacker); ok {
 		if err := s.Lacks(call); err != nil {
 			return err
 		}
 	}
-	items, err := list()
+	items, err := list(out.Context(), filter)
 	if _, err := reply(&struct{}{}, err); err != nil {
 		return err
 	}
@@ -41,49 +43,40 @@ func streamList[Item proto.Message, Part any](service any, call string, list fun
 }
 
 func (s *runtimeServer) StreamPodSandboxes(r *runtimeapi.StreamPodSandboxesRequest, out grpc.ServerStreamingServer[runtimeapi.StreamPodSandboxesResponse]) error {
-	return streamList(s.runtime, "StreamPodSandboxes", func() ([]*runtimeapi.PodSandbox, error) {
-		return s.runtime.ListPodSandbox(out.Context(), r.GetFilter())
-	}, func(items []*runtimeapi.PodSandbox) *runtimeapi.StreamPodSandboxesResponse {
+	return streamList(s.runtime, "StreamPodSandboxes", s.runtime.ListPodSandbox, r.GetFilter(), out, func(items []*runtimeapi.PodSandbox) *runtimeapi.StreamPodSandboxesResponse {
 		return &runtimeapi.StreamPodSandboxesResponse{PodSandboxes: items}
-	}, out)
+	})
 }
 
 func (s *runtimeServer) StreamContainers(r *runtimeapi.StreamContainersRequest, out grpc.ServerStreamingServer[runtimeapi.StreamContainersResponse]) error {
-	return streamList(s.runtime, "StreamContainers", func() ([]*runtimeapi.Container, error) {
-		return s.runtime.ListContainers(out.Context(), r.GetFilter())
-	}, func(items []*runtimeapi.Container) *runtimeapi.StreamContainersResponse {
+	return streamList(s.runtime, "StreamContainers", s.runtime.ListContainers, r.GetFilter(), out, func(items []*runtimeapi.Container) *runtimeapi.StreamContainersResponse {
 		return &runtimeapi.StreamContainersResponse{Containers: items}
-	}, out)
+	})
 }
 
 func (s *runtimeServer) StreamContainerStats(r *runtimeapi.StreamContainerStatsRequest, out grpc.ServerStreamingServer[runtimeapi.StreamContainerStatsResponse]) error {
-	return streamList(s.runtime, "StreamContainerStats", func() ([]*runtimeapi.ContainerStats, error) {
-		return s.runtime.ListContainerStats(out.Context(), r.GetFilter())
-	}, func(items []*runtimeapi.ContainerStats) *runtimeapi.StreamContainerStatsResponse {
+	return streamList(s.runtime, "StreamContainerStats", s.runtime.ListContainerStats, r.GetFilter(), out, func(items []*runtimeapi.ContainerStats) *runtimeapi.StreamContainerStatsResponse {
 		return &runtimeapi.StreamContainerStatsResponse{ContainerStats: items}
-	}, out)
+	})
 }
 
 func (s *runtimeServer) StreamPodSandboxStats(r *runtimeapi.StreamPodSandboxStatsRequest, out grpc.ServerStreamingServer[runtimeapi.StreamPodSandboxStatsResponse]) error {
-	return streamList(s.runtime, "StreamPodSandboxStats", func() ([]*runtimeapi.PodSandboxStats, error) {
-		return s.runtime.ListPodSandboxStats(out.Context(), r.GetFilter())
-	}, func(items []*runtimeapi.PodSandboxStats) *runtimeapi.StreamPodSandboxStatsResponse {
+	return streamList(s.runtime, "StreamPodSandboxStats", s.runtime.ListPodSandboxStats, r.GetFilter(), out, func(items []*runtimeapi.PodSandboxStats) *runtimeapi.StreamPodSandboxStatsResponse {
 		return &runtimeapi.StreamPodSandboxStatsResponse{PodSandboxStats: items}
-	}, out)
+	})
 }
 
-func (s *runtimeServer) StreamPodSandboxMetrics(_ *runtimeapi.StreamPodSandboxMetricsRequest, out grpc.ServerStreamingServer[runtimeapi.StreamPodSandboxMetricsResponse]) error {
-	return streamList(s.runtime, "StreamPodSandboxMetrics", func() ([]*runtimeapi.PodSandboxMetrics, error) {
-		return s.runtime.ListPodSandboxMetrics(out.Context())
-	}, func(items []*runtimeapi.PodSandboxMetrics) *runtimeapi.StreamPodSandboxMetricsResponse {
+func (s *runtimeServer) StreamPodSandboxMetrics(r *runtimeapi.StreamPodSandboxMetricsRequest, out grpc.ServerStreamingServer[runtimeapi.StreamPodSandboxMetricsResponse]) error {
+	list := func(ctx context.Context, _ any) ([]*runtimeapi.PodSandboxMetrics, error) {
+		return s.runtime.ListPodSandboxMetrics(ctx)
+	}
+	return streamList(s.runtime, "StreamPodSandboxMetrics", list, any(r), out, func(items []*runtimeapi.PodSandboxMetrics) *runtimeapi.StreamPodSandboxMetricsResponse {
 		return &runtimeapi.StreamPodSandboxMetricsResponse{PodSandboxMetrics: items}
-	}, out)
+	})
 }
 
 func (s *imageServer) StreamImages(r *runtimeapi.StreamImagesRequest, out grpc.ServerStreamingServer[runtimeapi.StreamImagesResponse]) error {
-	return streamList(s.images, "StreamImages", func() ([]*runtimeapi.Image, error) {
-		return s.images.ListImages(out.Context(), r.GetFilter())
-	}, func(items []*runtimeapi.Image) *runtimeapi.StreamImagesResponse {
+	return streamList(s.images, "StreamImages", s.images.ListImages, r.GetFilter(), out, func(items []*runtimeapi.Image) *runtimeapi.StreamImagesResponse {
 		return &runtimeapi.StreamImagesResponse{Images: items}
-	}, out)
+	})
 }
