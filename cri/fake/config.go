@@ -81,10 +81,6 @@ type Config struct {
 	// process; negative: behind. See SetClockSkew, which changes it. Default 0.
 	ClockSkew time.Duration
 
-	// KillTimeout is how long a killed program may take to return before it
-	// is abandoned. Default (and meaning of zero) 10 seconds.
-	KillTimeout time.Duration
-
 	// Intercept is called before each call with the call's name ("CreateContainer")
 	// and its CRI request, a *runtimeapi.CreateContainerRequest there. It may
 	// block until ctx is done. An error is the result of the call, which then
@@ -130,7 +126,6 @@ func (c *Config) setDefaults() {
 	setDefault(&c.ImageFilesystem, "/")
 	setDefault(&c.ContainerFilesystem, c.ImageFilesystem)
 	setDefault(&c.CgroupDriver, "cgroupfs")
-	setDefault(&c.KillTimeout, 10*time.Second)
 	if c.Programs == nil {
 		c.Programs = Always(SleepUntilStopped)
 	}
@@ -156,9 +151,6 @@ func setDefault[T comparable](field *T, value T) {
 }
 
 func (c *Config) validate() error {
-	if c.KillTimeout < 0 {
-		return fmt.Errorf("fake: KillTimeout %v is negative", c.KillTimeout)
-	}
 	if err := checkCalls(c.Unimplemented); err != nil {
 		return err
 	}

@@ -214,7 +214,7 @@ func (rt *Runtime) Signal(containerID string, signal syscall.Signal) error {
 	switch signal {
 	case 0:
 	case sigKill:
-		c.task.kill(rt.cfg.KillTimeout)
+		c.task.kill()
 	default:
 		c.task.signal(signal)
 	}

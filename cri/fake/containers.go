@@ -62,7 +62,7 @@ func (rt *Runtime) containerExited(c *container, e exit) {
 	c.ended(e, rt.now().UnixNano())
 	c.endedUnseen = rt.down
 	for t := range c.execs {
-		t.kill(rt.cfg.KillTimeout)
+		t.kill()
 	}
 	rt.emit(c, runtimeapi.ContainerEventType_CONTAINER_STOPPED_EVENT)
 }
@@ -112,7 +112,7 @@ func (rt *Runtime) stopTask(ctx context.Context, t *task, grace time.Duration) e
 		case <-timer.C:
 		}
 	}
-	t.kill(rt.cfg.KillTimeout)
+	t.kill()
 	return rt.await(ctx, t)
 }
 

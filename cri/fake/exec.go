@@ -43,7 +43,7 @@ func (rt *Runtime) ExecSync(ctx context.Context, containerID string, command []s
 		if isDown(err) {
 			return nil, nil, err // the command outlives the runtime
 		}
-		run.task.kill(rt.cfg.KillTimeout)
+		run.task.kill()
 		<-run.task.done
 		return nil, nil, execTimedOut(runCtx, timeout, err)
 	}
@@ -141,7 +141,7 @@ func (rt *Runtime) beginExec(ctx context.Context, containerID string, command []
 	}
 	c.execs[&run.task], rt.execs[&run.task] = struct{}{}, struct{}{}
 	if rt.closed || !c.running() {
-		run.task.kill(rt.cfg.KillTimeout)
+		run.task.kill()
 	}
 	go run.task.run(program, &p)
 	return nil

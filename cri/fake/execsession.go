@@ -61,7 +61,7 @@ func (rt *Runtime) ExecSession(ctx context.Context, containerID string, command 
 	}
 	if err != nil {
 		if !isDown(err) {
-			run.task.kill(rt.cfg.KillTimeout)
+			run.task.kill()
 			<-run.task.done
 		}
 		x.release()

@@ -16,7 +16,6 @@ import (
 
 func TestConfigIsChecked(t *testing.T) {
 	for want, cfg := range map[string]fake.Config{
-		"KillTimeout":  {KillTimeout: -1},
 		"CgroupDriver": {CgroupDriver: "none"},
 		"FixedIPs":     {FixedIPs: []string{"x"}},
 		"Images[0]":    {Images: []fake.Image{{}}},

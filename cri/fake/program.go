@@ -19,7 +19,7 @@ import (
 // by SIGKILL, or by another signal whose default action is to terminate while
 // the program has not asked for its signals (see Process.Signals). From then on
 // the exit code is 128 plus the signal's number whatever the program returns.
-// A program that does not return within Config.KillTimeout of its context's end
+// A program that does not return within 10 seconds of its context's end
 // is abandoned: its container counts as killed, and Close names it.
 //
 // A panic, or a call of runtime.Goexit, is exit code 2 with the panic written to

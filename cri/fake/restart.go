@@ -127,10 +127,10 @@ func (rt *Runtime) closedOr(err error) error {
 }
 
 // killPrograms kills everything that runs and waits for its end. The runtime is
-// down, or closed: what is still on its way after KillTimeout, because its
+// down, or closed: what is still on its way after killTimeout, because its
 // Resolver does not return, will find that nobody wants it.
 func (rt *Runtime) killPrograms(ctx context.Context) error {
-	patience, cancel := context.WithTimeout(ctx, rt.cfg.KillTimeout)
+	patience, cancel := context.WithTimeout(ctx, killTimeout)
 	rt.starts.wait(patience)
 	cancel()
 	if ctx.Err() != nil {
@@ -140,7 +140,7 @@ func (rt *Runtime) killPrograms(ctx context.Context) error {
 	tasks := rt.tasks()
 	rt.mu.RUnlock()
 	for _, t := range tasks {
-		t.kill(rt.cfg.KillTimeout)
+		t.kill()
 	}
 	for _, t := range tasks {
 		if err := await(ctx, t); err != nil {

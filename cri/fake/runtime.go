@@ -73,7 +73,7 @@ func (rt *Runtime) Run(ctx context.Context) error {
 }
 
 // Close kills every container, waits for their programs and refuses further
-// calls with code Unavailable. A program that does not return within KillTimeout
+// calls with code Unavailable. A program that does not return within 10 seconds
 // is named in the error, and so is one whose Resolver does not. The state can no
 // longer be read. Close can be repeated.
 func (rt *Runtime) Close() error {
@@ -82,7 +82,7 @@ func (rt *Runtime) Close() error {
 	rt.life.end(closedError())
 	rt.mu.Unlock()
 	rt.logs.release()
-	// Tasks end within KillTimeout, so that this has no error.
+	// Tasks end within killTimeout, so that this has no error.
 	_ = rt.killPrograms(programRoot{})
 	return rt.abandonedError()
 }

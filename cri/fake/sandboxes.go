@@ -78,7 +78,7 @@ func (rt *Runtime) stopSandbox(ctx context.Context, b *sandbox, await func(conte
 			return nil
 		}
 		for _, t := range tasks {
-			t.kill(rt.cfg.KillTimeout)
+			t.kill()
 		}
 		for _, t := range tasks {
 			if err := await(ctx, t); err != nil {

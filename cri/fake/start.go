@@ -133,7 +133,7 @@ func (of *launch) ended(e exit) {
 	if e.abandoned {
 		of.log.abandon()
 	} else {
-		of.log.endWithin(of.task.rt.cfg.KillTimeout)
+		of.log.endWithin(killTimeout)
 	}
 	of.streams.release()
 	if !of.lost {
@@ -177,7 +177,7 @@ func (rt *Runtime) launch(of *launch) error {
 		rt.nowRuns(of)
 	}
 	if of.lost || !b.ready || b.stopping {
-		of.task.kill(rt.cfg.KillTimeout)
+		of.task.kill()
 	}
 	rt.mu.Unlock()
 	go of.task.run(of.program, &of.process)

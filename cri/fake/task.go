@@ -120,13 +120,16 @@ func (t *task) signal(sig syscall.Signal) {
 	}
 }
 
-// kill ends the task for sure: what has not returned after patience is abandoned.
-func (t *task) kill(patience time.Duration) {
+// killTimeout is the time for a killed program to return before it is abandoned.
+const killTimeout = 10 * time.Second
+
+// kill ends the task for sure: what has not returned after killTimeout is abandoned.
+func (t *task) kill() {
 	t.signal(sigKill)
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if !t.over && t.abandon == nil {
-		t.abandon = time.AfterFunc(patience, func() { t.finish(0, true) })
+		t.abandon = time.AfterFunc(killTimeout, func() { t.finish(0, true) })
 	}
 }
 
