@@ -78,12 +78,6 @@ func New(cfg Config) (*Runtime, error) {
 	return &Runtime{Runtime: rt, unlock: sync.OnceValue(unlock)}, nil
 }
 
-// Run waits for ctx to end and then closes the runtime.
-func (rt *Runtime) Run(ctx context.Context) error {
-	<-ctx.Done()
-	return rt.Close()
-}
-
 // Close is fake.Runtime.Close; then it releases StateDir. It can be repeated.
 func (rt *Runtime) Close() error {
 	return errors.Join(rt.Runtime.Close(), rt.unlock())

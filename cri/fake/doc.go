@@ -65,7 +65,7 @@
 //
 // # The caller's duties
 //
-//   - Close the runtime, or have Run do it: it ends the programs and waits for
+//   - Close the runtime: it ends the programs and waits for
 //     them. Programs must return when their context ends, and so must the
 //     functions of Config that get one.
 //   - Not change what Config points to while the runtime is in use.

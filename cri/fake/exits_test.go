@@ -126,14 +126,12 @@ func TestAbandonedProgramIsNamed(t *testing.T) {
 	})
 }
 
-func TestRunClosesTheRuntime(t *testing.T) {
+func TestClosedRuntimeIsUnavailable(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		rt, err := fake.New(fake.Config{AnyImage: true})
 		require.NoError(t, err)
 		running(t, rt)
-		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
-		defer cancel()
-		require.NoError(t, rt.Run(ctx))
+		require.NoError(t, rt.Close())
 		_, err = rt.Version(t.Context())
 		require.Equal(t, codes.Unavailable, status.Code(err))
 	})

@@ -6,7 +6,8 @@ import (
 	"log/slog"
 	"sync"
 	"sync/atomic"
-	"time"
+
+	"github.com/podwright/podwright/internal/run"
 )
 
 // logStream turns what a program writes to one stream into log lines.
@@ -194,9 +195,9 @@ func (l *containerLog) abandon() {
 	go l.end()
 }
 
-// endWithin is end for a file that may hang: the end of a container cannot wait
+// endInTime is end for a file that may hang: the end of a container cannot wait
 // for that longer than for its program.
-func (l *containerLog) endWithin(patience time.Duration) {
+func (l *containerLog) endInTime() {
 	if l.path == "" {
 		l.end()
 		return
@@ -206,11 +207,7 @@ func (l *containerLog) endWithin(patience time.Duration) {
 		defer close(ended)
 		l.end()
 	}()
-	timer := time.NewTimer(patience)
-	defer timer.Stop()
-	select {
-	case <-ended:
-	case <-timer.C:
+	if !run.Wait(ended, killTimeout) {
 		l.logger.Warn("a container log does not close", "path", l.path)
 	}
 }

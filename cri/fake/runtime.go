@@ -1,7 +1,6 @@
 package fake
 
 import (
-	"context"
 	"fmt"
 	"maps"
 	"slices"
@@ -18,7 +17,7 @@ var (
 
 // Runtime is a container runtime in memory. It is ready for use when New returns
 // and is used in process, through its methods, or over gRPC, through Serve or
-// Register. Run or Close ends it. Safe for concurrent use.
+// Register. Close ends it. Safe for concurrent use.
 type Runtime struct {
 	cfg Config
 	clock
@@ -65,13 +64,6 @@ func New(cfg Config) (*Runtime, error) {
 	return rt, nil
 }
 
-// Run waits for ctx to end and then closes the runtime. It is there for callers
-// that run their parts side by side; the runtime works without it.
-func (rt *Runtime) Run(ctx context.Context) error {
-	<-ctx.Done()
-	return rt.Close()
-}
-
 // Close kills every container, waits for their programs and refuses further
 // calls with code Unavailable. A program that does not return within 10 seconds
 // is named in the error, and so is one whose Resolver does not. The state can no
@@ -112,7 +104,7 @@ func (rt *Runtime) abandonedError() error {
 	return &AbandonedError{Programs: programs}
 }
 
-// AbandonedError is returned by Close and Run when programs did not return after
+// AbandonedError is returned by Close when programs did not return after
 // they were killed.
 type AbandonedError struct {
 	// Programs names their containers: name, pod, namespace, UID and attempt

@@ -133,7 +133,7 @@ func (of *launch) ended(e exit) {
 	if e.abandoned {
 		of.log.abandon()
 	} else {
-		of.log.endWithin(killTimeout)
+		of.log.endInTime()
 	}
 	of.streams.release()
 	if !of.lost {
