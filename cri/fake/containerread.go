@@ -3,11 +3,11 @@ package fake
 import (
 	"context"
 	"iter"
-	"maps"
 	"syscall"
 
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
@@ -131,43 +131,11 @@ func (rt *Runtime) UpdateContainerResources(ctx context.Context, request *runtim
 	if c.removing || c.state == runtimeapi.ContainerState_CONTAINER_EXITED {
 		return status.Errorf(codes.FailedPrecondition, "failed to update resources: container %q is in %v state", c.id, c.state)
 	}
-	c.resources = mergeResources(c.resources, request.GetLinux())
+	merged := &runtimeapi.LinuxContainerResources{} // the old message may be in use
+	proto.Merge(merged, c.resources)
+	proto.Merge(merged, request.GetLinux())
+	c.resources = merged
 	return nil
-}
-
-// mergeResources returns a new message, since the old one may be in use.
-func mergeResources(old, update *runtimeapi.LinuxContainerResources) *runtimeapi.LinuxContainerResources {
-	merged := clone(old)
-	if merged == nil {
-		merged = &runtimeapi.LinuxContainerResources{}
-	}
-	overrideNonZero(&merged.CpuPeriod, update.GetCpuPeriod())
-	overrideNonZero(&merged.CpuQuota, update.GetCpuQuota())
-	overrideNonZero(&merged.CpuShares, update.GetCpuShares())
-	overrideNonZero(&merged.MemoryLimitInBytes, update.GetMemoryLimitInBytes())
-	overrideNonZero(&merged.MemorySwapLimitInBytes, update.GetMemorySwapLimitInBytes())
-	overrideNonZero(&merged.OomScoreAdj, update.GetOomScoreAdj())
-	overrideNonZero(&merged.CpusetCpus, update.GetCpusetCpus())
-	overrideNonZero(&merged.CpusetMems, update.GetCpusetMems())
-	for _, limit := range update.GetHugepageLimits() {
-		merged.HugepageLimits = append(merged.HugepageLimits, clone(limit))
-	}
-	if len(update.GetUnified()) > 0 {
-		unified := maps.Clone(merged.Unified)
-		if unified == nil {
-			unified = map[string]string{}
-		}
-		maps.Copy(unified, update.GetUnified())
-		merged.Unified = unified
-	}
-	return merged
-}
-
-func overrideNonZero[T comparable](to *T, value T) {
-	var zero T
-	if value != zero {
-		*to = value
-	}
 }
 
 // ReopenContainerLog opens the log of a running container anew.

@@ -121,11 +121,8 @@ func (rt *Runtime) GetContainerEvents(ctx context.Context, handle func(*runtimea
 		case <-s.more:
 		}
 		for _, event := range rt.events.take(s) {
-			switch {
-			case ctx.Err() != nil:
-				return callEnded(ctx)
-			case l.ctx.Err() != nil:
-				return callEnded(l.ctx)
+			if err := sessionEnded(ctx, l); err != nil {
+				return err
 			}
 			handle(event.message())
 		}

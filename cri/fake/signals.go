@@ -1,6 +1,7 @@
 package fake
 
 import (
+	"slices"
 	"strings"
 	"syscall"
 
@@ -15,62 +16,22 @@ const (
 	sigMax  = syscall.Signal(64)
 )
 
-// signalNumber gives the Linux number of a signal by its name without "SIG", or
-// zero. Real-time signals are not in it.
+// signalNames are the names of the signals from 1 on, without "SIG".
+const signalNames = "HUP INT QUIT ILL TRAP ABRT BUS FPE KILL USR1 SEGV USR2 PIPE ALRM TERM " +
+	"STKFLT CHLD CONT STOP TSTP TTIN TTOU URG XCPU XFSZ VTALRM PROF WINCH IO PWR SYS"
+
+// signalNumber returns the Linux number of a signal by its name without "SIG", zero
+// for other names and for real-time signals.
 func signalNumber(name string) syscall.Signal {
 	switch name {
-	case "HUP":
-		return 1
-	case "INT":
-		return 2
-	case "QUIT":
-		return 3
-	case "ILL":
-		return 4
-	case "TRAP":
-		return 5
-	case "ABRT", "IOT":
-		return 6
-	case "BUS":
-		return 7
-	case "FPE":
-		return 8
-	case "KILL":
-		return sigKill
-	case "USR1":
-		return 10
-	case "SEGV":
-		return 11
-	case "USR2":
-		return 12
-	case "PIPE":
-		return 13
-	case "ALRM":
-		return 14
-	case "TERM":
-		return sigTerm
-	default:
-		return lateSignalNumber(name)
-	}
-}
-
-func lateSignalNumber(name string) syscall.Signal {
-	late := []string{
-		"STKFLT", "CHLD", "CONT", "STOP", "TSTP", "TTIN", "TTOU", "URG",
-		"XCPU", "XFSZ", "VTALRM", "PROF", "WINCH", "IO", "PWR", "SYS",
-	}
-	for i, known := range late {
-		if known == name {
-			return syscall.Signal(16 + i)
-		}
-	}
-	switch name {
+	case "IOT":
+		name = "ABRT"
 	case "CLD":
-		return 17
+		name = "CHLD"
 	case "POLL":
-		return 29
+		name = "IO"
 	}
-	return 0
+	return syscall.Signal(slices.Index(strings.Fields(signalNames), name) + 1)
 }
 
 // stopSignal gives the number of the stop signal of a container's config;
