@@ -10,6 +10,7 @@ import (
 
 	"github.com/podwright/podwright/pleg/observed"
 	"github.com/podwright/podwright/probe"
+	"github.com/podwright/podwright/status/internal/podstatus"
 )
 
 // steady is a pod of three containers, with all that a status can tell of them, to
@@ -58,6 +59,6 @@ func TestCost(t *testing.T) {
 	require.Equal(t, "True", cond(r.Status, v1.PodReady))
 	require.True(t, equality.Semantic.DeepEqual(*in.Previous, r.Status))
 	require.LessOrEqual(t, testing.AllocsPerRun(100, func() { Compute(in) }), 46.0)
-	normal := Normalize(in.Pod, r.Status)
-	require.Zero(t, testing.AllocsPerRun(100, func() { Normalize(in.Pod, normal) }), "what is normal is left as it is")
+	normal := podstatus.Normalize(in.Pod, r.Status)
+	require.Zero(t, testing.AllocsPerRun(100, func() { podstatus.Normalize(in.Pod, normal) }), "what is normal is left as it is")
 }

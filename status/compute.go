@@ -10,6 +10,7 @@ import (
 
 	"github.com/podwright/podwright/internal/podfacts"
 	"github.com/podwright/podwright/pleg/observed"
+	"github.com/podwright/podwright/status/internal/podstatus"
 )
 
 // Compute works out a pod's status. See the package documentation.
@@ -164,7 +165,7 @@ func (b *builder) decide(s *v1.PodStatus) {
 	b.in.Override(s)
 	if b.ended() {
 		s.Phase, s.Reason, s.Message = phase, reason, message
-		s.Conditions = slices.DeleteFunc(s.Conditions, func(c v1.PodCondition) bool { return shared(c.Type) })
+		s.Conditions = slices.DeleteFunc(s.Conditions, func(c v1.PodCondition) bool { return podstatus.Shared(c.Type) })
 		b.passOn(s, v1.DisruptionTarget)
 	}
 }

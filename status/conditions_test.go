@@ -8,6 +8,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/podwright/podwright/internal/podfacts"
+	"github.com/podwright/podwright/status/internal/podstatus"
 )
 
 func withConditions(conditions ...v1.PodCondition) *v1.PodStatus {
@@ -30,23 +31,23 @@ func TestInitialized(t *testing.T) {
 		name string
 		s    v1.PodStatus
 		old  *v1.PodStatus
-		want verdict
+		want podstatus.Verdict
 	}{
-		{"nothing known", v1.PodStatus{}, withConditions(), verdict{reason: "UnknownContainerStatuses"}},
-		{"completed", v1.PodStatus{Phase: v1.PodSucceeded, InitContainerStatuses: []v1.ContainerStatus{initRuns, sidecarDown}}, withConditions(), verdict{ok: true, reason: "PodCompleted"}},
-		{"completed but one unknown", v1.PodStatus{Phase: v1.PodSucceeded, InitContainerStatuses: []v1.ContainerStatus{sidecarUp}}, withConditions(), verdict{reason: "ContainersNotInitialized", message: "containers with unknown status: [i]"}},
-		{"a regular container runs", v1.PodStatus{InitContainerStatuses: []v1.ContainerStatus{initRuns, sidecarDown}, ContainerStatuses: []v1.ContainerStatus{{Name: "c", State: wasRunning()}}}, withConditions(), verdict{ok: true}},
-		{"a regular container ended", v1.PodStatus{ContainerStatuses: []v1.ContainerStatus{{Name: "c", State: wasTerminated(1, "")}}}, withConditions(), verdict{ok: true}},
-		{"init incomplete", v1.PodStatus{InitContainerStatuses: []v1.ContainerStatus{initRuns, sidecarUp}, ContainerStatuses: []v1.ContainerStatus{waits}}, withConditions(), verdict{reason: "ContainersNotInitialized", message: "containers with incomplete status: [i]"}},
-		{"one unknown, one incomplete", v1.PodStatus{InitContainerStatuses: []v1.ContainerStatus{initRuns}}, withConditions(), verdict{reason: "ContainersNotInitialized", message: "containers with unknown status: [s], containers with incomplete status: [i]"}},
-		{"sidecar incomplete", v1.PodStatus{InitContainerStatuses: []v1.ContainerStatus{initDone, sidecarDown}, ContainerStatuses: []v1.ContainerStatus{waits}}, withConditions(is(v1.PodInitialized, v1.ConditionFalse)), verdict{reason: "ContainersNotInitialized", message: "containers with incomplete status: [s]"}},
-		{"was initialized before", v1.PodStatus{InitContainerStatuses: []v1.ContainerStatus{initRuns, sidecarDown}}, withConditions(is(v1.PodInitialized, v1.ConditionTrue)), verdict{ok: true}},
-		{"all done", v1.PodStatus{InitContainerStatuses: []v1.ContainerStatus{initDone, sidecarUp}, ContainerStatuses: []v1.ContainerStatus{waits}}, withConditions(), verdict{ok: true}},
+		{"nothing known", v1.PodStatus{}, withConditions(), podstatus.Verdict{Reason: "UnknownContainerStatuses"}},
+		{"completed", v1.PodStatus{Phase: v1.PodSucceeded, InitContainerStatuses: []v1.ContainerStatus{initRuns, sidecarDown}}, withConditions(), podstatus.Verdict{OK: true, Reason: "PodCompleted"}},
+		{"completed but one unknown", v1.PodStatus{Phase: v1.PodSucceeded, InitContainerStatuses: []v1.ContainerStatus{sidecarUp}}, withConditions(), podstatus.Verdict{Reason: "ContainersNotInitialized", Message: "containers with unknown status: [i]"}},
+		{"a regular container runs", v1.PodStatus{InitContainerStatuses: []v1.ContainerStatus{initRuns, sidecarDown}, ContainerStatuses: []v1.ContainerStatus{{Name: "c", State: wasRunning()}}}, withConditions(), podstatus.Verdict{OK: true}},
+		{"a regular container ended", v1.PodStatus{ContainerStatuses: []v1.ContainerStatus{{Name: "c", State: wasTerminated(1, "")}}}, withConditions(), podstatus.Verdict{OK: true}},
+		{"init incomplete", v1.PodStatus{InitContainerStatuses: []v1.ContainerStatus{initRuns, sidecarUp}, ContainerStatuses: []v1.ContainerStatus{waits}}, withConditions(), podstatus.Verdict{Reason: "ContainersNotInitialized", Message: "containers with incomplete status: [i]"}},
+		{"one unknown, one incomplete", v1.PodStatus{InitContainerStatuses: []v1.ContainerStatus{initRuns}}, withConditions(), podstatus.Verdict{Reason: "ContainersNotInitialized", Message: "containers with unknown status: [s], containers with incomplete status: [i]"}},
+		{"sidecar incomplete", v1.PodStatus{InitContainerStatuses: []v1.ContainerStatus{initDone, sidecarDown}, ContainerStatuses: []v1.ContainerStatus{waits}}, withConditions(is(v1.PodInitialized, v1.ConditionFalse)), podstatus.Verdict{Reason: "ContainersNotInitialized", Message: "containers with incomplete status: [s]"}},
+		{"was initialized before", v1.PodStatus{InitContainerStatuses: []v1.ContainerStatus{initRuns, sidecarDown}}, withConditions(is(v1.PodInitialized, v1.ConditionTrue)), podstatus.Verdict{OK: true}},
+		{"all done", v1.PodStatus{InitContainerStatuses: []v1.ContainerStatus{initDone, sidecarUp}, ContainerStatuses: []v1.ContainerStatus{waits}}, withConditions(), podstatus.Verdict{OK: true}},
 	} {
-		t.Run(tc.name, func(t *testing.T) { require.Equal(t, tc.want, initialized(pod, &tc.s, tc.old)) })
+		t.Run(tc.name, func(t *testing.T) { require.Equal(t, tc.want, podstatus.Initialized(pod, &tc.s, tc.old)) })
 	}
-	require.Equal(t, verdict{ok: true}, initialized(podOf(v1.RestartPolicyAlways, "c"), &v1.PodStatus{}, withConditions()))
-	require.Equal(t, verdict{reason: "UnknownContainerStatuses"}, initialized(podOf(v1.RestartPolicyAlways, "i:i", "c"), &v1.PodStatus{}, withConditions()))
+	require.Equal(t, podstatus.Verdict{OK: true}, podstatus.Initialized(podOf(v1.RestartPolicyAlways, "c"), &v1.PodStatus{}, withConditions()))
+	require.Equal(t, podstatus.Verdict{Reason: "UnknownContainerStatuses"}, podstatus.Initialized(podOf(v1.RestartPolicyAlways, "i:i", "c"), &v1.PodStatus{}, withConditions()))
 }
 
 // T18 and the rows of ContainersReady.
@@ -62,18 +63,18 @@ func TestContainersReady(t *testing.T) {
 	for _, tc := range []struct {
 		name string
 		s    v1.PodStatus
-		want verdict
+		want podstatus.Verdict
 	}{
-		{"nothing known", v1.PodStatus{}, verdict{reason: "UnknownContainerStatuses"}},
-		{"completed", phase(v1.PodSucceeded, both(false, false)), verdict{reason: "PodCompleted"}},
-		{"completed but one unknown", phase(v1.PodSucceeded, v1.PodStatus{ContainerStatuses: both(false, false).ContainerStatuses}), verdict{reason: "ContainersNotReady", message: "containers with unknown status: [s], containers with unready status: [c]"}},
-		{"T19 failed", phase(v1.PodFailed, both(true, true)), verdict{reason: "PodFailed"}},
-		{"T18 sidecar unready", both(false, true), verdict{reason: "ContainersNotReady", message: "containers with unready status: [s]"}},
-		{"two unready", both(false, false), verdict{reason: "ContainersNotReady", message: "containers with unready status: [s c]"}},
-		{"one unknown", v1.PodStatus{InitContainerStatuses: both(true, true).InitContainerStatuses}, verdict{reason: "ContainersNotReady", message: "containers with unknown status: [c]"}},
-		{"T18 plain init never counts", both(true, true), verdict{ok: true}},
+		{"nothing known", v1.PodStatus{}, podstatus.Verdict{Reason: "UnknownContainerStatuses"}},
+		{"completed", phase(v1.PodSucceeded, both(false, false)), podstatus.Verdict{Reason: "PodCompleted"}},
+		{"completed but one unknown", phase(v1.PodSucceeded, v1.PodStatus{ContainerStatuses: both(false, false).ContainerStatuses}), podstatus.Verdict{Reason: "ContainersNotReady", Message: "containers with unknown status: [s], containers with unready status: [c]"}},
+		{"T19 failed", phase(v1.PodFailed, both(true, true)), podstatus.Verdict{Reason: "PodFailed"}},
+		{"T18 sidecar unready", both(false, true), podstatus.Verdict{Reason: "ContainersNotReady", Message: "containers with unready status: [s]"}},
+		{"two unready", both(false, false), podstatus.Verdict{Reason: "ContainersNotReady", Message: "containers with unready status: [s c]"}},
+		{"one unknown", v1.PodStatus{InitContainerStatuses: both(true, true).InitContainerStatuses}, podstatus.Verdict{Reason: "ContainersNotReady", Message: "containers with unknown status: [c]"}},
+		{"T18 plain init never counts", both(true, true), podstatus.Verdict{OK: true}},
 	} {
-		t.Run(tc.name, func(t *testing.T) { require.Equal(t, tc.want, containersReady(pod, &tc.s)) })
+		t.Run(tc.name, func(t *testing.T) { require.Equal(t, tc.want, podstatus.ContainersReady(pod, &tc.s)) })
 	}
 }
 

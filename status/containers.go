@@ -2,12 +2,12 @@ package status
 
 import (
 	"slices"
-	"strings"
 
 	v1 "k8s.io/api/core/v1"
 
 	"github.com/podwright/podwright/internal/podfacts"
 	"github.com/podwright/podwright/pleg/observed"
+	"github.com/podwright/podwright/status/internal/podstatus"
 )
 
 // kind is the list of the spec that a container is in.
@@ -53,23 +53,21 @@ func (b *builder) containerStatuses(s *v1.PodStatus) {
 		if podfacts.IsSidecar(c) {
 			k = sidecar
 		}
-		b.container(c, k, find(b.old.InitContainerStatuses, c.Name), &s.InitContainerStatuses[i])
+		b.container(c, k, podstatus.Find(b.old.InitContainerStatuses, c.Name), &s.InitContainerStatuses[i])
 	}
 	s.ContainerStatuses = statusList(len(spec.Containers))
 	for i := range spec.Containers {
 		c := &spec.Containers[i]
-		b.container(c, regular, find(b.old.ContainerStatuses, c.Name), &s.ContainerStatuses[i])
+		b.container(c, regular, podstatus.Find(b.old.ContainerStatuses, c.Name), &s.ContainerStatuses[i])
 	}
 	s.EphemeralContainerStatuses = statusList(len(spec.EphemeralContainers))
 	for i := range spec.EphemeralContainers {
 		c := (*v1.Container)(&spec.EphemeralContainers[i].EphemeralContainerCommon)
-		b.container(c, ephemeral, find(b.old.EphemeralContainerStatuses, c.Name), &s.EphemeralContainerStatuses[i])
+		b.container(c, ephemeral, podstatus.Find(b.old.EphemeralContainerStatuses, c.Name), &s.EphemeralContainerStatuses[i])
 	}
-	slices.SortStableFunc(s.ContainerStatuses, byName)
-	slices.SortStableFunc(s.EphemeralContainerStatuses, byName)
+	slices.SortStableFunc(s.ContainerStatuses, podstatus.ByName)
+	slices.SortStableFunc(s.EphemeralContainerStatuses, podstatus.ByName)
 }
-
-func byName(a, b v1.ContainerStatus) int { return strings.Compare(a.Name, b.Name) }
 
 // statusList is nil rather than empty: as a status that was read back is.
 func statusList(n int) []v1.ContainerStatus {
@@ -143,7 +141,7 @@ func (b *builder) unseen(x *subject, out *v1.ContainerStatus) {
 	case b.restartAll && old != nil && (old.State.Running != nil || old.State.Terminated != nil):
 		const message = "The container was removed because all containers of the pod restart"
 		out.State = waiting(ReasonRestartingAllContainers, message)
-		out.LastTerminationState = unseenEnd(ReasonRestartingAllContainers, message)
+		out.LastTerminationState = podstatus.UnseenEnd(ReasonRestartingAllContainers, message)
 		if ended := old.State.Terminated; ended != nil {
 			// Its real end was seen. The reason is what lets it run again,
 			// whatever the policy.
@@ -163,7 +161,7 @@ func (b *builder) unseen(x *subject, out *v1.ContainerStatus) {
 		}}
 	case old == nil:
 	case old.State.Running != nil && out.LastTerminationState.Terminated == nil:
-		out.LastTerminationState = unseenEnd(ReasonContainerStatusUnknown, "The container could not be located")
+		out.LastTerminationState = podstatus.UnseenEnd(ReasonContainerStatusUnknown, "The container could not be located")
 		if b.in.Pod.DeletionTimestamp == nil {
 			out.RestartCount++
 		}
@@ -197,7 +195,7 @@ func (b *builder) shouldStart(x *subject) bool {
 		return false
 	case x.newest == nil:
 		// What the runtime has forgotten may still be known to have ended for good.
-		return b.restartAll || x.old == nil || x.old.State.Terminated == nil || mayRestart(b.in.Pod, x.Container, x.old.State.Terminated)
+		return b.restartAll || x.old == nil || x.old.State.Terminated == nil || podstatus.MayRestart(b.in.Pod, x.Container, x.old.State.Terminated)
 	case x.newest.State == observed.StateRunning:
 		return false
 	case x.newest.State != observed.StateExited:
@@ -241,11 +239,6 @@ func (b *builder) recursive(enabled bool) *v1.RecursiveReadOnlyMode {
 
 func waiting(reason, message string) v1.ContainerState {
 	return v1.ContainerState{Waiting: &v1.ContainerStateWaiting{Reason: reason, Message: message}}
-}
-
-// unseenEnd is the end of a container that nobody saw.
-func unseenEnd(reason, message string) v1.ContainerState {
-	return v1.ContainerState{Terminated: &v1.ContainerStateTerminated{Reason: reason, Message: message, ExitCode: unknownExitCode}}
 }
 
 func copyState(s v1.ContainerState) (out v1.ContainerState) {

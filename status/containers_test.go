@@ -8,6 +8,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 
 	"github.com/podwright/podwright/pleg/observed"
+	"github.com/podwright/podwright/status/internal/podstatus"
 )
 
 // T12: instances of the runtime beside an old status, besides those of the corpus.
@@ -58,7 +59,7 @@ func TestAFinalEndOutlivesAFailedStart(t *testing.T) {
 		}
 		s := compute(t, in)
 		require.Equal(t, want, short(s.ContainerStatuses[0].State), policy)
-		require.NoError(t, CheckTransition(in.Pod, in.Previous, &s))
+		require.NoError(t, podstatus.CheckTransition(in.Pod, in.Previous, &s))
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/podwright/podwright/pleg/observed"
+	"github.com/podwright/podwright/status/internal/podstatus"
 )
 
 // convert is the status of a container that the runtime has: its newest instance,
@@ -85,7 +86,7 @@ func (b *builder) state(instance *observed.Container, id string, old *v1.Contain
 		if b.restartAll {
 			reason = ReasonRestartingAllContainers
 		}
-		state := unseenEnd(reason, "The runtime does not know the container's state")
+		state := podstatus.UnseenEnd(reason, "The runtime does not know the container's state")
 		state.Terminated.StartedAt, state.Terminated.ContainerID = old.State.Running.StartedAt, id
 		return state
 	default:

@@ -20,6 +20,7 @@ import (
 
 	"github.com/podwright/podwright/pleg/observed"
 	"github.com/podwright/podwright/probe"
+	"github.com/podwright/podwright/status/internal/podstatus"
 )
 
 var update = flag.Bool("update", false, "rewrite what the cases in testdata/corpus expect; review the difference")
@@ -259,16 +260,16 @@ func (c *corpusCase) run(t *testing.T) (v1.PodStatus, resultScene) {
 		if in.API != nil {
 			pod.Status = *in.API
 		}
-		return Finalize(pod, *in.Previous, in.Now), resultScene{}
+		return podstatus.Finalize(pod, *in.Previous, in.Now), resultScene{}
 	}
 	r := twice(t, in)
 	switch c.Then {
 	case "normalize":
-		r.Status = Normalize(in.Pod, r.Status)
+		r.Status = podstatus.Normalize(in.Pod, r.Status)
 	case "merge":
 		pod := in.Pod.DeepCopy()
 		pod.Status = *c.Fetched
-		r.Status = Merge(pod, &r.Status, c.MayStillRun, in.Now)
+		r.Status = podstatus.Merge(pod, &r.Status, c.MayStillRun, in.Now)
 	case "":
 	default:
 		t.Fatalf("then: %s is unknown", c.Then)

@@ -10,6 +10,7 @@ import (
 
 	"github.com/podwright/podwright/internal/podfacts"
 	"github.com/podwright/podwright/probe"
+	"github.com/podwright/podwright/status/internal/podstatus"
 )
 
 // 6.2: results of probes take effect at once.
@@ -22,45 +23,45 @@ func TestWithContainer(t *testing.T) {
 	require.Equal(t, "False ContainersNotReady", cond(s, v1.PodReady))
 	untouched := s.DeepCopy()
 
-	none, changed := WithContainerReady(pod, s, "fake://a-0", false, at)
+	none, changed := podstatus.WithContainerReady(pod, s, "fake://a-0", false, at)
 	require.False(t, changed, "it was not ready before")
 	require.Equal(t, s, none)
 	for _, id := range []string{"fake://x", "", "fake://i-0"} {
-		_, changed = WithContainerReady(pod, s, id, true, at)
+		_, changed = podstatus.WithContainerReady(pod, s, id, true, at)
 		require.False(t, changed, id)
 	}
-	_, changed = WithContainerReady(pod, s, "fake://b-0", true, at)
+	_, changed = podstatus.WithContainerReady(pod, s, "fake://b-0", true, at)
 	require.False(t, changed, "it has not started")
 
-	s, changed = WithContainerReady(pod, s, "fake://a-0", true, at)
+	s, changed = podstatus.WithContainerReady(pod, s, "fake://a-0", true, at)
 	require.True(t, changed)
 	require.True(t, s.ContainerStatuses[0].Ready)
 	require.Equal(t, "containers with unready status: [b]", podfacts.Condition(s.Conditions, v1.PodReady).Message)
-	s, changed = WithContainerStarted(pod, s, "fake://b-0", true, at)
+	s, changed = podstatus.WithContainerStarted(pod, s, "fake://b-0", true, at)
 	require.True(t, changed)
 	require.True(t, *s.ContainerStatuses[1].Started && s.ContainerStatuses[1].Ready, "no readiness probe stands in its way")
 	require.Equal(t, [2]string{"True", "True"}, [2]string{cond(s, v1.PodReady), cond(s, v1.ContainersReady)})
 	require.True(t, podfacts.Condition(s.Conditions, v1.PodReady).LastTransitionTime.Time.Equal(at))
 	require.Len(t, s.Conditions, len(untouched.Conditions))
-	s, changed = WithContainerReady(pod, s, "fake://s-0", false, at)
+	s, changed = podstatus.WithContainerReady(pod, s, "fake://s-0", false, at)
 	require.True(t, changed)
 	require.Equal(t, "False ContainersNotReady", cond(s, v1.PodReady), "T18 a sidecar counts")
 
-	s, changed = WithContainerStarted(pod, *untouched, "fake://a-0", false, at)
+	s, changed = podstatus.WithContainerStarted(pod, *untouched, "fake://a-0", false, at)
 	require.True(t, changed)
 	require.False(t, *s.ContainerStatuses[0].Started)
-	s, _ = WithContainerReady(pod, *untouched, "fake://a-0", true, at)
-	s, changed = WithContainerStarted(pod, s, "fake://a-0", false, at)
+	s, _ = podstatus.WithContainerReady(pod, *untouched, "fake://a-0", true, at)
+	s, changed = podstatus.WithContainerStarted(pod, s, "fake://a-0", false, at)
 	require.True(t, changed)
 	require.False(t, s.ContainerStatuses[0].Ready, "what has not started is not ready")
-	s, changed = WithContainerStarted(pod, s, "fake://a-0", true, at)
+	s, changed = podstatus.WithContainerStarted(pod, s, "fake://a-0", true, at)
 	require.True(t, changed)
 	require.False(t, s.ContainerStatuses[0].Ready, "it has a readiness probe")
 
 	dead := compute(t, Input{Pod: pod, Observed: observe(exited("a", 1), running("b"))})
-	_, changed = WithContainerReady(pod, dead, "fake://a-0", true, at)
+	_, changed = podstatus.WithContainerReady(pod, dead, "fake://a-0", true, at)
 	require.False(t, changed, "a late result does not make what has ended ready")
-	_, changed = WithContainerStarted(pod, dead, "fake://a-0", true, at)
+	_, changed = podstatus.WithContainerStarted(pod, dead, "fake://a-0", true, at)
 	require.False(t, changed)
 	require.Equal(t, *untouched, *untouched.DeepCopy())
 }
@@ -74,7 +75,7 @@ func TestWithContainerOfNobody(t *testing.T) {
 	}
 	for _, id := range []string{"", "fake://init", "fake://main"} {
 		for _, passed := range []bool{false, true} {
-			got, changed := WithContainerStarted(pod, s, id, passed, now)
+			got, changed := podstatus.WithContainerStarted(pod, s, id, passed, now)
 			require.False(t, changed, id)
 			require.Equal(t, s, got)
 		}
@@ -90,11 +91,11 @@ func TestEditsLeaveTheInput(t *testing.T) {
 	later := now.Add(time.Hour)
 	for name, edit := range map[string]func(v1.PodStatus) v1.PodStatus{
 		"ready": func(s v1.PodStatus) v1.PodStatus {
-			s, _ = WithContainerReady(pod, s, "fake://a-0", true, later)
+			s, _ = podstatus.WithContainerReady(pod, s, "fake://a-0", true, later)
 			return s
 		},
 		"not started": func(s v1.PodStatus) v1.PodStatus {
-			s, _ = WithContainerStarted(pod, s, "fake://a-0", false, later)
+			s, _ = podstatus.WithContainerStarted(pod, s, "fake://a-0", false, later)
 			return s
 		},
 		"sandbox":      func(s v1.PodStatus) v1.PodStatus { return WithReadyToStart(pod, s, later) },
@@ -108,10 +109,10 @@ func TestEditsLeaveTheInput(t *testing.T) {
 		require.NotEqual(t, *untouched, edit(s), name)
 		require.Equal(t, *untouched, s, name)
 	}
-	ready, _ := WithContainerReady(pod, s, "fake://a-0", true, later)
+	ready, _ := podstatus.WithContainerReady(pod, s, "fake://a-0", true, later)
 	ready.Phase = v1.PodFailed
 	untouched := ready.DeepCopy()
-	require.Equal(t, "False PodFailed", cond(WithReadiness(pod, ready, later), v1.PodReady))
+	require.Equal(t, "False PodFailed", cond(podstatus.WithReadiness(pod, ready, later), v1.PodReady))
 	require.Equal(t, *untouched, ready)
 }
 

@@ -11,6 +11,8 @@ import (
 	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/podwright/podwright/status/internal/podstatus"
 )
 
 // filled has something in every field of a status. n tells apart what is filled
@@ -97,7 +99,7 @@ func TestEqual(t *testing.T) {
 		s.Conditions[0].Type = v1.PodReady
 		return s
 	}
-	require.True(t, Equal(whole(), whole()))
+	require.True(t, podstatus.Equal(whole(), whole()))
 	count := 0
 	leaves(reflect.ValueOf(whole()).Elem(), "", func(path string, _ func()) {
 		count++
@@ -114,21 +116,21 @@ func TestEqual(t *testing.T) {
 			want = want || strings.HasPrefix(path, prefix)
 		}
 		require.False(t, equality.Semantic.DeepEqual(whole(), changed), "%s was not changed", path)
-		require.Equal(t, want, Equal(whole(), changed), path)
-		require.Equal(t, want, Equal(changed, whole()), path)
+		require.Equal(t, want, podstatus.Equal(whole(), changed), path)
+		require.Equal(t, want, podstatus.Equal(changed, whole()), path)
 	})
 	require.Greater(t, count, 100)
 }
 
 func TestEqualIgnoresForeignConditions(t *testing.T) {
 	mine, foreign, disrupted := is(v1.PodReady, v1.ConditionTrue), is("example.com/gate", v1.ConditionTrue), is(v1.DisruptionTarget, v1.ConditionTrue)
-	require.True(t, Equal(withConditions(mine), withConditions(foreign, mine)))
-	require.False(t, Equal(withConditions(mine), withConditions()), "one of ours is gone")
-	require.False(t, Equal(withConditions(), withConditions(mine)))
-	require.False(t, Equal(withConditions(mine), withConditions(mine, disrupted)), "we have a say in it")
-	require.True(t, Equal(withConditions(mine, disrupted), withConditions(disrupted, mine)), "the order does not count")
+	require.True(t, podstatus.Equal(withConditions(mine), withConditions(foreign, mine)))
+	require.False(t, podstatus.Equal(withConditions(mine), withConditions()), "one of ours is gone")
+	require.False(t, podstatus.Equal(withConditions(), withConditions(mine)))
+	require.False(t, podstatus.Equal(withConditions(mine), withConditions(mine, disrupted)), "we have a say in it")
+	require.True(t, podstatus.Equal(withConditions(mine, disrupted), withConditions(disrupted, mine)), "the order does not count")
 	a, b := &v1.PodStatus{}, &v1.PodStatus{ContainerStatuses: []v1.ContainerStatus{}, Conditions: []v1.PodCondition{}}
-	require.True(t, Equal(a, b))
+	require.True(t, podstatus.Equal(a, b))
 	a.AllocatedResources, b.AllocatedResources = list("1", ""), list("1000m", "")
-	require.True(t, Equal(a, b), "amounts count, not how they are written")
+	require.True(t, podstatus.Equal(a, b), "amounts count, not how they are written")
 }

@@ -7,7 +7,6 @@ import (
 	v1 "k8s.io/api/core/v1"
 
 	"github.com/podwright/podwright/pleg/observed"
-	"github.com/podwright/podwright/probe"
 	"github.com/podwright/podwright/status"
 )
 
@@ -35,50 +34,6 @@ func ExampleCompute() {
 	// Output:
 	// Running true
 	// Running CrashLoopBackOff 2
-}
-
-func ExampleFinalize() {
-	pod := &v1.Pod{Spec: v1.PodSpec{Containers: []v1.Container{{Name: "app"}}}}
-	s := status.Compute(status.Input{Pod: pod, Observed: &observed.Pod{}, Now: time.Now()}).Status
-	final := status.Finalize(pod, s, time.Now())
-	fmt.Println(s.Phase, "->", final.Phase, final.ContainerStatuses[0].State.Terminated.ExitCode)
-	// Output: Pending -> Failed 137
-}
-
-// What is written over what the API server has: the conditions of others stay, and
-// an end waits until nothing runs any more.
-func ExampleMerge() {
-	fetched := &v1.Pod{Status: v1.PodStatus{
-		Phase:      v1.PodRunning,
-		Conditions: []v1.PodCondition{{Type: "example.com/billing", Status: v1.ConditionTrue}},
-	}}
-	wanted := v1.PodStatus{Phase: v1.PodFailed, Reason: "Evicted"}
-	for _, mayStillRun := range []bool{true, false} {
-		s := status.Merge(fetched, &wanted, mayStillRun, time.Now())
-		fmt.Println(s.Phase, s.Reason, s.Conditions[0].Type)
-	}
-	// Output:
-	// Running  example.com/billing
-	// Failed Evicted example.com/billing
-}
-
-// The result of a readiness probe takes effect at once.
-func ExampleWithContainerReady() {
-	pod := &v1.Pod{Spec: v1.PodSpec{Containers: []v1.Container{{Name: "app", ReadinessProbe: &v1.Probe{}}}}}
-	s := status.Compute(status.Input{
-		Pod: pod,
-		Observed: &observed.Pod{Containers: []observed.Container{
-			{ID: observed.ContainerID{Runtime: "fake", ID: "1"}, Name: "app", State: observed.StateRunning},
-		}},
-		Probes: probe.Results{}, // there is somebody who probes
-		Now:    time.Now(),
-	})
-	fmt.Println(s.Status.ContainerStatuses[0].Ready, s.ProbeNow)
-	ready, changed := status.WithContainerReady(pod, s.Status, "fake://1", true, time.Now())
-	fmt.Println(ready.ContainerStatuses[0].Ready, changed)
-	// Output:
-	// false [app]
-	// true true
 }
 
 func ExampleApply() {

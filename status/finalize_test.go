@@ -7,6 +7,8 @@ import (
 	"github.com/stretchr/testify/require"
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
+
+	"github.com/podwright/podwright/status/internal/podstatus"
 )
 
 func states(statuses []v1.ContainerStatus) (out []string) {
@@ -81,13 +83,13 @@ func TestFinalize(t *testing.T) {
 			pod, in := podOf(v1.RestartPolicyAlways, strings.Fields(tc.pod)...), statusOf(tc.in)
 			pod.Status = statusOf(tc.api)
 			untouched := in.DeepCopy()
-			got := Finalize(pod, in, now)
+			got := podstatus.Finalize(pod, in, now)
 			require.True(t, equality.Semantic.DeepEqual(*untouched, in))
 			require.Equal(t, tc.want, stateWords(got))
 			require.Equal(t, v1.PodFailed, got.Phase)
 			require.Contains(t, cond(got, v1.PodReady), "False", "nothing of it is ready")
 			require.Contains(t, cond(got, v1.ContainersReady), "False")
-			require.True(t, equality.Semantic.DeepEqual(got, Finalize(pod, got, now.Add(1))), "once is enough")
+			require.True(t, equality.Semantic.DeepEqual(got, podstatus.Finalize(pod, got, now.Add(1))), "once is enough")
 		})
 	}
 }

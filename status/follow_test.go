@@ -7,6 +7,8 @@ import (
 	"github.com/stretchr/testify/require"
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/podwright/podwright/status/internal/podstatus"
 )
 
 // When a condition has changed: with its status, not with its reason; what the clock says now
@@ -39,7 +41,7 @@ func TestFollowConditions(t *testing.T) {
 		if c.old != nil {
 			was.Conditions = []v1.PodCondition{*c.old}
 		}
-		got := Follow(was, given, now)
+		got := podstatus.Follow(was, given, now)
 		require.True(t, got.Conditions[0].LastTransitionTime.Time.Equal(c.want), "%s: %s", name, got.Conditions[0].LastTransitionTime)
 		require.Equal(t, c.is.Reason, got.Conditions[0].Reason, name)
 		require.Equal(t, *c.is, given.Conditions[0], name)
@@ -53,10 +55,10 @@ func TestFollowStart(t *testing.T) {
 		"started before": {at(before), nil, at(before)}, "and said otherwise": {at(before), at(now), at(before)},
 		"says it": {nil, at(before), at(before)}, "starts now": {nil, nil, at(now)},
 	} {
-		require.Equal(t, c.want, Follow(v1.PodStatus{StartTime: c.was}, v1.PodStatus{StartTime: c.is}, now).StartTime, name)
+		require.Equal(t, c.want, podstatus.Follow(v1.PodStatus{StartTime: c.was}, v1.PodStatus{StartTime: c.is}, now).StartTime, name)
 	}
 	for _, c := range [][3]int64{{1, 2, 2}, {2, 1, 2}, {3, 3, 3}} {
-		require.Equal(t, c[2], Follow(v1.PodStatus{ObservedGeneration: c[0]}, v1.PodStatus{ObservedGeneration: c[1]}, now).ObservedGeneration)
+		require.Equal(t, c[2], podstatus.Follow(v1.PodStatus{ObservedGeneration: c[0]}, v1.PodStatus{ObservedGeneration: c[1]}, now).ObservedGeneration)
 	}
 }
 
@@ -68,7 +70,7 @@ func TestOwn(t *testing.T) {
 		Conditions: []v1.PodCondition{is(v1.PodReady, v1.ConditionTrue), is("example.com/x", v1.ConditionTrue), is(v1.PodScheduled, v1.ConditionTrue), is(v1.DisruptionTarget, v1.ConditionTrue)},
 	}
 	given := s.DeepCopy()
-	own := Own(s)
+	own := podstatus.Own(s)
 	require.Equal(t, given, s)
 	var kinds []v1.PodConditionType
 	for _, c := range own.Conditions {

@@ -12,6 +12,7 @@ import (
 	"github.com/podwright/podwright/internal/podfacts"
 	"github.com/podwright/podwright/pleg/observed"
 	"github.com/podwright/podwright/probe"
+	"github.com/podwright/podwright/status/internal/podstatus"
 )
 
 // dice turns fuzzed bytes into choices; zeros when they have run out.
@@ -172,7 +173,7 @@ func checkHistory(t *testing.T, script []byte) {
 		}
 		checkEnds(t, in, previous, &s, seen)
 		checkStored(t, in, &s)
-		final := Finalize(pod, s, at)
+		final := podstatus.Finalize(pod, s, at)
 		if !podfacts.IsStatic(pod) {
 			require.True(t, podfacts.IsTerminalPhase(final.Phase))
 		}
@@ -246,7 +247,7 @@ func checkEnds(t *testing.T, in Input, previous, s *v1.PodStatus, seen map[strin
 			shown[end.ContainerID] = true
 			if code, ok := seen[end.ContainerID]; ok {
 				require.Equal(t, code, end.ExitCode, "the exit code of %s was seen", end.ContainerID)
-			} else if end.Reason != ReasonContainerStatusUnknown && (end.Reason != ReasonRestartingAllContainers || end.ExitCode != unknownExitCode) {
+			} else if end.Reason != ReasonContainerStatusUnknown && (end.Reason != ReasonRestartingAllContainers || end.ExitCode != podstatus.UnknownExitCode) {
 				seen[end.ContainerID] = end.ExitCode
 			}
 		}
@@ -313,14 +314,14 @@ func everyContainer(s *v1.PodStatus) (all []v1.ContainerStatus) {
 // status lets it, and writing it once is enough.
 func checkStored(t *testing.T, in Input, s *v1.PodStatus) {
 	t.Helper()
-	normal := Normalize(in.Pod, *s)
-	require.True(t, Equal(&normal, new(Normalize(in.Pod, normal))))
+	normal := podstatus.Normalize(in.Pod, *s)
+	require.True(t, podstatus.Equal(&normal, new(podstatus.Normalize(in.Pod, normal))))
 	for _, mayStillRun := range []bool{true, false} {
 		there := in.Pod.DeepCopy()
 		if in.API != nil {
 			there.Status = *in.API.DeepCopy()
 		}
-		merged := Merge(there, &normal, mayStillRun, in.Now)
+		merged := podstatus.Merge(there, &normal, mayStillRun, in.Now)
 		if podfacts.IsTerminalPhase(there.Status.Phase) {
 			require.Equal(t, there.Status.Phase, merged.Phase)
 		}
@@ -331,6 +332,6 @@ func checkStored(t *testing.T, in Input, s *v1.PodStatus) {
 			require.Contains(t, cond(merged, v1.PodReady), "False")
 		}
 		there.Status = merged
-		require.True(t, Equal(&merged, new(Merge(there, &normal, mayStillRun, in.Now.Add(time.Hour)))), "once is enough")
+		require.True(t, podstatus.Equal(&merged, new(podstatus.Merge(there, &normal, mayStillRun, in.Now.Add(time.Hour)))), "once is enough")
 	}
 }

@@ -7,6 +7,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 
 	"github.com/podwright/podwright/internal/podfacts"
+	"github.com/podwright/podwright/status/internal/podstatus"
 )
 
 // 6.6, T17: who changes a gate changes Ready.
@@ -18,12 +19,12 @@ func TestReadyIsStale(t *testing.T) {
 	require.False(t, podfacts.ReadyIsStale(pod), "it has no gates")
 	pod.Spec.ReadinessGates = []v1.PodReadinessGate{{ConditionType: gate}}
 	require.True(t, podfacts.ReadyIsStale(pod), "the gate does not exist")
-	pod.Status = WithReadiness(pod, pod.Status, now)
+	pod.Status = podstatus.WithReadiness(pod, pod.Status, now)
 	require.Equal(t, "False ReadinessGatesNotReady", cond(pod.Status, v1.PodReady))
 	require.False(t, podfacts.ReadyIsStale(pod), "sidecars make no difference")
 	pod.Status.Conditions = append(pod.Status.Conditions, is(gate, v1.ConditionFalse))
 	require.True(t, podfacts.ReadyIsStale(pod), "the message is another one")
-	pod.Status = WithReadiness(pod, pod.Status, now)
+	pod.Status = podstatus.WithReadiness(pod, pod.Status, now)
 	require.False(t, podfacts.ReadyIsStale(pod))
 	podfacts.Condition(pod.Status.Conditions, gate).Status = v1.ConditionTrue
 	require.True(t, podfacts.ReadyIsStale(pod))

@@ -7,6 +7,7 @@ import (
 
 	"github.com/podwright/podwright/pleg/observed"
 	"github.com/podwright/podwright/probe"
+	"github.com/podwright/podwright/status/internal/podstatus"
 )
 
 // Reasons that Compute and Finalize give to containers.
@@ -21,16 +22,13 @@ const (
 	ReasonCompleted = "Completed"
 	// ReasonContainerStatusUnknown goes with exit code 137 of a container whose
 	// real one nobody saw.
-	ReasonContainerStatusUnknown = "ContainerStatusUnknown"
+	ReasonContainerStatusUnknown = podstatus.ReasonContainerStatusUnknown
 	// ReasonRestartingAllContainers is the reason of a container that was
 	// removed because all containers of the pod start anew.
-	ReasonRestartingAllContainers = "RestartingAllContainers"
+	ReasonRestartingAllContainers = podstatus.ReasonRestartingAllContainers
 	// ReasonDeadlineExceeded is the pod's reason when its active deadline passed.
 	ReasonDeadlineExceeded = "DeadlineExceeded"
 )
-
-// unknownExitCode stands for an exit code that nobody saw.
-const unknownExitCode = 137
 
 // Reason says why something is as it is: one CamelCase word, and a text for
 // people.

@@ -10,6 +10,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 
 	"github.com/podwright/podwright/internal/podfacts"
+	"github.com/podwright/podwright/status/internal/podstatus"
 )
 
 // has writes a status as a line: phase, reason, message and conditions, each with the minutes
@@ -66,14 +67,14 @@ func TestMerge(t *testing.T) {
 		t.Run(tc.name, func(t *testing.T) {
 			pod := &v1.Pod{Status: tc.there}
 			there, wanted := pod.DeepCopy(), tc.wanted.DeepCopy()
-			require.Equal(t, tc.want, has(Merge(pod, &tc.wanted, tc.mayRun, now)))
+			require.Equal(t, tc.want, has(podstatus.Merge(pod, &tc.wanted, tc.mayRun, now)))
 			require.Equal(t, there, pod, "the arguments are not changed")
 			require.Equal(t, *wanted, tc.wanted)
 		})
 	}
 	mirror := &v1.Pod{Status: failed}
 	mirror.Annotations = map[string]string{podfacts.ConfigMirror: "x"}
-	require.Equal(t, v1.PodRunning, Merge(mirror, &running, false, now).Phase, "a static pod may begin anew")
+	require.Equal(t, v1.PodRunning, podstatus.Merge(mirror, &running, false, now).Phase, "a static pod may begin anew")
 }
 
 // Fields of others stay, a generation never falls (T23), and an equal status is none to write.
@@ -83,11 +84,11 @@ func TestMergeKeeps(t *testing.T) {
 		ExtendedResourceClaimStatus:          &v1.PodExtendedResourceClaimStatus{ResourceClaimName: "r"},
 		NodeAllocatableResourceClaimStatuses: []v1.NodeAllocatableResourceClaimStatus{{ResourceClaimName: "n"}},
 	}
-	require.Equal(t, there, Merge(&v1.Pod{Status: there}, &v1.PodStatus{Phase: v1.PodRunning, ObservedGeneration: 2}, false, now))
+	require.Equal(t, there, podstatus.Merge(&v1.Pod{Status: there}, &v1.PodStatus{Phase: v1.PodRunning, ObservedGeneration: 2}, false, now))
 	in := steady()
-	normal := Normalize(in.Pod, *in.Previous)
-	s := Merge(&v1.Pod{Status: normal}, in.Previous, true, now)
-	require.True(t, Equal(&normal, &s))
+	normal := podstatus.Normalize(in.Pod, *in.Previous)
+	s := podstatus.Merge(&v1.Pod{Status: normal}, in.Previous, true, now)
+	require.True(t, podstatus.Equal(&normal, &s))
 }
 
 // A 10 MB condition from outside is neither copied nor changed.
@@ -98,7 +99,7 @@ func TestMergeOfAHugeCondition(t *testing.T) {
 	var first, last runtime.MemStats
 	runtime.ReadMemStats(&first)
 	for range 100 {
-		Merge(pod, wanted, false, now)
+		podstatus.Merge(pod, wanted, false, now)
 	}
 	runtime.ReadMemStats(&last)
 	require.Less(t, (last.TotalAlloc-first.TotalAlloc)/100, uint64(1<<20))

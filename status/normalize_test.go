@@ -8,6 +8,8 @@ import (
 	"github.com/stretchr/testify/require"
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/podwright/podwright/status/internal/podstatus"
 )
 
 // T16, 6.2: texts are cut to an equal share, in current and last terminations, and
@@ -23,32 +25,16 @@ func TestNormalizeCutsMessages(t *testing.T) {
 		ContainerStatuses:          []v1.ContainerStatus{{Name: "a", State: end("x" + wide)}},
 		EphemeralContainerStatuses: []v1.ContainerStatus{{Name: "e", State: end("short"), LastTerminationState: end(long)}},
 	}
-	got := Normalize(pod, s)
+	got := podstatus.Normalize(pod, s)
 	require.Equal(t, 4096, len(got.InitContainerStatuses[0].State.Terminated.Message))
 	require.Equal(t, 4096, len(got.InitContainerStatuses[0].LastTerminationState.Terminated.Message))
 	require.Equal(t, "x"+strings.Repeat("é", 2047), got.ContainerStatuses[0].State.Terminated.Message)
 	require.Equal(t, "short", got.EphemeralContainerStatuses[0].State.Terminated.Message)
 	require.Equal(t, 4096, len(got.EphemeralContainerStatuses[0].LastTerminationState.Terminated.Message))
 	require.Equal(t, long, s.InitContainerStatuses[0].State.Terminated.Message, "the input is not changed")
-	require.Equal(t, 12288, len(Normalize(podOf(v1.RestartPolicyNever, "c"), v1.PodStatus{ContainerStatuses: []v1.ContainerStatus{{Name: "c", State: end(long + long)}}}).ContainerStatuses[0].State.Terminated.Message))
-	require.Equal(t, long, Normalize(&v1.Pod{}, s).InitContainerStatuses[0].State.Terminated.Message, "a pod without containers has no shares")
-	require.Equal(t, got, Normalize(pod, got))
-}
-
-// No part of a character is left, however few bytes there are. What is no text is cut anywhere.
-func TestCut(t *testing.T) {
-	rubbish := strings.Repeat("\x80", 8)
-	for _, c := range []struct {
-		text  string
-		limit int
-		want  string
-	}{
-		{"ab", 2, "ab"}, {"ab", 1, "a"}, {"ab", 0, ""}, {"aé", 2, "a"}, {"aéb", 3, "aé"},
-		{"é", 1, ""}, {"a😀", 4, "a"}, {"😀", 3, ""},
-		{rubbish, 6, rubbish[:6]}, {rubbish, 1, rubbish[:1]}, {"a" + rubbish, 4, "a" + rubbish[:3]}, {"a" + rubbish, 6, "a" + rubbish[:5]},
-	} {
-		require.Equal(t, c.want, cut(c.text, c.limit), "%q to %d", c.text, c.limit)
-	}
+	require.Equal(t, 12288, len(podstatus.Normalize(podOf(v1.RestartPolicyNever, "c"), v1.PodStatus{ContainerStatuses: []v1.ContainerStatus{{Name: "c", State: end(long + long)}}}).ContainerStatuses[0].State.Terminated.Message))
+	require.Equal(t, long, podstatus.Normalize(&v1.Pod{}, s).InitContainerStatuses[0].State.Terminated.Message, "a pod without containers has no shares")
+	require.Equal(t, got, podstatus.Normalize(pod, got))
 }
 
 func TestNormalizeTimesAndOrder(t *testing.T) {
@@ -66,7 +52,7 @@ func TestNormalizeTimesAndOrder(t *testing.T) {
 		},
 	}
 	untouched := s.DeepCopy()
-	got := Normalize(pod, s)
+	got := podstatus.Normalize(pod, s)
 	require.Equal(t, *untouched, s, "the input is not changed")
 	require.True(t, got.StartTime.Time.Equal(whole))
 	require.True(t, got.Conditions[0].LastProbeTime.Time.Equal(whole) && got.Conditions[0].LastTransitionTime.Time.Equal(whole))
@@ -82,9 +68,9 @@ func TestNormalizeTimesAndOrder(t *testing.T) {
 	require.True(t, got.InitContainerStatuses[1].State.Running.StartedAt.Time.Equal(whole))
 	last := got.ContainerStatuses[0].LastTerminationState.Terminated
 	require.True(t, last.StartedAt.Time.Equal(whole) && last.FinishedAt.Time.Equal(whole))
-	require.Equal(t, got, Normalize(pod, got), "what is normal stays as it is")
+	require.Equal(t, got, podstatus.Normalize(pod, got), "what is normal stays as it is")
 	monotonic := metav1.Now()
-	require.NotContains(t, Normalize(pod, v1.PodStatus{StartTime: &monotonic}).StartTime.Time.String(), "m=", "no reading of another clock is kept")
+	require.NotContains(t, podstatus.Normalize(pod, v1.PodStatus{StartTime: &monotonic}).StartTime.Time.String(), "m=", "no reading of another clock is kept")
 }
 
 // A list that is out of order, and else normal, is sorted in a copy.
@@ -102,6 +88,6 @@ func TestNormalizeSortsACopy(t *testing.T) {
 		InitContainerStatuses:      []v1.ContainerStatus{{Name: "b"}, {Name: "a"}},
 		ContainerStatuses:          []v1.ContainerStatus{{Name: "a"}, {Name: "b"}},
 		EphemeralContainerStatuses: []v1.ContainerStatus{{Name: "a"}, {Name: "b"}},
-	}, Normalize(pod, s))
+	}, podstatus.Normalize(pod, s))
 	require.Equal(t, given(), s)
 }

@@ -5,6 +5,7 @@ import (
 
 	"github.com/podwright/podwright/internal/podfacts"
 	"github.com/podwright/podwright/pleg/observed"
+	"github.com/podwright/podwright/status/internal/podstatus"
 )
 
 // decidePhase sets phase, reason and message. An end, once reported, stays: the
@@ -93,7 +94,7 @@ func count(pod *v1.Pod, s *v1.PodStatus) tally {
 	var t tally
 	for i := range pod.Spec.InitContainers {
 		c := &pod.Spec.InitContainers[i]
-		status := find(s.InitContainerStatuses, c.Name)
+		status := podstatus.Find(s.InitContainerStatuses, c.Name)
 		if podfacts.IsSidecar(c) {
 			t.addSidecar(status)
 		} else {
@@ -102,7 +103,7 @@ func count(pod *v1.Pod, s *v1.PodStatus) tally {
 	}
 	for i := range pod.Spec.Containers {
 		c := &pod.Spec.Containers[i]
-		t.addRegular(pod, c, find(s.ContainerStatuses, c.Name))
+		t.addRegular(pod, c, podstatus.Find(s.ContainerStatuses, c.Name))
 	}
 	return t
 }
@@ -129,11 +130,11 @@ func (t tally) phase(terminal, hasActive bool) v1.PodPhase {
 }
 
 func (t *tally) addInit(pod *v1.Pod, c *v1.Container, status *v1.ContainerStatus) {
-	ended := termination(status)
+	ended := podstatus.Termination(status)
 	switch {
 	case ended == nil:
 		t.pendingInit++
-	case ended.ExitCode != 0 && !mayRestart(pod, c, ended):
+	case ended.ExitCode != 0 && !podstatus.MayRestart(pod, c, ended):
 		t.failedForGood++
 	}
 }
@@ -144,10 +145,10 @@ func (t *tally) addSidecar(status *v1.ContainerStatus) {
 		t.unknown++
 	case status.State.Running != nil:
 		t.running++
-		if !isTrue(status.Started) {
+		if !podstatus.IsTrue(status.Started) {
 			t.pendingSidecar++
 		}
-	case termination(status) != nil:
+	case podstatus.Termination(status) != nil:
 	case status.State.Waiting != nil:
 		t.pendingSidecar++
 		t.waiting++
@@ -158,7 +159,7 @@ func (t *tally) addSidecar(status *v1.ContainerStatus) {
 }
 
 func (t *tally) addRegular(pod *v1.Pod, c *v1.Container, status *v1.ContainerStatus) {
-	ended := termination(status)
+	ended := podstatus.Termination(status)
 	switch {
 	case status == nil:
 		t.unknown++
@@ -169,7 +170,7 @@ func (t *tally) addRegular(pod *v1.Pod, c *v1.Container, status *v1.ContainerSta
 		if status.State.Terminated != nil && ended.ExitCode == 0 {
 			t.succeeded++
 		}
-		if !mayRestart(pod, c, ended) {
+		if !podstatus.MayRestart(pod, c, ended) {
 			t.final++
 		}
 	case status.State.Waiting != nil:
@@ -178,34 +179,3 @@ func (t *tally) addRegular(pod *v1.Pod, c *v1.Container, status *v1.ContainerSta
 		t.unknown++
 	}
 }
-
-// termination is how a container that does not run ended: now, or before it
-// began to wait. nil when it never ended, runs, or is not known.
-func termination(status *v1.ContainerStatus) *v1.ContainerStateTerminated {
-	switch {
-	case status == nil:
-		return nil
-	case status.State.Terminated != nil:
-		return status.State.Terminated
-	case status.State.Waiting != nil:
-		return status.LastTerminationState.Terminated
-	default:
-		return nil
-	}
-}
-
-// mayRestart tells whether a container that ended so may run again.
-func mayRestart(pod *v1.Pod, c *v1.Container, ended *v1.ContainerStateTerminated) bool {
-	return ended.Reason == ReasonRestartingAllContainers || podfacts.MayRestart(pod, c, ended.ExitCode)
-}
-
-func find(statuses []v1.ContainerStatus, name string) *v1.ContainerStatus {
-	for i := range statuses {
-		if statuses[i].Name == name {
-			return &statuses[i]
-		}
-	}
-	return nil
-}
-
-func isTrue(b *bool) bool { return b != nil && *b }

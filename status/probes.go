@@ -4,6 +4,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 
 	"github.com/podwright/podwright/probe"
+	"github.com/podwright/podwright/status/internal/podstatus"
 )
 
 // applyProbes sets Started and Ready. What the previous status says counts for the
@@ -20,7 +21,7 @@ func (b *builder) applyProbes(x *subject, status *v1.ContainerStatus) {
 	running := status.State.Running != nil
 	started := running
 	if running && k != plainInit && c.StartupProbe != nil && !nobody {
-		started = passed(b.in.Probes.Of(status.ContainerID, probe.Startup), old != nil && isTrue(old.Started))
+		started = passed(b.in.Probes.Of(status.ContainerID, probe.Startup), old != nil && podstatus.IsTrue(old.Started))
 	}
 	x.started = started
 	status.Started = &x.started
@@ -59,7 +60,7 @@ func Probed(s *v1.PodStatus) probe.Results {
 	for _, list := range [][]v1.ContainerStatus{s.InitContainerStatuses, s.ContainerStatuses} {
 		for i := range list {
 			c := &list[i]
-			if c.State.Running == nil || c.ContainerID == "" || !isTrue(c.Started) {
+			if c.State.Running == nil || c.ContainerID == "" || !podstatus.IsTrue(c.Started) {
 				continue // a startup probe that has not passed yet may pass any time
 			}
 			ready := probe.Failure

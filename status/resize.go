@@ -8,6 +8,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/podwright/podwright/internal/podfacts"
+	"github.com/podwright/podwright/status/internal/podstatus"
 )
 
 // The conditions about resizing a pod in place (KEP-1287) are decided by whoever
@@ -28,7 +29,7 @@ func WithResizePending(s v1.PodStatus, generation int64, why Reason, now time.Ti
 
 // WithoutResizePending says that no resize waits to be granted.
 func WithoutResizePending(s v1.PodStatus) v1.PodStatus {
-	return withoutCondition(s, v1.PodResizePending)
+	return podstatus.Without(s, v1.PodResizePending)
 }
 
 // WithResizeInProgress says that a granted resize is being carried out. why is
@@ -53,7 +54,7 @@ func WithResizeInProgress(s v1.PodStatus, generation int64, why Reason, now time
 
 // WithoutResizeInProgress says that the pod has what it was granted.
 func WithoutResizeInProgress(s v1.PodStatus) v1.PodStatus {
-	return withoutCondition(s, v1.PodResizeInProgress)
+	return podstatus.Without(s, v1.PodResizeInProgress)
 }
 
 func withResize(s v1.PodStatus, t v1.PodConditionType, generation int64, why Reason, now time.Time) v1.PodStatus {
@@ -66,13 +67,6 @@ func withResize(s v1.PodStatus, t v1.PodConditionType, generation int64, why Rea
 		c.LastTransitionTime = before.LastTransitionTime
 	}
 	s.Conditions = slices.Clone(s.Conditions)
-	put(&s, c)
-	return s
-}
-
-func withoutCondition(s v1.PodStatus, t v1.PodConditionType) v1.PodStatus {
-	if podfacts.Condition(s.Conditions, t) != nil {
-		s.Conditions = slices.DeleteFunc(slices.Clone(s.Conditions), func(c v1.PodCondition) bool { return c.Type == t })
-	}
+	podstatus.Put(&s, c)
 	return s
 }

@@ -5,6 +5,7 @@ import (
 
 	"github.com/podwright/podwright/internal/podfacts"
 	"github.com/podwright/podwright/pleg/observed"
+	"github.com/podwright/podwright/status/internal/podstatus"
 )
 
 // restartAllTriggered tells whether all containers are being started anew: it
@@ -19,12 +20,12 @@ func (b *builder) restartAllTriggered() bool {
 		return true
 	}
 	for i := range pod.Spec.InitContainers {
-		if c := &pod.Spec.InitContainers[i]; b.demandsRestartAll(c, find(b.old.InitContainerStatuses, c.Name)) {
+		if c := &pod.Spec.InitContainers[i]; b.demandsRestartAll(c, podstatus.Find(b.old.InitContainerStatuses, c.Name)) {
 			return true
 		}
 	}
 	for i := range pod.Spec.Containers {
-		if c := &pod.Spec.Containers[i]; b.demandsRestartAll(c, find(b.old.ContainerStatuses, c.Name)) {
+		if c := &pod.Spec.Containers[i]; b.demandsRestartAll(c, podstatus.Find(b.old.ContainerStatuses, c.Name)) {
 			return true
 		}
 	}

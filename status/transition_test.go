@@ -5,6 +5,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 	v1 "k8s.io/api/core/v1"
+
+	"github.com/podwright/podwright/status/internal/podstatus"
 )
 
 // T33
@@ -63,12 +65,12 @@ func TestCheckTransition(t *testing.T) {
 				}
 				return &v1.PodStatus{ContainerStatuses: list}
 			}
-			err := CheckTransition(tc.pod, status(tc.old), status(tc.new))
+			err := podstatus.CheckTransition(tc.pod, status(tc.old), status(tc.new))
 			if tc.legal {
 				require.NoError(t, err)
 				return
 			}
-			require.ErrorIs(t, err, ErrIllegalTransition)
+			require.ErrorIs(t, err, podstatus.ErrIllegalTransition)
 			require.ErrorContains(t, err, "[c]")
 		})
 	}

@@ -6,6 +6,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 
 	"github.com/podwright/podwright/internal/podfacts"
+	"github.com/podwright/podwright/status/internal/podstatus"
 )
 
 // whole sets what the node has granted to the pod, and what of it holds (KEP-5419): what
@@ -32,7 +33,7 @@ func with(containers []v1.Container, of func(*v1.Container) *v1.ResourceRequirem
 	out := containers
 	for i := range containers {
 		r := of(&containers[i])
-		if sameRequirements(r, &containers[i].Resources) {
+		if podstatus.SameRequirements(r, &containers[i].Resources) {
 			continue
 		}
 		if &out[0] == &containers[0] {
@@ -46,7 +47,7 @@ func with(containers []v1.Container, of func(*v1.Container) *v1.ResourceRequirem
 // shownIn finds what the status of a container says of its resources.
 func shownIn(statuses []v1.ContainerStatus) func(*v1.Container) *v1.ResourceRequirements {
 	return func(c *v1.Container) *v1.ResourceRequirements {
-		if s := find(statuses, c.Name); s != nil && s.Resources != nil {
+		if s := podstatus.Find(statuses, c.Name); s != nil && s.Resources != nil {
 			return s.Resources
 		}
 		return &c.Resources

@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/podwright/podwright/status"
+	"github.com/podwright/podwright/status/internal/podstatus"
 )
 
 const namespace = "statustest"
@@ -119,7 +120,7 @@ func shows(pod *v1.Pod, want *v1.PodStatus) error {
 	if pod == nil {
 		return errors.New("there is no pod")
 	}
-	if !status.Equal(&pod.Status, want) {
+	if !podstatus.Equal(&pod.Status, want) {
 		return fmt.Errorf("the status is\n%v\nand should be\n%v", pod.Status, *want)
 	}
 	for _, c := range want.Conditions {

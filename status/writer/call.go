@@ -7,6 +7,7 @@ import (
 
 	"github.com/podwright/podwright/internal/podfacts"
 	"github.com/podwright/podwright/status"
+	"github.com/podwright/podwright/status/internal/podstatus"
 )
 
 // nearEndLimit bounds the wait for the end of a pod that is to be deleted and whose
@@ -83,7 +84,7 @@ func (s *slot) compare(f facts) (call, bool) {
 		return call{}, false
 	}
 	s.begin()
-	if status.Equal(old, &new) {
+	if podstatus.Equal(old, &new) {
 		s.written(s.version, partial, f.now)
 		return call{}, false
 	}
@@ -107,6 +108,6 @@ func (s *slot) merged(f facts) v1.PodStatus {
 	if podfacts.IsStatic(s.pod) { // which may begin anew
 		there.Annotations = map[string]string{podfacts.ConfigMirror: ""}
 	}
-	wanted := status.Own(s.status)
-	return status.Merge(there, &wanted, f.mayStillRun, f.now)
+	wanted := podstatus.Own(s.status)
+	return podstatus.Merge(there, &wanted, f.mayStillRun, f.now)
 }

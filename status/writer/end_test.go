@@ -9,6 +9,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 
 	"github.com/podwright/podwright/status"
+	"github.com/podwright/podwright/status/internal/podstatus"
 	"github.com/podwright/podwright/status/statustest"
 	"github.com/podwright/podwright/status/writer"
 )
@@ -149,7 +150,7 @@ func TestTerminateWithoutNews(t *testing.T) {
 	bubble(t, nil, func(r *rig) {
 		r.sink.Put(newPod("a"))
 		pod := r.sink.MarkDeleted("ns", "a")
-		r.Set(pod, status.Finalize(pod, ended(pod, 0), time.Now()))
+		r.Set(pod, podstatus.Finalize(pod, ended(pod, 0), time.Now()))
 		r.pass(time.Minute)
 		require.NotNil(t, r.pod("a"))
 		r.changed = nil

@@ -16,6 +16,7 @@ import (
 
 	"github.com/podwright/podwright/internal/podfacts"
 	"github.com/podwright/podwright/status"
+	"github.com/podwright/podwright/status/internal/podstatus"
 	"github.com/podwright/podwright/status/statustest"
 	"github.com/podwright/podwright/status/writer"
 )
@@ -58,13 +59,13 @@ func (w *world) called(c statustest.Call) statustest.Fault {
 	}
 	switch c.Op {
 	case statustest.Patch:
-		assert.False(w.t, status.Equal(c.Old, c.New) && !w.stubborn, "nothing was written")
+		assert.False(w.t, podstatus.Equal(c.Old, c.New) && !w.stubborn, "nothing was written")
 		assert.Contains(w.t, []string{wanted.Message, c.Old.Message}, c.New.Message, "an older version was written")
 		if podfacts.IsTerminalPhase(c.New.Phase) && !podfacts.IsTerminalPhase(c.Old.Phase) {
 			assert.False(w.t, lookup(w.rig, w.mayRun)(w.pod.UID) && !w.finished, "T28 the end was not kept back")
 		}
 		for _, condition := range append(c.Old.Conditions, c.New.Conditions...) {
-			assert.Len(w.t, status.Own(&v1.PodStatus{Conditions: []v1.PodCondition{condition}}).Conditions, 1, "a condition of others is in the patch")
+			assert.Len(w.t, podstatus.Own(&v1.PodStatus{Conditions: []v1.PodCondition{condition}}).Conditions, 1, "a condition of others is in the patch")
 		}
 		w.disruption = conditionOf(wanted, v1.DisruptionTarget) != nil
 	case statustest.Delete:

@@ -8,6 +8,7 @@ import (
 
 	"github.com/podwright/podwright/internal/podfacts"
 	"github.com/podwright/podwright/status"
+	"github.com/podwright/podwright/status/internal/podstatus"
 )
 
 // observed takes a pod as it was seen at the sink. It may be older than the base.
@@ -36,9 +37,9 @@ func (s *slot) observed(obj *v1.Pod, now time.Time) {
 	before := s.base
 	s.learn(obj)
 	switch there := s.base.status; {
-	case status.Equal(there, before.status):
+	case podstatus.Equal(there, before.status):
 		s.base.status = before.status
-	case s.kept != nil && status.Equal(there, s.kept):
+	case s.kept != nil && podstatus.Equal(there, s.kept):
 	case !known:
 		s.base = nil // it may be an old one
 		s.recheckLater(drifted, now)

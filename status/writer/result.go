@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/podwright/podwright/status"
+	"github.com/podwright/podwright/status/internal/podstatus"
 )
 
 // result is the result of a call.
@@ -86,9 +87,9 @@ func (s *slot) patched(c call, r result) {
 	}
 	s.written(c.version, c.partial, r.now)
 	switch there := s.base.status; {
-	case status.Equal(there, c.new):
+	case podstatus.Equal(there, c.new):
 		s.base.status, s.kept = c.new, nil // one copy is enough
-	case !overtaken && status.Equal(there, c.old):
+	case !overtaken && podstatus.Equal(there, c.old):
 		s.kept = there // a further patch would not change it either
 	default:
 		s.recheckLater(drifted, r.now)

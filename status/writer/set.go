@@ -10,15 +10,15 @@ import (
 
 	"github.com/podwright/podwright/internal/podfacts"
 	"github.com/podwright/podwright/probe"
-	"github.com/podwright/podwright/status"
+	"github.com/podwright/podwright/status/internal/podstatus"
 )
 
 // Set states the status of a pod. It is copied, and Normalized. What the status
-// before knows stays where it has to (status.Follow). The one before is the one that
+// before knows stays where it has to (podstatus.Follow). The one before is the one that
 // was set last or restored, else the mirror's, else the pod's own.
 //
 // A status in which a container that has ended for good has not
-// (status.CheckTransition) is refused with a line in the log. One that says the same
+// (podstatus.CheckTransition) is refused with a line in the log. One that says the same
 // as before is not written; of a pod that is to be deleted, what is left to do is
 // looked at anew.
 //
@@ -41,7 +41,7 @@ func identified(pod *v1.Pod) error {
 }
 
 // Terminate states that nothing is left of a pod, neither containers nor anything
-// that they held (status.Finalize). A pod that is to be deleted is removed from a
+// that they held (podstatus.Finalize). A pod that is to be deleted is removed from a
 // sink once that has accepted a terminal phase of it. The error is that of Set.
 func (w *Writer) Terminate(pod *v1.Pod) error {
 	if err := identified(pod); err != nil {
@@ -53,7 +53,7 @@ func (w *Writer) Terminate(pod *v1.Pod) error {
 		for _, d := range e.deliveries {
 			d.finished = true
 		}
-		return status.Finalize(&judged, *before, time.Now())
+		return podstatus.Finalize(&judged, *before, time.Now())
 	})
 	return nil
 }
@@ -84,7 +84,7 @@ func (w *Writer) Change(uid types.UID, next func(v1.PodStatus) v1.PodStatus) {
 }
 
 // SetProbed shows the result of a readiness or startup probe, and its effect on the pod,
-// at once (status.WithContainerReady, status.WithContainerStarted). It does nothing for an
+// at once (podstatus.WithContainerReady, podstatus.WithContainerStarted). It does nothing for an
 // unknown pod. Receivers get the status after every probe, since a checkpoint
 // keeps results of probes beside it.
 func (w *Writer) SetProbed(c probe.Change) {
@@ -92,9 +92,9 @@ func (w *Writer) SetProbed(c probe.Change) {
 	w.edit(c.UID, true, func(pod *v1.Pod, s v1.PodStatus) (v1.PodStatus, bool) {
 		switch c.Type {
 		case probe.Readiness:
-			return status.WithContainerReady(pod, s, c.ContainerID, passed, time.Now())
+			return podstatus.WithContainerReady(pod, s, c.ContainerID, passed, time.Now())
 		case probe.Startup:
-			return status.WithContainerStarted(pod, s, c.ContainerID, passed, time.Now())
+			return podstatus.WithContainerStarted(pod, s, c.ContainerID, passed, time.Now())
 		default: // a liveness probe restarts containers, and appears in no status
 			return s, false
 		}
@@ -114,7 +114,7 @@ func (w *Writer) Restore(pod *v1.Pod, s v1.PodStatus) error {
 	uid := w.translate(pod.UID)
 	s = *s.DeepCopy()
 	takeLater(s.Conditions, w.shownElsewhere(uid, pod).Conditions)
-	s = status.Normalize(pod, s)
+	s = podstatus.Normalize(pod, s)
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if e := w.entry(uid); e.status == nil {
@@ -178,7 +178,7 @@ func (w *Writer) edit(uid types.UID, again bool, next func(*v1.Pod, v1.PodStatus
 
 // store makes s the newest status of a pod. The caller holds mu.
 func (w *Writer) store(e *entry, pod *v1.Pod, before *v1.PodStatus, s v1.PodStatus, forced bool) (c change) {
-	if err := status.CheckTransition(pod, before, &s); err != nil {
+	if err := podstatus.CheckTransition(pod, before, &s); err != nil {
 		w.cfg.Logger.Error("Status refused", "pod", pod.Namespace+"/"+pod.Name, "podUID", pod.UID, "err", err)
 		if e.status != nil {
 			return c
@@ -186,8 +186,8 @@ func (w *Writer) store(e *entry, pod *v1.Pod, before *v1.PodStatus, s v1.PodStat
 		s = *before
 	}
 	now := time.Now()
-	s = status.Normalize(pod, status.Follow(*before, s, now))
-	c = change{happened: e.status == nil || !e.set || e.leaving || !status.Equal(e.status, &s), before: e.status, after: &s}
+	s = podstatus.Normalize(pod, podstatus.Follow(*before, s, now))
+	c = change{happened: e.status == nil || !e.set || e.leaving || !podstatus.Equal(e.status, &s), before: e.status, after: &s}
 	e.hold(pod, &s) // even if equal: the parts of others may have changed
 	if !c.happened && !forced {
 		return c

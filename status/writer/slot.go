@@ -8,6 +8,7 @@ import (
 
 	"github.com/podwright/podwright/internal/podfacts"
 	"github.com/podwright/podwright/status"
+	"github.com/podwright/podwright/status/internal/podstatus"
 )
 
 // urgency orders pods whose statuses are to be written.
@@ -209,7 +210,7 @@ func (s *slot) due() (u urgency, at time.Time, ok bool) {
 
 // learn takes the status of the sink. Of the parts of others only the relevant ones stay.
 func (s *slot) learn(obj *v1.Pod) {
-	part := status.Normalize(s.pod, status.Own(&obj.Status))
+	part := podstatus.Normalize(s.pod, podstatus.Own(&obj.Status))
 	s.base = &base{version: obj.ResourceVersion, deleting: obj.DeletionTimestamp != nil, status: &part}
 	s.seen, s.origin = phaseReadyOf(&part), false
 }

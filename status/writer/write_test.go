@@ -13,6 +13,7 @@ import (
 
 	"github.com/podwright/podwright/probe"
 	"github.com/podwright/podwright/status"
+	"github.com/podwright/podwright/status/internal/podstatus"
 	"github.com/podwright/podwright/status/statustest"
 	"github.com/podwright/podwright/status/writer"
 )
@@ -347,7 +348,7 @@ func TestContainerResults(t *testing.T) {
 		pod.Spec.Containers[0].ReadinessProbe = &v1.Probe{}
 		s := running(pod, true)
 		s.ContainerStatuses[0].Ready = false
-		s = status.WithReadiness(pod, s, time.Now())
+		s = podstatus.WithReadiness(pod, s, time.Now())
 		r.Set(pod, s)
 		r.pass(0)
 		before := r.Get(pod.UID)

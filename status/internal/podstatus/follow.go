@@ -1,4 +1,4 @@
-package status
+package podstatus
 
 import (
 	"slices"
@@ -24,7 +24,7 @@ func Follow(before, s v1.PodStatus, now time.Time) v1.PodStatus {
 	s.Conditions = slices.Clone(s.Conditions)
 	for i := range s.Conditions {
 		c := &s.Conditions[i]
-		if c.Type == v1.PodResizePending || c.Type == v1.PodResizeInProgress || !owned(c.Type) && !shared(c.Type) {
+		if c.Type == v1.PodResizePending || c.Type == v1.PodResizeInProgress || !Owned(c.Type) && !Shared(c.Type) {
 			continue // theirs moves with the reason, or is not ours
 		}
 		switch old := podfacts.Condition(before.Conditions, c.Type); {
@@ -46,7 +46,7 @@ func Own(s *v1.PodStatus) v1.PodStatus {
 	own.ResourceClaimStatuses, own.ExtendedResourceClaimStatus, own.NodeAllocatableResourceClaimStatuses = nil, nil, nil
 	own.Conditions = make([]v1.PodCondition, 0, min(len(s.Conditions), 9))
 	for _, c := range s.Conditions {
-		if owned(c.Type) || shared(c.Type) {
+		if Owned(c.Type) || Shared(c.Type) {
 			own.Conditions = append(own.Conditions, c)
 		}
 	}

@@ -1,4 +1,4 @@
-package status
+package podstatus
 
 import (
 	"time"
@@ -27,21 +27,12 @@ func Finalize(pod *v1.Pod, s v1.PodStatus, now time.Time) v1.PodStatus {
 		s.Phase = v1.PodFailed
 	}
 	if podfacts.IsTerminalPhase(s.Phase) {
-		s = WithoutResizePending(WithoutResizeInProgress(s))
+		s = Without(Without(s, v1.PodResizeInProgress), v1.PodResizePending)
 		if podfacts.Condition(s.Conditions, v1.AllContainersRestarting) != nil {
-			s = withCondition(pod, s, now, newCondition(v1.AllContainersRestarting, ended(s.Phase)))
+			s = WithCondition(pod, s, now, NewCondition(v1.AllContainersRestarting, Ended(s.Phase)))
 		}
 	}
 	return WithReadiness(pod, s, now)
-}
-
-// Reject is the status of a pod that the node refuses to run: Failed for a
-// reason, with no containers and no conditions.
-func Reject(pod *v1.Pod, reason, message string) v1.PodStatus {
-	return v1.PodStatus{
-		Phase: v1.PodFailed, Reason: reason, Message: "Pod was rejected: " + message,
-		QOSClass: podfacts.QOSClass(pod), ObservedGeneration: pod.Generation,
-	}
 }
 
 // wasInitialized tells, from the API server's status, that regular containers
@@ -57,14 +48,14 @@ func wasInitialized(pod *v1.Pod) bool {
 		}
 	}
 	last := &inits[len(inits)-1]
-	status := find(pod.Status.InitContainerStatuses, last.Name)
+	status := Find(pod.Status.InitContainerStatuses, last.Name)
 	switch {
 	case status == nil:
 		return false
 	case podfacts.IsSidecar(last):
-		return status.State.Running != nil && isTrue(status.Started)
+		return status.State.Running != nil && IsTrue(status.Started)
 	default:
-		ended := termination(status)
+		ended := Termination(status)
 		return ended != nil && ended.ExitCode == 0
 	}
 }
@@ -91,7 +82,7 @@ func endUnseen(statuses []v1.ContainerStatus) {
 			continue
 		}
 		started := false
-		status.State = unseenEnd(ReasonContainerStatusUnknown, "The container could not be located when the pod was terminated")
+		status.State = UnseenEnd(ReasonContainerStatusUnknown, "The container could not be located when the pod was terminated")
 		status.Ready, status.Started = false, &started
 	}
 }

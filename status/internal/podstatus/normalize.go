@@ -1,4 +1,4 @@
-package status
+package podstatus
 
 import (
 	"slices"
@@ -31,8 +31,8 @@ func Normalize(pod *v1.Pod, s v1.PodStatus) v1.PodStatus {
 	s.InitContainerStatuses = sorted(s.InitContainerStatuses, func(a, b v1.ContainerStatus) int {
 		return initIndex(pod, a.Name) - initIndex(pod, b.Name)
 	})
-	s.ContainerStatuses = sorted(s.ContainerStatuses, byName)
-	s.EphemeralContainerStatuses = sorted(s.EphemeralContainerStatuses, byName)
+	s.ContainerStatuses = sorted(s.ContainerStatuses, ByName)
+	s.EphemeralContainerStatuses = sorted(s.EphemeralContainerStatuses, ByName)
 	return s
 }
 

@@ -1,4 +1,4 @@
-package status
+package podstatus
 
 import (
 	"slices"
@@ -18,7 +18,7 @@ func Equal(a, b *v1.PodStatus) bool {
 	return a.ObservedGeneration == b.ObservedGeneration && a.Phase == b.Phase && a.Reason == b.Reason && a.Message == b.Message &&
 		a.QOSClass == b.QOSClass && a.Resize == b.Resize && a.StartTime.Equal(b.StartTime) &&
 		a.HostIP == b.HostIP && slices.Equal(a.HostIPs, b.HostIPs) && a.PodIP == b.PodIP && slices.Equal(a.PodIPs, b.PodIPs) &&
-		sameList(a.AllocatedResources, b.AllocatedResources) && samePointed(a.Resources, b.Resources, sameRequirements) &&
+		sameList(a.AllocatedResources, b.AllocatedResources) && samePointed(a.Resources, b.Resources, SameRequirements) &&
 		sameOrEmpty(a.VolumeHealth, b.VolumeHealth) &&
 		subset(a.Conditions, b.Conditions) && subset(b.Conditions, a.Conditions) &&
 		sameContainers(a.InitContainerStatuses, b.InitContainerStatuses) &&
@@ -31,7 +31,7 @@ func Equal(a, b *v1.PodStatus) bool {
 func subset(list, others []v1.PodCondition) bool {
 	for i := range list {
 		c := &list[i]
-		if !owned(c.Type) && !shared(c.Type) {
+		if !Owned(c.Type) && !Shared(c.Type) {
 			continue
 		}
 		other := podfacts.Condition(others, c.Type)
@@ -59,7 +59,7 @@ func sameContainer(a, b *v1.ContainerStatus) bool {
 		a.Image == b.Image && a.ImageID == b.ImageID &&
 		samePointed(a.Started, b.Started, sameValue) && samePointed(a.StopSignal, b.StopSignal, sameValue) &&
 		sameState(&a.State, &b.State) && sameState(&a.LastTerminationState, &b.LastTerminationState) &&
-		sameList(a.AllocatedResources, b.AllocatedResources) && samePointed(a.Resources, b.Resources, sameRequirements) &&
+		sameList(a.AllocatedResources, b.AllocatedResources) && samePointed(a.Resources, b.Resources, SameRequirements) &&
 		slices.EqualFunc(a.VolumeMounts, b.VolumeMounts, sameMount) && samePointed(a.User, b.User, sameUser) &&
 		sameOrEmpty(a.AllocatedResourcesStatus, b.AllocatedResourcesStatus)
 }
@@ -87,7 +87,7 @@ func sameUser(a, b *v1.ContainerUser) bool {
 	})
 }
 
-func sameRequirements(a, b *v1.ResourceRequirements) bool {
+func SameRequirements(a, b *v1.ResourceRequirements) bool {
 	return sameList(a.Limits, b.Limits) && sameList(a.Requests, b.Requests) && slices.Equal(a.Claims, b.Claims)
 }
 

@@ -1,4 +1,4 @@
-package status
+package podstatus
 
 import (
 	"time"
@@ -53,14 +53,14 @@ func Merge(fetched *v1.Pod, wanted *v1.PodStatus, mayStillRun bool, now time.Tim
 func mergeConditions(there, wanted []v1.PodCondition) []v1.PodCondition {
 	out := make([]v1.PodCondition, 0, len(there)+len(wanted))
 	for _, c := range there {
-		if !owned(c.Type) {
+		if !Owned(c.Type) {
 			out = append(out, c)
 		} else if ours := podfacts.Condition(wanted, c.Type); ours != nil && podfacts.Condition(out, c.Type) == nil {
 			out = append(out, *ours)
 		}
 	}
 	for _, c := range wanted {
-		if owned(c.Type) && podfacts.Condition(out, c.Type) == nil {
+		if Owned(c.Type) && podfacts.Condition(out, c.Type) == nil {
 			out = append(out, c)
 		}
 	}
@@ -71,7 +71,7 @@ func mergeConditions(there, wanted []v1.PodCondition) []v1.PodCondition {
 func notReady(s, there *v1.PodStatus, now time.Time) {
 	for _, t := range []v1.PodConditionType{v1.PodReady, v1.ContainersReady} {
 		if c := podfacts.Condition(s.Conditions, t); c != nil && c.Status == v1.ConditionTrue {
-			changed := newCondition(t, ended(s.Phase))
+			changed := NewCondition(t, Ended(s.Phase))
 			changed.ObservedGeneration = c.ObservedGeneration
 			setMerged(s, changed, there, now)
 		}
@@ -85,5 +85,5 @@ func setMerged(s *v1.PodStatus, c v1.PodCondition, there *v1.PodStatus, now time
 	if before := podfacts.Condition(there.Conditions, c.Type); before != nil && before.Status == c.Status {
 		c.LastTransitionTime = before.LastTransitionTime
 	}
-	put(s, c)
+	Put(s, c)
 }

@@ -1,4 +1,4 @@
-package status
+package podstatus
 
 import (
 	"errors"
@@ -38,12 +38,12 @@ func CheckTransition(pod *v1.Pod, old, new *v1.PodStatus) error {
 func revivals(pod *v1.Pod, containers []v1.Container, old, new []v1.ContainerStatus) (names []string) {
 	for i := range containers {
 		c := &containers[i]
-		before, after := find(old, c.Name), find(new, c.Name)
+		before, after := Find(old, c.Name), Find(new, c.Name)
 		if before == nil || after == nil {
 			continue
 		}
 		ended := before.State.Terminated
-		if ended == nil || after.State.Terminated != nil || mayRestart(pod, c, ended) {
+		if ended == nil || after.State.Terminated != nil || MayRestart(pod, c, ended) {
 			continue
 		}
 		if after.ContainerID == "" || after.ContainerID == before.ContainerID {

@@ -1,0 +1,16 @@
+package status
+
+import (
+	v1 "k8s.io/api/core/v1"
+
+	"github.com/podwright/podwright/internal/podfacts"
+)
+
+// Reject is the status of a pod that the node refuses to run: Failed for a
+// reason, with no containers and no conditions.
+func Reject(pod *v1.Pod, reason, message string) v1.PodStatus {
+	return v1.PodStatus{
+		Phase: v1.PodFailed, Reason: reason, Message: "Pod was rejected: " + message,
+		QOSClass: podfacts.QOSClass(pod), ObservedGeneration: pod.Generation,
+	}
+}
