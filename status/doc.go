@@ -14,8 +14,7 @@
 //		Now:      time.Now(),
 //	})
 //
-// Finalize completes the status of a pod that has ended, Reject makes the status of
-// a pod that this node refuses to run.
+// Reject returns the status of a pod that this node refuses to run.
 //
 // # What is remembered
 //
@@ -43,16 +42,14 @@
 //
 // A Sink is where statuses are written to: an API server, a file (package filesink),
 // an endpoint, or a function that wants to be told (SinkFunc). Package writer writes
-// the newest status of every pod to any number of them, by Normalize, Equal, Merge
-// and CheckTransition; Apply is what a Sink of one's own does with a difference.
+// the newest status of every pod to any number of them. Apply implements the Patch of a
+// Sink that keeps statuses as a whole.
 // Package statustest tests it.
 //
 // # What it does not do
 //
-// Compute truncates no messages and rounds no times (Normalize does) and merges
-// nothing with what others wrote meanwhile (Merge does). Conditions about resizing
-// are passed on, not decided.
+// Compute truncates no messages, rounds no times and merges nothing with the writes of
+// others: package writer does. Conditions about resizing are passed on, not decided.
 //
-// Examples that run: ExampleCompute, ExampleFinalize, ExampleMerge,
-// ExampleWithContainerReady and ExampleApply in example_test.go.
+// Examples that run: ExampleCompute and ExampleApply in example_test.go.
 package status

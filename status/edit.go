@@ -20,7 +20,7 @@ func WithReadyToStart(pod *v1.Pod, s v1.PodStatus, now time.Time) v1.PodStatus {
 
 // WithDisruption says that this node ends the pod, as by eviction, preemption or a
 // shutdown of the node (condition DisruptionTarget, reason TerminationByKubelet,
-// KEP-3329). It is written together with the terminal phase; see Merge.
+// KEP-3329). Package writer writes it together with the terminal phase.
 func WithDisruption(pod *v1.Pod, s v1.PodStatus, message string, now time.Time) v1.PodStatus {
 	return podstatus.WithCondition(pod, s, now, podstatus.NewCondition(v1.DisruptionTarget, podstatus.Verdict{OK: true, Reason: v1.PodReasonTerminationByKubelet, Message: message}))
 }

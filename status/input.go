@@ -10,7 +10,7 @@ import (
 	"github.com/podwright/podwright/status/internal/podstatus"
 )
 
-// Reasons that Compute and Finalize give to containers.
+// Reasons of containers in the statuses of this package and package writer.
 const (
 	// ReasonContainerCreating is the reason of a container that waits for its
 	// first start.

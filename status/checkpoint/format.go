@@ -37,9 +37,9 @@ func checksum(record []byte) uint32 {
 	return crc32.Checksum(record, crc32.MakeTable(crc32.Castagnoli))
 }
 
-// encode returns the content of a pod's file, at most limit bytes, and the part of it
+// encode returns the content of a pod's file, at most maxSize bytes, and the part of it
 // that is the record.
-func encode(uid types.UID, r Record, limit int64) (data, record []byte, err error) {
+func encode(uid types.UID, r Record) (data, record []byte, err error) {
 	r.Status.Conditions = slices.Clone(r.Status.Conditions)
 	for i := range r.Status.Conditions {
 		r.Status.Conditions[i].LastProbeTime = metav1.Time{}
@@ -54,11 +54,11 @@ func encode(uid types.UID, r Record, limit int64) (data, record []byte, err erro
 			return nil, nil, err
 		}
 		data, err = json.Marshal(file{Version: version, UID: uid, Sum: checksum(record), Record: record})
-		if err != nil || int64(len(data)) <= limit {
+		if err != nil || len(data) <= maxSize {
 			return data, record, err
 		}
 	}
-	return nil, nil, fmt.Errorf("%w: %d bytes of at most %d", ErrTooLarge, len(data), limit)
+	return nil, nil, fmt.Errorf("%w: %d bytes of at most %d", ErrTooLarge, len(data), maxSize)
 }
 
 func shorten(conditions []v1.PodCondition) {

@@ -36,13 +36,13 @@ var (
 	// ErrCorrupt is a file that cannot be used: damaged, of another pod, of another
 	// version, too large, or not a file.
 	ErrCorrupt = errors.New("the file cannot be used")
-	// ErrTooLarge is a record that is larger than Config.MaxSize.
+	// ErrTooLarge is a record above the size limit of 1 MiB.
 	ErrTooLarge = errors.New("the record is too large")
 )
 
-// DefaultMaxSize is the size that a file may have unless Config says otherwise: a
-// hundred times that of a pod with ten containers.
-const DefaultMaxSize = 1 << 20
+// maxSize is the limit of a file in bytes: a hundred times the size of a pod with ten
+// containers.
+const maxSize = 1 << 20
 
 // asideSuffix is added to the name of a file that cannot be used, tmpSuffix to that of
 // one that is not complete yet. Both names are the same each time, so that however
@@ -57,8 +57,6 @@ type Config struct {
 	// File returns where the record of a pod is: an absolute path in a folder that is
 	// there as long as the pod is. It is called often and must always say the same.
 	File func(types.UID) string
-	// MaxSize is how many bytes a file may have; zero means DefaultMaxSize.
-	MaxSize int64
 	// Sync makes Save wait until the disk has the record, so that a power cut does not
 	// cost it. See the package documentation.
 	Sync bool
@@ -87,12 +85,6 @@ type entry struct {
 func New(cfg Config) (*Store, error) {
 	if err := required.Field("checkpoint: Config.File", cfg.File); err != nil {
 		return nil, err
-	}
-	if cfg.MaxSize < 0 {
-		return nil, fmt.Errorf("checkpoint: Config.MaxSize: %d is negative", cfg.MaxSize)
-	}
-	if cfg.MaxSize == 0 {
-		cfg.MaxSize = DefaultMaxSize
 	}
 	return &Store{cfg: cfg, seed: maphash.MakeSeed(), pods: map[types.UID]*entry{}}, nil
 }
@@ -140,7 +132,7 @@ func (s *Store) SaveNewest(uid types.UID, newest func() (Record, bool)) error {
 		return nil
 	}
 	path := s.cfg.File(uid)
-	data, record, err := encode(uid, r, s.cfg.MaxSize)
+	data, record, err := encode(uid, r)
 	if err != nil {
 		return fmt.Errorf("checkpoint: pod %s: save %s: %w", uid, path, err)
 	}
@@ -163,7 +155,7 @@ func (s *Store) Load(uid types.UID) (Record, error) {
 	defer release()
 	e.known = false
 	path := s.cfg.File(uid)
-	r, record, err := read(path, uid, s.cfg.MaxSize)
+	r, record, err := read(path, uid)
 	switch {
 	case errors.Is(err, ErrCorrupt):
 		err = errors.Join(err, setAside(path))
@@ -197,7 +189,7 @@ func (s *Store) Remove(uid types.UID) error {
 
 // read reads and decodes a file. What is not a file is not opened: a pipe would wait
 // for a writer.
-func read(path string, uid types.UID, limit int64) (Record, []byte, error) {
+func read(path string, uid types.UID) (Record, []byte, error) {
 	info, err := os.Lstat(path)
 	if err != nil {
 		return Record{}, nil, err
@@ -210,12 +202,12 @@ func read(path string, uid types.UID, limit int64) (Record, []byte, error) {
 		return Record{}, nil, err
 	}
 	defer f.Close()
-	data, err := io.ReadAll(io.LimitReader(f, limit+1))
+	data, err := io.ReadAll(io.LimitReader(f, maxSize+1))
 	if err != nil {
 		return Record{}, nil, err
 	}
-	if int64(len(data)) > limit {
-		return Record{}, nil, fmt.Errorf("%w: it is larger than %d bytes", ErrCorrupt, limit)
+	if len(data) > maxSize {
+		return Record{}, nil, fmt.Errorf("%w: it is larger than %d bytes", ErrCorrupt, maxSize)
 	}
 	return decode(data, uid)
 }

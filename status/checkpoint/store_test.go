@@ -70,8 +70,6 @@ func again(t testing.TB, s *Store) *Store {
 func TestNewNamesTheField(t *testing.T) {
 	_, err := New(Config{})
 	require.ErrorContains(t, err, "Config.File")
-	_, err = New(Config{File: func(types.UID) string { return "" }, MaxSize: -1})
-	require.ErrorContains(t, err, "Config.MaxSize")
 }
 
 func TestTheNextAgentHasTheRecord(t *testing.T) {
@@ -89,7 +87,7 @@ func TestTheNextAgentHasTheRecord(t *testing.T) {
 
 // normal makes times comparable: JSON keeps the moment, not the zone.
 func normal(r Record) string {
-	_, record, err := encode(uid, r, DefaultMaxSize)
+	_, record, err := encode(uid, r)
 	if err != nil {
 		return err.Error()
 	}
@@ -131,7 +129,7 @@ func TestWithoutAFileOrAFolder(t *testing.T) {
 
 // What cannot be used costs the memory of that pod, is named, and is set aside.
 func TestAFileThatCannotBeUsed(t *testing.T) {
-	good, _, err := encode(uid, aRecord(1), DefaultMaxSize)
+	good, _, err := encode(uid, aRecord(1))
 	require.NoError(t, err)
 	write := func(data []byte) func(t *testing.T, path string) {
 		return func(t *testing.T, path string) { require.NoError(t, os.WriteFile(path, data, 0o600)) }
@@ -149,7 +147,7 @@ func TestAFileThatCannotBeUsed(t *testing.T) {
 		"of another pod":              {write(bytes.Replace(good, []byte(uid), []byte("7"+uid[1:]), 1)), "of pod"},
 		"of a later version":          {write(bytes.Replace(good, []byte(`"version":1`), []byte(`"version":2`), 1)), "version is 2"},
 		"of something else":           {write([]byte(`{"kind":"Pod"}`)), "version is 0"},
-		"too large":                   {write(bytes.Repeat([]byte(" "), DefaultMaxSize+1)), "larger than"},
+		"too large":                   {write(bytes.Repeat([]byte(" "), maxSize+1)), "larger than"},
 		"a folder":                    {func(t *testing.T, path string) { require.NoError(t, os.MkdirAll(path+"/x", 0o750)) }, "no regular file"},
 		"a pipe":                      {makePipe, "no regular file"},
 		"a link":                      {func(t *testing.T, path string) { require.NoError(t, os.Symlink("/etc/passwd", path)) }, "no regular file"},
@@ -182,7 +180,7 @@ func TestAFileThatCannotBeUsed(t *testing.T) {
 
 // Whatever part of a file got lost or turned over, Load never returns what was not saved.
 func TestEachDamagedByteIsFound(t *testing.T) {
-	good, _, err := encode(uid, aRecord(1), DefaultMaxSize)
+	good, _, err := encode(uid, aRecord(1))
 	require.NoError(t, err)
 	want := normal(aRecord(1))
 	for i := range good {
@@ -269,7 +267,7 @@ func TestLargeConditionsAreShortened(t *testing.T) {
 	require.EqualValues(t, 4, got.Status.ContainerStatuses[0].RestartCount)
 	require.Len(t, got.Status.Conditions[1].Message, shortMessage)
 
-	r.Status.Message = strings.Repeat("x", DefaultMaxSize)
+	r.Status.Message = strings.Repeat("x", maxSize)
 	err = s.Save(uid, r)
 	require.ErrorIs(t, err, ErrTooLarge)
 	require.ErrorContains(t, err, path)

@@ -106,9 +106,6 @@ func SetReady(status *v1.NodeStatus, facts *Facts) {
 	if why := whyNotReady(status, facts); len(why) > 0 {
 		c.Status, c.Reason, c.Message = v1.ConditionFalse, "KubeletNotReady", strings.Join(why, "; ")
 	}
-	if facts.Warning != "" {
-		c.Message += ". WARNING: " + facts.Warning
-	}
 	SetCondition(status, facts, c)
 }
 

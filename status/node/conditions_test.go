@@ -28,7 +28,6 @@ func TestReady(t *testing.T) {
 		{down(30), 20, v1.ConditionFalse, "KubeletNotReady", "runtime is down; network is down"},
 		{with(down(40), func(f *Facts) { f.NotReady = f.NotReady[2:3] }), 20, v1.ConditionFalse, "KubeletNotReady", "network is down"},
 		{whole(at(50)), 50, v1.ConditionTrue, "KubeletReady", "kubelet is posting ready status"},
-		{with(whole(at(60)), func(f *Facts) { f.Warning = "no swap" }), 50, v1.ConditionTrue, "KubeletReady", "kubelet is posting ready status. WARNING: no swap"},
 	} {
 		status = Compute(status, step.facts)
 		c := Condition(status, v1.NodeReady)

@@ -50,8 +50,6 @@ type Facts struct {
 	// NotReady are the reasons why pods should not come here; none: the node is ready,
 	// if its capacity is known. Empty ones do not count.
 	NotReady []string
-	// Warning is said beside the readiness, whatever it is.
-	Warning string
 	// NoLocalStorage: the node counts no storage (localStorageCapacityIsolation: false),
 	// so it is ready without a capacity of it.
 	NoLocalStorage bool

@@ -13,17 +13,16 @@ import (
 	"github.com/podwright/podwright/status/internal/podstatus"
 )
 
-// Set states the status of a pod. It is copied, and Normalized. What the status
-// before knows stays where it has to (podstatus.Follow). The one before is the one that
-// was set last or restored, else the mirror's, else the pod's own.
+// Set replaces the status of a pod by a copy of s in normal form: times in whole seconds,
+// termination messages cut to their share of 12 KiB per pod, init containers in the order
+// of the spec, the others by name. The start time, the observed generation and the
+// transition times of unchanged conditions stay. The previous status is the last one that
+// was set or restored, else the mirror's, else the pod's own.
 //
-// A status in which a container that has ended for good has not
-// (podstatus.CheckTransition) is refused with a line in the log. One that says the same
-// as before is not written; of a pod that is to be deleted, what is left to do is
-// looked at anew.
+// A status that revives a container which has ended for good is refused and logged. One
+// that equals the previous one is not written, unless the pod is to be deleted.
 //
-// The error is that of a pod without UID, name or namespace; nothing has changed
-// then.
+// Set fails for a pod without UID, name or namespace and then changes nothing.
 func (w *Writer) Set(pod *v1.Pod, s v1.PodStatus) error {
 	if err := identified(pod); err != nil {
 		return err
@@ -40,9 +39,9 @@ func identified(pod *v1.Pod) error {
 	return nil
 }
 
-// Terminate states that nothing is left of a pod, neither containers nor anything
-// that they held (podstatus.Finalize). A pod that is to be deleted is removed from a
-// sink once that has accepted a terminal phase of it. The error is that of Set.
+// Terminate records that a pod has neither containers nor resources any longer. Containers without a known end get exit code 137, and a pod without a
+// terminal phase fails, unless it is static. A pod that is to be deleted is removed
+// from a sink after that has accepted its terminal phase. The error is that of Set.
 func (w *Writer) Terminate(pod *v1.Pod) error {
 	if err := identified(pod); err != nil {
 		return err
@@ -84,8 +83,7 @@ func (w *Writer) Change(uid types.UID, next func(v1.PodStatus) v1.PodStatus) {
 }
 
 // SetProbed shows the result of a readiness or startup probe, and its effect on the pod,
-// at once (podstatus.WithContainerReady, podstatus.WithContainerStarted). It does nothing for an
-// unknown pod. Receivers get the status after every probe, since a checkpoint
+// at once. It does nothing for an unknown pod or container. Receivers get the status after every probe, since a checkpoint
 // keeps results of probes beside it.
 func (w *Writer) SetProbed(c probe.Change) {
 	passed := c.Result == probe.Success
