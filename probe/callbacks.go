@@ -22,18 +22,18 @@ func (c *Config) guardCallbacks() {
 		guard("Config.Status", func() { s = told(uid) })
 		return s
 	}
-	if changed := c.Changed; changed != nil {
-		c.Changed = func(change Change) { guard("Config.Changed", func() { changed(change) }) }
+	if changed := c.OnChange; changed != nil {
+		c.OnChange = func(change Change) { guard("Config.OnChange", func() { changed(change) }) }
 	}
 	if event := c.Event; event != nil {
 		c.Event = func(ref v1.ObjectReference, eventtype, reason, message string) {
 			guard("Config.Event", func() { event(ref, eventtype, reason, message) })
 		}
 	}
-	if probed := c.Metrics.Probed; probed != nil {
-		c.Metrics.Probed = func(p Probed) { guard("Config.Metrics.Probed", func() { probed(p) }) }
+	if probed := c.Metrics.OnProbe; probed != nil {
+		c.Metrics.OnProbe = func(p Probed) { guard("Config.Metrics.OnProbe", func() { probed(p) }) }
 	}
-	if removed := c.Metrics.Removed; removed != nil {
-		c.Metrics.Removed = func(s Series) { guard("Config.Metrics.Removed", func() { removed(s) }) }
+	if removed := c.Metrics.OnRemove; removed != nil {
+		c.Metrics.OnRemove = func(s Series) { guard("Config.Metrics.OnRemove", func() { removed(s) }) }
 	}
 }

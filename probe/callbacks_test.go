@@ -21,12 +21,12 @@ func TestCallbacksPanic(t *testing.T) {
 			status := c.Status
 			c.Status = func(uid types.UID) *v1.PodStatus { fail(); return status(uid) }
 		},
-		"Changed": func(c *probe.Config, fail func()) { c.Changed = func(probe.Change) { fail() } },
+		"OnChange": func(c *probe.Config, fail func()) { c.OnChange = func(probe.Change) { fail() } },
 		"Event": func(c *probe.Config, fail func()) {
 			c.Event = func(v1.ObjectReference, string, string, string) { fail() }
 		},
-		"Metrics.Probed":  func(c *probe.Config, fail func()) { c.Metrics.Probed = func(probe.Probed) { fail() } },
-		"Metrics.Removed": func(c *probe.Config, fail func()) { c.Metrics.Removed = func(probe.Series) { fail() } },
+		"Metrics.OnProbe":  func(c *probe.Config, fail func()) { c.Metrics.OnProbe = func(probe.Probed) { fail() } },
+		"Metrics.OnRemove": func(c *probe.Config, fail func()) { c.Metrics.OnRemove = func(probe.Series) { fail() } },
 	} {
 		t.Run(name, func(t *testing.T) {
 			var log bytes.Buffer

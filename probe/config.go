@@ -13,7 +13,7 @@ import (
 )
 
 // Config configures a Manager. Only Probers and Status are required. A panic of Status,
-// Changed, Event or Metrics is in the log, and costs that call.
+// OnChange, Event or Metrics is in the log, and costs that call.
 type Config struct {
 	// Probers executes the probes, by handler. A probe of a handler that is
 	// missing here is refused by AddPod.
@@ -23,28 +23,16 @@ type Config struct {
 	// execution, and must answer from memory. What it returns is shared and never
 	// changed by either side. Required.
 	Status func(uid types.UID) *v1.PodStatus
-	// Changed is told when a stored result has changed, and of the first one of
-	// each instance of a container. It is called from one goroutine, without
-	// locks, one change after the other. It should not block; while it does,
-	// probes go on, and of one probe only the newest result waits. Nothing is told
-	// when results are dropped. May be nil.
-	Changed func(Change)
+	// OnChange is called after a stored result has changed, and for the first result of
+	// each instance of a container. One goroutine calls it, without locks, one call at a
+	// time. It should not block; while it does, probes continue, and each probe keeps only its
+	// newest result for it. It is not called for results that are dropped. Optional.
+	OnChange func(Change)
 
-	// Budgets is how many probes of a handler are executed at a time; more wait
-	// in line, see Pools. Those that used up half of their timeout or more the
-	// last time get at most three quarters of it. A missing handler or 0 means 10,
-	// for HTTPGet 24. Each execution takes one goroutine and what its Prober needs,
-	// such as a connection or a process in the container.
-	Budgets map[Handler]int
 	// Timing replaces period and timeout of a probe, for those who need less than
 	// the whole seconds of a pod's spec. AddPod asks it, without locks; what it
 	// says when the probe begins counts. nil means that the spec counts.
 	Timing func(pod *v1.Pod, c *v1.Container, t Type) Timing
-	// AgentStart is when the agent began. The first probes are spread over one
-	// period from then, and containers that were started more than 10 s before
-	// have no result until they are probed, or Restore tells one. Zero means the
-	// time of New.
-	AgentStart time.Time
 	// ShutdownTimeout is how long Run waits, when it ends, for probes and
 	// callbacks that ignore their context. Zero means 10 s.
 	ShutdownTimeout time.Duration
@@ -58,6 +46,10 @@ type Config struct {
 	Metrics Metrics
 	// Logger receives results that change, errors and panics. Nil means none.
 	Logger *slog.Logger
+
+	// agentStart is the time of New, and budgets the defaults, but in tests.
+	agentStart time.Time
+	budgets    map[Handler]int
 }
 
 // Timing is how often a probe is executed and how long it may take.
@@ -97,12 +89,12 @@ type Stored struct {
 // Metrics are callbacks for counters and histograms. Each may be nil. They are
 // called one at a time, must not block, and must not call the Manager.
 type Metrics struct {
-	// Probed is called after each execution, except those that were cut off by
-	// the end of their pod or of Run.
-	Probed func(Probed)
-	// Removed is called when a probe is not executed any more, so that its series
-	// can be dropped. No Probed follows for it, unless the probe begins again.
-	Removed func(Series)
+	// OnProbe is called after each execution, unless the end of its pod or of
+	// Run interrupted it.
+	OnProbe func(Probed)
+	// OnRemove is called after the last execution of a probe, so that its series can be
+	// dropped. No OnProbe follows for it, unless the probe begins again.
+	OnRemove func(Series)
 }
 
 // Series names a probe in metrics.
@@ -125,7 +117,9 @@ type Probed struct {
 	Late time.Duration
 }
 
-// defaultBudget is 0 for what is no handler.
+// defaultBudget is the number of probes of a handler that are executed at a time, 0 for
+// an unknown handler. Each execution takes one goroutine and the resources of its Prober,
+// such as a connection or a process in the container.
 func defaultBudget(h Handler) int {
 	switch h {
 	case HTTPGet:
@@ -152,8 +146,8 @@ func (c Config) withDefaults() (Config, error) {
 	if c.ShutdownTimeout == 0 {
 		c.ShutdownTimeout = 10 * time.Second
 	}
-	if c.AgentStart.IsZero() {
-		c.AgentStart = time.Now()
+	if c.agentStart.IsZero() {
+		c.agentStart = time.Now()
 	}
 	if c.Logger == nil {
 		c.Logger = slog.New(slog.DiscardHandler)
@@ -171,19 +165,11 @@ func (c *Config) checkHandlers() error {
 			return err
 		}
 	}
-	for h, n := range c.Budgets {
-		if defaultBudget(h) == 0 {
-			return fmt.Errorf("probe: Config.Budgets: %q is no handler", h)
-		}
-		if n < 0 {
-			return fmt.Errorf("probe: Config.Budgets[%s] is negative: %d", h, n)
-		}
-	}
 	return nil
 }
 
 func (c *Config) budget(h Handler) int {
-	if n := c.Budgets[h]; n > 0 {
+	if n := c.budgets[h]; n > 0 {
 		return n
 	}
 	return defaultBudget(h)

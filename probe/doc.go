@@ -4,7 +4,7 @@
 //	m, err := probe.New(probe.Config{
 //		Probers: map[probe.Handler]probe.Prober{probe.HTTPGet: web},
 //		Status:  statuses.Get,
-//		Changed: func(c probe.Change) { wake(c.UID) },
+//		OnChange: func(c probe.Change) { wake(c.UID) },
 //	})
 //	...
 //	go m.Run(ctx)           // blocks until ctx is done
@@ -32,7 +32,7 @@
 // does not run says nothing of its liveness, and a Failure there would end an instance
 // of which the runtime had only lost sight.
 //
-// Results travel level-triggered. Config.Changed says what became another, and
+// Results travel level-triggered. Config.OnChange says what became another, and
 // Results tells what there is now. A callback that blocks loses nothing and holds
 // up no probe; what changes twice meanwhile is told once.
 //
@@ -66,7 +66,7 @@
 // # Cost
 //
 // There is one timer for all probes, and a goroutine only for each execution in
-// progress, of which Config.Budgets bounds the number per handler: slow commands
+// progress, of which a budget bounds the number per handler: slow commands
 // never hold up HTTP requests, and containers that do not answer get at most three
 // quarters of a budget. Pools and Explain show who waits, for what and for how
 // long. An idle probe is a record of less than 1 KiB.

@@ -40,12 +40,11 @@ func Example() {
 				return probe.Result{Verdict: probe.Success}, nil
 			}),
 		},
-		Status:  func(types.UID) *v1.PodStatus { return status },
-		Changed: func(c probe.Change) { changes <- c },
+		Status:   func(types.UID) *v1.PodStatus { return status },
+		OnChange: func(c probe.Change) { changes <- c },
 		Timing: func(*v1.Pod, *v1.Container, probe.Type) probe.Timing {
 			return probe.Timing{Period: 20 * time.Millisecond}
 		},
-		AgentStart: time.Now().Add(-time.Minute), // nothing to spread
 	})
 	if err != nil {
 		log.Fatal(err)

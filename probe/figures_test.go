@@ -59,9 +59,9 @@ func newNode(b *testing.B, probes int, period int32) *node {
 		return Result{Verdict: Success, Output: "ok"}, nil
 	})
 	m, err := New(Config{
-		Probers: map[Handler]Prober{TCPSocket: prober, HTTPGet: prober},
-		Status:  func(uid types.UID) *v1.PodStatus { return n.statuses[uid] },
-		Changed: func(Change) {},
+		Probers:  map[Handler]Prober{TCPSocket: prober, HTTPGet: prober},
+		Status:   func(uid types.UID) *v1.PodStatus { return n.statuses[uid] },
+		OnChange: func(Change) {},
 	})
 	require.NoError(b, err)
 	n.Manager = m

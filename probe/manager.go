@@ -200,7 +200,7 @@ func (m *Manager) begin(w *worker, now time.Time) {
 	w.restore()
 	m.pause = min(m.pause, max(minPause, w.timing.Period/100))
 	w.tick = now
-	if w.timing.Period > now.Sub(m.cfg.AgentStart) {
+	if w.timing.Period > now.Sub(m.cfg.agentStart) {
 		w.spread = true
 		w.tick = now.Add(spread(w.key(), w.timing.Period))
 	}

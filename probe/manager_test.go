@@ -22,14 +22,12 @@ func TestNew(t *testing.T) {
 		return probe.Config{Probers: map[probe.Handler]probe.Prober{probe.Exec: prober}, Status: func(types.UID) *v1.PodStatus { return nil }}
 	}
 	for want, change := range map[string]func(*probe.Config){
-		"Config.Status is required":                 func(c *probe.Config) { c.Status = nil },
-		"Config.Probers is required":                func(c *probe.Config) { c.Probers = nil },
-		`Config.Probers: "ftp" is no handler`:       func(c *probe.Config) { c.Probers["ftp"] = prober },
-		"Config.Probers[exec] is required":          func(c *probe.Config) { c.Probers[probe.Exec] = nil },
-		"Config.Probers[grpc] is required":          func(c *probe.Config) { c.Probers[probe.GRPC] = (*probetest.Prober)(nil) },
-		"Config.ShutdownTimeout is negative: -1ns":  func(c *probe.Config) { c.ShutdownTimeout = -1 },
-		`Config.Budgets: "" is no handler`:          func(c *probe.Config) { c.Budgets = map[probe.Handler]int{"": 1} },
-		"Config.Budgets[tcpSocket] is negative: -1": func(c *probe.Config) { c.Budgets = map[probe.Handler]int{probe.TCPSocket: -1} },
+		"Config.Status is required":                func(c *probe.Config) { c.Status = nil },
+		"Config.Probers is required":               func(c *probe.Config) { c.Probers = nil },
+		`Config.Probers: "ftp" is no handler`:      func(c *probe.Config) { c.Probers["ftp"] = prober },
+		"Config.Probers[exec] is required":         func(c *probe.Config) { c.Probers[probe.Exec] = nil },
+		"Config.Probers[grpc] is required":         func(c *probe.Config) { c.Probers[probe.GRPC] = (*probetest.Prober)(nil) },
+		"Config.ShutdownTimeout is negative: -1ns": func(c *probe.Config) { c.ShutdownTimeout = -1 },
 	} {
 		cfg := good()
 		change(&cfg)

@@ -29,7 +29,7 @@ func (r *rig) addMany(name string, n int, p *v1.Probe) []*v1.Pod {
 
 // Slow commands use up their own budget only, and who waits can be seen.
 func TestBudgetPerHandler(t *testing.T) {
-	four := func(c *probe.Config) { c.Budgets = map[probe.Handler]int{probe.Exec: 4, probe.HTTPGet: 2} }
+	four := func(c *probe.Config) { probe.SetBudgets(c, map[probe.Handler]int{probe.Exec: 4, probe.HTTPGet: 2}) }
 	inBubble(t, four, func(r *rig) {
 		r.prober.Script("slow", probe.Readiness, probetest.Step{Verdict: probe.Success, Latency: 400 * time.Millisecond})
 		pods := r.addMany("slow", 20, every(10))
@@ -60,7 +60,7 @@ func TestBudgetPerHandler(t *testing.T) {
 // Containers that do not answer get three quarters of a budget, so the others are
 // never late for them.
 func TestSlowOnes(t *testing.T) {
-	eight := func(c *probe.Config) { c.Budgets = map[probe.Handler]int{probe.Exec: 8} }
+	eight := func(c *probe.Config) { probe.SetBudgets(c, map[probe.Handler]int{probe.Exec: 8}) }
 	inBubble(t, eight, func(r *rig) {
 		dead := probetest.Step{Verdict: probe.Failure, Latency: time.Hour}
 		r.prober.Script("dead", probe.Readiness, dead)
@@ -87,7 +87,7 @@ func TestSlowOnes(t *testing.T) {
 
 // A pod that is removed leaves the queue, and a budget of one works.
 func TestRemoveQueued(t *testing.T) {
-	one := func(c *probe.Config) { c.Budgets = map[probe.Handler]int{probe.Exec: 1} }
+	one := func(c *probe.Config) { probe.SetBudgets(c, map[probe.Handler]int{probe.Exec: 1}) }
 	inBubble(t, one, func(r *rig) {
 		r.prober.Script("web", probe.Readiness, probetest.Step{Verdict: probe.Success, Latency: 100 * time.Millisecond})
 		pods := r.addMany("web", 5, every(10))
@@ -114,7 +114,7 @@ func servers() int {
 
 // What a burst of probes took is given back a minute after the last of them.
 func TestGoroutinesOfABurst(t *testing.T) {
-	ten := func(c *probe.Config) { c.Budgets = map[probe.Handler]int{probe.Exec: 10} }
+	ten := func(c *probe.Config) { probe.SetBudgets(c, map[probe.Handler]int{probe.Exec: 10}) }
 	inBubble(t, ten, func(r *rig) {
 		r.sleep(s) // Run has begun
 		require.Zero(t, servers())
@@ -138,7 +138,7 @@ func TestGoroutinesOfABurst(t *testing.T) {
 // A Prober that ends its goroutine keeps neither its place nor the others waiting.
 func TestGoexit(t *testing.T) {
 	one := func(c *probe.Config) {
-		c.Budgets = map[probe.Handler]int{probe.TCPSocket: 1}
+		probe.SetBudgets(c, map[probe.Handler]int{probe.TCPSocket: 1})
 		c.Probers[probe.TCPSocket] = probe.ProberFunc(func(_ context.Context, t probe.Target) (probe.Result, error) {
 			time.Sleep(10 * time.Millisecond) // the others are in line meanwhile
 			if t.Pod.UID == "tcp-0" {

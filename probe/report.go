@@ -2,7 +2,6 @@ package probe
 
 import (
 	"fmt"
-	"log/slog"
 	"strings"
 	"unicode/utf8"
 
@@ -58,8 +57,8 @@ func (r *runner) count(x *execution) bool {
 		x.worker.counted = true
 	}
 	r.mu.Unlock()
-	if counts && r.cfg.Metrics.Probed != nil {
-		r.cfg.Metrics.Probed(Probed{
+	if counts && r.cfg.Metrics.OnProbe != nil {
+		r.cfg.Metrics.OnProbe(Probed{
 			Series: x.worker.series(), Handler: x.pool.handler, Verdict: x.verdict(),
 			Took: x.ended.Sub(x.began), Late: x.began.Sub(x.due),
 		})
@@ -69,7 +68,7 @@ func (r *runner) count(x *execution) bool {
 
 // reportRemoved tells Metrics of workers that are not executed any more.
 func (m *Manager) reportRemoved(removed []*worker) {
-	if m.cfg.Metrics.Removed == nil || len(removed) == 0 {
+	if m.cfg.Metrics.OnRemove == nil || len(removed) == 0 {
 		return
 	}
 	m.reporting.Lock()
@@ -80,17 +79,17 @@ func (m *Manager) reportRemoved(removed []*worker) {
 		w.counted = false
 		m.mu.Unlock()
 		if counted {
-			m.cfg.Metrics.Removed(w.series())
+			m.cfg.Metrics.OnRemove(w.series())
 		}
 	}
 }
 
 func (r *runner) logError(x *execution) {
 	if stack := run.StackOf(x.err); stack != "" {
-		r.log.Error("a prober panicked", "probe", x.worker, "err", x.err, "stack", stack)
+		r.log.Error("Prober panicked", append(x.worker.logged(), "err", x.err, "stack", stack)...)
 		return
 	}
-	r.log.Warn("a probe could not be carried out", "probe", x.worker, "err", x.err)
+	r.log.Warn("Probe not carried out", append(x.worker.logged(), "err", x.err)...)
 }
 
 func (m *Manager) event(w *worker, reason, message string) {
@@ -125,8 +124,11 @@ func (w *worker) describe() string {
 		strings.ToLower(w.rules.typ.String()), w.pool.handler, w.container.Name, w.spec.Namespace, w.spec.Name, w.pod.uid)
 }
 
-// LogValue implements slog.LogValuer.
-func (w *worker) LogValue() slog.Value { return slog.StringValue(w.describe()) }
+// logged returns the probe as keys and values of a log line.
+func (w *worker) logged() []any {
+	return []any{"pod", w.spec.Namespace + "/" + w.spec.Name, "podUID", w.pod.uid, "container", w.container.Name,
+		"probe", strings.ToLower(w.rules.typ.String()), "handler", w.pool.handler}
+}
 
 // text is what is kept of the execution for people: a copy, since the output
 // may be large.

@@ -15,7 +15,7 @@ import (
 	"github.com/podwright/podwright/probe/probetest"
 )
 
-func agentStartsNow(c *probe.Config) { c.AgentStart = time.Now() }
+func agentStartsNow(c *probe.Config) { probe.SetAgentStart(c, time.Now()) }
 
 // T42: after a restart of the agent the first probes are spread over a period, in
 // the same way each time, and neither syncs nor triggers change that; a container
@@ -236,7 +236,7 @@ func TestStuck(t *testing.T) {
 		free := make(chan struct{})
 		r := newRig(t, func(c *probe.Config) {
 			c.ShutdownTimeout = 3 * s
-			c.Changed = func(probe.Change) { <-free }
+			c.OnChange = func(probe.Change) { <-free }
 		})
 		r.start()
 		pod := podOf("u", container("web", probes{probe.Readiness: every(10)}))
@@ -246,7 +246,7 @@ func TestStuck(t *testing.T) {
 		r.stop()
 		err := <-r.done
 		require.ErrorIs(t, err, probe.ErrShutdownTimeout)
-		require.EqualError(t, err, "probe: not stopped in time (3s): the readiness probe (exec) of container web of pod ns/pod-u (u) for 10s, Config.Changed")
+		require.EqualError(t, err, "probe: not stopped in time (3s): the readiness probe (exec) of container web of pod ns/pod-u (u) for 10s, Config.OnChange")
 		close(free)
 		r.prober.Release()
 		synctest.Wait()
@@ -258,7 +258,7 @@ func TestChangedBlocks(t *testing.T) {
 	free := make(chan struct{})
 	var told []probe.Change
 	inBubble(t, func(c *probe.Config) {
-		c.Changed = func(change probe.Change) {
+		c.OnChange = func(change probe.Change) {
 			<-free
 			told = append(told, change)
 		}

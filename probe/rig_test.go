@@ -55,9 +55,7 @@ func newRig(t *testing.T, change func(*probe.Config)) *rig {
 	cfg := probe.Config{
 		Probers: map[probe.Handler]probe.Prober{probe.Exec: r.prober, probe.HTTPGet: r.prober, probe.TCPSocket: r.prober, probe.GRPC: r.prober},
 		Status:  r.status,
-		// Nothing is spread then.
-		AgentStart: r.begin.Add(-time.Hour),
-		Changed: func(c probe.Change) {
+		OnChange: func(c probe.Change) {
 			r.mu.Lock()
 			defer r.mu.Unlock()
 			r.changes = append(r.changes, c)
@@ -68,18 +66,19 @@ func newRig(t *testing.T, change func(*probe.Config)) *rig {
 			r.events = append(r.events, event{ref, eventtype, reason, message})
 		},
 		Metrics: probe.Metrics{
-			Probed: func(p probe.Probed) {
+			OnProbe: func(p probe.Probed) {
 				r.mu.Lock()
 				defer r.mu.Unlock()
 				r.probed = append(r.probed, p)
 			},
-			Removed: func(s probe.Series) {
+			OnRemove: func(s probe.Series) {
 				r.mu.Lock()
 				defer r.mu.Unlock()
 				r.removed = append(r.removed, s)
 			},
 		},
 	}
+	probe.SetAgentStart(&cfg, r.begin.Add(-time.Hour)) // first probes are not spread
 	if change != nil {
 		change(&cfg)
 	}

@@ -25,7 +25,7 @@ var (
 // Names of goroutines.
 const (
 	executions = "executions"
-	callbacks  = "Config.Changed"
+	callbacks  = "Config.OnChange"
 )
 
 // Bounds of the pause between turns; see Manager.pause.
@@ -129,7 +129,7 @@ func (r *runner) decide() (removed []*worker, next time.Time) {
 		}
 		step := w.decide(look{
 			pod: w.spec, container: w.container, status: r.views[i],
-			leaving: w.pod.leaving, now: now, agentStart: r.cfg.AgentStart,
+			leaving: w.pod.leaving, now: now, agentStart: r.cfg.agentStart,
 		})
 		if step.changed {
 			r.note(w)
@@ -216,8 +216,8 @@ func (r *runner) join() error {
 
 // note remembers that the stored result of a worker has changed. The lock is held.
 func (m *Manager) note(w *worker) {
-	m.log.Debug("probe result changed", "probe", w, "containerID", w.id, "result", w.stored)
-	if m.cfg.Changed == nil || w.untold {
+	m.log.Debug("Probe result changed", append(w.logged(), "containerID", w.id, "result", w.stored)...)
+	if m.cfg.OnChange == nil || w.untold {
 		return
 	}
 	w.untold = true
@@ -230,7 +230,7 @@ func (r *runner) tellChanges() {
 	for {
 		change, ok := r.takeChange()
 		if ok {
-			r.cfg.Changed(change)
+			r.cfg.OnChange(change)
 			continue
 		}
 		select {

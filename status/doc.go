@@ -48,8 +48,8 @@
 //
 // # What it does not do
 //
-// Compute truncates no messages, rounds no times and merges nothing with the writes of
-// others: package writer does. Conditions about resizing are passed on, not decided.
+// Compute does not truncate messages, round times or merge the writes of others: package
+// writer does. Conditions about resizing are passed on, not decided.
 //
 // Examples that run: ExampleCompute and ExampleApply in example_test.go.
 package status

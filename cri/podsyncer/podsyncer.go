@@ -147,7 +147,7 @@ func (s *Syncer) buildStatuses() (err error) {
 func (s *Syncer) buildProbes() (err error) {
 	cfg := s.cfg.Probes
 	cfg.Status = s.statuses.Get
-	cfg.Changed = both(s.probed, cfg.Changed)
+	cfg.OnChange = both(s.probed, cfg.OnChange)
 	s.probes, err = probe.New(cfg)
 	return err
 }

@@ -77,7 +77,7 @@ func TestCallbacksOfTheUser(t *testing.T) {
 		cfg.Workers.OnTransition = func(tr podworkers.Transition) { moved = append(moved, tr.To) }
 		cfg.OnSync = func(podworkers.Work) { synced.Add(1) }
 		cfg.PLEG.OnEvent = func(pleg.Event) { observed.Add(1) }
-		cfg.Probes.Changed = func(probe.Change) { probed.Add(1) }
+		cfg.Probes.OnChange = func(probe.Change) { probed.Add(1) }
 		cfg.Loop.Health = func() error {
 			if synced.Load() > 0 {
 				return errors.New("the runtime is away")

@@ -16,8 +16,8 @@ import (
 // Set replaces the status of a pod by a copy of s in normal form: times in whole seconds,
 // termination messages cut to their share of 12 KiB per pod, init containers in the order
 // of the spec, the others by name. The start time, the observed generation and the
-// transition times of unchanged conditions stay. The previous status is the last one that
-// was set or restored, else the mirror's, else the pod's own.
+// transition times of unchanged conditions stay. The previous status is the last
+// argument of Set or Restore, else the mirror's status, else the pod's own.
 //
 // A status that revives a container which has ended for good is refused and logged. One
 // that equals the previous one is not written, unless the pod is to be deleted.

@@ -170,14 +170,14 @@ func TestProbes(t *testing.T) {
 		return probe.Series{Type: kind, UID: types.UID(uid), Namespace: "ns", Pod: "p-" + uid, Container: "c"}
 	}
 	for _, verdict := range []probe.Verdict{probe.Success, probe.Warning, probe.Failure, probe.Unknown} {
-		c.Probed(probe.Probed{Series: of("a", probe.Liveness), Verdict: verdict, Took: time.Second})
+		c.OnProbe(probe.Probed{Series: of("a", probe.Liveness), Verdict: verdict, Took: time.Second})
 	}
-	c.Probed(probe.Probed{Series: of("b", probe.Readiness), Verdict: probe.Failure})
+	c.OnProbe(probe.Probed{Series: of("b", probe.Readiness), Verdict: probe.Failure})
 	ofB := "prober_probe_total container=c namespace=ns pod=p-b pod_uid=b probe_type=Readiness result=failed 1"
 	const a = "prober_probe_total container=c namespace=ns pod=p-a pod_uid=a probe_type=Liveness result="
 	has(t, m.probes, "prober_probe_total prober_probe_duration_seconds", a+"successful 2", a+"failed 1", a+"unknown 1", ofB,
 		"prober_probe_duration_seconds container=c namespace=ns pod=p-a probe_type=Liveness 3 3")
-	c.Removed(of("a", probe.Liveness))
+	c.OnRemove(of("a", probe.Liveness))
 	has(t, m.probes, "prober_probe_total prober_probe_duration_seconds", ofB)
 }
 

@@ -26,7 +26,7 @@ func newProbes(b *builder) *Probes {
 
 // Callbacks are what package probe calls.
 func (p *Probes) Callbacks() probe.Metrics {
-	return probe.Metrics{Probed: p.probed, Removed: p.removed}
+	return probe.Metrics{OnProbe: p.probed, OnRemove: p.removed}
 }
 
 // results are all that a probe can show.
