@@ -64,27 +64,6 @@ func AdmitAll(admitters ...Admitter) Admitter {
 	})
 }
 
-// AfterDependencies returns an Admitter that holds a pod back until every pod that
-// it depends on has started. deps names those as DependsOn does, which nil stands
-// for; started tells whether a pod has started, or has already succeeded, as its
-// agent sees it. A pod that depends on one that never comes is held back forever,
-// and so are pods that depend on each other: Unadmitted says what they wait for.
-// To have held pods looked at at once, and not in the next housekeeping, emit
-// Housekeeping when a pod has started.
-func AfterDependencies(deps func(pod *v1.Pod) []string, started func(namespacedName string) bool) Admitter {
-	if deps == nil {
-		deps = DependsOn
-	}
-	return AdmitterFunc(func(pod *v1.Pod, _ []*v1.Pod) error {
-		for _, name := range deps(pod) {
-			if name = qualified(pod.Namespace, name); !started(name) {
-				return fmt.Errorf("it depends on pod %s, which has not started", name)
-			}
-		}
-		return nil
-	})
-}
-
 // admitted tells whether an Admitter's answer is yes. A *Rejection that is nil is
 // what a function returns that declares one and never sets it.
 func admitted(err error) bool {

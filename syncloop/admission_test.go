@@ -34,17 +34,6 @@ func TestAdmitAll(t *testing.T) {
 	require.ErrorContains(t, AdmitAll(answer(nil), panics).Admit(testPod("a", "a"), nil), "admitter 2 of 2 (syncloop.AdmitterFunc) panicked: wait")
 }
 
-func TestAfterDependencies(t *testing.T) {
-	started := map[string]bool{"ns/db": true, "other/x": true}
-	a := AfterDependencies(nil, func(name string) bool { return started[name] })
-	require.NoError(t, a.Admit(testPod("a", "a"), nil))
-	require.NoError(t, a.Admit(testPod("a", "a", needs("db,other/x")), nil))
-	err := a.Admit(testPod("a", "a", needs("db,web")), nil)
-	require.ErrorContains(t, err, "pod ns/web")
-	var why *Rejection
-	require.NotErrorAs(t, err, &why)
-}
-
 // What an Admitter may answer, and what becomes of the pod.
 func TestHandlerAnswers(t *testing.T) {
 	var unset *Rejection

@@ -22,9 +22,9 @@ import (
 // command carries out one line of a script and returns what happened. The commands:
 //
 //	option sources=file,api   the sources of pods that are configured; this is the default
-//	option per-source, hold, order=priority, order=dependency
+//	option per-source, hold, order=priority
 //	pod a ...                 what pod a is like: name= (its UID by default), mirror, deleting,
-//	                          phase=, rev=, grace=, created=SECOND, priority=, needs=NAMES, deadline=SECONDS
+//	                          phase=, rev=, grace=, created=SECOND, priority=, needs=NAME, deadline=SECONDS
 //	set file a b              the source has these pods now
 //	emit container-died a     an event
 //	runtime a b               what the runtime has
@@ -96,8 +96,6 @@ func (n *node) option(text string) error {
 		n.hold = true
 	case text == "order=priority":
 		n.order = syncloop.ByPriority
-	case text == "order=dependency":
-		n.order = syncloop.ByDependency(nil, nil)
 	default:
 		return fmt.Errorf("unknown option %q", text)
 	}
@@ -229,7 +227,7 @@ func set(pod *v1.Pod, key, value string, number int64, notNumber error) error {
 	case "mirror":
 		metav1.SetMetaDataAnnotation(&pod.ObjectMeta, podfacts.ConfigMirror, "hash")
 	case "needs":
-		metav1.SetMetaDataAnnotation(&pod.ObjectMeta, syncloop.DependsOnAnnotation, value)
+		metav1.SetMetaDataAnnotation(&pod.ObjectMeta, "needs", value)
 	case "rev":
 		pod.Spec.Hostname = value
 	case "phase":

@@ -6,7 +6,6 @@ import (
 	"math/rand/v2"
 	"slices"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -96,18 +95,13 @@ func TestDesiredRandom(t *testing.T) {
 	require.Empty(t, d.pods.sorted)
 }
 
-func TestShouldSync(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		limit := int64(30)
-		began := metav1.Now()
-		pods := []*v1.Pod{testPod("no limit", "1"), testPod("limit", "2", func(p *v1.Pod) { p.Spec.ActiveDeadlineSeconds = &limit })}
-		src := ShouldSync(0, func() []*v1.Pod { return pods }, func(pod *v1.Pod, now time.Time) bool { return PastActiveDeadline(pod, &began, now) })
-		events := make(chan Event, 100)
-		go func() { _ = src.Run(t.Context(), func(e Event) { events <- e }) }()
-		require.Equal(t, Event{Kind: SyncDue, UID: "2"}, <-events)
-		require.Equal(t, 30*time.Second, time.Since(began.Time))
-		require.False(t, PastActiveDeadline(pods[1], nil, time.Now()))
-	})
+func TestPastActiveDeadline(t *testing.T) {
+	limit, began := int64(30), metav1.Now()
+	pod := testPod("limit", "2", func(p *v1.Pod) { p.Spec.ActiveDeadlineSeconds = &limit })
+	require.True(t, PastActiveDeadline(pod, &began, began.Add(30*time.Second)))
+	require.False(t, PastActiveDeadline(pod, &began, began.Add(29*time.Second)))
+	require.False(t, PastActiveDeadline(pod, nil, began.Add(time.Hour)))
+	require.False(t, PastActiveDeadline(testPod("no limit", "1"), &began, began.Add(time.Hour)))
 }
 
 // S1, S4: which differences count.

@@ -32,9 +32,8 @@
 //	ResourcesChanged  devices: the pods sync, all that changed together in one call
 //	Housekeeping      whoever left something: housekeeping, without its pause
 //
-// EventsFrom makes a source of a channel, ShouldSync one of a question, and
-// DefaultHandler.ActiveDeadlines one of the pods' active deadlines. Loop.Emit is for
-// whoever has no goroutine to run.
+// DefaultHandler.ActiveDeadlines is a source for the pods' active deadlines. An Inbox is a
+// source for callbacks: its Emit does not block.
 //
 // # The loop
 //
@@ -77,10 +76,9 @@
 //     housekeeping. What runs of it, from before a restart of the agent, is left
 //     alone.
 //
-// AdmitAll asks several Admitters. Orders are ByCreation, ByPriority and
-// ByDependency; with AfterDependencies a pod not only comes after those that it
-// depends on but waits until they have started. Pods that start again under their
-// old UID are admitted again. Unadmitted lists who waits for what.
+// AdmitAll asks several Admitters. Orders are ByCreation and ByPriority. Pods that start
+// again under their old UID are admitted again. Unadmitted lists the held pods with the
+// reason.
 //
 // # What the caller has to see to
 //

@@ -13,54 +13,6 @@ import (
 	"github.com/podwright/podwright/internal/run"
 )
 
-// ShouldSync returns an EventSource that asks, once per period, which pods have
-// become due for a reason that nobody else reports, and emits SyncDue for them. A
-// period of zero means 1 s. pods is usually DefaultHandler.ActivePods. For active
-// deadlines there is DefaultHandler.ActiveDeadlines.
-func ShouldSync(period time.Duration, pods func() []*v1.Pod, due func(pod *v1.Pod, now time.Time) bool) EventSource {
-	if period <= 0 {
-		period = time.Second
-	}
-	return EventSourceFunc(func(ctx context.Context, emit func(Event)) error {
-		ticker := time.NewTicker(period)
-		defer ticker.Stop()
-		for {
-			select {
-			case <-ctx.Done():
-				return nil
-			case <-ticker.C:
-			}
-			now := time.Now()
-			for _, pod := range pods() {
-				if due(pod, now) {
-					emit(Event{Kind: SyncDue, UID: pod.UID})
-				}
-			}
-		}
-	})
-}
-
-// EventsFrom returns an EventSource that makes events of what arrives on a
-// channel: results of probes, events of an observer, changes of devices. event
-// first records what the syncer has to find, such as a container's readiness, and
-// then returns what became dirty; the zero Event says that nothing did. Closing the
-// channel ends the source.
-func EventsFrom[T any](in <-chan T, event func(T) Event) EventSource {
-	return EventSourceFunc(func(ctx context.Context, emit func(Event)) error {
-		for {
-			select {
-			case <-ctx.Done():
-				return nil
-			case v, ok := <-in:
-				if !ok {
-					return nil
-				}
-				emit(event(v))
-			}
-		}
-	})
-}
-
 // PastActiveDeadline tells whether a pod that began at start has been active for
 // longer than its activeDeadlineSeconds allow. start is nil for a pod that has not
 // begun. It is the syncer's part of active deadlines: SyncPod publishes such a pod

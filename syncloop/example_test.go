@@ -65,13 +65,14 @@ func Example() {
 }
 
 // Admission on a small device: at most three pods, the most important ones first, and
-// the web server only once its database has started.
+// the web server only once its database has started. A ready source does not wait for
+// others.
 func ExampleHandlerConfig_admission() {
 	newPod := func(name string, priority int32, dependsOn string) *v1.Pod {
 		return &v1.Pod{
 			ObjectMeta: metav1.ObjectMeta{
 				Name: name, Namespace: "default", UID: types.UID(name),
-				Annotations: map[string]string{syncloop.DependsOnAnnotation: dependsOn},
+				Annotations: map[string]string{"example.org/after": dependsOn},
 			},
 			Spec: v1.PodSpec{Priority: &priority},
 		}
@@ -83,14 +84,18 @@ func ExampleHandlerConfig_admission() {
 		return nil
 	})
 	started := map[string]bool{}
+	afterOthers := syncloop.AdmitterFunc(func(pod *v1.Pod, _ []*v1.Pod) error {
+		if name := pod.Annotations["example.org/after"]; name != "" && !started[name] {
+			return fmt.Errorf("%s has not started", name) // no Rejection: the pod is held back
+		}
+		return nil
+	})
 	workers, _ := podworkers.New(podworkers.Config{Syncer: podworkers.SyncerFuncs{}})
 	handler, err := syncloop.NewHandler(syncloop.HandlerConfig{
-		Workers: workers,
-		Order:   syncloop.ByDependency(nil, syncloop.ByPriority),
-		Admit: syncloop.AdmitAll(
-			syncloop.AfterDependencies(nil, func(name string) bool { return started[name] }),
-			atMostThree,
-		),
+		Workers:   workers,
+		PerSource: true,
+		Order:     syncloop.ByPriority,
+		Admit:     syncloop.AdmitAll(afterOthers, atMostThree),
 		OnReject: func(pod *v1.Pod, why syncloop.Rejection) {
 			fmt.Printf("%s has failed: %s: %s\n", pod.Name, why.Reason, why.Message)
 		},
@@ -116,13 +121,13 @@ func ExampleHandlerConfig_admission() {
 		newPod("logs", 5, ""), newPod("db", 0, ""), newPod("web", 10, "db"),
 	})
 	show("at first,")
-	started["default/db"] = true
+	started["db"] = true
 	_ = handler.HandlePodCleanups(ctx)
 	handler.HandlePodAdditions(ctx, []*v1.Pod{newPod("games", 100, "")})
 	show("later,")
 	// Output:
 	// at first, active: [db logs]
-	//   web: it depends on pod default/db, which has not started
+	//   web: db has not started
 	// games has failed: OutOfpods: 3 pods are enough for this device
 	// later, active: [db logs web]
 	//   games: OutOfpods: 3 pods are enough for this device

@@ -3,6 +3,7 @@ package syncloop_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strings"
 	"sync"
 	"testing"
@@ -142,9 +143,12 @@ func (n *node) admitter() syncloop.Admitter {
 	if !n.hold {
 		return asked
 	}
-	return syncloop.AdmitAll(syncloop.AfterDependencies(nil, func(name string) bool {
-		pod := n.agent.handler.Desired().ByName("ns", strings.TrimPrefix(name, "ns/"))
-		return pod != nil && n.startTime(pod) != nil
+	return syncloop.AdmitAll(syncloop.AdmitterFunc(func(pod *v1.Pod, _ []*v1.Pod) error {
+		name := pod.Annotations["needs"]
+		if other := n.agent.handler.Desired().ByName("ns", name); name != "" && (other == nil || n.startTime(other) == nil) {
+			return fmt.Errorf("%s has not started", name)
+		}
+		return nil
 	}), asked)
 }
 

@@ -11,7 +11,6 @@ import (
 
 	"github.com/stretchr/testify/require"
 	v1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/types"
 )
 
 // What a pod needs after the handler panicked over it, whatever the set says by
@@ -114,36 +113,5 @@ func TestLoopPanicsElsewhere(t *testing.T) {
 		require.Greater(t, l.Status().Sources[1].Failures, 3)
 		require.Equal(t, []string{"s"}, pods.handled)
 		require.NoError(t, l.CheckHealth())
-	})
-}
-
-// What is recorded about a probe is there before the pod syncs.
-func TestEventsFrom(t *testing.T) {
-	type result struct {
-		uid   types.UID
-		ready bool
-	}
-	results, ready := make(chan result), map[types.UID]bool{}
-	var seen []string
-	bubble(t, func(cfg *Config) {
-		results = make(chan result) // of this bubble
-		cfg.Handler.(*recorder).onSync = func() { seen = append(seen, strings.Repeat("ready", len(ready))) }
-		cfg.Sources = map[string]EventSource{"readiness": EventsFrom(results, func(r result) Event {
-			if !r.ready {
-				return Event{}
-			}
-			ready[r.uid] = true
-			return Event{Kind: ReadinessChanged, UID: r.uid}
-		})}
-	}, func(t *testing.T, l *Loop, h *recorder, _ *script) {
-		results <- result{"a", false}
-		results <- result{"b", true}
-		synctest.Wait()
-		require.Equal(t, []string{"sync b (readiness changed)"}, h.take())
-		require.Equal(t, []string{"ready"}, seen)
-		close(results)
-		synctest.Wait()
-		require.False(t, l.Status().Sources[1].Running)
-		require.NoError(t, l.Status().Sources[1].Err)
 	})
 }
