@@ -30,11 +30,11 @@ type Config struct {
 	// their context. Zero means 10 s.
 	ShutdownTimeout time.Duration
 
-	// Resync is told when a pod is due for a retry or a resync, so that the owner
+	// OnDue is called when a pod is due for a retry or a resync, so that the owner
 	// of the desired pods can send the newest one with UpdatePod(UpdateSync). It
 	// is called without locks, from one goroutine, and must not block. Nil means
 	// that the workers repeat the last update themselves.
-	Resync func(uid types.UID)
+	OnDue func(uid types.UID)
 	// TerminalPodStopped is asked when a pod is seen for the first time and its
 	// phase is final already: is it proven that nothing of it runs? Then only
 	// SyncTerminatedPod is called. It is called by UpdatePod, without locks, and
@@ -48,11 +48,11 @@ type Config struct {
 	// without locks, from the goroutine of the call, so for several pods at a time,
 	// and must not block: the pod's next call waits for it. May be nil.
 	OnCall func(CallDone)
-	// Trace is told everything that goes into the workers and everything they
+	// OnTrace is called with everything that goes into the workers and everything they
 	// decide, in the exact order. It is called under a lock, must be quick and must
 	// not call back: it is for tests (see podworkerstest) and flight recorders. May
 	// be nil.
-	Trace func(TraceEvent)
+	OnTrace func(TraceEvent)
 	// Span is called before each call of the syncer, which gets the context that it returns; end
 	// is called with the call's error. Names are syncPod, syncTerminatingPod, syncTerminatingOrphan
 	// and syncTerminatedPod; attributes say which pod: k8s.pod ("namespace/name"), k8s.pod.uid,

@@ -96,7 +96,7 @@
 // # Questions
 //
 // State and Pods explain each pod: its state and since when, what runs and for how
-// long, the last error, the next attempt, and what it waits for. Config.Trace is
+// long, the last error, the next attempt, and what it waits for. Config.OnTrace is
 // told all that happens. Package podworkerstest tests a PodSyncer with it.
 //
 // # Cost

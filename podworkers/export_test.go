@@ -14,7 +14,7 @@ import (
 )
 
 // Machine is the pure machine for tests outside the package. Each input moves the
-// clock a little and returns what comes of it, as Config.Trace would be told.
+// clock a little and returns what comes of it, as Config.OnTrace would be told.
 type Machine struct {
 	m       *machine
 	now     time.Time

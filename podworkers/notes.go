@@ -39,7 +39,7 @@ func (w *Workers) tellAll() {
 func (w *Workers) tell(n note) {
 	var err error
 	if n.due != "" {
-		err = run.Guard("Config.Resync", func() error { w.cfg.Resync(n.due); return nil })
+		err = run.Guard("Config.OnDue", func() error { w.cfg.OnDue(n.due); return nil })
 	} else {
 		err = run.Guard("Config.OnTransition", func() error { w.cfg.OnTransition(n.move); return nil })
 	}

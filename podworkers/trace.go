@@ -34,7 +34,7 @@ const (
 	// TraceStart: the syncer is called; Call and Work are set. Of the Work of
 	// SyncTerminatingOrphan only ActedAt counts.
 	TraceStart
-	// TraceAsk: Resync is asked for the newest update.
+	// TraceAsk: OnDue is called for the newest update.
 	TraceAsk
 )
 
@@ -65,8 +65,8 @@ type TraceEvent struct {
 
 // trace tells about an input, if anyone wants to know. The lock is held.
 func (w *Workers) trace(e TraceEvent) {
-	if w.cfg.Trace != nil {
-		w.cfg.Trace(e)
+	if w.cfg.OnTrace != nil {
+		w.cfg.OnTrace(e)
 	}
 }
 

@@ -50,7 +50,7 @@ func New(cfg Config) (*Workers, error) {
 		cfg: cfg, orphans: orphans, log: cfg.Logger,
 		wake: run.NewSignal(), notify: run.NewSignal(),
 		stopping: make(chan struct{}),
-		m:        newMachine(policy, cfg.Resync != nil),
+		m:        newMachine(policy, cfg.OnDue != nil),
 		contexts: map[types.UID]*workerContext{}, running: map[types.UID]*runningCall{},
 	}, nil
 }
@@ -138,7 +138,7 @@ func (w *Workers) SyncKnownPods(desired []*v1.Pod) map[types.UID]KnownPod {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	now := time.Now()
-	if w.cfg.Trace != nil {
+	if w.cfg.OnTrace != nil {
 		w.trace(TraceEvent{At: now, Kind: TraceKnown, Desired: uidsOf(desired)})
 	}
 	known := w.m.syncKnownPods(desired, now)
@@ -287,8 +287,8 @@ func (w *Workers) tick() {
 // apply does what the machine decided. The lock is held; nothing here blocks.
 func (w *Workers) apply(now time.Time) {
 	out := w.m.take()
-	if w.cfg.Trace != nil {
-		out.trace(now, w.cfg.Trace)
+	if w.cfg.OnTrace != nil {
+		out.trace(now, w.cfg.OnTrace)
 	}
 	for _, c := range out.cancel {
 		w.dropContext(c.uid, c.cause)

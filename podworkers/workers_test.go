@@ -207,7 +207,7 @@ func TestResyncCallback(t *testing.T) {
 	var w *podworkers.Workers
 	var asked atomic.Int32
 	newer := podOf("a")
-	inBubble(t, podworkers.Config{Resync: func(types.UID) {
+	inBubble(t, podworkers.Config{OnDue: func(types.UID) {
 		asked.Add(1)
 		if err := w.UpdatePod(podworkers.Update{Type: podworkers.UpdateSync, Pod: newer}); err != nil {
 			t.Error(err)

@@ -82,7 +82,7 @@
 //
 // # What the caller has to see to
 //
-//   - run the workers beside the Loop, and turn their Resync callback into
+//   - run the workers beside the Loop, and turn their OnDue callback into
 //     SyncDue events with Loop.Emit. Emitting Housekeeping when a worker finishes
 //     makes restarts immediate;
 //   - record the verdict of OnReject as the pod's status, where the Phase function

@@ -80,8 +80,8 @@ func (n *node) start() {
 		Syncer:             syncer{n},
 		Jitter:             func() float64 { return 0 },
 		TerminalPodStopped: func(uid types.UID) bool { return !n.runs(uid) },
-		Trace:              n.traced,
-		Resync:             func(uid types.UID) { a.loop.Emit(syncloop.Event{Kind: syncloop.SyncDue, UID: uid}) },
+		OnTrace:            n.traced,
+		OnDue:              func(uid types.UID) { a.loop.Emit(syncloop.Event{Kind: syncloop.SyncDue, UID: uid}) },
 		OnTransition: func(tr podworkers.Transition) {
 			if tr.To == podworkers.StateFinished {
 				a.loop.Emit(syncloop.Event{Kind: syncloop.Housekeeping})

@@ -56,16 +56,16 @@ type Config struct {
 // Metrics are callbacks for counters and histograms. Each may be nil. They must not
 // block.
 type Metrics struct {
-	// Requested is called once the presence of an image is known and its pull
+	// OnRequest is called once the presence of an image is known and its pull
 	// decided upon.
-	Requested func(policy v1.PullPolicy, present, pull bool)
-	// Pulled is called after each pull that was not called off, once for all who
+	OnRequest func(policy v1.PullPolicy, present, pull bool)
+	// OnPull is called after each pull that was not called off, once for all who
 	// waited for it, with the size of the image in bytes when it succeeded and
 	// is known.
-	Pulled func(image string, took time.Duration, size uint64, err error)
-	// Waited is called for each pod whose image was to be pulled, when it does not
+	OnPull func(image string, took time.Duration, size uint64, err error)
+	// OnWait is called for each pod whose image was to be pulled, when it does not
 	// wait for it any more, however that ended.
-	Waited func(pod types.UID, from, to time.Time)
+	OnWait func(pod types.UID, from, to time.Time)
 }
 
 func (c *Config) complete() error {
@@ -75,9 +75,9 @@ func (c *Config) complete() error {
 	fields.Default(&c.MaxParallelPulls, 1)
 	fields.Default(&c.QPS, 5)
 	fields.Default(&c.Event, func(v1.ObjectReference, string, string, string) {})
-	fields.Default(&c.Metrics.Requested, func(v1.PullPolicy, bool, bool) {})
-	fields.Default(&c.Metrics.Pulled, func(string, time.Duration, uint64, error) {})
-	fields.Default(&c.Metrics.Waited, func(types.UID, time.Time, time.Time) {})
+	fields.Default(&c.Metrics.OnRequest, func(v1.PullPolicy, bool, bool) {})
+	fields.Default(&c.Metrics.OnPull, func(string, time.Duration, uint64, error) {})
+	fields.Default(&c.Metrics.OnWait, func(types.UID, time.Time, time.Time) {})
 	fields.Logger(&c.Logger)
 	return f.Err()
 }

@@ -50,7 +50,7 @@
 // The CRI does not tell how far a pull has come. What can be known is told:
 // Manager.Explain says in words what a pod waits for, since when, in which place of the
 // queue, and what the last failure was; Manager.Pulls has the same as data; and
-// Request.SetStep is told when a pull is waited for and when it begins.
+// Request.OnStep is called when a pull is waited for and when it begins.
 //
 // # The caller's duties
 //

@@ -95,10 +95,10 @@ func (a *attempt) run(ctx context.Context) (Image, error) {
 		return Image{}, calledOff(ctx, "looking for credentials for image", a.name)
 	}
 	pull := !allowed && a.policy != v1.PullNever
-	a.m.cfg.Metrics.Requested(a.policy, found != nil, pull)
+	a.m.cfg.Metrics.OnRequest(a.policy, found != nil, pull)
 	switch {
 	case pull:
-		defer func(from time.Time) { a.m.cfg.Metrics.Waited(a.r.Pod.UID, from, time.Now()) }(time.Now())
+		defer func(from time.Time) { a.m.cfg.Metrics.OnWait(a.r.Pod.UID, from, time.Now()) }(time.Now())
 		ctx, end := span.Begin(ctx, a.m.cfg.Span, "Images/Pull", slog.String("image", a.name),
 			slog.String("k8s.pod", a.r.podName().String()), slog.String("k8s.pod.uid", string(a.r.Pod.UID)))
 		image, err := a.pull(ctx)

@@ -197,13 +197,13 @@ func TestMetricsAndSpans(t *testing.T) {
 	type key struct{}
 	var got, spans []string
 	m := newManager(t, Config{Service: s, Metrics: Metrics{
-		Requested: func(policy v1.PullPolicy, present, pull bool) {
+		OnRequest: func(policy v1.PullPolicy, present, pull bool) {
 			got = append(got, fmt.Sprintf("%s %t %t", policy, present, pull))
 		},
-		Pulled: func(image string, _ time.Duration, size uint64, err error) {
+		OnPull: func(image string, _ time.Duration, size uint64, err error) {
 			got = append(got, fmt.Sprintf("%s %d %v", image, size, err))
 		},
-		Waited: func(pod types.UID, from, to time.Time) {
+		OnWait: func(pod types.UID, from, to time.Time) {
 			require.False(t, to.Before(from))
 			got = append(got, "waited "+string(pod))
 		},

@@ -30,7 +30,7 @@ func (a *attempt) pull(ctx context.Context) (Image, error) {
 		return Image{}, &Error{Reason: ReasonImagePullBackOff, Message: message, Err: last, notBefore: until}
 	}
 	if !a.asked && a.m.cfg.Credentials != nil {
-		a.r.SetStep("looking for credentials for image " + a.name)
+		a.r.OnStep("looking for credentials for image " + a.name)
 	}
 	_, _ = a.credentials(ctx) // its error is told if the pull fails
 	if ctx.Err() != nil {
@@ -79,14 +79,14 @@ func podKey(pod types.UID) string { return string(pod) + "_" }
 // wait waits for the end of a flight and tells where it is.
 func (a *attempt) wait(ctx context.Context, f *flight) error {
 	if n := a.m.queue.position(f); n > 0 {
-		a.r.SetStep(fmt.Sprintf("waiting to pull image %s, %s in the queue", a.name, ordinal(n)))
+		a.r.OnStep(fmt.Sprintf("waiting to pull image %s, %s in the queue", a.name, ordinal(n)))
 	}
 	step, began := "waiting to pull image", f.began
 	for {
 		select {
 		case <-began:
 			began, step = nil, "pulling image"
-			a.r.SetStep("pulling image " + a.name)
+			a.r.OnStep("pulling image " + a.name)
 			a.event(v1.EventTypeNormal, EventPulling, fmt.Sprintf("Pulling image %q", a.name))
 		case <-f.done:
 			select {
@@ -166,11 +166,11 @@ func (m *Manager) fly(ctx context.Context, f *flight) {
 	f.result.took = time.Since(start)
 	if len(f.result.errs) > 0 {
 		if ctx.Err() == nil {
-			m.cfg.Metrics.Pulled(f.image, f.result.took, 0, f.result.cause())
+			m.cfg.Metrics.OnPull(f.image, f.result.took, 0, f.result.cause())
 		}
 		return
 	}
-	m.cfg.Metrics.Pulled(f.image, f.result.took, f.result.image.GetSize(), nil)
+	m.cfg.Metrics.OnPull(f.image, f.result.took, f.result.image.GetSize(), nil)
 }
 
 // fetch pulls and records an image.

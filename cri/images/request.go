@@ -39,9 +39,9 @@ type Request struct {
 	// Missing is how many images the pod still lacks, this one included. Zero
 	// means as many as it has containers.
 	Missing int
-	// SetStep is told in words what Ensure is at, when it waits for a pull or
+	// OnStep is told in words what Ensure is at, when it waits for a pull or
 	// begins one. It must not block. nil: nobody is told.
-	SetStep func(step string)
+	OnStep func(step string)
 }
 
 // check completes a request.
@@ -59,8 +59,8 @@ func (r *Request) check() error {
 	if r.Missing == 0 {
 		r.Missing = len(r.Pod.Spec.InitContainers) + len(r.Pod.Spec.Containers)
 	}
-	if r.SetStep == nil {
-		r.SetStep = func(string) {}
+	if r.OnStep == nil {
+		r.OnStep = func(string) {}
 	}
 	return nil
 }

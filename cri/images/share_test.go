@@ -151,7 +151,7 @@ func TestExplain(t *testing.T) {
 		var steps []string
 		var mu sync.Mutex
 		told := func(r Request) Request {
-			r.SetStep = func(step string) {
+			r.OnStep = func(step string) {
 				mu.Lock()
 				defer mu.Unlock()
 				steps = append(steps, string(r.Pod.UID)+": "+step)

@@ -99,7 +99,7 @@ func ExampleResult_Explanation() {
 		status, err := observer.PodStatus(context.Background(), pod.UID)
 		check(err)
 		result := manager.SyncPod(context.Background(), pods.SyncRequest{
-			Pod: pod, Status: status, SetStep: func(step string) { fmt.Println("-", step) },
+			Pod: pod, Status: status, OnStep: func(step string) { fmt.Println("-", step) },
 		})
 		fmt.Println(result.Err(), result.Explanation())
 	}

@@ -171,10 +171,10 @@ func TestMetricsOfStarts(t *testing.T) {
 	h := newHarness(t, fake.Config{})
 	var counted []string
 	h.cfg.Metrics = Metrics{
-		SandboxStarted: func(handler string, _ time.Duration, err error) {
+		OnSandboxStart: func(handler string, _ time.Duration, err error) {
 			counted = append(counted, fmt.Sprintf("sandbox %q %v", handler, err))
 		},
-		ContainerStarted: func(kind ContainerKind, reason string) { counted = append(counted, fmt.Sprintf("%s %q", kind, reason)) },
+		OnContainerStart: func(kind ContainerKind, reason string) { counted = append(counted, fmt.Sprintf("%s %q", kind, reason)) },
 	}
 	h.restart()
 	pod := initPod(testPod("a"), "s0")
@@ -290,8 +290,8 @@ func TestCounts(t *testing.T) {
 		return request.UserNamespace{HostID: 65536, Length: 65536}, nil
 	}
 	h.cfg.Metrics = Metrics{
-		UsersStarted:  func(err error) { users = append(users, err) },
-		ImagesMounted: func(n int, failed bool) { mounted = append(mounted, fmt.Sprint(n, failed)) },
+		OnUsersStart:  func(err error) { users = append(users, err) },
+		OnImagesMount: func(n int, failed bool) { mounted = append(mounted, fmt.Sprint(n, failed)) },
 	}
 	h.restart()
 	pod := testPod("a")

@@ -72,7 +72,7 @@ func imageVolumeOf(pod *v1.Pod, name string) *v1.Volume {
 // imageRequest is what a request for any image of the pod says: a pod that runs,
 // or that is nearly complete, goes before others.
 func (s *podSync) imageRequest() images.Request {
-	r := images.Request{Pod: s.req.Pod, SandboxConfig: s.sandbox.config, SetStep: s.step, Running: len(s.req.Status.Running()) > 0}
+	r := images.Request{Pod: s.req.Pod, SandboxConfig: s.sandbox.config, OnStep: s.step, Running: len(s.req.Status.Running()) > 0}
 	for _, list := range [][]v1.Container{s.req.Pod.Spec.InitContainers, s.req.Pod.Spec.Containers} {
 		for i := range list {
 			if s.req.Status.Newest(list[i].Name) == nil {

@@ -35,9 +35,9 @@ type KillRequest struct {
 	GraceSeconds *int64
 	// Message goes into the events; zero means "Stopping container NAME".
 	Message string
-	// SetStep is told what the kill is at, container by container, for people
+	// OnStep is told what the kill is at, container by container, for people
 	// who ask why a pod is still there; may be nil. It must not block.
-	SetStep func(step string)
+	OnStep func(step string)
 }
 
 // KillPod stops the containers of a pod that run, and then its sandboxes.
@@ -71,7 +71,7 @@ func (m *Manager) KillPod(ctx context.Context, r KillRequest) Result {
 	result := Result{Pod: p.String()}
 	m.killPod(ctx, podKill{
 		identity: p, pod: r.Pod, restore: r.Restore, status: r.Status,
-		override: r.GraceSeconds, message: r.Message, steps: &killSteps{set: r.SetStep},
+		override: r.GraceSeconds, message: r.Message, steps: &killSteps{set: r.OnStep},
 	}, &result)
 	return result
 }

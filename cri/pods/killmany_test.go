@@ -153,7 +153,7 @@ func TestManyStopsFail(t *testing.T) {
 		require.ErrorIs(t, h.m.KillPod(ctx, KillRequest{Pod: pod, Status: status}).Err(), context.DeadlineExceeded)
 		require.Equal(t, 50*time.Millisecond, time.Since(begin))
 		var steps []string
-		result := h.m.KillPod(t.Context(), KillRequest{Pod: pod, Status: status, SetStep: func(s string) { steps = append(steps, s) }})
+		result := h.m.KillPod(t.Context(), KillRequest{Pod: pod, Status: status, OnStep: func(s string) { steps = append(steps, s) }})
 		require.ErrorIs(t, result.Err(), refused)
 		require.Less(t, len(result.Err().Error()), 12000)
 		require.Contains(t, result.Err().Error(), "and 95 more")

@@ -16,36 +16,36 @@ const (
 // called from the goroutine of the sync and must not block. What was called off is
 // not counted.
 type Metrics struct {
-	// SandboxStarted is called after each try to make a sandbox, with the handler
+	// OnSandboxStart is called after each try to make a sandbox, with the handler
 	// of its RuntimeClass ("" for the default) and how long the runtime took.
-	SandboxStarted func(handler string, took time.Duration, err error)
-	// UsersStarted is called after each sync that has tried to make a sandbox for a pod with
+	OnSandboxStart func(handler string, took time.Duration, err error)
+	// OnUsersStart is called after each sync that has tried to make a sandbox for a pod with
 	// users of its own (hostUsers: false), with what failed in it.
-	UsersStarted func(err error)
-	// ImagesMounted is called when a container was started that mounts images, with their
+	OnUsersStart func(err error)
+	// OnImagesMount is called when a container was started that mounts images, with their
 	// number, and with failed when it was not since the runtime could not mount them.
-	ImagesMounted func(volumes int, failed bool)
-	// ContainerStarted is called after each try to start a container that was not
+	OnImagesMount func(volumes int, failed bool)
+	// OnContainerStart is called after each try to start a container that was not
 	// held back, with "" or the waiting reason of the failure.
-	ContainerStarted func(kind ContainerKind, reason string)
-	// Resized is called after each try to resize a pod in place.
-	Resized func(took time.Duration, err error)
+	OnContainerStart func(kind ContainerKind, reason string)
+	// OnResize is called after each try to resize a pod in place.
+	OnResize func(took time.Duration, err error)
 }
 
 func (m *Metrics) setDefaults() {
-	if m.SandboxStarted == nil {
-		m.SandboxStarted = func(string, time.Duration, error) {}
+	if m.OnSandboxStart == nil {
+		m.OnSandboxStart = func(string, time.Duration, error) {}
 	}
-	if m.UsersStarted == nil {
-		m.UsersStarted = func(error) {}
+	if m.OnUsersStart == nil {
+		m.OnUsersStart = func(error) {}
 	}
-	if m.ImagesMounted == nil {
-		m.ImagesMounted = func(int, bool) {}
+	if m.OnImagesMount == nil {
+		m.OnImagesMount = func(int, bool) {}
 	}
-	if m.ContainerStarted == nil {
-		m.ContainerStarted = func(ContainerKind, string) {}
+	if m.OnContainerStart == nil {
+		m.OnContainerStart = func(ContainerKind, string) {}
 	}
-	if m.Resized == nil {
-		m.Resized = func(time.Duration, error) {}
+	if m.OnResize == nil {
+		m.OnResize = func(time.Duration, error) {}
 	}
 }

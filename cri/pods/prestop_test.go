@@ -262,7 +262,7 @@ func TestKillSteps(t *testing.T) {
 			return step
 		}
 		atPreStop, atStop := at(time.Second), at(11*time.Second)
-		result := h.m.KillPod(t.Context(), KillRequest{Pod: pod, Status: got, SetStep: func(step string) {
+		result := h.m.KillPod(t.Context(), KillRequest{Pod: pod, Status: got, OnStep: func(step string) {
 			mu.Lock()
 			defer mu.Unlock()
 			last = step

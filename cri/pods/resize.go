@@ -24,7 +24,7 @@ func (s *podSync) resize(ctx context.Context) {
 	if err != nil && s.ended(ctx) {
 		return
 	}
-	s.m.cfg.Metrics.Resized(time.Since(begin), err)
+	s.m.cfg.Metrics.OnResize(time.Since(begin), err)
 	s.result.add(ActionResizePodInPlace, s.identity.Name, err)
 }
 

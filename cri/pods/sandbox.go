@@ -76,8 +76,8 @@ func (s *podSync) createSandbox(ctx context.Context) (string, error) {
 		return "FailedPodSandBoxStatus", fmt.Errorf("status of sandbox %s: %w", s.sandbox.id, err)
 	}
 	s.sandbox.ips = observe.SandboxIPs(response.Status.Network)
-	if s.req.SandboxReady != nil {
-		s.req.SandboxReady(s.m.podIPs(s.req.Pod, s.sandbox.ips))
+	if s.req.OnSandboxReady != nil {
+		s.req.OnSandboxReady(s.m.podIPs(s.req.Pod, s.sandbox.ips))
 	}
 	return "", nil
 }
@@ -93,7 +93,7 @@ func (s *podSync) runSandbox(ctx context.Context, handler string) (string, error
 	begin := time.Now()
 	id, err := s.m.cfg.Runtime.RunPodSandbox(call, s.sandbox.config, handler)
 	if err == nil || ctx.Err() == nil {
-		s.m.cfg.Metrics.SandboxStarted(handler, time.Since(begin), err)
+		s.m.cfg.Metrics.OnSandboxStart(handler, time.Since(begin), err)
 	}
 	return id, err
 }

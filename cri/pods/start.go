@@ -34,13 +34,13 @@ func (s *podSync) startContainer(ctx context.Context, c podContainer) bool {
 		s.started++
 		s.m.clearFailure(s.identity.UID, c.Name)
 		s.result.add(action, c.Name, nil)
-		s.m.cfg.Metrics.ContainerStarted(c.kind, "")
+		s.m.cfg.Metrics.OnContainerStart(c.kind, "")
 	case s.ended(ctx):
 	default:
 		s.m.recordFailure(s.identity.UID, failure)
 		s.result.add(action, c.Name, failure)
 		if failure.Reason != ReasonCrashLoopBackOff {
-			s.m.cfg.Metrics.ContainerStarted(c.kind, failure.Reason)
+			s.m.cfg.Metrics.OnContainerStart(c.kind, failure.Reason)
 		}
 	}
 	return failure == nil
@@ -66,7 +66,7 @@ func (s *podSync) start(ctx context.Context, c podContainer) *StartError {
 	id, failure := s.bringUp(ctx, c, config, exit)
 	failed := failure != nil && strings.Contains(failure.Message, imageMountFailed)
 	if len(volumes) > 0 && (failure == nil || failed) {
-		s.m.cfg.Metrics.ImagesMounted(len(volumes), failed)
+		s.m.cfg.Metrics.OnImagesMount(len(volumes), failed)
 	}
 	if failure != nil {
 		return failure

@@ -32,12 +32,12 @@ type SyncRequest struct {
 	// It is needed only for what the runtime does not show any more: a rule that
 	// matches the end of a container which is still there is found anyway.
 	RestartAll bool
-	// SetStep is told what the sync is at, for people who ask why a pod is not
+	// OnStep is told what the sync is at, for people who ask why a pod is not
 	// up yet; may be nil. It is called one at a time.
-	SetStep func(step string)
-	// SandboxReady is told the addresses of a new sandbox before anything is
+	OnStep func(step string)
+	// OnSandboxReady is told the addresses of a new sandbox before anything is
 	// pulled; may be nil. It must not block.
-	SandboxReady func(ips []string)
+	OnSandboxReady func(ips []string)
 }
 
 // SyncPod does what actions.Compute asks for, in order: stop, clear away, sandbox,
@@ -74,7 +74,7 @@ func (s *podSync) countUsers() {
 	own := s.req.Pod.Spec.HostUsers != nil && !*s.req.Pod.Spec.HostUsers
 	tried := func(e Entry) bool { return e.Action == ActionConfigPodSandbox || e.Action == ActionCreatePodSandbox }
 	if own && slices.ContainsFunc(s.result.Entries, tried) {
-		s.m.cfg.Metrics.UsersStarted(s.result.Err())
+		s.m.cfg.Metrics.OnUsersStart(s.result.Err())
 	}
 }
 
@@ -155,8 +155,8 @@ func (s *podSync) ended(ctx context.Context) bool {
 }
 
 func (s *podSync) step(text string) {
-	if s.req.SetStep != nil {
-		s.req.SetStep(text)
+	if s.req.OnStep != nil {
+		s.req.OnStep(text)
 	}
 }
 

@@ -28,8 +28,8 @@ func TestSyncCalls(t *testing.T) {
 	var readyIPs []string
 	result := h.m.SyncPod(t.Context(), SyncRequest{
 		Pod: pod, Status: h.status(pod),
-		SetStep:      func(s string) { steps = append(steps, s) },
-		SandboxReady: func(ips []string) { readyIPs = ips },
+		OnStep:         func(s string) { steps = append(steps, s) },
+		OnSandboxReady: func(ips []string) { readyIPs = ips },
 	})
 	require.NoError(t, result.Err())
 	require.True(t, result.Acted())
@@ -194,7 +194,7 @@ func TestCancelled(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
 					h := newHarness(t, fake.Config{})
 					if call == "RunPodSandbox" && hangs {
-						h.cfg.Metrics.SandboxStarted = func(string, time.Duration, error) { t.Error("counted") }
+						h.cfg.Metrics.OnSandboxStart = func(string, time.Duration, error) { t.Error("counted") }
 						h.restart()
 					}
 					pod := testPod("a", "b")

@@ -88,7 +88,7 @@ func TestDeletedWhilePulling(t *testing.T) {
 		done := make(chan Result)
 		var steps []string
 		go func() {
-			done <- h.m.SyncPod(ctx, SyncRequest{Pod: pod, Status: h.status(pod), SetStep: func(s string) { steps = append(steps, s) }})
+			done <- h.m.SyncPod(ctx, SyncRequest{Pod: pod, Status: h.status(pod), OnStep: func(s string) { steps = append(steps, s) }})
 		}()
 		both := make(chan Result)
 		go func() { both <- h.sync(other) }()

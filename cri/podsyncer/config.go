@@ -42,7 +42,7 @@ type Config struct {
 	// Probes configures the probes of containers. Only its Probers are required. The
 	// Syncer sets Status.
 	Probes probe.Config
-	// Workers configures the workers of pods. The Syncer sets Syncer, Resync and
+	// Workers configures the workers of pods. The Syncer sets Syncer, OnDue and
 	// TerminalPodStopped.
 	Workers podworkers.Config
 	// Handler configures the handler of desired pods. The default of Sources is

@@ -145,12 +145,12 @@ func (s *Syncer) syncOnce(ctx context.Context, w podworkers.Work, observed *obse
 		shown := &progress{s: s, w: w}
 		defer shown.follow(ctx)()
 		result = s.pods.SyncPod(ctx, pods.SyncRequest{
-			Pod:          w.Pod,
-			Status:       observed,
-			Probes:       s.probes.Results(w.Pod.UID),
-			RestartAll:   restartAll,
-			SetStep:      func(step string) { podworkers.SetStep(ctx, step) },
-			SandboxReady: shown.sandboxReady,
+			Pod:            w.Pod,
+			Status:         observed,
+			Probes:         s.probes.Results(w.Pod.UID),
+			RestartAll:     restartAll,
+			OnStep:         func(step string) { podworkers.SetStep(ctx, step) },
+			OnSandboxReady: shown.sandboxReady,
 		})
 		return result.Acted()
 	})

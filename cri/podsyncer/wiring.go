@@ -32,7 +32,7 @@ func both[T any](first, then func(T)) func(T) {
 func (s *Syncer) buildWorkers() (err error) {
 	cfg := s.cfg.Workers
 	cfg.Syncer = s
-	cfg.Resync = func(uid types.UID) { s.inbox.Emit(syncloop.Event{Kind: syncloop.SyncDue, UID: uid}) }
+	cfg.OnDue = func(uid types.UID) { s.inbox.Emit(syncloop.Event{Kind: syncloop.SyncDue, UID: uid}) }
 	cfg.TerminalPodStopped = s.stopped
 	cfg.OnTransition = both(s.moved, cfg.OnTransition)
 	s.workers, err = podworkers.New(cfg)

@@ -47,7 +47,7 @@ func (p *player) option(name string) error {
 	case name == "hold":
 		p.hold = true
 	case name == "asks":
-		p.cfg.Resync = func(types.UID) {}
+		p.cfg.OnDue = func(types.UID) {}
 	default:
 		return errors.New("unknown option")
 	}

@@ -77,7 +77,7 @@
 //	on a SyncPod: error, 5s ok          how the next calls go, the last one for good; * for all pods
 //	end a error                         ends a call that is held
 //	run, stop                           Run begins, unless option hold it has; its context ends
-//	option hold, option asks            Run waits for run; Config.Resync is set and does nothing
+//	option hold, option asks            Run waits for run; Config.OnDue is set and does nothing
 //
 // What a pod is like lasts until it is said otherwise: static=NAME, name=NAME,
 // grace=30, deletion-grace=30, deleting, phase=Failed, alive (neither), image=IMAGE

@@ -54,8 +54,8 @@ func Record(cfg *podworkers.Config) *Recorder {
 	if able || r.syncer == nil {
 		cfg.Syncer = recordingOrphanSyncer{recordingSyncer{r}, orphans}
 	}
-	tell := cfg.Trace
-	cfg.Trace = func(e podworkers.TraceEvent) {
+	tell := cfg.OnTrace
+	cfg.OnTrace = func(e podworkers.TraceEvent) {
 		r.event(e)
 		if tell != nil {
 			tell(e)

@@ -24,7 +24,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 func recorded(t *testing.T, syncer podworkers.PodSyncer, f func(t *testing.T, w *podworkers.Workers, rec *podworkerstest.Recorder)) {
 	synctest.Test(t, func(t *testing.T) {
 		told := 0
-		cfg := podworkers.Config{Syncer: syncer, Trace: func(podworkers.TraceEvent) { told++ }}
+		cfg := podworkers.Config{Syncer: syncer, OnTrace: func(podworkers.TraceEvent) { told++ }}
 		rec := podworkerstest.Record(&cfg)
 		w, err := podworkers.New(cfg)
 		require.NoError(t, err)

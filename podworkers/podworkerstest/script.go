@@ -17,7 +17,7 @@ type ScriptOptions struct {
 	// syncer under test. It is called in the script's bubble, with that one's t: what
 	// it starts, such as a runtime in memory, ends by t.Cleanup. Nil means all
 	// defaults, without a syncer of one's own. If it has no Jitter, there is none;
-	// Resync and TerminalPodStopped belong to the script.
+	// OnDue and TerminalPodStopped belong to the script.
 	Config func(t *testing.T) podworkers.Config
 	// Running is as Recorder.Running, after Config was called. May be nil.
 	Running Running

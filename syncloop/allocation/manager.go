@@ -239,7 +239,7 @@ func (m *Manager) grant(v Verdict, trigger string) bool {
 	m.mu.Unlock()
 	m.cfg.Event(reference(v.Pod), v1.EventTypeNormal, ReasonResizeStarted, podfacts.ResizeMessage("Pod resize started", v.Pod, ""))
 	if v.WasDeferred {
-		m.cfg.Metrics.DeferredAccepted(trigger)
+		m.cfg.Metrics.OnDeferredAccepted(trigger)
 	}
 	return true
 }
@@ -252,7 +252,7 @@ func (m *Manager) refuse(v Verdict) {
 	reason := ReasonResizeDeferred
 	if v.Waiting.Reason == v1.PodReasonInfeasible {
 		reason = ReasonResizeInfeasible
-		m.cfg.Metrics.Infeasible(v.Detail)
+		m.cfg.Metrics.OnInfeasible(v.Detail)
 	}
 	m.cfg.Event(reference(v.Pod), v1.EventTypeWarning, reason, podfacts.ResizeMessage("Pod resize "+v.Waiting.Reason, v.Pod, v.Waiting.Message))
 }

@@ -46,9 +46,9 @@ func (a *agent) start(t *testing.T) {
 			a.events = append(a.events, fmt.Sprintf("%s %s %s %s", ref.Name, eventtype, reason, message))
 		},
 		Metrics: Metrics{
-			Requested:        func(r, q, op string) { a.counts[r+" "+q+" "+op]++ },
-			Infeasible:       func(detail string) { a.counts[detail]++ },
-			DeferredAccepted: func(trigger string) { a.counts[trigger]++ },
+			OnRequest:          func(r, q, op string) { a.counts[r+" "+q+" "+op]++ },
+			OnInfeasible:       func(detail string) { a.counts[detail]++ },
+			OnDeferredAccepted: func(trigger string) { a.counts[trigger]++ },
 		},
 	})
 	require.NoError(t, err)

@@ -7,26 +7,26 @@ import (
 
 // Metrics are told what happens. Each may be nil.
 type Metrics struct {
-	// Requested is told of each amount of a container, or of a pod as a whole, that a pod
+	// OnRequest is told of each amount of a container, or of a pod as a whole, that a pod
 	// is to have more, less or only now: resource is "cpu" or "memory", requirement
 	// "requests" or "limits", operation "add", "remove", "increase" or "decrease".
-	Requested func(resource, requirement, operation string)
-	// Infeasible is told of each resize that can never be granted, with Infeasible.Detail.
-	Infeasible func(detail string)
-	// DeferredAccepted is told of each resize that was granted after it has waited, with
+	OnRequest func(resource, requirement, operation string)
+	// OnInfeasible is told of each resize that can never be granted, with Infeasible.Detail.
+	OnInfeasible func(detail string)
+	// OnDeferredAccepted is told of each resize that was granted after it has waited, with
 	// what it was tried again for.
-	DeferredAccepted func(trigger string)
+	OnDeferredAccepted func(trigger string)
 }
 
 func (m *Metrics) complete() {
-	if m.Requested == nil {
-		m.Requested = func(string, string, string) {}
+	if m.OnRequest == nil {
+		m.OnRequest = func(string, string, string) {}
 	}
-	if m.Infeasible == nil {
-		m.Infeasible = func(string) {}
+	if m.OnInfeasible == nil {
+		m.OnInfeasible = func(string) {}
 	}
-	if m.DeferredAccepted == nil {
-		m.DeferredAccepted = func(string) {}
+	if m.OnDeferredAccepted == nil {
+		m.OnDeferredAccepted = func(string) {}
 	}
 }
 
@@ -53,7 +53,7 @@ func (m *Metrics) differences(from, to v1.ResourceRequirements) {
 			from, to    v1.ResourceList
 		}{{"requests", from.Requests, to.Requests}, {"limits", from.Limits, to.Limits}} {
 			if op := operation(of.from[name], of.to[name]); op != "" {
-				m.Requested(string(name), of.requirement, op)
+				m.OnRequest(string(name), of.requirement, op)
 			}
 		}
 	}

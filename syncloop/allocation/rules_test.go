@@ -109,7 +109,7 @@ func TestMetricsCount(t *testing.T) {
 		"the pod loses them":   {pod(none, &small), pod(none, nil), []string{"cpu requests remove", "memory requests remove", "memory limits remove"}},
 	} {
 		var got []string
-		m := Metrics{Requested: func(resource, requirement, operation string) {
+		m := Metrics{OnRequest: func(resource, requirement, operation string) {
 			got = append(got, resource+" "+requirement+" "+operation)
 		}}
 		m.count(c.before, c.now)

@@ -26,9 +26,9 @@ type PluginsConfig struct {
 	// ServiceAccounts provides tokens for providers with TokenAttributes, and
 	// is required if there is one.
 	ServiceAccounts ServiceAccounts
-	// Executed is told of each run of a program, of how long it took and how
-	// it failed. It must not block. nil: nobody is told.
-	Executed func(provider string, took time.Duration, err error)
+	// OnExec is called after each run of a program, with its duration and its error. It
+	// must not block. Optional.
+	OnExec func(provider string, took time.Duration, err error)
 	// Logger gets a debug line per run. nil discards.
 	Logger *slog.Logger
 }
@@ -64,8 +64,8 @@ func NewPlugins(cfg PluginsConfig) (*Plugins, error) {
 	if cfg.BinDir == "" {
 		return nil, errors.New("credentials: PluginsConfig.BinDir is required")
 	}
-	if cfg.Executed == nil {
-		cfg.Executed = func(string, time.Duration, error) {}
+	if cfg.OnExec == nil {
+		cfg.OnExec = func(string, time.Duration, error) {}
 	}
 	if cfg.Logger == nil {
 		cfg.Logger = slog.New(slog.DiscardHandler)
@@ -83,7 +83,7 @@ func NewPlugins(cfg PluginsConfig) (*Plugins, error) {
 			}
 		}
 		out.plugins = append(out.plugins, &plugin{
-			Provider: *p, accounts: cfg.ServiceAccounts, executed: cfg.Executed, log: cfg.Logger, run: program.run,
+			Provider: *p, accounts: cfg.ServiceAccounts, executed: cfg.OnExec, log: cfg.Logger, run: program.run,
 		})
 	}
 	return out, nil

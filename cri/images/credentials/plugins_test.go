@@ -261,7 +261,7 @@ echo '`+goodAnswer+`'`)
 	var told []string
 	p, err := NewPlugins(PluginsConfig{
 		Providers: []Provider{provider("p", "*.x.io")}, BinDir: dir,
-		Executed: func(name string, _ time.Duration, err error) { told = append(told, fmt.Sprint(name, " ", err)) },
+		OnExec: func(name string, _ time.Duration, err error) { told = append(told, fmt.Sprint(name, " ", err)) },
 	})
 	require.NoError(t, err)
 	require.Equal(t, "u", find1(t, p, podOf("1", ""), "a.x.io/x"))

@@ -69,11 +69,11 @@ type Config struct {
 	// Disk measures the file system of the images. nil: the one of the mount
 	// point that the runtime's ImageFsInfo names, which must be on this machine.
 	Disk func(ctx context.Context) (Disk, error)
-	// Remaining is called after each look and each collection, and so for the first
+	// OnList is called after each look and each collection, and so for the first
 	// time when Run begins, with the images that are left and when they were listed;
 	// records.Store.Tidy is made for it. Its error is part of theirs. nil: nobody is
 	// told.
-	Remaining func(images []*runtimeapi.Image, listed time.Time) error
+	OnList func(images []*runtimeapi.Image, listed time.Time) error
 	// Node is what events are recorded on.
 	Node v1.ObjectReference
 	// Event records Kubernetes events: InvalidDiskCapacity, FreeDiskSpaceFailed,
@@ -82,9 +82,9 @@ type Config struct {
 	// Span is called before each collection of Run ("Images/GarbageCollect"), which goes on with the
 	// context that it returns, and end after it, with its error. nil: nobody is called.
 	Span func(ctx context.Context, name string, attributes ...slog.Attr) (_ context.Context, end func(err error))
-	// Removed is called for each image that was removed. It must not block. nil:
+	// OnRemove is called for each image that was removed. It must not block. nil:
 	// nobody is told.
-	Removed func(image Image, reason Reason)
+	OnRemove func(image Image, reason Reason)
 	// Logger gets an info line per image that is removed and an error line per
 	// failed collection. nil discards.
 	Logger *slog.Logger
@@ -116,9 +116,9 @@ func (c *Config) complete() error {
 	c.Policy.complete(f)
 	fields.Default(&c.InUse, func(context.Context) ([]string, error) { return nil, nil })
 	fields.Default(&c.Disk, diskOf(c.Images))
-	fields.Default(&c.Remaining, func([]*runtimeapi.Image, time.Time) error { return nil })
+	fields.Default(&c.OnList, func([]*runtimeapi.Image, time.Time) error { return nil })
 	fields.Default(&c.Event, func(v1.ObjectReference, string, string, string) {})
-	fields.Default(&c.Removed, func(Image, Reason) {})
+	fields.Default(&c.OnRemove, func(Image, Reason) {})
 	fields.Logger(&c.Logger)
 	return f.Err()
 }

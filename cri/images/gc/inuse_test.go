@@ -43,7 +43,7 @@ func (n *told) Status(_ context.Context, verbose bool) (*runtimeapi.StatusRespon
 func newTold(t *testing.T, images ...*runtimeapi.Image) (*told, *Manager) {
 	n := &told{node: newNode(images...), mounts: map[string]string{}}
 	m, err := New(Config{
-		Images: n, Containers: n, Removed: func(i Image, _ Reason) { n.tell(i.ID) },
+		Images: n, Containers: n, OnRemove: func(i Image, _ Reason) { n.tell(i.ID) },
 		Disk: func(context.Context) (Disk, error) { return Disk{n.capacity, n.available}, nil },
 	})
 	require.NoError(t, err)

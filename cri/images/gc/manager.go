@@ -72,7 +72,7 @@ func (m *Manager) try(ctx context.Context, what string, f func(context.Context) 
 	}
 }
 
-// Detect looks which images there are and which are in use, and tells Config.Remaining.
+// Detect looks which images there are and which are in use, and tells Config.OnList.
 // Run calls it; without it images count as unused since the start.
 func (m *Manager) Detect(ctx context.Context) error {
 	leave, err := m.enter(ctx)
@@ -247,17 +247,17 @@ func (m *Manager) remove(ctx context.Context, images []Image, reason Reason, eno
 		}
 		gone, freed = append(gone, image.ID), freed+image.Size
 		delete(m.seen, image.ID)
-		m.cfg.Removed(image, reason)
+		m.cfg.OnRemove(image, reason)
 		m.cfg.Logger.Info("removed an image", "image", image.ID, "reason", reason, "bytes", image.Size, "lastUsed", image.LastUsed)
 	}
 	return gone, freed, errors.Join(errs...)
 }
 
-// tellRemaining tells Config.Remaining what is left.
+// tellRemaining tells Config.OnList what is left.
 func (m *Manager) tellRemaining(seen observation, gone []string) error {
 	left := slices.DeleteFunc(slices.Clone(seen.list), func(i *runtimeapi.Image) bool { return slices.Contains(gone, i.GetId()) })
-	if err := m.cfg.Remaining(left, seen.asked); err != nil {
-		return fmt.Errorf("gc: Config.Remaining: %w", err)
+	if err := m.cfg.OnList(left, seen.asked); err != nil {
+		return fmt.Errorf("gc: Config.OnList: %w", err)
 	}
 	return nil
 }

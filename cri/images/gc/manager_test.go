@@ -108,7 +108,7 @@ func (n *node) manager(t *testing.T, p Policy) *Manager {
 		Images: n, Containers: n, Policy: p, Keep: []string{"r.io/pause:3"},
 		InUse: func(context.Context) ([]string, error) { return n.further, n.failure("InUse") },
 		Disk:  func(context.Context) (Disk, error) { return Disk{n.capacity, n.available}, n.failure("Disk") },
-		Remaining: func(images []*runtimeapi.Image, listed time.Time) error {
+		OnList: func(images []*runtimeapi.Image, listed time.Time) error {
 			require.False(t, listed.IsZero())
 			n.left = nil
 			for _, i := range images {
@@ -121,7 +121,7 @@ func (n *node) manager(t *testing.T, p Policy) *Manager {
 			require.Equal(t, "n", ref.Name)
 			n.tell(kind + " " + reason)
 		},
-		Removed: func(i Image, r Reason) { n.tell(fmt.Sprint(i.ID, " ", r)) },
+		OnRemove: func(i Image, r Reason) { n.tell(fmt.Sprint(i.ID, " ", r)) },
 	})
 	require.NoError(t, err)
 	return m

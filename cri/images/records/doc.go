@@ -34,7 +34,7 @@
 // # The caller's duties
 //
 // One Store per folder. Tidy is to be called after the start and then every few
-// minutes with a list of all images; it fits gc.Config.Remaining. Verify is asked before an image
+// minutes with a list of all images; it fits gc.Config.OnList. Verify is asked before an image
 // that is present is used without a pull.
 //
 // An example that runs: Example in example_test.go.

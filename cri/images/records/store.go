@@ -29,9 +29,9 @@ type Config struct {
 	// repositories that end with "/*". Only with NeverVerifyAllowlistedImages;
 	// default none.
 	Allowlist []string
-	// Checked is told the result of each Verify. It must not block. nil: nobody
+	// OnCheck is called with the result of each Verify. It must not block. nil: nobody
 	// is told.
-	Checked func(Result)
+	OnCheck func(Result)
 	// Logger gets a warning about each file that cannot be used, when the folder is
 	// opened. nil discards.
 	Logger *slog.Logger
@@ -78,7 +78,7 @@ func Open(cfg Config) (*Store, error) {
 		return nil, err
 	}
 	b := &Store{
-		rule: r, checked: cfg.Checked, log: cfg.Logger,
+		rule: r, checked: cfg.OnCheck, log: cfg.Logger,
 		pulling:   shelf[intent]{folder: folder(filepath.Join(cfg.Dir, "pulling")), parse: parseIntent},
 		pulled:    shelf[record]{folder: folder(filepath.Join(cfg.Dir, "pulled")), parse: parseRecord},
 		preloaded: shelf[preloadedNames]{folder: folder(filepath.Join(cfg.Dir, "preloaded")), parse: parsePreloaded},

@@ -317,7 +317,7 @@ func TestOpenRefuses(t *testing.T) {
 
 func TestChecked(t *testing.T) {
 	var results []Result
-	b, err := Open(Config{Dir: t.TempDir(), Checked: func(r Result) { results = append(results, r) }})
+	b, err := Open(Config{Dir: t.TempDir(), OnCheck: func(r Result) { results = append(results, r) }})
 	require.NoError(t, err)
 	pull(t, b, "r.io/x:1", image("id", "r.io/x:1"), nil)
 	allowed(t, b, "r.io/x:1", "id")

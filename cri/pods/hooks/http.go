@@ -64,7 +64,7 @@ func (r *Runner) get(ctx context.Context, pod *v1.Pod, container *v1.Container, 
 	if plainErr != nil {
 		return "", errors.Join(err, plainErr)
 	}
-	r.cfg.Metrics.HTTPFallback()
+	r.cfg.Metrics.OnHTTPFallback()
 	r.cfg.Event(podRef(pod), v1.EventTypeWarning, "LifecycleHTTPFallback",
 		"request to HTTPS lifecycle hook of container "+container.Name+" got HTTP response, retry with HTTP succeeded")
 	return output, nil

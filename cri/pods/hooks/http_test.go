@@ -144,7 +144,7 @@ func TestHostDefaultsToPodIP(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			dialed = nil
-			r := newRunner(t, Config{DialContext: dial, PodIPs: func(_ context.Context, pod *v1.Pod) ([]string, error) {
+			r := newRunner(t, Config{dialContext: dial, PodIPs: func(_ context.Context, pod *v1.Pod) ([]string, error) {
 				require.Same(t, testPod, pod)
 				return tc.ips, tc.err
 			}})
@@ -222,7 +222,7 @@ func TestTLS(t *testing.T) {
 				require.Equal(t, testPod.UID, ref.UID)
 				events = append(events, eventtype+" "+reason)
 			},
-			Metrics: Metrics{HTTPFallback: func() { fallbacks++ }},
+			Metrics: Metrics{OnHTTPFallback: func() { fallbacks++ }},
 		})
 		action := s.action(t, "/bye")
 		action.Scheme = v1.URISchemeHTTPS
@@ -254,7 +254,7 @@ func TestFallbackFails(t *testing.T) {
 	})
 	r := newRunner(t, Config{
 		Event:   func(_ v1.ObjectReference, _, reason, _ string) { t.Error(reason) },
-		Metrics: Metrics{HTTPFallback: func() { t.Error("counted") }},
+		Metrics: Metrics{OnHTTPFallback: func() { t.Error("counted") }},
 	})
 	action := s.action(t, "/bye")
 	action.Scheme = v1.URISchemeHTTPS

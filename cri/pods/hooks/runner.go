@@ -32,9 +32,9 @@ type Config struct {
 	// runtime rather than at a status that may be out of date: at the time of
 	// postStart a pod's addresses are seconds old. nil: such handlers fail.
 	PodIPs func(ctx context.Context, pod *v1.Pod) ([]string, error)
-	// DialContext connects to where requests go; nil means the network, without
+	// dialContext connects to where requests go; nil means the network, without
 	// any proxy.
-	DialContext func(ctx context.Context, network, address string) (net.Conn, error)
+	dialContext func(ctx context.Context, network, address string) (net.Conn, error)
 
 	// Event records Kubernetes events; nil records none.
 	Event func(ref v1.ObjectReference, eventtype, reason, message string)
@@ -45,12 +45,12 @@ type Config struct {
 // Metrics are called when something happens that is worth counting. Each may be
 // nil. They must not block and may be called at the same time.
 type Metrics struct {
-	// HTTPFallback counts https handlers that were answered with plain HTTP and
+	// OnHTTPFallback counts https handlers that were answered with plain HTTP and
 	// succeeded when asked so: lifecycle_handler_http_fallbacks_total.
-	HTTPFallback func()
-	// SleepTerminatedEarly counts sleeps that were cut short:
+	OnHTTPFallback func()
+	// OnSleepTerminatedEarly counts sleeps that were cut short:
 	// sleep_action_terminated_early_total.
-	SleepTerminatedEarly func()
+	OnSleepTerminatedEarly func()
 }
 
 // Runner runs lifecycle handlers. It is safe for concurrent use.
@@ -69,13 +69,13 @@ func New(cfg Config) (*Runner, error) {
 	if cfg.Event == nil {
 		cfg.Event = func(v1.ObjectReference, string, string, string) {}
 	}
-	if cfg.Metrics.HTTPFallback == nil {
-		cfg.Metrics.HTTPFallback = func() {}
+	if cfg.Metrics.OnHTTPFallback == nil {
+		cfg.Metrics.OnHTTPFallback = func() {}
 	}
-	if cfg.Metrics.SleepTerminatedEarly == nil {
-		cfg.Metrics.SleepTerminatedEarly = func() {}
+	if cfg.Metrics.OnSleepTerminatedEarly == nil {
+		cfg.Metrics.OnSleepTerminatedEarly = func() {}
 	}
-	return &Runner{cfg: cfg, client: newClient(cfg.DialContext)}, nil
+	return &Runner{cfg: cfg, client: newClient(cfg.dialContext)}, nil
 }
 
 // Run runs a handler of a container and returns what there is to read of it, at

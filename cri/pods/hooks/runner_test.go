@@ -117,7 +117,7 @@ func TestSleep(t *testing.T) {
 		t.Run(tc.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				early := 0
-				r := newRunner(t, Config{Metrics: Metrics{SleepTerminatedEarly: func() { early++ }}})
+				r := newRunner(t, Config{Metrics: Metrics{OnSleepTerminatedEarly: func() { early++ }}})
 				ctx, cancel := context.WithTimeout(t.Context(), tc.bound)
 				defer cancel()
 				begin := time.Now()

@@ -19,7 +19,7 @@ func (r *Runner) sleep(ctx context.Context, action *v1.SleepAction) error {
 	// A wish for more than a Duration holds is one for ever.
 	const longest = int64(1<<63-1) / int64(time.Second)
 	if !run.Sleep(ctx, time.Duration(min(action.Seconds, longest))*time.Second) {
-		r.cfg.Metrics.SleepTerminatedEarly()
+		r.cfg.Metrics.OnSleepTerminatedEarly()
 		return fmt.Errorf("ended before its %d s were over: %w", action.Seconds, ctx.Err())
 	}
 	return nil

@@ -28,9 +28,9 @@ type Config struct {
 	// Inputs are where the rest comes from.
 	Inputs
 
-	// ReadFile reads the node's resolver and hosts file; nil reads at most
+	// readFile reads the node's resolver and hosts file; nil reads at most
 	// 10 MiB of the file.
-	ReadFile func(path string) ([]byte, error)
+	readFile func(path string) ([]byte, error)
 	// Event records Kubernetes events; nil records none.
 	Event func(ref v1.ObjectReference, eventtype, reason, message string)
 }
@@ -194,8 +194,8 @@ func setDefaults(cfg *Config) {
 	if cfg.Node.MemoryQoS.ThrottlingFactor == 0 {
 		cfg.Node.MemoryQoS.ThrottlingFactor = 0.9
 	}
-	if cfg.ReadFile == nil {
-		cfg.ReadFile = func(path string) ([]byte, error) { return readFile(os.Open, path, maxNodeFile) }
+	if cfg.readFile == nil {
+		cfg.readFile = func(path string) ([]byte, error) { return readFile(os.Open, path, maxNodeFile) }
 	}
 	if cfg.HandlerFeatures == nil {
 		cfg.HandlerFeatures = func(*v1.Pod) HandlerFeatures { return HandlerFeatures{} }

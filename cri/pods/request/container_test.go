@@ -78,7 +78,7 @@ func TestNewRefuses(t *testing.T) {
 // The zero Config takes a node's files from where they are on every node.
 func TestZeroConfigFiles(t *testing.T) {
 	var read []string
-	b, err := New(Config{ReadFile: func(path string) ([]byte, error) {
+	b, err := New(Config{readFile: func(path string) ([]byte, error) {
 		read = append(read, path)
 		return []byte("nameserver 192.0.2.1\n"), nil
 	}})

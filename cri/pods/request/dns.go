@@ -100,7 +100,7 @@ func (b *Builder) hostResolver() (*runtimeapi.DNSConfig, error) {
 	if b.cfg.DNS.NoHostResolver {
 		return &runtimeapi.DNSConfig{}, nil
 	}
-	content, err := b.cfg.ReadFile(b.cfg.DNS.HostResolver)
+	content, err := b.cfg.readFile(b.cfg.DNS.HostResolver)
 	if err != nil {
 		return nil, fmt.Errorf("host resolver: %w", err)
 	}

@@ -44,7 +44,7 @@ func hostAliases(aliases []v1.HostAlias) []byte {
 func (b *Builder) Hosts(pod *v1.Pod, ips []string) ([]byte, error) {
 	var content []byte
 	if pod.Spec.HostNetwork {
-		node, err := b.cfg.ReadFile(b.cfg.DNS.HostsFile)
+		node, err := b.cfg.readFile(b.cfg.DNS.HostsFile)
 		if err != nil {
 			return nil, err
 		}

@@ -50,7 +50,7 @@ func TestNoHostname(t *testing.T) {
 	_, err = h.b.Hosts(pod, nil)
 	require.ErrorContains(t, err, "makes no hostname")
 	failed := errors.New("no such file")
-	h.cfg.ReadFile = func(string) ([]byte, error) { return nil, failed }
+	h.cfg.readFile = func(string) ([]byte, error) { return nil, failed }
 	h.restart()
 	pod.Spec.HostNetwork = true
 	_, err = h.b.Hosts(pod, nil)
@@ -98,7 +98,7 @@ func TestBadPorts(t *testing.T) {
 // 13: the hosts file, for both kinds of network.
 func TestHosts(t *testing.T) {
 	h := newHarness(t)
-	h.cfg.ReadFile = func(string) ([]byte, error) { return []byte("192.0.2.9\tnode\n"), nil }
+	h.cfg.readFile = func(string) ([]byte, error) { return []byte("192.0.2.9\tnode\n"), nil }
 	h.cfg.DNS.ClusterDomain = "cluster.local"
 	h.restart()
 	pod := testPod("a")

@@ -23,7 +23,7 @@ func newRecords(cfg *Config) (*records.Store, error) {
 		Dir:       filepath.Join(cfg.Flags.RootDir, "image_manager"),
 		Policy:    records.Policy(cfg.Kubelet.ImagePullCredentialsVerificationPolicy),
 		Allowlist: cfg.Kubelet.PreloadedImagesVerificationAllowlist,
-		Checked:   cfg.Metrics.Images.Checked,
+		OnCheck:   cfg.Metrics.Images.Checked,
 		Logger:    cfg.Logger,
 	})
 }
@@ -57,12 +57,12 @@ func newImageGC(cfg *Config, conn *Connection, store *records.Store, manager *im
 		InUse: func(ctx context.Context) ([]string, error) {
 			return imagesInUse(ctx, conn.Images, manager, l.current())
 		},
-		Remaining: store.Tidy,
-		Span:      cfg.Span,
-		Removed:   cfg.Metrics.Images.Removed,
-		Node:      recorder.node,
-		Event:     recorder.event,
-		Logger:    cfg.Logger,
+		OnList:   store.Tidy,
+		Span:     cfg.Span,
+		OnRemove: cfg.Metrics.Images.Removed,
+		Node:     recorder.node,
+		Event:    recorder.event,
+		Logger:   cfg.Logger,
 	})
 }
 

@@ -115,7 +115,7 @@ func (a *Agent) servingExpires() (at time.Time) {
 
 func imageMetrics(m *metrics.Metrics) images.Metrics {
 	out := m.Images.Callbacks()
-	out.Waited = m.Pods.Waited
+	out.OnWait = m.Pods.Waited
 	return out
 }
 

@@ -34,7 +34,7 @@ func newImages(b *builder) *Images {
 
 // Callbacks are what package cri/images calls.
 func (i *Images) Callbacks() images.Metrics {
-	return images.Metrics{Requested: i.request, Pulled: i.pull}
+	return images.Metrics{OnRequest: i.request, OnPull: i.pull}
 }
 
 func (i *Images) request(policy v1.PullPolicy, present, pull bool) {

@@ -119,7 +119,7 @@ func (p *Pods) Moved(t podworkers.Transition) {
 
 // Callbacks are what package cri/pods calls.
 func (p *Pods) Callbacks() pods.Metrics {
-	return pods.Metrics{SandboxStarted: p.sandbox, ContainerStarted: p.container, UsersStarted: p.users, ImagesMounted: p.imageVolumes, Resized: func(took time.Duration, err error) {
+	return pods.Metrics{OnSandboxStart: p.sandbox, OnContainerStart: p.container, OnUsersStart: p.users, OnImagesMount: p.imageVolumes, OnResize: func(took time.Duration, err error) {
 		p.resized.WithLabelValues(strconv.FormatBool(err == nil)).Observe(float64(took.Milliseconds()))
 	}}
 }
@@ -127,11 +127,11 @@ func (p *Pods) Callbacks() pods.Metrics {
 // Resizes are what package syncloop/allocation calls.
 func (p *Pods) Resizes() allocation.Metrics {
 	return allocation.Metrics{
-		Requested: func(resource, requirement, operation string) {
+		OnRequest: func(resource, requirement, operation string) {
 			p.resizes.WithLabelValues(resource, requirement, operation).Inc()
 		},
-		Infeasible:       func(detail string) { p.infeasible.WithLabelValues(detail).Inc() },
-		DeferredAccepted: func(trigger string) { p.accepted.WithLabelValues(trigger).Inc() },
+		OnInfeasible:       func(detail string) { p.infeasible.WithLabelValues(detail).Inc() },
+		OnDeferredAccepted: func(trigger string) { p.accepted.WithLabelValues(trigger).Inc() },
 	}
 }
 
@@ -169,7 +169,7 @@ func (p *Pods) container(kind pods.ContainerKind, reason string) {
 
 // Hooks are what package cri/pods/hooks calls.
 func (p *Pods) Hooks() hooks.Metrics {
-	return hooks.Metrics{HTTPFallback: p.httpFallbacks.Inc, SleepTerminatedEarly: p.sleepsCut.Inc}
+	return hooks.Metrics{OnHTTPFallback: p.httpFallbacks.Inc, OnSleepTerminatedEarly: p.sleepsCut.Inc}
 }
 
 // Statuses are what package status/writer calls. sink is that of the API server.

@@ -56,10 +56,10 @@ func TestHowVolumesAreMeasured(t *testing.T) {
 func TestUsersAndImages(t *testing.T) {
 	m := newMetrics(t)
 	c := m.Pods.Callbacks()
-	c.UsersStarted(nil)
-	c.UsersStarted(errBroken)
-	c.ImagesMounted(3, false)
-	c.ImagesMounted(2, true)
+	c.OnUsersStart(nil)
+	c.OnUsersStart(errBroken)
+	c.OnImagesMount(3, false)
+	c.OnImagesMount(2, true)
 	has(t, m.all, "kubelet_started_user_namespaced_pods_total kubelet_started_user_namespaced_pods_errors_total kubelet_image_volume_requested_total kubelet_image_volume_mounted_succeed_total kubelet_image_volume_mounted_errors_total",
 		"kubelet_started_user_namespaced_pods_total 2", "kubelet_started_user_namespaced_pods_errors_total 1",
 		"kubelet_image_volume_requested_total 5", "kubelet_image_volume_mounted_succeed_total 3", "kubelet_image_volume_mounted_errors_total 2")
