@@ -57,11 +57,13 @@
 //
 // # How it is made
 //
-// world.go holds what is desired and what is there as plain data, next.go says what is
-// to be done about the difference; what pods ask for (desire.go), what the disk has
-// (found.go) and operations that begin and end (begin.go, end.go) change it, with who
-// has to do with whom in relations.go: no goroutine, clock or I/O. manager.go owns the
-// goroutines, perform.go and disk.go do the work.
+// Plain data, without goroutines, clocks or I/O: desired_state.go has the volumes that pods
+// use, actual_state.go the volumes of the node, reconstruction.go the volumes found on the
+// disk. steps.go derives the next step of each pod and volume, reconciler.go collects the
+// operations that begin, readiness.go decides when a caller's wait is over.
+//
+// The shell: manager.go owns the goroutines, executor.go performs operations, folders.go
+// removes empty folders, stage.go and queries.go serve callers.
 //
 // Examples that run: Example mounts a volume and takes it away, ExampleNotReadyError
 // shows what is said of one that cannot be mounted, both in example_test.go.

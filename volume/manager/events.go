@@ -1,7 +1,6 @@
 package manager
 
 import (
-	"errors"
 	"fmt"
 
 	v1 "k8s.io/api/core/v1"
@@ -18,26 +17,6 @@ const (
 	ReasonFSResized           = "FileSystemResizeSuccessful"
 	ReasonPermissionsChanging = "VolumePermissionChangeInProgress"
 )
-
-// EventReason is the reason of the Kubernetes event that tells of the error: that of the
-// first of the volumes' errors that has a method EventReason, else what has failed.
-func (e *NotReadyError) EventReason() string {
-	if e.Action == "unmount" {
-		return ReasonFailedUnmount
-	}
-	block := len(e.Volumes) > 0
-	for _, v := range e.Volumes {
-		var own interface{ EventReason() string }
-		if errors.As(v.LastError, &own) {
-			return own.EventReason()
-		}
-		block = block && v.Block
-	}
-	if block {
-		return ReasonFailedMapVolume
-	}
-	return ReasonFailedMount
-}
 
 // tell tells of an operation that has ended. What fails before a pod starts is the error
 // of Prepare.

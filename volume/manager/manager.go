@@ -4,9 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
-	"os"
-	"path/filepath"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -70,41 +67,6 @@ func (m *Manager) Run(ctx context.Context) error {
 		return fmt.Errorf("volume: %w (%v): %s", ErrShutdownTimeout, m.cfg.ShutdownTimeout, strings.Join(names, ", "))
 	}
 	return nil
-}
-
-// readPods finds out which pods have folders. Nothing is done before that is known.
-func (m *Manager) readPods(ctx context.Context) bool {
-	var pause retry
-	for {
-		uids, err := m.podsOnDisk()
-		m.mu.Lock()
-		m.startup = err
-		if err == nil {
-			m.world.toRead(uids)
-		}
-		m.mu.Unlock()
-		if err == nil {
-			return true
-		}
-		m.cfg.Logger.Error("cannot read which pods have volumes", "err", err)
-		pause.failed(doRead, time.Time{})
-		if !run.Sleep(ctx, pause.delay) {
-			return false
-		}
-	}
-}
-
-func (m *Manager) podsOnDisk() (uids []types.UID, err error) {
-	entries, err := os.ReadDir(filepath.Join(m.cfg.Layout.Root, "pods"))
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil
-	}
-	for _, e := range entries {
-		if e.IsDir() {
-			uids = append(uids, types.UID(e.Name()))
-		}
-	}
-	return uids, err
 }
 
 // loop begins operations when something has changed or has become due.
@@ -215,6 +177,15 @@ func (m *Manager) Changed(o volume.Object) {
 func (m *Manager) Wake() {
 	m.mu.Lock()
 	m.world.lookAgain()
+	m.mu.Unlock()
+	m.wake.Wake()
+}
+
+// TryAgain has everything tried again at once that a plugin has failed to do: what it
+// needs has come, as a driver that has registered. It never blocks.
+func (m *Manager) TryAgain(plugin string) {
+	m.mu.Lock()
+	m.world.tryAgain(plugin)
 	m.mu.Unlock()
 	m.wake.Wake()
 }

@@ -2,19 +2,10 @@ package manager
 
 import (
 	"fmt"
-	"slices"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
 )
-
-// maxRefreshing bounds how many volumes are mounted again at the same time, over all
-// pods: each of them reads objects.
-const maxRefreshing = 16
-
-// patience is how long an operation may take to return after its context has ended,
-// before it counts as stuck.
-const patience = time.Second
 
 // step is what is to be done for an actor now.
 type step struct {
@@ -29,56 +20,6 @@ type step struct {
 	soon bool
 	// drop tells that there is nothing left to know.
 	drop bool
-}
-
-// next takes what has changed, or has become due, and returns the operations that
-// begin now. They count as running.
-func (w *world) next(now time.Time) (begun []*operation) {
-	for first, ok := w.due.First(); ok && !first.base().due.After(now); first, ok = w.due.First() {
-		w.due.Remove(first)
-		w.touch(first)
-	}
-	for len(w.dirty) > 0 {
-		a := w.dirty[0]
-		w.dirty = w.dirty[1:]
-		a.base().dirty = false
-		if op := w.look(a, now); op != nil {
-			begun = append(begun, op)
-		}
-	}
-	w.dirty = nil
-	return begun
-}
-
-// look does what is to be done for one actor.
-func (w *world) look(a actor, now time.Time) *operation {
-	u := a.base()
-	w.due.Remove(a)
-	if op := u.op; op != nil && !op.stuck && !now.Before(op.stuckAt) {
-		w.isStuck(op)
-	}
-	s := a.next(w, now)
-	switch {
-	case s.drop:
-		w.drop(a)
-		return nil
-	case s.do != doNothing:
-		return w.begin(a, s.do, now)
-	case !s.at.IsZero():
-		u.due = s.at
-		w.due.Put(a)
-	}
-	w.changes(a)
-	return nil
-}
-
-// nextDue is when next has something to do without a change.
-func (w *world) nextDue() (time.Time, bool) {
-	first, ok := w.due.First()
-	if !ok {
-		return time.Time{}, false
-	}
-	return first.base().due, true
 }
 
 // running is what is waited for while an operation runs.
@@ -208,32 +149,6 @@ func (v *volumeState) toExpand() int64 {
 	return size
 }
 
-// ready tells that containers may use the volume: it is mounted, and was expanded at
-// least once if it can be.
-func (v *volumeState) ready() bool {
-	expanded := v.expandedTo
-	if v.shared != nil {
-		expanded = v.shared.expandedTo
-	}
-	return v.wanted && v.state == StateMounted && (v.toExpand() == 0 || expanded != 0)
-}
-
-// heldBy says what keeps a claim that only one pod may have, if something does.
-func (w *world) heldBy(v *volumeState) (step, bool) {
-	if !ofOnePod(v.spec) {
-		return step{}, false
-	}
-	for other := range w.claimed[v.claim()] {
-		if other.pod != v.pod && (other.state != StateNotMounted || other.op != nil) {
-			return step{why: fmt.Sprintf("pod %s, which has the volume: it is %s", other.pod.name(), v1.ReadWriteOncePod)}, true
-		}
-	}
-	if len(w.unread) > 0 && v.state == StateNotMounted {
-		return step{why: fmt.Sprintf("the disk to be read: the volume is %s", v1.ReadWriteOncePod), soon: w.reading()}, true
-	}
-	return step{}, false
-}
-
 // next implements actor.
 func (s *sharedState) next(w *world, now time.Time) step {
 	if next, running := s.running(); running {
@@ -285,6 +200,25 @@ func (s *sharedState) busy() *operation {
 	return s.op
 }
 
+// mislabelled tells that a volume may be staged, and not with the label that its next user
+// needs. Of one that was found on disk nobody knows the label.
+func (s *sharedState) mislabelled(v *volumeState) bool {
+	return v.state == StateNotMounted && s.stage != StateNotMounted && s.label != v.label
+}
+
+// nextRelabel is what is to be done for a shared volume with the wrong label.
+func (s *sharedState) nextRelabel(w *world, v *volumeState, now time.Time) step {
+	for other := range s.users {
+		if other.op != nil || other.state != StateNotMounted {
+			return step{why: fmt.Sprintf("pod %s, which has the volume with another SELinux label", other.pod.name())}
+		}
+	}
+	if !w.mayUnstage(s.id.Plugin) {
+		return step{why: "all pods of the node to be known"}
+	}
+	return s.after(doUnstage, now)
+}
+
 // mayUnstage tells that a shared volume without users has none that are not known.
 func (w *world) mayUnstage(plugin string) bool {
 	return w.complete && len(w.unread) == 0 && w.unknown[plugin] == 0
@@ -299,48 +233,4 @@ func (l *listState) next(_ *world, now time.Time) step {
 		return step{}
 	}
 	return l.after(doList, now)
-}
-
-// moves tells whether something goes on for an actor: an operation runs or begins, and
-// not only after a pause or when others have done something.
-func (w *world) moves(a actor, now time.Time) bool {
-	if op := a.base().op; op != nil {
-		return !op.stuck
-	}
-	s := a.next(w, now)
-	if s.do != doNothing || s.soon || s.drop {
-		return true
-	}
-	return s.on != nil && w.moves(s.on, now)
-}
-
-// ready tells that containers may use all volumes of a pod.
-func (p *podState) ready() bool {
-	for _, n := range p.names {
-		if n.volume == nil || !n.volume.ready() {
-			return false
-		}
-	}
-	return true
-}
-
-// prepared tells that there is nothing more to wait for before containers start, or are
-// told why they cannot: all volumes are ready, and for the patient those brought up to
-// date that can be; or none that is missing moves.
-func (w *world) prepared(p *podState, patient bool, now time.Time) bool {
-	if p.ready() {
-		return !patient || !w.refreshes(p, now)
-	}
-	return !slices.ContainsFunc(p.wanted(), func(v *volumeState) bool { return !v.ready() && w.moves(v, now) })
-}
-
-// refreshes tells whether a volume of a pod is being brought up to date.
-func (w *world) refreshes(p *podState, now time.Time) bool {
-	for _, v := range p.wanted() {
-		running := v.op != nil && v.op.again
-		if (running || v.remountDue(now)) && w.moves(v, now) {
-			return true
-		}
-	}
-	return false
 }

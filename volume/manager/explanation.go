@@ -4,8 +4,6 @@ import (
 	"fmt"
 	"strings"
 	"time"
-
-	"k8s.io/apimachinery/pkg/types"
 )
 
 // VolumeState says how a volume stands for a pod.
@@ -116,73 +114,4 @@ func (w *world) explainUnit(s *VolumeState, a actor, now time.Time) {
 		}
 		a = next.on
 	}
-}
-
-// NotReadyError is what Prepare and Release return when not all is done that could be
-// done at once. The manager goes on by itself, also after the call.
-type NotReadyError struct {
-	// Pod names the pod.
-	Pod string
-	// UID is the pod's.
-	UID types.UID
-	// Action is "mount" or "unmount".
-	Action string
-	// Volumes are those that are not ready, or not gone.
-	Volumes []VolumeState
-	// Err is why it was not waited any longer, if that is not that nothing goes on.
-	Err error
-}
-
-// Error names each volume, why it is not ready, and when it is tried next.
-func (e *NotReadyError) Error() string {
-	texts := make([]string, len(e.Volumes))
-	for i, v := range e.Volumes {
-		texts[i] = v.String()
-	}
-	text := fmt.Sprintf("pod %s: cannot %s volumes yet: %s", e.Pod, e.Action, strings.Join(texts, "; "))
-	if e.Err != nil {
-		text += ": " + e.Err.Error()
-	}
-	return text
-}
-
-// EventMessage is the message of the Kubernetes event that tells of the error: it stays the
-// same however often the same is tried, so that events of it are counted.
-func (e *NotReadyError) EventMessage() string {
-	texts := make([]string, len(e.Volumes))
-	for i, v := range e.Volumes {
-		switch texts[i] = v.Name; {
-		case v.LastError != nil:
-			texts[i] += ": " + v.LastError.Error()
-		case v.WaitsFor != "":
-			texts[i] += ": waits for " + v.WaitsFor
-		case v.Operation != "":
-			texts[i] += ": " + v.Operation + " goes on"
-		}
-	}
-	return fmt.Sprintf("cannot %s volumes yet: %s", e.Action, strings.Join(texts, "; "))
-}
-
-// Unwrap returns the errors of the volumes.
-func (e *NotReadyError) Unwrap() (errs []error) {
-	if e.Err != nil {
-		errs = append(errs, e.Err)
-	}
-	for _, v := range e.Volumes {
-		if v.LastError != nil {
-			errs = append(errs, v.LastError)
-		}
-	}
-	return errs
-}
-
-// NotBefore is when the first of the volumes is tried again; zero if that is not a
-// matter of time. With it the error is one of podworkers.Backoff.
-func (e *NotReadyError) NotBefore() (first time.Time) {
-	for _, v := range e.Volumes {
-		if at := v.NextTry; !at.IsZero() && (first.IsZero() || at.Before(first)) {
-			first = at
-		}
-	}
-	return first
 }

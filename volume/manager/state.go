@@ -1,6 +1,9 @@
 package manager
 
 import (
+	"cmp"
+	"fmt"
+	"slices"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
@@ -10,40 +13,33 @@ import (
 	"github.com/podwright/podwright/volume"
 )
 
-// world is what is desired and what is there: plain data. next.go says what is to be
-// done about the difference.
-type world struct {
-	pods   map[types.UID]*podState
-	shared map[volume.ID]*sharedState
-	// lists are the listings of what is staged, by the name of the Stager.
-	lists map[string]*listState
+// State is what is known about a volume of a pod.
+type State uint8
 
-	// objects are the volumes with the content of an object.
-	objects map[volume.Object]set[*volumeState]
-	// claimed are volumes of the same name, by plugin: those of one claim are.
-	claimed map[claimKey]set[*volumeState]
-	// unknown counts, by plugin, the volumes found on disk of which nobody knows yet
-	// whether they are shared; unread are pods of which the disk could not be read.
-	// Nothing is unstaged while there are any.
-	unknown map[string]int
-	unread  set[types.UID]
-	// complete tells that all sources of pods were read.
-	complete bool
-	// refreshing counts the mounts of what is mounted already; queue are those that
-	// wait for others to end.
-	refreshing int
-	queue      []*volumeState
+// The states of a pod's volume.
+const (
+	// StateNotMounted: there is nothing that would have to be unmounted.
+	StateNotMounted State = iota
+	// StateMounted: it was mounted by this agent.
+	StateMounted
+	// StateUncertain: something may be there. It was found on disk, or a Mount or an
+	// Unmount did not say what it has left.
+	StateUncertain
+)
 
-	limit time.Duration // of each operation
-
-	dirty   []actor          // what has to be looked at
-	changed set[types.UID]   // the pods that somebody may wait for
-	due     *run.Heap[actor] // what has to be looked at later
+// String returns the name of the state.
+func (s State) String() string {
+	names := []string{"NotMounted", "Mounted", "Uncertain"}
+	if int(s) < len(names) {
+		return names[s]
+	}
+	return fmt.Sprintf("State(%d)", uint8(s))
 }
 
 type set[T comparable] map[T]struct{}
 
-func (s set[T]) add(x T)      { s[x] = struct{}{} }
+func (s set[T]) add(x T) { s[x] = struct{}{} }
+
 func (s set[T]) has(x T) bool { _, ok := s[x]; return ok }
 
 // claimKey is the folder of a volume, without the pod.
@@ -76,42 +72,6 @@ type unit struct {
 
 func (u *unit) base() *unit { return u }
 
-// retry holds back an operation that has failed.
-type retry struct {
-	kind  kind
-	delay time.Duration
-	at    time.Time
-}
-
-const (
-	firstDelay = 500 * time.Millisecond
-	mostDelay  = 2*time.Minute + 2*time.Second
-	// mostClaimDelay is that of reading a claim: upstream reads it whenever it tries to
-	// start the pod.
-	mostClaimDelay = 15 * time.Second
-)
-
-// failed counts a failure. Another operation than before starts afresh.
-func (r *retry) failed(k kind, now time.Time) {
-	if r.kind != k {
-		*r = retry{kind: k}
-	}
-	most := mostDelay
-	if k == doNothing {
-		most = mostClaimDelay
-	}
-	r.delay = min(max(2*r.delay, firstDelay), most)
-	r.at = now.Add(r.delay)
-}
-
-// until is until when an operation is held back.
-func (r *retry) until(k kind) time.Time {
-	if r.kind != k {
-		return time.Time{}
-	}
-	return r.at
-}
-
 // podState is a pod that was given to Prepare or Release, or found on disk.
 type podState struct {
 	unit // for what is done to the whole pod
@@ -128,6 +88,38 @@ type podState struct {
 	order []string
 	// awaited tells that a Prepare has returned while something was missing.
 	awaited bool
+}
+
+// name is the pod's for people.
+func (p *podState) name() string {
+	if p.pod == nil {
+		return string(p.uid)
+	}
+	return p.pod.Namespace + "/" + p.pod.Name + " (" + string(p.uid) + ")"
+}
+
+// wanted are the volumes that a pod uses, each once, in the order of its spec.
+func (p *podState) wanted() (out []*volumeState) {
+	for _, name := range p.order {
+		if v := p.names[name].volume; v != nil && !slices.Contains(out, v) {
+			out = append(out, v)
+		}
+	}
+	return out
+}
+
+// rest are the volumes of a pod that it does not use, sorted.
+func (p *podState) rest() (out []*volumeState) {
+	used := p.wanted()
+	for _, v := range p.volumes {
+		if !slices.Contains(used, v) {
+			out = append(out, v)
+		}
+	}
+	slices.SortFunc(out, func(a, b *volumeState) int {
+		return cmp.Or(cmp.Compare(a.key.name, b.key.name), cmp.Compare(a.key.plugin, b.key.plugin))
+	})
+	return out
 }
 
 // nameState is a volume by its name in the pod's spec. Several names may stand for one
@@ -175,6 +167,21 @@ type volumeState struct {
 	expandedTo int64
 }
 
+func (v *volumeState) set(s State, now time.Time) {
+	if v.state != s || v.since.IsZero() {
+		v.state, v.since = s, now
+	}
+}
+
+func (v *volumeState) claim() claimKey { return claimKey{v.key.plugin, v.key.name} }
+
+func (v *volumeState) before(other *volumeState) bool {
+	if has := v.state != StateNotMounted; has != (other.state != StateNotMounted) {
+		return has
+	}
+	return cmp.Or(v.requestedAt.Compare(other.requestedAt), cmp.Compare(v.pod.uid, other.pod.uid)) < 0
+}
+
 // sharedState is a volume that pods share.
 type sharedState struct {
 	unit
@@ -196,6 +203,17 @@ type sharedState struct {
 	expandedTo int64
 }
 
+// first is the user of a shared volume for which it is staged: one that has it, or else
+// the one that has wanted it for the longest time.
+func (s *sharedState) first() (first *volumeState) {
+	for v := range s.users {
+		if v.wanted && (first == nil || v.before(first)) {
+			first = v
+		}
+	}
+	return first
+}
+
 // listState is the listing of what a Stager has staged.
 type listState struct {
 	unit
@@ -203,66 +221,8 @@ type listState struct {
 	done   bool
 }
 
-func newWorld(plugins []volume.Plugin, limit time.Duration) *world {
-	w := &world{
-		limit: limit,
-		pods:  map[types.UID]*podState{}, shared: map[volume.ID]*sharedState{}, lists: map[string]*listState{},
-		objects: map[volume.Object]set[*volumeState]{}, claimed: map[claimKey]set[*volumeState]{},
-		unknown: map[string]int{}, unread: set[types.UID]{}, changed: set[types.UID]{},
-		due: run.NewHeap(
-			func(a, b actor) bool { return a.base().due.Before(b.base().due) },
-			func(a actor) *run.Place { return &a.base().place },
-		),
-	}
-	for _, p := range plugins {
-		if _, ok := p.(volume.Stager); ok {
-			l := &listState{plugin: p}
-			w.lists[p.Name()] = l
-			w.touch(l)
-		}
-	}
-	return w
-}
-
-// touch has an actor looked at.
-func (w *world) touch(a actor) {
-	if u := a.base(); !u.dirty {
-		u.dirty = true
-		w.dirty = append(w.dirty, a)
-	}
-}
-
-// touchPod has all volumes of a pod looked at, and the pod.
-func (w *world) touchPod(p *podState) {
-	w.touch(p)
-	for _, v := range p.volumes {
-		w.touch(v)
-	}
-}
-
-// touchShared has a shared volume looked at, and all that wait for it.
-func (w *world) touchShared(s *sharedState) {
-	if s == nil {
-		return
-	}
-	w.touch(s)
-	for v := range s.users {
-		w.touch(v)
-	}
-}
-
-// touchAllShared has all shared volumes looked at: it is known of all that are on the disk,
-// or is not any more, who uses them.
-func (w *world) touchAllShared() {
-	for _, s := range w.shared {
-		w.touch(s)
-	}
-}
-
-// name is the pod's for people.
-func (p *podState) name() string {
-	if p.pod == nil {
-		return string(p.uid)
-	}
-	return p.pod.Namespace + "/" + p.pod.Name + " (" + string(p.uid) + ")"
+// ofOnePod tells that one pod at a time has the use of the volume.
+func ofOnePod(s *volume.Spec) bool {
+	p := s.Persistent
+	return p != nil && slices.Equal(p.Spec.AccessModes, []v1.PersistentVolumeAccessMode{v1.ReadWriteOncePod})
 }

@@ -14,6 +14,27 @@ import (
 	"github.com/podwright/podwright/volume"
 )
 
+// resolved is a volume that a pod uses, as far as its plugin and its claim say.
+type resolved struct {
+	name string
+	// claim tells that its claim has to be read yet, and err that it could not be
+	// resolved; the rest is zero.
+	claim    bool
+	err      error
+	plugin   volume.Plugin
+	spec     *volume.Spec
+	inside   []string
+	shared   string
+	remounts bool
+	objects  []volume.Object
+	label    string // to mount it with
+	asks     string // the label that the pod needs
+}
+
+func (r *resolved) key() volumeKey {
+	return volumeKey{r.plugin.Name(), r.spec.Name, r.spec.Block()}
+}
+
 // resolve finds out what the volumes are that a pod uses, but for what claims say: that
 // has to be read. Image volumes are the runtime's.
 func (m *Manager) resolve(ctx context.Context, pod *v1.Pod) (out []resolved) {

@@ -52,14 +52,6 @@ func (m *Manager) perform(ctx context.Context, op *operation) (out outcome) {
 	return out
 }
 
-// pluginName is also that of a plugin that this agent does not have.
-func (o *operation) pluginName() string {
-	if v, ok := o.on.(*volumeState); ok {
-		return v.key.plugin // it is never changed
-	}
-	return o.plugin.Name()
-}
-
 // dir is the folder of the volume, or the link to its device.
 func (m *Manager) dir(op *operation) string {
 	if op.unmount.Block {
@@ -152,5 +144,3 @@ func (m *Manager) expand(ctx context.Context, op *operation) (size int64, grown 
 	}
 	return op.size, true, nil
 }
-
-var errLeft = errors.New("it is not empty")

@@ -1,7 +1,7 @@
 package manager
 
 import (
-	"cmp"
+	"fmt"
 	"slices"
 	"time"
 
@@ -10,37 +10,6 @@ import (
 
 	"github.com/podwright/podwright/volume"
 )
-
-// resolved is a volume that a pod uses, as far as its plugin and its claim say.
-type resolved struct {
-	name string
-	// claim tells that its claim has to be read yet, and err that it could not be
-	// resolved; the rest is zero.
-	claim    bool
-	err      error
-	plugin   volume.Plugin
-	spec     *volume.Spec
-	inside   []string
-	shared   string
-	remounts bool
-	objects  []volume.Object
-	label    string // to mount it with
-	asks     string // the label that the pod needs
-}
-
-func (r *resolved) key() volumeKey {
-	return volumeKey{r.plugin.Name(), r.spec.Name, r.spec.Block()}
-}
-
-// pod returns what is known about a pod, and makes it if need be.
-func (w *world) pod(uid types.UID) *podState {
-	p := w.pods[uid]
-	if p == nil {
-		p = &podState{uid: uid, volumes: map[volumeKey]*volumeState{}, names: map[string]*nameState{}}
-		w.pods[uid] = p
-	}
-	return p
-}
 
 // want says what a pod needs. Claims that are not read yet follow.
 func (w *world) want(pod *v1.Pod, volumes []resolved, now time.Time) *podState {
@@ -134,17 +103,6 @@ func (w *world) wantVolume(p *podState, r *resolved, now time.Time) *nameState {
 	return &nameState{volume: v, readOnly: r.spec.ReadOnly}
 }
 
-// volume returns a volume of a pod, and makes it if need be.
-func (w *world) volume(p *podState, key volumeKey, plugin volume.Plugin) *volumeState {
-	v := p.volumes[key]
-	if v == nil {
-		v = &volumeState{pod: p, key: key, plugin: plugin}
-		p.volumes[key] = v
-		w.setClaim(v)
-	}
-	return v
-}
-
 // release says that a pod has to have nothing. It returns the operations that have to
 // be cancelled.
 func (w *world) release(uid types.UID) (p *podState, cancelled []*operation) {
@@ -164,16 +122,6 @@ func (w *world) release(uid types.UID) (p *podState, cancelled []*operation) {
 	}
 	w.touchPod(p)
 	return p, cancelled
-}
-
-// lookAgain has everything tried again at once that waits for volumes to be attached.
-func (w *world) lookAgain() {
-	for _, s := range w.shared {
-		if s.retry.kind == doVerify {
-			s.retry = retry{}
-			w.touchShared(s)
-		}
-	}
 }
 
 // objectChanged has volumes mounted again that depend on an object, at once.
@@ -206,40 +154,54 @@ func (w *world) objectChanged(o volume.Object) {
 	}
 }
 
-// inUse are the names of the volumes that have to stay attached.
-func (w *world) inUse() (names []string) {
-	for id, s := range w.shared {
-		if len(s.users) == 0 && s.stage == StateNotMounted {
-			continue // about to be dropped
-		}
-		if _, may := s.plugin.(volume.Attachable); s.attachable || may && !s.verified {
-			names = append(names, id.String())
-		}
+func (w *world) setObjects(v *volumeState, objects []volume.Object) {
+	for _, o := range v.objects {
+		remove(w.objects, o, v)
 	}
-	slices.Sort(names)
-	return names
+	v.objects = objects
+	for _, o := range objects {
+		if w.objects[o] == nil {
+			w.objects[o] = set[*volumeState]{}
+		}
+		w.objects[o].add(v)
+	}
 }
 
-// wanted are the volumes that a pod uses, each once, in the order of its spec.
-func (p *podState) wanted() (out []*volumeState) {
-	for _, name := range p.order {
-		if v := p.names[name].volume; v != nil && !slices.Contains(out, v) {
-			out = append(out, v)
-		}
+// setClaim lists a volume with those that may be of the same claim: those that are
+// known not to be of one are not.
+func (w *world) setClaim(v *volumeState) {
+	peers := w.claimed[v.claim()]
+	if v.spec != nil && v.spec.Persistent == nil {
+		remove(w.claimed, v.claim(), v)
+		w.touchPeers(v)
+		return
 	}
-	return out
+	if peers == nil {
+		peers = set[*volumeState]{}
+		w.claimed[v.claim()] = peers
+	}
+	peers.add(v)
 }
 
-// rest are the volumes of a pod that it does not use, sorted.
-func (p *podState) rest() (out []*volumeState) {
-	used := p.wanted()
-	for _, v := range p.volumes {
-		if !slices.Contains(used, v) {
-			out = append(out, v)
+// heldBy says what keeps a claim that only one pod may have, if something does.
+func (w *world) heldBy(v *volumeState) (step, bool) {
+	if !ofOnePod(v.spec) {
+		return step{}, false
+	}
+	for other := range w.claimed[v.claim()] {
+		if other.pod != v.pod && (other.state != StateNotMounted || other.op != nil) {
+			return step{why: fmt.Sprintf("pod %s, which has the volume: it is %s", other.pod.name(), v1.ReadWriteOncePod)}, true
 		}
 	}
-	slices.SortFunc(out, func(a, b *volumeState) int {
-		return cmp.Or(cmp.Compare(a.key.name, b.key.name), cmp.Compare(a.key.plugin, b.key.plugin))
-	})
-	return out
+	if len(w.unread) > 0 && v.state == StateNotMounted {
+		return step{why: fmt.Sprintf("the disk to be read: the volume is %s", v1.ReadWriteOncePod), soon: w.reading()}, true
+	}
+	return step{}, false
+}
+
+func remove[K, T comparable](m map[K]set[T], key K, x T) {
+	delete(m[key], x)
+	if len(m[key]) == 0 {
+		delete(m, key)
+	}
 }

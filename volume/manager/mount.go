@@ -95,9 +95,3 @@ func podLimit(pod *v1.Pod, name v1.ResourceName) int64 {
 	limit := helper.PodLimits(pod, helper.PodResourcesOptions{})[name]
 	return limit.Value()
 }
-
-// ofOnePod tells that one pod at a time has the use of the volume.
-func ofOnePod(s *volume.Spec) bool {
-	p := s.Persistent
-	return p != nil && slices.Equal(p.Spec.AccessModes, []v1.PersistentVolumeAccessMode{v1.ReadWriteOncePod})
-}

@@ -1,14 +1,98 @@
 package manager
 
 import (
+	"slices"
 	"time"
+
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/podwright/podwright/volume"
 )
 
-func (v *volumeState) set(s State, now time.Time) {
-	if v.state != s || v.since.IsZero() {
-		v.state, v.since = s, now
+// pod returns what is known about a pod, and makes it if need be.
+func (w *world) pod(uid types.UID) *podState {
+	p := w.pods[uid]
+	if p == nil {
+		p = &podState{uid: uid, volumes: map[volumeKey]*volumeState{}, names: map[string]*nameState{}}
+		w.pods[uid] = p
+	}
+	return p
+}
+
+// volume returns a volume of a pod, and makes it if need be.
+func (w *world) volume(p *podState, key volumeKey, plugin volume.Plugin) *volumeState {
+	v := p.volumes[key]
+	if v == nil {
+		v = &volumeState{pod: p, key: key, plugin: plugin}
+		p.volumes[key] = v
+		w.setClaim(v)
+	}
+	return v
+}
+
+func (w *world) sharedVolume(id volume.ID, plugin volume.Plugin) *sharedState {
+	s := w.shared[id]
+	if s == nil {
+		s = &sharedState{id: id, plugin: plugin, users: set[*volumeState]{}}
+		w.shared[id] = s
+	}
+	return s
+}
+
+// setShared says which shared volume it is, none if id is empty, or that this is not
+// known.
+func (w *world) setShared(v *volumeState, id string, unknown bool) {
+	if v.unknown != unknown {
+		v.unknown = unknown
+		if unknown {
+			w.unknown[v.key.plugin]++
+		} else if w.unknown[v.key.plugin]--; w.unknown[v.key.plugin] == 0 {
+			delete(w.unknown, v.key.plugin)
+			w.touchAllShared()
+		}
+	}
+	if s := v.shared; s != nil && s.id.Volume != id {
+		delete(s.users, v)
+		w.touchShared(s)
+		v.shared = nil
+	}
+	if id != "" && v.shared == nil {
+		v.shared = w.sharedVolume(volume.ID{Plugin: v.key.plugin, Volume: id}, v.plugin)
+		v.shared.users.add(v)
+		w.touch(v.shared)
+	}
+}
+
+// inUse are the names of the volumes that have to stay attached.
+func (w *world) inUse() (names []string) {
+	for id, s := range w.shared {
+		if len(s.users) == 0 && s.stage == StateNotMounted {
+			continue // about to be dropped
+		}
+		if _, may := s.plugin.(volume.Attachable); s.attachable || may && !s.verified {
+			names = append(names, id.String())
+		}
+	}
+	slices.Sort(names)
+	return names
+}
+
+// drop forgets what there is nothing left of. The objects of a volume were forgotten when its
+// pod was released.
+func (w *world) drop(a actor) {
+	switch a := a.(type) {
+	case *volumeState:
+		if a.pod.volumes[a.key] != a {
+			return // it was dropped before, and there may be another one
+		}
+		w.setShared(a, "", false)
+		remove(w.claimed, a.claim(), a)
+		delete(a.pod.volumes, a.key)
+		w.touch(a.pod)
+	case *sharedState:
+		if w.shared[a.id] == a {
+			delete(w.shared, a.id)
+		}
 	}
 }
 

@@ -3,7 +3,6 @@ package manager
 import (
 	"context"
 	"fmt"
-	"maps"
 	"slices"
 	"time"
 
@@ -13,7 +12,6 @@ import (
 	"github.com/podwright/podwright/internal/foldername"
 	"github.com/podwright/podwright/internal/podfacts"
 	"github.com/podwright/podwright/internal/run"
-	"github.com/podwright/podwright/volume"
 )
 
 // Prepare mounts the volumes that containers of a pod use, and brings those up to date
@@ -131,17 +129,6 @@ func (m *Manager) prepared(uid types.UID, patient bool, cause error) (over bool,
 	return true, m.notReady(p, "mount", cause)
 }
 
-// notReady says why a pod is not as it has to be.
-func (m *Manager) notReady(p *podState, action string, cause error) error {
-	e := &NotReadyError{Pod: p.name(), UID: p.uid, Action: action, Err: cause}
-	for _, s := range m.world.explain(p, time.Now()) {
-		if !s.Ready {
-			e.Volumes = append(e.Volumes, s)
-		}
-	}
-	return e
-}
-
 // Release unmounts all that the pod has, whether this agent has mounted it or it was
 // found on disk, and removes the empty folders. It implements stages.Stage. Mounts that
 // run are cancelled.
@@ -207,80 +194,64 @@ func (m *Manager) released(uid types.UID, cause error) (over bool, err error) {
 	return true, m.notReady(p, "unmount", cause)
 }
 
-// Volume returns a mounted volume of a pod by its name in the pod's spec. It implements
-// request.Volumes. A volume that is not mounted is an error that says what it waits for.
-func (m *Manager) Volume(_ context.Context, pod *v1.Pod, name string) (volume.Mounted, error) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	p := m.world.pods[pod.UID]
-	if p == nil || p.names[name] == nil || p.releasing {
-		return volume.Mounted{}, fmt.Errorf("volume %q of pod %s is not prepared: %w", name, pod.UID, volume.ErrNotFound)
-	}
-	n := p.names[name]
-	if n.volume == nil || !n.volume.ready() {
-		for _, s := range m.world.explain(p, time.Now()) {
-			if s.Name == name {
-				return volume.Mounted{}, fmt.Errorf("volume of pod %s is not mounted: %v", p.name(), s)
-			}
+// notReady says why a pod is not as it has to be.
+func (m *Manager) notReady(p *podState, action string, cause error) error {
+	e := &NotReadyError{Pod: p.name(), UID: p.uid, Action: action, Err: cause}
+	for _, s := range m.world.explain(p, time.Now()) {
+		if !s.Ready {
+			e.Volumes = append(e.Volumes, s)
 		}
 	}
-	out := n.volume.mounted
-	out.ReadOnly = out.ReadOnly || n.readOnly
-	return out, nil
+	return e
 }
 
-// Explain says how the volumes of a pod stand: first those that it uses, in the order
-// of its spec, then those that were found on disk. It is nil for a pod of which there
-// is nothing.
-func (m *Manager) Explain(uid types.UID) []VolumeState {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	p := m.world.pods[uid]
-	if p == nil {
-		return nil
-	}
-	return m.world.explain(p, time.Now())
-}
-
-// Objects are those that volumes are made of, of all pods, in no order: whoever watches
-// objects has to go on with these.
-func (m *Manager) Objects() []volume.Object {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	return slices.Collect(maps.Keys(m.world.objects))
-}
-
-// InUse are the names of the volumes that have to stay attached to the node, sorted, as
-// nodes report them, those included of which it is not known whether they are attached at
-// all. It is not known before the disk was read.
-func (m *Manager) InUse() (names []string, known bool) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	select {
-	case <-m.started:
-		return m.world.inUse(), len(m.world.unread) == 0 && m.world.listed()
-	default:
-		return nil, false
-	}
-}
-
-// Count is how many volumes of pods there are of a plugin in a state.
-type Count struct {
-	Plugin string
-	State  State
-	// Wanted tells that the pods use it, and do not end.
-	Wanted bool
-}
-
-// Counts counts the volumes of pods. It looks at all of them.
-func (m *Manager) Counts() map[Count]int {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	out := map[Count]int{}
-	for _, p := range m.world.pods {
-		for key, v := range p.volumes {
-			out[Count{key.plugin, v.state, v.wanted}]++
+// Leftovers names the pods that have volumes, or anything in their folders of volumes:
+// those of which it is known are not looked at. It implements stages.Stage.
+func (m *Manager) Leftovers(ctx context.Context) (uids []types.UID, err error) {
+	pods, err := m.podsOnDisk()
+	known := m.withVolumes()
+	var errs []error
+	for _, uid := range pods {
+		if ctx.Err() != nil {
+			return uids, run.EndOf(ctx)
+		}
+		if known.has(uid) {
+			uids = append(uids, uid)
+			continue
+		}
+		there, err := m.hasAny(uid)
+		errs = append(errs, err)
+		if there {
+			uids = append(uids, uid)
 		}
 	}
-	return out
+	return uids, run.Join(append(errs, err)...)
+}
+
+// withVolumes are the pods with volumes that were not released.
+func (m *Manager) withVolumes() set[types.UID] {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	known := set[types.UID]{}
+	for uid, p := range m.world.pods {
+		if p.pod != nil && !p.releasing && len(p.volumes) > 0 {
+			known.add(uid)
+		}
+	}
+	return known
+}
+
+func (m *Manager) hasAny(uid types.UID) (bool, error) {
+	l := m.cfg.Layout
+	for _, dir := range []string{l.Volumes(uid), l.Devices(uid), l.SubPaths(uid)} {
+		entries, err := list(dir)
+		if len(entries) > 0 {
+			return true, nil
+		}
+		if err != nil {
+			// There is something, or nobody knows.
+			return true, fmt.Errorf("pod %s: %w", uid, err)
+		}
+	}
+	return false, nil
 }
