@@ -23,7 +23,7 @@
 //	pods/UID/volumeDevices/kubernetes.io~csi/NAME                    a link to what is published
 //
 // A volume that could not be mounted is tried again when an object that it names comes
-// (volume.Dependent), and when manager.Manager.TryAgain says that a driver has come. One that
+// (volume.Dependent), and when manager.Manager.Retry says that a driver has come. One that
 // is mounted is published again only for drivers with requiresRepublish.
 //
 // On a node with SELinux a volume of one pod at a time is mounted with the pod's label if

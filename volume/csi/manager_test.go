@@ -375,7 +375,7 @@ func TestDriverComes(t *testing.T) {
 			require.Contains(t, a.explain("1")[0], step.says)
 			a.log.take()
 			drivers.set(a.fake)
-			a.TryAgain(csi.Name)
+			a.Retry(csi.Name)
 			synctest.Wait()
 			require.Equal(t, step.want, a.log.take())
 			drivers.set(nil)

@@ -10,62 +10,62 @@ import (
 )
 
 // pod returns what is known about a pod, and makes it if need be.
-func (w *world) pod(uid types.UID) *podState {
-	p := w.pods[uid]
+func (rc *reconciler) pod(uid types.UID) *podState {
+	p := rc.pods[uid]
 	if p == nil {
 		p = &podState{uid: uid, volumes: map[volumeKey]*volumeState{}, names: map[string]*nameState{}}
-		w.pods[uid] = p
+		rc.pods[uid] = p
 	}
 	return p
 }
 
 // volume returns a volume of a pod, and makes it if need be.
-func (w *world) volume(p *podState, key volumeKey, plugin volume.Plugin) *volumeState {
+func (rc *reconciler) volume(p *podState, key volumeKey, plugin volume.Plugin) *volumeState {
 	v := p.volumes[key]
 	if v == nil {
 		v = &volumeState{pod: p, key: key, plugin: plugin}
 		p.volumes[key] = v
-		w.setClaim(v)
+		rc.setClaim(v)
 	}
 	return v
 }
 
-func (w *world) sharedVolume(id volume.ID, plugin volume.Plugin) *sharedState {
-	s := w.shared[id]
+func (rc *reconciler) sharedVolume(id volume.ID, plugin volume.Plugin) *sharedState {
+	s := rc.shared[id]
 	if s == nil {
 		s = &sharedState{id: id, plugin: plugin, users: set[*volumeState]{}}
-		w.shared[id] = s
+		rc.shared[id] = s
 	}
 	return s
 }
 
 // setShared says which shared volume it is, none if id is empty, or that this is not
 // known.
-func (w *world) setShared(v *volumeState, id string, unknown bool) {
+func (rc *reconciler) setShared(v *volumeState, id string, unknown bool) {
 	if v.unknown != unknown {
 		v.unknown = unknown
 		if unknown {
-			w.unknown[v.key.plugin]++
-		} else if w.unknown[v.key.plugin]--; w.unknown[v.key.plugin] == 0 {
-			delete(w.unknown, v.key.plugin)
-			w.touchAllShared()
+			rc.unknown[v.key.plugin]++
+		} else if rc.unknown[v.key.plugin]--; rc.unknown[v.key.plugin] == 0 {
+			delete(rc.unknown, v.key.plugin)
+			rc.touchAllShared()
 		}
 	}
 	if s := v.shared; s != nil && s.id.Volume != id {
 		delete(s.users, v)
-		w.touchShared(s)
+		rc.touchShared(s)
 		v.shared = nil
 	}
 	if id != "" && v.shared == nil {
-		v.shared = w.sharedVolume(volume.ID{Plugin: v.key.plugin, Volume: id}, v.plugin)
+		v.shared = rc.sharedVolume(volume.ID{Plugin: v.key.plugin, Volume: id}, v.plugin)
 		v.shared.users.add(v)
-		w.touch(v.shared)
+		rc.touch(v.shared)
 	}
 }
 
 // inUse are the names of the volumes that have to stay attached.
-func (w *world) inUse() (names []string) {
-	for id, s := range w.shared {
+func (rc *reconciler) inUse() (names []string) {
+	for id, s := range rc.shared {
 		if len(s.users) == 0 && s.stage == StateNotMounted {
 			continue // about to be dropped
 		}
@@ -79,28 +79,28 @@ func (w *world) inUse() (names []string) {
 
 // drop forgets what there is nothing left of. The objects of a volume were forgotten when its
 // pod was released.
-func (w *world) drop(a actor) {
+func (rc *reconciler) drop(a item) {
 	switch a := a.(type) {
 	case *volumeState:
 		if a.pod.volumes[a.key] != a {
 			return // it was dropped before, and there may be another one
 		}
-		w.setShared(a, "", false)
-		remove(w.claimed, a.claim(), a)
+		rc.setShared(a, "", false)
+		remove(rc.claimed, a.claim(), a)
 		delete(a.pod.volumes, a.key)
-		w.touch(a.pod)
+		rc.touch(a.pod)
 	case *sharedState:
-		if w.shared[a.id] == a {
-			delete(w.shared, a.id)
+		if rc.shared[a.id] == a {
+			delete(rc.shared, a.id)
 		}
 	}
 }
 
 // end takes the outcome of an operation.
-func (w *world) end(op *operation, out outcome, now time.Time) {
+func (rc *reconciler) end(op *operation, out outcome, now time.Time) {
 	u := op.on.base()
 	u.op = nil
-	w.refreshed(op)
+	rc.endRefresh(op)
 	if out.err != nil {
 		u.err, u.errAt = out.err, now
 		u.retry.failed(op.kind, now)
@@ -109,35 +109,35 @@ func (w *world) end(op *operation, out outcome, now time.Time) {
 	}
 	switch a := op.on.(type) {
 	case *podState:
-		w.endPod(a, op, &out, now)
+		rc.endPod(a, op, &out, now)
 	case *volumeState:
 		a.end(op, &out, now)
 	case *sharedState:
 		a.end(op, &out)
 	case *listState:
-		w.endList(a, &out)
+		rc.endList(a, &out)
 	}
-	w.touchNear(op.on)
+	rc.touchNear(op.on)
 }
 
-func (w *world) endPod(p *podState, op *operation, out *outcome, now time.Time) {
-	w.changes(p)
-	w.isOnDisk(p, out.found, now)
-	unread := w.unread.has(p.uid)
+func (rc *reconciler) endPod(p *podState, op *operation, out *outcome, now time.Time) {
+	rc.changes(p)
+	rc.addFound(p, out.found, now)
+	unread := rc.unread.has(p.uid)
 	switch {
 	case out.err != nil:
 		// What is mounted from a volume goes before it: an error of the sub paths holds up
 		// everything.
-	case op.kind == doLook, op.kind == doRead:
-		p.looked = op.kind == doLook && !op.outdated
-		w.isRead(p.uid)
-		w.forgetIfEmpty(p)
+	case op.kind == doScan, op.kind == doRead:
+		p.scanned = op.kind == doScan && !op.outdated
+		rc.markRead(p.uid)
+		rc.forgetIfEmpty(p)
 	case p.releasing && len(p.volumes) == 0:
 		p.releasing = false
-		delete(w.pods, p.uid)
+		delete(rc.pods, p.uid)
 	}
 	if unread {
-		w.touchHeld()
+		rc.touchClaimed()
 	}
 }
 
@@ -189,13 +189,13 @@ func (s *sharedState) end(op *operation, out *outcome) {
 	}
 }
 
-func (w *world) endList(l *listState, out *outcome) {
+func (rc *reconciler) endList(l *listState, out *outcome) {
 	l.done = out.err == nil
 	for _, id := range out.ids {
-		s := w.sharedVolume(volume.ID{Plugin: l.plugin.Name(), Volume: id}, l.plugin)
+		s := rc.sharedVolume(volume.ID{Plugin: l.plugin.Name(), Volume: id}, l.plugin)
 		if s.stage == StateNotMounted {
 			s.stage, s.found = StateUncertain, true
-			w.touchShared(s)
+			rc.touchShared(s)
 		}
 	}
 }

@@ -12,9 +12,9 @@ import (
 )
 
 // want says what a pod needs. Claims that are not read yet follow.
-func (w *world) want(pod *v1.Pod, volumes []resolved, now time.Time) *podState {
-	p := w.pod(pod.UID)
-	p.pod, p.releasing, p.looked, p.awaited = pod, false, false, false
+func (rc *reconciler) want(pod *v1.Pod, volumes []resolved, now time.Time) *podState {
+	p := rc.pod(pod.UID)
+	p.pod, p.releasing, p.scanned, p.awaited = pod, false, false, false
 	if p.op != nil {
 		p.op.outdated = true
 	}
@@ -23,23 +23,23 @@ func (w *world) want(pod *v1.Pod, volumes []resolved, now time.Time) *podState {
 	for _, v := range p.volumes {
 		v.wanted = false
 		if v.shared != nil {
-			w.touch(v.shared) // another pod may be the next to have it
+			rc.touch(v.shared) // another pod may be the next to have it
 		}
 	}
 	for i := range volumes {
 		r := &volumes[i]
 		p.order = append(p.order, r.name)
 		p.names[r.name] = before[r.name]
-		w.wantName(p, r, now)
+		rc.wantName(p, r, now)
 	}
-	w.touchPod(p)
+	rc.touchPod(p)
 	return p
 }
 
 // wantClaims takes the claims of which want has said that they are not read yet. That
 // counts for nothing if the pod is another one by now.
-func (w *world) wantClaims(pod *v1.Pod, claims []resolved, now time.Time) {
-	p := w.pods[pod.UID]
+func (rc *reconciler) wantClaims(pod *v1.Pod, claims []resolved, now time.Time) {
+	p := rc.pods[pod.UID]
 	if p == nil || p.pod != pod || p.releasing {
 		return
 	}
@@ -49,18 +49,18 @@ func (w *world) wantClaims(pod *v1.Pod, claims []resolved, now time.Time) {
 		}
 	}
 	for i := range claims {
-		w.wantName(p, &claims[i], now)
+		rc.wantName(p, &claims[i], now)
 	}
-	w.touchPod(p)
+	rc.touchPod(p)
 }
 
 // wantName takes what is known of a volume. What could be resolved before and cannot be
 // now stays.
-func (w *world) wantName(p *podState, r *resolved, now time.Time) {
+func (rc *reconciler) wantName(p *podState, r *resolved, now time.Time) {
 	n := p.names[r.name]
 	switch {
 	case r.err == nil && !r.claim:
-		n = w.wantVolume(p, r, now)
+		n = rc.wantVolume(p, r, now)
 	case n == nil:
 		n = &nameState{}
 	}
@@ -78,8 +78,8 @@ func (w *world) wantName(p *podState, r *resolved, now time.Time) {
 	}
 }
 
-func (w *world) wantVolume(p *podState, r *resolved, now time.Time) *nameState {
-	v := w.volume(p, r.key(), r.plugin)
+func (rc *reconciler) wantVolume(p *podState, r *resolved, now time.Time) *nameState {
+	v := rc.volume(p, r.key(), r.plugin)
 	if !v.wanted {
 		v.spec, v.inside = r.spec, r.inside
 		if v.requestedAt.IsZero() {
@@ -92,53 +92,53 @@ func (w *world) wantVolume(p *podState, r *resolved, now time.Time) *nameState {
 		}
 	}
 	_, v.expands = r.plugin.(volume.Expander)
-	v.wanted, v.remounts, v.label, v.asks = true, r.remounts, r.label, r.asks
-	w.setClaim(v)
-	w.setObjects(v, r.objects)
-	w.setShared(v, r.shared, false)
+	v.wanted, v.remounts, v.label, v.needsLabel = true, r.remounts, r.label, r.needsLabel
+	rc.setClaim(v)
+	rc.setObjects(v, r.objects)
+	rc.setShared(v, r.shared, false)
 	if v.shared != nil {
 		v.shared.spec = r.spec
-		w.touch(v.shared)
+		rc.touch(v.shared)
 	}
 	return &nameState{volume: v, readOnly: r.spec.ReadOnly}
 }
 
 // release says that a pod has to have nothing. It returns the operations that have to
 // be cancelled.
-func (w *world) release(uid types.UID) (p *podState, cancelled []*operation) {
-	p = w.pod(uid)
+func (rc *reconciler) release(uid types.UID) (p *podState, cancelled []*operation) {
+	p = rc.pod(uid)
 	if p.releasing {
 		return p, nil
 	}
-	p.releasing, p.looked, p.awaited = true, false, false
+	p.releasing, p.scanned, p.awaited = true, false, false
 	p.names, p.order = map[string]*nameState{}, nil
 	for _, v := range p.volumes {
 		v.wanted = false
-		w.setObjects(v, nil)
-		w.touchShared(v.shared)
+		rc.setObjects(v, nil)
+		rc.touchShared(v.shared)
 		if v.op != nil && (v.op.kind == doMount || v.op.kind == doExpand) {
 			cancelled = append(cancelled, v.op)
 		}
 	}
-	w.touchPod(p)
+	rc.touchPod(p)
 	return p, cancelled
 }
 
 // objectChanged has volumes mounted again that depend on an object, at once.
-func (w *world) objectChanged(o volume.Object) {
+func (rc *reconciler) objectChanged(o volume.Object) {
 	of := func(o volume.Object) {
-		for v := range w.objects[o] {
+		for v := range rc.objects[o] {
 			v.remount = v.state == StateMounted || v.op != nil
 			v.retry = retry{}
-			w.touch(v)
+			rc.touch(v)
 			if v.shared != nil {
 				v.shared.retry = retry{} // it may have been missed for staging
-				w.touch(v.shared)
+				rc.touch(v.shared)
 			}
 		}
 	}
 	if o.Name == "" {
-		for other := range w.objects {
+		for other := range rc.objects {
 			if other.Kind == o.Kind && (o.Namespace == "" || other.Namespace == o.Namespace) {
 				of(other)
 			}
@@ -154,47 +154,47 @@ func (w *world) objectChanged(o volume.Object) {
 	}
 }
 
-func (w *world) setObjects(v *volumeState, objects []volume.Object) {
+func (rc *reconciler) setObjects(v *volumeState, objects []volume.Object) {
 	for _, o := range v.objects {
-		remove(w.objects, o, v)
+		remove(rc.objects, o, v)
 	}
 	v.objects = objects
 	for _, o := range objects {
-		if w.objects[o] == nil {
-			w.objects[o] = set[*volumeState]{}
+		if rc.objects[o] == nil {
+			rc.objects[o] = set[*volumeState]{}
 		}
-		w.objects[o].add(v)
+		rc.objects[o].add(v)
 	}
 }
 
 // setClaim lists a volume with those that may be of the same claim: those that are
 // known not to be of one are not.
-func (w *world) setClaim(v *volumeState) {
-	peers := w.claimed[v.claim()]
+func (rc *reconciler) setClaim(v *volumeState) {
+	peers := rc.claimed[v.claim()]
 	if v.spec != nil && v.spec.Persistent == nil {
-		remove(w.claimed, v.claim(), v)
-		w.touchPeers(v)
+		remove(rc.claimed, v.claim(), v)
+		rc.touchPeers(v)
 		return
 	}
 	if peers == nil {
 		peers = set[*volumeState]{}
-		w.claimed[v.claim()] = peers
+		rc.claimed[v.claim()] = peers
 	}
 	peers.add(v)
 }
 
-// heldBy says what keeps a claim that only one pod may have, if something does.
-func (w *world) heldBy(v *volumeState) (step, bool) {
+// claimHolder says what keeps a claim that only one pod may have, if something does.
+func (rc *reconciler) claimHolder(v *volumeState) (step, bool) {
 	if !ofOnePod(v.spec) {
 		return step{}, false
 	}
-	for other := range w.claimed[v.claim()] {
+	for other := range rc.claimed[v.claim()] {
 		if other.pod != v.pod && (other.state != StateNotMounted || other.op != nil) {
 			return step{why: fmt.Sprintf("pod %s, which has the volume: it is %s", other.pod.name(), v1.ReadWriteOncePod)}, true
 		}
 	}
-	if len(w.unread) > 0 && v.state == StateNotMounted {
-		return step{why: fmt.Sprintf("the disk to be read: the volume is %s", v1.ReadWriteOncePod), soon: w.reading()}, true
+	if len(rc.unread) > 0 && v.state == StateNotMounted {
+		return step{why: fmt.Sprintf("the disk to be read: the volume is %s", v1.ReadWriteOncePod), soon: rc.reading()}, true
 	}
 	return step{}, false
 }

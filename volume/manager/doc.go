@@ -22,7 +22,7 @@
 //	request.Config{Volumes: m}                                     // what containers mount
 //	m.Changed(volume.Object{Kind: "ConfigMap", Namespace: ns, Name: name}) // from whoever watches
 //	m.Wake() // when all sources are read, and when volumes were attached
-//	m.TryAgain(plugin) // when what a plugin has missed is there, as a driver
+//	m.Retry(plugin) // when what a plugin has missed is there, as a driver
 //
 // # What it holds to
 //

@@ -18,12 +18,12 @@ const (
 	ReasonPermissionsChanging = "VolumePermissionChangeInProgress"
 )
 
-// tell tells of an operation that has ended. What fails before a pod starts is the error
+// recordOutcome tells of an operation that has ended. What fails before a pod starts is the error
 // of Prepare.
-func (m *Manager) tell(op *operation, out *outcome, firstFailure bool) {
+func (m *Manager) recordOutcome(op *operation, out *outcome, firstFailure bool) {
 	switch {
 	case op.kind == doExpand:
-		m.tellExpanded(op, out, firstFailure)
+		m.recordExpansion(op, out, firstFailure)
 	case op.kind != doMount:
 	case out.err == nil && op.block && !op.again:
 		m.event(op.pod, v1.EventTypeNormal, ReasonMapped, fmt.Sprintf("volume %q is mapped", op.unmount.Name))
@@ -32,9 +32,9 @@ func (m *Manager) tell(op *operation, out *outcome, firstFailure bool) {
 	}
 }
 
-// tellExpanded tells the pod and the claim of an expansion. The first one after a mount
+// recordExpansion tells the pod and the claim of an expansion. The first one after a mount
 // is a part of that, and mostly finds nothing to do. What was not tried is not told.
-func (m *Manager) tellExpanded(op *operation, out *outcome, firstFailure bool) {
+func (m *Manager) recordExpansion(op *operation, out *outcome, firstFailure bool) {
 	err := out.err
 	reason, kind, text := ReasonFSResized, v1.EventTypeNormal, fmt.Sprintf("volume %q has %d bytes", op.unmount.Name, op.size)
 	switch {
@@ -53,8 +53,8 @@ func (m *Manager) tellExpanded(op *operation, out *outcome, firstFailure bool) {
 	}
 }
 
-// ownersChanging is Mount.OnProgress.
-func (m *Manager) ownersChanging(pod *v1.Pod, name string) func(int) {
+// ownershipProgress is Mount.OnProgress.
+func (m *Manager) ownershipProgress(pod *v1.Pod, name string) func(int) {
 	return func(entries int) {
 		m.event(pod, v1.EventTypeWarning, ReasonPermissionsChanging,
 			fmt.Sprintf("volume %q is being given to the pod's group: %d files so far", name, entries))

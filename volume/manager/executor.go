@@ -32,20 +32,20 @@ func (m *Manager) perform(ctx context.Context, op *operation) (out outcome) {
 	case doList:
 		out.ids, out.err = op.plugin.(volume.Stager).Staged(ctx)
 	case doRead:
-		out.found, out.err = m.onDisk(op.uid)
-	case doLook:
+		out.found, out.err = m.volumesOnDisk(op.uid)
+	case doScan:
 		if m.cfg.SubPaths != nil {
 			if out.err = m.cfg.SubPaths.ReleasePod(ctx, op.uid); out.err != nil {
 				out.err = fmt.Errorf("sub paths: %w", out.err)
 				return out
 			}
 		}
-		out.found, out.err = m.onDisk(op.uid)
+		out.found, out.err = m.volumesOnDisk(op.uid)
 	case doFinish:
 		out.err = m.removeFolders(op.uid)
 		if out.err != nil {
 			var err error
-			out.found, err = m.onDisk(op.uid)
+			out.found, err = m.volumesOnDisk(op.uid)
 			out.err = run.Join(out.err, err)
 		}
 	}
@@ -65,17 +65,17 @@ const folderMode = 0o750
 
 func (m *Manager) mount(ctx context.Context, op *operation) (volume.Mounted, error) {
 	args := op.mount
-	args.Dir, args.OnProgress = m.dir(op), m.ownersChanging(args.Pod, args.Spec.Name)
+	args.Dir, args.OnProgress = m.dir(op), m.ownershipProgress(args.Pod, args.Spec.Name)
 	args.StateDir = m.cfg.Layout.State(op.uid, op.pluginName(), op.unmount.Name)
 	if err := os.MkdirAll(filepath.Dir(args.Dir), folderMode); err != nil {
 		return volume.Mounted{}, volume.Transient(err)
 	}
 	mounted, err := op.plugin.Mount(ctx, args)
-	return mounted, inPod(args.Pod, args.Spec, err)
+	return mounted, atPodField(args.Pod, args.Spec, err)
 }
 
-// inPod completes the paths of fields of a volume's source.
-func inPod(pod *v1.Pod, spec *volume.Spec, err error) error {
+// atPodField completes the paths of fields of a volume's source.
+func atPodField(pod *v1.Pod, spec *volume.Spec, err error) error {
 	if spec.Inline == nil || !errors.As(err, new(*volume.FieldError)) {
 		return err
 	}

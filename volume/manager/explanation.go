@@ -59,12 +59,12 @@ func (s VolumeState) String() string {
 // explain lists the volumes that a pod uses, in the order of its spec, and then those
 // that it has beside them. An entry for the whole pod comes last if something is done
 // to it, or has failed.
-func (w *world) explain(p *podState, now time.Time) (out []VolumeState) {
+func (rc *reconciler) explain(p *podState, now time.Time) (out []VolumeState) {
 	for _, name := range p.order {
 		n := p.names[name]
 		s := VolumeState{Name: name}
 		if n.volume != nil {
-			s = w.stateOf(n.volume, now)
+			s = rc.stateOf(n.volume, now)
 			s.Name = name
 		}
 		if n.err != nil {
@@ -76,27 +76,27 @@ func (w *world) explain(p *podState, now time.Time) (out []VolumeState) {
 		}
 		out = append(out, s)
 	}
-	for _, v := range p.rest() {
-		out = append(out, w.stateOf(v, now))
+	for _, v := range p.unused() {
+		out = append(out, rc.stateOf(v, now))
 	}
 	if p.releasing && (p.op != nil || p.err != nil) {
 		s := VolumeState{Name: "(folders)"}
-		w.explainUnit(&s, p, now)
+		rc.explainUnit(&s, p, now)
 		out = append(out, s)
 	}
 	return out
 }
 
-func (w *world) stateOf(v *volumeState, now time.Time) VolumeState {
+func (rc *reconciler) stateOf(v *volumeState, now time.Time) VolumeState {
 	s := VolumeState{Name: v.key.name, Plugin: v.key.plugin, State: v.state, Since: v.since, Block: v.key.block, Ready: v.ready()}
-	w.explainUnit(&s, v, now)
+	rc.explainUnit(&s, v, now)
 	return s
 }
 
-// explainUnit tells of an actor, or of the one that it waits for.
-func (w *world) explainUnit(s *VolumeState, a actor, now time.Time) {
+// explainUnit tells of an item, or of the one that it waits for.
+func (rc *reconciler) explainUnit(s *VolumeState, a item, now time.Time) {
 	for a != nil {
-		u, next := a.base(), a.next(w, now)
+		u, next := a.base(), a.next(rc, now)
 		if s.WaitsFor == "" {
 			if s.WaitsFor = next.why; next.do != doNothing {
 				s.WaitsFor = "the begin of " + next.do.String()

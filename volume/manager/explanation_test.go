@@ -33,7 +33,7 @@ func TestExplainFolders(t *testing.T) {
 	entries := func(want ...string) {
 		t.Helper()
 		var got []string
-		for _, v := range s.w.explain(s.w.pods["a"], s.now) {
+		for _, v := range s.rc.explain(s.rc.pods["a"], s.now) {
 			got = append(got, v.Name+" "+v.Operation)
 		}
 		require.Equal(t, want, got)
@@ -41,7 +41,7 @@ func TestExplainFolders(t *testing.T) {
 	entries("x ")
 	s.release("a")
 	entries("x unmount sub paths", "(folders) unmount sub paths")
-	s.endOf(doLook, outcome{})
+	s.endOf(doScan, outcome{})
 	entries("x unmount")
 	s.endOf(doUnmount, outcome{})
 	entries("(folders) remove folders")

@@ -18,7 +18,7 @@ const annotationGID = "pv.beta.kubernetes.io/gid"
 func (m *Manager) ExtraGroups(pod *v1.Pod) (groups []int64) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	p := m.world.pods[pod.UID]
+	p := m.reconciler.pods[pod.UID]
 	if p == nil {
 		return nil
 	}

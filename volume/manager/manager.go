@@ -27,10 +27,10 @@ type Manager struct {
 	started chan struct{} // closed when it is known which pods are on disk
 	ended   chan struct{} // closed when Run ends
 
-	mu      sync.Mutex
-	world   *world
-	waiters map[types.UID]map[run.Signal]bool
-	startup error // why the disk cannot be read, before started is closed
+	mu         sync.Mutex
+	reconciler *reconciler
+	waiters    map[types.UID]map[run.Signal]bool
+	startup    error // why the disk cannot be read, before started is closed
 }
 
 // New checks the configuration and returns a Manager. It does not look at the disk.
@@ -42,7 +42,7 @@ func New(cfg Config) (*Manager, error) {
 	m := &Manager{
 		cfg: cfg, plugins: map[string]volume.Plugin{}, wake: run.NewSignal(),
 		started: make(chan struct{}), ended: make(chan struct{}),
-		world: newWorld(cfg.Plugins, cfg.OperationTimeout), waiters: map[types.UID]map[run.Signal]bool{},
+		reconciler: newReconciler(cfg.Plugins, cfg.OperationTimeout), waiters: map[types.UID]map[run.Signal]bool{},
 	}
 	for _, p := range cfg.Plugins {
 		m.plugins[p.Name()] = p
@@ -97,27 +97,27 @@ func (m *Manager) step(ctx context.Context) (begun []*operation, ready []types.U
 	complete := m.cfg.Complete()
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if w := m.world; complete != w.complete {
-		w.complete = complete
-		w.touchAllShared()
+	if rc := m.reconciler; complete != rc.complete {
+		rc.complete = complete
+		rc.touchAllShared()
 	}
 	now := time.Now()
-	begun = m.world.next(now)
+	begun = m.reconciler.next(now)
 	for _, op := range begun {
 		op.ctx, op.cancel = context.WithTimeout(ctx, m.cfg.OperationTimeout)
 	}
-	for uid := range m.world.changed {
+	for uid := range m.reconciler.changed {
 		for s := range m.waiters[uid] {
 			s.Wake()
 		}
-		if p := m.world.pods[uid]; p != nil && p.awaited && p.ready() {
+		if p := m.reconciler.pods[uid]; p != nil && p.awaited && p.ready() {
 			p.awaited = false
 			ready = append(ready, uid)
 		}
 	}
-	clear(m.world.changed)
+	clear(m.reconciler.changed)
 	pause = time.Hour
-	if at, ok := m.world.nextDue(); ok {
+	if at, ok := m.reconciler.nextDue(); ok {
 		pause = min(pause, at.Sub(now))
 	}
 	return begun, ready, pause
@@ -127,21 +127,21 @@ func (m *Manager) step(ctx context.Context) (begun []*operation, ready []types.U
 func (m *Manager) operate(op *operation) {
 	defer op.cancel()
 	out := outcome{err: errGoexit}
-	defer func() { m.hasEnded(op, out) }()
+	defer func() { m.finish(op, out) }()
 	if err := run.Guard(op.name, func() error { out = m.perform(op.ctx, op); return nil }); err != nil {
 		out = outcome{err: volume.Uncertain(err)}
 	}
 	out.ended = op.ctx.Err() != nil
 }
 
-func (m *Manager) hasEnded(op *operation, out outcome) {
+func (m *Manager) finish(op *operation, out outcome) {
 	now := time.Now()
 	m.mu.Lock()
 	before := op.on.base().err
 	firstFailure := before == nil || errors.Is(before, errNotExpanded)
-	unread := m.world.unread.has(op.uid)
-	m.world.end(op, out, now)
-	isRead := unread && !m.world.unread.has(op.uid)
+	unread := m.reconciler.unread.has(op.uid)
+	m.reconciler.end(op, out, now)
+	isRead := unread && !m.reconciler.unread.has(op.uid)
 	m.mu.Unlock()
 	m.wake.Wake()
 	if op.plugin != nil {
@@ -158,7 +158,7 @@ func (m *Manager) hasEnded(op *operation, out outcome) {
 	case out.err != nil:
 		m.cfg.Logger.Warn(op.name+" has failed", "err", out.err, "stack", run.StackOf(out.err))
 	}
-	m.tell(op, &out, firstFailure)
+	m.recordOutcome(op, &out, firstFailure)
 }
 
 // Changed tells that an API object has changed: volumes with its content are mounted
@@ -166,7 +166,7 @@ func (m *Manager) hasEnded(op *operation, out outcome) {
 // a name stands for all of its kind and namespace. It never blocks.
 func (m *Manager) Changed(o volume.Object) {
 	m.mu.Lock()
-	m.world.objectChanged(o)
+	m.reconciler.objectChanged(o)
 	m.mu.Unlock()
 	m.wake.Wake()
 }
@@ -176,16 +176,16 @@ func (m *Manager) Changed(o volume.Object) {
 // blocks.
 func (m *Manager) Wake() {
 	m.mu.Lock()
-	m.world.lookAgain()
+	m.reconciler.retryVerification()
 	m.mu.Unlock()
 	m.wake.Wake()
 }
 
-// TryAgain has everything tried again at once that a plugin has failed to do: what it
-// needs has come, as a driver that has registered. It never blocks.
-func (m *Manager) TryAgain(plugin string) {
+// Retry ends the pauses after failures of a plugin, for example after the registration of
+// a driver. It never blocks.
+func (m *Manager) Retry(plugin string) {
 	m.mu.Lock()
-	m.world.tryAgain(plugin)
+	m.reconciler.retryPlugin(plugin)
 	m.mu.Unlock()
 	m.wake.Wake()
 }

@@ -23,13 +23,13 @@ const (
 	doVerify
 	doStage
 	doUnstage
-	// The next are done for a whole pod: it is looked for what the disk has of it
-	// after its sub paths were unmounted, and at last its empty folders are removed.
-	doLook
+	// The next are done for a whole pod: doScan unmounts its sub paths and reads its
+	// folders, doFinish removes its empty folders.
+	doScan
 	doFinish
 	// doRead looks at the disk only, at the start of an agent.
 	doRead
-	// doList asks a Stager what it has staged.
+	// doList needsLabel a Stager what it has staged.
 	doList
 )
 
@@ -63,7 +63,7 @@ func (k kind) metric(block bool) string {
 // operation is one that runs. What it works on is a copy, so that it needs no lock.
 type operation struct {
 	kind   kind
-	on     actor
+	on     item
 	name   string // for people
 	plugin volume.Plugin
 	block  bool
@@ -77,7 +77,7 @@ type operation struct {
 	// again tells that it is the mount of a mounted volume.
 	again     bool
 	forced    bool // see Operation.Forced
-	refreshes bool // it counts in world.refreshing
+	refreshes bool // it counts in refreshSlots.running
 	// first is when the volume was asked for, if it is a first mount.
 	first time.Time
 	pod   *v1.Pod
@@ -151,24 +151,24 @@ func (o *outcome) after(before State, found bool) State {
 // pods: each of them reads objects.
 const maxRefreshing = 16
 
-// patience is how long an operation may take to return after its context has ended,
+// operationGrace is how long an operation may take to return after its context has ended,
 // before it counts as stuck.
-const patience = time.Second
+const operationGrace = time.Second
 
 // begin makes the operation that next has decided on.
-func (w *world) begin(a actor, k kind, now time.Time) *operation {
-	op := &operation{kind: k, on: a, began: now, stuckAt: now.Add(w.limit + patience)}
+func (rc *reconciler) begin(a item, k kind, now time.Time) *operation {
+	op := &operation{kind: k, on: a, began: now, stuckAt: now.Add(rc.limit + operationGrace)}
 	a.base().op = op
 	switch a := a.(type) {
 	case *podState:
 		op.uid, op.name = a.uid, k.String()+" of pod "+a.name()
 	case *volumeState:
-		w.beginVolume(a, op)
+		rc.beginVolume(a, op)
 	case *sharedState:
 		op.name = k.String() + " of volume " + a.id.String()
 		op.plugin, op.id, op.spec, op.staged = a.plugin, a.id, a.spec, a.path
 		op.block = a.spec != nil && a.spec.Block()
-		op.stage = volume.Stage{ID: a.id.Volume, Spec: a.spec, DevicePath: a.devicePath, Found: a.found || !w.lists[a.id.Plugin].done}
+		op.stage = volume.Stage{ID: a.id.Volume, Spec: a.spec, DevicePath: a.devicePath, Found: a.found || !rc.lists[a.id.Plugin].done}
 		if user := a.user(k); user != nil {
 			op.pod, op.uid, op.size = user.pod.pod, user.pod.uid, user.toExpand()
 			op.stage.FSGroup, op.stage.SELinuxLabel = fsGroup(user.pod.pod), user.label
@@ -180,11 +180,11 @@ func (w *world) begin(a actor, k kind, now time.Time) *operation {
 	case *listState:
 		op.plugin, op.name = a.plugin, k.String()+" by "+a.plugin.Name()
 	}
-	w.touchNear(a)
+	rc.touchNear(a)
 	return op
 }
 
-func (w *world) beginVolume(v *volumeState, op *operation) {
+func (rc *reconciler) beginVolume(v *volumeState, op *operation) {
 	op.plugin, op.block, op.uid, op.pod = v.plugin, v.key.block, v.pod.uid, v.pod.pod
 	op.name = op.kind.String() + " of volume " + v.key.name + " of pod " + v.pod.name()
 	op.spec, op.size, op.grown, op.unmount = v.spec, v.toExpand(), v.expandedTo, v.unmount()
@@ -201,11 +201,11 @@ func (w *world) beginVolume(v *volumeState, op *operation) {
 	op.mount = mountOf(v.pod.pod, v.spec)
 	op.mount.Inside, op.mount.Staged = v.inside, op.staged
 	op.mount.SELinuxLabel = v.label
-	op.mount.Again, op.mount.Found = v.state == StateMounted, v.found || w.unread.has(v.pod.uid)
+	op.mount.Again, op.mount.Found = v.state == StateMounted, v.found || rc.unread.has(v.pod.uid)
 	v.remount, v.refreshAt = false, time.Time{}
 	if op.again = op.mount.Again; op.again {
 		op.refreshes = true
-		w.refreshing++
+		rc.refreshing++
 	} else {
 		op.first = v.requestedAt
 	}
@@ -224,35 +224,35 @@ func (v *volumeState) unmount() volume.Unmount {
 	return volume.Unmount{Pod: v.pod.uid, Name: v.key.name, Block: v.key.block}
 }
 
-// cancelled notes that the context of an operation has ended.
-func (w *world) cancelled(op *operation, now time.Time) {
-	if at := now.Add(patience); at.Before(op.stuckAt) {
+// markCancelled notes that the context of an operation has ended.
+func (rc *reconciler) markCancelled(op *operation, now time.Time) {
+	if at := now.Add(operationGrace); at.Before(op.stuckAt) {
 		op.stuckAt = at
-		w.touch(op.on)
+		rc.touch(op.on)
 	}
 }
 
-// isStuck notes that an operation does not end. Others go on.
-func (w *world) isStuck(op *operation) {
+// markStuck notes that an operation does not end. Others go on.
+func (rc *reconciler) markStuck(op *operation) {
 	op.stuck = true
-	w.refreshed(op)
-	w.touchNear(op.on)
-	if p, ok := op.on.(*podState); ok && w.unread.has(p.uid) {
-		w.touchHeld()
+	rc.endRefresh(op)
+	rc.touchNear(op.on)
+	if p, ok := op.on.(*podState); ok && rc.unread.has(p.uid) {
+		rc.touchClaimed()
 	}
 }
 
-// refreshed makes room for another refresh.
-func (w *world) refreshed(op *operation) {
+// endRefresh makes room for another refresh.
+func (rc *reconciler) endRefresh(op *operation) {
 	if !op.refreshes {
 		return
 	}
 	op.refreshes = false
-	w.refreshing--
-	for free := maxRefreshing - w.refreshing; free > 0 && len(w.queue) > 0; free-- {
-		v := w.queue[0]
-		w.queue = w.queue[1:]
+	rc.refreshing--
+	for free := maxRefreshing - rc.refreshing; free > 0 && len(rc.queue) > 0; free-- {
+		v := rc.queue[0]
+		rc.queue = rc.queue[1:]
 		v.queued = false
-		w.touch(v)
+		rc.touch(v)
 	}
 }

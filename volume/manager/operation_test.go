@@ -47,16 +47,16 @@ func queued(t *testing.T) (s *script, last types.UID) {
 		s.want(uid, inlineVolume("x"))
 	}
 	last = uids[maxRefreshing]
-	require.Nil(t, s.w.pods[last].names["x"].volume.op)
-	require.Equal(t, "the refreshes of other volumes", s.w.explain(s.w.pods[last], s.now)[0].WaitsFor)
+	require.Nil(t, s.rc.pods[last].names["x"].volume.op)
+	require.Equal(t, "the refreshes of other volumes", s.rc.explain(s.rc.pods[last], s.now)[0].WaitsFor)
 	return s, last
 }
 
 // Refreshes that never end hold up others until their time is over, not for ever.
 func TestStuckRefreshesMakeRoom(t *testing.T) {
 	s, last := queued(t)
-	s.pass(s.w.limit + patience)
-	require.NotNil(t, s.w.pods[last].names["x"].volume.op)
+	s.pass(s.rc.limit + operationGrace)
+	require.NotNil(t, s.rc.pods[last].names["x"].volume.op)
 	s.finish()
 }
 
@@ -64,11 +64,11 @@ func TestStuckRefreshesMakeRoom(t *testing.T) {
 func TestComesBackWhileQueued(t *testing.T) {
 	s, last := queued(t)
 	s.release(last)
-	s.endOf(doLook, outcome{})
+	s.endOf(doScan, outcome{})
 	s.endOf(doUnmount, outcome{})
 	s.endOf(doFinish, outcome{})
 	s.want(last, inlineVolume("x"))
-	require.Equal(t, doMount, s.w.pods[last].names["x"].volume.op.kind, "a first mount is no refresh")
+	require.Equal(t, doMount, s.rc.pods[last].names["x"].volume.op.kind, "a first mount is no refresh")
 	s.finish()
 }
 
@@ -78,11 +78,11 @@ func TestAnotherVolumeOfThatName(t *testing.T) {
 	s := newScript(t)
 	disk := claimedVolume("disk", "1Gi")
 	s.want("a", disk)
-	v := s.w.pods["a"].names["disk"].volume
+	v := s.rc.pods["a"].names["disk"].volume
 	before := v.shared
 	disk.shared = "h-new"
 	s.want("a", disk)
-	require.Same(t, v, s.w.pods["a"].names["disk"].volume)
+	require.Same(t, v, s.rc.pods["a"].names["disk"].volume)
 	require.Equal(t, volume.ID{Plugin: "shared", Volume: "h-new"}, v.shared.id)
 	require.Empty(t, before.users)
 	s.finish()
@@ -98,7 +98,7 @@ func TestOwnVolumeHoldsNoClaim(t *testing.T) {
 	claim.plugin, claim.shared = own, ""
 	s.want("b", claim)
 	s.endOf(doMount, outcome{})
-	require.True(t, s.w.pods["b"].ready())
+	require.True(t, s.rc.pods["b"].ready())
 	s.finish()
 }
 
@@ -151,7 +151,7 @@ func TestNewsDuringTheFirstMount(t *testing.T) {
 		again bool
 	}{
 		"asked for once more": {func(s *script) { s.want("a", inlineVolume("x")) }, false},
-		"its object changes":  {func(s *script) { s.w.objectChanged(object); s.next() }, true},
+		"its object changes":  {func(s *script) { s.rc.objectChanged(object); s.next() }, true},
 	} {
 		s := newScript(t)
 		s.want("a", inlineVolume("x"))

@@ -18,13 +18,13 @@ import (
 func (m *Manager) Volume(_ context.Context, pod *v1.Pod, name string) (volume.Mounted, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	p := m.world.pods[pod.UID]
+	p := m.reconciler.pods[pod.UID]
 	if p == nil || p.names[name] == nil || p.releasing {
 		return volume.Mounted{}, fmt.Errorf("volume %q of pod %s is not prepared: %w", name, pod.UID, volume.ErrNotFound)
 	}
 	n := p.names[name]
 	if n.volume == nil || !n.volume.ready() {
-		for _, s := range m.world.explain(p, time.Now()) {
+		for _, s := range m.reconciler.explain(p, time.Now()) {
 			if s.Name == name {
 				return volume.Mounted{}, fmt.Errorf("volume of pod %s is not mounted: %v", p.name(), s)
 			}
@@ -41,11 +41,11 @@ func (m *Manager) Volume(_ context.Context, pod *v1.Pod, name string) (volume.Mo
 func (m *Manager) Explain(uid types.UID) []VolumeState {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	p := m.world.pods[uid]
+	p := m.reconciler.pods[uid]
 	if p == nil {
 		return nil
 	}
-	return m.world.explain(p, time.Now())
+	return m.reconciler.explain(p, time.Now())
 }
 
 // Pods are those of which there is something, sorted: of pods that nobody knows any more,
@@ -53,7 +53,7 @@ func (m *Manager) Explain(uid types.UID) []VolumeState {
 func (m *Manager) Pods() []types.UID {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return slices.Sorted(maps.Keys(m.world.pods))
+	return slices.Sorted(maps.Keys(m.reconciler.pods))
 }
 
 // Objects are those that volumes are made of, of all pods, in no order: whoever watches
@@ -61,7 +61,7 @@ func (m *Manager) Pods() []types.UID {
 func (m *Manager) Objects() []volume.Object {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return slices.Collect(maps.Keys(m.world.objects))
+	return slices.Collect(maps.Keys(m.reconciler.objects))
 }
 
 // InUse are the names of the volumes that have to stay attached to the node, sorted, as
@@ -72,7 +72,7 @@ func (m *Manager) InUse() (names []string, known bool) {
 	defer m.mu.Unlock()
 	select {
 	case <-m.started:
-		return m.world.inUse(), len(m.world.unread) == 0 && m.world.listed()
+		return m.reconciler.inUse(), len(m.reconciler.unread) == 0 && m.reconciler.allListed()
 	default:
 		return nil, false
 	}
@@ -91,7 +91,7 @@ func (m *Manager) Counts() map[Count]int {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	out := map[Count]int{}
-	for _, p := range m.world.pods {
+	for _, p := range m.reconciler.pods {
 		for key, v := range p.volumes {
 			out[Count{key.plugin, v.state, v.wanted}]++
 		}

@@ -11,7 +11,7 @@ import (
 
 // world is what is desired and what is there: plain data. next.go says what is to be
 // done about the difference.
-type world struct {
+type reconciler struct {
 	pods   map[types.UID]*podState
 	shared map[volume.ID]*sharedState
 	// lists are the listings of what is staged, by the name of the Stager.
@@ -35,163 +35,163 @@ type world struct {
 
 	limit time.Duration // of each operation
 
-	dirty   []actor          // what has to be looked at
-	changed set[types.UID]   // the pods that somebody may wait for
-	due     *run.Heap[actor] // what has to be looked at later
+	dirty   []item          // what has to be looked at
+	changed set[types.UID]  // the pods that somebody may wait for
+	due     *run.Heap[item] // what has to be looked at later
 }
 
-func newWorld(plugins []volume.Plugin, limit time.Duration) *world {
-	w := &world{
+func newReconciler(plugins []volume.Plugin, limit time.Duration) *reconciler {
+	rc := &reconciler{
 		limit: limit,
 		pods:  map[types.UID]*podState{}, shared: map[volume.ID]*sharedState{}, lists: map[string]*listState{},
 		objects: map[volume.Object]set[*volumeState]{}, claimed: map[claimKey]set[*volumeState]{},
 		unknown: map[string]int{}, unread: set[types.UID]{}, changed: set[types.UID]{},
 		due: run.NewHeap(
-			func(a, b actor) bool { return a.base().due.Before(b.base().due) },
-			func(a actor) *run.Place { return &a.base().place },
+			func(a, b item) bool { return a.base().due.Before(b.base().due) },
+			func(a item) *run.Place { return &a.base().place },
 		),
 	}
 	for _, p := range plugins {
 		if _, ok := p.(volume.Stager); ok {
 			l := &listState{plugin: p}
-			w.lists[p.Name()] = l
-			w.touch(l)
+			rc.lists[p.Name()] = l
+			rc.touch(l)
 		}
 	}
-	return w
+	return rc
 }
 
 // next takes what has changed, or has become due, and returns the operations that
 // begin now. They count as running.
-func (w *world) next(now time.Time) (begun []*operation) {
-	for first, ok := w.due.First(); ok && !first.base().due.After(now); first, ok = w.due.First() {
-		w.due.Remove(first)
-		w.touch(first)
+func (rc *reconciler) next(now time.Time) (begun []*operation) {
+	for first, ok := rc.due.First(); ok && !first.base().due.After(now); first, ok = rc.due.First() {
+		rc.due.Remove(first)
+		rc.touch(first)
 	}
-	for len(w.dirty) > 0 {
-		a := w.dirty[0]
-		w.dirty = w.dirty[1:]
+	for len(rc.dirty) > 0 {
+		a := rc.dirty[0]
+		rc.dirty = rc.dirty[1:]
 		a.base().dirty = false
-		if op := w.look(a, now); op != nil {
+		if op := rc.scan(a, now); op != nil {
 			begun = append(begun, op)
 		}
 	}
-	w.dirty = nil
+	rc.dirty = nil
 	return begun
 }
 
-// look does what is to be done for one actor.
-func (w *world) look(a actor, now time.Time) *operation {
+// scan does what is to be done for one item.
+func (rc *reconciler) scan(a item, now time.Time) *operation {
 	u := a.base()
-	w.due.Remove(a)
+	rc.due.Remove(a)
 	if op := u.op; op != nil && !op.stuck && !now.Before(op.stuckAt) {
-		w.isStuck(op)
+		rc.markStuck(op)
 	}
-	s := a.next(w, now)
+	s := a.next(rc, now)
 	switch {
 	case s.drop:
-		w.drop(a)
+		rc.drop(a)
 		return nil
 	case s.do != doNothing:
-		return w.begin(a, s.do, now)
+		return rc.begin(a, s.do, now)
 	case !s.at.IsZero():
 		u.due = s.at
-		w.due.Put(a)
+		rc.due.Put(a)
 	}
-	w.changes(a)
+	rc.changes(a)
 	return nil
 }
 
 // nextDue is when next has something to do without a change.
-func (w *world) nextDue() (time.Time, bool) {
-	first, ok := w.due.First()
+func (rc *reconciler) nextDue() (time.Time, bool) {
+	first, ok := rc.due.First()
 	if !ok {
 		return time.Time{}, false
 	}
 	return first.base().due, true
 }
 
-// touch has an actor looked at.
-func (w *world) touch(a actor) {
+// touch has an item looked at.
+func (rc *reconciler) touch(a item) {
 	if u := a.base(); !u.dirty {
 		u.dirty = true
-		w.dirty = append(w.dirty, a)
+		rc.dirty = append(rc.dirty, a)
 	}
 }
 
 // touchPod has all volumes of a pod looked at, and the pod.
-func (w *world) touchPod(p *podState) {
-	w.touch(p)
+func (rc *reconciler) touchPod(p *podState) {
+	rc.touch(p)
 	for _, v := range p.volumes {
-		w.touch(v)
+		rc.touch(v)
 	}
 }
 
 // touchShared has a shared volume looked at, and all that wait for it.
-func (w *world) touchShared(s *sharedState) {
+func (rc *reconciler) touchShared(s *sharedState) {
 	if s == nil {
 		return
 	}
-	w.touch(s)
+	rc.touch(s)
 	for v := range s.users {
-		w.touch(v)
+		rc.touch(v)
 	}
 }
 
 // touchAllShared has all shared volumes looked at: it is known of all that are on the disk,
 // or is not any more, who uses them.
-func (w *world) touchAllShared() {
-	for _, s := range w.shared {
-		w.touch(s)
+func (rc *reconciler) touchAllShared() {
+	for _, s := range rc.shared {
+		rc.touch(s)
 	}
 }
 
 // touchPeers has the volumes of other pods looked at that may wait for this one.
-func (w *world) touchPeers(v *volumeState) {
-	for other := range w.claimed[v.claim()] {
+func (rc *reconciler) touchPeers(v *volumeState) {
+	for other := range rc.claimed[v.claim()] {
 		if other != v {
-			w.touch(other)
+			rc.touch(other)
 		}
 	}
 }
 
-// touchNear has an actor looked at, and those that may wait for it.
-func (w *world) touchNear(a actor) {
-	w.touch(a)
+// touchNear has an item looked at, and those that may wait for it.
+func (rc *reconciler) touchNear(a item) {
+	rc.touch(a)
 	switch a := a.(type) {
 	case *podState:
-		w.touchPod(a)
+		rc.touchPod(a)
 	case *volumeState:
-		w.touchShared(a.shared)
-		w.touchPeers(a)
+		rc.touchShared(a.shared)
+		rc.touchPeers(a)
 	case *sharedState:
-		w.touchShared(a)
+		rc.touchShared(a)
 	}
 }
 
-// touchHeld has all volumes looked at that may be of claims, once nothing is being read:
+// touchClaimed has all volumes looked at that may be of claims, once nothing is being read:
 // they may have waited for that.
-func (w *world) touchHeld() {
-	if w.reading() {
+func (rc *reconciler) touchClaimed() {
+	if rc.reading() {
 		return
 	}
-	for _, volumes := range w.claimed {
+	for _, volumes := range rc.claimed {
 		for v := range volumes {
-			w.touch(v)
+			rc.touch(v)
 		}
 	}
 }
 
 // changes notes which pods somebody may wait for have changed.
-func (w *world) changes(a actor) {
+func (rc *reconciler) changes(a item) {
 	switch a := a.(type) {
 	case *podState:
-		w.changed.add(a.uid)
+		rc.changed.add(a.uid)
 	case *volumeState:
-		w.changed.add(a.pod.uid)
+		rc.changed.add(a.pod.uid)
 	case *sharedState:
 		for v := range a.users {
-			w.changed.add(v.pod.uid)
+			rc.changed.add(v.pod.uid)
 		}
 	}
 }

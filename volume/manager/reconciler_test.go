@@ -22,7 +22,7 @@ import (
 
 var errFailed = errors.New("failed")
 
-// nothing is a plugin that is never called: the world only asks what it can do.
+// nothing is a plugin that is never called: the reconciler only checks its abilities.
 type nothing struct {
 	volume.Plugin
 	name string
@@ -53,10 +53,10 @@ var (
 	object  = volume.Object{Kind: "ConfigMap", Namespace: "ns", Name: "web"}
 )
 
-// script plays commands on a world, and checks after each that it has not gone wrong.
+// script plays commands on a reconciler, and checks its invariants after each.
 type script struct {
 	t       testing.TB
-	w       *world
+	rc      *reconciler
 	now     time.Time
 	running []*operation
 	wanted  map[types.UID]bool // given to Prepare, and not to Release since
@@ -70,7 +70,7 @@ type script struct {
 
 func newScript(t testing.TB) *script {
 	s := &script{
-		t: t, w: newWorld([]volume.Plugin{own, shared}, time.Minute),
+		t: t, rc: newReconciler([]volume.Plugin{own, shared}, time.Minute),
 		now: time.Unix(1000, 0), wanted: map[types.UID]bool{}, told: map[types.UID]over{},
 		asked: map[*volumeState]*operation{},
 	}
@@ -90,7 +90,7 @@ func (s *script) require(ok bool, format string, args ...any) {
 
 // next begins what there is to begin, as the shell does.
 func (s *script) next() {
-	for _, op := range s.w.next(s.now) {
+	for _, op := range s.rc.next(s.now) {
 		s.logf("%v: begin %s", s.now.Unix(), op.name)
 		s.begun(op)
 		s.running = append(s.running, op)
@@ -116,7 +116,7 @@ func (s *script) begun(op *operation) {
 			}
 			first := a.first()
 			s.require(len(a.users) == 0 || first != nil && a.label != first.label, "%s that the next user can have", op.name)
-			s.require(s.w.complete && len(s.w.unread) == 0 && len(s.w.unknown) == 0, "%s before all is known", op.name)
+			s.require(s.rc.complete && len(s.rc.unread) == 0 && len(s.rc.unknown) == 0, "%s before all is known", op.name)
 		} else {
 			s.require(len(a.users) > 0, "%s without users", op.name)
 		}
@@ -134,7 +134,7 @@ func (s *script) begunVolume(v *volumeState, op *operation) {
 	switch op.kind {
 	case doUnmount:
 		s.require(v.pod.releasing && !s.wanted[uid], "%s of a pod that was not released", op.name)
-		s.require(v.pod.looked, "%s before the sub paths", op.name)
+		s.require(v.pod.scanned, "%s before the sub paths", op.name)
 	case doMount:
 		s.require(s.wanted[uid], "%s of a pod that is not wanted", op.name)
 		s.require(op.again == (v.state == StateMounted), "%s: again is %v", op.name, op.again)
@@ -155,9 +155,9 @@ func (s *script) invariants() {
 			refreshing++
 		}
 	}
-	s.require(refreshing == s.w.refreshing && refreshing <= maxRefreshing, "%d refreshes, counted %d", refreshing, s.w.refreshing)
+	s.require(refreshing == s.rc.refreshing && refreshing <= maxRefreshing, "%d refreshes, counted %d", refreshing, s.rc.refreshing)
 	holders := map[string]types.UID{}
-	for uid, p := range s.w.pods {
+	for uid, p := range s.rc.pods {
 		for _, v := range p.volumes {
 			s.require(!v.wanted || !p.releasing, "a volume of a pod that was released is wanted")
 			s.require(v.shared == nil || v.shared.users.has(v), "a volume is no user of what it shares")
@@ -172,15 +172,15 @@ func (s *script) invariants() {
 			s.require(n.volume == nil || p.volumes[n.volume.key] == n.volume, "pod %s: %s is a volume that is gone", uid, name)
 		}
 	}
-	for id, shared := range s.w.shared {
+	for id, shared := range s.rc.shared {
 		s.require(!shared.found || shared.stage == StateUncertain, "volume %v was found, and is %v", id, shared.stage)
 	}
 	s.settled()
 	s.announced()
 	s.promised()
 	if s.now.Unix()%7 == 0 { // it is for people, and must not fail
-		for _, p := range s.w.pods {
-			for _, v := range s.w.explain(p, s.now) {
+		for _, p := range s.rc.pods {
+			for _, v := range s.rc.explain(p, s.now) {
 				_ = v.String()
 			}
 		}
@@ -190,36 +190,36 @@ func (s *script) invariants() {
 // settled checks that nothing was overlooked: whatever could be done has begun, and
 // whatever is a matter of time is looked at in time.
 func (s *script) settled() {
-	check := func(a actor, name string) {
+	check := func(a item, name string) {
 		u := a.base()
-		step := a.next(s.w, s.now)
+		step := a.next(s.rc, s.now)
 		s.require(step.do == doNothing && !step.drop, "%s: nobody looks at it, and there is to do: %v, drop: %v", name, step.do, step.drop)
-		s.require(step.at.IsZero() || u.place.In() && !u.due.After(step.at), "%s: it is not looked at by %v: %s", name, step.at, step.why)
+		s.require(step.at.IsZero() || u.place.In() && !u.due.After(step.at), "%s: it is not scanned at by %v: %s", name, step.at, step.why)
 	}
-	for uid, p := range s.w.pods {
+	for uid, p := range s.rc.pods {
 		check(p, "pod "+string(uid))
 		for key, v := range p.volumes {
 			check(v, fmt.Sprintf("volume %s of pod %s", key.name, uid))
 		}
 	}
-	for id, shared := range s.w.shared {
+	for id, shared := range s.rc.shared {
 		check(shared, "volume "+id.String())
 	}
-	for name, l := range s.w.lists {
+	for name, l := range s.rc.lists {
 		check(l, "list of "+name)
 	}
 }
 
 // over is what callers wait for: that the release of a pod is over, or its preparation,
-// for the patient and for others.
+// with refreshes and without.
 type over struct{ release, prepared, ready bool }
 
 func (s *script) over(p *podState) over {
-	moving := s.w.moves(p, s.now)
+	moving := s.rc.moves(p, s.now)
 	for _, v := range p.volumes {
-		moving = moving || s.w.moves(v, s.now)
+		moving = moving || s.rc.moves(v, s.now)
 	}
-	return over{!p.releasing || !moving, !p.releasing && s.w.prepared(p, true, s.now), !p.releasing && p.ready()}
+	return over{!p.releasing || !moving, !p.releasing && s.rc.prepared(p, true, s.now), !p.releasing && p.ready()}
 }
 
 // promised checks what Prepare promises. When it is over and nothing is missing, each
@@ -229,8 +229,8 @@ func (s *script) over(p *podState) over {
 // over, or another pod has the volume. When it is over and something is missing, nothing
 // goes on for that.
 func (s *script) promised() {
-	for _, p := range s.w.pods {
-		if p.releasing || !s.w.prepared(p, true, s.now) {
+	for _, p := range s.rc.pods {
+		if p.releasing || !s.rc.prepared(p, true, s.now) {
 			continue
 		}
 		for _, v := range p.wanted() {
@@ -254,13 +254,13 @@ func (s *script) waits(v *volumeState) (waits bool, why string) {
 			return op.stuck, op.String()
 		}
 	}
-	if step, held := s.w.heldBy(v); held {
+	if step, held := s.rc.claimHolder(v); held {
 		return !step.soon, step.why
 	}
 	if of := v.shared; of != nil {
 		paused = paused || s.now.Before(of.retry.at)
 		if first := of.first(); first != nil && v.state != StateMounted { // it is staged as that one needs it
-			if of.mislabelled(first) && !s.w.mayUnstage(of.id.Plugin) {
+			if of.mislabelled(first) && !s.rc.mayUnstage(of.id.Plugin) {
 				return true, "all pods of the node to be known"
 			}
 			if first != v && (of.mislabelled(first) || of.mislabelled(v)) {
@@ -282,26 +282,26 @@ func (s *script) waits(v *volumeState) (waits bool, why string) {
 // announced checks that whoever waits for a pod is told when the wait is over.
 func (s *script) announced() {
 	now := map[types.UID]over{}
-	for uid, p := range s.w.pods {
+	for uid, p := range s.rc.pods {
 		now[uid] = s.over(p)
 	}
 	for uid, before := range s.told {
 		after, there := now[uid]
 		news := !there || after.release && !before.release || after.prepared && !before.prepared || after.ready && !before.ready
-		s.require(!news || s.w.changed.has(uid), "pod %s: nobody is told that %v has become %v", uid, before, after)
+		s.require(!news || s.rc.changed.has(uid), "pod %s: nobody is told that %v has become %v", uid, before, after)
 	}
 	s.told = now
 	if s.heard != nil {
-		maps.Copy(s.heard, s.w.changed)
+		maps.Copy(s.heard, s.rc.changed)
 	}
-	clear(s.w.changed)
+	clear(s.rc.changed)
 }
 
 func (s *script) want(uid types.UID, volumes ...resolved) {
 	s.logf("want %s %d", uid, len(volumes))
 	pod := &v1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "pod", UID: uid}}
 	s.wanted[uid] = true
-	for _, v := range s.w.want(pod, volumes, s.now).wanted() {
+	for _, v := range s.rc.want(pod, volumes, s.now).wanted() {
 		if v.remount && v.state == StateMounted { // not before its claim is read
 			s.asked[v] = nil
 		} else {
@@ -314,9 +314,9 @@ func (s *script) want(uid types.UID, volumes ...resolved) {
 func (s *script) release(uid types.UID) {
 	s.logf("release %s", uid)
 	delete(s.wanted, uid)
-	_, cancelled := s.w.release(uid)
+	_, cancelled := s.rc.release(uid)
 	for _, op := range cancelled {
-		s.w.cancelled(op, s.now)
+		s.rc.markCancelled(op, s.now)
 	}
 	s.next()
 }
@@ -334,7 +334,7 @@ func (s *script) end(i int, out outcome) {
 	if op.kind == doExpand && out.err == nil {
 		out.size = cmp.Or(out.size, op.size)
 	}
-	s.w.end(op, out, s.now)
+	s.rc.end(op, out, s.now)
 	s.next()
 }
 
@@ -378,24 +378,24 @@ func grownVolume(name, size string) resolved {
 
 // finish releases everything and lets everything succeed: nothing is left.
 func (s *script) finish() {
-	s.w.complete = true
-	s.w.touchAllShared()
+	s.rc.complete = true
+	s.rc.touchAllShared()
 	s.next()
-	for uid := range s.w.pods {
+	for uid := range s.rc.pods {
 		s.release(uid)
 	}
 	for range 1000 {
 		for len(s.running) > 0 {
 			s.end(0, outcome{})
 		}
-		at, ok := s.w.nextDue()
+		at, ok := s.rc.nextDue()
 		if !ok {
 			break
 		}
 		s.pass(max(at.Sub(s.now), 0))
 	}
-	w := s.w
-	left := fmt.Sprint(len(w.pods), len(w.shared), len(w.objects), len(w.claimed), len(w.unknown), len(w.unread), w.refreshing, len(w.queue), w.due.Len())
+	rc := s.rc
+	left := fmt.Sprint(len(rc.pods), len(rc.shared), len(rc.objects), len(rc.claimed), len(rc.unknown), len(rc.unread), rc.refreshing, len(rc.queue), rc.due.Len())
 	s.require(left == "0 0 0 0 0 0 0 0 0", "left at the end: %s", left)
 }
 
@@ -403,7 +403,7 @@ func (s *script) finish() {
 func play(t testing.TB, data []byte) {
 	s := newScript(t)
 	uids := []types.UID{"a", "b", "c", "d"}
-	s.w.toRead(uids[:2])
+	s.rc.addUnread(uids[:2])
 	s.next()
 	all := []resolved{inlineVolume("x"), inlineVolume("y"), claimedVolume("disk", "1Gi"), claimedVolume("once", "1Gi")}
 	outcomes := []outcome{{}, {}, {}, {err: errFailed}, {err: volume.Uncertain(errFailed)}, {err: volume.Transient(errFailed)}, {err: errFailed, ended: true}}
@@ -443,7 +443,7 @@ func play(t testing.TB, data []byte) {
 			switch op := s.running[n]; {
 			case op.kind == doMount && how&128 != 0:
 				out.mounted.RefreshAt = s.now.Add(time.Duration(how) * time.Second)
-			case (op.kind == doRead || op.kind == doLook) && how&64 != 0:
+			case (op.kind == doRead || op.kind == doScan) && how&64 != 0:
 				out.found = []found{
 					{key: volumeKey{plugin: "own", name: "x"}, plugin: own},
 					{key: volumeKey{plugin: "shared", name: "disk"}, plugin: shared, shared: "h-disk"},
@@ -457,12 +457,12 @@ func play(t testing.TB, data []byte) {
 		case 5:
 			s.pass(time.Duration(how) * time.Duration(which) * time.Millisecond)
 		case 6:
-			s.w.objectChanged(volume.Object{Kind: object.Kind, Namespace: object.Namespace, Name: []string{"web", "", "other"}[which%3]})
+			s.rc.objectChanged(volume.Object{Kind: object.Kind, Namespace: object.Namespace, Name: []string{"web", "", "other"}[which%3]})
 			s.next()
 		case 7:
-			s.w.complete = how%2 == 0
-			s.w.touchAllShared()
-			s.w.lookAgain()
+			s.rc.complete = how%2 == 0
+			s.rc.touchAllShared()
+			s.rc.retryVerification()
 			s.next()
 		}
 	}
@@ -471,7 +471,7 @@ func play(t testing.TB, data []byte) {
 
 // Whatever happens, in whatever order: no volume of a pod that was not released is
 // unmounted, none with users is unstaged, and at the end nothing is left.
-func FuzzWorld(f *testing.F) {
+func FuzzReconciler(f *testing.F) {
 	f.Add([]byte{0, 0, 15, 2, 0, 0, 2, 0, 0, 1, 0, 0})
 	f.Add([]byte{0, 0, 255, 0, 1, 255, 2, 1, 3, 1, 1, 0, 0, 1, 15})
 	for seed := range 80 {
@@ -604,36 +604,36 @@ func TestMountOf(t *testing.T) {
 func TestNothingIsBeingRead(t *testing.T) {
 	for name, end := range map[string]func(s *script){
 		"the read fails":      func(s *script) { s.end(0, outcome{err: errFailed}) },
-		"the read hangs":      func(s *script) { s.pass(s.w.limit + patience) },
+		"the read hangs":      func(s *script) { s.pass(s.rc.limit + operationGrace) },
 		"its pod is released": func(s *script) { s.release("a"); s.end(0, outcome{}); s.end(0, outcome{err: errFailed}) },
 		"that of another is done": func(s *script) {
 			s.end(0, outcome{err: errFailed})
-			s.w.toRead([]types.UID{"b"})
+			s.rc.addUnread([]types.UID{"b"})
 			s.next()
-			require.True(t, s.w.reading())
+			require.True(t, s.rc.reading())
 			s.end(len(s.running)-1, outcome{})
 		},
 		"its pod has the volume": func(s *script) {
-			s.w.toRead([]types.UID{"b"})
+			s.rc.addUnread([]types.UID{"b"})
 			s.next()
 			s.end(0, outcome{found: []found{{key: volumeKey{plugin: "own", name: "once"}, plugin: own}}})
-			require.True(t, s.w.reading(), "another one is")
+			require.True(t, s.rc.reading(), "another one is")
 		},
 	} {
 		s := newScript(t)
-		s.w.lists = map[string]*listState{}
-		s.w.dirty = nil
-		s.w.toRead([]types.UID{"a"})
-		require.True(t, s.w.reading(), "that begins at once")
+		s.rc.lists = map[string]*listState{}
+		s.rc.dirty = nil
+		s.rc.addUnread([]types.UID{"a"})
+		require.True(t, s.rc.reading(), "that begins at once")
 		s.next()
 		r := claimedVolume("once", "1Gi")
 		r.plugin, r.shared = own, ""
 		s.want("d", r)
-		v := s.w.pods["d"].names["once"].volume
-		require.True(t, s.w.moves(v, s.now), name)
+		v := s.rc.pods["d"].names["once"].volume
+		require.True(t, s.rc.moves(v, s.now), name)
 		s.heard = set[types.UID]{}
 		end(s)
-		require.False(t, s.w.moves(v, s.now), name)
+		require.False(t, s.rc.moves(v, s.now), name)
 		require.True(t, s.heard.has("d"), name)
 	}
 }
@@ -642,7 +642,7 @@ func TestNothingIsBeingRead(t *testing.T) {
 // was asked for while another runs.
 func TestRefreshDuringExpansion(t *testing.T) {
 	s := newScript(t)
-	prepared := func() bool { return s.w.prepared(s.w.pods["a"], true, s.now) }
+	prepared := func() bool { return s.rc.prepared(s.rc.pods["a"], true, s.now) }
 	s.want("a", grownVolume("grown", "1Gi"))
 	s.endOf(doMount, outcome{})
 	s.endOf(doExpand, outcome{})
@@ -666,10 +666,10 @@ func TestRefreshDuringExpansion(t *testing.T) {
 func TestReleaseCancels(t *testing.T) {
 	s := newScript(t)
 	cancels := func() int {
-		_, cancelled := s.w.release("a")
+		_, cancelled := s.rc.release("a")
 		delete(s.wanted, "a")
 		for _, op := range cancelled {
-			s.w.cancelled(op, s.now)
+			s.rc.markCancelled(op, s.now)
 		}
 		s.next()
 		return len(cancelled)
@@ -677,7 +677,7 @@ func TestReleaseCancels(t *testing.T) {
 	s.want("a", inlineVolume("x"))
 	require.Equal(t, 1, cancels(), "the mount")
 	s.endOf(doMount, outcome{err: errFailed, ended: true})
-	s.endOf(doLook, outcome{})
+	s.endOf(doScan, outcome{})
 	require.GreaterOrEqual(t, s.of(doUnmount), 0)
 	s.want("a", inlineVolume("x"))
 	require.Zero(t, cancels())
@@ -692,7 +692,7 @@ func TestMountedIsFound(t *testing.T) {
 	s.endOf(doMount, outcome{mounted: volume.Mounted{Path: "/x"}})
 	s.pass(time.Second)
 	s.endOf(doRead, outcome{found: []found{{key: volumeKey{plugin: "own", name: "x"}, plugin: own}}})
-	v := s.w.pods["a"].names["x"].volume
+	v := s.rc.pods["a"].names["x"].volume
 	require.Equal(t, StateMounted, v.state)
 	require.False(t, v.found)
 	s.finish()
@@ -703,14 +703,14 @@ func TestMountedIsFound(t *testing.T) {
 func TestCancelledIsStuckSoon(t *testing.T) {
 	s := newScript(t)
 	s.want("a", inlineVolume("x"))
-	v := s.w.pods["a"].names["x"].volume
+	v := s.rc.pods["a"].names["x"].volume
 	s.release("a")
-	s.endOf(doLook, outcome{})
-	s.pass(patience - 1)
+	s.endOf(doScan, outcome{})
+	s.pass(operationGrace - 1)
 	require.False(t, v.op.stuck)
 	s.pass(1)
 	require.True(t, v.op.stuck)
-	require.True(t, s.over(s.w.pods["a"]).release)
+	require.True(t, s.over(s.rc.pods["a"]).release)
 	s.finish()
 }
 
@@ -725,7 +725,7 @@ func TestWantedAnew(t *testing.T) {
 	}
 	s.want("a", of("x", false, "old"))
 	s.want("a", of("x", true, "new"))
-	v := s.w.pods["a"].names["x"].volume
+	v := s.rc.pods["a"].names["x"].volume
 	require.Equal(t, []string{"new"}, v.inside)
 	require.True(t, v.spec.ReadOnly)
 	s.want("a", of("x", true, "b"), of("y", false, "a"), of("z", true, "b"))
@@ -742,9 +742,9 @@ func TestClaimIsReadBeforeRefresh(t *testing.T) {
 	s.endOf(doMount, outcome{})
 	s.endOf(doExpand, outcome{})
 	s.want("a", resolved{name: "grown", claim: true})
-	p := s.w.pods["a"]
+	p := s.rc.pods["a"]
 	require.Nil(t, p.names["grown"].volume.op)
-	s.w.wantClaims(p.pod, []resolved{grown}, s.now)
+	s.rc.wantClaims(p.pod, []resolved{grown}, s.now)
 	s.next()
 	require.Equal(t, doMount, p.names["grown"].volume.op.kind)
 
@@ -752,7 +752,7 @@ func TestClaimIsReadBeforeRefresh(t *testing.T) {
 	old, other := p.names["grown"].volume, claimedVolume("disk", "1Gi")
 	other.name = "grown"
 	s.want("a", resolved{name: "grown", claim: true})
-	s.w.wantClaims(p.pod, []resolved{other}, s.now)
+	s.rc.wantClaims(p.pod, []resolved{other}, s.now)
 	s.next()
 	require.NotSame(t, old, p.names["grown"].volume)
 	require.False(t, old.wanted)
@@ -765,22 +765,22 @@ func TestClaimsOfAnEarlierPod(t *testing.T) {
 	s := newScript(t)
 	claim := resolved{name: "grown", claim: true}
 	taken := func(pod *v1.Pod) bool {
-		s.w.wantClaims(pod, []resolved{grownVolume("grown", "1Gi")}, s.now)
-		p := s.w.pods["a"]
+		s.rc.wantClaims(pod, []resolved{grownVolume("grown", "1Gi")}, s.now)
+		p := s.rc.pods["a"]
 		return p != nil && len(p.volumes) > 0
 	}
 	require.False(t, taken(&v1.Pod{ObjectMeta: metav1.ObjectMeta{UID: "a"}}), "nobody asked for it")
 	s.want("a", claim)
-	before := s.w.pods["a"].pod
+	before := s.rc.pods["a"].pod
 	s.want("a", claim)
 	require.False(t, taken(before))
-	now := s.w.pods["a"].pod
+	now := s.rc.pods["a"].pod
 	s.release("a")
-	s.w.pods["a"].names["grown"] = &nameState{}
+	s.rc.pods["a"].names["grown"] = &nameState{}
 	require.False(t, taken(now))
-	delete(s.w.pods["a"].names, "grown")
+	delete(s.rc.pods["a"].names, "grown")
 	s.want("a", claim)
-	require.True(t, taken(s.w.pods["a"].pod))
+	require.True(t, taken(s.rc.pods["a"].pod))
 	s.next()
 	s.finish()
 }
@@ -797,9 +797,9 @@ func TestReadClaimsAreNews(t *testing.T) {
 	again := disk
 	again.name = "again"
 	s.want("a", disk, resolved{name: "again", claim: true})
-	require.False(t, s.w.pods["a"].ready())
-	s.w.wantClaims(s.w.pods["a"].pod, []resolved{again}, s.now)
-	require.True(t, s.w.pods["a"].ready())
+	require.False(t, s.rc.pods["a"].ready())
+	s.rc.wantClaims(s.rc.pods["a"].pod, []resolved{again}, s.now)
+	require.True(t, s.rc.pods["a"].ready())
 	s.next()
 	s.finish()
 }
@@ -815,7 +815,7 @@ func TestChangeEndsThePauseOfAStage(t *testing.T) {
 	}
 	s.endOf(doStage, outcome{err: errFailed})
 	require.Negative(t, s.of(doStage), "it waits")
-	s.w.objectChanged(object)
+	s.rc.objectChanged(object)
 	s.next()
 	require.GreaterOrEqual(t, s.of(doStage), 0)
 	s.finish()
@@ -831,7 +831,7 @@ func TestChangesOfManyObjects(t *testing.T) {
 		{Kind: "ConfigMap", Namespace: "other"}: false, {Kind: "Secret"}: false, {Kind: "Secret", Namespace: "ns"}: false,
 		{Kind: "ConfigMap", Namespace: "ns", Name: "other"}: false,
 	} {
-		s.w.objectChanged(o)
+		s.rc.objectChanged(o)
 		s.next()
 		require.Equal(t, want, s.of(doMount) >= 0, o)
 		if want {
@@ -863,7 +863,7 @@ func TestVerified(t *testing.T) {
 // What is mounted is refreshed whatever becomes of its staging, which only a first mount
 // waits for.
 func TestRefreshWithoutStaging(t *testing.T) {
-	w, now := newWorld([]volume.Plugin{own, shared}, time.Minute), time.Unix(1000, 0)
+	rc, now := newReconciler([]volume.Plugin{own, shared}, time.Minute), time.Unix(1000, 0)
 	for _, c := range []struct {
 		state    State
 		attached bool
@@ -875,7 +875,7 @@ func TestRefreshWithoutStaging(t *testing.T) {
 	} {
 		v := &volumeState{pod: &podState{}, spec: &volume.Spec{}, state: c.state, remount: true, wanted: true}
 		v.shared = &sharedState{plugin: shared, attached: c.attached, stage: c.stage, users: set[*volumeState]{v: {}}}
-		s := v.nextMount(w, now)
+		s := v.nextMount(rc, now)
 		require.Equal(t, c.waits, s.why, c)
 		require.Equal(t, c.waits == "", s.do == doMount, c)
 	}
@@ -884,27 +884,27 @@ func TestRefreshWithoutStaging(t *testing.T) {
 // What is looked at once more after it was dropped does not take with it what has its
 // place now.
 func TestDroppedBefore(t *testing.T) {
-	w := newScript(t).w
+	rc := newScript(t).rc
 	key := volumeKey{plugin: "own", name: "x"}
-	first := w.volume(w.pod("a"), key, own)
-	w.drop(first)
-	second := w.volume(w.pod("a"), key, own)
+	first := rc.volume(rc.pod("a"), key, own)
+	rc.drop(first)
+	second := rc.volume(rc.pod("a"), key, own)
 	require.NotSame(t, first, second)
-	w.drop(first)
-	require.Same(t, second, w.pods["a"].volumes[key])
-	require.True(t, w.claimed[second.claim()].has(second))
-	w.drop(second)
-	require.Empty(t, w.pods["a"].volumes)
-	require.Empty(t, w.claimed)
+	rc.drop(first)
+	require.Same(t, second, rc.pods["a"].volumes[key])
+	require.True(t, rc.claimed[second.claim()].has(second))
+	rc.drop(second)
+	require.Empty(t, rc.pods["a"].volumes)
+	require.Empty(t, rc.claimed)
 }
 
 // What failed before attachments were looked at anew is tried at once, nothing else.
 func TestLookAgain(t *testing.T) {
 	for k, at := range map[kind]time.Time{doVerify: {}, doStage: time.Unix(1001, 0)} {
-		w := newWorld(nil, time.Minute)
+		rc := newReconciler(nil, time.Minute)
 		s := &sharedState{unit: unit{retry: retry{kind: k, at: time.Unix(1001, 0)}}}
-		w.shared[volume.ID{Plugin: "a"}] = s
-		w.lookAgain()
+		rc.shared[volume.ID{Plugin: "a"}] = s
+		rc.retryVerification()
 		require.Equal(t, at, s.retry.at)
 		require.Equal(t, at.IsZero(), s.dirty)
 	}
@@ -915,13 +915,13 @@ func TestLookAgain(t *testing.T) {
 func TestDiskToBeRead(t *testing.T) {
 	claim := &volume.Spec{Persistent: &v1.PersistentVolume{Spec: v1.PersistentVolumeSpec{AccessModes: []v1.PersistentVolumeAccessMode{v1.ReadWriteOncePod}}}}
 	for state, want := range map[State]bool{StateNotMounted: true, StateMounted: false, StateUncertain: false} {
-		w := newWorld([]volume.Plugin{own}, time.Minute)
+		rc := newReconciler([]volume.Plugin{own}, time.Minute)
 		v := &volumeState{pod: &podState{}, spec: claim, state: state}
-		_, held := w.heldBy(v)
+		_, held := rc.claimHolder(v)
 		require.False(t, held)
-		w.pods["other"] = &podState{}
-		w.unread.add("other")
-		s, held := w.heldBy(v)
+		rc.pods["other"] = &podState{}
+		rc.unread.add("other")
+		s, held := rc.claimHolder(v)
 		require.Equal(t, want, held, state)
 		require.Equal(t, want, s.why != "")
 	}

@@ -23,50 +23,50 @@ type found struct {
 	unknown bool
 }
 
-// isOnDisk takes what was found of a pod. What is mounted already is known better, and what
+// addFound takes what was found of a pod. What is mounted already is known better, and what
 // is being mounted where nothing was before is what that makes: its end will tell.
-func (w *world) isOnDisk(p *podState, volumes []found, now time.Time) {
+func (rc *reconciler) addFound(p *podState, volumes []found, now time.Time) {
 	for _, f := range volumes {
-		v := w.volume(p, f.key, f.plugin)
+		v := rc.volume(p, f.key, f.plugin)
 		if v.state != StateNotMounted || v.op != nil && !v.op.mount.Found {
 			continue
 		}
 		v.set(StateUncertain, now)
 		v.found = true
 		if v.spec == nil {
-			w.setShared(v, f.shared, f.unknown)
+			rc.setShared(v, f.shared, f.unknown)
 			if v.shared != nil && v.shared.stage == StateNotMounted {
 				v.shared.stage, v.shared.found = StateUncertain, true
 			}
 		}
-		w.touchPeers(v)
-		w.touchShared(v.shared)
+		rc.touchPeers(v)
+		rc.touchShared(v.shared)
 	}
 }
 
-// toRead says of which pods there are folders.
-func (w *world) toRead(uids []types.UID) {
+// addUnread says of which pods there are folders.
+func (rc *reconciler) addUnread(uids []types.UID) {
 	for _, uid := range uids {
-		w.unread.add(uid)
-		w.touch(w.pod(uid))
+		rc.unread.add(uid)
+		rc.touch(rc.pod(uid))
 	}
 }
 
-// isRead notes that it is known what the disk has of a pod. With the last of them it is
+// markRead notes that it is known what the disk has of a pod. With the last of them it is
 // known of every volume who uses it.
-func (w *world) isRead(uid types.UID) {
-	if !w.unread.has(uid) {
+func (rc *reconciler) markRead(uid types.UID) {
+	if !rc.unread.has(uid) {
 		return
 	}
-	delete(w.unread, uid)
-	if len(w.unread) == 0 {
-		w.touchAllShared()
+	delete(rc.unread, uid)
+	if len(rc.unread) == 0 {
+		rc.touchAllShared()
 	}
 }
 
-// listed tells that it is known what is staged, as far as that can be found out.
-func (w *world) listed() bool {
-	for _, l := range w.lists {
+// allListed tells that it is known what is staged, as far as that can be found out.
+func (rc *reconciler) allListed() bool {
+	for _, l := range rc.lists {
 		if !l.done && l.err == nil {
 			return false
 		}
@@ -75,9 +75,9 @@ func (w *world) listed() bool {
 }
 
 // reading tells that some pod on disk is being read.
-func (w *world) reading() bool {
-	for uid := range w.unread {
-		if op := w.pods[uid].op; op == nil && w.pods[uid].err == nil || op != nil && !op.stuck {
+func (rc *reconciler) reading() bool {
+	for uid := range rc.unread {
+		if op := rc.pods[uid].op; op == nil && rc.pods[uid].err == nil || op != nil && !op.stuck {
 			return true
 		}
 	}
@@ -85,9 +85,9 @@ func (w *world) reading() bool {
 }
 
 // forgetIfEmpty forgets a pod of which only a folder was found.
-func (w *world) forgetIfEmpty(p *podState) {
+func (rc *reconciler) forgetIfEmpty(p *podState) {
 	if p.pod == nil && !p.releasing && len(p.volumes) == 0 {
-		delete(w.pods, p.uid)
+		delete(rc.pods, p.uid)
 	}
 }
 
@@ -99,7 +99,7 @@ func (m *Manager) readPods(ctx context.Context) bool {
 		m.mu.Lock()
 		m.startup = err
 		if err == nil {
-			m.world.toRead(uids)
+			m.reconciler.addUnread(uids)
 		}
 		m.mu.Unlock()
 		if err == nil {
@@ -126,8 +126,8 @@ func (m *Manager) podsOnDisk() (uids []types.UID, err error) {
 	return uids, err
 }
 
-// onDisk lists what the disk has of a pod's volumes.
-func (m *Manager) onDisk(uid types.UID) (out []found, err error) {
+// volumesOnDisk lists what the disk has of a pod's volumes.
+func (m *Manager) volumesOnDisk(uid types.UID) (out []found, err error) {
 	for _, block := range []bool{false, true} {
 		root := m.cfg.Layout.Volumes(uid)
 		if block {
@@ -147,15 +147,15 @@ func (m *Manager) onDisk(uid types.UID) (out []found, err error) {
 			}
 			for _, name := range names {
 				key := volumeKey{plugin: volume.Unescape(folder.Name()), name: name.Name(), block: block}
-				out = append(out, m.foundOn(filepath.Join(root, folder.Name(), name.Name()), key))
+				out = append(out, m.identify(filepath.Join(root, folder.Name(), name.Name()), key))
 			}
 		}
 	}
 	return out, nil
 }
 
-// foundOn asks a volume's plugin whose it is.
-func (m *Manager) foundOn(dir string, key volumeKey) found {
+// identify asks a volume's plugin whose it is.
+func (m *Manager) identify(dir string, key volumeKey) found {
 	f := found{key: key, plugin: m.plugins[key.plugin]}
 	if _, ok := f.plugin.(volume.Stager); !ok {
 		return f

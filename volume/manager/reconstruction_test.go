@@ -16,7 +16,7 @@ var diskOnDisk = []found{{key: volumeKey{plugin: "shared", name: "disk"}, plugin
 // newScriptReading begins with the folders of pod "a" being read.
 func newScriptReading(t testing.TB) *script {
 	s := newScript(t)
-	s.w.toRead([]types.UID{"a"})
+	s.rc.addUnread([]types.UID{"a"})
 	s.next()
 	return s
 }
@@ -34,7 +34,7 @@ func TestStagedIsFoundDuringVerify(t *testing.T) {
 		s.endOf(doVerify, outcome{})
 		require.True(t, s.running[s.of(doStage)].stage.Found, name)
 		s.endOf(doStage, outcome{err: errFailed})
-		require.Equal(t, StateUncertain, s.w.shared[volume.ID{Plugin: "shared", Volume: "h-disk"}].stage, name)
+		require.Equal(t, StateUncertain, s.rc.shared[volume.ID{Plugin: "shared", Volume: "h-disk"}].stage, name)
 		s.finish()
 	}
 }
@@ -48,7 +48,7 @@ func TestStagedIsListedDuringStage(t *testing.T) {
 	require.True(t, s.running[s.of(doStage)].stage.Found, "nobody knows yet what is staged")
 	s.endOf(doList, outcome{ids: []string{"h-disk"}})
 	s.endOf(doStage, outcome{err: errFailed})
-	require.Equal(t, StateUncertain, s.w.shared[volume.ID{Plugin: "shared", Volume: "h-disk"}].stage)
+	require.Equal(t, StateUncertain, s.rc.shared[volume.ID{Plugin: "shared", Volume: "h-disk"}].stage)
 	s.finish()
 }
 
@@ -60,7 +60,7 @@ func TestStagedAndFound(t *testing.T) {
 		s.endOf(k, outcome{})
 	}
 	s.endOf(doRead, outcome{found: diskOnDisk})
-	staged := s.w.shared[volume.ID{Plugin: "shared", Volume: "h-disk"}]
+	staged := s.rc.shared[volume.ID{Plugin: "shared", Volume: "h-disk"}]
 	require.Equal(t, StateMounted, staged.stage)
 	require.False(t, staged.found)
 	require.Len(t, staged.users, 2)
@@ -77,11 +77,11 @@ func TestFoundDuringMount(t *testing.T) {
 	s.pass(time.Second)
 	s.endOf(doRead, outcome{found: []found{{key: volumeKey{plugin: "own", name: "x"}, plugin: own}}})
 	s.endOf(doMount, outcome{err: errFailed})
-	require.Equal(t, StateUncertain, s.w.pods["a"].names["x"].volume.state)
+	require.Equal(t, StateUncertain, s.rc.pods["a"].names["x"].volume.state)
 	s.pass(time.Second)
 	require.True(t, s.running[s.of(doMount)].mount.Found)
 	s.endOf(doMount, outcome{})
-	require.False(t, s.w.pods["a"].names["x"].volume.found)
+	require.False(t, s.rc.pods["a"].names["x"].volume.found)
 	s.finish()
 }
 
@@ -95,7 +95,7 @@ func TestStagedIsFoundDuringStage(t *testing.T) {
 	require.False(t, s.running[s.of(doStage)].stage.Found)
 	s.endOf(doRead, outcome{found: diskOnDisk})
 	s.endOf(doStage, outcome{err: errFailed})
-	require.Equal(t, StateUncertain, s.w.shared[volume.ID{Plugin: "shared", Volume: "h-disk"}].stage)
+	require.Equal(t, StateUncertain, s.rc.shared[volume.ID{Plugin: "shared", Volume: "h-disk"}].stage)
 	s.pass(time.Second)
 	require.True(t, s.running[s.of(doStage)].stage.Found)
 	s.finish()
@@ -113,10 +113,10 @@ func TestOwnMountIsNotFound(t *testing.T) {
 		s.want("a", inlineVolume("x"))
 		require.False(t, s.running[s.of(doMount)].mount.Found)
 		s.release("a")
-		s.endOf(doLook, outcome{found: []found{{key: volumeKey{plugin: "own", name: "x"}, plugin: own}}})
+		s.endOf(doScan, outcome{found: []found{{key: volumeKey{plugin: "own", name: "x"}, plugin: own}}})
 		s.want("a", inlineVolume("x"))
 		s.endOf(doMount, outcome{err: c.err, ended: true})
-		v := s.w.pods["a"].names["x"].volume
+		v := s.rc.pods["a"].names["x"].volume
 		require.Equal(t, c.want, v.state, name)
 		s.pass(time.Second)
 		require.False(t, s.running[s.of(doMount)].mount.Found, name)
@@ -135,9 +135,9 @@ func TestLookOfAnEarlierRelease(t *testing.T) {
 	s.release("a")
 	s.want("a", inlineVolume("x"))
 	s.release("a")
-	s.endOf(doLook, outcome{})
+	s.endOf(doScan, outcome{})
 	require.Negative(t, s.of(doUnmount))
-	s.endOf(doLook, outcome{})
+	s.endOf(doScan, outcome{})
 	s.endOf(doUnmount, outcome{})
 	s.finish()
 }
@@ -151,12 +151,12 @@ func TestEmptyPodIsForgotten(t *testing.T) {
 		"nobody knows it": {func(*script) {}, false},
 		"it is prepared":  {func(s *script) { s.want("a") }, true},
 		"it is released":  {func(s *script) { s.release("a") }, true},
-		"it has a volume": {func(s *script) { s.w.volume(s.w.pod("a"), volumeKey{plugin: "own", name: "x"}, own) }, true},
+		"it has a volume": {func(s *script) { s.rc.volume(s.rc.pod("a"), volumeKey{plugin: "own", name: "x"}, own) }, true},
 	} {
 		s := newScriptReading(t)
 		c.meanwhile(s)
 		s.endOf(doRead, outcome{})
-		require.Equal(t, c.kept, s.w.pods["a"] != nil, name)
+		require.Equal(t, c.kept, s.rc.pods["a"] != nil, name)
 		s.finish()
 	}
 }
@@ -166,10 +166,10 @@ func TestComesBackDuringFinish(t *testing.T) {
 	s := newScript(t)
 	s.want("a")
 	s.release("a")
-	s.endOf(doLook, outcome{})
+	s.endOf(doScan, outcome{})
 	s.want("a")
 	s.endOf(doFinish, outcome{})
-	require.NotNil(t, s.w.pods["a"])
+	require.NotNil(t, s.rc.pods["a"])
 	s.finish()
-	require.Empty(t, s.w.pods)
+	require.Empty(t, s.rc.pods)
 }

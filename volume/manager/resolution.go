@@ -19,16 +19,16 @@ type resolved struct {
 	name string
 	// claim tells that its claim has to be read yet, and err that it could not be
 	// resolved; the rest is zero.
-	claim    bool
-	err      error
-	plugin   volume.Plugin
-	spec     *volume.Spec
-	inside   []string
-	shared   string
-	remounts bool
-	objects  []volume.Object
-	label    string // to mount it with
-	asks     string // the label that the pod needs
+	claim      bool
+	err        error
+	plugin     volume.Plugin
+	spec       *volume.Spec
+	inside     []string
+	shared     string
+	remounts   bool
+	objects    []volume.Object
+	label      string // to mount it with
+	needsLabel string // the label that the pod needs
 }
 
 func (r *resolved) key() volumeKey {

@@ -13,10 +13,10 @@ type retry struct {
 
 const (
 	firstDelay = 500 * time.Millisecond
-	mostDelay  = 2*time.Minute + 2*time.Second
-	// mostClaimDelay is that of reading a claim: upstream reads it whenever it tries to
+	maxDelay   = 2*time.Minute + 2*time.Second
+	// maxClaimDelay is that of reading a claim: upstream reads it whenever it tries to
 	// start the pod.
-	mostClaimDelay = 15 * time.Second
+	maxClaimDelay = 15 * time.Second
 )
 
 // failed counts a failure. Another operation than before starts afresh.
@@ -24,9 +24,9 @@ func (r *retry) failed(k kind, now time.Time) {
 	if r.kind != k {
 		*r = retry{kind: k}
 	}
-	most := mostDelay
+	most := maxDelay
 	if k == doNothing {
-		most = mostClaimDelay
+		most = maxClaimDelay
 	}
 	r.delay = min(max(2*r.delay, firstDelay), most)
 	r.at = now.Add(r.delay)
@@ -40,36 +40,36 @@ func (r *retry) until(k kind) time.Time {
 	return r.at
 }
 
-// tryAgain ends the pauses after failures. An operation that runs may have looked too
-// early: if it fails, its pause is the first one.
-func (w *world) tryAgain(plugin string) {
-	now := func(a actor) {
+// retryPlugin ends the pauses after failures of a plugin. If a running operation fails,
+// its next pause is the first one again.
+func (rc *reconciler) retryPlugin(plugin string) {
+	now := func(a item) {
 		a.base().retry = retry{}
-		w.touch(a)
+		rc.touch(a)
 	}
-	for _, p := range w.pods {
+	for _, p := range rc.pods {
 		for key, v := range p.volumes {
 			if key.plugin == plugin {
 				now(v)
 			}
 		}
 	}
-	for id, s := range w.shared {
+	for id, s := range rc.shared {
 		if id.Plugin == plugin {
 			now(s)
 		}
 	}
-	if l := w.lists[plugin]; l != nil {
+	if l := rc.lists[plugin]; l != nil {
 		now(l)
 	}
 }
 
-// lookAgain has everything tried again at once that waits for volumes to be attached.
-func (w *world) lookAgain() {
-	for _, s := range w.shared {
+// retryVerification ends the pauses of shared volumes that wait for their attachment.
+func (rc *reconciler) retryVerification() {
+	for _, s := range rc.shared {
 		if s.retry.kind == doVerify {
 			s.retry = retry{}
-			w.touchShared(s)
+			rc.touchShared(s)
 		}
 	}
 }

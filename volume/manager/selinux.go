@@ -22,16 +22,16 @@ func (m *Manager) label(pod *v1.Pod, r *resolved) (string, error) {
 	}
 	can, err := p.MountsLabel(r.spec)
 	if err == nil && can {
-		r.asks, err = labelFor(pod, r.name, m.cfg.SELinux)
-		m.tellLabel(pod, r, err)
+		r.needsLabel, err = labelFor(pod, r.name, m.cfg.SELinux)
+		m.reportLabel(pod, r, err)
 	}
 	if !ofOnePod(r.spec) {
 		return "", nil
 	}
-	return r.asks, err
+	return r.needsLabel, err
 }
 
-func (m *Manager) tellLabel(pod *v1.Pod, r *resolved, err error) {
+func (m *Manager) reportLabel(pod *v1.Pod, r *resolved, err error) {
 	if m.cfg.Metrics.OnLabel == nil {
 		return
 	}
@@ -52,20 +52,20 @@ func (m *Manager) tellLabel(pod *v1.Pod, r *resolved, err error) {
 func (m *Manager) compareLabels(pod *v1.Pod, r *resolved) LabelResult {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if p := m.world.pods[pod.UID]; p != nil && p.volumes[r.key()] != nil && p.volumes[r.key()].wanted {
+	if p := m.reconciler.pods[pod.UID]; p != nil && p.volumes[r.key()] != nil && p.volumes[r.key()].wanted {
 		return ""
 	}
 	others := false
-	if s := m.world.shared[volume.ID{Plugin: r.plugin.Name(), Volume: r.shared}]; s != nil && r.shared != "" {
+	if s := m.reconciler.shared[volume.ID{Plugin: r.plugin.Name(), Volume: r.shared}]; s != nil && r.shared != "" {
 		for v := range s.users {
 			if v.wanted && v.pod.uid != pod.UID {
-				if others = true; v.asks != r.asks {
+				if others = true; v.needsLabel != r.needsLabel {
 					return LabelConflict
 				}
 			}
 		}
 	}
-	if others || r.asks == "" {
+	if others || r.needsLabel == "" {
 		return ""
 	}
 	return LabelFits

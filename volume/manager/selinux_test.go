@@ -108,7 +108,7 @@ func TestNextOfLabels(t *testing.T) {
 	for name, c := range map[string]struct {
 		staged State
 		label  string // that it was staged with
-		change func(w *world, user, other *volumeState)
+		change func(rc *reconciler, user, other *volumeState)
 		want   kind
 		why    string
 	}{
@@ -117,22 +117,22 @@ func TestNextOfLabels(t *testing.T) {
 		"with another":        {staged: StateMounted, label: "b", want: doUnstage},
 		"perhaps another":     {staged: StateUncertain, label: "b", want: doUnstage},
 		"found on disk":       {staged: StateUncertain, want: doUnstage},
-		"found with the pod":  {staged: StateUncertain, change: func(_ *world, user, _ *volumeState) { user.state = StateUncertain }, want: doStage},
-		"found, not all read": {staged: StateUncertain, change: func(w *world, _, _ *volumeState) { w.complete = false }, why: "all pods of the node"},
-		"another pod has it": {staged: StateMounted, label: "b", change: func(_ *world, _, other *volumeState) {
+		"found with the pod":  {staged: StateUncertain, change: func(_ *reconciler, user, _ *volumeState) { user.state = StateUncertain }, want: doStage},
+		"found, not all read": {staged: StateUncertain, change: func(rc *reconciler, _, _ *volumeState) { rc.complete = false }, why: "all pods of the node"},
+		"another pod has it": {staged: StateMounted, label: "b", change: func(_ *reconciler, _, other *volumeState) {
 			other.pod.releasing, other.state = true, StateMounted
 		}, why: "pod other, which has the volume with another SELinux label"},
-		"another pod keeps it": {staged: StateMounted, label: "b", change: func(_ *world, _, other *volumeState) {
+		"another pod keeps it": {staged: StateMounted, label: "b", change: func(_ *reconciler, _, other *volumeState) {
 			other.wanted, other.state, other.label = true, StateMounted, "b"
 		}},
-		"another pod waits longer": {staged: StateMounted, label: "b", change: func(_ *world, _, other *volumeState) {
+		"another pod waits longer": {staged: StateMounted, label: "b", change: func(_ *reconciler, _, other *volumeState) {
 			other.wanted, other.label, other.requestedAt = true, "b", now.Add(-time.Hour)
 		}},
-		"nobody wants a label": {staged: StateMounted, label: "b", change: func(_ *world, user, _ *volumeState) { user.label = "" }, want: doUnstage},
+		"nobody wants a label": {staged: StateMounted, label: "b", change: func(_ *reconciler, user, _ *volumeState) { user.label = "" }, want: doUnstage},
 	} {
 		t.Run(name, func(t *testing.T) {
-			w := newWorld(nil, time.Minute)
-			w.complete = true
+			rc := newReconciler(nil, time.Minute)
+			rc.complete = true
 			s := &sharedState{users: set[*volumeState]{}, attached: true, stage: c.staged, label: c.label, found: c.label == ""}
 			volumeOf := func(uid types.UID) *volumeState {
 				v := &volumeState{pod: &podState{uid: uid, pod: &v1.Pod{}}, requestedAt: now, shared: s, spec: &volume.Spec{}}
@@ -143,13 +143,13 @@ func TestNextOfLabels(t *testing.T) {
 			other.pod.pod = nil
 			user.wanted, user.label = true, "a"
 			if c.change != nil {
-				c.change(w, user, other)
+				c.change(rc, user, other)
 			}
-			next := s.next(w, now)
+			next := s.next(rc, now)
 			require.Equal(t, c.want, next.do)
 			require.Contains(t, next.why, c.why)
 			if c.want == doStage {
-				require.Equal(t, "a", w.begin(s, doStage, now).stage.SELinuxLabel)
+				require.Equal(t, "a", rc.begin(s, doStage, now).stage.SELinuxLabel)
 				require.Equal(t, "a", s.label)
 			}
 		})
@@ -165,7 +165,7 @@ func (named) Name() string { return "named" }
 // volumes of one pod are mounted with labels: for others a bad label is a warning.
 func TestLabelsAreTold(t *testing.T) {
 	var told []LabelCheck
-	m := &Manager{cfg: Config{SELinux: labels{}, Metrics: Metrics{OnLabel: func(c LabelCheck) { told = append(told, c) }}}, world: newWorld(nil, time.Minute)}
+	m := &Manager{cfg: Config{SELinux: labels{}, Metrics: Metrics{OnLabel: func(c LabelCheck) { told = append(told, c) }}}, reconciler: newReconciler(nil, time.Minute)}
 	come := func(uid types.UID, spec *volume.Spec, levels []string) (string, error) {
 		pod := &v1.Pod{}
 		pod.UID = uid
@@ -177,9 +177,9 @@ func TestLabelsAreTold(t *testing.T) {
 		r := &resolved{name: "v", plugin: named{labelled{can: true}}, shared: spec.Name, spec: spec}
 		var err error
 		if r.label, err = m.label(pod, r); err == nil {
-			p := m.world.pod(uid)
+			p := m.reconciler.pod(uid)
 			p.pod = pod
-			m.world.wantVolume(p, r, time.Unix(1, 0))
+			m.reconciler.wantVolume(p, r, time.Unix(1, 0))
 		}
 		return r.label, err
 	}
@@ -222,12 +222,12 @@ func TestLabelConflict(t *testing.T) {
 		"a pod that was released":  {"b", true, LabelFits},
 		"itself, by another claim": {"a", false, LabelFits},
 	} {
-		w := newWorld(nil, time.Minute)
-		s := w.sharedVolume(volume.ID{Plugin: "named", Volume: "h"}, named{})
-		s.users.add(&volumeState{pod: &podState{uid: c.user}, wanted: !c.had, asks: "files:s1"})
-		r := &resolved{plugin: named{}, shared: "h", spec: &volume.Spec{Name: "v"}, asks: "files:s0"}
+		rc := newReconciler(nil, time.Minute)
+		s := rc.sharedVolume(volume.ID{Plugin: "named", Volume: "h"}, named{})
+		s.users.add(&volumeState{pod: &podState{uid: c.user}, wanted: !c.had, needsLabel: "files:s1"})
+		r := &resolved{plugin: named{}, shared: "h", spec: &volume.Spec{Name: "v"}, needsLabel: "files:s0"}
 		pod := &v1.Pod{}
 		pod.UID = "a"
-		require.Equal(t, c.want, (&Manager{world: w}).compareLabels(pod, r), name)
+		require.Equal(t, c.want, (&Manager{reconciler: rc}).compareLabels(pod, r), name)
 	}
 }

@@ -39,18 +39,18 @@ func (m *Manager) Prepare(ctx context.Context, pod *v1.Pod) error {
 	changed, end := m.watch(pod.UID)
 	defer end()
 	m.want(ctx, pod, volumes)
-	refreshes := time.NewTimer(patience)
+	refreshes := time.NewTimer(operationGrace)
 	defer refreshes.Stop()
-	patient := true
+	refreshed := true
 	for {
-		over, err := m.prepared(pod.UID, patient, nil)
+		over, err := m.prepared(pod.UID, refreshed, nil)
 		if over {
 			return err
 		}
 		select {
 		case <-changed:
 		case <-refreshes.C:
-			patient = false
+			refreshed = false
 		case <-m.ended:
 			return ErrEnded
 		case <-ctx.Done():
@@ -64,16 +64,16 @@ func (m *Manager) Prepare(ctx context.Context, pod *v1.Pod) error {
 // the claims. Of a pod that has all its volumes the claims are not waited for long.
 func (m *Manager) want(ctx context.Context, pod *v1.Pod, volumes []resolved) {
 	limit := m.cfg.OperationTimeout
-	m.change(pod, func(w *world, now time.Time) {
-		if w.want(pod, volumes, now).ready() {
-			limit = min(limit, patience)
+	m.change(pod, func(rc *reconciler, now time.Time) {
+		if rc.want(pod, volumes, now).ready() {
+			limit = min(limit, operationGrace)
 		}
 	})
 	if slices.ContainsFunc(volumes, func(r resolved) bool { return r.claim }) {
 		bounded, cancel := context.WithTimeout(ctx, limit)
 		defer cancel()
 		read := m.readClaims(bounded, pod, volumes)
-		take := func(w *world, now time.Time) { w.wantClaims(pod, read, now) }
+		take := func(rc *reconciler, now time.Time) { rc.wantClaims(pod, read, now) }
 		if ctx.Err() != nil {
 			m.changed(pod.UID, take) // nothing is wrong with the claims
 			return
@@ -84,24 +84,24 @@ func (m *Manager) want(ctx context.Context, pod *v1.Pod, volumes []resolved) {
 
 // change changes what is desired of a pod, and tells of volumes that are mounted and can
 // be resolved no more.
-func (m *Manager) change(pod *v1.Pod, f func(*world, time.Time)) {
+func (m *Manager) change(pod *v1.Pod, f func(*reconciler, time.Time)) {
 	for _, err := range m.changed(pod.UID, f) {
 		m.warn(pod, err)
 	}
 	m.wake.Wake()
 }
 
-func (m *Manager) changed(uid types.UID, f func(*world, time.Time)) (warnings []error) {
+func (m *Manager) changed(uid types.UID, f func(*reconciler, time.Time)) (warnings []error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	before := map[string]bool{}
-	if p := m.world.pods[uid]; p != nil {
+	if p := m.reconciler.pods[uid]; p != nil {
 		for name, n := range p.names {
 			before[name] = n.err != nil
 		}
 	}
-	f(m.world, time.Now())
-	p := m.world.pods[uid]
+	f(m.reconciler, time.Now())
+	p := m.reconciler.pods[uid]
 	if p == nil {
 		return nil
 	}
@@ -114,14 +114,14 @@ func (m *Manager) changed(uid types.UID, f func(*world, time.Time)) (warnings []
 }
 
 // prepared tells whether Prepare is over. With an error it always is.
-func (m *Manager) prepared(uid types.UID, patient bool, cause error) (over bool, err error) {
+func (m *Manager) prepared(uid types.UID, refreshed bool, cause error) (over bool, err error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	p, now := m.world.pods[uid], time.Now()
+	p, now := m.reconciler.pods[uid], time.Now()
 	if p == nil || p.releasing {
 		return true, fmt.Errorf("volume: pod %s: %w", uid, ErrReleased)
 	}
-	over = cause != nil || m.world.prepared(p, patient, now)
+	over = cause != nil || m.reconciler.prepared(p, refreshed, now)
 	if !over || p.ready() {
 		return over, nil
 	}
@@ -166,10 +166,10 @@ func (m *Manager) Release(ctx context.Context, uid types.UID) error {
 func (m *Manager) release(uid types.UID) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	_, cancelled := m.world.release(uid)
+	_, cancelled := m.reconciler.release(uid)
 	for _, op := range cancelled {
 		op.cancel()
-		m.world.cancelled(op, time.Now())
+		m.reconciler.markCancelled(op, time.Now())
 	}
 }
 
@@ -177,16 +177,16 @@ func (m *Manager) release(uid types.UID) {
 func (m *Manager) released(uid types.UID, cause error) (over bool, err error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	p, now := m.world.pods[uid], time.Now()
+	p, now := m.reconciler.pods[uid], time.Now()
 	switch {
 	case p == nil:
 		return true, nil
 	case !p.releasing:
 		return true, fmt.Errorf("volume: pod %s: %w", uid, ErrPrepared)
 	}
-	moving := m.world.moves(p, now)
+	moving := m.reconciler.moves(p, now)
 	for _, v := range p.volumes {
-		moving = moving || m.world.moves(v, now)
+		moving = moving || m.reconciler.moves(v, now)
 	}
 	if moving && cause == nil {
 		return false, nil
@@ -197,7 +197,7 @@ func (m *Manager) released(uid types.UID, cause error) (over bool, err error) {
 // notReady says why a pod is not as it has to be.
 func (m *Manager) notReady(p *podState, action string, cause error) error {
 	e := &NotReadyError{Pod: p.name(), UID: p.uid, Action: action, Err: cause}
-	for _, s := range m.world.explain(p, time.Now()) {
+	for _, s := range m.reconciler.explain(p, time.Now()) {
 		if !s.Ready {
 			e.Volumes = append(e.Volumes, s)
 		}
@@ -233,7 +233,7 @@ func (m *Manager) withVolumes() set[types.UID] {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	known := set[types.UID]{}
-	for uid, p := range m.world.pods {
+	for uid, p := range m.reconciler.pods {
 		if p.pod != nil && !p.releasing && len(p.volumes) > 0 {
 			known.add(uid)
 		}

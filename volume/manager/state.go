@@ -51,14 +51,14 @@ type volumeKey struct {
 	block        bool
 }
 
-// actor is something on which operations are made, one at a time.
-type actor interface {
+// item is something on which operations are made, one at a time.
+type item interface {
 	base() *unit
 	// next says what is to be done now, or what is waited for.
-	next(w *world, now time.Time) step
+	next(rc *reconciler, now time.Time) step
 }
 
-// unit is what actors have in common.
+// unit is what items have in common.
 type unit struct {
 	op    *operation // the one that runs
 	retry retry
@@ -80,8 +80,8 @@ type podState struct {
 	pod *v1.Pod
 	// releasing tells that Release was called, and Prepare not since.
 	releasing bool
-	// looked tells that the sub paths are gone and that the volumes on disk are known.
-	looked  bool
+	// scanned tells that the sub paths are gone and that the volumes on disk are known.
+	scanned bool
 	volumes map[volumeKey]*volumeState
 	// names are the volumes that the pod uses, by their names in its spec.
 	names map[string]*nameState
@@ -108,8 +108,8 @@ func (p *podState) wanted() (out []*volumeState) {
 	return out
 }
 
-// rest are the volumes of a pod that it does not use, sorted.
-func (p *podState) rest() (out []*volumeState) {
+// unused are the volumes of a pod that it does not use, sorted.
+func (p *podState) unused() (out []*volumeState) {
 	used := p.wanted()
 	for _, v := range p.volumes {
 		if !slices.Contains(used, v) {
@@ -147,9 +147,9 @@ type volumeState struct {
 	shared   *sharedState
 	// expands tells that the plugin can make it larger.
 	expands bool
-	// label is the SELinux label to mount it with, asks the one that its pod needs, which is
+	// label is the SELinux label to mount it with, needsLabel the one that its pod needs, which is
 	// the same for a volume of one pod.
-	label, asks string
+	label, needsLabel string
 	// unknown tells that it may be shared, and of what is not known.
 	unknown bool
 

@@ -7,13 +7,13 @@ import (
 	v1 "k8s.io/api/core/v1"
 )
 
-// step is what is to be done for an actor now.
+// step is what is to be done for an item now.
 type step struct {
 	// do is the operation; doNothing if there is none, or it has to wait.
 	do kind
 	// why says what is waited for, and on whose operations that depends, if on any.
 	why string
-	on  actor
+	on  item
 	// at is when time alone changes the answer; zero means never.
 	at time.Time
 	// soon tells that it goes on without anything else having to happen.
@@ -42,26 +42,26 @@ func (u *unit) after(k kind, now time.Time) step {
 	return step{do: k}
 }
 
-// next implements actor: the volumes of a pod come between the two.
-func (p *podState) next(w *world, now time.Time) step {
+// next implements item: the volumes of a pod come between the two.
+func (p *podState) next(rc *reconciler, now time.Time) step {
 	if s, running := p.running(); running {
 		return s
 	}
 	switch {
-	case !p.releasing && w.unread.has(p.uid):
+	case !p.releasing && rc.unread.has(p.uid):
 		return p.after(doRead, now)
 	case !p.releasing:
 		return step{}
-	case !p.looked:
-		return p.after(doLook, now)
+	case !p.scanned:
+		return p.after(doScan, now)
 	case len(p.volumes) > 0:
 		return step{why: "the unmount of its volumes"}
 	}
 	return p.after(doFinish, now)
 }
 
-// next implements actor.
-func (v *volumeState) next(w *world, now time.Time) step {
+// next implements item.
+func (v *volumeState) next(rc *reconciler, now time.Time) step {
 	if s, running := v.running(); running {
 		return s
 	}
@@ -69,7 +69,7 @@ func (v *volumeState) next(w *world, now time.Time) step {
 	case v.pod.releasing:
 		return v.nextRelease(now)
 	case v.wanted:
-		return v.nextMount(w, now)
+		return v.nextMount(rc, now)
 	}
 	// Nobody has said that it may go.
 	return step{}
@@ -78,7 +78,7 @@ func (v *volumeState) next(w *world, now time.Time) step {
 // nextRelease is what is to be done for a volume that has to go.
 func (v *volumeState) nextRelease(now time.Time) step {
 	switch {
-	case !v.pod.looked:
+	case !v.pod.scanned:
 		return step{why: "the release of sub paths", on: v.pod}
 	case v.state == StateNotMounted:
 		return step{drop: true}
@@ -89,7 +89,7 @@ func (v *volumeState) nextRelease(now time.Time) step {
 }
 
 // nextMount is what is to be done for a volume that has to be there.
-func (v *volumeState) nextMount(w *world, now time.Time) step {
+func (v *volumeState) nextMount(rc *reconciler, now time.Time) step {
 	if v.pod.op != nil {
 		return step{why: v.pod.op.String(), on: v.pod}
 	}
@@ -103,7 +103,7 @@ func (v *volumeState) nextMount(w *world, now time.Time) step {
 		}
 		return step{at: v.refreshAt}
 	}
-	if s, held := w.heldBy(v); held {
+	if s, held := rc.claimHolder(v); held {
 		return s
 	}
 	if s := v.shared; s != nil {
@@ -119,10 +119,10 @@ func (v *volumeState) nextMount(w *world, now time.Time) step {
 		}
 	}
 	next := v.after(doMount, now)
-	if next.do == doMount && again && w.refreshing >= maxRefreshing {
+	if next.do == doMount && again && rc.refreshing >= maxRefreshing {
 		if !v.queued {
 			v.queued = true
-			w.queue = append(w.queue, v)
+			rc.queue = append(rc.queue, v)
 		}
 		return step{why: "the refreshes of other volumes", soon: true}
 	}
@@ -149,8 +149,8 @@ func (v *volumeState) toExpand() int64 {
 	return size
 }
 
-// next implements actor.
-func (s *sharedState) next(w *world, now time.Time) step {
+// next implements item.
+func (s *sharedState) next(rc *reconciler, now time.Time) step {
 	if next, running := s.running(); running {
 		return next
 	}
@@ -163,7 +163,7 @@ func (s *sharedState) next(w *world, now time.Time) step {
 	wanted := s.first()
 	switch {
 	case wanted != nil && s.mislabelled(wanted):
-		return s.nextRelabel(w, wanted, now)
+		return s.nextRelabel(rc, wanted, now)
 	case wanted != nil && !s.attached:
 		return s.after(doVerify, now)
 	case busy != nil:
@@ -176,7 +176,7 @@ func (s *sharedState) next(w *world, now time.Time) step {
 		return step{}
 	case s.stage == StateNotMounted:
 		return step{drop: true}
-	case !w.mayUnstage(s.id.Plugin):
+	case !rc.mayUnstage(s.id.Plugin):
 		return step{why: "all pods of the node to be known"}
 	}
 	return s.after(doUnstage, now)
@@ -207,25 +207,25 @@ func (s *sharedState) mislabelled(v *volumeState) bool {
 }
 
 // nextRelabel is what is to be done for a shared volume with the wrong label.
-func (s *sharedState) nextRelabel(w *world, v *volumeState, now time.Time) step {
+func (s *sharedState) nextRelabel(rc *reconciler, v *volumeState, now time.Time) step {
 	for other := range s.users {
 		if other.op != nil || other.state != StateNotMounted {
 			return step{why: fmt.Sprintf("pod %s, which has the volume with another SELinux label", other.pod.name())}
 		}
 	}
-	if !w.mayUnstage(s.id.Plugin) {
+	if !rc.mayUnstage(s.id.Plugin) {
 		return step{why: "all pods of the node to be known"}
 	}
 	return s.after(doUnstage, now)
 }
 
 // mayUnstage tells that a shared volume without users has none that are not known.
-func (w *world) mayUnstage(plugin string) bool {
-	return w.complete && len(w.unread) == 0 && w.unknown[plugin] == 0
+func (rc *reconciler) mayUnstage(plugin string) bool {
+	return rc.complete && len(rc.unread) == 0 && rc.unknown[plugin] == 0
 }
 
-// next implements actor.
-func (l *listState) next(_ *world, now time.Time) step {
+// next implements item.
+func (l *listState) next(_ *reconciler, now time.Time) step {
 	if s, running := l.running(); running {
 		return s
 	}

@@ -49,7 +49,7 @@ func newVolumes(in *inputs) (v volumes, err error) {
 	if v.subPaths, err = subpath.New(subpath.Config{Layout: layout, Mounts: kernel}); err != nil {
 		return v, err
 	}
-	drivers, err := newDrivers(cfg, in.folders, in.cluster, func(string) { v.manager.TryAgain(volumecsi.Name) })
+	drivers, err := newDrivers(cfg, in.folders, in.cluster, func(string) { v.manager.Retry(volumecsi.Name) })
 	if err != nil {
 		return v, err
 	}
