@@ -9,6 +9,18 @@ import (
 	"github.com/podwright/podwright/volume"
 )
 
+// actualState has the volumes that pods share, and the gaps in the view of the disk.
+type actualState struct {
+	shared map[volume.ID]*sharedState
+	// lists are the listings of staged volumes, by the name of the Stager.
+	lists map[string]*listState
+	// unknown counts, by plugin, the volumes on the disk that may be shared, but whose
+	// volume is unknown. unread are the pods whose folders were not read yet. Either
+	// prevents that volumes are unstaged.
+	unknown map[string]int
+	unread  set[types.UID]
+}
+
 // pod returns what is known about a pod, and makes it if need be.
 func (rc *reconciler) pod(uid types.UID) *podState {
 	p := rc.pods[uid]
@@ -30,11 +42,11 @@ func (rc *reconciler) volume(p *podState, key volumeKey, plugin volume.Plugin) *
 	return v
 }
 
-func (rc *reconciler) sharedVolume(id volume.ID, plugin volume.Plugin) *sharedState {
-	s := rc.shared[id]
+func (a *actualState) sharedVolume(id volume.ID, plugin volume.Plugin) *sharedState {
+	s := a.shared[id]
 	if s == nil {
 		s = &sharedState{id: id, plugin: plugin, users: set[*volumeState]{}}
-		rc.shared[id] = s
+		a.shared[id] = s
 	}
 	return s
 }
@@ -64,8 +76,8 @@ func (rc *reconciler) setShared(v *volumeState, id string, unknown bool) {
 }
 
 // inUse are the names of the volumes that have to stay attached.
-func (rc *reconciler) inUse() (names []string) {
-	for id, s := range rc.shared {
+func (a *actualState) inUse() (names []string) {
+	for id, s := range a.shared {
 		if len(s.users) == 0 && s.stage == StateNotMounted {
 			continue // about to be dropped
 		}

@@ -11,6 +11,16 @@ import (
 	"github.com/podwright/podwright/volume"
 )
 
+// desiredState indexes the volumes that pods use.
+type desiredState struct {
+	// objects are the volumes with the content of an object.
+	objects map[volume.Object]set[*volumeState]
+	// claimed are the volumes of one plugin and name: those of one claim.
+	claimed map[claimKey]set[*volumeState]
+	// complete is true if all sources of pods were read.
+	complete bool
+}
+
 // want says what a pod needs. Claims that are not read yet follow.
 func (rc *reconciler) want(pod *v1.Pod, volumes []resolved, now time.Time) *podState {
 	p := rc.pod(pod.UID)
@@ -154,16 +164,16 @@ func (rc *reconciler) objectChanged(o volume.Object) {
 	}
 }
 
-func (rc *reconciler) setObjects(v *volumeState, objects []volume.Object) {
+func (d *desiredState) setObjects(v *volumeState, objects []volume.Object) {
 	for _, o := range v.objects {
-		remove(rc.objects, o, v)
+		remove(d.objects, o, v)
 	}
 	v.objects = objects
 	for _, o := range objects {
-		if rc.objects[o] == nil {
-			rc.objects[o] = set[*volumeState]{}
+		if d.objects[o] == nil {
+			d.objects[o] = set[*volumeState]{}
 		}
-		rc.objects[o].add(v)
+		d.objects[o].add(v)
 	}
 }
 

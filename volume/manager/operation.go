@@ -77,7 +77,7 @@ type operation struct {
 	// again tells that it is the mount of a mounted volume.
 	again     bool
 	forced    bool // see Operation.Forced
-	refreshes bool // it counts in refreshSlots.running
+	refreshes bool // it has a refresh slot
 	// first is when the volume was asked for, if it is a first mount.
 	first time.Time
 	pod   *v1.Pod
@@ -147,10 +147,6 @@ func (o *outcome) after(before State, found bool) State {
 	return StateNotMounted
 }
 
-// maxRefreshing bounds how many volumes are mounted again at the same time, over all
-// pods: each of them reads objects.
-const maxRefreshing = 16
-
 // operationGrace is how long an operation may take to return after its context has ended,
 // before it counts as stuck.
 const operationGrace = time.Second
@@ -205,7 +201,7 @@ func (rc *reconciler) beginVolume(v *volumeState, op *operation) {
 	v.remount, v.refreshAt = false, time.Time{}
 	if op.again = op.mount.Again; op.again {
 		op.refreshes = true
-		rc.refreshing++
+		rc.slots.used++
 	} else {
 		op.first = v.requestedAt
 	}
@@ -242,17 +238,13 @@ func (rc *reconciler) markStuck(op *operation) {
 	}
 }
 
-// endRefresh makes room for another refresh.
+// endRefresh frees the refresh slot of an operation.
 func (rc *reconciler) endRefresh(op *operation) {
 	if !op.refreshes {
 		return
 	}
 	op.refreshes = false
-	rc.refreshing--
-	for free := maxRefreshing - rc.refreshing; free > 0 && len(rc.queue) > 0; free-- {
-		v := rc.queue[0]
-		rc.queue = rc.queue[1:]
-		v.queued = false
+	for _, v := range rc.slots.free() {
 		rc.touch(v)
 	}
 }

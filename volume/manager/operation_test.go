@@ -14,20 +14,20 @@ import (
 
 // A volume grows to what its PersistentVolume says, if its plugin can do that.
 func TestToExpand(t *testing.T) {
-	spec := claimedVolume("disk", "2").spec
+	grows := desiredVolume{expands: true, spec: claimedVolume("disk", "2").spec}
 	for name, c := range map[string]struct {
 		v    volumeState
 		want int64
 	}{
-		"never was":                    {volumeState{expands: true, spec: spec}, 2},
-		"was to less":                  {volumeState{expands: true, spec: spec, expandedTo: 1}, 2},
-		"has its size":                 {volumeState{expands: true, spec: spec, expandedTo: 2}, 0},
-		"a shared one":                 {volumeState{expands: true, spec: spec, expandedTo: 2, shared: &sharedState{}}, 2},
-		"a shared one has its size":    {volumeState{expands: true, spec: spec, shared: &sharedState{expandedTo: 2}}, 0},
-		"a plugin that cannot":         {volumeState{spec: spec}, 0},
-		"a pod's own":                  {volumeState{expands: true, spec: &volume.Spec{}}, 0},
+		"never was":                    {volumeState{desiredVolume: grows}, 2},
+		"was to less":                  {volumeState{desiredVolume: grows, actualVolume: actualVolume{expandedTo: 1}}, 2},
+		"has its size":                 {volumeState{desiredVolume: grows, actualVolume: actualVolume{expandedTo: 2}}, 0},
+		"a shared one":                 {volumeState{desiredVolume: grows, actualVolume: actualVolume{expandedTo: 2}, shared: &sharedState{}}, 2},
+		"a shared one has its size":    {volumeState{desiredVolume: grows, shared: &sharedState{expandedTo: 2}}, 0},
+		"a plugin that cannot":         {volumeState{desiredVolume: desiredVolume{spec: grows.spec}}, 0},
+		"a pod's own":                  {volumeState{desiredVolume: desiredVolume{expands: true, spec: &volume.Spec{}}}, 0},
 		"only its folder was found":    {volumeState{}, 0},
-		"a claim that does not say it": {volumeState{expands: true, spec: claimedVolume("disk", "0").spec}, 0},
+		"a claim that does not say it": {volumeState{desiredVolume: desiredVolume{expands: true, spec: claimedVolume("disk", "0").spec}}, 0},
 	} {
 		require.Equal(t, c.want, c.v.toExpand(), name)
 	}
@@ -168,7 +168,7 @@ func TestEndOfOperations(t *testing.T) {
 	failed := &outcome{err: errFailed}
 	there := volume.Mounted{Path: "/v", RefreshAt: later}
 	mounted := func() *volumeState {
-		return &volumeState{state: StateMounted, since: now, mounted: volume.Mounted{Path: "/v"}, expandedTo: 1, refreshAt: later}
+		return &volumeState{actualVolume: actualVolume{state: StateMounted, since: now, mounted: volume.Mounted{Path: "/v"}, expandedTo: 1, refreshAt: later}}
 	}
 	end := func(op operation, out *outcome) *volumeState {
 		v := mounted()
@@ -183,14 +183,14 @@ func TestEndOfOperations(t *testing.T) {
 	want = mounted()
 	want.expandedTo = 2
 	require.Equal(t, want, end(operation{kind: doExpand, size: 2}, &outcome{size: 2}))
-	require.Equal(t, &volumeState{since: later}, end(operation{kind: doUnmount}, &outcome{}))
+	require.Equal(t, &volumeState{actualVolume: actualVolume{since: later}}, end(operation{kind: doUnmount}, &outcome{}))
 	want = mounted()
 	want.mounted, want.refreshAt = there, later.Add(time.Second)
 	require.Equal(t, want, end(operation{kind: doMount, again: true}, &outcome{mounted: there}))
-	v := &volumeState{found: true}
+	v := &volumeState{actualVolume: actualVolume{found: true}}
 	v.end(&operation{kind: doMount}, &outcome{mounted: there}, now)
-	require.Equal(t, &volumeState{state: StateMounted, since: now, mounted: there, refreshAt: later}, v)
+	require.Equal(t, &volumeState{actualVolume: actualVolume{state: StateMounted, since: now, mounted: there, refreshAt: later}}, v)
 	v = &volumeState{}
 	v.end(&operation{kind: doMount}, failed, now)
-	require.Equal(t, &volumeState{since: now}, v)
+	require.Equal(t, &volumeState{actualVolume: actualVolume{since: now}}, v)
 }

@@ -5,51 +5,29 @@ import (
 
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/podwright/podwright/internal/run"
 	"github.com/podwright/podwright/volume"
 )
 
-// world is what is desired and what is there: plain data. next.go says what is to be
-// done about the difference.
+// reconciler compares the desired with the actual state, and begins the operations that
+// follow. It is plain data; the caller holds the lock of the Manager.
 type reconciler struct {
-	pods   map[types.UID]*podState
-	shared map[volume.ID]*sharedState
-	// lists are the listings of what is staged, by the name of the Stager.
-	lists map[string]*listState
-
-	// objects are the volumes with the content of an object.
-	objects map[volume.Object]set[*volumeState]
-	// claimed are volumes of the same name, by plugin: those of one claim are.
-	claimed map[claimKey]set[*volumeState]
-	// unknown counts, by plugin, the volumes found on disk of which nobody knows yet
-	// whether they are shared; unread are pods of which the disk could not be read.
-	// Nothing is unstaged while there are any.
-	unknown map[string]int
-	unread  set[types.UID]
-	// complete tells that all sources of pods were read.
-	complete bool
-	// refreshing counts the mounts of what is mounted already; queue are those that
-	// wait for others to end.
-	refreshing int
-	queue      []*volumeState
-
+	pods map[types.UID]*podState
+	desiredState
+	actualState
+	workQueue
+	slots refreshSlots
 	limit time.Duration // of each operation
-
-	dirty   []item          // what has to be looked at
-	changed set[types.UID]  // the pods that somebody may wait for
-	due     *run.Heap[item] // what has to be looked at later
 }
 
 func newReconciler(plugins []volume.Plugin, limit time.Duration) *reconciler {
 	rc := &reconciler{
-		limit: limit,
-		pods:  map[types.UID]*podState{}, shared: map[volume.ID]*sharedState{}, lists: map[string]*listState{},
-		objects: map[volume.Object]set[*volumeState]{}, claimed: map[claimKey]set[*volumeState]{},
-		unknown: map[string]int{}, unread: set[types.UID]{}, changed: set[types.UID]{},
-		due: run.NewHeap(
-			func(a, b item) bool { return a.base().due.Before(b.base().due) },
-			func(a item) *run.Place { return &a.base().place },
-		),
+		pods: map[types.UID]*podState{}, limit: limit,
+		desiredState: desiredState{objects: map[volume.Object]set[*volumeState]{}, claimed: map[claimKey]set[*volumeState]{}},
+		actualState: actualState{
+			shared: map[volume.ID]*sharedState{}, lists: map[string]*listState{},
+			unknown: map[string]int{}, unread: set[types.UID]{},
+		},
+		workQueue: newWorkQueue(),
 	}
 	for _, p := range plugins {
 		if _, ok := p.(volume.Stager); ok {
@@ -64,27 +42,18 @@ func newReconciler(plugins []volume.Plugin, limit time.Duration) *reconciler {
 // next takes what has changed, or has become due, and returns the operations that
 // begin now. They count as running.
 func (rc *reconciler) next(now time.Time) (begun []*operation) {
-	for first, ok := rc.due.First(); ok && !first.base().due.After(now); first, ok = rc.due.First() {
-		rc.due.Remove(first)
-		rc.touch(first)
-	}
-	for len(rc.dirty) > 0 {
-		a := rc.dirty[0]
-		rc.dirty = rc.dirty[1:]
-		a.base().dirty = false
+	for a := rc.pop(now); a != nil; a = rc.pop(now) {
 		if op := rc.scan(a, now); op != nil {
 			begun = append(begun, op)
 		}
 	}
-	rc.dirty = nil
 	return begun
 }
 
-// scan does what is to be done for one item.
+// scan takes the next step of an item.
 func (rc *reconciler) scan(a item, now time.Time) *operation {
-	u := a.base()
 	rc.due.Remove(a)
-	if op := u.op; op != nil && !op.stuck && !now.Before(op.stuckAt) {
+	if op := a.base().op; op != nil && !op.stuck && !now.Before(op.stuckAt) {
 		rc.markStuck(op)
 	}
 	s := a.next(rc, now)
@@ -95,47 +64,10 @@ func (rc *reconciler) scan(a item, now time.Time) *operation {
 	case s.do != doNothing:
 		return rc.begin(a, s.do, now)
 	case !s.at.IsZero():
-		u.due = s.at
-		rc.due.Put(a)
+		rc.push(a, s.at)
 	}
 	rc.changes(a)
 	return nil
-}
-
-// nextDue is when next has something to do without a change.
-func (rc *reconciler) nextDue() (time.Time, bool) {
-	first, ok := rc.due.First()
-	if !ok {
-		return time.Time{}, false
-	}
-	return first.base().due, true
-}
-
-// touch has an item looked at.
-func (rc *reconciler) touch(a item) {
-	if u := a.base(); !u.dirty {
-		u.dirty = true
-		rc.dirty = append(rc.dirty, a)
-	}
-}
-
-// touchPod has all volumes of a pod looked at, and the pod.
-func (rc *reconciler) touchPod(p *podState) {
-	rc.touch(p)
-	for _, v := range p.volumes {
-		rc.touch(v)
-	}
-}
-
-// touchShared has a shared volume looked at, and all that wait for it.
-func (rc *reconciler) touchShared(s *sharedState) {
-	if s == nil {
-		return
-	}
-	rc.touch(s)
-	for v := range s.users {
-		rc.touch(v)
-	}
 }
 
 // touchAllShared has all shared volumes looked at: it is known of all that are on the disk,
@@ -178,20 +110,6 @@ func (rc *reconciler) touchClaimed() {
 	for _, volumes := range rc.claimed {
 		for v := range volumes {
 			rc.touch(v)
-		}
-	}
-}
-
-// changes notes which pods somebody may wait for have changed.
-func (rc *reconciler) changes(a item) {
-	switch a := a.(type) {
-	case *podState:
-		rc.changed.add(a.uid)
-	case *volumeState:
-		rc.changed.add(a.pod.uid)
-	case *sharedState:
-		for v := range a.users {
-			rc.changed.add(v.pod.uid)
 		}
 	}
 }

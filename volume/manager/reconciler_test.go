@@ -155,7 +155,7 @@ func (s *script) invariants() {
 			refreshing++
 		}
 	}
-	s.require(refreshing == s.rc.refreshing && refreshing <= maxRefreshing, "%d refreshes, counted %d", refreshing, s.rc.refreshing)
+	s.require(refreshing == s.rc.slots.used && refreshing <= maxRefreshing, "%d refreshes, counted %d", refreshing, s.rc.slots.used)
 	holders := map[string]types.UID{}
 	for uid, p := range s.rc.pods {
 		for _, v := range p.volumes {
@@ -395,7 +395,7 @@ func (s *script) finish() {
 		s.pass(max(at.Sub(s.now), 0))
 	}
 	rc := s.rc
-	left := fmt.Sprint(len(rc.pods), len(rc.shared), len(rc.objects), len(rc.claimed), len(rc.unknown), len(rc.unread), rc.refreshing, len(rc.queue), rc.due.Len())
+	left := fmt.Sprint(len(rc.pods), len(rc.shared), len(rc.objects), len(rc.claimed), len(rc.unknown), len(rc.unread), rc.slots.used, len(rc.slots.waiting), rc.due.Len())
 	s.require(left == "0 0 0 0 0 0 0 0 0", "left at the end: %s", left)
 }
 
@@ -873,7 +873,9 @@ func TestRefreshWithoutStaging(t *testing.T) {
 		{StateMounted, false, StateNotMounted, ""}, {StateMounted, true, StateUncertain, ""},
 		{StateNotMounted, false, StateMounted, "its attachment to the node"}, {StateNotMounted, true, StateUncertain, "its staging"}, {StateNotMounted, true, StateMounted, ""},
 	} {
-		v := &volumeState{pod: &podState{}, spec: &volume.Spec{}, state: c.state, remount: true, wanted: true}
+		v := &volumeState{
+			pod: &podState{}, desiredVolume: desiredVolume{spec: &volume.Spec{}, remount: true, wanted: true}, actualVolume: actualVolume{state: c.state},
+		}
 		v.shared = &sharedState{plugin: shared, attached: c.attached, stage: c.stage, users: set[*volumeState]{v: {}}}
 		s := v.nextMount(rc, now)
 		require.Equal(t, c.waits, s.why, c)
@@ -916,7 +918,7 @@ func TestDiskToBeRead(t *testing.T) {
 	claim := &volume.Spec{Persistent: &v1.PersistentVolume{Spec: v1.PersistentVolumeSpec{AccessModes: []v1.PersistentVolumeAccessMode{v1.ReadWriteOncePod}}}}
 	for state, want := range map[State]bool{StateNotMounted: true, StateMounted: false, StateUncertain: false} {
 		rc := newReconciler([]volume.Plugin{own}, time.Minute)
-		v := &volumeState{pod: &podState{}, spec: claim, state: state}
+		v := &volumeState{pod: &podState{}, desiredVolume: desiredVolume{spec: claim}, actualVolume: actualVolume{state: state}}
 		_, held := rc.claimHolder(v)
 		require.False(t, held)
 		rc.pods["other"] = &podState{}

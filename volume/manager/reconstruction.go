@@ -65,8 +65,8 @@ func (rc *reconciler) markRead(uid types.UID) {
 }
 
 // allListed tells that it is known what is staged, as far as that can be found out.
-func (rc *reconciler) allListed() bool {
-	for _, l := range rc.lists {
+func (a *actualState) allListed() bool {
+	for _, l := range a.lists {
 		if !l.done && l.err == nil {
 			return false
 		}

@@ -135,7 +135,7 @@ func TestNextOfLabels(t *testing.T) {
 			rc.complete = true
 			s := &sharedState{users: set[*volumeState]{}, attached: true, stage: c.staged, label: c.label, found: c.label == ""}
 			volumeOf := func(uid types.UID) *volumeState {
-				v := &volumeState{pod: &podState{uid: uid, pod: &v1.Pod{}}, requestedAt: now, shared: s, spec: &volume.Spec{}}
+				v := &volumeState{pod: &podState{uid: uid, pod: &v1.Pod{}}, shared: s, desiredVolume: desiredVolume{requestedAt: now, spec: &volume.Spec{}}}
 				s.users.add(v)
 				return v
 			}
@@ -224,7 +224,7 @@ func TestLabelConflict(t *testing.T) {
 	} {
 		rc := newReconciler(nil, time.Minute)
 		s := rc.sharedVolume(volume.ID{Plugin: "named", Volume: "h"}, named{})
-		s.users.add(&volumeState{pod: &podState{uid: c.user}, wanted: !c.had, needsLabel: "files:s1"})
+		s.users.add(&volumeState{pod: &podState{uid: c.user}, desiredVolume: desiredVolume{wanted: !c.had, needsLabel: "files:s1"}})
 		r := &resolved{plugin: named{}, shared: "h", spec: &volume.Spec{Name: "v"}, needsLabel: "files:s0"}
 		pod := &v1.Pod{}
 		pod.UID = "a"

@@ -51,14 +51,8 @@ type volumeKey struct {
 	block        bool
 }
 
-// item is something on which operations are made, one at a time.
-type item interface {
-	base() *unit
-	// next says what is to be done now, or what is waited for.
-	next(rc *reconciler, now time.Time) step
-}
-
-// unit is what items have in common.
+// unit is the part that all items have: the running operation, the outcome of the last
+// one, and the place in the workQueue.
 type unit struct {
 	op    *operation // the one that runs
 	retry retry
@@ -138,36 +132,40 @@ type volumeState struct {
 	unit
 	pod    *podState
 	key    volumeKey
-	plugin volume.Plugin // nil if there is none of this name any more
-	spec   *volume.Spec  // nil if it was only found on disk
-	inside []string
-	// remounts is what the plugin's Remounts says, objects what its Objects says.
-	remounts bool
-	objects  []volume.Object
-	shared   *sharedState
-	// expands tells that the plugin can make it larger.
-	expands bool
-	// label is the SELinux label to mount it with, needsLabel the one that its pod needs, which is
-	// the same for a volume of one pod.
-	label, needsLabel string
-	// unknown tells that it may be shared, and of what is not known.
-	unknown bool
-
-	// wanted tells that its pod uses it; of a pod that is released none is.
-	wanted      bool
-	requestedAt time.Time
-	state       State
-	since       time.Time
-	mounted     volume.Mounted
-	found       bool
-	remount     bool
-	refreshAt   time.Time
-	queued      bool
-	// expandedTo is the size to which it was expanded, for one that is not shared.
-	expandedTo int64
+	plugin volume.Plugin // nil if the agent has no plugin of this name
+	shared *sharedState
+	desiredVolume
+	actualVolume
+	queued bool // it waits for a refresh slot
 }
 
-func (v *volumeState) set(s State, now time.Time) {
+// desiredVolume is the desired state of a volume of one pod. It is empty for a volume
+// that was only found on the disk.
+type desiredVolume struct {
+	wanted      bool // its pod uses it and was not released
+	requestedAt time.Time
+	spec        *volume.Spec
+	inside      []string
+	remounts    bool            // Remounter.Remounts
+	remount     bool            // its content has to be brought up to date
+	objects     []volume.Object // Dependent.Objects
+	expands     bool            // its plugin is an Expander
+	label       string          // the SELinux label to mount it with
+	needsLabel  string          // the SELinux label that its pod needs
+}
+
+// actualVolume is the actual state of a volume of one pod.
+type actualVolume struct {
+	state      State
+	since      time.Time
+	mounted    volume.Mounted
+	refreshAt  time.Time
+	found      bool  // on the disk; its state is StateUncertain
+	unknown    bool  // it may be shared, but its volume is unknown
+	expandedTo int64 // the size of its last expansion, if it is not shared
+}
+
+func (v *actualVolume) set(s State, now time.Time) {
 	if v.state != s || v.since.IsZero() {
 		v.state, v.since = s, now
 	}

@@ -119,11 +119,7 @@ func (v *volumeState) nextMount(rc *reconciler, now time.Time) step {
 		}
 	}
 	next := v.after(doMount, now)
-	if next.do == doMount && again && rc.refreshing >= maxRefreshing {
-		if !v.queued {
-			v.queued = true
-			rc.queue = append(rc.queue, v)
-		}
+	if next.do == doMount && again && rc.slots.full(v) {
 		return step{why: "the refreshes of other volumes", soon: true}
 	}
 	return next

@@ -1,0 +1,35 @@
+package manager
+
+// maxRefreshing is the limit of refreshSlots.
+const maxRefreshing = 16
+
+// refreshSlots bounds how many volumes are mounted again at the same time, over all pods:
+// each of these mounts reads objects.
+type refreshSlots struct {
+	used    int
+	waiting []*volumeState
+}
+
+// full reports whether v has to wait for a slot.
+func (s *refreshSlots) full(v *volumeState) bool {
+	if s.used < maxRefreshing {
+		return false
+	}
+	if !v.queued {
+		v.queued = true
+		s.waiting = append(s.waiting, v)
+	}
+	return true
+}
+
+// free frees a slot, and returns the volumes that need not wait any longer.
+func (s *refreshSlots) free() []*volumeState {
+	s.used--
+	n := min(max(maxRefreshing-s.used, 0), len(s.waiting))
+	out := s.waiting[:n]
+	s.waiting = s.waiting[n:]
+	for _, v := range out {
+		v.queued = false
+	}
+	return out
+}

@@ -1,0 +1,103 @@
+package manager
+
+import (
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/podwright/podwright/internal/run"
+)
+
+// item is a pod, a volume or a listing, on which operations run one at a time.
+type item interface {
+	base() *unit
+	// next returns the next step, or the reason to wait.
+	next(rc *reconciler, now time.Time) step
+}
+
+// workQueue has the items to examine, now and later, and the pods whose callers have to
+// look again.
+type workQueue struct {
+	dirty   []item
+	due     *run.Heap[item]
+	changed set[types.UID]
+}
+
+func newWorkQueue() workQueue {
+	return workQueue{changed: set[types.UID]{}, due: run.NewHeap(
+		func(a, b item) bool { return a.base().due.Before(b.base().due) },
+		func(a item) *run.Place { return &a.base().place },
+	)}
+}
+
+// pop returns the next item to examine, or nil.
+func (q *workQueue) pop(now time.Time) item {
+	for first, ok := q.due.First(); ok && !first.base().due.After(now); first, ok = q.due.First() {
+		q.due.Remove(first)
+		q.touch(first)
+	}
+	if len(q.dirty) == 0 {
+		q.dirty = nil
+		return nil
+	}
+	first := q.dirty[0]
+	q.dirty = q.dirty[1:]
+	first.base().dirty = false
+	return first
+}
+
+// push has an item examined at a time.
+func (q *workQueue) push(a item, at time.Time) {
+	a.base().due = at
+	q.due.Put(a)
+}
+
+// nextDue is when next has something to do without a change.
+func (q *workQueue) nextDue() (time.Time, bool) {
+	first, ok := q.due.First()
+	if !ok {
+		return time.Time{}, false
+	}
+	return first.base().due, true
+}
+
+// touch has an item looked at.
+func (q *workQueue) touch(a item) {
+	if u := a.base(); !u.dirty {
+		u.dirty = true
+		q.dirty = append(q.dirty, a)
+	}
+}
+
+// touchPod has all volumes of a pod looked at, and the pod.
+func (q *workQueue) touchPod(p *podState) {
+	q.touch(p)
+	for _, v := range p.volumes {
+		q.touch(v)
+	}
+}
+
+// touchShared has a shared volume looked at, and all that wait for it.
+func (q *workQueue) touchShared(s *sharedState) {
+	if s == nil {
+		return
+	}
+	q.touch(s)
+	for v := range s.users {
+		q.touch(v)
+	}
+}
+
+// changes notes which pods somebody may wait for have changed.
+func (q *workQueue) changes(a item) {
+	switch a := a.(type) {
+	case *podState:
+		q.changed.add(a.uid)
+	case *volumeState:
+		q.changed.add(a.pod.uid)
+	case *sharedState:
+		for v := range a.users {
+			q.changed.add(v.pod.uid)
+		}
+	}
+}
