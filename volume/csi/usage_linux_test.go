@@ -16,9 +16,8 @@ func TestUsage(t *testing.T) {
 	w := newWorld(t)
 	m := w.args(persistent(files), "1")
 	w.mounted(m)
-	meter, err := usage.New(usage.Config{Ask: w.Usage})
-	require.NoError(t, err)
-	_, err = meter.Measure(t.Context(), m.Dir, 0)
+	meter := usage.New(usage.Config{Ask: w.Usage})
+	_, err := meter.Measure(t.Context(), m.Dir, 0)
 	require.ErrorIs(t, err, csi.ErrNoUsage)
 	w.fake.can.Stats = true
 	u, err := meter.Measure(t.Context(), m.Dir, 0)

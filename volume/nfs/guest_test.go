@@ -34,12 +34,12 @@ func TestGuestNFS(t *testing.T) {
 	t.Cleanup(func() { _ = exec.Command("exportfs", "-ua").Run() })
 
 	k := &mounts.Kernel{}
-	p, err := nfs.New(nfs.Config{Mounts: k, ForceAfter: 5 * time.Second})
-	require.NoError(t, err)
+	p := nfs.New(nfs.Config{Mounts: k})
+	p.ForceAfter(5 * time.Second)
 	t.Cleanup(func() { _ = k.Detach(context.Background(), dir) })
 	mount := volume.Mount{Spec: inline("127.0.0.1", export), Dir: dir}
 	for range 2 {
-		_, err = p.Mount(t.Context(), mount)
+		_, err := p.Mount(t.Context(), mount)
 		require.NoError(t, err)
 	}
 	point, mounted, err := k.At(t.Context(), dir)

@@ -33,33 +33,29 @@ const Name = "kubernetes.io/nfs"
 type Config struct {
 	// Mounts mounts; nil means those of this node's kernel, which needs mount.nfs.
 	Mounts mounts.Mounter
-	// ForceAfter is how long unmounting may take before it is forced, with the loss of
-	// what has not reached the server; zero means a minute.
-	ForceAfter time.Duration
 }
 
 // Plugin is the volume.Plugin for NFS volumes, in a pod or as a PersistentVolume. Use
 // New. It is safe for concurrent use.
 type Plugin struct {
-	cfg   Config
-	mu    sync.Mutex
-	tried map[string]time.Time // when it was tried first to unmount a folder
+	cfg        Config
+	forceAfter time.Duration
+	mu         sync.Mutex
+	tried      map[string]time.Time // when it was tried first to unmount a folder
 }
 
 var _ volume.Plugin = (*Plugin)(nil)
 
-// New checks the configuration.
-func New(cfg Config) (*Plugin, error) {
-	if cfg.ForceAfter < 0 {
-		return nil, errors.New("nfs: Config.ForceAfter is below zero")
-	}
-	if cfg.ForceAfter == 0 {
-		cfg.ForceAfter = time.Minute
-	}
+// forceAfter is the time after which an unmount is forced, with the loss of data that has
+// not reached the server.
+const forceAfter = time.Minute
+
+// New returns a Plugin.
+func New(cfg Config) *Plugin {
 	if cfg.Mounts == nil {
 		cfg.Mounts = &mounts.Kernel{}
 	}
-	return &Plugin{cfg: cfg, tried: map[string]time.Time{}}, nil
+	return &Plugin{cfg: cfg, forceAfter: forceAfter, tried: map[string]time.Time{}}
 }
 
 // Name implements volume.Plugin.
@@ -150,7 +146,7 @@ func (p *Plugin) unmount(ctx context.Context, dir string) error {
 	if _, ok := p.tried[dir]; !ok {
 		p.tried[dir] = time.Now()
 	}
-	deadline := p.tried[dir].Add(p.cfg.ForceAfter)
+	deadline := p.tried[dir].Add(p.forceAfter)
 	p.mu.Unlock()
 	if time.Now().Before(deadline) {
 		gently, cancel := context.WithDeadline(ctx, deadline)

@@ -22,19 +22,13 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-func must(t testing.TB, m mounts.Mounter) *nfs.Plugin {
-	p, err := nfs.New(nfs.Config{Mounts: m})
-	require.NoError(t, err)
-	return p
-}
-
 func inline(server, path string) *volume.Spec {
 	return &volume.Spec{Name: "v", Inline: &v1.VolumeSource{NFS: &v1.NFSVolumeSource{Server: server, Path: path}}}
 }
 
 func TestMount(t *testing.T) {
 	m := &mounts.Memory{}
-	p := must(t, m)
+	p := nfs.New(nfs.Config{Mounts: m})
 	dir := filepath.Join(t.TempDir(), "v")
 	spec := &volume.Spec{Name: "pv", ReadOnly: true, Persistent: &v1.PersistentVolume{Spec: v1.PersistentVolumeSpec{
 		MountOptions:           []string{"hard", "nfsvers=4.2"},
@@ -59,7 +53,7 @@ func TestMount(t *testing.T) {
 
 // What was never mounted, but has files, is not deleted.
 func TestUnmountDeletesNothing(t *testing.T) {
-	p := must(t, &mounts.Memory{})
+	p := nfs.New(nfs.Config{Mounts: &mounts.Memory{}})
 	dir := t.TempDir()
 	precious := filepath.Join(dir, "precious")
 	require.NoError(t, os.WriteFile(precious, nil, 0o600))
@@ -68,7 +62,7 @@ func TestUnmountDeletesNothing(t *testing.T) {
 }
 
 func TestRefused(t *testing.T) {
-	p := must(t, &mounts.Memory{})
+	p := nfs.New(nfs.Config{Mounts: &mounts.Memory{}})
 	dir := filepath.Join(t.TempDir(), "v")
 	for want, spec := range map[string]*volume.Spec{
 		`server: ""`:      inline("", "/x"),
@@ -81,8 +75,6 @@ func TestRefused(t *testing.T) {
 		require.NotErrorIs(t, err, volume.ErrUncertain)
 		require.NoDirExists(t, dir)
 	}
-	_, err := nfs.New(nfs.Config{ForceAfter: -1})
-	require.ErrorContains(t, err, "ForceAfter")
 	require.False(t, p.Supports(&volume.Spec{Inline: &v1.VolumeSource{}}))
 }
 
@@ -99,7 +91,7 @@ func TestServerThatHangs(t *testing.T) {
 			<-ctx.Done()
 			return fmt.Errorf("%w: %w", mounts.ErrLeftBehind, ctx.Err())
 		}}
-		p := must(t, m)
+		p := nfs.New(nfs.Config{Mounts: m})
 		ctx := func(d time.Duration) context.Context {
 			ctx, cancel := context.WithTimeout(t.Context(), d)
 			t.Cleanup(cancel)
@@ -134,7 +126,7 @@ func TestBusy(t *testing.T) {
 		}
 		return nil
 	}}
-	p := must(t, m)
+	p := nfs.New(nfs.Config{Mounts: m})
 	dir := filepath.Join(t.TempDir(), "v")
 	_, err := p.Mount(t.Context(), volume.Mount{Spec: inline("s", "/x"), Dir: dir})
 	require.NoError(t, err)
@@ -149,10 +141,7 @@ func ExamplePlugin() {
 	}
 	defer os.RemoveAll(root)
 	m := &mounts.Memory{} // none on a node
-	p, err := nfs.New(nfs.Config{Mounts: m})
-	if err != nil {
-		panic(err)
-	}
+	p := nfs.New(nfs.Config{Mounts: m})
 	_, err = p.Mount(context.Background(), volume.Mount{Spec: inline("files.example", "/export"), Dir: filepath.Join(root, "v")})
 	fmt.Println(err)
 	points, err := m.Below(context.Background(), root)
@@ -167,7 +156,7 @@ func TestContract(t *testing.T) {
 		m := &mounts.Memory{}
 		return volumetest.Subject{
 			Layout: volume.Layout{Root: t.TempDir()},
-			Open:   func() (volume.Plugin, error) { return nfs.New(nfs.Config{Mounts: m}) },
+			Open:   func() (volume.Plugin, error) { return nfs.New(nfs.Config{Mounts: m}), nil },
 			Spec:   func(_ *v1.Pod, name string) *volume.Spec { s := inline("s", "/x"); s.Name = name; return s },
 		}
 	})

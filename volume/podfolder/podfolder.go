@@ -41,13 +41,14 @@ type Config struct {
 	// Root is the folder with the folders of all pods, an absolute path. Nothing else is
 	// in it. It is made when the first pod is prepared.
 	Root string
-	// Mounts knows what is mounted; nil means the node's kernel.
-	Mounts mounts.Mounter
 }
 
 // Folders are the folders of pods. It is a stages.Stage. Use New. It is safe for
 // concurrent use.
-type Folders struct{ cfg Config }
+type Folders struct {
+	cfg    Config
+	mounts mounts.Mounter
+}
 
 // New checks the configuration. It does not look at the disk.
 func New(cfg Config) (*Folders, error) {
@@ -57,10 +58,7 @@ func New(cfg Config) (*Folders, error) {
 	case !filepath.IsAbs(cfg.Root):
 		return nil, fmt.Errorf("podfolder: Config.Root: %q is not absolute", cfg.Root)
 	}
-	if cfg.Mounts == nil {
-		cfg.Mounts = &mounts.Kernel{}
-	}
-	return &Folders{cfg}, nil
+	return &Folders{cfg, &mounts.Kernel{}}, nil
 }
 
 // mode is that of the folders: what pods have is nobody else's business.
@@ -118,7 +116,7 @@ func (f *Folders) mountedIn(ctx context.Context, dir string) (found []string, er
 	if err != nil {
 		return nil, err
 	}
-	points, err := f.cfg.Mounts.Below(ctx, dir)
+	points, err := f.mounts.Below(ctx, dir)
 	for _, point := range points {
 		found = append(found, point.Path)
 	}

@@ -68,7 +68,8 @@ func TestBadInputIsRefused(t *testing.T) {
 func TestMounts(t *testing.T) {
 	var failure error
 	m := &mounts.Memory{Fault: func(context.Context, string, string) error { return failure }}
-	f := newFolders(t, Config{Mounts: m})
+	f := newFolders(t, Config{})
+	f.mounts = m
 	require.NoError(t, f.Prepare(t.Context(), podOf("1")))
 	require.NoError(t, f.Prepare(t.Context(), podOf("11")))
 	root, err := filepath.EvalSymlinks(f.cfg.Root)

@@ -54,9 +54,6 @@ type Metrics struct {
 
 // Config configures a Meter. The zero value is complete.
 type Config struct {
-	// FilesPerSecond is how many files are looked at in a second, in all volumes
-	// together; zero means 20,000.
-	FilesPerSecond int
 	// Ask is asked of each volume first. ok tells that it knows what the volume uses; an
 	// error, that nobody can know that now. It is called concurrently, for one volume one
 	// at a time, and may leave out Measured. Nil means that all is measured here.

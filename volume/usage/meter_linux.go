@@ -23,18 +23,15 @@ type Meter struct {
 	known map[string]Usage
 }
 
-// New checks the configuration.
-func New(cfg Config) (*Meter, error) {
-	switch {
-	case cfg.FilesPerSecond < 0:
-		return nil, errors.New("usage: Config.FilesPerSecond is below zero")
-	case cfg.FilesPerSecond == 0:
-		cfg.FilesPerSecond = 20000
-	}
+// filesPerSecond bounds the files that a Meter reads in a second, in all volumes together.
+const filesPerSecond = 20000
+
+// New returns a Meter.
+func New(cfg Config) *Meter {
 	if cfg.Metrics.OnMeasured == nil {
 		cfg.Metrics.OnMeasured = func(Source, time.Duration, error) {}
 	}
-	return &Meter{ask: cfg.Ask, told: cfg.Metrics.OnMeasured, pace: pace{each: time.Second / time.Duration(cfg.FilesPerSecond)}, known: map[string]Usage{}}, nil
+	return &Meter{ask: cfg.Ask, told: cfg.Metrics.OnMeasured, pace: pace{each: time.Second / filesPerSecond}, known: map[string]Usage{}}
 }
 
 // Known is what was measured last for a volume's folder. It touches no disk.

@@ -17,17 +17,11 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-func must(t testing.TB, cfg Config) *Meter {
-	m, err := New(cfg)
-	require.NoError(t, err)
-	return m
-}
-
 func TestFolder(t *testing.T) {
 	dir := t.TempDir()
 	require.NoError(t, os.MkdirAll(filepath.Join(dir, "a", "b"), 0o700))
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "a", "f"), make([]byte, 100<<10), 0o600))
-	before, err := must(t, Config{}).Measure(t.Context(), dir, 0)
+	before, err := New(Config{}).Measure(t.Context(), dir, 0)
 	require.NoError(t, err)
 	require.EqualValues(t, 4, before.Files, "itself, a, b and f")
 	require.GreaterOrEqual(t, before.Bytes, int64(100<<10))
@@ -38,7 +32,7 @@ func TestFolder(t *testing.T) {
 	for i := range 3 {
 		require.NoError(t, os.Link(filepath.Join(dir, "a", "f"), filepath.Join(dir, "a", "b", fmt.Sprint(i))))
 	}
-	m := must(t, Config{})
+	m := New(Config{})
 	after, err := m.Measure(t.Context(), dir, 0)
 	require.NoError(t, err)
 	require.Equal(t, before.Files, after.Files, "hard links are counted once")
@@ -65,8 +59,6 @@ func TestFolder(t *testing.T) {
 	_, err = m.Measure(t.Context(), filepath.Join(dir, "missing"), 0)
 	require.ErrorIs(t, err, os.ErrNotExist)
 	require.Eventually(t, func() bool { return len(m.Running()) == 0 }, time.Minute, time.Millisecond) // the one whose caller has gone
-	_, err = New(Config{FilesPerSecond: -1})
-	require.ErrorContains(t, err, "FilesPerSecond")
 }
 
 func TestMounts(t *testing.T) {
@@ -83,7 +75,7 @@ func TestMounts(t *testing.T) {
 	for i := range 10 {
 		require.NoError(t, os.WriteFile(filepath.Join(point, fmt.Sprint(i)), make([]byte, 8192), 0o600))
 	}
-	m := must(t, Config{})
+	m := New(Config{})
 	u, err := m.Measure(t.Context(), point, 0)
 	require.NoError(t, err)
 	require.EqualValues(t, 11, u.Files)
@@ -124,7 +116,8 @@ func TestOneWalk(t *testing.T) {
 	for i := range 200 {
 		require.NoError(t, os.WriteFile(filepath.Join(dir, fmt.Sprint(i)), nil, 0o600))
 	}
-	m := must(t, Config{FilesPerSecond: 2000})
+	m := New(Config{})
+	m.pace.each = time.Second / 2000
 	var wg sync.WaitGroup
 	results := make([]Usage, 5)
 	for i := range results {
@@ -146,10 +139,7 @@ func ExampleMeter() {
 	if err := os.WriteFile(filepath.Join(dir, "f"), []byte("x"), 0o600); err != nil {
 		panic(err)
 	}
-	m, err := New(Config{})
-	if err != nil {
-		panic(err)
-	}
+	m := New(Config{})
 	u, err := m.Measure(context.Background(), dir, time.Minute)
 	fmt.Println(u.Files, err)
 	// Output: 2 <nil>

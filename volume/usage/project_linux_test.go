@@ -48,8 +48,7 @@ func TestGuestProjects(t *testing.T) {
 		}
 		return dir
 	}
-	m, err := New(Config{})
-	require.NoError(t, err)
+	m := New(Config{})
 	var p Projects
 	for _, name := range []string{"a", "b"} {
 		require.NoError(t, os.Mkdir(filepath.Join(at, name), 0o755))

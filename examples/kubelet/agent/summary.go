@@ -58,9 +58,7 @@ func (n *node) newSummary() (*summary.Provider, error) {
 	if cfg.Collector, err = stats.NewCollector(collected); err != nil {
 		return nil, err
 	}
-	if cfg.Meter, err = usage.New(usage.Config{Ask: n.volumes.ask, Metrics: in.cfg.Metrics.Volumes.Measured()}); err != nil {
-		return nil, err
-	}
+	cfg.Meter = usage.New(usage.Config{Ask: n.volumes.ask, Metrics: in.cfg.Metrics.Volumes.Measured()})
 	return summary.New(cfg)
 }
 

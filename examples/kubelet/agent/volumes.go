@@ -159,9 +159,8 @@ func volumePlugins(in *inputs, layout volume.Layout, kernel mounts.Mounter) ([]v
 	if err != nil {
 		return nil, err
 	}
-	plugins, errs := append(files, onDisk, &hostpath.Plugin{}), []error(nil)
+	plugins, errs := append(files, onDisk, &hostpath.Plugin{}, nfs.New(nfs.Config{Mounts: kernel})), []error(nil)
 	add := func(p volume.Plugin, err error) { plugins, errs = append(plugins, p), append(errs, err) }
-	add(plugin(nfs.New(nfs.Config{Mounts: kernel})))
 	add(plugin(local.New(local.Config{Layout: layout, Mounts: kernel, Event: in.recorder.event, Logger: cfg.Logger})))
 	return plugins, errors.Join(errs...)
 }

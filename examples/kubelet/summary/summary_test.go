@@ -72,8 +72,7 @@ func newScene(t testing.TB, n int, change func(*scene)) (*scene, *Provider) {
 	proc := proc()
 	collector, err := stats.NewCollector(stats.CollectorConfig{Runtime: s.Runtime, Reader: reader, PodCgroups: func() map[string]string { return places }, Proc: proc})
 	require.NoError(t, err)
-	meter, err := usage.New(usage.Config{})
-	require.NoError(t, err)
+	meter := usage.New(usage.Config{})
 	s.cfg = Config{
 		NodeName: "n", Collector: collector, Cgroups: reader, Proc: proc, Root: s.root, Images: s.ImageFsInfo, Meter: meter,
 		Systems: map[string]string{statsapi.SystemContainerPods: "/kubepods", statsapi.SystemContainerMisc: ""}, Above: []string{"/kubepods", "/kubepods/none"},
@@ -296,8 +295,7 @@ func TestSummary(t *testing.T) {
 func TestMeasuring(t *testing.T) {
 	stuck := make(chan struct{})
 	s, p := newScene(t, 2, func(s *scene) {
-		var err error
-		s.cfg.Meter, err = usage.New(usage.Config{Ask: func(ctx context.Context, dir string) (usage.Usage, bool, error) {
+		s.cfg.Meter = usage.New(usage.Config{Ask: func(ctx context.Context, dir string) (usage.Usage, bool, error) {
 			if !strings.Contains(dir, "uid-0/scratch") {
 				return usage.Usage{}, false, nil
 			}
@@ -305,7 +303,6 @@ func TestMeasuring(t *testing.T) {
 			<-ctx.Done()
 			return usage.Usage{}, false, ctx.Err()
 		}})
-		require.NoError(t, err)
 		s.cfg.Period = 60 * time.Millisecond
 	})
 	ctx, cancel := context.WithCancel(t.Context())
@@ -465,14 +462,12 @@ func TestUnmeasured(t *testing.T) {
 	errAsleep := errors.New("the driver is asleep")
 	var asleep atomic.Bool
 	s, p := newScene(t, 2, func(s *scene) {
-		var err error
-		s.cfg.Meter, err = usage.New(usage.Config{Ask: func(_ context.Context, dir string) (usage.Usage, bool, error) {
+		s.cfg.Meter = usage.New(usage.Config{Ask: func(_ context.Context, dir string) (usage.Usage, bool, error) {
 			if asleep.Load() {
 				return usage.Usage{}, false, errAsleep
 			}
 			return usage.Usage{Bytes: 5, Files: -1, Capacity: 7}, strings.HasSuffix(dir, "/claimed"), nil
 		}})
-		require.NoError(t, err)
 		s.cfg.Period = time.Nanosecond
 	})
 	look := func() {
