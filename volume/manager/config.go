@@ -109,14 +109,14 @@ type SELinux interface {
 
 func (c Config) withDefaults() (Config, error) {
 	if len(c.Plugins) == 0 {
-		return c, errors.New("volume: Config.Plugins is required")
+		return c, errors.New("manager: Config.Plugins is required")
 	}
-	if err := c.Layout.Check("volume: Config.Layout"); err != nil {
+	if err := c.Layout.Check("manager: Config.Layout"); err != nil {
 		return c, err
 	}
 	names := map[string]bool{}
 	for i, p := range c.Plugins {
-		field := fmt.Sprintf("volume: Config.Plugins[%d]", i)
+		field := fmt.Sprintf("manager: Config.Plugins[%d]", i)
 		if err := required.Field(field, p); err != nil {
 			return c, err
 		}
@@ -128,7 +128,7 @@ func (c Config) withDefaults() (Config, error) {
 		}
 		names[p.Name()] = true
 		if _, ok := p.(volume.Stager); ok && c.Complete == nil {
-			return c, fmt.Errorf("volume: Config.Complete is required: pods share volumes of %s", p.Name())
+			return c, fmt.Errorf("manager: Config.Complete is required: pods share volumes of %s", p.Name())
 		}
 	}
 	for _, d := range []struct {
@@ -141,7 +141,7 @@ func (c Config) withDefaults() (Config, error) {
 	} {
 		switch {
 		case *d.value < 0:
-			return c, fmt.Errorf("volume: Config.%s is negative: %v", d.field, *d.value)
+			return c, fmt.Errorf("manager: Config.%s is negative: %v", d.field, *d.value)
 		case *d.value == 0:
 			*d.value = d.zero
 		}

@@ -19,16 +19,16 @@ func TestNew(t *testing.T) {
 	good := &volumetest.Plugin{}
 	layout := volume.Layout{Root: "/var/lib/kubelet"}
 	for want, cfg := range map[string]manager.Config{
-		"volume: Config.Plugins is required":                                     {Layout: layout},
-		"volume: Config.Layout.Root is required":                                 {Plugins: []volume.Plugin{good}},
-		`volume: Config.Layout.Root: "x" is not absolute`:                        {Plugins: []volume.Plugin{good}, Layout: volume.Layout{Root: "x"}},
-		"volume: Config.Plugins[1] is required":                                  {Plugins: []volume.Plugin{good, missing}, Layout: layout},
-		`volume: Config.Plugins[1]: "example.com/memory" is in the list already`: {Plugins: []volume.Plugin{good, good}, Layout: layout},
-		"volume: Config.Complete is required: pods share volumes of example.com/memory": {
+		"manager: Config.Plugins is required":                                     {Layout: layout},
+		"manager: Config.Layout.Root is required":                                 {Plugins: []volume.Plugin{good}},
+		`manager: Config.Layout.Root: "x" is not absolute`:                        {Plugins: []volume.Plugin{good}, Layout: volume.Layout{Root: "x"}},
+		"manager: Config.Plugins[1] is required":                                  {Plugins: []volume.Plugin{good, missing}, Layout: layout},
+		`manager: Config.Plugins[1]: "example.com/memory" is in the list already`: {Plugins: []volume.Plugin{good, good}, Layout: layout},
+		"manager: Config.Complete is required: pods share volumes of example.com/memory": {
 			Plugins: []volume.Plugin{&volumetest.Shared{Plugin: good}}, Layout: layout,
 		},
-		"volume: Config.OperationTimeout is negative: -1s": {Plugins: []volume.Plugin{good}, Layout: layout, OperationTimeout: -time.Second},
-		"volume: Config.ShutdownTimeout is negative: -1s":  {Plugins: []volume.Plugin{good}, Layout: layout, ShutdownTimeout: -time.Second},
+		"manager: Config.OperationTimeout is negative: -1s": {Plugins: []volume.Plugin{good}, Layout: layout, OperationTimeout: -time.Second},
+		"manager: Config.ShutdownTimeout is negative: -1s":  {Plugins: []volume.Plugin{good}, Layout: layout, ShutdownTimeout: -time.Second},
 	} {
 		_, err := manager.New(cfg)
 		require.EqualError(t, err, want)

@@ -14,9 +14,9 @@ import (
 // Errors to test for.
 var (
 	// ErrAlreadyRun is returned by a second Run.
-	ErrAlreadyRun = errors.New("volume: Run was called before")
+	ErrAlreadyRun = errors.New("manager: Run was called before")
 	// ErrEnded is returned when Run has ended.
-	ErrEnded = errors.New("volume: Run has ended")
+	ErrEnded = errors.New("manager: Run has ended")
 	// ErrShutdownTimeout is wrapped by the error of Run when operations ignored that
 	// their context has ended. They are named.
 	ErrShutdownTimeout = errors.New("still running after the shutdown timeout")

@@ -38,7 +38,7 @@ func (r *resolved) key() volumeKey {
 // resolve finds out what the volumes are that a pod uses, but for what claims say: that
 // has to be read. Image volumes are the runtime's.
 func (m *Manager) resolve(ctx context.Context, pod *v1.Pod) (out []resolved) {
-	for _, u := range UsedBy(pod) {
+	for _, u := range usedBy(pod) {
 		_, v := find(pod, u.Name)
 		switch {
 		case v.Image != nil:
@@ -60,10 +60,10 @@ func (m *Manager) readClaims(ctx context.Context, pod *v1.Pod, volumes []resolve
 			out = append(out, r)
 		}
 	}
-	used := UsedBy(pod)
+	used := usedBy(pod)
 	run.Each(len(out), func(i int) error {
 		name := out[i].name
-		u := used[slices.IndexFunc(used, func(u Used) bool { return u.Name == name })]
+		u := used[slices.IndexFunc(used, func(u volumeUse) bool { return u.Name == name })]
 		answer := make(chan resolved, 1)
 		err := m.claims.Do(ctx, "reading the claim of volume", string(pod.UID)+"/"+name, func() error {
 			answer <- m.resolveOne(ctx, pod, u)
@@ -78,7 +78,7 @@ func (m *Manager) readClaims(ctx context.Context, pod *v1.Pod, volumes []resolve
 }
 
 // resolveOne resolves a volume. It does not fail but in what it returns.
-func (m *Manager) resolveOne(ctx context.Context, pod *v1.Pod, u Used) (r resolved) {
+func (m *Manager) resolveOne(ctx context.Context, pod *v1.Pod, u volumeUse) (r resolved) {
 	r.name = u.Name
 	if err := run.Guard("resolving volume "+u.Name, func() error { return m.resolveInto(ctx, pod, &u, &r) }); err != nil {
 		return resolved{name: u.Name, err: err}
@@ -95,7 +95,7 @@ func find(pod *v1.Pod, name string) (index int, v *v1.Volume) {
 	return -1, nil
 }
 
-func (m *Manager) resolveInto(ctx context.Context, pod *v1.Pod, u *Used, r *resolved) (err error) {
+func (m *Manager) resolveInto(ctx context.Context, pod *v1.Pod, u *volumeUse, r *resolved) (err error) {
 	i, v := find(pod, u.Name)
 	field := fmt.Sprintf("spec.volumes[%d].%s", i, sourceName(&v.VolumeSource))
 	if r.spec, err = m.spec(ctx, pod, v); err != nil {

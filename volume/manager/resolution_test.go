@@ -53,21 +53,21 @@ func TestResolveChecks(t *testing.T) {
 	pod.Spec.Volumes[1].PersistentVolumeClaim = &v1.PersistentVolumeClaimVolumeSource{}
 	m := &Manager{cfg: Config{Plugins: []volume.Plugin{picky{nothing{name: "v"}}}, Claims: oneSpec{spec: &volume.Spec{Name: "v"}}}}
 	r := resolved{name: "v"}
-	err := m.resolveInto(t.Context(), pod, &Used{Name: "v"}, &r)
+	err := m.resolveInto(t.Context(), pod, &volumeUse{Name: "v"}, &r)
 	require.ErrorContains(t, err, "spec.volumes[1].persistentVolumeClaim: ")
 	pv := &v1.PersistentVolume{}
 	pv.Spec.CSI = &v1.CSIPersistentVolumeSource{}
 	m.cfg.Claims = oneSpec{spec: &volume.Spec{Name: "v", Persistent: pv}}
-	require.NoError(t, m.resolveInto(t.Context(), pod, &Used{Name: "v", Mounts: true, Inside: []string{"a"}}, &r))
+	require.NoError(t, m.resolveInto(t.Context(), pod, &volumeUse{Name: "v", Mounts: true, Inside: []string{"a"}}, &r))
 	require.Equal(t, []string{"a"}, r.inside)
-	require.ErrorContains(t, m.resolveInto(t.Context(), pod, &Used{Name: "v", Devices: true}, &r), "has volumeMode Filesystem and is named in volumeDevices")
+	require.ErrorContains(t, m.resolveInto(t.Context(), pod, &volumeUse{Name: "v", Devices: true}, &r), "has volumeMode Filesystem and is named in volumeDevices")
 	block := v1.PersistentVolumeBlock
 	pv.Spec.VolumeMode = &block
-	require.ErrorContains(t, m.resolveInto(t.Context(), pod, &Used{Name: "v", Mounts: true}, &r), "has volumeMode Block and is named in volumeMounts")
-	require.NoError(t, m.resolveInto(t.Context(), pod, &Used{Name: "v", Devices: true}, &r))
+	require.ErrorContains(t, m.resolveInto(t.Context(), pod, &volumeUse{Name: "v", Mounts: true}, &r), "has volumeMode Block and is named in volumeMounts")
+	require.NoError(t, m.resolveInto(t.Context(), pod, &volumeUse{Name: "v", Devices: true}, &r))
 
 	pv.Spec.VolumeMode, pv.Spec.AccessModes = nil, []v1.PersistentVolumeAccessMode{v1.ReadWriteOncePod}
 	m.cfg.Plugins, m.cfg.SELinux = []volume.Plugin{labelled{Plugin: m.cfg.Plugins[0], err: errFailed}}, labels{}
-	err = m.resolveInto(t.Context(), pod, &Used{Name: "v", Mounts: true}, &r)
+	err = m.resolveInto(t.Context(), pod, &volumeUse{Name: "v", Mounts: true}, &r)
 	require.EqualError(t, err, "spec.volumes[1].persistentVolumeClaim: failed", "nobody knows whether it can be mounted with its label")
 }

@@ -41,20 +41,26 @@ func (m *Manager) Prepare(ctx context.Context, pod *v1.Pod) error {
 	m.want(ctx, pod, volumes)
 	refreshes := time.NewTimer(operationGrace)
 	defer refreshes.Stop()
-	refreshed := true
-	for {
-		over, err := m.prepared(pod.UID, refreshed, nil)
-		if over {
+	return m.await(ctx, changed, refreshes.C, func(refreshed bool, cause error) (bool, error) {
+		return m.prepared(pod.UID, refreshed, cause)
+	})
+}
+
+// await calls over after each change until it returns true. The first argument of over is
+// true until timeout; the second is the cause of the end of ctx.
+func (m *Manager) await(ctx context.Context, changed run.Signal, timeout <-chan time.Time, over func(early bool, cause error) (bool, error)) error {
+	for early := true; ; {
+		if is, err := over(early, nil); is {
 			return err
 		}
 		select {
 		case <-changed:
-		case <-refreshes.C:
-			refreshed = false
+		case <-timeout:
+			early = false
 		case <-m.ended:
 			return ErrEnded
 		case <-ctx.Done():
-			_, err := m.prepared(pod.UID, false, run.EndOf(ctx))
+			_, err := over(false, run.EndOf(ctx))
 			return err
 		}
 	}
@@ -146,24 +152,11 @@ func (m *Manager) Release(ctx context.Context, uid types.UID) error {
 	changed, end := m.watch(uid)
 	defer end()
 	m.release(uid)
-	m.wake.Wake()
-	for {
-		over, err := m.released(uid, nil)
-		if over {
-			return err
-		}
-		select {
-		case <-changed:
-		case <-m.ended:
-			return ErrEnded
-		case <-ctx.Done():
-			_, err := m.released(uid, run.EndOf(ctx))
-			return err
-		}
-	}
+	return m.await(ctx, changed, nil, func(_ bool, cause error) (bool, error) { return m.released(uid, cause) })
 }
 
 func (m *Manager) release(uid types.UID) {
+	defer m.wake.Wake()
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	_, cancelled := m.reconciler.release(uid)

@@ -8,8 +8,8 @@ import (
 	v1 "k8s.io/api/core/v1"
 )
 
-// Used is what the containers of a pod do with one of its volumes.
-type Used struct {
+// volumeUse is what the containers of a pod do with one of its volumes.
+type volumeUse struct {
 	// Name is the volume's in the pod's spec.
 	Name string
 	// Mounts and Devices tell how it is used: as files, as a device, as both (which no
@@ -20,13 +20,13 @@ type Used struct {
 	Inside []string
 }
 
-// UsedBy lists the volumes that some container of a pod uses, init and ephemeral ones
+// usedBy lists the volumes that some container of a pod uses, init and ephemeral ones
 // included, in the order of the pod's spec. Only these are mounted.
-func UsedBy(pod *v1.Pod) []Used {
-	uses := map[string]*Used{}
-	use := func(name string) *Used {
+func usedBy(pod *v1.Pod) []volumeUse {
+	uses := map[string]*volumeUse{}
+	use := func(name string) *volumeUse {
 		if uses[name] == nil {
-			uses[name] = &Used{Name: name}
+			uses[name] = &volumeUse{Name: name}
 		}
 		return uses[name]
 	}
@@ -42,7 +42,7 @@ func UsedBy(pod *v1.Pod) []Used {
 			use(d.Name).Devices = true
 		}
 	}
-	var out []Used
+	var out []volumeUse
 	for i := range pod.Spec.Volumes {
 		if u := uses[pod.Spec.Volumes[i].Name]; u != nil {
 			slices.Sort(u.Inside)
@@ -64,22 +64,22 @@ func inside(m v1.VolumeMount, all []v1.VolumeMount) (out []string) {
 	return out
 }
 
-// use is what a container does with volumes, and as whom.
-type use struct {
+// containerUse has the volumes of a container, and its security context.
+type containerUse struct {
 	VolumeMounts  []v1.VolumeMount
 	VolumeDevices []v1.VolumeDevice
 	Security      *v1.SecurityContext
 }
 
-func containers(pod *v1.Pod) (out []use) {
+func containers(pod *v1.Pod) (out []containerUse) {
 	for _, list := range [][]v1.Container{pod.Spec.InitContainers, pod.Spec.Containers} {
 		for i := range list {
-			out = append(out, use{list[i].VolumeMounts, list[i].VolumeDevices, list[i].SecurityContext})
+			out = append(out, containerUse{list[i].VolumeMounts, list[i].VolumeDevices, list[i].SecurityContext})
 		}
 	}
 	for i := range pod.Spec.EphemeralContainers {
 		c := &pod.Spec.EphemeralContainers[i]
-		out = append(out, use{c.VolumeMounts, c.VolumeDevices, c.SecurityContext})
+		out = append(out, containerUse{c.VolumeMounts, c.VolumeDevices, c.SecurityContext})
 	}
 	return out
 }

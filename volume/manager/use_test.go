@@ -1,12 +1,10 @@
-package manager_test
+package manager
 
 import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
 	v1 "k8s.io/api/core/v1"
-
-	"github.com/podwright/podwright/volume/manager"
 )
 
 // V2: a volume that no container uses is not made.
@@ -30,11 +28,11 @@ func TestUsedBy(t *testing.T) {
 			VolumeMounts: []v1.VolumeMount{{Name: "debug", MountPath: "/d"}},
 		}}},
 	}}
-	require.Equal(t, []manager.Used{
+	require.Equal(t, []volumeUse{
 		{Name: "data", Mounts: true, Inside: []string{"b", "keys"}},
 		{Name: "keys", Mounts: true},
 		{Name: "disk", Devices: true},
 		{Name: "both", Mounts: true, Devices: true},
 		{Name: "debug", Mounts: true},
-	}, manager.UsedBy(pod))
+	}, usedBy(pod))
 }
