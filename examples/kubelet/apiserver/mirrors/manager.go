@@ -6,18 +6,16 @@ import (
 	"fmt"
 	"log/slog"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
-	apiwait "k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/client-go/util/workqueue"
 
 	"github.com/podwright/podwright/examples/kubelet/apiserver"
 	"github.com/podwright/podwright/internal/loglimit"
 	"github.com/podwright/podwright/internal/podfacts"
 	"github.com/podwright/podwright/internal/required"
-	"github.com/podwright/podwright/internal/run"
 	"github.com/podwright/podwright/syncloop"
 )
 
@@ -34,25 +32,25 @@ type Config struct {
 // Manager keeps mirrors. Use New. It is safe for concurrent use.
 type Manager struct {
 	cfg     Config
-	wake    run.Signal
 	limiter *loglimit.Limiter
-	ran     atomic.Bool
 
 	mu    sync.Mutex
 	wants map[types.NamespacedName]*want
+	queue queue // nil before Run
 }
+
+// queue has the names that are due. It never has one name in two attempts at a time.
+type queue = workqueue.TypedRateLimitingInterface[types.NamespacedName]
 
 // want is what is to be true of one name. Fields are guarded by Manager.mu.
 type want struct {
 	name types.NamespacedName
 	// pod is the static pod that is to have a mirror; nil: leftover is to go.
 	pod *v1.Pod
-	// mirror is what the source had when it was asked last.
-	mirror   *v1.Pod
-	due      bool
-	busy     bool
-	retryAt  time.Time
-	failures int
+	// mirror is the newest mirror of the source.
+	mirror *v1.Pod
+	// due is true from the change until an attempt begins, and while a retry waits.
+	due bool
 }
 
 // ErrAlreadyRun is returned by a second Run.
@@ -76,7 +74,7 @@ func New(cfg Config) (*Manager, error) {
 	if cfg.Logger == nil {
 		cfg.Logger = slog.New(slog.DiscardHandler)
 	}
-	return &Manager{cfg: cfg, wake: run.NewSignal(), limiter: loglimit.New(5 * time.Minute), wants: map[types.NamespacedName]*want{}}, nil
+	return &Manager{cfg: cfg, limiter: loglimit.New(5 * time.Minute), wants: map[types.NamespacedName]*want{}}, nil
 }
 
 func nameOf(pod *v1.Pod) types.NamespacedName {
@@ -94,12 +92,30 @@ func (m *Manager) Sync(pod, mirror *v1.Pod) {
 	defer m.mu.Unlock()
 	w := m.want(nameOf(pod))
 	if w.pod == nil || w.pod.UID != pod.UID {
-		w.retryAt, w.failures = time.Time{}, 0
+		m.forget(w)
 	}
 	w.pod, w.mirror = pod, mirror
-	w.due = w.due || decide(pod, mirror, m.cfg.Node()) != nothing
+	if decide(pod, mirror, m.cfg.Node()) != nothing {
+		m.enqueue(w)
+	}
+}
+
+// enqueue makes a name due. It does not shorten the back-off of a failed attempt. The caller holds mu.
+func (m *Manager) enqueue(w *want) {
+	if !w.due && m.queue != nil {
+		m.queue.Add(w.name)
+	}
+	w.due = true
+}
+
+// forget resets the back-off of a name, and retries it now if it is due. The caller holds mu.
+func (m *Manager) forget(w *want) {
+	if m.queue == nil {
+		return
+	}
+	m.queue.Forget(w.name)
 	if w.due {
-		m.wake.Wake()
+		m.queue.Add(w.name)
 	}
 }
 
@@ -117,9 +133,10 @@ func (m *Manager) Wake() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	for _, w := range m.wants {
-		w.retryAt = time.Time{}
+		if w.due && m.queue != nil {
+			m.queue.Add(w.name)
+		}
 	}
-	m.wake.Wake()
 }
 
 // Cleaner deletes mirrors whose static pods are gone, and stops caring for those of pods
@@ -135,113 +152,89 @@ func (m *Manager) clean(running func(types.UID) bool, leftovers []*v1.Pod) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	for name, w := range m.wants {
-		if w.pod != nil && !running(w.pod.UID) && !w.busy {
+		if w.pod != nil && !running(w.pod.UID) {
+			w.due = false
+			m.forget(w)
 			delete(m.wants, name)
 		}
 	}
 	for _, mirror := range leftovers {
 		if w := m.want(nameOf(mirror)); w.pod == nil || !running(w.pod.UID) {
-			w.pod, w.mirror, w.due = nil, mirror, true
+			w.pod, w.mirror = nil, mirror
+			m.enqueue(w)
 		}
 	}
-	m.wake.Wake()
 }
 
-// Run does what is wanted until ctx ends.
+// Run keeps mirrors until ctx ends. It works once.
 func (m *Manager) Run(ctx context.Context) error {
-	if m.ran.Swap(true) {
+	queue := workqueue.NewTypedRateLimitingQueue(workqueue.NewTypedItemExponentialFailureRateLimiter[types.NamespacedName](pauseMin, pauseMax))
+	defer queue.ShutDown()
+	if !m.begin(queue) {
 		return ErrAlreadyRun
 	}
-	var working sync.WaitGroup
-	defer working.Wait()
-	free := make(chan struct{}, parallel)
-	for {
-		w, until := m.next(time.Now())
-		if w != nil {
-			select {
-			case free <- struct{}{}:
-			case <-ctx.Done():
-				return nil
+	var workers sync.WaitGroup
+	for range parallel {
+		workers.Go(func() {
+			for name, done := queue.Get(); !done; name, done = queue.Get() {
+				m.attempt(ctx, name)
+				queue.Done(name)
 			}
-			working.Go(func() {
-				m.attend(ctx, w)
-				<-free
-			})
-			continue
-		}
-		if !m.pause(ctx, until) {
-			return nil
-		}
+		})
 	}
+	<-ctx.Done()
+	queue.ShutDown()
+	workers.Wait()
+	return nil
 }
 
-// pause waits until something is to be done; until is when at the latest, zero for never.
-func (m *Manager) pause(ctx context.Context, until time.Time) bool {
-	var due <-chan time.Time
-	if !until.IsZero() {
-		timer := time.NewTimer(time.Until(until))
-		defer timer.Stop()
-		due = timer.C
-	}
-	select {
-	case <-ctx.Done():
+// begin takes a queue, with the names that are due already. It returns false if there was one.
+func (m *Manager) begin(queue queue) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.queue != nil {
 		return false
-	case <-m.wake:
-	case <-due:
+	}
+	m.queue = queue
+	for name, w := range m.wants {
+		if w.due {
+			queue.Add(name)
+		}
 	}
 	return true
 }
 
-// next takes what is to be done now, or says when there will be something.
-func (m *Manager) next(now time.Time) (next *want, until time.Time) {
-	known := mayOwn(m.cfg.Node())
+// attempt brings the server to the state that one name needs, or schedules a retry.
+func (m *Manager) attempt(ctx context.Context, name types.NamespacedName) {
 	m.mu.Lock()
-	defer m.mu.Unlock()
-	for _, w := range m.wants {
-		if !w.due || w.busy {
-			continue
-		}
-		at := w.retryAt
-		if w.pod != nil && !known {
-			at = now.Add(nodeWait)
-		}
-		switch {
-		case !at.After(now):
-			w.busy, w.due = true, false
-			return w, time.Time{}
-		case until.IsZero() || at.Before(until):
-			until = at
-		}
+	w := m.wants[name]
+	if w == nil || !w.due || ctx.Err() != nil {
+		m.queue.Forget(name)
+		m.mu.Unlock()
+		return
 	}
-	return nil, until
-}
-
-// attend does what one name needs, and notes how that went.
-func (m *Manager) attend(ctx context.Context, w *want) {
-	m.mu.Lock()
 	pod, mirror := w.pod, w.mirror
+	w.due = false
 	m.mu.Unlock()
 	again, err := m.act(ctx, pod, mirror)
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	w.busy = false
-	switch now := time.Now(); {
+	switch {
 	case err != nil && ctx.Err() == nil:
-		pause := min(pauseMin<<min(w.failures, 10), pauseMax)
-		w.failures++
-		w.due, w.retryAt = true, now.Add(apiwait.Jitter(pause, 0.5))
-		if m.limiter.Allow(now, w.name.String(), err.Error()) {
-			m.cfg.Logger.Warn("the mirror pod is not as it should be; trying again", "pod", w.name.String(), "err", err)
+		w.due = true
+		m.queue.AddRateLimited(name)
+		if m.limiter.Allow(time.Now(), name.String(), err.Error()) {
+			m.cfg.Logger.Warn("the mirror pod is not as it should be; trying again", "pod", name.String(), "err", err)
 		}
 	case again:
-		w.due, w.retryAt = true, now.Add(nodeWait)
+		w.due = true
+		m.queue.AddAfter(name, nodeWait)
 	default:
-		w.failures, w.retryAt = 0, time.Time{}
+		m.queue.Forget(name)
 		if w.pod == nil && !w.due {
-			delete(m.wants, w.name)
+			delete(m.wants, name)
 		}
 	}
-	m.wake.Wake()
 }
 
 // errStranger says that a name is taken.
