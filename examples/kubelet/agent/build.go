@@ -159,10 +159,10 @@ func newNode(ctx context.Context, in *inputs, conn *Connection) (_ *node, err er
 	if n.imageGC, err = newImageGC(cfg, conn, n.records, n.images, in.recorder, n.lifecycle); err != nil {
 		return nil, err
 	}
-	if n.summary, err = n.newSummary(); err != nil {
+	if n.summary, err = newSummary(in, conn, n.cgroups, n.volumes, n.lifecycle); err != nil {
 		return nil, err
 	}
-	if n.evictor, err = n.newEvictor(); err != nil {
+	if n.evictor, err = newEvictor(in, conn, n.lifecycle, n.summary, n.imageGC); err != nil {
 		return nil, err
 	}
 	if n.shutdown, err = newShutdown(in, n.lifecycle, n.volumes); err != nil {

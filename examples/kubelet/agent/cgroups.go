@@ -3,6 +3,7 @@ package agent
 import (
 	"context"
 	"fmt"
+	"log/slog"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
@@ -84,24 +85,24 @@ func (c *podCgroups) resizes() resize.Cgroups {
 	return c.Stage
 }
 
-// cgroupsPeriod is how often classes get the weight of their pods, and what somebody has
-// removed is made again. Pods that come and go have that done for their class, too.
+// cgroupsPeriod is the period in which classes get the weight of their pods, and removed cgroups are
+// created again. A pod that starts or ends also updates its class.
 const cgroupsPeriod = time.Minute
 
-// keepCgroups does so until ctx ends. It begins when all pods are known.
-func (n *node) keepCgroups(ctx context.Context) error {
-	if n.cgroups == nil {
+// keep does both until ctx ends. It begins when ready reports that all pods are known. The pods of active
+// count: terminated and rejected ones have no weight.
+func (c *podCgroups) keep(ctx context.Context, ready func() bool, active func() []*v1.Pod, log *slog.Logger) error {
+	if c == nil {
 		<-ctx.Done()
 		return nil
 	}
 	for pause := time.Second; run.Sleep(ctx, pause); {
-		if !n.in.sources.merger.Ready() {
+		if !ready() {
 			continue
 		}
 		pause = cgroupsPeriod
-		// Pods that are over or were refused may still be known, but weigh nothing.
-		if err := n.cgroups.Refresh(ctx, n.lifecycle.active()); err != nil && ctx.Err() == nil {
-			n.in.cfg.Logger.Warn("cgroups of classes are not as they should be; trying again", "err", err)
+		if err := c.Refresh(ctx, active()); err != nil && ctx.Err() == nil {
+			log.Warn("cgroups of classes are not as they should be; trying again", "err", err)
 		}
 	}
 	return nil

@@ -7,23 +7,25 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
 	driver "github.com/podwright/podwright/cri/cgroups"
+	"github.com/podwright/podwright/cri/images/gc"
 	"github.com/podwright/podwright/examples/kubelet/cgroups"
 	"github.com/podwright/podwright/examples/kubelet/config"
 	"github.com/podwright/podwright/examples/kubelet/evictions"
+	"github.com/podwright/podwright/examples/kubelet/summary"
 	"github.com/podwright/podwright/syncloop/eviction"
 )
 
 // newEvictor evicts pods when something of the node runs short.
-func (n *node) newEvictor() (*eviction.Manager, error) {
-	in, cfg, pods := n.in, n.in.cfg, n.lifecycle
+func newEvictor(in *inputs, conn *Connection, pods *lifecycle, stats *summary.Provider, imageGC *gc.Manager) (*eviction.Manager, error) {
+	cfg := in.cfg
 	policy, err := evictions.Policy(&cfg.Kubelet)
 	if err != nil {
 		return nil, err
 	}
 	measurer, err := evictions.NewMeasurer(evictions.Config{
-		Policy: policy, Stats: n.summary, Images: n.conn.Images.ImageFsInfo, Device: evictions.Device, Root: in.folders.root,
+		Policy: policy, Stats: stats, Images: conn.Images.ImageFsInfo, Device: evictions.Device, Root: in.folders.root,
 		Containers: func(ctx context.Context) ([]*runtimeapi.ContainerStats, error) {
-			return n.conn.Runtime.ListContainerStats(ctx, nil)
+			return conn.Runtime.ListContainerStats(ctx, nil)
 		},
 		Pods: pods.active, Logger: cfg.Logger,
 	})
@@ -44,7 +46,7 @@ func (n *node) newEvictor() (*eviction.Manager, error) {
 	}
 	if cfg.Kubelet.ContainerRuntimeEndpoint != config.Embedded { // whose images take no space
 		evicting.RemoveUnusedImages = func(ctx context.Context) error {
-			_, err := n.imageGC.RemoveUnused(ctx)
+			_, err := imageGC.RemoveUnused(ctx)
 			return err
 		}
 	}

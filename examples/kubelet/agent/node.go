@@ -12,10 +12,13 @@ import (
 func (n *node) run(ctx context.Context) error {
 	in := n.in
 	checkResolver(in.cfg, in.recorder)
+	keepCgroups := func(ctx context.Context) error {
+		return n.cgroups.keep(ctx, in.sources.merger.Ready, n.lifecycle.active, in.cfg.Logger)
+	}
 	return runAround(ctx, func(ctx context.Context) error {
 		return run.All(ctx, n.volumes.run, n.followObjects)
 	}, func(ctx context.Context) error {
-		return n.syncer.RunWith(ctx, n.health.Run, n.rotator.Run, n.imageGC.Run, n.keepCgroups, n.prepare, n.summary.Run, n.shutdown.run)
+		return n.syncer.RunWith(ctx, n.health.Run, n.rotator.Run, n.imageGC.Run, keepCgroups, n.prepare, n.summary.Run, n.shutdown.run)
 	})
 }
 

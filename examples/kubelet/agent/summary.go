@@ -20,22 +20,22 @@ import (
 )
 
 // newSummary tells what the node and its pods use.
-func (n *node) newSummary() (*summary.Provider, error) {
+func newSummary(in *inputs, conn *Connection, podCgroups *podCgroups, volumes volumes, l *lifecycle) (*summary.Provider, error) {
 	reader, err := stats.New(stats.Config{FS: stats.Host(cgroupMount), Version: stats.Version(kernel.HostVersion())})
 	if err != nil {
 		return nil, err
 	}
-	in, k := n.in, &n.in.cfg.Kubelet
+	k := &in.cfg.Kubelet
 	proc := stats.Host("/proc")
-	collected := stats.CollectorConfig{Runtime: n.conn.Runtime, Proc: proc}
+	collected := stats.CollectorConfig{Runtime: conn.Runtime, Proc: proc}
 	cfg := summary.Config{
-		NodeName: in.cfg.Flags.NodeName, Cgroups: reader, Proc: proc, Root: in.folders.root, Images: n.conn.Images.ImageFsInfo,
+		NodeName: in.cfg.Flags.NodeName, Cgroups: reader, Proc: proc, Root: in.folders.root, Images: conn.Images.ImageFsInfo,
 		Systems: map[string]string{statsapi.SystemContainerKubelet: ownCgroup(in.cfg), statsapi.SystemContainerMisc: k.SystemCgroups,
 			statsapi.SystemContainerRuntime: in.cfg.Flags.RuntimeCgroups},
 		Machine: describeMachine(),
-		Pods:    n.lifecycle.list,
+		Pods:    l.list,
 		Volume: func(ctx context.Context, pod *v1.Pod, name string) (string, bool) {
-			return n.volumes.folder(ctx, in.folders, pod, name)
+			return volumes.folder(ctx, in.folders, pod, name)
 		},
 		LogDir: func(namespace, name string, uid types.UID) string {
 			return pods.LogDir(k.PodLogsDir, namespace, name, uid)
@@ -45,10 +45,10 @@ func (n *node) newSummary() (*summary.Provider, error) {
 		Logger:    in.cfg.Logger,
 	}
 	source := "cri"
-	if n.cgroups != nil {
+	if podCgroups != nil {
 		source = "cgroups"
-		tree := n.cgroups.tree
-		collected.Reader, collected.PodCgroups = reader, func() map[string]string { return podCgroupPaths(tree, n.lifecycle.list()) }
+		tree := podCgroups.tree
+		collected.Reader, collected.PodCgroups = reader, func() map[string]string { return podCgroupPaths(tree, l.list()) }
 		cfg.Systems[statsapi.SystemContainerPods] = tree.Path(tree.Pods())
 		for _, class := range cgroups.Classes() {
 			cfg.Above = append(cfg.Above, tree.Path(tree.Class(class)))
@@ -58,7 +58,7 @@ func (n *node) newSummary() (*summary.Provider, error) {
 	if cfg.Collector, err = stats.NewCollector(collected); err != nil {
 		return nil, err
 	}
-	cfg.Meter = usage.New(usage.Config{Ask: n.volumes.ask, Metrics: in.cfg.Metrics.Volumes.Measured()})
+	cfg.Meter = usage.New(usage.Config{Ask: volumes.ask, Metrics: in.cfg.Metrics.Volumes.Measured()})
 	return summary.New(cfg)
 }
 

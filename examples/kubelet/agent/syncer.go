@@ -31,31 +31,8 @@ func (n *node) newSyncer() (*podsyncer.Syncer, error) {
 	if err != nil {
 		return nil, err
 	}
-	node := describeNode(cfg.Config)
-	node.Allocatable = in.machine.forPods()
 	return podsyncer.New(podsyncer.Config{
-		Pods: pods.Config{
-			Runtime:           n.conn.Runtime,
-			Images:            n.images,
-			RuntimeName:       n.conn.Name,
-			LogRoot:           cfg.Kubelet.PodLogsDir,
-			LinkDir:           cfg.Flags.ContainerLogsDir,
-			PodDir:            in.folders.pod,
-			MaxCrashLoopDelay: cfg.Kubelet.CrashLoopBackOff.MaxContainerRestartPeriod.Duration,
-			Inputs: request.Inputs{
-				ConfigMaps: in.references, Secrets: in.references, Volumes: n.volumes.manager, SubPaths: n.volumes.subPaths,
-				Services: c.services(), ExtraGroups: n.volumes.manager.ExtraGroups,
-				UserNamespace: n.users.Of, HandlerFeatures: c.handlerFeatures(n.health), NodeIPs: addresses.get,
-			},
-			RuntimeHandler: c.runtimeHandler(),
-			Hooks:          runner,
-			Metrics:        cfg.Metrics.Pods.Callbacks(),
-			Actuated:       in.actuated,
-			CgroupParent:   n.cgroups.parent(),
-			PodCgroups:     n.cgroups.resizes(),
-			Node:           node,
-			DNS:            dns(&cfg.Kubelet),
-		},
+		Pods:            n.podsConfig(runner, addresses.get),
 		Checkpoint:      in.checkpoint,
 		Statuses:        statusConfig(cfg.Metrics, c),
 		PLEG:            pleg.Config{Runtime: observer, AdaptiveRelist: cfg.Flags.AdaptiveRelist, Metrics: cfg.Metrics.Observer.Callbacks()},
@@ -75,6 +52,35 @@ func (n *node) newSyncer() (*podsyncer.Syncer, error) {
 		Event:           in.recorder.event,
 		Logger:          cfg.Logger,
 	})
+}
+
+// podsConfig configures the pods on the runtime.
+func (n *node) podsConfig(runner *hooks.Runner, addresses func() []string) pods.Config {
+	in, cfg, c := n.in, n.in.cfg, n.in.cluster
+	node := describeNode(cfg.Config)
+	node.Allocatable = in.machine.forPods()
+	return pods.Config{
+		Runtime:           n.conn.Runtime,
+		Images:            n.images,
+		RuntimeName:       n.conn.Name,
+		LogRoot:           cfg.Kubelet.PodLogsDir,
+		LinkDir:           cfg.Flags.ContainerLogsDir,
+		PodDir:            in.folders.pod,
+		MaxCrashLoopDelay: cfg.Kubelet.CrashLoopBackOff.MaxContainerRestartPeriod.Duration,
+		Inputs: request.Inputs{
+			ConfigMaps: in.references, Secrets: in.references, Volumes: n.volumes.manager, SubPaths: n.volumes.subPaths,
+			Services: c.services(), ExtraGroups: n.volumes.manager.ExtraGroups,
+			UserNamespace: n.users.Of, HandlerFeatures: c.handlerFeatures(n.health), NodeIPs: addresses,
+		},
+		RuntimeHandler: c.runtimeHandler(),
+		Hooks:          runner,
+		Metrics:        cfg.Metrics.Pods.Callbacks(),
+		Actuated:       in.actuated,
+		CgroupParent:   n.cgroups.parent(),
+		PodCgroups:     n.cgroups.resizes(),
+		Node:           node,
+		DNS:            dns(&cfg.Kubelet),
+	}
 }
 
 func (n *node) handlerConfig() syncloop.HandlerConfig {
