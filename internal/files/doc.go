@@ -1,4 +1,4 @@
-// Package files reads files that others write while they are read: never more of them
-// than a limit, never waiting for the other end of a pipe, and again only if they have
-// changed. Hints collects what a watch says of them.
+// Package files follows files that other programs write: Tree watches them, Hints collects
+// the reports of a watch, Reads bounds the time that reads take, and Reader reads one file
+// up to a size, without waiting for the other end of a pipe, and only if it has changed.
 package files

@@ -1,7 +1,6 @@
 package podsource
 
 import (
-	"context"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -11,6 +10,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/podwright/podwright/internal/files"
 )
 
 // bigFolder is a folder with many manifests, and a source that has read them.
@@ -24,12 +25,9 @@ func bigFolder(tb testing.TB, n int) (*FileSource, *follower, string) {
 		require.NoError(tb, os.Chtimes(path, old, old))
 	}
 	m := newMerger(tb, MergerConfig{})
-	f, err := NewFileSource(FileConfig{Path: dir, Merger: m.Merger, Decoder: testDecoder(), Watch: func(ctx context.Context, _ string, _ func(Hint)) error {
-		<-ctx.Done()
-		return nil
-	}})
+	f, err := NewFileSource(FileConfig{Path: dir, Merger: m.Merger, Decoder: testDecoder(), NoWatch: true})
 	require.NoError(tb, err)
-	f.reader.Youngest = 0 // nobody writes them while they are read
+	f.reader.reader.Youngest = 0 // nobody writes them while they are read
 	_, err = f.look(time.Now())
 	require.NoError(tb, err)
 	require.Len(tb, m.Changes("file")[0].Pods, n)
@@ -43,7 +41,7 @@ func edit(tb testing.TB, f *FileSource, dir string, i int) {
 	aside := filepath.Join(dir, ".new")
 	require.NoError(tb, os.WriteFile(aside, []byte(manifestOf("pod2", fmt.Sprint("x:", i))), 0o644))
 	require.NoError(tb, os.Rename(aside, path))
-	f.hints.Add(Hint{Path: path, State: Written})
+	f.hints.Add(files.Hint{Path: path, State: files.Written})
 }
 
 // BenchmarkFileSourceFindsChange measures the cost of finding the one of 1,000 manifests
@@ -67,7 +65,7 @@ func TestFileSourceMemoryFlat(t *testing.T) {
 		f, m, dir := bigFolder(t, 5)
 		play := func(from, n int) {
 			for i := range n {
-				f.hints.Add(Hint{Path: filepath.Join(dir, fmt.Sprint("temporary-", from+i)), State: Written})
+				f.hints.Add(files.Hint{Path: filepath.Join(dir, fmt.Sprint("temporary-", from+i)), State: files.Written})
 				editAndLook(t, f, m, dir, from+i)
 				time.Sleep(100 * time.Millisecond)
 			}

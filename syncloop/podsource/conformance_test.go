@@ -198,14 +198,14 @@ func fileSubject(t testing.TB, edit func(*podsource.FileConfig)) (eventsourcetes
 // In bubbles, without a watch; and in real time with inotify.
 func TestFileSourceConforms(t *testing.T) {
 	conforms(t, func(t testing.TB) (eventsourcetest.PodsSubject, eventsourcetest.Subject) {
-		return fileSubject(t, func(cfg *podsource.FileConfig) { cfg.Watch = podsource.NoWatch })
+		return fileSubject(t, func(cfg *podsource.FileConfig) { cfg.NoWatch = true })
 	})
 	t.Run("watched", func(t *testing.T) {
 		if testing.Short() {
 			t.Skip("takes seconds")
 		}
 		eventsourcetest.Run(t, eventsourcetest.Config{RealTime: true, New: func(t testing.TB) eventsourcetest.Subject {
-			_, alone := fileSubject(t, func(cfg *podsource.FileConfig) { cfg.Period, cfg.Settle = 300*time.Millisecond, 50*time.Millisecond })
+			_, alone := fileSubject(t, func(cfg *podsource.FileConfig) { cfg.Period = 300 * time.Millisecond })
 			return alone
 		}})
 	})

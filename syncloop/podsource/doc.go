@@ -45,9 +45,8 @@
 // folder; inotify, where there is one, only prompts the look, and the period finds
 // what inotify does not see, such as a change behind a link.
 //
-// A manifest that is bad, unreadable or too large keeps its last good version
-// running (DropBroken changes that), also across a restart of the agent if there is
-// a StateDir to keep it in; a file that is gone has its pod removed. What editors
+// A manifest that is bad, unreadable or larger than 10 MiB keeps its last good version
+// running, also across a restart of the agent if there is a StateDir to keep it in; a file that is gone has its pod removed. What editors
 // do on the way does not matter: a file that is being written is read once it is closed, a file
 // that is moved aside for a moment is not gone, and a copy that appears for a
 // moment does not take the pod over. A folder that vanishes is unknown, not empty: its

@@ -16,7 +16,6 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/podwright/podwright/internal/files"
-	"github.com/podwright/podwright/internal/run"
 	"github.com/podwright/podwright/syncloop"
 )
 
@@ -36,61 +35,27 @@ type FileConfig struct {
 	// default 20 s. It is also how long a folder must be gone, or be another one, before
 	// the pods that are missing then are.
 	Period time.Duration
-	// MaxSize is the most bytes a manifest may have; default 10 MiB.
-	MaxSize int64
-	// Settle is how long a file must be gone before its pod is removed, unless
-	// the watch saw it deleted, which counts at once, and how long something must
-	// be wrong before it is reported; default 250 ms. It bridges what editors do
-	// while they save. New and changed manifests do not wait for it.
-	Settle time.Duration
-	// DropBroken removes the pod of a manifest that turns bad, as the upstream
-	// kubelet does. By default the last good version keeps running.
-	DropBroken bool
 	// StateDir is a folder of this source's own, in which the last good version
 	// of each manifest is kept, so that one that is broken when the process starts
 	// still has it, and of several files with one pod the one that had it before the
 	// start has it again. "" keeps it in memory only. It is made when it is needed.
 	StateDir string
-	// Watch prompts looks at path: it calls changed whenever something there may
-	// have changed, once more when it begins to watch, and blocks until ctx is
-	// done or it cannot watch any longer. changed never blocks. An error that is
-	// errors.ErrUnsupported ends watching; after others it is called again.
-	// Default: inotify on Linux, ErrUnsupported elsewhere. A synctest bubble needs
-	// NoWatch: the clock of a bubble stands while something waits for inotify.
-	Watch func(ctx context.Context, path string, changed func(Hint)) error
-	// OnProblem is called for each new or changed problem, after it was logged.
-	// nil calls nothing.
-	OnProblem func(Problem)
+	// NoWatch is true for a source without inotify, which finds changes after a Period.
+	// A synctest bubble needs it: its clock stands while something waits for inotify.
+	NoWatch bool
 	// Logger receives one line per new or changed problem. nil discards.
 	Logger *slog.Logger
 }
 
-// NoWatch is a FileConfig.Watch that watches nothing: changes are found after a Period.
-// Unlike inotify it lets the clock of a synctest bubble go on.
-func NoWatch(context.Context, string, func(Hint)) error { return errors.ErrUnsupported }
-
-// Hint says that something may have changed: its Path, "" when it is unknown which file,
-// and what is known of its content, its State.
-type Hint = files.Hint
-
-// FileState says how far the writing of a file has come.
-type FileState = files.State
-
-// The states of a file.
+// Limits and times of a FileSource.
 const (
-	// Changed: something about the file is different.
-	Changed = files.Changed
-	// Writing: somebody is writing to it; a Hint that it is Written follows.
-	Writing = files.Writing
-	// Written: it was closed after writing, or moved here. It is complete.
-	Written = files.Written
-	// Deleted: somebody deleted it. A file that was moved away is not: editors
-	// do that to keep the old version while they write the new one.
-	Deleted = files.Deleted
-)
-
-// The times of a FileSource that nobody needs to set.
-const (
+	// maxSize bounds a manifest, and the reply of a server, in bytes.
+	maxSize = 10 << 20
+	// settle is the time that a file must be missing before its pod is removed, unless
+	// the watch reported a deletion, and the time for which a problem must last before it
+	// is reported. Editors make both for a moment while they save. New and changed
+	// manifests do not wait for it.
+	settle = 250 * time.Millisecond
 	// coalesce is the least time between two prompted looks.
 	coalesce = 10 * time.Millisecond
 	// anew is how long a look waits after a deletion instead: some programs, such as
@@ -108,8 +73,7 @@ const (
 	// retry is the pause after a look at something that gave no answer.
 	retry = time.Second
 	// joinTime is how long Run waits, when it ends, for reads that block.
-	joinTime                     = 10 * time.Second
-	watchPauseMin, watchPauseMax = time.Second, 20 * time.Second
+	joinTime = 10 * time.Second
 )
 
 // FileSource reads static pods from a folder, or one file, and feeds a Merger.
@@ -124,7 +88,8 @@ type FileSource struct {
 	// changed or not; only Run uses them.
 	delivered       bool
 	looked, readAll time.Time
-	reader          *survey
+	reader          *manifestReader
+	watch           files.WatchFunc
 
 	mu       sync.Mutex
 	problems []Problem
@@ -145,8 +110,6 @@ func NewFileSource(cfg FileConfig) (*FileSource, error) {
 		return nil, errors.New("podsource: FileConfig.Decoder.NodeName is required")
 	case cfg.Period < 0:
 		return nil, fmt.Errorf("podsource: FileConfig.Period is negative: %v", cfg.Period)
-	case cfg.Settle < 0:
-		return nil, fmt.Errorf("podsource: FileConfig.Settle is negative: %v", cfg.Settle)
 	}
 	// A relative path would mean another UID for every working directory.
 	path, err := filepath.Abs(cfg.Path)
@@ -156,27 +119,24 @@ func NewFileSource(cfg FileConfig) (*FileSource, error) {
 	cfg.Path = path
 	cfg.Source = cmp.Or(cfg.Source, "file")
 	cfg.Period = cmp.Or(cfg.Period, 20*time.Second)
-	cfg.Settle = cmp.Or(cfg.Settle, 250*time.Millisecond)
-	if cfg.MaxSize <= 0 {
-		cfg.MaxSize = 10 << 20
-	}
-	if cfg.Watch == nil {
-		cfg.Watch = watchPath
-	}
-	if cfg.OnProblem == nil {
-		cfg.OnProblem = func(Problem) {}
-	}
 	if cfg.Logger == nil {
 		cfg.Logger = slog.New(slog.DiscardHandler)
 	}
 	if err := cfg.Merger.Register(cfg.Source); err != nil {
 		return nil, err
 	}
-	f := &FileSource{cfg: cfg}
-	f.hints = files.NewHints()
+	f := &FileSource{cfg: cfg, hints: files.NewHints(), reader: newManifestReader(cfg.Path)}
+	f.watch = files.Tree{Root: cfg.Path, Ignore: func(name string) bool {
+		return ignoredName(name) && !strings.HasPrefix(name, "..") // "..data" is the link that a ConfigMap volume swaps
+	}}.Watch
+	if cfg.NoWatch {
+		f.watch = files.NoWatch
+	}
 	f.store = store{dir: cfg.StateDir, decode: f.decode}
-	f.history = &history{root: cfg.Path, hold: cfg.Period, settle: cfg.Settle, deleted: f.hints.WasDeleted, earlier: f.store.load, kept: f.store.has, dropBroken: cfg.DropBroken, files: map[string]*manifest{}, decode: f.decode}
-	f.reader = newSurvey(reader{files.Reader{MaxSize: cfg.MaxSize, Youngest: youngest}})
+	f.history = &history{
+		root: cfg.Path, hold: cfg.Period, settle: settle, deleted: f.hints.WasDeleted,
+		earlier: f.store.load, kept: f.store.has, files: map[string]*manifest{}, decode: f.decode,
+	}
 	return f, nil
 }
 
@@ -218,7 +178,7 @@ func (f *FileSource) Run(ctx context.Context, _ func(syncloop.Event)) error {
 	defer watching.Wait()
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
-	watching.Go(func() { f.watch(ctx) })
+	watching.Go(func() { f.hints.Watch(ctx, f.watch, f.cfg.Logger.With("path", f.cfg.Path, "period", f.cfg.Period)) })
 	started := time.Now()
 	for {
 		recheck, err := f.look(started)
@@ -233,7 +193,7 @@ func (f *FileSource) Run(ctx context.Context, _ func(syncloop.Event)) error {
 
 // join waits for reads that have not answered.
 func (f *FileSource) join() error {
-	if left := f.reader.join(f.cfg.Path, joinTime); len(left) > 0 {
+	if left := f.reader.join(joinTime); len(left) > 0 {
 		return fmt.Errorf("podsource: still reading %s after the stop: %s", joinTime, strings.Join(left, ", "))
 	}
 	return nil
@@ -245,20 +205,12 @@ func (f *FileSource) wait(ctx context.Context, recheck time.Duration) bool {
 	if recheck > 0 {
 		pause = min(pause, recheck)
 	}
-	timer := time.NewTimer(pause)
-	defer timer.Stop()
-	select {
-	case <-ctx.Done():
-		return false
-	case <-timer.C:
-		return true
-	case <-f.hints.Prompt:
-	}
-	pause = coalesce - time.Since(f.looked)
-	if f.hints.Deletions() {
-		pause = anew
-	}
-	return run.Sleep(ctx, max(pause, 0))
+	return f.hints.Wait(ctx, pause, func() time.Duration {
+		if f.hints.Deletions() {
+			return anew
+		}
+		return coalesce - time.Since(f.looked)
+	})
 }
 
 // look takes one snapshot and hands over the set that follows from it.
@@ -297,13 +249,12 @@ func (f *FileSource) read() snapshot {
 	if all || now.Sub(f.readAll) >= trust {
 		all, f.readAll = true, now
 	}
-	known := func(path string) stamp {
+	return f.reader.snapshot(func(path string) stamp {
 		if all || named[path] {
 			return stamp{}
 		}
 		return f.history.stampOf(path)
-	}
-	return f.reader.all(f.cfg.Path, known, func(path string) bool { return named[path] })
+	})
 }
 
 // remember stores new good versions, before their pods can be started. What cannot be
@@ -356,36 +307,10 @@ func (f *FileSource) report(problems []Problem) {
 		if p.rival != nil {
 			f.cfg.Merger.warn(f.cfg.Source, []leftOut{{p.rival, filepath.Base(p.Path) + ": " + p.Message}})
 		}
-		f.cfg.OnProblem(p)
 	}
 	for _, b := range before {
 		if !slices.ContainsFunc(problems, func(p Problem) bool { return p.Path == b.Path }) {
 			f.cfg.Logger.Info("manifest is no longer a problem", "path", b.Path)
 		}
-	}
-}
-
-// watch keeps a watch on the path. Without one the period still finds changes.
-func (f *FileSource) watch(ctx context.Context) {
-	pause := watchPauseMin
-	for {
-		started := time.Now()
-		err := f.cfg.Watch(ctx, f.cfg.Path, f.hints.Add)
-		if ctx.Err() != nil {
-			return
-		}
-		f.hints.Reset()
-		if errors.Is(err, errors.ErrUnsupported) {
-			f.cfg.Logger.Info("manifests are not watched, only read periodically", "path", f.cfg.Path, "period", f.cfg.Period)
-			return
-		}
-		if time.Since(started) > watchPauseMax {
-			pause = watchPauseMin
-		}
-		f.cfg.Logger.Debug("watch on manifests ended", "path", f.cfg.Path, "err", err, "retryIn", pause)
-		if !run.Sleep(ctx, pause) {
-			return
-		}
-		pause = min(2*pause, watchPauseMax)
 	}
 }

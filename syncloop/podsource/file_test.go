@@ -4,11 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -16,6 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 	v1 "k8s.io/api/core/v1"
 
+	"github.com/podwright/podwright/internal/files"
 	"github.com/podwright/podwright/syncloop"
 )
 
@@ -37,15 +38,33 @@ func newRig(t *testing.T, edit func(*FileConfig)) *rig {
 	r.merger = newMerger(t, MergerConfig{Event: func(ref v1.ObjectReference, eventtype, reason, message string) {
 		r.events = append(r.events, strings.Join([]string{eventtype, reason, ref.Name, message}, " "))
 	}})
-	cfg := FileConfig{Path: r.dir, Merger: r.merger.Merger, Decoder: testDecoder(), Settle: 30 * time.Millisecond,
-		OnProblem: func(p Problem) { r.problems <- p }}
+	cfg := FileConfig{Path: r.dir, Merger: r.merger.Merger, Decoder: testDecoder(), Logger: slog.New(problemLog{r})}
 	if edit != nil {
 		edit(&cfg)
 	}
 	source, err := NewFileSource(cfg)
 	require.NoError(t, err)
-	r.source = source
+	r.source, source.history.settle = source, 30*time.Millisecond
 	return r
+}
+
+// problemLog passes on the problems that a source logs.
+type problemLog struct{ rig *rig }
+
+func (l problemLog) Enabled(context.Context, slog.Level) bool { return true }
+func (l problemLog) WithAttrs([]slog.Attr) slog.Handler       { return l }
+func (l problemLog) WithGroup(string) slog.Handler            { return l }
+
+func (l problemLog) Handle(_ context.Context, record slog.Record) error {
+	record.Attrs(func(a slog.Attr) bool {
+		for _, p := range l.rig.source.Problems() {
+			if record.Level == slog.LevelWarn && a.Key == "path" && a.Value.String() == p.Path {
+				l.rig.problems <- p
+			}
+		}
+		return true
+	})
+	return nil
 }
 
 // start runs the source and its merger until the test ends or stop is called.
@@ -188,9 +207,9 @@ func TestFileSourceProblems(t *testing.T) {
 // playProblem spoils a manifest that is not there yet, and one that was good.
 func playProblem(t *testing.T, spoil func(t *testing.T, path string), want string) {
 	r := newRig(t, func(cfg *FileConfig) {
-		cfg.MaxSize, cfg.Period = 2000, 100*time.Millisecond
-		cfg.Watch = NoWatch
+		cfg.Period, cfg.NoWatch = 100*time.Millisecond, true
 	})
+	r.source.reader.reader.MaxSize = 2000
 	r.write("other", manifestOf("other", "x"))
 	r.start()
 	require.Equal(t, []string{"ADD other"}, r.next())
@@ -228,17 +247,17 @@ func put(t *testing.T, path, content string) {
 // before would pass for a pod.
 func TestFileSourceSlowWriter(t *testing.T) {
 	writing := make(chan struct{})
-	r := newRig(t, func(cfg *FileConfig) {
-		cfg.Watch = func(ctx context.Context, path string, changed func(Hint)) error {
-			var once sync.Once
-			return watchPath(ctx, path, func(h Hint) {
-				changed(h)
-				if h.State == Writing && filepath.Base(h.Path) == "slow" {
-					once.Do(func() { close(writing) })
-				}
-			})
-		}
-	})
+	r := newRig(t, nil)
+	watch := r.source.watch
+	r.source.watch = func(ctx context.Context, changed func(files.Hint)) error {
+		var once sync.Once
+		return watch(ctx, func(h files.Hint) {
+			changed(h)
+			if h.State == files.Writing && filepath.Base(h.Path) == "slow" {
+				once.Do(func() { close(writing) })
+			}
+		})
+	}
 	r.start()
 	require.Equal(t, []string{"ADD"}, r.next())
 	// Once this is seen, nothing prompts a look but what comes now.
@@ -321,7 +340,7 @@ func TestFileSourceFolderMovedAway(t *testing.T) {
 // not goes on for the period.
 func TestFileSourceFolderReplaced(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := newRig(t, func(cfg *FileConfig) { cfg.Path, cfg.Watch = mkdir(t, filepath.Join(cfg.Path, "m")), NoWatch })
+		r := newRig(t, func(cfg *FileConfig) { cfg.Path, cfg.NoWatch = mkdir(t, filepath.Join(cfg.Path, "m")), true })
 		next := mkdir(t, filepath.Join(r.dir, "next"))
 		r.dir = r.source.cfg.Path
 		r.write("a", manifestOf("a", "x"))
@@ -357,14 +376,13 @@ func TestFileSourceSwappedLink(t *testing.T) {
 func TestFileSourceLosesWatch(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		lost := make(chan struct{})
-		r := newRig(t, func(cfg *FileConfig) {
-			cfg.Watch = func(context.Context, string, func(Hint)) error { <-lost; return errors.ErrUnsupported }
-		})
+		r := newRig(t, nil)
+		r.source.watch = func(context.Context, func(files.Hint)) error { <-lost; return errors.ErrUnsupported }
 		r.write("a", manifestOf("a", "x"))
 		r.start()
 		require.Equal(t, []string{"ADD a"}, r.next())
 		require.NoError(t, os.Remove(r.path("a")))
-		r.source.hints.Add(Hint{Path: r.path("a"), State: Deleted})
+		r.source.hints.Add(files.Hint{Path: r.path("a"), State: files.Deleted})
 		require.Equal(t, []string{"REMOVE a"}, r.next())
 		close(lost)
 		r.write("b", manifestOf("b", "x"))
@@ -377,7 +395,7 @@ func TestFileSourceLosesWatch(t *testing.T) {
 // The first set waits for a file that is just being written.
 func TestFirstSetWaits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := newRig(t, func(cfg *FileConfig) { cfg.Watch = NoWatch })
+		r := newRig(t, func(cfg *FileConfig) { cfg.NoWatch = true })
 		r.write("a", manifestOf("a", "x"))
 		began := time.Now()
 		require.NoError(t, os.Chtimes(r.path("a"), began, began))
@@ -391,13 +409,14 @@ func TestFirstSetWaits(t *testing.T) {
 // deleting it changes nothing.
 func TestFileSourceWarnsOfCopy(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := newRig(t, func(cfg *FileConfig) { cfg.Watch = NoWatch })
+		r := newRig(t, func(cfg *FileConfig) { cfg.NoWatch = true })
 		r.write("a.yaml", manifestOf("a", "x"))
 		r.write("a.yaml.bak", manifestOf("a", "old"))
 		r.start()
 		require.Equal(t, []string{"ADD a"}, r.next())
 		why := "metadata.name: pod default/a-node-1 is defined by " + r.path("a.yaml") + " already"
 		require.Equal(t, why, r.problem().Message)
+		synctest.Wait()
 		require.Equal(t, []string{"Warning FailedValidation a-node-1 pod from file left out: a.yaml.bak: " + why}, r.events)
 		require.NoError(t, os.Remove(r.path("a.yaml.bak")))
 		r.write("b", manifestOf("b", "x"))
@@ -412,23 +431,6 @@ func mkdir(t *testing.T, path string) string {
 	return path
 }
 
-// A watch that fails is tried again, with a growing pause.
-func TestFileSourceRetriesWatch(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		var watches atomic.Int64
-		r := newRig(t, func(cfg *FileConfig) {
-			cfg.Watch = func(context.Context, string, func(Hint)) error {
-				watches.Add(1)
-				return errors.New("lost")
-			}
-		})
-		r.start()
-		require.Equal(t, []string{"ADD"}, r.next())
-		time.Sleep(10 * time.Minute)
-		require.InDelta(t, 600/20, watches.Load(), 5)
-	})
-}
-
 func TestNewFileSourceRefuses(t *testing.T) {
 	good := FileConfig{Path: "x", Merger: newMerger(t, MergerConfig{}).Merger, Decoder: testDecoder()}
 	for field, edit := range map[string]func(*FileConfig){
@@ -436,7 +438,6 @@ func TestNewFileSourceRefuses(t *testing.T) {
 		"Merger":   func(c *FileConfig) { c.Merger = nil },
 		"NodeName": func(c *FileConfig) { c.Decoder.NodeName = "" },
 		"Period":   func(c *FileConfig) { c.Period = -1 },
-		"Settle":   func(c *FileConfig) { c.Settle = -1 },
 	} {
 		cfg := good
 		edit(&cfg)

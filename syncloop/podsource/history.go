@@ -51,8 +51,7 @@ type history struct {
 	// this process began, nil without one.
 	earlier func(path string) *v1.Pod
 	// kept tells whether a manifest had such a version.
-	kept       func(path string) bool
-	dropBroken bool
+	kept func(path string) bool
 
 	trouble trouble // of root
 	// vanished is since when the folder is missing.
@@ -307,10 +306,7 @@ func (l *history) take(m *manifest, r reading, busy func(string, time.Time) time
 func (l *history) spoil(m *manifest, why string) {
 	first := m.bad == "" && m.good == nil
 	m.bad = why
-	switch {
-	case l.dropBroken && !m.silent:
-		m.have(nil)
-	case first:
+	if first {
 		m.have(l.earlier(m.path))
 	}
 }

@@ -11,6 +11,8 @@ import (
 	"github.com/stretchr/testify/require"
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/podwright/podwright/internal/files"
 )
 
 // step is one look at a folder, nil for one that is missing: the outcome (see describe)
@@ -80,10 +82,6 @@ func TestHistory(t *testing.T) {
 			{2 * s, folder{}, "a 1", settle},
 			{2*s + 1, folder{"a": "!bad"}, "a 1", settle},
 			{3 * s, folder{"a": "!bad"}, "a 1 !a: bad (kept)", 0},
-		}},
-		"broken manifests are dropped": {func(l *history) { l.dropBroken = true }, []step{
-			{0, folder{"a": "a 1"}, "a 1 +a", 0},
-			{s, folder{"a": "!bad"}, "", settle},
 		}},
 		"a file that goes away": {nil, []step{
 			{0, folder{"a": "a 1", "b": "b 2"}, "a 1, b 2 +a +b", 0},
@@ -205,15 +203,15 @@ func TestHistory(t *testing.T) {
 			{0, folder{"@": "1", "/m/a": "a 1"}, "a 1 +/m/a", 0},
 			{s, folder{"@": "22", "/m/b": "b 2"}, "b 2 +/m/b lost", 0},
 		}},
-		"a file that does not answer keeps its pod, also when broken manifests are dropped": {func(l *history) { l.dropBroken = true }, []step{
+		"a file that does not answer keeps its pod": {nil, []step{
 			{0, folder{"a": "a 1"}, "a 1 +a", 0},
 			{s, folder{"a": "..."}, "a 1", settle},
-			{time.Minute, folder{"a": "..."}, "a 1 !a: " + silence + " (kept) (no answer)", retry},
+			{time.Minute, folder{"a": "..."}, "a 1 !a: " + files.Silence + " (kept) (no answer)", retry},
 		}},
 		"a file that does not answer, whose pod is another manifest's": {nil, []step{
 			{0, folder{"a": "x 1", "b": "x 2"}, "x 1 +a", settle},
 			{time.Minute, folder{"a": "x 1", "b": "x 2"}, "x 1 !b: metadata.name: pod ns/x is defined by a already", 0},
-			{2 * time.Minute, folder{"a": "x 1", "b": "..."}, "x 1 !b: " + silence + " (no answer)", retry},
+			{2 * time.Minute, folder{"a": "x 1", "b": "..."}, "x 1 !b: " + files.Silence + " (no answer)", retry},
 		}},
 		"a path that was a file": {nil, []step{
 			{0, folder{"/m": "a 1"}, "a 1 +/m", 0},

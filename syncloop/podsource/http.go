@@ -35,20 +35,17 @@ type HTTPConfig struct {
 	Decoder Decoder
 	// Period is the pause between two requests; default 20 s.
 	Period time.Duration
-	// Timeout bounds one request, the reading of the reply included; default 10 s.
-	Timeout time.Duration
-	// MaxSize is the most bytes a reply may have, unpacked; default 10 MiB.
-	MaxSize int64
-	// Client sends the requests. Its own timeout holds as well. Default: a client
+	// Client sends the requests, each of which takes at most 10 s. Its own timeout holds
+	// as well. Default: a client
 	// of the source's own, with the proxies that the environment names, whose idle
 	// connections are closed when Run returns.
 	Client *http.Client
-	// OnProblem is called for each new or changed problem, after it was logged.
-	// nil calls nothing.
-	OnProblem func(Problem)
 	// Logger receives the first problems of an unbroken row. nil discards.
 	Logger *slog.Logger
 }
+
+// requestTimeout bounds one request, the reading of the reply included.
+const requestTimeout = 10 * time.Second
 
 // loudProblems is how many failed requests in a row are logged before there is
 // silence until the next good one.
@@ -84,8 +81,6 @@ func NewHTTPSource(cfg HTTPConfig) (*HTTPSource, error) {
 		return nil, errors.New("podsource: HTTPConfig.Decoder.NodeName is required")
 	case cfg.Period < 0:
 		return nil, fmt.Errorf("podsource: HTTPConfig.Period is negative: %v", cfg.Period)
-	case cfg.Timeout < 0:
-		return nil, fmt.Errorf("podsource: HTTPConfig.Timeout is negative: %v", cfg.Timeout)
 	}
 	where, err := url.Parse(cfg.URL)
 	if err != nil {
@@ -96,13 +91,6 @@ func NewHTTPSource(cfg HTTPConfig) (*HTTPSource, error) {
 	}
 	cfg.Source = cmp.Or(cfg.Source, "http")
 	cfg.Period = cmp.Or(cfg.Period, 20*time.Second)
-	cfg.Timeout = cmp.Or(cfg.Timeout, 10*time.Second)
-	if cfg.MaxSize <= 0 {
-		cfg.MaxSize = 10 << 20
-	}
-	if cfg.OnProblem == nil {
-		cfg.OnProblem = func(Problem) {}
-	}
 	if cfg.Logger == nil {
 		cfg.Logger = slog.New(slog.DiscardHandler)
 	}
@@ -147,7 +135,7 @@ func (h *HTTPSource) Run(ctx context.Context, _ func(syncloop.Event)) error {
 	if client == nil {
 		client = &http.Client{Transport: &http.Transport{
 			Proxy:               http.ProxyFromEnvironment,
-			TLSHandshakeTimeout: h.cfg.Timeout,
+			TLSHandshakeTimeout: requestTimeout,
 			ForceAttemptHTTP2:   true,
 		}}
 		defer client.CloseIdleConnections()
@@ -185,7 +173,7 @@ func (h *HTTPSource) poll(ctx context.Context, client *http.Client) error {
 
 // get returns the body of a good reply.
 func (h *HTTPSource) get(ctx context.Context, client *http.Client) ([]byte, error) {
-	ctx, cancel := context.WithTimeoutCause(ctx, h.cfg.Timeout, fmt.Errorf("no complete answer within %s", h.cfg.Timeout))
+	ctx, cancel := context.WithTimeoutCause(ctx, requestTimeout, fmt.Errorf("no complete answer within %s", requestTimeout))
 	defer cancel()
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, h.cfg.URL, http.NoBody)
 	if err != nil {
@@ -204,12 +192,12 @@ func (h *HTTPSource) get(ctx context.Context, client *http.Client) ([]byte, erro
 	if resp.StatusCode != http.StatusOK {
 		return nil, fmt.Errorf("the server answers %s", resp.Status)
 	}
-	body, err := io.ReadAll(io.LimitReader(resp.Body, h.cfg.MaxSize+1))
+	body, err := io.ReadAll(io.LimitReader(resp.Body, maxSize+1))
 	switch {
 	case err != nil:
 		return nil, failed(ctx, fmt.Errorf("reading the answer: %w", err))
-	case int64(len(body)) > h.cfg.MaxSize:
-		return nil, fmt.Errorf("the answer has more bytes than the limit of %d", h.cfg.MaxSize)
+	case len(body) > maxSize:
+		return nil, fmt.Errorf("the answer has more bytes than the limit of %d", maxSize)
 	}
 	return body, nil
 }
@@ -254,8 +242,5 @@ func (h *HTTPSource) report(err error) {
 		h.cfg.Logger.Info("pods cannot be fetched", "url", h.shown, "err", text, "keptLastGood", problem.KeptLastGood)
 	default:
 		h.cfg.Logger.Debug("pods cannot be fetched", "url", h.shown, "err", text, "keptLastGood", problem.KeptLastGood)
-	}
-	if err != nil && text != before {
-		h.cfg.OnProblem(problem)
 	}
 }

@@ -39,35 +39,21 @@ type reading struct {
 	// known by it, and was not read again.
 	stamp stamp
 	same  bool
-	// vanished tells that it was gone before it was read, silent that it has not
-	// answered yet: nothing follows about what it holds.
-	vanished, silent bool
+	// silent is true for a read that has not returned: the content is unknown.
+	silent bool
 }
 
 // stamp is what a file system says about one version of a file.
 type stamp = files.Stamp
 
-// reader reads manifests.
-type reader struct{ files.Reader }
-
-// request asks for one file.
-type request struct {
-	path string
-	// known is the stamp of the version that need not be read again.
-	known stamp
-	// link is the entry itself when it is no plain file: a link may begin to
-	// lead elsewhere.
-	link fs.FileInfo
-}
-
-// listing is what a path turned out to be, and the files there.
+// listing is the content of a path: the files there.
 type listing struct {
 	snapshot
-	requests []request
+	keys []files.Key
 }
 
 // list finds the files of a folder, or a single file.
-func (r reader) list(path string) listing {
+func list(path string) listing {
 	info, err := os.Stat(path)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
@@ -75,7 +61,7 @@ func (r reader) list(path string) listing {
 	case err != nil:
 		return listing{snapshot: snapshot{problem: files.Bare(err), unknown: true}}
 	case info.Mode().IsRegular():
-		return listing{snapshot: snapshot{folder: files.IDOf(info)}, requests: []request{{path: path}}}
+		return listing{snapshot: snapshot{folder: files.IDOf(info)}, keys: []files.Key{{Path: path}}}
 	case !info.IsDir():
 		return listing{snapshot: snapshot{problem: "is " + files.Describe(info.Mode()) + ", neither a folder nor a file", unknown: true}}
 	}
@@ -83,16 +69,11 @@ func (r reader) list(path string) listing {
 	if err != nil {
 		return listing{snapshot: snapshot{problem: files.Bare(err), unknown: true}}
 	}
-	l := listing{snapshot: snapshot{folder: files.IDOf(info)}, requests: make([]request, 0, len(entries))}
+	l := listing{snapshot: snapshot{folder: files.IDOf(info)}, keys: make([]files.Key, 0, len(entries))}
 	for _, entry := range entries {
-		if ignoredName(entry.Name()) {
-			continue
+		if !ignoredName(entry.Name()) {
+			l.keys = append(l.keys, files.KeyOf(filepath.Join(path, entry.Name()), entry))
 		}
-		q := request{path: filepath.Join(path, entry.Name())}
-		if !entry.Type().IsRegular() {
-			q.link, _ = entry.Info() // nil if it has vanished
-		}
-		l.requests = append(l.requests, q)
 	}
 	return l
 }
@@ -103,11 +84,54 @@ func ignoredName(name string) bool {
 	return strings.HasPrefix(name, ".") || (len(name) > 1 && strings.HasPrefix(name, "#") && strings.HasSuffix(name, "#"))
 }
 
-// one reads one file.
-func (rd reader) one(q request) reading {
-	r := rd.Read(q.path, q.known)
-	return reading{
-		path: q.path, data: r.Data, modTime: r.ModTime, problem: r.Problem,
-		stamp: r.Stamp, same: r.Same, vanished: r.Vanished,
+// manifestReader reads a folder of manifests, or one manifest. No read delays the others.
+type manifestReader struct {
+	path     string
+	reader   files.Reader
+	listings files.Reads[listing]
+	readings files.Reads[files.Reading]
+	// Tests replace these.
+	list func(path string) listing
+	read func(path string, known stamp) files.Reading
+}
+
+func newManifestReader(path string) *manifestReader {
+	f := &manifestReader{path: path, reader: files.Reader{MaxSize: maxSize, Youngest: youngest}, list: list}
+	f.read = func(path string, known stamp) files.Reading { return f.reader.Read(path, known) }
+	return f
+}
+
+// snapshot reads all files. known returns the stamp of the version of a file that need not
+// be read again.
+func (f *manifestReader) snapshot(known func(path string) stamp) snapshot {
+	list, read := f.list, f.read
+	l := f.listings.All([]files.Key{{Path: f.path}}, func(int) listing { return list(f.path) })[0]
+	if l == nil {
+		return snapshot{problem: files.Silence, unknown: true}
 	}
+	keys, stamps := l.keys, make([]stamp, len(l.keys))
+	for i, k := range keys {
+		stamps[i] = known(k.Path)
+	}
+	for i, r := range f.readings.All(keys, func(i int) files.Reading { return read(keys[i].Path, stamps[i]) }) {
+		switch {
+		case r == nil:
+			l.files = append(l.files, silent(keys[i].Path))
+		case !r.Vanished:
+			l.files = append(l.files, reading{
+				path: keys[i].Path, data: r.Data, modTime: r.ModTime, problem: r.Problem, stamp: r.Stamp, same: r.Same,
+			})
+		}
+	}
+	return l.snapshot
+}
+
+// silent is a read that has not returned.
+func silent(path string) reading { return reading{path: path, problem: files.Silence, silent: true} }
+
+// join waits until all reads have returned, for limit at most, and returns the paths of
+// those that have not.
+func (f *manifestReader) join(limit time.Duration) []string {
+	deadline := time.Now().Add(limit)
+	return append(f.listings.Wait(limit), f.readings.Wait(time.Until(deadline))...)
 }

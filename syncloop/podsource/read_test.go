@@ -27,7 +27,7 @@ func TestUnchangedFilesAreNotRead(t *testing.T) {
 	m := newMerger(t, MergerConfig{})
 	f, err := NewFileSource(FileConfig{Path: dir, Merger: m.Merger, Decoder: testDecoder()})
 	require.NoError(t, err)
-	f.reader.Youngest = 0
+	f.reader.reader.Youngest = 0
 	image := func() string {
 		_, err := f.look(time.Time{})
 		require.NoError(t, err)
@@ -67,16 +67,16 @@ func TestUnchangedFilesAreNotRead(t *testing.T) {
 		require.Equal(t, "y", image(), name)
 	}
 
-	f.hints.Add(Hint{Path: path})
+	f.hints.Add(files.Hint{Path: path})
 	require.True(t, reads(), "something was said about it")
 	require.False(t, reads())
-	f.hints.Add(Hint{})
+	f.hints.Add(files.Hint{})
 	require.True(t, reads(), "something was said, perhaps about it")
 	require.False(t, reads())
 	f.readAll = time.Now().Add(-trust)
 	require.True(t, reads(), "times are not believed for ever")
 	require.False(t, reads())
-	f.reader.Youngest = time.Hour
+	f.reader.reader.Youngest = time.Hour
 	require.True(t, reads(), "two versions of a young file may have the same times")
 }
 
@@ -114,13 +114,12 @@ func TestListOddPaths(t *testing.T) {
 	file, pipe := filepath.Join(dir, "file"), filepath.Join(dir, "pipe")
 	require.NoError(t, os.WriteFile(file, []byte("12345"), 0o600))
 	require.NoError(t, syscall.Mkfifo(pipe, 0o600))
-	rd := reader{files.Reader{MaxSize: 4}}
 	for path, want := range map[string]snapshot{
 		filepath.Join(dir, "none"):   {problem: "does not exist", missing: true},
 		filepath.Join(file, "below"): {problem: "cannot be read: not a directory", unknown: true},
 		pipe:                         {problem: "is a named pipe, neither a folder nor a file", unknown: true},
 	} {
-		require.Equal(t, listing{snapshot: want}, rd.list(path))
+		require.Equal(t, listing{snapshot: want}, list(path))
 	}
 }
 
@@ -136,6 +135,6 @@ func TestListFails(t *testing.T) {
 	require.NoError(t, err)
 	defer open.Close()
 	require.NoError(t, os.Remove(dir))
-	l := reader{}.list(fmt.Sprint("/proc/self/fd/", open.Fd()))
+	l := list(fmt.Sprint("/proc/self/fd/", open.Fd()))
 	require.Equal(t, listing{snapshot: snapshot{problem: "cannot be read: no such file or directory", unknown: true}}, l)
 }

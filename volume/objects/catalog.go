@@ -12,6 +12,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/util/validation"
 
+	"github.com/podwright/podwright/internal/files"
 	"github.com/podwright/podwright/volume"
 )
 
@@ -236,7 +237,7 @@ func (c *catalog) problems() []Problem {
 	for file, e := range c.files {
 		p := Problem{Path: file, Message: e.bad, KeptLastGood: e.value != nil, NoAnswer: e.silent}
 		if e.silent {
-			p.Message = silence
+			p.Message = files.Silence
 		}
 		if p.Message != "" {
 			out = append(out, p)
@@ -260,7 +261,7 @@ func (c *catalog) find(o volume.Object) (any, error) {
 			why := e.bad
 			switch {
 			case e.silent:
-				why = silence
+				why = files.Silence
 			case why == "":
 				why = "is still being written"
 			}

@@ -33,37 +33,12 @@ type DirConfig struct {
 	OnChange func(changed []volume.Object)
 	// Period is the pause between two looks that nothing prompted; default 20 s.
 	Period time.Duration
-	// Watch prompts looks at the folder: it calls changed whenever something there may
-	// have changed, once more when it begins to watch, and blocks until ctx is done or it
-	// cannot watch any longer. changed never blocks. An error that is
-	// errors.ErrUnsupported ends watching; after others it is called again. Default:
-	// inotify on Linux, ErrUnsupported elsewhere. A synctest bubble needs NoWatch.
-	Watch func(ctx context.Context, path string, changed func(Hint)) error
+	// NoWatch is true for a Dir without inotify, which finds changes after a Period. A
+	// synctest bubble needs it.
+	NoWatch bool
 	// Logger receives one line per new problem; nil discards.
 	Logger *slog.Logger
 }
-
-// Hint says that something may have changed: its Path, "" when it is unknown which file,
-// and what is known of its content, its State.
-type Hint = files.Hint
-
-// FileState says how far the writing of a file has come.
-type FileState = files.State
-
-// The states of a file.
-const (
-	// Changed: something about the file is different.
-	Changed = files.Changed
-	// Writing: somebody is writing to it; a Hint that it is Written follows.
-	Writing = files.Writing
-	// Written: it was closed after writing, or moved here. It is complete.
-	Written = files.Written
-	// Deleted: somebody deleted it.
-	Deleted = files.Deleted
-)
-
-// NoWatch is a DirConfig.Watch that watches nothing: changes are found after a Period.
-func NoWatch(context.Context, string, func(Hint)) error { return errors.ErrUnsupported }
 
 // Dir is the objects in a folder: see the package's documentation. It is a ConfigMaps,
 // Secrets, Tokens, TrustBundles and CSIDrivers. Use NewDir.
@@ -74,10 +49,13 @@ type Dir struct {
 	cfg   DirConfig
 	ran   atomic.Bool
 	hints *files.Hints
-	asker asker
-	// read is readFile, list is listFolder.
+	watch files.WatchFunc
+	// These two belong to the goroutine that looks.
+	listings files.Reads[listing]
+	readings files.Reads[reading]
+	// Tests replace these.
 	read func(path string, known stamp) reading
-	list func(path string) ([]found, error)
+	list func(path string) listing
 
 	looked chan struct{} // closed after the first look
 
@@ -112,16 +90,18 @@ func NewDir(cfg DirConfig) (*Dir, error) {
 	if cfg.OnChange == nil {
 		cfg.OnChange = func([]volume.Object) {}
 	}
-	if cfg.Watch == nil {
-		cfg.Watch = watchTree
-	}
 	if cfg.Logger == nil {
 		cfg.Logger = slog.New(slog.DiscardHandler)
 	}
-	return &Dir{
+	d := &Dir{
 		cfg: cfg, hints: files.NewHints(), read: readFile, list: listFolder,
 		looked: make(chan struct{}), catalog: newCatalog(),
-	}, nil
+	}
+	d.watch = files.Tree{Root: cfg.Path, Below: d.watched}.Watch
+	if cfg.NoWatch {
+		d.watch = files.NoWatch
+	}
+	return d, nil
 }
 
 // Problems returns what cannot be used at the moment, by path.
@@ -240,7 +220,7 @@ func (d *Dir) TrustBundlesOf(ctx context.Context, signer string, selector *metav
 		}
 		b, ok := e.value.(heldBundle)
 		if !ok {
-			return nil, fmt.Errorf("%s: %s: %s", e.object, e.path, cmp.Or(e.bad, silence))
+			return nil, fmt.Errorf("%s: %s: %s", e.object, e.path, cmp.Or(e.bad, files.Silence))
 		}
 		all = append(all, b.bundle)
 	}

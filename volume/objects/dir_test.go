@@ -18,6 +18,7 @@ import (
 	storagev1 "k8s.io/api/storage/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/podwright/podwright/internal/files"
 	"github.com/podwright/podwright/volume"
 )
 
@@ -209,7 +210,7 @@ func TestDirWithoutParent(t *testing.T) {
 	require.NoError(t, os.Rename(filepath.Dir(d.path), away))
 	d.run()
 	require.Equal(t, `configmap "ns/web" not found`, d.colour())
-	require.Error(t, watchTree(t.Context(), d.path, func(Hint) {}))
+	require.Error(t, d.dir.watch(t.Context(), func(files.Hint) {}))
 	require.NoError(t, os.Rename(away, filepath.Dir(d.path)))
 	d.put(webFile, web)
 	d.changed("ConfigMap ns/web")
@@ -236,7 +237,7 @@ func TestDirHangsOnNothing(t *testing.T) {
 // A file that blocks who reads it holds up no other, and is served when it answers.
 func TestDirWithSilence(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		d := newDesk(t, DirConfig{Watch: NoWatch})
+		d := newDesk(t, DirConfig{NoWatch: true})
 		for i := range 100 {
 			d.put(fmt.Sprintf("configmaps/ns/n%d.yaml", i), web)
 		}
@@ -253,9 +254,9 @@ func TestDirWithSilence(t *testing.T) {
 		require.NoError(t, err)
 		require.LessOrEqual(t, time.Since(start), 8*time.Second)
 		_, err = d.dir.ConfigMap(t.Context(), "ns", "n7")
-		require.EqualError(t, err, "ConfigMap ns/n7: configmaps/ns/n7.yaml: "+silence)
+		require.EqualError(t, err, "ConfigMap ns/n7: configmaps/ns/n7.yaml: "+files.Silence)
 		require.False(t, IsNotFound(err))
-		require.ErrorContains(t, d.dir.CheckHealth(), "n7.yaml "+silence)
+		require.ErrorContains(t, d.dir.CheckHealth(), "n7.yaml "+files.Silence)
 		close(answer)
 		time.Sleep(2 * retry)
 		require.NoError(t, d.dir.CheckHealth())
@@ -266,11 +267,11 @@ func TestDirWithSilence(t *testing.T) {
 
 func TestDirFolderThatBlocks(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		d := newDesk(t, DirConfig{Watch: NoWatch})
+		d := newDesk(t, DirConfig{NoWatch: true})
 		d.put(webFile, web)
 		answer, list := make(chan struct{}), d.dir.list
 		var blocks atomic.Bool
-		d.dir.list = func(path string) ([]found, error) {
+		d.dir.list = func(path string) listing {
 			if blocks.Load() {
 				<-answer
 			}
@@ -281,7 +282,7 @@ func TestDirFolderThatBlocks(t *testing.T) {
 		blocks.Store(true)
 		time.Sleep(time.Minute)
 		require.Equal(t, "blue", d.colour())
-		require.ErrorContains(t, d.dir.CheckHealth(), silence)
+		require.ErrorContains(t, d.dir.CheckHealth(), files.Silence)
 		_, err := d.dir.Secret(t.Context(), "ns", "s")
 		require.ErrorContains(t, err, "it is not known whether")
 		close(answer)
@@ -293,7 +294,7 @@ func TestDirFolderThatBlocks(t *testing.T) {
 func TestDirReadsOnce(t *testing.T) {
 	for _, young := range []bool{true, false} {
 		synctest.Test(t, func(t *testing.T) { // whose clock is behind the one of the file system
-			d := newDesk(t, DirConfig{Period: time.Second, Watch: NoWatch})
+			d := newDesk(t, DirConfig{Period: time.Second, NoWatch: true})
 			d.put(webFile, web)
 			d.put("configmaps/ns/fixed.yaml", web+"immutable: true\n")
 			if !young {
@@ -316,7 +317,7 @@ func TestDirReadsOnce(t *testing.T) {
 // Without a watch a file is not taken as long as it may still be written.
 func TestDirWithoutWatch(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		d := newDesk(t, DirConfig{Watch: NoWatch})
+		d := newDesk(t, DirConfig{NoWatch: true})
 		require.NoError(t, os.MkdirAll(d.path, 0o755))
 		d.run()
 		synctest.Wait()
@@ -327,7 +328,7 @@ func TestDirWithoutWatch(t *testing.T) {
 }
 
 func TestDirBeforeRun(t *testing.T) {
-	d := newDesk(t, DirConfig{Watch: NoWatch})
+	d := newDesk(t, DirConfig{NoWatch: true})
 	ctx, stop := context.WithCancelCause(t.Context())
 	stop(errors.New("enough"))
 	_, err := d.dir.Secret(ctx, "ns", "s")

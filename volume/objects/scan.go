@@ -5,7 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"os"
 	"path"
+	"path/filepath"
 	"slices"
 	"strings"
 	"time"
@@ -25,8 +27,7 @@ const (
 	// retry is the pause after something did not answer.
 	retry = time.Second
 	// joinTime is how long Run waits, when it ends, for calls that block.
-	joinTime                     = 10 * time.Second
-	watchPauseMin, watchPauseMax = time.Second, 20 * time.Second
+	joinTime = 10 * time.Second
 )
 
 // Run reads the folder, again whenever something in it changes, until ctx is done. A
@@ -35,7 +36,11 @@ func (d *Dir) Run(ctx context.Context) error {
 	if d.ran.Swap(true) {
 		return ErrAlreadyRun
 	}
-	return run.All(ctx, d.watch, d.follow)
+	return run.All(ctx, func(ctx context.Context) error {
+		d.hints.Watch(ctx, d.watch, d.cfg.Logger.With("path", d.cfg.Path, "period", d.cfg.Period))
+		<-ctx.Done()
+		return nil
+	}, d.follow)
 }
 
 func (d *Dir) follow(ctx context.Context) error {
@@ -46,29 +51,17 @@ func (d *Dir) follow(ctx context.Context) error {
 			pause = d.cfg.Period
 		}
 		rested := time.Now().Add(min(coalesceLooks*time.Since(began), longestRest))
-		if !d.pause(ctx, min(pause, d.cfg.Period), rested) {
+		rest := func() time.Duration { return max(coalesce, time.Until(rested)) }
+		if !d.hints.Wait(ctx, min(pause, d.cfg.Period), rest) {
 			break
 		}
 	}
-	if left := d.asker.calls.Wait(joinTime); len(left) > 0 {
+	deadline := time.Now().Add(joinTime)
+	left := append(d.listings.Wait(joinTime), d.readings.Wait(time.Until(deadline))...)
+	if len(left) > 0 {
 		return fmt.Errorf("objects: still reading %s after the stop: %s", joinTime, strings.Join(left, ", "))
 	}
 	return nil
-}
-
-// pause waits for a prompt, and then for others until all have rested, or for the limit.
-// It returns false when ctx is done.
-func (d *Dir) pause(ctx context.Context, limit time.Duration, rested time.Time) bool {
-	timer := time.NewTimer(limit)
-	defer timer.Stop()
-	select {
-	case <-ctx.Done():
-		return false
-	case <-timer.C:
-		return true
-	case <-d.hints.Prompt:
-		return run.Sleep(ctx, max(coalesce, time.Until(rested)))
-	}
 }
 
 // look takes a snapshot in and says when to look again at the latest; 0 for any time.
@@ -101,46 +94,49 @@ func (d *Dir) look() time.Duration {
 	return recheck
 }
 
-// listing is the answer to what is in a folder.
-type listing struct {
-	found []found
-	err   error
+// place is a file or folder: its path below the root, and its key.
+type place struct {
+	path string
+	key  files.Key
+}
+
+func keysOf(places []place) []files.Key {
+	keys := make([]files.Key, len(places))
+	for i, p := range places {
+		keys[i] = p.key
+	}
+	return keys
 }
 
 // scan looks at all files.
 func (d *Dir) scan() snapshot {
 	s := snapshot{files: map[string]reading{}, folders: map[string]Problem{}}
-	asked := map[question]bool{}
-	var files []question // with paths below the folder
-	for folders := []question{{path: "."}}; len(folders) > 0; {
-		full, list := d.below(folders, asked), d.list // of their own: late calls go on
-		listings := d.asker.ask(full, func(i int) any {
-			found, err := list(full[i].path)
-			return listing{found, err}
-		})
-		var next []question
-		for i, q := range folders {
-			l, answered := listings[i].(listing)
-			if !answered {
-				s.folders[q.path] = Problem{Path: q.path, Message: silence, NoAnswer: true}
+	var all []place
+	list := d.list // its own: late reads go on
+	for folders := []place{{".", files.Key{Path: d.cfg.Path}}}; len(folders) > 0; {
+		keys := keysOf(folders)
+		var next []place
+		for i, l := range d.listings.All(keys, func(i int) listing { return list(keys[i].Path) }) {
+			folder := folders[i].path
+			if l == nil {
+				s.folders[folder] = Problem{Path: folder, Message: files.Silence, NoAnswer: true}
 				continue
 			}
-			if !d.listed(&s, q.path, l.err) {
+			if !d.listed(&s, folder, l.err) {
 				continue
 			}
 			for _, f := range l.found {
-				below := question{path.Join(q.path, f.name), f.id}
+				below := place{path.Join(folder, f.name), f.key}
 				if f.folder && holdsObjects(below.path) {
 					next = append(next, below)
 				} else {
-					files = append(files, below)
+					all = append(all, below)
 				}
 			}
 		}
 		folders = next
 	}
-	d.readAll(&s, files, asked)
-	d.asker.forget(asked)
+	d.readAll(&s, all)
 	return s
 }
 
@@ -149,16 +145,6 @@ func holdsObjects(folder string) bool {
 	top, namespace, deep := strings.Cut(folder, "/")
 	k, ok := kinds[top]
 	return ok && (!deep || !k.cluster && !strings.Contains(namespace, "/"))
-}
-
-// below makes paths absolute, so that each is asked about once.
-func (d *Dir) below(questions []question, asked map[question]bool) []question {
-	out := make([]question, len(questions))
-	for i, q := range questions {
-		out[i] = question{join(d.cfg.Path, q.path), q.id}
-		asked[out[i]] = true
-	}
-	return out
 }
 
 // listed tells whether a folder was listed. One that is gone is empty; only that the
@@ -177,50 +163,43 @@ func (d *Dir) listed(s *snapshot, folder string, err error) bool {
 }
 
 // readAll reads the files that have changed, as far as can be told.
-func (d *Dir) readAll(s *snapshot, files []question, asked map[question]bool) {
-	var read []question
-	var known []stamp
-	for _, q := range files {
-		stamp, immutable := d.catalog.known(q.path)
-		if _, _, err := objectOf(q.path); err != nil || immutable {
-			s.files[q.path] = reading{same: true}
+func (d *Dir) readAll(s *snapshot, all []place) {
+	var places []place
+	var stamps []stamp
+	for _, p := range all {
+		stamp, immutable := d.catalog.known(p.path)
+		if _, _, err := objectOf(p.path); err != nil || immutable {
+			s.files[p.path] = reading{same: true}
 			continue
 		}
-		read, known = append(read, q), append(known, stamp)
+		places, stamps = append(places, p), append(stamps, stamp)
 	}
-	full, readFile := d.below(read, asked), d.read
-	answers := d.asker.ask(full, func(i int) any { return readFile(full[i].path, known[i]) })
-	for i, q := range read {
-		r, answered := answers[i].(reading)
-		if !answered {
-			r.silent = true
+	keys, read := keysOf(places), d.read
+	for i, r := range d.readings.All(keys, func(i int) reading { return read(keys[i].Path, stamps[i]) }) {
+		if r == nil {
+			r = &reading{silent: true}
 		}
-		s.files[q.path] = r
+		s.files[places[i].path] = *r
 	}
 }
 
-// watch keeps a watch on the folder. Without one the period still finds changes.
-func (d *Dir) watch(ctx context.Context) error {
-	pause := watchPauseMin
-	for {
-		started := time.Now()
-		err := d.cfg.Watch(ctx, d.cfg.Path, d.hints.Add)
-		if ctx.Err() != nil {
-			return nil
+// watched lists the folders below the root that hold objects, or namespaces.
+func (d *Dir) watched() (folders []string) {
+	for folder, k := range kinds {
+		top := filepath.Join(d.cfg.Path, folder)
+		folders = append(folders, top)
+		if k.cluster {
+			continue
 		}
-		d.hints.Reset()
-		if errors.Is(err, errors.ErrUnsupported) {
-			d.cfg.Logger.Info("objects are not watched, only read periodically", "path", d.cfg.Path, "period", d.cfg.Period)
-			<-ctx.Done()
-			return nil
+		entries, err := os.ReadDir(top)
+		if err != nil {
+			continue // it is found by the period when it can be listed
 		}
-		if time.Since(started) > watchPauseMax {
-			pause = watchPauseMin
+		for _, e := range entries {
+			if e.IsDir() {
+				folders = append(folders, filepath.Join(top, e.Name()))
+			}
 		}
-		d.cfg.Logger.Debug("watch on objects ended", "path", d.cfg.Path, "err", err, "retryIn", pause)
-		if !run.Sleep(ctx, pause) {
-			return nil
-		}
-		pause = min(2*pause, watchPauseMax)
 	}
+	return folders
 }

@@ -2,7 +2,6 @@ package podsource
 
 import (
 	"context"
-	"fmt"
 	"os"
 	"path/filepath"
 	"testing"
@@ -11,23 +10,22 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/podwright/podwright/internal/files"
 	"github.com/podwright/podwright/syncloop"
 )
 
 // silentRig has a source of which some files do not answer until they are released.
 func silentRig(t *testing.T, silent ...string) (r *rig, release func()) {
-	r = newRig(t, func(cfg *FileConfig) {
-		cfg.Watch = NoWatch
-	})
+	r = newRig(t, func(cfg *FileConfig) { cfg.NoWatch = true })
 	blocked := make(chan struct{})
 	read := r.source.reader.read
-	r.source.reader.read = func(q request) reading {
+	r.source.reader.read = func(path string, known stamp) files.Reading {
 		for _, name := range silent {
-			if q.path == r.path(name) {
+			if path == r.path(name) {
 				<-blocked
 			}
 		}
-		return read(q)
+		return read(path, known)
 	}
 	return r, func() { close(blocked) }
 }
@@ -43,7 +41,7 @@ func TestSilentFile(t *testing.T) {
 		started := time.Now()
 		r.start()
 		require.Equal(t, []string{"ADD a c"}, r.next())
-		require.LessOrEqual(t, time.Since(started), longestStart+answerTime)
+		require.LessOrEqual(t, time.Since(started), longestStart+files.AnswerTime)
 		p := r.problem()
 		require.Equal(t, r.path("b"), p.Path)
 		require.Contains(t, p.Message, "does not answer")
@@ -60,59 +58,21 @@ func TestSilentFile(t *testing.T) {
 	})
 }
 
-// Many silent files cost no more time than two.
-func TestManySilentFiles(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		var names []string
-		for i := range 50 {
-			names = append(names, fmt.Sprint("m", i))
-		}
-		r, release := silentRig(t, names...)
-		for _, name := range append(names, "z") {
-			r.write(name, manifestOf(name, "x"))
-		}
-		started := time.Now()
-		_, err := r.source.look(time.Time{})
-		require.NoError(t, err)
-		require.Equal(t, 2*answerTime, time.Since(started))
-		pods, _ := r.merger.Pods("file")
-		require.Len(t, pods, 1)
-		release()
-		require.NoError(t, r.source.join())
-		started = time.Now()
-		_, err = r.source.look(time.Time{})
-		require.NoError(t, err)
-		require.Zero(t, time.Since(started))
-	})
-}
-
-// A link that leads elsewhere now is read, whatever became of the read before; so is
-// a file of which the watch says something. Run's end names what still blocks.
+// A link that leads elsewhere now is read, while the read before still blocks. Run's end
+// names that one.
 func TestSilentLinkIsReplaced(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r, release := silentRig(t, "link", "file")
+		r, release := silentRig(t, "link")
 		target := filepath.Join(t.TempDir(), "good")
 		put(t, target, manifestOf("good", "x"))
-		put(t, r.path("file"), manifestOf("file", "x"))
 		require.NoError(t, os.Symlink("/silent", r.path("link")))
-		look := func() (files map[string]bool) {
-			files = map[string]bool{}
-			for _, f := range r.source.read().files {
-				files[filepath.Base(f.path)] = f.silent
-			}
-			return files
-		}
-		both := map[string]bool{"file": true, "link": true}
-		require.Equal(t, both, look())
-		r.source.reader.read = r.source.reader.one
-		require.Equal(t, both, look(), "nothing more is asked of them")
+		require.True(t, r.source.read().files[0].silent)
+		r.source.reader.read = func(path string, known stamp) files.Reading { return r.source.reader.reader.Read(path, known) }
+		require.True(t, r.source.read().files[0].silent, "no second read of the same link")
 		require.NoError(t, os.Remove(r.path("link")))
 		require.NoError(t, os.Symlink(target, r.path("link")))
-		r.source.hints.Add(Hint{Path: r.path("file")})
-		require.Equal(t, map[string]bool{"file": false, "link": false}, look())
-		err := r.source.join()
-		require.ErrorContains(t, err, r.path("link"))
-		require.ErrorContains(t, err, r.path("file"))
+		require.False(t, r.source.read().files[0].silent)
+		require.ErrorContains(t, r.source.join(), r.path("link"))
 		release()
 	})
 }

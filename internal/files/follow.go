@@ -1,0 +1,71 @@
+package files
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"time"
+
+	"github.com/podwright/podwright/internal/run"
+)
+
+// Pauses between two watches.
+const watchPauseMin, watchPauseMax = time.Second, 20 * time.Second
+
+// WatchFunc watches files until ctx is done or it fails. It calls changed whenever
+// something may have changed, and once when it begins; changed never blocks. Its error is
+// never nil. One that wraps errors.ErrUnsupported is final.
+type WatchFunc func(ctx context.Context, changed func(Hint)) error
+
+// Watch adds the hints of a watch until ctx is done. It starts a watch that fails again.
+func (h *Hints) Watch(ctx context.Context, watch WatchFunc, log *slog.Logger) {
+	pause := watchPauseMin
+	for {
+		started := time.Now()
+		err := watch(ctx, h.Add)
+		if ctx.Err() != nil {
+			return
+		}
+		h.Reset()
+		if errors.Is(err, errors.ErrUnsupported) {
+			log.Info("files are not watched, only read periodically")
+			return
+		}
+		if time.Since(started) > watchPauseMax {
+			pause = watchPauseMin
+		}
+		log.Debug("watch on files ended", "err", err, "retryIn", pause)
+		if !run.Sleep(ctx, pause) {
+			return
+		}
+		pause = min(2*pause, watchPauseMax)
+	}
+}
+
+// Wait returns true after limit, or once there is a prompt and rest has passed, and false
+// when ctx is done.
+func (h *Hints) Wait(ctx context.Context, limit time.Duration, rest func() time.Duration) bool {
+	timer := time.NewTimer(limit)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+		return false
+	case <-timer.C:
+		return true
+	case <-h.Prompt:
+		return run.Sleep(ctx, max(rest(), 0))
+	}
+}
+
+// Tree is a folder, or a file, that is watched.
+type Tree struct {
+	Root string
+	// Below lists folders in Root to watch as well. It is called again when a folder may
+	// have come. nil lists none.
+	Below func() []string
+	// Ignore selects names in folders that cause no hints. nil selects none.
+	Ignore func(name string) bool
+}
+
+// NoWatch is a WatchFunc that does not watch.
+func NoWatch(context.Context, func(Hint)) error { return errors.ErrUnsupported }
