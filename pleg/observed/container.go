@@ -1,13 +1,9 @@
 package observed
 
-import (
-	"fmt"
-	"strings"
-	"time"
-)
+import "time"
 
-// State is what a runtime says of a container. The zero value is StateUnknown:
-// what nobody has seen is unknown, never assumed.
+// State is the state of a container as its runtime reports it. The zero value is
+// StateUnknown.
 type State int8
 
 // The states of a container.
@@ -32,7 +28,10 @@ func (s State) String() string {
 	}
 }
 
-// ContainerID names a container: the runtime's name and the runtime's own ID.
+// mayRun reports whether a container in the state may have a process.
+func (s State) mayRun() bool { return s == StateRunning || s == StateUnknown }
+
+// ContainerID identifies a container by the runtime's name and the runtime's own ID.
 type ContainerID struct {
 	// Runtime is the runtime's name, such as "containerd".
 	Runtime string
@@ -49,23 +48,11 @@ func (c ContainerID) String() string {
 	return c.Runtime + "://" + c.ID
 }
 
-// ParseContainerID is the inverse of ContainerID.String.
-func ParseContainerID(s string) (ContainerID, error) {
-	if s == "" {
-		return ContainerID{}, nil
-	}
-	runtime, id, ok := strings.Cut(s, "://")
-	if !ok || id == "" {
-		return ContainerID{}, fmt.Errorf("container ID %q: not of the form <runtime>://<id>", s)
-	}
-	return ContainerID{Runtime: runtime, ID: id}, nil
-}
-
 // Container is a container in detail.
 type Container struct {
 	ID   ContainerID
 	Name string
-	// SandboxID is the sandbox in which the container lives, if known.
+	// SandboxID is the ID of the container's sandbox, "" when unknown.
 	SandboxID string
 	State     State
 	// CreatedAt, StartedAt and FinishedAt are the runtime's times. StartedAt is
@@ -84,7 +71,7 @@ type Container struct {
 	RestartCount int32
 	// LogPath is the absolute path of the container's log, "" when unknown.
 	LogPath string
-	// Resources are the limits that the runtime reports, nil when it does not.
+	// Resources are the values that the runtime reports, nil without a report.
 	Resources *Resources
 	// User is the identity of the first process, nil when not reported.
 	User *User
@@ -107,5 +94,3 @@ type User struct {
 	UID, GID           int64
 	SupplementalGroups []int64
 }
-
-func (s State) mayRun() bool { return s == StateRunning || s == StateUnknown }

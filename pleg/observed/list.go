@@ -7,14 +7,14 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// ListedPod is one pod as a list of the runtime shows it: enough to see that
-// something changed, not what exactly.
+// ListedPod is one pod in a list of the runtime: enough to detect that the pod
+// changed, without the details.
 type ListedPod struct {
 	UID       types.UID
 	Name      string
 	Namespace string
 	// CreatedAt is the newest creation time of a sandbox or container, by the
-	// runtime's clock. It orders pods; it never decides freshness.
+	// runtime's clock. It orders pods; freshness does not depend on it.
 	CreatedAt time.Time
 	// Sandboxes are ordered newest first: by attempt, then creation, then ID.
 	Sandboxes []ListedSandbox
@@ -35,14 +35,14 @@ type ListedContainer struct {
 	State State
 }
 
-// Stopped is Pod.Stopped as far as a list shows it.
+// Stopped reports the same as Pod.Stopped.
 func (p *ListedPod) Stopped() bool {
 	return !slices.ContainsFunc(p.Containers, func(c ListedContainer) bool { return c.State.mayRun() }) &&
 		!slices.ContainsFunc(p.Sandboxes, func(sb ListedSandbox) bool { return sb.State.mayRun() })
 }
 
-// Listed returns what a list would show of a pod with this status. A
-// Runtime that has nothing cheaper may build its ListPods from it.
+// Listed returns the pod's entry in a list. A Runtime without a cheaper list may
+// build its ListPods from it.
 func (s *Pod) Listed() ListedPod {
 	o := ListedPod{UID: s.UID, Name: s.Name, Namespace: s.Namespace}
 	newest := func(t time.Time) {

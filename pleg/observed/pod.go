@@ -7,10 +7,10 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// Pod is all that the runtime knows of one pod. A pod that the runtime
-// does not have is a Pod with nothing but the UID.
+// Pod is the state of one pod in the runtime. Without sandboxes and containers it
+// is a pod that the runtime does not have; then only UID and ObservedAt are set.
 //
-// A Pod that was handed out is shared between readers and never changed.
+// Readers share a Pod that a pleg.PLEG returned. They must not change it.
 type Pod struct {
 	UID       types.UID
 	Name      string
@@ -23,9 +23,9 @@ type Pod struct {
 	// Containers are ordered newest first. A name may occur several times:
 	// exited instances stay until they are removed.
 	Containers []Container
-	// ObservedAt is the moment before the runtime was asked, by this process's
-	// clock with its monotonic reading: everything that the runtime did before
-	// it is in here. Zero when nobody asked yet.
+	// ObservedAt is the begin of the query that returned this state, by this
+	// process's clock with its monotonic reading: earlier changes in the runtime
+	// are included. Zero before the first query.
 	ObservedAt time.Time
 }
 
@@ -50,27 +50,11 @@ func (s *Pod) Running() []Container {
 	return out
 }
 
-// Active returns the containers that belong to the current sandbox: the newest
-// one, if it is ready. After a reboot the containers of the old sandbox are
-// still known but no longer active.
-func (s *Pod) Active() []Container {
-	if len(s.Sandboxes) == 0 || s.Sandboxes[0].State != SandboxReady {
-		return nil
-	}
-	var out []Container
-	for _, c := range s.Containers {
-		if c.SandboxID == s.Sandboxes[0].ID {
-			out = append(out, c)
-		}
-	}
-	return out
-}
-
-// Empty tells that the runtime has nothing of the pod.
+// Empty reports whether the runtime has neither a sandbox nor a container of the pod.
 func (s *Pod) Empty() bool { return len(s.Sandboxes) == 0 && len(s.Containers) == 0 }
 
-// Stopped tells that no container runs and no sandbox is ready. A state that
-// nobody knows counts as running.
+// Stopped reports whether no container runs and no sandbox is ready. An unknown
+// state counts as running.
 func (s *Pod) Stopped() bool {
 	return !slices.ContainsFunc(s.Containers, func(c Container) bool { return c.State.mayRun() }) &&
 		!slices.ContainsFunc(s.Sandboxes, func(sb Sandbox) bool { return sb.State.mayRun() })

@@ -1,10 +1,9 @@
 package observed
 
-import (
-	"time"
-)
+import "time"
 
-// SandboxState is what a runtime says of a sandbox.
+// SandboxState is the state of a sandbox as its runtime reports it. The zero value
+// is SandboxUnknown.
 type SandboxState int8
 
 // The states of a sandbox.
@@ -26,40 +25,40 @@ func (s SandboxState) String() string {
 	}
 }
 
+func (s SandboxState) mayRun() bool { return s != SandboxNotReady }
+
 // Sandbox is a pod sandbox in detail.
 type Sandbox struct {
 	ID string
-	// Name and Namespace are those of the pod that the sandbox was made for; empty
-	// when the runtime does not tell.
+	// Name and Namespace are the pod's at the creation of the sandbox, empty when
+	// unknown.
 	Name, Namespace string
 
 	State     SandboxState
 	Attempt   uint32
 	CreatedAt time.Time
-	// HostNetwork tells that the sandbox uses the node's network namespace.
+	// HostNetwork is true if the sandbox uses the node's network namespace.
 	HostNetwork bool
-	// HasNetworkStatus tells that the runtime reported on the network at all;
-	// only then does an empty IPs mean that the sandbox has lost its address.
+	// HasNetworkStatus is true if the runtime reported the network's state; only
+	// then do empty IPs mean that the sandbox has lost its address.
 	HasNetworkStatus bool
 	// IPs are the addresses that the runtime reports, the primary one first.
 	IPs []string
 }
 
-func (s SandboxState) mayRun() bool { return s != SandboxNotReady }
-
 // SandboxChange is the decision on a pod's sandboxes.
 type SandboxChange struct {
-	// Changed tells that the pod needs a new sandbox.
+	// Changed is true if the pod needs a new sandbox.
 	Changed bool
 	// Attempt is the attempt number of the new sandbox, or of the current one.
 	Attempt uint32
-	// ID is the current sandbox, or the one that is replaced; "" when none is
-	// or when nothing is kept of it.
+	// ID is the current sandbox or, if Changed, the sandbox to replace. It is ""
+	// without a sandbox and when the network of the pod changes.
 	ID string
 }
 
-// SandboxChanged decides whether a pod needs a new sandbox. hostNetwork is what
-// the pod's spec asks for.
+// SandboxChanged decides whether a pod needs a new sandbox. hostNetwork is the
+// value of the pod's spec.
 func (s *Pod) SandboxChanged(hostNetwork bool) SandboxChange {
 	if len(s.Sandboxes) == 0 {
 		return SandboxChange{Changed: true}
