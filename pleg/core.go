@@ -25,7 +25,7 @@ type query struct {
 	seq     uint64
 	started time.Time
 	uid     types.UID // of an inspection
-	ask     ask       // what the inspection serves
+	causes  Cause     // of an inspection
 }
 
 // String names the call.
@@ -152,11 +152,11 @@ func (c *core) query(k kind, now time.Time) *query {
 
 func (c *core) inspect(p *pod, now time.Time) *query {
 	q := c.query(inspectOne, now)
-	q.uid, q.ask = p.uid, p.ask
-	if p.ask.hint {
+	q.uid, q.causes = p.uid, p.request.causes
+	if p.request.has(hinted) {
 		p.hinted = now
 	}
-	p.ask, p.looks = ask{}, append(p.looks, q)
+	p.request, p.looks = request{}, append(p.looks, q)
 	c.slots = append(c.slots, q)
 	c.schedule(p)
 	return q

@@ -161,7 +161,7 @@ func TestOlderListDoesNotRollBack(t *testing.T) {
 	s.know(old)
 	s.now = s.now.Add(time.Second)
 	list := s.start(listAll)
-	s.c.want(s.c.get("u"), ask{request: true, due: s.now})
+	s.c.want(s.c.get("u"), Acted, s.now)
 	look := s.start(inspectOne)
 	now := onePod("u", observed.StateExited)
 	require.Len(t, s.inspected(look, now), 1)
@@ -179,7 +179,7 @@ func TestOlderLookDoesNotResurrect(t *testing.T) {
 	s := newScript(t)
 	p := onePod("u", observed.StateRunning)
 	s.know(p)
-	s.c.want(s.c.get("u"), ask{request: true, due: s.now})
+	s.c.want(s.c.get("u"), Acted, s.now)
 	look := s.start(inspectOne)
 	w := s.observe("u") // after the look began
 	events := s.relist()
@@ -199,9 +199,9 @@ func TestRequestServedByList(t *testing.T) {
 	s.c.cfg.MaxInspections = 1
 	p, other := onePod("u", observed.StateRunning), onePod("o", observed.StateRunning)
 	s.know(p)
-	s.c.want(s.c.get("o"), ask{request: true, due: s.now})
+	s.c.want(s.c.get("o"), Acted, s.now)
 	busy := s.start(inspectOne)
-	s.c.want(s.c.get("u"), ask{request: true, due: s.now})
+	s.c.want(s.c.get("u"), Acted, s.now)
 	s.idle() // no slot free
 	s.relist(p, other)
 	require.Len(t, s.inspected(busy, other), 2)
@@ -236,7 +236,7 @@ func TestReinspectObeysBackoff(t *testing.T) {
 	s := newScript(t)
 	p := onePod("u", observed.StateRunning)
 	s.know(p)
-	s.c.want(s.c.get("u"), ask{reinspect: true, due: s.now})
+	s.c.want(s.c.get("u"), Expected, s.now)
 	looks := 0
 	for range 100 {
 		if q, _ := s.c.next(s.now); q != nil {
@@ -253,11 +253,11 @@ func TestReinspectObeysBackoff(t *testing.T) {
 func TestScheduleOrder(t *testing.T) {
 	s := newScript(t)
 	s.listed(s.start(listAll))
-	s.c.want(s.c.get("late"), ask{request: true, due: s.now.Add(time.Millisecond)})
-	s.c.want(s.c.get("first"), ask{request: true, due: s.now})
-	s.c.want(s.c.get("second"), ask{request: true, due: s.now})
+	s.c.want(s.c.get("late"), Acted, s.now.Add(time.Millisecond))
+	s.c.want(s.c.get("first"), Acted, s.now)
+	s.c.want(s.c.get("second"), Acted, s.now)
 	w := s.observe("urgent")
-	s.c.want(s.c.get("third"), ask{request: true, due: s.now})
+	s.c.want(s.c.get("third"), Acted, s.now)
 	gone := s.observe("abandoned")
 	s.c.abandon("abandoned", gone)
 	var order []types.UID
@@ -355,7 +355,7 @@ func TestHealthDeadline(t *testing.T) {
 // A request is for a look that begins now, beside one in progress that may be too
 // old, whether a list asks for a look before it or after it.
 func TestRequestBesideTheWishOfAList(t *testing.T) {
-	request := func(s *script) { s.c.want(s.c.get("u"), ask{request: true, due: s.now}) }
+	request := func(s *script) { s.c.want(s.c.get("u"), Acted, s.now) }
 	list := func(s *script) { s.relist(onePod("u", observed.StateExited)) }
 	for name, steps := range map[string][]func(*script){
 		"request, list": {request, list},

@@ -179,10 +179,10 @@ func (m *model) step(op byte) {
 		}
 	case 7:
 		if m.rng.IntN(2) == 0 {
-			m.c.want(m.c.get(uid), ask{request: true, due: m.now})
+			m.c.want(m.c.get(uid), Acted, m.now)
 			break
 		}
-		m.c.want(m.c.get(uid), ask{reinspect: true, due: m.now.Add(time.Second)})
+		m.c.want(m.c.get(uid), Expected, m.now.Add(time.Second))
 	}
 	m.begin()
 }

@@ -60,7 +60,7 @@
 // while an older look is in progress. So no transition waits for a list, and what
 // was done is known after one look: two rounds of calls with a CRI runtime.
 //
-// RequestRelist is the same for who does not want to wait. Requests for a pod
+// Request does the same for callers that do not wait. Requests for a pod
 // become one, never block and are never dropped: one that comes during a look
 // causes another at once, and one whose look fails is repeated.
 //

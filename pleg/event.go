@@ -21,7 +21,7 @@ const (
 	// that was last seen running has a Died of its own first.
 	Removed EventType = "removed"
 	// PodSync tells that the pod deserves another look although no container
-	// changed state: it was asked for with RequestReinspect, it could not be
+	// changed state: a Request expected a change, it could not be
 	// inspected for a while, or more precise events were given up because
 	// nobody took them.
 	PodSync EventType = "pod sync"

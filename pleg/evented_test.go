@@ -160,7 +160,7 @@ func TestReinspectWhileEvented(t *testing.T) {
 		rt.Set(plegtest.Pod("web", plegtest.Running("c-0")))
 		r := evented(t, rt)
 		r.take()
-		r.RequestReinspect("web")
+		r.Request("web", pleg.Expected)
 		time.Sleep(time.Second)
 		require.Equal(t, []string{"pod sync "}, r.take())
 	})

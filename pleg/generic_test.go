@@ -13,15 +13,15 @@ import (
 	"github.com/podwright/podwright/pleg/plegtest"
 )
 
-// P6: RequestReinspect is one PodSync with the next list; RequestRelist is a look
-// at once and no event.
+// P6: a request that expects a change is one PodSync with the next list; a request
+// after an action is a look at once and no event.
 func TestRequests(t *testing.T) {
 	bubble(t, func(t *testing.T, rt *plegtest.Runtime) {
 		rt.Set(plegtest.Pod("web", plegtest.Running("c-0")))
 		r := run(t, pleg.Config{}, rt)
 		r.take()
 		time.Sleep(1500 * time.Millisecond)
-		r.RequestReinspect("web")
+		r.Request("web", pleg.Expected)
 		require.Empty(t, r.take())
 		time.Sleep(500 * time.Millisecond)
 		require.Equal(t, []string{"pod sync "}, r.take())
@@ -31,11 +31,11 @@ func TestRequests(t *testing.T) {
 		before := rt.Inspections("web")
 		rt.FailPod("web", plegtest.Fault{Latency: 10 * time.Millisecond})
 		for range 10 {
-			r.RequestRelist("web")
+			r.Request("web", pleg.Acted)
 		}
 		synctest.Wait()
 		for range 10 {
-			r.RequestRelist("web") // after the look began: one more
+			r.Request("web", pleg.Acted) // after the look began: one more
 		}
 		time.Sleep(100 * time.Millisecond)
 		require.Equal(t, before+2, rt.Inspections("web"))
@@ -99,7 +99,7 @@ func TestAdaptiveRelist(t *testing.T) {
 		lists := rt.Lists()
 		time.Sleep(10 * time.Minute)
 		require.Equal(t, lists+120, rt.Lists())
-		r.RequestRelist("web")
+		r.Request("web", pleg.Acted)
 		synctest.Wait()
 		rt.Remove("web")
 		time.Sleep(101 * time.Millisecond)

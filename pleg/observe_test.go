@@ -130,7 +130,7 @@ func TestObserveDoesNotWaitForAnOlderLook(t *testing.T) {
 func TestLostCall(t *testing.T) {
 	for name, ask := range map[string]func(r *rig){
 		"event":   func(r *rig) { r.rt.Announce("web") },
-		"request": func(r *rig) { r.RequestRelist("web") },
+		"request": func(r *rig) { r.Request("web", pleg.Acted) },
 		"observe": func(r *rig) { observe(r.t, r, "web") },
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -139,7 +139,7 @@ func TestLostCall(t *testing.T) {
 				r := evented(t, rt)
 				r.take()
 				rt.FailPod("web", plegtest.Fault{Latency: time.Hour})
-				r.RequestRelist("web")
+				r.Request("web", pleg.Acted)
 				time.Sleep(6 * time.Second)
 				require.Len(t, r.Health().Stale, 1)
 				rt.FailPod("web", plegtest.Fault{}) // for further calls
@@ -172,7 +172,7 @@ func TestHangingLooksAreBounded(t *testing.T) {
 		for range 50 {
 			time.Sleep(time.Second)
 			rt.Announce("web")
-			r.RequestRelist("web")
+			r.Request("web", pleg.Acted)
 			go func() { _, _ = r.Observe(t.Context(), "web", time.Now()) }()
 		}
 		synctest.Wait()
@@ -187,7 +187,7 @@ func TestResizeIsSeenAtOnce(t *testing.T) {
 	bubble(t, func(t *testing.T, rt *plegtest.Runtime) {
 		rt.Set(plegtest.Pod("web", plegtest.Running("c-0")))
 		r := run(t, pleg.Config{}, rt)
-		for i, ask := range []func(){func() { observe(t, r, "web") }, func() { r.RequestRelist("web") }} {
+		for i, ask := range []func(){func() { observe(t, r, "web") }, func() { r.Request("web", pleg.Acted) }} {
 			limit := int64(i)
 			rt.Update("web", func(s *observed.Pod) { s.Containers[0].Resources = &observed.Resources{MilliCPULimit: &limit} })
 			ask()

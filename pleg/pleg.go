@@ -43,8 +43,8 @@ type Config struct {
 	// 10 + ln(Max/Min)/ln(1.1) more lists, 51 by default, than one per
 	// MaxRelistPeriod; there is never more than one per MinRelistPeriod, and
 	// lists that take less than a ninth of MaxRelistPeriod take a tenth of the
-	// time at most. An activity is a change that was found, a RequestRelist or a
-	// RequestReinspect. false: the pause is RelistPeriod.
+	// time at most. An activity is a change that was found, or a
+	// Request. false: the pause is RelistPeriod.
 	AdaptiveRelist bool
 	// MinRelistPeriod and MaxRelistPeriod bound the pause with AdaptiveRelist;
 	// 0 means 100 ms and 5 s.
@@ -255,26 +255,13 @@ func (p *PLEG) abandon(uid types.UID, w *waiter) {
 	p.core.abandon(uid, w)
 }
 
-// RequestRelist asks for a look at one pod as soon as possible. It never blocks;
-// requests for one pod that was not looked at yet are one.
-func (p *PLEG) RequestRelist(uid types.UID) {
+// Request requests an inspection of a pod. The cause decides when it begins and
+// whether it is reported without a change. Request never blocks; requests that come
+// before the inspection begins share it. A request before Run is kept.
+func (p *PLEG) Request(uid types.UID, cause Cause) {
 	p.mu.Lock()
-	defer p.mu.Unlock()
-	now := time.Now()
-	p.core.want(p.core.get(uid), ask{request: true, due: now})
-	p.core.active(now)
-	p.wake.Wake()
-}
-
-// RequestReinspect asks for a look at one pod with the next list, at the latest
-// one RelistPeriod from now, even if the list shows no change. If the look
-// shows none either, it is reported with a PodSync. It never blocks.
-func (p *PLEG) RequestReinspect(uid types.UID) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	now := time.Now()
-	p.core.want(p.core.get(uid), ask{reinspect: true, due: now.Add(p.cfg.RelistPeriod)})
-	p.core.active(now)
+	p.core.request(uid, cause, time.Now())
+	p.mu.Unlock()
 	p.wake.Wake()
 }
 

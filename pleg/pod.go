@@ -62,7 +62,7 @@ type pod struct {
 
 	// looks are the inspections in progress, oldest first, maxLooks at most.
 	looks   []*query
-	ask     ask
+	request request
 	waiters []*waiter
 	turn    turn
 
@@ -77,86 +77,28 @@ type pod struct {
 	hinted time.Time
 }
 
-// ask is a wish for an inspection that nobody waits for. The zero value is none.
-type ask struct {
-	// ticket is the number of the last query that began before the wish.
-	ticket uint64
-	due    time.Time
-	set    bool
-	// hint: an event of the runtime caused it; look: a list showed a change;
-	// retry: the last one failed; request: somebody called RequestRelist;
-	// reinspect: somebody called RequestReinspect.
-	hint, look, retry, request, reinspect bool
-}
-
-// flagged tells that the inspection is reported even if nothing changed.
-func (a ask) flagged() bool { return a.retry || a.reinspect }
-
-// wants merges a wish into what is already wished: the earliest due time and
-// the latest ticket count.
-func (p *pod) wants(a ask) {
-	a.set = true
-	if p.ask.set {
-		a.due = earliestDue(a.due, p.ask.due)
-		a.ticket = max(a.ticket, p.ask.ticket)
-		a.hint = a.hint || p.ask.hint
-		a.look = a.look || p.ask.look
-		a.retry = a.retry || p.ask.retry
-		a.request = a.request || p.ask.request
-		a.reinspect = a.reinspect || p.ask.reinspect
-	}
-	p.ask = a
-}
-
-func earliestDue(a, b time.Time) time.Time {
-	if b.Before(a) {
-		return b
-	}
-	return a
-}
-
-// want records a wish for an inspection.
-func (c *core) want(p *pod, a ask) {
-	a.ticket = c.seq
-	p.wants(a)
-	c.schedule(p)
-}
-
-// hint is told that something happened to a pod: the first hint is acted on at
-// once, the following ones within a short time together.
-func (c *core) hint(uid types.UID, now time.Time) {
-	p, due := c.get(uid), now
-	if p.hinted.IsZero() {
-		p.hinted = c.recent[uid]
-	}
-	if soonest := p.hinted.Add(hintWindow); soonest.After(now) {
-		due = soonest
-	}
-	c.want(p, ask{hint: true, due: due})
-}
-
 // schedule puts the pod into the order of inspections, or takes it out.
 func (c *core) schedule(p *pod) {
 	switch {
 	case p.unserved():
 		c.todo.enter(p, true, time.Time{})
-	case p.ask.set && p.mayAsk():
-		c.todo.enter(p, false, p.ask.due)
+	case p.request.pending() && p.mayInspect():
+		c.todo.enter(p, false, p.request.due)
 	default:
 		c.todo.Remove(p)
 		c.drop(p)
 	}
 }
 
-// mayAsk tells that an inspection may begin that nobody waits for: when there is
-// none, when somebody asked for one since the one in progress began, or when that
-// seems lost and an event gives reason to hope for better.
-func (p *pod) mayAsk() bool {
+// mayInspect reports whether an inspection may begin that no Observe waits for: the
+// first one always, a second one after a request of a caller, or after an event if
+// the inspection in progress seems lost.
+func (p *pod) mayInspect() bool {
 	switch len(p.looks) {
 	case 0:
 		return true
 	case 1:
-		return p.ask.request || (p.ask.hint && !p.stale.IsZero())
+		return p.request.has(Acted) || (p.request.has(hinted) && !p.stale.IsZero())
 	default:
 		return false
 	}
@@ -165,7 +107,7 @@ func (p *pod) mayAsk() bool {
 // drop forgets a pod of which nothing is left. While a list is in progress that
 // began before the pod went away, the record stays: the list may still show it.
 func (c *core) drop(p *pod) {
-	if p.present || len(p.looks) > 0 || p.ask.set || len(p.waiters) > 0 {
+	if p.present || len(p.looks) > 0 || p.request.pending() || len(p.waiters) > 0 {
 		return
 	}
 	if c.list.query != nil && c.list.query.seq <= p.done {
@@ -189,22 +131,19 @@ func (c *core) seen(p *pod, o *observed.ListedPod, q *query, now time.Time) {
 		p.view, p.viewSeq, p.present, p.gone = *o, q.seq, true, time.Time{}
 	}
 	if !same(&p.record, o) {
-		c.want(p, ask{look: true, due: latest(now, p.notBefore)})
+		c.want(p, listed, latest(now, p.notBefore))
 		return
 	}
 	if p.fruitless > 0 {
 		p.fruitless, p.notBefore = 0, time.Time{}
 	}
-	if p.ask.ticket >= q.seq {
-		return
-	}
-	switch a := &p.ask; {
-	case a.reinspect:
-		c.want(p, ask{due: latest(now, p.notBefore)})
-	case !a.hint && !a.retry:
-		// All that asked for it was a wish older than this list, which shows
-		// that nothing has changed.
-		p.ask = ask{}
+	switch r := &p.request; {
+	case r.ticket >= q.seq:
+	case r.has(Expected):
+		c.want(p, Expected, latest(now, p.notBefore))
+	case !r.has(hinted | failed):
+		// The request is older than this list, which shows no change.
+		*r = request{}
 		c.schedule(p)
 	}
 }
@@ -215,7 +154,7 @@ func (c *core) unseen(p *pod, q *query, now time.Time) []Event {
 		// A look ended, or began, while the list was in progress, and which of
 		// them saw the runtime first nobody knows: look again rather than judge.
 		if p.present {
-			c.want(p, ask{look: true, due: latest(now, p.notBefore)})
+			c.want(p, listed, latest(now, p.notBefore))
 		}
 		c.drop(p)
 		return nil
@@ -223,8 +162,8 @@ func (c *core) unseen(p *pod, q *query, now time.Time) []Event {
 	events := diff(p.uid, &p.record, &observed.ListedPod{})
 	c.forget(p, q)
 	c.reply(p, q, answer{status: &observed.Pod{UID: p.uid, ObservedAt: q.started}})
-	if p.ask.ticket < q.seq {
-		p.ask = ask{}
+	if p.request.ticket < q.seq {
+		p.request = request{}
 	}
 	c.schedule(p)
 	return delivered(events)
@@ -257,7 +196,7 @@ func (c *core) applyInspection(r result, now time.Time) []Event {
 		// A later query has found something meanwhile. If that was that the pod
 		// is gone and this shows it, it may have come back: look again.
 		if r.err == nil && !p.present && !r.status.Empty() {
-			c.want(p, ask{look: true, due: now})
+			c.want(p, listed, now)
 		}
 	case r.err != nil:
 		c.failed(p, q, r.err, now)
@@ -281,9 +220,7 @@ func (c *core) failed(p *pod, q *query, err error, now time.Time) {
 	p.failures++
 	p.notBefore = now.Add(doubling(retryMin, retryMax, p.failures))
 	c.markStale(p, q.started)
-	again := q.ask
-	again.retry, again.due, again.ticket = true, p.notBefore, c.seq
-	p.wants(again)
+	c.want(p, q.causes|failed, p.notBefore)
 }
 
 // observed takes in a good status.
@@ -294,15 +231,15 @@ func (c *core) observed(p *pod, q *query, s *observed.Pod, now time.Time) []Even
 	if p.done >= q.seq && !p.shows(fresh) {
 		// The record was made while this look was in progress, and differs: which
 		// of them saw the runtime first nobody knows. Look again.
-		again := q.ask
-		again.look, again.due = true, now
-		c.want(p, again)
+		c.want(p, q.causes|listed, now)
 		return nil
 	}
 	next := fresh.Listed()
 	all := diff(p.uid, &p.record, &next)
-	if p.ask.look && p.viewSeq == p.listed && same(&p.view, &next) {
-		p.dropLook()
+	if p.viewSeq == p.listed && same(&p.view, &next) {
+		// This inspection found what the list had shown, although it began before
+		// the list ended.
+		p.request.withdraw(listed)
 	}
 	changed := !same(&p.record, &next)
 	if changed {
@@ -323,7 +260,7 @@ func (c *core) observed(p *pod, q *query, s *observed.Pod, now time.Time) []Even
 	}
 	c.reply(p, q, answer{status: &fresh})
 	events := delivered(all)
-	if len(events) == 0 && q.ask.flagged() {
+	if len(events) == 0 && q.causes&(Expected|failed) != 0 {
 		events = append(events, Event{UID: p.uid, Type: PodSync})
 	}
 	return events
@@ -339,15 +276,6 @@ func (p *pod) shows(s observed.Pod) bool {
 	return reflect.DeepEqual(s, *p.status)
 }
 
-// dropLook drops the wish of a list that this inspection has fulfilled although
-// it began before the list ended.
-func (p *pod) dropLook() {
-	p.ask.look = false
-	if a := p.ask; !a.hint && !a.retry && !a.request && !a.reinspect {
-		p.ask = ask{}
-	}
-}
-
 // countFruitless counts inspections that a list caused and that found nothing. A runtime
 // whose list and look keep contradicting each other must not be asked forever
 // at full speed.
@@ -355,7 +283,7 @@ func (p *pod) countFruitless(q *query, found bool, now time.Time) {
 	switch {
 	case found:
 		p.fruitless = 0
-	case q.ask.look:
+	case q.causes&listed != 0:
 		p.fruitless++
 	}
 	if n := p.fruitless - fruitlessFree; n > 0 {

@@ -88,7 +88,7 @@ func TestNotRunning(t *testing.T) {
 		_, err = p.Observe(t.Context(), "web", time.Time{})
 		require.ErrorIs(t, err, pleg.ErrNotRunning)
 		require.ErrorIs(t, p.Healthy(), pleg.ErrNotRunning)
-		p.RequestRelist("web")
+		p.Request("web", pleg.Acted)
 
 		r := run(t, pleg.Config{}, rt)
 		require.ErrorIs(t, r.Run(t.Context()), pleg.ErrAlreadyRun)

@@ -68,7 +68,7 @@ func (c *core) cached(uid types.UID, after time.Time) *observed.Pod {
 	return nil
 }
 
-// abandon removes a waiter, and the wish for a look if it was the last.
+// abandon removes a waiter, and the need for an inspection with the last waiter.
 func (c *core) abandon(uid types.UID, w *waiter) {
 	p := c.pods[uid]
 	if p == nil {

@@ -71,7 +71,7 @@ func (o *observer) change(uid types.UID, do func() (changed bool)) {
 		delete(o.changing, uid)
 		o.mu.Unlock()
 		if missed {
-			o.RequestRelist(uid)
+			o.Request(uid, pleg.Acted)
 		}
 	}()
 	changed = do()

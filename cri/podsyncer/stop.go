@@ -12,6 +12,7 @@ import (
 
 	"github.com/podwright/podwright/cri/pods"
 	"github.com/podwright/podwright/internal/run"
+	"github.com/podwright/podwright/pleg"
 	"github.com/podwright/podwright/pleg/observed"
 	"github.com/podwright/podwright/podworkers"
 )
@@ -114,7 +115,7 @@ func (s *Syncer) stop(ctx context.Context, known *observed.Pod, r pods.KillReque
 			return true
 		})
 		if err := result.Err(); err != nil {
-			s.observer.RequestRelist(known.UID) // part of it may have stopped
+			s.observer.Request(known.UID, pleg.Acted) // part of it may have stopped
 			return nil, s.warn(ctx, podOf(r.Pod, known), ReasonFailedKillPod, err)
 		}
 		podworkers.SetStep(ctx, "observing the result")
