@@ -1,7 +1,6 @@
 package pleg
 
 import (
-	"slices"
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
@@ -46,26 +45,6 @@ type result struct {
 	pods   []observed.ListedPod
 	status *observed.Pod
 	err    error
-}
-
-// listing is what the core knows of the lists of all pods.
-type listing struct {
-	// query is the list in progress, nil when there is none.
-	query *query
-	// next is when the next one begins.
-	next time.Time
-	// at and seq are the beginning and the number of the last complete list;
-	// at is zero before the first.
-	at  time.Time
-	seq uint64
-	// err is why the last list failed, nil when it did not.
-	err error
-	// ended is when the last complete list ended and took how long it had taken.
-	ended time.Time
-	took  time.Duration
-	// active is when something happened last: a change was found, or somebody
-	// asked for a look.
-	active time.Time
 }
 
 // core is all that a PLEG knows and decides. It has no goroutine, no lock and no
@@ -150,49 +129,6 @@ func (c *core) query(k kind, now time.Time) *query {
 	return &query{kind: k, seq: c.seq, started: now}
 }
 
-func (c *core) inspect(p *pod, now time.Time) *query {
-	q := c.query(inspectOne, now)
-	q.uid, q.causes = p.uid, p.request.causes
-	if p.request.has(hinted) {
-		p.hinted = now
-	}
-	p.request, p.looks = request{}, append(p.looks, q)
-	c.slots = append(c.slots, q)
-	c.schedule(p)
-	return q
-}
-
-// stall takes their slots from inspections that take too long, so that any
-// number of hanging pods holds nobody else up, and returns when the next one is
-// due to lose its own.
-func (c *core) stall(now time.Time) time.Time {
-	for len(c.slots) > 0 {
-		q := c.slots[0]
-		if limit := q.started.Add(stallAfter); limit.After(now) {
-			return limit
-		}
-		c.slots = slices.Delete(c.slots, 0, 1)
-		if p := c.pods[q.uid]; p.seq < q.seq { // nothing later has come
-			c.markStale(p, q.started)
-			c.schedule(p)
-		}
-	}
-	return time.Time{}
-}
-
-func (c *core) release(q *query) {
-	if i := slices.Index(c.slots, q); i >= 0 {
-		c.slots = slices.Delete(c.slots, i, i+1)
-	}
-}
-
-func (c *core) markStale(p *pod, since time.Time) {
-	if p.stale.IsZero() {
-		p.stale = since
-	}
-	c.stale[p.uid] = p
-}
-
 // apply takes in the result of a query and returns the events to deliver.
 func (c *core) apply(r result, now time.Time) []Event {
 	switch r.query.kind {
@@ -207,51 +143,6 @@ func (c *core) apply(r result, now time.Time) []Event {
 		return nil
 	default:
 		return c.applyInspection(r, now)
-	}
-}
-
-func (c *core) applyList(r result, now time.Time) []Event {
-	q := r.query
-	c.list.query = nil
-	if r.err != nil {
-		c.list.err, c.list.next = r.err, now.Add(c.cfg.RelistPeriod)
-		c.sweep()
-		return nil
-	}
-	if c.list.err != nil {
-		c.stream.recovered(now)
-	}
-	c.list.err, c.list.at, c.list.seq = nil, q.started, q.seq
-	c.stream.listed(q.seq, now)
-	c.plan(q, now)
-
-	for i := range r.pods {
-		o := &r.pods[i]
-		if o.UID == "" || len(o.Sandboxes)+len(o.Containers) == 0 {
-			continue // nothing that exists
-		}
-		p := c.pods[o.UID]
-		if p == nil {
-			p = c.add(o.UID)
-		}
-		c.seen(p, o, q, now)
-	}
-	var events []Event
-	for _, p := range c.pods {
-		if p.listed != q.seq {
-			events = append(events, c.unseen(p, q, now)...)
-		}
-	}
-	if len(events) > 0 {
-		c.active(now)
-	}
-	return events
-}
-
-// sweep drops what was kept only for the sake of a list in progress.
-func (c *core) sweep() {
-	for _, p := range c.pods {
-		c.drop(p)
 	}
 }
 

@@ -1,0 +1,160 @@
+package pleg
+
+import (
+	"fmt"
+	"reflect"
+	"slices"
+	"time"
+
+	"github.com/podwright/podwright/pleg/observed"
+)
+
+func (c *core) inspect(p *pod, now time.Time) *query {
+	q := c.query(inspectOne, now)
+	q.uid, q.causes = p.uid, p.request.causes
+	if p.request.has(hinted) {
+		p.hinted = now
+	}
+	p.request, p.looks = request{}, append(p.looks, q)
+	c.slots = append(c.slots, q)
+	c.schedule(p)
+	return q
+}
+
+// stall takes their slots from inspections that take too long, so that any
+// number of hanging pods holds nobody else up, and returns when the next one is
+// due to lose its own.
+func (c *core) stall(now time.Time) time.Time {
+	for len(c.slots) > 0 {
+		q := c.slots[0]
+		if limit := q.started.Add(stallAfter); limit.After(now) {
+			return limit
+		}
+		c.slots = slices.Delete(c.slots, 0, 1)
+		if p := c.pods[q.uid]; p.seq < q.seq { // nothing later has come
+			c.markStale(p, q.started)
+			c.schedule(p)
+		}
+	}
+	return time.Time{}
+}
+
+func (c *core) release(q *query) {
+	if i := slices.Index(c.slots, q); i >= 0 {
+		c.slots = slices.Delete(c.slots, i, i+1)
+	}
+}
+
+func (c *core) markStale(p *pod, since time.Time) {
+	if p.stale.IsZero() {
+		p.stale = since
+	}
+	c.stale[p.uid] = p
+}
+
+// applyInspection takes in the result of a look at one pod.
+func (c *core) applyInspection(r result, now time.Time) []Event {
+	q := r.query
+	c.release(q)
+	p := c.pods[q.uid]
+	p.ended(q)
+	var events []Event
+	switch {
+	case p.seq > q.seq:
+		// A later query has found something meanwhile. If that was that the pod
+		// is gone and this shows it, it may have come back: look again.
+		if r.err == nil && !p.present && !r.status.Empty() {
+			c.want(p, listed, now)
+		}
+	case r.err != nil:
+		c.failed(p, q, r.err, now)
+		c.reply(p, q, answer{err: p.err})
+	default:
+		events = c.observed(p, q, r.status, now)
+	}
+	c.schedule(p)
+	return events
+}
+
+// ended removes an inspection from those in progress.
+func (p *pod) ended(q *query) {
+	p.looks = slices.DeleteFunc(p.looks, func(x *query) bool { return x == q })
+}
+
+// failed keeps the error beside the last good status and asks for another try.
+// No event goes out and the record stays: the change is not lost.
+func (c *core) failed(p *pod, q *query, err error, now time.Time) {
+	p.err = fmt.Errorf("pod %s: inspect: %w", p.uid, err)
+	p.failures++
+	p.notBefore = now.Add(doubling(retryMin, retryMax, p.failures))
+	c.markStale(p, q.started)
+	c.want(p, q.causes|failed, p.notBefore)
+}
+
+// observed takes in a good status.
+func (c *core) observed(p *pod, q *query, s *observed.Pod, now time.Time) []Event {
+	fresh := *s
+	fresh.UID, fresh.ObservedAt = p.uid, q.started
+	fresh.IPs = keepIPs(&fresh, p.status)
+	if p.done >= q.seq && !p.shows(fresh) {
+		// The record was made while this look was in progress, and differs: which
+		// of them saw the runtime first nobody knows. Look again.
+		c.want(p, q.causes|listed, now)
+		return nil
+	}
+	next := fresh.Listed()
+	all := diff(p.uid, &p.record, &next)
+	if p.viewSeq == p.listed && same(&p.view, &next) {
+		// This inspection found what the list had shown, although it began before
+		// the list ended.
+		p.request.withdraw(listed)
+	}
+	changed := !same(&p.record, &next)
+	if changed {
+		c.active(now)
+	}
+	if fresh.Empty() {
+		c.forget(p, q)
+	} else {
+		fresh.Name, fresh.Namespace = orElse(fresh.Name, p.view.Name), orElse(fresh.Namespace, p.view.Namespace)
+		next.Name, next.Namespace = fresh.Name, fresh.Namespace
+		p.record, p.seq, p.done, p.status = next, q.seq, c.seq, &fresh
+		if q.seq > p.viewSeq {
+			p.view, p.viewSeq = next, q.seq
+		}
+		p.present, p.gone = true, time.Time{}
+		c.healthy(p)
+		p.countFruitless(q, changed, now)
+	}
+	c.reply(p, q, answer{status: &fresh})
+	events := delivered(all)
+	if len(events) == 0 && q.causes&(Expected|failed) != 0 {
+		events = append(events, Event{UID: p.uid, Type: PodSync})
+	}
+	return events
+}
+
+// shows tells that the cached status is the same as another but for its time.
+func (p *pod) shows(s observed.Pod) bool {
+	if p.status == nil {
+		return !p.present && s.Empty()
+	}
+	s.Name, s.Namespace = orElse(s.Name, p.status.Name), orElse(s.Namespace, p.status.Namespace)
+	s.ObservedAt = p.status.ObservedAt
+	return reflect.DeepEqual(s, *p.status)
+}
+
+// countFruitless counts inspections that a list caused and that found nothing. A runtime
+// whose list and look keep contradicting each other must not be asked forever
+// at full speed.
+func (p *pod) countFruitless(q *query, found bool, now time.Time) {
+	switch {
+	case found:
+		p.fruitless = 0
+	case q.causes&listed != 0:
+		p.fruitless++
+	}
+	if n := p.fruitless - fruitlessFree; n > 0 {
+		p.notBefore = now.Add(doubling(retryMin, retryMax, n+1))
+	}
+}
