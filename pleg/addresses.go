@@ -1,6 +1,10 @@
 package pleg
 
-import "github.com/podwright/podwright/pleg/observed"
+import (
+	"slices"
+
+	"github.com/podwright/podwright/pleg/observed"
+)
 
 // keepIPs returns the addresses for the new status: its own, else those of its
 // newest sandbox, else, once no sandbox is ready and the network may be torn
@@ -12,20 +16,9 @@ func keepIPs(s, old *observed.Pod) []string {
 	if len(s.Sandboxes) > 0 && len(s.Sandboxes[0].IPs) > 0 {
 		return s.Sandboxes[0].IPs
 	}
-	for _, sb := range s.Sandboxes {
-		if sb.State == observed.SandboxReady {
-			return nil
-		}
-	}
-	if old == nil || s.Empty() {
+	ready := func(sb observed.Sandbox) bool { return sb.State == observed.SandboxReady }
+	if old == nil || s.Empty() || slices.ContainsFunc(s.Sandboxes, ready) {
 		return nil
 	}
 	return old.IPs
-}
-
-func orElse(s, other string) string {
-	if s != "" {
-		return s
-	}
-	return other
 }

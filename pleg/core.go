@@ -146,17 +146,14 @@ func (c *core) apply(r result, now time.Time) []Event {
 	}
 }
 
-func (c *core) add(uid types.UID) *pod {
-	p := &pod{uid: uid}
-	c.pods[uid] = p
-	return p
-}
-
+// get returns the record of a pod, a new one if there is none.
 func (c *core) get(uid types.UID) *pod {
-	if p := c.pods[uid]; p != nil {
-		return p
+	p := c.pods[uid]
+	if p == nil {
+		p = &pod{uid: uid}
+		c.pods[uid] = p
 	}
-	return c.add(uid)
+	return p
 }
 
 // absentSince returns the latest moment at which the pod is known not to have
@@ -165,10 +162,10 @@ func (c *core) absentSince(p *pod) time.Time {
 	if p == nil {
 		return c.list.at
 	}
-	if p.present {
+	if p.state.present() {
 		return time.Time{}
 	}
-	return latest(p.gone, c.list.at)
+	return latest(p.goneAt, c.list.at)
 }
 
 // earliest returns the earlier of two moments of which zero means never.

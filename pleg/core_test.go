@@ -186,7 +186,7 @@ func TestOlderLookDoesNotResurrect(t *testing.T) {
 	require.ElementsMatch(t, []EventType{Died, Removed, Died, Removed}, []EventType{events[0].Type, events[1].Type, events[2].Type, events[3].Type})
 	require.True(t, (<-w.answer).status.Empty())
 	require.Empty(t, s.inspected(look, p))
-	require.False(t, s.c.pods["u"].present)
+	require.Equal(t, gone, s.c.pods["u"].state)
 	require.Nil(t, s.c.pods["u"].status)
 	require.Empty(t, s.inspected(s.start(inspectOne), &observed.Pod{UID: "u"}))
 	require.Empty(t, s.c.pods)
@@ -390,7 +390,7 @@ func TestListThatALookOvertook(t *testing.T) {
 	s.c.hint("u", s.now)
 	look := s.start(inspectOne)
 	require.Empty(t, s.listed(list))
-	require.True(t, s.c.pods["u"].present)
+	require.Equal(t, inspected, s.c.pods["u"].state)
 	require.Empty(t, s.inspected(look, onePod("u", observed.StateRunning)))
 	require.Len(t, s.inspected(s.start(inspectOne), &observed.Pod{UID: "u"}), 4, "the list had asked for another look")
 }
@@ -437,10 +437,39 @@ func TestListOfNothing(t *testing.T) {
 	s.idle()
 }
 
+// The table of podState.
+func TestPodStates(t *testing.T) {
+	entry := onePod("u", observed.StateRunning).Listed()
+	queries := []func(*core, *pod, *query){
+		func(c *core, p *pod, q *query) { c.seen(p, &entry, q, q.started) },
+		func(c *core, p *pod, q *query) { c.unseen(p, q, q.started) },
+		func(c *core, p *pod, q *query) { c.observed(p, q, onePod("u", observed.StateRunning), q.started) },
+		func(c *core, p *pod, q *query) { c.observed(p, q, &observed.Pod{}, q.started) },
+	}
+	for state, want := range map[podState][4]podState{
+		unseen:      {uninspected, gone, inspected, gone},
+		uninspected: {uninspected, gone, inspected, gone},
+		inspected:   {inspected, gone, inspected, gone},
+		gone:        {uninspected, gone, inspected, gone},
+	} {
+		for i, apply := range queries {
+			s := newScript(t)
+			p := s.c.get("u")
+			if p.state = state; state == inspected {
+				p.status, p.record = onePod("u", observed.StateRunning), entry
+			}
+			apply(s.c, p, s.c.query(listAll, s.now))
+			require.Equal(t, want[i], p.state, "state %d, query %d", state, i)
+			require.Equal(t, p.state == inspected, p.status != nil)
+			require.Equal(t, p.state == gone, !p.goneAt.IsZero())
+		}
+	}
+}
+
 // A status without names has those of the list.
 func TestNamesOfAList(t *testing.T) {
 	s := newScript(t)
-	p := s.c.add("u")
+	p := s.c.get("u")
 	p.view = observed.ListedPod{UID: "u", Name: "web", Namespace: "shop"}
 	s.c.seq = 3
 	s.c.observed(p, &query{kind: inspectOne, uid: "u", seq: 3}, onePod("u", observed.StateRunning), s.now)

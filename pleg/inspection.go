@@ -1,6 +1,7 @@
 package pleg
 
 import (
+	"cmp"
 	"fmt"
 	"reflect"
 	"slices"
@@ -63,7 +64,7 @@ func (c *core) applyInspection(r result, now time.Time) []Event {
 	case p.seq > q.seq:
 		// A later query has found something meanwhile. If that was that the pod
 		// is gone and this shows it, it may have come back: look again.
-		if r.err == nil && !p.present && !r.status.Empty() {
+		if r.err == nil && !p.state.present() && !r.status.Empty() {
 			c.want(p, listed, now)
 		}
 	case r.err != nil:
@@ -114,16 +115,11 @@ func (c *core) observed(p *pod, q *query, s *observed.Pod, now time.Time) []Even
 		c.active(now)
 	}
 	if fresh.Empty() {
-		c.forget(p, q)
+		c.missed(p, q)
 	} else {
-		fresh.Name, fresh.Namespace = orElse(fresh.Name, p.view.Name), orElse(fresh.Namespace, p.view.Namespace)
+		fresh.Name, fresh.Namespace = cmp.Or(fresh.Name, p.view.Name), cmp.Or(fresh.Namespace, p.view.Namespace)
 		next.Name, next.Namespace = fresh.Name, fresh.Namespace
-		p.record, p.seq, p.done, p.status = next, q.seq, c.seq, &fresh
-		if q.seq > p.viewSeq {
-			p.view, p.viewSeq = next, q.seq
-		}
-		p.present, p.gone = true, time.Time{}
-		c.healthy(p)
+		c.found(p, q, &fresh, next)
 		p.countFruitless(q, changed, now)
 	}
 	c.reply(p, q, answer{status: &fresh})
@@ -136,10 +132,10 @@ func (c *core) observed(p *pod, q *query, s *observed.Pod, now time.Time) []Even
 
 // shows tells that the cached status is the same as another but for its time.
 func (p *pod) shows(s observed.Pod) bool {
-	if p.status == nil {
-		return !p.present && s.Empty()
+	if p.state != inspected {
+		return !p.state.present() && s.Empty()
 	}
-	s.Name, s.Namespace = orElse(s.Name, p.status.Name), orElse(s.Namespace, p.status.Namespace)
+	s.Name, s.Namespace = cmp.Or(s.Name, p.status.Name), cmp.Or(s.Namespace, p.status.Namespace)
 	s.ObservedAt = p.status.ObservedAt
 	return reflect.DeepEqual(s, *p.status)
 }

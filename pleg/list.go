@@ -12,10 +12,8 @@ type listing struct {
 	query *query
 	// next is when the next one begins.
 	next time.Time
-	// at and seq are the beginning and the number of the last complete list;
-	// at is zero before the first.
-	at  time.Time
-	seq uint64
+	// at is the begin of the last complete list, zero before the first.
+	at time.Time
 	// err is why the last list failed, nil when it did not.
 	err error
 	// ended is when the last complete list ended and took how long it had taken.
@@ -37,7 +35,7 @@ func (c *core) applyList(r result, now time.Time) []Event {
 	if c.list.err != nil {
 		c.stream.recovered(now)
 	}
-	c.list.err, c.list.at, c.list.seq = nil, q.started, q.seq
+	c.list.err, c.list.at = nil, q.started
 	c.stream.listed(q.seq, now)
 	c.plan(q, now)
 
@@ -46,11 +44,7 @@ func (c *core) applyList(r result, now time.Time) []Event {
 		if o.UID == "" || len(o.Sandboxes)+len(o.Containers) == 0 {
 			continue // nothing that exists
 		}
-		p := c.pods[o.UID]
-		if p == nil {
-			p = c.add(o.UID)
-		}
-		c.seen(p, o, q, now)
+		c.seen(c.get(o.UID), o, q, now)
 	}
 	var events []Event
 	for _, p := range c.pods {
@@ -76,7 +70,10 @@ func (c *core) sweep() {
 func (c *core) seen(p *pod, o *observed.ListedPod, q *query, now time.Time) {
 	p.listed = q.seq
 	if q.seq > p.done {
-		p.view, p.viewSeq, p.present, p.gone = *o, q.seq, true, time.Time{}
+		p.view, p.viewSeq, p.goneAt = *o, q.seq, time.Time{}
+		if p.state != inspected {
+			p.state = uninspected
+		}
 	}
 	if !same(&p.record, o) {
 		c.want(p, listed, latest(now, p.notBefore))
@@ -101,14 +98,14 @@ func (c *core) unseen(p *pod, q *query, now time.Time) []Event {
 	if p.done >= q.seq || (len(p.looks) > 0 && p.looks[len(p.looks)-1].seq > q.seq) {
 		// A look ended, or began, while the list was in progress, and which of
 		// them saw the runtime first nobody knows: look again rather than judge.
-		if p.present {
+		if p.state.present() {
 			c.want(p, listed, latest(now, p.notBefore))
 		}
 		c.drop(p)
 		return nil
 	}
 	events := diff(p.uid, &p.record, &observed.ListedPod{})
-	c.forget(p, q)
+	c.missed(p, q)
 	c.reply(p, q, answer{status: &observed.Pod{UID: p.uid, ObservedAt: q.started}})
 	if p.request.ticket < q.seq {
 		p.request = request{}

@@ -180,11 +180,11 @@ func (p *PLEG) Get(uid types.UID) (*observed.Pod, error) {
 	switch {
 	case r == nil:
 		return &observed.Pod{UID: uid, ObservedAt: p.core.absentSince(nil)}, nil
-	case r.status != nil:
+	case r.state == inspected:
 		return r.status, r.err
 	case r.err != nil:
 		return &observed.Pod{UID: uid}, r.err
-	case r.present:
+	case r.state == uninspected:
 		return &observed.Pod{UID: uid}, fmt.Errorf("pod %s: %w", uid, ErrNotInspected)
 	default:
 		return &observed.Pod{UID: uid, ObservedAt: p.core.absentSince(r)}, nil
@@ -274,7 +274,7 @@ func (p *PLEG) Pods() []observed.ListedPod {
 	defer p.mu.Unlock()
 	out := make([]observed.ListedPod, 0, len(p.core.pods))
 	for _, r := range p.core.pods {
-		if r.present {
+		if r.state.present() {
 			out = append(out, r.view)
 		}
 	}

@@ -29,49 +29,75 @@ const (
 	fruitlessFree = 3
 )
 
-// pod is what the core knows of one pod.
+// podState is the result of the newest query about a pod.
+//
+//	query \ state         unseen       uninspected  inspected  gone
+//	list shows the pod    uninspected  -            -          uninspected
+//	list lacks the pod    gone         gone         gone       -
+//	inspection finds it   inspected    inspected    -          inspected
+//	inspection lacks it   gone         gone         gone       -
+//
+// A query that fails, or that a newer result overtook, changes no state.
+type podState int8
+
+const (
+	// unseen is a pod that only a caller or an event named.
+	unseen podState = iota
+	// uninspected is a pod that a list showed, without a successful inspection.
+	uninspected
+	// inspected is a pod with a status in the cache.
+	inspected
+	// gone is a pod that the runtime does not have. The record rejects results of
+	// earlier queries.
+	gone
+)
+
+// present reports whether the runtime has the pod.
+func (s podState) present() bool { return s == uninspected || s == inspected }
+
+// pod is the core's record of one pod.
 type pod struct {
-	uid types.UID
-	// view is the newest sight of the pod, by a list or an inspection.
+	uid   types.UID
+	state podState
+	// goneAt is the begin of the query that led to the state gone.
+	goneAt time.Time
+	// view is the pod in the newest list or inspection, viewSeq that query's number.
 	view    observed.ListedPod
 	viewSeq uint64
-	// present tells that by the newest sight the pod exists.
-	present bool
-	// gone is when a query began that did not find the pod, zero if it is
-	// present.
-	gone time.Time
-	// record is the base for events: what the last good inspection showed, or
-	// nothing since the pod is gone. seq is the number of that query; what an
-	// earlier query finds is rejected.
-	record observed.ListedPod
-	seq    uint64
-	// done is the number of the last query that had begun when the record was
-	// made. Of a list with a higher number it is sure that it saw the runtime
-	// later; one between seq and done may have seen it earlier or later.
-	done uint64
 	// listed is the number of the last list that showed the pod.
 	listed uint64
 
-	// status is the cached status, nil before the first and when gone.
+	// status is the cached status, nil unless inspected. record is the same as an
+	// entry in a list, the base for events, empty unless inspected.
 	status *observed.Pod
-	// err is why the last inspection failed, nil when it did not.
-	err error
+	record observed.ListedPod
+	// seq is the number of the query that led to the record. Results of earlier
+	// queries are rejected.
+	seq uint64
+	// done is the number of the last query that had begun when the record was
+	// made. A list with a higher number saw the runtime later; a list between seq
+	// and done may have seen it earlier or later.
+	done uint64
 
 	// looks are the inspections in progress, oldest first, maxLooks at most.
 	looks   []*query
 	request request
 	waiters []*waiter
 	turn    turn
+	// hinted is the begin of the last inspection that a hint caused.
+	hinted time.Time
 
-	// failures and fruitless count in a row; notBefore is when a list may cause
-	// the next inspection.
-	failures  int
+	// err is the error of the last inspection, failures the number of failures in
+	// a row.
+	err      error
+	failures int
+	// stale is the begin of the first inspection without a result, zero after a
+	// result.
+	stale time.Time
+	// fruitless counts inspections in a row that a list caused and that found no
+	// change. A list may cause the next inspection at notBefore.
 	fruitless int
 	notBefore time.Time
-	// stale is since when the pod could not be inspected, zero when it could.
-	stale time.Time
-	// hinted is when the last inspection began that a hint had caused.
-	hinted time.Time
 }
 
 // schedule puts the pod into the order of inspections, or takes it out.
@@ -104,7 +130,7 @@ func (p *pod) mayInspect() bool {
 // drop forgets a pod of which nothing is left. While a list is in progress that
 // began before the pod went away, the record stays: the list may still show it.
 func (c *core) drop(p *pod) {
-	if p.present || len(p.looks) > 0 || p.request.pending() || len(p.waiters) > 0 {
+	if p.state.present() || len(p.looks) > 0 || p.request.pending() || len(p.waiters) > 0 {
 		return
 	}
 	if c.list.query != nil && c.list.query.seq <= p.done {
@@ -120,16 +146,25 @@ func (c *core) drop(p *pod) {
 	}
 }
 
-// forget leaves nothing but a tombstone, which rejects what earlier queries may
-// still bring.
-func (c *core) forget(p *pod, q *query) {
-	p.record, p.seq, p.done = observed.ListedPod{}, q.seq, c.seq
-	p.view, p.viewSeq = observed.ListedPod{}, q.seq
-	p.present, p.gone = false, q.started
-	p.status = nil
+// found records the pod as an inspection found it.
+func (c *core) found(p *pod, q *query, status *observed.Pod, entry observed.ListedPod) {
+	p.state, p.goneAt = inspected, time.Time{}
+	p.status, p.record, p.seq, p.done = status, entry, q.seq, c.seq
+	if q.seq > p.viewSeq {
+		p.view, p.viewSeq = entry, q.seq
+	}
 	c.healthy(p)
 }
 
+// missed records that a query did not find the pod.
+func (c *core) missed(p *pod, q *query) {
+	p.state, p.goneAt = gone, q.started
+	p.status, p.record, p.seq, p.done = nil, observed.ListedPod{}, q.seq, c.seq
+	p.view, p.viewSeq = observed.ListedPod{}, q.seq
+	c.healthy(p)
+}
+
+// healthy records a successful query.
 func (c *core) healthy(p *pod) {
 	p.err, p.failures, p.notBefore, p.stale = nil, 0, time.Time{}, time.Time{}
 	delete(c.stale, p.uid)

@@ -56,7 +56,7 @@ func (c *core) cached(uid types.UID, after time.Time) *observed.Pod {
 	switch {
 	case p != nil && p.err != nil:
 		return nil
-	case p != nil && p.status != nil:
+	case p != nil && p.state == inspected:
 		if p.status.ObservedAt.After(after) {
 			return p.status
 		}
