@@ -59,15 +59,16 @@ type core struct {
 	// hint had caused: many events about a pod that is gone, such as a backlog, are
 	// few looks with it.
 	recent map[types.UID]time.Time
-	// slots are the inspections that count against MaxInspections, oldest first.
-	slots  []*query
-	stale  map[types.UID]*pod
-	list   listing
-	stream stream
+	// slots are the inspections that count against maxSlots, oldest first.
+	slots    []*query
+	maxSlots int
+	stale    map[types.UID]*pod
+	list     listing
+	stream   stream
 }
 
 func newCore(cfg Config, events bool) *core {
-	c := &core{cfg: cfg, pods: map[types.UID]*pod{}, stale: map[types.UID]*pod{}, recent: map[types.UID]time.Time{}, todo: newSchedule()}
+	c := &core{cfg: cfg, maxSlots: maxInspections, pods: map[types.UID]*pod{}, stale: map[types.UID]*pod{}, recent: map[types.UID]time.Time{}, todo: newSchedule()}
 	if events {
 		c.stream.state = StreamClosed
 	}
@@ -118,7 +119,7 @@ func (c *core) next(now time.Time) (q *query, wake time.Time) {
 	switch {
 	case p == nil:
 		return nil, earliest(wake, due)
-	case len(c.slots) >= c.cfg.MaxInspections:
+	case len(c.slots) >= c.maxSlots:
 		return nil, wake
 	}
 	return c.inspect(p, now), time.Time{}

@@ -196,7 +196,7 @@ func TestOlderLookDoesNotResurrect(t *testing.T) {
 // is served by it.
 func TestRequestServedByList(t *testing.T) {
 	s := newScript(t)
-	s.c.cfg.MaxInspections = 1
+	s.c.maxSlots = 1
 	p, other := onePod("u", observed.StateRunning), onePod("o", observed.StateRunning)
 	s.know(p)
 	s.c.want(s.c.get("o"), Acted, s.now)

@@ -41,7 +41,7 @@ type wait struct {
 func newModel(t *testing.T, seed uint64) *model {
 	m := &model{script: newScript(t), rng: rand.New(rand.NewPCG(seed, 7)), truth: map[types.UID]*observed.Pod{},
 		version: map[types.UID]int{}, gone: map[types.UID]int{}, state: map[Event]phase{}}
-	m.c.cfg.MaxInspections = 3
+	m.c.maxSlots = 3
 	return m
 }
 

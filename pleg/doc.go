@@ -28,7 +28,7 @@
 // Sandboxes have events like containers; a created container counts as unknown. A
 // move to unknown refreshes the cache and is not reported.
 //
-// Up to MaxInspections pods are looked at at the same time. A pod that cannot be
+// Up to 64 pods are looked at at the same time, each for up to 2 min. A pod that cannot be
 // looked at keeps its record, so its events come later rather than never; it is
 // listed in Health.Stale with the reason and tried again, after a second, then two,
 // up to 30 s. A hanging one makes room for others after 5 s, and is looked at again

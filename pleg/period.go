@@ -3,19 +3,22 @@ package pleg
 import "time"
 
 const (
+	// minRelistPeriod and maxRelistPeriod bound the adaptive pause.
+	minRelistPeriod = 100 * time.Millisecond
+	maxRelistPeriod = 5 * time.Second
 	// idleShare is the part of the time without activity that the adaptive pause
 	// is: a change is seen after a tenth of the quiet time before it.
 	idleShare = 10
 	// listShare bounds what lists may take of all time with the adaptive pause:
-	// the pause is nine times as long as the list, up to MaxRelistPeriod.
+	// the pause is nine times as long as the list, up to maxRelistPeriod.
 	listShare = 9
 )
 
 // pause returns how long to wait after a list. idle is the time since the last
 // activity, took what the list took. With AdaptiveRelist, d after an activity
-// the pause is d/10 within its bounds: while that is below MinRelistPeriod there
+// the pause is d/10 within its bounds: while that is below minRelistPeriod there
 // are up to 10 lists, then each interval between lists is at least 1.1 times the
-// one before, which makes ln(Max/Min)/ln(1.1) lists until MaxRelistPeriod is
+// one before, which makes ln(max/min)/ln(1.1) lists until maxRelistPeriod is
 // reached.
 func (c *Config) pause(mode Mode, idle, took time.Duration) time.Duration {
 	switch {
@@ -24,7 +27,7 @@ func (c *Config) pause(mode Mode, idle, took time.Duration) time.Duration {
 	case !c.AdaptiveRelist:
 		return c.RelistPeriod
 	}
-	return min(c.MaxRelistPeriod, max(c.MinRelistPeriod, idle/idleShare, took*listShare))
+	return min(maxRelistPeriod, max(minRelistPeriod, idle/idleShare, took*listShare))
 }
 
 // active notes that something happened: what happens next may follow soon.

@@ -41,48 +41,46 @@ func TestPause(t *testing.T) {
 }
 
 // The stated bound on the cost of the adaptive pause: per activity no more than
-// 10 + ln(Max/Min)/ln(1.1) lists on top of one per MaxRelistPeriod, and never more
-// than one per MinRelistPeriod.
+// 10 + ln(max/min)/ln(1.1) lists on top of one per maxRelistPeriod, and never more
+// than one per minRelistPeriod.
 func TestAdaptiveCostBound(t *testing.T) {
-	for _, bounds := range [][2]time.Duration{{0, 0}, {50 * time.Millisecond, time.Second}, {time.Second, time.Second}, {10 * time.Millisecond, time.Minute}} {
-		for _, every := range []time.Duration{0, 50 * time.Millisecond, time.Second, 7 * time.Second, 2 * time.Minute} {
-			t.Run(fmt.Sprint(bounds, every), func(t *testing.T) {
-				cfg := Config{Runtime: struct{ Runtime }{}, AdaptiveRelist: true, MinRelistPeriod: bounds[0], MaxRelistPeriod: bounds[1]}
-				require.NoError(t, cfg.complete())
-				c := newCore(cfg, false)
-				begin := time.Unix(1000, 0)
-				c.begin(begin)
-				const span = 10 * time.Minute
-				lists, activities, next := 0, 1, begin.Add(every) // the start is an activity
-				for now := begin; now.Sub(begin) < span; {
-					if q, _ := c.next(now); q != nil {
-						c.apply(result{query: q}, now)
-						lists++
-					}
-					now = c.list.next
-					if every > 0 && !next.After(now) {
-						now = next
-						c.active(now)
-						activities++
-						next = now.Add(every)
-					}
+	for _, every := range []time.Duration{0, 50 * time.Millisecond, time.Second, 7 * time.Second, 2 * time.Minute} {
+		t.Run(fmt.Sprint(every), func(t *testing.T) {
+			cfg := Config{Runtime: struct{ Runtime }{}, AdaptiveRelist: true}
+			require.NoError(t, cfg.complete())
+			c := newCore(cfg, false)
+			begin := time.Unix(1000, 0)
+			c.begin(begin)
+			const span = 10 * time.Minute
+			lists, activities, next := 0, 1, begin.Add(every) // the start is an activity
+			for now := begin; now.Sub(begin) < span; {
+				if q, _ := c.next(now); q != nil {
+					c.apply(result{query: q}, now)
+					lists++
 				}
-				lo, hi := cfg.MinRelistPeriod.Seconds(), cfg.MaxRelistPeriod.Seconds()
-				bound := span.Seconds()/hi + 1 + float64(activities)*(10+math.Log(hi/lo)/math.Log(1.1)+1)
-				require.LessOrEqual(t, float64(lists), bound)
-				require.LessOrEqual(t, float64(lists), span.Seconds()/lo+1)
-				if every == 0 {
-					require.GreaterOrEqual(t, float64(lists), span.Seconds()/hi-1, "it does list")
+				now = c.list.next
+				if every > 0 && !next.After(now) {
+					now = next
+					c.active(now)
+					activities++
+					next = now.Add(every)
 				}
-			})
-		}
+			}
+			lo, hi := minRelistPeriod.Seconds(), maxRelistPeriod.Seconds()
+			bound := span.Seconds()/hi + 1 + float64(activities)*(10+math.Log(hi/lo)/math.Log(1.1)+1)
+			require.LessOrEqual(t, float64(lists), bound)
+			require.LessOrEqual(t, float64(lists), span.Seconds()/lo+1)
+			if every == 0 {
+				require.GreaterOrEqual(t, float64(lists), span.Seconds()/hi-1, "it does list")
+			}
+		})
 	}
 }
 
 var errTestList = errors.New("no list")
 
 // A change is seen within a tenth of the quiet time before it, and right after an
-// activity within MinRelistPeriod; lists that fail are tried every RelistPeriod.
+// activity within minRelistPeriod; lists that fail are tried every RelistPeriod.
 func TestAdaptivePause(t *testing.T) {
 	s := newScript(t)
 	s.c.cfg.AdaptiveRelist = true

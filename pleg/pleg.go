@@ -36,19 +36,14 @@ type Config struct {
 	Runtime Runtime
 	// RelistPeriod is the pause after each list of all pods; 0 means 1 s.
 	RelistPeriod time.Duration
-	// AdaptiveRelist makes that pause follow what happens, for runtimes without
-	// events: a tenth of the time since something last happened, between
-	// MinRelistPeriod and MaxRelistPeriod, and nine times as long as the list
-	// took (up to MaxRelistPeriod). So after an activity there are at most
-	// 10 + ln(Max/Min)/ln(1.1) more lists, 51 by default, than one per
-	// MaxRelistPeriod; there is never more than one per MinRelistPeriod, and
-	// lists that take less than a ninth of MaxRelistPeriod take a tenth of the
-	// time at most. An activity is a change that was found, or a
-	// Request. false: the pause is RelistPeriod.
+	// AdaptiveRelist makes that pause follow the activity of the runtime, for
+	// runtimes without events: a tenth of the time since the last activity, between
+	// 100 ms and 5 s, and nine times as long as the list took, up to 5 s. An activity
+	// costs at most 51 lists on top of one per 5 s. There is never more than one list
+	// per 100 ms, and lists shorter than half a second take at most a tenth of the
+	// time. An activity is a change that was found, or a Request. false: the pause is
+	// RelistPeriod.
 	AdaptiveRelist bool
-	// MinRelistPeriod and MaxRelistPeriod bound the pause with AdaptiveRelist;
-	// 0 means 100 ms and 5 s.
-	MinRelistPeriod, MaxRelistPeriod time.Duration
 	// EventedRelistPeriod is that pause while the runtime's events can be relied
 	// on; 0 means 300 s.
 	EventedRelistPeriod time.Duration
@@ -58,14 +53,6 @@ type Config struct {
 	// EventedThreshold is that age while the runtime's events can be relied on;
 	// 0 means 10 min.
 	EventedThreshold time.Duration
-	// ListTimeout bounds one ListPods; 0 means 2 min.
-	ListTimeout time.Duration
-	// InspectTimeout bounds one PodStatus; 0 means 2 min. Already after 5 s the
-	// pod counts as stale and makes room for the inspection of others.
-	InspectTimeout time.Duration
-	// MaxInspections bounds how many calls of PodStatus run at the same time,
-	// not counting those that have run for more than 5 s; 0 means 64.
-	MaxInspections int
 	// ShutdownTimeout is how long Run waits, after its context ended, for calls
 	// into the Runtime and callbacks to return; 0 means 10 s.
 	ShutdownTimeout time.Duration
@@ -121,13 +108,9 @@ func (c *Config) complete() error {
 		zero  time.Duration
 	}{
 		{"RelistPeriod", &c.RelistPeriod, time.Second},
-		{"MinRelistPeriod", &c.MinRelistPeriod, 100 * time.Millisecond},
-		{"MaxRelistPeriod", &c.MaxRelistPeriod, 5 * time.Second},
 		{"EventedRelistPeriod", &c.EventedRelistPeriod, 300 * time.Second},
 		{"Threshold", &c.Threshold, 3 * time.Minute},
 		{"EventedThreshold", &c.EventedThreshold, 10 * time.Minute},
-		{"ListTimeout", &c.ListTimeout, 2 * time.Minute},
-		{"InspectTimeout", &c.InspectTimeout, 2 * time.Minute},
 		{"ShutdownTimeout", &c.ShutdownTimeout, 10 * time.Second},
 	}
 	for _, d := range durations {
@@ -138,12 +121,6 @@ func (c *Config) complete() error {
 			*d.value = d.zero
 		}
 	}
-	if c.MaxInspections < 0 {
-		return fmt.Errorf("pleg: Config.MaxInspections: negative: %d", c.MaxInspections)
-	}
-	if c.MaxInspections == 0 {
-		c.MaxInspections = 64
-	}
 	if c.Logger == nil {
 		c.Logger = slog.New(slog.DiscardHandler)
 	}
@@ -153,10 +130,8 @@ func (c *Config) complete() error {
 // checkPeriods refuses periods that contradict each other.
 func (c *Config) checkPeriods() error {
 	switch {
-	case c.AdaptiveRelist && c.MaxRelistPeriod < c.MinRelistPeriod:
-		return fmt.Errorf("pleg: Config.MaxRelistPeriod: %v is below MinRelistPeriod %v", c.MaxRelistPeriod, c.MinRelistPeriod)
-	case c.AdaptiveRelist && c.Threshold <= c.MaxRelistPeriod:
-		return fmt.Errorf("pleg: Config.Threshold: %v is not above MaxRelistPeriod %v", c.Threshold, c.MaxRelistPeriod)
+	case c.AdaptiveRelist && c.Threshold <= maxRelistPeriod:
+		return fmt.Errorf("pleg: Config.Threshold: %v is not above the longest adaptive pause %v", c.Threshold, maxRelistPeriod)
 	case c.Threshold <= c.RelistPeriod:
 		return fmt.Errorf("pleg: Config.Threshold: %v is not above RelistPeriod %v", c.Threshold, c.RelistPeriod)
 	case c.EventedThreshold <= c.EventedRelistPeriod:

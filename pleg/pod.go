@@ -14,6 +14,9 @@ const (
 	hintWindow = 10 * time.Millisecond
 	// manyHints is for how many pods without a record that is remembered.
 	manyHints = 64
+	// maxInspections bounds the calls of PodStatus that run at the same time, without
+	// those that have run for longer than stallAfter.
+	maxInspections = 64
 	// stallAfter is how long an inspection may take before it gives up its slot
 	// and its pod counts as stale.
 	stallAfter = 5 * time.Second

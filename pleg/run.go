@@ -15,6 +15,9 @@ import (
 	"github.com/podwright/podwright/pleg/observed"
 )
 
+// callTimeout bounds one ListPods or PodStatus.
+const callTimeout = 2 * time.Minute
+
 // Names of goroutines.
 const (
 	calls     = "calls of the Runtime"
@@ -173,11 +176,11 @@ func (r *runner) ask(q *query) {
 func (r *runner) call(res *result) (err error) {
 	switch res.query.kind {
 	case listAll:
-		ctx, cancel := context.WithTimeout(r.ctx, r.cfg.ListTimeout)
+		ctx, cancel := context.WithTimeout(r.ctx, callTimeout)
 		defer cancel()
 		res.pods, err = r.cfg.Runtime.ListPods(ctx)
 	case inspectOne:
-		ctx, cancel := context.WithTimeout(r.ctx, r.cfg.InspectTimeout)
+		ctx, cancel := context.WithTimeout(r.ctx, callTimeout)
 		defer cancel()
 		res.status, err = inspect(ctx, r.cfg.Runtime, res.query.uid)
 	case streamEvents:

@@ -142,7 +142,6 @@ func TestNewRefuses(t *testing.T) {
 	for field, cfg := range map[string]pleg.Config{
 		"Runtime":          {},
 		"RelistPeriod":     {Runtime: rt, RelistPeriod: -1},
-		"MaxInspections":   {Runtime: rt, MaxInspections: -1},
 		"Threshold":        {Runtime: rt, RelistPeriod: time.Hour},
 		"EventedThreshold": {Runtime: rt, EventedThreshold: time.Minute},
 	} {
