@@ -23,9 +23,6 @@ type Config struct {
 	// Around runs each case. synctest.Test fits here for a runtime that lives
 	// in memory. nil: the case is called as it is.
 	Around func(t *testing.T, test func(t *testing.T))
-	// Patience is how long a case waits for an event before it fails, and how
-	// long a case may take apart from that; 0 means 30 s.
-	Patience time.Duration
 }
 
 // Subject is a runtime under test, and what changes its pods.
@@ -51,6 +48,10 @@ type Pods interface {
 	Remove(ctx context.Context, uid types.UID) error
 }
 
+// patience is the time for which a case waits for an event. The rest of a case may
+// take as long.
+const patience = 30 * time.Second
+
 // errSkip is the result of a case that the runtime has no part in.
 var errSkip = errors.New("not applicable")
 
@@ -72,16 +73,13 @@ func Run(t *testing.T, cfg Config) {
 	if cfg.Start == nil {
 		t.Fatal("plegtest: Config.Start is required")
 	}
-	if cfg.Patience == 0 {
-		cfg.Patience = 30 * time.Second
-	}
 	if cfg.Around == nil {
 		cfg.Around = func(t *testing.T, test func(t *testing.T)) { test(t) }
 	}
 	for _, c := range cases() {
 		t.Run(c.name, func(t *testing.T) {
 			cfg.Around(t, func(t *testing.T) {
-				switch err := c.try(t.Context(), cfg.Start(t), cfg.Patience); {
+				switch err := c.try(t.Context(), cfg.Start(t), patience); {
 				case errors.Is(err, errSkip):
 					t.Skip(err)
 				case err != nil:
