@@ -10,7 +10,6 @@ import (
 
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/podwright/podwright/internal/required"
 	"github.com/podwright/podwright/internal/run"
 	"github.com/podwright/podwright/pleg/observed"
 )
@@ -28,49 +27,6 @@ var (
 	// ErrUnhealthy is wrapped by what Healthy and Health.Err return.
 	ErrUnhealthy = errors.New("pleg: unhealthy")
 )
-
-// Config configures a PLEG. Only Runtime is required.
-type Config struct {
-	// Runtime is what is observed. If it also implements EventStream, its events
-	// are used as hints.
-	Runtime Runtime
-	// RelistPeriod is the pause after each list of all pods; 0 means 1 s.
-	RelistPeriod time.Duration
-	// AdaptiveRelist makes that pause follow the activity of the runtime, for
-	// runtimes without events: a tenth of the time since the last activity, between
-	// 100 ms and 5 s, and nine times as long as the list took, up to 5 s. An activity
-	// costs at most 51 lists on top of one per 5 s. There is never more than one list
-	// per 100 ms, and lists shorter than half a second take at most a tenth of the
-	// time. An activity is a change that was found, or a Request. false: the pause is
-	// RelistPeriod.
-	AdaptiveRelist bool
-	// EventedRelistPeriod is that pause while the runtime's events can be relied
-	// on; 0 means 300 s.
-	EventedRelistPeriod time.Duration
-	// Threshold is the age of the last complete list beyond which the PLEG is
-	// unhealthy; 0 means 3 min.
-	Threshold time.Duration
-	// EventedThreshold is that age while the runtime's events can be relied on;
-	// 0 means 10 min.
-	EventedThreshold time.Duration
-	// ShutdownTimeout is how long Run waits, after its context ended, for calls
-	// into the Runtime and callbacks to return; 0 means 10 s.
-	ShutdownTimeout time.Duration
-	// OnEvent, if not nil, is called with each event, one at a time and in order
-	// per pod, on a goroutine of its own. It should not block: while it does,
-	// observation goes on and up to 1000 events wait; then further events are
-	// folded into one PodSync per pod. A panic in it, as in every callback, is
-	// logged, and the event counts as delivered.
-	OnEvent func(Event)
-	// OnHealth, if not nil, is called when Healthy changes between nil and an error, on
-	// the same goroutine as OnEvent. The first call is the first nil.
-	OnHealth func(error)
-	// Metrics are optional callbacks.
-	Metrics Metrics
-	// Logger receives changes of mode, failing lists and failing inspections;
-	// nil discards.
-	Logger *slog.Logger
-}
 
 // PLEG observes a runtime. Use New. All methods are safe for concurrent use.
 type PLEG struct {
@@ -95,49 +51,6 @@ func New(cfg Config) (*PLEG, error) {
 	p.events, _ = cfg.Runtime.(EventStream)
 	p.core = newCore(cfg, p.events != nil)
 	return p, nil
-}
-
-// complete validates the config and fills in the defaults.
-func (c *Config) complete() error {
-	if err := required.Field("pleg: Config.Runtime", c.Runtime); err != nil {
-		return err
-	}
-	durations := []struct {
-		name  string
-		value *time.Duration
-		zero  time.Duration
-	}{
-		{"RelistPeriod", &c.RelistPeriod, time.Second},
-		{"EventedRelistPeriod", &c.EventedRelistPeriod, 300 * time.Second},
-		{"Threshold", &c.Threshold, 3 * time.Minute},
-		{"EventedThreshold", &c.EventedThreshold, 10 * time.Minute},
-		{"ShutdownTimeout", &c.ShutdownTimeout, 10 * time.Second},
-	}
-	for _, d := range durations {
-		if *d.value < 0 {
-			return fmt.Errorf("pleg: Config.%s: negative: %v", d.name, *d.value)
-		}
-		if *d.value == 0 {
-			*d.value = d.zero
-		}
-	}
-	if c.Logger == nil {
-		c.Logger = slog.New(slog.DiscardHandler)
-	}
-	return c.checkPeriods()
-}
-
-// checkPeriods refuses periods that contradict each other.
-func (c *Config) checkPeriods() error {
-	switch {
-	case c.AdaptiveRelist && c.Threshold <= maxRelistPeriod:
-		return fmt.Errorf("pleg: Config.Threshold: %v is not above the longest adaptive pause %v", c.Threshold, maxRelistPeriod)
-	case c.Threshold <= c.RelistPeriod:
-		return fmt.Errorf("pleg: Config.Threshold: %v is not above RelistPeriod %v", c.Threshold, c.RelistPeriod)
-	case c.EventedThreshold <= c.EventedRelistPeriod:
-		return fmt.Errorf("pleg: Config.EventedThreshold: %v is not above EventedRelistPeriod %v", c.EventedThreshold, c.EventedRelistPeriod)
-	}
-	return nil
 }
 
 // Get returns the newest known status of a pod from memory and never blocks. The
