@@ -1,11 +1,10 @@
 package pleg
 
 import (
-	"fmt"
 	"log/slog"
 	"time"
 
-	"github.com/podwright/podwright/internal/required"
+	"github.com/podwright/podwright/internal/fields"
 )
 
 // Config configures a PLEG. Only Runtime is required.
@@ -53,10 +52,9 @@ type Config struct {
 
 // complete validates the config and fills in the defaults.
 func (c *Config) complete() error {
-	if err := required.Field("pleg: Config.Runtime", c.Runtime); err != nil {
-		return err
-	}
-	durations := []struct {
+	f := fields.Of("pleg: Config")
+	f.Required("Runtime", c.Runtime)
+	for _, d := range []struct {
 		name  string
 		value *time.Duration
 		zero  time.Duration
@@ -66,30 +64,18 @@ func (c *Config) complete() error {
 		{"Threshold", &c.Threshold, 3 * time.Minute},
 		{"EventedThreshold", &c.EventedThreshold, 10 * time.Minute},
 		{"ShutdownTimeout", &c.ShutdownTimeout, 10 * time.Second},
+	} {
+		fields.Number(f, d.name, d.value, d.zero)
 	}
-	for _, d := range durations {
-		if *d.value < 0 {
-			return fmt.Errorf("pleg: Config.%s: negative: %v", d.name, *d.value)
-		}
-		if *d.value == 0 {
-			*d.value = d.zero
-		}
+	fields.Logger(&c.Logger)
+	if c.AdaptiveRelist && c.Threshold <= maxRelistPeriod {
+		f.Refuse("Threshold is not above the longest adaptive pause %v: %v", maxRelistPeriod, c.Threshold)
 	}
-	if c.Logger == nil {
-		c.Logger = slog.New(slog.DiscardHandler)
+	if c.Threshold <= c.RelistPeriod {
+		f.Refuse("Threshold is not above RelistPeriod %v: %v", c.RelistPeriod, c.Threshold)
 	}
-	return c.checkPeriods()
-}
-
-// checkPeriods refuses periods that contradict each other.
-func (c *Config) checkPeriods() error {
-	switch {
-	case c.AdaptiveRelist && c.Threshold <= maxRelistPeriod:
-		return fmt.Errorf("pleg: Config.Threshold: %v is not above the longest adaptive pause %v", c.Threshold, maxRelistPeriod)
-	case c.Threshold <= c.RelistPeriod:
-		return fmt.Errorf("pleg: Config.Threshold: %v is not above RelistPeriod %v", c.Threshold, c.RelistPeriod)
-	case c.EventedThreshold <= c.EventedRelistPeriod:
-		return fmt.Errorf("pleg: Config.EventedThreshold: %v is not above EventedRelistPeriod %v", c.EventedThreshold, c.EventedRelistPeriod)
+	if c.EventedThreshold <= c.EventedRelistPeriod {
+		f.Refuse("EventedThreshold is not above EventedRelistPeriod %v: %v", c.EventedRelistPeriod, c.EventedThreshold)
 	}
-	return nil
+	return f.Err()
 }

@@ -10,6 +10,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/podwright/podwright/internal/fields"
 	"github.com/podwright/podwright/internal/run"
 	"github.com/podwright/podwright/pleg/observed"
 )
@@ -20,7 +21,7 @@ var (
 	// ErrNotRunning is returned by calls that wait for Run.
 	ErrNotRunning = errors.New("pleg: Run is not running")
 	// ErrAlreadyRun is returned by a second Run.
-	ErrAlreadyRun = errors.New("pleg: Run was called before")
+	ErrAlreadyRun = fields.AlreadyRun("pleg")
 	// ErrNotInspected is returned by Get for a pod that a list showed and that
 	// nobody could look at yet.
 	ErrNotInspected = errors.New("pleg: listed but not inspected yet")
