@@ -21,7 +21,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/component-helpers/scheduling/corev1/nodeaffinity"
 
-	"github.com/podwright/podwright/internal/required"
+	"github.com/podwright/podwright/internal/fields"
 	"github.com/podwright/podwright/volume"
 )
 
@@ -50,7 +50,7 @@ type Resolver struct{ cfg Config }
 
 // New checks the configuration.
 func New(cfg Config) (*Resolver, error) {
-	if err := required.Field("claims: Config.Objects", cfg.Objects); err != nil {
+	if err := fields.Required("claims: Config.Objects", cfg.Objects); err != nil {
 		return nil, err
 	}
 	return &Resolver{cfg}, nil

@@ -11,8 +11,8 @@ import (
 	v1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
 
+	"github.com/podwright/podwright/internal/fields"
 	"github.com/podwright/podwright/internal/foldername"
-	"github.com/podwright/podwright/internal/required"
 	"github.com/podwright/podwright/internal/run"
 	"github.com/podwright/podwright/volume"
 	"github.com/podwright/podwright/volume/mounts"
@@ -99,29 +99,16 @@ var (
 
 // New checks the configuration.
 func New(cfg Config) (*Plugin, error) {
-	if err := cfg.Layout.Check("csi: Config.Layout"); err != nil {
+	f := fields.Of("csi: Config")
+	f.Required("NodeName", cfg.NodeName)
+	f.Required("Drivers", cfg.Drivers)
+	fields.Number(f, "CallTimeout", &cfg.CallTimeout, 2*time.Minute)
+	if err := errors.Join(cfg.Layout.Check("csi: Config.Layout"), f.Err()); err != nil {
 		return nil, err
 	}
-	switch {
-	case cfg.NodeName == "":
-		return nil, errors.New("csi: Config.NodeName is required")
-	case cfg.CallTimeout < 0:
-		return nil, fmt.Errorf("csi: Config.CallTimeout is negative: %v", cfg.CallTimeout)
-	case cfg.CallTimeout == 0:
-		cfg.CallTimeout = 2 * time.Minute
-	}
-	if err := required.Field("csi: Config.Drivers", cfg.Drivers); err != nil {
-		return nil, err
-	}
-	if cfg.Mounts == nil {
-		cfg.Mounts = &mounts.Kernel{}
-	}
-	if cfg.Metrics.OnCall == nil {
-		cfg.Metrics.OnCall = func(Call) {}
-	}
-	if cfg.Logger == nil {
-		cfg.Logger = slog.New(slog.DiscardHandler)
-	}
+	fields.Default[mounts.Mounter](&cfg.Mounts, &mounts.Kernel{})
+	fields.Default(&cfg.Metrics.OnCall, func(Call) {})
+	fields.Logger(&cfg.Logger)
 	return &Plugin{cfg: cfg}, nil
 }
 

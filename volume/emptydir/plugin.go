@@ -9,6 +9,7 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 
+	"github.com/podwright/podwright/internal/fields"
 	"github.com/podwright/podwright/internal/run"
 	"github.com/podwright/podwright/volume"
 	"github.com/podwright/podwright/volume/mounts"
@@ -42,15 +43,9 @@ var _ volume.Plugin = (*Plugin)(nil)
 
 // New makes a Plugin.
 func New(cfg Config) *Plugin {
-	if cfg.Mounts == nil {
-		cfg.Mounts = &mounts.Kernel{}
-	}
-	if cfg.Allocatable == nil {
-		cfg.Allocatable = func() int64 { return 0 }
-	}
-	if cfg.Logger == nil {
-		cfg.Logger = slog.New(slog.DiscardHandler)
-	}
+	fields.Default[mounts.Mounter](&cfg.Mounts, &mounts.Kernel{})
+	fields.Default(&cfg.Allocatable, func() int64 { return 0 })
+	fields.Logger(&cfg.Logger)
 	return &Plugin{cfg}
 }
 

@@ -14,6 +14,7 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 
+	"github.com/podwright/podwright/internal/fields"
 	"github.com/podwright/podwright/internal/run"
 	"github.com/podwright/podwright/volume"
 	"github.com/podwright/podwright/volume/blockdev"
@@ -55,15 +56,9 @@ func New(cfg Config) (*Plugin, error) {
 	if err := cfg.Layout.Check("local: Config.Layout"); err != nil {
 		return nil, err
 	}
-	if cfg.Mounts == nil {
-		cfg.Mounts = &mounts.Kernel{}
-	}
-	if cfg.Event == nil {
-		cfg.Event = func(v1.ObjectReference, string, string, string) {}
-	}
-	if cfg.Logger == nil {
-		cfg.Logger = slog.New(slog.DiscardHandler)
-	}
+	fields.Default[mounts.Mounter](&cfg.Mounts, &mounts.Kernel{})
+	fields.Default(&cfg.Event, func(v1.ObjectReference, string, string, string) {})
+	fields.Logger(&cfg.Logger)
 	return &Plugin{cfg: cfg}, nil
 }
 

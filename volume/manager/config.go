@@ -10,8 +10,8 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/podwright/podwright/internal/fields"
 	"github.com/podwright/podwright/internal/foldername"
-	"github.com/podwright/podwright/internal/required"
 	"github.com/podwright/podwright/volume"
 )
 
@@ -108,64 +108,40 @@ type SELinux interface {
 }
 
 func (c Config) withDefaults() (Config, error) {
+	f := fields.Of("manager: Config")
 	if len(c.Plugins) == 0 {
-		return c, errors.New("manager: Config.Plugins is required")
+		f.Refuse("Plugins is required")
 	}
-	if err := c.Layout.Check("manager: Config.Layout"); err != nil {
-		return c, err
-	}
+	fields.Number(f, "OperationTimeout", &c.OperationTimeout, 2*time.Minute)
+	fields.Number(f, "ShutdownTimeout", &c.ShutdownTimeout, 10*time.Second)
+	c.checkPlugins(f)
+	fields.Default(&c.Complete, func() bool { return true })
+	fields.Default(&c.OnReady, func(types.UID) {})
+	fields.Default(&c.Metrics.OnOperation, func(Operation) {})
+	fields.Default(&c.Metrics.OnReady, func(string, time.Duration) {})
+	fields.Default(&c.Metrics.OnFound, func(string, bool) {})
+	fields.Default(&c.Event, func(v1.ObjectReference, string, string, string) {})
+	fields.Logger(&c.Logger)
+	return c, errors.Join(c.Layout.Check("manager: Config.Layout"), f.Err())
+}
+
+func (c *Config) checkPlugins(f *fields.Check) {
 	names := map[string]bool{}
 	for i, p := range c.Plugins {
-		field := fmt.Sprintf("manager: Config.Plugins[%d]", i)
-		if err := required.Field(field, p); err != nil {
-			return c, err
+		field := fmt.Sprintf("Plugins[%d]", i)
+		if fields.Required(field, p) != nil {
+			f.Required(field, p)
+			continue
 		}
 		if err := foldername.Check("the plugin's name", volume.Escape(p.Name())); err != nil {
-			return c, fmt.Errorf("%s: %w", field, err)
+			f.Refuse("%s: %v", field, err)
 		}
 		if names[p.Name()] {
-			return c, fmt.Errorf("%s: %q is in the list already", field, p.Name())
+			f.Refuse("%s: %q is in the list already", field, p.Name())
 		}
 		names[p.Name()] = true
 		if _, ok := p.(volume.Stager); ok && c.Complete == nil {
-			return c, fmt.Errorf("manager: Config.Complete is required: pods share volumes of %s", p.Name())
+			f.Refuse("Complete is required: pods share volumes of %s", p.Name())
 		}
 	}
-	for _, d := range []struct {
-		field string
-		value *time.Duration
-		zero  time.Duration
-	}{
-		{"OperationTimeout", &c.OperationTimeout, 2 * time.Minute},
-		{"ShutdownTimeout", &c.ShutdownTimeout, 10 * time.Second},
-	} {
-		switch {
-		case *d.value < 0:
-			return c, fmt.Errorf("manager: Config.%s is negative: %v", d.field, *d.value)
-		case *d.value == 0:
-			*d.value = d.zero
-		}
-	}
-	if c.Complete == nil {
-		c.Complete = func() bool { return true }
-	}
-	if c.OnReady == nil {
-		c.OnReady = func(types.UID) {}
-	}
-	if c.Metrics.OnOperation == nil {
-		c.Metrics.OnOperation = func(Operation) {}
-	}
-	if c.Metrics.OnReady == nil {
-		c.Metrics.OnReady = func(string, time.Duration) {}
-	}
-	if c.Metrics.OnFound == nil {
-		c.Metrics.OnFound = func(string, bool) {}
-	}
-	if c.Event == nil {
-		c.Event = func(v1.ObjectReference, string, string, string) {}
-	}
-	if c.Logger == nil {
-		c.Logger = slog.New(slog.DiscardHandler)
-	}
-	return c, nil
 }

@@ -8,13 +8,14 @@ import (
 
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/podwright/podwright/internal/fields"
 	"github.com/podwright/podwright/volume"
 )
 
 // Errors to test for.
 var (
 	// ErrAlreadyRun is returned by a second Run.
-	ErrAlreadyRun = errors.New("manager: Run was called before")
+	ErrAlreadyRun = fields.AlreadyRun("manager")
 	// ErrEnded is returned when Run has ended.
 	ErrEnded = errors.New("manager: Run has ended")
 	// ErrShutdownTimeout is wrapped by the error of Run when operations ignored that

@@ -22,6 +22,7 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 
+	"github.com/podwright/podwright/internal/fields"
 	"github.com/podwright/podwright/volume"
 	"github.com/podwright/podwright/volume/mounts"
 )
@@ -52,9 +53,7 @@ const forceAfter = time.Minute
 
 // New returns a Plugin.
 func New(cfg Config) *Plugin {
-	if cfg.Mounts == nil {
-		cfg.Mounts = &mounts.Kernel{}
-	}
+	fields.Default[mounts.Mounter](&cfg.Mounts, &mounts.Kernel{})
 	return &Plugin{cfg: cfg, forceAfter: forceAfter, tried: map[string]time.Time{}}
 }
 

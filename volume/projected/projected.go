@@ -9,8 +9,8 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 
+	"github.com/podwright/podwright/internal/fields"
 	"github.com/podwright/podwright/internal/podfacts"
-	"github.com/podwright/podwright/internal/required"
 	"github.com/podwright/podwright/internal/run"
 	"github.com/podwright/podwright/volume"
 	"github.com/podwright/podwright/volume/objects"
@@ -60,16 +60,11 @@ func New(cfg Config) ([]volume.Plugin, error) {
 }
 
 func newVolumes(cfg Config) (*volumes, error) {
-	if err := required.Field("projected: Config.Backing", cfg.Backing); err != nil {
-		return nil, err
-	}
-	if cfg.Allocatable == nil {
-		cfg.Allocatable = func() v1.ResourceList { return nil }
-	}
-	if cfg.Logger == nil {
-		cfg.Logger = slog.New(slog.DiscardHandler)
-	}
-	return &volumes{cfg: cfg, chown: ownership.Chown, fingerprints: newFingerprints()}, nil
+	f := fields.Of("projected: Config")
+	f.Required("Backing", cfg.Backing)
+	fields.Default(&cfg.Allocatable, func() v1.ResourceList { return nil })
+	fields.Logger(&cfg.Logger)
+	return &volumes{cfg: cfg, chown: ownership.Chown, fingerprints: newFingerprints()}, f.Err()
 }
 
 // plugin is the volume.Plugin for one kind of volume.
