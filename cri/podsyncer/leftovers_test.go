@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"os"
+	"path/filepath"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -167,6 +168,32 @@ func TestNobodyRemovesWhatAnotherDoes(t *testing.T) {
 		require.Equal(w.t, 2, r.total)
 		require.Empty(w.t, w.agent.pruner.postponed)
 	})
+}
+
+// A pod's UID comes back while what its predecessor has left is being removed: nothing of the
+// new pod is removed with it.
+func TestUIDComesBackDuringRemoval(t *testing.T) {
+	for _, slow := range []string{"RemoveContainer", "RemovePodSandbox"} {
+		t.Run(slow, func(t *testing.T) {
+			var runs atomic.Int32
+			inWorld(t, fake.Config{Programs: counting(&runs, fake.Exit(0))}, func(w *world) {
+				pod, removing := newPod("1", v1.RestartPolicyNever, "a"), make(chan struct{})
+				w.run(20*time.Second, pod)
+				w.at(slow, 1, func(context.Context) error {
+					close(removing)
+					time.Sleep(5 * time.Second)
+					return nil
+				})
+				w.set()
+				<-removing
+				w.set(pod)
+				w.Sleep(time.Minute)
+				require.EqualValues(w.t, 2, runs.Load())
+				require.Len(w.t, w.Containers(), 1)
+				require.FileExists(w.t, filepath.Join(pods.LogDir(w.logs(), "ns", "pod-1", "1"), "a", "0.log"))
+			})
+		})
+	}
 }
 
 // What of a pod may all go is asked again when its turn has come: it may be back under

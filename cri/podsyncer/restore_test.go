@@ -286,8 +286,8 @@ func TestADamagedMemoryHarmsItsPodOnly(t *testing.T) {
 	})
 }
 
-// A disk that takes nothing keeps no pod from running; when it does again, what was not
-// written is.
+// A disk that takes nothing keeps no pod from running, and none from going; when it does
+// again, what was not written is.
 func TestADiskThatTakesNothing(t *testing.T) {
 	inWorld(t, fake.Config{}, func(w *world) {
 		w.start()
@@ -302,6 +302,8 @@ func TestADiskThatTakesNothing(t *testing.T) {
 		record, err := w.kept("1")
 		require.NoError(t, err)
 		require.Equal(t, v1.PodRunning, record.Status.Phase)
+		require.NoError(t, os.MkdirAll(filepath.Join(file+".tmp", "x"), 0o750))
+		w.end(30 * time.Second)
 	})
 }
 
