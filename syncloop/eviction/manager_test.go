@@ -123,6 +123,15 @@ func TestOneGoesAtATime(t *testing.T) {
 	require.Equal(t, []Pressure{{Memory: true}, {}}, b.pressure)
 }
 
+// N26: the grace period of a soft threshold begins with the first pass that meets it.
+func TestSoftThresholdAcrossPasses(t *testing.T) {
+	for after, want := range map[time.Duration][]string{29 * time.Second: nil, 31 * time.Second: {"a"}} {
+		b := &bench{signal: MemoryAvailable, left: 1, pods: []*v1.Pod{named("a")}}
+		b.during(t, after, func(cfg *Config) { cfg.Policy.Thresholds[0].Grace = 25 * time.Second }, nil)
+		require.Equal(t, want, b.killed)
+	}
+}
+
 // The next pod goes when the one before is cleaned up, looked at each second, or when that
 // has taken too long.
 func TestWhenTheNextGoes(t *testing.T) {

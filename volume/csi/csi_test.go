@@ -92,6 +92,20 @@ func TestDeviceWithoutLink(t *testing.T) {
 	require.Empty(t, tree(t, w.layout.Root))
 }
 
+// V20: a call that may have had an effect leaves what Unmount has to know, also for the next
+// agent.
+func TestV20Uncertain(t *testing.T) {
+	w := newWorld(t)
+	w.fail("Publish", context.DeadlineExceeded)
+	m := w.args(persistent(files), "1")
+	_, err := w.mount(m)
+	require.ErrorIs(t, err, volume.ErrUncertain)
+	w.restart()
+	require.NoError(t, w.unmount(m))
+	require.Equal(t, 1, w.fake.count("Unpublish"))
+	require.NoDirExists(t, m.Dir)
+}
+
 // V21: a call that had no effect leaves nothing, unless something was there before.
 func TestV21Final(t *testing.T) {
 	w := newWorld(t)
