@@ -376,6 +376,19 @@ func TestKill(t *testing.T) {
 	})
 }
 
+// D1: a channel that comes with two kills is closed once.
+func TestDoneOfTwoKills(t *testing.T) {
+	inBubble(t, podworkers.Config{}, func(b *bubble) {
+		b.rec.On("a", terminating, podworkerstest.Take(time.Second, succeed))
+		done := make(chan struct{})
+		for range 2 {
+			b.update(podworkers.Update{Type: kill, Pod: podOf("a"), Kill: &podworkers.KillOptions{Done: done}})
+		}
+		<-done
+		require.Empty(b, b.log.String())
+	})
+}
+
 // A channel that its owner closed already does not take the process down.
 func TestDoneClosedByOwner(t *testing.T) {
 	inBubble(t, podworkers.Config{}, func(b *bubble) {
