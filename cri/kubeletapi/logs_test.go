@@ -44,7 +44,7 @@ func TestLogRequests(t *testing.T) {
 		require.Len(t, w.Body.String(), 6)
 	}
 	for query, want := range map[string]string{
-		"tailLines=-1": "tailLines", "tailLines=x": "tailLines", "limitBytes=0": "limitBytes", "sinceSeconds=0": "sinceSeconds",
+		"tailLines=-1": "tailLines", "tailLines=x": "tailLines", "tailLines=1e9": "tailLines", "sinceSeconds=-0.5": "sinceSeconds", "limitBytes=0": "limitBytes", "sinceSeconds=0": "sinceSeconds",
 		"sinceSeconds=99999999999999999999": "sinceSeconds", "sinceTime=yesterday": "sinceTime", "sinceSeconds=1&sinceTime=2026-01-02T03:04:05Z": "only one",
 		"stream=Both": "stream", "stream=Stdout&tailLines=3": "tailLines",
 	} {

@@ -1,12 +1,15 @@
 package pods
 
 import (
+	"context"
 	"os"
 	"path/filepath"
 	"testing"
 	"testing/synctest"
 
 	"github.com/stretchr/testify/require"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/podwright/podwright/cri/fake"
@@ -137,9 +140,15 @@ type forgetfulImages struct {
 func (f *forgetfulImages) Forget(pod types.UID) { f.forgotten = append(f.forgotten, pod) }
 
 // Of a pod that is gone nothing is left: no files, nothing where its images came from, and no
-// record of its resources. One that runs stays.
+// record of its resources. One that runs stays, and one of which that is not known.
 func TestRemovePod(t *testing.T) {
-	h, images := newHarness(t, fake.Config{}), &forgetfulImages{}
+	away := false
+	h, images := newHarness(t, fake.Config{Intercept: func(_ context.Context, call string, _ any) error {
+		if away && call == "ContainerStatus" {
+			return status.Error(codes.Unavailable, "away")
+		}
+		return nil
+	}}), &forgetfulImages{}
 	h.cfg.Images, h.cfg.Actuated = images, resize.NewMemory()
 	h.restart()
 	pod := testPod("a")
@@ -147,7 +156,13 @@ func TestRemovePod(t *testing.T) {
 	got := h.mustSync(pod)
 	require.ErrorIs(t, h.garbage.RemovePod(t.Context(), "0d1e", got), garbage.ErrRunning)
 	require.Empty(t, images.forgotten)
-	require.NoError(t, h.garbage.RemovePod(t.Context(), pod.UID, stopAll(t, h, pod)))
+	stopped := stopAll(t, h, pod)
+	h.runtime.take()
+	away = true
+	require.Equal(t, codes.Unavailable, status.Code(h.garbage.RemovePod(t.Context(), pod.UID, stopped)))
+	require.Empty(t, h.runtime.take())
+	away = false
+	require.NoError(t, h.garbage.RemovePod(t.Context(), pod.UID, stopped))
 	require.True(t, h.status(pod).Empty())
 	require.Empty(t, files(t, h.dir, "pods", "*"))
 	require.Empty(t, files(t, h.dir, "containers", "*"))

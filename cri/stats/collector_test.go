@@ -274,6 +274,7 @@ func TestCgroupsAndRuntime(t *testing.T) {
 		{"the first container's", map[string]string{"pod": "50", "x": "40"}, 50, [2]uint64{40, one}, [3]bool{true, true, false}, ""},
 		{"the last container's", map[string]string{"pod": "50", "y": "40"}, 50, [2]uint64{one, 40}, [3]bool{true, false, true}, ""},
 		{"the pod's is gone, not yet those in it", map[string]string{"sandbox": "1", "x": "2", "y": "3"}, both, [2]uint64{2, 3}, [3]bool{false, true, true}, ""},
+		{"one ended after it was listed", map[string]string{"pod": "50", "x": "", "y": "40"}, 50, [2]uint64{one, 40}, [3]bool{true, false, true}, ""},
 		{"half written", map[string]string{"pod": "50", "x": "half 1"}, 50, [2]uint64{one, one}, [3]bool{true, true, false}, "/memory.current"},
 	} {
 		for _, alone := range []bool{false, test.pod == 50} { // then containers are asked for by themselves
@@ -282,6 +283,10 @@ func TestCgroupsAndRuntime(t *testing.T) {
 			ids, files := s.pod("a", "x", "y"), fstest.MapFS{}
 			names := map[string]string{"pod": "", "sandbox": "/" + ids[0], "x": "/" + ids[1], "y": "/" + ids[2]}
 			for of, memory := range test.memory {
+				if memory == "" {
+					files["p"+names[of]+"/cgroup.type"] = &fstest.MapFile{}
+					continue
+				}
 				cgroups(files, "/p", map[string][2]string{names[of]: {memory, "5"}})
 			}
 			c := s.collector(func(cfg *stats.CollectorConfig) {

@@ -245,6 +245,15 @@ func TestResizeWhole(t *testing.T) {
 	}
 }
 
+// A cgroup that cannot be lowered is not on record as lowered, and the sandbox is told what
+// still holds.
+func TestLowerWholeFails(t *testing.T) {
+	failed := errors.New("failed")
+	s := &tells{fails: map[string]error{"cgroup 50": failed}}
+	require.ErrorIs(t, resizeTo(t.Context(), t, s, cpuRequest(100), cpuRequest(50)), failed)
+	require.Equal(t, []string{"load", "sandbox s shares=51", "cgroup 50", "sandbox s shares=102"}, s.did)
+}
+
 // A step that has begun is finished, and no other begins when nobody waits any more: limit
 // and request are raised one after the other.
 func TestResizeWholeEndsBetweenSteps(t *testing.T) {
