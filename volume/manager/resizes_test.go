@@ -74,5 +74,10 @@ func TestResizes(t *testing.T) {
 		time.Sleep(time.Hour)
 		require.Equal(t, 2, a.shared.Count("Expand"))
 		require.NoError(t, a.Prepare(t.Context(), pod))
+
+		require.NoError(t, a.Release(t.Context(), pod.UID))
+		r.answer.Store(&resize{8, false, nil})
+		require.NoError(t, a.Prepare(t.Context(), pod))
+		require.Equal(t, 2, a.shared.Count("Expand"), "it has its size")
 	})
 }
