@@ -52,6 +52,22 @@ func TestReadersSeeNoMix(t *testing.T) {
 	wg.Wait()
 }
 
+// The link to the newest version never goes, also for an instant: a writer may be killed then.
+func TestLinkNeverGoes(t *testing.T) {
+	dir := t.TempDir()
+	write(t, dir, files("a", "1"))
+	fd, err := unix.InotifyInit1(unix.IN_NONBLOCK)
+	require.NoError(t, err)
+	defer unix.Close(fd)
+	_, err = unix.InotifyAddWatch(fd, dir, unix.IN_DELETE)
+	require.NoError(t, err)
+	write(t, dir, files("a", "2"))
+	events := make([]byte, 4096)
+	n, err := unix.Read(fd, events)
+	require.NoError(t, err, "the folder of the version before has gone")
+	require.NotContains(t, string(events[:n]), dataLink+"\x00")
+}
+
 // readPair reads two files of one version, and tells whether it was quick enough: a
 // version may go while it is read.
 func readPair(dir string) (ok bool, err error) {
