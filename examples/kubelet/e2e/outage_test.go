@@ -29,9 +29,9 @@ func (s *scene) untouched(before *v1.Pod, name string) error {
 	return nil
 }
 
-// L1, P3 and C38: a runtime that has crashed is reported as that, and not as the death of
-// its containers. Afterwards everything goes on by itself: what was added and removed
-// meanwhile is started and stopped then.
+// P5: a runtime that hangs for a while is no death of its containers. L1, P3 and C38: one that
+// has crashed is reported as that, and not as their death. Afterwards everything goes on by
+// itself: what was added and removed meanwhile is started and stopped then.
 func TestRuntimeOutage(t *testing.T) {
 	onRuntimes(t, "", func(t *testing.T, s *scene) {
 		s.place(t, "steady.yaml", newPod("steady", testprog(s.images.Testprog, "run"), shell("second", s.images.Busybox, untilTerm)))
@@ -44,6 +44,13 @@ func TestRuntimeOutage(t *testing.T) {
 		removed, edited := s.running(t, "removed"), s.running(t, "edited")
 		require.NoError(t, s.healthy())
 		before := s.see(t)
+
+		s.runtime.Pause(t)
+		hold(t, 10*time.Second, "nobody is reported dead", func() error {
+			return errors.Join(s.untouched(steady, "steady"), s.untouched(other, "networked"))
+		})
+		s.runtime.Resume(t)
+		wait(t, 15*time.Second, "healthz recovers", s.healthy)
 
 		s.runtime.Kill(t)
 		wait(t, 15*time.Second, "healthz names the runtime", func() error { return s.unhealthy("[-]runtime", s.runtime.Endpoint) })
