@@ -49,12 +49,12 @@ var floors = map[string]floor{
 	"internal/fields":     {outside: 0},
 	"internal/foldername": {outside: 0},
 	// Only the test and the recorder of golden requests import it.
-	"internal/golden": {own: []string{"cri", "cri/fake", "cri/logs"}, outside: 120, forbid: noCore},
+	"internal/testkit/golden": {own: []string{"cri", "cri/fake", "cri/logs"}, outside: 120, forbid: noCore},
 	// Only suites that others import do.
 	"internal/orders": {outside: 0},
 	// Only tests import these three.
-	"internal/testcri":   {own: []string{"cri"}, outside: 120, forbid: noCore},
-	"internal/testagent": {own: []string{"cri", "cri/fake", "cri/logs"}, outside: 175},
+	"internal/testkit/testcri":   {own: []string{"cri"}, outside: 120, forbid: noCore},
+	"internal/testkit/testagent": {own: []string{"cri", "cri/fake", "cri/logs"}, outside: 175},
 	"internal/testpods":  {outside: 85, forbid: noGRPC},
 
 	"podworkers":             {outside: 85, forbid: noGRPC},

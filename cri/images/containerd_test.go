@@ -12,7 +12,7 @@ import (
 
 	"github.com/podwright/podwright/cri"
 	"github.com/podwright/podwright/cri/images/credentials"
-	"github.com/podwright/podwright/internal/testcri"
+	"github.com/podwright/podwright/internal/testkit/testcri"
 )
 
 // The tests in this file need real runtimes: examples/testbed provides them and

@@ -16,7 +16,7 @@ import (
 
 	"github.com/podwright/podwright/cri/images"
 	"github.com/podwright/podwright/cri/pods/garbage"
-	"github.com/podwright/podwright/internal/testcri"
+	"github.com/podwright/podwright/internal/testkit/testcri"
 	"github.com/podwright/podwright/pleg/observed"
 )
 

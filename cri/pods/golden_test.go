@@ -16,7 +16,7 @@ import (
 
 	"github.com/podwright/podwright/cri/pods"
 	"github.com/podwright/podwright/cri/pods/observe"
-	"github.com/podwright/podwright/internal/golden"
+	"github.com/podwright/podwright/internal/testkit/golden"
 	"github.com/podwright/podwright/pleg/observed"
 	"github.com/podwright/podwright/probe"
 )

@@ -19,7 +19,7 @@ import (
 
 	"github.com/podwright/podwright/cri/fake"
 	"github.com/podwright/podwright/internal/run"
-	"github.com/podwright/podwright/internal/testagent"
+	"github.com/podwright/podwright/internal/testkit/testagent"
 	"github.com/podwright/podwright/status"
 	"github.com/podwright/podwright/status/filesink"
 	"github.com/podwright/podwright/status/writer"

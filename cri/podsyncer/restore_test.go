@@ -17,7 +17,7 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
 	"github.com/podwright/podwright/cri/fake"
-	"github.com/podwright/podwright/internal/testagent"
+	"github.com/podwright/podwright/internal/testkit/testagent"
 	"github.com/podwright/podwright/podworkers"
 	"github.com/podwright/podwright/status/checkpoint"
 )

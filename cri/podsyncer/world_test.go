@@ -21,7 +21,7 @@ import (
 	"github.com/podwright/podwright/cri/images"
 	"github.com/podwright/podwright/cri/pods"
 	"github.com/podwright/podwright/cri/pods/resize"
-	"github.com/podwright/podwright/internal/testagent"
+	"github.com/podwright/podwright/internal/testkit/testagent"
 	"github.com/podwright/podwright/podworkers/stages"
 	"github.com/podwright/podwright/probe"
 	"github.com/podwright/podwright/probe/exec"

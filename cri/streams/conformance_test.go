@@ -15,7 +15,7 @@ import (
 	"github.com/podwright/podwright/cri/critest"
 	"github.com/podwright/podwright/cri/fake"
 	"github.com/podwright/podwright/cri/streams"
-	"github.com/podwright/podwright/internal/testcri"
+	"github.com/podwright/podwright/internal/testkit/testcri"
 )
 
 // inProcess makes a fake whose streaming sessions come to a listener.

@@ -14,7 +14,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/podwright/podwright/internal/golden"
+	"github.com/podwright/podwright/internal/testkit/golden"
 )
 
 // The places that the kubelet uses by default.

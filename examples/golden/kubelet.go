@@ -16,7 +16,7 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 
-	"github.com/podwright/podwright/internal/golden"
+	"github.com/podwright/podwright/internal/testkit/golden"
 )
 
 const (

@@ -55,7 +55,7 @@ import (
 	"strings"
 	"syscall"
 
-	"github.com/podwright/podwright/internal/golden"
+	"github.com/podwright/podwright/internal/testkit/golden"
 )
 
 // options are the flags.

@@ -18,7 +18,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/podwright/podwright/cri/fake"
-	"github.com/podwright/podwright/internal/golden"
+	"github.com/podwright/podwright/internal/testkit/golden"
 )
 
 // quiet is how long nothing must have been asked for until everything is taken

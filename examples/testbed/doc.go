@@ -45,7 +45,7 @@
 // arguments, with the race detector. It builds each test program once. Packages that need
 // no runtime are tested by go test at low priority. The others run beside them in lanes
 // (-lanes). A lane is a testbed of its own, and starts a control plane when it needs one. A
-// package needs a runtime if its tests import tb or internal/testcri, and a control plane
+// package needs a runtime if its tests import tb or internal/testkit/testcri, and a control plane
 // if they import tb/controlplane, directly or not. docs/running-the-tests.md has the details.
 //
 // # Control endpoint

@@ -14,7 +14,7 @@ import (
 const (
 	modulePath     = "github.com/podwright/podwright"
 	tbPackage      = modulePath + "/examples/testbed/tb"
-	testcriPackage = modulePath + "/internal/testcri"
+	testcriPackage = modulePath + "/internal/testkit/testcri"
 	// controlPlanePackage is imported by tests that need a control plane as well.
 	controlPlanePackage = tbPackage + "/controlplane"
 )

@@ -17,8 +17,8 @@ func TestSplitPackages(t *testing.T) {
 	for _, pkg := range []string{"cri/pods", "cri/streams", "probe/internal/containerd", "examples/edge", "examples/kubelet/e2e", "examples/testbed"} {
 		require.Contains(t, pkgs.runtime, module+pkg)
 	}
-	// cri/fake has tests, internal/testcri has none.
-	for _, pkg := range []string{"podworkers", "cri/fake", "internal/testcri", "examples/kubelet/agent"} {
+	// cri/fake has tests, internal/testkit/testcri has none.
+	for _, pkg := range []string{"podworkers", "cri/fake", "internal/testkit/testcri", "examples/kubelet/agent"} {
 		require.Contains(t, pkgs.units, module+pkg)
 	}
 	require.Contains(t, pkgs.controlPlane, controlPlanePackage)
@@ -40,7 +40,7 @@ func TestRuntimesAreFoundByImports(t *testing.T) {
 	require.NoError(t, err)
 	require.NotEmpty(t, out)
 	for _, file := range strings.Fields(string(out)) {
-		if strings.HasSuffix(file, "/internal/testcri/testcri.go") || strings.HasSuffix(file, "/internal/env/env.go") {
+		if strings.HasSuffix(file, "/internal/testkit/testcri/testcri.go") || strings.HasSuffix(file, "/internal/env/env.go") {
 			continue
 		}
 		text, err := os.ReadFile(file)

@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 	v1 "k8s.io/api/core/v1"
 
-	"github.com/podwright/podwright/internal/golden"
+	"github.com/podwright/podwright/internal/testkit/golden"
 	"github.com/podwright/podwright/syncloop/podsource"
 )
 

@@ -14,7 +14,7 @@ import (
 
 	"github.com/podwright/podwright/cri"
 	"github.com/podwright/podwright/cri/images/gc"
-	"github.com/podwright/podwright/internal/testcri"
+	"github.com/podwright/podwright/internal/testkit/testcri"
 )
 
 // The tests in this file need real runtimes: examples/testbed provides them and

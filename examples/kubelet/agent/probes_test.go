@@ -9,7 +9,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 
 	"github.com/podwright/podwright/cri/fake"
-	"github.com/podwright/podwright/internal/testagent"
+	"github.com/podwright/podwright/internal/testkit/testagent"
 )
 
 // passing is a probe that a container can have.

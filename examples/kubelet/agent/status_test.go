@@ -12,7 +12,7 @@ import (
 
 	"github.com/podwright/podwright/cri/fake"
 	"github.com/podwright/podwright/examples/kubelet/server"
-	"github.com/podwright/podwright/internal/testagent"
+	"github.com/podwright/podwright/internal/testkit/testagent"
 	"github.com/podwright/podwright/status"
 )
 

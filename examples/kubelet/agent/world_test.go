@@ -23,7 +23,7 @@ import (
 	"github.com/podwright/podwright/examples/kubelet/cgroups"
 	"github.com/podwright/podwright/examples/kubelet/config"
 	"github.com/podwright/podwright/examples/kubelet/csi"
-	"github.com/podwright/podwright/internal/testagent"
+	"github.com/podwright/podwright/internal/testkit/testagent"
 )
 
 // world is a runtime and a node's folders, on which one agent after the other

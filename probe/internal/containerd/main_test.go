@@ -13,7 +13,7 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
 	"github.com/podwright/podwright/cri"
-	"github.com/podwright/podwright/internal/testcri"
+	"github.com/podwright/podwright/internal/testkit/testcri"
 	"github.com/podwright/podwright/probe"
 )
 

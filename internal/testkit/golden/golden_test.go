@@ -11,7 +11,7 @@ import (
 	"go.uber.org/goleak"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
-	"github.com/podwright/podwright/internal/golden"
+	"github.com/podwright/podwright/internal/testkit/golden"
 )
 
 func TestCanonical(t *testing.T) {
