@@ -27,7 +27,7 @@ func TestReadmeShowsTheExample(t *testing.T) {
 // The README's test command is the one that CI uses, and CI covers every module.
 func TestReadmeCommands(t *testing.T) {
 	readme, ci, work := read(t, "README.md"), read(t, ".ci/run"), read(t, "go.work")
-	const test = "go run ./examples/testbed -all"
+	const test = "go run ./examples/tools/testbed -all"
 	require.Contains(t, readme, "\n"+test+"\n")
 	require.Contains(t, ci, "\n"+test+"\n")
 	for _, check := range []string{"vet", "staticcheck@"} {

@@ -15,7 +15,7 @@ import (
 	"github.com/podwright/podwright/internal/testkit/testcri"
 )
 
-// The tests in this file need real runtimes: examples/testbed provides them and
+// The tests in this file need real runtimes: examples/tools/testbed provides them and
 // sets the variables that say where they are.
 
 // onContainerd runs a test with the images of each runtime.

@@ -20,7 +20,7 @@ import (
 	"github.com/podwright/podwright/pleg/observed"
 )
 
-// The tests in this file need real runtimes: examples/testbed provides them and
+// The tests in this file need real runtimes: examples/tools/testbed provides them and
 // sets the variables that say where they are.
 
 // patience is how long a runtime may take, on a machine that has a lot to do.

@@ -24,7 +24,7 @@ import (
 const goldenDir = "testdata/golden"
 
 // Every request for every golden pod is the upstream kubelet's, field by field,
-// except where deliberate says why not. examples/golden records them.
+// except where deliberate says why not. examples/tools/golden records them.
 func TestGolden(t *testing.T) {
 	used, all := make([]bool, len(deliberate)), true
 	for _, set := range []string{"", golden.Cgroup2, golden.Options, golden.Cluster} {
@@ -77,7 +77,7 @@ func TestGoldenComplete(t *testing.T) {
 		for _, manifest := range manifests {
 			name := strings.TrimSuffix(filepath.Base(manifest), ".yaml")
 			if _, refused := n.recorded.Refused[name]; !refused && !slices.Contains(names, name) {
-				t.Errorf("%s has no record: see examples/golden", manifest)
+				t.Errorf("%s has no record: see examples/tools/golden", manifest)
 			}
 		}
 	}

@@ -20,7 +20,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 
 	"github.com/podwright/podwright/cri"
-	"github.com/podwright/podwright/examples/testbed/tb"
+	"github.com/podwright/podwright/examples/tools/testbed/tb"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }

@@ -15,7 +15,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 
 	"github.com/podwright/podwright/cri/streams"
-	"github.com/podwright/podwright/examples/testbed/tb"
+	"github.com/podwright/podwright/examples/tools/testbed/tb"
 )
 
 const talker = `

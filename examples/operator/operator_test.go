@@ -19,8 +19,8 @@ import (
 
 	"github.com/podwright/podwright/cri"
 	"github.com/podwright/podwright/cri/pods/labels"
-	"github.com/podwright/podwright/examples/testbed/tb"
-	"github.com/podwright/podwright/examples/testbed/tb/controlplane"
+	"github.com/podwright/podwright/examples/tools/testbed/tb"
+	"github.com/podwright/podwright/examples/tools/testbed/tb/controlplane"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }

@@ -14,7 +14,7 @@ import (
 )
 
 // A manifest becomes the pod that the upstream kubelet makes of it, with all
-// defaults. See examples/golden for how that was recorded.
+// defaults. See examples/tools/golden for how that was recorded.
 func TestDecodeAsUpstream(t *testing.T) {
 	const dir = "../../cri/pods/testdata/golden"
 	env, err := golden.ReadEnvironment(dir)

@@ -19,7 +19,7 @@ import (
 // the volume is unmounted by force.
 func TestGuestNFS(t *testing.T) {
 	if os.Getenv("PODWRIGHT_GUEST") == "" {
-		t.Skip("go run ./examples/testbed/vm test ./volume/nfs")
+		t.Skip("go run ./examples/tools/testbed/vm test ./volume/nfs")
 	}
 	export, dir := t.TempDir(), filepath.Join(t.TempDir(), "v")
 	command := func(line string) {

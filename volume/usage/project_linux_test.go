@@ -29,7 +29,7 @@ func TestWithoutAccounts(t *testing.T) {
 // TestGuestProjects counts in ext4, which this machine's kernel may not do.
 func TestGuestProjects(t *testing.T) {
 	if os.Getenv("PODWRIGHT_GUEST") == "" {
-		t.Skip("go run ./examples/testbed/vm test ./volume/usage")
+		t.Skip("go run ./examples/tools/testbed/vm test ./volume/usage")
 	}
 	at := t.TempDir()
 	command := func(line string) {

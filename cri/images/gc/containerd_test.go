@@ -17,7 +17,7 @@ import (
 	"github.com/podwright/podwright/internal/testkit/testcri"
 )
 
-// The tests in this file need real runtimes: examples/testbed provides them and
+// The tests in this file need real runtimes: examples/tools/testbed provides them and
 // sets the variables that say where they are.
 
 // wouldRemove is a runtime whose images are other tests', too: it writes down what is

@@ -31,7 +31,7 @@ func TestHost(t *testing.T) {
 // TestGuestHost does the same with cgroup v2, once by itself and once through systemd.
 func TestGuestHost(t *testing.T) {
 	if os.Getenv(inGuest) == "" {
-		t.Skip("go run ./examples/testbed/vm test ./examples/kubelet/cgroups")
+		t.Skip("go run ./examples/tools/testbed/vm test ./examples/kubelet/cgroups")
 	}
 	for _, driver := range []cgroups.Driver{cgroups.Cgroupfs, cgroups.Systemd} {
 		t.Run(string(driver), func(t *testing.T) { hostSuite(t, driver) })

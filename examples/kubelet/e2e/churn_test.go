@@ -47,7 +47,7 @@ const (
 //
 // A longer run:
 //
-//	PODWRIGHT_CHURN_KILLS=200 go run ./examples/testbed -- go test -race -timeout 30m -run TestKilledDuringChurn -v ./examples/kubelet/e2e
+//	PODWRIGHT_CHURN_KILLS=200 go run ./examples/tools/testbed -- go test -race -timeout 30m -run TestKilledDuringChurn -v ./examples/kubelet/e2e
 func TestKilledDuringChurn(t *testing.T) {
 	seed := variable(t, churnSeed, uint64(time.Now().UnixNano()))
 	kills := int(variable(t, churnKills, defaultChurnKills))

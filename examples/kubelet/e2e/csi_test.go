@@ -16,7 +16,7 @@ import (
 
 	"github.com/podwright/podwright/examples/kubelet/csi/csitest"
 	"github.com/podwright/podwright/examples/kubelet/server"
-	"github.com/podwright/podwright/examples/testbed/tb"
+	"github.com/podwright/podwright/examples/tools/testbed/tb"
 )
 
 // csiScene is a scene in which CSI drivers register: real ones, over their sockets, which

@@ -1,7 +1,7 @@
 // Package e2e_test runs the kubelet as its users do: as a process, with
 // manifests in a folder, on real container runtimes:
 //
-//	go run ./examples/testbed -- go test -race ./examples/kubelet/e2e/...
+//	go run ./examples/tools/testbed -- go test -race ./examples/kubelet/e2e/...
 //
 // Each test runs on both runtimes of the testbed at a time, with a kubelet and
 // a node name of its own, removes its pods at the end and fails when the runtime,
@@ -11,7 +11,7 @@
 // Tests whose names end in Upstream or EqualUpstreams need the upstream kubelet as well. It
 // changes cgroups and kernel settings, and they put them back:
 //
-//	GOWORK=off go build -C examples/controlplane -o /tmp/kubelet ./kubelet
-//	PODWRIGHT_UPSTREAM_KUBELET=/tmp/kubelet go run ./examples/testbed -- \
+//	GOWORK=off go build -C examples/tools/controlplane -o /tmp/kubelet ./kubelet
+//	PODWRIGHT_UPSTREAM_KUBELET=/tmp/kubelet go run ./examples/tools/testbed -- \
 //		go test -run Upstream ./examples/kubelet/e2e
 package e2e_test

@@ -21,7 +21,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/podwright/podwright/examples/kubelet/server"
-	"github.com/podwright/podwright/examples/testbed/tb"
+	"github.com/podwright/podwright/examples/tools/testbed/tb"
 )
 
 // options are what tests choose about a kubelet.

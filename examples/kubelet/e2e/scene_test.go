@@ -20,7 +20,7 @@ import (
 	"github.com/podwright/podwright/cri/pods"
 	"github.com/podwright/podwright/cri/pods/labels"
 	"github.com/podwright/podwright/examples/kubelet/e2e/internal/stuck"
-	"github.com/podwright/podwright/examples/testbed/tb"
+	"github.com/podwright/podwright/examples/tools/testbed/tb"
 )
 
 // scene is a kubelet on one of the testbed's runtimes, and the runtime as it is

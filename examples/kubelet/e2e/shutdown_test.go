@@ -13,7 +13,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 
 	"github.com/podwright/podwright/examples/kubelet/shutdown/logindtest"
-	"github.com/podwright/podwright/examples/testbed/tb"
+	"github.com/podwright/podwright/examples/tools/testbed/tb"
 )
 
 // onMachines runs a test on both runtimes, each with a kubelet that listens to a logind of

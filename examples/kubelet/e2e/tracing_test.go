@@ -14,7 +14,7 @@ import (
 	"google.golang.org/grpc"
 	v1 "k8s.io/api/core/v1"
 
-	"github.com/podwright/podwright/examples/testbed/tb"
+	"github.com/podwright/podwright/examples/tools/testbed/tb"
 )
 
 // collector is a server of OTLP that keeps all spans, by ID.

@@ -14,10 +14,10 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/podwright/podwright/examples/testbed/tb"
+	"github.com/podwright/podwright/examples/tools/testbed/tb"
 )
 
-// upstreamVariable names a built upstream kubelet (examples/controlplane/kubelet says
+// upstreamVariable names a built upstream kubelet (examples/tools/controlplane/kubelet says
 // how to build one). The tests that need it are skipped without.
 const upstreamVariable = "PODWRIGHT_UPSTREAM_KUBELET"
 

@@ -35,7 +35,7 @@ func browser(t *testing.T) string {
 	if os.Getenv("PODWRIGHT_REQUIRE_CRI") != "" { // nothing is left out there
 		t.Fatal("there is no Chromium")
 	}
-	t.Skip("there is no Chromium: go run ./examples/testbed installs one")
+	t.Skip("there is no Chromium: go run ./examples/tools/testbed installs one")
 	return ""
 }
 

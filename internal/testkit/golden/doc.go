@@ -1,4 +1,4 @@
-// Package golden is what the recorder of the golden requests (examples/golden)
+// Package golden is what the recorder of the golden requests (examples/tools/golden)
 // and the test that compares with them (package cri/pods) have in common: the
 // node that both pretend to run on, the runtime that answers, and the form in
 // which a request is written down. A request that one of them would read

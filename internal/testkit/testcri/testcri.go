@@ -1,4 +1,4 @@
-// Package testcri gives tests the real container runtimes that examples/testbed
+// Package testcri gives tests the real container runtimes that examples/tools/testbed
 // provides.
 //
 //	testcri.Each(t, func(t *testing.T, node testcri.Node) {
@@ -28,7 +28,7 @@ type Node struct {
 	// Endpoint is where it is.
 	Endpoint string
 	// Busybox, Testprog and Pause are images that it has: one with a shell, one that
-	// does what it is told (examples/testbed/testprog), and that of its sandboxes.
+	// does what it is told (examples/tools/testbed/testprog), and that of its sandboxes.
 	Busybox, Testprog, Pause string
 }
 
@@ -57,7 +57,7 @@ func need(t *testing.T, names ...string) []string {
 		if os.Getenv("PODWRIGHT_REQUIRE_CRI") == "1" {
 			t.Fatalf("%s is not set", name)
 		}
-		t.Skipf("%s is not set: go run ./examples/testbed -- go test ./...", name)
+		t.Skipf("%s is not set: go run ./examples/tools/testbed -- go test ./...", name)
 	}
 	return values
 }

@@ -1,3 +1,3 @@
 // Package containerd has only tests: all probers against servers and commands in
-// containers, on the runtimes that examples/testbed provides.
+// containers, on the runtimes that examples/tools/testbed provides.
 package containerd

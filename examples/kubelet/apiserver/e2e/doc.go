@@ -2,5 +2,5 @@
 // API server for something (certificates, who may do what), against a real one, with the
 // credentials of a node under the Node authorizer and NodeRestriction:
 //
-//	go run ./examples/testbed -controlplane -- go test -race ./examples/kubelet/apiserver/e2e
+//	go run ./examples/tools/testbed -controlplane -- go test -race ./examples/kubelet/apiserver/e2e
 package e2e

@@ -22,7 +22,7 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 
 	"github.com/podwright/podwright/examples/kubelet/apiserver"
-	"github.com/podwright/podwright/examples/testbed/tb/controlplane"
+	"github.com/podwright/podwright/examples/tools/testbed/tb/controlplane"
 	"github.com/podwright/podwright/internal/required"
 )
 

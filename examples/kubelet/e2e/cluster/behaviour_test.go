@@ -20,8 +20,8 @@ import (
 	"k8s.io/client-go/util/jsonpath"
 	"sigs.k8s.io/yaml"
 
-	"github.com/podwright/podwright/examples/testbed/tb"
-	"github.com/podwright/podwright/examples/testbed/tb/controlplane"
+	"github.com/podwright/podwright/examples/tools/testbed/tb"
+	"github.com/podwright/podwright/examples/tools/testbed/tb/controlplane"
 )
 
 // behaviour is what a user may expect of a pod, from the documentation of Kubernetes: one of

@@ -12,8 +12,8 @@ import (
 	"github.com/stretchr/testify/require"
 	v1 "k8s.io/api/core/v1"
 
-	"github.com/podwright/podwright/examples/testbed/tb"
-	"github.com/podwright/podwright/examples/testbed/tb/controlplane"
+	"github.com/podwright/podwright/examples/tools/testbed/tb"
+	"github.com/podwright/podwright/examples/tools/testbed/tb/controlplane"
 )
 
 const wellPod = "apiVersion: v1\nkind: Pod\nmetadata: {name: well}\nspec: {nodeName: NODE, containers: [" + probed + "]}\n"

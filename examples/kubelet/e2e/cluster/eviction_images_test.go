@@ -23,8 +23,8 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
 	"github.com/podwright/podwright/cri"
-	"github.com/podwright/podwright/examples/testbed/tb"
-	"github.com/podwright/podwright/examples/testbed/tb/controlplane"
+	"github.com/podwright/podwright/examples/tools/testbed/tb"
+	"github.com/podwright/podwright/examples/tools/testbed/tb/controlplane"
 )
 
 // N27: the runtime has a disk of its own, which runs short. An image that nobody uses goes

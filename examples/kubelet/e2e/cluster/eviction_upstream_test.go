@@ -23,8 +23,8 @@ import (
 	statsapi "k8s.io/kubelet/pkg/apis/stats/v1alpha1"
 
 	"github.com/podwright/podwright/cri/stats"
-	"github.com/podwright/podwright/examples/testbed/tb"
-	"github.com/podwright/podwright/examples/testbed/tb/controlplane"
+	"github.com/podwright/podwright/examples/tools/testbed/tb"
+	"github.com/podwright/podwright/examples/tools/testbed/tb/controlplane"
 )
 
 var evictionSets = flag.Int("evictions", 1, "of how many sets of pods TestEvictionUpstream compares the order of victims: a minute each, so that many take a -timeout")

@@ -7,7 +7,7 @@ import (
 
 	"go.uber.org/goleak"
 
-	"github.com/podwright/podwright/examples/testbed/tb"
+	"github.com/podwright/podwright/examples/tools/testbed/tb"
 )
 
 // build is the kubelet's program.

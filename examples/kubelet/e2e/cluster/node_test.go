@@ -24,8 +24,8 @@ import (
 	"github.com/podwright/podwright/cri"
 	"github.com/podwright/podwright/cri/pods/labels"
 	"github.com/podwright/podwright/examples/kubelet/e2e/internal/stuck"
-	"github.com/podwright/podwright/examples/testbed/tb"
-	"github.com/podwright/podwright/examples/testbed/tb/controlplane"
+	"github.com/podwright/podwright/examples/tools/testbed/tb"
+	"github.com/podwright/podwright/examples/tools/testbed/tb/controlplane"
 )
 
 // node is a kubelet of a real cluster on a real runtime, and a namespace of its own whose

@@ -10,7 +10,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/podwright/podwright/examples/testbed/tb/controlplane"
+	"github.com/podwright/podwright/examples/tools/testbed/tb/controlplane"
 )
 
 // kubectl top shows what nodes and pods use, by way of a metrics server that reads it from

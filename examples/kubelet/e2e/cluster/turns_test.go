@@ -3,8 +3,8 @@ package cluster_test
 import (
 	"testing"
 
-	"github.com/podwright/podwright/examples/testbed/tb"
-	"github.com/podwright/podwright/examples/testbed/tb/controlplane"
+	"github.com/podwright/podwright/examples/tools/testbed/tb"
+	"github.com/podwright/podwright/examples/tools/testbed/tb/controlplane"
 )
 
 // onRuntimes runs a test with the runtime whose turn it is, or with each at the same time.

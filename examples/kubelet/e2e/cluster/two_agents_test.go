@@ -10,8 +10,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/podwright/podwright/cri"
-	"github.com/podwright/podwright/examples/testbed/tb"
-	"github.com/podwright/podwright/examples/testbed/tb/controlplane"
+	"github.com/podwright/podwright/examples/tools/testbed/tb"
+	"github.com/podwright/podwright/examples/tools/testbed/tb/controlplane"
 )
 
 // Two agents with one node's name, each with a runtime and a folder of its own: both say

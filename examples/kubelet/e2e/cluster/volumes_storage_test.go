@@ -20,8 +20,8 @@ import (
 
 	"github.com/podwright/podwright/examples/kubelet/apiserver"
 	"github.com/podwright/podwright/examples/kubelet/csi/csitest"
-	"github.com/podwright/podwright/examples/testbed/tb"
-	"github.com/podwright/podwright/examples/testbed/tb/controlplane"
+	"github.com/podwright/podwright/examples/tools/testbed/tb"
+	"github.com/podwright/podwright/examples/tools/testbed/tb/controlplane"
 )
 
 // storage is a node with two CSI drivers, and what stands beside their controllers:

@@ -15,8 +15,8 @@ import (
 	"github.com/stretchr/testify/require"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/podwright/podwright/examples/testbed/tb"
-	"github.com/podwright/podwright/examples/testbed/tb/controlplane"
+	"github.com/podwright/podwright/examples/tools/testbed/tb"
+	"github.com/podwright/podwright/examples/tools/testbed/tb/controlplane"
 )
 
 // Volumes with the controllers of a real cluster and real drivers. What does not depend on

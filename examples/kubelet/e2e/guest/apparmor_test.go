@@ -36,7 +36,7 @@ func load(t *testing.T, name string) {
 // else notices.
 func TestGuestAppArmor(t *testing.T) {
 	if os.Getenv("PODWRIGHT_GUEST") == "" {
-		t.Skip("go run ./examples/testbed/vm test ./examples/kubelet/e2e/guest")
+		t.Skip("go run ./examples/tools/testbed/vm test ./examples/kubelet/e2e/guest")
 	}
 	importImage(t)
 	k := newKubelet(t, cgroups.Systemd)

@@ -190,7 +190,7 @@ func list(cpu, memory string) v1.ResourceList {
 // more, a resize, a killed kubelet, and that nothing is left.
 func TestGuestKubelet(t *testing.T) {
 	if os.Getenv("PODWRIGHT_GUEST") == "" {
-		t.Skip("go run ./examples/testbed/vm test ./examples/kubelet/e2e/guest")
+		t.Skip("go run ./examples/tools/testbed/vm test ./examples/kubelet/e2e/guest")
 	}
 	importImage(t)
 	for _, driver := range []cgroups.Driver{cgroups.Systemd, cgroups.Cgroupfs} {

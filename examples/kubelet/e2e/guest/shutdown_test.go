@@ -19,7 +19,7 @@ import (
 // which it finds out last, so it says that the machine stays; the kubelet takes pods again.
 func TestGuestPowersOff(t *testing.T) {
 	if os.Getenv("PODWRIGHT_GUEST") == "" {
-		t.Skip("go run ./examples/testbed/vm test ./examples/kubelet/e2e/guest")
+		t.Skip("go run ./examples/tools/testbed/vm test ./examples/kubelet/e2e/guest")
 	}
 	importImage(t)
 	k := newKubelet(t, cgroups.Systemd)

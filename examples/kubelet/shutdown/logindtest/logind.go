@@ -18,7 +18,7 @@ import (
 	"github.com/godbus/dbus/v5/prop"
 	"github.com/stretchr/testify/require"
 
-	_ "github.com/podwright/podwright/examples/testbed/tb" // the testbed sees to it that there is a dbus-daemon
+	_ "github.com/podwright/podwright/examples/tools/testbed/tb" // the testbed sees to it that there is a dbus-daemon
 )
 
 const busConfig = `<busconfig><type>session</type><listen>unix:path=%s</listen><auth>EXTERNAL</auth>

@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/podwright/podwright/examples/testbed/tb"
+	"github.com/podwright/podwright/examples/tools/testbed/tb"
 )
 
 // patience is longer than containerd allows its clean-up after a start that was cut off.

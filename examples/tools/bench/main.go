@@ -1,0 +1,158 @@
+// Command bench measures the kubelet of this repository against the bare CRI
+// calls on the same runtime, in the same run, and prints both and their ratio.
+//
+//	go run ./examples/tools/testbed -- go run ./examples/tools/bench
+//	go run ./examples/tools/testbed -- go run ./examples/tools/bench -pleg 100
+//	go run ./examples/tools/testbed -- go run ./examples/tools/bench -ready 50
+//	go run ./examples/tools/testbed -- go run ./examples/tools/bench -stop 50
+//	go run ./examples/tools/testbed -controlplane -- go run ./examples/tools/bench -stop 50 -upstream
+//	go run ./examples/tools/testbed -- go run ./examples/tools/bench -volumes
+//	go run ./examples/tools/testbed -- go run ./examples/tools/bench -cgroups -runs 60
+//	go run ./examples/tools/bench -volumepods 1000
+//	go run ./examples/tools/testbed -controlplane -- go run ./examples/tools/bench -cluster -upstream
+//	go run ./examples/tools/testbed -controlplane -- go run ./examples/tools/bench -density 50,110,250,500 -upstream
+//	go run ./examples/tools/testbed -controlplane -- go run ./examples/tools/bench -logs 1000000000 -runs 5 -upstream
+//	go run ./examples/tools/testbed -controlplane -- go run ./examples/tools/bench -exec 50 -upstream
+//
+// With -pleg it measures instead how soon the death of a container is seen, with so
+// many pods: see pleg.go. With -ready it measures how soon it is seen that a server has
+// become ready: see ready.go. With -stop it measures how soon SIGTERM arrives, with -upstream beside the
+// upstream kubelet: see stop.go. With -volumes it measures how soon a pod with volumes runs: see volumes.go. With -cgroups it measures what pods' cgroups add to that: see cgroups.go. With
+// -volumepods it measures what so many pods with volumes cost, on no real runtime: see manyvolumes.go. With -cluster it measures
+// pods of a real API server, with -upstream beside the upstream kubelet: see cluster.go. With -density it measures how
+// their cost grows with their number: see density.go. With -logs and -exec
+// it measures logs and sessions of the kubelet API, with -upstream beside the upstream kubelet: see sessions.go.
+//
+// It takes the runtimes and the images from the testbed's environment. Every
+// figure is a median unless it says otherwise; the machine should be quiet.
+package main
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"syscall"
+	"time"
+)
+
+type options struct {
+	runs  int
+	burst int
+	idle  time.Duration
+	image string
+	pleg  int
+	ready int
+	stop  int
+
+	volumePods int
+
+	density string
+
+	logs int64
+	exec int
+
+	volumes, cgroups, cluster, upstream bool
+}
+
+func main() {
+	var o options
+	flag.IntVar(&o.runs, "runs", 15, "how often single-pod figures are taken")
+	flag.IntVar(&o.burst, "burst", 50, "how many pods start at once, and stay for the idle figures")
+	flag.DurationVar(&o.idle, "idle", 30*time.Second, "how long the idle agent is watched")
+	flag.IntVar(&o.pleg, "pleg", 0, "with how many pods to measure how soon a death is seen; 0: the other figures")
+	flag.IntVar(&o.ready, "ready", 0, "with how many pods to measure how soon they are ready; 0: the other figures")
+	flag.IntVar(&o.stop, "stop", 0, "how many pods to stop at once, to measure when SIGTERM arrives; 0: the other figures")
+	flag.BoolVar(&o.volumes, "volumes", false, "measure how soon pods with volumes run, instead of the other figures")
+	flag.BoolVar(&o.cgroups, "cgroups", false, "measure how soon pods run with cgroups of their own and without, instead of the other figures")
+	flag.IntVar(&o.volumePods, "volumepods", 0, "with how many pods to measure what volumes cost, on a runtime in memory; 0: the other figures")
+	flag.BoolVar(&o.cluster, "cluster", false, "measure pods of a real API server, instead of the other figures")
+	flag.StringVar(&o.density, "density", "", "with which numbers of pods of a real API server to measure what they cost, as in 50,110; empty: the other figures")
+	flag.Int64Var(&o.logs, "logs", 0, "how many bytes of a log to read through the kubelet API, runs times; 0: the other figures")
+	flag.IntVar(&o.exec, "exec", 0, "how many sessions of exec to open through the kubelet API; 0: the other figures")
+	flag.BoolVar(&o.upstream, "upstream", false, "with -cluster, -density, -stop, -logs or -exec: measure the upstream kubelet, too")
+	flag.Parse()
+	o.image = os.Getenv("PODWRIGHT_IMAGE_TESTPROG")
+
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
+	defer stop()
+	if err := run(ctx, o); err != nil {
+		fmt.Fprintln(os.Stderr, "bench:", err)
+		os.Exit(1)
+	}
+}
+
+func run(ctx context.Context, o options) error {
+	endpoints := []endpoint{
+		{"containerd 1.6 (polling)", os.Getenv("PODWRIGHT_CRI_V1")},
+		{"containerd 2.2 (events)", os.Getenv("PODWRIGHT_CRI_V2")},
+	}
+	if o.volumePods == 0 && (o.image == "" || endpoints[0].address == "" || endpoints[1].address == "") {
+		return fmt.Errorf("no runtimes: run it as go run ./examples/tools/testbed -- go run ./examples/tools/bench")
+	}
+	dir, err := os.MkdirTemp("", "podwright-bench-")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(dir)
+	binary := filepath.Join(dir, "kubelet")
+	if err := build(ctx, binary); err != nil {
+		return err
+	}
+	if o.volumePods > 0 {
+		return manyFigures(ctx, binary, dir, o)
+	}
+	if o.pleg > 0 {
+		return plegFigures(ctx, endpoints, binary, dir, o)
+	}
+	if o.ready > 0 {
+		return readyFigures(ctx, endpoints, binary, dir, o)
+	}
+	if o.stop > 0 {
+		return stopFigures(ctx, endpoints, binary, dir, o)
+	}
+	if o.volumes {
+		return volumeFigures(ctx, endpoints, binary, dir, o)
+	}
+	if o.cgroups {
+		return cgroupFigures(ctx, endpoints, binary, dir, o)
+	}
+	if o.logs > 0 || o.exec > 0 {
+		return sessionFigures(ctx, endpoints, binary, dir, o)
+	}
+	if o.density != "" {
+		return densityFigures(ctx, endpoints, binary, dir, o)
+	}
+	if o.cluster {
+		return clusterFigures(ctx, endpoints, binary, dir, o)
+	}
+	for _, e := range endpoints {
+		if err := measure(ctx, e, binary, filepath.Join(dir, filepath.Base(filepath.Dir(e.path()))), o); err != nil {
+			return fmt.Errorf("%s: %w", e.name, err)
+		}
+	}
+	return nil
+}
+
+// measure takes all figures on one runtime.
+func measure(ctx context.Context, e endpoint, binary, dir string, o options) error {
+	fmt.Printf("\n%s\n", e.name)
+	b, err := newBare(ctx, e, dir, o.image)
+	if err != nil {
+		return err
+	}
+	defer b.close()
+	a, err := startAgent(ctx, binary, e, dir, o.image)
+	if err != nil {
+		return err
+	}
+	defer a.stop()
+	for _, figure := range []func(context.Context, *bare, *agent, options) error{single, restart, burst, idle} {
+		if err := figure(ctx, b, a, o); err != nil {
+			return err
+		}
+	}
+	return nil
+}

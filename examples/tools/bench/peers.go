@@ -1,0 +1,115 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+)
+
+// peer is a kubelet to measure, with settings of its own.
+type peer struct{ name, binary, settings string }
+
+// peers are this kubelet and, if it is asked for, the upstream one.
+func peers(ctx context.Context, binary string, o options) ([]peer, error) {
+	all := []peer{{"podwright", binary, ownSettings}}
+	if !o.upstream {
+		return all, nil
+	}
+	c, err := newControl()
+	if err != nil {
+		return nil, err
+	}
+	path, err := c.get(ctx, "/programs/kubelet")
+	return append(all, peer{"upstream", path, upstreamSettings}), err
+}
+
+// ownSettings keep its cgroups apart from those of a kubelet that the machine has, and let it
+// have as many pods as are asked for, and evict
+// nothing because the machine's disk is rather full.
+const ownSettings = "failCgroupV1: false\ncgroupRoot: /podwright-bench\nmaxPods: 2000\nevictionHard: {memory.available: 100Mi}\n"
+
+// upstreamSettings have the upstream kubelet start here, without an API server as well, and
+// evict nothing because the machine's disk is rather full.
+const upstreamSettings = `cgroupDriver: cgroupfs
+failCgroupV1: false
+maxPods: 2000
+evictionHard: {memory.available: 100Mi}
+authentication: {anonymous: {enabled: true}, webhook: {enabled: false}}
+authorization: {mode: AlwaysAllow}
+`
+
+// control is the endpoint of the control plane around the benchmark.
+type control struct{ http *http.Client }
+
+func newControl() (control, error) {
+	folder := os.Getenv("PODWRIGHT_CONTROLPLANE")
+	if folder == "" {
+		return control{}, errors.New("no control plane: run it as the command of go run ./examples/tools/testbed -controlplane")
+	}
+	return control{&http.Client{Transport: &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+		return (&net.Dialer{}).DialContext(ctx, "unix", filepath.Join(folder, "ctl.sock"))
+	}}}}, nil
+}
+
+func (c control) get(ctx context.Context, path string) (string, error) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://control"+path, nil)
+	if err != nil {
+		return "", err
+	}
+	resp, err := c.http.Do(req)
+	if err != nil {
+		return "", err
+	}
+	defer resp.Body.Close()
+	body, err := io.ReadAll(resp.Body)
+	if err == nil && resp.StatusCode != http.StatusOK {
+		err = fmt.Errorf("%s: %s: %s", path, resp.Status, body)
+	}
+	return string(body), err
+}
+
+// table has a column for each of what is measured side by side. Figures are printed as
+// they come, and all of them in the end.
+type table struct {
+	columns, rows []string
+	cells         map[[2]string]string
+}
+
+func (t *table) put(column, row, value string) {
+	fmt.Fprintf(os.Stderr, "  %-10s %-40s %s\n", column, row, value)
+	if t.cells == nil {
+		t.cells = map[[2]string]string{}
+	}
+	if !slices.Contains(t.columns, column) {
+		t.columns = append(t.columns, column)
+	}
+	if !slices.Contains(t.rows, row) {
+		t.rows = append(t.rows, row)
+	}
+	t.cells[[2]string{column, row}] = value
+}
+
+// print prints it as Markdown, which is how the README has it.
+func (t *table) print(title string) {
+	fmt.Printf("\n| %s | %s |\n|---|%s\n", title, strings.Join(t.columns, " | "), strings.Repeat("---|", len(t.columns)))
+	for _, row := range t.rows {
+		fmt.Printf("| %s |", row)
+		for _, column := range t.columns {
+			fmt.Printf(" %s |", t.cells[[2]string{column, row}])
+		}
+		fmt.Println()
+	}
+}
+
+// times is a duration beside the floor.
+func times(d, floor time.Duration) string {
+	return fmt.Sprintf("%s (%.2f)", ms(d), float64(d)/float64(floor))
+}

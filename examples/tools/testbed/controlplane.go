@@ -1,0 +1,98 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/podwright/podwright/examples/tools/testbed/internal/env"
+)
+
+// controlPlane is the running program of examples/tools/controlplane.
+type controlPlane struct {
+	cmd     *exec.Cmd
+	environ []string // of the command
+}
+
+// controlPlaneTimeout is how long it may take over its end.
+const controlPlaneTimeout = time.Minute
+
+// controlPlaneDir is the folder of its module, which no workspace has.
+func controlPlaneDir(ctx context.Context) (string, error) {
+	out, err := exec.CommandContext(ctx, "go", "list", "-f", "{{.Dir}}", "github.com/podwright/podwright/examples/tools/testbed").Output()
+	if err != nil {
+		return "", fmt.Errorf("where examples/tools/testbed is: %w", err)
+	}
+	return filepath.Join(strings.TrimSpace(string(out)), "../controlplane"), nil
+}
+
+// startControlPlane returns once it answers. It builds the programs of Kubernetes
+// where that is still to be done.
+func (s *session) startControlPlane(ctx context.Context, logs string) error {
+	dir, err := controlPlaneDir(ctx)
+	if err != nil {
+		return err
+	}
+	program := filepath.Join(s.run.Dir, "controlplane")
+	build := exec.CommandContext(ctx, "go", "build", "-C", dir, "-o", program, ".")
+	build.Env = append(goEnv(os.Environ(), ""), "GOFLAGS=", "GOTMPDIR="+s.run.Dir)
+	if err := runQuiet(build); err != nil {
+		return err
+	}
+	cmd := exec.Command(program, "-exports", "-logs", logs)
+	cmd.Env = append(withoutOurs(os.Environ()), env.Run+"="+s.run.ID, "TMPDIR="+s.run.Dir)
+	cmd.Stderr = os.Stderr
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGTERM}
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		return err
+	}
+	if err := cmd.Start(); err != nil {
+		return err
+	}
+	s.controlPlane = &controlPlane{cmd: cmd}
+	// It says what the command is to know, when all is ready, and is not to wait.
+	stop := context.AfterFunc(ctx, func() { _ = cmd.Process.Signal(unix.SIGTERM) })
+	defer stop()
+	s.controlPlane.environ, err = readExports(out)
+	return err
+}
+
+// readExports reads lines of the form export NAME=VALUE, until that of the folder.
+func readExports(r io.Reader) ([]string, error) {
+	var environ []string
+	for lines := bufio.NewScanner(r); lines.Scan(); {
+		kv, ok := strings.CutPrefix(lines.Text(), "export ")
+		if !ok {
+			return nil, fmt.Errorf("unexpected line %q", lines.Text())
+		}
+		environ = append(environ, kv)
+		if strings.HasPrefix(kv, env.ControlPlane+"=") {
+			return environ, nil
+		}
+	}
+	return nil, errors.New("it has ended")
+}
+
+// close ends it, and with it all that it has started.
+func (c *controlPlane) close() error {
+	if err := c.cmd.Process.Signal(unix.SIGTERM); err != nil && !errors.Is(err, os.ErrProcessDone) {
+		return err
+	}
+	patience := time.AfterFunc(controlPlaneTimeout, func() { _ = c.cmd.Process.Kill() })
+	defer patience.Stop()
+	if err := c.cmd.Wait(); err != nil {
+		return fmt.Errorf("control plane: %w", err)
+	}
+	return nil
+}

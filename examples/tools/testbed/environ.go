@@ -1,0 +1,28 @@
+package main
+
+import (
+	"strings"
+
+	"github.com/podwright/podwright/examples/tools/testbed/internal/env"
+)
+
+// withoutOurs drops the variables of a testbed, this one or one around it.
+func withoutOurs(environ []string) []string {
+	var out []string
+	for _, kv := range environ {
+		if !isOurs(kv) {
+			out = append(out, kv)
+		}
+	}
+	return out
+}
+
+func isOurs(kv string) bool {
+	name, _, _ := strings.Cut(kv, "=")
+	switch name {
+	case env.Run, env.RequireCRI, env.CRIV1, env.CRIV2, env.Ctl, env.Registry,
+		env.ImageBusybox, env.ImagePause, env.ImageTestprog, env.ImageTestprog2, env.ControlPlane:
+		return true
+	}
+	return false
+}

@@ -1,0 +1,199 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/podwright/podwright/examples/tools/testbed/internal/env"
+)
+
+// procInfo is what /proc says about a process.
+type procInfo struct {
+	procID
+	Name      string // comm
+	State     string
+	Args      []string
+	Environ   []string
+	Cgroups   string // /proc/PID/cgroup
+	RootMount string // what is mounted at its /, where its mounts are its own
+}
+
+// owner tells the processes of a run from all others.
+type owner struct {
+	id  string
+	dir string
+	ids []string // containers and sandboxes of the run
+}
+
+// runtimeNames begin the names of the programs that a run starts on its own
+// account. Only of these does a mention of the folder prove that they belong
+// to it: an editor with one of its files open does not.
+func runtimeNames() []string {
+	return []string{"containerd", "runc", "bridge", "host-local", "loopback", "portmap", "iptables", "ip6tables"}
+}
+
+// owns matches runtimes and shims by their arguments and environment, the
+// command's descendants by the mark in their environment, and containers by
+// their root file system or their cgroup.
+func (o owner) owns(p procInfo) bool {
+	if p.State == "Z" {
+		return false
+	}
+	if slices.Contains(p.Environ, env.Run+"="+o.id) {
+		return true
+	}
+	if strings.Contains(p.RootMount, "/"+filepath.Base(o.dir)+"/") {
+		return true
+	}
+	for _, id := range o.ids {
+		if strings.Contains(p.Cgroups, id) {
+			return true
+		}
+	}
+	mentions := func(s string) bool { return strings.Contains(s, o.dir+"/") }
+	named := func(prefix string) bool { return strings.HasPrefix(p.Name, prefix) }
+	return slices.ContainsFunc(runtimeNames(), named) &&
+		(slices.ContainsFunc(p.Args, mentions) || slices.ContainsFunc(p.Environ, mentions))
+}
+
+// find lists the run's processes, without those in except.
+func (o owner) find(except ...int) ([]procInfo, error) {
+	entries, err := os.ReadDir("/proc")
+	if err != nil {
+		return nil, err
+	}
+	ourMounts, err := os.Readlink("/proc/self/ns/mnt")
+	if err != nil {
+		return nil, err
+	}
+	var out []procInfo
+	for _, e := range entries {
+		pid, err := strconv.Atoi(e.Name())
+		if err != nil || pid == os.Getpid() || slices.Contains(except, pid) {
+			continue
+		}
+		if p, err := readProc(pid, ourMounts); err == nil && o.owns(p) {
+			out = append(out, p)
+		}
+	}
+	return out, nil
+}
+
+// readProc fails only when the process is gone; what cannot be read of it
+// (kernel threads have no environment) stays empty.
+func readProc(pid int, ourMounts string) (procInfo, error) {
+	dir := fmt.Sprintf("/proc/%d/", pid)
+	stat, err := os.ReadFile(dir + "stat")
+	if err != nil {
+		return procInfo{}, err
+	}
+	p, err := parseStat(string(stat))
+	if err != nil {
+		return procInfo{}, err
+	}
+	p.Args = zeroSeparated(dir + "cmdline")
+	p.Environ = zeroSeparated(dir + "environ")
+	if text, err := os.ReadFile(dir + "cgroup"); err == nil {
+		p.Cgroups = string(text)
+	}
+	if ns, err := os.Readlink(dir + "ns/mnt"); err == nil && ns != ourMounts {
+		p.RootMount, _ = rootMount(dir + "mountinfo")
+	}
+	return p, nil
+}
+
+// parseStat reads /proc/PID/stat, whose second field may hold any character.
+func parseStat(stat string) (procInfo, error) {
+	open, end := strings.IndexByte(stat, '('), strings.LastIndexByte(stat, ')')
+	if open < 0 || end < open {
+		return procInfo{}, fmt.Errorf("bad stat line %q", stat)
+	}
+	pid, err := strconv.Atoi(strings.TrimSpace(stat[:open]))
+	if err != nil {
+		return procInfo{}, fmt.Errorf("bad stat line %q: %w", stat, err)
+	}
+	fields := strings.Fields(stat[end+1:])
+	if len(fields) < 20 {
+		return procInfo{}, fmt.Errorf("short stat line %q", stat)
+	}
+	start, err := strconv.ParseUint(fields[19], 10, 64)
+	if err != nil {
+		return procInfo{}, fmt.Errorf("bad stat line %q: %w", stat, err)
+	}
+	return procInfo{procID: procID{PID: pid, Start: start}, Name: stat[open+1 : end], State: fields[0]}, nil
+}
+
+func zeroSeparated(path string) []string {
+	text, err := os.ReadFile(path)
+	if err != nil || len(text) == 0 {
+		return nil
+	}
+	return strings.Split(strings.TrimRight(string(text), "\x00"), "\x00")
+}
+
+// identify returns the name for ever of a running process.
+func identify(pid int) (procID, error) {
+	p, err := readProc(pid, "")
+	return p.procID, err
+}
+
+// alive says whether that very process runs. A zombie does not.
+func alive(id procID) bool {
+	if id.PID == 0 {
+		return false
+	}
+	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", id.PID))
+	if err != nil {
+		return false
+	}
+	p, err := parseStat(string(stat))
+	return err == nil && p.Start == id.Start && p.State != "Z"
+}
+
+// endProcesses signals all that find lists, with each signal in turn, until
+// it lists nothing; steps say how long each signal is given to work.
+func endProcesses(find func() ([]procInfo, error), steps []endStep) error {
+	for _, step := range steps {
+		deadline := time.After(step.wait)
+		tick := time.NewTicker(20 * time.Millisecond)
+		for signalled := map[procID]bool{}; ; {
+			left, err := find()
+			if err != nil || len(left) == 0 {
+				tick.Stop()
+				return err
+			}
+			for _, p := range left {
+				if !signalled[p.procID] {
+					signalled[p.procID] = true
+					sendSignal(p.PID, step.sig)
+				}
+			}
+			select {
+			case <-tick.C:
+				continue
+			case <-deadline:
+			}
+			tick.Stop()
+			break
+		}
+	}
+	return errors.New("processes are left")
+}
+
+type endStep struct {
+	sig  syscall.Signal
+	wait time.Duration
+}
+
+// sendSignal also wakes what is stopped. A process that is gone is fine.
+func sendSignal(pid int, sig syscall.Signal) {
+	_ = syscall.Kill(pid, sig)
+	_ = syscall.Kill(pid, syscall.SIGCONT)
+}

@@ -1,0 +1,34 @@
+package tb
+
+import (
+	"cmp"
+	"hash/fnv"
+	"os"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/podwright/podwright/examples/tools/testbed/internal/env"
+)
+
+// Turns returns the runtimes for a test that keeps one busy: one of them by turns, or all
+// with PODWRIGHT_EVERY_RUNTIME=1, since two cores take as long for both at once as for one
+// after the other. Which one depends on the test and on PODWRIGHT_TURN, by default
+// the hour: with the next number it is the other one. Like Runtimes, it skips the test where
+// there is no testbed.
+func Turns(t testing.TB) []Runtime {
+	t.Helper()
+	all := Runtimes(t)
+	if os.Getenv(env.EveryRuntime) == "1" {
+		return all
+	}
+	turn, err := strconv.ParseUint(cmp.Or(os.Getenv(env.Turn), strconv.FormatInt(time.Now().Unix()/3600, 10)), 10, 31)
+	if err != nil {
+		t.Fatalf("%s: %v", env.Turn, err)
+	}
+	name := fnv.New32a()
+	name.Write([]byte(t.Name()))
+	i := (uint64(name.Sum32()) + turn) % uint64(len(all))
+	t.Logf("on %s (%s=%d)", all[i].Name, env.Turn, turn)
+	return all[i : i+1]
+}
