@@ -55,7 +55,7 @@ var floors = map[string]floor{
 	// Only tests import these three.
 	"internal/testkit/testcri":   {own: []string{"cri"}, outside: 120, forbid: noCore},
 	"internal/testkit/testagent": {own: []string{"cri", "cri/fake", "cri/logs"}, outside: 175},
-	"internal/testpods":  {outside: 85, forbid: noGRPC},
+	"internal/testpods":          {outside: 85, forbid: noGRPC},
 
 	"podworkers":             {outside: 85, forbid: noGRPC},
 	"pleg":                   {own: []string{"pleg/observed"}, outside: 85, forbid: noGRPC},

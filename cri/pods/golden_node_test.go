@@ -20,8 +20,8 @@ import (
 	"github.com/podwright/podwright/cri/images"
 	"github.com/podwright/podwright/cri/pods"
 	"github.com/podwright/podwright/cri/pods/request"
-	"github.com/podwright/podwright/internal/testkit/golden"
 	"github.com/podwright/podwright/internal/podfacts"
+	"github.com/podwright/podwright/internal/testkit/golden"
 )
 
 // goldenNode is the node that a set of records was made on, with its files below

@@ -19,8 +19,8 @@ import (
 	"github.com/podwright/podwright/cri/fake"
 	"github.com/podwright/podwright/cri/images"
 	"github.com/podwright/podwright/cri/pods"
-	"github.com/podwright/podwright/internal/testkit/golden"
 	"github.com/podwright/podwright/internal/podfacts"
+	"github.com/podwright/podwright/internal/testkit/golden"
 )
 
 // C50: a pod that the upstream kubelet has made is taken over as it is: nothing is
