@@ -35,19 +35,15 @@ var noCore = []string{coreAPI, "k8s.io/client-go"}
 // floors is the floor plan, lowest floor first. A package that is not listed
 // here fails the test: adding one means deciding where it stands.
 var floors = map[string]floor{
-	"internal/podfacts":   {outside: 85, forbid: noGRPC},
-	"internal/backoff":    {outside: 0},
-	"internal/atomicfile": {outside: 0},
-	"internal/loglimit":   {outside: 0},
-	"internal/memnet":     {outside: 0},
-	"internal/run":        {outside: 0},
-	"internal/span":       {outside: 0},
-	"internal/tree":       {outside: 1},
-	"internal/inotify":    {outside: 1},
-	"internal/files":      {outside: 1},
-	"internal/required":   {outside: 0},
-	"internal/fields":     {outside: 0},
-	"internal/foldername": {outside: 0},
+	"internal/podfacts": {outside: 85, forbid: noGRPC},
+	"internal/fs":       {outside: 1},
+	"internal/backoff":  {outside: 0},
+	"internal/loglimit": {outside: 0},
+	"internal/memnet":   {outside: 0},
+	"internal/run":      {outside: 0},
+	"internal/span":     {outside: 0},
+	"internal/required": {outside: 0},
+	"internal/fields":   {outside: 0},
 	// Only the test and the recorder of golden requests import it.
 	"internal/testkit/golden": {own: []string{"cri", "cri/fake", "cri/logs"}, outside: 120, forbid: noCore},
 	// Only suites that others import do.
@@ -231,8 +227,8 @@ func check(t *testing.T, name string, deps []string, f floor) {
 			// A package comes with its internal folder.
 			owner, _, internal := strings.Cut(own, "/internal/")
 			private := internal && (owner == name || slices.Contains(f.own, owner))
-			// The cellar is everybody's: what imports nothing of ours.
-			cellar := strings.HasPrefix(own, "internal/") && len(floors[own].own) == 0
+			// Every package may import internal ones, except those for tests.
+			cellar := strings.HasPrefix(own, "internal/") && !strings.HasPrefix(own, testkit)
 			require.True(t, private || cellar || slices.Contains(f.own, own), "%s must not import %s", name, own)
 		case strings.Contains(first, "."):
 			outside++
@@ -242,6 +238,18 @@ func check(t *testing.T, name string, deps []string, f floor) {
 		}
 	}
 	require.LessOrEqual(t, outside, f.outside, "%s: packages from outside", name)
+}
+
+// testkit is the folder of packages for tests and for examples/tools. TestFloors refuses them in the other modules.
+const testkit = "internal/testkit/"
+
+func TestTestkit(t *testing.T) {
+	for _, line := range list(t, "examples", "-f", `{{.ImportPath}} {{join .Deps " "}}`, "./...") {
+		pkg, deps, _ := strings.Cut(line, " ")
+		if !strings.HasPrefix(pkg, module+"/examples/tools/") {
+			require.NotContains(t, deps, module+"/"+testkit, pkg)
+		}
+	}
 }
 
 // direct are the modules that the root module may require directly.

@@ -8,7 +8,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/podwright/podwright/internal/foldername"
+	"github.com/podwright/podwright/internal/fs"
 )
 
 // Spec is a volume of a pod as plugins see it: one that the pod's spec describes, or a
@@ -48,7 +48,7 @@ func (s *Spec) Check() error {
 	case (s.Inline == nil) == (s.Persistent == nil):
 		return fmt.Errorf("volume %q: the spec has not exactly one of Inline and Persistent", s.Name)
 	}
-	return foldername.Check("volume", s.Name)
+	return fs.CheckName("volume", s.Name)
 }
 
 // ID is how the agent knows a volume: one of a pod by the pod's UID, one that pods

@@ -5,7 +5,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/podwright/podwright/internal/inotify"
+	"github.com/podwright/podwright/internal/fs"
 )
 
 // changeMask selects writes to files of a folder, and files that come, go and are
@@ -13,7 +13,7 @@ import (
 const changeMask = unix.IN_MODIFY | unix.IN_CREATE | unix.IN_MOVE | unix.IN_DELETE |
 	unix.IN_CLOSE_WRITE | unix.IN_ONLYDIR
 
-type queue struct{ inotify.Queue }
+type queue struct{ fs.Queue }
 
 // Add watches a folder.
 func (q queue) Add(folder string) (watch int, err error) { return q.Queue.Add(folder, changeMask) }
@@ -21,10 +21,10 @@ func (q queue) Add(folder string) (watch int, err error) { return q.Queue.Add(fo
 // notify reports changes with one inotify instance, of which a user may have 128 by
 // default.
 func notify(ctx context.Context, begin func(folders), changed func([]change)) error {
-	return inotify.Watch(ctx, func(q inotify.Queue) error {
+	return fs.Watch(ctx, func(q fs.Queue) error {
 		begin(queue{q})
 		return nil
-	}, func(events []inotify.Event) error {
+	}, func(events []fs.Event) error {
 		list := make([]change, len(events))
 		for i, e := range events {
 			list[i] = change{

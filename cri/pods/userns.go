@@ -3,7 +3,7 @@ package pods
 import (
 	"errors"
 	"fmt"
-	"io/fs"
+	iofs "io/fs"
 	"log/slog"
 	"maps"
 	"os"
@@ -15,7 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/podwright/podwright/cri/pods/request"
-	"github.com/podwright/podwright/internal/atomicfile"
+	"github.com/podwright/podwright/internal/fs"
 	"github.com/podwright/podwright/internal/required"
 )
 
@@ -72,7 +72,7 @@ func (u *UserNamespaces) file(uid types.UID) string {
 func (u *UserNamespaces) read(uid types.UID) (request.UserNamespace, bool, error) {
 	delete(u.unknown, uid)
 	content, err := os.ReadFile(u.file(uid))
-	if errors.Is(err, fs.ErrNotExist) {
+	if errors.Is(err, iofs.ErrNotExist) {
 		return request.UserNamespace{}, false, nil
 	}
 	var users request.UserNamespace
@@ -111,7 +111,7 @@ func (u *UserNamespaces) Of(pod *v1.Pod) (request.UserNamespace, error) {
 		return request.UserNamespace{}, err
 	}
 	if err = os.MkdirAll(u.podDir(pod.UID), 0o750); err == nil {
-		err = atomicfile.Write(u.file(pod.UID), users.Encode(), 0o644)
+		err = fs.WriteAtomic(u.file(pod.UID), users.Encode(), 0o644)
 	}
 	if err != nil {
 		u.ids.Release(pod.UID) // nothing can have been started with them
@@ -136,7 +136,7 @@ func (u *UserNamespaces) allKnown() error {
 func (u *UserNamespaces) Release(uid types.UID) error {
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	if err := os.Remove(u.file(uid)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+	if err := os.Remove(u.file(uid)); err != nil && !errors.Is(err, iofs.ErrNotExist) {
 		return fmt.Errorf("user namespace: %w", err)
 	}
 	delete(u.unknown, uid)

@@ -6,7 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io/fs"
+	iofs "io/fs"
 	"log/slog"
 	"net/http"
 	"os"
@@ -17,7 +17,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/podwright/podwright/internal/atomicfile"
+	"github.com/podwright/podwright/internal/fs"
 	"github.com/podwright/podwright/status"
 )
 
@@ -75,7 +75,7 @@ var errCorrupt = errors.New("no list of pods")
 // load reads the file, if there is one, and sets aside one that cannot be used.
 func (s *Sink) load(log *slog.Logger) error {
 	text, err := os.ReadFile(s.path)
-	if errors.Is(err, fs.ErrNotExist) {
+	if errors.Is(err, iofs.ErrNotExist) {
 		return nil
 	}
 	if err == nil {
@@ -242,7 +242,7 @@ func (s *Sink) write(changes int64) error {
 	if err != nil {
 		return fmt.Errorf("filesink: %w", err)
 	}
-	if err := atomicfile.Write(s.path, text, 0o600); err != nil {
+	if err := fs.WriteAtomic(s.path, text, 0o600); err != nil {
 		return fmt.Errorf("filesink: %w", err)
 	}
 	s.written = changes

@@ -3,14 +3,14 @@ package allocation
 import (
 	"errors"
 	"fmt"
-	"io/fs"
+	iofs "io/fs"
 	"maps"
 	"os"
 	"sync"
 
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/podwright/podwright/internal/atomicfile"
+	"github.com/podwright/podwright/internal/fs"
 )
 
 // Store keeps resources of pods in a file. What is in it must not be changed. It is safe
@@ -36,7 +36,7 @@ func Open(path string) (*Store, error) {
 	s := NewStore()
 	s.path = path
 	data, err := os.ReadFile(path)
-	if errors.Is(err, fs.ErrNotExist) {
+	if errors.Is(err, iofs.ErrNotExist) {
 		return s, nil
 	}
 	if err != nil {
@@ -145,7 +145,7 @@ func (s *Store) write(version uint64, undo func()) error {
 	s.mu.Unlock()
 	data, err := encode(entries)
 	if err == nil {
-		err = atomicfile.Write(s.path, data, 0o600)
+		err = fs.WriteAtomic(s.path, data, 0o600)
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()

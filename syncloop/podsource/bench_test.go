@@ -11,7 +11,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/podwright/podwright/internal/files"
+	"github.com/podwright/podwright/internal/fs"
 )
 
 // bigFolder is a folder with many manifests, and a source that has read them.
@@ -41,7 +41,7 @@ func edit(tb testing.TB, f *FileSource, dir string, i int) {
 	aside := filepath.Join(dir, ".new")
 	require.NoError(tb, os.WriteFile(aside, []byte(manifestOf("pod2", fmt.Sprint("x:", i))), 0o644))
 	require.NoError(tb, os.Rename(aside, path))
-	f.hints.Add(files.Hint{Path: path, State: files.Written})
+	f.hints.Add(fs.Hint{Path: path, State: fs.Written})
 }
 
 // BenchmarkFileSourceFindsChange measures the cost of finding the one of 1,000 manifests
@@ -65,7 +65,7 @@ func TestFileSourceMemoryFlat(t *testing.T) {
 		f, m, dir := bigFolder(t, 5)
 		play := func(from, n int) {
 			for i := range n {
-				f.hints.Add(files.Hint{Path: filepath.Join(dir, fmt.Sprint("temporary-", from+i)), State: files.Written})
+				f.hints.Add(fs.Hint{Path: filepath.Join(dir, fmt.Sprint("temporary-", from+i)), State: fs.Written})
 				editAndLook(t, f, m, dir, from+i)
 				time.Sleep(100 * time.Millisecond)
 			}

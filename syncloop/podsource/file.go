@@ -15,7 +15,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/podwright/podwright/internal/files"
+	"github.com/podwright/podwright/internal/fs"
 	"github.com/podwright/podwright/syncloop"
 )
 
@@ -82,14 +82,14 @@ type FileSource struct {
 	cfg     FileConfig
 	history *history
 	store   store
-	hints   *files.Hints
+	hints   *fs.Hints
 	// delivered tells that a set has been handed over, looked when the files were
 	// looked at last, readAll when each of them was read, whether it seemed to have
 	// changed or not; only Run uses them.
 	delivered       bool
 	looked, readAll time.Time
 	reader          *manifestReader
-	watch           files.WatchFunc
+	watch           fs.WatchFunc
 
 	mu       sync.Mutex
 	problems []Problem
@@ -125,12 +125,12 @@ func NewFileSource(cfg FileConfig) (*FileSource, error) {
 	if err := cfg.Merger.Register(cfg.Source); err != nil {
 		return nil, err
 	}
-	f := &FileSource{cfg: cfg, hints: files.NewHints(), reader: newManifestReader(cfg.Path)}
-	f.watch = files.Tree{Root: cfg.Path, Ignore: func(name string) bool {
+	f := &FileSource{cfg: cfg, hints: fs.NewHints(), reader: newManifestReader(cfg.Path)}
+	f.watch = fs.Tree{Root: cfg.Path, Ignore: func(name string) bool {
 		return ignoredName(name) && !strings.HasPrefix(name, "..") // "..data" is the link that a ConfigMap volume swaps
 	}}.Watch
 	if cfg.NoWatch {
-		f.watch = files.NoWatch
+		f.watch = fs.NoWatch
 	}
 	f.store = store{dir: cfg.StateDir, decode: f.decode}
 	f.history = &history{

@@ -16,7 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 	v1 "k8s.io/api/core/v1"
 
-	"github.com/podwright/podwright/internal/files"
+	"github.com/podwright/podwright/internal/fs"
 	"github.com/podwright/podwright/syncloop"
 )
 
@@ -180,7 +180,7 @@ func TestFileSourceLife(t *testing.T) {
 	require.Empty(t, r.source.Origin("u-1"), "its file is gone")
 }
 
-// Each way of being bad, of which internal/files and the decoder have more, is one problem that names file and reason, and
+// Each way of being bad, of which internal/fs and the decoder have more, is one problem that names file and reason, and
 // disturbs nobody; a good version before it keeps running (S7, S10).
 func TestFileSourceProblems(t *testing.T) {
 	for name, c := range map[string]struct {
@@ -249,11 +249,11 @@ func TestFileSourceSlowWriter(t *testing.T) {
 	writing := make(chan struct{})
 	r := newRig(t, nil)
 	watch := r.source.watch
-	r.source.watch = func(ctx context.Context, changed func(files.Hint)) error {
+	r.source.watch = func(ctx context.Context, changed func(fs.Hint)) error {
 		var once sync.Once
-		return watch(ctx, func(h files.Hint) {
+		return watch(ctx, func(h fs.Hint) {
 			changed(h)
-			if h.State == files.Writing && filepath.Base(h.Path) == "slow" {
+			if h.State == fs.Writing && filepath.Base(h.Path) == "slow" {
 				once.Do(func() { close(writing) })
 			}
 		})
@@ -377,12 +377,12 @@ func TestFileSourceLosesWatch(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		lost := make(chan struct{})
 		r := newRig(t, nil)
-		r.source.watch = func(context.Context, func(files.Hint)) error { <-lost; return errors.ErrUnsupported }
+		r.source.watch = func(context.Context, func(fs.Hint)) error { <-lost; return errors.ErrUnsupported }
 		r.write("a", manifestOf("a", "x"))
 		r.start()
 		require.Equal(t, []string{"ADD a"}, r.next())
 		require.NoError(t, os.Remove(r.path("a")))
-		r.source.hints.Add(files.Hint{Path: r.path("a"), State: files.Deleted})
+		r.source.hints.Add(fs.Hint{Path: r.path("a"), State: fs.Deleted})
 		require.Equal(t, []string{"REMOVE a"}, r.next())
 		close(lost)
 		r.write("b", manifestOf("b", "x"))

@@ -12,7 +12,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/podwright/podwright/internal/files"
+	"github.com/podwright/podwright/internal/fs"
 )
 
 // step is one look at a folder, nil for one that is missing: the outcome (see describe)
@@ -206,12 +206,12 @@ func TestHistory(t *testing.T) {
 		"a file that does not answer keeps its pod": {nil, []step{
 			{0, folder{"a": "a 1"}, "a 1 +a", 0},
 			{s, folder{"a": "..."}, "a 1", settle},
-			{time.Minute, folder{"a": "..."}, "a 1 !a: " + files.Silence + " (kept) (no answer)", retry},
+			{time.Minute, folder{"a": "..."}, "a 1 !a: " + fs.Silence + " (kept) (no answer)", retry},
 		}},
 		"a file that does not answer, whose pod is another manifest's": {nil, []step{
 			{0, folder{"a": "x 1", "b": "x 2"}, "x 1 +a", settle},
 			{time.Minute, folder{"a": "x 1", "b": "x 2"}, "x 1 !b: metadata.name: pod ns/x is defined by a already", 0},
-			{2 * time.Minute, folder{"a": "x 1", "b": "..."}, "x 1 !b: " + files.Silence + " (no answer)", retry},
+			{2 * time.Minute, folder{"a": "x 1", "b": "..."}, "x 1 !b: " + fs.Silence + " (no answer)", retry},
 		}},
 		"a path that was a file": {nil, []step{
 			{0, folder{"/m": "a 1"}, "a 1 +/m", 0},

@@ -2,13 +2,13 @@ package podsource
 
 import (
 	"errors"
-	"io/fs"
+	iofs "io/fs"
 	"os"
 	"path/filepath"
 	"strings"
 	"time"
 
-	"github.com/podwright/podwright/internal/files"
+	"github.com/podwright/podwright/internal/fs"
 )
 
 // snapshot is what a folder of manifests, or one manifest, looked like at one
@@ -27,7 +27,7 @@ type snapshot struct {
 }
 
 // folderID tells what is at a path from something else there; zero when it is not known.
-type folderID = files.ID
+type folderID = fs.ID
 
 // reading is one file: its content, or why there is none.
 type reading struct {
@@ -44,35 +44,35 @@ type reading struct {
 }
 
 // stamp is what a file system says about one version of a file.
-type stamp = files.Stamp
+type stamp = fs.Stamp
 
 // listing is the content of a path: the files there.
 type listing struct {
 	snapshot
-	keys []files.Key
+	keys []fs.Key
 }
 
 // list finds the files of a folder, or a single file.
 func list(path string) listing {
 	info, err := os.Stat(path)
 	switch {
-	case errors.Is(err, fs.ErrNotExist):
+	case errors.Is(err, iofs.ErrNotExist):
 		return listing{snapshot: snapshot{problem: "does not exist", missing: true}}
 	case err != nil:
-		return listing{snapshot: snapshot{problem: files.Bare(err), unknown: true}}
+		return listing{snapshot: snapshot{problem: fs.Bare(err), unknown: true}}
 	case info.Mode().IsRegular():
-		return listing{snapshot: snapshot{folder: files.IDOf(info)}, keys: []files.Key{{Path: path}}}
+		return listing{snapshot: snapshot{folder: fs.IDOf(info)}, keys: []fs.Key{{Path: path}}}
 	case !info.IsDir():
-		return listing{snapshot: snapshot{problem: "is " + files.Describe(info.Mode()) + ", neither a folder nor a file", unknown: true}}
+		return listing{snapshot: snapshot{problem: "is " + fs.Describe(info.Mode()) + ", neither a folder nor a file", unknown: true}}
 	}
 	entries, err := os.ReadDir(path)
 	if err != nil {
-		return listing{snapshot: snapshot{problem: files.Bare(err), unknown: true}}
+		return listing{snapshot: snapshot{problem: fs.Bare(err), unknown: true}}
 	}
-	l := listing{snapshot: snapshot{folder: files.IDOf(info)}, keys: make([]files.Key, 0, len(entries))}
+	l := listing{snapshot: snapshot{folder: fs.IDOf(info)}, keys: make([]fs.Key, 0, len(entries))}
 	for _, entry := range entries {
 		if !ignoredName(entry.Name()) {
-			l.keys = append(l.keys, files.KeyOf(filepath.Join(path, entry.Name()), entry))
+			l.keys = append(l.keys, fs.KeyOf(filepath.Join(path, entry.Name()), entry))
 		}
 	}
 	return l
@@ -87,17 +87,17 @@ func ignoredName(name string) bool {
 // manifestReader reads a folder of manifests, or one manifest. No read delays the others.
 type manifestReader struct {
 	path     string
-	reader   files.Reader
-	listings files.Reads[listing]
-	readings files.Reads[files.Reading]
+	reader   fs.Reader
+	listings fs.Reads[listing]
+	readings fs.Reads[fs.Reading]
 	// Tests replace these.
 	list func(path string) listing
-	read func(path string, known stamp) files.Reading
+	read func(path string, known stamp) fs.Reading
 }
 
 func newManifestReader(path string) *manifestReader {
-	f := &manifestReader{path: path, reader: files.Reader{MaxSize: maxSize, Youngest: youngest}, list: list}
-	f.read = func(path string, known stamp) files.Reading { return f.reader.Read(path, known) }
+	f := &manifestReader{path: path, reader: fs.Reader{MaxSize: maxSize, Youngest: youngest}, list: list}
+	f.read = func(path string, known stamp) fs.Reading { return f.reader.Read(path, known) }
 	return f
 }
 
@@ -105,15 +105,15 @@ func newManifestReader(path string) *manifestReader {
 // be read again.
 func (f *manifestReader) snapshot(known func(path string) stamp) snapshot {
 	list, read := f.list, f.read
-	l := f.listings.All([]files.Key{{Path: f.path}}, func(int) listing { return list(f.path) })[0]
+	l := f.listings.All([]fs.Key{{Path: f.path}}, func(int) listing { return list(f.path) })[0]
 	if l == nil {
-		return snapshot{problem: files.Silence, unknown: true}
+		return snapshot{problem: fs.Silence, unknown: true}
 	}
 	keys, stamps := l.keys, make([]stamp, len(l.keys))
 	for i, k := range keys {
 		stamps[i] = known(k.Path)
 	}
-	for i, r := range f.readings.All(keys, func(i int) files.Reading { return read(keys[i].Path, stamps[i]) }) {
+	for i, r := range f.readings.All(keys, func(i int) fs.Reading { return read(keys[i].Path, stamps[i]) }) {
 		switch {
 		case r == nil:
 			l.files = append(l.files, silent(keys[i].Path))
@@ -127,7 +127,7 @@ func (f *manifestReader) snapshot(known func(path string) stamp) snapshot {
 }
 
 // silent is a read that has not returned.
-func silent(path string) reading { return reading{path: path, problem: files.Silence, silent: true} }
+func silent(path string) reading { return reading{path: path, problem: fs.Silence, silent: true} }
 
 // join waits until all reads have returned, for limit at most, and returns the paths of
 // those that have not.

@@ -13,7 +13,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/podwright/podwright/internal/files"
+	"github.com/podwright/podwright/internal/fs"
 )
 
 // A file that seems unchanged is not read again, and no way of changing one goes
@@ -49,7 +49,7 @@ func TestUnchangedFilesAreNotRead(t *testing.T) {
 			require.NoError(t, os.Chtimes(at, old, old))
 			info, err := os.Stat(at)
 			require.NoError(t, err)
-			last = files.StampOf(info, 0, time.Now())
+			last = fs.StampOf(info, 0, time.Now())
 		}
 	}
 	for name, change := range map[string]func(){
@@ -67,10 +67,10 @@ func TestUnchangedFilesAreNotRead(t *testing.T) {
 		require.Equal(t, "y", image(), name)
 	}
 
-	f.hints.Add(files.Hint{Path: path})
+	f.hints.Add(fs.Hint{Path: path})
 	require.True(t, reads(), "something was said about it")
 	require.False(t, reads())
-	f.hints.Add(files.Hint{})
+	f.hints.Add(fs.Hint{})
 	require.True(t, reads(), "something was said, perhaps about it")
 	require.False(t, reads())
 	f.readAll = time.Now().Add(-trust)

@@ -10,7 +10,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/podwright/podwright/internal/files"
+	"github.com/podwright/podwright/internal/fs"
 	"github.com/podwright/podwright/syncloop"
 )
 
@@ -19,7 +19,7 @@ func silentRig(t *testing.T, silent ...string) (r *rig, release func()) {
 	r = newRig(t, func(cfg *FileConfig) { cfg.NoWatch = true })
 	blocked := make(chan struct{})
 	read := r.source.reader.read
-	r.source.reader.read = func(path string, known stamp) files.Reading {
+	r.source.reader.read = func(path string, known stamp) fs.Reading {
 		for _, name := range silent {
 			if path == r.path(name) {
 				<-blocked
@@ -41,7 +41,7 @@ func TestSilentFile(t *testing.T) {
 		started := time.Now()
 		r.start()
 		require.Equal(t, []string{"ADD a c"}, r.next())
-		require.LessOrEqual(t, time.Since(started), longestStart+files.AnswerTime)
+		require.LessOrEqual(t, time.Since(started), longestStart+fs.AnswerTime)
 		p := r.problem()
 		require.Equal(t, r.path("b"), p.Path)
 		require.Contains(t, p.Message, "does not answer")
@@ -67,7 +67,7 @@ func TestSilentLinkIsReplaced(t *testing.T) {
 		put(t, target, manifestOf("good", "x"))
 		require.NoError(t, os.Symlink("/silent", r.path("link")))
 		require.True(t, r.source.read().files[0].silent)
-		r.source.reader.read = func(path string, known stamp) files.Reading { return r.source.reader.reader.Read(path, known) }
+		r.source.reader.read = func(path string, known stamp) fs.Reading { return r.source.reader.reader.Read(path, known) }
 		require.True(t, r.source.read().files[0].silent, "no second read of the same link")
 		require.NoError(t, os.Remove(r.path("link")))
 		require.NoError(t, os.Symlink(target, r.path("link")))

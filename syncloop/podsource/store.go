@@ -4,13 +4,13 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
-	"io/fs"
+	iofs "io/fs"
 	"os"
 	"path/filepath"
 
 	v1 "k8s.io/api/core/v1"
 
-	"github.com/podwright/podwright/internal/atomicfile"
+	"github.com/podwright/podwright/internal/fs"
 )
 
 // store keeps the last good version of each manifest in a folder, so that a
@@ -39,7 +39,7 @@ func (s store) save(path string, data []byte) error {
 	if err := os.MkdirAll(s.dir, 0o700); err != nil {
 		return err
 	}
-	return atomicfile.Write(file, data, 0o600)
+	return fs.WriteAtomic(file, data, 0o600)
 }
 
 // has tells whether there is a good version of a manifest.
@@ -74,7 +74,7 @@ func (s store) keep(paths map[string]bool) error {
 		return nil
 	}
 	entries, err := os.ReadDir(s.dir)
-	if errors.Is(err, fs.ErrNotExist) {
+	if errors.Is(err, iofs.ErrNotExist) {
 		return nil
 	}
 	if err != nil {

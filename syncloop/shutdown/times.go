@@ -4,11 +4,11 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io/fs"
+	iofs "io/fs"
 	"os"
 	"time"
 
-	"github.com/podwright/podwright/internal/atomicfile"
+	"github.com/podwright/podwright/internal/fs"
 )
 
 // TimesFile is the usual name of a file of Times, in the agent's root folder.
@@ -24,7 +24,7 @@ type Times struct {
 // ReadTimes reads a file of Times. One that is not there is zero Times.
 func ReadTimes(path string) (Times, error) {
 	data, err := os.ReadFile(path)
-	if errors.Is(err, fs.ErrNotExist) {
+	if errors.Is(err, iofs.ErrNotExist) {
 		return Times{}, nil
 	}
 	var t Times
@@ -41,7 +41,7 @@ func ReadTimes(path string) (Times, error) {
 func (t Times) Write(path string) error {
 	data, err := json.Marshal(t)
 	if err == nil {
-		err = atomicfile.Write(path, data, 0o600)
+		err = fs.WriteAtomic(path, data, 0o600)
 	}
 	if err != nil {
 		return fmt.Errorf("shutdown: times of this one, %s: %w", path, err)

@@ -5,13 +5,13 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io/fs"
+	iofs "io/fs"
 	"os"
 	"path/filepath"
 
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/podwright/podwright/internal/atomicfile"
+	"github.com/podwright/podwright/internal/fs"
 	"github.com/podwright/podwright/volume"
 )
 
@@ -57,7 +57,7 @@ func (d *data) write(dir string) error {
 	if err != nil {
 		return err
 	}
-	return atomicfile.Write(filepath.Join(dir, dataFile), text, 0o600)
+	return fs.WriteAtomic(filepath.Join(dir, dataFile), text, 0o600)
 }
 
 // errData is wrapped by the error of a vol_data.json that says nothing.
@@ -108,7 +108,7 @@ func escapeGlob(path string) (out string) {
 
 // remove removes a file or an empty folder, which need not be there.
 func remove(path string) error {
-	if err := os.Remove(path); !errors.Is(err, fs.ErrNotExist) {
+	if err := os.Remove(path); !errors.Is(err, iofs.ErrNotExist) {
 		return err
 	}
 	return nil

@@ -12,7 +12,7 @@ import (
 	storagev1 "k8s.io/api/storage/v1"
 
 	"github.com/podwright/podwright/internal/fields"
-	"github.com/podwright/podwright/internal/foldername"
+	"github.com/podwright/podwright/internal/fs"
 	"github.com/podwright/podwright/internal/run"
 	"github.com/podwright/podwright/volume"
 	"github.com/podwright/podwright/volume/mounts"
@@ -232,7 +232,7 @@ func CheckDriverName(name string) error {
 	if len(name) > 63 || name == "volumeDevices" || strings.Contains(name, "^") {
 		return fmt.Errorf("%.100q is no name of a driver", name)
 	}
-	return foldername.Check("a driver's name", name)
+	return fs.CheckName("a driver's name", name)
 }
 
 // checkDriver refuses a volume of which the driver, or the handle, cannot be.

@@ -4,12 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
+	iofs "io/fs"
 	"os"
 	"path/filepath"
 	"strconv"
 
-	"github.com/podwright/podwright/internal/tree"
+	"github.com/podwright/podwright/internal/fs"
 	"github.com/podwright/podwright/volume/mounts"
 )
 
@@ -51,7 +51,7 @@ const (
 // whether it has made it: then it is empty, or has what a crash has left.
 func Prepare(ctx context.Context, m mounts.Mounter, f Folder) (made bool, err error) {
 	is, mounted, err := m.At(ctx, f.Dir)
-	missing := errors.Is(err, fs.ErrNotExist)
+	missing := errors.Is(err, iofs.ErrNotExist)
 	if err != nil && !missing {
 		return false, err
 	}
@@ -59,7 +59,7 @@ func Prepare(ctx context.Context, m mounts.Mounter, f Folder) (made bool, err er
 	case mounted && f.PageSize > 0 && is.PageSize != f.PageSize:
 		return false, fmt.Errorf("%s: %w: %d bytes instead of %d", f.Dir, ErrPageSize, is.PageSize, f.PageSize)
 	case mounted && f.fsType() != "" && is.FSType != f.fsType():
-		return false, fmt.Errorf("%s: %w that is not %s", f.Dir, tree.ErrMounted, f.fsType())
+		return false, fmt.Errorf("%s: %w that is not %s", f.Dir, fs.ErrMounted, f.fsType())
 	case ready && (mounted || f.fsType() == ""):
 		return false, nil
 	case missing:
@@ -67,7 +67,7 @@ func Prepare(ctx context.Context, m mounts.Mounter, f Folder) (made bool, err er
 		if err := os.RemoveAll(f.Marker); err != nil {
 			return false, err
 		}
-		if err := os.Mkdir(f.Dir, dirMode); err != nil && !errors.Is(err, fs.ErrExist) {
+		if err := os.Mkdir(f.Dir, dirMode); err != nil && !errors.Is(err, iofs.ErrExist) {
 			return false, err
 		}
 	}
@@ -142,14 +142,14 @@ func Remove(ctx context.Context, m mounts.Mounter, dir, marker string) error {
 	for {
 		is, mounted, err := m.At(ctx, dir)
 		switch {
-		case errors.Is(err, fs.ErrNotExist):
+		case errors.Is(err, iofs.ErrNotExist):
 			return nil
 		case err != nil:
 			return err
 		case !mounted:
-			return tree.Remove(ctx, dir)
+			return fs.Remove(ctx, dir)
 		case is.FSType != "tmpfs" && is.FSType != "hugetlbfs":
-			return fmt.Errorf("%s: %w that is neither tmpfs nor hugetlbfs", dir, tree.ErrMounted)
+			return fmt.Errorf("%s: %w that is neither tmpfs nor hugetlbfs", dir, fs.ErrMounted)
 		}
 		if err := m.Unmount(ctx, dir); err != nil {
 			return err

@@ -15,7 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/podwright/podwright/internal/tree"
+	"github.com/podwright/podwright/internal/fs"
 	"github.com/podwright/podwright/volume"
 	"github.com/podwright/podwright/volume/emptydir"
 	"github.com/podwright/podwright/volume/mounts"
@@ -207,7 +207,7 @@ func TestForeignMounts(t *testing.T) {
 		require.NoError(t, os.MkdirAll(point, 0o700))
 		require.NoError(t, k.Mount(t.Context(), mounts.Mount{Source: outside, Target: point, Options: []string{"bind"}}))
 		t.Cleanup(func() { _ = k.Detach(context.Background(), point) })
-		require.ErrorIs(t, w.unmount(t.Context()), tree.ErrMounted)
+		require.ErrorIs(t, w.unmount(t.Context()), fs.ErrMounted)
 		require.FileExists(t, precious)
 		require.NoError(t, k.Unmount(t.Context(), point))
 		require.NoError(t, w.unmount(t.Context()))

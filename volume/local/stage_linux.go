@@ -4,12 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
+	iofs "io/fs"
 	"os"
 	"path/filepath"
 	"slices"
 
-	"github.com/podwright/podwright/internal/foldername"
+	"github.com/podwright/podwright/internal/fs"
 	"github.com/podwright/podwright/volume"
 	"github.com/podwright/podwright/volume/blockdev"
 )
@@ -37,7 +37,7 @@ func (p *Plugin) Stage(ctx context.Context, s volume.Stage) (staged string, err 
 	if err := check(s.ID); err != nil {
 		return "", err
 	}
-	var info fs.FileInfo
+	var info iofs.FileInfo
 	err = p.calls.Do(ctx, "look at local volume", path, func() (err error) {
 		info, err = os.Stat(path)
 		return err
@@ -45,7 +45,7 @@ func (p *Plugin) Stage(ctx context.Context, s volume.Stage) (staged string, err 
 	if err != nil {
 		return "", fmt.Errorf("local: path: %w", err) // final: nothing was made
 	}
-	device := info.Mode()&fs.ModeDevice != 0 && info.Mode()&fs.ModeCharDevice == 0
+	device := info.Mode()&iofs.ModeDevice != 0 && info.Mode()&iofs.ModeCharDevice == 0
 	switch {
 	case s.Spec.Block() && device:
 		return path, volume.Uncertain(wrap(p.hold(ctx, path, s.ID)))
@@ -100,13 +100,13 @@ func (p *Plugin) Unstage(ctx context.Context, id string) error {
 	if err == nil {
 		err = p.calls.Do(ctx, "release", device, func() error { return blockdev.Release(device) })
 	}
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+	if err != nil && !errors.Is(err, iofs.ErrNotExist) {
 		return wrap(err)
 	}
 	if err := blockdev.Unlink(link); err != nil {
 		return wrap(err)
 	}
-	if err := os.Remove(filepath.Dir(link)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+	if err := os.Remove(filepath.Dir(link)); err != nil && !errors.Is(err, iofs.ErrNotExist) {
 		return wrap(err)
 	}
 	return nil
@@ -116,7 +116,7 @@ func (p *Plugin) Unstage(ctx context.Context, id string) error {
 func (p *Plugin) Staged(context.Context) (ids []string, err error) {
 	for _, dir := range []string{filepath.Dir(p.mountOf("x")), filepath.Dir(filepath.Dir(p.linkOf("x")))} {
 		entries, err := os.ReadDir(dir)
-		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		if err != nil && !errors.Is(err, iofs.ErrNotExist) {
 			return nil, wrap(err)
 		}
 		for _, e := range entries {
@@ -128,4 +128,4 @@ func (p *Plugin) Staged(context.Context) (ids []string, err error) {
 }
 
 // check refuses what is no name of a folder.
-func check(id string) error { return foldername.Check("local: the volume's name", id) }
+func check(id string) error { return fs.CheckName("local: the volume's name", id) }

@@ -11,7 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/podwright/podwright/internal/fields"
-	"github.com/podwright/podwright/internal/foldername"
+	"github.com/podwright/podwright/internal/fs"
 	"github.com/podwright/podwright/volume"
 )
 
@@ -133,7 +133,7 @@ func (c *Config) checkPlugins(f *fields.Check) {
 			f.Required(field, p)
 			continue
 		}
-		if err := foldername.Check("the plugin's name", volume.Escape(p.Name())); err != nil {
+		if err := fs.CheckName("the plugin's name", volume.Escape(p.Name())); err != nil {
 			f.Refuse("%s: %v", field, err)
 		}
 		if names[p.Name()] {

@@ -9,7 +9,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/podwright/podwright/internal/foldername"
+	"github.com/podwright/podwright/internal/fs"
 	"github.com/podwright/podwright/internal/podfacts"
 	"github.com/podwright/podwright/internal/run"
 )
@@ -29,7 +29,7 @@ func (m *Manager) Prepare(ctx context.Context, pod *v1.Pod) error {
 	if err := podfacts.CheckIdentity(pod); err != nil {
 		return fmt.Errorf("volume: prepare: %w", err)
 	}
-	if err := foldername.Check("volume: the pod's UID", string(pod.UID)); err != nil {
+	if err := fs.CheckName("volume: the pod's UID", string(pod.UID)); err != nil {
 		return err
 	}
 	if err := m.awaitStart(ctx); err != nil {
@@ -143,7 +143,7 @@ func (m *Manager) prepared(uid types.UID, refreshed bool, cause error) (over boo
 // error is a NotReadyError, and the manager goes on meanwhile. A call that is cancelled
 // ends no unmount.
 func (m *Manager) Release(ctx context.Context, uid types.UID) error {
-	if err := foldername.Check("volume: the pod's UID", string(uid)); err != nil {
+	if err := fs.CheckName("volume: the pod's UID", string(uid)); err != nil {
 		return err
 	}
 	if err := m.awaitStart(ctx); err != nil {

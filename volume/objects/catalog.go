@@ -12,7 +12,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/util/validation"
 
-	"github.com/podwright/podwright/internal/files"
+	"github.com/podwright/podwright/internal/fs"
 	"github.com/podwright/podwright/volume"
 )
 
@@ -237,7 +237,7 @@ func (c *catalog) problems() []Problem {
 	for file, e := range c.files {
 		p := Problem{Path: file, Message: e.bad, KeptLastGood: e.value != nil, NoAnswer: e.silent}
 		if e.silent {
-			p.Message = files.Silence
+			p.Message = fs.Silence
 		}
 		if p.Message != "" {
 			out = append(out, p)
@@ -261,7 +261,7 @@ func (c *catalog) find(o volume.Object) (any, error) {
 			why := e.bad
 			switch {
 			case e.silent:
-				why = files.Silence
+				why = fs.Silence
 			case why == "":
 				why = "is still being written"
 			}

@@ -16,7 +16,7 @@ import (
 	storagev1 "k8s.io/api/storage/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/podwright/podwright/internal/files"
+	"github.com/podwright/podwright/internal/fs"
 	"github.com/podwright/podwright/internal/run"
 	"github.com/podwright/podwright/volume"
 )
@@ -48,11 +48,11 @@ type DirConfig struct {
 type Dir struct {
 	cfg   DirConfig
 	ran   atomic.Bool
-	hints *files.Hints
-	watch files.WatchFunc
+	hints *fs.Hints
+	watch fs.WatchFunc
 	// These two belong to the goroutine that looks.
-	listings files.Reads[listing]
-	readings files.Reads[reading]
+	listings fs.Reads[listing]
+	readings fs.Reads[reading]
 	// Tests replace these.
 	read func(path string, known stamp) reading
 	list func(path string) listing
@@ -94,12 +94,12 @@ func NewDir(cfg DirConfig) (*Dir, error) {
 		cfg.Logger = slog.New(slog.DiscardHandler)
 	}
 	d := &Dir{
-		cfg: cfg, hints: files.NewHints(), read: readFile, list: listFolder,
+		cfg: cfg, hints: fs.NewHints(), read: readFile, list: listFolder,
 		looked: make(chan struct{}), catalog: newCatalog(),
 	}
-	d.watch = files.Tree{Root: cfg.Path, Below: d.watched}.Watch
+	d.watch = fs.Tree{Root: cfg.Path, Below: d.watched}.Watch
 	if cfg.NoWatch {
-		d.watch = files.NoWatch
+		d.watch = fs.NoWatch
 	}
 	return d, nil
 }
@@ -220,7 +220,7 @@ func (d *Dir) TrustBundlesOf(ctx context.Context, signer string, selector *metav
 		}
 		b, ok := e.value.(heldBundle)
 		if !ok {
-			return nil, fmt.Errorf("%s: %s: %s", e.object, e.path, cmp.Or(e.bad, files.Silence))
+			return nil, fmt.Errorf("%s: %s: %s", e.object, e.path, cmp.Or(e.bad, fs.Silence))
 		}
 		all = append(all, b.bundle)
 	}

@@ -18,7 +18,7 @@ import (
 	storagev1 "k8s.io/api/storage/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/podwright/podwright/internal/files"
+	"github.com/podwright/podwright/internal/fs"
 	"github.com/podwright/podwright/volume"
 )
 
@@ -210,7 +210,7 @@ func TestDirWithoutParent(t *testing.T) {
 	require.NoError(t, os.Rename(filepath.Dir(d.path), away))
 	d.run()
 	require.Equal(t, `configmap "ns/web" not found`, d.colour())
-	require.Error(t, d.dir.watch(t.Context(), func(files.Hint) {}))
+	require.Error(t, d.dir.watch(t.Context(), func(fs.Hint) {}))
 	require.NoError(t, os.Rename(away, filepath.Dir(d.path)))
 	d.put(webFile, web)
 	d.changed("ConfigMap ns/web")
@@ -254,9 +254,9 @@ func TestDirWithSilence(t *testing.T) {
 		require.NoError(t, err)
 		require.LessOrEqual(t, time.Since(start), 8*time.Second)
 		_, err = d.dir.ConfigMap(t.Context(), "ns", "n7")
-		require.EqualError(t, err, "ConfigMap ns/n7: configmaps/ns/n7.yaml: "+files.Silence)
+		require.EqualError(t, err, "ConfigMap ns/n7: configmaps/ns/n7.yaml: "+fs.Silence)
 		require.False(t, IsNotFound(err))
-		require.ErrorContains(t, d.dir.CheckHealth(), "n7.yaml "+files.Silence)
+		require.ErrorContains(t, d.dir.CheckHealth(), "n7.yaml "+fs.Silence)
 		close(answer)
 		time.Sleep(2 * retry)
 		require.NoError(t, d.dir.CheckHealth())
@@ -282,7 +282,7 @@ func TestDirFolderThatBlocks(t *testing.T) {
 		blocks.Store(true)
 		time.Sleep(time.Minute)
 		require.Equal(t, "blue", d.colour())
-		require.ErrorContains(t, d.dir.CheckHealth(), files.Silence)
+		require.ErrorContains(t, d.dir.CheckHealth(), fs.Silence)
 		_, err := d.dir.Secret(t.Context(), "ns", "s")
 		require.ErrorContains(t, err, "it is not known whether")
 		close(answer)

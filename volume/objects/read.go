@@ -6,7 +6,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/podwright/podwright/internal/files"
+	"github.com/podwright/podwright/internal/fs"
 )
 
 const (
@@ -18,11 +18,11 @@ const (
 )
 
 // stamp is what a file system says about one version of a file.
-type stamp = files.Stamp
+type stamp = fs.Stamp
 
 // readFile reads a file, unless it has the stamp that is known.
 func readFile(path string, known stamp) reading {
-	r := files.Reader{MaxSize: maxFile, Youngest: youngest}.Read(path, known)
+	r := fs.Reader{MaxSize: maxFile, Youngest: youngest}.Read(path, known)
 	return reading{data: r.Data, stamp: r.Stamp, modTime: r.ModTime, problem: r.Problem, same: r.Same, vanished: r.Vanished}
 }
 
@@ -30,7 +30,7 @@ func readFile(path string, known stamp) reading {
 type found struct {
 	name   string
 	folder bool
-	key    files.Key
+	key    fs.Key
 }
 
 // listing is the result of listing a folder.
@@ -51,7 +51,7 @@ func listFolder(path string) listing {
 		if strings.HasPrefix(name, ".") || strings.HasSuffix(name, "~") || strings.HasPrefix(name, "#") {
 			continue
 		}
-		out = append(out, found{name, e.IsDir(), files.KeyOf(filepath.Join(path, name), e)})
+		out = append(out, found{name, e.IsDir(), fs.KeyOf(filepath.Join(path, name), e)})
 	}
 	return listing{found: out}
 }

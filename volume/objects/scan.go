@@ -4,7 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
+	iofs "io/fs"
 	"os"
 	"path"
 	"path/filepath"
@@ -12,7 +12,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/podwright/podwright/internal/files"
+	"github.com/podwright/podwright/internal/fs"
 	"github.com/podwright/podwright/internal/run"
 )
 
@@ -97,11 +97,11 @@ func (d *Dir) look() time.Duration {
 // place is a file or folder: its path below the root, and its key.
 type place struct {
 	path string
-	key  files.Key
+	key  fs.Key
 }
 
-func keysOf(places []place) []files.Key {
-	keys := make([]files.Key, len(places))
+func keysOf(places []place) []fs.Key {
+	keys := make([]fs.Key, len(places))
 	for i, p := range places {
 		keys[i] = p.key
 	}
@@ -113,13 +113,13 @@ func (d *Dir) scan() snapshot {
 	s := snapshot{files: map[string]reading{}, folders: map[string]Problem{}}
 	var all []place
 	list := d.list // its own: late reads go on
-	for folders := []place{{".", files.Key{Path: d.cfg.Path}}}; len(folders) > 0; {
+	for folders := []place{{".", fs.Key{Path: d.cfg.Path}}}; len(folders) > 0; {
 		keys := keysOf(folders)
 		var next []place
 		for i, l := range d.listings.All(keys, func(i int) listing { return list(keys[i].Path) }) {
 			folder := folders[i].path
 			if l == nil {
-				s.folders[folder] = Problem{Path: folder, Message: files.Silence, NoAnswer: true}
+				s.folders[folder] = Problem{Path: folder, Message: fs.Silence, NoAnswer: true}
 				continue
 			}
 			if !d.listed(&s, folder, l.err) {
@@ -155,10 +155,10 @@ func (d *Dir) listed(s *snapshot, folder string, err error) bool {
 	case err == nil:
 		d.seen = d.seen || top
 		return true
-	case errors.Is(err, fs.ErrNotExist) && !(top && d.seen):
+	case errors.Is(err, iofs.ErrNotExist) && !(top && d.seen):
 		return false
 	}
-	s.folders[folder] = Problem{Path: folder, Message: files.Bare(err), NoAnswer: true}
+	s.folders[folder] = Problem{Path: folder, Message: fs.Bare(err), NoAnswer: true}
 	return false
 }
 

@@ -4,7 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
+	iofs "io/fs"
 	"os"
 	"strconv"
 	"time"
@@ -12,8 +12,8 @@ import (
 	"golang.org/x/sys/unix"
 	v1 "k8s.io/api/core/v1"
 
+	"github.com/podwright/podwright/internal/fs"
 	"github.com/podwright/podwright/internal/run"
-	"github.com/podwright/podwright/internal/tree"
 )
 
 // Chown asks the kernel.
@@ -40,15 +40,15 @@ func Apply(ctx context.Context, dir string, cfg Config) (Result, error) {
 	if p := cfg.Policy; p != nil && *p == v1.FSGroupChangeOnRootMismatch && w.right(&st) {
 		return Result{Skipped: true}, nil
 	}
-	w.mount = tree.MountOf(st)
-	err = tree.Walk(ctx, dir, tree.Visitor{Visit: w.visit, Leave: w.leave, Fail: w.fail})
-	if err == nil || errors.Is(err, tree.ErrMounted) {
+	w.mount = fs.MountOf(st)
+	err = fs.Walk(ctx, dir, fs.Visitor{Visit: w.visit, Leave: w.leave, Fail: w.fail})
+	if err == nil || errors.Is(err, fs.ErrMounted) {
 		err = w.end()
 	}
 	if err != nil {
 		return w.result, fmt.Errorf("ownership: %w", err)
 	}
-	if st, err = (tree.Entry{Dir: root}).Stat(); err == nil {
+	if st, err = (fs.Entry{Dir: root}).Stat(); err == nil {
 		err = w.change(root, ".", &st)
 	}
 	if err != nil {
@@ -82,7 +82,7 @@ func open(dir int, name string, how int) (fd int, st unix.Statx_t, err error) {
 	if err != nil {
 		return -1, st, err
 	}
-	if st, err = (tree.Entry{Dir: fd}).Stat(); err != nil {
+	if st, err = (fs.Entry{Dir: fd}).Stat(); err != nil {
 		_ = unix.Close(fd) // nothing was written
 	}
 	return fd, st, err
@@ -112,7 +112,7 @@ func newWalk(ctx context.Context, cfg Config) *walk {
 }
 
 // visit changes all but folders, whose turn is after what is in them.
-func (w *walk) visit(e tree.Entry) error {
+func (w *walk) visit(e fs.Entry) error {
 	if e.Type.IsDir() {
 		return nil
 	}
@@ -120,7 +120,7 @@ func (w *walk) visit(e tree.Entry) error {
 }
 
 // leave changes an entry. Its error ends the walk.
-func (w *walk) leave(e tree.Entry) error {
+func (w *walk) leave(e fs.Entry) error {
 	if err := w.end(); err != nil {
 		return err
 	}
@@ -138,7 +138,7 @@ func (w *walk) end() error {
 	return nil
 }
 
-func (w *walk) entry(e tree.Entry) error {
+func (w *walk) entry(e fs.Entry) error {
 	fd, st, err := open(e.Dir, e.Name, 0)
 	if errors.Is(err, unix.ENOENT) {
 		return nil
@@ -147,14 +147,14 @@ func (w *walk) entry(e tree.Entry) error {
 		return err
 	}
 	defer unix.Close(fd)
-	if tree.MountOf(st) != w.mount {
+	if fs.MountOf(st) != w.mount {
 		return nil
 	}
 	return w.change(fd, "./"+e.Path(), &st)
 }
 
 // fail is told of folders that cannot be read.
-func (w *walk) fail(e tree.Entry, err error) error {
+func (w *walk) fail(e fs.Entry, err error) error {
 	if e.Path() == "" {
 		return err // it is the volume's own
 	}
@@ -206,7 +206,7 @@ func (w *walk) change(fd int, path string, st *unix.Statx_t) error {
 	w.result.Changed++
 	if int64(st.Gid) != w.cfg.Group {
 		if err := w.cfg.Chown(fd, path, -1, int(w.cfg.Group)); err != nil {
-			return &fs.PathError{Op: "chown", Path: path, Err: err}
+			return &iofs.PathError{Op: "chown", Path: path, Err: err}
 		}
 	}
 	if st.Mode&unix.S_IFMT == unix.S_IFLNK {
@@ -216,7 +216,7 @@ func (w *walk) change(fd int, path string, st *unix.Statx_t) error {
 	// The descriptor's own path leads to what was opened, whatever has its name now.
 	mode := uint32(st.Mode)&0o7777 | w.wanted(st)
 	if err := unix.Chmod("/proc/self/fd/"+strconv.Itoa(fd), mode); err != nil {
-		return &fs.PathError{Op: "chmod", Path: path, Err: err}
+		return &iofs.PathError{Op: "chmod", Path: path, Err: err}
 	}
 	return nil
 }

@@ -19,7 +19,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
+	iofs "io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -27,8 +27,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/podwright/podwright/internal/foldername"
-	"github.com/podwright/podwright/internal/tree"
+	"github.com/podwright/podwright/internal/fs"
 	"github.com/podwright/podwright/volume/mounts"
 )
 
@@ -74,7 +73,7 @@ func (f *Folders) Volumes(uid types.UID) string { return filepath.Join(f.Pod(uid
 func (f *Folders) Plugins(uid types.UID) string { return filepath.Join(f.Pod(uid), "plugins") }
 
 // check refuses what is no name of a folder below Root.
-func check(uid types.UID) error { return foldername.Check("podfolder: the UID", string(uid)) }
+func check(uid types.UID) error { return fs.CheckName("podfolder: the UID", string(uid)) }
 
 // Prepare implements stages.Stage.
 func (f *Folders) Prepare(ctx context.Context, pod *v1.Pod) error {
@@ -99,7 +98,7 @@ func (f *Folders) Release(ctx context.Context, uid types.UID) error {
 		err = fmt.Errorf("%w: %s", ErrMounted, strings.Join(found, ", "))
 	}
 	if err == nil {
-		err = tree.Remove(ctx, f.Pod(uid))
+		err = fs.Remove(ctx, f.Pod(uid))
 	}
 	if err != nil {
 		return fmt.Errorf("pod folder: %w", err)
@@ -110,7 +109,7 @@ func (f *Folders) Release(ctx context.Context, uid types.UID) error {
 // mountedIn lists the mount points at or below a folder.
 func (f *Folders) mountedIn(ctx context.Context, dir string) (found []string, err error) {
 	dir, err = filepath.EvalSymlinks(dir)
-	if errors.Is(err, fs.ErrNotExist) {
+	if errors.Is(err, iofs.ErrNotExist) {
 		return nil, nil
 	}
 	if err != nil {
@@ -126,7 +125,7 @@ func (f *Folders) mountedIn(ctx context.Context, dir string) (found []string, er
 // Leftovers implements stages.Stage: it lists the pods that have a folder.
 func (f *Folders) Leftovers(context.Context) ([]types.UID, error) {
 	entries, err := os.ReadDir(f.cfg.Root)
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+	if err != nil && !errors.Is(err, iofs.ErrNotExist) {
 		return nil, fmt.Errorf("pod folders: %w", err)
 	}
 	var uids []types.UID

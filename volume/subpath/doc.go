@@ -20,7 +20,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/podwright/podwright/internal/foldername"
+	"github.com/podwright/podwright/internal/fs"
 	"github.com/podwright/podwright/volume"
 )
 
@@ -41,7 +41,7 @@ const (
 
 func check(s SubPath) error {
 	for what, name := range map[string]string{"pod UID": string(s.PodUID), "container": s.Container, "volume": s.Volume} {
-		if err := foldername.Check(what, name); err != nil {
+		if err := fs.CheckName(what, name); err != nil {
 			return err
 		}
 	}

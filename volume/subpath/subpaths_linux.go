@@ -4,14 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
+	iofs "io/fs"
 	"os"
 	"path/filepath"
 
 	"golang.org/x/sys/unix"
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/podwright/podwright/internal/foldername"
+	"github.com/podwright/podwright/internal/fs"
 	"github.com/podwright/podwright/internal/run"
 	"github.com/podwright/podwright/volume/mounts"
 )
@@ -86,7 +86,7 @@ func (p *SubPaths) prepare(ctx context.Context, s SubPath, target string) error 
 func (p *SubPaths) mounted(ctx context.Context, target string, want unix.Stat_t) (bool, error) {
 	for range maxStacked {
 		_, mounted, err := p.cfg.Mounts.At(ctx, target)
-		if errors.Is(err, fs.ErrNotExist) {
+		if errors.Is(err, iofs.ErrNotExist) {
 			return false, nil
 		}
 		if err != nil || !mounted {
@@ -117,7 +117,7 @@ func makePoint(target string, dir bool) error {
 		}
 	}
 	if dir {
-		if err := os.Mkdir(target, dirMode); !errors.Is(err, fs.ErrExist) {
+		if err := os.Mkdir(target, dirMode); !errors.Is(err, iofs.ErrExist) {
 			return err
 		}
 		return nil
@@ -162,7 +162,7 @@ func (p *SubPaths) release(ctx context.Context, target string) error {
 			case err == nil, errors.Is(err, unix.ENOENT):
 				return nil
 			case !errors.Is(err, unix.EBUSY): // something was mounted below it
-				return fmt.Errorf("sub path: %w", &fs.PathError{Op: "remove", Path: target, Err: err})
+				return fmt.Errorf("sub path: %w", &iofs.PathError{Op: "remove", Path: target, Err: err})
 			}
 		}
 		return fmt.Errorf("sub path: %s: too much is mounted", target)
@@ -172,7 +172,7 @@ func (p *SubPaths) release(ctx context.Context, target string) error {
 // ReleaseVolume unmounts all sub paths of a volume of a pod, also those that another
 // agent has left, and removes where they were. Nothing is removed that is in a volume.
 func (p *SubPaths) ReleaseVolume(ctx context.Context, pod types.UID, name string) error {
-	if err := errors.Join(foldername.Check("pod UID", string(pod)), foldername.Check("volume", name)); err != nil {
+	if err := errors.Join(fs.CheckName("pod UID", string(pod)), fs.CheckName("volume", name)); err != nil {
 		return fmt.Errorf("sub path: %w", err)
 	}
 	return p.clear(ctx, filepath.Join(p.cfg.Layout.SubPaths(pod), name), 2)
@@ -180,7 +180,7 @@ func (p *SubPaths) ReleaseVolume(ctx context.Context, pod types.UID, name string
 
 // ReleasePod is ReleaseVolume for all volumes of a pod.
 func (p *SubPaths) ReleasePod(ctx context.Context, pod types.UID) error {
-	if err := foldername.Check("pod UID", string(pod)); err != nil {
+	if err := fs.CheckName("pod UID", string(pod)); err != nil {
 		return fmt.Errorf("sub path: %w", err)
 	}
 	return p.clear(ctx, p.cfg.Layout.SubPaths(pod), 3)
@@ -192,7 +192,7 @@ func (p *SubPaths) clear(ctx context.Context, dir string, levels int) error {
 		return p.release(ctx, dir)
 	}
 	entries, err := os.ReadDir(dir)
-	if errors.Is(err, fs.ErrNotExist) {
+	if errors.Is(err, iofs.ErrNotExist) {
 		return nil
 	}
 	errs := []error{err}

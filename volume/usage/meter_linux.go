@@ -3,14 +3,14 @@ package usage
 import (
 	"context"
 	"errors"
-	"io/fs"
+	iofs "io/fs"
 	"sync"
 	"time"
 
 	"golang.org/x/sys/unix"
 
+	"github.com/podwright/podwright/internal/fs"
 	"github.com/podwright/podwright/internal/run"
-	"github.com/podwright/podwright/internal/tree"
 )
 
 // Meter measures volumes. Use New. It is safe for concurrent use.
@@ -96,13 +96,13 @@ func (m *Meter) measure(ctx context.Context, dir string) (Usage, error) {
 
 // look asks the file system that a volume is on, and walks if that does not know.
 func (m *Meter) look(ctx context.Context, dir string, u *Usage) (Source, error) {
-	root, err := tree.Entry{Dir: unix.AT_FDCWD, Name: dir}.Stat()
+	root, err := fs.Entry{Dir: unix.AT_FDCWD, Name: dir}.Stat()
 	if err != nil {
-		return FileSystem, &fs.PathError{Op: "measure", Path: dir, Err: err}
+		return FileSystem, &iofs.PathError{Op: "measure", Path: dir, Err: err}
 	}
 	var is unix.Statfs_t
 	if err := unix.Statfs(dir, &is); err != nil {
-		return FileSystem, &fs.PathError{Op: "measure", Path: dir, Err: err}
+		return FileSystem, &iofs.PathError{Op: "measure", Path: dir, Err: err}
 	}
 	u.Capacity, u.Available = int64(is.Blocks)*int64(is.Bsize), int64(is.Bavail)*int64(is.Bsize)
 	u.TotalFiles, u.FreeFiles = int64(is.Files), int64(is.Ffree)
@@ -121,13 +121,13 @@ func (m *Meter) walk(ctx context.Context, dir string, root unix.Statx_t, u *Usag
 	for range tries {
 		w := walk{ctx: ctx, pace: &m.pace, root: root}
 		w.add(root)
-		err = tree.Walk(ctx, dir, tree.Visitor{Visit: w.visit})
+		err = fs.Walk(ctx, dir, fs.Visitor{Visit: w.visit})
 		u.Bytes, u.Files = w.bytes, w.files
-		if !errors.Is(err, tree.ErrMoved) {
+		if !errors.Is(err, fs.ErrMoved) {
 			break
 		}
 	}
-	if errors.Is(err, tree.ErrMounted) {
+	if errors.Is(err, fs.ErrMounted) {
 		return nil // what is mounted there is not the volume's
 	}
 	return err
@@ -141,7 +141,7 @@ type walk struct {
 	links        map[uint64]uint32 // names yet to come, of files that have several
 }
 
-func (w *walk) visit(e tree.Entry) error {
+func (w *walk) visit(e fs.Entry) error {
 	if err := w.pace.wait(w.ctx); err != nil {
 		return err
 	}
@@ -150,7 +150,7 @@ func (w *walk) visit(e tree.Entry) error {
 		return nil
 	}
 	if err != nil {
-		return &fs.PathError{Op: "measure", Path: e.Name, Err: err}
+		return &iofs.PathError{Op: "measure", Path: e.Name, Err: err}
 	}
 	if is.Mnt_id == w.root.Mnt_id && is.Dev_major == w.root.Dev_major && is.Dev_minor == w.root.Dev_minor {
 		w.add(is)

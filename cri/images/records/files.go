@@ -5,14 +5,14 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io/fs"
+	iofs "io/fs"
 	"os"
 	"path/filepath"
 	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/podwright/podwright/internal/atomicfile"
+	"github.com/podwright/podwright/internal/fs"
 )
 
 // filePrefix is the beginning of the name of every file.
@@ -36,7 +36,7 @@ func (f folder) prepare() error {
 	}
 	for _, e := range entries {
 		if strings.HasPrefix(e.Name(), "."+filePrefix) {
-			if err := os.Remove(filepath.Join(string(f), e.Name())); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			if err := os.Remove(filepath.Join(string(f), e.Name())); err != nil && !errors.Is(err, iofs.ErrNotExist) {
 				return err
 			}
 		}
@@ -107,7 +107,7 @@ func (s *shelf[T]) put(key string, value T) error {
 		return err
 	}
 	file := s.folder.path(key)
-	if err := atomicfile.Write(file, data, 0o600); err != nil {
+	if err := fs.WriteAtomic(file, data, 0o600); err != nil {
 		return err
 	}
 	delete(s.bad, file)
@@ -118,7 +118,7 @@ func (s *shelf[T]) put(key string, value T) error {
 // remove removes the file of a key, if there is one.
 func (s *shelf[T]) remove(key string) error {
 	file := s.folder.path(key)
-	if err := os.Remove(file); err != nil && !errors.Is(err, fs.ErrNotExist) {
+	if err := os.Remove(file); err != nil && !errors.Is(err, iofs.ErrNotExist) {
 		return err
 	}
 	delete(s.bad, file)

@@ -4,7 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io/fs"
+	iofs "io/fs"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -13,7 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/podwright/podwright/cri/pods/actions"
-	"github.com/podwright/podwright/internal/atomicfile"
+	"github.com/podwright/podwright/internal/fs"
 	"github.com/podwright/podwright/internal/required"
 )
 
@@ -120,7 +120,7 @@ func (s *folder) Load(uid types.UID) (actions.Actuated, error) {
 		return actions.Actuated{}, err
 	}
 	data, err := os.ReadFile(path)
-	if errors.Is(err, fs.ErrNotExist) {
+	if errors.Is(err, iofs.ErrNotExist) {
 		return actions.Actuated{}, nil
 	}
 	if err != nil {
@@ -147,7 +147,7 @@ func (s *folder) tell(uid types.UID, path string, err error) {
 
 // drop forgets a pod.
 func (s *folder) drop(uid types.UID, path string) error {
-	if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+	if err := os.Remove(path); err != nil && !errors.Is(err, iofs.ErrNotExist) {
 		return fmt.Errorf("actuated resources: %w", err)
 	}
 	s.mu.Lock()
@@ -173,7 +173,7 @@ func (s *folder) Save(uid types.UID, r actions.Actuated) error {
 	if err != nil {
 		return fmt.Errorf("actuated resources of pod %s: %w", uid, err)
 	}
-	if err := atomicfile.Write(path, data, 0o600); err != nil {
+	if err := fs.WriteAtomic(path, data, 0o600); err != nil {
 		return fmt.Errorf("actuated resources: %w", err)
 	}
 	return s.known.Save(uid, r)

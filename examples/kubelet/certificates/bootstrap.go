@@ -21,7 +21,7 @@ import (
 	"k8s.io/client-go/util/keyutil"
 
 	"github.com/podwright/podwright/examples/kubelet/apiserver"
-	"github.com/podwright/podwright/internal/atomicfile"
+	"github.com/podwright/podwright/internal/fs"
 	"github.com/podwright/podwright/internal/run"
 )
 
@@ -74,7 +74,7 @@ func Bootstrap(ctx context.Context, cfg BootstrapConfig) error {
 	if err := os.MkdirAll(filepath.Dir(cfg.Kubeconfig), 0o750); err != nil {
 		return err
 	}
-	return atomicfile.Write(cfg.Kubeconfig, text, 0o600)
+	return fs.WriteAtomic(cfg.Kubeconfig, text, 0o600)
 }
 
 func (cfg *BootstrapConfig) check() error {
@@ -175,7 +175,7 @@ func (cfg *BootstrapConfig) key() (crypto.Signer, error) {
 	if err := os.MkdirAll(cfg.Store.Dir, 0o750); err != nil {
 		return nil, err
 	}
-	return key, atomicfile.Write(file, text, 0o600)
+	return key, fs.WriteAtomic(file, text, 0o600)
 }
 
 // kubeconfig is one with the server of the bootstrap kubeconfig and the certificate of the

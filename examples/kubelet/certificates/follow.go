@@ -5,12 +5,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
+	iofs "io/fs"
 	"log/slog"
 	"sync/atomic"
 	"time"
 
-	"github.com/podwright/podwright/internal/files"
+	"github.com/podwright/podwright/internal/fs"
 )
 
 // ErrAlreadyRun is returned by a second Run.
@@ -35,7 +35,7 @@ type Files[T any] struct {
 
 	// Of Run alone.
 	contents [][]byte
-	stamps   []files.Stamp
+	stamps   []fs.Stamp
 	failure  string
 }
 
@@ -44,7 +44,7 @@ func newFiles[T any](log *slog.Logger, build func([][]byte) (*T, error), paths .
 	if log == nil {
 		log = slog.New(slog.DiscardHandler)
 	}
-	f := &Files[T]{paths: paths, build: build, log: log, contents: make([][]byte, len(paths)), stamps: make([]files.Stamp, len(paths))}
+	f := &Files[T]{paths: paths, build: build, log: log, contents: make([][]byte, len(paths)), stamps: make([]fs.Stamp, len(paths))}
 	return f, f.load()
 }
 
@@ -81,14 +81,14 @@ func (f *Files[T]) Run(ctx context.Context) error {
 // load reads what has changed. What nothing can be made of is read each time: two files
 // that belong together change one after the other.
 func (f *Files[T]) load() error {
-	reader := files.Reader{MaxSize: largest, Youngest: 2 * look}
-	contents, stamps := make([][]byte, len(f.paths)), make([]files.Stamp, len(f.paths))
+	reader := fs.Reader{MaxSize: largest, Youngest: 2 * look}
+	contents, stamps := make([][]byte, len(f.paths)), make([]fs.Stamp, len(f.paths))
 	changed := f.Current() == nil
 	for i, path := range f.paths {
 		r := reader.Read(path, f.stamps[i])
 		switch {
 		case r.Vanished:
-			return fmt.Errorf("%s: %w", path, fs.ErrNotExist)
+			return fmt.Errorf("%s: %w", path, iofs.ErrNotExist)
 		case r.Problem != "":
 			return fmt.Errorf("%s: %s", path, r.Problem)
 		case r.Same:

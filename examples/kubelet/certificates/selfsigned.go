@@ -10,7 +10,7 @@ import (
 	"encoding/pem"
 	"errors"
 	"fmt"
-	"io/fs"
+	iofs "io/fs"
 	"math/big"
 	"net"
 	"os"
@@ -20,7 +20,7 @@ import (
 
 	"k8s.io/client-go/util/keyutil"
 
-	"github.com/podwright/podwright/internal/atomicfile"
+	"github.com/podwright/podwright/internal/fs"
 )
 
 // SelfSigned returns the files of a certificate that a server shows which was given none:
@@ -36,7 +36,7 @@ func SelfSigned(dir, host string) (certFile, keyFile string, err error) {
 	switch there, err := tls.LoadX509KeyPair(certFile, keyFile); {
 	case err == nil && !(expired(&there, time.Now()) && strings.HasPrefix(there.Leaf.Issuer.CommonName, host+"-ca@")):
 		return certFile, keyFile, nil
-	case err != nil && !errors.Is(err, fs.ErrNotExist):
+	case err != nil && !errors.Is(err, iofs.ErrNotExist):
 		return "", "", fmt.Errorf("%s with %s: %w", certFile, keyFile, err)
 	}
 	certPEM, keyPEM, err := newSelfSigned(host, time.Now())
@@ -44,16 +44,16 @@ func SelfSigned(dir, host string) (certFile, keyFile string, err error) {
 		return "", "", fmt.Errorf("self-signed certificate of %s: %w", host, err)
 	}
 	// The certificate is removed first and comes last: a pair is never of two halves.
-	if err := os.Remove(certFile); err != nil && !errors.Is(err, fs.ErrNotExist) {
+	if err := os.Remove(certFile); err != nil && !errors.Is(err, iofs.ErrNotExist) {
 		return "", "", err
 	}
 	if err := os.MkdirAll(dir, 0o750); err != nil {
 		return "", "", err
 	}
-	if err := atomicfile.Write(keyFile, keyPEM, 0o600); err != nil {
+	if err := fs.WriteAtomic(keyFile, keyPEM, 0o600); err != nil {
 		return "", "", err
 	}
-	return certFile, keyFile, atomicfile.Write(certFile, certPEM, 0o644)
+	return certFile, keyFile, fs.WriteAtomic(certFile, certPEM, 0o644)
 }
 
 // newSelfSigned makes a certificate and, behind it, its authority. The names are those that

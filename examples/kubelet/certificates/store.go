@@ -7,7 +7,7 @@ import (
 	"path/filepath"
 	"time"
 
-	"github.com/podwright/podwright/internal/atomicfile"
+	"github.com/podwright/podwright/internal/fs"
 )
 
 // Store are the files of a certificate that is replaced from time to time. Dated files
@@ -50,7 +50,7 @@ func (s Store) Update(certPEM, keyPEM []byte) (*tls.Certificate, error) {
 		return nil, err
 	}
 	dated := s.path(time.Now().Format("2006-01-02-15-04-05"))
-	if err := atomicfile.Write(dated, append(append([]byte(nil), certPEM...), keyPEM...), 0o600); err != nil {
+	if err := fs.WriteAtomic(dated, append(append([]byte(nil), certPEM...), keyPEM...), 0o600); err != nil {
 		return nil, err
 	}
 	return &pair, s.link(filepath.Base(dated))

@@ -14,7 +14,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/podwright/podwright/internal/inotify"
+	"github.com/podwright/podwright/internal/fs"
 	"github.com/podwright/podwright/internal/run"
 	volumecsi "github.com/podwright/podwright/volume/csi"
 )
@@ -197,7 +197,7 @@ func NoWatch(context.Context, func() []string) error { return errors.ErrUnsuppor
 
 // watch is RegistryConfig.Watch by inotify.
 func watch(ctx context.Context, look func() (folders []string)) error {
-	var queue inotify.Queue
+	var queue fs.Queue
 	all := func() error {
 		// What comes into a folder after it was listed and before it is watched is seen by
 		// the next look.
@@ -207,15 +207,15 @@ func watch(ctx context.Context, look func() (folders []string)) error {
 				return nil
 			}
 			for _, folder := range folders {
-				if _, err := queue.Add(folder, inotify.Changes|unix.IN_ONLYDIR); err != nil && !errors.Is(err, unix.ENOENT) {
+				if _, err := queue.Add(folder, fs.Changes|unix.IN_ONLYDIR); err != nil && !errors.Is(err, unix.ENOENT) {
 					return fmt.Errorf("%s: %w", folder, err)
 				}
 			}
 			seen = folders
 		}
 	}
-	begin := func(q inotify.Queue) error { queue = q; return all() }
-	return inotify.Watch(ctx, begin, func([]inotify.Event) error { return all() })
+	begin := func(q fs.Queue) error { queue = q; return all() }
+	return fs.Watch(ctx, begin, func([]fs.Event) error { return all() })
 }
 
 // look holds what is in the folder against what is followed, and returns the folders that

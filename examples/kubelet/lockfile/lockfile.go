@@ -19,7 +19,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/podwright/podwright/internal/inotify"
+	"github.com/podwright/podwright/internal/fs"
 	"github.com/podwright/podwright/internal/run"
 )
 
@@ -85,14 +85,14 @@ var errContended = errors.New("contended")
 // Contended returns nil when somebody else opens the file, or removes it: he wants the
 // lock. Otherwise it returns when ctx ends, or why it cannot tell. The lock is kept.
 func (l *Lock) Contended(ctx context.Context) error {
-	begin := func(q inotify.Queue) error {
+	begin := func(q fs.Queue) error {
 		_, err := q.Add(l.file.Name(), unix.IN_OPEN|unix.IN_ATTRIB|unix.IN_DELETE_SELF|unix.IN_MOVE_SELF)
 		if !l.there() { // by the time that it was watched
 			return errContended
 		}
 		return err
 	}
-	err := inotify.Watch(ctx, begin, func(events []inotify.Event) error {
+	err := fs.Watch(ctx, begin, func(events []fs.Event) error {
 		for _, e := range events {
 			// A file that is open is not deleted, but loses its name.
 			if e.Mask&unix.IN_ATTRIB == 0 || !l.there() {

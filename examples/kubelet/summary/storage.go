@@ -3,7 +3,7 @@ package summary
 import (
 	"context"
 	"errors"
-	"io/fs"
+	iofs "io/fs"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
@@ -14,8 +14,8 @@ import (
 	statsapi "k8s.io/kubelet/pkg/apis/stats/v1alpha1"
 
 	"github.com/podwright/podwright/cri/stats"
+	"github.com/podwright/podwright/internal/fs"
 	"github.com/podwright/podwright/internal/run"
-	"github.com/podwright/podwright/internal/tree"
 	"github.com/podwright/podwright/volume/usage"
 )
 
@@ -132,11 +132,11 @@ func (p *Provider) forget(m *measured, folders map[string]*folder) {
 
 func (p *Provider) measureFolder(ctx context.Context, dir string) {
 	_, err := p.cfg.Meter.Measure(ctx, dir, 0)
-	if err == nil || ctx.Err() != nil || errors.Is(err, tree.ErrMoved) { // by containers, all the time: that shall not hide what they use
+	if err == nil || ctx.Err() != nil || errors.Is(err, fs.ErrMoved) { // by containers, all the time: that shall not hide what they use
 		return
 	}
 	p.cfg.Meter.Forget(dir)
-	if !errors.Is(err, fs.ErrNotExist) { // what is not there has no use yet
+	if !errors.Is(err, iofs.ErrNotExist) { // what is not there has no use yet
 		p.cfg.Logger.Debug("a volume or log cannot be measured", "folder", dir, "err", err)
 	}
 }

@@ -1,13 +1,11 @@
-package files
+package fs
 
 import (
 	"golang.org/x/sys/unix"
-
-	"github.com/podwright/podwright/internal/inotify"
 )
 
 // StateOf says what an event tells about the content of a file at a path.
-func StateOf(path string, e inotify.Event) State {
+func StateOf(path string, e Event) State {
 	switch {
 	case e.Written():
 		return Written

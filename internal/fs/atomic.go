@@ -1,6 +1,4 @@
-// Package atomicfile writes files so that a reader, or an agent that starts
-// after a crash, sees either the old content or the new one, whole.
-package atomicfile
+package fs
 
 import (
 	"fmt"
@@ -8,10 +6,10 @@ import (
 	"path/filepath"
 )
 
-// Write replaces the file at path. The new content is written to a temporary
+// WriteAtomic replaces the file at path. The new content is written to a temporary
 // file beside it, synced, renamed over it, and the folder is synced, so that
 // neither kill -9 nor a power cut leaves half a file under that name.
-func Write(path string, data []byte, perm os.FileMode) (err error) {
+func WriteAtomic(path string, data []byte, perm os.FileMode) (err error) {
 	dir := filepath.Dir(path)
 	tmp, err := os.CreateTemp(dir, "."+filepath.Base(path)+".tmp-*")
 	if err != nil {

@@ -1,4 +1,4 @@
-package files
+package fs
 
 import (
 	"io/fs"
@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
-	"go.uber.org/goleak"
 )
 
 // What is no file, or too large, is refused without a wait, and says why.
@@ -102,5 +101,3 @@ func TestWhatIsNotRegularAnyMore(t *testing.T) {
 		require.Equal(t, want, Describe(mode|0o600))
 	}
 }
-
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }

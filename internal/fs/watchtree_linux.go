@@ -1,4 +1,4 @@
-package files
+package fs
 
 import (
 	"context"
@@ -8,8 +8,6 @@ import (
 	"strings"
 
 	"golang.org/x/sys/unix"
-
-	"github.com/podwright/podwright/internal/inotify"
 )
 
 // Watch watches the tree, and the folder above it, with inotify. Unlike portable packages
@@ -17,18 +15,18 @@ import (
 // complete and not after a guess.
 func (t Tree) Watch(ctx context.Context, changed func(Hint)) error {
 	w := &treeWatch{Tree: t, changed: changed, above: filepath.Dir(t.Root), folders: map[int]string{}}
-	return inotify.Watch(ctx, w.begin, w.events)
+	return Watch(ctx, w.begin, w.events)
 }
 
 type treeWatch struct {
 	Tree
-	queue   inotify.Queue
+	queue   Queue
 	changed func(Hint)
 	above   string
 	folders map[int]string // by watch
 }
 
-func (w *treeWatch) begin(q inotify.Queue) error {
+func (w *treeWatch) begin(q Queue) error {
 	w.queue = q
 	if err := w.grow(); err != nil {
 		return err
@@ -56,7 +54,7 @@ func (w *treeWatch) grow() error {
 
 func (w *treeWatch) add(folders ...string) error {
 	for _, folder := range folders {
-		watch, err := w.queue.Add(folder, inotify.Changes|unix.IN_ONLYDIR)
+		watch, err := w.queue.Add(folder, Changes|unix.IN_ONLYDIR)
 		switch {
 		case err == nil:
 			w.folders[watch] = folder
@@ -77,7 +75,7 @@ func (w *treeWatch) watching() error {
 	return nil
 }
 
-func (w *treeWatch) events(batch []inotify.Event) error {
+func (w *treeWatch) events(batch []Event) error {
 	grown := false
 	for _, e := range batch {
 		grown = w.event(e) || grown
@@ -90,7 +88,7 @@ func (w *treeWatch) events(batch []inotify.Event) error {
 }
 
 // event handles one event, and reports whether there may be new folders to watch.
-func (w *treeWatch) event(e inotify.Event) bool {
+func (w *treeWatch) event(e Event) bool {
 	folder, ok := w.folders[e.Watch]
 	path := filepath.Join(folder, e.Name)
 	switch {

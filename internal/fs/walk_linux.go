@@ -1,4 +1,4 @@
-package tree
+package fs
 
 import (
 	"context"
@@ -111,9 +111,9 @@ type level struct {
 }
 
 const (
-	openDir = unix.O_RDONLY | unix.O_DIRECTORY | unix.O_NOFOLLOW | unix.O_CLOEXEC
-	batch   = 1024
-	named   = 5
+	openDir   = unix.O_RDONLY | unix.O_DIRECTORY | unix.O_NOFOLLOW | unix.O_CLOEXEC
+	batchSize = 1024
+	named     = 5
 )
 
 func (w *walk) begin(dir string) error {
@@ -148,7 +148,7 @@ func (w *walk) read(l level) error {
 	w.stack = append(w.stack, l)
 	top := &w.stack[len(w.stack)-1]
 	for {
-		entries, err := w.dir.ReadDir(batch)
+		entries, err := w.dir.ReadDir(batchSize)
 		for _, e := range entries {
 			if w.ctx.Err() != nil {
 				return run.EndOf(w.ctx)

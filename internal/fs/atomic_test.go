@@ -1,4 +1,4 @@
-package atomicfile
+package fs
 
 import (
 	"os"
@@ -6,14 +6,13 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
-	"go.uber.org/goleak"
 )
 
 func TestWriteReplacesWhole(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "state")
-	require.NoError(t, Write(path, []byte("one"), 0o600))
-	require.NoError(t, Write(path, []byte("two"), 0o640))
+	require.NoError(t, WriteAtomic(path, []byte("one"), 0o600))
+	require.NoError(t, WriteAtomic(path, []byte("two"), 0o640))
 	got, err := os.ReadFile(path)
 	require.NoError(t, err)
 	require.Equal(t, "two", string(got))
@@ -25,11 +24,11 @@ func TestWriteReplacesWhole(t *testing.T) {
 
 func TestWriteFailureLeavesTheOldFileAlone(t *testing.T) {
 	dir := t.TempDir()
-	require.ErrorContains(t, Write(filepath.Join(dir, "missing", "state"), nil, 0o600), "missing")
+	require.ErrorContains(t, WriteAtomic(filepath.Join(dir, "missing", "state"), nil, 0o600), "missing")
 	// A folder in the way: the rename fails, the temporary file is gone.
 	path := filepath.Join(dir, "folder")
 	require.NoError(t, os.MkdirAll(filepath.Join(path, "child"), 0o755))
-	require.Error(t, Write(path, []byte("x"), 0o600))
+	require.Error(t, WriteAtomic(path, []byte("x"), 0o600))
 	requireOnly(t, dir, "folder")
 }
 
@@ -40,5 +39,3 @@ func requireOnly(t *testing.T, dir, name string) {
 	require.Len(t, entries, 1)
 	require.Equal(t, name, entries[0].Name())
 }
-
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }

@@ -1,4 +1,4 @@
-package inotify_test
+package fs_test
 
 import (
 	"context"
@@ -8,23 +8,20 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
-	"go.uber.org/goleak"
 	"golang.org/x/sys/unix"
 
-	"github.com/podwright/podwright/internal/inotify"
+	"github.com/podwright/podwright/internal/fs"
 )
-
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 func TestWatch(t *testing.T) {
 	dir := t.TempDir()
 	file, end := filepath.Join(dir, "f"), filepath.Join(dir, "end")
 	odd := errors.New("odd")
-	var queue inotify.Queue
+	var queue fs.Queue
 	var seen []string
-	begin := func(q inotify.Queue) error {
+	begin := func(q fs.Queue) error {
 		queue = q
-		watch, err := q.Add(dir, inotify.Changes)
+		watch, err := q.Add(dir, fs.Changes)
 		require.NoError(t, err)
 		require.NoError(t, os.WriteFile(file, []byte("x"), 0o600))
 		require.NoError(t, os.Symlink(file, filepath.Join(dir, "link")))
@@ -33,7 +30,7 @@ func TestWatch(t *testing.T) {
 		q.Remove(watch)
 		return nil
 	}
-	err := inotify.Watch(t.Context(), begin, func(events []inotify.Event) error {
+	err := fs.Watch(t.Context(), begin, func(events []fs.Event) error {
 		for _, e := range events {
 			switch {
 			case e.Mask&unix.IN_IGNORED != 0:
@@ -51,25 +48,25 @@ func TestWatch(t *testing.T) {
 	require.ErrorIs(t, err, odd)
 	require.Equal(t, []string{"f", "f writing", "f written", "link", "f", "end"}, seen, "it was gone when it was looked at")
 	queue.Remove(1)
-	require.ErrorIs(t, inotify.Watch(t.Context(), func(inotify.Queue) error { return odd }, nil), odd)
+	require.ErrorIs(t, fs.Watch(t.Context(), func(fs.Queue) error { return odd }, nil), odd)
 }
 
 func TestWatchEnds(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
-	begin := func(q inotify.Queue) error {
-		_, err := q.Add(t.TempDir(), inotify.Changes)
+	begin := func(q fs.Queue) error {
+		_, err := q.Add(t.TempDir(), fs.Changes)
 		cancel()
 		return err
 	}
-	require.ErrorIs(t, inotify.Watch(ctx, begin, nil), os.ErrDeadlineExceeded)
+	require.ErrorIs(t, fs.Watch(ctx, begin, nil), os.ErrDeadlineExceeded)
 }
 
 func TestWriting(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "f")
 	require.NoError(t, os.WriteFile(file, nil, 0o600))
-	created := inotify.Event{Mask: unix.IN_CREATE}
+	created := fs.Event{Mask: unix.IN_CREATE}
 	require.True(t, created.Writing(file))
 	require.NoError(t, os.Link(file, file+"2"))
 	require.False(t, created.Writing(file), "a hard link is complete")
-	require.False(t, inotify.Event{Mask: unix.IN_ATTRIB}.Writing(file))
+	require.False(t, fs.Event{Mask: unix.IN_ATTRIB}.Writing(file))
 }

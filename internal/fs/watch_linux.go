@@ -1,4 +1,4 @@
-package inotify
+package fs
 
 import (
 	"cmp"

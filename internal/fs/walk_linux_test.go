@@ -1,10 +1,10 @@
-package tree_test
+package fs_test
 
 import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
+	iofs "io/fs"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -13,13 +13,10 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
-	"go.uber.org/goleak"
 	"golang.org/x/sys/unix"
 
-	"github.com/podwright/podwright/internal/tree"
+	"github.com/podwright/podwright/internal/fs"
 )
-
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 func write(t testing.TB, path string) {
 	t.Helper()
@@ -34,30 +31,30 @@ func TestWalk(t *testing.T) {
 	}
 	require.NoError(t, os.Symlink("/", filepath.Join(dir, "c", "root")))
 	var visited, left []string
-	v := tree.Visitor{
-		Visit: func(e tree.Entry) error {
+	v := fs.Visitor{
+		Visit: func(e fs.Entry) error {
 			is, err := e.Stat()
 			require.NoError(t, err)
 			require.Equal(t, e.Type.IsDir(), is.Mode&unix.S_IFMT == unix.S_IFDIR)
 			visited = append(visited, e.Name)
 			return nil
 		},
-		Leave: func(e tree.Entry) error { left = append(left, e.Name); return nil },
+		Leave: func(e fs.Entry) error { left = append(left, e.Name); return nil },
 	}
-	require.NoError(t, tree.Walk(t.Context(), dir, v))
+	require.NoError(t, fs.Walk(t.Context(), dir, v))
 	slices.Sort(visited)
 	require.Equal(t, []string{"a", "b", "c", "f", "g", "h", "i", "root"}, visited)
 	require.Less(t, slices.Index(left, "b"), slices.Index(left, "a"))
 	require.Len(t, left, 3)
 
 	odd := errors.New("odd")
-	require.ErrorIs(t, tree.Walk(t.Context(), dir, tree.Visitor{Visit: func(tree.Entry) error { return odd }}), odd)
-	require.ErrorIs(t, tree.Walk(t.Context(), dir, tree.Visitor{Visit: v.Visit, Leave: func(tree.Entry) error { return odd }}), odd)
-	require.ErrorIs(t, tree.Walk(t.Context(), filepath.Join(dir, "x"), v), fs.ErrNotExist)
-	require.ErrorIs(t, tree.Walk(t.Context(), filepath.Join(dir, "c", "root"), v), unix.ENOTDIR)
+	require.ErrorIs(t, fs.Walk(t.Context(), dir, fs.Visitor{Visit: func(fs.Entry) error { return odd }}), odd)
+	require.ErrorIs(t, fs.Walk(t.Context(), dir, fs.Visitor{Visit: v.Visit, Leave: func(fs.Entry) error { return odd }}), odd)
+	require.ErrorIs(t, fs.Walk(t.Context(), filepath.Join(dir, "x"), v), iofs.ErrNotExist)
+	require.ErrorIs(t, fs.Walk(t.Context(), filepath.Join(dir, "c", "root"), v), unix.ENOTDIR)
 	ended, cancel := context.WithCancel(t.Context())
 	cancel()
-	require.ErrorIs(t, tree.Walk(ended, dir, v), context.Canceled)
+	require.ErrorIs(t, fs.Walk(ended, dir, v), context.Canceled)
 }
 
 // A folder that is moved away while it is walked does not lead the walk out of its tree.
@@ -66,7 +63,7 @@ func TestWalkOfWhatMoves(t *testing.T) {
 	write(t, filepath.Join(dir, "in", "a", "b", "f"))
 	write(t, filepath.Join(dir, "in", "z", "g"))
 	write(t, filepath.Join(dir, "out", "precious"))
-	err := tree.Walk(t.Context(), filepath.Join(dir, "in"), tree.Visitor{Visit: func(e tree.Entry) error {
+	err := fs.Walk(t.Context(), filepath.Join(dir, "in"), fs.Visitor{Visit: func(e fs.Entry) error {
 		require.NotEqual(t, "precious", e.Name)
 		if e.Name == "f" {
 			return os.Rename(filepath.Join(dir, "in", "a", "b"), filepath.Join(dir, "out", "b"))
@@ -94,18 +91,18 @@ func TestWalkOfWhatCannotBeRead(t *testing.T) {
 		defer func() { _ = unix.Setfsuid(0) }()
 	}
 	var visited, left, failed []string
-	v := tree.Visitor{
-		Visit: func(e tree.Entry) error { visited = append(visited, e.Path()); return nil },
-		Leave: func(e tree.Entry) error { left = append(left, e.Path()); return nil },
+	v := fs.Visitor{
+		Visit: func(e fs.Entry) error { visited = append(visited, e.Path()); return nil },
+		Leave: func(e fs.Entry) error { left = append(left, e.Path()); return nil },
 	}
-	require.ErrorIs(t, tree.Walk(t.Context(), dir, v), fs.ErrPermission)
+	require.ErrorIs(t, fs.Walk(t.Context(), dir, v), iofs.ErrPermission)
 	visited, left = nil, nil
-	v.Fail = func(e tree.Entry, err error) error {
-		require.ErrorIs(t, err, fs.ErrPermission)
+	v.Fail = func(e fs.Entry, err error) error {
+		require.ErrorIs(t, err, iofs.ErrPermission)
 		failed = append(failed, e.Path())
 		return nil
 	}
-	require.NoError(t, tree.Walk(t.Context(), dir, v))
+	require.NoError(t, fs.Walk(t.Context(), dir, v))
 	slices.Sort(visited)
 	require.Equal(t, []string{"a", "a/b", "a/c", "a/c/g", "h"}, visited)
 	slices.Sort(left)
@@ -125,17 +122,17 @@ func TestRemove(t *testing.T) {
 	}
 	ended, cancel := context.WithCancel(t.Context())
 	cancel()
-	require.ErrorIs(t, tree.Remove(ended, gone), context.Canceled)
-	require.NoError(t, tree.Remove(t.Context(), gone))
+	require.ErrorIs(t, fs.Remove(ended, gone), context.Canceled)
+	require.NoError(t, fs.Remove(t.Context(), gone))
 	require.NoDirExists(t, gone)
 	require.FileExists(t, precious)
-	require.NoError(t, tree.Remove(t.Context(), gone), "nothing is no error")
-	require.NoError(t, tree.Remove(t.Context(), filepath.Join(precious, "x")))
+	require.NoError(t, fs.Remove(t.Context(), gone), "nothing is no error")
+	require.NoError(t, fs.Remove(t.Context(), filepath.Join(precious, "x")))
 
 	link := filepath.Join(dir, "link")
 	require.NoError(t, os.Symlink(dir, link))
-	require.NoError(t, tree.Remove(t.Context(), link))
-	require.NoError(t, tree.Remove(t.Context(), precious), "a file")
+	require.NoError(t, fs.Remove(t.Context(), link))
+	require.NoError(t, fs.Remove(t.Context(), precious), "a file")
 	entries, err := os.ReadDir(dir)
 	require.NoError(t, err)
 	require.Empty(t, entries)
@@ -160,7 +157,7 @@ func TestRemoveOfADeepTree(t *testing.T) {
 		fd = below
 	}
 	require.NoError(t, unix.Close(fd))
-	require.NoError(t, tree.Remove(t.Context(), gone))
+	require.NoError(t, fs.Remove(t.Context(), gone))
 	require.NoDirExists(t, gone)
 }
 
@@ -183,11 +180,11 @@ func TestRemoveUnderWriters(t *testing.T) {
 		}
 	})
 	for range 20 {
-		_ = tree.Remove(t.Context(), gone)
+		_ = fs.Remove(t.Context(), gone)
 	}
 	close(stop)
 	wg.Wait()
-	require.NoError(t, tree.Remove(t.Context(), gone))
+	require.NoError(t, fs.Remove(t.Context(), gone))
 	require.NoDirExists(t, gone)
 }
 
@@ -205,20 +202,20 @@ func TestMountsAreNotEntered(t *testing.T) {
 		t.Skip("cannot mount:", err)
 	}
 	t.Cleanup(func() { _ = unix.Unmount(point, unix.MNT_DETACH) })
-	err := tree.Remove(t.Context(), gone)
-	require.ErrorIs(t, err, tree.ErrMounted)
+	err := fs.Remove(t.Context(), gone)
+	require.ErrorIs(t, err, fs.ErrMounted)
 	require.ErrorContains(t, err, "point")
 	require.FileExists(t, precious, "also on the same file system")
 	require.NoDirExists(t, filepath.Join(gone, "b"))
-	require.ErrorIs(t, tree.Remove(t.Context(), point), tree.ErrMounted)
+	require.ErrorIs(t, fs.Remove(t.Context(), point), fs.ErrMounted)
 	require.FileExists(t, precious)
 	found := false
-	require.NoError(t, tree.Walk(t.Context(), point, tree.Visitor{Visit: func(e tree.Entry) error {
+	require.NoError(t, fs.Walk(t.Context(), point, fs.Visitor{Visit: func(e fs.Entry) error {
 		found = found || e.Name == "precious"
 		return nil
 	}}), "it may begin at a mount")
 	require.True(t, found)
 	require.NoError(t, unix.Unmount(point, 0))
-	require.NoError(t, tree.Remove(t.Context(), gone))
+	require.NoError(t, fs.Remove(t.Context(), gone))
 	require.FileExists(t, precious)
 }

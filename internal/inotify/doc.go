@@ -1,2 +1,0 @@
-// Package inotify reads what Linux tells of changes in folders.
-package inotify
