@@ -185,7 +185,7 @@ type failure struct {
 
 func (w *Workers) logFailure(r *runningCall, f failure, s PodState) {
 	err, cause := f.err, f.cause
-	log := w.log.With("call", r.kind.String(), "pod", s.Namespace+"/"+s.Name, "uid", r.uid, "err", err)
+	log := w.log.With("call", r.kind.String(), "pod", s.Namespace+"/"+s.Name, "podUID", r.uid, "err", err)
 	if p, ok := err.(*PanicError); ok {
 		log.Error("the syncer panicked", "stack", string(p.Stack))
 		return

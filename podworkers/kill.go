@@ -65,7 +65,7 @@ func killTimeout(pod *v1.Pod, override *int64) time.Duration {
 }
 
 func (w *Workers) reportSlowKill(pod *v1.Pod, limit time.Duration) {
-	w.log.Warn("pod did not stop in time", "pod", pod.Namespace+"/"+pod.Name, "uid", pod.UID, "limit", limit)
+	w.log.Warn("pod did not stop in time", "pod", pod.Namespace+"/"+pod.Name, "podUID", pod.UID, "limit", limit)
 	if w.cfg.Event == nil {
 		return
 	}

@@ -293,7 +293,7 @@ func (h *DefaultHandler) killLeftovers(ctx context.Context, c *Cleanup) error {
 		if _, known := c.Known[orphan.UID]; known || h.held(orphan.UID) {
 			continue
 		}
-		h.cfg.Logger.Info("killing a pod that only the runtime knows", "namespace", orphan.Namespace, "pod", orphan.Name, "uid", orphan.UID)
+		h.cfg.Logger.Info("killing a pod that only the runtime knows", "pod", orphan.Namespace+"/"+orphan.Name, "podUID", orphan.UID)
 		grace := int64(1)
 		u := podworkers.Update{Type: podworkers.UpdateKill, RuntimePod: &orphan, Kill: &podworkers.KillOptions{GracePeriodSeconds: &grace}}
 		if !h.kill(c, u, orphan.UID) {

@@ -282,7 +282,7 @@ func (h *DefaultHandler) update(u podworkers.Update) bool {
 		if u.Pod != nil {
 			attrs = append(attrs, podAttrs(u.Pod)...)
 		} else if u.RuntimePod != nil {
-			attrs = append(attrs, "namespace", u.RuntimePod.Namespace, "pod", u.RuntimePod.Name, "uid", u.RuntimePod.UID)
+			attrs = append(attrs, "pod", u.RuntimePod.Namespace+"/"+u.RuntimePod.Name, "podUID", u.RuntimePod.UID)
 		}
 		h.cfg.Logger.Error("the workers refused an update", attrs...)
 	}
@@ -319,5 +319,5 @@ func (h *DefaultHandler) left(pod *v1.Pod) {
 }
 
 func podAttrs(pod *v1.Pod) []any {
-	return []any{"namespace", pod.Namespace, "pod", pod.Name, "uid", pod.UID}
+	return []any{"pod", pod.Namespace + "/" + pod.Name, "podUID", pod.UID}
 }

@@ -3,6 +3,7 @@ package syncloop_test
 import (
 	"context"
 	"fmt"
+	"time"
 
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -48,6 +49,8 @@ func Example() {
 		Handler: handler,
 		Pods:    merger,
 		Sources: map[string]syncloop.EventSource{"mine": mine},
+
+		HousekeepingPeriod: 10 * time.Second, // few pods
 	})
 
 	done := make(chan error, 2)

@@ -26,10 +26,13 @@ func Example() {
 	fmt.Println(tree.Path(name))
 	values := cgroups.ForPod(cgroups.Config{PodPids: 1000}, pod)
 	fmt.Println(values.Files(cgroups.V2))
+	pinned := cgroups.Config{PodPids: 1000, ExclusiveCPUs: func(*v1.Pod) bool { return true }} // no quota for own CPUs
+	fmt.Println(cgroups.ForPod(pinned, pod).Files(cgroups.V2))
 	uid, class, _ := tree.PodOf(name)
 	fmt.Println(uid, class)
 	// Output:
 	// /kubepods.slice/kubepods-burstable.slice/kubepods-burstable-pod11_22.slice
 	// map[cpu.max:25000 100000 cpu.weight:10 pids.max:1000]
+	// map[cpu.max:max 100000 cpu.weight:10 pids.max:1000]
 	// 11-22 Burstable
 }

@@ -8,6 +8,7 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
 	"github.com/podwright/podwright/cri/fake"
 	"github.com/podwright/podwright/cri/images"
@@ -76,6 +77,39 @@ func Example() {
 	// running: hello
 	// stopped: true
 	// nothing left: true
+}
+
+// Callbacks around the start of a container give it CPUs of its own.
+func ExampleConfig() {
+	dir, err := os.MkdirTemp("", "pods-example")
+	check(err)
+	defer os.RemoveAll(dir)
+	runtime, err := fake.New(fake.Config{AnyImage: true})
+	check(err)
+	defer runtime.Close()
+	pulls, err := images.New(images.Config{Service: runtime})
+	check(err)
+	manager, err := pods.New(pods.Config{
+		Runtime: runtime, Images: pulls, RuntimeName: "fake", LogRoot: dir, MaxConcurrentStarts: 1,
+		PreCreate: func(_ context.Context, _ *v1.Pod, c *v1.Container, config *runtimeapi.ContainerConfig) error {
+			config.Linux.Resources.CpusetCpus = "2-3"
+			fmt.Println("created on 2-3:", c.Name)
+			return nil
+		},
+		PreStart: func(_ context.Context, _ *v1.Pod, c *v1.Container, id string) error {
+			fmt.Println("starts:", c.Name)
+			return nil
+		},
+	})
+	check(err)
+	pod := &v1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Name: "web", Namespace: "default", UID: "1"},
+		Spec:       v1.PodSpec{DNSPolicy: v1.DNSNone, Containers: []v1.Container{{Name: "app", Image: "app"}}},
+	}
+	check(manager.SyncPod(context.Background(), pods.SyncRequest{Pod: pod, Status: &observed.Pod{UID: pod.UID}}).Err())
+	// Output:
+	// created on 2-3: app
+	// starts: app
 }
 
 // An init container runs before the others, which a sync explains.

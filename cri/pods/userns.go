@@ -57,7 +57,7 @@ func NewUserNamespaces(cfg UserNamespacesConfig) (*UserNamespaces, error) {
 	u := &UserNamespaces{podDir: cfg.PodDir, ids: ids, unknown: map[types.UID]bool{}}
 	for _, uid := range cfg.Pods {
 		if _, _, err := u.read(uid); err != nil && cfg.Logger != nil {
-			cfg.Logger.Error("cannot tell which users a pod has", "uid", uid, "err", err)
+			cfg.Logger.Error("cannot tell which users a pod has", "podUID", uid, "err", err)
 		}
 	}
 	return u, nil

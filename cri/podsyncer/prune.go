@@ -64,7 +64,7 @@ func (p *pruner) pruneDue(ctx context.Context) {
 		}
 		err := run.Guard("the removal of dead containers", func() error { return p.prune(ctx, uid, all) })
 		if err != nil && ctx.Err() == nil {
-			p.s.log.Warn("cannot remove dead containers; the next collection will", "uid", uid, "err", err)
+			p.s.log.Warn("cannot remove dead containers; the next collection will", "podUID", uid, "err", err)
 		}
 		end()
 	}

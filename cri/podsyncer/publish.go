@@ -51,7 +51,7 @@ func (s *Syncer) compute(w podworkers.Work, observed *observed.Pod, terminal boo
 // workers refuse pods that cannot be told apart, too.
 func (s *Syncer) refused(pod *v1.Pod, err error) {
 	if err != nil {
-		s.log.Error("status refused", "pod", pod.Namespace+"/"+pod.Name, "uid", pod.UID, "err", err)
+		s.log.Error("status refused", "pod", pod.Namespace+"/"+pod.Name, "podUID", pod.UID, "err", err)
 	}
 }
 

@@ -83,6 +83,6 @@ func (s *Syncer) forget(uid types.UID) {
 		return
 	}
 	if err := s.records.Forget(uid); err != nil {
-		s.log.Warn("cannot remove what was kept of a pod that is being stopped", "uid", uid, "err", err)
+		s.log.Warn("cannot remove what was kept of a pod that is being stopped", "podUID", uid, "err", err)
 	}
 }

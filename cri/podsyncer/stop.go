@@ -95,7 +95,7 @@ func (s *Syncer) SyncTerminatingOrphan(ctx context.Context, p podworkers.Runtime
 	if err != nil {
 		return err
 	}
-	s.log.Info("stopping a pod that no source names", "pod", p.Namespace+"/"+p.Name, "uid", p.UID)
+	s.log.Info("stopping a pod that no source names", "pod", p.Namespace+"/"+p.Name, "podUID", p.UID)
 	_, err = s.stop(ctx, known, pods.KillRequest{Message: "Stopping a pod that no source names"})
 	if err == nil {
 		s.housekeep() // not after a failure: housekeeping would try again at once, for ever

@@ -111,7 +111,7 @@ func (s *Syncer) moved(t podworkers.Transition) {
 	if t.To == podworkers.StateFinished {
 		s.housekeep()
 	}
-	s.log.Debug("pod worker", "pod", t.Namespace+"/"+t.Name, "uid", t.UID, "from", t.From, "to", t.To)
+	s.log.Debug("pod worker", "pod", t.Namespace+"/"+t.Name, "podUID", t.UID, "from", t.From, "to", t.To)
 }
 
 // housekeep has housekeeping done soon.

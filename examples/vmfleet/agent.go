@@ -52,7 +52,7 @@ func New(cfg Config) (a *Agent, err error) {
 	if a.statuses, err = writer.New(writer.Config{Sinks: []writer.NamedSink{{Name: "told", Sink: cfg.Told}}, Logger: cfg.Logger}); err != nil {
 		return nil, err
 	}
-	if a.workers, err = podworkers.New(podworkers.Config{Syncer: a, OnDue: a.dirty, Logger: cfg.Logger}); err != nil {
+	if a.workers, err = podworkers.New(podworkers.Config{Syncer: a, OnDue: a.dirty, RetryBackoff: 20 * time.Second, Logger: cfg.Logger}); err != nil {
 		return nil, err
 	}
 	merger, err := podsource.NewMerger(podsource.MergerConfig{Logger: cfg.Logger})

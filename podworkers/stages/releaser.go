@@ -244,7 +244,7 @@ func (r *Releaser) take(uid types.UID) (end func(), ok bool) {
 		return nil
 	})
 	if err != nil {
-		r.cfg.Logger.Error("cannot tell whether a pod is gone", "uid", uid, "err", err)
+		r.cfg.Logger.Error("cannot tell whether a pod is gone", "podUID", uid, "err", err)
 	}
 	return end, ok
 }
@@ -264,9 +264,9 @@ func (r *Releaser) released(ctx context.Context, uid types.UID, err error) {
 	r.mu.Unlock()
 	switch {
 	case err == nil:
-		r.cfg.Logger.Info("released what a pod had left", "uid", uid, "stages", stages)
+		r.cfg.Logger.Info("released what a pod had left", "podUID", uid, "stages", stages)
 	case news && ctx.Err() == nil:
-		r.cfg.Logger.Error("cannot release what a pod has left; trying again", "uid", uid, "err", err)
+		r.cfg.Logger.Error("cannot release what a pod has left; trying again", "podUID", uid, "err", err)
 	}
 }
 

@@ -172,7 +172,7 @@ func (f *Fit) preempt(pod *v1.Pod, staying []*v1.Pod, short []Shortage) error {
 		return syncloop.Reject("UnexpectedAdmissionError", "%v", err)
 	}
 	f.waiting[pod.UID] = pod
-	f.cfg.Logger.Info("pods end for a critical one", "pod", pod.Namespace+"/"+pod.Name, "uid", pod.UID, "victims", len(victims), "missing", short[0].String())
+	f.cfg.Logger.Info("pods end for a critical one", "pod", pod.Namespace+"/"+pod.Name, "podUID", pod.UID, "victims", len(victims), "missing", short[0].String())
 	f.cfg.Preempt(pod, victims, short)
 	return fmt.Errorf("it is critical, and waits until %d pods have made room: %v", len(victims), short[0])
 }

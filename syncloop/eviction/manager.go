@@ -227,7 +227,7 @@ func (m *Manager) killAll(ctx context.Context, victims []Victim) (killed []*v1.P
 		err := run.Guard("eviction: Config.Kill", func() error { return m.cfg.Kill(limited, v) })
 		cancel()
 		if err != nil && ctx.Err() == nil {
-			m.cfg.Logger.Error("an evicted pod has not ended", "pod", v.Pod.Namespace+"/"+v.Pod.Name, "uid", v.Pod.UID, "err", err)
+			m.cfg.Logger.Error("an evicted pod has not ended", "pod", v.Pod.Namespace+"/"+v.Pod.Name, "podUID", v.Pod.UID, "err", err)
 		}
 		if err == nil {
 			killed = append(killed, v.Pod)

@@ -284,7 +284,7 @@ func byUID(sets ...[]*v1.Pod) map[types.UID]*v1.Pod {
 // warn reports the pods that were left out of a set.
 func (m *Merger) warn(source string, refused []leftOut) {
 	for _, r := range refused {
-		m.cfg.Logger.Warn("pod left out", "source", source, "namespace", r.pod.Namespace, "pod", r.pod.Name, "uid", r.pod.UID, "reason", r.message)
+		m.cfg.Logger.Warn("pod left out", "source", source, "pod", r.pod.Namespace+"/"+r.pod.Name, "podUID", r.pod.UID, "reason", r.message)
 		ref := v1.ObjectReference{APIVersion: "v1", Kind: "Pod", Namespace: r.pod.Namespace, Name: r.pod.Name, UID: r.pod.UID}
 		m.cfg.Event(ref, v1.EventTypeWarning, "FailedValidation", fmt.Sprintf("pod from %s left out: %s", source, r.message))
 	}

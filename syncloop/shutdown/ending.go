@@ -75,7 +75,7 @@ func (m *Manager) endGroup(ctx context.Context, g Group) {
 		for _, pod := range g.Pods {
 			all.Go(func() {
 				if err := run.Guard("Kill", func() error { return m.cfg.Kill(ctx, pod, g.Seconds(pod)) }); err != nil {
-					m.cfg.Logger.Warn("pod did not end with the node", "pod", pod.Namespace+"/"+pod.Name, "uid", pod.UID, "err", err, "stack", run.StackOf(err))
+					m.cfg.Logger.Warn("pod did not end with the node", "pod", pod.Namespace+"/"+pod.Name, "podUID", pod.UID, "err", err, "stack", run.StackOf(err))
 				}
 			})
 		}

@@ -1,9 +1,11 @@
 package gc_test
 
 import (
+	"context"
 	"fmt"
 	"time"
 
+	"github.com/podwright/podwright/cri/fake"
 	"github.com/podwright/podwright/cri/images/gc"
 )
 
@@ -27,4 +29,29 @@ func ExampleCompute() {
 	// to free: 80
 	// never used
 	// yesterday's
+}
+
+// An agent whose runtime is on another machine measures the disk there. The image of
+// sandboxes stays.
+func ExampleManager_Collect() {
+	runtime, err := fake.New(fake.Config{Images: []fake.Image{{Name: "registry.example/pause:3"}, {Name: "registry.example/old:1", Size: 500}}})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer runtime.Close()
+	manager, err := gc.New(gc.Config{
+		Images: runtime, Containers: runtime, Policy: gc.Policy{MinAge: time.Nanosecond},
+		Keep:     []string{"registry.example/pause:3"},
+		Disk:     func(context.Context) (gc.Disk, error) { return gc.Disk{Capacity: 1000, Available: 10}, nil },
+		OnRemove: func(image gc.Image, _ gc.Reason) { fmt.Println("removed:", image.Size, "bytes") },
+	})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	fmt.Println(manager.Collect(context.Background()))
+	// Output:
+	// removed: 500 bytes
+	// <nil>
 }

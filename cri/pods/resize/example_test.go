@@ -2,6 +2,7 @@ package resize_test
 
 import (
 	"fmt"
+	"log/slog"
 	"os"
 
 	v1 "k8s.io/api/core/v1"
@@ -22,7 +23,7 @@ func ExampleNewFolder() {
 		Requests: v1.ResourceList{v1.ResourceCPU: resource.MustParse("100m")},
 	}}}}}
 	for range 2 {
-		store, err := resize.NewFolder(resize.FolderConfig{Dir: dir})
+		store, err := resize.NewFolder(resize.FolderConfig{Dir: dir, Logger: slog.Default()})
 		if err != nil {
 			fmt.Println(err)
 			return

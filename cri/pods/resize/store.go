@@ -142,7 +142,7 @@ func (s *folder) tell(uid types.UID, path string, err error) {
 		return
 	}
 	s.damaged[uid] = true
-	s.log.Error("the record of what the runtime was told of a pod's resources is damaged; it is told again", "uid", uid, "file", path, "err", err)
+	s.log.Error("the record of what the runtime was told of a pod's resources is damaged; it is told again", "podUID", uid, "file", path, "err", err)
 }
 
 // drop forgets a pod.
