@@ -195,6 +195,9 @@ func (s *suite) repeat(pkg, test string) string {
 	return command
 }
 
+// root returns the folder of the repository.
+func (s *suite) root() string { return strings.TrimSuffix(s.outside, "/examples/tools/controlplane") }
+
 func (s *suite) measurements() string { return filepath.Join(s.dir, "measurements") }
 
 // table prints the times of the run.

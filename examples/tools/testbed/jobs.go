@@ -36,7 +36,7 @@ func (s *suite) build(ctx context.Context) ([]job, error) {
 		}
 		for _, pkg := range slices.Concat(s.packages.runtime, s.packages.controlPlane) {
 			j := job{pkg: pkg, controlPlane: s.packages.needsControlPlane(pkg), program: filepath.Join(s.dir, fmt.Sprintf("%d.test", len(jobs)))}
-			j.dir = filepath.Join(filepath.Dir(filepath.Dir(s.outside)), strings.TrimPrefix(pkg, modulePath))
+			j.dir = filepath.Join(s.root(), strings.TrimPrefix(pkg, modulePath))
 			if err := runQuiet(exec.CommandContext(ctx, "go", "test", "-race", "-c", "-o", j.program, pkg)); err != nil {
 				return err
 			}

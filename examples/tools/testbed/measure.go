@@ -66,7 +66,6 @@ func (s *suite) readMeasurements() error {
 		return err
 	}
 	defer f.Close()
-	root := strings.TrimSuffix(s.outside, "/examples/tools/controlplane")
 	for decoder := json.NewDecoder(f); ; {
 		var m measurement
 		if err := decoder.Decode(&m); errors.Is(err, io.EOF) {
@@ -74,6 +73,6 @@ func (s *suite) readMeasurements() error {
 		} else if err != nil {
 			return err
 		}
-		s.log.Ran(modulePath+strings.TrimPrefix(m.Dir, root), m.Wall, m.CPU)
+		s.log.Ran(modulePath+strings.TrimPrefix(m.Dir, s.root()), m.Wall, m.CPU)
 	}
 }
