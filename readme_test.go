@@ -44,6 +44,16 @@ func TestReadmeCommands(t *testing.T) {
 	}
 }
 
+// Each Go file and package that the page about the architecture names exists.
+func TestArchitectureNamesFiles(t *testing.T) {
+	names := regexp.MustCompile("`([a-z][a-z0-9_]*(?:/[a-z0-9_]+)+(?:\\.go)?)`").FindAllStringSubmatch(read(t, "docs/architecture.md"), -1)
+	require.NotEmpty(t, names)
+	for _, name := range names {
+		_, err := os.Stat(filepath.FromSlash(name[1]))
+		require.NoError(t, err)
+	}
+}
+
 func read(t *testing.T, file string) string {
 	t.Helper()
 	text, err := os.ReadFile(file)

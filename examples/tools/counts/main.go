@@ -50,8 +50,8 @@ func main() {
 	}
 }
 
-// countModule returns the counts of the root module and the names of its unused fields. Types, structs
-// and fields are those of public packages.
+// countModule returns the counts of the root module and the names of its unused fields. It counts types,
+// structs and fields of public packages only.
 func countModule(listed []listedPackage, imports types.Importer) (count map[string]int, unused []string) {
 	count = map[string]int{}
 	users := fieldUsers(listed, imports)
