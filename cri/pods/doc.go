@@ -101,5 +101,5 @@
 // pods, and publishes no status.
 //
 // Examples that run: ExampleManager_KillPod in example_kill_test.go and Example,
-// ExampleResult_Explanation and ExampleUnsupported in example_test.go.
+// ExampleConfig, ExampleResult_Explanation and ExampleUnsupported in example_test.go.
 package pods

@@ -32,5 +32,5 @@
 // no runtime. Manager owns the rest: it keeps the times in memory and begins anew with
 // each start.
 //
-// An example that runs: ExampleCompute in example_test.go.
+// Examples that run: ExampleCompute and ExampleManager_Collect in example_test.go.
 package gc
