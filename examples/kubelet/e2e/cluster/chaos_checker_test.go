@@ -150,7 +150,7 @@ func (c *chaos) asDesired(pod *v1.Pod, ids map[string]string) error {
 	if !s.Ready || id == "" || !strings.HasSuffix(s.ContainerID, id) {
 		return fmt.Errorf("%s does not run: %s, %v, runs: %q", pod.Name, s.ContainerID, s.State, id)
 	}
-	if end := s.LastTerminationState.Terminated; s.RestartCount > 0 && (end == nil || end.ExitCode != 3 && end.Reason != "StartError") {
+	if end := s.LastTerminationState.Terminated; s.RestartCount > 0 && (end == nil || end.ExitCode != 3 && !lostByRuntime(end)) {
 		return fmt.Errorf("%s has ended %d times, how, is lost: %v", pod.Name, s.RestartCount, end)
 	}
 	return nil

@@ -135,6 +135,12 @@ func (n *node) through(t *testing.T, p *proxy, o outage) {
 	t.Logf("%s: all was told %s after it", o.name, time.Since(over).Round(100*time.Millisecond))
 }
 
+// lostByRuntime reports whether the runtime has no exit code of a container. A start that the kubelet's death cut off
+// has none. A container that ends during a restart of the runtime may get 255 and Unknown.
+func lostByRuntime(end *v1.ContainerStateTerminated) bool {
+	return end.Reason == "StartError" || end.Reason == "Unknown" && end.ExitCode == 255
+}
+
 // requireOneEnd fails if what was said of a pod's end, as long as it was there, is not one
 // and the same, with this exit code.
 func requireOneEnd(t *testing.T, w *watcher, name string, code int) {
@@ -144,9 +150,7 @@ func requireOneEnd(t *testing.T, w *watcher, name string, code int) {
 		if pod.Status.Phase == v1.PodFailed {
 			end := pod.Status.ContainerStatuses[0].State.Terminated
 			require.NotNil(t, end, name)
-			// A start that the kubelet's death cut off has no code, and of an end while a runtime is
-			// restarted that may not know it any more: then it says 255, and Unknown.
-			if end.Reason != "StartError" && (end.Reason != "Unknown" || end.ExitCode != 255) {
+			if !lostByRuntime(end) {
 				require.EqualValues(t, code, end.ExitCode, name)
 			}
 			text, err := json.Marshal(pod.Status.ContainerStatuses)
