@@ -13,6 +13,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"path/filepath"
 	"reflect"
 )
 
@@ -28,9 +29,9 @@ func Of(config string) *Check { return &Check{config: config} }
 // Err returns the errors of all fields, or nil.
 func (c *Check) Err() error { return errors.Join(c.errs...) }
 
-// Refuse adds an error about a field: "Rate is above 1: 2".
+// Refuse adds an error about a field: "Rate is above 1: 2". The format may have a %w.
 func (c *Check) Refuse(format string, args ...any) {
-	c.errs = append(c.errs, errors.New(c.config+"."+fmt.Sprintf(format, args...)))
+	c.errs = append(c.errs, fmt.Errorf("%s.%w", c.config, fmt.Errorf(format, args...)))
 }
 
 // Required refuses a missing value: an empty string, nil, or an interface with a nil
@@ -38,6 +39,14 @@ func (c *Check) Refuse(format string, args ...any) {
 func (c *Check) Required(field string, value any) {
 	if missing(value) {
 		c.Refuse("%s is required", field)
+	}
+}
+
+// Absolute refuses a path that is missing or relative.
+func (c *Check) Absolute(field, path string) {
+	c.Required(field, path)
+	if path != "" && !filepath.IsAbs(path) {
+		c.Refuse("%s is not absolute: %q", field, path)
 	}
 }
 

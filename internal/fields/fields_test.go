@@ -30,6 +30,15 @@ func TestRequired(t *testing.T) {
 	}
 }
 
+func TestAbsolute(t *testing.T) {
+	f := Of("pkg: Config")
+	f.Absolute("Dir", "/x")
+	require.NoError(t, f.Err())
+	f.Absolute("Dir", "")
+	f.Absolute("Root", "x")
+	require.EqualError(t, f.Err(), "pkg: Config.Dir is required\npkg: Config.Root is not absolute: \"x\"")
+}
+
 func TestDefaults(t *testing.T) {
 	var c struct {
 		Period, Timeout time.Duration
