@@ -16,6 +16,7 @@ import (
 	"google.golang.org/grpc/backoff"
 	"google.golang.org/grpc/credentials/insecure"
 
+	"github.com/podwright/podwright/internal/fields"
 	"github.com/podwright/podwright/internal/loglimit"
 )
 
@@ -98,20 +99,16 @@ type link struct {
 
 // newLink prepares a connection. The first call makes it.
 func newLink(service string, cfg ClientConfig) (*link, error) {
+	f := fields.Of("cri: " + service + " client: ClientConfig")
 	socket, err := ParseEndpoint(cfg.Endpoint)
-	switch {
-	case err != nil:
-		return nil, fmt.Errorf("%s client: Endpoint: %w", service, err)
-	case cfg.RequestTimeout < 0:
-		return nil, fmt.Errorf("%s client: RequestTimeout is negative: %v", service, cfg.RequestTimeout)
-	case cfg.RequestTimeout == 0:
-		cfg.RequestTimeout = DefaultRequestTimeout
+	if err != nil {
+		f.Refuse("Endpoint: %w", err)
 	}
-	if cfg.Logger == nil {
-		cfg.Logger = slog.New(slog.DiscardHandler)
-	}
-	if cfg.Dial == nil {
-		cfg.Dial = dialUnix
+	fields.Number(f, "RequestTimeout", &cfg.RequestTimeout, DefaultRequestTimeout)
+	fields.Default(&cfg.Dial, dialUnix)
+	fields.Logger(&cfg.Logger)
+	if err := f.Err(); err != nil {
+		return nil, err
 	}
 	l := &link{service: service, endpoint: unixScheme + socket, cfg: cfg, limiter: loglimit.New(time.Minute)}
 	// The target is a constant because the dialer knows where to go, and a path

@@ -163,9 +163,9 @@ func acceptAll(listener net.Listener) (stop func()) {
 
 func TestDialBadConfig(t *testing.T) {
 	_, err := DialRuntime(t.Context(), ClientConfig{Endpoint: "tcp://x"})
-	require.ErrorContains(t, err, `runtime client: Endpoint: endpoint "tcp://x"`)
+	require.ErrorContains(t, err, `runtime client: ClientConfig.Endpoint: endpoint "tcp://x"`)
 	_, err = DialImages(t.Context(), ClientConfig{RequestTimeout: -1})
-	require.ErrorContains(t, err, "image client: RequestTimeout is negative")
+	require.ErrorContains(t, err, "image client: ClientConfig.RequestTimeout is negative")
 }
 
 func TestDialEndsWithItsContext(t *testing.T) {

@@ -10,8 +10,8 @@ import (
 
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
+	"github.com/podwright/podwright/internal/fields"
 	"github.com/podwright/podwright/internal/loglimit"
-	"github.com/podwright/podwright/internal/required"
 	"github.com/podwright/podwright/internal/run"
 )
 
@@ -22,11 +22,7 @@ type StatusReader interface {
 	Status(ctx context.Context, verbose bool) (*runtimeapi.StatusResponse, error)
 }
 
-const (
-	defaultHealthPeriod = 5 * time.Second
-	defaultDownAfter    = 30 * time.Second
-	shutdownTimeout     = 10 * time.Second
-)
+const shutdownTimeout = 10 * time.Second
 
 // HealthConfig configures a HealthMonitor.
 type HealthConfig struct {
@@ -61,24 +57,14 @@ type HealthMonitor struct {
 
 // NewHealthMonitor returns a monitor that knows nothing yet; Run makes it learn.
 func NewHealthMonitor(cfg HealthConfig) (*HealthMonitor, error) {
-	if err := required.Field("cri: HealthConfig.Runtime", cfg.Runtime); err != nil {
+	f := fields.Of("cri: HealthConfig")
+	f.Required("Runtime", cfg.Runtime)
+	fields.Number(f, "Period", &cfg.Period, 5*time.Second)
+	fields.Number(f, "DownAfter", &cfg.DownAfter, 30*time.Second)
+	fields.Number(f, "Timeout", &cfg.Timeout, cfg.DownAfter/2)
+	fields.Logger(&cfg.Logger)
+	if err := f.Err(); err != nil {
 		return nil, err
-	}
-	if cfg.Period < 0 || cfg.DownAfter < 0 || cfg.Timeout < 0 {
-		return nil, fmt.Errorf("cri: HealthConfig: Period %v, DownAfter %v and Timeout %v must not be negative",
-			cfg.Period, cfg.DownAfter, cfg.Timeout)
-	}
-	if cfg.Period == 0 {
-		cfg.Period = defaultHealthPeriod
-	}
-	if cfg.DownAfter == 0 {
-		cfg.DownAfter = defaultDownAfter
-	}
-	if cfg.Timeout == 0 {
-		cfg.Timeout = cfg.DownAfter / 2
-	}
-	if cfg.Logger == nil {
-		cfg.Logger = slog.New(slog.DiscardHandler)
 	}
 	return &HealthMonitor{cfg: cfg, limiter: loglimit.New(time.Minute)}, nil
 }

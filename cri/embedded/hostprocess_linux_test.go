@@ -356,7 +356,7 @@ func TestState(t *testing.T) {
 	_, err = embedded.New(embedded.Config{StateDir: dir})
 	require.ErrorContains(t, err, "in use by another process")
 	_, err = embedded.New(embedded.Config{StateDir: "relative"})
-	require.EqualError(t, err, `embedded: Config.StateDir "relative" is not absolute`)
+	require.EqualError(t, err, `embedded: Config.StateDir is not absolute: "relative"`)
 	_, err = embedded.New(embedded.Config{})
 	require.EqualError(t, err, "embedded: Config.StateDir is required")
 

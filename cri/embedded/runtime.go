@@ -12,7 +12,7 @@ import (
 	"sync"
 
 	"github.com/podwright/podwright/cri/fake"
-	"github.com/podwright/podwright/internal/required"
+	"github.com/podwright/podwright/internal/fields"
 )
 
 // Config says how New sets a runtime up.
@@ -42,16 +42,13 @@ type Runtime struct {
 //
 // main must call RunSupervisor first, else the error is ErrNoSupervisor.
 func New(cfg Config) (*Runtime, error) {
-	if err := required.Field("embedded: Config.StateDir", cfg.StateDir); err != nil {
+	f := fields.Of("embedded: Config")
+	f.Absolute("StateDir", cfg.StateDir)
+	if err := f.Err(); err != nil {
 		return nil, err
 	}
-	if !filepath.IsAbs(cfg.StateDir) {
-		return nil, fmt.Errorf("embedded: Config.StateDir %q is not absolute", cfg.StateDir)
-	}
 	scratch := filepath.Join(cfg.StateDir, "scratch")
-	if cfg.Logger == nil {
-		cfg.Logger = slog.New(slog.DiscardHandler)
-	}
+	fields.Logger(&cfg.Logger)
 	host, err := resolver(scratch, cfg.Logger)
 	if err != nil {
 		return nil, err

@@ -2,7 +2,6 @@ package fake
 
 import (
 	"context"
-	"fmt"
 	"io"
 	"log/slog"
 	"net"
@@ -10,6 +9,8 @@ import (
 	"time"
 
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"github.com/podwright/podwright/internal/fields"
 )
 
 // Config says what the runtime is like. The zero value is a runtime with every
@@ -120,52 +121,35 @@ type Image struct {
 // plain error arrives with code Unknown, a status error as it is.
 type Puller func(ctx context.Context, image *runtimeapi.ImageSpec, auth *runtimeapi.AuthConfig) (Image, error)
 
-func (c *Config) setDefaults() {
-	setDefault(&c.Name, "fake")
-	setDefault(&c.RuntimeVersion, "v1.0.0")
-	setDefault(&c.ImageFilesystem, "/")
-	setDefault(&c.ContainerFilesystem, c.ImageFilesystem)
-	setDefault(&c.CgroupDriver, "cgroupfs")
-	if c.Programs == nil {
-		c.Programs = Always(SleepUntilStopped)
-	}
-	if c.Exec == nil {
-		c.Exec = Always(Exit(0))
-	}
-	if c.Pull == nil {
-		c.Pull = pullAnything
-	}
-	if c.OpenLog == nil {
-		c.OpenLog = openLogFile
-	}
-	if c.Logger == nil {
-		c.Logger = slog.New(slog.DiscardHandler)
-	}
-}
-
-func setDefault[T comparable](field *T, value T) {
-	var zero T
-	if *field == zero {
-		*field = value
-	}
-}
-
-func (c *Config) validate() error {
-	if err := checkCalls(c.Unimplemented); err != nil {
-		return err
+func (c *Config) complete() error {
+	fields.Default(&c.Name, "fake")
+	fields.Default(&c.RuntimeVersion, "v1.0.0")
+	fields.Default(&c.ImageFilesystem, "/")
+	fields.Default(&c.ContainerFilesystem, c.ImageFilesystem)
+	fields.Default(&c.CgroupDriver, "cgroupfs")
+	fields.Default(&c.Programs, Always(SleepUntilStopped))
+	fields.Default(&c.Exec, Always(Exit(0)))
+	fields.Default(&c.Pull, pullAnything)
+	fields.Default(&c.OpenLog, openLogFile)
+	fields.Logger(&c.Logger)
+	f := fields.Of("fake: Config")
+	for _, name := range c.Unimplemented {
+		if callInput(name) == nil {
+			f.Refuse("Unimplemented: there is no call %q", name)
+		}
 	}
 	if _, ok := cgroupDriver(c.CgroupDriver); !ok {
-		return fmt.Errorf("fake: CgroupDriver %q is neither cgroupfs nor systemd", c.CgroupDriver)
+		f.Refuse("CgroupDriver %q is neither cgroupfs nor systemd", c.CgroupDriver)
 	}
 	for _, ip := range c.FixedIPs {
 		if _, err := netip.ParseAddr(ip); err != nil {
-			return fmt.Errorf("fake: FixedIPs: %w", err)
+			f.Refuse("FixedIPs: %w", err)
 		}
 	}
 	for i, image := range c.Images {
 		if err := validateImage(image); err != nil {
-			return fmt.Errorf("fake: Images[%d]: %w", i, err)
+			f.Refuse("Images[%d]: %w", i, err)
 		}
 	}
-	return nil
+	return f.Err()
 }

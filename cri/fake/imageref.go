@@ -9,6 +9,8 @@ import (
 	"sync"
 
 	"github.com/distribution/reference"
+
+	"github.com/podwright/podwright/internal/fields"
 )
 
 // normalize completes an image name: "busybox" is
@@ -113,6 +115,6 @@ func complete(image Image) (Image, reference.Named) {
 	if image.Digest == "" {
 		image.Digest = digestOf("manifest " + image.ID)
 	}
-	setDefault(&image.Size, 1<<20)
+	fields.Default(&image.Size, 1<<20)
 	return image, r
 }

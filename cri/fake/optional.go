@@ -1,7 +1,6 @@
 package fake
 
 import (
-	"fmt"
 	"slices"
 )
 
@@ -11,16 +10,6 @@ import (
 func (rt *Runtime) Lacks(call string) error {
 	if slices.Contains(rt.cfg.Unimplemented, call) {
 		return unimplemented(call)
-	}
-	return nil
-}
-
-// checkCalls refuses names that are no calls of the CRI.
-func checkCalls(names []string) error {
-	for _, name := range names {
-		if callInput(name) == nil {
-			return fmt.Errorf("fake: Unimplemented: there is no call %q", name)
-		}
 	}
 	return nil
 }

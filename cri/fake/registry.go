@@ -12,6 +12,7 @@ import (
 	"google.golang.org/grpc/status"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
+	"github.com/podwright/podwright/internal/fields"
 	"github.com/podwright/podwright/internal/run"
 )
 
@@ -56,7 +57,7 @@ func Registry(images ...RemoteImage) (Puller, error) {
 		if byName[name] != nil {
 			return nil, fmt.Errorf("fake: Registry: image %d: %s is there twice", i, name)
 		}
-		setDefault(&image.Size, 1<<20)
+		fields.Default(&image.Size, 1<<20)
 		byName[name] = &image
 	}
 	return func(ctx context.Context, spec *runtimeapi.ImageSpec, auth *runtimeapi.AuthConfig) (Image, error) {

@@ -44,8 +44,7 @@ type Runtime struct {
 
 // New makes a runtime.
 func New(cfg Config) (*Runtime, error) {
-	cfg.setDefaults()
-	if err := cfg.validate(); err != nil {
+	if err := cfg.complete(); err != nil {
 		return nil, err
 	}
 	rt := &Runtime{

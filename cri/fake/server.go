@@ -13,7 +13,7 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
 	"github.com/podwright/podwright/cri"
-	"github.com/podwright/podwright/internal/required"
+	"github.com/podwright/podwright/internal/fields"
 )
 
 // maxMessage is the largest message that the server takes and sends, the bound
@@ -25,7 +25,7 @@ const maxMessage = 16 << 20
 // closes the listener. It does not close the runtime, and goes on when that is closed:
 // calls get Unavailable then. The end of ctx is no error.
 func (rt *Runtime) Serve(ctx context.Context, listener net.Listener) error {
-	if err := required.Field("fake: Serve: listener", listener); err != nil {
+	if err := fields.Required("fake: Serve: listener", listener); err != nil {
 		return err
 	}
 	server := NewServer(rt)

@@ -9,6 +9,7 @@ import (
 	"google.golang.org/grpc/status"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
+	"github.com/podwright/podwright/internal/fields"
 	"github.com/podwright/podwright/internal/run"
 )
 
@@ -38,8 +39,8 @@ func startFailed(cause error) (failure StartFailure, err error) {
 	if errors.As(cause, &custom) {
 		failure = *custom
 	}
-	setDefault(&failure.Reason, reasonStartError)
-	setDefault(&failure.Code, exitStartError)
+	fields.Default(&failure.Reason, reasonStartError)
+	fields.Default(&failure.Code, exitStartError)
 	err = cause
 	if _, known := status.FromError(cause); !known {
 		text := "failed to create containerd task: failed to create shim task: OCI runtime create failed: " +

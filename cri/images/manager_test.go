@@ -30,8 +30,8 @@ func TestRefuses(t *testing.T) {
 	m := newManager(t, Config{Service: newService()})
 	for want, change := range map[string]func(*Request){
 		"Request.Pod is required":    func(r *Request) { r.Pod = nil },
-		"one of Request.Container":   func(r *Request) { r.Container = nil },
-		"Container and Request.Volu": func(r *Request) { r.Volume = &v1.Volume{} },
+		"Request.Container or Volum": func(r *Request) { r.Container = nil },
+		"Volume is required, not bo": func(r *Request) { r.Volume = &v1.Volume{} },
 		"not an image volume":        func(r *Request) { r.Container, r.Volume = nil, &v1.Volume{Name: "v"} },
 		"Request.Missing":            func(r *Request) { r.Missing = -1 },
 	} {

@@ -1,12 +1,13 @@
 package images
 
 import (
-	"errors"
 	"fmt"
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"github.com/podwright/podwright/internal/fields"
 )
 
 // The reasons of the events that a Manager records.
@@ -46,23 +47,21 @@ type Request struct {
 
 // check completes a request.
 func (r *Request) check() error {
-	switch {
-	case r.Pod == nil:
-		return errors.New("images: Request.Pod is required")
-	case (r.Container == nil) == (r.Volume == nil):
-		return errors.New("images: one of Request.Container and Request.Volume is required")
-	case r.Volume != nil && r.Volume.Image == nil:
-		return fmt.Errorf("images: Request.Volume %q is not an image volume", r.Volume.Name)
-	case r.Missing < 0:
-		return fmt.Errorf("images: Request.Missing is negative: %d", r.Missing)
+	f := fields.Of("images: Request")
+	f.Required("Pod", r.Pod)
+	if (r.Container == nil) == (r.Volume == nil) {
+		f.Refuse("Container or Volume is required, not both")
 	}
-	if r.Missing == 0 {
-		r.Missing = len(r.Pod.Spec.InitContainers) + len(r.Pod.Spec.Containers)
+	if r.Volume != nil && r.Volume.Image == nil {
+		f.Refuse("Volume %q is not an image volume", r.Volume.Name)
 	}
-	if r.OnStep == nil {
-		r.OnStep = func(string) {}
+	containers := 0
+	if r.Pod != nil {
+		containers = len(r.Pod.Spec.InitContainers) + len(r.Pod.Spec.Containers)
 	}
-	return nil
+	fields.Number(f, "Missing", &r.Missing, containers)
+	fields.Default(&r.OnStep, func(string) {})
+	return f.Err()
 }
 
 // image is what the spec names, and when to pull it.

@@ -1,18 +1,12 @@
 package kubeletapi
 
 import (
-	"cmp"
 	"fmt"
 	"net/http"
 	"time"
 
 	"github.com/podwright/podwright/cri"
-	"github.com/podwright/podwright/internal/required"
-)
-
-const (
-	defaultIdleTimeout = 4 * time.Hour
-	defaultMaxSessions = 1000
+	"github.com/podwright/podwright/internal/fields"
 )
 
 // Config configures the handler.
@@ -38,17 +32,14 @@ type Config struct {
 }
 
 func (c *Config) complete() error {
-	for field, value := range map[string]any{"Allow": c.Allow, "Pods": c.Pods, "Runtime": c.Runtime, "Logs": c.Logs} {
-		if err := required.Field("kubeletapi: Config."+field, value); err != nil {
-			return err
-		}
-	}
-	if c.IdleTimeout < 0 || c.MaxSessions < 0 {
-		return fmt.Errorf("kubeletapi: Config.IdleTimeout (%v) and Config.MaxSessions (%d) must not be negative", c.IdleTimeout, c.MaxSessions)
-	}
-	c.IdleTimeout = cmp.Or(c.IdleTimeout, defaultIdleTimeout)
-	c.MaxSessions = cmp.Or(c.MaxSessions, defaultMaxSessions)
-	return nil
+	f := fields.Of("kubeletapi: Config")
+	f.Required("Allow", c.Allow)
+	f.Required("Pods", c.Pods)
+	f.Required("Runtime", c.Runtime)
+	f.Required("Logs", c.Logs)
+	fields.Number(f, "IdleTimeout", &c.IdleTimeout, 4*time.Hour)
+	fields.Number(f, "MaxSessions", &c.MaxSessions, 1000)
+	return f.Err()
 }
 
 // New returns the handler. Other paths are answered with 404, other methods with 405.

@@ -17,8 +17,8 @@ func TestConfig(t *testing.T) {
 		"kubeletapi: Config.Pods is required":    func(c *Config) { c.Pods = (*asked)(nil) },
 		"kubeletapi: Config.Runtime is required": func(c *Config) { c.Runtime = nil },
 		"kubeletapi: Config.Logs is required":    func(c *Config) { c.Logs = nil },
-		"Config.IdleTimeout (-1ns)":              func(c *Config) { c.IdleTimeout = -1 },
-		"Config.MaxSessions (-1)":                func(c *Config) { c.MaxSessions = -1 },
+		"Config.IdleTimeout is negative":         func(c *Config) { c.IdleTimeout = -1 },
+		"Config.MaxSessions is negative":         func(c *Config) { c.MaxSessions = -1 },
 	} {
 		cfg := good
 		spoil(&cfg)

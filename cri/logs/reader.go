@@ -10,6 +10,8 @@ import (
 	"path/filepath"
 	"sync"
 	"time"
+
+	"github.com/podwright/podwright/internal/fields"
 )
 
 const (
@@ -55,9 +57,7 @@ type Log struct {
 
 // NewReader returns a Reader.
 func NewReader(cfg ReaderConfig) (*Reader, error) {
-	if cfg.Logger == nil {
-		cfg.Logger = slog.New(slog.DiscardHandler)
-	}
+	fields.Logger(&cfg.Logger)
 	r := &Reader{cfg: cfg, period: pollPeriod, notify: notify, writerOf: writerOf}
 	r.buffers.New = func() any { return new(buffers) }
 	return r, nil

@@ -2,7 +2,6 @@ package logs
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
 	"sync"
@@ -12,17 +11,12 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
 	"github.com/podwright/podwright/cri"
+	"github.com/podwright/podwright/internal/fields"
 	"github.com/podwright/podwright/internal/loglimit"
-	"github.com/podwright/podwright/internal/required"
 	"github.com/podwright/podwright/internal/run"
 )
 
-const (
-	defaultMaxSize      = 10 << 20
-	defaultMaxFiles     = 5
-	defaultRotatePeriod = 10 * time.Second
-	minRotatePeriod     = 3 * time.Second
-)
+const minRotatePeriod = 3 * time.Second
 
 // RotatorRuntime is what a Rotator needs of a runtime. Every cri.RuntimeService
 // is one.
@@ -69,7 +63,7 @@ type Rotation struct {
 }
 
 // ErrAlreadyRun is returned by a second Run.
-var ErrAlreadyRun = errors.New("logs: Run was called before")
+var ErrAlreadyRun = fields.AlreadyRun("logs")
 
 // Rotator rotates the logs of running containers that have grown too large. It
 // keeps what it needs in the names of the files, so that another rotator, also
@@ -84,32 +78,23 @@ type Rotator struct {
 
 // NewRotator returns a rotator. The error names the field that cannot be.
 func NewRotator(cfg RotatorConfig) (*Rotator, error) {
-	setDefault(&cfg.MaxSize, defaultMaxSize)
-	setDefault(&cfg.MaxFiles, defaultMaxFiles)
-	setDefault(&cfg.Period, defaultRotatePeriod)
-	setDefault(&cfg.Workers, 1)
-	if err := required.Field("logs: RotatorConfig.Runtime", cfg.Runtime); err != nil {
+	f := fields.Of("logs: RotatorConfig")
+	f.Required("Runtime", cfg.Runtime)
+	fields.Default(&cfg.MaxSize, 10<<20)
+	fields.Default(&cfg.MaxFiles, 5)
+	fields.Default(&cfg.Period, 10*time.Second)
+	fields.Number(f, "Workers", &cfg.Workers, 1)
+	fields.Logger(&cfg.Logger)
+	if cfg.MaxFiles < 2 {
+		f.Refuse("MaxFiles is not above 1: %d", cfg.MaxFiles)
+	}
+	if cfg.Period < minRotatePeriod {
+		f.Refuse("Period is below %v: %v", minRotatePeriod, cfg.Period)
+	}
+	if err := f.Err(); err != nil {
 		return nil, err
 	}
-	switch {
-	case cfg.MaxFiles < 2:
-		return nil, fmt.Errorf("logs: RotatorConfig.MaxFiles %d must be greater than 1", cfg.MaxFiles)
-	case cfg.Period < minRotatePeriod:
-		return nil, fmt.Errorf("logs: RotatorConfig.Period %v must be at least %v", cfg.Period, minRotatePeriod)
-	case cfg.Workers < 0:
-		return nil, fmt.Errorf("logs: RotatorConfig.Workers %d must not be negative", cfg.Workers)
-	}
-	if cfg.Logger == nil {
-		cfg.Logger = slog.New(slog.DiscardHandler)
-	}
 	return &Rotator{cfg: cfg, limiter: loglimit.New(time.Minute), known: map[string]*rotating{}}, nil
-}
-
-func setDefault[T comparable](field *T, value T) {
-	var zero T
-	if *field == zero {
-		*field = value
-	}
 }
 
 // Run looks at all logs at once and then every Period, until ctx ends. It returns

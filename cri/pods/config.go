@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
-	"path/filepath"
 	"sync"
 	"time"
 
@@ -218,11 +217,13 @@ func (c *Config) complete() error {
 	fields.Number(f, "MaxConcurrentStarts", &c.MaxConcurrentStarts, 4)
 	fields.Number(f, "MaxCrashLoopDelay", &c.MaxCrashLoopDelay, 300*time.Second)
 	fields.Default(&c.LogRoot, "/var/log/pods")
-	if !filepath.IsAbs(c.LogRoot) {
-		f.Refuse("LogRoot is not absolute: %q", c.LogRoot)
-	}
+	f.Absolute("LogRoot", c.LogRoot)
 	fields.Default(&c.Event, func(v1.ObjectReference, string, string, string) {})
 	fields.Logger(&c.Logger)
-	c.Metrics.setDefaults()
+	fields.Default(&c.Metrics.OnSandboxStart, func(string, time.Duration, error) {})
+	fields.Default(&c.Metrics.OnUsersStart, func(error) {})
+	fields.Default(&c.Metrics.OnImagesMount, func(int, bool) {})
+	fields.Default(&c.Metrics.OnContainerStart, func(ContainerKind, string) {})
+	fields.Default(&c.Metrics.OnResize, func(time.Duration, error) {})
 	return f.Err()
 }

@@ -2,15 +2,14 @@ package pods
 
 import (
 	"context"
-	"fmt"
 	"maps"
-	"path/filepath"
 	"slices"
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/podwright/podwright/cri/pods/podfiles"
+	"github.com/podwright/podwright/internal/fields"
 )
 
 // LogStageConfig configures a LogStage. Its fields are those of Config.
@@ -28,11 +27,11 @@ type LogStage struct{ files podfiles.Layout }
 
 // NewLogStage checks the configuration and returns a LogStage.
 func NewLogStage(cfg LogStageConfig) (*LogStage, error) {
-	if cfg.LogRoot == "" {
-		cfg.LogRoot = "/var/log/pods"
-	}
-	if !filepath.IsAbs(cfg.LogRoot) {
-		return nil, fmt.Errorf("pods: LogStageConfig.LogRoot is not absolute: %q", cfg.LogRoot)
+	f := fields.Of("pods: LogStageConfig")
+	fields.Default(&cfg.LogRoot, "/var/log/pods")
+	f.Absolute("LogRoot", cfg.LogRoot)
+	if err := f.Err(); err != nil {
+		return nil, err
 	}
 	return &LogStage{podfiles.Layout{LogRoot: cfg.LogRoot, LinkDir: cfg.LinkDir}}, nil
 }

@@ -31,21 +31,3 @@ type Metrics struct {
 	// OnResize is called after each try to resize a pod in place.
 	OnResize func(took time.Duration, err error)
 }
-
-func (m *Metrics) setDefaults() {
-	if m.OnSandboxStart == nil {
-		m.OnSandboxStart = func(string, time.Duration, error) {}
-	}
-	if m.OnUsersStart == nil {
-		m.OnUsersStart = func(error) {}
-	}
-	if m.OnImagesMount == nil {
-		m.OnImagesMount = func(int, bool) {}
-	}
-	if m.OnContainerStart == nil {
-		m.OnContainerStart = func(ContainerKind, string) {}
-	}
-	if m.OnResize == nil {
-		m.OnResize = func(time.Duration, error) {}
-	}
-}

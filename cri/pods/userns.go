@@ -15,8 +15,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/podwright/podwright/cri/pods/request"
+	"github.com/podwright/podwright/internal/fields"
 	"github.com/podwright/podwright/internal/fs"
-	"github.com/podwright/podwright/internal/required"
 )
 
 // UserNamespacesConfig configures UserNamespaces. PodDir is required.
@@ -47,16 +47,17 @@ type UserNamespaces struct {
 
 // NewUserNamespaces reads what pods have, and returns UserNamespaces.
 func NewUserNamespaces(cfg UserNamespacesConfig) (*UserNamespaces, error) {
-	if err := required.Field("pods: UserNamespacesConfig.PodDir", cfg.PodDir); err != nil {
+	if err := fields.Required("pods: UserNamespacesConfig.PodDir", cfg.PodDir); err != nil {
 		return nil, err
 	}
 	ids, err := request.NewIDs(cfg.Range)
 	if err != nil {
 		return nil, fmt.Errorf("pods: UserNamespacesConfig.Range: %w", err)
 	}
+	fields.Logger(&cfg.Logger)
 	u := &UserNamespaces{podDir: cfg.PodDir, ids: ids, unknown: map[types.UID]bool{}}
 	for _, uid := range cfg.Pods {
-		if _, _, err := u.read(uid); err != nil && cfg.Logger != nil {
+		if _, _, err := u.read(uid); err != nil {
 			cfg.Logger.Error("cannot tell which users a pod has", "podUID", uid, "err", err)
 		}
 	}

@@ -2,8 +2,6 @@ package podsyncer
 
 import (
 	"context"
-	"errors"
-	"fmt"
 	"log/slog"
 	"time"
 
@@ -11,6 +9,7 @@ import (
 
 	"github.com/podwright/podwright/cri/pods"
 	"github.com/podwright/podwright/cri/pods/garbage"
+	"github.com/podwright/podwright/internal/fields"
 	"github.com/podwright/podwright/pleg"
 	"github.com/podwright/podwright/podworkers"
 	"github.com/podwright/podwright/podworkers/stages"
@@ -96,36 +95,19 @@ type Config struct {
 }
 
 func (c Config) withDefaults() (Config, error) {
-	switch {
-	case c.Checkpoint == nil:
-		return c, errors.New("podsyncer: Config.Checkpoint is required")
-	case c.ShutdownTimeout < 0:
-		return c, fmt.Errorf("podsyncer: Config.ShutdownTimeout is negative: %v", c.ShutdownTimeout)
-	case c.ShutdownTimeout == 0:
-		c.ShutdownTimeout = 10 * time.Second
-	}
+	f := fields.Of("podsyncer: Config")
+	f.Required("Checkpoint", c.Checkpoint)
+	fields.Number(f, "ShutdownTimeout", &c.ShutdownTimeout, 10*time.Second)
+	fields.Default(&c.NetworkReady, func() error { return nil })
+	fields.Default(&c.HostIPs, func() []string { return nil })
+	fields.Default(&c.Amend, func(_ *v1.Pod, s v1.PodStatus) v1.PodStatus { return s })
+	fields.Default(&c.OnSync, func(podworkers.Work) {})
+	fields.Default(&c.Event, func(v1.ObjectReference, string, string, string) {})
+	fields.Logger(&c.Logger)
 	if c.Handler.Sources == nil {
 		if c.Handler.Sources, _ = c.Loop.Pods.(syncloop.SourceReadiness); c.Handler.Sources == nil {
 			c.Handler.Sources = alwaysReady{}
 		}
-	}
-	if c.NetworkReady == nil {
-		c.NetworkReady = func() error { return nil }
-	}
-	if c.HostIPs == nil {
-		c.HostIPs = func() []string { return nil }
-	}
-	if c.Amend == nil {
-		c.Amend = func(_ *v1.Pod, s v1.PodStatus) v1.PodStatus { return s }
-	}
-	if c.OnSync == nil {
-		c.OnSync = func(podworkers.Work) {}
-	}
-	if c.Event == nil {
-		c.Event = func(v1.ObjectReference, string, string, string) {}
-	}
-	if c.Logger == nil {
-		c.Logger = slog.New(slog.DiscardHandler)
 	}
 	if c.Stages == nil {
 		var err error
@@ -134,28 +116,20 @@ func (c Config) withDefaults() (Config, error) {
 		}
 	}
 	c.complete()
-	return c, nil
+	return c, f.Err()
 }
 
 // complete sets fields of the parts that are not set.
 func (c *Config) complete() {
-	if c.Workers.Span == nil {
-		c.Workers.Span = c.Span
-	}
+	fields.Default(&c.Workers.Span, c.Span)
 	for _, event := range []*func(v1.ObjectReference, string, string, string){&c.Pods.Event, &c.Probes.Event, &c.Workers.Event} {
-		if *event == nil {
-			*event = c.Event
-		}
+		fields.Default(event, c.Event)
 	}
 	for _, log := range []**slog.Logger{&c.Pods.Logger, &c.Statuses.Logger, &c.PLEG.Logger, &c.Probes.Logger, &c.Workers.Logger, &c.Handler.Logger, &c.Loop.Logger} {
-		if *log == nil {
-			*log = c.Logger
-		}
+		fields.Default(log, c.Logger)
 	}
 	for _, limit := range []*time.Duration{&c.Statuses.ShutdownTimeout, &c.PLEG.ShutdownTimeout, &c.Probes.ShutdownTimeout, &c.Workers.ShutdownTimeout, &c.Loop.ShutdownTimeout} {
-		if *limit == 0 {
-			*limit = c.ShutdownTimeout
-		}
+		fields.Default(limit, c.ShutdownTimeout)
 	}
 }
 

@@ -15,6 +15,7 @@ import (
 	"github.com/podwright/podwright/cri/pods"
 	"github.com/podwright/podwright/cri/pods/garbage"
 	"github.com/podwright/podwright/cri/pods/observe"
+	"github.com/podwright/podwright/internal/fields"
 	"github.com/podwright/podwright/pleg"
 	"github.com/podwright/podwright/podworkers"
 	"github.com/podwright/podwright/podworkers/stages"
@@ -124,18 +125,10 @@ func (s *Syncer) buildStatuses() (err error) {
 		return err
 	}
 	cfg := s.cfg.Statuses
-	if cfg.Pod == nil {
-		cfg.Pod = s.desired.Get
-	}
-	if cfg.Mirror == nil {
-		cfg.Mirror = s.mirror
-	}
-	if cfg.TranslateUID == nil {
-		cfg.TranslateUID = s.desired.Translate
-	}
-	if cfg.MayStillRun == nil {
-		cfg.MayStillRun = s.mayStillRun
-	}
+	fields.Default(&cfg.Pod, s.desired.Get)
+	fields.Default(&cfg.Mirror, s.mirror)
+	fields.Default(&cfg.TranslateUID, s.desired.Translate)
+	fields.Default(&cfg.MayStillRun, s.mayStillRun)
 	cfg.Sinks = append(s.sinks.wrap(cfg.Sinks), writer.NamedSink{Name: checkpointSink, Sink: status.SinkFunc(s.records.Save)})
 	if s.statuses, err = writer.New(cfg); err != nil {
 		return err

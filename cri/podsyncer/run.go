@@ -5,11 +5,12 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/podwright/podwright/internal/fields"
 	"github.com/podwright/podwright/internal/run"
 )
 
 // ErrAlreadyRun is returned by a second Run.
-var ErrAlreadyRun = errors.New("podsyncer: Run was called before")
+var ErrAlreadyRun = fields.AlreadyRun("podsyncer")
 
 // Run runs the loop, the workers and all other parts until ctx is done. It leaves the pods
 // running. A second Run returns ErrAlreadyRun.

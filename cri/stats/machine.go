@@ -7,7 +7,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/podwright/podwright/internal/required"
+	"github.com/podwright/podwright/internal/fields"
 )
 
 // Machine is what a whole machine has and uses.
@@ -39,7 +39,7 @@ const ticks = 100
 
 // ReadMachine reads what a machine has and uses, from its /proc.
 func ReadMachine(proc fs.FS) (Machine, error) {
-	if err := required.Field("stats: proc", proc); err != nil {
+	if err := fields.Required("stats: proc", proc); err != nil {
 		return Machine{}, err
 	}
 	m := Machine{Time: time.Now()}

@@ -8,7 +8,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/podwright/podwright/internal/required"
+	"github.com/podwright/podwright/internal/fields"
 )
 
 // Version is that of the cgroup hierarchy.
@@ -36,11 +36,13 @@ type Reader struct{ cfg Config }
 
 // New returns a Reader.
 func New(cfg Config) (*Reader, error) {
-	if err := required.Field("stats: Config.FS", cfg.FS); err != nil {
-		return nil, err
-	}
+	f := fields.Of("stats: Config")
+	f.Required("FS", cfg.FS)
 	if cfg.Version != V1 && cfg.Version != V2 {
-		return nil, fmt.Errorf("stats: Config.Version: %d is neither 1 nor 2", cfg.Version)
+		f.Refuse("Version: %d is neither 1 nor 2", cfg.Version)
+	}
+	if err := f.Err(); err != nil {
+		return nil, err
 	}
 	return &Reader{cfg: cfg}, nil
 }

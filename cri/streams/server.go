@@ -18,7 +18,7 @@ import (
 	"k8s.io/cri-streaming/pkg/streaming"
 
 	"github.com/podwright/podwright/cri/fake"
-	"github.com/podwright/podwright/internal/required"
+	"github.com/podwright/podwright/internal/fields"
 )
 
 var (
@@ -64,25 +64,23 @@ type Config struct {
 	Logger *slog.Logger
 }
 
-func (c *Config) setDefaults() {
+func (c *Config) complete() error {
+	f := fields.Of("streams: Config")
+	f.Required("Listener", c.Listener)
+	fields.Number(f, "CreationTimeout", &c.CreationTimeout, streaming.DefaultConfig.StreamCreationTimeout)
+	fields.Number(f, "IdleTimeout", &c.IdleTimeout, streaming.DefaultConfig.StreamIdleTimeout)
+	fields.Number(f, "MaxConnections", &c.MaxConnections, 1024)
+	fields.Logger(&c.Logger)
+	if err := f.Err(); err != nil {
+		return err
+	}
 	if c.BaseURL == nil {
 		c.BaseURL = &url.URL{Scheme: "http", Host: "localhost", Path: "/"}
 		if address, ok := c.Listener.Addr().(*net.TCPAddr); ok {
 			c.BaseURL.Host = address.String()
 		}
 	}
-	if c.CreationTimeout == 0 {
-		c.CreationTimeout = streaming.DefaultConfig.StreamCreationTimeout
-	}
-	if c.IdleTimeout == 0 {
-		c.IdleTimeout = streaming.DefaultConfig.StreamIdleTimeout
-	}
-	if c.MaxConnections == 0 {
-		c.MaxConnections = 1024
-	}
-	if c.Logger == nil {
-		c.Logger = slog.New(slog.DiscardHandler)
-	}
+	return nil
 }
 
 // Server is a fake.StreamServer: it hands out URLs, each good for one session
@@ -97,16 +95,9 @@ type Server struct {
 // NewServer makes a server. It serves once Run is called; clients that come
 // earlier wait.
 func NewServer(cfg Config) (*Server, error) {
-	if err := required.Field("streams: Config.Listener", cfg.Listener); err != nil {
+	if err := cfg.complete(); err != nil {
 		return nil, err
 	}
-	if cfg.CreationTimeout < 0 || cfg.IdleTimeout < 0 {
-		return nil, errors.New("streams: Config.CreationTimeout and IdleTimeout must not be negative")
-	}
-	if cfg.MaxConnections < 0 {
-		return nil, errors.New("streams: Config.MaxConnections must not be negative")
-	}
-	cfg.setDefaults()
 	s := &Server{cfg: cfg, bridge: newBridge()}
 	config := streaming.DefaultConfig
 	config.BaseURL = cfg.BaseURL

@@ -10,6 +10,8 @@ import (
 	"time"
 
 	v1 "k8s.io/api/core/v1"
+
+	"github.com/podwright/podwright/internal/fields"
 )
 
 // nodeConfigLifetime is how long a docker configuration is used before it is read
@@ -32,9 +34,7 @@ type NodeConfig struct {
 // five minutes; one that is missing is passed over, and one that is bad as well,
 // with a line in log, which may be nil.
 func NewNodeConfig(files []string, log *slog.Logger) *NodeConfig {
-	if log == nil {
-		log = slog.New(slog.DiscardHandler)
-	}
+	fields.Logger(&log)
 	return &NodeConfig{files: files, log: log}
 }
 

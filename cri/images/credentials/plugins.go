@@ -12,7 +12,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/podwright/podwright/internal/required"
+	"github.com/podwright/podwright/internal/fields"
 )
 
 // PluginsConfig configures Plugins. Providers and BinDir are required.
@@ -61,15 +61,11 @@ func NewPlugins(cfg PluginsConfig) (*Plugins, error) {
 	if err := validateProviders(cfg.Providers); err != nil {
 		return nil, err
 	}
-	if cfg.BinDir == "" {
-		return nil, errors.New("credentials: PluginsConfig.BinDir is required")
+	if err := fields.Required("credentials: PluginsConfig.BinDir", cfg.BinDir); err != nil {
+		return nil, err
 	}
-	if cfg.OnExec == nil {
-		cfg.OnExec = func(string, time.Duration, error) {}
-	}
-	if cfg.Logger == nil {
-		cfg.Logger = slog.New(slog.DiscardHandler)
-	}
+	fields.Default(&cfg.OnExec, func(string, time.Duration, error) {})
+	fields.Logger(&cfg.Logger)
 	out := &Plugins{}
 	for i := range cfg.Providers {
 		p := &cfg.Providers[i]
@@ -78,7 +74,7 @@ func NewPlugins(cfg PluginsConfig) (*Plugins, error) {
 			return nil, fmt.Errorf("credential provider %q: %w", p.Name, err)
 		}
 		if p.TokenAttributes != nil {
-			if err := required.Field("credentials: PluginsConfig.ServiceAccounts", cfg.ServiceAccounts); err != nil {
+			if err := fields.Required("credentials: PluginsConfig.ServiceAccounts", cfg.ServiceAccounts); err != nil {
 				return nil, fmt.Errorf("%w by the tokenAttributes of provider %q", err, p.Name)
 			}
 		}

@@ -9,7 +9,7 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 
-	"github.com/podwright/podwright/internal/required"
+	"github.com/podwright/podwright/internal/fields"
 )
 
 // EventFailedToRetrieveImagePullSecret is the reason of the event about pull
@@ -40,15 +40,11 @@ type PullSecrets struct{ cfg PullSecretsConfig }
 
 // NewPullSecrets returns PullSecrets.
 func NewPullSecrets(cfg PullSecretsConfig) (*PullSecrets, error) {
-	if err := required.Field("credentials: PullSecretsConfig.Secrets", cfg.Secrets); err != nil {
+	if err := fields.Required("credentials: PullSecretsConfig.Secrets", cfg.Secrets); err != nil {
 		return nil, err
 	}
-	if cfg.Event == nil {
-		cfg.Event = func(v1.ObjectReference, string, string, string) {}
-	}
-	if cfg.Logger == nil {
-		cfg.Logger = slog.New(slog.DiscardHandler)
-	}
+	fields.Default(&cfg.Event, func(v1.ObjectReference, string, string, string) {})
+	fields.Logger(&cfg.Logger)
 	return &PullSecrets{cfg: cfg}, nil
 }
 

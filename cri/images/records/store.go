@@ -15,6 +15,7 @@ import (
 
 	"github.com/podwright/podwright/cri/images/credentials"
 	"github.com/podwright/podwright/cri/images/imageref"
+	"github.com/podwright/podwright/internal/fields"
 )
 
 // Config configures a Store. Only Dir is required.
@@ -70,9 +71,11 @@ type Store struct {
 // Open reads the records in a folder, which need not exist. Nobody else must change
 // them while the Store is in use.
 func Open(cfg Config) (*Store, error) {
-	if cfg.Dir == "" {
-		return nil, errors.New("records: Config.Dir is required")
+	if err := fields.Required("records: Config.Dir", cfg.Dir); err != nil {
+		return nil, err
 	}
+	fields.Default(&cfg.OnCheck, func(Result) {})
+	fields.Logger(&cfg.Logger)
 	r, err := newRule(cfg.Policy, cfg.Allowlist)
 	if err != nil {
 		return nil, err
@@ -83,12 +86,6 @@ func Open(cfg Config) (*Store, error) {
 		pulled:    shelf[record]{folder: folder(filepath.Join(cfg.Dir, "pulled")), parse: parseRecord},
 		preloaded: shelf[preloadedNames]{folder: folder(filepath.Join(cfg.Dir, "preloaded")), parse: parsePreloaded},
 		running:   map[string]int{}, doubt: map[string]time.Time{}, step: func(string) {},
-	}
-	if b.checked == nil {
-		b.checked = func(Result) {}
-	}
-	if b.log == nil {
-		b.log = slog.New(slog.DiscardHandler)
 	}
 	if err := errors.Join(b.pulling.load(), b.pulled.load(), b.preloaded.load()); err != nil {
 		return nil, fmt.Errorf("records: %w", err)

@@ -18,7 +18,6 @@ package garbage
 
 import (
 	"context"
-	"errors"
 	"log/slog"
 
 	"k8s.io/apimachinery/pkg/types"
@@ -26,7 +25,7 @@ import (
 	"github.com/podwright/podwright/cri/pods/labels"
 	"github.com/podwright/podwright/cri/pods/observe"
 	"github.com/podwright/podwright/cri/pods/podfiles"
-	"github.com/podwright/podwright/internal/required"
+	"github.com/podwright/podwright/internal/fields"
 )
 
 // Remover stops and removes single containers and sandboxes. What is gone already is
@@ -72,11 +71,12 @@ type Collector struct{ cfg Config }
 
 // New checks the configuration and returns a Collector.
 func New(cfg Config) (*Collector, error) {
-	if err := errors.Join(required.Field("garbage: Config.Runtime", cfg.Runtime), required.Field("garbage: Config.Pods", cfg.Pods)); err != nil {
+	f := fields.Of("garbage: Config")
+	f.Required("Runtime", cfg.Runtime)
+	f.Required("Pods", cfg.Pods)
+	fields.Logger(&cfg.Logger)
+	if err := f.Err(); err != nil {
 		return nil, err
-	}
-	if cfg.Logger == nil {
-		cfg.Logger = slog.New(slog.DiscardHandler)
 	}
 	return &Collector{cfg: cfg}, nil
 }

@@ -61,20 +61,12 @@ type Runner struct {
 
 // New checks the configuration and returns a Runner.
 func New(cfg Config) (*Runner, error) {
-	f := fields.Of("hooks: Config")
-	f.Required("Exec", cfg.Exec)
-	if err := f.Err(); err != nil {
+	if err := fields.Required("hooks: Config.Exec", cfg.Exec); err != nil {
 		return nil, err
 	}
-	if cfg.Event == nil {
-		cfg.Event = func(v1.ObjectReference, string, string, string) {}
-	}
-	if cfg.Metrics.OnHTTPFallback == nil {
-		cfg.Metrics.OnHTTPFallback = func() {}
-	}
-	if cfg.Metrics.OnSleepTerminatedEarly == nil {
-		cfg.Metrics.OnSleepTerminatedEarly = func() {}
-	}
+	fields.Default(&cfg.Event, func(v1.ObjectReference, string, string, string) {})
+	fields.Default(&cfg.Metrics.OnHTTPFallback, func() {})
+	fields.Default(&cfg.Metrics.OnSleepTerminatedEarly, func() {})
 	return &Runner{cfg: cfg, client: newClient(cfg.dialContext)}, nil
 }
 

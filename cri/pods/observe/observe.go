@@ -12,7 +12,7 @@ import (
 
 	"github.com/podwright/podwright/cri"
 	"github.com/podwright/podwright/cri/pods/labels"
-	"github.com/podwright/podwright/internal/required"
+	"github.com/podwright/podwright/internal/fields"
 	"github.com/podwright/podwright/internal/run"
 	"github.com/podwright/podwright/pleg"
 	"github.com/podwright/podwright/pleg/observed"
@@ -49,11 +49,12 @@ var (
 
 // New checks the configuration and returns an Observer.
 func New(cfg Config) (*Observer, error) {
-	if err := errors.Join(required.Field("observe: Config.Runtime", cfg.Runtime), required.Field("observe: Config.RuntimeName", cfg.RuntimeName)); err != nil {
+	f := fields.Of("observe: Config")
+	f.Required("Runtime", cfg.Runtime)
+	f.Required("RuntimeName", cfg.RuntimeName)
+	fields.Logger(&cfg.Logger)
+	if err := f.Err(); err != nil {
 		return nil, err
-	}
-	if cfg.Logger == nil {
-		cfg.Logger = slog.New(slog.DiscardHandler)
 	}
 	return &Observer{cfg: cfg}, nil
 }

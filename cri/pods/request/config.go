@@ -5,10 +5,11 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"path/filepath"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
+
+	"github.com/podwright/podwright/internal/fields"
 )
 
 // Config configures a Builder. The zero value is useful: a node without a name,
@@ -162,53 +163,35 @@ type Builder struct {
 
 // New checks the configuration and returns a Builder.
 func New(cfg Config) (*Builder, error) {
-	setDefaults(&cfg)
-	switch {
-	case !filepath.IsAbs(cfg.LogRoot):
-		return nil, fmt.Errorf("request: Config.LogRoot is not absolute: %q", cfg.LogRoot)
-	case cfg.Node.MemoryCapacity < 0:
-		return nil, fmt.Errorf("request: Config.Node.MemoryCapacity is negative: %d", cfg.Node.MemoryCapacity)
-	case cfg.Node.SwapCapacity < 0:
-		return nil, fmt.Errorf("request: Config.Node.SwapCapacity is negative: %d", cfg.Node.SwapCapacity)
-	case cfg.Node.CPUQuotaPeriod < time.Millisecond || cfg.Node.CPUQuotaPeriod > time.Second:
-		return nil, fmt.Errorf("request: Config.Node.CPUQuotaPeriod is not between 1ms and 1s: %v", cfg.Node.CPUQuotaPeriod)
-	case cfg.Node.MemoryQoS.ThrottlingFactor <= 0 || cfg.Node.MemoryQoS.ThrottlingFactor > 1:
-		return nil, fmt.Errorf("request: Config.Node.MemoryQoS.ThrottlingFactor is not between 0 and 1: %v", cfg.Node.MemoryQoS.ThrottlingFactor)
+	if err := cfg.complete(); err != nil {
+		return nil, err
 	}
 	return &Builder{cfg: cfg, maskedPaths: maskedPaths("/sys/devices/system/cpu")}, nil
 }
 
-func setDefaults(cfg *Config) {
-	text := func(field *string, value string) {
-		if *field == "" {
-			*field = value
-		}
+func (c *Config) complete() error {
+	f := fields.Of("request: Config")
+	fields.Default(&c.LogRoot, "/var/log/pods")
+	fields.Default(&c.Node.SeccompRoot, "/var/lib/kubelet/seccomp")
+	fields.Default(&c.DNS.HostResolver, defaultResolver)
+	fields.Default(&c.DNS.HostsFile, "/etc/hosts")
+	fields.Number(f, "Node.MemoryCapacity", &c.Node.MemoryCapacity, 0)
+	fields.Number(f, "Node.SwapCapacity", &c.Node.SwapCapacity, 0)
+	fields.Default(&c.Node.CPUQuotaPeriod, 100*time.Millisecond)
+	fields.Default(&c.Node.MemoryQoS.ThrottlingFactor, 0.9)
+	fields.Default(&c.readFile, func(path string) ([]byte, error) { return readFile(os.Open, path, maxNodeFile) })
+	fields.Default(&c.HandlerFeatures, func(*v1.Pod) HandlerFeatures { return HandlerFeatures{} })
+	fields.Default(&c.ExclusiveCPUs, func(*v1.Pod, *v1.Container) bool { return false })
+	fields.Default(&c.ExtraGroups, func(*v1.Pod) []int64 { return nil })
+	fields.Default(&c.Event, func(v1.ObjectReference, string, string, string) {})
+	f.Absolute("LogRoot", c.LogRoot)
+	if c.Node.CPUQuotaPeriod < time.Millisecond || c.Node.CPUQuotaPeriod > time.Second {
+		f.Refuse("Node.CPUQuotaPeriod is not between 1ms and 1s: %v", c.Node.CPUQuotaPeriod)
 	}
-	text(&cfg.LogRoot, "/var/log/pods")
-	text(&cfg.Node.SeccompRoot, "/var/lib/kubelet/seccomp")
-	text(&cfg.DNS.HostResolver, defaultResolver)
-	text(&cfg.DNS.HostsFile, "/etc/hosts")
-	if cfg.Node.CPUQuotaPeriod == 0 {
-		cfg.Node.CPUQuotaPeriod = 100 * time.Millisecond
+	if c.Node.MemoryQoS.ThrottlingFactor <= 0 || c.Node.MemoryQoS.ThrottlingFactor > 1 {
+		f.Refuse("Node.MemoryQoS.ThrottlingFactor is not between 0 and 1: %v", c.Node.MemoryQoS.ThrottlingFactor)
 	}
-	if cfg.Node.MemoryQoS.ThrottlingFactor == 0 {
-		cfg.Node.MemoryQoS.ThrottlingFactor = 0.9
-	}
-	if cfg.readFile == nil {
-		cfg.readFile = func(path string) ([]byte, error) { return readFile(os.Open, path, maxNodeFile) }
-	}
-	if cfg.HandlerFeatures == nil {
-		cfg.HandlerFeatures = func(*v1.Pod) HandlerFeatures { return HandlerFeatures{} }
-	}
-	if cfg.ExclusiveCPUs == nil {
-		cfg.ExclusiveCPUs = func(*v1.Pod, *v1.Container) bool { return false }
-	}
-	if cfg.ExtraGroups == nil {
-		cfg.ExtraGroups = func(*v1.Pod) []int64 { return nil }
-	}
-	if cfg.Event == nil {
-		cfg.Event = func(v1.ObjectReference, string, string, string) {}
-	}
+	return f.Err()
 }
 
 // maxNodeFile bounds the files of the node that are read.

@@ -13,8 +13,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/podwright/podwright/cri/pods/actions"
+	"github.com/podwright/podwright/internal/fields"
 	"github.com/podwright/podwright/internal/fs"
-	"github.com/podwright/podwright/internal/required"
 )
 
 // Store remembers what the runtime was last told across restarts of the agent. What it
@@ -78,15 +78,13 @@ type FolderConfig struct {
 // one or the new one. One that was damaged by something else counts as lost, of that
 // pod alone, and stays as it is until there is something to record.
 func NewFolder(cfg FolderConfig) (Store, error) {
-	if err := required.Field("resize: FolderConfig.Dir", cfg.Dir); err != nil {
+	if err := fields.Required("resize: FolderConfig.Dir", cfg.Dir); err != nil {
 		return nil, err
 	}
 	if err := os.MkdirAll(cfg.Dir, 0o700); err != nil {
 		return nil, fmt.Errorf("actuated resources: %w", err)
 	}
-	if cfg.Logger == nil {
-		cfg.Logger = slog.New(slog.DiscardHandler)
-	}
+	fields.Logger(&cfg.Logger)
 	return &folder{
 		dir: cfg.Dir, log: cfg.Logger,
 		known: memory{pods: map[types.UID]actions.Actuated{}}, damaged: map[types.UID]bool{},
