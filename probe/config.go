@@ -1,7 +1,6 @@
 package probe
 
 import (
-	"errors"
 	"fmt"
 	"log/slog"
 	"time"
@@ -9,7 +8,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/podwright/podwright/internal/required"
+	"github.com/podwright/podwright/internal/fields"
 )
 
 // Config configures a Manager. Only Probers and Status are required. A panic of Status,
@@ -132,40 +131,22 @@ func defaultBudget(h Handler) int {
 }
 
 func (c Config) withDefaults() (Config, error) {
-	switch {
-	case c.Status == nil:
-		return c, errors.New("probe: Config.Status is required")
-	case len(c.Probers) == 0:
-		return c, errors.New("probe: Config.Probers is required")
-	case c.ShutdownTimeout < 0:
-		return c, fmt.Errorf("probe: Config.ShutdownTimeout is negative: %v", c.ShutdownTimeout)
+	f := fields.Of("probe: Config")
+	f.Required("Status", c.Status)
+	if len(c.Probers) == 0 {
+		f.Refuse("Probers is required")
 	}
-	if err := c.checkHandlers(); err != nil {
-		return c, err
-	}
-	if c.ShutdownTimeout == 0 {
-		c.ShutdownTimeout = 10 * time.Second
-	}
-	if c.agentStart.IsZero() {
-		c.agentStart = time.Now()
-	}
-	if c.Logger == nil {
-		c.Logger = slog.New(slog.DiscardHandler)
-	}
-	c.guardCallbacks()
-	return c, nil
-}
-
-func (c *Config) checkHandlers() error {
 	for h, p := range c.Probers {
+		f.Required(fmt.Sprintf("Probers[%s]", h), p)
 		if defaultBudget(h) == 0 {
-			return fmt.Errorf("probe: Config.Probers: %q is no handler", h)
-		}
-		if err := required.Field(fmt.Sprintf("probe: Config.Probers[%s]", h), p); err != nil {
-			return err
+			f.Refuse("Probers: %q is no handler", h)
 		}
 	}
-	return nil
+	fields.Number(f, "ShutdownTimeout", &c.ShutdownTimeout, 10*time.Second)
+	fields.Default(&c.agentStart, time.Now())
+	fields.Logger(&c.Logger)
+	c.guardCallbacks()
+	return c, f.Err()
 }
 
 func (c *Config) budget(h Handler) int {

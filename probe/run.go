@@ -11,6 +11,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/podwright/podwright/internal/fields"
 	"github.com/podwright/podwright/internal/run"
 )
 
@@ -19,7 +20,7 @@ var (
 	// return in time.
 	ErrShutdownTimeout = errors.New("not stopped in time")
 	// ErrAlreadyRun is returned by a second Run.
-	ErrAlreadyRun = errors.New("probe: Run was called before")
+	ErrAlreadyRun = fields.AlreadyRun("probe")
 )
 
 // Names of goroutines.

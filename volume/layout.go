@@ -1,13 +1,13 @@
 package volume
 
 import (
-	"errors"
-	"fmt"
 	"path/filepath"
 	"strconv"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/podwright/podwright/internal/fields"
 )
 
 // Layout is where volumes are on the disk, below the root folder of the agent. It is
@@ -20,13 +20,9 @@ type Layout struct {
 // Check refuses a Layout without a Root, or one whose Root is not absolute. field names
 // it with its package: "nfs: Config.Layout".
 func (l Layout) Check(field string) error {
-	switch {
-	case l.Root == "":
-		return errors.New(field + ".Root is required")
-	case !filepath.IsAbs(l.Root):
-		return fmt.Errorf("%s.Root: %q is not absolute", field, l.Root)
-	}
-	return nil
+	f := fields.Of(field)
+	f.Absolute("Root", l.Root)
+	return f.Err()
 }
 
 // Pod is a pod's folder.

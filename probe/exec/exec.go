@@ -9,8 +9,8 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 
+	"github.com/podwright/podwright/internal/fields"
 	"github.com/podwright/podwright/internal/podfacts"
-	"github.com/podwright/podwright/internal/required"
 	"github.com/podwright/podwright/internal/run"
 	"github.com/podwright/podwright/probe"
 )
@@ -63,14 +63,11 @@ type Prober struct {
 
 // New checks the configuration and returns a Prober.
 func New(cfg Config) (*Prober, error) {
-	if err := required.Field("exec: Config.Runtime", cfg.Runtime); err != nil {
+	f := fields.Of("exec: Config")
+	f.Required("Runtime", cfg.Runtime)
+	fields.Number(f, "Grace", &cfg.Grace, defaultGrace)
+	if err := f.Err(); err != nil {
 		return nil, err
-	}
-	switch {
-	case cfg.Grace < 0:
-		return nil, fmt.Errorf("exec: Config.Grace is negative: %v", cfg.Grace)
-	case cfg.Grace == 0:
-		cfg.Grace = defaultGrace
 	}
 	return &Prober{cfg: cfg}, nil
 }

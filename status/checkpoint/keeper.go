@@ -12,7 +12,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/podwright/podwright/internal/required"
+	"github.com/podwright/podwright/internal/fields"
 	"github.com/podwright/podwright/probe"
 )
 
@@ -59,18 +59,12 @@ type Keeper struct {
 
 // NewKeeper checks the configuration.
 func NewKeeper(cfg KeeperConfig) (*Keeper, error) {
-	if err := required.Field("checkpoint: KeeperConfig.Store", cfg.Store); err != nil {
+	if err := fields.Required("checkpoint: KeeperConfig.Store", cfg.Store); err != nil {
 		return nil, err
 	}
-	if cfg.Probes == nil {
-		cfg.Probes = func(types.UID) probe.Results { return nil }
-	}
-	if cfg.HeldBack == nil {
-		cfg.HeldBack = func(types.UID) map[string]string { return nil }
-	}
-	if cfg.Logger == nil {
-		cfg.Logger = slog.New(slog.DiscardHandler)
-	}
+	fields.Default(&cfg.Probes, func(types.UID) probe.Results { return nil })
+	fields.Default(&cfg.HeldBack, func(types.UID) map[string]string { return nil })
+	fields.Logger(&cfg.Logger)
 	return &Keeper{cfg: cfg, states: map[types.UID]State{}}, nil
 }
 

@@ -10,7 +10,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/podwright/podwright/internal/required"
+	"github.com/podwright/podwright/internal/fields"
 )
 
 // Stage has the records of a Store released with their pods: it is a stage in the sense of
@@ -24,7 +24,7 @@ type Stage struct {
 // NewStage returns the Stage of a Store. pods lists every pod that may have a record,
 // such as those with a folder.
 func NewStage(store *Store, pods func(context.Context) ([]types.UID, error)) (*Stage, error) {
-	if err := errors.Join(required.Field("checkpoint: NewStage's store", store), required.Field("checkpoint: NewStage's pods", pods)); err != nil {
+	if err := errors.Join(fields.Required("checkpoint: NewStage's store", store), fields.Required("checkpoint: NewStage's pods", pods)); err != nil {
 		return nil, err
 	}
 	return &Stage{store, pods}, nil

@@ -13,7 +13,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/podwright/podwright/internal/required"
+	"github.com/podwright/podwright/internal/fields"
 	"github.com/podwright/podwright/probe"
 )
 
@@ -83,7 +83,7 @@ type entry struct {
 
 // New checks the configuration. It does not look at any file.
 func New(cfg Config) (*Store, error) {
-	if err := required.Field("checkpoint: Config.File", cfg.File); err != nil {
+	if err := fields.Required("checkpoint: Config.File", cfg.File); err != nil {
 		return nil, err
 	}
 	return &Store{cfg: cfg, seed: maphash.MakeSeed(), pods: map[types.UID]*entry{}}, nil

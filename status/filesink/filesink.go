@@ -10,13 +10,13 @@ import (
 	"log/slog"
 	"net/http"
 	"os"
-	"path/filepath"
 	"slices"
 	"sync"
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/podwright/podwright/internal/fields"
 	"github.com/podwright/podwright/internal/fs"
 	"github.com/podwright/podwright/status"
 )
@@ -56,11 +56,10 @@ var (
 // New returns a Sink with the pods that the file has, and makes the file if it is
 // not there.
 func New(cfg Config) (*Sink, error) {
-	switch {
-	case cfg.Path == "":
-		return nil, errors.New("filesink: Config.Path is required")
-	case !filepath.IsAbs(cfg.Path):
-		return nil, fmt.Errorf("filesink: Config.Path: %q is not absolute", cfg.Path)
+	f := fields.Of("filesink: Config")
+	f.Absolute("Path", cfg.Path)
+	if err := f.Err(); err != nil {
+		return nil, err
 	}
 	s := &Sink{path: cfg.Path, pods: map[key]*v1.Pod{}, given: map[key]*v1.Pod{}}
 	if err := s.load(cfg.Logger); err != nil {

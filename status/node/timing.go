@@ -1,12 +1,14 @@
 package node
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"encoding/binary"
-	"fmt"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
+
+	"github.com/podwright/podwright/internal/fields"
 )
 
 // Timing decides when a node's status is computed and written.
@@ -32,21 +34,10 @@ const spread = 0.04
 // WithDefaults returns the timing with its zeros filled in. Durations below zero are an
 // error that names the field.
 func (t Timing) WithDefaults() (Timing, error) {
-	switch {
-	case t.Update < 0:
-		return t, fmt.Errorf("node: Timing.Update is negative: %v", t.Update)
-	case t.Report < 0:
-		return t, fmt.Errorf("node: Timing.Report is negative: %v", t.Report)
-	}
-	if t.Report == 0 {
-		if t.Report = t.Update; t.Update == 0 {
-			t.Report = 5 * time.Minute
-		}
-	}
-	if t.Update == 0 {
-		t.Update = 10 * time.Second
-	}
-	return t, nil
+	f := fields.Of("node: Timing")
+	fields.Number(f, "Report", &t.Report, cmp.Or(t.Update, 5*time.Minute))
+	fields.Number(f, "Update", &t.Update, 10*time.Second)
+	return t, f.Err()
 }
 
 // Pause is the time until the next look: Update, and up to 4% more, the same for a node

@@ -8,7 +8,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/podwright/podwright/internal/required"
+	"github.com/podwright/podwright/internal/fields"
 	"github.com/podwright/podwright/status"
 )
 
@@ -99,39 +99,22 @@ const (
 )
 
 func (c Config) withDefaults() (Config, error) {
-	if err := c.checkSinks(); err != nil {
-		return c, err
-	}
-	switch {
-	case c.ShutdownTimeout < 0:
-		return c, fmt.Errorf("writer: Config.ShutdownTimeout is negative: %v", c.ShutdownTimeout)
-	case c.ShutdownTimeout == 0:
-		c.ShutdownTimeout = 10 * time.Second
-	}
-	if c.maxWrites == 0 {
-		c.maxWrites = maxParallelWrites
-	}
-	if c.Logger == nil {
-		c.Logger = slog.New(slog.DiscardHandler)
-	}
-	return c, nil
-}
-
-func (c *Config) checkSinks() error {
+	f := fields.Of("writer: Config")
 	seen := map[string]bool{}
 	for i, s := range c.Sinks {
-		switch {
-		case s.Name == "":
-			return fmt.Errorf("writer: Config.Sinks[%d].Name is required", i)
-		case seen[s.Name]:
-			return fmt.Errorf("writer: Config.Sinks[%d].Name: %q is taken", i, s.Name)
-		case s.Mirrors && c.Mirror == nil:
-			return fmt.Errorf("writer: Config.Sinks[%d].Mirrors takes Config.Mirror", i)
+		field := fmt.Sprintf("Sinks[%d]", i)
+		f.Required(field+".Name", s.Name)
+		f.Required(field+".Sink", s.Sink)
+		if seen[s.Name] {
+			f.Refuse("%s.Name: %q is taken", field, s.Name)
 		}
-		if err := required.Field(fmt.Sprintf("writer: Config.Sinks[%d].Sink", i), s.Sink); err != nil {
-			return err
+		if s.Mirrors && c.Mirror == nil {
+			f.Refuse("%s.Mirrors takes Config.Mirror", field)
 		}
 		seen[s.Name] = true
 	}
-	return nil
+	fields.Number(f, "ShutdownTimeout", &c.ShutdownTimeout, 10*time.Second)
+	fields.Default(&c.maxWrites, maxParallelWrites)
+	fields.Logger(&c.Logger)
+	return c, f.Err()
 }

@@ -11,12 +11,13 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/podwright/podwright/internal/fields"
 	"github.com/podwright/podwright/internal/run"
 )
 
 var (
 	// ErrAlreadyRun is returned by every Run but the first.
-	ErrAlreadyRun = errors.New("writer: Run was called before")
+	ErrAlreadyRun = fields.AlreadyRun("writer")
 	// ErrShutdownTimeout is wrapped by Run's error when calls of a sink ignore their
 	// context.
 	ErrShutdownTimeout = errors.New("still running after the shutdown timeout")

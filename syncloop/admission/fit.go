@@ -1,7 +1,6 @@
 package admission
 
 import (
-	"errors"
 	"fmt"
 	"log/slog"
 	"slices"
@@ -10,6 +9,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/podwright/podwright/internal/fields"
 	"github.com/podwright/podwright/internal/podfacts"
 	"github.com/podwright/podwright/syncloop"
 )
@@ -99,18 +99,12 @@ var _ syncloop.Admitter = (*Fit)(nil)
 
 // New checks the configuration.
 func New(cfg Config) (*Fit, error) {
-	if cfg.Allocatable == nil {
-		return nil, errors.New("admission: Config.Allocatable is required")
+	if err := fields.Required("admission: Config.Allocatable", cfg.Allocatable); err != nil {
+		return nil, err
 	}
-	if cfg.Leaving == nil {
-		cfg.Leaving = func(pod *v1.Pod) bool { return pod.DeletionTimestamp != nil }
-	}
-	if cfg.Wanted == nil {
-		cfg.Wanted = func(types.UID) bool { return true }
-	}
-	if cfg.Logger == nil {
-		cfg.Logger = slog.New(slog.DiscardHandler)
-	}
+	fields.Default(&cfg.Leaving, func(pod *v1.Pod) bool { return pod.DeletionTimestamp != nil })
+	fields.Default(&cfg.Wanted, func(types.UID) bool { return true })
+	fields.Logger(&cfg.Logger)
 	return &Fit{cfg: cfg, waiting: map[types.UID]*v1.Pod{}}, nil
 }
 

@@ -2,7 +2,6 @@ package allocation
 
 import (
 	"context"
-	"errors"
 	"log/slog"
 	"maps"
 	"slices"
@@ -12,8 +11,8 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/podwright/podwright/internal/fields"
 	"github.com/podwright/podwright/internal/podfacts"
-	"github.com/podwright/podwright/internal/required"
 	"github.com/podwright/podwright/syncloop"
 )
 
@@ -68,19 +67,18 @@ var _ syncloop.Allocator = (*Manager)(nil)
 
 // New returns a Manager. Errors name the field.
 func New(cfg Config) (*Manager, error) {
-	if err := errors.Join(required.Field("allocation: Config.Store", cfg.Store), required.Field("allocation: Config.Fit", cfg.Fit)); err != nil {
+	f := fields.Of("allocation: Config")
+	f.Required("Store", cfg.Store)
+	f.Required("Fit", cfg.Fit)
+	if err := f.Err(); err != nil {
 		return nil, err
 	}
-	if cfg.Ready == nil {
-		cfg.Ready = func() bool { return true }
-	}
-	if cfg.Event == nil {
-		cfg.Event = func(v1.ObjectReference, string, string, string) {}
-	}
-	if cfg.Logger == nil {
-		cfg.Logger = slog.New(slog.DiscardHandler)
-	}
-	cfg.Metrics.complete()
+	fields.Default(&cfg.Ready, func() bool { return true })
+	fields.Default(&cfg.Event, func(v1.ObjectReference, string, string, string) {})
+	fields.Default(&cfg.Metrics.OnRequest, func(string, string, string) {})
+	fields.Default(&cfg.Metrics.OnInfeasible, func(string) {})
+	fields.Default(&cfg.Metrics.OnDeferredAccepted, func(string) {})
+	fields.Logger(&cfg.Logger)
 	return &Manager{
 		cfg: cfg, views: map[types.UID]view{}, waiting: map[types.UID]Waiting{}, begun: map[types.UID]bool{}, wanted: map[types.UID]*v1.Pod{},
 	}, nil

@@ -18,18 +18,6 @@ type Metrics struct {
 	OnDeferredAccepted func(trigger string)
 }
 
-func (m *Metrics) complete() {
-	if m.OnRequest == nil {
-		m.OnRequest = func(string, string, string) {}
-	}
-	if m.OnInfeasible == nil {
-		m.OnInfeasible = func(string) {}
-	}
-	if m.OnDeferredAccepted == nil {
-		m.OnDeferredAccepted = func(string) {}
-	}
-}
-
 // count tells what is asked for that was not before.
 func (m *Metrics) count(before, now *v1.Pod) {
 	from, to := Of(before), Of(now)

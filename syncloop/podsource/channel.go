@@ -7,7 +7,7 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 
-	"github.com/podwright/podwright/internal/required"
+	"github.com/podwright/podwright/internal/fields"
 	"github.com/podwright/podwright/syncloop"
 )
 
@@ -16,7 +16,7 @@ import (
 // one of the Loop's sources. Closing the channel ends the source and leaves its
 // last set in force.
 func FromChannel(m *Merger, source string, sets <-chan []*v1.Pod) (syncloop.EventSource, error) {
-	if err := errors.Join(required.Field("podsource: FromChannel's Merger", m), required.Field("podsource: FromChannel's channel", sets)); err != nil {
+	if err := errors.Join(fields.Required("podsource: FromChannel's Merger", m), fields.Required("podsource: FromChannel's channel", sets)); err != nil {
 		return nil, err
 	}
 	if err := m.Register(source); err != nil {

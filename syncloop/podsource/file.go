@@ -1,7 +1,6 @@
 package podsource
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -15,6 +14,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/podwright/podwright/internal/fields"
 	"github.com/podwright/podwright/internal/fs"
 	"github.com/podwright/podwright/syncloop"
 )
@@ -101,15 +101,15 @@ var _ syncloop.EventSource = (*FileSource)(nil)
 // NewFileSource returns a FileSource and registers it with the Merger, which is
 // then not ready before the files have been read.
 func NewFileSource(cfg FileConfig) (*FileSource, error) {
-	switch {
-	case cfg.Path == "":
-		return nil, errors.New("podsource: FileConfig.Path is required")
-	case cfg.Merger == nil:
-		return nil, errors.New("podsource: FileConfig.Merger is required")
-	case cfg.Decoder.NodeName == "":
-		return nil, errors.New("podsource: FileConfig.Decoder.NodeName is required")
-	case cfg.Period < 0:
-		return nil, fmt.Errorf("podsource: FileConfig.Period is negative: %v", cfg.Period)
+	check := fields.Of("podsource: FileConfig")
+	check.Required("Path", cfg.Path)
+	check.Required("Merger", cfg.Merger)
+	check.Required("Decoder.NodeName", cfg.Decoder.NodeName)
+	fields.Number(check, "Period", &cfg.Period, 20*time.Second)
+	fields.Default(&cfg.Source, "file")
+	fields.Logger(&cfg.Logger)
+	if err := check.Err(); err != nil {
+		return nil, err
 	}
 	// A relative path would mean another UID for every working directory.
 	path, err := filepath.Abs(cfg.Path)
@@ -117,11 +117,6 @@ func NewFileSource(cfg FileConfig) (*FileSource, error) {
 		return nil, fmt.Errorf("podsource: FileConfig.Path: %w", err)
 	}
 	cfg.Path = path
-	cfg.Source = cmp.Or(cfg.Source, "file")
-	cfg.Period = cmp.Or(cfg.Period, 20*time.Second)
-	if cfg.Logger == nil {
-		cfg.Logger = slog.New(slog.DiscardHandler)
-	}
 	if err := cfg.Merger.Register(cfg.Source); err != nil {
 		return nil, err
 	}

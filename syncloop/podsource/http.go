@@ -1,7 +1,6 @@
 package podsource
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -16,6 +15,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/podwright/podwright/internal/fields"
 	"github.com/podwright/podwright/internal/run"
 	"github.com/podwright/podwright/syncloop"
 )
@@ -72,15 +72,15 @@ var _ syncloop.EventSource = (*HTTPSource)(nil)
 // NewHTTPSource returns an HTTPSource and registers it with the Merger, which is
 // then not ready before the server has given a good answer.
 func NewHTTPSource(cfg HTTPConfig) (*HTTPSource, error) {
-	switch {
-	case cfg.URL == "":
-		return nil, errors.New("podsource: HTTPConfig.URL is required")
-	case cfg.Merger == nil:
-		return nil, errors.New("podsource: HTTPConfig.Merger is required")
-	case cfg.Decoder.NodeName == "":
-		return nil, errors.New("podsource: HTTPConfig.Decoder.NodeName is required")
-	case cfg.Period < 0:
-		return nil, fmt.Errorf("podsource: HTTPConfig.Period is negative: %v", cfg.Period)
+	f := fields.Of("podsource: HTTPConfig")
+	f.Required("URL", cfg.URL)
+	f.Required("Merger", cfg.Merger)
+	f.Required("Decoder.NodeName", cfg.Decoder.NodeName)
+	fields.Number(f, "Period", &cfg.Period, 20*time.Second)
+	fields.Default(&cfg.Source, "http")
+	fields.Logger(&cfg.Logger)
+	if err := f.Err(); err != nil {
+		return nil, err
 	}
 	where, err := url.Parse(cfg.URL)
 	if err != nil {
@@ -88,11 +88,6 @@ func NewHTTPSource(cfg HTTPConfig) (*HTTPSource, error) {
 	}
 	if (where.Scheme != "http" && where.Scheme != "https") || where.Host == "" {
 		return nil, fmt.Errorf("podsource: HTTPConfig.URL: %q is no http or https address", where.Redacted())
-	}
-	cfg.Source = cmp.Or(cfg.Source, "http")
-	cfg.Period = cmp.Or(cfg.Period, 20*time.Second)
-	if cfg.Logger == nil {
-		cfg.Logger = slog.New(slog.DiscardHandler)
 	}
 	cfg.Header = cfg.Header.Clone()
 	cfg.Decoder.EvictedByTaints = true

@@ -15,6 +15,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/podwright/podwright/internal/fields"
 	"github.com/podwright/podwright/internal/podfacts"
 	"github.com/podwright/podwright/internal/run"
 	"github.com/podwright/podwright/syncloop"
@@ -71,12 +72,8 @@ var _ syncloop.PodSource = (*Merger)(nil)
 
 // NewMerger returns a Merger with the configured sources.
 func NewMerger(cfg MergerConfig) (*Merger, error) {
-	if cfg.Logger == nil {
-		cfg.Logger = slog.New(slog.DiscardHandler)
-	}
-	if cfg.Event == nil {
-		cfg.Event = func(v1.ObjectReference, string, string, string) {}
-	}
+	fields.Logger(&cfg.Logger)
+	fields.Default(&cfg.Event, func(v1.ObjectReference, string, string, string) {})
 	m := &Merger{
 		cfg:     cfg,
 		wake:    run.NewSignal(),

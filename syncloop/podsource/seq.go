@@ -8,7 +8,7 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 
-	"github.com/podwright/podwright/internal/required"
+	"github.com/podwright/podwright/internal/fields"
 	"github.com/podwright/podwright/syncloop"
 )
 
@@ -22,7 +22,7 @@ import (
 // that it yields ends Run with that error, whatever slice comes with it: the Loop
 // runs the source again after a pause, and the last set stays in force meanwhile.
 func FromSeq(m *Merger, source string, sets func(ctx context.Context) iter.Seq2[[]*v1.Pod, error]) (syncloop.EventSource, error) {
-	if err := errors.Join(required.Field("podsource: FromSeq's Merger", m), required.Field("podsource: FromSeq's function", sets)); err != nil {
+	if err := errors.Join(fields.Required("podsource: FromSeq's Merger", m), fields.Required("podsource: FromSeq's function", sets)); err != nil {
 		return nil, err
 	}
 	if err := m.Register(source); err != nil {

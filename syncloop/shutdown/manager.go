@@ -72,7 +72,8 @@ func New(cfg Config) (*Manager, error) {
 	}
 	fields.Number(f, "ShutdownTimeout", &cfg.ShutdownTimeout, 10*time.Second)
 	fields.Logger(&cfg.Logger)
-	if err := run.Join(f.Err(), check(cfg.Periods)); err != nil {
+	check(f, cfg.Periods)
+	if err := f.Err(); err != nil {
 		return nil, err
 	}
 	cfg.Periods = slices.Clone(cfg.Periods)

@@ -7,6 +7,8 @@ import (
 	"time"
 
 	v1 "k8s.io/api/core/v1"
+
+	"github.com/podwright/podwright/internal/fields"
 )
 
 // criticalPriority is where the priorities of critical pods begin.
@@ -40,18 +42,15 @@ func Total(periods []Period) (sum time.Duration) {
 }
 
 // check refuses periods that mean nothing.
-func check(periods []Period) error {
+func check(f *fields.Check, periods []Period) {
 	seen := map[int32]bool{}
 	for i, p := range periods {
-		if p.Grace < 0 {
-			return fmt.Errorf("shutdown: Config.Periods[%d].Grace is negative: %v", i, p.Grace)
-		}
+		fields.Number(f, fmt.Sprintf("Periods[%d].Grace", i), &p.Grace, 0)
 		if seen[p.Priority] {
-			return fmt.Errorf("shutdown: Config.Periods[%d].Priority occurs twice: %d", i, p.Priority)
+			f.Refuse("Periods[%d].Priority occurs twice: %d", i, p.Priority)
 		}
 		seen[p.Priority] = true
 	}
-	return nil
 }
 
 // Group are the pods that end together.

@@ -21,7 +21,7 @@ func TestNew(t *testing.T) {
 	for want, cfg := range map[string]manager.Config{
 		"manager: Config.Plugins is required":                                     {Layout: layout},
 		"manager: Config.Layout.Root is required":                                 {Plugins: []volume.Plugin{good}},
-		`manager: Config.Layout.Root: "x" is not absolute`:                        {Plugins: []volume.Plugin{good}, Layout: volume.Layout{Root: "x"}},
+		`manager: Config.Layout.Root is not absolute: "x"`:                        {Plugins: []volume.Plugin{good}, Layout: volume.Layout{Root: "x"}},
 		"manager: Config.Plugins[1] is required":                                  {Plugins: []volume.Plugin{good, missing}, Layout: layout},
 		`manager: Config.Plugins[1]: "example.com/memory" is in the list already`: {Plugins: []volume.Plugin{good, good}, Layout: layout},
 		"manager: Config.Complete is required: pods share volumes of example.com/memory": {

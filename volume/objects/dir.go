@@ -16,13 +16,14 @@ import (
 	storagev1 "k8s.io/api/storage/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/podwright/podwright/internal/fields"
 	"github.com/podwright/podwright/internal/fs"
 	"github.com/podwright/podwright/internal/run"
 	"github.com/podwright/podwright/volume"
 )
 
 // ErrAlreadyRun is returned by Run when it has been called before.
-var ErrAlreadyRun = errors.New("objects: Run has been called before")
+var ErrAlreadyRun = fields.AlreadyRun("objects")
 
 // DirConfig configures a Dir.
 type DirConfig struct {
@@ -75,24 +76,19 @@ var (
 
 // NewDir returns a Dir.
 func NewDir(cfg DirConfig) (*Dir, error) {
-	switch {
-	case cfg.Path == "":
-		return nil, errors.New("objects: DirConfig.Path is required")
-	case cfg.Period < 0:
-		return nil, fmt.Errorf("objects: DirConfig.Period is negative: %v", cfg.Period)
+	f := fields.Of("objects: DirConfig")
+	f.Required("Path", cfg.Path)
+	fields.Number(f, "Period", &cfg.Period, 20*time.Second)
+	fields.Default(&cfg.OnChange, func([]volume.Object) {})
+	fields.Logger(&cfg.Logger)
+	if err := f.Err(); err != nil {
+		return nil, err
 	}
 	path, err := filepath.Abs(cfg.Path)
 	if err != nil {
 		return nil, fmt.Errorf("objects: DirConfig.Path: %w", err)
 	}
 	cfg.Path = path
-	cfg.Period = cmp.Or(cfg.Period, 20*time.Second)
-	if cfg.OnChange == nil {
-		cfg.OnChange = func([]volume.Object) {}
-	}
-	if cfg.Logger == nil {
-		cfg.Logger = slog.New(slog.DiscardHandler)
-	}
 	d := &Dir{
 		cfg: cfg, hints: fs.NewHints(), read: readFile, list: listFolder,
 		looked: make(chan struct{}), catalog: newCatalog(),

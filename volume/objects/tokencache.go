@@ -10,7 +10,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/podwright/podwright/internal/required"
+	"github.com/podwright/podwright/internal/fields"
 	"github.com/podwright/podwright/internal/run"
 )
 
@@ -47,12 +47,10 @@ var _ Tokens = (*TokenCache)(nil)
 
 // NewTokenCache returns an empty TokenCache.
 func NewTokenCache(cfg TokenCacheConfig) (*TokenCache, error) {
-	if err := required.Field("objects: TokenCacheConfig.Tokens", cfg.Tokens); err != nil {
+	if err := fields.Required("objects: TokenCacheConfig.Tokens", cfg.Tokens); err != nil {
 		return nil, err
 	}
-	if cfg.Logger == nil {
-		cfg.Logger = slog.New(slog.DiscardHandler)
-	}
+	fields.Logger(&cfg.Logger)
 	return &TokenCache{cfg: cfg, slots: map[tokenKey]*tokenSlot{}}, nil
 }
 

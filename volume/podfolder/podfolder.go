@@ -27,6 +27,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/podwright/podwright/internal/fields"
 	"github.com/podwright/podwright/internal/fs"
 	"github.com/podwright/podwright/volume/mounts"
 )
@@ -51,11 +52,10 @@ type Folders struct {
 
 // New checks the configuration. It does not look at the disk.
 func New(cfg Config) (*Folders, error) {
-	switch {
-	case cfg.Root == "":
-		return nil, errors.New("podfolder: Config.Root is required")
-	case !filepath.IsAbs(cfg.Root):
-		return nil, fmt.Errorf("podfolder: Config.Root: %q is not absolute", cfg.Root)
+	f := fields.Of("podfolder: Config")
+	f.Absolute("Root", cfg.Root)
+	if err := f.Err(); err != nil {
+		return nil, err
 	}
 	return &Folders{cfg, &mounts.Kernel{}}, nil
 }

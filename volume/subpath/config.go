@@ -1,6 +1,7 @@
 package subpath
 
 import (
+	"github.com/podwright/podwright/internal/fields"
 	"github.com/podwright/podwright/volume"
 	"github.com/podwright/podwright/volume/mounts"
 )
@@ -17,8 +18,6 @@ func (c *Config) complete() error {
 	if err := c.Layout.Check("subpath: Config.Layout"); err != nil {
 		return err
 	}
-	if c.Mounts == nil {
-		c.Mounts = &mounts.Kernel{}
-	}
+	fields.Default[mounts.Mounter](&c.Mounts, &mounts.Kernel{})
 	return nil
 }

@@ -9,6 +9,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/podwright/podwright/internal/fields"
 	"github.com/podwright/podwright/internal/fs"
 	"github.com/podwright/podwright/internal/run"
 )
@@ -28,9 +29,7 @@ const filesPerSecond = 20000
 
 // New returns a Meter.
 func New(cfg Config) *Meter {
-	if cfg.Metrics.OnMeasured == nil {
-		cfg.Metrics.OnMeasured = func(Source, time.Duration, error) {}
-	}
+	fields.Default(&cfg.Metrics.OnMeasured, func(Source, time.Duration, error) {})
 	return &Meter{ask: cfg.Ask, told: cfg.Metrics.OnMeasured, pace: pace{each: time.Second / filesPerSecond}, known: map[string]Usage{}}
 }
 
