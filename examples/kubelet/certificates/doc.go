@@ -48,7 +48,7 @@
 //
 // For the names of the reference kubelet, kubelet_certificate_manager_ and then:
 //
-//	client_ttl_seconds, server_ttl_seconds              TTL of Current, when it is asked for
+//	client_ttl_seconds, server_ttl_seconds              the remaining life of Current
 //	server_rotation_seconds                             OnRotated: how long the one before was in use
 //	client_expiration_renew_errors, server_...          OnError: one more
 //

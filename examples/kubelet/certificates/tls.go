@@ -5,7 +5,6 @@ import (
 	"crypto/x509"
 	"errors"
 	"fmt"
-	"math"
 	"slices"
 	"strings"
 	"time"
@@ -86,12 +85,3 @@ func (t TLS) Server(current func() *tls.Certificate, clientCAs func() *x509.Cert
 }
 
 func expired(c *tls.Certificate, now time.Time) bool { return now.After(c.Leaf.NotAfter) }
-
-// TTL is how many whole seconds are left to a certificate, as metrics tell it: negative if
-// it has expired, infinite without one.
-func TTL(c *tls.Certificate, now time.Time) float64 {
-	if c == nil {
-		return math.Inf(1)
-	}
-	return math.Trunc(c.Leaf.NotAfter.Sub(now).Seconds())
-}

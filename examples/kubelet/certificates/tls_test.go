@@ -4,7 +4,6 @@ import (
 	"context"
 	"crypto/tls"
 	"crypto/x509"
-	"math"
 	"net"
 	"testing"
 	"time"
@@ -115,12 +114,4 @@ func TestServer(t *testing.T) {
 	_, err = handshake(t, settings.Server(func() *tls.Certificate { return current }, nil), client())
 	require.NoError(t, err)
 	require.Nil(t, asked, "nobody is asked for a certificate without authorities")
-}
-
-func TestTTL(t *testing.T) {
-	now := time.Now()
-	c := &tls.Certificate{Leaf: &x509.Certificate{NotAfter: now.Add(90*time.Second + time.Millisecond)}}
-	require.Equal(t, 90.0, TTL(c, now))
-	require.Equal(t, -9.0, TTL(c, now.Add(100*time.Second)))
-	require.Equal(t, math.Inf(1), TTL(nil, now))
 }

@@ -5,23 +5,13 @@ import (
 	"fmt"
 	"io/fs"
 	"path/filepath"
-
-	kubeletv1beta1 "k8s.io/kubelet/config/v1beta1"
 )
 
-// ReadFiles reads the configuration file, if there is one, and puts over it every
+// readFiles reads the configuration file, if there is one, and puts over it every
 // *.conf below a folder, in the order of their paths: fields that are given replace, lists
 // as a whole, and null takes a field away (JSON merge patch, RFC 7386). Each file is a
 // KubeletConfiguration by itself. Paths that are relative count from the file they stand in.
 // All files at fault are named at once.
-func ReadFiles(file, dir string) (*kubeletv1beta1.KubeletConfiguration, error) {
-	fields, err := readFiles(file, dir)
-	if err != nil {
-		return nil, err
-	}
-	return decode(fields)
-}
-
 func readFiles(file, dir string) (map[string]any, error) {
 	all := map[string]any{}
 	var errs []error

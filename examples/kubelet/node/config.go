@@ -16,7 +16,7 @@ import (
 // Config configures a Node. Name, Nodes, Leases and Facts are required. The functions are
 // called from Run's goroutines, one at a time each; those without a context must not block.
 type Config struct {
-	// Name is the node's; see ParseName. Hostname is the value of its label of that name
+	// Name is the node's. Hostname is the value of its label of that name
 	// and of its address; "" means Name.
 	Name, Hostname string
 	// Labels (--node-labels; see ParseLabels) and Taints (--register-with-taints; see

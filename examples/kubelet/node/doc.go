@@ -2,12 +2,11 @@
 // node, reports its status (package status/node), renews its Lease, and notices when
 // somebody else does so too.
 //
-//	cfg, facts, err := node.Configure(flags, &kubeletConfiguration)
-//	facts.Root = os.DirFS("/") // and what the runtime says
-//	gatherer, err := node.NewGatherer(facts)
-//	cfg.Name, cfg.Facts = "worker-1", gatherer.Facts
-//	cfg.Nodes, cfg.Leases = api, api // thin clients; see NodeClient and LeaseClient
-//	n, err := node.New(cfg)
+//	gatherer, err := node.NewGatherer(node.GathererConfig{Root: os.DirFS("/"), ...}) // and the runtime's functions
+//	n, err := node.New(node.Config{
+//		Name: "worker-1", Facts: gatherer.Facts,
+//		Nodes: api, Leases: api, // thin clients; see NodeClient and LeaseClient
+//	})
 //	err = n.Run(ctx) // until ctx ends; the pods run on
 //
 // # Registration
@@ -35,9 +34,9 @@
 //
 // # Flags
 //
-// Configure makes most of the configuration from flags and the configuration file, with
-// ParseLabels, ParseTaints, ParseNodeIPs, ParseCloudProvider and ParseReservations; what
-// is malformed is refused by the flag's or field's name. A Gatherer finds the facts.
+// ParseLabels, ParseTaints, ParseNodeIPs, ParseCloudProvider and ParseReservations read flags
+// and fields of the configuration file. Their errors contain the name of the flag or field.
+// A Gatherer finds the facts.
 //
 // Examples that run: ExampleNew and ExampleParseTaints in example_test.go.
 package node

@@ -149,17 +149,3 @@ func ParseCloudProvider(value string) (external bool, err error) {
 		return false, fmt.Errorf("--cloud-provider: %q: only %q, or none, is known", value, ExternalCloud)
 	}
 }
-
-// ParseName returns the name of the node: --hostname-override, or the host's name, without
-// spaces around it and in lower case.
-func ParseName(override, hostname string) (string, error) {
-	field, name := "--hostname-override", override
-	if override == "" {
-		field, name = "the host's name", hostname
-	}
-	name = strings.ToLower(strings.TrimSpace(name))
-	if why := validation.IsDNS1123Subdomain(name); len(why) > 0 {
-		return "", fmt.Errorf("%s: %q cannot be the name of a node: %s", field, name, strings.Join(why, "; "))
-	}
-	return name, nil
-}

@@ -105,22 +105,3 @@ func TestParseCloudProvider(t *testing.T) {
 	require.ErrorContains(t, err, "--cloud-provider")
 	require.ErrorContains(t, err, `only "external"`)
 }
-
-func TestParseName(t *testing.T) {
-	for _, c := range []struct{ override, hostname, want, err string }{
-		{"", "Host.Example", "host.example", ""},
-		{" N1 ", "host", "n1", ""},
-		{"", " ", "", "the host's name"},
-		{"a_b", "host", "", "--hostname-override"},
-		{" ", "host", "", "--hostname-override"},
-		{strings.Repeat("a.", 127), "host", "", "--hostname-override"},
-	} {
-		got, err := ParseName(c.override, c.hostname)
-		if c.err != "" {
-			require.ErrorContains(t, err, c.err)
-			continue
-		}
-		require.NoError(t, err)
-		require.Equal(t, c.want, got)
-	}
-}
