@@ -3,143 +3,89 @@ package node
 import (
 	"encoding/json"
 	"fmt"
-	"reflect"
 
 	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/strategicpatch"
 )
 
 // StatusPatch returns the strategic merge patch that makes one node another, as far as
 // labels, annotations and the status go. It carries the UID: applied to another node of
 // that name it is a conflict. Conditions of others stay as they are.
-//
-// It is written here, since the library that makes such patches for any type links a parser
-// of OpenAPI. The tests apply its patches with that library.
 func StatusPatch(old, new *v1.Node) ([]byte, error) {
-	was, err := fields(old)
+	before, after := patched(old, ""), patched(new, old.UID)
+	whole := map[string]any{}
+	// The API merges addresses by their type, which is not their identity.
+	if !equality.Semantic.DeepEqual(old.Status.Addresses, new.Status.Addresses) {
+		whole["addresses"] = replacing(new.Status.Addresses)
+	}
+	before.Status.Addresses, after.Status.Addresses = nil, nil
+	if hasTypeTwice(old.Status.Conditions) { // such a list cannot be merged
+		whole["conditions"] = replacing(new.Status.Conditions)
+		before.Status.Conditions, after.Status.Conditions = nil, nil
+	}
+	patch, err := difference(before, after)
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("node %s: %w", new.Name, err)
 	}
-	is, err := fields(new)
-	if err != nil {
-		return nil, err
+	if len(whole) == 0 {
+		return json.Marshal(patch)
 	}
-	patch := merge(was, is)
-	meta, _ := patch["metadata"].(map[string]any)
-	if meta == nil {
-		meta = map[string]any{}
-		patch["metadata"] = meta
+	status, ok := patch["status"].(map[string]any)
+	if !ok {
+		status = map[string]any{}
+		patch["status"] = status
 	}
-	meta["uid"] = string(old.UID)
-
-	oldStatus, newStatus := was["status"].(map[string]any), is["status"].(map[string]any)
-	if status, ok := patch["status"].(map[string]any); ok {
-		patchLists(status, oldStatus, newStatus)
+	for list, elements := range whole {
+		status[list] = elements
 	}
 	return json.Marshal(patch)
 }
 
-// patchLists patches the lists that the API merges.
-func patchLists(patch, old, new map[string]any) {
-	if _, differs := patch["addresses"]; differs {
-		patch["addresses"] = replace(list(new, "addresses"))
-	}
-	if _, differs := patch["conditions"]; differs {
-		conditions := list(new, "conditions")
-		patch["conditions"] = mergeByType(list(old, "conditions"), conditions)
-		order := []any{}
-		for _, element := range conditions {
-			order = append(order, map[string]any{"type": element.(map[string]any)["type"]})
+// patched returns the part of a node that a patch of the status may change, with a UID.
+func patched(node *v1.Node, uid types.UID) *v1.Node {
+	return &v1.Node{ObjectMeta: metav1.ObjectMeta{UID: uid, Labels: node.Labels, Annotations: node.Annotations}, Status: node.Status}
+}
+
+func difference(before, after *v1.Node) (strategicpatch.JSONMap, error) {
+	var objects [2]strategicpatch.JSONMap
+	for i, node := range []*v1.Node{before, after} {
+		data, err := json.Marshal(node)
+		if err != nil {
+			return nil, err
 		}
-		patch["$setElementOrder/conditions"] = order
+		if err := json.Unmarshal(data, &objects[i]); err != nil {
+			return nil, err
+		}
+		if status := objects[i]["status"].(map[string]any); status["conditions"] == nil {
+			status["conditions"] = []any{} // without a list, the patch would remove the conditions of others
+		}
 	}
-}
-
-func list(object map[string]any, name string) []any {
-	elements, _ := object[name].([]any)
-	return elements
-}
-
-// fields are what a patch of the status may change.
-func fields(node *v1.Node) (map[string]any, error) {
-	data, err := json.Marshal(map[string]any{
-		"metadata": map[string]any{"labels": notNil(node.Labels), "annotations": notNil(node.Annotations)},
-		"status":   &node.Status,
-	})
+	schema, err := strategicpatch.NewPatchMetaFromStruct(v1.Node{})
 	if err != nil {
-		return nil, fmt.Errorf("node %s: %w", node.Name, err)
+		return nil, err
 	}
-	out := map[string]any{}
-	return out, json.Unmarshal(data, &out)
+	return strategicpatch.CreateTwoWayMergeMapPatchUsingLookupPatchMeta(objects[0], objects[1], schema)
 }
 
-func notNil(m map[string]string) map[string]string {
-	if m == nil {
-		return map[string]string{}
-	}
-	return m
-}
-
-// merge is what makes one object another: nil for what is to go, lists as a whole.
-func merge(old, new map[string]any) map[string]any {
-	patch := map[string]any{}
-	for key, value := range new {
-		if reflect.DeepEqual(old[key], value) {
-			continue
-		}
-		before, ok1 := old[key].(map[string]any)
-		after, ok2 := value.(map[string]any)
-		if patch[key] = value; ok1 && ok2 {
-			patch[key] = merge(before, after)
-		}
-	}
-	for key := range old {
-		if _, ok := new[key]; !ok {
-			patch[key] = nil
-		}
-	}
-	return patch
-}
-
-// replace makes a list another one as a whole, although the API would merge it. The type
-// of an address is not its identity.
-func replace(new []any) []any {
-	return append([]any{map[string]any{"$patch": "replace"}}, new...)
-}
-
-// mergeByType makes a list of conditions another one: what is not named stays. A list that
-// has a type twice cannot be merged.
-func mergeByType(old, new []any) []any {
-	before, ok := byType(old)
-	after, _ := byType(new)
-	if !ok {
-		return replace(new)
-	}
-	patch := []any{}
-	for _, element := range new {
-		condition := element.(map[string]any)
-		kind := condition["type"]
-		if was, ok := before[kind]; !ok {
-			patch = append(patch, condition)
-		} else if !reflect.DeepEqual(was, condition) {
-			change := merge(was, condition)
-			change["type"] = kind
-			patch = append(patch, change)
-		}
-	}
-	for _, element := range old {
-		kind := element.(map[string]any)["type"]
-		if _, ok := after[kind]; !ok {
-			patch = append(patch, map[string]any{"$patch": "delete", "type": kind})
-		}
-	}
-	return patch
-}
-
-func byType(list []any) (index map[any]map[string]any, unique bool) {
-	index = map[any]map[string]any{}
+// replacing returns the patch that replaces a list as a whole, although the API would merge it.
+func replacing[T any](list []T) []any {
+	patch := []any{map[string]any{"$patch": "replace"}}
 	for _, element := range list {
-		condition := element.(map[string]any)
-		index[condition["type"]] = condition
+		patch = append(patch, element)
 	}
-	return index, len(index) == len(list)
+	return patch
+}
+
+func hasTypeTwice(conditions []v1.NodeCondition) bool {
+	seen := map[v1.NodeConditionType]bool{}
+	for _, c := range conditions {
+		if seen[c.Type] {
+			return true
+		}
+		seen[c.Type] = true
+	}
+	return false
 }
