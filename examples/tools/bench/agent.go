@@ -116,14 +116,7 @@ func (a *agent) addWith(name, field string) error {
 	if field != "" {
 		field = ", " + field
 	}
-	return a.write(name, fmt.Sprintf(`apiVersion: v1
-kind: Pod
-metadata: {name: %s, namespace: bench, uid: %s}
-spec:
-  terminationGracePeriodSeconds: 10
-  containers:
-  - {name: main, image: "%s", imagePullPolicy: IfNotPresent, command: ["%s"]%s}
-`, name, name, a.image, strings.Join(command, `","`), field))
+	return a.write(name, a.manifest(name, "containers: [{%s"+field+"}]"))
 }
 
 func (a *agent) write(name, manifest string) error {
@@ -194,4 +187,35 @@ func (a *agent) awaitPods(ctx context.Context, poll time.Duration, what string, 
 		pods, err := a.pods()
 		return err == nil && done(pods)
 	})
+}
+
+// runs adds a pod with a spec and waits until it runs.
+func (a *agent) runs(ctx context.Context, name, spec string) error {
+	if err := a.write(name, a.manifest(name, spec)); err != nil {
+		return err
+	}
+	return a.awaitPods(ctx, pollOne, name+" runs", func(pods map[string]v1.Pod) bool { return isRunning(pods[name]) })
+}
+
+// ends removes a pod and waits until it is gone.
+func (a *agent) ends(ctx context.Context, name string) error {
+	if err := a.remove(name); err != nil {
+		return err
+	}
+	return a.awaitPods(ctx, pollOne, name+" is gone", func(pods map[string]v1.Pod) bool { _, there := pods[name]; return !there })
+}
+
+// allGone waits until there are no pods.
+func (a *agent) allGone(ctx context.Context) error {
+	return a.awaitPods(ctx, pollMany, "all pods are gone", func(pods map[string]v1.Pod) bool { return len(pods) == 0 })
+}
+
+// allEnd removes n pods, and waits until there are none.
+func (a *agent) allEnd(ctx context.Context, n int, name func(i int) string) error {
+	for i := range n {
+		if err := a.remove(name(i)); err != nil {
+			return err
+		}
+	}
+	return a.allGone(ctx)
 }

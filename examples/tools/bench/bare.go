@@ -94,30 +94,12 @@ func (b *bare) stop(ctx context.Context, sandbox string) error {
 // burst starts n pods, four at a time, and returns when each was up, counted
 // from the start, along with the sandboxes.
 func (b *bare) burst(ctx context.Context, n int) ([]time.Duration, []string, error) {
-	const atATime = 4
-	var (
-		mu        sync.Mutex
-		up        []time.Duration
-		sandboxes []string
-		failed    error
-		wg        sync.WaitGroup
-		begin     = time.Now()
-		slots     = make(chan struct{}, atATime)
-	)
-	for range n {
-		wg.Go(func() {
-			slots <- struct{}{}
-			defer func() { <-slots }()
-			id, err := b.start(ctx)
-			mu.Lock()
-			defer mu.Unlock()
-			if err != nil {
-				failed = err
-			}
-			up = append(up, time.Since(begin))
-			sandboxes = append(sandboxes, id)
-		})
-	}
-	wg.Wait()
-	return up, sandboxes, failed
+	up, sandboxes := make([]time.Duration, n), make([]string, n)
+	begin := time.Now()
+	err := each(n, 4, func(i int) (err error) {
+		sandboxes[i], err = b.start(ctx)
+		up[i] = time.Since(begin)
+		return err
+	})
+	return up, sandboxes, err
 }

@@ -299,21 +299,14 @@ func podReady(p *v1.Pod) bool {
 
 // burst measures many pods at once, what the kubelet takes for it, and what at rest.
 func (n *clusterNode) burst(ctx context.Context, put func(row, value string), o options) error {
-	before, err := cpuTime(n.cmd.Process.Pid)
-	if err != nil {
-		return err
-	}
 	pods := n.pods("burst", o.burst)
-	up, err := n.create(ctx, pods, podReady)
-	if err != nil {
-		return err
-	}
-	after, err := cpuTime(n.cmd.Process.Pid)
+	var up []time.Duration
+	used, err := spent(n.cmd.Process.Pid, func() (err error) { up, err = n.create(ctx, pods, podReady); return err })
 	if err != nil {
 		return err
 	}
 	put(fmt.Sprintf("%d pods at once: last Ready; median", o.burst), ms(slices.Max(up))+"; "+ms(median(up)))
-	put("CPU of the agent per started pod", fmt.Sprintf("%.1f ms", float64(after-before)/1e6/float64(o.burst)))
+	put("CPU of the agent per started pod", fmt.Sprintf("%.1f ms", float64(used)/1e6/float64(o.burst)))
 	if err := n.rest(ctx, put, o); err != nil {
 		return err
 	}
@@ -330,14 +323,7 @@ func (n *clusterNode) rest(ctx context.Context, put func(row, value string), o o
 	if err := sleep(ctx, 5*time.Second); err != nil {
 		return err
 	}
-	before, err := cpuTime(n.cmd.Process.Pid)
-	if err != nil {
-		return err
-	}
-	if err := sleep(ctx, o.idle); err != nil {
-		return err
-	}
-	after, err := cpuTime(n.cmd.Process.Pid)
+	used, err := spent(n.cmd.Process.Pid, func() error { return sleep(ctx, o.idle) })
 	if err != nil {
 		return err
 	}
@@ -345,7 +331,7 @@ func (n *clusterNode) rest(ctx context.Context, put func(row, value string), o o
 	if err != nil {
 		return err
 	}
-	put(fmt.Sprintf("%d idle pods: CPU of the agent", o.burst), fmt.Sprintf("%.1f ms per second", float64(after-before)/1e6/o.idle.Seconds()))
+	put(fmt.Sprintf("%d idle pods: CPU of the agent", o.burst), fmt.Sprintf("%.1f ms per second", float64(used)/1e6/o.idle.Seconds()))
 	put(fmt.Sprintf("%d idle pods: resident memory; anonymous; file", o.burst), fmt.Sprintf("%.1f; %.1f; %.1f MiB", m["VmRSS"], m["RssAnon"], m["RssFile"]))
 	return nil
 }

@@ -3,13 +3,11 @@ package main
 import (
 	"context"
 	"fmt"
-	"os"
 	"slices"
-	"strconv"
-	"strings"
 	"syscall"
 	"time"
 
+	"github.com/prometheus/procfs"
 	v1 "k8s.io/api/core/v1"
 )
 
@@ -44,18 +42,8 @@ func single(ctx context.Context, b *bare, a *agent, o options) error {
 		steps := []error{
 			timed(&bareStart, func() (err error) { sandbox, err = b.start(ctx); return }),
 			timed(&bareStop, func() error { return b.stop(ctx, sandbox) }),
-			timed(&ourStart, func() error {
-				if err := a.add(name); err != nil {
-					return err
-				}
-				return a.awaitPods(ctx, pollOne, name+" runs", func(pods map[string]v1.Pod) bool { return isRunning(pods[name]) })
-			}),
-			timed(&ourStop, func() error {
-				if err := a.remove(name); err != nil {
-					return err
-				}
-				return a.awaitPods(ctx, pollOne, name+" is gone", func(pods map[string]v1.Pod) bool { _, there := pods[name]; return !there })
-			}),
+			timed(&ourStart, func() error { return a.runs(ctx, name, "containers: [{%s}]") }),
+			timed(&ourStop, func() error { return a.ends(ctx, name) }),
 		}
 		for _, err := range steps {
 			if err != nil {
@@ -91,10 +79,7 @@ func restart(ctx context.Context, b *bare, a *agent, o options) error {
 }
 
 func restartOnce(ctx context.Context, b *bare, a *agent, name string) (time.Duration, error) {
-	if err := a.add(name); err != nil {
-		return 0, err
-	}
-	if err := a.awaitPods(ctx, pollOne, name+" runs", func(p map[string]v1.Pod) bool { return isRunning(p[name]) }); err != nil {
+	if err := a.runs(ctx, name, "containers: [{%s}]"); err != nil {
 		return 0, err
 	}
 	pid, err := b.pid(ctx, name)
@@ -112,10 +97,7 @@ func restartOnce(ctx context.Context, b *bare, a *agent, name string) (time.Dura
 	if err != nil {
 		return 0, err
 	}
-	if err := a.remove(name); err != nil {
-		return 0, err
-	}
-	return took, a.awaitPods(ctx, pollOne, name+" is gone", func(p map[string]v1.Pod) bool { _, there := p[name]; return !there })
+	return took, a.ends(ctx, name)
 }
 
 // burst starts many pods at once; they stay for the idle figures.
@@ -159,25 +141,10 @@ func burst(ctx context.Context, b *bare, a *agent, o options) error {
 
 // idle watches the agent with the pods of the burst.
 func idle(ctx context.Context, _ *bare, a *agent, o options) error {
-	settle := time.NewTimer(5 * time.Second)
-	defer settle.Stop()
-	select {
-	case <-settle.C:
-	case <-ctx.Done():
-		return ctx.Err()
-	}
-	before, err := cpuTime(a.cmd.Process.Pid)
-	if err != nil {
+	if err := sleep(ctx, 5*time.Second); err != nil {
 		return err
 	}
-	watch := time.NewTimer(o.idle)
-	defer watch.Stop()
-	select {
-	case <-watch.C:
-	case <-ctx.Done():
-		return ctx.Err()
-	}
-	after, err := cpuTime(a.cmd.Process.Pid)
+	used, err := spent(a.cmd.Process.Pid, func() error { return sleep(ctx, o.idle) })
 	if err != nil {
 		return err
 	}
@@ -186,7 +153,7 @@ func idle(ctx context.Context, _ *bare, a *agent, o options) error {
 		return err
 	}
 	fmt.Printf("  %-52s %10.1f ms per second (limit 10)\n", fmt.Sprintf("%d idle pods: CPU of the agent", o.burst),
-		float64(after-before)/float64(time.Millisecond)/o.idle.Seconds())
+		float64(used)/float64(time.Millisecond)/o.idle.Seconds())
 	fmt.Printf("  %-52s %10.1f MiB (limit 40), of it %.1f anonymous, %.1f file\n", "  resident memory", memory["VmRSS"], memory["RssAnon"], memory["RssFile"])
 	if err := scrapes(ctx, a, o); err != nil {
 		return err
@@ -197,42 +164,41 @@ func idle(ctx context.Context, _ *bare, a *agent, o options) error {
 		}
 	}
 	begin := time.Now()
-	err = a.awaitPods(ctx, pollMany, "all pods are gone", func(pods map[string]v1.Pod) bool { return len(pods) == 0 })
+	err = a.allGone(ctx)
 	fmt.Printf("  %-52s %10s\n", fmt.Sprintf("%d pods removed at once: all gone", o.burst), ms(time.Since(begin)))
 	return err
 }
 
 // cpuTime is what the process used so far, user and system.
 func cpuTime(pid int) (time.Duration, error) {
-	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	p, err := procfs.NewProc(pid)
 	if err != nil {
 		return 0, err
 	}
-	fields := strings.Fields(string(stat[strings.LastIndexByte(string(stat), ')')+1:]))
-	const ticksPerSecond = 100
-	user, err := strconv.ParseInt(fields[11], 10, 64)
+	stat, err := p.Stat()
+	return time.Duration(stat.CPUTime() * float64(time.Second)), err
+}
+
+// spent returns the CPU time that a process uses while f runs.
+func spent(pid int, f func() error) (time.Duration, error) {
+	before, err := cpuTime(pid)
 	if err != nil {
 		return 0, err
 	}
-	system, err := strconv.ParseInt(fields[12], 10, 64)
-	if err != nil {
+	if err := f(); err != nil {
 		return 0, err
 	}
-	return time.Duration(user+system) * time.Second / ticksPerSecond, nil
+	after, err := cpuTime(pid)
+	return after - before, err
 }
 
 // memory reads the process's resident memory, in MiB by kind.
 func memory(pid int) (map[string]float64, error) {
-	data, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
+	p, err := procfs.NewProc(pid)
 	if err != nil {
 		return nil, err
 	}
-	out := map[string]float64{}
-	for line := range strings.Lines(string(data)) {
-		name, value, _ := strings.Cut(line, ":")
-		if kib, err := strconv.ParseFloat(strings.TrimSuffix(strings.TrimSpace(value), " kB"), 64); err == nil {
-			out[name] = kib / 1024
-		}
-	}
-	return out, nil
+	s, err := p.NewStatus()
+	const mib = 1 << 20
+	return map[string]float64{"VmRSS": float64(s.VmRSS) / mib, "RssAnon": float64(s.RssAnon) / mib, "RssFile": float64(s.RssFile) / mib}, err
 }

@@ -101,32 +101,17 @@ func run(ctx context.Context, o options) error {
 	if err := build(ctx, binary); err != nil {
 		return err
 	}
-	if o.volumePods > 0 {
-		return manyFigures(ctx, binary, dir, o)
-	}
-	if o.pleg > 0 {
-		return plegFigures(ctx, endpoints, binary, dir, o)
-	}
-	if o.ready > 0 {
-		return readyFigures(ctx, endpoints, binary, dir, o)
-	}
-	if o.stop > 0 {
-		return stopFigures(ctx, endpoints, binary, dir, o)
-	}
-	if o.volumes {
-		return volumeFigures(ctx, endpoints, binary, dir, o)
-	}
-	if o.cgroups {
-		return cgroupFigures(ctx, endpoints, binary, dir, o)
-	}
-	if o.logs > 0 || o.exec > 0 {
-		return sessionFigures(ctx, endpoints, binary, dir, o)
-	}
-	if o.density != "" {
-		return densityFigures(ctx, endpoints, binary, dir, o)
-	}
-	if o.cluster {
-		return clusterFigures(ctx, endpoints, binary, dir, o)
+	for _, figures := range []struct {
+		wanted bool
+		take   func(ctx context.Context, endpoints []endpoint, binary, dir string, o options) error
+	}{
+		{o.volumePods > 0, manyFigures}, {o.pleg > 0, plegFigures}, {o.ready > 0, readyFigures}, {o.stop > 0, stopFigures},
+		{o.volumes, volumeFigures}, {o.cgroups, cgroupFigures}, {o.logs > 0 || o.exec > 0, sessionFigures},
+		{o.density != "", densityFigures}, {o.cluster, clusterFigures},
+	} {
+		if figures.wanted {
+			return figures.take(ctx, endpoints, binary, dir, o)
+		}
 	}
 	for _, e := range endpoints {
 		if err := measure(ctx, e, binary, filepath.Join(dir, filepath.Base(filepath.Dir(e.path()))), o); err != nil {

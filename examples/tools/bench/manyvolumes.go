@@ -41,7 +41,7 @@ const barePod = `hostNetwork: true
 // many without volumes, and how soon a change of a config map that half of them use is on
 // the disk everywhere. Containers are those of a runtime in memory, in this process, and
 // cost the agent no more than calls.
-func manyFigures(ctx context.Context, binary, dir string, o options) error {
+func manyFigures(ctx context.Context, _ []endpoint, binary, dir string, o options) error {
 	for _, volumes := range []bool{false, true} {
 		below := filepath.Join(dir, fmt.Sprint("volumes-", volumes))
 		if err := os.Mkdir(below, 0o700); err != nil {
@@ -96,12 +96,7 @@ func manyPods(ctx context.Context, binary, dir string, volumes bool, o options) 
 			return err
 		}
 	}
-	for i := range o.volumePods {
-		if err := a.remove(manyPod(i)); err != nil {
-			return err
-		}
-	}
-	return a.awaitPods(ctx, pollMany, "all pods are gone", func(pods map[string]v1.Pod) bool { return len(pods) == 0 })
+	return a.allEnd(ctx, o.volumePods, manyPod)
 }
 
 func manyPod(i int) string { return fmt.Sprintf("many-%d", i) }
@@ -138,20 +133,13 @@ func (a *agent) startMany(ctx context.Context, n int, volumes bool) error {
 }
 
 func (a *agent) watchIdle(ctx context.Context, o options) error {
-	if err := pause(ctx, 5*time.Second); err != nil {
+	if err := sleep(ctx, 5*time.Second); err != nil {
 		return err
 	}
-	before, err := cpuTime(a.cmd.Process.Pid)
-	if err == nil {
-		err = pause(ctx, o.idle)
-	}
-	if err != nil {
-		return err
-	}
-	after, err := cpuTime(a.cmd.Process.Pid)
+	used, err := spent(a.cmd.Process.Pid, func() error { return sleep(ctx, o.idle) })
 	if err == nil {
 		fmt.Printf("  %-52s %10.1f ms per second (limit: 5 more with volumes)\n", "idle: CPU of the agent",
-			float64(after-before)/float64(time.Millisecond)/o.idle.Seconds())
+			float64(used)/float64(time.Millisecond)/o.idle.Seconds())
 	}
 	return err
 }
@@ -187,7 +175,7 @@ func (a *agent) changeMany(ctx context.Context, objects string, o options) error
 			return err
 		}
 		took = append(took, time.Since(begin))
-		if err := pause(ctx, time.Second); err != nil {
+		if err := sleep(ctx, time.Second); err != nil {
 			return err
 		}
 	}
@@ -220,17 +208,6 @@ func watchOpens(path string) (opened func() (int, error), err error) {
 		}
 		return n, err
 	}, nil
-}
-
-func pause(ctx context.Context, d time.Duration) error {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
 }
 
 // replaceFile writes a file aside, elsewhere, and renames it.

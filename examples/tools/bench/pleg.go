@@ -82,13 +82,10 @@ func kills(ctx context.Context, b *bare, binary, dir string, e endpoint, limit s
 	row("killed, until its successor has started (median)", median(ours), median(bare.starts), 0)
 	fmt.Printf("  %-52s %10s\n", "  of it, until the runtime itself knows (median)", ms(median(bare.exits)))
 	fmt.Printf("  %-52s %10s   (limit of the median: %s)\n", "  the slowest of them", ms(slices.Max(ours)), limit)
-	for i := range o.pleg {
-		if err := a.remove(victim(i)); err != nil {
-			return err
-		}
+	if err := a.allEnd(ctx, o.pleg, victim); err != nil {
+		return err
 	}
-	err = a.awaitPods(ctx, pollMany, "all pods are gone", func(p map[string]v1.Pod) bool { return len(p) == 0 })
-	return errors.Join(err, bare.end(ctx))
+	return bare.end(ctx)
 }
 
 func victim(i int) string { return fmt.Sprintf("kill-%d", i) }
@@ -100,12 +97,8 @@ func killEach(ctx context.Context, bare *bareKills, a *agent, n int) (ours []tim
 		if err := bare.next(ctx); err != nil {
 			return nil, err
 		}
-		pause := time.NewTimer(rand.N(time.Second))
-		select {
-		case <-pause.C:
-		case <-ctx.Done():
-			pause.Stop()
-			return nil, ctx.Err()
+		if err := sleep(ctx, rand.N(time.Second)); err != nil {
+			return nil, err
 		}
 		took, err := bare.b.killed(ctx, a, victim(i))
 		if err != nil {

@@ -67,12 +67,7 @@ func readyEach(ctx context.Context, a *agent, n int) error {
 	}
 	spread("server turns ready, until Ready in /pods", all, probePeriod+50*time.Millisecond)
 	spread("of it, since the answer to the probe", afterAnswer, 50*time.Millisecond)
-	for i := range n {
-		if err := a.remove(waiter(i)); err != nil {
-			return err
-		}
-	}
-	return a.awaitPods(ctx, pollMany, "all pods are gone", func(p map[string]v1.Pod) bool { return len(p) == 0 })
+	return a.allEnd(ctx, n, waiter)
 }
 
 func waiter(i int) string { return fmt.Sprintf("ready-%d", i) }
@@ -81,12 +76,6 @@ func spread(what string, d []time.Duration, limit time.Duration) {
 	d = slices.Sorted(slices.Values(d))
 	fmt.Printf("  %-52s median %8s   p95 %8s   slowest %8s   (limit %s)\n",
 		what, ms(median(d)), ms(d[len(d)*95/100]), ms(d[len(d)-1]), ms(limit))
-}
-
-func isReady(p v1.Pod) bool {
-	return slices.ContainsFunc(p.Status.Conditions, func(c v1.PodCondition) bool {
-		return c.Type == v1.PodReady && c.Status == v1.ConditionTrue
-	})
 }
 
 // serving answers the probes of all pods, by their names.
@@ -133,19 +122,16 @@ func (s *serving) answered(pod string) time.Time {
 // turnReady lets one pod's server answer well from a random moment on, and returns when
 // that was and when the pod was seen to be ready.
 func (s *serving) turnReady(ctx context.Context, a *agent, pod string) (began, seen time.Time, err error) {
-	pause := time.NewTimer(rand.N(probePeriod))
-	defer pause.Stop()
-	select {
-	case <-pause.C:
-	case <-ctx.Done():
-		return began, seen, ctx.Err()
+	if err := sleep(ctx, rand.N(probePeriod)); err != nil {
+		return began, seen, err
 	}
 	s.mu.Lock()
 	s.ready[pod], began = true, time.Now()
 	s.mu.Unlock()
 	err = a.awaitPods(ctx, pollOne, pod+" is ready", func(pods map[string]v1.Pod) bool {
 		seen = time.Now()
-		return isReady(pods[pod])
+		p := pods[pod]
+		return podReady(&p)
 	})
 	if err == nil && s.answered(pod).IsZero() {
 		err = fmt.Errorf("%s is ready, and was not asked", pod)

@@ -26,25 +26,23 @@ const scrapeRounds = 20
 // scrapes measures what it costs the agent to tell how the node and its pods are.
 func scrapes(ctx context.Context, a *agent, o options) error {
 	for _, s := range scraped {
-		before, err := cpuTime(a.cmd.Process.Pid)
-		if err != nil {
-			return err
-		}
 		var took []time.Duration
 		size := 0
-		for range scrapeRounds {
-			begin := time.Now()
-			if size, err = a.read(ctx, s.path); err != nil {
-				return err
+		used, err := spent(a.cmd.Process.Pid, func() (err error) {
+			for range scrapeRounds {
+				begin := time.Now()
+				if size, err = a.read(ctx, s.path); err != nil {
+					return err
+				}
+				took = append(took, time.Since(begin))
 			}
-			took = append(took, time.Since(begin))
-		}
-		after, err := cpuTime(a.cmd.Process.Pid)
+			return nil
+		})
 		if err != nil {
 			return err
 		}
 		fmt.Printf("  %-52s %10s CPU (limit for 100: %s), %s, %d KiB\n", fmt.Sprintf("%d pods: %s", o.burst, s.path),
-			ms((after-before)/scrapeRounds), s.limit, ms(median(took)), size>>10)
+			ms(used/scrapeRounds), s.limit, ms(median(took)), size>>10)
 	}
 	return scrapeFloor()
 }

@@ -137,7 +137,7 @@ spec:
 	if err != nil {
 		return 0, err
 	}
-	return took, s.a.awaitPods(ctx, pollMany, "all pods are gone", func(p map[string]v1.Pod) bool { return len(p) == 0 })
+	return took, s.a.allGone(ctx)
 }
 
 func (s *stops) stopBare(ctx context.Context, n int) (time.Duration, error) {
@@ -194,14 +194,7 @@ func (s *stops) ready(ctx context.Context, names []string) error {
 			return err
 		}
 	}
-	settle := time.NewTimer(300 * time.Millisecond)
-	defer settle.Stop()
-	select {
-	case <-settle.C:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
+	return sleep(ctx, 300*time.Millisecond)
 }
 
 // last returns how long after begin the last SIGTERM came.

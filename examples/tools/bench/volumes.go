@@ -3,11 +3,9 @@ package main
 import (
 	"context"
 	"fmt"
-	"os"
 	"path/filepath"
 	"time"
 
-	v1 "k8s.io/api/core/v1"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
@@ -19,11 +17,7 @@ func volumeFigures(ctx context.Context, endpoints []endpoint, binary, dir string
 		"configmaps/bench/conf.yaml": "{apiVersion: v1, kind: ConfigMap, data: {a: one, b: two}}",
 		"secrets/bench/pass.yaml":    "{apiVersion: v1, kind: Secret, stringData: {a: one, b: two}}",
 	} {
-		path := filepath.Join(objects, file)
-		if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
-			return err
-		}
-		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		if err := replaceFile(filepath.Join(objects, file), text); err != nil {
 			return err
 		}
 	}
@@ -90,16 +84,10 @@ func (a *agent) manifest(name, spec string) string {
 // startAndRemove returns how long a pod took to run, once it is gone again.
 func (a *agent) startAndRemove(ctx context.Context, name, spec string) (took time.Duration, err error) {
 	begin := time.Now()
-	if err := a.write(name, a.manifest(name, spec)); err != nil {
-		return 0, err
-	}
-	err = a.awaitPods(ctx, pollOne, name+" runs", func(pods map[string]v1.Pod) bool { return isRunning(pods[name]) })
+	err = a.runs(ctx, name, spec)
 	took = time.Since(begin)
-	if err == nil {
-		err = a.remove(name)
-	}
 	if err != nil {
 		return took, err
 	}
-	return took, a.awaitPods(ctx, pollOne, name+" is gone", func(pods map[string]v1.Pod) bool { _, there := pods[name]; return !there })
+	return took, a.ends(ctx, name)
 }
