@@ -38,7 +38,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/podwright/podwright/examples/tools/testbed/internal/control"
+	"github.com/podwright/podwright/examples/tools/internal/control"
 	"github.com/podwright/podwright/examples/tools/testbed/internal/env"
 )
 

@@ -12,7 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 
-	"github.com/podwright/podwright/examples/tools/testbed/internal/control"
+	"github.com/podwright/podwright/examples/tools/internal/control"
 	"github.com/podwright/podwright/examples/tools/testbed/internal/env"
 )
 

@@ -32,7 +32,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/podwright/podwright/examples/tools/testbed/internal/control"
+	"github.com/podwright/podwright/examples/tools/internal/control"
 	"github.com/podwright/podwright/examples/tools/testbed/internal/env"
 	"github.com/podwright/podwright/examples/tools/testbed/tb"
 )
