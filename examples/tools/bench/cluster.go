@@ -58,23 +58,19 @@ const (
 )
 
 // cluster is the control plane around the benchmark.
-type cluster struct {
-	control
-	admin *apiserver.Client
-}
+type cluster struct{ admin *apiserver.Client }
 
 const benchNamespace = "default"
 
 func newCluster(ctx context.Context) (*cluster, error) {
-	control, err := newControl()
+	if _, err := ask(ctx, "/"); err != nil {
+		return nil, err
+	}
+	admin, err := apiserver.New(apiserver.Config{Kubeconfig: os.Getenv("KUBECONFIG"), UserAgent: "bench", Limits: apiserver.Limits{QPS: -1}})
 	if err != nil {
 		return nil, err
 	}
-	c := &cluster{control: control}
-	c.admin, err = apiserver.New(apiserver.Config{Kubeconfig: os.Getenv("KUBECONFIG"), UserAgent: "bench", Limits: apiserver.Limits{QPS: -1}})
-	if err != nil {
-		return nil, err
-	}
+	c := &cluster{admin}
 	return c, until(ctx, "pods have a service account", func() error {
 		_, err := c.admin.ServiceAccounts(benchNamespace).Get(ctx, "default", metav1.GetOptions{})
 		return err
@@ -127,7 +123,7 @@ func (c *cluster) start(ctx context.Context, p peer, e endpoint, dir, image stri
 		return nil, err
 	}
 	q := url.Values{"user": {"system:node:" + n.name}, "group": {"system:nodes"}}
-	text, err := c.get(ctx, "/kubeconfig?"+q.Encode())
+	text, err := ask(ctx, "/kubeconfig?"+q.Encode())
 	if err != nil {
 		return nil, err
 	}

@@ -4,14 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
-	"net"
 	"net/http"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/podwright/podwright/examples/tools/internal/control"
 )
 
 // peer is a kubelet to measure, with settings of its own.
@@ -23,11 +23,7 @@ func peers(ctx context.Context, binary string, o options) ([]peer, error) {
 	if !o.upstream {
 		return all, nil
 	}
-	c, err := newControl()
-	if err != nil {
-		return nil, err
-	}
-	path, err := c.get(ctx, "/programs/kubelet")
+	path, err := ask(ctx, "/programs/kubelet")
 	return append(all, peer{"upstream", path, upstreamSettings}), err
 }
 
@@ -46,32 +42,18 @@ authentication: {anonymous: {enabled: true}, webhook: {enabled: false}}
 authorization: {mode: AlwaysAllow}
 `
 
-// control is the endpoint of the control plane around the benchmark.
-type control struct{ http *http.Client }
+// upstreamTimeout bounds a request of the control plane, which may build the upstream kubelet.
+const upstreamTimeout = 30 * time.Minute
 
-func newControl() (control, error) {
+// ask makes a request of the control plane around the benchmark.
+func ask(ctx context.Context, path string) (string, error) {
 	folder := os.Getenv("PODWRIGHT_CONTROLPLANE")
 	if folder == "" {
-		return control{}, errors.New("no control plane: run it as the command of go run ./examples/tools/testbed -controlplane")
+		return "", errors.New("no control plane: run it as the command of go run ./examples/tools/testbed -controlplane")
 	}
-	return control{&http.Client{Transport: &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
-		return (&net.Dialer{}).DialContext(ctx, "unix", filepath.Join(folder, "ctl.sock"))
-	}}}}, nil
-}
-
-func (c control) get(ctx context.Context, path string) (string, error) {
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://control"+path, nil)
+	body, err := control.Do(ctx, http.MethodGet, filepath.Join(folder, "ctl.sock"), path, upstreamTimeout)
 	if err != nil {
-		return "", err
-	}
-	resp, err := c.http.Do(req)
-	if err != nil {
-		return "", err
-	}
-	defer resp.Body.Close()
-	body, err := io.ReadAll(resp.Body)
-	if err == nil && resp.StatusCode != http.StatusOK {
-		err = fmt.Errorf("%s: %s: %s", path, resp.Status, body)
+		err = fmt.Errorf("%s: %w", path, err)
 	}
 	return string(body), err
 }

@@ -138,7 +138,7 @@ func runWatchdog(ctx context.Context, id string, report *reporter) int {
 // does not pass on what ends it, and nobody could reach us any more.
 func endWithGoRun() {
 	parent := os.Getppid()
-	if p, err := readProc(parent, ""); err == nil && p.Name == "go" {
+	if p, err := readStat(parent); err == nil && p.Name == "go" {
 		_ = unix.Prctl(unix.PR_SET_PDEATHSIG, uintptr(syscall.SIGTERM), 0, 0, 0)
 	}
 }

@@ -11,6 +11,8 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/prometheus/procfs"
+
 	"github.com/podwright/podwright/examples/tools/testbed/internal/env"
 )
 
@@ -89,17 +91,17 @@ func (o owner) find(except ...int) ([]procInfo, error) {
 // readProc fails only when the process is gone; what cannot be read of it
 // (kernel threads have no environment) stays empty.
 func readProc(pid int, ourMounts string) (procInfo, error) {
+	p, err := readStat(pid)
+	if err != nil {
+		return procInfo{}, err
+	}
 	dir := fmt.Sprintf("/proc/%d/", pid)
-	stat, err := os.ReadFile(dir + "stat")
+	proc, err := procfs.NewProc(pid)
 	if err != nil {
 		return procInfo{}, err
 	}
-	p, err := parseStat(string(stat))
-	if err != nil {
-		return procInfo{}, err
-	}
-	p.Args = zeroSeparated(dir + "cmdline")
-	p.Environ = zeroSeparated(dir + "environ")
+	p.Args, _ = proc.CmdLine()
+	p.Environ, _ = proc.Environ()
 	if text, err := os.ReadFile(dir + "cgroup"); err == nil {
 		p.Cgroups = string(text)
 	}
@@ -109,38 +111,19 @@ func readProc(pid int, ourMounts string) (procInfo, error) {
 	return p, nil
 }
 
-// parseStat reads /proc/PID/stat, whose second field may hold any character.
-func parseStat(stat string) (procInfo, error) {
-	open, end := strings.IndexByte(stat, '('), strings.LastIndexByte(stat, ')')
-	if open < 0 || end < open {
-		return procInfo{}, fmt.Errorf("bad stat line %q", stat)
-	}
-	pid, err := strconv.Atoi(strings.TrimSpace(stat[:open]))
+// readStat reads the identity, name and state of a process.
+func readStat(pid int) (procInfo, error) {
+	proc, err := procfs.NewProc(pid)
 	if err != nil {
-		return procInfo{}, fmt.Errorf("bad stat line %q: %w", stat, err)
+		return procInfo{}, err
 	}
-	fields := strings.Fields(stat[end+1:])
-	if len(fields) < 20 {
-		return procInfo{}, fmt.Errorf("short stat line %q", stat)
-	}
-	start, err := strconv.ParseUint(fields[19], 10, 64)
-	if err != nil {
-		return procInfo{}, fmt.Errorf("bad stat line %q: %w", stat, err)
-	}
-	return procInfo{procID: procID{PID: pid, Start: start}, Name: stat[open+1 : end], State: fields[0]}, nil
-}
-
-func zeroSeparated(path string) []string {
-	text, err := os.ReadFile(path)
-	if err != nil || len(text) == 0 {
-		return nil
-	}
-	return strings.Split(strings.TrimRight(string(text), "\x00"), "\x00")
+	stat, err := proc.Stat()
+	return procInfo{procID: procID{PID: stat.PID, Start: stat.Starttime}, Name: stat.Comm, State: stat.State}, err
 }
 
 // identify returns the name for ever of a running process.
 func identify(pid int) (procID, error) {
-	p, err := readProc(pid, "")
+	p, err := readStat(pid)
 	return p.procID, err
 }
 
@@ -149,11 +132,7 @@ func alive(id procID) bool {
 	if id.PID == 0 {
 		return false
 	}
-	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", id.PID))
-	if err != nil {
-		return false
-	}
-	p, err := parseStat(string(stat))
+	p, err := readStat(id.PID)
 	return err == nil && p.Start == id.Start && p.State != "Z"
 }
 

@@ -40,28 +40,6 @@ func TestOwns(t *testing.T) {
 	}
 }
 
-func TestParseStat(t *testing.T) {
-	p, err := parseStat("42 (a) b (c) S 1 42 42 0 -1 4194560 1 2 3 4 5 6 7 8 20 0 1 0 1234567 8 9\n")
-	require.NoError(t, err)
-	require.Equal(t, procInfo{procID: procID{PID: 42, Start: 1234567}, Name: "a) b (c", State: "S"}, p)
-	for _, bad := range []string{"", "42", "42 (a", ")(", "x (a) S 1", "42 (a) S 1 2 3"} {
-		_, err := parseStat(bad)
-		require.Error(t, err, bad)
-	}
-}
-
-func FuzzParseStat(f *testing.F) {
-	f.Add("42 (a) b (c) S 1 42 42 0 -1 4194560 1 2 3 4 5 6 7 8 20 0 1 0 1234567 8 9\n")
-	f.Add(")(")
-	f.Add("1 () S")
-	f.Fuzz(func(t *testing.T, stat string) {
-		p, err := parseStat(stat)
-		if err == nil && !strings.Contains(stat, "("+p.Name+")") {
-			t.Fatalf("name %q is not in %q", p.Name, stat)
-		}
-	})
-}
-
 func TestAlive(t *testing.T) {
 	self, err := identify(os.Getpid())
 	require.NoError(t, err)

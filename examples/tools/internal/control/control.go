@@ -11,16 +11,15 @@ import (
 	"time"
 )
 
-// Do makes one request and returns the body of the answer, which must be 200. It may
-// be made in a cleanup of a test, where the test's own context has ended.
-func Do(method, socket, path string, timeout time.Duration) ([]byte, error) {
+// Do makes one request and returns the body of the answer, which must be 200.
+func Do(ctx context.Context, method, socket, path string, timeout time.Duration) ([]byte, error) {
 	transport := &http.Transport{
 		DisableKeepAlives: true,
 		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
 			return new(net.Dialer).DialContext(ctx, "unix", socket)
 		},
 	}
-	request, err := http.NewRequest(method, "http://control"+path, nil)
+	request, err := http.NewRequestWithContext(ctx, method, "http://control"+path, nil)
 	if err != nil {
 		return nil, err
 	}

@@ -29,6 +29,7 @@
 package tb
 
 import (
+	"context"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -170,7 +171,7 @@ func (rt Runtime) disturb(t testing.TB, verb string) {
 func (rt Runtime) control(t testing.TB, verb string) {
 	t.Helper()
 	socket := need(t, env.Ctl)[0]
-	if _, err := control.Do(http.MethodPost, socket, "/"+rt.key+"/"+verb, controlTimeout); err != nil {
+	if _, err := control.Do(context.WithoutCancel(t.Context()), http.MethodPost, socket, "/"+rt.key+"/"+verb, controlTimeout); err != nil {
 		t.Fatalf("%s: %s: %v", rt.Name, verb, err)
 	}
 }

@@ -81,9 +81,9 @@ func TestDisturbedRuntimeIsStarted(t *testing.T) {
 	require.Equal(t, "POST /v1/start", <-asked)
 	require.Equal(t, "POST /v2/start", <-asked)
 	require.Empty(t, asked)
-	_, err := control.Do(http.MethodPost, socket, "/v2/resume", time.Minute)
+	_, err := control.Do(t.Context(), http.MethodPost, socket, "/v2/resume", time.Minute)
 	require.ErrorContains(t, err, "it does not run")
-	_, err = control.Do(http.MethodPost, socket+"x", "/v2/resume", time.Minute)
+	_, err = control.Do(t.Context(), http.MethodPost, socket+"x", "/v2/resume", time.Minute)
 	require.Error(t, err)
 }
 

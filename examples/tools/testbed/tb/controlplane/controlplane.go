@@ -24,6 +24,7 @@
 package controlplane
 
 import (
+	"context"
 	"encoding/json"
 	"net/http"
 	"net/url"
@@ -154,7 +155,7 @@ func (c Component) order(t testing.TB, verb string) {
 
 func do(t testing.TB, method, socket, path string, timeout time.Duration) []byte {
 	t.Helper()
-	body, err := control.Do(method, socket, path, timeout)
+	body, err := control.Do(context.WithoutCancel(t.Context()), method, socket, path, timeout)
 	if err != nil {
 		t.Fatalf("control plane: %s %s: %v", method, path, err)
 	}
