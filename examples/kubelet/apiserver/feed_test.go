@@ -36,7 +36,7 @@ func follow(t *testing.T, client *apiserver.Client) *followed {
 		Resource: client.ConfigMaps(""), OnChange: f.changed,
 	})
 	require.NoError(t, err)
-	started(t, f.Run)
+	apitest.Run(t, f.Run)
 	return f
 }
 
@@ -187,7 +187,7 @@ func TestFeedLogs(t *testing.T) {
 			Resource: client.ConfigMaps(""), Logger: slog.New(slog.NewTextHandler(&log, nil)),
 		})
 		require.NoError(t, err)
-		started(t, feed.Run)
+		apitest.Run(t, feed.Run)
 		time.Sleep(time.Minute)
 		require.Empty(t, log.String())
 		server.SetDown(true)

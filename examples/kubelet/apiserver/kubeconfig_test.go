@@ -118,17 +118,6 @@ func TestWrongKubeconfig(t *testing.T) {
 	require.Equal(t, 1, strings.Count(err.Error(), c.dir), err)
 }
 
-// started runs something until the test ends.
-func started(t *testing.T, run func(context.Context) error) {
-	ctx, stop := context.WithCancel(t.Context())
-	done := make(chan error, 1)
-	go func() { done <- run(ctx) }()
-	t.Cleanup(func() {
-		stop()
-		require.NoError(t, <-done)
-	})
-}
-
 // Address, authority and certificate become others under a watch; what is broken leaves
 // the last good ones in force, and is logged once.
 func TestKubeconfigChanges(t *testing.T) {
@@ -193,7 +182,7 @@ func TestKubeconfigChanges(t *testing.T) {
 func TestWatchMovesSoon(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		server, client := connect(t)
-		started(t, client.Run)
+		apitest.Run(t, client.Run)
 		feed := follow(t, client)
 		n := 0
 		put := func() {

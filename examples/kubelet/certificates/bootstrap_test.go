@@ -207,7 +207,7 @@ func TestClientCertificateRotates(t *testing.T) {
 	write(t, at(dir, "kubeconfig"), []byte(strings.Replace(text, "server:", "certificate-authority: ca.crt\n    server:", 1)))
 	client, err := apiserver.New(apiserver.Config{Kubeconfig: at(dir, "kubeconfig"), UserAgent: "test/1", Period: 10 * time.Millisecond})
 	require.NoError(t, err)
-	started(t, client.Run)
+	apitest.Run(t, client.Run)
 	seenAs := func() string {
 		_, _ = client.ConfigMaps("ns").Get(t.Context(), "a", metav1.GetOptions{}) // there is none
 		calls := server.Calls()

@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/podwright/podwright/examples/kubelet/apiserver/apitest"
 )
 
 // Another pair counts within seconds; half of one, or none, leaves the one before.
@@ -33,7 +35,7 @@ func TestServingFilesAreFollowed(t *testing.T) {
 		require.NoError(t, err)
 		name := func() string { return f.Current().Leaf.Subject.CommonName }
 		require.Equal(t, "system:node:a", name())
-		stop := started(t, f.Run)
+		stop := apitest.Run(t, f.Run)
 		put("b")
 		require.Equal(t, "system:node:b", name())
 		for _, spoil := range []func(){
@@ -62,7 +64,7 @@ func TestAuthoritiesAreFollowed(t *testing.T) {
 		require.NoError(t, os.Symlink("1", at(dir, "ca.crt")))
 		f, err := NewAuthorities(at(dir, "ca.crt"), nil)
 		require.NoError(t, err)
-		started(t, f.Run)
+		apitest.Run(t, f.Run)
 		verify := func(ca *authority) error {
 			pair, err := tls.X509KeyPair(ca.pair(ClientRequest("n"), time.Hour))
 			require.NoError(t, err)

@@ -34,7 +34,7 @@ type rotation struct {
 func newRotation(t *testing.T, addresses ...string) *rotation {
 	r := &rotation{t: t, cluster: newCluster(t), addresses: addressesOf(addresses...)}
 	r.config = RotatorConfig{
-		Client: r.client(), Signer: certv1.KubeletServingSignerName, Store: Store{Dir: at(t.TempDir(), "pki"), Name: "kubelet-server"},
+		Client: r.Client(t), Signer: certv1.KubeletServingSignerName, Store: Store{Dir: at(t.TempDir(), "pki"), Name: "kubelet-server"},
 		Template: func() *x509.CertificateRequest {
 			r.mu.Lock()
 			defer r.mu.Unlock()
@@ -60,7 +60,7 @@ func (r *rotation) start() (stop func()) {
 	var err error
 	r.Rotator, err = NewRotator(r.config)
 	require.NoError(r.t, err)
-	stop = started(r.t, r.Rotator.Run)
+	stop = apitest.Run(r.t, r.Rotator.Run)
 	synctest.Wait()
 	return stop
 }
@@ -279,7 +279,7 @@ func TestServerTrouble(t *testing.T) {
 func TestRequestIsThere(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster(t)
-		a := asker{requests: c.client().SigningRequests(), signer: certv1.KubeletServingSignerName, log: discard()}
+		a := asker{requests: c.Client(t).SigningRequests(), signer: certv1.KubeletServingSignerName, log: discard()}
 		key, template := newKey(t), ServingRequest("worker", addressesOf("10.0.0.1"))
 		own, err := a.request(key, template)
 		require.NoError(t, err)

@@ -1,7 +1,6 @@
 package certificates
 
 import (
-	"context"
 	"crypto"
 	"crypto/ecdsa"
 	"crypto/elliptic"
@@ -14,7 +13,6 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -25,7 +23,6 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/client-go/util/keyutil"
 
-	"github.com/podwright/podwright/examples/kubelet/apiserver"
 	"github.com/podwright/podwright/examples/kubelet/apiserver/apitest"
 )
 
@@ -93,13 +90,6 @@ func newCluster(t *testing.T) *cluster {
 	return &cluster{apitest.Start(t), t, newAuthority(t)}
 }
 
-func (c *cluster) client() *apiserver.Client {
-	client, err := apiserver.New(apiserver.Config{Kubeconfig: c.Kubeconfig, Dial: c.Dial, UserAgent: "test/1", Limits: apiserver.Limits{QPS: -1}})
-	require.NoError(c.t, err)
-	c.t.Cleanup(client.CloseConnections)
-	return client
-}
-
 // pending are the requests about which nobody has decided, the oldest first.
 func (c *cluster) pending() (out []*certv1.CertificateSigningRequest) {
 	for _, r := range apitest.All[*certv1.CertificateSigningRequest](c.Server) {
@@ -139,19 +129,6 @@ func (c *cluster) decide(r *certv1.CertificateSigningRequest, as certv1.RequestC
 	r.Status.Conditions = append(r.Status.Conditions, certv1.CertificateSigningRequestCondition{Type: as, Status: v1.ConditionTrue, Reason: "Test", Message: "of the test"})
 	c.Put(r)
 	synctest.Wait()
-}
-
-// started runs something until the test ends, or what is returned is called.
-func started(t *testing.T, run func(context.Context) error) (stop func()) {
-	ctx, cancel := context.WithCancel(t.Context())
-	done := make(chan error, 1)
-	go func() { done <- run(ctx) }()
-	stop = sync.OnceFunc(func() {
-		cancel()
-		require.NoError(t, <-done)
-	})
-	t.Cleanup(stop)
-	return stop
 }
 
 // pass lets time go by, and what is due be done.

@@ -16,7 +16,6 @@ import (
 	authv1 "k8s.io/api/authentication/v1"
 	authzv1 "k8s.io/api/authorization/v1"
 
-	"github.com/podwright/podwright/examples/kubelet/apiserver"
 	"github.com/podwright/podwright/examples/kubelet/apiserver/apitest"
 	"github.com/podwright/podwright/examples/kubelet/certificates"
 	"github.com/podwright/podwright/examples/kubelet/server/auth"
@@ -39,14 +38,11 @@ func newSecured(t *testing.T, h http.Handler, tokens map[string]authv1.TokenRevi
 			named := a.Resource == "nodes" && a.Name == "n" && a.Group == ""
 			return authzv1.SubjectAccessReviewStatus{Allowed: named && may(s.User, a.Verb, a.Subresource)}
 		})
-	client, err := apiserver.New(apiserver.Config{Kubeconfig: upstream.Kubeconfig, Dial: upstream.Dial, UserAgent: "test/1", Limits: apiserver.Limits{QPS: -1}})
-	require.NoError(t, err)
-	t.Cleanup(client.CloseConnections)
 	s := &secured{authority: apitest.NewAuthority(t)}
 	pool := x509.NewCertPool()
 	require.True(t, pool.AppendCertsFromPEM(s.authority.PEM))
 	authorities := func() *x509.CertPool { return pool }
-	door, err := auth.New(auth.Config{NodeName: "n", ClientCAs: authorities, Tokens: auth.Tokens{Enabled: true}, Mode: auth.Webhook, Reviews: client})
+	door, err := auth.New(auth.Config{NodeName: "n", ClientCAs: authorities, Tokens: auth.Tokens{Enabled: true}, Mode: auth.Webhook, Reviews: upstream.Client(t)})
 	require.NoError(t, err)
 	own := s.certificate(t, s.authority, "n", time.Hour)
 	settings, err := certificates.ParseTLS("", nil, nil)

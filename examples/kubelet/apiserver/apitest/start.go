@@ -16,6 +16,7 @@ import (
 
 	"k8s.io/client-go/util/connrotation"
 
+	"github.com/podwright/podwright/examples/kubelet/apiserver"
 	"github.com/podwright/podwright/internal/memnet"
 )
 
@@ -68,6 +69,31 @@ func (s *Server) Dial(ctx context.Context, network, address string) (net.Conn, e
 		return nil, err
 	}
 	return s.opened.Track(conn), nil
+}
+
+// Client returns a client of a Server that was started with Start. It has no limit of calls.
+func (s *Server) Client(t testing.TB) *apiserver.Client {
+	client, err := apiserver.New(apiserver.Config{Kubeconfig: s.Kubeconfig, Dial: s.Dial, UserAgent: "test/1", Limits: apiserver.Limits{QPS: -1}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(client.CloseConnections)
+	return client
+}
+
+// Run runs f until the test ends, or the returned function is called. An error of f fails the test.
+func Run(t testing.TB, f func(context.Context) error) (stop func()) {
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	go func() { done <- f(ctx) }()
+	stop = sync.OnceFunc(func() {
+		cancel()
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+	})
+	t.Cleanup(stop)
+	return stop
 }
 
 // SetDown makes the server go away, with all its connections, or come back. It keeps what

@@ -15,6 +15,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/podwright/podwright/examples/kubelet/apiserver/apitest"
 	"github.com/podwright/podwright/examples/kubelet/certificates"
 )
 
@@ -47,7 +48,7 @@ func TestServingCertificate(t *testing.T) {
 		Template: func() *x509.CertificateRequest { return certificates.ServingRequest(n.name, *addresses.Load()) },
 	})
 	require.NoError(t, err)
-	started(t, r.Run)
+	apitest.Run(t, r.Run)
 	approved := func() bool { return n.approve(t, n.name, certv1.KubeletServingSignerName) == 1 }
 	eventually(t, "a request", approved)
 	eventually(t, "a certificate", func() bool { return r.Current() != nil })
@@ -78,7 +79,7 @@ func TestBootstrapOfNode(t *testing.T) {
 	}
 	require.NoError(t, certificates.Bootstrap(t.Context(), config))
 	client := p.client(t, config.Kubeconfig)
-	started(t, client.Run)
+	apitest.Run(t, client.Run)
 	_, err := client.OwnNode().CreateNode(t.Context(), &v1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}})
 	require.NoError(t, err)
 	t.Cleanup(func() { erase(t, p.admin.Nodes(), name) })
@@ -90,7 +91,7 @@ func TestBootstrapOfNode(t *testing.T) {
 		Template: func() *x509.CertificateRequest { return certificates.ClientRequest(name) },
 	})
 	require.NoError(t, err)
-	started(t, r.Run)
+	apitest.Run(t, r.Run)
 	eventually(t, "the next certificate", func() bool { return r.Current() != nil })
 	text, err := os.ReadFile(next.CurrentPath())
 	require.NoError(t, err)

@@ -12,6 +12,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/podwright/podwright/examples/kubelet/apiserver/apitest"
 	"github.com/podwright/podwright/examples/kubelet/apiserver/csinodes"
 	"github.com/podwright/podwright/examples/kubelet/csi"
 )
@@ -48,7 +49,7 @@ func TestCSINodes(t *testing.T) {
 	manager, err := csinodes.New(csinodes.Config{Client: n.Client, NodeName: n.name, Node: func() *v1.Node { return n.object }})
 	require.NoError(t, err)
 	registered := &drivers{has: map[string]csi.NodeInfo{}}
-	started(t, manager.Run)
+	apitest.Run(t, manager.Run)
 	t.Cleanup(func() { erase(t, p.admin.CSINodes(), n.name) })
 	shown := func() *storagev1.CSINode {
 		at, err := p.admin.CSINodes().Get(t.Context(), n.name, metav1.GetOptions{})

@@ -142,17 +142,6 @@ func patch[T apiserver.Object, L runtime.Object](t testing.TB, r apiserver.Resou
 	return obj
 }
 
-// started runs something until the test ends.
-func started(t testing.TB, run func(context.Context) error) {
-	ctx, stop := context.WithCancel(t.Context())
-	done := make(chan error, 1)
-	go func() { done <- run(ctx) }()
-	t.Cleanup(func() {
-		stop()
-		require.NoError(t, <-done)
-	})
-}
-
 func eventually(t testing.TB, what string, is func() bool) {
 	t.Helper()
 	require.Eventually(t, is, patience, 20*time.Millisecond, what)

@@ -30,7 +30,7 @@ func made[T apiserver.Object, L runtime.Object](t testing.TB, r apiserver.Resour
 func (n *node) reader(t testing.TB) *objects.Objects {
 	r, err := objects.New(objects.Config{Client: n.Client})
 	require.NoError(t, err)
-	started(t, r.Run)
+	apitest.Run(t, r.Run)
 	return r
 }
 

@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/podwright/podwright/examples/kubelet/apiserver/apitest"
 	"github.com/podwright/podwright/examples/kubelet/apiserver/events"
 	"github.com/podwright/podwright/examples/kubelet/apiserver/mirrors"
 	"github.com/podwright/podwright/examples/kubelet/apiserver/pods"
@@ -73,7 +74,7 @@ func TestEvents(t *testing.T) {
 	n := newPlane(t).node(t)
 	r, err := events.New(events.Config{Client: n.Client, Component: "kubelet", Host: n.name})
 	require.NoError(t, err)
-	started(t, r.Run)
+	apitest.Run(t, r.Run)
 	pod := n.create(t, n.pod(n.name+"-a"))
 	ref := v1.ObjectReference{APIVersion: "v1", Kind: "Pod", Namespace: pod.Namespace, Name: pod.Name, UID: pod.UID, FieldPath: "spec.containers{app}"}
 	for range 3 {
@@ -96,7 +97,7 @@ func TestMirrors(t *testing.T) {
 	var known atomic.Pointer[v1.Node]
 	m, err := mirrors.New(mirrors.Config{Client: n.Client, Node: known.Load})
 	require.NoError(t, err)
-	started(t, m.Run)
+	apitest.Run(t, m.Run)
 	other := p.node(t)
 	n.create(t, other.pod(other.name))
 	static := n.pod("web-" + n.name)
@@ -117,7 +118,7 @@ func TestMirrors(t *testing.T) {
 	require.NoError(t, err)
 	source, err := pods.NewSource(pods.SourceConfig{Client: n.Client, NodeName: n.name, Merger: merger})
 	require.NoError(t, err)
-	started(t, func(ctx context.Context) error { return source.Run(ctx, func(syncloop.Event) {}) })
+	apitest.Run(t, func(ctx context.Context) error { return source.Run(ctx, func(syncloop.Event) {}) })
 	eventually(t, "the source shows it, and nothing of other nodes", func() bool {
 		set, _ := merger.Pods(pods.SourceName)
 		return len(set) == 1 && set[0].Name == static.Name

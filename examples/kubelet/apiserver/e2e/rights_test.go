@@ -20,6 +20,7 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 
 	"github.com/podwright/podwright/examples/kubelet/apiserver"
+	"github.com/podwright/podwright/examples/kubelet/apiserver/apitest"
 	"github.com/podwright/podwright/examples/kubelet/certificates"
 	"github.com/podwright/podwright/examples/kubelet/server/auth"
 )
@@ -88,7 +89,7 @@ func TestNodeServerAsksForRights(t *testing.T) {
 
 	authorities, err := certificates.NewAuthorities(n.CA, nil)
 	require.NoError(t, err)
-	started(t, authorities.Run)
+	apitest.Run(t, authorities.Run)
 	a, err := auth.New(auth.Config{NodeName: n.name, ClientCAs: authorities.Current, Tokens: auth.Tokens{Enabled: true}, Mode: auth.Webhook, Reviews: n.Client, DeniedTTL: time.Millisecond})
 	require.NoError(t, err)
 	certFile, keyFile, err := certificates.SelfSigned(t.TempDir(), "127.0.0.1")

@@ -2,7 +2,6 @@ package events_test
 
 import (
 	"bytes"
-	"context"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -27,20 +26,11 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 func start(t testing.TB, cfg events.Config) (*apitest.Server, *events.Recorder) {
 	server := apitest.Start(t)
-	client, err := apiserver.New(apiserver.Config{Kubeconfig: server.Kubeconfig, Dial: server.Dial, UserAgent: "test/1", Limits: apiserver.Limits{QPS: -1}})
-	require.NoError(t, err)
-	t.Cleanup(client.CloseConnections)
-	cfg.Client, cfg.Component, cfg.Host = client, "kubelet", "worker"
+	cfg.Client, cfg.Component, cfg.Host = server.Client(t), "kubelet", "worker"
 	r, err := events.New(cfg)
 	require.NoError(t, err)
-	ctx, stop := context.WithCancel(t.Context())
-	done := make(chan error, 1)
-	go func() { done <- r.Run(ctx) }()
-	t.Cleanup(func() {
-		stop()
-		require.NoError(t, <-done)
-		require.ErrorIs(t, r.Run(ctx), events.ErrAlreadyRun)
-	})
+	t.Cleanup(func() { require.ErrorIs(t, r.Run(t.Context()), events.ErrAlreadyRun) })
+	apitest.Run(t, r.Run)
 	return server, r
 }
 
@@ -85,10 +75,7 @@ func TestEvent(t *testing.T) {
 func TestWrite(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		server := apitest.Start(t)
-		client, err := apiserver.New(apiserver.Config{Kubeconfig: server.Kubeconfig, Dial: server.Dial, UserAgent: "test/1"})
-		require.NoError(t, err)
-		defer client.CloseConnections()
-		r, err := events.New(events.Config{Client: client, Component: "kubelet", Host: "worker"})
+		r, err := events.New(events.Config{Client: server.Client(t), Component: "kubelet", Host: "worker"})
 		require.NoError(t, err)
 		require.NoError(t, r.Write(t.Context(), pod("web"), v1.EventTypeWarning, "Failed", "why"))
 		all := apitest.All[*v1.Event](server)

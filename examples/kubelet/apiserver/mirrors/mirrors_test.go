@@ -30,19 +30,11 @@ type scene struct {
 
 func newScene(t *testing.T) *scene {
 	s := &scene{t: t, server: apitest.Start(t)}
-	client, err := apiserver.New(apiserver.Config{Kubeconfig: s.server.Kubeconfig, Dial: s.server.Dial, UserAgent: "test/1", Limits: apiserver.Limits{QPS: -1}})
+	var err error
+	s.Manager, err = New(Config{Client: s.server.Client(t), Node: s.node.Load})
 	require.NoError(t, err)
-	t.Cleanup(client.CloseConnections)
-	s.Manager, err = New(Config{Client: client, Node: s.node.Load})
-	require.NoError(t, err)
-	ctx, stop := context.WithCancel(t.Context())
-	done := make(chan error, 1)
-	go func() { done <- s.Run(ctx) }()
-	t.Cleanup(func() {
-		stop()
-		require.NoError(t, <-done)
-		require.ErrorIs(t, s.Run(ctx), ErrAlreadyRun)
-	})
+	t.Cleanup(func() { require.ErrorIs(t, s.Run(t.Context()), ErrAlreadyRun) })
+	apitest.Run(t, s.Run)
 	return s
 }
 

@@ -19,7 +19,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/podwright/podwright/cri/pods/request"
-	"github.com/podwright/podwright/examples/kubelet/apiserver"
 	"github.com/podwright/podwright/examples/kubelet/apiserver/apitest"
 	"github.com/podwright/podwright/examples/kubelet/apiserver/objects"
 	"github.com/podwright/podwright/volume"
@@ -43,20 +42,10 @@ type rig struct {
 func bubble(t *testing.T, test func(t *testing.T, r *rig)) {
 	synctest.Test(t, func(t *testing.T) {
 		r := &rig{server: apitest.Start(t)}
-		client, err := apiserver.New(apiserver.Config{
-			Kubeconfig: r.server.Kubeconfig, Dial: r.server.Dial, UserAgent: "test/1", Limits: apiserver.Limits{QPS: -1},
-		})
+		var err error
+		r.Objects, err = objects.New(objects.Config{Client: r.server.Client(t), OnChange: r.changed})
 		require.NoError(t, err)
-		t.Cleanup(client.CloseConnections)
-		r.Objects, err = objects.New(objects.Config{Client: client, OnChange: r.changed})
-		require.NoError(t, err)
-		ctx, stop := context.WithCancel(t.Context())
-		done := make(chan error, 1)
-		go func() { done <- r.Run(ctx) }()
-		t.Cleanup(func() {
-			stop()
-			require.NoError(t, <-done)
-		})
+		apitest.Run(t, r.Run)
 		synctest.Wait()
 		r.idle = r.server.Watches()
 		test(t, r)
@@ -280,10 +269,7 @@ func TestServices(t *testing.T) {
 		require.Empty(t, all[0].Spec.Selector)
 	})
 	synctest.Test(t, func(t *testing.T) {
-		server := apitest.Start(t)
-		client, err := apiserver.New(apiserver.Config{Kubeconfig: server.Kubeconfig, Dial: server.Dial, UserAgent: "test/1"})
-		require.NoError(t, err)
-		o, err := objects.New(objects.Config{Client: client})
+		o, err := objects.New(objects.Config{Client: apitest.Start(t).Client(t)})
 		require.NoError(t, err)
 		_, err = o.Services(t.Context(), "ns")
 		require.ErrorIs(t, err, request.ErrNotSynced, "before Run")

@@ -27,10 +27,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 func connect(t testing.TB) (*apitest.Server, *apiserver.Client) {
 	server := apitest.Start(t)
-	client, err := apiserver.New(apiserver.Config{Kubeconfig: server.Kubeconfig, Dial: server.Dial, UserAgent: "test/1", Limits: apiserver.Limits{QPS: -1}})
-	require.NoError(t, err)
-	t.Cleanup(client.CloseConnections)
-	return server, client
+	return server, server.Client(t)
 }
 
 func pod(name, node string) *v1.Pod {
@@ -137,13 +134,7 @@ func newSource(t testing.TB, client *apiserver.Client) *source {
 }
 
 func (s *source) start(t testing.TB) {
-	ctx, stop := context.WithCancel(t.Context())
-	done := make(chan error, 1)
-	go func() { done <- s.Run(ctx, func(syncloop.Event) {}) }()
-	t.Cleanup(func() {
-		stop()
-		require.NoError(t, <-done)
-	})
+	apitest.Run(t, func(ctx context.Context) error { return s.Run(ctx, func(syncloop.Event) {}) })
 }
 
 // names are the pods that the merger has by name, nil before there was a set.
