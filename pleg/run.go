@@ -250,7 +250,7 @@ func (r *runner) report(res result) {
 		r.failing = res.err != nil
 	case inspectOne:
 		if res.err != nil {
-			r.logFailure(slog.LevelWarn, "inspecting a pod failed", res.err, "uid", res.query.uid)
+			r.logFailure(slog.LevelWarn, "inspecting a pod failed", res.err, "podUID", res.query.uid)
 		}
 	case streamEvents:
 		r.logFailure(slog.LevelInfo, "the event stream ended", res.err)

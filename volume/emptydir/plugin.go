@@ -73,7 +73,7 @@ func (p *Plugin) Mount(ctx context.Context, m volume.Mount) (volume.Mounted, err
 			return volume.Mounted{}, volume.Uncertain(fmt.Errorf("emptyDir: fsGroup: %w", err))
 		}
 		if err := run.Join(err, result.Err); err != nil {
-			p.cfg.Logger.Warn("fsGroup was not given to all files of a volume", "volume", m.Dir, "error", err)
+			p.cfg.Logger.Warn("fsGroup was not given to all files of a volume", "volume", m.Dir, "err", err)
 		}
 	}
 	return volume.Mounted{Path: m.Dir, Relabel: m.SELinuxLabel == ""}, nil
@@ -84,7 +84,7 @@ func (p *Plugin) track(ctx context.Context, f Folder, pod *v1.Pod) {
 		return
 	}
 	if err := p.cfg.Track(ctx, f.Dir); err != nil {
-		p.cfg.Logger.Debug("a volume is not counted by the file system", "volume", f.Dir, "error", err)
+		p.cfg.Logger.Debug("a volume is not counted by the file system", "volume", f.Dir, "err", err)
 	}
 }
 

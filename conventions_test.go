@@ -1,0 +1,187 @@
+package podwright_test
+
+import (
+	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"go/types"
+	"io/fs"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// unconventional are the deliberate exceptions of TestConventions, each with its reason.
+var unconventional = map[string]string{
+	"cri/images: callback Config.Event":                        "it records a Kubernetes event",
+	"cri/images/credentials: callback PullSecretsConfig.Event": "it records a Kubernetes event",
+	"cri/images/gc: callback Config.Event":                     "it records a Kubernetes event",
+	"cri/pods: callback Config.Event":                          "it records a Kubernetes event",
+	"cri/pods/hooks: callback Config.Event":                    "it records a Kubernetes event",
+	"cri/pods/request: callback Config.Event":                  "it records a Kubernetes event",
+	"cri/podsyncer: callback Config.Event":                     "it records a Kubernetes event",
+	"podworkers: callback Config.Event":                        "it records a Kubernetes event",
+	"probe: callback Config.Event":                             "it records a Kubernetes event",
+	"syncloop/allocation: callback Config.Event":               "it records a Kubernetes event",
+	"syncloop/eviction: callback Config.Event":                 "it records a Kubernetes event, with annotations",
+	"syncloop/podsource: callback MergerConfig.Event":          "it records a Kubernetes event",
+	"volume/local: callback Config.Event":                      "it records a Kubernetes event",
+	"volume/manager: callback Config.Event":                    "it records a Kubernetes event",
+	"syncloop: callback HandlerConfig.Prune":                   "it removes containers",
+	"syncloop/admission: callback Config.Preempt":              "it ends pods",
+	"pleg: callback Metrics.Listed":                            "not renamed yet",
+	"pleg: callback Metrics.Inspected":                         "not renamed yet",
+	"pleg: callback Metrics.Folded":                            "not renamed yet",
+	"pleg: callback Metrics.Stale":                             "not renamed yet",
+	"pleg: callback Metrics.Stream":                            "not renamed yet",
+	"pleg: callback Metrics.Mode":                              "not renamed yet",
+	"cri/images: Explain of Manager returns string":            "not converted yet",
+	"cri/podsyncer: Explain of Syncer returns string":          "not converted yet",
+	"podworkers/stages: Explain of List returns []StageState":  "not converted yet",
+	"probe: Explain of Manager returns []Worker":               "not converted yet",
+	"status/writer: Explain of Writer returns []Explanation":   "not converted yet",
+	"volume/manager: Explain of Manager returns []VolumeState": "not converted yet",
+	"cri/pods/actions: panic in Compute":                       "a pure function without an error: the caller passed no pod",
+	"status: panic in check":                                   "a pure function without an error: the caller mixed up pods",
+}
+
+// explanation is the result of each Explain method.
+const explanation = "[]podwright.Explanation"
+
+// logKeys are the wrong keys of log lines, with the right ones.
+var logKeys = map[string]string{
+	"uid": "podUID", "UID": "podUID", "podUid": "podUID", "podName": "pod", "podNamespace": "pod",
+	"containerName": "container", "error": "err",
+}
+
+// TestConventions checks rule 12 of the house in the sources of this module: callbacks of a
+// Config or Metrics are On..., each Explain returns the same type, product code does not
+// panic, and log lines about pods have the keys pod (namespace/name), podUID, container, err.
+func TestConventions(t *testing.T) {
+	found := map[string]bool{}
+	for dir, files := range sources(t) {
+		report := func(format string, args ...any) { found[dir+": "+fmt.Sprintf(format, args...)] = true }
+		for _, f := range files {
+			for _, d := range f.Decls {
+				checkTypes(d, report)
+				if f, ok := d.(*ast.FuncDecl); ok {
+					checkExplain(f, report)
+				}
+			}
+			ast.Inspect(f, func(n ast.Node) bool {
+				if call, ok := n.(*ast.CallExpr); ok {
+					checkPanic(call, f, report)
+					checkLog(call, report)
+				}
+				return true
+			})
+		}
+	}
+	for _, s := range slices.Sorted(maps.Keys(found)) {
+		if unconventional[s] == "" {
+			t.Error(s)
+		}
+	}
+	for s := range unconventional {
+		require.True(t, found[s], "an exception without a case: %s", s)
+	}
+}
+
+// sources parses the files of this module by folder, apart from tests and packages for tests.
+func sources(t *testing.T) map[string][]*ast.File {
+	out := map[string][]*ast.File{}
+	require.NoError(t, filepath.WalkDir(".", func(path string, d fs.DirEntry, err error) error {
+		switch _, noModule := os.Stat(filepath.Join(path, "go.mod")); {
+		case err != nil:
+			return err
+		case d.IsDir() && path != "." && (noModule == nil || d.Name() == "testdata" || strings.HasSuffix(d.Name(), "test")):
+			return fs.SkipDir
+		case d.IsDir() || !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go"):
+			return nil
+		}
+		f, err := parser.ParseFile(token.NewFileSet(), path, nil, parser.SkipObjectResolution)
+		dir := filepath.ToSlash(filepath.Dir(path))
+		out[dir] = append(out[dir], f)
+		return err
+	}))
+	return out
+}
+
+// checkTypes reports callbacks with other names than On....
+func checkTypes(d ast.Decl, report func(string, ...any)) {
+	g, ok := d.(*ast.GenDecl)
+	if !ok || g.Tok != token.TYPE {
+		return
+	}
+	for _, spec := range g.Specs {
+		spec := spec.(*ast.TypeSpec)
+		s, ok := spec.Type.(*ast.StructType)
+		if !ok || !spec.Name.IsExported() || !strings.HasSuffix(spec.Name.Name, "Config") && !strings.HasSuffix(spec.Name.Name, "Metrics") {
+			continue
+		}
+		for _, field := range s.Fields.List {
+			f, ok := field.Type.(*ast.FuncType)
+			for _, name := range field.Names {
+				if ok && f.Results == nil && name.IsExported() && !strings.HasPrefix(name.Name, "On") {
+					report("callback %s.%s", spec.Name, name)
+				}
+			}
+		}
+	}
+}
+
+// checkExplain reports an Explain method with a result of another type.
+func checkExplain(f *ast.FuncDecl, report func(string, ...any)) {
+	if f.Recv == nil || f.Name.Name != "Explain" || f.Type.Results == nil {
+		return
+	}
+	if got := types.ExprString(f.Type.Results.List[0].Type); got != explanation {
+		report("Explain of %s returns %s", strings.TrimPrefix(types.ExprString(f.Recv.List[0].Type), "*"), got)
+	}
+}
+
+// checkPanic reports a panic with its function.
+func checkPanic(call *ast.CallExpr, f *ast.File, report func(string, ...any)) {
+	if name, ok := call.Fun.(*ast.Ident); !ok || name.Name != "panic" {
+		return
+	}
+	for _, d := range f.Decls {
+		if d, ok := d.(*ast.FuncDecl); ok && d.Pos() <= call.Pos() && call.Pos() < d.End() {
+			report("panic in %s", d.Name)
+		}
+	}
+}
+
+// checkLog reports wrong keys of a log line, and a value of pod without its namespace.
+func checkLog(call *ast.CallExpr, report func(string, ...any)) {
+	s, ok := call.Fun.(*ast.SelectorExpr)
+	if !ok {
+		return
+	}
+	switch name := strings.TrimSuffix(s.Sel.Name, "Context"); {
+	case slices.Contains([]string{"Debug", "Info", "Warn", "Error", "Log", "With"}, name), strings.HasPrefix(name, "log"):
+	case types.ExprString(s.X) == "slog": // an attribute
+	default:
+		return
+	}
+	for i, arg := range call.Args {
+		key, ok := arg.(*ast.BasicLit)
+		if !ok || i+1 == len(call.Args) {
+			continue
+		}
+		text, _ := strconv.Unquote(key.Value)
+		if right := logKeys[text]; right != "" {
+			report("log key %s instead of %s", text, right)
+		}
+		if value := types.ExprString(call.Args[i+1]); text == "pod" && strings.HasSuffix(value, ".Name") && !strings.Contains(value, "Namespace") {
+			report("log key pod has the value %s, without a namespace", value)
+		}
+	}
+}
