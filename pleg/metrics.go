@@ -7,21 +7,21 @@ import "time"
 // since all observation waits for them, and must not call Run. Everything else
 // of the PLEG may be called.
 type Metrics struct {
-	// Listed is called after each list of all pods, with how long it took and
+	// OnList is called after each list of all pods, with how long it took and
 	// how many pods it showed; err is why it failed, nil when it did not.
-	Listed func(took time.Duration, pods int, err error)
-	// Inspected is called after each look at one pod.
-	Inspected func(took time.Duration, err error)
-	// Folded is called when events were given up for one PodSync per pod because
+	OnList func(took time.Duration, pods int, err error)
+	// OnInspect is called after each look at one pod.
+	OnInspect func(took time.Duration, err error)
+	// OnFold is called when events were given up for one PodSync per pod because
 	// OnEvent takes too long, with their number.
-	Folded func(events int)
-	// Stale is called when the number of pods that cannot be looked at changes.
-	Stale func(pods int)
-	// Stream is called when the state of the event stream changes, and first
+	OnFold func(events int)
+	// OnStale is called when the number of pods that cannot be looked at changes.
+	OnStale func(pods int)
+	// OnStream is called when the state of the event stream changes, and first
 	// when Run begins if the Runtime has events.
-	Stream func(StreamHealth)
-	// Mode is called when the mode changes.
-	Mode func(Mode)
+	OnStream func(StreamHealth)
+	// OnMode is called when the mode changes.
+	OnMode func(Mode)
 }
 
 // gauges are the values of which the callbacks were told last.
@@ -35,20 +35,20 @@ type gauges struct {
 func (g *gauges) report(m *Metrics, h Health, stale int) {
 	if stale != g.stale {
 		g.stale = stale
-		if m.Stale != nil {
-			m.Stale(stale)
+		if m.OnStale != nil {
+			m.OnStale(stale)
 		}
 	}
 	if h.Stream.State != g.stream {
 		g.stream = h.Stream.State
-		if m.Stream != nil {
-			m.Stream(h.Stream)
+		if m.OnStream != nil {
+			m.OnStream(h.Stream)
 		}
 	}
 	if h.Mode != g.mode {
 		g.mode = h.Mode
-		if m.Mode != nil {
-			m.Mode(h.Mode)
+		if m.OnMode != nil {
+			m.OnMode(h.Mode)
 		}
 	}
 }
@@ -58,12 +58,12 @@ func (m *Metrics) called(res result, now time.Time) {
 	took := now.Sub(res.query.started)
 	switch res.query.kind {
 	case listAll:
-		if m.Listed != nil {
-			m.Listed(took, len(res.pods), res.err)
+		if m.OnList != nil {
+			m.OnList(took, len(res.pods), res.err)
 		}
 	case inspectOne:
-		if m.Inspected != nil {
-			m.Inspected(took, res.err)
+		if m.OnInspect != nil {
+			m.OnInspect(took, res.err)
 		}
 	case streamEvents:
 	}

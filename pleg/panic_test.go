@@ -112,10 +112,10 @@ func TestCallbacksThatPanic(t *testing.T) {
 			},
 			OnHealth: func(error) { panic("bad health") },
 			Metrics: pleg.Metrics{
-				Listed:    func(time.Duration, int, error) { panic("bad list") },
-				Inspected: func(time.Duration, error) { panic("bad look") },
-				Stream:    func(pleg.StreamHealth) { panic("bad stream") },
-				Mode:      func(pleg.Mode) { panic("bad mode") },
+				OnList:    func(time.Duration, int, error) { panic("bad list") },
+				OnInspect: func(time.Duration, error) { panic("bad look") },
+				OnStream:  func(pleg.StreamHealth) { panic("bad stream") },
+				OnMode:    func(pleg.Mode) { panic("bad mode") },
 			},
 		})
 		require.NoError(t, err)

@@ -227,8 +227,8 @@ func (r *runner) apply(res result) {
 	events := r.core.apply(res, at)
 	now := r.core.stream.mode
 	r.mu.Unlock()
-	if n := r.deliver.add(events); n > 0 && r.cfg.Metrics.Folded != nil {
-		guarded(r.log, "Metrics.Folded", func() { r.cfg.Metrics.Folded(n) })
+	if n := r.deliver.add(events); n > 0 && r.cfg.Metrics.OnFold != nil {
+		guarded(r.log, "Metrics.OnFold", func() { r.cfg.Metrics.OnFold(n) })
 	}
 	if mode != now {
 		r.log.Info("pod observation changes its mode", "from", mode, "to", now)

@@ -66,7 +66,7 @@ func TestSlowReceiver(t *testing.T) {
 		got, folded := map[types.UID]int{}, 0
 		r := run(t, pleg.Config{
 			OnEvent: func(e pleg.Event) { <-release; got[e.UID]++ },
-			Metrics: pleg.Metrics{Folded: func(events int) { folded += events }},
+			Metrics: pleg.Metrics{OnFold: func(events int) { folded += events }},
 		}, rt)
 		time.Sleep(10 * time.Second)
 		require.Greater(t, rt.Lists(), 5)
@@ -166,11 +166,11 @@ func TestMetrics(t *testing.T) {
 		rt.Set(plegtest.Pod("web"))
 		rt.FailPod("web", plegtest.Fault{Latency: 5 * time.Millisecond})
 		r := run(t, pleg.Config{Runtime: rt.WithEvents(), Metrics: pleg.Metrics{
-			Listed:    func(took time.Duration, pods int, err error) { add("list ", took, " ", pods, " ", err) },
-			Inspected: func(took time.Duration, err error) { add("look ", took, " ", err) },
-			Stale:     func(pods int) { add("stale ", pods) },
-			Stream:    func(s pleg.StreamHealth) { add("stream ", s.State) },
-			Mode:      func(mode pleg.Mode) { add("mode ", mode) },
+			OnList:    func(took time.Duration, pods int, err error) { add("list ", took, " ", pods, " ", err) },
+			OnInspect: func(took time.Duration, err error) { add("look ", took, " ", err) },
+			OnStale:   func(pods int) { add("stale ", pods) },
+			OnStream:  func(s pleg.StreamHealth) { add("stream ", s.State) },
+			OnMode:    func(mode pleg.Mode) { add("mode ", mode) },
 		}}, rt)
 		told(1500*time.Millisecond, "list 20ms 1 <nil>", "list 20ms 1 <nil>", "look 5ms <nil>", "stream opening", "stream open", "mode evented")
 		require.NoError(t, r.Healthy())

@@ -207,16 +207,16 @@ func (m *meter) newPLEG() (err error) {
 			m.PLEG.OnEvent(e)
 		}
 	}
-	cfg.Metrics.Listed = func(took time.Duration, pods int, err error) {
+	cfg.Metrics.OnList = func(took time.Duration, pods int, err error) {
 		m.called(&m.lists, took, err)
-		if m.PLEG.Metrics.Listed != nil {
-			m.PLEG.Metrics.Listed(took, pods, err)
+		if m.PLEG.Metrics.OnList != nil {
+			m.PLEG.Metrics.OnList(took, pods, err)
 		}
 	}
-	cfg.Metrics.Inspected = func(took time.Duration, err error) {
+	cfg.Metrics.OnInspect = func(took time.Duration, err error) {
 		m.called(&m.looks, took, err)
-		if m.PLEG.Metrics.Inspected != nil {
-			m.PLEG.Metrics.Inspected(took, err)
+		if m.PLEG.Metrics.OnInspect != nil {
+			m.PLEG.Metrics.OnInspect(took, err)
 		}
 	}
 	m.listed = make(chan struct{})

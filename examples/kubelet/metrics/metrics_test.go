@@ -147,14 +147,14 @@ func TestObserver(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := newMetrics(t)
 		c := m.Observer.Callbacks()
-		c.Listed(0, 1, nil)
+		c.OnList(0, 1, nil)
 		time.Sleep(3 * time.Second)
-		c.Listed(time.Second, 1, errBroken) // it began a second ago
-		c.Inspected(time.Second, nil)
-		c.Folded(1000)
-		c.Stale(4)
+		c.OnList(time.Second, 1, errBroken) // it began a second ago
+		c.OnInspect(time.Second, nil)
+		c.OnFold(1000)
+		c.OnStale(4)
 		for _, h := range []pleg.StreamHealth{{State: pleg.StreamClosed}, {State: pleg.StreamOpening}, {State: pleg.StreamOpen}, {State: pleg.StreamClosed, Err: errBroken}, {State: pleg.StreamUnsupported}} {
-			c.Stream(h)
+			c.OnStream(h)
 		}
 		has(t, m.all, "kubelet_pleg_relist_duration_seconds kubelet_pleg_relist_interval_seconds kubelet_pleg_pod_relist_duration_seconds kubelet_pleg_discard_events podwright_pleg_stale_pods kubelet_evented_pleg_connection_success_count kubelet_evented_pleg_connection_error_count",
 			"kubelet_pleg_relist_duration_seconds 2 1", "kubelet_pleg_relist_interval_seconds 1 2", "kubelet_pleg_pod_relist_duration_seconds 1 1",

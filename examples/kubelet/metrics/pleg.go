@@ -36,13 +36,13 @@ func newObserver(b *builder) *Observer {
 // Callbacks are what package pleg calls.
 func (o *Observer) Callbacks() pleg.Metrics {
 	return pleg.Metrics{
-		Listed: o.list,
-		Inspected: func(took time.Duration, _ error) {
+		OnList: o.list,
+		OnInspect: func(took time.Duration, _ error) {
 			o.inspected.Observe(took.Seconds())
 		},
-		Folded: func(events int) { o.discarded.Add(float64(events)) },
-		Stale:  func(pods int) { o.stale.Set(float64(pods)) },
-		Stream: o.stream,
+		OnFold:   func(events int) { o.discarded.Add(float64(events)) },
+		OnStale:  func(pods int) { o.stale.Set(float64(pods)) },
+		OnStream: o.stream,
 	}
 }
 
