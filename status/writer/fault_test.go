@@ -8,7 +8,6 @@ import (
 	"log/slog"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -259,9 +258,13 @@ func TestLateAtTheSink(t *testing.T) {
 // Histories of one pod are those of FuzzWriter.
 func TestConcurrentCallers(t *testing.T) {
 	bubble(t, func(cfg *writer.Config) { writer.LimitWrites(cfg, 4) }, func(r *rig) {
-		var calls atomic.Int32
-		r.sink.Fail(func(statustest.Call) statustest.Fault {
-			return []statustest.Fault{{}, {Err: errors.New("failed")}, {}, {LostAnswer: errors.New("lost")}, {Err: status.ErrConflict}}[calls.Add(1)%5]
+		var mu sync.Mutex
+		calls := map[string]int{} // of each pod: faults in turn of all pods can hit the same pod again and again
+		r.sink.Fail(func(c statustest.Call) statustest.Fault {
+			mu.Lock()
+			defer mu.Unlock()
+			calls[c.Ref.Name]++
+			return []statustest.Fault{{}, {Err: errors.New("failed")}, {}, {LostAnswer: errors.New("lost")}, {Err: status.ErrConflict}}[calls[c.Ref.Name]%5]
 		})
 		var callers sync.WaitGroup
 		for i := range 20 {
