@@ -42,7 +42,6 @@ var floors = map[string]floor{
 	"internal/memnet":   {outside: 0},
 	"internal/run":      {outside: 0},
 	"internal/span":     {outside: 0},
-	"internal/required": {outside: 0},
 	"internal/fields":   {outside: 0},
 	// Only the test and the recorder of golden requests import it.
 	"internal/testkit/golden": {own: []string{"cri", "cri/fake", "cri/logs"}, outside: 120, forbid: noCore},

@@ -10,7 +10,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 
 	"github.com/podwright/podwright/cri/cgroups"
-	"github.com/podwright/podwright/internal/required"
+	"github.com/podwright/podwright/internal/fields"
 	"github.com/podwright/podwright/internal/run"
 )
 
@@ -58,9 +58,9 @@ type Enforcer struct {
 // the resource.
 func New(cfg Config) (*Enforcer, error) {
 	if err := errors.Join(
-		required.Field("allocatable: Config.Kernel", cfg.Kernel),
-		required.Field("allocatable: Config.Tree", cfg.Tree),
-		required.Field("allocatable: Config.Capacity", cfg.Capacity),
+		fields.Required("allocatable: Config.Kernel", cfg.Kernel),
+		fields.Required("allocatable: Config.Tree", cfg.Tree),
+		fields.Required("allocatable: Config.Capacity", cfg.Capacity),
 	); err != nil {
 		return nil, err
 	}

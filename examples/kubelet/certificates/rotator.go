@@ -22,7 +22,7 @@ import (
 	"k8s.io/client-go/util/keyutil"
 
 	"github.com/podwright/podwright/examples/kubelet/apiserver"
-	"github.com/podwright/podwright/internal/required"
+	"github.com/podwright/podwright/internal/fields"
 )
 
 // RotatorConfig configures a Rotator. Client, Signer, Store and Template are required.
@@ -77,7 +77,7 @@ const (
 // NewRotator checks the configuration and reads the store. A file in it that cannot be
 // used is logged, and counts for none.
 func NewRotator(cfg RotatorConfig) (*Rotator, error) {
-	if err := required.Field("certificates: RotatorConfig.Client", cfg.Client); err != nil {
+	if err := fields.Required("certificates: RotatorConfig.Client", cfg.Client); err != nil {
 		return nil, err
 	}
 	switch {

@@ -17,7 +17,7 @@ import (
 	"github.com/podwright/podwright/cri"
 	"github.com/podwright/podwright/cri/pods/labels"
 	"github.com/podwright/podwright/examples/kubelet/summary"
-	"github.com/podwright/podwright/internal/required"
+	"github.com/podwright/podwright/internal/fields"
 	"github.com/podwright/podwright/syncloop/eviction"
 )
 
@@ -59,9 +59,9 @@ type Measurer struct {
 // NewMeasurer checks the configuration.
 func NewMeasurer(cfg Config) (*Measurer, error) {
 	if err := errors.Join(
-		required.Field("evictions: Config.Stats", cfg.Stats), required.Field("evictions: Config.Containers", cfg.Containers),
-		required.Field("evictions: Config.Images", cfg.Images), required.Field("evictions: Config.Device", cfg.Device),
-		required.Field("evictions: Config.Pods", cfg.Pods),
+		fields.Required("evictions: Config.Stats", cfg.Stats), fields.Required("evictions: Config.Containers", cfg.Containers),
+		fields.Required("evictions: Config.Images", cfg.Images), fields.Required("evictions: Config.Device", cfg.Device),
+		fields.Required("evictions: Config.Pods", cfg.Pods),
 	); err != nil {
 		return nil, err
 	}

@@ -26,7 +26,7 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/podwright/podwright/internal/required"
+	"github.com/podwright/podwright/internal/fields"
 )
 
 // The formats of a log.
@@ -50,7 +50,7 @@ type Config struct {
 
 // New returns a log, and what changes its verbosity while it is used.
 func New(cfg Config) (log *slog.Logger, setVerbosity func(int), err error) {
-	if err := required.Field("logging: Config.Output", cfg.Output); err != nil {
+	if err := fields.Required("logging: Config.Output", cfg.Output); err != nil {
 		return nil, nil, err
 	}
 	threshold := new(slog.LevelVar)

@@ -9,7 +9,7 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 
-	"github.com/podwright/podwright/internal/required"
+	"github.com/podwright/podwright/internal/fields"
 	nodestatus "github.com/podwright/podwright/status/node"
 )
 
@@ -133,7 +133,7 @@ func (c *Config) check() error {
 		name  string
 		value any
 	}{{"Nodes", c.Nodes}, {"Leases", c.Leases}, {"Facts", c.Facts}} {
-		if err := required.Field("node: Config."+f.name, f.value); err != nil {
+		if err := fields.Required("node: Config."+f.name, f.value); err != nil {
 			return err
 		}
 	}

@@ -11,7 +11,7 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
 	"github.com/podwright/podwright/cri"
-	"github.com/podwright/podwright/internal/required"
+	"github.com/podwright/podwright/internal/fields"
 	nodestatus "github.com/podwright/podwright/status/node"
 )
 
@@ -65,7 +65,7 @@ type Gatherer struct {
 
 // NewGatherer checks the configuration.
 func NewGatherer(cfg GathererConfig) (*Gatherer, error) {
-	if err := required.Field("node: GathererConfig.Root", cfg.Root); err != nil {
+	if err := fields.Required("node: GathererConfig.Root", cfg.Root); err != nil {
 		return nil, err
 	}
 	if cfg.Logger == nil {

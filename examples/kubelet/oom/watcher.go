@@ -10,7 +10,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/podwright/podwright/internal/required"
+	"github.com/podwright/podwright/internal/fields"
 	"github.com/podwright/podwright/internal/run"
 )
 
@@ -39,7 +39,7 @@ type Watcher struct {
 
 // New returns a Watcher that does nothing until Run.
 func New(cfg Config) (*Watcher, error) {
-	err := errors.Join(required.Field("oom: Config.Log", cfg.Log), required.Field("oom: Config.OnKill", cfg.OnKill))
+	err := errors.Join(fields.Required("oom: Config.Log", cfg.Log), fields.Required("oom: Config.OnKill", cfg.OnKill))
 	if err != nil {
 		return nil, err
 	}

@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/podwright/podwright/examples/kubelet/server/auth"
-	"github.com/podwright/podwright/internal/required"
+	"github.com/podwright/podwright/internal/fields"
 )
 
 // APIConfig configures the kubelet API. What is nil is not served.
@@ -56,16 +56,16 @@ func (m Measures) paths() map[string]http.Handler {
 }
 
 func (c *APIConfig) complete() error {
-	if err := required.Field("server: APIConfig.Source", c.Source); err != nil {
+	if err := fields.Required("server: APIConfig.Source", c.Source); err != nil {
 		return err
 	}
 	if !c.Debugging {
 		return nil
 	}
-	if err := required.Field("server: APIConfig.Containers", c.Containers); err != nil {
+	if err := fields.Required("server: APIConfig.Containers", c.Containers); err != nil {
 		return err
 	}
-	return required.Field("server: APIConfig.Commands", c.Commands)
+	return fields.Required("server: APIConfig.Commands", c.Commands)
 }
 
 // NewAPI returns the handler of the kubelet API, without authentication, which the caller

@@ -15,7 +15,7 @@ import (
 	statsapi "k8s.io/kubelet/pkg/apis/stats/v1alpha1"
 
 	"github.com/podwright/podwright/cri/stats"
-	"github.com/podwright/podwright/internal/required"
+	"github.com/podwright/podwright/internal/fields"
 	"github.com/podwright/podwright/volume/usage"
 )
 
@@ -77,7 +77,7 @@ type Provider struct {
 // New checks the configuration.
 func New(cfg Config) (*Provider, error) {
 	for field, value := range map[string]any{"Collector": cfg.Collector, "Proc": cfg.Proc, "Pods": cfg.Pods, "Volume": cfg.Volume, "LogDir": cfg.LogDir, "Meter": cfg.Meter} {
-		if err := required.Field("summary: Config."+field, value); err != nil {
+		if err := fields.Required("summary: Config."+field, value); err != nil {
 			return nil, err
 		}
 	}

@@ -16,8 +16,8 @@ import (
 
 	"github.com/podwright/podwright/examples/kubelet/apiserver"
 	"github.com/podwright/podwright/examples/kubelet/csi"
+	"github.com/podwright/podwright/internal/fields"
 	"github.com/podwright/podwright/internal/loglimit"
-	"github.com/podwright/podwright/internal/required"
 	"github.com/podwright/podwright/internal/run"
 )
 
@@ -74,7 +74,7 @@ const (
 
 // New checks the configuration.
 func New(cfg Config) (*Manager, error) {
-	if err := required.Field("csinodes: Config.Client", cfg.Client); err != nil {
+	if err := fields.Required("csinodes: Config.Client", cfg.Client); err != nil {
 		return nil, err
 	}
 	switch {

@@ -23,7 +23,7 @@ import (
 
 	"github.com/podwright/podwright/examples/kubelet/apiserver"
 	"github.com/podwright/podwright/examples/tools/testbed/tb/controlplane"
-	"github.com/podwright/podwright/internal/required"
+	"github.com/podwright/podwright/internal/fields"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -62,7 +62,7 @@ func (p plane) namespace(t testing.TB, name string) {
 }
 
 func (p plane) client(t testing.TB, kubeconfig string) *apiserver.Client {
-	require.NoError(t, required.Field("kubeconfig", kubeconfig))
+	require.NoError(t, fields.Required("kubeconfig", kubeconfig))
 	c, err := apiserver.New(apiserver.Config{Kubeconfig: kubeconfig, UserAgent: "podwright-test", Limits: apiserver.Limits{QPS: -1}, Period: 50 * time.Millisecond})
 	require.NoError(t, err)
 	t.Cleanup(c.CloseConnections)

@@ -34,8 +34,8 @@ import (
 	"k8s.io/client-go/tools/record/util"
 
 	"github.com/podwright/podwright/examples/kubelet/apiserver"
+	"github.com/podwright/podwright/internal/fields"
 	"github.com/podwright/podwright/internal/loglimit"
-	"github.com/podwright/podwright/internal/required"
 	"github.com/podwright/podwright/internal/run"
 )
 
@@ -77,7 +77,7 @@ const (
 
 // New checks the configuration.
 func New(cfg Config) (*Recorder, error) {
-	if err := required.Field("events: Config.Client", cfg.Client); err != nil {
+	if err := fields.Required("events: Config.Client", cfg.Client); err != nil {
 		return nil, err
 	}
 	switch {

@@ -13,9 +13,9 @@ import (
 	"k8s.io/client-go/util/workqueue"
 
 	"github.com/podwright/podwright/examples/kubelet/apiserver"
+	"github.com/podwright/podwright/internal/fields"
 	"github.com/podwright/podwright/internal/loglimit"
 	"github.com/podwright/podwright/internal/podfacts"
-	"github.com/podwright/podwright/internal/required"
 	"github.com/podwright/podwright/syncloop"
 )
 
@@ -65,7 +65,7 @@ const (
 
 // New checks the configuration.
 func New(cfg Config) (*Manager, error) {
-	if err := required.Field("mirrors: Config.Client", cfg.Client); err != nil {
+	if err := fields.Required("mirrors: Config.Client", cfg.Client); err != nil {
 		return nil, err
 	}
 	if cfg.Node == nil {

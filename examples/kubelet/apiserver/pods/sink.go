@@ -9,12 +9,12 @@ import (
 	v1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/fields"
+	k8sfields "k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/strategicpatch"
 
 	"github.com/podwright/podwright/examples/kubelet/apiserver"
-	"github.com/podwright/podwright/internal/required"
+	"github.com/podwright/podwright/internal/fields"
 	"github.com/podwright/podwright/status"
 )
 
@@ -28,7 +28,7 @@ var _ status.Sink = Sink{}
 
 // NewSink returns a Sink for the pods of a node.
 func NewSink(client *apiserver.Client, nodeName string) (Sink, error) {
-	if err := required.Field("pods: NewSink's client", client); err != nil {
+	if err := fields.Required("pods: NewSink's client", client); err != nil {
 		return Sink{}, err
 	}
 	if nodeName == "" {
@@ -49,7 +49,7 @@ func (s Sink) Get(ctx context.Context, ref status.Ref) (*v1.Pod, error) {
 
 // find looks for a pod among those of the node, which it may always list.
 func (s Sink) find(ctx context.Context, ref status.Ref, refusal error) (*v1.Pod, error) {
-	own := fields.Set{"spec.nodeName": s.node, "metadata.name": ref.Name}.AsSelector().String()
+	own := k8sfields.Set{"spec.nodeName": s.node, "metadata.name": ref.Name}.AsSelector().String()
 	list, err := s.client.Pods(ref.Namespace).List(ctx, metav1.ListOptions{FieldSelector: own})
 	switch {
 	case err != nil:

@@ -8,12 +8,12 @@ import (
 	"time"
 
 	v1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/fields"
+	k8sfields "k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/podwright/podwright/examples/kubelet/apiserver"
+	"github.com/podwright/podwright/internal/fields"
 	"github.com/podwright/podwright/internal/podfacts"
-	"github.com/podwright/podwright/internal/required"
 	"github.com/podwright/podwright/internal/run"
 	"github.com/podwright/podwright/syncloop"
 	"github.com/podwright/podwright/syncloop/podsource"
@@ -52,10 +52,10 @@ var _ syncloop.EventSource = (*Source)(nil)
 // NewSource registers the source with the merger, which is not ready from then on until
 // the server has answered.
 func NewSource(cfg SourceConfig) (*Source, error) {
-	if err := required.Field("pods: SourceConfig.Client", cfg.Client); err != nil {
+	if err := fields.Required("pods: SourceConfig.Client", cfg.Client); err != nil {
 		return nil, err
 	}
-	if err := required.Field("pods: SourceConfig.Merger", cfg.Merger); err != nil {
+	if err := fields.Required("pods: SourceConfig.Merger", cfg.Merger); err != nil {
 		return nil, err
 	}
 	switch {
@@ -70,7 +70,7 @@ func NewSource(cfg SourceConfig) (*Source, error) {
 	var err error
 	s.feed, err = apiserver.NewFeed(apiserver.FeedConfig[*v1.Pod, *v1.PodList]{
 		Resource:      cfg.Client.Pods(""),
-		FieldSelector: fields.OneTermEqualSelector("spec.nodeName", cfg.NodeName).String(),
+		FieldSelector: k8sfields.OneTermEqualSelector("spec.nodeName", cfg.NodeName).String(),
 		OnChange:      s.news, MaxPause: cfg.MaxPause, Logger: cfg.Logger,
 	})
 	if err != nil {

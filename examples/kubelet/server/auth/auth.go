@@ -11,7 +11,7 @@ import (
 
 	authv1 "k8s.io/api/authentication/v1"
 
-	"github.com/podwright/podwright/internal/required"
+	"github.com/podwright/podwright/internal/fields"
 )
 
 // Mode says who decides what is allowed. Its values are those of the configuration file.
@@ -88,7 +88,7 @@ func New(cfg Config) (*Auth, error) {
 		return nil, fmt.Errorf("auth: Config.Mode %q is neither %s nor %s", cfg.Mode, AlwaysAllow, Webhook)
 	}
 	if cfg.Tokens.Enabled || cfg.Mode == Webhook {
-		if err := required.Field("auth: Config.Reviews", cfg.Reviews); err != nil {
+		if err := fields.Required("auth: Config.Reviews", cfg.Reviews); err != nil {
 			return nil, fmt.Errorf("%w where the API server is asked: authentication.webhook.enabled is %t, authorization.mode %s", err, cfg.Tokens.Enabled, cfg.Mode)
 		}
 	}
