@@ -91,10 +91,10 @@ func TestRemoveQueued(t *testing.T) {
 	inBubble(t, one, func(r *rig) {
 		r.prober.Script("web", probe.Readiness, probetest.Step{Verdict: probe.Success, Latency: 100 * time.Millisecond})
 		pods := r.addMany("web", 5, every(10))
-		for _, i := range []int{1, 3, 0} { // the last one is in progress
-			r.RemovePod(pods[i].UID)
-		}
-		require.Equal(t, 2, r.Pools()[0].Queued)
+		r.RemovePod(pods[1].UID)
+		r.RemovePod(pods[3].UID)
+		require.Equal(t, 2, r.Pools()[0].Queued, "the probe of pod 0 is in progress")
+		r.RemovePod(pods[0].UID)
 		r.sleep(s)
 		var order []types.UID
 		for _, c := range r.prober.Calls() {

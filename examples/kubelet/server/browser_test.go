@@ -3,8 +3,6 @@ package server
 import (
 	"context"
 	"html"
-	"image/color"
-	"image/png"
 	"net/http"
 	"os"
 	"os/exec"
@@ -58,12 +56,12 @@ func TestPagesInABrowser(t *testing.T) {
 	}))
 	base := "https://" + dial().RemoteAddr().String()
 
-	all := browse(t, program, base+"/", filepath.Join(pictures(t), "pods.png"))
+	all := browse(t, program, base+"/", "pods.png")
 	require.Contains(t, all, "<title>Pods on n</title>")
 	require.Contains(t, all, "c: waiting, CrashLoopBackOff, 3×")
 	link := regexp.MustCompile(`href="(/statusz/pods/default/a[^"]*)"`).FindStringSubmatch(all)
 	require.NotNil(t, link)
-	one := browse(t, program, base+html.UnescapeString(link[1]), filepath.Join(pictures(t), "pod.png"))
+	one := browse(t, program, base+html.UnescapeString(link[1]), "pod.png")
 	require.Contains(t, one, "<title>default/a on n</title>", "what a pod says did not run")
 	require.Contains(t, one, "&lt;script&gt;document.title")
 	mu.Lock()
@@ -71,14 +69,6 @@ func TestPagesInABrowser(t *testing.T) {
 	for _, path := range asked {
 		require.Contains(t, []string{"/", "/statusz/pods", "/statusz/pods/default/a", "/favicon.ico"}, path)
 	}
-}
-
-// pictures is where those of the pages stay that a person wants to look at.
-func pictures(t *testing.T) string {
-	if dir := os.Getenv("PODWRIGHT_PICTURES"); dir != "" {
-		return dir
-	}
-	return t.TempDir()
 }
 
 // profile is a folder for a browser, whose helpers may still write when it has ended.
@@ -91,7 +81,8 @@ func profile(t *testing.T) string {
 	return dir
 }
 
-// browse opens a page, takes a picture, and returns what the browser has made of it.
+// browse returns the document that the browser has made of a page. It takes a picture of the page
+// when PODWRIGHT_PICTURES names a folder for it.
 func browse(t *testing.T, program, address, picture string) string {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
@@ -110,24 +101,14 @@ func browse(t *testing.T, program, address, picture string) string {
 		var errors strings.Builder
 		cmd.Stderr = &errors
 		out, err := cmd.Output()
-		if err != nil && ctx.Err() == nil && strings.Contains(errors.String(), changed) {
+		if ctx.Err() == nil && strings.Contains(errors.String()+string(out), changed) {
 			return run(args...)
 		}
 		require.NoError(t, err, errors.String())
 		return string(out)
 	}
-	run("--screenshot="+picture, address)
-	file, err := os.Open(picture)
-	require.NoError(t, err)
-	defer file.Close()
-	seen, err := png.Decode(file)
-	require.NoError(t, err)
-	colours := map[color.Color]bool{}
-	for y := range seen.Bounds().Dy() {
-		for x := range seen.Bounds().Dx() {
-			colours[seen.At(x, y)] = true
-		}
+	if dir := os.Getenv("PODWRIGHT_PICTURES"); dir != "" {
+		run("--screenshot="+filepath.Join(dir, picture), address)
 	}
-	require.Greater(t, len(colours), 20, "the picture shows text and badges")
 	return run("--dump-dom", address)
 }
