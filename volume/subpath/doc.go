@@ -22,7 +22,16 @@ import (
 
 	"github.com/podwright/podwright/internal/fs"
 	"github.com/podwright/podwright/volume"
+	"github.com/podwright/podwright/volume/mounts"
 )
+
+// Config configures SubPaths. Layout is required.
+type Config struct {
+	// Layout says where sub paths are mounted. Its Root is an absolute path.
+	Layout volume.Layout
+	// Mounts mounts; nil means those of this node's kernel.
+	Mounts mounts.Mounter
+}
 
 // ErrOutside is wrapped by the error of a sub path that leads out of its volume.
 var ErrOutside = errors.New("leads out of the volume")

@@ -11,6 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/podwright/podwright/internal/fields"
 	"github.com/podwright/podwright/internal/fs"
 	"github.com/podwright/podwright/internal/run"
 	"github.com/podwright/podwright/volume/mounts"
@@ -26,9 +27,10 @@ type SubPaths struct {
 
 // New checks the configuration. It does not look at the disk.
 func New(cfg Config) (*SubPaths, error) {
-	if err := cfg.complete(); err != nil {
+	if err := cfg.Layout.Check("subpath: Config.Layout"); err != nil {
 		return nil, err
 	}
+	fields.Default[mounts.Mounter](&cfg.Mounts, &mounts.Kernel{})
 	return &SubPaths{cfg: cfg}, nil
 }
 
@@ -169,16 +171,8 @@ func (p *SubPaths) release(ctx context.Context, target string) error {
 	})
 }
 
-// ReleaseVolume unmounts all sub paths of a volume of a pod, also those that another
-// agent has left, and removes where they were. Nothing is removed that is in a volume.
-func (p *SubPaths) ReleaseVolume(ctx context.Context, pod types.UID, name string) error {
-	if err := errors.Join(fs.CheckName("pod UID", string(pod)), fs.CheckName("volume", name)); err != nil {
-		return fmt.Errorf("sub path: %w", err)
-	}
-	return p.clear(ctx, filepath.Join(p.cfg.Layout.SubPaths(pod), name), 2)
-}
-
-// ReleasePod is ReleaseVolume for all volumes of a pod.
+// ReleasePod unmounts all sub paths of a pod, including those of earlier agents, and
+// removes their mount points. It removes no content of volumes.
 func (p *SubPaths) ReleasePod(ctx context.Context, pod types.UID) error {
 	if err := fs.CheckName("pod UID", string(pod)); err != nil {
 		return fmt.Errorf("sub path: %w", err)

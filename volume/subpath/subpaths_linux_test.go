@@ -133,7 +133,6 @@ func TestCrashes(t *testing.T) {
 			require.NoError(t, w.ReleasePod(t.Context(), "u"))
 			for _, release := range []func() error{
 				func() error { return w.Release(t.Context(), w.at) },
-				func() error { return w.ReleaseVolume(t.Context(), "u", "v") },
 				func() error { return w.ReleasePod(t.Context(), "u") },
 			} {
 				leave(t, w, target)
@@ -160,8 +159,7 @@ func TestReleaseIsNeverRecursive(t *testing.T) {
 	require.FileExists(t, precious)
 	require.NoDirExists(t, filepath.Join(w.layout.SubPaths("u"), "v"), "the others are")
 	require.NoError(t, os.Remove(precious))
-	require.NoError(t, w.ReleaseVolume(t.Context(), "u", "w"))
-	require.NoError(t, w.ReleaseVolume(t.Context(), "u", "w"))
+	require.NoError(t, w.ReleasePod(t.Context(), "u"))
 	require.NoError(t, w.ReleasePod(t.Context(), "u"))
 	require.NoDirExists(t, w.layout.SubPaths("u"))
 }
@@ -201,7 +199,6 @@ func TestRefused(t *testing.T) {
 		require.ErrorContains(t, err, want)
 	}
 	require.Error(t, w.ReleasePod(t.Context(), "../u"))
-	require.Error(t, w.ReleaseVolume(t.Context(), "u", "a/b"))
 	require.Error(t, w.Release(t.Context(), SubPath{}))
 	require.NoDirExists(t, w.layout.SubPaths("u"))
 	_, err := New(Config{})
