@@ -9,7 +9,8 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/podwright/podwright/internal/podfacts"
 )
 
 // Reason is that of an evicted pod's status and event, and of pods that are not admitted.
@@ -50,20 +51,7 @@ func (v Victim) Apply(status *v1.PodStatus) {
 	if v.Signal.order() < 0 {
 		return
 	}
-	disrupted := v1.PodCondition{
-		Type: v1.DisruptionTarget, Status: v1.ConditionTrue, Reason: v1.PodReasonTerminationByKubelet, Message: v.Message,
-		ObservedGeneration: v.Pod.Generation, LastTransitionTime: metav1.NewTime(v.Time),
-	}
-	i := slices.IndexFunc(status.Conditions, func(c v1.PodCondition) bool { return c.Type == v1.DisruptionTarget })
-	if i < 0 {
-		status.Conditions = append(status.Conditions, disrupted)
-		return
-	}
-	if old := status.Conditions[i]; old.Status == disrupted.Status {
-		disrupted.LastTransitionTime = old.LastTransitionTime
-	}
-	status.Conditions = slices.Clone(status.Conditions)
-	status.Conditions[i] = disrupted
+	podfacts.Disrupt(status, v.Pod.Generation, v.Message, v.Time)
 }
 
 // KillTimeout is how long it may take to end the pod.

@@ -1,11 +1,11 @@
 package shutdown
 
 import (
-	"slices"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/podwright/podwright/internal/podfacts"
 )
 
 const (
@@ -27,18 +27,5 @@ func Terminated(status *v1.PodStatus, generation int64, now time.Time) {
 		status.Phase = v1.PodFailed
 	}
 	status.Reason, status.Message = TerminatedReason, TerminatedMessage
-	c := v1.PodCondition{
-		Type: v1.DisruptionTarget, Status: v1.ConditionTrue, ObservedGeneration: generation,
-		Reason: v1.PodReasonTerminationByKubelet, Message: TerminatedMessage, LastTransitionTime: metav1.NewTime(now),
-	}
-	at := slices.IndexFunc(status.Conditions, func(c v1.PodCondition) bool { return c.Type == v1.DisruptionTarget })
-	if at < 0 {
-		status.Conditions = append(status.Conditions, c)
-		return
-	}
-	if old := status.Conditions[at]; old.Status == c.Status {
-		c.LastTransitionTime = old.LastTransitionTime
-	}
-	status.Conditions = slices.Clone(status.Conditions)
-	status.Conditions[at] = c
+	podfacts.Disrupt(status, generation, TerminatedMessage, now)
 }
