@@ -9,6 +9,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/component-helpers/resource"
+	"k8s.io/component-helpers/scheduling/corev1"
 
 	"github.com/podwright/podwright/internal/podfacts"
 	"github.com/podwright/podwright/syncloop"
@@ -115,7 +116,7 @@ type resize struct {
 func compare(a, b resize) int {
 	return cmp.Or(
 		cmp.Compare(rank(a.asksMore), rank(b.asksMore)),
-		cmp.Compare(priority(b.pod), priority(a.pod)),
+		cmp.Compare(corev1.PodPriority(b.pod), corev1.PodPriority(a.pod)),
 		cmp.Compare(rank(podfacts.QOSClass(a.pod) != v1.PodQOSGuaranteed), rank(podfacts.QOSClass(b.pod) != v1.PodQOSGuaranteed)),
 		compareSince(a.waiting.Since, b.waiting.Since),
 	)
@@ -129,13 +130,6 @@ func compareSince(a, b time.Time) int {
 func rank(late bool) int {
 	if late {
 		return 1
-	}
-	return 0
-}
-
-func priority(pod *v1.Pod) int32 {
-	if p := pod.Spec.Priority; p != nil {
-		return *p
 	}
 	return 0
 }

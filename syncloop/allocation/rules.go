@@ -8,8 +8,6 @@ import (
 
 // Rules say which resizes can never be granted on a node. The zero value allows all.
 type Rules struct {
-	// NoPodLevel: pods as a whole cannot be resized, as the feature is off.
-	NoPodLevel bool
 	// Swaps tells whether a container may use swap. nil: none does.
 	Swaps func(pod *v1.Pod, c *v1.Container) bool
 	// StaticCPU and StaticMemory: Guaranteed pods have CPUs or memory of their own, which
@@ -25,8 +23,6 @@ func (r Rules) Check(from, to *v1.Pod) error {
 	switch {
 	case r.swapsOtherwise(from, to):
 		return &Infeasible{"swap_limitation", "In-place resize of the memory of containers with swap is not supported"}
-	case r.NoPodLevel && !(Resources{PodLevelResources: has.PodLevelResources}).Equal(Resources{PodLevelResources: wants.PodLevelResources}):
-		return &Infeasible{"plr_feature_gate_off", "In-place resize of pod-level resources is disabled"}
 	case guaranteed && r.StaticCPU && differ(has, wants, v1.ResourceCPU):
 		return &Infeasible{"guaranteed_pod_cpu_manager_static_policy", `Resize is infeasible for Guaranteed Pods alongside CPU Manager policy "static"`}
 	case guaranteed && r.StaticMemory && differ(has, wants, v1.ResourceMemory):
