@@ -5,6 +5,7 @@ import (
 	"math"
 
 	v1 "k8s.io/api/core/v1"
+	"k8s.io/component-helpers/scheduling/corev1"
 
 	"github.com/podwright/podwright/internal/podfacts"
 )
@@ -37,10 +38,7 @@ func worst(s Signal, pods []*v1.Pod, u Usage) *v1.Pod {
 // inodes as well: that is how nodes have always ranked. Processes have no requests, so
 // none exceeds them, and who is not measured counts as one that has none.
 func rate(s Signal, pod *v1.Pod, u Usage) rated {
-	r := rated{pod: pod}
-	if pod.Spec.Priority != nil {
-		r.priority = *pod.Spec.Priority
-	}
+	r := rated{pod: pod, priority: corev1.PodPriority(pod)}
 	used, known := podUse(s, u.Pods[pod.UID], u.Disks)
 	if s == PIDAvailable {
 		r.over = signed(used)

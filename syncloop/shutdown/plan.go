@@ -7,6 +7,7 @@ import (
 	"time"
 
 	v1 "k8s.io/api/core/v1"
+	"k8s.io/component-helpers/scheduling/corev1"
 
 	"github.com/podwright/podwright/internal/fields"
 )
@@ -74,20 +75,13 @@ func Groups(periods []Period, pods []*v1.Pod) []Group {
 	for _, pod := range pods {
 		g := &groups[0]
 		for i := range groups {
-			if groups[i].Priority <= priority(pod) {
+			if groups[i].Priority <= corev1.PodPriority(pod) {
 				g = &groups[i]
 			}
 		}
 		g.Pods = append(g.Pods, pod)
 	}
 	return slices.DeleteFunc(groups, func(g Group) bool { return len(g.Pods) == 0 })
-}
-
-func priority(pod *v1.Pod) int32 {
-	if pod.Spec.Priority == nil {
-		return 0
-	}
-	return *pod.Spec.Priority
 }
 
 // Seconds is the grace of a pod in this period: its own, if they are fewer than
