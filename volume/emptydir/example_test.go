@@ -6,27 +6,28 @@ import (
 	"os"
 	"path/filepath"
 
+	v1 "k8s.io/api/core/v1"
+
+	"github.com/podwright/podwright/volume"
 	"github.com/podwright/podwright/volume/emptydir"
 	"github.com/podwright/podwright/volume/mounts"
 )
 
-func ExamplePrepare() {
+func ExamplePlugin() {
 	root, err := os.MkdirTemp("", "pod")
 	if err != nil {
 		panic(err)
 	}
 	defer os.RemoveAll(root)
-	ctx, m := context.Background(), &mounts.Memory{} // &mounts.Kernel{} on a node
-	f := emptydir.Folder{
-		Dir:    filepath.Join(root, "keys"),
-		Marker: emptydir.WrappedMarker(filepath.Join(root, "plugins", "kubernetes.io~secret", "keys")),
-		Memory: true,
+	ctx, p := context.Background(), emptydir.New(emptydir.Config{Mounts: &mounts.Memory{}}) // on a node: none
+	m := volume.Mount{
+		Spec: &volume.Spec{Name: "cache", Inline: &v1.VolumeSource{EmptyDir: &v1.EmptyDirVolumeSource{Medium: v1.StorageMediumMemory}}},
+		Dir:  filepath.Join(root, "cache"), StateDir: filepath.Join(root, "plugins", "cache"),
 	}
-	fmt.Println(emptydir.Prepare(ctx, m, f))
-	fmt.Println(emptydir.Prepare(ctx, m, f))
-	fmt.Println(emptydir.Remove(ctx, m, f.Dir, f.Marker))
+	mounted, err := p.Mount(ctx, m)
+	fmt.Println(mounted.Path == m.Dir, err)
+	fmt.Println(p.Unmount(ctx, volume.Unmount{Name: "cache", Dir: m.Dir, StateDir: m.StateDir}))
 	// Output:
 	// true <nil>
-	// false <nil>
 	// <nil>
 }

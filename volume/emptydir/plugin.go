@@ -63,7 +63,7 @@ func (p *Plugin) Mount(ctx context.Context, m volume.Mount) (volume.Mounted, err
 	if err != nil {
 		return volume.Mounted{}, fmt.Errorf("emptyDir: %w", err)
 	}
-	if _, err := Prepare(ctx, p.cfg.Mounts, f); err != nil {
+	if err := f.prepare(ctx, p.cfg.Mounts); err != nil {
 		return volume.Mounted{}, volume.Uncertain(fmt.Errorf("emptyDir: %w", err))
 	}
 	p.track(ctx, f, m.Pod)
@@ -79,18 +79,18 @@ func (p *Plugin) Mount(ctx context.Context, m volume.Mount) (volume.Mounted, err
 	return volume.Mounted{Path: m.Dir, Relabel: m.SELinuxLabel == ""}, nil
 }
 
-func (p *Plugin) track(ctx context.Context, f Folder, pod *v1.Pod) {
+func (p *Plugin) track(ctx context.Context, f folder, pod *v1.Pod) {
 	if p.cfg.Track == nil || f.fsType() != "" || pod == nil || pod.Spec.HostUsers == nil || *pod.Spec.HostUsers {
 		return
 	}
-	if err := p.cfg.Track(ctx, f.Dir); err != nil {
-		p.cfg.Logger.Debug("a volume is not counted by the file system", "volume", f.Dir, "err", err)
+	if err := p.cfg.Track(ctx, f.dir); err != nil {
+		p.cfg.Logger.Debug("a volume is not counted by the file system", "volume", f.dir, "err", err)
 	}
 }
 
 // folder says what the volume asks for.
-func (p *Plugin) folder(m volume.Mount) (Folder, error) {
-	f := Folder{Dir: m.Dir, Marker: m.StateDir, SELinuxLabel: m.SELinuxLabel}
+func (p *Plugin) folder(m volume.Mount) (folder, error) {
+	f := folder{dir: m.Dir, marker: m.StateDir, label: m.SELinuxLabel}
 	if m.SizeLimit < 0 {
 		return f, errors.New("sizeLimit: below zero")
 	}
@@ -98,9 +98,9 @@ func (p *Plugin) folder(m volume.Mount) (Folder, error) {
 	switch medium := m.Spec.Inline.EmptyDir.Medium; {
 	case medium == v1.StorageMediumDefault:
 	case medium == v1.StorageMediumMemory:
-		f.Memory, f.Size = true, p.size(m.SizeLimit)
+		f.memory, f.size = true, p.size(m.SizeLimit)
 	case medium == v1.StorageMediumHugePages, strings.HasPrefix(string(medium), string(v1.StorageMediumHugePagesPrefix)):
-		f.PageSize, err = pageSize(m.Pod, medium)
+		f.pageSize, err = pageSize(m.Pod, medium)
 	default:
 		err = fmt.Errorf("medium: %q is unknown", medium)
 	}
@@ -119,7 +119,7 @@ func (p *Plugin) size(limit int64) int64 {
 
 // Unmount implements volume.Plugin.
 func (p *Plugin) Unmount(ctx context.Context, u volume.Unmount) error {
-	if err := Remove(ctx, p.cfg.Mounts, u.Dir, u.StateDir); err != nil {
+	if err := remove(ctx, p.cfg.Mounts, u.Dir, u.StateDir); err != nil {
 		return fmt.Errorf("emptyDir: %w", err)
 	}
 	return nil
