@@ -47,21 +47,12 @@ func appArmorProfiles(pod *v1.Pod) (profiles []*v1.AppArmorProfile, err error) {
 	if pod.Spec.SecurityContext != nil && pod.Spec.SecurityContext.AppArmorProfile != nil {
 		profiles = append(profiles, pod.Spec.SecurityContext.AppArmorProfile)
 	}
-	add := func(c *v1.Container) {
+	for c := range podfacts.Containers(pod) {
 		profile, wrong := podfacts.AppArmorProfile(pod, c)
 		if profile != nil {
 			profiles = append(profiles, profile)
 		}
 		err = errors.Join(err, wrong)
-	}
-	for i := range pod.Spec.InitContainers {
-		add(&pod.Spec.InitContainers[i])
-	}
-	for i := range pod.Spec.Containers {
-		add(&pod.Spec.Containers[i])
-	}
-	for i := range pod.Spec.EphemeralContainers {
-		add((*v1.Container)(&pod.Spec.EphemeralContainers[i].EphemeralContainerCommon))
 	}
 	return profiles, err
 }

@@ -7,6 +7,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	helper "k8s.io/component-helpers/resource"
 
+	"github.com/podwright/podwright/internal/podfacts"
 	"github.com/podwright/podwright/volume"
 )
 
@@ -29,11 +30,11 @@ func fsGroup(pod *v1.Pod) *int64 {
 // runAsUser is the user of all containers of a pod, nil if they differ or one does not
 // say.
 func runAsUser(pod *v1.Pod) (user *int64) {
-	for _, c := range containers(pod) {
+	for c := range podfacts.Containers(pod) {
 		var own *int64
 		switch {
-		case c.Security != nil && c.Security.RunAsUser != nil:
-			own = c.Security.RunAsUser
+		case c.SecurityContext != nil && c.SecurityContext.RunAsUser != nil:
+			own = c.SecurityContext.RunAsUser
 		case pod.Spec.SecurityContext != nil:
 			own = pod.Spec.SecurityContext.RunAsUser
 		}

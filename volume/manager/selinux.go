@@ -7,6 +7,7 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 
+	"github.com/podwright/podwright/internal/podfacts"
 	"github.com/podwright/podwright/volume"
 )
 
@@ -80,11 +81,11 @@ func labelsFiles(pod *v1.Pod) bool {
 // labelFor is the label that all containers need which mount a volume.
 func labelFor(pod *v1.Pod, name string, host SELinux) (label string, err error) {
 	first := true
-	for _, c := range containers(pod) {
+	for c := range podfacts.Containers(pod) {
 		if !slices.ContainsFunc(c.VolumeMounts, func(m v1.VolumeMount) bool { return m.Name == name }) {
 			continue
 		}
-		own, err := host.FileLabel(seLinuxOptions(pod, c.Security))
+		own, err := host.FileLabel(seLinuxOptions(pod, c.SecurityContext))
 		switch {
 		case err != nil:
 			return "", err

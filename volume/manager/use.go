@@ -6,6 +6,8 @@ import (
 	"strings"
 
 	v1 "k8s.io/api/core/v1"
+
+	"github.com/podwright/podwright/internal/podfacts"
 )
 
 // volumeUse is what the containers of a pod do with one of its volumes.
@@ -30,7 +32,7 @@ func usedBy(pod *v1.Pod) []volumeUse {
 		}
 		return uses[name]
 	}
-	for _, c := range containers(pod) {
+	for c := range podfacts.Containers(pod) {
 		for _, m := range c.VolumeMounts {
 			u := use(m.Name)
 			u.Mounts = true
@@ -60,26 +62,6 @@ func inside(m v1.VolumeMount, all []v1.VolumeMount) (out []string) {
 		if below, ok := strings.CutPrefix(path.Clean("/"+other.MountPath), base); ok {
 			out = append(out, below)
 		}
-	}
-	return out
-}
-
-// containerUse has the volumes of a container, and its security context.
-type containerUse struct {
-	VolumeMounts  []v1.VolumeMount
-	VolumeDevices []v1.VolumeDevice
-	Security      *v1.SecurityContext
-}
-
-func containers(pod *v1.Pod) (out []containerUse) {
-	for _, list := range [][]v1.Container{pod.Spec.InitContainers, pod.Spec.Containers} {
-		for i := range list {
-			out = append(out, containerUse{list[i].VolumeMounts, list[i].VolumeDevices, list[i].SecurityContext})
-		}
-	}
-	for i := range pod.Spec.EphemeralContainers {
-		c := &pod.Spec.EphemeralContainers[i]
-		out = append(out, containerUse{c.VolumeMounts, c.VolumeDevices, c.SecurityContext})
 	}
 	return out
 }

@@ -6,6 +6,7 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 
+	"github.com/podwright/podwright/internal/podfacts"
 	"github.com/podwright/podwright/volume"
 )
 
@@ -17,13 +18,8 @@ func References(pod *v1.Pod) []volume.Object {
 	for _, ref := range pod.Spec.ImagePullSecrets {
 		r.add(KindSecret, ref.Name)
 	}
-	for _, list := range [][]v1.Container{pod.Spec.InitContainers, pod.Spec.Containers} {
-		for i := range list {
-			r.environment(list[i].EnvFrom, list[i].Env)
-		}
-	}
-	for i := range pod.Spec.EphemeralContainers {
-		r.environment(pod.Spec.EphemeralContainers[i].EnvFrom, pod.Spec.EphemeralContainers[i].Env)
+	for c := range podfacts.Containers(pod) {
+		r.environment(c.EnvFrom, c.Env)
 	}
 	for i := range pod.Spec.Volumes {
 		r.volume(&pod.Spec.Volumes[i].VolumeSource)
