@@ -4,12 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 
 	"k8s.io/mount-utils"
 	"k8s.io/utils/exec"
 
+	"github.com/podwright/podwright/internal/fs"
 	"github.com/podwright/podwright/volume/mounts"
 )
 
@@ -69,21 +69,11 @@ func (m mounter) MountSensitive(source, target, fsType string, options, sensitiv
 	return m.m.Mount(m.ctx, mounts.Mount{Source: source, Target: target, FSType: fsType, Options: append(options, sensitive...)})
 }
 
-// Unmount unmounts what is mounted at a folder, and removes the folder, which is empty
-// then. That there is nothing is no error.
+// Unmount unmounts everything at a folder, and removes the folder, which is empty then. It
+// is idempotent.
 func Unmount(ctx context.Context, m mounts.Mounter, dir string) error {
-	for {
-		_, mounted, err := m.At(ctx, dir)
-		switch {
-		case errors.Is(err, fs.ErrNotExist):
-			return nil
-		case err != nil:
-			return err
-		case !mounted:
-			return os.Remove(dir)
-		}
-		if err := m.Unmount(ctx, dir); err != nil {
-			return err
-		}
+	if err := mounts.UnmountAll(ctx, m, dir); err != nil {
+		return err
 	}
+	return fs.RemoveOne(dir)
 }

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	iofs "io/fs"
 	"os"
 	"path/filepath"
 
@@ -88,7 +87,7 @@ func removeData(dir string) error {
 		return err
 	}
 	for _, path := range append(parts, filepath.Join(dir, dataFile), dir) {
-		if err := remove(path); err != nil {
+		if err := fs.RemoveOne(path); err != nil {
 			return err
 		}
 	}
@@ -104,14 +103,6 @@ func escapeGlob(path string) (out string) {
 		out += string(c)
 	}
 	return out
-}
-
-// remove removes a file or an empty folder, which need not be there.
-func remove(path string) error {
-	if err := os.Remove(path); !errors.Is(err, iofs.ErrNotExist) {
-		return err
-	}
-	return nil
 }
 
 // dataOf is what vol_data.json says about a volume of a pod.

@@ -4,13 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
+	iofs "io/fs"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"time"
 
+	"github.com/podwright/podwright/internal/fs"
 	"github.com/podwright/podwright/volume"
 	"github.com/podwright/podwright/volume/blockdev"
 	"github.com/podwright/podwright/volume/mounts"
@@ -132,7 +133,7 @@ func (p *Plugin) failed(ctx context.Context, err error, path string, before bool
 // finish does what is left for the agent to do when a volume is published.
 func (p *Plugin) finish(ctx context.Context, m volume.Mount, l *lookups, at place) error {
 	info, err := os.Stat(at.target)
-	if errors.Is(err, fs.ErrNotExist) {
+	if errors.Is(err, iofs.ErrNotExist) {
 		return fmt.Errorf("driver %s says that the volume is published, and %s does not exist", l.data.DriverName, at.target)
 	}
 	if err != nil {
@@ -156,8 +157,8 @@ func (p *Plugin) finish(ctx context.Context, m volume.Mount, l *lookups, at plac
 	return err
 }
 
-func isDevice(info fs.FileInfo) bool {
-	return info.Mode()&fs.ModeDevice != 0 && info.Mode()&fs.ModeCharDevice == 0
+func isDevice(info iofs.FileInfo) bool {
+	return info.Mode()&iofs.ModeDevice != 0 && info.Mode()&iofs.ModeCharDevice == 0
 }
 
 // Unmount implements volume.Plugin. All that it needs to know is in vol_data.json.
@@ -165,7 +166,7 @@ func (p *Plugin) Unmount(ctx context.Context, u volume.Unmount) error {
 	at := p.placeOf(u.Dir, u.Name, u.Pod, u.Block)
 	d, err := readData(at.data)
 	switch {
-	case errors.Is(err, errData), errors.Is(err, fs.ErrNotExist):
+	case errors.Is(err, errData), errors.Is(err, iofs.ErrNotExist):
 		return p.unmountByPath(ctx, u, at, err)
 	case err != nil:
 		return fmt.Errorf("csi: %w", err)
@@ -211,17 +212,8 @@ func (p *Plugin) cutOff(ctx context.Context, u volume.Unmount, at place) error {
 			return err
 		}
 	}
-	for {
-		_, mounted, err := p.cfg.Mounts.At(ctx, at.target)
-		if err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return err
-		}
-		if !mounted {
-			break
-		}
-		if err := p.cfg.Mounts.Unmount(ctx, at.target); err != nil {
-			return err
-		}
+	if err := mounts.UnmountAll(ctx, p.cfg.Mounts, at.target); err != nil {
+		return err
 	}
 	return p.calls.Do(ctx, "remove folders of", at.target, func() error { return p.clear(at, u.Block) })
 }
@@ -256,5 +248,5 @@ func removeTarget(path string) error {
 	if err == nil && info.Mode().IsRegular() && info.Size() > 0 {
 		return fmt.Errorf("%s is a file that is not empty", path)
 	}
-	return remove(path)
+	return fs.RemoveOne(path)
 }

@@ -4,12 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
+	iofs "io/fs"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 
+	"github.com/podwright/podwright/internal/fs"
 	"github.com/podwright/podwright/internal/run"
 	"github.com/podwright/podwright/volume"
 	"github.com/podwright/podwright/volume/blockdev"
@@ -40,8 +41,8 @@ func (p *Plugin) VolumeIDOf(dir string) (string, error) {
 	if err == nil {
 		return d.id(), nil
 	}
-	if errors.Is(err, fs.ErrNotExist) {
-		if _, mount := os.Lstat(filepath.Join(dir, "mount")); errors.Is(mount, fs.ErrNotExist) {
+	if errors.Is(err, iofs.ErrNotExist) {
+		if _, mount := os.Lstat(filepath.Join(dir, "mount")); errors.Is(mount, iofs.ErrNotExist) {
 			return "", nil // the agent was killed before the driver was asked for anything
 		}
 	}
@@ -101,7 +102,7 @@ func (p *Plugin) Stage(ctx context.Context, s volume.Stage) (string, error) {
 	if err := os.MkdirAll(filepath.Dir(at.path), folderMode); err != nil {
 		return "", volume.Uncertain(fmt.Errorf("csi: %w", err))
 	}
-	if err := os.Mkdir(at.path, folderMode); err != nil && !errors.Is(err, fs.ErrExist) {
+	if err := os.Mkdir(at.path, folderMode); err != nil && !errors.Is(err, iofs.ErrExist) {
 		return "", volume.Uncertain(fmt.Errorf("csi: %w", err))
 	}
 	if !l.can.Stage {
@@ -139,7 +140,7 @@ func (p *Plugin) Unstage(ctx context.Context, id string) error {
 }
 
 func (p *Plugin) unstage(ctx context.Context, at staged, name, handle string) error {
-	if _, err := os.Lstat(filepath.Join(at.data, dataFile)); errors.Is(err, fs.ErrNotExist) {
+	if _, err := os.Lstat(filepath.Join(at.data, dataFile)); errors.Is(err, iofs.ErrNotExist) {
 		return p.removeUnstaged(ctx, at, name) // the driver was not asked for anything
 	}
 	driver, err := p.driver(name)
@@ -209,14 +210,14 @@ func (p *Plugin) removeStaged(at staged) error {
 	}
 	name := filepath.Base(at.path)
 	for _, folder := range []string{p.devices("publish", name), p.devices(name, "dev")} {
-		if err := remove(folder); err != nil {
+		if err := fs.RemoveOne(folder); err != nil {
 			return err
 		}
 	}
 	if err := removeData(at.data); err != nil {
 		return err
 	}
-	return remove(filepath.Dir(at.data))
+	return fs.RemoveOne(filepath.Dir(at.data))
 }
 
 // stagedDevice is a device that is staged.
@@ -238,7 +239,7 @@ func (p *Plugin) stagedDevices() (out []stagedDevice, err error) {
 // read reads vol_data.json. One that says nothing holds nobody up: it is logged.
 func (p *Plugin) read(dir string) *data {
 	d, err := readData(dir)
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+	if err != nil && !errors.Is(err, iofs.ErrNotExist) {
 		p.cfg.Logger.Warn("a staged CSI volume is left as it is", "err", err)
 	}
 	return d
@@ -246,10 +247,7 @@ func (p *Plugin) read(dir string) *data {
 
 // list names what is in a folder, which need not be there.
 func list(dir string) (names []string, err error) {
-	entries, err := os.ReadDir(dir)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil
-	}
+	entries, err := fs.List(dir)
 	for _, e := range entries {
 		names = append(names, e.Name())
 	}

@@ -106,17 +106,14 @@ func (p *Plugin) Unstage(ctx context.Context, id string) error {
 	if err := blockdev.Unlink(link); err != nil {
 		return wrap(err)
 	}
-	if err := os.Remove(filepath.Dir(link)); err != nil && !errors.Is(err, iofs.ErrNotExist) {
-		return wrap(err)
-	}
-	return nil
+	return wrap(fs.RemoveOne(filepath.Dir(link)))
 }
 
 // Staged implements volume.Stager.
 func (p *Plugin) Staged(context.Context) (ids []string, err error) {
 	for _, dir := range []string{filepath.Dir(p.mountOf("x")), filepath.Dir(filepath.Dir(p.linkOf("x")))} {
-		entries, err := os.ReadDir(dir)
-		if err != nil && !errors.Is(err, iofs.ErrNotExist) {
+		entries, err := fs.List(dir)
+		if err != nil {
 			return nil, wrap(err)
 		}
 		for _, e := range entries {

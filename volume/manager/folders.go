@@ -3,27 +3,18 @@ package manager
 import (
 	"errors"
 	"fmt"
-	"io/fs"
-	"os"
+	iofs "io/fs"
 	"path/filepath"
 	"syscall"
 
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/podwright/podwright/internal/fs"
 	"github.com/podwright/podwright/internal/run"
 )
 
 // Nothing here looks into volumes, or even at them: who looks at a mount point of a
 // server that does not answer waits for it.
-
-// list lists a folder, which need not be there.
-func list(dir string) ([]fs.DirEntry, error) {
-	entries, err := os.ReadDir(dir)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil
-	}
-	return entries, err
-}
 
 var errLeft = errors.New("it is not empty")
 
@@ -43,7 +34,7 @@ func (m *Manager) removeFolders(uid types.UID) error {
 // removeTree removes a folder with so many levels of folders in it. What is on the last
 // of them is removed by leaf.
 func removeTree(root string, levels int, leaf func(string) error) error {
-	entries, err := list(root)
+	entries, err := fs.List(root)
 	if err != nil {
 		return err
 	}
@@ -69,7 +60,7 @@ func removePlaceholder(path string) error {
 	if errors.Is(err, syscall.ENOTDIR) {
 		err = syscall.Unlink(path)
 	}
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+	if err != nil && !errors.Is(err, iofs.ErrNotExist) {
 		return fmt.Errorf("%s: %w", path, err)
 	}
 	return nil
@@ -79,11 +70,11 @@ func removePlaceholder(path string) error {
 // is no error.
 func removeEmpty(dir string) error {
 	switch err := syscall.Rmdir(dir); {
-	case err == nil, errors.Is(err, fs.ErrNotExist):
+	case err == nil, errors.Is(err, iofs.ErrNotExist):
 		return nil
 	case errors.Is(err, syscall.ENOTEMPTY):
 		return fmt.Errorf("%s: %w", dir, errLeft)
 	default:
-		return &fs.PathError{Op: "rmdir", Path: dir, Err: err}
+		return &iofs.PathError{Op: "rmdir", Path: dir, Err: err}
 	}
 }

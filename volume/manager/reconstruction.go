@@ -2,14 +2,12 @@ package manager
 
 import (
 	"context"
-	"errors"
-	"io/fs"
-	"os"
 	"path/filepath"
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/podwright/podwright/internal/fs"
 	"github.com/podwright/podwright/internal/run"
 	"github.com/podwright/podwright/volume"
 )
@@ -114,10 +112,7 @@ func (m *Manager) readPods(ctx context.Context) bool {
 }
 
 func (m *Manager) podsOnDisk() (uids []types.UID, err error) {
-	entries, err := os.ReadDir(filepath.Join(m.cfg.Layout.Root, "pods"))
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil
-	}
+	entries, err := fs.List(filepath.Join(m.cfg.Layout.Root, "pods"))
 	for _, e := range entries {
 		if e.IsDir() {
 			uids = append(uids, types.UID(e.Name()))
@@ -133,7 +128,7 @@ func (m *Manager) volumesOnDisk(uid types.UID) (out []found, err error) {
 		if block {
 			root = m.cfg.Layout.Devices(uid)
 		}
-		folders, err := list(root)
+		folders, err := fs.List(root)
 		if err != nil {
 			return out, err
 		}
@@ -141,7 +136,7 @@ func (m *Manager) volumesOnDisk(uid types.UID) (out []found, err error) {
 			if !folder.IsDir() {
 				continue // whoever removes the folder will say so
 			}
-			names, err := list(filepath.Join(root, folder.Name()))
+			names, err := fs.List(filepath.Join(root, folder.Name()))
 			if err != nil {
 				return out, err
 			}

@@ -237,7 +237,7 @@ func (m *Manager) withVolumes() set[types.UID] {
 func (m *Manager) hasAny(uid types.UID) (bool, error) {
 	l := m.cfg.Layout
 	for _, dir := range []string{l.Volumes(uid), l.Devices(uid), l.SubPaths(uid)} {
-		entries, err := list(dir)
+		entries, err := fs.List(dir)
 		if len(entries) > 0 {
 			return true, nil
 		}

@@ -2,6 +2,8 @@ package mounts
 
 import (
 	"context"
+	"errors"
+	"io/fs"
 
 	"github.com/podwright/podwright/internal/run"
 )
@@ -30,6 +32,23 @@ type Mounter interface {
 	// Below lists what is mounted at and below a path without symbolic links, the oldest
 	// first. It asks no file system, so that none can make it hang.
 	Below(ctx context.Context, path string) ([]Point, error)
+}
+
+// UnmountAll unmounts everything that is mounted at a path. A path that does not exist has
+// no mounts.
+func UnmountAll(ctx context.Context, m Mounter, path string) error {
+	for {
+		_, mounted, err := m.At(ctx, path)
+		if errors.Is(err, fs.ErrNotExist) {
+			return nil
+		}
+		if err != nil || !mounted {
+			return err
+		}
+		if err := m.Unmount(ctx, path); err != nil {
+			return err
+		}
+	}
 }
 
 // Mount says what to mount.

@@ -124,8 +124,8 @@ func (f *Folders) mountedIn(ctx context.Context, dir string) (found []string, er
 
 // Leftovers implements stages.Stage: it lists the pods that have a folder.
 func (f *Folders) Leftovers(context.Context) ([]types.UID, error) {
-	entries, err := os.ReadDir(f.cfg.Root)
-	if err != nil && !errors.Is(err, iofs.ErrNotExist) {
+	entries, err := fs.List(f.cfg.Root)
+	if err != nil {
 		return nil, fmt.Errorf("pod folders: %w", err)
 	}
 	var uids []types.UID

@@ -185,10 +185,7 @@ func (p *SubPaths) clear(ctx context.Context, dir string, levels int) error {
 	if levels == 0 {
 		return p.release(ctx, dir)
 	}
-	entries, err := os.ReadDir(dir)
-	if errors.Is(err, iofs.ErrNotExist) {
-		return nil
-	}
+	entries, err := fs.List(dir)
 	errs := []error{err}
 	for _, e := range entries {
 		errs = append(errs, p.clear(ctx, filepath.Join(dir, e.Name()), levels-1))
@@ -196,5 +193,5 @@ func (p *SubPaths) clear(ctx context.Context, dir string, levels int) error {
 	if err := run.Join(errs...); err != nil {
 		return err
 	}
-	return os.Remove(dir)
+	return fs.RemoveOne(dir)
 }

@@ -5,7 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io/fs"
+	iofs "io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -15,6 +15,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/podwright/podwright/internal/fs"
 	"github.com/podwright/podwright/volume"
 )
 
@@ -147,7 +148,7 @@ func (p *Plugin) Mount(ctx context.Context, m volume.Mount) (volume.Mounted, err
 	if m.Spec.Block() {
 		out.Device = m.Dir
 		err := os.Symlink("/dev/null", m.Dir)
-		if errors.Is(err, fs.ErrExist) {
+		if errors.Is(err, iofs.ErrExist) {
 			err = nil
 		}
 		return out, volume.Uncertain(err)
@@ -230,7 +231,7 @@ func (s *Shared) Mount(ctx context.Context, m volume.Mount) (volume.Mounted, err
 // VolumeIDOf implements volume.Owner.
 func (s *Shared) VolumeIDOf(dir string) (id string, err error) {
 	data, err := os.ReadFile(filepath.Join(dir, "id"))
-	if errors.Is(err, fs.ErrNotExist) {
+	if errors.Is(err, iofs.ErrNotExist) {
 		return "", nil
 	}
 	if err == nil {
@@ -260,10 +261,7 @@ func (s *Shared) Staged(ctx context.Context) (ids []string, err error) {
 	if err := s.call(ctx, Call{Method: "Staged"}); err != nil {
 		return nil, err
 	}
-	entries, err := os.ReadDir(s.Root)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil
-	}
+	entries, err := fs.List(s.Root)
 	for _, e := range entries {
 		ids = append(ids, e.Name())
 	}
