@@ -48,10 +48,10 @@ func (rc *reconciler) want(pod *v1.Pod, volumes []resolved, now time.Time) *podS
 
 // wantClaims takes the claims of which want has said that they are not read yet. That
 // counts for nothing if the pod is another one by now.
-func (rc *reconciler) wantClaims(pod *v1.Pod, claims []resolved, now time.Time) {
+func (rc *reconciler) wantClaims(pod *v1.Pod, claims []resolved, now time.Time) *podState {
 	p := rc.pods[pod.UID]
 	if p == nil || p.pod != pod || p.releasing {
-		return
+		return nil
 	}
 	for i := range claims {
 		if v := p.names[claims[i].name].volume; v != nil {
@@ -62,6 +62,7 @@ func (rc *reconciler) wantClaims(pod *v1.Pod, claims []resolved, now time.Time) 
 		rc.wantName(p, &claims[i], now)
 	}
 	rc.touchPod(p)
+	return p
 }
 
 // wantName takes what is known of a volume. What could be resolved before and cannot be
@@ -78,6 +79,7 @@ func (rc *reconciler) wantName(p *podState, r *resolved, now time.Time) {
 	if r.claim {
 		n.reading = now
 	}
+	known := n.err != nil
 	if r.err != nil {
 		n.err, n.errAt = r.err, now
 		n.retry.failed(doNothing, now)
@@ -85,6 +87,9 @@ func (rc *reconciler) wantName(p *podState, r *resolved, now time.Time) {
 	if v := n.volume; v != nil {
 		v.wanted = true
 		v.remount = v.remount || !r.claim && v.remounts && v.state == StateMounted
+		if r.err != nil && !known && v.ready() {
+			p.warnings = append(p.warnings, r.err)
+		}
 	}
 }
 

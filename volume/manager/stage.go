@@ -70,53 +70,36 @@ func (m *Manager) await(ctx context.Context, changed run.Signal, timeout <-chan 
 // the claims. Of a pod that has all its volumes the claims are not waited for long.
 func (m *Manager) want(ctx context.Context, pod *v1.Pod, volumes []resolved) {
 	limit := m.cfg.OperationTimeout
-	m.change(pod, func(rc *reconciler, now time.Time) {
-		if rc.want(pod, volumes, now).ready() {
+	m.change(ctx, pod, func(rc *reconciler, now time.Time) *podState {
+		p := rc.want(pod, volumes, now)
+		if p.ready() {
 			limit = min(limit, operationGrace)
 		}
+		return p
 	})
 	if slices.ContainsFunc(volumes, func(r resolved) bool { return r.claim }) {
 		bounded, cancel := context.WithTimeout(ctx, limit)
 		defer cancel()
 		read := m.readClaims(bounded, pod, volumes)
-		take := func(rc *reconciler, now time.Time) { rc.wantClaims(pod, read, now) }
-		if ctx.Err() != nil {
-			m.changed(pod.UID, take) // nothing is wrong with the claims
-			return
-		}
-		m.change(pod, take)
+		m.change(ctx, pod, func(rc *reconciler, now time.Time) *podState { return rc.wantClaims(pod, read, now) })
 	}
 }
 
-// change changes what is desired of a pod, and tells of volumes that are mounted and can
-// be resolved no more.
-func (m *Manager) change(pod *v1.Pod, f func(*reconciler, time.Time)) {
-	for _, err := range m.changed(pod.UID, f) {
-		m.warn(pod, err)
+// change changes the desired state of a pod, and records an event for each mounted volume
+// that can no longer be resolved, unless ctx is done: then nothing is wrong with its claim.
+func (m *Manager) change(ctx context.Context, pod *v1.Pod, f func(*reconciler, time.Time) *podState) {
+	m.mu.Lock()
+	var warnings []error
+	if p := f(m.reconciler, time.Now()); p != nil {
+		warnings, p.warnings = p.warnings, nil
+	}
+	m.mu.Unlock()
+	for _, err := range warnings {
+		if ctx.Err() == nil {
+			m.warn(pod, err)
+		}
 	}
 	m.wake.Wake()
-}
-
-func (m *Manager) changed(uid types.UID, f func(*reconciler, time.Time)) (warnings []error) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	before := map[string]bool{}
-	if p := m.reconciler.pods[uid]; p != nil {
-		for name, n := range p.names {
-			before[name] = n.err != nil
-		}
-	}
-	f(m.reconciler, time.Now())
-	p := m.reconciler.pods[uid]
-	if p == nil {
-		return nil
-	}
-	for name, n := range p.names {
-		if n.err != nil && n.volume != nil && n.volume.ready() && !before[name] {
-			warnings = append(warnings, n.err)
-		}
-	}
-	return warnings
 }
 
 // prepared tells whether Prepare is over. With an error it always is.

@@ -82,6 +82,8 @@ type podState struct {
 	order []string
 	// awaited tells that a Prepare has returned while something was missing.
 	awaited bool
+	// warnings are the new errors of mounted volumes that can no longer be resolved.
+	warnings []error
 }
 
 // name is the pod's for people.
