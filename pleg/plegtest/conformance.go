@@ -5,6 +5,7 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
+	"sync"
 	"testing"
 	"time"
 
@@ -55,11 +56,11 @@ const patience = 30 * time.Second
 // errSkip is the result of a case that the runtime has no part in.
 var errSkip = errors.New("not applicable")
 
-// testCase is one thing that a runtime must do. Its name is the rule. It says what
-// is wrong by its error.
+// testCase is one thing that a runtime must do. Its name is the rule. Its violation is the
+// first error of the trial.
 type testCase struct {
 	name string
-	run  func(ctx context.Context, p *trial) error
+	run  func(ctx context.Context, p *trial)
 }
 
 func cases() []testCase {
@@ -95,23 +96,43 @@ func (c testCase) try(ctx context.Context, s Subject, patience time.Duration) er
 	p := &trial{Subject: s, patience: patience, id: rand.Text()[:8]}
 	limited, cancel := context.WithTimeout(ctx, 2*patience)
 	defer cancel()
-	err := c.run(limited, p)
+	c.run(limited, p)
+	err := p.err
 	cleaning, cancelCleaning := context.WithTimeout(ctx, patience)
 	defer cancelCleaning()
 	for i := range p.pods {
-		if removeErr := s.Pods.Remove(cleaning, p.uid(i)); removeErr != nil {
-			err = errors.Join(err, fmt.Errorf("clean up: %w", removeErr))
-		}
+		err = errors.Join(err, wrap("clean up", s.Pods.Remove(cleaning, p.uid(i))))
 	}
 	return err
 }
 
-// trial is a case at work. The suite's pods have UIDs that nobody else uses.
+// trial is a case at work. The suite's pods have UIDs that nobody else uses. Changes of pods
+// do nothing after the first error.
 type trial struct {
 	Subject
 	patience time.Duration
 	id       string
 	pods     int
+
+	mu  sync.Mutex
+	err error // the first one
+}
+
+// add records an error, if it is the first.
+func (p *trial) add(err error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.err == nil {
+		p.err = err
+	}
+}
+
+func (p *trial) fail(format string, args ...any) { p.add(fmt.Errorf(format, args...)) }
+
+func (p *trial) failed() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.err != nil
 }
 
 func (p *trial) uid(i int) types.UID { return types.UID(fmt.Sprintf("plegtest-%s-%d", p.id, i)) }
@@ -123,21 +144,28 @@ func (p *trial) newUID() types.UID {
 }
 
 // started starts a new pod.
-func (p *trial) started(ctx context.Context) (types.UID, error) {
+func (p *trial) started(ctx context.Context) types.UID {
 	uid := p.newUID()
-	return uid, p.start(ctx, uid)
+	p.start(ctx, uid)
+	return uid
 }
 
-func (p *trial) start(ctx context.Context, uid types.UID) error {
-	return wrap("start a pod", p.Pods.Start(ctx, uid))
+func (p *trial) start(ctx context.Context, uid types.UID) {
+	p.change(ctx, uid, "start a pod", p.Pods.Start)
 }
 
-func (p *trial) exit(ctx context.Context, uid types.UID) error {
-	return wrap("end a pod's containers", p.Pods.Exit(ctx, uid))
+func (p *trial) exit(ctx context.Context, uid types.UID) {
+	p.change(ctx, uid, "end a pod's containers", p.Pods.Exit)
 }
 
-func (p *trial) remove(ctx context.Context, uid types.UID) error {
-	return wrap("remove a pod", p.Pods.Remove(ctx, uid))
+func (p *trial) remove(ctx context.Context, uid types.UID) {
+	p.change(ctx, uid, "remove a pod", p.Pods.Remove)
+}
+
+func (p *trial) change(ctx context.Context, uid types.UID, what string, do func(context.Context, types.UID) error) {
+	if !p.failed() {
+		p.add(wrap(what, do(ctx, uid)))
+	}
 }
 
 func wrap(what string, err error) error {
@@ -148,53 +176,47 @@ func wrap(what string, err error) error {
 }
 
 // listed returns what a list shows of a pod, nil if nothing.
-func (p *trial) listed(ctx context.Context, uid types.UID) (*observed.ListedPod, error) {
+func (p *trial) listed(ctx context.Context, uid types.UID) (found *observed.ListedPod) {
 	list, err := p.Runtime.ListPods(ctx)
-	if err != nil {
-		return nil, fmt.Errorf("ListPods: %w", err)
-	}
-	var found *observed.ListedPod
+	p.add(wrap("ListPods", err))
 	for i := range list {
 		if list[i].UID != uid {
 			continue
 		}
 		if found != nil {
-			return nil, fmt.Errorf("ListPods shows pod %s twice", uid)
+			p.fail("ListPods shows pod %s twice", uid)
 		}
 		found = &list[i]
 	}
-	return found, nil
+	return found
 }
 
-// status returns a look at a pod.
-func (p *trial) status(ctx context.Context, uid types.UID) (*observed.Pod, error) {
+// status returns a look at a pod. After an error it is empty.
+func (p *trial) status(ctx context.Context, uid types.UID) *observed.Pod {
 	s, err := p.Runtime.PodStatus(ctx, uid)
 	switch {
 	case err != nil:
-		return nil, fmt.Errorf("PodStatus: %w", err)
+		p.fail("PodStatus: %w", err)
 	case s == nil:
-		return nil, errors.New("PodStatus returned neither a status nor an error")
+		p.fail("PodStatus returned neither a status nor an error")
 	case s.UID != uid:
-		return nil, fmt.Errorf("PodStatus of pod %s is that of pod %q", uid, s.UID)
+		p.fail("PodStatus of pod %s is that of pod %q", uid, s.UID)
+	default:
+		return s
 	}
-	return s, nil
+	return &observed.Pod{}
 }
 
-// both returns a pod as the list and as a look show it. It must exist.
-func (p *trial) both(ctx context.Context, uid types.UID) (*observed.ListedPod, *observed.Pod, error) {
-	o, err := p.listed(ctx, uid)
-	if err != nil {
-		return nil, nil, err
-	}
+// both returns a pod as the list and as a look show it. It must exist with its containers.
+func (p *trial) both(ctx context.Context, uid types.UID) (*observed.ListedPod, *observed.Pod) {
+	o := p.listed(ctx, uid)
 	if o == nil || len(o.Containers) == 0 {
-		return nil, nil, fmt.Errorf("ListPods does not show pod %s with its containers", uid)
+		p.fail("ListPods does not show pod %s with its containers", uid)
+		o = &observed.ListedPod{}
 	}
-	s, err := p.status(ctx, uid)
-	if err != nil {
-		return nil, nil, err
-	}
+	s := p.status(ctx, uid)
 	if len(s.Containers) == 0 {
-		return nil, nil, fmt.Errorf("PodStatus does not show the containers of pod %s", uid)
+		p.fail("PodStatus does not show the containers of pod %s", uid)
 	}
-	return o, s, nil
+	return o, s
 }

@@ -121,44 +121,45 @@ func (s *stream) drained() {
 	}
 }
 
-func eventsNamePods(ctx context.Context, p *trial) (err error) {
+func eventsNamePods(ctx context.Context, p *trial) {
 	s, err := p.open(ctx)
 	if err != nil {
-		return err
+		p.add(err)
+		return
 	}
-	defer func() { err = errors.Join(err, s.close(p.patience)) }()
+	defer func() { p.add(s.close(p.patience)) }()
 	uid := p.newUID()
 	for _, step := range []struct {
 		what string
-		do   func(context.Context, types.UID) error
+		do   func(context.Context, types.UID)
 	}{{"that started", p.start}, {"whose containers ended", p.exit}, {"that was removed", p.remove}} {
 		s.drained()
-		if err := step.do(ctx, uid); err != nil {
-			return err
+		step.do(ctx, uid)
+		if p.failed() {
+			return
 		}
-		if err := s.hinted(uid, step.what, p.patience); err != nil {
-			return err
-		}
+		p.add(s.hinted(uid, step.what, p.patience))
 	}
-	return nil
 }
 
-func streamEnds(ctx context.Context, p *trial) error {
+func streamEnds(ctx context.Context, p *trial) {
 	s, err := p.open(ctx)
 	if err != nil {
-		return err
+		p.add(err)
+		return
 	}
 	s.drained()
 	select {
 	case <-s.ended:
-		return fmt.Errorf("PodEvents ended although nobody asked for it: %w", orNil(s.err))
+		p.fail("PodEvents ended although nobody asked for it: %w", orNil(s.err))
 	default:
+		p.add(s.close(p.patience))
 	}
-	return s.close(p.patience)
 }
 
-// observe runs f with a PLEG whose first list is complete.
-func (p *trial) observe(ctx context.Context, f func(o *observer) error) error {
+// observe changes a pod step by step, with a PLEG whose first list is complete, and calls
+// after with the number of each step.
+func (p *trial) observe(ctx context.Context, after func(o *observer, uid types.UID, step int) error) {
 	o := &observer{more: run.NewSignal()}
 	ready := make(chan struct{}, 8)
 	var err error
@@ -168,69 +169,49 @@ func (p *trial) observe(ctx context.Context, f func(o *observer) error) error {
 		OnHealth: func(error) { ready <- struct{}{} },
 	})
 	if err != nil {
-		return err
+		p.add(err)
+		return
 	}
 	running, cancel := context.WithCancel(ctx)
 	done := make(chan error, 1)
 	go func() { done <- o.Run(running) }()
 	select {
 	case <-ready:
-		err = f(o)
+		uid := p.newUID()
+		for i, do := range []func(context.Context, types.UID){p.start, p.exit, p.remove} {
+			if do(ctx, uid); !p.failed() {
+				p.add(after(o, uid, i))
+			}
+		}
 	case <-ctx.Done():
-		err = fmt.Errorf("the first list was never complete: %w", o.Healthy())
+		p.fail("the first list was never complete: %w", o.Healthy())
 	}
 	cancel()
-	return errors.Join(err, <-done)
+	p.add(<-done)
 }
 
-// await waits for an event of a container of the pod.
-func (p *trial) await(ctx context.Context, o *observer, uid types.UID, what pleg.EventType) error {
-	ctx, cancel := context.WithTimeout(ctx, p.patience)
-	defer cancel()
-	_, err := o.when(ctx, uid, what)
-	return err
-}
-
-func plegSees(ctx context.Context, p *trial) error {
-	return p.observe(ctx, func(o *observer) error {
-		uid := p.newUID()
-		for _, step := range []struct {
-			do   func(context.Context, types.UID) error
-			want pleg.EventType
-		}{{p.start, pleg.Started}, {p.exit, pleg.Died}, {p.remove, pleg.Removed}} {
-			if err := step.do(ctx, uid); err != nil {
-				return err
-			}
-			if err := p.await(ctx, o, uid, step.want); err != nil {
-				return err
-			}
-		}
-		return nil
+func plegSees(ctx context.Context, p *trial) {
+	p.observe(ctx, func(o *observer, uid types.UID, step int) error {
+		ctx, cancel := context.WithTimeout(ctx, p.patience)
+		defer cancel()
+		_, err := o.when(ctx, uid, []pleg.EventType{pleg.Started, pleg.Died, pleg.Removed}[step])
+		return err
 	})
 }
 
-func observeSees(ctx context.Context, p *trial) error {
-	return p.observe(ctx, func(o *observer) error {
-		for range 3 {
-			uid := p.newUID()
-			for _, step := range []struct {
-				do   func(context.Context, types.UID) error
-				want string
-			}{{p.start, "running"}, {p.exit, "exited"}, {p.remove, "gone"}} {
-				if err := step.do(ctx, uid); err != nil {
-					return err
-				}
-				s, err := o.Observe(ctx, uid, time.Now())
-				if err != nil {
-					return err
-				}
-				if got := summary(s); got != step.want {
-					return fmt.Errorf("an observation that began after the change shows the pod %s, and it is %s", got, step.want)
-				}
+func observeSees(ctx context.Context, p *trial) {
+	for range 3 {
+		p.observe(ctx, func(o *observer, uid types.UID, step int) error {
+			s, err := o.Observe(ctx, uid, time.Now())
+			if err != nil {
+				return err
 			}
-		}
-		return nil
-	})
+			if got, want := summary(s), []string{"running", "exited", "gone"}[step]; got != want {
+				return fmt.Errorf("an observation that began after the change shows the pod %s, and it is %s", got, want)
+			}
+			return nil
+		})
+	}
 }
 
 // summary says in a word what a pod does.
