@@ -160,7 +160,7 @@ func (f *Fit) Contenders(pod *v1.Pod, active []*v1.Pod) []*v1.Pod {
 }
 
 func (f *Fit) preempt(pod *v1.Pod, staying []*v1.Pod, short []Shortage) error {
-	victims, err := Victims(pod, staying, short)
+	victims, err := chooseVictims(pod, staying, short)
 	if err != nil {
 		delete(f.waiting, pod.UID)
 		return syncloop.Reject("UnexpectedAdmissionError", "%v", err)

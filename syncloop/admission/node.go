@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	v1 "k8s.io/api/core/v1"
+	"k8s.io/component-helpers/scheduling/corev1"
 	"k8s.io/component-helpers/scheduling/corev1/nodeaffinity"
 	"k8s.io/klog/v2"
 
@@ -36,53 +37,22 @@ func OtherNode(pod *v1.Pod, n *v1.Node) []error {
 	return errs
 }
 
-// Matching returns an Admitter that refuses pods which ask for another node (NodeAffinity).
-// node is asked at each pod; while it is nil, pods are held back.
-func Matching(node func() *v1.Node) syncloop.Admitter {
-	return onNode(node, func(pod *v1.Pod, n *v1.Node) error {
-		if err := errors.Join(OtherNode(pod, n)...); err != nil {
-			return syncloop.Reject("NodeAffinity", "%v", err)
-		}
-		return nil
-	})
-}
-
 // Tolerating returns an Admitter that refuses pods which the node is to be rid of: those
 // that do not tolerate its taints with the effect NoExecute (TaintToleration). Static pods
-// have no taints to heed, and NoSchedule is a scheduler's matter.
+// have no taints to heed, and NoSchedule is a scheduler's matter. While node returns nil,
+// pods are held back.
 func Tolerating(node func() *v1.Node) syncloop.Admitter {
-	return onNode(node, func(pod *v1.Pod, n *v1.Node) error {
-		if taint := Untolerated(pod, n.Spec.Taints); taint != nil {
-			return syncloop.Reject("TaintToleration", "the node has the taint %s, which spec.tolerations do not have", taint.ToString())
-		}
-		return nil
-	})
-}
-
-// Untolerated is the first taint with the effect NoExecute that a pod does not tolerate; nil
-// for a static pod. It is pure.
-func Untolerated(pod *v1.Pod, taints []v1.Taint) *v1.Taint {
-	if podfacts.IsStatic(pod) {
-		return nil
-	}
-	for i := range taints {
-		tolerated := slices.ContainsFunc(pod.Spec.Tolerations, func(t v1.Toleration) bool {
-			return t.ToleratesTaint(klog.Logger{}, &taints[i], true)
-		})
-		if taints[i].Effect == v1.TaintEffectNoExecute && !tolerated {
-			return &taints[i]
-		}
-	}
-	return nil
-}
-
-func onNode(node func() *v1.Node, admit func(pod *v1.Pod, n *v1.Node) error) syncloop.Admitter {
 	return syncloop.AdmitterFunc(func(pod *v1.Pod, _ []*v1.Pod) error {
 		n := node()
 		if n == nil {
 			return errors.New("the Node is not known yet")
 		}
-		return admit(pod, n)
+		executes := func(t *v1.Taint) bool { return t.Effect == v1.TaintEffectNoExecute }
+		taint, found := corev1.FindMatchingUntoleratedTaint(klog.Logger{}, n.Spec.Taints, pod.Spec.Tolerations, executes, true)
+		if found && !podfacts.IsStatic(pod) {
+			return syncloop.Reject("TaintToleration", "the node has the taint %s, which spec.tolerations do not have", taint.ToString())
+		}
+		return nil
 	})
 }
 

@@ -1,6 +1,7 @@
 package admission
 
 import (
+	"errors"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -61,30 +62,38 @@ func TestSystem(t *testing.T) {
 	require.NoError(t, admit.Admit(newPod("a", nil), nil))
 }
 
-func TestMatching(t *testing.T) {
+func TestOtherNode(t *testing.T) {
 	n := &v1.Node{}
 	n.Name, n.Labels = "here", map[string]string{"zone": "a"}
-	admit := Matching(func() *v1.Node { return n })
-	selects := func(value string) func(*v1.Pod) {
-		return func(p *v1.Pod) { p.Spec.NodeSelector = map[string]string{"zone": value} }
-	}
-	affine := func(terms ...v1.NodeSelectorTerm) func(*v1.Pod) {
-		return func(p *v1.Pod) {
-			p.Spec.Affinity = &v1.Affinity{NodeAffinity: &v1.NodeAffinity{RequiredDuringSchedulingIgnoredDuringExecution: &v1.NodeSelector{NodeSelectorTerms: terms}}}
-		}
-	}
 	zone := func(op v1.NodeSelectorOperator, values ...string) v1.NodeSelectorTerm {
 		return v1.NodeSelectorTerm{MatchExpressions: []v1.NodeSelectorRequirement{{Key: "zone", Operator: op, Values: values}}}
 	}
-	for _, a := range []*v1.Affinity{{}, {PodAffinity: &v1.PodAffinity{}}, {NodeAffinity: &v1.NodeAffinity{}}} {
-		require.NoError(t, admit.Admit(newPod("p", nil, func(p *v1.Pod) { p.Spec.Affinity = a }), nil), "nothing is required")
+	affine := func(terms ...v1.NodeSelectorTerm) *v1.Affinity {
+		return &v1.Affinity{NodeAffinity: &v1.NodeAffinity{RequiredDuringSchedulingIgnoredDuringExecution: &v1.NodeSelector{NodeSelectorTerms: terms}}}
 	}
-	require.NoError(t, admit.Admit(newPod("p", nil, selects("a")), nil))
-	require.Equal(t, "NodeAffinity", reasonOf(t, admit.Admit(newPod("p", nil, selects("b")), nil)))
-	require.ErrorContains(t, admit.Admit(newPod("p", nil, selects("b")), nil), `spec.nodeSelector[zone]: this node is not labelled "b"`)
-	require.NoError(t, admit.Admit(newPod("p", nil, affine(zone(v1.NodeSelectorOpIn, "b"), zone(v1.NodeSelectorOpExists))), nil))
-	require.ErrorContains(t, admit.Admit(newPod("p", nil, affine(zone(v1.NodeSelectorOpNotIn, "a"))), nil), "does not match this node")
-	require.ErrorContains(t, admit.Admit(newPod("p", nil, affine(zone("Odd", "a"))), nil), "nodeAffinity")
+	for _, c := range []struct {
+		selector string
+		affinity *v1.Affinity
+		want     string // empty: this node
+	}{
+		{affinity: &v1.Affinity{}}, {affinity: &v1.Affinity{PodAffinity: &v1.PodAffinity{}}}, {affinity: &v1.Affinity{NodeAffinity: &v1.NodeAffinity{}}},
+		{selector: "a"},
+		{selector: "b", want: `spec.nodeSelector[zone]: this node is not labelled "b"`},
+		{affinity: affine(zone(v1.NodeSelectorOpIn, "b"), zone(v1.NodeSelectorOpExists))},
+		{affinity: affine(zone(v1.NodeSelectorOpNotIn, "a")), want: "does not match this node"},
+		{affinity: affine(zone("Odd", "a")), want: "nodeAffinity"},
+	} {
+		pod := newPod("p", nil, func(p *v1.Pod) { p.Spec.Affinity = c.affinity })
+		if c.selector != "" {
+			pod.Spec.NodeSelector = map[string]string{"zone": c.selector}
+		}
+		err := errors.Join(OtherNode(pod, n)...)
+		if c.want == "" {
+			require.NoError(t, err)
+			continue
+		}
+		require.ErrorContains(t, err, c.want)
+	}
 }
 
 // Who asks to be confined is refused where nobody would do it, and so is one that does not

@@ -11,9 +11,9 @@ import (
 	"github.com/podwright/podwright/internal/podfacts"
 )
 
-// Preemptable tells whether a critical pod may end another one: one that is not critical,
+// preemptable tells whether a critical pod may end another one: one that is not critical,
 // or of which both have a priority and the other one's is lower.
-func Preemptable(critical, other *v1.Pod) bool {
+func preemptable(critical, other *v1.Pod) bool {
 	if !podfacts.IsCritical(critical) {
 		return false
 	}
@@ -21,19 +21,19 @@ func Preemptable(critical, other *v1.Pod) bool {
 	return !podfacts.IsCritical(other) || a != nil && b != nil && *a > *b
 }
 
-// Victims chooses the active pods that are to end for a critical one, to which so much is
+// chooseVictims chooses the active pods that are to end for a critical one, to which so much is
 // missing: the Guaranteed ones that it takes even if all Burstable and BestEffort pods
 // went, then the Burstable ones that it takes even if all BestEffort ones went, then
 // BestEffort ones for the rest. It is an error if all that may go are not enough. It is
 // pure.
-func Victims(pod *v1.Pod, active []*v1.Pod, missing []Shortage) ([]*v1.Pod, error) {
+func chooseVictims(pod *v1.Pod, active []*v1.Pod, missing []Shortage) ([]*v1.Pod, error) {
 	need := amounts{}
 	for _, s := range missing {
 		need[s.Name] = s.Missing()
 	}
 	var guaranteed, burstable, bestEffort []candidate
 	for _, other := range active {
-		if !Preemptable(pod, other) {
+		if !preemptable(pod, other) {
 			continue
 		}
 		c := candidate{other, requested(other)}

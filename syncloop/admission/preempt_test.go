@@ -18,7 +18,7 @@ func TestPreemptable(t *testing.T) {
 		by, other *v1.Pod
 		want      bool
 	}{{crit, plain, true}, {crit, low, true}, {crit, high, false}, {high, crit, true}, {crit, crit, false}, {manifest, plain, true}, {manifest, low, true}, {manifest, crit, false}, {crit, manifest, false}, {low, plain, false}, {plain, plain, false}} {
-		require.Equal(t, tt.want, Preemptable(tt.by, tt.other), "%s, %s", tt.by.Name, tt.other.Name)
+		require.Equal(t, tt.want, preemptable(tt.by, tt.other), "%s, %s", tt.by.Name, tt.other.Name)
 	}
 }
 
@@ -59,7 +59,7 @@ func TestVictims(t *testing.T) {
 		"not enough": {active: []*v1.Pod{newPod("b", list("cpu", "1")), newPod("other", list("cpu", "9"), critical)}, missing: []Shortage{{Name: "cpu", Requested: 2500}}, err: "preemption: 1 pods may be ended for this one, which would still lack cpu: 1500"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got, err := Victims(crit, tt.active, tt.missing)
+			got, err := chooseVictims(crit, tt.active, tt.missing)
 			if tt.err != "" {
 				require.EqualError(t, err, tt.err)
 				return
@@ -105,8 +105,8 @@ func TestVictimsOfAnyScene(t *testing.T) {
 			}
 			return true
 		}
-		may := slices.DeleteFunc(slices.Clone(active), func(p *v1.Pod) bool { return !Preemptable(pod, p) })
-		victims, err := Victims(pod, active, missing)
+		may := slices.DeleteFunc(slices.Clone(active), func(p *v1.Pod) bool { return !preemptable(pod, p) })
+		victims, err := chooseVictims(pod, active, missing)
 		require.Equal(t, enough(may), err == nil, "seed %d", seed)
 		if err != nil {
 			continue
