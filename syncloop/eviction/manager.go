@@ -101,17 +101,12 @@ func (m *Manager) Run(ctx context.Context) error {
 		<-ctx.Done()
 		return nil
 	}
-	woken := make(chan struct{}, 1)
+	woken := run.NewSignal()
 	if m.cfg.Watch == nil {
 		return m.loop(ctx, woken)
 	}
 	return run.All(ctx, func(ctx context.Context) error { return m.loop(ctx, woken) }, func(ctx context.Context) error {
-		err := m.cfg.Watch(ctx, func() {
-			select {
-			case woken <- struct{}{}:
-			default:
-			}
-		})
+		err := m.cfg.Watch(ctx, woken.Wake)
 		if err != nil && ctx.Err() == nil {
 			m.cfg.Logger.Error("nobody tells any more that something runs short; it is seen by the next pass", "err", err)
 		}
