@@ -293,21 +293,15 @@ func fails(t *trial) error {
 		return nil
 	}
 	v := t.volume()
-	mend := t.Fail()
-	err := t.tryMount(t.ctx, v, false)
-	mend()
-	if err == nil {
-		return errors.New("the mount that was to fail has not")
-	}
-	return inTurn(t.mounts(v), t.unmounts(v), func() error {
+	fail := func() error {
 		mend := t.Fail()
-		err := t.tryMount(t.ctx, v, false)
-		mend()
-		if err == nil {
+		defer mend()
+		if t.tryMount(t.ctx, v, false) == nil {
 			return errors.New("the mount that was to fail has not")
 		}
 		return nil
-	}, t.open, t.unmounts(v))
+	}
+	return inTurn(fail, t.mounts(v), t.unmounts(v), fail, t.open, t.unmounts(v))
 }
 
 func failsAgain(t *trial) error {
