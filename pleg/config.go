@@ -67,6 +67,12 @@ func (c *Config) complete() error {
 	} {
 		fields.Number(f, d.name, d.value, d.zero)
 	}
+	fields.Default(&c.Metrics.OnList, func(time.Duration, int, error) {})
+	fields.Default(&c.Metrics.OnInspect, func(time.Duration, error) {})
+	fields.Default(&c.Metrics.OnFold, func(int) {})
+	fields.Default(&c.Metrics.OnStale, func(int) {})
+	fields.Default(&c.Metrics.OnStream, func(StreamHealth) {})
+	fields.Default(&c.Metrics.OnMode, func(Mode) {})
 	fields.Logger(&c.Logger)
 	if c.AdaptiveRelist && c.Threshold <= maxRelistPeriod {
 		f.Refuse("Threshold is not above the longest adaptive pause %v: %v", maxRelistPeriod, c.Threshold)

@@ -35,21 +35,15 @@ type gauges struct {
 func (g *gauges) report(m *Metrics, h Health, stale int) {
 	if stale != g.stale {
 		g.stale = stale
-		if m.OnStale != nil {
-			m.OnStale(stale)
-		}
+		m.OnStale(stale)
 	}
 	if h.Stream.State != g.stream {
 		g.stream = h.Stream.State
-		if m.OnStream != nil {
-			m.OnStream(h.Stream)
-		}
+		m.OnStream(h.Stream)
 	}
 	if h.Mode != g.mode {
 		g.mode = h.Mode
-		if m.OnMode != nil {
-			m.OnMode(h.Mode)
-		}
+		m.OnMode(h.Mode)
 	}
 }
 
@@ -58,13 +52,9 @@ func (m *Metrics) called(res result, now time.Time) {
 	took := now.Sub(res.query.started)
 	switch res.query.kind {
 	case listAll:
-		if m.OnList != nil {
-			m.OnList(took, len(res.pods), res.err)
-		}
+		m.OnList(took, len(res.pods), res.err)
 	case inspectOne:
-		if m.OnInspect != nil {
-			m.OnInspect(took, res.err)
-		}
+		m.OnInspect(took, res.err)
 	case streamEvents:
 	}
 }

@@ -227,7 +227,7 @@ func (r *runner) apply(res result) {
 	events := r.core.apply(res, at)
 	now := r.core.stream.mode
 	r.mu.Unlock()
-	if n := r.deliver.add(events); n > 0 && r.cfg.Metrics.OnFold != nil {
+	if n := r.deliver.add(events); n > 0 {
 		guarded(r.log, "Metrics.OnFold", func() { r.cfg.Metrics.OnFold(n) })
 	}
 	if mode != now {
