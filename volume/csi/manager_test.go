@@ -293,24 +293,6 @@ func (a *agent) killedIn(pod *v1.Pod, method string, before, there bool) {
 	require.NoDirExists(a, a.layout.Devices(pod.UID))
 }
 
-// A volume that a killed agent has mounted is taken away by what vol_data.json says: its
-// claim cannot be read any more.
-func TestReconstruction(t *testing.T) {
-	inAgent(t, func(a *agent) {
-		require.NoError(t, a.prepare(uses("1", "pv")))
-		a.cfg.Claims = nil
-		a.world.cfg.Secrets = nil
-		a.log.take()
-		a.again()
-		time.Sleep(time.Hour)
-		require.Empty(t, a.log.take(), "nothing happens before somebody says that the pod has gone")
-		require.NoError(t, a.release("1"))
-		synctest.Wait()
-		require.Equal(t, []string{"sub paths of 1", "NodeUnpublishVolume", "NodeUnstageVolume"}, a.log.take())
-		require.Empty(t, tree(t, a.layout.Root))
-	}, withSecrets)
-}
-
 // V19: a vol_data.json that says nothing is no reason to ask a driver for something. When
 // its pod has gone what is mounted is unmounted once, by its path. Meanwhile volumes of
 // others are unstaged as soon as their pods have gone.

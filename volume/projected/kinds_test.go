@@ -87,7 +87,8 @@ func TestBadKey(t *testing.T) {
 	bad.Data["..y"] = "x"
 	r.objects.PutConfigMap(bad)
 	_, err := r.plugins[ConfigMapName].Mount(t.Context(), m)
-	require.ErrorContains(t, err, `path "..y" begins with ".."`)
+	require.ErrorContains(t, err, `volume v: path "..y" begins with ".."`)
+	require.ErrorIs(t, err, volume.ErrTransient)
 	require.NoDirExists(t, m.Dir)
 }
 

@@ -69,25 +69,6 @@ func (r *fixture) marker() string {
 	return filepath.Join(r.layout.Root, "pods/u/plugins/kubernetes.io~empty-dir/wrapped_v/ready")
 }
 
-func TestMountAndUnmount(t *testing.T) {
-	r := newFixture(t)
-	mounted, err := r.mount("one")
-	require.NoError(t, err)
-	require.Equal(t, volume.Mounted{Path: r.m.Dir, ReadOnly: true, Relabel: true}, mounted)
-	require.Equal(t, "one", r.key())
-	require.FileExists(t, r.marker())
-	require.Equal(t, v1.StorageMediumMemory, r.backing.MediumOfLast())
-	require.NoDirExists(t, r.m.StateDir)
-	_, err = r.mount("two")
-	require.NoError(t, err)
-	require.Equal(t, "two", r.key())
-	for range 2 {
-		require.NoError(t, r.unmount())
-		require.NoDirExists(t, r.m.Dir)
-		require.NoFileExists(t, r.marker())
-	}
-}
-
 // What has not changed is not looked at in full; what is damaged is.
 func TestUnchangedIsCheap(t *testing.T) {
 	r := newFixture(t)
@@ -203,13 +184,4 @@ func TestFirstMountFails(t *testing.T) {
 	_, err = r.mount("one")
 	require.ErrorIs(t, err, odd)
 	require.ErrorIs(t, r.unmount(), odd)
-}
-
-// A payload that no folder can hold mounts nothing.
-func TestBadPayload(t *testing.T) {
-	r := newFixture(t)
-	_, err := r.volumes.mount(context.Background(), r.m, content{payload: payload{"../x": {}}})
-	require.ErrorContains(t, err, `volume v: path "../x" contains ".."`)
-	require.ErrorIs(t, err, volume.ErrTransient)
-	require.Zero(t, r.backing.Mounts.Load())
 }
