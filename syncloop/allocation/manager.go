@@ -235,7 +235,7 @@ func (m *Manager) grant(v Verdict, trigger string) bool {
 	m.mu.Lock()
 	m.begun[v.Pod.UID] = true
 	m.mu.Unlock()
-	m.cfg.Event(reference(v.Pod), v1.EventTypeNormal, ReasonResizeStarted, podfacts.ResizeMessage("Pod resize started", v.Pod, ""))
+	m.cfg.Event(podfacts.Reference(v.Pod), v1.EventTypeNormal, ReasonResizeStarted, podfacts.ResizeMessage("Pod resize started", v.Pod, ""))
 	if v.WasDeferred {
 		m.cfg.Metrics.OnDeferredAccepted(trigger)
 	}
@@ -252,7 +252,7 @@ func (m *Manager) refuse(v Verdict) {
 		reason = ReasonResizeInfeasible
 		m.cfg.Metrics.OnInfeasible(v.Detail)
 	}
-	m.cfg.Event(reference(v.Pod), v1.EventTypeWarning, reason, podfacts.ResizeMessage("Pod resize "+v.Waiting.Reason, v.Pod, v.Waiting.Message))
+	m.cfg.Event(podfacts.Reference(v.Pod), v1.EventTypeWarning, reason, podfacts.ResizeMessage("Pod resize "+v.Waiting.Reason, v.Pod, v.Waiting.Message))
 }
 
 // Waiting tells whether a resize waits to be granted, and why.
@@ -300,8 +300,4 @@ func (m *Manager) Cleaner(also ...*Store) syncloop.Cleaner {
 		maps.DeleteFunc(m.wanted, func(uid types.UID, _ *v1.Pod) bool { return !wanted(uid) })
 		return nil
 	}}
-}
-
-func reference(pod *v1.Pod) v1.ObjectReference {
-	return v1.ObjectReference{Kind: "Pod", APIVersion: "v1", Namespace: pod.Namespace, Name: pod.Name, UID: pod.UID, ResourceVersion: pod.ResourceVersion}
 }

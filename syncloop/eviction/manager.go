@@ -11,6 +11,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 
 	"github.com/podwright/podwright/internal/fields"
+	"github.com/podwright/podwright/internal/podfacts"
 	"github.com/podwright/podwright/internal/run"
 )
 
@@ -217,7 +218,7 @@ func (m *Manager) killAll(ctx context.Context, victims []Victim) (killed []*v1.P
 			break
 		}
 		m.cfg.OnEvict(v)
-		m.cfg.Event(podReference(v.Pod), v.Annotations, v1.EventTypeWarning, Reason, v.Message)
+		m.cfg.Event(podfacts.Reference(v.Pod), v.Annotations, v1.EventTypeWarning, Reason, v.Message)
 		limited, cancel := context.WithTimeout(ctx, v.KillTimeout())
 		err := run.Guard("eviction: Config.Kill", func() error { return m.cfg.Kill(limited, v) })
 		cancel()
@@ -251,11 +252,5 @@ func (m *Manager) awaitCleanup(ctx context.Context, killed []*v1.Pod) {
 				return
 			}
 		}
-	}
-}
-
-func podReference(pod *v1.Pod) v1.ObjectReference {
-	return v1.ObjectReference{
-		APIVersion: "v1", Kind: "Pod", Namespace: pod.Namespace, Name: pod.Name, UID: pod.UID, ResourceVersion: pod.ResourceVersion,
 	}
 }

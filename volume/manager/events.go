@@ -4,6 +4,8 @@ import (
 	"fmt"
 
 	v1 "k8s.io/api/core/v1"
+
+	"github.com/podwright/podwright/internal/podfacts"
 )
 
 // The reasons of events of volumes: upstream's.
@@ -66,8 +68,5 @@ func (m *Manager) warn(pod *v1.Pod, err error) {
 }
 
 func (m *Manager) event(pod *v1.Pod, eventtype, reason, message string) {
-	m.cfg.Event(v1.ObjectReference{
-		Kind: "Pod", APIVersion: "v1",
-		Namespace: pod.Namespace, Name: pod.Name, UID: pod.UID, ResourceVersion: pod.ResourceVersion,
-	}, eventtype, reason, message)
+	m.cfg.Event(podfacts.Reference(pod), eventtype, reason, message)
 }
