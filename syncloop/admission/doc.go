@@ -12,7 +12,7 @@
 // # Critical pods
 //
 // A static pod, and one with a system priority, is not refused for want of room: with
-// Config.Preempt other pods are ended for it. The victims are: the fewest of the best
+// Config.Preempt other pods are ended for it. The victims are the fewest of the best
 // class that it takes even if all of the lesser classes went, and among those of a class
 // the ones whose requests come closest to what is missing. The pod is held back until they
 // have stopped, and its fit is looked at again then. Nothing waits meanwhile.
