@@ -110,7 +110,7 @@ func (n *node) act(verb, rest string, words []string) (string, error) {
 		for _, uid := range words[1:] {
 			pods = append(pods, n.pod(uid))
 		}
-		return "", n.merger.Set(words[0], pods)
+		return "", n.merger.Set(words[0], pods, n.loop.Emit)
 	case "emit":
 		return "", n.emit(words)
 	case "on":

@@ -215,7 +215,7 @@ func (c *chaos) heal() {
 // run lets the bytes happen and, once everything works again, looks whether
 // anything was lost.
 func (c *chaos) run(t *testing.T, data []byte) {
-	l, err := New(Config{Handler: c, Pods: c, Health: c.healthy})
+	l, err := New(Config{Handler: c, Pods: c, Health: c.healthy, Sources: map[string]EventSource{"failing": c}})
 	require.NoError(t, err)
 	ctx, stop := context.WithCancel(t.Context())
 	done := make(chan error, 1)

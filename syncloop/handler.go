@@ -56,13 +56,11 @@ type Change struct {
 // PodSource is where the Loop learns which pods should run. The Merger of
 // package podsource is one.
 //
-// It keeps the newest complete set per named source. As an EventSource it emits
-// PodsChanged whenever there may be a newer one; the Loop then reads it and hands
-// what differs from what was handled to the Handler, as Diff says. Pods and Handled
-// are called by one goroutine; Run and whatever feeds the source run at the same
-// time.
+// It keeps the newest complete set per named source. After each newer set an
+// EventSource, or a call of Loop.Emit, emits PodsChanged; the Loop then reads the set
+// and passes its differences from the handled set to the Handler, as Diff says. Pods and
+// Handled are called by one goroutine, concurrently with the arrival of sets.
 type PodSource interface {
-	EventSource
 	// Pods returns the newest complete set of a source; false as long as there was
 	// none. Reading changes nothing. Each pod has a name and a UID that no other pod
 	// of the set has. The slice is the caller's; the pods are shared and never

@@ -82,18 +82,12 @@ func (h *recorder) HandlePodCleanups(ctx context.Context) error {
 
 // script is a PodSource whose sets a test hands in.
 type script struct {
-	EventSource
 	mu      sync.Mutex
 	sets    map[string][]*v1.Pod
 	handled []string
 }
 
-func newScript() *script {
-	return &script{sets: map[string][]*v1.Pod{}, EventSource: EventSourceFunc(func(ctx context.Context, _ func(Event)) error {
-		<-ctx.Done()
-		return nil
-	})}
-}
+func newScript() *script { return &script{sets: map[string][]*v1.Pod{}} }
 
 func (s *script) put(source string, pods ...*v1.Pod) {
 	s.mu.Lock()

@@ -17,10 +17,10 @@ import (
 type Config struct {
 	// Handler is called for everything that happens. Required.
 	Handler Handler
-	// Pods is where the desired pods come from. Required. The Loop runs it.
+	// Pods keeps the desired pods of each source. Required. Its sources emit PodsChanged.
 	Pods PodSource
-	// Sources are further sources of events; the Loop runs them. The keys name
-	// them in logs and in Status. May be empty.
+	// Sources are the sources of events; the Loop runs them. The keys name them in logs
+	// and in Status. May be empty.
 	Sources map[string]EventSource
 	// Health tells why nothing can be handled now: the runtime does not answer,
 	// the observer has fallen behind. It answers from memory. While it returns
@@ -52,19 +52,15 @@ const (
 // slowHousekeeping is the duration above which a housekeeping is logged as slow.
 const slowHousekeeping = time.Second
 
-// podSourceName is the name of Config.Pods in logs, errors and Status.
-const podSourceName = "pods"
-
 // ErrAlreadyRun is returned by a second Run of one Loop.
 var ErrAlreadyRun = fields.AlreadyRun("syncloop")
 
 // Loop takes events from its sources and calls a Handler, one call at a time.
 // Use New.
 type Loop struct {
-	cfg     Config
-	sources map[string]EventSource
-	dirty   *dirty
-	state   loopState
+	cfg   Config
+	dirty *dirty
+	state loopState
 	// These two belong to the goroutine of loop.
 	handled map[string]*handledSet // by source of pods
 	retries *retries
@@ -76,8 +72,8 @@ func New(cfg Config) (*Loop, error) {
 	f.Required("Handler", cfg.Handler)
 	f.Required("Pods", cfg.Pods)
 	for _, name := range slices.Sorted(maps.Keys(cfg.Sources)) {
-		if name == "" || name == podSourceName {
-			f.Refuse("Sources[%q]: needs a name other than %q", name, podSourceName)
+		if name == "" {
+			f.Refuse("Sources[%q]: needs a name", name)
 		}
 		f.Required(fmt.Sprintf("Sources[%q]", name), cfg.Sources[name])
 	}
@@ -89,12 +85,9 @@ func New(cfg Config) (*Loop, error) {
 	if err := f.Err(); err != nil {
 		return nil, err
 	}
-	l := &Loop{
-		cfg: cfg, dirty: newDirty(), handled: map[string]*handledSet{}, retries: newRetries(),
-		sources: map[string]EventSource{podSourceName: cfg.Pods},
-	}
-	maps.Copy(l.sources, cfg.Sources)
-	l.state.init(slices.Sorted(maps.Keys(l.sources)))
+	cfg.Sources = maps.Clone(cfg.Sources)
+	l := &Loop{cfg: cfg, dirty: newDirty(), handled: map[string]*handledSet{}, retries: newRetries()}
+	l.state.init(slices.Sorted(maps.Keys(cfg.Sources)))
 	return l, nil
 }
 
@@ -111,7 +104,7 @@ func (l *Loop) Run(ctx context.Context) error {
 	}
 	defer l.state.leave()
 	var running run.Group
-	for name, src := range l.sources {
+	for name, src := range l.cfg.Sources {
 		running.Go("source "+name, func() { l.runSource(ctx, name, src) })
 	}
 	running.Go("handler", func() { l.loop(ctx) })

@@ -175,6 +175,7 @@ func TestLoopSources(t *testing.T) {
 				emit(Event{Kind: PodDirty, UID: "e"})
 				return nil
 			}),
+			"inbox": &Inbox{},
 		}
 	}, func(t *testing.T, l *Loop, h *recorder, _ *script) {
 		time.Sleep(100 * time.Second)
@@ -219,12 +220,11 @@ func TestLoopShutdown(t *testing.T) {
 func TestNewRefuses(t *testing.T) {
 	src := EventSourceFunc(func(context.Context, func(Event)) error { return nil })
 	for field, cfg := range map[string]Config{
-		"Handler":           {Pods: newScript()},
-		"Pods":              {Handler: &recorder{}},
-		"Sources[\"\"]":     {Handler: &recorder{}, Pods: newScript(), Sources: map[string]EventSource{"": src}},
-		"Sources[\"pods\"]": {Handler: &recorder{}, Pods: newScript(), Sources: map[string]EventSource{"pods": src}},
-		"ShutdownTimeout":   {Handler: &recorder{}, Pods: newScript(), ShutdownTimeout: -1},
-		"Sources[\"x\"]":    {Handler: &recorder{}, Pods: newScript(), Sources: map[string]EventSource{"x": nil}},
+		"Handler":         {Pods: newScript()},
+		"Pods":            {Handler: &recorder{}},
+		"Sources[\"\"]":   {Handler: &recorder{}, Pods: newScript(), Sources: map[string]EventSource{"": src}},
+		"ShutdownTimeout": {Handler: &recorder{}, Pods: newScript(), ShutdownTimeout: -1},
+		"Sources[\"x\"]":  {Handler: &recorder{}, Pods: newScript(), Sources: map[string]EventSource{"x": nil}},
 	} {
 		_, err := New(cfg)
 		require.ErrorContains(t, err, field)

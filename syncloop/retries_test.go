@@ -100,7 +100,7 @@ func TestLoopPanicsElsewhere(t *testing.T) {
 		cfg.Sources = map[string]EventSource{"probes": EventSourceFunc(func(context.Context, func(Event)) error { panic(broken) })}
 	}, func(t *testing.T, l *Loop, h *recorder, _ *script) {
 		require.ErrorIs(t, l.Status().Paused, broken)
-		require.EqualError(t, l.Status().Sources[1].Err, "event source probes panicked: broken")
+		require.EqualError(t, l.Status().Sources[0].Err, "event source probes panicked: broken")
 		pods.put("s", testPod("a", "a"))
 		l.Emit(Event{Kind: PodsChanged, Source: "s"})
 		time.Sleep(20 * time.Second)
@@ -110,7 +110,7 @@ func TestLoopPanicsElsewhere(t *testing.T) {
 		require.Contains(t, got, "add a")
 		require.Contains(t, got, "cleanup")
 		require.ErrorIs(t, l.Status().HousekeepingErr, broken)
-		require.Greater(t, l.Status().Sources[1].Failures, 3)
+		require.Greater(t, l.Status().Sources[0].Failures, 3)
 		require.Equal(t, []string{"s"}, pods.handled)
 		require.NoError(t, l.CheckHealth())
 	})

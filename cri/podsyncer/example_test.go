@@ -55,10 +55,10 @@ func Example() {
 		ObjectMeta: metav1.ObjectMeta{Name: "web", Namespace: "default", UID: "1"},
 		Spec:       v1.PodSpec{DNSPolicy: v1.DNSNone, Containers: []v1.Container{{Name: "hello", Image: "example.org/hello:1"}}},
 	}
-	_ = must(0, merger.Set("here", []*v1.Pod{pod}))
+	_ = must(0, merger.Set("here", []*v1.Pod{pod}, syncer.Loop().Emit))
 	until(func() bool { s := syncer.Statuses().Get("1"); return s != nil && s.Phase == v1.PodRunning })
 	fmt.Println("it runs")
-	_ = must(0, merger.Set("here", nil))
+	_ = must(0, merger.Set("here", nil, syncer.Loop().Emit))
 	until(func() bool { return len(must(folders.Leftovers(ctx))) == 0 })
 	fmt.Println("nothing is left")
 	stop()

@@ -215,7 +215,7 @@ func TestCollectionLeavesWhatRuns(t *testing.T) {
 		w.run(5*time.Second, newPod("1", v1.RestartPolicyAlways, "a"))
 		w.crash()
 		w.agent = w.newNode() // it does not run
-		require.NoError(w.t, w.agent.merger.Set("file", nil))
+		require.NoError(w.t, w.agent.merger.Set("file", nil, nil))
 		w.agent.merger.Handled("file")
 		w.agent.workers.SyncKnownPods(nil)
 		require.True(w.t, w.agent.gone("1"))

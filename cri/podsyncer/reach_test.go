@@ -122,7 +122,7 @@ func TestLogsOfInstances(t *testing.T) {
 
 		w.crash()
 		w.agent = w.newNode() // it does not run
-		require.NoError(w.t, w.agent.merger.Set("file", w.desired))
+		require.NoError(w.t, w.agent.merger.Set("file", w.desired, nil))
 		w.agent.desired.Set(w.desired[0])
 		_, err = instance("a", false)
 		require.NoError(w.t, err, "the status that was saved tells")

@@ -90,14 +90,14 @@ func TestCallbacksOfTheUser(t *testing.T) {
 		go func() { done <- n.Run(ctx) }()
 		pod := newPod("1", v1.RestartPolicyAlways, "a")
 		pod.Spec.Containers[0].ReadinessProbe = asking("ready", 1)
-		require.NoError(t, n.merger.Set("file", []*v1.Pod{pod}))
+		require.NoError(t, n.merger.Set("file", []*v1.Pod{pod}, n.Loop().Emit))
 		w.Sleep(5 * time.Second)
 		require.Contains(t, moved, podworkers.StateSyncing)
 		for _, calls := range []*atomic.Int32{&synced, &observed, &probed} {
 			require.Positive(t, calls.Load())
 		}
 		require.Len(t, w.Running(), 1)
-		require.NoError(t, n.merger.Set("file", nil))
+		require.NoError(t, n.merger.Set("file", nil, n.Loop().Emit))
 		w.Sleep(time.Minute)
 		require.Len(t, w.Running(), 1, "no removal is handled while the agent is unhealthy")
 		cancel()

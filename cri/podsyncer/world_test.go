@@ -186,7 +186,7 @@ func (w *world) start() {
 	ctx, cancel := context.WithCancel(w.t.Context())
 	done := make(chan error, 1)
 	go func() { done <- n.Run(ctx) }()
-	require.NoError(w.t, n.merger.Set("file", w.desired))
+	require.NoError(w.t, n.merger.Set("file", w.desired, n.Loop().Emit))
 	w.stop = func() {
 		cancel()
 		require.NoError(w.t, <-done)
@@ -235,7 +235,7 @@ func (w *world) at(call string, n int32, before func(context.Context) error) {
 func (w *world) set(pods ...*v1.Pod) {
 	w.desired = pods
 	if w.agent != nil {
-		require.NoError(w.t, w.agent.merger.Set("file", pods))
+		require.NoError(w.t, w.agent.merger.Set("file", pods, w.agent.Loop().Emit))
 	}
 }
 

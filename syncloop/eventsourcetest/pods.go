@@ -1,9 +1,7 @@
 package eventsourcetest
 
 import (
-	"context"
 	"fmt"
-	"sync"
 	"testing"
 	"testing/synctest"
 
@@ -11,18 +9,16 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/podwright/podwright/internal/run"
 	"github.com/podwright/podwright/syncloop"
 )
 
 // PodsSubject is one source of pods under test.
 type PodsSubject struct {
-	// Pods is the source that a Loop would have as its Config.Pods. Required.
+	// Pods is the Config.Pods of a Loop. Required.
 	Pods syncloop.PodSource
-	// Feeds are the sources that bring the pods to it, which a Loop would have as
-	// its Config.Sources. May be empty.
-	Feeds []syncloop.EventSource
-	// Source is the name under which the pods come. Required.
+	// Feed is the source of events that brings the pods to Pods. Required.
+	Feed syncloop.EventSource
+	// Source is the name of the pods' source. Required.
 	Source string
 	// Set makes these pods the newest complete set. The suite changes the pods once
 	// they have come out at the other end. Set does not block, also while nothing
@@ -30,8 +26,10 @@ type PodsSubject struct {
 	Set func(pods []*v1.Pod)
 	// Eager tells that there is a set before Set was called, as in an empty folder.
 	Eager bool
-	// Ready tells whether the source has been handled. nil leaves that out.
+	// Ready reports whether the source has been handled. nil leaves that out.
 	Ready func() bool
+	// Fail and End are those of Subject, for Feed.
+	Fail, End func()
 }
 
 // RunPods tests that sources keep the contract of syncloop.PodSource, and of
@@ -48,38 +46,17 @@ func RunPods(t *testing.T, newSubject func(t testing.TB) PodsSubject) {
 	})
 }
 
-// source is the source of pods with what feeds it, as one source whose sets make it
-// dirty.
+// source returns the feed. Sets make it dirty.
 func (sub PodsSubject) source(t testing.TB) Subject {
-	if sub.Pods == nil || sub.Source == "" || sub.Set == nil {
-		t.Fatal("eventsourcetest: PodsSubject.Pods, Source and Set are required")
+	if sub.Pods == nil || sub.Feed == nil || sub.Source == "" || sub.Set == nil {
+		t.Fatal("eventsourcetest: PodsSubject.Pods, Feed, Source and Set are required")
 	}
-	var mu sync.Mutex
 	n := 0
-	return Subject{Source: sub.together(), Touch: func() syncloop.Event {
-		mu.Lock()
-		defer mu.Unlock()
+	return Subject{Source: sub.Feed, Fail: sub.Fail, End: sub.End, Touch: func() syncloop.Event {
 		n++
 		sub.Set([]*v1.Pod{pod("touched", types.UID(fmt.Sprint("touched-", n)), "x")})
 		return syncloop.Event{Kind: syncloop.PodsChanged, Source: sub.Source}
 	}}
-}
-
-// together is the source and its feeds, run as one.
-func (sub PodsSubject) together() syncloop.EventSource {
-	return syncloop.EventSourceFunc(func(ctx context.Context, emit func(syncloop.Event)) error {
-		parts := []func(context.Context) error{func(ctx context.Context) error { return sub.Pods.Run(ctx, emit) }}
-		for _, feed := range sub.Feeds {
-			parts = append(parts, func(ctx context.Context) error {
-				err := feed.Run(ctx, emit)
-				if err == nil {
-					<-ctx.Done() // it has nothing more to say, the others may
-				}
-				return err
-			})
-		}
-		return run.All(ctx, parts...)
-	})
 }
 
 // pod returns a pod. Pods of one name differ by UID and image.

@@ -52,7 +52,7 @@ func (r *reader) play(scene func(r *reader)) {
 	r.end()
 }
 
-// begin runs the source and its feeds.
+// begin runs the feed.
 func (r *reader) begin() { r.run, r.heard = r.start(), 0 }
 
 // end stops the source and looks whether what was read is as it was.

@@ -17,6 +17,7 @@ import (
 // spoiled is a Merger, spoiled by one defect.
 type spoiled struct {
 	*podsource.Merger
+	feed   syncloop.EventSource
 	defect podsDefect
 	runs   int
 	reads  int
@@ -49,7 +50,7 @@ func (s *spoiled) Pods(source string) ([]*v1.Pod, bool) {
 
 func (s *spoiled) Run(ctx context.Context, emit func(syncloop.Event)) error {
 	s.runs++
-	return s.Merger.Run(ctx, func(e syncloop.Event) {
+	return s.feed.Run(ctx, func(e syncloop.Event) {
 		if s.defect.emit == nil || s.defect.emit(s) {
 			emit(e)
 		}
@@ -129,15 +130,18 @@ func failingPods(t *testing.T, d podsDefect) []string {
 func spoiledSubject(t testing.TB, d podsDefect) PodsSubject {
 	m, err := podsource.NewMerger(podsource.MergerConfig{Sources: []string{"mine"}})
 	require.NoError(t, err)
-	s := &spoiled{Merger: m, defect: d}
+	sets := make(chan []*v1.Pod, 10)
+	feed, err := podsource.FromChannel(m, "mine", sets)
+	require.NoError(t, err)
+	s := &spoiled{Merger: m, feed: feed, defect: d}
 	return PodsSubject{
-		Pods: s, Source: "mine",
+		Pods: s, Feed: s, Source: "mine",
 		Set: func(pods []*v1.Pod) {
 			if d.set != nil {
 				pods = d.set(s, pods)
 			}
 			s.given = pods
-			_ = m.Set("mine", pods)
+			sets <- pods
 		},
 		Ready: func() bool {
 			if d.ready != nil {

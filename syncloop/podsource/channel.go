@@ -3,7 +3,6 @@ package podsource
 import (
 	"context"
 	"errors"
-	"fmt"
 
 	v1 "k8s.io/api/core/v1"
 
@@ -22,7 +21,8 @@ func FromChannel(m *Merger, source string, sets <-chan []*v1.Pod) (syncloop.Even
 	if err := m.Register(source); err != nil {
 		return nil, err
 	}
-	return syncloop.EventSourceFunc(func(ctx context.Context, _ func(syncloop.Event)) error {
+	return syncloop.EventSourceFunc(func(ctx context.Context, emit func(syncloop.Event)) error {
+		emit(changed(source))
 		for {
 			select {
 			case <-ctx.Done():
@@ -31,10 +31,7 @@ func FromChannel(m *Merger, source string, sets <-chan []*v1.Pod) (syncloop.Even
 				if !ok {
 					return nil
 				}
-				// Pods that are left out were logged, and are an event each.
-				if err := m.Set(source, pods); err != nil && !errors.Is(err, ErrNoIdentity) {
-					return fmt.Errorf("source %q: %w", source, err)
-				}
+				_ = m.Set(source, pods, emit) // the Merger reports the pods that it leaves out
 			}
 		}
 	}), nil

@@ -17,41 +17,23 @@ import (
 	"github.com/stretchr/testify/require"
 	v1 "k8s.io/api/core/v1"
 
-	"github.com/podwright/podwright/syncloop"
 	"github.com/podwright/podwright/syncloop/eventsourcetest"
 	"github.com/podwright/podwright/syncloop/podsource"
 )
 
 const source = "mine"
 
-// subject returns a Merger under test; what feeds it is added by the caller.
-func subject(t testing.TB) (*podsource.Merger, eventsourcetest.PodsSubject) {
+// conforms plays the suite with a Merger and the feed that build adds to the subject.
+func conforms(t *testing.T, build func(t testing.TB, m *podsource.Merger, sub *eventsourcetest.PodsSubject) error) {
+	eventsourcetest.RunPods(t, func(t testing.TB) eventsourcetest.PodsSubject { return subject(t, build) })
+}
+
+func subject(t testing.TB, build func(t testing.TB, m *podsource.Merger, sub *eventsourcetest.PodsSubject) error) eventsourcetest.PodsSubject {
 	m, err := podsource.NewMerger(podsource.MergerConfig{})
 	require.NoError(t, err)
-	return m, eventsourcetest.PodsSubject{
-		Pods: m, Source: source,
-		Ready: func() bool { return m.SourceReady(source) },
-	}
-}
-
-// conforms plays both suites: the sets that build's first subject reads, and the source by
-// itself.
-func conforms(t *testing.T, build func(t testing.TB) (eventsourcetest.PodsSubject, eventsourcetest.Subject)) {
-	eventsourcetest.RunPods(t, func(t testing.TB) eventsourcetest.PodsSubject { sub, _ := build(t); return sub })
-	t.Run("by itself", func(t *testing.T) {
-		eventsourcetest.Run(t, eventsourcetest.Config{New: func(t testing.TB) eventsourcetest.Subject {
-			_, alone := build(t)
-			return alone
-		}})
-	})
-}
-
-func TestMergerConforms(t *testing.T) {
-	eventsourcetest.RunPods(t, func(t testing.TB) eventsourcetest.PodsSubject {
-		m, sub := subject(t)
-		sub.Set = func(pods []*v1.Pod) { require.NoError(t, m.Set(source, pods)) }
-		return sub
-	})
+	sub := eventsourcetest.PodsSubject{Pods: m, Source: source, Ready: func() bool { return m.SourceReady(source) }}
+	require.NoError(t, build(t, m, &sub))
+	return sub
 }
 
 // newest is a channel that holds the newest set only, so that sending to it never
@@ -70,13 +52,11 @@ func newest(sets chan []*v1.Pod) func([]*v1.Pod) {
 }
 
 func TestFromChannelConforms(t *testing.T) {
-	conforms(t, func(t testing.TB) (eventsourcetest.PodsSubject, eventsourcetest.Subject) {
-		m, sub := subject(t)
+	conforms(t, func(_ testing.TB, m *podsource.Merger, sub *eventsourcetest.PodsSubject) (err error) {
 		sets := make(chan []*v1.Pod, 1)
-		feed, err := podsource.FromChannel(m, source, sets)
-		require.NoError(t, err)
-		sub.Set, sub.Feeds = newest(sets), []syncloop.EventSource{feed}
-		return sub, eventsourcetest.Subject{Source: feed, End: func() { close(sets) }}
+		sub.Set, sub.End = newest(sets), func() { close(sets) }
+		sub.Feed, err = podsource.FromChannel(m, source, sets)
+		return err
 	})
 }
 
@@ -106,15 +86,11 @@ func setsOf(sets <-chan []*v1.Pod, errs <-chan error) func(context.Context) iter
 }
 
 func TestFromSeqConforms(t *testing.T) {
-	conforms(t, func(t testing.TB) (eventsourcetest.PodsSubject, eventsourcetest.Subject) {
-		m, sub := subject(t)
+	conforms(t, func(_ testing.TB, m *podsource.Merger, sub *eventsourcetest.PodsSubject) (err error) {
 		sets, errs := make(chan []*v1.Pod, 1), make(chan error, 1)
-		feed, err := podsource.FromSeq(m, source, setsOf(sets, errs))
-		require.NoError(t, err)
-		sub.Set, sub.Feeds = newest(sets), []syncloop.EventSource{feed}
-		return sub, eventsourcetest.Subject{
-			Source: feed, End: func() { close(sets) }, Fail: func() { errs <- io.ErrUnexpectedEOF },
-		}
+		sub.Set, sub.End, sub.Fail = newest(sets), func() { close(sets) }, func() { errs <- io.ErrUnexpectedEOF }
+		sub.Feed, err = podsource.FromSeq(m, source, setsOf(sets, errs))
+		return err
 	})
 }
 
@@ -146,16 +122,14 @@ func (s *server) RoundTrip(*http.Request) (*http.Response, error) {
 }
 
 func TestHTTPSourceConforms(t *testing.T) {
-	conforms(t, func(t testing.TB) (eventsourcetest.PodsSubject, eventsourcetest.Subject) {
-		m, sub := subject(t)
+	conforms(t, func(_ testing.TB, m *podsource.Merger, sub *eventsourcetest.PodsSubject) (err error) {
 		s := &server{}
-		feed, err := podsource.NewHTTPSource(podsource.HTTPConfig{
+		sub.Set = s.set
+		sub.Feed, err = podsource.NewHTTPSource(podsource.HTTPConfig{
 			URL: "http://server/pods", Merger: m, Source: source,
 			Decoder: podsource.Decoder{NodeName: "n"}, Client: &http.Client{Transport: s},
 		})
-		require.NoError(t, err)
-		sub.Set, sub.Feeds = s.set, []syncloop.EventSource{feed}
-		return sub, eventsourcetest.Subject{Source: feed}
+		return err
 	})
 }
 
@@ -185,28 +159,25 @@ func folder(t testing.TB, dir string) func([]*v1.Pod) {
 	}
 }
 
-func fileSubject(t testing.TB, edit func(*podsource.FileConfig)) (eventsourcetest.PodsSubject, eventsourcetest.Subject) {
-	m, sub := subject(t)
-	cfg := podsource.FileConfig{Path: t.TempDir(), Merger: m, Source: source, Decoder: podsource.Decoder{NodeName: "n"}}
-	edit(&cfg)
-	feed, err := podsource.NewFileSource(cfg)
-	require.NoError(t, err)
-	sub.Set, sub.Feeds, sub.Eager = folder(t, cfg.Path), []syncloop.EventSource{feed}, true
-	return sub, eventsourcetest.Subject{Source: feed}
-}
-
 // In bubbles, without a watch; and in real time with inotify.
 func TestFileSourceConforms(t *testing.T) {
-	conforms(t, func(t testing.TB) (eventsourcetest.PodsSubject, eventsourcetest.Subject) {
-		return fileSubject(t, func(cfg *podsource.FileConfig) { cfg.NoWatch = true })
-	})
+	files := func(edit func(*podsource.FileConfig)) func(testing.TB, *podsource.Merger, *eventsourcetest.PodsSubject) error {
+		return func(t testing.TB, m *podsource.Merger, sub *eventsourcetest.PodsSubject) (err error) {
+			cfg := podsource.FileConfig{Path: t.TempDir(), Merger: m, Source: source, Decoder: podsource.Decoder{NodeName: "n"}}
+			edit(&cfg)
+			sub.Set, sub.Eager = folder(t, cfg.Path), true
+			sub.Feed, err = podsource.NewFileSource(cfg)
+			return err
+		}
+	}
+	conforms(t, files(func(cfg *podsource.FileConfig) { cfg.NoWatch = true }))
 	t.Run("watched", func(t *testing.T) {
 		if testing.Short() {
 			t.Skip("takes seconds")
 		}
 		eventsourcetest.Run(t, eventsourcetest.Config{RealTime: true, New: func(t testing.TB) eventsourcetest.Subject {
-			_, alone := fileSubject(t, func(cfg *podsource.FileConfig) { cfg.Period = 300 * time.Millisecond })
-			return alone
+			sub := subject(t, files(func(cfg *podsource.FileConfig) { cfg.Period = 300 * time.Millisecond }))
+			return eventsourcetest.Subject{Source: sub.Feed}
 		}})
 	})
 }

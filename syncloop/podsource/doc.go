@@ -1,9 +1,9 @@
 // Package podsource brings the desired pods to a syncloop.Loop.
 //
-// A Merger keeps the newest complete set of pods of each source, from which the Loop
-// derives what differs from what it has handled. Whoever has pods calls Merger.Set,
-// or uses FromChannel or FromSeq; NewFileSource reads static pods from a folder,
-// NewHTTPSource gets them from a web server:
+// A Merger keeps the newest complete set of pods of each source, and the Loop compares it
+// with the set that it has handled. NewFileSource reads static pods from a folder,
+// NewHTTPSource requests them from a web server, FromChannel and FromSeq take an
+// importer's own sets; Merger.Set with Loop.Emit needs no source:
 //
 //	merger, err := podsource.NewMerger(podsource.MergerConfig{})
 //	files, err := podsource.NewFileSource(podsource.FileConfig{

@@ -9,7 +9,6 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"sync"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
@@ -24,13 +23,7 @@ import (
 // many.
 func watchPods(m *podsource.Merger, name string, source syncloop.EventSource, lines int) {
 	ctx, stop := context.WithCancel(context.Background())
-	var running sync.WaitGroup
-	running.Go(func() {
-		if err := source.Run(ctx, func(syncloop.Event) {}); err != nil {
-			fmt.Println(err)
-		}
-	})
-	_ = m.Run(ctx, func(syncloop.Event) {
+	err := source.Run(ctx, func(syncloop.Event) {
 		if pods, _ := m.Pods(name); len(pods) == lines {
 			for _, p := range pods {
 				fmt.Println(p.Name)
@@ -38,7 +31,9 @@ func watchPods(m *podsource.Merger, name string, source syncloop.EventSource, li
 			stop()
 		}
 	})
-	running.Wait()
+	if err != nil {
+		fmt.Println(err)
+	}
 }
 
 func ExampleDecoder() {
@@ -80,14 +75,17 @@ func ExampleMerger() {
 		fmt.Println()
 	}
 	show()
-	_ = m.Set("mine", []*v1.Pod{pod("a"), pod("b")})
-	_ = m.Set("mine", []*v1.Pod{pod("b"), pod("c")})
+	emit := func(e syncloop.Event) { fmt.Println(e.Kind, "of", e.Source) } // an agent passes Loop.Emit
+	_ = m.Set("mine", []*v1.Pod{pod("a"), pod("b")}, emit)
+	_ = m.Set("mine", []*v1.Pod{pod("b"), pod("c")}, emit)
 	show() // a Loop does this, hands the difference to its Handler, and then:
 	fmt.Println("ready:", m.Ready())
 	m.Handled("mine")
 	fmt.Println("ready:", m.Ready())
 	// Output:
 	// false
+	// pods changed of mine
+	// pods changed of mine
 	// true b from mine c from mine
 	// ready: false
 	// ready: true

@@ -168,7 +168,7 @@ func (f *FileSource) CheckHealth() error {
 
 // Run reads the files, again whenever they change, until ctx is done. A read that the
 // kernel does not end is named in the error.
-func (f *FileSource) Run(ctx context.Context, _ func(syncloop.Event)) error {
+func (f *FileSource) Run(ctx context.Context, emit func(syncloop.Event)) error {
 	var watching sync.WaitGroup
 	defer watching.Wait()
 	ctx, stop := context.WithCancel(ctx)
@@ -176,11 +176,7 @@ func (f *FileSource) Run(ctx context.Context, _ func(syncloop.Event)) error {
 	watching.Go(func() { f.hints.Watch(ctx, f.watch, f.cfg.Logger.With("path", f.cfg.Path, "period", f.cfg.Period)) })
 	started := time.Now()
 	for {
-		recheck, err := f.look(started)
-		if err != nil {
-			return err
-		}
-		if !f.wait(ctx, recheck) {
+		if !f.wait(ctx, f.look(started, emit)) {
 			return f.join()
 		}
 	}
@@ -208,8 +204,9 @@ func (f *FileSource) wait(ctx context.Context, recheck time.Duration) bool {
 	})
 }
 
-// look takes one snapshot and hands over the set that follows from it.
-func (f *FileSource) look(started time.Time) (recheck time.Duration, err error) {
+// look takes one snapshot and sets the pods that follow from it. It returns the time until
+// the next look.
+func (f *FileSource) look(started time.Time, emit func(syncloop.Event)) (recheck time.Duration) {
 	s := f.read()
 	now := time.Now()
 	v := f.history.apply(s, func(path string, modTime time.Time) time.Duration {
@@ -223,17 +220,15 @@ func (f *FileSource) look(started time.Time) (recheck time.Duration, err error) 
 	// that is just being written would have its pod taken for a leftover.
 	early := !f.delivered && v.unsettled && now.Sub(started) < longestStart
 	if !v.known || early {
-		return v.recheck, nil
+		return v.recheck
 	}
 	f.mu.Lock()
 	f.paths = v.paths
 	f.mu.Unlock()
-	if err := f.cfg.Merger.SetConstant(f.cfg.Source, v.pods); err != nil {
-		return 0, fmt.Errorf("manifests of %s: %w", f.cfg.Path, err)
-	}
+	_ = f.cfg.Merger.SetConstant(f.cfg.Source, v.pods, emit) // the Decoder gives each pod its identity
 	f.dropLost(s, v)
 	f.delivered = true
-	return v.recheck, nil
+	return v.recheck
 }
 
 // read takes one snapshot. Files that a hint names are read; the others only if

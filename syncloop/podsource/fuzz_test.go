@@ -29,7 +29,7 @@ func FuzzMerger(f *testing.F) {
 		var set []*v1.Pod
 		give := func() {
 			require.NoError(t, plain.Set("s", set))
-			require.NoError(t, constant.SetConstant("s", set))
+			require.NoError(t, constant.SetConstant("s", set, nil))
 		}
 		look := func() {
 			a, b := plain.Changes("s"), constant.Changes("s")

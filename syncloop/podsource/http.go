@@ -125,7 +125,8 @@ func (h *HTTPSource) problem() Problem {
 }
 
 // Run asks the server, at once and then once per period, until ctx is done.
-func (h *HTTPSource) Run(ctx context.Context, _ func(syncloop.Event)) error {
+func (h *HTTPSource) Run(ctx context.Context, emit func(syncloop.Event)) error {
+	emit(changed(h.cfg.Source))
 	client := h.cfg.Client
 	if client == nil {
 		client = &http.Client{Transport: &http.Transport{
@@ -136,20 +137,18 @@ func (h *HTTPSource) Run(ctx context.Context, _ func(syncloop.Event)) error {
 		defer client.CloseIdleConnections()
 	}
 	for {
-		if err := h.poll(ctx, client); err != nil {
-			return err
-		}
+		h.poll(ctx, client, emit)
 		if !run.Sleep(ctx, h.cfg.Period) {
 			return nil
 		}
 	}
 }
 
-// poll asks once and hands over the set that follows from the answer, if any.
-func (h *HTTPSource) poll(ctx context.Context, client *http.Client) error {
+// poll asks once and sets the pods that follow from the answer, if any.
+func (h *HTTPSource) poll(ctx context.Context, client *http.Client, emit func(syncloop.Event)) {
 	body, err := h.get(ctx, client)
 	if ctx.Err() != nil {
-		return nil // the agent stops: that the request failed says nothing
+		return // the agent stops: that the request failed says nothing
 	}
 	var news answer
 	if err == nil {
@@ -157,13 +156,9 @@ func (h *HTTPSource) poll(ctx context.Context, client *http.Client) error {
 		err = news.problem
 	}
 	h.report(err)
-	if !news.changed {
-		return nil
+	if news.changed {
+		_ = h.cfg.Merger.Set(h.cfg.Source, news.pods, emit) // the Decoder gives each pod its identity
 	}
-	if err := h.cfg.Merger.Set(h.cfg.Source, news.pods); err != nil {
-		return fmt.Errorf("pods of %s: %w", h.shown, err)
-	}
-	return nil
 }
 
 // get returns the body of a good reply.

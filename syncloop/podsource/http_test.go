@@ -16,8 +16,6 @@ import (
 	"github.com/stretchr/testify/require"
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
-
-	"github.com/podwright/podwright/syncloop"
 )
 
 // webserver answers requests without a network.
@@ -50,7 +48,7 @@ func runHTTP(t *testing.T, edit func(*HTTPConfig), server webserver) (*HTTPSourc
 	require.NoError(t, err)
 	ctx, stop := context.WithCancel(t.Context())
 	done := make(chan error, 1)
-	go func() { done <- h.Run(ctx, func(syncloop.Event) {}) }()
+	go func() { done <- h.Run(ctx, unheard) }()
 	t.Cleanup(func() {
 		began := time.Now()
 		stop()

@@ -1,8 +1,6 @@
 package podsource
 
 import (
-	"cmp"
-	"context"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -17,7 +15,6 @@ import (
 
 	"github.com/podwright/podwright/internal/fields"
 	"github.com/podwright/podwright/internal/podfacts"
-	"github.com/podwright/podwright/internal/run"
 	"github.com/podwright/podwright/syncloop"
 )
 
@@ -40,21 +37,17 @@ var ErrNoSource = errors.New("podsource: a source needs a name")
 // ErrNoIdentity is wrapped by the errors about pods without UID, name or namespace.
 var ErrNoIdentity = errors.New("podsource: a pod needs a UID, a name and a namespace")
 
-// Merger keeps the newest complete set of pods of every named source and tells a
-// syncloop.Loop when one may have changed: it is a syncloop.PodSource. Use
-// NewMerger. It is safe for concurrent use.
+// Merger keeps the newest complete set of pods of every named source for a
+// syncloop.Loop: it is a syncloop.PodSource. Use NewMerger. It is safe for concurrent
+// use.
 type Merger struct {
 	cfg MergerConfig
-	// wake is given when there may be something to emit.
-	wake run.Signal
 
 	mu      sync.Mutex
 	sources map[string]*sourceState
-	changed map[string]bool
 }
 
-// sourceState is what the Merger knows of one source. Its pods are copies and never
-// change.
+// sourceState is the state of one source. Its pods are copies and never change.
 type sourceState struct {
 	// delivered: there was a set. ready: one has been handled.
 	delivered, ready bool
@@ -62,8 +55,6 @@ type sourceState struct {
 	// copies has the newest pods by those they are copies of, if these never
 	// change.
 	copies map[*v1.Pod]*v1.Pod
-	// handled is what was newest when a set was handled last.
-	handled []*v1.Pod
 	// refused are the warnings about the newest set.
 	refused string
 }
@@ -74,12 +65,7 @@ var _ syncloop.PodSource = (*Merger)(nil)
 func NewMerger(cfg MergerConfig) (*Merger, error) {
 	fields.Logger(&cfg.Logger)
 	fields.Default(&cfg.Event, func(v1.ObjectReference, string, string, string) {})
-	m := &Merger{
-		cfg:     cfg,
-		wake:    run.NewSignal(),
-		sources: map[string]*sourceState{},
-		changed: map[string]bool{},
-	}
+	m := &Merger{cfg: cfg, sources: map[string]*sourceState{}}
 	for _, name := range cfg.Sources {
 		if err := m.Register(name); err != nil {
 			return nil, fmt.Errorf("MergerConfig.Sources: %w", err)
@@ -116,28 +102,37 @@ func (m *Merger) source(name string) *sourceState {
 // UID, name or namespace are left out too, and named with the field in an error that
 // wraps ErrNoIdentity; the others of the set are taken all the same. Set registers the
 // source.
-func (m *Merger) Set(source string, pods []*v1.Pod) error {
-	taken, refused, err := choose(pods)
-	return errors.Join(m.set(source, taken, refused, false), err)
+//
+// Set calls emit with syncloop.PodsChanged: it is the emit of the source's Run, or
+// Loop.Emit. nil is for a Merger that no Loop reads.
+func (m *Merger) Set(source string, pods []*v1.Pod, emit func(syncloop.Event)) error {
+	return m.set(source, pods, false, emit)
 }
 
 // SetConstant is Set for pods that nobody ever changes again, such as those of a cache
 // that replaces what it has. They are shared but for their annotations, and one that is in
 // the set again, as the same object, costs neither a copy nor a comparison.
-func (m *Merger) SetConstant(source string, pods []*v1.Pod) error {
-	taken, refused, err := choose(pods)
-	return errors.Join(m.set(source, taken, refused, true), err)
+func (m *Merger) SetConstant(source string, pods []*v1.Pod, emit func(syncloop.Event)) error {
+	return m.set(source, pods, true, emit)
 }
 
-func (m *Merger) set(source string, taken []*v1.Pod, refused []leftOut, constant bool) error {
+func (m *Merger) set(source string, pods []*v1.Pod, constant bool, emit func(syncloop.Event)) error {
 	if source == "" {
 		return ErrNoSource
 	}
+	taken, refused, err := choose(pods)
 	if m.store(source, taken, refused, constant) {
 		m.warn(source, refused)
 	}
-	m.wake.Wake()
-	return nil
+	if emit != nil {
+		emit(changed(source))
+	}
+	return err
+}
+
+// changed returns the event about a newer set of a source.
+func changed(source string) syncloop.Event {
+	return syncloop.Event{Kind: syncloop.PodsChanged, Source: source}
 }
 
 // store takes a set over and tells whether the refused pods are others than those
@@ -152,7 +147,6 @@ func (m *Merger) store(source string, taken []*v1.Pod, refused []leftOut, consta
 	src := m.source(source)
 	src.adopt(source, taken, constant, time.Now())
 	src.delivered = true
-	m.changed[source] = true
 	news = src.refused != warnings.String()
 	src.refused = warnings.String()
 	return news
@@ -226,12 +220,11 @@ func copyOf(pod *v1.Pod, constant bool) *v1.Pod {
 	return own
 }
 
-// adopt copies the pods of a set and annotates the copies with their source and
-// the moment they were first seen. A pod that was gone, but only for so short that
-// nobody was told, was seen all the time.
+// adopt copies the pods of a set and annotates the copies with their source and their
+// first sight. A pod that the set before does not have is seen for the first time.
 func (s *sourceState) adopt(source string, pods []*v1.Pod, constant bool, now time.Time) {
-	seen := s.whenSeen()
 	adopted := make([]*v1.Pod, 0, len(pods))
+	var known map[types.UID]*v1.Pod // the set before, indexed on demand
 	var copies map[*v1.Pod]*v1.Pod
 	if constant {
 		copies = make(map[*v1.Pod]*v1.Pod, len(pods))
@@ -241,7 +234,14 @@ func (s *sourceState) adopt(source string, pods []*v1.Pod, constant bool, now ti
 		if !constant || own == nil {
 			own = copyOf(given, constant)
 			own.Annotations[podfacts.ConfigSource] = source
-			own.Annotations[podfacts.ConfigSeen] = cmp.Or(seen(own), now.Format(time.RFC3339Nano))
+			if known == nil {
+				known = byUID(s.newest)
+			}
+			if before := known[own.UID]; before != nil && nameOf(before) == nameOf(own) {
+				own.Annotations[podfacts.ConfigSeen] = before.Annotations[podfacts.ConfigSeen]
+			} else {
+				own.Annotations[podfacts.ConfigSeen] = now.Format(time.RFC3339Nano)
+			}
 		}
 		if constant {
 			copies[given] = own
@@ -251,29 +251,11 @@ func (s *sourceState) adopt(source string, pods []*v1.Pod, constant bool, now ti
 	s.newest, s.copies = adopted, copies
 }
 
-// whenSeen returns a function that says when a pod was first seen, "" if it was
-// not. The pods are indexed on demand.
-func (s *sourceState) whenSeen() func(pod *v1.Pod) string {
-	var known map[types.UID]*v1.Pod
-	return func(pod *v1.Pod) string {
-		if known == nil {
-			known = byUID(s.newest, s.handled)
-		}
-		before := known[pod.UID]
-		if before == nil || nameOf(before) != nameOf(pod) {
-			return ""
-		}
-		return before.Annotations[podfacts.ConfigSeen]
-	}
-}
-
-// byUID indexes pods. Of two versions of a pod the later one counts.
-func byUID(sets ...[]*v1.Pod) map[types.UID]*v1.Pod {
-	index := make(map[types.UID]*v1.Pod, len(sets[0]))
-	for _, pods := range sets {
-		for _, pod := range pods {
-			index[pod.UID] = pod
-		}
+// byUID indexes pods.
+func byUID(pods []*v1.Pod) map[types.UID]*v1.Pod {
+	index := make(map[types.UID]*v1.Pod, len(pods))
+	for _, pod := range pods {
+		index[pod.UID] = pod
 	}
 	return index
 }
@@ -285,36 +267,6 @@ func (m *Merger) warn(source string, refused []leftOut) {
 		ref := v1.ObjectReference{APIVersion: "v1", Kind: "Pod", Namespace: r.pod.Namespace, Name: r.pod.Name, UID: r.pod.UID}
 		m.cfg.Event(ref, v1.EventTypeWarning, "FailedValidation", fmt.Sprintf("pod from %s left out: %s", source, r.message))
 	}
-}
-
-// Run emits syncloop.PodsChanged for each source that has a newer set, until ctx
-// is done.
-func (m *Merger) Run(ctx context.Context, emit func(syncloop.Event)) error {
-	m.mu.Lock()
-	for name, src := range m.sources {
-		if src.delivered {
-			m.changed[name] = true
-		}
-	}
-	m.mu.Unlock()
-	for {
-		for _, name := range m.takeChanged() {
-			emit(syncloop.Event{Kind: syncloop.PodsChanged, Source: name})
-		}
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-m.wake:
-		}
-	}
-}
-
-func (m *Merger) takeChanged() []string {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	names := slices.Sorted(maps.Keys(m.changed))
-	clear(m.changed)
-	return names
 }
 
 // Pods returns the newest set of a source, false before there was one. The pods
@@ -335,7 +287,7 @@ func (m *Merger) Handled(source string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if src, ok := m.sources[source]; ok && src.delivered {
-		src.ready, src.handled = true, src.newest
+		src.ready = true
 	}
 }
 

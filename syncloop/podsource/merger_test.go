@@ -39,6 +39,9 @@ func newMerger(tb testing.TB, cfg MergerConfig) *follower {
 	return &follower{m, map[string]map[types.UID]*v1.Pod{}}
 }
 
+// Set replaces the pods of a source. Nothing waits for its event.
+func (f *follower) Set(source string, pods []*v1.Pod) error { return f.Merger.Set(source, pods, nil) }
+
 // Changes returns by what the newest set of a source differs from the one before.
 func (f *follower) Changes(source string) []syncloop.Change {
 	pods, delivered := f.Pods(source)
@@ -52,6 +55,9 @@ func (f *follower) Changes(source string) []syncloop.Change {
 	}
 	return syncloop.Diff(before, pods)
 }
+
+// unheard is the emit of a Loop that does not listen.
+func unheard(syncloop.Event) {}
 
 // trace writes changes as "OP name,name".
 func trace(changes []syncloop.Change) []string {
@@ -130,13 +136,13 @@ func TestMergerRefusesPodsWithoutIdentity(t *testing.T) {
 	close(sets)
 	channel, err := FromChannel(m.Merger, "channel", sets)
 	require.NoError(t, err)
-	require.NoError(t, channel.Run(t.Context(), nil))
+	require.NoError(t, channel.Run(t.Context(), unheard))
 	require.Equal(t, []string{"ADD good/1"}, trace(m.Changes("channel")))
 	seq, err := FromSeq(m.Merger, "seq", func(context.Context) iter.Seq2[[]*v1.Pod, error] {
 		return func(yield func([]*v1.Pod, error) bool) { yield(set, nil) }
 	})
 	require.NoError(t, err)
-	require.NoError(t, seq.Run(t.Context(), nil))
+	require.NoError(t, seq.Run(t.Context(), unheard))
 	require.Equal(t, []string{"ADD good/1"}, trace(m.Changes("seq")))
 }
 
@@ -180,9 +186,9 @@ func TestFromSeq(t *testing.T) {
 		}
 	})
 	require.NoError(t, err)
-	require.ErrorIs(t, src.Run(ctx, nil), io.ErrUnexpectedEOF)
+	require.ErrorIs(t, src.Run(ctx, unheard), io.ErrUnexpectedEOF)
 	require.Equal(t, []string{"ADD a/1"}, trace(m.Changes("mine")), "the last good set")
-	require.NoError(t, src.Run(ctx, nil))
+	require.NoError(t, src.Run(ctx, unheard))
 	require.Empty(t, m.Changes("mine"))
 }
 

@@ -28,20 +28,16 @@ func FromSeq(m *Merger, source string, sets func(ctx context.Context) iter.Seq2[
 	if err := m.Register(source); err != nil {
 		return nil, err
 	}
-	return syncloop.EventSourceFunc(func(ctx context.Context, _ func(syncloop.Event)) error {
+	return syncloop.EventSourceFunc(func(ctx context.Context, emit func(syncloop.Event)) error {
+		emit(changed(source))
 		for pods, err := range sets(ctx) {
 			if ctx.Err() != nil {
 				return nil
 			}
-			if err == nil {
-				// Pods that are left out were logged, and are an event each.
-				if err = m.Set(source, pods); errors.Is(err, ErrNoIdentity) {
-					err = nil
-				}
-			}
 			if err != nil {
 				return fmt.Errorf("source %q: %w", source, err)
 			}
+			_ = m.Set(source, pods, emit) // the Merger reports the pods that it leaves out
 		}
 		return nil
 	}), nil

@@ -117,7 +117,7 @@ func TestNothingIsTouchedBeforeSourcesReport(t *testing.T) {
 			require.DirExists(w.t, w.agent.in.folders.pod(uid))
 			require.DirExists(w.t, pods.LogDir(w.logs(), "ns", "pod-"+string(uid), uid))
 		}
-		require.NoError(w.t, w.agent.in.sources.merger.Set("file", nil))
+		require.NoError(w.t, w.agent.in.sources.merger.Set("file", nil, w.agent.in.dirty.Emit))
 		w.Sleep(2 * time.Minute)
 		w.requireNothingLeft()
 	})

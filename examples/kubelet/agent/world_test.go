@@ -120,7 +120,7 @@ func (w *world) start() {
 	done := make(chan error, 1)
 	go func() { done <- in.runWith(ctx, n.run) }()
 	if !w.silent {
-		require.NoError(w.t, in.sources.merger.Set("file", w.desired))
+		require.NoError(w.t, in.sources.merger.Set("file", w.desired, in.dirty.Emit))
 	}
 	w.stop = func() {
 		if w.ends != "" {
@@ -149,7 +149,7 @@ func (w *world) podCgroups() []string {
 func (w *world) set(pods ...*v1.Pod) {
 	w.desired = pods
 	if w.agent != nil {
-		require.NoError(w.t, w.agent.in.sources.merger.Set("file", pods))
+		require.NoError(w.t, w.agent.in.sources.merger.Set("file", pods, w.agent.in.dirty.Emit))
 	}
 }
 

@@ -154,8 +154,11 @@ func (s *source) names(t testing.TB) map[string]*v1.Pod {
 
 func TestSourceKeepsTheContract(t *testing.T) {
 	eventsourcetest.Run(t, eventsourcetest.Config{New: func(t testing.TB) eventsourcetest.Subject {
-		_, client := connect(t)
-		return eventsourcetest.Subject{Source: alone{newSource(t, client), client}}
+		server, client := connect(t)
+		return eventsourcetest.Subject{Source: alone{newSource(t, client), client}, Touch: func() syncloop.Event {
+			server.Put(pod("touched", "worker"))
+			return syncloop.Event{Kind: syncloop.PodsChanged, Source: pods.SourceName}
+		}}
 	}})
 }
 

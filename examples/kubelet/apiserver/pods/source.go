@@ -40,7 +40,7 @@ type SourceConfig struct {
 }
 
 // Source is a syncloop.EventSource that feeds a podsource.Merger with the pods of one
-// node. It emits nothing itself. Use NewSource.
+// node. Use NewSource.
 type Source struct {
 	cfg     SourceConfig
 	feed    *apiserver.Feed[*v1.Pod, *v1.PodList]
@@ -80,9 +80,9 @@ func NewSource(cfg SourceConfig) (*Source, error) {
 }
 
 // Run follows the pods until ctx ends.
-func (s *Source) Run(ctx context.Context, _ func(syncloop.Event)) error {
+func (s *Source) Run(ctx context.Context, emit func(syncloop.Event)) error {
 	s.changed.Wake() // what came while nobody ran
-	return run.All(ctx, s.feed.Run, s.deliver)
+	return run.All(ctx, s.feed.Run, func(ctx context.Context) error { return s.deliver(ctx, emit) })
 }
 
 // Err says why the pods may not be those that the server has, nil if they are.
@@ -101,19 +101,15 @@ func (s *Source) news(names []types.NamespacedName) {
 
 // deliver hands complete sets to the merger. The feed replaces what has changed, so that the
 // others cost next to nothing.
-func (s *Source) deliver(ctx context.Context) error {
+func (s *Source) deliver(ctx context.Context, emit func(syncloop.Event)) error {
 	for {
 		select {
 		case <-ctx.Done():
 			return nil
 		case <-s.changed:
 		}
-		if !s.feed.HasSynced() {
-			continue
-		}
-		// A pod that is left out was logged, and is an event.
-		if err := s.cfg.Merger.SetConstant(SourceName, s.feed.All()); err != nil && !errors.Is(err, podsource.ErrNoIdentity) {
-			return fmt.Errorf("source %q: %w", SourceName, err)
+		if s.feed.HasSynced() {
+			_ = s.cfg.Merger.SetConstant(SourceName, s.feed.All(), emit) // the merger reports the pods that it leaves out
 		}
 	}
 }
