@@ -225,7 +225,7 @@ func (f *FileSource) look(started time.Time, emit func(syncloop.Event)) (recheck
 	f.mu.Lock()
 	f.paths = v.paths
 	f.mu.Unlock()
-	_ = f.cfg.Merger.SetConstant(f.cfg.Source, v.pods, emit) // the Decoder gives each pod its identity
+	f.cfg.Merger.take(f.cfg.Source, v.pods, nil, true, emit)
 	f.dropLost(s, v)
 	f.delivered = true
 	return v.recheck

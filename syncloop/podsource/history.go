@@ -10,8 +10,6 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
-
-	"github.com/podwright/podwright/internal/podfacts"
 )
 
 // Problem is a manifest, or the path of all of them, that cannot be used.
@@ -66,13 +64,11 @@ type manifest struct {
 	content [sha256.Size]byte
 	stamp   stamp
 	decoded bool
-	// good is the pod of the last good version, if any, and id its name and UID.
-	// accepted tells that the file's pod was in the last set, and placed as which; kept
-	// that an earlier process had a version of this file in its set.
+	// good is the pod of the last good version, or nil. accepted is the identity of the
+	// file's pod in the last set, zero without one. kept is true for a file that an
+	// earlier process had in its set.
 	good     *v1.Pod
-	id       identity
-	accepted bool
-	placed   identity
+	accepted identity
 	kept     bool
 	// unsaved is the text of good, until it has been in a set.
 	unsaved []byte
@@ -86,28 +82,17 @@ type manifest struct {
 	trouble   trouble
 }
 
-// identity is by what pods clash.
-type identity struct {
-	name string // the full name
-	uid  types.UID
-}
+// inSet reports whether the file's pod was in the last set.
+func (m *manifest) inSet() bool { return m.accepted != identity{} }
 
-// have makes pod the last good version; nil means that there is none.
-func (m *manifest) have(pod *v1.Pod) {
-	m.good, m.id = pod, identity{}
-	if pod != nil {
-		m.id = identity{podfacts.FullName(pod), pod.UID}
-	}
-}
-
-// rank says how early a manifest may claim its pod: the one that has it already, then
-// one of which another version has the name, then one that had it before the agent
-// was restarted. One without a pod claims none, whenever its turn comes.
+// rank orders manifests with the same pod: first the file that already owns the pod, then
+// a file whose earlier version owned its name, then a file that had it before a restart of
+// the agent.
 func (m *manifest) rank() int {
 	switch {
-	case m.accepted && m.placed == m.id:
+	case m.good != nil && m.accepted == identityOf(m.good):
 		return 0
-	case m.accepted && m.placed.name == m.id.name:
+	case m.good != nil && m.accepted.name == identityOf(m.good).name:
 		return 1
 	case m.kept:
 		return 2
@@ -186,8 +171,8 @@ func (l *history) apply(s snapshot, busy func(path string, modTime time.Time) ti
 	}
 	l.trouble.set(s.problem, now)
 	l.trouble.silent = s.unknown
-	v.pods = l.choose(now, &v)
-	v.problems = l.problems(now, &v)
+	l.decide(now, &v)
+	l.collect(now, &v)
 	return v
 }
 
@@ -207,7 +192,7 @@ func (l *history) holds(s snapshot, now time.Time) bool {
 		return false
 	}
 	for path, m := range l.files {
-		if m.accepted && path != l.root && !l.deleted(path) {
+		if m.inSet() && path != l.root && !l.deleted(path) {
 			return true
 		}
 	}
@@ -253,7 +238,7 @@ func (l *history) takeFiles(s snapshot, busy func(string, time.Time) time.Durati
 			patience = l.hold
 		}
 		left := patience - now.Sub(m.goneSince)
-		if left <= 0 || !m.accepted || l.deleted(path) {
+		if left <= 0 || !m.inSet() || l.deleted(path) {
 			delete(l.files, path)
 			v.lost = true
 			continue
@@ -297,8 +282,7 @@ func (l *history) take(m *manifest, r reading, busy func(string, time.Time) time
 		l.spoil(m, err.Error())
 		return 0
 	}
-	m.have(pod)
-	m.bad, m.unsaved = "", r.data
+	m.good, m.bad, m.unsaved = pod, "", r.data
 	return 0
 }
 
@@ -307,70 +291,46 @@ func (l *history) spoil(m *manifest, why string) {
 	first := m.bad == "" && m.good == nil
 	m.bad = why
 	if first {
-		m.have(l.earlier(m.path))
+		m.good = l.earlier(m.path)
 	}
 }
 
-// choose returns the pods of the set. Of several files with one pod the one that has
-// it keeps it: a copy, by hand or by an editor, must not replace a pod that runs. Of
-// new ones the first by name wins.
-func (l *history) choose(now time.Time, v *outcome) []*v1.Pod {
+// decide accepts the pods of the set and records the trouble of each manifest. Of several
+// files with one pod, its present owner keeps it: a copy, by hand or by an editor, must not
+// replace a running pod. Of new files the first by name wins.
+func (l *history) decide(now time.Time, v *outcome) {
 	candidates := slices.SortedFunc(maps.Values(l.files), func(a, b *manifest) int {
 		return cmp.Or(cmp.Compare(a.rank(), b.rank()), cmp.Compare(a.path, b.path))
 	})
-	byName, byUID := make(map[string]*manifest, len(candidates)), make(map[types.UID]*manifest, len(candidates))
-	chosen := make([]*manifest, 0, len(candidates))
+	set := newClaims(len(candidates))
 	for _, m := range candidates {
 		if !m.goneSince.IsZero() && m.bad != "" {
 			m.bad, m.decoded = "", false // there is no file any more that could be wrong
 		}
-		m.accepted, m.trouble.silent = false, m.silent
-		if m.good == nil {
-			m.trouble.set(m.bad, now)
-			continue
+		refusal := ""
+		m.accepted = identity{}
+		if m.good != nil {
+			refusal = set.add(m.good, m.path)
 		}
-		m.placed = m.id
-		if clash := clashOf(m, byName[m.id.name], byUID[m.id.uid]); clash != "" {
-			m.trouble.set(cmp.Or(m.bad, clash), now)
-			if m.bad == "" {
-				m.trouble.rival = m.good
+		m.trouble.set(cmp.Or(m.bad, refusal), now)
+		m.trouble.silent = m.silent
+		switch {
+		case m.good == nil:
+		case refusal == "":
+			m.accepted = identityOf(m.good)
+			if m.unsaved != nil {
+				v.learn(m.path, m.unsaved)
+				m.unsaved = nil
 			}
-			continue
+		case m.bad == "":
+			m.trouble.rival = m.good
 		}
-		byName[m.id.name], byUID[m.id.uid] = m, m
-		m.accepted = true
-		chosen = append(chosen, m)
-		if m.unsaved != nil {
-			v.learn(m.path, m.unsaved)
-			m.unsaved = nil
-		}
-		m.trouble.set(m.bad, now)
 	}
-	slices.SortFunc(chosen, func(a, b *manifest) int { return cmp.Compare(a.path, b.path) })
-	pods := make([]*v1.Pod, 0, len(chosen))
-	v.paths = make(map[types.UID]string, len(chosen))
-	for _, m := range chosen {
-		pods = append(pods, m.good)
-		v.paths[m.id.uid] = m.path
-	}
-	return pods
 }
 
-// clashOf says why a manifest is refused beside those that have its name or UID.
-func clashOf(m, sameName, sameUID *manifest) string {
-	switch {
-	case sameName != nil:
-		return fmt.Sprintf("metadata.name: pod %s/%s is defined by %s already", m.good.Namespace, m.good.Name, sameName.path)
-	case sameUID != nil:
-		return fmt.Sprintf("metadata.uid: %s is the UID of pod %s/%s, defined by %s, already", m.good.UID, sameUID.good.Namespace, sameUID.good.Name, sameUID.path)
-	}
-	return ""
-}
-
-// problems lists what has been wrong for long enough.
-func (l *history) problems(now time.Time, v *outcome) []Problem {
-	var list []Problem
-	add := func(path string, t *trouble, kept bool) {
+// collect lists the pods of the set and the problems that have lasted long enough.
+func (l *history) collect(now time.Time, v *outcome) {
+	report := func(path string, t *trouble, kept bool) {
 		if t.text == "" {
 			return
 		}
@@ -378,12 +338,16 @@ func (l *history) problems(now time.Time, v *outcome) []Problem {
 			v.wait(left)
 			return
 		}
-		list = append(list, Problem{Path: path, Message: t.text, Since: t.since, KeptLastGood: kept, NoAnswer: t.silent, rival: t.rival})
+		v.problems = append(v.problems, Problem{Path: path, Message: t.text, Since: t.since, KeptLastGood: kept, NoAnswer: t.silent, rival: t.rival})
 	}
-	add("", &l.trouble, v.replaced || !l.vanished.IsZero() && !v.known)
+	report("", &l.trouble, v.replaced || !l.vanished.IsZero() && !v.known)
+	v.paths = make(map[types.UID]string, len(l.files))
 	for _, path := range slices.Sorted(maps.Keys(l.files)) {
 		m := l.files[path]
-		add(path, &m.trouble, m.accepted)
+		if m.inSet() {
+			v.pods = append(v.pods, m.good)
+			v.paths[m.good.UID] = path
+		}
+		report(path, &m.trouble, m.inSet())
 	}
-	return list
 }

@@ -158,7 +158,7 @@ func FuzzHistory(f *testing.F) {
 			broken := content[0] == '!' || content[0] == '?'
 			m := l.files[path]
 			require.Equal(t, broken, m.bad != "")
-			require.True(t, m.accepted || m.good == nil || m.trouble.text != "", "a pod that is left out has a reason")
+			require.True(t, m.inSet() || m.good == nil || m.trouble.text != "", "a pod that is left out has a reason")
 		}
 	})
 }
@@ -171,7 +171,7 @@ func requireSound(t *testing.T, l *history, v outcome) {
 		names[pod.Name], uids[pod.UID] = true, true
 	}
 	for _, m := range l.files {
-		if m.good != nil && !m.accepted {
+		if m.good != nil && !m.inSet() {
 			require.True(t, names[m.good.Name] || uids[m.good.UID], "a good pod is left out only for another one")
 		}
 		if !m.goneSince.IsZero() {

@@ -34,9 +34,6 @@ type MergerConfig struct {
 // ErrNoSource is returned for a source without a name.
 var ErrNoSource = errors.New("podsource: a source needs a name")
 
-// ErrNoIdentity is wrapped by the errors about pods without UID, name or namespace.
-var ErrNoIdentity = errors.New("podsource: a pod needs a UID, a name and a namespace")
-
 // Merger keeps the newest complete set of pods of every named source for a
 // syncloop.Loop: it is a syncloop.PodSource. Use NewMerger. It is safe for concurrent
 // use.
@@ -121,13 +118,18 @@ func (m *Merger) set(source string, pods []*v1.Pod, constant bool, emit func(syn
 		return ErrNoSource
 	}
 	taken, refused, err := choose(pods)
-	if m.store(source, taken, refused, constant) {
+	m.take(source, taken, refused, constant, emit)
+	return err
+}
+
+// take replaces the set of a source. Each name and UID is in it once.
+func (m *Merger) take(source string, pods []*v1.Pod, refused []leftOut, constant bool, emit func(syncloop.Event)) {
+	if m.store(source, pods, refused, constant) {
 		m.warn(source, refused)
 	}
 	if emit != nil {
 		emit(changed(source))
 	}
-	return err
 }
 
 // changed returns the event about a newer set of a source.
@@ -150,57 +152,6 @@ func (m *Merger) store(source string, taken []*v1.Pod, refused []leftOut, consta
 	news = src.refused != warnings.String()
 	src.refused = warnings.String()
 	return news
-}
-
-// leftOut is a pod that is left out of a set, and why.
-type leftOut struct {
-	pod     *v1.Pod
-	message string
-}
-
-// choose splits a set into the pods to take and the ones to leave out. The error names
-// those that nobody can tell from others.
-func choose(pods []*v1.Pod) (taken []*v1.Pod, refused []leftOut, err error) {
-	var errs []error
-	names, uids := make(map[types.NamespacedName]bool, len(pods)), make(map[types.UID]bool, len(pods))
-	for i, pod := range pods {
-		if pod == nil {
-			errs = append(errs, fmt.Errorf("%w: pods[%d] is nil", ErrNoIdentity, i))
-			continue
-		}
-		missing := missingIdentity(pod)
-		switch {
-		case missing != "":
-			refused = append(refused, leftOut{pod, missing + ": Required value"})
-			errs = append(errs, fmt.Errorf("%w: pods[%d], namespace %q, name %q, UID %q: %s: Required value", ErrNoIdentity, i, pod.Namespace, pod.Name, pod.UID, missing))
-		case names[nameOf(pod)]:
-			refused = append(refused, leftOut{pod, "another pod of the same source has the same name and namespace"})
-		case uids[pod.UID]:
-			refused = append(refused, leftOut{pod, "another pod of the same source has the same UID"})
-		default:
-			names[nameOf(pod)], uids[pod.UID] = true, true
-			taken = append(taken, pod)
-		}
-	}
-	return taken, refused, errors.Join(errs...)
-}
-
-// missingIdentity names the field without which a pod cannot be told from others, ""
-// if all are there.
-func missingIdentity(pod *v1.Pod) string {
-	switch {
-	case pod.UID == "":
-		return "metadata.uid"
-	case pod.Name == "":
-		return "metadata.name"
-	case pod.Namespace == "":
-		return "metadata.namespace"
-	}
-	return ""
-}
-
-func nameOf(pod *v1.Pod) types.NamespacedName {
-	return types.NamespacedName{Namespace: pod.Namespace, Name: pod.Name}
 }
 
 // copyOf is a copy with annotations of its own; of a pod that never changes it shares the
@@ -237,7 +188,7 @@ func (s *sourceState) adopt(source string, pods []*v1.Pod, constant bool, now ti
 			if known == nil {
 				known = byUID(s.newest)
 			}
-			if before := known[own.UID]; before != nil && nameOf(before) == nameOf(own) {
+			if before := known[own.UID]; before != nil && identityOf(before) == identityOf(own) {
 				own.Annotations[podfacts.ConfigSeen] = before.Annotations[podfacts.ConfigSeen]
 			} else {
 				own.Annotations[podfacts.ConfigSeen] = now.Format(time.RFC3339Nano)

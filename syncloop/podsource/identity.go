@@ -1,0 +1,95 @@
+package podsource
+
+import (
+	"errors"
+	"fmt"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// ErrNoIdentity is wrapped by the errors about pods without UID, name or namespace.
+var ErrNoIdentity = errors.New("podsource: a pod needs a UID, a name and a namespace")
+
+// identity is the name and the UID of a pod. A set has each of them once.
+type identity struct {
+	name types.NamespacedName
+	uid  types.UID
+}
+
+func identityOf(pod *v1.Pod) identity {
+	return identity{types.NamespacedName{Namespace: pod.Namespace, Name: pod.Name}, pod.UID}
+}
+
+// claims are the names and UIDs of the pods of one set.
+type claims struct {
+	names map[types.NamespacedName]claim
+	uids  map[types.UID]claim
+}
+
+// claim is a pod of the set and its origin.
+type claim struct {
+	pod    *v1.Pod
+	origin string
+}
+
+func newClaims(pods int) claims {
+	return claims{make(map[types.NamespacedName]claim, pods), make(map[types.UID]claim, pods)}
+}
+
+// add adds a pod to the set. If an earlier pod has its name or UID, add returns the reason
+// of the refusal instead.
+func (c claims) add(pod *v1.Pod, origin string) (refusal string) {
+	id := identityOf(pod)
+	if first, taken := c.names[id.name]; taken {
+		return fmt.Sprintf("metadata.name: pod %s/%s is defined by %s already", pod.Namespace, pod.Name, first.origin)
+	}
+	if first, taken := c.uids[id.uid]; taken {
+		return fmt.Sprintf("metadata.uid: %s is the UID of pod %s/%s, defined by %s, already", pod.UID, first.pod.Namespace, first.pod.Name, first.origin)
+	}
+	c.names[id.name], c.uids[id.uid] = claim{pod, origin}, claim{pod, origin}
+	return ""
+}
+
+// leftOut is a pod that is left out of a set, and why.
+type leftOut struct {
+	pod     *v1.Pod
+	message string
+}
+
+// choose splits a set into the pods to take and the pods to leave out. The error names
+// the pods without identity.
+func choose(pods []*v1.Pod) (taken []*v1.Pod, refused []leftOut, err error) {
+	var errs []error
+	set := newClaims(len(pods))
+	for i, pod := range pods {
+		if pod == nil {
+			errs = append(errs, fmt.Errorf("%w: pods[%d] is nil", ErrNoIdentity, i))
+			continue
+		}
+		if missing := missingIdentity(pod); missing != "" {
+			refused = append(refused, leftOut{pod, missing + ": Required value"})
+			errs = append(errs, fmt.Errorf("%w: pods[%d], namespace %q, name %q, UID %q: %s: Required value", ErrNoIdentity, i, pod.Namespace, pod.Name, pod.UID, missing))
+			continue
+		}
+		if refusal := set.add(pod, "an earlier pod of the set"); refusal != "" {
+			refused = append(refused, leftOut{pod, refusal})
+			continue
+		}
+		taken = append(taken, pod)
+	}
+	return taken, refused, errors.Join(errs...)
+}
+
+// missingIdentity returns the field of a pod's identity that is empty, or "".
+func missingIdentity(pod *v1.Pod) string {
+	switch {
+	case pod.UID == "":
+		return "metadata.uid"
+	case pod.Name == "":
+		return "metadata.name"
+	case pod.Namespace == "":
+		return "metadata.namespace"
+	}
+	return ""
+}
