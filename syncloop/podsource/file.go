@@ -169,6 +169,7 @@ func (f *FileSource) CheckHealth() error {
 // Run reads the files, again whenever they change, until ctx is done. A read that the
 // kernel does not end is named in the error.
 func (f *FileSource) Run(ctx context.Context, emit func(syncloop.Event)) error {
+	emit(changed(f.cfg.Source))
 	var watching sync.WaitGroup
 	defer watching.Wait()
 	ctx, stop := context.WithCancel(ctx)

@@ -15,6 +15,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/podwright/podwright/internal/fs"
 	"github.com/podwright/podwright/syncloop"
@@ -317,6 +318,22 @@ func TestFileSourcePathAppears(t *testing.T) {
 			}
 		})
 	}
+}
+
+// Each Run announces the set of an earlier one, also while the folder is away.
+func TestFileSourceRunsAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, func(cfg *FileConfig) { cfg.NoWatch = true })
+		r.write("a", manifestOf("a", "x"))
+		stop := r.start()
+		require.Equal(t, []string{"ADD a"}, r.next())
+		stop()
+		synctest.Wait()
+		require.NoError(t, os.Rename(r.dir, r.dir+".away"))
+		r.changed, r.merger.read = make(chan struct{}, 1), map[string]map[types.UID]*v1.Pod{} // another Loop
+		r.start()
+		require.Equal(t, []string{"ADD a"}, r.next())
+	})
 }
 
 // A folder that is moved away, whatever becomes of its files elsewhere, keeps its pods for

@@ -101,7 +101,8 @@ func (m *Merger) source(name string) *sourceState {
 // source.
 //
 // Set calls emit with syncloop.PodsChanged: it is the emit of the source's Run, or
-// Loop.Emit. nil is for a Merger that no Loop reads.
+// Loop.Emit. nil is for a Merger that no Loop reads. A source that runs again emits
+// syncloop.PodsChanged first, because the Merger may have a set that no Loop has read.
 func (m *Merger) Set(source string, pods []*v1.Pod, emit func(syncloop.Event)) error {
 	return m.set(source, pods, false, emit)
 }
@@ -132,7 +133,8 @@ func (m *Merger) take(source string, pods []*v1.Pod, refused []leftOut, constant
 	}
 }
 
-// changed returns the event about a newer set of a source.
+// changed returns the event about a newer set of a source. A source emits it at the start
+// of Run too: the Loop may not have received the event about the set of an earlier Run.
 func changed(source string) syncloop.Event {
 	return syncloop.Event{Kind: syncloop.PodsChanged, Source: source}
 }

@@ -81,7 +81,9 @@ func NewSource(cfg SourceConfig) (*Source, error) {
 
 // Run follows the pods until ctx ends.
 func (s *Source) Run(ctx context.Context, emit func(syncloop.Event)) error {
-	s.changed.Wake() // what came while nobody ran
+	// The merger may have a set of an earlier Run, and the feed a newer one.
+	emit(syncloop.Event{Kind: syncloop.PodsChanged, Source: SourceName})
+	s.changed.Wake()
 	return run.All(ctx, s.feed.Run, func(ctx context.Context) error { return s.deliver(ctx, emit) })
 }
 
