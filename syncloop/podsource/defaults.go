@@ -147,14 +147,7 @@ func defaultContainer(c *v1.Container, hostNetwork bool) {
 	}
 	roundUp(c.Resources.Limits)
 	roundUp(c.Resources.Requests)
-	for name, limit := range c.Resources.Limits {
-		if c.Resources.Requests == nil {
-			c.Resources.Requests = v1.ResourceList{}
-		}
-		if _, ok := c.Resources.Requests[name]; !ok {
-			c.Resources.Requests[name] = limit.DeepCopy()
-		}
-	}
+	c.Resources.Requests = fillResources(c.Resources.Requests, c.Resources.Limits)
 	for _, probe := range []*v1.Probe{c.LivenessProbe, c.ReadinessProbe, c.StartupProbe} {
 		defaultProbe(probe)
 	}

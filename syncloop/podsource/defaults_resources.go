@@ -24,59 +24,26 @@ func defaultPodResources(spec *v1.PodSpec) {
 	if len(r.Limits) == 0 && len(r.Requests) == 0 {
 		return
 	}
-	all := containerRequests(spec)
+	containers := &v1.Pod{Spec: v1.PodSpec{InitContainers: spec.InitContainers, Containers: spec.Containers}}
 	defaults := v1.ResourceList{}
 	for _, name := range []v1.ResourceName{v1.ResourceCPU, v1.ResourceMemory} {
-		if quantity, ok := all[name]; ok {
+		if quantity, ok := podfacts.Request(containers, name); ok {
 			defaults[name] = quantity
 		}
 	}
-	for _, list := range []v1.ResourceList{defaults, r.Limits} {
-		for name, quantity := range list {
-			if _, ok := r.Requests[name]; ok {
-				continue
-			}
-			if r.Requests == nil {
-				r.Requests = v1.ResourceList{}
-			}
-			r.Requests[name] = quantity.DeepCopy()
-		}
-	}
+	r.Requests = fillResources(fillResources(r.Requests, defaults), r.Limits)
 }
 
-// containerRequests is what the containers of a pod need at a time: all regular
-// ones with the sidecars, or an init container with the sidecars before it.
-func containerRequests(spec *v1.PodSpec) v1.ResourceList {
-	sidecars, most := v1.ResourceList{}, v1.ResourceList{}
-	for i := range spec.InitContainers {
-		c := &spec.InitContainers[i]
-		if podfacts.IsSidecar(c) {
-			addTo(sidecars, c.Resources.Requests)
+// fillResources adds the resources that a list does not have.
+func fillResources(list, defaults v1.ResourceList) v1.ResourceList {
+	for name, quantity := range defaults {
+		if _, ok := list[name]; ok {
 			continue
 		}
-		during := sidecars.DeepCopy()
-		addTo(during, c.Resources.Requests)
-		raise(most, during)
-	}
-	for i := range spec.Containers {
-		addTo(sidecars, spec.Containers[i].Resources.Requests)
-	}
-	raise(most, sidecars)
-	return most
-}
-
-func addTo(sum, list v1.ResourceList) {
-	for name, quantity := range list {
-		total := sum[name]
-		total.Add(quantity)
-		sum[name] = total
-	}
-}
-
-func raise(most, list v1.ResourceList) {
-	for name, quantity := range list {
-		if old, ok := most[name]; !ok || old.Cmp(quantity) < 0 {
-			most[name] = quantity
+		if list == nil {
+			list = v1.ResourceList{}
 		}
+		list[name] = quantity.DeepCopy()
 	}
+	return list
 }

@@ -79,7 +79,7 @@ func (f *fitting) value(value any, t reflect.Type, at *field.Path) {
 func (f *fitting) fields(object map[string]any, t reflect.Type, at *field.Path) {
 	for i := range t.NumField() {
 		known := t.Field(i)
-		name, _, _ := strings.Cut(known.Tag.Get("json"), ",")
+		name := jsonName(known)
 		if name == "" && known.Anonymous {
 			f.fields(object, known.Type, at)
 			continue

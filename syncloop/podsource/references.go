@@ -1,127 +1,81 @@
 package podsource
 
 import (
+	"reflect"
 	"slices"
+	"strings"
 
-	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-// references collects the places where a pod refers to API objects. Without an
-// API server nobody can resolve them, so they are refused here, by name, rather
-// than leaving a pod that never starts.
-type references struct {
-	allowed []string
-	errs    field.ErrorList
+// checkReferences refuses references to API objects of kinds that nothing resolves without
+// an API server, because their pod would never start.
+func (c *checker) checkReferences(allowed []string) {
+	c.references(reflect.ValueOf(&c.pod.Spec), "", field.NewPath("spec"), allowed)
 }
 
-// refuse reports a reference unless its kind is resolved by somebody.
-func (r *references) refuse(path *field.Path, kind string) {
-	if !slices.Contains(r.allowed, kind) {
-		r.errs = append(r.errs, field.Forbidden(path, "a static pod must not refer to a "+kind+" of the API server"))
+// referencedKind returns the kind of the object that a field of a pod's spec refers to, or
+// "". Indexes of lists are left out, and init containers are containers.
+func referencedKind(path string) string {
+	switch strings.TrimPrefix(path, ".") {
+	case "serviceAccountName", "serviceAccount", "volumes[].projected.sources[].serviceAccountToken":
+		return "ServiceAccount"
+	case "imagePullSecrets[]", "volumes[].secret", "volumes[].csi.nodePublishSecretRef", "volumes[].azureFile",
+		"volumes[].projected.sources[].secret", "containers[].envFrom[].secretRef", "containers[].env[].valueFrom.secretKeyRef":
+		return "Secret"
+	case "volumes[].configMap", "volumes[].projected.sources[].configMap",
+		"containers[].envFrom[].configMapRef", "containers[].env[].valueFrom.configMapKeyRef":
+		return "ConfigMap"
+	case "resourceClaims[]", "containers[].resources.claims[]":
+		return "ResourceClaim"
+	case "volumes[].persistentVolumeClaim", "volumes[].ephemeral":
+		return "PersistentVolumeClaim"
+	case "volumes[].csi":
+		return "CSIDriver"
+	case "volumes[].glusterfs":
+		return "Endpoints"
+	case "volumes[].projected.sources[].clusterTrustBundle":
+		return "ClusterTrustBundle"
+	case "volumes[].projected.sources[].podCertificate":
+		return "PodCertificateRequest"
 	}
+	return ""
 }
 
-func checkReferences(spec *v1.PodSpec, allowed []string) field.ErrorList {
-	r := &references{allowed: allowed}
-	root := field.NewPath("spec")
-	if spec.ServiceAccountName != "" {
-		r.refuse(root.Child("serviceAccountName"), "ServiceAccount")
-	}
-	if spec.DeprecatedServiceAccount != "" {
-		r.refuse(root.Child("serviceAccount"), "ServiceAccount")
-	}
-	for i := range spec.ImagePullSecrets {
-		r.refuse(root.Child("imagePullSecrets").Index(i), "Secret")
-	}
-	for i := range spec.ResourceClaims {
-		r.refuse(root.Child("resourceClaims").Index(i), "ResourceClaim")
-	}
-	for i := range spec.Volumes {
-		r.volume(&spec.Volumes[i].VolumeSource, root.Child("volumes").Index(i))
-	}
-	for i := range spec.InitContainers {
-		r.container(&spec.InitContainers[i], root.Child("initContainers").Index(i))
-	}
-	for i := range spec.Containers {
-		r.container(&spec.Containers[i], root.Child("containers").Index(i))
-	}
-	return r.errs
-}
-
-func (r *references) volume(vol *v1.VolumeSource, path *field.Path) {
-	if vol.Secret != nil {
-		r.refuse(path.Child("secret"), "Secret")
-	}
-	if vol.ConfigMap != nil {
-		r.refuse(path.Child("configMap"), "ConfigMap")
-	}
-	if vol.PersistentVolumeClaim != nil {
-		r.refuse(path.Child("persistentVolumeClaim"), "PersistentVolumeClaim")
-	}
-	if vol.Ephemeral != nil {
-		r.refuse(path.Child("ephemeral"), "PersistentVolumeClaim")
-	}
-	if vol.CSI != nil {
-		r.refuse(path.Child("csi"), "CSIDriver")
-		if vol.CSI.NodePublishSecretRef != nil {
-			r.refuse(path.Child("csi", "nodePublishSecretRef"), "Secret")
+// references visits the fields that are set.
+func (c *checker) references(value reflect.Value, path string, at *field.Path, allowed []string) {
+	if value.Kind() == reflect.Pointer {
+		if value.IsNil() {
+			return
 		}
+		value = value.Elem()
 	}
-	if vol.AzureFile != nil {
-		r.refuse(path.Child("azureFile"), "Secret")
+	empty := value.Kind() == reflect.String && value.Len() == 0
+	if kind := referencedKind(path); kind != "" && !empty && !slices.Contains(allowed, kind) {
+		c.add(field.Forbidden(at, "a static pod must not refer to a "+kind+" of the API server"))
 	}
-	if vol.Glusterfs != nil {
-		r.refuse(path.Child("glusterfs"), "Endpoints")
-	}
-	if vol.Projected == nil {
-		return
-	}
-	for i, src := range vol.Projected.Sources {
-		r.projection(&src, path.Child("projected", "sources").Index(i))
+	switch value.Kind() {
+	case reflect.Slice:
+		for i := range value.Len() {
+			c.references(value.Index(i), path+"[]", at.Index(i), allowed)
+		}
+	case reflect.Struct:
+		for i := range value.NumField() {
+			switch name := jsonName(value.Type().Field(i)); name {
+			case "":
+				c.references(value.Field(i), path, at, allowed)
+			case "initContainers":
+				c.references(value.Field(i), path+".containers", at.Child(name), allowed)
+			default:
+				c.references(value.Field(i), path+"."+name, at.Child(name), allowed)
+			}
+		}
+	default:
 	}
 }
 
-func (r *references) projection(src *v1.VolumeProjection, path *field.Path) {
-	if src.Secret != nil {
-		r.refuse(path.Child("secret"), "Secret")
-	}
-	if src.ConfigMap != nil {
-		r.refuse(path.Child("configMap"), "ConfigMap")
-	}
-	if src.ServiceAccountToken != nil {
-		r.refuse(path.Child("serviceAccountToken"), "ServiceAccount")
-	}
-	if src.ClusterTrustBundle != nil {
-		r.refuse(path.Child("clusterTrustBundle"), "ClusterTrustBundle")
-	}
-	if src.PodCertificate != nil {
-		r.refuse(path.Child("podCertificate"), "PodCertificateRequest")
-	}
-}
-
-func (r *references) container(c *v1.Container, path *field.Path) {
-	for i, from := range c.EnvFrom {
-		if from.SecretRef != nil {
-			r.refuse(path.Child("envFrom").Index(i).Child("secretRef"), "Secret")
-		}
-		if from.ConfigMapRef != nil {
-			r.refuse(path.Child("envFrom").Index(i).Child("configMapRef"), "ConfigMap")
-		}
-	}
-	for i, env := range c.Env {
-		if env.ValueFrom == nil {
-			continue
-		}
-		at := path.Child("env").Index(i).Child("valueFrom")
-		if env.ValueFrom.SecretKeyRef != nil {
-			r.refuse(at.Child("secretKeyRef"), "Secret")
-		}
-		if env.ValueFrom.ConfigMapKeyRef != nil {
-			r.refuse(at.Child("configMapKeyRef"), "ConfigMap")
-		}
-	}
-	for i := range c.Resources.Claims {
-		r.refuse(path.Child("resources", "claims").Index(i), "ResourceClaim")
-	}
+// jsonName returns the name of a field in JSON, "" for an inlined struct.
+func jsonName(f reflect.StructField) string {
+	name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
+	return name
 }

@@ -2,7 +2,6 @@ package podsource
 
 import (
 	"path"
-	"slices"
 	"strings"
 
 	v1 "k8s.io/api/core/v1"
@@ -11,13 +10,12 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-// containerChecker carries what the containers of one pod must not share.
+// containerChecker checks the containers of a pod. Names and host ports must not be shared.
 type containerChecker struct {
-	pod       *v1.Pod
+	*checker
 	names     map[string]bool
 	hostPorts map[hostPort]bool
 	volumes   map[string]bool
-	errs      field.ErrorList
 }
 
 type hostPort struct {
@@ -26,8 +24,8 @@ type hostPort struct {
 	port     int32
 }
 
-func checkContainers(pod *v1.Pod) field.ErrorList {
-	cc := &containerChecker{pod: pod, names: map[string]bool{}, hostPorts: map[hostPort]bool{}, volumes: map[string]bool{}}
+func (c *checker) checkContainers() {
+	pod, cc := c.pod, &containerChecker{checker: c, names: map[string]bool{}, hostPorts: map[hostPort]bool{}, volumes: map[string]bool{}}
 	for _, vol := range pod.Spec.Volumes {
 		cc.volumes[vol.Name] = true
 	}
@@ -46,35 +44,26 @@ func checkContainers(pod *v1.Pod) field.ErrorList {
 	for i := range pod.Spec.Containers {
 		cc.container(&pod.Spec.Containers[i], root.Child("containers").Index(i))
 	}
-	return cc.errs
 }
 
-func (cc *containerChecker) add(errs ...*field.Error) { cc.errs = append(cc.errs, errs...) }
-
 func (cc *containerChecker) container(c *v1.Container, at *field.Path) {
-	cc.add(invalid(at.Child("name"), c.Name, validation.IsDNS1123Label(c.Name))...)
-	if cc.names[c.Name] {
-		cc.add(field.Duplicate(at.Child("name"), c.Name))
+	cc.invalid(at.Child("name"), c.Name, validation.IsDNS1123Label(c.Name)...)
+	unique(cc.checker, cc.names, c.Name, at.Child("name"), c.Name)
+	if cc.required(at.Child("image"), c.Image) && strings.ContainsAny(c.Image, " \t\r\n") {
+		cc.invalid(at.Child("image"), c.Image, "must not contain spaces")
 	}
-	cc.names[c.Name] = true
-	switch {
-	case c.Image == "":
-		cc.add(field.Required(at.Child("image"), ""))
-	case strings.ContainsAny(c.Image, " \t\r\n"):
-		cc.add(field.Invalid(at.Child("image"), c.Image, "must not contain spaces"))
-	}
-	cc.add(oneOf(at.Child("imagePullPolicy"), c.ImagePullPolicy, v1.PullAlways, v1.PullIfNotPresent, v1.PullNever)...)
-	cc.add(oneOf(at.Child("terminationMessagePolicy"), c.TerminationMessagePolicy, v1.TerminationMessageReadFile, v1.TerminationMessageFallbackToLogsOnError)...)
+	oneOf(cc.checker, at.Child("imagePullPolicy"), c.ImagePullPolicy, v1.PullAlways, v1.PullIfNotPresent, v1.PullNever)
+	oneOf(cc.checker, at.Child("terminationMessagePolicy"), c.TerminationMessagePolicy, v1.TerminationMessageReadFile, v1.TerminationMessageFallbackToLogsOnError)
 	if hasDotDot(c.TerminationMessagePath) {
-		cc.add(field.Invalid(at.Child("terminationMessagePath"), c.TerminationMessagePath, "must not contain '..'"))
+		cc.invalid(at.Child("terminationMessagePath"), c.TerminationMessagePath, "must not contain '..'")
 	}
 	if c.RestartPolicy != nil {
-		cc.add(oneOf(at.Child("restartPolicy"), *c.RestartPolicy, v1.ContainerRestartPolicyAlways, v1.ContainerRestartPolicyNever, v1.ContainerRestartPolicyOnFailure)...)
+		oneOf(cc.checker, at.Child("restartPolicy"), *c.RestartPolicy, v1.ContainerRestartPolicyAlways, v1.ContainerRestartPolicyNever, v1.ContainerRestartPolicyOnFailure)
 	}
 	cc.ports(c, at)
 	cc.mounts(c, at)
 	cc.env(c, at)
-	cc.add(checkResources(&c.Resources, at.Child("resources"))...)
+	cc.checkResources(&c.Resources, at.Child("resources"))
 	cc.handlers(c, at)
 	cc.security(c.SecurityContext, at.Child("securityContext"))
 }
@@ -83,14 +72,11 @@ func (cc *containerChecker) ports(c *v1.Container, at *field.Path) {
 	names := map[string]bool{}
 	for i, port := range c.Ports {
 		at := at.Child("ports").Index(i)
-		cc.add(checkPort(at.Child("containerPort"), port.ContainerPort)...)
-		cc.add(oneOf(at.Child("protocol"), port.Protocol, v1.ProtocolTCP, v1.ProtocolUDP, v1.ProtocolSCTP)...)
+		cc.checkPort(at.Child("containerPort"), port.ContainerPort)
+		oneOf(cc.checker, at.Child("protocol"), port.Protocol, v1.ProtocolTCP, v1.ProtocolUDP, v1.ProtocolSCTP)
 		if port.Name != "" {
-			cc.add(invalid(at.Child("name"), port.Name, validation.IsValidPortName(port.Name))...)
-			if names[port.Name] {
-				cc.add(field.Duplicate(at.Child("name"), port.Name))
-			}
-			names[port.Name] = true
+			cc.invalid(at.Child("name"), port.Name, validation.IsValidPortName(port.Name)...)
+			unique(cc.checker, names, port.Name, at.Child("name"), port.Name)
 		}
 		if port.HostIP != "" {
 			cc.add(validation.IsValidIP(at.Child("hostIP"), port.HostIP)...)
@@ -98,24 +84,16 @@ func (cc *containerChecker) ports(c *v1.Container, at *field.Path) {
 		if port.HostPort == 0 {
 			continue
 		}
-		cc.add(checkPort(at.Child("hostPort"), port.HostPort)...)
+		cc.checkPort(at.Child("hostPort"), port.HostPort)
 		if cc.pod.Spec.HostNetwork && port.HostPort != port.ContainerPort {
-			cc.add(field.Invalid(at.Child("hostPort"), port.HostPort, "must equal containerPort with hostNetwork"))
+			cc.invalid(at.Child("hostPort"), port.HostPort, "must equal containerPort with hostNetwork")
 		}
-		key := hostPort{port.Protocol, port.HostIP, port.HostPort}
-		if cc.hostPorts[key] {
-			cc.add(field.Duplicate(at.Child("hostPort"), port.HostPort))
-		}
-		cc.hostPorts[key] = true
+		unique(cc.checker, cc.hostPorts, hostPort{port.Protocol, port.HostIP, port.HostPort}, at.Child("hostPort"), port.HostPort)
 	}
 }
 
-func checkPort(at *field.Path, port int32) field.ErrorList {
-	var errs field.ErrorList
-	for _, complaint := range validation.IsValidPortNum(int(port)) {
-		errs = append(errs, field.Invalid(at, port, complaint))
-	}
-	return errs
+func (c *checker) checkPort(at *field.Path, port int32) {
+	c.invalid(at, port, validation.IsValidPortNum(int(port))...)
 }
 
 func (cc *containerChecker) mounts(c *v1.Container, at *field.Path) {
@@ -125,20 +103,16 @@ func (cc *containerChecker) mounts(c *v1.Container, at *field.Path) {
 		if !cc.volumes[m.Name] {
 			cc.add(field.NotFound(at.Child("name"), m.Name))
 		}
-		switch {
-		case m.MountPath == "":
-			cc.add(field.Required(at.Child("mountPath"), ""))
-		case !path.IsAbs(m.MountPath):
-			cc.add(field.Invalid(at.Child("mountPath"), m.MountPath, "must be absolute"))
+		switch clean := path.Clean(m.MountPath); {
+		case !cc.absolute(at.Child("mountPath"), m.MountPath):
 		case strings.Contains(m.MountPath, ":"):
-			cc.add(field.Invalid(at.Child("mountPath"), m.MountPath, "must not contain ':'"))
-		case paths[path.Clean(m.MountPath)]:
-			cc.add(field.Duplicate(at.Child("mountPath"), m.MountPath))
+			cc.invalid(at.Child("mountPath"), m.MountPath, "must not contain ':'")
+		default:
+			unique(cc.checker, paths, clean, at.Child("mountPath"), m.MountPath)
 		}
-		paths[path.Clean(m.MountPath)] = true
 		for name, sub := range map[string]string{"subPath": m.SubPath, "subPathExpr": m.SubPathExpr} {
 			if path.IsAbs(sub) || hasDotDot(sub) {
-				cc.add(field.Invalid(at.Child(name), sub, "must be relative and must not contain '..'"))
+				cc.invalid(at.Child(name), sub, "must be relative and must not contain '..'")
 			}
 		}
 		if m.SubPath != "" && m.SubPathExpr != "" {
@@ -156,7 +130,7 @@ func (cc *containerChecker) mounts(c *v1.Container, at *field.Path) {
 }
 
 func (cc *containerChecker) propagation(mode v1.MountPropagationMode, sc *v1.SecurityContext, at *field.Path) {
-	cc.add(oneOf(at, mode, v1.MountPropagationNone, v1.MountPropagationHostToContainer, v1.MountPropagationBidirectional)...)
+	oneOf(cc.checker, at, mode, v1.MountPropagationNone, v1.MountPropagationHostToContainer, v1.MountPropagationBidirectional)
 	privileged := sc != nil && sc.Privileged != nil && *sc.Privileged
 	if mode == v1.MountPropagationBidirectional && !privileged {
 		cc.add(field.Forbidden(at, "Bidirectional needs a privileged container"))
@@ -166,10 +140,8 @@ func (cc *containerChecker) propagation(mode v1.MountPropagationMode, sc *v1.Sec
 func (cc *containerChecker) env(c *v1.Container, at *field.Path) {
 	for i, env := range c.Env {
 		at := at.Child("env").Index(i)
-		if env.Name == "" {
-			cc.add(field.Required(at.Child("name"), ""))
-		} else {
-			cc.add(invalid(at.Child("name"), env.Name, validation.IsRelaxedEnvVarName(env.Name))...)
+		if cc.required(at.Child("name"), env.Name) {
+			cc.invalid(at.Child("name"), env.Name, validation.IsRelaxedEnvVarName(env.Name)...)
 		}
 		if env.ValueFrom == nil {
 			continue
@@ -179,13 +151,13 @@ func (cc *containerChecker) env(c *v1.Container, at *field.Path) {
 		}
 		from := env.ValueFrom
 		if count(from.FieldRef != nil, from.ResourceFieldRef != nil, from.SecretKeyRef != nil, from.ConfigMapKeyRef != nil, from.FileKeyRef != nil) != 1 {
-			cc.add(field.Invalid(at.Child("valueFrom"), "", "must name exactly one source"))
+			cc.invalid(at.Child("valueFrom"), "", "must name exactly one source")
 		}
-		if from.FieldRef != nil && from.FieldRef.FieldPath == "" {
-			cc.add(field.Required(at.Child("valueFrom", "fieldRef", "fieldPath"), ""))
+		if from.FieldRef != nil {
+			cc.required(at.Child("valueFrom", "fieldRef", "fieldPath"), from.FieldRef.FieldPath)
 		}
-		if from.ResourceFieldRef != nil && from.ResourceFieldRef.Resource == "" {
-			cc.add(field.Required(at.Child("valueFrom", "resourceFieldRef", "resource"), ""))
+		if from.ResourceFieldRef != nil {
+			cc.required(at.Child("valueFrom", "resourceFieldRef", "resource"), from.ResourceFieldRef.Resource)
 		}
 	}
 }
@@ -207,24 +179,24 @@ func (cc *containerChecker) probe(p *v1.Probe, at *field.Path, oneSuccess bool) 
 		return
 	}
 	if count(p.Exec != nil, p.HTTPGet != nil, p.TCPSocket != nil, p.GRPC != nil) != 1 {
-		cc.add(field.Invalid(at, "", "must name exactly one of exec, httpGet, tcpSocket, grpc"))
+		cc.invalid(at, "", "must name exactly one of exec, httpGet, tcpSocket, grpc")
 	}
 	for name, value := range map[string]int32{"timeoutSeconds": p.TimeoutSeconds, "periodSeconds": p.PeriodSeconds,
 		"successThreshold": p.SuccessThreshold, "failureThreshold": p.FailureThreshold} {
 		if value < 1 {
-			cc.add(field.Invalid(at.Child(name), value, "must be at least 1"))
+			cc.invalid(at.Child(name), value, "must be at least 1")
 		}
 	}
 	if p.InitialDelaySeconds < 0 {
-		cc.add(field.Invalid(at.Child("initialDelaySeconds"), p.InitialDelaySeconds, "must not be negative"))
+		cc.invalid(at.Child("initialDelaySeconds"), p.InitialDelaySeconds, "must not be negative")
 	}
 	if oneSuccess && p.SuccessThreshold > 1 {
-		cc.add(field.Invalid(at.Child("successThreshold"), p.SuccessThreshold, "must be 1"))
+		cc.invalid(at.Child("successThreshold"), p.SuccessThreshold, "must be 1")
 	}
-	cc.add(atLeast(at.Child("terminationGracePeriodSeconds"), p.TerminationGracePeriodSeconds, 1)...)
+	cc.atLeast(at.Child("terminationGracePeriodSeconds"), p.TerminationGracePeriodSeconds, 1)
 	cc.actions(p.Exec, p.HTTPGet, p.TCPSocket, at)
 	if p.GRPC != nil {
-		cc.add(checkPort(at.Child("grpc", "port"), p.GRPC.Port)...)
+		cc.checkPort(at.Child("grpc", "port"), p.GRPC.Port)
 	}
 }
 
@@ -233,11 +205,11 @@ func (cc *containerChecker) hook(h *v1.LifecycleHandler, at *field.Path) {
 		return
 	}
 	if count(h.Exec != nil, h.HTTPGet != nil, h.TCPSocket != nil, h.Sleep != nil) != 1 {
-		cc.add(field.Invalid(at, "", "must name exactly one of exec, httpGet, tcpSocket, sleep"))
+		cc.invalid(at, "", "must name exactly one of exec, httpGet, tcpSocket, sleep")
 	}
 	cc.actions(h.Exec, h.HTTPGet, h.TCPSocket, at)
 	if h.Sleep != nil {
-		cc.add(atLeast(at.Child("sleep", "seconds"), &h.Sleep.Seconds, 0)...)
+		cc.atLeast(at.Child("sleep", "seconds"), &h.Sleep.Seconds, 0)
 	}
 }
 
@@ -247,7 +219,7 @@ func (cc *containerChecker) actions(exec *v1.ExecAction, get *v1.HTTPGetAction, 
 	}
 	if get != nil {
 		cc.portRef(get.Port, at.Child("httpGet", "port"))
-		cc.add(oneOf(at.Child("httpGet", "scheme"), get.Scheme, v1.URISchemeHTTP, v1.URISchemeHTTPS)...)
+		oneOf(cc.checker, at.Child("httpGet", "scheme"), get.Scheme, v1.URISchemeHTTP, v1.URISchemeHTTPS)
 	}
 	if tcp != nil {
 		cc.portRef(tcp.Port, at.Child("tcpSocket", "port"))
@@ -257,23 +229,23 @@ func (cc *containerChecker) actions(exec *v1.ExecAction, get *v1.HTTPGetAction, 
 // portRef checks the port of a probe or hook, a number or a name.
 func (cc *containerChecker) portRef(port intstr.IntOrString, at *field.Path) {
 	if port.Type == intstr.Int {
-		cc.add(checkPort(at, port.IntVal)...)
+		cc.checkPort(at, port.IntVal)
 		return
 	}
-	cc.add(invalid(at, port.StrVal, validation.IsValidPortName(port.StrVal))...)
+	cc.invalid(at, port.StrVal, validation.IsValidPortName(port.StrVal)...)
 }
 
 func (cc *containerChecker) security(sc *v1.SecurityContext, at *field.Path) {
 	if sc == nil {
 		return
 	}
-	cc.add(checkIDs(sc.RunAsUser, sc.RunAsGroup, at)...)
+	cc.checkIDs(sc.RunAsUser, sc.RunAsGroup, at)
 	if sc.ProcMount != nil {
-		cc.add(oneOf(at.Child("procMount"), *sc.ProcMount, v1.DefaultProcMount, v1.UnmaskedProcMount)...)
+		oneOf(cc.checker, at.Child("procMount"), *sc.ProcMount, v1.DefaultProcMount, v1.UnmaskedProcMount)
 	}
 	privileged := sc.Privileged != nil && *sc.Privileged
 	if privileged && sc.AllowPrivilegeEscalation != nil && !*sc.AllowPrivilegeEscalation {
-		cc.add(field.Invalid(at.Child("allowPrivilegeEscalation"), false, "cannot be false with privileged"))
+		cc.invalid(at.Child("allowPrivilegeEscalation"), false, "cannot be false with privileged")
 	}
 }
 
@@ -288,33 +260,21 @@ func count(conditions ...bool) int {
 }
 
 // checkResources refuses limits below requests.
-func checkResources(r *v1.ResourceRequirements, at *field.Path) field.ErrorList {
+func (c *checker) checkResources(r *v1.ResourceRequirements, at *field.Path) {
 	if r == nil {
-		return nil
+		return
 	}
-	errs := append(checkResourceNames(r.Limits, at.Child("limits")), checkResourceNames(r.Requests, at.Child("requests"))...)
-	for _, name := range sortedNames(r.Requests) {
-		request := r.Requests[name]
+	c.checkResourceNames(r.Limits, at.Child("limits"))
+	c.checkResourceNames(r.Requests, at.Child("requests"))
+	for name, request := range r.Requests {
 		if limit, ok := r.Limits[name]; ok && request.Cmp(limit) > 0 {
-			errs = append(errs, field.Invalid(at.Child("requests").Key(string(name)), request.String(), "must not exceed the limit of "+limit.String()))
+			c.invalid(at.Child("requests").Key(string(name)), request.String(), "must not exceed the limit of "+limit.String())
 		}
 	}
-	return errs
 }
 
-func checkResourceNames(list v1.ResourceList, at *field.Path) field.ErrorList {
-	var errs field.ErrorList
-	for _, name := range sortedNames(list) {
-		errs = append(errs, invalid(at.Key(string(name)), string(name), validation.IsQualifiedName(string(name)))...)
-	}
-	return errs
-}
-
-func sortedNames(list v1.ResourceList) []v1.ResourceName {
-	names := make([]v1.ResourceName, 0, len(list))
+func (c *checker) checkResourceNames(list v1.ResourceList, at *field.Path) {
 	for name := range list {
-		names = append(names, name)
+		c.invalid(at.Key(string(name)), string(name), validation.IsQualifiedName(string(name))...)
 	}
-	slices.Sort(names)
-	return names
 }

@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"path"
+	"reflect"
+	"slices"
 	"strings"
 
 	v1 "k8s.io/api/core/v1"
@@ -13,33 +15,49 @@ import (
 	"github.com/podwright/podwright/internal/podfacts"
 )
 
-// sourceCheck collects what is wrong with what volumes say of where their content comes from.
-type sourceCheck struct {
-	pod  *v1.Pod
-	errs field.ErrorList
+// checkVolumes checks names, that each volume has one kind which is supported, and the
+// fields of that kind.
+func (c *checker) checkVolumes(supported []string) {
+	names := map[string]bool{}
+	for i := range c.pod.Spec.Volumes {
+		vol := &c.pod.Spec.Volumes[i]
+		at := field.NewPath("spec", "volumes").Index(i)
+		c.invalid(at.Child("name"), vol.Name, validation.IsDNS1123Label(vol.Name)...)
+		unique(c, names, vol.Name, at.Child("name"), vol.Name)
+		kinds := setFields(&vol.VolumeSource)
+		if len(kinds) > 1 {
+			c.add(field.Forbidden(at.Child(kinds[1]), "the volume is a "+kinds[0]+" already"))
+		}
+		for _, kind := range kinds {
+			if !slices.Contains(supported, kind) {
+				c.add(field.Forbidden(at.Child(kind), "volumes of this kind are not supported on this node"))
+			}
+		}
+		c.volume(&vol.VolumeSource, at)
+	}
 }
 
-// checkSources refuses names that are missing or can be those of no object, paths that
+// volume refuses names that are missing or can be those of no object, paths that
 // lead out of a volume or are another file's, fields that a pod does not have, and modes
 // that are none: nothing of it would ever work.
-func checkSources(pod *v1.Pod, vol *v1.VolumeSource, at *field.Path) field.ErrorList {
-	c := &sourceCheck{pod: pod}
+func (c *checker) volume(vol *v1.VolumeSource, at *field.Path) {
+	if s := vol.HostPath; s != nil {
+		c.hostPath(s, at.Child("hostPath"))
+	}
+	if s := vol.CSI; s != nil {
+		c.csi(s, at.Child("csi"))
+	}
 	if s := vol.ConfigMap; s != nil {
-		at := at.Child("configMap")
-		c.name(at.Child("name"), s.Name)
-		c.mode(at.Child("defaultMode"), s.DefaultMode)
-		c.items(at.Child("items"), s.Items)
+		c.object(at.Child("configMap"), "name", s.Name, s.Items)
+		c.mode(at.Child("configMap", "defaultMode"), s.DefaultMode)
 	}
 	if s := vol.Secret; s != nil {
-		at := at.Child("secret")
-		c.name(at.Child("secretName"), s.SecretName)
-		c.mode(at.Child("defaultMode"), s.DefaultMode)
-		c.items(at.Child("items"), s.Items)
+		c.object(at.Child("secret"), "secretName", s.SecretName, s.Items)
+		c.mode(at.Child("secret", "defaultMode"), s.DefaultMode)
 	}
 	if s := vol.DownwardAPI; s != nil {
-		at := at.Child("downwardAPI")
-		c.mode(at.Child("defaultMode"), s.DefaultMode)
-		c.downward(at.Child("items"), s.Items)
+		c.mode(at.Child("downwardAPI", "defaultMode"), s.DefaultMode)
+		c.downward(at.Child("downwardAPI", "items"), s.Items)
 	}
 	if s := vol.Projected; s != nil {
 		at := at.Child("projected")
@@ -48,45 +66,74 @@ func checkSources(pod *v1.Pod, vol *v1.VolumeSource, at *field.Path) field.Error
 			c.projection(at.Child("sources").Index(i), &s.Sources[i])
 		}
 		for _, clash := range podfacts.Clashes(s.Sources) {
-			c.errs = append(c.errs, field.Invalid(at.Child(clash.Field), clash.Path, "must not be that of "+at.Child(clash.First).String()+", too"))
+			c.invalid(at.Child(clash.Field), clash.Path, "must not be that of "+at.Child(clash.First).String()+", too")
 		}
 	}
 	if s := vol.NFS; s != nil {
-		at := at.Child("nfs")
-		c.required(at.Child("server"), s.Server)
-		c.absolute(at.Child("path"), s.Path)
+		c.required(at.Child("nfs", "server"), s.Server)
+		c.absolute(at.Child("nfs", "path"), s.Path)
 	}
-	if s := vol.EmptyDir; s != nil {
-		switch medium := s.Medium; {
-		case medium == v1.StorageMediumDefault, medium == v1.StorageMediumMemory, medium == v1.StorageMediumHugePages:
-		case !strings.HasPrefix(string(medium), string(v1.StorageMediumHugePagesPrefix)):
-			c.errs = append(c.errs, field.NotSupported(at.Child("emptyDir", "medium"), medium,
-				[]v1.StorageMedium{v1.StorageMediumDefault, v1.StorageMediumMemory, v1.StorageMediumHugePages, v1.StorageMediumHugePagesPrefix + "SIZE"}))
+	if s := vol.EmptyDir; s != nil && !strings.HasPrefix(string(s.Medium), string(v1.StorageMediumHugePagesPrefix)) {
+		media := []v1.StorageMedium{v1.StorageMediumDefault, v1.StorageMediumMemory, v1.StorageMediumHugePages}
+		if !slices.Contains(media, s.Medium) {
+			c.add(field.NotSupported(at.Child("emptyDir", "medium"), s.Medium, append(media, v1.StorageMediumHugePagesPrefix+"SIZE")))
 		}
 	}
 	if s := vol.Image; s != nil {
-		at := at.Child("image")
-		c.required(at.Child("reference"), s.Reference)
-		c.errs = append(c.errs, oneOf(at.Child("pullPolicy"), s.PullPolicy, v1.PullAlways, v1.PullIfNotPresent, v1.PullNever)...)
+		c.required(at.Child("image", "reference"), s.Reference)
+		oneOf(c, at.Child("image", "pullPolicy"), s.PullPolicy, v1.PullAlways, v1.PullIfNotPresent, v1.PullNever)
 	}
-	return c.errs
 }
 
-func (c *sourceCheck) projection(at *field.Path, s *v1.VolumeProjection) {
+func (c *checker) hostPath(host *v1.HostPathVolumeSource, at *field.Path) {
+	if c.absolute(at.Child("path"), host.Path) && hasDotDot(host.Path) {
+		c.invalid(at.Child("path"), host.Path, "must not contain '..'")
+	}
+	oneOf(c, at.Child("type"), *host.Type, v1.HostPathUnset, v1.HostPathDirectoryOrCreate, v1.HostPathDirectory,
+		v1.HostPathFileOrCreate, v1.HostPathFile, v1.HostPathSocket, v1.HostPathCharDev, v1.HostPathBlockDev)
+}
+
+// maxDriver is how long the name of a CSI driver is at most.
+const maxDriver = 63
+
+// csi refuses what can be no driver and no secret.
+func (c *checker) csi(csi *v1.CSIVolumeSource, at *field.Path) {
+	c.invalid(at.Child("driver"), csi.Driver, validation.IsDNS1123Subdomain(strings.ToLower(csi.Driver))...)
+	if len(csi.Driver) > maxDriver {
+		c.add(field.TooLong(at.Child("driver"), csi.Driver, maxDriver))
+	}
+	if ref := csi.NodePublishSecretRef; ref != nil {
+		c.required(at.Child("nodePublishSecretRef", "name"), ref.Name)
+	}
+}
+
+// setFields returns the JSON names of the fields of a source that are set.
+func setFields[T any](source *T) []string {
+	var kinds []string
+	value := reflect.ValueOf(source).Elem()
+	for i := range value.NumField() {
+		if !value.Field(i).IsNil() {
+			kinds = append(kinds, jsonName(value.Type().Field(i)))
+		}
+	}
+	return kinds
+}
+
+func hasDotDot(p string) bool { return slices.Contains(strings.Split(p, "/"), "..") }
+
+func (c *checker) projection(at *field.Path, s *v1.VolumeProjection) {
 	kinds := setFields(s)
 	switch {
 	case len(kinds) == 0:
-		c.errs = append(c.errs, field.Required(at, "one source"))
+		c.add(field.Required(at, "one source"))
 	case len(kinds) > 1:
-		c.errs = append(c.errs, field.Forbidden(at.Child(kinds[1]), "the source is a "+kinds[0]+" already"))
+		c.add(field.Forbidden(at.Child(kinds[1]), "the source is a "+kinds[0]+" already"))
 	}
 	if s := s.ConfigMap; s != nil {
-		c.name(at.Child("configMap", "name"), s.Name)
-		c.items(at.Child("configMap", "items"), s.Items)
+		c.object(at.Child("configMap"), "name", s.Name, s.Items)
 	}
 	if s := s.Secret; s != nil {
-		c.name(at.Child("secret", "name"), s.Name)
-		c.items(at.Child("secret", "items"), s.Items)
+		c.object(at.Child("secret"), "name", s.Name, s.Items)
 	}
 	if s := s.DownwardAPI; s != nil {
 		c.downward(at.Child("downwardAPI", "items"), s.Items)
@@ -95,7 +142,7 @@ func (c *sourceCheck) projection(at *field.Path, s *v1.VolumeProjection) {
 		at := at.Child("serviceAccountToken")
 		c.path(at.Child("path"), s.Path)
 		if seconds := s.ExpirationSeconds; seconds != nil && (*seconds < 600 || *seconds > 1<<32) {
-			c.errs = append(c.errs, field.Invalid(at.Child("expirationSeconds"), *seconds, "must be from 600 to 4294967296"))
+			c.invalid(at.Child("expirationSeconds"), *seconds, "must be from 600 to 4294967296")
 		}
 	}
 	if s := s.ClusterTrustBundle; s != nil {
@@ -103,93 +150,75 @@ func (c *sourceCheck) projection(at *field.Path, s *v1.VolumeProjection) {
 	}
 }
 
-func (c *sourceCheck) bundle(at *field.Path, s *v1.ClusterTrustBundleProjection) {
+func (c *checker) bundle(at *field.Path, s *v1.ClusterTrustBundleProjection) {
 	c.path(at.Child("path"), s.Path)
 	switch {
 	case s.Name != nil && s.SignerName != nil:
-		c.errs = append(c.errs, field.Forbidden(at.Child("signerName"), "the bundle is named already"))
+		c.add(field.Forbidden(at.Child("signerName"), "the bundle is named already"))
 	case s.Name != nil:
 		c.required(at.Child("name"), *s.Name)
 	case s.SignerName == nil || *s.SignerName == "":
-		c.errs = append(c.errs, field.Required(at.Child("name"), "or signerName"))
+		c.add(field.Required(at.Child("name"), "or signerName"))
 	}
 }
 
 // downward checks where files go, and that what they shall hold can be had.
-func (c *sourceCheck) downward(at *field.Path, items []v1.DownwardAPIVolumeFile) {
+func (c *checker) downward(at *field.Path, items []v1.DownwardAPIVolumeFile) {
 	for i := range items {
 		at, item := at.Index(i), &items[i]
 		c.path(at.Child("path"), item.Path)
 		c.mode(at.Child("mode"), item.Mode)
 		if (item.FieldRef == nil) == (item.ResourceFieldRef == nil) {
-			c.errs = append(c.errs, field.Required(at.Child("fieldRef"), "or resourceFieldRef, and not both"))
+			c.add(field.Required(at.Child("fieldRef"), "or resourceFieldRef, and not both"))
 			continue
 		}
 		if ref := item.FieldRef; ref != nil {
 			c.fieldPath(at.Child("fieldRef", "fieldPath"), ref.FieldPath)
 		} else if _, err := podfacts.ResourceValue(c.pod, nil, item.ResourceFieldRef, nil); err != nil {
-			c.errs = append(c.errs, field.Invalid(at.Child("resourceFieldRef"), item.ResourceFieldRef.Resource, err.Error()))
+			c.invalid(at.Child("resourceFieldRef"), item.ResourceFieldRef.Resource, err.Error())
 		}
 	}
 }
 
 // fieldPath takes what is the same for all of a pod's life.
-func (c *sourceCheck) fieldPath(at *field.Path, value string) {
+func (c *checker) fieldPath(at *field.Path, value string) {
 	err := errors.New("must be a field of the metadata")
 	if strings.HasPrefix(value, "metadata.") {
 		_, err = podfacts.FieldValue(c.pod, value, podfacts.Surroundings{})
 	}
 	if err != nil {
-		c.errs = append(c.errs, field.Invalid(at, value, err.Error()))
+		c.invalid(at, value, err.Error())
 	}
 }
 
-func (c *sourceCheck) items(at *field.Path, items []v1.KeyToPath) {
+// object checks the name of a ConfigMap or Secret, and the files made of its keys.
+func (c *checker) object(at *field.Path, nameField, name string, items []v1.KeyToPath) {
+	if c.required(at.Child(nameField), name) {
+		c.invalid(at.Child(nameField), name, validation.IsDNS1123Subdomain(name)...)
+	}
 	for i := range items {
-		at := at.Index(i)
-		c.errs = append(c.errs, invalid(at.Child("key"), items[i].Key, validation.IsConfigMapKey(items[i].Key))...)
+		at := at.Child("items").Index(i)
+		c.invalid(at.Child("key"), items[i].Key, validation.IsConfigMapKey(items[i].Key)...)
 		c.path(at.Child("path"), items[i].Path)
 		c.mode(at.Child("mode"), items[i].Mode)
 	}
 }
 
-// name checks that of an object. One that is missing is not also called invalid.
-func (c *sourceCheck) name(at *field.Path, name string) {
-	if c.required(at, name) {
-		c.errs = append(c.errs, invalid(at, name, validation.IsDNS1123Subdomain(name))...)
-	}
-}
-
-func (c *sourceCheck) required(at *field.Path, value string) bool {
-	if value == "" {
-		c.errs = append(c.errs, field.Required(at, ""))
-	}
-	return value != ""
-}
-
-func (c *sourceCheck) absolute(at *field.Path, value string) {
-	switch {
-	case !c.required(at, value):
-	case !path.IsAbs(value):
-		c.errs = append(c.errs, field.Invalid(at, value, "must be absolute"))
-	}
-}
-
 // path checks where a file goes in a volume.
-func (c *sourceCheck) path(at *field.Path, value string) {
+func (c *checker) path(at *field.Path, value string) {
 	switch {
 	case !c.required(at, value):
 	case path.IsAbs(value):
-		c.errs = append(c.errs, field.Invalid(at, value, "must be relative"))
+		c.invalid(at, value, "must be relative")
 	case hasDotDot(value):
-		c.errs = append(c.errs, field.Invalid(at, value, "must not contain '..'"))
+		c.invalid(at, value, "must not contain '..'")
 	case len(value) > 1 && value[:2] == "..":
-		c.errs = append(c.errs, field.Invalid(at, value, "must not begin with '..'"))
+		c.invalid(at, value, "must not begin with '..'")
 	}
 }
 
-func (c *sourceCheck) mode(at *field.Path, mode *int32) {
+func (c *checker) mode(at *field.Path, mode *int32) {
 	if mode != nil && (*mode < 0 || *mode > 0o777) {
-		c.errs = append(c.errs, field.Invalid(at, *mode, fmt.Sprintf("must be from 0 to 0777, which is %d", 0o777)))
+		c.invalid(at, *mode, fmt.Sprintf("must be from 0 to 0777, which is %d", 0o777))
 	}
 }
