@@ -157,16 +157,12 @@ func (h *DefaultHandler) CleanerStatuses() []CleanerStatus {
 
 // newCleanup tells the workers which pods are desired and gathers what follows.
 func (h *DefaultHandler) newCleanup() *Cleanup {
-	list := h.cfg.RuntimePods
-	if list == nil {
-		list = func(context.Context) ([]podworkers.RuntimePod, error) { return nil, nil }
-	}
 	c := &Cleanup{
 		Pods:            h.desired.Pods(),
 		Mirrors:         h.desired.Mirrors(),
 		LeftoverMirrors: h.desired.LeftoverMirrors(),
 		desired:         h.desired,
-		list:            list,
+		list:            h.cfg.RuntimePods,
 	}
 	c.Known = h.cfg.Workers.SyncKnownPods(c.Pods)
 	c.LeftoverMirrors = slices.DeleteFunc(c.LeftoverMirrors, func(mirror *v1.Pod) bool {

@@ -124,6 +124,7 @@ func NewHandler(cfg HandlerConfig) (*DefaultHandler, error) {
 	fields.Default(&cfg.OnReject, func(*v1.Pod, Rejection) {})
 	fields.Default(&cfg.OnRestart, func(*v1.Pod) {})
 	fields.Default(&cfg.Phase, func(pod *v1.Pod) v1.PodPhase { return pod.Status.Phase })
+	fields.Default(&cfg.RuntimePods, func(context.Context) ([]podworkers.RuntimePod, error) { return nil, nil })
 	fields.Default(&cfg.Prune, func(context.Context, types.UID, bool) {})
 	fields.Logger(&cfg.Logger)
 	return &DefaultHandler{cfg: cfg, desired: cfg.Desired, refused: map[types.UID]refusal{}, leaving: map[types.UID]*v1.Pod{}}, nil

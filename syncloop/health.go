@@ -35,7 +35,7 @@ type Status struct {
 	// is to be tried again. LastPanic, a *PanicError, is the last panic; it stays.
 	Stuck     int
 	LastPanic error
-	// Sources are the event sources by name; the source of pods is "pods".
+	// Sources are the event sources by name.
 	Sources []SourceStatus
 }
 
@@ -100,7 +100,7 @@ func (s *loopState) init(sources []string) {
 	}
 }
 
-// enter tells whether this is the first time.
+// enter reports whether this is the first Run.
 func (s *loopState) enter() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -111,10 +111,11 @@ func (s *loopState) enter() bool {
 	return true
 }
 
-func (s *loopState) leave() {
+// set changes the status.
+func (s *loopState) set(change func(st *Status)) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.st.Running = false
+	change(&s.st)
 }
 
 func (s *loopState) notRunning() error {
@@ -129,42 +130,6 @@ func (s *loopState) notRunning() error {
 	return nil
 }
 
-func (s *loopState) begin(what string, now time.Time) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.st.Doing, s.st.Since, s.st.Step = what, now, ""
-}
-
-func (s *loopState) end() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.st.Doing, s.st.Since, s.st.Step = "", time.Time{}, ""
-}
-
-func (s *loopState) active(now time.Time) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.st.LastActive = now
-}
-
-func (s *loopState) setStep(step string) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.st.Step = step
-}
-
-func (s *loopState) panicked(err *PanicError) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.st.LastPanic = err
-}
-
-func (s *loopState) stuckNow(n int) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.st.Stuck = n
-}
-
 // pause notes why nothing is handled. A reason that changes begins no new pause:
 // it often says how long it has been lasting.
 func (s *loopState) pause(err error, now time.Time) {
@@ -174,13 +139,6 @@ func (s *loopState) pause(err error, now time.Time) {
 		s.st.PausedSince = now
 	}
 	s.st.Paused = err
-}
-
-// resume ends a pause, if there is one.
-func (s *loopState) resume() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.st.Paused, s.st.PausedSince = nil, time.Time{}
 }
 
 // housekept tells whether the outcome differs from the previous one.
@@ -195,22 +153,11 @@ func (s *loopState) housekept(at time.Time, err error) bool {
 	return before.Error() != err.Error()
 }
 
-func (s *loopState) sourceStarted(name string, now time.Time) {
+// source changes the status of a source.
+func (s *loopState) source(name string, change func(src *SourceStatus)) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	src := s.sources[name]
-	src.Running, src.Since = true, now
-}
-
-func (s *loopState) sourceEnded(name string, err error, now time.Time) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	src := s.sources[name]
-	src.Running, src.Since = false, now
-	if err != nil {
-		src.Err = err
-		src.Failures++
-	}
+	change(s.sources[name])
 }
 
 func (s *loopState) snapshot() Status {

@@ -102,7 +102,7 @@ func (l *Loop) Run(ctx context.Context) error {
 	if !l.state.enter() {
 		return ErrAlreadyRun
 	}
-	defer l.state.leave()
+	defer l.state.set(func(st *Status) { st.Running = false })
 	var running run.Group
 	for name, src := range l.cfg.Sources {
 		running.Go("source "+name, func() { l.runSource(ctx, name, src) })
@@ -146,7 +146,7 @@ func (l *Loop) waitHealthy(ctx context.Context) bool {
 	for ctx.Err() == nil {
 		err := l.watch("asking whether the runtime is healthy", l.cfg.Health)
 		if err == nil {
-			l.state.resume()
+			l.state.set(func(st *Status) { st.Paused, st.PausedSince = nil, time.Time{} })
 			if told {
 				l.cfg.Logger.Info("runtime is healthy, handling pods again")
 			}
@@ -172,12 +172,18 @@ func (l *Loop) runSource(ctx context.Context, name string, src EventSource) {
 	pause := sourcePauseMin
 	for {
 		started := time.Now()
-		l.state.sourceStarted(name, started)
+		l.state.source(name, func(s *SourceStatus) { s.Running, s.Since = true, started })
 		err := run.Guard("event source "+name, func() error { return src.Run(ctx, l.dirty.add) })
 		if ctx.Err() != nil {
 			return
 		}
-		l.state.sourceEnded(name, err, time.Now())
+		l.state.source(name, func(s *SourceStatus) {
+			s.Running, s.Since = false, time.Now()
+			if err != nil {
+				s.Err = err
+				s.Failures++
+			}
+		})
 		if err == nil {
 			l.cfg.Logger.Info("event source has ended", "source", name)
 			return

@@ -26,7 +26,8 @@ func (l *Loop) iterate(ctx context.Context) {
 	if syncs := l.dirty.takeSyncs(); len(syncs) > 0 {
 		l.handleSyncs(ctx, syncs)
 	}
-	l.state.stuckNow(l.countStuck())
+	stuck := l.countStuck()
+	l.state.set(func(st *Status) { st.Stuck = stuck })
 	if l.dirty.takeHousekeeping() && ctx.Err() == nil {
 		l.housekeep(ctx)
 	}
@@ -211,21 +212,21 @@ func (l *Loop) housekeep(ctx context.Context) {
 
 // step makes one call that gets something done.
 func (l *Loop) step(what string, call func() error) error {
-	l.state.active(time.Now())
-	err := l.watch(what, call)
-	l.state.active(time.Now())
-	return err
+	active := func(st *Status) { st.LastActive = time.Now() }
+	l.state.set(active)
+	defer l.state.set(active)
+	return l.watch(what, call)
 }
 
 // watch makes one call of something that others wrote, visible in Status. A panic
 // becomes an error.
 func (l *Loop) watch(what string, call func() error) error {
-	l.state.begin(what, time.Now())
+	l.state.set(func(st *Status) { st.Doing, st.Since, st.Step = what, time.Now(), "" })
 	err := run.Guard(what, call)
-	l.state.end()
+	l.state.set(func(st *Status) { st.Doing, st.Since, st.Step = "", time.Time{}, "" })
 	var panicked *PanicError
 	if errors.As(err, &panicked) {
-		l.state.panicked(panicked)
+		l.state.set(func(st *Status) { st.LastPanic = panicked })
 		l.cfg.Logger.Error("the sync loop caught a panic", "err", err, "stack", string(panicked.Stack))
 	}
 	return err
@@ -239,6 +240,6 @@ type stepKey struct{}
 // any other SetStep does nothing.
 func SetStep(ctx context.Context, step string) {
 	if s, ok := ctx.Value(stepKey{}).(*loopState); ok {
-		s.setStep(step)
+		s.set(func(st *Status) { st.Step = step })
 	}
 }

@@ -34,13 +34,10 @@ func checkFit(manifest []byte) error {
 	if err := d.Decode(&root); err != nil {
 		return cleanError(err)
 	}
-	var f fitting
-	f.value(root, reflect.TypeFor[v1.Pod](), nil)
-	return joinErrors(f.errs)
+	var c checker
+	c.value(root, reflect.TypeFor[v1.Pod](), nil)
+	return joinErrors(c.errs)
 }
-
-// fitting collects what does not fit.
-type fitting struct{ errs field.ErrorList }
 
 var (
 	quantityType = reflect.TypeFor[resource.Quantity]()
@@ -48,7 +45,7 @@ var (
 )
 
 // value compares what a manifest has at a path with the type that belongs there.
-func (f *fitting) value(value any, t reflect.Type, at *field.Path) {
+func (c *checker) value(value any, t reflect.Type, at *field.Path) {
 	for t.Kind() == reflect.Pointer {
 		t = t.Elem()
 	}
@@ -57,47 +54,47 @@ func (f *fitting) value(value any, t reflect.Type, at *field.Path) {
 	switch {
 	case value == nil:
 	case t == quantityType:
-		f.quantity(value, at)
+		c.quantity(value, at)
 	case reflect.PointerTo(t).Implements(unmarshaler): // times, names or numbers of ports
-		f.leaf(value, t, at)
+		c.leaf(value, t, at)
 	case t.Kind() == reflect.Struct && isObject:
-		f.fields(object, t, at)
+		c.fields(object, t, at)
 	case t.Kind() == reflect.Map && isObject:
 		for _, key := range slices.Sorted(maps.Keys(object)) {
-			f.value(object[key], t.Elem(), at.Key(key))
+			c.value(object[key], t.Elem(), at.Key(key))
 		}
 	case t.Kind() == reflect.Slice && isList:
 		for i, item := range list {
-			f.value(item, t.Elem(), at.Index(i))
+			c.value(item, t.Elem(), at.Index(i))
 		}
 	default:
-		f.leaf(value, t, at)
+		c.leaf(value, t, at)
 	}
 }
 
 // fields compares the fields of an object.
-func (f *fitting) fields(object map[string]any, t reflect.Type, at *field.Path) {
+func (c *checker) fields(object map[string]any, t reflect.Type, at *field.Path) {
 	for i := range t.NumField() {
 		known := t.Field(i)
 		name := jsonName(known)
 		if name == "" && known.Anonymous {
-			f.fields(object, known.Type, at)
+			c.fields(object, known.Type, at)
 			continue
 		}
 		if value, ok := object[name]; ok {
-			f.value(value, known.Type, at.Child(name))
+			c.value(value, known.Type, at.Child(name))
 		}
 	}
 }
 
 // leaf has a value decoded by itself.
-func (f *fitting) leaf(value any, t reflect.Type, at *field.Path) {
+func (c *checker) leaf(value any, t reflect.Type, at *field.Path) {
 	text, err := json.Marshal(value)
 	if err == nil {
 		err = json.Unmarshal(text, reflect.New(t).Interface())
 	}
 	if err != nil {
-		f.errs = append(f.errs, field.Invalid(at, shortened(value), why(err, t)))
+		c.invalid(at, shortened(value), why(err, t))
 	}
 }
 
@@ -147,8 +144,8 @@ var briefQuantity = regexp.MustCompile(`^[+-]?[0-9.]{1,40}([eE][+-]?[0-9]{1,2}|[
 
 // quantity refuses what no quantity is, and those that are less than nothing or more than
 // those who calculate with it can count: units, or thousandths of a cpu.
-func (f *fitting) quantity(value any, at *field.Path) {
-	refuse := func(why string) { f.errs = append(f.errs, field.Invalid(at, shortened(value), why)) }
+func (c *checker) quantity(value any, at *field.Path) {
+	refuse := func(why string) { c.invalid(at, shortened(value), why) }
 	text, ok := value.(string)
 	if number, isNumber := value.(json.Number); isNumber {
 		text, ok = number.String(), true

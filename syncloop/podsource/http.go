@@ -150,14 +150,14 @@ func (h *HTTPSource) poll(ctx context.Context, client *http.Client, emit func(sy
 	if ctx.Err() != nil {
 		return // the agent stops: that the request failed says nothing
 	}
-	var news answer
+	var pods []*v1.Pod
+	isNew := false
 	if err == nil {
-		news = h.page.take(body)
-		err = news.problem
+		pods, isNew, err = h.page.take(body)
 	}
 	h.report(err)
-	if news.changed {
-		_ = h.cfg.Merger.Set(h.cfg.Source, news.pods, emit) // the Decoder gives each pod its identity
+	if isNew {
+		_ = h.cfg.Merger.Set(h.cfg.Source, pods, emit) // the Decoder gives each pod its identity
 	}
 }
 

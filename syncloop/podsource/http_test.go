@@ -261,20 +261,25 @@ func FuzzHTTPBody(f *testing.F) {
 	d := testDecoder()
 	f.Fuzz(func(t *testing.T, body []byte) {
 		p := &page{decode: func(body []byte) ([]*v1.Pod, error) { return d.DecodeAll(body, "url:http://a") }}
-		require.Len(t, p.take([]byte(web)).pods, 1)
-		news := p.take(body)
+		requireChanged := func(want bool, body []byte, why string) {
+			_, changed, err := p.take(body)
+			require.NoError(t, err)
+			require.Equal(t, want, changed, why)
+		}
+		requireChanged(true, []byte(web), "the first reply")
+		pods, changed, err := p.take(body)
 		switch {
 		case len(body) == 0:
-			require.True(t, news.changed)
-			require.ErrorIs(t, news.problem, errEmptyReply)
-			require.True(t, p.take([]byte(web)).changed, "nothing is remembered")
-		case news.problem != nil:
-			require.False(t, news.changed)
-			require.NotContains(t, news.problem.Error(), "\n")
-			require.Equal(t, answer{}, p.take([]byte(web)), "what was in force still is")
+			require.True(t, changed)
+			require.ErrorIs(t, err, errEmptyReply)
+			requireChanged(true, []byte(web), "the reply before an empty one is forgotten")
+		case err != nil:
+			require.False(t, changed)
+			require.NotContains(t, err.Error(), "\n")
+			requireChanged(false, []byte(web), "the pods before a refused reply stay")
 		default:
-			require.Equal(t, answer{}, p.take(body), "the same again is nothing new")
-			for _, pod := range news.pods {
+			requireChanged(false, body, "a repeated reply")
+			for _, pod := range pods {
 				require.NotEmpty(t, pod.UID)
 			}
 		}

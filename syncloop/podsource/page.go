@@ -22,30 +22,20 @@ type page struct {
 // errEmptyReply is the error of a good reply without content.
 var errEmptyReply = errors.New("the answer is empty: there are no pods")
 
-// answer is what follows from a reply.
-type answer struct {
-	// changed tells that pods is the new set; without it the one before stays.
-	changed bool
-	pods    []*v1.Pod
-	// problem says what is wrong with the reply, nil if nothing is.
-	problem error
-}
-
-// take takes the body of a good reply in. An empty one means that there are no
-// pods, and is an error all the same: nobody says "no pods" like that on purpose.
-func (p *page) take(body []byte) answer {
+// take applies the body of a good reply and returns the set if it has changed. An empty body
+// means that there are no pods. It is an error too, because it is rarely intended.
+func (p *page) take(body []byte) (pods []*v1.Pod, changed bool, err error) {
 	if len(body) == 0 {
 		p.applied, p.pods = nil, 0
-		return answer{changed: true, problem: errEmptyReply}
+		return nil, true, errEmptyReply
 	}
 	digest := sha256.Sum256(body)
 	if p.applied != nil && *p.applied == digest {
-		return answer{}
+		return nil, false, nil
 	}
-	pods, err := p.decode(body)
-	if err != nil {
-		return answer{problem: err}
+	if pods, err = p.decode(body); err != nil {
+		return nil, false, err
 	}
 	p.applied, p.pods = &digest, len(pods)
-	return answer{changed: true, pods: pods}
+	return pods, true, nil
 }

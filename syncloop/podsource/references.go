@@ -63,7 +63,9 @@ func (c *checker) references(value reflect.Value, path string, at *field.Path, a
 		for i := range value.NumField() {
 			switch name := jsonName(value.Type().Field(i)); name {
 			case "":
-				c.references(value.Field(i), path, at, allowed)
+				if value.Type().Field(i).Anonymous {
+					c.references(value.Field(i), path, at, allowed)
+				}
 			case "initContainers":
 				c.references(value.Field(i), path+".containers", at.Child(name), allowed)
 			default:
