@@ -97,7 +97,7 @@ func (h *DefaultHandler) admit(pod *v1.Pod, b *batch) bool {
 	if !admitted(err) {
 		return false
 	}
-	h.forgetRefusal(pod.UID)
+	h.locked(func() { delete(h.refused, pod.UID) })
 	if b.loaded && h.isActive(pod) {
 		b.active = append(b.active, h.cfg.Allocator.Allocated(pod))
 	}
@@ -132,9 +132,7 @@ func (h *DefaultHandler) refuse(pod *v1.Pod, err error) error {
 	if told && before.rejected == rejected {
 		now.since = before.since
 	}
-	h.mu.Lock()
-	h.refused[pod.UID] = now
-	h.mu.Unlock()
+	h.locked(func() { h.refused[pod.UID] = now })
 	switch {
 	case told && before.err.Error() == err.Error() && before.rejected == rejected:
 	case rejected:
@@ -147,10 +145,9 @@ func (h *DefaultHandler) refuse(pod *v1.Pod, err error) error {
 
 // admitHeld asks again about the pods that are held back.
 func (h *DefaultHandler) admitHeld() {
-	h.mu.Lock()
-	none := len(h.refused) == 0
-	h.mu.Unlock()
-	if none {
+	refused := 0
+	h.locked(func() { refused = len(h.refused) })
+	if refused == 0 {
 		return
 	}
 	pods, b := h.newBatch(slices.DeleteFunc(h.desired.Pods(), func(pod *v1.Pod) bool { return !h.held(pod.UID) }))
@@ -173,12 +170,7 @@ func (h *DefaultHandler) activeExcept(pending map[types.UID]bool) []*v1.Pod {
 			active = append(active, h.cfg.Allocator.Allocated(pod))
 		}
 	}
-	h.mu.Lock()
-	leaving := make([]*v1.Pod, 0, len(h.leaving))
-	for _, pod := range h.leaving {
-		leaving = append(leaving, pod)
-	}
-	h.mu.Unlock()
+	leaving := h.left()
 	slices.SortFunc(leaving, compareCreation)
 	for _, pod := range leaving {
 		state := h.cfg.Workers.State(pod.UID)
@@ -215,12 +207,6 @@ func (h *DefaultHandler) refusalOf(uid types.UID) (refusal, bool) {
 	defer h.mu.Unlock()
 	why, ok := h.refused[uid]
 	return why, ok
-}
-
-func (h *DefaultHandler) forgetRefusal(uid types.UID) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	delete(h.refused, uid)
 }
 
 // outside tells whether a pod was not admitted and no worker knows it, so that

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"slices"
 	"time"
 
@@ -142,9 +141,7 @@ func (h *DefaultHandler) HandlePodCleanups(ctx context.Context) error {
 	}
 	r.clean(c, h.cfg.FinalCleaners)
 	_ = r.run("allocating resources", func() error { h.allocate(RetryPeriodic, nil); return nil })
-	h.mu.Lock()
-	h.cleaned = r.statuses
-	h.mu.Unlock()
+	h.locked(func() { h.cleaned = r.statuses })
 	return errors.Join(r.errs...)
 }
 
@@ -173,14 +170,9 @@ func (h *DefaultHandler) newCleanup() *Cleanup {
 
 // forgetLeft drops the pods that left and of which nothing more is to come.
 func (h *DefaultHandler) forgetLeft(over func(types.UID) bool) {
-	h.mu.Lock()
-	uids := slices.Collect(maps.Keys(h.leaving))
-	h.mu.Unlock()
-	for _, uid := range uids {
-		if over(uid) {
-			h.mu.Lock()
-			delete(h.leaving, uid)
-			h.mu.Unlock()
+	for _, pod := range h.left() {
+		if over(pod.UID) {
+			h.locked(func() { delete(h.leaving, pod.UID) })
 		}
 	}
 }

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"maps"
+	"slices"
 	"sync"
 
 	v1 "k8s.io/api/core/v1"
@@ -153,7 +155,7 @@ func (h *DefaultHandler) HandlePodAdditions(_ context.Context, pods []*v1.Pod) {
 	own, b := h.newBatch(own)
 	for _, pod := range own {
 		h.desired.Set(pod)
-		h.returned(pod.UID)
+		h.locked(func() { delete(h.leaving, pod.UID) })
 		if h.admit(pod, b) {
 			h.update(podworkers.Update{Type: podworkers.UpdateCreate, Pod: pod})
 		}
@@ -195,7 +197,10 @@ func (h *DefaultHandler) HandlePodRemoves(_ context.Context, pods []*v1.Pod) {
 			continue
 		}
 		outside := h.outside(pod.UID)
-		h.left(pod)
+		h.locked(func() {
+			delete(h.refused, pod.UID)
+			h.leaving[pod.UID] = pod
+		})
 		switch {
 		case outside:
 		case !h.mayRemove(pod):
@@ -250,9 +255,8 @@ func (h *DefaultHandler) HandlePodSyncs(ctx context.Context, syncs []Sync) {
 // syncLeaving repeats the termination of a pod that is not desired any more,
 // when it is due: before all sources are ready no housekeeping does.
 func (h *DefaultHandler) syncLeaving(uid types.UID, kinds Kinds) {
-	h.mu.Lock()
-	pod := h.leaving[uid]
-	h.mu.Unlock()
+	var pod *v1.Pod
+	h.locked(func() { pod = h.leaving[uid] })
 	if pod != nil && kinds.Has(SyncDue) && h.cfg.Workers.State(uid).TerminationRequested() {
 		h.update(podworkers.Update{Type: podworkers.UpdateSync, Pod: pod})
 	}
@@ -304,19 +308,17 @@ func (h *DefaultHandler) mayRemove(pod *v1.Pod) bool {
 	return h.cfg.Sources.Ready()
 }
 
-// returned notes that a pod is desired, perhaps again.
-func (h *DefaultHandler) returned(uid types.UID) {
+// locked calls f with mu held.
+func (h *DefaultHandler) locked(f func()) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	delete(h.leaving, uid)
+	f()
 }
 
-// left notes that a pod is not desired any more.
-func (h *DefaultHandler) left(pod *v1.Pod) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	delete(h.refused, pod.UID)
-	h.leaving[pod.UID] = pod
+// left returns the pods that are not desired any more and may still have a worker.
+func (h *DefaultHandler) left() (pods []*v1.Pod) {
+	h.locked(func() { pods = slices.Collect(maps.Values(h.leaving)) })
+	return pods
 }
 
 func podAttrs(pod *v1.Pod) []any {
