@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+	configv1 "k8s.io/kubelet/config/v1"
 )
 
 const goodAnswer = `{"kind": "CredentialProviderResponse", "apiVersion": "credentialprovider.kubelet.k8s.io/v1",
@@ -75,7 +76,7 @@ func TestProgram(t *testing.T) {
 		{`head -c 2000000 /dev/zero >&2; exit 1`, "", "exit status 1", time.Minute},
 		{`sleep 600`, "", "it ran for longer than 50ms", 50 * time.Millisecond},
 	} {
-		p, err := find(script(t, "p", tc.script), &Provider{Name: "p", Args: []string{"one", "two"}, Env: []EnvVar{{"A", "b"}}})
+		p, err := find(script(t, "p", tc.script), &Provider{Name: "p", Args: []string{"one", "two"}, Env: []configv1.ExecEnvVar{{Name: "A", Value: "b"}}})
 		require.NoError(t, err)
 		p.timeout = tc.timeout
 		out, err := p.run(t.Context(), []byte("input"))

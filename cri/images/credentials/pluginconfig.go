@@ -8,65 +8,20 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"time"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/validation"
+	configv1 "k8s.io/kubelet/config/v1"
 	"sigs.k8s.io/yaml"
 )
 
-// Provider describes a credential provider plugin, as an entry of providers in a
-// kubelet's CredentialProviderConfig (KEP-2133, KEP-4412).
-type Provider struct {
-	// Name is the name of the program in PluginsConfig.BinDir. Required, once.
-	Name string `json:"name"`
-	// MatchImages are the images that the program is asked about, as entries of a
-	// keyring: "*.example.com:5000/team". At least one.
-	MatchImages []string `json:"matchImages"`
-	// DefaultCacheDuration is how long an answer is kept that does not say so
-	// itself. Zero keeps none. Required, not negative.
-	DefaultCacheDuration *metav1.Duration `json:"defaultCacheDuration"`
-	// APIVersion is the version that program speaks:
-	// credentialprovider.kubelet.k8s.io/v1, v1beta1 or v1alpha1, which are alike.
-	// Required.
-	APIVersion string `json:"apiVersion"`
-	// Args are the program's arguments. Default none.
-	Args []string `json:"args,omitempty"`
-	// Env are variables that it gets besides those of this process. Default none.
-	Env []EnvVar `json:"env,omitempty"`
-	// TokenAttributes ask for a token of the pod's service account. nil: the
-	// program gets none, and what it answers is good for the whole node.
-	TokenAttributes *TokenAttributes `json:"tokenAttributes,omitempty"`
-}
+// Provider is a credential provider plugin, as in providers of the kubelet's
+// CredentialProviderConfig (KEP-2133, KEP-4412). Its Name is that of a program in
+// PluginsConfig.BinDir.
+type Provider = configv1.CredentialProvider
 
-// EnvVar is an environment variable of a plugin.
-type EnvVar struct {
-	Name  string `json:"name"`
-	Value string `json:"value"`
-}
-
-// TokenAttributes say which service account token a plugin gets.
-type TokenAttributes struct {
-	// ServiceAccountTokenAudience is whom the token is for. Required.
-	ServiceAccountTokenAudience string `json:"serviceAccountTokenAudience"`
-	// CacheType is "ServiceAccount" when an answer is good for all pods of the
-	// service account, "Token" when only for those with the same token. Required.
-	CacheType string `json:"cacheType"`
-	// RequireServiceAccount leaves the program alone for pods without service
-	// account; with false it is run without a token for them. Required.
-	RequireServiceAccount *bool `json:"requireServiceAccount"`
-	// RequiredServiceAccountAnnotationKeys are annotations of the service account
-	// that are handed over and must be there. Default none.
-	RequiredServiceAccountAnnotationKeys []string `json:"requiredServiceAccountAnnotationKeys,omitempty"`
-	// OptionalServiceAccountAnnotationKeys are handed over if they are there.
-	// Default none.
-	OptionalServiceAccountAnnotationKeys []string `json:"optionalServiceAccountAnnotationKeys,omitempty"`
-}
-
-// The values of TokenAttributes.CacheType.
 const (
-	CacheByServiceAccount = "ServiceAccount"
-	CacheByToken          = "Token"
+	cacheByAccount = configv1.ServiceAccountServiceAccountTokenCacheType
+	cacheByToken   = configv1.TokenServiceAccountTokenCacheType
 )
 
 const (
@@ -136,10 +91,7 @@ func configFiles(path string) ([]string, error) {
 // ParsePluginConfig reads one CredentialProviderConfig, in YAML or JSON. A field
 // that it does not know is an error.
 func ParsePluginConfig(data []byte) ([]Provider, error) {
-	var file struct {
-		metav1.TypeMeta `json:",inline"`
-		Providers       []Provider `json:"providers"`
-	}
+	var file configv1.CredentialProviderConfig
 	if err := yaml.UnmarshalStrict(data, &file); err != nil {
 		return nil, fmt.Errorf("credential providers: %w", err)
 	}
@@ -156,7 +108,7 @@ func validateProviders(providers []Provider) error {
 	seen := map[string]bool{}
 	for i := range providers {
 		p := &providers[i]
-		if err := p.validate(); err != nil {
+		if err := validateProvider(p); err != nil {
 			return fmt.Errorf("credential providers: providers[%d] %q: %w", i, p.Name, err)
 		}
 		if seen[p.Name] {
@@ -167,7 +119,7 @@ func validateProviders(providers []Provider) error {
 	return nil
 }
 
-func (p *Provider) validate() error {
+func validateProvider(p *Provider) error {
 	switch {
 	case p.Name == "" || p.Name == "." || p.Name == ".." || strings.ContainsAny(p.Name, "/\\ \t\n\x00"):
 		return errors.New("name is not the name of a file")
@@ -191,19 +143,19 @@ func (p *Provider) validate() error {
 		}
 	}
 	if p.TokenAttributes != nil {
-		if err := p.TokenAttributes.validate(); err != nil {
+		if err := validateToken(p.TokenAttributes); err != nil {
 			return fmt.Errorf("tokenAttributes: %w", err)
 		}
 	}
 	return nil
 }
 
-func (t *TokenAttributes) validate() error {
+func validateToken(t *configv1.ServiceAccountTokenAttributes) error {
 	switch {
 	case t.ServiceAccountTokenAudience == "":
 		return errors.New("serviceAccountTokenAudience is required")
-	case t.CacheType != CacheByServiceAccount && t.CacheType != CacheByToken:
-		return fmt.Errorf("cacheType %q is neither %s nor %s", t.CacheType, CacheByServiceAccount, CacheByToken)
+	case t.CacheType != cacheByAccount && t.CacheType != cacheByToken:
+		return fmt.Errorf("cacheType %q is neither %s nor %s", t.CacheType, cacheByAccount, cacheByToken)
 	case t.RequireServiceAccount == nil:
 		return errors.New("requireServiceAccount is required")
 	case !*t.RequireServiceAccount && len(t.RequiredServiceAccountAnnotationKeys) > 0:
@@ -220,12 +172,4 @@ func (t *TokenAttributes) validate() error {
 		seen[key] = true
 	}
 	return nil
-}
-
-// cacheFor is how long an answer is kept.
-func (p *Provider) cacheFor(answer *metav1.Duration) time.Duration {
-	if answer != nil {
-		return answer.Duration
-	}
-	return p.DefaultCacheDuration.Duration
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	configv1 "k8s.io/kubelet/config/v1"
 )
 
 const fullConfig = `
@@ -41,13 +42,13 @@ func TestParsePluginConfig(t *testing.T) {
 		{
 			Name: "ecr", MatchImages: []string{"*.dkr.ecr.*.amazonaws.com", "registry.io:8080/path"},
 			DefaultCacheDuration: &metav1.Duration{Duration: 12 * time.Hour}, APIVersion: protocolGroup + "v1",
-			Args: []string{"get-credentials"}, Env: []EnvVar{{Name: "REGION", Value: "eu"}},
+			Args: []string{"get-credentials"}, Env: []configv1.ExecEnvVar{{Name: "REGION", Value: "eu"}},
 		},
 		{
 			Name: "tokens", MatchImages: []string{"*.example.com"},
 			DefaultCacheDuration: &metav1.Duration{}, APIVersion: protocolGroup + "v1",
-			TokenAttributes: &TokenAttributes{
-				ServiceAccountTokenAudience: "registry", CacheType: CacheByToken, RequireServiceAccount: &yes,
+			TokenAttributes: &configv1.ServiceAccountTokenAttributes{
+				ServiceAccountTokenAudience: "registry", CacheType: cacheByToken, RequireServiceAccount: &yes,
 				RequiredServiceAccountAnnotationKeys: []string{"example.com/role"},
 				OptionalServiceAccountAnnotationKeys: []string{"example.com/team"},
 			},
@@ -132,7 +133,7 @@ func FuzzParsePluginConfig(f *testing.F) {
 		require.NotEmpty(t, providers)
 		for i := range providers {
 			require.Equal(t, providers[i].Name, filepath.Base(providers[i].Name))
-			require.GreaterOrEqual(t, providers[i].cacheFor(nil), time.Duration(0))
+			require.GreaterOrEqual(t, providers[i].DefaultCacheDuration.Duration, time.Duration(0))
 			(&plugin{Provider: providers[i]}).wants("registry.io/x")
 		}
 	})

@@ -1,6 +1,7 @@
 package credentials
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -158,7 +159,7 @@ func (p *plugin) execute(ctx context.Context, pod *v1.Pod, repository string, ac
 		return Keyring{}, err
 	}
 	ring := found.keyring(account.origin)
-	if keep := p.cacheFor(found.CacheDuration); keep > 0 {
+	if keep := cmp.Or(found.CacheDuration, p.DefaultCacheDuration).Duration; keep > 0 {
 		p.cache.put(scopeOf(found.CacheKeyType, repository), account.key, ring, time.Now().Add(keep))
 	}
 	return ring, nil

@@ -14,6 +14,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	configv1 "k8s.io/kubelet/config/v1"
 )
 
 func provider(name string, images ...string) Provider {
@@ -188,9 +189,9 @@ func (s *tokens) Token(_ context.Context, pod *v1.Pod, audience string) (string,
 
 func TestPluginTokens(t *testing.T) {
 	yes, no := true, false
-	with := func(cacheType string, required *bool) Provider {
+	with := func(cacheType configv1.ServiceAccountTokenCacheType, required *bool) Provider {
 		p := provider("p", "*.x.io")
-		p.TokenAttributes = &TokenAttributes{
+		p.TokenAttributes = &configv1.ServiceAccountTokenAttributes{
 			ServiceAccountTokenAudience: "aud", CacheType: cacheType, RequireServiceAccount: required,
 			OptionalServiceAccountAnnotationKeys: []string{"team"},
 		}
@@ -198,7 +199,7 @@ func TestPluginTokens(t *testing.T) {
 	}
 	t.Run("by service account", func(t *testing.T) {
 		r, sa := &registry{answer: answer{CacheKeyType: cacheByImage}}, &tokens{annotations: map[string]string{"team": "a", "else": "b"}}
-		p := pluginOn(r, with(CacheByServiceAccount, &yes), sa)
+		p := pluginOn(r, with(cacheByAccount, &yes), sa)
 		require.Equal(t, "u1", find1(t, p, podOf("1", "sa"), "a.x.io/x"))
 		require.Equal(t, "u1", find1(t, p, podOf("2", "sa"), "a.x.io/x"))
 		require.Equal(t, 1, sa.made, "a kept answer needs no token")
@@ -212,21 +213,21 @@ func TestPluginTokens(t *testing.T) {
 		require.Equal(t, Origin{ServiceAccount: &ServiceAccountRef{UID: "uid-sa", Namespace: "ns", Name: "sa"}}, found[0].Origin)
 	})
 	t.Run("by token", func(t *testing.T) {
-		p := pluginOn(&registry{answer: answer{CacheKeyType: cacheByImage}}, with(CacheByToken, &yes), &tokens{})
+		p := pluginOn(&registry{answer: answer{CacheKeyType: cacheByImage}}, with(cacheByToken, &yes), &tokens{})
 		require.Equal(t, "u1", find1(t, p, podOf("1", "sa"), "a.x.io/x"))
 		require.Equal(t, "u2", find1(t, p, podOf("2", "sa"), "a.x.io/x"))
 		require.Equal(t, "u1", find1(t, p, podOf("1", "sa"), "a.x.io/x"))
 	})
 	t.Run("no service account", func(t *testing.T) {
 		r := &registry{answer: answer{CacheKeyType: cacheByImage}}
-		require.Empty(t, find1(t, pluginOn(r, with(CacheByToken, &yes), &tokens{}), podOf("1", ""), "a.x.io/x"))
+		require.Empty(t, find1(t, pluginOn(r, with(cacheByToken, &yes), &tokens{}), podOf("1", ""), "a.x.io/x"))
 		require.Zero(t, r.calls())
-		require.Equal(t, "u1", find1(t, pluginOn(r, with(CacheByToken, &no), &tokens{}), podOf("1", ""), "a.x.io/x"))
+		require.Equal(t, "u1", find1(t, pluginOn(r, with(cacheByToken, &no), &tokens{}), podOf("1", ""), "a.x.io/x"))
 		require.Empty(t, r.asked[0].ServiceAccountToken)
 	})
 	t.Run("fails", func(t *testing.T) {
 		r := &registry{answer: answer{CacheKeyType: cacheByImage}}
-		p := with(CacheByToken, &yes)
+		p := with(cacheByToken, &yes)
 		p.TokenAttributes.RequiredServiceAccountAnnotationKeys = []string{"role"}
 		_, err := pluginOn(r, p, &tokens{}).Credentials(t.Context(), podOf("1", "sa"), "a.x.io/x")
 		require.ErrorContains(t, err, `credential provider "p": service account "sa" lacks the annotation "role"`)
@@ -240,7 +241,7 @@ func TestNewPluginsRefuses(t *testing.T) {
 	dir := script(t, "p", "")
 	yes := true
 	token := provider("p", "x.io")
-	token.TokenAttributes = &TokenAttributes{ServiceAccountTokenAudience: "a", CacheType: CacheByToken, RequireServiceAccount: &yes}
+	token.TokenAttributes = &configv1.ServiceAccountTokenAttributes{ServiceAccountTokenAudience: "a", CacheType: cacheByToken, RequireServiceAccount: &yes}
 	for want, cfg := range map[string]PluginsConfig{
 		"providers is empty":                            {BinDir: dir},
 		"credentials: PluginsConfig.BinDir is required": {Providers: []Provider{provider("p", "x.io")}},

@@ -10,6 +10,7 @@ import (
 	"slices"
 
 	v1 "k8s.io/api/core/v1"
+	configv1 "k8s.io/kubelet/config/v1"
 )
 
 // ServiceAccounts provides what plugins may get of a pod's service account. It is
@@ -65,7 +66,7 @@ func (p *plugin) account(ctx context.Context, pod *v1.Pod) (account, error) {
 			out.annotations[k] = value
 		}
 	}
-	if want.CacheType == CacheByToken { // else a cached answer needs none
+	if want.CacheType == cacheByToken { // else a cached answer needs none
 		if err := p.needToken(ctx, pod, &out); err != nil {
 			return account{}, err
 		}
@@ -91,12 +92,12 @@ func (p *plugin) needToken(ctx context.Context, pod *v1.Pod, a *account) error {
 }
 
 // cacheKey is a hash, so that no token stays in memory for longer than needed.
-func (a *account) cacheKey(cacheType string) string {
+func (a *account) cacheKey(cacheType configv1.ServiceAccountTokenCacheType) string {
 	parts := []string{a.origin.ServiceAccount.UID, a.origin.ServiceAccount.Namespace, a.origin.ServiceAccount.Name}
 	for _, k := range slices.Sorted(maps.Keys(a.annotations)) {
 		parts = append(parts, k, a.annotations[k])
 	}
-	if cacheType == CacheByToken {
+	if cacheType == cacheByToken {
 		parts = append(parts, a.token)
 	}
 	data, _ := json.Marshal(parts) // text always encodes

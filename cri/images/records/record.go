@@ -5,6 +5,7 @@ import (
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	configv1alpha1 "k8s.io/kubelet/config/v1alpha1"
 
 	"github.com/podwright/podwright/cri/images/credentials"
 )
@@ -23,43 +24,15 @@ const (
 // a pull.
 const maxSecrets = 100
 
-// intent says that an image is being pulled.
-type intent struct {
-	metav1.TypeMeta `json:",inline"`
-	Image           string `json:"image"`
-}
-
-// record says who has pulled an image.
-type record struct {
-	metav1.TypeMeta `json:",inline"`
-	LastUpdatedTime metav1.Time `json:"lastUpdatedTime"`
-	// ImageRef is the image's ID in the runtime.
-	ImageRef string `json:"imageRef"`
-	// CredentialMapping maps repositories, as written in specs, to who pulled
-	// the image from there.
-	CredentialMapping map[string]access `json:"credentialMapping,omitempty"`
-}
-
-// access is who may use an image.
-type access struct {
-	KubernetesSecrets         []secret         `json:"kubernetesSecrets,omitempty"`
-	KubernetesServiceAccounts []serviceAccount `json:"kubernetesServiceAccounts,omitempty"`
-	// NodePodsAccessible: every pod on the node. The lists are empty then.
-	NodePodsAccessible bool `json:"nodePodsAccessible,omitempty"`
-}
-
-type secret struct {
-	UID            string `json:"uid"`
-	Namespace      string `json:"namespace"`
-	Name           string `json:"name"`
-	CredentialHash string `json:"credentialHash"`
-}
-
-type serviceAccount struct {
-	UID       string `json:"uid"`
-	Namespace string `json:"namespace"`
-	Name      string `json:"name"`
-}
+// The kubelet's types of its files: an intent is written before a pull, and a record,
+// afterwards, has who may use the image, by repository.
+type (
+	intent         = configv1alpha1.ImagePullIntent
+	record         = configv1alpha1.ImagePulledRecord
+	access         = configv1alpha1.ImagePullCredentials
+	secret         = configv1alpha1.ImagePullSecret
+	serviceAccount = configv1alpha1.ImagePullServiceAccount
+)
 
 // accessOf is who may use what was pulled with a credential; nil is an anonymous
 // pull.
@@ -69,7 +42,7 @@ func accessOf(c *credentials.Credential) access {
 		return access{NodePodsAccessible: true}
 	case c.Origin.Secret != nil:
 		s := c.Origin.Secret
-		return access{KubernetesSecrets: []secret{{s.UID, s.Namespace, s.Name, c.Hash()}}}
+		return access{KubernetesSecrets: []secret{{UID: s.UID, Namespace: s.Namespace, Name: s.Name, CredentialHash: c.Hash()}}}
 	case c.Origin.ServiceAccount != nil:
 		return access{KubernetesServiceAccounts: []serviceAccount{serviceAccount(*c.Origin.ServiceAccount)}}
 	default:
@@ -79,10 +52,10 @@ func accessOf(c *credentials.Credential) access {
 
 // merged returns the record with more access to a repository, and whether that is
 // any different. The receiver stays as it is.
-func (r record) merged(repository string, more access, now time.Time) (record, bool) {
+func merged(r record, repository string, more access, now time.Time) (record, bool) {
 	old, known := r.CredentialMapping[repository]
-	joined := old.joined(more)
-	if known && joined.equal(old) || joined.equal(access{}) {
+	joined := join(old, more)
+	if known && equal(joined, old) || equal(joined, access{}) {
 		return r, false
 	}
 	mapping := map[string]access{repository: joined}
@@ -95,13 +68,13 @@ func (r record) merged(repository string, more access, now time.Time) (record, b
 	return r, true
 }
 
-func (a access) equal(b access) bool {
+func equal(a, b access) bool {
 	return a.NodePodsAccessible == b.NodePodsAccessible && slices.Equal(a.KubernetesSecrets, b.KubernetesSecrets) &&
 		slices.Equal(a.KubernetesServiceAccounts, b.KubernetesServiceAccounts)
 }
 
 // joined is the access of either. A secret is there once, with its newest hash.
-func (a access) joined(b access) access {
+func join(a, b access) access {
 	if a.NodePodsAccessible || b.NodePodsAccessible {
 		return access{NodePodsAccessible: true}
 	}
@@ -110,7 +83,7 @@ func (a access) joined(b access) access {
 		KubernetesServiceAccounts: slices.Clone(a.KubernetesServiceAccounts),
 	}
 	for _, s := range b.KubernetesSecrets {
-		i := slices.IndexFunc(out.KubernetesSecrets, s.same)
+		i := slices.IndexFunc(out.KubernetesSecrets, func(o secret) bool { return same(s, o) })
 		if i < 0 {
 			out.KubernetesSecrets = append(out.KubernetesSecrets, s)
 		} else {
@@ -125,14 +98,14 @@ func (a access) joined(b access) access {
 	return out
 }
 
-func (s secret) same(o secret) bool {
+func same(s, o secret) bool {
 	return s.UID == o.UID && s.Namespace == o.Namespace && s.Name == o.Name
 }
 
 // opened tells whether one of a pod's credentials gives it access, and what is to
 // be added to the record so that it is recognised without the other half next time:
 // nothing when the secret is known with its hash.
-func (a access) opened(found []credentials.Credential) (ok bool, learnt access) {
+func opened(a access, found []credentials.Credential) (ok bool, learnt access) {
 	for i := range found {
 		mine := accessOf(&found[i])
 		for _, s := range mine.KubernetesSecrets {
@@ -140,7 +113,7 @@ func (a access) opened(found []credentials.Credential) (ok bool, learnt access) 
 				return true, access{}
 			}
 			if slices.ContainsFunc(a.KubernetesSecrets, func(o secret) bool {
-				return o.CredentialHash != "" && o.CredentialHash == s.CredentialHash || s.same(o)
+				return o.CredentialHash != "" && o.CredentialHash == s.CredentialHash || same(s, o)
 			}) {
 				return true, mine
 			}

@@ -191,7 +191,7 @@ func (s *Store) write(p Pull) error {
 // add adds access to a record and writes it if that, or that it exists, is new.
 func (s *Store) add(old record, known bool, repository string, more access) error {
 	now := time.Now()
-	fresh, changed := old.merged(repository, more, now)
+	fresh, changed := merged(old, repository, more, now)
 	if known && !changed {
 		return nil
 	}
@@ -263,18 +263,18 @@ func (s *Store) verify(ctx context.Context, image, ref string, lookup func(conte
 	switch {
 	case allowed.NodePodsAccessible:
 		return ResultRecorded, nil
-	case allowed.equal(access{}):
+	case equal(allowed, access{}):
 		return ResultMustAuthenticate, nil
 	}
 	found, err := lookup(ctx)
-	ok, learnt := allowed.opened(found)
+	ok, learnt := opened(allowed, found)
 	if !ok {
 		if err != nil {
 			return ResultError, err
 		}
 		return ResultMustAuthenticate, nil
 	}
-	if !learnt.equal(access{}) && len(allowed.KubernetesSecrets) < maxSecrets {
+	if !equal(learnt, access{}) && len(allowed.KubernetesSecrets) < maxSecrets {
 		s.learn(ref, name.Repository, learnt)
 	}
 	return ResultRecorded, nil

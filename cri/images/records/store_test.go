@@ -114,7 +114,7 @@ func TestVerifyLearns(t *testing.T) {
 	require.True(t, allowed(t, b, "r.io/p:1", "id", who("ns3", "c", "q")), "by the new hash")
 	var many access
 	for i := range maxSecrets - 4 {
-		many = many.joined(accessOf(who("many", fmt.Sprint(i), "p")))
+		many = join(many, accessOf(who("many", fmt.Sprint(i), "p")))
 	}
 	b.learn("id", "r.io/p", many)
 	for _, name := range []string{"d", "e", "f"} {
@@ -334,8 +334,8 @@ func FuzzRecord(f *testing.F) {
 	f.Fuzz(func(t *testing.T, data []byte) {
 		if _, r, err := parseRecord(data); err == nil {
 			require.NotEmpty(t, r.ImageRef)
-			more, _ := r.merged("a", accessOf(who("ns", "a", "p")), time.Now())
-			ok, _ := more.CredentialMapping["a"].opened([]credentials.Credential{*who("ns", "a", "p")})
+			more, _ := merged(r, "a", accessOf(who("ns", "a", "p")), time.Now())
+			ok, _ := opened(more.CredentialMapping["a"], []credentials.Credential{*who("ns", "a", "p")})
 			require.True(t, ok || more.CredentialMapping["a"].NodePodsAccessible)
 		}
 		if _, i, err := parseIntent(data); err == nil {
