@@ -74,7 +74,6 @@ func TestConstructors(t *testing.T) {
 		"hooks: Config.Exec":                     {of(hooks.New(hooks.Config{})), of(hooks.New(hooks.Config{Exec: runtime}))},
 		"resize: Config.Runtime":                 {of(resize.New(resize.Config{})), of(resize.New(resize.Config{Runtime: runtime}))},
 		"resize: Config.Requests":                {of(resize.New(resize.Config{}))},
-		"resize: FolderConfig.Dir":               {of(resize.NewFolder(resize.FolderConfig{}))},
 		"pods: UserNamespacesConfig.PodDir":      {of(pods.NewUserNamespaces(pods.UserNamespacesConfig{}))},
 		"images: Config.Service":                 {of(images.New(images.Config{})), of(images.New(images.Config{Service: runtime}))},
 		"gc: Config.Images":                      {of(gc.New(gc.Config{})), of(gc.New(gc.Config{Images: runtime}))},

@@ -28,10 +28,8 @@ func benchConfig(b *testing.B, runtime cri.RuntimeService, service cri.ImageServ
 	require.NoError(b, os.WriteFile(filepath.Join(dir, "resolv.conf"), []byte("nameserver 10.0.0.1\n"), 0o600))
 	manager, err := images.New(images.Config{Service: service})
 	require.NoError(b, err)
-	actuated, err := resize.NewFolder(resize.FolderConfig{Dir: filepath.Join(dir, "actuated")})
-	require.NoError(b, err)
 	return Config{
-		Runtime: runtime, Images: manager, RuntimeName: "bench", Actuated: actuated,
+		Runtime: runtime, Images: manager, RuntimeName: "bench", Actuated: resize.NewMemory(),
 		LogRoot: filepath.Join(dir, "pods"), LinkDir: filepath.Join(dir, "containers"),
 		PodDir: func(uid types.UID) string { return filepath.Join(dir, "kubelet", string(uid)) },
 		Node:   request.Node{Name: "node-1", IPs: []string{"192.0.2.1"}, MemoryCapacity: 8 << 30},

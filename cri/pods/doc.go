@@ -75,8 +75,7 @@
 //   - Have the volumes mounted before SyncPod, and say where in Config.Inputs.
 //   - Call again: when the pod changes, when the observer sees something, when
 //     Err is not nil (not before NotBefore), and at once when Again says so.
-//   - Set Config.Actuated, to a store that outlives the agent (resize.NewFolder),
-//     if pods are to be resized in place, and show a failed ActionResizePodInPlace
+//   - Set Config.Actuated, to a store that outlives the agent (package resize), if pods are to be resized in place, and show a failed ActionResizePodInPlace
 //     as reason Error of the condition PodResizeInProgress.
 //   - Have a garbage.Collector collect every minute or so, and remove pods that are
 //     gone (RemovePod), or call Forget for them.

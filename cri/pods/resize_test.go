@@ -3,8 +3,6 @@ package pods
 import (
 	"context"
 	"fmt"
-	"os"
-	"path/filepath"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -205,19 +203,15 @@ func TestResizePodLevel(t *testing.T) {
 	require.False(t, result.Acted())
 }
 
-// A damaged record restarts nothing, not even a container that is restarted to get
-// other resources: what the runtime reports counts. A resize after it works.
-func TestDamagedActuated(t *testing.T) {
+// A lost record restarts nothing, not even a container that is restarted to get other
+// resources: what the runtime reports counts. A resize after it works.
+func TestLostActuated(t *testing.T) {
 	h, _, pod := resizeHarness(t)
-	dir := t.TempDir()
 	pod.Spec.Containers[0].ResizePolicy = []v1.ContainerResizePolicy{
 		{ResourceName: v1.ResourceCPU, RestartPolicy: v1.RestartContainer}, {ResourceName: v1.ResourceMemory, RestartPolicy: v1.RestartContainer},
 	}
 	before := h.status(pod)
-	require.NoError(t, os.WriteFile(filepath.Join(dir, string(pod.UID)+".json"), []byte(`{"containers":`), 0o600))
-	var err error
-	h.cfg.Actuated, err = resize.NewFolder(resize.FolderConfig{Dir: dir})
-	require.NoError(t, err)
+	h.cfg.Actuated = resize.NewMemory()
 	h.restart()
 	h.mustSync(pod)
 	after := h.mustSync(pod)

@@ -59,6 +59,8 @@ type world struct {
 	events  events
 	// unsaved: only syncs write to the disk what is known of pods.
 	unsaved bool
+	// actuated outlives agents.
+	actuated resize.Store
 	// diskTakes is how long each access to a saved status takes.
 	diskTakes time.Duration
 	agent     *node
@@ -70,7 +72,7 @@ func inWorld(t *testing.T, cfg fake.Config, test func(*world)) {
 	dir := t.TempDir()
 	synctest.Test(t, func(t *testing.T) {
 		n, rt := testagent.NewNode(t, cfg)
-		w := &world{Node: n, t: t, dir: dir, runtime: rt, calls: testagent.NewRuntime(rt)}
+		w := &world{Node: n, t: t, dir: dir, runtime: rt, calls: testagent.NewRuntime(rt), actuated: resize.NewMemory()}
 		defer func() {
 			if w.stop != nil {
 				w.stop()
@@ -161,7 +163,7 @@ func (w *world) config(n *node) Config {
 		Pods: pods.Config{
 			Runtime: runtime, RuntimeName: "fake", LogRoot: w.logs(), LinkDir: w.links(), PodDir: n.folders.Pod,
 			Images:   must(images.New(images.Config{Service: w.runtime})),
-			Actuated: must(resize.NewFolder(resize.FolderConfig{Dir: filepath.Join(w.dir, "root", "actuated_resources")})),
+			Actuated: w.actuated,
 		},
 		Checkpoint: w.store(), Statuses: writer.Config{Sinks: w.sinks}, Logger: log, Event: w.events.add, NetworkReady: w.networkReady, HostIPs: w.hostIPs, Span: w.span, Elsewhere: w.elsewhere,
 		Probes: probe.Config{Probers: map[probe.Handler]probe.Prober{probe.Exec: must(exec.New(exec.Config{Runtime: runtime}))}},

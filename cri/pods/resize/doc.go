@@ -5,9 +5,8 @@
 // runtime, and the cgroup of the pod, what differs. pods.Manager does all that in
 // SyncPod, once it is given a store:
 //
-//	store, err := resize.NewFolder(resize.FolderConfig{Dir: "/var/lib/agent/resources"})
-//	...
 //	manager, err := pods.New(pods.Config{Actuated: store, ...})
 //
-// An example that runs: ExampleNewFolder in example_test.go.
+// examples/kubelet/agent/allocation.go keeps the records in the checkpoint of package
+// allocation. An example that runs: ExampleLoad in example_test.go.
 package resize
