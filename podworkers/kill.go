@@ -7,6 +7,8 @@ import (
 	"time"
 
 	v1 "k8s.io/api/core/v1"
+
+	"github.com/podwright/podwright/internal/podfacts"
 )
 
 // Kill terminates a pod and waits until its containers have stopped. It waits for
@@ -69,6 +71,5 @@ func (w *Workers) reportSlowKill(pod *v1.Pod, limit time.Duration) {
 	if w.cfg.Event == nil {
 		return
 	}
-	ref := v1.ObjectReference{Kind: "Pod", APIVersion: "v1", Namespace: pod.Namespace, Name: pod.Name, UID: pod.UID, ResourceVersion: pod.ResourceVersion}
-	w.cfg.Event(ref, v1.EventTypeWarning, "ExceededGracePeriod", fmt.Sprintf("Container runtime did not kill the pod within %v.", limit))
+	w.cfg.Event(podfacts.Reference(pod), v1.EventTypeWarning, "ExceededGracePeriod", fmt.Sprintf("Container runtime did not kill the pod within %v.", limit))
 }

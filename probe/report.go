@@ -7,6 +7,7 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 
+	"github.com/podwright/podwright/internal/podfacts"
 	"github.com/podwright/podwright/internal/run"
 )
 
@@ -101,17 +102,9 @@ func (m *Manager) event(w *worker, reason, message string) {
 
 // reference is the object that events of the container are recorded on.
 func (w *worker) reference() v1.ObjectReference {
-	list := "initContainers"
-	for i := range w.spec.Spec.Containers {
-		if w.spec.Spec.Containers[i].Name == w.container.Name {
-			list = "containers"
-		}
-	}
-	return v1.ObjectReference{
-		Kind: "Pod", APIVersion: "v1",
-		Namespace: w.spec.Namespace, Name: w.spec.Name, UID: w.spec.UID, ResourceVersion: w.spec.ResourceVersion,
-		FieldPath: "spec." + list + "{" + w.container.Name + "}",
-	}
+	ref := podfacts.Reference(w.spec)
+	ref.FieldPath = podfacts.FieldPath(w.spec, w.container.Name)
+	return ref
 }
 
 func (w *worker) series() Series {

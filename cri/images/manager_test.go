@@ -180,16 +180,6 @@ func TestUserOfThePulledImage(t *testing.T) {
 	require.Equal(t, Image{Ref: "sha256:new", UserSpecified: "a:1", Username: "new"}, image)
 }
 
-func TestEventsPointAtTheContainer(t *testing.T) {
-	pod := request("u", "a:1", "").Pod
-	pod.Spec.InitContainers = []v1.Container{{Name: "i"}}
-	pod.Spec.EphemeralContainers = []v1.EphemeralContainer{{EphemeralContainerCommon: v1.EphemeralContainerCommon{Name: "e"}}}
-	require.Equal(t, "spec.containers{c}", fieldPath(pod, "c"))
-	require.Equal(t, "spec.initContainers{i}", fieldPath(pod, "i"))
-	require.Equal(t, "spec.ephemeralContainers{e}", fieldPath(pod, "e"))
-	require.Empty(t, fieldPath(pod, "volume"))
-}
-
 // What a manager tells of its work. A pull is a span of the container that waits for it, and
 // made with the context of the first who wants it. An image that is there needs none.
 func TestMetricsAndSpans(t *testing.T) {

@@ -8,6 +8,7 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
 	"github.com/podwright/podwright/internal/fields"
+	"github.com/podwright/podwright/internal/podfacts"
 )
 
 // The reasons of the events that a Manager records.
@@ -86,33 +87,11 @@ func (r *Request) podName() types.NamespacedName {
 
 // reference points an event at the container within its pod, or at the pod.
 func (r *Request) reference() v1.ObjectReference {
-	ref := v1.ObjectReference{
-		Kind: "Pod", APIVersion: "v1", Namespace: r.Pod.Namespace, Name: r.Pod.Name, UID: r.Pod.UID,
-		ResourceVersion: r.Pod.ResourceVersion,
-	}
+	ref := podfacts.Reference(r.Pod)
 	if r.Container != nil {
-		ref.FieldPath = fieldPath(r.Pod, r.Container.Name)
+		ref.FieldPath = podfacts.FieldPath(r.Pod, r.Container.Name)
 	}
 	return ref
-}
-
-func fieldPath(pod *v1.Pod, name string) string {
-	for i := range pod.Spec.Containers {
-		if pod.Spec.Containers[i].Name == name {
-			return "spec.containers{" + name + "}"
-		}
-	}
-	for i := range pod.Spec.InitContainers {
-		if pod.Spec.InitContainers[i].Name == name {
-			return "spec.initContainers{" + name + "}"
-		}
-	}
-	for i := range pod.Spec.EphemeralContainers {
-		if pod.Spec.EphemeralContainers[i].Name == name {
-			return "spec.ephemeralContainers{" + name + "}"
-		}
-	}
-	return ""
 }
 
 // Image is an image that is present on the node.

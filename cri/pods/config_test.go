@@ -10,6 +10,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 
 	"github.com/podwright/podwright/cri/fake"
+	"github.com/podwright/podwright/cri/pods/request"
 )
 
 func TestNewRefuses(t *testing.T) {
@@ -40,7 +41,7 @@ func TestFilesOfContainer(t *testing.T) {
 	require.NoError(t, os.WriteFile(h.cfg.DNS.HostsFile, []byte("192.0.2.9\tnode\n"), 0o600))
 	h.restart()
 	pod := testPod("a")
-	in := instance{pod: pod, container: &pod.Spec.Containers[0]}
+	in := request.Instance{Pod: pod, Container: &pod.Spec.Containers[0]}
 	config, err := h.m.containerConfig(t.Context(), in)
 	require.NoError(t, err)
 	require.Len(t, config.Mounts, 1, "without an address there is no /etc/hosts")
@@ -51,7 +52,7 @@ func TestFilesOfContainer(t *testing.T) {
 
 	for network, ending := range map[string]string{"pod": "10.0.0.2\tweb\nfd00::2\tweb\n", "host": "# Kubernetes-managed hosts file (host network).\n192.0.2.9\tnode\n"} {
 		pod.Spec.HostNetwork = network == "host"
-		in.podIPs = []string{"10.0.0.2", "fd00::2"}
+		in.PodIPs = []string{"10.0.0.2", "fd00::2"}
 		config, err := h.m.containerConfig(t.Context(), in)
 		require.NoError(t, err)
 		require.Len(t, config.Mounts, 2)

@@ -31,7 +31,7 @@ func (s *podSync) backOff(c podContainer, exit *observed.Container) *StartError 
 	if !time.Now().Before(until) {
 		return nil
 	}
-	s.m.cfg.Event(s.identity.kindRef(c.kind, c.Name), v1.EventTypeWarning, "BackOff",
+	s.m.cfg.Event(s.identity.containerRef(s.req.Pod, c.Name), v1.EventTypeWarning, "BackOff",
 		fmt.Sprintf("Back-off restarting failed container %s in pod %s", c.Name, s.identity))
 	return &StartError{
 		Container: c.Name,
@@ -70,7 +70,7 @@ func (m *Manager) RestoreBackOff(pod *v1.Pod, saved *v1.PodStatus, held map[stri
 	now := time.Now()
 	for _, list := range [][]v1.ContainerStatus{saved.InitContainerStatuses, saved.ContainerStatuses} {
 		for i := range list {
-			c, waiting, ended := containerSpec(pod, list[i].Name), list[i].State.Waiting, list[i].LastTerminationState.Terminated
+			c, waiting, ended := podfacts.Container(pod, list[i].Name), list[i].State.Waiting, list[i].LastTerminationState.Terminated
 			if c == nil || waiting == nil || ended == nil || held[c.Name] != crashLoopKey(pod, c) {
 				continue
 			}

@@ -53,23 +53,3 @@ func probeGrace(container *v1.Container, reason KillReason) *int64 {
 	}
 	return nil
 }
-
-// containerSpec returns the container of that name, of whatever kind, or nil.
-func containerSpec(pod *v1.Pod, name string) *v1.Container {
-	if pod == nil {
-		return nil
-	}
-	for _, list := range [][]v1.Container{pod.Spec.Containers, pod.Spec.InitContainers} {
-		for i := range list {
-			if list[i].Name == name {
-				return &list[i]
-			}
-		}
-	}
-	for i := range pod.Spec.EphemeralContainers {
-		if e := &pod.Spec.EphemeralContainers[i]; e.Name == name {
-			return (*v1.Container)(&e.EphemeralContainerCommon)
-		}
-	}
-	return nil
-}

@@ -10,6 +10,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 
 	"github.com/podwright/podwright/cri/fake"
+	"github.com/podwright/podwright/internal/podfacts"
 )
 
 // graceOf makes pods with one field of seconds set.
@@ -83,11 +84,11 @@ func TestGraceSeconds(t *testing.T) {
 		{"orphan with override", nil, "a", "", ptr(int64(9)), 9},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			require.Equal(t, tc.want, graceSeconds(tc.pod, containerSpec(tc.pod, tc.container), tc.reason, tc.override))
+			require.Equal(t, tc.want, graceSeconds(tc.pod, podfacts.Container(tc.pod, tc.container), tc.reason, tc.override))
 		})
 	}
 	for _, name := range []string{"a", "b", "s", "debug"} {
-		require.Equal(t, name, containerSpec(probed, name).Name)
+		require.Equal(t, name, podfacts.Container(probed, name).Name)
 	}
 }
 

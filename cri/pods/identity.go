@@ -1,6 +1,7 @@
 package pods
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 
@@ -9,6 +10,7 @@ import (
 
 	"github.com/podwright/podwright/cri/pods/labels"
 	"github.com/podwright/podwright/cri/pods/request"
+	"github.com/podwright/podwright/internal/podfacts"
 	"github.com/podwright/podwright/pleg/observed"
 )
 
@@ -54,4 +56,12 @@ func (p podIdentity) ref() v1.ObjectReference {
 		Namespace: p.Namespace, Name: p.Name, UID: p.UID,
 		ResourceVersion: p.resourceVersion,
 	}
+}
+
+// containerRef returns the object of a container's events. A container that is not in
+// the spec counts as a regular one.
+func (p podIdentity) containerRef(pod *v1.Pod, name string) v1.ObjectReference {
+	ref := p.ref()
+	ref.FieldPath = cmp.Or(podfacts.FieldPath(pod, name), "spec.containers{"+name+"}")
+	return ref
 }

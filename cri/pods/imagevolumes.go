@@ -6,6 +6,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 
 	"github.com/podwright/podwright/cri/images"
+	"github.com/podwright/podwright/cri/pods/request"
 )
 
 // imageVolumes are the image volumes (KEP-4639) of a pod, as far as one sync has
@@ -14,15 +15,15 @@ import (
 type imageVolumes map[string]imageVolume
 
 type imageVolume struct {
-	image   images.Image
+	image   request.Image
 	failure *StartError
 }
 
 // mountImages makes the images present that a container mounts, and returns them
 // by the name of their volume. A failure is the container's: the volume is of no
 // use to anybody else.
-func (s *podSync) mountImages(ctx context.Context, c podContainer) (map[string]images.Image, *StartError) {
-	var out map[string]images.Image
+func (s *podSync) mountImages(ctx context.Context, c podContainer) (map[string]request.Image, *StartError) {
+	var out map[string]request.Image
 	for _, mount := range c.VolumeMounts {
 		source := imageVolumeOf(s.req.Pod, mount.Name)
 		if source == nil {
@@ -39,7 +40,7 @@ func (s *podSync) mountImages(ctx context.Context, c podContainer) (map[string]i
 			return nil, &failure
 		}
 		if out == nil {
-			out = map[string]images.Image{}
+			out = map[string]request.Image{}
 		}
 		out[mount.Name] = volume.image
 	}
@@ -48,15 +49,15 @@ func (s *podSync) mountImages(ctx context.Context, c podContainer) (map[string]i
 
 func (s *podSync) ensureVolume(ctx context.Context, source *v1.Volume) imageVolume {
 	s.step("ensuring the image of volume " + source.Name)
-	request := s.imageRequest()
-	request.Volume = source
-	image, err := s.m.cfg.Images.Ensure(ctx, request)
+	r := s.imageRequest()
+	r.Volume = source
+	image, err := s.m.cfg.Images.Ensure(ctx, r)
 	if err != nil {
 		failure := imageFailure("", err)
 		failure.Message = "image of volume " + source.Name + ": " + failure.Message
 		return imageVolume{failure: failure}
 	}
-	return imageVolume{image: image}
+	return imageVolume{image: request.Image(image)}
 }
 
 // imageVolumeOf finds an image volume, nil for every other volume.

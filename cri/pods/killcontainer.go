@@ -25,7 +25,7 @@ func (m *Manager) killContainer(ctx context.Context, k podKill, c ContainerKill)
 		m: m, k: k, kill: c, pod: pod, container: container,
 		grace: graceSeconds(pod, container, c.Reason, k.override), begin: time.Now(),
 	}
-	m.cfg.Event(k.identity.kindRef(kindOf(k.pod, c.Name), c.Name), v1.EventTypeNormal, "Killing", c.Message)
+	m.cfg.Event(k.identity.containerRef(k.pod, c.Name), v1.EventTypeNormal, "Killing", c.Message)
 	err := s.run(ctx)
 	k.turns.done(c.Name, err)
 	k.steps.container(c.Name, "")

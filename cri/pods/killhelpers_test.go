@@ -14,6 +14,7 @@ import (
 
 	"github.com/podwright/podwright/cri/fake"
 	"github.com/podwright/podwright/cri/pods/hooks"
+	"github.com/podwright/podwright/internal/podfacts"
 	"github.com/podwright/podwright/pleg/observed"
 )
 
@@ -117,7 +118,7 @@ func slow(d time.Duration) fake.Program {
 }
 
 func preStop(pod *v1.Pod, name string, handler v1.LifecycleHandler) {
-	containerSpec(pod, name).Lifecycle = &v1.Lifecycle{PreStop: &handler}
+	podfacts.Container(pod, name).Lifecycle = &v1.Lifecycle{PreStop: &handler}
 }
 
 func execHandler(seconds string) v1.LifecycleHandler {

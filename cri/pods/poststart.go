@@ -32,7 +32,7 @@ func (s *podSync) postStart(ctx context.Context, c podContainer, id string) *Sta
 		return failure
 	}
 	s.m.log.Warn("postStart hook failed", "pod", s.identity, "container", c.Name, "err", err, "output", output)
-	s.m.cfg.Event(s.identity.kindRef(c.kind, c.Name), v1.EventTypeWarning, "FailedPostStartHook", failure.Message)
+	s.m.cfg.Event(s.identity.containerRef(s.req.Pod, c.Name), v1.EventTypeWarning, "FailedPostStartHook", failure.Message)
 	kill := ContainerKill{
 		ID:   observed.ContainerID{Runtime: s.m.cfg.RuntimeName, ID: id},
 		Name: c.Name, Message: "Container " + c.Name + " failed its postStart hook, it will be killed",

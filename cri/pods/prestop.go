@@ -212,6 +212,6 @@ func (s *containerStop) preStopHandler() *v1.LifecycleHandler {
 }
 
 func (s *containerStop) failedPreStop(message string) {
-	ref := s.k.identity.kindRef(kindOf(s.k.pod, s.kill.Name), s.kill.Name)
+	ref := s.k.identity.containerRef(s.k.pod, s.kill.Name)
 	s.m.cfg.Event(ref, v1.EventTypeWarning, "FailedPreStopHook", message)
 }

@@ -12,13 +12,14 @@ import (
 
 	"github.com/podwright/podwright/cri"
 	"github.com/podwright/podwright/cri/pods/labels"
+	"github.com/podwright/podwright/internal/podfacts"
 )
 
 // killSpec finds the spec by which a container is stopped: the pod's, or else what
 // the container's annotations have kept of it. Without either, both are nil. The
 // container of an orphan is always nil.
 func (m *Manager) killSpec(ctx context.Context, k podKill, c ContainerKill) (*v1.Pod, *v1.Container) {
-	spec := containerSpec(k.pod, c.Name)
+	spec := podfacts.Container(k.pod, c.Name)
 	if spec != nil || k.pod == nil && !k.restore {
 		return k.pod, spec
 	}

@@ -77,7 +77,7 @@ func (s *podSync) createSandbox(ctx context.Context) (string, error) {
 	}
 	s.sandbox.ips = observe.SandboxIPs(response.Status.Network)
 	if s.req.OnSandboxReady != nil {
-		s.req.OnSandboxReady(s.m.podIPs(s.req.Pod, s.sandbox.ips))
+		s.req.OnSandboxReady(s.m.builder.PodIPs(s.req.Pod, s.sandbox.ips))
 	}
 	return "", nil
 }

@@ -13,6 +13,7 @@ import (
 
 	"github.com/podwright/podwright/cri/images"
 	"github.com/podwright/podwright/cri/pods/podfiles"
+	"github.com/podwright/podwright/cri/pods/request"
 	"github.com/podwright/podwright/internal/run"
 	"github.com/podwright/podwright/pleg/observed"
 )
@@ -71,7 +72,7 @@ func (s *podSync) start(ctx context.Context, c podContainer) *StartError {
 	if failure != nil {
 		return failure
 	}
-	s.m.cfg.Event(s.identity.kindRef(c.kind, c.Name), v1.EventTypeNormal, "Started", "Started container "+c.Name)
+	s.m.cfg.Event(s.identity.containerRef(s.req.Pod, c.Name), v1.EventTypeNormal, "Started", "Started container "+c.Name)
 	log := filepath.Join(s.sandbox.config.LogDirectory, config.LogPath)
 	if err := s.m.files.LinkLog(s.identity.Pod, c.Name, id, log); err != nil {
 		s.m.log.Warn("cannot link to the log of a container", "pod", s.identity, "container", c.Name, "err", err)
@@ -85,9 +86,9 @@ const imageMountFailed = "ImageVolumeMountFailed"
 // ensureImage makes the container's image present.
 func (s *podSync) ensureImage(ctx context.Context, c podContainer) (images.Image, *StartError) {
 	s.step("ensuring the image of " + c.String())
-	request := s.imageRequest()
-	request.Container = c.Container
-	image, err := s.m.cfg.Images.Ensure(ctx, request)
+	r := s.imageRequest()
+	r.Container = c.Container
+	image, err := s.m.cfg.Images.Ensure(ctx, r)
 	if err != nil {
 		failure := imageFailure(c.Name, err)
 		s.cannotStart(ctx, c, failure.Reason)
@@ -98,7 +99,7 @@ func (s *podSync) ensureImage(ctx context.Context, c podContainer) (images.Image
 
 // prepare makes the configuration of a container, and everything ready for it to be
 // created.
-func (s *podSync) prepare(ctx context.Context, c podContainer, image images.Image, volumes map[string]images.Image) (*runtimeapi.ContainerConfig, *StartError) {
+func (s *podSync) prepare(ctx context.Context, c podContainer, image images.Image, volumes map[string]request.Image) (*runtimeapi.ContainerConfig, *StartError) {
 	s.step("starting " + c.String())
 	config, err := s.configure(ctx, c, image, volumes)
 	if err == nil {
@@ -126,7 +127,7 @@ func (s *podSync) noteResources(c podContainer) error {
 
 // configure decides on the number of the instance and generates its
 // configuration.
-func (s *podSync) configure(ctx context.Context, c podContainer, image images.Image, volumes map[string]images.Image) (*runtimeapi.ContainerConfig, error) {
+func (s *podSync) configure(ctx context.Context, c podContainer, image images.Image, volumes map[string]request.Image) (*runtimeapi.ContainerConfig, error) {
 	restarts, known := restartCount(s.req.Status, c.Name)
 	if !known {
 		logged, err := podfiles.RestartsInLogDir(filepath.Join(s.sandbox.config.LogDirectory, c.Name))
@@ -139,14 +140,9 @@ func (s *podSync) configure(ctx context.Context, c podContainer, image images.Im
 	if err != nil {
 		return nil, err
 	}
-	return s.m.containerConfig(ctx, instance{
-		pod:          s.req.Pod,
-		container:    c.Container,
-		image:        image,
-		restartCount: restarts,
-		podIPs:       s.m.podIPs(s.req.Pod, s.sandbox.ips),
-		targetID:     target,
-		imageVolumes: volumes,
+	return s.m.containerConfig(ctx, request.Instance{
+		Pod: s.req.Pod, Container: c.Container, Image: request.Image(image), RestartCount: restarts,
+		PodIPs: s.m.builder.PodIPs(s.req.Pod, s.sandbox.ips), TargetID: target, ImageVolumes: volumes,
 	})
 }
 
@@ -200,7 +196,7 @@ func (s *podSync) create(ctx context.Context, c podContainer, config *runtimeapi
 	if err != nil {
 		return "", s.fail(ctx, c, ReasonCreateContainerError, "", err)
 	}
-	s.m.cfg.Event(s.identity.kindRef(c.kind, c.Name), v1.EventTypeNormal, "Created", "Created container: "+c.Name)
+	s.m.cfg.Event(s.identity.containerRef(s.req.Pod, c.Name), v1.EventTypeNormal, "Created", "Created container: "+c.Name)
 	if ctx.Err() != nil {
 		return "", s.fail(ctx, c, ReasonRunContainerError, id, ctx.Err())
 	}
@@ -228,7 +224,7 @@ func (s *podSync) fail(ctx context.Context, c podContainer, reason, id string, e
 // cannotStart is the event of a container that is still wanted.
 func (s *podSync) cannotStart(ctx context.Context, c podContainer, why string) {
 	if ctx.Err() == nil {
-		s.m.cfg.Event(s.identity.kindRef(c.kind, c.Name), v1.EventTypeWarning, "Failed", "Error: "+why)
+		s.m.cfg.Event(s.identity.containerRef(s.req.Pod, c.Name), v1.EventTypeWarning, "Failed", "Error: "+why)
 	}
 }
 

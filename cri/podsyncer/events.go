@@ -4,6 +4,8 @@ import (
 	"errors"
 
 	v1 "k8s.io/api/core/v1"
+
+	"github.com/podwright/podwright/internal/podfacts"
 )
 
 // The reasons of the Kubernetes events that a Syncer records.
@@ -21,7 +23,7 @@ type recorder func(ref v1.ObjectReference, eventtype, reason, message string)
 
 // warn records that something went wrong with a pod.
 func (r recorder) warn(pod *v1.Pod, reason string, err error) {
-	r(reference(pod), v1.EventTypeWarning, reason, messageOf(err))
+	r(podfacts.Reference(pod), v1.EventTypeWarning, reason, messageOf(err))
 }
 
 // messageOf is what an event tells of an error: what the error has an EventMessage method
@@ -36,12 +38,5 @@ func messageOf(err error) string {
 
 // normal records what has become of a pod.
 func (r recorder) normal(pod *v1.Pod, reason, message string) {
-	r(reference(pod), v1.EventTypeNormal, reason, message)
-}
-
-func reference(pod *v1.Pod) v1.ObjectReference {
-	return v1.ObjectReference{
-		Kind: "Pod", APIVersion: "v1",
-		Namespace: pod.Namespace, Name: pod.Name, UID: pod.UID, ResourceVersion: pod.ResourceVersion,
-	}
+	r(podfacts.Reference(pod), v1.EventTypeNormal, reason, message)
 }

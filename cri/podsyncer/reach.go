@@ -12,6 +12,7 @@ import (
 	"github.com/podwright/podwright/cri"
 	"github.com/podwright/podwright/cri/kubeletapi"
 	"github.com/podwright/podwright/cri/logs"
+	"github.com/podwright/podwright/internal/podfacts"
 	"github.com/podwright/podwright/pleg/observed"
 )
 
@@ -25,7 +26,7 @@ func (s *Syncer) RunningContainer(_ context.Context, t kubeletapi.Target) (kubel
 	if err != nil {
 		return none, err
 	}
-	tty, err := terminalOf(pod, t.Container)
+	container, err := containerOf(pod, t.Container)
 	if err != nil {
 		return none, err
 	}
@@ -37,7 +38,7 @@ func (s *Syncer) RunningContainer(_ context.Context, t kubeletapi.Target) (kubel
 	if i < 0 {
 		return none, absent("container %q of pod %q does not run", t.Container, pod.Namespace+"/"+pod.Name)
 	}
-	return kubeletapi.Container{ID: seen.Containers[i].ID.ID, TTY: tty}, nil
+	return kubeletapi.Container{ID: seen.Containers[i].ID.ID, TTY: container.TTY}, nil
 }
 
 // RunningSandbox returns the ID of a pod's newest sandbox if that runs.
@@ -63,7 +64,7 @@ func (s *Syncer) Log(ctx context.Context, t kubeletapi.Target, previous bool) (l
 	if err != nil {
 		return logs.Log{}, err
 	}
-	if _, err := terminalOf(pod, t.Container); err != nil {
+	if _, err := containerOf(pod, t.Container); err != nil {
 		return logs.Log{}, err
 	}
 	id, err := instances(s.known(pod), t.Container).Choose(previous)
@@ -97,21 +98,12 @@ func absent(format string, args ...any) error {
 	return &kubeletapi.Refusal{Code: http.StatusNotFound, Message: fmt.Sprintf(format, args...)}
 }
 
-// terminalOf tells whether a container, of whichever kind, has a terminal.
-func terminalOf(pod *v1.Pod, name string) (tty bool, err error) {
-	for _, list := range [][]v1.Container{pod.Spec.Containers, pod.Spec.InitContainers} {
-		for i := range list {
-			if list[i].Name == name {
-				return list[i].TTY, nil
-			}
-		}
+// containerOf returns a container of a pod's spec.
+func containerOf(pod *v1.Pod, name string) (*v1.Container, error) {
+	if c := podfacts.Container(pod, name); c != nil {
+		return c, nil
 	}
-	for i := range pod.Spec.EphemeralContainers {
-		if c := &pod.Spec.EphemeralContainers[i]; c.Name == name {
-			return c.TTY, nil
-		}
-	}
-	return false, absent("container %q is not one of pod %q", name, pod.Namespace+"/"+pod.Name)
+	return nil, absent("container %q is not one of pod %q", name, pod.Namespace+"/"+pod.Name)
 }
 
 // known is the newest status of a pod, or as long as nobody has looked at the pod the one

@@ -50,7 +50,7 @@ func (s *Syncer) inProgress(pod *v1.Pod) *v1.PodCondition {
 // resizeFailed says why a resize goes on. The event comes once for each cause.
 func (s *Syncer) resizeFailed(pod *v1.Pod, err error) {
 	if before := s.inProgress(pod); before == nil || before.Message != err.Error() {
-		s.event(reference(pod), v1.EventTypeWarning, ReasonResizeError, podfacts.ResizeMessage("Pod resize error", pod, err.Error()))
+		s.event(podfacts.Reference(pod), v1.EventTypeWarning, ReasonResizeError, podfacts.ResizeMessage("Pod resize error", pod, err.Error()))
 	}
 	s.statuses.Change(pod.UID, func(now v1.PodStatus) v1.PodStatus {
 		return status.WithResizeInProgress(now, pod.Generation, status.Reason{Reason: v1.PodReasonError, Message: err.Error()}, time.Now())

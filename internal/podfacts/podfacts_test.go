@@ -247,3 +247,17 @@ func TestIsTerminalPhase(t *testing.T) {
 		require.Equal(t, terminal, IsTerminalPhase(phase), phase)
 	}
 }
+
+func TestContainer(t *testing.T) {
+	pod := &v1.Pod{Spec: v1.PodSpec{
+		Containers: []v1.Container{{Name: "c"}}, InitContainers: []v1.Container{{Name: "i"}},
+		EphemeralContainers: []v1.EphemeralContainer{{EphemeralContainerCommon: v1.EphemeralContainerCommon{Name: "e"}}},
+	}}
+	for name, path := range map[string]string{"c": "spec.containers{c}", "i": "spec.initContainers{i}", "e": "spec.ephemeralContainers{e}"} {
+		require.Equal(t, path, FieldPath(pod, name))
+		require.Equal(t, name, Container(pod, name).Name)
+	}
+	require.Empty(t, FieldPath(pod, "volume"))
+	require.Nil(t, Container(pod, "volume"))
+	require.Nil(t, Container(nil, "c"))
+}

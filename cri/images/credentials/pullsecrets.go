@@ -10,6 +10,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 
 	"github.com/podwright/podwright/internal/fields"
+	"github.com/podwright/podwright/internal/podfacts"
 )
 
 // EventFailedToRetrieveImagePullSecret is the reason of the event about pull
@@ -71,7 +72,7 @@ func (s *PullSecrets) Credentials(ctx context.Context, pod *v1.Pod, repository s
 		rings = append(rings, ring)
 	}
 	if len(unusable) > 0 {
-		s.cfg.Event(reference(pod), v1.EventTypeWarning, EventFailedToRetrieveImagePullSecret, fmt.Sprintf(
+		s.cfg.Event(podfacts.Reference(pod), v1.EventTypeWarning, EventFailedToRetrieveImagePullSecret, fmt.Sprintf(
 			"Unable to retrieve some image pull secrets (%s); attempting to pull the image may not succeed.", strings.Join(unusable, ", ")))
 	}
 	return merge(rings...).Lookup(repository), nil
@@ -111,10 +112,4 @@ func parseSecret(secret *v1.Secret) (Keyring, error) {
 		return Keyring{}, fmt.Errorf("data[%q]: %w", field, err)
 	}
 	return ring, nil
-}
-
-func reference(pod *v1.Pod) v1.ObjectReference {
-	return v1.ObjectReference{
-		Kind: "Pod", APIVersion: "v1", Namespace: pod.Namespace, Name: pod.Name, UID: pod.UID, ResourceVersion: pod.ResourceVersion,
-	}
 }

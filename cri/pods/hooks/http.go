@@ -65,7 +65,7 @@ func (r *Runner) get(ctx context.Context, pod *v1.Pod, container *v1.Container, 
 		return "", errors.Join(err, plainErr)
 	}
 	r.cfg.Metrics.OnHTTPFallback()
-	r.cfg.Event(podRef(pod), v1.EventTypeWarning, "LifecycleHTTPFallback",
+	r.cfg.Event(podfacts.Reference(pod), v1.EventTypeWarning, "LifecycleHTTPFallback",
 		"request to HTTPS lifecycle hook of container "+container.Name+" got HTTP response, retry with HTTP succeeded")
 	return output, nil
 }
@@ -119,13 +119,5 @@ func (r *Runner) podIP(ctx context.Context, pod *v1.Pod) (string, error) {
 		return "", errors.New("the pod has no address")
 	default:
 		return ips[0], nil
-	}
-}
-
-func podRef(pod *v1.Pod) v1.ObjectReference {
-	return v1.ObjectReference{
-		Kind: "Pod", APIVersion: "v1",
-		Namespace: pod.Namespace, Name: pod.Name, UID: pod.UID,
-		ResourceVersion: pod.ResourceVersion,
 	}
 }

@@ -28,7 +28,7 @@ func (b *Builder) dnsConfig(pod *v1.Pod, event event) (*runtimeapi.DNSConfig, er
 		if name := b.cfg.Node.Name; name != "" { // who looks at the Node is to see it as well
 			event(v1.ObjectReference{APIVersion: "v1", Kind: "Node", Name: name, UID: types.UID(name)}, v1.EventTypeWarning, "MissingClusterDNS", why)
 		}
-		event(podRef(pod), v1.EventTypeWarning, "MissingClusterDNS", fmt.Sprintf("pod: %q. %s", podString(pod), why))
+		event(podfacts.Reference(pod), v1.EventTypeWarning, "MissingClusterDNS", fmt.Sprintf("pod: %q. %s", podString(pod), why))
 		policy = v1.DNSDefault
 	}
 	config := &runtimeapi.DNSConfig{}
@@ -47,7 +47,7 @@ func (b *Builder) dnsConfig(pod *v1.Pod, event event) (*runtimeapi.DNSConfig, er
 	}
 	addDNS(config, pod.Spec.DNSConfig)
 	if cut := limitDNS(config); len(cut) > 0 {
-		event(podRef(pod), v1.EventTypeWarning, "DNSConfigForming", strings.Join(cut, "; "))
+		event(podfacts.Reference(pod), v1.EventTypeWarning, "DNSConfigForming", strings.Join(cut, "; "))
 	}
 	return config, nil
 }

@@ -64,7 +64,7 @@ func (e *envBuild) from(ctx context.Context, source *v1.EnvFromSource) error {
 		}
 	}
 	if badSize > 0 {
-		e.cfg.Event(podRef(e.in.Pod), v1.EventTypeWarning, "InvalidEnvironmentVariableNames",
+		e.cfg.Event(podfacts.Reference(e.in.Pod), v1.EventTypeWarning, "InvalidEnvironmentVariableNames",
 			fmt.Sprintf("Keys %q from the EnvFrom %s were skipped since they are considered invalid environment variable names.", bad, object))
 	}
 	return nil

@@ -66,15 +66,6 @@ func containerAnnotations(in Instance, devices map[string]string) map[string]str
 	return out
 }
 
-// podRef is the object that events of a pod are recorded on.
-func podRef(pod *v1.Pod) v1.ObjectReference {
-	return v1.ObjectReference{
-		Kind: "Pod", APIVersion: "v1",
-		Namespace: pod.Namespace, Name: pod.Name, UID: pod.UID,
-		ResourceVersion: pod.ResourceVersion,
-	}
-}
-
 // podString is how messages name the pod.
 func podString(pod *v1.Pod) string {
 	return pod.Namespace + "/" + pod.Name + "(" + string(pod.UID) + ")"
