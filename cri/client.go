@@ -29,6 +29,9 @@ const (
 	minConnectTimeout = 5 * time.Second
 )
 
+// DefaultRequestTimeout is what ClientConfig.RequestTimeout is when zero.
+const DefaultRequestTimeout = 2 * time.Minute
+
 // ClientConfig says where a runtime is and how to talk to it. The zero value is
 // complete: containerd's default socket with the usual deadlines.
 type ClientConfig struct {
@@ -89,8 +92,8 @@ type link struct {
 	// dialErr is why the last attempt to connect failed; *dialErr is nil after
 	// a success.
 	dialErr atomic.Pointer[error]
-	// plainOnly marks the list calls whose streaming form the runtime lacks.
-	plainOnly [numCalls]atomic.Bool
+	// plainOnly has the names of the list calls whose streaming form the runtime lacks.
+	plainOnly sync.Map
 
 	mu       sync.Mutex
 	closed   bool

@@ -37,7 +37,7 @@ func (c *ImageClient) Close() error { return c.link.close() }
 
 // ListImages implements ImageReader.
 func (c *ImageClient) ListImages(ctx context.Context, filter *runtimeapi.ImageFilter) ([]*runtimeapi.Image, error) {
-	return list(ctx, c.link.call(callListImages),
+	return list(ctx, c.link.call("ListImages", "list_images"),
 		func(ctx context.Context) ([]*runtimeapi.Image, error) {
 			stream, err := c.api.StreamImages(ctx, &runtimeapi.StreamImagesRequest{Filter: filter})
 			return collect(stream, err, (*runtimeapi.StreamImagesResponse).GetImages)
@@ -50,27 +50,27 @@ func (c *ImageClient) ListImages(ctx context.Context, filter *runtimeapi.ImageFi
 
 // ImageStatus implements ImageReader.
 func (c *ImageClient) ImageStatus(ctx context.Context, image *runtimeapi.ImageSpec, verbose bool) (*runtimeapi.ImageStatusResponse, error) {
-	return unary(ctx, c.link.call(callImageStatus), c.api.ImageStatus,
+	return unary(ctx, c.link.call("ImageStatus", "image_status"), c.api.ImageStatus,
 		&runtimeapi.ImageStatusRequest{Image: image, Verbose: verbose})
 }
 
 // ImageFsInfo implements ImageReader.
 func (c *ImageClient) ImageFsInfo(ctx context.Context) (*runtimeapi.ImageFsInfoResponse, error) {
-	return unary(ctx, c.link.call(callImageFsInfo), c.api.ImageFsInfo, &runtimeapi.ImageFsInfoRequest{})
+	return unary(ctx, c.link.call("ImageFsInfo", "image_fs_info"), c.api.ImageFsInfo, &runtimeapi.ImageFsInfoRequest{})
 }
 
 // PullImage implements ImageChanger. The names of failures that runtimes put at
 // the beginning of their text, such as RegistryUnavailable, are at the beginning
 // of CallError.Message.
 func (c *ImageClient) PullImage(ctx context.Context, image *runtimeapi.ImageSpec, auth *runtimeapi.AuthConfig, sandboxConfig *runtimeapi.PodSandboxConfig) (string, error) {
-	reply, err := unary(ctx, c.link.call(callPullImage), c.api.PullImage,
+	reply, err := unary(ctx, c.link.call("PullImage", "pull_image").within(0), c.api.PullImage,
 		&runtimeapi.PullImageRequest{Image: image, Auth: auth, SandboxConfig: sandboxConfig})
 	return reply.GetImageRef(), err
 }
 
 // RemoveImage implements ImageChanger.
 func (c *ImageClient) RemoveImage(ctx context.Context, image *runtimeapi.ImageSpec) error {
-	_, err := unary(ctx, c.link.call(callRemoveImage), c.api.RemoveImage, &runtimeapi.RemoveImageRequest{Image: image})
+	_, err := unary(ctx, c.link.call("RemoveImage", "remove_image"), c.api.RemoveImage, &runtimeapi.RemoveImageRequest{Image: image})
 	if IsNotFound(err) {
 		return nil
 	}

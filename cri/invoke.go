@@ -16,25 +16,28 @@ import (
 // call is one call on its way.
 type call struct {
 	link *link
-	id   callID
-	callSpec
-	// own is the time that the request itself asks for.
-	own time.Duration
+	// name is the call's name in the CRI, operation the one in the kubelet's metrics.
+	name, operation string
+	// limit is the deadline, 0 for none but the caller's.
+	limit time.Duration
 	// object is what the call is about; see CallError.Object.
 	object string
 	// request is the request, nil for calls that have no large ones.
 	request proto.Message
 }
 
-func (l *link) call(id callID) call { return call{link: l, id: id, callSpec: id.spec()} }
+// call returns a call whose deadline is the request timeout.
+func (l *link) call(name, operation string) call {
+	return call{link: l, name: name, operation: operation, limit: l.cfg.RequestTimeout}
+}
 
 // longest bounds the time that a request may ask for, so that sums with it do
 // not overflow.
 const longest = 365 * 24 * time.Hour
 
-// lasting adds the time that the request itself asks for.
-func (c call) lasting(own time.Duration) call {
-	c.own = min(max(own, 0), longest)
+// within sets the deadline; 0 leaves only that of the caller.
+func (c call) within(limit time.Duration) call {
+	c.limit = limit
 	return c
 }
 
@@ -64,7 +67,7 @@ func (c call) do(ctx context.Context, fn func(context.Context) error) error {
 // span begins the call's span, if it has one.
 func (c call) span(ctx context.Context) (context.Context, func(error)) {
 	with := c.link.cfg.Observer.Span
-	if with == nil || c.id == callGetContainerEvents {
+	if with == nil || c.name == "GetContainerEvents" {
 		return ctx, func(error) {}
 	}
 	service := "runtime.v1.RuntimeService/"
@@ -75,20 +78,18 @@ func (c call) span(ctx context.Context) (context.Context, func(error)) {
 }
 
 func (c call) bounded(ctx context.Context) (context.Context, context.CancelFunc) {
-	if limit := c.limit(); limit > 0 {
-		return context.WithTimeout(ctx, limit)
+	if c.limit > 0 {
+		return context.WithTimeout(ctx, c.limit)
 	}
 	return context.WithCancel(ctx)
 }
-
-func (c call) limit() time.Duration { return c.bound.limit(c.link.cfg.RequestTimeout, c.own) }
 
 func (c call) failure(caller, own context.Context, err error) error {
 	e := &CallError{Service: c.link.service, Endpoint: c.link.endpoint, Call: c.name, Object: c.object, Err: err}
 	e.explain(circumstances{
 		caller: endOf(caller), reason: context.Cause(caller),
-		own: endOf(own), timeout: c.limit(),
-		closed: c.link.isClosed(), dial: c.link.unreachable(), exec: c.id == callExecSync,
+		own: endOf(own), timeout: c.limit,
+		closed: c.link.isClosed(), dial: c.link.unreachable(), exec: c.name == "ExecSync",
 		request: proto.Size(c.request),
 	})
 	return e
@@ -158,11 +159,11 @@ func objectOf(request any) string {
 func list[Item any](ctx context.Context, c call, streaming, plain func(context.Context) ([]Item, error)) ([]Item, error) {
 	var items []Item
 	err := c.do(ctx, func(ctx context.Context) (err error) {
-		if lacking := &c.link.plainOnly[c.id]; c.link.cfg.StreamLists && !lacking.Load() {
+		if _, plain := c.link.plainOnly.Load(c.name); c.link.cfg.StreamLists && !plain {
 			if items, err = streaming(ctx); !IsUnimplemented(err) {
 				return err
 			}
-			lacking.Store(true)
+			c.link.plainOnly.Store(c.name, nil)
 		}
 		items, err = plain(ctx)
 		return err

@@ -48,22 +48,22 @@ func (c *RuntimeClient) Close() error { return c.link.close() }
 
 // Version implements Versioner.
 func (c *RuntimeClient) Version(ctx context.Context) (*runtimeapi.VersionResponse, error) {
-	return unary(ctx, c.link.call(callVersion), c.api.Version, &runtimeapi.VersionRequest{Version: kubeAPIVersion})
+	return unary(ctx, c.link.call("Version", "version"), c.api.Version, &runtimeapi.VersionRequest{Version: kubeAPIVersion})
 }
 
 // Status implements RuntimeInfo.
 func (c *RuntimeClient) Status(ctx context.Context, verbose bool) (*runtimeapi.StatusResponse, error) {
-	return unary(ctx, c.link.call(callStatus), c.api.Status, &runtimeapi.StatusRequest{Verbose: verbose})
+	return unary(ctx, c.link.call("Status", "status"), c.api.Status, &runtimeapi.StatusRequest{Verbose: verbose})
 }
 
 // RuntimeConfig implements RuntimeInfo.
 func (c *RuntimeClient) RuntimeConfig(ctx context.Context) (*runtimeapi.RuntimeConfigResponse, error) {
-	return unary(ctx, c.link.call(callRuntimeConfig), c.api.RuntimeConfig, &runtimeapi.RuntimeConfigRequest{})
+	return unary(ctx, c.link.call("RuntimeConfig", "runtime_config"), c.api.RuntimeConfig, &runtimeapi.RuntimeConfigRequest{})
 }
 
 // UpdateRuntimeConfig implements RuntimeInfo.
 func (c *RuntimeClient) UpdateRuntimeConfig(ctx context.Context, config *runtimeapi.RuntimeConfig) error {
-	_, err := unary(ctx, c.link.call(callUpdateRuntimeConfig), c.api.UpdateRuntimeConfig,
+	_, err := unary(ctx, c.link.call("UpdateRuntimeConfig", "update_runtime_config"), c.api.UpdateRuntimeConfig,
 		&runtimeapi.UpdateRuntimeConfigRequest{RuntimeConfig: config})
 	return err
 }
@@ -71,7 +71,7 @@ func (c *RuntimeClient) UpdateRuntimeConfig(ctx context.Context, config *runtime
 // GetContainerEvents implements EventStreamer. A stream that the runtime ends in
 // good order counts as broken too: the error then wraps io.EOF.
 func (c *RuntimeClient) GetContainerEvents(ctx context.Context, handle func(*runtimeapi.ContainerEventResponse)) error {
-	return c.link.call(callGetContainerEvents).do(ctx, func(ctx context.Context) error {
+	return c.link.call("GetContainerEvents", "get_container_events").within(0).do(ctx, func(ctx context.Context) error {
 		stream, err := c.api.GetContainerEvents(ctx, &runtimeapi.GetEventsRequest{})
 		if err != nil {
 			return err
@@ -97,11 +97,12 @@ func (c *RuntimeClient) GetContainerEvents(ctx context.Context, handle func(*run
 // cut off, but at least one, since none means no limit.
 func (c *RuntimeClient) ExecSync(ctx context.Context, containerID string, command []string, timeout time.Duration) (stdout, stderr []byte, err error) {
 	request := &runtimeapi.ExecSyncRequest{ContainerId: containerID, Cmd: command}
-	timeout = max(timeout, 0)
+	limit := time.Duration(0) // only that of the context
 	if timeout > 0 {
 		request.Timeout = max(int64(timeout/time.Second), 1)
+		limit = c.link.cfg.RequestTimeout + min(timeout, longest)
 	}
-	reply, err := unary(ctx, c.link.call(callExecSync).lasting(timeout), c.api.ExecSync, request)
+	reply, err := unary(ctx, c.link.call("ExecSync", "exec_sync").within(limit), c.api.ExecSync, request)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -113,15 +114,15 @@ func (c *RuntimeClient) ExecSync(ctx context.Context, containerID string, comman
 
 // Exec implements Streamer.
 func (c *RuntimeClient) Exec(ctx context.Context, request *runtimeapi.ExecRequest) (*runtimeapi.ExecResponse, error) {
-	return unary(ctx, c.link.call(callExec), c.api.Exec, request)
+	return unary(ctx, c.link.call("Exec", "exec"), c.api.Exec, request)
 }
 
 // Attach implements Streamer.
 func (c *RuntimeClient) Attach(ctx context.Context, request *runtimeapi.AttachRequest) (*runtimeapi.AttachResponse, error) {
-	return unary(ctx, c.link.call(callAttach), c.api.Attach, request)
+	return unary(ctx, c.link.call("Attach", "attach"), c.api.Attach, request)
 }
 
 // PortForward implements Streamer.
 func (c *RuntimeClient) PortForward(ctx context.Context, request *runtimeapi.PortForwardRequest) (*runtimeapi.PortForwardResponse, error) {
-	return unary(ctx, c.link.call(callPortForward), c.api.PortForward, request)
+	return unary(ctx, c.link.call("PortForward", "port_forward"), c.api.PortForward, request)
 }
