@@ -128,10 +128,8 @@ func badContainer(want answer, spoil func(c *runtimeapi.ContainerConfig)) func(e
 
 func badIDs(e *env) {
 	for _, id := range []string{mebibyte(), "../../etc", "a b", "%s"} {
-		_, err := e.Runtime.ContainerStatus(e.ctx, id, false)
-		e.notFound(err)
-		_, err = e.Runtime.PodSandboxStatus(e.ctx, id, false)
-		e.notFound(err)
+		e.noContainer(id)
+		e.noSandbox(id)
 		require.NoError(e.t, gone(e.Runtime.RemoveContainer(e.ctx, id)))
 		require.NoError(e.t, gone(e.Runtime.RemovePodSandbox(e.ctx, id)))
 	}

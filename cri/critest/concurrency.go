@@ -231,8 +231,7 @@ func removeWhileStopping(e *env) {
 		return e.Runtime.RemoveContainer(e.ctx, id)
 	})
 	require.NoError(e.t, errors.Join(errs...))
-	_, err := e.Runtime.ContainerStatus(e.ctx, id, false)
-	e.notFound(err)
+	e.noContainer(id)
 }
 
 func stopWhileStopping(e *env) {

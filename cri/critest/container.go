@@ -49,8 +49,7 @@ func containerLife(e *env) {
 	require.Zero(e.t, s.GetExitCode())
 	require.Equal(e.t, "Completed", s.GetReason())
 	require.NoError(e.t, e.Runtime.RemoveContainer(e.ctx, id))
-	_, err := e.Runtime.ContainerStatus(e.ctx, id, false)
-	e.notFound(err)
+	e.noContainer(id)
 	require.Empty(e.t, e.containers(sandbox))
 }
 

@@ -265,6 +265,20 @@ func (e *env) notFound(err error) {
 	require.True(e.t, cri.IsNotFound(err), "want NotFound, got %v", err)
 }
 
+// noContainer requires that the runtime has no such container.
+func (e *env) noContainer(id string) {
+	e.t.Helper()
+	_, err := e.Runtime.ContainerStatus(e.ctx, id, false)
+	e.notFound(err)
+}
+
+// noSandbox requires that the runtime has no such sandbox.
+func (e *env) noSandbox(id string) {
+	e.t.Helper()
+	_, err := e.Runtime.PodSandboxStatus(e.ctx, id, false)
+	e.notFound(err)
+}
+
 // refused requires that the runtime answered a call with an error of its own: one
 // that is neither the end of patience nor a missing call, nor its own end.
 func (e *env) refused(err error) {

@@ -70,8 +70,7 @@ func stopRemoved(e *env) {
 		require.NoError(e.t, gone(e.Runtime.StopContainer(e.ctx, container, time.Second)))
 		require.NoError(e.t, gone(e.Runtime.StopPodSandbox(e.ctx, sandbox)))
 	}
-	_, err := e.Runtime.PodSandboxStatus(e.ctx, sandbox, false)
-	e.notFound(err)
+	e.noSandbox(sandbox)
 }
 
 func stopUnknown(e *env) {
@@ -81,16 +80,14 @@ func stopUnknown(e *env) {
 		require.NoError(e.t, gone(e.Runtime.StopPodSandbox(e.ctx, absentID)))
 		require.NoError(e.t, gone(e.Runtime.RemovePodSandbox(e.ctx, absentID)))
 	}
-	_, err := e.Runtime.ContainerStatus(e.ctx, absentID, false)
-	e.notFound(err)
+	e.noContainer(absentID)
 }
 
 func removeReady(e *env) {
 	pod := e.pod()
 	id := e.run(pod)
 	require.NoError(e.t, e.Runtime.RemovePodSandbox(e.ctx, id))
-	_, err := e.Runtime.PodSandboxStatus(e.ctx, id, false)
-	e.notFound(err)
+	e.noSandbox(id)
 	e.run(pod)
 }
 

@@ -32,11 +32,7 @@ func (e *env) sandboxIDs(filter *runtimeapi.PodSandboxFilter) []string {
 	e.t.Helper()
 	list, err := e.Runtime.ListPodSandbox(e.ctx, filter)
 	require.NoError(e.t, err)
-	ids := make([]string, len(list))
-	for i, entry := range list {
-		ids[i] = entry.GetId()
-	}
-	return ids
+	return idsOf(list)
 }
 
 // containerIDs lists and keeps the ids.
@@ -44,6 +40,10 @@ func (e *env) containerIDs(filter *runtimeapi.ContainerFilter) []string {
 	e.t.Helper()
 	list, err := e.Runtime.ListContainers(e.ctx, filter)
 	require.NoError(e.t, err)
+	return idsOf(list)
+}
+
+func idsOf[T interface{ GetId() string }](list []T) []string {
 	ids := make([]string, len(list))
 	for i, entry := range list {
 		ids[i] = entry.GetId()

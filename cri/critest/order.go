@@ -206,8 +206,7 @@ func containerAfter(e *env, id string) func(after) {
 	return func(want after) {
 		e.t.Helper()
 		if want == removed {
-			_, err := e.Runtime.ContainerStatus(e.ctx, id, false)
-			e.notFound(err)
+			e.noContainer(id)
 			return
 		}
 		got := e.status(id)

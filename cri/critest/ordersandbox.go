@@ -102,8 +102,7 @@ func sandboxAfter(e *env, id string) func(after) {
 		e.t.Helper()
 		switch want {
 		case removed:
-			_, err := e.Runtime.PodSandboxStatus(e.ctx, id, false)
-			e.notFound(err)
+			e.noSandbox(id)
 			require.Empty(e.t, e.containers(id))
 		case stopped:
 			e.notReady(id)

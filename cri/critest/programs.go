@@ -21,9 +21,9 @@ type program struct {
 var (
 	// sleeper ends with code 0 soon after SIGTERM. It prints "ready" once it
 	// does; see env.startReady.
-	sleeper = program{`trap "exit 0" TERM; echo ready; while true; do sleep 0.1; done`, onTerm(0)}
+	sleeper = program{`trap "exit 0" TERM; echo ready; while true; do sleep 0.1; done`, onSignals(map[syscall.Signal]reaction{syscall.SIGTERM: {exits: true}})}
 	// stubborn ignores SIGTERM. It prints "ready" once it does.
-	stubborn = program{`trap "" TERM; echo ready; while true; do sleep 0.1; done`, ignoreTerm}
+	stubborn = program{`trap "" TERM; echo ready; while true; do sleep 0.1; done`, onSignals(nil)}
 	// nap handles no signals.
 	nap = program{`exec sleep 36000`, fake.SleepUntilStopped}
 	// These end at once.
@@ -31,7 +31,7 @@ var (
 	exit3   = program{`exit 3`, fake.Exit(3)}
 	exit255 = program{`exit 255`, fake.Exit(255)}
 	// greedy takes all the memory it can get.
-	greedy = program{`tail /dev/zero`, runOutOfMemory}
+	greedy = program{`tail /dev/zero`, fake.OutOfMemory}
 	// touch writes a line to /data/touched and ends with code 9 if it cannot.
 	touch = program{`echo touched > /data/touched || exit 9`, touchData}
 	// tell writes what it sees to /data/told; see env.told.
@@ -57,35 +57,6 @@ func Programs(_ context.Context, p *fake.Process) (fake.Program, error) {
 		}
 	}
 	return nil, fake.ErrNotFound
-}
-
-func onTerm(code int) fake.Program {
-	return func(ctx context.Context, p *fake.Process) int {
-		signals := p.Signals()
-		_, _ = p.Stdout.Write([]byte("ready\n"))
-		for {
-			select {
-			case <-ctx.Done():
-				return 0
-			case signal := <-signals:
-				if signal == syscall.SIGTERM {
-					return code
-				}
-			}
-		}
-	}
-}
-
-func ignoreTerm(ctx context.Context, p *fake.Process) int {
-	p.Signals()
-	_, _ = p.Stdout.Write([]byte("ready\n"))
-	<-ctx.Done()
-	return 0
-}
-
-func runOutOfMemory(_ context.Context, p *fake.Process) int {
-	p.OOMKilled()
-	return 137
 }
 
 func touchData(_ context.Context, p *fake.Process) int {

@@ -47,8 +47,7 @@ func sandboxLife(e *env) {
 	require.NoError(e.t, e.Runtime.StopPodSandbox(e.ctx, id))
 	e.notReady(id)
 	require.NoError(e.t, e.Runtime.RemovePodSandbox(e.ctx, id))
-	_, err := e.Runtime.PodSandboxStatus(e.ctx, id, false)
-	e.notFound(err)
+	e.noSandbox(id)
 	require.Empty(e.t, e.sandboxes(pod))
 }
 
@@ -159,10 +158,8 @@ func sandboxRemoveRunning(e *env) {
 	pod, id := e.runHost()
 	container := e.start(id, e.container("c", stubborn.command()...), pod)
 	require.NoError(e.t, e.Runtime.RemovePodSandbox(e.ctx, id))
-	_, err := e.Runtime.ContainerStatus(e.ctx, container, false)
-	e.notFound(err)
-	_, err = e.Runtime.PodSandboxStatus(e.ctx, id, false)
-	e.notFound(err)
+	e.noContainer(container)
+	e.noSandbox(id)
 	require.Empty(e.t, e.containers(id))
 }
 
@@ -177,8 +174,7 @@ func sandboxRemoveAllStates(e *env) {
 	require.NoError(e.t, e.Runtime.StopPodSandbox(e.ctx, id))
 	require.NoError(e.t, e.Runtime.RemovePodSandbox(e.ctx, id))
 	for _, container := range containers {
-		_, err := e.Runtime.ContainerStatus(e.ctx, container, false)
-		e.notFound(err)
+		e.noContainer(container)
 	}
 	require.Empty(e.t, e.containers(id))
 }
