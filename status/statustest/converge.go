@@ -7,6 +7,7 @@ import (
 	"time"
 
 	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/podwright/podwright/status"
 	"github.com/podwright/podwright/status/writer"
@@ -29,7 +30,8 @@ func converges(s *stage) (err error) {
 	}()
 	var refs []status.Ref
 	for i := range 10 {
-		ref, err := s.create("pod-"+strconv.Itoa(i), *first())
+		name := "pod-" + strconv.Itoa(i)
+		ref, err := s.create(name, types.UID("uid-"+name))
 		if err != nil {
 			return err
 		}

@@ -16,38 +16,46 @@ import (
 
 const namespace = "statustest"
 
-// stage is where a rule is played.
+// stage is where a rule is played. It begins with one pod, whose status is first.
 type stage struct {
 	Harness
 	ctx context.Context
+	ref status.Ref
 }
 
-// create makes a pod of that name with a status.
-func (s *stage) create(name string, was v1.PodStatus) (status.Ref, error) {
+// run plays a rule.
+func (r rule) run(ctx context.Context, h Harness) (err error) {
+	s := &stage{Harness: h, ctx: ctx}
+	if s.ref, err = s.create("pod", "uid-pod"); err != nil {
+		return err
+	}
+	return r.play(s)
+}
+
+// create makes a pod with the status first.
+func (s *stage) create(name string, uid types.UID) (status.Ref, error) {
 	pod := s.Create(&v1.Pod{
-		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name, UID: types.UID("uid-" + name)},
+		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name, UID: uid},
 		Spec:       v1.PodSpec{NodeName: "node", Containers: []v1.Container{{Name: "app", Image: "image"}}},
-		Status:     was,
+		Status:     *first(),
 	})
-	if pod == nil || pod.UID == "" {
-		return status.Ref{}, errors.New("statustest: Harness.Create returned no pod, or one without a UID")
+	if pod == nil || pod.UID == "" || pod.UID == s.ref.UID {
+		return status.Ref{}, errors.New("statustest: Harness.Create returned no pod, or one without a UID of its own")
 	}
 	return status.Ref{Namespace: namespace, Name: name, UID: pod.UID}, nil
 }
 
-// recreate replaces a pod by one of the same name and another UID.
-func (s *stage) recreate(ref status.Ref) (status.Ref, error) {
-	s.Remove(ref.Namespace, ref.Name)
-	pod := s.Create(&v1.Pod{
-		ObjectMeta: metav1.ObjectMeta{Namespace: ref.Namespace, Name: ref.Name, UID: ref.UID + "-2"},
-		Spec:       v1.PodSpec{NodeName: "node", Containers: []v1.Container{{Name: "app", Image: "image"}}},
-		Status:     *first(),
-	})
-	if pod == nil || pod.UID == "" || pod.UID == ref.UID {
-		return status.Ref{}, errors.New("statustest: Harness.Create made no pod with another UID")
-	}
-	return status.Ref{Namespace: ref.Namespace, Name: ref.Name, UID: pod.UID}, nil
+// recreate replaces the pod by one of the same name and another UID.
+func (s *stage) recreate() (status.Ref, error) {
+	s.Remove(s.ref.Namespace, s.ref.Name)
+	return s.create(s.ref.Name, s.ref.UID+"-2")
 }
+
+// pod returns the pod behind the sink.
+func (s *stage) pod() *v1.Pod { return s.Pod(s.ref.Namespace, s.ref.Name) }
+
+// edit changes the pod's status behind the sink.
+func (s *stage) edit(change func(*v1.PodStatus)) { s.Change(s.ref.Namespace, s.ref.Name, change) }
 
 // at is a moment that every sink can store.
 func at(minutes int) metav1.Time {

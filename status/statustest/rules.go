@@ -10,24 +10,21 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/podwright/podwright/status"
 )
 
 func getNow(s *stage) error {
-	ref, err := s.create("pod", *first())
-	if err != nil {
-		return err
-	}
 	for _, value := range []v1.ConditionStatus{v1.ConditionFalse, v1.ConditionTrue} {
-		s.Change(ref.Namespace, ref.Name, func(now *v1.PodStatus) {
+		s.edit(func(now *v1.PodStatus) {
 			now.Conditions = append(first().Conditions, is("example.com/gate", value, 3))
 		})
-		pod, err := s.Sink.Get(s.ctx, ref)
+		pod, err := s.Sink.Get(s.ctx, s.ref)
 		switch {
 		case err != nil:
 			return fmt.Errorf("Get: %w", err)
-		case pod == nil || pod.UID != ref.UID || pod.Name != ref.Name || pod.Namespace != ref.Namespace:
+		case pod == nil || pod.UID != s.ref.UID || pod.Name != s.ref.Name || pod.Namespace != s.ref.Namespace:
 			return fmt.Errorf("Get returned another pod: %v", pod)
 		case conditionOf(&pod.Status, "example.com/gate") == nil || conditionOf(&pod.Status, "example.com/gate").Status != value:
 			return errors.New("Get returned the pod without what was changed before")
@@ -40,15 +37,11 @@ func getNow(s *stage) error {
 }
 
 func getOther(s *stage) error {
-	old, err := s.create("pod", *first())
+	new, err := s.recreate()
 	if err != nil {
 		return err
 	}
-	new, err := s.recreate(old)
-	if err != nil {
-		return err
-	}
-	pod, err := s.Sink.Get(s.ctx, old)
+	pod, err := s.Sink.Get(s.ctx, s.ref)
 	if err != nil || pod == nil || pod.UID != new.UID {
 		return fmt.Errorf("Get with the UID of the pod before returned %v, %v instead of the pod that has the name", pod, err)
 	}
@@ -56,63 +49,50 @@ func getOther(s *stage) error {
 }
 
 func getNone(s *stage) error {
-	ref := status.Ref{Namespace: namespace, Name: "nobody", UID: "uid"}
-	if pod, err := s.Sink.Get(s.ctx, ref); !errors.Is(err, status.ErrNotFound) {
+	nobody := status.Ref{Namespace: namespace, Name: "nobody", UID: "uid"}
+	if pod, err := s.Sink.Get(s.ctx, nobody); !errors.Is(err, status.ErrNotFound) {
 		return fmt.Errorf("Get of a pod that is not there returned %v, %v instead of ErrNotFound", pod, err)
 	}
-	gone, err := s.create("pod", *first())
-	if err != nil {
-		return err
-	}
-	s.Remove(gone.Namespace, gone.Name)
-	if pod, err := s.Sink.Get(s.ctx, gone); !errors.Is(err, status.ErrNotFound) {
+	s.Remove(s.ref.Namespace, s.ref.Name)
+	if pod, err := s.Sink.Get(s.ctx, s.ref); !errors.Is(err, status.ErrNotFound) {
 		return fmt.Errorf("Get of a pod that was removed returned %v, %v instead of ErrNotFound", pod, err)
 	}
 	return nil
 }
 
-// patched creates a pod and patches it through the given statuses.
-func (s *stage) patched(states ...*v1.PodStatus) (status.Ref, *v1.Pod, error) {
-	ref, err := s.create("pod", *states[0])
-	if err != nil {
-		return ref, nil, err
-	}
-	var pod *v1.Pod
-	for i := range states[1:] {
-		if pod, err = s.Sink.Patch(s.ctx, ref, states[i], states[i+1]); err != nil {
-			return ref, nil, fmt.Errorf("Patch: %w", err)
+// patch patches the pod from one status to the next, and returns the last result.
+func (s *stage) patch(states ...*v1.PodStatus) (pod *v1.Pod, err error) {
+	before := first()
+	for _, next := range states {
+		if pod, err = s.Sink.Patch(s.ctx, s.ref, before, next); err != nil {
+			return nil, fmt.Errorf("Patch: %w", err)
 		}
+		before = next
 	}
-	return ref, pod, nil
+	return pod, nil
 }
 
 func patchWrites(s *stage) error {
-	ref, _, err := s.patched(first(), second(), third())
-	if err != nil {
+	if _, err := s.patch(second(), third()); err != nil {
 		return err
 	}
-	return shows(s.Pod(ref.Namespace, ref.Name), third())
+	return shows(s.pod(), third())
 }
 
 func patchRemoves(s *stage) error {
 	bare := &v1.PodStatus{Phase: v1.PodFailed, Reason: "NodeAffinity", Message: "rejected", QOSClass: first().QOSClass}
-	ref, _, err := s.patched(first(), bare)
-	if err != nil {
+	if _, err := s.patch(bare); err != nil {
 		return err
 	}
-	return shows(s.Pod(ref.Namespace, ref.Name), bare)
+	return shows(s.pod(), bare)
 }
 
 func patchReturns(s *stage) error {
-	ref, err := s.create("pod", *first())
-	if err != nil {
-		return err
-	}
-	s.Change(ref.Namespace, ref.Name, func(now *v1.PodStatus) {
+	s.edit(func(now *v1.PodStatus) {
 		now.Conditions = append(now.Conditions, is("example.com/gate", v1.ConditionTrue, 3))
 	})
-	before := s.Pod(ref.Namespace, ref.Name)
-	pod, err := s.Sink.Patch(s.ctx, ref, first(), second())
+	before := s.pod()
+	pod, err := s.Sink.Patch(s.ctx, s.ref, first(), second())
 	if err != nil {
 		return fmt.Errorf("Patch: %w", err)
 	}
@@ -122,7 +102,7 @@ func patchReturns(s *stage) error {
 	if conditionOf(&pod.Status, "example.com/gate") == nil {
 		return errors.New("what Patch returned lacks a condition that another has added")
 	}
-	if pod.UID != ref.UID || pod.Name != ref.Name || pod.Namespace != ref.Namespace {
+	if pod.UID != s.ref.UID || pod.Name != s.ref.Name || pod.Namespace != s.ref.Namespace {
 		return fmt.Errorf("Patch returned another pod: %s/%s(%s)", pod.Namespace, pod.Name, pod.UID)
 	}
 	older, errOlder := strconv.ParseUint(before.ResourceVersion, 10, 64)
@@ -134,10 +114,6 @@ func patchReturns(s *stage) error {
 }
 
 func patchLeaves(s *stage) error {
-	ref, err := s.create("pod", *first())
-	if err != nil {
-		return err
-	}
 	gate := func(value v1.ConditionStatus) func(*v1.PodStatus) {
 		return func(now *v1.PodStatus) {
 			if c := conditionOf(now, "example.com/gate"); c != nil {
@@ -149,11 +125,11 @@ func patchLeaves(s *stage) error {
 	}
 	states := []*v1.PodStatus{first(), second(), third()}
 	for i, value := range []v1.ConditionStatus{v1.ConditionTrue, v1.ConditionFalse} {
-		s.Change(ref.Namespace, ref.Name, gate(value))
-		if _, err := s.Sink.Patch(s.ctx, ref, states[i], states[i+1]); err != nil {
+		s.edit(gate(value))
+		if _, err := s.Sink.Patch(s.ctx, s.ref, states[i], states[i+1]); err != nil {
 			return fmt.Errorf("Patch: %w", err)
 		}
-		pod := s.Pod(ref.Namespace, ref.Name)
+		pod := s.pod()
 		if err := shows(pod, states[i+1]); err != nil {
 			return err
 		}
@@ -165,29 +141,24 @@ func patchLeaves(s *stage) error {
 }
 
 func patchAgain(s *stage) error {
-	ref, _, err := s.patched(first(), second())
-	if err != nil {
+	if _, err := s.patch(second()); err != nil {
 		return err
 	}
-	if _, err := s.Sink.Patch(s.ctx, ref, first(), second()); err != nil {
+	if _, err := s.Sink.Patch(s.ctx, s.ref, first(), second()); err != nil {
 		return fmt.Errorf("the same patch again: %w", err)
 	}
-	return shows(s.Pod(ref.Namespace, ref.Name), second())
+	return shows(s.pod(), second())
 }
 
 // patchStale writes on the ground of a state that another has changed meanwhile.
 func patchStale(s *stage) error {
-	ref, err := s.create("pod", *first())
-	if err != nil {
-		return err
-	}
-	s.Change(ref.Namespace, ref.Name, func(now *v1.PodStatus) { now.NominatedNodeName = "another" })
+	s.edit(func(now *v1.PodStatus) { now.NominatedNodeName = "another" })
 	wanted := first()
 	wanted.Phase, wanted.Message = v1.PodRunning, "up"
-	if _, err := s.Sink.Patch(s.ctx, ref, first(), wanted); err != nil {
+	if _, err := s.Sink.Patch(s.ctx, s.ref, first(), wanted); err != nil {
 		return fmt.Errorf("Patch: %w", err)
 	}
-	pod := s.Pod(ref.Namespace, ref.Name)
+	pod := s.pod()
 	if pod.Status.NominatedNodeName != "another" {
 		return errors.New("a field that another has set and that is in neither status was changed")
 	}
@@ -195,17 +166,13 @@ func patchStale(s *stage) error {
 }
 
 func patchOther(s *stage) error {
-	old, err := s.create("pod", *first())
-	if err != nil {
+	if _, err := s.recreate(); err != nil {
 		return err
 	}
-	if _, err := s.recreate(old); err != nil {
-		return err
-	}
-	if _, err := s.Sink.Patch(s.ctx, old, first(), third()); !errors.Is(err, status.ErrConflict) {
+	if _, err := s.Sink.Patch(s.ctx, s.ref, first(), third()); !errors.Is(err, status.ErrConflict) {
 		return fmt.Errorf("Patch with the UID of the pod before returned %v instead of ErrConflict", err)
 	}
-	return shows(s.Pod(old.Namespace, old.Name), first())
+	return shows(s.pod(), first())
 }
 
 func patchNone(s *stage) error {
@@ -220,15 +187,11 @@ func patchNone(s *stage) error {
 }
 
 func patchArguments(s *stage) error {
-	ref, err := s.create("pod", *first())
-	if err != nil {
-		return err
-	}
 	old, new := first(), third()
-	if _, err := s.Sink.Patch(s.ctx, ref, old, new); err != nil {
+	if _, err := s.Sink.Patch(s.ctx, s.ref, old, new); err != nil {
 		return fmt.Errorf("Patch: %w", err)
 	}
-	s.Change(ref.Namespace, ref.Name, func(now *v1.PodStatus) { scribble(now) })
+	s.edit(func(now *v1.PodStatus) { scribble(now) })
 	if !equality.Semantic.DeepEqual(old, first()) || !equality.Semantic.DeepEqual(new, third()) {
 		return errors.New("the arguments of Patch were changed")
 	}
@@ -246,18 +209,18 @@ func scribble(s *v1.PodStatus) {
 }
 
 func returnedStays(s *stage) error {
-	ref, patched, err := s.patched(first(), second())
+	patched, err := s.patch(second())
 	if err != nil {
 		return err
 	}
-	got, err := s.Sink.Get(s.ctx, ref)
+	got, err := s.Sink.Get(s.ctx, s.ref)
 	if err != nil {
 		return fmt.Errorf("Get: %w", err)
 	}
-	if _, err := s.Sink.Patch(s.ctx, ref, second(), third()); err != nil {
+	if _, err := s.Sink.Patch(s.ctx, s.ref, second(), third()); err != nil {
 		return fmt.Errorf("Patch: %w", err)
 	}
-	s.Change(ref.Namespace, ref.Name, func(now *v1.PodStatus) { scribble(now) })
+	s.edit(func(now *v1.PodStatus) { scribble(now) })
 	if err := shows(patched, second()); err != nil {
 		return fmt.Errorf("what Patch returned has changed: %w", err)
 	}
@@ -272,7 +235,8 @@ func parallel(s *stage) error {
 	refs := make([]status.Ref, n)
 	for i := range refs {
 		var err error
-		if refs[i], err = s.create("pod-"+strconv.Itoa(i), *first()); err != nil {
+		name := "pod-" + strconv.Itoa(i)
+		if refs[i], err = s.create(name, types.UID("uid-"+name)); err != nil {
 			return err
 		}
 	}
@@ -302,26 +266,23 @@ func parallel(s *stage) error {
 // ended calls with a context that has ended: whether a call takes effect then is
 // the sink's, but it must not wait, nor say something else than what it did.
 func ended(s *stage) error {
-	ref, err := s.create("pod", *first())
-	if err != nil {
-		return err
-	}
 	ctx, cancel := context.WithCancel(s.ctx)
 	cancel()
 	done := make(chan error, 1)
 	go func() {
-		_, err := s.Sink.Patch(ctx, ref, first(), second())
+		_, err := s.Sink.Patch(ctx, s.ref, first(), second())
 		done <- err
 	}()
 	timer := time.NewTimer(patience)
 	defer timer.Stop()
+	var err error
 	select {
 	case err = <-done:
 	case <-timer.C:
 		return errors.New("Patch does not return although its context has ended")
 	}
 	if err == nil {
-		return shows(s.Pod(ref.Namespace, ref.Name), second())
+		return shows(s.pod(), second())
 	}
 	if errors.Is(err, status.ErrNotFound) || errors.Is(err, status.ErrConflict) {
 		return fmt.Errorf("the end of the context is reported as something else: %w", err)
@@ -330,29 +291,24 @@ func ended(s *stage) error {
 }
 
 func deleteNow(s *stage) error {
-	ref, _, err := s.patched(first(), third())
-	if err != nil {
+	if _, err := s.patch(third()); err != nil {
 		return err
 	}
-	if err := s.Sink.Delete(s.ctx, ref); err != nil {
+	if err := s.Sink.Delete(s.ctx, s.ref); err != nil {
 		return fmt.Errorf("Delete: %w", err)
 	}
-	if pod := s.Pod(ref.Namespace, ref.Name); pod != nil {
+	if pod := s.pod(); pod != nil {
 		return fmt.Errorf("the pod is still there after Delete: %s(%s)", pod.Name, pod.UID)
 	}
 	return nil
 }
 
 func deleteOther(s *stage) error {
-	old, err := s.create("pod", *first())
+	new, err := s.recreate()
 	if err != nil {
 		return err
 	}
-	new, err := s.recreate(old)
-	if err != nil {
-		return err
-	}
-	if err := s.Sink.Delete(s.ctx, old); !errors.Is(err, status.ErrConflict) {
+	if err := s.Sink.Delete(s.ctx, s.ref); !errors.Is(err, status.ErrConflict) {
 		return fmt.Errorf("Delete with the UID of the pod before returned %v instead of ErrConflict", err)
 	}
 	if pod := s.Pod(new.Namespace, new.Name); pod == nil || pod.UID != new.UID {
@@ -362,12 +318,8 @@ func deleteOther(s *stage) error {
 }
 
 func deleteNone(s *stage) error {
-	ref, err := s.create("pod", *first())
-	if err != nil {
-		return err
-	}
-	s.Remove(ref.Namespace, ref.Name)
-	if err := s.Sink.Delete(s.ctx, ref); !errors.Is(err, status.ErrNotFound) {
+	s.Remove(s.ref.Namespace, s.ref.Name)
+	if err := s.Sink.Delete(s.ctx, s.ref); !errors.Is(err, status.ErrNotFound) {
 		return fmt.Errorf("Delete of a pod that is not there returned %v instead of ErrNotFound", err)
 	}
 	return nil

@@ -42,7 +42,7 @@ func Run(t *testing.T, New func(t testing.TB) Harness) {
 			}
 			ctx, cancel := context.WithTimeout(t.Context(), patience)
 			defer cancel()
-			if err := c.play(&stage{Harness: h, ctx: ctx}); err != nil {
+			if err := c.run(ctx, h); err != nil {
 				t.Fatal(err)
 			}
 		})

@@ -356,7 +356,7 @@ func TestDefectsAreFound(t *testing.T) {
 						return b
 					})
 					ctx, cancel := context.WithTimeout(t.Context(), patience)
-					if err := c.play(&stage{Harness: h, ctx: ctx}); err != nil {
+					if err := c.run(ctx, h); err != nil {
 						failed = append(failed, c.name)
 					}
 					cancel()
