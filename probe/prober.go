@@ -2,7 +2,6 @@ package probe
 
 import (
 	"context"
-	"strconv"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
@@ -25,12 +24,7 @@ const (
 var typeNames = [...]string{"Liveness", "Readiness", "Startup"}
 
 // String returns the name by which metrics and events call the type.
-func (t Type) String() string {
-	if t < 0 || int(t) >= len(typeNames) {
-		return "Type(" + strconv.Itoa(int(t)) + ")"
-	}
-	return typeNames[t]
-}
+func (t Type) String() string { return nameOf(typeNames[:], "Type", int(t)) }
 
 // Handler is the way in which a probe asks, named as in the pod's spec.
 type Handler string
@@ -81,12 +75,7 @@ const (
 var verdictNames = [...]string{"Unknown", "Success", "Warning", "Failure"}
 
 // String returns the verdict's name.
-func (v Verdict) String() string {
-	if v < 0 || int(v) >= len(verdictNames) {
-		return "Verdict(" + strconv.Itoa(int(v)) + ")"
-	}
-	return verdictNames[v]
-}
+func (v Verdict) String() string { return nameOf(verdictNames[:], "Verdict", int(v)) }
 
 // Result is the outcome of one execution.
 type Result struct {

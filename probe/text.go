@@ -3,40 +3,43 @@ package probe
 import (
 	"fmt"
 	"slices"
+	"strconv"
 )
 
 // MarshalText returns the name of a known type.
-func (t Type) MarshalText() ([]byte, error) {
-	if t < 0 || int(t) >= len(typeNames) {
-		return nil, fmt.Errorf("probe: there is no %s", t)
-	}
-	return []byte(typeNames[t]), nil
-}
+func (t Type) MarshalText() ([]byte, error) { return nameText(typeNames[:], int(t), t) }
 
 // UnmarshalText takes the name of a type.
-func (t *Type) UnmarshalText(text []byte) error {
-	i := slices.Index(typeNames[:], string(text))
-	if i < 0 {
-		return fmt.Errorf("probe: there is no type %q", text)
-	}
-	*t = Type(i)
-	return nil
-}
+func (t *Type) UnmarshalText(text []byte) error { return unmarshalName(t, typeNames[:], "type", text) }
 
 // MarshalText returns the name of a known verdict.
-func (v Verdict) MarshalText() ([]byte, error) {
-	if v < 0 || int(v) >= len(verdictNames) {
-		return nil, fmt.Errorf("probe: there is no %s", v)
-	}
-	return []byte(verdictNames[v]), nil
-}
+func (v Verdict) MarshalText() ([]byte, error) { return nameText(verdictNames[:], int(v), v) }
 
 // UnmarshalText takes the name of a verdict.
 func (v *Verdict) UnmarshalText(text []byte) error {
-	i := slices.Index(verdictNames[:], string(text))
-	if i < 0 {
-		return fmt.Errorf("probe: there is no verdict %q", text)
+	return unmarshalName(v, verdictNames[:], "verdict", text)
+}
+
+func nameText(names []string, i int, value fmt.Stringer) ([]byte, error) {
+	if i < 0 || i >= len(names) {
+		return nil, fmt.Errorf("probe: there is no %s", value)
 	}
-	*v = Verdict(i)
+	return []byte(names[i]), nil
+}
+
+func unmarshalName[T ~int8](to *T, names []string, kind string, text []byte) error {
+	i := slices.Index(names, string(text))
+	if i < 0 {
+		return fmt.Errorf("probe: there is no %s %q", kind, text)
+	}
+	*to = T(i)
 	return nil
+}
+
+// nameOf returns the name of a value, or its kind and number.
+func nameOf(names []string, kind string, i int) string {
+	if i < 0 || i >= len(names) {
+		return kind + "(" + strconv.Itoa(i) + ")"
+	}
+	return names[i]
 }
