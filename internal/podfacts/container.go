@@ -1,11 +1,15 @@
 package podfacts
 
-import v1 "k8s.io/api/core/v1"
+import (
+	"fmt"
+
+	v1 "k8s.io/api/core/v1"
+)
 
 // Container returns a pod's regular, init or ephemeral container by its name, nil if it
 // has none. A nil pod has none.
 func Container(pod *v1.Pod, name string) *v1.Container {
-	c, _ := find(pod, name)
+	c, _, _ := find(pod, name)
 	return c
 }
 
@@ -19,32 +23,42 @@ func Reference(pod *v1.Pod) v1.ObjectReference {
 // FieldPath returns the field of a container in the reference of its events, "" if the
 // pod has no such container.
 func FieldPath(pod *v1.Pod, name string) string {
-	c, field := find(pod, name)
+	c, field, _ := find(pod, name)
 	if c == nil {
 		return ""
 	}
 	return "spec." + field + "{" + name + "}"
 }
 
-// find returns a container and the field of its list.
-func find(pod *v1.Pod, name string) (c *v1.Container, field string) {
+// SpecPath returns the path of a container in its pod's spec, "container" if the pod has
+// no such container.
+func SpecPath(pod *v1.Pod, name string) string {
+	c, field, i := find(pod, name)
+	if c == nil {
+		return "container"
+	}
+	return fmt.Sprintf("spec.%s[%d]", field, i)
+}
+
+// find returns a container, the field of its list and its index in it.
+func find(pod *v1.Pod, name string) (c *v1.Container, field string, index int) {
 	if pod == nil {
-		return nil, ""
+		return nil, "", 0
 	}
 	for i := range pod.Spec.Containers {
 		if c := &pod.Spec.Containers[i]; c.Name == name {
-			return c, "containers"
+			return c, "containers", i
 		}
 	}
 	for i := range pod.Spec.InitContainers {
 		if c := &pod.Spec.InitContainers[i]; c.Name == name {
-			return c, "initContainers"
+			return c, "initContainers", i
 		}
 	}
 	for i := range pod.Spec.EphemeralContainers {
 		if e := &pod.Spec.EphemeralContainers[i]; e.Name == name {
-			return (*v1.Container)(&e.EphemeralContainerCommon), "ephemeralContainers"
+			return (*v1.Container)(&e.EphemeralContainerCommon), "ephemeralContainers", i
 		}
 	}
-	return nil, ""
+	return nil, "", 0
 }

@@ -2,6 +2,7 @@ package podfacts
 
 import (
 	"strconv"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -255,9 +256,11 @@ func TestContainer(t *testing.T) {
 	}}
 	for name, path := range map[string]string{"c": "spec.containers{c}", "i": "spec.initContainers{i}", "e": "spec.ephemeralContainers{e}"} {
 		require.Equal(t, path, FieldPath(pod, name))
+		require.Equal(t, strings.TrimSuffix(path, "{"+name+"}")+"[0]", SpecPath(pod, name))
 		require.Equal(t, name, Container(pod, name).Name)
 	}
 	require.Empty(t, FieldPath(pod, "volume"))
+	require.Equal(t, "container", SpecPath(pod, "volume"))
 	require.Nil(t, Container(pod, "volume"))
 	require.Nil(t, Container(nil, "c"))
 }

@@ -202,22 +202,7 @@ func (e *envBuild) one(ctx context.Context, v *v1.EnvVar) error {
 }
 
 // fieldOf is where a container is in its pod's spec.
-func fieldOf(in Instance) string {
-	find := func(list []v1.Container) int {
-		return slices.IndexFunc(list, func(c v1.Container) bool { return c.Name == in.Container.Name })
-	}
-	if i := find(in.Pod.Spec.Containers); i >= 0 {
-		return fmt.Sprintf("spec.containers[%d]", i)
-	}
-	if i := find(in.Pod.Spec.InitContainers); i >= 0 {
-		return fmt.Sprintf("spec.initContainers[%d]", i)
-	}
-	i := slices.IndexFunc(in.Pod.Spec.EphemeralContainers, func(c v1.EphemeralContainer) bool { return c.Name == in.Container.Name })
-	if i >= 0 {
-		return fmt.Sprintf("spec.ephemeralContainers[%d]", i)
-	}
-	return "container"
-}
+func fieldOf(in Instance) string { return podfacts.SpecPath(in.Pod, in.Container.Name) }
 
 func inField(name string, err error) error {
 	if err != nil {
