@@ -1,6 +1,7 @@
 package fake
 
 import (
+	"cmp"
 	"context"
 	"iter"
 	"syscall"
@@ -46,30 +47,21 @@ func (rt *Runtime) ListContainers(ctx context.Context, filter *runtimeapi.Contai
 
 // selectContainers gives what filter selects, oldest first. rt.mu is held.
 func (rt *Runtime) selectContainers(filter *runtimeapi.ContainerFilter) []*container {
-	var selected []*container
-	if filter == nil {
-		selected = make([]*container, 0, rt.store.all.len)
-	}
-	for c := range rt.containerCandidates(filter) {
-		if filter == nil || c.matches(filter) {
-			selected = append(selected, c)
-		}
-	}
-	return selected
+	return selected(rt.containerCandidates(filter), func(c *container) bool { return c.matches(filter) })
 }
 
 // selectSandboxes is selectContainers for sandboxes.
 func (rt *Runtime) selectSandboxes(filter *runtimeapi.PodSandboxFilter) []*sandbox {
-	var selected []*sandbox
-	if filter == nil {
-		selected = make([]*sandbox, 0, rt.store.allSandboxes.len)
-	}
-	for b := range rt.sandboxCandidates(filter) {
-		if filter == nil || b.matches(filter) {
-			selected = append(selected, b)
+	return selected(rt.sandboxCandidates(filter), func(b *sandbox) bool { return b.matches(filter) })
+}
+
+func selected[T any](candidates iter.Seq[T], matches func(T) bool) (out []T) {
+	for item := range candidates {
+		if matches(item) {
+			out = append(out, item)
 		}
 	}
-	return selected
+	return out
 }
 
 // containerCandidates walks the smallest index that holds all a filter can select.
@@ -78,16 +70,10 @@ func (rt *Runtime) containerCandidates(filter *runtimeapi.ContainerFilter) iter.
 		return only(rt.store.containers[id])
 	}
 	if id := filter.GetPodSandboxId(); id != "" {
-		if b := rt.store.sandboxes[id]; b != nil {
-			return b.containers.all()
-		}
-		return only[container](nil)
+		return cmp.Or(rt.store.sandboxes[id], &sandbox{}).containers.all()
 	}
 	if uid := filter.GetLabelSelector()[labelPodUID]; uid != "" {
-		if pod := rt.store.pods[uid]; pod != nil {
-			return pod.containers.all()
-		}
-		return only[container](nil)
+		return cmp.Or(rt.store.pods[uid], &podIndex{}).containers.all()
 	}
 	return rt.store.all.all()
 }
@@ -98,10 +84,7 @@ func (rt *Runtime) sandboxCandidates(filter *runtimeapi.PodSandboxFilter) iter.S
 		return only(rt.store.sandboxes[id])
 	}
 	if uid := filter.GetLabelSelector()[labelPodUID]; uid != "" {
-		if pod := rt.store.pods[uid]; pod != nil {
-			return pod.sandboxes.all()
-		}
-		return only[sandbox](nil)
+		return cmp.Or(rt.store.pods[uid], &podIndex{}).sandboxes.all()
 	}
 	return rt.store.allSandboxes.all()
 }

@@ -172,10 +172,8 @@ func (rt *Runtime) ListPodSandboxStats(ctx context.Context, filter *runtimeapi.P
 	rt.mu.RLock()
 	defer rt.mu.RUnlock()
 	out := []*runtimeapi.PodSandboxStats{}
-	for b := range rt.sandboxCandidates(ready) {
-		if b.matches(ready) {
-			out = append(out, b.stats(rt.cfg.ContainerFilesystem, now))
-		}
+	for _, b := range rt.selectSandboxes(ready) {
+		out = append(out, b.stats(rt.cfg.ContainerFilesystem, now))
 	}
 	return out, nil
 }
