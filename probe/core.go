@@ -155,18 +155,8 @@ func (p *progress) stopped(r rules, c *v1.ContainerStatus, in look, changed bool
 
 // runsAgain tells whether a container that has ended has a successor.
 func runsAgain(in look, ended *v1.ContainerStateTerminated) bool {
-	switch {
-	case in.leaving:
-		return false
-	case podfacts.MayRestart(in.pod, in.container, ended.ExitCode), ended.Reason == reasonRestartingAll:
-		return true
-	}
-	for i := range in.status.Conditions {
-		if c := &in.status.Conditions[i]; c.Type == v1.AllContainersRestarting && c.Status == v1.ConditionTrue {
-			return true
-		}
-	}
-	return false
+	return !in.leaving && (podfacts.MayRestart(in.pod, in.container, ended.ExitCode) || ended.Reason == reasonRestartingAll ||
+		podfacts.ConditionTrue(in.status.Conditions, v1.AllContainersRestarting))
 }
 
 // running is a round of a container that runs.

@@ -62,8 +62,7 @@ func (b *builder) setReadiness(s *v1.PodStatus) {
 // readyToStart tells that the sandbox with its network is there.
 func (b *builder) readyToStart() podstatus.Verdict {
 	if !b.observed() {
-		c := podfacts.Condition(b.old.Conditions, v1.PodReadyToStartContainers)
-		return podstatus.Verdict{OK: c != nil && c.Status == v1.ConditionTrue}
+		return podstatus.Verdict{OK: podfacts.ConditionTrue(b.old.Conditions, v1.PodReadyToStartContainers)}
 	}
 	return podstatus.Verdict{OK: !b.in.Observed.SandboxChanged(b.in.Pod.Spec.HostNetwork).Changed}
 }

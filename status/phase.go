@@ -53,16 +53,7 @@ func (b *builder) hasActive() bool {
 		return false
 	}
 	for i := range b.in.Observed.Containers {
-		if c := &b.in.Observed.Containers[i]; c.SandboxID == current.ID && isRegular(b.in.Pod, c.Name) {
-			return true
-		}
-	}
-	return false
-}
-
-func isRegular(pod *v1.Pod, name string) bool {
-	for i := range pod.Spec.Containers {
-		if pod.Spec.Containers[i].Name == name {
+		if c := &b.in.Observed.Containers[i]; c.SandboxID == current.ID && podfacts.Regular(b.in.Pod, c.Name) != nil {
 			return true
 		}
 	}

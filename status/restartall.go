@@ -16,7 +16,7 @@ func (b *builder) restartAllTriggered() bool {
 	if !podfacts.MayRestartAll(pod) || pod.DeletionTimestamp != nil || b.in.Terminal {
 		return false
 	}
-	if c := podfacts.Condition(b.old.Conditions, v1.AllContainersRestarting); c != nil && c.Status == v1.ConditionTrue {
+	if podfacts.ConditionTrue(b.old.Conditions, v1.AllContainersRestarting) {
 		return true
 	}
 	for i := range pod.Spec.InitContainers {

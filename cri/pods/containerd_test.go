@@ -16,6 +16,7 @@ import (
 
 	"github.com/podwright/podwright/cri/images"
 	"github.com/podwright/podwright/cri/pods/garbage"
+	"github.com/podwright/podwright/internal/podfacts"
 	"github.com/podwright/podwright/internal/testkit/testcri"
 	"github.com/podwright/podwright/pleg/observed"
 )
@@ -73,7 +74,7 @@ func TestContainerdLifecycle(t *testing.T) {
 		require.Len(t, status.IPs, 1)
 		require.Equal(t, pod.Name, status.Name)
 		a := status.Newest("a")
-		require.Equal(t, Hash(&pod.Spec.Containers[0]), a.Hash)
+		require.Equal(t, podfacts.Hash(&pod.Spec.Containers[0]), a.Hash)
 		require.FileExists(t, a.LogPath)
 		require.Len(t, files(t, h.dir, "containers", "*"), 2)
 		list, err := h.seen.ListPods(t.Context())

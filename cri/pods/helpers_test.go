@@ -3,6 +3,7 @@ package pods
 import (
 	v1 "k8s.io/api/core/v1"
 
+	"github.com/podwright/podwright/internal/podfacts"
 	"github.com/podwright/podwright/pleg/observed"
 	"github.com/podwright/podwright/probe"
 )
@@ -11,7 +12,7 @@ import (
 func container(name string, state observed.State, change ...func(*observed.Container)) observed.Container {
 	c := observed.Container{
 		ID: observed.ContainerID{Runtime: "fake", ID: name + "-" + state.String()}, Name: name, SandboxID: "s", State: state,
-		Hash: Hash(&v1.Container{Name: name, Image: "busybox"}),
+		Hash: podfacts.Hash(&v1.Container{Name: name, Image: "busybox"}),
 	}
 	for _, f := range change {
 		f(&c)

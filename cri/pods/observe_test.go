@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/podwright/podwright/cri/fake"
+	"github.com/podwright/podwright/internal/podfacts"
 	"github.com/podwright/podwright/pleg"
 	"github.com/podwright/podwright/pleg/observed"
 )
@@ -32,7 +33,7 @@ func TestObserverSeesWhatWasMade(t *testing.T) {
 	require.Equal(t, got.Sandboxes[0].IPs, got.IPs)
 	c := got.Containers[0]
 	require.Equal(t, "a", c.Name)
-	require.Equal(t, Hash(&pod.Spec.Containers[0]), c.Hash)
+	require.Equal(t, podfacts.Hash(&pod.Spec.Containers[0]), c.Hash)
 	require.Equal(t, got.Sandboxes[0].ID, c.SandboxID)
 	require.Equal(t, filepath.Join(h.dir, "pods", "shop_web_0d1e", "a", "0.log"), c.LogPath)
 	target, err := os.Readlink(filepath.Join(h.dir, "containers", "web_shop_a-"+c.ID.ID+".log"))

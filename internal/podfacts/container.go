@@ -13,6 +13,14 @@ func Container(pod *v1.Pod, name string) *v1.Container {
 	return c
 }
 
+// Regular returns a pod's regular container by its name, nil if it has none.
+func Regular(pod *v1.Pod, name string) *v1.Container {
+	if c, field, _ := find(pod, name); field == "containers" {
+		return c
+	}
+	return nil
+}
+
 // Reference returns the object of a pod's events.
 func Reference(pod *v1.Pod) v1.ObjectReference {
 	return v1.ObjectReference{

@@ -263,4 +263,6 @@ func TestContainer(t *testing.T) {
 	require.Equal(t, "container", SpecPath(pod, "volume"))
 	require.Nil(t, Container(pod, "volume"))
 	require.Nil(t, Container(nil, "c"))
+	require.Equal(t, "c", Regular(pod, "c").Name)
+	require.Nil(t, Regular(pod, "i"))
 }

@@ -17,6 +17,12 @@ func Condition(list []v1.PodCondition, t v1.PodConditionType) *v1.PodCondition {
 	return nil
 }
 
+// ConditionTrue reports whether the condition of a type is true.
+func ConditionTrue(list []v1.PodCondition, t v1.PodConditionType) bool {
+	c := Condition(list, t)
+	return c != nil && c.Status == v1.ConditionTrue
+}
+
 // ClosedGates says which readiness gates (KEP-580) of a pod keep it from being
 // ready, given the conditions of its status; "" if none does.
 func ClosedGates(pod *v1.Pod, conditions []v1.PodCondition) string {

@@ -3,8 +3,6 @@ package actions
 import (
 	"fmt"
 
-	v1 "k8s.io/api/core/v1"
-
 	"github.com/podwright/podwright/pleg/observed"
 	"github.com/podwright/podwright/probe"
 )
@@ -112,14 +110,4 @@ func (d *decision) probed(c *observed.Container, t probe.Type) probe.Verdict {
 		return probe.Unknown
 	}
 	return d.in.Probes.Of(c.ID.String(), t)
-}
-
-// regularNamed returns the pod's regular container of the name, or nil.
-func regularNamed(pod *v1.Pod, name string) *v1.Container {
-	for i := range pod.Spec.Containers {
-		if pod.Spec.Containers[i].Name == name {
-			return &pod.Spec.Containers[i]
-		}
-	}
-	return nil
 }

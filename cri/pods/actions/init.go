@@ -60,7 +60,7 @@ func (d *decision) initContainers() (initialised, before bool) {
 func (p *initPass) regularTraces() (ran bool) {
 	for i := range p.in.Status.Containers {
 		s := &p.in.Status.Containers[i]
-		if !p.here(s) || regularNamed(p.in.Pod, s.Name) == nil {
+		if !p.here(s) || podfacts.Regular(p.in.Pod, s.Name) == nil {
 			continue
 		}
 		alive := s.State == observed.StateCreated || s.State == observed.StateRunning

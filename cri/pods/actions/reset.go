@@ -20,12 +20,8 @@ func RestartAllTriggered(pod *v1.Pod, seen *observed.Pod, published *v1.PodStatu
 	if published == nil {
 		published = &v1.PodStatus{}
 	}
-	for _, c := range published.Conditions {
-		if c.Type == v1.AllContainersRestarting && c.Status == v1.ConditionTrue {
-			return true
-		}
-	}
-	return anyDemands(pod.Spec.Containers, seen, published.ContainerStatuses) ||
+	return podfacts.ConditionTrue(published.Conditions, v1.AllContainersRestarting) ||
+		anyDemands(pod.Spec.Containers, seen, published.ContainerStatuses) ||
 		anyDemands(pod.Spec.InitContainers, seen, published.InitContainerStatuses)
 }
 

@@ -58,7 +58,7 @@ func (d *decision) failedInit() string {
 func (d *decision) awaitExitCodes() bool {
 	for i := range d.in.Status.Containers {
 		s := &d.in.Status.Containers[i]
-		c := regularNamed(d.in.Pod, s.Name)
+		c := podfacts.Regular(d.in.Pod, s.Name)
 		if c != nil && mayStillRun(s) && hasRules(c) {
 			d.kill(s, "", "Container "+s.Name+" has lost its sandbox", false)
 			d.explain("the exit code of container " + s.Name + " decides whether it restarts")

@@ -5,6 +5,7 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 
+	"github.com/podwright/podwright/internal/podfacts"
 	"github.com/podwright/podwright/pleg/observed"
 )
 
@@ -47,20 +48,10 @@ func (d *decision) sandboxChange(all *observed.Pod, othersRun bool) observed.San
 // strangers stops the containers that run in the pod and that its spec does not have: it
 // had them under other names, or has them no longer. Nobody else would.
 func (d *decision) strangers() {
-	named := map[string]bool{}
-	for i := range d.in.Pod.Spec.InitContainers {
-		named[d.in.Pod.Spec.InitContainers[i].Name] = true
-	}
-	for i := range d.in.Pod.Spec.Containers {
-		named[d.in.Pod.Spec.Containers[i].Name] = true
-	}
-	for i := range d.in.Pod.Spec.EphemeralContainers {
-		named[d.in.Pod.Spec.EphemeralContainers[i].Name] = true
-	}
 	for i := range d.in.Status.Containers {
 		s := &d.in.Status.Containers[i]
 		switch {
-		case named[s.Name]:
+		case podfacts.Container(d.in.Pod, s.Name) != nil:
 		case mayStillRun(s):
 			d.kill(s, "", "Container "+s.Name+" is not in the pod's spec", false)
 		case s.State == observed.StateCreated:

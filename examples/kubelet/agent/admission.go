@@ -8,7 +8,7 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 
-	"github.com/podwright/podwright/cri/pods"
+	"github.com/podwright/podwright/cri/pods/request"
 	kubelet "github.com/podwright/podwright/examples/kubelet/node"
 	"github.com/podwright/podwright/internal/podfacts"
 	"github.com/podwright/podwright/syncloop"
@@ -26,7 +26,7 @@ func (n *node) newAdmitter() syncloop.Admitter {
 			return !n.allocation.Granted(pod.UID) // the evictor decides about pods that were admitted before a restart
 		}),
 		refusing("SysctlForbidden", func(pod *v1.Pod) []error {
-			return pods.ForbiddenSysctls(pod, kernelVersion(), cfg.Kubelet.AllowedUnsafeSysctls...)
+			return request.ForbiddenSysctls(pod, kernelVersion(), cfg.Kubelet.AllowedUnsafeSysctls...)
 		}),
 		admission.System(runtime.GOOS),
 		syncloop.AdmitterFunc(func(pod *v1.Pod, _ []*v1.Pod) error { return lacking(pod, n.health.Health().Features) }),

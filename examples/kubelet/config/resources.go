@@ -5,7 +5,7 @@ import (
 
 	kubeletv1beta1 "k8s.io/kubelet/config/v1beta1"
 
-	"github.com/podwright/podwright/cri/pods"
+	"github.com/podwright/podwright/cri/pods/request"
 	"github.com/podwright/podwright/examples/kubelet/allocatable"
 	"github.com/podwright/podwright/examples/kubelet/evictions"
 	"github.com/podwright/podwright/examples/kubelet/node"
@@ -26,7 +26,7 @@ func (p *problems) resources(k *kubeletv1beta1.KubeletConfiguration) {
 	}
 	p.refuse(k.MaxPods < 0, "maxPods: %d: must not be negative", k.MaxPods)
 	p.refuse(k.PodsPerCore < 0, "podsPerCore: %d: must not be negative", k.PodsPerCore)
-	for _, err := range pods.CheckSysctls(k.AllowedUnsafeSysctls) {
+	for _, err := range request.CheckSysctls(k.AllowedUnsafeSysctls) {
 		*p = append(*p, fmt.Errorf("allowedUnsafeSysctls%w", err))
 	}
 	keys := AllocatableKeys(k)
