@@ -50,26 +50,21 @@ type Live struct {
 func (m *Metrics) Follow(l Live) error {
 	m.Pods.starts.lookup = l.Status
 	b := &builder{to: m.all}
-	if l.Workers != nil {
-		b.add(workers{l.Workers})
-	}
-	if l.Desired != nil {
-		b.add(desired{l})
-	}
-	if l.Observed != nil {
-		b.add(actual{l})
-	}
-	if l.Volumes != nil {
-		b.add(volumes{l.Volumes})
-	}
-	if l.Claims != nil {
-		b.add(claims{l.Claims})
-	}
-	if l.Records != nil {
-		b.add(pullRecords{l.Records})
-	}
-	if l.Logs != nil {
-		b.add(logSizes{l.Logs})
+	for _, c := range []struct {
+		wanted bool
+		collector
+	}{
+		{l.Workers != nil, collector{l.workers, descs{workingDesc}}},
+		{l.Desired != nil, collector{l.desired, descs{desiredDesc, activeDesc, mirrorDesc, ephemeralDesc, resizingDesc, waitingDesc}}},
+		{l.Observed != nil, collector{l.actual, descs{runningDesc, containersDesc, lastSeenDesc}}},
+		{l.Volumes != nil, collector{l.volumes, descs{volumesDesc}}},
+		{l.Claims != nil, collector{l.claims, claimDescs()}},
+		{l.Records != nil, collector{l.pullRecords, descs{pullingDesc, pulledDesc}}},
+		{l.Logs != nil, collector{l.logSizes, descs{logDesc}}},
+	} {
+		if c.wanted {
+			b.add(c.collector)
+		}
 	}
 	expiry(b, l)
 	if l.Health != nil {
@@ -80,6 +75,24 @@ func (m *Metrics) Follow(l Live) error {
 	}
 	return b.err
 }
+
+// collector collects metrics when somebody scrapes.
+type collector struct {
+	collect func(out chan<- prometheus.Metric)
+	descs   descs
+}
+
+type descs []*prometheus.Desc
+
+// Describe implements prometheus.Collector.
+func (c collector) Describe(out chan<- *prometheus.Desc) {
+	for _, d := range c.descs {
+		out <- d
+	}
+}
+
+// Collect implements prometheus.Collector.
+func (c collector) Collect(out chan<- prometheus.Metric) { c.collect(out) }
 
 // isStatic is the label of static pods; others have an empty one.
 const isStatic = "true"
@@ -99,20 +112,14 @@ func gauge(out chan<- prometheus.Metric, d *prometheus.Desc, value int, labels .
 	out <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, float64(value), labels...)
 }
 
-// workers counts pods by what is done with them.
-type workers struct{ look func() []podworkers.PodState }
-
 var workingDesc = desc("kubelet_working_pods", "How many pods are worked on, by whether they run or end, whether a source still names them, and whether they are static.",
 	"lifecycle", "config", "static")
-
-// Describe implements prometheus.Collector.
-func (workers) Describe(out chan<- *prometheus.Desc) { out <- workingDesc }
 
 // working are the labels of a pod.
 type working struct{ lifecycle, config, static string }
 
-// Collect implements prometheus.Collector.
-func (w workers) Collect(out chan<- prometheus.Metric) {
+// workers counts pods by the state of their workers.
+func (l Live) workers(out chan<- prometheus.Metric) {
 	counts := map[working]int{}
 	for _, lifecycle := range []string{"sync", "terminating", "terminated"} {
 		for _, config := range []string{"desired", "orphan"} {
@@ -120,13 +127,13 @@ func (w workers) Collect(out chan<- prometheus.Metric) {
 		}
 		counts[working{lifecycle, "runtime_only", "unknown"}] = 0
 	}
-	for _, s := range w.look() {
+	for _, s := range l.Workers() {
 		if s.State != podworkers.StateFinished {
 			counts[workingOf(s)]++
 		}
 	}
-	for l, n := range counts {
-		gauge(out, workingDesc, n, l.lifecycle, l.config, l.static)
+	for of, n := range counts {
+		gauge(out, workingDesc, n, of.lifecycle, of.config, of.static)
 	}
 }
 
@@ -147,9 +154,6 @@ func workingOf(s podworkers.PodState) working {
 	return l
 }
 
-// desired counts pods by who wants them.
-type desired struct{ Live }
-
 var (
 	desiredDesc   = desc("kubelet_desired_pods", "How many pods sources name.", "static")
 	activeDesc    = desc("kubelet_active_pods", "How many pods admission counts.", "static")
@@ -159,38 +163,31 @@ var (
 	ephemeralDesc = desc("kubelet_managed_ephemeral_containers", "How many ephemeral containers pods have.")
 )
 
-// Describe implements prometheus.Collector.
-func (desired) Describe(out chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{desiredDesc, activeDesc, mirrorDesc, ephemeralDesc, resizingDesc, waitingDesc} {
-		out <- d
-	}
-}
-
-// Collect implements prometheus.Collector.
-func (d desired) Collect(out chan<- prometheus.Metric) {
-	pods := d.Desired()
+// desired counts the pods of sources, admission and the API server.
+func (l Live) desired(out chan<- prometheus.Metric) {
+	pods := l.Desired()
 	byKind(out, desiredDesc, pods)
 	ephemeral := 0
 	for _, pod := range pods {
 		ephemeral += len(pod.Spec.EphemeralContainers)
 	}
 	gauge(out, ephemeralDesc, ephemeral)
-	if d.Status != nil {
-		d.resizes(out, pods)
+	if l.Status != nil {
+		l.resizes(out, pods)
 	}
-	if d.Active != nil {
-		byKind(out, activeDesc, d.Active())
+	if l.Active != nil {
+		byKind(out, activeDesc, l.Active())
 	}
-	if d.Mirrors != nil {
-		gauge(out, mirrorDesc, len(d.Mirrors()))
+	if l.Mirrors != nil {
+		gauge(out, mirrorDesc, len(l.Mirrors()))
 	}
 }
 
 // resizes counts what statuses tell of resizes.
-func (d desired) resizes(out chan<- prometheus.Metric, pods []*v1.Pod) {
+func (l Live) resizes(out chan<- prometheus.Metric, pods []*v1.Pod) {
 	running, waiting := 0, map[string]int{}
 	for _, pod := range pods {
-		status := d.Status(pod.UID)
+		status := l.Status(pod.UID)
 		if status == nil {
 			continue
 		}
@@ -218,26 +215,16 @@ func byKind(out chan<- prometheus.Metric, d *prometheus.Desc, pods []*v1.Pod) {
 	gauge(out, d, static, isStatic)
 }
 
-// actual counts what the runtime runs.
-type actual struct{ Live }
-
 var (
 	runningDesc    = desc("kubelet_running_pods", "How many pods have a sandbox that runs.")
 	containersDesc = desc("kubelet_running_containers", "How many containers the runtime has, by their state.", "container_state")
 	lastSeenDesc   = desc("kubelet_pleg_last_seen_seconds", "When all pods of the runtime were listed last, in seconds since 1970.")
 )
 
-// Describe implements prometheus.Collector.
-func (actual) Describe(out chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{runningDesc, containersDesc, lastSeenDesc} {
-		out <- d
-	}
-}
-
-// Collect implements prometheus.Collector.
-func (o actual) Collect(out chan<- prometheus.Metric) {
+// actual counts the pods and containers of the runtime.
+func (l Live) actual(out chan<- prometheus.Metric) {
 	running, states := 0, map[string]int{}
-	for _, pod := range o.Observed() {
+	for _, pod := range l.Observed() {
 		for _, s := range pod.Sandboxes {
 			if s.State == observed.SandboxReady {
 				running++
@@ -252,25 +239,19 @@ func (o actual) Collect(out chan<- prometheus.Metric) {
 	for state, n := range states {
 		gauge(out, containersDesc, n, state)
 	}
-	if o.ListedAt != nil {
-		if at := o.ListedAt(); !at.IsZero() {
+	if l.ListedAt != nil {
+		if at := l.ListedAt(); !at.IsZero() {
 			out <- prometheus.MustNewConstMetric(lastSeenDesc, prometheus.GaugeValue, float64(at.Unix()))
 		}
 	}
 }
 
-// volumes counts volumes by plugin.
-type volumes struct{ look func() map[manager.Count]int }
-
 var volumesDesc = desc("volume_manager_total_volumes", "How many volumes of pods there are, by plugin, that are mounted or that should be.", "plugin_name", "state")
 
-// Describe implements prometheus.Collector.
-func (volumes) Describe(out chan<- *prometheus.Desc) { out <- volumesDesc }
-
-// Collect implements prometheus.Collector.
-func (v volumes) Collect(out chan<- prometheus.Metric) {
+// volumes counts volumes by plugin.
+func (l Live) volumes(out chan<- prometheus.Metric) {
 	actual, wanted := map[string]int{}, map[string]int{}
-	for c, n := range v.look() {
+	for c, n := range l.Volumes() {
 		if c.State != manager.StateNotMounted {
 			actual[c.Plugin] += n
 		}

@@ -89,7 +89,7 @@ func New(cfg Config) (*Metrics, error) {
 	b.to = m.probes
 	m.Probes = newProbes(b)
 	for _, b.to = range []*prometheus.Registry{m.probes, m.slis} {
-		b.add(startTime{})
+		b.add(collector{startTime, descs{startTimeDesc}})
 	}
 	return m, b.err
 }
@@ -162,19 +162,11 @@ func (b *builder) histograms(name, help string, buckets []float64, labels ...str
 	return h
 }
 
-// startTime is when the process began, which Prometheus needs to tell counters that began
-// anew from those that have not grown.
-type startTime struct{}
+var startTimeDesc = desc("process_start_time_seconds", "When the process began, in seconds since 1970.")
 
-const startTimeName = "process_start_time_seconds"
-
-var startTimeDesc = prometheus.NewDesc(startTimeName, "When the process began, in seconds since 1970.", nil, nil)
-
-// Describe implements prometheus.Collector.
-func (startTime) Describe(out chan<- *prometheus.Desc) { out <- startTimeDesc }
-
-// Collect implements prometheus.Collector. It tells nothing where there is no /proc.
-func (startTime) Collect(out chan<- prometheus.Metric) {
+// startTime collects the start of the process, by which Prometheus recognizes counters that begin anew. It
+// collects nothing without /proc.
+func startTime(out chan<- prometheus.Metric) {
 	if began, ok := processStart(os.Getpid()); ok {
 		out <- prometheus.MustNewConstMetric(startTimeDesc, prometheus.GaugeValue, began)
 	}

@@ -2,16 +2,9 @@ package metrics
 
 import (
 	"github.com/prometheus/client_golang/prometheus"
-	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/podwright/podwright/examples/kubelet/summary"
 	"github.com/podwright/podwright/volume/usage"
 )
-
-// claims tells what volumes of PersistentVolumeClaims use. What is not known is left out.
-type claims struct {
-	look func() map[types.NamespacedName]usage.Usage
-}
 
 // claimFigures are the metrics of a claim.
 var claimFigures = []struct {
@@ -38,16 +31,16 @@ func limited(u usage.Usage, n int64) int64 {
 	return n
 }
 
-// Describe implements prometheus.Collector.
-func (claims) Describe(out chan<- *prometheus.Desc) {
+func claimDescs() (all descs) {
 	for _, f := range claimFigures {
-		out <- f.desc
+		all = append(all, f.desc)
 	}
+	return all
 }
 
-// Collect implements prometheus.Collector.
-func (c claims) Collect(out chan<- prometheus.Metric) {
-	for name, u := range c.look() {
+// claims collects the usage of volumes of PersistentVolumeClaims. It leaves out unknown figures.
+func (l Live) claims(out chan<- prometheus.Metric) {
+	for name, u := range l.Claims() {
 		for _, f := range claimFigures {
 			if n := f.of(u); n >= 0 {
 				gauge(out, f.desc, int(n), name.Namespace, name.Name)
@@ -56,35 +49,23 @@ func (c claims) Collect(out chan<- prometheus.Metric) {
 	}
 }
 
-// logSizes tells what containers' logs use.
-type logSizes struct{ look func() []summary.Log }
-
 var logDesc = desc("kubelet_container_log_filesystem_used_bytes", "How many bytes the container's logs use.", "uid", "namespace", "pod", "container")
 
-// Describe implements prometheus.Collector.
-func (logSizes) Describe(out chan<- *prometheus.Desc) { out <- logDesc }
-
-// Collect implements prometheus.Collector.
-func (l logSizes) Collect(out chan<- prometheus.Metric) {
-	for _, log := range l.look() {
+// logSizes collects the usage of containers' logs.
+func (l Live) logSizes(out chan<- prometheus.Metric) {
+	for _, log := range l.Logs() {
 		gauge(out, logDesc, int(log.Bytes), string(log.UID), log.Namespace, log.Pod, log.Container)
 	}
 }
-
-// records counts the records of pulls.
-type pullRecords struct{ look func() (int, int) }
 
 var (
 	pullingDesc = desc("kubelet_imagemanager_ondisk_pullintents", "How many pulls are noted on the disk as under way.")
 	pulledDesc  = desc("kubelet_imagemanager_ondisk_pulledrecords", "How many images have a record on the disk of who may use them.")
 )
 
-// Describe implements prometheus.Collector.
-func (pullRecords) Describe(out chan<- *prometheus.Desc) { out <- pullingDesc; out <- pulledDesc }
-
-// Collect implements prometheus.Collector.
-func (r pullRecords) Collect(out chan<- prometheus.Metric) {
-	pulling, pulled := r.look()
+// pullRecords counts the records of pulls.
+func (l Live) pullRecords(out chan<- prometheus.Metric) {
+	pulling, pulled := l.Records()
 	gauge(out, pullingDesc, pulling)
 	gauge(out, pulledDesc, pulled)
 }
