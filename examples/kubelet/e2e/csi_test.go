@@ -30,16 +30,11 @@ type csiScene struct {
 // withDrivers is withObjects with CSI drivers.
 func withDrivers(t *testing.T, test func(t *testing.T, s *csiScene)) {
 	t.Helper()
-	images := tb.Images(t)
-	program(t)
-	for _, rt := range tb.Turns(t) {
-		t.Run(rt.Name, func(t *testing.T) {
-			t.Parallel()
-			s := newCSIScene(t, rt, images)
-			s.start(t)
-			test(t, s)
-		})
-	}
+	onEach(t, tb.Turns, func(t *testing.T, rt tb.Runtime, images tb.ImageNames) {
+		s := newCSIScene(t, rt, images)
+		s.start(t)
+		test(t, s)
+	})
 }
 
 func newCSIScene(t *testing.T, rt tb.Runtime, images tb.ImageNames) *csiScene {

@@ -3,13 +3,11 @@ package e2e_test
 import (
 	"errors"
 	"fmt"
-	"os"
 	"path/filepath"
-	"strconv"
-	"strings"
 	"testing"
 	"time"
 
+	"github.com/prometheus/procfs"
 	"github.com/stretchr/testify/require"
 	v1 "k8s.io/api/core/v1"
 )
@@ -85,37 +83,32 @@ func TestEmbedded(t *testing.T) {
 // same number.
 type pid struct {
 	id, parent int
-	start      string
+	start      uint64
 }
 
 // statOf reads /proc/PID/stat; the zero pid is one that is gone, or dead and
 // not yet waited for.
 func statOf(id int) pid {
-	data, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", id))
+	proc, err := procfs.NewProc(id)
 	if err != nil {
 		return pid{}
 	}
-	// Fields from the third on follow the name in parentheses: state, parent, ...
-	_, rest, _ := strings.Cut(string(data[strings.LastIndexByte(string(data), ')'):]), " ")
-	fields := strings.Fields(rest)
-	parent, err := strconv.Atoi(fields[1])
-	if err != nil || fields[0] == "Z" {
+	stat, err := proc.Stat()
+	if err != nil || stat.State == "Z" {
 		return pid{}
 	}
-	return pid{id: id, parent: parent, start: fields[19]}
+	return pid{id: id, parent: stat.PPID, start: stat.Starttime}
 }
 
 // descendants are the processes that come from one.
 func descendants(t testing.TB, of int) []pid {
 	t.Helper()
-	entries, err := os.ReadDir("/proc")
+	all, err := procfs.AllProcs()
 	require.NoError(t, err)
 	children := map[int][]pid{}
-	for _, e := range entries {
-		if id, err := strconv.Atoi(e.Name()); err == nil {
-			p := statOf(id)
-			children[p.parent] = append(children[p.parent], p)
-		}
+	for _, proc := range all {
+		p := statOf(proc.PID)
+		children[p.parent] = append(children[p.parent], p)
 	}
 	var out []pid
 	for next := []int{of}; len(next) > 0; next = next[1:] {

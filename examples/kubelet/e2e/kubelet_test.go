@@ -142,18 +142,24 @@ func tail(s string, n int) string {
 // start starts the process and returns at once.
 func (k *kubelet) start(t testing.TB) {
 	t.Helper()
-	out, err := os.OpenFile(k.output, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
-	require.NoError(t, err)
-	defer out.Close()
 	cmd := exec.Command(k.bin, k.args...)
-	cmd.Stdout, cmd.Stderr = out, out
 	cmd.Env = append(os.Environ(), k.env...)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: k.credential}
+	k.proc = launch(t, cmd, k.output)
+	k.launches++
+}
+
+// launch starts a process whose output is added to a file.
+func launch(t testing.TB, cmd *exec.Cmd, output string) *process {
+	t.Helper()
+	out, err := os.OpenFile(output, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
+	require.NoError(t, err)
+	defer out.Close()
+	cmd.Stdout, cmd.Stderr = out, out
 	require.NoError(t, cmd.Start())
 	p := &process{cmd: cmd, done: make(chan struct{})}
 	go func() { defer close(p.done); _ = cmd.Wait() }() // ProcessState has the outcome
-	k.proc = p
-	k.launches++
+	return p
 }
 
 // alive tells whether the process runs.

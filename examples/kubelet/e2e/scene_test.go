@@ -37,14 +37,22 @@ type scene struct {
 // kubelet that has been started.
 func onRuntimes(t *testing.T, config string, test func(t *testing.T, s *scene)) {
 	t.Helper()
+	onEach(t, tb.Turns, func(t *testing.T, rt tb.Runtime, images tb.ImageNames) {
+		s := newScene(t, rt, images, options{config: config, endpoint: rt.Endpoint})
+		s.start(t)
+		test(t, s)
+	})
+}
+
+// onEach runs a test on each of some runtimes at the same time.
+func onEach(t *testing.T, runtimes func(testing.TB) []tb.Runtime, test func(t *testing.T, rt tb.Runtime, images tb.ImageNames)) {
+	t.Helper()
 	images := tb.Images(t)
 	program(t)
-	for _, rt := range tb.Turns(t) {
+	for _, rt := range runtimes(t) {
 		t.Run(rt.Name, func(t *testing.T) {
 			t.Parallel()
-			s := newScene(t, rt, images, options{config: config, endpoint: rt.Endpoint})
-			s.start(t)
-			test(t, s)
+			test(t, rt, images)
 		})
 	}
 }

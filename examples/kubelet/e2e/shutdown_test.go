@@ -20,21 +20,16 @@ import (
 // its own.
 func onMachines(t *testing.T, test func(t *testing.T, s *scene, l *logindtest.Logind)) {
 	t.Helper()
-	images := tb.Images(t)
-	program(t)
-	for _, rt := range tb.Runtimes(t) {
-		t.Run(rt.Name, func(t *testing.T) {
-			t.Parallel()
-			address, _ := logindtest.StartBus(t)
-			l := logindtest.Start(t, address, time.Hour)
-			s := newScene(t, rt, images, options{
-				config:   "shutdownGracePeriodByPodPriority: [{priority: 0, shutdownGracePeriodSeconds: 30}, {priority: 1000, shutdownGracePeriodSeconds: 30}, {priority: 2000000, shutdownGracePeriodSeconds: 30}]",
-				endpoint: rt.Endpoint, env: []string{"DBUS_SYSTEM_BUS_ADDRESS=" + address},
-			})
-			s.start(t)
-			test(t, s, l)
+	onEach(t, tb.Runtimes, func(t *testing.T, rt tb.Runtime, images tb.ImageNames) {
+		address, _ := logindtest.StartBus(t)
+		l := logindtest.Start(t, address, time.Hour)
+		s := newScene(t, rt, images, options{
+			config:   "shutdownGracePeriodByPodPriority: [{priority: 0, shutdownGracePeriodSeconds: 30}, {priority: 1000, shutdownGracePeriodSeconds: 30}, {priority: 2000000, shutdownGracePeriodSeconds: 30}]",
+			endpoint: rt.Endpoint, env: []string{"DBUS_SYSTEM_BUS_ADDRESS=" + address},
 		})
-	}
+		s.start(t)
+		test(t, s, l)
+	})
 }
 
 // inGroups places a pod in each of three groups. The first takes a while to end.

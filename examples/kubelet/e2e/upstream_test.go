@@ -64,15 +64,7 @@ func newUpstream(t *testing.T, s *scene, bin string) *upstream {
 
 func (u *upstream) start(t *testing.T) {
 	t.Helper()
-	out, err := os.OpenFile(u.output, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
-	require.NoError(t, err)
-	defer out.Close()
-	cmd := exec.Command(u.bin, u.args...)
-	cmd.Stdout, cmd.Stderr = out, out
-	require.NoError(t, cmd.Start())
-	p := &process{cmd: cmd, done: make(chan struct{})}
-	go func() { defer close(p.done); _ = cmd.Wait() }()
-	u.proc = p
+	u.proc = launch(t, exec.Command(u.bin, u.args...), u.output)
 }
 
 // end ends it, if it runs.

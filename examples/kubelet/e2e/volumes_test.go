@@ -31,18 +31,13 @@ type volumeScene struct {
 // withObjects is onRuntimes with kubelets that have a folder of objects.
 func withObjects(t *testing.T, test func(t *testing.T, s *volumeScene)) {
 	t.Helper()
-	images := tb.Images(t)
-	program(t)
-	for _, rt := range tb.Turns(t) {
-		t.Run(rt.Name, func(t *testing.T) {
-			t.Parallel()
-			s := &volumeScene{scene: newScene(t, rt, images, options{endpoint: rt.Endpoint})}
-			s.objects = filepath.Join(s.dir, "objects")
-			s.args = append(s.args, "--objects-dir="+s.objects)
-			s.start(t)
-			test(t, s)
-		})
-	}
+	onEach(t, tb.Turns, func(t *testing.T, rt tb.Runtime, images tb.ImageNames) {
+		s := &volumeScene{scene: newScene(t, rt, images, options{endpoint: rt.Endpoint})}
+		s.objects = filepath.Join(s.dir, "objects")
+		s.args = append(s.args, "--objects-dir="+s.objects)
+		s.start(t)
+		test(t, s)
+	})
 }
 
 // put writes an object as careful programs do: aside, then renamed.

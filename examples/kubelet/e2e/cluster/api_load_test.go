@@ -151,26 +151,16 @@ func (n *node) latency(t *testing.T, prefix string) time.Duration {
 	return all[1]
 }
 
-const sessionPods = `
-apiVersion: v1
-kind: Pod
-metadata: {name: a}
-spec:
+var sessionPods = podOf("a", `
   nodeName: NODE
   terminationGracePeriodSeconds: 1
   containers:
   - {name: c, image: BUSYBOX, command: [sh, -c, 'trap "exit 0" TERM; i=0; while :; do i=$((i+1)); echo line $i; sleep 0.2; done']}
-  - {name: quiet, image: BUSYBOX, command: [sh, -c, 'echo begun; trap "exit 0" TERM; while :; do sleep 0.5; done']}
----
-apiVersion: v1
-kind: Pod
-metadata: {name: flood}
-spec:
+  - {name: quiet, image: BUSYBOX, command: [sh, -c, 'echo begun; trap "exit 0" TERM; while :; do sleep 0.5; done']}`) + podOf("flood", `
   nodeName: NODE
   terminationGracePeriodSeconds: 1
   containers:
-  - {name: c, image: BUSYBOX, command: [sh, -c, 'x=$(head -c 1000 /dev/zero | tr "\\0" x); for i in $(seq 20000); do echo $x; done; trap "exit 0" TERM; while :; do for i in 1 2 3 4; do echo $x; done; sleep 0.05; done']}
-`
+  - {name: c, image: BUSYBOX, command: [sh, -c, 'x=$(head -c 1000 /dev/zero | tr "\\0" x); for i in $(seq 20000); do echo $x; done; trap "exit 0" TERM; while :; do for i in 1 2 3 4; do echo $x; done; sleep 0.05; done']}`)
 
 // 200 followers of logs and 50 sessions at a time: all get what is theirs, the agent goes on
 // with its pods, and afterwards nothing is left of them.

@@ -22,28 +22,18 @@ func TestKubeletAPI(t *testing.T) {
 	settings := t.TempDir()
 	require.NoError(t, os.WriteFile(settings+"/logs.conf", []byte("apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\ncontainerLogMaxSize: 1Mi\ncontainerLogMonitorInterval: 3s\n"), 0o600))
 	onNodes(t, func(t *testing.T, n *node) {
-		n.apply(t, `
-apiVersion: v1
-kind: Pod
-metadata: {name: a}
-spec:
+		n.apply(t, podOf("a", `
   nodeName: NODE
   terminationGracePeriodSeconds: 1
   containers:
   - {name: c, image: BUSYBOX, command: [sh, -c, 'echo first; echo second; mkdir -p /www; head -c 1048576 /dev/zero | tr "\\0" x > /www/large; echo served > /www/index.html; httpd -p 8080 -h /www; i=0; while :; do i=$((i+1)); echo line $i; sleep 0.2; done']}
   - {name: talker, image: BUSYBOX, command: [sh, -c, 'echo spoken; sleep 3600']}
   - {name: flood, image: BUSYBOX, command: [sh, -c, 'x=$(head -c 500 /dev/zero | tr "\\0" x); i=0; while :; do seq $((i+1)) $((i+40)) | sed "s/\$/ $x/"; i=$((i+40)); sleep 0.05; done']}
-  - {name: reader, image: BUSYBOX, stdin: true, command: [sh, -c, 'while read line; do echo "got $line"; done; sleep 3600']}
----
-apiVersion: v1
-kind: Pod
-metadata: {name: crash}
-spec:
+  - {name: reader, image: BUSYBOX, stdin: true, command: [sh, -c, 'while read line; do echo "got $line"; done; sleep 3600']}`)+podOf("crash", `
   nodeName: NODE
   terminationGracePeriodSeconds: 1
   containers:
-  - {name: c, image: BUSYBOX, command: [sh, -c, 'echo it failed; exit 7']}
-`)
+  - {name: c, image: BUSYBOX, command: [sh, -c, 'echo it failed; exit 7']}`))
 		n.ready(t, "a")
 		before := n.ids(t)
 		t.Run("logs", n.logs)

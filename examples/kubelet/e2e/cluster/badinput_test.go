@@ -66,15 +66,10 @@ func longNames(t *testing.T, n *node) {
 	fits := strings.Repeat("n", 255-len(n.namespace)-uid-len("__"))
 	tooLong := strings.Repeat("m", 253)
 	for _, name := range []string{fits, tooLong} {
-		n.apply(t, `
-apiVersion: v1
-kind: Pod
-metadata: {name: `+name+`, labels: {app: `+name[:63]+`}}
-spec:
+		n.apply(t, podOf(name+`, labels: {app: `+name[:63]+`}`, `
   nodeName: NODE
   containers: [{image: BUSYBOX, name: `+strings.Repeat("c", 63)+`, command: [sleep, "3600"]}]
-  terminationGracePeriodSeconds: 1
-`)
+  terminationGracePeriodSeconds: 1`))
 	}
 	n.ready(t, fits)
 	require.Equal(t, fits[:63]+"\n", n.exec(t, fits+"/"+strings.Repeat("c", 63), "hostname"))
@@ -90,16 +85,11 @@ spec:
 // What is as big as the server lets it be.
 func bigObjects(t *testing.T, n *node) {
 	pod := func(name, annotation, env string) string {
-		return strings.NewReplacer("NODE", n.name, "BUSYBOX", n.images.Busybox).Replace(`
-apiVersion: v1
-kind: Pod
-metadata: {name: ` + name + `, annotations: {a: "` + annotation + `"}}
-spec:
+		return strings.NewReplacer("NODE", n.name, "BUSYBOX", n.images.Busybox).Replace(podOf(name+`, annotations: {a: "`+annotation+`"}`, `
   nodeName: NODE
-  containers: [{image: BUSYBOX, name: c, command: [sleep, "3600"], env: [{name: BIG, value: "` + env + `"}], volumeMounts: [{name: v, mountPath: /v}]}]
+  containers: [{image: BUSYBOX, name: c, command: [sleep, "3600"], env: [{name: BIG, value: "`+env+`"}], volumeMounts: [{name: v, mountPath: /v}]}]
   volumes: [{name: v, configMap: {name: big, optional: true}}]
-  terminationGracePeriodSeconds: 1
-`)
+  terminationGracePeriodSeconds: 1`))
 	}
 	much := func(size int) string { return strings.Repeat("x", size) }
 	n.refused(t, pod("refused", much(1<<20), ""), "may not be more than 262144 bytes")

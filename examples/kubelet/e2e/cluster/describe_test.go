@@ -15,52 +15,27 @@ import (
 )
 
 // described are pods of which kubectl describe node shows something.
-const described = `
-apiVersion: v1
-kind: Pod
-metadata: {name: guaranteed}
-spec:
+var described = podOf("guaranteed", `
   nodeName: NODE
   terminationGracePeriodSeconds: 1
   tolerations: [{operator: Exists}]
-  containers: [{image: TESTPROG, name: c, resources: {limits: {cpu: 150m, memory: 64Mi}}}]
----
-apiVersion: v1
-kind: Pod
-metadata: {name: burstable}
-spec:
+  containers: [{image: TESTPROG, name: c, resources: {limits: {cpu: 150m, memory: 64Mi}}}]`) + podOf("burstable", `
   nodeName: NODE
   terminationGracePeriodSeconds: 1
   tolerations: [{operator: Exists}]
   initContainers: [{image: BUSYBOX, name: i, command: ["true"], resources: {requests: {cpu: 200m}}}]
-  containers: [{image: TESTPROG, name: c, resources: {requests: {cpu: 50m, ephemeral-storage: 1Mi}, limits: {memory: 128Mi}}}]
----
-apiVersion: v1
-kind: Pod
-metadata: {name: besteffort}
-spec:
+  containers: [{image: TESTPROG, name: c, resources: {requests: {cpu: 50m, ephemeral-storage: 1Mi}, limits: {memory: 128Mi}}}]`) + podOf("besteffort", `
   nodeName: NODE
   terminationGracePeriodSeconds: 1
   tolerations: [{operator: Exists}]
-  containers: [{image: TESTPROG, name: c}]
----
-apiVersion: v1
-kind: Pod
-metadata: {name: ends}
-spec:
+  containers: [{image: TESTPROG, name: c}]`) + podOf("ends", `
   nodeName: NODE
   restartPolicy: Never
   tolerations: [{operator: Exists}]
-  containers: [{image: BUSYBOX, name: c, command: ["true"], resources: {requests: {cpu: 25m}}}]
----
-apiVersion: v1
-kind: Pod
-metadata: {name: refused}
-spec:
+  containers: [{image: BUSYBOX, name: c, command: ["true"], resources: {requests: {cpu: 25m}}}]`) + podOf("refused", `
   nodeName: NODE
   tolerations: [{operator: Exists}]
-  containers: [{image: BUSYBOX, name: c, resources: {requests: {cpu: 1000}}}]
-`
+  containers: [{image: BUSYBOX, name: c, resources: {requests: {cpu: 1000}}}]`)
 
 // unlike are the lines that kubectl describe has of one of the nodes only, with the reasons.
 var unlike = map[string]string{

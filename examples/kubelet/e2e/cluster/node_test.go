@@ -53,6 +53,11 @@ const patience = 4 * time.Minute
 // running is what a container does that ends at once on SIGTERM.
 const running = `{command: [sh, -c, 'trap "exit 0" TERM; sleep 86400 & wait'], image: BUSYBOX, name: c`
 
+// podOf is the manifest of a pod. metadata begins with its name, and spec with a new line, in YAML.
+func podOf(metadata, spec string) string {
+	return "\n---\napiVersion: v1\nkind: Pod\nmetadata: {name: " + metadata + "}\nspec:" + spec + "\n"
+}
+
 // newNode starts a kubelet and waits until the cluster has a node that is ready.
 func newNode(t *testing.T, plane controlplane.Handle, rt tb.Runtime, flags ...string) *node {
 	t.Helper()

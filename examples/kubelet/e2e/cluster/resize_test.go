@@ -42,46 +42,21 @@ func (n *node) has(t *testing.T, pod string, milli int64) {
 // and cannot be carried out for a while.
 func TestResize(t *testing.T) {
 	onNodes(t, func(t *testing.T, n *node) {
-		n.apply(t, `
-apiVersion: v1
-kind: Pod
-metadata: {name: grows}
-spec:
+		n.apply(t, podOf("grows", `
   nodeName: NODE
-  containers: [`+running+`, resources: {requests: {cpu: 150m}}}]
----
-apiVersion: v1
-kind: Pod
-metadata: {name: ends}
-spec:
+  containers: [`+running+`, resources: {requests: {cpu: 150m}}}]`)+podOf("ends", `
   nodeName: NODE
   restartPolicy: Never
   containers: [{name: c, image: BUSYBOX, command: [sh, -c, 'while ! test -e /h/end; do sleep 0.1; done'], resources: {requests: {cpu: 700m}}, volumeMounts: [{name: h, mountPath: /h}]}]
-  volumes: [{name: h, hostPath: {path: `+n.dir+`}}]
----
-apiVersion: v1
-kind: Pod
-metadata: {name: full}
-spec:
+  volumes: [{name: h, hostPath: {path: `+n.dir+`}}]`)+podOf("full", `
   nodeName: NODE
-  containers: [{name: c, image: BUSYBOX, command: [sh, -c, 'x=$(head -c 40000000 /dev/zero | tr "\0" a); trap "exit 0" TERM; while :; do sleep 0.1; done'], resources: {requests: {memory: 10Mi}, limits: {memory: 200Mi}}}]
----
-apiVersion: v1
-kind: Pod
-metadata: {name: whole}
-spec:
+  containers: [{name: c, image: BUSYBOX, command: [sh, -c, 'x=$(head -c 40000000 /dev/zero | tr "\0" a); trap "exit 0" TERM; while :; do sleep 0.1; done'], resources: {requests: {memory: 10Mi}, limits: {memory: 200Mi}}}]`)+podOf("whole", `
   nodeName: NODE
   resources: {requests: {cpu: 100m, memory: 64Mi}, limits: {cpu: 200m, memory: 128Mi}}
-  containers: [`+running+`}]
----
-apiVersion: v1
-kind: Pod
-metadata: {name: begins}
-spec:
+  containers: [`+running+`}]`)+podOf("begins", `
   nodeName: NODE
   initContainers: [`+strings.Replace(running, "name: c", "name: i", 1)+`, resources: {requests: {cpu: 100m}}}]
-  containers: [`+running+`}]
-`)
+  containers: [`+running+`}]`))
 		for _, pod := range []string{"grows", "ends", "full", "whole"} {
 			n.ready(t, pod)
 		}

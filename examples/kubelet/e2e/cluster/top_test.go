@@ -18,25 +18,15 @@ import (
 func TestTop(t *testing.T) {
 	serveMetrics(t)
 	onNodes(t, func(t *testing.T, n *node) {
-		n.apply(t, `
-apiVersion: v1
-kind: Pod
-metadata: {name: busy}
-spec:
+		n.apply(t, podOf("busy", `
   nodeName: NODE
   terminationGracePeriodSeconds: 1
   containers:
-  - {name: c, image: BUSYBOX, command: [sh, -c, 'while :; do :; done'], resources: {limits: {cpu: 300m}}}
----
-apiVersion: v1
-kind: Pod
-metadata: {name: large}
-spec:
+  - {name: c, image: BUSYBOX, command: [sh, -c, 'while :; do :; done'], resources: {limits: {cpu: 300m}}}`)+podOf("large", `
   nodeName: NODE
   terminationGracePeriodSeconds: 1
   containers:
-  - {name: c, image: BUSYBOX, command: [sh, -c, 'dd if=/dev/zero of=/dev/shm/x bs=1M count=40; sleep 3600']}
-`)
+  - {name: c, image: BUSYBOX, command: [sh, -c, 'dd if=/dev/zero of=/dev/shm/x bs=1M count=40; sleep 3600']}`))
 		n.ready(t, "busy")
 		n.ready(t, "large")
 		n.until(t, "kubectl top pod", func() error {

@@ -60,7 +60,7 @@ func TestVolumes(t *testing.T) {
 
 // pod is one that runs, in the node's hands from the beginning.
 func pod(name, mounts, volumes string) string {
-	return "\n---\napiVersion: v1\nkind: Pod\nmetadata: {name: " + name + "}\nspec:\n  nodeName: NODE\n  containers: [" + running + ", " + mounts + "}]\n  volumes: [" + volumes + "]\n"
+	return podOf(name, "\n  nodeName: NODE\n  containers: ["+running+", "+mounts+"}]\n  volumes: ["+volumes+"]")
 }
 
 // claiming is one with the claim of its own name, at /v.

@@ -17,17 +17,12 @@ import (
 // What kubectl get -w shows of a pod: each phase, condition and state in its order, and
 // none of them twice.
 func watched(t *testing.T, n *node) {
-	n.apply(t, `
-apiVersion: v1
-kind: Pod
-metadata: {name: watched, labels: {app: watched}}
-spec:
+	n.apply(t, podOf("watched, labels: {app: watched}", `
   restartPolicy: Never
   schedulingGates: [{name: example.com/wait}]
   nodeSelector: {kubernetes.io/hostname: NODE}
   initContainers: [{name: i, image: BUSYBOX, command: [sleep, "1"]}]
-  containers: [{name: c, image: TESTPROG, args: [exit, "0", 2s]}]
-`)
+  containers: [{name: c, image: TESTPROG, args: [exit, "0", 2s]}]`))
 	asked, deleted := false, false
 	var phases, scheduled, ready, inits, containers []string
 	n.watch(t, "watched", func(pod *v1.Pod) {
@@ -120,19 +115,14 @@ func events(t *testing.T, n *node) {
 		{"flex", mounts, "flexVolume: {driver: example.com/x}"},
 		{"elsewhere", `{name: c, image: TESTPROG, ports: [{containerPort: 80}]}`, "emptyDir: {}\n  nodeSelector: {example.com/room: '3'}"},
 	} {
-		n.apply(t, `
-apiVersion: v1
-kind: Pod
-metadata: {name: `+pod.name+`}
-spec:
+		n.apply(t, podOf(pod.name, `
   nodeName: NODE
   dnsPolicy: Default
   automountServiceAccountToken: false # what takes its time at the server would be an event
   containers: [`+pod.container+`]
   volumes:
   - name: v
-    `+pod.volume+`
-`)
+    `+pod.volume))
 	}
 	n.told(t, "fine", "Pulled", "Created", "Started")
 	n.told(t, "no-image", "Pulling", "Failed", "Failed", "BackOff", "Failed")
@@ -196,16 +186,11 @@ func deletions(t *testing.T, n *node) {
 		"short": ignores, "none": ignores, "forced": ignores, "shortened": ignores,
 		"long": `{name: c, image: BUSYBOX, command: [sh, -c, 'trap "sleep 3; touch /h/ended; exit 0" TERM; while :; do sleep 0.1; done'], volumeMounts: [{name: h, mountPath: /h}]}`,
 	} {
-		n.apply(t, `
-apiVersion: v1
-kind: Pod
-metadata: {name: `+name+`}
-spec:
+		n.apply(t, podOf(name, `
   nodeName: NODE
   terminationGracePeriodSeconds: `+map[bool]string{true: "2", false: "3600"}[name == "forced"]+`
   containers: [`+container+`]
-  volumes: [{name: h, hostPath: {path: `+n.dir+`}}]
-`)
+  volumes: [{name: h, hostPath: {path: `+n.dir+`}}]`))
 	}
 	for _, name := range []string{"short", "none", "forced", "shortened", "long"} {
 		n.ready(t, name)

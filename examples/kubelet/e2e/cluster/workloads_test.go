@@ -135,14 +135,9 @@ func rollOut(t *testing.T, n *node) {
 // A pod with another image of one container stays what it is: that container is replaced
 // in place.
 func setImage(t *testing.T, n *node) {
-	n.apply(t, `
-apiVersion: v1
-kind: Pod
-metadata: {name: bare}
-spec:
+	n.apply(t, podOf("bare", `
   nodeName: NODE
-  containers: [`+quiet+`, {image: TESTPROG, name: other}]
-`)
+  containers: [`+quiet+`, {image: TESTPROG, name: other}]`))
 	n.ready(t, "bare")
 	const identity = "{.metadata.uid} {.status.podIP}"
 	before, was := n.ids(t), n.get(t, "pod", "bare", identity)
@@ -222,15 +217,10 @@ spec:
 // A condition that others set decides on Ready, and is theirs: what the agent writes leaves
 // it as it is.
 func readinessGate(t *testing.T, n *node) {
-	n.apply(t, `
-apiVersion: v1
-kind: Pod
-metadata: {name: gated}
-spec:
+	n.apply(t, podOf("gated", `
   nodeName: NODE
   readinessGates: [{conditionType: example.com/open}]
-  containers: [`+quiet+`]
-`)
+  containers: [`+quiet+`]`))
 	const ready = `{range .status.conditions[?(@.type=="Ready")]}{.status} {.reason}{end}`
 	open := func(status string) {
 		n.do(t, "patch", "pod", "gated", "--subresource=status", "-p",
@@ -290,18 +280,13 @@ func unknownClass(t *testing.T, n *node) {
 	class := `{apiVersion: node.k8s.io/v1, kind: RuntimeClass, metadata: {name: NODE}, handler: runc}`
 	n.apply(t, class)
 	defer n.do(t, "delete", "runtimeclass", n.name, "--ignore-not-found")
-	n.apply(t, `
-apiVersion: v1
-kind: Pod
-metadata: {name: class}
-spec:
+	n.apply(t, podOf("class", `
   runtimeClassName: NODE
   dnsPolicy: Default
   automountServiceAccountToken: false
   schedulingGates: [{name: example.com/wait}]
   nodeSelector: {kubernetes.io/hostname: NODE}
-  containers: [`+quiet+`]
-`)
+  containers: [`+quiet+`]`))
 	n.do(t, "delete", "runtimeclass", n.name)
 	n.do(t, "patch", "pod", "class", "--type=json", "-p", `[{"op":"remove","path":"/spec/schedulingGates"}]`)
 	n.told(t, "class", "Scheduled", "FailedCreatePodSandBox")
