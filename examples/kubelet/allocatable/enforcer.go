@@ -57,11 +57,12 @@ type Enforcer struct {
 // New checks the configuration. Reservations of more than there is are an error that names
 // the resource.
 func New(cfg Config) (*Enforcer, error) {
-	if err := errors.Join(
-		fields.Required("allocatable: Config.Kernel", cfg.Kernel),
-		fields.Required("allocatable: Config.Tree", cfg.Tree),
-		fields.Required("allocatable: Config.Capacity", cfg.Capacity),
-	); err != nil {
+	f := fields.Of("allocatable: Config")
+	f.Required("Kernel", cfg.Kernel)
+	f.Required("Tree", cfg.Tree)
+	f.Required("Capacity", cfg.Capacity)
+	fields.Default(&cfg.Event, func(_, _, _ string) {})
+	if err := f.Err(); err != nil {
 		return nil, err
 	}
 	if err := cfg.Keys.Check(); err != nil {
@@ -73,9 +74,6 @@ func New(cfg Config) (*Enforcer, error) {
 	}
 	if !cfg.Keys.has(Pods) {
 		left = cfg.Capacity
-	}
-	if cfg.Event == nil {
-		cfg.Event = func(_, _, _ string) {}
 	}
 	return &Enforcer{cfg: cfg, pods: cgroups.ForNode(left)}, nil
 }

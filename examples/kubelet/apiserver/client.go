@@ -15,6 +15,7 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/util/flowcontrol"
 
+	"github.com/podwright/podwright/internal/fields"
 	"github.com/podwright/podwright/internal/run"
 )
 
@@ -56,19 +57,11 @@ type Limits struct {
 }
 
 func (l Limits) withDefaults(d Limits) (Limits, error) {
-	if l.QPS == 0 {
-		l.QPS = d.QPS
-	}
-	if l.Burst == 0 {
-		l.Burst = d.Burst
-	}
-	if l.Timeout == 0 {
-		l.Timeout = d.Timeout
-	}
-	if l.Burst < 0 {
-		return l, fmt.Errorf("apiserver: Limits.Burst is negative: %d", l.Burst)
-	}
-	return l, nil
+	f := fields.Of("apiserver: Limits")
+	fields.Default(&l.QPS, d.QPS)
+	fields.Number(f, "Burst", &l.Burst, d.Burst)
+	fields.Default(&l.Timeout, d.Timeout)
+	return l, f.Err()
 }
 
 // Client makes calls of an API server. Use New. It is safe for concurrent use.
@@ -96,22 +89,14 @@ var ErrAlreadyRun = errors.New("apiserver: Run was called before")
 // New reads the kubeconfig and checks the configuration. It does not connect. What is
 // wrong with the kubeconfig is a ConfigError.
 func New(cfg Config) (*Client, error) {
-	switch {
-	case cfg.Kubeconfig == "":
-		return nil, errors.New("apiserver: Config.Kubeconfig is required")
-	case cfg.UserAgent == "":
-		return nil, errors.New("apiserver: Config.UserAgent is required")
-	case cfg.Period < 0:
-		return nil, fmt.Errorf("apiserver: Config.Period is negative: %v", cfg.Period)
-	}
-	if cfg.Period == 0 {
-		cfg.Period = time.Second
-	}
-	if cfg.ContentType == "" {
-		cfg.ContentType = "application/vnd.kubernetes.protobuf"
-	}
-	if cfg.Logger == nil {
-		cfg.Logger = slog.New(slog.DiscardHandler)
+	f := fields.Of("apiserver: Config")
+	f.Required("Kubeconfig", cfg.Kubeconfig)
+	f.Required("UserAgent", cfg.UserAgent)
+	fields.Number(f, "Period", &cfg.Period, time.Second)
+	fields.Default(&cfg.ContentType, "application/vnd.kubernetes.protobuf")
+	fields.Logger(&cfg.Logger)
+	if err := f.Err(); err != nil {
+		return nil, err
 	}
 	limits, err := cfg.Limits.withDefaults(Limits{QPS: 50, Burst: 100, Timeout: 30 * time.Second})
 	if err != nil {

@@ -18,6 +18,7 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/tools/cache"
 
+	"github.com/podwright/podwright/internal/fields"
 	"github.com/podwright/podwright/internal/loglimit"
 	"github.com/podwright/podwright/internal/run"
 )
@@ -62,17 +63,12 @@ var errNotSynced = errors.New("the API server has not been reached yet")
 
 // NewFeed checks the configuration. The Feed is empty until Run.
 func NewFeed[T Object, L runtime.Object](cfg FeedConfig[T, L]) (*Feed[T, L], error) {
-	switch {
-	case cfg.Resource.client == nil:
-		return nil, errors.New("apiserver: FeedConfig.Resource is required")
-	case cfg.MaxPause < 0:
-		return nil, fmt.Errorf("apiserver: FeedConfig.MaxPause is negative: %v", cfg.MaxPause)
-	}
-	if cfg.MaxPause == 0 {
-		cfg.MaxPause = 15 * time.Second
-	}
-	if cfg.Logger == nil {
-		cfg.Logger = slog.New(slog.DiscardHandler)
+	f := fields.Of("apiserver: FeedConfig")
+	f.Required("Resource", cfg.Resource.client)
+	fields.Number(f, "MaxPause", &cfg.MaxPause, 15*time.Second)
+	fields.Logger(&cfg.Logger)
+	if err := f.Err(); err != nil {
+		return nil, err
 	}
 	return &Feed[T, L]{
 		cfg: cfg, limiter: loglimit.New(5 * time.Minute), synced: make(chan struct{}),

@@ -21,6 +21,7 @@ import (
 	"k8s.io/client-go/util/keyutil"
 
 	"github.com/podwright/podwright/examples/kubelet/apiserver"
+	"github.com/podwright/podwright/internal/fields"
 	"github.com/podwright/podwright/internal/fs"
 	"github.com/podwright/podwright/internal/run"
 )
@@ -78,18 +79,15 @@ func Bootstrap(ctx context.Context, cfg BootstrapConfig) error {
 }
 
 func (cfg *BootstrapConfig) check() error {
-	for _, f := range []struct{ field, value string }{
-		{"Kubeconfig", cfg.Kubeconfig}, {"From", cfg.From}, {"Store.Dir", cfg.Store.Dir}, {"Store.Name", cfg.Store.Name},
-		{"NodeName", cfg.NodeName}, {"UserAgent", cfg.UserAgent},
-	} {
-		if f.value == "" {
-			return fmt.Errorf("certificates: BootstrapConfig.%s is required", f.field)
-		}
-	}
-	if cfg.Logger == nil {
-		cfg.Logger = slog.New(slog.DiscardHandler)
-	}
-	return nil
+	f := fields.Of("certificates: BootstrapConfig")
+	f.Required("Kubeconfig", cfg.Kubeconfig)
+	f.Required("From", cfg.From)
+	f.Required("Store.Dir", cfg.Store.Dir)
+	f.Required("Store.Name", cfg.Store.Name)
+	f.Required("NodeName", cfg.NodeName)
+	f.Required("UserAgent", cfg.UserAgent)
+	fields.Logger(&cfg.Logger)
+	return f.Err()
 }
 
 func (cfg *BootstrapConfig) client(kubeconfig string) apiserver.Config {

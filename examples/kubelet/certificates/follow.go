@@ -10,6 +10,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/podwright/podwright/internal/fields"
 	"github.com/podwright/podwright/internal/fs"
 )
 
@@ -41,9 +42,7 @@ type Files[T any] struct {
 
 // newFiles reads the files. It fails if nothing can be made of them.
 func newFiles[T any](log *slog.Logger, build func([][]byte) (*T, error), paths ...string) (*Files[T], error) {
-	if log == nil {
-		log = slog.New(slog.DiscardHandler)
-	}
+	fields.Logger(&log)
 	f := &Files[T]{paths: paths, build: build, log: log, contents: make([][]byte, len(paths)), stamps: make([]fs.Stamp, len(paths))}
 	return f, f.load()
 }

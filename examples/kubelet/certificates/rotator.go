@@ -77,19 +77,17 @@ const (
 // NewRotator checks the configuration and reads the store. A file in it that cannot be
 // used is logged, and counts for none.
 func NewRotator(cfg RotatorConfig) (*Rotator, error) {
-	if err := fields.Required("certificates: RotatorConfig.Client", cfg.Client); err != nil {
+	f := fields.Of("certificates: RotatorConfig")
+	f.Required("Client", cfg.Client)
+	f.Required("Store.Dir", cfg.Store.Dir)
+	f.Required("Store.Name", cfg.Store.Name)
+	f.Required("Template", cfg.Template)
+	if cfg.Signer != certv1.KubeAPIServerClientKubeletSignerName && cfg.Signer != certv1.KubeletServingSignerName {
+		f.Refuse("Signer %q is none of a kubelet's", cfg.Signer)
+	}
+	fields.Logger(&cfg.Logger)
+	if err := f.Err(); err != nil {
 		return nil, err
-	}
-	switch {
-	case cfg.Signer != certv1.KubeAPIServerClientKubeletSignerName && cfg.Signer != certv1.KubeletServingSignerName:
-		return nil, fmt.Errorf("certificates: RotatorConfig.Signer %q is none of a kubelet's", cfg.Signer)
-	case cfg.Store.Dir == "" || cfg.Store.Name == "":
-		return nil, errors.New("certificates: RotatorConfig.Store is required: its Dir and its Name")
-	case cfg.Template == nil:
-		return nil, errors.New("certificates: RotatorConfig.Template is required")
-	}
-	if cfg.Logger == nil {
-		cfg.Logger = slog.New(slog.DiscardHandler)
 	}
 	r := &Rotator{cfg: cfg, wake: make(chan struct{}, 1), asker: asker{cfg.Client.SigningRequests(), cfg.Signer, cfg.Logger}}
 	stored, err := cfg.Store.Current()

@@ -344,10 +344,10 @@ func TestStoreAtStart(t *testing.T) {
 func TestRotatorConfigIsChecked(t *testing.T) {
 	r := newRotation(t)
 	for want, change := range map[string]func(*RotatorConfig){
-		"certificates: RotatorConfig.Client is required":                      func(c *RotatorConfig) { c.Client = nil },
-		`certificates: RotatorConfig.Signer "x" is none of a kubelet's`:       func(c *RotatorConfig) { c.Signer = "x" },
-		"certificates: RotatorConfig.Store is required: its Dir and its Name": func(c *RotatorConfig) { c.Store.Name = "" },
-		"certificates: RotatorConfig.Template is required":                    func(c *RotatorConfig) { c.Template = nil },
+		"certificates: RotatorConfig.Client is required":                func(c *RotatorConfig) { c.Client = nil },
+		`certificates: RotatorConfig.Signer "x" is none of a kubelet's`: func(c *RotatorConfig) { c.Signer = "x" },
+		"certificates: RotatorConfig.Store.Name is required":            func(c *RotatorConfig) { c.Store.Name = "" },
+		"certificates: RotatorConfig.Template is required":              func(c *RotatorConfig) { c.Template = nil },
 	} {
 		cfg := r.config
 		change(&cfg)

@@ -13,6 +13,7 @@ import (
 
 	"github.com/podwright/podwright/cri/cgroups"
 	"github.com/podwright/podwright/cri/pods/resize"
+	"github.com/podwright/podwright/internal/fields"
 	"github.com/podwright/podwright/podworkers/stages"
 )
 
@@ -58,11 +59,11 @@ var (
 
 // New returns a Stage. It does nothing yet: see Setup.
 func New(cfg Config) (*Stage, error) {
-	switch {
-	case cfg.Kernel == nil:
-		return nil, errors.New("cgroups: Config.Kernel is required")
-	case cfg.Tree == nil:
-		return nil, errors.New("cgroups: Config.Tree is required")
+	f := fields.Of("cgroups: Config")
+	f.Required("Kernel", cfg.Kernel)
+	f.Required("Tree", cfg.Tree)
+	if err := f.Err(); err != nil {
+		return nil, err
 	}
 	return &Stage{cfg: cfg, given: map[types.UID]given{}, released: map[types.UID]time.Time{}}, nil
 }

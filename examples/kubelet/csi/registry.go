@@ -14,6 +14,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/podwright/podwright/internal/fields"
 	"github.com/podwright/podwright/internal/fs"
 	"github.com/podwright/podwright/internal/run"
 	volumecsi "github.com/podwright/podwright/volume/csi"
@@ -71,37 +72,18 @@ var (
 
 // NewRegistry checks the configuration.
 func NewRegistry(cfg RegistryConfig) (*Registry, error) {
-	switch {
-	case cfg.Folder == "":
-		return nil, errors.New("csi: RegistryConfig.Folder is required")
-	case cfg.Period < 0:
-		return nil, fmt.Errorf("csi: RegistryConfig.Period is negative: %v", cfg.Period)
-	case cfg.ShutdownTimeout < 0:
-		return nil, fmt.Errorf("csi: RegistryConfig.ShutdownTimeout is negative: %v", cfg.ShutdownTimeout)
-	}
-	if cfg.Period == 0 {
-		cfg.Period = 10 * time.Second
-	}
-	if cfg.ShutdownTimeout == 0 {
-		cfg.ShutdownTimeout = 10 * time.Second
-	}
-	if cfg.Watch == nil {
-		cfg.Watch = watch
-	}
-	if cfg.OnRegistered == nil {
-		cfg.OnRegistered = func(context.Context, string, NodeInfo) error { return nil }
-	}
-	if cfg.OnReady == nil {
-		cfg.OnReady = func(string) {}
-	}
-	if cfg.Metrics.OnCall == nil {
-		cfg.Metrics.OnCall = func(volumecsi.Call) {}
-	}
-	if cfg.OnDeregistered == nil {
-		cfg.OnDeregistered = func(string) {}
-	}
-	if cfg.Logger == nil {
-		cfg.Logger = slog.New(slog.DiscardHandler)
+	f := fields.Of("csi: RegistryConfig")
+	f.Required("Folder", cfg.Folder)
+	fields.Number(f, "Period", &cfg.Period, 10*time.Second)
+	fields.Number(f, "ShutdownTimeout", &cfg.ShutdownTimeout, 10*time.Second)
+	fields.Default(&cfg.Watch, watch)
+	fields.Default(&cfg.OnRegistered, func(context.Context, string, NodeInfo) error { return nil })
+	fields.Default(&cfg.OnReady, func(string) {})
+	fields.Default(&cfg.OnDeregistered, func(string) {})
+	fields.Default(&cfg.Metrics.OnCall, func(volumecsi.Call) {})
+	fields.Logger(&cfg.Logger)
+	if err := f.Err(); err != nil {
+		return nil, err
 	}
 	return &Registry{cfg: cfg, drivers: map[string]*entry{}}, nil
 }

@@ -3,7 +3,6 @@ package evictions
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
 	"slices"
@@ -58,18 +57,16 @@ type Measurer struct {
 
 // NewMeasurer checks the configuration.
 func NewMeasurer(cfg Config) (*Measurer, error) {
-	if err := errors.Join(
-		fields.Required("evictions: Config.Stats", cfg.Stats), fields.Required("evictions: Config.Containers", cfg.Containers),
-		fields.Required("evictions: Config.Images", cfg.Images), fields.Required("evictions: Config.Device", cfg.Device),
-		fields.Required("evictions: Config.Pods", cfg.Pods),
-	); err != nil {
+	f := fields.Of("evictions: Config")
+	f.Required("Stats", cfg.Stats)
+	f.Required("Containers", cfg.Containers)
+	f.Required("Images", cfg.Images)
+	f.Required("Device", cfg.Device)
+	f.Required("Pods", cfg.Pods)
+	f.Required("Root", cfg.Root)
+	fields.Logger(&cfg.Logger)
+	if err := f.Err(); err != nil {
 		return nil, err
-	}
-	if cfg.Root == "" {
-		return nil, errors.New("evictions: Config.Root is required")
-	}
-	if cfg.Logger == nil {
-		cfg.Logger = slog.New(slog.DiscardHandler)
 	}
 	return &Measurer{cfg: cfg}, nil
 }

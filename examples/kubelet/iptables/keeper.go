@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"github.com/podwright/podwright/internal/fields"
 	"log/slog"
 	"os/exec"
 	"strings"
@@ -35,17 +36,12 @@ type Keeper struct {
 
 // New returns a Keeper that does nothing until Run.
 func New(cfg Config) (*Keeper, error) {
-	switch {
-	case cfg.Period < 0:
-		return nil, fmt.Errorf("iptables: Config.Period is negative: %v", cfg.Period)
-	case cfg.Period == 0:
-		cfg.Period = time.Minute
-	}
-	if cfg.Command == nil {
-		cfg.Command = Exec
-	}
-	if cfg.Logger == nil {
-		cfg.Logger = slog.New(slog.DiscardHandler)
+	f := fields.Of("iptables: Config")
+	fields.Number(f, "Period", &cfg.Period, time.Minute)
+	fields.Default(&cfg.Command, Exec)
+	fields.Logger(&cfg.Logger)
+	if err := f.Err(); err != nil {
+		return nil, err
 	}
 	return &Keeper{cfg: cfg, failed: map[string]string{}}, nil
 }

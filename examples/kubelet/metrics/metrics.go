@@ -27,6 +27,7 @@ import (
 	"os"
 	"time"
 
+	"github.com/podwright/podwright/internal/fields"
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
@@ -73,11 +74,11 @@ type Metrics struct {
 
 // New returns a Metrics in which nothing has been counted.
 func New(cfg Config) (*Metrics, error) {
-	switch {
-	case cfg.NodeName == "":
-		return nil, errors.New("metrics: Config.NodeName is required")
-	case cfg.Version == "":
-		return nil, errors.New("metrics: Config.Version is required")
+	f := fields.Of("metrics: Config")
+	f.Required("NodeName", cfg.NodeName)
+	f.Required("Version", cfg.Version)
+	if err := f.Err(); err != nil {
+		return nil, err
 	}
 	m := &Metrics{all: prometheus.NewRegistry(), probes: prometheus.NewRegistry(), slis: prometheus.NewRegistry(), began: time.Now()}
 	b := &builder{to: m.all}

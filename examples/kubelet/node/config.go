@@ -2,8 +2,6 @@ package node
 
 import (
 	"context"
-	"errors"
-	"fmt"
 	"log/slog"
 	"time"
 
@@ -80,7 +78,25 @@ type Config struct {
 }
 
 func (c Config) withDefaults() (Config, error) {
-	if err := c.check(); err != nil {
+	f := fields.Of("node: Config")
+	f.Required("Name", c.Name)
+	f.Required("Nodes", c.Nodes)
+	f.Required("Leases", c.Leases)
+	f.Required("Facts", c.Facts)
+	fields.Number(f, "Update", &c.Update, 0)
+	fields.Number(f, "Report", &c.Report, 0)
+	fields.Number(f, "LeaseDuration", &c.LeaseDuration, 40*time.Second)
+	fields.Number(f, "ShutdownTimeout", &c.ShutdownTimeout, 10*time.Second)
+	if c.LeaseDuration%time.Second != 0 {
+		f.Refuse("LeaseDuration: %v is not whole seconds", c.LeaseDuration)
+	}
+	if err := CheckLabels(c.Labels); err != nil {
+		f.Refuse("Labels: %w", err)
+	}
+	if err := CheckTaints("Taints", c.Taints); err != nil {
+		f.Refuse("%w", err)
+	}
+	if err := f.Err(); err != nil {
 		return c, err
 	}
 	timing, err := nodestatus.Timing{Name: c.Name, Update: c.Update, Report: c.Report}.WithDefaults()
@@ -88,71 +104,15 @@ func (c Config) withDefaults() (Config, error) {
 		return c, err
 	}
 	c.Update, c.Report = timing.Update, timing.Report
-	if c.LeaseDuration == 0 {
-		c.LeaseDuration = 40 * time.Second
-	}
-	if c.CallTimeout == 0 {
-		c.CallTimeout = min(c.Update, c.LeaseDuration)
-	}
-	if c.ShutdownTimeout == 0 {
-		c.ShutdownTimeout = 10 * time.Second
-	}
-	if c.Hostname == "" {
-		c.Hostname = c.Name
-	}
+	fields.Number(f, "CallTimeout", &c.CallTimeout, min(c.Update, c.LeaseDuration))
+	fields.Default(&c.Hostname, c.Name)
 	c.Addressing.Name, c.Addressing.Hostname = c.Name, c.Hostname
-	if c.Cached == nil {
-		c.Cached = func() *v1.Node { return nil }
-	}
-	if c.NotReady == nil {
-		c.NotReady = func() []string { return nil }
-	}
-	if c.OnRegister == nil {
-		c.OnRegister = func() {}
-	}
-	if c.OnNode == nil {
-		c.OnNode = func(*v1.Node) {}
-	}
-	if c.OnRepeatedFailure == nil {
-		c.OnRepeatedFailure = func() {}
-	}
-	if c.Event == nil {
-		c.Event = func(v1.ObjectReference, string, string, string) {}
-	}
-	if c.Logger == nil {
-		c.Logger = slog.New(slog.DiscardHandler)
-	}
-	return c, nil
-}
-
-func (c *Config) check() error {
-	if c.Name == "" {
-		return errors.New("node: Config.Name is required")
-	}
-	for _, f := range []struct {
-		name  string
-		value any
-	}{{"Nodes", c.Nodes}, {"Leases", c.Leases}, {"Facts", c.Facts}} {
-		if err := fields.Required("node: Config."+f.name, f.value); err != nil {
-			return err
-		}
-	}
-	for _, d := range []struct {
-		name  string
-		value time.Duration
-	}{{"Update", c.Update}, {"Report", c.Report}, {"LeaseDuration", c.LeaseDuration}, {"CallTimeout", c.CallTimeout}, {"ShutdownTimeout", c.ShutdownTimeout}} {
-		if d.value < 0 {
-			return fmt.Errorf("node: Config.%s is negative: %v", d.name, d.value)
-		}
-	}
-	if c.LeaseDuration%time.Second != 0 {
-		return fmt.Errorf("node: Config.LeaseDuration: %v is not whole seconds", c.LeaseDuration)
-	}
-	if err := CheckLabels(c.Labels); err != nil {
-		return fmt.Errorf("node: Config.Labels: %w", err)
-	}
-	if err := CheckTaints("Config.Taints", c.Taints); err != nil {
-		return fmt.Errorf("node: %w", err)
-	}
-	return nil
+	fields.Default(&c.Cached, func() *v1.Node { return nil })
+	fields.Default(&c.NotReady, func() []string { return nil })
+	fields.Default(&c.OnRegister, func() {})
+	fields.Default(&c.OnNode, func(*v1.Node) {})
+	fields.Default(&c.OnRepeatedFailure, func() {})
+	fields.Default(&c.Event, func(v1.ObjectReference, string, string, string) {})
+	fields.Logger(&c.Logger)
+	return c, f.Err()
 }

@@ -68,9 +68,7 @@ func NewGatherer(cfg GathererConfig) (*Gatherer, error) {
 	if err := fields.Required("node: GathererConfig.Root", cfg.Root); err != nil {
 		return nil, err
 	}
-	if cfg.Logger == nil {
-		cfg.Logger = slog.New(slog.DiscardHandler)
-	}
+	fields.Logger(&cfg.Logger)
 	return &Gatherer{cfg: cfg}, nil
 }
 

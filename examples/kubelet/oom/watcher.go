@@ -39,12 +39,12 @@ type Watcher struct {
 
 // New returns a Watcher that does nothing until Run.
 func New(cfg Config) (*Watcher, error) {
-	err := errors.Join(fields.Required("oom: Config.Log", cfg.Log), fields.Required("oom: Config.OnKill", cfg.OnKill))
-	if err != nil {
+	f := fields.Of("oom: Config")
+	f.Required("Log", cfg.Log)
+	f.Required("OnKill", cfg.OnKill)
+	fields.Logger(&cfg.Logger)
+	if err := f.Err(); err != nil {
 		return nil, err
-	}
-	if cfg.Logger == nil {
-		cfg.Logger = slog.New(slog.DiscardHandler)
 	}
 	return &Watcher{cfg: cfg}, nil
 }

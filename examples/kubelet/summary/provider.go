@@ -76,19 +76,19 @@ type Provider struct {
 
 // New checks the configuration.
 func New(cfg Config) (*Provider, error) {
-	for field, value := range map[string]any{"Collector": cfg.Collector, "Proc": cfg.Proc, "Pods": cfg.Pods, "Volume": cfg.Volume, "LogDir": cfg.LogDir, "Meter": cfg.Meter} {
-		if err := fields.Required("summary: Config."+field, value); err != nil {
-			return nil, err
-		}
-	}
-	if cfg.NodeName == "" || cfg.Root == "" {
-		return nil, errors.New("summary: Config.NodeName and Config.Root are required")
-	}
-	if cfg.Period == 0 {
-		cfg.Period = time.Minute
-	}
-	if cfg.Logger == nil {
-		cfg.Logger = slog.New(slog.DiscardHandler)
+	f := fields.Of("summary: Config")
+	f.Required("NodeName", cfg.NodeName)
+	f.Required("Root", cfg.Root)
+	f.Required("Collector", cfg.Collector)
+	f.Required("Proc", cfg.Proc)
+	f.Required("Pods", cfg.Pods)
+	f.Required("Volume", cfg.Volume)
+	f.Required("LogDir", cfg.LogDir)
+	f.Required("Meter", cfg.Meter)
+	fields.Default(&cfg.Period, time.Minute)
+	fields.Logger(&cfg.Logger)
+	if err := f.Err(); err != nil {
+		return nil, err
 	}
 	return &Provider{cfg: cfg, figures: figures(), unread: map[string]string{}, measure: measuring{pods: map[types.UID]*measured{}}}, nil
 }

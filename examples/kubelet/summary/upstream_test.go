@@ -24,16 +24,16 @@ func recorded(t testing.TB, file string) map[string]string {
 	return out
 }
 
-// fieldsOf collects the paths of all values in a JSON document.
-func fieldsOf(value any, at string, out map[string]string) {
+// fieldPaths are the paths of all values in a JSON document.
+func fieldPaths(value any, at string, out map[string]string) {
 	switch v := value.(type) {
 	case map[string]any:
 		for name, x := range v {
-			fieldsOf(x, strings.TrimPrefix(at+"."+name, "."), out)
+			fieldPaths(x, strings.TrimPrefix(at+"."+name, "."), out)
 		}
 	case []any:
 		for _, x := range v {
-			fieldsOf(x, at+"[]", out)
+			fieldPaths(x, at+"[]", out)
 		}
 	default:
 		out[at] = ""
@@ -67,7 +67,7 @@ func TestFieldsOfUpstream(t *testing.T) {
 		requireRates(t, p)
 		require.NoError(t, json.Unmarshal(get(p.Stats(), path).Body.Bytes(), &document))
 		ours := map[string]string{}
-		fieldsOf(document, "", ours)
+		fieldPaths(document, "", ours)
 		upstream := recorded(t, test.file)
 		require.Empty(t, difference(upstream, ours), path)
 		for _, name := range difference(ours, upstream) {

@@ -21,6 +21,7 @@ import (
 	"time"
 
 	"github.com/coreos/go-systemd/v22/daemon"
+	"github.com/podwright/podwright/internal/fields"
 	"k8s.io/apimachinery/pkg/util/wait"
 )
 
@@ -54,8 +55,8 @@ const shortest = time.Second
 // New reads the environment. It refuses a timeout for which a ping would be due each
 // second, or more often.
 func New(cfg Config) (*Notifier, error) {
-	if cfg.Check == nil {
-		return nil, errors.New("systemd: Config.Check is required")
+	if err := fields.Required("systemd: Config.Check", cfg.Check); err != nil {
+		return nil, err
 	}
 	if cfg.Timeout == 0 {
 		var err error
@@ -66,12 +67,8 @@ func New(cfg Config) (*Notifier, error) {
 	if cfg.Timeout != 0 && cfg.Timeout/2 <= shortest {
 		return nil, fmt.Errorf("systemd: the watchdog's timeout (WatchdogSec) is %s: it has to be more than %s", cfg.Timeout, 2*shortest)
 	}
-	if cfg.Notify == nil {
-		cfg.Notify = func(state string) (bool, error) { return daemon.SdNotify(false, state) }
-	}
-	if cfg.Logger == nil {
-		cfg.Logger = slog.New(slog.DiscardHandler)
-	}
+	fields.Default(&cfg.Notify, func(state string) (bool, error) { return daemon.SdNotify(false, state) })
+	fields.Logger(&cfg.Logger)
 	return &Notifier{cfg: cfg}, nil
 }
 

@@ -24,6 +24,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/podwright/podwright/internal/fields"
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/codes"
 	"go.opentelemetry.io/otel/exporters/otlp/otlptrace"
@@ -57,23 +58,15 @@ type Config struct {
 const perMillion = 1_000_000
 
 func (c *Config) complete() error {
-	switch {
-	case c.Service == "":
-		return errors.New("tracing: Config.Service is required")
-	case c.SamplingRatePerMillion < 0 || c.SamplingRatePerMillion > perMillion:
-		return fmt.Errorf("tracing: Config.SamplingRatePerMillion: %d is not within 0 and %d", c.SamplingRatePerMillion, perMillion)
-	case c.ShutdownTimeout < 0:
-		return fmt.Errorf("tracing: Config.ShutdownTimeout is negative: %v", c.ShutdownTimeout)
-	case c.ShutdownTimeout == 0:
-		c.ShutdownTimeout = 5 * time.Second
+	f := fields.Of("tracing: Config")
+	f.Required("Service", c.Service)
+	if c.SamplingRatePerMillion < 0 || c.SamplingRatePerMillion > perMillion {
+		f.Refuse("SamplingRatePerMillion: %d is not within 0 and %d", c.SamplingRatePerMillion, perMillion)
 	}
-	if c.Endpoint == "" {
-		c.Endpoint = DefaultEndpoint
-	}
-	if c.Logger == nil {
-		c.Logger = slog.New(slog.DiscardHandler)
-	}
-	return nil
+	fields.Number(f, "ShutdownTimeout", &c.ShutdownTimeout, 5*time.Second)
+	fields.Default(&c.Endpoint, DefaultEndpoint)
+	fields.Logger(&c.Logger)
+	return f.Err()
 }
 
 // ErrAlreadyRun is returned by a second Run.

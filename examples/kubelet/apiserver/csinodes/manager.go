@@ -3,7 +3,6 @@ package csinodes
 import (
 	"context"
 	"errors"
-	"fmt"
 	"log/slog"
 	"maps"
 	"sync"
@@ -74,22 +73,14 @@ const (
 
 // New checks the configuration.
 func New(cfg Config) (*Manager, error) {
-	if err := fields.Required("csinodes: Config.Client", cfg.Client); err != nil {
+	f := fields.Of("csinodes: Config")
+	f.Required("Client", cfg.Client)
+	f.Required("NodeName", cfg.NodeName)
+	f.Required("Node", cfg.Node)
+	fields.Number(f, "Period", &cfg.Period, 5*time.Minute)
+	fields.Logger(&cfg.Logger)
+	if err := f.Err(); err != nil {
 		return nil, err
-	}
-	switch {
-	case cfg.NodeName == "":
-		return nil, errors.New("csinodes: Config.NodeName is required")
-	case cfg.Node == nil:
-		return nil, errors.New("csinodes: Config.Node is required")
-	case cfg.Period < 0:
-		return nil, fmt.Errorf("csinodes: Config.Period is negative: %v", cfg.Period)
-	}
-	if cfg.Period == 0 {
-		cfg.Period = 5 * time.Minute
-	}
-	if cfg.Logger == nil {
-		cfg.Logger = slog.New(slog.DiscardHandler)
 	}
 	return &Manager{
 		cfg: cfg, wake: run.NewSignal(), limiter: loglimit.New(5 * time.Minute),

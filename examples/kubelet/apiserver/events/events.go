@@ -77,21 +77,14 @@ const (
 
 // New checks the configuration.
 func New(cfg Config) (*Recorder, error) {
-	if err := fields.Required("events: Config.Client", cfg.Client); err != nil {
+	f := fields.Of("events: Config")
+	f.Required("Client", cfg.Client)
+	f.Required("Component", cfg.Component)
+	f.Required("Host", cfg.Host)
+	fields.Number(f, "Size", &cfg.Size, 1000)
+	fields.Logger(&cfg.Logger)
+	if err := f.Err(); err != nil {
 		return nil, err
-	}
-	switch {
-	case cfg.Component == "":
-		return nil, errors.New("events: Config.Component is required")
-	case cfg.Host == "":
-		return nil, errors.New("events: Config.Host is required")
-	case cfg.Size < 0:
-		return nil, fmt.Errorf("events: Config.Size is negative: %d", cfg.Size)
-	case cfg.Size == 0:
-		cfg.Size = 1000
-	}
-	if cfg.Logger == nil {
-		cfg.Logger = slog.New(slog.DiscardHandler)
 	}
 	return &Recorder{
 		cfg: cfg, wake: run.NewSignal(), limiter: loglimit.New(time.Minute),

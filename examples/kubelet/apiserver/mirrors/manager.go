@@ -65,14 +65,12 @@ const (
 
 // New checks the configuration.
 func New(cfg Config) (*Manager, error) {
-	if err := fields.Required("mirrors: Config.Client", cfg.Client); err != nil {
+	f := fields.Of("mirrors: Config")
+	f.Required("Client", cfg.Client)
+	f.Required("Node", cfg.Node)
+	fields.Logger(&cfg.Logger)
+	if err := f.Err(); err != nil {
 		return nil, err
-	}
-	if cfg.Node == nil {
-		return nil, errors.New("mirrors: Config.Node is required")
-	}
-	if cfg.Logger == nil {
-		cfg.Logger = slog.New(slog.DiscardHandler)
 	}
 	return &Manager{cfg: cfg, limiter: loglimit.New(5 * time.Minute), wants: map[types.NamespacedName]*want{}}, nil
 }

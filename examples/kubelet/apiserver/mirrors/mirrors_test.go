@@ -297,7 +297,7 @@ func TestDecide(t *testing.T) {
 
 func TestConfigIsChecked(t *testing.T) {
 	_, err := New(Config{})
-	require.EqualError(t, err, "mirrors: Config.Client is required")
+	require.EqualError(t, err, "mirrors: Config.Client is required\nmirrors: Config.Node is required")
 	_, err = New(Config{Client: &apiserver.Client{}})
 	require.EqualError(t, err, "mirrors: Config.Node is required")
 }

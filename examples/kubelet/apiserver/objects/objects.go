@@ -14,6 +14,7 @@ import (
 
 	"github.com/podwright/podwright/cri/pods/request"
 	"github.com/podwright/podwright/examples/kubelet/apiserver"
+	"github.com/podwright/podwright/internal/fields"
 	"github.com/podwright/podwright/volume"
 	"github.com/podwright/podwright/volume/claims"
 	"github.com/podwright/podwright/volume/csi"
@@ -64,15 +65,11 @@ var (
 
 // New checks the configuration. Nothing is read before Run.
 func New(cfg Config) (_ *Objects, err error) {
-	if cfg.Client == nil {
-		return nil, errors.New("objects: Config.Client is required")
+	if err := fields.Required("objects: Config.Client", cfg.Client); err != nil {
+		return nil, err
 	}
-	if cfg.OnChange == nil {
-		cfg.OnChange = func([]volume.Object) {}
-	}
-	if cfg.Logger == nil {
-		cfg.Logger = slog.New(slog.DiscardHandler)
-	}
+	fields.Default(&cfg.OnChange, func([]volume.Object) {})
+	fields.Logger(&cfg.Logger)
 	o := &Objects{cfg: cfg}
 	c := cfg.Client
 	o.configMaps = newPool(o, objects.KindConfigMap, c.ConfigMaps(""), func(m *v1.ConfigMap) *bool { return m.Immutable })

@@ -8,7 +8,7 @@ import (
 	"time"
 
 	v1 "k8s.io/api/core/v1"
-	k8sfields "k8s.io/apimachinery/pkg/fields"
+	selectors "k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/podwright/podwright/examples/kubelet/apiserver"
@@ -52,25 +52,19 @@ var _ syncloop.EventSource = (*Source)(nil)
 // NewSource registers the source with the merger, which is not ready from then on until
 // the server has answered.
 func NewSource(cfg SourceConfig) (*Source, error) {
-	if err := fields.Required("pods: SourceConfig.Client", cfg.Client); err != nil {
+	f := fields.Of("pods: SourceConfig")
+	f.Required("Client", cfg.Client)
+	f.Required("Merger", cfg.Merger)
+	f.Required("NodeName", cfg.NodeName)
+	fields.Number(f, "MaxPause", &cfg.MaxPause, 5*time.Second)
+	if err := f.Err(); err != nil {
 		return nil, err
-	}
-	if err := fields.Required("pods: SourceConfig.Merger", cfg.Merger); err != nil {
-		return nil, err
-	}
-	switch {
-	case cfg.NodeName == "":
-		return nil, errors.New("pods: SourceConfig.NodeName is required")
-	case cfg.MaxPause < 0:
-		return nil, fmt.Errorf("pods: SourceConfig.MaxPause is negative: %v", cfg.MaxPause)
-	case cfg.MaxPause == 0:
-		cfg.MaxPause = 5 * time.Second
 	}
 	s := &Source{cfg: cfg, changed: run.NewSignal()}
 	var err error
 	s.feed, err = apiserver.NewFeed(apiserver.FeedConfig[*v1.Pod, *v1.PodList]{
 		Resource:      cfg.Client.Pods(""),
-		FieldSelector: k8sfields.OneTermEqualSelector("spec.nodeName", cfg.NodeName).String(),
+		FieldSelector: selectors.OneTermEqualSelector("spec.nodeName", cfg.NodeName).String(),
 		OnChange:      s.news, MaxPause: cfg.MaxPause, Logger: cfg.Logger,
 	})
 	if err != nil {

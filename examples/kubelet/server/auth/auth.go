@@ -81,31 +81,22 @@ func (e *ForbiddenError) Error() string {
 // New checks the configuration. That of a node without an API server cannot ask for
 // reviews.
 func New(cfg Config) (*Auth, error) {
-	if cfg.NodeName == "" {
-		return nil, errors.New("auth: Config.NodeName is required")
-	}
+	f := fields.Of("auth: Config")
+	f.Required("NodeName", cfg.NodeName)
 	if cfg.Mode != AlwaysAllow && cfg.Mode != Webhook {
-		return nil, fmt.Errorf("auth: Config.Mode %q is neither %s nor %s", cfg.Mode, AlwaysAllow, Webhook)
+		f.Refuse("Mode %q is neither %s nor %s", cfg.Mode, AlwaysAllow, Webhook)
 	}
 	if cfg.Tokens.Enabled || cfg.Mode == Webhook {
-		if err := fields.Required("auth: Config.Reviews", cfg.Reviews); err != nil {
-			return nil, fmt.Errorf("%w where the API server is asked: authentication.webhook.enabled is %t, authorization.mode %s", err, cfg.Tokens.Enabled, cfg.Mode)
+		if err := fields.Required("Reviews", cfg.Reviews); err != nil {
+			f.Refuse("%w where the API server is asked: authentication.webhook.enabled is %t, authorization.mode %s", err, cfg.Tokens.Enabled, cfg.Mode)
 		}
 	}
-	for _, d := range []struct {
-		field string
-		value *time.Duration
-		unset time.Duration
-	}{{"Tokens.TTL", &cfg.Tokens.TTL, 2 * time.Minute}, {"AllowedTTL", &cfg.AllowedTTL, 5 * time.Minute}, {"DeniedTTL", &cfg.DeniedTTL, 30 * time.Second}} {
-		if *d.value < 0 {
-			return nil, fmt.Errorf("auth: Config.%s is negative: %v", d.field, *d.value)
-		}
-		if *d.value == 0 {
-			*d.value = d.unset
-		}
-	}
-	if cfg.Logger == nil {
-		cfg.Logger = slog.New(slog.DiscardHandler)
+	fields.Number(f, "Tokens.TTL", &cfg.Tokens.TTL, 2*time.Minute)
+	fields.Number(f, "AllowedTTL", &cfg.AllowedTTL, 5*time.Minute)
+	fields.Number(f, "DeniedTTL", &cfg.DeniedTTL, 30*time.Second)
+	fields.Logger(&cfg.Logger)
+	if err := f.Err(); err != nil {
+		return nil, err
 	}
 	return &Auth{cfg: cfg, tokens: newAnswers[authv1.TokenReviewStatus](), accesses: newAnswers[bool]()}, nil
 }

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"github.com/podwright/podwright/internal/fields"
 	"html"
 	"io"
 	"io/fs"
@@ -31,16 +32,9 @@ type Handler struct{ cfg Config }
 
 // New returns a handler. The folder is opened at each request, and need not be there yet.
 func New(cfg Config) (*Handler, error) {
-	if cfg.Root == "" {
-		return nil, errors.New("nodelogs: Config.Root is required")
-	}
-	if cfg.Prefix == "" {
-		cfg.Prefix = "/logs/"
-	}
-	if cfg.Journal == nil {
-		cfg.Journal = journalctl
-	}
-	return &Handler{cfg}, nil
+	fields.Default(&cfg.Prefix, "/logs/")
+	fields.Default(&cfg.Journal, journalctl)
+	return &Handler{cfg}, fields.Required("nodelogs: Config.Root", cfg.Root)
 }
 
 // ServeHTTP answers with a file, the list of a folder, or what a query finds.
