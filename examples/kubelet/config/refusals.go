@@ -14,55 +14,40 @@ const (
 	noWindows  = "this kubelet runs on Linux"
 )
 
-// refused are flags of upstream's that set nothing here, and why. Empty values and false ask
-// for nothing and are taken.
-var refused = map[string]string{
-	"experimental-mounter-path":                "volumes are mounted by mount(8); CSI drivers mount theirs themselves",
-	"experimental-allocatable-ignore-eviction": "what evictionHard keeps free is never for pods",
-	"reserved-memory":                          "there is no memory manager yet",
-	"vmodule":                                  "verbosity is one number for all files (--v)",
-	"log-text-split-stream":                    oneStream,
-	"log-text-info-buffer-size":                oneStream,
-	"log-json-split-stream":                    oneStream,
-	"log-json-info-buffer-size":                oneStream,
-	"windows-service":                          noWindows,
-	"windows-priorityclass":                    noWindows,
-	"housekeeping-interval":                    noCadvisor,
-	"application-metrics-count-limit":          noCadvisor,
-	"boot-id-file":                             noCadvisor,
-	"container-hints":                          noCadvisor,
-	"containerd":                               noCadvisor,
-	"containerd-namespace":                     noCadvisor,
-	"enable-load-reader":                       noCadvisor,
-	"event-storage-age-limit":                  noCadvisor,
-	"event-storage-event-limit":                noCadvisor,
-	"global-housekeeping-interval":             noCadvisor,
-	"log-cadvisor-usage":                       noCadvisor,
-	"machine-id-file":                          noCadvisor,
-	"storage-driver-user":                      noCadvisor,
-	"storage-driver-password":                  noCadvisor,
-	"storage-driver-host":                      noCadvisor,
-	"storage-driver-db":                        noCadvisor,
-	"storage-driver-table":                     noCadvisor,
-	"storage-driver-secure":                    noCadvisor,
-	"storage-driver-buffer-duration":           noCadvisor,
+// refused are flags of upstream's that set nothing here, by the reason. Empty values and false
+// ask for nothing and are taken.
+var refused = map[string][]string{
+	"volumes are mounted by mount(8); CSI drivers mount theirs themselves": {"experimental-mounter-path"},
+	"what evictionHard keeps free is never for pods":                       {"experimental-allocatable-ignore-eviction"},
+	"there is no memory manager yet":                                       {"reserved-memory"},
+	"verbosity is one number for all files (--v)":                          {"vmodule"},
+	oneStream: {"log-text-split-stream", "log-text-info-buffer-size", "log-json-split-stream", "log-json-info-buffer-size"},
+	noWindows: {"windows-service", "windows-priorityclass"},
+	noCadvisor: {
+		"housekeeping-interval", "global-housekeeping-interval", "application-metrics-count-limit", "boot-id-file", "machine-id-file", "container-hints",
+		"containerd", "containerd-namespace", "enable-load-reader", "event-storage-age-limit", "event-storage-event-limit", "log-cadvisor-usage",
+		"storage-driver-user", "storage-driver-password", "storage-driver-host", "storage-driver-db", "storage-driver-table", "storage-driver-secure",
+		"storage-driver-buffer-duration",
+	},
 }
 
 // switches are those of them that may be given without a value.
-var switches = map[string]bool{
-	"experimental-allocatable-ignore-eviction": true, "log-text-split-stream": true, "log-json-split-stream": true, "windows-service": true,
-	"enable-load-reader": true, "log-cadvisor-usage": true, "storage-driver-secure": true,
+var switches = []string{
+	"experimental-allocatable-ignore-eviction", "log-text-split-stream", "log-json-split-stream", "windows-service",
+	"enable-load-reader", "log-cadvisor-usage", "storage-driver-secure",
 }
 
 func refusals() (out []option) {
-	for name, why := range refused {
-		isSwitch := switches[name]
-		out = append(out, option{group: groupRefused, name: name, refused: why, isSwitch: isSwitch, text: func() string { return "" }, set: func(text string) error {
-			if text == "" || isSwitch && text == "false" {
-				return nil
-			}
-			return errors.New("is not taken: " + why)
-		}})
+	for why, names := range refused {
+		for _, name := range names {
+			isSwitch := slices.Contains(switches, name)
+			out = append(out, option{group: groupRefused, name: name, refused: why, isSwitch: isSwitch, text: func() string { return "" }, set: func(text string) error {
+				if text == "" || isSwitch && text == "false" {
+					return nil
+				}
+				return errors.New("is not taken: " + why)
+			}})
+		}
 	}
 	slices.SortFunc(out, func(a, b option) int { return strings.Compare(a.name, b.name) })
 	return out

@@ -27,11 +27,11 @@ func figures() []figure {
 	out := []figure{
 		counter("container_cpu_user_seconds_total", "CPU time in programs, in seconds", seconds(func(d *stats.Details) *time.Duration { return d.User })),
 		counter("container_cpu_system_seconds_total", "CPU time in the kernel, in seconds", seconds(func(d *stats.Details) *time.Duration { return d.System })),
-		counter("container_cpu_cfs_periods_total", "Periods of the CPU quota that have passed", inPeriods(func(d *stats.Details) *uint64 { return d.Throttling.Periods })),
-		counter("container_cpu_cfs_throttled_periods_total", "Periods in which the container was throttled", inPeriods(func(d *stats.Details) *uint64 { return d.Throttling.Throttled })),
-		counter("container_cpu_cfs_throttled_seconds_total", "For how long the container was throttled, in seconds", throttled(func(d *stats.Details) *time.Duration { return d.Throttling.ThrottledFor })),
-		counter("container_cpu_cfs_burst_periods_total", "Periods in which the container has used more than its share", inPeriods(func(d *stats.Details) *uint64 { return d.Throttling.Bursts })),
-		counter("container_cpu_cfs_burst_seconds_total", "For how long the container has used more than its share, in seconds", throttled(func(d *stats.Details) *time.Duration { return d.Throttling.BurstFor })),
+		counter("container_cpu_cfs_periods_total", "Periods of the CPU quota that have passed", withQuota(number(func(d *stats.Details) *uint64 { return d.Throttling.Periods }))),
+		counter("container_cpu_cfs_throttled_periods_total", "Periods in which the container was throttled", withQuota(number(func(d *stats.Details) *uint64 { return d.Throttling.Throttled }))),
+		counter("container_cpu_cfs_throttled_seconds_total", "For how long the container was throttled, in seconds", withQuota(seconds(func(d *stats.Details) *time.Duration { return d.Throttling.ThrottledFor }))),
+		counter("container_cpu_cfs_burst_periods_total", "Periods in which the container has used more than its share", withQuota(number(func(d *stats.Details) *uint64 { return d.Throttling.Bursts }))),
+		counter("container_cpu_cfs_burst_seconds_total", "For how long the container has used more than its share, in seconds", withQuota(seconds(func(d *stats.Details) *time.Duration { return d.Throttling.BurstFor }))),
 		gauge("container_memory_cache", "Memory with pages of files, in bytes", number(func(d *stats.Details) *uint64 { return d.Cache })),
 		gauge("container_memory_rss", "Memory that belongs to no file, in bytes", number(func(d *stats.Details) *uint64 { return d.Memory.RSS })),
 		gauge("container_memory_kernel_usage", "Memory of the kernel, in bytes", number(func(d *stats.Details) *uint64 { return d.Kernel })),
@@ -80,18 +80,12 @@ func pressures() (out []figure) {
 		{"memory", func(d *stats.Details) *stats.Pressure { return d.Memory.Pressure }},
 		{"io", func(d *stats.Details) *stats.Pressure { return d.IO }},
 	} {
-		total := func(of func(*stats.Pressure) time.Duration) func(*stats.Details) (float64, bool) {
-			return func(d *stats.Details) (float64, bool) {
-				pressure := p.of(d)
-				if pressure == nil {
-					return 0, false
-				}
-				return of(pressure).Seconds(), true
-			}
+		total := func(of func(stats.Pressure) time.Duration) func(*stats.Details) (float64, bool) {
+			return known(p.of, func(pressure stats.Pressure) float64 { return of(pressure).Seconds() })
 		}
 		out = append(out,
-			figure{about: about{"container_pressure_" + p.what + "_stalled_seconds_total", "For how long all tasks have waited (" + p.what + "), in seconds", true}, of: total(func(p *stats.Pressure) time.Duration { return p.Full.Total })},
-			figure{about: about{"container_pressure_" + p.what + "_waiting_seconds_total", "For how long some tasks have waited (" + p.what + "), in seconds", true}, of: total(func(p *stats.Pressure) time.Duration { return p.Some.Total })})
+			figure{about: about{"container_pressure_" + p.what + "_stalled_seconds_total", "For how long all tasks have waited (" + p.what + "), in seconds", true}, of: total(func(p stats.Pressure) time.Duration { return p.Full.Total })},
+			figure{about: about{"container_pressure_" + p.what + "_waiting_seconds_total", "For how long some tasks have waited (" + p.what + "), in seconds", true}, of: total(func(p stats.Pressure) time.Duration { return p.Some.Total })})
 	}
 	return out
 }
@@ -111,14 +105,19 @@ func specs() []figure {
 	}
 }
 
-func number(of func(*stats.Details) *uint64) func(*stats.Details) (float64, bool) {
+// known returns a figure that is known unless its field is nil.
+func known[T any](of func(*stats.Details) *T, value func(T) float64) func(*stats.Details) (float64, bool) {
 	return func(d *stats.Details) (float64, bool) {
-		n := of(d)
-		if n == nil {
+		field := of(d)
+		if field == nil {
 			return 0, false
 		}
-		return float64(*n), true
+		return value(*field), true
 	}
+}
+
+func number(of func(*stats.Details) *uint64) func(*stats.Details) (float64, bool) {
+	return known(of, func(n uint64) float64 { return float64(n) })
 }
 
 // limit is zero for none, where the use that it limits is known, else it is not known.
@@ -133,33 +132,15 @@ func limit(of func(*stats.Details) (limit, use *uint64)) func(*stats.Details) (f
 }
 
 func seconds(of func(*stats.Details) *time.Duration) func(*stats.Details) (float64, bool) {
-	return func(d *stats.Details) (float64, bool) {
-		t := of(d)
-		if t == nil {
-			return 0, false
-		}
-		return t.Seconds(), true
-	}
+	return known(of, time.Duration.Seconds)
 }
 
 func micros(of func(*stats.Details) *time.Duration) func(*stats.Details) (float64, bool) {
-	value := seconds(of)
-	return func(d *stats.Details) (float64, bool) {
-		s, known := value(d)
-		return s * 1e6, known
-	}
+	return known(of, func(t time.Duration) float64 { return t.Seconds() * 1e6 })
 }
 
-// inPeriods and throttled are told only where a quota is set: the kernel counts nothing
+// withQuota returns a figure that is known only where a quota is set: the kernel counts nothing
 // without one.
-func inPeriods(of func(*stats.Details) *uint64) func(*stats.Details) (float64, bool) {
-	return withQuota(number(of))
-}
-
-func throttled(of func(*stats.Details) *time.Duration) func(*stats.Details) (float64, bool) {
-	return withQuota(seconds(of))
-}
-
 func withQuota(value func(*stats.Details) (float64, bool)) func(*stats.Details) (float64, bool) {
 	return func(d *stats.Details) (float64, bool) {
 		if d.Given.Quota == nil {
