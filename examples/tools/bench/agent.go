@@ -70,18 +70,12 @@ podLogsDir: %s
 	if err != nil {
 		return nil, err
 	}
-	log, err := os.Create(a.log)
-	if err != nil {
-		return nil, err
-	}
-	defer log.Close()
 	a.url = "http://127.0.0.1:" + strconv.Itoa(port)
 	a.cmd = exec.CommandContext(ctx, p.binary, append(flags, "--config="+config, "--container-runtime-endpoint="+e.address,
 		"--pod-manifest-path="+a.manifests, "--root-dir="+filepath.Join(dir, "root"), "--hostname-override=bench",
 		"--read-only-port="+strconv.Itoa(port), "--healthz-port=0")...)
-	a.cmd.Stdout, a.cmd.Stderr = log, log
 	a.cmd.Cancel = func() error { return a.cmd.Process.Signal(syscall.SIGTERM) }
-	if err := a.cmd.Start(); err != nil {
+	if err := launch(a.cmd, a.log); err != nil {
 		return nil, err
 	}
 	return a, a.await(ctx, pollMany, "healthy", func() bool {
@@ -92,6 +86,23 @@ podLogsDir: %s
 		defer resp.Body.Close()
 		return resp.StatusCode == http.StatusOK
 	})
+}
+
+// launch starts a command whose output goes to a file.
+func launch(cmd *exec.Cmd, file string) error {
+	log, err := os.Create(file)
+	if err != nil {
+		return err
+	}
+	defer log.Close()
+	cmd.Stdout, cmd.Stderr = log, log
+	return cmd.Start()
+}
+
+// withLog adds the end of a kubelet's log to an error.
+func withLog(err error, file string) error {
+	log, _ := os.ReadFile(file)
+	return fmt.Errorf("%w; the kubelet's log ends with:\n%s", err, log[max(0, len(log)-4000):])
 }
 
 func (a *agent) stop() {
@@ -160,8 +171,7 @@ func isRunning(p v1.Pod) bool {
 func (a *agent) await(ctx context.Context, poll time.Duration, what string, done func() bool) error {
 	err := await(ctx, poll, what, done)
 	if err != nil {
-		log, _ := os.ReadFile(a.log)
-		err = fmt.Errorf("%w; the agent's log ends with:\n%s", err, log[max(0, len(log)-4000):])
+		err = withLog(err, a.log)
 	}
 	return err
 }

@@ -67,20 +67,23 @@ func (b *bare) startWith(ctx context.Context, own *runtimeapi.ContainerConfig) (
 	if id, err = b.client.RunPodSandbox(ctx, sandbox, ""); err != nil {
 		return "", "", err
 	}
-	container, err = b.client.CreateContainer(ctx, id, &runtimeapi.ContainerConfig{
-		Metadata: &runtimeapi.ContainerMetadata{Name: "main"},
-		Image:    &runtimeapi.ImageSpec{Image: b.image},
-		Command:  own.Command,
-		Mounts:   own.Mounts,
-		LogPath:  "main.log",
-		Linux: &runtimeapi.LinuxContainerConfig{SecurityContext: &runtimeapi.LinuxContainerSecurityContext{
-			NamespaceOptions: &runtimeapi.NamespaceOption{Pid: runtimeapi.NamespaceMode_CONTAINER},
-		}},
-	}, sandbox)
+	container, err = b.run(ctx, id, sandbox, &runtimeapi.ContainerConfig{
+		Metadata: &runtimeapi.ContainerMetadata{Name: "main"}, Command: own.Command, Mounts: own.Mounts, LogPath: "main.log",
+	})
+	return id, container, err
+}
+
+// run creates and starts a container. It completes its configuration.
+func (b *bare) run(ctx context.Context, id string, sandbox *runtimeapi.PodSandboxConfig, own *runtimeapi.ContainerConfig) (string, error) {
+	own.Image = &runtimeapi.ImageSpec{Image: b.image}
+	own.Linux = &runtimeapi.LinuxContainerConfig{SecurityContext: &runtimeapi.LinuxContainerSecurityContext{
+		NamespaceOptions: &runtimeapi.NamespaceOption{Pid: runtimeapi.NamespaceMode_CONTAINER},
+	}}
+	container, err := b.client.CreateContainer(ctx, id, own, sandbox)
 	if err != nil {
-		return id, "", err
+		return "", err
 	}
-	return id, container, b.client.StartContainer(ctx, container)
+	return container, b.client.StartContainer(ctx, container)
 }
 
 // stop stops and removes a pod.

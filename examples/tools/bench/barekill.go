@@ -94,22 +94,12 @@ func (k *bareKills) awaitExit(ctx context.Context) error {
 	}
 }
 
-func (k *bareKills) start(ctx context.Context) error {
+func (k *bareKills) start(ctx context.Context) (err error) {
 	k.attempt++
-	id, err := k.b.client.CreateContainer(ctx, k.sandbox, &runtimeapi.ContainerConfig{
-		Metadata: &runtimeapi.ContainerMetadata{Name: "main", Attempt: k.attempt},
-		Image:    &runtimeapi.ImageSpec{Image: k.b.image},
-		Command:  command,
-		LogPath:  fmt.Sprintf("main-%d.log", k.attempt),
-		Linux: &runtimeapi.LinuxContainerConfig{SecurityContext: &runtimeapi.LinuxContainerSecurityContext{
-			NamespaceOptions: &runtimeapi.NamespaceOption{Pid: runtimeapi.NamespaceMode_CONTAINER},
-		}},
-	}, k.config)
-	if err != nil {
-		return err
-	}
-	k.container = id
-	return k.b.client.StartContainer(ctx, id)
+	k.container, err = k.b.run(ctx, k.sandbox, k.config, &runtimeapi.ContainerConfig{
+		Metadata: &runtimeapi.ContainerMetadata{Name: "main", Attempt: k.attempt}, Command: command, LogPath: fmt.Sprintf("main-%d.log", k.attempt),
+	})
+	return err
 }
 
 func (k *bareKills) end(ctx context.Context) error { return k.b.stop(ctx, k.sandbox) }

@@ -25,10 +25,29 @@ import (
 // CRI calls and the round trips of a client that does nothing else. These come first: the
 // upstream kubelet ends every sandbox that is not one of its pods'.
 func clusterFigures(ctx context.Context, endpoints []endpoint, binary, dir string, o options) error {
+	return onCluster(ctx, endpoints, binary, "", o, func(c *cluster, t *table, all []peer, i int, e endpoint) error {
+		floor, err := c.floor(ctx, e, filepath.Join(dir, fmt.Sprint("bare-", i)), o)
+		if err != nil {
+			return fmt.Errorf("floor: %w", err)
+		}
+		t.put("floor", rowReady, ms(floor.ready))
+		t.put("floor", rowGone, ms(floor.gone))
+		for _, p := range all {
+			if err := c.measure(ctx, t, p, e, floor, filepath.Join(dir, fmt.Sprint(p.name, "-", i)), o); err != nil {
+				return fmt.Errorf("%s: %w", p.name, err)
+			}
+		}
+		return nil
+	})
+}
+
+// onCluster fills and prints a table for each runtime. own is added to the settings of this kubelet.
+func onCluster(ctx context.Context, endpoints []endpoint, binary, own string, o options, take func(c *cluster, t *table, all []peer, i int, e endpoint) error) error {
 	all, err := peers(ctx, binary, o)
 	if err != nil {
 		return err
 	}
+	all[0].settings += own
 	c, err := newCluster(ctx)
 	if err != nil {
 		return err
@@ -36,16 +55,8 @@ func clusterFigures(ctx context.Context, endpoints []endpoint, binary, dir strin
 	defer c.admin.CloseConnections()
 	for i, e := range endpoints {
 		var t table
-		floor, err := c.floor(ctx, e, filepath.Join(dir, fmt.Sprint("bare-", i)), o)
-		if err != nil {
-			return fmt.Errorf("%s: floor: %w", e.name, err)
-		}
-		t.put("floor", rowReady, ms(floor.ready))
-		t.put("floor", rowGone, ms(floor.gone))
-		for _, p := range all {
-			if err := c.measure(ctx, &t, p, e, floor, filepath.Join(dir, fmt.Sprint(p.name, "-", i)), o); err != nil {
-				return fmt.Errorf("%s: %s: %w", e.name, p.name, err)
-			}
+		if err := take(c, &t, all, i, e); err != nil {
+			return fmt.Errorf("%s: %w", e.name, err)
 		}
 		t.print(e.name)
 	}
@@ -137,14 +148,9 @@ func (c *cluster) start(ctx context.Context, p peer, e endpoint, dir, image stri
 		return nil, err
 	}
 	args := []string{"--port=" + strconv.Itoa(n.port), "--config=" + config, "--kubeconfig=" + kubeconfig, "--root-dir=" + filepath.Join(dir, "root"), "--hostname-override=" + n.name}
-	log, err := os.Create(filepath.Join(dir, "log"))
-	if err != nil {
-		return nil, err
-	}
-	defer log.Close()
+	log := filepath.Join(dir, "log")
 	n.cmd = exec.CommandContext(ctx, p.binary, args...)
-	n.cmd.Stdout, n.cmd.Stderr = log, log
-	if err := n.cmd.Start(); err != nil {
+	if err := launch(n.cmd, log); err != nil {
 		return nil, err
 	}
 	err = until(ctx, n.name+" is ready", func() error {
@@ -162,9 +168,8 @@ func (c *cluster) start(ctx context.Context, p peer, e endpoint, dir, image stri
 		n.watcher, err = c.watch(ctx)
 	}
 	if err != nil {
-		tail, _ := os.ReadFile(log.Name())
 		n.stop()
-		return nil, fmt.Errorf("%w; its log ends with:\n%s", err, tail[max(0, len(tail)-4000):])
+		return nil, withLog(err, log)
 	}
 	return n, nil
 }

@@ -28,28 +28,16 @@ func densityFigures(ctx context.Context, endpoints []endpoint, binary, dir strin
 		}
 		sizes = append(sizes, n)
 	}
-	all, err := peers(ctx, binary, o)
-	if err != nil {
-		return err
-	}
-	all[0].settings += openDoor
-	c, err := newCluster(ctx)
-	if err != nil {
-		return err
-	}
-	defer c.admin.CloseConnections()
-	for i, e := range endpoints {
-		var t table
+	return onCluster(ctx, endpoints, binary, openDoor, o, func(c *cluster, t *table, all []peer, i int, e endpoint) error {
 		for _, pods := range sizes {
 			for _, p := range all {
-				if err := c.density(ctx, &t, p, e, pods, filepath.Join(dir, fmt.Sprint(p.name, "-", i, "-", pods)), o); err != nil {
-					return fmt.Errorf("%s: %s: %d pods: %w", e.name, p.name, pods, err)
+				if err := c.density(ctx, t, p, e, pods, filepath.Join(dir, fmt.Sprint(p.name, "-", i, "-", pods)), o); err != nil {
+					return fmt.Errorf("%s: %d pods: %w", p.name, pods, err)
 				}
 			}
 		}
-		t.print(e.name)
-	}
-	return nil
+		return nil
+	})
 }
 
 // density takes the figures of a kubelet with so many pods.

@@ -30,29 +30,15 @@ import (
 // kubelet and through the API server, beside one on the runtime's own URL: in turns, so that
 // what else the machine does meets all three.
 func sessionFigures(ctx context.Context, endpoints []endpoint, binary, dir string, o options) error {
-	all, err := peers(ctx, binary, o)
-	if err != nil {
-		return err
-	}
-	all[0].settings += openDoor
-	for i := range all {
-		all[i].settings += "containerLogMaxSize: 100Gi\n"
-	}
-	c, err := newCluster(ctx)
-	if err != nil {
-		return err
-	}
-	defer c.admin.CloseConnections()
-	for i, e := range endpoints {
-		var t table
+	return onCluster(ctx, endpoints, binary, openDoor, o, func(c *cluster, t *table, all []peer, i int, e endpoint) error {
 		for _, p := range all {
-			if err := c.measureSessions(ctx, &t, p, e, filepath.Join(dir, fmt.Sprint(p.name, "-", i)), o); err != nil {
-				return fmt.Errorf("%s: %s: %w", e.name, p.name, err)
+			p.settings += "containerLogMaxSize: 100Gi\n"
+			if err := c.measureSessions(ctx, t, p, e, filepath.Join(dir, fmt.Sprint(p.name, "-", i)), o); err != nil {
+				return fmt.Errorf("%s: %w", p.name, err)
 			}
 		}
-		t.print(e.name)
-	}
-	return nil
+		return nil
+	})
 }
 
 // openDoor lets everybody in, as the upstream kubelet here does: it is not
@@ -79,8 +65,7 @@ func (c *cluster) measureSessions(ctx context.Context, t *table, p peer, e endpo
 		err = s.execs(ctx, put, o)
 	}
 	if err != nil {
-		log, _ := os.ReadFile(filepath.Join(dir, "log"))
-		err = fmt.Errorf("%w; the kubelet's log ends with:\n%s", err, log[max(0, len(log)-4000):])
+		err = withLog(err, filepath.Join(dir, "log"))
 	}
 	return err
 }
