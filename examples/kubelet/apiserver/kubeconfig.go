@@ -6,7 +6,7 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
-	"io/fs"
+	iofs "io/fs"
 	"maps"
 	"net/url"
 	"os"
@@ -18,6 +18,8 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 	"k8s.io/client-go/tools/clientcmd/api"
 	"k8s.io/client-go/util/cert"
+
+	"github.com/podwright/podwright/internal/fs"
 )
 
 // ErrExpired is wrapped by the error about a client certificate whose time is over.
@@ -93,7 +95,7 @@ func readKubeconfig(file, certificate string, now time.Time) (*kubeconfig, error
 }
 
 func (r *reading) wrong(part string, err error) error {
-	var path *fs.PathError
+	var path *iofs.PathError
 	if part == "" && errors.As(err, &path) && path.Path == r.file {
 		err = path.Err // the file is named already
 	}
@@ -275,7 +277,7 @@ func stamps(files []string) string {
 			fmt.Fprintf(&all, "%s: %v\n", file, err)
 			continue
 		}
-		fmt.Fprintln(&all, file, info.Size(), info.ModTime().UnixNano(), inode(info))
+		fmt.Fprintln(&all, file, info.Size(), info.ModTime().UnixNano(), fs.IDOf(info))
 	}
 	return all.String()
 }
