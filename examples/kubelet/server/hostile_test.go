@@ -99,8 +99,8 @@ func multiplexed(t *testing.T, address string) (net.Conn, *http2.Framer) {
 	return conn, framer
 }
 
-// fieldsOf returns the headers of a request for a path.
-func fieldsOf(path string) []byte {
+// requestHeaders are the headers of a request.
+func requestHeaders(path string) []byte {
 	var b bytes.Buffer
 	e := hpack.NewEncoder(&b)
 	for _, f := range [][2]string{{":method", "GET"}, {":scheme", "https"}, {":authority", "n"}, {":path", path}} {
@@ -135,7 +135,7 @@ func TestResetFlood(t *testing.T) {
 			}()
 			sent := 0
 			for id := uint32(1); id < 1<<20; id += 2 {
-				err := framer.WriteHeaders(http2.HeadersFrameParam{StreamID: id, BlockFragment: fieldsOf("/held"), EndStream: true, EndHeaders: true})
+				err := framer.WriteHeaders(http2.HeadersFrameParam{StreamID: id, BlockFragment: requestHeaders("/held"), EndStream: true, EndHeaders: true})
 				if err == nil {
 					err = framer.WriteRSTStream(id, http2.ErrCodeCancel)
 				}
@@ -171,7 +171,7 @@ func TestOddFrames(t *testing.T) {
 			return err
 		},
 		"endless headers": func(f *http2.Framer, _ net.Conn) error { // CVE-2023-45288
-			err := f.WriteHeaders(http2.HeadersFrameParam{StreamID: 1, BlockFragment: fieldsOf("/pods")})
+			err := f.WriteHeaders(http2.HeadersFrameParam{StreamID: 1, BlockFragment: requestHeaders("/pods")})
 			for err == nil {
 				err = f.WriteContinuation(1, false, bytes.Repeat([]byte("\x00\x01a\x01b"), 2000))
 			}

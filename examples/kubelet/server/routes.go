@@ -56,16 +56,13 @@ func (m Measures) paths() map[string]http.Handler {
 }
 
 func (c *APIConfig) complete() error {
-	if err := fields.Required("server: APIConfig.Source", c.Source); err != nil {
-		return err
+	f := fields.Of("server: APIConfig")
+	f.Required("Source", c.Source)
+	if c.Debugging {
+		f.Required("Containers", c.Containers)
+		f.Required("Commands", c.Commands)
 	}
-	if !c.Debugging {
-		return nil
-	}
-	if err := fields.Required("server: APIConfig.Containers", c.Containers); err != nil {
-		return err
-	}
-	return fields.Required("server: APIConfig.Commands", c.Commands)
+	return f.Err()
 }
 
 // NewAPI returns the handler of the kubelet API, without authentication, which the caller

@@ -9,7 +9,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	k8sfields "k8s.io/apimachinery/pkg/fields"
+	selectors "k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/strategicpatch"
 
@@ -28,13 +28,7 @@ var _ status.Sink = Sink{}
 
 // NewSink returns a Sink for the pods of a node.
 func NewSink(client *apiserver.Client, nodeName string) (Sink, error) {
-	if err := fields.Required("pods: NewSink's client", client); err != nil {
-		return Sink{}, err
-	}
-	if nodeName == "" {
-		return Sink{}, errors.New("pods: NewSink's nodeName is required")
-	}
-	return Sink{client, nodeName}, nil
+	return Sink{client, nodeName}, errors.Join(fields.Required("pods: NewSink's client", client), fields.Required("pods: NewSink's nodeName", nodeName))
 }
 
 // Get implements status.Sink. A server refuses a node to read a pod that is not bound to
@@ -49,7 +43,7 @@ func (s Sink) Get(ctx context.Context, ref status.Ref) (*v1.Pod, error) {
 
 // find looks for a pod among those of the node, which it may always list.
 func (s Sink) find(ctx context.Context, ref status.Ref, refusal error) (*v1.Pod, error) {
-	own := k8sfields.Set{"spec.nodeName": s.node, "metadata.name": ref.Name}.AsSelector().String()
+	own := selectors.Set{"spec.nodeName": s.node, "metadata.name": ref.Name}.AsSelector().String()
 	list, err := s.client.Pods(ref.Namespace).List(ctx, metav1.ListOptions{FieldSelector: own})
 	switch {
 	case err != nil:
