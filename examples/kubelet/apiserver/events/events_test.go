@@ -173,8 +173,8 @@ func TestRefusals(t *testing.T) {
 
 func TestConfigIsChecked(t *testing.T) {
 	for want, cfg := range map[string]events.Config{
-		"events: Config.Client is required":    {},
-		"events: Config.Component is required": {Client: &apiserver.Client{}},
+		"events: Config.Client is required":    {Component: "x", Host: "y"},
+		"events: Config.Component is required": {Client: &apiserver.Client{}, Host: "y"},
 		"events: Config.Host is required":      {Client: &apiserver.Client{}, Component: "x"},
 		"events: Config.Size is negative: -1":  {Client: &apiserver.Client{}, Component: "x", Host: "y", Size: -1},
 	} {
