@@ -2,8 +2,6 @@ package pods
 
 import (
 	"context"
-	"errors"
-	"fmt"
 	"log/slog"
 	"time"
 
