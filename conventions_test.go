@@ -20,20 +20,7 @@ import (
 
 // unconventional are the deliberate exceptions of TestConventions, each with its reason.
 var unconventional = map[string]string{
-	"cri/images: callback Config.Event":                        "it records a Kubernetes event",
-	"cri/images/credentials: callback PullSecretsConfig.Event": "it records a Kubernetes event",
-	"cri/images/gc: callback Config.Event":                     "it records a Kubernetes event",
-	"cri/pods: callback Config.Event":                          "it records a Kubernetes event",
-	"cri/pods/hooks: callback Config.Event":                    "it records a Kubernetes event",
-	"cri/pods/request: callback Config.Event":                  "it records a Kubernetes event",
-	"cri/podsyncer: callback Config.Event":                     "it records a Kubernetes event",
-	"podworkers: callback Config.Event":                        "it records a Kubernetes event",
-	"probe: callback Config.Event":                             "it records a Kubernetes event",
-	"syncloop/allocation: callback Config.Event":               "it records a Kubernetes event",
 	"syncloop/eviction: callback Config.Event":                 "it records a Kubernetes event, with annotations",
-	"syncloop/podsource: callback MergerConfig.Event":          "it records a Kubernetes event",
-	"volume/local: callback Config.Event":                      "it records a Kubernetes event",
-	"volume/manager: callback Config.Event":                    "it records a Kubernetes event",
 	"syncloop: callback HandlerConfig.Prune":                   "it removes containers",
 	"syncloop/admission: callback Config.Preempt":              "it ends pods",
 	"cri/images: Explain of Manager returns string":            "not converted yet",

@@ -1,4 +1,5 @@
-// Package podwright is the root of a library of node-agent building blocks: the
+// Package podwright has the types that all its packages share: EventFunc, the callback for
+// Kubernetes events. It is the root of a library of node-agent building blocks: the
 // kubelet's lifecycle machinery, cut into packages that are used one at a time.
 //
 //   - podworkers: one worker per pod, the lifecycle state machine
@@ -10,7 +11,5 @@
 //   - cri/kubeletapi: what kubectl logs, exec, attach and port-forward end at, as an http.Handler
 //   - cri/streams: sessions of exec, attach and port-forward, a module of its own
 //
-// The package itself holds nothing but the test of who may import whom.
-//
-// An example that runs: Example in example_test.go.
+// It imports no other package of the module. An example that runs: Example in example_test.go.
 package podwright

@@ -9,6 +9,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/podwright/podwright"
 	"github.com/podwright/podwright/internal/fields"
 )
 
@@ -59,7 +60,7 @@ type Config struct {
 	// k8s.pod.name, k8s.namespace.name, and of a syncPod k8s.pod.update_type. May be nil.
 	Span func(ctx context.Context, name string, attributes ...slog.Attr) (_ context.Context, end func(err error))
 	// Event records Kubernetes events (ExceededGracePeriod). May be nil.
-	Event func(ref v1.ObjectReference, eventtype, reason, message string)
+	Event podwright.EventFunc
 	// Logger receives failures of calls. Nil means none.
 	Logger *slog.Logger
 }

@@ -8,6 +8,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/podwright/podwright"
 	"github.com/podwright/podwright/internal/fields"
 )
 
@@ -40,7 +41,7 @@ type Config struct {
 	// carried out, ProbeWarning when it succeeds with a warning. It is called
 	// concurrently, without locks, and must not block: the probe keeps its place
 	// in the budget until then. May be nil.
-	Event func(ref v1.ObjectReference, eventtype, reason, message string)
+	Event podwright.EventFunc
 	// Metrics are optional callbacks.
 	Metrics Metrics
 	// Logger receives results that change, errors and panics. Nil means none.

@@ -8,6 +8,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/podwright/podwright"
 	"github.com/podwright/podwright/cri"
 	"github.com/podwright/podwright/cri/images/credentials"
 	"github.com/podwright/podwright/cri/images/records"
@@ -40,7 +41,7 @@ type Config struct {
 	// Event records Kubernetes events on the container, or on the pod for a
 	// volume: Pulling, Pulled, Failed, BackOff, InspectFailed,
 	// ErrImageNeverPull. nil records none.
-	Event func(ref v1.ObjectReference, eventtype, reason, message string)
+	Event podwright.EventFunc
 	// Metrics are optional callbacks.
 	Metrics Metrics
 	// Span is called before each wait of a container for a pull ("Images/Pull", with the image, the

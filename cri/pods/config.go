@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
+	"github.com/podwright/podwright"
 	"github.com/podwright/podwright/cri"
 	"github.com/podwright/podwright/cri/images"
 	"github.com/podwright/podwright/cri/pods/podfiles"
@@ -108,7 +109,7 @@ type Config struct {
 	DNS DNS
 
 	// Event records Kubernetes events; nil records none.
-	Event func(ref v1.ObjectReference, eventtype, reason, message string)
+	Event podwright.EventFunc
 	// Metrics are optional callbacks.
 	Metrics Metrics
 	// Logger gets what is not an event and not an error result; nil discards.

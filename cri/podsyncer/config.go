@@ -7,6 +7,7 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 
+	"github.com/podwright/podwright"
 	"github.com/podwright/podwright/cri/pods"
 	"github.com/podwright/podwright/cri/pods/garbage"
 	"github.com/podwright/podwright/internal/fields"
@@ -89,7 +90,7 @@ type Config struct {
 	ShutdownTimeout time.Duration
 	// Event records Kubernetes events. It is called concurrently and must not block.
 	// nil records none.
-	Event func(ref v1.ObjectReference, eventtype, reason, message string)
+	Event podwright.EventFunc
 	// Logger receives what a person should know. nil discards.
 	Logger *slog.Logger
 }
@@ -122,7 +123,7 @@ func (c Config) withDefaults() (Config, error) {
 // complete sets fields of the parts that are not set.
 func (c *Config) complete() {
 	fields.Default(&c.Workers.Span, c.Span)
-	for _, event := range []*func(v1.ObjectReference, string, string, string){&c.Pods.Event, &c.Probes.Event, &c.Workers.Event} {
+	for _, event := range []*podwright.EventFunc{&c.Pods.Event, &c.Probes.Event, &c.Workers.Event} {
 		fields.Default(event, c.Event)
 	}
 	for _, log := range []**slog.Logger{&c.Pods.Logger, &c.Statuses.Logger, &c.PLEG.Logger, &c.Probes.Logger, &c.Workers.Logger, &c.Handler.Logger, &c.Loop.Logger} {

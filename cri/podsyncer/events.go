@@ -5,6 +5,7 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 
+	"github.com/podwright/podwright"
 	"github.com/podwright/podwright/internal/podfacts"
 )
 
@@ -19,7 +20,7 @@ const (
 )
 
 // recorder takes Kubernetes events.
-type recorder func(ref v1.ObjectReference, eventtype, reason, message string)
+type recorder podwright.EventFunc
 
 // warn records that something went wrong with a pod.
 func (r recorder) warn(pod *v1.Pod, reason string, err error) {

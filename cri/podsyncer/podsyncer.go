@@ -78,7 +78,7 @@ func New(cfg Config) (*Syncer, error) {
 		return nil, err
 	}
 	s := &Syncer{
-		cfg: cfg, log: cfg.Logger, event: cfg.Event, observer: newObserver(),
+		cfg: cfg, log: cfg.Logger, event: recorder(cfg.Event), observer: newObserver(),
 		stages: cfg.Stages, turns: newTurns(), desired: cmp.Or(cfg.Handler.Desired, new(syncloop.Desired)),
 	}
 	s.sinks, s.pruner, s.collector = newPodSinks(s), newPruner(s), newCollector(s)

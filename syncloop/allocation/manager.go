@@ -11,6 +11,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/podwright/podwright"
 	"github.com/podwright/podwright/internal/fields"
 	"github.com/podwright/podwright/internal/podfacts"
 	"github.com/podwright/podwright/syncloop"
@@ -37,7 +38,7 @@ type Config struct {
 	// Metrics are told what happens.
 	Metrics Metrics
 	// Event records Kubernetes events. It must not block. nil records none.
-	Event func(ref v1.ObjectReference, eventtype, reason, message string)
+	Event podwright.EventFunc
 	// Logger is told what goes wrong. nil discards.
 	Logger *slog.Logger
 }

@@ -13,6 +13,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/podwright/podwright"
 	"github.com/podwright/podwright/internal/fields"
 	"github.com/podwright/podwright/internal/podfacts"
 	"github.com/podwright/podwright/syncloop"
@@ -26,7 +27,7 @@ type MergerConfig struct {
 	// really there.
 	Sources []string
 	// Event records a Kubernetes event about a pod. nil records none.
-	Event func(ref v1.ObjectReference, eventtype, reason, message string)
+	Event podwright.EventFunc
 	// Logger receives warnings about pods that cannot be taken. nil discards.
 	Logger *slog.Logger
 }

@@ -14,6 +14,7 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 
+	"github.com/podwright/podwright"
 	"github.com/podwright/podwright/internal/fields"
 	"github.com/podwright/podwright/internal/run"
 	"github.com/podwright/podwright/volume"
@@ -34,7 +35,7 @@ type Config struct {
 	// Event, if not nil, is told what the pod's owner should know: Warning
 	// AlreadyMountedVolume, when a volume is not given to a pod's fsGroup since another
 	// pod uses it with another one.
-	Event func(pod v1.ObjectReference, eventtype, reason, message string)
+	Event podwright.EventFunc
 	// Logger is told what could not be done and harms nobody; nil means that nobody is.
 	Logger *slog.Logger
 }

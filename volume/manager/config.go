@@ -10,6 +10,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/podwright/podwright"
 	"github.com/podwright/podwright/internal/fields"
 	"github.com/podwright/podwright/internal/fs"
 	"github.com/podwright/podwright/volume"
@@ -58,7 +59,7 @@ type Config struct {
 	// brought up to date (FailedMount), that a device is there (SuccessfulMountVolume),
 	// how an expansion ended, on pod and claim, that it takes long to give a volume to a
 	// group. What fails before a pod starts is the error of Prepare. May be nil.
-	Event func(ref v1.ObjectReference, eventtype, reason, message string)
+	Event podwright.EventFunc
 	// Logger receives failures. Nil means none.
 	Logger *slog.Logger
 }

@@ -9,6 +9,7 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 
+	"github.com/podwright/podwright"
 	"github.com/podwright/podwright/internal/fields"
 	"github.com/podwright/podwright/internal/podfacts"
 )
@@ -30,7 +31,7 @@ type PullSecretsConfig struct {
 	Secrets Secrets
 	// Event records a Warning FailedToRetrieveImagePullSecret on the pod, with
 	// the names of the secrets. nil records none.
-	Event func(ref v1.ObjectReference, eventtype, reason, message string)
+	Event podwright.EventFunc
 	// Logger gets the reasons with that event. nil discards.
 	Logger *slog.Logger
 }

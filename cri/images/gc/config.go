@@ -8,6 +8,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
+	"github.com/podwright/podwright"
 	"github.com/podwright/podwright/internal/fields"
 )
 
@@ -78,7 +79,7 @@ type Config struct {
 	Node v1.ObjectReference
 	// Event records Kubernetes events: InvalidDiskCapacity, FreeDiskSpaceFailed,
 	// and ImageGCFailed from the second failure in a row. nil records none.
-	Event func(ref v1.ObjectReference, eventtype, reason, message string)
+	Event podwright.EventFunc
 	// Span is called before each collection of Run ("Images/GarbageCollect"), which goes on with the
 	// context that it returns, and end after it, with its error. nil: nobody is called.
 	Span func(ctx context.Context, name string, attributes ...slog.Attr) (_ context.Context, end func(err error))

@@ -9,6 +9,7 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 
+	"github.com/podwright/podwright"
 	"github.com/podwright/podwright/cri"
 	"github.com/podwright/podwright/internal/fields"
 )
@@ -37,7 +38,7 @@ type Config struct {
 	dialContext func(ctx context.Context, network, address string) (net.Conn, error)
 
 	// Event records Kubernetes events; nil records none.
-	Event func(ref v1.ObjectReference, eventtype, reason, message string)
+	Event podwright.EventFunc
 	// Metrics is told what is worth counting; zero counts nothing.
 	Metrics Metrics
 }

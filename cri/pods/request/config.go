@@ -9,6 +9,7 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 
+	"github.com/podwright/podwright"
 	"github.com/podwright/podwright/internal/fields"
 )
 
@@ -33,7 +34,7 @@ type Config struct {
 	// 10 MiB of the file.
 	readFile func(path string) ([]byte, error)
 	// Event records Kubernetes events; nil records none.
-	Event func(ref v1.ObjectReference, eventtype, reason, message string)
+	Event podwright.EventFunc
 }
 
 // Inputs are the sources outside of the pod's spec that requests are built from.

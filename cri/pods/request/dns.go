@@ -9,6 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
+	"github.com/podwright/podwright"
 	"github.com/podwright/podwright/internal/podfacts"
 )
 
@@ -21,7 +22,7 @@ const (
 )
 
 // dnsConfig is a pod's resolver: what its policy gives, then what it adds.
-func (b *Builder) dnsConfig(pod *v1.Pod, event event) (*runtimeapi.DNSConfig, error) {
+func (b *Builder) dnsConfig(pod *v1.Pod, event podwright.EventFunc) (*runtimeapi.DNSConfig, error) {
 	policy := effectiveDNSPolicy(pod)
 	if policy == v1.DNSClusterFirst && len(b.cfg.DNS.ClusterServers) == 0 {
 		why := fmt.Sprintf("The agent has no cluster name server and cannot create the pod using %q policy. Falling back to %q policy.", v1.DNSClusterFirst, v1.DNSDefault)

@@ -7,6 +7,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
+	"github.com/podwright/podwright"
 	"github.com/podwright/podwright/internal/podfacts"
 )
 
@@ -23,9 +24,7 @@ func (b *Builder) SandboxAgain(pod *v1.Pod, attempt uint32) (*runtimeapi.PodSand
 	return b.sandbox(pod, attempt, func(v1.ObjectReference, string, string, string) {})
 }
 
-type event = func(ref v1.ObjectReference, eventtype, reason, message string)
-
-func (b *Builder) sandbox(pod *v1.Pod, attempt uint32, event event) (*runtimeapi.PodSandboxConfig, error) {
+func (b *Builder) sandbox(pod *v1.Pod, attempt uint32, event podwright.EventFunc) (*runtimeapi.PodSandboxConfig, error) {
 	if err := checkPodPorts(pod); err != nil {
 		return nil, err
 	}

@@ -7,6 +7,7 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 
+	"github.com/podwright/podwright"
 	"github.com/podwright/podwright/internal/fields"
 	nodestatus "github.com/podwright/podwright/status/node"
 )
@@ -72,7 +73,7 @@ type Config struct {
 	// better be closed. May be nil.
 	OnRepeatedFailure func()
 	// Event receives events about the node. May be nil.
-	Event func(ref v1.ObjectReference, eventtype, reason, message string)
+	Event podwright.EventFunc
 	// Logger receives what happens. nil means none.
 	Logger *slog.Logger
 }
