@@ -48,8 +48,8 @@
 // # Why is this pod still waiting
 //
 // The CRI does not tell how far a pull has come. What can be known is told:
-// Manager.Explain says in words what a pod waits for, since when, in which place of the
-// queue, and what the last failure was; Manager.Pulls has the same as data; and
+// Manager.Explain returns the images that a pod waits for, each with its place in the
+// queue, its start, and its last failure. Manager.Pulls lists the pulls of all pods.
 // Request.OnStep is called when a pull is waited for and when it begins.
 //
 // # The caller's duties

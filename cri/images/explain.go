@@ -4,10 +4,11 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/podwright/podwright"
 )
 
 // PullState is a pull that waits or is under way.
@@ -51,35 +52,25 @@ func (f *flight) state(position int) PullState {
 	return s
 }
 
-// Explain says in words which pulls a pod waits for, since when, in which place of the
-// queue, and what went wrong with the last ones; empty when the pod waits for none.
-//
-//	pulling image registry.example.com/app:v1 for 12s
-//	waiting to pull image busybox:latest for 3s, 2nd in the queue behind 1 under way
-//	image db:v2: next try in 35s, after 3 failed: failed to pull image "db:v2": ...
-func (m *Manager) Explain(pod types.UID) string {
-	now := time.Now()
-	var lines []string
-	pulls := m.Pulls()
-	under := 0
-	for _, p := range pulls {
+// Explain returns one Explanation for each image that a pod waits for: first the pulls, as
+// in Pulls, then the images whose last pull failed, by name. It is nil for a pod that waits
+// for none.
+func (m *Manager) Explain(pod types.UID) (out []podwright.Explanation) {
+	running := 0
+	for _, p := range m.Pulls() {
+		e := podwright.Explanation{Part: "image " + p.Image, Step: "pull", Since: p.Started}
 		if p.Position == 0 {
-			under++
+			running++
+		} else {
+			e.Step, e.Since = "", p.Since
+			e.Why = fmt.Sprintf("it is %s in the queue behind %d under way", ordinal(p.Position), running)
 		}
-		if !slices.Contains(p.Pods, pod) {
-			continue
+		if slices.Contains(p.Pods, pod) {
+			out = append(out, e)
 		}
-		line := fmt.Sprintf("pulling image %s for %s", p.Image, since(now, p.Started))
-		if p.Position > 0 {
-			line = fmt.Sprintf("waiting to pull image %s for %s, %s in the queue behind %d under way",
-				p.Image, since(now, p.Since), ordinal(p.Position), under)
-		}
-		lines = append(lines, line)
 	}
-	return strings.Join(append(lines, m.history.explain(podKey(pod), now)...), "\n")
+	return append(out, m.history.explain(podKey(pod), time.Now())...)
 }
-
-func since(now, then time.Time) time.Duration { return now.Sub(then).Round(time.Second) }
 
 func ordinal(n int) string {
 	suffix := "th"

@@ -2,11 +2,13 @@ package images
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
 	"time"
 
+	"github.com/podwright/podwright"
 	"github.com/podwright/podwright/internal/backoff"
 )
 
@@ -115,22 +117,24 @@ func (h *history) forget(prefix string) {
 	h.delays.Forget(prefix)
 }
 
-// explain says what holds back the keys with a beginning.
-func (h *history) explain(prefix string, now time.Time) []string {
+// explain returns the failed pulls of the keys with a prefix, by image.
+func (h *history) explain(prefix string, now time.Time) []podwright.Explanation {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	var out []string
-	for key, f := range h.last {
+	var out []podwright.Explanation
+	for _, key := range slices.Sorted(maps.Keys(h.last)) {
 		image, ok := strings.CutPrefix(key, prefix)
 		if !ok {
 			continue
 		}
-		line := fmt.Sprintf("image %s: %d failed: %v", image, f.tries, f.err)
-		if until := h.delays.Until(key, f.at); now.Before(until) {
-			line = fmt.Sprintf("image %s: next try in %s, after %d failed: %v", image, since(until, now), f.tries, f.err)
+		f := h.last[key]
+		e := podwright.Explanation{
+			Part: "image " + image, Since: f.at, Why: fmt.Sprintf("it waits for its next try after %d failed", f.tries), Err: f.err,
 		}
-		out = append(out, line)
+		if until := h.delays.Until(key, f.at); now.Before(until) {
+			e.NextTry = until
+		}
+		out = append(out, e)
 	}
-	slices.Sort(out)
 	return out
 }

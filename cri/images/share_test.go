@@ -12,6 +12,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
 	"github.com/podwright/podwright/cri/images/credentials"
@@ -144,6 +145,14 @@ func TestAlwaysSharesTheNextPull(t *testing.T) {
 	})
 }
 
+// lines are a pod's explanations.
+func lines(m *Manager, pod types.UID) (out []string) {
+	for _, e := range m.Explain(pod) {
+		out = append(out, e.At(time.Now()))
+	}
+	return out
+}
+
 // What a person is told.
 func TestExplain(t *testing.T) {
 	serving(t, time.Minute, Config{}, func(t *testing.T, s *service, m *Manager) {
@@ -161,8 +170,8 @@ func TestExplain(t *testing.T) {
 		ensure(t, m, told(request("a", "bad:1", "")))
 		ensure(t, m, told(request("b", "good:1", "")))
 		time.Sleep(12 * time.Second)
-		require.Equal(t, "pulling image bad:1 for 12s", m.Explain("a"))
-		require.Equal(t, "waiting to pull image good:1 for 12s, 1st in the queue behind 1 under way", m.Explain("b"))
+		require.Equal(t, []string{"image bad:1: pull for 12s"}, lines(m, "a"))
+		require.Equal(t, []string{"image good:1: it is 1st in the queue behind 1 under way for 12s"}, lines(m, "b"))
 		require.Empty(t, m.Explain("nobody"))
 		pulls := m.Pulls()
 		require.Len(t, pulls, 2)
@@ -170,9 +179,10 @@ func TestExplain(t *testing.T) {
 		require.Equal(t, 1, pulls[1].Position)
 		time.Sleep(51 * time.Second)
 		synctest.Wait()
-		require.Equal(t, `image bad:1: next try in 7s, after 1 failed: ErrImagePull: failed to pull image "bad:1": no such manifest`, m.Explain("a"))
+		const failed = `image bad:1: it waits for its next try after 1 failed for %s, last error: ErrImagePull: failed to pull image "bad:1": no such manifest`
+		require.Equal(t, []string{fmt.Sprintf(failed, "3s") + ", next try in 7s"}, lines(m, "a"))
 		time.Sleep(time.Minute)
-		require.Equal(t, `image bad:1: 1 failed: ErrImagePull: failed to pull image "bad:1": no such manifest`, m.Explain("a"))
+		require.Equal(t, []string{fmt.Sprintf(failed, "1m3s")}, lines(m, "a"))
 		mu.Lock()
 		defer mu.Unlock()
 		require.Equal(t, []string{"a: pulling image bad:1", "b: waiting to pull image good:1, 1st in the queue", "b: pulling image good:1"}, steps)

@@ -12,6 +12,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/podwright/podwright"
 	"github.com/podwright/podwright/cri/pods"
 	"github.com/podwright/podwright/cri/pods/garbage"
 	"github.com/podwright/podwright/cri/pods/observe"
@@ -186,10 +187,16 @@ func (s *Syncer) Loop() *syncloop.Loop { return s.loop }
 // Healthy returns the reason why the Syncer observes no pods, or nil. It does not block.
 func (s *Syncer) Healthy() error { return s.observer.Healthy() }
 
-// Explain says why a pod does not run all of its containers, as its last sync found
-// it; "" when there is nothing to explain. What its worker does now, and what the
-// stages have of it, say podworkers.Workers.State and stages.List.Explain.
-func (s *Syncer) Explain(uid types.UID) string { return s.explanations.get(uid) }
+// Explain returns the reason that a pod does not run all of its containers, as its last
+// sync found it, or nil if all run. The state of its worker, of its stages and of its
+// status at the sinks are the results of podworkers.Workers.State, stages.List.Explain and
+// writer.Writer.Explain.
+func (s *Syncer) Explain(uid types.UID) []podwright.Explanation {
+	if why := s.explanations.get(uid); why != "" {
+		return []podwright.Explanation{{Part: "containers", Why: why}}
+	}
+	return nil
+}
 
 // Remembered are the pods of which the Syncer has anything in memory, apart from their
 // statuses. Housekeeping forgets those that are gone.

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"time"
 
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -50,13 +51,13 @@ func Example() {
 	err = list.Prepare(ctx, pod)
 	left, _ := list.Leftovers(ctx)
 	fmt.Println(left, err)
-	fmt.Println(list.Explain("1234")[0].State)
+	fmt.Println(list.Explain("1234")[0].At(time.Now()))
 
 	err = list.Release(ctx, "1234", stages.Stopped)
 	left, _ = list.Leftovers(ctx)
 	fmt.Println(left, err)
 	// Output:
 	// map[1234:[scratch]] <nil>
-	// Prepared
+	// stage scratch: ready for 0s
 	// map[] <nil>
 }

@@ -10,6 +10,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/podwright/podwright"
 )
 
 func TestExplain(t *testing.T) {
@@ -24,17 +26,15 @@ func TestExplain(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
 		require.ErrorIs(t, l.Prepare(ctx, podOf("1")), ErrUnresponsive)
-		require.Equal(t, []StageState{
-			{Name: "folder", Moment: Gone, State: StatePrepared, Since: begun},
-			{Name: "volumes", Moment: Stopped, State: StatePreparing, Since: begun, CallSince: begun, CancelledAt: begun.Add(time.Second)},
+		require.Equal(t, []podwright.Explanation{
+			{Part: "stage folder", Since: begun},
+			{Part: "stage volumes", Step: "preparing", Since: begun, Why: "its context ended at " + begun.Add(time.Second).Format(time.RFC3339)},
 		}, l.Explain("1"))
-		require.Contains(t, l.Explain("1")[1].String(), "volumes: Preparing, since ")
 		free()
 		synctest.Wait()
-		require.Equal(t, errBroken, l.Explain("1")[1].LastError)
-		require.Contains(t, l.Explain("1")[1].String(), ", last error: broken")
+		require.Equal(t, podwright.Explanation{Part: "stage volumes", Since: begun, Why: "it is not prepared", Err: errBroken}, l.Explain("1")[1])
 		require.NoError(t, l.Release(t.Context(), "1", Stopped))
-		require.Equal(t, StateReleased, l.Explain("1")[1].State)
+		require.Equal(t, "it is released", l.Explain("1")[1].Why)
 		require.NoError(t, l.Release(t.Context(), "1", Gone))
 		require.Nil(t, l.Explain("1"))
 	})
@@ -55,7 +55,7 @@ func TestNothingIsCancelledAfterItsEnd(t *testing.T) {
 		}
 		pods.Wait()
 		for _, uid := range uids {
-			require.Zero(t, l.Explain(uid)[0].CancelledAt)
+			require.Equal(t, "it is not prepared", l.Explain(uid)[0].Why)
 		}
 	})
 }
@@ -63,5 +63,4 @@ func TestNothingIsCancelledAfterItsEnd(t *testing.T) {
 func TestNames(t *testing.T) {
 	require.Equal(t, "Stopped Gone Moment(9)", Stopped.String()+" "+Gone.String()+" "+Moment(9).String())
 	require.Equal(t, "prepare release Action(9)", Prepare.String()+" "+Release.String()+" "+Action(9).String())
-	require.Equal(t, "Unknown Released State(5)", StateUnknown.String()+" "+StateReleased.String()+" "+(StateReleased+1).String())
 }

@@ -34,57 +34,47 @@ func (a Action) doing() string {
 	return "preparing"
 }
 
-// State is how a stage stands for a pod, as far as this agent knows.
-type State uint8
+// state is the state of a stage for a pod, without the actions of earlier agents.
+type state uint8
 
-// The states.
 const (
-	// StateUnknown: this agent has done nothing with it. An earlier one may have.
-	StateUnknown State = iota
-	// StatePreparing: Prepare runs, or the last one has failed.
-	StatePreparing
-	// StatePrepared: Prepare has returned nil.
-	StatePrepared
-	// StateReleasing: Release runs, or the last one has failed.
-	StateReleasing
-	// StateReleased: Release has returned nil.
-	StateReleased
+	untouched  state = iota
+	unprepared       // Prepare runs, or the last one failed
+	prepared
+	unreleased // Release runs, or the last one failed
+	released
 )
 
-var stateNames = [...]string{"Unknown", "Preparing", "Prepared", "Releasing", "Released"}
-
-// String returns the name of the state.
-func (s State) String() string {
-	if int(s) < len(stateNames) {
-		return stateNames[s]
-	}
-	return fmt.Sprintf("State(%d)", uint8(s))
+// why returns the state for an explanation. It is empty for a stage that is ready.
+func (s state) why() string {
+	return [...]string{"no step has run yet", "it is not prepared", "", "it is not released", "it is released"}[s]
 }
 
 // progress is how far a stage is for a pod. It is pure: the time is handed in.
 type progress struct {
-	state State
+	state state
 	since time.Time // of state
+	// running is the newest action.
+	running Action
 	// began is when the step that runs began, zero if none does; cancelled is when
 	// its context ended.
 	began, cancelled time.Time
 	err              error // of the last step
-	errAt            time.Time
 }
 
-func (p *progress) enter(s State, now time.Time) {
+func (p *progress) enter(s state, now time.Time) {
 	if p.state != s {
 		p.state, p.since = s, now
 	}
 }
 
 func (p *progress) begin(a Action, now time.Time) {
-	p.began, p.cancelled = now, time.Time{}
+	p.running, p.began, p.cancelled = a, now, time.Time{}
 	switch {
 	case a == Release:
-		p.enter(StateReleasing, now)
-	case p.state != StatePrepared: // to prepare again what is prepared changes nothing
-		p.enter(StatePreparing, now)
+		p.enter(unreleased, now)
+	case p.state != prepared: // to prepare again what is prepared changes nothing
+		p.enter(unprepared, now)
 	}
 }
 
@@ -92,16 +82,13 @@ func (p *progress) cancel(now time.Time) { p.cancelled = now }
 
 func (p *progress) end(a Action, err error, now time.Time) {
 	p.began, p.cancelled = time.Time{}, time.Time{}
-	p.err, p.errAt = err, time.Time{}
-	if err != nil {
-		p.errAt = now
-	}
+	p.err = err
 	switch {
 	case a == Prepare && err == nil:
-		p.enter(StatePrepared, now)
+		p.enter(prepared, now)
 	case a == Prepare:
-		p.enter(StatePreparing, now)
+		p.enter(unprepared, now)
 	case err == nil:
-		p.enter(StateReleased, now)
+		p.enter(released, now)
 	}
 }

@@ -61,8 +61,8 @@ func (s *stage) arrived(m *writer.Writer, ref status.Ref) error {
 		return fmt.Errorf("pod %v does not show the last status: %v", ref, pod.Status)
 	}
 	for _, x := range m.Explain(ref.UID) {
-		if x.Unwritten || x.Refused || x.Err != nil {
-			return fmt.Errorf("pod %v: %s", ref, x.Why)
+		if x.Why != "" {
+			return fmt.Errorf("pod %v: %v", ref, x)
 		}
 	}
 	return nil

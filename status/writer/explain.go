@@ -4,31 +4,14 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/podwright/podwright"
 )
 
-// Explanation is the state of a pod's status at a sink.
-type Explanation struct {
-	// Sink is the sink's name.
-	Sink string
-	// Why is a sentence for people: the missing part and the reason. It is empty if
-	// the sink is up to date.
-	Why string
-	// Unwritten is true if the sink has not accepted the newest status. Since is the time
-	// of the first change that it does not have.
-	Unwritten bool
-	Since     time.Time
-	// Refused is true if the sink keeps other values than were written.
-	Refused bool
-	// Failures is the number of failed calls in a row, Err the last error, NextTry the time
-	// of the next call.
-	Failures int
-	Err      error
-	NextTry  time.Time
-}
-
 // Explain returns the state of a pod's status at each sink, in the order of
-// Config.Sinks, or nil for an unknown pod.
-func (w *Writer) Explain(uid types.UID) []Explanation {
+// Config.Sinks, or nil for an unknown pod. Since is the time of the first change that the
+// sink does not have. It is zero if the sink has accepted the newest status.
+func (w *Writer) Explain(uid types.UID) []podwright.Explanation {
 	uid = w.translate(uid)
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -36,20 +19,20 @@ func (w *Writer) Explain(uid types.UID) []Explanation {
 	if e == nil {
 		return nil
 	}
-	out := make([]Explanation, len(e.deliveries))
+	out := make([]podwright.Explanation, len(e.deliveries))
 	for i, d := range e.deliveries {
 		out[i] = d.explain(time.Now())
-		out[i].Sink = d.target.name
-		if !w.ran && out[i].Unwritten && out[i].Err == nil {
+		out[i].Part = "status at " + d.target.name
+		if !w.ran && d.content == pending && d.err == nil {
 			out[i].Why = "it waits for Run"
 		}
 	}
 	return out
 }
 
-func (s *slot) explain(now time.Time) Explanation {
-	x := Explanation{Why: s.why(), Unwritten: s.content == pending, Refused: s.kept != nil, Failures: s.failures, Err: s.err}
-	if x.Unwritten {
+func (s *slot) explain(now time.Time) podwright.Explanation {
+	x := podwright.Explanation{Why: s.why(), Err: s.err}
+	if s.content == pending {
 		x.Since = s.since
 		if !s.writing.IsZero() {
 			x.Since = s.writing
@@ -70,9 +53,9 @@ func (s *slot) why() string {
 	case s.wait == absent:
 		return "the sink has no pod of this name and UID"
 	case s.err != nil && s.finished && s.isDeleting():
-		return "the pod could not be removed: " + s.err.Error()
+		return "the pod could not be removed"
 	case s.err != nil:
-		return "the status could not be written: " + s.err.Error()
+		return "the status could not be written"
 	case s.wait == runs || s.wait == nearEnd:
 		return "its end waits while containers may still run"
 	case s.kept != nil:

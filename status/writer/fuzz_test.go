@@ -242,7 +242,7 @@ func (w *world) check() {
 	if w.stubborn {
 		return
 	}
-	require.False(w.t, x.Unwritten)
+	require.Zero(w.t, x.Since)
 	has, wants := podfacts.IsTerminalPhase(there.Status.Phase), podfacts.IsTerminalPhase(wanted.Phase)
 	require.False(w.t, w.finished && there.DeletionTimestamp != nil && has, "it was not deleted")
 	if wants && !has {

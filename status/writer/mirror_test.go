@@ -83,7 +83,7 @@ func TestNoMirror(t *testing.T) {
 		r.pass(time.Minute)
 		require.Empty(t, r.sink.Calls())
 		x, _ := r.Explain(pod.UID)
-		require.True(t, x.Unwritten && x.Err == nil)
+		require.True(t, !x.Since.IsZero() && x.Err == nil)
 		require.Equal(t, "the static pod has no mirror to write to", x.Why)
 		_, know := r.mirror(pod, "mirror-1")
 		know()

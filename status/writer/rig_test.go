@@ -14,6 +14,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/podwright/podwright"
 	"github.com/podwright/podwright/status"
 	"github.com/podwright/podwright/status/statustest"
 	"github.com/podwright/podwright/status/writer"
@@ -106,9 +107,9 @@ func (r *rig) translate(uid types.UID) types.UID {
 }
 
 // Explain explains the pod's status at the one sink.
-func (r *rig) Explain(uid types.UID) (x writer.Explanation, ok bool) {
+func (r *rig) Explain(uid types.UID) (x podwright.Explanation, ok bool) {
 	for _, x := range r.Writer.Explain(uid) {
-		x.Sink = ""
+		x.Part = ""
 		return x, true
 	}
 	return x, false

@@ -71,9 +71,9 @@ func TestSinksDoNotWaitForEachOther(t *testing.T) {
 		require.Equal(t, "one", file.Pod("ns", "a").Status.Message)
 		require.Equal(t, []string{"a Running one"}, told.take())
 		x := r.Writer.Explain(pod.UID)
-		require.Equal(t, []string{"api", "file", "told"}, []string{x[0].Sink, x[1].Sink, x[2].Sink})
+		require.Equal(t, []string{"status at api", "status at file", "status at told"}, []string{x[0].Part, x[1].Part, x[2].Part})
 		require.ErrorContains(t, x[0].Err, "no route")
-		require.True(t, x[0].Unwritten && !x[1].Unwritten && !x[2].Unwritten)
+		require.True(t, !x[0].Since.IsZero() && x[1].Since.IsZero() && x[2].Since.IsZero())
 
 		file.SetLatency(9 * time.Second)
 		told.set(nil, time.Hour)

@@ -105,7 +105,19 @@ func (n *node) podReport(s podworkers.PodState) server.PodReport {
 		r.Volumes = append(r.Volumes, volumeReport(v))
 	}
 	if s.State == podworkers.StateSyncing {
-		r.Why = why(n.syncer.Explain(s.UID), n.images.Explain(s.UID))
+		var lines []string
+		for _, e := range n.syncer.Explain(s.UID) {
+			lines = append(lines, e.Why)
+		}
+		for _, e := range n.images.Explain(s.UID) {
+			lines = append(lines, e.At(time.Now()))
+		}
+		r.Why = strings.Join(lines, "\n")
+	}
+	for _, e := range slices.Concat(n.stages.Explain(s.UID), n.syncer.Statuses().Explain(s.UID)) {
+		if e.Step != "" || e.Why != "" || e.Err != nil {
+			r.Parts = append(r.Parts, e.At(time.Now()))
+		}
 	}
 	return r
 }
@@ -140,10 +152,6 @@ func volumeReport(v manager.VolumeState) server.VolumeReport {
 		r.NextTry = &v.NextTry
 	}
 	return r
-}
-
-func why(lines ...string) string {
-	return strings.Join(slices.DeleteFunc(lines, func(line string) bool { return line == "" }), "\n")
 }
 
 // initKind tells sidecars from other init containers. The pod is nil for one that

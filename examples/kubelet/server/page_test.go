@@ -19,7 +19,7 @@ func aReport() Report {
 		Checks: []Check{{Name: "runtime", OK: true}, {Name: "pleg", Message: "no list for <3m>"}},
 		Pods: []PodReport{{
 			Namespace: "default", Name: "a", UID: "u-1", Phase: "Running", Worker: "Syncing", Step: "sync: start container c", Since: now.Add(-50 * time.Second), Manifest: "/m/a.yaml",
-			LastError: "<b>no</b>", NextRetry: in(10 * time.Second), WaitsFor: "retry", NotReady: "ContainersNotReady: [c]", Why: "container c waits for its back-off",
+			LastError: "<b>no</b>", NextRetry: in(10 * time.Second), WaitsFor: "retry", NotReady: "ContainersNotReady: [c]", Why: "container c waits for its back-off", Parts: []string{"stage volumes: preparing for 3s"},
 			Probes: []ProbeReport{{
 				Container: "c", Type: "Readiness", Handler: "httpGet", State: "Scheduled", Why: "why it waits", Next: in(10 * time.Second), Period: 10, Timeout: 1,
 				Result: "Failure", Consecutive: 2, Threshold: 3, Last: "Failure", LastAt: in(-20 * time.Second), LastTook: 0.5, Output: "<i>503",
@@ -75,7 +75,7 @@ func TestPageOfOnePod(t *testing.T) {
 	page := get(api(t, func(c *APIConfig) { c.Source = s }), "/statusz/pods/default/a?uid=u-1&format=html", "").Body.String()
 	for _, want := range []string{
 		"<h1>default/a</h1>", "u-1", "/m/a.yaml", "sync: start container c", "for 50s (2026-01-01T00:00:00Z)", "container c waits for its back-off", "ContainersNotReady: [c]", "in 10s (2026-01-01T00:01:00Z)", "&lt;b&gt;no&lt;/b&gt;",
-		"CrashLoopBackOff<td>3<td class=\"wrap\">exit code 7 (Error)<td class=\"wrap text\">back-off 40s", "kubernetes.io/secret", "fine", "&lt;conf&gt; not found", "in 30s", "mount (volume_mount, for 20s)", "should have ended",
+		"stage volumes: preparing for 3s", "CrashLoopBackOff<td>3<td class=\"wrap\">exit code 7 (Error)<td class=\"wrap text\">back-off 40s", "kubernetes.io/secret", "fine", "&lt;conf&gt; not found", "in 30s", "mount (volume_mount, for 20s)", "should have ended",
 		"Readiness by httpGet", "every 10 s, within 1 s", "Failure 20s ago, 2 of 3", "Scheduled: why it waits", "&lt;i&gt;503", "no list for &lt;3m&gt;",
 	} {
 		require.Contains(t, page, want)
@@ -94,7 +94,7 @@ func TestPagesAreSafe(t *testing.T) {
 	const evil = `"><script>alert(1)</script><img src=x onerror='a()'>&amp;` + "\x00\x1b[31m"
 	now := time.Now()
 	r := Report{Node: evil, Time: now, Checks: []Check{{Name: evil, Message: evil}, {Name: evil, OK: true}}, Manifests: []ManifestProblem{{Path: evil, Message: evil}}, Objects: []ObjectProblem{{Path: evil, Message: evil}},
-		Probers: []ProberReport{{Handler: evil, Queued: 1}}, Pods: []PodReport{{Namespace: evil, Name: evil, UID: evil, Manifest: evil, Phase: evil, Worker: evil, Step: evil, Why: evil, LastError: evil, WaitsFor: evil, NotReady: evil, NextRetry: &now,
+		Probers: []ProberReport{{Handler: evil, Queued: 1}}, Pods: []PodReport{{Namespace: evil, Name: evil, UID: evil, Manifest: evil, Phase: evil, Worker: evil, Step: evil, Why: evil, Parts: []string{evil}, LastError: evil, WaitsFor: evil, NotReady: evil, NextRetry: &now,
 			Containers: []ContainerReport{{Name: evil, Kind: evil, State: evil, Reason: evil, Message: evil, LastEnd: evil}},
 			Volumes:    []VolumeReport{{Name: evil, Plugin: evil, State: evil, WaitsFor: evil, Operation: evil, RunningSince: &now, LastError: evil}},
 			Probes:     []ProbeReport{{Container: evil, Type: evil, Handler: evil, State: evil, Why: evil, Result: evil, Last: evil, Output: evil}}}}}

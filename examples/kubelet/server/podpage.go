@@ -5,6 +5,7 @@ import (
 	"io"
 	"maps"
 	"slices"
+	"strings"
 	"time"
 )
 
@@ -43,6 +44,7 @@ func (p *page) wholePod(r *PodReport, now time.Time) {
 	p.line("since", moments(r.Since, now.Sub(r.Since), "for %s"))
 	p.line("not all runs because", r.Why)
 	p.line("not ready because", r.NotReady)
+	p.line("not ready parts", strings.Join(r.Parts, "\n"))
 	p.line("waits for", r.WaitsFor)
 	if r.NextRetry != nil {
 		p.line("next look", moments(*r.NextRetry, r.NextRetry.Sub(now), "in %s"))

@@ -62,6 +62,9 @@ type PodReport struct {
 	// running", and which images it waits for; one line for each, empty when there
 	// is nothing to explain.
 	Why string `json:"why,omitempty"`
+	// Parts are the resources on the node and the sinks of its status that are not ready, one
+	// line for each.
+	Parts []string `json:"parts,omitempty"`
 	// LastError is the newest error, until a call succeeds.
 	LastError string `json:"lastError,omitempty"`
 	// NextRetry is when the worker looks at the pod again by itself.
