@@ -20,13 +20,11 @@ import (
 
 // unconventional are the deliberate exceptions of TestConventions, each with its reason.
 var unconventional = map[string]string{
-	"syncloop/eviction: callback Config.Event":                 "it records a Kubernetes event, with annotations",
-	"syncloop: callback HandlerConfig.Prune":                   "it removes containers",
-	"syncloop/admission: callback Config.Preempt":              "it ends pods",
-	"probe: Explain of Manager returns []Worker":               "not converted yet",
-	"volume/manager: Explain of Manager returns []VolumeState": "not converted yet",
-	"cri/pods/actions: panic in Compute":                       "a pure function without an error: the caller passed no pod",
-	"status: panic in check":                                   "a pure function without an error: the caller mixed up pods",
+	"syncloop/eviction: callback Config.Event":    "it records a Kubernetes event, with annotations",
+	"syncloop: callback HandlerConfig.Prune":      "it removes containers",
+	"syncloop/admission: callback Config.Preempt": "it ends pods",
+	"cri/pods/actions: panic in Compute":          "a pure function without an error: the caller passed no pod",
+	"status: panic in check":                      "a pure function without an error: the caller mixed up pods",
 }
 
 // explanation is the result of each Explain method.

@@ -48,7 +48,7 @@ func FuzzAddPod(f *testing.F) {
 		require.NoError(t, err)
 		pod := podOf("u", container("bad", probes{probe.Type(typ % 3): bad}), container("good", probes{probe.Liveness: every(10)}))
 		err = m.AddPod(pod)
-		workers := m.Explain("u")
+		workers := m.Workers("u")
 		if faults := probe.Validate(pod); len(faults) > 0 {
 			for _, fault := range faults {
 				require.ErrorContains(t, err, fault.Error())

@@ -68,7 +68,7 @@
 // There is one timer for all probes, and a goroutine only for each execution in
 // progress, of which a budget bounds the number per handler: slow commands
 // never hold up HTTP requests, and containers that do not answer get at most three
-// quarters of a budget. Pools and Explain show who waits, for what and for how
+// quarters of a budget. Pools and Workers show who waits, for what and for how
 // long. An idle probe is a record of less than 1 KiB.
 //
 // # What it does not do

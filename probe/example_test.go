@@ -79,8 +79,9 @@ func Example() {
 		log.Fatal(err)
 	}
 	until(probe.Failure)
-	w := manager.Explain(pod.UID)[0]
+	w := manager.Workers(pod.UID)[0]
 	fmt.Println(w.Handler, w.Period, w.Output)
+	fmt.Println(manager.Explain(pod.UID)[0].Err)
 
 	cancel()
 	fmt.Println(<-done)
@@ -88,6 +89,7 @@ func Example() {
 	// web example://1 Readiness Success
 	// web example://1 Readiness Failure
 	// exec 20ms no file
+	// no file
 	// <nil>
 }
 

@@ -2,10 +2,15 @@ package probe
 
 import (
 	"cmp"
+	"errors"
+	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/podwright/podwright"
 )
 
 // State is what a probe is doing.
@@ -64,9 +69,27 @@ type Worker struct {
 	Output   string
 }
 
-// Explain tells what each probe of a pod does, by container and type. Of a pod
-// without probes, or that is not known, it returns nothing.
-func (m *Manager) Explain(uid types.UID) []Worker {
+// Explain returns the state of each probe of a pod, in the order of Workers.
+func (m *Manager) Explain(uid types.UID) (out []podwright.Explanation) {
+	for _, w := range m.Workers(uid) {
+		e := podwright.Explanation{Part: fmt.Sprintf("%s probe of %s", strings.ToLower(w.Type.String()), w.Container), Since: w.Since, Why: w.Why, NextTry: w.Next}
+		switch w.State {
+		case StateQueued:
+			e.Why = "the budget of its handler is used up"
+		case StateExecuting:
+			e.Step = "probe"
+		}
+		if w.Last == Failure {
+			e.Err = errors.New(cmp.Or(w.Output, "the probe failed"))
+		}
+		out = append(out, e)
+	}
+	return out
+}
+
+// Workers returns the probes of a pod by container and type. It is nil for an unknown pod,
+// and for a pod without probes.
+func (m *Manager) Workers(uid types.UID) []Worker {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	p := m.pods[uid]

@@ -170,10 +170,10 @@ func TestTermination(t *testing.T) {
 		for _, c := range r.changeList() {
 			require.False(t, c.Type == probe.Liveness && c.Result == probe.Failure, "%+v", c)
 		}
-		require.Len(t, r.Explain("u"), 2)
+		require.Len(t, r.Workers("u"), 2)
 		r.RemovePod("u")
 		require.Empty(t, r.Results("u"))
-		require.Empty(t, r.Explain("u"))
+		require.Empty(t, r.Workers("u"))
 	})
 }
 
@@ -238,7 +238,7 @@ func TestAddPod(t *testing.T) {
 		r.sleep(10 * s)
 		require.Equal(t, []time.Duration{0, 10 * s}, r.when("a", probe.Readiness), "parameters never change")
 		require.Equal(t, []time.Duration{0, 10 * s}, r.when("b", probe.Readiness))
-		require.Len(t, r.Explain("u"), 2)
+		require.Len(t, r.Workers("u"), 2)
 
 		require.EqualError(t, r.AddPod(nil), "probe: AddPod: the pod is nil")
 		require.EqualError(t, r.AddPod(podOf("")), "probe: AddPod: pod ns/pod-: metadata.uid: is empty")
@@ -294,8 +294,8 @@ func TestPrune(t *testing.T) {
 		}
 		r.Restore("c", []probe.Stored{{Container: "web", ContainerID: "fake://c", Type: probe.Readiness, Result: probe.Success}})
 		r.Prune(func(uid types.UID) bool { return uid == "a" })
-		require.Len(t, r.Explain("a"), 1)
-		require.Empty(t, r.Explain("b"))
+		require.Len(t, r.Workers("a"), 1)
+		require.Empty(t, r.Workers("b"))
 		require.NoError(t, r.AddPod(podOf("c", container("web", probes{probe.Readiness: every(10)}))))
 		require.Empty(t, r.Results("c"), "what was restored is forgotten, too")
 	})
@@ -316,7 +316,8 @@ func TestBeforeRun(t *testing.T) {
 	})
 	require.NoError(t, err)
 	require.NoError(t, m.AddPod(podOf("u", container("web", probes{probe.Readiness: every(10)}))))
-	w := m.Explain("u")[0]
+	w := m.Workers("u")[0]
 	require.Equal(t, probe.StateWaiting, w.State)
-	require.Equal(t, "it waits for Run", w.Why)
+	e := m.Explain("u")[0]
+	require.Equal(t, []string{"readiness probe of web", "it waits for Run", "it waits for Run"}, []string{e.Part, e.Why, w.Why})
 }

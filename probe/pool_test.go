@@ -204,14 +204,14 @@ func TestTimingHoldsNoLock(t *testing.T) {
 		Probers: map[probe.Handler]probe.Prober{probe.Exec: &probetest.Prober{}},
 		Status:  func(types.UID) *v1.PodStatus { return nil },
 		Timing: func(pod *v1.Pod, _ *v1.Container, _ probe.Type) probe.Timing {
-			return probe.Timing{Period: time.Second * time.Duration(1+len(m.Explain(pod.UID)))}
+			return probe.Timing{Period: time.Second * time.Duration(1+len(m.Workers(pod.UID)))}
 		},
 	})
 	require.NoError(t, err)
 	pod := podOf("u", container("web", probes{probe.Readiness: every(10)}))
 	require.NoError(t, m.AddPod(pod))
 	require.NoError(t, m.AddPod(pod))
-	require.Equal(t, time.Second, m.Explain("u")[0].Period, "what it says first counts")
+	require.Equal(t, time.Second, m.Workers("u")[0].Period, "what it says first counts")
 }
 
 // Late executions do not shift the rhythm, and those that were missed are left out.

@@ -168,7 +168,7 @@ func (r *rig) probedList() []probe.Probed  { return snapshot(r, &r.probed) }
 func (r *rig) removedList() []probe.Series { return snapshot(r, &r.removed) }
 
 func (r *rig) worker(pod *v1.Pod, container string, t probe.Type) probe.Worker {
-	for _, w := range r.Explain(pod.UID) {
+	for _, w := range r.Workers(pod.UID) {
 		if w.Container == container && w.Type == t {
 			return w
 		}

@@ -117,7 +117,7 @@ func (a *agent) again() {
 
 func (a *agent) prepare(pod *v1.Pod) error      { return a.Manager.Prepare(a.Context(), pod) }
 func (a *agent) release(uid types.UID) error    { return a.Manager.Release(a.Context(), uid) }
-func (a *agent) explain(uid types.UID) []string { return texts(a.Explain(uid)) }
+func (a *agent) explain(uid types.UID) []string { return texts(a.Volumes(uid)) }
 
 func texts(states []manager.VolumeState) (out []string) {
 	for _, s := range states {

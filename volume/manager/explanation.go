@@ -1,9 +1,12 @@
 package manager
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 	"time"
+
+	"github.com/podwright/podwright"
 )
 
 // VolumeState says how a volume stands for a pod.
@@ -54,6 +57,19 @@ func (s VolumeState) String() string {
 		fmt.Fprintf(&b, ", next try at %s", s.NextTry.Format(time.RFC3339))
 	}
 	return b.String()
+}
+
+func (s VolumeState) explanation() podwright.Explanation {
+	e := podwright.Explanation{
+		Part: "volume " + s.Name, Step: s.Operation, Since: cmp.Or(s.RunningSince, s.Since), Err: s.LastError, NextTry: s.NextTry,
+	}
+	switch {
+	case s.Stuck:
+		e.Why = "its time is over"
+	case s.Operation == "" && s.WaitsFor != "":
+		e.Why = "it waits for " + s.WaitsFor
+	}
+	return e
 }
 
 // explain lists the volumes that a pod uses, in the order of its spec, and then those

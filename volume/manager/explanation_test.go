@@ -22,6 +22,14 @@ func TestVolumeStateString(t *testing.T) {
 		s.Name = "v"
 		require.Equal(t, want, s.String())
 	}
+	for want, s := range map[string]VolumeState{
+		"volume v: ready for 20s": {State: StateMounted, Since: at, Ready: true},
+		"volume v: it waits for its claim, last error: failed, next try in 10s": {WaitsFor: "its claim", LastError: errFailed, NextTry: at.Add(30 * time.Second)},
+		"volume v: mount for 20s, its time is over":                             {WaitsFor: "mount", Operation: "mount", RunningSince: at, Stuck: true},
+	} {
+		s.Name = "v"
+		require.Equal(t, want, s.explanation().At(at.Add(20*time.Second)))
+	}
 }
 
 // The folders of a pod that is released are spoken of while something is done to them, and

@@ -180,7 +180,7 @@ func (a *agent) requireGone(pod *v1.Pod) {
 	for _, dir := range []string{a.cfg.Layout.Volumes(pod.UID), a.cfg.Layout.Devices(pod.UID), a.cfg.Layout.SubPaths(pod.UID)} {
 		require.NoDirExists(a.t, dir)
 	}
-	require.Nil(a.t, a.Explain(pod.UID))
+	require.Nil(a.t, a.Volumes(pod.UID))
 	left, err := a.Leftovers(a.t.Context())
 	require.NoError(a.t, err)
 	require.NotContains(a.t, left, pod.UID)
@@ -273,7 +273,7 @@ func TestV18RestartAndPodGone(t *testing.T) {
 		require.NoError(t, a.Prepare(t.Context(), pod))
 		a.restart()
 		time.Sleep(time.Hour)
-		require.Len(t, a.Explain(pod.UID), 2)
+		require.Len(t, a.Volumes(pod.UID), 2)
 		require.Zero(t, a.plugin.Count("Unmount"))
 		require.Zero(t, a.shared.Count("Unstage"), "a pod on disk uses it")
 		left, err := a.Leftovers(t.Context())
@@ -329,7 +329,7 @@ func TestV20Uncertain(t *testing.T) {
 			}, func(t *testing.T, a *agent) {
 				pod := newPod("u1", "data")
 				require.ErrorIs(t, a.Prepare(t.Context(), pod), errBoom)
-				require.Equal(t, test.state, a.Explain(pod.UID)[0].State)
+				require.Equal(t, test.state, a.Volumes(pod.UID)[0].State)
 				require.NoError(t, a.Release(t.Context(), pod.UID))
 				require.Equal(t, test.unmounts, a.plugin.Count("Unmount"))
 				a.requireGone(pod)
@@ -352,7 +352,7 @@ func TestFaultsAreNamedByField(t *testing.T) {
 		err := a.Prepare(t.Context(), newPod("u1", "good", "bad"))
 		require.ErrorIs(t, err, errBoom)
 		require.ErrorContains(t, err, "last error: spec.volumes[1].projected.sources[0].path: boom\nspec.volumes[1].projected.sources[2].path: boom")
-		require.Equal(t, manager.StateNotMounted, a.Explain("u1")[1].State, "it is transient yet")
+		require.Equal(t, manager.StateNotMounted, a.Volumes("u1")[1].State, "it is transient yet")
 	})
 }
 
@@ -505,7 +505,7 @@ func TestV30UnmountHangs(t *testing.T) {
 		err = a.Release(t.Context(), stuck.UID)
 		require.ErrorContains(t, err, "although its time is over")
 		require.Equal(t, 2*time.Minute+time.Second, time.Since(begun), "it does not wait for ever")
-		require.True(t, a.Explain(stuck.UID)[0].Stuck)
+		require.True(t, a.Volumes(stuck.UID)[0].Stuck)
 		require.ErrorContains(t, a.Prepare(t.Context(), stuck), "unmount since")
 
 		err = a.end()
@@ -606,7 +606,7 @@ func TestMountHangs(t *testing.T) {
 		require.NoError(t, a.Prepare(t.Context(), newPod("u2", "data")))
 		require.Error(t, a.Prepare(t.Context(), pod))
 		require.Equal(t, 2*time.Minute, time.Since(begun))
-		require.Equal(t, manager.StateUncertain, a.Explain(pod.UID)[0].State)
+		require.Equal(t, manager.StateUncertain, a.Volumes(pod.UID)[0].State)
 
 		time.Sleep(10 * time.Second) // it is mounted again
 		begun = time.Now()
@@ -659,7 +659,7 @@ func TestRefresh(t *testing.T) {
 		require.NoError(t, a.Prepare(t.Context(), pod), "what is mounted stays")
 		require.Zero(t, time.Since(begun))
 		require.Equal(t, "2", content())
-		state := a.Explain(pod.UID)[0]
+		state := a.Volumes(pod.UID)[0]
 		require.ErrorIs(t, state.LastError, errBoom)
 		require.Equal(t, manager.StateMounted, state.State)
 		require.False(t, state.NextTry.IsZero())
@@ -670,7 +670,7 @@ func TestRefresh(t *testing.T) {
 		a.Changed(object)
 		synctest.Wait()
 		require.Equal(t, "3", content())
-		require.NoError(t, a.Explain(pod.UID)[0].LastError)
+		require.NoError(t, a.Volumes(pod.UID)[0].LastError)
 	})
 }
 
@@ -824,7 +824,7 @@ func TestMountedClaimCannotBeRead(t *testing.T) {
 		require.NoError(t, a.Prepare(t.Context(), pod))
 		require.NoError(t, a.Prepare(t.Context(), pod))
 		require.Equal(t, int64(1), events.Load())
-		require.ErrorIs(t, a.Explain(pod.UID)[0].LastError, errBoom)
+		require.ErrorIs(t, a.Volumes(pod.UID)[0].LastError, errBoom)
 		_, err := a.Volume(t.Context(), pod, "disk")
 		require.NoError(t, err)
 	})
@@ -1011,7 +1011,7 @@ func TestClaimThatHangs(t *testing.T) {
 		synctest.Wait()
 		require.NoError(t, a.Release(t.Context(), pod.UID))
 		require.ErrorIs(t, <-done, manager.ErrReleased)
-		require.Nil(t, a.Explain(pod.UID), "a claim that comes too late brings nothing back")
+		require.Nil(t, a.Volumes(pod.UID), "a claim that comes too late brings nothing back")
 		close(answer)
 		synctest.Wait()
 		deaf.Store(false)

@@ -10,6 +10,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/podwright/podwright"
 	"github.com/podwright/podwright/volume"
 )
 
@@ -35,10 +36,9 @@ func (m *Manager) Volume(_ context.Context, pod *v1.Pod, name string) (volume.Mo
 	return out, nil
 }
 
-// Explain says how the volumes of a pod stand: first those that it uses, in the order
-// of its spec, then those that were found on disk. It is nil for a pod of which there
-// is nothing.
-func (m *Manager) Explain(uid types.UID) []VolumeState {
+// Volumes returns the states of a pod's volumes: first those that it uses, in the order of
+// its spec, then those that were found on disk. It is nil for a pod without volumes.
+func (m *Manager) Volumes(uid types.UID) []VolumeState {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	p := m.reconciler.pods[uid]
@@ -46,6 +46,14 @@ func (m *Manager) Explain(uid types.UID) []VolumeState {
 		return nil
 	}
 	return m.reconciler.explain(p, time.Now())
+}
+
+// Explain returns the states of a pod's volumes, as Volumes does.
+func (m *Manager) Explain(uid types.UID) (out []podwright.Explanation) {
+	for _, s := range m.Volumes(uid) {
+		out = append(out, s.explanation())
+	}
+	return out
 }
 
 // Pods are those of which there is something, sorted: of pods that nobody knows any more,

@@ -146,6 +146,6 @@ func TestProbesOfASidecar(t *testing.T) {
 		require.Equal(t, before, a.Count("s alive"))
 		w.Sleep(2 * time.Minute)
 		w.requireNothingLeft()
-		require.Empty(t, w.agent.syncer.Probes().Explain("1"))
+		require.Empty(t, w.agent.syncer.Probes().Workers("1"))
 	})
 }

@@ -98,10 +98,10 @@ func (n *node) podReport(s podworkers.PodState) server.PodReport {
 			r.Containers = append(r.Containers, containerReport("ephemeral", c))
 		}
 	}
-	for _, w := range n.syncer.Probes().Explain(s.UID) {
+	for _, w := range n.syncer.Probes().Workers(s.UID) {
 		r.Probes = append(r.Probes, probeReport(w))
 	}
-	for _, v := range n.volumes.manager.Explain(s.UID) {
+	for _, v := range n.volumes.manager.Volumes(s.UID) {
 		r.Volumes = append(r.Volumes, volumeReport(v))
 	}
 	if s.State == podworkers.StateSyncing {
@@ -130,7 +130,7 @@ func (n *node) leftovers() (out []server.PodReport) {
 			continue
 		}
 		r := server.PodReport{UID: string(uid), Worker: "none", WaitsFor: "its volumes to be unmounted"}
-		for _, v := range n.volumes.manager.Explain(uid) {
+		for _, v := range n.volumes.manager.Volumes(uid) {
 			r.Volumes = append(r.Volumes, volumeReport(v))
 		}
 		if len(r.Volumes) > 0 {
