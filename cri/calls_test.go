@@ -153,7 +153,7 @@ func bothClients(t *testing.T) (*script, clients) {
 func TestEveryCallIsTested(t *testing.T) {
 	s, operations := newGoodScript(), map[string]bool{}
 	cfg := s.inMemory(t)
-	cfg.Observer.CallDone = func(c CallInfo) { operations[c.Operation] = true }
+	cfg.OnCall = func(c CallInfo) { operations[c.Operation] = true }
 	n, tested := dialBoth(t, cfg), map[string]bool{"GetContainerEvents": true}
 	clear(operations)
 	for _, c := range everyCall {

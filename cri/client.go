@@ -49,22 +49,16 @@ type ClientConfig struct {
 	// Logger receives failed calls, the same failure of the same container or
 	// sandbox at most once a minute. Nil discards.
 	Logger *slog.Logger
-	// Observer is told about calls. The zero value observes nothing.
-	Observer Observer
+	// OnCall is called after each call, concurrently, on the goroutine that made it. It must
+	// not block. Optional.
+	OnCall func(CallInfo)
+	// Span is called before each call but GetContainerEvents, concurrently, with the name of
+	// the call in gRPC, such as "runtime.v1.RuntimeService/RunPodSandbox". The call is made with
+	// the context that it returns, whose outgoing metadata goes to the runtime. end is called
+	// with the error of the call (see CallInfo.Err). It must not block. Optional.
+	Span func(ctx context.Context, name string) (_ context.Context, end func(err error))
 	// Dial connects to the socket. Nil dials the unix socket.
 	Dial func(ctx context.Context, socket string) (net.Conn, error)
-}
-
-// Observer holds optional callbacks. They are called concurrently, on the
-// goroutine that made the call, and must not block.
-type Observer struct {
-	// CallDone is called after each call.
-	CallDone func(CallInfo)
-	// Span is called before each call but GetContainerEvents, which lasts, with the name that the
-	// call has in gRPC, such as "runtime.v1.RuntimeService/RunPodSandbox". The call is made with
-	// the context that it returns, whose outgoing metadata goes to the runtime; end is called with
-	// the call's error (see CallInfo.Err).
-	Span func(ctx context.Context, name string) (_ context.Context, end func(err error))
 }
 
 // CallInfo describes a call that has ended.
@@ -109,6 +103,7 @@ func newLink(service string, cfg ClientConfig) (*link, error) {
 	}
 	fields.Number(f, "RequestTimeout", &cfg.RequestTimeout, DefaultRequestTimeout)
 	fields.Default(&cfg.Dial, dialUnix)
+	fields.Default(&cfg.OnCall, func(CallInfo) {})
 	fields.Logger(&cfg.Logger)
 	if err := f.Err(); err != nil {
 		return nil, err

@@ -295,7 +295,7 @@ func TestCloseEndsCallsAndWaits(t *testing.T) {
 		s.hanging("StartContainer", true)
 		cfg := s.inMemory(t)
 		var inFlight error
-		cfg.Observer.CallDone = func(i CallInfo) { inFlight = i.Err }
+		cfg.OnCall = func(i CallInfo) { inFlight = i.Err }
 		client := dialRuntime(t, cfg)
 		ended := make(chan error, 1)
 		go func() { ended <- client.StartContainer(t.Context(), "c") }()
@@ -313,12 +313,12 @@ func TestCloseEndsCallsAndWaits(t *testing.T) {
 	})
 }
 
-func TestObserver(t *testing.T) {
+func TestOnCall(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newScript()
 		cfg := s.inMemory(t)
 		var got []CallInfo
-		cfg.Observer.CallDone = func(i CallInfo) { got = append(got, i) }
+		cfg.OnCall = func(i CallInfo) { got = append(got, i) }
 		client := dialRuntime(t, cfg)
 		s.hanging("StartContainer", true)
 		err := client.StartContainer(t.Context(), "c")
@@ -346,7 +346,7 @@ func TestSpans(t *testing.T) {
 			err  error
 		}
 		var got []ended
-		cfg.Observer.Span = func(ctx context.Context, name string) (context.Context, func(error)) {
+		cfg.Span = func(ctx context.Context, name string) (context.Context, func(error)) {
 			return metadata.AppendToOutgoingContext(ctx, "traceparent", name), func(err error) { got = append(got, ended{name, err}) }
 		}
 		client := dialRuntime(t, cfg)

@@ -58,15 +58,13 @@ func (c call) do(ctx context.Context, fn func(context.Context) error) error {
 	}
 	c.log(ctx, err)
 	end(err)
-	if done := c.link.cfg.Observer.CallDone; done != nil {
-		done(CallInfo{Service: c.link.service, Call: c.name, Operation: c.operation, Duration: time.Since(begin), Err: err})
-	}
+	c.link.cfg.OnCall(CallInfo{Service: c.link.service, Call: c.name, Operation: c.operation, Duration: time.Since(begin), Err: err})
 	return err
 }
 
 // span begins the call's span, if it has one.
 func (c call) span(ctx context.Context) (context.Context, func(error)) {
-	with := c.link.cfg.Observer.Span
+	with := c.link.cfg.Span
 	if with == nil || c.name == "GetContainerEvents" {
 		return ctx, func(error) {}
 	}

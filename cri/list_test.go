@@ -222,7 +222,7 @@ func TestStreamedListsFallBack(t *testing.T) {
 				cfg := s.inMemory(t)
 				cfg.StreamLists = true
 				var failed []CallInfo
-				cfg.Observer.CallDone = func(i CallInfo) {
+				cfg.OnCall = func(i CallInfo) {
 					if i.Err != nil {
 						failed = append(failed, i)
 					}

@@ -91,7 +91,7 @@ func (m machine) tune(cfg *config.Config, log *slog.Logger) func() error {
 	dir := filepath.Join(m.proc, "sys")
 	c := tuning.Config{
 		Root: os.DirFS(dir),
-		Changed: func(s tuning.Setting, from string) {
+		OnChange: func(s tuning.Setting, from string) {
 			log.Info("changed a parameter of the kernel", "name", s.Name, "from", from, "to", s.Value)
 		},
 	}

@@ -163,10 +163,10 @@ func connector(cfg *config.Config, counted *metrics.Runtime, tracer *tracing.Tra
 	// Without a Logger: whoever calls tells what fails.
 	client := cri.ClientConfig{
 		RequestTimeout: k.RuntimeRequestTimeout.Duration,
-		Observer:       cri.Observer{CallDone: func(c cri.CallInfo) { counted.Called(c); logCall(log, c) }},
+		OnCall:         func(c cri.CallInfo) { counted.Called(c); logCall(log, c) },
 	}
 	if tracer != nil {
-		client.Observer.Span = tracer.CallSpan
+		client.Span = tracer.CallSpan
 	}
 	runtime, images := client, client
 	runtime.Endpoint, images.Endpoint = k.ContainerRuntimeEndpoint, k.ImageServiceEndpoint

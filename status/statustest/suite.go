@@ -2,12 +2,12 @@ package statustest
 
 import (
 	"context"
-	"errors"
 	"testing"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
 
+	"github.com/podwright/podwright/internal/fields"
 	"github.com/podwright/podwright/status"
 )
 
@@ -50,19 +50,13 @@ func Run(t *testing.T, New func(t testing.TB) Harness) {
 }
 
 func (h Harness) complete() error {
-	switch {
-	case h.Sink == nil:
-		return errors.New("statustest: Harness.Sink is required")
-	case h.Create == nil:
-		return errors.New("statustest: Harness.Create is required")
-	case h.Pod == nil:
-		return errors.New("statustest: Harness.Pod is required")
-	case h.Change == nil:
-		return errors.New("statustest: Harness.Change is required")
-	case h.Remove == nil:
-		return errors.New("statustest: Harness.Remove is required")
-	}
-	return nil
+	f := fields.Of("statustest: Harness")
+	f.Required("Sink", h.Sink)
+	f.Required("Create", h.Create)
+	f.Required("Pod", h.Pod)
+	f.Required("Change", h.Change)
+	f.Required("Remove", h.Remove)
+	return f.Err()
 }
 
 // rule is one rule of the contract.

@@ -16,6 +16,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/podwright/podwright/internal/fields"
 	"github.com/podwright/podwright/volume"
 )
 
@@ -70,19 +71,14 @@ type rule struct {
 }
 
 func play(ctx context.Context, r rule, s Subject) error {
-	switch {
-	case s.Layout.Root == "":
-		return errors.New("volumetest: Subject.Layout is required")
-	case s.Open == nil:
-		return errors.New("volumetest: Subject.Open is required")
-	case s.Spec == nil:
-		return errors.New("volumetest: Subject.Spec is required")
-	}
-	if s.Check == nil {
-		s.Check = exists
-	}
-	if s.Left == nil {
-		s.Left = func(types.UID, string) error { return nil }
+	f := fields.Of("volumetest: Subject")
+	f.Required("Layout.Root", s.Layout.Root)
+	f.Required("Open", s.Open)
+	f.Required("Spec", s.Spec)
+	fields.Default(&s.Check, exists)
+	fields.Default(&s.Left, func(types.UID, string) error { return nil })
+	if err := f.Err(); err != nil {
+		return err
 	}
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()

@@ -17,8 +17,8 @@ func Example() {
 	if err != nil {
 		panic(err)
 	}
-	observer := cri.Observer{CallDone: counted.Runtime.Called} // of a cri.ClientConfig
-	observer.CallDone(cri.CallInfo{Operation: "run_podsandbox", Duration: 120 * time.Millisecond})
+	client := cri.ClientConfig{OnCall: counted.Runtime.Called}
+	client.OnCall(cri.CallInfo{Operation: "run_podsandbox", Duration: 120 * time.Millisecond})
 	workers := func() []podworkers.PodState { return []podworkers.PodState{{State: podworkers.StateSyncing}} }
 	if err := counted.Follow(metrics.Live{Workers: workers}); err != nil {
 		panic(err)

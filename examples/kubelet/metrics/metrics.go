@@ -2,7 +2,7 @@
 // for it, and serves it to Prometheus: /metrics, /metrics/probes and /metrics/slis.
 //
 //	counted, err := metrics.New(metrics.Config{NodeName: "n", Version: "v1.36.3"})
-//	runtime := cri.ClientConfig{Observer: cri.Observer{CallDone: counted.Runtime.Called}}
+//	runtime := cri.ClientConfig{OnCall: counted.Runtime.Called}
 //	images := images.Config{Metrics: counted.Images.Callbacks()}
 //	err = counted.Follow(metrics.Live{Workers: workers.Pods})
 //	http.Handle("/metrics", counted.Handler())

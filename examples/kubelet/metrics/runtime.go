@@ -23,7 +23,7 @@ func newRuntime(b *builder) *Runtime {
 	}
 }
 
-// Called is the CallDone of a cri.Observer.
+// Called is the OnCall of a cri.ClientConfig.
 func (r *Runtime) Called(c cri.CallInfo) {
 	r.calls.WithLabelValues(c.Operation).Inc()
 	r.took.WithLabelValues(c.Operation).Observe(c.Duration.Seconds())

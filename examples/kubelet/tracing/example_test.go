@@ -14,7 +14,7 @@ func Example() {
 		fmt.Println(err)
 		return
 	}
-	cfg := cri.ClientConfig{Observer: cri.Observer{Span: t.CallSpan}}
-	fmt.Println(cfg.Observer.Span != nil)
+	cfg := cri.ClientConfig{Span: t.CallSpan}
+	fmt.Println(cfg.Span != nil)
 	// Output: true
 }

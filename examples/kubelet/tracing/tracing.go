@@ -2,7 +2,7 @@
 // tracing of the configuration file).
 //
 //	t, err := tracing.New(tracing.Config{Endpoint: "localhost:4317", SamplingRatePerMillion: 1_000_000, Service: "kubelet", Host: node})
-//	... podsyncer.Config{Span: t.Span}, cri.Observer{Span: t.CallSpan} ...
+//	... podsyncer.Config{Span: t.Span}, cri.ClientConfig{Span: t.CallSpan} ...
 //	err = t.Run(ctx)
 //
 // Span and CallSpan are what the rooms of the library call; those know nothing of OpenTelemetry.
@@ -145,7 +145,7 @@ func (t *Tracer) Span(ctx context.Context, name string, attributes ...slog.Attr)
 }
 
 // CallSpan begins the span of a call to a gRPC server, by its name "SERVICE/METHOD", and puts it
-// into the metadata of the call. It has the shape of cri.Observer.Span.
+// into the metadata of the call. It has the shape of cri.ClientConfig.Span.
 func (t *Tracer) CallSpan(ctx context.Context, name string) (_ context.Context, end func(err error)) {
 	tracer := t.tracer.Load()
 	if tracer == nil {

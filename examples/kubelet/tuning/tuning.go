@@ -34,8 +34,8 @@ type Config struct {
 	// Write changes one, by its name below Root. nil: what is not as it has to be is an
 	// error (protectKernelDefaults).
 	Write func(name, value string) error
-	// Changed, if it is not nil, is told what was changed.
-	Changed func(s Setting, from string)
+	// OnChange is called after each change, with the former value. Optional.
+	OnChange func(s Setting, from string)
 }
 
 // ErrProtected is wrapped by the errors about parameters that must not be changed.
@@ -72,8 +72,8 @@ func (c *Config) apply(s Setting) error {
 	if err := c.Write(name, s.Value); err != nil {
 		return fmt.Errorf("is %s and has to be %s: %w", has, s.Value, err)
 	}
-	if c.Changed != nil {
-		c.Changed(s, has)
+	if c.OnChange != nil {
+		c.OnChange(s, has)
 	}
 	return nil
 }

@@ -36,16 +36,16 @@ func TestApply(t *testing.T) {
 	dir := folder(t, map[string]string{"vm.overcommit_memory": "0", "kernel.keys.root_maxkeys": "200"})
 	var changed []string
 	c := tuning.Config{
-		Root:    os.DirFS(dir),
-		Write:   func(name, value string) error { return os.WriteFile(filepath.Join(dir, name), []byte(value), 0) },
-		Changed: func(s tuning.Setting, from string) { changed = append(changed, s.Name+": "+from+" -> "+s.Value) },
+		Root:     os.DirFS(dir),
+		Write:    func(name, value string) error { return os.WriteFile(filepath.Join(dir, name), []byte(value), 0) },
+		OnChange: func(s tuning.Setting, from string) { changed = append(changed, s.Name+": "+from+" -> "+s.Value) },
 	}
 	require.NoError(t, tuning.Apply(c))
 	want := []string{"vm.overcommit_memory: 0 -> 1", "kernel.keys.root_maxkeys: 200 -> 1000000"}
 	require.Equal(t, want, changed)
 	require.NoError(t, tuning.Apply(c))
 	require.Equal(t, want, changed, "nothing is left to change")
-	c.Write, c.Changed = nil, nil
+	c.Write, c.OnChange = nil, nil
 	require.NoError(t, tuning.Apply(c))
 }
 

@@ -11,6 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/podwright/podwright/internal/fields"
 	"github.com/podwright/podwright/podworkers/stages"
 )
 
@@ -59,11 +60,11 @@ type rule struct {
 }
 
 func play(ctx context.Context, r rule, h Harness) error {
-	switch {
-	case h.Open == nil:
-		return errors.New("stagestest: Harness.Open is required")
-	case h.Holds == nil:
-		return errors.New("stagestest: Harness.Holds is required")
+	f := fields.Of("stagestest: Harness")
+	f.Required("Open", h.Open)
+	f.Required("Holds", h.Holds)
+	if err := f.Err(); err != nil {
+		return err
 	}
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
