@@ -85,7 +85,8 @@ func newCredentials(cfg *Config, from references, recorder recorder) (credential
 		return nil, err
 	}
 	plugins, err := credentials.NewPlugins(credentials.PluginsConfig{
-		Providers: providers, BinDir: cfg.Flags.CredentialProviderBinDir, Logger: cfg.Logger,
+		Providers: providers, BinDir: cfg.Flags.CredentialProviderBinDir, ServiceAccounts: from.accounts,
+		OnExec: cfg.Metrics.Images.Plugin, Logger: cfg.Logger,
 	})
 	if err != nil {
 		return nil, err

@@ -11,6 +11,7 @@ import (
 	storagev1 "k8s.io/api/storage/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/podwright/podwright/cri/images/credentials"
 	"github.com/podwright/podwright/internal/run"
 	"github.com/podwright/podwright/syncloop"
 	"github.com/podwright/podwright/volume"
@@ -69,13 +70,14 @@ func (c *objectChanges) follow(ctx context.Context, onChange func([]volume.Objec
 // references resolves the objects that pods refer to by name: at an API server, in a folder, or not at all.
 type references struct {
 	lookup
-	folder *objects.Dir // nil without --objects-dir
+	accounts credentials.ServiceAccounts // nil without an API server
+	folder   *objects.Dir                // nil without --objects-dir
 }
 
 func newReferences(cfg *Config, changes *objectChanges, c *cluster) (r references, err error) {
 	switch {
 	case c != nil:
-		return references{lookup: c.objects}, nil
+		return references{lookup: c.objects, accounts: c.objects.Accounts()}, nil
 	case cfg.Flags.ObjectsDir == "":
 		return references{lookup: nothing{}}, nil
 	}

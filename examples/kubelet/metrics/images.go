@@ -15,8 +15,8 @@ import (
 
 // Images counts what is asked for, pulled and removed.
 type Images struct {
-	requested, removed, checked *prometheus.CounterVec
-	pulled                      *prometheus.HistogramVec
+	requested, removed, checked, pluginErrors *prometheus.CounterVec
+	pulled, plugins                           *prometheus.HistogramVec
 }
 
 // pullSeconds bound how long pulls take.
@@ -26,9 +26,11 @@ func newImages(b *builder) *Images {
 	return &Images{
 		requested: b.counters("kubelet_image_manager_ensure_image_requests_total", "How often an image was asked for, by the policy for its pulls, whether it was there, and whether it was to be pulled.",
 			"pull_policy", "present_locally", "pull_required"),
-		removed: b.counters("kubelet_image_garbage_collected_total", "How many images the garbage collection has removed, by the reason.", "reason"),
-		checked: b.counters("kubelet_imagemanager_image_mustpull_checks_total", "How often it was checked whether a pod may use an image that is there, by the result.", "result"),
-		pulled:  b.histograms("kubelet_image_pull_duration_seconds", "How long pulls took that succeeded, by how large the image is.", pullSeconds, "image_size_in_bytes"),
+		removed:      b.counters("kubelet_image_garbage_collected_total", "How many images the garbage collection has removed, by the reason.", "reason"),
+		checked:      b.counters("kubelet_imagemanager_image_mustpull_checks_total", "How often it was checked whether a pod may use an image that is there, by the result.", "result"),
+		pulled:       b.histograms("kubelet_image_pull_duration_seconds", "How long pulls took that succeeded, by how large the image is.", pullSeconds, "image_size_in_bytes"),
+		plugins:      b.histograms("kubelet_credential_provider_plugin_duration", "Seconds that a run of a credential provider's program took.", nil, "plugin_name"),
+		pluginErrors: b.counters("kubelet_credential_provider_plugin_errors_total", "Failed runs of credential providers' programs.", "plugin_name"),
 	}
 }
 
@@ -44,6 +46,14 @@ func (i *Images) request(policy v1.PullPolicy, present, pull bool) {
 func (i *Images) pull(_ string, took time.Duration, size uint64, err error) {
 	if err == nil {
 		i.pulled.WithLabelValues(sizeClass(size)).Observe(took.Seconds())
+	}
+}
+
+// Plugin is the OnExec of credentials.PluginsConfig.
+func (i *Images) Plugin(provider string, took time.Duration, err error) {
+	i.plugins.WithLabelValues(provider).Observe(took.Seconds())
+	if err != nil {
+		i.pluginErrors.WithLabelValues(provider).Inc()
 	}
 }
 

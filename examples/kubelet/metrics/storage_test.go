@@ -49,6 +49,9 @@ func TestHowVolumesAreMeasured(t *testing.T) {
 	has(t, m.all, name, name+" metric_source=du 1 1", name+" metric_source=fsquota 1 0", name+" metric_source=d 1 2")
 	m.Images.Checked(records.ResultRecorded)
 	has(t, m.all, "kubelet_imagemanager_image_mustpull_checks_total", "kubelet_imagemanager_image_mustpull_checks_total result=credentialRecordFound 1")
+	m.Images.Plugin("p", 2*time.Second, nil)
+	m.Images.Plugin("p", 2*time.Second, errBroken)
+	has(t, m.all, "kubelet_credential_provider_plugin_duration kubelet_credential_provider_plugin_errors_total", "kubelet_credential_provider_plugin_duration plugin_name=p 2 4", "kubelet_credential_provider_plugin_errors_total plugin_name=p 1")
 	m.Node.Measures("cgroups")
 	has(t, m.all, "kubelet_metrics_provider", "kubelet_metrics_provider provider=cgroups 1")
 }
