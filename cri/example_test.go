@@ -5,9 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"log"
+	"log/slog"
 	"net"
 	"os"
 	"path/filepath"
+	"time"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
@@ -48,7 +50,7 @@ func Example() {
 	dial, stop := serveTiny()
 	defer stop()
 	ctx := context.Background()
-	runtime, err := cri.DialRuntime(ctx, cri.ClientConfig{Endpoint: "/run/tiny.sock", Dial: dial})
+	runtime, err := cri.DialRuntime(ctx, cri.ClientConfig{Endpoint: "/run/tiny.sock", Dial: dial, Logger: slog.Default()})
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -93,6 +95,7 @@ func ExampleHealthMonitor() {
 	defer runtime.Close()
 	monitor, err := cri.NewHealthMonitor(cri.HealthConfig{
 		Runtime: runtime,
+		Period:  time.Second, Timeout: 2 * time.Second, DownAfter: 10 * time.Second,
 		OnChange: func(h cri.Health) {
 			fmt.Println(h.RuntimeReady.Readiness, "-", h.Err)
 			cancel()

@@ -20,7 +20,7 @@ import (
 func ExampleRuntime_Serve() {
 	t := new(testing.T)
 	synctest.Test(t, func(t *testing.T) {
-		rt, _ := fake.New(fake.Config{AnyImage: true})
+		rt, _ := fake.New(fake.Config{AnyImage: true, CgroupDriver: "systemd"})
 		listener := fake.Listen() // outside of a bubble: net.Listen("unix", socket)
 		ctx, cancel := context.WithCancel(t.Context())
 		served := make(chan error, 1)
@@ -30,6 +30,8 @@ func ExampleRuntime_Serve() {
 			Dial:     func(ctx context.Context, _ string) (net.Conn, error) { return listener.DialContext(ctx) },
 		})
 		fmt.Println(client.Name(), err)
+		config, err := client.RuntimeConfig(ctx)
+		fmt.Println(config.GetLinux().GetCgroupDriver(), err)
 
 		pod := &runtimeapi.PodSandboxConfig{Metadata: &runtimeapi.PodSandboxMetadata{Name: "web", Uid: "1"}}
 		_, _ = client.RunPodSandbox(ctx, pod, "")
@@ -49,6 +51,7 @@ func ExampleRuntime_Serve() {
 	})
 	// Output:
 	// fake <nil>
+	// SYSTEMD <nil>
 	// Unavailable
 	// 1 <nil>
 	// <nil> <nil>

@@ -10,18 +10,17 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/health"
 	"google.golang.org/grpc/health/grpc_health_v1"
+	"google.golang.org/grpc/test/bufconn"
 	v1 "k8s.io/api/core/v1"
 
 	"github.com/podwright/podwright/probe"
 	probegrpc "github.com/podwright/podwright/probe/grpc"
 )
 
-// A prober can be used without a Manager.
+// A prober can be used without a Manager. This one reaches its pod, a virtual machine without an
+// address on this host, by a function.
 func Example() {
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		log.Fatal(err)
-	}
+	listener := bufconn.Listen(1 << 16)
 	services := health.NewServer()
 	services.SetServingStatus("cart", grpc_health_v1.HealthCheckResponse_NOT_SERVING)
 	server := grpc.NewServer()
@@ -29,15 +28,17 @@ func Example() {
 	done := make(chan error)
 	go func() { done <- server.Serve(listener) }()
 
-	prober, err := probegrpc.New(probegrpc.Config{})
+	prober, err := probegrpc.New(probegrpc.Config{
+		Version:     "1.35",
+		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) { return listener.DialContext(ctx) },
+	})
 	if err != nil {
 		log.Fatal(err)
 	}
-	address := listener.Addr().(*net.TCPAddr)
 	for _, service := range []string{"", "cart", "unknown"} {
 		result, err := prober.Probe(context.Background(), probe.Target{
-			PodIP: address.IP.String(), Container: &v1.Container{Name: "app"}, Timeout: 10 * time.Second,
-			Probe: &v1.Probe{ProbeHandler: v1.ProbeHandler{GRPC: &v1.GRPCAction{Port: int32(address.Port), Service: &service}}},
+			PodIP: "192.0.2.7", Container: &v1.Container{Name: "app"}, Timeout: 10 * time.Second,
+			Probe: &v1.Probe{ProbeHandler: v1.ProbeHandler{GRPC: &v1.GRPCAction{Port: 9000, Service: &service}}},
 		})
 		fmt.Println(result.Verdict, result.Output, err)
 	}

@@ -16,29 +16,36 @@ import (
 	"github.com/podwright/podwright/probe/httpget"
 )
 
-// A prober can be used without a Manager.
+// A prober can be used without a Manager. This one reaches its pod, a virtual machine without an
+// address on this host, by a function.
 func Example() {
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		fmt.Println(r.UserAgent(), r.Host)
 		if r.URL.Path != "/healthz" {
 			http.Error(w, "the reason is for the log", http.StatusServiceUnavailable)
 		}
 	}))
 	defer server.Close()
-	address := server.Listener.Addr().(*net.TCPAddr)
-
-	prober, err := httpget.New(httpget.Config{})
+	prober, err := httpget.New(httpget.Config{
+		Version: "1.35",
+		DialContext: func(ctx context.Context, network, _ string) (net.Conn, error) {
+			return new(net.Dialer).DialContext(ctx, network, server.Listener.Addr().String())
+		},
+	})
 	if err != nil {
 		log.Fatal(err)
 	}
-	container := &v1.Container{Name: "app", Ports: []v1.ContainerPort{{Name: "web", ContainerPort: int32(address.Port)}}}
+	container := &v1.Container{Name: "app", Ports: []v1.ContainerPort{{Name: "web", ContainerPort: 8080}}}
 	for _, path := range []string{"/healthz", "/readyz"} {
 		result, err := prober.Probe(context.Background(), probe.Target{
-			PodIP: address.IP.String(), Container: container, Timeout: 10 * time.Second,
+			PodIP: "192.0.2.7", Container: container, Timeout: 10 * time.Second,
 			Probe: &v1.Probe{ProbeHandler: v1.ProbeHandler{HTTPGet: &v1.HTTPGetAction{Path: path, Port: intstr.FromString("web")}}},
 		})
 		fmt.Println(result.Verdict, result.Output, err)
 	}
 	// Output:
+	// kube-probe/1.35 192.0.2.7:8080
 	// Success HTTP status 200 <nil>
+	// kube-probe/1.35 192.0.2.7:8080
 	// Failure HTTP status 503 <nil>
 }

@@ -3,8 +3,8 @@ package tcpsocket_test
 import (
 	"context"
 	"fmt"
-	"log"
 	"net"
+	"syscall"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
@@ -14,27 +14,33 @@ import (
 	"github.com/podwright/podwright/probe/tcpsocket"
 )
 
-// A prober can be used without a Manager.
+// A prober can be used without a Manager. This one reaches its pod, a virtual machine without an
+// address on this host, by a function.
 func Example() {
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		log.Fatal(err)
-	}
-	address := listener.Addr().(*net.TCPAddr)
-	prober := tcpsocket.New(tcpsocket.Config{})
+	listening := true
+	prober := tcpsocket.New(tcpsocket.Config{DialContext: func(_ context.Context, network, address string) (net.Conn, error) {
+		fmt.Println(network, address)
+		if !listening {
+			return nil, syscall.ECONNREFUSED
+		}
+		here, there := net.Pipe()
+		return here, there.Close()
+	}})
 	ask := func(port intstr.IntOrString) {
 		result, err := prober.Probe(context.Background(), probe.Target{
-			PodIP: address.IP.String(), Container: &v1.Container{Name: "app"}, Timeout: 10 * time.Second,
+			PodIP: "192.0.2.7", Container: &v1.Container{Name: "app"}, Timeout: 10 * time.Second,
 			Probe: &v1.Probe{ProbeHandler: v1.ProbeHandler{TCPSocket: &v1.TCPSocketAction{Port: port}}},
 		})
 		fmt.Println(result.Verdict, err)
 	}
-	ask(intstr.FromInt(address.Port))
-	listener.Close()
-	ask(intstr.FromInt(address.Port))
+	ask(intstr.FromInt32(5432))
+	listening = false
+	ask(intstr.FromInt32(5432))
 	ask(intstr.FromString("db"))
 	// Output:
+	// tcp 192.0.2.7:5432
 	// Success <nil>
+	// tcp 192.0.2.7:5432
 	// Failure <nil>
 	// Unknown port "db" is neither a number from 1 to 65535 nor the name of a port of the container
 }

@@ -24,7 +24,10 @@ func Example() {
 	if err := os.Mkdir(filepath.Join(root, "uid-1"), 0o750); err != nil {
 		log.Fatal(err)
 	}
-	cfg := checkpoint.Config{File: func(uid types.UID) string { return filepath.Join(root, string(uid), "status.json") }}
+	cfg := checkpoint.Config{
+		File: func(uid types.UID) string { return filepath.Join(root, string(uid), "status.json") },
+		Sync: true, // a power cut costs no record
+	}
 
 	before, err := checkpoint.New(cfg)
 	if err != nil {

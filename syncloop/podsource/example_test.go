@@ -9,6 +9,8 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"testing"
+	"testing/synctest"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
@@ -107,6 +109,29 @@ func ExampleNewFileSource() {
 	}
 	watchPods(m, "file", files, 1)
 	// Output: web-node-1
+}
+
+// A test runs a source in virtual time, without inotify: its clock stands while a goroutine
+// waits for the kernel. In a test of yours, t is the test's own.
+func ExampleNewFileSource_virtualTime() {
+	dir, _ := os.MkdirTemp("", "manifests")
+	defer func() { _ = os.RemoveAll(dir) }()
+	synctest.Test(new(testing.T), func(t *testing.T) {
+		m, _ := podsource.NewMerger(podsource.MergerConfig{})
+		files, _ := podsource.NewFileSource(podsource.FileConfig{
+			Path: dir, Merger: m, Decoder: podsource.Decoder{NodeName: "node-1"}, NoWatch: true, Period: time.Minute,
+		})
+		begin := time.Now()
+		time.AfterFunc(90*time.Second, func() {
+			_ = os.WriteFile(filepath.Join(dir, "web.yaml"), []byte(
+				"{apiVersion: v1, kind: Pod, metadata: {name: web}, spec: {containers: [{name: app, image: nginx}]}}"), 0o600)
+		})
+		watchPods(m, "file", files, 1)
+		fmt.Println("after", time.Since(begin))
+	})
+	// Output:
+	// web-node-1
+	// after 2m0s
 }
 
 // pods is a web server without a network.

@@ -28,12 +28,26 @@ func (api) PersistentVolumeClaim(_ context.Context, namespace, name string) (*v1
 func (api) PersistentVolume(context.Context, string) (*v1.PersistentVolume, error) {
 	return &v1.PersistentVolume{
 		ObjectMeta: metav1.ObjectMeta{Name: "disk-7"},
-		Spec:       v1.PersistentVolumeSpec{ClaimRef: &v1.ObjectReference{Namespace: "shop", Name: "orders", UID: "c1"}},
+		Spec: v1.PersistentVolumeSpec{
+			ClaimRef:               &v1.ObjectReference{Namespace: "shop", Name: "orders", UID: "c1"},
+			PersistentVolumeSource: v1.PersistentVolumeSource{GCEPersistentDisk: &v1.GCEPersistentDiskVolumeSource{PDName: "disk-7"}},
+		},
 	}, nil
 }
 
 func ExampleResolver() {
-	resolver, err := claims.New(claims.Config{Objects: api{}})
+	resolver, err := claims.New(claims.Config{
+		Objects: api{},
+		// A CSI driver serves the volumes of a kind that Kubernetes once mounted itself.
+		Translate: func(pv *v1.PersistentVolume) (*v1.PersistentVolume, error) {
+			if disk := pv.Spec.GCEPersistentDisk; disk != nil {
+				pv.Spec.PersistentVolumeSource = v1.PersistentVolumeSource{CSI: &v1.CSIPersistentVolumeSource{
+					Driver: "pd.csi.storage.gke.io", VolumeHandle: disk.PDName,
+				}}
+			}
+			return pv, nil
+		},
+	})
 	if err != nil {
 		panic(err)
 	}
@@ -46,9 +60,9 @@ func ExampleResolver() {
 			fmt.Println(err)
 			continue
 		}
-		fmt.Println(spec.Persistent.Name)
+		fmt.Println(spec.Persistent.Name, spec.Persistent.Spec.CSI.Driver)
 	}
 	// Output:
-	// disk-7
+	// disk-7 pd.csi.storage.gke.io
 	// claim shop/invoices: not found
 }

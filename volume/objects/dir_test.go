@@ -100,24 +100,30 @@ func (d *desk) readsOf(name string) int {
 	return d.reads[name]
 }
 
+// In virtual time, without inotify: the clock of a synctest bubble stands while a goroutine waits
+// for the kernel. In a test of yours, t is the test's own.
 func ExampleDir() {
 	path, _ := os.MkdirTemp("", "objects")
 	defer os.RemoveAll(path)
-	_ = os.MkdirAll(filepath.Join(path, "configmaps", "shop"), 0o755)
-	file := filepath.Join(path, "configmaps", "shop", "web.yaml")
-	_ = os.WriteFile(file, []byte("apiVersion: v1\nkind: ConfigMap\ndata: {colour: blue}\n"), 0o644)
+	folder := filepath.Join(path, "configmaps", "shop")
+	_ = os.MkdirAll(folder, 0o755)
 
-	changes := make(chan []volume.Object)
-	dir, _ := NewDir(DirConfig{Path: path, OnChange: func(c []volume.Object) { changes <- c }})
-	ctx, stop := context.WithCancel(context.Background())
-	done := make(chan error)
-	go func() { done <- dir.Run(ctx) }()
-
-	fmt.Println(<-changes)
-	web, err := dir.ConfigMap(ctx, "shop", "web")
-	fmt.Println(web.Data["colour"], err)
-	stop()
-	fmt.Println(<-done)
+	synctest.Test(new(testing.T), func(t *testing.T) {
+		dir, _ := NewDir(DirConfig{
+			Path: path, NoWatch: true, Period: time.Minute,
+			OnChange: func(changed []volume.Object) { fmt.Println(changed) },
+		})
+		ctx, stop := context.WithCancel(t.Context())
+		done := make(chan error)
+		go func() { done <- dir.Run(ctx) }()
+		synctest.Wait()
+		_ = os.WriteFile(filepath.Join(folder, "web.yaml"), []byte("apiVersion: v1\nkind: ConfigMap\ndata: {colour: blue}\n"), 0o644)
+		time.Sleep(2 * time.Minute)
+		web, err := dir.ConfigMap(ctx, "shop", "web")
+		fmt.Println(web.Data["colour"], err)
+		stop()
+		fmt.Println(<-done)
+	})
 	// Output:
 	// [ConfigMap shop/web]
 	// blue <nil>

@@ -5,6 +5,7 @@ import (
 	"github.com/podwright/podwright/examples/kubelet/selinux"
 	"github.com/podwright/podwright/volume"
 	volumecsi "github.com/podwright/podwright/volume/csi"
+	"github.com/podwright/podwright/volume/mounts"
 )
 
 // newDrivers builds the registry of the CSI drivers in the folder of plugins. It calls ready for each
@@ -30,10 +31,10 @@ func newDrivers(cfg *Config, folders folders, c *cluster, ready func(driver stri
 // newCSI mounts volumes of these drivers. Without an API server nobody attaches any: what
 // is said of drivers, and the secrets and tokens that they get, come from the folder of
 // objects.
-func newCSI(cfg *Config, c *cluster, layout volume.Layout, drivers volumecsi.Drivers, from references) (*volumecsi.Plugin, error) {
+func newCSI(cfg *Config, c *cluster, layout volume.Layout, kernel mounts.Mounter, drivers volumecsi.Drivers, from references) (*volumecsi.Plugin, error) {
 	plugin := volumecsi.Config{
 		Layout: layout, NodeName: cfg.Flags.NodeName,
-		Drivers: drivers, CSIDrivers: from, Secrets: from, Tokens: from,
+		Drivers: drivers, CSIDrivers: from, Secrets: from, Tokens: from, Mounts: kernel,
 		SELinux: selinux.Enabled(selinux.Mounted), Metrics: cfg.Metrics.Volumes.CSI(), Logger: cfg.Logger,
 	}
 	if c != nil {

@@ -54,7 +54,7 @@ func newVolumes(in *inputs) (v volumes, err error) {
 		return v, err
 	}
 	v.drivers = drivers
-	csiPlugin, err := newCSI(cfg, in.cluster, layout, drivers, in.references)
+	csiPlugin, err := newCSI(cfg, in.cluster, layout, kernel, drivers, in.references)
 	if err != nil {
 		return v, err
 	}
