@@ -87,9 +87,9 @@ func browse(t *testing.T, program, address, picture string) string {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()
-	// Chromium gives up a page when an interface of the host comes or goes, as those of
-	// containers beside it do: once more then.
-	const changed = "ERR_NETWORK_CHANGED"
+	// Chromium gives up a page when an interface of the host comes or goes, as those of containers
+	// beside it do. It reports that, or an empty document. The page is loaded again then.
+	const changed, empty = "ERR_NETWORK_CHANGED", "<html><head></head><body></body></html>"
 	var run func(args ...string) string
 	run = func(args ...string) string {
 		cmd := exec.CommandContext(ctx, program, append([]string{
@@ -101,7 +101,7 @@ func browse(t *testing.T, program, address, picture string) string {
 		var errors strings.Builder
 		cmd.Stderr = &errors
 		out, err := cmd.Output()
-		if ctx.Err() == nil && strings.Contains(errors.String()+string(out), changed) {
+		if ctx.Err() == nil && (strings.Contains(errors.String()+string(out), changed) || strings.TrimSpace(string(out)) == empty) {
 			return run(args...)
 		}
 		require.NoError(t, err, errors.String())
