@@ -10,8 +10,19 @@ import (
 
 func badInputCases() []testCase {
 	return []testCase{
-		{"a sandbox without a config is refused", badNoSandboxConfig},
-		{"a sandbox without metadata is refused", badNoSandboxMetadata},
+		{"a sandbox without a config is refused", func(e *env) {
+			_, err := e.Runtime.RunPodSandbox(e.ctx, nil, "")
+			e.refused(err)
+		}},
+		{"a sandbox without metadata is refused", func(e *env) {
+			pod := e.hostPod()
+			metadata := pod.Metadata
+			pod.Metadata = nil
+			_, err := e.Runtime.RunPodSandbox(e.ctx, pod, "")
+			e.refused(err)
+			pod.Metadata = metadata
+			require.Empty(e.t, e.sandboxes(pod))
+		}},
 		{"a sandbox without a name is answered", badSandboxConfig(func(c *runtimeapi.PodSandboxConfig) { c.Metadata.Name = "" })},
 		{"a sandbox without a namespace is answered", badSandboxConfig(func(c *runtimeapi.PodSandboxConfig) { c.Metadata.Namespace = "" })},
 		{"a sandbox without a uid is answered", badSandboxConfig(func(c *runtimeapi.PodSandboxConfig) { c.Metadata.Uid = "" })},
@@ -23,8 +34,25 @@ func badInputCases() []testCase {
 		{"a sandbox with a sysctl that does not exist is answered", badSandboxConfig(func(c *runtimeapi.PodSandboxConfig) {
 			c.Linux.Sysctls = map[string]string{"net.critest.none": "1"}
 		})},
-		{"a container without a config is refused", badNoContainerConfig},
-		{"a container without a sandbox config is answered", badNoPodConfig},
+		{"a container without a config is refused", func(e *env) {
+			pod, sandbox := e.runHost()
+			_, err := e.Runtime.CreateContainer(e.ctx, sandbox, nil, pod)
+			e.refused(err)
+			require.Empty(e.t, e.containers(sandbox))
+		}},
+		{"a container without a sandbox config is answered", func(e *env) {
+			if !e.Hardened {
+				e.t.Skip("Subject.Hardened is false: such a request may end the runtime")
+			}
+			sandbox := e.run(e.hostPod())
+			for _, pod := range []*runtimeapi.PodSandboxConfig{nil, {}} {
+				_, err := e.Runtime.CreateContainer(e.ctx, sandbox, e.container("c", nap.command()...), pod)
+				if err != nil {
+					e.refused(err)
+				}
+			}
+			require.Equal(e.t, runtimeapi.PodSandboxState_SANDBOX_READY, e.sandbox(sandbox).GetState())
+		}},
 		{"a container without metadata is refused", badContainer(refused, func(c *runtimeapi.ContainerConfig) { c.Metadata = nil })},
 		{"a container without a name is answered", badContainer(either, func(c *runtimeapi.ContainerConfig) { c.Metadata.Name = "" })},
 		{"a container without an image is refused", badContainer(fails, func(c *runtimeapi.ContainerConfig) { c.Image = nil })},
@@ -40,10 +68,39 @@ func badInputCases() []testCase {
 		{"a container with a variable without a name is answered", badContainer(either, func(c *runtimeapi.ContainerConfig) {
 			c.Envs = []*runtimeapi.KeyValue{{Value: []byte("value")}}
 		})},
-		{"odd ids are NotFound", badIDs},
-		{"odd filters select nothing", badFilters},
-		{"a negative grace is none", badGrace},
-		{"an update without a container is refused", badUpdate},
+		{"odd ids are NotFound", func(e *env) {
+			for _, id := range []string{mebibyte(), "../../etc", "a b", "%s"} {
+				e.noContainer(id)
+				e.noSandbox(id)
+				require.NoError(e.t, gone(e.Runtime.RemoveContainer(e.ctx, id)))
+				require.NoError(e.t, gone(e.Runtime.RemovePodSandbox(e.ctx, id)))
+			}
+		}},
+		{"odd filters select nothing", func(e *env) {
+			e.run(e.hostPod())
+			for _, filter := range []*runtimeapi.PodSandboxFilter{
+				{Id: mebibyte()}, {LabelSelector: map[string]string{mebibyte(): ""}}, {LabelSelector: map[string]string{"": "critest"}},
+				{State: sandboxState(42)},
+			} {
+				require.Empty(e.t, e.sandboxIDs(filter))
+			}
+			for _, filter := range []*runtimeapi.ContainerFilter{
+				{Id: mebibyte()}, {PodSandboxId: "../.."}, {LabelSelector: map[string]string{mebibyte(): ""}}, {State: containerState(42)},
+			} {
+				require.Empty(e.t, e.containerIDs(filter))
+			}
+		}},
+		{"a negative grace is none", func(e *env) {
+			id := e.alone(e.startReady, stubborn)
+			require.NoError(e.t, e.Runtime.StopContainer(e.ctx, id, -time.Hour))
+			require.Equal(e.t, int32(137), e.status(id).GetExitCode())
+		}},
+		{"an update without a container is refused", func(e *env) {
+			e.refused(e.Runtime.UpdateContainerResources(e.ctx, nil))
+			e.refused(e.Runtime.UpdateContainerResources(e.ctx, &runtimeapi.UpdateContainerResourcesRequest{
+				Linux: &runtimeapi.LinuxContainerResources{CpuShares: 300},
+			}))
+		}},
 	}
 }
 
@@ -70,42 +127,6 @@ func badSandboxConfig(spoil func(c *runtimeapi.PodSandboxConfig)) func(e *env) {
 	}
 }
 
-func badNoSandboxConfig(e *env) {
-	_, err := e.Runtime.RunPodSandbox(e.ctx, nil, "")
-	e.refused(err)
-}
-
-func badNoSandboxMetadata(e *env) {
-	pod := e.hostPod()
-	metadata := pod.Metadata
-	pod.Metadata = nil
-	_, err := e.Runtime.RunPodSandbox(e.ctx, pod, "")
-	e.refused(err)
-	pod.Metadata = metadata
-	require.Empty(e.t, e.sandboxes(pod))
-}
-
-func badNoContainerConfig(e *env) {
-	pod, sandbox := e.runHost()
-	_, err := e.Runtime.CreateContainer(e.ctx, sandbox, nil, pod)
-	e.refused(err)
-	require.Empty(e.t, e.containers(sandbox))
-}
-
-func badNoPodConfig(e *env) {
-	if !e.Hardened {
-		e.t.Skip("Subject.Hardened is false: such a request may end the runtime")
-	}
-	sandbox := e.run(e.hostPod())
-	for _, pod := range []*runtimeapi.PodSandboxConfig{nil, {}} {
-		_, err := e.Runtime.CreateContainer(e.ctx, sandbox, e.container("c", nap.command()...), pod)
-		if err != nil {
-			e.refused(err)
-		}
-	}
-	require.Equal(e.t, runtimeapi.PodSandboxState_SANDBOX_READY, e.sandbox(sandbox).GetState())
-}
-
 // badContainer creates and starts a container. What was refused must not be there.
 func badContainer(want answer, spoil func(c *runtimeapi.ContainerConfig)) func(e *env) {
 	return func(e *env) {
@@ -124,41 +145,4 @@ func badContainer(want answer, spoil func(c *runtimeapi.ContainerConfig)) func(e
 		}
 		require.NoError(e.t, e.Runtime.RemoveContainer(e.ctx, id))
 	}
-}
-
-func badIDs(e *env) {
-	for _, id := range []string{mebibyte(), "../../etc", "a b", "%s"} {
-		e.noContainer(id)
-		e.noSandbox(id)
-		require.NoError(e.t, gone(e.Runtime.RemoveContainer(e.ctx, id)))
-		require.NoError(e.t, gone(e.Runtime.RemovePodSandbox(e.ctx, id)))
-	}
-}
-
-func badFilters(e *env) {
-	e.run(e.hostPod())
-	for _, filter := range []*runtimeapi.PodSandboxFilter{
-		{Id: mebibyte()}, {LabelSelector: map[string]string{mebibyte(): ""}}, {LabelSelector: map[string]string{"": "critest"}},
-		{State: sandboxState(42)},
-	} {
-		require.Empty(e.t, e.sandboxIDs(filter))
-	}
-	for _, filter := range []*runtimeapi.ContainerFilter{
-		{Id: mebibyte()}, {PodSandboxId: "../.."}, {LabelSelector: map[string]string{mebibyte(): ""}}, {State: containerState(42)},
-	} {
-		require.Empty(e.t, e.containerIDs(filter))
-	}
-}
-
-func badGrace(e *env) {
-	id := e.alone(e.startReady, stubborn)
-	require.NoError(e.t, e.Runtime.StopContainer(e.ctx, id, -time.Hour))
-	require.Equal(e.t, int32(137), e.status(id).GetExitCode())
-}
-
-func badUpdate(e *env) {
-	e.refused(e.Runtime.UpdateContainerResources(e.ctx, nil))
-	e.refused(e.Runtime.UpdateContainerResources(e.ctx, &runtimeapi.UpdateContainerResourcesRequest{
-		Linux: &runtimeapi.LinuxContainerResources{CpuShares: 300},
-	}))
 }

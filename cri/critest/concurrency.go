@@ -13,17 +13,187 @@ import (
 
 func concurrencyCases() []testCase {
 	return []testCase{
-		{"pods come and go in parallel", manyPods},
-		{"one of many callers gets a container's name", oneContainerName},
-		{"one of many callers gets a sandbox's name", oneSandboxName},
-		{"one of many callers starts a container", oneStart},
-		{"all callers of a stop return when it is over", manyStops},
-		{"all callers of a removal return when it is over", manyRemovals},
-		{"a stop during the start leaves a state that can be stopped", stopWhileStarting},
-		{"a stop of the sandbox during starts leaves nothing running", stopSandboxWhileStarting},
-		{"a removal ends a stop that waits", removeWhileStopping},
-		{"a stop without grace ends one that waits", stopWhileStopping},
-		{"readers see whole states while pods come and go", readDuringChurn},
+		{"pods come and go in parallel", func(e *env) {
+			const pods = 20
+			configs := make([]*runtimeapi.PodSandboxConfig, pods)
+			for i := range configs {
+				configs[i] = e.hostPod()
+				if i < 5 {
+					configs[i] = e.pod()
+				}
+				configs[i].Labels["critest/many"] = configs[0].Metadata.Uid
+			}
+			sandboxes, containers := make([]string, pods), make([]string, pods)
+			e.t.Cleanup(func() {
+				for _, id := range sandboxes {
+					e.removePod(id)
+				}
+			})
+			for _, err := range together(pods, func(i int) (err error) {
+				if sandboxes[i], err = e.Runtime.RunPodSandbox(e.ctx, configs[i], ""); err != nil {
+					return fmt.Errorf("run: %w", err)
+				}
+				if containers[i], err = e.Runtime.CreateContainer(e.ctx, sandboxes[i], e.container("c", nap.command()...), configs[i]); err != nil {
+					return fmt.Errorf("create: %w", err)
+				}
+				return e.Runtime.StartContainer(e.ctx, containers[i])
+			}) {
+				require.NoError(e.t, err)
+			}
+			filter := &runtimeapi.PodSandboxFilter{LabelSelector: map[string]string{"critest/many": configs[0].Metadata.Uid}}
+			require.ElementsMatch(e.t, sandboxes, e.sandboxIDs(filter))
+			addresses := map[string]bool{}
+			for i, id := range sandboxes {
+				require.Equal(e.t, configs[i].Metadata.Uid, e.sandbox(id).GetMetadata().GetUid())
+				require.Equal(e.t, []string{containers[i]}, e.containerIDs(&runtimeapi.ContainerFilter{PodSandboxId: id}))
+				if ip := e.sandbox(id).GetNetwork().GetIp(); ip != "" {
+					addresses[ip] = true
+				}
+			}
+			require.Len(e.t, addresses, 5)
+			for _, err := range together(pods, func(i int) error {
+				return errors.Join(e.Runtime.StopContainer(e.ctx, containers[i], time.Minute),
+					e.Runtime.StopPodSandbox(e.ctx, sandboxes[i]), e.Runtime.RemovePodSandbox(e.ctx, sandboxes[i]))
+			}) {
+				require.NoError(e.t, err)
+			}
+			require.Empty(e.t, e.sandboxIDs(filter))
+		}},
+		{"one of many callers gets a container's name", func(e *env) {
+			pod, sandbox := e.runHost()
+			config := e.container("c", nap.command()...)
+			e.onlyOne(together(10, func(int) error {
+				_, err := e.Runtime.CreateContainer(e.ctx, sandbox, config, pod)
+				return err
+			}))
+			require.Len(e.t, e.containers(sandbox), 1)
+		}},
+		{"one of many callers gets a sandbox's name", func(e *env) {
+			pod := e.hostPod()
+			e.t.Cleanup(func() {
+				for _, sandbox := range e.leftovers(pod) {
+					e.removePod(sandbox)
+				}
+			})
+			e.onlyOne(together(10, func(int) error {
+				_, err := e.Runtime.RunPodSandbox(e.ctx, pod, "")
+				return err
+			}))
+			require.Len(e.t, e.sandboxes(pod), 1)
+		}},
+		{"one of many callers starts a container", func(e *env) {
+			id := e.alone(e.create, nap)
+			e.onlyOne(together(5, func(int) error { return e.Runtime.StartContainer(e.ctx, id) }))
+			require.Equal(e.t, runtimeapi.ContainerState_CONTAINER_RUNNING, e.status(id).GetState())
+		}},
+		{"all callers of a stop return when it is over", func(e *env) {
+			id := e.alone(e.startReady, sleeper)
+			states := make([]runtimeapi.ContainerState, 5)
+			for _, err := range together(5, func(i int) error {
+				if err := e.Runtime.StopContainer(e.ctx, id, time.Minute); err != nil {
+					return err
+				}
+				response, err := e.Runtime.ContainerStatus(e.ctx, id, false)
+				states[i] = response.GetStatus().GetState()
+				return err
+			}) {
+				require.NoError(e.t, err)
+			}
+			for _, state := range states {
+				require.Equal(e.t, runtimeapi.ContainerState_CONTAINER_EXITED, state)
+			}
+			require.Zero(e.t, e.status(id).GetExitCode(), "one signal is enough")
+		}},
+		// Removals may be refused while another is under way; the end is the same.
+		{"all callers of a removal return when it is over", func(e *env) {
+			pod, sandbox := e.runHost()
+			id := e.start(sandbox, e.container("c", nap.command()...), pod)
+			worked := 0
+			for _, err := range together(5, func(int) error { return gone(e.Runtime.RemoveContainer(e.ctx, id)) }) {
+				if err == nil {
+					worked++
+					continue
+				}
+				e.refused(err)
+			}
+			require.NotZero(e.t, worked)
+			require.Empty(e.t, e.containers(sandbox))
+		}},
+		{"a stop during the start leaves a state that can be stopped", func(e *env) {
+			pod, sandbox := e.runHost()
+			for i := range 5 {
+				id := e.create(sandbox, e.container(fmt.Sprintf("c%d", i), nap.command()...), pod)
+				for _, err := range together(2, func(i int) error {
+					if i == 0 {
+						return e.Runtime.StartContainer(e.ctx, id)
+					}
+					return e.Runtime.StopContainer(e.ctx, id, 0)
+				}) {
+					if err != nil {
+						e.refused(err)
+					}
+				}
+				require.NoError(e.t, e.Runtime.StopContainer(e.ctx, id, 0))
+				require.NotEqual(e.t, runtimeapi.ContainerState_CONTAINER_RUNNING, e.status(id).GetState())
+			}
+		}},
+		{"a stop of the sandbox during starts leaves nothing running", func(e *env) {
+			pod, sandbox := e.runHost()
+			ids := make([]string, 4)
+			for i := range ids {
+				ids[i] = e.create(sandbox, e.container(fmt.Sprintf("c%d", i), nap.command()...), pod)
+			}
+			for _, err := range together(len(ids)+1, func(i int) error {
+				if i < len(ids) {
+					return e.Runtime.StartContainer(e.ctx, ids[i])
+				}
+				return e.Runtime.StopPodSandbox(e.ctx, sandbox)
+			}) {
+				if err != nil {
+					e.refused(err)
+				}
+			}
+			require.NoError(e.t, e.Runtime.StopPodSandbox(e.ctx, sandbox))
+			e.notReady(sandbox)
+			for _, id := range ids {
+				require.NotEqual(e.t, runtimeapi.ContainerState_CONTAINER_RUNNING, e.status(id).GetState())
+			}
+		}},
+		{"a removal ends a stop that waits", func(e *env) {
+			id := e.alone(e.startReady, stubborn)
+			errs := together(2, func(i int) error {
+				if i == 0 {
+					return gone(e.Runtime.StopContainer(e.ctx, id, patience/2))
+				}
+				return e.Runtime.RemoveContainer(e.ctx, id)
+			})
+			require.NoError(e.t, errors.Join(errs...))
+			e.noContainer(id)
+		}},
+		{"a stop without grace ends one that waits", func(e *env) {
+			id := e.alone(e.startReady, stubborn)
+			errs := together(2, func(i int) error {
+				if i == 0 {
+					return e.Runtime.StopContainer(e.ctx, id, patience/2)
+				}
+				return e.Runtime.StopContainer(e.ctx, id, 0)
+			})
+			require.NoError(e.t, errors.Join(errs...))
+			require.Equal(e.t, int32(137), e.status(id).GetExitCode())
+		}},
+		{"readers see whole states while pods come and go", func(e *env) {
+			pod, sandbox := e.runHost()
+			ctx, over := context.WithCancel(e.ctx)
+			defer over()
+			errs := together(4, func(i int) error {
+				if i > 0 {
+					return e.observe(ctx, sandbox)
+				}
+				defer over()
+				return e.churn(sandbox, pod)
+			})
+			require.NoError(e.t, errors.Join(errs...))
+		}},
 	}
 }
 
@@ -58,77 +228,6 @@ func (e *env) onlyOne(errs []error) {
 	require.Equal(e.t, 1, worked, "of %d calls", len(errs))
 }
 
-func manyPods(e *env) {
-	const pods = 20
-	configs := make([]*runtimeapi.PodSandboxConfig, pods)
-	for i := range configs {
-		configs[i] = e.hostPod()
-		if i < 5 {
-			configs[i] = e.pod()
-		}
-		configs[i].Labels["critest/many"] = configs[0].Metadata.Uid
-	}
-	sandboxes, containers := make([]string, pods), make([]string, pods)
-	e.t.Cleanup(func() {
-		for _, id := range sandboxes {
-			e.removePod(id)
-		}
-	})
-	for _, err := range together(pods, func(i int) (err error) {
-		if sandboxes[i], err = e.Runtime.RunPodSandbox(e.ctx, configs[i], ""); err != nil {
-			return fmt.Errorf("run: %w", err)
-		}
-		if containers[i], err = e.Runtime.CreateContainer(e.ctx, sandboxes[i], e.container("c", nap.command()...), configs[i]); err != nil {
-			return fmt.Errorf("create: %w", err)
-		}
-		return e.Runtime.StartContainer(e.ctx, containers[i])
-	}) {
-		require.NoError(e.t, err)
-	}
-	filter := &runtimeapi.PodSandboxFilter{LabelSelector: map[string]string{"critest/many": configs[0].Metadata.Uid}}
-	require.ElementsMatch(e.t, sandboxes, e.sandboxIDs(filter))
-	addresses := map[string]bool{}
-	for i, id := range sandboxes {
-		require.Equal(e.t, configs[i].Metadata.Uid, e.sandbox(id).GetMetadata().GetUid())
-		require.Equal(e.t, []string{containers[i]}, e.containerIDs(&runtimeapi.ContainerFilter{PodSandboxId: id}))
-		if ip := e.sandbox(id).GetNetwork().GetIp(); ip != "" {
-			addresses[ip] = true
-		}
-	}
-	require.Len(e.t, addresses, 5)
-	for _, err := range together(pods, func(i int) error {
-		return errors.Join(e.Runtime.StopContainer(e.ctx, containers[i], time.Minute),
-			e.Runtime.StopPodSandbox(e.ctx, sandboxes[i]), e.Runtime.RemovePodSandbox(e.ctx, sandboxes[i]))
-	}) {
-		require.NoError(e.t, err)
-	}
-	require.Empty(e.t, e.sandboxIDs(filter))
-}
-
-func oneContainerName(e *env) {
-	pod, sandbox := e.runHost()
-	config := e.container("c", nap.command()...)
-	e.onlyOne(together(10, func(int) error {
-		_, err := e.Runtime.CreateContainer(e.ctx, sandbox, config, pod)
-		return err
-	}))
-	require.Len(e.t, e.containers(sandbox), 1)
-}
-
-func oneSandboxName(e *env) {
-	pod := e.hostPod()
-	e.t.Cleanup(func() {
-		for _, sandbox := range e.leftovers(pod) {
-			e.removePod(sandbox)
-		}
-	})
-	e.onlyOne(together(10, func(int) error {
-		_, err := e.Runtime.RunPodSandbox(e.ctx, pod, "")
-		return err
-	}))
-	require.Len(e.t, e.sandboxes(pod), 1)
-}
-
 // leftovers lists a pod's sandboxes when the test is over.
 func (e *env) leftovers(pod *runtimeapi.PodSandboxConfig) []string {
 	e.t.Helper()
@@ -137,127 +236,6 @@ func (e *env) leftovers(pod *runtimeapi.PodSandboxConfig) []string {
 	late := *e
 	late.ctx = ctx
 	return late.sandboxIDs(&runtimeapi.PodSandboxFilter{LabelSelector: map[string]string{"critest": pod.Metadata.Uid}})
-}
-
-func oneStart(e *env) {
-	id := e.alone(e.create, nap)
-	e.onlyOne(together(5, func(int) error { return e.Runtime.StartContainer(e.ctx, id) }))
-	require.Equal(e.t, runtimeapi.ContainerState_CONTAINER_RUNNING, e.status(id).GetState())
-}
-
-func manyStops(e *env) {
-	id := e.alone(e.startReady, sleeper)
-	states := make([]runtimeapi.ContainerState, 5)
-	for _, err := range together(5, func(i int) error {
-		if err := e.Runtime.StopContainer(e.ctx, id, time.Minute); err != nil {
-			return err
-		}
-		response, err := e.Runtime.ContainerStatus(e.ctx, id, false)
-		states[i] = response.GetStatus().GetState()
-		return err
-	}) {
-		require.NoError(e.t, err)
-	}
-	for _, state := range states {
-		require.Equal(e.t, runtimeapi.ContainerState_CONTAINER_EXITED, state)
-	}
-	require.Zero(e.t, e.status(id).GetExitCode(), "one signal is enough")
-}
-
-// Removals may be refused while another is under way; the end is the same.
-func manyRemovals(e *env) {
-	pod, sandbox := e.runHost()
-	id := e.start(sandbox, e.container("c", nap.command()...), pod)
-	worked := 0
-	for _, err := range together(5, func(int) error { return gone(e.Runtime.RemoveContainer(e.ctx, id)) }) {
-		if err == nil {
-			worked++
-			continue
-		}
-		e.refused(err)
-	}
-	require.NotZero(e.t, worked)
-	require.Empty(e.t, e.containers(sandbox))
-}
-
-func stopWhileStarting(e *env) {
-	pod, sandbox := e.runHost()
-	for i := range 5 {
-		id := e.create(sandbox, e.container(fmt.Sprintf("c%d", i), nap.command()...), pod)
-		for _, err := range together(2, func(i int) error {
-			if i == 0 {
-				return e.Runtime.StartContainer(e.ctx, id)
-			}
-			return e.Runtime.StopContainer(e.ctx, id, 0)
-		}) {
-			if err != nil {
-				e.refused(err)
-			}
-		}
-		require.NoError(e.t, e.Runtime.StopContainer(e.ctx, id, 0))
-		require.NotEqual(e.t, runtimeapi.ContainerState_CONTAINER_RUNNING, e.status(id).GetState())
-	}
-}
-
-func stopSandboxWhileStarting(e *env) {
-	pod, sandbox := e.runHost()
-	ids := make([]string, 4)
-	for i := range ids {
-		ids[i] = e.create(sandbox, e.container(fmt.Sprintf("c%d", i), nap.command()...), pod)
-	}
-	for _, err := range together(len(ids)+1, func(i int) error {
-		if i < len(ids) {
-			return e.Runtime.StartContainer(e.ctx, ids[i])
-		}
-		return e.Runtime.StopPodSandbox(e.ctx, sandbox)
-	}) {
-		if err != nil {
-			e.refused(err)
-		}
-	}
-	require.NoError(e.t, e.Runtime.StopPodSandbox(e.ctx, sandbox))
-	e.notReady(sandbox)
-	for _, id := range ids {
-		require.NotEqual(e.t, runtimeapi.ContainerState_CONTAINER_RUNNING, e.status(id).GetState())
-	}
-}
-
-func removeWhileStopping(e *env) {
-	id := e.alone(e.startReady, stubborn)
-	errs := together(2, func(i int) error {
-		if i == 0 {
-			return gone(e.Runtime.StopContainer(e.ctx, id, patience/2))
-		}
-		return e.Runtime.RemoveContainer(e.ctx, id)
-	})
-	require.NoError(e.t, errors.Join(errs...))
-	e.noContainer(id)
-}
-
-func stopWhileStopping(e *env) {
-	id := e.alone(e.startReady, stubborn)
-	errs := together(2, func(i int) error {
-		if i == 0 {
-			return e.Runtime.StopContainer(e.ctx, id, patience/2)
-		}
-		return e.Runtime.StopContainer(e.ctx, id, 0)
-	})
-	require.NoError(e.t, errors.Join(errs...))
-	require.Equal(e.t, int32(137), e.status(id).GetExitCode())
-}
-
-func readDuringChurn(e *env) {
-	pod, sandbox := e.runHost()
-	ctx, over := context.WithCancel(e.ctx)
-	defer over()
-	errs := together(4, func(i int) error {
-		if i > 0 {
-			return e.observe(ctx, sandbox)
-		}
-		defer over()
-		return e.churn(sandbox, pod)
-	})
-	require.NoError(e.t, errors.Join(errs...))
 }
 
 // churn creates, starts, stops and removes containers.

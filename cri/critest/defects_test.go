@@ -20,7 +20,7 @@ func copied[M proto.Message](m M) M { return proto.Clone(m).(M) }
 // callDefects are calls that do the wrong thing.
 func callDefects() []defect {
 	return []defect{
-		{name: "a stop returns before the end", caughtBy: "Container/a container is created, runs, exits and goes", runtime: func(s *spoiledWork, rt *fake.Runtime) {
+		{name: "a stop returns before the end", caughtBy: "Container/a container is created, runs, exits and goes", runtime: func(s *spoiled, rt *fake.Runtime) {
 			s.stop = func(ctx context.Context, id string, grace time.Duration) error {
 				go func() {
 					time.Sleep(time.Second)
@@ -29,10 +29,10 @@ func callDefects() []defect {
 				return nil
 			}
 		}},
-		{name: "a stop has no grace", caughtBy: "Container/a container is created, runs, exits and goes", runtime: func(s *spoiledWork, rt *fake.Runtime) {
+		{name: "a stop has no grace", caughtBy: "Container/a container is created, runs, exits and goes", runtime: func(s *spoiled, rt *fake.Runtime) {
 			s.stop = func(ctx context.Context, id string, _ time.Duration) error { return rt.StopContainer(ctx, id, 0) }
 		}},
-		{name: "a second stop fails", caughtBy: "Idempotence/stopping a container again does nothing", runtime: func(s *spoiledWork, rt *fake.Runtime) {
+		{name: "a second stop fails", caughtBy: "Idempotence/stopping a container again does nothing", runtime: func(s *spoiled, rt *fake.Runtime) {
 			s.stop = func(ctx context.Context, id string, grace time.Duration) error {
 				if response, err := rt.ContainerStatus(ctx, id, false); err == nil && response.Status.FinishedAt != 0 {
 					return errors.New("not running")
@@ -40,7 +40,7 @@ func callDefects() []defect {
 				return rt.StopContainer(ctx, id, grace)
 			}
 		}},
-		{name: "only the first of many stops waits", caughtBy: "Concurrency/all callers of a stop return when it is over", runtime: func(s *spoiledWork, rt *fake.Runtime) {
+		{name: "only the first of many stops waits", caughtBy: "Concurrency/all callers of a stop return when it is over", runtime: func(s *spoiled, rt *fake.Runtime) {
 			var first atomic.Bool
 			s.stop = func(ctx context.Context, id string, grace time.Duration) error {
 				if first.Swap(true) {
@@ -50,19 +50,19 @@ func callDefects() []defect {
 				return rt.StopContainer(ctx, id, grace)
 			}
 		}},
-		{name: "a second start works", caughtBy: "Order/StartContainer of a running container is refused", runtime: func(s *spoiledWork, rt *fake.Runtime) {
+		{name: "a second start works", caughtBy: "Order/StartContainer of a running container is refused", runtime: func(s *spoiled, rt *fake.Runtime) {
 			s.start = func(ctx context.Context, id string) error {
 				_ = rt.StartContainer(ctx, id)
 				return nil
 			}
 		}},
-		{name: "a start waits for the end of the context", caughtBy: "Container/a missing executable is a StartError", runtime: func(s *spoiledWork, rt *fake.Runtime) {
+		{name: "a start waits for the end of the context", caughtBy: "Container/a missing executable is a StartError", runtime: func(s *spoiled, rt *fake.Runtime) {
 			s.start = func(ctx context.Context, id string) error {
 				<-ctx.Done()
 				return status.FromContextError(ctx.Err()).Err()
 			}
 		}},
-		{name: "removing what is unknown fails", caughtBy: "Idempotence/what never was can be stopped and removed", runtime: func(s *spoiledWork, rt *fake.Runtime) {
+		{name: "removing what is unknown fails", caughtBy: "Idempotence/what never was can be stopped and removed", runtime: func(s *spoiled, rt *fake.Runtime) {
 			s.remove = func(ctx context.Context, id string) error {
 				if _, err := rt.ContainerStatus(ctx, id, false); err != nil {
 					return errors.New("no such container")
@@ -70,13 +70,13 @@ func callDefects() []defect {
 				return rt.RemoveContainer(ctx, id)
 			}
 		}},
-		{name: "a removal leaves the container", caughtBy: "Order/RemoveContainer of an exited container works, it is gone", runtime: func(s *spoiledWork, _ *fake.Runtime) {
+		{name: "a removal leaves the container", caughtBy: "Order/RemoveContainer of an exited container works, it is gone", runtime: func(s *spoiled, _ *fake.Runtime) {
 			s.remove = func(context.Context, string) error { return nil }
 		}},
-		{name: "a stopped sandbox keeps its containers running", caughtBy: "Sandbox/stopping a sandbox ends its containers and keeps them", runtime: func(s *spoiledWork, _ *fake.Runtime) {
+		{name: "a stopped sandbox keeps its containers running", caughtBy: "Sandbox/stopping a sandbox ends its containers and keeps them", runtime: func(s *spoiled, _ *fake.Runtime) {
 			s.stopSandbox = func(context.Context, string) error { return nil }
 		}},
-		{name: "a sandbox with running containers cannot be removed", caughtBy: "Sandbox/removing a sandbox removes containers that run", runtime: func(s *spoiledWork, rt *fake.Runtime) {
+		{name: "a sandbox with running containers cannot be removed", caughtBy: "Sandbox/removing a sandbox removes containers that run", runtime: func(s *spoiled, rt *fake.Runtime) {
 			s.removeSandbox = func(ctx context.Context, id string) error {
 				list, err := rt.ListContainers(ctx, &runtimeapi.ContainerFilter{PodSandboxId: id})
 				if err != nil || len(list) > 0 {
@@ -85,20 +85,20 @@ func callDefects() []defect {
 				return rt.RemovePodSandbox(ctx, id)
 			}
 		}},
-		{name: "an update is forgotten", caughtBy: "Resources/an update of a running container shows", runtime: func(s *spoiledWork, _ *fake.Runtime) {
+		{name: "an update is forgotten", caughtBy: "Resources/an update of a running container shows", runtime: func(s *spoiled, _ *fake.Runtime) {
 			s.update = func(context.Context, *runtimeapi.UpdateContainerResourcesRequest) error { return nil }
 		}},
 		{name: "a container's name is not reserved", caughtBy: "Names/a container's name is its own while it exists", runtime: freshAttempts},
 		{name: "many callers get a container's name", caughtBy: "Concurrency/one of many callers gets a container's name", runtime: freshAttempts},
 		{name: "removal does not free a container's name", caughtBy: "Names/removal frees a container's name", runtime: keepNames},
 		{name: "a sandbox's name is not reserved", caughtBy: "Names/a sandbox's name is its own while it exists", runtime: freshAttempts},
-		{name: "every handler is known", caughtBy: "Sandbox/an unknown handler is refused and leaves nothing", runtime: func(s *spoiledWork, _ *fake.Runtime) {
+		{name: "every handler is known", caughtBy: "Sandbox/an unknown handler is refused and leaves nothing", runtime: func(s *spoiled, _ *fake.Runtime) {
 			s.run = func(_ context.Context, _ *runtimeapi.PodSandboxConfig, handler *string) error {
 				*handler = ""
 				return nil
 			}
 		}},
-		{name: "a large label is never answered", caughtBy: "BadInput/a sandbox with a label of 1 MiB is answered", runtime: func(s *spoiledWork, _ *fake.Runtime) {
+		{name: "a large label is never answered", caughtBy: "BadInput/a sandbox with a label of 1 MiB is answered", runtime: func(s *spoiled, _ *fake.Runtime) {
 			s.run = func(ctx context.Context, config *runtimeapi.PodSandboxConfig, _ *string) error {
 				if len(config.Labels["big"]) > 0 {
 					<-ctx.Done()
@@ -111,7 +111,7 @@ func callDefects() []defect {
 }
 
 // freshAttempts makes a runtime that reserves no names.
-func freshAttempts(s *spoiledWork, _ *fake.Runtime) {
+func freshAttempts(s *spoiled, _ *fake.Runtime) {
 	var attempts atomic.Uint32
 	s.create = func(config *runtimeapi.ContainerConfig) error {
 		config.Metadata.Attempt = attempts.Add(1)
@@ -124,7 +124,7 @@ func freshAttempts(s *spoiledWork, _ *fake.Runtime) {
 }
 
 // keepNames makes a runtime that never gives a name free.
-func keepNames(s *spoiledWork, _ *fake.Runtime) {
+func keepNames(s *spoiled, _ *fake.Runtime) {
 	var mu sync.Mutex
 	taken := map[string]bool{}
 	s.create = func(config *runtimeapi.ContainerConfig) error {
@@ -140,14 +140,14 @@ func keepNames(s *spoiledWork, _ *fake.Runtime) {
 
 // replyDefects are replies that say the wrong thing.
 func replyDefects() []defect {
-	onStatus := func(edit func(s *runtimeapi.ContainerStatus)) func(*spoiledWork, *fake.Runtime) {
-		return func(s *spoiledWork, _ *fake.Runtime) { s.status = edit }
+	onStatus := func(edit func(s *runtimeapi.ContainerStatus)) func(*spoiled, *fake.Runtime) {
+		return func(s *spoiled, _ *fake.Runtime) { s.status = edit }
 	}
-	onSandbox := func(edit func(s *runtimeapi.PodSandboxStatus)) func(*spoiledWork, *fake.Runtime) {
-		return func(s *spoiledWork, _ *fake.Runtime) { s.sandbox = edit }
+	onSandbox := func(edit func(s *runtimeapi.PodSandboxStatus)) func(*spoiled, *fake.Runtime) {
+		return func(s *spoiled, _ *fake.Runtime) { s.sandbox = edit }
 	}
-	onFilter := func(edit func(f *runtimeapi.ContainerFilter)) func(*spoiledWork, *fake.Runtime) {
-		return func(s *spoiledWork, _ *fake.Runtime) {
+	onFilter := func(edit func(f *runtimeapi.ContainerFilter)) func(*spoiled, *fake.Runtime) {
+		return func(s *spoiled, _ *fake.Runtime) {
 			s.filter = func(f *runtimeapi.ContainerFilter) *runtimeapi.ContainerFilter {
 				if f != nil {
 					edit(f)
@@ -165,11 +165,11 @@ func replyDefects() []defect {
 		{name: "the attempt is lost", caughtBy: "Container/the status repeats the config in every state", runtime: onStatus(func(s *runtimeapi.ContainerStatus) { s.Metadata.Attempt = 0 })},
 		{name: "annotations are lost", caughtBy: "Container/the status repeats the config in every state", runtime: onStatus(func(s *runtimeapi.ContainerStatus) { s.Annotations = nil })},
 		{name: "log paths are relative", caughtBy: "Container/log paths are absolute, and empty without a log", runtime: onStatus(func(s *runtimeapi.ContainerStatus) { s.LogPath = "c.log" })},
-		{name: "the time of the end is that of the question", caughtBy: "Container/the status of an exited container stays", runtime: func(s *spoiledWork, _ *fake.Runtime) {
+		{name: "the time of the end is that of the question", caughtBy: "Container/the status of an exited container stays", runtime: func(s *spoiled, _ *fake.Runtime) {
 			var asked atomic.Int64
 			s.status = func(s *runtimeapi.ContainerStatus) { s.FinishedAt += asked.Add(1) }
 		}},
-		{name: "an unknown container is an unknown error", caughtBy: "Order/ContainerStatus of an unknown container is NotFound", runtime: func(s *spoiledWork, _ *fake.Runtime) {
+		{name: "an unknown container is an unknown error", caughtBy: "Order/ContainerStatus of an unknown container is NotFound", runtime: func(s *spoiled, _ *fake.Runtime) {
 			s.statusResponse = func(r *runtimeapi.ContainerStatusResponse, err error) (*runtimeapi.ContainerStatusResponse, error) {
 				if err != nil {
 					err = status.Error(codes.Unknown, err.Error())
@@ -190,19 +190,19 @@ func replyDefects() []defect {
 				f.State, f.PodSandboxId, f.LabelSelector = nil, "", nil
 			}
 		})},
-		{name: "one of two labels is enough", caughtBy: "List/sandboxes are selected by labels", runtime: func(s *spoiledWork, _ *fake.Runtime) {
+		{name: "one of two labels is enough", caughtBy: "List/sandboxes are selected by labels", runtime: func(s *spoiled, _ *fake.Runtime) {
 			s.sandboxFilter = func(f *runtimeapi.PodSandboxFilter) *runtimeapi.PodSandboxFilter {
 				delete(f.GetLabelSelector(), "tier")
 				return f
 			}
 		}},
-		{name: "a list is one short", caughtBy: "List/without a filter everything is listed", runtime: func(s *spoiledWork, _ *fake.Runtime) {
+		{name: "a list is one short", caughtBy: "List/without a filter everything is listed", runtime: func(s *spoiled, _ *fake.Runtime) {
 			s.list = func(l []*runtimeapi.Container) []*runtimeapi.Container { return l[:max(0, len(l)-1)] }
 		}},
-		{name: "an entry is listed twice", caughtBy: "List/every entry is complete and listed once", runtime: func(s *spoiledWork, _ *fake.Runtime) {
+		{name: "an entry is listed twice", caughtBy: "List/every entry is complete and listed once", runtime: func(s *spoiled, _ *fake.Runtime) {
 			s.list = func(l []*runtimeapi.Container) []*runtimeapi.Container { return append(l, l...) }
 		}},
-		{name: "lists are behind", caughtBy: "List/a listed container says what its status says", runtime: func(s *spoiledWork, _ *fake.Runtime) {
+		{name: "lists are behind", caughtBy: "List/a listed container says what its status says", runtime: func(s *spoiled, _ *fake.Runtime) {
 			s.list = func(l []*runtimeapi.Container) []*runtimeapi.Container {
 				for _, c := range l {
 					c.State = runtimeapi.ContainerState_CONTAINER_RUNNING
@@ -210,7 +210,7 @@ func replyDefects() []defect {
 				return l
 			}
 		}},
-		{name: "the network has no condition", caughtBy: "Info/the status has both conditions, and they are true", runtime: func(s *spoiledWork, _ *fake.Runtime) {
+		{name: "the network has no condition", caughtBy: "Info/the status has both conditions, and they are true", runtime: func(s *spoiled, _ *fake.Runtime) {
 			s.conditions = func(s *runtimeapi.RuntimeStatus) { s.Conditions = s.Conditions[:1] }
 		}},
 	}

@@ -22,15 +22,143 @@ const (
 
 func eventCases() []testCase {
 	return []testCase{
-		{"a container's life is four events, in order", eventLife},
-		{"a sandbox has events under its own ID", eventSandbox},
-		{"an event describes the pod at that moment", eventFields},
-		{"a container that ends by itself has a stopped event with its exit code", eventExit},
-		{"a container that cannot be started has no started event", eventStartError},
-		{"every stream gets every event", eventTwoStreams},
-		{"a stream ends with its context", eventStreamEnds},
-		{"a stop can be seen before its event comes", eventAfterState},
-		{"no event of twenty short containers is missed", eventBurst},
+		{"a container's life is four events, in order", func(e *env) {
+			w := e.watch(nil)
+			id := e.wholeLife(e.newPod(), "main")
+			require.Equal(e.t, []runtimeapi.ContainerEventType{createdEvent, startedEvent, stoppedEvent, deletedEvent}, e.kinds(w, id, 4))
+			var last int64
+			for _, event := range w.of(id) {
+				require.Positive(e.t, event.GetCreatedAt())
+				require.GreaterOrEqual(e.t, event.GetCreatedAt(), last)
+				last = event.GetCreatedAt()
+			}
+		}},
+		{"a sandbox has events under its own ID", func(e *env) {
+			w := e.watch(nil)
+			p := e.newPod()
+			require.Equal(e.t, []runtimeapi.ContainerEventType{createdEvent, startedEvent}, e.kinds(w, p.id, 2))
+			require.NoError(e.t, e.Runtime.StopPodSandbox(e.ctx, p.id))
+			require.NoError(e.t, e.Runtime.RemovePodSandbox(e.ctx, p.id))
+			require.Equal(e.t, []runtimeapi.ContainerEventType{createdEvent, startedEvent, stoppedEvent, deletedEvent}, e.kinds(w, p.id, 4))
+			require.Equal(e.t, runtimeapi.PodSandboxState_SANDBOX_NOTREADY, e.event(w, p.id, stoppedEvent).GetPodSandboxStatus().GetState())
+		}},
+		{"an event describes the pod at that moment", func(e *env) {
+			w := e.watch(nil)
+			p := e.newPod()
+			other := e.ready(p, "other", quits)
+			id := e.ready(p, "main", quits)
+			require.NoError(e.t, e.Runtime.StopContainer(e.ctx, id, time.Minute))
+			states := map[runtimeapi.ContainerEventType]runtimeapi.ContainerState{
+				createdEvent: runtimeapi.ContainerState_CONTAINER_CREATED,
+				startedEvent: runtimeapi.ContainerState_CONTAINER_RUNNING,
+				stoppedEvent: runtimeapi.ContainerState_CONTAINER_EXITED,
+			}
+			for kind, state := range states {
+				event := e.event(w, id, kind)
+				pod := event.GetPodSandboxStatus()
+				require.Equal(e.t, p.id, pod.GetId())
+				require.Equal(e.t, p.config.GetMetadata().GetUid(), pod.GetMetadata().GetUid())
+				require.Equal(e.t, runtimeapi.PodSandboxState_SANDBOX_READY, pod.GetState())
+				require.NotEmpty(e.t, pod.GetNetwork().GetIp())
+				statuses := map[string]*runtimeapi.ContainerStatus{}
+				for _, status := range event.GetContainersStatuses() {
+					statuses[status.GetId()] = status
+				}
+				require.Len(e.t, statuses, 2)
+				require.Equal(e.t, state, statuses[id].GetState(), "in the %v event", kind)
+				require.Equal(e.t, "main", statuses[id].GetMetadata().GetName())
+				require.Equal(e.t, runtimeapi.ContainerState_CONTAINER_RUNNING, statuses[other].GetState())
+			}
+			require.NoError(e.t, e.Runtime.RemoveContainer(e.ctx, id))
+			left := e.event(w, id, deletedEvent).GetContainersStatuses()
+			require.Len(e.t, left, 1)
+			require.Equal(e.t, other, left[0].GetId())
+		}},
+		{"a container that ends by itself has a stopped event with its exit code", func(e *env) {
+			w := e.watch(nil)
+			p := e.newPod()
+			id := e.start(p.id, e.container("main", speaks.command()...), p.config)
+			require.Equal(e.t, []runtimeapi.ContainerEventType{createdEvent, startedEvent, stoppedEvent}, e.kinds(w, id, 3))
+			status := e.event(w, id, stoppedEvent).GetContainersStatuses()
+			require.Len(e.t, status, 1)
+			require.Equal(e.t, int32(3), status[0].GetExitCode())
+			require.Positive(e.t, status[0].GetFinishedAt())
+		}},
+		{"a container that cannot be started has no started event", func(e *env) {
+			w := e.watch(nil)
+			p := e.newPod()
+			id := e.create(p.id, e.container("main", "/critest/no/such/command"), p.config)
+			e.refused(e.Runtime.StartContainer(e.ctx, id))
+			require.NoError(e.t, e.Runtime.RemoveContainer(e.ctx, id))
+			e.event(w, id, deletedEvent)
+			for _, event := range w.of(id) {
+				require.NotEqual(e.t, startedEvent, event.GetContainerEventType())
+			}
+			require.Equal(e.t, createdEvent, w.of(id)[0].GetContainerEventType())
+		}},
+		{"every stream gets every event", func(e *env) {
+			first, second := e.watch(nil), e.watch(nil)
+			id := e.wholeLife(e.newPod(), "main")
+			require.Equal(e.t, e.kinds(first, id, 4), e.kinds(second, id, 4))
+		}},
+		{"a stream ends with its context", func(e *env) {
+			leaves, stays := e.watch(nil), e.watch(nil)
+			leaves.cancel()
+			var err error
+			e.eventually("the stream's end", func() bool {
+				select {
+				case err = <-leaves.ended:
+					return true
+				default:
+					return false
+				}
+			})
+			leaves.ended = alreadyEnded()
+			require.ErrorIs(e.t, err, context.Canceled)
+			id := e.wholeLife(e.newPod(), "main")
+			require.Len(e.t, e.kinds(stays, id, 4), 4)
+			require.Empty(e.t, leaves.of(id))
+		}},
+		// A caller that reads the state because of an event relies on this: what it
+		// reads is never older than the event.
+		{"a stop can be seen before its event comes", func(e *env) {
+			var mu sync.Mutex
+			states := map[string]runtimeapi.ContainerState{}
+			w := e.watch(func(event *runtimeapi.ContainerEventResponse) {
+				if event.GetContainerEventType() != stoppedEvent {
+					return
+				}
+				response, err := e.Runtime.ContainerStatus(e.ctx, event.GetContainerId(), false)
+				mu.Lock()
+				defer mu.Unlock()
+				if !cri.IsNotFound(err) {
+					states[event.GetContainerId()] = response.GetStatus().GetState()
+				}
+			})
+			p := e.newPod()
+			for i := range 5 {
+				id := e.start(p.id, e.container(fmt.Sprintf("main%d", i), speaks.command()...), p.config)
+				e.event(w, id, stoppedEvent)
+				e.eventually("the state", func() bool {
+					mu.Lock()
+					defer mu.Unlock()
+					_, seen := states[id]
+					return seen
+				})
+				require.Equal(e.t, runtimeapi.ContainerState_CONTAINER_EXITED, states[id])
+			}
+		}},
+		{"no event of twenty short containers is missed", func(e *env) {
+			w := e.watch(nil)
+			p := e.newPod()
+			var ids []string
+			for i := range 20 {
+				ids = append(ids, e.start(p.id, e.container(fmt.Sprintf("main%d", i), speaks.command()...), p.config))
+			}
+			for _, id := range ids {
+				require.Equal(e.t, []runtimeapi.ContainerEventType{createdEvent, startedEvent, stoppedEvent}, e.kinds(w, id, 3))
+			}
+		}},
 	}
 }
 
@@ -134,155 +262,9 @@ func (e *env) wholeLife(p livePod, name string) string {
 	return id
 }
 
-func eventLife(e *env) {
-	w := e.watch(nil)
-	id := e.wholeLife(e.newPod(), "main")
-	require.Equal(e.t, []runtimeapi.ContainerEventType{createdEvent, startedEvent, stoppedEvent, deletedEvent}, e.kinds(w, id, 4))
-	var last int64
-	for _, event := range w.of(id) {
-		require.Positive(e.t, event.GetCreatedAt())
-		require.GreaterOrEqual(e.t, event.GetCreatedAt(), last)
-		last = event.GetCreatedAt()
-	}
-}
-
-func eventSandbox(e *env) {
-	w := e.watch(nil)
-	p := e.newPod()
-	require.Equal(e.t, []runtimeapi.ContainerEventType{createdEvent, startedEvent}, e.kinds(w, p.id, 2))
-	require.NoError(e.t, e.Runtime.StopPodSandbox(e.ctx, p.id))
-	require.NoError(e.t, e.Runtime.RemovePodSandbox(e.ctx, p.id))
-	require.Equal(e.t, []runtimeapi.ContainerEventType{createdEvent, startedEvent, stoppedEvent, deletedEvent}, e.kinds(w, p.id, 4))
-	require.Equal(e.t, runtimeapi.PodSandboxState_SANDBOX_NOTREADY, e.event(w, p.id, stoppedEvent).GetPodSandboxStatus().GetState())
-}
-
-func eventFields(e *env) {
-	w := e.watch(nil)
-	p := e.newPod()
-	other := e.ready(p, "other", quits)
-	id := e.ready(p, "main", quits)
-	require.NoError(e.t, e.Runtime.StopContainer(e.ctx, id, time.Minute))
-	states := map[runtimeapi.ContainerEventType]runtimeapi.ContainerState{
-		createdEvent: runtimeapi.ContainerState_CONTAINER_CREATED,
-		startedEvent: runtimeapi.ContainerState_CONTAINER_RUNNING,
-		stoppedEvent: runtimeapi.ContainerState_CONTAINER_EXITED,
-	}
-	for kind, state := range states {
-		event := e.event(w, id, kind)
-		pod := event.GetPodSandboxStatus()
-		require.Equal(e.t, p.id, pod.GetId())
-		require.Equal(e.t, p.config.GetMetadata().GetUid(), pod.GetMetadata().GetUid())
-		require.Equal(e.t, runtimeapi.PodSandboxState_SANDBOX_READY, pod.GetState())
-		require.NotEmpty(e.t, pod.GetNetwork().GetIp())
-		statuses := map[string]*runtimeapi.ContainerStatus{}
-		for _, status := range event.GetContainersStatuses() {
-			statuses[status.GetId()] = status
-		}
-		require.Len(e.t, statuses, 2)
-		require.Equal(e.t, state, statuses[id].GetState(), "in the %v event", kind)
-		require.Equal(e.t, "main", statuses[id].GetMetadata().GetName())
-		require.Equal(e.t, runtimeapi.ContainerState_CONTAINER_RUNNING, statuses[other].GetState())
-	}
-	require.NoError(e.t, e.Runtime.RemoveContainer(e.ctx, id))
-	left := e.event(w, id, deletedEvent).GetContainersStatuses()
-	require.Len(e.t, left, 1)
-	require.Equal(e.t, other, left[0].GetId())
-}
-
-func eventExit(e *env) {
-	w := e.watch(nil)
-	p := e.newPod()
-	id := e.start(p.id, e.container("main", speaks.command()...), p.config)
-	require.Equal(e.t, []runtimeapi.ContainerEventType{createdEvent, startedEvent, stoppedEvent}, e.kinds(w, id, 3))
-	status := e.event(w, id, stoppedEvent).GetContainersStatuses()
-	require.Len(e.t, status, 1)
-	require.Equal(e.t, int32(3), status[0].GetExitCode())
-	require.Positive(e.t, status[0].GetFinishedAt())
-}
-
-func eventStartError(e *env) {
-	w := e.watch(nil)
-	p := e.newPod()
-	id := e.create(p.id, e.container("main", "/critest/no/such/command"), p.config)
-	e.refused(e.Runtime.StartContainer(e.ctx, id))
-	require.NoError(e.t, e.Runtime.RemoveContainer(e.ctx, id))
-	e.event(w, id, deletedEvent)
-	for _, event := range w.of(id) {
-		require.NotEqual(e.t, startedEvent, event.GetContainerEventType())
-	}
-	require.Equal(e.t, createdEvent, w.of(id)[0].GetContainerEventType())
-}
-
-func eventTwoStreams(e *env) {
-	first, second := e.watch(nil), e.watch(nil)
-	id := e.wholeLife(e.newPod(), "main")
-	require.Equal(e.t, e.kinds(first, id, 4), e.kinds(second, id, 4))
-}
-
-func eventStreamEnds(e *env) {
-	leaves, stays := e.watch(nil), e.watch(nil)
-	leaves.cancel()
-	var err error
-	e.eventually("the stream's end", func() bool {
-		select {
-		case err = <-leaves.ended:
-			return true
-		default:
-			return false
-		}
-	})
-	leaves.ended = alreadyEnded()
-	require.ErrorIs(e.t, err, context.Canceled)
-	id := e.wholeLife(e.newPod(), "main")
-	require.Len(e.t, e.kinds(stays, id, 4), 4)
-	require.Empty(e.t, leaves.of(id))
-}
-
 // alreadyEnded is the channel of a stream whose end has been seen.
 func alreadyEnded() <-chan error {
 	ended := make(chan error)
 	close(ended)
 	return ended
-}
-
-// eventAfterState matters to who reads the state because of an event: what it
-// reads is never older than the event.
-func eventAfterState(e *env) {
-	var mu sync.Mutex
-	states := map[string]runtimeapi.ContainerState{}
-	w := e.watch(func(event *runtimeapi.ContainerEventResponse) {
-		if event.GetContainerEventType() != stoppedEvent {
-			return
-		}
-		response, err := e.Runtime.ContainerStatus(e.ctx, event.GetContainerId(), false)
-		mu.Lock()
-		defer mu.Unlock()
-		if !cri.IsNotFound(err) {
-			states[event.GetContainerId()] = response.GetStatus().GetState()
-		}
-	})
-	p := e.newPod()
-	for i := range 5 {
-		id := e.start(p.id, e.container(fmt.Sprintf("main%d", i), speaks.command()...), p.config)
-		e.event(w, id, stoppedEvent)
-		e.eventually("the state", func() bool {
-			mu.Lock()
-			defer mu.Unlock()
-			_, seen := states[id]
-			return seen
-		})
-		require.Equal(e.t, runtimeapi.ContainerState_CONTAINER_EXITED, states[id])
-	}
-}
-
-func eventBurst(e *env) {
-	w := e.watch(nil)
-	p := e.newPod()
-	var ids []string
-	for i := range 20 {
-		ids = append(ids, e.start(p.id, e.container(fmt.Sprintf("main%d", i), speaks.command()...), p.config))
-	}
-	for _, id := range ids {
-		require.Equal(e.t, []runtimeapi.ContainerEventType{createdEvent, startedEvent, stoppedEvent}, e.kinds(w, id, 3))
-	}
 }

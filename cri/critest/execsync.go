@@ -18,20 +18,139 @@ import (
 
 func execSyncCases() []testCase {
 	return []testCase{
-		{"a command's two streams and its exit code come apart", execStreams},
-		{"exit code 0 is no error", execSucceeds},
-		{"a mebibyte of output comes whole", execBig},
-		{"output comes as it was written", execBinary},
-		{"a command has the container's environment and folder, and no input", execSurroundings},
-		{"a command's output is not in the container's log", execNotLogged},
-		{"a command that runs out of time is killed, and says so", execTimeout},
-		{"a caller that leaves has its answer at once, and the container goes on", execAbandoned},
-		{"a command in time does not wait for its timeout", execInTime},
-		{"commands run side by side", execConcurrent},
-		{"a command ends with its container", execContainerDies},
-		{"a command that is not there is an error, not an exit code", execMissing},
-		{"an empty command is an error", execEmpty},
-		{"nothing runs in a container that does not", execNotRunning},
+		{"a command's two streams and its exit code come apart", func(e *env) {
+			stdout, stderr, err := e.exec(e.ready(e.newPod(), "main", quits), speaks, execTime)
+			requireExit(e.t, err, 3)
+			require.Equal(e.t, "out\n", stdout)
+			require.Equal(e.t, "err\n", stderr)
+		}},
+		{"exit code 0 is no error", func(e *env) {
+			stdout, stderr, err := e.exec(e.ready(e.newPod(), "main", quits), blanks, execTime)
+			require.NoError(e.t, err)
+			require.Equal(e.t, "\n\nx\n\n", stdout)
+			require.Empty(e.t, stderr)
+		}},
+		{"a mebibyte of output comes whole", func(e *env) {
+			stdout, _, err := e.exec(e.ready(e.newPod(), "main", quits), big, execTime)
+			require.NoError(e.t, err)
+			require.Len(e.t, stdout, 1<<20)
+			require.Empty(e.t, strings.Trim(stdout, "x"))
+		}},
+		{"output comes as it was written", func(e *env) {
+			stdout, _, err := e.exec(e.ready(e.newPod(), "main", quits), binary, execTime)
+			require.NoError(e.t, err)
+			require.Equal(e.t, "\xff\x00\x01\r.\n\t \x80\n", stdout)
+		}},
+		{"a command has the container's environment and folder, and no input", func(e *env) {
+			p := e.newPod()
+			config := e.container("main", quits.command()...)
+			config.Envs = []*runtimeapi.KeyValue{{Key: "COLOR", Value: []byte("blue")}}
+			config.WorkingDir = "/tmp"
+			stdout, _, err := e.exec(e.start(p.id, config, p.config), tells, execTime)
+			require.NoError(e.t, err)
+			require.Equal(e.t, "blue\n/tmp\n0\n", stdout)
+		}},
+		{"a command's output is not in the container's log", func(e *env) {
+			p := e.newPod()
+			id := e.ready(p, "main", quits)
+			_, _, err := e.exec(id, speaks, execTime)
+			requireExit(e.t, err, 3)
+			require.NoError(e.t, e.Runtime.StopContainer(e.ctx, id, time.Minute))
+			require.Equal(e.t, []string{"ready"}, e.text(p, "main"))
+		}},
+		{"a command that runs out of time is killed, and says so", func(e *env) {
+			id, file := e.beating()
+			begin := time.Now()
+			_, _, err := e.exec(id, beats, time.Second)
+			require.ErrorIs(e.t, err, cri.ErrExecTimeout)
+			require.GreaterOrEqual(e.t, time.Since(begin), time.Second)
+			e.requireStill(file)
+			require.Equal(e.t, runtimeapi.ContainerState_CONTAINER_RUNNING, e.status(id).GetState())
+		}},
+		// The command may go on: runtimes that kill it
+		// may miss. Who wants a command to end gives a timeout.
+		{"a caller that leaves has its answer at once, and the container goes on", func(e *env) {
+			id, file := e.beating()
+			ctx, cancel := context.WithCancel(e.ctx)
+			defer cancel()
+			result := e.async(func() error {
+				_, _, err := e.Runtime.ExecSync(ctx, id, beats.command(), 0)
+				return err
+			})
+			e.eventually("the command runs", func() bool { return fileSize(file) > 0 })
+			cancel()
+			require.ErrorIs(e.t, <-result, context.Canceled)
+			_, _, err := e.exec(id, speaks, execTime)
+			requireExit(e.t, err, 3)
+			require.Equal(e.t, runtimeapi.ContainerState_CONTAINER_RUNNING, e.status(id).GetState())
+			require.NoError(e.t, e.Runtime.StopContainer(e.ctx, id, 0))
+			e.eventually("the command's end", func() bool {
+				before := fileSize(file)
+				e.sleep(200 * time.Millisecond)
+				return fileSize(file) == before
+			})
+		}},
+		{"a command in time does not wait for its timeout", func(e *env) {
+			_, _, err := e.exec(e.ready(e.newPod(), "main", quits), slow, longGrace)
+			require.NoError(e.t, err)
+			require.NoError(e.t, e.ctx.Err())
+		}},
+		{"commands run side by side", func(e *env) {
+			id := e.ready(e.newPod(), "main", quits)
+			var running sync.WaitGroup
+			output := make([]string, 8)
+			failures := make([]error, len(output))
+			for i := range output {
+				running.Go(func() {
+					what := []program{blanks, binary}[i%2]
+					stdout, _, err := e.Runtime.ExecSync(e.ctx, id, what.command(), execTime)
+					output[i], failures[i] = string(stdout), err
+				})
+			}
+			running.Wait()
+			require.NoError(e.t, errors.Join(failures...))
+			for i, got := range output {
+				require.Equal(e.t, []string{"\n\nx\n\n", "\xff\x00\x01\r.\n\t \x80\n"}[i%2], got)
+			}
+		}},
+		{"a command ends with its container", func(e *env) {
+			id, file := e.beating()
+			result := e.async(func() error {
+				_, _, err := e.Runtime.ExecSync(e.ctx, id, beats.command(), 0)
+				return err
+			})
+			e.eventually("the command runs", func() bool { return fileSize(file) > 0 })
+			require.NoError(e.t, e.Runtime.StopContainer(e.ctx, id, 0))
+			requireExit(e.t, <-result, killedCode)
+			e.requireStill(file)
+		}},
+		{"a command that is not there is an error, not an exit code", func(e *env) {
+			id := e.ready(e.newPod(), "main", quits)
+			for _, command := range []string{"critest-no-such-command", "/critest/no/such/command"} {
+				_, _, err := e.Runtime.ExecSync(e.ctx, id, []string{command}, execTime)
+				e.notRun(err)
+			}
+		}},
+		{"an empty command is an error", func(e *env) {
+			id := e.ready(e.newPod(), "main", quits)
+			_, _, err := e.Runtime.ExecSync(e.ctx, id, nil, execTime)
+			e.notRun(err)
+		}},
+		{"nothing runs in a container that does not", func(e *env) {
+			p := e.newPod()
+			id := e.create(p.id, e.container("main", quits.command()...), p.config)
+			try := func() error {
+				_, _, err := e.Runtime.ExecSync(e.ctx, id, speaks.command(), execTime)
+				return err
+			}
+			e.notRun(try())
+			require.NoError(e.t, e.Runtime.StartContainer(e.ctx, id))
+			e.printed(p, "main", "ready")
+			require.NoError(e.t, e.Runtime.StopContainer(e.ctx, id, 0))
+			e.notRun(try())
+			require.NoError(e.t, e.Runtime.RemoveContainer(e.ctx, id))
+			e.notFound(try())
+		}},
 	}
 }
 
@@ -62,52 +181,6 @@ func (e *env) notRun(err error) {
 	require.NotErrorIs(e.t, err, cri.ErrExecTimeout)
 }
 
-func execStreams(e *env) {
-	stdout, stderr, err := e.exec(e.ready(e.newPod(), "main", quits), speaks, execTime)
-	requireExit(e.t, err, 3)
-	require.Equal(e.t, "out\n", stdout)
-	require.Equal(e.t, "err\n", stderr)
-}
-
-func execSucceeds(e *env) {
-	stdout, stderr, err := e.exec(e.ready(e.newPod(), "main", quits), blanks, execTime)
-	require.NoError(e.t, err)
-	require.Equal(e.t, "\n\nx\n\n", stdout)
-	require.Empty(e.t, stderr)
-}
-
-func execBig(e *env) {
-	stdout, _, err := e.exec(e.ready(e.newPod(), "main", quits), big, execTime)
-	require.NoError(e.t, err)
-	require.Len(e.t, stdout, 1<<20)
-	require.Empty(e.t, strings.Trim(stdout, "x"))
-}
-
-func execBinary(e *env) {
-	stdout, _, err := e.exec(e.ready(e.newPod(), "main", quits), binary, execTime)
-	require.NoError(e.t, err)
-	require.Equal(e.t, "\xff\x00\x01\r.\n\t \x80\n", stdout)
-}
-
-func execSurroundings(e *env) {
-	p := e.newPod()
-	config := e.container("main", quits.command()...)
-	config.Envs = []*runtimeapi.KeyValue{{Key: "COLOR", Value: []byte("blue")}}
-	config.WorkingDir = "/tmp"
-	stdout, _, err := e.exec(e.start(p.id, config, p.config), tells, execTime)
-	require.NoError(e.t, err)
-	require.Equal(e.t, "blue\n/tmp\n0\n", stdout)
-}
-
-func execNotLogged(e *env) {
-	p := e.newPod()
-	id := e.ready(p, "main", quits)
-	_, _, err := e.exec(id, speaks, execTime)
-	requireExit(e.t, err, 3)
-	require.NoError(e.t, e.Runtime.StopContainer(e.ctx, id, time.Minute))
-	require.Equal(e.t, []string{"ready"}, e.text(p, "main"))
-}
-
 // beating starts a container in which beats can run, and tells where its file is.
 func (e *env) beating() (id, file string) {
 	e.t.Helper()
@@ -135,105 +208,4 @@ func fileSize(file string) int64 {
 		return 0
 	}
 	return info.Size()
-}
-
-func execTimeout(e *env) {
-	id, file := e.beating()
-	begin := time.Now()
-	_, _, err := e.exec(id, beats, time.Second)
-	require.ErrorIs(e.t, err, cri.ErrExecTimeout)
-	require.GreaterOrEqual(e.t, time.Since(begin), time.Second)
-	e.requireStill(file)
-	require.Equal(e.t, runtimeapi.ContainerState_CONTAINER_RUNNING, e.status(id).GetState())
-}
-
-// execAbandoned leaves open whether the command goes on: runtimes that kill it
-// may miss. Who wants a command to end gives a timeout.
-func execAbandoned(e *env) {
-	id, file := e.beating()
-	ctx, cancel := context.WithCancel(e.ctx)
-	defer cancel()
-	result := e.async(func() error {
-		_, _, err := e.Runtime.ExecSync(ctx, id, beats.command(), 0)
-		return err
-	})
-	e.eventually("the command runs", func() bool { return fileSize(file) > 0 })
-	cancel()
-	require.ErrorIs(e.t, <-result, context.Canceled)
-	_, _, err := e.exec(id, speaks, execTime)
-	requireExit(e.t, err, 3)
-	require.Equal(e.t, runtimeapi.ContainerState_CONTAINER_RUNNING, e.status(id).GetState())
-	require.NoError(e.t, e.Runtime.StopContainer(e.ctx, id, 0))
-	e.eventually("the command's end", func() bool {
-		before := fileSize(file)
-		e.sleep(200 * time.Millisecond)
-		return fileSize(file) == before
-	})
-}
-
-func execInTime(e *env) {
-	_, _, err := e.exec(e.ready(e.newPod(), "main", quits), slow, longGrace)
-	require.NoError(e.t, err)
-	require.NoError(e.t, e.ctx.Err())
-}
-
-func execConcurrent(e *env) {
-	id := e.ready(e.newPod(), "main", quits)
-	var running sync.WaitGroup
-	output := make([]string, 8)
-	failures := make([]error, len(output))
-	for i := range output {
-		running.Go(func() {
-			what := []program{blanks, binary}[i%2]
-			stdout, _, err := e.Runtime.ExecSync(e.ctx, id, what.command(), execTime)
-			output[i], failures[i] = string(stdout), err
-		})
-	}
-	running.Wait()
-	require.NoError(e.t, errors.Join(failures...))
-	for i, got := range output {
-		require.Equal(e.t, []string{"\n\nx\n\n", "\xff\x00\x01\r.\n\t \x80\n"}[i%2], got)
-	}
-}
-
-func execContainerDies(e *env) {
-	id, file := e.beating()
-	result := e.async(func() error {
-		_, _, err := e.Runtime.ExecSync(e.ctx, id, beats.command(), 0)
-		return err
-	})
-	e.eventually("the command runs", func() bool { return fileSize(file) > 0 })
-	require.NoError(e.t, e.Runtime.StopContainer(e.ctx, id, 0))
-	requireExit(e.t, <-result, killedCode)
-	e.requireStill(file)
-}
-
-func execMissing(e *env) {
-	id := e.ready(e.newPod(), "main", quits)
-	for _, command := range []string{"critest-no-such-command", "/critest/no/such/command"} {
-		_, _, err := e.Runtime.ExecSync(e.ctx, id, []string{command}, execTime)
-		e.notRun(err)
-	}
-}
-
-func execEmpty(e *env) {
-	id := e.ready(e.newPod(), "main", quits)
-	_, _, err := e.Runtime.ExecSync(e.ctx, id, nil, execTime)
-	e.notRun(err)
-}
-
-func execNotRunning(e *env) {
-	p := e.newPod()
-	id := e.create(p.id, e.container("main", quits.command()...), p.config)
-	try := func() error {
-		_, _, err := e.Runtime.ExecSync(e.ctx, id, speaks.command(), execTime)
-		return err
-	}
-	e.notRun(try())
-	require.NoError(e.t, e.Runtime.StartContainer(e.ctx, id))
-	e.printed(p, "main", "ready")
-	require.NoError(e.t, e.Runtime.StopContainer(e.ctx, id, 0))
-	e.notRun(try())
-	require.NoError(e.t, e.Runtime.RemoveContainer(e.ctx, id))
-	e.notFound(try())
 }

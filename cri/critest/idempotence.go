@@ -9,95 +9,79 @@ import (
 
 func idempotenceCases() []testCase {
 	return []testCase{
-		{"stopping a container again does nothing", stopContainerAgain},
-		{"removing a container again does nothing", removeContainerAgain},
-		{"stopping a sandbox again does nothing", stopSandboxAgain},
-		{"removing a sandbox again does nothing", removeSandboxAgain},
-		{"stopping what was removed does nothing", stopRemoved},
-		{"what never was can be stopped and removed", stopUnknown},
-		{"a sandbox is removed without having been stopped", removeReady},
-		{"containers can be removed after their sandbox stopped", removeAfterStop},
+		{"stopping a container again does nothing", func(e *env) {
+			id := e.alone(e.startReady, sleeper)
+			require.NoError(e.t, e.Runtime.StopContainer(e.ctx, id, time.Minute))
+			first := e.status(id)
+			for _, grace := range []time.Duration{time.Minute, 0, time.Second} {
+				require.NoError(e.t, e.Runtime.StopContainer(e.ctx, id, grace))
+			}
+			e.same(first, e.status(id))
+		}},
+		{"removing a container again does nothing", func(e *env) {
+			pod, sandbox := e.runHost()
+			other := e.create(sandbox, e.container("other", sleeper.command()...), pod)
+			id := e.create(sandbox, e.container("c", sleeper.command()...), pod)
+			require.NoError(e.t, e.Runtime.RemoveContainer(e.ctx, id))
+			for range 3 {
+				require.NoError(e.t, gone(e.Runtime.RemoveContainer(e.ctx, id)))
+			}
+			require.Equal(e.t, []string{other}, e.containerIDs(&runtimeapi.ContainerFilter{PodSandboxId: sandbox}))
+		}},
+		{"stopping a sandbox again does nothing", func(e *env) {
+			pod := e.pod()
+			id := e.run(pod)
+			require.NoError(e.t, e.Runtime.StopPodSandbox(e.ctx, id))
+			first := e.sandbox(id)
+			for range 3 {
+				require.NoError(e.t, e.Runtime.StopPodSandbox(e.ctx, id))
+			}
+			e.same(first, e.sandbox(id))
+		}},
+		{"removing a sandbox again does nothing", func(e *env) {
+			pod := e.pod()
+			id := e.run(pod)
+			require.NoError(e.t, e.Runtime.StopPodSandbox(e.ctx, id))
+			require.NoError(e.t, e.Runtime.RemovePodSandbox(e.ctx, id))
+			for range 3 {
+				require.NoError(e.t, gone(e.Runtime.RemovePodSandbox(e.ctx, id)))
+			}
+		}},
+		{"stopping what was removed does nothing", func(e *env) {
+			pod, sandbox := e.runHost()
+			container := e.create(sandbox, e.container("c", sleeper.command()...), pod)
+			require.NoError(e.t, e.Runtime.RemovePodSandbox(e.ctx, sandbox))
+			for range 2 {
+				require.NoError(e.t, gone(e.Runtime.StopContainer(e.ctx, container, time.Second)))
+				require.NoError(e.t, gone(e.Runtime.StopPodSandbox(e.ctx, sandbox)))
+			}
+			e.noSandbox(sandbox)
+		}},
+		{"what never was can be stopped and removed", func(e *env) {
+			for range 2 {
+				require.NoError(e.t, gone(e.Runtime.StopContainer(e.ctx, absentID, time.Second)))
+				require.NoError(e.t, gone(e.Runtime.RemoveContainer(e.ctx, absentID)))
+				require.NoError(e.t, gone(e.Runtime.StopPodSandbox(e.ctx, absentID)))
+				require.NoError(e.t, gone(e.Runtime.RemovePodSandbox(e.ctx, absentID)))
+			}
+			e.noContainer(absentID)
+		}},
+		{"a sandbox is removed without having been stopped", func(e *env) {
+			pod := e.pod()
+			id := e.run(pod)
+			require.NoError(e.t, e.Runtime.RemovePodSandbox(e.ctx, id))
+			e.noSandbox(id)
+			e.run(pod)
+		}},
+		{"containers can be removed after their sandbox stopped", func(e *env) {
+			sandbox, ids := threeStates(e)
+			require.NoError(e.t, e.Runtime.StopPodSandbox(e.ctx, sandbox))
+			for _, id := range ids {
+				require.NoError(e.t, e.Runtime.StopContainer(e.ctx, id, time.Minute))
+				require.NoError(e.t, e.Runtime.RemoveContainer(e.ctx, id))
+			}
+			require.Empty(e.t, e.containers(sandbox))
+			e.notReady(sandbox)
+		}},
 	}
-}
-
-func stopContainerAgain(e *env) {
-	id := e.alone(e.startReady, sleeper)
-	require.NoError(e.t, e.Runtime.StopContainer(e.ctx, id, time.Minute))
-	first := e.status(id)
-	for _, grace := range []time.Duration{time.Minute, 0, time.Second} {
-		require.NoError(e.t, e.Runtime.StopContainer(e.ctx, id, grace))
-	}
-	e.same(first, e.status(id))
-}
-
-func removeContainerAgain(e *env) {
-	pod, sandbox := e.runHost()
-	other := e.create(sandbox, e.container("other", sleeper.command()...), pod)
-	id := e.create(sandbox, e.container("c", sleeper.command()...), pod)
-	require.NoError(e.t, e.Runtime.RemoveContainer(e.ctx, id))
-	for range 3 {
-		require.NoError(e.t, gone(e.Runtime.RemoveContainer(e.ctx, id)))
-	}
-	require.Equal(e.t, []string{other}, e.containerIDs(&runtimeapi.ContainerFilter{PodSandboxId: sandbox}))
-}
-
-func stopSandboxAgain(e *env) {
-	pod := e.pod()
-	id := e.run(pod)
-	require.NoError(e.t, e.Runtime.StopPodSandbox(e.ctx, id))
-	first := e.sandbox(id)
-	for range 3 {
-		require.NoError(e.t, e.Runtime.StopPodSandbox(e.ctx, id))
-	}
-	e.same(first, e.sandbox(id))
-}
-
-func removeSandboxAgain(e *env) {
-	pod := e.pod()
-	id := e.run(pod)
-	require.NoError(e.t, e.Runtime.StopPodSandbox(e.ctx, id))
-	require.NoError(e.t, e.Runtime.RemovePodSandbox(e.ctx, id))
-	for range 3 {
-		require.NoError(e.t, gone(e.Runtime.RemovePodSandbox(e.ctx, id)))
-	}
-}
-
-func stopRemoved(e *env) {
-	pod, sandbox := e.runHost()
-	container := e.create(sandbox, e.container("c", sleeper.command()...), pod)
-	require.NoError(e.t, e.Runtime.RemovePodSandbox(e.ctx, sandbox))
-	for range 2 {
-		require.NoError(e.t, gone(e.Runtime.StopContainer(e.ctx, container, time.Second)))
-		require.NoError(e.t, gone(e.Runtime.StopPodSandbox(e.ctx, sandbox)))
-	}
-	e.noSandbox(sandbox)
-}
-
-func stopUnknown(e *env) {
-	for range 2 {
-		require.NoError(e.t, gone(e.Runtime.StopContainer(e.ctx, absentID, time.Second)))
-		require.NoError(e.t, gone(e.Runtime.RemoveContainer(e.ctx, absentID)))
-		require.NoError(e.t, gone(e.Runtime.StopPodSandbox(e.ctx, absentID)))
-		require.NoError(e.t, gone(e.Runtime.RemovePodSandbox(e.ctx, absentID)))
-	}
-	e.noContainer(absentID)
-}
-
-func removeReady(e *env) {
-	pod := e.pod()
-	id := e.run(pod)
-	require.NoError(e.t, e.Runtime.RemovePodSandbox(e.ctx, id))
-	e.noSandbox(id)
-	e.run(pod)
-}
-
-func removeAfterStop(e *env) {
-	sandbox, ids := threeStates(e)
-	require.NoError(e.t, e.Runtime.StopPodSandbox(e.ctx, sandbox))
-	for _, id := range ids {
-		require.NoError(e.t, e.Runtime.StopContainer(e.ctx, id, time.Minute))
-		require.NoError(e.t, e.Runtime.RemoveContainer(e.ctx, id))
-	}
-	require.Empty(e.t, e.containers(sandbox))
-	e.notReady(sandbox)
 }

@@ -20,21 +20,148 @@ import (
 
 func logCases() []testCase {
 	return []testCase{
-		{"each stream's lines are in the log under its name", logStreams},
-		{"empty lines are lines", logBlanks},
-		{"a long line comes in parts, of which only the last is full", logLong},
-		{"a last line without its end is partial", logUnended},
-		{"bytes come as they were written", logBinary},
-		{"what is written bit by bit is one line", logSlow},
-		{"a terminal's output is all stdout", logTerminal},
-		{"the log is complete when the container has exited", logComplete},
-		{"timestamps do not go back", logTimestamps},
-		{"a renamed log goes on in a new file after ReopenContainerLog", logReopened},
-		{"reopening a log that was not renamed goes on in it", logReopenedInPlace},
-		{"a log can be reopened only while its container runs", logReopenRefused},
-		{"without log_path there is no log", logNone},
-		{"a log's folder is made, and a log that is there is appended to", logAppended},
-		{"two containers with logs in one folder do not mix them", logSeparate},
+		{"each stream's lines are in the log under its name", func(e *env) {
+			byStream := map[logs.Stream][]string{}
+			for _, line := range e.logOf(speaks) {
+				require.False(e.t, line.Partial)
+				byStream[line.Stream] = append(byStream[line.Stream], string(line.Content))
+			}
+			require.Equal(e.t, map[logs.Stream][]string{logs.Stdout: {"out"}, logs.Stderr: {"err"}}, byStream)
+		}},
+		{"empty lines are lines", func(e *env) {
+			lines := e.logOf(blanks)
+			require.Equal(e.t, []string{"", "", "x", ""}, contents(lines))
+			for _, line := range lines {
+				require.False(e.t, line.Partial)
+			}
+		}},
+		{"a long line comes in parts, of which only the last is full", func(e *env) {
+			lines := e.logOf(long)
+			require.Greater(e.t, len(lines), 1)
+			for i, line := range lines {
+				require.Equal(e.t, i < len(lines)-1, line.Partial)
+			}
+			require.Equal(e.t, strings.Repeat("x", 40000)+"end", strings.Join(contents(lines), ""))
+		}},
+		{"a last line without its end is partial", func(e *env) {
+			lines := e.logOf(unended)
+			require.Equal(e.t, []string{"a", "bc"}, contents(lines))
+			require.False(e.t, lines[0].Partial)
+			require.True(e.t, lines[1].Partial)
+		}},
+		{"bytes come as they were written", func(e *env) {
+			require.Equal(e.t, []string{"\xff\x00\x01\r.", "\t \x80"}, contents(e.logOf(binary)))
+		}},
+		{"what is written bit by bit is one line", func(e *env) {
+			lines := e.logOf(slow)
+			require.Equal(e.t, []string{"abcd"}, contents(lines))
+			require.False(e.t, lines[0].Partial)
+		}},
+		{"a terminal's output is all stdout", func(e *env) {
+			p := e.newPod()
+			config := e.container("main", speaks.command()...)
+			config.Tty = true
+			e.exited(e.start(p.id, config, p.config))
+			lines := e.lines(p, "main")
+			require.Equal(e.t, []string{"out", "err"}, contents(lines))
+			for _, line := range lines {
+				require.Equal(e.t, logs.Stdout, line.Stream)
+			}
+		}},
+		{"the log is complete when the container has exited", func(e *env) {
+			p := e.newPod()
+			for i := range 5 {
+				name := fmt.Sprintf("main%d", i)
+				id := e.start(p.id, e.container(name, dying.command()...), p.config)
+				status := e.exited(id)
+				text := e.text(p, name)
+				require.Equal(e.t, int32(1), status.GetExitCode())
+				require.Len(e.t, text, 2000)
+				e.requireNumbered(text)
+			}
+		}},
+		{"timestamps do not go back", func(e *env) {
+			p := e.newPod()
+			id := e.start(p.id, e.container("main", dying.command()...), p.config)
+			status := e.exited(id)
+			last := time.Unix(0, status.GetCreatedAt())
+			for _, line := range e.lines(p, "main") {
+				require.False(e.t, line.Timestamp.Before(last), "%v after %v", line.Timestamp, last)
+				last = line.Timestamp
+			}
+		}},
+		{"a renamed log goes on in a new file after ReopenContainerLog", func(e *env) {
+			p := e.newPod()
+			id := e.start(p.id, e.container("main", steady.command()...), p.config)
+			path := filepath.Join(p.config.GetLogDirectory(), "main.log")
+			var all []string
+			for i := range 4 {
+				e.eventually("more lines", func() bool { return len(e.lines(p, "main")) > 10 })
+				rotated := fmt.Sprintf("%s.%d", path, i)
+				require.NoError(e.t, os.Rename(path, rotated))
+				require.NoError(e.t, e.Runtime.ReopenContainerLog(e.ctx, id))
+				require.FileExists(e.t, path)
+				raw, err := os.ReadFile(rotated)
+				require.NoError(e.t, err)
+				all = append(all, contents(e.parse(raw))...)
+			}
+			e.eventually("lines in the last file", func() bool { return len(e.lines(p, "main")) > 10 })
+			require.NoError(e.t, e.Runtime.StopContainer(e.ctx, id, 0))
+			e.requireNumbered(append(all, e.text(p, "main")...))
+		}},
+		{"reopening a log that was not renamed goes on in it", func(e *env) {
+			p := e.newPod()
+			id := e.start(p.id, e.container("main", steady.command()...), p.config)
+			for range 3 {
+				before := len(e.lines(p, "main"))
+				require.NoError(e.t, e.Runtime.ReopenContainerLog(e.ctx, id))
+				e.eventually("more lines", func() bool { return len(e.lines(p, "main")) > before+10 })
+			}
+			require.NoError(e.t, e.Runtime.StopContainer(e.ctx, id, 0))
+			e.requireNumbered(e.text(p, "main"))
+		}},
+		{"a log can be reopened only while its container runs", func(e *env) {
+			p := e.newPod()
+			id := e.create(p.id, e.container("main", speaks.command()...), p.config)
+			e.refused(e.Runtime.ReopenContainerLog(e.ctx, id))
+			require.NoError(e.t, e.Runtime.StartContainer(e.ctx, id))
+			e.exited(id)
+			e.refused(e.Runtime.ReopenContainerLog(e.ctx, id))
+			require.NoError(e.t, e.Runtime.RemoveContainer(e.ctx, id))
+			e.notFound(e.Runtime.ReopenContainerLog(e.ctx, id))
+		}},
+		{"without log_path there is no log", func(e *env) {
+			p := e.newPod()
+			config := e.container("main", speaks.command()...)
+			config.LogPath = ""
+			status := e.exited(e.start(p.id, config, p.config))
+			require.Empty(e.t, status.GetLogPath())
+			require.Equal(e.t, int32(3), status.GetExitCode())
+			files, err := os.ReadDir(p.config.GetLogDirectory())
+			require.NoError(e.t, err)
+			require.Empty(e.t, files)
+		}},
+		{"a log's folder is made, and a log that is there is appended to", func(e *env) {
+			p := e.newPod()
+			for i := range 2 {
+				config := e.container("main", blanks.command()...)
+				config.Metadata.Attempt = uint32(i)
+				config.LogPath = "deep/main.log"
+				status := e.exited(e.start(p.id, config, p.config))
+				require.Equal(e.t, filepath.Join(p.config.GetLogDirectory(), "deep/main.log"), status.GetLogPath())
+			}
+			require.Equal(e.t, []string{"", "", "x", "", "", "", "x", ""}, e.text(p, "deep/main"))
+		}},
+		{"two containers with logs in one folder do not mix them", func(e *env) {
+			p := e.newPod()
+			a := e.start(p.id, e.container("a", blanks.command()...), p.config)
+			b := e.start(p.id, e.container("b", dying.command()...), p.config)
+			for _, id := range []string{a, b} {
+				require.Equal(e.t, runtimeapi.ContainerState_CONTAINER_EXITED, e.exited(id).GetState())
+			}
+			require.Equal(e.t, []string{"", "", "x", ""}, e.text(p, "a"))
+			require.Len(e.t, e.text(p, "b"), 2000)
+		}},
 	}
 }
 
@@ -93,167 +220,10 @@ func (e *env) logOf(what program) []logs.Line {
 	return e.lines(p, "main")
 }
 
-func logStreams(e *env) {
-	byStream := map[logs.Stream][]string{}
-	for _, line := range e.logOf(speaks) {
-		require.False(e.t, line.Partial)
-		byStream[line.Stream] = append(byStream[line.Stream], string(line.Content))
-	}
-	require.Equal(e.t, map[logs.Stream][]string{logs.Stdout: {"out"}, logs.Stderr: {"err"}}, byStream)
-}
-
-func logBlanks(e *env) {
-	lines := e.logOf(blanks)
-	require.Equal(e.t, []string{"", "", "x", ""}, contents(lines))
-	for _, line := range lines {
-		require.False(e.t, line.Partial)
-	}
-}
-
-func logLong(e *env) {
-	lines := e.logOf(long)
-	require.Greater(e.t, len(lines), 1)
-	for i, line := range lines {
-		require.Equal(e.t, i < len(lines)-1, line.Partial)
-	}
-	require.Equal(e.t, strings.Repeat("x", 40000)+"end", strings.Join(contents(lines), ""))
-}
-
-func logUnended(e *env) {
-	lines := e.logOf(unended)
-	require.Equal(e.t, []string{"a", "bc"}, contents(lines))
-	require.False(e.t, lines[0].Partial)
-	require.True(e.t, lines[1].Partial)
-}
-
-func logBinary(e *env) {
-	require.Equal(e.t, []string{"\xff\x00\x01\r.", "\t \x80"}, contents(e.logOf(binary)))
-}
-
-func logSlow(e *env) {
-	lines := e.logOf(slow)
-	require.Equal(e.t, []string{"abcd"}, contents(lines))
-	require.False(e.t, lines[0].Partial)
-}
-
-func logTerminal(e *env) {
-	p := e.newPod()
-	config := e.container("main", speaks.command()...)
-	config.Tty = true
-	e.exited(e.start(p.id, config, p.config))
-	lines := e.lines(p, "main")
-	require.Equal(e.t, []string{"out", "err"}, contents(lines))
-	for _, line := range lines {
-		require.Equal(e.t, logs.Stdout, line.Stream)
-	}
-}
-
-func logComplete(e *env) {
-	p := e.newPod()
-	for i := range 5 {
-		name := fmt.Sprintf("main%d", i)
-		id := e.start(p.id, e.container(name, dying.command()...), p.config)
-		status := e.exited(id)
-		text := e.text(p, name)
-		require.Equal(e.t, int32(1), status.GetExitCode())
-		require.Len(e.t, text, 2000)
-		e.requireNumbered(text)
-	}
-}
-
 // requireNumbered requires lines as steady and dying print them, from 0.
 func (e *env) requireNumbered(text []string) {
 	e.t.Helper()
 	for i, line := range text {
 		require.Equal(e.t, "line "+strconv.Itoa(i), line)
 	}
-}
-
-func logTimestamps(e *env) {
-	p := e.newPod()
-	id := e.start(p.id, e.container("main", dying.command()...), p.config)
-	status := e.exited(id)
-	last := time.Unix(0, status.GetCreatedAt())
-	for _, line := range e.lines(p, "main") {
-		require.False(e.t, line.Timestamp.Before(last), "%v after %v", line.Timestamp, last)
-		last = line.Timestamp
-	}
-}
-
-func logReopened(e *env) {
-	p := e.newPod()
-	id := e.start(p.id, e.container("main", steady.command()...), p.config)
-	path := filepath.Join(p.config.GetLogDirectory(), "main.log")
-	var all []string
-	for i := range 4 {
-		e.eventually("more lines", func() bool { return len(e.lines(p, "main")) > 10 })
-		rotated := fmt.Sprintf("%s.%d", path, i)
-		require.NoError(e.t, os.Rename(path, rotated))
-		require.NoError(e.t, e.Runtime.ReopenContainerLog(e.ctx, id))
-		require.FileExists(e.t, path)
-		raw, err := os.ReadFile(rotated)
-		require.NoError(e.t, err)
-		all = append(all, contents(e.parse(raw))...)
-	}
-	e.eventually("lines in the last file", func() bool { return len(e.lines(p, "main")) > 10 })
-	require.NoError(e.t, e.Runtime.StopContainer(e.ctx, id, 0))
-	e.requireNumbered(append(all, e.text(p, "main")...))
-}
-
-func logReopenedInPlace(e *env) {
-	p := e.newPod()
-	id := e.start(p.id, e.container("main", steady.command()...), p.config)
-	for range 3 {
-		before := len(e.lines(p, "main"))
-		require.NoError(e.t, e.Runtime.ReopenContainerLog(e.ctx, id))
-		e.eventually("more lines", func() bool { return len(e.lines(p, "main")) > before+10 })
-	}
-	require.NoError(e.t, e.Runtime.StopContainer(e.ctx, id, 0))
-	e.requireNumbered(e.text(p, "main"))
-}
-
-func logReopenRefused(e *env) {
-	p := e.newPod()
-	id := e.create(p.id, e.container("main", speaks.command()...), p.config)
-	e.refused(e.Runtime.ReopenContainerLog(e.ctx, id))
-	require.NoError(e.t, e.Runtime.StartContainer(e.ctx, id))
-	e.exited(id)
-	e.refused(e.Runtime.ReopenContainerLog(e.ctx, id))
-	require.NoError(e.t, e.Runtime.RemoveContainer(e.ctx, id))
-	e.notFound(e.Runtime.ReopenContainerLog(e.ctx, id))
-}
-
-func logNone(e *env) {
-	p := e.newPod()
-	config := e.container("main", speaks.command()...)
-	config.LogPath = ""
-	status := e.exited(e.start(p.id, config, p.config))
-	require.Empty(e.t, status.GetLogPath())
-	require.Equal(e.t, int32(3), status.GetExitCode())
-	files, err := os.ReadDir(p.config.GetLogDirectory())
-	require.NoError(e.t, err)
-	require.Empty(e.t, files)
-}
-
-func logAppended(e *env) {
-	p := e.newPod()
-	for i := range 2 {
-		config := e.container("main", blanks.command()...)
-		config.Metadata.Attempt = uint32(i)
-		config.LogPath = "deep/main.log"
-		status := e.exited(e.start(p.id, config, p.config))
-		require.Equal(e.t, filepath.Join(p.config.GetLogDirectory(), "deep/main.log"), status.GetLogPath())
-	}
-	require.Equal(e.t, []string{"", "", "x", "", "", "", "x", ""}, e.text(p, "deep/main"))
-}
-
-func logSeparate(e *env) {
-	p := e.newPod()
-	a := e.start(p.id, e.container("a", blanks.command()...), p.config)
-	b := e.start(p.id, e.container("b", dying.command()...), p.config)
-	for _, id := range []string{a, b} {
-		require.Equal(e.t, runtimeapi.ContainerState_CONTAINER_EXITED, e.exited(id).GetState())
-	}
-	require.Equal(e.t, []string{"", "", "x", ""}, e.text(p, "a"))
-	require.Len(e.t, e.text(p, "b"), 2000)
 }

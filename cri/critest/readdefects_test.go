@@ -15,8 +15,8 @@ import (
 )
 
 // onEvent edits events; false drops one.
-func onEvent(edit func(e *runtimeapi.ContainerEventResponse) bool) func(*spoiledWork, *fake.Runtime) {
-	return func(s *spoiledWork, _ *fake.Runtime) { s.event = edit }
+func onEvent(edit func(e *runtimeapi.ContainerEventResponse) bool) func(*spoiled, *fake.Runtime) {
+	return func(s *spoiled, _ *fake.Runtime) { s.event = edit }
 }
 
 func eventDefects() []defect {
@@ -44,7 +44,7 @@ func eventDefects() []defect {
 			}
 			return true
 		})},
-		{name: "there is one stream", caughtBy: "Events/every stream gets every event", runtime: func(s *spoiledWork, _ *fake.Runtime) {
+		{name: "there is one stream", caughtBy: "Events/every stream gets every event", runtime: func(s *spoiled, _ *fake.Runtime) {
 			s.events = func(ctx context.Context, run func(context.Context) error) error {
 				if streams.Add(1) == 1 {
 					return run(ctx)
@@ -53,13 +53,13 @@ func eventDefects() []defect {
 				return ctx.Err()
 			}
 		}},
-		{name: "a stream breaks at its end", caughtBy: "Events/a stream ends with its context", runtime: func(s *spoiledWork, _ *fake.Runtime) {
+		{name: "a stream breaks at its end", caughtBy: "Events/a stream ends with its context", runtime: func(s *spoiled, _ *fake.Runtime) {
 			s.events = func(ctx context.Context, run func(context.Context) error) error {
 				_ = run(ctx)
 				return errors.New("broken")
 			}
 		}},
-		{name: "events are early", caughtBy: "Events/a stop can be seen before its event comes", runtime: func(s *spoiledWork, _ *fake.Runtime) {
+		{name: "events are early", caughtBy: "Events/a stop can be seen before its event comes", runtime: func(s *spoiled, _ *fake.Runtime) {
 			s.status = func(c *runtimeapi.ContainerStatus) { c.State = runtimeapi.ContainerState_CONTAINER_RUNNING }
 		}},
 		{name: "every fiftieth event is lost", caughtBy: "Events/no event of twenty short containers is missed", runtime: onEvent(func(*runtimeapi.ContainerEventResponse) bool {
@@ -157,7 +157,7 @@ func imageDefects() []defect {
 			}
 			return rt.RemoveImage(ctx, &runtimeapi.ImageSpec{Image: name})
 		})},
-		{name: "a container brings its image", caughtBy: "Images/no container is made from an image that is absent", runtime: func(s *spoiledWork, rt *fake.Runtime) {
+		{name: "a container brings its image", caughtBy: "Images/no container is made from an image that is absent", runtime: func(s *spoiled, rt *fake.Runtime) {
 			s.create = func(c *runtimeapi.ContainerConfig) error {
 				c.Image.Image = "critest.test/busybox:1"
 				return nil
@@ -166,8 +166,8 @@ func imageDefects() []defect {
 	}
 }
 
-func onStats(edit func(s *runtimeapi.ContainerStats, err error) (*runtimeapi.ContainerStats, error)) func(*spoiledWork, *fake.Runtime) {
-	return func(s *spoiledWork, _ *fake.Runtime) { s.stats = edit }
+func onStats(edit func(s *runtimeapi.ContainerStats, err error) (*runtimeapi.ContainerStats, error)) func(*spoiled, *fake.Runtime) {
+	return func(s *spoiled, _ *fake.Runtime) { s.stats = edit }
 }
 
 func statsDefects() []defect {
@@ -186,17 +186,17 @@ func statsDefects() []defect {
 			})},
 		{name: "processor time stands still", caughtBy: "Stats/the processor time of a container that works grows", runtime: onStats(fixed)},
 		{name: "the dead use the processor", caughtBy: "Stats/a container that does not run has no processor time", runtime: onStats(fixed)},
-		{name: "filters of figures are ignored", caughtBy: "Stats/statistics of containers are listed by ID, sandbox and label", runtime: func(s *spoiledWork, _ *fake.Runtime) {
+		{name: "filters of figures are ignored", caughtBy: "Stats/statistics of containers are listed by ID, sandbox and label", runtime: func(s *spoiled, _ *fake.Runtime) {
 			s.statsFilter = func(f *runtimeapi.ContainerStatsFilter) *runtimeapi.ContainerStatsFilter { return nil }
 		}},
 		{name: "what is unknown has figures", caughtBy: "Stats/statistics of what does not exist are NotFound, or an empty list", runtime: onStats(fixed)},
-		{name: "sandboxes have no network", caughtBy: "Stats/a ready sandbox has figures, and its containers'", runtime: func(s *spoiledWork, _ *fake.Runtime) {
+		{name: "sandboxes have no network", caughtBy: "Stats/a ready sandbox has figures, and its containers'", runtime: func(s *spoiled, _ *fake.Runtime) {
 			s.sandboxStats = func(p *runtimeapi.PodSandboxStats, err error) (*runtimeapi.PodSandboxStats, error) {
 				p.GetLinux().Network = nil
 				return p, err
 			}
 		}},
-		{name: "stopped sandboxes have figures", caughtBy: "Stats/a stopped sandbox has no figures", runtime: func(s *spoiledWork, _ *fake.Runtime) {
+		{name: "stopped sandboxes have figures", caughtBy: "Stats/a stopped sandbox has no figures", runtime: func(s *spoiled, _ *fake.Runtime) {
 			s.sandboxStats = func(p *runtimeapi.PodSandboxStats, _ error) (*runtimeapi.PodSandboxStats, error) { return p, nil }
 		}},
 	}

@@ -16,7 +16,6 @@ import (
 type recorder struct {
 	testing.TB // for TempDir
 	ctx        context.Context
-	cancel     context.CancelFunc
 
 	mu              sync.Mutex
 	failed, skipped bool
@@ -55,20 +54,6 @@ func (r *recorder) SkipNow() {
 	r.skipped = true
 	r.mu.Unlock()
 	runtime.Goexit()
-}
-
-// Failed tells whether the case has failed.
-func (r *recorder) Failed() bool {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.failed
-}
-
-// Skipped tells whether the case was skipped.
-func (r *recorder) Skipped() bool {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.skipped
 }
 
 // Cleanup keeps f for the end of the case.

@@ -19,9 +19,11 @@ import (
 	"github.com/podwright/podwright/internal/memnet"
 )
 
-// directSessions is both ends of a fake's sessions, without a protocol in between.
+// directSessions is both ends of a fake's sessions, without a protocol in between. Exec and
+// Attach of the client have the defect of the runtime.
 type directSessions struct {
 	runtime *fake.Runtime
+	work    *spoiled
 
 	mu       sync.Mutex
 	requests map[string]any // by URL; each is good for one session
@@ -78,20 +80,32 @@ func (d *directSessions) GetPortForward(r *runtimeapi.PortForwardRequest) (*runt
 }
 
 func (d *directSessions) Exec(ctx context.Context, url string, s fake.Session) (int, error) {
-	request, err := redeem[*runtimeapi.ExecRequest](d, url)
-	if err != nil {
-		return 0, err
-	}
-	code, err := d.runtime.ExecSession(ctx, request.ContainerId, request.Cmd, s)
-	return code, reported(ctx, err)
+	return d.spoil(ctx, url, func(url string) (int, error) {
+		request, err := redeem[*runtimeapi.ExecRequest](d, url)
+		if err != nil {
+			return 0, err
+		}
+		code, err := d.runtime.ExecSession(ctx, request.ContainerId, request.Cmd, s)
+		return code, reported(ctx, err)
+	})
 }
 
 func (d *directSessions) Attach(ctx context.Context, url string, s fake.Session) error {
-	request, err := redeem[*runtimeapi.AttachRequest](d, url)
-	if err != nil {
-		return err
+	_, err := d.spoil(ctx, url, func(url string) (int, error) {
+		request, err := redeem[*runtimeapi.AttachRequest](d, url)
+		if err != nil {
+			return 0, err
+		}
+		return 0, reported(ctx, d.runtime.AttachSession(ctx, request.ContainerId, s))
+	})
+	return err
+}
+
+func (d *directSessions) spoil(ctx context.Context, url string, run func(url string) (int, error)) (int, error) {
+	if d.work.session == nil {
+		return run(url)
 	}
-	return reported(ctx, d.runtime.AttachSession(ctx, request.ContainerId, s))
+	return d.work.session(ctx, url, run)
 }
 
 func reported(ctx context.Context, err error) error {
@@ -138,28 +152,6 @@ func (c *directConn) Read(p []byte) (int, error) {
 		err = reportedError{c.err}
 	}
 	return n, err
-}
-
-// spoiledSessions are sessions with the defect of a runtime.
-type spoiledSessions struct {
-	*directSessions
-	work *spoiledWork
-}
-
-func (s *spoiledSessions) Exec(ctx context.Context, url string, session fake.Session) (int, error) {
-	return s.spoil(ctx, url, func(url string) (int, error) { return s.directSessions.Exec(ctx, url, session) })
-}
-
-func (s *spoiledSessions) Attach(ctx context.Context, url string, session fake.Session) error {
-	_, err := s.spoil(ctx, url, func(url string) (int, error) { return 0, s.directSessions.Attach(ctx, url, session) })
-	return err
-}
-
-func (s *spoiledSessions) spoil(ctx context.Context, url string, run func(url string) (int, error)) (int, error) {
-	if s.work.session == nil {
-		return run(url)
-	}
-	return s.work.session(ctx, url, run)
 }
 
 // A subject without a client skips what needs one, by name.

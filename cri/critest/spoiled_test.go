@@ -30,10 +30,20 @@ type spoiled struct {
 	sandboxFilter  func(f *runtimeapi.PodSandboxFilter) *runtimeapi.PodSandboxFilter
 	conditions     func(s *runtimeapi.RuntimeStatus)
 	event          func(e *runtimeapi.ContainerEventResponse) bool
+	reopen         func(err error) error
+	execSync       func(ctx context.Context, command []string, timeout time.Duration, run func(context.Context, time.Duration) ([]byte, []byte, error)) ([]byte, []byte, error)
+	exec           func(r *runtimeapi.ExecRequest) (answer string)
+	attach         func(r *runtimeapi.AttachRequest) (answer string)
+	forward        func(r *runtimeapi.PortForwardRequest) (answer string)
+	stats          func(s *runtimeapi.ContainerStats, err error) (*runtimeapi.ContainerStats, error)
+	statsFilter    func(f *runtimeapi.ContainerStatsFilter) *runtimeapi.ContainerStatsFilter
+	sandboxStats   func(s *runtimeapi.PodSandboxStats, err error) (*runtimeapi.PodSandboxStats, error)
+	events         func(ctx context.Context, run func(context.Context) error) error
+	session        func(ctx context.Context, url string, run func(url string) (int, error)) (int, error) // Exec and Attach of the client
 }
 
-func newSpoiled(rt cri.RuntimeService) spoiled {
-	return spoiled{
+func newSpoiled(rt cri.RuntimeService) *spoiled {
+	return &spoiled{
 		RuntimeService: rt, stop: rt.StopContainer, start: rt.StartContainer, remove: rt.RemoveContainer,
 		stopSandbox: rt.StopPodSandbox, removeSandbox: rt.RemovePodSandbox, update: rt.UpdateContainerResources,
 	}
@@ -130,12 +140,4 @@ func (s *spoiled) Status(ctx context.Context, verbose bool) (*runtimeapi.StatusR
 		s.conditions(response.Status)
 	}
 	return response, err
-}
-
-func (s *spoiled) GetContainerEvents(ctx context.Context, handle func(*runtimeapi.ContainerEventResponse)) error {
-	return s.RuntimeService.GetContainerEvents(ctx, func(event *runtimeapi.ContainerEventResponse) {
-		if s.event == nil || s.event(event) {
-			handle(event)
-		}
-	})
 }

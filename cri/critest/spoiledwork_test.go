@@ -15,22 +15,7 @@ import (
 	"github.com/podwright/podwright/cri/fake"
 )
 
-// spoiledWork is spoiled in the calls about what containers do.
-type spoiledWork struct {
-	spoiled
-	reopen       func(err error) error
-	execSync     func(ctx context.Context, command []string, timeout time.Duration, run func(context.Context, time.Duration) ([]byte, []byte, error)) ([]byte, []byte, error)
-	exec         func(r *runtimeapi.ExecRequest) (answer string)
-	attach       func(r *runtimeapi.AttachRequest) (answer string)
-	forward      func(r *runtimeapi.PortForwardRequest) (answer string)
-	stats        func(s *runtimeapi.ContainerStats, err error) (*runtimeapi.ContainerStats, error)
-	statsFilter  func(f *runtimeapi.ContainerStatsFilter) *runtimeapi.ContainerStatsFilter
-	sandboxStats func(s *runtimeapi.PodSandboxStats, err error) (*runtimeapi.PodSandboxStats, error)
-	events       func(ctx context.Context, run func(context.Context) error) error
-	session      func(ctx context.Context, url string, run func(url string) (int, error)) (int, error) // Exec and Attach of the client
-}
-
-func (s *spoiledWork) ReopenContainerLog(ctx context.Context, id string) error {
+func (s *spoiled) ReopenContainerLog(ctx context.Context, id string) error {
 	if s.reopen == nil {
 		return s.RuntimeService.ReopenContainerLog(ctx, id)
 	}
@@ -38,7 +23,7 @@ func (s *spoiledWork) ReopenContainerLog(ctx context.Context, id string) error {
 	return s.reopen(err)
 }
 
-func (s *spoiledWork) ExecSync(ctx context.Context, id string, command []string, timeout time.Duration) ([]byte, []byte, error) {
+func (s *spoiled) ExecSync(ctx context.Context, id string, command []string, timeout time.Duration) ([]byte, []byte, error) {
 	run := func(ctx context.Context, timeout time.Duration) ([]byte, []byte, error) {
 		return s.RuntimeService.ExecSync(ctx, id, command, timeout)
 	}
@@ -48,7 +33,7 @@ func (s *spoiledWork) ExecSync(ctx context.Context, id string, command []string,
 	return s.execSync(ctx, command, timeout, run)
 }
 
-func (s *spoiledWork) Exec(ctx context.Context, r *runtimeapi.ExecRequest) (*runtimeapi.ExecResponse, error) {
+func (s *spoiled) Exec(ctx context.Context, r *runtimeapi.ExecRequest) (*runtimeapi.ExecResponse, error) {
 	if s.exec != nil {
 		r = copied(r)
 		if url := s.exec(r); url != "" {
@@ -58,7 +43,7 @@ func (s *spoiledWork) Exec(ctx context.Context, r *runtimeapi.ExecRequest) (*run
 	return s.RuntimeService.Exec(ctx, r)
 }
 
-func (s *spoiledWork) Attach(ctx context.Context, r *runtimeapi.AttachRequest) (*runtimeapi.AttachResponse, error) {
+func (s *spoiled) Attach(ctx context.Context, r *runtimeapi.AttachRequest) (*runtimeapi.AttachResponse, error) {
 	if s.attach != nil {
 		r = copied(r)
 		if url := s.attach(r); url != "" {
@@ -68,7 +53,7 @@ func (s *spoiledWork) Attach(ctx context.Context, r *runtimeapi.AttachRequest) (
 	return s.RuntimeService.Attach(ctx, r)
 }
 
-func (s *spoiledWork) PortForward(ctx context.Context, r *runtimeapi.PortForwardRequest) (*runtimeapi.PortForwardResponse, error) {
+func (s *spoiled) PortForward(ctx context.Context, r *runtimeapi.PortForwardRequest) (*runtimeapi.PortForwardResponse, error) {
 	if s.forward != nil {
 		if url := s.forward(copied(r)); url != "" {
 			return &runtimeapi.PortForwardResponse{Url: url}, nil
@@ -77,7 +62,7 @@ func (s *spoiledWork) PortForward(ctx context.Context, r *runtimeapi.PortForward
 	return s.RuntimeService.PortForward(ctx, r)
 }
 
-func (s *spoiledWork) ContainerStats(ctx context.Context, id string) (*runtimeapi.ContainerStats, error) {
+func (s *spoiled) ContainerStats(ctx context.Context, id string) (*runtimeapi.ContainerStats, error) {
 	stats, err := s.RuntimeService.ContainerStats(ctx, id)
 	if s.stats != nil {
 		return s.stats(stats, err)
@@ -85,7 +70,7 @@ func (s *spoiledWork) ContainerStats(ctx context.Context, id string) (*runtimeap
 	return stats, err
 }
 
-func (s *spoiledWork) ListContainerStats(ctx context.Context, f *runtimeapi.ContainerStatsFilter) ([]*runtimeapi.ContainerStats, error) {
+func (s *spoiled) ListContainerStats(ctx context.Context, f *runtimeapi.ContainerStatsFilter) ([]*runtimeapi.ContainerStats, error) {
 	if s.statsFilter != nil {
 		f = s.statsFilter(copied(f))
 	}
@@ -98,7 +83,7 @@ func (s *spoiledWork) ListContainerStats(ctx context.Context, f *runtimeapi.Cont
 	return list, err
 }
 
-func (s *spoiledWork) PodSandboxStats(ctx context.Context, id string) (*runtimeapi.PodSandboxStats, error) {
+func (s *spoiled) PodSandboxStats(ctx context.Context, id string) (*runtimeapi.PodSandboxStats, error) {
 	stats, err := s.RuntimeService.PodSandboxStats(ctx, id)
 	if s.sandboxStats != nil {
 		return s.sandboxStats(stats, err)
@@ -106,8 +91,14 @@ func (s *spoiledWork) PodSandboxStats(ctx context.Context, id string) (*runtimea
 	return stats, err
 }
 
-func (s *spoiledWork) GetContainerEvents(ctx context.Context, handle func(*runtimeapi.ContainerEventResponse)) error {
-	run := func(ctx context.Context) error { return s.spoiled.GetContainerEvents(ctx, handle) }
+func (s *spoiled) GetContainerEvents(ctx context.Context, handle func(*runtimeapi.ContainerEventResponse)) error {
+	run := func(ctx context.Context) error {
+		return s.RuntimeService.GetContainerEvents(ctx, func(event *runtimeapi.ContainerEventResponse) {
+			if s.event == nil || s.event(event) {
+				handle(event)
+			}
+		})
+	}
 	if s.events == nil {
 		return run(ctx)
 	}
@@ -189,7 +180,7 @@ type defect struct {
 	name     string
 	caughtBy string
 	config   func(cfg *fake.Config)
-	runtime  func(s *spoiledWork, rt *fake.Runtime)
+	runtime  func(s *spoiled, rt *fake.Runtime)
 	images   func(s *spoiledImages, rt *fake.Runtime)
 	subject  func(s *Subject)
 }
@@ -211,10 +202,10 @@ func record(t *testing.T, c testCase, d defect) *recorder {
 		}
 		rt, err := fake.New(cfg)
 		require.NoError(t, err)
-		sessions.runtime = rt
 		ctx, cancel := context.WithCancel(t.Context())
-		r = &recorder{TB: t, ctx: ctx, cancel: cancel}
-		work, images := &spoiledWork{spoiled: newSpoiled(rt)}, &spoiledImages{ImageService: rt}
+		r = &recorder{TB: t, ctx: ctx}
+		work, images := newSpoiled(rt), &spoiledImages{ImageService: rt}
+		sessions.runtime, sessions.work = rt, work
 		if d.runtime != nil {
 			d.runtime(work, rt)
 		}
@@ -223,7 +214,7 @@ func record(t *testing.T, c testCase, d defect) *recorder {
 		}
 		subject := Subject{
 			Runtime: work, Images: images, Image: "critest.test/busybox:1", OtherImage: otherName, Hardened: true,
-			Sessions: &spoiledSessions{directSessions: sessions, work: work},
+			Sessions: sessions,
 		}
 		if d.subject != nil {
 			d.subject(&subject)

@@ -17,24 +17,212 @@ import (
 
 func streamingCases() []testCase {
 	return []testCase{
-		{"exec: a command's streams and its exit code come over the session", withClient(sessionExec)},
-		{"exec: input reaches the command, and its end too", withClient(sessionInput)},
-		{"exec: a terminal has one output", withClient(sessionTerminal)},
-		{"exec: a terminal has the size that the client tells", withClient(sessionResize)},
-		{"exec: a command that is not there ends the session with an error", withClient(sessionMissing)},
-		{"exec: a URL is good for one session", withClient(sessionOnce)},
-		{"exec: a client that leaves does not disturb the container", withClient(sessionLeft)},
-		{"exec: the session ends with the container", withClient(sessionContainerDies)},
-		{"exec and attach: a request without streams, or with a terminal's stderr, is refused", sessionInvalid},
-		{"exec and attach need a running container", sessionNotRunning},
-		{"attach: a client gets what is written from now on, and its input arrives", withClient(attachTalk)},
-		{"attach: every client gets the output", withClient(attachTwo)},
-		{"attach: with stdin_once the first client's end of input is the container's", withClient(attachOnce)},
-		{"attach: a client that leaves does not disturb the container", withClient(attachLeft)},
-		{"attach: the session ends with the container", withClient(attachContainerDies)},
-		{"port-forward: what listens in the pod answers", withClient(forwardTalk)},
-		{"port-forward: a port where nothing listens is an error of the connection", withClient(forwardRefused)},
-		{"port-forward needs a ready sandbox", forwardNotReady},
+		{"exec: a command's streams and its exit code come over the session", withClient(func(e *env) {
+			id := e.ready(e.newPod(), "main", quits)
+			var stdout, stderr capture
+			url := e.execURL(id, speaks, &runtimeapi.ExecRequest{Stdout: true, Stderr: true})
+			code, err := e.Sessions.Exec(e.ctx, url, fake.Session{Stdout: &stdout, Stderr: &stderr})
+			require.NoError(e.t, err)
+			require.Equal(e.t, 3, code)
+			require.Equal(e.t, "out\n", stdout.text())
+			require.Equal(e.t, "err\n", stderr.text())
+		})},
+		{"exec: input reaches the command, and its end too", withClient(func(e *env) {
+			id := e.ready(e.newPod(), "main", quits)
+			input := strings.Repeat("0123456789\n", 20000)
+			var stdout capture
+			url := e.execURL(id, echoes, &runtimeapi.ExecRequest{Stdin: true, Stdout: true})
+			code, err := e.Sessions.Exec(e.ctx, url, fake.Session{Stdin: strings.NewReader(input), Stdout: &stdout})
+			require.NoError(e.t, err)
+			require.Equal(e.t, 5, code)
+			require.True(e.t, input == stdout.text(), "%d bytes of %d", len(stdout.text()), len(input))
+		})},
+		// The input stays open: there are runtimes that lose the output
+		// of a terminal whose input has ended.
+		{"exec: a terminal has one output", withClient(func(e *env) {
+			id := e.ready(e.newPod(), "main", quits)
+			stdin, _ := io.Pipe()
+			var stdout capture
+			url := e.execURL(id, speaks, &runtimeapi.ExecRequest{Stdin: true, Stdout: true, Tty: true})
+			code, err := e.Sessions.Exec(e.ctx, url, fake.Session{Stdin: stdin, Stdout: &stdout, TTY: true})
+			require.NoError(e.t, err)
+			require.Equal(e.t, 3, code)
+			require.Equal(e.t, "out\nerr\n", stdout.text())
+		})},
+		{"exec: a terminal has the size that the client tells", withClient(func(e *env) {
+			id := e.ready(e.newPod(), "main", quits)
+			stdin, _ := io.Pipe()
+			sizes := make(chan fake.TerminalSize, 1)
+			sizes <- fake.TerminalSize{Width: 77, Height: 33}
+			var stdout capture
+			url := e.execURL(id, measures, &runtimeapi.ExecRequest{Stdin: true, Stdout: true, Tty: true})
+			result := e.async(func() error {
+				code, err := e.Sessions.Exec(e.ctx, url, fake.Session{Stdin: stdin, Stdout: &stdout, TTY: true, Resize: sizes})
+				if code != 4 {
+					return errors.Join(err, errors.New("the terminal never had the second size"))
+				}
+				return err
+			})
+			e.wants(&stdout, "first")
+			sizes <- fake.TerminalSize{Width: 88, Height: 44}
+			require.NoError(e.t, <-result)
+		})},
+		{"exec: a command that is not there ends the session with an error", withClient(func(e *env) {
+			id := e.ready(e.newPod(), "main", quits)
+			response, err := e.Runtime.Exec(e.ctx, &runtimeapi.ExecRequest{ContainerId: id, Cmd: []string{"critest-no-such-command"}, Stdout: true})
+			e.optional("Exec", err)
+			require.NoError(e.t, err)
+			_, err = e.Sessions.Exec(e.ctx, response.GetUrl(), fake.Session{Stdout: io.Discard})
+			e.reported(err)
+		})},
+		{"exec: a URL is good for one session", withClient(func(e *env) {
+			id := e.ready(e.newPod(), "main", quits)
+			url := e.execURL(id, blanks, &runtimeapi.ExecRequest{Stdout: true})
+			_, err := e.Sessions.Exec(e.ctx, url, fake.Session{Stdout: io.Discard})
+			require.NoError(e.t, err)
+			var second capture
+			_, err = e.Sessions.Exec(e.ctx, url, fake.Session{Stdout: &second})
+			require.Error(e.t, err)
+			require.Empty(e.t, second.text())
+		})},
+		{"exec: a client that leaves does not disturb the container", withClient(func(e *env) {
+			id := e.ready(e.newPod(), "main", quits)
+			ctx, cancel := context.WithCancel(e.ctx)
+			defer cancel()
+			var stdout capture
+			url := e.execURL(id, steady, &runtimeapi.ExecRequest{Stdout: true})
+			result := e.async(func() error {
+				_, err := e.Sessions.Exec(ctx, url, fake.Session{Stdout: &stdout})
+				return err
+			})
+			e.wants(&stdout, "line 30\n")
+			cancel()
+			require.ErrorIs(e.t, <-result, context.Canceled)
+			require.Equal(e.t, runtimeapi.ContainerState_CONTAINER_RUNNING, e.status(id).GetState())
+			_, _, err := e.exec(id, blanks, execTime)
+			require.NoError(e.t, err)
+		})},
+		{"exec: the session ends with the container", withClient(func(e *env) {
+			id := e.ready(e.newPod(), "main", quits)
+			var stdout capture
+			url := e.execURL(id, steady, &runtimeapi.ExecRequest{Stdout: true})
+			result := e.async(func() error {
+				code, err := e.Sessions.Exec(e.ctx, url, fake.Session{Stdout: &stdout})
+				if err == nil && code == 0 {
+					return errors.New("a command that was killed ended with code 0")
+				}
+				return nil
+			})
+			e.wants(&stdout, "line 30\n")
+			require.NoError(e.t, e.Runtime.StopContainer(e.ctx, id, 0))
+			require.NoError(e.t, <-result)
+			require.NoError(e.t, e.ctx.Err())
+		})},
+		{"exec and attach: a request without streams, or with a terminal's stderr, is refused", func(e *env) {
+			id := e.ready(e.newPod(), "main", quits)
+			for _, request := range []*runtimeapi.ExecRequest{{}, {Stdin: true, Stdout: true, Stderr: true, Tty: true}} {
+				request.ContainerId, request.Cmd = id, speaks.command()
+				_, err := e.Runtime.Exec(e.ctx, request)
+				e.optional("Exec", err)
+				e.refused(err)
+			}
+			for _, request := range []*runtimeapi.AttachRequest{{}, {Stdin: true, Stdout: true, Stderr: true, Tty: true}} {
+				request.ContainerId = id
+				_, err := e.Runtime.Attach(e.ctx, request)
+				e.optional("Attach", err)
+				e.refused(err)
+			}
+		}},
+		{"exec and attach need a running container", func(e *env) {
+			p := e.newPod()
+			id := e.create(p.id, e.container("main", quits.command()...), p.config)
+			try := func() []error {
+				_, execErr := e.Runtime.Exec(e.ctx, &runtimeapi.ExecRequest{ContainerId: id, Cmd: speaks.command(), Stdout: true})
+				_, attachErr := e.Runtime.Attach(e.ctx, &runtimeapi.AttachRequest{ContainerId: id, Stdout: true})
+				e.optional("Exec", execErr)
+				e.optional("Attach", attachErr)
+				return []error{execErr, attachErr}
+			}
+			for _, err := range try() {
+				e.refused(err)
+			}
+			require.NoError(e.t, e.Runtime.StartContainer(e.ctx, id))
+			e.printed(p, "main", "ready")
+			require.NoError(e.t, e.Runtime.StopContainer(e.ctx, id, 0))
+			for _, err := range try() {
+				e.refused(err)
+			}
+			require.NoError(e.t, e.Runtime.RemoveContainer(e.ctx, id))
+			for _, err := range try() {
+				e.notFound(err)
+			}
+		}},
+		{"attach: a client gets what is written from now on, and its input arrives", withClient(func(e *env) {
+			p, id := e.talker(false)
+			a := e.attach(id)
+			e.say(a, "hello")
+			require.Equal(e.t, "got hello\n", a.output.text(), "not what was written before")
+			require.Equal(e.t, []string{"ready", "got hello"}, e.text(p, "main"))
+		})},
+		{"attach: every client gets the output", withClient(func(e *env) {
+			_, id := e.talker(false)
+			a, b := e.attach(id), e.attach(id)
+			e.say(a, "one") // b may not be connected yet
+			e.say(b, "two")
+			e.wants(a.output, "got two\n")
+			e.say(a, "three")
+			e.wants(b.output, "got three\n")
+		})},
+		{"attach: with stdin_once the first client's end of input is the container's", withClient(func(e *env) {
+			p, id := e.talker(true)
+			a := e.attach(id)
+			e.say(a, "hello")
+			require.NoError(e.t, a.input.Close())
+			require.Equal(e.t, int32(6), e.exited(id).GetExitCode())
+			require.Equal(e.t, []string{"ready", "got hello", "end"}, e.text(p, "main"))
+		})},
+		{"attach: a client that leaves does not disturb the container", withClient(func(e *env) {
+			_, id := e.talker(false)
+			for _, word := range []string{"one", "two"} {
+				a := e.attach(id)
+				e.say(a, word)
+				a.cancel()
+				require.ErrorIs(e.t, <-a.ended, context.Canceled)
+				e.sleep(200 * time.Millisecond)
+				require.Equal(e.t, runtimeapi.ContainerState_CONTAINER_RUNNING, e.status(id).GetState())
+			}
+		})},
+		{"attach: the session ends with the container", withClient(func(e *env) {
+			_, id := e.talker(false)
+			a := e.attach(id)
+			e.say(a, "hello")
+			require.NoError(e.t, e.Runtime.StopContainer(e.ctx, id, 0))
+			require.NoError(e.t, <-a.ended)
+		})},
+		{"port-forward: what listens in the pod answers", withClient(func(e *env) {
+			p := e.newPod()
+			e.ready(p, "main", listens)
+			e.eventually("an echo", func() bool { return e.echoed(p, "hello") })
+			e.eventually("another echo", func() bool { return e.echoed(p, strings.Repeat("0123456789", 10000)) })
+		})},
+		{"port-forward: a port where nothing listens is an error of the connection", withClient(func(e *env) {
+			p := e.newPod()
+			const closedPort = 9
+			_, err := e.connect(p, closedPort).Read(make([]byte, 1))
+			e.reported(err)
+		})},
+		{"port-forward needs a ready sandbox", func(e *env) {
+			p := e.newPod()
+			try := func() error {
+				_, err := e.Runtime.PortForward(e.ctx, &runtimeapi.PortForwardRequest{PodSandboxId: p.id, Port: []int32{echoPort}})
+				e.optional("PortForward", err)
+				return err
+			}
+			require.NoError(e.t, e.Runtime.StopPodSandbox(e.ctx, p.id))
+			e.refused(try())
+			require.NoError(e.t, e.Runtime.RemovePodSandbox(e.ctx, p.id))
+			e.notFound(try())
+		}},
 	}
 }
 
@@ -107,156 +295,6 @@ func (e *env) wants(c *capture, text string) {
 	e.eventually("the session delivers "+text, func() bool { return strings.Contains(c.text(), text) })
 }
 
-func sessionExec(e *env) {
-	id := e.ready(e.newPod(), "main", quits)
-	var stdout, stderr capture
-	url := e.execURL(id, speaks, &runtimeapi.ExecRequest{Stdout: true, Stderr: true})
-	code, err := e.Sessions.Exec(e.ctx, url, fake.Session{Stdout: &stdout, Stderr: &stderr})
-	require.NoError(e.t, err)
-	require.Equal(e.t, 3, code)
-	require.Equal(e.t, "out\n", stdout.text())
-	require.Equal(e.t, "err\n", stderr.text())
-}
-
-func sessionInput(e *env) {
-	id := e.ready(e.newPod(), "main", quits)
-	input := strings.Repeat("0123456789\n", 20000)
-	var stdout capture
-	url := e.execURL(id, echoes, &runtimeapi.ExecRequest{Stdin: true, Stdout: true})
-	code, err := e.Sessions.Exec(e.ctx, url, fake.Session{Stdin: strings.NewReader(input), Stdout: &stdout})
-	require.NoError(e.t, err)
-	require.Equal(e.t, 5, code)
-	require.True(e.t, input == stdout.text(), "%d bytes of %d", len(stdout.text()), len(input))
-}
-
-// sessionTerminal keeps the input open: there are runtimes that lose the output
-// of a terminal whose input has ended.
-func sessionTerminal(e *env) {
-	id := e.ready(e.newPod(), "main", quits)
-	stdin, _ := io.Pipe()
-	var stdout capture
-	url := e.execURL(id, speaks, &runtimeapi.ExecRequest{Stdin: true, Stdout: true, Tty: true})
-	code, err := e.Sessions.Exec(e.ctx, url, fake.Session{Stdin: stdin, Stdout: &stdout, TTY: true})
-	require.NoError(e.t, err)
-	require.Equal(e.t, 3, code)
-	require.Equal(e.t, "out\nerr\n", stdout.text())
-}
-
-func sessionResize(e *env) {
-	id := e.ready(e.newPod(), "main", quits)
-	stdin, _ := io.Pipe()
-	sizes := make(chan fake.TerminalSize, 1)
-	sizes <- fake.TerminalSize{Width: 77, Height: 33}
-	var stdout capture
-	url := e.execURL(id, measures, &runtimeapi.ExecRequest{Stdin: true, Stdout: true, Tty: true})
-	result := e.async(func() error {
-		code, err := e.Sessions.Exec(e.ctx, url, fake.Session{Stdin: stdin, Stdout: &stdout, TTY: true, Resize: sizes})
-		if code != 4 {
-			return errors.Join(err, errors.New("the terminal never had the second size"))
-		}
-		return err
-	})
-	e.wants(&stdout, "first")
-	sizes <- fake.TerminalSize{Width: 88, Height: 44}
-	require.NoError(e.t, <-result)
-}
-
-func sessionMissing(e *env) {
-	id := e.ready(e.newPod(), "main", quits)
-	response, err := e.Runtime.Exec(e.ctx, &runtimeapi.ExecRequest{ContainerId: id, Cmd: []string{"critest-no-such-command"}, Stdout: true})
-	e.optional("Exec", err)
-	require.NoError(e.t, err)
-	_, err = e.Sessions.Exec(e.ctx, response.GetUrl(), fake.Session{Stdout: io.Discard})
-	e.reported(err)
-}
-
-func sessionOnce(e *env) {
-	id := e.ready(e.newPod(), "main", quits)
-	url := e.execURL(id, blanks, &runtimeapi.ExecRequest{Stdout: true})
-	_, err := e.Sessions.Exec(e.ctx, url, fake.Session{Stdout: io.Discard})
-	require.NoError(e.t, err)
-	var second capture
-	_, err = e.Sessions.Exec(e.ctx, url, fake.Session{Stdout: &second})
-	require.Error(e.t, err)
-	require.Empty(e.t, second.text())
-}
-
-func sessionLeft(e *env) {
-	id := e.ready(e.newPod(), "main", quits)
-	ctx, cancel := context.WithCancel(e.ctx)
-	defer cancel()
-	var stdout capture
-	url := e.execURL(id, steady, &runtimeapi.ExecRequest{Stdout: true})
-	result := e.async(func() error {
-		_, err := e.Sessions.Exec(ctx, url, fake.Session{Stdout: &stdout})
-		return err
-	})
-	e.wants(&stdout, "line 30\n")
-	cancel()
-	require.ErrorIs(e.t, <-result, context.Canceled)
-	require.Equal(e.t, runtimeapi.ContainerState_CONTAINER_RUNNING, e.status(id).GetState())
-	_, _, err := e.exec(id, blanks, execTime)
-	require.NoError(e.t, err)
-}
-
-func sessionContainerDies(e *env) {
-	id := e.ready(e.newPod(), "main", quits)
-	var stdout capture
-	url := e.execURL(id, steady, &runtimeapi.ExecRequest{Stdout: true})
-	result := e.async(func() error {
-		code, err := e.Sessions.Exec(e.ctx, url, fake.Session{Stdout: &stdout})
-		if err == nil && code == 0 {
-			return errors.New("a command that was killed ended with code 0")
-		}
-		return nil
-	})
-	e.wants(&stdout, "line 30\n")
-	require.NoError(e.t, e.Runtime.StopContainer(e.ctx, id, 0))
-	require.NoError(e.t, <-result)
-	require.NoError(e.t, e.ctx.Err())
-}
-
-func sessionInvalid(e *env) {
-	id := e.ready(e.newPod(), "main", quits)
-	for _, request := range []*runtimeapi.ExecRequest{{}, {Stdin: true, Stdout: true, Stderr: true, Tty: true}} {
-		request.ContainerId, request.Cmd = id, speaks.command()
-		_, err := e.Runtime.Exec(e.ctx, request)
-		e.optional("Exec", err)
-		e.refused(err)
-	}
-	for _, request := range []*runtimeapi.AttachRequest{{}, {Stdin: true, Stdout: true, Stderr: true, Tty: true}} {
-		request.ContainerId = id
-		_, err := e.Runtime.Attach(e.ctx, request)
-		e.optional("Attach", err)
-		e.refused(err)
-	}
-}
-
-func sessionNotRunning(e *env) {
-	p := e.newPod()
-	id := e.create(p.id, e.container("main", quits.command()...), p.config)
-	try := func() []error {
-		_, execErr := e.Runtime.Exec(e.ctx, &runtimeapi.ExecRequest{ContainerId: id, Cmd: speaks.command(), Stdout: true})
-		_, attachErr := e.Runtime.Attach(e.ctx, &runtimeapi.AttachRequest{ContainerId: id, Stdout: true})
-		e.optional("Exec", execErr)
-		e.optional("Attach", attachErr)
-		return []error{execErr, attachErr}
-	}
-	for _, err := range try() {
-		e.refused(err)
-	}
-	require.NoError(e.t, e.Runtime.StartContainer(e.ctx, id))
-	e.printed(p, "main", "ready")
-	require.NoError(e.t, e.Runtime.StopContainer(e.ctx, id, 0))
-	for _, err := range try() {
-		e.refused(err)
-	}
-	require.NoError(e.t, e.Runtime.RemoveContainer(e.ctx, id))
-	for _, err := range try() {
-		e.notFound(err)
-	}
-}
-
 // talker starts a container that answers what it reads.
 func (e *env) talker(once bool) (p livePod, id string) {
 	e.t.Helper()
@@ -305,53 +343,6 @@ func (e *env) say(a *attachment, word string) {
 	e.wants(a.output, "got "+word+"\n")
 }
 
-func attachTalk(e *env) {
-	p, id := e.talker(false)
-	a := e.attach(id)
-	e.say(a, "hello")
-	require.Equal(e.t, "got hello\n", a.output.text(), "not what was written before")
-	require.Equal(e.t, []string{"ready", "got hello"}, e.text(p, "main"))
-}
-
-func attachTwo(e *env) {
-	_, id := e.talker(false)
-	a, b := e.attach(id), e.attach(id)
-	e.say(a, "one") // b may not be connected yet
-	e.say(b, "two")
-	e.wants(a.output, "got two\n")
-	e.say(a, "three")
-	e.wants(b.output, "got three\n")
-}
-
-func attachOnce(e *env) {
-	p, id := e.talker(true)
-	a := e.attach(id)
-	e.say(a, "hello")
-	require.NoError(e.t, a.input.Close())
-	require.Equal(e.t, int32(6), e.exited(id).GetExitCode())
-	require.Equal(e.t, []string{"ready", "got hello", "end"}, e.text(p, "main"))
-}
-
-func attachLeft(e *env) {
-	_, id := e.talker(false)
-	for _, word := range []string{"one", "two"} {
-		a := e.attach(id)
-		e.say(a, word)
-		a.cancel()
-		require.ErrorIs(e.t, <-a.ended, context.Canceled)
-		e.sleep(200 * time.Millisecond)
-		require.Equal(e.t, runtimeapi.ContainerState_CONTAINER_RUNNING, e.status(id).GetState())
-	}
-}
-
-func attachContainerDies(e *env) {
-	_, id := e.talker(false)
-	a := e.attach(id)
-	e.say(a, "hello")
-	require.NoError(e.t, e.Runtime.StopContainer(e.ctx, id, 0))
-	require.NoError(e.t, <-a.ended)
-}
-
 // forward asks for a session with a port of a pod.
 func (e *env) forward(p livePod, port int32) string {
 	e.t.Helper()
@@ -385,31 +376,4 @@ func (e *env) echoed(p livePod, word string) bool {
 	answer := make([]byte, len(word))
 	_, err := io.ReadFull(conn, answer)
 	return err == nil && string(answer) == word
-}
-
-func forwardTalk(e *env) {
-	p := e.newPod()
-	e.ready(p, "main", listens)
-	e.eventually("an echo", func() bool { return e.echoed(p, "hello") })
-	e.eventually("another echo", func() bool { return e.echoed(p, strings.Repeat("0123456789", 10000)) })
-}
-
-func forwardRefused(e *env) {
-	p := e.newPod()
-	const closedPort = 9
-	_, err := e.connect(p, closedPort).Read(make([]byte, 1))
-	e.reported(err)
-}
-
-func forwardNotReady(e *env) {
-	p := e.newPod()
-	try := func() error {
-		_, err := e.Runtime.PortForward(e.ctx, &runtimeapi.PortForwardRequest{PodSandboxId: p.id, Port: []int32{echoPort}})
-		e.optional("PortForward", err)
-		return err
-	}
-	require.NoError(e.t, e.Runtime.StopPodSandbox(e.ctx, p.id))
-	e.refused(try())
-	require.NoError(e.t, e.Runtime.RemovePodSandbox(e.ctx, p.id))
-	e.notFound(try())
 }

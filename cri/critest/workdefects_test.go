@@ -36,14 +36,14 @@ func defects() []defect {
 }
 
 // onStop takes the place of StopContainer.
-func onStop(stop func(ctx context.Context, rt *fake.Runtime, id string, grace time.Duration) error) func(*spoiledWork, *fake.Runtime) {
-	return func(s *spoiledWork, rt *fake.Runtime) {
+func onStop(stop func(ctx context.Context, rt *fake.Runtime, id string, grace time.Duration) error) func(*spoiled, *fake.Runtime) {
+	return func(s *spoiled, rt *fake.Runtime) {
 		s.stop = func(ctx context.Context, id string, grace time.Duration) error { return stop(ctx, rt, id, grace) }
 	}
 }
 
 // oneStopAtATime makes a stop wait for the one before it.
-func oneStopAtATime(s *spoiledWork, rt *fake.Runtime) {
+func oneStopAtATime(s *spoiled, rt *fake.Runtime) {
 	place := make(chan struct{}, 1)
 	s.stop = func(ctx context.Context, id string, grace time.Duration) error {
 		select {
@@ -88,11 +88,11 @@ func stopDefects() []defect {
 					return status.FromContextError(ctx.Err()).Err()
 				}
 			})},
-		{name: "the stop signal is shown and not sent", caughtBy: "Stop/a stop signal that the status shows is the one that is sent", runtime: func(s *spoiledWork, _ *fake.Runtime) {
+		{name: "the stop signal is shown and not sent", caughtBy: "Stop/a stop signal that the status shows is the one that is sent", runtime: func(s *spoiled, _ *fake.Runtime) {
 			s.create = func(c *runtimeapi.ContainerConfig) error { c.StopSignal = 0; return nil }
 			s.status = func(c *runtimeapi.ContainerStatus) { c.StopSignal = runtimeapi.Signal_SIGNAL_SIGUSR1 }
 		}},
-		{name: "a sandbox stops its containers gently", caughtBy: "Stop/stopping a sandbox kills its containers without grace", runtime: func(s *spoiledWork, rt *fake.Runtime) {
+		{name: "a sandbox stops its containers gently", caughtBy: "Stop/stopping a sandbox kills its containers without grace", runtime: func(s *spoiled, rt *fake.Runtime) {
 			s.stopSandbox = func(ctx context.Context, id string) error {
 				list, err := rt.ListContainers(ctx, &runtimeapi.ContainerFilter{PodSandboxId: id})
 				for _, c := range list {
@@ -101,7 +101,7 @@ func stopDefects() []defect {
 				return errors.Join(err, rt.StopPodSandbox(ctx, id))
 			}
 		}},
-		{name: "every container has ended", caughtBy: "Stop/a stopped container ends after it started and starts after it was made", runtime: func(s *spoiledWork, _ *fake.Runtime) {
+		{name: "every container has ended", caughtBy: "Stop/a stopped container ends after it started and starts after it was made", runtime: func(s *spoiled, _ *fake.Runtime) {
 			s.status = func(c *runtimeapi.ContainerStatus) { c.FinishedAt = c.CreatedAt + 1 }
 		}},
 	}
@@ -125,26 +125,26 @@ func logDefects() []defect {
 		{name: "a terminal has a stderr", caughtBy: "Logs/a terminal's output is all stdout", config: replacing(" stdout F err", " stderr F err")},
 		{name: "the last line is lost", caughtBy: "Logs/the log is complete when the container has exited", config: replacing(`(?m)^.* line 1999\n`, "")},
 		{name: "the clock of logs is slow", caughtBy: "Logs/timestamps do not go back", config: replacing(`(?m)^\d{4}`, "1999")},
-		{name: "a log is never reopened", caughtBy: "Logs/a renamed log goes on in a new file after ReopenContainerLog", runtime: func(s *spoiledWork, _ *fake.Runtime) {
+		{name: "a log is never reopened", caughtBy: "Logs/a renamed log goes on in a new file after ReopenContainerLog", runtime: func(s *spoiled, _ *fake.Runtime) {
 			s.reopen = func(err error) error { return err }
 		}},
 		{name: "a log is reopened empty", caughtBy: "Logs/reopening a log that was not renamed goes on in it", config: onLog(os.O_APPEND|os.O_TRUNC, same)},
-		{name: "any log can be reopened", caughtBy: "Logs/a log can be reopened only while its container runs", runtime: func(s *spoiledWork, _ *fake.Runtime) {
+		{name: "any log can be reopened", caughtBy: "Logs/a log can be reopened only while its container runs", runtime: func(s *spoiled, _ *fake.Runtime) {
 			s.reopen = func(err error) error { return err }
 		}},
-		{name: "every container has a log", caughtBy: "Logs/without log_path there is no log", runtime: func(s *spoiledWork, _ *fake.Runtime) {
+		{name: "every container has a log", caughtBy: "Logs/without log_path there is no log", runtime: func(s *spoiled, _ *fake.Runtime) {
 			s.create = func(c *runtimeapi.ContainerConfig) error { c.LogPath = "always.log"; return nil }
 		}},
 		{name: "a log begins anew", caughtBy: "Logs/a log's folder is made, and a log that is there is appended to", config: onLog(os.O_APPEND|os.O_TRUNC, same)},
-		{name: "a folder has one log", caughtBy: "Logs/two containers with logs in one folder do not mix them", runtime: func(s *spoiledWork, _ *fake.Runtime) {
+		{name: "a folder has one log", caughtBy: "Logs/two containers with logs in one folder do not mix them", runtime: func(s *spoiled, _ *fake.Runtime) {
 			s.create = func(c *runtimeapi.ContainerConfig) error { c.LogPath = "a.log"; return nil }
 		}},
 	}
 }
 
 // onExecSync edits what ExecSync answers.
-func onExecSync(edit func(stdout, stderr []byte, err error) ([]byte, []byte, error)) func(*spoiledWork, *fake.Runtime) {
-	return func(s *spoiledWork, _ *fake.Runtime) {
+func onExecSync(edit func(stdout, stderr []byte, err error) ([]byte, []byte, error)) func(*spoiled, *fake.Runtime) {
+	return func(s *spoiled, _ *fake.Runtime) {
 		s.execSync = func(ctx context.Context, _ []string, timeout time.Duration, run func(context.Context, time.Duration) ([]byte, []byte, error)) ([]byte, []byte, error) {
 			return edit(run(ctx, timeout))
 		}
@@ -170,17 +170,17 @@ func execDefects() []defect {
 			func(stdout, stderr []byte, err error) ([]byte, []byte, error) {
 				return bytes.ToValidUTF8(stdout, []byte("?")), stderr, err
 			})},
-		{name: "commands have no environment", caughtBy: "ExecSync/a command has the container's environment and folder, and no input", runtime: func(s *spoiledWork, _ *fake.Runtime) {
+		{name: "commands have no environment", caughtBy: "ExecSync/a command has the container's environment and folder, and no input", runtime: func(s *spoiled, _ *fake.Runtime) {
 			s.create = func(c *runtimeapi.ContainerConfig) error { c.Envs = nil; return nil }
 		}},
 		{name: "commands write to the log", caughtBy: "ExecSync/a command's output is not in the container's log", runtime: logExec},
-		{name: "timeouts are ignored", caughtBy: "ExecSync/a command that runs out of time is killed, and says so", runtime: func(s *spoiledWork, _ *fake.Runtime) {
+		{name: "timeouts are ignored", caughtBy: "ExecSync/a command that runs out of time is killed, and says so", runtime: func(s *spoiled, _ *fake.Runtime) {
 			s.execSync = func(ctx context.Context, _ []string, _ time.Duration, run func(context.Context, time.Duration) ([]byte, []byte, error)) ([]byte, []byte, error) {
 				return run(ctx, 0)
 			}
 		}},
 		{name: "a caller that left has success", caughtBy: "ExecSync/a caller that leaves has its answer at once, and the container goes on", runtime: succeed},
-		{name: "a command takes its whole timeout", caughtBy: "ExecSync/a command in time does not wait for its timeout", runtime: func(s *spoiledWork, _ *fake.Runtime) {
+		{name: "a command takes its whole timeout", caughtBy: "ExecSync/a command in time does not wait for its timeout", runtime: func(s *spoiled, _ *fake.Runtime) {
 			s.execSync = func(ctx context.Context, _ []string, timeout time.Duration, run func(context.Context, time.Duration) ([]byte, []byte, error)) ([]byte, []byte, error) {
 				time.Sleep(timeout)
 				return run(context.WithoutCancel(ctx), timeout)
@@ -209,7 +209,7 @@ func execDefects() []defect {
 }
 
 // logExec makes commands write to the log of their container, too.
-func logExec(s *spoiledWork, rt *fake.Runtime) {
+func logExec(s *spoiled, rt *fake.Runtime) {
 	var container string
 	s.created = func(_ *runtimeapi.ContainerConfig, id string) { container = id }
 	s.execSync = func(ctx context.Context, _ []string, timeout time.Duration, run func(context.Context, time.Duration) ([]byte, []byte, error)) ([]byte, []byte, error) {
@@ -265,7 +265,7 @@ func sessionDefects() []defect {
 				return run, nil
 			})},
 		{name: "URLs can be used again", caughtBy: "Streaming/exec: a URL is good for one session", runtime: remint},
-		{name: "containers end with their clients", caughtBy: "Streaming/exec: a client that leaves does not disturb the container", runtime: func(s *spoiledWork, rt *fake.Runtime) {
+		{name: "containers end with their clients", caughtBy: "Streaming/exec: a client that leaves does not disturb the container", runtime: func(s *spoiled, rt *fake.Runtime) {
 			var container string
 			s.created = func(_ *runtimeapi.ContainerConfig, id string) { container = id }
 			s.session = func(ctx context.Context, url string, run func(string) (int, error)) (int, error) {
@@ -276,22 +276,22 @@ func sessionDefects() []defect {
 		{name: "exec sessions never end", caughtBy: "Streaming/exec: the session ends with the container", runtime: endless},
 		{name: "attach sessions never end", caughtBy: "Streaming/attach: the session ends with the container", runtime: endless},
 		{name: "one client has the output", caughtBy: "Streaming/attach: every client gets the output", runtime: attachToTwin},
-		{name: "any request is good", caughtBy: "Streaming/exec and attach: a request without streams, or with a terminal's stderr, is refused", runtime: func(s *spoiledWork, _ *fake.Runtime) {
+		{name: "any request is good", caughtBy: "Streaming/exec and attach: a request without streams, or with a terminal's stderr, is refused", runtime: func(s *spoiled, _ *fake.Runtime) {
 			s.exec = func(r *runtimeapi.ExecRequest) string { r.Stdout, r.Tty = true, false; return "" }
 		}},
-		{name: "attach takes any request", caughtBy: "Streaming/exec and attach: a request without streams, or with a terminal's stderr, is refused", runtime: func(s *spoiledWork, _ *fake.Runtime) {
+		{name: "attach takes any request", caughtBy: "Streaming/exec and attach: a request without streams, or with a terminal's stderr, is refused", runtime: func(s *spoiled, _ *fake.Runtime) {
 			s.attach = func(r *runtimeapi.AttachRequest) string { r.Stdout, r.Tty = true, false; return "" }
 		}},
-		{name: "dead containers have URLs", caughtBy: "Streaming/exec and attach need a running container", runtime: func(s *spoiledWork, _ *fake.Runtime) {
+		{name: "dead containers have URLs", caughtBy: "Streaming/exec and attach need a running container", runtime: func(s *spoiled, _ *fake.Runtime) {
 			s.attach = func(*runtimeapi.AttachRequest) string { return "http://localhost/" }
 		}},
-		{name: "containers do not read", caughtBy: "Streaming/attach: a client gets what is written from now on, and its input arrives", runtime: func(s *spoiledWork, _ *fake.Runtime) {
+		{name: "containers do not read", caughtBy: "Streaming/attach: a client gets what is written from now on, and its input arrives", runtime: func(s *spoiled, _ *fake.Runtime) {
 			s.create = func(c *runtimeapi.ContainerConfig) error { c.Stdin = false; return nil }
 		}},
-		{name: "input never ends", caughtBy: "Streaming/attach: with stdin_once the first client's end of input is the container's", runtime: func(s *spoiledWork, _ *fake.Runtime) {
+		{name: "input never ends", caughtBy: "Streaming/attach: with stdin_once the first client's end of input is the container's", runtime: func(s *spoiled, _ *fake.Runtime) {
 			s.create = func(c *runtimeapi.ContainerConfig) error { c.StdinOnce = false; return nil }
 		}},
-		{name: "input always ends", caughtBy: "Streaming/attach: a client that leaves does not disturb the container", runtime: func(s *spoiledWork, _ *fake.Runtime) {
+		{name: "input always ends", caughtBy: "Streaming/attach: a client that leaves does not disturb the container", runtime: func(s *spoiled, _ *fake.Runtime) {
 			s.create = func(c *runtimeapi.ContainerConfig) error { c.StdinOnce = c.Stdin; return nil }
 		}},
 		{name: "ports do not answer", caughtBy: "Streaming/port-forward: what listens in the pod answers", config: func(cfg *fake.Config) {
@@ -306,14 +306,14 @@ func sessionDefects() []defect {
 				return near, far.Close()
 			}
 		}},
-		{name: "stopped sandboxes have ports", caughtBy: "Streaming/port-forward needs a ready sandbox", runtime: func(s *spoiledWork, _ *fake.Runtime) {
+		{name: "stopped sandboxes have ports", caughtBy: "Streaming/port-forward needs a ready sandbox", runtime: func(s *spoiled, _ *fake.Runtime) {
 			s.forward = func(*runtimeapi.PortForwardRequest) string { return "http://localhost/" }
 		}},
 	}
 }
 
 // remint makes a used URL good again: the request gets a token of its own.
-func remint(s *spoiledWork, rt *fake.Runtime) {
+func remint(s *spoiled, rt *fake.Runtime) {
 	var request *runtimeapi.ExecRequest
 	s.exec = func(r *runtimeapi.ExecRequest) string { request = r; return "" }
 	s.session = func(ctx context.Context, url string, run func(string) (int, error)) (int, error) {
@@ -325,7 +325,7 @@ func remint(s *spoiledWork, rt *fake.Runtime) {
 }
 
 // endless makes sessions whose end does not arrive.
-func endless(s *spoiledWork, _ *fake.Runtime) {
+func endless(s *spoiled, _ *fake.Runtime) {
 	var over atomic.Bool
 	s.stop = func(ctx context.Context, id string, grace time.Duration) error {
 		over.Store(true)
@@ -342,7 +342,7 @@ func endless(s *spoiledWork, _ *fake.Runtime) {
 }
 
 // attachToTwin gives each container a twin, to which the second client goes.
-func attachToTwin(s *spoiledWork, rt *fake.Runtime) {
+func attachToTwin(s *spoiled, rt *fake.Runtime) {
 	var twin string
 	var clients atomic.Int32
 	s.created = func(config *runtimeapi.ContainerConfig, id string) {
