@@ -23,8 +23,6 @@ var unconventional = map[string]string{
 	"syncloop/eviction: callback Config.Event":    "it records a Kubernetes event, with annotations",
 	"syncloop: callback HandlerConfig.Prune":      "it removes containers",
 	"syncloop/admission: callback Config.Preempt": "it ends pods",
-	"cri/pods/actions: panic in Compute":          "a pure function without an error: the caller passed no pod",
-	"status: panic in check":                      "a pure function without an error: the caller mixed up pods",
 }
 
 // explanation is the result of each Explain method.

@@ -1,6 +1,7 @@
 package status
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -13,9 +14,15 @@ import (
 	"github.com/podwright/podwright/status/internal/podstatus"
 )
 
-// Compute works out a pod's status. See the package documentation.
-func Compute(in Input) Result {
-	in.check()
+// Compute works out a pod's status. See the package documentation. It fails without
+// Input.Pod, and if Input.Observed is of a pod with another UID.
+func Compute(in Input) (Result, error) {
+	switch {
+	case in.Pod == nil:
+		return Result{}, errors.New("status: Input.Pod is required")
+	case in.Observed != nil && in.Observed.UID != "" && in.Observed.UID != in.Pod.UID:
+		return Result{}, fmt.Errorf("status: Input.Observed is of the pod with the UID %q, Input.Pod is %q", in.Observed.UID, in.Pod.UID)
+	}
 	if in.Now.IsZero() {
 		in.Now = time.Now()
 	}
@@ -42,17 +49,7 @@ func Compute(in Input) Result {
 		RestartAll:          restarting,
 		ProbeNow:            b.probeNow,
 		HostIPFamilyChanged: b.hostIPFamilyChanged(),
-	}
-}
-
-// check ends a call that mixes pods up: no status could be right.
-func (in *Input) check() {
-	switch {
-	case in.Pod == nil:
-		panic("status: Input.Pod is required")
-	case in.Observed != nil && in.Observed.UID != "" && in.Observed.UID != in.Pod.UID:
-		panic(fmt.Sprintf("status: Input.Observed is of the pod with the UID %q, Input.Pod is %q", in.Observed.UID, in.Pod.UID))
-	}
+	}, nil
 }
 
 // builder holds what all steps of one Compute look at. All of it belongs to the

@@ -6,6 +6,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/podwright/podwright/pleg/observed"
 	"github.com/podwright/podwright/status/internal/podstatus"
@@ -90,13 +91,10 @@ func TestAContainerThatNeverStartedIsNoRestart(t *testing.T) {
 
 // What takes a pod with something observed of a pod refuses another one's.
 func TestInputIsChecked(t *testing.T) {
-	require.PanicsWithValue(t, "status: Input.Pod is required", func() { Compute(Input{}) })
-	in := steady()
-	require.NotPanics(t, func() { Compute(in) })
-	in.Pod = in.Pod.DeepCopy()
-	in.Pod.UID = "mine"
-	in.Observed = &observed.Pod{UID: "other"}
-	require.PanicsWithValue(t, `status: Input.Observed is of the pod with the UID "other", Input.Pod is "mine"`, func() { Compute(in) })
+	_, err := Compute(Input{})
+	require.EqualError(t, err, "status: Input.Pod is required")
+	_, err = Compute(Input{Pod: &v1.Pod{ObjectMeta: metav1.ObjectMeta{UID: "mine"}}, Observed: &observed.Pod{UID: "other"}})
+	require.EqualError(t, err, `status: Input.Observed is of the pod with the UID "other", Input.Pod is "mine"`)
 }
 
 // Without a time it is now.
@@ -104,7 +102,7 @@ func TestNowIsTheDefault(t *testing.T) {
 	in := steady()
 	in.Previous, in.API, in.Now = &v1.PodStatus{}, &v1.PodStatus{}, time.Time{}
 	before := time.Now().Add(-time.Second)
-	s := Compute(in).Status
+	s := computed(t, in).Status
 	require.True(t, s.StartTime.After(before))
 	require.NotEmpty(t, s.Conditions)
 	for _, c := range s.Conditions {

@@ -7,7 +7,7 @@
 // Everything it needs comes in an Input; it changes nothing of it and the result
 // shares no memory with it.
 //
-//	result := status.Compute(status.Input{
+//	result, err := status.Compute(status.Input{
 //		Pod:      pod,
 //		Observed: observed, // from pleg
 //		Previous: last,     // the result of the call before

@@ -17,12 +17,12 @@ func ExampleCompute() {
 		Sandboxes:  []observed.Sandbox{{ID: "s", State: observed.SandboxReady}},
 		Containers: []observed.Container{app},
 	}
-	first := status.Compute(status.Input{Pod: pod, Observed: seen, Now: time.Now()})
+	first, _ := status.Compute(status.Input{Pod: pod, Observed: seen, Now: time.Now()})
 	fmt.Println(first.Status.Phase, first.Status.ContainerStatuses[0].Ready)
 
 	// The container crashes and is held back.
 	app.State, app.ExitCode = observed.StateExited, 2
-	second := status.Compute(status.Input{
+	second, _ := status.Compute(status.Input{
 		Pod:           pod,
 		Observed:      &observed.Pod{Sandboxes: seen.Sandboxes, Containers: []observed.Container{app}},
 		StartFailures: map[string]status.Reason{"app": {Reason: "CrashLoopBackOff"}},

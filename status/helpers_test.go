@@ -138,15 +138,22 @@ func computeAll(t *testing.T, in Input) Result {
 	return twice(t, in)
 }
 
+func computed(t testing.TB, in Input) Result {
+	t.Helper()
+	r, err := Compute(in)
+	require.NoError(t, err)
+	return r
+}
+
 func twice(t *testing.T, in Input) Result {
 	t.Helper()
 	untouched := snapshot(t, in)
-	first := Compute(in)
+	first := computed(t, in)
 	require.Equal(t, untouched, snapshot(t, in), "the input is not changed")
 	requireUnshared(t, in, first)
 	again := in
 	again.Previous, again.Now = &first.Status, in.Now.Add(time.Minute)
-	second := Compute(again)
+	second := computed(t, again)
 	require.True(t, equality.Semantic.DeepEqual(first.Status, second.Status), "computing again changes nothing: %+v\n%+v", first.Status, second.Status)
 	require.Equal(t, first.RestartAll, second.RestartAll)
 	return first

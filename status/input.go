@@ -46,9 +46,7 @@ func Reasons[T ~struct{ Reason, Message string }](by map[string]T) map[string]Re
 	return out
 }
 
-// Input is everything that a status follows from. Only Pod is required: Compute
-// panics without it, and when Observed is of a pod with another UID. Nothing of it
-// is changed.
+// Input is the input of Compute, which does not change it. Only Pod is required.
 type Input struct {
 	// Pod is the pod to report on, as it is to run on this node.
 	Pod *v1.Pod

@@ -15,7 +15,7 @@ func TestRestartAllEndedByAnOverride(t *testing.T) {
 	in.Override = func(s *v1.PodStatus) {
 		s.Phase, s.Message = v1.PodFailed, s.Message+"evicted"
 	}
-	r := Compute(in)
+	r := computed(t, in)
 	require.False(t, r.RestartAll)
 	require.Equal(t, "evicted", r.Status.Message)
 }

@@ -70,7 +70,7 @@ func BenchmarkDecideAndBuild(b *testing.B) {
 	begin := cpuTime()
 	for b.Loop() {
 		for _, pod := range pods {
-			out := actions.Compute(actions.Input{Pod: pod, Status: &observed.Pod{UID: pod.UID}, Actuated: &actions.Actuated{}})
+			out, _ := actions.Compute(actions.Input{Pod: pod, Status: &observed.Pod{UID: pod.UID}, Actuated: &actions.Actuated{}})
 			if _, err := m.builder.Sandbox(pod, out.Attempt); err != nil {
 				b.Fatal(err)
 			}

@@ -60,7 +60,10 @@ func (m *Manager) SyncPod(ctx context.Context, r SyncRequest) Result {
 		s.result.stopped = err
 		return s.result
 	}
-	s.actions = actions.Compute(s.input())
+	if s.actions, err = actions.Compute(s.input()); err != nil {
+		s.result.stopped = err
+		return s.result
+	}
 	s.result.over, s.result.explanation = s.actions.Over(), s.actions.Explanation
 	m.log.Debug("sync", "pod", s.identity, "actions", s.actions)
 	s.run(ctx)

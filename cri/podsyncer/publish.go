@@ -26,7 +26,7 @@ func (s *Syncer) compute(w podworkers.Work, observed *observed.Pod, terminal boo
 	pod := w.Pod
 	now, previous := time.Now(), s.statuses.Get(pod.UID)
 	api := withStartTime(pod, observed)
-	result := status.Compute(status.Input{
+	result, err := status.Compute(status.Input{
 		Pod:           pod,
 		Observed:      observed,
 		StartFailures: status.Reasons(s.pods.StartFailures(pod.UID)),
@@ -40,6 +40,10 @@ func (s *Syncer) compute(w podworkers.Work, observed *observed.Pod, terminal boo
 		Terminal:      terminal,
 		Now:           now,
 	})
+	if err != nil {
+		s.refused(pod, err)
+		return status.Result{Status: *cmp.Or(previous, api)}
+	}
 	result.Status = s.cfg.Amend(pod, result.Status)
 	s.sinks.put(pod)
 	s.refused(pod, s.statuses.Set(pod, result.Status))

@@ -27,8 +27,7 @@ type Config struct {
 	Pods <-chan []*v1.Pod
 	// Told is told the newest status of each pod.
 	Told status.SinkFunc
-	// Saved is what Told was told of a pod by an earlier agent, nil for nothing. nil means
-	// that nobody knows: a pod's start time and conditions begin anew.
+	// Saved returns the status of a pod from an earlier agent, or nil. Optional.
 	Saved func(types.UID) *v1.PodStatus
 	// Logger receives what a person should know; nil discards.
 	Logger *slog.Logger
@@ -86,8 +85,7 @@ func (a *Agent) Run(ctx context.Context) error {
 	return parts.Wait()
 }
 
-// SyncPod boots the machine of a pod, and boots it again when it has stopped and should
-// not have.
+// SyncPod boots the machine of a pod, also after an unexpected stop.
 func (a *Agent) SyncPod(ctx context.Context, w podworkers.Work) (terminal bool, err error) {
 	if len(w.Pod.Spec.Containers) != 1 {
 		return false, errors.New("spec.containers: a machine is one")
@@ -97,7 +95,9 @@ func (a *Agent) SyncPod(ctx context.Context, w podworkers.Work) (terminal bool, 
 		return false, err
 	}
 	held, next := hold(observed)
-	switch phase := a.tell(w, observed, held, false); {
+	switch phase, err := a.tell(w, observed, held, false); {
+	case err != nil:
+		return false, err
 	case phase == v1.PodSucceeded || phase == v1.PodFailed:
 		return true, nil
 	case running(observed):
@@ -106,11 +106,11 @@ func (a *Agent) SyncPod(ctx context.Context, w podworkers.Work) (terminal bool, 
 		return false, podworkers.RetryAt(errors.New(held.Message), next)
 	}
 	if err := a.Hypervisor.Boot(ctx, w.Pod); err != nil {
-		a.tell(w, observed, &status.Reason{Reason: "BootFailed", Message: err.Error()}, false)
-		return false, err
+		_, refused := a.tell(w, observed, &status.Reason{Reason: "BootFailed", Message: err.Error()}, false)
+		return false, errors.Join(err, refused)
 	}
 	if observed, err = a.pleg.Observe(ctx, w.Pod.UID, time.Now()); err == nil {
-		a.tell(w, observed, nil, false)
+		_, err = a.tell(w, observed, nil, false)
 	}
 	return false, err
 }
@@ -122,7 +122,7 @@ func (a *Agent) SyncTerminatingPod(ctx context.Context, w podworkers.Work) error
 	}
 	observed, err := a.pleg.Observe(ctx, w.Pod.UID, time.Now())
 	if err == nil {
-		a.tell(w, observed, nil, true)
+		_, err = a.tell(w, observed, nil, true)
 	}
 	return err
 }
@@ -138,9 +138,8 @@ func (a *Agent) SyncTerminatingOrphan(ctx context.Context, o podworkers.RuntimeP
 	return a.Hypervisor.Shutdown(ctx, o.UID, 30*time.Second)
 }
 
-// hold keeps a machine that has stopped from being booted again at once: until 10 s after
-// its end, 20 s the next time and so on up to five minutes. All of that is known from the
-// machine, so the next agent goes on with it.
+// hold delays the next boot of a stopped machine: 10 s after its end, twice as long each
+// time, up to five minutes. It needs only the machine, so the next agent continues it.
 func hold(observed *observed.Pod) (*status.Reason, time.Time) {
 	if len(observed.Containers) == 0 || running(observed) {
 		return nil, time.Time{}
@@ -158,7 +157,7 @@ func hold(observed *observed.Pod) (*status.Reason, time.Time) {
 }
 
 // tell computes the status of a pod, and tells it.
-func (a *Agent) tell(w podworkers.Work, observed *observed.Pod, why *status.Reason, terminal bool) v1.PodPhase {
+func (a *Agent) tell(w podworkers.Work, observed *observed.Pod, why *status.Reason, terminal bool) (v1.PodPhase, error) {
 	if a.Saved != nil && a.statuses.Get(w.Pod.UID) == nil {
 		if saved := a.Saved(w.Pod.UID); saved != nil {
 			a.statuses.Restore(w.Pod, *saved)
@@ -168,9 +167,11 @@ func (a *Agent) tell(w podworkers.Work, observed *observed.Pod, why *status.Reas
 	if why != nil {
 		in.StartFailures = map[string]status.Reason{w.Pod.Spec.Containers[0].Name: *why}
 	}
-	result := status.Compute(in)
-	a.statuses.Set(w.Pod, result.Status)
-	return result.Status.Phase
+	result, err := status.Compute(in)
+	if err != nil {
+		return "", err
+	}
+	return result.Status.Phase, a.statuses.Set(w.Pod, result.Status)
 }
 
 // machines are all that run.
@@ -183,8 +184,7 @@ func (a *Agent) machines(context.Context) (out []podworkers.RuntimePod, err erro
 	return out, a.pleg.Healthy()
 }
 
-// clean destroys the machines of pods that are gone. The loop waits for it, so none of
-// them comes back before.
+// clean destroys the machines of pods without a source. The loop waits for it.
 func (a *Agent) clean(_ context.Context, c *syncloop.Cleanup) error {
 	kept := func(uid types.UID) bool { return c.Desired(uid) || !a.workers.State(uid).ShouldBeFinished() }
 	a.statuses.Prune(kept)

@@ -1,21 +1,21 @@
 package actions
 
 import (
+	"errors"
 	"fmt"
 
 	"github.com/podwright/podwright/pleg/observed"
 	"github.com/podwright/podwright/probe"
 )
 
-// Compute decides what to do with a pod. It is pure. With the status of another pod, as
-// their UIDs tell, there is nothing to do, and the explanation says so. It panics
-// without Pod or Status.
-func Compute(in Input) Actions {
+// Compute returns the actions for a pod. It is pure. It fails without Pod or Status, and if
+// Status is of a pod with another UID.
+func Compute(in Input) (Actions, error) {
 	switch {
 	case in.Pod == nil || in.Status == nil:
-		panic("actions: Input.Pod and Input.Status are required")
+		return Actions{}, errors.New("actions: Input.Pod and Input.Status are required")
 	case in.Status.UID != "" && in.Status.UID != in.Pod.UID:
-		return Actions{Explanation: fmt.Sprintf("the status is of another pod: its UID is %q, not %q", in.Status.UID, in.Pod.UID)}
+		return Actions{}, fmt.Errorf("actions: Input.Status is of the pod with the UID %q, Input.Pod is %q", in.Status.UID, in.Pod.UID)
 	}
 	all := in.Status
 	var othersRun bool
@@ -31,7 +31,7 @@ func Compute(in Input) Actions {
 	default:
 		d.keepSandbox()
 	}
-	return d.out
+	return d.out, nil
 }
 
 // decision is one call of Compute.

@@ -2,7 +2,7 @@
 // has of it to the containers to stop, to remove, to start, to resize. Compute does
 // nothing itself; package pods carries out what it says.
 //
-//	a := actions.Compute(actions.Input{Pod: pod, Status: status})
+//	a, err := actions.Compute(actions.Input{Pod: pod, Status: status})
 //	log.Debug("sync", "pod", pod.Name, "actions", a)
 //
 // The decision has no memory. After a crash of the agent, at whatever line, the next

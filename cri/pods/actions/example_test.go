@@ -21,7 +21,10 @@ func ExampleCompute() {
 		Containers: []v1.Container{{Name: "job", Image: "busybox"}},
 	}}
 	status := &observed.Pod{}
-	decide := func() { fmt.Println(actions.Compute(actions.Input{Pod: pod, Status: status})) }
+	decide := func() {
+		a, _ := actions.Compute(actions.Input{Pod: pod, Status: status})
+		fmt.Println(a)
+	}
 	observe := func(name string, state observed.State) {
 		status.Containers = append([]observed.Container{{Name: name, SandboxID: "1", State: state}}, status.Containers...)
 	}
@@ -62,6 +65,7 @@ func ExampleRestartAllTriggered() {
 		},
 	}
 	all := actions.RestartAllTriggered(pod, status, nil)
-	fmt.Println(actions.Compute(actions.Input{Pod: pod, Status: status, RestartAll: all}))
+	a, _ := actions.Compute(actions.Input{Pod: pod, Status: status, RestartAll: all})
+	fmt.Println(a)
 	// Output: reset=[web watchdog] (all containers are restarted)
 }

@@ -28,7 +28,7 @@ type decisionCase struct {
 
 func (tc decisionCase) run(t *testing.T) {
 	t.Run(tc.name, func(t *testing.T) {
-		a := Compute(Input{Pod: tc.pod, Status: observedPod(ready(), tc.containers...), Probes: results(tc.startup, tc.liveness)})
+		a := decide(t, Input{Pod: tc.pod, Status: observedPod(ready(), tc.containers...), Probes: results(tc.startup, tc.liveness)})
 		require.Equal(t, tc.want, summarise(t, a), a)
 	})
 }

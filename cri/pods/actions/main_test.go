@@ -172,3 +172,11 @@ func summarise(t *testing.T, a Actions) summary {
 		init: a.StartInit, regular: a.StartRegular, ephemeral: a.StartEphemeral,
 	}
 }
+
+// decide returns the actions of a valid input.
+func decide(t testing.TB, in Input) Actions {
+	t.Helper()
+	a, err := Compute(in)
+	require.NoError(t, err)
+	return a
+}

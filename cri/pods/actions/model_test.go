@@ -135,7 +135,7 @@ func (m *model) compute() Actions {
 		Pod: m.pod, Status: &status, Probes: results(m.startup, m.liveness),
 		Actuated: &Actuated{Containers: m.actuated}, RestartAll: RestartAllTriggered(m.pod, &status, nil),
 	}
-	return Compute(in)
+	return decide(m.t, in)
 }
 
 // String is the state of the runtime.

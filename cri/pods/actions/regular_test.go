@@ -126,7 +126,7 @@ func TestSameHash(t *testing.T) {
 		c.Resources.Limits = v1.ResourceList{}
 		c.Command = []string{"true"}
 	}
-	require.Equal(t, Actions{SandboxID: "s"}, Compute(Input{Pod: pod, Status: observedPod(ready(), running("a"), running("s"))}))
+	require.Equal(t, Actions{SandboxID: "s"}, decide(t, Input{Pod: pod, Status: observedPod(ready(), running("a"), running("s"))}))
 	for vector, want := range map[[2]string]uint64{{"test_container", "foo/image:v1"}: 0x8e45cbd0, {"a", "busybox"}: 0x5264866e, {"c1", "registry.k8s.io/pause:3.10"}: 0x4377ccae} {
 		require.Equal(t, want, podfacts.Hash(&v1.Container{Name: vector[0], Image: vector[1]}))
 	}
@@ -136,9 +136,9 @@ func TestSameHash(t *testing.T) {
 func TestTakeOver(t *testing.T) {
 	pod := with(testPod(always, "i0", "s1", "i2", "a", "b", "e"), startupProbe("s1"))
 	status := observedPod(ready(), running("e"), running("b"), running("a"), exited("b", 1), exited("i2", 0), running("s1"), exited("i0", 0))
-	require.Equal(t, Actions{SandboxID: "s"}, Compute(Input{Pod: pod, Status: status}))
+	require.Equal(t, Actions{SandboxID: "s"}, decide(t, Input{Pod: pod, Status: status}))
 	status.Containers = []observed.Container{running("b"), running("a"), running("s1"), running("e")}
-	require.Empty(t, Compute(Input{Pod: pod, Status: status, Actuated: &Actuated{}}).Kill, "without a checkpoint, and init containers removed")
+	require.Empty(t, decide(t, Input{Pod: pod, Status: status, Actuated: &Actuated{}}).Kill, "without a checkpoint, and init containers removed")
 }
 
 // Messages are what a person reads in the events. They promise a restart where there is
@@ -174,7 +174,7 @@ func TestMessages(t *testing.T) {
 			} else if tc.restarted {
 				want += ", will be restarted"
 			}
-			a := Compute(Input{Pod: tc.pod, Status: observedPod(ready(), tc.containers...), Probes: results(tc.startup, tc.liveness)})
+			a := decide(t, Input{Pod: tc.pod, Status: observedPod(ready(), tc.containers...), Probes: results(tc.startup, tc.liveness)})
 			require.Len(t, a.Kill, 1, tc.want)
 			require.Equal(t, want, a.Kill[0].Message)
 		}
@@ -205,7 +205,7 @@ func TestExplanation(t *testing.T) {
 		{testPod(always, "a"), list(running("a")), ""},
 		{testPod(always, "a"), list(exited("a", 0)), ""},
 	} {
-		require.Equal(t, tc.want, Compute(Input{Pod: tc.pod, Status: observedPod(ready(), tc.containers...)}).Explanation)
+		require.Equal(t, tc.want, decide(t, Input{Pod: tc.pod, Status: observedPod(ready(), tc.containers...)}).Explanation)
 	}
 }
 
@@ -216,7 +216,7 @@ func TestInputIsNotChanged(t *testing.T) {
 	before := pod.DeepCopy()
 	containers := list(created("b"), exited("b", 1), running("a", otherHash), running("a", id("2")), running("s1"), exited("i0", 0), exited("i0", 1))
 	in := Input{Pod: pod, Status: observedPod(ready(), containers...), Actuated: &Actuated{}}
-	first := Compute(in)
+	first := decide(t, in)
 	first.Remove[0].Name = "changed"
 	require.Equal(t, before, pod)
 	require.Equal(t, observedPod(ready(), list(created("b"), exited("b", 1), running("a", otherHash), running("a", id("2")), running("s1"), exited("i0", 0), exited("i0", 1))...), in.Status)

@@ -35,7 +35,7 @@ func TestReset(t *testing.T) {
 		{"a dead sandbox can wait", resetPod("a"), observedPod(dead(), exited("a", 42), running("b")), []string{"b-running", "a-exited"}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			a := Compute(Input{Pod: tc.pod, Status: tc.status, RestartAll: true})
+			a := decide(t, Input{Pod: tc.pod, Status: tc.status, RestartAll: true})
 			require.Equal(t, tc.want, ids(a.Reset))
 			change := tc.status.SandboxChanged(false)
 			require.Equal(t, Actions{SandboxID: change.ID, Attempt: change.Attempt, Reset: a.Reset, Explanation: "all containers are restarted"}, a)
@@ -46,9 +46,9 @@ func TestReset(t *testing.T) {
 // C19: after the reset the pod starts from the beginning, though it is still said
 // to restart.
 func TestAfterReset(t *testing.T) {
-	a := Compute(Input{Pod: resetPod("a"), Status: observedPod(ready(), exited("e", 0)), RestartAll: true})
+	a := decide(t, Input{Pod: resetPod("a"), Status: observedPod(ready(), exited("e", 0)), RestartAll: true})
 	require.Equal(t, summary{init: []int{0}}, summarise(t, a))
-	a = Compute(Input{Pod: with(resetPod("a"), deleted), Status: observedPod(ready(), exited("a", 42), running("b")), RestartAll: true})
+	a = decide(t, Input{Pod: with(resetPod("a"), deleted), Status: observedPod(ready(), exited("a", 42), running("b")), RestartAll: true})
 	require.Empty(t, a.Reset, "a pod on its way out restarts nothing")
 }
 

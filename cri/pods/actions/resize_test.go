@@ -104,7 +104,7 @@ func TestResize(t *testing.T) {
 				if tc.have != nil {
 					actuated.Containers[name] = *tc.have
 				}
-				a := Compute(Input{Pod: pod, Status: status, Actuated: actuated})
+				a := decide(t, Input{Pod: pod, Status: status, Actuated: actuated})
 				require.Equal(t, tc.memory, len(a.UpdateMemory) == 1)
 				require.Equal(t, tc.cpu, len(a.UpdateCPU) == 1)
 				require.Equal(t, tc.restart, a.UpdatePodResources)
@@ -135,7 +135,7 @@ func TestResizeOrder(t *testing.T) {
 		have[name] = res("50m", "60m", "2Mi", "8Mi")
 		spec(pod, name).Resources = r
 	}
-	a := Compute(Input{Pod: pod, Status: observedPod(ready(), running("c"), running("b"), running("a"), running("s")), Actuated: &Actuated{Containers: have}})
+	a := decide(t, Input{Pod: pod, Status: observedPod(ready(), running("c"), running("b"), running("a"), running("s")), Actuated: &Actuated{Containers: have}})
 	require.Equal(t, []string{"b", "a", "s", "c"}, updateNames(a.UpdateCPU))
 	require.Equal(t, []string{"b", "s", "a"}, updateNames(a.UpdateMemory))
 	require.Equal(t, "updateMemory=[b s a] updateCPU=[b a s c]", a.String())
@@ -153,7 +153,7 @@ func TestResizePodLevel(t *testing.T) {
 	pod.Spec.Containers[1].Resources = res("", "100m", "", "32Mi")
 	status := observedPod(ready(), running("a"), running("b"))
 	actuated := &Actuated{Pod: &old, Containers: map[string]v1.ResourceRequirements{"a": {}, "b": pod.Spec.Containers[1].Resources}}
-	a := Compute(Input{Pod: pod, Status: status, Actuated: actuated})
+	a := decide(t, Input{Pod: pod, Status: status, Actuated: actuated})
 	require.True(t, a.UpdatePodLevelResources)
 	require.Equal(t, []string{"a"}, updateNames(a.UpdateCPU))
 	require.Equal(t, []string{"a"}, updateNames(a.UpdateMemory))
@@ -161,11 +161,11 @@ func TestResizePodLevel(t *testing.T) {
 	require.Equal(t, Amounts{CPULimit: 200, MemoryLimit: 128 << 20}, a.UpdateCPU[0].Have)
 
 	actuated.Pod = &grown
-	require.Equal(t, Actions{SandboxID: "s"}, Compute(Input{Pod: pod, Status: status, Actuated: actuated}), "applied")
+	require.Equal(t, Actions{SandboxID: "s"}, decide(t, Input{Pod: pod, Status: status, Actuated: actuated}), "applied")
 	actuated.Pod = nil
-	require.True(t, Compute(Input{Pod: pod, Status: status, Actuated: actuated}).UpdatePodLevelResources, "without a record it is sent again")
+	require.True(t, decide(t, Input{Pod: pod, Status: status, Actuated: actuated}).UpdatePodLevelResources, "without a record it is sent again")
 	actuated.Pod, pod.Spec.Resources = &old, nil
-	require.False(t, Compute(Input{Pod: pod, Status: status, Actuated: actuated}).UpdatePodLevelResources, "it cannot be taken away")
+	require.False(t, decide(t, Input{Pod: pod, Status: status, Actuated: actuated}).UpdatePodLevelResources, "it cannot be taken away")
 }
 
 // What is not running in a good sandbox is not resized, and nothing is in a pod
@@ -184,14 +184,14 @@ func TestNoResize(t *testing.T) {
 		"init failed":     {Pod: resized(), Status: observedPod(ready(), exited("i", 1)), Actuated: &Actuated{}},
 		"sandbox changed": {Pod: resized(), Status: observedPod(dead(), running("a")), Actuated: &Actuated{}},
 	} {
-		a := Compute(in)
+		a := decide(t, in)
 		require.False(t, a.Resizes(), name)
 	}
 	require.True(t, Actuated{}.Empty())
 	require.False(t, Actuated{Pod: &want}.Empty())
 	require.False(t, Actuated{Containers: map[string]v1.ResourceRequirements{"a": want}}.Empty())
-	a := Compute(Input{Pod: resized(), Status: observedPod(ready(), created("a"), exited("i", 0)), Actuated: &Actuated{Pod: &want}})
+	a := decide(t, Input{Pod: resized(), Status: observedPod(ready(), created("a"), exited("i", 0)), Actuated: &Actuated{Pod: &want}})
 	require.False(t, a.Resizes(), "not running")
-	a = Compute(Input{Pod: resized(), Status: observedPod(ready(), running("a", otherHash)), Actuated: &Actuated{Pod: &want}})
+	a = decide(t, Input{Pod: resized(), Status: observedPod(ready(), running("a", otherHash)), Actuated: &Actuated{Pod: &want}})
 	require.False(t, a.Resizes(), "replaced anyway")
 }

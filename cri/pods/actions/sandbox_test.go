@@ -94,7 +94,7 @@ func TestSandbox(t *testing.T) {
 		{"deleted, dead", with(two(always), deleted), observedPod(dead(), exited("a", 1)), end},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			got := Compute(Input{Pod: tc.pod, Status: tc.status})
+			got := decide(t, Input{Pod: tc.pod, Status: tc.status})
 			require.Equal(t, len(got.StartRegular) == 0, got.Explanation != "", got.Explanation)
 			for _, k := range tc.want.Kill {
 				require.Equal(t, "the exit code of container "+k.Name+" decides whether it restarts", got.Explanation)

@@ -66,17 +66,18 @@ func TestSandboxOfAnotherName(t *testing.T) {
 		} else {
 			status.Containers = list(unknown("a", in("s")), exited("i", 0, in("s")))
 		}
-		require.Equal(t, tc.want, Compute(Input{Pod: tc.pod, Status: status}), name)
+		require.Equal(t, tc.want, decide(t, Input{Pod: tc.pod, Status: status}), name)
 	}
 }
 
-// Without its parts Compute says what it lacks; with the status of another pod there is
-// nothing to do.
+// Compute refuses an input without its parts, and the status of another pod.
 func TestComputeChecks(t *testing.T) {
 	for _, in := range []Input{{}, {Pod: testPod(always, "a")}, {Status: observedPod(nil)}} {
-		require.PanicsWithValue(t, "actions: Input.Pod and Input.Status are required", func() { Compute(in) })
+		_, err := Compute(in)
+		require.EqualError(t, err, "actions: Input.Pod and Input.Status are required")
 	}
 	other := observedPod(ready(), running("b"))
 	other.UID = "0ther"
-	require.Equal(t, Actions{Explanation: `the status is of another pod: its UID is "0ther", not "0d1e"`}, Compute(Input{Pod: testPod(always, "a"), Status: other}))
+	_, err := Compute(Input{Pod: testPod(always, "a"), Status: other})
+	require.EqualError(t, err, `actions: Input.Status is of the pod with the UID "0ther", Input.Pod is "0d1e"`)
 }

@@ -181,8 +181,9 @@ func FuzzGCKeepsDecisions(f *testing.F) {
 			return s
 		}
 		plan := planContainers(all, policy, func(types.UID) bool { return false }, now)
-		before := actions.Compute(actions.Input{Pod: pod, Status: statusOf(all)})
-		after := actions.Compute(actions.Input{Pod: pod, Status: statusOf(without(all, plan))})
+		before, _ := actions.Compute(actions.Input{Pod: pod, Status: statusOf(all)})
+		after, err := actions.Compute(actions.Input{Pod: pod, Status: statusOf(without(all, plan))})
+		require.NoError(t, err)
 		t.Logf("policy %+v\nbefore %v: %v\nremoved %v", policy, statusOf(all).Containers, before, plan)
 		require.Equal(t, before.KillPod, after.KillPod)
 		require.Equal(t, before.CreateSandbox, after.CreateSandbox)
