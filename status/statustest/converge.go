@@ -9,6 +9,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/podwright/podwright/internal/podfacts"
 	"github.com/podwright/podwright/status"
 	"github.com/podwright/podwright/status/writer"
 )
@@ -56,7 +57,7 @@ func (s *stage) arrived(m *writer.Writer, ref status.Ref) error {
 	if pod == nil {
 		return fmt.Errorf("pod %v is gone", ref)
 	}
-	c := conditionOf(&pod.Status, v1.PodReady)
+	c := podfacts.Condition(pod.Status.Conditions, v1.PodReady)
 	if pod.Status.Phase != v1.PodFailed || pod.Status.Reason != "Evicted" || c == nil || c.Status != v1.ConditionFalse {
 		return fmt.Errorf("pod %v does not show the last status: %v", ref, pod.Status)
 	}

@@ -10,6 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/podwright/podwright/internal/podfacts"
 	"github.com/podwright/podwright/status"
 	"github.com/podwright/podwright/status/internal/podstatus"
 )
@@ -113,16 +114,6 @@ func third() *v1.PodStatus {
 	return s
 }
 
-// conditionOf returns a condition, nil if there is none.
-func conditionOf(s *v1.PodStatus, t v1.PodConditionType) *v1.PodCondition {
-	for i := range s.Conditions {
-		if s.Conditions[i].Type == t {
-			return &s.Conditions[i]
-		}
-	}
-	return nil
-}
-
 // shows tells whether a pod shows a status as far as an agent is concerned.
 func shows(pod *v1.Pod, want *v1.PodStatus) error {
 	if pod == nil {
@@ -132,7 +123,7 @@ func shows(pod *v1.Pod, want *v1.PodStatus) error {
 		return fmt.Errorf("the status is\n%v\nand should be\n%v", pod.Status, *want)
 	}
 	for _, c := range want.Conditions {
-		if got := conditionOf(&pod.Status, c.Type); !got.LastTransitionTime.Time.Equal(c.LastTransitionTime.Time) {
+		if got := podfacts.Condition(pod.Status.Conditions, c.Type); !got.LastTransitionTime.Time.Equal(c.LastTransitionTime.Time) {
 			return fmt.Errorf("condition %s: the transition time is %v and should be %v", c.Type, got.LastTransitionTime, c.LastTransitionTime)
 		}
 	}

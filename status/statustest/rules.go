@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/podwright/podwright/internal/podfacts"
 	"github.com/podwright/podwright/status"
 )
 
@@ -26,7 +27,7 @@ func getNow(s *stage) error {
 			return fmt.Errorf("Get: %w", err)
 		case pod == nil || pod.UID != s.ref.UID || pod.Name != s.ref.Name || pod.Namespace != s.ref.Namespace:
 			return fmt.Errorf("Get returned another pod: %v", pod)
-		case conditionOf(&pod.Status, "example.com/gate") == nil || conditionOf(&pod.Status, "example.com/gate").Status != value:
+		case podfacts.Condition(pod.Status.Conditions, "example.com/gate") == nil || podfacts.Condition(pod.Status.Conditions, "example.com/gate").Status != value:
 			return errors.New("Get returned the pod without what was changed before")
 		}
 		if err := shows(pod, first()); err != nil {
@@ -99,7 +100,7 @@ func patchReturns(s *stage) error {
 	if err := shows(pod, second()); err != nil {
 		return fmt.Errorf("what Patch returned: %w", err)
 	}
-	if conditionOf(&pod.Status, "example.com/gate") == nil {
+	if podfacts.Condition(pod.Status.Conditions, "example.com/gate") == nil {
 		return errors.New("what Patch returned lacks a condition that another has added")
 	}
 	if pod.UID != s.ref.UID || pod.Name != s.ref.Name || pod.Namespace != s.ref.Namespace {
@@ -116,7 +117,7 @@ func patchReturns(s *stage) error {
 func patchLeaves(s *stage) error {
 	gate := func(value v1.ConditionStatus) func(*v1.PodStatus) {
 		return func(now *v1.PodStatus) {
-			if c := conditionOf(now, "example.com/gate"); c != nil {
+			if c := podfacts.Condition(now.Conditions, "example.com/gate"); c != nil {
 				c.Status = value
 				return
 			}
@@ -133,7 +134,7 @@ func patchLeaves(s *stage) error {
 		if err := shows(pod, states[i+1]); err != nil {
 			return err
 		}
-		if c := conditionOf(&pod.Status, "example.com/gate"); c == nil || c.Status != value {
+		if c := podfacts.Condition(pod.Status.Conditions, "example.com/gate"); c == nil || c.Status != value {
 			return fmt.Errorf("a condition that another has set to %s meanwhile is %v", value, c)
 		}
 	}

@@ -67,7 +67,7 @@ func (w *world) called(c statustest.Call) statustest.Fault {
 		for _, condition := range append(c.Old.Conditions, c.New.Conditions...) {
 			assert.Len(w.t, podstatus.Own(&v1.PodStatus{Conditions: []v1.PodCondition{condition}}).Conditions, 1, "a condition of others is in the patch")
 		}
-		w.disruption = conditionOf(wanted, v1.DisruptionTarget) != nil
+		w.disruption = podfacts.Condition(wanted.Conditions, v1.DisruptionTarget) != nil
 	case statustest.Delete:
 		assert.True(w.t, w.finished, "T29 deleted before it was finished")
 		if there != nil && there.UID == w.pod.UID {
@@ -158,7 +158,7 @@ func (w *world) foreign(n byte) {
 	}
 	w.sink.Change("ns", w.pod.Name, func(pod *v1.Pod) {
 		set := func(t v1.PodConditionType, s v1.ConditionStatus) {
-			if c := conditionOf(&pod.Status, t); c != nil {
+			if c := podfacts.Condition(pod.Status.Conditions, t); c != nil {
 				c.Status = s
 				return
 			}
@@ -257,7 +257,7 @@ func (w *world) check() {
 		ready = "False"
 	}
 	require.Equal(w.t, ready, value(&there.Status, v1.PodReady))
-	require.Equal(w.t, w.disrupted, conditionOf(&there.Status, v1.DisruptionTarget) != nil, "T21 disruption together with the end, and at no other time")
+	require.Equal(w.t, w.disrupted, podfacts.Condition(there.Status.Conditions, v1.DisruptionTarget) != nil, "T21 disruption together with the end, and at no other time")
 }
 
 // FuzzWriter: whatever happens in whatever order, a working sink is brought to the newest

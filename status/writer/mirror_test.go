@@ -176,35 +176,6 @@ func TestObservedMirror(t *testing.T) {
 	}
 }
 
-// A mirror that is about to be deleted does not take the place of the one before.
-func TestMirrorThatGoes(t *testing.T) {
-	bubble(t, mirrors, func(r *rig) {
-		pod := staticPod("a")
-		r.mirror(pod, "mirror-1")
-		r.Observe(r.pod("a"))
-		r.Set(pod, running(pod, false))
-		r.Observe(r.pod("a"))
-		r.pass(0)
-		require.Equal(t, 1, r.written())
-		going, at := mirrorOf(pod, "mirror-0"), metav1.Now()
-		going.DeletionTimestamp = &at
-		r.Observe(going)
-		r.Set(pod, running(pod, true))
-		r.pass(0)
-		require.Equal(t, "True", value(&r.pod("a").Status, v1.PodReady))
-	})
-}
-
-// Where static pods have no mirrors, they are pods like all others.
-func TestStaticPodsWithoutMirrors(t *testing.T) {
-	bubble(t, nil, func(r *rig) {
-		pod := r.sink.Put(staticPod("a"))
-		r.Set(pod, running(pod, true))
-		r.pass(0)
-		require.Equal(t, v1.PodRunning, r.pod("a").Status.Phase)
-	})
-}
-
 // Where static pods have mirrors, other pods are written as they are.
 func TestPodsBesideMirrors(t *testing.T) {
 	bubble(t, mirrors, func(r *rig) {

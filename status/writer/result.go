@@ -39,7 +39,7 @@ func (s *slot) done(c call, r result) (more bool, err error) {
 	switch err = s.verify(c, r); {
 	case s.lacks(err) && (c.kind == deleting || s.finished && s.deleting && !s.mirror), err == nil && c.kind == deleting:
 		err = nil // also if others have removed the pod
-		*s = slot{receives: s.receives, mirrors: s.mirrors, pod: s.pod, status: s.status, content: removed, flight: between}
+		*s = slot{receives: s.receives, mirrors: s.mirrors, pod: s.pod, status: s.status, content: removed, flight: between, behind: s.behind}
 	case err != nil:
 		s.failed(err, r.now)
 	case c.kind == getting:

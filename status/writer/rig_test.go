@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/podwright/podwright"
+	"github.com/podwright/podwright/internal/podfacts"
 	"github.com/podwright/podwright/status"
 	"github.com/podwright/podwright/status/statustest"
 	"github.com/podwright/podwright/status/writer"
@@ -216,18 +217,9 @@ func withMessage(s v1.PodStatus, format string, args ...any) v1.PodStatus {
 	return s
 }
 
-func conditionOf(s *v1.PodStatus, t v1.PodConditionType) *v1.PodCondition {
-	for i := range s.Conditions {
-		if s.Conditions[i].Type == t {
-			return &s.Conditions[i]
-		}
-	}
-	return nil
-}
-
 // value is a condition's status, "absent" if there is none.
 func value(s *v1.PodStatus, t v1.PodConditionType) string {
-	if c := conditionOf(s, t); c != nil {
+	if c := podfacts.Condition(s.Conditions, t); c != nil {
 		return string(c.Status)
 	}
 	return "absent"

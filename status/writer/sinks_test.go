@@ -207,22 +207,6 @@ func TestReceiverIsToldOfProbes(t *testing.T) {
 	})
 }
 
-// SetProbed shows the results of readiness and startup probes; those of liveness probes are in no status.
-func TestSetProbed(t *testing.T) {
-	pod, w := newPod("a"), newWriter(t, writer.Config{})
-	s := running(pod, false)
-	s.ContainerStatuses[0].Started = nil
-	w.Set(pod, s)
-	after := func(typ probe.Type, passed bool) v1.ContainerStatus {
-		w.SetProbed(probed(pod.UID, "fake://a-app", typ, passed))
-		return w.Get(pod.UID).ContainerStatuses[0]
-	}
-	require.True(t, *after(probe.Startup, true).Started)
-	require.True(t, after(probe.Readiness, true).Ready)
-	require.True(t, after(probe.Liveness, false).Ready)
-	require.False(t, after(probe.Readiness, false).Ready)
-}
-
 // probed is a change of a probe's result.
 func probed(uid types.UID, id string, typ probe.Type, passed bool) probe.Change {
 	result := probe.Failure

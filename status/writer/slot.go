@@ -67,7 +67,8 @@ type slot struct {
 
 	content content
 	// since is the time of the first change that no call includes, writing of the first
-	// change in the call in progress. behind is the delay of the last write until it was reported.
+	// change in the call in progress. behind is the delay of the changes that the write in
+	// progress has brought to the sink; only that write uses it.
 	since, writing time.Time
 	behind         time.Duration
 
@@ -213,11 +214,4 @@ func (s *slot) learn(obj *v1.Pod) {
 	part := podstatus.Normalize(s.pod, podstatus.Own(&obj.Status))
 	s.base = &base{version: obj.ResourceVersion, deleting: obj.DeletionTimestamp != nil, status: &part}
 	s.seen, s.origin = phaseReadyOf(&part), false
-}
-
-// takeBehind returns the delay of the last write, once.
-func (s *slot) takeBehind() time.Duration {
-	behind := s.behind
-	s.behind = 0
-	return behind
 }

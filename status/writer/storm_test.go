@@ -1,7 +1,6 @@
 package writer_test
 
 import (
-	"context"
 	"fmt"
 	"testing"
 	"time"
@@ -9,7 +8,6 @@ import (
 	"github.com/stretchr/testify/require"
 	v1 "k8s.io/api/core/v1"
 
-	"github.com/podwright/podwright/status"
 	"github.com/podwright/podwright/status/writer"
 )
 
@@ -85,20 +83,3 @@ func TestDetailsAreWrittenInAStorm(t *testing.T) {
 		require.Equal(t, "detail", r.pod("pod-0").Status.Message)
 	})
 }
-
-// discard is a sink that keeps nothing.
-type discard struct{}
-
-func (discard) Get(_ context.Context, ref status.Ref) (*v1.Pod, error) {
-	pod := &v1.Pod{}
-	pod.Namespace, pod.Name, pod.UID = ref.Namespace, ref.Name, ref.UID
-	return pod, nil
-}
-
-func (d discard) Patch(ctx context.Context, ref status.Ref, old, new *v1.PodStatus) (*v1.Pod, error) {
-	pod, _ := d.Get(ctx, ref)
-	pod.Status = *new.DeepCopy()
-	return pod, nil
-}
-
-func (discard) Delete(context.Context, status.Ref) error { return nil }

@@ -151,7 +151,7 @@ func (t *target) dispatch(ctx context.Context, writes *sync.WaitGroup) (until ti
 // begin begins a write. The caller holds Writer.mu.
 func (t *target) begin(d *delivery) {
 	t.queue.remove(d)
-	d.flight = between
+	d.flight, d.behind = between, 0
 	t.writing[d.entry.uid] = d
 	t.writes++
 }

@@ -28,6 +28,9 @@ func (t *target) write(ctx context.Context, d *delivery) (err error) {
 		}
 	}
 	release()
+	if onSynced := t.w.cfg.Metrics.OnSynced; d.behind > 0 && onSynced != nil {
+		onSynced(t.name, d.behind)
+	}
 	return cmp.Or(t.end(d), err)
 }
 
@@ -35,23 +38,20 @@ func (t *target) write(ctx context.Context, d *delivery) (err error) {
 func (t *target) next(d *delivery) (c call, ok bool) {
 	f := t.facts(d.entry.uid)
 	t.w.mu.Lock()
+	defer t.w.mu.Unlock()
 	if d.current() {
-		c, ok = d.next(f)
+		return d.next(f)
 	}
-	behind := d.takeBehind()
-	t.w.mu.Unlock()
-	t.synced(behind)
-	return c, ok
+	return c, false
 }
 
 // take takes the result of a call and reports whether the write goes on.
 func (t *target) take(ctx context.Context, d *delivery, c call, r result) (more bool) {
 	t.w.mu.Lock()
 	more, err := d.done(c, r)
-	behind, failures := d.takeBehind(), d.failures
+	failures := d.failures
 	t.noteResult(r.err)
 	t.w.mu.Unlock()
-	t.synced(behind)
 	t.logFailure(ctx, c, failures, err)
 	return more
 }
@@ -132,12 +132,6 @@ func (t *target) facts(uid types.UID) facts {
 		f.mayStillRun = cfg.MayStillRun(uid)
 	}
 	return f
-}
-
-func (t *target) synced(behind time.Duration) {
-	if behind > 0 && t.w.cfg.Metrics.OnSynced != nil {
-		t.w.cfg.Metrics.OnSynced(t.name, behind)
-	}
 }
 
 // logFailure logs the first of several failures in a row as a warning, and a panic

@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/podwright/podwright"
+	"github.com/podwright/podwright/internal/podfacts"
 	"github.com/podwright/podwright/probe"
 	"github.com/podwright/podwright/status"
 	"github.com/podwright/podwright/status/internal/podstatus"
@@ -22,11 +23,11 @@ import (
 func TestConfig(t *testing.T) {
 	for field, cfg := range map[string]writer.Config{
 		"ShutdownTimeout":  {ShutdownTimeout: -1},
-		"Sinks[0].Name":    {Sinks: []writer.NamedSink{{Sink: discard{}}}},
-		"Sinks[1].Name":    {Sinks: append(sinks(discard{}), sinks(discard{})...)},
+		"Sinks[0].Name":    {Sinks: []writer.NamedSink{{Sink: statustest.NewSink()}}},
+		"Sinks[1].Name":    {Sinks: append(sinks(statustest.NewSink()), sinks(statustest.NewSink())...)},
 		"Sinks[0].Sink":    {Sinks: sinks(nil)},
-		"Sinks[1].Sink":    {Sinks: []writer.NamedSink{{Name: "a", Sink: discard{}}, {Name: "b", Sink: (*statustest.Sink)(nil)}}},
-		"Sinks[0].Mirrors": {Sinks: []writer.NamedSink{{Name: "api", Sink: discard{}, Mirrors: true}}},
+		"Sinks[1].Sink":    {Sinks: []writer.NamedSink{{Name: "a", Sink: statustest.NewSink()}, {Name: "b", Sink: (*statustest.Sink)(nil)}}},
+		"Sinks[0].Mirrors": {Sinks: []writer.NamedSink{{Name: "api", Sink: statustest.NewSink(), Mirrors: true}}},
 	} {
 		_, err := writer.New(cfg)
 		require.ErrorContains(t, err, "writer: Config."+field)
@@ -106,32 +107,8 @@ func TestWritesOnce(t *testing.T) {
 		r.pass(time.Hour)
 		require.Zero(t, r.written())
 		require.Len(t, r.changed, 1)
-		require.True(t, conditionOf(r.Get(pod.UID), v1.PodReady).LastTransitionTime.Before(&later.Conditions[0].LastTransitionTime), "it has not changed")
+		require.True(t, podfacts.Condition(r.Get(pod.UID).Conditions, v1.PodReady).LastTransitionTime.Before(&later.Conditions[0].LastTransitionTime), "it has not changed")
 		require.Len(t, r.behind, 1)
-	})
-}
-
-// 6.2: what a status takes over from the one before.
-func TestWhatStays(t *testing.T) {
-	bubble(t, nil, func(r *rig) {
-		made := newPod("a")
-		start := metav1.NewTime(time.Now().Add(-time.Hour).Truncate(time.Second))
-		made.Status.StartTime, made.Status.ObservedGeneration = &start, 3
-		pod := r.sink.Put(made)
-		r.Set(pod, running(pod, false))
-		require.True(t, r.Get(pod.UID).StartTime.Equal(&start), "of the API")
-		require.Equal(t, int64(3), r.Get(pod.UID).ObservedGeneration, "T23")
-		first := conditionOf(r.Get(pod.UID), v1.PodReady).LastTransitionTime
-		require.False(t, first.IsZero())
-		r.pass(time.Minute)
-		r.Set(pod, withMessage(running(pod, false), "still not"))
-		require.True(t, conditionOf(r.Get(pod.UID), v1.PodReady).LastTransitionTime.Equal(&first))
-		r.Set(pod, running(pod, true))
-		require.Equal(t, time.Minute, conditionOf(r.Get(pod.UID), v1.PodReady).LastTransitionTime.Sub(first.Time))
-
-		other := newPod("b")
-		r.Set(other, running(other, false))
-		require.WithinDuration(t, time.Now(), r.Get(other.UID).StartTime.Time, time.Second)
 	})
 }
 
@@ -148,7 +125,7 @@ func TestReconcile(t *testing.T) {
 		})
 		r.pass(time.Minute)
 		require.Empty(t, r.sink.Calls(), "T26 a foreign condition is none of ours")
-		r.sink.Change("ns", "a", func(pod *v1.Pod) { conditionOf(&pod.Status, v1.PodReady).Status = v1.ConditionFalse })
+		r.sink.Change("ns", "a", func(pod *v1.Pod) { podfacts.Condition(pod.Status.Conditions, v1.PodReady).Status = v1.ConditionFalse })
 		x, _ := r.Explain(pod.UID)
 		require.Equal(t, "others have changed it at the sink; it is written again", x.Why)
 		r.pass(10 * time.Second)
