@@ -70,20 +70,18 @@ func (s *scene) container(sandbox string, config *runtimeapi.PodSandboxConfig, n
 
 func (s *scene) collector(change func(*stats.CollectorConfig)) *stats.Collector {
 	cfg := stats.CollectorConfig{Runtime: s}
-	if change != nil {
-		change(&cfg)
-	}
+	change(&cfg)
 	c, err := stats.NewCollector(cfg)
 	require.NoError(s.t, err)
 	return c
 }
 
-// onCgroups is a collector that reads the cgroups of pods, by UID.
-func (s *scene) onCgroups(files fs.FS, pods map[string]string) *stats.Collector {
-	return s.collector(func(cfg *stats.CollectorConfig) {
-		cfg.Reader = v2(s.t, files)
-		cfg.PodCgroups = func() map[string]string { return pods }
-	})
+// plain returns a collector without cgroups.
+func (s *scene) plain() *stats.Collector { return s.collector(func(*stats.CollectorConfig) {}) }
+
+// onCgroups fills in what a collector needs to read the cgroups of pods, by UID.
+func onCgroups(t testing.TB, cfg *stats.CollectorConfig, files fs.FS, pods map[string]string) {
+	cfg.Reader, cfg.PodCgroups = v2(t, files), func() map[string]string { return pods }
 }
 
 func collect(t testing.TB, c *stats.Collector, w stats.Wanted) []stats.Pod {
@@ -132,7 +130,7 @@ func TestConfig(t *testing.T) {
 func TestFromTheRuntime(t *testing.T) {
 	s := newScene(t)
 	ids := s.pod("a", "x", "y")
-	pods := collect(t, s.collector(nil), stats.Wanted{Network: true, Storage: true})
+	pods := collect(t, s.plain(), stats.Wanted{Network: true, Storage: true})
 	require.Len(t, pods, 1)
 	p := pods[0]
 	require.Equal(t, []string{"ns", "a", "uid-a", ids[0], ""}, []string{p.Namespace, p.Name, p.UID, p.Sandbox, p.Cgroup})
@@ -147,7 +145,7 @@ func TestFromTheRuntime(t *testing.T) {
 
 	// A runtime without statistics of pods: a pod is the sum of its containers.
 	s.refuse["ListPodSandboxStats"] = status.Error(codes.Unimplemented, "no")
-	p = collect(t, s.collector(nil), stats.Wanted{Storage: true})[0]
+	p = collect(t, s.plain(), stats.Wanted{Storage: true})[0]
 	require.EqualValues(t, 16<<20, *p.Usage.Memory.WorkingSet)
 	require.NotNil(t, p.Usage.CPU.Total)
 	require.Nil(t, p.Network)
@@ -155,7 +153,7 @@ func TestFromTheRuntime(t *testing.T) {
 	// One that fails says so, and the rest is known.
 	s.refuse["ListContainerStats"] = errors.New("broken")
 	for range 2 {
-		pods, unread, err := s.collector(nil).Collect(t.Context(), stats.Wanted{})
+		pods, unread, err := s.plain().Collect(t.Context(), stats.Wanted{})
 		require.NoError(t, err)
 		require.ErrorContains(t, errors.Join(unread...), "broken")
 		require.Nil(t, pods[0].Usage.CPU.Total)
@@ -164,7 +162,7 @@ func TestFromTheRuntime(t *testing.T) {
 	}
 	for _, call := range []string{"ListPodSandbox", "ListContainers"} {
 		s.refuse = map[string]error{call: errors.New("no list")}
-		_, _, err := s.collector(nil).Collect(t.Context(), stats.Wanted{})
+		_, _, err := s.plain().Collect(t.Context(), stats.Wanted{})
 		require.ErrorContains(t, err, "no list")
 	}
 }
@@ -178,8 +176,8 @@ func TestFromCgroups(t *testing.T) {
 		pod := "/kubepods/pod1"
 		cgroups(files, pod, map[string][2]string{"": {"600", "3000000"}, "/" + ids[0]: {"100", "1"}, "/cri-containerd-" + ids[1] + ".scope": {"200", "1000000"}, "/crio-conmon-" + ids[2] + ".scope": {"9", "9"}, "/crio-" + ids[2] + ".scope": {"300", "2000000"}})
 		c := s.collector(func(cfg *stats.CollectorConfig) {
-			cfg.Reader, cfg.Proc = v2(t, files), proc("net:[2]")
-			cfg.PodCgroups = func() map[string]string { return map[string]string{"uid-a": pod} }
+			onCgroups(t, cfg, files, map[string]string{"uid-a": pod})
+			cfg.Proc = proc("net:[2]")
 		})
 		p := collect(t, c, stats.Wanted{Network: true})[0]
 		require.Equal(t, []string{pod, pod + "/" + ids[0]}, []string{p.Cgroup, p.SandboxCgroup})
@@ -224,8 +222,8 @@ func TestNetworks(t *testing.T) {
 	cgroups(files, "/p", map[string][2]string{"": {"6", "3"}, "/" + ids[0]: {"1", "1"}, "/" + ids[1]: {"2", "1"}})
 	network := func(proc fs.FS) *stats.Network {
 		c := s.collector(func(cfg *stats.CollectorConfig) {
-			cfg.Reader, cfg.Proc = v2(t, files), proc
-			cfg.PodCgroups = func() map[string]string { return map[string]string{"uid-a": "/p"} }
+			onCgroups(t, cfg, files, map[string]string{"uid-a": "/p"})
+			cfg.Proc = proc
 		})
 		return collect(t, c, stats.Wanted{Network: true})[0].Network
 	}
@@ -290,8 +288,7 @@ func TestCgroupsAndRuntime(t *testing.T) {
 				cgroups(files, "/p", map[string][2]string{names[of]: {memory, "5"}})
 			}
 			c := s.collector(func(cfg *stats.CollectorConfig) {
-				cfg.Reader = v2(t, files)
-				cfg.PodCgroups = func() map[string]string { return map[string]string{"uid-a": "/p", "uid-b": "/gone"} }
+				onCgroups(t, cfg, files, map[string]string{"uid-a": "/p", "uid-b": "/gone"})
 				if alone {
 					cfg.Runtime = podsAlone{s}
 				}
@@ -313,7 +310,9 @@ func TestCgroupsAndRuntime(t *testing.T) {
 	}
 	s := newScene(t)
 	s.pod("c", "w")
-	_, unread, err := s.onCgroups(fstest.MapFS{"r": &fstest.MapFile{}}, map[string]string{"uid-c": "/r"}).Collect(t.Context(), stats.Wanted{})
+	_, unread, err := s.collector(func(cfg *stats.CollectorConfig) {
+		onCgroups(t, cfg, fstest.MapFS{"r": &fstest.MapFile{}}, map[string]string{"uid-c": "/r"})
+	}).Collect(t.Context(), stats.Wanted{})
 	require.NoError(t, err)
 	require.ErrorContains(t, errors.Join(unread...), "r: not", "no folder")
 }
@@ -391,8 +390,7 @@ func (s *scene) inCgroup(change func(*stats.CollectorConfig)) *stats.Collector {
 	ids, files := s.pod("a", "x"), fstest.MapFS{}
 	cgroups(files, "/p", map[string][2]string{"": {"6", "3"}, "/" + ids[0]: {"1", "1"}, "/" + ids[1]: {"2", "1"}})
 	return s.collector(func(cfg *stats.CollectorConfig) {
-		cfg.Reader = v2(s.t, files)
-		cfg.PodCgroups = func() map[string]string { return map[string]string{"uid-a": "/p"} }
+		onCgroups(s.t, cfg, files, map[string]string{"uid-a": "/p"})
 		change(cfg)
 	})
 }

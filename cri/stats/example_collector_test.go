@@ -14,30 +14,16 @@ import (
 // What the pods of a runtime use, by the runtime's word.
 func ExampleCollector() {
 	ctx := context.Background()
-	runtime, err := fake.New(fake.Config{AnyImage: true}) // or a cri.RuntimeClient
-	if err != nil {
-		log.Fatal(err)
-	}
+	runtime := must(fake.New(fake.Config{AnyImage: true})) // or a cri.RuntimeClient
 	defer runtime.Close()
 	pod := &runtimeapi.PodSandboxConfig{Metadata: &runtimeapi.PodSandboxMetadata{Name: "web", Namespace: "default", Uid: "1"}}
-	sandbox, err := runtime.RunPodSandbox(ctx, pod, "")
-	if err != nil {
-		log.Fatal(err)
-	}
-	id, err := runtime.CreateContainer(ctx, sandbox, &runtimeapi.ContainerConfig{
+	sandbox := must(runtime.RunPodSandbox(ctx, pod, ""))
+	id := must(runtime.CreateContainer(ctx, sandbox, &runtimeapi.ContainerConfig{
 		Metadata: &runtimeapi.ContainerMetadata{Name: "app"}, Image: &runtimeapi.ImageSpec{Image: "busybox"},
-	}, pod)
-	if err != nil {
-		log.Fatal(err)
-	}
-	if err := runtime.StartContainer(ctx, id); err != nil {
-		log.Fatal(err)
-	}
+	}, pod))
+	_ = must(0, runtime.StartContainer(ctx, id))
 
-	collector, err := stats.NewCollector(stats.CollectorConfig{Runtime: runtime})
-	if err != nil {
-		log.Fatal(err)
-	}
+	collector := must(stats.NewCollector(stats.CollectorConfig{Runtime: runtime}))
 	pods, _, err := collector.Collect(ctx, stats.Wanted{Storage: true})
 	if err != nil {
 		log.Fatal(err)
@@ -49,4 +35,11 @@ func ExampleCollector() {
 	}
 	// Output:
 	// web/app: 8388608 bytes of memory, 16384 on disk
+}
+
+func must[T any](v T, err error) T {
+	if err != nil {
+		log.Fatal(err)
+	}
+	return v
 }

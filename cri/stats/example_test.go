@@ -9,16 +9,8 @@ import (
 
 // What a pod uses, from a tree that was recorded.
 func Example() {
-	r, err := stats.New(stats.Config{FS: os.DirFS("testdata/v1"), Version: stats.V1})
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
-	u, err := r.Read("/podrec/pod1")
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
+	r := must(stats.New(stats.Config{FS: os.DirFS("testdata/v1"), Version: stats.V1}))
+	u := must(r.Read("/podrec/pod1"))
 	fmt.Println(*u.Memory.WorkingSet, "bytes of", *u.Memory.Limit)
 	fmt.Println(*u.CPU.Total)
 	fmt.Println("pressure is known:", u.IO != nil)

@@ -45,7 +45,7 @@ func TestHostOfTheKernel(t *testing.T) {
 		require.NoError(t, err)
 		got, err := fs.ReadFile(Host("/proc"), name)
 		require.NoError(t, err)
-		require.InDelta(t, len(want), len(got), 16, name)
+		require.InEpsilon(t, len(want), len(got), 0.05, name) // of many processors, many speeds change
 	}
 	version := V1
 	if _, err := os.Stat("/sys/fs/cgroup/cgroup.controllers"); err == nil {
