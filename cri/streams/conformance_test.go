@@ -34,21 +34,14 @@ func inProcess(t *testing.T, sessions net.Listener) (*fake.Runtime, critest.Subj
 	}
 }
 
-// inMemory makes a fake that uses neither sockets nor ports.
-func inMemory(t *testing.T) (*fake.Runtime, critest.Subject) {
-	sessions := fake.Listen()
-	rt, subject := inProcess(t, sessions)
-	subject.Sessions = &streams.Client{
-		Dial: func(ctx context.Context, _, _ string) (net.Conn, error) { return sessions.DialContext(ctx) },
-	}
-	return rt, subject
-}
-
 // TestFakeInMemory runs it over gRPC, still in virtual time.
 func TestFakeInMemory(t *testing.T) {
 	critest.Run(t, critest.Config{Around: synctest.Test, Start: func(t *testing.T) critest.Subject {
-		rt, subject := inMemory(t)
-		listener := fake.Listen()
+		sessions, listener := fake.Listen(), fake.Listen() // neither sockets nor ports
+		rt, subject := inProcess(t, sessions)
+		subject.Sessions = &streams.Client{
+			Dial: func(ctx context.Context, _, _ string) (net.Conn, error) { return sessions.DialContext(ctx) },
+		}
 		serve(t, rt, listener)
 		return dial(t, cri.ClientConfig{
 			Endpoint: "unix:///memory",

@@ -36,14 +36,8 @@ func newHostNode(t *testing.T, network string) *fakeNode {
 			return (&net.Dialer{}).DialContext(ctx, "unix", address)
 		}
 	}
-	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
-	ended := make(chan error, 1)
-	go func() { ended <- server.Run(ctx, rt) }()
-	t.Cleanup(func() {
-		cancel()
-		require.NoError(t, <-ended)
-		require.NoError(t, rt.Close())
-	})
+	t.Cleanup(func() { require.NoError(t, rt.Close()) })
+	until(t, func(ctx context.Context) error { return server.Run(ctx, rt) })
 	pod := podConfig()
 	pod.LogDirectory = t.TempDir()
 	n.sandbox, err = rt.RunPodSandbox(t.Context(), pod, "")

@@ -16,14 +16,8 @@ import (
 // Run a command in a container of the fake, over connections in memory.
 func Example() {
 	listener := fake.Listen()
-	server, err := streams.NewServer(streams.Config{Listener: listener})
-	if err != nil {
-		panic(err)
-	}
-	rt, err := fake.New(fake.Config{AnyImage: true, Streams: server, Exec: fake.ByCommand(map[string]fake.Program{"cat": cat}, nil)})
-	if err != nil {
-		panic(err)
-	}
+	server := must(streams.NewServer(streams.Config{Listener: listener}))
+	rt := must(fake.New(fake.Config{AnyImage: true, Streams: server, Exec: fake.ByCommand(map[string]fake.Program{"cat": cat}, nil)}))
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
 	go func() { ended <- server.Run(ctx, rt) }()
@@ -36,10 +30,7 @@ func Example() {
 	_ = rt.StartContainer(ctx, container)
 
 	client := &streams.Client{Dial: func(ctx context.Context, _, _ string) (net.Conn, error) { return listener.DialContext(ctx) }}
-	response, err := rt.Exec(ctx, &runtimeapi.ExecRequest{ContainerId: container, Cmd: []string{"cat"}, Stdin: true, Stdout: true})
-	if err != nil {
-		panic(err)
-	}
+	response := must(rt.Exec(ctx, &runtimeapi.ExecRequest{ContainerId: container, Cmd: []string{"cat"}, Stdin: true, Stdout: true}))
 	code, err := client.Exec(ctx, response.Url, streams.Session{Stdin: strings.NewReader("hello\n"), Stdout: os.Stdout})
 	fmt.Println(code, err)
 	cancel()

@@ -38,73 +38,57 @@ func (n oneApp) Log(context.Context, kubeletapi.Target, bool) (crilogs.Log, erro
 }
 
 // serveKubectl serves a fake's containers as a kubelet does, and returns the URL.
-func serveKubectl(ctx context.Context, rt *fake.Runtime, n oneApp) (at string, end func(), err error) {
-	reader, err := crilogs.NewReader(crilogs.ReaderConfig{})
-	if err != nil {
-		return "", nil, err
-	}
-	api, err := kubeletapi.New(kubeletapi.Config{
+func serveKubectl(ctx context.Context, rt *fake.Runtime, n oneApp) (at string, end func()) {
+	api := must(kubeletapi.New(kubeletapi.Config{
 		Allow: func(r *http.Request) error {
 			if r.Header.Get("Authorization") != "Bearer key" {
 				return errors.New("the key is wrong")
 			}
 			return nil
 		},
-		Pods: n, Runtime: rt, Logs: reader,
-	})
-	if err != nil {
-		return "", nil, err
-	}
+		Pods: n, Runtime: rt, Logs: must(crilogs.NewReader(crilogs.ReaderConfig{})),
+	}))
 	server := httptest.NewUnstartedServer(api)
 	server.Config.BaseContext = func(net.Listener) context.Context { return ctx } // its end ends sessions
 	server.Start()
-	return server.URL, server.Close, nil
+	return server.URL, server.Close
 }
 
 // kubeletNode is a fake whose sessions come over TCP, as a reverse proxy dials them.
-func kubeletNode(ctx context.Context, cfg fake.Config) (rt *fake.Runtime, n oneApp, end func(), err error) {
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return nil, oneApp{}, nil, err
-	}
-	server, err := streams.NewServer(streams.Config{Listener: listener})
-	if err != nil {
-		return nil, oneApp{}, nil, err
-	}
+func kubeletNode(ctx context.Context, cfg fake.Config) (rt *fake.Runtime, n oneApp, end func()) {
+	server := must(streams.NewServer(streams.Config{Listener: must(net.Listen("tcp", "127.0.0.1:0"))}))
 	cfg.AnyImage, cfg.Streams = true, server
-	if rt, err = fake.New(cfg); err != nil {
-		return nil, oneApp{}, nil, err
-	}
+	rt = must(fake.New(cfg))
 	ctx, cancel := context.WithCancel(ctx)
 	ended := make(chan error, 1)
 	go func() { ended <- server.Run(ctx, rt) }()
 	end = func() {
 		cancel()
-		if err := <-ended; err != nil {
-			panic(err)
-		}
+		_ = must(0, <-ended)
 		_ = rt.Close()
 	}
-	sandbox, _ := rt.RunPodSandbox(ctx, podConfig(), "")
-	id, _ := rt.CreateContainer(ctx, sandbox, &runtimeapi.ContainerConfig{
+	sandbox := must(rt.RunPodSandbox(ctx, podConfig(), ""))
+	id := must(rt.CreateContainer(ctx, sandbox, &runtimeapi.ContainerConfig{
 		Metadata: &runtimeapi.ContainerMetadata{Name: "app"}, Image: &runtimeapi.ImageSpec{Image: "busybox"},
-	}, podConfig())
-	return rt, oneApp{sandbox, id}, end, rt.StartContainer(ctx, id)
+	}, podConfig()))
+	_ = must(0, rt.StartContainer(ctx, id))
+	return rt, oneApp{sandbox, id}, end
+}
+
+func must[T any](v T, err error) T {
+	if err != nil {
+		panic(err)
+	}
+	return v
 }
 
 // An agent serves kubectl exec: what the API server asks of it, and how the session goes.
 func ExampleClient_Exec() {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
-	rt, n, end, err := kubeletNode(ctx, fake.Config{Exec: fake.ByCommand(map[string]fake.Program{"cat": cat}, nil)})
-	if err != nil {
-		panic(err)
-	}
+	rt, n, end := kubeletNode(ctx, fake.Config{Exec: fake.ByCommand(map[string]fake.Program{"cat": cat}, nil)})
 	defer end()
-	url, stop, err := serveKubectl(ctx, rt, n)
-	if err != nil {
-		panic(err)
-	}
+	url, stop := serveKubectl(ctx, rt, n)
 	defer stop()
 
 	caller := &streams.Client{Header: http.Header{"Authorization": {"Bearer key"}}}
@@ -121,14 +105,12 @@ func ExampleClient_Exec() {
 
 // Sessions by way of an agent are those on the runtime's own URL, over both protocols.
 func TestKubeletAPI(t *testing.T) {
-	rt, n, end, err := kubeletNode(t.Context(), fake.Config{Exec: commands, Ports: echo})
-	require.NoError(t, err)
+	rt, n, end := kubeletNode(t.Context(), fake.Config{Exec: commands, Ports: echo})
 	defer end()
-	url, stop, err := serveKubectl(t.Context(), rt, n)
-	require.NoError(t, err)
+	url, stop := serveKubectl(t.Context(), rt, n)
 	defer stop()
 	caller := &streams.Client{Header: http.Header{"Authorization": {"Bearer key"}}}
-	_, err = new(streams.Client).Exec(t.Context(), url+"/exec/ns/p/app?command=both&output=1", streams.Session{Stdout: io.Discard})
+	_, err := new(streams.Client).Exec(t.Context(), url+"/exec/ns/p/app?command=both&output=1", streams.Session{Stdout: io.Discard})
 	require.ErrorContains(t, err, "403 Forbidden: the key is wrong")
 	for name, protocol := range protocols {
 		t.Run(name, func(t *testing.T) {

@@ -57,26 +57,24 @@ var commands = fake.ByCommand(map[string]fake.Program{
 func TestExec(t *testing.T) {
 	inBubbles(t, fake.Config{Exec: commands}, func(t *testing.T, n *fakeNode) {
 		id := n.start(t, nil)
-		var stdout, stderr bytes.Buffer
-		code, err := n.exec(t.Context(), t, id, streams.Session{Stdout: &stdout, Stderr: &stderr}, "both")
-		require.NoError(t, err)
-		require.Equal(t, 42, code)
-		require.Equal(t, "out\n", stdout.String())
-		require.Equal(t, "err\n", stderr.String())
+		var both, stdout, stderr, all bytes.Buffer
+		for _, c := range []struct {
+			command string
+			s       streams.Session
+			code    int
+		}{
+			{"both", streams.Session{Stdout: &both, Stderr: &stderr}, 42},
+			{"both", streams.Session{Stdout: &stdout}, 42},
+			{"big", streams.Session{Stdout: &all}, 0},
+		} {
+			code, err := n.exec(t.Context(), t, id, c.s, c.command)
+			require.NoError(t, err)
+			require.Equal(t, c.code, code)
+		}
+		require.Equal(t, "out\nerr\nout\n", both.String()+stderr.String()+stdout.String())
+		require.Equal(t, 1000_000, all.Len())
 
-		stdout.Reset()
-		code, err = n.exec(t.Context(), t, id, streams.Session{Stdout: &stdout}, "both")
-		require.NoError(t, err)
-		require.Equal(t, 42, code)
-		require.Equal(t, "out\n", stdout.String())
-
-		stdout.Reset()
-		code, err = n.exec(t.Context(), t, id, streams.Session{Stdout: &stdout}, "big")
-		require.NoError(t, err)
-		require.Zero(t, code)
-		require.Equal(t, 1000_000, stdout.Len())
-
-		_, err = n.exec(t.Context(), t, id, streams.Session{Stdout: &stdout}, "no-such-command")
+		_, err := n.exec(t.Context(), t, id, streams.Session{Stdout: &stdout}, "no-such-command")
 		var failed *streams.StatusError
 		require.ErrorAs(t, err, &failed)
 		require.Equal(t, 500, failed.Code)
