@@ -10,28 +10,12 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
-	"github.com/podwright/podwright/cri"
 	"github.com/podwright/podwright/cri/images/credentials"
 	"github.com/podwright/podwright/internal/testkit/testcri"
 )
 
 // The tests in this file need real runtimes: examples/tools/testbed provides them and
 // sets the variables that say where they are.
-
-// onContainerd runs a test with the images of each runtime.
-func onContainerd(t *testing.T, test func(t *testing.T, service cri.ImageService)) {
-	t.Helper()
-	testcri.Each(t, func(t *testing.T, node testcri.Node) { test(t, node.Images(t)) })
-}
-
-// removeAfter removes an image at the end of a test.
-func removeAfter(t *testing.T, service cri.ImageService, image string) {
-	t.Cleanup(func() {
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), time.Minute)
-		defer cancel()
-		require.NoError(t, service.RemoveImage(ctx, &runtimeapi.ImageSpec{Image: image}))
-	})
-}
 
 // oneSecret has a secret "right" and a secret "wrong" for a registry.
 type oneSecret string
@@ -48,26 +32,23 @@ func (s oneSecret) Secret(_ context.Context, namespace, name string) (*v1.Secret
 // An image of a registry that demands a password comes with the pod's secret and not
 // without.
 func TestContainerdCredentials(t *testing.T) {
-	onContainerd(t, func(t *testing.T, service cri.ImageService) {
-		registry := newTestRegistry(t, "p")
+	testcri.Each(t, func(t *testing.T, node testcri.Node) {
+		service, registry := node.Images(t), newTestRegistry(t, "p")
 		image := registry.image(t, "private")
-		removeAfter(t, service, image)
+		t.Cleanup(func() {
+			ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), time.Minute)
+			defer cancel()
+			require.NoError(t, service.RemoveImage(ctx, &runtimeapi.ImageSpec{Image: image}))
+		})
 		secrets, err := credentials.NewPullSecrets(credentials.PullSecretsConfig{Secrets: oneSecret(registry.server.Listener.Addr().String())})
 		require.NoError(t, err)
 		m := newManager(t, Config{Service: service, Credentials: secrets})
-		start := func(uid, secret string) (Image, error) {
-			r := request(uid, image, "")
-			if secret != "" {
-				r.Pod.Spec.ImagePullSecrets = []v1.LocalObjectReference{{Name: secret}}
-			}
-			return m.Ensure(t.Context(), r)
-		}
 		for uid, secret := range map[string]string{"1": "", "2": "wrong"} {
-			_, err = start(uid, secret)
+			_, err = m.Ensure(t.Context(), secretRequest(uid, "ns", secret, image, ""))
 			require.Equal(t, ReasonErrImagePull, reasonOf(t, err).Reason)
 			require.ErrorContains(t, err, "authoriz")
 		}
-		found, err := start("3", "right")
+		found, err := m.Ensure(t.Context(), secretRequest("3", "ns", "right", image, ""))
 		require.NoError(t, err)
 		require.NotNil(t, found.UID)
 		require.EqualValues(t, 1000, *found.UID)

@@ -118,8 +118,5 @@ func (r *testRegistry) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	}
 	w.Header().Set("Docker-Content-Digest", what)
 	w.Header().Set("Content-Length", fmt.Sprint(len(data)))
-	if req.Method == http.MethodHead {
-		return
-	}
-	_, _ = w.Write(data)
+	_, _ = w.Write(data) // discarded for HEAD
 }

@@ -86,14 +86,19 @@ func (s *site) Secret(_ context.Context, namespace, name string) (*v1.Secret, er
 	}, nil
 }
 
-// start asks for an image and returns the waiting reason, "" for success.
-func (s *site) start(uid, namespace, secret, image string, policy v1.PullPolicy) string {
+// secretRequest is request for a pod in a namespace, with a pull secret if it has a name.
+func secretRequest(uid, namespace, secret, image string, policy v1.PullPolicy) Request {
 	r := request(uid, image, policy)
 	r.Pod.Namespace = namespace
 	if secret != "" {
 		r.Pod.Spec.ImagePullSecrets = []v1.LocalObjectReference{{Name: secret}}
 	}
-	_, err := s.m.Ensure(s.t.Context(), r)
+	return r
+}
+
+// start asks for an image and returns the waiting reason, "" for success.
+func (s *site) start(uid, namespace, secret, image string, policy v1.PullPolicy) string {
+	_, err := s.m.Ensure(s.t.Context(), secretRequest(uid, namespace, secret, image, policy))
 	if err == nil {
 		return ""
 	}
@@ -141,17 +146,11 @@ func TestSharedPullIsRecordedForAll(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newSite(t, "")
 		s.secrets = map[string]string{"ns/s": "p", "other/same": "p"}
-		var pods []*waiter
-		for uid, ns := range map[string]string{"1": "ns", "2": "other"} {
-			r := request(uid, "r.io/slow:1", "")
-			r.Pod.Namespace = ns
-			r.Pod.Spec.ImagePullSecrets = []v1.LocalObjectReference{{Name: map[string]string{"ns": "s", "other": "same"}[ns]}}
-			pods = append(pods, ensure(t, s.m, r))
-		}
+		one := ensure(t, s.m, secretRequest("1", "ns", "s", "r.io/slow:1", ""))
+		two := ensure(t, s.m, secretRequest("2", "other", "same", "r.io/slow:1", ""))
 		time.Sleep(time.Hour)
-		for _, w := range pods {
-			w.gets(t)
-		}
+		one.gets(t)
+		two.gets(t)
 		require.Equal(t, 1, s.pulls)
 		s.secrets = map[string]string{"ns/s": "new", "other/same": "newer"}
 		require.Empty(t, s.start("3", "ns", "s", "r.io/slow:1", v1.PullNever), "by its coordinates")
@@ -164,14 +163,8 @@ func TestImageThatCameMeanwhile(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newSite(t, "")
 		s.secrets = map[string]string{"ns/s": "p"}
-		ask := func(uid, secret string) *waiter {
-			r := request(uid, "r.io/slow:1", "")
-			if secret != "" {
-				r.Pod.Spec.ImagePullSecrets = []v1.LocalObjectReference{{Name: secret}}
-			}
-			return ensure(t, s.m, r)
-		}
-		owner, stranger := ask("1", "s"), ask("2", "")
+		owner := ensure(t, s.m, secretRequest("1", "ns", "s", "r.io/slow:1", ""))
+		stranger := ensure(t, s.m, secretRequest("2", "ns", "", "r.io/slow:1", ""))
 		time.Sleep(time.Hour)
 		owner.gets(t)
 		require.False(t, stranger.returned(), "it must show that it may")

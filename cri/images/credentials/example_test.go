@@ -22,21 +22,20 @@ func (cluster) Secret(_ context.Context, namespace, name string) (*v1.Secret, er
 }
 
 func Example() {
-	secrets, err := credentials.NewPullSecrets(credentials.PullSecretsConfig{Secrets: cluster{}})
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
+	secrets := must(credentials.NewPullSecrets(credentials.PullSecretsConfig{Secrets: cluster{}}))
 	source := credentials.Chain(secrets, credentials.NewNodeConfig([]string{"/var/lib/kubelet/config.json"}, nil))
 	pod := &v1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web"},
 		Spec:       v1.PodSpec{ImagePullSecrets: []v1.LocalObjectReference{{Name: "registry"}}},
 	}
-	found, err := source.Credentials(context.Background(), pod, "registry.example.com/shop/web")
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
+	found := must(source.Credentials(context.Background(), pod, "registry.example.com/shop/web"))
 	fmt.Println(found[0].Auth.Username, "from secret", found[0].Origin.Secret.Name)
 	// Output: robot from secret registry
+}
+
+func must[T any](v T, err error) T {
+	if err != nil {
+		panic(err)
+	}
+	return v
 }

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"log/slog"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -69,7 +70,7 @@ func (r *registry) calls() int {
 }
 
 func pluginOn(r *registry, p Provider, accounts ServiceAccounts) *Plugins {
-	out := &plugin{Provider: p, accounts: accounts, executed: func(string, time.Duration, error) {}, log: discard(), run: r.run}
+	out := &plugin{Provider: p, accounts: accounts, executed: func(string, time.Duration, error) {}, log: slog.New(slog.DiscardHandler), run: r.run}
 	return &Plugins{plugins: []*plugin{out}}
 }
 

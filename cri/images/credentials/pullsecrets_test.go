@@ -3,7 +3,6 @@ package credentials
 import (
 	"context"
 	"errors"
-	"log/slog"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -11,8 +10,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 )
-
-func discard() *slog.Logger { return slog.New(slog.DiscardHandler) }
 
 // secrets are secrets in memory.
 type secrets map[string]*v1.Secret

@@ -34,24 +34,23 @@ func ExampleCompute() {
 // An agent whose runtime is on another machine measures the disk there. The image of
 // sandboxes stays.
 func ExampleManager_Collect() {
-	runtime, err := fake.New(fake.Config{Images: []fake.Image{{Name: "registry.example/pause:3"}, {Name: "registry.example/old:1", Size: 500}}})
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
+	runtime := must(fake.New(fake.Config{Images: []fake.Image{{Name: "registry.example/pause:3"}, {Name: "registry.example/old:1", Size: 500}}}))
 	defer runtime.Close()
-	manager, err := gc.New(gc.Config{
+	manager := must(gc.New(gc.Config{
 		Images: runtime, Containers: runtime, Policy: gc.Policy{MinAge: time.Nanosecond},
 		Keep:     []string{"registry.example/pause:3"},
 		Disk:     func(context.Context) (gc.Disk, error) { return gc.Disk{Capacity: 1000, Available: 10}, nil },
 		OnRemove: func(image gc.Image, _ gc.Reason) { fmt.Println("removed:", image.Size, "bytes") },
-	})
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
+	}))
 	fmt.Println(manager.Collect(context.Background()))
 	// Output:
 	// removed: 500 bytes
 	// <nil>
+}
+
+func must[T any](v T, err error) T {
+	if err != nil {
+		panic(err)
+	}
+	return v
 }

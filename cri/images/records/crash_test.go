@@ -2,6 +2,7 @@ package records
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"testing"
 	"time"
@@ -22,12 +23,6 @@ type node9 struct {
 // killed is what kill -9 looks like from within.
 type killed struct{}
 
-func newNode9(t *testing.T) *node9 {
-	return &node9{t: t, dir: t.TempDir(), images: map[string]*runtimeapi.Image{
-		"shared": image("shared", "docker.io/library/preloaded:1"),
-	}}
-}
-
 func (n *node9) step(string) {
 	if n.left--; n.left < 0 {
 		panic(killed{})
@@ -37,27 +32,15 @@ func (n *node9) step(string) {
 // live runs an agent until it ends or is killed, and tells which.
 func (n *node9) live(life func(b *Store)) (survived bool) {
 	defer func() {
-		switch cause := recover().(type) {
-		case nil:
-		case killed:
-			survived = false
-		default:
+		if cause := recover(); cause != nil && cause != (killed{}) {
 			panic(cause)
 		}
 	}()
 	b := open(n.t, n.dir, "")
 	b.step = n.step
-	require.NoError(n.t, b.Tidy(n.list(), time.Now()))
+	require.NoError(n.t, b.Tidy(slices.Collect(maps.Values(n.images)), time.Now()))
 	life(b)
 	return true
-}
-
-func (n *node9) list() []*runtimeapi.Image {
-	var out []*runtimeapi.Image
-	for _, i := range n.images {
-		out = append(out, i)
-	}
-	return out
 }
 
 func (n *node9) find(name string) *runtimeapi.Image {
@@ -93,8 +76,9 @@ func TestKilledAtAnyStep(t *testing.T) {
 	for first := 0; ; first++ {
 		finished := false
 		for second := 0; ; second++ {
-			n := newNode9(t)
-			n.left = first
+			n := &node9{t: t, dir: t.TempDir(), left: first, images: map[string]*runtimeapi.Image{
+				"shared": image("shared", "docker.io/library/preloaded:1"),
+			}}
 			finished = n.live(func(b *Store) {
 				n.pull(b, "r.io/private:1", "own")
 				n.pull(b, "r.io/same:1", "shared")

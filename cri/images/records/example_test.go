@@ -12,31 +12,17 @@ import (
 )
 
 func Example() {
-	dir, err := os.MkdirTemp("", "records")
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
+	dir := must(os.MkdirTemp("", "records"))
 	defer os.RemoveAll(dir)
-	store, err := records.Open(records.Config{Dir: dir})
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
+	store := must(records.Open(records.Config{Dir: dir}))
 	const image, id = "registry.example.com/private:v1", "sha256:1"
 	alice := credentials.Credential{
 		Auth:   &runtimeapi.AuthConfig{Username: "alice", Password: "x"},
 		Origin: credentials.Origin{Secret: &credentials.SecretRef{UID: "1", Namespace: "shop", Name: "registry"}},
 	}
-	if err := store.Begin(image, nil); err != nil {
-		fmt.Println(err)
-		return
-	}
+	_ = must(0, store.Begin(image, nil))
 	// Here the runtime pulls the image.
-	if err := store.Pulled(records.Pull{Image: image, Ref: id, Credential: &alice}); err != nil {
-		fmt.Println(err)
-		return
-	}
+	_ = must(0, store.Pulled(records.Pull{Image: image, Ref: id, Credential: &alice}))
 	for _, mine := range [][]credentials.Credential{{alice}, nil} {
 		ok, err := store.Verify(context.Background(), image, id, func(context.Context) ([]credentials.Credential, error) {
 			return mine, nil
@@ -46,4 +32,11 @@ func Example() {
 	// Output:
 	// true <nil>
 	// false <nil>
+}
+
+func must[T any](v T, err error) T {
+	if err != nil {
+		panic(err)
+	}
+	return v
 }
