@@ -71,7 +71,9 @@ func TestSyncerRecordsEvents(t *testing.T) {
 		require.Equal(t, map[string][]uint32{"b": {0}}, w.Running(), "only who needs no network of its own")
 		require.GreaterOrEqual(t, len(w.events.of("1", ReasonNetworkNotReady)), 6)
 		w.networkReady = nil
-		w.restart(10 * time.Second)
+		w.crash()
+		w.start()
+		w.Sleep(10 * time.Second)
 		require.Len(t, w.Running(), 2)
 	})
 	inWorld(t, fake.Config{}, func(w *world) {

@@ -169,42 +169,36 @@ func TestProgressDoesNotGoBack(t *testing.T) {
 }
 
 // A file shows the pods that there are, with their statuses, and no others; also one
-// that was never admitted.
+// that was never admitted. A pod that one agent has refused, and that the next one runs, does
+// not stay Failed: static pods may begin anew.
 func TestAFileShowsThePods(t *testing.T) {
 	inWorld(t, fake.Config{}, func(w *world) {
 		file := must(filesink.New(filesink.Config{Path: filepath.Join(w.dir, "status.json")}))
 		w.sinks = []writer.NamedSink{{Name: "file", Sink: file}}
-		phase := func(pod *v1.Pod) v1.PodPhase { return file.Status(pod).Phase }
-		good, bad := newPod("1", v1.RestartPolicyAlways, "a"), newPod("2", v1.RestartPolicyAlways, "a")
-		w.refused = "2"
-		w.run(3*time.Second, good, bad)
-		require.Equal(t, v1.PodRunning, phase(good))
-		require.Equal(t, v1.PodFailed, phase(bad))
+		var pods []*v1.Pod
+		for _, uid := range []types.UID{"good", "bad", "static"} {
+			pods = append(pods, newPod(uid, v1.RestartPolicyAlways, "a"))
+		}
+		pods[2].Annotations = map[string]string{"kubernetes.io/config.source": "file"}
+		requirePhases := func(want ...v1.PodPhase) {
+			for i, pod := range pods {
+				require.Equal(t, want[i], file.Status(pod).Phase, pod.UID)
+			}
+		}
+		w.refused = []types.UID{"bad", "static"}
+		w.run(3*time.Second, pods...)
+		requirePhases(v1.PodRunning, v1.PodFailed, v1.PodFailed)
+		w.stop()
+		w.refused = []types.UID{"bad"}
+		w.start()
+		w.Sleep(10 * time.Second)
+		requirePhases(v1.PodRunning, v1.PodFailed, v1.PodRunning)
 		w.set()
 		w.Sleep(10 * time.Second)
-		for _, pod := range []*v1.Pod{good, bad} {
+		for _, pod := range pods {
 			_, err := file.Get(w.t.Context(), status.Ref{Namespace: pod.Namespace, Name: pod.Name, UID: pod.UID})
 			require.ErrorIs(t, err, status.ErrNotFound)
 		}
-	})
-}
-
-// A pod that one agent has refused, and that the next one runs, does not stay Failed in
-// a file: static pods may begin anew.
-func TestAFileShowsAPodThatIsRefusedNoMore(t *testing.T) {
-	inWorld(t, fake.Config{}, func(w *world) {
-		file := must(filesink.New(filesink.Config{Path: filepath.Join(w.dir, "status.json")}))
-		w.sinks = []writer.NamedSink{{Name: "file", Sink: file}}
-		pod := newPod("1", v1.RestartPolicyAlways, "a")
-		pod.Annotations = map[string]string{"kubernetes.io/config.source": "file"}
-		w.refused = "1"
-		w.run(3*time.Second, pod)
-		require.Equal(t, v1.PodFailed, file.Status(pod).Phase)
-		w.stop()
-		w.refused = ""
-		w.start()
-		w.Sleep(10 * time.Second)
-		require.Equal(t, v1.PodRunning, file.Status(pod).Phase)
 	})
 }
 
@@ -230,7 +224,7 @@ func TestABadSinkStopsNoPod(t *testing.T) {
 				hang = make(chan struct{})
 				bad.Sink = must(filesink.New(filesink.Config{Path: filepath.Join(w.dir, "status.json")}))
 				w.sinks = []writer.NamedSink{{Name: "file", Sink: bad}}
-				w.refused = "2"
+				w.refused = []types.UID{"2"}
 				w.run(10*time.Second, newPod("2", v1.RestartPolicyAlways, "a"), newPod("1", v1.RestartPolicyAlways, "a"))
 				require.Len(t, w.Running(), 1)
 				w.set()

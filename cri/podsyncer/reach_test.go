@@ -6,12 +6,14 @@ import (
 	"fmt"
 	"net/http"
 	"os"
+	"slices"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
 	"github.com/podwright/podwright/cri/fake"
 	"github.com/podwright/podwright/cri/kubeletapi"
@@ -104,13 +106,8 @@ func TestLogsOfInstances(t *testing.T) {
 			_, err = os.Stat(log.Path)
 			return log.ContainerID, err
 		}
-		newest := ""
-		for _, c := range w.Containers() {
-			if c.Metadata.Name == "crash" {
-				newest = c.Id
-				break
-			}
-		}
+		list := w.Containers()
+		newest := list[slices.IndexFunc(list, func(c *runtimeapi.Container) bool { return c.Metadata.Name == "crash" })].Id
 		id, err := instance("crash", false)
 		require.NoError(w.t, err)
 		require.Equal(w.t, newest, id, "between two crashes the last one")

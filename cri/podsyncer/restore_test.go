@@ -22,11 +22,6 @@ import (
 	"github.com/podwright/podwright/status/checkpoint"
 )
 
-// kept is what is on the disk of a pod.
-func (w *world) kept(uid types.UID) (checkpoint.Record, error) {
-	return w.store().Load(uid)
-}
-
 // steady lets time pass, in which a condition must not change.
 func (w *world) steady(d time.Duration, uid types.UID, t v1.PodConditionType, want v1.ConditionStatus) {
 	w.t.Helper()
@@ -175,11 +170,7 @@ func TestAnExitCodeOutlivesContainerAndAgent(t *testing.T) {
 	inWorld(t, fake.Config{Programs: fake.ByContainer(programs, fake.SleepUntilStopped)}, func(w *world) {
 		w.run(2*time.Minute, newPod("1", v1.RestartPolicyAlways, "a"), newPod("2", v1.RestartPolicyNever, "once", "b"))
 		w.crash()
-		for _, c := range w.Containers() {
-			if c.State.String() == "CONTAINER_EXITED" {
-				require.NoError(t, w.runtime.RemoveContainer(t.Context(), c.Id))
-			}
-		}
+		losses["dead containers"](w)
 		require.Len(t, w.Containers(), 2)
 		w.start()
 		w.Sleep(30 * time.Second)
@@ -232,7 +223,7 @@ func TestAnEndIsOnTheDiskBeforeAnythingChanges(t *testing.T) {
 			slices.SortFunc(ended, func(a, b *runtimeapi.Container) int { return cmp.Compare(a.Metadata.Attempt, b.Metadata.Attempt) })
 			if len(ended) > 0 && (call == "RemoveContainer" || call == "CreateContainer" || call == "StartContainer") {
 				checked[call]++
-				record, err := w.kept("1")
+				record, err := w.store().Load("1")
 				require.NoError(t, err, call)
 				if call == "RemoveContainer" { // the end of the oldest, or already that of its successor
 					require.True(t, tells(record, ended[0]) || tells(record, ended[len(ended)-1]), call)
@@ -277,7 +268,7 @@ func TestADamagedMemoryHarmsItsPodOnly(t *testing.T) {
 		w.Sleep(12 * time.Second)
 		for _, pod := range pods {
 			require.Equal(t, v1.ConditionTrue, w.condition(pod.UID, v1.PodReady), pod.UID)
-			_, err := w.kept(pod.UID)
+			_, err := w.store().Load(pod.UID)
 			require.NoError(t, err)
 		}
 		require.FileExists(t, file+".corrupt")
@@ -299,7 +290,7 @@ func TestADiskThatTakesNothing(t *testing.T) {
 		require.NoFileExists(t, file)
 		require.NoError(t, os.RemoveAll(file+".tmp"))
 		w.Sleep(10 * time.Second)
-		record, err := w.kept("1")
+		record, err := w.store().Load("1")
 		require.NoError(t, err)
 		require.Equal(t, v1.PodRunning, record.Status.Phase)
 		require.NoError(t, os.MkdirAll(filepath.Join(file+".tmp", "x"), 0o750))
@@ -334,7 +325,7 @@ func TestAPodThatComesBackRemembersNothing(t *testing.T) {
 					w.t.Logf("call %d: there are less", n)
 				}
 				w.crash()
-				record, err := w.kept("1")
+				record, err := w.store().Load("1")
 				require.ErrorIs(t, err, os.ErrNotExist, "call %d: %v", n, record.Status.Phase)
 				w.start()
 			}
@@ -380,9 +371,7 @@ func TestAnEndedPodStaysEnded(t *testing.T) {
 		w.run(20*time.Second, newPod("1", v1.RestartPolicyNever, "a"))
 		require.Equal(t, v1.PodFailed, w.agent.statuses.Get("1").Phase)
 		w.crash()
-		for _, sb := range w.Sandboxes() {
-			require.NoError(t, w.runtime.RemovePodSandbox(t.Context(), sb.Id))
-		}
+		losses["everything"](w)
 		require.Empty(t, w.Containers())
 		w.start()
 		w.Sleep(20 * time.Second)

@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -52,8 +53,8 @@ type world struct {
 	sinks []writer.NamedSink
 	// stages are what pods hold besides their folders.
 	stages []stages.Entry
-	// refused is not admitted.
-	refused types.UID
+	// refused are not admitted.
+	refused []types.UID
 	// hostIPs, if not nil, are the addresses of the node.
 	hostIPs func() []string
 	events  events
@@ -170,7 +171,7 @@ func (w *world) config(n *node) Config {
 		Stages: must(stages.New(stages.Config{Stages: append([]stages.Entry{{Name: "folder", Release: stages.Gone, Stage: n.folders}}, w.stages...)})),
 		Loop:   syncloop.Config{Pods: n.merger},
 		Handler: syncloop.HandlerConfig{Admit: syncloop.AdmitterFunc(func(pod *v1.Pod, _ []*v1.Pod) error {
-			if pod.UID == w.refused {
+			if slices.Contains(w.refused, pod.UID) {
 				return syncloop.Reject("Refused", "not here")
 			}
 			return nil
@@ -199,13 +200,6 @@ func (w *world) start() {
 // run starts an agent with pods and lets time pass.
 func (w *world) run(d time.Duration, pods ...*v1.Pod) {
 	w.set(pods...)
-	w.start()
-	w.Sleep(d)
-}
-
-// restart kills the agent and starts the next one.
-func (w *world) restart(d time.Duration) {
-	w.crash()
 	w.start()
 	w.Sleep(d)
 }
