@@ -23,9 +23,7 @@ type bad struct {
 	runtime cri.RuntimeService
 	images  cri.ImageService
 	sandbox string
-	running string
-	created string
-	exited  string
+	ids     map[string]string // of containers, by state
 }
 
 func imageSpec(name string) *runtimeapi.ImageSpec { return &runtimeapi.ImageSpec{Image: name} }
@@ -54,9 +52,9 @@ func badContainer(want codes.Code, change func(*runtimeapi.ContainerConfig)) bad
 	return badCall{func(ctx context.Context, b *bad) error { return b.create(ctx, b.sandbox, change) }, want}
 }
 
-func badExec(want codes.Code, timeout time.Duration, of func(*bad) string, command ...string) badCall {
+func badExec(want codes.Code, timeout time.Duration, state string, command ...string) badCall {
 	return badCall{func(ctx context.Context, b *bad) error {
-		_, _, err := b.runtime.ExecSync(ctx, of(b), command, timeout)
+		_, _, err := b.runtime.ExecSync(ctx, b.ids[state], command, timeout)
 		return err
 	}, want}
 }
@@ -67,10 +65,6 @@ func badPull(want codes.Code, image *runtimeapi.ImageSpec) badCall {
 		return err
 	}, want}
 }
-
-func (b *bad) runningID() string { return b.running }
-func (b *bad) createdID() string { return b.created }
-func (b *bad) exitedID() string  { return b.exited }
 
 var badCalls = map[string]badCall{
 	"sandbox without config": {func(ctx context.Context, b *bad) error {
@@ -105,38 +99,32 @@ var badCalls = map[string]badCall{
 	}, codes.InvalidArgument},
 	"container without metadata":              badContainer(codes.InvalidArgument, func(c *runtimeapi.ContainerConfig) { c.Metadata = nil }),
 	"container without image":                 badContainer(codes.InvalidArgument, func(c *runtimeapi.ContainerConfig) { c.Image = nil }),
-	"container with an absent image":          badContainer(codes.NotFound, func(c *runtimeapi.ContainerConfig) { c.Image.Image = "none" }),
 	"container with a name in use":            badContainer(codes.AlreadyExists, func(c *runtimeapi.ContainerConfig) { c.Metadata.Name = "runs" }),
 	"container with 1 MiB of label":           badContainer(codes.InvalidArgument, func(c *runtimeapi.ContainerConfig) { c.Labels["big"] = large }),
 	"container with invalid UTF-8 in a label": badContainer(codes.Internal, func(c *runtimeapi.ContainerConfig) { c.Labels["\xc3"] = "a" }),
 	"container with the largest attempt":      badContainer(codes.OK, func(c *runtimeapi.ContainerConfig) { c.Metadata.Attempt = math.MaxUint32 }),
-	"container in an unknown sandbox":         {func(ctx context.Context, b *bad) error { return b.create(ctx, "none", unchanged) }, codes.NotFound},
 	"container in a sandbox of a cut ID":      {func(ctx context.Context, b *bad) error { return b.create(ctx, b.sandbox[:12], unchanged) }, codes.NotFound},
-	"start of a running container":            {func(ctx context.Context, b *bad) error { return b.runtime.StartContainer(ctx, b.running) }, codes.FailedPrecondition},
-	"start of an exited container":            {func(ctx context.Context, b *bad) error { return b.runtime.StartContainer(ctx, b.exited) }, codes.FailedPrecondition},
-	"command in a dead container":             badExec(codes.FailedPrecondition, time.Second, (*bad).exitedID, "true"),
-	"command in a created container":          badExec(codes.FailedPrecondition, time.Second, (*bad).createdID, "true"),
-	"empty command":                           badExec(codes.InvalidArgument, time.Second, (*bad).runningID),
-	"command with a negative timeout":         badExec(noCode, -time.Second, (*bad).runningID, "true"), // cri's client refuses it, a runtime takes it as none
-	"command with the longest timeout":        badExec(codes.OK, math.MaxInt64/4, (*bad).runningID, "true"),
-	"stop with a negative grace": {func(ctx context.Context, b *bad) error {
-		return b.runtime.StopContainer(ctx, b.running, -5*time.Second)
-	}, codes.OK},
-	"log of a dead container reopened": {func(ctx context.Context, b *bad) error { return b.runtime.ReopenContainerLog(ctx, b.exited) }, codes.FailedPrecondition},
+	"start of a running container":            {func(ctx context.Context, b *bad) error { return b.runtime.StartContainer(ctx, b.ids["running"]) }, codes.FailedPrecondition},
+	"start of an exited container":            {func(ctx context.Context, b *bad) error { return b.runtime.StartContainer(ctx, b.ids["exited"]) }, codes.FailedPrecondition},
+	"command in a dead container":             badExec(codes.FailedPrecondition, time.Second, "exited", "true"),
+	"command in a created container":          badExec(codes.FailedPrecondition, time.Second, "created", "true"),
+	"empty command":                           badExec(codes.InvalidArgument, time.Second, "running"),
+	"command with a negative timeout":         badExec(noCode, -time.Second, "running", "true"), // cri's client refuses it, a runtime takes it as none
+	"command with the longest timeout":        badExec(codes.OK, math.MaxInt64/4, "running", "true"),
+	"log of a dead container reopened":        {func(ctx context.Context, b *bad) error { return b.runtime.ReopenContainerLog(ctx, b.ids["exited"]) }, codes.FailedPrecondition},
 	"statistics of a dead container": {func(ctx context.Context, b *bad) error {
-		_, err := b.runtime.ContainerStats(ctx, b.exited)
+		_, err := b.runtime.ContainerStats(ctx, b.ids["exited"])
 		return err
 	}, codes.Unknown},
 	"update without resources": {func(ctx context.Context, b *bad) error {
-		return b.runtime.UpdateContainerResources(ctx, &runtimeapi.UpdateContainerResourcesRequest{ContainerId: b.running})
+		return b.runtime.UpdateContainerResources(ctx, &runtimeapi.UpdateContainerResourcesRequest{ContainerId: b.ids["running"]})
 	}, codes.OK},
-	"pull of nothing":                    badPull(codes.InvalidArgument, nil),
-	"pull of a name that is none":        badPull(codes.InvalidArgument, imageSpec("a b")),
-	"pull with a Puller that panics":     badPull(codes.Internal, imageSpec("panics")),
-	"status of no image":                 {func(ctx context.Context, b *bad) error { _, err := b.images.ImageStatus(ctx, nil, false); return err }, codes.InvalidArgument},
-	"removal of no image":                {func(ctx context.Context, b *bad) error { return b.images.RemoveImage(ctx, nil) }, codes.InvalidArgument},
-	"removal of an image that is absent": {func(ctx context.Context, b *bad) error { return b.images.RemoveImage(ctx, imageSpec("none")) }, codes.OK},
-	"a hook that panics":                 {func(ctx context.Context, b *bad) error { _, err := b.images.ImageFsInfo(ctx); return err }, codes.Internal},
+	"pull of nothing":                badPull(codes.InvalidArgument, nil),
+	"pull of a name that is none":    badPull(codes.InvalidArgument, imageSpec("a b")),
+	"pull with a Puller that panics": badPull(codes.Internal, imageSpec("panics")),
+	"status of no image":             {func(ctx context.Context, b *bad) error { _, err := b.images.ImageStatus(ctx, nil, false); return err }, codes.InvalidArgument},
+	"removal of no image":            {func(ctx context.Context, b *bad) error { return b.images.RemoveImage(ctx, nil) }, codes.InvalidArgument},
+	"a hook that panics":             {func(ctx context.Context, b *bad) error { _, err := b.images.ImageFsInfo(ctx); return err }, codes.Internal},
 }
 
 func unchanged(*runtimeapi.ContainerConfig) {}
@@ -176,13 +164,10 @@ func newBad(t *testing.T, overGRPC bool) *bad {
 			return nil
 		},
 	})
-	b := &bad{runtime: rt, images: rt}
-	var err error
-	b.sandbox, err = rt.RunPodSandbox(t.Context(), podConfig("p"), "")
-	require.NoError(t, err)
-	b.running = add(t, rt, b.sandbox, "runs", true)
-	b.exited = add(t, rt, b.sandbox, "exits", true)
-	b.created = add(t, rt, b.sandbox, "created", false)
+	b := &bad{runtime: rt, images: rt, sandbox: sandbox(t, rt, "p")}
+	b.ids = map[string]string{
+		"running": add(t, rt, b.sandbox, "runs", true), "exited": add(t, rt, b.sandbox, "exits", true), "created": add(t, rt, b.sandbox, "created", false),
+	}
 	synctest.Wait()
 	if overGRPC {
 		b.runtime, b.images = client(t, rt)

@@ -32,160 +32,103 @@ func cloneAll[M proto.Message](messages []M) []M {
 	return out
 }
 
-func fillSandboxMetadata(to *runtimeapi.PodSandboxMetadata, name sandboxName) {
-	to.Name, to.Uid, to.Namespace, to.Attempt = name.name, name.uid, name.namespace, name.attempt
+func (n sandboxName) metadata() *runtimeapi.PodSandboxMetadata {
+	return &runtimeapi.PodSandboxMetadata{Name: n.name, Uid: n.uid, Namespace: n.namespace, Attempt: n.attempt}
 }
 
 func containerMetadata(m *runtimeapi.ContainerMetadata) *runtimeapi.ContainerMetadata {
 	return &runtimeapi.ContainerMetadata{Name: m.GetName(), Attempt: m.GetAttempt()}
 }
 
-// listed makes list entries of containers. They are allocated together: a list
-// of thousands is asked for again and again.
+// listed makes list entries of containers.
 func listed(containers []*container) []*runtimeapi.Container {
-	type entry struct {
-		container runtimeapi.Container
-		metadata  runtimeapi.ContainerMetadata
-		image     runtimeapi.ImageSpec
-	}
-	entries := make([]entry, len(containers))
 	out := make([]*runtimeapi.Container, len(containers))
 	for i, c := range containers {
-		e := &entries[i]
-		e.metadata.Name, e.metadata.Attempt = c.name.name, c.name.attempt
-		fillImageSpec(&e.image, c.config.Image)
-		e.container.Id, e.container.PodSandboxId = c.id, c.sandbox.id
-		e.container.Metadata, e.container.Image = &e.metadata, &e.image
-		e.container.ImageRef, e.container.ImageId = c.image.id, c.image.id
-		e.container.State, e.container.CreatedAt = c.state, c.createdAt
-		e.container.Labels = c.config.Labels
-		e.container.Annotations = c.config.Annotations
-		out[i] = &e.container
+		out[i] = &runtimeapi.Container{
+			Id: c.id, PodSandboxId: c.sandbox.id, Metadata: containerMetadata(c.config.Metadata), Image: imageSpec(c.config.Image),
+			ImageRef: c.image.id, ImageId: c.image.id, State: c.state, CreatedAt: c.createdAt,
+			Labels: c.config.Labels, Annotations: c.config.Annotations,
+		}
 	}
 	return out
 }
 
-func fillImageSpec(to, from *runtimeapi.ImageSpec) {
-	to.Image, to.UserSpecifiedImage = from.GetImage(), from.GetUserSpecifiedImage()
-	to.RuntimeHandler, to.ImageRef = from.GetRuntimeHandler(), from.GetImageRef()
-	to.Annotations = from.GetAnnotations()
-}
-
-// statusEntry is a container status with all that every one has, to be allocated
-// together.
-type statusEntry struct {
-	status    runtimeapi.ContainerStatus
-	metadata  runtimeapi.ContainerMetadata
-	image     runtimeapi.ImageSpec
-	user      runtimeapi.ContainerUser
-	linux     runtimeapi.LinuxContainerUser
-	resources runtimeapi.ContainerResources
-}
-
-func (c *container) status() *runtimeapi.ContainerStatus {
-	return c.fillStatus(&statusEntry{}, &c.containerState)
-}
-
-// fillStatus makes the status of c as it was at some moment.
-func (c *container) fillStatus(e *statusEntry, was *containerState) *runtimeapi.ContainerStatus {
-	e.metadata.Name, e.metadata.Attempt = c.name.name, c.name.attempt
-	fillImageSpec(&e.image, c.config.Image)
-	tag, ref := c.image.names()
-	if tag != "" {
-		e.image.Image = tag
+func imageSpec(from *runtimeapi.ImageSpec) *runtimeapi.ImageSpec {
+	return &runtimeapi.ImageSpec{
+		Image: from.GetImage(), UserSpecifiedImage: from.GetUserSpecifiedImage(),
+		RuntimeHandler: from.GetRuntimeHandler(), ImageRef: from.GetImageRef(), Annotations: from.GetAnnotations(),
 	}
-	c.fillUser(&e.linux)
-	e.user.Linux = &e.linux
+}
 
-	s := &e.status
-	s.Id, s.Metadata, s.State = c.id, &e.metadata, was.state
-	s.CreatedAt, s.StartedAt, s.FinishedAt = c.createdAt, was.startedAt, was.finishedAt
-	s.ExitCode, s.Reason, s.Message = was.exitCode, was.reason, was.message
-	s.Image, s.ImageRef, s.ImageId = &e.image, ref, c.image.id
-	s.Labels, s.Annotations = c.config.Labels, c.config.Annotations
-	s.LogPath, s.Mounts, s.User = c.logPath, copyMounts(c.config.Mounts), &e.user
-	s.StopSignal = effectiveStopSignal(c.config.StopSignal)
+func (c *container) status() *runtimeapi.ContainerStatus { return c.statusAs(&c.containerState) }
+
+// statusAs makes the status of c as it was at some moment.
+func (c *container) statusAs(was *containerState) *runtimeapi.ContainerStatus {
+	s := &runtimeapi.ContainerStatus{
+		Id: c.id, Metadata: containerMetadata(c.config.Metadata), State: was.state,
+		CreatedAt: c.createdAt, StartedAt: was.startedAt, FinishedAt: was.finishedAt,
+		ExitCode: was.exitCode, Reason: was.reason, Message: was.message,
+		Image: imageSpec(c.config.Image), ImageId: c.image.id, Labels: c.config.Labels, Annotations: c.config.Annotations,
+		LogPath: c.logPath, Mounts: cloneAll(c.config.Mounts), User: &runtimeapi.ContainerUser{Linux: c.user()},
+		StopSignal: c.config.StopSignal,
+	}
+	var tag string
+	if tag, s.ImageRef = c.image.names(); tag != "" {
+		s.Image.Image = tag
+	}
+	if s.StopSignal == runtimeapi.Signal_SIGNAL_RUNTIME_DEFAULT {
+		s.StopSignal = runtimeapi.Signal_SIGNAL_SIGTERM
+	}
 	if was.resources != nil {
-		e.resources.Linux = copyResources(was.resources)
-		s.Resources = &e.resources
+		s.Resources = &runtimeapi.ContainerResources{Linux: clone(was.resources)}
 	}
 	return s
 }
 
-func effectiveStopSignal(signal runtimeapi.Signal) runtimeapi.Signal {
-	if signal == runtimeapi.Signal_SIGNAL_RUNTIME_DEFAULT {
-		return runtimeapi.Signal_SIGNAL_SIGTERM
-	}
-	return signal
-}
-
-// fillUser gives the identity of the first process: what the security context
-// says, else the image's user, else root.
-func (c *container) fillUser(user *runtimeapi.LinuxContainerUser) {
-	user.Uid = c.image.uid
+// user returns the identity of the first process: that of the security context, else the
+// image's user, else root.
+func (c *container) user() *runtimeapi.LinuxContainerUser {
 	security := c.config.GetLinux().GetSecurityContext()
+	user := &runtimeapi.LinuxContainerUser{
+		Uid: c.image.uid, Gid: security.GetRunAsGroup().GetValue(), SupplementalGroups: slices.Clone(security.GetSupplementalGroups()),
+	}
 	if security.GetRunAsUser() != nil {
 		user.Uid = security.GetRunAsUser().GetValue()
 	}
-	if security.GetRunAsGroup() != nil {
-		user.Gid = security.GetRunAsGroup().GetValue()
-	}
-	user.SupplementalGroups = slices.Clone(security.GetSupplementalGroups())
+	return user
 }
 
-// listedSandboxes makes list entries of sandboxes, allocated together too.
+// listedSandboxes makes list entries of sandboxes.
 func listedSandboxes(sandboxes []*sandbox) []*runtimeapi.PodSandbox {
-	type entry struct {
-		sandbox  runtimeapi.PodSandbox
-		metadata runtimeapi.PodSandboxMetadata
-	}
-	entries := make([]entry, len(sandboxes))
 	out := make([]*runtimeapi.PodSandbox, len(sandboxes))
 	for i, b := range sandboxes {
-		e := &entries[i]
-		fillSandboxMetadata(&e.metadata, b.name)
-		e.sandbox.Id, e.sandbox.Metadata = b.id, &e.metadata
-		e.sandbox.State, e.sandbox.CreatedAt = b.readiness(), b.createdAt
-		e.sandbox.Labels, e.sandbox.Annotations = b.config.Labels, b.config.Annotations
-		e.sandbox.RuntimeHandler = b.handler
-		out[i] = &e.sandbox
+		out[i] = &runtimeapi.PodSandbox{
+			Id: b.id, Metadata: b.name.metadata(), State: b.readiness(), CreatedAt: b.createdAt,
+			Labels: b.config.Labels, Annotations: b.config.Annotations, RuntimeHandler: b.handler,
+		}
 	}
 	return out
 }
 
 func (b *sandbox) status() *runtimeapi.PodSandboxStatus { return b.statusAs(b.sandboxState) }
 
-// statusAs makes the status of b as it was at some moment.
+// statusAs makes the status of b as it was at some moment. Without addresses, as with the
+// host's network, it has an empty network.
 func (b *sandbox) statusAs(was sandboxState) *runtimeapi.PodSandboxStatus {
-	e := &struct {
-		status     runtimeapi.PodSandboxStatus
-		metadata   runtimeapi.PodSandboxMetadata
-		network    runtimeapi.PodSandboxNetworkStatus
-		linux      runtimeapi.LinuxPodSandboxStatus
-		namespaces runtimeapi.Namespace
-	}{}
-	fillSandboxMetadata(&e.metadata, b.name)
-	fillNetwork(&e.network, was.ips)
-	if e.namespaces.Options = clone(b.config.GetLinux().GetSecurityContext().GetNamespaceOptions()); e.namespaces.Options == nil {
-		e.namespaces.Options = &runtimeapi.NamespaceOption{}
-	}
-	e.linux.Namespaces = &e.namespaces
-	s := &e.status
-	s.Id, s.Metadata, s.State, s.CreatedAt = b.id, &e.metadata, was.readiness(), b.createdAt
-	s.Network, s.Linux = &e.network, &e.linux
-	s.Labels, s.Annotations, s.RuntimeHandler = b.config.Labels, b.config.Annotations, b.handler
-	return s
-}
-
-// fillNetwork gives a sandbox's addresses: none with host network and none once
-// the network has been taken down.
-func fillNetwork(network *runtimeapi.PodSandboxNetworkStatus, ips []string) {
-	for i, ip := range ips {
+	network := &runtimeapi.PodSandboxNetworkStatus{}
+	for i, ip := range was.ips {
 		if i == 0 {
 			network.Ip = ip
 			continue
 		}
 		network.AdditionalIps = append(network.AdditionalIps, &runtimeapi.PodIP{Ip: ip})
+	}
+	options := &runtimeapi.NamespaceOption{}
+	proto.Merge(options, b.config.GetLinux().GetSecurityContext().GetNamespaceOptions())
+	return &runtimeapi.PodSandboxStatus{
+		Id: b.id, Metadata: b.name.metadata(), State: was.readiness(), CreatedAt: b.createdAt, Network: network,
+		Linux:  &runtimeapi.LinuxPodSandboxStatus{Namespaces: &runtimeapi.Namespace{Options: options}},
+		Labels: b.config.Labels, Annotations: b.config.Annotations, RuntimeHandler: b.handler,
 	}
 }
 
@@ -205,10 +148,9 @@ func (b *sandbox) seen() []seen {
 }
 
 func statuses(of []seen) []*runtimeapi.ContainerStatus {
-	entries := make([]statusEntry, len(of))
 	out := make([]*runtimeapi.ContainerStatus, len(of))
 	for i := range of {
-		out[i] = of[i].container.fillStatus(&entries[i], &of[i].was)
+		out[i] = of[i].container.statusAs(&of[i].was)
 	}
 	return out
 }

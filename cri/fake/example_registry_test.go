@@ -3,7 +3,6 @@ package fake_test
 import (
 	"context"
 	"fmt"
-	"log"
 
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
@@ -15,21 +14,12 @@ import (
 // A registry that requires credentials for one image, and that is down for the first
 // pull. BytesPerSecond makes pulls slow.
 func ExampleRegistry() {
-	registry, err := fake.Registry(
+	registry := must(fake.Registry(
 		fake.RemoteImage{Image: fake.Image{Name: "app:1"}},
 		fake.RemoteImage{Image: fake.Image{Name: "secret:1"}, Username: "me", Password: "pass"},
-	)
-	if err != nil {
-		log.Fatal(err)
-	}
-	down, err := fake.NewRules(0, fake.Rule{Call: "PullImage", Nth: 1, Err: status.Error(codes.Unavailable, "down")})
-	if err != nil {
-		log.Fatal(err)
-	}
-	rt, err := fake.New(fake.Config{Pull: registry, Intercept: down.Intercept})
-	if err != nil {
-		log.Fatal(err)
-	}
+	))
+	down := must(fake.NewRules(0, fake.Rule{Call: "PullImage", Nth: 1, Err: status.Error(codes.Unavailable, "down")}))
+	rt := must(fake.New(fake.Config{Pull: registry, Intercept: down.Intercept}))
 	defer rt.Close()
 	pull := func(image string, auth *runtimeapi.AuthConfig) {
 		_, err := rt.PullImage(context.Background(), &runtimeapi.ImageSpec{Image: image}, auth, nil)

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log"
 	"time"
 
 	"github.com/podwright/podwright/cri/fake"
@@ -13,16 +12,10 @@ import (
 // The second stop of pod web takes 20 ms and fails, and 30% of all lists fail. The
 // seed repeats the run.
 func ExampleNewRules() {
-	rules, err := fake.NewRules(42,
+	rules := must(fake.NewRules(42,
 		fake.Rule{Call: "StopContainer", Pod: "web", Nth: 2, Latency: 20 * time.Millisecond, Err: errors.New("hung")},
-		fake.Rule{Call: "ListContainers", Chance: 0.3, Err: errors.New("busy")})
-	if err != nil {
-		log.Fatal(err)
-	}
-	rt, err := fake.New(fake.Config{Intercept: rules.Intercept})
-	if err != nil {
-		log.Fatal(err)
-	}
+		fake.Rule{Call: "ListContainers", Chance: 0.3, Err: errors.New("busy")}))
+	rt := must(fake.New(fake.Config{Intercept: rules.Intercept}))
 	defer rt.Close()
 	for range 5 {
 		_, err := rt.ListContainers(context.Background(), nil)

@@ -14,7 +14,7 @@ import (
 // A pod's container exits, and the exit is observed.
 func Example() {
 	ctx := context.Background()
-	rt, err := fake.New(fake.Config{
+	rt := must(fake.New(fake.Config{
 		AnyImage: true,
 		Programs: fake.ByCommand(map[string]fake.Program{
 			"fail": func(_ context.Context, p *fake.Process) int {
@@ -22,37 +22,21 @@ func Example() {
 				return 3
 			},
 		}, nil),
-	})
-	if err != nil {
-		log.Fatal(err)
-	}
+	}))
 	defer rt.Close()
 
 	pod := &runtimeapi.PodSandboxConfig{
 		Metadata: &runtimeapi.PodSandboxMetadata{Name: "web", Namespace: "default", Uid: "1"},
 	}
-	sandbox, err := rt.RunPodSandbox(ctx, pod, "")
-	if err != nil {
-		log.Fatal(err)
-	}
-	id, err := rt.CreateContainer(ctx, sandbox, &runtimeapi.ContainerConfig{
+	sandbox := must(rt.RunPodSandbox(ctx, pod, ""))
+	id := must(rt.CreateContainer(ctx, sandbox, &runtimeapi.ContainerConfig{
 		Metadata: &runtimeapi.ContainerMetadata{Name: "app"},
 		Image:    &runtimeapi.ImageSpec{Image: "busybox"},
 		Command:  []string{"fail", "now"},
-	}, pod)
-	if err != nil {
-		log.Fatal(err)
-	}
-
-	if err := rt.StartContainer(ctx, id); err != nil {
-		log.Fatal(err)
-	}
+	}, pod))
+	_ = must(0, rt.StartContainer(ctx, id))
 	for range time.Tick(time.Millisecond) {
-		response, err := rt.ContainerStatus(ctx, id, false)
-		if err != nil {
-			log.Fatal(err)
-		}
-		if s := response.Status; s.State == runtimeapi.ContainerState_CONTAINER_EXITED {
+		if s := must(rt.ContainerStatus(ctx, id, false)).Status; s.State == runtimeapi.ContainerState_CONTAINER_EXITED {
 			fmt.Println(s.State, s.ExitCode, s.Reason)
 			break
 		}
@@ -60,4 +44,11 @@ func Example() {
 	// Output:
 	// app runs ["fail" "now"]
 	// CONTAINER_EXITED 3 Error
+}
+
+func must[T any](v T, err error) T {
+	if err != nil {
+		log.Fatal(err)
+	}
+	return v
 }

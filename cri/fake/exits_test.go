@@ -125,14 +125,3 @@ func TestAbandonedProgramIsNamed(t *testing.T) {
 		require.NoError(t, rt.Close(), "it has returned meanwhile")
 	})
 }
-
-func TestClosedRuntimeIsUnavailable(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		rt, err := fake.New(fake.Config{AnyImage: true})
-		require.NoError(t, err)
-		running(t, rt)
-		require.NoError(t, rt.Close())
-		_, err = rt.Version(t.Context())
-		require.Equal(t, codes.Unavailable, status.Code(err))
-	})
-}

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"strings"
-	"sync"
 
 	"github.com/distribution/reference"
 
@@ -39,38 +38,6 @@ func digestIn(r reference.Named) string {
 		return d.Digest().String()
 	}
 	return ""
-}
-
-// completedNames remembers complete names: few are asked for again and again. The
-// zero value is ready. Safe for concurrent use.
-type completedNames struct {
-	mu sync.RWMutex
-	of map[string]string
-}
-
-// maxCompletedNames bounds what is remembered.
-const maxCompletedNames = 1000
-
-// complete is the name under which an image is found that is called name. Of a tag
-// and a digest the digest says which.
-func (c *completedNames) complete(name string) (string, error) {
-	c.mu.RLock()
-	known, ok := c.of[name]
-	c.mu.RUnlock()
-	if ok {
-		return known, nil
-	}
-	r, err := reference.ParseDockerRef(name)
-	if err != nil {
-		return "", err
-	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.of == nil || len(c.of) >= maxCompletedNames {
-		c.of = map[string]string{}
-	}
-	c.of[name] = r.String()
-	return c.of[name], nil
 }
 
 func digestOf(text string) string {

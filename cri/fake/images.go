@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"sync"
 
+	"github.com/distribution/reference"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
@@ -48,7 +49,6 @@ type imageStore struct {
 	byID  map[string]*storedImage
 	order []string          // IDs, oldest first
 	refs  map[string]string // names, repository digests and IDs to IDs
-	names completedNames
 }
 
 func newImageStore(images []Image, anyImage bool) *imageStore {
@@ -111,11 +111,11 @@ func (s *imageStore) lookup(ref string) *storedImage {
 		}
 		return newImageStore(nil, false).put(Image{Name: "unnamed@" + ref, ID: ref})
 	}
-	name, err := s.names.complete(ref)
+	name, err := reference.ParseDockerRef(ref) // of a tag and a digest the digest counts
 	if err != nil {
 		return nil
 	}
-	if id, ok := s.refs[name]; ok {
+	if id, ok := s.refs[name.String()]; ok {
 		return s.byID[id]
 	}
 	if !s.any {

@@ -56,9 +56,7 @@ func TestAnyImage(t *testing.T) {
 
 // KEP-4191: what containers write may be elsewhere than their images.
 func TestSplitFilesystem(t *testing.T) {
-	rt, err := fake.New(fake.Config{AnyImage: true, ImageFilesystem: "/images", ContainerFilesystem: "/containers"})
-	require.NoError(t, err)
-	defer func() { require.NoError(t, rt.Close()) }()
+	rt := start(t, fake.Config{AnyImage: true, ImageFilesystem: "/images", ContainerFilesystem: "/containers"})
 	usage, err := rt.ImageFsInfo(t.Context())
 	require.NoError(t, err)
 	require.Equal(t, "/images", usage.ImageFilesystems[0].FsId.Mountpoint)
@@ -91,13 +89,6 @@ func present(t *testing.T, rt *fake.Runtime, name string) bool {
 	return response.Image != nil
 }
 
-func usedBytes(t *testing.T, rt *fake.Runtime) int {
-	t.Helper()
-	response, err := rt.ImageFsInfo(t.Context())
-	require.NoError(t, err)
-	return int(response.ImageFilesystems[0].UsedBytes.Value)
-}
-
 // A pull takes as long as its latency and its bytes. One that is cut off leaves nothing.
 func TestSlowPulls(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -107,7 +98,9 @@ func TestSlowPulls(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
 		defer cancel()
 		require.Equal(t, codes.DeadlineExceeded, status.Code(<-pulling(ctx, rt, "big")))
-		require.Zero(t, usedBytes(t, rt))
+		usage, err := rt.ImageFsInfo(t.Context())
+		require.NoError(t, err)
+		require.Zero(t, usage.ImageFilesystems[0].UsedBytes.Value)
 		require.False(t, present(t, rt, "big"))
 		began := time.Now()
 		first, second := pulling(t.Context(), rt, "big"), pulling(t.Context(), rt, "big")
@@ -115,7 +108,9 @@ func TestSlowPulls(t *testing.T) {
 		require.NoError(t, <-second)
 		require.Equal(t, 17*time.Second, time.Since(began))
 		require.True(t, present(t, rt, "big"))
-		require.Equal(t, 15*mib, usedBytes(t, rt), "one image")
+		usage, err = rt.ImageFsInfo(t.Context())
+		require.NoError(t, err)
+		require.EqualValues(t, 15*mib, usage.ImageFilesystems[0].UsedBytes.Value, "one image")
 	})
 }
 

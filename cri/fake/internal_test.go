@@ -51,36 +51,6 @@ func TestAddressPool(t *testing.T) {
 	}
 }
 
-func TestImageNames(t *testing.T) {
-	digest := "sha256:" + strings.Repeat("a", 64)
-	for in, want := range map[string]string{
-		"busybox":                           "docker.io/library/busybox:latest",
-		"busybox:1.36":                      "docker.io/library/busybox:1.36",
-		"owner/name":                        "docker.io/owner/name:latest",
-		"docker.io/busybox":                 "docker.io/library/busybox:latest",
-		"docker.io/library/busybox:latest":  "docker.io/library/busybox:latest",
-		"host:5000/a":                       "host:5000/a:latest",
-		"host:5000/a/b_c-d.e:V1.0_x":        "host:5000/a/b_c-d.e:V1.0_x",
-		"localhost/a":                       "localhost/a:latest",
-		"busybox@" + digest:                 "docker.io/library/busybox@" + digest,
-		"registry.k8s.io/pause:3@" + digest: "registry.k8s.io/pause:3@" + digest,
-	} {
-		got, err := normalize(in)
-		require.NoError(t, err, in)
-		require.Equal(t, want, got)
-		again, err := normalize(got)
-		require.NoError(t, err)
-		require.Equal(t, got, again)
-	}
-	for _, bad := range []string{
-		"", " ", "a b", "UPPER/Case:x", "Busybox", "a:", "a:b c", "a:-x", "a//b", "/a", "a/", "-a", "a-", "a@b", "a@sha256:x",
-		"a@" + digest + "0", "a@sha256:" + strings.Repeat("A", 64), "a:" + strings.Repeat("x", 129), "host:5000/", "ä",
-	} {
-		_, err := normalize(bad)
-		require.Error(t, err, "%q", bad)
-	}
-}
-
 func TestOneImageWithTwoNames(t *testing.T) {
 	id := digestOf("x")
 	s := newImageStore([]Image{{Name: "a", ID: id}, {Name: "b:1", ID: id}, {Name: "c"}}, false)
@@ -92,6 +62,11 @@ func TestOneImageWithTwoNames(t *testing.T) {
 	s.remove("a")
 	require.Nil(t, s.lookup(id))
 	require.NotNil(t, s.lookup("b:1"))
+}
+
+// A missing variable is one without a name.
+func TestMissingVariable(t *testing.T) {
+	require.Equal(t, []string{"="}, envOf([]*runtimeapi.KeyValue{nil}))
 }
 
 func TestHostPath(t *testing.T) {

@@ -129,13 +129,17 @@ func TestCloseWaitsForCommandsOfContainersThatAreGone(t *testing.T) {
 // anybody does.
 func TestTheRuntimeIsEndedFromWithin(t *testing.T) {
 	var rt *fake.Runtime
-	end := map[string]func() error{
-		"close": func() error { return rt.Close() },
-		"restart": func() error {
-			return rt.Restart(context.Background(), fake.LoseAll)
-		},
-	}
-	for name, end := range end {
+	for name, end := range map[string]func() error{
+		"close":   func() error { return rt.Close() },
+		"restart": func() error { return rt.Restart(context.Background(), fake.LoseAll) },
+	} {
+		requireEnd := func(t *testing.T, err error) {
+			if name == "close" {
+				require.ErrorContains(t, err, "c_p_default_uid-p_0")
+			} else {
+				require.NoError(t, err)
+			}
+		}
 		bubble(t, name+" in a Resolver", func(t *testing.T) {
 			ended := make(chan error, 1)
 			rt = start(t, fake.Config{AnyImage: true, Programs: func(ctx context.Context, _ *fake.Process) (fake.Program, error) {
@@ -151,11 +155,7 @@ func TestTheRuntimeIsEndedFromWithin(t *testing.T) {
 			require.NoError(t, err)
 			require.Equal(t, codes.Unavailable, status.Code(rt.StartContainer(t.Context(), id)))
 			require.LessOrEqual(t, time.Since(began), 20*time.Second)
-			if err := <-ended; name == "close" {
-				require.ErrorContains(t, err, "c_p_default_uid-p_0")
-			} else {
-				require.NoError(t, err)
-			}
+			requireEnd(t, <-ended)
 		})
 		bubble(t, name+" in a program", func(t *testing.T) {
 			ended := make(chan error, 1)
@@ -165,11 +165,7 @@ func TestTheRuntimeIsEndedFromWithin(t *testing.T) {
 				return 0
 			})})
 			running(t, rt)
-			if err := <-ended; name == "close" {
-				require.ErrorContains(t, err, "c_p_default_uid-p_0")
-			} else {
-				require.NoError(t, err)
-			}
+			requireEnd(t, <-ended)
 			synctest.Wait()
 		})
 	}

@@ -267,5 +267,7 @@ func TestStartAndRestartRefuse(t *testing.T) {
 		require.NoError(t, rt.Signal(id, syscall.SIGKILL), "a lever works while it is down")
 		require.NoError(t, rt.Close())
 		require.Equal(t, codes.Unavailable, status.Code(rt.Start(t.Context(), fake.LoseNothing)))
+		_, err := rt.Version(t.Context())
+		require.Equal(t, codes.Unavailable, status.Code(err))
 	})
 }

@@ -16,32 +16,12 @@ import (
 	"github.com/podwright/podwright/cri/fake"
 )
 
-// waiting are calls that wait for something, each of them with everything that
-// it waits for going on without end.
-func waiting(rt *fake.Runtime, sandboxID string, ids map[string]string) map[string]func(context.Context) error {
-	return map[string]func(context.Context) error{
-		"StopContainer": func(ctx context.Context) error { return rt.StopContainer(ctx, ids["stubborn"], time.Hour) },
-		"ExecSync": func(ctx context.Context) error {
-			_, _, err := rt.ExecSync(ctx, ids["stubborn"], []string{"sleep"}, time.Hour)
-			return err
-		},
-		"PullImage": func(ctx context.Context) error {
-			_, err := rt.PullImage(ctx, &runtimeapi.ImageSpec{Image: "slow"}, nil, nil)
-			return err
-		},
-		"GetContainerEvents": func(ctx context.Context) error {
-			return rt.GetContainerEvents(ctx, func(*runtimeapi.ContainerEventResponse) {})
-		},
-		"StartContainer": func(ctx context.Context) error { return rt.StartContainer(ctx, ids["slow"]) },
-		"Intercept":      func(ctx context.Context) error { _, err := rt.ListContainers(ctx, nil); return err },
-	}
-}
-
 func untilDone(ctx context.Context) error {
 	<-ctx.Done()
 	return ctx.Err()
 }
 
+// Calls that wait for what goes on without end.
 func TestCallsUnderWayEndWithTheRuntime(t *testing.T) {
 	for _, loss := range []fake.Loss{fake.LoseNothing, fake.LoseProcesses, fake.LoseAll} {
 		bubble(t, loss.String(), func(t *testing.T) {
@@ -75,7 +55,22 @@ func TestCallsUnderWayEndWithTheRuntime(t *testing.T) {
 				"stubborn": add(t, rt, sandboxID, "stubborn", true), "slow": add(t, rt, sandboxID, "slow", false),
 			}
 			synctest.Wait()
-			calls := waiting(rt, sandboxID, ids)
+			calls := map[string]func(context.Context) error{
+				"StopContainer": func(ctx context.Context) error { return rt.StopContainer(ctx, ids["stubborn"], time.Hour) },
+				"ExecSync": func(ctx context.Context) error {
+					_, _, err := rt.ExecSync(ctx, ids["stubborn"], []string{"sleep"}, time.Hour)
+					return err
+				},
+				"PullImage": func(ctx context.Context) error {
+					_, err := rt.PullImage(ctx, &runtimeapi.ImageSpec{Image: "slow"}, nil, nil)
+					return err
+				},
+				"GetContainerEvents": func(ctx context.Context) error {
+					return rt.GetContainerEvents(ctx, func(*runtimeapi.ContainerEventResponse) {})
+				},
+				"StartContainer": func(ctx context.Context) error { return rt.StartContainer(ctx, ids["slow"]) },
+				"Intercept":      func(ctx context.Context) error { _, err := rt.ListContainers(ctx, nil); return err },
+			}
 			results := make(chan error, len(calls))
 			for name, call := range calls {
 				go func() {
@@ -140,10 +135,7 @@ func TestHooksThatReturnAfterTheRuntimeWentAway(t *testing.T) {
 		id := add(t, rt, sandboxID, "c", false)
 		results := make(chan error, 3)
 		go func() { results <- rt.StartContainer(t.Context(), id) }()
-		go func() {
-			_, err := rt.PullImage(t.Context(), &runtimeapi.ImageSpec{Image: "slow"}, nil, nil)
-			results <- err
-		}()
+		go func() { results <- <-pulling(t.Context(), rt, "slow") }()
 		go func() { results <- rt.RemovePodSandbox(t.Context(), sandboxID) }()
 		synctest.Wait()
 		require.NoError(t, rt.Restart(t.Context(), fake.LoseNothing))
@@ -152,9 +144,7 @@ func TestHooksThatReturnAfterTheRuntimeWentAway(t *testing.T) {
 		}
 		require.EqualValues(t, 1, cleaned.Load(), "a program that was found runs to clean up")
 		require.Equal(t, "CREATED 0 ", brief(statusOf(t, rt, id)))
-		image, err := rt.ImageStatus(t.Context(), &runtimeapi.ImageSpec{Image: "slow"}, false)
-		require.NoError(t, err)
-		require.Nil(t, image.Image)
+		require.False(t, present(t, rt, "slow"))
 		require.NoError(t, rt.StartContainer(t.Context(), id), "it can still be started")
 	})
 }
@@ -193,6 +183,5 @@ func TestConnectionsAreCut(t *testing.T) {
 		require.Equal(t, codes.Unavailable, status.Code(err))
 		time.Sleep(time.Minute)
 		require.NotEqual(t, "READY", conn.GetState().String(), "it has tried")
-
 	})
 }

@@ -31,8 +31,7 @@ func cpuTime(d time.Duration) uint64 {
 func (c *container) stats(filesystem string, now time.Time) *runtimeapi.ContainerStats {
 	s := &runtimeapi.ContainerStats{
 		Attributes: &runtimeapi.ContainerAttributes{
-			Id: c.id, Metadata: containerMetadata(c.config.Metadata),
-			Labels: c.config.Labels, Annotations: c.config.Annotations,
+			Id: c.id, Metadata: containerMetadata(c.config.Metadata), Labels: c.config.Labels, Annotations: c.config.Annotations,
 		},
 		WritableLayer: &runtimeapi.FilesystemUsage{
 			Timestamp: now.UnixNano(), FsId: &runtimeapi.FilesystemIdentifier{Mountpoint: filesystem},
@@ -91,12 +90,9 @@ func (b *sandbox) stats(filesystem string, now time.Time) *runtimeapi.PodSandbox
 			},
 		}
 	}
-	metadata := &runtimeapi.PodSandboxMetadata{}
-	fillSandboxMetadata(metadata, b.name)
 	return &runtimeapi.PodSandboxStats{
 		Attributes: &runtimeapi.PodSandboxAttributes{
-			Id: b.id, Metadata: metadata,
-			Labels: b.config.Labels, Annotations: b.config.Annotations,
+			Id: b.id, Metadata: b.name.metadata(), Labels: b.config.Labels, Annotations: b.config.Annotations,
 		},
 		Linux: linux,
 	}

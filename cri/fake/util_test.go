@@ -128,7 +128,6 @@ func dial(t *testing.T, rt *fake.Runtime) *grpc.ClientConn {
 type memoryLogs struct {
 	mu    sync.Mutex
 	files map[string]*memoryLog
-	opens int
 }
 
 type memoryLog struct {
@@ -143,7 +142,6 @@ func (l *memoryLogs) open(path string) (io.WriteCloser, error) {
 	if l.files == nil {
 		l.files = map[string]*memoryLog{}
 	}
-	l.opens++
 	f := &memoryLog{logs: l}
 	l.files[path] = f
 	return f, nil
