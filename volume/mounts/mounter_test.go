@@ -8,7 +8,6 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
@@ -161,10 +160,6 @@ func testLinks(t *testing.T, m mounts.Mounter, dir string) {
 	at(t, m, link, false)
 	require.NoError(t, m.Unmount(t.Context(), link))
 	at(t, m, point, true)
-}
-
-func withTimeout(t *testing.T, d time.Duration) (context.Context, context.CancelFunc) {
-	return context.WithTimeout(t.Context(), d)
 }
 
 func TestMemoryFaults(t *testing.T) {

@@ -81,7 +81,7 @@ func TestAllSources(t *testing.T) {
 	require.True(t, r.plugin.Supports(m.Spec))
 	mounted, err := r.plugin.Mount(t.Context(), m)
 	require.NoError(t, err)
-	require.InDelta(t, 48*time.Minute, time.Until(mounted.RefreshAt), float64(15*time.Second))
+	require.InDelta(t, 48*time.Minute, time.Until(mounted.RefreshAt), float64(time.Minute))
 	require.Equal(t, map[string]string{
 		"a": "0644 config", "b": "0644 secret", "c": "0644 secret", "pod/name": "0644 p", "token": "0644 t1", "ca": "0644 " + certificate,
 	}, testbacking.Files(t, m.Dir), "the later source wins")
