@@ -12,7 +12,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/podwright/podwright/volume"
-	"github.com/podwright/podwright/volume/internal/testbacking"
+	"github.com/podwright/podwright/volume/emptydir"
+	"github.com/podwright/podwright/volume/mounts"
 	"github.com/podwright/podwright/volume/objects"
 	"github.com/podwright/podwright/volume/volumetest"
 )
@@ -40,7 +41,8 @@ func TestConformance(t *testing.T) {
 			continue
 		}
 		t.Run(name, func(t *testing.T) {
-			conform(t, name, func() volume.Plugin { return &testbacking.Plugin{} })
+			memory := &mounts.Memory{}
+			conform(t, name, func() volume.Plugin { return emptydir.New(emptydir.Config{Mounts: memory}) })
 		})
 	}
 }

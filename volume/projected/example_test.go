@@ -10,7 +10,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/podwright/podwright/volume"
-	"github.com/podwright/podwright/volume/internal/testbacking"
+	"github.com/podwright/podwright/volume/emptydir"
+	"github.com/podwright/podwright/volume/mounts"
 	"github.com/podwright/podwright/volume/objects"
 	"github.com/podwright/podwright/volume/projected"
 )
@@ -21,7 +22,7 @@ func Example() {
 	api := &objects.Memory{}
 	api.PutConfigMap(&v1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web"}, Data: map[string]string{"colour": "blue"}})
 	plugins, _ := projected.New(projected.Config{
-		Backing:    &testbacking.Plugin{}, // in an agent: the plugin for emptyDir volumes
+		Backing:    emptydir.New(emptydir.Config{Mounts: &mounts.Memory{}}), // in an agent without Mounts
 		ConfigMaps: api,
 	})
 	pod := &v1.Pod{ObjectMeta: metav1.ObjectMeta{UID: "u", Name: "p", Namespace: "shop"}}
@@ -34,9 +35,10 @@ func Example() {
 		if !plugin.Supports(spec) {
 			continue
 		}
+		dir := layout.Volume(pod.UID, plugin.Name(), spec.Name)
+		_ = os.MkdirAll(filepath.Dir(dir), 0o750) // a manager does
 		mounted, err := plugin.Mount(context.Background(), volume.Mount{
-			Pod: pod, Spec: spec,
-			Dir: layout.Volume(pod.UID, plugin.Name(), spec.Name), StateDir: layout.State(pod.UID, plugin.Name(), spec.Name),
+			Pod: pod, Spec: spec, Dir: dir, StateDir: layout.State(pod.UID, plugin.Name(), spec.Name),
 		})
 		text, _ := os.ReadFile(filepath.Join(mounted.Path, "colour"))
 		fmt.Println(plugin.Name(), string(text), err)

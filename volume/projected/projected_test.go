@@ -1,6 +1,7 @@
 package projected
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -17,7 +18,7 @@ import (
 
 	"github.com/podwright/podwright/volume"
 	"github.com/podwright/podwright/volume/emptydir"
-	"github.com/podwright/podwright/volume/internal/testbacking"
+	"github.com/podwright/podwright/volume/mounts"
 	"github.com/podwright/podwright/volume/objects"
 )
 
@@ -49,7 +50,55 @@ type room struct {
 	issued  int
 }
 
-func newRoom(t testing.TB) *room { return newRoomOn(t, &testbacking.Plugin{}) }
+// backing is the plugin for emptyDir volumes, on mounts in memory.
+type backing struct {
+	volume.Plugin
+	mounted int
+	medium  v1.StorageMedium // of the last mount
+	fail    func(method string) error
+}
+
+func newBacking() *backing {
+	return &backing{Plugin: emptydir.New(emptydir.Config{Mounts: &mounts.Memory{}}), fail: func(string) error { return nil }}
+}
+
+func (b *backing) Mount(ctx context.Context, m volume.Mount) (volume.Mounted, error) {
+	b.mounted++
+	b.medium = m.Spec.Inline.EmptyDir.Medium
+	if err := b.fail("mount"); err != nil {
+		return volume.Mounted{}, err
+	}
+	return b.Plugin.Mount(ctx, m)
+}
+
+func (b *backing) Unmount(ctx context.Context, u volume.Unmount) error {
+	if err := b.fail("unmount"); err != nil {
+		return err
+	}
+	return b.Plugin.Unmount(ctx, u)
+}
+
+// mountOf is the mount of the pod's volume "v".
+func mountOf(t testing.TB, plugin string, source v1.VolumeSource) volume.Mount {
+	l := volume.Layout{Root: t.TempDir()}
+	m := volume.Mount{
+		Pod: pod, Spec: &volume.Spec{Name: "v", Inline: &source},
+		Dir: l.Volume(pod.UID, plugin, "v"), StateDir: l.State(pod.UID, plugin, "v"),
+	}
+	require.NoError(t, os.MkdirAll(filepath.Dir(m.Dir), 0o750))
+	return m
+}
+
+// filesOf returns the files of a volume with their modes and contents, "0644 text".
+func filesOf(t testing.TB, dir string) map[string]string {
+	out := map[string]string{}
+	for name, f := range seen(t, dir) {
+		out[name] = fmt.Sprintf("%04o %s", f.Mode, f.Data)
+	}
+	return out
+}
+
+func newRoom(t testing.TB) *room { return newRoomOn(t, newBacking()) }
 
 func newRoomOn(t testing.TB, backing volume.Plugin) *room {
 	r := &room{objects: &objects.Memory{}, plugins: map[string]*plugin{}}
@@ -77,14 +126,14 @@ func newRoomOn(t testing.TB, backing volume.Plugin) *room {
 
 func TestAllSources(t *testing.T) {
 	r := newRoom(t)
-	m := testbacking.MountOf(t, ProjectedName, pod, "v", projection(fromConfigMap, fromSecret, fromPod, fromAccount, fromBundle))
+	m := mountOf(t, ProjectedName, projection(fromConfigMap, fromSecret, fromPod, fromAccount, fromBundle))
 	require.True(t, r.plugin.Supports(m.Spec))
 	mounted, err := r.plugin.Mount(t.Context(), m)
 	require.NoError(t, err)
 	require.InDelta(t, 48*time.Minute, time.Until(mounted.RefreshAt), float64(time.Minute))
 	require.Equal(t, map[string]string{
 		"a": "0644 config", "b": "0644 secret", "c": "0644 secret", "pod/name": "0644 p", "token": "0644 t1", "ca": "0644 " + certificate,
-	}, testbacking.Files(t, m.Dir), "the later source wins")
+	}, filesOf(t, m.Dir), "the later source wins")
 	require.Len(t, r.plugin.Objects(pod, m.Spec), 4)
 }
 
@@ -92,7 +141,7 @@ func TestAllSources(t *testing.T) {
 func TestFaults(t *testing.T) {
 	r := newRoom(t)
 	missing := v1.VolumeProjection{Secret: &v1.SecretProjection{LocalObjectReference: ref("none")}}
-	m := testbacking.MountOf(t, ProjectedName, pod, "v", projection(fromConfigMap, missing, v1.VolumeProjection{PodCertificate: &v1.PodCertificateProjection{}}, v1.VolumeProjection{}))
+	m := mountOf(t, ProjectedName, projection(fromConfigMap, missing, v1.VolumeProjection{PodCertificate: &v1.PodCertificateProjection{}}, v1.VolumeProjection{}))
 	_, err := r.plugin.Mount(t.Context(), m)
 	for _, want := range []string{
 		`projected.sources[1].secret: secret "ns/none" not found`,
@@ -104,23 +153,23 @@ func TestFaults(t *testing.T) {
 	require.ErrorIs(t, err, volume.ErrTransient)
 	require.NoDirExists(t, m.Dir)
 
-	m = testbacking.MountOf(t, ProjectedName, pod, "v", projection(fromConfigMap, v1.VolumeProjection{ServiceAccountToken: &v1.ServiceAccountTokenProjection{Path: "a/b"}}))
+	m = mountOf(t, ProjectedName, projection(fromConfigMap, v1.VolumeProjection{ServiceAccountToken: &v1.ServiceAccountTokenProjection{Path: "a/b"}}))
 	_, err = r.plugin.Mount(t.Context(), m)
 	require.ErrorContains(t, err, `path "a" is a file, and the folder of "a/b"`)
 	require.NoDirExists(t, m.Dir)
 
 	twice := v1.VolumeProjection{Secret: &v1.SecretProjection{LocalObjectReference: ref("none"), Items: []v1.KeyToPath{{Key: "k", Path: "p"}, {Key: "l", Path: "p"}}}}
-	m = testbacking.MountOf(t, ProjectedName, pod, "v", projection(fromConfigMap, twice))
+	m = mountOf(t, ProjectedName, projection(fromConfigMap, twice))
 	_, err = r.plugin.Mount(t.Context(), m)
 	require.EqualError(t, err, `projected.sources[1].secret.items[1].path: "p" is the path of projected.sources[1].secret.items[0].path, too`, "before anything is read")
 	require.NoDirExists(t, m.Dir)
 
-	bare, err := New(Config{Backing: &testbacking.Plugin{}})
+	bare, err := New(Config{Backing: newBacking()})
 	require.NoError(t, err)
-	m = testbacking.MountOf(t, ProjectedName, pod, "v", projection(fromConfigMap, fromSecret, fromAccount, fromBundle))
+	m = mountOf(t, ProjectedName, projection(fromConfigMap, fromSecret, fromAccount, fromBundle))
 	_, err = bare[3].Mount(t.Context(), m)
 	require.ErrorContains(t, err, "no config maps")
-	m = testbacking.MountOf(t, ConfigMapName, pod, "v", configMapSource())
+	m = mountOf(t, ConfigMapName, configMapSource())
 	_, err = bare[0].Mount(t.Context(), m)
 	require.EqualError(t, err, "configMap: this agent has no config maps")
 	_, err = New(Config{})
@@ -130,7 +179,7 @@ func TestFaults(t *testing.T) {
 // One sync of a volume with all sources, of which nothing has changed.
 func BenchmarkResync(b *testing.B) {
 	r := newRoom(b)
-	m := testbacking.MountOf(b, ProjectedName, pod, "v", projection(fromConfigMap, fromSecret, fromPod, fromAccount, fromBundle))
+	m := mountOf(b, ProjectedName, projection(fromConfigMap, fromSecret, fromPod, fromAccount, fromBundle))
 	for range 2 {
 		_, err := r.plugin.Mount(b.Context(), m)
 		require.NoError(b, err)
@@ -160,7 +209,7 @@ func TestOnTmpfs(t *testing.T) {
 		t.Skip("mounting needs root")
 	}
 	r := newRoomOn(t, emptydir.New(emptydir.Config{}))
-	m := testbacking.MountOf(t, ProjectedName, pod, "v", projection(fromConfigMap, fromAccount))
+	m := mountOf(t, ProjectedName, projection(fromConfigMap, fromAccount))
 	m.FSGroup, m.RunAsUser, m.Inside = p(int64(2000)), p(int64(7)), []string{"in/side"}
 	mount := func() {
 		t.Helper()
@@ -171,7 +220,7 @@ func TestOnTmpfs(t *testing.T) {
 	mount()
 	require.FileExists(t, filepath.Join(filepath.Dir(filepath.Dir(m.StateDir)), "kubernetes.io~empty-dir", "wrapped_v", "ready"))
 	require.DirExists(t, filepath.Join(m.Dir, "in/side"))
-	require.Equal(t, "0640 t1", testbacking.Files(t, m.Dir)["token"])
+	require.Equal(t, "0640 t1", filesOf(t, m.Dir)["token"])
 	info, err := os.Stat(filepath.Join(m.Dir, "token"))
 	require.NoError(t, err)
 	st := info.Sys().(*syscall.Stat_t)

@@ -15,13 +15,12 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/podwright/podwright/volume"
-	"github.com/podwright/podwright/volume/internal/testbacking"
 )
 
 // fixture is one volume, without the source of its content.
 type fixture struct {
 	t       testing.TB
-	backing *testbacking.Plugin
+	backing *backing
 	volumes *volumes
 	m       volume.Mount
 	layout  volume.Layout
@@ -29,7 +28,7 @@ type fixture struct {
 }
 
 func newFixture(t testing.TB) *fixture {
-	r := &fixture{t: t, backing: &testbacking.Plugin{}, layout: volume.Layout{Root: t.TempDir()}, chowned: map[string][2]int{}}
+	r := &fixture{t: t, backing: newBacking(), layout: volume.Layout{Root: t.TempDir()}, chowned: map[string][2]int{}}
 	var err error
 	r.volumes, err = newVolumes(Config{Backing: r.backing})
 	require.NoError(t, err)
@@ -72,22 +71,22 @@ func (r *fixture) marker() string {
 // What has not changed is not looked at in full; what is damaged is.
 func TestUnchangedIsCheap(t *testing.T) {
 	r := newFixture(t)
-	mount := func() int64 {
-		before := r.backing.Mounts.Load()
+	mount := func() int {
+		before := r.backing.mounted
 		_, err := r.mount("one")
 		require.NoError(t, err)
 		require.Equal(t, "one", r.key())
-		return r.backing.Mounts.Load() - before
+		return r.backing.mounted - before
 	}
-	require.EqualValues(t, 1, mount())
+	require.Equal(t, 1, mount())
 	for _, damaged := range []string{"key", "..data/key", ""} {
 		// The clock of the file system may be coarse.
 		require.Eventually(t, func() bool { return mount() == 0 }, time.Minute, 10*time.Millisecond)
 		require.NoError(t, os.RemoveAll(filepath.Join(r.m.Dir, damaged)))
-		require.EqualValues(t, 1, mount(), damaged)
+		require.Equal(t, 1, mount(), damaged)
 	}
 	r.m.Inside = []string{"more"}
-	require.EqualValues(t, 1, mount())
+	require.Equal(t, 1, mount())
 	require.DirExists(t, filepath.Join(r.m.Dir, "more"))
 }
 
@@ -167,7 +166,7 @@ func TestFirstMountFails(t *testing.T) {
 	require.NoDirExists(t, r.m.Dir)
 	require.NoFileExists(t, r.marker())
 
-	r.backing.Fail = func(method string) error {
+	r.backing.fail = func(method string) error {
 		if method == "unmount" {
 			return odd
 		}
@@ -176,7 +175,7 @@ func TestFirstMountFails(t *testing.T) {
 	_, err = r.mount("one")
 	require.ErrorIs(t, err, odd)
 	require.ErrorIs(t, err, volume.ErrUncertain, "it could not be taken back")
-	r.backing.Fail = func(string) error { return odd }
+	r.backing.fail = func(string) error { return odd }
 	_, err = r.mount("one")
 	require.ErrorIs(t, err, odd)
 	require.ErrorIs(t, r.unmount(), odd)

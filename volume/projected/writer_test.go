@@ -236,8 +236,12 @@ func seen(t testing.TB, dir string) payload {
 		if err != nil || e.IsDir() {
 			return err
 		}
+		info, err := e.Info()
+		if err != nil {
+			return err
+		}
 		data, err := root.ReadFile(name)
-		out[name] = payloadFile{Data: data, Mode: 0o644}
+		out[name] = payloadFile{Data: data, Mode: int32(info.Mode().Perm())}
 		return err
 	}))
 	return out
