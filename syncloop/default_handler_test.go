@@ -332,7 +332,7 @@ func TestDeadlines(t *testing.T) {
 }
 
 // The smallest and the largest number of seconds are no surprise: the one is past at
-// once, the other never.
+// once, the other never; nor is a pod without a limit, or one that has not begun.
 func TestExtremeDeadlines(t *testing.T) {
 	begin := metav1.NewTime(time.Now())
 	for seconds, past := range map[int64]bool{
@@ -341,6 +341,8 @@ func TestExtremeDeadlines(t *testing.T) {
 	} {
 		pod := testPod("a", "a", func(pod *v1.Pod) { pod.Spec.ActiveDeadlineSeconds = &seconds })
 		require.Equal(t, past, PastActiveDeadline(pod, &begin, begin.Time), seconds)
+		require.False(t, PastActiveDeadline(pod, nil, begin.Add(time.Hour)))
+		require.False(t, PastActiveDeadline(testPod("no limit", "1"), &begin, begin.Add(time.Hour)))
 		told, pause := deadlines{}.check([]*v1.Pod{pod}, func(*v1.Pod) *metav1.Time { return &begin }, begin.Time)
 		require.Equal(t, past, len(told) == 1, seconds)
 		require.Equal(t, deadlinePeriod, pause, seconds)

@@ -6,11 +6,9 @@ import (
 	"math/rand/v2"
 	"slices"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 	v1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 )
 
@@ -93,15 +91,6 @@ func TestDesiredRandom(t *testing.T) {
 	}
 	require.Empty(t, d.pods.byName)
 	require.Empty(t, d.pods.sorted)
-}
-
-func TestPastActiveDeadline(t *testing.T) {
-	limit, began := int64(30), metav1.Now()
-	pod := testPod("limit", "2", func(p *v1.Pod) { p.Spec.ActiveDeadlineSeconds = &limit })
-	require.True(t, PastActiveDeadline(pod, &began, began.Add(30*time.Second)))
-	require.False(t, PastActiveDeadline(pod, &began, began.Add(29*time.Second)))
-	require.False(t, PastActiveDeadline(pod, nil, began.Add(time.Hour)))
-	require.False(t, PastActiveDeadline(testPod("no limit", "1"), &began, began.Add(time.Hour)))
 }
 
 // S1, S4: which differences count.

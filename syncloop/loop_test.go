@@ -10,8 +10,11 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
 	v1 "k8s.io/api/core/v1"
 )
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // L12: what makes a pod sync, and what does not.
 func TestLoopEvents(t *testing.T) {

@@ -15,8 +15,6 @@ func TestHints(t *testing.T) {
 		h.Add(Hint{Path: "a", State: Writing})
 		require.Empty(t, h.Prompt, "a file being written prompts no look")
 		require.Equal(t, longestWrite, h.Busy("a", start, start))
-		require.Equal(t, quiet, h.Busy("b", start, start), "just written, by whom nobody knows")
-		require.Zero(t, h.Busy("b", start.Add(-time.Minute), start))
 		require.Zero(t, h.Busy("b", start.Add(time.Hour), start), "a clock that is wrong")
 		h.Add(Hint{Path: "a", State: Written})
 		require.Len(t, h.Prompt, 1)

@@ -7,9 +7,12 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
 
 	"github.com/podwright/podwright/internal/fs"
 )
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 func TestCheck(t *testing.T) {
 	root := t.TempDir()

@@ -8,12 +8,15 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/podwright/podwright/internal/podfacts"
 	"github.com/podwright/podwright/syncloop"
 )
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 func TestShortages(t *testing.T) {
 	has := list("pods", "3", "cpu", "2", "memory", "1Gi", "ephemeral-storage", "1Gi", "example.com/gpu", "2", "example.com/most", "9223372036854775807")

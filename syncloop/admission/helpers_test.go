@@ -5,19 +5,13 @@ import (
 	"strconv"
 
 	v1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/podwright/podwright/internal/testpods"
 )
 
-// list are resources, by names and quantities in turn.
-func list(of ...string) v1.ResourceList {
-	out := v1.ResourceList{}
-	for i := 0; i < len(of); i += 2 {
-		out[v1.ResourceName(of[i])] = resource.MustParse(of[i+1])
-	}
-	return out
-}
+var list = testpods.Quantities
 
 // newPod is a pod with one container that requests something, whose UID is its name.
 func newPod(name string, requests v1.ResourceList, change ...func(*v1.Pod)) *v1.Pod {

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -15,6 +16,8 @@ import (
 	"github.com/podwright/podwright/podworkers"
 	"github.com/podwright/podwright/syncloop"
 )
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // agent is a Manager with a file, and the pods that its handler would show it.
 type agent struct {

@@ -9,9 +9,12 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 )
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // bench is a node with a Manager and, unless a test changes that, a hard threshold of 100
 // for one signal.

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -17,6 +18,8 @@ import (
 	"github.com/podwright/podwright/internal/podfacts"
 	"github.com/podwright/podwright/syncloop"
 )
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 func newPod(name string, uid types.UID, edits ...func(*v1.Pod)) *v1.Pod {
 	pod := &v1.Pod{ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: "ns", UID: uid}}

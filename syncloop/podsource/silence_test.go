@@ -1,7 +1,6 @@
 package podsource
 
 import (
-	"context"
 	"os"
 	"path/filepath"
 	"testing"
@@ -11,7 +10,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/podwright/podwright/internal/fs"
-	"github.com/podwright/podwright/syncloop"
 )
 
 // silentRig has a source of which some files do not answer until they are released.
@@ -98,22 +96,4 @@ func TestSilentFolder(t *testing.T) {
 		require.Equal(t, []string{"ADD a"}, r.next())
 		require.NoError(t, r.source.CheckHealth())
 	})
-}
-
-// Whatever a link leads to, the source goes on. /proc/kmsg says that it is a plain
-// file, and blocks who reads it; it is not read, which would take the messages away.
-func TestLinkToBlockingFile(t *testing.T) {
-	for _, target := range []string{"/proc/kmsg", "/dev/tty", "/dev/zero", "/proc/self/mem"} {
-		r := newRig(t, nil)
-		require.NoError(t, os.Symlink(target, r.path("a")))
-		r.write("b", manifestOf("b", "x"))
-		ctx, stop := context.WithTimeout(t.Context(), 3*time.Minute)
-		done := make(chan error, 1)
-		go func() { done <- r.source.Run(ctx, func(syncloop.Event) {}) }()
-		p := r.problem()
-		require.Equal(t, r.path("a"), p.Path, target)
-		require.Eventually(t, func() bool { pods, _ := r.merger.Pods("file"); return len(pods) == 1 }, time.Minute, time.Millisecond, target)
-		stop()
-		require.NoError(t, <-done)
-	}
 }

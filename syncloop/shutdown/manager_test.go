@@ -12,11 +12,14 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
 	v1 "k8s.io/api/core/v1"
 
 	"github.com/podwright/podwright/syncloop"
 	"github.com/podwright/podwright/syncloop/shutdown"
 )
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // login is a machine that goes down when a test says so.
 type login struct {

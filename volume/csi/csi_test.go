@@ -18,6 +18,7 @@ import (
 
 	"github.com/podwright/podwright/volume"
 	"github.com/podwright/podwright/volume/csi"
+	"github.com/podwright/podwright/volume/mounts"
 	"github.com/podwright/podwright/volume/objects"
 )
 
@@ -278,10 +279,13 @@ func TestFSGroup(t *testing.T) {
 }
 
 // V19: a vol_data.json that says nothing is named by what is staged for its PersistentVolume.
+// What is mounted is unmounted by its path, once, without the driver.
 func TestV19Unreadable(t *testing.T) {
-	w := newWorld(t)
+	memory := &mounts.Memory{}
+	w := newWorld(t, func(cfg *csi.Config) { cfg.Mounts = memory })
 	m := w.args(persistent(files), "1")
 	w.mounted(m)
+	require.NoError(t, memory.Mount(t.Context(), mounts.Mount{Source: "tmpfs", FSType: "tmpfs", Target: m.Dir + "/mount"}))
 	require.NoError(t, os.WriteFile(m.Dir+"/vol_data.json", []byte("{"), 0o600))
 	w.restart()
 	for dir, want := range map[string]string{m.Dir: "example.com^h/1", parent(m.Dir) + "/other": ""} {
@@ -294,6 +298,7 @@ func TestV19Unreadable(t *testing.T) {
 	require.Equal(t, []string{"example.com^h/1"}, ids)
 	require.NoError(t, w.unmount(m))
 	require.NoDirExists(t, m.Dir)
+	require.Equal(t, []string{"Mount " + m.Dir + "/mount", "Unmount " + m.Dir + "/mount"}, memory.Calls())
 	require.Zero(t, w.fake.count("Unpublish"))
 }
 

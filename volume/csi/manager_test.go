@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"os"
-	"slices"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -19,7 +18,6 @@ import (
 	"github.com/podwright/podwright/volume"
 	"github.com/podwright/podwright/volume/csi"
 	"github.com/podwright/podwright/volume/manager"
-	"github.com/podwright/podwright/volume/mounts"
 	"github.com/podwright/podwright/volume/objects"
 )
 
@@ -291,32 +289,6 @@ func (a *agent) killedIn(pod *v1.Pod, method string, before, there bool) {
 	require.Empty(a, tree(a, a.layout.Root))
 	require.NoDirExists(a, a.layout.Volumes(pod.UID))
 	require.NoDirExists(a, a.layout.Devices(pod.UID))
-}
-
-// V19: a vol_data.json that says nothing is no reason to ask a driver for something. When
-// its pod has gone what is mounted is unmounted once, by its path. Meanwhile volumes of
-// others are unstaged as soon as their pods have gone.
-func TestV19Once(t *testing.T) {
-	memory := &mounts.Memory{}
-	inAgent(t, func(a *agent) {
-		require.NoError(t, a.prepare(uses("1", "pv")))
-		require.NoError(t, a.prepare(uses("2", "other")))
-		at := a.layout.Volume("1", csi.Name, "pv")
-		require.NoError(t, memory.Mount(t.Context(), mounts.Mount{Source: "tmpfs", FSType: "tmpfs", Target: at + "/mount"}))
-		require.NoError(t, os.WriteFile(at+"/vol_data.json", []byte("{"), 0o600))
-		a.log.take()
-		a.again()
-		require.NoError(t, a.release("2"))
-		synctest.Wait()
-		require.Equal(t, []string{"sub paths of 2", "NodeUnpublishVolume", "NodeUnstageVolume"}, a.log.take())
-		require.NotContains(t, memory.Calls(), "Unmount "+at+"/mount")
-		require.NoError(t, a.release("1"))
-		synctest.Wait()
-		require.Equal(t, []string{"sub paths of 1", "NodeUnstageVolume"}, a.log.take())
-		calls := memory.Calls()
-		require.Equal(t, 1, len(calls)-len(slices.DeleteFunc(calls, func(c string) bool { return c == "Unmount "+at+"/mount" })))
-		require.Empty(t, tree(t, a.layout.Root))
-	}, withSecrets, func(a *agent) { a.world.cfg.Mounts = memory })
 }
 
 // arriving finds a driver that registers and goes away.

@@ -5,6 +5,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -43,14 +44,24 @@ func newWorld(t *testing.T, m mounts.Mounter, path string) *world {
 	w.spec = &volume.Spec{Name: "pv", Persistent: &v1.PersistentVolume{Spec: v1.PersistentVolumeSpec{
 		PersistentVolumeSource: v1.PersistentVolumeSource{Local: &v1.LocalVolumeSource{Path: path}},
 	}}}
-	t.Cleanup(func() {
-		points, _ := m.Below(context.Background(), w.layout.Root)
-		for i := range points {
-			_ = m.Detach(context.Background(), points[len(points)-1-i].Path)
-		}
-		_ = plugin.Unstage(context.Background(), "pv")
-	})
+	cleanup(t, w.layout, m)
 	return w
+}
+
+// cleanup unmounts and unstages what is left when the test ends.
+func cleanup(t testing.TB, layout volume.Layout, m mounts.Mounter) {
+	t.Cleanup(func() {
+		ctx := context.Background()
+		points, _ := m.Below(ctx, layout.Root)
+		for _, p := range slices.Backward(points) {
+			_ = m.Detach(ctx, p.Path)
+		}
+		p, _ := local.New(local.Config{Layout: layout, Mounts: m})
+		ids, _ := p.Staged(ctx)
+		for _, id := range ids {
+			_ = p.Unstage(ctx, id)
+		}
+	})
 }
 
 func (w *world) mount(uid types.UID, group int64) (volume.Mounted, error) {
@@ -288,21 +299,10 @@ func TestRefused(t *testing.T) {
 func contract(t *testing.T, m mounts.Mounter, mode v1.PersistentVolumeMode, path func(t testing.TB) string) {
 	volumetest.Run(t, func(t testing.TB) volumetest.Subject {
 		layout, at := volume.Layout{Root: t.TempDir()}, path(t)
-		open := func() (volume.Plugin, error) { return local.New(local.Config{Layout: layout, Mounts: m}) }
-		t.Cleanup(func() {
-			points, _ := m.Below(context.Background(), layout.Root)
-			for i := range points {
-				_ = m.Detach(context.Background(), points[len(points)-1-i].Path)
-			}
-			p, _ := local.New(local.Config{Layout: layout, Mounts: m})
-			ids, _ := p.Staged(context.Background())
-			for _, id := range ids {
-				_ = p.Unstage(context.Background(), id)
-			}
-		})
+		cleanup(t, layout, m)
 		return volumetest.Subject{
 			Layout: layout,
-			Open:   open,
+			Open:   func() (volume.Plugin, error) { return local.New(local.Config{Layout: layout, Mounts: m}) },
 			Spec: func(_ *v1.Pod, name string) *volume.Spec {
 				return &volume.Spec{Name: name, Persistent: &v1.PersistentVolume{Spec: v1.PersistentVolumeSpec{
 					VolumeMode:             &mode,

@@ -517,15 +517,12 @@ func TestV30UnmountHangs(t *testing.T) {
 	})
 }
 
-// V33: a device is not mounted as files, nor files as a device.
+// V33: a device is not mounted as files, nor touched then. TestResolveChecks has the reverse.
 func TestV33BlockAndFiles(t *testing.T) {
 	inAgent(t, nil, func(t *testing.T, a *agent) {
-		pod := newPod("u1", "raw=raw", "files=x")
-		c := &pod.Spec.Containers[0]
-		c.VolumeDevices[0].Name, c.VolumeMounts[0].Name = "files", "raw"
-		err := a.Prepare(t.Context(), pod)
-		require.ErrorContains(t, err, `spec.volumes[0].persistentVolumeClaim: volume "raw" has volumeMode Block and is named in volumeMounts`)
-		require.ErrorContains(t, err, `spec.volumes[1].persistentVolumeClaim: volume "files" has volumeMode Filesystem and is named in volumeDevices`)
+		bad := newPod("u1", "raw=raw")
+		bad.Spec.Containers[0].VolumeMounts = []v1.VolumeMount{{Name: "raw", MountPath: "/raw"}}
+		require.ErrorContains(t, a.Prepare(t.Context(), bad), "has volumeMode Block and is named in volumeMounts")
 		require.Zero(t, a.shared.Count("Stage")+a.shared.Count("Mount"))
 
 		good := newPod("u2", "raw=raw")

@@ -9,7 +9,6 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
-	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -222,24 +221,6 @@ func TestDirWithoutParent(t *testing.T) {
 	d.changed("ConfigMap ns/web")
 }
 
-// Nothing that is not a file is waited for.
-func TestDirHangsOnNothing(t *testing.T) {
-	d := newDesk(t, DirConfig{})
-	d.put(webFile, web)
-	require.NoError(t, syscall.Mkfifo(filepath.Join(d.path, "configmaps/ns/pipe.yaml"), 0o600))
-	require.NoError(t, os.Symlink("/dev/zero", filepath.Join(d.path, "configmaps/ns/zero.yaml")))
-	require.NoError(t, os.Symlink("nowhere", filepath.Join(d.path, "configmaps/ns/nowhere.yaml")))
-	require.NoError(t, os.Mkdir(filepath.Join(d.path, "configmaps/ns/folder.yaml"), 0o700))
-	require.NoError(t, os.WriteFile(filepath.Join(d.path, "configmaps/ns/large.yaml"), make([]byte, maxFile+1), 0o600))
-	d.run()
-	d.changed("ConfigMap ns/web")
-	require.Eventually(t, func() bool { return len(d.dir.Problems()) == 5 }, time.Minute, time.Millisecond, d.dir.Problems())
-	all := fmt.Sprint(d.dir.Problems())
-	for _, want := range []string{"is a named pipe, not a file", "link to nothing", "is a device, not a file", "more than the limit of 2097152"} {
-		require.Contains(t, all, want)
-	}
-}
-
 // A file that blocks who reads it holds up no other, and is served when it answers.
 func TestDirWithSilence(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -320,19 +301,6 @@ func TestDirReadsOnce(t *testing.T) {
 	}
 }
 
-// Without a watch a file is not taken as long as it may still be written.
-func TestDirWithoutWatch(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		d := newDesk(t, DirConfig{NoWatch: true})
-		require.NoError(t, os.MkdirAll(d.path, 0o755))
-		d.run()
-		synctest.Wait()
-		d.put(webFile, web)
-		time.Sleep(21 * time.Second)
-		require.Equal(t, "blue", d.colour())
-	})
-}
-
 func TestDirBeforeRun(t *testing.T) {
 	d := newDesk(t, DirConfig{NoWatch: true})
 	ctx, stop := context.WithCancelCause(t.Context())
@@ -349,4 +317,7 @@ func TestNewDir(t *testing.T) {
 	require.EqualError(t, err, "objects: DirConfig.Path is required")
 	_, err = NewDir(DirConfig{Path: "x", Period: -1})
 	require.ErrorContains(t, err, "DirConfig.Period is negative")
+	large := filepath.Join(t.TempDir(), "large")
+	require.NoError(t, os.WriteFile(large, make([]byte, maxFile+1), 0o600))
+	require.Contains(t, readFile(large, stamp{}).problem, "more than the limit of 2097152")
 }

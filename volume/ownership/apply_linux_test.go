@@ -222,31 +222,6 @@ func of(t *testing.T, path string) (group uint32, mode fs.FileMode) {
 	return info.Sys().(*syscall.Stat_t).Gid, info.Mode()
 }
 
-// With rights, the kernel does what is asked of it.
-func TestAsRoot(t *testing.T) {
-	asRoot(t)
-	dir, cfg := tree(t), ownership.Config{Group: 2000}
-	odd := filepath.Join(dir, "odd")
-	require.NoError(t, os.WriteFile(odd, nil, 0o604))
-	require.NoError(t, os.Chmod(odd, 0o604))
-	require.Equal(t, ownership.Result{Changed: 7}, apply(t, dir, cfg))
-	folder := fs.ModeDir | fs.ModeSetgid | 0o770
-	for name, mode := range map[string]fs.FileMode{
-		".": folder, "a": folder, "a/b": folder,
-		"a/link": fs.ModeSymlink | 0o777, "a/b/file": fs.ModeSetuid | 0o660, "odd": 0o664,
-	} {
-		group, got := of(t, filepath.Join(dir, name))
-		require.EqualValues(t, 2000, group, name)
-		require.Equal(t, mode, got, name)
-	}
-	outside, err := os.Readlink(filepath.Join(dir, "a/link"))
-	require.NoError(t, err)
-	group, mode := of(t, outside)
-	require.Zero(t, group)
-	require.EqualValues(t, 0o600, mode)
-	require.Zero(t, apply(t, dir, cfg).Changed)
-}
-
 // What is mounted on a file is not the volume's, either.
 func TestMountedFile(t *testing.T) {
 	asRoot(t)
