@@ -331,8 +331,8 @@ func TestDeadlines(t *testing.T) {
 	require.Empty(t, d)
 }
 
-// The smallest and the largest number of seconds are no surprise: the one is past at
-// once, the other never; nor is a pod without a limit, or one that has not begun.
+// The smallest deadline is past at once, the largest one never. A pod without a deadline, or
+// without a start, is never past it.
 func TestExtremeDeadlines(t *testing.T) {
 	begin := metav1.NewTime(time.Now())
 	for seconds, past := range map[int64]bool{

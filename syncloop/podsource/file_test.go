@@ -327,8 +327,8 @@ func TestFileSourceRunsAgain(t *testing.T) {
 	})
 }
 
-// A folder that is moved away, whatever becomes of its files elsewhere, keeps its pods: only
-// what inotify reports of them could remove them at once.
+// A folder that is moved away keeps its pods, although inotify reports changes of its files
+// elsewhere.
 func TestFileSourceFolderMovedAway(t *testing.T) {
 	base := t.TempDir()
 	r := newRig(t, func(cfg *FileConfig) { cfg.Path, cfg.Period = mkdir(t, filepath.Join(base, "m")), time.Hour })

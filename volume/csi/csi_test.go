@@ -279,7 +279,7 @@ func TestFSGroup(t *testing.T) {
 }
 
 // V19: a vol_data.json that says nothing is named by what is staged for its PersistentVolume.
-// What is mounted is unmounted by its path, once, without the driver.
+// Unmount goes by the path, once, without the driver.
 func TestV19Unreadable(t *testing.T) {
 	memory := &mounts.Memory{}
 	w := newWorld(t, func(cfg *csi.Config) { cfg.Mounts = memory })

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"sync"
 	"testing"
@@ -16,6 +15,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/podwright/podwright/internal/fs"
 	"github.com/podwright/podwright/volume"
 	"github.com/podwright/podwright/volume/csi"
 	"github.com/podwright/podwright/volume/mounts"
@@ -81,7 +81,7 @@ func (f *fake) Stage(ctx context.Context, r csi.StageRequest) error {
 }
 
 func (f *fake) Unstage(ctx context.Context, _, path string) error {
-	return f.call(ctx, "Unstage", nil, func() error { return gone(path + "/staged") })
+	return f.call(ctx, "Unstage", nil, func() error { return fs.RemoveOne(path + "/staged") })
 }
 
 func (f *fake) Publish(ctx context.Context, r csi.PublishRequest) error {
@@ -89,7 +89,7 @@ func (f *fake) Publish(ctx context.Context, r csi.PublishRequest) error {
 }
 
 func (f *fake) Unpublish(ctx context.Context, _, path string) error {
-	return f.call(ctx, "Unpublish", nil, func() error { return gone(path) })
+	return f.call(ctx, "Unpublish", nil, func() error { return fs.RemoveOne(path) })
 }
 
 func (f *fake) Expand(ctx context.Context, r csi.ExpandRequest) (int64, error) {
@@ -103,7 +103,7 @@ func (f *fake) Stats(ctx context.Context, _ csi.StatsRequest) (usage.Usage, erro
 // make1 makes a file or a folder, unless it is there.
 func make1(path string, folder bool) error {
 	if folder {
-		if err := os.Mkdir(path, 0o750); !errors.Is(err, fs.ErrExist) {
+		if err := os.Mkdir(path, 0o750); !errors.Is(err, os.ErrExist) {
 			return err
 		}
 		return nil
@@ -113,13 +113,6 @@ func make1(path string, folder bool) error {
 		return err
 	}
 	return file.Close()
-}
-
-func gone(path string) error {
-	if err := os.Remove(path); !errors.Is(err, fs.ErrNotExist) {
-		return err
-	}
-	return nil
 }
 
 const driver = "example.com"

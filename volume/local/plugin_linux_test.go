@@ -48,7 +48,7 @@ func newWorld(t *testing.T, m mounts.Mounter, path string) *world {
 	return w
 }
 
-// cleanup unmounts and unstages what is left when the test ends.
+// cleanup unmounts and unstages leftovers at the end of the test.
 func cleanup(t testing.TB, layout volume.Layout, m mounts.Mounter) {
 	t.Cleanup(func() {
 		ctx := context.Background()

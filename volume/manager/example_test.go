@@ -12,40 +12,27 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/podwright/podwright/volume"
+	"github.com/podwright/podwright/volume/emptydir"
 	"github.com/podwright/podwright/volume/manager"
+	"github.com/podwright/podwright/volume/mounts"
 )
 
-// scratch is a plugin for emptyDir volumes on disk.
-type scratch struct{ full bool }
-
-func (scratch) Name() string { return "kubernetes.io/empty-dir" }
-
-func (scratch) Supports(s *volume.Spec) bool { return s.Inline != nil && s.Inline.EmptyDir != nil }
-
-func (p scratch) Mount(_ context.Context, m volume.Mount) (volume.Mounted, error) {
-	if p.full {
-		return volume.Mounted{}, errors.New("no space left on device")
-	}
-	return volume.Mounted{Path: m.Dir}, volume.Uncertain(os.MkdirAll(m.Dir, 0o777))
-}
-
-func (scratch) Unmount(_ context.Context, u volume.Unmount) error { return os.RemoveAll(u.Dir) }
-
-// with has a manager run on a folder of its own while f uses it.
-func with(p volume.Plugin, f func(m *manager.Manager, root string)) {
+// with runs a manager with a plugin for emptyDir volumes while f uses it.
+func with(m mounts.Mounter, f func(m *manager.Manager, root string)) {
 	root, err := os.MkdirTemp("", "volumes")
 	if err != nil {
 		panic(err)
 	}
 	defer os.RemoveAll(root)
-	m, err := manager.New(manager.Config{Plugins: []volume.Plugin{p}, Layout: volume.Layout{Root: root}})
+	plugins := []volume.Plugin{emptydir.New(emptydir.Config{Mounts: m})}
+	volumes, err := manager.New(manager.Config{Plugins: plugins, Layout: volume.Layout{Root: root}})
 	if err != nil {
 		panic(err)
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error)
-	go func() { done <- m.Run(ctx) }()
-	f(m, root)
+	go func() { done <- volumes.Run(ctx) }()
+	f(volumes, root)
 	cancel()
 	if err := <-done; err != nil {
 		panic(err)
@@ -63,7 +50,7 @@ func web() *v1.Pod {
 }
 
 func Example() {
-	with(scratch{}, func(m *manager.Manager, root string) {
+	with(&mounts.Memory{}, func(m *manager.Manager, root string) {
 		ctx := context.Background()
 		fmt.Println(m.Prepare(ctx, web()))
 		mounted, err := m.Volume(ctx, web(), "cache")
@@ -81,7 +68,8 @@ func Example() {
 }
 
 func ExampleNotReadyError() {
-	with(scratch{full: true}, func(m *manager.Manager, _ string) {
+	full := func(context.Context, string, string) error { return errors.New("no space left on device") }
+	with(&mounts.Memory{Fault: full}, func(m *manager.Manager, _ string) {
 		err := m.Prepare(context.Background(), web())
 		text, _, _ := strings.Cut(err.Error(), ", next try at ")
 		fmt.Println(text)
@@ -89,6 +77,6 @@ func ExampleNotReadyError() {
 		fmt.Println(errors.As(err, &notReady), notReady.EventReason(), !notReady.NotBefore().IsZero())
 	})
 	// Output:
-	// pod default/web (1234): cannot mount volumes yet: cache: NotMounted, waits for the next try to mount, last error: no space left on device
+	// pod default/web (1234): cannot mount volumes yet: cache: Uncertain, waits for the next try to mount, last error: emptyDir: no space left on device
 	// true FailedMount true
 }

@@ -47,8 +47,8 @@ func (c oneSpec) Resolve(context.Context, *v1.Pod, v1.Volume) (*volume.Spec, err
 	return c.spec, nil
 }
 
-// A claim that was resolved to something impossible is refused by its field. V33: a device is
-// not mounted as files, nor files as a device.
+// A claim with an impossible volume is refused with its field. V33: a device is not mounted as
+// files, nor files as a device.
 func TestResolveChecks(t *testing.T) {
 	pod := &v1.Pod{Spec: v1.PodSpec{Volumes: []v1.Volume{{Name: "other"}, {Name: "v"}}}}
 	pod.Spec.Volumes[1].PersistentVolumeClaim = &v1.PersistentVolumeClaimVolumeSource{}
