@@ -15,20 +15,13 @@ import (
 )
 
 func ExampleTail() {
-	dir, err := os.MkdirTemp("", "logs")
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
+	dir := must(os.MkdirTemp("", "logs"))
 	defer os.RemoveAll(dir)
 	path := filepath.Join(dir, "0.log")
 	log := "2026-01-02T15:04:05.1Z stdout F starting\n" +
 		"2026-01-02T15:04:05.2Z stderr P cannot open \n" +
 		"2026-01-02T15:04:05.3Z stderr F the database\n"
-	if err := os.WriteFile(path, []byte(log), 0o600); err != nil {
-		fmt.Println(err)
-		return
-	}
+	_ = must(0, os.WriteFile(path, []byte(log), 0o600))
 	text, err := logs.Tail(path, 2, 2048)
 	fmt.Printf("%q %v\n", text, err)
 	// Output: "cannot open the database\n" <nil>
@@ -43,25 +36,15 @@ func ExampleParseLine() {
 // Following a container until it has stopped.
 func ExampleReader_Read() {
 	ctx := context.Background()
-	dir, err := os.MkdirTemp("", "logs")
-	if err != nil {
-		log.Fatal(err)
-	}
+	dir := must(os.MkdirTemp("", "logs"))
 	defer os.RemoveAll(dir)
-	runtime, id := startHello(ctx, dir)
+	runtime, id := startHello(ctx, dir, 200*time.Millisecond)
 	defer runtime.Close()
 
-	reader, err := logs.NewReader(logs.ReaderConfig{States: logs.RuntimeStates(runtime)})
-	if err != nil {
-		log.Fatal(err)
-	}
-	status, err := runtime.ContainerStatus(ctx, id, false)
-	if err != nil {
-		log.Fatal(err)
-	}
+	reader := must(logs.NewReader(logs.ReaderConfig{States: logs.RuntimeStates(runtime)}))
+	status := must(runtime.ContainerStatus(ctx, id, false))
 	container := logs.Log{Path: status.Status.LogPath, ContainerID: id}
-	err = reader.Read(ctx, container, logs.Options{Follow: true}, os.Stdout, nil)
-	fmt.Println(err)
+	fmt.Println(reader.Read(ctx, container, logs.Options{Follow: true}, os.Stdout, nil))
 	// Output:
 	// hello
 	// and goodbye
@@ -71,25 +54,19 @@ func ExampleReader_Read() {
 // Rotating the logs of all containers of a runtime.
 func ExampleRotator() {
 	ctx, cancel := context.WithCancel(context.Background())
-	dir, err := os.MkdirTemp("", "logs")
-	if err != nil {
-		log.Fatal(err)
-	}
+	dir := must(os.MkdirTemp("", "logs"))
 	defer os.RemoveAll(dir)
-	runtime, _ := startHello(ctx, dir)
+	runtime, _ := startHello(ctx, dir, time.Hour)
 	defer runtime.Close()
 
-	rotator, err := logs.NewRotator(logs.RotatorConfig{
+	rotator := must(logs.NewRotator(logs.RotatorConfig{
 		Runtime: runtime,
 		MaxSize: 1, // bytes
 		OnRotate: func(r logs.Rotation) {
 			fmt.Println(filepath.Base(r.Path), "rotated:", r.Rotated != "", r.Err)
 			cancel()
 		},
-	})
-	if err != nil {
-		log.Fatal(err)
-	}
+	}))
 	fmt.Println(rotator.Run(ctx))
 	// Output:
 	// hello.log rotated: true <nil>
@@ -106,8 +83,17 @@ func ExampleInstances_Choose() {
 	//  no logs: container "app" is waiting to start: ContainerCreating
 }
 
-// startHello starts a container that writes two lines.
-func startHello(ctx context.Context, dir string) (*fake.Runtime, string) {
+// startHello starts a container that writes two lines, the second before it ends.
+func startHello(ctx context.Context, dir string, runs time.Duration) (*fake.Runtime, string) {
+	hello := func(ctx context.Context, p *fake.Process) int {
+		fmt.Fprintln(p.Stdout, "hello")
+		select {
+		case <-ctx.Done():
+		case <-time.After(runs):
+		}
+		fmt.Fprintln(p.Stdout, "and goodbye")
+		return 0
+	}
 	runtime := must(fake.New(fake.Config{AnyImage: true, Programs: fake.Always(hello)}))
 	pod := &runtimeapi.PodSandboxConfig{
 		Metadata:     &runtimeapi.PodSandboxMetadata{Name: "web", Namespace: "default", Uid: "1"},
@@ -133,14 +119,4 @@ func must[T any](v T, err error) T {
 		log.Fatal(err)
 	}
 	return v
-}
-
-func hello(ctx context.Context, p *fake.Process) int {
-	fmt.Fprintln(p.Stdout, "hello")
-	select {
-	case <-ctx.Done():
-	case <-time.After(200 * time.Millisecond):
-	}
-	fmt.Fprintln(p.Stdout, "and goodbye")
-	return 0
 }
