@@ -51,29 +51,25 @@ func TestDetails(t *testing.T) {
 	want.Devices[0].Bytes.Read, want.Devices[0].Bytes.Written, want.Devices[1].Bytes.Read = 4096, 8192, 1
 	want.Devices[0].Operations.Read, want.Devices[0].Operations.Written = 1, 2
 
-	got, err := reader(t, tree(detailsOfV1), V1).Details("/a")
-	require.NoError(t, err)
+	got := details(t, tree(detailsOfV1), V1, "/a")
 	require.False(t, got.Time.IsZero())
 	first := want
 	first.Own.PageFaults, first.Own.MajorPageFaults, first.Time = u64(3), u64(1), got.Time
 	require.Equal(t, first, got)
 
-	got, err = reader(t, tree(detailsOfV2), V2).Details("/a")
-	require.NoError(t, err)
+	got = details(t, tree(detailsOfV2), V2, "/a")
 	second := want
 	second.Own.PageFaults, second.Own.MajorPageFaults, second.Time = u64(30), u64(10), got.Time
 	second.Given.Shares, second.Given.Reservation, second.Swap.Usage = u64(2+19*262142/9999), u64(0), u64(0)
 	require.Equal(t, second, got)
 
-	_, err = reader(t, tree(detailsOfV2), V2).Details("/b")
+	_, err := reader(t, tree(detailsOfV2), V2).Details("/b")
 	require.ErrorIs(t, err, fs.ErrNotExist)
-	recorded, err := reader(t, os.DirFS("testdata/v1"), V1).Details("/podrec/pod1")
-	require.NoError(t, err)
+	recorded := details(t, os.DirFS("testdata/v1"), V1, "/podrec/pod1")
 	require.Empty(t, recorded.Unread)
 	require.Nil(t, recorded.Devices, "what was not recorded is not known")
 	require.NotNil(t, recorded.Cache)
-	recorded, err = reader(t, os.DirFS("testdata/v2"), V2).Details(pod2)
-	require.NoError(t, err)
+	recorded = details(t, os.DirFS("testdata/v2"), V2, pod2)
 	require.Empty(t, recorded.Unread)
 	require.NotNil(t, recorded.User)
 	require.NotNil(t, recorded.ActiveFile)
@@ -83,8 +79,7 @@ func TestDetails(t *testing.T) {
 func TestSwapWithoutLimitOfMemory(t *testing.T) {
 	files := tree(detailsOfV2)
 	files["a/memory.max"], files["a/memory.swap.max"] = &fstest.MapFile{Data: []byte("max")}, &fstest.MapFile{Data: []byte("500")}
-	d, err := reader(t, files, V2).Details("a")
-	require.NoError(t, err)
+	d := details(t, files, V2, "a")
 	require.Nil(t, d.Given.Memory)
 	require.Nil(t, d.Given.MemoryAndSwap)
 	require.EqualValues(t, 500, *d.Swap.Limit)
@@ -134,8 +129,7 @@ func TestUnknownDetails(t *testing.T) {
 		}
 		files := tree(all)
 		files[test.file] = &fstest.MapFile{Data: []byte(test.text)}
-		d, err := reader(t, files, test.version).Details("a")
-		require.NoError(t, err)
+		d := details(t, files, test.version, "a")
 		require.True(t, test.isUnknown(d), "%s: %q: %+v", test.file, test.text, d)
 		if test.unread == "" {
 			require.Empty(t, d.Unread, test.file)
@@ -146,8 +140,7 @@ func TestUnknownDetails(t *testing.T) {
 		require.NotNil(t, d.Memory.Usage, "the rest is known")
 		if test.alsoWithout {
 			delete(files, test.file)
-			d, err = reader(t, files, test.version).Details("a")
-			require.NoError(t, err)
+			d = details(t, files, test.version, "a")
 			require.True(t, test.isUnknown(d), test.file)
 			require.Empty(t, d.Unread, test.file)
 		}

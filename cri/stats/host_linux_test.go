@@ -63,8 +63,7 @@ func TestHostOfTheKernel(t *testing.T) {
 		require.NoError(t, err)
 		require.NotNil(t, n)
 	}
-	u, err := reader(t, os.DirFS("/sys/fs/cgroup"), version).Read("/")
-	require.NoError(t, err)
+	u := read(t, os.DirFS("/sys/fs/cgroup"), version, "/")
 	require.Positive(t, *u.CPU.Total)
 	require.Empty(t, u.Unread)
 }
@@ -75,8 +74,7 @@ func TestFoldersOfCgroups(t *testing.T) {
 	for version, files := range map[Version]map[string]string{V1: detailsOfV1, V2: detailsOfV2} {
 		root := filepath.Join(t.TempDir(), "root")
 		require.NoError(t, os.CopyFS(root, tree(files)))
-		want, err := reader(t, os.DirFS(root), version).Details("/a")
-		require.NoError(t, err)
+		want := details(t, os.DirFS(root), version, "/a")
 		fsys := Host(root)
 		r := reader(t, fsys, version)
 		same := func() {

@@ -25,11 +25,24 @@ func reader(t testing.TB, files fs.FS, version Version) *Reader {
 	return r
 }
 
+func read(t testing.TB, files fs.FS, version Version, cgroup string) Usage {
+	t.Helper()
+	u, err := reader(t, files, version).Read(cgroup)
+	require.NoError(t, err)
+	return u
+}
+
+func details(t testing.TB, files fs.FS, version Version, cgroup string) Details {
+	t.Helper()
+	d, err := reader(t, files, version).Details(cgroup)
+	require.NoError(t, err)
+	return d
+}
+
 // TestRecorded reads trees that kernels have shown: 6.18 with v1, 6.1 with v2.
 func TestRecorded(t *testing.T) {
 	before := time.Now()
-	u, err := reader(t, os.DirFS("testdata/v2"), V2).Read(pod2)
-	require.NoError(t, err)
+	u := read(t, os.DirFS("testdata/v2"), V2, pod2)
 	require.False(t, u.Time.Before(before))
 	u.Time = time.Time{}
 	require.Equal(t, Usage{
@@ -41,8 +54,7 @@ func TestRecorded(t *testing.T) {
 		Swap: Swap{Usage: new(uint64(0))}, Processes: new(uint64(1)), IO: stalled(5352),
 	}, u)
 
-	u, err = reader(t, os.DirFS("testdata/v1"), V1).Read("/podrec/pod1")
-	require.NoError(t, err)
+	u = read(t, os.DirFS("testdata/v1"), V1, "/podrec/pod1")
 	u.Time = time.Time{}
 	require.Equal(t, Usage{
 		CPU: CPU{Total: new(6346690 * time.Nanosecond)},
@@ -54,8 +66,7 @@ func TestRecorded(t *testing.T) {
 	}, u)
 
 	// The root cgroup of v2 has times and no amounts.
-	u, err = reader(t, os.DirFS("testdata/v2"), V2).Read("/")
-	require.NoError(t, err)
+	u = read(t, os.DirFS("testdata/v2"), V2, "/")
 	require.Equal(t, 40132*time.Millisecond, *u.CPU.Total)
 	require.Nil(t, u.Memory.Usage)
 	require.Nil(t, u.Memory.WorkingSet)
@@ -124,8 +135,7 @@ func TestUnknown(t *testing.T) {
 			Processes: new(uint64(3)),
 		}
 		test.want(&want)
-		got, err := reader(t, files, V2).Read("a/b/")
-		require.NoError(t, err)
+		got := read(t, files, V2, "a/b/")
 		if test.unread == "" {
 			require.Empty(t, got.Unread, test.name)
 		} else {
@@ -152,16 +162,14 @@ func TestErrors(t *testing.T) {
 		MapFS: fstest.MapFS{"a/pids.current": {Data: []byte("3")}, "a/memory.current": {}, "a/io.pressure": {}},
 		Name:  "a/memory.current", Err: errors.New("input/output error"),
 	}
-	u, err := reader(t, files, V2).Read("a")
-	require.NoError(t, err)
+	u := read(t, files, V2, "a")
 	require.EqualValues(t, 3, *u.Processes)
 	require.Len(t, u.Unread, 2)
 	require.ErrorContains(t, u.Unread[0], "a/memory.current: input/output error")
 	require.ErrorContains(t, u.Unread[1], "a/io.pressure: it is empty")
 
 	for _, files.Err = range []error{fs.ErrNotExist, syscall.ENODEV} { // of a cgroup that goes meanwhile
-		u, err = reader(t, files, V2).Read("a")
-		require.NoError(t, err)
+		u = read(t, files, V2, "a")
 		require.Nil(t, u.Memory.Usage)
 		require.Len(t, u.Unread, 1)
 		require.ErrorContains(t, u.Unread[0], "a/io.pressure: it is empty")
@@ -186,19 +194,16 @@ func TestSwapV1(t *testing.T) {
 		{"9223372036853727231", "100", Swap{Usage: new(uint64(0)), Limit: new(uint64(9223372036853726231))}},
 		{"9223372036854710272", "", Swap{}}, // pages of 64 KiB
 	} {
-		u, err := reader(t, files(test.limit, test.both), V1).Read("a")
-		require.NoError(t, err)
+		u := read(t, files(test.limit, test.both), V1, "a")
 		require.Equal(t, test.want, u.Swap)
 	}
 	unlimited := files("1500", "130")
 	unlimited["memory/a/memory.limit_in_bytes"].Data = []byte("9223372036854771712")
-	u, err := reader(t, unlimited, V1).Read("a")
-	require.NoError(t, err)
+	u := read(t, unlimited, V1, "a")
 	require.Equal(t, Swap{Usage: new(uint64(30))}, u.Swap)
 	counted := files("1500", "130")
 	counted["memory/a/memory.stat"] = &fstest.MapFile{Data: []byte("swap 3\ntotal_swap 20\n")}
-	u, err = reader(t, counted, V1).Read("a")
-	require.NoError(t, err)
+	u = read(t, counted, V1, "a")
 	require.Equal(t, Swap{Usage: new(uint64(20)), Limit: new(uint64(500))}, u.Swap, "the kernel counts it by itself")
 }
 
@@ -299,8 +304,7 @@ func FuzzRead(f *testing.F) {
 		for name, text := range map[string]string{"cpu.stat": cpu, "memory.stat": memory, "memory.current": current, "io.pressure": pressure} {
 			files["a/"+name] = &fstest.MapFile{Data: []byte(text)}
 		}
-		u, err := reader(t, files, V2).Read("a")
-		require.NoError(t, err)
+		u := read(t, files, V2, "a")
 		if u.CPU.Total != nil {
 			require.GreaterOrEqual(t, *u.CPU.Total, time.Duration(0))
 			require.Contains(t, cpu, "usage_usec")
