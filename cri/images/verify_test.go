@@ -38,7 +38,7 @@ const (
 	sharedID  = "sha256:1111111111111111111111111111111111111111111111111111111111111111"
 )
 
-func newSite(t *testing.T, policy records.Policy) *site {
+func newSite(t *testing.T) *site {
 	s := &site{t: t, dir: t.TempDir(), secrets: map[string]string{}}
 	registry, err := fake.Registry(
 		fake.RemoteImage{Image: fake.Image{Name: private, ID: sharedID}, Username: "u", Password: "p"},
@@ -57,13 +57,13 @@ func newSite(t *testing.T, policy records.Policy) *site {
 	})
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, s.runtime.Close()) })
-	s.restart(policy)
+	s.restart()
 	return s
 }
 
 // restart is a new agent on the same node.
-func (s *site) restart(policy records.Policy) {
-	store, err := records.Open(records.Config{Dir: s.dir, Policy: policy})
+func (s *site) restart() {
+	store, err := records.Open(records.Config{Dir: s.dir})
 	require.NoError(s.t, err)
 	list, err := s.runtime.ListImages(s.t.Context(), nil)
 	require.NoError(s.t, err)
@@ -109,7 +109,7 @@ func (s *site) start(uid, namespace, secret, image string, policy v1.PullPolicy)
 // that is there is used without a registry; without, it is not used. C27: a preloaded
 // image stays usable by all when the same manifest is pulled from a private repository.
 func TestWhoMayUseAPrivateImage(t *testing.T) {
-	s := newSite(t, "")
+	s := newSite(t)
 	s.secrets = map[string]string{"ns/s": "p", "other/same": "p", "third/wrong": "q"}
 	require.Empty(t, s.start("preloaded", "ns", "", preloaded, v1.PullNever))
 	require.Equal(t, ReasonErrImagePull, s.start("0", "ns", "", private, ""))
@@ -131,20 +131,14 @@ func TestWhoMayUseAPrivateImage(t *testing.T) {
 		require.Equal(t, before, s.pulls)
 		require.Equal(t, ReasonRegistryUnavailable, s.start("9", "ns", "", private, ""))
 		s.down, s.secrets["ns/s"] = false, "p"
-		s.restart("")
+		s.restart()
 	}
-	s.restart(records.NeverVerify)
-	require.Empty(t, s.start("10", "ns", "", private, v1.PullNever))
-	s.restart(records.AlwaysVerify)
-	require.Equal(t, ReasonErrImageNeverPull, s.start("11", "ns", "", preloaded, v1.PullNever))
-	require.Empty(t, s.start("12", "ns", "", "r.io/public:1", ""))
-	require.Empty(t, s.start("13", "ns", "", "r.io/public:1", v1.PullNever), "pulled without credentials")
 }
 
 // Pods with one credential in two secrets share a pull, and both are remembered.
 func TestSharedPullIsRecordedForAll(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newSite(t, "")
+		s := newSite(t)
 		s.secrets = map[string]string{"ns/s": "p", "other/same": "p"}
 		one := ensure(t, s.m, secretRequest("1", "ns", "s", "r.io/slow:1", ""))
 		two := ensure(t, s.m, secretRequest("2", "other", "same", "r.io/slow:1", ""))
@@ -161,7 +155,7 @@ func TestSharedPullIsRecordedForAll(t *testing.T) {
 // C24: an image that came while a pod waited for its turn is used if the pod may.
 func TestImageThatCameMeanwhile(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newSite(t, "")
+		s := newSite(t)
 		s.secrets = map[string]string{"ns/s": "p"}
 		owner := ensure(t, s.m, secretRequest("1", "ns", "s", "r.io/slow:1", ""))
 		stranger := ensure(t, s.m, secretRequest("2", "ns", "", "r.io/slow:1", ""))
@@ -177,7 +171,7 @@ func TestImageThatCameMeanwhile(t *testing.T) {
 
 // Without a note nothing is pulled.
 func TestRecordsCannotBeWritten(t *testing.T) {
-	s := newSite(t, "")
+	s := newSite(t)
 	require.NoError(t, os.RemoveAll(filepath.Join(s.dir, "pulling")))
 	require.Equal(t, ReasonErrImagePull, s.start("1", "ns", "", "r.io/public:1", ""))
 	require.Zero(t, s.pulls)
