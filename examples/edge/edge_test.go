@@ -86,7 +86,7 @@ func (e *edge) place(name, manifest string) {
 
 // pods are those that the endpoint shows, by name.
 func (e *edge) pods() (map[string]v1.Pod, error) {
-	client := http.Client{Timeout: 5 * time.Second, Transport: &http.Transport{DisableKeepAlives: true}}
+	client := http.Client{Timeout: 30 * time.Second, Transport: &http.Transport{DisableKeepAlives: true}}
 	resp, err := client.Get("http://" + e.address)
 	if err != nil {
 		return nil, err

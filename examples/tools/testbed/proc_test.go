@@ -81,6 +81,6 @@ func TestEndProcesses(t *testing.T) {
 	require.NoError(t, err)
 	require.NotEmpty(t, found)
 	require.Error(t, endProcesses(find, []endStep{{syscall.SIGTERM, 200 * time.Millisecond}}))
-	require.NoError(t, endProcesses(find, []endStep{{syscall.SIGTERM, 50 * time.Millisecond}, {syscall.SIGKILL, 10 * time.Second}}))
+	require.NoError(t, endProcesses(find, []endStep{{syscall.SIGTERM, 50 * time.Millisecond}, {syscall.SIGKILL, time.Minute}}))
 	require.ErrorContains(t, <-done, "killed")
 }

@@ -139,9 +139,10 @@ func holdTestbed(t *testing.T, bin, how string) *testbedRun {
 	require.GreaterOrEqual(t, len(r.own.ids), 2*3*3)
 	r.others = shimSockets(r.run.Dir)
 	require.Len(t, r.others, 2*3)
-	procs, err := r.own.find()
-	require.NoError(t, err)
-	require.GreaterOrEqual(t, len(procs), 2*(1+3*5))
+	require.Eventually(t, func() bool { // a shell that has been started may not have started its own processes yet
+		procs, err := r.own.find()
+		return err == nil && len(procs) >= 2*(1+3*5)
+	}, time.Minute, 20*time.Millisecond)
 	if natRules(t.Context()) != "" {
 		require.Contains(t, natRules(t.Context()), r.run.Networks[0].Name)
 	}

@@ -23,9 +23,9 @@ var probings = []behaviour{
 			n.tells(t, pod, "Unhealthy", "Liveness probe failed: .*404")
 		}},
 	{name: "alive by HTTP, TCP, gRPC", phase: v1.PodRunning,
-		spec: `{containers: [{name: a, image: TESTPROG, args: [http, ":8080"], ports: [{name: web, containerPort: 8080}], livenessProbe: {httpGet: {path: /healthz, port: web}, periodSeconds: 1}},
-			{name: b, image: TESTPROG, args: [http, ":8081"], livenessProbe: {tcpSocket: {port: 8081}, periodSeconds: 1}}, {name: c, image: TESTPROG, args: [http, ":8082"], livenessProbe: {grpc: {port: 8082}, periodSeconds: 1}},
-			{name: d, image: TESTPROG, args: [https, ":8083"], livenessProbe: {httpGet: {path: /healthz, port: 8083, scheme: HTTPS}, periodSeconds: 1}}]}`,
+		spec: `{containers: [{name: a, image: TESTPROG, args: [http, ":8080"], ports: [{name: web, containerPort: 8080}], livenessProbe: {httpGet: {path: /healthz, port: web}, periodSeconds: 1, timeoutSeconds: 10}},
+			{name: b, image: TESTPROG, args: [http, ":8081"], livenessProbe: {tcpSocket: {port: 8081}, periodSeconds: 1, timeoutSeconds: 10}}, {name: c, image: TESTPROG, args: [http, ":8082"], livenessProbe: {grpc: {port: 8082}, periodSeconds: 1, timeoutSeconds: 10}},
+			{name: d, image: TESTPROG, args: [https, ":8083"], livenessProbe: {httpGet: {path: /healthz, port: 8083, scheme: HTTPS}, periodSeconds: 1, timeoutSeconds: 10}}]}`,
 		then: func(t *testing.T, n *node, pod string) {
 			n.stays(t, pod, 3*time.Second, ".status.containerStatuses[*].restartCount", "0 0 0 0")
 		}},
@@ -46,7 +46,7 @@ var probings = []behaviour{
 		}},
 	{name: "startup before the others", phase: v1.PodRunning,
 		spec: `{restartPolicy: Always, containers: [{command: [sh, -c, "sleep 4; touch /ok; sleep 1000"], startupProbe: {exec: {command: [cat, /ok]}, periodSeconds: 1, failureThreshold: 60},
-			livenessProbe: {exec: {command: [cat, /ok]}, periodSeconds: 1, failureThreshold: 1}}]}`,
+			livenessProbe: {exec: {command: [cat, /ok]}, periodSeconds: 1, timeoutSeconds: 10, failureThreshold: 1}}]}`,
 		fields: map[string]string{".status.containerStatuses[0].restartCount": "0", ".status.containerStatuses[0].started": "true"}},
 	{name: "startup that fails", spec: `{restartPolicy: Always, containers: [{image: TESTPROG, startupProbe: {exec: {command: [/testprog, exists, /none]}, periodSeconds: 1, failureThreshold: 2}}]}`,
 		fields: map[string]string{".status.containerStatuses[0].restartCount": "[1-9]", ".status.containerStatuses[0].started": "false"},

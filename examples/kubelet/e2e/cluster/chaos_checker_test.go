@@ -86,7 +86,7 @@ func (h *chaosHistory) place(c *runtimeapi.Container) {
 		h.placed[c.Id] = true
 	case !outside:
 		h.outside[c.Id] = time.Now()
-	case time.Since(since) > 5*time.Second:
+	case time.Since(since) > 30*time.Second:
 		h.wrong = errors.Join(h.wrong, fmt.Errorf("%s runs as %s outside of its pod's cgroup", c.Labels[labels.PodName], c.Id))
 		h.placed[c.Id] = true
 	}

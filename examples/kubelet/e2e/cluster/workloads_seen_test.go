@@ -22,7 +22,7 @@ func watched(t *testing.T, n *node) {
   schedulingGates: [{name: example.com/wait}]
   nodeSelector: {kubernetes.io/hostname: NODE}
   initContainers: [{name: i, image: BUSYBOX, command: [sleep, "1"]}]
-  containers: [{name: c, image: TESTPROG, args: [exit, "0", 2s]}]`))
+  containers: [{name: c, image: TESTPROG, args: [exit, "0", 10s]}]`))
 	asked, deleted := false, false
 	var phases, scheduled, ready, inits, containers []string
 	n.watch(t, "watched", func(pod *v1.Pod) {
