@@ -1,8 +1,6 @@
 package e2e_test
 
 import (
-	"fmt"
-	"os"
 	"testing"
 	"time"
 
@@ -23,19 +21,7 @@ func program(t testing.TB) string {
 	return build.Path(t)
 }
 
-// testsWithBinary removes the program after the tests.
-type testsWithBinary struct{ *testing.M }
-
-func (m testsWithBinary) Run() int {
-	code := m.M.Run()
-	if err := build.Remove(); err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		code = max(code, 1)
-	}
-	return code
-}
-
-func TestMain(m *testing.M) { goleak.VerifyTestMain(testsWithBinary{m}) }
+func TestMain(m *testing.M) { goleak.VerifyTestMain(build.Tests(m)) }
 
 // poll is how often a condition is looked at.
 const poll = 20 * time.Millisecond

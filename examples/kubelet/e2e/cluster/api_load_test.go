@@ -39,7 +39,7 @@ type direct struct {
 
 func (n *node) direct(t *testing.T) *direct {
 	t.Helper()
-	secure := n.credentials(t)
+	secure := credentials(t, n.Kubeconfig)
 	secure.InsecureSkipVerify = true // it shows a certificate of its own making
 	secure.NextProtos = []string{"http/1.1"}
 	d := &direct{t: t, n: n, sessions: &streams.Client{TLS: secure}}
@@ -151,14 +151,10 @@ func (n *node) latency(t *testing.T, prefix string) time.Duration {
 	return all[1]
 }
 
-var sessionPods = podOf("a", `
-  nodeName: NODE
-  terminationGracePeriodSeconds: 1
+var sessionPods = podHere("a", `
   containers:
   - {name: c, image: BUSYBOX, command: [sh, -c, 'trap "exit 0" TERM; i=0; while :; do i=$((i+1)); echo line $i; sleep 0.2; done']}
-  - {name: quiet, image: BUSYBOX, command: [sh, -c, 'echo begun; trap "exit 0" TERM; while :; do sleep 0.5; done']}`) + podOf("flood", `
-  nodeName: NODE
-  terminationGracePeriodSeconds: 1
+  - {name: quiet, image: BUSYBOX, command: [sh, -c, 'echo begun; trap "exit 0" TERM; while :; do sleep 0.5; done']}`) + podHere("flood", `
   containers:
   - {name: c, image: BUSYBOX, command: [sh, -c, 'x=$(head -c 1000 /dev/zero | tr "\\0" x); for i in $(seq 20000); do echo $x; done; trap "exit 0" TERM; while :; do for i in 1 2 3 4; do echo $x; done; sleep 0.05; done']}`)
 

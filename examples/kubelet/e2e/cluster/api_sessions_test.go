@@ -292,14 +292,14 @@ func (n *node) endpoints(t *testing.T) {
 	}
 }
 
-// credentials are those of a user who may do everything.
-func (n *node) credentials(t testing.TB) *tls.Config {
+// credentials returns the TLS configuration of a kubeconfig's user.
+func credentials(t testing.TB, kubeconfig string) *tls.Config {
 	t.Helper()
-	config, err := clientcmd.BuildConfigFromFlags("", n.Kubeconfig)
+	config, err := clientcmd.BuildConfigFromFlags("", kubeconfig)
 	require.NoError(t, err)
-	credentials, err := rest.TLSConfigFor(config)
+	secure, err := rest.TLSConfigFor(config)
 	require.NoError(t, err)
-	return credentials
+	return secure
 }
 
 // protocols: whatever a client speaks with the API server, SPDY, or WebSocket v5, which
@@ -309,7 +309,7 @@ func (n *node) protocols(t *testing.T) {
 	require.NotContains(t, n.get(t, "node", n.name, "{.status.features} {.status.declaredFeatures}"), "WebSocket")
 	for name, protocol := range map[string]streams.Protocol{"SPDY": streams.SPDY, "WebSocket v5": streams.WebSocket} {
 		var out strings.Builder
-		client := &streams.Client{Protocol: protocol, TLS: n.credentials(t)}
+		client := &streams.Client{Protocol: protocol, TLS: credentials(t, n.Kubeconfig)}
 		code, err := client.Exec(t.Context(), n.URL+"/api/v1/namespaces/"+n.namespace+"/pods/a/exec?container=c&stdin=true&stdout=true&command=sh&command=-c&command=tr+a-z+A-Z%3B+exit+7",
 			streams.Session{Stdin: strings.NewReader("to upper"), Stdout: &out})
 		require.NoError(t, err, name)

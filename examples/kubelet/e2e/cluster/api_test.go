@@ -4,10 +4,8 @@ import (
 	"bufio"
 	"crypto/tls"
 	"errors"
-	"fmt"
 	"io"
 	"net/http"
-	"os"
 	"os/exec"
 	"strings"
 	"testing"
@@ -19,19 +17,13 @@ import (
 // What kubectl does by way of the kubelet API: logs, exec, cp, attach, port-forward, debug
 // and the node's proxy (A19, A20, A31, A32).
 func TestKubeletAPI(t *testing.T) {
-	settings := t.TempDir()
-	require.NoError(t, os.WriteFile(settings+"/logs.conf", []byte("apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\ncontainerLogMaxSize: 1Mi\ncontainerLogMonitorInterval: 3s\n"), 0o600))
 	onNodes(t, func(t *testing.T, n *node) {
-		n.apply(t, podOf("a", `
-  nodeName: NODE
-  terminationGracePeriodSeconds: 1
+		n.apply(t, podHere("a", `
   containers:
   - {name: c, image: BUSYBOX, command: [sh, -c, 'echo first; echo second; mkdir -p /www; head -c 1048576 /dev/zero | tr "\\0" x > /www/large; echo served > /www/index.html; httpd -p 8080 -h /www; i=0; while :; do i=$((i+1)); echo line $i; sleep 0.2; done']}
   - {name: talker, image: BUSYBOX, command: [sh, -c, 'echo spoken; sleep 3600']}
   - {name: flood, image: BUSYBOX, command: [sh, -c, 'x=$(head -c 500 /dev/zero | tr "\\0" x); i=0; while :; do seq $((i+1)) $((i+40)) | sed "s/\$/ $x/"; i=$((i+40)); sleep 0.05; done']}
-  - {name: reader, image: BUSYBOX, stdin: true, command: [sh, -c, 'while read line; do echo "got $line"; done; sleep 3600']}`)+podOf("crash", `
-  nodeName: NODE
-  terminationGracePeriodSeconds: 1
+  - {name: reader, image: BUSYBOX, stdin: true, command: [sh, -c, 'while read line; do echo "got $line"; done; sleep 3600']}`)+podHere("crash", `
   containers:
   - {name: c, image: BUSYBOX, command: [sh, -c, 'echo it failed; exit 7']}`))
 		n.ready(t, "a")
@@ -56,7 +48,7 @@ func TestKubeletAPI(t *testing.T) {
 				require.Equal(t, id, after[name], "%s runs on", name)
 			}
 		}
-	}, "--config-dir="+settings)
+	}, configDir(t, "containerLogMaxSize: 1Mi\ncontainerLogMonitorInterval: 3s\n"))
 }
 
 func (n *node) logs(t *testing.T) {
@@ -181,11 +173,6 @@ subjects: [{kind: ServiceAccount, name: scraper, namespace: NS}]
 // debugs adds an ephemeral container that sees the pod's network.
 func (n *node) debugs(t *testing.T) {
 	n.do(t, "debug", "a", "--image="+n.images.Busybox, "--container=look", "--image-pull-policy=IfNotPresent", "--profile=general", "--", "wget", "-q", "-O", "-", "http://127.0.0.1:8080/")
-	n.until(t, "the ephemeral container has ended", func() error {
-		if code := n.get(t, "pod", "a", `{.status.ephemeralContainerStatuses[0].state.terminated.exitCode}`); code != "0" {
-			return fmt.Errorf("exit code %q", code)
-		}
-		return nil
-	})
+	n.becomes(t, "pod", "a", `{.status.ephemeralContainerStatuses[0].state.terminated.exitCode}`, "0")
 	require.Equal(t, "served\n", n.do(t, "logs", "a", "-c", "look"))
 }

@@ -1,12 +1,6 @@
 package cluster_test
 
-import (
-	"os"
-	"testing"
-
-	"github.com/stretchr/testify/require"
-	v1 "k8s.io/api/core/v1"
-)
+import v1 "k8s.io/api/core/v1"
 
 // Exit codes, restart policies, termination messages, deadlines, commands.
 var startAndEnd = []behaviour{
@@ -58,20 +52,6 @@ var startAndEnd = []behaviour{
 	{name: "more memory than its limit", phase: v1.PodFailed,
 		spec:   `{containers: [{command: [sh, -c, "a=x; while :; do a=$a$a; done"], resources: {limits: {memory: 24Mi}}}]}`,
 		fields: map[string]string{".status.containerStatuses[0].state.terminated.reason": "OOMKilled|Error", ".status.containerStatuses[0].state.terminated.exitCode": "137|2"}},
-	{name: "SIGTERM, then the grace period", spec: `{terminationGracePeriodSeconds: 2, containers: [{image: TESTPROG, args: [ignore]}]}`, phase: v1.PodRunning,
-		then: func(t *testing.T, n *node, pod string) {
-			n.do(t, "delete", "pod", pod, "--wait=false")
-			n.gone(t, "pod", pod)
-		}},
-	{name: "SIGTERM is seen", phase: v1.PodRunning,
-		spec: `{terminationGracePeriodSeconds: 100, volumes: [{name: v, hostPath: {path: HOSTDIR/term, type: DirectoryOrCreate}}], containers: [{image: TESTPROG, args: [note, /v/came], volumeMounts: [{name: v, mountPath: /v}]}]}`,
-		then: func(t *testing.T, n *node, pod string) {
-			n.do(t, "delete", "pod", pod, "--wait=false")
-			n.gone(t, "pod", pod)
-			came, err := os.ReadFile(n.dir + "/term/came")
-			require.NoError(t, err)
-			require.NotEmpty(t, came)
-		}},
 }
 
 // Init containers, and those that stay (KEP-753).

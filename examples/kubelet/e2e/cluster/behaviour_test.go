@@ -17,7 +17,6 @@ import (
 
 	"github.com/stretchr/testify/require"
 	v1 "k8s.io/api/core/v1"
-	"k8s.io/client-go/util/jsonpath"
 	"sigs.k8s.io/yaml"
 
 	"github.com/podwright/podwright/examples/tools/testbed/tb"
@@ -204,12 +203,8 @@ func (n *node) shows(t *testing.T, b *behaviour, name string) {
 }
 
 func (b *behaviour) holds(pod *v1.Pod) error {
-	ready := false
-	for _, c := range pod.Status.Conditions {
-		ready = ready || c.Type == v1.PodReady && c.Status == v1.ConditionTrue
-	}
 	status, _ := json.Marshal(pod.Status)
-	if b.phase != "" && (pod.Status.Phase != b.phase || b.phase == v1.PodRunning && !ready) {
+	if b.phase != "" && (pod.Status.Phase != b.phase || b.phase == v1.PodRunning && !isReady(pod)) {
 		return fmt.Errorf("not %s: %s", b.phase, status)
 	}
 	for path, want := range b.fields {
@@ -234,12 +229,7 @@ func fieldOf(object any, path string) (string, error) {
 	if err := json.Unmarshal(text, &plain); err != nil {
 		return "", err
 	}
-	expression, out := jsonpath.New(path).AllowMissingKeys(true), bytes.Buffer{}
-	if err := expression.Parse("{" + path + "}"); err != nil {
-		return "", fmt.Errorf("%s: %w", path, err)
-	}
-	err = expression.Execute(&out, plain)
-	return out.String(), err
+	return evaluate(plain, "{"+path+"}")
 }
 
 // pod is one of the namespace.
@@ -281,9 +271,15 @@ func (n *node) stays(t *testing.T, pod string, d time.Duration, path, want strin
 // tells waits for an event about a pod whose message matches.
 func (n *node) tells(t *testing.T, pod, reason, message string) {
 	t.Helper()
-	n.until(t, "event "+reason, func() error {
+	n.hasEvent(t, "Pod", pod, reason, message)
+}
+
+// hasEvent waits for an event about an object whose message matches.
+func (n *node) hasEvent(t *testing.T, kind, name, reason, message string) {
+	t.Helper()
+	n.until(t, "event "+reason+" of "+name, func() error {
 		var list v1.EventList
-		if _, err := n.reader.read("/api/v1/namespaces/"+n.namespace+"/events?fieldSelector=involvedObject.name="+pod, &list); err != nil {
+		if _, err := n.reader.read("/api/v1/namespaces/"+n.namespace+"/events?fieldSelector=involvedObject.kind="+kind+",involvedObject.name="+name, &list); err != nil {
 			return err
 		}
 		var told []string

@@ -112,12 +112,6 @@ var statuses = []behaviour{
 	{name: "best effort", phase: v1.PodRunning, spec: `{containers: [{image: TESTPROG}]}`, fields: map[string]string{".status.qosClass": "BestEffort"}},
 	{name: "burstable", phase: v1.PodRunning, spec: `{containers: [{image: TESTPROG, resources: {requests: {cpu: 10m}}}]}`, fields: map[string]string{".status.qosClass": "Burstable"}},
 	{name: "guaranteed", phase: v1.PodRunning, spec: `{containers: [{image: TESTPROG, resources: {limits: {cpu: 100m, memory: 64Mi}}}]}`, fields: map[string]string{".status.qosClass": "Guaranteed"}},
-	{name: "readiness gate", spec: `{readinessGates: [{conditionType: example.com/ok}], containers: [{image: TESTPROG}]}`,
-		fields: map[string]string{`.status.conditions[?(@.type=="ContainersReady")].status`: "True", `.status.conditions[?(@.type=="Ready")].status`: "False", `.status.conditions[?(@.type=="Ready")].reason`: "ReadinessGatesNotReady"},
-		then: func(t *testing.T, n *node, pod string) {
-			n.do(t, "patch", "pod", pod, "--subresource=status", "-p", `{"status":{"conditions":[{"type":"example.com/ok","status":"True"}]}}`)
-			n.becomes(t, "pod", pod, `{.status.conditions[?(@.type=="Ready")].status}`, "True")
-		}},
 	{name: "volumes of the status", phase: v1.PodRunning, spec: `{volumes: [{name: v, emptyDir: {}}], containers: [{image: TESTPROG, volumeMounts: [{name: v, mountPath: /v, readOnly: true}]}]}`,
 		fields: map[string]string{".status.containerStatuses[0].volumeMounts[0].name": "v", ".status.containerStatuses[0].volumeMounts[0].readOnly": "true"}},
 	{name: "user of a container", phase: v1.PodRunning, spec: `{securityContext: {runAsUser: 1000, runAsGroup: 1001, supplementalGroups: [5]}, containers: [{image: TESTPROG}]}`},
@@ -131,38 +125,9 @@ var statuses = []behaviour{
 
 // Changes of pods that run.
 var changes = []behaviour{
-	{name: "other image", phase: v1.PodRunning, spec: `{restartPolicy: Always, containers: [{image: TESTPROG}]}`,
-		then: func(t *testing.T, n *node, pod string) {
-			n.do(t, "set", "image", "pod/"+pod, "c="+n.images.Testprog2)
-			n.until(t, "the other image runs", func() error {
-				p, err := n.pod(pod)
-				if err != nil {
-					return err
-				}
-				c := p.Status.ContainerStatuses[0]
-				if c.RestartCount != 1 || c.Image != n.images.Testprog2 || !c.Ready {
-					return same(n.images.Testprog2, c.Image)
-				}
-				return nil
-			})
-			n.tells(t, pod, "Killing", "Container c definition changed, will be restarted")
-		}},
 	{name: "shorter deadline", phase: v1.PodRunning, spec: `{activeDeadlineSeconds: 1000, containers: [{image: TESTPROG}]}`,
 		then: func(t *testing.T, n *node, pod string) {
 			n.do(t, "patch", "pod", pod, "-p", `{"spec":{"activeDeadlineSeconds":1}}`)
 			n.becomes(t, "pod", pod, "{.status.reason}", "DeadlineExceeded")
-		}},
-	{name: "ephemeral container", phase: v1.PodRunning, spec: `{containers: [{image: TESTPROG}]}`,
-		then: func(t *testing.T, n *node, pod string) {
-			n.do(t, "debug", pod, "--image="+n.images.Busybox, "--image-pull-policy=IfNotPresent", "--target=c", "--profile=general", "-c", "look", "--", "sh", "-c", "echo seen")
-			n.becomes(t, "pod", pod, "{.status.ephemeralContainerStatuses[0].state.terminated.exitCode}", "0")
-			log, err := n.logOf(pod, "look")
-			require.NoError(t, err)
-			require.Equal(t, "seen\n", log)
-		}},
-	{name: "deletion by force", phase: v1.PodRunning, spec: `{terminationGracePeriodSeconds: 100, containers: [{image: TESTPROG}]}`,
-		then: func(t *testing.T, n *node, pod string) {
-			n.do(t, "delete", "pod", pod, "--force", "--grace-period=0")
-			n.gone(t, "pod", pod)
 		}},
 }

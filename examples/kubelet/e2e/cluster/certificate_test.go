@@ -1,7 +1,6 @@
 package cluster_test
 
 import (
-	"errors"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -42,8 +41,8 @@ func TestCertificateExpires(t *testing.T) {
 		require.ErrorAs(t, n.cmd.Wait(), &exit)
 		n.cmd = nil
 		require.Equal(t, 1, exit.ExitCode())
-		last := n.lastLine(t)
-		require.Contains(t, last, "the client certificate has expired")
+		lines := strings.Split(strings.TrimSpace(read(t, n.output)), "\n")
+		require.Contains(t, lines[len(lines)-1], "the client certificate has expired")
 		require.Equal(t, before, n.ids(t), "pods run on")
 
 		out, err := exec.Command(kubeletPath(t), expiring...).CombinedOutput()
@@ -54,21 +53,8 @@ func TestCertificateExpires(t *testing.T) {
 		require.NoError(t, os.WriteFile(filepath.Join(n.dir, "end"), nil, 0o600))
 		n.args = lasting
 		n.start(t)
-		n.until(t, "what has ended is told", func() error {
-			if got := n.get(t, "pod", "ends", "{.status.phase} {.status.containerStatuses[0].state.terminated.exitCode}"); got != "Failed 7" {
-				return errors.New(got)
-			}
-			return nil
-		})
+		n.becomes(t, "pod", "ends", "{.status.phase} {.status.containerStatuses[0].state.terminated.exitCode}", "Failed 7")
 		require.Equal(t, before["well/c"], n.ids(t)["well/c"])
 		w.requireUnharmed(t, func(pod *v1.Pod) bool { return pod.Name == "well" })
 	})
-}
-
-// lastLine is what the kubelet has logged last.
-func (n *node) lastLine(t *testing.T) string {
-	data, err := os.ReadFile(n.output)
-	require.NoError(t, err)
-	lines := strings.Split(strings.TrimSpace(string(data)), "\n")
-	return lines[len(lines)-1]
 }

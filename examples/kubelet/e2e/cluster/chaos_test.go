@@ -60,11 +60,9 @@ func TestChaos(t *testing.T) {
 		t.Skip("-kills 0")
 	}
 	seed := cmp.Or(*chaosSeed, uint64(time.Now().UnixNano()))
-	settings := t.TempDir()
-	require.NoError(t, os.WriteFile(settings+"/backoff.conf", []byte("apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\ncrashLoopBackOff: {maxContainerRestartPeriod: 1s}\n"), 0o600))
 	onRuntimes(t, func(t *testing.T, plane controlplane.Handle, rt tb.Runtime) {
 		t.Logf("-seed %d -kills %d", seed, *chaosKills)
-		c := newChaos(t, plane, rt, "--config-dir="+settings)
+		c := newChaos(t, plane, rt, configDir(t, "crashLoopBackOff: {maxContainerRestartPeriod: 1s}\n"))
 		w := c.watchPods(t)
 		c.setUp(t)
 		begun := time.Now()

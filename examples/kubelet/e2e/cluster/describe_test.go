@@ -15,27 +15,18 @@ import (
 )
 
 // described are pods of which kubectl describe node shows something.
-var described = podOf("guaranteed", `
-  nodeName: NODE
-  terminationGracePeriodSeconds: 1
-  tolerations: [{operator: Exists}]
-  containers: [{image: TESTPROG, name: c, resources: {limits: {cpu: 150m, memory: 64Mi}}}]`) + podOf("burstable", `
-  nodeName: NODE
-  terminationGracePeriodSeconds: 1
-  tolerations: [{operator: Exists}]
+var described = tolerant("guaranteed", `
+  containers: [{image: TESTPROG, name: c, resources: {limits: {cpu: 150m, memory: 64Mi}}}]`) + tolerant("burstable", `
   initContainers: [{image: BUSYBOX, name: i, command: ["true"], resources: {requests: {cpu: 200m}}}]
-  containers: [{image: TESTPROG, name: c, resources: {requests: {cpu: 50m, ephemeral-storage: 1Mi}, limits: {memory: 128Mi}}}]`) + podOf("besteffort", `
-  nodeName: NODE
-  terminationGracePeriodSeconds: 1
-  tolerations: [{operator: Exists}]
-  containers: [{image: TESTPROG, name: c}]`) + podOf("ends", `
-  nodeName: NODE
+  containers: [{image: TESTPROG, name: c, resources: {requests: {cpu: 50m, ephemeral-storage: 1Mi}, limits: {memory: 128Mi}}}]`) + tolerant("besteffort", `
+  containers: [{image: TESTPROG, name: c}]`) + tolerant("ends", `
   restartPolicy: Never
-  tolerations: [{operator: Exists}]
-  containers: [{image: BUSYBOX, name: c, command: ["true"], resources: {requests: {cpu: 25m}}}]`) + podOf("refused", `
-  nodeName: NODE
-  tolerations: [{operator: Exists}]
+  containers: [{image: BUSYBOX, name: c, command: ["true"], resources: {requests: {cpu: 25m}}}]`) + tolerant("refused", `
   containers: [{image: BUSYBOX, name: c, resources: {requests: {cpu: 1000}}}]`)
+
+func tolerant(name, spec string) string {
+	return podHere(name, "\n  tolerations: [{operator: Exists}]"+spec)
+}
 
 // unlike are the lines that kubectl describe has of one of the nodes only, with the reasons.
 var unlike = map[string]string{

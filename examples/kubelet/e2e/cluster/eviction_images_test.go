@@ -37,7 +37,7 @@ func TestEvictionOnTheRuntimesDisk(t *testing.T) {
 		require.NoError(t, err)
 		defer images.Close()
 		large := largeImage(t, images, 150<<20) // before the node: it counts as young from when it is first seen
-		n := newNode(t, plane, rt, "--config-dir="+evictingBy(t, "evictionHard: {imagefs.available: 200Mi}\nimageMinimumGCAge: 1s"))
+		n := newNode(t, plane, rt, configDir(t, soonEvicting+"evictionHard: {imagefs.available: 200Mi}\nimageMinimumGCAge: 1s"))
 		n.apply(t, onePod("small", "", "sleep 3600"))
 		n.apply(t, onePod("wants", "resources: {requests: {ephemeral-storage: 64Mi}}", "head -c 20000000 /dev/zero > /f; sleep 3600"))
 		n.ready(t, "small")
@@ -51,14 +51,15 @@ func TestEvictionOnTheRuntimesDisk(t *testing.T) {
 			ballast := filepath.Join(disk, "ballast")
 			zeros(t, ballast, int64(at.Bavail)*at.Bsize-130<<20)
 			defer os.Remove(ballast)
-			n.until(t, "the node has disk pressure", n.nodeSays("DiskPressure", "True"))
+			const pressure = `{.status.conditions[?(@.type=="DiskPressure")].status}`
+			n.becomes(t, "node", n.name, pressure, "True")
 			n.until(t, "the image is gone", func() error {
 				if hasImage(t, images, large) {
 					return errors.New("it is there")
 				}
 				return nil
 			})
-			n.until(t, "the pressure ends", n.nodeSays("DiskPressure", "False"))
+			n.becomes(t, "node", n.name, pressure, "False")
 			require.Empty(t, n.do(t, "get", "events", "--field-selector=reason=Evicted", "-o", "name"))
 		})
 		t.Run("layer", func(t *testing.T) {
@@ -68,16 +69,6 @@ func TestEvictionOnTheRuntimesDisk(t *testing.T) {
 		})
 		require.Equal(t, before, n.ids(t), "nobody else went")
 	})
-}
-
-// nodeSays tells whether the Node has a condition.
-func (n *node) nodeSays(condition, want string) func() error {
-	return func() error {
-		if out, err := n.run(nil, "get", "node", n.name, "-o", `jsonpath={.status.conditions[?(@.type=="`+condition+`")].status}`); err != nil || out != want {
-			return errors.Join(err, errors.New(condition+" is "+out))
-		}
-		return nil
-	}
 }
 
 // ownDisk gives a runtime without pods a root folder of its own for the length of a test, with

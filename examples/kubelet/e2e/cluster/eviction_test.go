@@ -36,9 +36,7 @@ func TestEviction(t *testing.T) {
 				require.NoError(t, unix.Unmount(disk, unix.MNT_DETACH))
 			})
 			watchesPIDs := i == 0
-			settings := t.TempDir()
-			require.NoError(t, os.WriteFile(settings+"/eviction.conf", []byte(shortage(t, watchesPIDs)), 0o600))
-			n := newNode(t, plane, rt, "--config-dir="+settings, "--root-dir="+disk+"/root")
+			n := newNode(t, plane, rt, configDir(t, shortage(t, watchesPIDs)), "--root-dir="+disk+"/root")
 			n.apply(t, onePod("small", "", "sleep 3600"))
 			n.apply(t, onePod("wants", "resources: {requests: {memory: 64Mi, ephemeral-storage: 64Mi}}", "head -c 20000000 /dev/zero > /v/f; sleep 3600"))
 			n.ready(t, "small")
@@ -74,14 +72,14 @@ func TestEviction(t *testing.T) {
 func shortage(t *testing.T, pids bool) string {
 	m, err := stats.ReadMachine(os.DirFS("/proc"))
 	require.NoError(t, err)
-	config := fmt.Sprintf("systemReserved: {memory: %q}\nvolumeStatsAggPeriod: 2s\nevictionPressureTransitionPeriod: 5s\nevictionHard:\n  memory.available: 100Mi\n  nodefs.available: 200Mi\n",
-		strconv.FormatUint(*m.Memory-1<<30, 10))
+	config := fmt.Sprintf("systemReserved: {memory: %q}\n%sevictionHard:\n  memory.available: 100Mi\n  nodefs.available: 200Mi\n",
+		strconv.FormatUint(*m.Memory-1<<30, 10), soonEvicting)
 	if pids {
 		most, runs, err := stats.ReadProcesses(os.DirFS("/proc"))
 		require.NoError(t, err)
 		config += fmt.Sprintf("  pid.available: %q\n", strconv.FormatUint(*most-*runs-1500, 10))
 	}
-	return "apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\n" + config
+	return config
 }
 
 func onePod(name, more, command string) string { return onePodIn(name, "{}", more, command) }
@@ -127,13 +125,8 @@ func (n *node) failed(t *testing.T, pod, message string) {
 // evicted waits until a pod went for a resource, the Node has said so, and does not any more.
 func (n *node) evicted(t *testing.T, pod, resource, condition, reason string) {
 	t.Helper()
-	says := `{.status.conditions[?(@.type=="` + condition + `")].status} {.status.conditions[?(@.type=="` + condition + `")].reason}`
-	n.until(t, "the node has "+condition, func() error {
-		if out := n.get(t, "node", n.name, says); out != "True "+reason {
-			return errors.New(out)
-		}
-		return nil
-	})
+	is := func(field string) string { return `{.status.conditions[?(@.type=="` + condition + `")].` + field + `}` }
+	n.becomes(t, "node", n.name, is("status")+" "+is("reason"), "True "+reason)
 	n.failed(t, pod, "The node was low on resource: "+resource+". Threshold quantity: ")
 	require.Equal(t, "True TerminationByKubelet", n.get(t, "pod", pod, `{.status.conditions[?(@.type=="DisruptionTarget")].status} {.status.conditions[?(@.type=="DisruptionTarget")].reason}`))
 	require.Equal(t, resource, n.do(t, "get", "events", "--field-selector=reason=Evicted,involvedObject.name="+pod, "-o", "jsonpath={.items[0].metadata.annotations.starved_resource}"))
@@ -144,19 +137,8 @@ func (n *node) evicted(t *testing.T, pod, resource, condition, reason string) {
 		}
 		return err
 	})
-	n.until(t, "the pressure ends", func() error {
-		if out := n.get(t, "node", n.name, says); !strings.HasPrefix(out, "False ") {
-			return errors.New(out)
-		}
-		return nil
-	})
+	n.becomes(t, "node", n.name, is("status"), "False")
 }
 
-// evictingBy is a folder with a configuration that sees soon what volumes use.
-func evictingBy(t *testing.T, format string, args ...any) string {
-	t.Helper()
-	dir := t.TempDir()
-	text := "apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\nvolumeStatsAggPeriod: 2s\nevictionPressureTransitionPeriod: 5s\n" + fmt.Sprintf(format, args...)
-	require.NoError(t, os.WriteFile(dir+"/eviction.conf", []byte(text), 0o600))
-	return dir
-}
+// soonEvicting shortens the periods in which a kubelet measures volumes and ends a pressure.
+const soonEvicting = "volumeStatsAggPeriod: 2s\nevictionPressureTransitionPeriod: 5s\n"

@@ -80,15 +80,8 @@ func newShortNode(t *testing.T, plane controlplane.Handle, rt tb.Runtime, binary
 	}
 	m, err := stats.ReadMachine(os.DirFS("/proc"))
 	require.NoError(t, err)
-	settings := t.TempDir()
-	require.NoError(t, os.WriteFile(settings+"/eviction.conf", fmt.Appendf(nil, `apiVersion: kubelet.config.k8s.io/v1beta1
-kind: KubeletConfiguration
-systemReserved: {memory: %q}
-volumeStatsAggPeriod: 2s
-evictionPressureTransitionPeriod: 5s
-evictionHard: {memory.available: 500Mi, nodefs.available: "39.0625%%"}
-`, strconv.FormatUint(*m.Memory-1<<30, 10)), 0o600))
-	flags := []string{"--config-dir=" + settings, "--root-dir=" + n.disk + "/root"}
+	settings := fmt.Sprintf("%ssystemReserved: {memory: \"%d\"}\nevictionHard: {memory.available: 500Mi, nodefs.available: \"39.0625%%\"}\n", soonEvicting, *m.Memory-1<<30)
+	flags := []string{configDir(t, settings), "--root-dir=" + n.disk + "/root"}
 	if binary != "" { // which looks at disks every ten seconds otherwise, and makes no cgroup above its own
 		flags = append(flags, "--make-iptables-util-chains=false", "--housekeeping-interval=1s")
 	}

@@ -53,6 +53,11 @@ const patience = 4 * time.Minute
 // running is what a container does that ends at once on SIGTERM.
 const running = `{command: [sh, -c, 'trap "exit 0" TERM; sleep 86400 & wait'], image: BUSYBOX, name: c`
 
+// podHere is podOf for a pod that is bound to the node and is killed after a second.
+func podHere(metadata, spec string) string {
+	return podOf(metadata, "\n  nodeName: NODE\n  terminationGracePeriodSeconds: 1"+spec)
+}
+
 // podOf is the manifest of a pod. metadata begins with its name, and spec with a new line, in YAML.
 func podOf(metadata, spec string) string {
 	return "\n---\napiVersion: v1\nkind: Pod\nmetadata: {name: " + metadata + "}\nspec:" + spec + "\n"
@@ -82,12 +87,15 @@ func notStarted(t *testing.T, plane controlplane.Handle, rt tb.Runtime, change f
 // nodeReady waits until the cluster has the node, and that is ready.
 func (n *node) nodeReady(t *testing.T) {
 	t.Helper()
-	n.until(t, "the node is ready", func() error {
-		if out := n.get(t, "node", n.name, `{.status.conditions[?(@.type=="Ready")].status}`); out != "True" {
-			return fmt.Errorf("ready: %q", out)
-		}
-		return nil
-	})
+	n.becomes(t, "node", n.name, `{.status.conditions[?(@.type=="Ready")].status}`, "True")
+}
+
+// configDir returns the flag for a folder with more settings.
+func configDir(t *testing.T, settings string) string {
+	t.Helper()
+	dir := t.TempDir()
+	require.NoError(t, os.WriteFile(dir+"/more.conf", []byte("apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\n"+settings), 0o600))
+	return "--config-dir=" + dir
 }
 
 func (n *node) prepare(t *testing.T, rt tb.Runtime, flags []string) {
@@ -326,7 +334,5 @@ func (n *node) exec(t testing.TB, container string, cmd ...string) string {
 // unstick restarts a runtime that cannot remove a container whose start was cut off.
 func (n *node) unstick(t *testing.T) {
 	t.Helper()
-	log, err := os.ReadFile(n.output)
-	require.NoError(t, err)
-	n.stuck.Free(t, string(log), n.runtime)
+	n.stuck.Free(t, read(t, n.output), n.runtime)
 }

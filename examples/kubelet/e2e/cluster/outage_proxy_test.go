@@ -1,6 +1,7 @@
 package cluster_test
 
 import (
+	"bytes"
 	"context"
 	"crypto/tls"
 	"encoding/json"
@@ -10,15 +11,16 @@ import (
 	"net/http"
 	"net/http/httputil"
 	"net/url"
+	"strconv"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
+	authv1 "k8s.io/api/authentication/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/client-go/rest"
-	"k8s.io/client-go/tools/clientcmd"
 
 	"github.com/podwright/podwright/examples/tools/testbed/tb"
 	"github.com/podwright/podwright/examples/tools/testbed/tb/controlplane"
@@ -34,6 +36,9 @@ type proxy struct {
 	// down closes all connections, black loses all that is sent over them, both ways and
 	// for good: who is behind one must give it up.
 	down, black atomic.Bool
+	// shortTokens changes the expiration in answers with a service account's token to tokenLife. Real tokens last ten
+	// minutes or more.
+	shortTokens atomic.Bool
 
 	mu      sync.Mutex
 	conns   map[*proxied]bool
@@ -43,10 +48,6 @@ type proxy struct {
 // newProxy serves for the node whose kubeconfig this is until the test ends.
 func newProxy(t *testing.T, plane controlplane.Handle, kubeconfig string) *proxy {
 	t.Helper()
-	config, err := clientcmd.BuildConfigFromFlags("", kubeconfig)
-	require.NoError(t, err)
-	identity, err := rest.TLSConfigFor(config)
-	require.NoError(t, err)
 	certificate, err := tls.LoadX509KeyPair(plane.Certificate, plane.Key)
 	require.NoError(t, err)
 	server, err := url.Parse(plane.URL)
@@ -54,10 +55,23 @@ func newProxy(t *testing.T, plane controlplane.Handle, kubeconfig string) *proxy
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
 	p := &proxy{URL: "https://" + l.Addr().String(), conns: map[*proxied]bool{}, watches: map[*byte]context.CancelFunc{}}
-	transport := &http.Transport{TLSClientConfig: identity, ForceAttemptHTTP2: true}
+	transport := &http.Transport{TLSClientConfig: credentials(t, kubeconfig), ForceAttemptHTTP2: true}
 	silent := log.New(io.Discard, "", 0)
 	forward := &httputil.ReverseProxy{
-		Rewrite: func(r *httputil.ProxyRequest) { r.SetURL(server) }, Transport: transport, FlushInterval: -1, ErrorLog: silent,
+		Transport: transport, FlushInterval: -1, ErrorLog: silent,
+		Rewrite: func(r *httputil.ProxyRequest) {
+			r.SetURL(server)
+			if isToken(r.In) {
+				r.Out.Header.Set("Accept", "application/json")
+				r.Out.Header.Del("Accept-Encoding")
+			}
+		},
+		ModifyResponse: func(r *http.Response) error {
+			if !p.shortTokens.Load() || !isToken(r.Request) || r.StatusCode != http.StatusCreated {
+				return nil
+			}
+			return shorten(r)
+		},
 		ErrorHandler: func(http.ResponseWriter, *http.Request, error) { panic(http.ErrAbortHandler) },
 	}
 	srv := &http.Server{
@@ -88,6 +102,27 @@ func (p *proxy) handler(next http.Handler) http.Handler {
 		}
 		next.ServeHTTP(w, r)
 	})
+}
+
+// tokenLife is the lifetime in answers with shortTokens. A new token is due after 6 to 16 s.
+const tokenLife = 20 * time.Second
+
+func isToken(r *http.Request) bool {
+	return r.Method == http.MethodPost && strings.HasSuffix(r.URL.Path, "/token")
+}
+
+// shorten replaces the expiration in an answer. The token itself does not change.
+func shorten(r *http.Response) error {
+	var token authv1.TokenRequest
+	if err := json.NewDecoder(r.Body).Decode(&token); err != nil {
+		return err
+	}
+	token.Status.ExpirationTimestamp = metav1.NewTime(time.Now().Add(tokenLife))
+	text, err := json.Marshal(token)
+	r.Body = io.NopCloser(bytes.NewReader(text))
+	r.ContentLength = int64(len(text))
+	r.Header.Set("Content-Length", strconv.Itoa(len(text)))
+	return err
 }
 
 func isWatch(r *http.Request) bool { return r.URL.Query().Has("watch") }

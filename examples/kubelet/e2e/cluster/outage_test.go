@@ -65,7 +65,7 @@ func TestOutagesOfTheNetwork(t *testing.T) {
 	onRuntimes(t, func(t *testing.T, plane controlplane.Handle, rt tb.Runtime) {
 		n, p := behindProxy(t, plane, rt)
 		w := n.watchPods(t)
-		n.apply(t, "apiVersion: v1\nkind: Pod\nmetadata: {name: well}\nspec: {nodeName: NODE, containers: ["+probed+"]}")
+		n.apply(t, wellPod)
 		n.ready(t, "well")
 		before := n.ids(t)["well/c"]
 		for _, o := range outages() {
@@ -167,8 +167,7 @@ func TestAwayAtTheStart(t *testing.T) {
 	onRuntimes(t, func(t *testing.T, plane controlplane.Handle, rt tb.Runtime) {
 		n, p := behindProxy(t, plane, rt)
 		w := n.watchPods(t)
-		n.apply(t, "apiVersion: v1\nkind: Pod\nmetadata: {name: well}\nspec: {nodeName: NODE, containers: ["+probed+"]}\n---\n"+
-			"apiVersion: v1\nkind: Pod\nmetadata: {name: goes}\nspec: {nodeName: NODE, containers: ["+running+"}]}")
+		n.apply(t, wellPod+"---\napiVersion: v1\nkind: Pod\nmetadata: {name: goes}\nspec: {nodeName: NODE, containers: ["+running+"}]}")
 		n.ready(t, "well")
 		n.ready(t, "goes")
 		before := n.ids(t)

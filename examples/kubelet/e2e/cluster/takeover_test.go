@@ -120,14 +120,7 @@ func (h *handover) ended(t *testing.T) {
 	}
 }
 
-func isReady(pod *v1.Pod) bool {
-	for _, c := range pod.Status.Conditions {
-		if c.Type == v1.PodReady {
-			return c.Status == v1.ConditionTrue
-		}
-	}
-	return false
-}
+func isReady(pod *v1.Pod) bool { return condition(pod, v1.PodReady) == string(v1.ConditionTrue) }
 
 // calmIDs are the containers of pods to which nothing shall happen.
 func (h *handover) calmIDs(t *testing.T) map[string]string {

@@ -18,13 +18,9 @@ import (
 func TestTop(t *testing.T) {
 	serveMetrics(t)
 	onNodes(t, func(t *testing.T, n *node) {
-		n.apply(t, podOf("busy", `
-  nodeName: NODE
-  terminationGracePeriodSeconds: 1
+		n.apply(t, podHere("busy", `
   containers:
-  - {name: c, image: BUSYBOX, command: [sh, -c, 'while :; do :; done'], resources: {limits: {cpu: 300m}}}`)+podOf("large", `
-  nodeName: NODE
-  terminationGracePeriodSeconds: 1
+  - {name: c, image: BUSYBOX, command: [sh, -c, 'while :; do :; done'], resources: {limits: {cpu: 300m}}}`)+podHere("large", `
   containers:
   - {name: c, image: BUSYBOX, command: [sh, -c, 'dd if=/dev/zero of=/dev/shm/x bs=1M count=40; sleep 3600']}`))
 		n.ready(t, "busy")

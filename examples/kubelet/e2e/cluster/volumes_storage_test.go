@@ -29,7 +29,7 @@ import (
 // keep their data, the other one has inline volumes.
 type storage struct {
 	*node
-	front  *front
+	proxy  *proxy
 	api    *apiserver.Client
 	driver *csitest.Driver
 	inline *csitest.Driver
@@ -48,10 +48,8 @@ func newStorage(t *testing.T, plane controlplane.Handle, rt tb.Runtime) *storage
 	data := t.TempDir() // before stop: it goes after that
 	s := &storage{held: map[string]bool{}, fault: func(context.Context, string, string) error { return nil }}
 	t.Cleanup(s.stop)
-	s.front = newFront(t, plane)
-	toNode := plane
-	toNode.URL = s.front.URL
-	s.node = newNode(t, toNode, rt)
+	s.node, s.proxy = behindProxy(t, plane, rt)
+	s.proxy.shortTokens.Store(true)
 	var err error
 	s.api, err = apiserver.New(apiserver.Config{Kubeconfig: plane.Kubeconfig, UserAgent: "storage/1", Limits: apiserver.Limits{QPS: -1}})
 	require.NoError(t, err)

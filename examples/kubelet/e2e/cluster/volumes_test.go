@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -140,16 +141,7 @@ func (s *storage) handle(t testing.TB, claim string) string {
 // says waits until the events of a pod say something, of a reason.
 func (s *storage) says(t *testing.T, kind, name, reason, message string) {
 	t.Helper()
-	s.until(t, name+" says "+reason+": "+message, func() error {
-		out := s.do(t, "get", "events", "--field-selector", "involvedObject.kind="+kind+",involvedObject.name="+name,
-			"-o", `jsonpath={range .items[*]}{.reason}: {.message}{"\n"}{end}`)
-		for line := range strings.Lines(out) {
-			if strings.HasPrefix(line, reason+": ") && strings.Contains(line, message) {
-				return nil
-			}
-		}
-		return errors.New(out)
-	})
+	s.hasEvent(t, kind, name, reason, regexp.QuoteMeta(message))
 }
 
 // waiting makes sure that a pod has not started.

@@ -72,10 +72,15 @@ func (n *node) field(kind, name, path string) (string, error) {
 	if err != nil || !found {
 		return "", err
 	}
-	expression, out := jsonpath.New(kind).AllowMissingKeys(true), bytes.Buffer{}
+	return evaluate(object, path)
+}
+
+// evaluate returns the output of kubectl get -o jsonpath= for an object.
+func evaluate(object any, path string) (string, error) {
+	expression, out := jsonpath.New(path).AllowMissingKeys(true), bytes.Buffer{}
 	if err := expression.Parse(path); err != nil {
-		return "", err
+		return "", fmt.Errorf("%s: %w", path, err)
 	}
-	err = expression.Execute(&out, object)
+	err := expression.Execute(&out, object)
 	return out.String(), err
 }

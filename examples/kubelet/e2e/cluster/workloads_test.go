@@ -149,7 +149,8 @@ func setImage(t *testing.T, n *node) {
 	now := n.ids(t)
 	require.Equal(t, before["bare/other"], now["bare/other"])
 	require.NotEqual(t, before["bare/c"], now["bare/c"])
-	n.until(t, "why is told", func() error { return same("[Killing]", fmt.Sprint(only(n.reasons(t, "bare"), "Killing"))) })
+	n.tells(t, "bare", "Killing", "Container c definition changed, will be restarted")
+	require.Equal(t, []string{"Killing"}, only(n.reasons(t, "bare"), "Killing"))
 }
 
 // A DaemonSet's pod comes back when it is deleted, and is replaced when its template is

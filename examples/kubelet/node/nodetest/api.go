@@ -37,12 +37,12 @@ type Call struct {
 	Patch string
 }
 
-// API implements the clients of package node on an apitest.Server. The zero value has nothing in it. It is
-// safe for concurrent use.
+// API implements the clients of package node on an apitest.Server. The zero value is empty. API is safe for
+// concurrent use.
 type API struct {
-	// Before is called before a call has its effect; its error is the answer, and there is no
-	// effect. It may wait. After is called when the effect has happened: its error is an
-	// answer that got lost. Both are set before the first call, and may be nil.
+	// Before is called before the effect of a call. It may wait, and its error is returned without an effect.
+	// After is called after the effect, and its error replaces the answer. Both are set before the first
+	// call, and may be nil.
 	Before, After func(ctx context.Context, call Call) error
 
 	once sync.Once

@@ -12,7 +12,7 @@ import (
 )
 
 // Kubelet is the program of examples/kubelet. testbed -all builds it once for all test programs; without
-// that it is built at the first call of Path. Remove it when the tests have ended.
+// that it is built at the first call of Path. Tests removes it.
 type Kubelet struct {
 	Race bool // with the race detector
 
@@ -52,8 +52,22 @@ func (k *Kubelet) find() error {
 	return nil
 }
 
-// Remove removes a program that Path has built.
-func (k *Kubelet) Remove() error { return os.RemoveAll(k.dir) }
+// Tests wraps tests for goleak.VerifyTestMain. Its Run removes a program that Path has built.
+func (k *Kubelet) Tests(m *testing.M) interface{ Run() int } { return tests{m, k} }
+
+type tests struct {
+	*testing.M
+	kubelet *Kubelet
+}
+
+func (t tests) Run() int {
+	code := t.M.Run()
+	if err := os.RemoveAll(t.kubelet.dir); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return max(code, 1)
+	}
+	return code
+}
 
 // KubeletName is the name of the built program in the testbed's folder of programs.
 func KubeletName(race bool) string {
