@@ -43,8 +43,7 @@ func (c *churn) newPod(name, start string) *v1.Pod {
 	images := []string{c.images.Testprog, c.images.Testprog2}
 	verbs := [][]string{{"run"}, {"ignore"}, {"delay", "200ms"}}
 	pod := newPod(name, testprog(images[c.rand.IntN(2)], verbs[c.rand.IntN(3)]...), shell("second", c.images.Busybox, countStarts+untilTerm))
-	grace := int64(1)
-	pod.Spec.TerminationGracePeriodSeconds = &grace
+	pod.Spec.TerminationGracePeriodSeconds = new(int64(1))
 	kind, number, _ := strings.Cut(name, "-")
 	i, _ := strconv.Atoi(number)
 	switch {

@@ -370,11 +370,5 @@ func (c *churn) leave(t *testing.T) {
 	for name := range c.desired {
 		c.unplace(t, name+".yaml")
 	}
-	c.waitUnstuck(t, time.Minute, "everything goes", func() error {
-		w, err := c.look()
-		if err != nil {
-			return err
-		}
-		return w.empty()
-	})
+	c.waitUnstuck(t, time.Minute, "everything goes", c.empty)
 }

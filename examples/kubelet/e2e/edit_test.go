@@ -20,14 +20,9 @@ func exclusive(name, image, version, folder string) *v1.Pod {
 	c := shell("main", image, `trap 'sleep 0.5; rmdir /shared/held; exit 0' TERM
 mkdir /shared/held || echo "$VERSION" >> /shared/overlap; while true; do sleep 60 & wait $!; done`)
 	c.Env = []v1.EnvVar{{Name: "VERSION", Value: version}}
-	c.VolumeMounts = []v1.VolumeMount{{Name: "shared", MountPath: "/shared"}}
 	pod := newPod(name, c)
-	grace := int64(20)
-	pod.Spec.TerminationGracePeriodSeconds = &grace
-	kind := v1.HostPathDirectoryOrCreate
-	pod.Spec.Volumes = []v1.Volume{{Name: "shared", VolumeSource: v1.VolumeSource{
-		HostPath: &v1.HostPathVolumeSource{Path: folder, Type: &kind},
-	}}}
+	pod.Spec.TerminationGracePeriodSeconds = new(int64(20))
+	mounted(pod, "shared", "/shared", v1.VolumeSource{HostPath: &v1.HostPathVolumeSource{Path: folder, Type: new(v1.HostPathDirectoryOrCreate)}})
 	return pod
 }
 
@@ -65,7 +60,7 @@ func TestEdit(t *testing.T) {
 			}
 			return errors.Join(s.hasVersion("edit", "5"), s.isRunning("edit"))
 		})
-		require.NoFileExists(t, filepath.Join(folder, "overlap"), "no instance has started before the end of another one")
+		require.NoFileExists(t, filepath.Join(folder, "overlap"), "instances do not overlap")
 		wait(t, 20*time.Second, "one sandbox is left", func() error {
 			w, err := s.look()
 			if err == nil && (len(w.sandboxes) != 1 || len(w.containers) != 1) {

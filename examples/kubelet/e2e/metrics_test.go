@@ -1,7 +1,7 @@
 package e2e_test
 
 import (
-	"crypto/tls"
+	"errors"
 	"fmt"
 	"maps"
 	"net/http"
@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	dto "github.com/prometheus/client_model/go"
 	"github.com/prometheus/common/expfmt"
 	"github.com/prometheus/common/model"
 	"github.com/stretchr/testify/require"
@@ -29,12 +30,7 @@ type scraped map[string]string
 // scrape reads an endpoint as Prometheus does.
 func scrape(t testing.TB, client *http.Client, url string) scraped {
 	t.Helper()
-	resp, err := client.Get(url)
-	require.NoError(t, err)
-	defer resp.Body.Close()
-	require.Equal(t, http.StatusOK, resp.StatusCode, url)
-	parser := expfmt.NewTextParser(model.UTF8Validation)
-	families, err := parser.TextToMetricFamilies(resp.Body)
+	families, err := families(client, url)
 	require.NoError(t, err, url)
 	out := scraped{}
 	for name, f := range families {
@@ -47,6 +43,19 @@ func scrape(t testing.TB, client *http.Client, url string) scraped {
 		out[name] = strings.ToLower(f.GetType().String()) + " " + strings.Join(slices.Sorted(maps.Keys(labels)), ",")
 	}
 	return out
+}
+
+func families(client *http.Client, url string) (map[string]*dto.MetricFamily, error) {
+	resp, err := client.Get(url)
+	if err != nil {
+		return nil, err
+	}
+	defer resp.Body.Close()
+	if resp.StatusCode != http.StatusOK {
+		return nil, errors.New(resp.Status)
+	}
+	parser := expfmt.NewTextParser(model.UTF8Validation)
+	return parser.TextToMetricFamilies(resp.Body)
 }
 
 // known are differences with their reasons: names, or beginnings of names before a star. One
@@ -111,8 +120,7 @@ func measured(s *scene) []*v1.Pod {
 	}
 	probed := newPod("probed", shell("main", s.images.Busybox, untilTerm))
 	probed.Spec.Containers[0].LivenessProbe, probed.Spec.Containers[0].ReadinessProbe = probe("true"), probe("false")
-	probed.Spec.Containers[0].VolumeMounts = []v1.VolumeMount{{Name: "e", MountPath: "/e"}}
-	probed.Spec.Volumes = []v1.Volume{{Name: "e", VolumeSource: v1.VolumeSource{EmptyDir: &v1.EmptyDirVolumeSource{}}}}
+	mounted(probed, "e", "/e", v1.VolumeSource{EmptyDir: &v1.EmptyDirVolumeSource{}})
 	dies := newPod("dies", shell("main", s.images.Busybox, "exit 3"))
 	dies.Spec.InitContainers = []v1.Container{shell("init", s.images.Busybox, "exit 0")}
 	pods := []*v1.Pod{probed, dies, newPod("missing", shell("main", "127.0.0.1:1/none:v1", untilTerm))}
@@ -129,18 +137,12 @@ func TestMetricsEqualUpstreams(t *testing.T) {
 	besideUpstream(t, func(t *testing.T, s *scene, u *upstream) {
 		pods := measured(s)
 		look := func(url string) map[string]scraped {
-			client := &http.Client{Timeout: 10 * time.Second, Transport: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}, DisableKeepAlives: true}}
+			client := unverified()
 			for _, pod := range pods {
 				s.place(t, pod.Name+".yaml", pod)
 			}
 			wait(t, time.Minute, "probes have run and a container has died", func() error {
-				resp, err := client.Get(url + "/metrics/probes")
-				if err != nil {
-					return err
-				}
-				defer resp.Body.Close()
-				parser := expfmt.NewTextParser(model.UTF8Validation)
-				families, err := parser.TextToMetricFamilies(resp.Body)
+				families, err := families(client, url+"/metrics/probes")
 				if err == nil && len(families["prober_probe_total"].GetMetric()) < 2 {
 					err = fmt.Errorf("not yet")
 				}
@@ -160,13 +162,7 @@ func TestMetricsEqualUpstreams(t *testing.T) {
 		for _, pod := range pods {
 			require.NoError(t, os.Remove(s.manifest(pod.Name+".yaml")))
 		}
-		wait(t, time.Minute, "all pods go", func() error {
-			w, err := s.look()
-			if err == nil {
-				err = w.empty()
-			}
-			return err
-		})
+		wait(t, time.Minute, "all pods go", s.empty)
 		require.Zero(t, s.terminate(t, 30*time.Second))
 		u.start(t)
 		theirs := look(fmt.Sprintf("https://127.0.0.1:%d", u.port))

@@ -2,12 +2,8 @@ package e2e_test
 
 import (
 	"context"
-	"crypto/tls"
 	"encoding/json"
 	"fmt"
-	"net/http"
-	"os"
-	"path/filepath"
 	"regexp"
 	"strings"
 	"syscall"
@@ -115,14 +111,9 @@ func TestOOMKilled(t *testing.T) {
 // The upstream kubelet shows the same.
 func TestOOMKilledUpstream(t *testing.T) {
 	besideUpstream(t, func(t *testing.T, s *scene, u *upstream) {
-		var config struct{ Port int }
-		text, err := os.ReadFile(filepath.Join(s.dir, "upstream.json"))
-		require.NoError(t, err)
-		require.NoError(t, json.Unmarshal(text, &config))
-		client := &http.Client{Timeout: 10 * time.Second, Transport: &http.Transport{DisableKeepAlives: true, TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}}
 		u.start(t)
 		showOverLimit(t, s, func() ([]v1.Pod, error) {
-			response, err := client.Get(fmt.Sprintf("https://127.0.0.1:%d/pods", config.Port))
+			response, err := unverified().Get(fmt.Sprintf("https://127.0.0.1:%d/pods", u.port))
 			if err != nil {
 				return nil, err
 			}

@@ -18,8 +18,8 @@ func TestMountPropagation(t *testing.T) {
 		shared := filepath.Join(s.root, "plugins", "driver")
 		see := func(name, script string, how v1.MountPropagationMode) {
 			pod := newPod(name, shell("main", s.images.Busybox, script))
-			pod.Spec.Volumes = []v1.Volume{{Name: "v", VolumeSource: v1.VolumeSource{HostPath: &v1.HostPathVolumeSource{Path: shared, Type: new(v1.HostPathDirectoryOrCreate)}}}}
-			pod.Spec.Containers[0].VolumeMounts = []v1.VolumeMount{{Name: "v", MountPath: "/v", MountPropagation: &how}}
+			mounted(pod, "v", "/v", v1.VolumeSource{HostPath: &v1.HostPathVolumeSource{Path: shared, Type: new(v1.HostPathDirectoryOrCreate)}},
+				func(m *v1.VolumeMount) { m.MountPropagation = &how })
 			pod.Spec.Containers[0].SecurityContext = &v1.SecurityContext{Privileged: new(how == v1.MountPropagationBidirectional)}
 			s.place(t, name+".yaml", pod)
 		}

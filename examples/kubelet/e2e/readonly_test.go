@@ -52,11 +52,10 @@ func TestReadOnlyRoot(t *testing.T) {
 	onRuntimes(t, "", func(t *testing.T, s *scene) {
 		untouched := s.bystander(t)
 		volume := newPod("volume", shell("main", s.images.Busybox, untilTerm))
-		volume.Spec.Volumes = []v1.Volume{{Name: "v", VolumeSource: v1.VolumeSource{EmptyDir: &v1.EmptyDirVolumeSource{Medium: v1.StorageMediumMemory}}}}
-		volume.Spec.Containers[0].VolumeMounts = []v1.VolumeMount{{Name: "v", MountPath: "/v"}}
+		mounted(volume, "v", "/v", v1.VolumeSource{EmptyDir: &v1.EmptyDirVolumeSource{Medium: v1.StorageMediumMemory}})
 		s.place(t, "volume.yaml", volume)
 		s.place(t, "removed.yaml", newPod("removed", testprog(s.images.Testprog, "run")))
-		mounted, removed := s.running(t, "volume"), s.running(t, "removed")
+		before, removed := s.running(t, "volume"), s.running(t, "removed")
 		require.NoError(t, s.healthy())
 
 		end := s.makeReadOnly(t)
@@ -93,6 +92,6 @@ func TestReadOnlyRoot(t *testing.T) {
 		wait(t, soonEnough, "removed goes", func() error { return s.gone("removed", string(removed.UID)) })
 		wait(t, soonEnough, "healthz recovers", s.healthy)
 		untouched()
-		require.NoError(t, s.untouched(mounted, "volume"))
+		require.NoError(t, s.untouched(before, "volume"))
 	})
 }

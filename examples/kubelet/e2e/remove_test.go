@@ -16,8 +16,7 @@ func TestRemove(t *testing.T) {
 	onRuntimes(t, "", func(t *testing.T, s *scene) {
 		s.place(t, "stubborn.yaml", newPod("stubborn", testprog(s.images.Testprog, "ignore"), shell("second", s.images.Busybox, untilTerm)))
 		polite := newPod("polite", testprog(s.images.Testprog, "run", "7"))
-		grace := int64(3600)
-		polite.Spec.TerminationGracePeriodSeconds = &grace
+		polite.Spec.TerminationGracePeriodSeconds = new(int64(3600))
 		polite.Spec.HostNetwork = false
 		s.place(t, "polite.yaml", polite)
 		stubborn, obeys := s.running(t, "stubborn"), s.running(t, "polite")

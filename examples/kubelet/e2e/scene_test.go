@@ -85,11 +85,7 @@ func (s *scene) leaveNothing(t testing.TB) {
 	}
 	s.stuck.Skip(s.log(t))
 	s.waitUnstuck(t, time.Minute, "everything of the pods goes", func() error {
-		w, err := s.look()
-		if err != nil {
-			return err
-		}
-		return errors.Join(w.empty(), emptyFolder(s.root+"/pods"), emptyFolder(s.logs), s.noLinks(""), s.noCgroups())
+		return errors.Join(s.empty(), emptyFolder(s.root+"/pods"), emptyFolder(s.logs), s.noLinks(""), s.noCgroups())
 	})
 	s.kill(t)
 	tb.RemoveCgroups(t, "/podwright-"+s.node)
@@ -113,6 +109,15 @@ func (s *scene) waitUnstuck(t testing.TB, limit time.Duration, what string, cond
 		}
 		return err
 	})
+}
+
+// empty returns an error if the runtime has sandboxes or containers of the scene's pods.
+func (s *scene) empty() error {
+	w, err := s.look()
+	if err != nil {
+		return err
+	}
+	return w.empty()
 }
 
 // noCgroups tells whether pods have some.
@@ -305,11 +310,10 @@ func (s *scene) gone(name string, uids ...string) error {
 // newPod is a pod without network of its own whose containers need 2 s to end at
 // most.
 func newPod(name string, containers ...v1.Container) *v1.Pod {
-	grace := int64(2)
 	return &v1.Pod{
 		TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "Pod"},
 		ObjectMeta: metav1.ObjectMeta{Name: name},
-		Spec:       v1.PodSpec{HostNetwork: true, TerminationGracePeriodSeconds: &grace, Containers: containers},
+		Spec:       v1.PodSpec{HostNetwork: true, TerminationGracePeriodSeconds: new(int64(2)), Containers: containers},
 	}
 }
 

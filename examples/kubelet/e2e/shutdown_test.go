@@ -98,11 +98,8 @@ func (s *scene) terminated(name string) error {
 	if err != nil {
 		return err
 	}
-	disrupted := false
-	for _, c := range p.Status.Conditions {
-		disrupted = disrupted || c.Type == v1.DisruptionTarget && c.Status == v1.ConditionTrue && c.Reason == "TerminationByKubelet"
-	}
-	if !disrupted || p.Status.Phase != v1.PodFailed || p.Status.Reason != "Terminated" || p.Status.Message != "Pod was terminated in response to imminent node shutdown." {
+	c := condition(p, v1.DisruptionTarget)
+	if c.Status != v1.ConditionTrue || c.Reason != "TerminationByKubelet" || p.Status.Phase != v1.PodFailed || p.Status.Reason != "Terminated" || p.Status.Message != "Pod was terminated in response to imminent node shutdown." {
 		return errors.New(brief(p))
 	}
 	return nil

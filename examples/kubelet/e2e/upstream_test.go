@@ -1,9 +1,11 @@
 package e2e_test
 
 import (
+	"crypto/tls"
 	"encoding/json"
 	"errors"
 	"io/fs"
+	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -60,6 +62,11 @@ func newUpstream(t *testing.T, s *scene, bin string) *upstream {
 	require.NoError(t, os.WriteFile(file, text, 0o644))
 	u.args = []string{"--config=" + file, "--root-dir=" + s.root, "--cert-dir=" + filepath.Join(s.dir, "pki"), "--hostname-override=" + s.node, "--v=2"}
 	return u
+}
+
+// unverified returns a client that takes every certificate.
+func unverified() *http.Client {
+	return &http.Client{Timeout: 30 * time.Second, Transport: &http.Transport{DisableKeepAlives: true, TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}}
 }
 
 func (u *upstream) start(t *testing.T) {

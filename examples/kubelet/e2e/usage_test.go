@@ -31,8 +31,7 @@ func usageOf(t *testing.T, config string, cgroups bool) {
 		writer := newPod("writer", shell("main", s.images.Busybox, "dd if=/dev/zero of=/own bs=1M count=6; dd if=/dev/zero of=/e/shared bs=1M count=4; head -c 500000 /dev/zero | tr '\\0' x"+untilTerm),
 			shell("second", s.images.Busybox, untilTerm))
 		writer.Spec.HostNetwork = false
-		writer.Spec.Volumes = []v1.Volume{{Name: "e", VolumeSource: v1.VolumeSource{EmptyDir: &v1.EmptyDirVolumeSource{}}}}
-		writer.Spec.Containers[0].VolumeMounts = []v1.VolumeMount{{Name: "e", MountPath: "/e"}}
+		mounted(writer, "e", "/e", v1.VolumeSource{EmptyDir: &v1.EmptyDirVolumeSource{}})
 		for _, p := range []*v1.Pod{busy, large, writer} {
 			s.place(t, p.Name+".yaml", p)
 		}
