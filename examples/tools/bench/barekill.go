@@ -51,8 +51,8 @@ func (b *bare) newKills(ctx context.Context) (*bareKills, error) {
 
 // next kills the container, starts a successor, and removes what is left.
 func (k *bareKills) next(ctx context.Context) error {
-	began := time.Now()
-	if err := k.b.kill(ctx, k.container, &began); err != nil {
+	began, err := k.b.kill(ctx, k.container)
+	if err != nil {
 		return err
 	}
 	if err := k.awaitExit(ctx); err != nil {
@@ -68,14 +68,14 @@ func (k *bareKills) next(ctx context.Context) error {
 	return k.b.client.RemoveContainer(ctx, dead)
 }
 
-// kill kills a container's process and notes when.
-func (b *bare) kill(ctx context.Context, container string, at *time.Time) error {
+// kill kills a container's process and returns the time.
+func (b *bare) kill(ctx context.Context, container string) (at time.Time, err error) {
 	pid, err := b.pidOf(ctx, container)
 	if err != nil {
-		return err
+		return at, err
 	}
-	*at = time.Now()
-	return syscall.Kill(pid, syscall.SIGKILL)
+	at = time.Now()
+	return at, syscall.Kill(pid, syscall.SIGKILL)
 }
 
 func (k *bareKills) awaitExit(ctx context.Context) error {
@@ -104,19 +104,28 @@ func (k *bareKills) start(ctx context.Context) (err error) {
 
 func (k *bareKills) end(ctx context.Context) error { return k.b.stop(ctx, k.sandbox) }
 
-// pid finds the process of a pod's running container.
-func (b *bare) pid(ctx context.Context, uid string) (int, error) {
+// running returns a pod's running container.
+func (b *bare) running(ctx context.Context, uid string) (*runtimeapi.Container, error) {
 	list, err := b.client.ListContainers(ctx, &runtimeapi.ContainerFilter{
 		State:         &runtimeapi.ContainerStateValue{State: runtimeapi.ContainerState_CONTAINER_RUNNING},
 		LabelSelector: map[string]string{labels.PodUID: uid},
 	})
 	if err != nil {
-		return 0, err
+		return nil, err
 	}
 	if len(list) != 1 {
-		return 0, fmt.Errorf("%s: %d running containers", uid, len(list))
+		return nil, fmt.Errorf("%s: %d running containers", uid, len(list))
 	}
-	return b.pidOf(ctx, list[0].Id)
+	return list[0], nil
+}
+
+// killPod kills the process of a pod's running container and returns the time.
+func (b *bare) killPod(ctx context.Context, uid string) (at time.Time, err error) {
+	c, err := b.running(ctx, uid)
+	if err != nil {
+		return at, err
+	}
+	return b.kill(ctx, c.Id)
 }
 
 // pidOf finds the process of a container.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"maps"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/types"
@@ -32,20 +33,12 @@ func (p barePods) Start(ctx context.Context, uid types.UID) error {
 	if err != nil {
 		return fmt.Errorf("run a sandbox: %w", err)
 	}
-	container, err := p.b.client.CreateContainer(ctx, id, &runtimeapi.ContainerConfig{
-		Metadata: &runtimeapi.ContainerMetadata{Name: "main"},
-		Labels: map[string]string{
-			labels.ContainerName: "main",
-			labels.PodName:       string(uid), labels.PodNamespace: "bench", labels.PodUID: string(uid),
-		},
-		Image:   &runtimeapi.ImageSpec{Image: p.b.image},
-		Command: command,
-		Linux:   &runtimeapi.LinuxContainerConfig{},
-	}, sandbox)
-	if err != nil {
-		return fmt.Errorf("create a container: %w", err)
+	own := maps.Clone(named)
+	own[labels.ContainerName] = "main"
+	if _, err = p.b.run(ctx, id, sandbox, &runtimeapi.ContainerConfig{Metadata: &runtimeapi.ContainerMetadata{Name: "main"}, Labels: own, Command: command}); err != nil {
+		return fmt.Errorf("run a container: %w", err)
 	}
-	return p.b.client.StartContainer(ctx, container)
+	return nil
 }
 
 // Exit implements plegtest.Pods.

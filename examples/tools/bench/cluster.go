@@ -321,10 +321,7 @@ func (n *clusterNode) burst(ctx context.Context, put func(row, value string), o 
 
 // rest measures the kubelet while nothing happens.
 func (n *clusterNode) rest(ctx context.Context, put func(row, value string), o options) error {
-	if err := sleep(ctx, 5*time.Second); err != nil {
-		return err
-	}
-	used, err := spent(n.cmd.Process.Pid, func() error { return sleep(ctx, o.idle) })
+	used, err := atRest(ctx, n.cmd.Process.Pid, o.idle)
 	if err != nil {
 		return err
 	}
@@ -332,7 +329,7 @@ func (n *clusterNode) rest(ctx context.Context, put func(row, value string), o o
 	if err != nil {
 		return err
 	}
-	put(fmt.Sprintf("%d idle pods: CPU of the agent", o.burst), fmt.Sprintf("%.1f ms per second", float64(used)/1e6/o.idle.Seconds()))
+	put(fmt.Sprintf("%d idle pods: CPU of the agent", o.burst), fmt.Sprintf("%.1f ms per second", used))
 	put(fmt.Sprintf("%d idle pods: resident memory; anonymous; file", o.burst), fmt.Sprintf("%.1f; %.1f; %.1f MiB", m["VmRSS"], m["RssAnon"], m["RssFile"]))
 	return nil
 }

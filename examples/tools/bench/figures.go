@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"syscall"
 	"time"
 
 	"github.com/prometheus/procfs"
@@ -82,12 +81,8 @@ func restartOnce(ctx context.Context, b *bare, a *agent, name string) (time.Dura
 	if err := a.runs(ctx, name, "containers: [{%s}]"); err != nil {
 		return 0, err
 	}
-	pid, err := b.pid(ctx, name)
+	begin, err := b.killPod(ctx, name)
 	if err != nil {
-		return 0, err
-	}
-	begin := time.Now()
-	if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
 		return 0, err
 	}
 	err = a.awaitPods(ctx, pollOne, name+" runs again", func(p map[string]v1.Pod) bool {
@@ -141,10 +136,7 @@ func burst(ctx context.Context, b *bare, a *agent, o options) error {
 
 // idle watches the agent with the pods of the burst.
 func idle(ctx context.Context, _ *bare, a *agent, o options) error {
-	if err := sleep(ctx, 5*time.Second); err != nil {
-		return err
-	}
-	used, err := spent(a.cmd.Process.Pid, func() error { return sleep(ctx, o.idle) })
+	used, err := atRest(ctx, a.cmd.Process.Pid, o.idle)
 	if err != nil {
 		return err
 	}
@@ -152,19 +144,13 @@ func idle(ctx context.Context, _ *bare, a *agent, o options) error {
 	if err != nil {
 		return err
 	}
-	fmt.Printf("  %-52s %10.1f ms per second (limit 10)\n", fmt.Sprintf("%d idle pods: CPU of the agent", o.burst),
-		float64(used)/float64(time.Millisecond)/o.idle.Seconds())
+	fmt.Printf("  %-52s %10.1f ms per second (limit 10)\n", fmt.Sprintf("%d idle pods: CPU of the agent", o.burst), used)
 	fmt.Printf("  %-52s %10.1f MiB (limit 40), of it %.1f anonymous, %.1f file\n", "  resident memory", memory["VmRSS"], memory["RssAnon"], memory["RssFile"])
 	if err := scrapes(ctx, a, o); err != nil {
 		return err
 	}
-	for i := range o.burst {
-		if err := a.remove(fmt.Sprintf("burst-%d", i)); err != nil {
-			return err
-		}
-	}
 	begin := time.Now()
-	err = a.allGone(ctx)
+	err = a.allEnd(ctx, o.burst, func(i int) string { return fmt.Sprintf("burst-%d", i) })
 	fmt.Printf("  %-52s %10s\n", fmt.Sprintf("%d pods removed at once: all gone", o.burst), ms(time.Since(begin)))
 	return err
 }
@@ -190,6 +176,15 @@ func spent(pid int, f func() error) (time.Duration, error) {
 	}
 	after, err := cpuTime(pid)
 	return after - before, err
+}
+
+// atRest returns the CPU time of a process that settles for 5 s first, in milliseconds per second.
+func atRest(ctx context.Context, pid int, d time.Duration) (float64, error) {
+	if err := sleep(ctx, 5*time.Second); err != nil {
+		return 0, err
+	}
+	used, err := spent(pid, func() error { return sleep(ctx, d) })
+	return float64(used) / 1e6 / d.Seconds(), err
 }
 
 // memory reads the process's resident memory, in MiB by kind.

@@ -88,9 +88,11 @@ func manyPods(ctx context.Context, binary, dir string, volumes bool, o options) 
 	if err := a.startMany(ctx, o.volumePods, volumes); err != nil {
 		return err
 	}
-	if err := a.watchIdle(ctx, o); err != nil {
+	used, err := atRest(ctx, a.cmd.Process.Pid, o.idle)
+	if err != nil {
 		return err
 	}
+	fmt.Printf("  %-52s %10.1f ms per second (limit: 5 more with volumes)\n", "idle: CPU of the agent", used)
 	if volumes {
 		if err := a.changeMany(ctx, objects, o); err != nil {
 			return err
@@ -130,18 +132,6 @@ func (a *agent) startMany(ctx context.Context, n int, volumes bool) error {
 	}
 	fmt.Printf("  %-52s %10s\n", "all run, a hundred started at a time", ms(time.Since(begin)))
 	return nil
-}
-
-func (a *agent) watchIdle(ctx context.Context, o options) error {
-	if err := sleep(ctx, 5*time.Second); err != nil {
-		return err
-	}
-	used, err := spent(a.cmd.Process.Pid, func() error { return sleep(ctx, o.idle) })
-	if err == nil {
-		fmt.Printf("  %-52s %10.1f ms per second (limit: 5 more with volumes)\n", "idle: CPU of the agent",
-			float64(used)/float64(time.Millisecond)/o.idle.Seconds())
-	}
-	return err
 }
 
 // changeMany changes the config map again and again.

@@ -11,9 +11,7 @@ import (
 	"time"
 
 	v1 "k8s.io/api/core/v1"
-	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
-	"github.com/podwright/podwright/cri/pods/labels"
 	"github.com/podwright/podwright/cri/pods/observe"
 	"github.com/podwright/podwright/pleg"
 	"github.com/podwright/podwright/pleg/plegtest"
@@ -112,23 +110,16 @@ func killEach(ctx context.Context, bare *bareKills, a *agent, n int) (ours []tim
 // killed kills a pod's container and returns how much later, by the runtime's own
 // records, its successor started. Nothing is polled that the kubelet would feel.
 func (b *bare) killed(ctx context.Context, a *agent, uid string) (took time.Duration, err error) {
-	pid, err := b.pid(ctx, uid)
+	began, err := b.killPod(ctx, uid)
 	if err != nil {
 		return 0, err
 	}
-	began := time.Now()
-	if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
-		return 0, err
-	}
 	err = a.await(ctx, pollMany, uid+" runs again", func() bool {
-		list, err := b.client.ListContainers(ctx, &runtimeapi.ContainerFilter{
-			State:         &runtimeapi.ContainerStateValue{State: runtimeapi.ContainerState_CONTAINER_RUNNING},
-			LabelSelector: map[string]string{labels.PodUID: uid},
-		})
-		if err != nil || len(list) != 1 || list[0].Metadata.Attempt != 1 {
+		c, err := b.running(ctx, uid)
+		if err != nil || c.Metadata.Attempt != 1 {
 			return false
 		}
-		status, err := b.client.ContainerStatus(ctx, list[0].Id, false)
+		status, err := b.client.ContainerStatus(ctx, c.Id, false)
 		if err != nil {
 			return false
 		}

@@ -84,7 +84,7 @@ func (c *containerd) start(ctx context.Context) error {
 	defer cancel()
 	version, err := waitReady(ctx, c.Socket(), c.cur.died)
 	if err != nil {
-		return fmt.Errorf("containerd %s: %w\n%s", c.Key, err, tail(c.LogFile, 15))
+		return fmt.Errorf("containerd %s: %w\n%s", c.Key, err, tail(c.LogFile))
 	}
 	c.Version = version
 	return nil
@@ -241,11 +241,15 @@ func isClosed(c <-chan struct{}) bool {
 }
 
 // tail is the last lines of a log file, for an error message.
-func tail(path string, n int) string {
+func tail(path string) string {
 	text, err := os.ReadFile(path)
 	if err != nil {
 		return err.Error()
 	}
+	return lastLines(text)
+}
+
+func lastLines(text []byte) string {
 	lines := strings.Split(strings.TrimSpace(string(text)), "\n")
-	return strings.Join(lines[max(0, len(lines)-n):], "\n")
+	return strings.Join(lines[max(0, len(lines)-15):], "\n")
 }

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bytes"
 	"context"
 	"debug/elf"
 	"errors"
@@ -9,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 )
@@ -180,19 +180,16 @@ func (in installer) findCNI() (string, error) {
 // and a bus for the tests' own logind. All else works without.
 func missingPackages() []string {
 	var missing []string
-	if _, err := lookPath("gcc", systemPath); err != nil {
-		missing = append(missing, "gcc", "libc6-dev")
-	}
-	if _, err := lookPath("iptables", systemPath); err != nil {
-		missing = append(missing, "iptables")
-	}
-	if _, err := lookPath("chromium-headless-shell", systemPath); err != nil {
-		if _, err := lookPath("chromium", systemPath); err != nil {
-			missing = append(missing, "chromium-headless-shell")
+	for _, p := range []struct{ programs, packages []string }{
+		{[]string{"gcc"}, []string{"gcc", "libc6-dev"}},
+		{[]string{"iptables"}, []string{"iptables"}},
+		{[]string{"chromium-headless-shell", "chromium"}, []string{"chromium-headless-shell"}},
+		{[]string{"dbus-daemon"}, []string{"dbus-daemon"}},
+	} {
+		installed := func(program string) bool { _, err := lookPath(program, systemPath); return err == nil }
+		if !slices.ContainsFunc(p.programs, installed) {
+			missing = append(missing, p.packages...)
 		}
-	}
-	if _, err := lookPath("dbus-daemon", systemPath); err != nil {
-		missing = append(missing, "dbus-daemon")
 	}
 	return missing
 }
@@ -345,9 +342,5 @@ func runQuiet(cmd *exec.Cmd) error {
 	if err == nil {
 		return nil
 	}
-	lines := strings.Split(string(bytes.TrimSpace(out)), "\n")
-	if len(lines) > 15 {
-		lines = lines[len(lines)-15:]
-	}
-	return fmt.Errorf("%s: %w\n%s", strings.Join(cmd.Args, " "), err, strings.Join(lines, "\n"))
+	return fmt.Errorf("%s: %w\n%s", strings.Join(cmd.Args, " "), err, lastLines(out))
 }
