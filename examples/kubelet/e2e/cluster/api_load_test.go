@@ -139,7 +139,7 @@ func (n *node) latency(t *testing.T, prefix string) time.Duration {
 	for i := range 3 {
 		name := fmt.Sprintf("%s-%d", prefix, i)
 		begun := time.Now()
-		n.apply(t, "apiVersion: v1\nkind: Pod\nmetadata: {name: "+name+"}\nspec:\n  nodeName: NODE\n  terminationGracePeriodSeconds: 1\n  containers: ["+running+"}]\n")
+		n.apply(t, podHere(name, "\n  containers: ["+running+"}]"))
 		for n.get(t, "pod", name, "{.status.phase}") != "Running" {
 			require.Less(t, time.Since(begun), patience)
 			time.Sleep(10 * time.Millisecond)

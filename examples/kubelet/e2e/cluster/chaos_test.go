@@ -124,7 +124,7 @@ func newChaos(t *testing.T, plane controlplane.Handle, rt tb.Runtime, flags ...s
 func (c *chaos) setUp(t *testing.T) {
 	for i := range calmPods {
 		c.desired[fmt.Sprintf("calm-%d", i)] = true
-		c.apply(t, fmt.Sprintf("apiVersion: v1\nkind: Pod\nmetadata: {name: calm-%d}\nspec: {nodeName: NODE, containers: [%s]}", i, probed))
+		c.apply(t, strings.Replace(wellPod, "name: well", fmt.Sprintf("name: calm-%d", i), 1))
 	}
 	for i := range exitPods {
 		c.create(t, fmt.Sprintf("exit-%d", i), "")
@@ -144,19 +144,12 @@ func (c *chaos) create(t *testing.T, name, rest string) {
 	if code == 0 {
 		code, forget = 3, "rm /h/"+name+";"
 	}
-	c.apply(t, fmt.Sprintf(`
-apiVersion: v1
-kind: Pod
-metadata: {name: %[1]s}
-spec:
-  nodeName: NODE
+	c.apply(t, podHere(name, fmt.Sprintf(`
   hostNetwork: true
-  terminationGracePeriodSeconds: 1
   %[3]s
   containers:
   - {name: c, image: BUSYBOX, command: [sh, -c, 'trap "exit 0" TERM; while ! test -e /h/%[1]s; do sleep 0.1; done; %[5]s exit %[2]d'], volumeMounts: [{name: h, mountPath: /h}, {name: e, mountPath: /e}]}
-  volumes: [{name: h, hostPath: {path: %[4]s}}, {name: e, emptyDir: {medium: Memory}}]
-`, name, code, rest, c.dir, forget))
+  volumes: [{name: h, hostPath: {path: %[4]s}}, {name: e, emptyDir: {medium: Memory}}]`, name, code, rest, c.dir, forget)))
 	c.desired[name] = true
 }
 

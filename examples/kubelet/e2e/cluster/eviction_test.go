@@ -86,13 +86,7 @@ func onePod(name, more, command string) string { return onePodIn(name, "{}", mor
 
 // onePodIn is a pod with an emptyDir volume at /v.
 func onePodIn(name, emptyDir, more, command string) string {
-	return fmt.Sprintf(`
-apiVersion: v1
-kind: Pod
-metadata: {name: %s}
-spec:
-  nodeName: NODE
-  terminationGracePeriodSeconds: 1
+	return podHere(name, fmt.Sprintf(`
   restartPolicy: Never
   volumes: [{name: v, emptyDir: %s}]
   containers:
@@ -100,8 +94,7 @@ spec:
     image: BUSYBOX
     command: [sh, -c, '%s']
     volumeMounts: [{name: v, mountPath: /v}]
-    %s
-`, name, emptyDir, command, more)
+    %s`, emptyDir, command, more))
 }
 
 // failed waits until a pod was evicted, with a message that begins so.

@@ -158,40 +158,22 @@ spec: {hostNetwork: NETWORK, terminationGracePeriodSeconds: 1, containers: [` + 
 }
 
 // ends takes most of its grace period to do so; begins is on its way; comes stays.
-const (
-	ends = `
-apiVersion: v1
-kind: Pod
-metadata: {name: ends-NUMBER}
-spec:
+var (
+	ends = podOf("ends-NUMBER", `
   nodeName: NODE
   terminationGracePeriodSeconds: 25
   containers:
-  - {name: c, image: BUSYBOX, command: [sh, -c, 'trap "sleep 12; exit 0" TERM; while :; do sleep 0.1; done']}
-`
-	begins = `
-apiVersion: v1
-kind: Pod
-metadata: {name: begins-NUMBER}
-spec:
-  nodeName: NODE
-  terminationGracePeriodSeconds: 1
+  - {name: c, image: BUSYBOX, command: [sh, -c, 'trap "sleep 12; exit 0" TERM; while :; do sleep 0.1; done']}`)
+	begins = podHere("begins-NUMBER", `
   initContainers: [{name: i, image: BUSYBOX, imagePullPolicy: Always, command: ["true"]}]
-  containers: [` + running + `, imagePullPolicy: Always}]
-`
-	comes = `
-apiVersion: v1
-kind: Pod
-metadata: {name: comes-NUMBER, labels: {calm: "yes"}}
-spec:
-  nodeName: NODE
-  terminationGracePeriodSeconds: 1
+  containers: [`+running+`, imagePullPolicy: Always}]`)
+	comes = podHere(`comes-NUMBER, labels: {calm: "yes"}`, `
   initContainers: [{name: i, image: BUSYBOX, command: ["true"]}, {name: side, image: BUSYBOX, restartPolicy: Always, command: [sh, -c, 'trap "exit 0" TERM; while :; do sleep 0.1; done']}]
   volumes: [{name: c, configMap: {name: c}}, {name: m, emptyDir: {medium: Memory}}]
-  containers: [` + mountsAll + `]
-`
-	mountsAll = running + `, volumeMounts: [{name: c, mountPath: /c}, {name: m, mountPath: /m}], readinessProbe: {exec: {command: ["true"]}, periodSeconds: 1, timeoutSeconds: 10}}`
+  containers: [`+mountsAll+`]`)
 )
+
+const mountsAll = running + `, volumeMounts: [{name: c, mountPath: /c}, {name: m, mountPath: /m}], readinessProbe: {exec: {command: ["true"]}, periodSeconds: 1, timeoutSeconds: 10}}`
 
 // takenOver are pods of all kinds. Those that are calm have nothing happen to them.
 var takenOver = `
