@@ -242,12 +242,7 @@ func TestEdge(t *testing.T) {
 				return err
 			})
 			require.NoError(t, e.end(syscall.SIGTERM))
-			client, err := cri.DialRuntime(t.Context(), cri.ClientConfig{Endpoint: rt.Endpoint})
-			require.NoError(t, err)
-			defer client.Close()
-			sandboxes, err := client.ListPodSandbox(t.Context(), nil)
-			require.NoError(t, err)
-			require.Empty(t, sandboxes)
+			e.eachSandbox(rt, func(_ *cri.RuntimeClient, id string) { t.Errorf("sandbox %s is left", id) })
 		})
 	}
 }
@@ -256,15 +251,21 @@ func TestEdge(t *testing.T) {
 // runtime and agent start.
 func (e *edge) reboot(rt tb.Runtime) {
 	require.Error(e.t, e.end(syscall.SIGKILL))
+	e.eachSandbox(rt, func(client *cri.RuntimeClient, id string) {
+		require.NoError(e.t, client.StopPodSandbox(e.t.Context(), id))
+	})
+	rt.Kill(e.t)
+	rt.Start(e.t)
+	e.start()
+}
+
+func (e *edge) eachSandbox(rt tb.Runtime, do func(client *cri.RuntimeClient, id string)) {
 	client, err := cri.DialRuntime(e.t.Context(), cri.ClientConfig{Endpoint: rt.Endpoint})
 	require.NoError(e.t, err)
 	defer client.Close()
 	sandboxes, err := client.ListPodSandbox(e.t.Context(), nil)
 	require.NoError(e.t, err)
 	for _, s := range sandboxes {
-		require.NoError(e.t, client.StopPodSandbox(e.t.Context(), s.Id))
+		do(client, s.Id)
 	}
-	rt.Kill(e.t)
-	rt.Start(e.t)
-	e.start()
 }

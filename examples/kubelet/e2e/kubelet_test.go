@@ -310,10 +310,8 @@ func (k *kubelet) container(pod, name string) (*v1.Pod, *v1.ContainerStatus, err
 	if err != nil {
 		return nil, nil, err
 	}
-	for i := range p.Status.ContainerStatuses {
-		if c := &p.Status.ContainerStatuses[i]; c.Name == name {
-			return p, c, nil
-		}
+	if c := statusOf(p, name); c != nil {
+		return p, c, nil
 	}
 	return nil, nil, fmt.Errorf("pod %s has no status of container %s: %s", pod, name, brief(p))
 }

@@ -60,40 +60,38 @@ spec:
 // A probe's command that ignores signals and writes without end is a failure; while its
 // container goes on, nothing is left of such commands.
 func TestFloodingProbe(t *testing.T) {
-	onRuntimes(t, "", func(t *testing.T, s *scene) { s.checkFlood(t, t.TempDir()) })
-}
-
-func (s *scene) checkFlood(t *testing.T, folder string) {
-	t.Helper()
-	flood, c := "flood-"+s.node, shell("main", s.images.Busybox, untilTerm)
-	c.ReadinessProbe = execProbe("sh", "-c", "[ -e /steps/enough ] && exit 0; echo x >> /steps/floods; trap '' TERM INT HUP; exec yes "+flood)
-	c.ReadinessProbe.TimeoutSeconds = 1
-	s.place(t, "flood.yaml", mount(newPod("flood", c), folder))
-	s.tells(t, "flood", "Unhealthy", "Readiness probe failed", "containers{main}")
-	s.becomesUnready(t, "flood", "main")
-	wait(t, soonEnough, "it was tried again", func() error {
-		data, err := os.ReadFile(filepath.Join(folder, "floods"))
-		if n := strings.Count(string(data), "x\n"); err == nil && n < 8 {
-			err = fmt.Errorf("%d times", n)
-		}
-		return err
+	onRuntimes(t, "", func(t *testing.T, s *scene) {
+		folder := t.TempDir()
+		flood, c := "flood-"+s.node, shell("main", s.images.Busybox, untilTerm)
+		c.ReadinessProbe = execProbe("sh", "-c", "[ -e /steps/enough ] && exit 0; echo x >> /steps/floods; trap '' TERM INT HUP; exec yes "+flood)
+		c.ReadinessProbe.TimeoutSeconds = 1
+		s.place(t, "flood.yaml", mount(newPod("flood", c), folder))
+		s.tells(t, "flood", "Unhealthy", "Readiness probe failed", "containers{main}")
+		s.becomesUnready(t, "flood", "main")
+		wait(t, soonEnough, "it was tried again", func() error {
+			data, err := os.ReadFile(filepath.Join(folder, "floods"))
+			if n := strings.Count(string(data), "x\n"); err == nil && n < 8 {
+				err = fmt.Errorf("%d times", n)
+			}
+			return err
+		})
+		hold(t, 2*time.Second, "they do not pile up", func() error {
+			// One, and those before it that are just being killed: on a loaded machine that takes longer than a period.
+			if found := processes(flood); len(found) > 4 {
+				return fmt.Errorf("%v", found)
+			}
+			return nil
+		})
+		require.NoError(t, os.WriteFile(filepath.Join(folder, "enough"), nil, 0o644))
+		s.becomesReady(t, "flood")
+		wait(t, soonEnough, "its commands are gone", func() error {
+			if left := processes(flood); len(left) > 0 {
+				return fmt.Errorf("%v", left)
+			}
+			return nil
+		})
+		require.NoError(t, s.isRunning("flood"))
 	})
-	hold(t, 2*time.Second, "they do not pile up", func() error {
-		// One, and those before it that are just being killed: on a loaded machine that takes longer than a period.
-		if found := processes(flood); len(found) > 4 {
-			return fmt.Errorf("%v", found)
-		}
-		return nil
-	})
-	require.NoError(t, os.WriteFile(filepath.Join(folder, "enough"), nil, 0o644))
-	s.becomesReady(t, "flood")
-	wait(t, soonEnough, "its commands are gone", func() error {
-		if left := processes(flood); len(left) > 0 {
-			return fmt.Errorf("%v", left)
-		}
-		return nil
-	})
-	require.NoError(t, s.isRunning("flood"))
 }
 
 // processes are those with the text in their command, by their IDs.

@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"math/rand/v2"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -177,17 +178,19 @@ func (s *scene) look() (world, error) {
 		return w, err
 	}
 	containers, err := s.cri.ListContainers(context.Background(), nil)
-	for _, b := range sandboxes {
-		if strings.HasSuffix(b.Labels[labels.PodName], "-"+s.node) {
-			w.sandboxes = append(w.sandboxes, b)
-		}
-	}
-	for _, c := range containers {
-		if strings.HasSuffix(c.Labels[labels.PodName], "-"+s.node) {
-			w.containers = append(w.containers, c)
-		}
-	}
-	return w, err
+	w.sandboxes, w.containers = sandboxes, containers
+	return w.where(func(pod string) bool { return strings.HasSuffix(pod, "-"+s.node) }), err
+}
+
+// where returns what belongs to pods with such names.
+func (w world) where(match func(pod string) bool) world {
+	w.sandboxes = filter(w.sandboxes, func(b *runtimeapi.PodSandbox) bool { return match(b.Labels[labels.PodName]) })
+	w.containers = filter(w.containers, func(c *runtimeapi.Container) bool { return match(c.Labels[labels.PodName]) })
+	return w
+}
+
+func filter[T any](list []T, keep func(T) bool) []T {
+	return slices.DeleteFunc(slices.Clone(list), func(one T) bool { return !keep(one) })
 }
 
 func (s *scene) see(t testing.TB) world {
@@ -206,40 +209,17 @@ func (w world) empty() error {
 
 // of returns what belongs to the pods of one name.
 func (w world) of(name string) world {
-	out := world{node: w.node}
-	for _, b := range w.sandboxes {
-		if b.Labels[labels.PodName] == name+"-"+w.node {
-			out.sandboxes = append(out.sandboxes, b)
-		}
-	}
-	for _, c := range w.containers {
-		if c.Labels[labels.PodName] == name+"-"+w.node {
-			out.containers = append(out.containers, c)
-		}
-	}
-	return out
+	return w.where(func(pod string) bool { return pod == name+"-"+w.node })
 }
 
 // running are the containers that run.
 func (w world) running() []*runtimeapi.Container {
-	var out []*runtimeapi.Container
-	for _, c := range w.containers {
-		if c.State == runtimeapi.ContainerState_CONTAINER_RUNNING {
-			out = append(out, c)
-		}
-	}
-	return out
+	return filter(w.containers, func(c *runtimeapi.Container) bool { return c.State == runtimeapi.ContainerState_CONTAINER_RUNNING })
 }
 
 // ready are the sandboxes that are ready.
 func (w world) ready() []*runtimeapi.PodSandbox {
-	var out []*runtimeapi.PodSandbox
-	for _, b := range w.sandboxes {
-		if b.State == runtimeapi.PodSandboxState_SANDBOX_READY {
-			out = append(out, b)
-		}
-	}
-	return out
+	return filter(w.sandboxes, func(b *runtimeapi.PodSandbox) bool { return b.State == runtimeapi.PodSandboxState_SANDBOX_READY })
 }
 
 // ids names what runs, so that two moments can be compared: pod and container

@@ -77,7 +77,8 @@ func (s *scene) summaryIs(cgroups bool) error {
 		return fmt.Errorf("parts are missing: %+v %+v", writer, busy)
 	}
 	n := &all.Node
-	if n.CPU == nil || n.Memory == nil || n.Fs == nil || n.Network == nil || n.Rlimit == nil || n.Runtime == nil || n.Runtime.ImageFs == nil || n.Runtime.ContainerFs == nil || n.Swap == nil {
+	if n.CPU == nil || n.Memory == nil || n.Fs == nil || n.Network == nil || n.Rlimit == nil || n.Runtime == nil || n.Runtime.ImageFs == nil || n.Runtime.ContainerFs == nil || n.Swap == nil ||
+		n.Rlimit.NumOfRunningProcesses == nil || n.Rlimit.MaxPID == nil {
 		return fmt.Errorf("parts of the node are missing: %+v", n)
 	}
 	errs := []error{
@@ -97,7 +98,7 @@ func (s *scene) summaryIs(cgroups bool) error {
 		between("what is left to the node", n.Memory.AvailableBytes, 1<<20, 1<<45),
 		between("disk of the node", n.Fs.UsedBytes, 1<<20, 1<<60),
 		between("images", n.Runtime.ImageFs.UsedBytes, 1<<20, 1<<60),
-		between("processes of the node", unsigned(n.Rlimit.NumOfRunningProcesses), 10, unsignedOr(n.Rlimit.MaxPID)),
+		between("processes of the node", new(uint64(*n.Rlimit.NumOfRunningProcesses)), 10, uint64(*n.Rlimit.MaxPID)),
 	}
 	if large.Network != nil {
 		errs = append(errs, errors.New("a pod on the node's network has one of its own"))
@@ -147,20 +148,6 @@ func (s *scene) cpuIsTheRuntimes(t testing.TB) {
 	require.Less(t, float64(*second.UsageNanoCores), 400e6)
 	spent, passed := float64(*second.UsageCoreNanoSeconds-*first.UsageCoreNanoSeconds), second.Time.Sub(first.Time.Time).Seconds()+1 // times are of whole seconds
 	require.LessOrEqual(t, spent/passed, 330e6, "its quota, with what a period may be late")
-}
-
-func unsigned(n *int64) *uint64 {
-	if n == nil {
-		return nil
-	}
-	return new(uint64(*n))
-}
-
-func unsignedOr(n *int64) uint64 {
-	if n == nil {
-		return 0
-	}
-	return uint64(*n)
 }
 
 func between(what string, n *uint64, least, most uint64) error {

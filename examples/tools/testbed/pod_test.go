@@ -120,37 +120,6 @@ func TestBusyboxPod(t *testing.T) {
 	})
 }
 
-func TestTestprog(t *testing.T) {
-	eachRuntime(t, func(t *testing.T, rt tb.Runtime, images tb.ImageNames) {
-		pod := runTestPod(t, dialTest(t, rt.Endpoint), "testprog")
-		for _, tc := range []struct {
-			name string
-			argv []string
-			stop time.Duration // grace of StopContainer; 0: ends by itself
-			code int32
-			log  string
-		}{
-			{name: "exit", argv: []string{"exit", "7", "10ms"}, code: 7},
-			{name: "lines", argv: []string{"lines", "2"}, log: "stderr F line 2"},
-			{name: "crash", argv: []string{"crash"}, code: 128 + 6},
-			{name: "segv", argv: []string{"crash", "11"}, code: 128 + 11},
-			{name: "run", argv: []string{"run", "4"}, stop: 20 * time.Second, code: 4, log: "terminated"},
-			{name: "ignore", argv: []string{"ignore"}, stop: time.Second, code: 128 + 9, log: "ready"},
-			{name: "delay", argv: []string{"delay", "300ms", "5"}, stop: 20 * time.Second, code: 5, log: "done"},
-			{name: "version", argv: []string{"version"}, log: "stdout F v1"},
-		} {
-			id := pod.start(t, tc.name, images.Testprog, append([]string{"/testprog"}, tc.argv...)...)
-			if tc.stop > 0 {
-				require.Eventually(t, func() bool { return strings.Contains(pod.log(t, tc.name), "ready") }, time.Minute, 10*time.Millisecond)
-				_, err := pod.runtime.StopContainer(t.Context(), &criv1.StopContainerRequest{ContainerId: id, Timeout: int64(tc.stop / time.Second)})
-				require.NoError(t, err)
-			}
-			require.Equal(t, tc.code, pod.exited(t, id), tc.name)
-			require.Contains(t, pod.log(t, tc.name), tc.log, tc.name)
-		}
-	})
-}
-
 // TestRuntimeEnds shows that a runtime can be ended in each way and started
 // again, and that its pods live on meanwhile.
 func TestRuntimeEnds(t *testing.T) {

@@ -35,7 +35,7 @@ func testExpansion(t *testing.T, s *storage) {
 		}
 		return nil
 	})
-	defer s.setFault(func(context.Context, string, string) error { return nil })
+	defer s.setFault(noFault)
 	for _, claim := range []string{"grows", "toolarge"} {
 		s.do(t, "patch", "pvc", claim, "-p", `{"spec":{"resources":{"requests":{"storage":"8Mi"}}}}`)
 	}

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -37,16 +38,22 @@ type storage struct {
 	other  string // the file of another authority's certificate
 
 	mu    sync.Mutex
-	wrong []error                                                // what was not in order
-	lost  string                                                 // the handle of a volume that was deleted by somebody
-	held  map[string]bool                                        // claims that are not attached
-	fault func(ctx context.Context, method, handle string) error // of the first driver
+	wrong []error // what was not in order
+	lost  string  // the handle of a volume that was deleted by somebody
+
+	held  sync.Map     // claims that are not attached
+	fault atomic.Value // the driverFault of the first driver
 }
+
+type driverFault func(ctx context.Context, method, handle string) error
+
+func noFault(context.Context, string, string) error { return nil }
 
 // newStorage starts all of it. It outlives the node's clean-up.
 func newStorage(t *testing.T, plane controlplane.Handle, rt tb.Runtime) *storage {
 	data := t.TempDir() // before stop: it goes after that
-	s := &storage{held: map[string]bool{}, fault: func(context.Context, string, string) error { return nil }}
+	s := &storage{}
+	s.setFault(noFault)
 	t.Cleanup(s.stop)
 	s.node, s.proxy = behindProxy(t, plane, rt)
 	s.proxy.shortTokens.Store(true)
@@ -160,29 +167,10 @@ func (s *storage) called(ctx context.Context, method string) error {
 			s.isWrong(fmt.Errorf("%s is staged: in use %t, attached %t: %w", handle, inUse, attached, err))
 		}
 	}
-	s.mu.Lock()
-	fault := s.fault
-	s.mu.Unlock()
-	return fault(ctx, method, handle)
+	return s.fault.Load().(driverFault)(ctx, method, handle)
 }
 
-func (s *storage) setFault(f func(ctx context.Context, method, handle string) error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.fault = f
-}
-
-func (s *storage) hold(claim string, held bool) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.held[claim] = held
-}
-
-func (s *storage) isHeld(claim string) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.held[claim]
-}
+func (s *storage) setFault(f driverFault) { s.fault.Store(f) }
 
 // atNode is what the Node says of a volume.
 func (s *storage) atNode(ctx context.Context, handle string) (inUse, attached bool, err error) {
@@ -300,8 +288,10 @@ func (s *storage) attach(ctx context.Context) error {
 	}
 	var errs []error
 	for _, name := range slices.Sorted(maps.Keys(attachments)) {
-		if pv := volumes[name]; pv != nil && !s.isHeld(pv.Spec.ClaimRef.Name) {
-			errs = append(errs, s.attachOne(ctx, attachments[name], pv))
+		if pv := volumes[name]; pv != nil {
+			if _, held := s.held.Load(pv.Spec.ClaimRef.Name); !held {
+				errs = append(errs, s.attachOne(ctx, attachments[name], pv))
+			}
 		}
 	}
 	return errors.Join(errs...)

@@ -27,7 +27,7 @@ func TestVolumes(t *testing.T) {
 		s := newStorage(t, plane, rt)
 		s.prepareLost(t)
 		s.prepareBundles(t)
-		s.hold("held", true)
+		s.held.Store("held", true)
 		s.applyStorage(t, everything())
 		for _, scenario := range []struct {
 			name string
@@ -384,7 +384,7 @@ func testNotAttached(t *testing.T, s *storage) {
 	require.NoError(t, err)
 	require.True(t, inUse && !attached, "it is said to be in use before it is attached")
 	require.Error(t, s.after(0, handle, "begin NodeStageVolume"))
-	s.hold("held", false)
+	s.held.Delete("held")
 	s.ready(t, "held")
 }
 

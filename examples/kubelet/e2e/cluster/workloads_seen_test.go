@@ -103,18 +103,25 @@ func events(t *testing.T, n *node) {
 	require.NoError(t, os.Mkdir(volumes, 0o755))
 	require.NoError(t, os.Symlink("/etc", filepath.Join(volumes, "out")))
 	const mounts = `{name: c, image: TESTPROG, volumeMounts: [{name: v, mountPath: /v}]}`
-	for _, pod := range []struct{ name, container, volume string }{
-		{"fine", mounts, "emptyDir: {}"},
-		{"no-image", `{name: c, image: "` + n.images.Registry + `/no/such:v1"}`, "emptyDir: {}"},
-		{"crashes", `{name: c, image: TESTPROG, args: [exit, "3"]}`, "emptyDir: {}"},
-		{"no-folder", mounts, "hostPath: {path: " + volumes + "/missing, type: Directory}"},
-		{"no-config-map", mounts, "configMap: {name: missing}"},
-		{"leaves-volume", `{name: c, image: TESTPROG, volumeMounts: [{name: v, mountPath: /v, subPath: out/passwd}]}`, "hostPath: {path: " + volumes + "}"},
-		{"below-a-file", `{name: c, image: TESTPROG, volumeMounts: [{name: v, mountPath: /testprog/v}]}`, "emptyDir: {}"},
-		{"git", mounts, "gitRepo: {repository: 'https://example.com/x.git'}"},
-		{"flex", mounts, "flexVolume: {driver: example.com/x}"},
-		{"elsewhere", `{name: c, image: TESTPROG, ports: [{containerPort: 80}]}`, "emptyDir: {}\n  nodeSelector: {example.com/room: '3'}"},
-	} {
+	all := []struct{ name, container, volume, told, state string }{
+		{"fine", mounts, "emptyDir: {}", "Pulled Created Started", ""},
+		{"no-image", `{name: c, image: "` + n.images.Registry + `/no/such:v1"}`, "emptyDir: {}", "Pulling Failed Failed BackOff Failed", "Pending ImagePullBackOff"},
+		{"crashes", `{name: c, image: TESTPROG, args: [exit, "3"]}`, "emptyDir: {}", "Pulled Created Started BackOff", ""},
+		{"no-folder", mounts, "hostPath: {path: " + volumes + "/missing, type: Directory}", "FailedMount", "Pending ContainerCreating"},
+		{"no-config-map", mounts, "configMap: {name: missing}", "FailedMount", "Pending ContainerCreating"},
+		{
+			"leaves-volume", `{name: c, image: TESTPROG, volumeMounts: [{name: v, mountPath: /v, subPath: out/passwd}]}`, "hostPath: {path: " + volumes + "}",
+			"Pulled Failed", "Pending CreateContainerConfigError",
+		},
+		{"below-a-file", `{name: c, image: TESTPROG, volumeMounts: [{name: v, mountPath: /testprog/v}]}`, "emptyDir: {}", "Pulled Created Failed BackOff", ""},
+		{"git", mounts, "gitRepo: {repository: 'https://example.com/x.git'}", "FailedMount", "Pending ContainerCreating"},
+		{"flex", mounts, "flexVolume: {driver: example.com/x}", "FailedMount", "Pending ContainerCreating"},
+		{
+			"elsewhere", `{name: c, image: TESTPROG, ports: [{containerPort: 80}]}`, "emptyDir: {}\n  nodeSelector: {example.com/room: '3'}",
+			"NodeAffinity", "Failed NodeAffinity",
+		},
+	}
+	for _, pod := range all {
 		n.apply(t, podOf(pod.name, `
   nodeName: NODE
   dnsPolicy: Default
@@ -124,26 +131,13 @@ func events(t *testing.T, n *node) {
   - name: v
     `+pod.volume))
 	}
-	n.told(t, "fine", "Pulled", "Created", "Started")
-	n.told(t, "no-image", "Pulling", "Failed", "Failed", "BackOff", "Failed")
-	n.told(t, "crashes", "Pulled", "Created", "Started", "BackOff")
-	n.told(t, "no-folder", "FailedMount")
-	n.told(t, "no-config-map", "FailedMount")
-	n.told(t, "leaves-volume", "Pulled", "Failed")
-	n.told(t, "below-a-file", "Pulled", "Created", "Failed", "BackOff")
-	n.told(t, "git", "FailedMount")
-	n.told(t, "flex", "FailedMount")
-	n.told(t, "elsewhere", "NodeAffinity")
-	for pod, want := range map[string]string{
-		"no-image":      "Pending ImagePullBackOff",
-		"no-folder":     "Pending ContainerCreating",
-		"no-config-map": "Pending ContainerCreating",
-		"leaves-volume": "Pending CreateContainerConfigError",
-		"git":           "Pending ContainerCreating",
-		"flex":          "Pending ContainerCreating",
-		"elsewhere":     "Failed NodeAffinity ",
-	} {
-		n.becomes(t, "pod", pod, "{.status.phase} {.status.reason}{.status.containerStatuses[0].state.waiting.reason}", strings.TrimSpace(want))
+	for _, pod := range all {
+		n.told(t, pod.name, strings.Fields(pod.told)...)
+	}
+	for _, pod := range all {
+		if pod.state != "" {
+			n.becomes(t, "pod", pod.name, "{.status.phase} {.status.reason}{.status.containerStatuses[0].state.waiting.reason}", pod.state)
+		}
 	}
 	n.becomes(t, "pod", "crashes", "{.status.phase} {.status.containerStatuses[0].lastState.terminated.exitCode}", "Running 3")
 	require.Contains(t, n.do(t, "describe", "pod", "no-image"), "back-off pulling image")
