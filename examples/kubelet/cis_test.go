@@ -134,7 +134,7 @@ func TestHardenedKubelet(t *testing.T) {
 		require.Equal(t, ok, err == nil, tls.CipherSuiteName(suite))
 	}
 	code := func(path string, change func(*tls.Config)) int {
-		c := &http.Client{Timeout: 10 * time.Second, Transport: &http.Transport{TLSClientConfig: client(change), DisableKeepAlives: true}}
+		c := &http.Client{Timeout: time.Minute, Transport: &http.Transport{TLSClientConfig: client(change), DisableKeepAlives: true}}
 		response, err := c.Get("https://" + address + path)
 		require.NoError(t, err)
 		require.NoError(t, response.Body.Close())

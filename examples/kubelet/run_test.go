@@ -5,10 +5,12 @@ import (
 	"context"
 	"crypto/tls"
 	"io"
+	"math/rand/v2"
 	"net"
 	"net/http"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -21,15 +23,16 @@ import (
 	"github.com/podwright/podwright/examples/kubelet/server"
 )
 
-// free is a port that nobody listens on.
+// free is a port that nobody listens on. It is below those that the kernel gives to others meanwhile.
 func free(t *testing.T) string {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	require.NoError(t, err)
-	defer l.Close()
-	_, port, err := net.SplitHostPort(l.Addr().String())
-	require.NoError(t, err)
-	return port
+	for {
+		port := strconv.Itoa(10_000 + rand.IntN(20_000))
+		if l, err := net.Listen("tcp", "127.0.0.1:"+port); err == nil {
+			require.NoError(t, l.Close())
+			return port
+		}
+	}
 }
 
 // started runs a kubelet of the embedded runtime, with a place for its log, until it is stopped
@@ -62,7 +65,7 @@ func TestStandaloneAPI(t *testing.T) {
 	_, ended, stop := started(t, &log, "--anonymous-auth", "--authorization-mode=AlwaysAllow", "--port="+port, "--logging-format=json", "--pod-manifest-path="+manifests)
 	defer func() { require.NoError(t, <-ended) }()
 	defer stop()
-	client := &http.Client{Timeout: 10 * time.Second, Transport: &http.Transport{DisableKeepAlives: true, TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}}
+	client := &http.Client{Timeout: time.Minute, Transport: &http.Transport{DisableKeepAlives: true, TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}}
 	do := func(method, path, body string) (int, string) {
 		request, err := http.NewRequestWithContext(t.Context(), method, "https://127.0.0.1:"+port+path, strings.NewReader(body))
 		require.NoError(t, err)

@@ -15,6 +15,7 @@ import (
 	kernel "github.com/podwright/podwright/examples/kubelet/cgroups"
 	"github.com/podwright/podwright/examples/kubelet/config"
 	"github.com/podwright/podwright/examples/kubelet/metrics"
+	"github.com/podwright/podwright/internal/fields"
 	"github.com/podwright/podwright/internal/run"
 	"github.com/podwright/podwright/syncloop/shutdown"
 	"github.com/podwright/podwright/volume/mounts"
@@ -73,15 +74,13 @@ type Config struct {
 }
 
 func (c *Config) complete() error {
-	for field, value := range map[string]string{
-		"Flags.NodeName": c.Flags.NodeName, "Flags.RootDir": c.Flags.RootDir, "Kubelet.PodLogsDir": c.Kubelet.PodLogsDir,
-	} {
-		if value == "" {
-			return fmt.Errorf("agent: Config.%s is required", field)
-		}
-	}
-	if c.Connect == nil {
-		return errors.New("agent: Config.Connect is required")
+	f := fields.Of("agent: Config")
+	f.Required("Flags.NodeName", c.Flags.NodeName)
+	f.Required("Flags.RootDir", c.Flags.RootDir)
+	f.Required("Kubelet.PodLogsDir", c.Kubelet.PodLogsDir)
+	f.Required("Connect", c.Connect)
+	if err := f.Err(); err != nil {
+		return err
 	}
 	config.SetDefaults(&c.Kubelet)
 	if c.Metrics == nil {
@@ -90,12 +89,8 @@ func (c *Config) complete() error {
 			return err
 		}
 	}
-	if c.ShutdownTimeout == 0 {
-		c.ShutdownTimeout = 10 * time.Second
-	}
-	if c.Logger == nil {
-		c.Logger = slog.New(slog.DiscardHandler)
-	}
+	fields.Default(&c.ShutdownTimeout, 10*time.Second)
+	fields.Logger(&c.Logger)
 	return nil
 }
 

@@ -104,7 +104,7 @@ func (l *lifecycle) preempt(pod *v1.Pod, victims []*v1.Pod, missing []admission.
 			s.Phase, s.Reason, s.Message = v1.PodFailed, preempting, preemptedMessage
 		}}})
 		if err != nil {
-			l.cfg.Logger.Error("a pod cannot be ended for a critical one", "pod", victim.Namespace+"/"+victim.Name, "uid", victim.UID, "for", pod.UID, "err", err)
+			l.cfg.Logger.Error("a pod cannot be ended for a critical one", "pod", victim.Namespace+"/"+victim.Name, "podUID", victim.UID, "for", pod.UID, "err", err)
 			continue
 		}
 		l.cfg.Metrics.Pods.Preempted(string(missing[0].Name))

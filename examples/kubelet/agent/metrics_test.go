@@ -50,7 +50,7 @@ func TestMetrics(t *testing.T) {
 				} {
 					assert.Contains(t, text, "\n"+name+" ")
 				}
-			}, 20*time.Second, 10*time.Millisecond)
+			}, time.Minute, 10*time.Millisecond)
 			require.NotContains(t, scrape(a.Measures().Metrics), "\nkubelet_pod_start_duration_seconds_count 0\n")
 			require.Contains(t, scrape(a.Measures().SLIs), `kubernetes_healthcheck{name="runtime",type="healthz"} 1`)
 		})

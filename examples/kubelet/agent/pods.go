@@ -65,7 +65,7 @@ func (a *Agent) Pods() (pods []v1.Pod, notes []string, err error) {
 func saved(store *checkpoint.Store, uid types.UID, log *slog.Logger) *v1.PodStatus {
 	record, err := store.Load(uid)
 	if errors.Is(err, checkpoint.ErrCorrupt) { // and set aside, so that it is logged once
-		log.Error("the saved status of a pod is lost", "uid", uid, "err", err)
+		log.Error("the saved status of a pod is lost", "podUID", uid, "err", err)
 	}
 	if err != nil {
 		return nil

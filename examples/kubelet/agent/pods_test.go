@@ -82,7 +82,7 @@ func (n *podsNode) during(t *testing.T, f func(*Agent)) {
 // soon waits for a condition.
 func soon(t *testing.T, condition func() bool) {
 	t.Helper()
-	require.Eventually(t, condition, 20*time.Second, 5*time.Millisecond)
+	require.Eventually(t, condition, time.Minute, 5*time.Millisecond)
 }
 
 // runs tells whether one pod is there, and runs.
@@ -284,7 +284,7 @@ func TestSourcesThatDoNotAnswerAreInTheHealth(t *testing.T) {
 							assert.Equal(t, connected, get("ping") == "ok", "what is asked for only once there is a runtime")
 							assert.Contains(t, get(check), text)
 							assert.Equal(t, "ok", get(other))
-						}, 10*time.Second, 5*time.Millisecond)
+						}, time.Minute, 5*time.Millisecond)
 					}
 					reaches(want)
 					require.NoError(t, os.Remove(pipe))

@@ -249,16 +249,12 @@ func TestLimits(t *testing.T) {
 }
 
 func TestConfigIsChecked(t *testing.T) {
-	server := apitest.Start(t)
-	for want, cfg := range map[string]apiserver.Config{
-		"apiserver: Config.Kubeconfig is required":   {UserAgent: "x"},
-		"apiserver: Config.UserAgent is required":    {Kubeconfig: server.Kubeconfig},
-		"apiserver: Config.Period is negative: -1ns": {Kubeconfig: server.Kubeconfig, UserAgent: "x", Period: -1},
-		"apiserver: Limits.Burst is negative: -1":    {Kubeconfig: server.Kubeconfig, UserAgent: "x", Limits: apiserver.Limits{Burst: -1}},
-	} {
-		_, err := apiserver.New(cfg)
-		require.EqualError(t, err, want)
-	}
-	_, err := apiserver.NewFeed(apiserver.FeedConfig[*v1.Pod, *v1.PodList]{})
+	_, err := apiserver.New(apiserver.Config{Period: -1})
+	require.EqualError(t, err, `apiserver: Config.Kubeconfig is required
+apiserver: Config.UserAgent is required
+apiserver: Config.Period is negative: -1ns`)
+	_, err = apiserver.New(apiserver.Config{Kubeconfig: apitest.Start(t).Kubeconfig, UserAgent: "x", Limits: apiserver.Limits{Burst: -1}})
+	require.EqualError(t, err, "apiserver: Limits.Burst is negative: -1")
+	_, err = apiserver.NewFeed(apiserver.FeedConfig[*v1.Pod, *v1.PodList]{})
 	require.EqualError(t, err, "apiserver: FeedConfig.Resource is required")
 }

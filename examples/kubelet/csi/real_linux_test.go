@@ -186,7 +186,7 @@ func TestDriverAndAgentRestart(t *testing.T) {
 		require.ErrorContains(t, m.Prepare(short, pod("2", "a.d")), `driver "d" is not registered`)
 		require.NoError(t, d.Start())
 		w.eventually("back", func() bool { return w.Driver("d") != nil })
-		require.Eventually(t, func() bool { return m.Prepare(t.Context(), pod("2", "a.d")) == nil }, 20*time.Second, 10*time.Millisecond)
+		require.Eventually(t, func() bool { return m.Prepare(t.Context(), pod("2", "a.d")) == nil }, time.Minute, 10*time.Millisecond)
 	})
 	require.NoError(t, isMounted(path))
 	require.FileExists(t, path.Path+"/f")

@@ -19,22 +19,16 @@ func TestConfig(t *testing.T) {
 	n, err := node.New(good)
 	require.NoError(t, err)
 	require.EqualError(t, n.Health(), "not registered yet")
-	for want, change := range map[string]func(*node.Config){
-		"node: Config.Name is required":              func(c *node.Config) { c.Name = "" },
-		"node: Config.Nodes is required":             func(c *node.Config) { c.Nodes = (*nodetest.API)(nil) },
-		"node: Config.Leases is required":            func(c *node.Config) { c.Leases = nil },
-		"node: Config.Facts is required":             func(c *node.Config) { c.Facts = nil },
-		"Config.Update is negative":                  func(c *node.Config) { c.Update = -1 },
-		"Config.Report is negative":                  func(c *node.Config) { c.Report = -1 },
-		"Config.LeaseDuration is negative":           func(c *node.Config) { c.LeaseDuration = -1 },
-		"Config.CallTimeout is negative":             func(c *node.Config) { c.CallTimeout = -1 },
-		"Config.LeaseDuration: 1.5s is not whole":    func(c *node.Config) { c.LeaseDuration = 1500 * time.Millisecond },
-		`Config.Labels: --node-labels: key "a b"`:    func(c *node.Config) { c.Labels = map[string]string{"a b": ""} },
-		`Config.Taints: effect "" of "a" is none of`: func(c *node.Config) { c.Taints = []v1.Taint{{Key: "a"}} },
+	_, err = node.New(node.Config{
+		Nodes: (*nodetest.API)(nil), Update: -1, Report: -1, LeaseDuration: -1500 * time.Millisecond, Labels: map[string]string{"a b": ""}, Taints: []v1.Taint{{Key: "a"}},
+	})
+	for _, want := range []string{
+		"Name is required", "Nodes is required", "Leases is required", "Facts is required", "Update is negative", "Report is negative", "LeaseDuration is negative",
+		"LeaseDuration: -1.5s is not whole", `Labels: --node-labels: key "a b"`, `Taints: effect "" of "a" is none of`,
 	} {
-		bad := good
-		change(&bad)
-		_, err := node.New(bad)
-		require.ErrorContains(t, err, want)
+		require.ErrorContains(t, err, "node: Config."+want)
 	}
+	good.CallTimeout = -1
+	_, err = node.New(good)
+	require.ErrorContains(t, err, "node: Config.CallTimeout is negative")
 }

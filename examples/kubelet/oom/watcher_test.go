@@ -148,7 +148,7 @@ func killedByLimit(t *testing.T, tree, limitFile string) {
 	limit := "/" + filepath.Base(dir)
 	var pid int
 	var k oom.Kill
-	for range 3 {
+	for range 10 {
 		k = whileWatched(t, func() { pid = overLimit(t, procs) }, func(k oom.Kill) bool { return k.PID == pid })
 		if k.Limit != "" {
 			break
@@ -173,7 +173,7 @@ func newCgroup(t *testing.T, tree string) (dir string) {
 	dir, err := os.MkdirTemp(tree, "podwright-oom-")
 	require.NoError(t, err)
 	t.Cleanup(func() {
-		require.Eventually(t, func() bool { return os.Remove(dir) == nil }, 10*time.Second, 10*time.Millisecond)
+		require.Eventually(t, func() bool { return os.Remove(dir) == nil }, time.Minute, 10*time.Millisecond)
 	})
 	return dir
 }

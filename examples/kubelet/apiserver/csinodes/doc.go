@@ -31,6 +31,4 @@
 // fails with growing pauses, and reads again what was changed by others meanwhile. A node
 // may do all of this about itself under the Node authorizer and NodeRestriction. It may not
 // watch its CSINode: that one is read again after each Period.
-//
-// An example that runs: Example in example_test.go.
 package csinodes

@@ -11,8 +11,6 @@
 // 25 at once and one more every five minutes. Events wait for a server that is away: as
 // many as Config.Size, the newest ones, and none longer than an hour. What the server
 // refuses is not sent again.
-//
-// An example that runs: Example in example_test.go.
 package events
 
 import (

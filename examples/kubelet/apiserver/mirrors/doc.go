@@ -16,6 +16,4 @@
 // Nothing here holds up a pod: Sync takes down what is wanted, Run does it, and repeats
 // what fails with growing pauses. Deleting names the UID. A pod of that name that is no
 // mirror of this node's is never touched.
-//
-// An example that runs: Example in example_test.go.
 package mirrors

@@ -14,7 +14,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/podwright/podwright/examples/kubelet/apiserver"
 	"github.com/podwright/podwright/examples/kubelet/apiserver/apitest"
 )
 
@@ -298,6 +297,4 @@ func TestDecide(t *testing.T) {
 func TestConfigIsChecked(t *testing.T) {
 	_, err := New(Config{})
 	require.EqualError(t, err, "mirrors: Config.Client is required\nmirrors: Config.Node is required")
-	_, err = New(Config{Client: &apiserver.Client{}})
-	require.EqualError(t, err, "mirrors: Config.Node is required")
 }

@@ -23,6 +23,4 @@
 //
 // Claims, volumes and attachments are read each time they are asked for: a claim that was
 // bound a moment ago is bound.
-//
-// An example that runs: ExampleObjects in example_test.go.
 package objects

@@ -7,6 +7,4 @@
 // The source registers itself with the merger as "api", and is one of the loop's sources.
 // While the server has not answered it says nothing, so that nothing is taken away; later
 // the last set stays in force whatever happens to the server.
-//
-// An example that runs: Example in example_test.go.
 package pods

@@ -23,16 +23,14 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 func TestConfigIsChecked(t *testing.T) {
 	var none *server
+	// A8: file defaults without an API server.
+	const required = "auth: Config.Reviews is required where the API server is asked: authentication.webhook.enabled is true, authorization.mode "
+	const negative = "\nauth: Config.Tokens.TTL is negative: -1ns\nauth: Config.AllowedTTL is negative: -1ns\nauth: Config.DeniedTTL is negative: -1ns"
 	for want, cfg := range map[string]Config{
-		"auth: Config.NodeName is required":                           {Mode: AlwaysAllow},
-		`auth: Config.Mode "" is neither AlwaysAllow nor Webhook`:     {NodeName: "n"},
-		`auth: Config.Mode "RBAC" is neither AlwaysAllow nor Webhook`: {NodeName: "n", Mode: "RBAC"},
-		"auth: Config.Tokens.TTL is negative: -1ns":                   {NodeName: "n", Mode: AlwaysAllow, Tokens: Tokens{TTL: -1}},
-		"auth: Config.AllowedTTL is negative: -1ns":                   {NodeName: "n", Mode: AlwaysAllow, AllowedTTL: -1},
-		"auth: Config.DeniedTTL is negative: -1ns":                    {NodeName: "n", Mode: AlwaysAllow, DeniedTTL: -1},
-		// A8: file defaults without an API server.
-		"auth: Config.Reviews is required where the API server is asked: authentication.webhook.enabled is true, authorization.mode Webhook":     {NodeName: "n", Mode: Webhook, Tokens: Tokens{Enabled: true}, Reviews: none},
-		"auth: Config.Reviews is required where the API server is asked: authentication.webhook.enabled is true, authorization.mode AlwaysAllow": {NodeName: "n", Mode: AlwaysAllow, Tokens: Tokens{Enabled: true}},
+		"auth: Config.NodeName is required\nauth: Config.Mode \"\" is neither AlwaysAllow nor Webhook" + negative: {Tokens: Tokens{TTL: -1}, AllowedTTL: -1, DeniedTTL: -1},
+		`auth: Config.Mode "RBAC" is neither AlwaysAllow nor Webhook`:                                             {NodeName: "n", Mode: "RBAC"},
+		required + "Webhook":     {NodeName: "n", Mode: Webhook, Tokens: Tokens{Enabled: true}, Reviews: none},
+		required + "AlwaysAllow": {NodeName: "n", Mode: AlwaysAllow, Tokens: Tokens{Enabled: true}},
 	} {
 		_, err := New(cfg)
 		require.EqualError(t, err, want)
