@@ -18,6 +18,7 @@ import (
 	collectorpb "go.opentelemetry.io/proto/otlp/collector/trace/v1"
 	"google.golang.org/grpc"
 
+	"github.com/podwright/podwright/examples/kubelet/apiserver/apitest"
 	"github.com/podwright/podwright/examples/kubelet/config"
 )
 
@@ -86,12 +87,8 @@ func TestChainsAreLeftAlone(t *testing.T) {
 	require.NoError(t, keepChains(t.Context(), &unwanted, logger))
 	require.Empty(t, log.String())
 	// A machine without iptables is one line.
-	ctx, cancel := context.WithCancel(t.Context())
-	ended := make(chan error, 1)
-	go func() { ended <- keepChains(ctx, &wanted, logger) }()
+	apitest.Run(t, func(ctx context.Context) error { return keepChains(ctx, &wanted, logger) })
 	soon(t, func() bool { return strings.Count(log.String(), "no iptables here") == 1 })
-	cancel()
-	require.NoError(t, <-ended)
 }
 
 // collector is a server of OTLP that counts connections, and spans by name.

@@ -23,7 +23,7 @@ import (
 	"github.com/podwright/podwright/examples/kubelet/server"
 )
 
-// free is a port that nobody listens on. It is below those that the kernel gives to others meanwhile.
+// free returns a port without a listener, below the range from which the kernel gives ports to others.
 func free(t *testing.T) string {
 	t.Helper()
 	for {

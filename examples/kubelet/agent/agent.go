@@ -62,9 +62,6 @@ type Config struct {
 	Metrics *metrics.Metrics
 	// SetVerbosity changes how much Logger logs; nil: that cannot be changed.
 	SetVerbosity func(verbosity int)
-	// ImageGCInterval is how often it is looked at whether images are to be removed;
-	// zero means 5 min.
-	ImageGCInterval time.Duration
 	// ShutdownTimeout is how long each part may take to stop; zero means 10 s.
 	ShutdownTimeout time.Duration
 	// Logger receives what a person should know; nil discards.

@@ -39,13 +39,7 @@ func TestConfigNamesWhatIsMissing(t *testing.T) {
 
 // running runs an Agent for as long as the function.
 func running(t *testing.T, a *Agent, during func()) {
-	ctx, cancel := context.WithCancel(t.Context())
-	done := make(chan error, 1)
-	go func() { done <- a.Run(ctx) }()
-	defer func() {
-		cancel()
-		require.NoError(t, <-done)
-	}()
+	defer apitest.Run(t, a.Run)()
 	during()
 }
 

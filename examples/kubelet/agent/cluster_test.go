@@ -190,15 +190,11 @@ func TestNodeWithoutARuntime(t *testing.T) {
 		require.NoError(t, os.MkdirAll(cfg.Flags.RootDir, 0o700))
 		in, err := newInputs(&cfg, &connected{err: errors.New("no such socket")})
 		require.NoError(t, err)
-		ctx, cancel := context.WithCancel(w.t.Context())
-		done := make(chan error, 1)
-		go func() {
-			done <- in.runWith(ctx, func(ctx context.Context) error { <-ctx.Done(); return nil })
-		}()
+		apitest.Run(w.t, func(ctx context.Context) error {
+			return in.runWith(ctx, func(ctx context.Context) error { <-ctx.Done(); return nil })
+		})
 		w.Sleep(5 * time.Second)
 		require.Regexp(t, "^False .*container runtime: no such socket", w.nodeCondition(v1.NodeReady))
-		cancel()
-		require.NoError(t, <-done)
 	})
 }
 

@@ -50,10 +50,9 @@ func newImages(cfg *Config, conn *Connection, store *records.Store, from referen
 
 func newImageGC(cfg *Config, conn *Connection, store *records.Store, manager *images.Manager, recorder recorder, l *lifecycle) (*gc.Manager, error) {
 	return gc.New(gc.Config{
-		Images:          conn.Images,
-		Containers:      conn.Runtime,
-		Policy:          imageGC(&cfg.Kubelet),
-		CollectInterval: cfg.ImageGCInterval,
+		Images:     conn.Images,
+		Containers: conn.Runtime,
+		Policy:     imageGC(&cfg.Kubelet),
 		InUse: func(ctx context.Context) ([]string, error) {
 			return imagesInUse(ctx, conn.Images, manager, l.current())
 		},

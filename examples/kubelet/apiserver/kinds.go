@@ -30,110 +30,88 @@ func resource[T, L any, PT interface {
 	}
 }
 
-// The kinds of objects by the names that an agent has for them. A namespace may be empty
-// for List and Watch: those of all namespaces.
-type (
-	Pods                   = Resource[*v1.Pod, *v1.PodList]
-	Nodes                  = Resource[*v1.Node, *v1.NodeList]
-	Events                 = Resource[*v1.Event, *v1.EventList]
-	Secrets                = Resource[*v1.Secret, *v1.SecretList]
-	ConfigMaps             = Resource[*v1.ConfigMap, *v1.ConfigMapList]
-	Services               = Resource[*v1.Service, *v1.ServiceList]
-	ServiceAccounts        = Resource[*v1.ServiceAccount, *v1.ServiceAccountList]
-	PersistentVolumes      = Resource[*v1.PersistentVolume, *v1.PersistentVolumeList]
-	PersistentVolumeClaims = Resource[*v1.PersistentVolumeClaim, *v1.PersistentVolumeClaimList]
-	Leases                 = Resource[*coordv1.Lease, *coordv1.LeaseList]
-	CSIDrivers             = Resource[*storagev1.CSIDriver, *storagev1.CSIDriverList]
-	CSINodes               = Resource[*storagev1.CSINode, *storagev1.CSINodeList]
-	VolumeAttachments      = Resource[*storagev1.VolumeAttachment, *storagev1.VolumeAttachmentList]
-	RuntimeClasses         = Resource[*nodev1.RuntimeClass, *nodev1.RuntimeClassList]
-	TrustBundles           = Resource[*certv1.ClusterTrustBundle, *certv1.ClusterTrustBundleList]
-	TrustBundlesV1beta1    = Resource[*certv1beta1.ClusterTrustBundle, *certv1beta1.ClusterTrustBundleList]
-	SigningRequests        = Resource[*certv1.CertificateSigningRequest, *certv1.CertificateSigningRequestList]
-)
-
 // Pods of a namespace.
-func (c *Client) Pods(namespace string) Pods {
+func (c *Client) Pods(namespace string) Resource[*v1.Pod, *v1.PodList] {
 	return resource[v1.Pod, v1.PodList](c, v1.SchemeGroupVersion, "pods", namespace)
 }
 
 // Nodes of the cluster.
-func (c *Client) Nodes() Nodes {
+func (c *Client) Nodes() Resource[*v1.Node, *v1.NodeList] {
 	return resource[v1.Node, v1.NodeList](c, v1.SchemeGroupVersion, "nodes", "")
 }
 
 // Events of a namespace.
-func (c *Client) Events(namespace string) Events {
+func (c *Client) Events(namespace string) Resource[*v1.Event, *v1.EventList] {
 	return resource[v1.Event, v1.EventList](c, v1.SchemeGroupVersion, "events", namespace)
 }
 
 // Secrets of a namespace.
-func (c *Client) Secrets(namespace string) Secrets {
+func (c *Client) Secrets(namespace string) Resource[*v1.Secret, *v1.SecretList] {
 	return resource[v1.Secret, v1.SecretList](c, v1.SchemeGroupVersion, "secrets", namespace)
 }
 
 // ConfigMaps of a namespace.
-func (c *Client) ConfigMaps(namespace string) ConfigMaps {
+func (c *Client) ConfigMaps(namespace string) Resource[*v1.ConfigMap, *v1.ConfigMapList] {
 	return resource[v1.ConfigMap, v1.ConfigMapList](c, v1.SchemeGroupVersion, "configmaps", namespace)
 }
 
 // Services of a namespace.
-func (c *Client) Services(namespace string) Services {
+func (c *Client) Services(namespace string) Resource[*v1.Service, *v1.ServiceList] {
 	return resource[v1.Service, v1.ServiceList](c, v1.SchemeGroupVersion, "services", namespace)
 }
 
 // ServiceAccounts of a namespace.
-func (c *Client) ServiceAccounts(namespace string) ServiceAccounts {
+func (c *Client) ServiceAccounts(namespace string) Resource[*v1.ServiceAccount, *v1.ServiceAccountList] {
 	return resource[v1.ServiceAccount, v1.ServiceAccountList](c, v1.SchemeGroupVersion, "serviceaccounts", namespace)
 }
 
 // PersistentVolumes of the cluster.
-func (c *Client) PersistentVolumes() PersistentVolumes {
+func (c *Client) PersistentVolumes() Resource[*v1.PersistentVolume, *v1.PersistentVolumeList] {
 	return resource[v1.PersistentVolume, v1.PersistentVolumeList](c, v1.SchemeGroupVersion, "persistentvolumes", "")
 }
 
 // PersistentVolumeClaims of a namespace.
-func (c *Client) PersistentVolumeClaims(namespace string) PersistentVolumeClaims {
+func (c *Client) PersistentVolumeClaims(namespace string) Resource[*v1.PersistentVolumeClaim, *v1.PersistentVolumeClaimList] {
 	return resource[v1.PersistentVolumeClaim, v1.PersistentVolumeClaimList](c, v1.SchemeGroupVersion, "persistentvolumeclaims", namespace)
 }
 
 // Leases of a namespace.
-func (c *Client) Leases(namespace string) Leases {
+func (c *Client) Leases(namespace string) Resource[*coordv1.Lease, *coordv1.LeaseList] {
 	return resource[coordv1.Lease, coordv1.LeaseList](c, coordv1.SchemeGroupVersion, "leases", namespace)
 }
 
 // CSIDrivers of the cluster.
-func (c *Client) CSIDrivers() CSIDrivers {
+func (c *Client) CSIDrivers() Resource[*storagev1.CSIDriver, *storagev1.CSIDriverList] {
 	return resource[storagev1.CSIDriver, storagev1.CSIDriverList](c, storagev1.SchemeGroupVersion, "csidrivers", "")
 }
 
 // CSINodes of the cluster.
-func (c *Client) CSINodes() CSINodes {
+func (c *Client) CSINodes() Resource[*storagev1.CSINode, *storagev1.CSINodeList] {
 	return resource[storagev1.CSINode, storagev1.CSINodeList](c, storagev1.SchemeGroupVersion, "csinodes", "")
 }
 
 // VolumeAttachments of the cluster.
-func (c *Client) VolumeAttachments() VolumeAttachments {
+func (c *Client) VolumeAttachments() Resource[*storagev1.VolumeAttachment, *storagev1.VolumeAttachmentList] {
 	return resource[storagev1.VolumeAttachment, storagev1.VolumeAttachmentList](c, storagev1.SchemeGroupVersion, "volumeattachments", "")
 }
 
 // RuntimeClasses of the cluster.
-func (c *Client) RuntimeClasses() RuntimeClasses {
+func (c *Client) RuntimeClasses() Resource[*nodev1.RuntimeClass, *nodev1.RuntimeClassList] {
 	return resource[nodev1.RuntimeClass, nodev1.RuntimeClassList](c, nodev1.SchemeGroupVersion, "runtimeclasses", "")
 }
 
 // TrustBundles of the cluster, in their final version.
-func (c *Client) TrustBundles() TrustBundles {
+func (c *Client) TrustBundles() Resource[*certv1.ClusterTrustBundle, *certv1.ClusterTrustBundleList] {
 	return resource[certv1.ClusterTrustBundle, certv1.ClusterTrustBundleList](c, certv1.SchemeGroupVersion, "clustertrustbundles", "")
 }
 
 // TrustBundlesV1beta1 are those of servers before Kubernetes 1.37.
-func (c *Client) TrustBundlesV1beta1() TrustBundlesV1beta1 {
+func (c *Client) TrustBundlesV1beta1() Resource[*certv1beta1.ClusterTrustBundle, *certv1beta1.ClusterTrustBundleList] {
 	return resource[certv1beta1.ClusterTrustBundle, certv1beta1.ClusterTrustBundleList](c, certv1beta1.SchemeGroupVersion, "clustertrustbundles", "")
 }
 
 // SigningRequests of the cluster: those for certificates.
-func (c *Client) SigningRequests() SigningRequests {
+func (c *Client) SigningRequests() Resource[*certv1.CertificateSigningRequest, *certv1.CertificateSigningRequestList] {
 	return resource[certv1.CertificateSigningRequest, certv1.CertificateSigningRequestList](c, certv1.SchemeGroupVersion, "certificatesigningrequests", "")
 }
 

@@ -2,7 +2,6 @@ package apiserver_test
 
 import (
 	"bytes"
-	"context"
 	"encoding/base64"
 	"fmt"
 	"log/slog"
@@ -128,9 +127,7 @@ func TestKubeconfigChanges(t *testing.T) {
 	a.point(first)
 	client, err := apiserver.New(a.config(slog.New(slog.NewTextHandler(&log, nil))))
 	require.NoError(t, err)
-	ctx, stop := context.WithCancel(t.Context())
-	done := make(chan error, 1)
-	go func() { done <- client.Run(ctx) }()
+	stop := apitest.Run(t, client.Run)
 	feed := follow(t, client)
 	user := func(name string) func() bool { // who calls now
 		return func() bool {
@@ -172,7 +169,6 @@ func TestKubeconfigChanges(t *testing.T) {
 	require.Eventually(t, feed.shows("a", "3"), time.Minute, 5*time.Millisecond)
 
 	stop()
-	require.NoError(t, <-done)
 	require.Equal(t, 1, strings.Count(log.String(), "late.pem"), "what is wrong is logged once: %s", log.String())
 	require.ErrorIs(t, client.Run(t.Context()), apiserver.ErrAlreadyRun)
 }

@@ -47,4 +47,6 @@ func (n OwnNode) UpdateLease(ctx context.Context, lease *coordv1.Lease) (*coordv
 	return n.leases().Update(ctx, lease, metav1.UpdateOptions{})
 }
 
-func (n OwnNode) leases() Leases { return n.client.Leases(v1.NamespaceNodeLease) }
+func (n OwnNode) leases() Resource[*coordv1.Lease, *coordv1.LeaseList] {
+	return n.client.Leases(v1.NamespaceNodeLease)
+}

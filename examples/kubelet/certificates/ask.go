@@ -23,7 +23,7 @@ import (
 
 // asker asks an API server for certificates of one signer.
 type asker struct {
-	requests apiserver.SigningRequests
+	requests apiserver.Resource[*certv1.CertificateSigningRequest, *certv1.CertificateSigningRequestList]
 	signer   string
 	log      *slog.Logger
 }

@@ -8,12 +8,9 @@ import (
 	"reflect"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	logsapi "k8s.io/component-base/logs/api/v1"
 	kubeletv1beta1 "k8s.io/kubelet/config/v1beta1"
 )
 
@@ -40,84 +37,36 @@ func write(t *testing.T, files map[string]string) (dir string) {
 	return dir
 }
 
+// defaultFields are the defaults of a node with an API server, in the order of the documentation of KubeletConfiguration.
+const defaultFields = `{enableServer: true, podLogsDir: /var/log/pods, syncFrequency: 1m0s, fileCheckFrequency: 20s, httpCheckFrequency: 20s, address: 0.0.0.0, port: 10250,
+	authentication: {x509: {}, webhook: {enabled: true, cacheTTL: 2m0s}, anonymous: {enabled: false}},
+	authorization: {mode: Webhook, webhook: {cacheAuthorizedTTL: 5m0s, cacheUnauthorizedTTL: 30s}},
+	registryPullQPS: 5, registryBurst: 10, imagePullCredentialsVerificationPolicy: NeverVerifyPreloadedImages, eventRecordQPS: 50, eventBurst: 100,
+	enableDebuggingHandlers: true, healthzPort: 10248, healthzBindAddress: 127.0.0.1, oomScoreAdj: -999, streamingConnectionIdleTimeout: 4h0m0s,
+	nodeStatusUpdateFrequency: 10s, nodeStatusReportFrequency: 5m0s, nodeLeaseDurationSeconds: 40, imageMinimumGCAge: 2m0s, imageMaximumGCAge: 0s,
+	imageGCHighThresholdPercent: 85, imageGCLowThresholdPercent: 80, volumeStatsAggPeriod: 0s, cgroupsPerQOS: true, cgroupDriver: cgroupfs,
+	cpuManagerReconcilePeriod: 0s, runtimeRequestTimeout: 2m0s, maxPods: 110, podPidsLimit: -1, resolvConf: /etc/resolv.conf, cpuCFSQuota: true,
+	cpuCFSQuotaPeriod: 100ms, nodeStatusMaxImages: 50, maxOpenFiles: 1000000, contentType: application/vnd.kubernetes.protobuf, kubeAPIQPS: 50, kubeAPIBurst: 100,
+	serializeImagePulls: true, evictionPressureTransitionPeriod: 5m0s, mergeDefaultEvictionSettings: false, makeIPTablesUtilChains: true, failSwapOn: true,
+	memorySwap: {swapBehavior: NoSwap}, containerLogMaxSize: 10Mi, containerLogMaxFiles: 5, containerLogMaxWorkers: 1, containerLogMonitorInterval: 10s,
+	enforceNodeAllocatable: [pods], enableSystemLogHandler: true, enableSystemLogQuery: false, shutdownGracePeriod: 0s, shutdownGracePeriodCriticalPods: 0s,
+	logging: {format: text, flushFrequency: 5s, verbosity: 0, options: {text: {infoBufferSize: "0"}, json: {infoBufferSize: "0"}}},
+	crashLoopBackOff: {maxContainerRestartPeriod: 5m0s}, enableProfilingHandler: true, enableDebugFlagsHandler: true, seccompDefault: false, registerNode: true,
+	localStorageCapacityIsolation: true, containerRuntimeEndpoint: "unix:///run/containerd/containerd.sock",
+	imageServiceEndpoint: "unix:///run/containerd/containerd.sock", failCgroupV1: true, userNamespaces: {idsPerPod: 65536}}`
+
 func TestDefaults(t *testing.T) {
 	c, err := FromArgs([]string{"--hostname-override=Node-1", "--kubeconfig=/k"}, io.Discard)
 	require.NoError(t, err)
-	require.Equal(t, &Config{
-		Kubelet: kubeletv1beta1.KubeletConfiguration{
-			PodLogsDir:                             "/var/log/pods",
-			ContainerRuntimeEndpoint:               "unix:///run/containerd/containerd.sock",
-			ImageServiceEndpoint:                   "unix:///run/containerd/containerd.sock",
-			RuntimeRequestTimeout:                  metav1.Duration{Duration: 2 * time.Minute},
-			Address:                                "0.0.0.0",
-			EnableServer:                           new(true),
-			Port:                                   10250,
-			Authentication:                         kubeletv1beta1.KubeletAuthentication{Anonymous: kubeletv1beta1.KubeletAnonymousAuthentication{Enabled: new(false)}, Webhook: kubeletv1beta1.KubeletWebhookAuthentication{Enabled: new(true), CacheTTL: metav1.Duration{Duration: 2 * time.Minute}}},
-			Authorization:                          kubeletv1beta1.KubeletAuthorization{Mode: kubeletv1beta1.KubeletAuthorizationModeWebhook, Webhook: kubeletv1beta1.KubeletWebhookAuthorization{CacheAuthorizedTTL: metav1.Duration{Duration: 5 * time.Minute}, CacheUnauthorizedTTL: metav1.Duration{Duration: 30 * time.Second}}},
-			StreamingConnectionIdleTimeout:         metav1.Duration{Duration: 4 * time.Hour},
-			EnableDebuggingHandlers:                new(true),
-			EnableProfilingHandler:                 new(true),
-			EnableDebugFlagsHandler:                new(true),
-			EnableSystemLogHandler:                 new(true),
-			EnableSystemLogQuery:                   new(false),
-			MakeIPTablesUtilChains:                 new(true),
-			Logging:                                logsapi.LoggingConfiguration{Format: "text", FlushFrequency: logsapi.TimeOrMetaDuration{Duration: metav1.Duration{Duration: 5 * time.Second}, SerializeAsString: true}},
-			HealthzBindAddress:                     "127.0.0.1",
-			HealthzPort:                            new(int32(10248)),
-			SyncFrequency:                          metav1.Duration{Duration: time.Minute},
-			FileCheckFrequency:                     metav1.Duration{Duration: 20 * time.Second},
-			NodeStatusUpdateFrequency:              metav1.Duration{Duration: 10 * time.Second},
-			NodeStatusReportFrequency:              metav1.Duration{Duration: 5 * time.Minute},
-			NodeLeaseDurationSeconds:               40,
-			OOMScoreAdj:                            new(int32(-999)),
-			EvictionPressureTransitionPeriod:       metav1.Duration{Duration: 5 * time.Minute},
-			MergeDefaultEvictionSettings:           new(false),
-			MaxPods:                                110,
-			LocalStorageCapacityIsolation:          new(true),
-			MaxOpenFiles:                           1_000_000,
-			NodeStatusMaxImages:                    new(int32(50)),
-			RegisterNode:                           new(true),
-			KubeAPIQPS:                             new(int32(50)),
-			KubeAPIBurst:                           100,
-			ContentType:                            "application/vnd.kubernetes.protobuf",
-			EventRecordQPS:                         new(int32(50)),
-			EventBurst:                             100,
-			HTTPCheckFrequency:                     metav1.Duration{Duration: 20 * time.Second},
-			CrashLoopBackOff:                       kubeletv1beta1.CrashLoopBackOffConfig{MaxContainerRestartPeriod: &metav1.Duration{Duration: 5 * time.Minute}},
-			SerializeImagePulls:                    new(true),
-			RegistryPullQPS:                        new(int32(5)),
-			RegistryBurst:                          10,
-			ResolverConfig:                         new("/etc/resolv.conf"),
-			CgroupsPerQOS:                          new(true),
-			CgroupDriver:                           "cgroupfs",
-			FailCgroupV1:                           new(true),
-			PodPidsLimit:                           new(int64(-1)),
-			CPUCFSQuota:                            new(true),
-			CPUCFSQuotaPeriod:                      &metav1.Duration{Duration: 100 * time.Millisecond},
-			SeccompDefault:                         new(false),
-			FailSwapOn:                             new(true),
-			EnforceNodeAllocatable:                 []string{"pods"},
-			ImagePullCredentialsVerificationPolicy: "NeverVerifyPreloadedImages",
-			ImageGCHighThresholdPercent:            new(int32(85)),
-			ImageGCLowThresholdPercent:             new(int32(80)),
-			ImageMinimumGCAge:                      metav1.Duration{Duration: 2 * time.Minute},
-			ContainerLogMaxSize:                    "10Mi",
-			ContainerLogMaxFiles:                   new(int32(5)),
-			ContainerLogMaxWorkers:                 new(int32(1)),
-			ContainerLogMonitorInterval:            &metav1.Duration{Duration: 10 * time.Second},
-			MemorySwap:                             kubeletv1beta1.MemorySwapConfiguration{SwapBehavior: NoSwap},
-			UserNamespaces:                         &kubeletv1beta1.UserNamespaces{IDsPerPod: new(int64(65536))},
-		},
-		Flags: Flags{
-			NodeName:            "node-1",
-			RootDir:             "/var/lib/kubelet",
-			CertDir:             "/var/lib/kubelet/pki",
-			Kubeconfig:          "/k",
-			ContainerLogsDir:    "/var/log/containers",
-			MaxDeadContainers:   -1,
-			MaxDeadPerContainer: 1,
-		},
-	}, c)
+	data, err := json.Marshal(&c.Kubelet)
+	require.NoError(t, err)
+	want, err := json.Marshal(fields(t, defaultFields))
+	require.NoError(t, err)
+	require.JSONEq(t, string(want), string(data))
+	require.Equal(t, Flags{
+		NodeName: "node-1", RootDir: "/var/lib/kubelet", CertDir: "/var/lib/kubelet/pki", Kubeconfig: "/k", ContainerLogsDir: "/var/log/containers",
+		MaxDeadContainers: -1, MaxDeadPerContainer: 1,
+	}, c.Flags)
 	require.Equal(t, "127.0.0.1:10248", c.HealthzAddress())
 	require.Equal(t, "0.0.0.0:10250", c.APIAddress())
 	require.Empty(t, c.ReadOnlyAddress())

@@ -17,6 +17,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/podwright/podwright/examples/kubelet/apiserver/apitest"
 	"github.com/podwright/podwright/examples/kubelet/csi"
 	"github.com/podwright/podwright/examples/kubelet/csi/csitest"
 	"github.com/podwright/podwright/volume"
@@ -133,13 +134,7 @@ func newManager(t *testing.T, l volume.Layout, d volumecsi.Drivers) *manager.Man
 		OperationTimeout: 10 * time.Second,
 	})
 	require.NoError(t, err)
-	ctx, cancel := context.WithCancel(t.Context())
-	ended := make(chan error, 1)
-	go func() { ended <- m.Run(ctx) }()
-	t.Cleanup(func() {
-		cancel()
-		require.NoError(t, <-ended)
-	})
+	apitest.Run(t, m.Run)
 	return m
 }
 

@@ -179,7 +179,7 @@ func (r *Registry) introduce(ctx context.Context, e *entry) error {
 		return errors.New("NodeGetInfo: the node's ID is empty")
 	}
 	e.node = node
-	return run.Guard("OnRegistered", func() error { return r.cfg.OnRegistered(ctx, e.name, node) })
+	return nil
 }
 
 // forget ends the use of a driver. tell tells others, unless another one has its name.

@@ -26,15 +26,12 @@ type RegistryConfig struct {
 	// "/var/lib/kubelet/plugins_registry". It is made if it is not there. What is no
 	// socket, and what begins with a dot, is not looked at.
 	Folder string
-	// OnRegistered is told of a driver before the driver hears that it was taken. Its error
-	// refuses the driver, which is tried again after a pause. It is called concurrently for
-	// different drivers, and holds up only its own. May be nil.
-	OnRegistered func(ctx context.Context, driver string, node NodeInfo) error
 	// OnReady is told that a driver has registered, and can be asked: volumes that wait for
-	// it can be mounted now. It must not block. May be nil.
+	// it can be mounted now. It is called concurrently for different drivers, and must not
+	// block. May be nil.
 	OnReady func(driver string)
 	// OnDeregistered is told that the socket of a driver has gone; not at the end of Run:
-	// the driver stays. As OnRegistered otherwise. May be nil.
+	// the driver stays. As OnReady otherwise. May be nil.
 	OnDeregistered func(driver string)
 	// Watch calls look at once and whenever something changes in the folders that look has
 	// returned last, until ctx ends or it cannot watch: errors.ErrUnsupported says that it
@@ -77,7 +74,6 @@ func NewRegistry(cfg RegistryConfig) (*Registry, error) {
 	fields.Number(f, "Period", &cfg.Period, 10*time.Second)
 	fields.Number(f, "ShutdownTimeout", &cfg.ShutdownTimeout, 10*time.Second)
 	fields.Default(&cfg.Watch, watch)
-	fields.Default(&cfg.OnRegistered, func(context.Context, string, NodeInfo) error { return nil })
 	fields.Default(&cfg.OnReady, func(string) {})
 	fields.Default(&cfg.OnDeregistered, func(string) {})
 	fields.Default(&cfg.Metrics.OnCall, func(volumecsi.Call) {})

@@ -9,6 +9,7 @@ import (
 	"runtime"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -17,6 +18,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
+	"github.com/podwright/podwright/examples/kubelet/apiserver/apitest"
 	"github.com/podwright/podwright/examples/kubelet/csi"
 	"github.com/podwright/podwright/examples/kubelet/csi/csitest"
 	volumecsi "github.com/podwright/podwright/volume/csi"
@@ -29,51 +31,23 @@ type world struct {
 	*testing.T
 	*csi.Registry
 	folder string
-	mu     sync.Mutex
-	nodes  map[string]csi.NodeInfo
 }
 
 func newWorld(t *testing.T, change ...func(*csi.RegistryConfig)) *world {
 	root, err := os.MkdirTemp("", "csi") // a socket's path is short
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = os.RemoveAll(root) })
-	w := &world{T: t, folder: filepath.Join(root, "reg"), nodes: map[string]csi.NodeInfo{}}
-	cfg := csi.RegistryConfig{
-		Folder: w.folder,
-		OnRegistered: func(_ context.Context, name string, node csi.NodeInfo) error {
-			w.mu.Lock()
-			defer w.mu.Unlock()
-			w.nodes[name] = node
-			return nil
-		},
-		OnDeregistered: func(name string) {
-			w.mu.Lock()
-			defer w.mu.Unlock()
-			delete(w.nodes, name)
-		},
-	}
+	w := &world{T: t, folder: filepath.Join(root, "reg")}
+	cfg := csi.RegistryConfig{Folder: w.folder}
 	for _, c := range change {
 		c(&cfg)
 	}
 	w.Registry, err = csi.NewRegistry(cfg)
 	require.NoError(t, err)
 	require.NoError(t, os.MkdirAll(w.folder, 0o750))
-	ctx, cancel := context.WithCancel(t.Context())
-	ended := make(chan error, 1)
-	go func() { ended <- w.Registry.Run(ctx) }()
-	t.Cleanup(func() {
-		cancel()
-		require.NoError(t, <-ended)
-		require.ErrorIs(t, w.Registry.Run(ctx), csi.ErrAlreadyRun)
-	})
+	t.Cleanup(func() { require.ErrorIs(t, w.Registry.Run(t.Context()), csi.ErrAlreadyRun) })
+	apitest.Run(t, w.Registry.Run)
 	return w
-}
-
-func (w *world) node(name string) (csi.NodeInfo, bool) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	n, ok := w.nodes[name]
-	return n, ok
 }
 
 func (w *world) eventually(what string, f func() bool) {
@@ -95,7 +69,8 @@ func (w *world) start(d *csitest.Driver) *csitest.Driver {
 }
 
 func TestRegistration(t *testing.T) {
-	w := newWorld(t)
+	gone := make(chan string, 1)
+	w := newWorld(t, func(c *csi.RegistryConfig) { c.OnDeregistered = func(name string) { gone <- name } })
 	below := filepath.Join(w.folder, "deep", "er")
 	require.NoError(t, os.MkdirAll(below, 0o750))
 	require.NoError(t, os.WriteFile(filepath.Join(w.folder, "file"), nil, 0o600))
@@ -106,12 +81,9 @@ func TestRegistration(t *testing.T) {
 		w.eventually("told", func() bool { return len(d.Told()) == 1 })
 		require.True(t, d.Told()[0].PluginRegistered)
 		require.NotNil(t, w.Driver(d.Name))
-		node, ok := w.node(d.Name)
-		require.True(t, ok)
-		require.Equal(t, csi.NodeInfo{NodeID: "id-of-" + d.Name, MaxVolumes: 7, Topology: map[string]string{"zone": "a"}}, node)
-		said, registered := w.Node(d.Name)
+		node, registered := w.Node(d.Name)
 		require.True(t, registered)
-		require.Equal(t, node, said)
+		require.Equal(t, csi.NodeInfo{NodeID: "id-of-" + d.Name, MaxVolumes: 7, Topology: map[string]string{"zone": "a"}}, node)
 	}
 	require.Empty(t, hidden.Calls())
 	require.Nil(t, w.Driver("hidden"))
@@ -119,7 +91,7 @@ func TestRegistration(t *testing.T) {
 	require.False(t, registered)
 
 	first.Stop()
-	w.eventually("gone", func() bool { _, ok := w.node("first"); return !ok })
+	require.Equal(t, "first", <-gone)
 	require.Nil(t, w.Driver("first"))
 	require.NotNil(t, w.Driver("deep"))
 	require.NoError(t, first.Start())
@@ -176,7 +148,7 @@ func TestIdle(t *testing.T) {
 		}
 		return n
 	}
-	w.eventually("it watches, and nobody else runs but who asks here", func() bool { return watches() == 1 && runtime.NumGoroutine() <= before+2 })
+	w.eventually("one watch, and one goroutine besides this check", func() bool { return watches() == 1 && runtime.NumGoroutine() <= before+2 })
 }
 
 // V23: of two with one name the one with the higher version is taken.
@@ -224,21 +196,16 @@ func TestHangs(t *testing.T) {
 	require.Empty(t, w.Absence("good")+w.Absence("unknown"))
 }
 
-// Who is told of a driver may refuse it for now.
+// A driver that cannot say yet what the node is for it is asked again.
 func TestRefusedForNow(t *testing.T) {
-	var mu sync.Mutex
-	tries := 0
-	w := newWorld(t, func(c *csi.RegistryConfig) {
-		c.OnRegistered = func(context.Context, string, csi.NodeInfo) error {
-			mu.Lock()
-			defer mu.Unlock()
-			if tries++; tries == 1 {
-				return errors.New("not yet")
-			}
-			return nil
+	var asked atomic.Bool
+	w := newWorld(t)
+	d := w.start(&csitest.Driver{Name: "d", Fault: func(_ context.Context, method string) error {
+		if method == "NodeGetInfo" && !asked.Swap(true) {
+			return errors.New("not yet")
 		}
-	})
-	d := w.start(&csitest.Driver{Name: "d"})
+		return nil
+	}})
 	w.eventually("told twice", func() bool { return len(d.Told()) == 2 })
 	require.False(t, d.Told()[0].PluginRegistered)
 	require.Contains(t, d.Told()[0].Error, "not yet")

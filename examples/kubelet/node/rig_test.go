@@ -17,6 +17,7 @@ import (
 	"github.com/stretchr/testify/require"
 	v1 "k8s.io/api/core/v1"
 
+	"github.com/podwright/podwright/examples/kubelet/apiserver/apitest"
 	"github.com/podwright/podwright/examples/kubelet/node"
 	"github.com/podwright/podwright/examples/kubelet/node/nodetest"
 	nodestatus "github.com/podwright/podwright/status/node"
@@ -106,14 +107,7 @@ func newRig(t *testing.T, api *nodetest.API, change func(*rig)) *rig {
 	var err error
 	r.Node, err = node.New(r.cfg)
 	require.NoError(t, err)
-	ctx, cancel := context.WithCancel(t.Context())
-	ended := make(chan error, 1)
-	go func() { ended <- r.Run(ctx) }()
-	r.stop = sync.OnceFunc(func() {
-		cancel()
-		require.NoError(t, <-ended)
-	})
-	t.Cleanup(r.stop)
+	r.stop = apitest.Run(t, r.Run)
 	return r
 }
 

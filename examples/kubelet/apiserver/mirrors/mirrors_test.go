@@ -67,7 +67,7 @@ func (s *scene) sync(pod *v1.Pod) {
 }
 
 // A mirror is the static pod with its hash, owned by the Node; it is made once, again when
-// somebody has deleted it (N8), and anew for another manifest (N9) or Node.
+// somebody has deleted it (N8), and anew for another manifest (N9). TestDecide has the other reasons.
 func TestMirrorOfAStaticPod(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newScene(t)
@@ -106,17 +106,6 @@ func TestMirrorOfAStaticPod(t *testing.T) {
 		third := s.mirror("web")
 		require.Equal(t, "h2", third.Annotations["kubernetes.io/config.mirror"])
 		require.NotEqual(t, second.UID, third.UID)
-
-		s.register("node-2")
-		s.sync(pod)
-		require.EqualValues(t, "node-2", s.mirror("web").OwnerReferences[0].UID)
-
-		deleting := s.mirror("web")
-		now := metav1.Now()
-		deleting.DeletionTimestamp = &now
-		s.server.Put(deleting)
-		s.sync(pod)
-		require.Nil(t, s.mirror("web").DeletionTimestamp)
 		for _, c := range s.server.Calls() {
 			if c.Verb == "delete" {
 				require.Contains(t, string(c.Body), string("0000-4000-8000"), "each names a UID")

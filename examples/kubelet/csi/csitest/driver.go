@@ -3,8 +3,7 @@
 // there is a controller's side, too: Create makes volumes that keep their content until
 // Delete, as large as they are said to be, some of them devices.
 //
-// It can be slow, fail and hang (Fault, Done), lie (Lie), and be restarted (Stop and
-// Start). What it is told at a publish it writes into the volume: a file for each entry of
+// It can be slow, fail and hang (Fault, Done), and be restarted (Stop and Start). What it is told at a publish it writes into the volume: a file for each entry of
 // the volume's context and of the secrets, with the last part of the key as its name.
 package csitest
 
@@ -45,8 +44,6 @@ type Driver struct {
 	Fault func(ctx context.Context, method string) error
 	// Done is asked when a call has had its effect, otherwise as Fault.
 	Done func(ctx context.Context, method string) error
-	// Lie tells whether a method says OK and does nothing.
-	Lie func(method string) bool
 
 	pb.UnimplementedNodeServer
 	registration.UnimplementedRegistrationServer
@@ -157,8 +154,6 @@ func VolumeOf(ctx context.Context) string {
 	return id
 }
 
-func (d *Driver) lies(method string) bool { return d.Lie != nil && d.Lie(method) }
-
 // GetInfo implements the registration.
 func (d *Driver) GetInfo(context.Context, *registration.InfoRequest) (*registration.PluginInfo, error) {
 	versions := d.Versions
@@ -203,9 +198,6 @@ func (d *Driver) NodeGetCapabilities(context.Context, *pb.NodeGetCapabilitiesReq
 
 // NodeStageVolume implements CSI: it mounts a tmpfs, or what Create has made.
 func (d *Driver) NodeStageVolume(_ context.Context, r *pb.NodeStageVolumeRequest) (*pb.NodeStageVolumeResponse, error) {
-	if d.lies("NodeStageVolume") {
-		return &pb.NodeStageVolumeResponse{}, nil
-	}
 	if d.Data == "" {
 		return &pb.NodeStageVolumeResponse{}, mount("tmpfs", r.StagingTargetPath, "tmpfs", 0)
 	}
@@ -218,9 +210,6 @@ func (d *Driver) NodeStageVolume(_ context.Context, r *pb.NodeStageVolumeRequest
 
 // NodeUnstageVolume implements CSI.
 func (d *Driver) NodeUnstageVolume(_ context.Context, r *pb.NodeUnstageVolumeRequest) (*pb.NodeUnstageVolumeResponse, error) {
-	if d.lies("NodeUnstageVolume") {
-		return &pb.NodeUnstageVolumeResponse{}, nil
-	}
 	if err := unmount(r.StagingTargetPath); err != nil || d.Data == "" {
 		return &pb.NodeUnstageVolumeResponse{}, err
 	}
@@ -229,9 +218,6 @@ func (d *Driver) NodeUnstageVolume(_ context.Context, r *pb.NodeUnstageVolumeReq
 
 // NodePublishVolume implements CSI: it mounts what is staged, or a tmpfs.
 func (d *Driver) NodePublishVolume(_ context.Context, r *pb.NodePublishVolumeRequest) (*pb.NodePublishVolumeResponse, error) {
-	if d.lies("NodePublishVolume") {
-		return &pb.NodePublishVolumeResponse{}, nil
-	}
 	if r.VolumeCapability.GetBlock() != nil {
 		return &pb.NodePublishVolumeResponse{}, publishDevice(d.path(r.VolumeId), r.TargetPath)
 	}
@@ -269,9 +255,6 @@ func fill(r *pb.NodePublishVolumeRequest) error {
 
 // NodeUnpublishVolume implements CSI.
 func (d *Driver) NodeUnpublishVolume(_ context.Context, r *pb.NodeUnpublishVolumeRequest) (*pb.NodeUnpublishVolumeResponse, error) {
-	if d.lies("NodeUnpublishVolume") {
-		return &pb.NodeUnpublishVolumeResponse{}, nil
-	}
 	if err := unmount(r.TargetPath); err != nil {
 		return nil, err
 	}
