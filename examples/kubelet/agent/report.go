@@ -10,6 +10,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 
 	"github.com/podwright/podwright/examples/kubelet/server"
+	"github.com/podwright/podwright/internal/podfacts"
 	"github.com/podwright/podwright/podworkers"
 	"github.com/podwright/podwright/volume/manager"
 )
@@ -157,14 +158,8 @@ func volumeReport(v manager.VolumeState) server.VolumeReport {
 // initKind tells sidecars from other init containers. The pod is nil for one that
 // only the runtime knows.
 func initKind(pod *v1.Pod, name string) string {
-	if pod == nil {
-		return "init"
-	}
-	for i := range pod.Spec.InitContainers {
-		c := &pod.Spec.InitContainers[i]
-		if c.Name == name && c.RestartPolicy != nil && *c.RestartPolicy == v1.ContainerRestartPolicyAlways {
-			return "sidecar"
-		}
+	if c := podfacts.Container(pod, name); c != nil && podfacts.IsSidecar(c) {
+		return "sidecar"
 	}
 	return "init"
 }

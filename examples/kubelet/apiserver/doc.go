@@ -31,6 +31,4 @@
 // as well. Errors are those of apimachinery's package errors (IsNotFound, IsConflict). A
 // call that was refused with 429, or with a 5xx that says when to come back, was repeated
 // by client-go already.
-//
-// An example that runs: ExampleFeed in example_test.go.
 package apiserver

@@ -59,5 +59,5 @@
 // component-base/cli/flag knows of TLS names, and client-go/util/cert of requests, is used:
 // both were linked before.
 //
-// Examples that run: ExampleSelfSigned and ExampleServingRequest in example_test.go.
+// An example that runs: ExampleServingRequest in example_test.go.
 package certificates

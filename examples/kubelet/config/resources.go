@@ -18,21 +18,16 @@ func AllocatableKeys(k *kubeletv1beta1.KubeletConfiguration) allocatable.Keys {
 
 // resources checks what is reserved of the node, and what is enforced.
 func (p *problems) resources(k *kubeletv1beta1.KubeletConfiguration) {
-	if _, err := node.ParseReservations(k); err != nil {
-		*p = append(*p, err)
-	}
-	if _, err := evictions.Policy(k); err != nil {
-		*p = append(*p, err)
-	}
+	_, reservations := node.ParseReservations(k)
+	_, policy := evictions.Policy(k)
+	*p = append(*p, reservations, policy)
 	p.refuse(k.MaxPods < 0, "maxPods: %d: must not be negative", k.MaxPods)
 	p.refuse(k.PodsPerCore < 0, "podsPerCore: %d: must not be negative", k.PodsPerCore)
 	for _, err := range request.CheckSysctls(k.AllowedUnsafeSysctls) {
 		*p = append(*p, fmt.Errorf("allowedUnsafeSysctls%w", err))
 	}
 	keys := AllocatableKeys(k)
-	if err := keys.Check(); err != nil {
-		*p = append(*p, err)
-	}
+	*p = append(*p, keys.Check())
 	p.refuse(len(k.EnforceNodeAllocatable) > 0 && !*k.CgroupsPerQOS && k.EnforceNodeAllocatable[0] != allocatable.None,
 		"enforceNodeAllocatable: %q needs cgroupsPerQOS: true", k.EnforceNodeAllocatable)
 	p.refuse(k.ReservedSystemCPUs != "" && (k.SystemReservedCgroup != "" || k.KubeReservedCgroup != ""),

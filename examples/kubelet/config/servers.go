@@ -65,9 +65,8 @@ func (p *problems) api(f *Flags, k *kubeletv1beta1.KubeletConfiguration) {
 	p.refuse(k.ServerTLSBootstrap && standalone, "serverTLSBootstrap: needs the API server of --kubeconfig")
 	p.refuse((k.TLSCertFile == "") != (k.TLSPrivateKeyFile == ""), "tlsCertFile, tlsPrivateKeyFile: one is given without the other")
 	p.refuse(k.TLSCertFile != "" && k.ServerTLSBootstrap, "serverTLSBootstrap: contradicts tlsCertFile")
-	if _, err := TLS(k); err != nil {
-		*p = append(*p, err)
-	}
+	_, err := TLS(k)
+	*p = append(*p, err)
 }
 
 // TLS is what the kubelet API agrees to.

@@ -19,7 +19,7 @@ import (
 )
 
 // problems collects what is wrong, each with the name of its field.
-type problems []error
+type problems []error // nil for none
 
 // refuse adds a problem if there is one.
 func (p *problems) refuse(bad bool, format string, args ...any) {
@@ -74,9 +74,7 @@ func (p *problems) positive(field string, d time.Duration) {
 // node checks what concerns the API server.
 func (p *problems) node(f *Flags, k *kubeletv1beta1.KubeletConfiguration) {
 	p.refuse(f.Kubeconfig != "" && f.ObjectsDir != "", "--objects-dir: objects come from the API server of --kubeconfig: give one of the two")
-	if err := node.CheckTaints("registerWithTaints", k.RegisterWithTaints); err != nil {
-		*p = append(*p, err)
-	}
+	*p = append(*p, node.CheckTaints("registerWithTaints", k.RegisterWithTaints))
 	p.positive("nodeStatusUpdateFrequency", k.NodeStatusUpdateFrequency.Duration)
 	p.positive("nodeStatusReportFrequency", k.NodeStatusReportFrequency.Duration)
 	p.refuse(k.NodeLeaseDurationSeconds < 1, "nodeLeaseDurationSeconds: %d is not positive", k.NodeLeaseDurationSeconds)

@@ -18,6 +18,4 @@
 // them. Rules are those of the reference, byte for byte, so that either finds the other's.
 //
 // A node without iptables, or without the permission to use it, is told of once and left alone.
-//
-// An example that runs: Example in example_test.go.
 package iptables

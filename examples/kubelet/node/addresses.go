@@ -10,6 +10,8 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 	utilnet "k8s.io/apimachinery/pkg/util/net"
+
+	"github.com/podwright/podwright/internal/fields"
 )
 
 // providedNodeIP is the annotation that tells an external cloud provider which addresses
@@ -30,17 +32,11 @@ type Network struct {
 }
 
 func (n Network) withDefaults() Network {
-	if n.Lookup == nil {
-		n.Lookup = func(ctx context.Context, name string) ([]netip.Addr, error) {
-			return net.DefaultResolver.LookupNetIP(ctx, "ip", name)
-		}
-	}
-	if n.Local == nil {
-		n.Local = localAddresses
-	}
-	if n.DefaultRoute == nil {
-		n.DefaultRoute = defaultRoute
-	}
+	fields.Default(&n.Lookup, func(ctx context.Context, name string) ([]netip.Addr, error) {
+		return net.DefaultResolver.LookupNetIP(ctx, "ip", name)
+	})
+	fields.Default(&n.Local, localAddresses)
+	fields.Default(&n.DefaultRoute, defaultRoute)
 	return n
 }
 

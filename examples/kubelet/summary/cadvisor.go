@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/podwright/podwright/cri/stats"
+	"github.com/podwright/podwright/internal/podfacts"
 )
 
 // cadvisor are the metrics of /metrics/cadvisor.
@@ -38,10 +39,7 @@ func (p *Provider) cadvisor(ctx context.Context) (families, error) {
 func (p *Provider) nameImages(in *reading) {
 	images := map[[2]string]string{}
 	for _, pod := range p.cfg.Pods() {
-		for _, c := range slices.Concat(pod.Spec.InitContainers, pod.Spec.Containers) {
-			images[[2]string{string(pod.UID), c.Name}] = c.Image
-		}
-		for _, c := range pod.Spec.EphemeralContainers {
+		for c := range podfacts.Containers(pod) {
 			images[[2]string{string(pod.UID), c.Name}] = c.Image
 		}
 	}

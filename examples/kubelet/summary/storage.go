@@ -15,6 +15,7 @@ import (
 
 	"github.com/podwright/podwright/cri/stats"
 	"github.com/podwright/podwright/internal/fs"
+	"github.com/podwright/podwright/internal/podfacts"
 	"github.com/podwright/podwright/internal/run"
 	"github.com/podwright/podwright/volume/usage"
 )
@@ -151,9 +152,9 @@ func (p *Provider) foldersOf(ctx context.Context, pod *v1.Pod) map[string]*folde
 		}
 		out[dir] = f
 	})
-	for _, name := range containers(pod) {
-		dir := filepath.Join(p.cfg.LogDir(pod.Namespace, pod.Name, pod.UID), name)
-		out[dir] = &folder{log: Log{UID: pod.UID, Namespace: pod.Namespace, Pod: pod.Name, Container: name}}
+	for c := range podfacts.Containers(pod) {
+		dir := filepath.Join(p.cfg.LogDir(pod.Namespace, pod.Name, pod.UID), c.Name)
+		out[dir] = &folder{log: Log{UID: pod.UID, Namespace: pod.Namespace, Pod: pod.Name, Container: c.Name}}
 	}
 	return out
 }
@@ -170,18 +171,6 @@ func (p *Provider) folders(ctx context.Context, pod *v1.Pod, f func(v *v1.Volume
 			f(v, dir)
 		}
 	}
-}
-
-func containers(pod *v1.Pod) (names []string) {
-	for _, list := range [][]v1.Container{pod.Spec.InitContainers, pod.Spec.Containers} {
-		for _, c := range list {
-			names = append(names, c.Name)
-		}
-	}
-	for _, c := range pod.Spec.EphemeralContainers {
-		names = append(names, c.Name)
-	}
-	return names
 }
 
 // known is what was measured of pods. It touches no volume.
@@ -218,8 +207,8 @@ func (p *Provider) Storage(ctx context.Context, pods []*v1.Pod) map[types.UID]st
 	seen := make([]stats.Pod, len(pods))
 	for i, pod := range pods {
 		seen[i] = stats.Pod{Namespace: pod.Namespace, Name: pod.Name, UID: string(pod.UID)}
-		for _, name := range containers(pod) {
-			seen[i].Containers = append(seen[i].Containers, stats.Container{Name: name})
+		for c := range podfacts.Containers(pod) {
+			seen[i].Containers = append(seen[i].Containers, stats.Container{Name: c.Name})
 		}
 	}
 	in := &reading{part: All, at: time.Now(), pods: seen, storage: p.known(ctx, seen)}

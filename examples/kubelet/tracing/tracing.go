@@ -11,8 +11,6 @@
 // spans of its own.
 //
 // Spans that nobody takes are dropped: a collector that is away, or slow, holds up nothing.
-//
-// An example that runs: Example in example_test.go.
 package tracing
 
 import (
