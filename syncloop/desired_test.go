@@ -12,37 +12,6 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// L14: an old pod is removed after a new one of the same name was stored.
-func TestDesiredSuccessor(t *testing.T) {
-	var d Desired
-	old, successor, mirror := testPod("a", "1", from("file")), testPod("a", "2", from("file")), mirrorPod("a", "m")
-	d.Set(old)
-	d.Set(mirror)
-	d.Set(successor)
-	d.Remove(old)
-	require.Same(t, successor, d.ByName("ns", "a"))
-	require.Same(t, mirror, d.MirrorOf(successor))
-	require.Empty(t, d.LeftoverMirrors())
-	require.Equal(t, types.UID("2"), d.Translate("m"))
-	require.Nil(t, d.Get("1"))
-
-	// The other way round the old one keeps the name.
-	d.Set(old)
-	d.Remove(old)
-	require.Same(t, successor, d.ByName("ns", "a"))
-
-	newMirror := mirrorPod("a", "m2")
-	d.Set(newMirror)
-	d.Remove(mirror)
-	require.Same(t, newMirror, d.MirrorOf(successor))
-	d.Remove(successor)
-	require.Equal(t, []*v1.Pod{newMirror}, d.LeftoverMirrors())
-	require.Equal(t, types.UID("m2"), d.Translate("m2"))
-	d.Remove(newMirror)
-	require.Empty(t, d.Mirrors())
-	d.Remove(newMirror)
-}
-
 // A newer version of the old pod takes no name from the new one.
 func TestDesiredUpdateOfPredecessor(t *testing.T) {
 	var d Desired
