@@ -184,9 +184,6 @@ var floors = map[string]floor{
 	"cri/pods/hooks": {own: []string{"cri"}, outside: 175, forbid: []string{"k8s.io/client-go"}},
 }
 
-// exceptions are imports that break a floor, each with the reason why it stays.
-var exceptions = map[string]map[string]string{}
-
 func TestFloors(t *testing.T) {
 	// go test needs a module cache; a test binary that is run by itself may have none.
 	cache, err := exec.Command("go", "env", "GOMODCACHE").Output()
@@ -220,7 +217,7 @@ func check(t *testing.T, name string, deps []string, f floor) {
 		own, isOwn := strings.CutPrefix(dep, module+"/")
 		first, _, _ := strings.Cut(dep, "/")
 		switch {
-		case exceptions[name][dep] != "", dep == module:
+		case dep == module:
 		case isOwn:
 			// A package comes with its internal folder.
 			owner, _, internal := strings.Cut(own, "/internal/")

@@ -1,10 +1,12 @@
 package probe
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"hash/fnv"
 	"log/slog"
+	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -167,29 +169,20 @@ func (m *Manager) newWorker(p *pod, spec *v1.Pod, at declaration) (*worker, []er
 	if pool == nil {
 		return nil, []error{fmt.Errorf("%s.%s: there is no Prober for it in Config.Probers", at.path, handler)}
 	}
-	t := Timing{Period: seconds(probe.PeriodSeconds), Timeout: seconds(probe.TimeoutSeconds)}
 	switch own := at.timing; {
 	case own.Period != 0 && own.Period < minPeriod:
 		return nil, []error{fmt.Errorf("%s: Config.Timing: Period %v: must be at least %v", at.path, own.Period, minPeriod)}
 	case own.Timeout != 0 && own.Timeout < minTimeout:
 		return nil, []error{fmt.Errorf("%s: Config.Timing: Timeout %v: must be at least %v", at.path, own.Timeout, minTimeout)}
 	}
-	t = at.timing.or(t)
+	t := Timing{
+		Period:  cmp.Or(at.timing.Period, seconds(probe.PeriodSeconds)),
+		Timeout: cmp.Or(at.timing.Timeout, seconds(probe.TimeoutSeconds)),
+	}
 	return &worker{
 		pod: p, spec: spec, container: at.container, probe: probe, pool: pool,
 		rules: rulesOf(at.typ, probe), timing: t,
 	}, nil
-}
-
-// or fills in what t leaves to the spec.
-func (t Timing) or(spec Timing) Timing {
-	if t.Period == 0 {
-		t.Period = spec.Period
-	}
-	if t.Timeout == 0 {
-		t.Timeout = spec.Timeout
-	}
-	return t
 }
 
 // begin lets a new worker take its first look. Shortly after the agent's start
@@ -253,10 +246,7 @@ func (m *Manager) RemovePod(uid types.UID) {
 // locks, and not about pods that are added meanwhile.
 func (m *Manager) Prune(wanted func(uid types.UID) bool) {
 	m.mu.Lock()
-	uids := make([]types.UID, 0, len(m.pods))
-	for uid := range m.pods {
-		uids = append(uids, uid)
-	}
+	uids := slices.Collect(maps.Keys(m.pods))
 	m.mu.Unlock()
 	for _, uid := range uids {
 		if !wanted(uid) {

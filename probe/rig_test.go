@@ -54,29 +54,11 @@ func newRig(t *testing.T, change func(*probe.Config)) *rig {
 	r := &rig{t: t, prober: &probetest.Prober{}, begin: time.Now(), statuses: map[types.UID]*v1.PodStatus{}, done: make(chan error, 1)}
 	cfg := probe.Config{
 		Probers: map[probe.Handler]probe.Prober{probe.Exec: r.prober, probe.HTTPGet: r.prober, probe.TCPSocket: r.prober, probe.GRPC: r.prober},
-		Status:  r.status,
-		OnChange: func(c probe.Change) {
-			r.mu.Lock()
-			defer r.mu.Unlock()
-			r.changes = append(r.changes, c)
-		},
+		Status:  r.status, OnChange: note(r, &r.changes),
 		Event: func(ref v1.ObjectReference, eventtype, reason, message string) {
-			r.mu.Lock()
-			defer r.mu.Unlock()
-			r.events = append(r.events, event{ref, eventtype, reason, message})
+			note(r, &r.events)(event{ref, eventtype, reason, message})
 		},
-		Metrics: probe.Metrics{
-			OnProbe: func(p probe.Probed) {
-				r.mu.Lock()
-				defer r.mu.Unlock()
-				r.probed = append(r.probed, p)
-			},
-			OnRemove: func(s probe.Series) {
-				r.mu.Lock()
-				defer r.mu.Unlock()
-				r.removed = append(r.removed, s)
-			},
-		},
+		Metrics: probe.Metrics{OnProbe: note(r, &r.probed), OnRemove: note(r, &r.removed)},
 	}
 	probe.SetAgentStart(&cfg, r.begin.Add(-time.Hour)) // first probes are not spread
 	if change != nil {
@@ -155,7 +137,16 @@ func (r *rig) changesOf(t probe.Type) []probe.Verdict {
 	return out
 }
 
-// snapshot copies what the callbacks wrote down.
+// note returns a callback that adds its argument to a list.
+func note[T any](r *rig, list *[]T) func(T) {
+	return func(value T) {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		*list = append(*list, value)
+	}
+}
+
+// snapshot copies a list of the callbacks.
 func snapshot[T any](r *rig, list *[]T) []T {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -180,6 +180,7 @@ func TestUnresponsive(t *testing.T) {
 		// When it returns, whoever waits goes on.
 		go func() { time.Sleep(time.Second / 2); free() }()
 		require.NoError(t, l.Release(t.Context(), "1", Stopped))
+		synctest.Wait() // the goroutines of the steps end after the steps
 		require.NoError(t, l.Wait(0))
 	})
 }

@@ -6,6 +6,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
 	"time"
@@ -29,8 +30,9 @@ type checker struct {
 }
 
 func (c checker) Check(ctx context.Context, r *grpc_health_v1.HealthCheckRequest) (*grpc_health_v1.HealthCheckResponse, error) {
+	md, _ := metadata.FromIncomingContext(ctx)
 	select {
-	case c.seen <- metadata.Join(first(metadata.FromIncomingContext(ctx))):
+	case c.seen <- md:
 	default:
 	}
 	state := grpc_health_v1.HealthCheckResponse_SERVING
@@ -55,8 +57,6 @@ func (c checker) Check(ctx context.Context, r *grpc_health_v1.HealthCheckRequest
 	}
 	return &grpc_health_v1.HealthCheckResponse{Status: state}, nil
 }
-
-func first(md metadata.MD, _ bool) metadata.MD { return md }
 
 // serve runs a server, with health if it is not nil.
 func serve(t *testing.T, host string, health grpc_health_v1.HealthServer) net.Addr {
@@ -141,37 +141,16 @@ func TestRequest(t *testing.T) {
 
 // T51: whatever else listens there, or does not.
 func TestBadServers(t *testing.T) {
-	web := &http.Server{Handler: http.NotFoundHandler(), ReadHeaderTimeout: time.Minute}
-	l := networktest.Listen(t, "127.0.0.1")
-	done := make(chan error, 1)
-	go func() { done <- web.Serve(l) }()
-	t.Cleanup(func() {
-		require.NoError(t, web.Close())
-		require.ErrorIs(t, <-done, http.ErrServerClosed)
-	})
-	closing := networktest.Listen(t, "127.0.0.1")
-	closed := make(chan struct{})
-	go func() {
-		defer close(closed)
-		for {
-			conn, err := closing.Accept()
-			if err != nil {
-				return
-			}
-			_ = conn.Close()
-		}
-	}()
-	t.Cleanup(func() {
-		_ = closing.Close()
-		<-closed
-	})
+	web := httptest.NewServer(http.NotFoundHandler())
+	t.Cleanup(web.Close)
+	closing := networktest.Serve(t, "127.0.0.1", func(net.Conn) {})
 	for name, tc := range map[string]struct {
 		addr net.Addr
 		want string
 	}{
 		"no health service":  {serve(t, "127.0.0.1", nil), "the server does not implement grpc.health.v1.Health"},
 		"no method":          {serve(t, "127.0.0.1", grpc_health_v1.UnimplementedHealthServer{}), "the server does not implement grpc.health.v1.Health"},
-		"a web server":       {l.Addr(), "Unavailable: "},
+		"a web server":       {web.Listener.Addr(), "Unavailable: "},
 		"nobody":             {networktest.Refusing(t, "127.0.0.1"), "connection refused"},
 		"accepts and closes": {closing.Addr(), "Unavailable: "},
 	} {

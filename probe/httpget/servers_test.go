@@ -81,25 +81,8 @@ func TestRedirects(t *testing.T) {
 }
 
 // raw serves connections without a protocol.
-func raw(t *testing.T, handle func(conn net.Conn)) net.Addr {
-	l := networktest.Listen(t, "127.0.0.1")
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		for {
-			conn, err := l.Accept()
-			if err != nil {
-				return
-			}
-			handle(conn)
-			_ = conn.Close()
-		}
-	}()
-	t.Cleanup(func() {
-		_ = l.Close()
-		<-done
-	})
-	return l.Addr()
+func raw(t *testing.T, handle func(net.Conn)) net.Addr {
+	return networktest.Serve(t, "127.0.0.1", handle).Addr()
 }
 
 // say answers every request with a text, and reads the request first.

@@ -71,6 +71,12 @@ func Listen(t testing.TB, host string) net.Listener {
 // nothing on them until the other side ends them.
 func Silent(t testing.TB, host string) net.Listener {
 	t.Helper()
+	return Serve(t, host, func(conn net.Conn) { _, _ = io.Copy(io.Discard, conn) })
+}
+
+// Serve listens on a free port of an address, and closes each connection after handle.
+func Serve(t testing.TB, host string, handle func(net.Conn)) net.Listener {
+	t.Helper()
 	l := Listen(t, host)
 	var running sync.WaitGroup
 	running.Go(func() {
@@ -81,7 +87,7 @@ func Silent(t testing.TB, host string) net.Listener {
 			}
 			running.Go(func() {
 				defer conn.Close()
-				_, _ = io.Copy(io.Discard, conn)
+				handle(conn)
 			})
 		}
 	})
