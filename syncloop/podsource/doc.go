@@ -134,5 +134,6 @@
 //     volumes and environment, unless Decoder.Objects allows their kind.
 //
 // Examples that run: ExampleDecoder, ExampleMerger, ExampleNewFileSource,
-// ExampleNewHTTPSource, ExampleFromChannel and ExampleFromSeq in example_test.go.
+// ExampleNewFileSource_virtualTime, ExampleNewHTTPSource, ExampleFromChannel and
+// ExampleFromSeq in example_test.go.
 package podsource
