@@ -16,12 +16,12 @@ import (
 	"go.uber.org/goleak"
 )
 
-// The README's first use of the library is the Example that compiles.
+// The Go code of the README is the Example of this package.
 func TestReadmeShowsTheExample(t *testing.T) {
 	readme, source := read(t, "README.md"), read(t, "example_test.go")
-	_, code, ok := strings.Cut(source, "// A lamp is a pod")
+	_, code, ok := strings.Cut(source, "// lamp is a PodSyncer")
 	require.True(t, ok)
-	require.Contains(t, readme, "```go\n// A lamp is a pod"+strings.TrimRight(code, "\n")+"\n```")
+	require.Contains(t, readme, "```go\n// lamp is a PodSyncer"+strings.TrimRight(code, "\n")+"\n```")
 }
 
 // The README's test command is the one that CI uses, and CI covers every module.
@@ -52,6 +52,63 @@ func TestArchitectureNamesFiles(t *testing.T) {
 		_, err := os.Stat(filepath.FromSlash(name[1]))
 		require.NoError(t, err)
 	}
+}
+
+// Each relative link of the README and the pages of docs leads to a file and a heading.
+func TestLinksResolve(t *testing.T) {
+	link := regexp.MustCompile(`\]\(([^):]+)\)`)
+	for _, page := range pages(t) {
+		for _, found := range link.FindAllStringSubmatch(read(t, page), -1) {
+			file, anchor, _ := strings.Cut(found[1], "#")
+			target := page
+			if file != "" {
+				target = filepath.Join(filepath.Dir(page), file)
+			}
+			_, err := os.Stat(target)
+			require.NoError(t, err, "%s links to %s", page, found[1])
+			if anchor != "" {
+				require.Contains(t, anchors(read(t, target)), anchor, "%s links to %s", page, found[1])
+			}
+		}
+	}
+}
+
+// anchors returns the anchors of a page's headings, as GitHub makes them.
+func anchors(text string) (out []string) {
+	other := regexp.MustCompile(`[^a-z0-9 -]`)
+	for _, heading := range regexp.MustCompile(`(?m)^#+ (.*)$`).FindAllStringSubmatch(text, -1) {
+		out = append(out, strings.ReplaceAll(other.ReplaceAllString(strings.ToLower(heading[1]), ""), " ", "-"))
+	}
+	return out
+}
+
+// Each line of Go on the page about testing is in a file that the text of its section links to.
+func TestTestKitsShowCompiledCode(t *testing.T) {
+	sections := strings.Split(read(t, "docs/testing-your-agent.md"), "\n## ")[1:]
+	require.NotEmpty(t, sections)
+	for _, section := range sections {
+		text, code, ok := strings.Cut(section, "```go\n")
+		require.True(t, ok, section)
+		code, _, _ = strings.Cut(code, "```")
+		var source strings.Builder
+		for _, link := range regexp.MustCompile(`\]\(\.\./([^)]+_test\.go)\)`).FindAllStringSubmatch(text, -1) {
+			source.WriteString(read(t, link[1]))
+		}
+		for line := range strings.Lines(code) {
+			if line = strings.TrimSpace(line); !strings.HasPrefix(line, "// ...") {
+				require.Contains(t, source.String(), line)
+			}
+		}
+	}
+}
+
+// pages returns the README and the pages of docs.
+func pages(t *testing.T) []string {
+	t.Helper()
+	docs, err := filepath.Glob("docs/*.md")
+	require.NoError(t, err)
+	require.NotEmpty(t, docs)
+	return append(docs, "README.md")
 }
 
 func read(t *testing.T, file string) string {
