@@ -79,7 +79,7 @@ func (t *table) put(column, row, value string) {
 	t.cells[[2]string{column, row}] = value
 }
 
-// print prints it as Markdown, which is how the README has it.
+// print prints the table as Markdown, for docs/figures.md.
 func (t *table) print(title string) {
 	fmt.Printf("\n| %s | %s |\n|---|%s\n", title, strings.Join(t.columns, " | "), strings.Repeat("---|", len(t.columns)))
 	for _, row := range t.rows {
