@@ -96,7 +96,7 @@ func TestTestKitsShowCompiledCode(t *testing.T) {
 		}
 		for line := range strings.Lines(code) {
 			if line = strings.TrimSpace(line); !strings.HasPrefix(line, "// ...") {
-				require.Contains(t, source.String(), line)
+				require.True(t, strings.Contains(source.String(), line), "no linked file has the line %q", line)
 			}
 		}
 	}
