@@ -1,12 +1,23 @@
 package kubeletapi
 
 import (
+	"bufio"
+	"context"
 	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"net"
 	"net/http"
+	"os"
 	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/podwright/podwright/cri/logs"
 )
 
 func TestConfig(t *testing.T) {
@@ -68,4 +79,127 @@ func TestWhoMayNot(t *testing.T) {
 		}
 		require.Zero(t, a.calls)
 	}
+}
+
+func TestLogRequests(t *testing.T) {
+	lines, none := int64(12), int64(0)
+	type request struct {
+		previous bool
+		logs.Options
+	}
+	for query, want := range map[string]request{
+		"":                              {},
+		"follow=true&previous=1":        {true, logs.Options{Follow: true}},
+		"follow=false&timestamps=0":     {},
+		"follow":                        {Options: logs.Options{Follow: true}},
+		"tailLines=12&limitBytes=5":     {Options: logs.Options{TailLines: &lines, LimitBytes: 5}},
+		"tailLines=0":                   {Options: logs.Options{TailLines: &none}},
+		"sinceSeconds=3":                {Options: logs.Options{Since: 3 * time.Second}},
+		"sinceSeconds=9223372036854775": {Options: logs.Options{Since: 9223372036 * time.Second}},
+		"sinceTime=2026-01-02T03:04:05Z&timestamps=true": {Options: logs.Options{SinceTime: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC), Timestamps: true}},
+	} {
+		p := &asked{out: "out err"}
+		w := do(handler(t, p, nil), http.MethodGet, "/containerLogs/ns/p/c?"+query)
+		require.Equal(t, http.StatusOK, w.Code, query)
+		require.Equal(t, want, request{p.previous, p.options}, query)
+		require.Equal(t, Target{Namespace: "ns", Pod: "p", Container: "c"}, p.target)
+		require.Len(t, w.Body.String(), 6)
+	}
+	for query, want := range map[string]string{
+		"tailLines=-1": "tailLines", "tailLines=x": "tailLines", "tailLines=1e9": "tailLines", "sinceSeconds=-0.5": "sinceSeconds", "limitBytes=0": "limitBytes", "sinceSeconds=0": "sinceSeconds",
+		"sinceSeconds=99999999999999999999": "sinceSeconds", "sinceTime=yesterday": "sinceTime", "sinceSeconds=1&sinceTime=2026-01-02T03:04:05Z": "only one",
+		"stream=Both": "stream", "stream=Stdout&tailLines=3": "tailLines",
+	} {
+		w := do(handler(t, &asked{}, nil), http.MethodGet, "/containerLogs/ns/p/c?"+query)
+		require.Equal(t, http.StatusBadRequest, w.Code, query)
+		require.Contains(t, w.Body.String(), want, query)
+	}
+}
+
+func TestOneStreamOfALog(t *testing.T) {
+	for query, want := range map[string]string{"?stream=Stdout": "out", "?stream=Stderr": "err"} {
+		w := do(handler(t, &asked{out: "out err"}, nil), http.MethodGet, "/containerLogs/ns/p/c"+query)
+		require.Equal(t, want, w.Body.String())
+	}
+}
+
+// Errors keep the status that they bring.
+func TestErrors(t *testing.T) {
+	for _, c := range []struct {
+		asked asked
+		code  int
+		text  string
+	}{
+		{asked{err: &Refusal{Code: http.StatusBadRequest, Message: "container is waiting"}}, http.StatusBadRequest, "container is waiting"},
+		{asked{err: fmt.Errorf("pods: %w", &Refusal{Code: http.StatusNotFound, Message: "pod is not here"})}, http.StatusNotFound, "pods: pod is not here"},
+		{asked{err: errors.New("runtime is away")}, http.StatusInternalServerError, "runtime is away"},
+		{asked{unread: fmt.Errorf("reading log: %w", fs.ErrNotExist)}, http.StatusNotFound, "not there any more"},
+		{asked{unread: errors.New("disk is broken")}, http.StatusInternalServerError, "disk is broken"},
+	} {
+		w := do(handler(t, &c.asked, nil), http.MethodGet, "/containerLogs/ns/p/c")
+		require.Equal(t, c.code, w.Code)
+		require.Contains(t, w.Body.String(), c.text)
+	}
+}
+
+// follow asks for a log and reads the first bytes of it.
+func follow(t *testing.T, conn net.Conn) io.Reader {
+	t.Helper()
+	_, err := io.WriteString(conn, "GET /containerLogs/ns/p/c?follow=1 HTTP/1.1\r\nHost: node\r\n\r\n")
+	require.NoError(t, err)
+	response, err := http.ReadResponse(bufio.NewReader(conn), nil)
+	require.NoError(t, err)
+	some := make([]byte, 3)
+	_, err = io.ReadFull(response.Body, some)
+	require.NoError(t, err)
+	require.Equal(t, "out", string(some), "what is written comes at once")
+	return response.Body
+}
+
+// A log is followed for longer than its server lets other requests take.
+func TestFollowedLogsOutliveTheServersTimeouts(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		wait := make(chan struct{})
+		begin := time.Now()
+		body := follow(t, inMemory(t, handler(t, &asked{out: "out", wait: wait}, nil))())
+		time.AfterFunc(2*soon, func() { close(wait) })
+		_, err := io.ReadAll(body)
+		require.NoError(t, err)
+		require.Equal(t, 2*soon, time.Since(begin), "it ends with its log")
+	})
+}
+
+// flood is a log without an end.
+type flood struct {
+	*asked
+	ended chan error
+}
+
+func (f flood) Read(_ context.Context, _ logs.Log, _ logs.Options, stdout, _ io.Writer) error {
+	for text := make([]byte, 32<<10); ; {
+		if _, err := stdout.Write(text); err != nil {
+			f.ended <- err
+			return err
+		}
+	}
+}
+
+// Whoever does not read what he has asked for is given up, and holds up nobody else.
+func TestReadersThatDoNotRead(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a := &asked{out: "out"}
+		f := flood{a, make(chan error, 1)}
+		dial := inMemory(t, handler(t, a, func(c *Config) { c.Logs, c.IdleTimeout = f, time.Hour }))
+		begin := time.Now()
+		_, err := io.WriteString(dial(), "GET /containerLogs/ns/p/c?follow=1 HTTP/1.1\r\nHost: node\r\n\r\n")
+		require.NoError(t, err)
+		other := dial()
+		_, err = io.WriteString(other, "GET /exec/ns/p/c HTTP/1.1\r\nHost: node\r\n\r\n")
+		require.NoError(t, err)
+		response, err := http.ReadResponse(bufio.NewReader(other), nil)
+		require.NoError(t, err)
+		require.Equal(t, http.StatusBadRequest, response.StatusCode)
+		require.ErrorIs(t, <-f.ended, os.ErrDeadlineExceeded)
+		require.Equal(t, time.Hour, time.Since(begin))
+	})
 }

@@ -42,7 +42,7 @@ func TestBadInput(t *testing.T) {
 			c.VolumeMounts = []v1.VolumeMount{{Name: "w", MountPath: "/w"}}
 		}, fix, ReasonCreateContainerConfigError, `"w"`, "Failed"},
 		{"root", func(c *v1.Container) { // C29
-			c.SecurityContext = &v1.SecurityContext{RunAsNonRoot: ptr(true)}
+			c.SecurityContext = &v1.SecurityContext{RunAsNonRoot: new(true)}
 		}, fix, ReasonCreateContainerConfigError, "container has runAsNonRoot", "Failed"},
 		{"capability that the runtime refuses", func(c *v1.Container) {
 			c.SecurityContext = &v1.SecurityContext{Capabilities: &v1.Capabilities{Add: []v1.Capability{"NO_SUCH"}}}
@@ -121,7 +121,7 @@ func TestBadSandboxInput(t *testing.T) {
 	handler := func(err error) func(context.Context, *v1.Pod) (string, error) {
 		return func(context.Context, *v1.Pod) (string, error) { return "", err }
 	}
-	classed := func(p *v1.Pod) { p.Spec.RuntimeClassName = ptr("gvisor") }
+	classed := func(p *v1.Pod) { p.Spec.RuntimeClassName = new("gvisor") }
 	for name, tc := range map[string]struct {
 		bad     func(*v1.Pod)
 		handler func(context.Context, *v1.Pod) (string, error)

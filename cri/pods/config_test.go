@@ -3,14 +3,19 @@ package pods
 import (
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
 	v1 "k8s.io/api/core/v1"
 
 	"github.com/podwright/podwright/cri/fake"
+	"github.com/podwright/podwright/cri/pods/garbage"
 	"github.com/podwright/podwright/cri/pods/request"
+	"github.com/podwright/podwright/pleg/observed"
 )
 
 func TestNewRefuses(t *testing.T) {
@@ -86,4 +91,103 @@ func TestUnsupported(t *testing.T) {
 		"spec.containers[0].resources.claims", "spec.containers[0].securityContext.windowsOptions",
 		"spec.ephemeralContainers[0].securityContext.windowsOptions",
 	}, got)
+}
+
+// A request without its parts, the status of another pod, and a pod without UID, name or
+// namespace, are refused, and nothing is done with them.
+func TestIdentityIsChecked(t *testing.T) {
+	h := newHarness(t, fake.Config{})
+	other := testPod("b")
+	other.UID, other.Name = "0ther", "other"
+	h.mustSync(other)
+	h.runtime.take()
+	theirs := h.status(other)
+	nothing := &observed.Pod{UID: testPod("a").UID}
+	for name, tc := range map[string]struct {
+		change func(*v1.Pod)
+		status *observed.Pod
+		fails  string
+	}{
+		"status of another": {func(*v1.Pod) {}, theirs, `Status is of another pod: its UID is "0ther"`},
+		"status of nobody":  {func(*v1.Pod) {}, &observed.Pod{}, `Status is of another pod: its UID is ""`},
+		"no UID":            {func(p *v1.Pod) { p.UID = "" }, nothing, "Pod.UID is required"},
+		"neither has a UID": {func(p *v1.Pod) { p.UID = "" }, &observed.Pod{}, "Pod.UID is required"},
+		"no name":           {func(p *v1.Pod) { p.Name = "" }, nothing, "Pod.Name is required"},
+		"no namespace":      {func(p *v1.Pod) { p.Namespace = "" }, nothing, "Pod.Namespace is required"},
+		"no status":         {func(*v1.Pod) {}, nil, "Request.Status"},
+	} {
+		pod := testPod("a")
+		tc.change(pod)
+		require.ErrorContains(t, h.m.SyncPod(t.Context(), SyncRequest{Pod: pod, Status: tc.status}).Err(), tc.fails, name)
+		require.ErrorContains(t, h.m.KillPod(t.Context(), KillRequest{Pod: pod, Status: tc.status}).Err(), tc.fails, name)
+	}
+	nobodys := *theirs
+	nobodys.UID = ""
+	require.ErrorContains(t, h.m.KillPod(t.Context(), KillRequest{Status: &nobodys}).Err(), "Status.UID is required")
+	require.ErrorContains(t, h.garbage.RemovePod(t.Context(), "0d1e", theirs), "of another pod")
+	require.ErrorContains(t, h.garbage.RemovePod(t.Context(), "", &nobodys), "Status.UID is required")
+	require.ErrorContains(t, h.garbage.RemovePod(t.Context(), "0d1e", nil), "Status is required")
+	require.ErrorContains(t, h.garbage.CleanDeadContainers(t.Context(), garbage.CleanRequest{Status: &nobodys, All: true}), "Status.UID is required")
+	require.ErrorContains(t, h.garbage.CleanDeadContainers(t.Context(), garbage.CleanRequest{}), "Status is required")
+	_, err := h.seen.PodIPs(t.Context(), nil)
+	require.ErrorContains(t, err, "no UID")
+	require.Empty(t, h.runtime.take())
+	require.Len(t, h.status(other).Running(), 1)
+}
+
+// A container may write to its hosts file what it likes. The next start has the
+// content again, and costs the agent no memory.
+func TestHostsFileThatAContainerHasBlownUp(t *testing.T) {
+	h := newHarness(t, fake.Config{})
+	pod := testPod("a")
+	file, err := h.m.writeHosts(pod, []string{"10.0.0.2"})
+	require.NoError(t, err)
+	want, err := os.ReadFile(file)
+	require.NoError(t, err)
+	require.NoError(t, os.Truncate(file, 256<<20))
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	_, err = h.m.writeHosts(pod, []string{"10.0.0.2"})
+	require.NoError(t, err)
+	runtime.ReadMemStats(&after)
+	require.Less(t, after.TotalAlloc-before.TotalAlloc, uint64(16<<20))
+	info, err := os.Stat(file)
+	require.NoError(t, err)
+	require.EqualValues(t, len(want), info.Size())
+	have, err := os.ReadFile(file)
+	require.NoError(t, err)
+	require.Equal(t, want, have)
+}
+
+// A container that sees the pod's folder may put anything in the file's place. Nothing
+// waits for a pipe, and what a link leads to stays as it is.
+func TestHostsFileIsPlain(t *testing.T) {
+	h := newHarness(t, fake.Config{})
+	pod := testPod("a")
+	path, err := h.m.writeHosts(pod, nil)
+	require.NoError(t, err)
+	other := filepath.Join(t.TempDir(), "other")
+	require.NoError(t, os.WriteFile(other, []byte("other"), 0o600))
+	for name, plant := range map[string]func() error{
+		"pipe":   func() error { return unix.Mkfifo(path, 0o600) },
+		"link":   func() error { return os.Symlink(other, path) },
+		"folder": func() error { return os.Mkdir(path, 0o700) },
+	} {
+		require.NoError(t, os.Remove(path), name)
+		require.NoError(t, plant(), name)
+		written := make(chan error, 1)
+		go func() {
+			_, err := h.m.writeHosts(pod, nil)
+			written <- err
+		}()
+		select {
+		case err := <-written:
+			require.ErrorContains(t, err, path, name)
+		case <-time.After(10 * time.Second):
+			t.Fatal(name + ": it waits")
+		}
+	}
+	text, err := os.ReadFile(other)
+	require.NoError(t, err)
+	require.Equal(t, "other", string(text))
 }

@@ -5,12 +5,19 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/stretchr/testify/require"
+	v1 "k8s.io/api/core/v1"
 
 	"github.com/podwright/podwright/cri/fake"
 	"github.com/podwright/podwright/cri/pods/garbage"
+	"github.com/podwright/podwright/pleg/observed"
 )
 
 var errLost = errors.New("the answer was lost")
@@ -95,4 +102,212 @@ func TestLogDirWithoutSandboxGoes(t *testing.T) {
 	require.NoError(t, h.garbage.RemovePod(t.Context(), pod.UID, h.status(pod)))
 	require.NoDirExists(t, dir)
 	require.DirExists(t, other)
+}
+
+// dieAfter makes the agent die at the nth call that changes something: the call has
+// its effect, and nothing that the agent does afterwards has any. It tells whether
+// it came to that.
+func (h *harness) dieAfter(n int) (died func() bool) {
+	var mu sync.Mutex // containers are stopped at the same time
+	seen, dead := 0, false
+	h.runtime.before = func(context.Context, string, string) error {
+		mu.Lock()
+		defer mu.Unlock()
+		if dead {
+			return errLost
+		}
+		return nil
+	}
+	h.runtime.after = func(string, string) error {
+		mu.Lock()
+		defer mu.Unlock()
+		if seen++; seen == n {
+			dead = true
+		}
+		if dead {
+			return errLost
+		}
+		return nil
+	}
+	return func() bool {
+		mu.Lock()
+		defer mu.Unlock()
+		return dead
+	}
+}
+
+// reborn is the next agent.
+func (h *harness) reborn() {
+	h.runtime.before, h.runtime.after = nil, nil
+	h.restart()
+}
+
+// settle syncs until there is nothing left to do.
+func settle(t *testing.T, h *harness, pod *v1.Pod) *observed.Pod {
+	t.Helper()
+	for range 20 {
+		synctest.Wait()
+		h.runtime.take()
+		result := h.sync(pod)
+		if at := result.NotBefore(); !at.IsZero() { // two reboots in a row are a crash loop
+			time.Sleep(time.Until(at))
+			continue
+		}
+		require.NoError(t, result.Err())
+		if !result.Acted() && result.Explanation() == "" {
+			return h.status(pod)
+		}
+	}
+	t.Fatal("it does not settle")
+	return nil
+}
+
+// requireUp is a pod with containers of every kind that is complete. With lost it may
+// have lost init containers that were done.
+func requireUp(t *testing.T, status *observed.Pod, lost bool) {
+	t.Helper()
+	current := status.Sandboxes[0].ID
+	for _, name := range []string{"s1", "a", "b"} {
+		require.Len(t, instances(status, name, observed.StateRunning), 1, name)
+		require.Equal(t, current, status.Newest(name).SandboxID, name)
+	}
+	for _, name := range []string{"i0", "i2"} {
+		if lost && status.Newest(name) == nil {
+			continue
+		}
+		require.Len(t, instances(status, name, observed.StateExited), 1, name)
+		require.Equal(t, current, status.Newest(name).SandboxID, "the network of %s", name)
+		for _, regular := range []string{"a", "b"} {
+			require.False(t, status.Newest(regular).StartedAt.Before(status.Newest(name).FinishedAt), "%s before %s", regular, name)
+		}
+	}
+	for _, c := range status.Containers {
+		require.NotEqual(t, observed.StateCreated, c.State, c.Name)
+	}
+}
+
+// The agent dies at each call while all containers are restarted together: in the
+// end they have been, once or more, and run.
+func TestDeathWhileRestartingAll(t *testing.T) {
+	for n := range 5 {
+		synctest.Test(t, func(t *testing.T) {
+			ended := false
+			once := func(ctx context.Context, p *fake.Process) int {
+				if !ended {
+					ended = true
+					return 42
+				}
+				return fake.SleepUntilStopped(ctx, p)
+			}
+			h := newHarness(t, fake.Config{Programs: programs(map[string]fake.Program{"i0": fake.Exit(0), "a": once})})
+			pod := initPod(testPod("a", "b"), "i0", "s1")
+			restartsAllOn(&pod.Spec.Containers[0], 42)
+			for range 4 {
+				h.mustSync(pod)
+				synctest.Wait()
+				if c := h.status(pod).Newest("a"); c != nil && c.State == observed.StateExited {
+					break
+				}
+			}
+			require.Equal(t, observed.StateExited, h.status(pod).Newest("a").State)
+			h.dieAfter(n + 1)
+			h.sync(pod)
+			h.reborn()
+			status := settle(t, h, pod)
+			for _, name := range strings.Fields("i0 s1 a b") {
+				require.EqualValues(t, 1, status.Newest(name).RestartCount, name)
+			}
+			require.Len(t, status.Running(), 3)
+		})
+	}
+}
+
+func restartsAllOn(c *v1.Container, code int32) {
+	c.RestartPolicy = new(v1.ContainerRestartPolicyNever)
+	c.RestartPolicyRules = []v1.ContainerRestartRule{{
+		Action:    v1.ContainerRestartRuleActionRestartAllContainers,
+		ExitCodes: &v1.ContainerRestartRuleOnExitCodes{Operator: v1.ContainerRestartRuleOnExitCodesOpIn, Values: []int32{code}},
+	}}
+}
+
+// FuzzSync plays a story of syncs, deaths of the agent, reboots, exits, edits and
+// lost containers on a pod with containers of every kind, each byte an event. At no
+// time does a container run twice; in the end the pod is complete.
+func FuzzSync(f *testing.F) {
+	for _, story := range []string{"", "\x00\x00\x00\x00", "\x01\x09\x11\x19\x21", "\x00\x00\x00\x02\x00\x00\x03\x0b\x13\x06\x00", "\x00\x00\x00\x07\x0f\x00\x04\x05\x0d\x29\x31\x02\x39"} {
+		f.Add([]byte(story))
+	}
+	// A death at any call while the pod is brought up, when a container is replaced and after a reboot.
+	up := make([]byte, 6)
+	for n := range byte(6) {
+		f.Add(slices.Concat(up, []byte{4, 1 + 8*n}))
+		for syncs := range 6 {
+			death := append(make([]byte, syncs), 1+8*n)
+			f.Add(death)
+			f.Add(slices.Concat(up, []byte{2}, death))
+		}
+	}
+	f.Fuzz(func(t *testing.T, story []byte) {
+		if len(story) > 24 {
+			return
+		}
+		synctest.Test(t, func(t *testing.T) { play(t, story) })
+	})
+}
+
+func play(t *testing.T, story []byte) {
+	h := newHarness(t, initEnds())
+	h.cfg.MaxCrashLoopDelay = s
+	h.restart()
+	pod := withEphemeral(initPod(testPod("a", "b"), "i0", "s1", "i2"), "debug", "")
+	for _, b := range story {
+		h.event(pod, b%8, int(b/8))
+		synctest.Wait()
+		requireNoneTwice(t, h.status(pod))
+	}
+	requireUp(t, settle(t, h, pod), slices.ContainsFunc(story, func(b byte) bool { return b%8 == 7 }))
+}
+
+// event is one thing that happens. n says to whom, or when.
+func (h *harness) event(pod *v1.Pod, kind byte, n int) {
+	runtime, ctx, status := h.runtime.RuntimeService, h.t.Context(), h.status(pod)
+	switch kind {
+	case 1:
+		h.dieAfter(n%6 + 1)
+		h.sync(pod)
+		h.reborn()
+	case 2:
+		if len(status.Sandboxes) > 0 {
+			require.NoError(h.t, runtime.StopPodSandbox(ctx, status.Sandboxes[0].ID))
+		}
+	case 3:
+		if up := status.Running(); len(up) > 0 {
+			require.NoError(h.t, runtime.StopContainer(ctx, up[n%len(up)].ID.ID, 0))
+		}
+	case 4:
+		pod.Spec.Containers[n%2].Image += "x"
+	case 5:
+		pod.Spec.InitContainers[1].Image += "x"
+	case 6:
+		time.Sleep(time.Duration(n) * s)
+	case 7:
+		for _, name := range []string{"i0", "i2", "a"}[n%3:] {
+			if c := status.Newest(name); c != nil && c.State == observed.StateExited {
+				require.NoError(h.t, runtime.RemoveContainer(ctx, c.ID.ID))
+				return
+			}
+		}
+	default:
+		h.sync(pod)
+	}
+}
+
+func requireNoneTwice(t *testing.T, status *observed.Pod) {
+	t.Helper()
+	seen := map[string]bool{}
+	for _, c := range status.Running() {
+		require.False(t, seen[c.Name], "%s runs twice", c.Name)
+		seen[c.Name] = true
+	}
+	require.LessOrEqual(t, readySandboxes(status), 1)
 }

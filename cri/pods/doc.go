@@ -99,6 +99,6 @@
 // itself (package pleg), mounts no volumes, runs no probes, sets up no cgroups of
 // pods, and publishes no status.
 //
-// Examples that run: ExampleManager_KillPod in example_kill_test.go and Example,
-// ExampleConfig, ExampleResult_Explanation and ExampleUnsupported in example_test.go.
+// Examples that run: Example, ExampleConfig, ExampleManager_KillPod,
+// ExampleResult_Explanation and ExampleUnsupported in example_test.go.
 package pods

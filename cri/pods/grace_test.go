@@ -1,6 +1,7 @@
 package pods
 
 import (
+	"encoding/json"
 	"math"
 	"testing"
 	"testing/synctest"
@@ -8,8 +9,10 @@ import (
 
 	"github.com/stretchr/testify/require"
 	v1 "k8s.io/api/core/v1"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
 	"github.com/podwright/podwright/cri/fake"
+	"github.com/podwright/podwright/cri/pods/labels"
 	"github.com/podwright/podwright/internal/podfacts"
 )
 
@@ -25,19 +28,19 @@ func graceOf(set func(pod *v1.Pod, seconds *int64)) func(int64) *v1.Pod {
 // C30, C31, C32: who decides on the grace period.
 func TestGraceSeconds(t *testing.T) {
 	probed := testPod("a", "b")
-	probed.Spec.TerminationGracePeriodSeconds = ptr(int64(60))
-	probed.Spec.Containers[0].LivenessProbe = &v1.Probe{TerminationGracePeriodSeconds: ptr(int64(3))}
-	probed.Spec.Containers[0].StartupProbe = &v1.Probe{TerminationGracePeriodSeconds: ptr(int64(4))}
+	probed.Spec.TerminationGracePeriodSeconds = new(int64(60))
+	probed.Spec.Containers[0].LivenessProbe = &v1.Probe{TerminationGracePeriodSeconds: new(int64(3))}
+	probed.Spec.Containers[0].StartupProbe = &v1.Probe{TerminationGracePeriodSeconds: new(int64(4))}
 	sidecar := *probed.Spec.Containers[0].DeepCopy()
 	sidecar.Name = "s"
 	probed.Spec.InitContainers = []v1.Container{sidecar}
 	probed.Spec.EphemeralContainers = []v1.EphemeralContainer{{EphemeralContainerCommon: v1.EphemeralContainerCommon{Name: "debug"}}}
 	deleted := probed.DeepCopy()
-	deleted.DeletionGracePeriodSeconds = ptr(int64(10))
+	deleted.DeletionGracePeriodSeconds = new(int64(10))
 	unset := testPod("a")
 	unset.Spec.TerminationGracePeriodSeconds = nil
 	bad := testPod("a")
-	bad.Spec.TerminationGracePeriodSeconds = ptr(int64(-7))
+	bad.Spec.TerminationGracePeriodSeconds = new(int64(-7))
 	const most, least = math.MaxInt64, math.MinInt64
 	spec, deletion, liveness, startup := graceOf(func(p *v1.Pod, n *int64) { p.Spec.TerminationGracePeriodSeconds = n }),
 		graceOf(func(p *v1.Pod, n *int64) { p.DeletionGracePeriodSeconds = n }),
@@ -67,8 +70,8 @@ func TestGraceSeconds(t *testing.T) {
 		{"least of liveness", liveness(least), "a", KillLivenessProbe, nil, 0},
 		{"most of startup", startup(most), "a", KillStartupProbe, nil, 1<<31 - 1},
 		{"least of startup", startup(least), "a", KillStartupProbe, nil, 0},
-		{"most of an override", probed, "a", "", ptr(int64(most)), 1<<31 - 1},
-		{"least of an override", probed, "a", "", ptr(int64(least)), 0},
+		{"most of an override", probed, "a", "", new(int64(most)), 1<<31 - 1},
+		{"least of an override", probed, "a", "", new(int64(least)), 0},
 		{"liveness", probed, "a", KillLivenessProbe, nil, 3},
 		{"startup", probed, "a", KillStartupProbe, nil, 4},
 		{"liveness of a sidecar", probed, "s", KillLivenessProbe, nil, 3},
@@ -76,12 +79,12 @@ func TestGraceSeconds(t *testing.T) {
 		{"ephemeral", probed, "debug", KillLivenessProbe, nil, 60},
 		{"not in the spec", probed, "gone", KillLivenessProbe, nil, 60},
 		{"deletion wins over the probe", deleted, "a", KillLivenessProbe, nil, 10},
-		{"override wins over all", deleted, "a", KillLivenessProbe, ptr(int64(5)), 5},
-		{"override is no minimum", deleted, "a", "", ptr(int64(50)), 50},
-		{"override 0", deleted, "a", "", ptr(int64(0)), 0},
-		{"negative override", deleted, "a", "", ptr(int64(-1)), 0},
+		{"override wins over all", deleted, "a", KillLivenessProbe, new(int64(5)), 5},
+		{"override is no minimum", deleted, "a", "", new(int64(50)), 50},
+		{"override 0", deleted, "a", "", new(int64(0)), 0},
+		{"negative override", deleted, "a", "", new(int64(-1)), 0},
 		{"orphan", nil, "a", "", nil, 1},
-		{"orphan with override", nil, "a", "", ptr(int64(9)), 9},
+		{"orphan with override", nil, "a", "", new(int64(9)), 9},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			require.Equal(t, tc.want, graceSeconds(tc.pod, podfacts.Container(tc.pod, tc.container), tc.reason, tc.override))
@@ -128,4 +131,38 @@ func TestSecondsAtTheirLimits(t *testing.T) {
 			})
 		}
 	}
+}
+
+// Annotations may have been written by anybody: what is good in them counts, what
+// is bad is as if it was not there, and nothing else comes of it.
+func FuzzRestoreSpec(f *testing.F) {
+	f.Add("30", "5", `{"exec":{"command":["sh"]}}`, `[{"name":"web","containerPort":80}]`)
+	f.Add("", "-1", `{"sleep":{"seconds":3}}`, ``)
+	f.Add("x", "99999999999999999999", `{"exec":`, `{"name":1}`)
+	f.Add("0", "1 ", `null`, `null`)
+	f.Fuzz(func(t *testing.T, termination, deletion, handler, ports string) {
+		status := &runtimeapi.ContainerStatus{
+			Labels: map[string]string{labels.PodName: "web", labels.PodNamespace: "shop", labels.PodUID: "0d1e", labels.ContainerName: "a"},
+			Annotations: map[string]string{
+				labels.AnnotationPodTerminationGrace: termination, labels.AnnotationPodDeletionGracePeriod: deletion,
+				labels.AnnotationPreStopHandler: handler, labels.AnnotationPorts: ports,
+			},
+		}
+		pod, container := restoreSpec(status)
+		require.Equal(t, "shop/web(0d1e) a", identityOf(pod).String()+" "+container.Name)
+		grace := graceSeconds(pod, container, "", nil)
+		require.True(t, grace >= 0 && grace <= maxGraceSeconds)
+		var want v1.LifecycleHandler
+		if handler != "" && json.Unmarshal([]byte(handler), &want) == nil {
+			require.Equal(t, &want, container.Lifecycle.PreStop)
+		} else {
+			require.Nil(t, container.Lifecycle)
+		}
+	})
+}
+
+func TestRestoreSpecOfNothing(t *testing.T) {
+	pod, container := restoreSpec(nil)
+	require.Equal(t, &v1.Pod{}, pod)
+	require.Equal(t, &v1.Container{}, container)
 }

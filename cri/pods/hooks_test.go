@@ -178,7 +178,7 @@ func TestMetricsOfStarts(t *testing.T) {
 	}
 	h.restart()
 	pod := initPod(testPod("a"), "s0")
-	pod.Spec.InitContainers[0].SecurityContext = &v1.SecurityContext{RunAsNonRoot: ptr(true)}
+	pod.Spec.InitContainers[0].SecurityContext = &v1.SecurityContext{RunAsNonRoot: new(true)}
 	h.sync(pod)
 	require.Equal(t, []string{`sandbox "" <nil>`, `init_container "CreateContainerConfigError"`}, counted)
 }
@@ -295,7 +295,7 @@ func TestCounts(t *testing.T) {
 	}
 	h.restart()
 	pod := testPod("a")
-	pod.Spec.HostUsers = ptr(false)
+	pod.Spec.HostUsers = new(false)
 	pod.Spec.Volumes = []v1.Volume{{Name: "v", VolumeSource: v1.VolumeSource{Image: &v1.ImageVolumeSource{Reference: "data:1"}}}}
 	pod.Spec.Containers[0].VolumeMounts = []v1.VolumeMount{{Name: "v", MountPath: "/data"}}
 	refuse = errors.New("ImageVolumeMountFailed: no overlay")

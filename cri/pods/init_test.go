@@ -22,7 +22,7 @@ func initPod(pod *v1.Pod, names ...string) *v1.Pod {
 	for _, name := range names {
 		c := v1.Container{Name: name, Image: "busybox", TerminationMessagePath: "/dev/termination-log"}
 		if strings.HasPrefix(name, "s") {
-			c.RestartPolicy = ptr(v1.ContainerRestartPolicyAlways)
+			c.RestartPolicy = new(v1.ContainerRestartPolicyAlways)
 		}
 		pod.Spec.InitContainers = append(pod.Spec.InitContainers, c)
 	}

@@ -2,7 +2,11 @@ package pods
 
 import (
 	"context"
+	"errors"
+	"fmt"
+	"strconv"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -13,6 +17,9 @@ import (
 	v1 "k8s.io/api/core/v1"
 
 	"github.com/podwright/podwright/cri/fake"
+	"github.com/podwright/podwright/cri/pods/hooks"
+	"github.com/podwright/podwright/internal/podfacts"
+	"github.com/podwright/podwright/pleg/observed"
 )
 
 // C33: sidecars end last, in reverse order, each within its own grace period.
@@ -109,4 +116,191 @@ func requireSameTimes(t *testing.T, want, got []string) {
 	}
 	require.ElementsMatch(t, want, got)
 	require.True(t, strings.HasSuffix(got[len(got)-1], "StopPodSandbox"), "sandboxes come last: %v", got)
+}
+
+// runPod runs all containers of a pod, sidecars included.
+func runPod(t *testing.T, h *harness, pod *v1.Pod) *observed.Pod {
+	t.Helper()
+	for range len(pod.Spec.InitContainers) + 1 {
+		h.mustSync(pod)
+	}
+	h.runtime.take()
+	h.takeEvents()
+	return h.status(pod)
+}
+
+// timeline writes down when which container was stopped and which handler ran.
+type timeline struct {
+	mu    sync.Mutex
+	begin time.Time
+	lines []string
+}
+
+func (l *timeline) add(format string, args ...any) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.lines = append(l.lines, fmt.Sprintf("%v ", time.Since(l.begin))+fmt.Sprintf(format, args...))
+}
+
+func (l *timeline) take() []string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	out := l.lines
+	l.lines = nil
+	return out
+}
+
+// withHooks gives the Manager a runner of lifecycle handlers, as an agent does.
+func withHooks(t *testing.T, h *harness) {
+	t.Helper()
+	runner, err := hooks.New(hooks.Config{
+		Exec:   h.runtime.RuntimeService,
+		PodIPs: func(ctx context.Context, pod *v1.Pod) ([]string, error) { return h.seen.PodIPs(ctx, pod) },
+	})
+	require.NoError(t, err)
+	h.cfg.Hooks = runner
+	h.restart()
+}
+
+// timed makes a harness whose stops and commands are written down.
+func timed(t *testing.T, cfg fake.Config) (*harness, *timeline) {
+	t.Helper()
+	l := &timeline{begin: time.Now()}
+	exec := cfg.Exec
+	cfg.Exec = func(ctx context.Context, p *fake.Process) (fake.Program, error) {
+		l.add("exec %s %s", p.Container.Name, strings.Join(p.Args, " "))
+		if exec == nil {
+			return sleeping(ctx, p)
+		}
+		return exec(ctx, p)
+	}
+	h := newHarness(t, cfg)
+	withHooks(t, h)
+	h.runtime.before = func(_ context.Context, call, target string) error {
+		if strings.HasPrefix(call, "Stop") {
+			l.add("%s", strings.TrimSpace(call+" "+target))
+		}
+		return nil
+	}
+	return h, l
+}
+
+// sleeping resolves the command "sleep N", which is of no use in signals.
+func sleeping(_ context.Context, p *fake.Process) (fake.Program, error) {
+	seconds, err := strconv.Atoi(p.Args[len(p.Args)-1])
+	if err != nil {
+		return nil, err
+	}
+	return func(ctx context.Context, _ *fake.Process) int {
+		select {
+		case <-ctx.Done():
+			return 1
+		case <-time.After(time.Duration(seconds) * time.Second):
+			return 0
+		}
+	}, nil
+}
+
+// slow takes some time to end after SIGTERM.
+func slow(d time.Duration) fake.Program {
+	return func(ctx context.Context, p *fake.Process) int {
+		select {
+		case <-p.Signals():
+		case <-ctx.Done():
+			return 0
+		}
+		select {
+		case <-time.After(d):
+		case <-ctx.Done():
+		}
+		return 0
+	}
+}
+
+func preStop(pod *v1.Pod, name string, handler v1.LifecycleHandler) {
+	podfacts.Container(pod, name).Lifecycle = &v1.Lifecycle{PreStop: &handler}
+}
+
+func execHandler(seconds string) v1.LifecycleHandler {
+	return v1.LifecycleHandler{Exec: &v1.ExecAction{Command: []string{"sleep", seconds}}}
+}
+
+func sleepHandler(seconds int64) v1.LifecycleHandler {
+	return v1.LifecycleHandler{Sleep: &v1.SleepAction{Seconds: seconds}}
+}
+
+// C33: who waits for whom.
+func TestWaitsFor(t *testing.T) {
+	pod := initPod(testPod("app", "log"), "s1", "init", "s2", "s3")
+	pod.Spec.EphemeralContainers = []v1.EphemeralContainer{{EphemeralContainerCommon: v1.EphemeralContainerCommon{Name: "debug"}}}
+	type waits = map[string][]string
+	for _, tc := range []struct {
+		name    string
+		pod     *v1.Pod
+		running []string
+		want    waits
+	}{
+		{"all", pod, []string{"app", "log", "s1", "s2", "s3", "debug"},
+			waits{"s3": {"app", "log"}, "s2": {"app", "log", "s3"}, "s1": {"app", "log", "s2"}}},
+		{"what does not run blocks nobody", pod, []string{"log", "s1", "s2"},
+			waits{"s2": {"log"}, "s1": {"log", "s2"}}},
+		{"a gap among the sidecars keeps the order", pod, []string{"app", "s1", "s3"},
+			waits{"s3": {"app"}, "s1": {"app", "s3"}}},
+		{"sidecars only", pod, []string{"s1", "s3"}, waits{"s1": {"s3"}}},
+		{"one sidecar only", pod, []string{"s1"}, waits{}},
+		{"while it is initialised", pod, []string{"s1", "init"}, waits{}},
+		{"ephemeral ones are not waited for", pod, []string{"s1", "debug"}, waits{}},
+		{"no sidecars", testPod("app", "log"), []string{"app", "log"}, waits{}},
+		{"nothing", pod, nil, waits{}},
+		{"what is not in the spec", pod, []string{"gone", "s1"}, waits{}},
+		{"orphan", nil, []string{"app", "s1"}, waits{}},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			running := map[string]bool{}
+			for _, name := range tc.running {
+				running[name] = true
+			}
+			require.Equal(t, tc.want, waitsFor(tc.pod, running))
+		})
+	}
+}
+
+// C34 and what else releases those who wait, or does not.
+func TestTurns(t *testing.T) {
+	pod := initPod(testPod("app"), "s1")
+	twice := []ContainerKill{{Name: "app"}, {Name: "app"}, {Name: "s1"}}
+	for _, tc := range []struct {
+		name string
+		done func(turns *turns, cancel func())
+		took time.Duration
+		code codes.Code
+		err  error
+	}{
+		{"both instances", func(u *turns, _ func()) { u.done("app", nil); u.done("app", nil) }, 0, codes.OK, nil},
+		{"one of two instances", func(u *turns, _ func()) { u.done("app", nil) }, 5 * time.Second, codes.OK, nil},
+		{"a failed stop", func(u *turns, _ func()) { u.done("app", errors.New("no")); u.done("app", nil) }, 5 * time.Second, codes.OK, nil},
+		{"the runtime is away", func(u *turns, _ func()) {
+			u.done("app", status.Error(codes.Unavailable, "away"))
+			u.done("app", status.Error(codes.Unavailable, "still"))
+		}, 0, codes.Unavailable, nil},
+		{"called off", func(_ *turns, cancel func()) { cancel() }, 0, codes.Unknown, context.Canceled},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				u := newTurns(pod, twice)
+				ctx, cancel := context.WithCancel(t.Context())
+				defer cancel()
+				begin := time.Now()
+				require.NoError(t, u.wait(ctx, "app", time.Minute), "nobody is before it")
+				tc.done(u, cancel)
+				err := u.wait(ctx, "s1", 5*time.Second)
+				require.Equal(t, tc.took, time.Since(begin))
+				require.Equal(t, tc.code, status.Code(err))
+				if tc.err != nil {
+					require.ErrorIs(t, err, tc.err)
+				}
+			})
+		})
+	}
+	require.NoError(t, newTurns(pod, twice).wait(t.Context(), "s1", -time.Second), "no time is no error")
 }

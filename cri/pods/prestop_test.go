@@ -33,9 +33,9 @@ func TestPreStopShareOfGrace(t *testing.T) {
 		{"C30 40 of 30", sleepHandler(40), 30, nil, []string{"30s StopContainer a 2s", "30s StopPodSandbox"}, []string{"FailedPreStopHook"}},
 		{"C30 a command that does not end", execHandler("4000"), 30, nil, []string{"0s exec a sleep 4000", "30s StopContainer a 2s", "30s StopPodSandbox"}, []string{"FailedPreStopHook"}},
 		{"C30 none", sleepHandler(10), 0, nil, []string{"0s StopContainer a 2s", "0s StopPodSandbox"}, nil},
-		{"C31 override 5", sleepHandler(10), 30, ptr(int64(5)), []string{"5s StopContainer a 2s", "5s StopPodSandbox"}, []string{"FailedPreStopHook"}},
-		{"C31 override 0", sleepHandler(10), 30, ptr(int64(0)), []string{"0s StopContainer a 2s", "0s StopPodSandbox"}, nil},
-		{"C31 override is longer", sleepHandler(40), 30, ptr(int64(60)), []string{"40s StopContainer a 20s", "40s StopPodSandbox"}, nil},
+		{"C31 override 5", sleepHandler(10), 30, new(int64(5)), []string{"5s StopContainer a 2s", "5s StopPodSandbox"}, []string{"FailedPreStopHook"}},
+		{"C31 override 0", sleepHandler(10), 30, new(int64(0)), []string{"0s StopContainer a 2s", "0s StopPodSandbox"}, nil},
+		{"C31 override is longer", sleepHandler(40), 30, new(int64(60)), []string{"40s StopContainer a 20s", "40s StopPodSandbox"}, nil},
 		{"a failure does not keep the container", execHandler("x"), 30, nil, []string{"0s exec a sleep x", "0s StopContainer a 30s", "0s StopPodSandbox"}, []string{"FailedPreStopHook"}},
 		{"what is none", v1.LifecycleHandler{TCPSocket: &v1.TCPSocketAction{}}, 30, nil, []string{"0s StopContainer a 30s", "0s StopPodSandbox"}, []string{"FailedPreStopHook"}},
 	} {
@@ -96,10 +96,10 @@ func TestShortenedGrace(t *testing.T) {
 				ctx, cancel := context.WithCancelCause(t.Context())
 				time.AfterFunc(tc.after, func() { cancel(shorter) })
 				begin := time.Now()
-				result := h.m.KillPod(ctx, KillRequest{Pod: pod, Status: got, GraceSeconds: ptr(int64(60))})
+				result := h.m.KillPod(ctx, KillRequest{Pod: pod, Status: got, GraceSeconds: new(int64(60))})
 				require.ErrorIs(t, result.Err(), shorter)
 				require.Equal(t, tc.after, time.Since(begin), "it returns at once")
-				h.kill(pod, ptr(int64(4)))
+				h.kill(pod, new(int64(4)))
 				require.ElementsMatch(t, tc.want, l.take())
 				require.True(t, h.status(pod).Stopped())
 			})
@@ -117,11 +117,11 @@ func TestRestoredSpecs(t *testing.T) {
 		want    []string
 	}{
 		{"restored", KillRequest{Restore: true}, []string{"0s exec a sleep 3", "3s StopContainer a 27s", "3s StopPodSandbox"}},
-		{"restored with less time", KillRequest{Restore: true, GraceSeconds: ptr(int64(2))}, []string{"0s exec a sleep 3", "2s StopContainer a 2s", "2s StopPodSandbox"}},
+		{"restored with less time", KillRequest{Restore: true, GraceSeconds: new(int64(2))}, []string{"0s exec a sleep 3", "2s StopContainer a 2s", "2s StopPodSandbox"}},
 		{"not in the spec", KillRequest{Pod: testPod("b")}, []string{"0s exec a sleep 3", "3s StopContainer a 27s", "3s StopPodSandbox"}},
 		{"not in the spec of a pod that is deleted", KillRequest{Pod: deletedIn(9, testPod("b"))}, []string{"0s exec a sleep 3", "3s StopContainer a 6s", "3s StopPodSandbox"}},
 		{"orphan", KillRequest{}, []string{"0s StopContainer a 2s", "0s StopPodSandbox"}},
-		{"orphan with more time", KillRequest{GraceSeconds: ptr(int64(9))}, []string{"0s StopContainer a 9s", "0s StopPodSandbox"}},
+		{"orphan with more time", KillRequest{GraceSeconds: new(int64(9))}, []string{"0s StopContainer a 9s", "0s StopPodSandbox"}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -165,7 +165,7 @@ func TestStubbornHandler(t *testing.T) {
 		require.ErrorIs(t, result.Err(), context.DeadlineExceeded)
 		require.Empty(t, l.take())
 		require.Equal(t, []string{"shop/web(0d1e) container a"}, h.m.Overdue())
-		h.kill(pod, ptr(int64(3)))
+		h.kill(pod, new(int64(3)))
 		require.Equal(t, []string{"9s StopContainer a 2s", "9s StopPodSandbox"}, l.take())
 		require.Equal(t, int32(1), runs.Load())
 		close(release)
@@ -204,7 +204,7 @@ func TestHandlerCutOffBeforeOurTimer(t *testing.T) {
 		result := h.m.KillPod(lateTimer{late, time.Now().Add(time.Second)}, KillRequest{Pod: pod, Status: got})
 		require.ErrorIs(t, result.Err(), context.DeadlineExceeded)
 		require.Empty(t, h.takeEvents()[1:], "but for Killing")
-		h.kill(pod, ptr(int64(3)))
+		h.kill(pod, new(int64(3)))
 		require.Equal(t, 2, runs)
 		require.Equal(t, []string{"4.1s StopContainer a 2s", "4.1s StopPodSandbox"}, l.take())
 	})
@@ -234,7 +234,7 @@ func TestCrashWhileStopping(t *testing.T) {
 			pod := initPod(testPod("a", "b"), "s1")
 			got := runPod(t, h, pod)
 			h.dieAfter(n + 1)
-			result := h.m.KillPod(t.Context(), KillRequest{Pod: pod, Status: got, GraceSeconds: ptr(int64(1))})
+			result := h.m.KillPod(t.Context(), KillRequest{Pod: pod, Status: got, GraceSeconds: new(int64(1))})
 			require.Equal(t, n < 4, result.Err() != nil, "three containers and a sandbox take four calls")
 			h.reborn()
 			h.kill(pod, nil)

@@ -81,7 +81,7 @@ func (m *model) goWell() bool {
 			m.truth[s.Name].up = m.truth[s.Name].up || s.Name[0] == 's' && s.SandboxID == m.sandbox().ID
 			progress = true
 		}
-		if c := m.spec(s.Name); s.Name[0] == 'i' || s.Name[0] != 's' && !owed(m.pod, c, &ending{}) {
+		if c := podfacts.Container(m.pod, s.Name); s.Name[0] == 'i' || s.Name[0] != 's' && !owed(m.pod, c, &ending{}) {
 			m.ended(s, &ending{})
 			m.exit(s, 0, "Completed")
 			progress = true
@@ -210,7 +210,7 @@ func (m *model) randomProbe() {
 		return
 	}
 	result := []probe.Verdict{probe.Unknown, probe.Success, probe.Failure}[m.dice.roll(3)]
-	if c := m.spec(s.Name); c.StartupProbe == nil || m.startup[s.ID.ID] == probe.Success {
+	if c := podfacts.Container(m.pod, s.Name); c.StartupProbe == nil || m.startup[s.ID.ID] == probe.Success {
 		m.liveness[s.ID.ID] = result
 		return
 	}
@@ -280,7 +280,7 @@ func (m *model) collectGarbage() {
 // done: nobody could know without.
 func (m *model) loseInit() {
 	s := m.pick(observed.StateExited)
-	if s == nil || s.Name[0] != 's' && s.Name[0] != 'i' || podfacts.RestartsAll(m.spec(s.Name), s.ExitCode) {
+	if s == nil || s.Name[0] != 's' && s.Name[0] != 'i' || podfacts.RestartsAll(podfacts.Container(m.pod, s.Name), s.ExitCode) {
 		return
 	}
 	if s.SandboxID != m.sandbox().ID || m.proved(s.Name) {

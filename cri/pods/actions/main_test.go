@@ -23,7 +23,7 @@ func testPod(policy v1.RestartPolicy, names ...string) *v1.Pod {
 		c := v1.Container{Name: name, Image: "busybox"}
 		switch name[0] {
 		case 's':
-			c.RestartPolicy = ptr(v1.ContainerRestartPolicyAlways)
+			c.RestartPolicy = new(v1.ContainerRestartPolicyAlways)
 			fallthrough
 		case 'i':
 			pod.Spec.InitContainers = append(pod.Spec.InitContainers, c)
@@ -36,18 +36,6 @@ func testPod(policy v1.RestartPolicy, names ...string) *v1.Pod {
 	return pod
 }
 
-// spec returns the named init or regular container of a pod.
-func spec(pod *v1.Pod, name string) *v1.Container {
-	for _, list := range [][]v1.Container{pod.Spec.InitContainers, pod.Spec.Containers} {
-		for i := range list {
-			if list[i].Name == name {
-				return &list[i]
-			}
-		}
-	}
-	return nil
-}
-
 func with(pod *v1.Pod, changes ...func(*v1.Pod)) *v1.Pod {
 	for _, change := range changes {
 		change(pod)
@@ -58,12 +46,12 @@ func with(pod *v1.Pod, changes ...func(*v1.Pod)) *v1.Pod {
 func deleted(pod *v1.Pod) { pod.DeletionTimestamp = &metav1.Time{} }
 
 func startupProbe(name string) func(*v1.Pod) {
-	return func(pod *v1.Pod) { spec(pod, name).StartupProbe = &v1.Probe{} }
+	return func(pod *v1.Pod) { podfacts.Container(pod, name).StartupProbe = &v1.Probe{} }
 }
 
 func own(name string, policy v1.ContainerRestartPolicy, rules ...v1.ContainerRestartRule) func(*v1.Pod) {
 	return func(pod *v1.Pod) {
-		spec(pod, name).RestartPolicy, spec(pod, name).RestartPolicyRules = &policy, rules
+		podfacts.Container(pod, name).RestartPolicy, podfacts.Container(pod, name).RestartPolicyRules = &policy, rules
 	}
 }
 
@@ -150,8 +138,6 @@ func ids(list []observed.Container) []string {
 	}
 	return out
 }
-
-func ptr[T any](v T) *T { return &v }
 
 // summary is an Actions in a form that a table can hold.
 type summary struct {

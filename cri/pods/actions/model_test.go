@@ -189,16 +189,6 @@ func (m *model) make(prefix string) (string, time.Time) {
 	return fmt.Sprintf("%s-%d", prefix, m.made), time.Unix(int64(m.made), 0)
 }
 
-// spec returns a container's spec by name.
-func (m *model) spec(name string) *v1.Container {
-	for _, c := range m.specs() {
-		if c.Name == name {
-			return c
-		}
-	}
-	return nil
-}
-
 // alive tells whether an instance runs, or may.
 func alive(s *observed.Container) bool {
 	return s.State == observed.StateRunning || s.State == observed.StateUnknown
@@ -261,9 +251,9 @@ func randomPolicy(d *dice, c *v1.Container) {
 	if podfacts.IsSidecar(c) || !d.chance(3) {
 		return
 	}
-	c.RestartPolicy = ptr([]v1.ContainerRestartPolicy{v1.ContainerRestartPolicyAlways, v1.ContainerRestartPolicyOnFailure, v1.ContainerRestartPolicyNever}[d.roll(3)])
+	c.RestartPolicy = new([]v1.ContainerRestartPolicy{v1.ContainerRestartPolicyAlways, v1.ContainerRestartPolicyOnFailure, v1.ContainerRestartPolicyNever}[d.roll(3)])
 	if c.Name[0] == 'i' && *c.RestartPolicy == v1.ContainerRestartPolicyAlways {
-		c.RestartPolicy = ptr(v1.ContainerRestartPolicyNever) // else it is a sidecar
+		c.RestartPolicy = new(v1.ContainerRestartPolicyNever) // else it is a sidecar
 	}
 	if d.roll(2) == 1 {
 		action := []v1.ContainerRestartRuleAction{v1.ContainerRestartRuleActionRestart, v1.ContainerRestartRuleActionRestartAllContainers}[d.roll(2)]

@@ -53,7 +53,7 @@ func (m *model) apply(a Actions) {
 	}
 	if m.startAll(m.ephemeralNames(), a.StartEphemeral) && m.startAll(containerNames(m.pod.Spec.InitContainers), a.StartInit) {
 		for _, u := range append(slices.Clone(a.UpdateMemory), a.UpdateCPU...) {
-			m.actuated[u.Name] = m.spec(u.Name).Resources
+			m.actuated[u.Name] = podfacts.Container(m.pod, u.Name).Resources
 		}
 		m.startAll(containerNames(m.pod.Spec.Containers), a.StartRegular)
 	}
@@ -97,7 +97,7 @@ func (m *model) checkShape(a Actions) {
 func (m *model) checkKill(k ContainerKill) {
 	s := m.find(k.ID)
 	m.must(s != nil && alive(s), "kill of %s, which does not run", k.ID.ID)
-	c := m.spec(s.Name)
+	c := podfacts.Container(m.pod, s.Name)
 	twin := slices.ContainsFunc(m.status.Containers, func(o observed.Container) bool {
 		return o.ID != s.ID && o.Name == s.Name && o.State != observed.StateExited
 	})
@@ -202,7 +202,7 @@ func (m *model) kill(k ContainerKill) bool {
 	if o == refused {
 		return false
 	}
-	c := m.spec(s.Name)
+	c := podfacts.Container(m.pod, s.Name)
 	e := &ending{code: 137}
 	if s.State == observed.StateUnknown || s.Hash != podfacts.Hash(c) || strings.Contains(k.Message, "resize") {
 		e.replaced = true
@@ -263,7 +263,7 @@ func (m *model) startAll(list []string, indices []int) bool {
 }
 
 func (m *model) start(name string) (ok, agentDead bool) {
-	c := m.spec(name)
+	c := podfacts.Container(m.pod, name)
 	m.checkStart(name)
 	if o := m.outcome(); o == refused {
 		return false, false
@@ -301,7 +301,7 @@ func (m *model) checkStart(name string) {
 	m.must(m.sandbox() != nil && m.sandbox().State == observed.SandboxReady, "%s is started in a dead sandbox", name)
 	m.must(name[0] != 'i' || !h.done, "completed init container %s runs again", name)
 	m.must(name[0] != 'e' || h.starts == 0, "ephemeral container %s runs again", name)
-	m.must(permitted(m.pod, m.spec(name), h.ended), "%s runs again after %+v", name, h.ended)
+	m.must(permitted(m.pod, podfacts.Container(m.pod, name), h.ended), "%s runs again after %+v", name, h.ended)
 	if name[0] == 'e' {
 		return
 	}

@@ -120,7 +120,7 @@ func TestEphemeral(t *testing.T) {
 // C17: only name and image make another container.
 func TestSameHash(t *testing.T) {
 	pod := testPod(always, "s", "a")
-	for _, c := range []*v1.Container{spec(pod, "s"), spec(pod, "a")} {
+	for _, c := range []*v1.Container{podfacts.Container(pod, "s"), podfacts.Container(pod, "a")} {
 		c.Env = []v1.EnvVar{{Name: "X", Value: "y"}}
 		c.LivenessProbe, c.ReadinessProbe = &v1.Probe{}, &v1.Probe{}
 		c.Resources.Limits = v1.ResourceList{}
@@ -212,7 +212,7 @@ func TestExplanation(t *testing.T) {
 // What was handed in belongs to others.
 func TestInputIsNotChanged(t *testing.T) {
 	pod := with(testPod(always, "i0", "s1", "a", "b", "e"), startupProbe("s1"))
-	spec(pod, "a").Resources = res("1", "1", "1Mi", "1Mi")
+	podfacts.Container(pod, "a").Resources = res("1", "1", "1Mi", "1Mi")
 	before := pod.DeepCopy()
 	containers := list(created("b"), exited("b", 1), running("a", otherHash), running("a", id("2")), running("s1"), exited("i0", 0), exited("i0", 1))
 	in := Input{Pod: pod, Status: observedPod(ready(), containers...), Actuated: &Actuated{}}

@@ -7,6 +7,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 
+	"github.com/podwright/podwright/internal/podfacts"
 	"github.com/podwright/podwright/pleg/observed"
 )
 
@@ -62,7 +63,7 @@ func TestResize(t *testing.T) {
 		{name: "C35 memory request only (#125559)", want: res("100m", "200m", "96Mi", "128Mi"), have: &base, memory: true},
 		{name: "memory limit", want: res("100m", "200m", "64Mi", "256Mi"), have: &base, memory: true},
 		{name: "both", want: res("50m", "100m", "32Mi", "64Mi"), have: &base, cpu: true, memory: true},
-		{name: "a new limit", want: res("100m", "200m", "64Mi", "128Mi"), have: ptr(res("100m", "", "64Mi", "")), cpu: true, memory: true},
+		{name: "a new limit", want: res("100m", "200m", "64Mi", "128Mi"), have: new(res("100m", "", "64Mi", "")), cpu: true, memory: true},
 		{name: "a limit cannot be taken away", want: res("100m", "", "64Mi", ""), have: &base},
 		{name: "a request can", want: res("", "200m", "", "128Mi"), have: &base, cpu: true, memory: true},
 		{name: "cpu restarts", want: res("100m", "300m", "64Mi", "128Mi"), have: &base, policy: restartOn(cpu), restart: true},
@@ -92,7 +93,7 @@ func TestResize(t *testing.T) {
 				if name == "i" {
 					pod, containers = testPod(always, "i", "a"), list(running("i"))
 				}
-				c := spec(pod, name)
+				c := podfacts.Container(pod, name)
 				c.Resources, c.ResizePolicy = tc.want, tc.policy
 				status := observedPod(ready(), containers...)
 				for i := range status.Containers {
@@ -133,7 +134,7 @@ func TestResizeOrder(t *testing.T) {
 	}
 	for name, r := range want {
 		have[name] = res("50m", "60m", "2Mi", "8Mi")
-		spec(pod, name).Resources = r
+		podfacts.Container(pod, name).Resources = r
 	}
 	a := decide(t, Input{Pod: pod, Status: observedPod(ready(), running("c"), running("b"), running("a"), running("s")), Actuated: &Actuated{Containers: have}})
 	require.Equal(t, []string{"b", "a", "s", "c"}, updateNames(a.UpdateCPU))
@@ -174,7 +175,7 @@ func TestNoResize(t *testing.T) {
 	want := res("1", "1", "1Mi", "1Mi")
 	resized := func(changes ...func(*v1.Pod)) *v1.Pod {
 		pod := with(testPod(never, "i", "a"), changes...)
-		spec(pod, "i").Resources, spec(pod, "a").Resources, pod.Spec.Resources = want, want, &want
+		podfacts.Container(pod, "i").Resources, podfacts.Container(pod, "a").Resources, pod.Spec.Resources = want, want, &want
 		return pod
 	}
 	for name, in := range map[string]Input{

@@ -1,6 +1,10 @@
 package observe
 
 import (
+	"context"
+	"errors"
+	"log/slog"
+	"strings"
 	"testing"
 	"time"
 
@@ -10,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
+	"github.com/podwright/podwright/cri"
 	"github.com/podwright/podwright/cri/pods/labels"
 	"github.com/podwright/podwright/internal/podfacts"
 	"github.com/podwright/podwright/pleg/observed"
@@ -82,5 +87,118 @@ func TestEventUID(t *testing.T) {
 		"metadata":  {PodSandboxStatus: &runtimeapi.PodSandboxStatus{Metadata: meta}, ContainersStatuses: containers[:1]},
 	} {
 		require.Equal(t, want, eventUID(event))
+	}
+}
+
+func TestNewRefuses(t *testing.T) {
+	for field, cfg := range map[string]Config{
+		"Runtime":     {RuntimeName: "fake"},
+		"RuntimeName": {Runtime: struct{ cri.RuntimeService }{}},
+	} {
+		_, err := New(cfg)
+		require.ErrorContains(t, err, "Config."+field+" is required")
+	}
+}
+
+// crowded is a runtime whose containers do not fit into one list.
+type crowded struct {
+	Runtime
+	whole, sandboxes error
+	fails            map[string]error // by sandbox
+}
+
+func (c crowded) ListContainers(_ context.Context, f *runtimeapi.ContainerFilter) ([]*runtimeapi.Container, error) {
+	if f == nil {
+		return nil, c.whole
+	}
+	return []*runtimeapi.Container{{Id: "in " + f.PodSandboxId}}, c.fails[f.PodSandboxId]
+}
+
+func (c crowded) ListPodSandbox(context.Context, *runtimeapi.PodSandboxFilter) ([]*runtimeapi.PodSandbox, error) {
+	return []*runtimeapi.PodSandbox{{Id: "a"}, {Id: "b"}}, c.sandboxes
+}
+
+// C39: what does not fit into one list is asked for sandbox by sandbox, all of it or nothing.
+func TestListContainers(t *testing.T) {
+	away := errors.New("away")
+	for name, c := range map[string]struct {
+		runtime crowded
+		want    []string
+		text    string // of the error; "" is none
+		warns   bool
+	}{
+		"fits":                   {crowded{}, nil, "", false},
+		"cannot be listed":       {crowded{whole: away}, nil, "away", false},
+		"too much":               {crowded{whole: cri.ErrReplyTooLarge}, []string{"in a", "in b"}, "", true},
+		"which sandboxes":        {crowded{whole: cri.ErrReplyTooLarge, sandboxes: away}, nil, "sandbox by sandbox: away", true},
+		"one cannot be listed":   {crowded{whole: cri.ErrReplyTooLarge, fails: map[string]error{"a": away}}, nil, "sandbox a: away", true},
+		"the last one can not":   {crowded{whole: cri.ErrReplyTooLarge, fails: map[string]error{"b": away}}, nil, "sandbox b: away", true},
+		"one is too large again": {crowded{whole: cri.ErrReplyTooLarge, fails: map[string]error{"b": cri.ErrReplyTooLarge}}, nil, "sandbox b: ", true},
+	} {
+		var log strings.Builder
+		got, err := ListContainers(t.Context(), c.runtime, slog.New(slog.NewTextHandler(&log, nil)))
+		var ids []string
+		for _, one := range got {
+			ids = append(ids, one.Id)
+		}
+		require.Equal(t, c.want, ids, name)
+		require.Equal(t, c.warns, log.Len() > 0, name)
+		if c.text == "" {
+			require.NoError(t, err, name)
+		} else {
+			require.ErrorContains(t, err, c.text, name)
+		}
+	}
+}
+
+// A state that nobody has heard of is unknown.
+func TestStates(t *testing.T) {
+	for in, want := range map[runtimeapi.ContainerState]observed.State{
+		runtimeapi.ContainerState_CONTAINER_CREATED: observed.StateCreated, runtimeapi.ContainerState_CONTAINER_RUNNING: observed.StateRunning,
+		runtimeapi.ContainerState_CONTAINER_EXITED: observed.StateExited, runtimeapi.ContainerState_CONTAINER_UNKNOWN: observed.StateUnknown, 99: observed.StateUnknown,
+	} {
+		require.Equal(t, want, State(in), in)
+	}
+	for in, want := range map[runtimeapi.PodSandboxState]observed.SandboxState{
+		runtimeapi.PodSandboxState_SANDBOX_READY: observed.SandboxReady, runtimeapi.PodSandboxState_SANDBOX_NOTREADY: observed.SandboxNotReady, 99: observed.SandboxUnknown,
+	} {
+		require.Equal(t, want, toSandboxState(in), in)
+	}
+}
+
+// The pod whose newest part is the newest comes first; of equals the lower UID.
+func TestOrderOfPods(t *testing.T) {
+	sandbox := func(uid string, created int64) *runtimeapi.PodSandbox {
+		return &runtimeapi.PodSandbox{Id: uid, Metadata: &runtimeapi.PodSandboxMetadata{}, CreatedAt: created, Labels: map[string]string{labels.PodUID: uid}}
+	}
+	container := &runtimeapi.Container{
+		Id: "c", Metadata: &runtimeapi.ContainerMetadata{}, Image: &runtimeapi.ImageSpec{}, CreatedAt: 9,
+		Labels: map[string]string{labels.PodUID: "oldest", labels.ContainerName: "a"},
+	}
+	sandboxes := []*runtimeapi.PodSandbox{
+		sandbox("e", 3), sandbox("d", 3), sandbox("oldest", 1), sandbox("a", 2), sandbox("b", 4), sandbox("c", 3), sandbox("f", 8),
+	}
+	var order []string
+	for _, p := range groupPods("fake", sandboxes, []*runtimeapi.Container{container}) {
+		order = append(order, string(p.UID))
+	}
+	require.Equal(t, []string{"oldest", "f", "b", "c", "d", "e", "a"}, order)
+}
+
+// P8: the newest of several: by attempts, then by the clock, then by name.
+func TestNewestFirst(t *testing.T) {
+	sandbox := func(id string, attempt uint32, created int64) *runtimeapi.PodSandbox {
+		return &runtimeapi.PodSandbox{Id: id, Metadata: &runtimeapi.PodSandboxMetadata{Attempt: attempt}, CreatedAt: created}
+	}
+	container := func(id string, attempt uint32, created int64) *runtimeapi.Container {
+		return &runtimeapi.Container{Id: id, Metadata: &runtimeapi.ContainerMetadata{Attempt: attempt}, CreatedAt: created}
+	}
+	sandboxes := []*runtimeapi.PodSandbox{sandbox("d", 0, 9), sandbox("c", 1, 2), sandbox("b", 1, 2), sandbox("a", 1, 3)}
+	containers := []*runtimeapi.Container{container("d", 0, 9), container("c", 1, 2), container("b", 1, 2), container("a", 1, 3)}
+	sortSandboxes(sandboxes)
+	sortContainers(containers)
+	for i, want := range []string{"a", "b", "c", "d"} {
+		require.Equal(t, want, sandboxes[i].Id)
+		require.Equal(t, want, containers[i].Id)
 	}
 }

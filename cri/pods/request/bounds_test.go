@@ -125,10 +125,10 @@ func TestAnnotationsOfManyImages(t *testing.T) {
 	for i := range 32 {
 		c.VolumeMounts = append(c.VolumeMounts, v1.VolumeMount{Name: "i", MountPath: fmt.Sprint("/", i)})
 	}
-	_, err := h.b.Container(t.Context(), in)
+	_, err := h.builder().Container(t.Context(), in)
 	require.NoError(t, err)
 	c.VolumeMounts = append(c.VolumeMounts, v1.VolumeMount{Name: "i", MountPath: "/last"})
-	_, err = h.b.Container(t.Context(), in)
+	_, err = h.builder().Container(t.Context(), in)
 	require.ErrorContains(t, err, `volumeMounts[32]: volume "i": the pod's annotations`)
 }
 

@@ -19,7 +19,7 @@ import (
 // envOf builds a container and returns its variables as NAME=value.
 func (h *harness) envOf(pod *v1.Pod, c *v1.Container) ([]string, error) {
 	h.t.Helper()
-	config, err := h.b.Container(h.t.Context(), Instance{Pod: pod, Container: c, PodIPs: []string{"10.0.0.2", "fd00::2"}})
+	config, err := h.builder().Container(h.t.Context(), Instance{Pod: pod, Container: c, PodIPs: []string{"10.0.0.2", "fd00::2"}})
 	var out []string
 	for _, kv := range config.GetEnvs() {
 		out = append(out, kv.Key+"="+string(kv.Value))
@@ -46,14 +46,13 @@ func objects() *Memory {
 func withObjects(t *testing.T) (*harness, *Memory) {
 	h, m := newHarness(t), objects()
 	h.cfg.ConfigMaps, h.cfg.Secrets, h.cfg.Services, h.cfg.Volumes, h.cfg.SubPaths = m, m, m, m, m
-	h.restart()
 	return h, m
 }
 
 // C45: what is missing is skipped if optional, and else ends in the text that
 // users know.
 func TestEnvMissing(t *testing.T) {
-	yes := ptr(true)
+	yes := new(true)
 	for name, tc := range map[string]struct {
 		c    v1.Container
 		want string // "" means no variable and no error
@@ -94,7 +93,6 @@ func TestNodeIPsComeLate(t *testing.T) {
 	h := newHarness(t)
 	var now []string
 	h.cfg.Node.IPs, h.cfg.NodeIPs = nil, func() []string { return now }
-	h.restart()
 	pod := testPod("a")
 	c := &v1.Container{Env: []v1.EnvVar{from(v1.EnvVarSource{FieldRef: &v1.ObjectFieldSelector{FieldPath: "status.hostIP"}})}}
 	_, err := h.envOf(pod, c)
@@ -103,12 +101,11 @@ func TestNodeIPsComeLate(t *testing.T) {
 	got, err := h.envOf(pod, c)
 	require.NoError(t, err)
 	require.Equal(t, []string{"X=fd00::1"}, got)
-	require.Equal(t, []string{"fd00::2", "10.0.0.2"}, h.b.PodIPs(pod, []string{"10.0.0.2", "fd00::2"}))
+	require.Equal(t, []string{"fd00::2", "10.0.0.2"}, h.builder().PodIPs(pod, []string{"10.0.0.2", "fd00::2"}))
 	pod.Spec.HostNetwork = true
-	require.Equal(t, now, h.b.PodIPs(pod, nil))
+	require.Equal(t, now, h.builder().PodIPs(pod, nil))
 	h.cfg.Node.IPs = []string{"192.0.2.9"}
-	h.restart()
-	require.Equal(t, []string{"192.0.2.9"}, h.b.PodIPs(pod, nil), "what is configured counts")
+	require.Equal(t, []string{"192.0.2.9"}, h.builder().PodIPs(pod, nil), "what is configured counts")
 }
 
 // A Secret that is added stays its owner's: what StringData says is laid over a copy.
@@ -149,7 +146,7 @@ func (g *getter) Secret(context.Context, string, string) (*v1.Secret, error) {
 // of it then.
 func TestOptionalIsNotUnknown(t *testing.T) {
 	h := newHarness(t)
-	c := &v1.Container{Env: []v1.EnvVar{from(v1.EnvVarSource{ConfigMapKeyRef: &v1.ConfigMapKeySelector{LocalObjectReference: local("conf"), Key: "k", Optional: ptr(true)}})}}
+	c := &v1.Container{Env: []v1.EnvVar{from(v1.EnvVarSource{ConfigMapKeyRef: &v1.ConfigMapKeySelector{LocalObjectReference: local("conf"), Key: "k", Optional: new(true)}})}}
 	for _, tc := range []struct {
 		err error
 		ok  bool
@@ -159,7 +156,6 @@ func TestOptionalIsNotUnknown(t *testing.T) {
 		{context.DeadlineExceeded, false},
 	} {
 		h.cfg.ConfigMaps = &getter{err: tc.err}
-		h.restart()
 		_, err := h.envOf(testPod("a"), c)
 		require.Equal(t, tc.ok, err == nil, tc.err)
 		if !tc.ok {
@@ -168,14 +164,12 @@ func TestOptionalIsNotUnknown(t *testing.T) {
 	}
 	g := &getter{}
 	h.cfg.ConfigMaps = g
-	h.restart()
 	c.Env = append(c.Env, c.Env[0], c.Env[0])
 	c.EnvFrom = []v1.EnvFromSource{{ConfigMapRef: &v1.ConfigMapEnvSource{LocalObjectReference: local("conf")}}}
 	_, err := h.envOf(testPod("a"), c)
 	require.NoError(t, err)
 	require.Equal(t, 1, g.calls, "all variables are from one version of the object")
 	h.cfg.Secrets = g
-	h.restart()
 	word := from(v1.EnvVarSource{SecretKeyRef: &v1.SecretKeySelector{LocalObjectReference: local("pass"), Key: "k"}})
 	got, err := h.envOf(testPod("a"), &v1.Container{
 		Env: []v1.EnvVar{word, word}, EnvFrom: []v1.EnvFromSource{{SecretRef: &v1.SecretEnvSource{LocalObjectReference: local("pass")}}},
@@ -185,7 +179,6 @@ func TestOptionalIsNotUnknown(t *testing.T) {
 	require.Equal(t, 2, g.calls, "so it is with secrets")
 
 	h.cfg.ConfigMaps = nil
-	h.restart()
 	_, err = h.envOf(testPod("a"), &v1.Container{Env: c.Env})
 	require.NoError(t, err)
 	c.Env[0].ValueFrom.ConfigMapKeyRef.Optional = nil
@@ -217,7 +210,6 @@ func TestEventOfBadKeys(t *testing.T) {
 	h, m := withObjects(t)
 	var message string
 	h.cfg.Event = func(_ v1.ObjectReference, _, _, text string) { message = text }
-	h.restart()
 	for name, tc := range map[string]struct {
 		prefix string
 		length int
@@ -250,8 +242,7 @@ func TestDevices(t *testing.T) {
 			Annotations: map[string]string{"gpu": "0", labels.AnnotationRestartCount: "9"},
 		}, nil
 	}
-	h.restart()
-	config, err := h.b.Container(t.Context(), Instance{Pod: pod, Container: c})
+	config, err := h.builder().Container(t.Context(), Instance{Pod: pod, Container: c})
 	require.NoError(t, err)
 	require.Equal(t, "/dev/gpu0", config.Devices[0].HostPath)
 	require.Equal(t, "example.com/gpu=0", config.CDIDevices[0].Name)
@@ -263,22 +254,18 @@ func TestDevices(t *testing.T) {
 	h.cfg.Devices = func(context.Context, *v1.Pod, *v1.Container) (Devices, error) {
 		return Devices{Env: []v1.EnvVar{{Name: "HUGE", Value: strings.Repeat("x", podfacts.MaxExecString)}}}, nil
 	}
-	h.restart()
 	_, err = h.envOf(pod, c)
 	require.ErrorContains(t, err, "variable HUGE of a device: expands to more than")
 	h.cfg.Devices = nil
-	h.restart()
 	_, err = h.envOf(pod, &v1.Container{Name: "a", Resources: v1.ResourceRequirements{
 		Limits: quantities("kubernetes.io/x", "1", "node.kubernetes.io/y", "1", "hugepages-2Mi", "2Mi", "example.com/gpu", "0"),
 	}})
 	require.NoError(t, err, "nothing that a plugin would give out")
 	broken := errors.New("plugin gone")
 	h.cfg.Devices = func(context.Context, *v1.Pod, *v1.Container) (Devices, error) { return Devices{}, broken }
-	h.restart()
 	_, err = h.envOf(pod, c)
 	require.ErrorIs(t, err, broken)
 	h.cfg.Devices = nil
-	h.restart()
 	c.Resources = v1.ResourceRequirements{Claims: []v1.ResourceClaim{{Name: "claim"}}}
 	_, err = h.envOf(pod, c)
 	require.ErrorContains(t, err, `"claim"`)

@@ -14,14 +14,11 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-func ptr[T any](v T) *T { return &v }
-
-// harness is a Builder with files in a temporary directory.
+// harness is the configuration of a Builder with files in a temporary directory.
 type harness struct {
 	t      *testing.T
 	dir    string
 	cfg    Config
-	b      *Builder
 	events []string
 }
 
@@ -33,16 +30,15 @@ func newHarness(t *testing.T) *harness {
 	h.cfg.Node.Name, h.cfg.Node.IPs = "node-1", []string{"192.0.2.1"}
 	h.cfg.DNS.HostResolver = filepath.Join(h.dir, "resolv.conf")
 	h.cfg.Event = func(_ v1.ObjectReference, _, reason, _ string) { h.events = append(h.events, reason) }
-	h.restart()
 	return h
 }
 
-// restart makes a Builder of the changed configuration.
-func (h *harness) restart() {
+// builder returns a Builder of the configuration as it is now.
+func (h *harness) builder() *Builder {
 	h.t.Helper()
 	b, err := New(h.cfg)
 	require.NoError(h.t, err)
-	h.b = b
+	return b
 }
 
 func (h *harness) takeEvents() []string {

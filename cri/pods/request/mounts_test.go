@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
+	"path/filepath"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -32,7 +34,7 @@ func TestMounts(t *testing.T) {
 		{name: "propagation none", mount: v1.VolumeMount{Name: "v", MountPropagation: &none}, want: &runtimeapi.Mount{HostPath: "/vol/v"}},
 		{name: "to container", mount: v1.VolumeMount{Name: "v", MountPropagation: &toContainer}, want: &runtimeapi.Mount{HostPath: "/vol/v", Propagation: runtimeapi.MountPropagation_PROPAGATION_HOST_TO_CONTAINER}},
 		{name: "bidirectional", mount: v1.VolumeMount{Name: "v", MountPropagation: &both}, want: &runtimeapi.Mount{HostPath: "/vol/v", Propagation: runtimeapi.MountPropagation_PROPAGATION_BIDIRECTIONAL}},
-		{name: "unknown propagation", mount: v1.VolumeMount{Name: "v", MountPropagation: ptr(v1.MountPropagationMode("X"))}, fails: "invalid mode"},
+		{name: "unknown propagation", mount: v1.VolumeMount{Name: "v", MountPropagation: new(v1.MountPropagationMode("X"))}, fails: "invalid mode"},
 		{name: "no such volume", mount: v1.VolumeMount{Name: "none"}, fails: `volumeMounts[0]: cannot find volume "none"`},
 		{name: "block volume", mount: v1.VolumeMount{Name: "block"}, fails: "no files"},
 		{name: "relabel", mount: v1.VolumeMount{Name: "own"}, node: selinux, want: &runtimeapi.Mount{HostPath: "/vol/own", SelinuxRelabel: true}},
@@ -46,7 +48,7 @@ func TestMounts(t *testing.T) {
 		{name: "if possible", mount: v1.VolumeMount{Name: "v", ReadOnly: true, RecursiveReadOnly: &possible, MountPropagation: &none}, node: able, want: &runtimeapi.Mount{HostPath: "/vol/v", Readonly: true, RecursiveReadOnly: true}},
 		{name: "if possible, not able", mount: v1.VolumeMount{Name: "v", ReadOnly: true, RecursiveReadOnly: &possible}, want: &runtimeapi.Mount{HostPath: "/vol/v", Readonly: true}},
 		{name: "disabled", mount: v1.VolumeMount{Name: "v", RecursiveReadOnly: &disabled}, node: able, want: &runtimeapi.Mount{HostPath: "/vol/v"}},
-		{name: "unknown recursive", mount: v1.VolumeMount{Name: "v", ReadOnly: true, RecursiveReadOnly: ptr(v1.RecursiveReadOnlyMode("X"))}, node: able, fails: "unknown mode"},
+		{name: "unknown recursive", mount: v1.VolumeMount{Name: "v", ReadOnly: true, RecursiveReadOnly: new(v1.RecursiveReadOnlyMode("X"))}, node: able, fails: "unknown mode"},
 
 		{name: "sub path", mount: v1.VolumeMount{Name: "v", SubPath: "a/b"}, want: &runtimeapi.Mount{HostPath: "/vol/v/a/b"}},
 		{name: "sub path with dots in names", mount: v1.VolumeMount{Name: "v", SubPath: "..a/b.."}, want: &runtimeapi.Mount{HostPath: "/vol/v/..a/b.."}},
@@ -71,7 +73,6 @@ func TestMounts(t *testing.T) {
 			h, m := withObjects(t)
 			if tc.node != nil {
 				tc.node(h)
-				h.restart()
 			}
 			pod := testPod("a")
 			pod.Annotations = map[string]string{"k": "v"}
@@ -85,7 +86,7 @@ func TestMounts(t *testing.T) {
 			c.Env = []v1.EnvVar{{Name: "A", Value: "1"}, {Name: "B", Value: "2"}, {Name: "EMPTY"}, {Name: "UP", Value: ".."}, {Name: "ROOT", Value: "/etc"}}
 			tc.mount.MountPath = "/m"
 			c.VolumeMounts = []v1.VolumeMount{tc.mount}
-			config, err := h.b.Container(t.Context(), Instance{
+			config, err := h.builder().Container(t.Context(), Instance{
 				Pod: pod, Container: c, RuntimeHandler: "kata", ImageVolumes: map[string]Image{"image": {Ref: "sha256:7", UserSpecified: "data:v1"}},
 			})
 			if tc.fails != "" {
@@ -104,30 +105,29 @@ func TestMounts(t *testing.T) {
 func TestOwnFiles(t *testing.T) {
 	h, m := withObjects(t)
 	h.cfg.Node.SELinux = true
-	h.restart()
 	pod := testPod("a")
 	m.SetVolume(pod.UID, "v", Volume{Path: "/vol/v"})
 	c := &pod.Spec.Containers[0]
 	in := Instance{Pod: pod, Container: c, HostsFile: "/pods/hosts", TerminationFile: "/pods/message"}
-	config, err := h.b.Container(t.Context(), in)
+	config, err := h.builder().Container(t.Context(), in)
 	require.NoError(t, err)
 	require.Equal(t, []*runtimeapi.Mount{
 		{ContainerPath: "/etc/hosts", HostPath: "/pods/hosts", SelinuxRelabel: true},
 		{ContainerPath: "/dev/termination-log", HostPath: "/pods/message", SelinuxRelabel: true},
 	}, config.Mounts)
 	c.VolumeMounts = []v1.VolumeMount{{Name: "v", MountPath: "/etc/hosts"}, {Name: "v", MountPath: "/dev/termination-log"}, {Name: "v", MountPath: "rel/"}, {Name: "v", MountPath: "/as//it/is/"}}
-	config, err = h.b.Container(t.Context(), in)
+	config, err = h.builder().Container(t.Context(), in)
 	require.NoError(t, err)
 	require.Len(t, config.Mounts, 4)
 	require.Equal(t, []string{"/rel", "/as//it/is/"}, []string{config.Mounts[2].ContainerPath, config.Mounts[3].ContainerPath})
 	require.True(t, MountsAt(c, "/etc/hosts"))
 	require.False(t, MountsAt(c, "/etc"))
 	in.HostsFile, c.TerminationMessagePath, c.VolumeMounts = "", "", nil
-	config, err = h.b.Container(t.Context(), in)
+	config, err = h.builder().Container(t.Context(), in)
 	require.NoError(t, err)
 	require.Empty(t, config.Mounts, "it wants no message")
 	in.TerminationFile, c.TerminationMessagePath = "", "/dev/termination-log"
-	config, err = h.b.Container(t.Context(), in)
+	config, err = h.builder().Container(t.Context(), in)
 	require.NoError(t, err)
 	require.Empty(t, config.Mounts)
 }
@@ -167,10 +167,9 @@ func TestSubPathsAreReleased(t *testing.T) {
 	c := &pod.Spec.Containers[0]
 	s := &subPaths{Memory: m, bad: "bad"}
 	h.cfg.SubPaths = s
-	h.restart()
 	in := Instance{Pod: pod, Container: c}
 	c.VolumeMounts = []v1.VolumeMount{{Name: "good", SubPath: "x"}, {Name: "good", SubPath: "y"}}
-	_, err := h.b.Container(t.Context(), in)
+	_, err := h.builder().Container(t.Context(), in)
 	require.NoError(t, err)
 	require.Equal(t, 2, m.Prepared())
 	require.True(t, m.prepared[SubPath{PodUID: pod.UID, Container: "a", Index: 1, Volume: "good", VolumePath: "/vol/good", Path: "y"}])
@@ -178,13 +177,13 @@ func TestSubPathsAreReleased(t *testing.T) {
 
 	for _, last := range []v1.VolumeMount{{Name: "bad", SubPath: "z"}, {Name: "none"}, {Name: "good", SubPath: ".."}} {
 		c.VolumeMounts = append(c.VolumeMounts[:2:2], last)
-		_, err = h.b.Container(t.Context(), in)
+		_, err = h.builder().Container(t.Context(), in)
 		require.ErrorContains(t, err, "volumeMounts[2]")
 		require.NotContains(t, err.Error(), "/host/secret")
 		require.Zero(t, m.Prepared())
 	}
 	s.release = errors.New("/host/secret is busy")
-	_, err = h.b.Container(t.Context(), in)
+	_, err = h.builder().Container(t.Context(), in)
 	require.ErrorContains(t, err, "failed to release subPath")
 	require.NotContains(t, err.Error(), "/host/secret")
 	require.ErrorIs(t, err, s.release)
@@ -192,7 +191,7 @@ func TestSubPathsAreReleased(t *testing.T) {
 
 	// A secret that is missing is found out before anything is prepared.
 	c.Env = []v1.EnvVar{from(v1.EnvVarSource{SecretKeyRef: &v1.SecretKeySelector{LocalObjectReference: local("none")}})}
-	_, err = h.b.Container(t.Context(), in)
+	_, err = h.builder().Container(t.Context(), in)
 	require.ErrorContains(t, err, `secret "none" not found`)
 	require.Zero(t, m.Prepared())
 
@@ -200,16 +199,14 @@ func TestSubPathsAreReleased(t *testing.T) {
 	c.Env, c.VolumeMounts = nil, c.VolumeMounts[:2]
 	ctx, cancel := context.WithCancel(t.Context())
 	s.after = cancel
-	_, err = h.b.Container(ctx, in)
+	_, err = h.builder().Container(ctx, in)
 	require.ErrorIs(t, err, context.Canceled)
 	require.Zero(t, m.Prepared())
 	h.cfg.SubPaths = nil
-	h.restart()
-	_, err = h.b.Container(t.Context(), in)
+	_, err = h.builder().Container(t.Context(), in)
 	require.ErrorContains(t, err, "no sub paths")
 	h.cfg.Volumes = nil
-	h.restart()
-	_, err = h.b.Container(t.Context(), in)
+	_, err = h.builder().Container(t.Context(), in)
 	require.ErrorContains(t, err, "no volumes")
 }
 
@@ -232,7 +229,7 @@ func TestBlockDevices(t *testing.T) {
 	m.SetVolume(pod.UID, "ro", Volume{Device: "/dev/disk/ro", ReadOnly: true})
 	m.SetVolume(pod.UID, "files", Volume{Path: "/vol"})
 	get := func(devices ...v1.VolumeDevice) ([]*runtimeapi.Device, error) {
-		config, err := h.b.Container(t.Context(), Instance{Pod: pod, Container: &v1.Container{Name: "a", VolumeDevices: devices}})
+		config, err := h.builder().Container(t.Context(), Instance{Pod: pod, Container: &v1.Container{Name: "a", VolumeDevices: devices}})
 		return config.GetDevices(), err
 	}
 	got, err := get(v1.VolumeDevice{Name: "rw", DevicePath: "/dev/a"}, v1.VolumeDevice{Name: "ro", DevicePath: "/dev/b"})
@@ -274,8 +271,7 @@ func TestFaultsOfVolumes(t *testing.T) {
 	build := func(ctx context.Context, f faulty) error {
 		f.Memory = m
 		h.cfg.Volumes, h.cfg.SubPaths = f, f
-		h.restart()
-		_, err := h.b.Container(ctx, Instance{Pod: pod, Container: &pod.Spec.Containers[0]})
+		_, err := h.builder().Container(ctx, Instance{Pod: pod, Container: &pod.Spec.Containers[0]})
 		return err
 	}
 	field := fmt.Errorf("deep: %w", &FieldError{Path: "spec.volumes[0].hostPath.type", Err: errors.New("no such type")})
@@ -293,4 +289,26 @@ func TestFaultsOfVolumes(t *testing.T) {
 	err = build(ctx, cutOff)
 	require.ErrorIs(t, err, context.Canceled)
 	require.NotContains(t, err.Error(), "subPath for")
+}
+
+func TestHostPaths(t *testing.T) {
+	dir := t.TempDir()
+	file := filepath.Join(dir, "file")
+	require.NoError(t, os.WriteFile(file, nil, 0o600))
+	kind := v1.HostPathFile
+	volume := func(name, path string) v1.Volume {
+		return v1.Volume{Name: name, VolumeSource: v1.VolumeSource{HostPath: &v1.HostPathVolumeSource{Path: path, Type: &kind}}}
+	}
+	pod := &v1.Pod{Spec: v1.PodSpec{Volumes: []v1.Volume{volume("good", file), volume("bad", dir), {Name: "other"}, volume("absent", "/nowhere/x")}}}
+	got, err := HostPaths{}.Volume(t.Context(), pod, "good")
+	require.NoError(t, err)
+	require.Equal(t, Volume{Path: file}, got)
+	_, err = HostPaths{}.Volume(t.Context(), pod, "bad")
+	require.ErrorContains(t, err, `spec.volumes[1].hostPath.type: "File": `+dir)
+	_, err = HostPaths{}.Volume(t.Context(), pod, "absent")
+	require.ErrorContains(t, err, "spec.volumes[3].hostPath.path: stat /nowhere/x")
+	for _, name := range []string{"other", "missing"} {
+		_, err = HostPaths{}.Volume(t.Context(), pod, name)
+		require.ErrorIs(t, err, ErrNotFound)
+	}
 }

@@ -33,7 +33,7 @@ func TestInitResources(t *testing.T) {
 		return v1.Container{Name: name, Resources: v1.ResourceRequirements{Requests: quantities("cpu", cpu), Limits: quantities("memory", cpu)}}
 	}
 	side := func(c v1.Container) v1.Container {
-		c.RestartPolicy = ptr(v1.ContainerRestartPolicyAlways)
+		c.RestartPolicy = new(v1.ContainerRestartPolicyAlways)
 		return c
 	}
 	for _, tc := range []struct {
@@ -102,7 +102,7 @@ func TestSwap(t *testing.T) {
 		{name: "not limited", node: func(n *Node) { n.LimitedSwap = false }, v2: "0", memory: 512 << 20},
 		{name: "no controller", node: func(n *Node) { n.SwapController = false }, memory: 512 << 20},
 		{name: "v1", node: func(n *Node) { n.CgroupV2 = false }, memsw: 512 << 20, memory: 512 << 20},
-		{name: "critical", pod: func(p *v1.Pod) { p.Spec.Priority = ptr(int32(2000000000)) }, v2: "0", memory: 512 << 20},
+		{name: "critical", pod: func(p *v1.Pod) { p.Spec.Priority = new(int32(2000000000)) }, v2: "0", memory: 512 << 20},
 		{name: "best effort", pod: func(p *v1.Pod) { p.Spec.Containers[0].Resources = v1.ResourceRequirements{} }, v2: "0"},
 		{name: "request is limit", pod: func(p *v1.Pod) { p.Spec.Containers[0].Resources.Requests = quantities("memory", "512Mi", "cpu", "1") }, v2: "0", memory: 512 << 20},
 		{name: "no memory asked for", pod: func(p *v1.Pod) {
@@ -173,7 +173,7 @@ func TestMemoryQoS(t *testing.T) {
 func TestSidecarOOMScore(t *testing.T) {
 	pod := testPod("a", "b")
 	pod.Spec.InitContainers = []v1.Container{
-		{Name: "side", RestartPolicy: ptr(v1.ContainerRestartPolicyAlways)}, {Name: "init"},
+		{Name: "side", RestartPolicy: new(v1.ContainerRestartPolicyAlways)}, {Name: "init"},
 	}
 	pod.Spec.Containers[0].Resources.Requests = quantities("memory", "512Mi")
 	pod.Spec.Containers[1].Resources.Requests = quantities("memory", "256Mi")

@@ -2,11 +2,14 @@ package request
 
 import (
 	"errors"
+	"fmt"
+	"path/filepath"
 	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 	v1 "k8s.io/api/core/v1"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
 func TestHostname(t *testing.T) {
@@ -18,17 +21,17 @@ func TestHostname(t *testing.T) {
 	}{
 		{"name", v1.PodSpec{}, strings.Repeat("x", 62)},
 		{"spec", v1.PodSpec{Hostname: "h"}, "h"},
-		{"override", v1.PodSpec{Hostname: "h", HostnameOverride: ptr("o.example"), Subdomain: "s", SetHostnameAsFQDN: ptr(true)}, "o.example"},
-		{"empty override", v1.PodSpec{Hostname: "h", HostnameOverride: ptr("")}, "h"},
-		{"fqdn", v1.PodSpec{Hostname: "h", Subdomain: "s", SetHostnameAsFQDN: ptr(true)}, "h.s.shop.svc.cluster.local"},
-		{"override is cut", v1.PodSpec{HostnameOverride: ptr(strings.Repeat("o", 62) + ".example")}, strings.Repeat("o", 62)},
-		{"bad override", v1.PodSpec{HostnameOverride: ptr("No")}, ""},
+		{"override", v1.PodSpec{Hostname: "h", HostnameOverride: new("o.example"), Subdomain: "s", SetHostnameAsFQDN: new(true)}, "o.example"},
+		{"empty override", v1.PodSpec{Hostname: "h", HostnameOverride: new("")}, "h"},
+		{"fqdn", v1.PodSpec{Hostname: "h", Subdomain: "s", SetHostnameAsFQDN: new(true)}, "h.s.shop.svc.cluster.local"},
+		{"override is cut", v1.PodSpec{HostnameOverride: new(strings.Repeat("o", 62) + ".example")}, strings.Repeat("o", 62)},
+		{"bad override", v1.PodSpec{HostnameOverride: new("No")}, ""},
 		{"bad hostname", v1.PodSpec{Hostname: "a.b"}, ""},
 		{"bad subdomain", v1.PodSpec{Hostname: "a", Subdomain: "b.c"}, ""},
 		{"as long as can be", v1.PodSpec{Hostname: strings.Repeat("h", 63)}, strings.Repeat("h", 63)},
-		{"full name as long as can be", v1.PodSpec{Hostname: strings.Repeat("h", 64-len(".s.shop.svc.cluster.local")), Subdomain: "s", SetHostnameAsFQDN: ptr(true)},
+		{"full name as long as can be", v1.PodSpec{Hostname: strings.Repeat("h", 64-len(".s.shop.svc.cluster.local")), Subdomain: "s", SetHostnameAsFQDN: new(true)},
 			strings.Repeat("h", 64-len(".s.shop.svc.cluster.local")) + ".s.shop.svc.cluster.local"},
-		{"too long", v1.PodSpec{Subdomain: "s", SetHostnameAsFQDN: ptr(true)}, ""},
+		{"too long", v1.PodSpec{Subdomain: "s", SetHostnameAsFQDN: new(true)}, ""},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			pod := testPod()
@@ -45,15 +48,14 @@ func TestNoHostname(t *testing.T) {
 	h := newHarness(t)
 	pod := testPod()
 	pod.Name = strings.Repeat("-", 64)
-	_, err := h.b.Sandbox(pod, 0)
+	_, err := h.builder().Sandbox(pod, 0)
 	require.ErrorContains(t, err, "makes no hostname")
-	_, err = h.b.Hosts(pod, nil)
+	_, err = h.builder().Hosts(pod, nil)
 	require.ErrorContains(t, err, "makes no hostname")
 	failed := errors.New("no such file")
 	h.cfg.readFile = func(string) ([]byte, error) { return nil, failed }
-	h.restart()
 	pod.Spec.HostNetwork = true
-	_, err = h.b.Hosts(pod, nil)
+	_, err = h.builder().Hosts(pod, nil)
 	require.ErrorIs(t, err, failed)
 }
 
@@ -62,11 +64,11 @@ func TestSandboxAgain(t *testing.T) {
 	h := newHarness(t)
 	pod := testPod("a")
 	pod.Spec.DNSPolicy = v1.DNSClusterFirst // without a cluster's DNS
-	want, err := h.b.Sandbox(pod, 3)
+	want, err := h.builder().Sandbox(pod, 3)
 	require.NoError(t, err)
 	require.NotEmpty(t, h.events)
 	h.events = nil
-	got, err := h.b.SandboxAgain(pod, 3)
+	got, err := h.builder().SandboxAgain(pod, 3)
 	require.NoError(t, err)
 	require.Equal(t, want.String(), got.String())
 	require.Empty(t, h.events)
@@ -83,15 +85,15 @@ func TestBadPorts(t *testing.T) {
 	} {
 		pod := testPod("a", "b")
 		pod.Spec.Containers[1].Ports = []v1.ContainerPort{port}
-		_, err := h.b.Sandbox(pod, 0)
+		_, err := h.builder().Sandbox(pod, 0)
 		require.ErrorContains(t, err, want)
 	}
 	pod := testPod("a")
 	pod.Spec.Containers[0].Ports = []v1.ContainerPort{{ContainerPort: 65535, HostPort: 65535}}
-	_, err := h.b.Sandbox(pod, 0)
+	_, err := h.builder().Sandbox(pod, 0)
 	require.NoError(t, err, "the last port")
 	pod.Spec.InitContainers = []v1.Container{{Ports: []v1.ContainerPort{{}}}}
-	_, err = h.b.Sandbox(pod, 0)
+	_, err = h.builder().Sandbox(pod, 0)
 	require.ErrorContains(t, err, "spec.initContainers[0].ports[0].containerPort: 0")
 }
 
@@ -100,10 +102,9 @@ func TestHosts(t *testing.T) {
 	h := newHarness(t)
 	h.cfg.readFile = func(string) ([]byte, error) { return []byte("192.0.2.9\tnode\n"), nil }
 	h.cfg.DNS.ClusterDomain = "cluster.local"
-	h.restart()
 	pod := testPod("a")
 	get := func(ips ...string) string {
-		content, err := h.b.Hosts(pod, ips)
+		content, err := h.builder().Hosts(pod, ips)
 		require.NoError(t, err)
 		return string(content)
 	}
@@ -116,4 +117,70 @@ func TestHosts(t *testing.T) {
 	require.Equal(t, head+"10.0.0.2\tweb.sub.shop.svc.cluster.local\tweb\n"+aliases, get("10.0.0.2"))
 	pod.Spec.HostNetwork = true
 	require.Equal(t, "# Kubernetes-managed hosts file (host network).\n192.0.2.9\tnode\n"+aliases, get())
+}
+
+// A pod with a bit of everything. Each of its fields is compared with the upstream kubelet's
+// request by the golden pods of cri/pods; here is what a change of this package breaks first.
+func TestFullPod(t *testing.T) {
+	h, m := withObjects(t)
+	h.cfg.CgroupParent = func(pod *v1.Pod) string { return "/kubepods/pod" + string(pod.UID) }
+	h.cfg.DNS.ClusterServers, h.cfg.DNS.ClusterDomain = []string{"10.96.0.10"}, "cluster.local"
+	m.SetServices(service("shop", "my-db", "fd00::9", v1.ServicePort{Name: "a-b", Port: 54, Protocol: v1.ProtocolUDP}), service("shop", "portless", "10.0.0.1"))
+	pod := testPod("a", "b")
+	pod.Annotations = map[string]string{"container.apparmor.security.beta.kubernetes.io/b": "runtime/default"}
+	pod.Spec.HostNetwork, pod.Spec.DNSPolicy = true, v1.DNSClusterFirstWithHostNet
+	pod.Spec.SecurityContext = &v1.PodSecurityContext{
+		RunAsGroup: new(int64(2)), FSGroup: new(int64(3)), SupplementalGroups: []int64{4}, SupplementalGroupsPolicy: new(v1.SupplementalGroupsPolicyStrict),
+		Sysctls: []v1.Sysctl{{Name: "net/ipv4/conf/eth0.1/rp_filter", Value: "1"}}, AppArmorProfile: &v1.AppArmorProfile{Type: v1.AppArmorProfileTypeUnconfined},
+	}
+	pod.Spec.Resources = &v1.ResourceRequirements{Requests: quantities("cpu", "2"), Limits: quantities("cpu", "4", "memory", "9Mi")}
+	pod.Spec.InitContainers = []v1.Container{{Name: "s", RestartPolicy: new(v1.ContainerRestartPolicyAlways), Ports: []v1.ContainerPort{{ContainerPort: 9, HostPort: 9}}}}
+	a := &pod.Spec.Containers[0]
+	a.Ports = []v1.ContainerPort{ // what has the name or the key of one before it is left out (#82373)
+		{Name: "p", ContainerPort: 1}, {Name: "p", ContainerPort: 2}, {ContainerPort: 3, HostPort: 3, Protocol: v1.ProtocolSCTP},
+		{ContainerPort: 3, HostPort: 3, Protocol: v1.ProtocolSCTP}, {ContainerPort: 4, HostPort: 4, HostIP: "::"}, {ContainerPort: 4, HostPort: 4},
+	}
+	a.SecurityContext = &v1.SecurityContext{
+		Privileged: new(true), AppArmorProfile: &v1.AppArmorProfile{Type: v1.AppArmorProfileTypeLocalhost, LocalhostProfile: new("p")},
+		SeccompProfile: &v1.SeccompProfile{Type: v1.SeccompProfileTypeLocalhost, LocalhostProfile: new("p.json")},
+	}
+	sandbox, err := h.builder().Sandbox(pod, 3)
+	require.NoError(t, err)
+	require.EqualValues(t, 3, sandbox.Metadata.Attempt)
+	require.Empty(t, sandbox.Hostname)
+	require.Equal(t, filepath.Join(h.dir, "pods", "shop_web_0d1e"), sandbox.LogDirectory)
+	require.Equal(t, "/kubepods/pod0d1e", sandbox.Linux.CgroupParent)
+	require.Equal(t, map[string]string{"net.ipv4.conf.eth0/1.rp_filter": "1"}, sandbox.Linux.Sysctls)
+	require.Equal(t, []string{"10.96.0.10"}, sandbox.DnsConfig.Servers)
+	require.EqualValues(t, 2048, sandbox.Linux.Resources.CpuShares)
+	require.EqualValues(t, 9<<20, sandbox.Linux.Resources.MemoryLimitInBytes)
+	require.True(t, sandbox.Linux.SecurityContext.Privileged)
+	require.Nil(t, sandbox.Linux.SecurityContext.RunAsGroup, "a group without a user is the containers' alone")
+	var ports []string
+	for _, p := range sandbox.PortMappings {
+		ports = append(ports, fmt.Sprint(p.Protocol, " ", p.HostIp, " ", p.HostPort, ":", p.ContainerPort))
+	}
+	require.Equal(t, []string{"TCP  0:1", "SCTP  3:3", "TCP :: 4:4", "TCP  4:4", "TCP  9:9"}, ports)
+
+	in := Instance{Pod: pod, Container: a, RestartCount: 12, Image: Image{Ref: "sha256:1", UserSpecified: "busybox:1", UID: new(int64(7))}}
+	config, err := h.builder().Container(t.Context(), in)
+	require.NoError(t, err)
+	require.Equal(t, (&runtimeapi.ContainerMetadata{Name: "a", Attempt: 12}).String(), config.Metadata.String())
+	require.Equal(t, "a/12.log", config.LogPath)
+	security := config.Linux.SecurityContext
+	require.EqualValues(t, 7, security.RunAsUser.Value)
+	require.EqualValues(t, 2, security.RunAsGroup.Value)
+	require.Equal(t, []int64{3, 4}, security.SupplementalGroups)
+	require.Equal(t, runtimeapi.SupplementalGroupsPolicy_Strict, security.SupplementalGroupsPolicy)
+	require.Equal(t, (&runtimeapi.SecurityProfile{ProfileType: runtimeapi.SecurityProfile_Localhost, LocalhostRef: "p"}).String(), security.Apparmor.String())
+	require.Equal(t, "/var/lib/kubelet/seccomp/p.json", security.Seccomp.LocalhostRef)
+	require.Contains(t, fmt.Sprint(config.Envs), "MY_DB_SERVICE_PORT_A_B")
+	in.Container = &pod.Spec.Containers[1]
+	config, err = h.builder().Container(t.Context(), in)
+	require.NoError(t, err)
+	require.Equal(t, (&runtimeapi.SecurityProfile{}).String(), config.Linux.SecurityContext.Apparmor.String())
+	pod.Annotations = nil
+	config, err = h.builder().Container(t.Context(), in)
+	require.NoError(t, err)
+	require.Equal(t, runtimeapi.SecurityProfile_Unconfined, config.Linux.SecurityContext.Apparmor.ProfileType)
 }

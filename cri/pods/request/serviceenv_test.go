@@ -33,11 +33,11 @@ func TestVisibleServices(t *testing.T) {
 	}
 	pod := testPod("a")
 	require.Equal(t, "KUBERNETES_SERVICE_HOST=10.96.0.1 OWN_SERVICE_HOST=10.96.0.3", hosts(pod))
-	pod.Spec.EnableServiceLinks = ptr(false)
+	pod.Spec.EnableServiceLinks = new(false)
 	require.Equal(t, "KUBERNETES_SERVICE_HOST=10.96.0.1", hosts(pod))
 	pod.Namespace = "default"
 	require.Equal(t, "KUBERNETES_SERVICE_HOST=10.96.0.1", hosts(pod))
-	pod.Spec.EnableServiceLinks = ptr(true)
+	pod.Spec.EnableServiceLinks = new(true)
 	require.Equal(t, "KUBERNETES_SERVICE_HOST=10.96.0.1 OTHER_SERVICE_HOST=10.96.0.2", hosts(pod))
 	m.SetServices(service("default", "kubernetes", "10.96.0.1", port), service("shop", "kubernetes", "10.96.0.9", port))
 	require.Equal(t, "KUBERNETES_SERVICE_HOST=10.96.0.9", hosts(testPod("a")), "the namespace's own wins")
@@ -78,7 +78,6 @@ func TestServicesOfOneNamespace(t *testing.T) {
 	h, _ := withObjects(t)
 	for _, namespace := range []string{"shop", "default"} {
 		h.cfg.Services = lists{namespace}
-		h.restart()
 		_, err := h.envOf(testPod("a"), &v1.Container{})
 		require.ErrorContains(t, err, "cannot construct envvars: not ")
 		static := testPod("a")

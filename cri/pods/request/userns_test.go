@@ -188,14 +188,13 @@ func TestParseSubIDs(t *testing.T) {
 func TestUserNamespace(t *testing.T) {
 	h := newHarness(t)
 	pod := testPod("a")
-	pod.Spec.HostUsers = ptr(false)
+	pod.Spec.HostUsers = new(false)
 	build := func() (*runtimeapi.ContainerConfig, error) {
-		return h.b.Container(t.Context(), Instance{Pod: pod, Container: &pod.Spec.Containers[0], HostsFile: "/pods/hosts", PodIPs: []string{"10.0.0.2"}})
+		return h.builder().Container(t.Context(), Instance{Pod: pod, Container: &pod.Spec.Containers[0], HostsFile: "/pods/hosts", PodIPs: []string{"10.0.0.2"}})
 	}
 	of := func(u UserNamespace, err error, able bool) {
 		h.cfg.UserNamespace = func(*v1.Pod) (UserNamespace, error) { return u, err }
 		h.cfg.HandlerFeatures = func(*v1.Pod) HandlerFeatures { return HandlerFeatures{UserNamespaces: able} }
-		h.restart()
 	}
 	_, err := build()
 	require.ErrorContains(t, err, "no user namespaces")
