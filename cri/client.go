@@ -15,6 +15,10 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/backoff"
 	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/encoding"
+	encproto "google.golang.org/grpc/encoding/proto"
+	"google.golang.org/grpc/mem"
+	"google.golang.org/protobuf/proto"
 
 	"github.com/podwright/podwright/internal/fields"
 	"github.com/podwright/podwright/internal/loglimit"
@@ -194,4 +198,24 @@ func (l *link) refuse(err error) error {
 	}
 	_ = l.close() // the first error is the one that matters
 	return err
+}
+
+// codec is grpc's own for protobuf, but that it decodes an answer from a buffer of about its
+// size. grpc takes 1 MiB for each above 32 KiB, as are the lists of 100 pods, and keeps some.
+type codec struct{ encoding.CodecV2 }
+
+func newCodec() codec { return codec{encoding.GetCodecV2(encproto.Name)} }
+
+// answers are the buffers of replies, by size.
+var answers = mem.NewTieredBufferPool(256, 4<<10, 16<<10, 32<<10, 64<<10, 128<<10, 256<<10, 512<<10, 1<<20)
+
+// Unmarshal implements encoding.CodecV2.
+func (codec) Unmarshal(data mem.BufferSlice, v any) error {
+	into, ok := v.(proto.Message)
+	if !ok {
+		return fmt.Errorf("%T is no message", v)
+	}
+	buf := data.MaterializeToBuffer(answers)
+	defer buf.Free()
+	return proto.Unmarshal(buf.ReadOnlyData(), into)
 }

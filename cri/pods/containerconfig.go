@@ -1,11 +1,16 @@
 package pods
 
 import (
+	"bytes"
 	"context"
+	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 
+	"golang.org/x/sys/unix"
+	v1 "k8s.io/api/core/v1"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
 	"github.com/podwright/podwright/cri/pods/request"
@@ -41,4 +46,49 @@ func (m *Manager) makeFiles(in *request.Instance) error {
 		in.TerminationFile, err = m.files.MakeTerminationFile(in.Pod.UID, in.Container.Name, in.RestartCount)
 	}
 	return err
+}
+
+// writeHosts writes the file that all containers of a pod share. It is written
+// in place: containers that run have it mounted.
+func (m *Manager) writeHosts(pod *v1.Pod, ips []string) (string, error) {
+	content, err := m.builder.Hosts(pod, ips)
+	if err != nil {
+		return "", fmt.Errorf("hosts file: %w", err)
+	}
+	path := filepath.Join(m.cfg.PodDir(pod.UID), "etc-hosts")
+	if holds(path, content) {
+		return path, nil
+	}
+	if err := os.MkdirAll(filepath.Dir(path), 0o750); err != nil {
+		return "", fmt.Errorf("hosts file: %w", err)
+	}
+	if err := writePlain(path, content); err != nil {
+		return "", fmt.Errorf("hosts file: %w", err)
+	}
+	return path, nil
+}
+
+// plainFlags open a file itself: they follow no link and do not wait for the other end of a pipe.
+// A container that sees the folder can put either there.
+const plainFlags = unix.O_NOFOLLOW | unix.O_NONBLOCK
+
+func writePlain(path string, content []byte) error {
+	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_TRUNC|plainFlags, 0o644)
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(content)
+	return errors.Join(err, f.Chmod(0o644), f.Close()) // whatever the umask is
+}
+
+// holds reports whether a file has this content. It reads at most one byte more than the content has,
+// because containers write to the file without a limit.
+func holds(path string, content []byte) bool {
+	f, err := os.OpenFile(path, os.O_RDONLY|plainFlags, 0)
+	if err != nil {
+		return false
+	}
+	defer f.Close()
+	have, err := io.ReadAll(io.LimitReader(f, int64(len(content))+1))
+	return err == nil && bytes.Equal(have, content)
 }

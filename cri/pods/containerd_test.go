@@ -57,8 +57,7 @@ func removeForGood(t *testing.T, h *harness, pod *v1.Pod) {
 	for range 2 { // a second time for what appeared in between
 		status, err := h.seen.PodStatus(ctx, pod.UID)
 		require.NoError(t, err)
-		result := h.m.KillPod(ctx, KillRequest{Status: status})
-		require.NoError(t, result.Err())
+		require.NoError(t, h.m.KillPod(ctx, KillRequest{Status: status}).Err())
 		status, err = h.seen.PodStatus(ctx, pod.UID)
 		require.NoError(t, err)
 		require.NoError(t, h.garbage.RemovePod(ctx, pod.UID, status))
@@ -131,8 +130,7 @@ func TestContainerdContainersSee(t *testing.T) {
 
 		h.mustSync(pod) // the first restart comes at once
 		waitExited(t, h, pod, 4)
-		result := h.sync(pod)
-		require.False(t, result.NotBefore().IsZero())
+		require.False(t, h.sync(pod).NotBefore().IsZero())
 		require.Equal(t, ReasonCrashLoopBackOff, h.m.StartFailures(pod.UID)["a"].Reason)
 		got = h.status(pod)
 		require.EqualValues(t, 1, got.Newest("a").RestartCount)
@@ -147,8 +145,7 @@ func TestContainerdTrouble(t *testing.T) {
 	onContainerd(t, func(t *testing.T, h *harness, pod *v1.Pod) {
 		pod.Spec.Containers[0].Command = []string{"/does/not/exist"}
 		pod.Spec.Containers[1].Command = []string{"sh", "-c", `trap "" TERM; while true; do sleep 0.1; done`}
-		result := h.sync(pod)
-		require.Error(t, result.Err())
+		require.Error(t, h.sync(pod).Err())
 		failure := h.m.StartFailures(pod.UID)["a"]
 		require.Equal(t, ReasonRunContainerError, failure.Reason)
 		require.NotContains(t, failure.Message, h.status(pod).Newest("a").ID.ID)
@@ -159,8 +156,7 @@ func TestContainerdTrouble(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
 		begin := time.Now()
-		result = h.m.KillPod(ctx, KillRequest{Pod: pod, Status: h.status(pod)})
-		require.Error(t, result.Err())
+		require.Error(t, h.m.KillPod(ctx, KillRequest{Pod: pod, Status: h.status(pod)}).Err())
 		require.Equal(t, observed.StateRunning, h.status(pod).Newest("b").State)
 		h.kill(pod, new(int64(1)))
 		require.Less(t, time.Since(begin), 10*time.Minute, "the shorter grace counts")
@@ -244,13 +240,12 @@ func TestContainerdResize(t *testing.T) {
 			require.Equal(t, size, memoryLimit(t, h, after))
 		}
 		a.Resources.Limits = quantities("memory", "8192", "cpu", "250m")
-		result := h.sync(pod)
-		require.ErrorIs(t, result.Err(), resize.ErrMemoryInUse)
+		require.ErrorIs(t, h.sync(pod).Err(), resize.ErrMemoryInUse)
 		require.Equal(t, int64(48<<20), memoryLimit(t, h, before))
 	})
 }
 
-// memoryLimit is what the kernel holds container a to.
+// memoryLimit returns the memory limit of container a in the kernel.
 func memoryLimit(t *testing.T, h *harness, status *observed.Pod) int64 {
 	t.Helper()
 	const show = "cat /sys/fs/cgroup/memory.max /sys/fs/cgroup/memory/memory.limit_in_bytes 2>/dev/null"
@@ -328,8 +323,7 @@ func TestContainerdPreStop(t *testing.T) {
 				if restore {
 					request.Pod = nil
 				}
-				result := h.m.KillPod(t.Context(), request)
-				require.NoError(t, result.Err())
+				require.NoError(t, h.m.KillPod(t.Context(), request).Err())
 				stopped := stops(h.runtime.take())
 				require.Len(t, stopped, 1)
 				require.Regexp(t, "^a (30|2[0-9])s$", stopped[0], "less what the handler took")

@@ -54,8 +54,7 @@ func TestLateStartIsKept(t *testing.T) {
 	id := before.Newest("a").ID.ID
 	require.NoError(t, h.runtime.RuntimeService.StartContainer(t.Context(), id))
 
-	result := h.m.SyncPod(t.Context(), SyncRequest{Pod: pod, Status: before})
-	require.ErrorIs(t, result.Err(), garbage.ErrRunning)
+	require.ErrorIs(t, h.m.SyncPod(t.Context(), SyncRequest{Pod: pod, Status: before}).Err(), garbage.ErrRunning)
 	status := h.mustSync(pod)
 	require.Len(t, status.Containers, 1)
 	require.Equal(t, id, status.Running()[0].ID.ID)
@@ -105,8 +104,8 @@ func TestLogDirWithoutSandboxGoes(t *testing.T) {
 }
 
 // dieAfter makes the agent die at the nth call that changes something: the call has
-// its effect, and nothing that the agent does afterwards has any. It tells whether
-// it came to that.
+// its effect, and later calls of the agent have none. died reports whether the nth call
+// was made.
 func (h *harness) dieAfter(n int) (died func() bool) {
 	var mu sync.Mutex // containers are stopped at the same time
 	seen, dead := 0, false
@@ -268,7 +267,7 @@ func play(t *testing.T, story []byte) {
 	requireUp(t, settle(t, h, pod), slices.ContainsFunc(story, func(b byte) bool { return b%8 == 7 }))
 }
 
-// event is one thing that happens. n says to whom, or when.
+// event applies one event of a story. n selects its container or its time.
 func (h *harness) event(pod *v1.Pod, kind byte, n int) {
 	runtime, ctx, status := h.runtime.RuntimeService, h.t.Context(), h.status(pod)
 	switch kind {

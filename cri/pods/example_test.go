@@ -20,20 +20,50 @@ import (
 	"github.com/podwright/podwright/pleg/observed"
 )
 
-// parts are what brings pods up on a runtime, looks at them and removes them. On a real runtime
-// only the first lines differ: cri.DialRuntime and cri.DialImages.
-func parts(dir string, runtime *fake.Runtime) (*pods.Manager, *observe.Observer, *garbage.Collector) {
-	pulls, err := images.New(images.Config{Service: runtime})
+// agent has the parts that bring pods up on a runtime in memory, look at them and remove them.
+// On a real runtime only its first lines differ: cri.DialRuntime and cri.DialImages.
+type agent struct {
+	manager   *pods.Manager
+	observer  *observe.Observer
+	collector *garbage.Collector
+	stop      func()
+}
+
+func newAgent(runtimeConfig fake.Config, change func(*pods.Config)) agent {
+	dir, err := os.MkdirTemp("", "pods-example")
 	check(err)
-	runner, err := hooks.New(hooks.Config{Exec: runtime})
+	runtime, err := fake.New(runtimeConfig)
 	check(err)
-	manager, err := pods.New(pods.Config{Runtime: runtime, Images: pulls, RuntimeName: "fake", LogRoot: dir, Hooks: runner})
+	cfg := pods.Config{Runtime: runtime, RuntimeName: "fake", LogRoot: dir}
+	cfg.Images, err = images.New(images.Config{Service: runtime})
 	check(err)
-	observer, err := observe.New(observe.Config{Runtime: runtime, RuntimeName: "fake"})
+	cfg.Hooks, err = hooks.New(hooks.Config{Exec: runtime})
 	check(err)
-	collector, err := garbage.New(garbage.Config{Runtime: runtime, Pods: manager})
+	change(&cfg)
+	a := agent{stop: func() { _, _ = runtime.Close(), os.RemoveAll(dir) }}
+	a.manager, err = pods.New(cfg)
 	check(err)
-	return manager, observer, collector
+	a.observer, err = observe.New(observe.Config{Runtime: runtime, RuntimeName: "fake"})
+	check(err)
+	a.collector, err = garbage.New(garbage.Config{Runtime: runtime, Pods: a.manager})
+	check(err)
+	return a
+}
+
+// status is what the runtime has of a pod.
+func (a agent) status(pod *v1.Pod) *observed.Pod {
+	status, err := a.observer.PodStatus(context.Background(), pod.UID)
+	check(err)
+	return status
+}
+
+func unchanged(*pods.Config) {}
+
+func newPod(containers ...v1.Container) *v1.Pod {
+	return &v1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Name: "web", Namespace: "default", UID: "1"},
+		Spec:       v1.PodSpec{DNSPolicy: v1.DNSNone, Containers: containers},
+	}
 }
 
 func check(err error) {
@@ -44,34 +74,19 @@ func check(err error) {
 
 // A pod is brought up, stopped and removed on a runtime in memory.
 func Example() {
-	dir, err := os.MkdirTemp("", "pods-example")
-	check(err)
-	defer os.RemoveAll(dir)
-	runtime, err := fake.New(fake.Config{})
-	check(err)
-	defer runtime.Close()
-	manager, observer, collector := parts(dir, runtime)
+	agent := newAgent(fake.Config{}, unchanged)
+	defer agent.stop()
 	ctx := context.Background()
-	pod := &v1.Pod{
-		ObjectMeta: metav1.ObjectMeta{Name: "web", Namespace: "default", UID: "1"},
-		Spec: v1.PodSpec{
-			DNSPolicy:  v1.DNSNone,
-			Containers: []v1.Container{{Name: "hello", Image: "example.org/hello:1"}},
-		},
-	}
+	pod := newPod(v1.Container{Name: "hello", Image: "example.org/hello:1"})
 
-	check(manager.SyncPod(ctx, pods.SyncRequest{Pod: pod, Status: &observed.Pod{UID: pod.UID}}).Err())
-	status, err := observer.PodStatus(ctx, pod.UID)
-	check(err)
-	fmt.Println("running:", status.Running()[0].Name)
+	check(agent.manager.SyncPod(ctx, pods.SyncRequest{Pod: pod, Status: &observed.Pod{UID: pod.UID}}).Err())
+	fmt.Println("running:", agent.status(pod).Running()[0].Name)
 
-	check(manager.KillPod(ctx, pods.KillRequest{Pod: pod, Status: status}).Err())
-	status, err = observer.PodStatus(ctx, pod.UID)
-	check(err)
-	fmt.Println("stopped:", status.Stopped())
+	check(agent.manager.KillPod(ctx, pods.KillRequest{Pod: pod, Status: agent.status(pod)}).Err())
+	fmt.Println("stopped:", agent.status(pod).Stopped())
 
-	check(collector.RemovePod(ctx, pod.UID, status))
-	left, err := observer.ListPods(ctx)
+	check(agent.collector.RemovePod(ctx, pod.UID, agent.status(pod)))
+	left, err := agent.observer.ListPods(ctx)
 	check(err)
 	fmt.Println("nothing left:", len(left) == 0)
 	// Output:
@@ -82,32 +97,21 @@ func Example() {
 
 // Callbacks around the start of a container give it CPUs of its own.
 func ExampleConfig() {
-	dir, err := os.MkdirTemp("", "pods-example")
-	check(err)
-	defer os.RemoveAll(dir)
-	runtime, err := fake.New(fake.Config{AnyImage: true})
-	check(err)
-	defer runtime.Close()
-	pulls, err := images.New(images.Config{Service: runtime})
-	check(err)
-	manager, err := pods.New(pods.Config{
-		Runtime: runtime, Images: pulls, RuntimeName: "fake", LogRoot: dir, MaxConcurrentStarts: 1,
-		PreCreate: func(_ context.Context, _ *v1.Pod, c *v1.Container, config *runtimeapi.ContainerConfig) error {
+	agent := newAgent(fake.Config{AnyImage: true}, func(cfg *pods.Config) {
+		cfg.MaxConcurrentStarts = 1
+		cfg.PreCreate = func(_ context.Context, _ *v1.Pod, c *v1.Container, config *runtimeapi.ContainerConfig) error {
 			config.Linux.Resources.CpusetCpus = "2-3"
 			fmt.Println("created on 2-3:", c.Name)
 			return nil
-		},
-		PreStart: func(_ context.Context, _ *v1.Pod, c *v1.Container, id string) error {
+		}
+		cfg.PreStart = func(_ context.Context, _ *v1.Pod, c *v1.Container, id string) error {
 			fmt.Println("starts:", c.Name)
 			return nil
-		},
+		}
 	})
-	check(err)
-	pod := &v1.Pod{
-		ObjectMeta: metav1.ObjectMeta{Name: "web", Namespace: "default", UID: "1"},
-		Spec:       v1.PodSpec{DNSPolicy: v1.DNSNone, Containers: []v1.Container{{Name: "app", Image: "app"}}},
-	}
-	check(manager.SyncPod(context.Background(), pods.SyncRequest{Pod: pod, Status: &observed.Pod{UID: pod.UID}}).Err())
+	defer agent.stop()
+	pod := newPod(v1.Container{Name: "app", Image: "app"})
+	check(agent.manager.SyncPod(context.Background(), pods.SyncRequest{Pod: pod, Status: &observed.Pod{UID: pod.UID}}).Err())
 	// Output:
 	// created on 2-3: app
 	// starts: app
@@ -115,26 +119,13 @@ func ExampleConfig() {
 
 // An init container runs before the others, which a sync explains.
 func ExampleResult_Explanation() {
-	dir, err := os.MkdirTemp("", "pods-example")
-	check(err)
-	defer os.RemoveAll(dir)
-	runtime, err := fake.New(fake.Config{AnyImage: true})
-	check(err)
-	defer runtime.Close()
-	manager, observer, _ := parts(dir, runtime)
-	pod := &v1.Pod{
-		ObjectMeta: metav1.ObjectMeta{Name: "web", Namespace: "default", UID: "1"},
-		Spec: v1.PodSpec{
-			DNSPolicy:      v1.DNSNone,
-			InitContainers: []v1.Container{{Name: "setup", Image: "busybox:1"}},
-			Containers:     []v1.Container{{Name: "app", Image: "busybox:1"}},
-		},
-	}
+	agent := newAgent(fake.Config{AnyImage: true}, unchanged)
+	defer agent.stop()
+	pod := newPod(v1.Container{Name: "app", Image: "busybox:1"})
+	pod.Spec.InitContainers = []v1.Container{{Name: "setup", Image: "busybox:1"}}
 	for range 2 {
-		status, err := observer.PodStatus(context.Background(), pod.UID)
-		check(err)
-		result := manager.SyncPod(context.Background(), pods.SyncRequest{
-			Pod: pod, Status: status, OnStep: func(step string) { fmt.Println("-", step) },
+		result := agent.manager.SyncPod(context.Background(), pods.SyncRequest{
+			Pod: pod, Status: agent.status(pod), OnStep: func(step string) { fmt.Println("-", step) },
 		})
 		fmt.Println(result.Err(), result.Explanation())
 	}
@@ -160,31 +151,19 @@ func ExampleUnsupported() {
 // containers end one after the other, the sidecar last.
 func ExampleManager_KillPod() {
 	ctx := context.Background()
-	dir, err := os.MkdirTemp("", "pods")
-	check(err)
-	defer os.RemoveAll(dir)
-	runtime, err := fake.New(fake.Config{AnyImage: true, Intercept: tellStops})
-	check(err)
-	defer runtime.Close()
-
-	manager, observer, _ := parts(dir, runtime)
+	agent := newAgent(fake.Config{AnyImage: true, Intercept: tellStops}, unchanged)
+	defer agent.stop()
 	always := v1.ContainerRestartPolicyAlways
-	pod := &v1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "web", Namespace: "shop", UID: "0d1e"}, Spec: v1.PodSpec{
-		DNSPolicy:      v1.DNSNone,
-		InitContainers: []v1.Container{{Name: "proxy", Image: "proxy:1", RestartPolicy: &always}},
-		Containers: []v1.Container{{Name: "app", Image: "app:1", Lifecycle: &v1.Lifecycle{
-			PreStop: &v1.LifecycleHandler{Exec: &v1.ExecAction{Command: []string{"/drain"}}},
-		}}},
-	}}
-	status, err := observer.PodStatus(ctx, pod.UID)
-	check(err)
-	for len(status.Running()) < 2 {
-		check(manager.SyncPod(ctx, pods.SyncRequest{Pod: pod, Status: status}).Err())
-		status, err = observer.PodStatus(ctx, pod.UID)
-		check(err)
+	pod := newPod(v1.Container{Name: "app", Image: "app:1", Lifecycle: &v1.Lifecycle{
+		PreStop: &v1.LifecycleHandler{Exec: &v1.ExecAction{Command: []string{"/drain"}}},
+	}})
+	pod.Spec.InitContainers = []v1.Container{{Name: "proxy", Image: "proxy:1", RestartPolicy: &always}}
+	for len(agent.status(pod).Running()) < 2 {
+		check(agent.manager.SyncPod(ctx, pods.SyncRequest{Pod: pod, Status: agent.status(pod)}).Err())
 	}
+
 	grace := int64(20)
-	result := manager.KillPod(ctx, pods.KillRequest{Pod: pod, Status: status, GraceSeconds: &grace})
+	result := agent.manager.KillPod(ctx, pods.KillRequest{Pod: pod, Status: agent.status(pod), GraceSeconds: &grace})
 	fmt.Println(result.Err())
 	// Output:
 	// app runs /drain
@@ -194,7 +173,7 @@ func ExampleManager_KillPod() {
 	// <nil>
 }
 
-// tellStops prints what the runtime is asked for when a pod is stopped.
+// tellStops prints the calls that stop a pod.
 func tellStops(_ context.Context, _ string, request any) error {
 	switch r := request.(type) {
 	case *runtimeapi.ExecSyncRequest:

@@ -113,26 +113,20 @@ func TestUnknownIsStopped(t *testing.T) {
 // A sandbox is stopped before it is removed, once: again only by a Manager that
 // cannot know whether its predecessor came so far.
 func TestRemoveStopsOnce(t *testing.T) {
-	for name, tc := range map[string]struct {
-		crash bool
-		want  []string
-	}{
-		"same manager":  {false, []string{"RemoveContainer a", "RemovePodSandbox "}},
-		"after a crash": {true, []string{"RemoveContainer a", "StopPodSandbox ", "RemovePodSandbox "}},
-	} {
-		t.Run(name, func(t *testing.T) {
-			h := newHarness(t, fake.Config{})
-			pod := testPod("a")
-			h.mustSync(pod)
-			stopped := stopAll(t, h, pod)
-			h.runtime.take()
-			if tc.crash {
-				h.restart()
-			}
-			require.NoError(t, h.garbage.RemovePod(t.Context(), pod.UID, stopped))
-			require.Equal(t, tc.want, h.runtime.take())
-			require.Empty(t, h.m.stopped, "nothing is remembered of what is gone")
-		})
+	for _, crash := range []bool{false, true} {
+		h := newHarness(t, fake.Config{})
+		pod := testPod("a")
+		h.mustSync(pod)
+		stopped := stopAll(t, h, pod)
+		h.runtime.take()
+		want := []string{"RemoveContainer a", "RemovePodSandbox "}
+		if crash {
+			h.restart()
+			want = []string{"RemoveContainer a", "StopPodSandbox ", "RemovePodSandbox "}
+		}
+		require.NoError(t, h.garbage.RemovePod(t.Context(), pod.UID, stopped))
+		require.Equal(t, want, h.runtime.take())
+		require.Empty(t, h.m.stopped, "a removed sandbox is forgotten")
 	}
 }
 

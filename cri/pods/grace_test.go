@@ -16,15 +16,6 @@ import (
 	"github.com/podwright/podwright/internal/podfacts"
 )
 
-// graceOf makes pods with one field of seconds set.
-func graceOf(set func(pod *v1.Pod, seconds *int64)) func(int64) *v1.Pod {
-	return func(seconds int64) *v1.Pod {
-		pod := testPod("a")
-		set(pod, &seconds)
-		return pod
-	}
-}
-
 // C30, C31, C32: who decides on the grace period.
 func TestGraceSeconds(t *testing.T) {
 	probed := testPod("a", "b")
@@ -41,15 +32,6 @@ func TestGraceSeconds(t *testing.T) {
 	unset.Spec.TerminationGracePeriodSeconds = nil
 	bad := testPod("a")
 	bad.Spec.TerminationGracePeriodSeconds = new(int64(-7))
-	const most, least = math.MaxInt64, math.MinInt64
-	spec, deletion, liveness, startup := graceOf(func(p *v1.Pod, n *int64) { p.Spec.TerminationGracePeriodSeconds = n }),
-		graceOf(func(p *v1.Pod, n *int64) { p.DeletionGracePeriodSeconds = n }),
-		graceOf(func(p *v1.Pod, n *int64) {
-			p.Spec.Containers[0].LivenessProbe = &v1.Probe{TerminationGracePeriodSeconds: n}
-		}),
-		graceOf(func(p *v1.Pod, n *int64) {
-			p.Spec.Containers[0].StartupProbe = &v1.Probe{TerminationGracePeriodSeconds: n}
-		})
 	for _, tc := range []struct {
 		name      string
 		pod       *v1.Pod
@@ -61,17 +43,6 @@ func TestGraceSeconds(t *testing.T) {
 		{"spec", probed, "a", "", nil, 60},
 		{"unset", unset, "a", "", nil, 2},
 		{"negative", bad, "a", "", nil, 0},
-		{"more than a duration holds", spec(most), "a", "", nil, 1<<31 - 1},
-		{"one second more than a duration holds", spec(most/int64(time.Second) + 1), "a", "", nil, 1<<31 - 1},
-		{"least", spec(least), "a", "", nil, 0},
-		{"most of a deletion", deletion(most), "a", "", nil, 1<<31 - 1},
-		{"least of a deletion", deletion(least), "a", "", nil, 0},
-		{"most of liveness", liveness(most), "a", KillLivenessProbe, nil, 1<<31 - 1},
-		{"least of liveness", liveness(least), "a", KillLivenessProbe, nil, 0},
-		{"most of startup", startup(most), "a", KillStartupProbe, nil, 1<<31 - 1},
-		{"least of startup", startup(least), "a", KillStartupProbe, nil, 0},
-		{"most of an override", probed, "a", "", new(int64(most)), 1<<31 - 1},
-		{"least of an override", probed, "a", "", new(int64(least)), 0},
 		{"liveness", probed, "a", KillLivenessProbe, nil, 3},
 		{"startup", probed, "a", KillStartupProbe, nil, 4},
 		{"liveness of a sidecar", probed, "s", KillLivenessProbe, nil, 3},
@@ -90,8 +61,22 @@ func TestGraceSeconds(t *testing.T) {
 			require.Equal(t, tc.want, graceSeconds(tc.pod, podfacts.Container(tc.pod, tc.container), tc.reason, tc.override))
 		})
 	}
-	for _, name := range []string{"a", "b", "s", "debug"} {
-		require.Equal(t, name, podfacts.Container(probed, name).Name)
+	for reason, set := range map[KillReason]func(p *v1.Pod, seconds *int64){
+		"":         func(p *v1.Pod, n *int64) { p.Spec.TerminationGracePeriodSeconds = n },
+		"deletion": func(p *v1.Pod, n *int64) { p.DeletionGracePeriodSeconds = n },
+		KillLivenessProbe: func(p *v1.Pod, n *int64) {
+			p.Spec.Containers[0].LivenessProbe = &v1.Probe{TerminationGracePeriodSeconds: n}
+		},
+		KillStartupProbe: func(p *v1.Pod, n *int64) {
+			p.Spec.Containers[0].StartupProbe = &v1.Probe{TerminationGracePeriodSeconds: n}
+		},
+	} {
+		for seconds, want := range map[int64]int64{math.MaxInt64: 1<<31 - 1, math.MaxInt64/int64(time.Second) + 1: 1<<31 - 1, math.MinInt64: 0} {
+			pod := testPod("a")
+			set(pod, &seconds)
+			require.Equal(t, want, graceSeconds(pod, &pod.Spec.Containers[0], reason, nil), "%s %d", reason, seconds)
+			require.Equal(t, want, graceSeconds(probed, &probed.Spec.Containers[0], reason, &seconds), "override")
+		}
 	}
 }
 
@@ -133,8 +118,7 @@ func TestSecondsAtTheirLimits(t *testing.T) {
 	}
 }
 
-// Annotations may have been written by anybody: what is good in them counts, what
-// is bad is as if it was not there, and nothing else comes of it.
+// Annotations may be arbitrary: valid ones count, and invalid ones are ignored.
 func FuzzRestoreSpec(f *testing.F) {
 	f.Add("30", "5", `{"exec":{"command":["sh"]}}`, `[{"name":"web","containerPort":80}]`)
 	f.Add("", "-1", `{"sleep":{"seconds":3}}`, ``)

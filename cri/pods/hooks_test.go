@@ -86,8 +86,7 @@ func TestPostStartFails(t *testing.T) {
 	})
 	events := h.messages()
 	pod := withPostStart(testPod("a", "b"))
-	result := h.sync(pod)
-	require.ErrorIs(t, result.Err(), failing)
+	require.ErrorIs(t, h.sync(pod).Err(), failing)
 	require.Equal(t, map[string]StartFailure{"a": {Reason: "PostStartHookError", Message: "PostStartHook failed"}}, h.m.StartFailures(pod.UID))
 	require.Equal(t, []string{
 		"RunPodSandbox web/0", "CreateContainer a/0", "StartContainer a", "StopContainer a 30s", "CreateContainer b/0", "StartContainer b",
@@ -113,8 +112,7 @@ func TestPostStartCancelled(t *testing.T) {
 	})
 	h.restart()
 	pod := withPostStart(testPod("a", "b"))
-	result := h.m.SyncPod(ctx, SyncRequest{Pod: pod, Status: h.status(pod)})
-	require.ErrorIs(t, result.Err(), context.Canceled)
+	require.ErrorIs(t, h.m.SyncPod(ctx, SyncRequest{Pod: pod, Status: h.status(pod)}).Err(), context.Canceled)
 	require.Empty(t, h.m.StartFailures(pod.UID))
 	require.NotContains(t, h.takeEvents(), "FailedPostStartHook spec.containers{a}")
 	require.Equal(t, []string{"RunPodSandbox web/0", "CreateContainer a/0", "StartContainer a"}, h.runtime.take())
@@ -205,8 +203,7 @@ func TestImageVolumes(t *testing.T) {
 		}
 		return nil
 	}
-	result := h.sync(pod)
-	require.Error(t, result.Err())
+	require.Error(t, h.sync(pod).Err())
 	want := StartFailure{Reason: "ErrImagePull", Message: "image of volume v: no such image"}
 	require.Equal(t, map[string]StartFailure{"a": want, "c": want}, h.m.StartFailures(pod.UID))
 	require.Equal(t, []string{"data:1", "busybox"}, asked, "once for both")
@@ -234,11 +231,10 @@ func TestActuatedFails(t *testing.T) {
 	pod := testPod("a")
 	pod.Spec.Containers[0].Resources.Requests = quantities("cpu", "1")
 	store.save = errors.New("disk full")
-	result := h.sync(pod)
-	require.ErrorIs(t, result.Err(), store.save)
+	require.ErrorIs(t, h.sync(pod).Err(), store.save)
 	require.Equal(t, ReasonCreateContainerConfigError, h.m.StartFailures(pod.UID)["a"].Reason)
 	store.load = errors.New("bad disk")
-	result = h.sync(pod)
+	result := h.sync(pod)
 	require.ErrorIs(t, result.Err(), store.load)
 	require.Empty(t, result.Entries, "nothing is done on incomplete knowledge")
 }

@@ -190,12 +190,10 @@ func TestReplaceContainer(t *testing.T) {
 	h.runtime.take()
 	request := SyncRequest{Pod: pod, Status: first, Probes: found(first.Newest("a"), probe.Liveness, probe.Failure)}
 	h.runtime.before = failing("StopContainer", "", status.Error(codes.Unknown, "no"))
-	result := h.m.SyncPod(t.Context(), request)
-	require.Error(t, result.Err())
+	require.Error(t, h.m.SyncPod(t.Context(), request).Err())
 	require.Equal(t, []string{"StopContainer a 3s"}, h.runtime.take())
 	h.runtime.before = nil
-	result = h.m.SyncPod(t.Context(), request)
-	require.NoError(t, result.Err())
+	require.NoError(t, h.m.SyncPod(t.Context(), request).Err())
 	require.Equal(t, []string{"StopContainer a 3s", "CreateContainer a/1", "StartContainer a"}, h.runtime.take())
 	require.Len(t, h.status(pod).Running(), 2)
 }

@@ -229,7 +229,7 @@ func sleepHandler(seconds int64) v1.LifecycleHandler {
 	return v1.LifecycleHandler{Sleep: &v1.SleepAction{Seconds: seconds}}
 }
 
-// C33: who waits for whom.
+// C33: the containers that each container waits for.
 func TestWaitsFor(t *testing.T) {
 	pod := initPod(testPod("app", "log"), "s1", "init", "s2", "s3")
 	pod.Spec.EphemeralContainers = []v1.EphemeralContainer{{EphemeralContainerCommon: v1.EphemeralContainerCommon{Name: "debug"}}}
@@ -242,7 +242,7 @@ func TestWaitsFor(t *testing.T) {
 	}{
 		{"all", pod, []string{"app", "log", "s1", "s2", "s3", "debug"},
 			waits{"s3": {"app", "log"}, "s2": {"app", "log", "s3"}, "s1": {"app", "log", "s2"}}},
-		{"what does not run blocks nobody", pod, []string{"log", "s1", "s2"},
+		{"containers that do not run block no others", pod, []string{"log", "s1", "s2"},
 			waits{"s2": {"log"}, "s1": {"log", "s2"}}},
 		{"a gap among the sidecars keeps the order", pod, []string{"app", "s1", "s3"},
 			waits{"s3": {"app"}, "s1": {"app", "s3"}}},
@@ -265,7 +265,7 @@ func TestWaitsFor(t *testing.T) {
 	}
 }
 
-// C34 and what else releases those who wait, or does not.
+// C34: the events that end a wait, and those that do not.
 func TestTurns(t *testing.T) {
 	pod := initPod(testPod("app"), "s1")
 	twice := []ContainerKill{{Name: "app"}, {Name: "app"}, {Name: "s1"}}

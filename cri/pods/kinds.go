@@ -3,6 +3,7 @@ package pods
 import (
 	v1 "k8s.io/api/core/v1"
 
+	"github.com/podwright/podwright/cri/pods/actions"
 	"github.com/podwright/podwright/internal/podfacts"
 )
 
@@ -43,3 +44,18 @@ func (c podContainer) String() string {
 		return "container " + c.Name
 	}
 }
+
+// Why a container is stopped is decided upon in package actions.
+type (
+	// KillReason says why a container is stopped. Probe-level grace periods
+	// depend on it.
+	KillReason = actions.KillReason
+	// ContainerKill is a container to stop.
+	ContainerKill = actions.ContainerKill
+)
+
+// The reasons to stop a container. The zero value is any other reason.
+const (
+	KillLivenessProbe = actions.KillLivenessProbe
+	KillStartupProbe  = actions.KillStartupProbe
+)

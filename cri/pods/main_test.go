@@ -254,15 +254,13 @@ func (h *harness) sync(pod *v1.Pod) Result {
 
 func (h *harness) mustSync(pod *v1.Pod) *observed.Pod {
 	h.t.Helper()
-	result := h.sync(pod)
-	require.NoError(h.t, result.Err())
+	require.NoError(h.t, h.sync(pod).Err())
 	return h.status(pod)
 }
 
 func (h *harness) kill(pod *v1.Pod, grace *int64) {
 	h.t.Helper()
-	result := h.m.KillPod(h.t.Context(), KillRequest{Pod: pod, Status: h.status(pod), GraceSeconds: grace})
-	require.NoError(h.t, result.Err())
+	require.NoError(h.t, h.m.KillPod(h.t.Context(), KillRequest{Pod: pod, Status: h.status(pod), GraceSeconds: grace}).Err())
 }
 
 // observed is a pod status made by hand.

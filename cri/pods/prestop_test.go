@@ -28,6 +28,7 @@ func TestPreStopShareOfGrace(t *testing.T) {
 		want     []string
 		events   []string
 	}{
+		{"no runner of handlers", sleepHandler(5), 30, nil, []string{"0s StopContainer a 30s", "0s StopPodSandbox"}, []string{"FailedPreStopHook"}},
 		{"C30 sleep 10 of 30", sleepHandler(10), 30, nil, []string{"10s StopContainer a 20s", "10s StopPodSandbox"}, nil},
 		{"C30 exec 10 of 30", execHandler("10"), 30, nil, []string{"0s exec a sleep 10", "10s StopContainer a 20s", "10s StopPodSandbox"}, nil},
 		{"C30 40 of 30", sleepHandler(40), 30, nil, []string{"30s StopContainer a 2s", "30s StopPodSandbox"}, []string{"FailedPreStopHook"}},
@@ -42,6 +43,10 @@ func TestPreStopShareOfGrace(t *testing.T) {
 		t.Run(tc.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				h, l := timed(t, fake.Config{})
+				if tc.name == "no runner of handlers" {
+					h.cfg.Hooks = nil
+					h.restart()
+				}
 				pod := testPod("a")
 				preStop(pod, "a", tc.handler)
 				runPod(t, h, pod)
@@ -96,8 +101,7 @@ func TestShortenedGrace(t *testing.T) {
 				ctx, cancel := context.WithCancelCause(t.Context())
 				time.AfterFunc(tc.after, func() { cancel(shorter) })
 				begin := time.Now()
-				result := h.m.KillPod(ctx, KillRequest{Pod: pod, Status: got, GraceSeconds: new(int64(60))})
-				require.ErrorIs(t, result.Err(), shorter)
+				require.ErrorIs(t, h.m.KillPod(ctx, KillRequest{Pod: pod, Status: got, GraceSeconds: new(int64(60))}).Err(), shorter)
 				require.Equal(t, tc.after, time.Since(begin), "it returns at once")
 				h.kill(pod, new(int64(4)))
 				require.ElementsMatch(t, tc.want, l.take())
@@ -129,8 +133,7 @@ func TestRestoredSpecs(t *testing.T) {
 				pod := testPod("a")
 				preStop(pod, "a", execHandler("3"))
 				tc.request.Status = runPod(t, h, pod)
-				result := h.m.KillPod(t.Context(), tc.request)
-				require.NoError(t, result.Err())
+				require.NoError(t, h.m.KillPod(t.Context(), tc.request).Err())
 				require.Equal(t, tc.want, l.take())
 			})
 		})
@@ -161,8 +164,7 @@ func TestStubbornHandler(t *testing.T) {
 		got := runPod(t, h, pod)
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
-		result := h.m.KillPod(ctx, KillRequest{Pod: pod, Status: got})
-		require.ErrorIs(t, result.Err(), context.DeadlineExceeded)
+		require.ErrorIs(t, h.m.KillPod(ctx, KillRequest{Pod: pod, Status: got}).Err(), context.DeadlineExceeded)
 		require.Empty(t, l.take())
 		require.Equal(t, []string{"shop/web(0d1e) container a"}, h.m.Overdue())
 		h.kill(pod, new(int64(3)))
@@ -207,21 +209,6 @@ func TestHandlerCutOffBeforeOurTimer(t *testing.T) {
 		h.kill(pod, new(int64(3)))
 		require.Equal(t, 2, runs)
 		require.Equal(t, []string{"4.1s StopContainer a 2s", "4.1s StopPodSandbox"}, l.take())
-	})
-}
-
-// Without anybody to run handlers they are passed over, not silently.
-func TestNoHooks(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		h, l := timed(t, fake.Config{})
-		h.cfg.Hooks = nil
-		h.restart()
-		pod := testPod("a")
-		preStop(pod, "a", sleepHandler(5))
-		runPod(t, h, pod)
-		h.kill(pod, nil)
-		require.Equal(t, []string{"0s StopContainer a 30s", "0s StopPodSandbox"}, l.take())
-		require.Equal(t, []string{"Killing spec.containers{a}", "FailedPreStopHook spec.containers{a}"}, h.takeEvents())
 	})
 }
 

@@ -133,11 +133,9 @@ func TestResizeOrder(t *testing.T) {
 			pod.Spec.Containers[0].Resources, pod.Spec.Containers[1].Resources = tc.a, tc.b
 			require.NoError(t, h.resized(pod))
 			require.Equal(t, tc.want, sc.done)
-			result := h.sync(pod)
-			require.False(t, result.Acted(), "all of it is on record")
+			require.False(t, h.sync(pod).Acted(), "all of it is on record")
 			h.restart()
-			result = h.sync(pod)
-			require.False(t, result.Acted())
+			require.False(t, h.sync(pod).Acted())
 		})
 	}
 }
@@ -165,8 +163,7 @@ func TestResizeIsTakenUp(t *testing.T) {
 		h.restart()
 		require.NoError(t, h.resized(pod))
 		require.Equal(t, "a quota=20000 shares=204 memory=150", sc.done[len(sc.done)-1])
-		result = h.sync(pod)
-		require.False(t, result.Acted())
+		require.False(t, h.sync(pod).Acted())
 	}
 }
 
@@ -178,8 +175,7 @@ func TestResizeRestarts(t *testing.T) {
 	h.mustSync(pod)
 	require.Equal(t, []string{"StopContainer a 30s", "CreateContainer a/1", "StartContainer a"}, h.runtime.take())
 	require.Equal(t, "pod cpu=200-200 memory=250-250", sc.done[len(sc.done)-1])
-	result := h.sync(pod)
-	require.False(t, result.Acted())
+	require.False(t, h.sync(pod).Acted())
 }
 
 // KEP-2837: resources of the pod as a whole.
@@ -199,8 +195,7 @@ func TestResizePodLevel(t *testing.T) {
 	require.Equal(t, &bigger, h.m.Applied(pod))
 	require.Nil(t, h.m.Applied(testPod("a")), "it asks for none")
 	require.Contains(t, sc.done, "a quota=40000 shares=409 memory=350", "without limits of its own the container has the pod's")
-	result := h.sync(pod)
-	require.False(t, result.Acted())
+	require.False(t, h.sync(pod).Acted())
 }
 
 // A lost record restarts nothing, not even a container that is restarted to get other

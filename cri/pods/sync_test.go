@@ -45,8 +45,7 @@ func TestSyncCalls(t *testing.T) {
 	require.Equal(t, status.IPs, readyIPs)
 	require.Len(t, readyIPs, 1)
 
-	result = h.sync(pod)
-	require.False(t, result.Acted(), "nothing is left to do")
+	require.False(t, h.sync(pod).Acted(), "the pod is complete")
 
 	pod.Spec.HostNetwork = true // C4
 	h.mustSync(pod)
@@ -96,7 +95,7 @@ func waitExited(t *testing.T, h *harness, pod *v1.Pod, n int) {
 			}
 		}
 		return exited == n
-	}, 5*time.Second, time.Millisecond)
+	}, patience, time.Millisecond)
 }
 
 const s = time.Second

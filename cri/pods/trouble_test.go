@@ -61,8 +61,7 @@ func TestSandboxStatusFails(t *testing.T) {
 		return nil
 	}})
 	pod := testPod("a")
-	result := h.m.SyncPod(t.Context(), SyncRequest{Pod: pod, Status: &observed.Pod{UID: pod.UID}})
-	require.Error(t, result.Err())
+	require.Error(t, h.m.SyncPod(t.Context(), SyncRequest{Pod: pod, Status: &observed.Pod{UID: pod.UID}}).Err())
 	require.Equal(t, []string{"FailedPodSandBoxStatus "}, h.takeEvents())
 	fails = false
 	got := h.mustSync(pod)
@@ -143,7 +142,7 @@ func TestContainerThatCannotBeRemoved(t *testing.T) {
 	require.Empty(t, h.m.refusals.counts)
 }
 
-// What is gone, and what was removed in the end, is not counted for ever.
+// Refusals of removed containers are forgotten.
 func TestRefusalsAreForgotten(t *testing.T) {
 	var r refusals
 	for range 7 {

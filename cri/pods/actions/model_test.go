@@ -101,24 +101,8 @@ func (m *model) specs() []*v1.Container {
 func (m *model) must(ok bool, format string, args ...any) {
 	if !ok {
 		m.t.Helper()
-		require.FailNow(m.t, fmt.Sprintf(format, args...), "pod: %s\n%v", describe(m.pod), m)
+		require.FailNow(m.t, fmt.Sprintf(format, args...), "pod: %+v\n%+v", m.pod.Spec, m.status)
 	}
-}
-
-func describe(pod *v1.Pod) string {
-	out := string(pod.Spec.RestartPolicy)
-	for _, list := range [][]v1.Container{pod.Spec.InitContainers, pod.Spec.Containers} {
-		for _, c := range list {
-			out += " " + c.Name
-			if c.RestartPolicy != nil {
-				out += ":" + string(*c.RestartPolicy)
-			}
-			for _, r := range c.RestartPolicyRules {
-				out += fmt.Sprintf("(%s %v)", r.Action, r.ExitCodes.Values)
-			}
-		}
-	}
-	return out
 }
 
 func (m *model) sandbox() *observed.Sandbox {
@@ -136,22 +120,6 @@ func (m *model) compute() Actions {
 		Actuated: &Actuated{Containers: m.actuated}, RestartAll: RestartAllTriggered(m.pod, &status, nil),
 	}
 	return decide(m.t, in)
-}
-
-// String is the state of the runtime.
-func (m *model) String() string {
-	out := ""
-	for _, s := range m.status.Sandboxes {
-		out += fmt.Sprintf("[%s %v] ", s.ID, s.State)
-	}
-	for _, c := range m.status.Containers {
-		out += fmt.Sprintf("%s@%s:%v", c.ID.ID, c.SandboxID, c.State)
-		if c.State == observed.StateExited {
-			out += fmt.Sprint(c.ExitCode)
-		}
-		out += " "
-	}
-	return out
 }
 
 // ended writes down the end of an instance.

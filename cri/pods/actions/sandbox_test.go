@@ -106,8 +106,8 @@ func TestSandbox(t *testing.T) {
 	}
 }
 
-// What runs in the pod's sandbox and is not in its spec is stopped, and what was about
-// to run there is removed. That keeps nobody waiting.
+// Containers in the pod's sandbox that are not in its spec are stopped if they run, and removed if
+// they were only created. The pod's own containers do not wait for that.
 func TestStrangers(t *testing.T) {
 	for _, tc := range []decisionCase{
 		{name: "renamed", pod: testPod(always, "b"), containers: list(running("a")), want: summary{kill: []string{"a-running "}, regular: []int{0}}},
@@ -125,8 +125,8 @@ func TestStrangers(t *testing.T) {
 	}
 }
 
-// A sandbox that was made for another name or namespace is not the pod's, and what is in
-// it says nothing about the pod: it begins anew.
+// A sandbox that was made for another name or namespace is not the pod's, and its
+// containers do not count: the pod begins anew.
 func TestSandboxOfAnotherName(t *testing.T) {
 	named := func(sb *observed.Sandbox, id, namespace, name string, attempt uint32) *observed.Sandbox {
 		sb.ID, sb.Name, sb.Namespace, sb.Attempt = id, name, namespace, attempt
@@ -189,7 +189,7 @@ func resetPod(triggers ...string) *v1.Pod {
 	return pod
 }
 
-// C19: victims first, what triggered it last, all instances, and nothing else.
+// C19: all instances are reset, victims first, the trigger last.
 func TestReset(t *testing.T) {
 	full := list(running("e"), running("c"), created("b"), exited("b", 42, id("b1")), running("a"), exited("a", 1), exited("i2", 0), running("s1"), exited("i0", 42))
 	for _, tc := range []struct {

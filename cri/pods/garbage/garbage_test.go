@@ -265,7 +265,7 @@ func TestPlanSandboxes(t *testing.T) {
 	require.Equal(t, given, all, "the list is the caller's")
 }
 
-// The folders of logs of all pods that may go and of which nothing lives, in order.
+// The log folders of removable pods without living containers, in order.
 func TestPlanLogDirs(t *testing.T) {
 	dirs := map[types.UID][]string{"lives": {"a"}, "wanted": {"b"}}
 	var want []string

@@ -118,7 +118,7 @@ func (c crowded) ListPodSandbox(context.Context, *runtimeapi.PodSandboxFilter) (
 	return []*runtimeapi.PodSandbox{{Id: "a"}, {Id: "b"}}, c.sandboxes
 }
 
-// C39: what does not fit into one list is asked for sandbox by sandbox, all of it or nothing.
+// C39: containers that do not fit into one list are listed sandbox by sandbox, completely or with an error.
 func TestListContainers(t *testing.T) {
 	away := errors.New("away")
 	for name, c := range map[string]struct {
@@ -151,7 +151,7 @@ func TestListContainers(t *testing.T) {
 	}
 }
 
-// A state that nobody has heard of is unknown.
+// A state outside the API is unknown.
 func TestStates(t *testing.T) {
 	for in, want := range map[runtimeapi.ContainerState]observed.State{
 		runtimeapi.ContainerState_CONTAINER_CREATED: observed.StateCreated, runtimeapi.ContainerState_CONTAINER_RUNNING: observed.StateRunning,

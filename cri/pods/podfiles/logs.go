@@ -20,8 +20,8 @@ func (l Layout) LogDir(p labels.Pod) string {
 	return request.LogDir(l.LogRoot, p.Namespace, p.Name, p.UID)
 }
 
-// UIDOfLogDir returns the pod UID in the name of a log directory.
-func UIDOfLogDir(base string) (types.UID, bool) {
+// uidOfLogDir returns the pod UID in the name of a log directory.
+func uidOfLogDir(base string) (types.UID, bool) {
 	parts := strings.SplitN(base, "_", 3) // names and namespaces have no underscore, UIDs may
 	if len(parts) < 3 || parts[2] == "" {
 		return "", false
@@ -68,7 +68,7 @@ func (l Layout) PodLogDirs() (map[types.UID][]string, error) {
 	}
 	out := map[types.UID][]string{}
 	for _, e := range entries {
-		if uid, ok := UIDOfLogDir(e.Name()); ok && e.IsDir() {
+		if uid, ok := uidOfLogDir(e.Name()); ok && e.IsDir() {
 			out[uid] = append(out[uid], filepath.Join(l.LogRoot, e.Name()))
 		}
 	}
@@ -128,4 +128,15 @@ func removePrefixed(prefix string) error {
 		}
 	}
 	return errors.Join(errs...)
+}
+
+// Layout tells where the files of pods are.
+type Layout struct {
+	// LogRoot holds a directory of logs per pod.
+	LogRoot string
+	// LinkDir has a symbolic link to the log of each container; "" means no links.
+	LinkDir string
+	// PodDir returns a pod's directory, in which termination message files are; nil
+	// means that there are none.
+	PodDir func(uid types.UID) string
 }

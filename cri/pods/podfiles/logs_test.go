@@ -18,14 +18,14 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 func TestLogPaths(t *testing.T) {
 	require.Equal(t, "/var/log/pods/shop_web_0d1e", Layout{LogRoot: "/var/log/pods"}.LogDir(labels.Pod{Name: "web", Namespace: "shop", UID: "0d1e"}))
 	require.Equal(t, "a/3.log", request.LogPath("a", 3))
-	uid, ok := UIDOfLogDir("shop_web_0d1e")
+	uid, ok := uidOfLogDir("shop_web_0d1e")
 	require.True(t, ok)
 	require.EqualValues(t, "0d1e", uid)
-	uid, ok = UIDOfLogDir("shop_web_my_1")
+	uid, ok = uidOfLogDir("shop_web_my_1")
 	require.True(t, ok)
 	require.EqualValues(t, "my_1", uid, "a UID may have an underscore")
 	for _, bad := range []string{"", "nothing", "shop_web_"} {
-		_, ok := UIDOfLogDir(bad)
+		_, ok := uidOfLogDir(bad)
 		require.False(t, ok, bad)
 	}
 }

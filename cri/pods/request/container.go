@@ -194,3 +194,21 @@ func mapUsers(mounts []*runtimeapi.Mount, users *runtimeapi.UserNamespace) {
 		}
 	}
 }
+
+// stopSignal is the runtime's form of a signal's name: SIGNAL_SIGRTMINPLUS3 is
+// SIGRTMIN+3. It tells whether there is such a signal.
+func stopSignal(name v1.Signal) (runtimeapi.Signal, bool) {
+	if !strings.HasPrefix(string(name), "SIG") {
+		return 0, false
+	}
+	text := strings.NewReplacer("+", "PLUS", "-", "MINUS").Replace(string(name))
+	signal, ok := runtimeapi.Signal_value["SIGNAL_"+text]
+	return runtimeapi.Signal(signal), ok
+}
+
+// CgroupResources turns CPU in thousandths and memory in bytes into what the
+// cgroup of a pod or container is given when it is resized in place (KEP-1287); a
+// negative request means the limit, and a limit of zero none.
+func (b *Builder) CgroupResources(cpuRequest, cpuLimit, memoryLimit int64) *runtimeapi.LinuxContainerResources {
+	return b.cfg.Node.linux(amounts{requestMilli: cpuRequest, limitMilli: cpuLimit, memory: memoryLimit})
+}

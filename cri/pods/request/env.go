@@ -11,6 +11,7 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
 	"github.com/podwright/podwright/internal/podfacts"
+	"github.com/podwright/podwright/volume"
 )
 
 // environment is a container's variables in a fixed order: that of the first
@@ -231,4 +232,16 @@ func (e *envBuild) source(ctx context.Context, from *v1.EnvVarSource) (value str
 		return e.fileKey(ctx, from.FileKeyRef)
 	}
 	return "", false, errNoValue
+}
+
+// FieldError is the error of a field of a pod's spec. A Volumes returns one if the fault is the
+// volume's and not the mount's.
+type FieldError = volume.FieldError
+
+// at names the field of an error that does not name one itself.
+func at(path string, err error) error {
+	if fault := (*FieldError)(nil); errors.As(err, &fault) {
+		return err
+	}
+	return fmt.Errorf("%s: %w", path, err)
 }

@@ -63,7 +63,7 @@ func FuzzBuild(f *testing.F) {
 				return b.Container(t.Context(), Instance{Pod: pod, Container: &list[i], PodIPs: []string{"10.0.0.2"}})
 			}
 			if _, err := build(); err != nil {
-				require.Zero(t, m.Prepared())
+				require.Empty(t, m.prepared)
 			}
 			twice(t, build)
 		}

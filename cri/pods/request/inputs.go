@@ -3,12 +3,14 @@ package request
 import (
 	"context"
 	"errors"
+	"fmt"
 
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
 	"github.com/podwright/podwright/volume"
+	"github.com/podwright/podwright/volume/hostpath"
 )
 
 // ErrNotFound is wrapped by the errors of ConfigMaps, Secrets and Volumes for
@@ -104,4 +106,26 @@ func isNotFound(err error) bool {
 	}
 	var api interface{ Status() metav1.Status }
 	return errors.As(err, &api) && api.Status().Reason == metav1.StatusReasonNotFound
+}
+
+// HostPaths is the Volumes of an agent that knows hostPath volumes only. The path
+// is checked, and made if its type says so, whenever a container is configured.
+type HostPaths struct{}
+
+var _ Volumes = HostPaths{}
+
+// Volume implements Volumes.
+func (HostPaths) Volume(_ context.Context, pod *v1.Pod, name string) (Volume, error) {
+	for i := range pod.Spec.Volumes {
+		source := pod.Spec.Volumes[i].HostPath
+		if pod.Spec.Volumes[i].Name != name || source == nil {
+			continue
+		}
+		path, err := hostpath.Prepare(source)
+		if err != nil {
+			return Volume{}, volume.AtField(fmt.Sprintf("spec.volumes[%d].hostPath", i), err)
+		}
+		return Volume{Path: path}, nil
+	}
+	return Volume{}, fmt.Errorf("no hostPath volume: %w", ErrNotFound)
 }

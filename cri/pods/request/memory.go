@@ -19,7 +19,6 @@ type Memory struct {
 	configMaps map[string]*v1.ConfigMap
 	secrets    map[string]*v1.Secret
 	services   []*v1.Service
-	unsynced   bool
 	volumes    map[string]Volume
 	prepared   map[SubPath]bool
 }
@@ -47,14 +46,7 @@ func (m *Memory) AddSecret(s *v1.Secret) {
 func (m *Memory) SetServices(services ...*v1.Service) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.services, m.unsynced = services, false
-}
-
-// ForgetServices makes the services unknown until SetServices.
-func (m *Memory) ForgetServices() {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	m.services, m.unsynced = nil, true
+	m.services = services
 }
 
 // SetVolume says where a volume of a pod is.
@@ -62,13 +54,6 @@ func (m *Memory) SetVolume(pod types.UID, name string, v Volume) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.volumes = put(m.volumes, string(pod)+"/"+name, v)
-}
-
-// Prepared returns how many sub paths are prepared and not released.
-func (m *Memory) Prepared() int {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	return len(m.prepared)
 }
 
 func put[V any](m map[string]V, key string, value V) map[string]V {
@@ -103,9 +88,6 @@ func (m *Memory) Secret(_ context.Context, namespace, name string) (*v1.Secret, 
 func (m *Memory) Services(_ context.Context, namespace string) ([]*v1.Service, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if m.unsynced {
-		return nil, ErrNotSynced
-	}
 	var out []*v1.Service
 	for _, s := range m.services {
 		if s.Namespace == namespace {

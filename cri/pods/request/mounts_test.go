@@ -91,7 +91,7 @@ func TestMounts(t *testing.T) {
 			})
 			if tc.fails != "" {
 				require.ErrorContains(t, err, tc.fails)
-				require.Zero(t, m.Prepared())
+				require.Empty(t, m.prepared)
 				return
 			}
 			require.NoError(t, err)
@@ -171,7 +171,7 @@ func TestSubPathsAreReleased(t *testing.T) {
 	c.VolumeMounts = []v1.VolumeMount{{Name: "good", SubPath: "x"}, {Name: "good", SubPath: "y"}}
 	_, err := h.builder().Container(t.Context(), in)
 	require.NoError(t, err)
-	require.Equal(t, 2, m.Prepared())
+	require.Len(t, m.prepared, 2)
 	require.True(t, m.prepared[SubPath{PodUID: pod.UID, Container: "a", Index: 1, Volume: "good", VolumePath: "/vol/good", Path: "y"}])
 	m.prepared = nil
 
@@ -180,7 +180,7 @@ func TestSubPathsAreReleased(t *testing.T) {
 		_, err = h.builder().Container(t.Context(), in)
 		require.ErrorContains(t, err, "volumeMounts[2]")
 		require.NotContains(t, err.Error(), "/host/secret")
-		require.Zero(t, m.Prepared())
+		require.Empty(t, m.prepared)
 	}
 	s.release = errors.New("/host/secret is busy")
 	_, err = h.builder().Container(t.Context(), in)
@@ -193,7 +193,7 @@ func TestSubPathsAreReleased(t *testing.T) {
 	c.Env = []v1.EnvVar{from(v1.EnvVarSource{SecretKeyRef: &v1.SecretKeySelector{LocalObjectReference: local("none")}})}
 	_, err = h.builder().Container(t.Context(), in)
 	require.ErrorContains(t, err, `secret "none" not found`)
-	require.Zero(t, m.Prepared())
+	require.Empty(t, m.prepared)
 
 	// And whoever gives up in the middle leaves nothing behind.
 	c.Env, c.VolumeMounts = nil, c.VolumeMounts[:2]
@@ -201,7 +201,7 @@ func TestSubPathsAreReleased(t *testing.T) {
 	s.after = cancel
 	_, err = h.builder().Container(ctx, in)
 	require.ErrorIs(t, err, context.Canceled)
-	require.Zero(t, m.Prepared())
+	require.Empty(t, m.prepared)
 	h.cfg.SubPaths = nil
 	_, err = h.builder().Container(t.Context(), in)
 	require.ErrorContains(t, err, "no sub paths")

@@ -75,10 +75,10 @@ func firstPositive(name v1.ResourceName, lists ...v1.ResourceList) resource.Quan
 	return resource.Quantity{}
 }
 
-// SandboxResources are what a pod as a whole is given, without its overhead, when
+// sandboxResources are what a pod as a whole is given, without its overhead, when
 // its sandbox is created and when it is resized: what its containers need
 // together, or what the pod asks for as a whole.
-func (b *Builder) SandboxResources(pod *v1.Pod) *runtimeapi.LinuxContainerResources {
+func (b *Builder) sandboxResources(pod *v1.Pod) *runtimeapi.LinuxContainerResources {
 	request, asked := podRequest(pod, v1.ResourceCPU)
 	a := amounts{requestMilli: -1, noQuota: b.cfg.ExclusiveCPUs(pod, nil)}
 	if asked {

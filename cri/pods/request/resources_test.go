@@ -51,7 +51,7 @@ func TestInitResources(t *testing.T) {
 	} {
 		pod := testPod()
 		pod.Spec.Containers, pod.Spec.InitContainers = []v1.Container{cpu("a", "2")}, tc.init
-		got := builderOf(t, Node{}).SandboxResources(pod)
+		got := builderOf(t, Node{}).sandboxResources(pod)
 		require.Equal(t, tc.want, got.CpuShares, tc.name)
 		require.Equal(t, tc.want/1024, got.MemoryLimitInBytes, tc.name)
 	}
@@ -71,19 +71,19 @@ func TestUnifiedAndExclusive(t *testing.T) {
 	})
 	require.NoError(t, err)
 	group := map[string]string{"memory.oom.group": "1"}
-	require.Equal(t, group, b.SandboxResources(pod).Unified)
+	require.Equal(t, group, b.sandboxResources(pod).Unified)
 	require.Equal(t, group, b.Overhead(pod).Unified)
-	require.EqualValues(t, -1, b.SandboxResources(pod).CpuQuota)
+	require.EqualValues(t, -1, b.sandboxResources(pod).CpuQuota)
 	require.EqualValues(t, -1, b.ContainerResources(pod, &pod.Spec.Containers[0]).CpuQuota)
 	require.EqualValues(t, 100000, b.ContainerResources(pod, &pod.Spec.Containers[1]).CpuQuota)
 	require.EqualValues(t, 10000, b.Overhead(pod).CpuQuota)
 	require.EqualValues(t, 512, b.CgroupResources(500, 1000, 0).CpuShares)
 	require.EqualValues(t, 1024, b.CgroupResources(-1, 1000, 0).CpuShares)
 	single := builderOf(t, Node{CgroupV2: true, SingleProcessOOMKill: true})
-	require.Nil(t, single.SandboxResources(pod).Unified)
+	require.Nil(t, single.sandboxResources(pod).Unified)
 	none := builderOf(t, Node{NoCPUQuota: true})
-	require.Zero(t, none.SandboxResources(pod).CpuPeriod)
-	require.Zero(t, none.SandboxResources(pod).CpuQuota)
+	require.Zero(t, none.sandboxResources(pod).CpuPeriod)
+	require.Zero(t, none.sandboxResources(pod).CpuQuota)
 }
 
 // 6.7, swap.

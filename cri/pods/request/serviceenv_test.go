@@ -55,7 +55,7 @@ func TestVisibleServices(t *testing.T) {
 	m.SetServices(many...)
 	require.Equal(t, "ABCDEFGH", strings.NewReplacer("_SERVICE_HOST=10.96.0.1", "", " ", "").Replace(hosts(testPod("a"))), "sorted by name")
 
-	m.ForgetServices()
+	h.cfg.Services = lists{err: ErrNotSynced}
 	_, err := h.envOf(testPod("a"), &v1.Container{})
 	require.ErrorIs(t, err, ErrNotSynced)
 	static := testPod("a")
@@ -63,12 +63,15 @@ func TestVisibleServices(t *testing.T) {
 	require.Empty(t, hosts(static), "a static pod does not wait")
 }
 
-// lists answers for one namespace only.
-type lists struct{ namespace string }
+// lists has one namespace only.
+type lists struct {
+	namespace string
+	err       error // of the others
+}
 
 func (l lists) Services(_ context.Context, namespace string) ([]*v1.Service, error) {
 	if namespace != l.namespace {
-		return nil, errors.New("not " + namespace)
+		return nil, l.err
 	}
 	return nil, nil
 }
@@ -77,7 +80,7 @@ func (l lists) Services(_ context.Context, namespace string) ([]*v1.Service, err
 func TestServicesOfOneNamespace(t *testing.T) {
 	h, _ := withObjects(t)
 	for _, namespace := range []string{"shop", "default"} {
-		h.cfg.Services = lists{namespace}
+		h.cfg.Services = lists{namespace, errors.New("not this one")}
 		_, err := h.envOf(testPod("a"), &v1.Container{})
 		require.ErrorContains(t, err, "cannot construct envvars: not ")
 		static := testPod("a")

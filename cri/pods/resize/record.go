@@ -3,6 +3,7 @@ package resize
 import (
 	"fmt"
 	"maps"
+	"sync"
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -108,4 +109,50 @@ func sameRequirements(a, b v1.ResourceRequirements) bool {
 
 func sameQuantities(a, b v1.ResourceList) bool {
 	return maps.EqualFunc(a, b, func(x, y resource.Quantity) bool { return x.Cmp(y) == 0 })
+}
+
+// Store keeps the resources last sent to the runtime across restarts of the agent. Lost
+// resources count as never sent, and are sent again. A container whose resizePolicy
+// is RestartContainer is then restarted only if the runtime reports other values
+// than the spec has.
+//
+// Both methods are safe for concurrent use; for one pod they are called one after
+// the other. Neither keeps or changes its argument's maps, nor may a caller change
+// those of a result.
+type Store interface {
+	// Load returns the record of a pod, empty if there is none. It returns an error
+	// if the record cannot be read now, and the pod is not synced then.
+	Load(uid types.UID) (actions.Actuated, error)
+	// Save replaces what is recorded of a pod, and drops it when r is empty.
+	// When it returns, the record survives the end of the agent.
+	Save(uid types.UID, r actions.Actuated) error
+}
+
+// NewMemory returns a store that lasts as long as the process: for tests,
+// and for runtimes whose containers end with the agent. Package allocation has a
+// store on the disk.
+func NewMemory() Store {
+	return &memory{pods: map[types.UID]actions.Actuated{}}
+}
+
+type memory struct {
+	mu   sync.Mutex
+	pods map[types.UID]actions.Actuated
+}
+
+func (s *memory) Load(uid types.UID) (actions.Actuated, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.pods[uid], nil
+}
+
+func (s *memory) Save(uid types.UID, r actions.Actuated) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if r.Empty() {
+		delete(s.pods, uid)
+	} else {
+		s.pods[uid] = r
+	}
+	return nil
 }

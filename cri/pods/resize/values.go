@@ -1,6 +1,7 @@
 package resize
 
 import (
+	"context"
 	"slices"
 	"strings"
 
@@ -177,4 +178,13 @@ func containerOf(pod *v1.Pod, u actions.Update) *v1.Container {
 func notImplemented(err error) bool {
 	return cri.IsUnimplemented(err) ||
 		status.Code(err) == codes.Unknown && strings.Contains(err.Error(), "not implemented")
+}
+
+// Cgroups changes the cgroups of pods, the parents of their containers' cgroups.
+type Cgroups interface {
+	// SetPodCgroup makes a pod's cgroup enforce and reserve what the pod needs now. It
+	// can be repeated.
+	SetPodCgroup(ctx context.Context, pod *v1.Pod, needs cgroups.Needs) error
+	// PodMemoryUsage is how much memory, in bytes, a pod's cgroup uses now.
+	PodMemoryUsage(ctx context.Context, pod *v1.Pod) (int64, error)
 }

@@ -149,8 +149,8 @@ func (s *saves) Save(uid types.UID, a actions.Actuated) error {
 	return s.Store.Save(uid, a)
 }
 
-// What is on record already, or asks for nothing in a pod that does not either, is not
-// written.
+// A record that would not change is not written, nor one without resources in a pod that has
+// none either.
 func TestNoteContainer(t *testing.T) {
 	none, five := v1.ResourceRequirements{}, needs(5, 5)
 	of := func(r v1.ResourceRequirements) map[string]v1.ResourceRequirements {
