@@ -104,12 +104,8 @@ func bigObjects(t *testing.T, n *node) {
 	}
 	n.ready(t, "big")
 	require.Equal(t, fmt.Sprintln(100<<10, 1<<20-1), n.exec(t, "big/c", "sh", "-c", `echo ${#BIG} $(cat /v/a | wc -c)`))
-	n.until(t, "what is too big says so", func() error {
-		got := n.get(t, "pod", "too-big", "{.status.containerStatuses[0].state} {.status.containerStatuses[0].lastState}")
-		if !strings.Contains(got, "CreateContainerConfigError") || !strings.Contains(got, "more than the 131070 bytes") {
-			return errors.New(got)
-		}
-		return nil
+	n.fits(t, "pod", "too-big", "{.status.containerStatuses[0].state} {.status.containerStatuses[0].lastState}", func(got string) bool {
+		return strings.Contains(got, "CreateContainerConfigError") && strings.Contains(got, "more than the 131070 bytes")
 	})
 }
 
@@ -119,13 +115,8 @@ func nodeDeleted(t *testing.T, n *node) {
 	require.Equal(t, "3 NoSchedule", n.get(t, "node", n.name, given))
 	before, was := n.ids(t), n.get(t, "node", n.name, "{.metadata.uid}")
 	n.do(t, "delete", "node", n.name)
-	n.until(t, "there is another Node", func() error {
-		uid := n.get(t, "node", n.name, "{.metadata.uid}")
-		if uid == "" || uid == was {
-			return fmt.Errorf("%q", uid)
-		}
-		return same("True", n.get(t, "node", n.name, `{.status.conditions[?(@.type=="Ready")].status}`))
-	})
+	n.fits(t, "node", n.name, "{.metadata.uid}", func(uid string) bool { return uid != "" && uid != was })
+	n.nodeReady(t)
 	require.Equal(t, "3 NoSchedule", n.get(t, "node", n.name, given))
 	n.until(t, "the lease is the new Node's", func() error {
 		return same(n.get(t, "node", n.name, "{.metadata.uid}"),

@@ -82,11 +82,8 @@ podLogsDir: %s/logs
 		var certificate string
 		for i, who := range order {
 			kubelets[who]()
-			n.until(t, who+" has a node that is ready", func() error {
-				if at := n.get(t, "node", n.name, "{.status.nodeInfo.kubeletVersion}"); strings.Contains(at, "podwright") != (who == "ours") {
-					return fmt.Errorf("version %q", at)
-				}
-				return nil
+			n.fits(t, "node", n.name, "{.status.nodeInfo.kubeletVersion}", func(version string) bool {
+				return strings.Contains(version, "podwright") == (who == "ours")
 			})
 			n.nodeReady(t)
 			current, err := os.Readlink(filepath.Join(store, "kubelet-client-current.pem"))

@@ -100,11 +100,8 @@ func onePodIn(name, emptyDir, more, command string) string {
 // failed waits until a pod was evicted, with a message that begins so.
 func (n *node) failed(t *testing.T, pod, message string) {
 	t.Helper()
-	n.until(t, pod+" was evicted", func() error {
-		if out := n.get(t, "pod", pod, "{.status.phase} {.status.reason} {.status.message}"); !strings.HasPrefix(out, "Failed Evicted "+message) {
-			return errors.New(out)
-		}
-		return nil
+	n.fits(t, "pod", pod, "{.status.phase} {.status.reason} {.status.message}", func(got string) bool {
+		return strings.HasPrefix(got, "Failed Evicted "+message)
 	})
 	n.until(t, "the event says so", func() error {
 		out, err := n.run(nil, "get", "events", "--field-selector=reason=Evicted,type=Warning,involvedObject.name="+pod, "-o", "jsonpath={.items[*].message}")

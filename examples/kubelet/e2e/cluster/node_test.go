@@ -277,12 +277,7 @@ func (n *node) ready(t testing.TB, pod string) {
 // gone waits until there is no such object.
 func (n *node) gone(t testing.TB, kind, name string) {
 	t.Helper()
-	n.until(t, kind+" "+name+" is gone", func() error {
-		if out := n.get(t, kind, name, "{.metadata.name}{.status.phase}"); out != "" {
-			return errors.New(out)
-		}
-		return nil
-	})
+	n.becomes(t, kind, name, "{.metadata.name}{.status.phase}", "")
 }
 
 // containers are those of the namespace, by the runtime.

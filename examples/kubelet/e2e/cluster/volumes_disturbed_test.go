@@ -3,7 +3,6 @@ package cluster_test
 import (
 	"context"
 	"crypto/sha256"
-	"errors"
 	"fmt"
 	"os"
 	"slices"
@@ -86,12 +85,7 @@ func testRestarts(t *testing.T, s *storage) {
 	unharmed()
 
 	s.driver.Stop()
-	s.until(t, "the driver has gone", func() error {
-		if got := s.get(t, "csinode", s.name, "{.spec.drivers[*].name}"); strings.Contains(got, s.driver.Name) {
-			return errors.New(got)
-		}
-		return nil
-	})
+	s.fits(t, "csinode", s.name, "{.spec.drivers[*].name}", func(names string) bool { return !strings.Contains(names, s.driver.Name) })
 	unharmed()
 	s.says(t, "Pod", "hangs", "FailedMount", s.driver.Name)
 	require.NoError(t, s.driver.Start())

@@ -107,11 +107,8 @@ volumeBindingMode: WaitForFirstConsumer
 			}
 		})
 	}
-	s.until(t, "the drivers are registered", func() error {
-		if got := s.get(t, "csinode", s.name, "{.spec.drivers[*].name}"); !strings.Contains(got, s.driver.Name) || !strings.Contains(got, s.inline.Name) {
-			return errors.New(got)
-		}
-		return nil
+	s.fits(t, "csinode", s.name, "{.spec.drivers[*].name}", func(names string) bool {
+		return strings.Contains(names, s.driver.Name) && strings.Contains(names, s.inline.Name)
 	})
 	return s
 }

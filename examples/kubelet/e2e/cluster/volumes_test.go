@@ -183,12 +183,7 @@ func testStatefulSet(t *testing.T, s *storage) {
 	}
 	uid := s.get(t, "pod", "web-0", "{.metadata.uid}")
 	s.do(t, "delete", "pod", "web-0", "--wait=false")
-	s.until(t, "there is another web-0", func() error {
-		if now := s.get(t, "pod", "web-0", "{.metadata.uid}"); now == "" || now == uid {
-			return errors.New(now)
-		}
-		return nil
-	})
+	s.fits(t, "pod", "web-0", "{.metadata.uid}", func(now string) bool { return now != "" && now != uid })
 	s.ready(t, "web-0")
 	require.Equal(t, "of web-0\n", s.exec(t, "web-0/c", "cat", "/v/f"))
 
@@ -325,19 +320,12 @@ func testTwoNames(t *testing.T, s *storage) {
 // prepareLost makes a claim whose volume is deleted by somebody.
 func (s *storage) prepareLost(t *testing.T) {
 	s.apply(t, claim("lost", "ReadWriteOnce", now))
-	s.until(t, "the claim is bound", func() error { return s.phase(t, "lost", "Bound") })
+	s.becomes(t, "pvc", "lost", "{.status.phase}", "Bound")
 	s.lost = s.handle(t, "lost")
 	pv := "pvc-" + s.lost
 	s.do(t, "delete", "pv", pv, "--wait=false")
 	s.do(t, "patch", "pv", pv, "-p", `{"metadata":{"finalizers":null}}`)
-	s.until(t, "the claim is lost", func() error { return s.phase(t, "lost", "Lost") })
-}
-
-func (s *storage) phase(t *testing.T, claim, want string) error {
-	if got := s.get(t, "pvc", claim, "{.status.phase}"); got != want {
-		return errors.New(got)
-	}
-	return nil
+	s.becomes(t, "pvc", "lost", "{.status.phase}", "Lost")
 }
 
 // elsewhere is a claim, bound by hand to a volume of another node.

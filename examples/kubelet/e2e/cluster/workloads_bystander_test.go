@@ -1,6 +1,7 @@
 package cluster_test
 
 import (
+	"errors"
 	"fmt"
 	"sync"
 	"testing"
@@ -90,6 +91,17 @@ func (n *node) atOnce(t *testing.T, all scenes) {
 func (n *node) becomes(t testing.TB, kind, name, jsonpath, want string) {
 	t.Helper()
 	n.until(t, kind+" "+name+" "+jsonpath+" is "+want, func() error { return same(want, n.get(t, kind, name, jsonpath)) })
+}
+
+// fits waits until a field of an object fits.
+func (n *node) fits(t testing.TB, kind, name, jsonpath string, ok func(got string) bool) {
+	t.Helper()
+	n.until(t, kind+" "+name+" "+jsonpath+" fits", func() error {
+		if got := n.get(t, kind, name, jsonpath); !ok(got) {
+			return errors.New(got)
+		}
+		return nil
+	})
 }
 
 func same(want, got string) error {

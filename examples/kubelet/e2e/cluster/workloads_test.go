@@ -169,9 +169,7 @@ spec:
       containers: [`+quiet+`]
 `)
 	one := func() v1.Pod {
-		n.until(t, "the daemon set is complete", func() error {
-			return same("1/1/1", n.get(t, "daemonset", "daemon", "{.status.desiredNumberScheduled}/{.status.numberAvailable}/{.status.updatedNumberScheduled}"))
-		})
+		n.becomes(t, "daemonset", "daemon", "{.status.desiredNumberScheduled}/{.status.numberAvailable}/{.status.updatedNumberScheduled}", "1/1/1")
 		n.runs(t, "daemon", 1)
 		return n.of(t, "daemon")[0]
 	}
