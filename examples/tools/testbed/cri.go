@@ -4,9 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"sync"
 	"time"
 
+	"golang.org/x/sync/errgroup"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials/insecure"
 	criv1 "k8s.io/cri-api/pkg/apis/runtime/v1"
@@ -109,27 +109,19 @@ func removePods(ctx context.Context, socket string) error {
 	if err != nil {
 		return err
 	}
-	var (
-		wg   sync.WaitGroup
-		mu   sync.Mutex
-		errs []error
-		slot = make(chan struct{}, 8)
-	)
+	var all errgroup.Group
+	all.SetLimit(8)
 	for _, pod := range list.GetItems() {
-		wg.Go(func() {
-			slot <- struct{}{}
-			defer func() { <-slot }()
+		all.Go(func() error {
 			_, err := c.runtime.StopPodSandbox(ctx, &criv1.StopPodSandboxRequest{PodSandboxId: pod.GetId()})
 			if err == nil {
 				_, err = c.runtime.RemovePodSandbox(ctx, &criv1.RemovePodSandboxRequest{PodSandboxId: pod.GetId()})
 			}
 			if err != nil {
-				mu.Lock()
-				defer mu.Unlock()
-				errs = append(errs, fmt.Errorf("pod %s: %w", pod.GetId(), err))
+				err = fmt.Errorf("pod %s: %w", pod.GetId(), err)
 			}
+			return err
 		})
 	}
-	wg.Wait()
-	return errors.Join(errs...)
+	return all.Wait()
 }

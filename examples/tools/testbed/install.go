@@ -61,27 +61,19 @@ func (in installer) ensure(ctx context.Context) (tools, error) {
 // find locates all tools; its error names what is missing.
 func (in installer) find() (tools, error) {
 	var t tools
-	var errs []error
+	var errs [5]error
+	t.containerd1, errs[0] = in.findContainerd1()
+	t.runc, errs[1] = lookPath("runc", in.searchPath("runc"))
+	t.busybox, errs[2] = in.findBusybox()
+	t.cniBin, errs[3] = in.findCNI()
 	var err error
-	if t.containerd1, err = in.findContainerd1(); err != nil {
-		errs = append(errs, err)
-	}
 	if t.containerd2, err = lookPath("containerd", in.containerd2Dir()); err != nil {
-		errs = append(errs, fmt.Errorf("containerd 2: %w", err))
-	}
-	if t.runc, err = lookPath("runc", in.searchPath("runc")); err != nil {
-		errs = append(errs, err)
-	}
-	if t.busybox, err = in.findBusybox(); err != nil {
-		errs = append(errs, err)
-	}
-	if t.cniBin, err = in.findCNI(); err != nil {
-		errs = append(errs, err)
+		errs[4] = fmt.Errorf("containerd 2: %w", err)
 	}
 	if iptables, err := lookPath("iptables", systemPath); err == nil {
 		t.portmap = exec.Command(iptables, "-w", "5", "-t", "nat", "-S").Run() == nil
 	}
-	return t, errors.Join(errs...)
+	return t, errors.Join(errs[:]...)
 }
 
 // unpacked is the root folder of a Debian package in the cache.

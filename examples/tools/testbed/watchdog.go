@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -45,13 +46,7 @@ func startWatchdog(id string) (*watchdog, error) {
 // dismiss tells the watchdog that there is nothing to do, and joins it.
 func (w *watchdog) dismiss() error {
 	_, err := io.WriteString(w.pipe, watchdogDone)
-	if closeErr := w.pipe.Close(); err == nil {
-		err = closeErr
-	}
-	if waitErr := w.cmd.Wait(); err == nil {
-		err = waitErr
-	}
-	return err
+	return errors.Join(err, w.pipe.Close(), w.cmd.Wait())
 }
 
 // watch is the child's side.
