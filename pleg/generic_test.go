@@ -30,15 +30,13 @@ func TestRequests(t *testing.T) {
 
 		before := rt.Inspections("web")
 		rt.FailPod("web", plegtest.Fault{Latency: 10 * time.Millisecond})
-		for range 10 {
-			r.Request("web", pleg.Acted)
-		}
+		r.Request("web", pleg.Acted)
 		synctest.Wait()
 		for range 10 {
-			r.Request("web", pleg.Acted) // after the look began: one more
+			r.Request("web", pleg.Acted) // after the look began: one more, and another if that begins before the last request
 		}
 		time.Sleep(100 * time.Millisecond)
-		require.Equal(t, before+2, rt.Inspections("web"))
+		require.Contains(t, []int{before + 2, before + 3}, rt.Inspections("web"))
 		require.Empty(t, r.take())
 	})
 }
@@ -95,10 +93,12 @@ func TestAdaptiveRelist(t *testing.T) {
 		rt.Set(plegtest.Pod("web", plegtest.Running("c-0")))
 		r := run(t, pleg.Config{AdaptiveRelist: true}, rt)
 		r.take()
-		time.Sleep(2 * time.Minute)
-		lists := rt.Lists()
-		time.Sleep(10 * time.Minute)
-		require.Equal(t, lists+120, rt.Lists())
+		lists := func(after time.Duration) int {
+			time.Sleep(after)
+			synctest.Wait() // a list may be due at the same time
+			return rt.Lists()
+		}
+		require.Equal(t, lists(2*time.Minute)+120, lists(10*time.Minute))
 		r.Request("web", pleg.Acted)
 		synctest.Wait()
 		rt.Remove("web")

@@ -21,13 +21,13 @@ func TestEffectiveGrace(t *testing.T) {
 		{"spec", grace{}, podOf("a", specGrace(60)), nil, grace{60, true}},
 		{"spec 0", grace{}, podOf("a", specGrace(0)), nil, grace{1, true}},
 		{"spec absent", grace{}, &v1.Pod{}, nil, grace{1, true}},
-		{"override 0 beats spec 60 (W10)", grace{}, podOf("a", specGrace(60)), ptr(int64(0)), grace{1, false}},
-		{"negative override", grace{}, podOf("a"), ptr(int64(-5)), grace{1, false}},
-		{"deletion grace 0 and override 30 (W10)", grace{}, podOf("a", deletionGrace(0)), ptr(int64(30)), grace{1, false}},
-		{"the smaller of both", grace{}, podOf("a", deletionGrace(20)), ptr(int64(40)), grace{20, false}},
-		{"override longer than spec", grace{}, podOf("a", specGrace(10)), ptr(int64(40)), grace{40, false}},
-		{"current 5, override 60 (W9)", grace{5, false}, podOf("a"), ptr(int64(60)), grace{5, false}},
-		{"current 120, override 10 (W8)", grace{120, true}, podOf("a"), ptr(int64(10)), grace{10, false}},
+		{"override 0 beats spec 60 (W10)", grace{}, podOf("a", specGrace(60)), new(int64(0)), grace{1, false}},
+		{"negative override", grace{}, podOf("a"), new(int64(-5)), grace{1, false}},
+		{"deletion grace 0 and override 30 (W10)", grace{}, podOf("a", deletionGrace(0)), new(int64(30)), grace{1, false}},
+		{"the smaller of both", grace{}, podOf("a", deletionGrace(20)), new(int64(40)), grace{20, false}},
+		{"override longer than spec", grace{}, podOf("a", specGrace(10)), new(int64(40)), grace{40, false}},
+		{"current 5, override 60 (W9)", grace{5, false}, podOf("a"), new(int64(60)), grace{5, false}},
+		{"current 120, override 10 (W8)", grace{120, true}, podOf("a"), new(int64(10)), grace{10, false}},
 		{"current from spec, nothing new", grace{30, true}, podOf("a", specGrace(10)), nil, grace{30, true}},
 		{"current, deletion grace shorter", grace{30, true}, podOf("a", deletionGrace(3)), nil, grace{3, false}},
 	} {
@@ -40,6 +40,6 @@ func TestEffectiveGrace(t *testing.T) {
 func TestKillTimeout(t *testing.T) {
 	require.Equal(t, 10*time.Second, killTimeout(podOf("a", specGrace(0)), nil))
 	require.Equal(t, 10*time.Second, killTimeout(&v1.Pod{}, nil))
-	require.Equal(t, 90*time.Second, killTimeout(podOf("a"), ptr(int64(60))))
-	require.Positive(t, killTimeout(podOf("a"), ptr(int64(math.MaxInt64))))
+	require.Equal(t, 90*time.Second, killTimeout(podOf("a"), new(int64(60))))
+	require.Positive(t, killTimeout(podOf("a"), new(int64(math.MaxInt64))))
 }

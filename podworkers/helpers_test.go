@@ -19,15 +19,13 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 func podOf(uid string, change ...func(*v1.Pod)) *v1.Pod {
 	pod := &v1.Pod{
 		ObjectMeta: metav1.ObjectMeta{UID: types.UID(uid), Name: "pod-" + uid, Namespace: "ns"},
-		Spec:       v1.PodSpec{TerminationGracePeriodSeconds: ptr(int64(30))},
+		Spec:       v1.PodSpec{TerminationGracePeriodSeconds: new(int64(30))},
 	}
 	for _, c := range change {
 		c(pod)
 	}
 	return pod
 }
-
-func ptr[T any](v T) *T { return &v }
 
 func static(name string) func(*v1.Pod) {
 	return func(p *v1.Pod) {

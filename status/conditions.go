@@ -47,16 +47,12 @@ func (b *builder) conditions(s *v1.PodStatus) (restartAll bool) {
 	b.set(s, v1.PodReadyToStartContainers, b.readyToStart())
 	b.set(s, v1.PodInitialized, podstatus.Initialized(b.in.Pod, s, b.old))
 	b.set(s, v1.PodScheduled, podstatus.Verdict{OK: true})
-	b.setReadiness(s)
+	podstatus.SetReadiness(b.in.Pod, s, b.in.Now, b.old.Conditions)
 	return restartAll
 }
 
 func (b *builder) set(s *v1.PodStatus, t v1.PodConditionType, v podstatus.Verdict) {
 	podstatus.SetCondition(s, b.in.Pod.Generation, b.in.Now, podstatus.NewCondition(t, v), podfacts.Condition(b.old.Conditions, t))
-}
-
-func (b *builder) setReadiness(s *v1.PodStatus) {
-	podstatus.SetReadiness(b.in.Pod, s, b.in.Now, b.old.Conditions)
 }
 
 // readyToStart tells that the sandbox with its network is there.

@@ -82,12 +82,11 @@ func TestProbeNow(t *testing.T) {
 // What is known of a container without an ID is not known to be of the same instance; what
 // does not run is not ready, whoever said so; and what nobody looked at is still probed.
 func TestProbesOfOddContainers(t *testing.T) {
-	yes := true
 	pod := podOf(v1.RestartPolicyAlways, "i:i", "c")
 	pod.Spec.InitContainers[0].StartupProbe, pod.Spec.Containers[0].StartupProbe = &v1.Probe{}, &v1.Probe{}
 	previous := func(id string, state v1.ContainerState) *v1.PodStatus {
 		s := was("c", id, 0, state, v1.ContainerState{})
-		s.ContainerStatuses[0].Started, s.ContainerStatuses[0].Ready = &yes, true
+		s.ContainerStatuses[0].Started, s.ContainerStatuses[0].Ready = new(true), true
 		return s
 	}
 	failed := probe.Results{{Container: "c", ContainerID: "fake://c-0", Type: probe.Startup, Result: probe.Failure}}

@@ -11,7 +11,7 @@ import (
 // decidePhase sets phase, reason and message. An end, once reported, stays: the
 // API server's word counts first, then the previous status.
 func (b *builder) decidePhase(s *v1.PodStatus) {
-	s.Phase = phase(b.in.Pod, s, b.in.Terminal, b.hasActive())
+	s.Phase = count(b.in.Pod, s).phase(b.in.Terminal && !podfacts.IsStatic(b.in.Pod), b.hasActive())
 	if !b.observed() && b.old.Phase != "" {
 		s.Phase = b.old.Phase
 	}
@@ -74,13 +74,6 @@ type tally struct {
 	final     int // of stopped: may not run again
 }
 
-// phase decides a pod's phase from its container statuses alone. terminal tells
-// that every container has stopped for good, hasActive that a regular container
-// exists in the current sandbox.
-func phase(pod *v1.Pod, s *v1.PodStatus, terminal, hasActive bool) v1.PodPhase {
-	return count(pod, s).phase(terminal && !podfacts.IsStatic(pod), hasActive)
-}
-
 func count(pod *v1.Pod, s *v1.PodStatus) tally {
 	var t tally
 	for i := range pod.Spec.InitContainers {
@@ -99,6 +92,8 @@ func count(pod *v1.Pod, s *v1.PodStatus) tally {
 	return t
 }
 
+// phase returns the phase of a pod. terminal is true if every container has stopped for
+// good, hasActive if a regular container exists in the current sandbox.
 func (t tally) phase(terminal, hasActive bool) v1.PodPhase {
 	switch {
 	case t.failedForGood > 0:

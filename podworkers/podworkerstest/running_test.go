@@ -111,12 +111,10 @@ func TestPlantedMistakes(t *testing.T) {
 				rec.Running(m.Running)
 				send(t, w, podworkers.UpdateCreate)
 				time.Sleep(500 * time.Millisecond)
-				grace := int64(20)
-				kill := podworkers.Update{Type: podworkers.UpdateKill, Pod: pod(), Kill: &podworkers.KillOptions{GracePeriodSeconds: &grace}}
+				kill := podworkers.Update{Type: podworkers.UpdateKill, Pod: pod(), Kill: &podworkers.KillOptions{GracePeriodSeconds: new(int64(20))}}
 				require.NoError(t, w.UpdatePod(kill))
 				time.Sleep(2 * time.Second)
-				grace2 := int64(1)
-				kill.Kill = &podworkers.KillOptions{GracePeriodSeconds: &grace2}
+				kill.Kill = &podworkers.KillOptions{GracePeriodSeconds: new(int64(1))}
 				require.NoError(t, w.UpdatePod(kill))
 				time.Sleep(time.Minute)
 				synctest.Wait()

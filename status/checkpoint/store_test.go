@@ -24,7 +24,6 @@ const uid types.UID = "6d1c1e0e-0c4a-4b6e-8a59-1c8f5a2f5d10"
 // aRecord is that of a pod with an exit code, a restart count and probe results.
 func aRecord(restarts int32) Record {
 	at := metav1.NewTime(time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC))
-	started := true
 	return Record{
 		Status: v1.PodStatus{
 			Phase:      v1.PodRunning,
@@ -32,7 +31,7 @@ func aRecord(restarts int32) Record {
 			PodIP:      "10.1.2.3",
 			Conditions: []v1.PodCondition{{Type: v1.PodReady, Status: v1.ConditionTrue, LastTransitionTime: at}},
 			ContainerStatuses: []v1.ContainerStatus{{
-				Name: "app", ContainerID: "containerd://2", RestartCount: restarts, Ready: true, Started: &started,
+				Name: "app", ContainerID: "containerd://2", RestartCount: restarts, Ready: true, Started: new(true),
 				State:                v1.ContainerState{Running: &v1.ContainerStateRunning{StartedAt: at}},
 				LastTerminationState: v1.ContainerState{Terminated: &v1.ContainerStateTerminated{ExitCode: 7, Message: "gone <&> \x00é", ContainerID: "containerd://1"}},
 			}},

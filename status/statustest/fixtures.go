@@ -80,9 +80,8 @@ func first() *v1.PodStatus {
 }
 
 func second() *v1.PodStatus {
-	s, started := first(), at(1)
-	yes := true
-	s.ObservedGeneration, s.Phase, s.StartTime = 2, v1.PodRunning, &started
+	s := first()
+	s.ObservedGeneration, s.Phase, s.StartTime = 2, v1.PodRunning, new(at(1))
 	s.HostIP, s.HostIPs = "192.0.2.1", []v1.HostIP{{IP: "192.0.2.1"}}
 	s.PodIP, s.PodIPs = "10.0.0.1", []v1.PodIP{{IP: "10.0.0.1"}, {IP: "fd00::1"}}
 	s.Conditions = []v1.PodCondition{
@@ -93,7 +92,7 @@ func second() *v1.PodStatus {
 		State: v1.ContainerState{Terminated: &v1.ContainerStateTerminated{Reason: "Completed", StartedAt: at(1), FinishedAt: at(1)}},
 	}}
 	s.ContainerStatuses = []v1.ContainerStatus{{
-		Name: "app", Image: "image", ImageID: "image@sha256:1", ContainerID: "fake://2", Ready: true, Started: &yes, RestartCount: 1,
+		Name: "app", Image: "image", ImageID: "image@sha256:1", ContainerID: "fake://2", Ready: true, Started: new(true), RestartCount: 1,
 		State: v1.ContainerState{Running: &v1.ContainerStateRunning{StartedAt: at(2)}},
 		LastTerminationState: v1.ContainerState{Terminated: &v1.ContainerStateTerminated{
 			ExitCode: 3, Reason: "Error", Message: "boom", ContainerID: "fake://1", StartedAt: at(1), FinishedAt: at(2),
@@ -104,12 +103,11 @@ func second() *v1.PodStatus {
 
 func third() *v1.PodStatus {
 	s := second()
-	no := false
 	s.Phase, s.Reason, s.Message = v1.PodFailed, "Evicted", "no room"
 	s.Conditions = []v1.PodCondition{is(v1.PodScheduled, v1.ConditionTrue, 0), is(v1.PodReady, v1.ConditionFalse, 5), is(v1.DisruptionTarget, v1.ConditionTrue, 5)}
 	s.PodIP, s.PodIPs = "10.0.0.2", []v1.PodIP{{IP: "10.0.0.2"}}
 	c := &s.ContainerStatuses[0]
-	c.Ready, c.Started = false, &no
+	c.Ready, c.Started = false, new(false)
 	c.State = v1.ContainerState{Terminated: &v1.ContainerStateTerminated{ExitCode: 137, Reason: "Error", ContainerID: "fake://2", StartedAt: at(2), FinishedAt: at(5)}}
 	return s
 }

@@ -132,8 +132,7 @@ func (s *Sink) Change(namespace, name string, change func(*v1.Pod)) *v1.Pod {
 // MarkDeleted asks for a pod's deletion, as "kubectl delete" does.
 func (s *Sink) MarkDeleted(namespace, name string) *v1.Pod {
 	return s.Change(namespace, name, func(pod *v1.Pod) {
-		at := metav1.Now()
-		pod.DeletionTimestamp = &at
+		pod.DeletionTimestamp = new(metav1.Now())
 	})
 }
 
