@@ -119,7 +119,7 @@ func newLink(service string, cfg ClientConfig) (*link, error) {
 		grpc.WithAuthority("localhost"),
 		grpc.WithTransportCredentials(insecure.NewCredentials()),
 		grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) { return l.dial(ctx, socket) }),
-		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(maxReply), grpc.ForceCodecV2(newCodec())),
+		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(maxReply), grpc.ForceCodecV2(codec{encoding.GetCodecV2(encproto.Name)})),
 		grpc.WithConnectParams(grpc.ConnectParams{
 			Backoff:           backoff.Config{BaseDelay: reconnectBase, Multiplier: 1.6, Jitter: 0.2, MaxDelay: reconnectMax},
 			MinConnectTimeout: minConnectTimeout,
@@ -203,8 +203,6 @@ func (l *link) refuse(err error) error {
 // codec is grpc's own for protobuf, but that it decodes an answer from a buffer of about its
 // size. grpc takes 1 MiB for each above 32 KiB, as are the lists of 100 pods, and keeps some.
 type codec struct{ encoding.CodecV2 }
-
-func newCodec() codec { return codec{encoding.GetCodecV2(encproto.Name)} }
 
 // answers are the buffers of replies, by size.
 var answers = mem.NewTieredBufferPool(256, 4<<10, 16<<10, 32<<10, 64<<10, 128<<10, 256<<10, 512<<10, 1<<20)

@@ -120,20 +120,10 @@ func amounts(r, pod *v1.ResourceRequirements) Amounts {
 		}
 	}
 	if r != nil {
-		a.CPURequest = milli(r.Requests)
-		a.MemoryRequest = bytes(r.Requests)
+		a.CPURequest = r.Requests.Cpu().MilliValue()
+		a.MemoryRequest = r.Requests.Memory().Value()
 	}
 	return a
-}
-
-func milli(list v1.ResourceList) int64 {
-	q := list[v1.ResourceCPU]
-	return q.MilliValue()
-}
-
-func bytes(list v1.ResourceList) int64 {
-	q := list[v1.ResourceMemory]
-	return q.Value()
 }
 
 func memoryDiffers(a, b Amounts) bool {

@@ -3,6 +3,7 @@ package observe_test
 import (
 	"context"
 	"fmt"
+	"log"
 
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
@@ -15,37 +16,28 @@ import (
 func Example() {
 	ctx := context.Background()
 	runtime, err := fake.New(fake.Config{})
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
+	check(err)
 	defer runtime.Close()
 	_, err = runtime.RunPodSandbox(ctx, &runtimeapi.PodSandboxConfig{
 		Metadata: &runtimeapi.PodSandboxMetadata{Name: "web", Namespace: "shop", Uid: "1"},
 		Labels:   map[string]string{labels.PodName: "web", labels.PodNamespace: "shop", labels.PodUID: "1"},
 	}, "")
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
+	check(err)
 	observer, err := observe.New(observe.Config{Runtime: runtime, RuntimeName: "fake"})
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
+	check(err)
 	pods, err := observer.ListPods(ctx)
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
+	check(err)
 	for _, pod := range pods {
 		status, err := observer.PodStatus(ctx, pod.UID)
-		if err != nil {
-			fmt.Println(err)
-			return
-		}
+		check(err)
 		fmt.Println(status.Namespace, status.Name, status.Sandboxes[0].State)
 	}
 	// Output:
 	// shop web ready
+}
+
+func check(err error) {
+	if err != nil {
+		log.Fatal(err)
+	}
 }

@@ -13,6 +13,7 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
 	"github.com/podwright/podwright"
+	"github.com/podwright/podwright/cri/pods/labels"
 	"github.com/podwright/podwright/internal/podfacts"
 )
 
@@ -32,7 +33,8 @@ func (b *Builder) dnsConfig(pod *v1.Pod, event podwright.EventFunc) (*runtimeapi
 		if name := b.cfg.Node.Name; name != "" { // who looks at the Node is to see it as well
 			event(v1.ObjectReference{APIVersion: "v1", Kind: "Node", Name: name, UID: types.UID(name)}, v1.EventTypeWarning, "MissingClusterDNS", why)
 		}
-		event(podfacts.Reference(pod), v1.EventTypeWarning, "MissingClusterDNS", fmt.Sprintf("pod: %q. %s", podString(pod), why))
+		name := labels.Pod{UID: pod.UID, Name: pod.Name, Namespace: pod.Namespace}
+		event(podfacts.Reference(pod), v1.EventTypeWarning, "MissingClusterDNS", fmt.Sprintf("pod: %q. %s", name, why))
 		policy = v1.DNSDefault
 	}
 	config := &runtimeapi.DNSConfig{}

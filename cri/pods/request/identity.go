@@ -65,8 +65,3 @@ func containerAnnotations(in Instance, devices map[string]string) map[string]str
 	}
 	return out
 }
-
-// podString is how messages name the pod.
-func podString(pod *v1.Pod) string {
-	return pod.Namespace + "/" + pod.Name + "(" + string(pod.UID) + ")"
-}

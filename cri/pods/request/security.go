@@ -27,10 +27,6 @@ func maskedPaths(cpus string) []string {
 	return append(paths, perCPU...)
 }
 
-func readonlyPaths() []string {
-	return []string{"/proc/bus", "/proc/fs", "/proc/irq", "/proc/sys", "/proc/sysrq-trigger"}
-}
-
 // namespaces tells which of the node's namespaces a pod shares.
 func (b *Builder) namespaces(pod *v1.Pod) (*runtimeapi.NamespaceOption, error) {
 	out := &runtimeapi.NamespaceOption{Pid: runtimeapi.NamespaceMode_CONTAINER}
@@ -219,7 +215,8 @@ func (b *Builder) containerSecurity(in Instance) (*runtimeapi.LinuxContainerSecu
 	}
 	setUser(out, sc.RunAsUser, in.Image)
 	if sc.ProcMount == nil || *sc.ProcMount != v1.UnmaskedProcMount {
-		out.MaskedPaths, out.ReadonlyPaths = b.maskedPaths, readonlyPaths()
+		out.MaskedPaths = b.maskedPaths
+		out.ReadonlyPaths = []string{"/proc/bus", "/proc/fs", "/proc/irq", "/proc/sys", "/proc/sysrq-trigger"}
 	}
 	if podContext := pod.Spec.SecurityContext; podContext != nil {
 		if out.SupplementalGroups, out.SupplementalGroupsPolicy, err = groups(podContext, b.cfg.ExtraGroups(pod)); err != nil {

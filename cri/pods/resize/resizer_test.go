@@ -76,12 +76,10 @@ func newResizer(t *testing.T, cfg Config) *Resizer {
 }
 
 // resizeOne has one container of a pod resized.
-func resizeOne(ctx context.Context, t *testing.T, cfg Config, todo actions.Actions) error {
+func resizeOne(ctx context.Context, t *testing.T, runtime Runtime, todo actions.Actions) error {
 	t.Helper()
-	record, err := Load(nil, "1")
-	require.NoError(t, err)
-	pod := &v1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "p", UID: "1"}, Spec: v1.PodSpec{Containers: []v1.Container{{Name: "c"}}}}
-	return newResizer(t, cfg).Resize(ctx, Request{Pod: pod, Status: &observed.Pod{UID: "1"}, Actions: &todo, Record: record})
+	_, err := resizeSpec(ctx, t, runtime, v1.PodSpec{Containers: []v1.Container{{Name: "c"}}}, actions.Actuated{}, todo)
+	return err
 }
 
 // A call goes on for 5 s after its context.
@@ -89,7 +87,7 @@ func TestStepGrace(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		began := time.Now()
-		err := resizeOne(ctx, t, Config{Runtime: slow{began: cancel}}, actions.Actions{UpdateCPU: []actions.Update{{Name: "c"}}})
+		err := resizeOne(ctx, t, slow{began: cancel}, actions.Actions{UpdateCPU: []actions.Update{{Name: "c"}}})
 		require.ErrorIs(t, err, context.Canceled)
 		require.Equal(t, 5*time.Second, time.Since(began))
 	})
@@ -107,12 +105,12 @@ func TestUnknownUsage(t *testing.T) {
 			return &runtimeapi.ContainerStats{Memory: &runtimeapi.MemoryUsage{WorkingSetBytes: &runtimeapi.UInt64Value{Value: 5}}}, nil
 		},
 	} {
-		err := resizeOne(t.Context(), t, Config{Runtime: slow{stats: stats}}, lower)
+		err := resizeOne(t.Context(), t, slow{stats: stats}, lower)
 		require.ErrorIs(t, err, ErrMemoryInUse, text)
 		require.ErrorContains(t, err, text)
 		require.Equal(t, text == "no answer", errors.Is(err, failed))
 	}
-	require.ErrorContains(t, resizeOne(t.Context(), t, Config{Runtime: struct{ cri.ResourceUpdater }{}}, lower), "no statistics")
+	require.ErrorContains(t, resizeOne(t.Context(), t, struct{ cri.ResourceUpdater }{}, lower), "no statistics")
 }
 
 // uses are the cgroups of pods that use so much.
@@ -234,7 +232,7 @@ func TestResizeWhole(t *testing.T) {
 		{"save 100", failed, "checkpoint of resources: failed", []string{"load", "sandbox s shares=102", "cgroup 100", "save 100"}},
 	} {
 		s := &tells{fails: map[string]error{c.fails: c.err}}
-		err := resizeWhole(t, s)
+		err := resizeTo(t.Context(), t, s, cpuRequest(50), cpuRequest(100))
 		require.Equal(t, c.want, s.did, c.fails)
 		if c.text == "" {
 			require.NoError(t, err)
@@ -271,12 +269,6 @@ func TestResizeWholeEndsBetweenSteps(t *testing.T) {
 	half := &tells{ends: cancel}
 	require.ErrorIs(t, raise(ctx, half), context.Canceled)
 	require.Equal(t, []string{"load", "sandbox s shares=51", "cgroup 50"}, half.did)
-}
-
-// resizeWhole raises what a pod requests as a whole from 50 to 100 thousandths of a CPU.
-func resizeWhole(t *testing.T, s *tells) error {
-	t.Helper()
-	return resizeTo(t.Context(), t, s, cpuRequest(50), cpuRequest(100))
 }
 
 // cpuRequest is a request, without a limit, in thousandths of a CPU.
