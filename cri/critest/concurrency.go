@@ -71,8 +71,12 @@ func concurrencyCases() []testCase {
 		{"one of many callers gets a sandbox's name", func(e *env) {
 			pod := e.hostPod()
 			e.t.Cleanup(func() {
-				for _, sandbox := range e.leftovers(pod) {
-					e.removePod(sandbox)
+				late := *e
+				var cancel context.CancelFunc
+				late.ctx, cancel = context.WithTimeout(context.WithoutCancel(e.ctx), patience)
+				defer cancel()
+				for _, sandbox := range late.sandboxes(pod) {
+					late.removePod(sandbox.GetId())
 				}
 			})
 			e.onlyOne(together(10, func(int) error {
@@ -226,16 +230,6 @@ func (e *env) onlyOne(errs []error) {
 		e.refused(err)
 	}
 	require.Equal(e.t, 1, worked, "of %d calls", len(errs))
-}
-
-// leftovers lists a pod's sandboxes when the test is over.
-func (e *env) leftovers(pod *runtimeapi.PodSandboxConfig) []string {
-	e.t.Helper()
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(e.ctx), patience)
-	defer cancel()
-	late := *e
-	late.ctx = ctx
-	return late.sandboxIDs(&runtimeapi.PodSandboxFilter{LabelSelector: map[string]string{"critest": pod.Metadata.Uid}})
 }
 
 // churn creates, starts, stops and removes containers.

@@ -48,21 +48,14 @@ func newEnv(t testing.TB, s Subject, r *report) *env {
 	version, err := s.Runtime.Version(ctx)
 	require.NoError(t, err)
 	r.names(version)
-	e.pullOnce()
-	return e
-}
-
-// pullOnce makes the image present.
-func (e *env) pullOnce() {
-	e.t.Helper()
 	image := &runtimeapi.ImageSpec{Image: e.Image}
 	present, err := e.Images.ImageStatus(e.ctx, image, false)
-	require.NoError(e.t, err)
-	if present.GetImage() != nil {
-		return
+	require.NoError(t, err)
+	if present.GetImage() == nil {
+		_, err = e.Images.PullImage(e.ctx, image, nil, nil)
+		require.NoError(t, err)
 	}
-	_, err = e.Images.PullImage(e.ctx, image, nil, nil)
-	require.NoError(e.t, err)
+	return e
 }
 
 // pod makes the config of a pod that nobody else has. Logs go to a folder of the test.
