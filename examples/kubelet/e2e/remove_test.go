@@ -57,7 +57,7 @@ func (s *scene) logHas(t testing.TB, pod, container, text string) {
 // removes it soon after.
 func (s *scene) watchEnd(t testing.TB, id string) (code int32, finished time.Time) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
 	defer cancel()
 	for {
 		resp, err := s.cri.ContainerStatus(ctx, bareID(id), false)

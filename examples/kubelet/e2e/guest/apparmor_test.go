@@ -35,9 +35,6 @@ func load(t *testing.T, name string) {
 // waits, and runs as soon as it is; one that does not name a profile is refused, and nobody
 // else notices.
 func TestGuestAppArmor(t *testing.T) {
-	if os.Getenv("PODWRIGHT_GUEST") == "" {
-		t.Skip("go run ./examples/tools/testbed/vm test ./examples/kubelet/e2e/guest")
-	}
 	importImage(t)
 	k := newKubelet(t, cgroups.Systemd)
 	load(t, "podwright-loaded")
@@ -81,10 +78,7 @@ func TestGuestAppArmor(t *testing.T) {
 	for pod := range pods {
 		all = append(all, pod)
 	}
-	for _, pod := range all {
-		require.NoError(t, os.Remove(k.manifest(pod.Name)))
-	}
-	k.gone(t, all...)
+	k.remove(t, all...)
 }
 
 // says waits until the container of a pod has said something, and nothing else.

@@ -189,9 +189,6 @@ func list(cpu, memory string) v1.ResourceList {
 // The whole of it with each driver: the tree and its values, what happens to those that want
 // more, a resize, a killed kubelet, and that nothing is left.
 func TestGuestKubelet(t *testing.T) {
-	if os.Getenv("PODWRIGHT_GUEST") == "" {
-		t.Skip("go run ./examples/tools/testbed/vm test ./examples/kubelet/e2e/guest")
-	}
 	importImage(t)
 	for _, driver := range []cgroups.Driver{cgroups.Systemd, cgroups.Cgroupfs} {
 		t.Run(string(driver), func(t *testing.T) { wholeLife(t, newKubelet(t, driver)) })
@@ -248,9 +245,8 @@ func wholeLife(t *testing.T, k *kubelet) {
 	k.gone(t, hog, bomb, pods["besteffort"])
 	for _, name := range []string{"guaranteed", "burstable"} {
 		require.Equal(t, ids[name], k.running(t, pods[name]), "it was not started again")
-		require.NoError(t, os.Remove(k.manifest(name)))
 	}
-	k.gone(t, pods["guaranteed"], pods["burstable"])
+	k.remove(t, pods["guaranteed"], pods["burstable"])
 	k.kill(t)
 	for _, class := range cgroups.Classes() {
 		entries, err := os.ReadDir(k.folderOf(k.tree.Class(class)))
@@ -259,6 +255,15 @@ func wholeLife(t *testing.T, k *kubelet) {
 			require.False(t, e.IsDir(), "%s is left", e.Name())
 		}
 	}
+}
+
+// remove removes the manifests of pods and waits until nothing of them is left.
+func (k *kubelet) remove(t *testing.T, pods ...*v1.Pod) {
+	t.Helper()
+	for _, pod := range pods {
+		require.NoError(t, os.Remove(k.manifest(pod.Name)))
+	}
+	k.gone(t, pods...)
 }
 
 // gone waits until nothing of pods is left.

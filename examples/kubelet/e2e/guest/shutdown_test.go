@@ -18,9 +18,6 @@ import (
 // powers off, waits for the pods, and would go on then. What it would start cannot be started,
 // which it finds out last, so it says that the machine stays; the kubelet takes pods again.
 func TestGuestPowersOff(t *testing.T) {
-	if os.Getenv("PODWRIGHT_GUEST") == "" {
-		t.Skip("go run ./examples/tools/testbed/vm test ./examples/kubelet/e2e/guest")
-	}
 	importImage(t)
 	k := newKubelet(t, cgroups.Systemd)
 	k.start(t)
@@ -48,10 +45,7 @@ func TestGuestPowersOff(t *testing.T) {
 	require.Equal(t, int32(0), c.ExitCode, "it was told to end, and had the time")
 	after := k.put(t, "after", "pause", v1.ResourceRequirements{})
 	k.running(t, after)
-	for _, name := range []string{"ends", "after"} {
-		require.NoError(t, os.Remove(k.manifest(name)))
-	}
-	k.gone(t, pod, after)
+	k.remove(t, pod, after)
 }
 
 // logs waits for what the kubelet logs.
