@@ -69,7 +69,7 @@ func (w *world) start(d *csitest.Driver) *csitest.Driver {
 }
 
 func TestRegistration(t *testing.T) {
-	gone := make(chan string, 1)
+	gone := make(chan string, 9)
 	w := newWorld(t, func(c *csi.RegistryConfig) { c.OnDeregistered = func(name string) { gone <- name } })
 	below := filepath.Join(w.folder, "deep", "er")
 	require.NoError(t, os.MkdirAll(below, 0o750))
