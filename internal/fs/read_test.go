@@ -48,7 +48,7 @@ func TestRead(t *testing.T) {
 	}
 	require.Equal(t, Reading{Problem: "is a device, not a file"}, rd.Read("/dev/null", Stamp{}))
 	require.Equal(t, Reading{Vanished: true}, rd.Read(path("none"), Stamp{}))
-	// Plain files, as they say, of which a read blocks, or takes away what others wait for.
+	// A read of these would block, or take content away from other readers.
 	for _, odd := range []string{"/proc/kmsg", "/proc/self/mem", "/dev/tty", "/dev/zero"} {
 		require.Empty(t, rd.Read(odd, Stamp{}).Data, odd)
 	}
