@@ -17,24 +17,20 @@ import (
 const s = time.Second
 
 func TestNew(t *testing.T) {
-	prober := &probetest.Prober{}
-	good := func() probe.Config {
-		return probe.Config{Probers: map[probe.Handler]probe.Prober{probe.Exec: prober}, Status: func(types.UID) *v1.PodStatus { return nil }}
-	}
 	for want, change := range map[string]func(*probe.Config){
 		"Config.Status is required":                func(c *probe.Config) { c.Status = nil },
 		"Config.Probers is required":               func(c *probe.Config) { c.Probers = nil },
-		`Config.Probers: "ftp" is no handler`:      func(c *probe.Config) { c.Probers["ftp"] = prober },
+		`Config.Probers: "ftp" is no handler`:      func(c *probe.Config) { c.Probers["ftp"] = &probetest.Prober{} },
 		"Config.Probers[exec] is required":         func(c *probe.Config) { c.Probers[probe.Exec] = nil },
 		"Config.Probers[grpc] is required":         func(c *probe.Config) { c.Probers[probe.GRPC] = (*probetest.Prober)(nil) },
 		"Config.ShutdownTimeout is negative: -1ns": func(c *probe.Config) { c.ShutdownTimeout = -1 },
 	} {
-		cfg := good()
+		cfg := execOnly()
 		change(&cfg)
 		_, err := probe.New(cfg)
 		require.EqualError(t, err, "probe: "+want)
 	}
-	m, err := probe.New(good())
+	m, err := probe.New(execOnly())
 	require.NoError(t, err)
 	require.Equal(t, []probe.Pool{{Handler: probe.Exec, Budget: 10}}, m.Pools())
 }
@@ -310,10 +306,7 @@ func TestRunTwice(t *testing.T) {
 
 // A probe that is asked about before Run says that it waits for Run.
 func TestBeforeRun(t *testing.T) {
-	m, err := probe.New(probe.Config{
-		Probers: map[probe.Handler]probe.Prober{probe.Exec: &probetest.Prober{}},
-		Status:  func(types.UID) *v1.PodStatus { return nil },
-	})
+	m, err := probe.New(execOnly())
 	require.NoError(t, err)
 	require.NoError(t, m.AddPod(podOf("u", container("web", probes{probe.Readiness: every(10)}))))
 	w := m.Workers("u")[0]

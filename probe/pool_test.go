@@ -200,13 +200,11 @@ func TestTiming(t *testing.T) {
 // Config.Timing may ask the Manager.
 func TestTimingHoldsNoLock(t *testing.T) {
 	var m *probe.Manager
-	m, err := probe.New(probe.Config{
-		Probers: map[probe.Handler]probe.Prober{probe.Exec: &probetest.Prober{}},
-		Status:  func(types.UID) *v1.PodStatus { return nil },
-		Timing: func(pod *v1.Pod, _ *v1.Container, _ probe.Type) probe.Timing {
-			return probe.Timing{Period: time.Second * time.Duration(1+len(m.Workers(pod.UID)))}
-		},
-	})
+	cfg := execOnly()
+	cfg.Timing = func(pod *v1.Pod, _ *v1.Container, _ probe.Type) probe.Timing {
+		return probe.Timing{Period: time.Second * time.Duration(1+len(m.Workers(pod.UID)))}
+	}
+	m, err := probe.New(cfg)
 	require.NoError(t, err)
 	pod := podOf("u", container("web", probes{probe.Readiness: every(10)}))
 	require.NoError(t, m.AddPod(pod))

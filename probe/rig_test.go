@@ -50,6 +50,14 @@ func inBubble(t *testing.T, change func(*probe.Config), test func(*rig)) {
 	})
 }
 
+// execOnly is a configuration with one Prober and no statuses.
+func execOnly() probe.Config {
+	return probe.Config{
+		Probers: map[probe.Handler]probe.Prober{probe.Exec: &probetest.Prober{}},
+		Status:  func(types.UID) *v1.PodStatus { return nil },
+	}
+}
+
 func newRig(t *testing.T, change func(*probe.Config)) *rig {
 	r := &rig{t: t, prober: &probetest.Prober{}, begin: time.Now(), statuses: map[types.UID]*v1.PodStatus{}, done: make(chan error, 1)}
 	cfg := probe.Config{

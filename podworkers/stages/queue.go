@@ -77,12 +77,6 @@ func (q *queue) next(now time.Time) (at time.Time, ok bool) {
 
 func (p *leftover) waits() bool { return !p.owned && p.began.IsZero() }
 
-// full tells that no further release may begin.
-func (q *queue) full() bool { return q.running >= q.parallel }
-
-// isOwned has a pod left alone until the next listing.
-func (q *queue) isOwned(uid types.UID) { q.pods[uid].owned = true }
-
 func (q *queue) begin(uid types.UID, now time.Time) {
 	q.pods[uid].began = now
 	q.running++

@@ -206,7 +206,7 @@ func (r *Releaser) releaseDue(ctx context.Context) (next time.Time) {
 // begin releases a pod that nobody owns, unless enough are being released.
 func (r *Releaser) begin(ctx context.Context, uid types.UID) {
 	r.mu.Lock()
-	full := r.queue.full()
+	full := r.queue.running >= r.queue.parallel
 	_, still := r.queue.pods[uid] // a listing may have ended in between
 	r.mu.Unlock()
 	if full || !still {
@@ -221,7 +221,7 @@ func (r *Releaser) begin(ctx context.Context, uid types.UID) {
 		end()
 	case p == nil:
 	case !ok:
-		r.queue.isOwned(uid)
+		p.owned = true // until the next listing
 	default:
 		r.queue.begin(uid, time.Now())
 		r.releases.Go("release of pod "+string(uid), func() { r.release(ctx, uid, end) })
