@@ -150,6 +150,11 @@ func TestOne(t *testing.T) {
 	dir, r := tree(t), recorder{}
 	require.NoError(t, ownership.One(dir, ownership.Config{Group: 2000, Chown: r.chown}))
 	require.Equal(t, recorder{dir: 2000}, r)
+	if os.Getuid() == 0 { // the kernel does the same
+		require.Equal(t, ownership.Result{Changed: 6}, apply(t, dir, ownership.Config{Group: 2000}))
+		group, _ := of(t, filepath.Join(dir, "a/b/file"))
+		require.EqualValues(t, 2000, group)
+	}
 }
 
 // A walk that takes long says how far it is.
