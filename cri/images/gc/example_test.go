@@ -37,7 +37,7 @@ func ExampleManager_Collect() {
 	runtime := must(fake.New(fake.Config{Images: []fake.Image{{Name: "registry.example/pause:3"}, {Name: "registry.example/old:1", Size: 500}}}))
 	defer runtime.Close()
 	manager := must(gc.New(gc.Config{
-		Images: runtime, Containers: runtime, Policy: gc.Policy{MinAge: time.Nanosecond},
+		Images: runtime, Containers: runtime, Policy: gc.Policy{MinAge: time.Nanosecond}, CollectInterval: time.Minute,
 		Keep:     []string{"registry.example/pause:3"},
 		Disk:     func(context.Context) (gc.Disk, error) { return gc.Disk{Capacity: 1000, Available: 10}, nil },
 		OnRemove: func(image gc.Image, _ gc.Reason) { fmt.Println("removed:", image.Size, "bytes") },
