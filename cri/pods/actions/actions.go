@@ -7,8 +7,7 @@ import (
 	"github.com/podwright/podwright/pleg/observed"
 )
 
-// KillReason says why a container is stopped. Probe-level grace periods depend
-// on it.
+// KillReason is the reason a container is stopped. It selects a probe's grace period.
 type KillReason string
 
 // The reasons to stop a container. The zero value is any other reason.
@@ -21,93 +20,88 @@ const (
 type ContainerKill struct {
 	ID   observed.ContainerID
 	Name string
-	// Reason is "" unless a probe asked for it.
+	// Reason is the failed probe, or "".
 	Reason KillReason
-	// Message is for the event.
+	// Message is the text of the event.
 	Message string
 }
 
-// Update is a running container whose resources change in place (KEP-1287).
+// Update is a change of a running container's resources in place (KEP-1287).
 type Update struct {
 	ID   observed.ContainerID
 	Name string
-	// Init tells that Index points into Pod.Spec.InitContainers, else into
+	// Init selects Pod.Spec.InitContainers as the list that Index refers to, instead of
 	// Pod.Spec.Containers.
 	Init  bool
 	Index int
-	// Want is what the spec has, Have what was last applied. A limit that the
-	// spec no longer has is kept: it is the same in both.
+	// Want has the amounts of the spec, Have the amounts last applied. A limit that was removed
+	// from the spec is kept: it is equal in both.
 	Want, Have Amounts
 }
 
-// Actions is what brings a pod closer to its spec. Nothing to do is the zero
-// value apart from SandboxID, Attempt and Explanation.
+// Actions are the next steps of a pod. Without any step, all fields but SandboxID, Attempt and
+// Explanation are zero.
 //
-// They are meant to be done in this order: KillPod or else Kill and Reset;
-// Remove and PruneInit; CreateSandbox; StartEphemeral; StartInit; the updates;
-// StartRegular.
+// Carry them out in this order: KillPod, or else Kill and Reset; Remove and PruneInit;
+// CreateSandbox; StartEphemeral; StartInit; the updates; StartRegular.
 type Actions struct {
 	// KillPod stops all containers and all sandboxes.
 	KillPod bool
-	// CreateSandbox starts a new sandbox, after KillPod. Without it KillPod
-	// means that the pod has come to its end.
+	// CreateSandbox creates a new sandbox, after KillPod. KillPod without CreateSandbox means
+	// that the pod has ended.
 	CreateSandbox bool
-	// SandboxID is the current sandbox, or the one that is replaced; "" when
-	// nothing is kept of it.
+	// SandboxID is the current sandbox, or the sandbox to replace, or "".
 	SandboxID string
 	// Attempt is the attempt number of the new sandbox, or of the current one.
 	Attempt uint32
 
-	// Kill are containers to stop. With KillPod, which stops them all, they are
-	// the ones that have a reason of their own.
+	// Kill are the containers to stop. With KillPod, which stops all containers, Kill lists only
+	// containers with their own reason.
 	Kill []ContainerKill
-	// Remove are containers that were created but never started: an agent died
-	// in between, or the runtime refused. They are replaced.
+	// Remove are containers that were created but never started, because an agent died in between
+	// or the runtime refused. They are replaced.
 	Remove []observed.Container
-	// Reset are all instances of all containers, when they are restarted
-	// together (KEP-5532): each is stopped without grace if it has not exited,
-	// and removed with its logs kept, in this order, the end that triggered it
-	// last, so that what is left tells that it is not finished. Stop at the first
-	// error. Nothing else is to be done beside it.
+	// Reset are all instances of all containers, for a restart of all containers (KEP-5532). In
+	// this order, stop each instance that has not exited, without a grace period, and remove it,
+	// but keep its logs. End at the first error. The exit that triggered the restart comes last,
+	// so that an unfinished reset is detected again. No other action accompanies Reset.
 	Reset []observed.Container
-	// PruneInit are instances of init containers that nothing depends on any
-	// more: with a new sandbox all of them, to be removed after KillPod, else
-	// the exited ones that have a newer one.
+	// PruneInit are instances of init containers that are no longer needed: with a new sandbox
+	// all of them, to be removed after KillPod; otherwise the exited ones with a newer instance.
 	PruneInit []observed.Container
 
-	// StartEphemeral, StartInit and StartRegular are the containers to start in
-	// order, as indices into the lists of Pod.Spec.
+	// StartEphemeral, StartInit and StartRegular are the containers to start in order, as indices
+	// into the lists of Pod.Spec.
 	StartEphemeral, StartInit, StartRegular []int
 
-	// UpdateMemory and UpdateCPU are the running containers to resize, memory
-	// before CPU; in each those that shrink come first.
+	// UpdateMemory and UpdateCPU are the running containers to resize, memory before CPU.
+	// Decreases come first in each.
 	UpdateMemory, UpdateCPU []Update
-	// UpdatePodResources tells that a container is restarted to be resized: the
-	// pod's own cgroup has to follow although no container is updated in place.
+	// UpdatePodResources is true if a container is restarted for a resize, so that the pod's
+	// cgroup changes without an update in place.
 	UpdatePodResources bool
-	// UpdatePodLevelResources tells that pod-level resources changed.
+	// UpdatePodLevelResources is true if pod-level resources changed.
 	UpdatePodLevelResources bool
 
-	// Explanation says in one line why containers are not started that the pod
-	// has, "" when all run or are started.
+	// Explanation is the reason, in one line, that containers of the pod are not started. It is
+	// "" if all run or start.
 	Explanation string
 }
 
-// Starts tells whether any container is to be started.
+// Starts reports whether any container is to be started.
 func (a Actions) Starts() bool {
 	return len(a.StartEphemeral)+len(a.StartInit)+len(a.StartRegular) > 0
 }
 
-// Resizes tells whether any resources change in place.
+// Resizes reports whether any resources change in place.
 func (a Actions) Resizes() bool {
 	return a.UpdatePodResources || a.UpdatePodLevelResources || len(a.UpdateMemory)+len(a.UpdateCPU) > 0
 }
 
-// Over tells that nothing of the pod is worth keeping and nothing to start:
-// whatever its containers have come to, the pod has ended.
+// Over reports whether the pod has ended: no container is to be kept and none started.
 func (a Actions) Over() bool { return a.KillPod && !a.CreateSandbox }
 
-// String describes the actions for a log: only what is to be done.
+// String lists the actions for a log.
 func (a Actions) String() string {
 	var parts []string
 	add := func(when bool, format string, args ...any) {

@@ -8,8 +8,8 @@ import (
 	"github.com/podwright/podwright/probe"
 )
 
-// Compute returns the actions for a pod. It is pure. It fails without Pod or Status, and if
-// Status is of a pod with another UID.
+// Compute returns the actions for a pod. It fails without Pod or Status, and if Status has
+// another UID. It is pure.
 func Compute(in Input) (Actions, error) {
 	switch {
 	case in.Pod == nil || in.Status == nil:
@@ -41,7 +41,7 @@ type decision struct {
 	deleted bool
 }
 
-// keepSandbox decides about a pod whose sandbox is good.
+// keepSandbox decides for a pod with a usable sandbox.
 func (d *decision) keepSandbox() {
 	d.strangers()
 	d.ephemeral()
@@ -62,8 +62,8 @@ func (d *decision) keepSandbox() {
 	}
 }
 
-// end is the end of the pod: what runs is stopped, and nothing is started.
-// Containers that are stopped for reasons of their own keep them.
+// end ends the pod: running containers are stopped and none starts. Containers with a kill reason
+// of their own keep it.
 func (d *decision) end(why string) {
 	d.out = Actions{
 		KillPod: true, SandboxID: d.out.SandboxID, Attempt: d.out.Attempt,
@@ -71,8 +71,8 @@ func (d *decision) end(why string) {
 	}
 }
 
-// ephemeral starts the ephemeral containers that never ran, whether or not the
-// pod is initialised. They run once.
+// ephemeral starts the ephemeral containers that never ran, even before the pod is initialised.
+// They run once.
 func (d *decision) ephemeral() {
 	for i := range d.in.Pod.Spec.EphemeralContainers {
 		name := d.in.Pod.Spec.EphemeralContainers[i].Name
@@ -89,14 +89,14 @@ func (d *decision) ephemeral() {
 	}
 }
 
-// explain keeps the first reason that nothing is started.
+// explain sets the explanation, unless an earlier one exists.
 func (d *decision) explain(why string) {
 	if d.out.Explanation == "" {
 		d.out.Explanation = why
 	}
 }
 
-// kill stops an instance. A message ends with what follows.
+// kill stops an instance. The message includes the restart, if there is one.
 func (d *decision) kill(s *observed.Container, reason KillReason, message string, restarted bool) {
 	if restarted {
 		message += ", will be restarted"
@@ -104,7 +104,6 @@ func (d *decision) kill(s *observed.Container, reason KillReason, message string
 	d.out.Kill = append(d.out.Kill, ContainerKill{ID: s.ID, Name: s.Name, Reason: reason, Message: message})
 }
 
-// probed returns the result of a probe for an instance.
 func (d *decision) probed(c *observed.Container, t probe.Type) probe.Verdict {
 	if len(d.in.Probes) == 0 {
 		return probe.Unknown

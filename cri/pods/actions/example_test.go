@@ -9,7 +9,7 @@ import (
 	"github.com/podwright/podwright/pleg/observed"
 )
 
-// A job with an init container and a sidecar, from nothing to its end.
+// ExampleCompute follows a job with an init container and a sidecar from its start to its end.
 func ExampleCompute() {
 	sidecar := v1.ContainerRestartPolicyAlways
 	pod := &v1.Pod{Spec: v1.PodSpec{
@@ -49,8 +49,9 @@ func ExampleCompute() {
 	// killPod (no container runs or may run again)
 }
 
-// A container that asks for a restart of the whole pod: its victims go first, so that
-// an agent that dies on the way finds out again.
+// ExampleRestartAllTriggered restarts all containers of a pod because of the exit code of one.
+// The triggering container is reset last, so that an agent that dies in between detects the
+// trigger again.
 func ExampleRestartAllTriggered() {
 	never := v1.ContainerRestartPolicyNever
 	pod := &v1.Pod{Spec: v1.PodSpec{Containers: []v1.Container{{Name: "web"}, {Name: "watchdog", RestartPolicy: &never, RestartPolicyRules: []v1.ContainerRestartRule{{

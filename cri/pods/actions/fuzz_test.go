@@ -13,11 +13,10 @@ import (
 	"github.com/podwright/podwright/probe"
 )
 
-// FuzzConverges lets a pod live through anything that may happen to it, and then
-// leaves it alone: it must settle within a bounded number of steps, and on the way
-// never have two instances of a container running, never start a regular container
-// before init is done, never run a completed init container again in its sandbox,
-// never restart against policy, and never stop anything without a reason.
+// FuzzConverges applies random events to a pod and then none: the pod must settle within a
+// bounded number of steps. Meanwhile it must never have two running instances of a container,
+// start a regular container before the pod is initialised, repeat a completed init container in
+// its sandbox, restart a container against its policy, or stop a container without a reason.
 func FuzzConverges(f *testing.F) {
 	f.Add([]byte{})
 	for seed := range uint64(500) {
@@ -48,7 +47,7 @@ func live(t *testing.T, bytes []byte) {
 	m.settle()
 }
 
-// settle lets everything go well from now on.
+// settle applies only favourable events from now on.
 func (m *model) settle() {
 	bound := 12 + 6*len(m.truth)
 	for range bound {
@@ -67,8 +66,8 @@ func (m *model) settle() {
 	m.must(false, "not settled after %d steps", bound)
 }
 
-// goWell lets init containers succeed, probes too, and containers that are not to
-// run for ever come to their end. It tells whether anything was left to happen.
+// goWell lets init containers and probes succeed, and ends the containers that are not to run
+// forever. It reports whether it changed any state.
 func (m *model) goWell() bool {
 	progress := false
 	for i := range m.status.Containers {
@@ -90,7 +89,7 @@ func (m *model) goWell() bool {
 	return progress
 }
 
-// checkSettled holds that a pod in which nothing is left to do does all it should.
+// checkSettled checks that a settled pod is complete.
 func (m *model) checkSettled() {
 	m.checkTidy()
 	if m.pod.DeletionTimestamp != nil {
@@ -113,14 +112,15 @@ func (m *model) checkSettled() {
 	}
 }
 
-// runs tells whether a container runs; checkTidy sees to where.
+// runs reports whether a container is running. checkTidy checks that it is in the current
+// sandbox.
 func (m *model) runs(name string) bool {
 	return slices.ContainsFunc(m.status.Containers, func(s observed.Container) bool {
 		return s.Name == name && s.State == observed.StateRunning
 	})
 }
 
-// checkTidy holds that nothing is left over.
+// checkTidy checks that no leftovers exist.
 func (m *model) checkTidy() {
 	seen := map[string]bool{}
 	for i := range m.status.Containers {
@@ -137,7 +137,7 @@ func (m *model) checkTidy() {
 	}
 }
 
-// happen lets something happen to the pod from outside.
+// happen applies a random external event.
 func (m *model) happen() {
 	switch m.dice.roll(17) {
 	case 0, 1, 2, 3, 4:
@@ -168,7 +168,7 @@ func (m *model) happen() {
 	}
 }
 
-// twins is another agent that starts what runs already.
+// twins simulates a second agent that starts a container that is already running.
 func (m *model) twins() {
 	s := m.pick(observed.StateRunning)
 	if s == nil || s.Name[0] == 'i' || s.Name[0] == 'e' || m.resetting {
@@ -179,7 +179,7 @@ func (m *model) twins() {
 	m.status.Containers = slices.Insert(m.status.Containers, 0, twin)
 }
 
-// pick returns a random instance in a state, nil when there is none.
+// pick returns a random instance in a state, or nil.
 func (m *model) pick(state observed.State) *observed.Container {
 	var all []*observed.Container
 	for i := range m.status.Containers {
@@ -243,8 +243,8 @@ func (m *model) anySpec() *v1.Container {
 	return &list[m.dice.roll(len(list))]
 }
 
-// reboot ends everything. The runtime says of what it did not see end that it
-// exited with 255.
+// reboot ends all containers. The runtime reports exit code 255 for exits that it did not
+// observe.
 func (m *model) reboot() {
 	for i := range m.status.Containers {
 		if s := &m.status.Containers[i]; alive(s) {
@@ -258,8 +258,8 @@ func (m *model) reboot() {
 	m.agentRestarts()
 }
 
-// collectGarbage keeps the newest exited instance of each container, and sandboxes
-// that hold something.
+// collectGarbage keeps the newest exited instance of each container, and sandboxes that have
+// containers.
 func (m *model) collectGarbage() {
 	seen, holds := map[string]bool{}, map[string]bool{}
 	m.status.Containers = slices.DeleteFunc(m.status.Containers, func(c observed.Container) bool {
@@ -276,8 +276,8 @@ func (m *model) collectGarbage() {
 	m.status.Sandboxes = slices.DeleteFunc(m.status.Sandboxes, func(s observed.Sandbox) bool { return s.ID != id && !holds[s.ID] })
 }
 
-// loseInit is somebody who tidies up, and leaves something that proves what was
-// done: nobody could know without.
+// loseInit removes an exited init container or sidecar, if a later container still proves that it
+// ran.
 func (m *model) loseInit() {
 	s := m.pick(observed.StateExited)
 	if s == nil || s.Name[0] != 's' && s.Name[0] != 'i' || podfacts.RestartsAll(podfacts.Container(m.pod, s.Name), s.ExitCode) {
@@ -288,8 +288,7 @@ func (m *model) loseInit() {
 	}
 }
 
-// proved tells whether a container that comes after an init container was started
-// in this sandbox and is still known.
+// proved reports whether a later container was started in this sandbox and still exists.
 func (m *model) proved(name string) bool {
 	after := false
 	for _, c := range append(containerNames(m.pod.Spec.InitContainers), containerNames(m.pod.Spec.Containers)...) {
@@ -304,14 +303,15 @@ func (m *model) proved(name string) bool {
 	return false
 }
 
-// turnUnknown is a runtime that has lost track.
+// turnUnknown simulates a runtime that loses the state of a container.
 func (m *model) turnUnknown() {
 	if s := m.pick(observed.StateRunning); s != nil && s.Name[0] != 'e' {
 		s.State = observed.StateUnknown
 	}
 }
 
-// hurtSandbox takes the address away, or stops the sandbox and nothing in it.
+// hurtSandbox removes the sandbox's address, and possibly stops the sandbox but not its
+// containers.
 func (m *model) hurtSandbox() {
 	if m.sandbox() == nil {
 		return

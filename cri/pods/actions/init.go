@@ -12,28 +12,26 @@ import (
 	"github.com/podwright/podwright/probe"
 )
 
-// reasonOOMKilled is the runtime's reason for a container of which a process was
-// killed for want of memory, even if its first process then exits with 0.
+// reasonOOMKilled is the runtime's reason for a container with an OOM-killed process, even if its
+// first process then exits with 0.
 const reasonOOMKilled = "OOMKilled"
 
-// initPass is the walk over the init containers, from the last to the first:
-// the last one that left a trace tells how far the pod has come, and those before
-// it have had their turn, whether or not the runtime still remembers them (#86531,
-// #62362).
+// initPass visits the init containers from the last to the first. The last container with an
+// instance determines the progress of the pod. All before it have run, even if their instances no
+// longer exist (#86531, #62362).
 type initPass struct {
 	*decision
-	// initialised tells that regular containers may run.
+	// initialised is true if regular containers may run.
 	initialised bool
-	// before is when a regular container was last created in this sandbox. The
-	// pod was initialised then: what init containers did holds, even if nothing
-	// runs now. Zero when never.
+	// before is the creation time of the newest regular container in this sandbox, or zero. The
+	// pod was initialised then, and still is, even if no container runs now.
 	before time.Time
-	// passed tells that a later container has had its turn, and so this one.
+	// passed is true if a later container has run, which implies that this one has, too.
 	passed bool
 }
 
-// initContainers decides about init containers and sidecars. It tells whether
-// regular containers may run, and whether they did before in this sandbox.
+// initContainers decides for init containers and sidecars. It reports whether regular containers
+// may run, and whether any ran before in this sandbox.
 func (d *decision) initContainers() (initialised, before bool) {
 	p := initPass{decision: d}
 	ran := p.regularTraces()
@@ -53,10 +51,9 @@ func (d *decision) initContainers() (initialised, before bool) {
 	return p.initialised, ran
 }
 
-// regularTraces looks for regular containers in the current sandbox. They prove
-// that the pod was initialised in it; while one is created or runs, the pod still
-// is. Where the sandbox is unknown an exited one proves nothing: after a reboot
-// all have exited (#120247).
+// regularTraces looks for regular containers in the current sandbox. They prove that the pod was
+// initialised in it; while one is created or running, it still is. An exited one without a
+// sandbox ID is no proof: after a reboot all have exited (#120247).
 func (p *initPass) regularTraces() (ran bool) {
 	for i := range p.in.Status.Containers {
 		s := &p.in.Status.Containers[i]
@@ -76,7 +73,6 @@ func (p *initPass) regularTraces() (ran bool) {
 	return ran
 }
 
-// visit decides about one init container.
 func (p *initPass) visit(i int) {
 	c := &p.in.Pod.Spec.InitContainers[i]
 	current := p.currentHere(c.Name)
@@ -87,8 +83,8 @@ func (p *initPass) visit(i int) {
 	case sidecar && (current != nil || p.passed):
 		p.sidecar(i, current, last)
 	case p.passed:
-		// It has succeeded once in this sandbox, and that is enough: what came after the
-		// last one were regular containers.
+		// It has succeeded once in this sandbox. Regular containers follow the last init
+		// container.
 		p.initialised = p.initialised || last
 	case current != nil:
 		p.plain(i, current, last)
@@ -96,8 +92,7 @@ func (p *initPass) visit(i int) {
 	p.passed = p.passed || current != nil
 }
 
-// plain decides about an init container that runs to its end, of which no later
-// one has had its turn.
+// plain decides for a plain init container, if no later one has run.
 func (p *initPass) plain(i int, current *observed.Container, last bool) {
 	c := &p.in.Pod.Spec.InitContainers[i]
 	switch current.State {
@@ -116,7 +111,7 @@ func (p *initPass) plain(i int, current *observed.Container, last bool) {
 	}
 }
 
-// exited decides about a plain init container that has come to its end.
+// exited decides for an exited plain init container.
 func (p *initPass) exited(i int, current *observed.Container, last bool) {
 	c := &p.in.Pod.Spec.InitContainers[i]
 	failed := hasFailed(current)
@@ -132,20 +127,19 @@ func (p *initPass) exited(i int, current *observed.Container, last bool) {
 	}
 }
 
-// hasFailed tells whether an init container that exited did not do its work: a
-// process of it that was killed may have been the one that mattered (#116676).
+// hasFailed reports whether an exited init container has failed. An OOM kill is a failure even
+// with exit code 0, because it may have killed the main process (#116676).
 func hasFailed(s *observed.Container) bool {
 	return s.ExitCode != 0 || s.Reason == reasonOOMKilled
 }
 
-// mayRetry tells whether a failed init container may run again. That it failed is
-// decided, whatever its exit code looks like.
+// mayRetry reports whether a failed init container may run again. It does not compare the exit
+// code with 0: after an OOM kill a 0 is a failure.
 func (d *decision) mayRetry(c *v1.Container, exitCode int32) bool {
 	return podfacts.MatchingRule(c, exitCode) != nil || podfacts.EffectivePolicy(d.in.Pod, c) != v1.RestartPolicyNever
 }
 
-// unknown decides about a plain init container of which the runtime does not know
-// the state: it may have done its work, or half of it.
+// unknown decides for a plain init container in unknown state: it may or may not have completed.
 func (p *initPass) unknown(i int, current *observed.Container) {
 	c := &p.in.Pod.Spec.InitContainers[i]
 	again := podfacts.EffectivePolicy(p.in.Pod, c) != v1.RestartPolicyNever
@@ -162,8 +156,7 @@ func (p *initPass) unknown(i int, current *observed.Container) {
 	p.start(i)
 }
 
-// sidecar decides about a restartable init container (KEP-753) whose turn it is
-// or was.
+// sidecar decides for a restartable init container (KEP-753) that is due or has already run.
 func (p *initPass) sidecar(i int, current *observed.Container, last bool) {
 	switch {
 	case current == nil:
@@ -208,10 +201,9 @@ func (p *initPass) sidecarRuns(i int, current *observed.Container, last bool) {
 	}
 }
 
-// started tells whether a running sidecar whose startup probe has not failed has
-// started, so that others may follow.
-// Without a result, as after a restart of the agent, it has if a regular container
-// was created after it: that would have waited (#136910, #137146).
+// started reports whether a running sidecar whose startup probe has not failed has started, so
+// that later containers may follow. Without a probe result, as after a restart of the agent, it
+// has started if a regular container was created after it (#136910, #137146).
 func (p *initPass) started(c *v1.Container, current *observed.Container) bool {
 	if c.StartupProbe == nil {
 		return true
@@ -222,8 +214,8 @@ func (p *initPass) started(c *v1.Container, current *observed.Container) bool {
 	return !current.CreatedAt.IsZero() && current.CreatedAt.Before(p.before)
 }
 
-// start adds an init container to those to start; in a pod that is being deleted
-// none is. The walk goes backwards: the list is turned around at its end.
+// start adds an init container to the list to start, unless the pod is being deleted. The pass
+// goes backwards, so the caller reverses the list.
 func (p *initPass) start(i int) {
 	if !p.deleted {
 		p.out.StartInit = append(p.out.StartInit, i)

@@ -17,7 +17,7 @@ const (
 	never     = v1.RestartPolicyNever
 )
 
-// decisionCase is a pod in a good sandbox.
+// decisionCase is a pod in a usable sandbox.
 type decisionCase struct {
 	name              string
 	pod               *v1.Pod
@@ -35,7 +35,7 @@ func (tc decisionCase) run(t *testing.T) {
 
 func list(c ...observed.Container) []observed.Container { return c }
 
-// Each cell of the column "plain init" of the table in section 4.3.
+// TestPlainInit covers each cell of the column "plain init" of the table in section 4.3.
 func TestPlainInit(t *testing.T) {
 	three := func(p v1.RestartPolicy) *v1.Pod { return testPod(p, "i0", "i1", "i2", "a") }
 	restart42 := onExit(v1.ContainerRestartRuleActionRestart, 42)
@@ -72,7 +72,7 @@ func TestPlainInit(t *testing.T) {
 	}
 }
 
-// What init containers did holds as long as the sandbox does.
+// A pod stays initialised for the life of its sandbox.
 func TestInitialisedBefore(t *testing.T) {
 	pod := func(p v1.RestartPolicy) *v1.Pod { return testPod(p, "i0", "s1", "i2", "a", "b") }
 	s1 := running("s1")
@@ -95,7 +95,7 @@ func TestInitialisedBefore(t *testing.T) {
 	}
 }
 
-// Each cell of the column "sidecar" of the table in section 4.3.
+// TestSidecar covers each cell of the column "sidecar" of the table in section 4.3.
 func TestSidecar(t *testing.T) {
 	middle := func(changes ...func(*v1.Pod)) *v1.Pod { return with(testPod(never, "i0", "s1", "i2", "a"), changes...) }
 	last := func(changes ...func(*v1.Pod)) *v1.Pod { return with(testPod(never, "i0", "s1", "a"), changes...) }
@@ -148,7 +148,8 @@ func TestSidecar(t *testing.T) {
 	}
 }
 
-// C14: the agent restarts, and has not probed the sidecar yet.
+// C14: after a restart of the agent, before the sidecar's first probe, a newer regular container
+// proves that the sidecar has started.
 func TestSidecarStartedBefore(t *testing.T) {
 	at := func(minute int) change {
 		return func(c *observed.Container) { c.CreatedAt = time.Date(2026, 1, 1, 0, minute, 0, 0, time.UTC) }
@@ -165,7 +166,7 @@ func TestSidecarStartedBefore(t *testing.T) {
 	}
 }
 
-// Section 5: of exited init containers the newest is kept.
+// Section 5: only the newest exited instance of an init container is kept.
 func TestPruneInit(t *testing.T) {
 	pod := testPod(always, "i0", "s1", "a")
 	for _, tc := range []decisionCase{

@@ -7,43 +7,37 @@ import (
 	"github.com/podwright/podwright/probe"
 )
 
-// Input is all that the next actions of a pod depend on. Nothing of it is
-// changed.
+// Input is the input of Compute, which does not change it.
 type Input struct {
-	// Pod is the desired pod, with the resources that the node has allocated to
-	// it. Required.
+	// Pod is the desired pod, with the resources that the node has allocated to it. Required.
 	Pod *v1.Pod
-	// Status is what the runtime has of it, observed after the last action on
-	// the pod has ended. Required; a pod of which the runtime has nothing is an
-	// empty PodStatus.
+	// Status is the pod's state in the runtime, observed after the end of the last action on the
+	// pod. Required. For a pod without any container or sandbox it is an empty observed.Pod.
 	Status *observed.Pod
-	// Probes are the results of the pod's probes (probe.Manager.Results); a missing
-	// one is unknown and never restarts anything. A sidecar with a startup probe
-	// counts as started once that has succeeded. After a restart of the agent, fill
-	// it from what was published (ContainerStatus.Started) until the probe has run
-	// again.
+	// Probes are the results of the pod's probes (probe.Manager.Results). A missing result is
+	// unknown and never causes a restart. A sidecar with a startup probe has started once the
+	// probe has succeeded; after a restart of the agent, fill it from the published status
+	// (ContainerStatus.Started) until the probe has run again.
 	Probes probe.Results
-	// Actuated are the resources that the runtime was last told to apply. nil
-	// means that containers are never resized in place.
+	// Actuated are the resources last applied in the runtime. Nil disables in-place resizes.
 	Actuated *Actuated
-	// RestartAll asks for a restart of all containers in their sandbox
-	// (KEP-5532); RestartAllTriggered and status.Compute tell when. It has no
-	// effect once no instance of a container is left: they are just started.
+	// RestartAll requests a restart of all containers in their sandbox (KEP-5532);
+	// RestartAllTriggered and status.Compute report when. It has no effect once no instance is
+	// left: the containers then just start.
 	RestartAll bool
 }
 
-// Actuated are the resources that the runtime was last told for a pod, as its spec
-// gave them then. In-place resize (KEP-1287) compares the spec with them: what a
-// runtime reports has gone through rounding and lacks requests.
+// Actuated are the resources last applied to a pod in the runtime, as its spec contained them.
+// In-place resize (KEP-1287) compares the spec with them, because the values that a runtime
+// reports are rounded and lack requests.
 type Actuated struct {
-	// Containers are the resources of regular and init containers by name. A
-	// container without a record counts as having none: its values are sent
-	// again. It is not restarted for lack of a record, only if the runtime
-	// reports other values than the spec has.
+	// Containers are the resources of regular and init containers by name. For a container
+	// without a record the values are applied again. It restarts only if the runtime reports
+	// values that differ from the spec.
 	Containers map[string]v1.ResourceRequirements `json:"containers,omitempty"`
-	// Pod are the pod-level resources (KEP-2837); nil when nothing was recorded.
+	// Pod are the pod-level resources (KEP-2837), or nil without a record.
 	Pod *v1.ResourceRequirements `json:"pod,omitempty"`
 }
 
-// Empty tells that nothing was recorded.
+// Empty reports whether there is no record.
 func (a Actuated) Empty() bool { return a.Pod == nil && len(a.Containers) == 0 }

@@ -4,15 +4,14 @@ import (
 	"github.com/podwright/podwright/pleg/observed"
 )
 
-// here tells whether an instance lives in the current sandbox. One whose sandbox
-// nobody knows counts as being there.
+// here reports whether an instance is in the current sandbox. An instance without a sandbox ID
+// counts as in it.
 func (d *decision) here(s *observed.Container) bool {
 	return s.SandboxID == "" || s.SandboxID == d.out.SandboxID
 }
 
-// currentHere returns the instance that stands for a container in the current
-// sandbox: the one that runs, whatever clocks say, else the newest; nil when the
-// container has none there.
+// currentHere returns the current instance of a container in the current sandbox: the running
+// one, or else the newest, or nil.
 func (d *decision) currentHere(name string) *observed.Container {
 	var newest *observed.Container
 	for i := range d.in.Status.Containers {
@@ -30,7 +29,7 @@ func (d *decision) currentHere(name string) *observed.Container {
 	return newest
 }
 
-// current is currentHere, or what an earlier sandbox has left of the container.
+// current returns currentHere, or else the newest instance of an earlier sandbox.
 func (d *decision) current(name string) *observed.Container {
 	if s := d.currentHere(name); s != nil {
 		return s
@@ -38,9 +37,9 @@ func (d *decision) current(name string) *observed.Container {
 	return d.in.Status.Newest(name)
 }
 
-// sweep clears away instances of a container beside the one that stands for it.
-// They are left over from an agent that died between creating and starting, that
-// lost the answer of a call, or from an earlier sandbox.
+// sweep stops or removes all instances of a container except the current one. They remain from an
+// earlier sandbox, from an agent that died between create and start, or from a call whose
+// response was lost.
 func (d *decision) sweep(name string, current *observed.Container) {
 	for i := range d.in.Status.Containers {
 		s := &d.in.Status.Containers[i]
@@ -56,8 +55,8 @@ func (d *decision) sweep(name string, current *observed.Container) {
 	}
 }
 
-// prune keeps of each init container the newest exited or unknown instance, and
-// drops the exited ones before it: they would pile up while it crashes.
+// prune keeps the newest exited or unknown instance of an init container and removes older exited
+// ones, so that they do not accumulate while it crashes.
 func (d *decision) prune(name string) {
 	kept := false
 	for i := range d.in.Status.Containers {
@@ -72,7 +71,7 @@ func (d *decision) prune(name string) {
 	}
 }
 
-// mayStillRun tells whether an instance has to be stopped before another starts.
+// mayStillRun reports whether an instance must be stopped before another starts.
 func mayStillRun(s *observed.Container) bool {
 	return s.State == observed.StateRunning || s.State == observed.StateUnknown
 }

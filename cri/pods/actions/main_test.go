@@ -15,8 +15,8 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// The names of the containers in tests tell their kind: i for init containers,
-// s for sidecars, e for ephemeral ones; others are regular.
+// testPod derives the kind of each container from the first letter of its name: i for init
+// containers, s for sidecars, e for ephemeral ones. All others are regular.
 func testPod(policy v1.RestartPolicy, names ...string) *v1.Pod {
 	pod := &v1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "web", Namespace: "shop", UID: "0d1e"}, Spec: v1.PodSpec{RestartPolicy: policy}}
 	for _, name := range names {
@@ -61,7 +61,7 @@ func onExit(action v1.ContainerRestartRuleAction, codes ...int32) v1.ContainerRe
 
 type change = func(*observed.Container)
 
-// container is an instance in sandbox s with the ID "<name>-<state>".
+// container returns an instance in sandbox s with the ID "<name>-<state>".
 func container(name string, state observed.State, changes ...change) observed.Container {
 	c := observed.Container{
 		ID: observed.ContainerID{Runtime: "fake", ID: name + "-" + state.String()}, Name: name, SandboxID: "s", State: state,
@@ -103,7 +103,6 @@ func dead() *observed.Sandbox {
 	return &observed.Sandbox{ID: "s", State: observed.SandboxNotReady, HasNetworkStatus: true}
 }
 
-// observed is a pod status made by hand.
 func observedPod(sandbox *observed.Sandbox, containers ...observed.Container) *observed.Pod {
 	s := &observed.Pod{UID: "0d1e", Containers: containers}
 	if sandbox != nil {
@@ -112,7 +111,7 @@ func observedPod(sandbox *observed.Sandbox, containers ...observed.Container) *o
 	return s
 }
 
-// results are the results of probes by the ID of the instance.
+// results returns probe results by the ID of the instance.
 func results(startup, liveness map[string]probe.Verdict) (out probe.Results) {
 	for id, result := range startup {
 		out = append(out, probe.Stored{ContainerID: "fake://" + id, Type: probe.Startup, Result: result})
@@ -139,7 +138,7 @@ func ids(list []observed.Container) []string {
 	return out
 }
 
-// summary is an Actions in a form that a table can hold.
+// summary is a short form of Actions for tables.
 type summary struct {
 	end       bool // KillPod without CreateSandbox
 	kill      []string
@@ -159,7 +158,6 @@ func summarise(t *testing.T, a Actions) summary {
 	}
 }
 
-// decide returns the actions of a valid input.
 func decide(t testing.TB, in Input) Actions {
 	t.Helper()
 	a, err := Compute(in)

@@ -15,9 +15,8 @@ import (
 	"github.com/podwright/podwright/probe"
 )
 
-// model is a runtime and an agent that does what Compute says, both as small as
-// can be, and a memory of what really happened, which the decision does not have.
-// All that is random comes from dice.
+// model combines a minimal runtime, an agent that carries out Compute's decisions, and the true
+// history, which Compute does not receive. All random choices come from dice.
 type model struct {
 	t    *testing.T
 	pod  *v1.Pod
@@ -26,37 +25,35 @@ type model struct {
 	status            observed.Pod
 	startup, liveness map[string]probe.Verdict // by instance
 	actuated          map[string]v1.ResourceRequirements
-	made              int // objects made so far: names them, and is the time
+	made              int // number of objects made so far: used for names and as the time
 
 	truth map[string]*history
-	// resetting tells that a restart of all containers has begun and that
-	// something of before is left.
+	// resetting is true while a restart of all containers is in progress and earlier instances
+	// remain.
 	resetting bool
 }
 
-// history is what really happened to a container.
+// history is the true history of a container.
 type history struct {
-	// done tells that a plain init container has succeeded in this sandbox, up
-	// that a sidecar has started in it.
+	// done is true if a plain init container has succeeded in this sandbox, up if a sidecar has
+	// started in it.
 	done, up bool
-	// ended is the end of the last instance, nil when none ran; last is when that
-	// was created.
-	ended *ending
-	last  time.Time
-	// starts counts the starts.
+	// ended is the end of the last instance, or nil if none ran. last is the creation time of
+	// that instance.
+	ended  *ending
+	last   time.Time
 	starts int
 }
 
-// ending is how an instance ended.
 type ending struct {
 	code int32
 	oom  bool
-	// replaced tells that it was stopped to be replaced, whatever the policy says:
-	// it may run again. Only if the agent dies on the way, nobody knows.
+	// replaced is true if it was stopped to be replaced, so it may run again regardless of its
+	// policy. If the agent dies in between, the restart may be missing.
 	replaced bool
 }
 
-// dice are random choices, all 0 when they are used up.
+// dice are random choices. After the last byte all rolls are 0.
 type dice struct{ bytes []byte }
 
 func (d *dice) roll(n int) int {
@@ -68,7 +65,7 @@ func (d *dice) roll(n int) int {
 	return int(b) % n
 }
 
-// chance is true once in n times, never when the dice are used up.
+// chance returns true once in n times, and false after the last byte.
 func (d *dice) chance(n int) bool { return d.roll(n) == n-1 }
 
 func newModel(t *testing.T, pod *v1.Pod, bytes []byte) *model {
@@ -82,7 +79,7 @@ func newModel(t *testing.T, pod *v1.Pod, bytes []byte) *model {
 	return m
 }
 
-// specs are all containers of the pod.
+// specs returns all containers of the pod.
 func (m *model) specs() []*v1.Container {
 	var out []*v1.Container
 	for _, list := range [][]v1.Container{m.pod.Spec.InitContainers, m.pod.Spec.Containers} {
@@ -97,7 +94,7 @@ func (m *model) specs() []*v1.Container {
 	return out
 }
 
-// must fails the test with the pod and what there is of it.
+// must fails the test with the pod and its state.
 func (m *model) must(ok bool, format string, args ...any) {
 	if !ok {
 		m.t.Helper()
@@ -122,11 +119,11 @@ func (m *model) compute() Actions {
 	return decide(m.t, in)
 }
 
-// ended writes down the end of an instance.
+// ended records the end of an instance.
 func (m *model) ended(s *observed.Container, e *ending) {
 	h := m.truth[s.Name]
 	if s.CreatedAt.Before(h.last) {
-		h.ended.replaced = true // its twin has ended before: both may be meant
+		h.ended.replaced = true // the newer instance has already ended, so either may be meant
 		return
 	}
 	h.ended, h.last = e, s.CreatedAt
@@ -135,7 +132,6 @@ func (m *model) ended(s *observed.Container, e *ending) {
 	}
 }
 
-// exit ends an instance in the runtime.
 func (m *model) exit(s *observed.Container, code int32, reason string) {
 	s.State, s.ExitCode, s.Reason = observed.StateExited, code, reason
 }
@@ -157,18 +153,18 @@ func (m *model) make(prefix string) (string, time.Time) {
 	return fmt.Sprintf("%s-%d", prefix, m.made), time.Unix(int64(m.made), 0)
 }
 
-// alive tells whether an instance runs, or may.
+// alive reports whether an instance is or may be running.
 func alive(s *observed.Container) bool {
 	return s.State == observed.StateRunning || s.State == observed.StateUnknown
 }
 
-// permitted tells whether a container may run once more.
+// permitted reports whether a container may run again.
 func permitted(pod *v1.Pod, c *v1.Container, e *ending) bool {
 	return e == nil || e.replaced || owed(pod, c, e)
 }
 
-// owed tells, from the API's documentation and not from the code, whether policy
-// and rules bring a container back.
+// owed reports whether policy and rules restart a container. It follows the API's documentation,
+// independently of the code under test.
 func owed(pod *v1.Pod, c *v1.Container, e *ending) bool {
 	policy := pod.Spec.RestartPolicy
 	if c.RestartPolicy != nil {
@@ -189,7 +185,7 @@ func owed(pod *v1.Pod, c *v1.Container, e *ending) bool {
 	}
 }
 
-// randomPod makes a pod of random containers.
+// randomPod returns a pod with random containers.
 func randomPod(d *dice) *v1.Pod {
 	names := []string{}
 	for i := range d.roll(4) {
@@ -221,7 +217,7 @@ func randomPolicy(d *dice, c *v1.Container) {
 	}
 	c.RestartPolicy = new([]v1.ContainerRestartPolicy{v1.ContainerRestartPolicyAlways, v1.ContainerRestartPolicyOnFailure, v1.ContainerRestartPolicyNever}[d.roll(3)])
 	if c.Name[0] == 'i' && *c.RestartPolicy == v1.ContainerRestartPolicyAlways {
-		c.RestartPolicy = new(v1.ContainerRestartPolicyNever) // else it is a sidecar
+		c.RestartPolicy = new(v1.ContainerRestartPolicyNever) // otherwise it is a sidecar
 	}
 	if d.roll(2) == 1 {
 		action := []v1.ContainerRestartRuleAction{v1.ContainerRestartRuleActionRestart, v1.ContainerRestartRuleActionRestartAllContainers}[d.roll(2)]

@@ -11,14 +11,14 @@ import (
 	"github.com/podwright/podwright/probe"
 )
 
-// outcome is what becomes of a call of the runtime.
+// outcome is the outcome of a runtime call.
 type outcome int
 
 const (
 	done      outcome = iota
-	lost              // it is done, and the caller does not know
-	refused           // it is not done
-	agentDies         // it is done, and the agent is killed right after
+	lost              // the call took effect, but the caller gets an error
+	refused           // the call did not take effect
+	agentDies         // the call took effect, and then the agent is killed
 )
 
 func (m *model) outcome() outcome {
@@ -35,14 +35,14 @@ func (m *model) outcome() outcome {
 	}
 }
 
-// agentRestarts forgets what only the agent knew.
+// agentRestarts drops the state that only the agent has in memory.
 func (m *model) agentRestarts() {
 	clear(m.startup)
 	clear(m.liveness)
 }
 
-// apply does what was decided, in the order that Actions documents. It tells
-// whether the pod is over.
+// apply carries out the actions in the order that Actions documents. It reports whether the pod
+// is over.
 func (m *model) apply(a Actions) {
 	m.checkShape(a)
 	if !m.stop(a) {
@@ -75,7 +75,7 @@ func (m *model) ephemeralNames() []string {
 	return out
 }
 
-// checkShape holds what is true of every decision.
+// checkShape checks the invariants of every decision.
 func (m *model) checkShape(a Actions) {
 	m.must(!a.CreateSandbox || a.KillPod, "a new sandbox without the end of the old one")
 	m.must(!a.CreateSandbox || a.Starts(), "a sandbox for nothing")
@@ -93,7 +93,7 @@ func (m *model) checkShape(a Actions) {
 	}
 }
 
-// checkKill holds that what runs is stopped for a reason only.
+// checkKill checks that a running container is stopped only for a reason.
 func (m *model) checkKill(k ContainerKill) {
 	s := m.find(k.ID)
 	m.must(s != nil && alive(s), "kill of %s, which does not run", k.ID.ID)
@@ -115,7 +115,7 @@ func (m *model) resizeRestarts(c *v1.Container) bool {
 	return len(c.ResizePolicy) > 1 && amounts(&c.Resources, nil) != amounts(&have, nil)
 }
 
-// checkOver holds that a pod ends only when it must.
+// checkOver checks that a pod ends only if it must.
 func (m *model) checkOver() {
 	if m.pod.DeletionTimestamp != nil {
 		return
@@ -124,7 +124,7 @@ func (m *model) checkOver() {
 		c := &m.pod.Spec.InitContainers[i]
 		h := m.truth[c.Name]
 		if s := m.status.Newest(c.Name); !h.done && h.starts > 0 && podfacts.EffectivePolicy(m.pod, c) == never && (s == nil || s.State != observed.StateRunning) {
-			return // it failed, or nobody knows
+			return // it failed, or its outcome is unavailable
 		}
 	}
 	changed := m.status.SandboxChanged(m.pod.Spec.HostNetwork).Changed
@@ -142,7 +142,7 @@ func (m *model) checkOver() {
 	}
 }
 
-// stop does everything up to the sandbox. It tells whether to go on.
+// stop carries out the steps before the sandbox. It reports whether to continue.
 func (m *model) stop(a Actions) bool {
 	if a.KillPod {
 		if !m.killPod(a) {
@@ -195,7 +195,6 @@ func (m *model) killPod(a Actions) bool {
 	return a.CreateSandbox
 }
 
-// kill stops one container.
 func (m *model) kill(k ContainerKill) bool {
 	s := m.find(k.ID)
 	o := m.outcome()
@@ -222,7 +221,7 @@ func (m *model) reset(id observed.ContainerID) bool {
 	for _, c := range m.status.Containers {
 		m.resetting = m.resetting || c.Name[0] != 'e'
 	}
-	for name, h := range m.truth { // what nobody has any more begins anew
+	for name, h := range m.truth { // containers without instances start from the beginning
 		if name[0] != 'e' && m.status.Newest(name) == nil {
 			*h = history{}
 		}
@@ -249,8 +248,8 @@ func (m *model) createSandbox(attempt uint32) bool {
 	return o == done
 }
 
-// startAll creates and starts containers. It tells whether to go on: a plain init
-// container that does not start holds up the rest.
+// startAll creates and starts containers. It reports whether to continue: a plain init container
+// that fails to start blocks the rest.
 func (m *model) startAll(list []string, indices []int) bool {
 	for _, i := range indices {
 		name := list[i]
@@ -277,7 +276,7 @@ func (m *model) start(name string) (ok, agentDead bool) {
 	}
 	o := m.outcome()
 	if o == refused {
-		if m.dice.roll(2) == 1 { // some runtimes leave it created, others call it exited
+		if m.dice.roll(2) == 1 { // some runtimes leave it in state created, others report it as exited
 			m.exit(&m.status.Containers[0], 128, "StartError")
 			m.ended(&m.status.Containers[0], &ending{code: 128})
 			m.truth[name].starts++
@@ -291,7 +290,7 @@ func (m *model) start(name string) (ok, agentDead bool) {
 	return o == done, o == agentDies
 }
 
-// checkStart holds what must be true when a container is created.
+// checkStart checks the preconditions of a creation.
 func (m *model) checkStart(name string) {
 	h := m.truth[name]
 	for i := range m.status.Containers {

@@ -8,9 +8,8 @@ import (
 	"github.com/podwright/podwright/probe"
 )
 
-// regular decides about the regular containers of an initialised pod. With
-// nothing to keep and nothing to start the pod is over: sidecars do not keep it
-// up.
+// regular decides for the regular containers of an initialised pod. If none is kept and none
+// starts, the pod is over; sidecars do not keep it alive.
 func (d *decision) regular() {
 	kept := 0
 	for i := range d.in.Pod.Spec.Containers {
@@ -30,7 +29,7 @@ func (d *decision) regular() {
 	}
 }
 
-// regularDone tells whether every regular container has ended for good.
+// regularDone reports whether every regular container has exited for good.
 func (d *decision) regularDone() bool {
 	for i := range d.in.Pod.Spec.Containers {
 		c := &d.in.Pod.Spec.Containers[i]
@@ -42,7 +41,6 @@ func (d *decision) regularDone() bool {
 	return true
 }
 
-// judge decides about one regular container.
 func (d *decision) judge(i int, current *observed.Container) (keep, start bool) {
 	c := &d.in.Pod.Spec.Containers[i]
 	switch {
@@ -61,12 +59,11 @@ func (d *decision) judge(i int, current *observed.Container) (keep, start bool) 
 	}
 }
 
-// running decides about a regular container that runs.
+// running decides for a running regular container.
 func (d *decision) running(i int, current *observed.Container) (keep, start bool) {
 	c := &d.in.Pod.Spec.Containers[i]
 	again := podfacts.EffectivePolicy(d.in.Pod, c) != v1.RestartPolicyNever
-	// Rules look at exit codes, and there is none yet: until there is, the pod is
-	// not over.
+	// Rules match exit codes: until the exit code exists, the pod is not over.
 	await := !again && hasRules(c)
 	switch {
 	case !d.here(current):
@@ -88,5 +85,5 @@ func (d *decision) running(i int, current *observed.Container) (keep, start bool
 	}
 }
 
-// hasRules tells whether restart rules count for a container.
+// hasRules reports whether a container has effective restart rules.
 func hasRules(c *v1.Container) bool { return c.RestartPolicy != nil && len(c.RestartPolicyRules) > 0 }

@@ -13,7 +13,7 @@ import (
 	"github.com/podwright/podwright/probe"
 )
 
-// Each cell of the table in section 4.4, C15 to C18. Container b runs throughout.
+// TestRegular covers each cell of the table in section 4.4, C15 to C18. Container b always runs.
 func TestRegular(t *testing.T) {
 	a := func(p v1.RestartPolicy, changes ...func(*v1.Pod)) *v1.Pod {
 		return with(testPod(p, "a", "b"), changes...)
@@ -70,8 +70,8 @@ func TestRegular(t *testing.T) {
 	}
 }
 
-// C15: when nothing is left to run, the pod is stopped; the reasons of single
-// containers are kept, and nothing is started.
+// C15: if no container runs or may run again, the pod is stopped. Kill reasons of single
+// containers are kept, and no container starts.
 func TestNothingLeft(t *testing.T) {
 	failed := map[string]probe.Verdict{"a-running": probe.Failure}
 	for _, tc := range []decisionCase{
@@ -100,7 +100,7 @@ func TestNothingLeft(t *testing.T) {
 	}
 }
 
-// Ephemeral containers start whatever the pod is at, and once.
+// Ephemeral containers start at any stage of the pod, and only once.
 func TestEphemeral(t *testing.T) {
 	for _, tc := range []decisionCase{
 		{name: "beside init", pod: testPod(always, "i", "a", "e0", "e1"), containers: list(running("i")), want: summary{ephemeral: []int{0, 1}}},
@@ -117,7 +117,7 @@ func TestEphemeral(t *testing.T) {
 	}
 }
 
-// C17: only name and image make another container.
+// C17: only a change of name or image replaces a container.
 func TestSameHash(t *testing.T) {
 	pod := testPod(always, "s", "a")
 	for _, c := range []*v1.Container{podfacts.Container(pod, "s"), podfacts.Container(pod, "a")} {
@@ -132,7 +132,7 @@ func TestSameHash(t *testing.T) {
 	}
 }
 
-// C50: what another agent started is kept as it is, in every kind of container.
+// C50: containers of any kind that another agent started are kept unchanged.
 func TestTakeOver(t *testing.T) {
 	pod := with(testPod(always, "i0", "s1", "i2", "a", "b", "e"), startupProbe("s1"))
 	status := observedPod(ready(), running("e"), running("b"), running("a"), exited("b", 1), exited("i2", 0), running("s1"), exited("i0", 0))
@@ -141,8 +141,8 @@ func TestTakeOver(t *testing.T) {
 	require.Empty(t, decide(t, Input{Pod: pod, Status: status, Actuated: &Actuated{}}).Kill, "without a checkpoint, and init containers removed")
 }
 
-// Messages are what a person reads in the events. They promise a restart where there is
-// one, and none where there will be none, as in a pod that is being deleted.
+// Event messages mention a restart if and only if it follows. In a pod that is being deleted no
+// container restarts.
 func TestMessages(t *testing.T) {
 	failed, failedA := map[string]probe.Verdict{"s-running": probe.Failure}, map[string]probe.Verdict{"a-running": probe.Failure}
 	awaited := own("i", v1.ContainerRestartPolicyNever, onExit(v1.ContainerRestartRuleActionRestart, 42))
@@ -209,7 +209,7 @@ func TestExplanation(t *testing.T) {
 	}
 }
 
-// What was handed in belongs to others.
+// Compute does not change its input.
 func TestInputIsNotChanged(t *testing.T) {
 	pod := with(testPod(always, "i0", "s1", "a", "b", "e"), startupProbe("s1"))
 	podfacts.Container(pod, "a").Resources = res("1", "1", "1Mi", "1Mi")

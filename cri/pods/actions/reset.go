@@ -7,12 +7,11 @@ import (
 	"github.com/podwright/podwright/pleg/observed"
 )
 
-// RestartAllTriggered tells whether all containers of a pod are to be restarted
-// together (KEP-5532): a container has ended in a way for which one of its restart
-// rules says so, or the published status, which may be nil, says that this has
-// begun. A published end counts only for a container of which the runtime has
-// nothing: what runs since is another matter. It is for callers that do not have
-// the answer from status.Compute.
+// RestartAllTriggered reports whether all containers of a pod must be restarted (KEP-5532): one
+// of a container's restart rules matches its exit, or the published status has the condition
+// AllContainersRestarting. published may be nil. An exit in the published status counts only if
+// the runtime has no instance of that container. Callers of status.Compute already have this
+// result.
 func RestartAllTriggered(pod *v1.Pod, seen *observed.Pod, published *v1.PodStatus) bool {
 	if pod.DeletionTimestamp != nil || !podfacts.MayRestartAll(pod) {
 		return false
@@ -46,10 +45,9 @@ func demandsRestartAll(c *v1.Container, newest *observed.Container, published []
 	return false
 }
 
-// reset lists what is to be removed before all containers start anew, in the
-// order of Actions.Reset. It tells whether there is anything; if not, the restart
-// has come as far as the start. Sandboxes are not looked at: whether they are
-// good is for the next decision.
+// reset lists the instances to remove before all containers start again, in the order of
+// Actions.Reset. It reports whether there are any. If not, only the start remains. It does not
+// check sandboxes; the next decision does.
 func (d *decision) reset() bool {
 	victims, triggers := d.resetOf(d.in.Pod.Spec.Containers)
 	initVictims, initTriggers := d.resetOf(d.in.Pod.Spec.InitContainers)
@@ -63,9 +61,9 @@ func (d *decision) reset() bool {
 	return true
 }
 
-// resetOf returns the instances of containers, oldest first, apart from those of
-// containers whose end triggered the restart. The newest instance is the one that
-// did, so it comes last: should the agent die on the way, it is still there.
+// resetOf returns the instances of containers, oldest first. Instances of containers whose exit
+// triggered the restart are separate and come last. The newest instance is the trigger, so it
+// survives longest if the agent dies.
 func (d *decision) resetOf(list []v1.Container) (victims, triggers []observed.Container) {
 	for i := range list {
 		var all []observed.Container

@@ -8,25 +8,24 @@ import (
 	"github.com/podwright/podwright/pleg/observed"
 )
 
-// Amounts are the resources of a container that can change while it runs. Zero
-// means that there is none.
+// Amounts are the resources of a container that can change while it is running. A zero amount is
+// not set.
 type Amounts struct {
-	// CPURequest and CPULimit are in thousandths of a CPU.
+	// CPURequest and CPULimit are in millicores.
 	CPURequest, CPULimit int64
 	// MemoryRequest and MemoryLimit are in bytes.
 	MemoryRequest, MemoryLimit int64
 }
 
-// target is a running container that may have to be resized.
 type target struct {
 	current *observed.Container
 	init    bool
 	index   int
 }
 
-// resize compares what a running container should have with what it has. It
-// queues updates in place, or kills the container and tells that it is to be
-// started again because its policy for a changed resource says so.
+// resize compares the desired and the applied amounts of a running container. It queues updates
+// in place. If the resize policy of a changed resource requires a restart, it kills the container
+// instead and returns true.
 func (d *decision) resize(c *v1.Container, t target) (restart bool) {
 	if d.in.Actuated == nil || d.deleted {
 		return false
@@ -56,13 +55,13 @@ func (d *decision) resize(c *v1.Container, t target) (restart bool) {
 	return false
 }
 
-// grows tells the direction of a change: the limit's, or the request's where the
-// limit stays.
+// grows reports whether a change is an increase of the limit, or of the request if the limit is
+// equal.
 func grows(wantLimit, haveLimit, wantRequest, haveRequest int64) bool {
 	return cmp.Or(cmp.Compare(wantLimit, haveLimit), cmp.Compare(wantRequest, haveRequest)) > 0
 }
 
-// queue puts what shrinks in front, so that it makes room for what grows.
+// queue orders resizes: decreases first, because they free room for increases.
 func queue(list []Update, u Update, grows bool) []Update {
 	if grows {
 		return append(list, u)
@@ -70,7 +69,7 @@ func queue(list []Update, u Update, grows bool) []Update {
 	return append([]Update{u}, list...)
 }
 
-// actuated returns what a container has, and whether that was recorded.
+// actuated returns the recorded amounts of a container, and whether there is a record.
 func (d *decision) actuated(c *v1.Container) (Amounts, bool) {
 	record, ok := d.in.Actuated.Containers[c.Name]
 	if !ok {
@@ -79,8 +78,8 @@ func (d *decision) actuated(c *v1.Container) (Amounts, bool) {
 	return amounts(&record, d.in.Actuated.Pod), true
 }
 
-// wanted returns what a container should have. A limit cannot be taken away from
-// a running container: it stays as it is.
+// wanted returns the desired amounts of a container. A limit cannot be removed from a running
+// container, so a removed limit keeps its value.
 func (d *decision) wanted(c *v1.Container, have Amounts) Amounts {
 	return keepLimits(amounts(&c.Resources, d.in.Pod.Spec.Resources), have)
 }
@@ -95,8 +94,8 @@ func keepLimits(want, have Amounts) Amounts {
 	return want
 }
 
-// podLevelChanged tells whether the pod-level resources (KEP-2837) differ from
-// those last applied.
+// podLevelChanged reports whether the pod-level resources (KEP-2837) differ from those last
+// applied.
 func (d *decision) podLevelChanged() bool {
 	if d.in.Actuated == nil || d.in.Pod.Spec.Resources == nil || d.deleted {
 		return false
@@ -105,7 +104,7 @@ func (d *decision) podLevelChanged() bool {
 	return keepLimits(amounts(d.in.Pod.Spec.Resources, nil), have) != have
 }
 
-// amounts reads resources; limits that are not set are those of the pod.
+// amounts converts resources. Unset limits come from the pod level.
 func amounts(r, pod *v1.ResourceRequirements) Amounts {
 	var a Amounts
 	for _, level := range []*v1.ResourceRequirements{r, pod} {
@@ -143,9 +142,9 @@ func restartsOn(c *v1.Container, name v1.ResourceName) bool {
 	return false
 }
 
-// reportedOr returns what the runtime reports of a container's resources; what it
-// does not report, or reports as it must for the wanted value, is as wanted. A
-// reported limit of 0 says nothing: a container with CPUs of its own has none.
+// reportedOr returns the amounts that the runtime reports. An amount is as wanted if it is not
+// reported, or if the report is the rounded form of the wanted amount. A reported limit of 0 is
+// ignored: a container with exclusive CPUs has none.
 func reportedOr(want Amounts, r *observed.Resources) Amounts {
 	if r == nil {
 		return want
@@ -163,10 +162,10 @@ func reportedOr(want Amounts, r *observed.Resources) Amounts {
 	return have
 }
 
-// A kernel gives at least 1 ms per period of 100 ms.
+// minMilliCPULimit is the kernel's minimum: 1 ms per period of 100 ms.
 const minMilliCPULimit = 10
 
-// visibleRequest is what of a CPU request can be read back from shares.
+// visibleRequest returns a CPU request as converted back from cgroup shares.
 func visibleRequest(a Amounts) int64 {
 	request := a.CPURequest
 	if request == 0 {

@@ -11,8 +11,8 @@ import (
 	"github.com/podwright/podwright/pleg/observed"
 )
 
-// res makes resources of "cpu request", "cpu limit", "memory request" and "memory
-// limit"; "" is none.
+// res returns resources from "cpu request", "cpu limit", "memory request" and "memory limit". ""
+// means unset.
 func res(values ...string) v1.ResourceRequirements {
 	r := v1.ResourceRequirements{Requests: v1.ResourceList{}, Limits: v1.ResourceList{}}
 	for i, v := range values {
@@ -39,7 +39,7 @@ func restartOn(names ...v1.ResourceName) []v1.ContainerResizePolicy {
 	return out
 }
 
-// Section 4.7, one container: which resources are updated, and when it restarts.
+// TestResize covers one container (section 4.7): the updated resources and the restarts.
 func TestResize(t *testing.T) {
 	const cpu, memory = v1.ResourceCPU, v1.ResourceMemory
 	base := res("100m", "200m", "64Mi", "128Mi")
@@ -123,7 +123,7 @@ func TestResize(t *testing.T) {
 	}
 }
 
-// C36: what shrinks comes first, by limit, or by request where the limit stays.
+// C36: decreases come first, by limit, or by request if the limit is equal.
 func TestResizeOrder(t *testing.T) {
 	pod := testPod(always, "s", "a", "b", "c")
 	have, want := map[string]v1.ResourceRequirements{}, map[string]v1.ResourceRequirements{
@@ -146,7 +146,7 @@ func TestResizeOrder(t *testing.T) {
 	require.Equal(t, ids(list(running("c"))), []string{a.UpdateCPU[3].ID.ID})
 }
 
-// KEP-2837: limits that a container does not have are the pod's.
+// KEP-2837: a container without a limit has the pod's.
 func TestResizePodLevel(t *testing.T) {
 	old, grown := res("100m", "200m", "64Mi", "128Mi"), res("100m", "400m", "64Mi", "256Mi")
 	pod := testPod(always, "a", "b")
@@ -169,8 +169,8 @@ func TestResizePodLevel(t *testing.T) {
 	require.False(t, decide(t, Input{Pod: pod, Status: status, Actuated: actuated}).UpdatePodLevelResources, "it cannot be taken away")
 }
 
-// What is not running in a good sandbox is not resized, and nothing is in a pod
-// that is being deleted or whose agent does not resize.
+// A container is not resized unless it is running in a usable sandbox. No container is resized in
+// a pod that is being deleted, or without Actuated.
 func TestNoResize(t *testing.T) {
 	want := res("1", "1", "1Mi", "1Mi")
 	resized := func(changes ...func(*v1.Pod)) *v1.Pod {

@@ -7,8 +7,8 @@ import (
 	"github.com/podwright/podwright/pleg/observed"
 )
 
-// replaceSandbox decides whether a pod without a usable sandbox gets a new one,
-// and what starts in it.
+// replaceSandbox decides whether a pod without a usable sandbox gets a new one, and which
+// containers start in it.
 func (d *decision) replaceSandbox() {
 	pod := d.in.Pod
 	if d.deleted {
@@ -33,15 +33,15 @@ func (d *decision) replaceSandbox() {
 		d.out.StartRegular = candidates
 		return
 	}
-	// In a new sandbox initialisation begins anew. What the old one has left of
-	// it would look like progress.
+	// Initialisation starts again in a new sandbox. Instances of the old one would look like
+	// progress.
 	d.pruneAllInit()
 	d.out.StartInit = []int{0}
 	d.explain("init container " + pod.Spec.InitContainers[0].Name + " runs first")
 }
 
-// failedInit names an init container that has failed for good, "" if none has:
-// the pod has ended by it, and a new sandbox is not a new chance.
+// failedInit returns the name of an init container that failed for good, or "". Such a pod has
+// ended: a new sandbox does not restart it.
 func (d *decision) failedInit() string {
 	for i := range d.in.Pod.Spec.InitContainers {
 		c := &d.in.Pod.Spec.InitContainers[i]
@@ -53,8 +53,8 @@ func (d *decision) failedInit() string {
 	return ""
 }
 
-// awaitExitCodes stops the containers of which only the exit code tells whether
-// they come back. Until then the pod is not over. It tells whether there are any.
+// awaitExitCodes stops the containers that have restart rules. Until their exit codes exist, the
+// pod is not over. It reports whether there are any.
 func (d *decision) awaitExitCodes() bool {
 	for i := range d.in.Status.Containers {
 		s := &d.in.Status.Containers[i]
@@ -67,8 +67,8 @@ func (d *decision) awaitExitCodes() bool {
 	return len(d.out.Kill) > 0
 }
 
-// candidates are the regular containers that run in a new sandbox. A container
-// that was created and never started counts as never run (#118321).
+// candidates returns the regular containers that run in a new sandbox. A container that was
+// created and never started counts as never run (#118321).
 func (d *decision) candidates() []int {
 	var out []int
 	again := false
@@ -79,22 +79,21 @@ func (d *decision) candidates() []int {
 		}
 		again = again || runs && byOwnPolicy
 	}
-	// A pod that never restarts has run once, and once is what it asked for:
-	// the parts that did not get their turn do not get one without the others,
-	// unless a container has a policy of its own that brings it back.
+	// A pod with policy Never runs only once: containers that did not run get no second chance,
+	// unless a container has a policy of its own that restarts it.
 	if d.in.Pod.Spec.RestartPolicy == v1.RestartPolicyNever && d.anyRan() && !again {
 		return nil
 	}
 	return out
 }
 
-// runsInNewSandbox tells whether a regular container runs in a new sandbox, and
-// if so whether it does by a policy of its own. Restart rules can only add to it:
-// the exit code of a container that ended with its sandbox is not its own doing.
+// runsInNewSandbox reports whether a regular container runs in a new sandbox, and if so whether a
+// policy of its own allows it. Restart rules can only add restarts, because the exit code of a
+// container that ended with its sandbox is not the container's own.
 func (d *decision) runsInNewSandbox(c *v1.Container) (runs, byOwnPolicy bool) {
 	newest := d.in.Status.Newest(c.Name)
 	policy := podfacts.EffectivePolicy(d.in.Pod, c)
-	own := policy != v1.RestartPolicyNever // where the pod's is Never, the only place where it counts, it is the container's
+	own := policy != v1.RestartPolicyNever // used only if the pod's policy is Never: then the policy is the container's own
 	switch {
 	case newest == nil || newest.State == observed.StateCreated:
 		return true, own
@@ -109,7 +108,7 @@ func (d *decision) runsInNewSandbox(c *v1.Container) (runs, byOwnPolicy bool) {
 	}
 }
 
-// anyRan tells whether a container of the pod was ever started.
+// anyRan reports whether any container of the pod was ever started.
 func (d *decision) anyRan() bool {
 	for i := range d.in.Status.Containers {
 		if d.in.Status.Containers[i].State != observed.StateCreated {

@@ -9,7 +9,7 @@ import (
 	"github.com/podwright/podwright/pleg/observed"
 )
 
-// C1 to C7: when a sandbox is made, and what starts in it.
+// C1 to C7: when a sandbox is created, and which containers start in it.
 func TestSandbox(t *testing.T) {
 	twoReady := observedPod(ready())
 	twoReady.Sandboxes = []observed.Sandbox{{ID: "t", State: observed.SandboxReady, Attempt: 4}, *ready()}
@@ -106,8 +106,8 @@ func TestSandbox(t *testing.T) {
 	}
 }
 
-// Containers in the pod's sandbox that are not in its spec are stopped if they run, and removed if
-// they were only created. The pod's own containers do not wait for that.
+// Containers in the pod's sandbox that are not in its spec are stopped if they run, and removed
+// if they were only created. The pod's own containers do not wait for that.
 func TestStrangers(t *testing.T) {
 	for _, tc := range []decisionCase{
 		{name: "renamed", pod: testPod(always, "b"), containers: list(running("a")), want: summary{kill: []string{"a-running "}, regular: []int{0}}},
@@ -125,8 +125,8 @@ func TestStrangers(t *testing.T) {
 	}
 }
 
-// A sandbox that was made for another name or namespace is not the pod's, and its
-// containers do not count: the pod begins anew.
+// A sandbox with another name or namespace does not belong to the pod, and its containers do not
+// count: the pod starts from the beginning.
 func TestSandboxOfAnotherName(t *testing.T) {
 	named := func(sb *observed.Sandbox, id, namespace, name string, attempt uint32) *observed.Sandbox {
 		sb.ID, sb.Name, sb.Namespace, sb.Attempt = id, name, namespace, attempt
@@ -167,7 +167,7 @@ func TestSandboxOfAnotherName(t *testing.T) {
 	}
 }
 
-// Compute refuses an input without its parts, and the status of another pod.
+// Compute returns an error for an incomplete input, and for the status of another pod.
 func TestComputeChecks(t *testing.T) {
 	for _, in := range []Input{{}, {Pod: testPod(always, "a")}, {Status: observedPod(nil)}} {
 		_, err := Compute(in)
@@ -189,7 +189,7 @@ func resetPod(triggers ...string) *v1.Pod {
 	return pod
 }
 
-// C19: all instances are reset, victims first, the trigger last.
+// C19: all instances are reset, the triggering one last.
 func TestReset(t *testing.T) {
 	full := list(running("e"), running("c"), created("b"), exited("b", 42, id("b1")), running("a"), exited("a", 1), exited("i2", 0), running("s1"), exited("i0", 42))
 	for _, tc := range []struct {
@@ -213,8 +213,7 @@ func TestReset(t *testing.T) {
 	}
 }
 
-// C19: after the reset the pod starts from the beginning, though it is still said
-// to restart.
+// C19: after the reset the pod starts from the beginning, even if RestartAll is still set.
 func TestAfterReset(t *testing.T) {
 	a := decide(t, Input{Pod: resetPod("a"), Status: observedPod(ready(), exited("e", 0)), RestartAll: true})
 	require.Equal(t, summary{init: []int{0}}, summarise(t, a))

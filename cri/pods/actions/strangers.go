@@ -9,9 +9,9 @@ import (
 	"github.com/podwright/podwright/pleg/observed"
 )
 
-// ownStatus is what the runtime has of the pod itself: a sandbox that was made for
-// another name or namespace is not the pod's, whatever its UID, and what is in it
-// is neither. It tells whether something of that may still run.
+// ownStatus returns the part of the status that belongs to the pod. A sandbox with another name
+// or namespace belongs to another pod despite the UID, and so do its containers. othersRun
+// reports whether any of those may still be running.
 func ownStatus(pod *v1.Pod, all *observed.Pod) (own *observed.Pod, othersRun bool) {
 	others := map[string]bool{}
 	for _, sb := range all.Sandboxes {
@@ -32,8 +32,8 @@ func ownStatus(pod *v1.Pod, all *observed.Pod) (own *observed.Pod, othersRun boo
 	return own, othersRun
 }
 
-// sandboxChange decides whether the pod needs a new sandbox; all is what the runtime
-// has under its UID. A new one is newer than those of others.
+// sandboxChange reports whether the pod needs a new sandbox. all is the runtime's whole state of
+// the pod's UID. The attempt is higher than in all other sandboxes of that UID.
 func (d *decision) sandboxChange(all *observed.Pod, othersRun bool) observed.SandboxChange {
 	change := d.in.Status.SandboxChanged(d.in.Pod.Spec.HostNetwork)
 	if othersRun {
@@ -45,8 +45,8 @@ func (d *decision) sandboxChange(all *observed.Pod, othersRun bool) observed.San
 	return change
 }
 
-// strangers stops the containers that run in the pod and that its spec does not have: it
-// had them under other names, or has them no longer. Nobody else would.
+// strangers stops the running containers of the pod that its spec does not contain, such as
+// renamed or removed ones. No other step stops them.
 func (d *decision) strangers() {
 	for i := range d.in.Status.Containers {
 		s := &d.in.Status.Containers[i]

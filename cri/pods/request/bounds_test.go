@@ -12,8 +12,7 @@ import (
 	"github.com/podwright/podwright/internal/podfacts"
 )
 
-// What a process can be started with is used to the last byte, and a variable that is set
-// again takes no more than its value.
+// The size limit is exact to the byte, and a variable that is set again counts only once.
 func TestEnvironmentSize(t *testing.T) {
 	e := &environment{values: map[string]string{}}
 	most := podfacts.MaxExecString - 1
@@ -30,7 +29,7 @@ func TestEnvironmentSize(t *testing.T) {
 	require.NoError(t, e.set("a", ""))
 	require.ErrorIs(t, e.set("000", strings.Repeat("y", most-5)), errLargeEnvironment)
 
-	e.size -= len("abc\x00") // an argument takes its place to the last byte, and one for its end
+	e.size -= len("abc\x00") // an argument can take its place, including the final NUL
 	_, err := e.expandAll("args", []string{"abc"})
 	require.NoError(t, err)
 	require.Equal(t, podfacts.MaxExecTotal, e.size)
@@ -38,8 +37,8 @@ func TestEnvironmentSize(t *testing.T) {
 	require.ErrorIs(t, err, errLargeEnvironment)
 }
 
-// A few hundred bytes of a spec do not become gigabytes: what multiplies is refused
-// by its field, and not made first.
+// References that multiply are refused with their field before memory is allocated: a spec of a
+// few hundred bytes must not expand to gigabytes.
 func TestMultiplying(t *testing.T) {
 	h, objects := withObjects(t)
 	objects.AddConfigMap(&v1.ConfigMap{ObjectMeta: object("bare")})
@@ -114,7 +113,7 @@ func TestMultiplying(t *testing.T) {
 	}
 }
 
-// Annotations go with every image that is mounted, but not without bound.
+// The pod's annotations are sent with each mounted image, up to a bound.
 func TestAnnotationsOfManyImages(t *testing.T) {
 	h := newHarness(t)
 	pod := testPod("a")
@@ -132,8 +131,8 @@ func TestAnnotationsOfManyImages(t *testing.T) {
 	require.ErrorContains(t, err, `volumeMounts[32]: volume "i": the pod's annotations`)
 }
 
-// Services are not the container's doing: however many there are, they do not
-// keep it from starting.
+// Service variables do not count against the container's limit: any number of services lets it
+// start.
 func TestManyServices(t *testing.T) {
 	h, m := withObjects(t)
 	var all []*v1.Service

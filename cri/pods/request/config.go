@@ -13,156 +13,147 @@ import (
 	"github.com/podwright/podwright/internal/fields"
 )
 
-// Config configures a Builder. The zero value is useful: a node without a name,
-// address or name server, where all files are in the usual places. What a pod
-// asks for and the configuration does not provide for is an error of that pod.
+// Config configures a Builder. The zero value describes a node without a name, addresses or name
+// servers, and with its files in the default paths. If a pod requires a part that is not
+// configured, requests for that pod fail.
 type Config struct {
-	// Node is what pods are told about the node and given of it.
+	// Node describes the node to containers.
 	Node Node
-	// DNS is what pods are told about name servers.
+	// DNS configures name resolution in pods.
 	DNS DNS
-	// LogRoot holds a directory of logs per pod; zero means /var/log/pods.
+	// LogRoot is the directory with one log directory per pod. Default: /var/log/pods.
 	LogRoot string
-	// CgroupParent returns the cgroup in which a pod's sandbox is put; nil
-	// means the runtime's default.
+	// CgroupParent returns the parent cgroup of a pod's sandbox. Optional: without it the runtime
+	// chooses.
 	CgroupParent func(pod *v1.Pod) string
 
-	// Inputs are where the rest comes from.
+	// Inputs are the optional sources of variables, volumes and devices.
 	Inputs
 
-	// readFile reads the node's resolver and hosts file; nil reads at most
-	// 10 MiB of the file.
+	// readFile reads the node's resolver and hosts file. Default: up to 10 MiB of the file.
 	readFile func(path string) ([]byte, error)
-	// Event records Kubernetes events; nil records none.
+	// Event records Kubernetes events. Optional.
 	Event podwright.EventFunc
 }
 
-// Inputs are the sources outside of the pod's spec that requests are built from.
-// All are optional.
+// Inputs are the sources of requests besides the pod's spec. All are optional.
 type Inputs struct {
-	// ConfigMaps, Secrets and Services are where environment variables come
-	// from. Nil means that the node has none: containers that refer to a config
-	// map or a secret fail, unless that is optional, and none is told of
-	// services.
+	// ConfigMaps, Secrets and Services are the sources of environment variables. Without them
+	// containers that refer to a config map or secret fail, unless the reference is optional, and
+	// containers get no service variables.
 	ConfigMaps ConfigMaps
 	Secrets    Secrets
 	Services   Services
-	// Volumes tells where volumes are; nil means that containers with volumes
-	// other than images fail.
+	// Volumes returns the paths of volumes. Without it containers with volumes fail, except for
+	// image volumes.
 	Volumes Volumes
-	// SubPaths gives containers a part of a volume; nil means that containers
-	// with subPath fail, except on image volumes.
+	// SubPaths prepares parts of volumes. Without it containers with subPath fail, except on
+	// image volumes.
 	SubPaths SubPaths
 
-	// NodeIPs returns the node's addresses as long as Node.IPs is empty, for agents
-	// that start before the node's network; nil means that they are not known.
+	// NodeIPs returns the node's addresses while Node.IPs is empty, for agents that start before
+	// the node's network. Without it, or if it returns none, the addresses are unavailable.
 	NodeIPs func() []string
-	// Devices returns what device plugins and resource claims give to a
-	// container; nil means that containers that ask for such things fail.
+	// Devices returns the devices of a container from device plugins and resource claims. Without
+	// it containers that require such devices fail.
 	Devices func(ctx context.Context, pod *v1.Pod, container *v1.Container) (Devices, error)
-	// UserNamespace returns the users of a pod with hostUsers false, the same
-	// at each call for one pod; nil means that such pods get no sandbox.
+	// UserNamespace returns the user namespace of a pod with hostUsers false. It must return the
+	// same value at each call for a pod. Without it such pods get no sandbox.
 	UserNamespace func(pod *v1.Pod) (UserNamespace, error)
-	// HandlerFeatures returns what the runtime handler of a pod can do; nil
-	// means nothing optional.
+	// HandlerFeatures returns the features of a pod's runtime handler. Without it no optional
+	// feature is used.
 	HandlerFeatures func(pod *v1.Pod) HandlerFeatures
-	// ExclusiveCPUs tells whether a container, or any container of the pod if
-	// container is nil, has CPUs for itself. Its CPU limit is not enforced then.
-	// Nil means that none has.
+	// ExclusiveCPUs reports whether a container, or any container of the pod if container is nil,
+	// has exclusive CPUs. The CPU limit is then not enforced. Without it no container has
+	// exclusive CPUs.
 	ExclusiveCPUs func(pod *v1.Pod, container *v1.Container) bool
-	// ExtraGroups returns groups that own volumes of a pod, beside those of its
-	// spec; nil means none.
+	// ExtraGroups returns further groups that own volumes of a pod, besides the groups in its
+	// spec.
 	ExtraGroups func(pod *v1.Pod) []int64
 }
 
-// Node describes the node as far as containers depend on it.
+// Node describes the node to containers.
 type Node struct {
-	// Name is spec.nodeName for pods that do not name their node.
+	// Name is the value of spec.nodeName for pods without a node name.
 	Name string
-	// IPs are the node's addresses, the primary one first: status.hostIP, and
+	// IPs are the node's addresses, the primary one first. They are used as status.hostIP and as
 	// the addresses of host-network pods.
 	IPs []string
-	// MemoryCapacity in bytes scales the OOM score of Burstable containers;
-	// zero gives them the least protected score.
+	// MemoryCapacity in bytes scales the OOM score of Burstable containers. Zero gives them the
+	// least protected score.
 	MemoryCapacity int64
-	// CgroupV2 tells that the node uses the unified cgroup hierarchy.
+	// CgroupV2 selects the unified cgroup hierarchy.
 	CgroupV2 bool
-	// Allocatable is what the node has for pods: what containers without a
-	// limit are told is theirs. What is missing counts as 0.
+	// Allocatable are the node's resources for pods, which the downward API reports to containers
+	// without a limit. A missing resource counts as 0.
 	Allocatable v1.ResourceList
-	// SwapController tells that swap of cgroups is accounted; containers then
-	// get as much as LimitedSwap says.
+	// SwapController is true if cgroups account for swap. Containers then get a swap limit, see
+	// LimitedSwap.
 	SwapController bool
-	// LimitedSwap gives Burstable containers a share of SwapCapacity, as large
-	// as their part of the node's memory (KEP-2400, cgroup v2 only). False means
-	// that no container gets swap.
+	// LimitedSwap gives Burstable containers a share of SwapCapacity in proportion to their part
+	// of the node's memory (KEP-2400, cgroup v2 only). Without it no container gets swap.
 	LimitedSwap bool
-	// SwapCapacity in bytes is what LimitedSwap shares out.
+	// SwapCapacity in bytes is the swap that LimitedSwap distributes.
 	SwapCapacity int64
-	// HugePageSizes are the sizes of huge pages that the node has, as runtimes
-	// write them: "2MB", "1GB". Containers may use them as far as they say.
+	// HugePageSizes are the node's sizes of huge pages in the form of runtimes, such as "2MB" and
+	// "1GB". Each container gets a limit for each size.
 	HugePageSizes []string
-	// MemoryQoS slows down containers that near their memory limit and protects
-	// what they asked for (KEP-2570, cgroup v2 only).
+	// MemoryQoS throttles containers that approach their memory limit and protects their memory
+	// request (KEP-2570, cgroup v2 only).
 	MemoryQoS MemoryQoS
-	// SELinux tells that the node enforces SELinux: files that the agent makes
-	// for a pod are relabelled.
+	// SELinux is true if the node enforces SELinux. Files that the agent makes for a pod are then
+	// relabelled.
 	SELinux bool
-	// SingleProcessOOMKill leaves the other processes of a container alive when
-	// the kernel kills one for lack of memory (cgroup v2 only).
+	// SingleProcessOOMKill keeps the remaining processes of a container running after the kernel
+	// kills one for lack of memory (cgroup v2 only).
 	SingleProcessOOMKill bool
-	// NoCPUQuota turns off the enforcement of CPU limits.
+	// NoCPUQuota disables the enforcement of CPU limits.
 	NoCPUQuota bool
-	// CPUQuotaPeriod is the period of CPU limits, from 1 ms to 1 s; zero means
-	// 100 ms.
+	// CPUQuotaPeriod is the period of CPU limits, from 1 ms to 1 s. Default: 100 ms.
 	CPUQuotaPeriod time.Duration
-	// SeccompDefault gives containers without a seccomp profile the runtime's
-	// default one instead of none.
+	// SeccompDefault selects the runtime's default seccomp profile for containers without a
+	// profile, instead of none.
 	SeccompDefault bool
-	// SeccompRoot is the directory of Localhost seccomp profiles; zero means
+	// SeccompRoot is the directory of Localhost seccomp profiles. Default:
 	// /var/lib/kubelet/seccomp.
 	SeccompRoot string
 }
 
 // MemoryQoS configures the soft limits of memory.
 type MemoryQoS struct {
-	// Enabled sets memory.high of containers whose memory request is not their
-	// limit.
+	// Enabled sets memory.high for containers whose memory request differs from their limit.
 	Enabled bool
-	// ThrottlingFactor says where between request and limit memory.high is; zero
-	// means 0.9.
+	// ThrottlingFactor is the position of memory.high between request (0) and limit (1). Default:
+	// 0.9.
 	ThrottlingFactor float64
-	// TieredReservation protects the request: of Guaranteed pods by memory.min,
-	// of Burstable ones by memory.low.
+	// TieredReservation protects the request: with memory.min in Guaranteed pods, with memory.low
+	// in Burstable ones.
 	TieredReservation bool
 }
 
-// DNS describes name resolution in pods.
+// DNS configures name resolution in pods.
 type DNS struct {
-	// ClusterServers are the cluster's name servers; none means that pods with
-	// dnsPolicy ClusterFirst get the node's resolver, and an event, as the node does.
+	// ClusterServers are the cluster's name servers. Without them pods with dnsPolicy
+	// ClusterFirst get the node's resolver, with an event on the pod and the node.
 	ClusterServers []string
-	// ClusterDomain is the cluster's domain; zero means no search domains for
-	// services and no pod domains.
+	// ClusterDomain is the cluster's domain. Optional: without it pods get no search domains for
+	// services and no domain of their own.
 	ClusterDomain string
-	// HostResolver is the resolv.conf of pods with dnsPolicy Default; zero means
-	// /etc/resolv.conf.
+	// HostResolver is the resolv.conf of pods with dnsPolicy Default. Default: /etc/resolv.conf.
 	HostResolver string
-	// HostsFile is what host-network pods get as /etc/hosts; zero means
-	// /etc/hosts.
+	// HostsFile is the source of /etc/hosts in host-network pods. Default: /etc/hosts.
 	HostsFile string
-	// NoHostResolver gives pods with dnsPolicy Default no name server but
-	// themselves.
+	// NoHostResolver gives pods with dnsPolicy Default only a loopback name server.
 	NoHostResolver bool
 }
 
-// Builder builds requests. Use New; it is safe for concurrent use.
+// Builder builds requests. It is safe for concurrent use. Use New.
 type Builder struct {
 	cfg         Config
 	maskedPaths []string
 }
 
-// New checks the configuration and returns a Builder.
+// New validates the configuration and returns a Builder.
 func New(cfg Config) (*Builder, error) {
 	if err := cfg.complete(); err != nil {
 		return nil, err
@@ -195,10 +186,10 @@ func (c *Config) complete() error {
 	return f.Err()
 }
 
-// maxNodeFile bounds the files of the node that are read.
+// maxNodeFile bounds the size of a node's file.
 const maxNodeFile = 10 << 20
 
-// readFile reads a file of at most limit bytes; a larger one is an error.
+// readFile reads a file of at most limit bytes. A larger file is an error.
 func readFile(open func(string) (*os.File, error), path string, limit int64) ([]byte, error) {
 	f, err := open(path)
 	if err != nil {

@@ -12,60 +12,56 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
-// Image is an image that is present, as far as a container depends on it.
+// Image is a pulled image, as far as a container needs it.
 type Image struct {
-	// Ref is the runtime's own reference, to create the container with.
+	// Ref is the runtime's reference to the image, for creating the container.
 	Ref string
-	// UserSpecified is the image as the spec names it.
+	// UserSpecified is the image name in the spec.
 	UserSpecified string
-	// UID is the numeric user the image runs as, nil when the image names
-	// none or names it by Username.
+	// UID is the numeric user of the image. It is nil if the image has no user or a Username.
 	UID *int64
-	// Username is the user the image runs as, if it names one.
+	// Username is the image's user, if the image has a user name.
 	Username string
 }
 
-// Instance is one container about to be created.
+// Instance describes a container to create.
 type Instance struct {
-	// Pod is the container's pod. Required; it is not changed.
+	// Pod is the container's pod. Required. It is not changed.
 	Pod *v1.Pod
-	// Container is one of its init or regular containers, or an ephemeral one as
-	// Ephemeral turns it. Required; it is not changed.
+	// Container is one of the pod's init or regular containers, or the result of Ephemeral.
+	// Required. It is not changed.
 	Container *v1.Container
-	// Image is the container's image.
-	Image Image
-	// RestartCount is the number of the instance, 0 for the first.
+	Image     Image
+	// RestartCount is the number of the instance. The first has 0.
 	RestartCount int32
 	// PodIPs are the pod's addresses, see Builder.PodIPs.
 	PodIPs []string
-	// TargetID is, for an ephemeral container, the runtime's ID of the container
-	// whose processes it is to see; zero means none. It counts only if the
-	// containers of the pod do not share processes anyway.
+	// TargetID is the runtime ID of the container whose processes an ephemeral container shares.
+	// Optional. It is ignored if the pod's containers share processes anyway.
 	TargetID string
-	// RuntimeHandler is the pod's runtime handler; zero means the default one.
+	// RuntimeHandler is the pod's runtime handler. Empty selects the default handler.
 	RuntimeHandler string
-	// HostsFile is the file on the node that becomes /etc/hosts, unless the
-	// container mounts something there; zero means the runtime's own.
+	// HostsFile is the node's file to mount as /etc/hosts, unless the container mounts a volume
+	// there. Without it the container gets the runtime's file.
 	HostsFile string
-	// TerminationFile is the file on the node that becomes the termination
-	// message path, unless the container mounts something there; zero means
-	// none.
+	// TerminationFile is the node's file to mount at the termination message path, unless the
+	// container mounts a volume there. Optional.
 	TerminationFile string
-	// ImageVolumes are the images of the pod's image volumes, by volume name.
-	// Only Ref and UserSpecified count.
+	// ImageVolumes are the images of the pod's image volumes, by volume name. Only Ref and
+	// UserSpecified are used.
 	ImageVolumes map[string]Image
 }
 
-// Ephemeral returns an ephemeral container in the form of all others. Its target
-// is Instance.TargetID's matter.
+// Ephemeral returns an ephemeral container as a v1.Container. Its target goes into
+// Instance.TargetID.
 func Ephemeral(c *v1.EphemeralContainer) *v1.Container {
 	out := v1.Container(c.EphemeralContainerCommon)
 	return &out
 }
 
-// Container is the configuration of a container. An error is about this
-// container alone, and names the field of its spec; it is nothing that a user
-// must not see. What was prepared for a container that fails is released.
+// Container returns the configuration of a container. An error names the field of the container's
+// spec, affects only this container, and reveals no details of the node. On error the prepared
+// sub paths are released.
 func (b *Builder) Container(ctx context.Context, in Instance) (*runtimeapi.ContainerConfig, error) {
 	if in.Pod == nil || in.Container == nil {
 		return nil, errors.New("request: Instance.Pod and Instance.Container are required")
@@ -96,7 +92,7 @@ func (b *Builder) Container(ctx context.Context, in Instance) (*runtimeapi.Conta
 	m := &mountBuild{Builder: b, in: in, env: env, features: b.cfg.HandlerFeatures(in.Pod)}
 	mounts, err := m.mounts(ctx, devices.Mounts)
 	if err == nil {
-		err = ctx.Err() // nothing is handed to somebody who has left
+		err = ctx.Err() // the caller no longer uses the result
 	}
 	if err != nil {
 		return nil, errors.Join(err, m.release(ctx))
@@ -113,7 +109,8 @@ func (b *Builder) Container(ctx context.Context, in Instance) (*runtimeapi.Conta
 	return config, nil
 }
 
-// config is the part of the configuration that needs nothing from outside.
+// config returns the part of the configuration that depends only on the instance and its
+// environment.
 func (b *Builder) config(in Instance, env *environment) *runtimeapi.ContainerConfig {
 	c := in.Container
 	out := &runtimeapi.ContainerConfig{
@@ -133,8 +130,8 @@ func (b *Builder) config(in Instance, env *environment) *runtimeapi.ContainerCon
 	return out
 }
 
-// check refuses what an API server would not let through, and what would start
-// as something else than was asked for.
+// check refuses values that an API server rejects, and values that would change their meaning in
+// the conversion.
 func (b *Builder) check(in Instance) error {
 	if in.RestartCount < 0 {
 		return fmt.Errorf("request: Instance.RestartCount is negative: %d", in.RestartCount)
@@ -150,7 +147,7 @@ func (b *Builder) check(in Instance) error {
 	return nil
 }
 
-// devices are what plugins and claims give, and block volumes.
+// devices returns the devices from plugins, claims and block volumes.
 func (b *Builder) devices(ctx context.Context, in Instance) (Devices, error) {
 	var out Devices
 	var err error
@@ -166,8 +163,8 @@ func (b *Builder) devices(ctx context.Context, in Instance) (Devices, error) {
 	return out, err
 }
 
-// wantsDevices names something that only a device plugin or a claim provides,
-// "" if the container asks for nothing of the kind.
+// wantsDevices returns the name of a resource or claim that only a device plugin or claim can
+// provide, or "".
 func wantsDevices(c *v1.Container) string {
 	for _, claim := range c.Resources.Claims {
 		return claim.Name
@@ -182,11 +179,11 @@ func wantsDevices(c *v1.Container) string {
 	return ""
 }
 
-// mapUsers lets the users of a pod own on a mount what the same users own
-// outside.
+// mapUsers adds the pod's ID mappings to all mounts, so that the pod's users own the same files
+// inside as outside.
 func mapUsers(mounts []*runtimeapi.Mount, users *runtimeapi.UserNamespace) {
 	for i, mount := range mounts {
-		// A mount may be the caller's own, and be handed in again.
+		// A mount may belong to the caller and be used again.
 		mounts[i] = &runtimeapi.Mount{
 			ContainerPath: mount.ContainerPath, HostPath: mount.HostPath, Readonly: mount.Readonly, SelinuxRelabel: mount.SelinuxRelabel,
 			Propagation: mount.Propagation, RecursiveReadOnly: mount.RecursiveReadOnly, Image: mount.Image, ImageSubPath: mount.ImageSubPath,
@@ -195,8 +192,8 @@ func mapUsers(mounts []*runtimeapi.Mount, users *runtimeapi.UserNamespace) {
 	}
 }
 
-// stopSignal is the runtime's form of a signal's name: SIGNAL_SIGRTMINPLUS3 is
-// SIGRTMIN+3. It tells whether there is such a signal.
+// stopSignal converts a signal name to the runtime's form, SIGRTMIN+3 to SIGNAL_SIGRTMINPLUS3. It
+// reports whether the signal exists.
 func stopSignal(name v1.Signal) (runtimeapi.Signal, bool) {
 	if !strings.HasPrefix(string(name), "SIG") {
 		return 0, false
@@ -206,9 +203,9 @@ func stopSignal(name v1.Signal) (runtimeapi.Signal, bool) {
 	return runtimeapi.Signal(signal), ok
 }
 
-// CgroupResources turns CPU in thousandths and memory in bytes into what the
-// cgroup of a pod or container is given when it is resized in place (KEP-1287); a
-// negative request means the limit, and a limit of zero none.
+// CgroupResources returns the resources of a pod or container cgroup for an in-place resize
+// (KEP-1287). CPU is in millicores, memory in bytes. A negative request stands for the limit; a
+// limit of zero means no limit.
 func (b *Builder) CgroupResources(cpuRequest, cpuLimit, memoryLimit int64) *runtimeapi.LinuxContainerResources {
 	return b.cfg.Node.linux(amounts{requestMilli: cpuRequest, limitMilli: cpuLimit, memory: memoryLimit})
 }

@@ -14,7 +14,7 @@ import (
 	"github.com/podwright/podwright/cri/pods/labels"
 )
 
-// Bad input is refused by the name of its field.
+// An error for bad input names the field.
 func TestContainerBadInput(t *testing.T) {
 	h := newHarness(t)
 	pod := testPod("a")
@@ -38,8 +38,8 @@ func TestContainerBadInput(t *testing.T) {
 	require.ErrorIs(t, err, context.Canceled)
 }
 
-// An annotation of 1 MiB arrives whole in the sandbox. A variable cannot hold it: no
-// process starts with that.
+// A sandbox gets an annotation of 1 MiB in full. A variable cannot have that size, because no
+// process starts with it.
 func TestLargeAnnotation(t *testing.T) {
 	h := newHarness(t)
 	pod := testPod("a")
@@ -78,7 +78,7 @@ func TestNewRefuses(t *testing.T) {
 	}
 }
 
-// The zero Config takes a node's files from where they are on every node.
+// The zero Config reads the node's files from their standard paths.
 func TestZeroConfigFiles(t *testing.T) {
 	var read []string
 	b, err := New(Config{readFile: func(path string) ([]byte, error) {

@@ -25,12 +25,13 @@ const (
 	maxSearchesLength = 2048
 )
 
-// dnsConfig is a pod's resolver: what its policy gives, then what it adds.
+// dnsConfig returns a pod's resolver: the configuration of its policy with the pod's own
+// additions.
 func (b *Builder) dnsConfig(pod *v1.Pod, event podwright.EventFunc) (*runtimeapi.DNSConfig, error) {
 	policy := effectiveDNSPolicy(pod)
 	if policy == v1.DNSClusterFirst && len(b.cfg.DNS.ClusterServers) == 0 {
 		why := fmt.Sprintf("The agent has no cluster name server and cannot create the pod using %q policy. Falling back to %q policy.", v1.DNSClusterFirst, v1.DNSDefault)
-		if name := b.cfg.Node.Name; name != "" { // who looks at the Node is to see it as well
+		if name := b.cfg.Node.Name; name != "" { // the event appears on the Node, too
 			event(v1.ObjectReference{APIVersion: "v1", Kind: "Node", Name: name, UID: types.UID(name)}, v1.EventTypeWarning, "MissingClusterDNS", why)
 		}
 		name := labels.Pod{UID: pod.UID, Name: pod.Name, Namespace: pod.Namespace}
@@ -84,8 +85,8 @@ func (b *Builder) clusterDNS(namespace string, host *runtimeapi.DNSConfig) *runt
 	}
 }
 
-// loopbackDNS makes a pod look names up nowhere but in itself. A runtime would
-// put the node's resolver in the place of an empty one.
+// loopbackDNS returns a resolver with only the pod itself as name server. A runtime would replace
+// an empty resolver by the node's.
 func (b *Builder) loopbackDNS() *runtimeapi.DNSConfig {
 	out := &runtimeapi.DNSConfig{Searches: []string{"."}}
 	for _, ip := range b.nodeIPs() {
@@ -101,7 +102,6 @@ func (b *Builder) loopbackDNS() *runtimeapi.DNSConfig {
 	return out
 }
 
-// hostResolver reads the node's own resolver.
 func (b *Builder) hostResolver() (*runtimeapi.DNSConfig, error) {
 	if b.cfg.DNS.NoHostResolver {
 		return &runtimeapi.DNSConfig{}, nil
@@ -113,8 +113,8 @@ func (b *Builder) hostResolver() (*runtimeapi.DNSConfig, error) {
 	return parseResolvConf(content), nil
 }
 
-// parseResolvConf reads a resolv.conf: name servers add up, the last search line
-// wins, and so does the last mention of each option.
+// parseResolvConf parses a resolv.conf. Name servers accumulate; the last search line and the
+// last value of each option are used.
 func parseResolvConf(content []byte) *runtimeapi.DNSConfig {
 	out := &runtimeapi.DNSConfig{}
 	for line := range strings.Lines(string(content)) {
@@ -141,7 +141,7 @@ func parseResolvConf(content []byte) *runtimeapi.DNSConfig {
 	return out
 }
 
-// setOption replaces the option of the same name, or adds one.
+// setOption replaces the option with the same name, or appends it.
 func setOption(options []string, option string) []string {
 	name, _, _ := strings.Cut(option, ":")
 	for i, have := range options {
@@ -153,7 +153,7 @@ func setOption(options []string, option string) []string {
 	return append(options, option)
 }
 
-// addDNS appends what the pod asks for on top of its policy.
+// addDNS appends the pod's additions to the configuration.
 func addDNS(config *runtimeapi.DNSConfig, add *v1.PodDNSConfig) {
 	if add == nil {
 		return
@@ -169,7 +169,8 @@ func addDNS(config *runtimeapi.DNSConfig, add *v1.PodDNSConfig) {
 	}
 }
 
-// limitDNS cuts the configuration to what resolvers take, and says what it cut.
+// limitDNS reduces the configuration to the limits of resolvers, and returns a message for each
+// reduction.
 func limitDNS(config *runtimeapi.DNSConfig) []string {
 	var cut []string
 	if len(config.Servers) > maxServers {
@@ -177,7 +178,7 @@ func limitDNS(config *runtimeapi.DNSConfig) []string {
 		cut = append(cut, "Nameserver limits were exceeded, some nameservers have been omitted, the applied nameserver line is: "+strings.Join(config.Servers, " "))
 	}
 	kept := make([]string, 0, len(config.Searches))
-	length := -1 // of all that is kept with a blank between
+	length := -1 // of the kept domains, separated by blanks
 	for _, domain := range config.Searches[:min(len(config.Searches), maxSearches)] {
 		if len(domain) > maxSearchLength {
 			continue
@@ -206,15 +207,14 @@ func unique(list []string) []string {
 	return out
 }
 
-// defaultResolver is where a node has its resolver.
 const defaultResolver = "/etc/resolv.conf"
 
-// clusterSearches is how many search domains come before the node's in a cluster with a domain.
+// clusterSearches is the number of search domains before the node's in a cluster with a domain.
 const clusterSearches = 3
 
-// CheckHostResolver returns an error if the node's resolver cannot be read or exceeds the limits of
-// resolvers, with the parts that pods do not get. It is for the operator, once; pods get the event
-// DNSConfigForming. It returns nil if the node's resolver is not used.
+// CheckHostResolver returns an error if the node's resolver cannot be read or exceeds the limits
+// of resolvers. The error lists the parts that pods do not get. Call it once for the operator;
+// pods get the event DNSConfigForming. It returns nil if the node's resolver is not used.
 func (d DNS) CheckHostResolver() error {
 	if d.NoHostResolver {
 		return nil

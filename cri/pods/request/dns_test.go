@@ -26,7 +26,8 @@ func FuzzParseResolvConf(f *testing.F) {
 	f.Add([]byte("#nameserver 1\n ;search a\nnameserver 2 3\nnameserver 2\noptions ndots:1 x ndots:2\nsearch b\nsearch\r\nsearch c d..\n"))
 	f.Fuzz(func(t *testing.T, content []byte) {
 		got := parseResolvConf(content)
-		// What was read and is written comes back, name servers in order.
+		// Parsing the written configuration returns the same configuration, with name servers in
+		// order.
 		var text strings.Builder
 		for _, s := range got.Servers {
 			fmt.Fprintln(&text, "nameserver", s)
@@ -58,7 +59,7 @@ func FuzzParseResolvConf(f *testing.F) {
 	})
 }
 
-// Long domains among the first 32 are left out, and make no room for later ones.
+// Overlong domains among the first 32 are skipped, and later ones do not replace them.
 func TestSearchLimits(t *testing.T) {
 	config := &runtimeapi.DNSConfig{Searches: []string{strings.Repeat("x", 256), "a"}}
 	for i := range 40 {
@@ -89,7 +90,7 @@ func TestSearchLimits(t *testing.T) {
 	require.Len(t, long.Searches, 8)
 }
 
-// A resolver that cannot be read fails the pods that need it, and no others.
+// An unreadable resolver fails only the pods that need it.
 func TestHostResolverMissing(t *testing.T) {
 	h := newHarness(t)
 	h.cfg.DNS.HostResolver = filepath.Join(h.dir, "none")
@@ -105,8 +106,8 @@ func TestHostResolverMissing(t *testing.T) {
 	require.ErrorContains(t, err, "larger than")
 }
 
-// C47: what a pod is told of the resolver that it does not get, and the resolver of a node that
-// has none. The policies are in the golden pods.
+// C47: events for resolver settings that a pod does not get, and the resolver of a node without
+// one. The golden records cover the policies.
 func TestDNS(t *testing.T) {
 	h := newHarness(t)
 	var events []string
@@ -132,7 +133,7 @@ func TestDNS(t *testing.T) {
 	require.Len(t, got.Servers, 3)
 	require.Equal(t, []string{"DNSConfigForming Pod"}, events)
 
-	h.cfg.DNS = DNS{NoHostResolver: true, HostResolver: filepath.Join(h.dir, "none")} // which nobody reads
+	h.cfg.DNS = DNS{NoHostResolver: true, HostResolver: filepath.Join(h.dir, "none")} // not read
 	require.Equal(t, []string{"127.0.0.1"}, get(v1.DNSClusterFirst, nil).Servers)
 	require.Equal(t, []string{"MissingClusterDNS Node", "MissingClusterDNS Pod"}, events)
 	h.cfg.Node.Name = ""
@@ -148,7 +149,7 @@ func TestDNS(t *testing.T) {
 	require.Equal(t, []string{"127.0.0.1"}, get(v1.DNSDefault, nil).Servers, "of a node whose addresses are not known")
 }
 
-// What pods do not get of the node's resolver is named, all of it.
+// CheckHostResolver lists every part of the node's resolver that pods do not get.
 func TestCheckHostResolver(t *testing.T) {
 	domains := func(n int) string { return "search" + strings.Repeat(" a.example", n) + "\n" }
 	long := strings.Repeat("x", 256)

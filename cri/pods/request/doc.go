@@ -1,6 +1,5 @@
-// Package request builds what a container runtime is asked for: from a pod, the
-// configuration of its sandbox and of each of its containers (CRI's
-// PodSandboxConfig and ContainerConfig).
+// Package request builds a container runtime's requests for a pod: the configuration of its
+// sandbox and of its containers (CRI's PodSandboxConfig and ContainerConfig).
 //
 //	b, err := request.New(request.Config{
 //		Node:   request.Node{Name: "node-1", MemoryCapacity: 8 << 30, CgroupV2: true},
@@ -9,42 +8,40 @@
 //	sandbox, err := b.Sandbox(pod, attempt)
 //	container, err := b.Container(ctx, request.Instance{Pod: pod, Container: c, Image: image, PodIPs: ips})
 //
-// # What goes in
+// A Builder is safe for concurrent use.
 //
-// Everything comes from three places. The pod says what it wants. Config.Node and
-// Config.DNS are data about the node: its addresses, its cgroup version, its sizes
-// of huge pages. Config.Inputs are small interfaces and functions for what is kept
-// elsewhere: config maps, secrets, services, volumes, sub paths, devices. All are
-// optional: a container that asks for something for which there is no source is
-// refused by an error of its own, and harms no other. Memory implements the
-// interfaces for tests, and for agents that have no API server.
+// # Input
 //
-// # What comes out
+// A request has three sources. The pod has the requirements. Config.Node and Config.DNS describe
+// the node, such as its addresses, cgroup version and huge page sizes. Config.Inputs are small
+// interfaces and functions for config maps, secrets, services, volumes, sub paths and devices.
+// All inputs are optional: a container that needs a missing input fails with an error of its own,
+// and no other container is affected. Memory implements the interfaces for tests, and for agents
+// without an API server.
 //
-// The same requests as an upstream kubelet's, so that either can take over the
-// other's pods: labels, annotations, hash, log paths, security, resources. Where
-// upstream leaves an order to chance, such as that of variables, this package has
-// one; building the same thing twice gives the same bytes. What is built
-// differently on purpose is listed, each with its reason, in the test of package
-// pods that compares with recordings of an upstream kubelet.
+// # Output
 //
-// # What it does and what it does not
+// The requests equal an upstream kubelet's in labels, annotations, hash, log paths, security and
+// resources, so that an agent and a kubelet can take over each other's pods. The output is
+// deterministic: equal input gives equal bytes, also where upstream's order is random, such as in
+// variables. The test of package pods that compares with recordings of an upstream kubelet lists
+// each deliberate difference with its reason.
 //
-// Nothing is called but the Inputs, and nothing is written. The files that a
-// container has mounted (the hosts file, whose content Builder.Hosts returns, and
-// the termination message file) are the caller's to make, as is the log directory.
-// SubPaths.Prepare is the one input with an effect: Container undoes it when it
-// returns an error.
+// A Builder calls only the Inputs and writes no files. The caller makes the log directory and the
+// mounted files: the hosts file (Builder.Hosts returns its content) and the termination message
+// file. Only SubPaths.Prepare has an effect, which Container reverts when it returns an error.
 //
-// Errors name the field of the container's spec, and hold nothing of the node that
-// users must not see; they are what a kubelet shows with the reason
-// CreateContainerConfigError. An optional config map, secret or key that does not
-// exist leaves no variable. One of which that is not known, because reading it
-// failed, is an error all the same.
+// # Errors
 //
-// User namespaces (KEP-127) need somebody who gives out IDs: IDs does, in memory,
-// and UserNamespace.Encode is what is to be written down before a pod uses them.
+// Errors name the field of the container's spec and reveal no details of the node. A kubelet
+// shows them with the reason CreateContainerConfigError. An optional config map, secret or key
+// that does not exist gives no variable; a failure to read it is an error.
 //
-// Examples that run: Example, ExampleBuilder_Container_missing, ExampleIDs and
-// ExampleServiceEnv in example_test.go.
+// # User namespaces
+//
+// For user namespaces (KEP-127), IDs allocates ID ranges in memory. Write UserNamespace.Encode to
+// a file before the pod uses its range.
+//
+// See Example, ExampleBuilder_Container_missing, ExampleIDs and ExampleServiceEnv in
+// example_test.go.
 package request

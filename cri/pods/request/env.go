@@ -14,21 +14,19 @@ import (
 	"github.com/podwright/podwright/volume"
 )
 
-// environment is a container's variables in a fixed order: that of the first
-// mention of each name. A later mention changes the value in place.
+// environment has a container's variables, ordered by the first appearance of their names. A
+// later value replaces the earlier one in place.
 type environment struct {
 	names  []string
 	values map[string]string
-	// services are found by references, and join the variables at the end. There
-	// may be very many of them and hardly ever a reference to one: a map would
-	// cost more than it saves.
+	// services are visible to references and are appended to the variables at the end. They are
+	// not in the map, because there may be many and references to them are rare.
 	services []v1.EnvVar
-	// size is what the variables that were set take, as Linux counts them.
+	// size is the size of the variables as Linux counts it.
 	size int
 }
 
-// set gives a variable its value. It fails when that is more than a process can be
-// started with.
+// set sets a variable. It fails if a process could not be started with the result.
 func (e *environment) set(name, value string) error {
 	old, known := e.values[name]
 	if len(name)+len(value) > podfacts.MaxExecString-1 {
@@ -65,8 +63,8 @@ func (e *environment) lookup(name string) (string, bool) {
 	return e.services[i].Value, true
 }
 
-// expandAll expands a command or arguments; field is where they are. They share
-// with the variables what a process can be started with.
+// expandAll expands a command or arguments. field is their path for errors. They share the size
+// limit with the variables.
 func (e *environment) expandAll(field string, texts []string) ([]string, error) {
 	if len(texts) == 0 {
 		return nil, nil
@@ -89,7 +87,7 @@ func (e *environment) keyValues() []*runtimeapi.KeyValue {
 	for _, value := range e.values {
 		size += len(value)
 	}
-	// One allocation each for all variables and for all values.
+	// Allocate once for all variables and once for all values.
 	out, all := make([]*runtimeapi.KeyValue, len(e.names)), make([]runtimeapi.KeyValue, len(e.names))
 	text := make([]byte, 0, size)
 	for i, name := range e.names {
@@ -101,21 +99,20 @@ func (e *environment) keyValues() []*runtimeapi.KeyValue {
 	return out
 }
 
-// envBuild makes the environment of one container.
+// envBuild builds the environment of one container.
 type envBuild struct {
 	*Builder
 	in  Instance
 	env environment
 
-	// Objects that were read before are not read again: all variables of a
-	// container come from the same version.
+	// Objects are read only once, so that all variables of a container come from the same
+	// version.
 	configMaps map[string]*v1.ConfigMap
 	secrets    map[string]*v1.Secret
 }
 
-// makeEnv resolves the variables of a container in the order that Kubernetes
-// promises: devices, envFrom, env (each may refer to those before it and to
-// services), services.
+// makeEnv resolves a container's variables in the order that Kubernetes guarantees: devices,
+// envFrom, env (each may refer to earlier variables and to services), services.
 func (b *Builder) makeEnv(ctx context.Context, in Instance, devices []v1.EnvVar) (*environment, error) {
 	e := &envBuild{Builder: b, in: in, configMaps: map[string]*v1.ConfigMap{}, secrets: map[string]*v1.Secret{}}
 	services, err := b.serviceEnv(ctx, in.Pod)
@@ -142,13 +139,13 @@ func (b *Builder) makeEnv(ctx context.Context, in Instance, devices []v1.EnvVar)
 			if in.Container.Env[i].Value == "" {
 				field = "valueFrom"
 			}
-			return nil, fmt.Errorf("%s.env[%d].%s: %w", fieldOf(in), i, field, err) // the name may be the long one
+			return nil, fmt.Errorf("%s.env[%d].%s: %w", fieldOf(in), i, field, err) // without the name, which may be the long part
 		}
 		if err != nil {
 			return nil, fmt.Errorf("env %s: %w", in.Container.Env[i].Name, err)
 		}
 	}
-	for _, v := range services { // not the container's doing, so not counted as that
+	for _, v := range services { // not counted against the container's limit, because the container does not choose them
 		if _, ok := e.env.values[v.Name]; !ok {
 			e.env.names, e.env.values[v.Name] = append(e.env.names, v.Name), v.Value
 		}
@@ -163,8 +160,7 @@ var (
 	errNoSource = errors.New("it names no source")
 )
 
-// goodEnvName tells whether a name can be that of a variable: printable ASCII
-// without "=".
+// goodEnvName reports whether a variable can have this name: printable ASCII without "=".
 func goodEnvName(name string) bool {
 	for i := range len(name) {
 		if c := name[i]; c < ' ' || c > '~' || c == '=' {
@@ -174,8 +170,7 @@ func goodEnvName(name string) bool {
 	return name != ""
 }
 
-// one resolves a variable. A source that is optional and missing leaves no
-// variable, not an empty one.
+// one resolves a variable. A missing optional source gives no variable, instead of an empty one.
 func (e *envBuild) one(ctx context.Context, v *v1.EnvVar) error {
 	if !goodEnvName(v.Name) {
 		return errBadName
@@ -202,7 +197,7 @@ func (e *envBuild) one(ctx context.Context, v *v1.EnvVar) error {
 	return nil
 }
 
-// fieldOf is where a container is in its pod's spec.
+// fieldOf returns the path of a container in its pod's spec.
 func fieldOf(in Instance) string { return podfacts.SpecPath(in.Pod, in.Container.Name) }
 
 func inField(name string, err error) error {
@@ -212,7 +207,7 @@ func inField(name string, err error) error {
 	return err
 }
 
-// source returns the value that a source has, and whether it has one.
+// source returns the value of a source, and whether it exists.
 func (e *envBuild) source(ctx context.Context, from *v1.EnvVarSource) (value string, found bool, err error) {
 	pod := e.in.Pod
 	switch {
@@ -234,11 +229,11 @@ func (e *envBuild) source(ctx context.Context, from *v1.EnvVarSource) (value str
 	return "", false, errNoValue
 }
 
-// FieldError is the error of a field of a pod's spec. A Volumes returns one if the fault is the
-// volume's and not the mount's.
+// FieldError is the error of a field of a pod's spec. Volumes returns one if the volume is at
+// fault, instead of the mount.
 type FieldError = volume.FieldError
 
-// at names the field of an error that does not name one itself.
+// at adds the path of a field to an error, unless it contains a FieldError.
 func at(path string, err error) error {
 	if fault := (*FieldError)(nil); errors.As(err, &fault) {
 		return err

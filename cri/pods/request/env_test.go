@@ -35,7 +35,7 @@ func local(name string) v1.LocalObjectReference { return v1.LocalObjectReference
 
 func from(s v1.EnvVarSource) v1.EnvVar { return v1.EnvVar{Name: "X", ValueFrom: &s} }
 
-// objects are what the tests' containers refer to.
+// objects returns the objects that the tests' containers refer to.
 func objects() *Memory {
 	m := &Memory{}
 	m.AddConfigMap(&v1.ConfigMap{ObjectMeta: object("conf"), Data: map[string]string{"B": "2", "A": "1", "key": "value", "empty": ""}})
@@ -49,8 +49,7 @@ func withObjects(t *testing.T) (*harness, *Memory) {
 	return h, m
 }
 
-// C45: what is missing is skipped if optional, and else ends in the text that
-// users know.
+// C45: a missing optional source is skipped; otherwise the error has the kubelet's text.
 func TestEnvMissing(t *testing.T) {
 	yes := new(true)
 	for name, tc := range map[string]struct {
@@ -88,7 +87,7 @@ func TestEnvMissing(t *testing.T) {
 	}
 }
 
-// A node that gets its address after the agent has started is no trouble for long.
+// A container that needs the node's addresses starts once they are available.
 func TestNodeIPsComeLate(t *testing.T) {
 	h := newHarness(t)
 	var now []string
@@ -108,7 +107,7 @@ func TestNodeIPsComeLate(t *testing.T) {
 	require.Equal(t, []string{"192.0.2.9"}, h.builder().PodIPs(pod, nil), "what is configured counts")
 }
 
-// A Secret that is added stays its owner's: what StringData says is laid over a copy.
+// AddSecret merges StringData into a copy and does not change its argument.
 func TestMemoryCopiesSecrets(t *testing.T) {
 	s := &v1.Secret{ObjectMeta: object("s"), Data: map[string][]byte{"k": []byte("old")}, StringData: map[string]string{"k": "new"}}
 	m := &Memory{}
@@ -119,14 +118,14 @@ func TestMemoryCopiesSecrets(t *testing.T) {
 	require.Equal(t, "new", string(got.Data["k"]))
 }
 
-// apiError says what an API server's answers say.
+// apiError is an API server's error with a reason.
 type apiError struct{ reason metav1.StatusReason }
 
 func (e apiError) Error() string { return "status " + string(e.reason) }
 
 func (e apiError) Status() metav1.Status { return metav1.Status{Reason: e.reason} }
 
-// getter answers with one thing and counts.
+// getter returns one object or error, and counts the calls.
 type getter struct {
 	err   error
 	calls int
@@ -142,8 +141,7 @@ func (g *getter) Secret(context.Context, string, string) (*v1.Secret, error) {
 	return &v1.Secret{Data: map[string][]byte{"k": []byte("v")}}, g.err
 }
 
-// Only what does not exist is forgiven, not what cannot be read: nothing is known
-// of it then.
+// Optional ignores a missing object, but not a failed read.
 func TestOptionalIsNotUnknown(t *testing.T) {
 	h := newHarness(t)
 	c := &v1.Container{Env: []v1.EnvVar{from(v1.EnvVarSource{ConfigMapKeyRef: &v1.ConfigMapKeySelector{LocalObjectReference: local("conf"), Key: "k", Optional: new(true)}})}}
@@ -186,7 +184,7 @@ func TestOptionalIsNotUnknown(t *testing.T) {
 	require.ErrorContains(t, err, "no config maps")
 }
 
-// Keys that make no name do not keep the others away.
+// Keys that are not valid names are skipped; other keys are used.
 func TestEnvBadKeys(t *testing.T) {
 	h, m := withObjects(t)
 	m.AddConfigMap(&v1.ConfigMap{ObjectMeta: object("odd"), Data: map[string]string{"good": "1", "a=b": "2", "tab\t": "3", "1.dot-ted": "4", "del\x7f": "5", "\xe9": "6", " ~": "7"}})
@@ -205,7 +203,7 @@ func TestEnvBadKeys(t *testing.T) {
 	require.NotContains(t, err.Error(), "top")
 }
 
-// The event of names that make no variables does not become long.
+// The event about invalid names has a bounded size.
 func TestEventOfBadKeys(t *testing.T) {
 	h, m := withObjects(t)
 	var message string
@@ -224,7 +222,7 @@ func TestEventOfBadKeys(t *testing.T) {
 	}
 }
 
-// What devices bring gives way to the container's own.
+// The container's own variables override device variables.
 func TestDevices(t *testing.T) {
 	h := newHarness(t)
 	c := &v1.Container{

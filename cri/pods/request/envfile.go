@@ -5,13 +5,12 @@ import (
 	"strings"
 )
 
-// parseEnvFile returns the value of a variable in a file of lines KEY='value',
-// "" if the file does not have it. The syntax is the part of a shell's that has
-// one meaning only: values stand in single quotes, have no escapes, and may go
-// over several lines; blank lines, lines that begin with # and a # after the
-// closing quote are comments; a blank before the = is an error, and one after it
-// makes the value empty, as it would for a shell. The first mention of the key
-// counts, and what comes after it is not looked at.
+// parseEnvFile returns the value of a variable in a file of lines KEY='value', or "" if the file
+// does not have the key. The syntax is the unambiguous part of a shell's:
+//   - Values are in single quotes, have no escapes, and may span lines.
+//   - Blank lines, lines that begin with #, and a # after the closing quote are comments.
+//   - A blank before the = is an error. A blank after it makes the value empty, as in a shell.
+//   - The first assignment of the key counts; the rest of the file is not parsed.
 func parseEnvFile(content, key string) (string, error) {
 	p := &envFile{rest: content}
 	for p.next() {
@@ -26,14 +25,13 @@ func parseEnvFile(content, key string) (string, error) {
 	return "", nil
 }
 
-// envFile reads a file line by line.
 type envFile struct {
 	rest   string
 	line   string
 	number int
 }
 
-// next moves on to the next line, and tells whether there is one.
+// next moves to the next line and reports whether there is one.
 func (p *envFile) next() bool {
 	if p.rest == "" {
 		return false
@@ -46,7 +44,7 @@ func (p *envFile) next() bool {
 
 const envBlank = " \t"
 
-// assignment parses what begins at the current line; name is "" for a comment.
+// assignment parses the assignment at the current line. name is "" for a comment.
 func (p *envFile) assignment() (name, value string, err error) {
 	line := strings.TrimLeft(p.line, envBlank)
 	if line == "" || line[0] == '#' {
@@ -69,7 +67,7 @@ func (p *envFile) assignment() (name, value string, err error) {
 	return name, value, err
 }
 
-// quoted reads up to the closing quote, if need be from the following lines.
+// quoted reads up to the closing quote, across lines if necessary.
 func (p *envFile) quoted(text string) (string, error) {
 	var value strings.Builder
 	start := p.number

@@ -11,8 +11,8 @@ import (
 	v1 "k8s.io/api/core/v1"
 )
 
-// 6.4, fileKeyRef: what a file in a volume says, and nothing outside it. The key may
-// be optional, not the file.
+// 6.4, fileKeyRef: variables come from a file in a volume and from no file outside of it. The key
+// may be optional, but not the file.
 func TestFileKey(t *testing.T) {
 	h, m := withObjects(t)
 	volume := filepath.Join(h.dir, "volume")
@@ -70,7 +70,7 @@ func TestFileKey(t *testing.T) {
 	require.EqualError(t, err, "not a regular file", "the agent's log says what is wrong")
 }
 
-// Reading files of volumes leaves nothing open, whatever comes of it.
+// Reading a file of a volume never leaks an open file.
 func TestVolumeFilesAreClosed(t *testing.T) {
 	dir := t.TempDir()
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "file"), []byte("A='1'"), 0o600))
@@ -110,7 +110,7 @@ func TestParseEnvFile(t *testing.T) {
 	}
 }
 
-// Whatever a file says, a value that is written down is read back.
+// A value that is appended to any file is parsed again.
 func FuzzParseEnvFile(f *testing.F) {
 	f.Add("KEY='v'", "v")
 	f.Add("A='1\n2'\nB= 'x' # c", "two\nlines")

@@ -16,11 +16,11 @@ import (
 	"github.com/podwright/podwright/internal/podfacts"
 )
 
-// maxBadNames bounds, in bytes, the names that an event tells of.
+// maxBadNames bounds the size in bytes of the names in an event.
 const maxBadNames = 10 << 10
 
-// from adds all variables of a config map or a secret, sorted by their keys.
-// Keys that make no name are left out, and an event tells of them.
+// from adds all variables of a config map or secret, sorted by key. Keys that are not valid names
+// are skipped and listed in an event.
 func (e *envBuild) from(ctx context.Context, source *v1.EnvFromSource) error {
 	var keys []string
 	var value func(key string) string
@@ -40,7 +40,7 @@ func (e *envBuild) from(ctx context.Context, source *v1.EnvFromSource) error {
 		}
 		keys, object = slices.Collect(maps.Keys(s.Data)), "secret "+e.in.Pod.Namespace+"/"+source.SecretRef.Name
 		value = func(key string) string { return string(s.Data[key]) }
-	default: // one that only newer builds know: without its variables the container is another one
+	default: // a source kind of a newer API: without its variables the container would be incomplete
 		return errNoSource
 	}
 	if len(source.Prefix) > podfacts.MaxExecString {
@@ -70,7 +70,7 @@ func (e *envBuild) from(ctx context.Context, source *v1.EnvFromSource) error {
 	return nil
 }
 
-// configMap returns a config map, nil if it is optional and missing.
+// configMap returns a config map, or nil if it is optional and missing.
 func (e *envBuild) configMap(ctx context.Context, name string, optional bool) (*v1.ConfigMap, error) {
 	if c, ok := e.configMaps[name]; ok {
 		return c, nil
@@ -86,7 +86,7 @@ func (e *envBuild) configMap(ctx context.Context, name string, optional bool) (*
 	return c, nil
 }
 
-// secret returns a secret, nil if it is optional and missing.
+// secret returns a secret, or nil if it is optional and missing.
 func (e *envBuild) secret(ctx context.Context, name string, optional bool) (*v1.Secret, error) {
 	if s, ok := e.secrets[name]; ok {
 		return s, nil
@@ -102,7 +102,7 @@ func (e *envBuild) secret(ctx context.Context, name string, optional bool) (*v1.
 	return s, nil
 }
 
-// missing forgives that something optional does not exist, and nothing else.
+// missing ignores a not-found error for an optional object, and returns all other errors.
 func missing[T any](err error, optional bool) (*T, error) {
 	if optional && isNotFound(err) {
 		return nil, nil
@@ -134,13 +134,13 @@ func (e *envBuild) secretKey(ctx context.Context, ref *v1.SecretKeySelector) (st
 	return string(value), ok, nil
 }
 
-// maxEnvFile bounds the files that variables are read from. It is what a config
-// map or a secret can hold.
+// maxEnvFile bounds the size of a file with variables. It equals the size limit of a config map
+// or secret.
 const maxEnvFile = 1 << 20
 
-// fileKey reads a variable from a file that, usually, an init container wrote
-// (KEP-3721). What may be optional is the key: a file that is not there has not been
-// written yet, and is waited for.
+// fileKey reads a variable from a file that usually an init container wrote (KEP-3721). Only the
+// key can be optional: a missing file is an error, so that the start is retried until the file
+// exists.
 func (e *envBuild) fileKey(ctx context.Context, ref *v1.FileKeySelector) (string, bool, error) {
 	optional := isTrue(ref.Optional)
 	volume, err := e.volume(ctx, e.in.Pod, ref.VolumeName)
@@ -151,7 +151,7 @@ func (e *envBuild) fileKey(ctx context.Context, ref *v1.FileKeySelector) (string
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		return "", false, fmt.Errorf("fileKeyRef: file %q not found in volume %q", ref.Path, ref.VolumeName)
-	case err != nil: // what it says of the node is not for users
+	case err != nil: // the cause may reveal details of the node
 		return "", false, hide(fmt.Sprintf("fileKeyRef: cannot read file %q of volume %q", ref.Path, ref.VolumeName), err)
 	}
 	value, err := parseEnvFile(string(content), ref.Key)
@@ -164,8 +164,8 @@ func (e *envBuild) fileKey(ctx context.Context, ref *v1.FileKeySelector) (string
 	return value, value != "", nil
 }
 
-// readVolumeFile reads a regular file of a volume. No symbolic link leads it out
-// of the volume, and it does not wait for what a container may have put there.
+// readVolumeFile reads a regular file of a volume. It follows no symbolic link out of the volume,
+// and does not block on pipes and devices that a container may have placed there.
 func readVolumeFile(volume, path string) ([]byte, error) {
 	root, err := os.OpenRoot(volume)
 	if err != nil {
@@ -190,8 +190,8 @@ func readVolumeFile(volume, path string) ([]byte, error) {
 	return readFile(open, path, maxEnvFile)
 }
 
-// hidden is an error whose cause is for the agent's log and not for users: it
-// tells about the node.
+// hidden is an error whose cause goes only to the agent's log, because it reveals details of the
+// node.
 type hidden struct {
 	message string
 	cause   error

@@ -33,8 +33,7 @@ var pod = &v1.Pod{
 }
 
 func Example() {
-	// What containers refer to. An agent with an API server would answer from its
-	// caches.
+	// The objects that containers refer to. An agent with an API server would use its caches.
 	inputs := &request.Memory{}
 	inputs.AddConfigMap(&v1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "app"}, Data: map[string]string{"DB_HOST": "db.shop"}})
 	inputs.SetVolume(pod.UID, "data", request.Volume{Path: "/var/lib/kubelet/pods/0d1e/volumes/data"})
@@ -69,8 +68,8 @@ func Example() {
 	// 256 67108864
 }
 
-// What a container needs and nobody has is an error of that container, in the
-// words that users of Kubernetes know.
+// ExampleBuilder_Container_missing shows the error of a container that refers to a missing config
+// map. Its text is the kubelet's.
 func ExampleBuilder_Container_missing() {
 	b, err := request.New(request.Config{Inputs: request.Inputs{ConfigMaps: &request.Memory{}}})
 	if err != nil {
@@ -81,13 +80,13 @@ func ExampleBuilder_Container_missing() {
 	// Output: spec.containers[0].envFrom[0]: configmap "app" not found
 }
 
-// The IDs of pods with users of their own, across a restart of the agent.
+// ExampleIDs allocates IDs for user namespaces across a restart of the agent.
 func ExampleIDs() {
 	ids, err := request.NewIDs(request.IDRange{MaxPods: 110})
 	if err != nil {
 		log.Fatal(err)
 	}
-	// First what earlier pods have, from the files in their directories.
+	// First record the ranges of earlier pods, from the files in their directories.
 	found, err := request.DecodeUserNamespace([]byte(
 		`{"uidMappings":[{"hostId":65536,"containerId":0,"length":65536}],"gidMappings":[{"hostId":65536,"containerId":0,"length":65536}]}`))
 	if err != nil {
@@ -96,7 +95,7 @@ func ExampleIDs() {
 	if err := ids.Record("old", found); err != nil {
 		log.Fatal(err)
 	}
-	// Then new ones. The content goes into the file before the pod is started.
+	// Then allocate new ones. Write the content to the file before the pod starts.
 	users, err := ids.Allocate("new")
 	if err != nil {
 		log.Fatal(err)
@@ -108,7 +107,7 @@ func ExampleIDs() {
 	// {"uidMappings":[{"hostId":131072,"containerId":0,"length":65536}],"gidMappings":[{"hostId":131072,"containerId":0,"length":65536}]}
 }
 
-// Variables by which containers find services.
+// ExampleServiceEnv prints the variables of a service.
 func ExampleServiceEnv() {
 	db := &v1.Service{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "my-db"},

@@ -15,7 +15,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// Memory is all of the interfaces.
+// Memory implements all input interfaces.
 var (
 	_ ConfigMaps = &Memory{}
 	_ Secrets    = &Memory{}
@@ -24,8 +24,8 @@ var (
 	_ SubPaths   = &Memory{}
 )
 
-// Whatever a pod asks for, building neither panics nor changes the pod, gives the
-// same bytes again, and leaves no sub path behind when it fails.
+// For every pod, building never panics, does not change the pod, is deterministic, and on failure
+// leaves no sub path prepared.
 func FuzzBuild(f *testing.F) {
 	for seed := range uint64(20) {
 		f.Add(seed)
@@ -73,8 +73,8 @@ func FuzzBuild(f *testing.F) {
 	})
 }
 
-// fill makes a random value of words and numbers that mean something to somebody.
-// Most fields stay zero, so that some pods can be built.
+// fill sets v to a random value from meaningful words and numbers. Most fields stay zero, so that
+// some pods can be built.
 func fill(r *rand.Rand, v reflect.Value, depth int) {
 	texts := []string{"", "a", "a", "b", "conf", "pass", "A", "word", "..", "/a", "a/b", "$(A)", "x=y", "a-b", "status.podIP", "metadata.labels['a']",
 		"limits.cpu", "cpu", "memory", "hugepages-2Mi", "example.com/gpu", "Always", "Localhost", "RuntimeDefault", "Unmasked", "Strict", "Enabled",
@@ -120,7 +120,7 @@ func fill(r *rand.Rand, v reflect.Value, depth int) {
 	}
 }
 
-// The generator is good for something: some of its pods can be built.
+// The generator is useful: some of its pods can be built.
 func TestFill(t *testing.T) {
 	b, err := New(Config{DNS: DNS{NoHostResolver: true}})
 	require.NoError(t, err)

@@ -7,7 +7,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 )
 
-// podHosts is the /etc/hosts of a pod with its own network.
+// podHosts returns the /etc/hosts of a pod with its own network.
 func podHosts(host, domain string, ips []string) []byte {
 	var b bytes.Buffer
 	b.WriteString("# Kubernetes-managed hosts file.\n" +
@@ -27,7 +27,7 @@ func podHosts(host, domain string, ips []string) []byte {
 	return b.Bytes()
 }
 
-// hostAliases are the lines that the pod's spec adds.
+// hostAliases returns the lines of the pod's host aliases.
 func hostAliases(aliases []v1.HostAlias) []byte {
 	if len(aliases) == 0 {
 		return nil
@@ -40,7 +40,7 @@ func hostAliases(aliases []v1.HostAlias) []byte {
 	return b.Bytes()
 }
 
-// Hosts is the content of the /etc/hosts that all containers of a pod share.
+// Hosts returns the content of the /etc/hosts that all containers of a pod share.
 func (b *Builder) Hosts(pod *v1.Pod, ips []string) ([]byte, error) {
 	var content []byte
 	if pod.Spec.HostNetwork {

@@ -11,7 +11,7 @@ import (
 	"github.com/podwright/podwright/internal/podfacts"
 )
 
-// podLabels are the labels that tie an object of the runtime to a pod.
+// podLabels returns the labels that identify the pod of an object in the runtime.
 func podLabels(pod *v1.Pod) map[string]string {
 	return map[string]string{
 		labels.PodName:      pod.Name,
@@ -20,8 +20,7 @@ func podLabels(pod *v1.Pod) map[string]string {
 	}
 }
 
-// sandboxLabels are the pod's own labels; the ones that tie the sandbox to the
-// pod win over them.
+// sandboxLabels returns the pod's own labels together with podLabels, which override them.
 func sandboxLabels(pod *v1.Pod) map[string]string {
 	out := maps.Clone(pod.Labels)
 	if out == nil {
@@ -37,7 +36,8 @@ func containerLabels(pod *v1.Pod, c *v1.Container) map[string]string {
 	return out
 }
 
-// containerAnnotations lays what this package writes over what devices bring.
+// containerAnnotations returns the annotations of devices together with the ones of this package,
+// which override them.
 func containerAnnotations(in Instance, devices map[string]string) map[string]string {
 	pod, c := in.Pod, in.Container
 	out := maps.Clone(devices)
@@ -54,7 +54,7 @@ func containerAnnotations(in Instance, devices map[string]string) map[string]str
 	if s := pod.Spec.TerminationGracePeriodSeconds; s != nil {
 		out[labels.AnnotationPodTerminationGrace] = strconv.FormatInt(*s, 10)
 	}
-	// These are plain structs: marshalling them cannot fail.
+	// Plain structs: marshalling cannot fail.
 	if c.Lifecycle != nil && c.Lifecycle.PreStop != nil {
 		b, _ := json.Marshal(c.Lifecycle.PreStop)
 		out[labels.AnnotationPreStopHandler] = string(b)

@@ -13,93 +13,88 @@ import (
 	"github.com/podwright/podwright/volume/hostpath"
 )
 
-// ErrNotFound is wrapped by the errors of ConfigMaps, Secrets and Volumes for
-// what does not exist. An error of an API server that says so does as well.
+// ErrNotFound is wrapped by errors of ConfigMaps, Secrets and Volumes for objects that do not
+// exist. API errors with the reason NotFound are equivalent.
 var ErrNotFound = errors.New("not found")
 
-// ErrNotSynced is wrapped by the errors of Services while the services have not
-// been read yet.
+// ErrNotSynced is wrapped by errors of Services until the services have been read for the first
+// time.
 var ErrNotSynced = errors.New("services have not yet been read at least once")
 
-// ConfigMaps gets config maps. It is asked whenever a container that refers to
-// one is configured, and may answer from a cache. Methods are called
-// concurrently; what they return is not changed.
+// ConfigMaps returns config maps. It is called each time a container that refers to one is
+// configured, and may use a cache. Calls are concurrent. The results are not changed.
 type ConfigMaps interface {
 	// ConfigMap returns a config map, or an error that wraps ErrNotFound.
 	ConfigMap(ctx context.Context, namespace, name string) (*v1.ConfigMap, error)
 }
 
-// Secrets gets secrets. It is asked whenever a container that refers to one is
-// configured, and may answer from a cache. Methods are called concurrently;
-// what they return is not changed.
+// Secrets returns secrets. It is called each time a container that refers to one is configured,
+// and may use a cache. Calls are concurrent. The results are not changed.
 type Secrets interface {
 	// Secret returns a secret, or an error that wraps ErrNotFound.
 	Secret(ctx context.Context, namespace, name string) (*v1.Secret, error)
 }
 
-// Services lists services. It answers from a cache: it is asked for every
-// container. Methods are called concurrently; what they return is not changed.
+// Services lists services. It is called for every container, so it should use a cache. Calls are
+// concurrent. The results are not changed.
 type Services interface {
-	// Services returns the services of a namespace, in any order. An error that
-	// wraps ErrNotSynced holds back all containers but those of static pods.
+	// Services returns the services of a namespace, in any order. An error that wraps
+	// ErrNotSynced prevents the start of all containers except in static pods.
 	Services(ctx context.Context, namespace string) ([]*v1.Service, error)
 }
 
-// Volumes tells where the volumes of pods are. Methods are called concurrently.
+// Volumes returns the volumes of pods. Calls are concurrent.
 type Volumes interface {
-	// Volume returns a volume of a pod by its name in the pod's spec. One that
-	// is not there, or not mounted yet, is an error. It is not asked for image
-	// volumes.
+	// Volume returns a volume of a pod by its name in the pod's spec. It fails if the volume does
+	// not exist or is not mounted yet. It is not called for image volumes.
 	Volume(ctx context.Context, pod *v1.Pod, name string) (Volume, error)
 }
 
-// Volume is a volume as far as containers depend on it.
+// Volume is a volume, as far as containers need it.
 type Volume = volume.Mounted
 
-// SubPaths gives containers a part of a volume without letting them out of it.
-// Methods are called concurrently, but not for one pod.
+// SubPaths gives containers access to a part of a volume and to no path outside of it. Calls are
+// concurrent for different pods.
 type SubPaths interface {
-	// Prepare returns what to mount for a sub path. What does not exist is made,
-	// a directory with the mode of the volume. No symbolic link that a container
-	// may have placed or may still place there must lead out of the volume, so
-	// the result is usually a bind mount of what was opened with care. Preparing
-	// again what is prepared already succeeds. The error is not shown to users:
-	// it may tell them about the node.
+	// Prepare returns the path to mount for a sub path. It makes missing directories, with the
+	// mode of the volume. Symbolic links that a container has placed, or places later, must not
+	// lead out of the volume, so the result is usually a bind mount of a safely opened directory.
+	// Prepare is idempotent. Its error is not shown to users, because it may reveal details of
+	// the node.
 	Prepare(ctx context.Context, s SubPath) (hostPath string, err error)
-	// Release undoes a Prepare whose container is not created. Others last until
-	// the volume is unmounted.
+	// Release reverts a Prepare whose container is not created. Otherwise the sub path lasts
+	// until the volume is unmounted.
 	Release(ctx context.Context, s SubPath) error
 }
 
-// SubPath names a part of a volume. Package volume/subpath implements SubPaths.
+// SubPath is a part of a volume. Package volume/subpath implements SubPaths.
 type SubPath = volume.SubPath
 
-// Devices is what device plugins and resource claims give to a container.
+// Devices are a container's devices from device plugins and resource claims.
 type Devices struct {
 	// Devices are nodes below /dev.
 	Devices []*runtimeapi.Device
-	// CDI are fully qualified names of devices of the Container Device Interface.
+	// CDI are fully qualified device names of the Container Device Interface.
 	CDI []string
-	// Mounts come before those of the container's volumes.
+	// Mounts precede the mounts of the container's volumes.
 	Mounts []*runtimeapi.Mount
-	// Env come before the container's own variables, which win. Only Name and
-	// Value count.
+	// Env precedes the container's own variables, which override it. Only Name and Value are
+	// used.
 	Env []v1.EnvVar
-	// Annotations give way to those of this package.
+	// Annotations of this package override these.
 	Annotations map[string]string
 }
 
-// HandlerFeatures are the optional abilities of a runtime handler, as the
-// runtime reports them in its status.
+// HandlerFeatures are the optional features of a runtime handler, from the runtime's status.
 type HandlerFeatures struct {
-	// RecursiveReadOnlyMounts tells that a read-only mount can include what is
-	// mounted below it (KEP-3857).
+	// RecursiveReadOnlyMounts is true if a read-only mount can include the mounts below it
+	// (KEP-3857).
 	RecursiveReadOnlyMounts bool
-	// UserNamespaces tells that pods can have their own users (KEP-127).
+	// UserNamespaces is true if pods can have user namespaces (KEP-127).
 	UserNamespaces bool
 }
 
-// isNotFound tells whether an error says that an object does not exist.
+// isNotFound reports whether an error means that an object does not exist.
 func isNotFound(err error) bool {
 	if errors.Is(err, ErrNotFound) {
 		return true
@@ -108,13 +103,12 @@ func isNotFound(err error) bool {
 	return errors.As(err, &api) && api.Status().Reason == metav1.StatusReasonNotFound
 }
 
-// HostPaths is the Volumes of an agent that knows hostPath volumes only. The path
-// is checked, and made if its type says so, whenever a container is configured.
+// HostPaths is a Volumes that supports only hostPath volumes. It checks the path, and makes it if
+// its type requires that, each time a container is configured.
 type HostPaths struct{}
 
 var _ Volumes = HostPaths{}
 
-// Volume implements Volumes.
 func (HostPaths) Volume(_ context.Context, pod *v1.Pod, name string) (Volume, error) {
 	for i := range pod.Spec.Volumes {
 		source := pod.Spec.Volumes[i].HostPath

@@ -33,7 +33,7 @@ func newHarness(t *testing.T) *harness {
 	return h
 }
 
-// builder returns a Builder of the configuration as it is now.
+// builder returns a Builder with the current configuration.
 func (h *harness) builder() *Builder {
 	h.t.Helper()
 	b, err := New(h.cfg)
@@ -47,7 +47,6 @@ func (h *harness) takeEvents() []string {
 	return out
 }
 
-// testPod is the pod that tests begin with.
 func testPod(names ...string) *v1.Pod { return testpods.New(names...) }
 
 func quantities(pairs ...string) v1.ResourceList { return testpods.Quantities(pairs...) }

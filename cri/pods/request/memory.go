@@ -9,11 +9,10 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// Memory is config maps, secrets, services, volumes and sub paths in memory, for
-// tests and for agents without an API server: it is a ConfigMaps, Secrets,
-// Services, Volumes and SubPaths. The zero value is empty. What is added is not
-// to be changed afterwards, but can be replaced. Methods are safe for concurrent
-// use.
+// Memory has config maps, secrets, services, volumes and sub paths in memory, for tests and for
+// agents without an API server. It implements ConfigMaps, Secrets, Services, Volumes and
+// SubPaths. The zero value is empty. Do not change added objects; replace them instead. Memory is
+// safe for concurrent use.
 type Memory struct {
 	mu         sync.Mutex
 	configMaps map[string]*v1.ConfigMap
@@ -23,15 +22,15 @@ type Memory struct {
 	prepared   map[SubPath]bool
 }
 
-// AddConfigMap adds a config map, or replaces the one of that name.
+// AddConfigMap adds a config map, or replaces an existing one with the same name.
 func (m *Memory) AddConfigMap(c *v1.ConfigMap) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.configMaps = put(m.configMaps, c.Namespace+"/"+c.Name, c)
 }
 
-// AddSecret adds a secret, or replaces the one of that name. Its StringData
-// counts, as it would for an API server.
+// AddSecret adds a secret, or replaces an existing one with the same name. It merges StringData
+// into Data, like an API server.
 func (m *Memory) AddSecret(s *v1.Secret) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -49,7 +48,7 @@ func (m *Memory) SetServices(services ...*v1.Service) {
 	m.services = services
 }
 
-// SetVolume says where a volume of a pod is.
+// SetVolume sets a volume of a pod.
 func (m *Memory) SetVolume(pod types.UID, name string, v Volume) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -107,8 +106,8 @@ func (m *Memory) Volume(_ context.Context, pod *v1.Pod, name string) (Volume, er
 	return Volume{}, fmt.Errorf("volume %q %w", name, ErrNotFound)
 }
 
-// Prepare implements SubPaths: it only joins the paths, which is not safe with
-// containers that place symbolic links.
+// Prepare implements SubPaths. It only joins the paths, which is unsafe with containers that
+// place symbolic links.
 func (m *Memory) Prepare(_ context.Context, s SubPath) (string, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -19,19 +19,19 @@ func unify(r *runtimeapi.LinuxContainerResources, file string, value int64) {
 	r.Unified[file] = strconv.FormatInt(value, 10)
 }
 
-// setSwap limits the swap of a container, if swap is accounted at all.
+// setSwap limits the swap of a container, if the node accounts for swap.
 func (n *Node) setSwap(r *runtimeapi.LinuxContainerResources, pod *v1.Pod, c *v1.Container) {
 	switch {
 	case !n.SwapController:
 	case n.CgroupV2:
 		unify(r, "memory.swap.max", n.swap(pod, c))
-	default: // here the limit is of memory and swap together
+	default: // in cgroup v1 the limit is the sum of memory and swap
 		r.MemorySwapLimitInBytes = r.MemoryLimitInBytes
 	}
 }
 
-// swap is a container's share of the node's swap: as large as its part of the
-// node's memory, if it may have any (KEP-2400).
+// swap returns a container's share of the node's swap, in proportion to its part of the node's
+// memory (KEP-2400).
 func (n *Node) swap(pod *v1.Pod, c *v1.Container) int64 {
 	request, limit := c.Resources.Requests[v1.ResourceMemory], c.Resources.Limits[v1.ResourceMemory]
 	switch {
@@ -45,8 +45,8 @@ func (n *Node) swap(pod *v1.Pod, c *v1.Container) int64 {
 
 const memoryPage = 4096
 
-// setMemoryQoS slows a container down before it reaches its limit, and protects
-// what it asked for (KEP-2570).
+// setMemoryQoS throttles a container before it reaches its limit, and protects its request
+// (KEP-2570).
 func (n *Node) setMemoryQoS(r *runtimeapi.LinuxContainerResources, pod *v1.Pod, c *v1.Container) {
 	if !n.MemoryQoS.Enabled || !n.CgroupV2 {
 		return
@@ -82,7 +82,8 @@ const (
 	minOOMBurstable = 1000 + oomGuaranteed
 )
 
-// oomScore protects a container by how much of the node's memory it asked for.
+// oomScore returns the OOM score of a container: the larger its share of the node's memory, the
+// lower.
 func oomScore(pod *v1.Pod, c *v1.Container, capacity int64) int64 {
 	if podfacts.IsNodeCritical(pod) {
 		return oomGuaranteed
@@ -94,12 +95,12 @@ func oomScore(pod *v1.Pod, c *v1.Container, capacity int64) int64 {
 		return oomBestEffort
 	}
 	request := memoryRequest(c)
-	if isSidecarOf(pod, c) { // it must not be killed before what it serves
+	if isSidecarOf(pod, c) { // a sidecar must not be killed before the containers that it serves
 		request = max(request, leastRequest(pod))
 	}
 	score := int64(oomBestEffort)
 	if capacity > 0 {
-		request = min(request, capacity) + min(unclaimed(pod), capacity) // absurd ones do not overflow
+		request = min(request, capacity) + min(unclaimed(pod), capacity) // the bounds prevent an overflow
 		score -= 1000 * request / capacity
 	}
 	return min(max(score, minOOMBurstable), oomBestEffort-1)
@@ -110,7 +111,7 @@ func memoryRequest(c *v1.Container) int64 {
 	return q.Value()
 }
 
-// leastRequest is the smallest memory request of a regular container.
+// leastRequest returns the smallest memory request of a regular container.
 func leastRequest(pod *v1.Pod) int64 {
 	var least int64
 	for i := range pod.Spec.Containers {
@@ -133,8 +134,8 @@ func isSidecarOf(pod *v1.Pod, c *v1.Container) bool {
 	return false
 }
 
-// unclaimed is each container's even part of the memory that the pod as a whole
-// asked for beyond its containers (KEP-2837).
+// unclaimed returns one container's even share of the pod-level memory request that exceeds the
+// sum of the containers (KEP-2837).
 func unclaimed(pod *v1.Pod) int64 {
 	containers := int64(len(pod.Spec.Containers) + len(pod.Spec.InitContainers))
 	if pod.Spec.Resources == nil || containers == 0 {

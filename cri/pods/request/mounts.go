@@ -14,29 +14,28 @@ import (
 	"github.com/podwright/podwright/internal/podfacts"
 )
 
-// HostsPath is where containers see the hosts file.
+// HostsPath is the path of the hosts file in containers.
 const HostsPath = "/etc/hosts"
 
-// MountsAt tells whether a container mounts a volume at a path.
+// MountsAt reports whether a container mounts a volume at a path.
 func MountsAt(c *v1.Container, path string) bool {
 	return slices.ContainsFunc(c.VolumeMounts, func(m v1.VolumeMount) bool { return filepath.Clean(m.MountPath) == path })
 }
 
-// mountBuild makes the mounts of one container.
+// mountBuild builds the mounts of one container.
 type mountBuild struct {
 	*Builder
 	in       Instance
 	env      *environment
 	features HandlerFeatures
-	// prepared are the sub paths to release if the container comes to nothing.
+	// prepared has the sub paths to release if the container is not created.
 	prepared []SubPath
-	// images counts the images that are mounted.
+	// images counts the mounted images.
 	images int
 }
 
-// mounts are those of devices, then of the volumes, then the pod's /etc/hosts
-// and the container's termination message file unless something else is mounted
-// there.
+// mounts returns the mounts of devices, then of volumes, then the pod's /etc/hosts and the
+// container's termination message file, unless their paths are already mounted.
 func (m *mountBuild) mounts(ctx context.Context, devices []*runtimeapi.Mount) ([]*runtimeapi.Mount, error) {
 	out := slices.Clone(devices)
 	for i := range m.in.Container.VolumeMounts {
@@ -93,7 +92,7 @@ func (m *mountBuild) volumeMount(ctx context.Context, index int) (*runtimeapi.Mo
 	return out, err
 }
 
-// absolute is a path in a container: a relative one starts at the root.
+// absolute returns the absolute form of a path in a container. Relative paths start at the root.
 func absolute(path string) string {
 	if filepath.IsAbs(path) {
 		return path
@@ -101,7 +100,6 @@ func absolute(path string) string {
 	return filepath.Join("/", path)
 }
 
-// volume finds a volume of a pod.
 func (b *Builder) volume(ctx context.Context, pod *v1.Pod, name string) (Volume, error) {
 	if b.cfg.Volumes == nil {
 		return Volume{}, fmt.Errorf("cannot find volume %q: this agent has no volumes", name)
@@ -120,7 +118,7 @@ func isImageVolume(pod *v1.Pod, name string) bool {
 	return slices.ContainsFunc(pod.Spec.Volumes, func(v v1.Volume) bool { return v.Name == name && v.Image != nil })
 }
 
-// imageMount makes the runtime mount an image, or a directory of it (KEP-4639).
+// imageMount mounts an image, or a directory of it (KEP-4639).
 func (m *mountBuild) imageMount(out *runtimeapi.Mount, name, subPath string) error {
 	image, ok := m.in.ImageVolumes[name]
 	if !ok {
@@ -141,14 +139,14 @@ func (m *mountBuild) imageMount(out *runtimeapi.Mount, name, subPath string) err
 }
 
 const (
-	// maxPath is how long a path can be on Linux.
+	// maxPath is the longest path on Linux.
 	maxPath = 4095
-	// maxMissing is how many missing variables an error names.
+	// maxMissing bounds the missing variables in an error.
 	maxMissing = 10
 )
 
-// maxImageAnnotations bounds what the annotations of a pod are in a request, which
-// has them once for every image that a container mounts.
+// maxImageAnnotations bounds the size of the pod's annotations in a request, which has a copy of
+// them for each image that a container mounts.
 const maxImageAnnotations = 8 << 20
 
 func annotationsSize(pod *v1.Pod) int {
@@ -159,7 +157,7 @@ func annotationsSize(pod *v1.Pod) int {
 	return size
 }
 
-// subPath is the part of a volume that a mount asks for, "" for all of it.
+// subPath returns the part of the volume to mount, or "" for the whole volume.
 func (m *mountBuild) subPath(from *v1.VolumeMount) (string, error) {
 	path := from.SubPath
 	if from.SubPathExpr != "" {
@@ -191,7 +189,6 @@ func (m *mountBuild) subPath(from *v1.VolumeMount) (string, error) {
 	return path, nil
 }
 
-// prepare makes a sub path ready to be mounted.
 func (m *mountBuild) prepare(ctx context.Context, index int, s SubPath) (string, error) {
 	from := &m.in.Container.VolumeMounts[index]
 	s.PodUID, s.Container, s.Index, s.Volume = m.in.Pod.UID, m.in.Container.Name, index, from.Name
@@ -209,8 +206,7 @@ func (m *mountBuild) prepare(ctx context.Context, index int, s SubPath) (string,
 	return path, nil
 }
 
-// release undoes what was prepared for a container that comes to nothing. It
-// does so even if that is because ctx has ended.
+// release reverts the prepared sub paths of a container that is not created, even if ctx is done.
 func (m *mountBuild) release(ctx context.Context) error {
 	var errs []error
 	for _, s := range m.prepared {
@@ -236,8 +232,7 @@ func propagation(mode *v1.MountPropagationMode) (runtimeapi.MountPropagation, er
 	return 0, fmt.Errorf("mountPropagation: invalid mode %q", *mode)
 }
 
-// recursiveReadOnly tells whether what is mounted below a mount becomes
-// read-only, too (KEP-3857).
+// recursiveReadOnly reports whether the mounts below a mount become read-only, too (KEP-3857).
 func recursiveReadOnly(m *v1.VolumeMount, f HandlerFeatures) (bool, error) {
 	switch {
 	case m.RecursiveReadOnly == nil || *m.RecursiveReadOnly == v1.RecursiveReadOnlyDisabled:
@@ -254,7 +249,7 @@ func recursiveReadOnly(m *v1.VolumeMount, f HandlerFeatures) (bool, error) {
 	return f.RecursiveReadOnlyMounts, nil
 }
 
-// blockDevices are the block volumes of a container.
+// blockDevices returns the block volumes of a container.
 func (b *Builder) blockDevices(ctx context.Context, in Instance) ([]*runtimeapi.Device, error) {
 	var out []*runtimeapi.Device
 	for i, d := range in.Container.VolumeDevices {

@@ -13,7 +13,7 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
-// 6.5: what each mount becomes, or why it cannot be.
+// 6.5: the result or error of each kind of mount.
 func TestMounts(t *testing.T) {
 	enabled, possible, disabled := v1.RecursiveReadOnlyEnabled, v1.RecursiveReadOnlyIfPossible, v1.RecursiveReadOnlyDisabled
 	none, toContainer, both := v1.MountPropagationNone, v1.MountPropagationHostToContainer, v1.MountPropagationBidirectional
@@ -101,7 +101,7 @@ func TestMounts(t *testing.T) {
 	}
 }
 
-// The agent's own files give way to what the container mounts itself.
+// The agent's own files are not mounted at paths where the container mounts a volume.
 func TestOwnFiles(t *testing.T) {
 	h, m := withObjects(t)
 	h.cfg.Node.SELinux = true
@@ -132,7 +132,7 @@ func TestOwnFiles(t *testing.T) {
 	require.Empty(t, config.Mounts)
 }
 
-// subPaths fails at some volumes, or when asked to release.
+// subPaths fails for some volumes, or on release.
 type subPaths struct {
 	*Memory
 	bad     string
@@ -157,8 +157,8 @@ func (s *subPaths) Release(ctx context.Context, p SubPath) error {
 	return errors.Join(s.release, s.Memory.Release(ctx, p))
 }
 
-// C45: a container that comes to nothing leaves no sub path behind, whatever the
-// reason is, and users learn nothing of the node.
+// C45: if the container is not created, its sub paths are released, and the error reveals no
+// details of the node.
 func TestSubPathsAreReleased(t *testing.T) {
 	h, m := withObjects(t)
 	pod := testPod("a")
@@ -189,13 +189,13 @@ func TestSubPathsAreReleased(t *testing.T) {
 	require.ErrorIs(t, err, s.release)
 	s.release = nil
 
-	// A secret that is missing is found out before anything is prepared.
+	// A missing secret is detected before any sub path is prepared.
 	c.Env = []v1.EnvVar{from(v1.EnvVarSource{SecretKeyRef: &v1.SecretKeySelector{LocalObjectReference: local("none")}})}
 	_, err = h.builder().Container(t.Context(), in)
 	require.ErrorContains(t, err, `secret "none" not found`)
 	require.Empty(t, m.prepared)
 
-	// And whoever gives up in the middle leaves nothing behind.
+	// Cancellation releases the prepared sub paths.
 	c.Env, c.VolumeMounts = nil, c.VolumeMounts[:2]
 	ctx, cancel := context.WithCancel(t.Context())
 	s.after = cancel
@@ -210,7 +210,7 @@ func TestSubPathsAreReleased(t *testing.T) {
 	require.ErrorContains(t, err, "no volumes")
 }
 
-// faulty are volumes and sub paths of which one field or another is wrong.
+// faulty returns the given errors for volumes and sub paths.
 type faulty struct {
 	*Memory
 	volume, path error
@@ -247,7 +247,7 @@ func TestBlockDevices(t *testing.T) {
 	}
 }
 
-// Whatever a user writes and a variable holds, no sub path leads up or to the root.
+// For all expressions and values, a sub path never leads up or to the root.
 func FuzzSubPath(f *testing.F) {
 	f.Add("$(A)/x", "..")
 	f.Add("a/$(A)$(A)", ".")
@@ -262,8 +262,8 @@ func FuzzSubPath(f *testing.F) {
 	})
 }
 
-// Whoever mounts a volume whose own field is wrong is told of that field, and of any other fault
-// by the mount. A start that is given up while a sub path is made says so, whatever that came to.
+// If a field of the volume is at fault, the error names that field; otherwise it names the mount.
+// A start that is cancelled during Prepare returns the context's error.
 func TestFaultsOfVolumes(t *testing.T) {
 	h, m := withObjects(t)
 	pod := testPod("a")

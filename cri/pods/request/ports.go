@@ -11,9 +11,8 @@ import (
 	"github.com/podwright/podwright/internal/podfacts"
 )
 
-// portMappings are the host ports of the regular containers, then of the
-// sidecars. A port that is named or keyed like one before it in its container is
-// left out.
+// portMappings returns the ports of the regular containers, then of the sidecars. A port with the
+// same name or key as an earlier one of its container is skipped.
 func portMappings(pod *v1.Pod) []*runtimeapi.PortMapping {
 	var out []*runtimeapi.PortMapping
 	add := func(ports []v1.ContainerPort) {
@@ -52,11 +51,10 @@ func portKey(port v1.ContainerPort) string {
 }
 
 func protocol(p v1.Protocol) runtimeapi.Protocol {
-	return runtimeapi.Protocol(runtimeapi.Protocol_value[string(p)]) // TCP unless known
+	return runtimeapi.Protocol(runtimeapi.Protocol_value[string(p)]) // unknown protocols count as TCP
 }
 
-// checkPodPorts refuses the ports that a sandbox would be asked to map and that
-// are none.
+// checkPodPorts returns an error if a container has an invalid port.
 func checkPodPorts(pod *v1.Pod) error {
 	for _, list := range []struct {
 		name       string

@@ -11,7 +11,6 @@ import (
 	"github.com/podwright/podwright/internal/podfacts"
 )
 
-// setProfiles sets the seccomp and AppArmor profiles of a container.
 func (b *Builder) setProfiles(out *runtimeapi.LinuxContainerSecurityContext, pod *v1.Pod, c *v1.Container, seccomp *v1.SeccompProfile) error {
 	var err error
 	if out.Seccomp, err = b.seccomp(seccomp); err != nil {
@@ -40,7 +39,7 @@ func (b *Builder) seccomp(p *v1.SeccompProfile) (*runtimeapi.SecurityProfile, er
 	}
 }
 
-// setAppArmor writes a profile in both of the forms that runtimes know.
+// setAppArmor sets a profile in both forms that runtimes read.
 func setAppArmor(out *runtimeapi.LinuxContainerSecurityContext, p *v1.AppArmorProfile) error {
 	out.Apparmor = &runtimeapi.SecurityProfile{} // RuntimeDefault
 	var text string

@@ -11,16 +11,16 @@ import (
 	"github.com/podwright/podwright/internal/podfacts"
 )
 
-// amounts are what a cgroup is to be given.
+// amounts are the values for a cgroup.
 type amounts struct {
-	// requestMilli is negative when there is no request.
+	// requestMilli is negative without a request.
 	requestMilli, limitMilli int64
 	memory                   int64
-	// noQuota leaves the CPU limit unenforced.
+	// noQuota disables the CPU limit.
 	noQuota bool
 }
 
-// linux turns amounts into what a cgroup is given.
+// linux converts amounts to the runtime's resources.
 func (n *Node) linux(a amounts) *runtimeapi.LinuxContainerResources {
 	if a.requestMilli < 0 {
 		a.requestMilli = a.limitMilli
@@ -41,8 +41,8 @@ func (n *Node) linux(a amounts) *runtimeapi.LinuxContainerResources {
 	return out
 }
 
-// ContainerResources is what a container's cgroup is given, when it is created and when
-// it is resized.
+// ContainerResources returns the resources of a container's cgroup, for its creation and for
+// resizes.
 func (b *Builder) ContainerResources(pod *v1.Pod, c *v1.Container) *runtimeapi.LinuxContainerResources {
 	node := &b.cfg.Node
 	var podLevel v1.ResourceList
@@ -64,8 +64,7 @@ func (b *Builder) ContainerResources(pod *v1.Pod, c *v1.Container) *runtimeapi.L
 	return out
 }
 
-// firstPositive returns a resource from the first list that has some of it, else
-// zero.
+// firstPositive returns a resource from the first list with a nonzero amount, or zero.
 func firstPositive(name v1.ResourceName, lists ...v1.ResourceList) resource.Quantity {
 	for _, list := range lists {
 		if q := list[name]; !q.IsZero() {
@@ -75,9 +74,9 @@ func firstPositive(name v1.ResourceName, lists ...v1.ResourceList) resource.Quan
 	return resource.Quantity{}
 }
 
-// sandboxResources are what a pod as a whole is given, without its overhead, when
-// its sandbox is created and when it is resized: what its containers need
-// together, or what the pod asks for as a whole.
+// sandboxResources returns the resources of the whole pod without its overhead, for the creation
+// of its sandbox and for resizes: the pod-level resources, or else the sum of its containers'
+// needs.
 func (b *Builder) sandboxResources(pod *v1.Pod) *runtimeapi.LinuxContainerResources {
 	request, asked := podRequest(pod, v1.ResourceCPU)
 	a := amounts{requestMilli: -1, noQuota: b.cfg.ExclusiveCPUs(pod, nil)}
@@ -89,7 +88,7 @@ func (b *Builder) sandboxResources(pod *v1.Pod) *runtimeapi.LinuxContainerResour
 	return b.cfg.Node.linux(a)
 }
 
-// Overhead is the overhead of the pod's RuntimeClass, empty without any.
+// Overhead returns the overhead of the pod's RuntimeClass. It is empty without one.
 func (b *Builder) Overhead(pod *v1.Pod) *runtimeapi.LinuxContainerResources {
 	if pod.Spec.Overhead == nil {
 		return &runtimeapi.LinuxContainerResources{}
@@ -98,10 +97,9 @@ func (b *Builder) Overhead(pod *v1.Pod) *runtimeapi.LinuxContainerResources {
 	return b.cfg.Node.linux(amounts{requestMilli: cpu.MilliValue(), limitMilli: cpu.MilliValue(), memory: memory.Value()})
 }
 
-// podRequest is what a pod asks for of a resource, without overhead, and whether
-// it asks at all: as a whole if it says so, else what its containers need. As an
-// API server would, it takes a limit for a missing request. CPU counts in
-// thousandths.
+// podRequest returns a pod's request for a resource, without overhead, and whether there is one:
+// the pod-level request, or else the sum of its containers' needs. A limit replaces a missing
+// request, as in an API server. CPU is in millicores.
 func podRequest(pod *v1.Pod, name v1.ResourceName) (int64, bool) {
 	if r := pod.Spec.Resources; r != nil {
 		if q, ok := r.Requests[name]; ok {
@@ -117,8 +115,8 @@ func podRequest(pod *v1.Pod, name v1.ResourceName) (int64, bool) {
 	})
 }
 
-// podLimit is the limit of a pod as a whole, else of its containers together. A
-// container without a limit counts as nothing.
+// podLimit returns the pod-level limit, or else the sum of the containers' limits. A container
+// without a limit counts as 0.
 func podLimit(pod *v1.Pod, name v1.ResourceName) int64 {
 	if r := pod.Spec.Resources; r != nil {
 		if q, ok := r.Limits[name]; ok {
@@ -139,9 +137,8 @@ func units(name v1.ResourceName, q resource.Quantity) int64 {
 	return q.Value()
 }
 
-// aggregate is the most of a resource that the containers of a pod need at one
-// time: while it runs that of the regular containers and all sidecars, while an
-// init container runs that one's and the sidecars' before it (KEP-753).
+// aggregate returns the largest amount that the pod's containers need at one time: all regular
+// containers and sidecars, or an init container and the sidecars before it (KEP-753).
 func aggregate(pod *v1.Pod, name v1.ResourceName, of func(*v1.ResourceRequirements) (resource.Quantity, bool)) (int64, bool) {
 	var running, sidecars, most int64
 	found := false
@@ -165,8 +162,8 @@ func aggregate(pod *v1.Pod, name v1.ResourceName, of func(*v1.ResourceRequiremen
 	return max(running+sidecars, most), found
 }
 
-// hugePages limits each size of huge pages that the node has: the container's
-// limit, else the pod's, else none at all.
+// hugePages returns a limit for each of the node's huge page sizes: the container's limit, or
+// else the pod's, or else 0.
 func (n *Node) hugePages(podLevel, own v1.ResourceList) []*runtimeapi.HugepageLimit {
 	out := make([]*runtimeapi.HugepageLimit, 0, len(n.HugePageSizes))
 	for _, size := range n.HugePageSizes {
@@ -181,8 +178,8 @@ func (n *Node) hugePages(podLevel, own v1.ResourceList) []*runtimeapi.HugepageLi
 	return out
 }
 
-// hugePageLimit finds the limit of pages of a size that is written as runtimes
-// do: "2MB" is hugepages-2Mi.
+// hugePageLimit returns the limit for a page size in the form of runtimes: "2MB" is
+// hugepages-2Mi.
 func hugePageLimit(list v1.ResourceList, size string) (resource.Quantity, bool) {
 	for name, q := range list {
 		if text, ok := cgroups.HugePageSize(name); ok && text == size {

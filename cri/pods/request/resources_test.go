@@ -57,8 +57,7 @@ func TestInitResources(t *testing.T) {
 	}
 }
 
-// Sandbox and overhead are told of the unified hierarchy, too, and exclusive CPUs
-// have no quota.
+// Sandbox and overhead have the settings of cgroup v2, too, and exclusive CPUs have no quota.
 func TestUnifiedAndExclusive(t *testing.T) {
 	pod := testPod("a", "b")
 	pod.Spec.Overhead = quantities("cpu", "100m")
@@ -169,7 +168,7 @@ func TestMemoryQoS(t *testing.T) {
 	require.Nil(t, get(node, "100Mi", "200Mi"))
 }
 
-// A sidecar is never killed before all of those that it serves.
+// A sidecar's OOM score is never higher than the highest of the containers that it serves.
 func TestSidecarOOMScore(t *testing.T) {
 	pod := testPod("a", "b")
 	pod.Spec.InitContainers = []v1.Container{
@@ -190,7 +189,8 @@ func TestSidecarOOMScore(t *testing.T) {
 	require.EqualValues(t, 1000-250-62, score(pod.Spec.InitContainers[0]), "256Mi and 256Mi/4 of 1Gi, rounded down each")
 }
 
-// N33: who asked for much of the node's memory is killed late, within bounds.
+// N33: the larger a container's share of the node's memory, the lower its OOM score, within
+// bounds.
 func TestOOMScore(t *testing.T) {
 	const capacity = 16 << 30
 	pod := testPod("a")
@@ -214,7 +214,7 @@ func TestOOMScore(t *testing.T) {
 	require.EqualValues(t, -997, oomScore(pod, &pod.Spec.Containers[0], capacity), "Guaranteed")
 }
 
-// 6.7: what nodes have that the golden ones have not, and limits that make no sense.
+// 6.7: settings of nodes that are not in the golden records, and absurd limits.
 func TestResourcesOfNodes(t *testing.T) {
 	pod := testPod("a")
 	c := &pod.Spec.Containers[0]

@@ -16,15 +16,15 @@ import (
 	"github.com/podwright/podwright/internal/podfacts"
 )
 
-// Sandbox is the configuration of a sandbox that is about to be made. An error is
-// about the pod as a whole, and names the field. Events (MissingClusterDNS,
-// DNSConfigForming) tell where the pod does not get what it asks for.
+// Sandbox returns the configuration of a new sandbox. An error affects the whole pod and names
+// the field. The events MissingClusterDNS and DNSConfigForming report DNS settings that the pod
+// does not get.
 func (b *Builder) Sandbox(pod *v1.Pod, attempt uint32) (*runtimeapi.PodSandboxConfig, error) {
 	return b.sandbox(pod, attempt, b.cfg.Event)
 }
 
-// SandboxAgain is the configuration of a sandbox that is there, for another container
-// in it: what Sandbox returns for the same attempt. It records no events.
+// SandboxAgain returns the configuration of an existing sandbox, for a further container in it.
+// It equals the result of Sandbox for the same attempt. It records no events.
 func (b *Builder) SandboxAgain(pod *v1.Pod, attempt uint32) (*runtimeapi.PodSandboxConfig, error) {
 	return b.sandbox(pod, attempt, func(v1.ObjectReference, string, string, string) {})
 }
@@ -68,9 +68,8 @@ func (b *Builder) sandbox(pod *v1.Pod, attempt uint32, event podwright.EventFunc
 	return config, nil
 }
 
-// PodIPs are the addresses that containers of a pod are told: of those that its
-// sandbox has, one per family, that of the node's primary address first; for a
-// pod on the host network the node's own.
+// PodIPs returns the pod's addresses, one per family, the node's primary family first. observed
+// are the sandbox's addresses. A pod on the host network has the node's addresses.
 func (b *Builder) PodIPs(pod *v1.Pod, observed []string) []string {
 	if pod.Spec.HostNetwork {
 		return slices.Clone(b.nodeIPs())
@@ -78,7 +77,7 @@ func (b *Builder) PodIPs(pod *v1.Pod, observed []string) []string {
 	return podfacts.OrderIPs(observed, b.nodeIPs())
 }
 
-// nodeIPs are the node's addresses, as far as they are known by now.
+// nodeIPs returns the node's addresses that are available now.
 func (b *Builder) nodeIPs() []string {
 	if len(b.cfg.Node.IPs) == 0 && b.cfg.NodeIPs != nil {
 		return b.cfg.NodeIPs()
@@ -86,7 +85,7 @@ func (b *Builder) nodeIPs() []string {
 	return b.cfg.Node.IPs
 }
 
-// sysctls writes the names with dots, the form that all runtimes know.
+// sysctls returns the pod's sysctls with dotted names, the form that all runtimes accept.
 func sysctls(pod *v1.Pod) map[string]string {
 	if pod.Spec.SecurityContext == nil {
 		return nil
@@ -98,8 +97,9 @@ func sysctls(pod *v1.Pod) map[string]string {
 	return out
 }
 
-// dotted turns net/ipv4/conf/eth0.1/x into net.ipv4.conf.eth0/1.x: the first
-// separator tells which of the two it is, the other one stands for itself.
+// dotted converts a sysctl name to the form with dots: net/ipv4/conf/eth0.1/x becomes
+// net.ipv4.conf.eth0/1.x. The first separator determines the form; in the slash form, dots become
+// slashes.
 func dotted(name string) string {
 	i := strings.IndexAny(name, "./")
 	if i < 0 || name[i] == '.' {
@@ -113,7 +113,7 @@ const (
 	maxFQDN     = 64
 )
 
-// hostname is what a pod with its own network calls itself.
+// hostname returns the host name of a pod with its own network.
 func hostname(pod *v1.Pod, clusterDomain string) (string, error) {
 	host, domain, err := hostAndDomain(pod, clusterDomain)
 	if domain == "" || !isTrue(pod.Spec.SetHostnameAsFQDN) {
@@ -126,7 +126,7 @@ func hostname(pod *v1.Pod, clusterDomain string) (string, error) {
 	return fqdn, nil
 }
 
-// hostAndDomain are the two parts of a pod's full name; the domain may be "".
+// hostAndDomain returns the two parts of a pod's full name. The domain may be "".
 func hostAndDomain(pod *v1.Pod, clusterDomain string) (host, domain string, err error) {
 	spec := &pod.Spec
 	if o := spec.HostnameOverride; o != nil && *o != "" {
@@ -164,7 +164,7 @@ func valid(field, value string, faults func(string) []string) error {
 	return nil
 }
 
-// cutHostname makes a name fit into the kernel's.
+// cutHostname shortens a name to the kernel's limit.
 func cutHostname(name string) (string, error) {
 	if len(name) <= maxHostname {
 		return name, nil
@@ -176,12 +176,12 @@ func cutHostname(name string) (string, error) {
 	return cut, nil
 }
 
-// LogDir is the directory of a pod's logs below root.
+// LogDir returns the directory of a pod's logs below root.
 func LogDir(root, namespace, name string, uid types.UID) string {
 	return filepath.Join(root, namespace+"_"+name+"_"+string(uid))
 }
 
-// LogPath is the log of one instance of a container below the pod's log
+// LogPath returns the log file of one instance of a container, relative to the pod's log
 // directory.
 func LogPath(container string, restartCount int32) string {
 	return filepath.Join(container, strconv.FormatInt(int64(restartCount), 10)+".log")

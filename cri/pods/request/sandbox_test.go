@@ -43,7 +43,7 @@ func TestHostname(t *testing.T) {
 	}
 }
 
-// What makes no hostname is an error of the sandbox and of its file of hosts.
+// An impossible host name is an error of the sandbox and of the hosts file.
 func TestNoHostname(t *testing.T) {
 	h := newHarness(t)
 	pod := testPod()
@@ -59,7 +59,7 @@ func TestNoHostname(t *testing.T) {
 	require.ErrorIs(t, err, failed)
 }
 
-// A sandbox is configured again as it was, and nobody is told of it again.
+// SandboxAgain returns the same configuration and records no events.
 func TestSandboxAgain(t *testing.T) {
 	h := newHarness(t)
 	pod := testPod("a")
@@ -97,7 +97,7 @@ func TestBadPorts(t *testing.T) {
 	require.ErrorContains(t, err, "spec.initContainers[0].ports[0].containerPort: 0")
 }
 
-// 13: the hosts file, for both kinds of network.
+// 13: the hosts file for both kinds of network.
 func TestHosts(t *testing.T) {
 	h := newHarness(t)
 	h.cfg.readFile = func(string) ([]byte, error) { return []byte("192.0.2.9\tnode\n"), nil }
@@ -119,8 +119,8 @@ func TestHosts(t *testing.T) {
 	require.Equal(t, "# Kubernetes-managed hosts file (host network).\n192.0.2.9\tnode\n"+aliases, get())
 }
 
-// A pod with a bit of everything. Each of its fields is compared with the upstream kubelet's
-// request by the golden pods of cri/pods; here is what a change of this package breaks first.
+// TestFullPod covers a pod with most features, to detect changes of this package early. The
+// golden records of cri/pods compare each field with the upstream kubelet's request.
 func TestFullPod(t *testing.T) {
 	h, m := withObjects(t)
 	h.cfg.CgroupParent = func(pod *v1.Pod) string { return "/kubepods/pod" + string(pod.UID) }
@@ -136,7 +136,7 @@ func TestFullPod(t *testing.T) {
 	pod.Spec.Resources = &v1.ResourceRequirements{Requests: quantities("cpu", "2"), Limits: quantities("cpu", "4", "memory", "9Mi")}
 	pod.Spec.InitContainers = []v1.Container{{Name: "s", RestartPolicy: new(v1.ContainerRestartPolicyAlways), Ports: []v1.ContainerPort{{ContainerPort: 9, HostPort: 9}}}}
 	a := &pod.Spec.Containers[0]
-	a.Ports = []v1.ContainerPort{ // what has the name or the key of one before it is left out (#82373)
+	a.Ports = []v1.ContainerPort{ // a duplicate name or key is skipped (#82373)
 		{Name: "p", ContainerPort: 1}, {Name: "p", ContainerPort: 2}, {ContainerPort: 3, HostPort: 3, Protocol: v1.ProtocolSCTP},
 		{ContainerPort: 3, HostPort: 3, Protocol: v1.ProtocolSCTP}, {ContainerPort: 4, HostPort: 4, HostIP: "::"}, {ContainerPort: 4, HostPort: 4},
 	}

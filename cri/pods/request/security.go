@@ -11,23 +11,22 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
-// Paths of /proc and /sys that a container does not see, and those that it sees
-// read-only, unless it asks for an unmasked /proc.
-// cpus is where /sys has the processors.
+// maskedPaths returns the paths of /proc and /sys that are invisible to a container, unless it
+// has an unmasked /proc. cpus is the directory of the processors in /sys.
 func maskedPaths(cpus string) []string {
 	paths := []string{
 		"/proc/asound", "/proc/acpi", "/proc/interrupts", "/proc/kcore", "/proc/keys", "/proc/latency_stats",
 		"/proc/timer_list", "/proc/timer_stats", "/proc/sched_debug", "/proc/scsi",
 		"/sys/firmware", "/sys/devices/virtual/powercap",
 	}
-	perCPU, _ := filepath.Glob(filepath.Join(cpus, "cpu[0-9]*/thermal_throttle")) // the pattern is good
+	perCPU, _ := filepath.Glob(filepath.Join(cpus, "cpu[0-9]*/thermal_throttle")) // the pattern is valid
 	slices.SortFunc(perCPU, func(a, b string) int {                               // cpu10 after cpu9
 		return cmp.Or(cmp.Compare(len(a), len(b)), cmp.Compare(a, b))
 	})
 	return append(paths, perCPU...)
 }
 
-// namespaces tells which of the node's namespaces a pod shares.
+// namespaces returns the namespaces that a pod shares with the node.
 func (b *Builder) namespaces(pod *v1.Pod) (*runtimeapi.NamespaceOption, error) {
 	out := &runtimeapi.NamespaceOption{Pid: runtimeapi.NamespaceMode_CONTAINER}
 	if pod.Spec.HostNetwork {
@@ -47,7 +46,7 @@ func (b *Builder) namespaces(pod *v1.Pod) (*runtimeapi.NamespaceOption, error) {
 	return out, err
 }
 
-// users are the pod's own users, if it wants some (KEP-127).
+// users returns the pod's user namespace, or the node's (KEP-127).
 func (b *Builder) users(pod *v1.Pod) (*runtimeapi.UserNamespace, error) {
 	if pod.Spec.HostUsers == nil || *pod.Spec.HostUsers {
 		return &runtimeapi.UserNamespace{Mode: runtimeapi.NamespaceMode_NODE}, nil
@@ -67,9 +66,8 @@ func (b *Builder) users(pod *v1.Pod) (*runtimeapi.UserNamespace, error) {
 
 func isTrue(b *bool) bool { return b != nil && *b }
 
-// sandboxSecurity is the security context of a pod's sandbox. Its seccomp profile
-// is always the runtime's: it has no bearing on the containers', and nobody but
-// the pause process lives by it.
+// sandboxSecurity returns the security context of a pod's sandbox. Its seccomp profile is always
+// the runtime's default, because it applies only to the pause process.
 func (b *Builder) sandboxSecurity(pod *v1.Pod) (*runtimeapi.LinuxSandboxSecurityContext, error) {
 	ns, err := b.namespaces(pod)
 	if err != nil {
@@ -85,7 +83,7 @@ func (b *Builder) sandboxSecurity(pod *v1.Pod) (*runtimeapi.LinuxSandboxSecurity
 	if sc == nil {
 		return out, nil
 	}
-	if sc.RunAsUser != nil { // runtimes refuse a sandbox that has a group and no user
+	if sc.RunAsUser != nil { // runtimes refuse a sandbox with a group but no user
 		out.RunAsUser, out.RunAsGroup = int64Value(sc.RunAsUser), int64Value(sc.RunAsGroup)
 	}
 	out.SelinuxOptions = selinux(sc.SELinuxOptions)
@@ -93,8 +91,8 @@ func (b *Builder) sandboxSecurity(pod *v1.Pod) (*runtimeapi.LinuxSandboxSecurity
 	return out, err
 }
 
-// anyPrivileged tells whether any container is privileged: runtimes refuse one in
-// a sandbox that is not.
+// anyPrivileged reports whether any container is privileged. Runtimes refuse a privileged
+// container in an unprivileged sandbox.
 func anyPrivileged(pod *v1.Pod) bool {
 	for _, list := range [][]v1.Container{pod.Spec.Containers, pod.Spec.InitContainers} {
 		for i := range list {
@@ -127,7 +125,7 @@ func selinux(o *v1.SELinuxOptions) *runtimeapi.SELinuxOption {
 	return &runtimeapi.SELinuxOption{User: o.User, Role: o.Role, Type: o.Type, Level: o.Level}
 }
 
-// groups are the supplemental groups of every process in the pod.
+// groups returns the supplemental groups of every process in the pod.
 func groups(sc *v1.PodSecurityContext, extra []int64) ([]int64, runtimeapi.SupplementalGroupsPolicy, error) {
 	var out []int64
 	if sc.FSGroup != nil {
@@ -144,7 +142,7 @@ func groups(sc *v1.PodSecurityContext, extra []int64) ([]int64, runtimeapi.Suppl
 	return out, runtimeapi.SupplementalGroupsPolicy(policy), nil
 }
 
-// effectiveSecurity lays the container's security context over the pod's.
+// effectiveSecurity returns the pod's security context with the container's fields over it.
 func effectiveSecurity(pod *v1.Pod, c *v1.Container) v1.SecurityContext {
 	var out v1.SecurityContext
 	if c.SecurityContext != nil {
@@ -169,16 +167,16 @@ func either[T any](a, b *T) *T {
 	return b
 }
 
-// verifyNonRoot refuses a container that must not run as root and would, or of
-// which that cannot be told.
+// verifyNonRoot returns an error for a container with runAsNonRoot that would run as root or
+// might do so.
 func verifyNonRoot(sc v1.SecurityContext, image Image) error {
 	switch {
-	case !isTrue(sc.RunAsNonRoot): // root will do
+	case !isTrue(sc.RunAsNonRoot): // root is allowed
 	case sc.RunAsUser != nil && *sc.RunAsUser < 0:
 		return fmt.Errorf("container has an invalid runAsUser %d", *sc.RunAsUser)
 	case sc.RunAsUser != nil && *sc.RunAsUser == 0:
 		return errors.New("container has runAsNonRoot and runAsUser is 0")
-	case sc.RunAsUser != nil: // whatever the image says
+	case sc.RunAsUser != nil: // the spec overrides the image
 	case image.UID != nil && *image.UID < 0:
 		return fmt.Errorf("image has an invalid user %d", *image.UID)
 	case image.UID != nil && *image.UID == 0, image.UID == nil && image.Username == "":
@@ -189,7 +187,6 @@ func verifyNonRoot(sc v1.SecurityContext, image Image) error {
 	return nil
 }
 
-// containerSecurity is the security context of a container.
 func (b *Builder) containerSecurity(in Instance) (*runtimeapi.LinuxContainerSecurityContext, error) {
 	pod, c := in.Pod, in.Container
 	sc := effectiveSecurity(pod, c)
@@ -226,7 +223,7 @@ func (b *Builder) containerSecurity(in Instance) (*runtimeapi.LinuxContainerSecu
 	return out, b.setProfiles(out, pod, c, sc.SeccompProfile)
 }
 
-// setUser names the user: the spec's, else the image's, else root.
+// setUser sets the user of the spec, or else of the image, or else root.
 func setUser(out *runtimeapi.LinuxContainerSecurityContext, wanted *int64, image Image) {
 	switch uid := either(wanted, image.UID); {
 	case uid != nil:

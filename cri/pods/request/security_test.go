@@ -11,7 +11,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 )
 
-// C29 and its kin.
+// TestVerifyNonRoot covers C29 and its variants.
 func TestVerifyNonRoot(t *testing.T) {
 	wanted := v1.SecurityContext{RunAsNonRoot: new(true)}
 	with := func(uid int64) v1.SecurityContext {
@@ -46,7 +46,7 @@ func TestVerifyNonRoot(t *testing.T) {
 	}
 }
 
-// What each processor tells of its heat is masked, in the processors' order.
+// The thermal files of each processor are masked, in order of the processors.
 func TestMaskedProcessors(t *testing.T) {
 	dir := t.TempDir()
 	var want []string
@@ -61,7 +61,7 @@ func TestMaskedProcessors(t *testing.T) {
 	require.Equal(t, "/sys/devices/virtual/powercap", got[len(got)-5])
 }
 
-// A sandbox is privileged for any of its containers.
+// A sandbox is privileged if any of its containers is.
 func TestPrivilegedSandbox(t *testing.T) {
 	yes := &v1.SecurityContext{Privileged: new(true)}
 	for name, change := range map[string]func(*v1.Pod){
@@ -78,7 +78,7 @@ func TestPrivilegedSandbox(t *testing.T) {
 	}
 }
 
-// Groups that own volumes come on top of those of the spec, or alone.
+// Groups that own volumes are added to the groups of the spec.
 func TestExtraGroups(t *testing.T) {
 	h := newHarness(t)
 	h.cfg.ExtraGroups = func(*v1.Pod) []int64 { return []int64{7} }
@@ -95,8 +95,8 @@ func TestExtraGroups(t *testing.T) {
 	require.Equal(t, [][]int64{{3, 4, 7}, {3, 4, 7}}, groups())
 }
 
-// 6.6: what makes no security context is refused. What becomes of the rest is in the golden
-// pods of cri/pods, but for the paths that are masked.
+// 6.6: invalid security contexts are refused. The golden records of cri/pods cover valid ones,
+// except for the masked paths.
 func TestContainerSecurity(t *testing.T) {
 	seccomp := func(kind v1.SeccompProfileType, local ...string) func(*v1.Pod) {
 		profile := &v1.SeccompProfile{Type: kind}
@@ -190,7 +190,7 @@ func TestForbiddenSysctls(t *testing.T) {
 	require.Empty(t, ForbiddenSysctls(testPod("a"), ""))
 }
 
-// N13, N43: what is allowed besides, and what never is.
+// N13, N43: sysctls allowed by configuration, and sysctls that are never allowed.
 func TestAllowedSysctls(t *testing.T) {
 	sets := func(name string, change ...func(*v1.Pod)) *v1.Pod {
 		pod := testPod("a")
@@ -223,7 +223,7 @@ func TestAllowedSysctls(t *testing.T) {
 	}, got)
 }
 
-// Some count for a pod alone from a kernel on. A kernel of which that is not known is new.
+// Some sysctls are safe only from a kernel version on. An unavailable version counts as new.
 func TestSysctlsOfOldKernels(t *testing.T) {
 	names := func(kernel string) (safe []string) {
 		for name := range safeSysctls {

@@ -14,11 +14,11 @@ import (
 	"github.com/podwright/podwright/internal/podfacts"
 )
 
-// masterService is what every pod is told of, wherever it is.
+// masterService is the service that every pod gets, in each namespace.
 const masterService = "kubernetes"
 
-// serviceEnv are the variables that tell a pod of the services of its namespace,
-// if it wants them, and of the API server. They are sorted by service.
+// serviceEnv returns the variables for the services of the pod's namespace, if the pod enables
+// them, and for the API server, sorted by service.
 func (b *Builder) serviceEnv(ctx context.Context, pod *v1.Pod) ([]v1.EnvVar, error) {
 	if b.cfg.Services == nil {
 		return nil, nil
@@ -38,8 +38,8 @@ func (b *Builder) serviceEnv(ctx context.Context, pod *v1.Pod) ([]v1.EnvVar, err
 	return ServiceEnv(visibleServices(own, master, links)), nil
 }
 
-// services lists a namespace. A static pod does not wait for services: they may
-// be its own doing.
+// services lists a namespace. A static pod does not wait for the services to be read, because
+// they may depend on it.
 func (b *Builder) services(ctx context.Context, pod *v1.Pod, namespace string) ([]*v1.Service, error) {
 	list, err := b.cfg.Services.Services(ctx, namespace)
 	if err != nil && (!errors.Is(err, ErrNotSynced) || !podfacts.IsStatic(pod)) {
@@ -48,8 +48,8 @@ func (b *Builder) services(ctx context.Context, pod *v1.Pod, namespace string) (
 	return list, nil
 }
 
-// visibleServices are those that a pod is told of: with links all of its
-// namespace, and the API server's unless its namespace has one of that name.
+// visibleServices returns the services that a pod gets variables for: with links all of its
+// namespace; and the API server's, unless the namespace has a service of that name.
 func visibleServices(own, master []*v1.Service, links bool) []*v1.Service {
 	byName := map[string]*v1.Service{}
 	add := func(list []*v1.Service, wanted func(*v1.Service) bool) {
@@ -71,12 +71,11 @@ func visibleServices(own, master []*v1.Service, links bool) []*v1.Service {
 	return out
 }
 
-// ServiceEnv are the variables by which containers are told of services, in the
-// order of the services: NAME_SERVICE_HOST, NAME_SERVICE_PORT and the ones that
-// Docker's links had. Services without a cluster IP or a port have none. It is
-// pure.
+// ServiceEnv returns the variables for services, in the order of the services: NAME_SERVICE_HOST,
+// NAME_SERVICE_PORT, and the variables of Docker links. Services without a cluster IP or port are
+// skipped. It is pure.
 func ServiceEnv(services []*v1.Service) []v1.EnvVar {
-	out := make([]v1.EnvVar, 0, 8*len(services)) // of one port and its name
+	out := make([]v1.EnvVar, 0, 8*len(services)) // capacity for services with one named port
 	add := func(name, value string) { out = append(out, v1.EnvVar{Name: name, Value: value}) }
 	for _, s := range services {
 		ip := s.Spec.ClusterIP

@@ -63,10 +63,10 @@ func TestVisibleServices(t *testing.T) {
 	require.Empty(t, hosts(static), "a static pod does not wait")
 }
 
-// lists has one namespace only.
+// lists is a Services that has one namespace and fails for others.
 type lists struct {
 	namespace string
-	err       error // of the others
+	err       error // for other namespaces
 }
 
 func (l lists) Services(_ context.Context, namespace string) ([]*v1.Service, error) {
@@ -76,7 +76,7 @@ func (l lists) Services(_ context.Context, namespace string) ([]*v1.Service, err
 	return nil, nil
 }
 
-// Both namespaces have to be known.
+// A container starts only if the services of both namespaces are available.
 func TestServicesOfOneNamespace(t *testing.T) {
 	h, _ := withObjects(t)
 	for _, namespace := range []string{"shop", "default"} {

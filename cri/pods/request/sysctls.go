@@ -9,9 +9,9 @@ import (
 	"k8s.io/apimachinery/pkg/util/version"
 )
 
-// safeSysctls are those that a pod may set without anybody's leave: they count for the
-// pod alone, and can harm nobody else. The others can, even where the kernel lets a pod
-// set them. Each stands with the kernel from which on that is so; "" is any.
+// safeSysctls are the sysctls that every pod may set: they affect only the pod. Others affect
+// more, even if the kernel lets a pod set them. The value is the first kernel version with that
+// safety; "" stands for all versions.
 var safeSysctls = map[string]string{
 	"kernel.shm_rmid_forced":              "",
 	"net.ipv4.ip_local_port_range":        "",
@@ -27,8 +27,8 @@ var safeSysctls = map[string]string{
 	"net.ipv4.tcp_wmem":                   "4.15",
 }
 
-// safeSysctl tells whether a sysctl is safe with a kernel. One whose version is not
-// known, or makes no sense, is thought to be new.
+// safeSysctl reports whether a sysctl is safe with a kernel. A missing or malformed version
+// counts as new.
 func safeSysctl(name, kernel string) bool {
 	since, ok := safeSysctls[name]
 	if since == "" {
@@ -38,12 +38,10 @@ func safeSysctl(name, kernel string) bool {
 	return err != nil || is.AtLeast(version.MustParseGeneric(since))
 }
 
-// ForbiddenSysctls lists the sysctls that a pod must not set, one error per
-// field: those that are neither known to be safe nor allowed, and those that would
-// change the node, since the pod shares the namespace in which they count. kernel is
-// the version of the node's, as uname -r says it, on which it depends which are safe; ""
-// is a new one. allowed are names, or begins of names with a "*" behind them; see
-// CheckSysctls. A caller refuses such a pod. It is pure.
+// ForbiddenSysctls returns one error per sysctl that a pod must not set: a sysctl that is neither
+// safe nor allowed, or one that would change the node, because the pod shares the namespace.
+// Refuse such a pod. kernel is the version from uname -r, which determines the safe sysctls; ""
+// counts as new. allowed are names, or prefixes followed by "*"; see CheckSysctls. It is pure.
 func ForbiddenSysctls(pod *v1.Pod, kernel string, allowed ...string) []error {
 	if pod.Spec.SecurityContext == nil {
 		return nil
@@ -57,7 +55,7 @@ func ForbiddenSysctls(pod *v1.Pod, kernel string, allowed ...string) []error {
 	return errs
 }
 
-// sysctlFault says why a pod must not set a sysctl, "" if it may.
+// sysctlFault returns the reason a pod must not set a sysctl, or "".
 func sysctlFault(pod *v1.Pod, name, kernel string, allowed []string) string {
 	switch {
 	case !safeSysctl(name, kernel) && !slices.ContainsFunc(allowed, func(pattern string) bool { return matches(dotted(pattern), name) }):
@@ -77,12 +75,12 @@ func matches(pattern, name string) bool {
 	return pattern == name
 }
 
-// ownSysctls are the begins of those that each pod has for itself, or for its network.
+// ownSysctls are the prefixes of sysctls that exist per pod or per network namespace.
 var ownSysctls = []string{"kernel.sem", "kernel.shm", "kernel.msg", "fs.mqueue.", "net."}
 
-// CheckSysctls lists what cannot be allowed to pods (allowedUnsafeSysctls), one error for
-// each: what is no name of a sysctl, or begin of one with a "*" behind it, and what is not
-// known to count for a pod alone.
+// CheckSysctls validates the sysctls to allow to pods (allowedUnsafeSysctls). It returns one
+// error per entry that is no sysctl name or prefix followed by "*", and per entry that is not
+// limited to a pod.
 func CheckSysctls(allowed []string) []error {
 	var errs []error
 	for i, pattern := range allowed {

@@ -12,13 +12,12 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
-// UserNamespaceFile is the name of the file in a pod's directory that keeps its
-// user namespace. With it an agent that restarted, this one or an upstream
-// kubelet, finds out which IDs are taken.
+// UserNamespaceFile is the name of the file in a pod's directory that has its user namespace. A
+// restarted agent, or an upstream kubelet, reads the allocated ID ranges from these files.
 const UserNamespaceFile = "userns"
 
-// UserNamespace are the users and groups of a pod: IDs from 0 to Length-1 in the
-// pod are those from HostID on the node.
+// UserNamespace is the ID range of a pod's users and groups: the IDs from 0 to Length-1 in the
+// pod are the IDs from HostID on the node.
 type UserNamespace struct {
 	HostID, Length uint32
 }
@@ -43,7 +42,7 @@ type (
 	}
 )
 
-// Encode writes the content of a UserNamespaceFile.
+// Encode returns the content of a UserNamespaceFile.
 func (u UserNamespace) Encode() []byte {
 	ids := []idMapping{{HostID: u.HostID, Length: u.Length}}
 	content, err := json.Marshal(userNamespaceFile{UIDs: ids, GIDs: ids})
@@ -53,8 +52,8 @@ func (u UserNamespace) Encode() []byte {
 	return content
 }
 
-// DecodeUserNamespace reads the content of a UserNamespaceFile. Users and groups
-// must be mapped alike, in one piece and from 0: nothing else is ever written.
+// DecodeUserNamespace parses the content of a UserNamespaceFile. Users and groups must have the
+// same single mapping from 0; kubelets write no other form.
 func DecodeUserNamespace(content []byte) (UserNamespace, error) {
 	var f userNamespaceFile
 	if err := json.Unmarshal(content, &f); err != nil {
@@ -73,37 +72,34 @@ func DecodeUserNamespace(content []byte) (UserNamespace, error) {
 	return UserNamespace{HostID: f.UIDs[0].HostID, Length: f.UIDs[0].Length}, nil
 }
 
-// IDRange configures IDs. The zero value is what kubelets use by default.
+// IDRange configures IDs. The zero value is the kubelet's default.
 type IDRange struct {
-	// PerPod is how many IDs each pod gets, a multiple of 65536; zero means
-	// 65536.
+	// PerPod is the number of IDs per pod, a multiple of 65536. Default: 65536.
 	PerPod uint32
-	// First is the first ID that pods may have, a multiple of PerPod; zero means
-	// PerPod: no pod gets the IDs of the node's own users.
+	// First is the first ID for pods, a multiple of PerPod. Default: PerPod, so that no pod gets
+	// the IDs of the node's own users.
 	First uint32
-	// Length is the number of IDs that pods may have, a multiple of PerPod; zero
-	// means all up to 2^32.
+	// Length is the number of IDs for pods, a multiple of PerPod. Default: all up to 2^32.
 	Length uint32
-	// MaxPods is how many pods must find room; zero means 1.
+	// MaxPods is the number of pods that must have room. Default: 1.
 	MaxPods int
 }
 
-// IDs gives out ranges of IDs to pods, each to one pod only. It keeps them in
-// memory: the caller records first what pods had before the agent started, and
-// writes down each range (Encode) before the pod is started. Methods are safe for
-// concurrent use.
+// IDs allocates a separate ID range to each pod. It keeps them in memory: call Record for the
+// pods from before the agent's start, and write each range to its file (Encode) before the pod
+// starts. IDs is safe for concurrent use.
 type IDs struct {
 	perPod, first uint32
 
 	mu   sync.Mutex
 	used []bool // by position of the range
-	next int    // where to look first: ranges are not used again at once
+	next int    // position where the search starts, so that ranges are not reused at once
 	pods map[types.UID]int
 }
 
 const idUnit = 65536
 
-// NewIDs checks the range and returns IDs of which none is taken.
+// NewIDs validates the range and returns IDs without allocations.
 func NewIDs(r IDRange) (*IDs, error) {
 	if r.PerPod == 0 {
 		r.PerPod = idUnit
@@ -134,7 +130,7 @@ func NewIDs(r IDRange) (*IDs, error) {
 	}, nil
 }
 
-// Allocate returns the range of a pod, a free one if it has none yet.
+// Allocate returns the range of a pod, or allocates a free one.
 func (d *IDs) Allocate(uid types.UID) (UserNamespace, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -151,9 +147,9 @@ func (d *IDs) Allocate(uid types.UID) (UserNamespace, error) {
 	return UserNamespace{}, errors.New("no free range of IDs is left")
 }
 
-// Record takes the range that a pod has had. It is an error if that is not one of
-// these ranges, as after a change of PerPod, or another pod's. What the pod has of
-// these IDs all the same, nobody else gets.
+// Record records the range of an existing pod. It returns an error if that is not one of these
+// ranges, as after a change of PerPod, or if it belongs to another pod. If the range is of
+// another size or alignment, the IDs that it covers are not allocated.
 func (d *IDs) Record(uid types.UID, u UserNamespace) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -176,8 +172,8 @@ func (d *IDs) Record(uid types.UID, u UserNamespace) error {
 	return nil
 }
 
-// block keeps the ranges that overlap with IDs from being given out: somebody runs
-// with these.
+// block prevents the allocation of ranges that overlap with u, because a pod may be running with
+// them.
 func (d *IDs) block(u UserNamespace) {
 	begin, end := int64(u.HostID)-int64(d.first), int64(u.HostID)+int64(u.Length)-int64(d.first)
 	for i := max(begin/int64(d.perPod), 0); i < int64(len(d.used)) && i*int64(d.perPod) < end; i++ {
@@ -185,8 +181,7 @@ func (d *IDs) block(u UserNamespace) {
 	}
 }
 
-// Release gives back the range of a pod, if it has one. Nothing of the pod may
-// run any longer.
+// Release frees the range of a pod, if it has one. The pod's containers must have stopped.
 func (d *IDs) Release(uid types.UID) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -211,9 +206,9 @@ func (d *IDs) at(i int) UserNamespace {
 	return UserNamespace{HostID: d.first + uint32(i)*d.perPod, Length: d.perPod}
 }
 
-// ParseSubIDs reads what getsubids prints for a user, "0: kubelet 65536 7208960":
-// the first ID and how many there are. It must be one range, the same for users
-// and groups; that is the caller's to compare.
+// ParseSubIDs parses the output of getsubids for a user, such as "0: kubelet 65536 7208960", into
+// the first ID and the number of IDs. The output must have one range. The ranges of users and
+// groups must be equal, which the caller checks.
 func ParseSubIDs(output string) (first, length uint32, err error) {
 	words := strings.Fields(output)
 	if len(words) != 4 || strings.Contains(strings.TrimRight(output, "\n"), "\n") {

@@ -12,7 +12,7 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
-// KEP-127: the file is the one that kubelets write and read.
+// KEP-127: the file has the kubelet's format.
 func TestUserNamespaceFile(t *testing.T) {
 	const text = `{"uidMappings":[{"hostId":131072,"containerId":0,"length":65536}],"gidMappings":[{"hostId":131072,"containerId":0,"length":65536}]}`
 	u := UserNamespace{HostID: 131072, Length: 65536}
@@ -101,8 +101,7 @@ func TestIDs(t *testing.T) {
 	require.Equal(t, at(1), get("d"))
 }
 
-// After a change of PerPod, pods that run with ranges of the former size keep them
-// for themselves.
+// After a change of PerPod, the ranges of the old size stay reserved for their pods.
 func TestIDsOfAnotherSize(t *testing.T) {
 	d, err := NewIDs(IDRange{PerPod: 2 * 65536, Length: 8 * 65536})
 	require.NoError(t, err)
@@ -131,7 +130,7 @@ func TestIDsOfAnotherSize(t *testing.T) {
 	require.Equal(t, UserNamespace{HostID: 4 * 65536, Length: 2 * 65536}, got)
 }
 
-// Whatever happens, no ID belongs to two pods.
+// No ID ever belongs to two pods.
 func FuzzIDs(f *testing.F) {
 	f.Add(uint64(1))
 	f.Add(uint64(42))
@@ -183,8 +182,9 @@ func TestParseSubIDs(t *testing.T) {
 	}
 }
 
-// 6.6: a pod gets no users of its own from a node that has none to give, or whose runtime has
-// no user namespaces. What it gets is in the golden pods, but for the agent's own mounts.
+// 6.6: a pod with hostUsers false fails without a source of user namespaces, and with a runtime
+// that does not support them. The golden records cover the result, except for the agent's own
+// mounts.
 func TestUserNamespace(t *testing.T) {
 	h := newHarness(t)
 	pod := testPod("a")
