@@ -20,29 +20,28 @@ import (
 	"github.com/podwright/podwright/pleg/observed"
 )
 
-// Request asks for a round of garbage collection.
+// Request is the input of Collect.
 type Request struct {
-	// Policy bounds what is kept of pods that stay.
+	// Policy bounds the dead containers to keep of pods that stay.
 	Policy Policy
-	// SourcesReady tells that every source of pods has reported. Before that no
-	// pod counts as gone.
+	// SourcesReady is true if every source of pods has reported. Before that no pod counts as
+	// removed.
 	SourcesReady bool
-	// ContentRemovable tells that nothing of a pod is needed any more. It is
-	// asked for pods that nobody else has heard of, too, and once for each. nil
-	// means that every pod stays.
+	// ContentRemovable reports whether a pod and its content are no longer needed. It is called
+	// at most once per pod, also for pods that only the runtime lists. Without it every pod
+	// stays.
 	ContentRemovable func(uid types.UID) bool
-	// RuntimeRemovable is set when disk space is short: pods for which it
-	// answers true lose their containers and sandboxes, not their logs. nil
-	// when it is not short.
+	// RuntimeRemovable is set if disk space is short. If it returns true, the pod loses its
+	// containers and sandboxes, but not its logs.
 	RuntimeRemovable func(uid types.UID) bool
-	// Busy tells that somebody works on a pod: the dead containers of a pod that
-	// stays are left to the next round then, since whoever has stopped one may not
-	// have noted yet how it ended. It is asked just before a removal. nil means that
-	// nobody does.
+	// Busy reports whether a pod is being worked on. It is called just before a removal. The dead
+	// containers of a busy pod stay until the next collection, because their end may not be
+	// recorded yet. Without it no pod is busy.
 	Busy func(uid types.UID) bool
 }
 
-// asking makes sure that the same answer counts throughout.
+// asking returns a Request whose callbacks are called once per pod, so that one collection uses
+// consistent results.
 func (r Request) asking() Request {
 	once := func(ask func(types.UID) bool) func(types.UID) bool {
 		if ask == nil {
@@ -70,13 +69,13 @@ func (r Request) removable(uid types.UID) bool {
 	return r.contentRemovable(uid) || r.SourcesReady && r.RuntimeRemovable != nil && r.RuntimeRemovable(uid)
 }
 
-// Collect removes dead containers, dead sandboxes, the log directories of
-// pods that are gone and links that lead nowhere. It goes on after a failure and
-// returns all of them; what it cannot list, it leaves alone.
+// Collect removes dead containers, dead sandboxes, the log directories of removed pods, and
+// dangling links. It continues after failures and returns them all. If a list fails, it does not
+// touch the objects of that kind.
 //
-// A runtime with more containers than fit into one reply (cri.ErrReplyTooLarge) is
-// asked sandbox by sandbox. With cri.ClientConfig.StreamLists one that can streams its
-// lists, and there is no such limit.
+// If a runtime has more containers than fit into one reply (cri.ErrReplyTooLarge), Collect lists
+// them per sandbox. A runtime that streams its lists (cri.ClientConfig.StreamLists) has no such
+// limit.
 func (c *Collector) Collect(ctx context.Context, r Request) error {
 	r = r.asking()
 	err := run.Join(
@@ -118,8 +117,8 @@ func (c *Collector) collectContainers(ctx context.Context, r Request) error {
 	return run.Join(errs...)
 }
 
-// collectContainer removes a container. One of which nobody knows whether it runs
-// is stopped before: as it wants it, where its pod stays.
+// collectContainer removes a container. It stops a container in unknown state first, with its own
+// grace period if its pod stays.
 func (c *Collector) collectContainer(ctx context.Context, dead container, podStays bool) error {
 	if dead.state == observed.StateUnknown {
 		if err := c.cfg.Pods.StopContainer(ctx, dead.pod, dead.name, dead.id, podStays); err != nil {
@@ -132,8 +131,8 @@ func (c *Collector) collectContainer(ctx context.Context, dead container, podSta
 	return nil
 }
 
-// collectSandboxes removes sandboxes and then the log directories of pods, of which
-// it knows by then that nothing lives.
+// collectSandboxes removes sandboxes and then the log directories of pods without live containers
+// and sandboxes.
 func (c *Collector) collectSandboxes(ctx context.Context, r Request) error {
 	sandboxes, containers, err := c.list(ctx)
 	if err != nil {
@@ -168,8 +167,8 @@ func (c *Collector) collectSandboxes(ctx context.Context, r Request) error {
 	return run.Join(append(errs, c.collectLogDirs(r, lives))...)
 }
 
-// list lists sandboxes and containers of all pods. The containers come last: a
-// sandbox of this list that holds one, does so in that list, too.
+// list lists sandboxes and containers of all pods. It lists containers last, so that each sandbox
+// in the result has its containers there, too.
 func (c *Collector) list(ctx context.Context) ([]*runtimeapi.PodSandbox, []*runtimeapi.Container, error) {
 	sandboxes, err := c.cfg.Runtime.ListPodSandbox(ctx, nil)
 	if err != nil {
@@ -179,7 +178,6 @@ func (c *Collector) list(ctx context.Context) ([]*runtimeapi.PodSandbox, []*runt
 	return sandboxes, containers, err
 }
 
-// retain has everything forgotten but what was listed.
 func (c *Collector) retain(sandboxes []*runtimeapi.PodSandbox, containers []*runtimeapi.Container) {
 	exists := make(map[string]bool, len(sandboxes)+len(containers))
 	for _, sb := range sandboxes {
@@ -203,8 +201,8 @@ func (c *Collector) collectLogDirs(r Request, lives map[types.UID]bool) error {
 	return run.Join(errs...)
 }
 
-// collectLinks removes links to logs that are gone. While a container lives, its
-// log may be missing for the moment of a rotation.
+// collectLinks removes dangling links to logs. Links of live containers stay: during a rotation a
+// log is missing for a moment.
 func (c *Collector) collectLinks(ctx context.Context) error {
 	files := c.cfg.Pods.Files()
 	dangling, err := files.DanglingLinks()
@@ -228,8 +226,7 @@ func (c *Collector) collectLinks(ctx context.Context) error {
 	return run.Join(errs...)
 }
 
-// lives tells whether a container with this ID, or with an ID that begins so,
-// has not exited.
+// lives reports whether a container whose ID begins with id has not exited.
 func lives(containers []*runtimeapi.Container, id string) bool {
 	for _, c := range containers {
 		if strings.HasPrefix(c.Id, id) && c.State != runtimeapi.ContainerState_CONTAINER_EXITED {

@@ -17,18 +17,18 @@ import (
 	"github.com/podwright/podwright/cri/pods/labels"
 )
 
-// node is what a runtime and a folder of logs have, and what is done to it.
+// node is a runtime and a log folder, which records the changes.
 type node struct {
 	podsStub
 	sandboxes           []*runtimeapi.PodSandbox
 	containers          []*runtimeapi.Container
 	noSandboxes, noList error
-	listing             func() // what happens while containers are listed
+	listing             func() // called while containers are listed
 	retained            []map[string]bool
 	removed             []string
 }
 
-// listed is the runtime of a node.
+// listed is the node's runtime.
 type listed struct {
 	cri.RuntimeService
 	node *node
@@ -73,7 +73,7 @@ func (n *node) add(t *testing.T, uid string) {
 
 func (n *node) logDir(uid string) string { return filepath.Join(n.logs, "ns_pod_"+uid) }
 
-// newNode has the pods 1 and 2, of which 2 is gone.
+// newNode has the pods 1 and 2. Pod 2 is removable.
 func newNode(t *testing.T) (*node, *Collector, Request) {
 	n := &node{podsStub: podsStub{logs: t.TempDir()}}
 	n.add(t, "1")
@@ -83,8 +83,8 @@ func newNode(t *testing.T) (*node, *Collector, Request) {
 	return n, c, Request{SourcesReady: true, ContentRemovable: func(uid types.UID) bool { return uid == "2" }}
 }
 
-// Of a pod that is gone everything goes: containers first, the sandbox once it is
-// empty, the logs when nothing lives.
+// A removable pod loses its containers, then its empty sandbox, and then, if it has no live
+// objects, its logs.
 func TestCollect(t *testing.T) {
 	n, c, r := newNode(t)
 	require.NoError(t, c.Collect(t.Context(), r))
@@ -98,7 +98,7 @@ func TestCollect(t *testing.T) {
 	require.Equal(t, []string{"s2"}, n.removed)
 }
 
-// Under pressure the containers of a pod that is asked about so go, and not its logs.
+// Under disk pressure a pod loses its containers and sandboxes, but not its logs.
 func TestCollectUnderPressure(t *testing.T) {
 	for ready, want := range map[bool][]string{false: nil, true: {"c2"}} {
 		n, c, r := newNode(t)
@@ -109,12 +109,12 @@ func TestCollectUnderPressure(t *testing.T) {
 	}
 }
 
-// A dangling link goes, unless it is no link any more by then, or nobody knows whether
-// its container lives: it stays then, and is told of.
+// A dangling link is removed. It stays, with an error, if it is no longer a link, or if the state
+// of its container is unavailable.
 func TestCollectLinks(t *testing.T) {
 	for name, tc := range map[string]struct {
 		meanwhile func(t *testing.T, n *node, link string)
-		why       string // it stays; empty where it goes
+		why       string // reason that it stays, or ""
 	}{
 		"dangling": {meanwhile: func(*testing.T, *node, string) {}},
 		"gone":     {meanwhile: func(t *testing.T, _ *node, link string) { require.NoError(t, os.Remove(link)) }},
@@ -143,7 +143,7 @@ func TestCollectLinks(t *testing.T) {
 	}
 }
 
-// While something of a pod lives its logs stay.
+// A pod with a live container or sandbox keeps its logs.
 func TestCollectKeepsLogsOfWhatLives(t *testing.T) {
 	for name, change := range map[string]func(*node){
 		"container": func(n *node) { n.containers[1].State = runtimeapi.ContainerState_CONTAINER_RUNNING },
@@ -160,7 +160,7 @@ func TestCollectKeepsLogsOfWhatLives(t *testing.T) {
 	}
 }
 
-// What others made is no pod's, and keeps none.
+// Objects without a kubelet's labels are not touched and keep no logs.
 func TestCollectIgnoresStrangers(t *testing.T) {
 	n, c, r := newNode(t)
 	for _, l := range n.containers {
@@ -172,7 +172,7 @@ func TestCollectIgnoresStrangers(t *testing.T) {
 	require.NoDirExists(t, n.logDir("2"))
 }
 
-// What cannot be listed is left alone, and nothing of it is forgotten.
+// If a list fails, its objects are not touched, and their state is kept.
 func TestCollectUnknown(t *testing.T) {
 	n, c, r := newNode(t)
 	n.noSandboxes = errors.New("no sandboxes")
@@ -192,7 +192,7 @@ func TestCollectUnknown(t *testing.T) {
 	require.DirExists(t, n.logDir("2"))
 }
 
-// A failure stops nobody else; the end of ctx does, and is told.
+// Collection continues after a failure. It ends with an error if ctx is done.
 func TestCollectGoesOn(t *testing.T) {
 	all := Request{SourcesReady: true, ContentRemovable: func(types.UID) bool { return true }}
 	n, c, _ := newNode(t)
@@ -215,7 +215,7 @@ func TestCollectGoesOn(t *testing.T) {
 	}
 }
 
-// A pod on which somebody works keeps its dead containers for now, unless it is gone.
+// A busy pod keeps its dead containers, unless it is removable.
 func TestCollectLeavesBusyPods(t *testing.T) {
 	n, c, r := newNode(t)
 	r.Policy = Policy{KeepNone: true}
@@ -233,7 +233,7 @@ func TestCollectLeavesBusyPods(t *testing.T) {
 	require.ElementsMatch(t, []string{"older", "c2"}, n.removed)
 }
 
-// Folders that cannot be read are told of, and keep nothing else.
+// Unreadable folders cause errors, but do not prevent other removals.
 func TestCollectUnreadable(t *testing.T) {
 	n, c, r := newNode(t)
 	file := filepath.Join(t.TempDir(), "file")

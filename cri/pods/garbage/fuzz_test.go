@@ -18,7 +18,7 @@ import (
 	"github.com/podwright/podwright/pleg/observed"
 )
 
-// deal hands out small numbers from the bytes of a fuzzer; 0 when there are none.
+// deal returns small numbers from the bytes of a fuzzer, and 0 after the last byte.
 type deal []byte
 
 func (d *deal) next(n int) int {
@@ -30,7 +30,7 @@ func (d *deal) next(n int) int {
 	return int(b) % n
 }
 
-// addDeals adds seeds without a plan, always the same.
+// addDeals adds fixed pseudo-random seeds.
 func addDeals(f *testing.F) {
 	random := rand.New(rand.NewPCG(1, 2))
 	for range 300 {
@@ -53,7 +53,7 @@ func (d *deal) policy() Policy {
 	}
 }
 
-// containers are up to 24 containers of up to three pods, as a list shows them.
+// containers returns up to 24 containers of up to three pods.
 func (d *deal) containers() []container {
 	var out []container
 	for i := range d.next(25) {
@@ -68,16 +68,15 @@ func (d *deal) containers() []container {
 	return out
 }
 
-// without returns what is left of all.
+// without returns the remaining containers.
 func without(all, gone []container) []container {
 	return slices.DeleteFunc(slices.Clone(all), func(c container) bool {
 		return slices.ContainsFunc(gone, func(g container) bool { return g.id == c.id })
 	})
 }
 
-// Whatever is listed, and whatever the policy: nothing that runs, that is about to
-// be started or that decides on a start is removed; the limits hold for the rest;
-// and a second round has nothing left to do.
+// For every list and policy, no container is removed that is running, about to start, or decisive
+// for a start; the limits hold for all other containers; and a second collection removes none.
 func FuzzPlanContainers(f *testing.F) {
 	f.Add([]byte{0, 2, 1, 0, 20, 1, 2, 3, 0, 5, 1, 2, 3, 1, 4, 0, 0, 3, 2, 1})
 	f.Add([]byte{1, 0, 0, 3, 24, 0, 0, 1, 3, 9, 0, 0, 1, 2, 8, 0, 0, 3, 1, 7})
@@ -102,7 +101,7 @@ func FuzzPlanContainers(f *testing.F) {
 		for _, c := range left {
 			if c.state == observed.StateRunning || now.Sub(c.created) < policy.MinAge || !removable(c.uid) && decides(all, c) {
 				if c.state != observed.StateRunning && c.state != observed.StateCreated && now.Sub(c.created) >= policy.MinAge {
-					kept[c.unit]++ // what is needed counts, where it is dead
+					kept[c.unit]++ // a dead needed container counts
 				}
 				continue
 			}
@@ -121,8 +120,7 @@ func FuzzPlanContainers(f *testing.F) {
 	})
 }
 
-// decides tells whether a container is the newest of its name, or the newest that
-// ran with nothing but unstarted ones after it.
+// decides reports whether a container is the newest of its name, or the newest that ran.
 func decides(all []container, c container) bool {
 	return !slices.ContainsFunc(all, func(other container) bool {
 		newer := cmp.Or(cmp.Compare(other.attempt, c.attempt), other.created.Compare(c.created), cmp.Compare(c.id, other.id)) > 0
@@ -131,8 +129,8 @@ func decides(all []container, c container) bool {
 	})
 }
 
-// The decision on a pod that stays is the same before and after a collection: no
-// completed init container runs again, nor one whose policy is Never.
+// Garbage collection does not change the decisions about a pod that stays: neither a completed
+// init container runs again, nor one with policy Never.
 func FuzzGCKeepsDecisions(f *testing.F) {
 	f.Add([]byte{0, 0, 1, 0, 0, 9, 0, 0, 3, 0, 5, 0, 1, 0, 2, 1, 6, 0, 2, 0, 3, 2, 7, 1, 1})
 	f.Add([]byte{0, 1, 0, 1, 1, 20, 1, 1, 3, 3, 9, 0, 1, 1, 3, 2, 8, 1, 0, 0, 3, 1, 7, 0, 0})
@@ -155,10 +153,10 @@ func FuzzGCKeepsDecisions(f *testing.F) {
 		codes := make([]int32, len(all))
 		inOld := make([]bool, len(all))
 		for i := range all {
-			// An instance in a new sandbox has a higher number than all before.
+			// An instance in a new sandbox has a higher attempt than all earlier ones.
 			codes[i], inOld[i] = int32(d.next(2)), all[i].attempt == 0
 		}
-		// What was only created and has a newer instance is cleared away by any sync.
+		// Any sync removes a created container that has a newer instance.
 		all = slices.DeleteFunc(slices.Clone(all), func(c container) bool {
 			return c.state == observed.StateCreated && !decides(all, c)
 		})
@@ -193,8 +191,8 @@ func FuzzGCKeepsDecisions(f *testing.F) {
 	})
 }
 
-// Sandboxes that are ready, hold something, or are the newest of a pod that stays
-// are never removed, and all others are.
+// A sandbox is kept if and only if it is ready, has a container, or is the newest of a pod that
+// stays.
 func FuzzPlanSandboxes(f *testing.F) {
 	f.Add([]byte{1, 9, 0, 0, 0, 0, 1, 0, 1, 0, 1, 2, 1, 1, 0, 0, 3, 2, 0, 0, 0, 4})
 	addDeals(f)

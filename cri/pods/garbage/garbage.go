@@ -1,11 +1,9 @@
-// Package garbage removes what pods have left behind in a CRI runtime and on the disk: dead
-// containers beyond those that are kept, dead sandboxes, the logs of pods that are
-// gone, and links to logs that lead nowhere.
+// Package garbage removes leftovers of pods from a CRI runtime and the disk for an agent: excess
+// dead containers, dead sandboxes, logs of removed pods, and dangling links to logs.
 //
-// A Collector goes over everything now and then (Collect), or over one pod: when a
-// container of it has died (CleanDeadContainers), or when the pod is gone for good
-// (RemovePod). What goes and what stays is decided by pure functions of what is there;
-// whoever runs the pods carries it out:
+// A Collector collects the garbage of all pods (Collect) or of one: after a container has died
+// (CleanDeadContainers), or after the pod was removed for good (RemovePod). Pure functions make
+// the decisions; Config.Pods carries out the removals:
 //
 //	manager, err := pods.New(...)
 //	...
@@ -13,7 +11,8 @@
 //	...
 //	err = collector.Collect(ctx, garbage.Request{SourcesReady: true, ContentRemovable: gone})
 //
-// Sandboxes and containers without a kubelet's labels are left alone.
+// A Collector is safe for concurrent use, with the exceptions in its documentation. Sandboxes and
+// containers without a kubelet's labels are not touched.
 package garbage
 
 import (
@@ -28,48 +27,47 @@ import (
 	"github.com/podwright/podwright/internal/fields"
 )
 
-// Remover stops and removes single containers and sandboxes. What is gone already is
-// no error.
+// Remover stops and removes single containers and sandboxes. Each method succeeds if the object
+// no longer exists.
 type Remover interface {
-	// StopContainer stops a container of which nobody knows whether it runs: with
-	// gracefully as the container wants it, else as fast as any.
+	// StopContainer stops a container in unknown state: with gracefully as the container's
+	// annotations require, otherwise with the shortest grace period.
 	StopContainer(ctx context.Context, pod labels.Pod, name, id string, gracefully bool) error
-	// RemoveContainer removes a container with its files, but never one that runs:
-	// that is ErrRunning.
+	// RemoveContainer removes a container with its files. It returns ErrRunning for a running
+	// container.
 	RemoveContainer(ctx context.Context, pod labels.Pod, name, id string) error
-	// RemoveSandbox removes a sandbox, which is surely stopped before.
+	// RemoveSandbox stops a sandbox, if necessary, and removes it.
 	RemoveSandbox(ctx context.Context, id string) error
 }
 
-// Pods is what garbage collection needs of whoever runs pods. A pods.Manager is one.
-// Its methods are safe for concurrent use.
+// Pods is the part of a pod manager that garbage collection uses. A pods.Manager implements it.
+// Implementations must be safe for concurrent use.
 type Pods interface {
 	Remover
-	// Files tells where the files of pods are.
+	// Files returns the layout of pods' files.
 	Files() podfiles.Layout
-	// Retain drops what is remembered of all sandboxes and containers but those
-	// that exist, by ID.
+	// Retain drops the state of all sandboxes and containers except those in exists, by ID.
 	Retain(exists map[string]bool)
-	// Forget drops what is remembered of a pod, which is gone for good.
+	// Forget drops the state of a pod that was removed for good.
 	Forget(uid types.UID)
 }
 
 // Config configures a Collector. Runtime and Pods are required.
 type Config struct {
-	// Runtime is looked at. Required.
+	// Runtime lists sandboxes and containers. Required.
 	Runtime observe.Runtime
-	// Pods carries out what was decided. Required.
+	// Pods carries out the removals. Required.
 	Pods Pods
-	// Logger is told of lists that do not fit into one reply; nil discards.
+	// Logger receives a warning when a list does not fit into one reply. Default: discard.
 	Logger *slog.Logger
 }
 
-// Collector removes what pods have left behind. Its methods are safe for concurrent
-// use; CleanDeadContainers and RemovePod of one pod are never called at the same time,
-// nor while somebody else acts on the pod.
+// Collector removes leftovers of pods. It is safe for concurrent use. For one pod, however,
+// CleanDeadContainers and RemovePod must not run at the same time, nor while another action on
+// the pod is running.
 type Collector struct{ cfg Config }
 
-// New checks the configuration and returns a Collector.
+// New validates the configuration and returns a Collector.
 func New(cfg Config) (*Collector, error) {
 	f := fields.Of("garbage: Config")
 	f.Required("Runtime", cfg.Runtime)

@@ -23,14 +23,14 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// podsStub writes down what it is asked for.
+// podsStub records the calls.
 type podsStub struct {
 	mu   sync.Mutex
 	done []string
-	fail error // what nothing is stopped for
-	// stays is why a container, or a sandbox, is not removed.
+	fail error // returned by StopContainer
+	// stays has the errors of removals.
 	stays map[string]error
-	// logs and links are the folders of these; "" is none.
+	// logs and links are folders. "" disables them.
 	logs, links string
 }
 
@@ -75,8 +75,7 @@ func TestNewRefuses(t *testing.T) {
 	}
 }
 
-// What nobody knows the state of is stopped before it is removed, and stays if it
-// does not stop.
+// A container in unknown state is stopped before its removal, and stays if the stop fails.
 func TestUnknownIsStopped(t *testing.T) {
 	pods := &podsStub{}
 	c := collectorOf(t, pods)
@@ -95,8 +94,8 @@ func TestUnknownIsStopped(t *testing.T) {
 	require.Equal(t, []string{"stop a true"}, pods.done)
 }
 
-// Of each container's instances, newest first, the first ones are kept; what has not
-// exited is not counted and stays.
+// The newest exited instances of each container are kept. Instances in other states do not count
+// and stay.
 func TestCleanDeadContainers(t *testing.T) {
 	status := &observed.Pod{UID: "1", Name: "pod", Namespace: "ns"}
 	for _, name := range []string{"a", "a", "a", "b"} {
@@ -120,7 +119,7 @@ func TestCleanDeadContainers(t *testing.T) {
 	}
 }
 
-// One that cannot be removed keeps no other, and is told.
+// A failed removal is returned and does not prevent others.
 func TestCleanDeadContainersGoesOn(t *testing.T) {
 	stuck := errors.New("stuck")
 	pods := &podsStub{stays: map[string]error{"a": stuck}}
@@ -137,8 +136,8 @@ func TestCleanDeadContainersGoesOn(t *testing.T) {
 	}
 }
 
-// A pod goes container by container, then its sandboxes, and is forgotten when nothing of it
-// is left; what may run keeps all that comes after it.
+// RemovePod removes containers, then sandboxes, and then calls Forget. A container that may be
+// running prevents the later steps.
 func TestRemovePod(t *testing.T) {
 	stuck := errors.New("stuck")
 	of := func(state observed.State) *observed.Pod {
@@ -153,8 +152,8 @@ func TestRemovePod(t *testing.T) {
 		status *observed.Pod
 		stays  map[string]error
 		done   []string
-		is     error  // what the error is, if any
-		text   string // what it says
+		is     error  // expected error, if any
+		text   string // expected text
 	}{
 		"stopped":          {"1", of(observed.StateExited), nil, slices.Concat([]string{"forget 1"}, containers, sandboxes), nil, ""},
 		"never started":    {"1", of(observed.StateCreated), nil, slices.Concat([]string{"forget 1"}, containers, sandboxes), nil, ""},
@@ -182,7 +181,7 @@ func TestRemovePod(t *testing.T) {
 	}
 }
 
-// A pod whose logs stay is not forgotten.
+// Without the removal of its logs, Forget is not called for a pod.
 func TestRemovePodWhoseLogsStay(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "file")
 	require.NoError(t, os.WriteFile(file, nil, 0o600))
@@ -196,7 +195,7 @@ func TestRemovePodWhoseLogsStay(t *testing.T) {
 
 var now = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 
-// gc makes a container that is age seconds old.
+// gc returns a container that is age seconds old.
 func gc(uid types.UID, name, id string, age int, state observed.State) container {
 	return container{unit: unit{uid: uid, name: name}, id: id, state: state, created: now.Add(-time.Duration(age) * time.Second)}
 }
@@ -241,7 +240,7 @@ func TestPlanContainers(t *testing.T) {
 	}
 }
 
-// A clock that was set back makes no old instance the newest.
+// A clock that was set back does not change the order of instances.
 func TestAttemptsOrderInstances(t *testing.T) {
 	first, second := gc("1", "a", "first", 10, observed.StateExited), gc("1", "a", "second", 20, observed.StateExited)
 	second.attempt = 1
@@ -265,7 +264,7 @@ func TestPlanSandboxes(t *testing.T) {
 	require.Equal(t, given, all, "the list is the caller's")
 }
 
-// The log folders of removable pods without living containers, in order.
+// planLogDirs returns the log folders of removable pods without live objects, in order.
 func TestPlanLogDirs(t *testing.T) {
 	dirs := map[types.UID][]string{"lives": {"a"}, "wanted": {"b"}}
 	var want []string

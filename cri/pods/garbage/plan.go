@@ -11,27 +11,25 @@ import (
 	"github.com/podwright/podwright/pleg/observed"
 )
 
-// What this file does is pure: it decides what garbage collection removes.
+// The functions of this file are pure. They select the objects that garbage collection removes.
 
-// Policy bounds what is kept of dead containers. Of a pod that stays, the newest
-// instance of each container is kept in any case: what has become of it decides
-// whether the container is started again, and whether the pod's initialisation is
-// over.
+// Policy bounds the dead containers to keep. If a pod stays, the newest instance of each of its
+// containers is kept in any case: its outcome determines whether the container restarts and
+// whether the pod is initialised.
 type Policy struct {
-	// MinAge protects containers created less than this ago; zero protects none.
+	// MinAge is the minimum age of a container for its removal. Default: 0.
 	MinAge time.Duration
-	// MaxPerContainer is how many dead instances are kept for each container of
-	// a pod. Zero means 1, a negative value means no limit.
+	// MaxPerContainer is the number of dead instances to keep for each container of a pod.
+	// Default: 1. A negative value means no limit.
 	MaxPerContainer int
-	// KeepNone keeps no dead instance that has a successor; MaxPerContainer does
-	// not count.
+	// KeepNone removes all dead instances that have a successor, and overrides MaxPerContainer.
 	KeepNone bool
-	// MaxTotal is how many dead containers are kept in all, of those that may go;
-	// zero or a negative value means no limit.
+	// MaxTotal bounds the dead containers to keep on the node. Containers that Policy always
+	// keeps count, too, but are never removed. Zero or a negative value means no limit.
 	MaxTotal int
 }
 
-// perContainer returns the limit, negative for none.
+// perContainer returns the limit. A negative value means no limit.
 func (p Policy) perContainer() int {
 	switch {
 	case p.KeepNone:
@@ -43,13 +41,12 @@ func (p Policy) perContainer() int {
 	}
 }
 
-// unit is a container of a pod, over all its instances.
+// unit is a container of a pod, with all its instances.
 type unit struct {
 	uid  types.UID
 	name string
 }
 
-// container is a container as garbage collection sees it.
 type container struct {
 	unit
 	pod     labels.Pod
@@ -57,23 +54,22 @@ type container struct {
 	state   observed.State
 	attempt uint32
 	created time.Time
-	// needed tells that a pod which stays depends on it: the newest of its name that
-	// ran.
+	// needed is true for the newest instance that ran, if its pod stays: the pod depends on its
+	// outcome.
 	needed bool
 }
 
-// sandbox is a sandbox as garbage collection sees it.
 type sandbox struct {
 	uid     types.UID
 	id      string
 	ready   bool
-	holds   bool // containers
+	holds   bool // it has containers
 	attempt uint32
 	created time.Time
 }
 
-// planContainers returns the containers to remove, oldest first. removable tells
-// of which pods nothing is kept.
+// planContainers returns the containers to remove, oldest first. removable reports whether all
+// containers of a pod are to be removed.
 func planContainers(all []container, policy Policy, removable func(types.UID) bool, now time.Time) []container {
 	var remove, left []container
 	units := deadUnits(all, policy.MinAge, removable, now)
@@ -86,7 +82,7 @@ func planContainers(all []container, policy Policy, removable func(types.UID) bo
 			keep = 0
 		}
 		if slices.ContainsFunc(dead, func(c container) bool { return c.needed }) {
-			keep-- // it is one of them
+			keep-- // the needed one counts
 		}
 		for _, c := range dead {
 			switch {
@@ -107,13 +103,12 @@ func planContainers(all []container, policy Policy, removable func(types.UID) bo
 	return remove
 }
 
-// deadUnits groups what may be removed at all, newest first. It marks what is
-// needed of pods that stay, and leaves out what is about to be started: a container
-// that was only created and is the newest of its name.
+// deadUnits returns the removable containers, newest first in each unit, and marks the needed
+// ones. It skips containers about to start: a created container that is the newest of its name.
 func deadUnits(all []container, minAge time.Duration, removable func(types.UID) bool, now time.Time) map[unit][]container {
 	all = slices.Clone(all)
 	slices.SortFunc(all, func(a, b container) int {
-		// Attempts order the instances of a container even when a clock was set back.
+		// The attempt orders the instances of a container even if the clock was set back.
 		return cmp.Or(cmp.Compare(b.attempt, a.attempt), newerFirst(a, b))
 	})
 	units := map[unit][]container{}
@@ -122,7 +117,7 @@ func deadUnits(all []container, minAge time.Duration, removable func(types.UID) 
 		stays := !removable(c.uid)
 		starting := c.state == observed.StateCreated && !seen[c.unit] && stays
 		seen[c.unit] = true
-		if c.state != observed.StateCreated { // the newest that ran is what counts
+		if c.state != observed.StateCreated { // only instances that ran have an outcome
 			c.needed = stays && !decided[c.unit]
 			decided[c.unit] = true
 		}
@@ -133,9 +128,9 @@ func deadUnits(all []container, minAge time.Duration, removable func(types.UID) 
 	return units
 }
 
-// overTotal returns what to remove for no more than limit to be left: every
-// container gets the same share of it, and what is still too much is taken from
-// the oldest. left is ordered newest first within each container.
+// overTotal returns the containers to remove so that at most limit remain. Every unit keeps an
+// equal share; if that is still too much, the oldest are removed. Needed containers always stay.
+// left is ordered newest first within each unit.
 func overTotal(left []container, limit int) []container {
 	units := map[unit]int{}
 	for _, c := range left {
@@ -164,8 +159,8 @@ func newerFirst(a, b container) int {
 	return cmp.Or(b.created.Compare(a.created), cmp.Compare(a.id, b.id))
 }
 
-// planSandboxes returns the IDs of the sandboxes to remove: neither ready nor
-// holding a container. A pod of which something is kept keeps its newest.
+// planSandboxes returns the IDs of the sandboxes to remove: those neither ready nor with
+// containers. A pod that is not removable keeps its newest sandbox.
 func planSandboxes(all []sandbox, removable func(types.UID) bool) []string {
 	all = slices.Clone(all)
 	slices.SortFunc(all, func(a, b sandbox) int {
@@ -183,8 +178,8 @@ func planSandboxes(all []sandbox, removable func(types.UID) bool) []string {
 	return remove
 }
 
-// planLogDirs returns the log directories to remove: those of pods that may go and of
-// which nothing lives.
+// planLogDirs returns the log directories to remove: of removable pods without live containers
+// and sandboxes.
 func planLogDirs(dirs map[types.UID][]string, lives map[types.UID]bool, removable func(types.UID) bool) []string {
 	var remove []string
 	for uid, of := range dirs {

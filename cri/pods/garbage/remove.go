@@ -12,23 +12,22 @@ import (
 	"github.com/podwright/podwright/pleg/observed"
 )
 
-// ErrRunning says that something which still runs was to be removed.
+// ErrRunning is returned for the removal of a running container.
 var ErrRunning = errors.New("still running")
 
-// CleanRequest asks for the removal of a pod's dead containers.
+// CleanRequest is the input of CleanDeadContainers.
 type CleanRequest struct {
-	// Status is what the runtime has of the pod.
+	// Status is the pod's state in the runtime.
 	Status *observed.Pod
-	// Keep is how many exited instances are kept per container name, the newest
-	// ones. Zero means 1: the last one carries the restart count and the last
-	// termination state.
+	// Keep is the number of exited instances to keep per container name, newest first. Default:
+	// 1, because the last instance has the restart count and the last termination state.
 	Keep int
-	// All keeps none: the pod's content may go.
+	// All removes all exited instances, because the pod's content is removable.
 	All bool
 }
 
-// CleanDeadContainers removes exited containers, with their logs, beyond those
-// that are kept. It is what to do when a container has died.
+// CleanDeadContainers removes exited containers, with their logs, except the number to keep. Call
+// it after a container has died.
 func (c *Collector) CleanDeadContainers(ctx context.Context, r CleanRequest) error {
 	if err := check(r.Status); err != nil {
 		return fmt.Errorf("garbage: CleanRequest: %w", err)
@@ -57,8 +56,8 @@ func (c *Collector) CleanDeadContainers(ctx context.Context, r CleanRequest) err
 	return nil
 }
 
-// RemovePod removes everything of a stopped pod from the runtime, with its logs,
-// and forgets it. A status of another pod is refused. ErrRunning says that something of it runs.
+// RemovePod removes a stopped pod from the runtime with its logs, and calls Forget. It returns an
+// error if the status has another UID, and ErrRunning if a container may still be running.
 func (c *Collector) RemovePod(ctx context.Context, uid types.UID, status *observed.Pod) error {
 	if err := check(status); err != nil {
 		return fmt.Errorf("garbage: remove pod %s: %w", uid, err)
@@ -90,7 +89,6 @@ func (c *Collector) RemovePod(ctx context.Context, uid types.UID, status *observ
 	return nil
 }
 
-// check refuses a status that is nobody's.
 func check(s *observed.Pod) error {
 	switch {
 	case s == nil:

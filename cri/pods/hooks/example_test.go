@@ -13,7 +13,7 @@ import (
 	"github.com/podwright/podwright/cri/pods/hooks"
 )
 
-// A preStop hook is a command that says good-bye.
+// ExampleRunner_Run runs a preStop handler that executes a command.
 func ExampleRunner_Run() {
 	ctx := context.Background()
 	goodbye := func(_ context.Context, p *fake.Process) int {

@@ -16,10 +16,9 @@ import (
 
 const maxRedirects = 10
 
-// newClient returns the client of all requests. It asks whoever answers, without
-// looking at certificates: a pod is reached by its address, for which it hardly
-// ever has one. Connections are not kept, for the next hook of a container is its
-// last, or another pod's.
+// newClient returns the client for all requests. It does not verify certificates, because pods
+// are reached by address and rarely have certificates for it. It does not reuse connections: the
+// next hook usually goes to another pod.
 func newClient(dial func(ctx context.Context, network, address string) (net.Conn, error)) *http.Client {
 	return &http.Client{
 		Transport: &http.Transport{
@@ -31,8 +30,8 @@ func newClient(dial func(ctx context.Context, network, address string) (net.Conn
 	}
 }
 
-// checkRedirect follows redirects within a host. One that leads elsewhere is the
-// response: the pod must not make the node send requests where it likes.
+// checkRedirect follows redirects within a host. A redirect to another host ends the request as
+// its response, so that pods cannot direct the node's requests.
 func checkRedirect(to *http.Request, via []*http.Request) error {
 	switch {
 	case to.URL.Hostname() != via[0].URL.Hostname():
@@ -44,7 +43,7 @@ func checkRedirect(to *http.Request, via []*http.Request) error {
 	}
 }
 
-// get sends a GET request. Any response is a success, whatever its status.
+// get sends a GET request. Any response is a success, regardless of its status.
 func (r *Runner) get(ctx context.Context, pod *v1.Pod, container *v1.Container, action *v1.HTTPGetAction) (string, error) {
 	request, err := r.request(ctx, pod, container, action)
 	if err != nil {
@@ -54,9 +53,8 @@ func (r *Runner) get(ctx context.Context, pod *v1.Pod, container *v1.Container, 
 	if !errors.Is(err, http.ErrSchemeMismatch) {
 		return output, err
 	}
-	// Before certificates were a matter, https was carried out as http, and
-	// handlers were written that only work so. What was meant for TLS alone is
-	// not sent in the open.
+	// Early kubelets sent https handlers as http, and some handlers depend on it. The
+	// Authorization header is not sent without TLS.
 	plain := request.Clone(ctx)
 	plain.URL.Scheme = "http"
 	plain.Header.Del("Authorization")
@@ -70,14 +68,13 @@ func (r *Runner) get(ctx context.Context, pod *v1.Pod, container *v1.Container, 
 	return output, nil
 }
 
-// send returns the beginning of the response.
 func (r *Runner) send(request *http.Request) (string, error) {
 	response, err := r.client.Do(request)
 	if err != nil {
 		return "", err
 	}
 	defer response.Body.Close()
-	// A body that breaks off does not undo the response, an end of the wait does.
+	// An incomplete body does not change the success. The end of the context does.
 	body, err := io.ReadAll(io.LimitReader(response.Body, maxOutput))
 	if request.Context().Err() != nil {
 		return string(body), err
@@ -102,11 +99,11 @@ func (r *Runner) request(ctx context.Context, pod *v1.Pod, container *v1.Contain
 		return nil, err
 	}
 	request.Header = podfacts.HTTPHeader(action, "kube-lifecycle/"+version)
-	request.Host = request.Header.Get("Host") // "" for that of the URL
+	request.Host = request.Header.Get("Host") // "" selects the URL's host
 	return request, nil
 }
 
-// podIP is the address of a pod at this moment.
+// podIP returns the current address of a pod.
 func (r *Runner) podIP(ctx context.Context, pod *v1.Pod) (string, error) {
 	if r.cfg.PodIPs == nil {
 		return "", errors.New("it names no host, and Config.PodIPs is not set")

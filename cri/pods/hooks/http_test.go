@@ -20,7 +20,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 )
 
-// server is a server and the requests that it got.
+// server is an HTTP server that records its requests.
 type server struct {
 	*httptest.Server
 	mu   sync.Mutex
@@ -52,7 +52,7 @@ func (s *server) requests() []*http.Request {
 	return s.seen
 }
 
-// action asks the server.
+// action returns an httpGet handler for the server.
 func (s *server) action(t *testing.T, path string) *v1.HTTPGetAction {
 	t.Helper()
 	u, err := url.Parse(s.URL)
@@ -66,7 +66,7 @@ func get(ctx context.Context, r *Runner, action *v1.HTTPGetAction) (string, erro
 	return r.Run(ctx, testPod, testContainer, "abc", &v1.LifecycleHandler{HTTPGet: action})
 }
 
-// Any response will do, and only the beginning of it is read.
+// A response of any status is a success, and only its beginning is read.
 func TestAnyStatusIsSuccess(t *testing.T) {
 	for _, status := range []int{200, 204, 301, 404, 500} {
 		s := serve(t, false, func(w http.ResponseWriter, r *http.Request) {
@@ -116,7 +116,7 @@ func TestHeaders(t *testing.T) {
 	}
 }
 
-// Without a host the pod itself is asked, by the first address that it has now.
+// Without a host the request goes to the first current address of the pod.
 func TestHostDefaultsToPodIP(t *testing.T) {
 	s := serve(t, false, func(http.ResponseWriter, *http.Request) {})
 	var dialed []string
@@ -162,7 +162,7 @@ func TestHostDefaultsToPodIP(t *testing.T) {
 	require.ErrorContains(t, err, "Config.PodIPs")
 }
 
-// A path is only that, whatever it looks like.
+// A path is never interpreted as a URL.
 func TestOddPaths(t *testing.T) {
 	s := serve(t, false, func(http.ResponseWriter, *http.Request) {})
 	for path, want := range map[string]string{
@@ -180,7 +180,7 @@ func TestOddPaths(t *testing.T) {
 	}
 }
 
-// Within the host redirects are followed, to others not, and not for ever.
+// Redirects are followed within the host only, and up to a limit.
 func TestRedirects(t *testing.T) {
 	other := serve(t, false, func(http.ResponseWriter, *http.Request) {})
 	elsewhere := strings.Replace(other.URL, "127.0.0.1", "localhost", 1)
@@ -210,8 +210,8 @@ func TestRedirects(t *testing.T) {
 	require.ErrorContains(t, err, "stopped after 10 redirects")
 }
 
-// Certificates are not looked at; one that answers https with http gets another
-// request, without what was meant for TLS only, and the pod gets an event.
+// Certificates are not verified. If an https handler gets an HTTP response, a second request
+// without Authorization follows over HTTP, and the pod gets an event.
 func TestTLS(t *testing.T) {
 	for _, tls := range []bool{true, false} {
 		s := serve(t, tls, func(http.ResponseWriter, *http.Request) {})
@@ -244,7 +244,7 @@ func TestTLS(t *testing.T) {
 	}
 }
 
-// A fallback that fails as well is a failure, told by neither event nor metric.
+// A failed fallback is a failure, without an event and without a metric.
 func TestFallbackFails(t *testing.T) {
 	s := serve(t, false, func(w http.ResponseWriter, r *http.Request) {
 		conn, _, err := w.(http.Hijacker).Hijack()
@@ -263,7 +263,7 @@ func TestFallbackFails(t *testing.T) {
 	require.ErrorContains(t, err, "EOF")
 }
 
-// A response that does not come, or does not end, ends with the context.
+// A missing or endless response ends with the context.
 func TestHTTPEndsWithContext(t *testing.T) {
 	over := errors.New("grace period is over")
 	for _, path := range []string{"/silent", "/endless"} {

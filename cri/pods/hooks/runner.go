@@ -16,42 +16,40 @@ import (
 	"github.com/podwright/podwright/internal/run"
 )
 
-// ErrUnsupported is the cause of the failure of a handler that is of no known kind,
-// or of one that no kubelet implements.
+// ErrUnsupported is the cause for handlers of an unknown kind, and of a kind that no kubelet
+// implements.
 var ErrUnsupported = errors.New("unsupported lifecycle handler")
 
-// maxOutput is how many bytes of a handler's output, or of a response, are read.
+// maxOutput bounds the bytes read from a handler's output or response.
 const maxOutput = 10 << 10
 
-// version is the Kubernetes version whose behaviour this package has.
+// version is the Kubernetes version that this package reproduces.
 const version = "1.36"
 
 // Config configures a Runner. Exec is required.
 type Config struct {
-	// Exec runs commands in containers. Required. A cri.RuntimeService is one.
+	// Exec runs commands in containers. A cri.RuntimeService implements it. Required.
 	Exec cri.Execer
-	// PodIPs returns the addresses that a pod has now, the primary one first. It
-	// is asked for each httpGet handler that names no host, and looks at the
-	// runtime rather than at a status that may be out of date: at the time of
-	// postStart a pod's addresses are seconds old. nil: such handlers fail.
+	// PodIPs returns the current addresses of a pod, the primary one first. It is called for each
+	// httpGet handler without a host. It should read from the runtime, because at postStart the
+	// pod's addresses are too new for the status. Optional: without it such handlers fail.
 	PodIPs func(ctx context.Context, pod *v1.Pod) ([]string, error)
-	// dialContext connects to where requests go; nil means the network, without
-	// any proxy.
+	// dialContext connects to the target of a request. Default: the network, without a proxy.
 	dialContext func(ctx context.Context, network, address string) (net.Conn, error)
 
-	// Event records Kubernetes events; nil records none.
+	// Event records Kubernetes events. Optional.
 	Event podwright.EventFunc
-	// Metrics is told what is worth counting; zero counts nothing.
+	// Metrics are optional callbacks.
 	Metrics Metrics
 }
 
-// Metrics are called when something happens that is worth counting. Each may be
-// nil. They must not block and may be called at the same time.
+// Metrics are callbacks for counters. Each is optional. They are called concurrently and must not
+// block.
 type Metrics struct {
-	// OnHTTPFallback counts https handlers that were answered with plain HTTP and
-	// succeeded when asked so: lifecycle_handler_http_fallbacks_total.
+	// OnHTTPFallback is called for each https handler that succeeded over plain HTTP:
+	// lifecycle_handler_http_fallbacks_total.
 	OnHTTPFallback func()
-	// OnSleepTerminatedEarly counts sleeps that were cut short:
+	// OnSleepTerminatedEarly is called for each interrupted sleep:
 	// sleep_action_terminated_early_total.
 	OnSleepTerminatedEarly func()
 }
@@ -62,7 +60,7 @@ type Runner struct {
 	client *http.Client
 }
 
-// New checks the configuration and returns a Runner.
+// New validates the configuration and returns a Runner.
 func New(cfg Config) (*Runner, error) {
 	if err := fields.Required("hooks: Config.Exec", cfg.Exec); err != nil {
 		return nil, err
@@ -73,14 +71,14 @@ func New(cfg Config) (*Runner, error) {
 	return &Runner{cfg: cfg, client: newClient(cfg.dialContext)}, nil
 }
 
-// Run runs a handler of a container and returns what there is to read of it, at
-// most 10 KiB: the output of a command, the beginning of a response. id is the
-// container's ID in the runtime, without the runtime's name. Of pod and container
-// the names, the UID and the ports are used, and they are not changed.
+// Run runs a handler of a container and returns at most 10 KiB of output: the output of a
+// command, or the beginning of a response. id is the container's ID in the runtime, without the
+// runtime's name. Of pod and container, Run uses the names, the UID and the ports. It does not
+// change them.
 //
-// It fails when a command fails (errors.As finds the *cri.ExitError), when there is
-// no response (of whatever status), when ctx ends first (errors.Is finds its error and
-// its cause), and when the handler is none that can be run (ErrUnsupported).
+// Run fails if a command fails (errors.As finds the *cri.ExitError), if there is no response (a
+// response of any status is a success), if ctx is done first (errors.Is finds its error and
+// cause), and if the handler is not supported (ErrUnsupported).
 func (r *Runner) Run(ctx context.Context, pod *v1.Pod, container *v1.Container, id string, handler *v1.LifecycleHandler) (string, error) {
 	kind, output, err := r.run(ctx, pod, container, id, handler)
 	if err == nil {
@@ -92,7 +90,7 @@ func (r *Runner) Run(ctx context.Context, pod *v1.Pod, container *v1.Container, 
 	return output, fmt.Errorf("%s handler of container %s: %w", kind, container.Name, err)
 }
 
-// run also tells of what kind the handler is.
+// run also returns the kind of the handler.
 func (r *Runner) run(ctx context.Context, pod *v1.Pod, container *v1.Container, id string, handler *v1.LifecycleHandler) (kind, output string, err error) {
 	switch {
 	case handler == nil:
@@ -114,7 +112,7 @@ func (r *Runner) run(ctx context.Context, pod *v1.Pod, container *v1.Container, 
 	}
 }
 
-// exec runs a command. It may take until ctx ends.
+// exec runs a command without a timeout of its own.
 func (r *Runner) exec(ctx context.Context, id string, action *v1.ExecAction) (string, error) {
 	stdout, stderr, err := r.cfg.Exec.ExecSync(ctx, id, action.Command, 0)
 	return cut(stdout, stderr), err
@@ -127,13 +125,13 @@ func cut(stdout, stderr []byte) string {
 	return string(stdout) + string(stderr)
 }
 
-// sleep waits for as many seconds as the handler says, which may be none. An end of
-// ctx on the way is an error: the time that was asked for has not passed.
+// sleep waits for the seconds of the handler, possibly 0. It returns an error if ctx is done
+// earlier.
 func (r *Runner) sleep(ctx context.Context, action *v1.SleepAction) error {
 	if action.Seconds < 0 {
 		return fmt.Errorf("%w: sleep.seconds is negative: %d", ErrUnsupported, action.Seconds)
 	}
-	// A wish for more than a Duration holds is one for ever.
+	// The longest possible Duration replaces a longer sleep.
 	const longest = int64(1<<63-1) / int64(time.Second)
 	if !run.Sleep(ctx, time.Duration(min(action.Seconds, longest))*time.Second) {
 		r.cfg.Metrics.OnSleepTerminatedEarly()

@@ -18,7 +18,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// execFunc answers ExecSync.
+// execFunc implements ExecSync.
 type execFunc func(ctx context.Context, id string, command []string, timeout time.Duration) ([]byte, []byte, error)
 
 func (f execFunc) ExecSync(ctx context.Context, id string, command []string, timeout time.Duration) ([]byte, []byte, error) {
@@ -80,7 +80,7 @@ func TestExec(t *testing.T) {
 	}
 }
 
-// The end of the context names its cause, whatever the runtime made of it.
+// If the context is done, the error contains its cause, regardless of the runtime's error.
 func TestExecEndsWithContext(t *testing.T) {
 	over := errors.New("grace period is over")
 	r := newRunner(t, Config{Exec: execFunc(func(ctx context.Context, _ string, _ []string, _ time.Duration) ([]byte, []byte, error) {
@@ -131,7 +131,7 @@ func TestSleep(t *testing.T) {
 	}
 }
 
-// What cannot be run is refused by name, and has not run.
+// Unsupported handlers are refused with their kind and do not run.
 func TestRefused(t *testing.T) {
 	r := newRunner(t, Config{})
 	for want, handler := range map[string]*v1.LifecycleHandler{

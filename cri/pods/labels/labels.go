@@ -1,6 +1,5 @@
-// Package labels has the names of the labels and annotations by which pods are
-// found in a container runtime, and reads from them to which pod something belongs.
-// The names are those of the kubelet.
+// Package labels has the names of the labels and annotations of pods in a container runtime, as
+// the kubelet uses them, and identifies the pod of a listed sandbox or container.
 package labels
 
 import (
@@ -13,12 +12,12 @@ const (
 	PodName      = "io.kubernetes.pod.name"
 	PodNamespace = "io.kubernetes.pod.namespace"
 	PodUID       = "io.kubernetes.pod.uid"
-	// ContainerName is on containers alone.
+	// ContainerName is only on containers.
 	ContainerName = "io.kubernetes.container.name"
 )
 
-// Annotations on containers. With them an agent that restarted can judge and
-// stop a container whose spec is gone.
+// Annotations on containers. They allow a restarted agent to evaluate and stop a container whose
+// spec no longer exists.
 const (
 	AnnotationHash                     = "io.kubernetes.container.hash"
 	AnnotationRestartCount             = "io.kubernetes.container.restartCount"
@@ -30,17 +29,17 @@ const (
 	AnnotationPorts                    = "io.kubernetes.container.ports"
 )
 
-// Pod is what names a pod in the runtime.
+// Pod identifies a pod in the runtime.
 type Pod struct {
 	UID             types.UID
 	Name, Namespace string
 }
 
-// String is how logs and messages name the pod.
+// String returns the name for logs and messages.
 func (p Pod) String() string { return p.Namespace + "/" + p.Name + "(" + string(p.UID) + ")" }
 
-// OfSandbox tells which pod a listed sandbox belongs to. Sandboxes that no kubelet
-// made, or that lack metadata, belong to none.
+// OfSandbox returns the pod of a listed sandbox. ok is false for sandboxes without a kubelet's
+// labels or without metadata.
 func OfSandbox(sb *runtimeapi.PodSandbox) (pod Pod, ok bool) {
 	meta, uid := sb.GetMetadata(), sb.GetLabels()[PodUID]
 	if meta == nil || uid == "" {
@@ -49,9 +48,8 @@ func OfSandbox(sb *runtimeapi.PodSandbox) (pod Pod, ok bool) {
 	return Pod{UID: types.UID(uid), Name: meta.Name, Namespace: meta.Namespace}, true
 }
 
-// OfContainer tells which pod a listed container belongs to, and which container of
-// that it is. Containers that no kubelet made, or that lack metadata or an image,
-// belong to none.
+// OfContainer returns the pod of a listed container, and the container's name in it. ok is false
+// for containers without a kubelet's labels, metadata or image.
 func OfContainer(c *runtimeapi.Container) (pod Pod, container string, ok bool) {
 	uid, name := c.GetLabels()[PodUID], c.GetLabels()[ContainerName]
 	if c.GetMetadata() == nil || c.GetImage() == nil || uid == "" || name == "" {

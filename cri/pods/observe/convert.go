@@ -15,8 +15,8 @@ import (
 	"github.com/podwright/podwright/pleg/observed"
 )
 
-// What this file does is pure: from the runtime's messages to the vocabulary of
-// package observed. Getters of generated messages accept nil throughout.
+// The functions of this file are pure. They convert CRI messages to types of package observed.
+// Getters of generated messages accept nil.
 
 // State converts the state of a container.
 func State(s runtimeapi.ContainerState) observed.State {
@@ -43,7 +43,7 @@ func toSandboxState(s runtimeapi.PodSandboxState) observed.SandboxState {
 	}
 }
 
-// Time converts the nanoseconds of a runtime; 0 is no time.
+// Time converts a runtime's nanoseconds. 0 is the zero time.
 func Time(ns int64) time.Time {
 	if ns == 0 {
 		return time.Time{}
@@ -62,9 +62,8 @@ func sortSandboxes(list []*runtimeapi.PodSandbox) {
 	})
 }
 
-// sortContainers orders newest first: by attempt, then creation, then ID. The
-// instances of one container are told apart by attempts alone, so that a clock that
-// was set back makes no old one the newest.
+// sortContainers orders newest first: by attempt, then creation, then ID. The attempt orders the
+// instances of a container even if the clock was set back.
 func sortContainers(list []*runtimeapi.Container) {
 	slices.SortFunc(list, func(a, b *runtimeapi.Container) int {
 		return cmp.Or(
@@ -75,7 +74,7 @@ func sortContainers(list []*runtimeapi.Container) {
 	})
 }
 
-// groupPods makes pods of the two lists, the pod created last first.
+// groupPods groups the two lists by pod, the newest pod first.
 func groupPods(runtimeName string, sandboxes []*runtimeapi.PodSandbox, containers []*runtimeapi.Container) []observed.ListedPod {
 	sortSandboxes(sandboxes)
 	sortContainers(containers)
@@ -128,8 +127,8 @@ func toSandbox(s *runtimeapi.PodSandboxStatus) observed.Sandbox {
 	}
 }
 
-// SandboxIPs returns the addresses of a sandbox, the primary one first. If any of them is not
-// an address at all, none is to be trusted.
+// SandboxIPs returns the addresses of a sandbox, the primary one first, or none if any of them is
+// malformed.
 func SandboxIPs(network *runtimeapi.PodSandboxNetworkStatus) []string {
 	if network.GetIp() == "" {
 		return nil
@@ -175,7 +174,7 @@ func toContainerStatus(runtimeName, sandboxID string, s *runtimeapi.ContainerSta
 	return out
 }
 
-// signalName is the name that a pod's spec uses: SIGTERM, SIGRTMIN+1.
+// signalName returns a signal's name in the form of a pod's spec: SIGTERM, SIGRTMIN+1.
 func signalName(s runtimeapi.Signal) string {
 	name := strings.TrimPrefix(s.String(), "SIGNAL_")
 	return strings.NewReplacer("PLUS", "+", "MINUS", "-").Replace(name)
@@ -188,7 +187,7 @@ func toUser(u *runtimeapi.LinuxContainerUser) *observed.User {
 	return &observed.User{UID: u.Uid, GID: u.Gid, SupplementalGroups: slices.Clone(u.SupplementalGroups)}
 }
 
-// toResources reads back what request.Builder.ContainerResources wrote.
+// toResources converts the resources that request.Builder.ContainerResources produced.
 func toResources(r *runtimeapi.LinuxContainerResources) *observed.Resources {
 	if r == nil {
 		return nil
@@ -210,7 +209,7 @@ func quotaToMilli(quota, period int64) int64 {
 	return max(quota, 0) * 1000 / period
 }
 
-// joinMessages puts a termination message behind the runtime's own.
+// joinMessages joins the nonempty messages.
 func joinMessages(messages ...string) string {
 	return strings.Join(slices.DeleteFunc(messages, func(s string) bool { return s == "" }), ": ")
 }
@@ -223,7 +222,7 @@ func parseHash(s string) uint64 {
 	return h
 }
 
-// annotatedInt reads a decimal annotation; what is missing or bad counts as 0.
+// annotatedInt parses a decimal annotation. A missing or malformed value counts as 0.
 func annotatedInt(annotations map[string]string, key string) int32 {
 	n, err := strconv.ParseInt(annotations[key], 10, 32)
 	if err != nil {

@@ -74,8 +74,7 @@ func TestConvertStatus(t *testing.T) {
 	require.Zero(t, got.Hash)
 }
 
-// An event is about the pod whose label it has, as everywhere; what only names a UID is
-// still a hint.
+// The label identifies the pod of an event. Without one, the UID in the metadata is still a hint.
 func TestEventUID(t *testing.T) {
 	label := func(uid string) map[string]string { return map[string]string{labels.PodUID: uid} }
 	meta := &runtimeapi.PodSandboxMetadata{Uid: "metadata"}
@@ -118,13 +117,14 @@ func (c crowded) ListPodSandbox(context.Context, *runtimeapi.PodSandboxFilter) (
 	return []*runtimeapi.PodSandbox{{Id: "a"}, {Id: "b"}}, c.sandboxes
 }
 
-// C39: containers that do not fit into one list are listed sandbox by sandbox, completely or with an error.
+// C39: if the containers do not fit into one list, they are listed per sandbox, completely or
+// with an error.
 func TestListContainers(t *testing.T) {
 	away := errors.New("away")
 	for name, c := range map[string]struct {
 		runtime crowded
 		want    []string
-		text    string // of the error; "" is none
+		text    string // of the error, or ""
 		warns   bool
 	}{
 		"fits":                   {crowded{}, nil, "", false},
@@ -166,7 +166,7 @@ func TestStates(t *testing.T) {
 	}
 }
 
-// The pod whose newest part is the newest comes first; of equals the lower UID.
+// Pods are ordered by their newest object, then by UID.
 func TestOrderOfPods(t *testing.T) {
 	sandbox := func(uid string, created int64) *runtimeapi.PodSandbox {
 		return &runtimeapi.PodSandbox{Id: uid, Metadata: &runtimeapi.PodSandboxMetadata{}, CreatedAt: created, Labels: map[string]string{labels.PodUID: uid}}
@@ -185,7 +185,7 @@ func TestOrderOfPods(t *testing.T) {
 	require.Equal(t, []string{"oldest", "f", "b", "c", "d", "e", "a"}, order)
 }
 
-// P8: the newest of several: by attempts, then by the clock, then by name.
+// P8: the newest comes first: by attempt, then by creation, then by ID.
 func TestNewestFirst(t *testing.T) {
 	sandbox := func(id string, attempt uint32, created int64) *runtimeapi.PodSandbox {
 		return &runtimeapi.PodSandbox{Id: id, Metadata: &runtimeapi.PodSandboxMetadata{Attempt: attempt}, CreatedAt: created}

@@ -1,14 +1,13 @@
-// Package observe sees pods in a CRI runtime: it translates between the messages of the
-// CRI and the vocabulary of package observed. An Observer is what a pleg.PLEG looks
-// through:
+// Package observe reads pods from a CRI runtime for a pleg.PLEG. It converts CRI messages to the
+// types of package observed.
 //
 //	observer, err := observe.New(observe.Config{Runtime: runtime, RuntimeName: "containerd"})
 //	...
 //	relist, err := pleg.New(pleg.Config{Runtime: observer})
 //
-// It keeps nothing, changes nothing, and starts no goroutine that outlives a call.
-// Sandboxes and containers without a kubelet's labels are not seen.
+// An Observer is safe for concurrent use. It keeps no state, changes no pods, and starts no
+// goroutine that outlives a call. It ignores sandboxes and containers without a kubelet's labels.
 //
-// Examples that run: Example in example_test.go, and Example_recorder in
-// example_recorder_test.go: with a Recorder of podworkerstest.
+// See Example in example_test.go, and Example_recorder in example_recorder_test.go for a Recorder
+// of podworkerstest.
 package observe

@@ -21,11 +21,11 @@ import (
 	"github.com/podwright/podwright/podworkers/podworkerstest"
 )
 
-// node is the syncer of somebody who speaks to a CRI runtime: a pod is one container.
+// node is a minimal PodSyncer on a CRI runtime. Its pods have one container.
 type node struct {
 	runtime *fake.Runtime
-	id      string // of the container
-	hasty   bool   // it does not wait for the end of what it stops
+	id      string // container ID
+	hasty   bool   // SyncTerminatingPod does not wait for the stop
 }
 
 func (n *node) SyncPod(ctx context.Context, w podworkers.Work) (terminal bool, err error) {
@@ -58,19 +58,18 @@ func (n *node) SyncTerminatingPod(ctx context.Context, w podworkers.Work) error 
 
 func (n *node) SyncTerminatedPod(context.Context, podworkers.Work) error { return nil }
 
-// saveFirst is a program that takes five seconds to end once it is asked to.
+// saveFirst is a program that exits five seconds after a signal.
 func saveFirst(ctx context.Context, p *fake.Process) int {
 	select {
 	case <-p.Signals():
 		time.Sleep(5 * time.Second)
-	case <-ctx.Done(): // it is killed
+	case <-ctx.Done(): // killed
 	}
 	return 0
 }
 
-// A Recorder of podworkerstest looks with an Observer at what really runs in a CRI
-// runtime, and finds the syncer that says of a running container that it has stopped. In a
-// test of yours, t is the test's own.
+// Example_recorder combines a Recorder of podworkerstest with an Observer. The Recorder detects a
+// syncer that reports a running container as stopped. In a real test, t is the test's own.
 func Example_recorder() {
 	t := new(testing.T)
 	for _, hasty := range []bool{false, true} {
@@ -80,7 +79,7 @@ func Example_recorder() {
 			observer, _ := observe.New(observe.Config{Runtime: runtime, RuntimeName: "fake"})
 
 			syncer := &node{runtime: runtime, hasty: hasty}
-			cfg := podworkers.Config{Syncer: syncer, ResyncInterval: time.Hour} // it starts a pod once
+			cfg := podworkers.Config{Syncer: syncer, ResyncInterval: time.Hour} // each pod starts only once
 			rec := podworkerstest.Record(&cfg)
 			rec.Running(plegtest.RunningIDs(t.Context(), observer))
 			workers, _ := podworkers.New(cfg)
@@ -97,7 +96,7 @@ func Example_recorder() {
 			synctest.Wait()
 			var found podworkerstest.Violation
 			if err := rec.Check(workers); errors.As(err, &found) {
-				fmt.Println(strings.ReplaceAll(found.Error(), syncer.id, "ID")) // which is random
+				fmt.Println(strings.ReplaceAll(found.Error(), syncer.id, "ID")) // random
 			} else {
 				fmt.Println("hasty:", hasty, "found:", err)
 			}

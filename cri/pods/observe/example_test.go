@@ -12,7 +12,8 @@ import (
 	"github.com/podwright/podwright/cri/pods/observe"
 )
 
-// A sandbox belongs to a pod by its labels, whoever made it.
+// Example observes a pod. The labels of a sandbox identify its pod, regardless of the agent that
+// made it.
 func Example() {
 	ctx := context.Background()
 	runtime, err := fake.New(fake.Config{})

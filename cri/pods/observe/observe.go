@@ -18,8 +18,8 @@ import (
 	"github.com/podwright/podwright/pleg/observed"
 )
 
-// Runtime is what an Observer needs of a container runtime. A cri.RuntimeService is one.
-// One that is a cri.EventStreamer too makes PodEvents work.
+// Runtime is the part of a container runtime that an Observer uses. A cri.RuntimeService
+// implements it. PodEvents also needs a cri.EventStreamer.
 type Runtime interface {
 	cri.SandboxReader
 	cri.ContainerReader
@@ -27,19 +27,19 @@ type Runtime interface {
 
 // Config configures an Observer. Runtime and RuntimeName are required.
 type Config struct {
-	// Runtime is looked at. Required.
+	// Runtime is the runtime to observe. Required.
 	Runtime Runtime
-	// RuntimeName is the prefix of container IDs, as cri.Versioner reports it:
+	// RuntimeName is the prefix of container IDs, as cri.Versioner reports it, such as
 	// "containerd". Required.
 	RuntimeName string
-	// NodeIPs returns the addresses of the node, which pods in its network have, as
-	// PodIPs tells; nil means that such pods have none.
+	// NodeIPs returns the addresses of the node, which PodIPs returns for host-network pods.
+	// Optional: without it such pods have no addresses.
 	NodeIPs func() []string
-	// Logger is told of lists that do not fit into one reply; nil discards.
+	// Logger receives a warning when a list does not fit into one reply. Default: discard.
 	Logger *slog.Logger
 }
 
-// Observer sees pods in a runtime. All methods are safe for concurrent use.
+// Observer observes pods in a runtime. It is safe for concurrent use.
 type Observer struct{ cfg Config }
 
 var (
@@ -47,7 +47,7 @@ var (
 	_ pleg.EventStream = (*Observer)(nil)
 )
 
-// New checks the configuration and returns an Observer.
+// New validates the configuration and returns an Observer.
 func New(cfg Config) (*Observer, error) {
 	f := fields.Of("observe: Config")
 	f.Required("Runtime", cfg.Runtime)
@@ -59,7 +59,7 @@ func New(cfg Config) (*Observer, error) {
 	return &Observer{cfg: cfg}, nil
 }
 
-// ListPods lists every pod in the runtime that a kubelet made.
+// ListPods lists all pods in the runtime that have a kubelet's labels.
 func (o *Observer) ListPods(ctx context.Context) ([]observed.ListedPod, error) {
 	sandboxes, containers, err := o.list(ctx, "")
 	if err != nil {
@@ -68,8 +68,7 @@ func (o *Observer) ListPods(ctx context.Context) ([]observed.ListedPod, error) {
 	return groupPods(o.cfg.RuntimeName, sandboxes, containers), nil
 }
 
-// list asks for sandboxes and containers at the same time: of one pod, or of all
-// when uid is empty.
+// list lists sandboxes and containers concurrently: of one pod, or of all if uid is empty.
 func (o *Observer) list(ctx context.Context, uid types.UID) ([]*runtimeapi.PodSandbox, []*runtimeapi.Container, error) {
 	var sandboxFilter *runtimeapi.PodSandboxFilter
 	var containerFilter *runtimeapi.ContainerFilter
@@ -94,8 +93,8 @@ func (o *Observer) list(ctx context.Context, uid types.UID) ([]*runtimeapi.PodSa
 	return sandboxes, containers, errors.Join(errs...)
 }
 
-// PodStatus looks at one pod in detail. What disappears between the list and the
-// look is left out; any other failure fails the whole.
+// PodStatus returns the state of one pod in detail. It skips objects that disappear after they
+// were listed. Any other failure is an error.
 func (o *Observer) PodStatus(ctx context.Context, uid types.UID) (*observed.Pod, error) {
 	if uid == "" {
 		return nil, errors.New("pod status: no UID")
@@ -106,7 +105,7 @@ func (o *Observer) PodStatus(ctx context.Context, uid types.UID) (*observed.Pod,
 	}
 	sortSandboxes(sandboxes)
 	sortContainers(containers)
-	status := &observed.Pod{UID: uid} // its name is that of the newest sandbox
+	status := &observed.Pod{UID: uid} // the name comes from the newest sandbox
 	sandboxes = slices.DeleteFunc(sandboxes, func(sb *runtimeapi.PodSandbox) bool {
 		p, ok := labels.OfSandbox(sb)
 		if status.Name == "" {
@@ -130,7 +129,7 @@ func (o *Observer) PodStatus(ctx context.Context, uid types.UID) (*observed.Pod,
 	return status, nil
 }
 
-// inspect fills in the details of every listed object.
+// inspect adds the details of every listed object to the status.
 func (o *Observer) inspect(ctx context.Context, status *observed.Pod, sandboxes []*runtimeapi.PodSandbox, containers []*runtimeapi.Container) error {
 	foundSandboxes := make([]*observed.Sandbox, len(sandboxes))
 	foundContainers := make([]*observed.Container, len(containers))
@@ -159,7 +158,7 @@ func (o *Observer) inspect(ctx context.Context, status *observed.Pod, sandboxes 
 	return nil
 }
 
-// inspectSandbox returns nil for a sandbox that is gone.
+// inspectSandbox returns nil for a sandbox that no longer exists.
 func (o *Observer) inspectSandbox(ctx context.Context, listed *runtimeapi.PodSandbox) (*observed.Sandbox, error) {
 	response, err := o.cfg.Runtime.PodSandboxStatus(ctx, listed.Id, false)
 	if cri.IsNotFound(err) {
@@ -175,7 +174,7 @@ func (o *Observer) inspectSandbox(ctx context.Context, listed *runtimeapi.PodSan
 	return &sb, nil
 }
 
-// inspectContainer returns nil for a container that is gone.
+// inspectContainer returns nil for a container that no longer exists.
 func (o *Observer) inspectContainer(ctx context.Context, listed *runtimeapi.Container) (*observed.Container, error) {
 	response, err := o.cfg.Runtime.ContainerStatus(ctx, listed.Id, false)
 	if cri.IsNotFound(err) {
@@ -194,8 +193,8 @@ func (o *Observer) inspectContainer(ctx context.Context, listed *runtimeapi.Cont
 	return &c, nil
 }
 
-// PodEvents calls dirty with the pod of each event of the runtime. It answers
-// pleg.ErrNoEvents when the runtime has none.
+// PodEvents calls dirty with the pod of each event of the runtime. It returns pleg.ErrNoEvents if
+// the runtime has no events.
 func (o *Observer) PodEvents(ctx context.Context, dirty func(types.UID)) error {
 	streamer, ok := o.cfg.Runtime.(cri.EventStreamer)
 	if !ok {
@@ -212,7 +211,7 @@ func (o *Observer) PodEvents(ctx context.Context, dirty func(types.UID)) error {
 	return err
 }
 
-// eventUID tells which pod an event is about; "" when it does not say.
+// eventUID returns the pod of an event, or "".
 func eventUID(event *runtimeapi.ContainerEventResponse) types.UID {
 	if uid := event.GetPodSandboxStatus().GetLabels()[labels.PodUID]; uid != "" {
 		return types.UID(uid)
@@ -225,8 +224,8 @@ func eventUID(event *runtimeapi.ContainerEventResponse) types.UID {
 	return types.UID(event.GetPodSandboxStatus().GetMetadata().GetUid())
 }
 
-// ListContainers lists the containers of all pods. More of them than fit into one
-// reply are listed sandbox by sandbox, so that a full node is observed too. A container is never without its sandbox.
+// ListContainers lists the containers of all pods. If they do not fit into one reply, it lists
+// them per sandbox, so that a full node is observed, too. Every container has a sandbox.
 func ListContainers(ctx context.Context, runtime Runtime, log *slog.Logger) ([]*runtimeapi.Container, error) {
 	all, err := runtime.ListContainers(ctx, nil)
 	if !errors.Is(err, cri.ErrReplyTooLarge) {

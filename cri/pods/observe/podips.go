@@ -13,10 +13,9 @@ import (
 	"github.com/podwright/podwright/pleg/observed"
 )
 
-// PodIPs asks the runtime for the addresses that a pod has at this moment, the
-// primary one first: those of its newest sandbox while that is ready, or those
-// of the node (Config.NodeIPs) for a pod in the host's network. It is what a hooks.Config wants as PodIPs.
-// Of pod the UID is used.
+// PodIPs reads the current addresses of a pod from the runtime, the primary one first: of its
+// newest sandbox, if that is ready. A host-network pod has the node's addresses (Config.NodeIPs).
+// Only the UID of pod is used. Use PodIPs for hooks.Config.PodIPs.
 func (o *Observer) PodIPs(ctx context.Context, pod *v1.Pod) ([]string, error) {
 	if pod == nil || pod.UID == "" {
 		return nil, errors.New("pod IPs: no UID")

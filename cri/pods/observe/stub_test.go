@@ -18,19 +18,19 @@ import (
 	"github.com/podwright/podwright/cri/pods/labels"
 )
 
-// stub answers with what it has; fail says which questions about what fail and how.
+// stub is a runtime with fixed objects. fail has the errors by object.
 type stub struct {
 	cri.RuntimeService
 	sandboxes  []*runtimeapi.PodSandboxStatus
 	containers []*runtimeapi.ContainerStatus
 	fail       map[string]error
-	blank      bool // its answers have no status in them
+	blank      bool // responses have no status
 
 	mu    sync.Mutex
 	asked []string
 }
 
-// ask notes a question and returns how it fails.
+// ask records a call and returns its error.
 func (s *stub) ask(what string, verbose bool) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -83,7 +83,7 @@ func (s *stub) ContainerStatus(_ context.Context, id string, verbose bool) (*run
 	return answer, nil
 }
 
-// labelled is how a kubelet labels what it makes for a pod.
+// labelled returns the labels that a kubelet sets.
 func labelled(name, container string) map[string]string {
 	return map[string]string{labels.PodName: name, labels.PodNamespace: "ns", labels.PodUID: "1", labels.ContainerName: container}
 }
@@ -104,7 +104,7 @@ func (s *stub) container(id, pod string, created int64) {
 	})
 }
 
-// rig has a pod with an old sandbox and a new one, whose container is newer still.
+// rig has a pod with an old and a new sandbox. The container is newer than both.
 func rig(t *testing.T) (*Observer, *stub) {
 	s := &stub{fail: map[string]error{}}
 	old := s.sandbox("old", "before", 1, 10, "10.0.0.1")
@@ -134,8 +134,7 @@ func TestListPods(t *testing.T) {
 	}
 }
 
-// C49: what disappears between the list and the look is left out, any other failure is
-// one.
+// C49: objects that disappear after they were listed are skipped; any other failure is an error.
 func TestPodStatus(t *testing.T) {
 	gone := status.Error(codes.NotFound, "gone")
 	o, s := rig(t)
@@ -164,7 +163,7 @@ func TestPodStatus(t *testing.T) {
 	require.Error(t, err)
 }
 
-// Every question costs the runtime: each is asked once.
+// Each object is read only once, because each call costs the runtime time.
 func TestQuestions(t *testing.T) {
 	o, s := rig(t)
 	_, err := o.ListPods(t.Context())
@@ -224,7 +223,7 @@ func hostNetwork(sb *runtimeapi.PodSandboxStatus) {
 	sb.Linux = &runtimeapi.LinuxPodSandboxStatus{Namespaces: &runtimeapi.Namespace{Options: &runtimeapi.NamespaceOption{Network: runtimeapi.NamespaceMode_NODE}}}
 }
 
-// An agent that does not know the node's addresses invents none.
+// Without NodeIPs a host-network pod has no addresses.
 func TestPodIPsOfAnUnknownNode(t *testing.T) {
 	o, s := rig(t)
 	o.cfg.NodeIPs = nil

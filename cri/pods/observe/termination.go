@@ -15,17 +15,16 @@ import (
 	"github.com/podwright/podwright/cri/pods/podfiles"
 )
 
-// How much of a termination message is read, from the file and from the log.
+// The limits of a termination message, from its file and from the log.
 const (
 	maxMessageBytes    = 4096
 	maxMessageLogLines = 80
 	maxMessageLogBytes = 2048
 )
 
-// terminationMessage reads what an exited container left behind: its message
-// file, or, if it asked for that and failed, the end of its log. What is not UTF-8
-// is replaced, as the API server would do: else the status that was written and the
-// one that was read back would differ for ever.
+// terminationMessage returns the termination message of an exited container: the content of its
+// file, or, if the policy allows it and the container failed, the end of its log. Invalid UTF-8
+// is replaced as in the API server, so that the written status equals the status read back.
 func terminationMessage(s *runtimeapi.ContainerStatus) string {
 	return strings.ToValidUTF8(leftMessage(s), "\uFFFD")
 }
@@ -51,8 +50,7 @@ func leftMessage(s *runtimeapi.ContainerStatus) string {
 	return tail
 }
 
-// readTail returns the last n bytes of a regular file. It never blocks on what
-// is none.
+// readTail returns the last n bytes of a regular file. It never blocks on other files.
 func readTail(path string, n int64) ([]byte, error) {
 	f, err := os.OpenFile(path, os.O_RDONLY|unix.O_NONBLOCK, 0)
 	if err != nil {

@@ -14,8 +14,8 @@ import (
 	"github.com/podwright/podwright/cri/pods/labels"
 )
 
-// C46: the message is the end of the file, or of the log where the container asked
-// for that, failed, and left no file.
+// C46: the message is the end of the file. If the policy allows it, the container failed, and its
+// file is empty, the message is the end of the log.
 func TestMessageLeftBehind(t *testing.T) {
 	lines := func(n int) string {
 		var b strings.Builder
@@ -97,7 +97,7 @@ func TestTerminationMessageFromLogIsBounded(t *testing.T) {
 	}
 }
 
-// What a container puts in the place of its file is not waited for.
+// Reading does not block on a pipe in the place of the file.
 func TestTerminationFileIsNoFile(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "message")
 	require.NoError(t, syscall.Mkfifo(path, 0o600))
@@ -105,7 +105,7 @@ func TestTerminationFileIsNoFile(t *testing.T) {
 	require.Contains(t, got, "is not a regular file")
 }
 
-// A message that is there and cannot be read is not replaced by the log.
+// The log does not replace a message that exists but cannot be read.
 func TestTerminationFileCannotBeRead(t *testing.T) {
 	dir := t.TempDir()
 	log := filepath.Join(dir, "0.log")
@@ -115,7 +115,7 @@ func TestTerminationFileCannotBeRead(t *testing.T) {
 	require.Contains(t, got, "not a directory")
 }
 
-// What is mounted at the message path may be anything; nothing of it stays open.
+// Reading closes the file also if it is not a regular file.
 func TestReadTailCloses(t *testing.T) {
 	dir := t.TempDir()
 	file := filepath.Join(dir, "message")

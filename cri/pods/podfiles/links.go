@@ -13,15 +13,14 @@ import (
 
 const maxNameLength = 255
 
-// linkName is the name of the symbolic link to a container's log.
+// linkName returns the name of the symbolic link to a container's log.
 func linkName(p labels.Pod, container, id string) string {
 	const suffix = ".log"
 	base := p.Name + "_" + p.Namespace + "_" + container + "-" + id
 	return base[:min(len(base), maxNameLength-len(suffix))] + suffix
 }
 
-// IDOfLink returns the container ID in the name of a link to a log, possibly cut
-// short at its end.
+// IDOfLink returns the container ID in the name of a link to a log. The ID may be truncated.
 func IDOfLink(name string) (string, bool) {
 	rest, ok := strings.CutSuffix(name, ".log")
 	if !ok {
@@ -35,7 +34,7 @@ func (l Layout) link(p labels.Pod, container, id string) string {
 	return filepath.Join(l.LinkDir, linkName(p, container, id))
 }
 
-// LinkLog makes the symbolic link to a container's log, if the log is there.
+// LinkLog makes the symbolic link to a container's log, if the log exists.
 func (l Layout) LinkLog(p labels.Pod, container, id, logPath string) error {
 	if l.LinkDir == "" {
 		return nil
@@ -56,8 +55,8 @@ func (l Layout) LinkLog(p labels.Pod, container, id, logPath string) error {
 	return os.Symlink(logPath, link)
 }
 
-// RepairLink makes the link that an agent did not get around to make before it died:
-// collectors of logs would not see this container.
+// RepairLink makes a missing link to a container's log, for example after a crash of the agent.
+// Log collectors depend on the link.
 func (l Layout) RepairLink(p labels.Pod, container, id, logPath string) error {
 	if l.LinkDir == "" || logPath == "" {
 		return nil
@@ -68,8 +67,7 @@ func (l Layout) RepairLink(p labels.Pod, container, id, logPath string) error {
 	return l.LinkLog(p, container, id, logPath)
 }
 
-// DanglingLinks returns the names of links to logs that are gone, as they are in
-// LinkDir.
+// DanglingLinks returns the names in LinkDir of links to logs that do not exist.
 func (l Layout) DanglingLinks() ([]string, error) {
 	if l.LinkDir == "" {
 		return nil, nil

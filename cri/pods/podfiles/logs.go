@@ -1,3 +1,5 @@
+// Package podfiles manages the files of pods on the disk: container logs, links to logs, and
+// termination messages. A Layout is safe for concurrent use.
 package podfiles
 
 import (
@@ -15,7 +17,7 @@ import (
 	"github.com/podwright/podwright/cri/pods/request"
 )
 
-// LogDir is the directory of a pod's logs.
+// LogDir returns the directory of a pod's logs.
 func (l Layout) LogDir(p labels.Pod) string {
 	return request.LogDir(l.LogRoot, p.Namespace, p.Name, p.UID)
 }
@@ -29,8 +31,8 @@ func uidOfLogDir(base string) (types.UID, bool) {
 	return types.UID(parts[2]), true
 }
 
-// instanceOfLog returns the instance number in the name of a log or of what was
-// rotated from it: 3 for "3.log" and for "3.log.20260102-030405.gz".
+// instanceOfLog returns the instance number in the name of a log or rotated log: 3 for "3.log"
+// and for "3.log.20260102-030405.gz".
 func instanceOfLog(name string) (int32, bool) {
 	digits, rest, _ := strings.Cut(name, ".")
 	if rest != "log" && !strings.HasPrefix(rest, "log.") {
@@ -40,8 +42,9 @@ func instanceOfLog(name string) (int32, bool) {
 	return int32(n), err == nil && n < 1<<31-1
 }
 
-// RestartsInLogDir counts a container's instances by the logs that they left in its
-// directory: 0 without any. It makes restart counts survive the loss of a runtime's state.
+// RestartsInLogDir returns the restart count that follows the logs in a container's directory:
+// one more than the highest instance number, or 0 without logs. So restart counts survive the
+// loss of a runtime's state.
 func RestartsInLogDir(dir string) (int32, error) {
 	entries, err := os.ReadDir(dir)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -59,8 +62,8 @@ func RestartsInLogDir(dir string) (int32, error) {
 	return count, nil
 }
 
-// PodLogDirs returns the log directories of all pods, each with its path: one for a
-// pod, unless it has changed its name.
+// PodLogDirs returns the log directories of all pods. A pod has one, or several if its name has
+// changed.
 func (l Layout) PodLogDirs() (map[types.UID][]string, error) {
 	entries, err := os.ReadDir(l.LogRoot)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -75,9 +78,8 @@ func (l Layout) PodLogDirs() (map[types.UID][]string, error) {
 	return out, nil
 }
 
-// RemovePodLogs removes all logs of a pod, and the links to them, whether or not
-// anything in the runtime names the pod. The links go first: nothing else would tell
-// that they are the pod's.
+// RemovePodLogs removes all logs of a pod and the links to them, even if the runtime does not
+// list the pod. The links are removed first, because only their targets identify the pod.
 func (l Layout) RemovePodLogs(uid types.UID) error {
 	dirs, err := l.PodLogDirs()
 	if err != nil {
@@ -94,8 +96,8 @@ func (l Layout) RemovePodLogs(uid types.UID) error {
 	return nil
 }
 
-// RemoveLogs removes a container's log with everything rotated from it, and the
-// link to it. Only files below LogRoot are touched.
+// RemoveLogs removes a container's log, the logs rotated from it, and the link to it. It removes
+// only logs below LogRoot.
 func (l Layout) RemoveLogs(p labels.Pod, container, id, logPath string) error {
 	if l.LinkDir != "" {
 		err := os.Remove(l.link(p, container, id))
@@ -130,13 +132,13 @@ func removePrefixed(prefix string) error {
 	return errors.Join(errs...)
 }
 
-// Layout tells where the files of pods are.
+// Layout has the paths of pods' files.
 type Layout struct {
-	// LogRoot holds a directory of logs per pod.
+	// LogRoot is the directory with one log directory per pod.
 	LogRoot string
-	// LinkDir has a symbolic link to the log of each container; "" means no links.
+	// LinkDir is the directory of symbolic links to container logs. "" disables links.
 	LinkDir string
-	// PodDir returns a pod's directory, in which termination message files are; nil
-	// means that there are none.
+	// PodDir returns a pod's directory, which contains its termination message files. Optional:
+	// without it there are no such files.
 	PodDir func(uid types.UID) string
 }

@@ -12,8 +12,8 @@ import (
 	"github.com/podwright/podwright/cri/pods/labels"
 )
 
-// TerminationFile is the file on the node that is mounted where the container
-// writes its message; "" when there is none.
+// TerminationFile returns the node's file that is mounted at the container's termination message
+// path, or "".
 func TerminationFile(s *runtimeapi.ContainerStatus) string {
 	path := s.GetAnnotations()[labels.AnnotationTerminationMessagePath]
 	if path == "" {
@@ -27,9 +27,8 @@ func TerminationFile(s *runtimeapi.ContainerStatus) string {
 	return ""
 }
 
-// MakeTerminationFile makes the message file of one instance and returns its
-// path. The name follows from the instance, so that a repeated start finds the
-// same file.
+// MakeTerminationFile makes the message file of one instance and returns its path. A repeated
+// start of the instance uses the same path.
 func (l Layout) MakeTerminationFile(uid types.UID, container string, restartCount int32) (string, error) {
 	dir := filepath.Join(l.PodDir(uid), "containers", container)
 	if err := os.MkdirAll(dir, 0o750); err != nil {
@@ -39,14 +38,14 @@ func (l Layout) MakeTerminationFile(uid types.UID, container string, restartCoun
 	if err := os.WriteFile(path, nil, 0o666); err != nil {
 		return "", fmt.Errorf("termination message file: %w", err)
 	}
-	if err := os.Chmod(path, 0o666); err != nil { // whatever the umask is
+	if err := os.Chmod(path, 0o666); err != nil { // not subject to the umask
 		return "", fmt.Errorf("termination message file: %w", err)
 	}
 	return path, nil
 }
 
-// RemoveTerminationFile removes the message file of a container, if it is one of
-// ours.
+// RemoveTerminationFile removes the message file of a container, if it is below the pod's
+// directory.
 func (l Layout) RemoveTerminationFile(uid types.UID, s *runtimeapi.ContainerStatus) error {
 	path := TerminationFile(s)
 	if path == "" || l.PodDir == nil {

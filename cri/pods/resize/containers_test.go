@@ -15,11 +15,11 @@ import (
 	"github.com/podwright/podwright/pleg/observed"
 )
 
-// hears is a runtime that writes down what it is told.
+// hears is a runtime that records the received resources.
 type hears struct {
 	cri.ResourceUpdater
 	containers, sandboxes []string
-	ends                  func() // at the first container
+	ends                  func() // called at the first container
 }
 
 func words(r *runtimeapi.LinuxContainerResources) string {
@@ -39,7 +39,7 @@ func (h *hears) UpdatePodSandboxResources(_ context.Context, r *runtimeapi.Updat
 	return nil
 }
 
-// resizeSpec resizes a pod that has what is recorded to what its spec says.
+// resizeSpec resizes a pod from the recorded resources to its spec.
 func resizeSpec(ctx context.Context, t *testing.T, runtime Runtime, spec v1.PodSpec, recorded actions.Actuated, todo actions.Actions) (*Record, error) {
 	t.Helper()
 	record := &Record{store: NewMemory(), uid: "1", actuated: recorded}
@@ -47,7 +47,7 @@ func resizeSpec(ctx context.Context, t *testing.T, runtime Runtime, spec v1.PodS
 	return record, newResizer(t, Config{Runtime: runtime}).Resize(ctx, Request{Pod: pod, Status: &observed.Pod{UID: "1"}, Actions: &todo, Record: record})
 }
 
-// updateOf is one of a container whose ID is its name.
+// updateOf returns an Update of a container whose ID is its name.
 func updateOf(name string, init bool, index int) actions.Update {
 	return actions.Update{ID: observed.ContainerID{ID: name}, Name: name, Init: init, Index: index}
 }
@@ -60,8 +60,8 @@ func recordOf(pod *v1.ResourceRequirements, containers ...string) actions.Actuat
 	return out
 }
 
-// Each container is told of its own resources, and of the other one as it is at that time;
-// one without a limit has the pod's.
+// Each request has the new value of one resource and the current value of the second. A container
+// without a limit gets the pod's.
 func TestResizeContainers(t *testing.T) {
 	both := func(u ...actions.Update) actions.Actions {
 		return actions.Actions{UpdateMemory: u, UpdateCPU: u}
@@ -100,8 +100,8 @@ func TestResizeContainers(t *testing.T) {
 	}
 }
 
-// A request that the spec no longer has is on record no longer; what was recorded before is
-// another record.
+// A request that was removed from the spec is removed from the record. The old record is not
+// changed.
 func TestResizeDropsARequest(t *testing.T) {
 	limits := v1.ResourceRequirements{Limits: needs(100, 100).Limits}
 	spec := v1.PodSpec{Containers: []v1.Container{{Name: "c", Resources: limits}}}
@@ -114,7 +114,8 @@ func TestResizeDropsARequest(t *testing.T) {
 	require.Contains(t, left.Requests, v1.ResourceMemory)
 }
 
-// Once nobody waits any more, the container that was begun is recorded and no other is told.
+// After cancellation the current container is finished and recorded, and no further container is
+// resized.
 func TestResizeEndsBetweenContainers(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	runtime := &hears{ends: cancel}
@@ -127,7 +128,7 @@ func TestResizeEndsBetweenContainers(t *testing.T) {
 	require.True(t, sameRequirements(needs(100, 100), record.Actuated().Containers["a"]))
 }
 
-// The runtime knows the overhead of a pod apart: it is told what the containers have.
+// The sandbox's resources exclude the overhead, which is a separate field.
 func TestResizeWithoutOverhead(t *testing.T) {
 	runtime := &hears{}
 	spec := v1.PodSpec{

@@ -9,7 +9,7 @@ import (
 	"github.com/podwright/podwright/cri/pods/resize"
 )
 
-// The next agent finds the resources that the runtime received.
+// ExampleLoad shows that the next agent finds the recorded resources.
 func ExampleLoad() {
 	store := resize.NewMemory()
 	pod := &v1.Pod{Spec: v1.PodSpec{Containers: []v1.Container{{Name: "app", Resources: v1.ResourceRequirements{

@@ -12,16 +12,16 @@ import (
 	"github.com/podwright/podwright/cri/pods/actions"
 )
 
-// Record is what a Store has of one pod, while somebody acts on the pod. Nothing is
-// recorded without a store. It is not safe for concurrent use.
+// Record is a Store's record of one pod during an action on the pod. Without a store it records
+// no resources. It is not safe for concurrent use.
 type Record struct {
 	store    Store
 	uid      types.UID
 	actuated actions.Actuated
 }
 
-// Load reads what the runtime was last told of a pod. Without that it cannot be known
-// whether containers have to be resized. store may be nil.
+// Load reads the resources last applied to a pod. If it fails, the caller cannot decide about
+// resizes. store may be nil.
 func Load(store Store, uid types.UID) (*Record, error) {
 	r := &Record{store: store, uid: uid}
 	if store == nil {
@@ -34,7 +34,7 @@ func Load(store Store, uid types.UID) (*Record, error) {
 	return r, nil
 }
 
-// Actuated is what the runtime was last told, nil without a store.
+// Actuated returns the resources last applied, or nil without a store.
 func (r *Record) Actuated() *actions.Actuated {
 	if r.store == nil {
 		return nil
@@ -42,10 +42,9 @@ func (r *Record) Actuated() *actions.Actuated {
 	return &r.actuated
 }
 
-// NoteContainer records the resources of a regular or init container that is about to
-// be created: after a crash they may have been applied, and telling the runtime again
-// what it knows does no harm. One that asks for nothing, in a pod that does not either,
-// is not worth a write.
+// NoteContainer records the resources of a regular or init container before its creation, so that
+// the record is complete if the agent dies. Applying recorded resources again is harmless.
+// Without resources in container and pod there is no write.
 func (r *Record) NoteContainer(pod *v1.Pod, c *v1.Container) error {
 	if r.store == nil {
 		return nil
@@ -57,8 +56,7 @@ func (r *Record) NoteContainer(pod *v1.Pod, c *v1.Container) error {
 	return r.setContainer(c.Name, c.Resources)
 }
 
-// NotePod does the same for the resources of a pod as a whole, before its sandbox is
-// made.
+// NotePod records the pod-level resources before the pod's sandbox is created.
 func (r *Record) NotePod(pod *v1.Pod) error {
 	if r.store == nil || samePodRequirements(r.actuated.Pod, pod.Spec.Resources) {
 		return nil
@@ -82,7 +80,7 @@ func (r *Record) save(a actions.Actuated) error {
 	return nil
 }
 
-// withContainer returns a copy in which a container has other resources.
+// withContainer returns a copy with other resources for one container.
 func withContainer(a actions.Actuated, name string, c v1.ResourceRequirements) actions.Actuated {
 	containers := maps.Clone(a.Containers)
 	if containers == nil {
@@ -111,26 +109,23 @@ func sameQuantities(a, b v1.ResourceList) bool {
 	return maps.EqualFunc(a, b, func(x, y resource.Quantity) bool { return x.Cmp(y) == 0 })
 }
 
-// Store keeps the resources last sent to the runtime across restarts of the agent. Lost
-// resources count as never sent, and are sent again. A container whose resizePolicy
-// is RestartContainer is then restarted only if the runtime reports other values
-// than the spec has.
+// Store keeps the resources last applied in the runtime across restarts of the agent. Lost
+// resources count as never applied, and are applied again. A container whose resizePolicy is
+// RestartContainer is then restarted only if the runtime reports values that differ from the
+// spec.
 //
-// Both methods are safe for concurrent use; for one pod they are called one after
-// the other. Neither keeps or changes its argument's maps, nor may a caller change
-// those of a result.
+// Store must be safe for concurrent use. Calls for one pod do not overlap. Implementations must
+// not keep or change the maps of an argument, and callers must not change the maps of a result.
 type Store interface {
-	// Load returns the record of a pod, empty if there is none. It returns an error
-	// if the record cannot be read now, and the pod is not synced then.
+	// Load returns the record of a pod, or an empty one. On error the pod is not synced.
 	Load(uid types.UID) (actions.Actuated, error)
-	// Save replaces what is recorded of a pod, and drops it when r is empty.
-	// When it returns, the record survives the end of the agent.
+	// Save replaces the record of a pod, or removes it if r is empty. When it returns, the record
+	// survives the end of the agent.
 	Save(uid types.UID, r actions.Actuated) error
 }
 
-// NewMemory returns a store that lasts as long as the process: for tests,
-// and for runtimes whose containers end with the agent. Package allocation has a
-// store on the disk.
+// NewMemory returns a store in memory, for tests and for runtimes whose containers end with the
+// agent. Package allocation has a store on the disk.
 func NewMemory() Store {
 	return &memory{pods: map[types.UID]actions.Actuated{}}
 }

@@ -18,31 +18,31 @@ import (
 	"github.com/podwright/podwright/pleg/observed"
 )
 
-// ErrMemoryInUse says that a memory limit was not lowered because what it is to
-// bound uses as much already, or nobody can tell. The kernel would kill for it.
+// ErrMemoryInUse is returned if a memory limit cannot be lowered because the usage reaches the
+// new limit or is unavailable. The kernel would kill processes.
 var ErrMemoryInUse = errors.New("memory in use")
 
-// Runtime changes resources. A cri.RuntimeService is one. One that has the method
-// ContainerStats of a cri.StatsReader too can have memory limits lowered.
+// Runtime changes resources. A cri.RuntimeService implements it. To lower memory limits, it also
+// needs the method ContainerStats of cri.StatsReader.
 type Runtime interface{ cri.ResourceUpdater }
 
 // Config configures a Resizer. Runtime and Requests are required.
 type Config struct {
-	// Runtime is told of resources. Required.
+	// Runtime applies the resources. Required.
 	Runtime Runtime
-	// Requests puts resources into the words of the runtime. Required.
+	// Requests builds the runtime's requests. Required.
 	Requests *request.Builder
-	// Cgroups changes the cgroups of pods; nil leaves them as they are.
+	// Cgroups changes the cgroups of pods. Optional: without it they stay unchanged.
 	Cgroups Cgroups
 }
 
-// stepGrace bounds a call that changes something after its context is done.
+// stepGrace bounds a call that changes state after its context is done.
 const stepGrace = 5 * time.Second
 
-// Resizer resizes pods in place. It is safe for concurrent use, for different pods.
+// Resizer resizes pods in place. It is safe for concurrent use with different pods.
 type Resizer struct{ cfg Config }
 
-// New checks the configuration and returns a Resizer.
+// New validates the configuration and returns a Resizer.
 func New(cfg Config) (*Resizer, error) {
 	f := fields.Of("resize: Config")
 	f.Required("Runtime", cfg.Runtime)
@@ -53,25 +53,24 @@ func New(cfg Config) (*Resizer, error) {
 	return &Resizer{cfg: cfg}, nil
 }
 
-// Request asks for a resize. All fields are required.
+// Request is the input of Resize. All fields are required.
 type Request struct {
 	// Pod is the desired pod. It is not changed.
 	Pod *v1.Pod
-	// Status is what the runtime has of it.
+	// Status is the pod's state in the runtime.
 	Status *observed.Pod
-	// Actions are what actions.Compute found to resize.
+	// Actions is the result of actions.Compute, which has the resizes.
 	Actions *actions.Actions
-	// Record is of a store, and follows each call.
+	// Record is the pod's record. Resize updates it after each applied change.
 	Record *Record
 }
 
-// Resize changes the resources of running containers, and of the pod around them,
-// without a restart. It is all told to the runtime or tried again: what has been told
-// is on record after each call, and telling it twice does no harm.
+// Resize changes the resources of running containers and of their pod without a restart. Each
+// applied change is recorded. After an error, call Resize again: changes can be applied twice.
 //
-// The parts of a pod never have more than the whole: what grows does so from the
-// outside in, what shrinks from the inside out; memory before CPU. A memory limit below
-// what is in use is ErrMemoryInUse, and nothing is changed.
+// The pod's values never fall below the sum of its containers: Resize increases the pod before
+// its containers, and decreases it after them; memory goes before CPU. A memory limit below the
+// usage returns ErrMemoryInUse before any change.
 func (z *Resizer) Resize(ctx context.Context, req Request) error {
 	switch {
 	case req.Pod == nil || req.Status == nil || req.Actions == nil || req.Record == nil:
@@ -89,10 +88,9 @@ func (z *Resizer) Resize(ctx context.Context, req Request) error {
 type resizing struct {
 	cfg Config
 	req Request
-	// now is the pod with the resources that it has at this moment; want is the
-	// pod with those that it is to have. Neither is the caller's.
+	// now is the pod with its current resources, want with the desired ones. Both are copies.
 	now, want *v1.Pod
-	// values are those that the pod's cgroup has now.
+	// values are the current values of the pod's cgroup.
 	values cgroups.Needs
 }
 
@@ -140,8 +138,8 @@ func (r *resizing) resource(ctx context.Context, name v1.ResourceName, updates [
 	return nil
 }
 
-// setPod gives the pod as a whole other values: it tells the runtime, and changes
-// the cgroup. If that fails, the runtime is told what still holds.
+// setPod applies pod-level values to the runtime and the pod's cgroup. If the cgroup fails, the
+// runtime gets the old values again.
 func (r *resizing) setPod(ctx context.Context, values cgroups.Needs) error {
 	if err := ctx.Err(); err != nil {
 		return err
@@ -161,8 +159,8 @@ func (r *resizing) setPod(ctx context.Context, values cgroups.Needs) error {
 	return nil
 }
 
-// tellSandbox tells the runtime about the pod as a whole, without its overhead,
-// which it knows apart. Few runtimes want to know.
+// tellSandbox sends the pod-level values to the runtime without the pod's overhead, which is a
+// separate field. Few runtimes implement this call.
 func (r *resizing) tellSandbox(ctx context.Context, values cgroups.Needs) error {
 	overhead := r.req.Pod.Spec.Overhead
 	cpu := amount(overhead, v1.ResourceCPU)
@@ -178,8 +176,8 @@ func (r *resizing) tellSandbox(ctx context.Context, values cgroups.Needs) error 
 	return err
 }
 
-// container resizes one resource of one container. The runtime is sent the other
-// one, too, as it is.
+// container resizes one resource of one container. The request contains the current value of the
+// second resource.
 func (r *resizing) container(ctx context.Context, name v1.ResourceName, u actions.Update) error {
 	if err := ctx.Err(); err != nil {
 		return err
@@ -200,8 +198,8 @@ func (r *resizing) container(ctx context.Context, name v1.ResourceName, u action
 	return r.req.Record.setContainer(u.Name, resized.Resources)
 }
 
-// partly is the pod while one of its resources is as wanted, and the other, if its
-// turn is yet to come, is not: containers without a limit have the pod's.
+// partly returns the pod in the state where the given resource is as desired and later ones are
+// not, because containers without a limit get the pod's.
 func (r *resizing) partly(name v1.ResourceName) *v1.Pod {
 	if name == v1.ResourceCPU || r.want.Spec.Resources == nil {
 		return r.want
@@ -211,8 +209,8 @@ func (r *resizing) partly(name v1.ResourceName) *v1.Pod {
 	return &out
 }
 
-// checkMemory refuses limits that would have the kernel kill: those below what is
-// in use. It looks before anything is changed, so that a resize is not half done.
+// checkMemory returns an error for a memory limit that is not above the usage, because the kernel
+// would kill processes. It runs before any change, so that a resize is not half done.
 func (r *resizing) checkMemory(ctx context.Context) error {
 	for _, u := range r.req.Actions.UpdateMemory {
 		if !tightens(u.Want.MemoryLimit, u.Have.MemoryLimit) {
@@ -240,7 +238,6 @@ func (r *resizing) checkMemory(ctx context.Context) error {
 	return nil
 }
 
-// containerStats tells how much memory a container uses.
 type containerStats interface {
 	ContainerStats(ctx context.Context, containerID string) (*runtimeapi.ContainerStats, error)
 }

@@ -38,7 +38,7 @@ func TestNewRefuses(t *testing.T) {
 	}
 }
 
-// Without a store nothing is recorded, and nothing is known.
+// Without a store no resources are recorded or returned.
 func TestRecordWithoutStore(t *testing.T) {
 	r, err := Load(nil, "1")
 	require.NoError(t, err)
@@ -47,7 +47,7 @@ func TestRecordWithoutStore(t *testing.T) {
 	require.NoError(t, r.NotePod(nil))
 }
 
-// slow is a runtime whose calls last until their contexts end.
+// slow is a runtime whose calls last until their contexts are done.
 type slow struct {
 	cri.ResourceUpdater
 	began func()
@@ -64,7 +64,6 @@ func (s slow) ContainerStats(context.Context, string) (*runtimeapi.ContainerStat
 	return s.stats()
 }
 
-// newResizer is one that puts resources into the words of any runtime.
 func newResizer(t *testing.T, cfg Config) *Resizer {
 	t.Helper()
 	requests, err := request.New(request.Config{})
@@ -75,14 +74,14 @@ func newResizer(t *testing.T, cfg Config) *Resizer {
 	return r
 }
 
-// resizeOne has one container of a pod resized.
+// resizeOne resizes one container of a pod.
 func resizeOne(ctx context.Context, t *testing.T, runtime Runtime, todo actions.Actions) error {
 	t.Helper()
 	_, err := resizeSpec(ctx, t, runtime, v1.PodSpec{Containers: []v1.Container{{Name: "c"}}}, actions.Actuated{}, todo)
 	return err
 }
 
-// A call goes on for 5 s after its context.
+// A call may continue for 5 s after its context is done.
 func TestStepGrace(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
@@ -93,8 +92,8 @@ func TestStepGrace(t *testing.T) {
 	})
 }
 
-// C35: what a container uses is needed to lower its limit of memory. A runtime that fails to
-// tell, or tells nothing, is not a container that uses none.
+// C35: a memory limit is lowered only if the container's usage is available. A failed or empty
+// response does not count as no usage.
 func TestUnknownUsage(t *testing.T) {
 	failed := errors.New("no answer")
 	lower := actions.Actions{UpdateMemory: []actions.Update{{Name: "c", Want: actions.Amounts{MemoryLimit: 5}, Have: actions.Amounts{MemoryLimit: 9}}}}
@@ -113,7 +112,7 @@ func TestUnknownUsage(t *testing.T) {
 	require.ErrorContains(t, resizeOne(t.Context(), t, struct{ cri.ResourceUpdater }{}, lower), "no statistics")
 }
 
-// uses are the cgroups of pods that use so much.
+// uses is a Cgroups with a fixed memory usage.
 type uses struct {
 	Cgroups
 	bytes int64
@@ -124,8 +123,7 @@ func (u uses) PodMemoryUsage(context.Context, *v1.Pod) (int64, error) { return u
 
 func (u uses) SetPodCgroup(context.Context, *v1.Pod, cgroups.Needs) error { return nil }
 
-// Of a pod as a whole nothing is changed either that would have the kernel kill, or of which
-// nobody knows whether it would.
+// A pod-level memory limit is not lowered if the usage reaches it or is unavailable.
 func TestMemoryOfAPod(t *testing.T) {
 	failed := errors.New("no such cgroup")
 	const limit = 5 << 20
@@ -158,7 +156,7 @@ func TestMemoryOfAPod(t *testing.T) {
 	}
 }
 
-// A request that is not complete, or of two pods, is refused.
+// An incomplete request, or one with two different pods, is refused.
 func TestRequestRefused(t *testing.T) {
 	r := newResizer(t, Config{Runtime: slow{}})
 	pod := func(uid string) *v1.Pod { return &v1.Pod{ObjectMeta: metav1.ObjectMeta{UID: types.UID(uid)}} }
@@ -182,13 +180,13 @@ func TestRequestRefused(t *testing.T) {
 	}
 }
 
-// tells is a runtime, a store and the cgroups of pods that write down what they are told.
+// tells is a runtime, a store and a Cgroups that record their calls.
 type tells struct {
 	cri.ResourceUpdater
 	Cgroups
 	did   []string
 	fails map[string]error
-	ends  func() // at the first change of a cgroup
+	ends  func() // called at the first change of a cgroup
 }
 
 func (s *tells) note(what string) error {
@@ -213,8 +211,8 @@ func (s *tells) Save(_ types.UID, a actions.Actuated) error {
 	return s.note(fmt.Sprintf("save %d", a.Pod.Requests.Cpu().MilliValue()))
 }
 
-// C37: the resources of the pod as a whole: those of the sandbox, then the cgroup, then the
-// record; if the cgroup cannot be changed the sandbox is told what still holds.
+// C37: a pod-level resize changes the sandbox, then the cgroup, then the record. If the cgroup
+// fails, the sandbox gets the old values again.
 func TestResizeWhole(t *testing.T) {
 	failed := errors.New("failed")
 	for _, c := range []struct {
@@ -243,8 +241,8 @@ func TestResizeWhole(t *testing.T) {
 	}
 }
 
-// A cgroup that cannot be lowered is not on record as lowered, and the sandbox is told what
-// still holds.
+// If the cgroup cannot be lowered, the record stays unchanged, and the sandbox gets the old
+// values again.
 func TestLowerWholeFails(t *testing.T) {
 	failed := errors.New("failed")
 	s := &tells{fails: map[string]error{"cgroup 50": failed}}
@@ -252,8 +250,8 @@ func TestLowerWholeFails(t *testing.T) {
 	require.Equal(t, []string{"load", "sandbox s shares=51", "cgroup 50", "sandbox s shares=102"}, s.did)
 }
 
-// A step that has begun is finished, and no other begins when nobody waits any more: limit
-// and request are raised one after the other.
+// Cancellation lets the current step finish and starts no further step: limit and request are
+// separate steps.
 func TestResizeWholeEndsBetweenSteps(t *testing.T) {
 	raise := func(ctx context.Context, s *tells) error {
 		cpu := func(milli int64) *v1.ResourceRequirements {
@@ -271,12 +269,12 @@ func TestResizeWholeEndsBetweenSteps(t *testing.T) {
 	require.Equal(t, []string{"load", "sandbox s shares=51", "cgroup 50"}, half.did)
 }
 
-// cpuRequest is a request, without a limit, in thousandths of a CPU.
+// cpuRequest returns a request in millicores without a limit.
 func cpuRequest(milli int64) *v1.ResourceRequirements {
 	return &v1.ResourceRequirements{Requests: v1.ResourceList{v1.ResourceCPU: *resource.NewMilliQuantity(milli, resource.DecimalSI)}}
 }
 
-// resizeTo changes the resources of a pod as a whole.
+// resizeTo resizes the pod level of a pod.
 func resizeTo(ctx context.Context, t *testing.T, s *tells, from, to *v1.ResourceRequirements) error {
 	t.Helper()
 	record, err := Load(s, "1")

@@ -16,9 +16,9 @@ import (
 	"github.com/podwright/podwright/pleg/observed"
 )
 
-// What this file does is pure: it computes with the resources of pods.
+// The functions of this file are pure. They compute the resources of pods.
 
-// withoutOverhead takes the overhead from a limit, if there is one.
+// withoutOverhead subtracts the overhead from a limit. 0 stays 0, no limit.
 func withoutOverhead(limit, overhead int64) int64 {
 	if limit == 0 {
 		return 0
@@ -26,7 +26,7 @@ func withoutOverhead(limit, overhead int64) int64 {
 	return limit - overhead
 }
 
-// amount is thousandths of CPUs, or bytes.
+// amount returns millicores or bytes.
 func amount(list v1.ResourceList, name v1.ResourceName) int64 {
 	q := list[name]
 	if name == v1.ResourceCPU {
@@ -35,13 +35,13 @@ func amount(list v1.ResourceList, name v1.ResourceName) int64 {
 	return q.Value()
 }
 
-// A valueField is one of what a pod needs.
+// A valueField selects one field of cgroups.Needs.
 type valueField struct {
 	of        func(*cgroups.Needs) *int64
-	unlimited bool // 0 means without limit
+	unlimited bool // 0 means no limit
 }
 
-// valuesOf returns limit and request of a resource.
+// valuesOf returns the fields for limit and request of a resource.
 func valuesOf(name v1.ResourceName) (limit, request valueField) {
 	if name == v1.ResourceCPU {
 		return valueField{func(v *cgroups.Needs) *int64 { return &v.CPULimit }, true},
@@ -53,7 +53,7 @@ func valuesOf(name v1.ResourceName) (limit, request valueField) {
 
 func (f valueField) same(a, b cgroups.Needs) bool { return *f.of(&a) == *f.of(&b) }
 
-// grows tells whether to has more than from.
+// grows reports whether the field is larger in to than in from.
 func (f valueField) grows(from, to cgroups.Needs) bool {
 	a, b := *f.of(&from), *f.of(&to)
 	if f.unlimited && (a == 0 || b == 0) {
@@ -62,17 +62,17 @@ func (f valueField) grows(from, to cgroups.Needs) bool {
 	return b > a
 }
 
-// copied returns values with the field of from.
+// copied returns values with the field taken from from.
 func (f valueField) copied(values, from cgroups.Needs) cgroups.Needs {
 	*f.of(&values) = *f.of(&from)
 	return values
 }
 
-// tightens tells whether a limit is lower than before, or new. 0 is none.
+// tightens reports whether a limit is new or lower than before. 0 means no limit.
 func tightens(want, have int64) bool { return want != 0 && (have == 0 || want < have) }
 
-// actuatedPod is a pod with the resources that its containers have: those on
-// record, else what the runtime reports of a running container, else the spec's.
+// actuatedPod returns the pod with its current resources: the recorded ones, or else the reported
+// ones of a running container, or else the spec's.
 func actuatedPod(pod *v1.Pod, seen *observed.Pod, actuated actions.Actuated) *v1.Pod {
 	out := withOwnContainers(pod)
 	if actuated.Pod != nil {
@@ -91,8 +91,8 @@ func actuatedPod(pod *v1.Pod, seen *observed.Pod, actuated actions.Actuated) *v1
 	return out
 }
 
-// wantedPod is a pod with the resources that it is to have. A limit that is not
-// there any more stays as it is in now: no runtime takes it away.
+// wantedPod returns the pod with its desired resources. A removed limit keeps its value in now,
+// because runtimes cannot remove limits.
 func wantedPod(pod, now *v1.Pod) *v1.Pod {
 	out := withOwnContainers(pod)
 	for i := range out.Spec.InitContainers {
@@ -108,7 +108,7 @@ func wantedPod(pod, now *v1.Pod) *v1.Pod {
 	return out
 }
 
-// withOwnContainers is a copy whose lists of containers can be changed.
+// withOwnContainers returns a copy of the pod with copied container lists.
 func withOwnContainers(pod *v1.Pod) *v1.Pod {
 	out := *pod
 	out.Spec.InitContainers = slices.Clone(pod.Spec.InitContainers)
@@ -127,7 +127,7 @@ func keepLimits(want *v1.ResourceRequirements, now v1.ResourceRequirements) {
 	}
 }
 
-// withResource returns resources with one of them as in another.
+// withResource returns have with one resource taken from want.
 func withResource(have, want v1.ResourceRequirements, name v1.ResourceName) v1.ResourceRequirements {
 	out := have
 	out.Requests, out.Limits = cloned(have.Requests), cloned(have.Limits)
@@ -149,8 +149,8 @@ func cloned(list v1.ResourceList) v1.ResourceList {
 	return out
 }
 
-// reported puts the limits that a runtime reports in the place of others. A limit
-// that the container does not have itself is the pod's.
+// reported returns spec with the limits that a runtime reports. It skips limits that the
+// container does not have itself, because they are the pod's.
 func reported(r *observed.Resources, spec v1.ResourceRequirements) v1.ResourceRequirements {
 	if r == nil {
 		return spec
@@ -166,7 +166,6 @@ func reported(r *observed.Resources, spec v1.ResourceRequirements) v1.ResourceRe
 	return out
 }
 
-// containerOf is the container of an update.
 func containerOf(pod *v1.Pod, u actions.Update) *v1.Container {
 	if u.Init {
 		return &pod.Spec.InitContainers[u.Index]
@@ -174,17 +173,16 @@ func containerOf(pod *v1.Pod, u actions.Update) *v1.Container {
 	return &pod.Spec.Containers[u.Index]
 }
 
-// notImplemented tells whether a runtime lacks a call. Some say so in words.
+// notImplemented reports whether a runtime lacks a call. Some runtimes return only a text.
 func notImplemented(err error) bool {
 	return cri.IsUnimplemented(err) ||
 		status.Code(err) == codes.Unknown && strings.Contains(err.Error(), "not implemented")
 }
 
-// Cgroups changes the cgroups of pods, the parents of their containers' cgroups.
+// Cgroups changes the cgroups of pods, which are the parents of their containers' cgroups.
 type Cgroups interface {
-	// SetPodCgroup makes a pod's cgroup enforce and reserve what the pod needs now. It
-	// can be repeated.
+	// SetPodCgroup sets the limits and reservations of a pod's cgroup. It must be idempotent.
 	SetPodCgroup(ctx context.Context, pod *v1.Pod, needs cgroups.Needs) error
-	// PodMemoryUsage is how much memory, in bytes, a pod's cgroup uses now.
+	// PodMemoryUsage returns the memory usage of a pod's cgroup in bytes.
 	PodMemoryUsage(ctx context.Context, pod *v1.Pod) (int64, error)
 }

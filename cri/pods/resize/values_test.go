@@ -16,7 +16,7 @@ import (
 	"github.com/podwright/podwright/pleg/observed"
 )
 
-// A limit of 0 is none, which is more than any.
+// A limit of 0 means no limit, which is more than any value.
 func TestGrows(t *testing.T) {
 	for name, values := range map[v1.ResourceName]func(int64) cgroups.Needs{
 		v1.ResourceCPU:    func(n int64) cgroups.Needs { return cgroups.Needs{CPULimit: n, CPURequest: n} },
@@ -34,7 +34,7 @@ func TestGrows(t *testing.T) {
 	}
 }
 
-// C37: a runtime lacks a call if it says so by the code, or in words without a code.
+// C37: a runtime lacks a call if the code says so, or the text without a specific code.
 func TestNotImplemented(t *testing.T) {
 	const words = "UpdatePodSandboxResources is not implemented"
 	for _, c := range []struct {
@@ -52,7 +52,7 @@ func TestNotImplemented(t *testing.T) {
 	}
 }
 
-// A limit that is wanted no more stays; the pod that was given does not change.
+// A removed limit keeps its value, and the given pod is not changed.
 func TestWantedPod(t *testing.T) {
 	now := &v1.Pod{Spec: v1.PodSpec{
 		Resources:      new(needs(7, 7)),
@@ -78,7 +78,7 @@ func TestWantedPod(t *testing.T) {
 	}
 }
 
-// needs are requests and limits alike: milli-CPUs and MiB.
+// needs returns equal requests and limits, in millicores and MiB.
 func needs(cpu, memory int64) v1.ResourceRequirements {
 	list := v1.ResourceList{
 		v1.ResourceCPU:    *resource.NewMilliQuantity(cpu, resource.DecimalSI),
@@ -87,7 +87,7 @@ func needs(cpu, memory int64) v1.ResourceRequirements {
 	return v1.ResourceRequirements{Requests: list, Limits: list}
 }
 
-// A limit that the runtime reports counts, of a container that has one itself.
+// A reported limit is used only for a container that has its own limit.
 func TestReported(t *testing.T) {
 	value := func(v int64) *int64 { return &v }
 	both := needs(5, 5)
@@ -111,8 +111,8 @@ func TestReported(t *testing.T) {
 	}
 }
 
-// What containers have is what was recorded, else what the runtime says of one that runs,
-// else what the spec says.
+// The current resources are the recorded ones, or else those reported for a running container, or
+// else the spec's.
 func TestActuatedPod(t *testing.T) {
 	seven := int64(7)
 	pod := &v1.Pod{Spec: v1.PodSpec{
@@ -138,7 +138,7 @@ func TestActuatedPod(t *testing.T) {
 	require.Same(t, recorded, actuatedPod(pod, seen, actions.Actuated{Pod: recorded}).Spec.Resources)
 }
 
-// saves counts what is written to a store.
+// saves counts the writes to a store.
 type saves struct {
 	Store
 	n int
@@ -149,8 +149,8 @@ func (s *saves) Save(uid types.UID, a actions.Actuated) error {
 	return s.Store.Save(uid, a)
 }
 
-// A record that would not change is not written, nor one without resources in a pod that has
-// none either.
+// There is no write for an unchanged record, or for a container without resources in a pod
+// without any.
 func TestNoteContainer(t *testing.T) {
 	none, five := v1.ResourceRequirements{}, needs(5, 5)
 	of := func(r v1.ResourceRequirements) map[string]v1.ResourceRequirements {
