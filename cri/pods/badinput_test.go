@@ -18,9 +18,9 @@ import (
 	"github.com/podwright/podwright/cri/pods/request"
 )
 
-// Bad input of each stage of a start ends in the reason that a user knows, with an event on
-// the container, leaves the other container of the pod alone, and is over when its cause is.
-// The rest of what package request refuses is in its tests.
+// Bad input fails each stage of a start with the documented reason and an event on the container.
+// It does not affect the second container of the pod, and correcting it lets the container start.
+// The tests of package request cover further bad input.
 func TestBadInput(t *testing.T) {
 	volumes := &request.Memory{}
 	fix := func(c *v1.Container) { *c = testPod("a").Spec.Containers[0] }
@@ -74,8 +74,8 @@ func TestBadInput(t *testing.T) {
 	}
 }
 
-// refuseUnknownCapability is a runtime that knows one capability. Some refuse others,
-// some leave them out.
+// refuseUnknownCapability simulates a runtime that supports one capability. Some runtimes refuse
+// others, some ignore them.
 func refuseUnknownCapability(_ context.Context, _ string, request any) error {
 	create, ok := request.(*runtimeapi.CreateContainerRequest)
 	if !ok {
@@ -89,8 +89,8 @@ func refuseUnknownCapability(_ context.Context, _ string, request any) error {
 	return nil
 }
 
-// C47: a pod that does not get the resolver it asks for is told so when its sandbox is
-// made, and not again for each container in it.
+// C47: events for resolver settings that a pod does not get are recorded once, when its sandbox
+// is created, and not again for each container.
 func TestResolverEventsComeOnce(t *testing.T) {
 	h := newHarness(t, fake.Config{Programs: programs(map[string]fake.Program{"a": fake.Exit(1)})})
 	pod := testPod("a", "b")
@@ -104,7 +104,7 @@ func TestResolverEventsComeOnce(t *testing.T) {
 		}
 		return out
 	}
-	all := []string{"MissingClusterDNS ", "MissingClusterDNS ", "DNSConfigForming "} // the first is the node's
+	all := []string{"MissingClusterDNS ", "MissingClusterDNS ", "DNSConfigForming "} // the first is on the Node
 	first := h.mustSync(pod)
 	require.Equal(t, all, resolver())
 	waitExited(t, h, pod, 1)
@@ -115,8 +115,8 @@ func TestResolverEventsComeOnce(t *testing.T) {
 	require.Equal(t, all, resolver(), "another sandbox, another word")
 }
 
-// What makes the sandbox impossible is refused by its field before the runtime is asked. It is
-// the whole pod's trouble, no other's, and over when its cause is.
+// Bad input for the sandbox is refused with its field before any runtime call. It affects the
+// whole pod but no further pod, and correcting it lets the pod start.
 func TestBadSandboxInput(t *testing.T) {
 	handler := func(err error) func(context.Context, *v1.Pod) (string, error) {
 		return func(context.Context, *v1.Pod) (string, error) { return "", err }

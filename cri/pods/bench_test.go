@@ -22,7 +22,7 @@ import (
 	"github.com/podwright/podwright/pleg/observed"
 )
 
-// benchConfig is an agent with all that it usually has, in a directory of its own.
+// benchConfig is a complete configuration in a temporary directory.
 func benchConfig(b *testing.B, runtime cri.RuntimeService, service cri.ImageService) Config {
 	dir := b.TempDir()
 	require.NoError(b, os.WriteFile(filepath.Join(dir, "resolv.conf"), []byte("nameserver 10.0.0.1\n"), 0o600))
@@ -37,7 +37,7 @@ func benchConfig(b *testing.B, runtime cri.RuntimeService, service cri.ImageServ
 	}
 }
 
-// busyPod is a pod as users write them.
+// busyPod is a typical pod.
 func busyPod(i int, containers ...string) *v1.Pod {
 	pod := testPod(containers...)
 	pod.Name, pod.UID = fmt.Sprintf("web-%d", i), types.UID(fmt.Sprintf("0d1e-%d", i))
@@ -52,9 +52,8 @@ func busyPod(i int, containers ...string) *v1.Pod {
 	return pod
 }
 
-// BenchmarkDecideAndBuild is what 100 pods of 3 containers cost apart from calls
-// and files: the decision, and the requests for sandbox and containers. At most
-// 150 µs per pod.
+// BenchmarkDecideAndBuild measures the decision and the requests for 100 pods of 3 containers,
+// without runtime calls and files. Target: at most 150 µs per pod.
 func BenchmarkDecideAndBuild(b *testing.B) {
 	rt, err := fake.New(fake.Config{AnyImage: true})
 	require.NoError(b, err)
@@ -87,7 +86,7 @@ func BenchmarkDecideAndBuild(b *testing.B) {
 	b.ReportMetric(float64((cpuTime()-begin).Microseconds())/float64(b.N*n), "µs-CPU/pod")
 }
 
-// cpuTime is what the process has used so far.
+// cpuTime returns the CPU time of the process.
 func cpuTime() time.Duration {
 	var u syscall.Rusage
 	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {

@@ -21,25 +21,25 @@ import (
 	"github.com/podwright/podwright/internal/fields"
 )
 
-// Runtime is what this package needs of a container runtime. A cri.RuntimeService
-// is one.
+// Runtime is the part of a container runtime that this package uses. A cri.RuntimeService
+// implements it.
 type Runtime interface {
 	cri.Sandboxes
 	cri.ContainerRunner
 	cri.ContainerReader
 }
 
-// Images makes images present. An images.Manager is one.
+// Images pulls images. An images.Manager implements it.
 type Images interface {
-	// Ensure makes the image of a container present as its pull policy wants
-	// it, and honours ctx while it waits or pulls. An *images.Error names the
-	// reason that the container's status shows.
+	// Ensure makes the image of a container present, following its pull policy. It returns soon
+	// after ctx is done, also while it waits or pulls. An *images.Error carries the waiting
+	// reason for the container's status.
 	Ensure(ctx context.Context, r images.Request) (images.Image, error)
 }
 
-// ImagesForgetter is an Images that remembers something of pods, such as failed pulls.
+// ImagesForgetter is an Images that keeps state of pods, such as failed pulls.
 type ImagesForgetter interface {
-	// Forget drops that, once the pod is gone for good.
+	// Forget drops the state of a pod that was removed for good.
 	Forget(pod types.UID)
 }
 
@@ -47,96 +47,91 @@ type ImagesForgetter interface {
 type Config struct {
 	// Runtime runs sandboxes and containers. Required.
 	Runtime Runtime
-	// Images makes images present. Required. One that is an ImagesForgetter is told
-	// what Manager.Forget is told.
+	// Images pulls images. Required. If it is an ImagesForgetter, Manager.Forget calls its
+	// Forget.
 	Images Images
-	// RuntimeName is the prefix of container IDs, as cri.Versioner reports it:
+	// RuntimeName is the prefix of container IDs, as cri.Versioner reports it, such as
 	// "containerd". Required.
 	RuntimeName string
 
-	// LogRoot holds a directory of logs per pod; zero means /var/log/pods.
+	// LogRoot is the directory with one log directory per pod. Default: /var/log/pods.
 	LogRoot string
-	// LinkDir gets a symbolic link to the log of each container, usually
-	// /var/log/containers; zero means no links.
+	// LinkDir is the directory of symbolic links to container logs, usually /var/log/containers.
+	// Optional: without it no links are made.
 	LinkDir string
-	// PodDir returns a pod's directory, in which /etc/hosts and termination
-	// message files are made; nil means none of them: pods get the runtime's
-	// /etc/hosts, and nobody can write a message.
+	// PodDir returns the directory of a pod, for /etc/hosts and termination message files.
+	// Optional: without it pods get the runtime's /etc/hosts and no termination messages.
 	PodDir func(uid types.UID) string
 
-	// MaxConcurrentStarts is how many sandboxes and containers are being
-	// started at a time; zero means 4. Pulls, mounts, hooks and back-off do not
-	// count, nor does what has taken more than 10 s. A pod that has its sandbox
-	// goes before one that has none.
+	// MaxConcurrentStarts bounds the sandboxes and containers that start at the same time.
+	// Default: 4. Pulls, mounts, hooks and back-off do not count, nor does a start that takes
+	// more than 10 s. Containers go before new sandboxes.
 	MaxConcurrentStarts int
-	// MaxCrashLoopDelay bounds the delay before a crashing container is started
-	// again; zero means 300 s. The first delay is the smaller of it and 10 s.
+	// MaxCrashLoopDelay is the longest delay before a crashing container is restarted. Default:
+	// 300 s. The first delay is 10 s, or MaxCrashLoopDelay if that is shorter.
 	MaxCrashLoopDelay time.Duration
 
-	// Inputs are where environment variables, volumes and devices come from.
-	// What a container asks for and none of them provides is a
-	// CreateContainerConfigError.
+	// Inputs provide environment variables, volumes and devices. If no input provides a
+	// container's requirement, its start fails with CreateContainerConfigError.
 	Inputs request.Inputs
-	// CgroupParent returns the cgroup in which a pod's sandbox is put; nil
-	// means the runtime's default.
+	// CgroupParent returns the parent cgroup of a pod's sandbox. Optional: without it the runtime
+	// chooses.
 	CgroupParent func(pod *v1.Pod) string
-	// RuntimeHandler returns the handler of a pod's RuntimeClass. It is asked
-	// only for pods that name one; nil means that such pods get no sandbox.
+	// RuntimeHandler returns the handler of a pod's RuntimeClass. It is called only for pods with
+	// a RuntimeClass. Optional: without it such pods get no sandbox.
 	RuntimeHandler func(ctx context.Context, pod *v1.Pod) (string, error)
 
-	// Hooks runs lifecycle handlers, such as a hooks.Runner does; nil means that
-	// containers with a postStart handler end with PostStartHookError, and that
-	// preStop handlers are passed over with an event.
+	// Hooks runs lifecycle handlers; a hooks.Runner implements it. Optional: without it
+	// containers with a postStart handler fail with PostStartHookError, and preStop handlers are
+	// skipped with an event.
 	Hooks Hooks
-	// PreCreate is called right before a container is created and may change
-	// its configuration, to pin it to CPUs for instance; nil changes nothing. An
-	// error is the waiting reason PreCreateHookError.
+	// PreCreate is called immediately before a container is created and may change its
+	// configuration, for example to pin it to CPUs. Its error becomes the waiting reason
+	// PreCreateHookError. Optional.
 	PreCreate func(ctx context.Context, pod *v1.Pod, container *v1.Container, config *runtimeapi.ContainerConfig) error
-	// PreStart is called between the creation of a container and its start; nil
-	// means nothing. An error is the waiting reason PreStartHookError.
+	// PreStart is called between the creation and the start of a container. Its error becomes the
+	// waiting reason PreStartHookError. Optional.
 	PreStart func(ctx context.Context, pod *v1.Pod, container *v1.Container, id string) error
-	// Actuated remembers the resources that the runtime was last told for each
-	// container; nil means that pods are not resized in place: changed resources
-	// count from the next instance of a container.
+	// Actuated stores the resources last applied to each container in the runtime. Optional:
+	// without it pods are not resized in place, and changed resources apply from the next
+	// instance of a container.
 	Actuated resize.Store
-	// PodCgroups changes the cgroups of pods that are resized; nil leaves them
-	// as they are.
+	// PodCgroups resizes pod cgroups. Optional: without it they stay unchanged.
 	PodCgroups resize.Cgroups
 
-	// Node is what pods are told about the node and given of it.
+	// Node describes the node to containers.
 	Node Node
-	// DNS is what pods are told about name servers.
+	// DNS configures name resolution in pods.
 	DNS DNS
 
-	// Event records Kubernetes events; nil records none.
+	// Event records Kubernetes events. Optional.
 	Event podwright.EventFunc
 	// Metrics are optional callbacks.
 	Metrics Metrics
-	// Logger gets what is not an event and not an error result; nil discards.
+	// Logger receives messages that are neither events nor returned errors. Default: discard.
 	Logger *slog.Logger
 }
 
-// Hooks runs the lifecycle handlers of containers. A hooks.Runner does.
+// Hooks runs the lifecycle handlers of containers. A hooks.Runner implements it.
 type Hooks interface {
-	// Run runs a handler of a container, which has the given ID in the runtime,
-	// to its end or that of ctx; there is no other bound. The output is for logs,
-	// and never part of the error, which becomes an event. It is called for
-	// different containers at the same time.
+	// Run runs a handler of the container with the given runtime ID until the handler ends or ctx
+	// is done; there is no other bound. Only logs get the output: it must not appear in the
+	// error, which becomes an event. Run is called concurrently for different containers.
 	Run(ctx context.Context, pod *v1.Pod, container *v1.Container, id string, handler *v1.LifecycleHandler) (output string, err error)
 }
 
-// Node describes the node as far as containers depend on it.
+// Node describes the node to containers.
 type Node = request.Node
 
-// DNS describes name resolution in pods.
+// DNS configures name resolution in pods.
 type DNS = request.DNS
 
-// Manager runs pods on a CRI runtime. It starts no goroutine that outlives a
-// call, except for a Hooks that ignores its context (see Overdue), and keeps in memory
-// only what it may forget: back-off delays, which it finds again in the runtime or is
-// told (RestoreBackOff), the reasons of failed starts, which sandboxes it has stopped,
-// and which preStop handlers have ended. All methods are safe for concurrent use, but for one pod SyncPod, KillPod and the removal of its
-// containers never go on at the same time.
+// Manager runs pods on a CRI runtime. It starts no goroutine that outlives a call, except for a
+// Hooks that ignores its context (see Overdue).
+// Its state in memory may be lost: back-off delays (read again from the runtime, or passed to
+// RestoreBackOff), reasons of failed starts, stopped sandboxes, and finished preStop handlers.
+// Manager is safe for concurrent use. For one pod, however, SyncPod, KillPod and the removal of
+// containers must not run at the same time.
 type Manager struct {
 	cfg       Config
 	builder   *request.Builder
@@ -145,26 +140,26 @@ type Manager struct {
 	gate      *gate
 	stops     *gate
 	crashLoop *backoff.Table
-	// resizer is nil for a runtime that cannot change resources.
+	// resizer is nil if the runtime cannot change resources.
 	resizer *resize.Resizer
 
-	// began is when the Manager was made: older instances are an earlier one's.
+	// began is the creation time of the Manager. Older instances belong to an earlier Manager.
 	began time.Time
 
 	mu       sync.Mutex
 	failures map[types.UID]map[string]*StartError
-	// restored are the containers, by pod and name, whose crash loop was taken over
-	// from an earlier Manager, as far as there was one.
+	// restored has the containers, by pod and name, whose crash loop was restored from an earlier
+	// Manager.
 	restored map[types.UID]map[string]bool
-	// stopped are sandboxes, by ID, whose stop has succeeded and whose removal
-	// has not: they need no second stop.
+	// stopped has the IDs of sandboxes that were stopped and not yet removed. They need no second
+	// stop.
 	stopped map[string]bool
 
 	preStops preStops
 	refusals refusals
 }
 
-// New checks the configuration and returns a Manager.
+// New validates the configuration and returns a Manager.
 func New(cfg Config) (*Manager, error) {
 	if err := cfg.complete(); err != nil {
 		return nil, err
@@ -199,14 +194,14 @@ func New(cfg Config) (*Manager, error) {
 }
 
 const (
-	// maxStops is the largest number of containers and sandboxes that are being stopped, or
-	// have a preStop handler called, at a time: the runtime needs time for others, such as
-	// exec probes. Stops that take more than 250 ms do not count: they wait for a process.
+	// maxStops bounds the containers and sandboxes that stop or run a preStop handler at the same
+	// time, so that the runtime has time for other calls, such as exec probes. A stop that takes
+	// more than 250 ms does not count: it waits for a process.
 	maxStops = 64
-	// maxPodStops is the same for the containers of one pod.
+	// maxPodStops is the same bound for the containers of one pod.
 	maxPodStops = 16
-	// stepGrace bounds a runtime call that changes something after the context of its sync
-	// is done, so that it is not left half done.
+	// stepGrace bounds a runtime call that changes state after the context of its sync is done,
+	// so that the change completes.
 	stepGrace = 5 * time.Second
 )
 
@@ -229,32 +224,32 @@ func (c *Config) complete() error {
 	return f.Err()
 }
 
-// ContainerKind says which list of a pod's spec a container is in.
+// ContainerKind is the list of a pod's spec that contains a container.
 type ContainerKind string
 
-// The kinds of containers, by the names that metrics give them.
+// The kinds of containers, as metrics name them.
 const (
 	KindRegular   ContainerKind = "container"
 	KindInit      ContainerKind = "init_container"
 	KindEphemeral ContainerKind = "ephemeral_container"
 )
 
-// Metrics are callbacks for counters and histograms. Each may be nil. They are
-// called from the goroutine of the sync and must not block. What was called off is
-// not counted.
+// Metrics are callbacks for counters and histograms. Each is optional. They run in the goroutine
+// of the sync and must not block. Cancelled operations are not counted.
 type Metrics struct {
-	// OnSandboxStart is called after each try to make a sandbox, with the handler
-	// of its RuntimeClass ("" for the default) and how long the runtime took.
+	// OnSandboxStart is called after each attempt to run a sandbox, with its RuntimeClass handler
+	// ("" for the default) and the duration of the runtime call.
 	OnSandboxStart func(handler string, took time.Duration, err error)
-	// OnUsersStart is called after each sync that has tried to make a sandbox for a pod with
-	// users of its own (hostUsers: false), with what failed in it.
+	// OnUsersStart is called after each sync that attempted to run a sandbox with a user
+	// namespace (hostUsers: false), with the error of the sync.
 	OnUsersStart func(err error)
-	// OnImagesMount is called when a container was started that mounts images, with their
-	// number, and with failed when it was not since the runtime could not mount them.
+	// OnImagesMount is called after an attempt to start a container with image volumes, with
+	// their number. failed is true if the runtime could not mount them. Other failures do not
+	// count.
 	OnImagesMount func(volumes int, failed bool)
-	// OnContainerStart is called after each try to start a container that was not
-	// held back, with "" or the waiting reason of the failure.
+	// OnContainerStart is called after each attempt to start a container, with "" or the waiting
+	// reason of the failure. Starts refused by back-off do not count.
 	OnContainerStart func(kind ContainerKind, reason string)
-	// OnResize is called after each try to resize a pod in place.
+	// OnResize is called after each attempt to resize a pod in place.
 	OnResize func(took time.Duration, err error)
 }

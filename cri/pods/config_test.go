@@ -37,9 +37,9 @@ func TestNewRefuses(t *testing.T) {
 	}
 }
 
-// The files of a container: its message file, the directory of its logs and, once the pod has
-// an address or the node's network, /etc/hosts (6.5). What it mounts itself wins. The rest of
-// the request is compared by TestGolden.
+// A start makes the container's message file, its log directory, and, once the pod has an address
+// or the node's network, /etc/hosts (6.5). A volume mounted at the same path replaces them.
+// TestGolden compares the rest of the request.
 func TestFilesOfContainer(t *testing.T) {
 	h := newHarness(t, fake.Config{})
 	h.cfg.DNS.ClusterDomain, h.cfg.DNS.HostsFile = "cluster.local", filepath.Join(h.dir, "node-hosts")
@@ -70,7 +70,7 @@ func TestFilesOfContainer(t *testing.T) {
 	}
 }
 
-// What cannot be honoured is refused by name.
+// Unsupported fields are refused with their path.
 func TestUnsupported(t *testing.T) {
 	require.Empty(t, Unsupported(testPod("a")))
 	windows := &v1.SecurityContext{WindowsOptions: &v1.WindowsSecurityContextOptions{}}
@@ -93,8 +93,8 @@ func TestUnsupported(t *testing.T) {
 	}, got)
 }
 
-// A request without its parts, the status of another pod, and a pod without UID, name or
-// namespace, are refused, and nothing is done with them.
+// Incomplete requests, the status of another pod, and a pod without UID, name or namespace are
+// refused without any action.
 func TestIdentityIsChecked(t *testing.T) {
 	h := newHarness(t, fake.Config{})
 	other := testPod("b")
@@ -135,8 +135,8 @@ func TestIdentityIsChecked(t *testing.T) {
 	require.Len(t, h.status(other).Running(), 1)
 }
 
-// A container may write to its hosts file what it likes. The next start has the
-// content again, and costs the agent no memory.
+// A container may write any amount to its hosts file. The next start restores the content without
+// reading the whole file into memory.
 func TestHostsFileThatAContainerHasBlownUp(t *testing.T) {
 	h := newHarness(t, fake.Config{})
 	pod := testPod("a")
@@ -159,8 +159,8 @@ func TestHostsFileThatAContainerHasBlownUp(t *testing.T) {
 	require.Equal(t, want, have)
 }
 
-// A container that sees the pod's folder may replace the file. The agent
-// does not wait for a pipe, and the target of a link stays as it is.
+// A container with access to the pod's folder may replace the file. The agent does not block on a
+// pipe, and does not write through a link.
 func TestHostsFileIsPlain(t *testing.T) {
 	h := newHarness(t, fake.Config{})
 	pod := testPod("a")

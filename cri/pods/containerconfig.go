@@ -16,8 +16,8 @@ import (
 	"github.com/podwright/podwright/cri/pods/request"
 )
 
-// containerConfig generates the configuration of a container that is about to be created,
-// and makes the directories and files that it refers to.
+// containerConfig returns the configuration of a new container and makes the directories and
+// files that it refers to.
 func (m *Manager) containerConfig(ctx context.Context, in request.Instance) (*runtimeapi.ContainerConfig, error) {
 	if err := m.makeFiles(&in); err != nil {
 		return nil, err
@@ -32,8 +32,8 @@ func (m *Manager) containerConfig(ctx context.Context, in request.Instance) (*ru
 	return config, nil
 }
 
-// makeFiles makes the files of the agent that the container has mounted, unless
-// it mounts something else in their place.
+// makeFiles makes the agent's files that are mounted into the container, except at paths where
+// the container mounts a volume of its own.
 func (m *Manager) makeFiles(in *request.Instance) error {
 	free := func(path string) bool { return m.cfg.PodDir != nil && !request.MountsAt(in.Container, path) }
 	var err error
@@ -48,8 +48,8 @@ func (m *Manager) makeFiles(in *request.Instance) error {
 	return err
 }
 
-// writeHosts writes the file that all containers of a pod share. It is written
-// in place: containers that run have it mounted.
+// writeHosts writes the hosts file that all containers of a pod share. It writes in place,
+// because running containers have it mounted.
 func (m *Manager) writeHosts(pod *v1.Pod, ips []string) (string, error) {
 	content, err := m.builder.Hosts(pod, ips)
 	if err != nil {
@@ -68,8 +68,8 @@ func (m *Manager) writeHosts(pod *v1.Pod, ips []string) (string, error) {
 	return path, nil
 }
 
-// plainFlags open a file itself: they follow no link and do not wait for the other end of a pipe.
-// A container that sees the folder can put either there.
+// plainFlags open only the file itself: they follow no link and do not wait for the reader of a
+// pipe. A container with access to the folder can create either.
 const plainFlags = unix.O_NOFOLLOW | unix.O_NONBLOCK
 
 func writePlain(path string, content []byte) error {
@@ -78,11 +78,11 @@ func writePlain(path string, content []byte) error {
 		return err
 	}
 	_, err = f.Write(content)
-	return errors.Join(err, f.Chmod(0o644), f.Close()) // whatever the umask is
+	return errors.Join(err, f.Chmod(0o644), f.Close()) // not subject to the umask
 }
 
-// holds reports whether a file has this content. It reads at most one byte more than the content has,
-// because containers write to the file without a limit.
+// holds reports whether a file has this content. It reads at most one byte more than the content,
+// because containers can write to the file without limit.
 func holds(path string, content []byte) bool {
 	f, err := os.OpenFile(path, os.O_RDONLY|plainFlags, 0)
 	if err != nil {

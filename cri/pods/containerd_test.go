@@ -24,10 +24,10 @@ import (
 	"github.com/podwright/podwright/pleg/observed"
 )
 
-// The tests in this file need real runtimes: examples/tools/testbed provides them and
-// sets the variables that say where they are.
+// The tests in this file need real runtimes. examples/tools/testbed provides them and sets the
+// variables with their addresses.
 
-// patience is how long a runtime may take, on a machine that has a lot to do.
+// patience bounds a runtime call on a loaded machine.
 const patience = time.Minute
 
 // onContainerd runs a test on each runtime.
@@ -49,12 +49,12 @@ func onContainerd(t *testing.T, test func(t *testing.T, h *harness, pod *v1.Pod)
 	})
 }
 
-// removeForGood leaves nothing of a pod behind, whatever the test did.
+// removeForGood removes a pod with all its objects after a test.
 func removeForGood(t *testing.T, h *harness, pod *v1.Pod) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), time.Minute)
 	defer cancel()
 	h.runtime.before, h.runtime.after = nil, nil
-	for range 2 { // a second time for what appeared in between
+	for range 2 { // a second time for objects that appeared in between
 		status, err := h.seen.PodStatus(ctx, pod.UID)
 		require.NoError(t, err)
 		require.NoError(t, h.m.KillPod(ctx, KillRequest{Status: status}).Err())
@@ -101,8 +101,8 @@ func TestContainerdLifecycle(t *testing.T) {
 	})
 }
 
-// Exit codes, messages, logs, environment and security context of containers
-// that really ran; C20 for the first restart.
+// TestContainerdContainersSee checks exit codes, messages, logs, environment and security context
+// of real containers; C20 for the first restart.
 func TestContainerdContainersSee(t *testing.T) {
 	onContainerd(t, func(t *testing.T, h *harness, pod *v1.Pod) {
 		pod.Spec.RestartPolicy = v1.RestartPolicyOnFailure
@@ -128,7 +128,7 @@ func TestContainerdContainersSee(t *testing.T) {
 		require.NoError(t, err)
 		require.Contains(t, string(log), " stdout F from the log\n")
 
-		h.mustSync(pod) // the first restart comes at once
+		h.mustSync(pod) // the first restart has no delay
 		waitExited(t, h, pod, 4)
 		require.False(t, h.sync(pod).NotBefore().IsZero())
 		require.Equal(t, ReasonCrashLoopBackOff, h.m.StartFailures(pod.UID)["a"].Reason)
@@ -140,7 +140,8 @@ func TestContainerdContainersSee(t *testing.T) {
 	})
 }
 
-// A command that does not exist, and a container that ignores SIGTERM.
+// TestContainerdTrouble covers a command that does not exist and a container that ignores
+// SIGTERM.
 func TestContainerdTrouble(t *testing.T) {
 	onContainerd(t, func(t *testing.T, h *harness, pod *v1.Pod) {
 		pod.Spec.Containers[0].Command = []string{"/does/not/exist"}
@@ -165,7 +166,7 @@ func TestContainerdTrouble(t *testing.T) {
 	})
 }
 
-// shell makes a container run a script; it is one of pod a's image.
+// shell returns a container that runs a script in pod a's image.
 func shell(pod *v1.Pod, name, script string) v1.Container {
 	return v1.Container{
 		Name: name, Image: pod.Spec.Containers[0].Image, Command: []string{"sh", "-c", script},
@@ -175,7 +176,7 @@ func shell(pod *v1.Pod, name, script string) v1.Container {
 
 const forever = `trap "exit 0" TERM; while true; do sleep 0.1; done`
 
-// until syncs until the pod is as wanted.
+// until syncs until wanted returns true.
 func until(t *testing.T, h *harness, pod *v1.Pod, wanted func(*observed.Pod) bool) *observed.Pod {
 	t.Helper()
 	var status *observed.Pod
@@ -207,7 +208,7 @@ func exited(name string, count int32) func(*observed.Pod) bool {
 	}
 }
 
-// logOf is a container's log without times and streams.
+// logOf returns a container's log without times and streams.
 func logOf(t *testing.T, c *observed.Container) string {
 	t.Helper()
 	content, err := os.ReadFile(c.LogPath)
@@ -221,8 +222,7 @@ func logOf(t *testing.T, c *observed.Container) string {
 	return out.String()
 }
 
-// C35, C37: limits of a running container change in the kernel, and nothing is
-// restarted.
+// C35, C37: limits of a running container change in the kernel without a restart.
 func TestContainerdResize(t *testing.T) {
 	onContainerd(t, func(t *testing.T, h *harness, pod *v1.Pod) {
 		h.cfg.Actuated = resize.NewMemory()
@@ -255,8 +255,7 @@ func memoryLimit(t *testing.T, h *harness, status *observed.Pod) int64 {
 	return limit
 }
 
-// What a spec may say and the runtimes bear: an annotation of 1 MiB, and a
-// capability that no kernel has, which runc leaves out.
+// Runtimes accept an annotation of 1 MiB and an unknown capability, which runc ignores.
 func TestContainerdOddInput(t *testing.T) {
 	onContainerd(t, func(t *testing.T, h *harness, pod *v1.Pod) {
 		pod.Annotations = map[string]string{"example.org/big": strings.Repeat("x", 1<<20)}
@@ -268,8 +267,7 @@ func TestContainerdOddInput(t *testing.T) {
 	})
 }
 
-// An ephemeral container that is added to a running pod sees its target's
-// processes, and runs once.
+// An ephemeral container added to a running pod shares its target's processes, and runs once.
 func TestContainerdEphemeral(t *testing.T) {
 	onContainerd(t, func(t *testing.T, h *harness, pod *v1.Pod) {
 		h.mustSync(pod)
@@ -287,14 +285,14 @@ func TestContainerdEphemeral(t *testing.T) {
 	})
 }
 
-// goodbye ends with what a preStop handler has left behind as its message.
+// goodbye exits on SIGTERM with the text that a preStop handler wrote as its message.
 const goodbye = `trap "cat /tmp/bye > /dev/termination-log; exit 0" TERM; echo none > /tmp/bye; while true; do sleep 0.1; done`
 
 func inShell(handler string) v1.LifecycleHandler {
 	return v1.LifecycleHandler{Exec: &v1.ExecAction{Command: []string{"sh", "-c", handler}}}
 }
 
-// stops are the StopContainer calls among calls.
+// stops returns the StopContainer calls.
 func stops(calls []string) []string {
 	var out []string
 	for _, call := range calls {
@@ -305,8 +303,8 @@ func stops(calls []string) []string {
 	return out
 }
 
-// A preStop handler runs in the container before SIGTERM: by the spec, and where
-// that is not at hand, by the annotations.
+// A preStop handler runs in the container before SIGTERM, from the spec or, if that is not
+// available, from the annotations.
 func TestContainerdPreStop(t *testing.T) {
 	for name, restore := range map[string]bool{"spec": false, "annotations": true} {
 		t.Run(name, func(t *testing.T) {
@@ -333,7 +331,7 @@ func TestContainerdPreStop(t *testing.T) {
 	}
 }
 
-// waitFor waits until a command succeeds in a container.
+// waitFor blocks until a command succeeds in a container.
 func waitFor(t *testing.T, h *harness, pod *v1.Pod, name, command string) {
 	t.Helper()
 	id := h.status(pod).Newest(name).ID.ID
@@ -343,12 +341,11 @@ func waitFor(t *testing.T, h *harness, pod *v1.Pod, name, command string) {
 	}, patience, 50*time.Millisecond)
 }
 
-// hears waits until the processes of containers have a handler for SIGTERM, or ignore
-// it: the first process of a container that has none yet does not hear of it, and runs
-// on.
+// hears blocks until the first process of each container handles or ignores SIGTERM. Without that
+// the kernel discards the signal, and the process continues.
 func hears(t *testing.T, h *harness, pod *v1.Pod, names ...string) {
 	t.Helper()
-	for _, name := range names { // bit 14 of what it ignores or catches
+	for _, name := range names { // bit 14 of the ignored or caught signals
 		waitFor(t, h, pod, name, `grep -E "^Sig(Ign|Cgt):.*[4567cdef]...$" /proc/1/status`)
 	}
 }

@@ -22,8 +22,8 @@ import (
 
 var errLost = errors.New("the answer was lost")
 
-// A container that cannot be removed is not started a second time beside it;
-// the others are not held up.
+// A container that cannot be removed gets no second instance beside it, and does not block other
+// containers.
 func TestCreatedCannotBeRemoved(t *testing.T) {
 	h := newHarness(t, fake.Config{})
 	pod := testPod("a", "b")
@@ -42,8 +42,8 @@ func TestCreatedCannotBeRemoved(t *testing.T) {
 	require.Len(t, status.Running(), 2)
 }
 
-// A start whose answer was lost takes effect after the look that found the
-// container merely created: it is not replaced, and its log stays.
+// A start whose response was lost may take effect after the observation of a created container:
+// the container is then not replaced, and its log stays.
 func TestLateStartIsKept(t *testing.T) {
 	h := newHarness(t, fake.Config{})
 	pod := testPod("a")
@@ -61,8 +61,8 @@ func TestLateStartIsKept(t *testing.T) {
 	require.FileExists(t, status.Running()[0].LogPath)
 }
 
-// The runtime refuses to remove a container that a dead agent was starting, and
-// then comes to the end of the start: its log is still there.
+// If the runtime refuses to remove a container that a dead agent was starting, and completes the
+// start, the container's log stays.
 func TestLogOfLateStartStays(t *testing.T) {
 	h := newHarness(t, fake.Config{})
 	pod := testPod("a")
@@ -86,8 +86,7 @@ func TestLogOfLateStartStays(t *testing.T) {
 	require.FileExists(t, status.Running()[0].LogPath)
 }
 
-// A pod whose sandbox was never made has logs nowhere but a directory for them,
-// and nothing in the runtime tells the pod's name.
+// RemovePodLogs removes the log directory of a pod whose sandbox was never created.
 func TestLogDirWithoutSandboxGoes(t *testing.T) {
 	h := newHarness(t, fake.Config{})
 	pod := testPod("a")
@@ -103,11 +102,10 @@ func TestLogDirWithoutSandboxGoes(t *testing.T) {
 	require.DirExists(t, other)
 }
 
-// dieAfter makes the agent die at the nth call that changes something: the call has
-// its effect, and later calls of the agent have none. died reports whether the nth call
-// was made.
+// dieAfter simulates the death of the agent at the nth call that changes state: the call takes
+// effect, and later calls have none. died reports whether the nth call was made.
 func (h *harness) dieAfter(n int) (died func() bool) {
-	var mu sync.Mutex // containers are stopped at the same time
+	var mu sync.Mutex // containers are stopped concurrently
 	seen, dead := 0, false
 	h.runtime.before = func(context.Context, string, string) error {
 		mu.Lock()
@@ -135,13 +133,13 @@ func (h *harness) dieAfter(n int) (died func() bool) {
 	}
 }
 
-// reborn is the next agent.
+// reborn starts the next agent.
 func (h *harness) reborn() {
 	h.runtime.before, h.runtime.after = nil, nil
 	h.restart()
 }
 
-// settle syncs until there is nothing left to do.
+// settle syncs until a sync makes no change.
 func settle(t *testing.T, h *harness, pod *v1.Pod) *observed.Pod {
 	t.Helper()
 	for range 20 {
@@ -161,8 +159,8 @@ func settle(t *testing.T, h *harness, pod *v1.Pod) *observed.Pod {
 	return nil
 }
 
-// requireUp is a pod with containers of every kind that is complete. With lost it may
-// have lost init containers that were done.
+// requireUp checks that a pod with containers of every kind is complete. With lost, instances of
+// completed init containers may be missing.
 func requireUp(t *testing.T, status *observed.Pod, lost bool) {
 	t.Helper()
 	current := status.Sandboxes[0].ID
@@ -185,8 +183,8 @@ func requireUp(t *testing.T, status *observed.Pod, lost bool) {
 	}
 }
 
-// The agent dies at each call while all containers are restarted together: in the
-// end they have been, once or more, and run.
+// If the agent dies at any call during a restart of all containers, the restart completes,
+// possibly more than once, and the containers run.
 func TestDeathWhileRestartingAll(t *testing.T) {
 	for n := range 5 {
 		synctest.Test(t, func(t *testing.T) {
@@ -229,14 +227,15 @@ func restartsAllOn(c *v1.Container, code int32) {
 	}}
 }
 
-// FuzzSync plays a story of syncs, deaths of the agent, reboots, exits, edits and
-// lost containers on a pod with containers of every kind, each byte an event. At no
-// time does a container run twice; in the end the pod is complete.
+// FuzzSync applies a story of syncs, agent deaths, reboots, exits, edits and lost containers to a
+// pod with containers of every kind; each byte is an event. A container never runs twice at a
+// time, and in the end the pod is complete.
 func FuzzSync(f *testing.F) {
 	for _, story := range []string{"", "\x00\x00\x00\x00", "\x01\x09\x11\x19\x21", "\x00\x00\x00\x02\x00\x00\x03\x0b\x13\x06\x00", "\x00\x00\x00\x07\x0f\x00\x04\x05\x0d\x29\x31\x02\x39"} {
 		f.Add([]byte(story))
 	}
-	// A death at any call while the pod is brought up, when a container is replaced and after a reboot.
+	// Deaths at any call during the start of the pod, the replacement of a container, and after a
+	// reboot.
 	up := make([]byte, 6)
 	for n := range byte(6) {
 		f.Add(slices.Concat(up, []byte{4, 1 + 8*n}))

@@ -14,16 +14,16 @@ import (
 	"github.com/podwright/podwright/pleg/observed"
 )
 
-// backOff refuses to start a container that has ended too often too recently, and
-// records that. The delay counts from exit, the end of the last instance, so that
-// an agent which was away does not add to it; without one nothing is held back.
+// backOff returns an error and records an event if a container is in back-off after crashes. The
+// delay starts at the exit of the last instance, so that time without an agent counts. Without an
+// exit there is no delay.
 func (s *podSync) backOff(c podContainer, exit *observed.Container) *StartError {
 	if exit == nil {
 		return nil
 	}
 	key := crashLoopKey(s.req.Pod, c.Container)
-	// What ended with its sandbox, as at a reboot, did not crash, but for what was held
-	// back before that.
+	// An exit together with its sandbox, as in a reboot, is no crash, unless the container was in
+	// back-off before.
 	if held := s.m.heldBack(s.identity.UID, c.Name); exit.SandboxID == s.sandbox.id || held != nil && held.ID == exit.ID {
 		s.m.restoreBackOff(s.identity.UID, key, c.Container, exit)
 	}
@@ -43,9 +43,9 @@ func (s *podSync) backOff(c podContainer, exit *observed.Container) *StartError 
 	}
 }
 
-// HeldBack returns the containers of a pod that are held back after crashes, by name,
-// each with what its back-off belongs to: it changes with whatever gives the container a
-// new chance. It is nil if there are none. The map belongs to the caller.
+// HeldBack returns the containers of a pod that are in back-off after crashes, by name, with the
+// key of the back-off. The key changes with each change that ends a back-off, such as a new
+// image. The result is nil without back-offs. The caller owns the map.
 func (m *Manager) HeldBack(uid types.UID) map[string]string {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -62,10 +62,10 @@ func (m *Manager) HeldBack(uid types.UID) map[string]string {
 	return out
 }
 
-// RestoreBackOff takes over from an earlier agent which containers of a pod it held back:
-// what its HeldBack and the pod's status were when they were saved. They are held back
-// until the same moment, also if the runtime has nothing of them any more. It comes
-// before the pod's first SyncPod.
+// RestoreBackOff restores the back-offs of a pod from an earlier agent. saved and held are the
+// pod's status and the result of HeldBack at the time they were saved. The containers stay in
+// back-off until the same time, even if the runtime no longer lists them. Call it before the
+// pod's first SyncPod.
 func (m *Manager) RestoreBackOff(pod *v1.Pod, saved *v1.PodStatus, held map[string]string) {
 	now := time.Now()
 	for _, list := range [][]v1.ContainerStatus{saved.InitContainerStatuses, saved.ContainerStatuses} {
@@ -87,10 +87,10 @@ func (m *Manager) RestoreBackOff(pod *v1.Pod, saved *v1.PodStatus, held map[stri
 	}
 }
 
-// restoreBackOff takes from an end what an earlier agent knew: how often a container
-// was started again, and when last. Instances of this Manager are in its own records,
-// and what has another image is another matter. It does so once for a container:
-// what has changed since, such as resources, gives it a new chance.
+// restoreBackOff restores the restart count and last start of a container from an exit that an
+// earlier agent observed. It ignores instances of this Manager, which are in its own records, and
+// instances with another image. It runs once per container: a later change, such as new
+// resources, ends the back-off.
 func (m *Manager) restoreBackOff(uid types.UID, key string, c *v1.Container, exit *observed.Container) {
 	if exit.CreatedAt.After(m.began) || exit.Hash != 0 && exit.Hash != podfacts.Hash(c) {
 		return
@@ -112,22 +112,20 @@ func (m *Manager) restoreBackOff(uid types.UID, key string, c *v1.Container, exi
 	m.crashLoop.Restore(key, int(exit.RestartCount), started)
 }
 
-// crashLoopKey changes with everything that gives a crashing container a new
-// chance.
+// crashLoopKey returns the key of a back-off. It changes with each change that ends a back-off.
 func crashLoopKey(pod *v1.Pod, c *v1.Container) string {
 	h := fnv.New128a()
-	// Encoding these types cannot fail, and nothing but the key would suffer.
+	// Encoding these types cannot fail, and an error would only affect the key.
 	_ = json.NewEncoder(h).Encode([]any{pod.Name, pod.Namespace, c.Name, c.Image, c.Resources})
 	return fmt.Sprintf("%s%x", crashLoopPrefix(pod.UID), h.Sum(nil))
 }
 
-// crashLoopPrefix is what the keys of a pod begin with.
+// crashLoopPrefix is the prefix of a pod's keys.
 func crashLoopPrefix(uid types.UID) string { return string(uid) + "/" }
 
-// lastExit is the end of a container's last instance: as the runtime has it, or else as
-// it was when the container began to be held back. It is nil if there is none. An end
-// that is yet to come, by the runtime's clock or since the clock was set, was when it
-// was first seen.
+// lastExit returns the exit of a container's last instance from the runtime, or the exit that
+// began its back-off, or nil. An exit in the future (by the runtime's clock, or after the clock
+// was set back) counts from when it was first observed.
 func (s *podSync) lastExit(c podContainer) *observed.Container {
 	seen, held := lastExit(s.req.Status, c.Name), s.m.heldBack(s.identity.UID, c.Name)
 	if seen == nil {

@@ -16,7 +16,7 @@ import (
 	"github.com/podwright/podwright/internal/run"
 )
 
-// crashing is a runtime whose containers fail after some time, at once until it is set.
+// crashing is a runtime whose containers fail after the returned time, initially 0.
 func crashing(t *testing.T) (*harness, *atomic.Int64) {
 	var runFor atomic.Int64
 	return newHarness(t, fake.Config{Programs: fake.Always(func(ctx context.Context, _ *fake.Process) int {
@@ -25,8 +25,8 @@ func crashing(t *testing.T) (*harness, *atomic.Int64) {
 	})}), &runFor
 }
 
-// crash syncs until the container was started n more times and returns how long
-// after the exit before each start came.
+// crash syncs until the container was started n more times. It returns the time from the previous
+// exit to each start.
 func crash(t *testing.T, h *harness, pod *v1.Pod, n int) []time.Duration {
 	return crashOf(t, h, pod, "a", n)
 }
@@ -54,8 +54,8 @@ func crashOf(t *testing.T, h *harness, pod *v1.Pod, name string, n int) []time.D
 	return delays
 }
 
-// C20, C22: delays of 0, 10, 20 s and so on up to 300 s, kept to the moment; a
-// new image resets them.
+// C20, C22: the delays are 0, 10, 20 s and so on up to 300 s, exact to the moment. A new image
+// resets them.
 func TestCrashLoop(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h, _ := crashing(t)
@@ -70,8 +70,7 @@ func TestCrashLoop(t *testing.T) {
 	})
 }
 
-// An agent that is killed and comes back goes on where it was, however often: that is
-// no early start. What has changed is a new chance.
+// A back-off continues across restarts of the agent. A changed container has no back-off.
 func TestCrashLoopOutlivesTheAgent(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h, _ := crashing(t)
@@ -94,8 +93,7 @@ func TestCrashLoopOutlivesTheAgent(t *testing.T) {
 	})
 }
 
-// A runtime whose clock is another one, or a clock that was set, neither takes the delays
-// away nor makes them longer.
+// A runtime's clock that differs or was set does not change the delays.
 func TestCrashLoopByAnotherClock(t *testing.T) {
 	for _, ahead := range []time.Duration{-time.Hour, time.Hour} {
 		synctest.Test(t, func(t *testing.T) {
@@ -106,8 +104,7 @@ func TestCrashLoopByAnotherClock(t *testing.T) {
 	}
 }
 
-// What was saved by a clock that has been set back since holds a container back for its
-// delay, and no longer.
+// A back-off saved before the clock was set back lasts for its delay, and no longer.
 func TestSavedBackOffByAnotherClock(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h, _ := crashing(t)
@@ -132,7 +129,7 @@ func TestSavedBackOffByAnotherClock(t *testing.T) {
 	})
 }
 
-// Nor does a restart of the agent hold back what ran for long.
+// After a long run a restart of the agent causes no back-off.
 func TestCrashLoopAfterALongRun(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h, runFor := crashing(t)
@@ -147,7 +144,7 @@ func TestCrashLoopAfterALongRun(t *testing.T) {
 	})
 }
 
-// C21: a small maximum is the first delay, too.
+// C21: a maximum below 10 s is also the first delay.
 func TestCrashLoopMaximum(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := newHarness(t, fake.Config{Programs: fake.Always(fake.Exit(0))})
@@ -157,8 +154,7 @@ func TestCrashLoopMaximum(t *testing.T) {
 	})
 }
 
-// What ended with its sandbox, as at a reboot, has not crashed, however often the
-// container ran before.
+// An exit together with its sandbox, as in a reboot, is no crash, even after many restarts.
 func TestRebootIsNoCrash(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h, _ := crashing(t)

@@ -1,9 +1,8 @@
-// Package pods runs pods on a CRI runtime: one sandbox per pod, its containers in
-// it, restarted as their policy says, stopped with their grace period, and
-// removed when nobody needs them any more.
+// Package pods runs pods on a CRI runtime. It makes one sandbox per pod, runs the pod's
+// containers in it, restarts them by their restart policy, stops them with their grace period,
+// and removes them when they are no longer needed.
 //
-// A Manager is given a pod and what the runtime has of it, and does the next
-// steps:
+// A Manager gets a pod and the pod's state in the runtime, and does the next steps:
 //
 //	manager, err := pods.New(pods.Config{Runtime: runtime, Images: images, RuntimeName: "containerd"})
 //	observer, err := observe.New(observe.Config{Runtime: runtime, RuntimeName: "containerd"})
@@ -15,90 +14,86 @@
 //		// try again, not before result.NotBefore()
 //	}
 //
-// What to do is decided by actions.Compute, a pure function of the pod, the status
-// and the results of probes. What the runtime is asked for is built by package
-// request. SyncPod carries it out. Apart from the resources that were last told
-// (Config.Actuated) nothing keeps a record of what was done: after a crash of the
-// agent, at whatever line, the next status tells what is there, and it is taken
-// over. Nothing is started twice.
+// SyncPod carries out the decisions of actions.Compute, a pure function of the pod, the status
+// and the probe results. Package request builds the runtime's requests. The only record of
+// finished steps are the resources last applied (Config.Actuated): after a crash of the agent,
+// the next sync continues from the observed status. No container is started twice.
 //
-// # The rooms
+// # Packages
 //
-// The Manager starts and stops. What else there is to a pod on CRI has a package of
-// its own below this one, each of use without the others where it says so:
+// The Manager starts and stops pods. The packages below this one have separate tasks, and can be
+// used separately where their documentation permits:
 //
-//	observe   sees the pods in a runtime: what a pleg.PLEG looks through
-//	actions   decides what to do next with a pod; pure
-//	request   builds what the runtime is asked for; pure but for a few files
+//	observe   reads pods from a runtime, for a pleg.PLEG
+//	actions   decides the next steps of a pod; pure
+//	request   builds the runtime's requests; pure except for a few files
 //	hooks     runs postStart and preStop handlers
-//	resize    changes the resources of running pods, and remembers them
-//	garbage   removes what pods have left behind
-//	podfiles  the logs, links and termination messages of pods on the disk
-//	labels    the names of labels and annotations in the runtime
+//	resize    resizes running pods and records their resources
+//	garbage   removes leftovers of pods from the runtime
+//	podfiles  logs, links and termination messages on the disk
+//	labels    names of labels and annotations in the runtime
 //
 // # A sync
 //
-// A sync does, in this order, as much of the following as is needed:
+// A sync does these steps in order, each only if needed:
 //
-//   - It stops the whole pod, when its sandbox is to be replaced or it has come to
-//     its end, or single containers.
-//   - It takes all containers away when they are restarted together (KEP-5532), and
-//     ends: Result.Again asks for the next sync at once.
-//   - It removes containers that were never started, and instances of init
-//     containers that nothing depends on any more.
-//   - It makes the sandbox, and tells SyncRequest.SandboxReady.
-//   - It starts ephemeral containers, whose failures are nobody else's; then init
-//     containers and sidecars in order, where a plain init container that fails ends
-//     the sync.
-//   - It resizes running containers, and the pod around them, in place (KEP-1287).
-//   - It starts regular containers, each for itself.
+//   - It stops single containers, or the whole pod if the pod ends or its sandbox is replaced.
+//   - For a restart of all containers (KEP-5532) it removes all instances and ends. Result.Again
+//     then requests the next sync at once.
+//   - It removes containers that were never started, and unneeded instances of init containers.
+//   - It creates the sandbox and calls SyncRequest.OnSandboxReady.
+//   - It starts ephemeral containers, whose failures affect no other container; then init
+//     containers and sidecars in order. If a plain init container fails, the sync ends.
+//   - It resizes running containers and their pod in place (KEP-1287).
+//   - It starts regular containers, independently of each other.
 //
-// Starting a container takes several steps. The waiting reason tells at which one it
-// failed; it is in StartFailures until a start succeeds:
+// Starting a container takes several steps. The step that failed determines the waiting reason,
+// which is in StartFailures until a start succeeds:
 //
-//	back-off of a crash loop        CrashLoopBackOff
-//	images of volumes, and its own  those of package images
-//	configuration, resources noted  CreateContainerConfigError
+//	crash loop back-off             CrashLoopBackOff
+//	image volumes, own image        a reason of package images
+//	configuration, resource record  CreateContainerConfigError
 //	Config.PreCreate                PreCreateHookError
 //	CreateContainer                 CreateContainerError
 //	Config.PreStart                 PreStartHookError
 //	StartContainer                  RunContainerError
 //	postStart handler               PostStartHookError; the container is stopped
 //
-// # The caller's duties
+// # Duties of the caller
 //
-//   - Call SyncPod and KillPod, and RemovePod of the garbage.Collector, for one pod
-//     one after the other, each with a status observed after the end of the one
-//     before. Different pods may go at the same time; Config.MaxConcurrentStarts
-//     bounds the starts.
-//   - Refuse pods for which Unsupported has something to say.
-//   - Have the volumes mounted before SyncPod, and say where in Config.Inputs.
-//   - Call again: when the pod changes, when the observer sees something, when
-//     Err is not nil (not before NotBefore), and at once when Again says so.
-//   - Set Config.Actuated, to a store that outlives the agent (package resize), if pods are to be resized in place, and show a failed ActionResizePodInPlace
-//     as reason Error of the condition PodResizeInProgress.
-//   - Have a garbage.Collector collect every minute or so, and remove pods that are
-//     gone (RemovePod), or call Forget for them.
+// A Manager is safe for concurrent use. Its caller has these duties:
+//
+//   - For one pod, call SyncPod, KillPod and garbage.Collector.RemovePod one after another, each
+//     with a status observed after the end of the previous call. Different pods may run in
+//     parallel; Config.MaxConcurrentStarts bounds their starts.
+//   - Refuse a pod if Unsupported returns errors for it.
+//   - Mount the volumes before SyncPod, and pass their paths in Config.Inputs.
+//   - Call SyncPod again when the pod changes, when the observer reports a change, when Err is
+//     not nil (not before NotBefore), and at once if Again is true.
+//   - To resize pods in place, set Config.Actuated to a store that outlives the agent (package
+//     resize), and publish a failed ActionResizePodInPlace as reason Error of the condition
+//     PodResizeInProgress.
+//   - Run a garbage.Collector every minute or so. For pods that were removed for good, call its
+//     RemovePod, or Forget.
 //
 // # Contexts
 //
-// SyncPod and KillPod return soon after their context ends, between two calls of
-// the runtime. A call that changes something in the runtime gets 5 s
-// to finish, so that its outcome is known. An end of the context never stops a
-// pod, and it is never recorded as the failure of a container.
+// SyncPod and KillPod return soon after their context is done, between two runtime calls. A call
+// that changes state in the runtime has another 5 s to finish, so that its outcome is recorded.
+// Cancellation never stops a pod, and is never recorded as the failure of a container.
 //
-// # What is written
+// # Compatibility
 //
-// Labels, annotations, container hashes, log paths and links are those of the
-// kubelet: a Manager and a kubelet can take over each other's running pods.
-// Sandboxes and containers without these labels are left alone.
+// Labels, annotations, container hashes, log paths and links are the same as the kubelet's: a
+// Manager and a kubelet can take over each other's running pods. Sandboxes and containers without
+// these labels are not touched.
 //
-// # What it does not do
+// # Limits
 //
-// It has no loop and no worker per pod (package podworkers), does not observe by
-// itself (package pleg), mounts no volumes, runs no probes, sets up no cgroups of
-// pods, and publishes no status.
+// The package has no loop and no worker per pod (package podworkers), does not observe pods
+// (package pleg), mounts no volumes, runs no probes, sets up no pod cgroups, and publishes no
+// status.
 //
-// Examples that run: Example, ExampleConfig, ExampleManager_KillPod,
-// ExampleResult_Explanation and ExampleUnsupported in example_test.go.
+// See Example, ExampleConfig, ExampleManager_KillPod, ExampleResult_Explanation and
+// ExampleUnsupported in example_test.go.
 package pods

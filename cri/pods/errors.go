@@ -10,8 +10,7 @@ import (
 	"github.com/podwright/podwright/pleg/observed"
 )
 
-// The reasons of a StartError that this package finds itself. Those of package
-// images come on top.
+// The reasons of StartErrors from this package. Package images has further ones.
 const (
 	ReasonCrashLoopBackOff           = "CrashLoopBackOff"
 	ReasonCreateContainerConfigError = "CreateContainerConfigError"
@@ -22,25 +21,24 @@ const (
 	ReasonPostStartHookError         = "PostStartHookError"
 )
 
-// StartError tells why a container was not started.
+// StartError is the reason a container failed to start.
 type StartError struct {
-	// Container is the container's name.
 	Container string
 	// Reason becomes the container's waiting reason.
 	Reason string
-	// Message is for people. It does not repeat the reason.
+	// Message describes the failure without repeating the reason.
 	Message string
-	// Err is the cause, nil when there is none.
+	// Err is the cause, or nil.
 	Err error
 
 	notBefore time.Time
-	// key is that of the back-off, exit the end after which the container is held back;
-	// "" and nil if it is not.
+	// key is the back-off's key and exit the exit that caused it. They are empty for other
+	// failures.
 	key  string
 	exit *observed.Container
 }
 
-// Error names container, reason and message.
+// Error returns the container, reason and message.
 func (e *StartError) Error() string {
 	return "container " + e.Container + ": " + e.Reason + ": " + e.Message
 }
@@ -48,12 +46,12 @@ func (e *StartError) Error() string {
 // Unwrap returns the cause.
 func (e *StartError) Unwrap() error { return e.Err }
 
-// NotBefore is when the next try makes sense: the end of a back-off. It is zero
-// when time has nothing to do with it.
+// NotBefore returns the end of the back-off, the earliest useful time for the next attempt. It is
+// zero if the failure does not depend on time.
 func (e *StartError) NotBefore() time.Time { return e.notBefore }
 
-// runtimeText is what the runtime itself said, without a gRPC code and what
-// callers wrapped around it.
+// runtimeText returns the message of the runtime, without the gRPC code and without the text of
+// wrapping errors.
 func runtimeText(err error) string {
 	var withStatus interface{ GRPCStatus() *status.Status }
 	if errors.As(err, &withStatus) {
@@ -62,8 +60,8 @@ func runtimeText(err error) string {
 	return err.Error()
 }
 
-// withoutID puts the container's name in the place of its ID, so that the same
-// trouble with successive instances is the same event.
+// withoutID replaces the container's ID by its name, so that the same failure of successive
+// instances is the same event.
 func withoutID(text, id, name string) string {
 	if id == "" {
 		return text

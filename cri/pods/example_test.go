@@ -20,8 +20,8 @@ import (
 	"github.com/podwright/podwright/pleg/observed"
 )
 
-// agent has the parts that bring pods up on a runtime in memory, look at them and remove them.
-// On a real runtime only its first lines differ: cri.DialRuntime and cri.DialImages.
+// agent has the parts that start, observe and remove pods on a runtime in memory. For a real
+// runtime only its first lines differ: cri.DialRuntime and cri.DialImages.
 type agent struct {
 	manager   *pods.Manager
 	observer  *observe.Observer
@@ -50,7 +50,7 @@ func newAgent(runtimeConfig fake.Config, change func(*pods.Config)) agent {
 	return a
 }
 
-// status is what the runtime has of a pod.
+// status returns the pod's state in the runtime.
 func (a agent) status(pod *v1.Pod) *observed.Pod {
 	status, err := a.observer.PodStatus(context.Background(), pod.UID)
 	check(err)
@@ -72,7 +72,7 @@ func check(err error) {
 	}
 }
 
-// A pod is brought up, stopped and removed on a runtime in memory.
+// Example starts, stops and removes a pod on a runtime in memory.
 func Example() {
 	agent := newAgent(fake.Config{}, unchanged)
 	defer agent.stop()
@@ -95,7 +95,7 @@ func Example() {
 	// nothing left: true
 }
 
-// Callbacks around the start of a container give it CPUs of its own.
+// ExampleConfig uses the callbacks around the start of a container to give it exclusive CPUs.
 func ExampleConfig() {
 	agent := newAgent(fake.Config{AnyImage: true}, func(cfg *pods.Config) {
 		cfg.MaxConcurrentStarts = 1
@@ -117,7 +117,7 @@ func ExampleConfig() {
 	// starts: app
 }
 
-// An init container runs before the others, which a sync explains.
+// ExampleResult_Explanation shows how a sync explains that an init container runs first.
 func ExampleResult_Explanation() {
 	agent := newAgent(fake.Config{AnyImage: true}, unchanged)
 	defer agent.stop()
@@ -137,7 +137,7 @@ func ExampleResult_Explanation() {
 	// <nil> init container setup is running
 }
 
-// A spec that asks for more than is built is refused by name.
+// ExampleUnsupported prints the unsupported fields of a spec.
 func ExampleUnsupported() {
 	pod := &v1.Pod{Spec: v1.PodSpec{OS: &v1.PodOS{Name: v1.Windows}}}
 	for _, err := range pods.Unsupported(pod) {
@@ -147,8 +147,8 @@ func ExampleUnsupported() {
 	// spec.os: not supported
 }
 
-// A pod with a sidecar is stopped: first its preStop handler runs, then the
-// containers end one after the other, the sidecar last.
+// ExampleManager_KillPod stops a pod with a sidecar: first the preStop handler runs, then the
+// containers stop, the sidecar last.
 func ExampleManager_KillPod() {
 	ctx := context.Background()
 	agent := newAgent(fake.Config{AnyImage: true, Intercept: tellStops}, unchanged)

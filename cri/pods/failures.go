@@ -10,14 +10,14 @@ import (
 	"github.com/podwright/podwright/pleg/observed"
 )
 
-// StartFailure is why the last start of a container failed: its waiting reason.
+// StartFailure is the reason a container's last start failed, as its waiting reason shows it.
 type StartFailure struct {
 	Reason, Message string
 }
 
-// StartFailures returns, by container name, why containers of a pod were not
-// started when it was last tried. A start that succeeded has no entry, one that
-// was cancelled leaves the entry as it was. The map belongs to the caller.
+// StartFailures returns the failures of the last starts of a pod's containers, by container name.
+// A successful start has no entry; a cancelled one leaves the entry unchanged. The caller owns
+// the map.
 func (m *Manager) StartFailures(uid types.UID) map[string]StartFailure {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -28,7 +28,7 @@ func (m *Manager) StartFailures(uid types.UID) map[string]StartFailure {
 	return out
 }
 
-// Forget drops what is remembered of a pod, once it is gone for good.
+// Forget drops the state of a pod that was removed for good.
 func (m *Manager) Forget(uid types.UID) {
 	m.mu.Lock()
 	delete(m.failures, uid)
@@ -47,8 +47,8 @@ func (m *Manager) Forget(uid types.UID) {
 	}
 }
 
-// Retain drops what is remembered of all sandboxes and containers but those that
-// exist, by ID, and of crash loops that are long over.
+// Retain drops the state of all sandboxes and containers except those in exists, by ID, and of
+// expired crash loops.
 func (m *Manager) Retain(exists map[string]bool) {
 	m.trimBackoff(time.Now())
 	m.preStops.retain(exists)
@@ -58,8 +58,7 @@ func (m *Manager) Retain(exists map[string]bool) {
 	maps.DeleteFunc(m.stopped, func(id string, _ bool) bool { return !exists[id] })
 }
 
-// trimBackoff drops delays that can no longer hold anything back: forgotten for
-// an exit that is as old as the longest delay.
+// trimBackoff drops the delays for exits older than the longest delay.
 func (m *Manager) trimBackoff(now time.Time) { m.crashLoop.Trim(now.Add(-m.cfg.MaxCrashLoopDelay)) }
 
 func (m *Manager) recordFailure(uid types.UID, f *StartError) {
@@ -71,8 +70,7 @@ func (m *Manager) recordFailure(uid types.UID, f *StartError) {
 	m.failures[uid][f.Container] = f
 }
 
-// heldBack is the end of the last instance of a container that is held back, nil if it
-// is not.
+// heldBack returns the exit of a container in back-off, or nil if it is not in back-off.
 func (m *Manager) heldBack(uid types.UID, container string) *observed.Container {
 	m.mu.Lock()
 	defer m.mu.Unlock()

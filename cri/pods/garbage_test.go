@@ -22,7 +22,7 @@ import (
 	"github.com/podwright/podwright/podworkers/stages/stagestest"
 )
 
-// restarted is a pod whose container has been replaced twice.
+// restarted returns a pod whose container has been replaced twice.
 func restarted(t *testing.T) (*harness, *observed.Pod) {
 	h := newHarness(t, fake.Config{})
 	pod := testPod("a")
@@ -45,7 +45,7 @@ func files(t *testing.T, pattern ...string) []string {
 	return list
 }
 
-// C51: dead instances go with their logs, links and message files.
+// C51: dead instances are removed with their logs, links and message files.
 func TestCleanDeadContainers(t *testing.T) {
 	h, got := restarted(t)
 	logs := filepath.Join(h.dir, "pods", "shop_web_0d1e", "a")
@@ -61,7 +61,7 @@ func TestCleanDeadContainers(t *testing.T) {
 	require.NoError(t, h.garbage.CleanDeadContainers(t.Context(), garbage.CleanRequest{Status: got, All: true}), "what is gone is no error")
 }
 
-// C42: a link that leads nowhere goes, unless its container lives.
+// C42: a dangling link is removed, unless its container is live.
 func TestDanglingLinks(t *testing.T) {
 	h, got := restarted(t)
 	require.NoError(t, os.RemoveAll(filepath.Join(h.dir, "pods")))
@@ -72,7 +72,7 @@ func TestDanglingLinks(t *testing.T) {
 	require.Equal(t, []string{"keep-me-0123456789.log", "web_shop_a-" + got.Containers[0].ID.ID + ".log"}, files(t, h.dir, "containers", "*"))
 }
 
-// Of what is gone nothing is remembered, however it went.
+// The Manager drops the state of removed objects, regardless of how they were removed.
 func TestMemoryIsTrimmed(t *testing.T) {
 	h, got := restarted(t)
 	for _, c := range got.Containers {
@@ -88,8 +88,8 @@ func TestMemoryIsTrimmed(t *testing.T) {
 	require.Empty(t, h.m.stopped)
 }
 
-// What nobody knows the state of is stopped before it is removed: as it wants it
-// where its pod stays, and at once where that is gone.
+// A container in unknown state is stopped before its removal: with its own grace period if its
+// pod stays, and with the shortest one otherwise.
 func TestUnknownIsStopped(t *testing.T) {
 	for _, gone := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {
@@ -110,8 +110,8 @@ func TestUnknownIsStopped(t *testing.T) {
 	}
 }
 
-// A sandbox is stopped before it is removed, once: again only by a Manager that
-// cannot know whether its predecessor came so far.
+// A sandbox is stopped once before its removal, and again only by a Manager that has no record of
+// the first stop.
 func TestRemoveStopsOnce(t *testing.T) {
 	for _, crash := range []bool{false, true} {
 		h := newHarness(t, fake.Config{})
@@ -137,8 +137,8 @@ type forgetfulImages struct {
 
 func (f *forgetfulImages) Forget(pod types.UID) { f.forgotten = append(f.forgotten, pod) }
 
-// Of a pod that is gone nothing is left: no files, nothing where its images came from, and no
-// record of its resources. One that runs stays, and one of which that is not known.
+// RemovePod removes all files, image records and resource records of a pod. A running container,
+// or one whose state cannot be read, stays.
 func TestRemovePod(t *testing.T) {
 	away := false
 	h, images := newHarness(t, fake.Config{Intercept: func(_ context.Context, call string, _ any) error {

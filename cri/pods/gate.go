@@ -8,33 +8,31 @@ import (
 )
 
 const (
-	// placeLimit is how long a start may keep its place. Whoever takes longer hangs,
-	// more likely than not, and a few of them must not keep all other pods waiting.
+	// placeLimit is the longest time that a start uses a slot. A slower start probably hangs, and
+	// a few of them must not block all other pods.
 	placeLimit = 10 * time.Second
-	// stopPlaceLimit is the same for a stop. What takes longer waits for a process to
-	// end, which costs the runtime nothing, and may do so for hours.
+	// stopPlaceLimit is the same for a stop. A slower stop waits for a process to end, possibly
+	// for hours, and costs the runtime no time.
 	stopPlaceLimit = 250 * time.Millisecond
 )
 
-// gate bounds how many starts, or stops, go on at a time. Pods that were begun go before
-// new ones: work that is half done is finished first, so that the first pods of
-// a burst are up early instead of all of them late.
+// gate bounds the starts, or stops, that run at the same time. Pods in progress go before new
+// ones, so that the first pods of a burst are up early instead of all of them late.
 type gate struct {
 	limit time.Duration
 
 	mu   sync.Mutex
 	free int
-	// begun waits to start containers, or to stop what was begun to be stopped, fresh to
-	// start sandboxes, or to run preStop handlers. Each waiter is a channel that is
-	// closed when a place was handed to it.
+	// begun waits to start containers or to continue a stop; fresh waits to start sandboxes or to
+	// run preStop handlers. A waiter is a channel that is closed when it gets a slot.
 	begun, fresh []chan struct{}
 }
 
-// newGate has n places, which are kept for limit at most.
+// newGate returns a gate with n slots, each used for at most limit.
 func newGate(n int, limit time.Duration) *gate { return &gate{free: n, limit: limit} }
 
-// enter waits for a place, or for the end of ctx. leave must be called once; a
-// place that was kept for the limit is lost before.
+// enter blocks until it gets a slot or ctx is done. The caller calls leave once. After limit the
+// slot is free again without leave.
 func (g *gate) enter(ctx context.Context, begun bool) (leave func(), err error) {
 	if err := g.acquire(ctx, begun); err != nil {
 		return nil, err
@@ -47,7 +45,7 @@ func (g *gate) enter(ctx context.Context, begun bool) (leave func(), err error) 
 	}, nil
 }
 
-// acquire waits for a place, or for the end of ctx.
+// acquire blocks until it gets a slot or ctx is done.
 func (g *gate) acquire(ctx context.Context, begun bool) error {
 	if err := ctx.Err(); err != nil {
 		return err
@@ -74,13 +72,13 @@ func (g *gate) acquire(ctx context.Context, begun bool) error {
 		*queue = slices.Delete(*queue, i, i+1)
 	}
 	g.mu.Unlock()
-	if i < 0 { // the place came at the same moment
+	if i < 0 { // the slot came at the same moment
 		g.release()
 	}
 	return ctx.Err()
 }
 
-// release gives a place back: to the next in turn, if anybody waits.
+// release passes the slot to the next waiter, if there is one.
 func (g *gate) release() {
 	g.mu.Lock()
 	defer g.mu.Unlock()

@@ -15,8 +15,8 @@ import (
 	"github.com/podwright/podwright/pleg/observed"
 )
 
-// Begun pods come first: with one place at a time, each pod is complete before
-// the next one gets its sandbox.
+// Pods in progress go first: with one slot, each pod is complete before the next gets its
+// sandbox.
 func TestBegunPodsComeFirst(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := newHarness(t, fake.Config{})
@@ -48,8 +48,7 @@ func TestBegunPodsComeFirst(t *testing.T) {
 	})
 }
 
-// Starts that hang keep other pods waiting for a while, not for as long as they
-// hang, and give their places back once.
+// Starts that hang block other pods only until the limit, and free their slots once.
 func TestHangingStartsLoseTheirPlace(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := newHarness(t, fake.Config{})
@@ -83,7 +82,7 @@ func TestHangingStartsLoseTheirPlace(t *testing.T) {
 	})
 }
 
-// The gate does not lose a place to somebody who gives up.
+// A cancelled waiter does not lose a slot.
 func TestGateCancelled(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := newGate(1, placeLimit)

@@ -1,7 +1,7 @@
 package pods_test
 
-// deliberate are the differences between the upstream kubelet's requests and
-// ours that are meant, each with its reason.
+// deliberate lists the intended differences from the upstream kubelet's requests, each with its
+// reason.
 var deliberate = []exception{
 	{
 		pods: "ports-init", field: "sandboxes/0/config/port_mappings",

@@ -12,13 +12,13 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// difference is one field that is not the same.
+// difference is a field with two different values.
 type difference struct {
 	field, want, got string
 }
 
-// differences compares two JSON values. Fields of objects and elements of lists
-// of the same length are compared one by one.
+// differences compares two JSON values. Fields of objects, and elements of lists of equal length,
+// are compared one by one.
 func differences(want, got any) []difference {
 	return appendDifferences(nil, "", want, got)
 }
@@ -48,7 +48,7 @@ func appendDifferences(out []difference, field string, want, got any) []differen
 	return out
 }
 
-// absent stands for a field that is not there, which is not the same as null.
+// absent stands for a missing field, as distinct from null.
 type absent struct{}
 
 func member(object map[string]any, key string) any {
@@ -71,13 +71,12 @@ func show(value any) string {
 	return string(text)
 }
 
-// exception is a difference that is meant. In both patterns * stands for any
-// text.
+// exception is an intended difference. In both patterns * matches any text.
 type exception struct {
 	pods, field, reason string
 }
 
-// indexDeliberate finds the exception for a field of a pod, or -1.
+// indexDeliberate returns the index of the exception for a pod's field, or -1.
 func indexDeliberate(pod, field string) int {
 	return slices.IndexFunc(deliberate, func(e exception) bool { return glob(e.pods, pod) && glob(e.field, field) })
 }

@@ -24,8 +24,7 @@ import (
 	"github.com/podwright/podwright/internal/testkit/golden"
 )
 
-// goldenNode is the node that a set of records was made on, with its files below
-// dir.
+// goldenNode is the node of a set of records, with its files below dir.
 type goldenNode struct {
 	set      string
 	env      golden.Environment
@@ -35,7 +34,7 @@ type goldenNode struct {
 	dir      string
 }
 
-// readObjects reads what is in the API beside pods.
+// readObjects reads the API objects besides pods.
 func (n *goldenNode) readObjects(t *testing.T) {
 	n.objects, n.classes = &request.Memory{}, map[string]string{}
 	if !n.recorded.APIServer {
@@ -71,7 +70,7 @@ func parse[T any](t *testing.T, text string) *T {
 	return out
 }
 
-// furnish gives the node files for one pod.
+// furnish makes the node's files for one pod.
 func (n *goldenNode) furnish(t *testing.T) {
 	n.dir = t.TempDir()
 	for name, text := range map[string]string{"resolv.conf": n.env.ResolvConf, "hosts": n.env.Hosts} {
@@ -81,8 +80,8 @@ func (n *goldenNode) furnish(t *testing.T) {
 
 func (n *goldenNode) podDir(uid types.UID) string { return filepath.Join(n.dir, "pods", string(uid)) }
 
-// manager is a Manager with the configuration of the upstream kubelet's
-// defaults, and of the recorder.
+// manager returns a Manager with the defaults of the upstream kubelet and the recorder's
+// configuration.
 func (n *goldenNode) manager(t *testing.T, rt *golden.Runtime) *pods.Manager {
 	pulls, err := images.New(images.Config{Service: rt})
 	require.NoError(t, err)
@@ -138,13 +137,13 @@ func (n *goldenNode) dns() pods.DNS {
 	return dns
 }
 
-// features are those that the upstream kubelet believes in: without an API server
-// it does not find the runtime's handlers to ask for recursive read-only mounts.
+// features returns the features that the upstream kubelet detects. Without an API server it does
+// not detect recursive read-only mounts.
 func (n *goldenNode) features(*v1.Pod) request.HandlerFeatures {
 	return request.HandlerFeatures{UserNamespaces: true, RecursiveReadOnlyMounts: n.recorded.APIServer}
 }
 
-// Volume finds volumes where the upstream kubelet has them.
+// Volume returns the paths of the upstream kubelet's volumes.
 func (n *goldenNode) Volume(_ context.Context, pod *v1.Pod, name string) (request.Volume, error) {
 	i := slices.IndexFunc(pod.Spec.Volumes, func(v v1.Volume) bool { return v.Name == name })
 	if i < 0 {
@@ -173,14 +172,14 @@ func (n *goldenNode) Volume(_ context.Context, pod *v1.Pod, name string) (reques
 	return request.Volume{Path: path, ReadOnly: v.EmptyDir == nil}, os.MkdirAll(path, 0o755)
 }
 
-// Prepare names sub paths as the upstream kubelet does.
+// Prepare returns the upstream kubelet's path of a sub path.
 func (n *goldenNode) Prepare(_ context.Context, s request.SubPath) (string, error) {
 	return filepath.Join(n.podDir(s.PodUID), "volume-subpaths", s.Volume, s.Container, strconv.Itoa(s.Index)), nil
 }
 
 func (n *goldenNode) Release(context.Context, request.SubPath) error { return nil }
 
-// cgroupOf is the cgroup that a kubelet makes for a pod.
+// cgroupOf returns the cgroup that a kubelet makes for a pod.
 func (n *goldenNode) cgroupOf(pod *v1.Pod) string {
 	if !n.recorded.PodCgroups {
 		return ""
@@ -200,7 +199,7 @@ func (noHooks) Run(context.Context, *v1.Pod, *v1.Container, string, *v1.Lifecycl
 	return "", nil
 }
 
-// record writes requests down as the recorder does.
+// record converts requests to the recorder's form.
 func (n *goldenNode) record(t *testing.T, requests golden.Requests) golden.Record {
 	c := golden.Canonical{Replace: []string{n.dir + "/pods/", "/var/lib/kubelet/pods/", n.dir + "/logs", "/var/log/pods"}}
 	record, err := c.Record(requests)

@@ -23,8 +23,8 @@ import (
 	"github.com/podwright/podwright/internal/testkit/golden"
 )
 
-// C50: a pod that the upstream kubelet has made is taken over as it is: nothing is
-// stopped, made or started.
+// C50: a pod of the upstream kubelet is taken over unchanged: no object is stopped, created or
+// started.
 func TestGoldenTakeover(t *testing.T) {
 	_, names := goldenSet(t, "")
 	taken := 0
@@ -82,7 +82,7 @@ func takeOver(t *testing.T, record golden.Record) {
 	})
 }
 
-// rebuild has a runtime run what a record says was asked of another.
+// rebuild runs the objects of a record on a runtime.
 func rebuild(t *testing.T, rt *fake.Runtime, record golden.Record, logs string) {
 	sandbox := &runtimeapi.RunPodSandboxRequest{}
 	decode(t, record.Sandboxes[0], sandbox)
@@ -96,7 +96,7 @@ func rebuild(t *testing.T, rt *fake.Runtime, record golden.Record, logs string) 
 		delete(config, "mounts")
 		container := &runtimeapi.ContainerConfig{}
 		decode(t, config, container)
-		if old := before[container.Metadata.Name]; old != "" { // it ended, and was restarted
+		if old := before[container.Metadata.Name]; old != "" { // it exited and was restarted
 			require.NoError(t, rt.StopContainer(t.Context(), old, 0))
 		}
 		created, err := rt.CreateContainer(t.Context(), id, container, sandbox.Config)
@@ -114,7 +114,7 @@ func decode(t *testing.T, value any, into proto.Message) {
 	require.NoError(t, protojson.Unmarshal(text, into))
 }
 
-// noImages are not to be asked for.
+// noImages fails the test if an image is requested.
 type noImages struct{ t *testing.T }
 
 func (n noImages) Ensure(context.Context, images.Request) (images.Image, error) {

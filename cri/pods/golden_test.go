@@ -23,8 +23,8 @@ import (
 
 const goldenDir = "testdata/golden"
 
-// Every request for every golden pod is the upstream kubelet's, field by field,
-// except where deliberate says why not. examples/tools/golden records them.
+// Every request for every golden pod equals the upstream kubelet's in each field, except for
+// those in deliberate. examples/tools/golden records them.
 func TestGolden(t *testing.T) {
 	used, all := make([]bool, len(deliberate)), true
 	for _, set := range []string{"", golden.Cgroup2, golden.Options, golden.Cluster} {
@@ -40,13 +40,13 @@ func TestGolden(t *testing.T) {
 	}
 	for i, d := range deliberate {
 		require.NotEmpty(t, d.reason)
-		if all && !used[i] { // if only some were run, that tells nothing
+		if all && !used[i] { // meaningful only if all sets ran
 			t.Errorf("the difference %q of pods %q is not there any more", d.field, d.pods)
 		}
 	}
 }
 
-// goldenSet is the node of a set of records, and the records' names.
+// goldenSet returns the node of a set of records, and the records' names.
 func goldenSet(t *testing.T, set string) (*goldenNode, []string) {
 	n := &goldenNode{set: set}
 	var err error
@@ -67,7 +67,7 @@ func goldenSet(t *testing.T, set string) (*goldenNode, []string) {
 	return n, names
 }
 
-// TestGoldenComplete: each manifest has a record.
+// TestGoldenComplete checks that each manifest has a record.
 func TestGoldenComplete(t *testing.T) {
 	for set, least := range map[string]int{"": 60, golden.Cluster: 10} {
 		n, names := goldenSet(t, set)
@@ -83,8 +83,8 @@ func TestGoldenComplete(t *testing.T) {
 	}
 }
 
-// compare has a pod run here and compares the requests. It notes which of the
-// deliberate differences there are.
+// compare runs a pod here and compares the requests. It marks the deliberate differences that
+// occur.
 func (n *goldenNode) compare(t *testing.T, name string, used []bool) {
 	want, err := golden.ReadRecord(filepath.Join(goldenDir, n.set), name)
 	require.NoError(t, err)
@@ -97,9 +97,8 @@ func (n *goldenNode) compare(t *testing.T, name string, used []bool) {
 	}
 }
 
-// plain turns a record into maps, lists and strings. Containers are found by
-// their name and number, and the order in which they were created is a list of
-// its own.
+// plain converts a record to maps, lists and strings. Containers are keyed by name and attempt;
+// the order of their creation is a separate list.
 func plain(t *testing.T, r golden.Record) map[string]any {
 	t.Helper()
 	text, err := json.Marshal(r)
@@ -123,7 +122,7 @@ func plain(t *testing.T, r golden.Record) map[string]any {
 	return all
 }
 
-// replay has a Manager run a recorded pod, and returns what it asked for.
+// replay runs a recorded pod with a Manager and returns the requests.
 func (n *goldenNode) replay(t *testing.T, want golden.Record) golden.Record {
 	n.furnish(t)
 	var pod v1.Pod
@@ -142,7 +141,7 @@ func (n *goldenNode) replay(t *testing.T, want golden.Record) golden.Record {
 			if !result.Acted() {
 				break
 			}
-			time.Sleep(time.Second) // in the bubble: what ends at once has ended
+			time.Sleep(time.Second) // in the bubble: short programs have exited
 		}
 		requests, _ = rt.Requests(string(pod.UID))
 	})
@@ -156,7 +155,7 @@ func observer(t *testing.T, rt observe.Runtime) *observe.Observer {
 	return o
 }
 
-// allStarted is what startup probes say that succeed at once.
+// allStarted returns successful startup probes.
 func allStarted(status *observed.Pod) (out probe.Results) {
 	for _, c := range status.Running() {
 		out = append(out, probe.Stored{Container: c.Name, ContainerID: c.ID.String(), Type: probe.Startup, Result: probe.Success})

@@ -4,22 +4,19 @@ import (
 	v1 "k8s.io/api/core/v1"
 )
 
-// What this file does is pure: it decides how long containers may take to end.
+// The functions of this file are pure.
 
 const (
-	// minGraceSeconds is what every container gets at least, so that a signal
-	// can be handled at all.
+	// minGraceSeconds is the shortest grace period, so that a process can handle the signal.
 	minGraceSeconds = 2
-	// orphanGraceSeconds is what a container without a spec gets.
+	// orphanGraceSeconds is the grace period of a container without a spec.
 	orphanGraceSeconds = 1
-	// maxGraceSeconds, 68 years, keeps a grace period from overflowing a
-	// time.Duration, whatever else is added to it.
+	// maxGraceSeconds is 68 years. It prevents overflow of a time.Duration.
 	maxGraceSeconds = 1<<31 - 1
 )
 
-// graceSeconds is how long a container may take to end by itself, preStop
-// included, and never negative. pod is nil for one that only the runtime knows;
-// container, too, if the spec does not have it.
+// graceSeconds returns a container's grace period in seconds, preStop included. It is never
+// negative. pod is nil for an orphan; container is nil if the spec does not have it.
 func graceSeconds(pod *v1.Pod, container *v1.Container, reason KillReason, override *int64) int64 {
 	return min(max(wantedGrace(pod, container, reason, override), 0), maxGraceSeconds)
 }
@@ -42,7 +39,7 @@ func wantedGrace(pod *v1.Pod, container *v1.Container, reason KillReason, overri
 	return minGraceSeconds
 }
 
-// probeGrace is the grace period of the probe that asked for the kill (KEP-2238).
+// probeGrace returns the grace period of the probe that caused the kill, or nil (KEP-2238).
 func probeGrace(container *v1.Container, reason KillReason) *int64 {
 	switch {
 	case container == nil:

@@ -16,7 +16,7 @@ import (
 	"github.com/podwright/podwright/internal/podfacts"
 )
 
-// C30, C31, C32: who decides on the grace period.
+// C30, C31, C32: the source of the grace period.
 func TestGraceSeconds(t *testing.T) {
 	probed := testPod("a", "b")
 	probed.Spec.TerminationGracePeriodSeconds = new(int64(60))
@@ -80,9 +80,8 @@ func TestGraceSeconds(t *testing.T) {
 	}
 }
 
-// The largest and the smallest numbers of seconds do not turn into their opposite on the way to
-// the runtime: not those of the spec, of the annotations of a pod whose spec is not at hand, and
-// of a handler that sleeps. The container takes 5 s to end.
+// Extreme numbers of seconds do not overflow: neither in the spec, nor in the annotations of a
+// pod without an available spec, nor in a sleep handler. The container takes 5 s to end.
 func TestSecondsAtTheirLimits(t *testing.T) {
 	type times map[int64]time.Duration
 	for name, tc := range map[string]struct {
@@ -108,7 +107,7 @@ func TestSecondsAtTheirLimits(t *testing.T) {
 					if !tc.restore {
 						request.Pod = pod
 					}
-					synctest.Wait() // until the container's program has begun, which is slow to end
+					synctest.Wait() // until the container's program, which ends slowly, has begun
 					begin := time.Now()
 					require.NoError(t, h.m.KillPod(t.Context(), request).Err())
 					require.Equal(t, want, time.Since(begin), seconds)
@@ -118,7 +117,7 @@ func TestSecondsAtTheirLimits(t *testing.T) {
 	}
 }
 
-// Annotations may be arbitrary: valid ones count, and invalid ones are ignored.
+// Arbitrary annotations are safe: valid ones are used and invalid ones ignored.
 func FuzzRestoreSpec(f *testing.F) {
 	f.Add("30", "5", `{"exec":{"command":["sh"]}}`, `[{"name":"web","containerPort":80}]`)
 	f.Add("", "-1", `{"sleep":{"seconds":3}}`, ``)

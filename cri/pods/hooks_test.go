@@ -48,8 +48,7 @@ func (h *harness) messages() *[]string {
 	return out
 }
 
-// postStart blocks the rest of the sync, and does not hold a place among the
-// starts meanwhile.
+// postStart blocks the rest of the sync, and uses no start slot meanwhile.
 func TestPostStartBlocks(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := newHarness(t, fake.Config{})
@@ -76,8 +75,8 @@ func TestPostStartBlocks(t *testing.T) {
 	})
 }
 
-// A postStart hook that fails ends its container, with its grace period, and not
-// the others. What it wrote is in no event.
+// A failed postStart handler stops its container, with its grace period, and no other. Its output
+// is in no event.
 func TestPostStartFails(t *testing.T) {
 	h := newHarness(t, fake.Config{})
 	failing := errors.New("exit code 3")
@@ -101,7 +100,7 @@ func TestPostStartFails(t *testing.T) {
 	require.Equal(t, "PostStartHookError", h.m.StartFailures(pod.UID)["a"].Reason, "without anybody to run it")
 }
 
-// W31 for hooks: the deletion of the pod ends the hook, and is nobody's failure.
+// W31 for hooks: the deletion of the pod cancels the hook, which does not count as a failure.
 func TestPostStartCancelled(t *testing.T) {
 	h := newHarness(t, fake.Config{})
 	ctx, cancel := context.WithCancel(t.Context())
@@ -118,8 +117,7 @@ func TestPostStartCancelled(t *testing.T) {
 	require.Equal(t, []string{"RunPodSandbox web/0", "CreateContainer a/0", "StartContainer a"}, h.runtime.take())
 }
 
-// Section 6.3: what a step before and after the creation of a container refuses,
-// and where in the order the steps are.
+// Section 6.3: the errors of PreCreate and PreStart, and their order among the steps.
 func TestCreateAndStartHooks(t *testing.T) {
 	h := newHarness(t, fake.Config{})
 	var order []string
@@ -181,9 +179,9 @@ func TestMetricsOfStarts(t *testing.T) {
 	require.Equal(t, []string{`sandbox "" <nil>`, `init_container "CreateContainerConfigError"`}, counted)
 }
 
-// V34, KEP-4639: the image of a volume is made present once, before the container that
-// mounts it; its failure is that container's. Nothing is asked for while nothing is
-// to be started.
+// V34, KEP-4639: a volume's image is pulled once, before the first container that mounts it; its
+// failure affects only the containers that mount it. No image is requested if no container
+// starts.
 func TestImageVolumes(t *testing.T) {
 	h := newHarness(t, fake.Config{})
 	pod := testPod("a", "b", "c")
@@ -222,7 +220,7 @@ func TestImageVolumes(t *testing.T) {
 	require.Empty(t, asked)
 }
 
-// A store that cannot be read, and one that cannot be written.
+// TestActuatedFails covers an unreadable and an unwritable store.
 func TestActuatedFails(t *testing.T) {
 	h := newHarness(t, fake.Config{})
 	store := &brokenStore{Store: resize.NewMemory()}
@@ -258,7 +256,7 @@ func (b *brokenStore) Save(uid types.UID, r actions.Actuated) error {
 	return b.Store.Save(uid, r)
 }
 
-// Result.NotBefore is the earliest of all.
+// Result.NotBefore returns the earliest time of all entries.
 func TestNotBefore(t *testing.T) {
 	now := time.Now()
 	var r Result
@@ -270,7 +268,7 @@ func TestNotBefore(t *testing.T) {
 	require.Equal(t, now.Add(s), r.NotBefore())
 }
 
-// Pods with users of their own and images as volumes are counted, by what became of them.
+// The metrics count pods with user namespaces and with image volumes, by outcome.
 func TestCounts(t *testing.T) {
 	var refuse error
 	h := newHarness(t, fake.Config{Intercept: func(_ context.Context, call string, _ any) error {

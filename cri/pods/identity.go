@@ -14,12 +14,12 @@ import (
 	"github.com/podwright/podwright/pleg/observed"
 )
 
-// LogDir is the directory of a pod's logs below root.
+// LogDir returns the directory of a pod's logs below root.
 func LogDir(root, namespace, name string, uid types.UID) string {
 	return request.LogDir(root, namespace, name, uid)
 }
 
-// podIdentity is what names a pod in the runtime and in events.
+// podIdentity identifies a pod in the runtime and in events.
 type podIdentity struct {
 	labels.Pod
 	resourceVersion string
@@ -33,8 +33,8 @@ func identityOfStatus(s *observed.Pod) podIdentity {
 	return podIdentity{Pod: labels.Pod{UID: s.UID, Name: s.Name, Namespace: s.Namespace}}
 }
 
-// checkIdentity refuses a pod that nobody could find again in the runtime, and a status
-// that is another pod's.
+// checkIdentity returns an error if the pod lacks UID, name or namespace, or if the status has
+// another UID.
 func checkIdentity(pod *v1.Pod, status *observed.Pod) error {
 	switch {
 	case pod.UID == "":
@@ -49,7 +49,7 @@ func checkIdentity(pod *v1.Pod, status *observed.Pod) error {
 	return nil
 }
 
-// ref is the object that events of the pod are recorded on.
+// ref returns the object for events of the pod.
 func (p podIdentity) ref() v1.ObjectReference {
 	return v1.ObjectReference{
 		Kind: "Pod", APIVersion: "v1",
@@ -58,8 +58,8 @@ func (p podIdentity) ref() v1.ObjectReference {
 	}
 }
 
-// containerRef returns the object of a container's events. A container that is not in
-// the spec counts as a regular one.
+// containerRef returns the object for events of a container. A container that is not in the spec
+// counts as a regular one.
 func (p podIdentity) containerRef(pod *v1.Pod, name string) v1.ObjectReference {
 	ref := p.ref()
 	ref.FieldPath = cmp.Or(podfacts.FieldPath(pod, name), "spec.containers{"+name+"}")

@@ -9,9 +9,8 @@ import (
 	"github.com/podwright/podwright/cri/pods/request"
 )
 
-// imageVolumes are the image volumes (KEP-4639) of a pod, as far as one sync has
-// come to them: each image is asked for once, by the first container that is to be
-// started and mounts it.
+// imageVolumes has the image volumes (KEP-4639) that one sync has requested. Each image is
+// requested once, for the first container that mounts it.
 type imageVolumes map[string]imageVolume
 
 type imageVolume struct {
@@ -19,9 +18,8 @@ type imageVolume struct {
 	failure *StartError
 }
 
-// mountImages makes the images present that a container mounts, and returns them
-// by the name of their volume. A failure is the container's: the volume is of no
-// use to anybody else.
+// mountImages pulls the images that a container mounts and returns them by volume name. A failure
+// affects only the containers that mount the volume.
 func (s *podSync) mountImages(ctx context.Context, c podContainer) (map[string]request.Image, *StartError) {
 	var out map[string]request.Image
 	for _, mount := range c.VolumeMounts {
@@ -60,7 +58,7 @@ func (s *podSync) ensureVolume(ctx context.Context, source *v1.Volume) imageVolu
 	return imageVolume{image: request.Image(image)}
 }
 
-// imageVolumeOf finds an image volume, nil for every other volume.
+// imageVolumeOf returns the pod's image volume with this name, or nil.
 func imageVolumeOf(pod *v1.Pod, name string) *v1.Volume {
 	for i := range pod.Spec.Volumes {
 		if v := &pod.Spec.Volumes[i]; v.Name == name && v.Image != nil {
@@ -70,8 +68,8 @@ func imageVolumeOf(pod *v1.Pod, name string) *v1.Volume {
 	return nil
 }
 
-// imageRequest is what a request for any image of the pod says: a pod that runs,
-// or that is nearly complete, goes before others.
+// imageRequest returns the common part of the pod's image requests. Pulls of running and nearly
+// complete pods have priority.
 func (s *podSync) imageRequest() images.Request {
 	r := images.Request{Pod: s.req.Pod, SandboxConfig: s.sandbox.config, OnStep: s.step, Running: len(s.req.Status.Running()) > 0}
 	for _, list := range [][]v1.Container{s.req.Pod.Spec.InitContainers, s.req.Pod.Spec.Containers} {

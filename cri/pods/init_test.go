@@ -16,8 +16,7 @@ import (
 	"github.com/podwright/podwright/cri/pods/resize"
 )
 
-// initPod puts init containers before a pod's others. A name that begins with
-// "s" is a sidecar's.
+// initPod adds init containers to a pod. A name that begins with "s" is a sidecar's.
 func initPod(pod *v1.Pod, names ...string) *v1.Pod {
 	for _, name := range names {
 		c := v1.Container{Name: name, Image: "busybox", TerminationMessagePath: "/dev/termination-log"}
@@ -36,19 +35,19 @@ func withEphemeral(pod *v1.Pod, name, target string) *v1.Pod {
 	return pod
 }
 
-// initEnds is a runtime whose init containers, named i..., end with 0 at once,
-// and whose other containers run until they are stopped.
+// initEnds is a runtime whose plain init containers (i...) exit with 0 at once, while all others
+// run until they are stopped.
 func initEnds() fake.Config {
 	return fake.Config{Programs: programs(map[string]fake.Program{"i0": fake.Exit(0), "i1": fake.Exit(0), "i2": fake.Exit(0)})}
 }
 
-// programs chooses by the name of the container; others run until stopped.
+// programs chooses a program by container name. All others run until they are stopped.
 func programs(byName map[string]fake.Program) fake.Resolver {
 	return fake.ByContainer(byName, fake.SleepUntilStopped)
 }
 
-// A plain init container that cannot be started ends the sync: nothing is started after it, and
-// nothing is resized. A sidecar that cannot does not.
+// A plain init container that fails to start ends the sync: no further container starts, and none
+// is resized. A sidecar that fails to start does not end it.
 func TestInitStartFails(t *testing.T) {
 	refuse := func(target string) func(context.Context, string, string) error {
 		return failing("CreateContainer", target, status.Error(codes.Unknown, "no"))
@@ -85,8 +84,8 @@ func TestInitStartFails(t *testing.T) {
 	require.Equal(t, []string{"StopContainer a 30s", "CreateContainer s0/1", "CreateContainer a/1", "StartContainer a"}, h.runtime.take())
 }
 
-// Section 5: of the instances of a crashing init container only the newest is
-// kept, and the restart count goes on; C20 holds for it, too.
+// Section 5: only the newest instance of a crashing init container is kept, and its restart count
+// continues. C20 applies to it, too.
 func TestInitIsPruned(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := newHarness(t, fake.Config{Programs: programs(map[string]fake.Program{"i0": fake.Exit(1)})})
@@ -103,8 +102,8 @@ func TestInitIsPruned(t *testing.T) {
 	})
 }
 
-// C8: a reboot leaves exited containers and a dead sandbox: init runs again before
-// the regular containers do, with its restart count, whatever becomes of the agent.
+// C8: after a reboot the pod has exited containers and a dead sandbox. Init containers run again
+// before the regular ones, and their restart counts continue even if the agent dies.
 func TestInitRunsAgainInNewSandbox(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := newHarness(t, initEnds())
@@ -129,8 +128,8 @@ func TestInitRunsAgainInNewSandbox(t *testing.T) {
 	})
 }
 
-// Ephemeral containers start in a running pod, see the processes of the one they
-// name, and hold nobody up when they fail.
+// Ephemeral containers start in a running pod, share the processes of their target, and block no
+// other container if they fail.
 func TestEphemeral(t *testing.T) {
 	h := newHarness(t, fake.Config{})
 	pod := testPod("a")
@@ -156,7 +155,7 @@ func TestEphemeral(t *testing.T) {
 	require.Empty(t, h.runtime.take(), "it runs once")
 }
 
-// onDemand is a program that exits with the code that it is sent.
+// onDemand is a program that exits with the received code.
 func onDemand() (chan<- int, fake.Program) {
 	exit := make(chan int, 1)
 	return exit, func(ctx context.Context, _ *fake.Process) int {
@@ -169,8 +168,8 @@ func onDemand() (chan<- int, fake.Program) {
 	}
 }
 
-// C19: all containers are taken away, the one that triggered it last, logs and
-// sandbox stay, and the next sync begins with the first init container.
+// C19: all containers are removed, the triggering one last; logs and sandbox stay; and the next
+// sync begins with the first init container.
 func TestRestartAllContainers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		exit, trigger := onDemand()
@@ -212,7 +211,7 @@ func TestRestartAllContainers(t *testing.T) {
 	})
 }
 
-// What was held back after crashes is not any more when all containers are restarted.
+// A restart of all containers ends their back-offs.
 func TestRestartAllEndsBackOff(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		exit, trigger := onDemand()

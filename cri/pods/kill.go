@@ -19,44 +19,41 @@ import (
 	"github.com/podwright/podwright/pleg/observed"
 )
 
-// KillRequest asks for the end of a pod.
+// KillRequest is the input of KillPod.
 type KillRequest struct {
-	// Pod is the pod's spec, nil for one that only the runtime knows: an orphan.
-	// Nobody is there to say how it wants to be stopped, so it gets 1 s, without
-	// preStop, unless Restore is set.
+	// Pod is the pod's spec, or nil for an orphan. An orphan is stopped without preStop and with
+	// the shortest grace period, 2 s, unless Restore is set.
 	Pod *v1.Pod
-	// Restore, without Pod, stops each container as the annotations say that it
-	// was created with: with its preStop handler, and the pod's grace period. It
-	// is for pods that are wanted, but whose spec is not at hand.
+	// Restore, without Pod, stops each container with the preStop handler and grace period in its
+	// annotations. It is for desired pods whose spec is not available.
 	Restore bool
-	// Status is what the runtime has of the pod. Without Pod it names it, too. One of
-	// another pod, as their UIDs tell, is refused, and nothing is stopped.
+	// Status is the pod's state in the runtime. Without Pod it also identifies the pod. A Status
+	// with another UID than Pod is refused, and no container is stopped.
 	Status *observed.Pod
-	// GraceSeconds replaces the grace period of the whole pod, before preStop:
-	// eviction, shutdown, deletion. It counts from this call on. nil means the
-	// pod's own; 0 and less means no preStop. Containers get 2 s at least.
+	// GraceSeconds replaces the grace period of the whole pod, preStop included, for eviction,
+	// shutdown or deletion. It starts with this call. Nil selects the pod's own. With 0 or less
+	// preStop is skipped. Each container has at least 2 s.
 	GraceSeconds *int64
-	// Message goes into the events; zero means "Stopping container NAME".
+	// Message is the text of the events. Default: "Stopping container NAME".
 	Message string
-	// OnStep is told what the kill is at, container by container, for people
-	// who ask why a pod is still there; may be nil. It must not block.
+	// OnStep is called with the current step of each container's stop, for the pod's explanation.
+	// It must not block. Optional.
 	OnStep func(step string)
 }
 
-// KillPod stops the containers of a pod that run, and then its sandboxes.
+// KillPod stops the running containers of a pod, and then its sandboxes.
 //
-// All containers are stopped at the same time, with one exception: a sidecar
-// (KEP-753) waits for its turn, which comes when the regular containers and the
-// sidecars after it have stopped. Each gets the grace period: within it run its
-// preStop handler, its wait for a turn, and what is left is the time between
-// SIGTERM and SIGKILL, 2 s at least. What fails on the way (a handler, a stop) is
-// part of events or of the result, and does not keep the rest from being stopped.
+// All containers stop at the same time, except sidecars (KEP-753): a sidecar waits until the
+// regular containers and the sidecars after it have stopped. The grace period of a container
+// covers its preStop handler and this wait. The rest, at least 2 s, is the time between SIGTERM
+// and SIGKILL. A failed handler is an event and a failed stop is part of the result; neither
+// prevents further stops.
 //
-// When ctx ends it returns at once and leaves what still runs as it is. A repeated
-// call with a shorter grace period so shortens what is going on, be it a preStop
-// handler, a wait for a turn or a stop. A preStop handler that has come to its end
-// is not run again by this Manager; one that was interrupted is, as its promise is
-// to run at least once. What is not there any more counts as stopped.
+// When ctx is done, KillPod returns at once and leaves the remaining containers unchanged. To
+// shorten a kill, cancel it and call KillPod again with a shorter grace period: that shortens a
+// preStop handler, the wait of a sidecar, or a stop. This Manager does not repeat a finished
+// preStop handler. It repeats an interrupted one, because handlers run at least once. Containers
+// that no longer exist count as stopped.
 func (m *Manager) KillPod(ctx context.Context, r KillRequest) Result {
 	if r.Status == nil {
 		return Result{stopped: errors.New("pods: KillRequest.Status is required")}
@@ -79,25 +76,25 @@ func (m *Manager) KillPod(ctx context.Context, r KillRequest) Result {
 	return result
 }
 
-// podKill is the kill of all of a pod, or of some of its containers.
+// podKill is the kill of a pod, or of some of its containers.
 type podKill struct {
 	identity podIdentity
 	pod      *v1.Pod
-	// restore asks the runtime for what pod does not tell, if that is nil.
+	// restore reads a missing spec from the annotations in the runtime.
 	restore  bool
 	status   *observed.Pod
 	override *int64
 	message  string
-	// own are the reasons of single containers.
+	// own has the kills with a reason of their own.
 	own []ContainerKill
-	// turns makes sidecars wait; nil for kills of single containers.
+	// turns orders sidecars. It is nil for kills of single containers.
 	turns *turns
 	steps *killSteps
-	// stops bounds the stops of this kill; nil for the stop of a single container.
+	// stops bounds the stops of this kill.
 	stops *gate
 }
 
-// killPod tells whether everything has stopped.
+// killPod reports whether all containers and sandboxes have stopped.
 func (m *Manager) killPod(ctx context.Context, k podKill, result *Result) bool {
 	kills := k.containers()
 	k.turns = newTurns(k.pod, kills)
@@ -115,7 +112,7 @@ func (m *Manager) killPod(ctx context.Context, k podKill, result *Result) bool {
 	return result.Err() == nil
 }
 
-// containers are the containers to stop: what runs, and what may run.
+// containers returns the containers to stop: those running or in unknown state.
 func (k podKill) containers() []ContainerKill {
 	var out []ContainerKill
 	for _, c := range k.status.Containers {
@@ -132,7 +129,7 @@ func (k podKill) containers() []ContainerKill {
 	return out
 }
 
-// killContainers stops containers at the same time and returns the error of each.
+// killContainers stops containers concurrently and returns one error per container.
 func (m *Manager) killContainers(ctx context.Context, k podKill, kills []ContainerKill, result *Result) []error {
 	k.stops = newGate(maxPodStops, stopPlaceLimit)
 	errs := run.Each(len(kills), func(i int) error { return m.killContainer(ctx, k, kills[i]) })
@@ -142,9 +139,9 @@ func (m *Manager) killContainers(ctx context.Context, k podKill, kills []Contain
 	return errs
 }
 
-// mayStopSandboxes decides whether sandboxes are stopped although a container
-// was not. That ends the container with force, so it must have had its time: not
-// when the wait was called off, nor while the runtime cannot be reached.
+// mayStopSandboxes reports whether sandboxes are stopped although a container failed to stop.
+// Stopping a sandbox kills its containers, so it returns false if their grace period was cut
+// short: the kill was cancelled, or the runtime is unavailable.
 func (m *Manager) mayStopSandboxes(ctx context.Context, k podKill, errs []error) bool {
 	if ctx.Err() != nil {
 		return false
@@ -172,7 +169,7 @@ func (m *Manager) stopSandbox(ctx context.Context, id string) error {
 	return nil
 }
 
-// noteStopped remembers whether a sandbox is there and stopped.
+// noteStopped records whether a sandbox exists and is stopped.
 func (m *Manager) noteStopped(id string, stopped bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -189,10 +186,10 @@ func (m *Manager) isStopped(id string) bool {
 	return m.stopped[id]
 }
 
-// maxSteps is of how many containers a step tells.
+// maxSteps bounds the containers listed in a step.
 const maxSteps = 5
 
-// killSteps puts together what a kill is at, for people.
+// killSteps combines the steps of a pod's containers into one text.
 type killSteps struct {
 	set func(step string)
 
@@ -200,7 +197,7 @@ type killSteps struct {
 	at map[string]string
 }
 
-// container sets the step of the stop of a container. The step "" ends it.
+// container sets the step of a container's stop. The step "" removes it.
 func (s *killSteps) container(name, step string) {
 	if s == nil || s.set == nil {
 		return
@@ -227,7 +224,7 @@ func (s *killSteps) container(name, step string) {
 	}
 }
 
-// sandboxes tells that sandboxes are stopped.
+// sandboxes sets the step for stopping n sandboxes.
 func (s *killSteps) sandboxes(n int) {
 	if s == nil || s.set == nil || n == 0 {
 		return

@@ -12,10 +12,10 @@ import (
 	"github.com/podwright/podwright/internal/run"
 )
 
-// errGraceOver is why a preStop handler was ended.
+// errGraceOver is the cause when the end of the grace period cancels a preStop handler.
 var errGraceOver = errors.New("the grace period is over")
 
-// killContainer stops one container: event, preStop, turn, stop.
+// killContainer stops one container: event, preStop handler, wait for its turn, stop.
 func (m *Manager) killContainer(ctx context.Context, k podKill, c ContainerKill) error {
 	if ctx.Err() != nil {
 		return run.EndOf(ctx)
@@ -32,12 +32,11 @@ func (m *Manager) killContainer(ctx context.Context, k podKill, c ContainerKill)
 	return err
 }
 
-// containerStop is the stop of one container.
 type containerStop struct {
 	m    *Manager
 	k    podKill
 	kill ContainerKill
-	// pod and container are what is known of the spec; nil is nothing.
+	// pod and container are the available spec, or nil.
 	pod       *v1.Pod
 	container *v1.Container
 	// grace is in seconds, from begin on.
@@ -60,8 +59,8 @@ func (s *containerStop) run(ctx context.Context) error {
 	return s.stop(ctx)
 }
 
-// enter waits for a place among the stops of the pod, and among all. Those that were
-// begun, by a preStop handler that has ended, go first.
+// enter blocks until it gets a slot among the stops of the pod and a slot among all stops. Stops
+// after a preStop handler go first.
 func (s *containerStop) enter(ctx context.Context, begun bool) (leave func(), err error) {
 	if s.k.stops == nil {
 		return s.m.stops.enter(ctx, begun)
@@ -78,13 +77,12 @@ func (s *containerStop) enter(ctx context.Context, begun bool) (leave func(), er
 	return func() { leaveAll(); leavePod() }, nil
 }
 
-// left is what is left of the grace period; not positive when it is over.
+// left returns the rest of the grace period. It is not positive after the end.
 func (s *containerStop) left() time.Duration {
 	return time.Duration(s.grace)*time.Second - time.Since(s.begin)
 }
 
-// stop has the runtime stop the container with what is left of the grace period,
-// counted in whole seconds.
+// stop stops the container with the rest of the grace period, in whole seconds.
 func (s *containerStop) stop(ctx context.Context) error {
 	leave, err := s.enter(ctx, true)
 	if err != nil {

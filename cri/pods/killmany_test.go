@@ -22,8 +22,8 @@ import (
 	"github.com/podwright/podwright/probe"
 )
 
-// largePod is a pod of very many containers, and a status in which all of them run: the fake
-// does not have them, which is no error of a stop.
+// largePod returns a pod with very many containers, and a status with all of them running. The
+// fake does not have them, so each stop succeeds as not found.
 func largePod(i, containers int) (*v1.Pod, *observed.Pod) {
 	var names []string
 	for c := range containers {
@@ -38,7 +38,7 @@ func largePod(i, containers int) (*v1.Pod, *observed.Pod) {
 	return pod, status
 }
 
-// load sees how many of some calls go on at a time, and when the last one came.
+// load counts concurrent calls, and records the time of the last call.
 type load struct {
 	mu                sync.Mutex
 	called, now, most int
@@ -67,14 +67,14 @@ func (l *load) stops(takes time.Duration, fail error) func(context.Context, stri
 	}
 }
 
-// Pods of very many containers leave the runtime time for others, and each hears of
-// its end soon, also when all of them take theirs.
+// The stops of very many containers are bounded, so that the runtime has time for other calls.
+// Each container still gets its stop soon, also if all stops are slow.
 func TestStopsAreBounded(t *testing.T) {
 	for name, tc := range map[string]struct {
 		pods, containers int
 		takes            time.Duration
 		most             int           // at a time
-		within           time.Duration // the last is told
+		within           time.Duration // until the last stop
 	}{
 		"one pod":            {1, 100, 100 * time.Millisecond, 16, 700 * time.Millisecond},
 		"many pods":          {10, 20, 100 * time.Millisecond, 64, 500 * time.Millisecond},
@@ -99,14 +99,14 @@ func TestStopsAreBounded(t *testing.T) {
 	}
 }
 
-// preStop handlers are bounded like stops, and one that hangs takes nobody's time: all
-// are called within the grace period, and each container has what is left of it.
+// preStop handlers are bounded like stops, and a hanging one does not delay others: all are
+// called within the grace period, and each container gets the rest of it.
 func TestPreStopHandlersAreBounded(t *testing.T) {
 	for name, tc := range map[string]struct {
 		hang   func(container string) bool
 		grace  int64
 		most   int           // handlers at a time
-		within time.Duration // the last is called
+		within time.Duration // until the last call
 	}{
 		"none hangs":        {func(string) bool { return false }, 30, 16, 2 * time.Second},
 		"one hangs":         {func(c string) bool { return c == "c7" }, 30, 17, 2 * time.Second},
@@ -142,8 +142,7 @@ func TestPreStopHandlersAreBounded(t *testing.T) {
 	}
 }
 
-// Whoever waits for a place leaves when the kill is called off, and what very many
-// errors say is bounded.
+// Cancelling the kill ends the wait for a slot, and the text of very many errors is bounded.
 func TestManyStopsFail(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := newHarness(t, fake.Config{})
@@ -180,8 +179,8 @@ func stubborn(ctx context.Context, p *fake.Process) int {
 	return 0
 }
 
-// C16, C32: a container is replaced with the grace period of its probe; one that
-// cannot be stopped is not started a second time.
+// C16, C32: a container is replaced with the grace period of its probe. If it cannot be stopped,
+// no second instance starts.
 func TestReplaceContainer(t *testing.T) {
 	h := newHarness(t, fake.Config{})
 	pod := testPod("a", "b")

@@ -102,8 +102,8 @@ func TestSidecarsEndLast(t *testing.T) {
 	}
 }
 
-// requireSameTimes compares timelines; what happens at one moment has no order,
-// unless that moment is the beginning and the test is about order alone.
+// requireSameTimes compares timelines. Events at the same moment have no order, unless all are
+// stops at the beginning.
 func requireSameTimes(t *testing.T, want, got []string) {
 	t.Helper()
 	ordered := true
@@ -129,7 +129,7 @@ func runPod(t *testing.T, h *harness, pod *v1.Pod) *observed.Pod {
 	return h.status(pod)
 }
 
-// timeline writes down when which container was stopped and which handler ran.
+// timeline records the times of stops and handlers.
 type timeline struct {
 	mu    sync.Mutex
 	begin time.Time
@@ -150,7 +150,7 @@ func (l *timeline) take() []string {
 	return out
 }
 
-// withHooks gives the Manager a runner of lifecycle handlers, as an agent does.
+// withHooks gives the Manager a runner of lifecycle handlers.
 func withHooks(t *testing.T, h *harness) {
 	t.Helper()
 	runner, err := hooks.New(hooks.Config{
@@ -162,7 +162,7 @@ func withHooks(t *testing.T, h *harness) {
 	h.restart()
 }
 
-// timed makes a harness whose stops and commands are written down.
+// timed returns a harness that records stops and commands.
 func timed(t *testing.T, cfg fake.Config) (*harness, *timeline) {
 	t.Helper()
 	l := &timeline{begin: time.Now()}
@@ -185,7 +185,7 @@ func timed(t *testing.T, cfg fake.Config) (*harness, *timeline) {
 	return h, l
 }
 
-// sleeping resolves the command "sleep N", which is of no use in signals.
+// sleeping resolves the command "sleep N", which ignores signals.
 func sleeping(_ context.Context, p *fake.Process) (fake.Program, error) {
 	seconds, err := strconv.Atoi(p.Args[len(p.Args)-1])
 	if err != nil {
@@ -201,7 +201,7 @@ func sleeping(_ context.Context, p *fake.Process) (fake.Program, error) {
 	}, nil
 }
 
-// slow takes some time to end after SIGTERM.
+// slow is a program that takes some time to end after SIGTERM.
 func slow(d time.Duration) fake.Program {
 	return func(ctx context.Context, p *fake.Process) int {
 		select {
@@ -265,7 +265,7 @@ func TestWaitsFor(t *testing.T) {
 	}
 }
 
-// C34: the events that end a wait, and those that do not.
+// C34: events that end a wait, and events that do not.
 func TestTurns(t *testing.T) {
 	pod := initPod(testPod("app"), "s1")
 	twice := []ContainerKill{{Name: "app"}, {Name: "app"}, {Name: "s1"}}

@@ -7,11 +7,11 @@ import (
 	"github.com/podwright/podwright/internal/podfacts"
 )
 
-// podContainer is a container of a pod, of whatever kind.
+// podContainer is a container of any kind.
 type podContainer struct {
 	*v1.Container
 	kind ContainerKind
-	// inside is the container whose processes an ephemeral one sees, if any.
+	// inside is the target container of an ephemeral container, or "".
 	inside string
 }
 
@@ -28,12 +28,12 @@ func ephemeralContainer(pod *v1.Pod, i int) podContainer {
 	return podContainer{Container: (*v1.Container)(&e.EphemeralContainerCommon), kind: KindEphemeral, inside: e.TargetContainerName}
 }
 
-// initialises tells whether everything after it has to wait for its end.
+// initialises reports whether all later containers wait for its completion.
 func (c podContainer) initialises() bool {
 	return c.kind == KindInit && !podfacts.IsSidecar(c.Container)
 }
 
-// String names the container for people.
+// String returns the kind and name of the container, for messages.
 func (c podContainer) String() string {
 	switch c.kind {
 	case KindInit:
@@ -45,10 +45,9 @@ func (c podContainer) String() string {
 	}
 }
 
-// Why a container is stopped is decided upon in package actions.
+// Kills are decided in package actions.
 type (
-	// KillReason says why a container is stopped. Probe-level grace periods
-	// depend on it.
+	// KillReason is the reason a container is stopped. It selects a probe's grace period.
 	KillReason = actions.KillReason
 	// ContainerKill is a container to stop.
 	ContainerKill = actions.ContainerKill

@@ -12,20 +12,19 @@ import (
 	"github.com/podwright/podwright/internal/fields"
 )
 
-// LogStageConfig configures a LogStage. Its fields are those of Config.
+// LogStageConfig configures a LogStage. Its fields are the same as in Config.
 type LogStageConfig struct {
-	// LogRoot holds a directory of logs per pod; zero means /var/log/pods.
+	// LogRoot is the directory with one log directory per pod. Default: /var/log/pods.
 	LogRoot string
-	// LinkDir has a symbolic link to the log of each container; zero means no links.
+	// LinkDir is the directory of symbolic links to container logs. Optional.
 	LinkDir string
 }
 
-// LogStage has logs removed with their pods, whether or not the runtime knows of them: it
-// is a stage in the sense of podworkers/stages, to be released when a pod is gone. Use
-// NewLogStage.
+// LogStage removes the logs of pods after their removal, also if the runtime does not list the
+// pods. It is a stage (package podworkers/stages) with release point "gone". Use NewLogStage.
 type LogStage struct{ files podfiles.Layout }
 
-// NewLogStage checks the configuration and returns a LogStage.
+// NewLogStage validates the configuration and returns a LogStage.
 func NewLogStage(cfg LogStageConfig) (*LogStage, error) {
 	f := fields.Of("pods: LogStageConfig")
 	fields.Default(&cfg.LogRoot, "/var/log/pods")
@@ -36,10 +35,10 @@ func NewLogStage(cfg LogStageConfig) (*LogStage, error) {
 	return &LogStage{podfiles.Layout{LogRoot: cfg.LogRoot, LinkDir: cfg.LinkDir}}, nil
 }
 
-// Prepare does nothing: the directory is made with the sandbox.
+// Prepare does nothing: SyncPod makes the log directory with the sandbox.
 func (s *LogStage) Prepare(context.Context, *v1.Pod) error { return nil }
 
-// Release removes all logs of a pod, and the links to them.
+// Release removes all logs of a pod and the links to them.
 func (s *LogStage) Release(ctx context.Context, uid types.UID) error {
 	if err := ctx.Err(); err != nil {
 		return err
@@ -47,7 +46,7 @@ func (s *LogStage) Release(ctx context.Context, uid types.UID) error {
 	return s.files.RemovePodLogs(uid)
 }
 
-// Leftovers names the pods that have a log directory.
+// Leftovers returns the pods that have a log directory.
 func (s *LogStage) Leftovers(context.Context) ([]types.UID, error) {
 	dirs, err := s.files.PodLogDirs()
 	return slices.Collect(maps.Keys(dirs)), err

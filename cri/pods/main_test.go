@@ -51,8 +51,8 @@ func imageOf(r images.Request) string {
 	return r.Container.Image
 }
 
-// recorder is a fake runtime that writes down the calls that change something,
-// and can lose the answer of one: the effect is there, the caller sees an error.
+// recorder is a fake runtime that records the calls that change state. It can lose a response:
+// the call takes effect, and the caller gets an error.
 type recorder struct {
 	cri.RuntimeService
 	mu     sync.Mutex
@@ -90,7 +90,7 @@ func failing(call, prefix string, err error) func(context.Context, string, strin
 	}
 }
 
-// losing loses the nth answer: the call has its effect.
+// losing loses the nth response: the call takes effect.
 func losing(n int) func(call, target string) error {
 	seen := 0
 	return func(string, string) error {
@@ -156,7 +156,6 @@ func (r *recorder) RemoveContainer(ctx context.Context, id string) error {
 	return r.around(ctx, "RemoveContainer", r.name(ctx, id), func() error { return r.RuntimeService.RemoveContainer(ctx, id) })
 }
 
-// testPod is the pod that tests begin with.
 func testPod(names ...string) *v1.Pod { return testpods.New(names...) }
 
 func quantities(pairs ...string) v1.ResourceList { return testpods.Quantities(pairs...) }
@@ -171,7 +170,7 @@ type harness struct {
 	m       *Manager
 	seen    *observe.Observer
 	garbage *garbage.Collector
-	// ahead is how far the runtime's clock is.
+	// ahead is the difference of the runtime's clock.
 	ahead time.Duration
 
 	mu     sync.Mutex
@@ -210,7 +209,7 @@ func harnessOn(t *testing.T, rt cri.RuntimeService, cfg Config) *harness {
 	return h
 }
 
-// restart is what a crash of the agent leaves: a new Manager on the same runtime.
+// restart simulates a crash of the agent: it makes a new Manager on the same runtime.
 func (h *harness) restart() {
 	h.t.Helper()
 	var err error
@@ -263,7 +262,6 @@ func (h *harness) kill(pod *v1.Pod, grace *int64) {
 	require.NoError(h.t, h.m.KillPod(h.t.Context(), KillRequest{Pod: pod, Status: h.status(pod), GraceSeconds: grace}).Err())
 }
 
-// observed is a pod status made by hand.
 func observedPod(sandbox *observed.Sandbox, containers ...observed.Container) *observed.Pod {
 	s := &observed.Pod{UID: "0d1e", Containers: containers}
 	if sandbox != nil {
@@ -272,7 +270,7 @@ func observedPod(sandbox *observed.Sandbox, containers ...observed.Container) *o
 	return s
 }
 
-// container is an instance as an observer sees it.
+// container returns an observed instance.
 func container(name string, state observed.State, change ...func(*observed.Container)) observed.Container {
 	c := observed.Container{
 		ID: observed.ContainerID{Runtime: "fake", ID: name + "-" + state.String()}, Name: name, SandboxID: "s", State: state,
@@ -304,7 +302,7 @@ func readySandboxes(s *observed.Pod) (n int) {
 	return n
 }
 
-// found is what a probe has found of a container.
+// found returns a probe result of a container.
 func found(c *observed.Container, t probe.Type, result probe.Verdict) probe.Results {
 	return probe.Results{{Container: c.Name, ContainerID: c.ID.String(), Type: t, Result: result}}
 }

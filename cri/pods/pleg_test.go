@@ -21,7 +21,7 @@ import (
 	"github.com/podwright/podwright/pleg/plegtest"
 )
 
-// hand makes things happen to pods like one that it is given.
+// hand changes pods for the conformance suite of package plegtest. Its pods are copies of like.
 type hand struct {
 	*harness
 	runtime cri.RuntimeService
@@ -71,7 +71,7 @@ func (h hand) Remove(ctx context.Context, uid types.UID) error {
 	return h.garbage.RemovePod(ctx, uid, status)
 }
 
-// plegRuntimes are a runtime with events and one without.
+// plegRuntimes returns a runtime with events and one without.
 func plegRuntimes() map[string]fake.Config {
 	return map[string]fake.Config{"events": {}, "none": {Unimplemented: []string{"GetContainerEvents"}}}
 }
@@ -97,8 +97,8 @@ func TestContainerdPLEGRuntime(t *testing.T) {
 	})
 }
 
-// The two-round figure: with 5 ms per call, what a worker has just done is in the
-// cache after its lists and its statuses, with events and without.
+// With 5 ms per call, a worker's last change is in the cache after two rounds of calls, lists and
+// statuses, with events and without.
 func TestFreshWithinTwoRounds(t *testing.T) {
 	for name, cfg := range plegRuntimes() {
 		t.Run(name, func(t *testing.T) {
@@ -126,8 +126,8 @@ func TestFreshWithinTwoRounds(t *testing.T) {
 	}
 }
 
-// What a Manager makes is what an Observer sees: names, hashes, logs with links to them, and
-// the message that a container leaves in its file.
+// An Observer reads back a Manager's names, hashes, logs with links, and the container's
+// termination message.
 func TestObserverSeesWhatWasMade(t *testing.T) {
 	h := newHarness(t, fake.Config{Programs: fake.Always(func(ctx context.Context, p *fake.Process) int {
 		code := fake.SleepUntilStopped(ctx, p)
@@ -163,7 +163,7 @@ func TestObserverSeesWhatWasMade(t *testing.T) {
 	require.Equal(t, "bye", got.Containers[0].Message)
 }
 
-// A runtime without events, or that does not have the call at all, is one without events.
+// A runtime whose call for events is unimplemented or missing has no events.
 func TestNoEvents(t *testing.T) {
 	h := newHarness(t, fake.Config{Unimplemented: []string{"GetContainerEvents"}})
 	require.ErrorIs(t, h.seen.PodEvents(t.Context(), nil), pleg.ErrNoEvents)

@@ -14,24 +14,24 @@ import (
 	"github.com/podwright/podwright/pleg/observed"
 )
 
-// preStops remembers the containers, by ID, whose preStop handler has come to its
-// end, so that a second try to stop them does not run it again, and the handlers that
-// run, so that no container ever has two. The zero value remembers none.
+// preStops has the running preStop handlers, so that a container never runs two at a time, and
+// the containers (by ID) whose handler has finished, so that a second attempt to stop them does
+// not repeat it. The zero value is ready to use.
 type preStops struct {
 	mu   sync.Mutex
 	over map[string]bool
 	runs map[string]*preStopRun
 }
 
-// preStopRun is a handler that runs.
+// preStopRun is a running handler.
 type preStopRun struct {
 	ctx   context.Context
-	name  string        // of the container, for people
+	name  string        // pod and container, for messages
 	ended chan struct{} // closed once err is set
 	err   error
 }
 
-// run runs a handler in the background.
+// run starts a handler in the background.
 func (p *preStops) run(ctx context.Context, id, name string, f func() error) *preStopRun {
 	r := &preStopRun{ctx: ctx, name: name, ended: make(chan struct{})}
 	p.mu.Lock()
@@ -50,8 +50,8 @@ func (p *preStops) run(ctx context.Context, id, name string, f func() error) *pr
 	return r
 }
 
-// await waits for the handler of a container that still runs from an earlier try to
-// stop it. It tells whether none does any more.
+// await waits for a handler that an earlier attempt to stop the container started. It reports
+// whether none is running.
 func (p *preStops) await(ctx context.Context, id string) bool {
 	p.mu.Lock()
 	r := p.runs[id]
@@ -59,7 +59,7 @@ func (p *preStops) await(ctx context.Context, id string) bool {
 	return r == nil || r.await(ctx)
 }
 
-// await tells whether the handler has ended before ctx.
+// await reports whether the handler returned before ctx was done.
 func (r *preStopRun) await(ctx context.Context) bool {
 	select {
 	case <-r.ended:
@@ -69,7 +69,7 @@ func (r *preStopRun) await(ctx context.Context) bool {
 	}
 }
 
-// overdue names the handlers that run although their context has ended.
+// overdue returns the names of handlers that still run after their context is done.
 func (p *preStops) overdue() []string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -83,10 +83,10 @@ func (p *preStops) overdue() []string {
 	return out
 }
 
-// Overdue names the containers whose preStop handler has not returned although its
-// context has ended: Config.Hooks breaks its promise there. A kill does not wait for
-// such a handler longer than 5 s, so that it may still run after KillPod
-// has returned, at most one per container. An agent that stops says so.
+// Overdue returns the names of containers whose preStop handler still runs after its context is
+// done, which Config.Hooks must not allow. A kill waits at most 5 s for such a handler, so it may
+// outlive KillPod, at most one per container. An agent should log them when it stops. Overdue is
+// safe for concurrent use.
 func (m *Manager) Overdue() []string { return m.preStops.overdue() }
 
 func (p *preStops) note(id string) {
@@ -110,7 +110,7 @@ func (p *preStops) forget(id string) {
 	delete(p.over, id)
 }
 
-// retain forgets all but the given containers.
+// retain drops all but the given containers.
 func (p *preStops) retain(exists map[string]bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -121,10 +121,9 @@ func (p *preStops) retain(exists map[string]bool) {
 	}
 }
 
-// preStop runs the container's preStop handler, if it has one and there is time
-// for it. It returns when the handler does, when the grace period is over and when
-// ctx ends. A handler that fails, or that would take longer, is an event and nothing
-// more. The returned function waits for a handler that was ended to notice.
+// preStop runs the container's preStop handler, if it has one and a grace period. It returns when
+// the handler returns, the grace period is over, or ctx is done. A failed or interrupted handler
+// only causes an event. join waits for an interrupted handler to return.
 func (s *containerStop) preStop(ctx context.Context) (join func()) {
 	handler := s.preStopHandler()
 	id := s.kill.ID.ID
@@ -151,7 +150,7 @@ func (s *containerStop) preStop(ctx context.Context) (join func()) {
 	returned := running.await(bound)
 	if returned {
 		if deadline, ok := bound.Deadline(); ok && running.err != nil && !time.Now().Before(deadline) {
-			<-bound.Done() // the runtime ended it in time, before our own timer has gone off
+			<-bound.Done() // the runtime's timeout fired just before bound's timer
 		}
 		s.preStopEnded(ctx, bound, running.err == nil, running.err)
 	} else {
@@ -165,9 +164,9 @@ func (s *containerStop) preStop(ctx context.Context) (join func()) {
 	}
 }
 
-// preStopPlace waits for a place among the stops, so that very many handlers leave the
-// runtime time for others, but for no more than a quarter of the grace period: what
-// hangs in front of a handler must not take its time. One that sleeps needs no place.
+// preStopPlace waits for a slot among the stops, so that many handlers leave the runtime time for
+// other calls. It waits for at most a quarter of the grace period, then the handler runs without
+// a slot. A sleep handler needs no slot.
 func (s *containerStop) preStopPlace(ctx context.Context, handler *v1.LifecycleHandler) (leave func()) {
 	if handler.Sleep != nil {
 		return func() {}
@@ -181,11 +180,11 @@ func (s *containerStop) preStopPlace(ctx context.Context, handler *v1.LifecycleH
 	return leave
 }
 
-// preStopEnded says what has come of a handler, and remembers what is not to be
-// repeated. bound is ctx with an end at that of the grace period.
+// preStopEnded records how a handler ended and whether it may run again. bound is ctx with the
+// end of the grace period as its deadline. A handler that returned or timed out is not repeated.
 func (s *containerStop) preStopEnded(ctx, bound context.Context, over bool, err error) {
 	switch {
-	case ctx.Err() != nil && !over: // it was called off, and will be run again
+	case ctx.Err() != nil && !over: // cancelled: a later attempt runs it again
 	case bound.Err() != nil && !over:
 		s.m.preStops.note(s.kill.ID.ID)
 		s.failedPreStop("PreStopHook did not end within the grace period")
@@ -198,14 +197,13 @@ func (s *containerStop) preStopEnded(ctx, bound context.Context, over bool, err 
 	}
 }
 
-// joinPreStop waits for a handler whose context has ended, but not for ever.
+// joinPreStop waits up to stepGrace for a handler whose context is done.
 func (s *containerStop) joinPreStop(handler *preStopRun) {
 	if !run.Wait(handler.ended, stepGrace) {
 		s.m.log.Error("a preStop handler ignores the end of its context", "pod", s.k.identity, "container", s.kill.Name)
 	}
 }
 
-// preStopHandler returns the container's handler, or nil.
 func (s *containerStop) preStopHandler() *v1.LifecycleHandler {
 	if s.container == nil || s.container.Lifecycle == nil {
 		return nil
@@ -218,12 +216,12 @@ func (s *containerStop) failedPreStop(message string) {
 	s.m.cfg.Event(ref, v1.EventTypeWarning, "FailedPreStopHook", message)
 }
 
-// postStart runs the handler of a container that has just started. Nothing else
-// of the pod is done until it ends: that is what such hooks are for. A container whose
-// hook fails is stopped, with its preStop hook and grace period. If its pod is
-// deleted by then, the kill of the pod stops it.
+// postStart runs the postStart handler of a container that has just started. It blocks the rest
+// of the sync, as postStart handlers require. If the handler fails, the container is stopped with
+// its preStop handler and grace period. If the sync was cancelled, for example by the pod's
+// deletion, the kill of the pod stops it.
 //
-// What the hook wrote is for the log and not for the event: it may be a secret.
+// The handler's output goes to the log but not into the event, because it may contain a secret.
 func (s *podSync) postStart(ctx context.Context, c podContainer, id string) *StartError {
 	if c.Lifecycle == nil || c.Lifecycle.PostStart == nil {
 		return nil

@@ -18,7 +18,7 @@ import (
 	"github.com/podwright/podwright/internal/run"
 )
 
-// C30, C31: preStop and stop share the grace period; no time is left unused.
+// C30, C31: preStop and stop share the grace period, and the stop gets all of the rest.
 func TestPreStopShareOfGrace(t *testing.T) {
 	for _, tc := range []struct {
 		name     string
@@ -64,9 +64,9 @@ func TestPreStopShareOfGrace(t *testing.T) {
 	}
 }
 
-// #83916: a shorter grace period takes effect wherever the first kill has come to: in a
-// preStop handler, in the wait for a turn, in a stop. A handler that has ended is
-// not run again; an interrupted one is.
+// #83916: a shorter grace period takes effect at any stage of the first kill: in a preStop
+// handler, in the wait for a turn, or in a stop. A finished handler is not repeated; an
+// interrupted one is.
 func TestShortenedGrace(t *testing.T) {
 	for _, tc := range []struct {
 		name    string
@@ -111,9 +111,9 @@ func TestShortenedGrace(t *testing.T) {
 	}
 }
 
-// A container that is in the way of nobody is stopped by what its annotations have
-// kept: one that the spec does not have any more, and all of a pod whose spec is
-// not at hand. Nobody is asked about an orphan.
+// Without a spec, the annotations supply the handler and grace period: for a container that was
+// removed from the spec, and for a pod whose spec is not available. They are not read for an
+// orphan.
 func TestRestoredSpecs(t *testing.T) {
 	for _, tc := range []struct {
 		name    string
@@ -145,9 +145,9 @@ func deletedIn(seconds int64, pod *v1.Pod) *v1.Pod {
 	return pod
 }
 
-// A handler that ignores the end of its context holds up neither the stop nor, for
-// ever, the kill. It is named, and has the container for itself: a second try waits
-// for it as long as there is time.
+// A handler that ignores the end of its context delays neither the stop nor, without a bound, the
+// kill. Overdue lists it. Its container gets no second handler: a further attempt waits within
+// the grace period.
 func TestStubbornHandler(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h, l := timed(t, fake.Config{})
@@ -176,7 +176,7 @@ func TestStubbornHandler(t *testing.T) {
 	})
 }
 
-// lateTimer is a context whose timer goes off some time after its deadline.
+// lateTimer is a context whose timer fires some time after its deadline.
 type lateTimer struct {
 	context.Context
 	deadline time.Time
@@ -184,9 +184,8 @@ type lateTimer struct {
 
 func (c lateTimer) Deadline() (time.Time, bool) { return c.deadline, true }
 
-// The runtime ends a command when its caller's deadline is due, and on a busy machine
-// its answer is there before the caller's own timer has gone off: that is the end of
-// the kill, and not of the handler, which is run again.
+// On a loaded machine the runtime may end a command at the deadline before the caller's timer
+// fires. The kill's deadline then ended the handler, which is run again.
 func TestHandlerCutOffBeforeOurTimer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h, l := timed(t, fake.Config{})
@@ -212,8 +211,7 @@ func TestHandlerCutOffBeforeOurTimer(t *testing.T) {
 	})
 }
 
-// An agent that dies at any call of a kill, its effect there and its answer lost,
-// finds its way from there: a new one stops the rest.
+// If the agent dies at any call of a kill, and the call takes effect, a new agent stops the rest.
 func TestCrashWhileStopping(t *testing.T) {
 	for n := range 5 {
 		synctest.Test(t, func(t *testing.T) {
@@ -230,7 +228,7 @@ func TestCrashWhileStopping(t *testing.T) {
 	}
 }
 
-// What a kill is at can be asked, container by container.
+// OnStep reports the steps of a kill per container.
 func TestKillSteps(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h, _ := timed(t, fake.Config{Programs: fake.ByContainer(map[string]fake.Program{"app": slow(5 * time.Second)}, fake.SleepUntilStopped)})
@@ -263,7 +261,7 @@ func TestKillSteps(t *testing.T) {
 	})
 }
 
-// A handler that panics has failed, and takes nobody else down.
+// A handler that panics has failed, and does not affect others.
 func TestPreStopPanics(t *testing.T) {
 	var p preStops
 	r := p.run(t.Context(), "1", "a", func() error { panic("boom") })

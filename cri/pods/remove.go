@@ -16,12 +16,12 @@ import (
 
 var _ garbage.Pods = (*Manager)(nil)
 
-// Files tells where the files of pods are.
+// Files returns the layout of pods' files.
 func (m *Manager) Files() podfiles.Layout { return m.files }
 
-// StopContainer stops a container of which nobody knows whether it runs, before it is
-// removed: with gracefully as its annotations say that it was created with, with its
-// preStop handler and grace period, else with the shortest grace period that any gets.
+// StopContainer stops a container in unknown state before its removal. With gracefully, its
+// annotations supply the preStop handler and grace period; otherwise it gets the shortest grace
+// period.
 func (m *Manager) StopContainer(ctx context.Context, pod labels.Pod, name, id string, gracefully bool) error {
 	kill := ContainerKill{
 		ID: observed.ContainerID{Runtime: m.cfg.RuntimeName, ID: id}, Name: name,
@@ -30,21 +30,23 @@ func (m *Manager) StopContainer(ctx context.Context, pod labels.Pod, name, id st
 	return m.killContainer(ctx, podKill{identity: podIdentity{Pod: pod}, restore: gracefully}, kill)
 }
 
-// RemoveContainer removes a container with its logs and its termination message
-// file, but never one that runs: garbage.ErrRunning. What is gone already is no error.
+// RemoveContainer removes a container with its logs and termination message file. It returns
+// garbage.ErrRunning for a running container. Removing a container that does not exist succeeds.
 func (m *Manager) RemoveContainer(ctx context.Context, pod labels.Pod, name, id string) error {
 	return m.removeContainer(ctx, pod, name, id, false)
 }
 
-// removeContainer removes a container with its logs and its termination message
-// file, but never one that runs. Files go first: if one of them resists, the
-// container stays as the reminder to try again. Not so with one that was only
-// created: an agent that died may have been starting it, and the runtime, which
-// then refuses to remove it, may still come to the end of that. The log is that of
-// a living container then; else it is the one that the successor goes on with.
+// removeContainer removes a container with its logs and termination message file. It returns
+// garbage.ErrRunning for a running container.
 //
-// With keepLogs its logs and the link to them stay, and only they: a container
-// that is reset has its restarts counted by its logs (KEP-5532).
+// Files are removed first: if that fails, the container stays and the removal is repeated. A
+// container that was only created is removed before its files: an agent that died may have been
+// starting it, and that start may still complete. The runtime then refuses the removal, and the
+// log belongs to a running container. If the removal succeeds, the next instance uses the same
+// log.
+//
+// With keepLogs the logs and their link stay, because the restart counts of a reset container
+// come from its logs (KEP-5532).
 func (m *Manager) removeContainer(ctx context.Context, p labels.Pod, name, id string, keepLogs bool) error {
 	response, err := m.cfg.Runtime.ContainerStatus(ctx, id, false)
 	if err != nil && !cri.IsNotFound(err) {
@@ -52,8 +54,8 @@ func (m *Manager) removeContainer(ctx context.Context, p labels.Pod, name, id st
 	}
 	detail := response.GetStatus()
 	if detail.GetState() == runtimeapi.ContainerState_CONTAINER_RUNNING {
-		// A start whose answer was lost has had its effect since the decision to
-		// remove it. The runtime would kill it.
+		// A start whose response was lost took effect after the decision to remove the container.
+		// The runtime would kill the container.
 		return fmt.Errorf("remove container %s: %w", name, garbage.ErrRunning)
 	}
 	files := func() error {
@@ -71,7 +73,7 @@ func (m *Manager) removeContainer(ctx context.Context, p labels.Pod, name, id st
 	}
 	steps := []func() error{files, container}
 	switch {
-	case detail == nil: // it was gone already
+	case detail == nil: // it no longer exists
 		steps = steps[:1]
 	case detail.State == runtimeapi.ContainerState_CONTAINER_CREATED:
 		steps = []func() error{container, files}
@@ -86,9 +88,9 @@ func (m *Manager) removeContainer(ctx context.Context, p labels.Pod, name, id st
 	return nil
 }
 
-// RemoveSandbox removes a sandbox. One that this Manager has not stopped itself is
-// stopped once more, so that its network is surely gone: an agent may have died
-// in the middle, or the sandbox may have ended by itself.
+// RemoveSandbox removes a sandbox. If this Manager has not stopped it successfully, RemoveSandbox
+// stops it first, so that its network is released: an earlier agent may have died during the
+// stop, or the sandbox may have exited.
 func (m *Manager) RemoveSandbox(ctx context.Context, id string) error {
 	if !m.isStopped(id) {
 		if err := m.stopSandbox(ctx, id); err != nil {
@@ -102,24 +104,25 @@ func (m *Manager) RemoveSandbox(ctx context.Context, id string) error {
 	return nil
 }
 
-// reset restarts all containers of a pod together (KEP-5532): it takes every
-// instance away in the order of the list, so that the next sync finds a pod that
-// has never run in its sandbox. Logs stay, and with them the restart counts. What
-// triggered it goes last: until then a crash of the agent leaves the trigger. It
-// reports whether the sync continues: nothing had to be reset.
+// reset restarts all containers of a pod (KEP-5532). It removes all instances in the order of
+// actions.Reset, so that the next sync finds a pod that has not run in its sandbox. The logs, and
+// with them the restart counts, stay. The exit that triggers the restart is removed last, so that
+// it survives a crash of the agent. reset returns true, and the sync continues, if there was no
+// instance to remove.
 func (s *podSync) reset(ctx context.Context) bool {
 	for i := range s.actions.Reset {
 		c := &s.actions.Reset[i]
 		if s.ended(ctx) || c.State != observed.StateExited && !s.resetStop(ctx, c) || !s.removeOne(ctx, c, true) {
 			return false
 		}
-		s.m.clearFailure(s.identity.UID, c.Name) // its back-off ends
+		s.m.clearFailure(s.identity.UID, c.Name)
 	}
 	s.result.again = len(s.actions.Reset) > 0
 	return !s.result.again
 }
 
-// resetStop stops an instance without grace. It tells whether it has stopped.
+// resetStop stops an instance without a grace period. It reports whether the instance has
+// stopped.
 func (s *podSync) resetStop(ctx context.Context, c *observed.Container) bool {
 	s.step("stopping container " + c.Name)
 	none := int64(0)

@@ -10,7 +10,6 @@ import (
 	"github.com/podwright/podwright/cri/pods/resize"
 )
 
-// resize resizes running containers, and the pod around them, in place.
 func (s *podSync) resize(ctx context.Context) {
 	if !s.actions.Resizes() || s.ended(ctx) {
 		return
@@ -28,9 +27,9 @@ func (s *podSync) resize(ctx context.Context) {
 	s.result.add(ActionResizePodInPlace, s.identity.Name, err)
 }
 
-// Applied returns the resources of a pod as a whole that were applied to it last: for
-// status.Input. nil when it asks for none, or nothing is on record, or the record cannot be
-// read, which ends the pod's next sync with an error.
+// Applied returns the pod-level resources last applied to a pod, for status.Input. It returns nil
+// if the pod has none, none are recorded, or the record cannot be read; in the last case the
+// pod's next sync fails.
 func (m *Manager) Applied(pod *v1.Pod) *v1.ResourceRequirements {
 	if pod.Spec.Resources == nil || m.cfg.Actuated == nil {
 		return nil

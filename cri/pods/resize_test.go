@@ -18,11 +18,11 @@ import (
 	"github.com/podwright/podwright/pleg/observed"
 )
 
-// scales is a runtime, and the cgroups of pods, that write down what is resized.
+// scales is a runtime and a Cgroups that record resizes.
 type scales struct {
 	cri.RuntimeService
 	done []string
-	// fails answers a step.
+	// fails returns the error of a step.
 	fails func(step string) error
 	usage uint64
 	stats error
@@ -66,7 +66,7 @@ func (s *scales) PodMemoryUsage(context.Context, *v1.Pod) (int64, error) {
 	return int64(s.usage << 20), s.stats
 }
 
-// needs are requests and limits alike: milli-CPUs and MiB.
+// needs returns equal requests and limits, in millicores and MiB.
 func needs(cpu, memory int64) v1.ResourceRequirements {
 	list := v1.ResourceList{
 		v1.ResourceCPU:    *resource.NewMilliQuantity(cpu, resource.DecimalSI),
@@ -100,9 +100,8 @@ func (h *harness) resized(pod *v1.Pod) error {
 	return result.Err()
 }
 
-// C36: what shrinks is told first; the pod as a whole grows before its containers
-// and shrinks after them; memory before CPU. The runtime is told both resources of
-// a container each time.
+// C36: decreases come first. The pod grows before its containers and shrinks after them; memory
+// goes before CPU. Each request to the runtime has both resources of a container.
 func TestResizeOrder(t *testing.T) {
 	for _, tc := range []struct {
 		name string
@@ -140,8 +139,8 @@ func TestResizeOrder(t *testing.T) {
 	}
 }
 
-// A resize that is interrupted at any step is taken up by the next agent, and
-// called off by the end of the sync it is nobody's failure.
+// The next agent continues a resize that was interrupted at any step. Cancellation of the sync
+// does not count as a failure.
 func TestResizeIsTakenUp(t *testing.T) {
 	for n := range 6 {
 		h, sc, pod := resizeHarness(t)
@@ -167,7 +166,7 @@ func TestResizeIsTakenUp(t *testing.T) {
 	}
 }
 
-// A container whose policy says so is restarted, and the pod's cgroup follows.
+// A container whose resize policy requires it is restarted, and the pod's cgroup follows.
 func TestResizeRestarts(t *testing.T) {
 	h, sc, pod := resizeHarness(t)
 	pod.Spec.Containers[0].Resources = needs(100, 150)
@@ -178,7 +177,7 @@ func TestResizeRestarts(t *testing.T) {
 	require.False(t, h.sync(pod).Acted())
 }
 
-// KEP-2837: resources of the pod as a whole.
+// KEP-2837: pod-level resources.
 func TestResizePodLevel(t *testing.T) {
 	h, sc, _ := resizeHarness(t)
 	pod := testPod("a")
@@ -198,8 +197,8 @@ func TestResizePodLevel(t *testing.T) {
 	require.False(t, h.sync(pod).Acted())
 }
 
-// A lost record restarts nothing, not even a container that is restarted to get other
-// resources: what the runtime reports counts. A resize after it works.
+// A lost record causes no restart, even with policy RestartContainer, because the reported values
+// are used. A later resize works.
 func TestLostActuated(t *testing.T) {
 	h, _, pod := resizeHarness(t)
 	pod.Spec.Containers[0].ResizePolicy = []v1.ContainerResizePolicy{

@@ -15,9 +15,9 @@ import (
 	"github.com/podwright/podwright/internal/podfacts"
 )
 
-// killSpec finds the spec by which a container is stopped: the pod's, or else what
-// the container's annotations have kept of it. Without either, both are nil. The
-// container of an orphan is always nil.
+// killSpec returns the spec for a container's stop: from the pod, or else from the container's
+// annotations. Without either, both results are nil. An orphan's container is nil unless Restore
+// is set.
 func (m *Manager) killSpec(ctx context.Context, k podKill, c ContainerKill) (*v1.Pod, *v1.Container) {
 	spec := podfacts.Container(k.pod, c.Name)
 	if spec != nil || k.pod == nil && !k.restore {
@@ -25,8 +25,8 @@ func (m *Manager) killSpec(ctx context.Context, k podKill, c ContainerKill) (*v1
 	}
 	response, err := m.cfg.Runtime.ContainerStatus(ctx, c.ID.ID, false)
 	if err != nil || response.GetStatus() == nil {
-		// It is stopped in any case, by what is known; a runtime that is away
-		// says so again when it is asked for that.
+		// The stop continues with the available spec. If the runtime is unavailable,
+		// StopContainer fails, too.
 		if !cri.IsNotFound(err) && ctx.Err() == nil {
 			m.log.Warn("stopping a container without its preStop handler", "pod", k.identity, "container", c.Name, "err", err)
 		}
@@ -39,8 +39,8 @@ func (m *Manager) killSpec(ctx context.Context, k podKill, c ContainerKill) (*v1
 	return pod, container
 }
 
-// restoreSpec makes what is needed to stop a container of its labels and
-// annotations. What is missing or bad is left out. It is pure.
+// restoreSpec builds a pod and container from a container's labels and annotations, as far as a
+// stop needs them. It skips missing and malformed values. It is pure.
 func restoreSpec(s *runtimeapi.ContainerStatus) (*v1.Pod, *v1.Container) {
 	names, annotations := s.GetLabels(), s.GetAnnotations()
 	pod := &v1.Pod{
@@ -57,7 +57,7 @@ func restoreSpec(s *runtimeapi.ContainerStatus) (*v1.Pod, *v1.Container) {
 	}
 	var ports []v1.ContainerPort
 	if text := annotations[labels.AnnotationPorts]; text != "" && json.Unmarshal([]byte(text), &ports) == nil {
-		container.Ports = ports // a handler may name one
+		container.Ports = ports // a handler may refer to a port by name
 	}
 	return pod, container
 }

@@ -8,7 +8,7 @@ import (
 	"github.com/podwright/podwright/internal/run"
 )
 
-// Action is a kind of thing that a sync does.
+// Action is a kind of step of a sync or kill.
 type Action string
 
 // The actions in a Result.
@@ -19,27 +19,27 @@ const (
 	ActionCreatePodSandbox Action = "CreatePodSandbox"
 	ActionConfigPodSandbox Action = "ConfigPodSandbox"
 	ActionKillPodSandbox   Action = "KillPodSandbox"
-	// ActionInitContainer is the start of an init container, sidecars included.
+	// ActionInitContainer is the start of an init container or sidecar.
 	ActionInitContainer Action = "InitContainer"
-	// ActionResizePodInPlace is all that a resize does. Its failure is reason
-	// Error of the condition PodResizeInProgress.
+	// ActionResizePodInPlace is a whole resize. Its failure is reason Error of the condition
+	// PodResizeInProgress.
 	ActionResizePodInPlace Action = "ResizePodInPlace"
 )
 
-// Entry is one thing that was done or tried.
+// Entry is one attempted step.
 type Entry struct {
 	Action Action
-	// Target is the container's name, or the pod.
+	// Target is the name of the container or pod.
 	Target string
-	// Err is nil when it succeeded.
+	// Err is nil on success.
 	Err error
 }
 
-// Result is what a sync or a kill did.
+// Result is the outcome of a sync or a kill.
 type Result struct {
 	// Pod names the pod in errors.
 	Pod string
-	// Entries are in the order of completion of each step.
+	// Entries are in order of completion.
 	Entries []Entry
 
 	stopped     error
@@ -47,26 +47,25 @@ type Result struct {
 	explanation string
 }
 
-// Acted tells that something was done or tried in the runtime: what was observed
-// before is out of date.
+// Acted reports whether the runtime was changed, or might have been. The observed status is then
+// outdated.
 func (r Result) Acted() bool { return len(r.Entries) > 0 }
 
-// Over tells that a sync found nothing of the pod worth keeping and nothing to
-// start: whatever its containers have come to, the pod has ended.
+// Over reports whether the pod has ended: the sync found no container to keep and none to start.
 func (r Result) Over() bool { return r.over }
 
-// Again tells that a sync is to be followed by another one at once: it has cleared
-// the way and started nothing yet.
+// Again reports whether another sync must follow at once, because this one only removed
+// instances.
 func (r Result) Again() bool { return r.again }
 
-// Explanation says in one line why a sync did not start containers that the pod
-// has, such as "init container a is running"; "" when all run or were to be
-// started. Why those did not start Err and StartFailures tell.
+// Explanation returns in one line why a sync did not start containers of the pod, such as "init
+// container a is running". It is "" if all containers run or a start was due. Err and
+// StartFailures have the reasons of failed starts.
 func (r Result) Explanation() string { return r.explanation }
 
-// NotBefore is when another try makes sense: the earliest end of what holds
-// containers back. It is zero when nothing but time failed to help: when there is
-// no error, or one of another kind, which a worker tries again at its own pace.
+// NotBefore returns the earliest end of a back-off, the time of the next useful attempt. It is
+// zero without an error and for errors that do not depend on time; a worker retries the latter at
+// its own pace.
 func (r Result) NotBefore() time.Time {
 	var earliest time.Time
 	for _, e := range r.Entries {
@@ -81,11 +80,10 @@ func (r Result) NotBefore() time.Time {
 	return earliest
 }
 
-// Err joins the errors of all entries, nil when there are none; of many its text has
-// the first five. A sync that was
-// cut short by its context has an error too: the context's, and its cause. Errors in the
-// tree that have a method NotBefore() time.Time with a time that is not zero
-// tell when another try makes sense.
+// Err returns the joined errors of all entries, or nil. Its text has the first five. If its
+// context ended the sync early, Err includes the context's error and cause. Errors in the tree
+// with a method NotBefore() time.Time that returns a nonzero time have the time of the next
+// useful attempt.
 func (r Result) Err() error {
 	var errs []error
 	for _, e := range r.Entries {

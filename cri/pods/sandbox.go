@@ -13,15 +13,14 @@ import (
 	"github.com/podwright/podwright/internal/run"
 )
 
-// runningSandbox is what containers are started in.
+// runningSandbox is the sandbox for the containers of a sync.
 type runningSandbox struct {
 	id     string
 	config *runtimeapi.PodSandboxConfig
 	ips    []string
 }
 
-// prepareSandbox finds or makes what containers are started in. It tells whether
-// to go on.
+// prepareSandbox finds or creates the sandbox. It reports whether the sync continues.
 func (s *podSync) prepareSandbox(ctx context.Context) bool {
 	build := s.m.builder.SandboxAgain
 	if s.actions.CreateSandbox {
@@ -40,7 +39,7 @@ func (s *podSync) prepareSandbox(ctx context.Context) bool {
 	}
 	reason, err := s.createSandbox(ctx)
 	if err != nil && s.ended(ctx) {
-		return false // nobody wants to know any more
+		return false
 	}
 	s.result.add(ActionCreatePodSandbox, s.identity.Name, err)
 	if err != nil {
@@ -49,9 +48,9 @@ func (s *podSync) prepareSandbox(ctx context.Context) bool {
 	return err == nil
 }
 
-// createSandbox starts a sandbox and returns, with an error, the reason for the
-// event. Its name is the attempt's: if an earlier call is still at it in the
-// runtime, the runtime refuses, and there are never two.
+// createSandbox runs a sandbox. With an error it returns the reason of the event. The sandbox's
+// name contains the attempt: if an earlier call is still running, the runtime refuses the second,
+// so there are never two sandboxes.
 func (s *podSync) createSandbox(ctx context.Context) (string, error) {
 	const failed = "FailedCreatePodSandBox"
 	s.step("creating the sandbox")

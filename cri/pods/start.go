@@ -18,9 +18,8 @@ import (
 	"github.com/podwright/podwright/pleg/observed"
 )
 
-// startContainer starts one container and remembers why it could not. It tells
-// whether the container is up. A start that was called off leaves no trace:
-// nothing is known of the container then.
+// startContainer starts one container, records a failure, and reports whether the container is
+// up. A cancelled start records neither success nor failure.
 func (s *podSync) startContainer(ctx context.Context, c podContainer) bool {
 	if s.failed[c.Name] {
 		return false
@@ -80,10 +79,9 @@ func (s *podSync) start(ctx context.Context, c podContainer) *StartError {
 	return s.postStart(ctx, c, id)
 }
 
-// imageMountFailed is how runtimes begin the error for an image that they cannot mount.
+// imageMountFailed is part of a runtime's error for an image that it cannot mount.
 const imageMountFailed = "ImageVolumeMountFailed"
 
-// ensureImage makes the container's image present.
 func (s *podSync) ensureImage(ctx context.Context, c podContainer) (images.Image, *StartError) {
 	s.step("ensuring the image of " + c.String())
 	r := s.imageRequest()
@@ -97,8 +95,7 @@ func (s *podSync) ensureImage(ctx context.Context, c podContainer) (images.Image
 	return image, nil
 }
 
-// prepare makes the configuration of a container, and everything ready for it to be
-// created.
+// prepare returns the configuration of a container and prepares its creation.
 func (s *podSync) prepare(ctx context.Context, c podContainer, image images.Image, volumes map[string]request.Image) (*runtimeapi.ContainerConfig, *StartError) {
 	s.step("starting " + c.String())
 	config, err := s.configure(ctx, c, image, volumes)
@@ -117,7 +114,6 @@ func (s *podSync) prepare(ctx context.Context, c podContainer, image images.Imag
 	return config, nil
 }
 
-// noteResources records the resources of a container that is about to be created.
 func (s *podSync) noteResources(c podContainer) error {
 	if c.kind == KindEphemeral {
 		return nil
@@ -125,8 +121,7 @@ func (s *podSync) noteResources(c podContainer) error {
 	return s.record.NoteContainer(s.req.Pod, c.Container)
 }
 
-// configure decides on the number of the instance and generates its
-// configuration.
+// configure chooses the restart count of the instance and generates its configuration.
 func (s *podSync) configure(ctx context.Context, c podContainer, image images.Image, volumes map[string]request.Image) (*runtimeapi.ContainerConfig, error) {
 	restarts, known := restartCount(s.req.Status, c.Name)
 	if !known {
@@ -146,8 +141,8 @@ func (s *podSync) configure(ctx context.Context, c podContainer, image images.Im
 	})
 }
 
-// processesOf is the ID of the container whose processes an ephemeral container
-// is to see; "" when it names none.
+// processesOf returns the ID of the container whose processes an ephemeral container shares, or
+// "" if it names no target.
 func (s *podSync) processesOf(c podContainer) (string, error) {
 	if c.inside == "" {
 		return "", nil
@@ -159,8 +154,8 @@ func (s *podSync) processesOf(c podContainer) (string, error) {
 	return target.ID.ID, nil
 }
 
-// bringUp creates and starts a container and returns its ID. It holds a place
-// among the starts while the runtime is at it.
+// bringUp creates and starts a container and returns its ID. It has a slot in the start gate
+// during the runtime calls.
 func (s *podSync) bringUp(ctx context.Context, c podContainer, config *runtimeapi.ContainerConfig, exit *observed.Container) (string, *StartError) {
 	leave, err := s.m.gate.enter(ctx, true)
 	if err != nil {
@@ -171,11 +166,11 @@ func (s *podSync) bringUp(ctx context.Context, c podContainer, config *runtimeap
 	if failure != nil {
 		return "", failure
 	}
-	if exit != nil { // from here on it counts as a restart, whatever comes of it
+	if exit != nil { // from here on it counts as a restart, even if the start fails
 		s.m.crashLoop.Next(crashLoopKey(s.req.Pod, c.Container), exit.FinishedAt, time.Now())
 	}
 	if s.m.cfg.PreStart != nil {
-		leave() // the hook may take its time
+		leave() // a slow hook must not use a slot
 		leave = func() {}
 		if err := s.m.cfg.PreStart(ctx, s.req.Pod, c.Container, id); err != nil {
 			return "", s.fail(ctx, c, ReasonPreStartHookError, id, err)
@@ -188,7 +183,6 @@ func (s *podSync) bringUp(ctx context.Context, c podContainer, config *runtimeap
 	return id, s.launch(ctx, c, id)
 }
 
-// create creates a container and returns its ID.
 func (s *podSync) create(ctx context.Context, c podContainer, config *runtimeapi.ContainerConfig) (string, *StartError) {
 	call, done := run.WithGrace(ctx, stepGrace)
 	defer done()
@@ -213,23 +207,21 @@ func (s *podSync) launch(ctx context.Context, c podContainer, id string) *StartE
 	return nil
 }
 
-// fail makes a StartError and the event that goes with it, unless nobody wants
-// the container any longer.
+// fail returns a StartError and records its event. A cancelled sync records no event.
 func (s *podSync) fail(ctx context.Context, c podContainer, reason, id string, err error) *StartError {
 	message := withoutID(runtimeText(err), id, c.Name)
 	s.cannotStart(ctx, c, message)
 	return &StartError{Container: c.Name, Reason: reason, Message: message, Err: err}
 }
 
-// cannotStart is the event of a container that is still wanted.
+// cannotStart records the event of a failed start, unless the sync was cancelled.
 func (s *podSync) cannotStart(ctx context.Context, c podContainer, why string) {
 	if ctx.Err() == nil {
 		s.m.cfg.Event(s.identity.containerRef(s.req.Pod, c.Name), v1.EventTypeWarning, "Failed", "Error: "+why)
 	}
 }
 
-// imageFailure takes over what package images says of a failed pull; it has
-// told of the image, too.
+// imageFailure converts an error of package images, which has already recorded the image's event.
 func imageFailure(container string, err error) *StartError {
 	out := &StartError{Container: container, Reason: images.ReasonErrImagePull, Message: err.Error(), Err: err}
 	var detail *images.Error
@@ -239,9 +231,9 @@ func imageFailure(container string, err error) *StartError {
 	return out
 }
 
-// restartCount is the number of the next instance: one more than that of any
-// which was ever started. Those that were only created give up theirs; without
-// any other, logs may know better.
+// restartCount returns the restart count of the next instance: one more than the highest of all
+// instances that were started. An instance that was only created passes its count on. If known is
+// false, the log directory may have a higher count.
 func restartCount(s *observed.Pod, name string) (count int32, known bool) {
 	for i := range s.Containers {
 		c := &s.Containers[i]

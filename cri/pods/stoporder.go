@@ -14,10 +14,9 @@ import (
 	"github.com/podwright/podwright/internal/run"
 )
 
-// waitsFor tells for each sidecar that runs which other names must have stopped
-// before it is its turn: the regular containers and, of the sidecars after it, the
-// next that runs; what comes later still is that one's to wait for. What does not
-// run is waited for by nobody, and nobody but sidecars waits. It is pure.
+// waitsFor returns, for each running sidecar, the names that must stop first: the running regular
+// containers and the next running sidecar after it, which waits for later ones itself. Only
+// sidecars wait, and only for running containers. It is pure.
 func waitsFor(pod *v1.Pod, running map[string]bool) map[string][]string {
 	waits := map[string][]string{}
 	if pod == nil {
@@ -42,21 +41,20 @@ func waitsFor(pod *v1.Pod, running map[string]bool) map[string][]string {
 	return waits
 }
 
-// turns makes containers wait for each other while a pod is killed.
+// turns orders the stops of containers in a kill.
 type turns struct {
 	waits map[string][]string
 	names map[string]*turn
 }
 
-// turn is what others know of a container that is being stopped.
+// turn is the progress of one container's stop, for the containers that wait for it.
 type turn struct {
 	mu sync.Mutex
-	// left counts the instances that have not stopped.
+	// left is the number of instances that have not stopped.
 	left int
-	// stopped is closed once none is left.
+	// stopped is closed when left is 0.
 	stopped chan struct{}
-	// away is closed once it is known that the runtime cannot be reached to stop
-	// it; err tells why.
+	// away is closed when a stop fails because the runtime is unavailable. err has the reason.
 	away chan struct{}
 	err  error
 }
@@ -75,7 +73,7 @@ func newTurns(pod *v1.Pod, kills []ContainerKill) *turns {
 	return t
 }
 
-// before are the names that a container waits for.
+// before returns the names that a container waits for.
 func (t *turns) before(name string) []string {
 	if t == nil {
 		return nil
@@ -83,9 +81,8 @@ func (t *turns) before(name string) []string {
 	return t.waits[name]
 }
 
-// wait returns when it is the container's turn, or no later than after limit. An
-// error says that it was called off, or that it would be in vain: the runtime is
-// away, and another try keeps the order.
+// wait blocks until it is the container's turn, or until limit has passed. It returns an error if
+// ctx is done, or if the runtime is unavailable: a later attempt then keeps the order.
 func (t *turns) wait(ctx context.Context, name string, limit time.Duration) error {
 	timer := time.NewTimer(max(limit, 0))
 	defer timer.Stop()
@@ -104,9 +101,9 @@ func (t *turns) wait(ctx context.Context, name string, limit time.Duration) erro
 	return nil
 }
 
-// done tells what has become of the stop of an instance. One that has failed does
-// not give its turn away: the container may still run, and those that serve it
-// do so until their own time is over.
+// done records the outcome of an instance's stop. A failed stop does not start the next turn: the
+// container may still run, so the sidecars that serve it continue until their own grace period is
+// over.
 func (t *turns) done(name string, err error) {
 	if t == nil {
 		return

@@ -12,12 +12,12 @@ import (
 	"github.com/podwright/podwright/cri/pods/labels"
 )
 
-// manyRefusals is how often in a row the runtime refuses to remove a container before a
-// person is told what helps. A start that goes on behind its caller's back is a reason to
-// refuse, too, but ends within seconds.
+// manyRefusals is the number of consecutive refused removals of a container before a remedy is
+// reported. A start that continues after its caller has left also causes refusals, but only for
+// seconds.
 const manyRefusals = 5
 
-// refusals counts how often in a row the runtime has refused to remove containers, by ID.
+// refusals counts consecutive refused removals of containers, by ID.
 type refusals struct {
 	mu     sync.Mutex
 	counts map[string]int
@@ -39,15 +39,15 @@ func (r *refusals) forget(id string) {
 	delete(r.counts, id)
 }
 
-// retain forgets containers that do not exist any more.
+// retain drops the counts of containers that no longer exist.
 func (r *refusals) retain(exists map[string]bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	maps.DeleteFunc(r.counts, func(id string, _ int) bool { return !exists[id] })
 }
 
-// refused adds to the error of a removal what a person can do, if the runtime refuses it
-// again and again, and records that once. A runtime that is away has refused nothing.
+// refused counts a refused removal. From manyRefusals on it adds a remedy to the error; the first
+// time it also records the remedy as event and log. An unavailable runtime does not count.
 func (m *Manager) refused(p labels.Pod, name, id string, err error) error {
 	switch status.Code(err) {
 	case codes.Unknown, codes.Internal, codes.FailedPrecondition:

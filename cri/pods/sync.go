@@ -15,36 +15,35 @@ import (
 	"github.com/podwright/podwright/probe"
 )
 
-// SyncRequest asks for a pod to be brought closer to its spec.
+// SyncRequest is the input of SyncPod.
 type SyncRequest struct {
-	// Pod is the desired pod, with the resources that the node has allocated to
-	// it. It is not changed.
+	// Pod is the desired pod, with the resources that the node has allocated to it. SyncPod does
+	// not change it.
 	Pod *v1.Pod
-	// Status is what the runtime has of the pod, observed after the last call
-	// that changed it. One of another pod, as their UIDs tell, is refused.
+	// Status is the pod's state in the runtime, observed after the last call that changed the
+	// pod. A Status with another UID is refused.
 	Status *observed.Pod
-	// Probes are the results of the pod's probes (probe.Manager.Results); a missing
-	// one is unknown. A sidecar with a startup probe has started once that has
-	// succeeded, also after a restart of the agent: what was published of it counts
-	// until the probe has run again.
+	// Probes are the results of the pod's probes (probe.Manager.Results). A missing result is
+	// unknown. A sidecar with a startup probe has started once the probe has succeeded; after a
+	// restart of the agent the published status counts until the probe has run again.
 	Probes probe.Results
-	// RestartAll restarts all containers of the pod in their sandbox (KEP-5532).
-	// It is needed only for what the runtime does not show any more: a rule that
-	// matches the end of a container which is still there is found anyway.
+	// RestartAll restarts all containers of the pod in their sandbox (KEP-5532). Set it only if
+	// the runtime no longer lists the exited container that triggers the restart: SyncPod detects
+	// a listed one itself.
 	RestartAll bool
-	// OnStep is told what the sync is at, for people who ask why a pod is not
-	// up yet; may be nil. It is called one at a time.
+	// OnStep is called with the current step of the sync, for the pod's explanation. Calls do not
+	// overlap. Optional.
 	OnStep func(step string)
-	// OnSandboxReady is told the addresses of a new sandbox before anything is
-	// pulled; may be nil. It must not block.
+	// OnSandboxReady is called with the addresses of a new sandbox before any image is pulled. It
+	// must not block. Optional.
 	OnSandboxReady func(ips []string)
 }
 
-// SyncPod does what actions.Compute asks for, in order: stop, clear away, sandbox,
-// ephemeral containers, init containers, resizes, regular containers. A plain init
-// container that does not start ends the sync. All others do not depend on each
-// other: one that fails does not keep the next from starting. It returns soon
-// after ctx ends: pulls, hooks and waits end with it, and no further runtime call
+// SyncPod carries out the result of actions.Compute in this order: stop, remove, sandbox,
+// ephemeral containers, init containers, resizes, regular containers.
+// If a plain init container fails to start, the sync ends. Other containers are independent:
+// after a failure the sync continues with the next container.
+// SyncPod returns soon after ctx is done: pulls, hooks and waits end, and no further runtime call
 // is made.
 func (m *Manager) SyncPod(ctx context.Context, r SyncRequest) Result {
 	if r.Pod == nil || r.Status == nil {
@@ -71,8 +70,8 @@ func (m *Manager) SyncPod(ctx context.Context, r SyncRequest) Result {
 	return s.result
 }
 
-// countUsers tells of a sandbox with users of its own: what the runtime cannot give them often
-// shows with the first container only.
+// countUsers counts sandboxes with user namespaces. It runs at the end of the sync, because a
+// runtime without support often fails only at the first container.
 func (s *podSync) countUsers() {
 	own := s.req.Pod.Spec.HostUsers != nil && !*s.req.Pod.Spec.HostUsers
 	tried := func(e Entry) bool { return e.Action == ActionConfigPodSandbox || e.Action == ActionCreatePodSandbox }
@@ -90,17 +89,17 @@ type podSync struct {
 	result   Result
 
 	sandbox runningSandbox
-	// failed names the containers whose predecessor is still in the way.
+	// failed has the names of containers whose previous instance could not be stopped or removed.
 	failed map[string]bool
-	// started counts the containers that this sync has started.
+	// started is the number of containers that this sync started.
 	started int
 	volumes imageVolumes
-	// record is what the runtime was last told of resources.
+	// record has the resources last applied in the runtime.
 	record *resize.Record
 }
 
-// input is what the actions follow from. The end that triggers a restart of all
-// containers is taken away last, so that what the runtime has of it is enough.
+// input returns the input of actions.Compute. The status is enough to detect a restart of all
+// containers, because the exit that triggers it is removed last.
 func (s *podSync) input() actions.Input {
 	return actions.Input{
 		Pod: s.req.Pod, Status: s.req.Status, Probes: s.req.Probes, Actuated: s.record.Actuated(),
@@ -123,7 +122,7 @@ func (s *podSync) run(ctx context.Context) {
 	s.startAll(ctx, regularContainer, s.actions.StartRegular)
 }
 
-// repairLinks makes links to logs that are missing.
+// repairLinks makes missing links to logs.
 func (s *podSync) repairLinks() {
 	for _, c := range s.req.Status.Running() {
 		if err := s.m.files.RepairLink(s.identity.Pod, c.Name, c.ID.ID, c.LogPath); err != nil {
@@ -132,7 +131,7 @@ func (s *podSync) repairLinks() {
 	}
 }
 
-// startAll starts containers one after the other. It tells whether to go on.
+// startAll starts containers one after another and reports whether the sync continues.
 func (s *podSync) startAll(ctx context.Context, of func(*v1.Pod, int) podContainer, indices []int) bool {
 	for _, i := range indices {
 		if s.ended(ctx) {
@@ -146,7 +145,7 @@ func (s *podSync) startAll(ctx context.Context, of func(*v1.Pod, int) podContain
 	return true
 }
 
-// ended tells whether ctx has ended, and makes that part of the result.
+// ended reports whether ctx is done, and records that in the result.
 func (s *podSync) ended(ctx context.Context) bool {
 	if ctx.Err() == nil {
 		return false
@@ -163,12 +162,11 @@ func (s *podSync) step(text string) {
 	}
 }
 
-// warn records a warning on the pod.
 func (s *podSync) warn(reason, message string) {
 	s.m.cfg.Event(s.identity.ref(), v1.EventTypeWarning, reason, message)
 }
 
-// stop stops what must not run any longer. It tells whether to go on.
+// stop stops the containers or the pod that must not run. It reports whether the sync continues.
 func (s *podSync) stop(ctx context.Context) bool {
 	if s.ended(ctx) {
 		return false
@@ -194,8 +192,7 @@ func (s *podSync) stop(ctx context.Context) bool {
 	return !s.ended(ctx)
 }
 
-// remove clears away containers that were never started. It tells whether to go
-// on.
+// remove removes containers that were never started. It reports whether the sync continues.
 func (s *podSync) remove(ctx context.Context) bool {
 	for i := range s.actions.Remove {
 		c := &s.actions.Remove[i]
@@ -209,10 +206,10 @@ func (s *podSync) remove(ctx context.Context) bool {
 	return true
 }
 
-// pruneInit clears away instances of init containers that nothing depends on any
-// more. It tells whether to go on: what is left of them beside a new sandbox would
-// look like its initialisation. The logs of the last ones stay then, and with them
-// the restart counts, whatever becomes of the agent before the next ones.
+// pruneInit removes instances of init containers that are no longer needed. It reports whether
+// the sync continues: beside a new sandbox, a remaining instance would look like the sandbox's
+// own initialisation. In that case the logs of the newest instances stay, and with them the
+// restart counts, even if the agent ends before the next instances.
 func (s *podSync) pruneInit(ctx context.Context) bool {
 	ok, seen := true, map[string]bool{}
 	for i := range s.actions.PruneInit {

@@ -20,7 +20,7 @@ import (
 	"github.com/podwright/podwright/pleg/observed"
 )
 
-// C1, C2, C4 and a pod that just runs: what is called, in order.
+// C1, C2, C4: the runtime calls of a sync, in order, also for a pod without changes.
 func TestSyncCalls(t *testing.T) {
 	h := newHarness(t, fake.Config{})
 	pod := testPod("a", "b")
@@ -53,7 +53,7 @@ func TestSyncCalls(t *testing.T) {
 	require.NotContains(t, h.takeEvents(), "SandboxChanged ")
 }
 
-// A dead sandbox is replaced, and the pod is told.
+// A dead sandbox is replaced, with an event on the pod.
 func TestSandboxChanged(t *testing.T) {
 	h := newHarness(t, fake.Config{})
 	pod := testPod("a")
@@ -67,7 +67,7 @@ func TestSandboxChanged(t *testing.T) {
 	require.Len(t, second.Running(), 1)
 }
 
-// C5, C7, C15: a pod that is through is stopped and stays so.
+// C5, C7, C15: a completed pod is stopped and does not start again.
 func TestCompletedPodIsStopped(t *testing.T) {
 	h := newHarness(t, fake.Config{Programs: fake.Always(fake.Exit(0))})
 	pod := testPod("a")
@@ -100,8 +100,8 @@ func waitExited(t *testing.T, h *harness, pod *v1.Pod, n int) {
 
 const s = time.Second
 
-// C22, C23: the reason and the time of a held-back pull reach the caller; the
-// other container of the pod starts.
+// C22, C23: the reason and time of a pull in back-off reach the caller, and the second container
+// of the pod starts.
 func TestImageFailure(t *testing.T) {
 	h := newHarness(t, fake.Config{})
 	h.images.fail = func(r images.Request) error {
@@ -126,8 +126,8 @@ func TestImageFailure(t *testing.T) {
 	require.Empty(t, h.m.StartFailures(pod.UID))
 }
 
-// C38: a name that is still reserved does not make another one; the reason stays,
-// and so does the restart count.
+// C38: if the container's name is still reserved, no other name is used; the reason stays, and so
+// does the restart count.
 func TestNameReserved(t *testing.T) {
 	h := newHarness(t, fake.Config{Programs: fake.Always(fake.Exit(1))})
 	pod := testPod("a")
@@ -146,7 +146,7 @@ func TestNameReserved(t *testing.T) {
 	require.EqualValues(t, 1, h.mustSync(pod).Newest("a").RestartCount)
 }
 
-// C28: a runtime that lost its state does not restart the count.
+// C28: the restart count continues after a runtime has lost its state.
 func TestRestartCountFromLogs(t *testing.T) {
 	h := newHarness(t, fake.Config{})
 	pod := testPod("a")
@@ -183,8 +183,8 @@ func TestRestartCount(t *testing.T) {
 	}
 }
 
-// C48: what fails because termination was requested is nobody's failure. The
-// call that is under way may finish; what hangs is cut off after StepGrace.
+// C48: a failure after cancellation is not recorded. A call in progress may finish; a hanging
+// call is cancelled after stepGrace.
 func TestCancelled(t *testing.T) {
 	ending := errors.New("termination requested")
 	for _, call := range []string{"RunPodSandbox", "CreateContainer", "StartContainer"} {

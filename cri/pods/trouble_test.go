@@ -17,8 +17,8 @@ import (
 	"github.com/podwright/podwright/pleg/observed"
 )
 
-// What a user sees when the runtime answers Unknown to a call: the reason and the
-// event, on this pod alone, until the runtime is well again.
+// If the runtime returns Unknown for a call, the user sees the reason and the event on this pod
+// alone, until the runtime recovers.
 func TestRuntimeAnswersUnknown(t *testing.T) {
 	for call, want := range map[string]struct{ event, reason string }{
 		"RunPodSandbox":   {"FailedCreatePodSandBox ", ""},
@@ -50,8 +50,8 @@ func TestRuntimeAnswersUnknown(t *testing.T) {
 	}
 }
 
-// A status of a new sandbox that the runtime does not give: the sandbox is found
-// by the next sync, and is the only one.
+// If the status of a new sandbox cannot be read, the next sync finds the sandbox and creates no
+// second one.
 func TestSandboxStatusFails(t *testing.T) {
 	fails := true
 	h := newHarness(t, fake.Config{Intercept: func(_ context.Context, call string, _ any) error {
@@ -69,8 +69,8 @@ func TestSandboxStatusFails(t *testing.T) {
 	require.Len(t, got.Running(), 1)
 }
 
-// W31: deleting a pod abandons its pull, and the container never starts, although
-// the image arrives in the end. The pull of another pod goes on.
+// W31: the deletion of a pod abandons its pull, and the container never starts, even if the image
+// arrives later. Another pod's pull continues.
 func TestDeletedWhilePulling(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		pull, err := fake.Registry(fake.RemoteImage{Image: fake.Image{Name: "slow:1", Size: 60 << 20}, BytesPerSecond: 1 << 20})
@@ -107,9 +107,8 @@ func TestDeletedWhilePulling(t *testing.T) {
 	})
 }
 
-// A container whose start was cut off and that the runtime then refuses to remove, for
-// good: after some tries in a row the pod's error says what a person can do, and an
-// event says it once.
+// If the runtime permanently refuses to remove a container whose start was cut off, the pod's
+// error contains a remedy after some consecutive attempts, and an event contains it once.
 func TestContainerThatCannotBeRemoved(t *testing.T) {
 	gone, stuck := status.Error(codes.Unavailable, "not there for a moment"), status.Error(codes.Unknown, "cannot delete running task")
 	rules, err := fake.NewRules(0,
@@ -142,7 +141,7 @@ func TestContainerThatCannotBeRemoved(t *testing.T) {
 	require.Empty(t, h.m.refusals.counts)
 }
 
-// Refusals of removed containers are forgotten.
+// Retain drops the refusals of removed containers.
 func TestRefusalsAreForgotten(t *testing.T) {
 	var r refusals
 	for range 7 {

@@ -6,12 +6,11 @@ import (
 	v1 "k8s.io/api/core/v1"
 )
 
-// Unsupported lists what a pod's spec asks for and this package does not do, one
-// error per field, named by its path. A caller refuses such a pod: starting it
-// would silently give less than was asked for. Volumes, probes and what an agent
-// decides before a pod is started (node selectors, priorities, ...) are not
-// looked at, nor what Config.Inputs may provide: a container that asks for some
-// of that and gets none is not created. It is pure.
+// Unsupported returns one error per unsupported field of a pod's spec, with the path of the
+// field. Refuse such a pod: starting it would silently ignore these fields. Unsupported does not
+// check volumes, probes, fields for decisions before the start (node selectors, priorities, ...),
+// or the requirements that Config.Inputs may provide: if an input is missing, the container is
+// not created. It is pure.
 func Unsupported(pod *v1.Pod) []error {
 	var u unsupported
 	spec := &pod.Spec
@@ -30,7 +29,6 @@ func Unsupported(pod *v1.Pod) []error {
 	return u
 }
 
-// unsupported collects the fields found.
 type unsupported []error
 
 func (u *unsupported) when(found bool, field string) {

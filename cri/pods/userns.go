@@ -22,31 +22,30 @@ import (
 
 // UserNamespacesConfig configures UserNamespaces. PodDir is required.
 type UserNamespacesConfig struct {
-	// PodDir returns a pod's directory, in which its user namespace is written
-	// down. Required.
+	// PodDir returns a pod's directory, which contains the file of its user namespace. Required.
 	PodDir func(uid types.UID) string
-	// Pods are the pods that have a directory: what they have taken is not given
-	// out again. A file of theirs that cannot be read is no error here: see Of.
+	// Pods are the pods that have a directory. Their ID ranges are not allocated again. An
+	// unreadable file is no error here: see Of.
 	Pods []types.UID
-	// Range are the IDs to give out; zero is what kubelets use by default.
+	// Range is the range of IDs to allocate from. Default: the kubelet's default.
 	Range request.IDRange
-	// Logger is told of files that cannot be read; nil discards.
+	// Logger receives errors about unreadable files. Default: discard.
 	Logger *slog.Logger
 }
 
-// UserNamespaces gives users of their own to the pods that want some (KEP-127),
-// and keeps them in files, as kubelets do: a pod has the same users for good, and
-// an agent that was killed finds out who has which. Of is what a
-// request.Inputs.UserNamespace is to be. Methods are safe for concurrent use.
+// UserNamespaces allocates ID ranges for pods with user namespaces (KEP-127) and stores them in
+// files, in the kubelet's format. A pod keeps its range for life, and a restarted agent reads the
+// allocations of all pods. Use Of as request.Inputs.UserNamespace. UserNamespaces is safe for
+// concurrent use.
 type UserNamespaces struct {
 	podDir func(uid types.UID) string
 	ids    *request.IDs
-	mu     sync.Mutex // a pod is given users once
-	// unknown are the pods that have a file of which nobody can tell what it says.
+	mu     sync.Mutex // serialises allocations
+	// unknown has the pods whose file cannot be read or parsed.
 	unknown map[types.UID]bool
 }
 
-// NewUserNamespaces reads what pods have, and returns UserNamespaces.
+// NewUserNamespaces reads the files of the pods and returns UserNamespaces.
 func NewUserNamespaces(cfg UserNamespacesConfig) (*UserNamespaces, error) {
 	if err := fields.Required("pods: UserNamespacesConfig.PodDir", cfg.PodDir); err != nil {
 		return nil, err
@@ -69,8 +68,8 @@ func (u *UserNamespaces) file(uid types.UID) string {
 	return filepath.Join(u.podDir(uid), request.UserNamespaceFile)
 }
 
-// read takes what a pod's file says, and tells whether there is one. Errors name
-// the file.
+// read records the range in a pod's file and reports whether the file exists. Errors contain the
+// path.
 func (u *UserNamespaces) read(uid types.UID) (request.UserNamespace, bool, error) {
 	delete(u.unknown, uid)
 	content, err := os.ReadFile(u.file(uid))
@@ -82,7 +81,7 @@ func (u *UserNamespaces) read(uid types.UID) (request.UserNamespace, bool, error
 		users, err = request.DecodeUserNamespace(content)
 	}
 	if err != nil {
-		if !slices.Contains(u.ids.Pods(), uid) { // else it was read before
+		if !slices.Contains(u.ids.Pods(), uid) { // otherwise its range was recorded before
 			u.unknown[uid] = true
 		}
 	} else {
@@ -94,11 +93,11 @@ func (u *UserNamespaces) read(uid types.UID) (request.UserNamespace, bool, error
 	return users, true, nil
 }
 
-// Of returns the users of a pod: those in its file, else new ones that are in its
-// file when this returns. A file that cannot be read, or makes no sense, is an error
-// for that pod, and for every pod that needs new users: the pod of that file may run
-// with any, and two pods with the same could do to each other what users can do. It
-// ends when the file can be read again, or was removed with its pod (Release).
+// Of returns the pod's user namespace from its file, or allocates one and writes the file before
+// it returns. If any pod's file cannot be read or parsed, Of fails for that pod and for every pod
+// that needs a new range: that pod may use any range, and two pods with the same range are not
+// isolated from each other. The error lasts until the file is readable or removed with its pod
+// (Release).
 func (u *UserNamespaces) Of(pod *v1.Pod) (request.UserNamespace, error) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -116,13 +115,13 @@ func (u *UserNamespaces) Of(pod *v1.Pod) (request.UserNamespace, error) {
 		err = fs.WriteAtomic(u.file(pod.UID), users.Encode(), 0o644)
 	}
 	if err != nil {
-		u.ids.Release(pod.UID) // nothing can have been started with them
+		u.ids.Release(pod.UID) // no container can have been started with this range
 		return request.UserNamespace{}, err
 	}
 	return users, nil
 }
 
-// allKnown looks again at the files that could not be read.
+// allKnown reads the unreadable files again.
 func (u *UserNamespaces) allKnown() error {
 	for _, uid := range slices.Sorted(maps.Keys(u.unknown)) {
 		if _, _, err := u.read(uid); u.unknown[uid] {
@@ -132,9 +131,8 @@ func (u *UserNamespaces) allKnown() error {
 	return nil
 }
 
-// Release takes a pod's users back, for others to have. Nothing of the pod may run
-// any longer, and its volumes must be gone: what they hold belongs to these users.
-// Releasing what a pod does not have succeeds.
+// Release frees a pod's range. The pod's containers must have stopped and its volumes must be
+// removed, because their files belong to these users. Releasing a pod without a range succeeds.
 func (u *UserNamespaces) Release(uid types.UID) error {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -146,26 +144,24 @@ func (u *UserNamespaces) Release(uid types.UID) error {
 	return nil
 }
 
-// Pods returns the pods that are known to have users of their own, in no order, for
-// a caller who looks for those that are gone.
+// Pods returns the pods that have a range, in no order, to find removed ones.
 func (u *UserNamespaces) Pods() []types.UID { return u.ids.Pods() }
 
-// UserStage has users given back with their pods: it is a stage in the sense of
-// podworkers/stages. In the list it stands before every stage with files of these users,
-// which is then released first, and after the pod's folder, which has its file.
+// UserStage frees the ranges of removed pods. It is a stage (package podworkers/stages). In the
+// list, place it after the pod's folder, which contains its file, and before every stage with
+// files of these users, so that those are released first.
 type UserStage struct{ users *UserNamespaces }
 
 // Stage returns the UserStage of u.
 func (u *UserNamespaces) Stage() UserStage { return UserStage{u} }
 
-// Prepare does nothing: Of gives a pod its users when its sandbox is about to be made,
-// if it wants some.
+// Prepare does nothing: Of allocates the range when the sandbox is created.
 func (s UserStage) Prepare(context.Context, *v1.Pod) error { return nil }
 
-// Release takes a pod's users back, for others to have.
+// Release frees a pod's range.
 func (s UserStage) Release(_ context.Context, uid types.UID) error { return s.users.Release(uid) }
 
-// Leftovers names the pods that have users, and those with a file that cannot be read.
+// Leftovers returns the pods that have a range or an unreadable file.
 func (s UserStage) Leftovers(context.Context) ([]types.UID, error) {
 	s.users.mu.Lock()
 	defer s.users.mu.Unlock()

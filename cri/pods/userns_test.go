@@ -18,7 +18,7 @@ import (
 	"github.com/podwright/podwright/podworkers/stages/stagestest"
 )
 
-// KEP-127: users outlive the agent, and are nobody else's.
+// KEP-127: ID ranges survive the agent and belong to one pod each.
 func TestUserNamespaces(t *testing.T) {
 	dir := t.TempDir()
 	cfg := UserNamespacesConfig{
@@ -40,7 +40,7 @@ func TestUserNamespaces(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, string(a.Encode()), string(content))
 
-	// After a restart the pod has what it had, and the next one something else.
+	// After a restart the pod keeps its range, and the next pod gets another.
 	u = start("a", "without")
 	require.Equal(t, []types.UID{"a"}, u.Pods())
 	b, err := u.Of(pod("b"))
@@ -61,9 +61,8 @@ func TestUserNamespaces(t *testing.T) {
 	require.Equal(t, a, c)
 }
 
-// A file that makes no sense is the trouble of that pod, which may run with any
-// users, and of those that need new ones: none of theirs may be the same. Who has some
-// already is not concerned.
+// An unreadable file fails its pod, which may use any range, and all pods that need a new range,
+// because theirs must differ. Pods with a range are unaffected.
 func TestUserNamespacesBadFile(t *testing.T) {
 	dir := t.TempDir()
 	file := func(uid string) string { return filepath.Join(dir, uid, "userns") }
@@ -75,7 +74,7 @@ func TestUserNamespacesBadFile(t *testing.T) {
 	write("bad", "{")
 	write("twin", at(65536))
 	write("twin2", at(65536))
-	require.NoError(t, os.MkdirAll(file("folder"), 0o755)) // a file that cannot be read
+	require.NoError(t, os.MkdirAll(file("folder"), 0o755)) // an unreadable file
 	var logged bytes.Buffer
 	u, err := NewUserNamespaces(UserNamespacesConfig{
 		PodDir: func(uid types.UID) string { return filepath.Join(dir, string(uid)) },
@@ -109,7 +108,7 @@ func TestUserNamespacesBadFile(t *testing.T) {
 	write("bad", at(3*65536)) // repaired
 	_, err = of("new")
 	require.ErrorContains(t, err, "those of pod folder are not known")
-	require.NoError(t, u.Stage().Release(t.Context(), "folder")) // gone
+	require.NoError(t, u.Stage().Release(t.Context(), "folder")) // removed
 	left, err = u.Stage().Leftovers(t.Context())
 	require.NoError(t, err)
 	require.NotContains(t, left, types.UID("folder"))
@@ -125,7 +124,7 @@ func TestUserNamespacesBadFile(t *testing.T) {
 	require.NoError(t, err, "it is known what it said")
 	require.EqualValues(t, 5*65536, users.HostID)
 
-	// Nothing is given out that could not be written down.
+	// A range is not allocated if its file cannot be written.
 	blocked := filepath.Join(dir, "blocked")
 	require.NoError(t, os.WriteFile(blocked, nil, 0o600))
 	_, err = of("blocked")
