@@ -86,7 +86,7 @@ func TestLogOfLateStartStays(t *testing.T) {
 	require.FileExists(t, status.Running()[0].LogPath)
 }
 
-// RemovePodLogs removes the log directory of a pod whose sandbox was never created.
+// RemovePod also removes the log directory of a pod whose sandbox was never created.
 func TestLogDirWithoutSandboxGoes(t *testing.T) {
 	h := newHarness(t, fake.Config{})
 	pod := testPod("a")

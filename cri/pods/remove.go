@@ -115,14 +115,14 @@ func (s *podSync) reset(ctx context.Context) bool {
 		if s.ended(ctx) || c.State != observed.StateExited && !s.resetStop(ctx, c) || !s.removeOne(ctx, c, true) {
 			return false
 		}
-		s.m.clearFailure(s.identity.UID, c.Name)
+		s.m.clearFailure(s.identity.UID, c.Name) // this ends its back-off
 	}
 	s.result.again = len(s.actions.Reset) > 0
 	return !s.result.again
 }
 
-// resetStop stops an instance without a grace period. It reports whether the instance has
-// stopped.
+// resetStop stops an instance without preStop and with the shortest grace period. It reports
+// whether the instance has stopped.
 func (s *podSync) resetStop(ctx context.Context, c *observed.Container) bool {
 	s.step("stopping container " + c.Name)
 	none := int64(0)

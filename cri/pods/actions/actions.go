@@ -77,8 +77,8 @@ type Actions struct {
 	// UpdateMemory and UpdateCPU are the running containers to resize, memory before CPU.
 	// Decreases come first in each.
 	UpdateMemory, UpdateCPU []Update
-	// UpdatePodResources is true if a container is restarted for a resize, so that the pod's
-	// cgroup changes without an update in place.
+	// UpdatePodResources is true if a container is restarted for a resize: the pod's cgroup must
+	// then be resized even without an update in place.
 	UpdatePodResources bool
 	// UpdatePodLevelResources is true if pod-level resources changed.
 	UpdatePodLevelResources bool

@@ -1,5 +1,5 @@
 // Package podfiles manages the files of pods on the disk: container logs, links to logs, and
-// termination messages. A Layout is safe for concurrent use.
+// termination messages. A Layout has their paths and no other state.
 package podfiles
 
 import (
