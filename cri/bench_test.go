@@ -12,7 +12,7 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
-// newPrompt makes a script with 3,000 containers of the size that a kubelet makes.
+// newPrompt returns a script with 3,000 containers of a realistic size.
 func newPrompt() *script {
 	list := &runtimeapi.ListContainersResponse{}
 	for i := range 3000 {
@@ -50,7 +50,7 @@ func benchContainer(i int) *runtimeapi.Container {
 	}
 }
 
-// benchCall is one call, made by the generated stub and by the client.
+// benchCall is one call, once through the generated stub and once through the client.
 type benchCall struct {
 	name   string
 	stub   func(context.Context, runtimeapi.RuntimeServiceClient) error
@@ -88,7 +88,7 @@ func benchCalls() []benchCall {
 	}
 }
 
-// processorTime is what the process has used, in nanoseconds.
+// processorTime returns the CPU time of this process in nanoseconds.
 func processorTime(b *testing.B) int64 {
 	b.Helper()
 	var used syscall.Rusage
@@ -98,9 +98,8 @@ func processorTime(b *testing.B) int64 {
 	return used.Utime.Nano() + used.Stime.Nano()
 }
 
-// BenchmarkOverGeneratedStub makes the same calls on one socket through the generated
-// stub, with the deadline that a careful caller sets, and through RuntimeClient.
-// The processor time includes server and connection.
+// BenchmarkOverGeneratedStub compares RuntimeClient with the generated stub plus deadline, on one
+// socket. The CPU time includes server and connection.
 func BenchmarkOverGeneratedStub(b *testing.B) {
 	socket := filepath.Join(b.TempDir(), "cri.sock")
 	listener, err := net.Listen("unix", socket)

@@ -13,11 +13,10 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
-// testCall is a call of one of the clients.
 type testCall struct {
 	name   string
-	object string // of its errors
-	// limit is the deadline for a request timeout T, 0 for none.
+	object string // CallError.Object
+	// limit returns the deadline for a request timeout T, 0 for none.
 	limit func(T time.Duration) time.Duration
 	reply proto.Message
 	args  []any
@@ -42,8 +41,7 @@ var (
 	podA    = &runtimeapi.PodSandboxConfig{Metadata: &runtimeapi.PodSandboxMetadata{Name: "a", Namespace: "default"}}
 )
 
-// everyCall has a row for each call of both services but the event stream, which
-// is tested in events_test.go.
+// everyCall has a row for each call of both services except the event stream (see events_test.go).
 var everyCall = []testCall{
 	{"Version", "", once, goodVersion(), nil},
 	{"Status", "", once, goodStatus(), args(true)},
@@ -101,13 +99,13 @@ func goodContainer() *runtimeapi.ContainerStatusResponse {
 	}}
 }
 
-// clients are both clients of one runtime.
+// clients are the two clients of one runtime.
 type clients struct {
 	runtime *RuntimeClient
 	images  *ImageClient
 }
 
-// do makes the call and returns its results without the error, and the error.
+// do makes the call and returns its results and its error.
 func (n clients) do(ctx context.Context, c testCall) ([]reflect.Value, error) {
 	method := reflect.ValueOf(n.runtime).MethodByName(c.name)
 	if !method.IsValid() {
@@ -135,7 +133,6 @@ func dialBoth(t *testing.T, cfg ClientConfig) clients {
 	return clients{dialRuntime(t, cfg), dialImages(t, cfg)}
 }
 
-// newGoodScript returns a script with a good reply for each call.
 func newGoodScript() *script {
 	s := newScript()
 	for _, c := range everyCall {
@@ -144,7 +141,7 @@ func newGoodScript() *script {
 	return s
 }
 
-// bothClients serves a script with a good reply for each call.
+// bothClients returns a served script with a good reply for each call, and its clients.
 func bothClients(t *testing.T) (*script, clients) {
 	s := newGoodScript()
 	return s, dialBoth(t, s.inMemory(t))
@@ -168,8 +165,8 @@ func TestEveryCallIsTested(t *testing.T) {
 	}
 }
 
-// A call that hangs fails when its deadline runs out, not before and not later,
-// and names endpoint, call and deadline. The runtime receives the same deadline.
+// A hanging call fails exactly at its deadline. The error contains endpoint, call and deadline,
+// and the runtime receives the same deadline.
 func TestDeadlines(t *testing.T) {
 	for timeout, T := range map[time.Duration]time.Duration{0: 2 * time.Minute, 3 * time.Second: 3 * time.Second} {
 		synctest.Test(t, func(t *testing.T) {
@@ -202,7 +199,7 @@ func TestDeadlines(t *testing.T) {
 	}
 }
 
-// A runtime that ignores the end of a call delays neither its caller nor other calls.
+// A runtime that ignores deadlines delays neither the caller nor other calls.
 func TestRuntimeThatIgnoresDeadlines(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		release := make(chan struct{})

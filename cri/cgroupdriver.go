@@ -11,7 +11,7 @@ import (
 	"github.com/podwright/podwright/internal/run"
 )
 
-// The cgroup drivers.
+// The names of the cgroup drivers.
 const (
 	CgroupDriverCgroupfs = "cgroupfs"
 	CgroupDriverSystemd  = "systemd"
@@ -22,14 +22,13 @@ const (
 	cgroupDriverPause = 2 * time.Second
 )
 
-// ErrUnknownCgroupDriver is wrapped by the error about a runtime that has a cgroup driver of
-// which nothing is known here. To ask again does not help.
+// ErrUnknownCgroupDriver is wrapped by the error for a runtime with an unsupported cgroup driver.
+// Retrying does not help.
 var ErrUnknownCgroupDriver = errors.New("the runtime has an unknown cgroup driver")
 
-// CgroupDriver returns the cgroup driver to use: the runtime's, or configured if
-// the runtime does not say; supported tells whether it has the call (containerd 1.6
-// does not). An empty configured means cgroupfs. It asks up to three times, two seconds
-// apart, and stops at the first answer.
+// CgroupDriver returns the runtime's cgroup driver, or configured if the runtime reports none.
+// supported is true if the runtime implements RuntimeConfig (containerd 1.6 does not). An empty
+// configured selects cgroupfs. CgroupDriver tries up to three times, 2 s apart.
 func CgroupDriver(ctx context.Context, runtime RuntimeInfo, configured string) (driver string, supported bool, err error) {
 	switch configured {
 	case "":
@@ -56,8 +55,8 @@ func CgroupDriver(ctx context.Context, runtime RuntimeInfo, configured string) (
 	return "", false, fmt.Errorf("cgroup driver: %w", err)
 }
 
-// chooseCgroupDriver prefers what the runtime says, if it says anything: two that make
-// cgroups in different ways would not find each other's.
+// chooseCgroupDriver prefers the runtime's driver to the configured one: with two different
+// drivers, agent and runtime would not find each other's cgroups.
 func chooseCgroupDriver(reply *runtimeapi.RuntimeConfigResponse, configured string) (string, error) {
 	if reply.GetLinux() == nil {
 		return configured, nil

@@ -33,50 +33,46 @@ const (
 	minConnectTimeout = 5 * time.Second
 )
 
-// DefaultRequestTimeout is what ClientConfig.RequestTimeout is when zero.
+// DefaultRequestTimeout is the default of ClientConfig.RequestTimeout.
 const DefaultRequestTimeout = 2 * time.Minute
 
-// ClientConfig says where a runtime is and how to talk to it. The zero value is
-// complete: containerd's default socket with the usual deadlines.
+// ClientConfig configures a client. The zero value is valid: containerd's default socket with the
+// default deadlines.
 type ClientConfig struct {
 	// Endpoint is the runtime's unix socket, as a unix:// URL or an absolute
 	// path. Empty means DefaultEndpoint.
 	Endpoint string
-	// RequestTimeout is T of the deadlines in the package documentation. Zero
-	// means DefaultRequestTimeout (2m); negative values are refused.
+	// RequestTimeout is T of the deadlines in the package documentation. Default:
+	// DefaultRequestTimeout (2 min). Negative values are refused.
 	RequestTimeout time.Duration
-	// StreamLists makes list calls use the streaming form of the RPC, whose
-	// replies have no size limit as a whole. The first Unimplemented answer
-	// makes a call fall back to the plain form for the life of the client.
-	// False means the plain form.
+	// StreamLists selects the streaming RPC for list calls, which has no size limit for the whole
+	// reply. After the first Unimplemented, a call uses the plain RPC for the life of the client.
 	StreamLists bool
-	// Logger receives failed calls, the same failure of the same container or
-	// sandbox at most once a minute. Nil discards.
+	// Logger receives failed calls. The same failure of the same container or sandbox is logged at
+	// most once a minute. Nil discards.
 	Logger *slog.Logger
-	// OnCall is called after each call, concurrently, on the goroutine that made it. It must
-	// not block. Optional.
+	// OnCall is called after each call, concurrently, on the calling goroutine. It must not block.
+	// Optional.
 	OnCall func(CallInfo)
-	// Span is called before each call but GetContainerEvents, concurrently, with the name of
-	// the call in gRPC, such as "runtime.v1.RuntimeService/RunPodSandbox". The call is made with
-	// the context that it returns, whose outgoing metadata goes to the runtime. end is called
-	// with the error of the call (see CallInfo.Err). It must not block. Optional.
+	// Span is called concurrently before each call except GetContainerEvents. name is the gRPC
+	// name, such as "runtime.v1.RuntimeService/RunPodSandbox". The call uses the returned context
+	// and sends its outgoing metadata to the runtime. end is called with the call's error (see
+	// CallInfo.Err). Span and end must not block. Optional.
 	Span func(ctx context.Context, name string) (_ context.Context, end func(err error))
 	// Dial connects to the socket. Nil dials the unix socket.
 	Dial func(ctx context.Context, socket string) (net.Conn, error)
 }
 
-// CallInfo describes a call that has ended.
+// CallInfo describes a completed call.
 type CallInfo struct {
 	// Service is "runtime" or "image".
 	Service string
-	// Call is the name of the call in the CRI, such as "RunPodSandbox".
+	// Call is the CRI name of the call, such as "RunPodSandbox".
 	Call string
-	// Operation is its name in the kubelet's metrics, such as "run_podsandbox".
+	// Operation is the call's name in the kubelet's metrics, such as "run_podsandbox".
 	Operation string
-	// Duration is how long the call took.
-	Duration time.Duration
-	// Err is the error that the caller got. It is nil for a command that ran
-	// and exited with a code other than zero: the runtime did its part.
+	Duration  time.Duration
+	// Err is the call's error. It is nil for a command that ran and exited with a nonzero code.
 	Err error
 }
 
@@ -87,10 +83,9 @@ type link struct {
 	cfg      ClientConfig
 	conn     *grpc.ClientConn
 	limiter  *loglimit.Limiter
-	// dialErr is why the last attempt to connect failed; *dialErr is nil after
-	// a success.
+	// dialErr is the error of the last attempt to connect; *dialErr is nil after a success.
 	dialErr atomic.Pointer[error]
-	// plainOnly has the names of the list calls whose streaming form the runtime lacks.
+	// plainOnly is the set of list calls whose streaming form the runtime lacks.
 	plainOnly sync.Map
 
 	mu       sync.Mutex
@@ -98,7 +93,7 @@ type link struct {
 	inFlight sync.WaitGroup
 }
 
-// newLink prepares a connection. The first call makes it.
+// newLink returns a link that connects at its first call.
 func newLink(service string, cfg ClientConfig) (*link, error) {
 	f := fields.Of("cri: " + service + " client: ClientConfig")
 	socket, err := ParseEndpoint(cfg.Endpoint)
@@ -113,8 +108,8 @@ func newLink(service string, cfg ClientConfig) (*link, error) {
 		return nil, err
 	}
 	l := &link{service: service, endpoint: unixScheme + socket, cfg: cfg, limiter: loglimit.New(time.Minute)}
-	// The target is a constant because the dialer knows where to go, and a path
-	// may contain what a target URL may not.
+	// The target is constant: the dialer uses the socket path, which may contain characters that a
+	// target URL may not.
 	l.conn, err = grpc.NewClient("passthrough:///cri",
 		grpc.WithAuthority("localhost"),
 		grpc.WithTransportCredentials(insecure.NewCredentials()),
@@ -131,15 +126,14 @@ func newLink(service string, cfg ClientConfig) (*link, error) {
 	return l, nil
 }
 
-// dial connects and remembers the reason of a failure, which gRPC hands on as
-// text only.
+// dial connects and stores the error, which gRPC returns as text only.
 func (l *link) dial(ctx context.Context, socket string) (net.Conn, error) {
 	conn, err := l.cfg.Dial(ctx, socket)
 	l.dialErr.Store(&err)
 	return conn, err
 }
 
-// unreachable is why the last attempt to connect failed, nil if it did not.
+// unreachable returns the error of the last attempt to connect, or nil.
 func (l *link) unreachable() error {
 	if err := l.dialErr.Load(); err != nil {
 		return *err
@@ -147,8 +141,8 @@ func (l *link) unreachable() error {
 	return nil
 }
 
-// dialUnix connects to a unix socket. The system refuses the connection both
-// when nobody listens and when the file is no socket; the error tells which.
+// dialUnix connects to a unix socket. The system returns the same error for a socket without
+// listener and for a file that is no socket; dialUnix reports the latter in its error.
 func dialUnix(ctx context.Context, socket string) (net.Conn, error) {
 	conn, err := (&net.Dialer{}).DialContext(ctx, "unix", socket)
 	if err == nil {
@@ -160,7 +154,7 @@ func dialUnix(ctx context.Context, socket string) (net.Conn, error) {
 	return nil, err
 }
 
-// enter announces a call. It returns false once the link is closed.
+// enter registers a call. It returns false once the link is closed.
 func (l *link) enter() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -176,7 +170,7 @@ func (l *link) isClosed() bool {
 	return l.closed
 }
 
-// close ends the connection and the calls on it, and waits for both.
+// close ends the connection and its calls, and waits for both.
 func (l *link) close() error {
 	l.mu.Lock()
 	first := !l.closed
@@ -190,21 +184,22 @@ func (l *link) close() error {
 	return err
 }
 
-// refuse closes a link that did not pass its first call, and explains the
-// answer of a gRPC server that is no runtime.
+// refuse closes a link whose first call failed. If the server is a gRPC server without CRI, it
+// adds this to the error.
 func (l *link) refuse(err error) error {
 	if e, ok := errors.AsType[*CallError](err); ok && IsUnimplemented(err) {
 		e.because("no CRI runtime.v1 here")
 	}
-	_ = l.close() // the first error is the one that matters
+	_ = l.close() // the first error is the relevant one
 	return err
 }
 
-// codec is grpc's own for protobuf, but that it decodes an answer from a buffer of about its
-// size. grpc takes 1 MiB for each above 32 KiB, as are the lists of 100 pods, and keeps some.
+// codec is gRPC's protobuf codec with smaller buffers. For each reply above 32 KiB, such as a list
+// of 100 pods, gRPC allocates 1 MiB and keeps some of these buffers; codec allocates about the
+// size of the reply.
 type codec struct{ encoding.CodecV2 }
 
-// answers are the buffers of replies, by size.
+// answers is the pool of reply buffers, by size.
 var answers = mem.NewTieredBufferPool(256, 4<<10, 16<<10, 32<<10, 64<<10, 128<<10, 256<<10, 512<<10, 1<<20)
 
 // Unmarshal implements encoding.CodecV2.

@@ -29,8 +29,8 @@ import (
 	"github.com/podwright/podwright/internal/memnet"
 )
 
-// requireRefused checks that dialling cfg with both clients fails within limit
-// and that the error names endpoint and call.
+// requireRefused checks that both clients fail to dial cfg within limit, and that the errors
+// contain endpoint and call.
 func requireRefused(t *testing.T, cfg ClientConfig, limit time.Duration) error {
 	t.Helper()
 	begin := time.Now()
@@ -48,11 +48,11 @@ func requireRefused(t *testing.T, cfg ClientConfig, limit time.Duration) error {
 	return err
 }
 
-// fast is far above what a refused connection takes on a busy machine, and below
-// the deadline of a call, for which a client that tries again would wait.
+// fast is far longer than a refused connection on a loaded machine, and shorter than a call's
+// deadline, which a retrying client would reach.
 const fast = time.Minute
 
-// socketPath is a path for a socket, short enough for the system.
+// socketPath returns a path that is short enough for a unix socket.
 func socketPath(t *testing.T) string {
 	dir, err := os.MkdirTemp("", "cri")
 	require.NoError(t, err)
@@ -66,10 +66,10 @@ func listenUnix(t *testing.T, socket string) net.Listener {
 	return listener
 }
 
-// Dialling fails at once where no runtime is, and names the reason.
+// Dialling an endpoint without a runtime fails at once with the reason.
 func TestDialRefuses(t *testing.T) {
 	for name, c := range map[string]struct {
-		place func(t *testing.T, socket string) // puts it at the socket
+		place func(t *testing.T, socket string) // creates the file at socket
 		code  codes.Code
 		is    error
 		text  string
@@ -112,7 +112,7 @@ func TestDialRefuses(t *testing.T) {
 	}
 }
 
-// serveUntilEnd serves until the result is called.
+// serveUntilEnd serves until the caller calls stop.
 func serveUntilEnd(serve func(net.Listener) error, listener net.Listener, end func()) (stop func()) {
 	var serving sync.WaitGroup
 	serving.Go(func() { _ = serve(listener) })
@@ -122,7 +122,7 @@ func serveUntilEnd(serve func(net.Listener) error, listener net.Listener, end fu
 	}
 }
 
-// With a long request timeout the handshake's own limit of 5s decides.
+// With a long request timeout, gRPC's handshake limit of 5 s applies.
 func TestDialSilentServerIsGivenUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		listener := memnet.Listen(1 << 16)
@@ -138,7 +138,7 @@ func TestDialSilentServerIsGivenUp(t *testing.T) {
 	})
 }
 
-// acceptAll accepts connections and says nothing on them.
+// acceptAll accepts connections and never writes.
 func acceptAll(listener net.Listener) (stop func()) {
 	var conns []net.Conn
 	ended := make(chan struct{})
@@ -179,8 +179,8 @@ func TestDialEndsWithItsContext(t *testing.T) {
 	})
 }
 
-// With a real socket, which is absent while the runtime is away, calls fail at
-// once and work when it is back. Streams end and can be opened again.
+// While the real socket is absent, calls fail at once; they succeed when it returns. Streams end
+// and can be opened again.
 func TestRestartsOnASocket(t *testing.T) {
 	socket := socketPath(t)
 	s := newScript()
@@ -217,12 +217,11 @@ func TestRestartsOnASocket(t *testing.T) {
 	stop()
 }
 
-// jitter is the factor by which gRPC varies pauses between attempts to connect.
+// jitter is gRPC's factor for the variation of pauses between attempts to connect.
 const jitter = 1.2
 
-// The runtime ends and comes again, for no time up to an hour. Calls in progress
-// fail at once, the same client works again after a pause that does not grow, and
-// no goroutine is left behind.
+// While a runtime is away, for up to an hour, calls in progress fail at once. Afterwards the same
+// client works again after a pause that does not grow, and no goroutine leaks.
 func TestServerRestarts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, n := bothClients(t)
@@ -258,15 +257,14 @@ func TestServerRestarts(t *testing.T) {
 			if round == 1 {
 				goroutines = runtime.NumGoroutine()
 			}
-			if round > 1 { // other tests' goroutines are fewer than what 13 rounds would leave
+			if round > 1 { // allows for goroutines of other tests, fewer than 13 leaking rounds
 				require.LessOrEqual(t, runtime.NumGoroutine(), goroutines+5, "round %d", round)
 			}
 		}
 	})
 }
 
-// recovers returns the time until a call of the client works again. Those that
-// fail until then fail at once.
+// recovers returns the time until a call succeeds. It checks that calls before that fail at once.
 func recovers(t *testing.T, client any) time.Duration {
 	t.Helper()
 	begin := time.Now()
@@ -336,7 +334,7 @@ func TestOnCall(t *testing.T) {
 	})
 }
 
-// Each call is made with its span's context, and ends the span as it ends itself.
+// Each call uses the context of its span and ends the span with its error.
 func TestSpans(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newScript()
@@ -372,8 +370,8 @@ func TestSpans(t *testing.T) {
 	})
 }
 
-// Failures of a call about an object are logged once a minute, or again after a
-// success. What is no failure of the runtime is not logged.
+// A call's failure for one object is logged once a minute, and again after a success. Results that
+// are no failure of the runtime are not logged.
 func TestFailuresAreLogged(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newGoodScript()

@@ -1,13 +1,13 @@
-// Package cri is the Container Runtime Interface (runtime.v1): the interfaces,
-// cut small, and a client for a runtime behind a unix socket.
+// Package cri provides interfaces for the Container Runtime Interface (runtime.v1) and a gRPC
+// client for a runtime behind a unix socket.
 //
 // # Interfaces
 //
-// RuntimeService and ImageService join one interface per concern: sandboxes,
-// containers, exec, stats, events and so on. Code that needs a part declares that
-// part (a log rotator needs a ContainerReader and a LogReopener), so that it can
-// be handed a fake, a wrapper or a client alike. Optional calls answer with an
-// error that IsUnimplemented recognises.
+// RuntimeService and ImageService embed one small interface per concern: sandboxes, containers,
+// exec, stats, events and more. Code declares only the interfaces that it needs (a log rotator
+// needs a ContainerReader and a LogReopener). A fake, a wrapper and a client are then
+// interchangeable. A runtime without an optional call returns an error for which IsUnimplemented
+// is true.
 //
 // # The client
 //
@@ -18,13 +18,13 @@
 //	defer runtime.Close()
 //	pods, err := runtime.ListPodSandbox(ctx, nil)
 //
-// DialImages does the same for the ImageService. Dialling makes one call to see
-// that a CRI runtime is there. Afterwards the client connects again by itself,
-// with 100ms to 3s between attempts: while the runtime is away, calls fail at once
-// with code Unavailable, and once it is back they work. Nothing is retried.
+// DialImages does the same for the ImageService. Both make one call to check for a CRI runtime.
+// Afterwards the client reconnects by itself, 100 ms to 3 s between attempts. While the runtime is
+// away, calls fail at once with code Unavailable. Calls are never retried. Clients are safe for
+// concurrent use.
 //
-// Every call has a deadline besides the caller's context, in terms of
-// ClientConfig.RequestTimeout (T, by default 2m):
+// Every call has a deadline in addition to the caller's context. T is ClientConfig.RequestTimeout
+// (default: 2 min):
 //
 //	RunPodSandbox                    2T
 //	StopContainer                    T + grace
@@ -33,32 +33,30 @@
 //	PullImage, GetContainerEvents    none
 //	all others                       T
 //
-// A failed call returns a *CallError, which names endpoint, call and what the
-// call was about, keeps the gRPC status, and tells the caller's cancellation from
-// the client's deadline and from what the runtime says. Replies without what the
-// CRI makes mandatory are errors too (*ReplyError), so callers need not check for
-// empty IDs. A reply of more than 16 MiB fails with ErrReplyTooLarge;
-// ClientConfig.StreamLists avoids that for lists, on runtimes that can. A request
-// that is too large for the runtime fails with ErrRequestTooLarge.
+// A failed call returns a *CallError with the endpoint, the call, its object and the gRPC status.
+// It distinguishes the caller's cancellation, the client's deadline and errors of the runtime. A
+// reply without a mandatory field is an error too (*ReplyError), so callers need not check for
+// empty IDs. A reply of more than 16 MiB fails with ErrReplyTooLarge; ClientConfig.StreamLists
+// avoids this for lists if the runtime supports it. A request that exceeds the runtime's limit
+// fails with ErrRequestTooLarge.
 //
 // # Around the client
 //
-// HealthMonitor polls Status and answers whether runtime and network are ready.
-// CgroupDriver asks the runtime which cgroup driver to use. ParseEndpoint
-// checks an endpoint without connecting.
+// HealthMonitor polls Status and reports whether runtime and network are ready. CgroupDriver reads
+// the cgroup driver from the runtime. ParseEndpoint checks an endpoint without connecting.
 //
-// # What callers do
+// # Duties of callers
 //
-// Close clients. Give PullImage, GetContainerEvents and ExecSync without timeout
-// a context that ends. Subscribe again when GetContainerEvents returns, and list
-// what was missed in between. Treat NotFound from stop and remove calls as done.
+// Close clients. Call PullImage, GetContainerEvents and ExecSync without timeout only with a
+// context that ends. When GetContainerEvents returns, subscribe again and list the containers,
+// because events were missed meanwhile. Treat NotFound from stop and remove calls as success.
 //
-// # What this package does not do
+// # Limits
 //
-// It starts no pods (package cri/pods does), reads no logs (cri/logs), and does
-// not speak the streaming protocols behind the URLs of Exec, Attach and
-// PortForward. It does not know docker, Windows pipes or CRI v1alpha2.
+// Starting pods is in package cri/pods, reading logs in cri/logs. The streaming protocols behind
+// the URLs of Exec, Attach and PortForward are not part of this package. Docker, Windows pipes and
+// CRI v1alpha2 are not supported.
 //
-// Examples that run: Example, ExampleDialRuntime_absent and ExampleHealthMonitor in
+// Runnable examples: Example, ExampleDialRuntime_absent and ExampleHealthMonitor in
 // example_test.go.
 package cri

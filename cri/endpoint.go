@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// DefaultEndpoint is the endpoint used where none is configured.
+// DefaultEndpoint is the endpoint of a ClientConfig without one.
 const DefaultEndpoint = unixScheme + "/run/containerd/containerd.sock"
 
 const (
@@ -15,23 +15,22 @@ const (
 	maxSocketPath = 107
 )
 
-// EndpointError says what is wrong with an endpoint.
+// EndpointError is the reason for refusing an endpoint.
 type EndpointError struct {
-	// Endpoint is the value as it was given.
+	// Endpoint is the unmodified value.
 	Endpoint string
-	// Problem tells what is wrong with it.
+	// Problem describes the defect.
 	Problem string
 }
 
-// Error names the endpoint and the problem.
+// Error returns a text with endpoint and problem.
 func (e *EndpointError) Error() string {
 	return fmt.Sprintf("endpoint %q: %s", e.Endpoint, e.Problem)
 }
 
-// ParseEndpoint returns the path of the socket that endpoint names. It accepts
-// "unix:///run/x.sock", "unix:/run/x.sock" and the bare absolute path; an empty
-// endpoint means DefaultEndpoint. The path is taken as it is, without any
-// unescaping. Errors are of type *EndpointError.
+// ParseEndpoint returns the socket path of endpoint. It accepts "unix:///run/x.sock",
+// "unix:/run/x.sock" and an absolute path. An empty endpoint selects DefaultEndpoint. The path is
+// not unescaped. Errors are of type *EndpointError.
 func ParseEndpoint(endpoint string) (socket string, err error) {
 	if endpoint == "" {
 		endpoint = DefaultEndpoint

@@ -64,11 +64,11 @@ func FuzzParseEndpoint(f *testing.F) {
 		require.True(t, path.IsAbs(socket))
 		require.LessOrEqual(t, len(socket), 107)
 		require.NotContains(t, socket, "\x00")
-		// The result names the same socket in each spelling.
+		// The result is the same for each spelling.
 		for _, again := range []string{socket, unixScheme + socket, "unix:" + socket} {
 			same, err := ParseEndpoint(again)
 			if again == "unix:"+socket && strings.HasPrefix(socket, "//") {
-				continue // read as unix:// and a path that lost two slashes
+				continue // parsed as unix:// with two slashes removed
 			}
 			require.NoError(t, err)
 			require.Equal(t, socket, same)

@@ -14,7 +14,7 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
-// requireCallError checks that err names endpoint, call and object.
+// requireCallError checks that err contains endpoint, call and object.
 func requireCallError(t *testing.T, err error, call, object string) *CallError {
 	t.Helper()
 	var e *CallError
@@ -29,14 +29,15 @@ func requireCallError(t *testing.T, err error, call, object string) *CallError {
 	return e
 }
 
-// C38: every failure of the runtime keeps its code and its words, also its own DeadlineExceeded.
+// C38: every failure of the runtime keeps its code and text, also the runtime's own
+// DeadlineExceeded.
 func TestErrorsKeepTheirStatus(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, n := bothClients(t)
 		for code := codes.Canceled; code <= codes.Unauthenticated; code++ {
 			for _, c := range everyCall {
 				if c.name == "RemoveImage" && code == codes.NotFound {
-					continue // counts as done
+					continue // counts as success
 				}
 				s.fail(c.name, status.Error(code, "words of the runtime"))
 				err := n.make(t.Context(), c)
@@ -61,8 +62,8 @@ func TestErrorText(t *testing.T) {
 		s.fail("StartContainer", status.Error(codes.NotFound, "no such container"))
 		require.EqualError(t, n.runtime.StartContainer(t.Context(), "c"),
 			"runtime unix:///run/scripted.sock: StartContainer c: NotFound: no such container")
-		// A pull's plain failure has no code in its text, and the names that
-		// runtimes put first are first in the message.
+		// A pull error without code has no code in its text, and the runtime's name for the
+		// failure begins the message.
 		s.fail("PullImage", errors.New("RegistryUnavailable: connection refused"))
 		_, err := n.images.PullImage(t.Context(), busybox, nil, nil)
 		require.EqualError(t, err, "image unix:///run/scripted.sock: PullImage busybox: RegistryUnavailable: connection refused")
@@ -98,8 +99,8 @@ func TestCancelledByTheCaller(t *testing.T) {
 	})
 }
 
-// The caller's context shortens a deadline and never lengthens it. The error tells
-// whose deadline it was.
+// The caller's context shortens a deadline and never lengthens it. The error shows which deadline
+// expired.
 func TestCallersDeadlineIsNotTheClients(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, n := bothClients(t)

@@ -28,7 +28,7 @@ func sendEvents(stream grpc.ServerStream, n int) error {
 	return nil
 }
 
-// sends sets a stream that sends n events and lasts until its end.
+// sends sets a stream that sends n events and then stays open.
 func (s *script) sends(n int) {
 	s.stream("GetContainerEvents", func(stream grpc.ServerStream) error {
 		if err := sendEvents(stream, n); err != nil {
@@ -39,7 +39,7 @@ func (s *script) sends(n int) {
 	})
 }
 
-// subscriber is a caller of GetContainerEvents.
+// subscriber calls GetContainerEvents and records the events.
 type subscriber struct {
 	ended  chan error
 	cancel context.CancelCauseFunc
@@ -48,8 +48,8 @@ type subscriber struct {
 	got []string
 }
 
-// subscribe opens a stream of events and waits until the bubble is idle. handle
-// may be nil. It is called after each event is recorded.
+// subscribe opens an event stream and waits until the bubble is idle. handle is called after each
+// recorded event. It may be nil.
 func subscribe(t *testing.T, client *RuntimeClient, handle func(*subscriber)) *subscriber {
 	s := &subscriber{ended: make(chan error, 1)}
 	var ctx context.Context
@@ -74,7 +74,7 @@ func (s *subscriber) events() []string {
 	return append([]string(nil), s.got...)
 }
 
-// A stream has no deadline. It ends with the caller's own reason.
+// A stream has no deadline. Its error contains the cause of the caller's context.
 func TestEventsArriveInOrderUntilCancelled(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, n := bothClients(t)
@@ -109,8 +109,8 @@ func TestNothingIsHandledAfterCancel(t *testing.T) {
 	})
 }
 
-// However a stream dies, its reader has received the events before, learns the
-// reason, and can open another one.
+// When a stream breaks, its reader has received all earlier events, receives the error, and can
+// open a new stream.
 func TestStreamsThatDie(t *testing.T) {
 	for name, c := range map[string]struct {
 		events int
@@ -151,7 +151,7 @@ func TestStreamsThatDie(t *testing.T) {
 	}
 }
 
-// requireNewStream checks that a fresh stream delivers.
+// requireNewStream checks that a new stream delivers events.
 func requireNewStream(t *testing.T, s *script, client *RuntimeClient) {
 	t.Helper()
 	s.sends(1)
@@ -161,8 +161,8 @@ func requireNewStream(t *testing.T, s *script, client *RuntimeClient) {
 	require.ErrorIs(t, <-sub.ended, context.Canceled)
 }
 
-// An event carries the status of its pod and can be as large as a list. It breaks
-// the stream, with the reason, and a stream opened later works.
+// An event contains its pod's status and can be as large as a list. An event that is too large
+// breaks the stream with that reason; a later stream works.
 func TestTooLargeEvent(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, n := bothClients(t)
@@ -178,9 +178,8 @@ func TestTooLargeEvent(t *testing.T) {
 	})
 }
 
-// A reader that needs a minute for each event gets all of them, in order, and
-// delays neither the runtime nor other calls nor other readers. It may make
-// calls itself.
+// A reader that takes a minute per event receives all events in order. It delays neither the
+// runtime nor other calls nor other readers, and may make calls itself.
 func TestSlowReader(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, n := bothClients(t)
@@ -206,8 +205,7 @@ func TestSlowReader(t *testing.T) {
 	})
 }
 
-// A reader that panics loses its stream only: the panic reaches the caller, and
-// the client goes on.
+// A panic of a handler reaches the caller and ends only its stream. The client stays usable.
 func TestReaderThatPanics(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, n := bothClients(t)
@@ -223,7 +221,7 @@ func TestReaderThatPanics(t *testing.T) {
 	})
 }
 
-// Streams that are opened and end in each way leave no goroutine behind.
+// Ended streams leak no goroutines.
 func TestStreamsLeaveNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, n := bothClients(t)
@@ -247,7 +245,7 @@ func TestStreamsLeaveNothing(t *testing.T) {
 	})
 }
 
-// Close ends streams and waits for what their readers are doing.
+// Close ends streams and waits for running handlers.
 func TestCloseWaitsForTheReader(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, n := bothClients(t)

@@ -20,7 +20,7 @@ import (
 	"github.com/podwright/podwright/cri"
 )
 
-// tiny is a runtime that knows one sandbox and starts none.
+// tiny is a runtime with one sandbox that refuses new ones.
 type tiny struct {
 	runtimeapi.UnimplementedRuntimeServiceServer
 }
@@ -37,7 +37,7 @@ func (tiny) RunPodSandbox(context.Context, *runtimeapi.RunPodSandboxRequest) (*r
 	return nil, status.Error(codes.ResourceExhausted, "no room")
 }
 
-// serveTiny serves a runtime in memory and returns how to dial it and what ends it.
+// serveTiny serves a runtime in memory and returns a dialer and a stop function.
 func serveTiny() (dial func(context.Context, string) (net.Conn, error), stop func()) {
 	listener := bufconn.Listen(1 << 16)
 	server := grpc.NewServer()

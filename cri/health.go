@@ -9,18 +9,16 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
-// Readiness is what is known about a condition of the runtime.
+// Readiness is the state of a runtime condition.
 type Readiness int8
 
-// The values of a Readiness. Unknown is not the same as NotReady: nobody has
-// said anything yet.
+// The values of a Readiness. Unknown means that the runtime has reported no state yet.
 const (
 	Unknown Readiness = iota
 	NotReady
 	Ready
 )
 
-// String returns "unknown", "not ready" or "ready".
 func (r Readiness) String() string {
 	switch r {
 	case NotReady:
@@ -32,23 +30,22 @@ func (r Readiness) String() string {
 	}
 }
 
-// ReasonRuntimeDown is the reason of a RuntimeReady condition that is NotReady
-// because the runtime no longer answers well.
+// ReasonRuntimeDown is the reason of a RuntimeReady condition that is NotReady because the last
+// good poll is too old.
 const ReasonRuntimeDown = "RuntimeDown"
 
 // Condition is a condition of the runtime.
 type Condition struct {
-	// Readiness is the condition's value.
 	Readiness Readiness
-	// Reason is a word, Message a sentence about why. Both may be empty.
+	// Reason is a word and Message a sentence about the cause. Both may be empty.
 	Reason, Message string
 }
 
-// Ready tells whether the condition is known to hold.
+// Ready reports whether the condition is Ready.
 func (c Condition) Ready() bool { return c.Readiness == Ready }
 
-// String is the readiness and, if there is one, the reason, such as
-// "not ready: NetworkPluginNotReady: cni plugin not initialized".
+// String returns the readiness with reason and message, if any, such as "not ready:
+// NetworkPluginNotReady: cni plugin not initialized".
 func (c Condition) String() string {
 	text := c.Readiness.String()
 	for _, why := range []string{c.Reason, c.Message} {
@@ -59,45 +56,43 @@ func (c Condition) String() string {
 	return text
 }
 
-// Handler is a runtime handler, what a RuntimeClass names.
+// Handler is a runtime handler, to which a RuntimeClass refers.
 type Handler struct {
-	// Name is the handler's name, "" for the default.
+	// Name is "" for the default handler.
 	Name string
-	// RecursiveReadOnlyMounts: the handler can mount recursively read-only.
+	// RecursiveReadOnlyMounts is true if the handler supports recursive read-only mounts.
 	RecursiveReadOnlyMounts bool
-	// UserNamespaces: the handler can run pods in user namespaces.
+	// UserNamespaces is true if the handler supports pods in user namespaces.
 	UserNamespaces bool
 }
 
-// Features are what the runtime as a whole can do.
+// Features are abilities of the runtime, independent of handlers.
 type Features struct {
-	// SupplementalGroupsPolicy: the runtime honours the policy of that name.
+	// SupplementalGroupsPolicy is true if the runtime applies a pod's supplementalGroupsPolicy.
 	SupplementalGroupsPolicy bool
-	// UserNamespacesHostNetwork: pods in user namespaces may use the host's network.
+	// UserNamespacesHostNetwork is true if pods in user namespaces may use the host's network.
 	UserNamespacesHostNetwork bool
 }
 
-// Health is what is known about a runtime at a moment.
+// Health is the state of a runtime at one time.
 type Health struct {
-	// LastGood is when the last answer came that said RuntimeReady. Zero: never.
+	// LastGood is the end of the last poll that returned RuntimeReady. Zero: none yet.
 	LastGood time.Time
-	// RuntimeReady is what the runtime said last, or NotReady with
-	// ReasonRuntimeDown when LastGood is too long ago. While it does not hold,
-	// the node is not ready.
+	// RuntimeReady is the last reported condition, or NotReady with ReasonRuntimeDown when
+	// LastGood is too old. While it is not Ready, the node is not ready.
 	RuntimeReady Condition
-	// NetworkReady is what the runtime said last. While it does not hold, only
-	// pods on the host's network can start.
+	// NetworkReady is the last reported condition. While it is not Ready, only pods on the host's
+	// network can start.
 	NetworkReady Condition
-	// Handlers are the runtime's handlers, sorted by name. They and Features
-	// stay as they are while the runtime does not answer.
+	// Handlers are the runtime's handlers, sorted by name. A failed poll leaves Handlers and
+	// Features unchanged.
 	Handlers []Handler
-	// Features are the runtime's features.
 	Features Features
-	// Err is why the last poll failed, nil if it did not.
+	// Err is the error of the last poll, or nil.
 	Err error
 }
 
-// Handler finds a handler by name.
+// Handler returns the handler with this name.
 func (h Health) Handler(name string) (Handler, bool) {
 	for _, handler := range h.Handlers {
 		if handler.Name == name {
@@ -107,7 +102,7 @@ func (h Health) Handler(name string) (Handler, bool) {
 	return Handler{}, false
 }
 
-// next is the health after a poll that ended now.
+// next returns the health after a poll that ended at now.
 func (h Health) next(now time.Time, reply *runtimeapi.StatusResponse, err error) Health {
 	if err != nil {
 		h.Err = err
@@ -142,7 +137,7 @@ func readCondition(conditions []*runtimeapi.RuntimeCondition, kind string) Condi
 	return Condition{Readiness: readiness, Reason: c.GetReason(), Message: c.GetMessage()}
 }
 
-// readHandlers sorts, because runtimes answer in no particular order.
+// readHandlers sorts the handlers by name, because runtimes return them in no particular order.
 func readHandlers(handlers []*runtimeapi.RuntimeHandler) []Handler {
 	var out []Handler
 	for _, h := range handlers {
@@ -156,7 +151,7 @@ func readHandlers(handlers []*runtimeapi.RuntimeHandler) []Handler {
 	return out
 }
 
-// at is the health as it stands at a time: a good poll counts for downAfter.
+// at returns the health at a time. RuntimeReady becomes NotReady when LastGood is downAfter old.
 func (h Health) at(now time.Time, downAfter time.Duration) Health {
 	if h.RuntimeReady.Ready() && now.Sub(h.LastGood) >= downAfter {
 		h.RuntimeReady = Condition{
@@ -168,8 +163,8 @@ func (h Health) at(now time.Time, downAfter time.Duration) Health {
 	return h
 }
 
-// differs tells whether something changed that is worth telling: anything but
-// the time of the last good poll and the text of an error.
+// differs reports whether other has a change worth reporting. LastGood and the text of Err do not
+// count.
 func (h Health) differs(other Health) bool {
 	return h.RuntimeReady != other.RuntimeReady || h.NetworkReady != other.NetworkReady ||
 		h.Features != other.Features || !slices.Equal(h.Handlers, other.Handlers) ||

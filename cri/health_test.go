@@ -16,7 +16,6 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
-// statusFunc is a function that is a StatusReader.
 type statusFunc func(context.Context) (*runtimeapi.StatusResponse, error)
 
 func (f statusFunc) Status(ctx context.Context, _ bool) (*runtimeapi.StatusResponse, error) {
@@ -110,10 +109,10 @@ type watcher struct {
 	begin   time.Time
 	stop    func()
 	mu      sync.Mutex
-	changes []string // the time since the beginning, and the health
+	changes []string // time since begin, and the health
 }
 
-// watch runs a monitor on poll.
+// watch starts a monitor that polls with poll.
 func watch(t *testing.T, poll statusFunc) *watcher {
 	w := &watcher{begin: time.Now()}
 	var err error
@@ -154,9 +153,8 @@ func polled(ctx context.Context, outcome byte) (*runtimeapi.StatusResponse, erro
 	return statusOf(true, outcome != 'n'), nil
 }
 
-// A runtime is polled at once and then every five seconds. It is down thirty
-// seconds after its last good poll, at that very moment, whether polls fail or
-// hang. A good poll ends that.
+// The monitor polls at once and then every 5 s. The runtime is down exactly 30 s after its last
+// good poll, whether polls fail or hang. A good poll ends that.
 func TestHealthMonitorChanges(t *testing.T) {
 	const (
 		well    = "0s: runtime ready, network ready"
@@ -164,7 +162,7 @@ func TestHealthMonitorChanges(t *testing.T) {
 		down    = "30s: runtime not ready, network ready, polls fail"
 	)
 	for name, c := range map[string]struct {
-		outcomes string // of polls; the last one lasts
+		outcomes string // of polls; the last one repeats
 		want     []string
 		polls    int // in two minutes
 	}{
@@ -201,7 +199,7 @@ func TestHealthMonitorChanges(t *testing.T) {
 	}
 }
 
-// What Health returns belongs to the caller.
+// The result of Health belongs to the caller.
 func TestHealthIsACopy(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		reply := statusOf(true, true)

@@ -15,10 +15,11 @@ import (
 	"github.com/podwright/podwright/internal/run"
 )
 
-// StatusReader is what a HealthMonitor asks. Every RuntimeInfo is one.
+// StatusReader is the part of the runtime that a HealthMonitor polls. Every RuntimeInfo implements
+// it.
 type StatusReader interface {
-	// Status answers the runtime's conditions, handlers and features. It
-	// returns when ctx is done.
+	// Status returns the runtime's conditions, handlers and features. It must return when ctx is
+	// done.
 	Status(ctx context.Context, verbose bool) (*runtimeapi.StatusResponse, error)
 }
 
@@ -28,25 +29,22 @@ const shutdownTimeout = 10 * time.Second
 type HealthConfig struct {
 	// Runtime is the runtime to watch. Required.
 	Runtime StatusReader
-	// Period is the time from one poll to the next. Zero means 5s.
+	// Period is the interval between polls. Default: 5 s.
 	Period time.Duration
-	// DownAfter is how long a good poll counts: a runtime without a good poll
-	// for that long is not ready. Zero means 30s.
+	// DownAfter is the time without a good poll after which a runtime is not ready. Default: 30 s.
 	DownAfter time.Duration
-	// Timeout bounds a single poll, beside the deadline of the client itself,
-	// so that a call that hangs does not use up DownAfter alone. Zero means
-	// half of DownAfter.
+	// Timeout bounds a single poll, in addition to the client's own deadline, so that one hanging
+	// call does not consume all of DownAfter. Default: half of DownAfter.
 	Timeout time.Duration
-	// OnChange, if not nil, is called from Run with the health after each change
-	// of anything but LastGood and the text of Err, the first one included. It
-	// must not block.
+	// OnChange is called from Run with the health after each change, including the first. Changes
+	// of LastGood and of the text of Err do not count. It must not block. Optional.
 	OnChange func(Health)
-	// Logger receives changes and failed polls, the same failure at most once
-	// a minute. Nil discards.
+	// Logger receives changes and failed polls, the same failure at most once a minute. Nil
+	// discards.
 	Logger *slog.Logger
 }
 
-// HealthMonitor polls a runtime's status and remembers what it said.
+// HealthMonitor polls a runtime's status and keeps the result. It is safe for concurrent use.
 type HealthMonitor struct {
 	cfg     HealthConfig
 	limiter *loglimit.Limiter
@@ -55,7 +53,7 @@ type HealthMonitor struct {
 	last Health // as of the last poll
 }
 
-// NewHealthMonitor returns a monitor that knows nothing yet; Run makes it learn.
+// NewHealthMonitor returns a monitor whose conditions are Unknown until Run polls.
 func NewHealthMonitor(cfg HealthConfig) (*HealthMonitor, error) {
 	f := fields.Of("cri: HealthConfig")
 	f.Required("Runtime", cfg.Runtime)
@@ -69,7 +67,7 @@ func NewHealthMonitor(cfg HealthConfig) (*HealthMonitor, error) {
 	return &HealthMonitor{cfg: cfg, limiter: loglimit.New(time.Minute)}, nil
 }
 
-// Health returns what is known now. It is safe for concurrent use.
+// Health returns the current health. It is safe for concurrent use.
 func (m *HealthMonitor) Health() Health {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -78,10 +76,9 @@ func (m *HealthMonitor) Health() Health {
 	return h
 }
 
-// Run polls until ctx is done, at once and then every Period, and returns nil
-// when the last poll has returned. It returns an error if that poll ignores its
-// context for more than ten seconds. What is known stays known after Run, and
-// Run may be called again after it returned.
+// Run polls at once and then every Period until ctx is done. It waits for the last poll and
+// returns nil, or an error if that poll ignores its context for more than 10 s. The health remains
+// available after Run, and Run may be called again after it returned.
 func (m *HealthMonitor) Run(ctx context.Context) error {
 	polled := run.NewSignal()
 	var group run.Group
@@ -104,8 +101,8 @@ func (m *HealthMonitor) Run(ctx context.Context) error {
 	}
 }
 
-// untilDown is how long it takes until the last good poll no longer counts, or a
-// long time if that has happened: only a poll can change anything then.
+// untilDown returns the time until the last good poll is DownAfter old, or an hour if that has
+// passed: then only a poll can change the health.
 func (m *HealthMonitor) untilDown() time.Duration {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -115,7 +112,8 @@ func (m *HealthMonitor) untilDown() time.Duration {
 	return time.Hour
 }
 
-// tell reports the health if it differs from what was told before.
+// tell compares the health with told, the health reported last, and reports it if it differs. It
+// returns the newest reported health.
 func (m *HealthMonitor) tell(ctx context.Context, told Health) Health {
 	now := m.Health()
 	if !now.differs(told) {
@@ -136,7 +134,7 @@ func (m *HealthMonitor) tell(ctx context.Context, told Health) Health {
 	return now
 }
 
-// poll polls until ctx is done and says so after each poll.
+// poll polls every Period until ctx is done and wakes polled after each poll.
 func (m *HealthMonitor) poll(ctx context.Context, polled run.Signal) {
 	ticker := time.NewTicker(m.cfg.Period)
 	defer ticker.Stop()
@@ -151,8 +149,8 @@ func (m *HealthMonitor) poll(ctx context.Context, polled run.Signal) {
 	}
 }
 
-// pollOnce asks for the status and remembers the answer. One that was cut short
-// by the end of ctx says nothing about the runtime.
+// pollOnce stores the runtime's status. It discards the result of a poll that the end of ctx
+// interrupted.
 func (m *HealthMonitor) pollOnce(ctx context.Context) {
 	bounded, cancel := context.WithTimeout(ctx, m.cfg.Timeout)
 	defer cancel()

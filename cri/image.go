@@ -6,8 +6,8 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
-// ImageClient is the ImageService of a runtime behind a socket. It connects again
-// by itself after the runtime was away. Its calls return *CallError.
+// ImageClient is a client for the ImageService of a runtime behind a socket. It reconnects by
+// itself. Its calls return *CallError. It is safe for concurrent use.
 type ImageClient struct {
 	link *link
 	api  runtimeapi.ImageServiceClient
@@ -15,10 +15,9 @@ type ImageClient struct {
 
 var _ ImageService = (*ImageClient)(nil)
 
-// DialImages connects to the ImageService at cfg.Endpoint, usually the runtime's,
-// and asks where it keeps images. It fails at once if nobody listens there, and
-// within RequestTimeout if whoever does has no CRI ImageService. The caller
-// closes the client.
+// DialImages connects to the ImageService at cfg.Endpoint, usually the runtime's, and calls
+// ImageFsInfo as a check. It fails at once without a listener, and within RequestTimeout if the
+// listener has no CRI ImageService. The caller closes the client.
 func DialImages(ctx context.Context, cfg ClientConfig) (*ImageClient, error) {
 	l, err := newLink("image", cfg)
 	if err != nil {
@@ -31,8 +30,7 @@ func DialImages(ctx context.Context, cfg ClientConfig) (*ImageClient, error) {
 	return c, nil
 }
 
-// Close ends the connection and all calls on it, and returns when they have
-// returned.
+// Close ends the connection and all its calls, and waits until they have returned.
 func (c *ImageClient) Close() error { return c.link.close() }
 
 // ListImages implements ImageReader.
@@ -59,9 +57,8 @@ func (c *ImageClient) ImageFsInfo(ctx context.Context) (*runtimeapi.ImageFsInfoR
 	return unary(ctx, c.link.call("ImageFsInfo", "image_fs_info"), c.api.ImageFsInfo, &runtimeapi.ImageFsInfoRequest{})
 }
 
-// PullImage implements ImageChanger. The names of failures that runtimes put at
-// the beginning of their text, such as RegistryUnavailable, are at the beginning
-// of CallError.Message.
+// PullImage implements ImageChanger. CallError.Message begins with the runtime's name for the
+// failure, such as RegistryUnavailable, if it has one.
 func (c *ImageClient) PullImage(ctx context.Context, image *runtimeapi.ImageSpec, auth *runtimeapi.AuthConfig, sandboxConfig *runtimeapi.PodSandboxConfig) (string, error) {
 	reply, err := unary(ctx, c.link.call("PullImage", "pull_image").within(0), c.api.PullImage,
 		&runtimeapi.PullImageRequest{Image: image, Auth: auth, SandboxConfig: sandboxConfig})

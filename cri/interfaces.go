@@ -7,77 +7,75 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
-// The interfaces below cut the Container Runtime Interface (runtime.v1) into one
-// small piece per concern. Consumers declare the pieces they need; RuntimeService
-// and ImageService join them all. The rules common to every method:
+// The interfaces below divide the Container Runtime Interface (runtime.v1) into one small
+// interface per concern. Consumers declare those they need; RuntimeService and ImageService embed
+// them all. Rules for every method:
 //
-//   - Safe for concurrent use. No argument is kept or changed after return.
-//   - Messages that are returned belong to the caller, but the maps in them
-//     (labels, annotations) are for reading only: an implementation in process
-//     shares them between its replies. A caller that changes one clones it first.
-//   - The context bounds the call; implementations add the per-call deadlines
-//     that the client documents, never longer waits.
-//   - Errors of the runtime keep their gRPC status: IsNotFound, IsUnimplemented
-//     and status.Code work on them, wrapped or not.
-//   - Stopping what is stopped and removing what is gone succeeds or answers
-//     NotFound; a caller treats both as done.
+//   - It is safe for concurrent use. It neither keeps nor changes an argument after it returns.
+//   - Returned messages belong to the caller, except for their maps (labels, annotations), which
+//     are read-only: an in-process implementation shares them between replies. Clone a map before
+//     changing it.
+//   - The context bounds the call. Implementations add the per-call deadlines that the client
+//     documents, never longer waits.
+//   - Errors of the runtime keep their gRPC status: IsNotFound, IsUnimplemented and status.Code
+//     work on them, wrapped or not.
+//   - Stopping a stopped object and removing an absent one succeeds or returns NotFound. A caller
+//     treats both as success.
 
-// Versioner names the runtime. It is the first call made on a connection.
+// Versioner identifies the runtime. Version is the first call on a connection.
 type Versioner interface {
-	// Version asks for the runtime's name and versions. RuntimeName is the
-	// prefix of container IDs ("containerd" in "containerd://<id>").
+	// Version returns the runtime's name and versions. RuntimeName is the prefix of container IDs
+	// ("containerd" in "containerd://<id>").
 	Version(ctx context.Context) (*runtimeapi.VersionResponse, error)
 }
 
-// SandboxRunner changes pod sandboxes.
+// SandboxRunner starts, stops and removes pod sandboxes.
 type SandboxRunner interface {
-	// RunPodSandbox creates and starts a sandbox and returns its ID. handler
-	// is the RuntimeClass handler, "" for the runtime's default.
+	// RunPodSandbox creates and starts a sandbox and returns its ID. handler is the RuntimeClass
+	// handler, "" for the runtime's default.
 	RunPodSandbox(ctx context.Context, config *runtimeapi.PodSandboxConfig, handler string) (string, error)
-	// StopPodSandbox kills what still runs in the sandbox and takes its
-	// network down. It can be repeated.
+	// StopPodSandbox kills the sandbox's running containers and removes its network. It is
+	// idempotent.
 	StopPodSandbox(ctx context.Context, sandboxID string) error
 	// RemovePodSandbox removes the sandbox and every container in it.
 	RemovePodSandbox(ctx context.Context, sandboxID string) error
 }
 
-// SandboxReader looks at pod sandboxes.
+// SandboxReader reads pod sandboxes.
 type SandboxReader interface {
-	// PodSandboxStatus describes one sandbox; NotFound when there is none.
+	// PodSandboxStatus returns the status of one sandbox, or NotFound.
 	PodSandboxStatus(ctx context.Context, sandboxID string, verbose bool) (*runtimeapi.PodSandboxStatusResponse, error)
-	// ListPodSandbox lists sandboxes, all of them when filter is nil.
+	// ListPodSandbox lists sandboxes; a nil filter selects all.
 	ListPodSandbox(ctx context.Context, filter *runtimeapi.PodSandboxFilter) ([]*runtimeapi.PodSandbox, error)
 }
 
-// ContainerRunner changes containers.
+// ContainerRunner creates, starts, stops and removes containers.
 type ContainerRunner interface {
-	// CreateContainer creates a container in a sandbox and returns its ID.
-	// sandboxConfig is the one the sandbox was started with.
+	// CreateContainer creates a container in a sandbox and returns its ID. sandboxConfig is the
+	// config that started the sandbox.
 	CreateContainer(ctx context.Context, sandboxID string, config *runtimeapi.ContainerConfig, sandboxConfig *runtimeapi.PodSandboxConfig) (string, error)
 	// StartContainer starts a created container.
 	StartContainer(ctx context.Context, containerID string) error
-	// StopContainer sends the stop signal, waits for grace (whole seconds,
-	// rounded up) and kills what is left. Zero kills at once. It returns when
-	// the container has stopped.
+	// StopContainer sends the stop signal, waits for grace (whole seconds, rounded up) and kills
+	// the remaining processes. Zero kills at once. It returns when the container has stopped.
 	StopContainer(ctx context.Context, containerID string, grace time.Duration) error
-	// RemoveContainer removes a container, killing it if it still runs.
+	// RemoveContainer removes a container. It kills a running one.
 	RemoveContainer(ctx context.Context, containerID string) error
 }
 
-// ContainerReader looks at containers.
+// ContainerReader reads containers.
 type ContainerReader interface {
-	// ContainerStatus describes one container; NotFound when there is none.
+	// ContainerStatus returns the status of one container, or NotFound.
 	ContainerStatus(ctx context.Context, containerID string, verbose bool) (*runtimeapi.ContainerStatusResponse, error)
-	// ListContainers lists containers in every state, all of them when filter
-	// is nil.
+	// ListContainers lists containers in every state; a nil filter selects all.
 	ListContainers(ctx context.Context, filter *runtimeapi.ContainerFilter) ([]*runtimeapi.Container, error)
 }
 
-// ResourceUpdater changes resources of running containers and sandboxes
-// (KEP-1287, in-place resize).
+// ResourceUpdater changes resources of running containers and sandboxes (KEP-1287, in-place
+// resize).
 type ResourceUpdater interface {
 	UpdateContainerResources(ctx context.Context, request *runtimeapi.UpdateContainerResourcesRequest) error
-	// UpdatePodSandboxResources is optional in a runtime: IsUnimplemented.
+	// UpdatePodSandboxResources is optional: a runtime may return Unimplemented.
 	UpdatePodSandboxResources(ctx context.Context, request *runtimeapi.UpdatePodSandboxResourcesRequest) error
 }
 
@@ -88,14 +86,13 @@ type LogReopener interface {
 
 // Execer runs commands in containers.
 type Execer interface {
-	// ExecSync runs a command to its end. timeout 0 leaves the bound to ctx.
-	// A command that ran and failed returns an *ExitError along with what it
-	// wrote; one that ran out of time returns ErrExecTimeout.
+	// ExecSync runs a command to its end. With timeout 0 only ctx bounds it. For a nonzero exit
+	// code it returns the output and an *ExitError; after the timeout it returns ErrExecTimeout.
 	ExecSync(ctx context.Context, containerID string, command []string, timeout time.Duration) (stdout, stderr []byte, err error)
 }
 
-// Streamer prepares streaming sessions: each call returns the URL on which the
-// runtime serves the session.
+// Streamer prepares streaming sessions. Each call returns the URL where the runtime serves the
+// session.
 type Streamer interface {
 	Exec(ctx context.Context, request *runtimeapi.ExecRequest) (*runtimeapi.ExecResponse, error)
 	Attach(ctx context.Context, request *runtimeapi.AttachRequest) (*runtimeapi.AttachResponse, error)
@@ -110,34 +107,33 @@ type StatsReader interface {
 	ListPodSandboxStats(ctx context.Context, filter *runtimeapi.PodSandboxStatsFilter) ([]*runtimeapi.PodSandboxStats, error)
 }
 
-// MetricsReader reads the runtime's own metrics (optional in a runtime).
+// MetricsReader reads the runtime's own metrics. It is optional in a runtime.
 type MetricsReader interface {
 	ListMetricDescriptors(ctx context.Context) ([]*runtimeapi.MetricDescriptor, error)
 	ListPodSandboxMetrics(ctx context.Context) ([]*runtimeapi.PodSandboxMetrics, error)
 }
 
-// RuntimeInfo asks the runtime about itself and configures it.
+// RuntimeInfo reads the runtime's status and configuration, and configures it.
 type RuntimeInfo interface {
-	// Status answers RuntimeReady, NetworkReady and further conditions,
-	// runtime handlers and features.
+	// Status returns the conditions (RuntimeReady, NetworkReady and more), the runtime handlers
+	// and the features.
 	Status(ctx context.Context, verbose bool) (*runtimeapi.StatusResponse, error)
-	// RuntimeConfig asks for the cgroup driver. Optional in a runtime
-	// (containerd 1.6 lacks it): IsUnimplemented.
+	// RuntimeConfig returns the cgroup driver. It is optional: a runtime such as containerd 1.6
+	// returns Unimplemented.
 	RuntimeConfig(ctx context.Context) (*runtimeapi.RuntimeConfigResponse, error)
-	// UpdateRuntimeConfig hands over the pod CIDR.
+	// UpdateRuntimeConfig sends the pod CIDR to the runtime.
 	UpdateRuntimeConfig(ctx context.Context, config *runtimeapi.RuntimeConfig) error
 }
 
 // EventStreamer delivers container events.
 type EventStreamer interface {
-	// GetContainerEvents subscribes to container events and calls handle for
-	// each, one at a time, in the order of arrival. It blocks until the stream
-	// ends and always returns a non-nil error: ctx's error when that ended it,
-	// IsUnimplemented when the runtime has no events (containerd 1.6), else
-	// what broke the stream. Rely on nothing more than that an event says "look
-	// at this pod": what happens while no stream is open may be lost, or told at
-	// the beginning of the next one (containerd 2.2 hands it the backlog of up
-	// to a minute), and an event may be late, doubled or about what is gone.
+	// GetContainerEvents subscribes to container events and calls handle for each, one at a time,
+	// in the order of arrival. It blocks until the stream ends and always returns a non-nil error:
+	// ctx's error if ctx ended the stream, Unimplemented if the runtime has no events (containerd
+	// 1.6), otherwise the error that broke the stream. An event is only a hint that a pod may have
+	// changed. Events between two streams may be lost, or arrive at the beginning of the second
+	// (containerd 2.2 sends a backlog of up to a minute). An event may be late, duplicated, or
+	// refer to a removed object.
 	GetContainerEvents(ctx context.Context, handle func(*runtimeapi.ContainerEventResponse)) error
 }
 
@@ -146,13 +142,13 @@ type Checkpointer interface {
 	CheckpointContainer(ctx context.Context, request *runtimeapi.CheckpointContainerRequest) error
 }
 
-// Sandboxes joins reading and changing of sandboxes.
+// Sandboxes combines the interfaces for sandboxes.
 type Sandboxes interface {
 	SandboxRunner
 	SandboxReader
 }
 
-// Containers joins what is done to containers.
+// Containers combines the interfaces for containers.
 type Containers interface {
 	ContainerRunner
 	ContainerReader
@@ -160,7 +156,7 @@ type Containers interface {
 	LogReopener
 }
 
-// RuntimeService is the whole RuntimeService of the CRI.
+// RuntimeService is the complete RuntimeService of the CRI.
 type RuntimeService interface {
 	Versioner
 	RuntimeInfo
@@ -174,28 +170,28 @@ type RuntimeService interface {
 	Checkpointer
 }
 
-// ImageReader looks at images.
+// ImageReader reads images.
 type ImageReader interface {
-	// ListImages lists images, all of them when filter is nil. Runtimes may
-	// ignore the filter, containerd does: look for the image in what is listed.
+	// ListImages lists images; a nil filter selects all. Some runtimes, such as containerd, ignore
+	// the filter, so callers search the result for their image.
 	ListImages(ctx context.Context, filter *runtimeapi.ImageFilter) ([]*runtimeapi.Image, error)
-	// ImageStatus describes one image. A response without Image means that the
-	// image is not present; that is not an error.
+	// ImageStatus returns the status of one image. A response without Image means that the image
+	// is not present; this is not an error.
 	ImageStatus(ctx context.Context, image *runtimeapi.ImageSpec, verbose bool) (*runtimeapi.ImageStatusResponse, error)
-	// ImageFsInfo describes the filesystems that hold images.
+	// ImageFsInfo describes the filesystems of the image store.
 	ImageFsInfo(ctx context.Context) (*runtimeapi.ImageFsInfoResponse, error)
 }
 
 // ImageChanger pulls and removes images.
 type ImageChanger interface {
-	// PullImage pulls an image and returns its reference in the runtime. auth
-	// is nil for an anonymous pull. No deadline is added to ctx's.
+	// PullImage pulls an image and returns its reference in the runtime. A nil auth pulls
+	// anonymously. Only ctx bounds the call.
 	PullImage(ctx context.Context, image *runtimeapi.ImageSpec, auth *runtimeapi.AuthConfig, sandboxConfig *runtimeapi.PodSandboxConfig) (string, error)
-	// RemoveImage removes an image; removing an absent one succeeds.
+	// RemoveImage removes an image. Removing an absent image succeeds.
 	RemoveImage(ctx context.Context, image *runtimeapi.ImageSpec) error
 }
 
-// ImageService is the whole ImageService of the CRI.
+// ImageService is the complete ImageService of the CRI.
 type ImageService interface {
 	ImageReader
 	ImageChanger

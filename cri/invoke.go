@@ -13,36 +13,34 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
-// call is one call on its way.
+// call is one call of a client.
 type call struct {
 	link *link
-	// name is the call's name in the CRI, operation the one in the kubelet's metrics.
+	// name is the CRI name of the call, operation its name in the kubelet's metrics.
 	name, operation string
-	// limit is the deadline, 0 for none but the caller's.
+	// limit is the client's deadline; 0 leaves only the caller's.
 	limit time.Duration
-	// object is what the call is about; see CallError.Object.
+	// object is the value of CallError.Object.
 	object string
-	// request is the request, nil for calls that have no large ones.
+	// request is the request, or nil for calls whose requests are always small.
 	request proto.Message
 }
 
-// call returns a call whose deadline is the request timeout.
+// call returns a call whose deadline is RequestTimeout.
 func (l *link) call(name, operation string) call {
 	return call{link: l, name: name, operation: operation, limit: l.cfg.RequestTimeout}
 }
 
-// longest bounds the time that a request may ask for, so that sums with it do
-// not overflow.
+// longest bounds the timeouts of requests, so that sums do not overflow.
 const longest = 365 * 24 * time.Hour
 
-// within sets the deadline; 0 leaves only that of the caller.
+// within sets the deadline; 0 leaves only the caller's.
 func (c call) within(limit time.Duration) call {
 	c.limit = limit
 	return c
 }
 
-// do runs fn under the call's deadline; fn makes the call. Errors come back as
-// *CallError.
+// do runs fn, which makes the call, under the call's deadline. It returns errors as *CallError.
 func (c call) do(ctx context.Context, fn func(context.Context) error) error {
 	if !c.link.enter() {
 		return c.failure(ctx, ctx, status.Error(codes.Canceled, "not called"))
@@ -62,7 +60,7 @@ func (c call) do(ctx context.Context, fn func(context.Context) error) error {
 	return err
 }
 
-// span begins the call's span, if it has one.
+// span starts the call's tracing span, if configured.
 func (c call) span(ctx context.Context) (context.Context, func(error)) {
 	with := c.link.cfg.Span
 	if with == nil || c.name == "GetContainerEvents" {
@@ -93,8 +91,8 @@ func (c call) failure(caller, own context.Context, err error) error {
 	return e
 }
 
-// endOf is why ctx has ended, nil if it has not. A deadline in the past counts
-// before the context's own timer has fired: gRPC and the runtime go by the clock.
+// endOf returns the reason of ctx's end, or nil. A deadline in the past counts even if ctx's timer
+// has not fired yet, because gRPC and the runtime compare clocks.
 func endOf(ctx context.Context) error {
 	if err := ctx.Err(); err != nil {
 		return err
@@ -105,8 +103,8 @@ func endOf(ctx context.Context) error {
 	return nil
 }
 
-// log reports failures that are the runtime's. What does not exist, what the
-// runtime lacks and what the caller gave up is for the caller to judge.
+// log logs failures of the runtime. NotFound, Unimplemented and calls that the caller cancelled
+// are not logged.
 func (c call) log(ctx context.Context, err error) {
 	key := c.name + " " + c.object
 	switch {
@@ -118,7 +116,7 @@ func (c call) log(ctx context.Context, err error) {
 	}
 }
 
-// unary makes a call with one request and one reply, which it checks.
+// unary makes a call with one request and one reply, and checks the reply.
 func unary[Req, Rep any](ctx context.Context, c call, method func(context.Context, *Req, ...grpc.CallOption) (*Rep, error), request *Req) (*Rep, error) {
 	c.object = objectOf(request)
 	c.request, _ = any(request).(proto.Message)
@@ -135,7 +133,7 @@ func unary[Req, Rep any](ctx context.Context, c call, method func(context.Contex
 	return reply, nil
 }
 
-// objectOf names what a request is about; see CallError.Object.
+// objectOf returns the object of a request; see CallError.Object.
 func objectOf(request any) string {
 	if r, ok := request.(interface{ GetContainerId() string }); ok {
 		return r.GetContainerId()
@@ -152,8 +150,8 @@ func objectOf(request any) string {
 	return ""
 }
 
-// list makes a list call by its streaming form if that is wanted and the runtime
-// has it, else by the plain one. Both share the call's deadline.
+// list makes a list call by its streaming form if StreamLists is set and the runtime supports it,
+// otherwise by the plain form. Both share the call's deadline.
 func list[Item any](ctx context.Context, c call, streaming, plain func(context.Context) ([]Item, error)) ([]Item, error) {
 	var items []Item
 	err := c.do(ctx, func(ctx context.Context) (err error) {
@@ -172,8 +170,8 @@ func list[Item any](ctx context.Context, c call, streaming, plain func(context.C
 	return items, nil
 }
 
-// collect reads a stream of list replies to its end. A stream that breaks gives
-// no items: half a list is not a list.
+// collect reads a stream of list replies to its end. A broken stream returns no items, because a
+// partial list would be misread as complete.
 func collect[Rep, Item any](stream grpc.ServerStreamingClient[Rep], err error, itemsOf func(*Rep) []Item) ([]Item, error) {
 	if err != nil {
 		return nil, err

@@ -19,7 +19,7 @@ import (
 
 const mebibyte = 1 << 20
 
-// bulk returns n containers of at least a size each.
+// bulk returns n containers of at least size bytes each.
 func bulk(n, size int) []*runtimeapi.Container {
 	var out []*runtimeapi.Container
 	for i := range n {
@@ -28,8 +28,8 @@ func bulk(n, size int) []*runtimeapi.Container {
 	return out
 }
 
-// C39: a list that is too large is an error that says so, and does not harm
-// calls about single containers.
+// C39: a list that exceeds the limit fails with ErrReplyTooLarge and does not affect calls about
+// single containers.
 func TestTooLargeList(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, n := bothClients(t)
@@ -50,7 +50,7 @@ func TestTooLargeList(t *testing.T) {
 	})
 }
 
-// Sixteen mebibytes pass, and not a byte more, from a runtime that sends anything.
+// The limit is exactly 16 MiB, even if the runtime has no limit for sending.
 func TestLargestReply(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newGoodScript()
@@ -73,8 +73,8 @@ func TestLargestReply(t *testing.T) {
 	})
 }
 
-// A message that the runtime refuses to receive is the request's fault, whatever
-// the limits of runtime and client.
+// A message that the runtime refuses to receive fails with ErrRequestTooLarge, independent of both
+// limits.
 func TestTooLargeRequest(t *testing.T) {
 	for size, limit := range map[int]int{5 * mebibyte: 4 * mebibyte, 16 * mebibyte: 16 * mebibyte} {
 		synctest.Test(t, func(t *testing.T) {
@@ -96,7 +96,7 @@ func TestTooLargeRequest(t *testing.T) {
 	}
 }
 
-// streamParts makes a streaming call send its parts and return err.
+// streamParts makes a streaming call send parts and return err.
 func (s *script) streamParts(call string, err error, parts ...proto.Message) {
 	s.stream(call, func(stream grpc.ServerStream) error {
 		for _, part := range parts {
@@ -108,7 +108,7 @@ func (s *script) streamParts(call string, err error, parts ...proto.Message) {
 	})
 }
 
-// inParts are lists of containers with one entry each.
+// inParts splits a list into replies with one container each.
 func inParts(containers []*runtimeapi.Container) (parts []proto.Message) {
 	for _, c := range containers {
 		parts = append(parts, &runtimeapi.StreamContainersResponse{Containers: []*runtimeapi.Container{c}})
@@ -116,7 +116,7 @@ func inParts(containers []*runtimeapi.Container) (parts []proto.Message) {
 	return parts
 }
 
-// streamingClients asks for streamed lists.
+// streamingClients returns clients with StreamLists.
 func streamingClients(t *testing.T) (*script, clients) {
 	s := newGoodScript()
 	cfg := s.inMemory(t)
@@ -124,7 +124,7 @@ func streamingClients(t *testing.T) (*script, clients) {
 	return s, dialBoth(t, cfg)
 }
 
-// C39: the streaming form of the list gets through, unless a single entry is too large.
+// C39: the streaming form works for lists above the limit, unless a single entry exceeds it.
 func TestStreamedList(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, n := streamingClients(t)
@@ -158,9 +158,8 @@ func TestBrokenStreamGivesNoHalfList(t *testing.T) {
 	})
 }
 
-// The deadline is that of the call as a whole: neither a stream whose parts come
-// in time nor the search for a streaming form prolongs it. The caller can give up
-// between parts.
+// The deadline applies to the whole call: neither a stream with timely parts nor the search for a
+// streaming form prolongs it. The caller can cancel between parts.
 func TestStreamedListThatStalls(t *testing.T) {
 	for name, stall := range map[string]func(grpc.ServerStream) error{
 		"parts": func(stream grpc.ServerStream) error {
@@ -199,7 +198,7 @@ func TestStreamedListThatStalls(t *testing.T) {
 	}
 }
 
-// streamedLists are a part of each list that has a streaming form, by call.
+// streamedLists has one part for each list with a streaming form, by call.
 var streamedLists = map[string]struct {
 	streaming string
 	part      proto.Message
@@ -212,8 +211,8 @@ var streamedLists = map[string]struct {
 	"ListImages":            {"StreamImages", &runtimeapi.StreamImagesResponse{Images: []*runtimeapi.Image{{}}}},
 }
 
-// Each list has a streaming form. A runtime without these is asked for each once
-// in a client's life, even if it learns them later; another client asks again.
+// Each list has a streaming form. A client tries each form once on a runtime without them, even if
+// the runtime gains them later. A new client tries again.
 func TestStreamedListsFallBack(t *testing.T) {
 	for name, streams := range map[string]bool{"streams": true, "has plain lists only": false} {
 		t.Run(name, func(t *testing.T) {
@@ -260,7 +259,7 @@ func TestStreamedListsFallBack(t *testing.T) {
 	}
 }
 
-// One odd entry of a list does not hide the others.
+// An invalid entry of a list does not hide the others.
 func TestOddEntriesOfLists(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, n := bothClients(t)

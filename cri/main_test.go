@@ -25,27 +25,27 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 type script struct {
 	runtimeapi.UnimplementedRuntimeServiceServer
 	runtimeapi.UnimplementedImageServiceServer
-	options []grpc.ServerOption // of the server
-	forgets bool                // records no calls
+	options []grpc.ServerOption
+	forgets bool // records no calls
 
 	mu       sync.Mutex
 	replies  map[string]proto.Message // by call name
 	errs     map[string]error
-	hang     map[string]bool // calls that return when their context ends
+	hang     map[string]bool // calls that block until their context ends
 	streams  map[string]func(grpc.ServerStream) error
 	seen     []*seenCall
 	listener *memnet.Listener // nil while the runtime is away
-	stop     func()           // ends the server in memory
+	stop     func()           // stops the in-memory server
 }
 
-// seenCall is a call as the server received it.
+// seenCall is a call received by the server.
 type seenCall struct {
 	name     string
 	request  any
 	bounded  bool
 	left     time.Duration // until the deadline
 	metadata metadata.MD
-	err      error // set when a call that hangs has ended
+	err      error // set when a hanging call has ended
 }
 
 func newScript() *script {
@@ -79,14 +79,13 @@ func (s *script) hanging(call string, hangs bool) {
 	s.hang[call] = hangs
 }
 
-// stream sets the handler of a streaming call.
 func (s *script) stream(call string, handle func(grpc.ServerStream) error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.streams[call] = handle
 }
 
-// calls returns the calls of one name, in order.
+// calls returns the calls with this name, in order.
 func (s *script) calls(name string) []*seenCall {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -99,7 +98,7 @@ func (s *script) calls(name string) []*seenCall {
 	return out
 }
 
-// last returns the newest call of a name.
+// last returns the newest call with this name.
 func (s *script) last(name string) *seenCall {
 	calls := s.calls(name)
 	return calls[len(calls)-1]
@@ -151,7 +150,7 @@ func (s *script) streamed(srv any, stream grpc.ServerStream, info *grpc.StreamSe
 	return handle(stream)
 }
 
-// serve serves the script on a listener. stop ends the server with its connections.
+// serve serves the script on a listener. stop stops the server and closes its connections.
 func (s *script) serve(listener net.Listener) (stop func()) {
 	server := grpc.NewServer(append(s.options, grpc.ChainUnaryInterceptor(s.unary), grpc.StreamInterceptor(s.streamed))...)
 	runtimeapi.RegisterRuntimeServiceServer(server, s)
@@ -191,14 +190,14 @@ func (s *script) dial(ctx context.Context, _ string) (net.Conn, error) {
 	return listener.DialContext(ctx)
 }
 
-// inMemory serves the script in memory and returns a config that reaches it.
+// inMemory serves the script in memory and returns a config for clients.
 func (s *script) inMemory(t *testing.T) ClientConfig {
 	s.start()
 	t.Cleanup(func() { s.stop() })
 	return ClientConfig{Endpoint: "/run/scripted.sock", Dial: s.dial}
 }
 
-// dialRuntime dials the script's RuntimeService and closes the client at the end.
+// dialRuntime returns a client of the RuntimeService that is closed when the test ends.
 func dialRuntime(t *testing.T, cfg ClientConfig) *RuntimeClient {
 	client, err := DialRuntime(t.Context(), cfg)
 	require.NoError(t, err)

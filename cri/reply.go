@@ -6,13 +6,12 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
-// kubeAPIVersion is the version that CRI peers name to each other. It has not
-// changed since the CRI began.
+// kubeAPIVersion is the version that kubelet and runtime exchange. It has been the same since the
+// first CRI.
 const kubeAPIVersion = "0.1.0"
 
-// checkReply returns an error if the reply lacks something that the CRI makes
-// mandatory and callers rely on. Lists are not checked: one odd entry must not
-// hide the others.
+// checkReply returns an error if the reply lacks a mandatory field that callers rely on. Lists are
+// not checked, so that one invalid entry does not hide the others.
 func checkReply(call string, reply any) error {
 	field, problem := faultOf(reply)
 	if field == "" {
@@ -21,7 +20,7 @@ func checkReply(call string, reply any) error {
 	return &ReplyError{Call: call, Field: field, Problem: problem}
 }
 
-// faultOf names the first faulty field of a reply and what is wrong with it.
+// faultOf returns the first invalid field of a reply and the problem, or "".
 func faultOf(reply any) (field, problem string) {
 	switch r := reply.(type) {
 	case *runtimeapi.VersionResponse:
@@ -111,7 +110,7 @@ func containerFault(s *runtimeapi.ContainerStatus) (field, problem string) {
 	}
 }
 
-// imageFault accepts no image at all: that says that the image is not present.
+// imageFault accepts a nil image, which means that the image is not present.
 func imageFault(i *runtimeapi.Image) (field, problem string) {
 	switch {
 	case i == nil:
@@ -123,7 +122,7 @@ func imageFault(i *runtimeapi.Image) (field, problem string) {
 	}
 }
 
-// empty takes pairs of a field's name and value and finds the first empty value.
+// empty takes pairs of field name and value, and returns the name of the first empty value.
 func empty(fields ...string) (field, problem string) {
 	for i := 0; i+1 < len(fields); i += 2 {
 		if fields[i+1] == "" {

@@ -14,8 +14,8 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
-// mandatory are the fields that replies need, by call, and the field that the
-// error names when they are missing.
+// mandatory returns, by call, the mandatory fields of a reply and the field in the error when one
+// is missing.
 func mandatory() map[string]map[string]string {
 	itself := func(fields ...string) map[string]string {
 		m := map[string]string{}
@@ -45,8 +45,8 @@ func mandatory() map[string]map[string]string {
 	}
 }
 
-// Each field of each reply is left out once. That is a fault if the field is
-// mandatory, and only then. Empty replies lack their mandatory fields, nil ones too.
+// A reply without one field is invalid only if that field is mandatory. Empty and nil replies lack
+// their mandatory fields.
 func TestRepliesThatLackAField(t *testing.T) {
 	lacking := mandatory()
 	for _, c := range everyCall {
@@ -66,7 +66,7 @@ func TestRepliesThatLackAField(t *testing.T) {
 		require.Equal(t, want, got, c.name)
 		delete(lacking, c.name)
 
-		needed := len(want) > 0 && c.name != "ImageStatus" // without an image, the image is absent
+		needed := len(want) > 0 && c.name != "ImageStatus" // a reply without image means that the image is absent
 		kind := reflect.TypeOf(reply)
 		for _, empty := range []reflect.Value{reflect.New(kind.Elem()), reflect.Zero(kind)} {
 			require.Equal(t, needed, checkReply(c.name, empty.Interface()) != nil, c.name)
@@ -85,8 +85,7 @@ func requireReplyError(t *testing.T, err error, call string) *ReplyError {
 	return e
 }
 
-// fill sets all fields of a message that are not set, and those of the messages
-// within it, but no lists and maps.
+// fill sets all unset fields of a message and of the messages within it, except lists and maps.
 func fill(m protoreflect.Message) {
 	for i := range m.Descriptor().Fields().Len() {
 		field := m.Descriptor().Fields().Get(i)
@@ -105,8 +104,8 @@ func fill(m protoreflect.Message) {
 	}
 }
 
-// fieldsOf returns the paths of all fields that are set in a message and in the
-// messages within it. Lists and maps count as one.
+// fieldsOf returns the paths of all set fields of a message and of the messages within it. A list
+// or map counts as one field.
 func fieldsOf(m protoreflect.Message) []string {
 	var paths []string
 	m.Range(func(field protoreflect.FieldDescriptor, value protoreflect.Value) bool {
@@ -121,7 +120,7 @@ func fieldsOf(m protoreflect.Message) []string {
 	return paths
 }
 
-// without returns a copy of a message without a field, given by its path.
+// without returns a copy of a message without the field at a path.
 func without(m proto.Message, field string) proto.Message {
 	m = proto.Clone(m)
 	at := m.ProtoReflect()
@@ -181,7 +180,7 @@ func TestBadReplyFailsTheCall(t *testing.T) {
 	})
 }
 
-// A runtime of the wrong version is refused when the client connects.
+// DialRuntime refuses a runtime with another version.
 func TestDialRefusesAnUnsupportedVersion(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newScript()

@@ -11,8 +11,8 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
-// RuntimeClient is the RuntimeService of a runtime behind a socket. It connects
-// again by itself after the runtime was away. Its calls return *CallError.
+// RuntimeClient is a client for the RuntimeService of a runtime behind a socket. It reconnects by
+// itself. Its calls return *CallError. It is safe for concurrent use.
 type RuntimeClient struct {
 	link *link
 	api  runtimeapi.RuntimeServiceClient
@@ -21,9 +21,9 @@ type RuntimeClient struct {
 
 var _ RuntimeService = (*RuntimeClient)(nil)
 
-// DialRuntime connects to the RuntimeService at cfg.Endpoint and asks for its
-// version. It fails at once if nobody listens there, and within RequestTimeout
-// if whoever does is no CRI runtime. The caller closes the client.
+// DialRuntime connects to the RuntimeService at cfg.Endpoint and calls Version as a check. It
+// fails at once without a listener, and within RequestTimeout if the listener is no CRI runtime.
+// The caller closes the client.
 func DialRuntime(ctx context.Context, cfg ClientConfig) (*RuntimeClient, error) {
 	l, err := newLink("runtime", cfg)
 	if err != nil {
@@ -38,12 +38,11 @@ func DialRuntime(ctx context.Context, cfg ClientConfig) (*RuntimeClient, error) 
 	return c, nil
 }
 
-// Name is the runtime's name as it was when the client connected first, such as
-// "containerd".
+// Name returns the runtime's name from the first connection, such as "containerd".
 func (c *RuntimeClient) Name() string { return c.name }
 
-// Close ends the connection and all calls on it, and returns when they have
-// returned. It must not be called from a handler of GetContainerEvents.
+// Close ends the connection and all its calls, and waits until they have returned. It must not be
+// called from a handler of GetContainerEvents.
 func (c *RuntimeClient) Close() error { return c.link.close() }
 
 // Version implements Versioner.
@@ -68,8 +67,8 @@ func (c *RuntimeClient) UpdateRuntimeConfig(ctx context.Context, config *runtime
 	return err
 }
 
-// GetContainerEvents implements EventStreamer. A stream that the runtime ends in
-// good order counts as broken too: the error then wraps io.EOF.
+// GetContainerEvents implements EventStreamer. If the runtime ends the stream regularly, the error
+// wraps io.EOF.
 func (c *RuntimeClient) GetContainerEvents(ctx context.Context, handle func(*runtimeapi.ContainerEventResponse)) error {
 	return c.link.call("GetContainerEvents", "get_container_events").within(0).do(ctx, func(ctx context.Context) error {
 		stream, err := c.api.GetContainerEvents(ctx, &runtimeapi.GetEventsRequest{})
@@ -83,7 +82,7 @@ func (c *RuntimeClient) GetContainerEvents(ctx context.Context, handle func(*run
 				return fmt.Errorf("the runtime ended the stream: %w", err)
 			case err != nil:
 				return err
-			case ctx.Err() != nil: // what was on its way is not delivered any more
+			case ctx.Err() != nil: // drop pending events after cancellation
 				return status.FromContextError(ctx.Err()).Err()
 			case c.link.isClosed():
 				return status.Error(codes.Canceled, "not delivered")
@@ -93,11 +92,11 @@ func (c *RuntimeClient) GetContainerEvents(ctx context.Context, handle func(*run
 	})
 }
 
-// ExecSync implements Execer. The timeout reaches the runtime in whole seconds:
-// cut off, but at least one, since none means no limit.
+// ExecSync implements Execer. The runtime receives the timeout in whole seconds, rounded down but
+// at least one, because zero means no limit.
 func (c *RuntimeClient) ExecSync(ctx context.Context, containerID string, command []string, timeout time.Duration) (stdout, stderr []byte, err error) {
 	request := &runtimeapi.ExecSyncRequest{ContainerId: containerID, Cmd: command}
-	limit := time.Duration(0) // only that of the context
+	limit := time.Duration(0) // no deadline besides ctx
 	if timeout > 0 {
 		request.Timeout = max(int64(timeout/time.Second), 1)
 		limit = c.link.cfg.RequestTimeout + min(timeout, longest)

@@ -115,8 +115,8 @@ func (c *RuntimeClient) ReopenContainerLog(ctx context.Context, containerID stri
 	return err
 }
 
-// CheckpointContainer implements Checkpointer. The call may take as long as the
-// request allows, if that is longer than RequestTimeout.
+// CheckpointContainer implements Checkpointer. Its deadline is the larger of RequestTimeout and
+// the request's timeout.
 func (c *RuntimeClient) CheckpointContainer(ctx context.Context, request *runtimeapi.CheckpointContainerRequest) error {
 	own := time.Duration(min(request.GetTimeout(), int64(longest/time.Second))) * time.Second
 	_, err := unary(ctx, c.link.call("CheckpointContainer", "checkpoint_container").within(max(own, c.link.cfg.RequestTimeout)), c.api.CheckpointContainer, request)

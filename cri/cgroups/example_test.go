@@ -10,7 +10,7 @@ import (
 	"github.com/podwright/podwright/cri/cgroups"
 )
 
-// Where a pod goes on a node with systemd, and what its cgroup is given.
+// The cgroup name and values of a pod on a node with systemd.
 func Example() {
 	cpu := v1.ResourceList{v1.ResourceCPU: resource.MustParse("250m")}
 	pod := &v1.Pod{
@@ -26,7 +26,7 @@ func Example() {
 	fmt.Println(tree.Path(name))
 	values := cgroups.ForPod(cgroups.Config{PodPids: 1000}, pod)
 	fmt.Println(values.Files(cgroups.V2))
-	pinned := cgroups.Config{PodPids: 1000, ExclusiveCPUs: func(*v1.Pod) bool { return true }} // no quota for own CPUs
+	pinned := cgroups.Config{PodPids: 1000, ExclusiveCPUs: func(*v1.Pod) bool { return true }} // no quota for exclusive CPUs
 	fmt.Println(cgroups.ForPod(pinned, pod).Files(cgroups.V2))
 	uid, class, _ := tree.PodOf(name)
 	fmt.Println(uid, class)

@@ -13,7 +13,7 @@ import (
 	"github.com/podwright/podwright/internal/podfacts"
 )
 
-// Driver is who makes cgroups, and thereby how they are called.
+// Driver is the program that manages cgroups, and selects their naming scheme.
 type Driver string
 
 // The drivers, named as in KubeletConfiguration.cgroupDriver.
@@ -28,25 +28,25 @@ const (
 	slice     = ".slice"
 )
 
-// ErrName is wrapped by the errors of names that a driver cannot write down.
+// ErrName is wrapped by the errors for names that the driver cannot express.
 var ErrName = errors.New("no name of a cgroup")
 
-// Name is a cgroup, from the root downwards: ["kubepods", "burstable", "podUID"]. The
-// empty Name is the root.
+// Name is a cgroup as a path from the root: ["kubepods", "burstable", "podUID"]. The empty Name is
+// the root.
 type Name []string
 
-// Child is the cgroup of a name below n.
+// Child returns the cgroup name below n.
 func (n Name) Child(name string) Name { return append(slices.Clone(n), name) }
 
-// Path is how the driver calls a cgroup, from the root of the hierarchy: what a runtime
-// takes as cgroup_parent, and the folder below a mounted hierarchy.
+// Path returns the driver's path of a cgroup from the root of the hierarchy. Runtimes take it as
+// cgroup_parent. It is also the folder below a mounted hierarchy.
 func (d Driver) Path(n Name) string {
 	if d != Systemd {
 		return "/" + strings.Join(n, "/")
 	}
 	at, joined := "/", ""
 	for _, part := range n {
-		// A dash separates a slice from its parent's name.
+		// In systemd's names a dash separates a slice from its parent.
 		joined += strings.ReplaceAll(part, "-", "_")
 		at = path.Join(at, joined+slice)
 		joined += "-"
@@ -54,11 +54,11 @@ func (d Driver) Path(n Name) string {
 	return at
 }
 
-// Unit is the last element of a cgroup's path, by which systemd knows it.
+// Unit returns the last element of a cgroup's path, the name of its systemd unit.
 func (d Driver) Unit(n Name) string { return path.Base(d.Path(n)) }
 
-// Parse is the inverse of Path. Of systemd's it looks at the last element only: it
-// names all that are above it.
+// Parse is the inverse of Path. For systemd it parses only the last element, which contains the
+// names of all parents.
 func (d Driver) Parse(text string) (Name, error) {
 	if !path.IsAbs(text) || path.Clean(text) != text {
 		return nil, fmt.Errorf("cgroups: %q: %w: it is not absolute and clean", text, ErrName)
@@ -83,15 +83,15 @@ func (d Driver) Parse(text string) (Name, error) {
 	return n, nil
 }
 
-// Tree is where a node's pods are. Use NewTree.
+// Tree is the cgroup tree of a node's pods. Create it with NewTree.
 type Tree struct {
 	driver Driver
 	root   Name
 }
 
-// NewTree returns the tree below root, the node's cgroupRoot: a path in the cgroupfs
-// driver's words, whatever the driver is. Empty means the root of the hierarchy. A root
-// with an underscore has no name in systemd's words and is refused.
+// NewTree returns the tree below root, the node's cgroupRoot: a cgroupfs path for either driver.
+// Empty selects the root of the hierarchy. The systemd driver refuses a root with an underscore,
+// which it cannot express.
 func NewTree(driver Driver, root string) (*Tree, error) {
 	if driver != Cgroupfs && driver != Systemd {
 		return nil, fmt.Errorf("cgroups: driver %q is neither %q nor %q", driver, Cgroupfs, Systemd)
@@ -106,16 +106,16 @@ func NewTree(driver Driver, root string) (*Tree, error) {
 	return &Tree{driver: driver, root: name}, nil
 }
 
-// Driver is the tree's driver.
+// Driver returns the tree's driver.
 func (t *Tree) Driver() Driver { return t.driver }
 
-// Root is the cgroup below which the tree is.
+// Root returns the parent of the tree.
 func (t *Tree) Root() Name { return slices.Clone(t.root) }
 
-// Pods is the cgroup of all pods.
+// Pods returns the cgroup of all pods.
 func (t *Tree) Pods() Name { return t.root.Child(podsName) }
 
-// Class is the cgroup in which the pods of a class are: that of all pods for Guaranteed.
+// Class returns the parent of the pods of a QoS class: for Guaranteed, the cgroup of all pods.
 func (t *Tree) Class(class v1.PodQOSClass) Name {
 	if class == v1.PodQOSGuaranteed {
 		return t.Pods()
@@ -123,19 +123,19 @@ func (t *Tree) Class(class v1.PodQOSClass) Name {
 	return t.Pods().Child(strings.ToLower(string(class)))
 }
 
-// Classes are the classes with a cgroup of their own.
+// Classes returns the QoS classes that have their own cgroup.
 func Classes() []v1.PodQOSClass { return []v1.PodQOSClass{v1.PodQOSBurstable, v1.PodQOSBestEffort} }
 
-// Pod is the cgroup of a pod, by its UID and its class.
+// Pod returns the cgroup of a pod, from its UID and QoS class.
 func (t *Tree) Pod(pod *v1.Pod) Name {
 	return t.Class(podfacts.QOSClass(pod)).Child(podPrefix + string(pod.UID))
 }
 
-// Path is what a runtime is told as the parent of a pod's sandbox.
+// Path returns the path of n with the tree's driver, such as a sandbox's cgroup_parent.
 func (t *Tree) Path(n Name) string { return t.driver.Path(n) }
 
-// PodOf tells whose a cgroup is. It is false for what is no pod's, or lies deeper or
-// elsewhere.
+// PodOf returns the pod UID and QoS class of a cgroup. ok is false if n is not exactly the cgroup
+// of a pod in this tree.
 func (t *Tree) PodOf(n Name) (uid types.UID, class v1.PodQOSClass, ok bool) {
 	if len(n) == 0 {
 		return "", "", false

@@ -16,7 +16,7 @@ func podOf(class v1.PodQOSClass) *v1.Pod {
 	return &v1.Pod{ObjectMeta: metav1.ObjectMeta{UID: uid}, Status: v1.PodStatus{QOSClass: class}}
 }
 
-// N21: a BestEffort pod is below besteffort, and systemd's name has underscores.
+// N21: a BestEffort pod is below besteffort. In systemd's names the UID has underscores.
 func TestNames(t *testing.T) {
 	flat := strings.ReplaceAll(uid, "-", "_")
 	for _, test := range []struct {
@@ -92,7 +92,7 @@ func TestUnit(t *testing.T) {
 	require.Equal(t, Systemd, tree.Driver())
 }
 
-// FuzzParse: what is parsed is written down as it was.
+// Path restores each path that Parse accepts.
 func FuzzParse(f *testing.F) {
 	f.Add("/kubepods/burstable/podx")
 	f.Add("/kubepods.slice/kubepods-burstable.slice/kubepods-burstable-pod1_2.slice")

@@ -8,7 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 )
 
-// needs are requests and limits alike: milli-CPUs and MiB.
+// needs returns equal requests and limits, in milli-CPUs and MiB.
 func needs(cpu, memory int64) v1.ResourceRequirements {
 	list := v1.ResourceList{
 		v1.ResourceCPU:    *resource.NewMilliQuantity(cpu, resource.DecimalSI),

@@ -14,21 +14,21 @@ import (
 	"github.com/podwright/podwright/internal/podfacts"
 )
 
-// Config says what holds for all cgroups of a node. Its zero value has no limits but
-// those of the pods.
+// Config has the settings for all cgroups of a node. With its zero value only the pods' own limits
+// apply.
 type Config struct {
-	// Period is the time to which a quota refers, KubeletConfiguration.cpuCFSQuotaPeriod.
-	// Zero means DefaultPeriod.
+	// Period is the period of CPU quotas, KubeletConfiguration.cpuCFSQuotaPeriod. Default:
+	// DefaultPeriod.
 	Period time.Duration
-	// NoQuota leaves CPU limits unenforced: KubeletConfiguration.cpuCFSQuota is false.
+	// NoQuota disables the enforcement of CPU limits (KubeletConfiguration.cpuCFSQuota is false).
 	NoQuota bool
-	// PodPids is how many processes and threads a pod may have,
-	// KubeletConfiguration.podPidsLimit. Zero and less mean no limit.
+	// PodPids is the limit of processes and threads per pod, KubeletConfiguration.podPidsLimit.
+	// Zero or less means no limit.
 	PodPids int64
-	// HugePageSizes are those that the node has, as the kernel writes them: "2MB".
+	// HugePageSizes are the node's huge page sizes in the kernel's format: "2MB".
 	HugePageSizes []string
-	// ExclusiveCPUs tells whether a pod has CPUs of its own, which a quota would only
-	// throttle. nil means none has.
+	// ExclusiveCPUs reports whether a pod has exclusive CPUs. Such a pod gets no quota, which
+	// would only throttle it. Optional: without it no pod has.
 	ExclusiveCPUs func(pod *v1.Pod) bool
 }
 
@@ -39,19 +39,18 @@ func (c *Config) period() time.Duration {
 	return c.Period
 }
 
-// Needs are what a pod as a whole is to get: what its regular containers and sidecars
-// need together, or an init container with the sidecars before it if that is more; what
-// the pod asks for as a whole wins (KEP-2837). Overhead comes on top. CPU is in
-// thousandths, memory in bytes.
+// Needs are the total resources of a pod: the sum of its regular containers and sidecars, or an
+// init container with the sidecars before it if that is more. Resources of the pod as a whole
+// override them (KEP-2837). Overhead is added. CPU is in thousandths, memory in bytes.
 type Needs struct {
-	// CPURequest and MemoryRequest are zero when nothing is requested.
+	// CPURequest and MemoryRequest are zero without a request.
 	CPURequest, MemoryRequest int64
-	// CPULimit and MemoryLimit are zero when there is no limit: one container without
-	// leaves the pod without.
+	// CPULimit and MemoryLimit are zero without a limit. One unlimited container makes the pod
+	// unlimited.
 	CPULimit, MemoryLimit int64
 }
 
-// NeedsOf are a pod's. Missing requests must have been set from the limits, as the API
+// NeedsOf returns a pod's needs. Missing requests must already be set from the limits, as the API
 // server and podsource do.
 func NeedsOf(pod *v1.Pod) Needs {
 	requests := helper.PodRequests(pod, helper.PodResourcesOptions{})
@@ -66,11 +65,11 @@ func NeedsOf(pod *v1.Pod) Needs {
 	return n
 }
 
-// ForPod are the values of a pod's cgroup.
+// ForPod returns the values of a pod's cgroup.
 func ForPod(c Config, pod *v1.Pod) Values { return ForNeeds(c, pod, NeedsOf(pod)) }
 
-// ForNeeds are the values of a pod's cgroup while it has other resources than it asks
-// for, as in the middle of a resize. A BestEffort pod weighs nothing, whatever its overhead.
+// ForNeeds returns the values of a pod's cgroup for needs that differ from its spec, as during a
+// resize. A BestEffort pod has the minimal CPU shares, even with overhead.
 func ForNeeds(c Config, pod *v1.Pod, n Needs) Values {
 	v := Values{Shares: Shares(n.CPURequest), Memory: n.MemoryLimit, Pids: max(c.PodPids, 0), HugePages: c.hugePages(pod)}
 	if podfacts.QOSClass(pod) == v1.PodQOSBestEffort {
@@ -89,7 +88,7 @@ func (c *Config) quota(pod *v1.Pod, milli int64) int64 {
 	return Quota(milli, c.period())
 }
 
-// isLimited tells whether a pod as a whole has a limit, or each of its containers has.
+// isLimited reports whether the pod as a whole, or each of its containers, has a limit.
 func isLimited(pod *v1.Pod, name v1.ResourceName) bool {
 	if r := pod.Spec.Resources; r != nil {
 		if q := r.Limits[name]; !q.IsZero() {
@@ -103,7 +102,7 @@ func isLimited(pod *v1.Pod, name v1.ResourceName) bool {
 	return !slices.ContainsFunc(pod.Spec.InitContainers, unlimited) && !slices.ContainsFunc(pod.Spec.Containers, unlimited)
 }
 
-// hugePages are the limits of each size that the node has; zero bytes without one.
+// hugePages returns the pod's limit for each page size of the node; zero bytes without one.
 func (c *Config) hugePages(pod *v1.Pod) map[string]int64 {
 	limits, out := helper.PodLimits(pod, helper.PodResourcesOptions{}), map[string]int64{}
 	for _, size := range c.HugePageSizes {
@@ -117,8 +116,8 @@ func (c *Config) hugePages(pod *v1.Pod) map[string]int64 {
 	return out
 }
 
-// HugePageSize is how the kernel writes the size of the pages of a resource: "2MB" for
-// hugepages-2Mi. It is false for other resources.
+// HugePageSize returns the kernel's format of a resource's page size: "2MB" for hugepages-2Mi. ok
+// is false for other resources.
 func HugePageSize(name v1.ResourceName) (size string, ok bool) {
 	text, ok := strings.CutPrefix(string(name), v1.ResourceHugePagesPrefix)
 	if !ok {
@@ -131,7 +130,7 @@ func HugePageSize(name v1.ResourceName) (size string, ok bool) {
 	return PageSize(q.Value()), true
 }
 
-// PageSize is how the kernel writes a size of bytes: in the largest unit that divides it.
+// PageSize formats a page size in bytes as the kernel does: in the largest unit that divides it.
 func PageSize(bytes int64) string {
 	units := []string{"B", "KB", "MB", "GB", "TB", "PB"}
 	for len(units) > 1 && bytes > 0 && bytes%1024 == 0 {
@@ -140,10 +139,9 @@ func PageSize(bytes int64) string {
 	return strconv.FormatInt(bytes, 10) + units[0]
 }
 
-// ForClass are the values of the cgroup of a class, with the pods of the node that are
-// not over, of whatever class they are. Burstable pods weigh what they request together,
-// BestEffort pods nothing; huge pages are the single pods' matter. That of Guaranteed
-// pods is ForNode's.
+// ForClass returns the values of a QoS class's cgroup. pods are the node's unfinished pods of all
+// classes. Burstable has the shares of the sum of its pods' CPU requests, BestEffort the minimum.
+// Huge pages are unlimited, because the pods have their own limits. For Guaranteed use ForNode.
 func ForClass(c Config, class v1.PodQOSClass, pods []*v1.Pod) Values {
 	v := Values{Shares: minShares}
 	if class == v1.PodQOSBurstable {
@@ -163,13 +161,12 @@ func ForClass(c Config, class v1.PodQOSClass, pods []*v1.Pod) Values {
 	return v
 }
 
-// ResourcePids is the resource in which a node's processes are counted here: it is no
-// resource of the API.
+// ResourcePids is the resource name for the number of processes. The API has no such resource.
 const ResourcePids v1.ResourceName = "pid"
 
-// ForNode are the values of the cgroup of all pods, or of one that the node reserves for
-// itself: what list has of CPU, memory, processes and huge pages. What list does not have
-// stays as it is.
+// ForNode returns the values of the cgroup of all pods, or of a cgroup that the node reserves for
+// itself: the CPU, memory, processes and huge pages in list. Resources missing in list stay
+// unchanged.
 func ForNode(list v1.ResourceList) Values {
 	v := Values{}
 	for name, q := range list {
@@ -190,8 +187,8 @@ func ForNode(list v1.ResourceList) Values {
 	return v
 }
 
-// Without is what is left of a node's capacity for its pods: less what is reserved. A
-// reservation of more than there is, is an error that names the resource.
+// Without returns a node's capacity minus the reservations. If the reservations of a resource
+// exceed the capacity, the error contains its name.
 func Without(capacity v1.ResourceList, reserved ...v1.ResourceList) (v1.ResourceList, error) {
 	left := capacity.DeepCopy()
 	for _, list := range reserved {

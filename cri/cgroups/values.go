@@ -7,45 +7,44 @@ import (
 	"time"
 )
 
-// The bounds of the kernel.
+// The kernel's limits.
 const (
 	minShares = 2
 	maxShares = 262144
-	// minQuota is the smallest quota, in microseconds, that the kernel takes.
+	// minQuota is the kernel's smallest quota, in microseconds.
 	minQuota = 1000
 )
 
-// Unlimited is the value of Memory, Quota and Pids that takes a limit away.
+// Unlimited is the value of Memory, Quota and Pids that removes a limit.
 const Unlimited = -1
 
-// UnlimitedHugePages is what takes the limit of huge pages away, in bytes.
+// UnlimitedHugePages is the value, in bytes, that removes the limit of huge pages.
 const UnlimitedHugePages = 1 << 62
 
-// DefaultPeriod is the time to which a quota refers.
+// DefaultPeriod is the default period of CPU quotas.
 const DefaultPeriod = 100 * time.Millisecond
 
-// Values are what a cgroup is given. What is zero or nil is left as it is.
+// Values are the settings of a cgroup. Zero or nil leaves a setting unchanged.
 type Values struct {
-	// Shares are the relative weight of CPU, in the words of cgroup v1: 2 to 262144.
+	// Shares is the relative CPU weight in the unit of cgroup v1: 2 to 262144.
 	Shares uint64
-	// Quota is the time on CPUs in each Period, in microseconds; Unlimited for none.
+	// Quota is the CPU time per Period, in microseconds, or Unlimited.
 	Quota int64
 	// Period is in microseconds.
 	Period uint64
-	// Memory is in bytes; Unlimited for no limit.
+	// Memory is in bytes, or Unlimited.
 	Memory int64
-	// Pids is the number of processes and threads; Unlimited for no limit.
+	// Pids is the number of processes and threads, or Unlimited.
 	Pids int64
-	// HugePages are bytes of pages by size, the size written as the kernel does: "2MB",
-	// "1GB". Zero bytes is a limit.
+	// HugePages maps page sizes in the kernel's format ("2MB", "1GB") to bytes. Zero bytes is a
+	// limit.
 	HugePages map[string]int64
 }
 
-// Shares are the weight of a request of CPU, in thousandths.
+// Shares converts a CPU request in thousandths to shares.
 func Shares(milli int64) uint64 { return uint64(min(max(milli*1024/1000, minShares), maxShares)) }
 
-// Quota is the limit of CPU, in thousandths, as microseconds in each period. No limit is
-// zero.
+// Quota converts a CPU limit in thousandths to microseconds per period. Zero means no limit.
 func Quota(milli int64, period time.Duration) int64 {
 	if milli <= 0 {
 		return 0
@@ -53,13 +52,13 @@ func Quota(milli int64, period time.Duration) int64 {
 	return max(milli*period.Microseconds()/1000, minQuota)
 }
 
-// Weight is what cgroup v2 calls shares: 1 to 10000, linearly (KEP-2254).
+// Weight converts shares to the weight of cgroup v2: 1 to 10000, linearly (KEP-2254).
 func Weight(shares uint64) uint64 {
 	shares = min(max(shares, minShares), maxShares)
 	return 1 + (shares-minShares)*9999/(maxShares-minShares)
 }
 
-// Version is that of the cgroup hierarchy.
+// Version is the version of the cgroup hierarchy.
 type Version int
 
 // The versions.
@@ -68,9 +67,9 @@ const (
 	V2 Version = 2
 )
 
-// Files are the values as they stand in the files of a cgroup. Of version 1 the name
-// begins with the controller, whose hierarchy has the file: "cpu/cpu.shares". Of version
-// 2 all are in the same folder: "cpu.weight".
+// Files returns the contents of a cgroup's files by name. Names of version 1 begin with the
+// controller whose hierarchy has the file: "cpu/cpu.shares". In version 2 all files are in one
+// folder: "cpu.weight".
 func (v Values) Files(version Version) map[string]string {
 	if version == V1 {
 		return v.filesV1()
@@ -125,7 +124,7 @@ func (v Values) filesV2() map[string]string {
 	return out
 }
 
-// orMax is a limit as the kernel writes it; zero is none, too.
+// orMax formats a limit as the kernel does; zero or less means no limit.
 func orMax(n int64) string {
 	if n <= 0 {
 		return "max"
@@ -133,7 +132,6 @@ func orMax(n int64) string {
 	return strconv.FormatInt(n, 10)
 }
 
-// Equal tells whether two are the same.
 func (v Values) Equal(other Values) bool {
 	return v.Shares == other.Shares && v.Quota == other.Quota && v.Period == other.Period &&
 		v.Memory == other.Memory && v.Pids == other.Pids && maps.Equal(v.HugePages, other.HugePages)

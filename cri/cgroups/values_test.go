@@ -152,8 +152,7 @@ func TestForClass(t *testing.T) {
 	require.Equal(t, map[string]int64{"2MB": 1 << 62}, ForClass(Config{HugePageSizes: []string{"2MB"}}, v1.PodQOSBestEffort, pods).HugePages)
 }
 
-// N22: the pods' cgroup has what the reservations leave; what evictions keep free is no
-// part of that.
+// N22: reservations reduce the values of the pods' cgroup; eviction thresholds do not.
 func TestForNode(t *testing.T) {
 	left, err := Without(list("cpu", "4", "memory", "8Gi", "pid", "1000", "hugepages-2Mi", "16Mi", "pods", "110"),
 		list("memory", "1Gi", "cpu", "500m", "example.com/none", "1"), list("pid", "100", "cpu", "500m"))
