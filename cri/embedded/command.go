@@ -14,30 +14,29 @@ import (
 	"github.com/podwright/podwright/cri/fake"
 )
 
-// ErrNoSupervisor is returned by New when the program's
-// main does not call RunSupervisor first.
+// ErrNoSupervisor is returned by New if main did not call RunSupervisor first.
 var ErrNoSupervisor = errors.New("embedded: host processes need `if embedded.RunSupervisor() { return }` as the first statement of main")
 
-// killTimeout is the time for killed processes to be gone before their supervisor is
-// killed too. It is shorter than the fake's own.
+// killTimeout bounds the end of killed processes; then their supervisor is killed too. It is
+// shorter than the timeout of cri/fake.
 const killTimeout = 5 * time.Second
 
 // The environment variables between a process and its supervisors.
 const (
-	// envSupervise makes RunSupervisor supervise; its value names the container.
+	// envSupervise makes RunSupervisor supervise; its value is the container ID.
 	envSupervise = "PODWRIGHT_EMBEDDED_SUPERVISE"
-	// envHook holds the PID of the process whose main calls RunSupervisor.
+	// envHook is the PID of the process whose main called RunSupervisor.
 	envHook = "PODWRIGHT_EMBEDDED_HOOK"
 )
 
-// markHook notes that this process's main calls RunSupervisor. The environment
-// is the one place where that can be seen from anywhere in the process; the PID
-// keeps children from taking it for their own mark.
+// markHook records that this process's main called RunSupervisor. An environment variable is
+// visible in the whole process. It contains the PID, so that children do not take it for their own
+// mark.
 func markHook() error { return os.Setenv(envHook, strconv.Itoa(os.Getpid())) }
 
 func hookMarked() bool { return os.Getenv(envHook) == strconv.Itoa(os.Getpid()) }
 
-// hostCommand is a command as it goes to the supervisor.
+// hostCommand is the command that a supervisor runs.
 type hostCommand struct {
 	Path string   `json:"path"`
 	Args []string `json:"args"`
@@ -46,13 +45,13 @@ type hostCommand struct {
 	TTY  bool     `json:"tty,omitempty"` // descriptor 0 is its terminal
 }
 
-// hostOrder is what the agent tells a supervisor after the command.
+// hostOrder is a request of the agent to a supervisor after the command was sent.
 type hostOrder struct {
 	Signal int `json:"signal"`
 }
 
-// hostReport is what a supervisor tells the agent: first that the command runs
-// or why it does not, then, when nothing of it is left, how it ended.
+// hostReport is a message of a supervisor to the agent. The first contains the PID or the start
+// error, the second the exit code, after all processes of the command have ended.
 type hostReport struct {
 	PID   int    `json:"pid,omitempty"`
 	Error string `json:"error,omitempty"`
@@ -60,13 +59,12 @@ type hostReport struct {
 	Code  int    `json:"code,omitempty"`
 }
 
-// errNoCommand is the start error of a container that leaves its command to the
-// image's entrypoint.
+// errNoCommand is the start error of a container without a command, which would need the image's
+// entrypoint.
 var errNoCommand = errors.New("the container sets no command, and a host process has no image whose entrypoint could be run: set command (or args) in the container's spec")
 
-// commandOf finds out what a process is to run. exists tells whether a path is an
-// executable file, hostsPath is the agent's PATH, and dir where a process works
-// that names no directory.
+// commandOf returns the command of a process. exists returns an error if a path is not an
+// executable file. hostsPath is the agent's PATH, and dir the default working directory and HOME.
 func commandOf(p *fake.Process, hostsPath, dir string, exists func(path string) error) (hostCommand, error) {
 	if len(p.Args) == 0 || p.Args[0] == "" {
 		return hostCommand{}, errNoCommand
@@ -97,8 +95,8 @@ func commandOf(p *fake.Process, hostsPath, dir string, exists func(path string) 
 	return cmd, nil
 }
 
-// findExecutable looks a command up: a name in the directories of path, a path
-// with a slash relative to dir.
+// findExecutable searches the directories of path for a name without slash. A name with a slash is
+// relative to dir.
 func findExecutable(name, path, dir string, exists func(path string) error) (string, error) {
 	if strings.Contains(name, "/") {
 		if !filepath.IsAbs(name) {
@@ -120,7 +118,7 @@ func findExecutable(name, path, dir string, exists func(path string) error) (str
 	return "", fake.ErrNotFound
 }
 
-// hostPath is where commands are looked for when a container does not set PATH.
+// hostPath returns the search path for containers that do not set PATH.
 func hostPath() string {
 	if path := os.Getenv("PATH"); path != "" {
 		return path
@@ -128,7 +126,7 @@ func hostPath() string {
 	return "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 }
 
-// executable is the exists of commandOf on the host.
+// executable returns an error if path is not an executable file of the host.
 func executable(path string) error {
 	stat, err := os.Stat(path)
 	switch {

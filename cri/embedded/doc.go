@@ -1,26 +1,23 @@
-// Package embedded is a container runtime for machines without one: cri/fake with
-// containers as plain processes of the host. It is there for trying out and for
-// tests. Processes isolate nothing and need no root, and all of them end with the
-// agent, also when it is killed with SIGKILL: each command runs under a small
-// supervisor, which is the agent's own executable started again. Therefore the
-// main of a program that uses this package begins with
+// Package embedded is a container runtime for machines without one, for trials and tests. It is
+// cri/fake with containers as plain host processes: no isolation, no root. All processes end with
+// the agent, also on SIGKILL, because each command runs under a small supervisor: a second process
+// of the agent's executable. Therefore main of a program that uses this package, and TestMain of
+// such a test, begins with
 //
 //	if embedded.RunSupervisor() {
 //		return
 //	}
 //
-// and so does the TestMain of such a test. Linux only.
+// A Runtime is safe for concurrent use. Linux only.
 //
 // # Containers
 //
-// A supervisor starts each command in a session and process group of its own, as the
-// user of the agent, with a terminal if the container has one. The environment is the
-// container's; PATH, HOME and HOSTNAME are added where they are not set. Commands
-// share the host's network, files and process IDs. Mounts, resources and the security
-// context have no effect.
+// A supervisor starts each command in its own session and process group, as the agent's user, with
+// a terminal if the container has one. The environment is the container's; PATH, HOME and HOSTNAME
+// are added if unset. Commands share the host's network, files and process IDs. Mounts, resources
+// and the security context have no effect.
 //
-// Signals go to the process group. SIGKILL goes to all descendants of the command,
-// also to those in other groups and sessions. The same happens to processes that are
-// left when the command exits, and at the end of the agent. Only processes that have
-// changed to another user can escape.
+// Signals are sent to the process group. SIGKILL is sent to all descendants of the command, also
+// in other groups and sessions. The same happens to the remaining processes when the command
+// exits, and when the agent ends. Only processes that changed to another user can escape.
 package embedded

@@ -17,8 +17,8 @@ import (
 	"github.com/podwright/podwright/cri/fake"
 )
 
-// resolver returns the programs of containers, and of ExecSync, as processes of this
-// host. Each container has a directory below scratch until it exits.
+// resolver returns a Resolver that runs the programs of containers and of ExecSync as host
+// processes. Each container has a directory below scratch until it exits.
 func resolver(scratch string, logger *slog.Logger) (fake.Resolver, error) {
 	if !hookMarked() {
 		return nil, ErrNoSupervisor
@@ -28,13 +28,13 @@ func resolver(scratch string, logger *slog.Logger) (fake.Resolver, error) {
 	}, nil
 }
 
-// hostProcess is a command under its supervisor, seen from the agent.
+// hostProcess is the agent's side of a command and its supervisor.
 type hostProcess struct {
 	scratchDir string
 	logger     *slog.Logger
 	supervisor *exec.Cmd
-	// control tells the supervisor what to do; its closing, or the agent's
-	// death, tells it to kill everything.
+	// control carries orders to the supervisor. When it closes, also by the agent's death, the
+	// supervisor kills all its processes.
 	control *os.File
 	orders  *json.Encoder
 	reports *json.Decoder
@@ -44,7 +44,7 @@ type hostProcess struct {
 	pid     int
 }
 
-// startHost starts a command and returns the program that sees it through.
+// startHost starts a command and returns a program that waits for its end.
 func startHost(ctx context.Context, h *hostProcess, p *fake.Process) (fake.Program, error) {
 	if err := h.start(ctx, p); err != nil {
 		h.removeScratch()
@@ -69,8 +69,8 @@ func (h *hostProcess) start(ctx context.Context, p *fake.Process) error {
 	if err := h.startSupervisor(p); err != nil {
 		return err
 	}
-	// The end of the call is the end of the attempt: without its control pipe
-	// the supervisor kills what it has and leaves, and the report ends.
+	// Closing the control pipe makes the supervisor kill the command and exit, so that the report
+	// ends.
 	stop := context.AfterFunc(ctx, func() { h.control.Close() })
 	err = h.sendCommand(command)
 	if !stop() && err == nil {
@@ -86,7 +86,7 @@ func (h *hostProcess) start(ctx context.Context, p *fake.Process) error {
 func (h *hostProcess) makeScratch(p *fake.Process) (string, error) {
 	dir := filepath.Join(h.scratchDir, p.Container.Name+"-"+p.Container.ID)
 	if !p.Exec {
-		h.scratch = dir // the container's own process takes it away
+		h.scratch = dir // removed by the container's own process
 	}
 	return dir, os.MkdirAll(dir, 0o700)
 }
@@ -100,8 +100,8 @@ func (h *hostProcess) removeScratch() {
 	}
 }
 
-// startSupervisor starts this executable once more, in a session of its own, so that
-// what the terminal or the service manager sends to the agent does not reach it.
+// startSupervisor starts this executable as a supervisor. Its own session keeps signals of the
+// agent's terminal or service manager away from it.
 func (h *hostProcess) startSupervisor(p *fake.Process) (err error) {
 	var pipes [4]*os.File // control read and write, report read and write
 	defer func() {
@@ -139,7 +139,7 @@ func (h *hostProcess) startSupervisor(p *fake.Process) (err error) {
 	return nil
 }
 
-// sendCommand hands the command over and waits until it runs.
+// sendCommand sends the command and waits until it runs.
 func (h *hostProcess) sendCommand(command hostCommand) error {
 	if err := h.orders.Encode(command); err != nil {
 		return fmt.Errorf("tell the supervisor the command: %w", err)
@@ -155,7 +155,7 @@ func (h *hostProcess) sendCommand(command hostCommand) error {
 	return nil
 }
 
-// wait passes signals on to a running command until it has ended.
+// wait forwards signals to a running command until it has ended.
 func (h *hostProcess) wait(ctx context.Context, signals <-chan syscall.Signal) int {
 	defer h.removeScratch()
 	ended := make(chan int, 1)
@@ -163,7 +163,7 @@ func (h *hostProcess) wait(ctx context.Context, signals <-chan syscall.Signal) i
 	for {
 		select {
 		case sig := <-signals:
-			// A supervisor that is gone has nothing to signal any more.
+			// The error means that the supervisor has exited, and with it the command.
 			_ = h.orders.Encode(hostOrder{Signal: int(sig)})
 		case <-ctx.Done():
 			return h.destroy(ended)
@@ -174,9 +174,9 @@ func (h *hostProcess) wait(ctx context.Context, signals <-chan syscall.Signal) i
 	}
 }
 
-// awaitEnd waits for the report that nothing of the command is left. Without one
-// the supervisor itself was killed; the kernel then killed the command, and what
-// is still in its process group is killed here.
+// awaitEnd waits for the report that all processes of the command have ended, and returns the exit
+// code. Without a report the supervisor was killed. The kernel then kills the command, and
+// awaitEnd kills its process group.
 func (h *hostProcess) awaitEnd() int {
 	var report hostReport
 	if err := h.reports.Decode(&report); err == nil && report.Ended {
@@ -186,8 +186,8 @@ func (h *hostProcess) awaitEnd() int {
 	return 128 + int(unix.SIGKILL)
 }
 
-// destroy kills everything. The supervisor does it; should it not be able to, it
-// is killed itself.
+// destroy makes the supervisor kill all processes. A supervisor that exceeds killTimeout is killed
+// itself.
 func (h *hostProcess) destroy(ended <-chan int) int {
 	h.control.Close()
 	defer h.killLater().Stop()
@@ -196,7 +196,7 @@ func (h *hostProcess) destroy(ended <-chan int) int {
 	return code
 }
 
-// killLater kills the supervisor if it does not end in time.
+// killLater kills the supervisor after killTimeout unless the timer is stopped.
 func (h *hostProcess) killLater() *time.Timer {
 	return time.AfterFunc(killTimeout, func() {
 		h.logger.Warn("a supervisor does not end and is killed", "pid", h.supervisor.Process.Pid)
@@ -204,20 +204,20 @@ func (h *hostProcess) killLater() *time.Timer {
 	})
 }
 
-// release ends the supervisor and lets go of everything. Its output is complete then.
+// release waits for the supervisor and closes its files. The command's output is then complete.
 func (h *hostProcess) release() {
 	if h.supervisor == nil {
 		return
 	}
 	h.control.Close()
 	defer h.killLater().Stop()
-	// The supervisor's own exit says nothing about the command's.
+	// The supervisor's exit status is not the command's.
 	_ = h.supervisor.Wait()
 	h.streams.close()
 	h.report.Close()
 }
 
-// lockDir takes a directory for this process, until it calls unlock or ends.
+// lockDir locks a directory for this process until it calls unlock or ends.
 func lockDir(dir string) (unlock func() error, err error) {
 	file, err := os.OpenFile(filepath.Join(dir, "lock"), os.O_CREATE|os.O_RDWR, 0o600)
 	if err != nil {

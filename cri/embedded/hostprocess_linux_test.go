@@ -28,8 +28,8 @@ const (
 	markEnv        = "EMBEDDED_TEST_MARK"
 )
 
-// helperAgent is an agent for a test to kill: it runs one container on the
-// embedded runtime and waits.
+// helperAgent is the agent that a test kills. It runs one container on the embedded runtime and
+// waits.
 func helperAgent(dir string) {
 	rt, err := embedded.New(embedded.Config{StateDir: filepath.Join(dir, "state")})
 	if err == nil {
@@ -43,8 +43,8 @@ func helperAgent(dir string) {
 	select {}
 }
 
-// family leaves processes in the background in every way there is: in the
-// group, in another session, as a daemon, ignoring signals.
+// family starts background processes of each kind: in the group, in another session, as a daemon,
+// ignoring signals.
 const family = `
 trap '' TERM HUP
 sleep 1001 &
@@ -90,10 +90,10 @@ func statusOf(t *testing.T, rt *embedded.Runtime, id string) *runtimeapi.Contain
 	return response.Status
 }
 
-// ownMark is the value of a mark that no other run of these tests has.
+// ownMark returns a mark that is unique to this test process.
 func ownMark(mark string) string { return fmt.Sprint(mark, " ", os.Getpid()) }
 
-// marked lists the processes that have the mark in their environment.
+// marked lists the processes with the mark in their environment.
 func marked(mark string) []string {
 	dirs, _ := filepath.Glob("/proc/[0-9]*")
 	var found []string
@@ -107,7 +107,7 @@ func marked(mark string) []string {
 	return found
 }
 
-// sleepers counts the sleep processes of family among the marked ones.
+// sleepers counts the marked sleep processes of family.
 func sleepers(mark string) int {
 	n := 0
 	for _, process := range marked(mark) {
@@ -123,7 +123,7 @@ func eventually(t *testing.T, condition func() bool, message string, args ...any
 	require.Eventually(t, condition, time.Minute, 20*time.Millisecond, append([]any{message}, args...)...)
 }
 
-// TestNothingSurvivesTheAgent kills an agent in every way and looks for what is left.
+// All processes end with the agent, by SIGKILL and by SIGTERM.
 func TestNothingSurvivesTheAgent(t *testing.T) {
 	for _, sig := range []syscall.Signal{syscall.SIGKILL, syscall.SIGTERM} {
 		t.Run(sig.String(), func(t *testing.T) {
@@ -186,7 +186,7 @@ func newRuntime(t *testing.T) *embedded.Runtime {
 	return rt
 }
 
-// host starts a container in a pod of its own that logs to a file.
+// host starts a container in its own pod with a log file.
 func host(t *testing.T, rt *embedded.Runtime, mark string, command ...string) string {
 	t.Helper()
 	id, err := tryHost(t, rt, mark, func(c *runtimeapi.ContainerConfig) { c.Command = command })
@@ -216,7 +216,7 @@ func exited(t *testing.T, rt *embedded.Runtime, id string) *runtimeapi.Container
 	return statusOf(t, rt, id)
 }
 
-// logged returns the contents of the container's log lines of a stream.
+// logged returns the text of one stream in the container's log.
 func logged(t *testing.T, rt *embedded.Runtime, id, stream string) string {
 	t.Helper()
 	raw, err := os.ReadFile(statusOf(t, rt, id).LogPath)
@@ -382,7 +382,7 @@ func TestState(t *testing.T) {
 }
 
 func TestHostProcessNeedsTheHook(t *testing.T) {
-	t.Setenv("PODWRIGHT_EMBEDDED_HOOK", "1") // as in a child of a process that has it
+	t.Setenv("PODWRIGHT_EMBEDDED_HOOK", "1") // as inherited from a parent that has the hook
 	_, err := embedded.New(embedded.Config{StateDir: t.TempDir()})
 	require.ErrorIs(t, err, embedded.ErrNoSupervisor)
 }

@@ -12,12 +12,10 @@ import (
 // RunSupervisor does nothing here: host processes need Linux.
 func RunSupervisor() bool { return false }
 
-// resolver needs Linux.
 func resolver(string, *slog.Logger) (fake.Resolver, error) {
 	return nil, errors.New("embedded: host processes need Linux")
 }
 
-// lockDir needs Linux.
 func lockDir(string) (func() error, error) {
 	return nil, errors.New("embedded: host processes need Linux")
 }

@@ -26,10 +26,10 @@ func FuzzParentIn(f *testing.F) {
 	f.Add("two\nlines", uint32(4194304), " -1 0", "12 (x) S -7")
 	f.Add("", uint32(0), "", "12 (x) S")
 	f.Fuzz(func(t *testing.T, command string, parent uint32, rest, anything string) {
-		if !strings.Contains(rest, ")") { // the kernel writes numbers there
+		if !strings.Contains(rest, ")") { // the kernel writes only numbers in the rest
 			stat := fmt.Sprintf("12 (%s) S %d %s", command, parent, rest)
 			require.Equal(t, int(parent), parentIn(stat), "%q", stat)
 		}
-		parentIn(anything) // does not panic
+		parentIn(anything) // must not panic
 	})
 }

@@ -15,32 +15,31 @@ import (
 	"github.com/podwright/podwright/internal/fields"
 )
 
-// Config says how New sets a runtime up.
+// Config configures a Runtime.
 type Config struct {
-	// StateDir is a directory for this runtime alone; it is made. What is kept
-	// there does not outlive the containers. Required, absolute.
+	// StateDir is a directory for this runtime alone. New creates it. Its contents do not outlive
+	// the containers. Required, absolute.
 	StateDir string
-	// Streams is fake.Config.Streams. With it processes can be attached to,
-	// others can be run beside them, and port-forward sessions reach the ports
-	// of the host's loopback address. A terminal is allocated where it is asked
-	// for. nil: Exec, Attach and PortForward are Unimplemented.
+	// Streams is fake.Config.Streams. With it Exec and Attach work on the processes, with a
+	// terminal if requested, and PortForward reaches ports of the host's loopback address. Nil:
+	// Exec, Attach and PortForward are Unimplemented.
 	Streams fake.StreamServer
-	// Logger gets what goes wrong around processes. nil: discarded.
+	// Logger receives problems with processes. Nil discards.
 	Logger *slog.Logger
 }
 
-// Runtime is a fake.Runtime whose containers are processes of the host.
+// Runtime is a fake.Runtime whose containers are host processes.
 type Runtime struct {
 	*fake.Runtime
-	unlock func() error // gives StateDir back, once
+	unlock func() error // releases StateDir; idempotent
 }
 
-// New makes a runtime named "embedded" that runs containers as plain processes of
-// the host: no isolation, no root, no runtime to install. Every image name counts as present, every pod
-// has the host's address, logs are written where the sandbox's config says. The
-// processes end with this process, also when it is killed.
+// New returns a runtime named "embedded" that runs containers as plain host processes, without
+// isolation. Every image name counts as present, every pod has the host's address, and logs are
+// written to the paths in the sandbox configs. The processes end with this process, also on
+// SIGKILL.
 //
-// main must call RunSupervisor first, else the error is ErrNoSupervisor.
+// main must call RunSupervisor first, else New returns ErrNoSupervisor.
 func New(cfg Config) (*Runtime, error) {
 	f := fields.Of("embedded: Config")
 	f.Absolute("StateDir", cfg.StateDir)
@@ -68,25 +67,24 @@ func New(cfg Config) (*Runtime, error) {
 	if err != nil {
 		return nil, fmt.Errorf("embedded: Config.StateDir: %w", err)
 	}
-	// What a predecessor that was killed has left there.
+	// Left by a predecessor that was killed.
 	if err := os.RemoveAll(scratch); err != nil {
 		return nil, errors.Join(fmt.Errorf("embedded: Config.StateDir: %w", err), unlock())
 	}
 	return &Runtime{Runtime: rt, unlock: sync.OnceValue(unlock)}, nil
 }
 
-// Close is fake.Runtime.Close; then it releases StateDir. It can be repeated.
+// Close closes the fake.Runtime and then releases StateDir. It is idempotent.
 func (rt *Runtime) Close() error {
 	return errors.Join(rt.Runtime.Close(), rt.unlock())
 }
 
-// dialLoopback connects to what a host process listens on.
+// dialLoopback connects to a port of a host process.
 func dialLoopback(ctx context.Context, _ fake.PodIdentity, port int) (net.Conn, error) {
 	return (&net.Dialer{}).DialContext(ctx, "tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(port)))
 }
 
-// hostIP returns the first address of this host that is not loopback, IPv4 before
-// IPv6, else 127.0.0.1.
+// hostIP returns the host's first address that is not loopback, IPv4 before IPv6, else 127.0.0.1.
 func hostIP() string {
 	addresses, err := net.InterfaceAddrs()
 	if err != nil {

@@ -13,18 +13,18 @@ import (
 	"github.com/podwright/podwright/cri/fake"
 )
 
-// hostStreams stand between the streams of a fake.Process and the descriptors of a
-// command: its input, and its terminal if it has one.
+// hostStreams connects the streams of a fake.Process with the descriptors of a command, or its
+// terminal.
 type hostStreams struct {
 	commandEnds []*os.File // the command's ends
-	stdin       *os.File   // where its input goes; nil: nowhere
-	master      *os.File   // of the terminal; nil: none
+	stdin       *os.File   // the command's input, or nil
+	master      *os.File   // of the terminal, or nil
 	out         sync.WaitGroup
-	end         func() // of follow
+	end         func() // stops follow
 }
 
-// connectHost gives a command that is about to start its streams. Output without
-// a terminal is carried by os/exec.
+// connectHost sets the streams of a command before its start. Without a terminal os/exec copies
+// the output.
 func connectHost(cmd *exec.Cmd, p *fake.Process) (*hostStreams, error) {
 	s := &hostStreams{end: func() {}}
 	if p.TTY {
@@ -42,7 +42,7 @@ func connectHost(cmd *exec.Cmd, p *fake.Process) (*hostStreams, error) {
 	return s, nil
 }
 
-// openTerminal allocates a terminal and gives it to the command.
+// openTerminal allocates a terminal for the command.
 func (s *hostStreams) openTerminal(cmd *exec.Cmd) error {
 	master, err := os.OpenFile("/dev/ptmx", os.O_RDWR|unix.O_NOCTTY|unix.O_CLOEXEC, 0)
 	if err != nil {
@@ -69,7 +69,7 @@ func (s *hostStreams) openTerminal(cmd *exec.Cmd) error {
 	return nil
 }
 
-// control calls do with a file's descriptor, which stays with the poller.
+// control calls do with a file's descriptor and leaves the file in the poller.
 func control(file *os.File, do func(fd int) error) error {
 	raw, err := file.SyscallConn()
 	if err != nil {
@@ -82,17 +82,18 @@ func control(file *os.File, do func(fd int) error) error {
 	return failed
 }
 
-// closeCommandEnds lets go of the command's ends, which it has by now or never will.
+// closeCommandEnds closes the command's ends in this process, after the command started or failed
+// to.
 func (s *hostStreams) closeCommandEnds() {
 	for _, file := range s.commandEnds {
 		file.Close()
 	}
 }
 
-// copyStreams begins to copy the streams of a command that has been started.
+// copyStreams starts to copy the streams of a started command.
 func (s *hostStreams) copyStreams(p *fake.Process) {
 	if _, none := p.Stdin.(fake.NoInput); !none && s.stdin != nil {
-		// It ends with p.Stdin, which ends with the program.
+		// It ends when p.Stdin ends, with the program.
 		go func() {
 			_, _ = io.Copy(s.stdin, p.Stdin)
 			if s.master == nil {
@@ -106,20 +107,20 @@ func (s *hostStreams) copyStreams(p *fake.Process) {
 	ended := make(chan struct{})
 	s.end = func() { close(ended) }
 	s.out.Go(func() {
-		// It ends with an error (EIO) when nobody has the terminal any more.
+		// It ends with EIO when no process has the terminal open.
 		_, _ = io.Copy(p.Stdout, s.master)
 	})
 	s.out.Go(func() { s.follow(ended, p.Resize) })
 }
 
-// follow sets the sizes of the terminal.
+// follow sets the terminal's size until ended is closed.
 func (s *hostStreams) follow(ended <-chan struct{}, sizes <-chan fake.TerminalSize) {
 	for {
 		select {
 		case <-ended:
 			return
 		case size := <-sizes:
-			// A terminal that is gone has no size.
+			// It fails after the terminal was closed, which is harmless.
 			_ = control(s.master, func(fd int) error {
 				return unix.IoctlSetWinsize(fd, unix.TIOCSWINSZ, &unix.Winsize{Col: size.Width, Row: size.Height})
 			})
@@ -127,7 +128,7 @@ func (s *hostStreams) follow(ended <-chan struct{}, sizes <-chan fake.TerminalSi
 	}
 }
 
-// close is for when nothing of the command is left: it waits for the output.
+// close waits for the output. All processes of the command must have ended.
 func (s *hostStreams) close() {
 	s.end()
 	s.out.Wait()

@@ -15,8 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// RunSupervisor must be the first thing in the main of a program that uses
-// New:
+// RunSupervisor must be the first call in the main of a program that uses New:
 //
 //	func main() {
 //		if embedded.RunSupervisor() {
@@ -25,10 +24,9 @@ import (
 //		...
 //	}
 //
-// In an ordinary process it notes that it was called, in an environment variable,
-// and returns false. In a process that New's runtime has started to supervise a
-// command (an environment variable says so) it does that to the end and returns
-// true; main must then return without doing anything else.
+// In an ordinary process it records its call in an environment variable and returns false. In a
+// process that New's runtime started as a supervisor, marked by another environment variable, it
+// supervises a command to the end and returns true; main must then return at once.
 func RunSupervisor() bool {
 	if os.Getenv(envSupervise) == "" {
 		// Without the mark New returns ErrNoSupervisor.
@@ -42,22 +40,21 @@ func RunSupervisor() bool {
 	return true
 }
 
-// supervise runs one command and everything that comes from it. It is the
-// subreaper of its descendants: whichever of them loses its parent becomes its
-// child, so none can get away by going into the background or into a session of
-// its own. It ends when none is left.
+// supervise runs one command with all its descendants. As their subreaper it becomes the parent of
+// orphaned ones, so none can escape into the background or another session. It returns when all
+// have ended.
 func supervise(control, report *os.File) error {
-	// The command is to die with this thread (Pdeathsig), so the thread stays.
+	// Pdeathsig kills the command when this thread ends, so the thread must stay.
 	runtime.LockOSThread()
 	unix.CloseOnExec(3)
 	unix.CloseOnExec(4)
-	// Descriptors that the agent itself inherited are none of the command's business.
+	// The command must not inherit descriptors that the agent inherited.
 	_ = unix.CloseRange(5, math.MaxInt32, unix.CLOSE_RANGE_CLOEXEC)
 	if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {
 		return fmt.Errorf("become a subreaper: %w", err)
 	}
-	// Caught, not ignored: an ignored signal would stay ignored in the command.
-	// It is the agent that ends a supervisor, not what is sent to all processes.
+	// Caught, not ignored: the command would inherit an ignored signal. Only the agent ends a
+	// supervisor, not a signal to all processes.
 	ignored := make(chan os.Signal, 1)
 	signal.Notify(ignored, unix.SIGTERM, unix.SIGINT, unix.SIGHUP, unix.SIGQUIT, unix.SIGPIPE)
 	died := make(chan os.Signal, 1)
@@ -66,7 +63,7 @@ func supervise(control, report *os.File) error {
 	orders, reports := json.NewDecoder(control), json.NewEncoder(report)
 	var command hostCommand
 	if err := orders.Decode(&command); err != nil {
-		return nil // the agent has gone before it said anything
+		return nil // the agent ended before it sent a command
 	}
 	main, err := startCommand(command)
 	if err != nil {
@@ -77,7 +74,7 @@ func supervise(control, report *os.File) error {
 		s.end()
 	}
 	s.loop(readOrders(orders), died)
-	// The agent may be gone; then nobody wants to know.
+	// It fails if the agent has ended, which is harmless.
 	_ = reports.Encode(hostReport{Ended: true, Code: s.code})
 	return nil
 }
@@ -92,8 +89,8 @@ func startCommand(command hostCommand) (pid int, err error) {
 	})
 }
 
-// readOrders hands on what the agent says. The channel is closed when the agent
-// has closed its end of the pipe or has died.
+// readOrders returns the agent's orders. The channel is closed when the agent closes its end of
+// the pipe or dies.
 func readOrders(orders *json.Decoder) <-chan hostOrder {
 	out := make(chan hostOrder)
 	go func() {
@@ -109,15 +106,14 @@ func readOrders(orders *json.Decoder) <-chan hostOrder {
 	return out
 }
 
-// supervisor watches over one command.
 type supervisor struct {
 	main   int  // PID of the command
-	code   int  // its exit code, once it has ended
+	code   int  // exit code, after the command has ended
 	gone   bool // the command has ended and was reaped
-	ending bool // everything is being killed
+	ending bool // all processes are being killed
 }
 
-// loop returns when no process is left.
+// loop returns when all processes have ended.
 func (s *supervisor) loop(orders <-chan hostOrder, died <-chan os.Signal) {
 	for {
 		if left := s.reap(); !left {
@@ -139,7 +135,7 @@ func (s *supervisor) loop(orders <-chan hostOrder, died <-chan os.Signal) {
 	}
 }
 
-// end begins to kill everything.
+// end starts to kill all processes.
 func (s *supervisor) end() {
 	s.ending = true
 	if !s.gone {
@@ -147,8 +143,8 @@ func (s *supervisor) end() {
 	}
 }
 
-// reap collects the children that have ended and tells whether any are left. The
-// end of the command is the end of all that came from it.
+// reap collects ended children and reports whether any remain. The end of the command makes loop
+// kill all its descendants.
 func (s *supervisor) reap() (left bool) {
 	for {
 		var status unix.WaitStatus
@@ -165,9 +161,9 @@ func (s *supervisor) reap() (left bool) {
 	}
 }
 
-// killChildren kills the direct children and tells whether it could kill any.
-// The children of those become direct children by their death and come next.
-// Only this process reaps its children, so their PIDs cannot have been reused.
+// killChildren kills the direct children and reports whether it killed any. Their children then
+// become direct children of this process and are killed next. Only this process reaps its
+// children, so their PIDs are not reused.
 func (s *supervisor) killChildren() (any bool) {
 	for _, pid := range childrenOf(os.Getpid()) {
 		if unix.Kill(pid, unix.SIGKILL) == nil {
@@ -177,7 +173,7 @@ func (s *supervisor) killChildren() (any bool) {
 	return any
 }
 
-// childrenOf lists the direct children of a process, dead ones included.
+// childrenOf lists the direct children of a process, including dead ones.
 func childrenOf(parent int) []int {
 	proc, err := os.Open("/proc")
 	if err != nil {
@@ -199,9 +195,8 @@ func childrenOf(parent int) []int {
 	return children
 }
 
-// parentIn reads the parent's PID out of a /proc/PID/stat: the second field after
-// the command name, which is in parentheses and may hold anything. 0 when there
-// is none.
+// parentIn returns the parent's PID from /proc/PID/stat, or 0: the second field after the command
+// name, which is in parentheses and may contain any character.
 func parentIn(stat string) int {
 	fields := strings.Fields(stat[strings.LastIndexByte(stat, ')')+1:])
 	if len(fields) < 2 {
@@ -214,7 +209,7 @@ func parentIn(stat string) int {
 	return parent
 }
 
-// exitCode is the code by which a shell would tell the end of a process.
+// exitCode returns the exit code as a shell reports it.
 func exitCode(status unix.WaitStatus) int {
 	if status.Signaled() {
 		return 128 + int(status.Signal())

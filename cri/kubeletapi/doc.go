@@ -1,18 +1,16 @@
-// Package kubeletapi serves the part of the kubelet API that kubectl logs, exec, attach,
-// cp and port-forward end at: /containerLogs, /exec, /attach and /portForward, as an
-// http.Handler for agents of one's own.
+// Package kubeletapi serves the part of the kubelet API behind kubectl logs, exec, attach, cp and
+// port-forward, as an http.Handler for agents: /containerLogs, /exec, /attach and /portForward.
 //
 //	api, err := kubeletapi.New(kubeletapi.Config{
-//		Allow:   func(r *http.Request) error { ... },  // who may
-//		Pods:    syncer,                               // which container: a podsyncer.Syncer, or your own
-//		Runtime: runtime,                              // which runtime: a cri.RuntimeService
+//		Allow:   func(r *http.Request) error { ... },  // authorizes requests
+//		Pods:    syncer,                               // finds containers: a podsyncer.Syncer, or your own
+//		Runtime: runtime,                              // a cri.RuntimeService
 //		Logs:    reader,                               // a logs.Reader
 //	})
 //	mux.Handle("/", api)
 //
-// An API server that has the agent's address in its Node passes kubectl's requests on to
-// these paths, over TLS. What it sends, and what it makes of the answers, is the wire
-// behaviour of upstream kubelets:
+// An API server forwards kubectl's requests over TLS to the agent's address in its Node. Requests
+// and responses are those of upstream kubelets:
 //
 //	GET      /containerLogs/NAMESPACE/POD/CONTAINER         follow, previous, timestamps, tailLines, limitBytes, sinceSeconds, sinceTime, stream
 //	GET POST /exec/NAMESPACE/POD[/UID]/CONTAINER            command (one per word), input, output, error, tty
@@ -21,29 +19,28 @@
 //
 // # Sessions
 //
-// A session is begun by an upgrade of the connection. The runtime is asked for the URL at
-// which it serves the session, and from then on all bytes pass between client and runtime
-// as they are, so the handler speaks what the runtime does: SPDY, and WebSocket up to v4
-// with containerd. kubectl asks for WebSocket v5 first; an API server of 1.30 and later
-// answers that itself and translates to SPDY towards all nodes that do not declare
-// otherwise (status.features), so there is nothing to do here.
+// A session begins with an upgrade of the connection. The handler requests the session's URL from
+// the runtime and then copies all bytes between client and runtime. It therefore supports the
+// runtime's protocols: SPDY, and with containerd WebSocket up to v4. kubectl tries WebSocket v5
+// first. An API server of 1.30 or later terminates v5 itself and uses SPDY to all nodes that do
+// not declare otherwise (status.features).
 //
-// A session ends when one of its sides does, when nothing has gone over it for
-// IdleTimeout, or with the context of its request. The http.Server does not end what
-// was taken over from it: cancel its BaseContext.
+// A session ends when one of its sides ends, after IdleTimeout without traffic, or with the
+// context of its request. The http.Server does not end hijacked connections: cancel its
+// BaseContext.
 //
-// # Limits
+// # Concurrency and limits
 //
-// Sessions and readers of logs are at most MaxSessions together; one more is answered
-// with 429 and a sentence that says how many there may be. A client that does not read
-// holds up its own session only, until IdleTimeout. The http.Server's ReadTimeout and
-// WriteTimeout can be short: neither holds for what is served here.
+// The handler is safe for concurrent use. MaxSessions bounds the sum of sessions and log readers;
+// another request gets status 429 with the limit in its text. A client that does not read delays
+// only its own session, until IdleTimeout. The http.Server's ReadTimeout and WriteTimeout can be
+// short: they do not apply to sessions and logs.
 //
-// # The caller's duties
+// # Duties of callers
 //
-// TLS, and who clients are: Allow is asked about each request, before anything else.
-// Package streams (a module of its own) has a client for tests.
+// The caller provides TLS and authentication. Allow is called first for each request. Package
+// streams (a separate module) has a client for tests.
 //
-// Examples that run: Example in example_test.go, and ExampleClient_Exec of package
-// streams for sessions.
+// Runnable examples: Example in example_test.go, and ExampleClient_Exec of package streams for
+// sessions.
 package kubeletapi

@@ -17,8 +17,8 @@ import (
 	"github.com/podwright/podwright/cri/logs"
 )
 
-// one is a node with one pod, default/web, of one container. An agent with a
-// podsyncer.Syncer has that as its Pods.
+// one is a node with one pod, default/web, with one container. Agents use podsyncer.Syncer as
+// their Pods.
 type one struct {
 	runtime            cri.ContainerReader
 	sandbox, container string
@@ -47,8 +47,7 @@ func (o one) Log(ctx context.Context, t kubeletapi.Target, _ bool) (logs.Log, er
 	return logs.Log{Path: answer.GetStatus().GetLogPath(), ContainerID: o.container}, err
 }
 
-// What an API server asks for kubectl logs, with a container of the fake that says two
-// lines and ends.
+// The request of an API server for kubectl logs. The fake's container writes two lines and exits.
 func Example() {
 	dir, err := os.MkdirTemp("", "kubeletapi")
 	if err != nil {

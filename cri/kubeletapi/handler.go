@@ -9,25 +9,23 @@ import (
 	"github.com/podwright/podwright/internal/fields"
 )
 
-// Config configures the handler.
 type Config struct {
-	// Allow decides about each request before anything is done for it: nil lets it
-	// pass, a *Refusal is answered with its status, any other error with 403. It is
-	// called by many goroutines at a time. Required: whoever may exec may do what the
-	// container may.
+	// Allow authorizes each request before any other step. Nil permits it, a *Refusal sets the
+	// status, any other error gives 403. It is called concurrently. Required: exec has the rights
+	// of the container.
 	Allow func(*http.Request) error
-	// Pods tells which container is meant. Required.
+	// Pods finds containers and sandboxes. Required.
 	Pods Pods
 	// Runtime prepares sessions. Required.
 	Runtime cri.Streamer
 	// Logs reads logs: a *logs.Reader. Required.
 	Logs LogReader
-	// IdleTimeout ends a session over which nothing has gone for so long, and a log
-	// whose reader has not taken anything for so long. Zero means 4 h, as with
-	// upstream kubelets (streamingConnectionIdleTimeout).
+	// IdleTimeout ends a session after this time without traffic, and a log request whose client
+	// has received no data for this time. Default: 4 h, as in upstream kubelets
+	// (streamingConnectionIdleTimeout).
 	IdleTimeout time.Duration
-	// MaxSessions is how many sessions and readers of logs there are at a time; one
-	// more is answered with 429. Zero means 1000.
+	// MaxSessions bounds the sum of sessions and log readers. Another request gets status 429.
+	// Default: 1000.
 	MaxSessions int
 }
 
@@ -42,7 +40,7 @@ func (c *Config) complete() error {
 	return f.Err()
 }
 
-// New returns the handler. Other paths are answered with 404, other methods with 405.
+// New returns the handler. Other paths get status 404, other methods 405.
 func New(cfg Config) (http.Handler, error) {
 	if err := cfg.complete(); err != nil {
 		return nil, err
@@ -80,10 +78,10 @@ func allowed(allow func(*http.Request) error, next http.Handler) http.Handler {
 	})
 }
 
-// limiter bounds how many requests are served at a time.
+// limiter bounds the number of concurrent requests.
 type limiter chan struct{}
 
-// around answers 429 while there are too many.
+// around sends 429 when the limit is reached.
 func (l limiter) around(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		select {

@@ -38,7 +38,7 @@ func TestConfig(t *testing.T) {
 	}
 }
 
-// What is served; 400 is a request that came to its handler without an upgrade.
+// The served paths. 400 means that the request reached its handler, which requires an upgrade.
 func TestPaths(t *testing.T) {
 	h := handler(t, &asked{}, nil)
 	for request, code := range map[string]int{
@@ -63,7 +63,7 @@ func TestPaths(t *testing.T) {
 	}
 }
 
-// Nothing is asked for whoever may not.
+// A request that Allow refuses has no effect.
 func TestWhoMayNot(t *testing.T) {
 	for err, code := range map[error]int{
 		errors.New("you are nobody"):                                          http.StatusForbidden,
@@ -123,7 +123,7 @@ func TestOneStreamOfALog(t *testing.T) {
 	}
 }
 
-// Errors keep the status that they bring.
+// Errors keep their status.
 func TestErrors(t *testing.T) {
 	for _, c := range []struct {
 		asked asked
@@ -142,7 +142,7 @@ func TestErrors(t *testing.T) {
 	}
 }
 
-// follow asks for a log and reads the first bytes of it.
+// follow requests a log and reads its first bytes.
 func follow(t *testing.T, conn net.Conn) io.Reader {
 	t.Helper()
 	_, err := io.WriteString(conn, "GET /containerLogs/ns/p/c?follow=1 HTTP/1.1\r\nHost: node\r\n\r\n")
@@ -156,7 +156,7 @@ func follow(t *testing.T, conn net.Conn) io.Reader {
 	return response.Body
 }
 
-// A log is followed for longer than its server lets other requests take.
+// A followed log outlasts the server's timeouts for other requests.
 func TestFollowedLogsOutliveTheServersTimeouts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		wait := make(chan struct{})
@@ -169,7 +169,7 @@ func TestFollowedLogsOutliveTheServersTimeouts(t *testing.T) {
 	})
 }
 
-// flood is a log without an end.
+// flood is an endless log.
 type flood struct {
 	*asked
 	ended chan error
@@ -184,7 +184,7 @@ func (f flood) Read(_ context.Context, _ logs.Log, _ logs.Options, stdout, _ io.
 	}
 }
 
-// A client that does not read its log is given up, and delays no other.
+// A client that does not read its log is dropped, and delays no other client.
 func TestReadersThatDoNotRead(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a := &asked{out: "out"}

@@ -35,7 +35,7 @@ func (c containerLogs) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	err = c.cfg.Logs.Read(r.Context(), log, options, stdout, stderr)
 	switch {
-	case err == nil || out.begun: // the client sees what there was, and the end
+	case err == nil || out.begun: // after the first byte an error can only end the response
 	case errors.Is(err, fs.ErrNotExist):
 		http.Error(w, fmt.Sprintf("container %q in pod %q: its log is not there any more", t.Container, t.Pod), http.StatusNotFound)
 	default:
@@ -67,7 +67,7 @@ func logOptions(query url.Values) (o logs.Options, previous bool, err error) {
 	return o, previous, nil
 }
 
-// pick returns the writers of the streams that are wanted (PodLogOptions.stream).
+// pick returns the writers of the requested streams (PodLogOptions.stream).
 func pick(query url.Values, out io.Writer, o logs.Options) (stdout, stderr io.Writer, err error) {
 	switch stream := query.Get("stream"); stream {
 	case "", "All":
@@ -85,7 +85,7 @@ func pick(query url.Values, out io.Writer, o logs.Options) (stdout, stderr io.Wr
 	}
 }
 
-// flushed sends each write at once, and gives up a client that does not take it.
+// flushed flushes each write, and fails when the client accepts no data for idle.
 type flushed struct {
 	w       http.ResponseWriter
 	control *http.ResponseController

@@ -19,8 +19,8 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// asked notes what it is asked, and answers with what it is told to. It is all that a
-// handler asks.
+// asked records requests and returns scripted replies. It implements all dependencies of the
+// handler.
 type asked struct {
 	target   Target
 	previous bool
@@ -30,7 +30,7 @@ type asked struct {
 
 	at  *url.URL
 	out string
-	// err is that of the pods, refused that of the runtime, unread that of the log.
+	// err is returned by Pods, refused by the runtime, unread by the log.
 	err, refused, unread error
 	// wait blocks Read until it is closed or the request ends.
 	wait chan struct{}
@@ -101,7 +101,7 @@ func (a *asked) PortForward(_ context.Context, r *runtimeapi.PortForwardRequest)
 
 func anybody(*http.Request) error { return nil }
 
-// handler is one that asks a for everything.
+// handler returns a handler whose dependencies are all a.
 func handler(t testing.TB, a *asked, change func(*Config)) http.Handler {
 	t.Helper()
 	cfg := Config{Allow: anybody, Pods: a, Runtime: a, Logs: a}

@@ -15,7 +15,7 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
-// opener asks the runtime for the session that a request wants.
+// opener requests a session from the runtime and returns its URL.
 type opener func(r *http.Request) (sessionURL string, err error)
 
 func (c *Config) openExec(r *http.Request) (string, error) {
@@ -37,7 +37,7 @@ func (c *Config) openExec(r *http.Request) (string, error) {
 	return answer.GetUrl(), err
 }
 
-// openAttach goes by the container's own terminal, whatever the client asks for.
+// openAttach uses the container's terminal setting and ignores the client's.
 func (c *Config) openAttach(r *http.Request) (string, error) {
 	s, err := wanted(r.URL.Query())
 	if err != nil {
@@ -66,11 +66,11 @@ func (c *Config) openPortForward(r *http.Request) (string, error) {
 	return answer.GetUrl(), err
 }
 
-// streams are those of a command.
+// streams are the streams that a request selects.
 type streams struct{ stdin, stdout, stderr, tty bool }
 
-// wanted reads the query of exec and attach: what the API server sends, and the words of
-// the API itself. A terminal has one output, so it has no stderr.
+// wanted reads the query of exec and attach. It accepts the API server's parameter names and those
+// of the API. A terminal merges stderr into stdout.
 func wanted(query url.Values) (streams, error) {
 	s := streams{
 		stdin: isSet(query, "input", "stdin"), stdout: isSet(query, "output", "stdout"), stderr: isSet(query, "error", "stderr"),
@@ -92,7 +92,7 @@ func isSet(query url.Values, names ...string) bool {
 	return false
 }
 
-// ports are those that a WebSocket names; SPDY names them per connection.
+// ports parses the ports of a WebSocket request. SPDY sends them per connection.
 func ports(values []string) ([]int32, error) {
 	var out []int32
 	for _, value := range values {
@@ -107,8 +107,7 @@ func ports(values []string) ([]int32, error) {
 	return out, nil
 }
 
-// sessions passes connections on to the runtime, whatever is spoken over them (SPDY or
-// WebSocket).
+// sessions proxies connections to the runtime, with SPDY or WebSocket.
 type sessions struct {
 	open opener
 	idle time.Duration
@@ -132,7 +131,7 @@ func (s sessions) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	proxy := httputil.ReverseProxy{
 		Rewrite: func(p *httputil.ProxyRequest) {
 			p.Out.URL, p.Out.Host = where, where.Host
-			p.Out.Header.Del("Authorization") // it is the kubelet that was asked
+			p.Out.Header.Del("Authorization") // credentials for the kubelet, not the runtime
 			p.Out.Header.Del("Cookie")
 		},
 		Transport: &http.Transport{DisableKeepAlives: true, DialContext: s.dial},
@@ -143,7 +142,7 @@ func (s sessions) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	proxy.ServeHTTP(takeover{w, s.idle}, r)
 }
 
-// upgrades tells whether a client wants to speak another protocol (RFC 9110, 7.8).
+// upgrades reports whether a client requests another protocol (RFC 9110, 7.8).
 func upgrades(h http.Header) bool {
 	for token := range strings.SplitSeq(strings.Join(h["Connection"], ","), ",") {
 		if strings.EqualFold(strings.TrimSpace(token), "upgrade") {
@@ -153,7 +152,7 @@ func upgrades(h http.Header) bool {
 	return false
 }
 
-// takeover bounds the silence of a connection that is taken over.
+// takeover bounds the idle time of a hijacked connection.
 type takeover struct {
 	http.ResponseWriter
 	idle time.Duration
@@ -169,7 +168,6 @@ func (t takeover) Hijack() (net.Conn, *bufio.ReadWriter, error) {
 
 const dialTimeout = 30 * time.Second
 
-// dial reaches the runtime.
 func (s sessions) dial(ctx context.Context, network, address string) (net.Conn, error) {
 	conn, err := (&net.Dialer{Timeout: dialTimeout}).DialContext(ctx, network, address)
 	if err != nil {
@@ -178,8 +176,8 @@ func (s sessions) dial(ctx context.Context, network, address string) (net.Conn, 
 	return &idleConn{Conn: conn, limit: s.idle}, nil
 }
 
-// idleConn fails once nothing has been read or written for limit. Without CloseWrite it
-// lets the proxy end a session as soon as one of its sides has ended.
+// idleConn fails after limit without a read or write. It has no CloseWrite, so the proxy ends a
+// session when one side ends.
 type idleConn struct {
 	net.Conn
 	limit time.Duration

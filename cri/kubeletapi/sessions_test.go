@@ -21,7 +21,7 @@ import (
 	"github.com/podwright/podwright/internal/memnet"
 )
 
-// runtime is a streaming server that echoes what it gets in capitals, or refuses.
+// runtime is a streaming server that echoes in capitals, or refuses with code.
 func runtime(t *testing.T, code int) (at *url.URL, asked chan *http.Request) {
 	t.Helper()
 	asked = make(chan *http.Request, 10000)
@@ -48,8 +48,7 @@ func runtime(t *testing.T, code int) (at *url.URL, asked chan *http.Request) {
 	return at, asked
 }
 
-// serving serves a handler over TCP until the test ends, and dials it. Its requests end
-// with stop.
+// serving serves a handler over TCP until the test ends. stop ends its requests.
 func serving(t *testing.T, h http.Handler) (dial func() net.Conn, stop func()) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
@@ -90,7 +89,7 @@ func inMemory(t *testing.T, h http.Handler) (dial func() net.Conn) {
 	}
 }
 
-// soon is when a server ends requests that do not see to their own time.
+// soon is the server's timeout for requests that do not set their own deadline.
 const soon = 2 * time.Second
 
 func begin(t *testing.T, conn net.Conn, path string) (*http.Response, *bufio.Reader) {
@@ -103,8 +102,8 @@ func begin(t *testing.T, conn net.Conn, path string) (*http.Response, *bufio.Rea
 	return response, r
 }
 
-// A32: whatever is spoken passes in both directions, to the runtime's URL and without the
-// client's credentials.
+// A32: all bytes pass in both directions, to the runtime's URL and without the client's
+// credentials.
 func TestSessions(t *testing.T) {
 	for path, want := range map[string]struct {
 		target Target
@@ -159,7 +158,7 @@ func TestSessions(t *testing.T) {
 	}
 }
 
-// What the runtime refuses is told, and so is what it cannot be asked for.
+// Refusals of the runtime, and errors in reaching it, get to the client.
 func TestRefusedSessions(t *testing.T) {
 	at, _ := runtime(t, http.StatusNotFound)
 	gone, err := url.Parse("http://127.0.0.1:1/exec/token")
@@ -200,17 +199,17 @@ func TestSessionsNeedAnUpgrade(t *testing.T) {
 	require.Zero(t, p.calls, "the runtime is not asked for a session that nobody begins")
 }
 
-// A session over which nothing goes ends, whoever keeps its connections.
+// An idle session ends, even if its peers keep their connections open.
 func TestSilentSessionsEnd(t *testing.T) {
 	at, _ := runtime(t, http.StatusSwitchingProtocols)
 	dial, _ := serving(t, handler(t, &asked{at: at}, func(c *Config) { c.IdleTimeout = 50 * time.Millisecond }))
 	conn := dial()
 	_, r := begin(t, conn, "/attach/ns/p/c?output=1")
-	_, err := io.Copy(io.Discard, r) // which may be a refusal, where the runtime itself needs more than 50 ms
+	_, err := io.Copy(io.Discard, r) // on a slow machine a refusal, if the runtime needs more than 50 ms
 	require.NoError(t, err)
 }
 
-// The end of the server ends its sessions and the followed logs, and waits for them.
+// The end of the server ends its sessions and followed logs, and waits for them.
 func TestEndOfTheServerEndsSessions(t *testing.T) {
 	at, _ := runtime(t, http.StatusSwitchingProtocols)
 	dial, stop := serving(t, handler(t, &asked{at: at, out: "out", wait: make(chan struct{})}, nil))
@@ -223,7 +222,7 @@ func TestEndOfTheServerEndsSessions(t *testing.T) {
 	_, _ = io.ReadAll(body)
 }
 
-// One session too many is told so, and one that ends makes room.
+// A request above MaxSessions is refused with the limit. A session that ends frees its place.
 func TestTooManySessions(t *testing.T) {
 	at, _ := runtime(t, http.StatusSwitchingProtocols)
 	dial, _ := serving(t, handler(t, &asked{at: at}, func(c *Config) { c.MaxSessions = 1 }))

@@ -17,16 +17,16 @@ import (
 	"github.com/podwright/podwright/cri/logs"
 )
 
-// Target names a container of a pod, or with an empty Container the pod.
+// Target is a container of a pod, or the pod if Container is empty.
 type Target struct {
 	Namespace, Pod string
-	// UID, if not empty, has to be the pod's, or that of its mirror pod.
+	// UID, if not empty, must be the UID of the pod or of its mirror pod.
 	UID       types.UID
 	Container string
 }
 
-// TargetOf is what a path names, by the wildcards namespace, pod, uid and container of
-// the pattern that it was routed by.
+// TargetOf returns the target of a request, from the wildcards namespace, pod, uid and container
+// of its route pattern.
 func TargetOf(r *http.Request) Target {
 	return Target{
 		Namespace: r.PathValue("namespace"), Pod: r.PathValue("pod"),
@@ -36,44 +36,42 @@ func TargetOf(r *http.Request) Target {
 
 // Container is a running container.
 type Container struct {
-	// ID is the runtime's, without its name in front.
+	// ID is the runtime's ID, without the runtime's name as prefix.
 	ID string
-	// TTY tells whether it has a terminal, as its spec says: what attach has to know.
+	// TTY is true if the container's spec has a terminal.
 	TTY bool
 }
 
-// Pods tells which container of the runtime is meant. Its methods are called by many
-// goroutines at a time, and should answer from memory. What is not there is a *Refusal
-// with http.StatusNotFound, what cannot be asked for one with http.StatusBadRequest;
-// every other error is the node's own fault. podsyncer.Syncer is a Pods.
+// Pods finds containers, sandboxes and logs. Its methods are called concurrently and should return
+// from memory. For an absent object they return a *Refusal with http.StatusNotFound, for an
+// invalid request one with http.StatusBadRequest. Other errors count as the node's.
+// podsyncer.Syncer implements Pods.
 type Pods interface {
-	// RunningContainer returns the instance of a container that runs.
+	// RunningContainer returns the running instance of a container.
 	RunningContainer(ctx context.Context, t Target) (Container, error)
-	// RunningSandbox returns the ID of the newest sandbox of a pod if that runs.
+	// RunningSandbox returns the ID of the pod's newest sandbox if it is running.
 	RunningSandbox(ctx context.Context, t Target) (id string, err error)
-	// Log returns the log of a container's newest instance, or with previous that of
-	// the one before.
+	// Log returns the log of a container's newest instance, or of the instance before it with
+	// previous.
 	Log(ctx context.Context, t Target, previous bool) (logs.Log, error)
 }
 
-// LogReader is what is asked of a logs.Reader: its Read says more.
+// LogReader is the Read method of logs.Reader, which documents it.
 type LogReader interface {
 	Read(ctx context.Context, log logs.Log, o logs.Options, stdout, stderr io.Writer) error
 }
 
-// Refusal is an error with an HTTP status of its own.
+// Refusal is an error with an HTTP status.
 type Refusal struct {
-	// Code is the HTTP status.
 	Code int
-	// Message is what the client is told.
+	// Message is the text for the client.
 	Message string
 }
 
-// Error is the message.
 func (r *Refusal) Error() string { return r.Message }
 
-// Refuse answers with an error: with the status of a *Refusal, 404 for what the runtime
-// does not know (any more), else 500.
+// Refuse writes err with its status: the Code of a *Refusal, 404 for the runtime's NotFound, else
+// 500.
 func Refuse(w http.ResponseWriter, err error) {
 	code := http.StatusInternalServerError
 	if r := new(*Refusal); errors.As(err, r) {
@@ -84,20 +82,20 @@ func Refuse(w http.ResponseWriter, err error) {
 	http.Error(w, err.Error(), code)
 }
 
-// bad is the refusal of a request that cannot be.
+// bad returns a Refusal of an invalid request.
 func bad(message string) error { return &Refusal{Code: http.StatusBadRequest, Message: message} }
 
-// The words of a query are read as the API server reads those of its own options: of
-// several values the first counts, an empty one is none, but for switches, where only
-// "false" and "0" are off.
+// Query parameters are parsed as the API server parses its own options. The first of several
+// values counts, and an empty value means unset. A switch is off only if its value is "false" or
+// "0".
 
-// flag tells whether a switch is on.
+// flag reports whether a switch is on.
 func flag(query url.Values, name string) bool {
 	values, given := query[name]
 	return given && (len(values) == 0 || (values[0] != "false" && values[0] != "0"))
 }
 
-// number reads a whole number of at least so much; nil if there is none.
+// number parses a whole number that is at least least. It returns nil if the parameter is unset.
 func number(query url.Values, name string, least int64) (*int64, error) {
 	text := query.Get(name)
 	if text == "" {
@@ -110,7 +108,7 @@ func number(query url.Values, name string, least int64) (*int64, error) {
 	return &n, nil
 }
 
-// seconds reads a number of seconds; what is longer than a Duration counts as its longest.
+// seconds parses a number of seconds. Larger values are reduced to the longest Duration.
 func seconds(query url.Values, name string) (time.Duration, error) {
 	n, err := number(query, name, 1)
 	if n == nil {
