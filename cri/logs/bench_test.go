@@ -18,7 +18,7 @@ type discard struct{}
 
 func (discard) Write(p []byte) (int, error) { return len(p), nil }
 
-// BenchmarkRead reads a log of 64 MiB from the page cache: bytes of the file.
+// BenchmarkRead reads a log of 64 MiB from the page cache. The rate is in bytes of the file.
 func BenchmarkRead(b *testing.B) {
 	for _, tc := range []struct {
 		name    string
@@ -40,13 +40,13 @@ func BenchmarkRead(b *testing.B) {
 			for b.Loop() {
 				require.NoError(b, r.Read(b.Context(), Log{Path: path}, tc.o, discard{}, io.Discard))
 			}
-			// What the machine does besides does not matter for this one.
+			// CPU time, because it is independent of other load.
 			b.ReportMetric(float64(b.N)*64*1.048576/(cpuTime(b)-before).Seconds(), "MB/cpu-s")
 		})
 	}
 }
 
-// cpuTime is what the process has used.
+// cpuTime returns the CPU time of this process.
 func cpuTime(b *testing.B) time.Duration {
 	var usage unix.Rusage
 	require.NoError(b, unix.Getrusage(unix.RUSAGE_SELF, &usage))
@@ -59,7 +59,7 @@ func BenchmarkIdleFollowers(b *testing.B) {
 	empty := memory()
 	stop := followMany(b, n)
 	defer stop()
-	time.Sleep(2 * time.Second) // what starting leaves to do
+	time.Sleep(2 * time.Second) // wait for the rest of the start
 	each := (memory() - empty) / n
 	before, began := cpuTime(b), time.Now()
 	time.Sleep(watch)

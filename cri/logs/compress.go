@@ -8,9 +8,8 @@ import (
 	"os"
 )
 
-// compress replaces a rotated file by a compressed one. The whole of that is on
-// the disk before it gets its name, and only then the other one goes: whatever
-// happens in between, the lines are there.
+// compress replaces a rotated file by a compressed one. The compressed file is complete on the
+// disk before it gets its name, and then the original is removed, so that a crash loses no lines.
 func compress(ctx context.Context, path string) (err error) {
 	in, err := openPlain(path)
 	if err != nil {
@@ -35,13 +34,13 @@ func compress(ctx context.Context, path string) (err error) {
 }
 
 func writeCompressed(ctx context.Context, path string, mode os.FileMode, in io.Reader) (err error) {
-	// Not what somebody else has put there, nor what that leads to.
+	// O_EXCL refuses files and links that another process created.
 	out, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, mode)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, out.Close()) }()
-	if err := out.Chmod(mode); err != nil { // whatever the umask
+	if err := out.Chmod(mode); err != nil { // independent of the umask
 		return err
 	}
 	zip := gzip.NewWriter(out)
@@ -54,7 +53,7 @@ func writeCompressed(ctx context.Context, path string, mode os.FileMode, in io.R
 	return out.Sync()
 }
 
-// untilDone reads until ctx ends.
+// untilDone is a reader that fails when ctx ends.
 type untilDone struct {
 	ctx context.Context
 	in  io.Reader

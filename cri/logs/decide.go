@@ -2,59 +2,55 @@ package logs
 
 import "time"
 
-// writer is who can write to a file.
+// writer is the result of a check for writers of a file.
 type writer string
 
 const (
-	writerUnknown writer = "unknown" // cannot be found out here
-	writerThere   writer = "there"   // somebody has it open for writing
-	writerGone    writer = "gone"    // nobody has: it will not grow any more
+	writerUnknown writer = "unknown" // cannot be determined
+	writerThere   writer = "there"   // a process has it open for writing
+	writerGone    writer = "gone"    // no process has: the file will not grow
 )
 
-// facts are what is known when all that a file holds has been read.
+// facts are the observations at the end of a file.
 type facts struct {
 	// stopped: the container had stopped before the file was read.
 	stopped bool
-	// moved: the log's path names another file by now, or a rotated file
-	// follows this one.
+	// moved: another file is at the log's path, or a rotated file follows this one.
 	moved bool
-	// shrunk: the file is shorter than it was, so it was truncated.
+	// shrunk: the file was truncated.
 	shrunk bool
-	// grown: there is more by now.
+	// grown: the file has more data.
 	grown bool
-	// writer is who can write to the file; looked for only if moved or stopped.
+	// writer is set only if moved or stopped.
 	writer writer
-	// quiet is for how long the file has not grown since it was found moved, or
-	// the container stopped.
+	// quiet is the time without growth since the file was found moved or the container stopped.
 	quiet time.Duration
-	// over is for how long the container has been known to have stopped.
+	// over is the time since the container was found stopped.
 	over time.Duration
 }
 
-// leaving tells whether there is a reason to leave the file.
+// leaving reports whether there is a reason to leave the file.
 func (f facts) leaving() bool { return f.moved || f.stopped }
 
-// step is what a follower does next.
+// step is the next action of a follower.
 type step string
 
 const (
 	stepWait      step = "wait"
 	stepRead      step = "read on"
 	stepStartOver step = "start over"
-	stepNext      step = "next file" // after all that is left of this one
-	stepEnd       step = "end"       // after all that is left of this one
+	stepNext      step = "next file" // after the rest of this one
+	stepEnd       step = "end"       // after the rest of this one
 )
 
-// silentWriterPeriods is the number of periods without growth after which a file
-// that was moved, or whose container has stopped, is left although it is open for
-// writing: a runtime that forgets to close it must not keep readers from the file it
-// writes to now, nor from the end.
+// silentWriterPeriods is the number of periods without growth after which a follower leaves a file
+// that was moved, or whose container has stopped, although it is open for writing. Otherwise a
+// runtime that does not close a file would keep readers from the current file and from the end.
 const silentWriterPeriods = 10
 
-// decide says how to go on at the end of a file. A runtime that reopens a log
-// writes to the new file while the last lines still arrive in the old one, and one
-// that says that a container has stopped may still be writing what was in the
-// pipe. So a file is left only when nobody writes to it any more.
+// decide returns the next step at the end of a file. After a reopen the last lines may still
+// arrive in the old file, and after a container's end the runtime may still write the rest of the
+// pipe. So a follower leaves a file only when it has no writer.
 func decide(f facts, period time.Duration) step {
 	switch {
 	case f.shrunk:
@@ -69,7 +65,7 @@ func decide(f facts, period time.Duration) step {
 	return stepEnd
 }
 
-// complete tells whether the file will not grow any more, as far as can be known.
+// complete reports whether the file will not grow, as far as the facts show.
 func complete(f facts, period time.Duration) bool {
 	switch f.writer {
 	case writerGone:

@@ -20,7 +20,7 @@ import (
 
 const one, two = stamp + "stdout F one\n", stamp + "stdout F two\n"
 
-// page is a writer that can be read while it is written.
+// page is a writer that can be read concurrently.
 type page struct {
 	mu   sync.Mutex
 	text bytes.Buffer
@@ -38,7 +38,7 @@ func (p *page) String() string {
 	return p.text.String()
 }
 
-// states are the containers that do not run, and the error of the runtime.
+// states implements States with a set of stopped containers and an error.
 type states struct {
 	mu      sync.Mutex
 	stopped map[string]bool
@@ -69,7 +69,7 @@ func (s *states) set(err error, stopped ...string) {
 	}
 }
 
-// scripted is a notifier in memory.
+// scripted is an in-memory notifier.
 type scripted struct {
 	changes chan change
 	fail    chan struct{}
@@ -121,8 +121,7 @@ func (s *scripted) watched() []string {
 	return slices.Collect(maps.Keys(s.dirs))
 }
 
-// send passes on a change in the folder of a follower and waits until it has had its
-// effect.
+// send sends a change in the folder of a follower and waits for its effect.
 func (s *scripted) send(f *running, c change) {
 	s.mu.Lock()
 	c.watch = s.dirs[filepath.Dir(f.path)]
@@ -135,7 +134,6 @@ func noNotifier(context.Context, func(folders), func([]change)) error {
 	return errors.New("too many instances")
 }
 
-// notified returns a Reader with a notifier of the test.
 func notified(t *testing.T, cfg ReaderConfig, notify notifyFunc) *Reader {
 	r := newReader(t, cfg)
 	r.notify = notify
@@ -166,8 +164,7 @@ func startFollow(t *testing.T, r *Reader, path string, o Options) *running {
 	return f
 }
 
-// followed runs a script in a bubble in which a log with this text is followed, without
-// a notifier.
+// followed runs a script in a bubble in which a log with this text is followed without a notifier.
 func followed(t *testing.T, cfg ReaderConfig, text string, script func(f *running)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
@@ -183,7 +180,7 @@ func (f *running) append(text string) {
 	require.NoError(f, file.Close())
 }
 
-// open opens the log as a runtime does.
+// open opens the log for appending, as a runtime does.
 func (f *running) open(flags int) *os.File {
 	f.Helper()
 	file, err := os.OpenFile(f.path, os.O_WRONLY|os.O_APPEND|flags, 0o600)
@@ -191,14 +188,14 @@ func (f *running) open(flags int) *os.File {
 	return file
 }
 
-// rotate puts the log aside and returns its name.
+// rotate renames the log and returns its new name.
 func (f *running) rotate(stamp string) string {
 	f.Helper()
 	require.NoError(f, os.Rename(f.path, f.path+"."+stamp))
 	return f.path + "." + stamp
 }
 
-// is checks what was read after a time.
+// is waits and then checks the output.
 func (f *running) is(after time.Duration, want string) {
 	f.Helper()
 	time.Sleep(after)

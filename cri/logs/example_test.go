@@ -33,7 +33,7 @@ func ExampleParseLine() {
 	// Output: stderr "no space left" <nil>
 }
 
-// Following a container until it has stopped.
+// Follow a container until it has stopped.
 func ExampleReader_Read() {
 	ctx := context.Background()
 	dir := must(os.MkdirTemp("", "logs"))
@@ -51,7 +51,7 @@ func ExampleReader_Read() {
 	// <nil>
 }
 
-// Rotating the logs of all containers of a runtime.
+// Rotate the logs of all containers of a runtime.
 func ExampleRotator() {
 	ctx, cancel := context.WithCancel(context.Background())
 	dir := must(os.MkdirTemp("", "logs"))
@@ -83,7 +83,7 @@ func ExampleInstances_Choose() {
 	//  no logs: container "app" is waiting to start: ContainerCreating
 }
 
-// startHello starts a container that writes two lines, the second before it ends.
+// startHello starts a container that writes two lines, the second before it exits.
 func startHello(ctx context.Context, dir string, runs time.Duration) (*fake.Runtime, string) {
 	hello := func(ctx context.Context, p *fake.Process) int {
 		fmt.Fprintln(p.Stdout, "hello")

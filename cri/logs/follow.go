@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// firstRetry is when a follower asks or looks again for what should be about to
-// happen; each time after that it waits twice as long.
+// firstRetry is the first pause before an expected change is checked again. The pause doubles each
+// time.
 const firstRetry = 10 * time.Millisecond
 
 // following is the part of a reading that goes on at the end of the file.
@@ -17,23 +17,23 @@ type following struct {
 	self *follower
 
 	stopped    bool
-	stoppedAt  time.Time     // when that was found out
-	warned     bool          // that the state cannot be had
-	recheck    time.Duration // when to ask for the state again; 0: not
-	leaving    time.Time     // when the file was last seen to grow, once there was a reason to leave it; zero: there is none
-	leavingEnd int64         // its size then
-	retry      time.Duration // when to look again at a file that is to be left
-	size       int64         // of the file, as last seen
-	pathFile   fileID        // what the path named, as last seen
+	stoppedAt  time.Time     // detection time of stopped
+	warned     bool          // about an unavailable state
+	recheck    time.Duration // pause before the next state request; 0: none
+	leaving    time.Time     // last growth of the file since there is a reason to leave it; zero: no reason
+	leavingEnd int64         // the file's size then
+	retry      time.Duration // pause before the next check of a file to leave
+	size       int64         // last size of the file
+	pathFile   fileID        // last identity of the file at path
 	pathSize   int64
 }
 
-// follow reads to the end and goes on from there until the container has stopped,
-// the limit is reached, or ctx ends, which is an error.
+// follow reads until the container has stopped or the limit is reached. It returns ctx's error
+// when ctx ends.
 func (rd *reading) follow(ctx context.Context) (err error) {
 	self, leave := rd.reader.join(ctx, rd.path, rd.container)
 	defer func() { err = errors.Join(err, leave()) }()
-	// It may have stopped long ago: ask at once, but not again and again.
+	// The container may have stopped long ago: request its state at once, but only a few times.
 	f := &following{reading: rd, self: self, recheck: rd.reader.period}
 	for {
 		done, err := f.once(ctx)
@@ -43,7 +43,7 @@ func (rd *reading) follow(ctx context.Context) (err error) {
 	}
 }
 
-// once reads to the end of the file and does what is to be done there.
+// once reads to the end of the file and executes one step.
 func (f *following) once(ctx context.Context) (done bool, err error) {
 	if err := f.pump(ctx, false); err != nil || f.splitter.to.full() {
 		return true, err
@@ -72,7 +72,7 @@ func (f *following) once(ctx context.Context) (done bool, err error) {
 	return false, nil
 }
 
-// finish reads what is left of a file and goes on with the next one.
+// finish reads the rest of a file and continues with the next one.
 func (f *following) finish(ctx context.Context, next *segment) error {
 	if err := f.pump(ctx, true); err != nil {
 		return errors.Join(err, next.close())
@@ -81,7 +81,7 @@ func (f *following) finish(ctx context.Context, next *segment) error {
 	return f.next(next)
 }
 
-// find finds the facts, and the file that follows this one if it was moved.
+// find returns the facts at the end of the file, and the next file if the log was moved.
 func (f *following) find(ctx context.Context) (*segment, facts, error) {
 	out := facts{stopped: f.askState(ctx)}
 	_, size, err := identify(f.segment.file)
@@ -109,7 +109,7 @@ func (f *following) find(ctx context.Context) (*segment, facts, error) {
 	return next, out, nil
 }
 
-// seeLeaving adds the facts about a file that was moved or will not go on.
+// seeLeaving adds the facts about a file that was moved or whose container has stopped.
 func (f *following) seeLeaving(gap bool, out *facts) {
 	if !out.leaving() {
 		f.leaving = time.Time{}
@@ -131,8 +131,8 @@ func (f *following) seeLeaving(gap bool, out *facts) {
 	out.writer = f.reader.writerOf(f.segment.file)
 }
 
-// askState asks for the container's state if there is a reason to, and tells
-// whether it has stopped.
+// askState requests the container's state if it may have changed, and reports whether the
+// container has stopped.
 func (f *following) askState(ctx context.Context) bool {
 	if f.self.ask.Swap(false) {
 		f.recheck = firstRetry
@@ -155,7 +155,7 @@ func (f *following) askState(ctx context.Context) bool {
 	return f.stopped
 }
 
-// wait returns when there may be something to do.
+// wait blocks until the log or the container may have changed.
 func (f *following) wait(ctx context.Context) error {
 	timer := f.pause()
 	if f.leaving.IsZero() {
@@ -176,13 +176,13 @@ func (f *following) wait(ctx context.Context) error {
 	return nil
 }
 
-// pause is a timer for what nobody tells: the state after the log was closed, and
-// that the last writer of a file is gone. nil: nothing of the kind.
+// pause returns a timer for changes without a notification: the container's state after its log
+// was closed, and the end of a file's last writer. It returns nil if neither is expected.
 func (f *following) pause() *time.Timer {
 	period := f.reader.period
 	pause := f.recheck
 	if f.recheck *= 2; f.recheck > period {
-		f.recheck = 0 // the period asks
+		f.recheck = 0 // the poller requests it once a period
 	}
 	if !f.leaving.IsZero() {
 		if pause == 0 || f.retry < pause {

@@ -14,7 +14,7 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
-// Without a notifier everything is found once a period.
+// Without a notifier, changes are found once a period.
 func TestFollowByLooking(t *testing.T) {
 	s := &states{}
 	followed(t, ReaderConfig{States: s}, one, func(f *running) {
@@ -47,8 +47,7 @@ func TestFollowWhatIsToldAtOnce(t *testing.T) {
 		f.is(0, "one\n")
 		n.send(f, change{lost: true})
 		f.is(0, "one\ntwo\n")
-		// The runtime closes the log a moment before it says that the container
-		// has stopped.
+		// The runtime closes the log a moment before it reports the container's end.
 		f.append(stamp + "stdout P end")
 		n.send(f, change{name: "0.log", closed: true})
 		s.set(nil, "c")
@@ -87,7 +86,7 @@ func TestFollowEnds(t *testing.T) {
 	})
 }
 
-// A runtime that cannot be asked says nothing about the container.
+// A container in an unknown state counts as running.
 func TestFollowCountsUnknownAsRunning(t *testing.T) {
 	s := &states{}
 	s.set(errors.New("unavailable"), "c")
@@ -100,7 +99,7 @@ func TestFollowCountsUnknownAsRunning(t *testing.T) {
 	})
 }
 
-// #115701, #126564: the log is removed and made anew, or cut.
+// #115701, #126564: a follower continues after the log was recreated or truncated.
 func TestFollowRecreated(t *testing.T) {
 	s := &states{}
 	followed(t, ReaderConfig{States: s}, one, func(f *running) {
@@ -118,7 +117,7 @@ func TestFollowRecreated(t *testing.T) {
 	})
 }
 
-// listed is a runtime that knows containers by their states.
+// listed is a runtime with containers in given states.
 type listed struct {
 	states map[string]runtimeapi.ContainerState
 	err    error

@@ -10,26 +10,26 @@ import (
 	"github.com/podwright/podwright/internal/run"
 )
 
-// follower is a reading that waits at the end of its file, as the poller sees it.
+// follower is the poller's record of a reading with Follow.
 type follower struct {
 	dir, base, path string
 	container       string
-	// wake is given when the log, or the state of the container, may have changed.
+	// wake signals that the log or the container's state may have changed.
 	wake run.Signal
 	// ask is set when the container may have stopped.
 	ask atomic.Bool
 
 	mu   sync.Mutex
-	idle bool // waits; file and size are the last ones that it has seen
+	idle bool // waiting; file and size are those that it read last
 	file fileID
 	size int64
 }
 
-// changed takes a change of the file called name in the follower's folder.
+// changed handles a change of the file called name in the follower's folder.
 func (f *follower) changed(name string, closed bool) {
 	rest, ok := strings.CutPrefix(name, f.base)
 	if !ok || rest != "" && rest[0] != '.' {
-		return // another file, or the folder itself, which the period finds
+		return // another file, or the folder itself, which the period covers
 	}
 	if closed && rest == "" {
 		f.ask.Store(true)
@@ -37,7 +37,7 @@ func (f *follower) changed(name string, closed bool) {
 	f.wake.Wake()
 }
 
-// waits records the file that the follower has seen before it waits.
+// waits records the file's identity and size before the follower waits.
 func (f *follower) waits(file fileID, size int64) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -50,7 +50,7 @@ func (f *follower) works() {
 	f.idle = false
 }
 
-// look wakes the follower if its file has changed since it began to wait.
+// look wakes the follower if its file has changed since it started to wait.
 func (f *follower) look() {
 	f.mu.Lock()
 	idle, file, size := f.idle, f.file, f.size
@@ -58,14 +58,14 @@ func (f *follower) look() {
 	if !idle {
 		return
 	}
-	// Without a file there is neither identity nor size.
+	// A missing file has a zero identity and size.
 	if nowFile, nowSize, _ := look(f.path); nowFile != file || nowSize != size {
 		f.wake.Wake()
 	}
 }
 
-// join adds a follower of the log at path to the poller, which runs while it has
-// followers. leave removes it; the last one waits for the poller's end.
+// join adds a follower of the log at path to the poller, which runs while it has followers. leave
+// removes the follower; the last one waits for the poller's end.
 func (r *Reader) join(ctx context.Context, path, container string) (f *follower, leave func() error) {
 	f = &follower{
 		dir: filepath.Dir(path), base: filepath.Base(path), path: path,

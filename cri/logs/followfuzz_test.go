@@ -12,16 +12,16 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// scribe is a runtime that writes a log by a script: in pieces, with rotations in
-// between, after which what is under way still goes to the old file for a while.
+// scribe writes a log by a script as a runtime does: in pieces and with rotations, after which
+// lines may still go to the old file for a while.
 type scribe struct {
 	t        *testing.T
 	path     string
-	now, old *os.File // old is nil once nobody writes to it
+	now, old *os.File // old is nil once it is closed
 	files    []*strings.Builder
-	rest     map[*os.File]string // of a line that is half written
+	rest     map[*os.File]string // the second half of an unfinished line
 	n        int
-	closed   []string // rotated files that are complete
+	closed   []string // complete rotated files
 	moved    string
 	movedAt  time.Time
 }
@@ -49,7 +49,7 @@ func (s *scribe) put(file *os.File, text string) {
 	s.files[i].WriteString(text)
 }
 
-// line makes a line of a kind that arg chooses.
+// line returns a line of the kind that arg selects.
 func (s *scribe) line(arg byte) string {
 	s.n++
 	stream, tag := Stdout, "F"
@@ -63,7 +63,7 @@ func (s *scribe) line(arg byte) string {
 	return fmt.Sprintf("%s %s %s %d%s\n", at, stream, tag, s.n, strings.Repeat("x", int(arg)*int(arg)/8))
 }
 
-// finish ends a half-written line.
+// finish writes the second half of an unfinished line.
 func (s *scribe) finish(file *os.File) {
 	if rest := s.rest[file]; rest != "" {
 		s.put(file, rest)
@@ -99,7 +99,7 @@ func (s *scribe) rotate() {
 	s.create()
 }
 
-// do does a step of the script.
+// do executes one step of the script.
 func (s *scribe) do(op, arg byte) {
 	switch op % 9 {
 	case 0, 1:
@@ -118,7 +118,7 @@ func (s *scribe) do(op, arg byte) {
 		s.closeOld()
 	case 7:
 		if len(s.closed) > 0 {
-			// Not before a follower has left it, which takes some quiet for each file.
+			// Only after a follower has left it, which takes a quiet time per file.
 			time.Sleep(time.Duration(len(s.closed)+2) * 2 * time.Second)
 			require.NoError(s.t, compress(s.t.Context(), s.closed[0]))
 			s.closed = s.closed[1:]
@@ -126,7 +126,7 @@ func (s *scribe) do(op, arg byte) {
 	case 8:
 		time.Sleep(time.Duration(arg) * 10 * time.Millisecond)
 		if time.Since(s.movedAt) > 5*time.Second {
-			s.closeOld() // a follower's patience has an end
+			s.closeOld() // before the follower leaves an unclosed file
 		}
 	}
 }
@@ -139,9 +139,9 @@ func (s *scribe) text() string {
 	return all.String()
 }
 
-// What was written is what is read, however it was written: also across several
-// rotations, with files that are compressed once they are read. C40: lines that still arrive in the
-// old file after the new one is there come first.
+// The follower's output equals the written lines, also across several rotations and with
+// compression of files already read. C40: lines that still arrive in the old file precede those of
+// the new one.
 func FuzzFollow(f *testing.F) {
 	f.Add([]byte{0, 10, 8, 200, 2, 40, 8, 200, 3, 0, 5, 0, 4, 3, 0, 8, 8, 200, 4, 7, 6, 0, 8, 200, 7, 0}, true)
 	f.Add([]byte{0, 3, 5, 0, 0, 2, 6, 0, 7, 0, 5, 0, 0, 1, 5, 0, 0, 0, 2, 128}, true)
@@ -159,7 +159,7 @@ func FuzzFollow(f *testing.F) {
 			follow := startFollow(t, r, s.path, Options{Timestamps: true})
 			for ; len(script) >= 2; script = script[2:] {
 				if !knowsWriters {
-					s.closeOld() // then they must not take long
+					s.closeOld() // without writer detection they must be short
 				}
 				s.do(script[0], script[1])
 			}
@@ -168,7 +168,7 @@ func FuzzFollow(f *testing.F) {
 			st.set(nil, "c")
 			limit := 2 * time.Second
 			if !knowsWriters {
-				limit *= 2 // it waits for some quiet
+				limit *= 2 // it waits for a quiet time
 			}
 			require.NoError(t, follow.endsWithin(limit))
 			require.Equal(t, byTheBook(s.text(), Options{Timestamps: true}), follow.out.String())

@@ -13,7 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A writer that never leaves the old file does not hold a follower for ever.
+// A follower leaves an old file that is never closed after silentWriterPeriods.
 func TestFollowLeavesAFileThatIsNotClosed(t *testing.T) {
 	followed(t, ReaderConfig{}, one, func(f *running) {
 		defer f.open(0).Close()
@@ -23,9 +23,8 @@ func TestFollowLeavesAFileThatIsNotClosed(t *testing.T) {
 	})
 }
 
-// A follower whose client is slow goes on with the first of several rotated files that
-// is still there and not compressed, but with none of before the call. A warning names
-// the log if files are missing.
+// A slow follower continues with the first of several rotated files that is uncompressed, and with
+// none from before the call. A warning contains the log's path if files are missing.
 func TestFollowWhenRotatedFilesAreGone(t *testing.T) {
 	for name, tc := range map[string]struct {
 		change func(f *running, files []string)
@@ -64,7 +63,7 @@ func TestFollowWhenRotatedFilesAreGone(t *testing.T) {
 	}
 }
 
-// A rotation that is taken back (C41) doubles nothing, nor does the next one.
+// A reverted rotation (C41) duplicates no line, nor does the next rotation.
 func TestFollowARotationTakenBack(t *testing.T) {
 	followed(t, ReaderConfig{}, one, func(f *running) {
 		old := f.rotate("20260102-030405")
@@ -78,7 +77,7 @@ func TestFollowARotationTakenBack(t *testing.T) {
 	})
 }
 
-// A log that is followed from the middle of a rotation on.
+// Following can begin in the middle of a rotation.
 func TestFollowFromTheGapOfARotation(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		path := write(t, one)
@@ -92,8 +91,7 @@ func TestFollowFromTheGapOfARotation(t *testing.T) {
 	})
 }
 
-// What arrives between the last read and the end of the last writer is read too,
-// also a last line without its end.
+// Lines between the last read and the writer's end are read too, also an unterminated last line.
 func TestFollowReadsOnceMoreBeforeItLeaves(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := notified(t, ReaderConfig{}, noNotifier)

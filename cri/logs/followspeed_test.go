@@ -13,7 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// counting checks, as it is written, that lines count up from zero.
+// counting checks while it is written that lines count up from zero.
 type counting struct {
 	mu    sync.Mutex
 	rest  []byte
@@ -53,7 +53,7 @@ func (c *counting) result() (int, string) {
 	return c.next, c.bad
 }
 
-// reach waits until so many lines have come, or a wrong one.
+// reach waits for this number of lines, or an error.
 func (c *counting) reach(lines int) {
 	for {
 		if got, bad := c.result(); got >= lines || bad != "" {
@@ -63,14 +63,14 @@ func (c *counting) reach(lines int) {
 	}
 }
 
-// C40 at full speed: a log is followed while a rotator rotates it again and again, until
-// its container has stopped. Neither a line is lost nor is one doubled.
+// C40 at full speed: while a rotator rotates a log repeatedly until its container has stopped, the
+// follower neither loses nor duplicates a line.
 func TestFollowUnderRotation(t *testing.T) {
 	const bursts, lines, block = 10, 5000, 1000
 	c, out := newContainer(t), newCounting()
 	c.numbers(0, 1)
 	var written atomic.Int64 // lines
-	rotated := 0             // lines, when the log was rotated last
+	rotated := 0             // lines at the last rotation
 	reader := newReader(t, ReaderConfig{States: RuntimeStates(c)})
 	rotations := make(chan struct{}, 1000)
 	rotator := newRotator(t, RotatorConfig{Runtime: c, MaxSize: 64 << 10, OnRotate: func(r Rotation) {
@@ -91,7 +91,7 @@ func TestFollowUnderRotation(t *testing.T) {
 			for n := max(1, i*lines); n < (i+1)*lines; n++ {
 				fmt.Fprintln(&text, n)
 			}
-			for text.Len() > 0 { // lines are cut in two, as by a pipe
+			for text.Len() > 0 { // lines are split, as by a pipe
 				piece := text.Next(block)
 				c.write(inLines(piece))
 				written.Add(int64(bytes.Count(piece, newline)))
@@ -102,7 +102,7 @@ func TestFollowUnderRotation(t *testing.T) {
 	}()
 	var err error
 	for done := false; !done; {
-		// A reader that falls behind by a file loses it.
+		// A reader that is a file behind loses it.
 		if got, bad := out.result(); got >= rotated || bad != "" {
 			rotator.round(t.Context())
 		}
@@ -119,7 +119,7 @@ func TestFollowUnderRotation(t *testing.T) {
 	require.LessOrEqual(t, len(filesOf(t, c.path)), 5)
 }
 
-// inLines is what a runtime makes of a piece of output.
+// inLines formats a piece of output as a runtime does.
 func inLines(piece []byte) string {
 	var log strings.Builder
 	for line := range bytes.Lines(piece) {

@@ -6,43 +6,42 @@ import (
 )
 
 var (
-	// ErrNoLogs is wrapped by the error for a container that has no instance
-	// whose log could be read, such as one that waits for its image.
+	// ErrNoLogs is wrapped by the error for a container without an instance whose log can be read,
+	// such as a container that waits for its image.
 	ErrNoLogs = errors.New("no logs")
-	// ErrNoPrevious is wrapped by the error for a container of which no earlier
-	// instance is known.
+	// ErrNoPrevious is wrapped by the error for a container without an earlier instance in its
+	// pod's status.
 	ErrNoPrevious = errors.New("no previous instance")
 )
 
-// State is what a container of a pod is doing.
+// State is the state of a container of a pod.
 type State string
 
-// The states of a container, as in the status of its pod.
+// The states of a container, as in its pod's status.
 const (
 	Waiting    State = "Waiting"
 	Running    State = "Running"
 	Terminated State = "Terminated"
 )
 
-// Instances are the instances of a container that its pod's status knows.
+// Instances are the instances of a container in its pod's status.
 type Instances struct {
 	// Container is the container's name, for errors.
 	Container string
-	// State is what the container is doing; "" if the status does not tell.
+	// State is "" if the status contains none.
 	State State
-	// Reason is why it waits.
+	// Reason is the reason for the state Waiting.
 	Reason string
-	// ID is the instance of State Running or Terminated; may be "".
+	// ID is the instance of state Running or Terminated; may be "".
 	ID string
-	// LastID is the instance that terminated before; "" if there is none.
+	// LastID is the instance that terminated before, or "".
 	LastID string
 }
 
-// Choose returns the ID of the instance whose log a request is for. With previous
-// that is the one that terminated before. Otherwise it is the one that runs or has
-// terminated, and while the container waits, such as between two crashes, the one
-// before. The error wraps ErrNoLogs or ErrNoPrevious and names what a container
-// without any waits for.
+// Choose returns the ID of the instance whose log a request refers to. With previous it is the
+// instance that terminated before. Otherwise it is the running or terminated instance; while the
+// container waits, such as between two crashes, it is the instance before. The error wraps
+// ErrNoLogs or ErrNoPrevious; for a waiting container it contains the reason.
 func (i Instances) Choose(previous bool) (string, error) {
 	switch {
 	case previous && i.LastID == "":
@@ -57,7 +56,7 @@ func (i Instances) Choose(previous bool) (string, error) {
 	return "", i.none()
 }
 
-// none tells why there is nothing to read.
+// none returns the error for a container without an instance.
 func (i Instances) none() error {
 	switch {
 	case i.State == Terminated:

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// Stream is where a container wrote a line to.
+// Stream is the output stream of a line.
 type Stream string
 
 // The streams of a container.
@@ -16,11 +16,11 @@ const (
 	Stderr Stream = "stderr"
 )
 
-// ErrBadLine is wrapped by the error of a line that is not in the CRI format.
+// ErrBadLine is wrapped by the error for a line that is not in the CRI format.
 var ErrBadLine = errors.New("bad log line")
 
-// ErrDockerLine is wrapped by the error of a JSON line of docker's log format, which
-// is not supported. Such an error wraps ErrBadLine too.
+// ErrDockerLine is wrapped by the error for a JSON line of docker, an unsupported format. Such an
+// error also wraps ErrBadLine.
 var ErrDockerLine = fmt.Errorf("%w: JSON of docker, not the CRI format", ErrBadLine)
 
 var (
@@ -33,21 +33,19 @@ var (
 type Line struct {
 	Timestamp time.Time
 	Stream    Stream
-	// Partial tells that what the container wrote goes on in the next line of
-	// the same stream: no newline follows Content.
+	// Partial is true if the container's line continues in the next line of the same stream.
 	Partial bool
-	// Content is what the container wrote, without a newline at its end. It
-	// may share memory with the parsed line.
+	// Content is the container's text without a final newline. It may share memory with the parsed
+	// line.
 	Content []byte
 }
 
-// ParseLine parses one physical line of a log file, with or without its newline. The
-// line has the CRI format:
+// ParseLine parses one physical line of a log file, with or without its newline, in the CRI
+// format:
 //
 //	2026-01-02T15:04:05.999999999Z stdout F the content
 //
-// The third field holds tags, separated by colons; a first tag P marks a partial
-// line.
+// The third field contains tags, separated by colons; a first tag P marks a partial line.
 func ParseLine(line []byte) (Line, error) {
 	line = bytes.TrimSuffix(line, newline)
 	if bytes.HasPrefix(line, brace) {
@@ -77,8 +75,8 @@ func ParseLine(line []byte) (Line, error) {
 	return out, nil
 }
 
-// newLine makes a line of its two first fields. It does not allocate: logs are
-// read at hundreds of megabytes per second.
+// newLine returns a Line with the first two fields. It does not allocate, because logs are read at
+// hundreds of megabytes per second.
 func newLine(timestamp, stream []byte) (Line, error) {
 	var line Line
 	if err := line.Timestamp.UnmarshalText(timestamp); err != nil {

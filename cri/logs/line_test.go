@@ -62,7 +62,7 @@ func FuzzParseLine(f *testing.F) {
 			return
 		}
 		if bytes.Contains(line.Content, []byte("\n")) {
-			return // only a line that was not one physical line has newlines inside
+			return // only invalid input has newlines inside
 		}
 		tag := " F "
 		if line.Partial {

@@ -8,8 +8,8 @@ import (
 	"github.com/podwright/podwright/internal/fs"
 )
 
-// changeMask selects writes to files of a folder, and files that come, go and are
-// closed. Reads are not reported.
+// changeMask selects writes to files of a folder, and created, moved, deleted and closed files,
+// but no reads.
 const changeMask = unix.IN_MODIFY | unix.IN_CREATE | unix.IN_MOVE | unix.IN_DELETE |
 	unix.IN_CLOSE_WRITE | unix.IN_ONLYDIR
 
@@ -18,8 +18,7 @@ type queue struct{ fs.Queue }
 // Add watches a folder.
 func (q queue) Add(folder string) (watch int, err error) { return q.Queue.Add(folder, changeMask) }
 
-// notify reports changes with one inotify instance, of which a user may have 128 by
-// default.
+// notify reports changes with one inotify instance. The default limit is 128 instances per user.
 func notify(ctx context.Context, begin func(folders), changed func([]change)) error {
 	return fs.Watch(ctx, func(q fs.Queue) error {
 		begin(queue{q})

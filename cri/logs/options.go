@@ -5,34 +5,30 @@ import (
 	"time"
 )
 
-// Options say which part of a log is read, and how it is shown. The zero value
-// is all that the file holds. They are those of the API server's log request
-// (PodLogOptions).
+// Options select a part of a log and its format, as in the API server's log request
+// (PodLogOptions). The zero value selects the whole file.
 type Options struct {
-	// Follow goes on with what is written later, until the container has
-	// stopped, a limit is reached or the context ends. Default false.
+	// Follow continues with later lines until the container has stopped, a limit is reached or the
+	// context ends.
 	Follow bool
-	// TailLines begins so many lines before the end. Lines are those of the
-	// file, of both streams: each part of a line that the runtime has cut
-	// counts, and a last line that has no end yet does not. Zero begins at the
-	// end. Default nil: at the beginning.
+	// TailLines is the number of lines before the end at which to begin. Lines are physical lines
+	// of both streams: each part of a split line counts, and an unterminated last line does not.
+	// Zero begins at the end. Default nil: at the beginning.
 	TailLines *int64
-	// LimitBytes ends the output after so many bytes, exactly, timestamps
-	// included. What goes to a nil writer does not count. Default (and meaning
-	// of zero): no limit.
+	// LimitBytes is the exact limit of the output, including timestamps. Output for a nil writer
+	// does not count. Default: no limit.
 	LimitBytes int64
-	// SinceTime leaves out lines that are older. Default: the zero time, none.
+	// SinceTime excludes older lines. Default: no exclusion.
 	SinceTime time.Time
-	// Since leaves out lines that were older than this when the call began; the
-	// later of this and SinceTime counts. Default (and meaning of zero): none.
+	// Since excludes lines older than this duration before the call. The later of Since and
+	// SinceTime applies. Default: no exclusion.
 	Since time.Duration
-	// Timestamps puts the time in front of each line, with nine digits behind
-	// the second. A line that comes in parts has that of its first part. Default
-	// false.
+	// Timestamps prefixes each line with its time, with nine decimal digits. A split line has the
+	// time of its first part.
 	Timestamps bool
 }
 
-// Validate names the field that cannot be.
+// Validate returns an error with the name of the first invalid field.
 func (o Options) Validate() error {
 	switch {
 	case o.TailLines != nil && *o.TailLines < 0:
@@ -45,7 +41,7 @@ func (o Options) Validate() error {
 	return nil
 }
 
-// since is the time of the oldest line that is wanted.
+// since returns the time of the oldest selected line.
 func (o Options) since(now time.Time) time.Time {
 	since := o.SinceTime
 	if o.Since > 0 {

@@ -11,18 +11,17 @@ import (
 	"github.com/podwright/podwright/internal/run"
 )
 
-// watchedLooks is the number of periods between two looks at a log whose folder is
-// watched. A look at hundreds of idle logs every second would take most of the time
-// that following them takes.
+// watchedLooks is the number of periods between two checks of a log whose folder is watched.
+// Checking hundreds of idle logs every second would cost most of the CPU time of following.
 const watchedLooks = 10
 
-// poller wakes all followers of a Reader: once a period it looks at their files and
-// requests the states of their containers. A notifier makes it faster.
+// poller wakes the followers of a Reader. Once a period it checks files and requests the states of
+// all containers. A notifier shortens the delay.
 type poller struct {
 	reader *Reader
 	cancel context.CancelFunc
 	group  run.Group
-	asking atomic.Bool // a request of states has not returned
+	asking atomic.Bool // a request of states is running
 
 	mu      sync.Mutex
 	watcher folders // nil without a notifier
@@ -38,16 +37,16 @@ type folder struct {
 	watched   bool
 	watch     int
 	warned    bool
-	turn      int // the period of watchedLooks in which its logs are looked at
+	turn      int // the period, modulo watchedLooks, in which its logs are checked
 	followers map[*follower]struct{}
 }
 
-// notifyFunc watches folders until ctx is done or it fails. It calls begin before the
-// first change, and then changed, from one goroutine. Its error is never nil.
+// notifyFunc watches folders until ctx is done or it fails. It calls begin before the first
+// change, and then changed, from one goroutine. Its error is never nil.
 type notifyFunc func(ctx context.Context, begin func(folders), changed func([]change)) error
 
-// folders are the folders that a notifier watches. Both methods may be called
-// concurrently, also after the notifier has failed.
+// folders are the folders that a notifier watches. Both methods may be called concurrently, also
+// after the notifier has failed.
 type folders interface {
 	// Add watches a folder. The watch identifies it in changes.
 	Add(folder string) (watch int, err error)
@@ -64,7 +63,7 @@ type change struct {
 	ended  bool   // the folder was removed; it is not watched any longer
 }
 
-// startPoller starts a poller that outlives the follower that happens to be the first.
+// startPoller starts a poller that does not end with ctx, which belongs to the first follower.
 func startPoller(ctx context.Context, r *Reader) *poller {
 	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	p := &poller{reader: r, cancel: cancel, dirs: map[string]*folder{}, watches: map[int]*folder{}}
@@ -73,7 +72,6 @@ func startPoller(ctx context.Context, r *Reader) *poller {
 	return p
 }
 
-// stop ends the goroutines and waits for them.
 func (p *poller) stop() error {
 	p.cancel()
 	if running := p.group.Wait(shutdownTimeout); running != nil {
@@ -112,8 +110,8 @@ func (p *poller) remove(f *follower) bool {
 	return len(p.dirs) == 0
 }
 
-// watch has the notifier watch a folder. Where it cannot, for instance because the user
-// has too many watches, the period finds changes. The caller holds mu.
+// watch makes the notifier watch a folder. If that fails, for instance because the user has too
+// many watches, the period finds changes. The caller holds mu.
 func (p *poller) watch(d *folder) {
 	if p.watcher == nil || d.watched {
 		return
@@ -128,7 +126,7 @@ func (p *poller) watch(d *folder) {
 	}
 }
 
-// notice runs a notifier, and a new one a period after it has failed.
+// notice runs a notifier, and restarts it a period after it has failed.
 func (p *poller) notice(ctx context.Context) {
 	for warned := false; ; warned = true {
 		err := p.reader.notify(ctx, p.begin, p.changed)
@@ -145,7 +143,8 @@ func (p *poller) notice(ctx context.Context) {
 	}
 }
 
-// begin takes the folders of a new notifier. Changes of before were lost.
+// begin registers all folders with a new notifier. Earlier changes were lost, so it wakes all
+// followers.
 func (p *poller) begin(watcher folders) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -186,8 +185,8 @@ func (p *poller) changed(changes []change) {
 	}
 }
 
-// wakeAll is for changes that were lost. Containers that have stopped are found by the
-// period: one request for each at once would be many. The caller holds mu.
+// wakeAll wakes all followers after lost changes. It leaves the detection of stopped containers to
+// the period, to avoid one request per container at once. The caller holds mu.
 func (p *poller) wakeAll() {
 	for _, d := range p.dirs {
 		for f := range d.followers {
@@ -196,7 +195,7 @@ func (p *poller) wakeAll() {
 	}
 }
 
-// poll looks at files, and requests states, once a period.
+// poll checks files and requests states once a period.
 func (p *poller) poll(ctx context.Context) {
 	ticker := time.NewTicker(p.reader.period)
 	defer ticker.Stop()
@@ -209,7 +208,7 @@ func (p *poller) poll(ctx context.Context) {
 		for _, f := range p.due() {
 			f.look()
 		}
-		// A runtime that is slow to reply does not delay the next look.
+		// A slow runtime does not delay the next check.
 		if p.reader.cfg.States != nil && !p.asking.Swap(true) {
 			p.group.Go("states", func() {
 				defer p.asking.Store(false)
@@ -219,8 +218,8 @@ func (p *poller) poll(ctx context.Context) {
 	}
 }
 
-// due returns the followers to look at in this period: those in folders that are not
-// watched, and some of the others.
+// due returns the followers to check in this period: all in folders without a watch, and a part of
+// the rest.
 func (p *poller) due() (due []*follower) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -237,7 +236,7 @@ func (p *poller) due() (due []*follower) {
 	return due
 }
 
-// requestStates finds the containers that have stopped. Each follower verifies that
+// requestStates wakes the followers whose containers have stopped. Each follower verifies that
 // itself.
 func (p *poller) requestStates(ctx context.Context) {
 	var asked []*follower
@@ -256,7 +255,7 @@ func (p *poller) requestStates(ctx context.Context) {
 	}
 	running, err := p.reader.cfg.States.Running(ctx, ids)
 	if err != nil || len(running) != len(ids) {
-		return // unknown: they run
+		return // unknown counts as running
 	}
 	for i, f := range asked {
 		if !running[i] {

@@ -16,7 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// There is one notifier while there are followers, and none otherwise.
+// There is exactly one notifier while there are followers, else none.
 func TestFollowersShareANotifier(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var n *scripted
@@ -49,8 +49,7 @@ func TestFollowersShareANotifier(t *testing.T) {
 	})
 }
 
-// A notifier that fails is replaced, unless there can be none; what happened in between
-// is found.
+// A failed notifier is replaced, unless notifiers are unsupported. Changes in between are found.
 func TestFollowReplacesANotifier(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var all []*scripted
@@ -78,8 +77,8 @@ func TestFollowReplacesANotifier(t *testing.T) {
 	})
 }
 
-// A folder that cannot be watched (ENOSPC), or goes away, is looked at, and watched as
-// soon as that works.
+// The poller checks a folder that cannot be watched (ENOSPC) or was removed, and watches it as
+// soon as possible.
 func TestFollowAFolderThatCannotBeWatched(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := newScripted()
@@ -99,7 +98,7 @@ func TestFollowAFolderThatCannotBeWatched(t *testing.T) {
 	})
 }
 
-// While logs are idle, one call a period asks for all containers.
+// While logs are idle, one call per period requests the states of all containers.
 func TestFollowersAskTogether(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &states{}
@@ -116,7 +115,7 @@ func TestFollowersAskTogether(t *testing.T) {
 	})
 }
 
-// Logs in folders that are watched are looked at now and then.
+// Logs in watched folders are checked every watchedLooks periods.
 func TestFollowWhatTheNotifierMisses(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := startFollow(t, notified(t, ReaderConfig{}, newScripted().notify), write(t, one), Options{})
@@ -151,7 +150,7 @@ func followMany(t testing.TB, n int) (stop func()) {
 	}
 }
 
-// tells that a line was written.
+// tells is a writer that signals each write.
 type tells struct{ to chan<- struct{} }
 
 func (w tells) Write(p []byte) (int, error) {
@@ -161,8 +160,8 @@ func (w tells) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// memory returns the bytes in use. A difference may be negative: what earlier tests left is
-// freed later.
+// memory returns the bytes in use. A difference may be negative, because memory of earlier tests
+// is freed later.
 func memory() int64 {
 	runtime.GC()
 	runtime.GC()
@@ -171,7 +170,7 @@ func memory() int64 {
 	return int64(m.HeapAlloc + m.StackInuse)
 }
 
-// An idle follower takes at most 16 KiB, and all of them one inotify instance.
+// An idle follower uses at most 16 KiB, and all of them share one inotify instance.
 func TestIdleFollowersAreCheap(t *testing.T) {
 	const limit = 16 << 10
 	n := 500

@@ -5,21 +5,20 @@ import (
 	"time"
 )
 
-// flushAt is how much output is gathered for one Write.
+// flushAt is the amount of output, in bytes, that is gathered for one Write.
 const flushAt = 32 << 10
 
-// printer turns lines of a file into what the reader of a log wants to see. What
-// it holds back is written by flush.
+// printer formats lines of a file as output. flush writes its buffer.
 type printer struct {
-	writers    [2]io.Writer // of stdout and stderr; nil: not wanted
+	writers    [2]io.Writer // of stdout and stderr; nil drops the stream
 	since      time.Time
 	timestamps bool
 	limited    bool
-	left       int64 // bytes that may still be written, if limited
+	left       int64 // remaining output in bytes, if limited
 
 	inside [2]bool // the stream is within a line
-	out    []byte  // held back, for one stream
-	to     int     // its index
+	out    []byte  // buffer, for one stream
+	to     int     // index of that stream
 }
 
 func newPrinter(o Options, now time.Time, stdout, stderr io.Writer) *printer {
@@ -32,8 +31,8 @@ func newPrinter(o Options, now time.Time, stdout, stderr io.Writer) *printer {
 	}
 }
 
-// begin writes nothing to each writer, so that headers of a response go out
-// before the first line comes.
+// begin writes zero bytes to each writer, so that headers of a response are sent before the first
+// line.
 func (p *printer) begin() error {
 	for _, w := range p.writers {
 		if w != nil {
@@ -45,11 +44,11 @@ func (p *printer) begin() error {
 	return nil
 }
 
-// full tells that the limit is reached.
+// full reports whether the limit is reached.
 func (p *printer) full() bool { return p.limited && p.left <= 0 }
 
-// line takes a line of the file, or a piece of one. whole tells that its end is
-// known: then a newline follows, unless the runtime has cut the line there.
+// line processes a physical line, or a piece of one. whole means that its end is included: it adds
+// a newline unless the runtime has split the line there.
 func (p *printer) line(l Line, whole bool) error {
 	i := 0
 	if l.Stream == Stderr {
@@ -58,7 +57,7 @@ func (p *printer) line(l Line, whole bool) error {
 	if p.writers[i] == nil || p.full() {
 		return nil
 	}
-	// Age is a matter of the first part: a line is not cut in two.
+	// The first part decides about the age, so that a line is not cut.
 	if !p.inside[i] && !p.since.IsZero() && l.Timestamp.Before(p.since) {
 		return nil
 	}
@@ -81,7 +80,7 @@ func (p *printer) line(l Line, whole bool) error {
 	return nil
 }
 
-// count cuts the output that came after the first bytes to the limit.
+// count truncates the output after the first before bytes to the limit.
 func (p *printer) count(before int) {
 	if !p.limited {
 		return
@@ -92,7 +91,7 @@ func (p *printer) count(before int) {
 	p.left -= int64(len(p.out) - before)
 }
 
-// flush writes what is held back.
+// flush writes the buffer.
 func (p *printer) flush() error {
 	if len(p.out) == 0 {
 		return nil
@@ -103,9 +102,8 @@ func (p *printer) flush() error {
 	return err
 }
 
-// appendStamp appends the time in front of a line: nine digits, so that columns
-// line up. It is what the layout 2006-01-02T15:04:05.000000000Z07:00 makes, in a
-// third of the time.
+// appendStamp appends the time with nine decimal digits, so that columns line up. The result
+// equals the layout 2006-01-02T15:04:05.000000000Z07:00, in a third of the time.
 func appendStamp(to []byte, t time.Time) []byte {
 	const seconds, digits = len("2006-01-02T15:04:05"), 9
 	begin := len(to)

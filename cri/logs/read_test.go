@@ -22,7 +22,7 @@ func newReader(t testing.TB, cfg ReaderConfig) *Reader {
 	return r
 }
 
-// writes keeps each Write apart.
+// writes records each Write separately.
 type writes struct{ all []string }
 
 func (w *writes) Write(p []byte) (int, error) {
@@ -30,7 +30,7 @@ func (w *writes) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// readLog reads a log to its end, both streams to one writer.
+// readLog reads a log to its end, both streams into one writer.
 func readLog(t *testing.T, path string, o Options) string {
 	t.Helper()
 	var out bytes.Buffer
@@ -110,7 +110,7 @@ func TestReadStreams(t *testing.T) {
 	read(Options{}, &out, &err)
 	require.Equal(t, []string{"", "one\n", "three\n"}, out.all, "nothing first, then lines")
 	require.Equal(t, []string{"", "two\n"}, err.all)
-	// A stream that is not wanted does not count.
+	// A dropped stream does not count.
 	read(Options{LimitBytes: 6}, nil, &onlyErr)
 	require.Equal(t, []string{"", "two\n"}, onlyErr.all)
 	read(Options{LimitBytes: 6}, &limited, nil)
@@ -138,7 +138,7 @@ func TestReadLongLines(t *testing.T) {
 	}
 }
 
-// A JSON line of docker is refused, wherever it is, with the name of the file.
+// A JSON line of docker at any position is refused with the file's name.
 func TestDockerLinesAreRefused(t *testing.T) {
 	docker := `{"log":"a\n","stream":"stderr","time":"2026-01-02T03:04:05Z"}`
 	for name, file := range map[string]string{
@@ -213,8 +213,8 @@ func TestReadThroughLink(t *testing.T) {
 	require.Equal(t, "one\n", readLog(t, link, Options{}))
 }
 
-// C42: in the middle of a rotation, or after a crash there, the newest rotated
-// file stands in for the log.
+// C42: in the middle of a rotation, or after a crash there, the newest uncompressed rotated file
+// replaces the log.
 func TestReadInTheGapOfARotation(t *testing.T) {
 	path := write(t, one)
 	require.NoError(t, os.Rename(path, path+".20260102-030405"))
@@ -247,7 +247,7 @@ func FuzzRead(f *testing.F) {
 
 const stampLayout = "2006-01-02T15:04:05.000000000Z07:00"
 
-// byTheBook is Read in the plainest form.
+// byTheBook is a simple reference implementation of Read.
 func byTheBook(text string, o Options) string {
 	physical := strings.SplitAfter(text, "\n")
 	if n := len(physical) - 1; o.TailLines != nil && n > int(*o.TailLines) {

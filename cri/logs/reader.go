@@ -15,28 +15,27 @@ import (
 )
 
 const (
-	// pollPeriod is the period of looks at followed logs that the notifier does not
-	// watch, and of requests of the states of their containers.
+	// pollPeriod is the period of checks of followed logs that the notifier does not watch, and of
+	// requests of their containers' states.
 	pollPeriod      = time.Second
 	shutdownTimeout = 10 * time.Second
 )
 
-// ReaderConfig configures a Reader. The zero value is of use.
+// ReaderConfig configures a Reader. The zero value is valid.
 type ReaderConfig struct {
-	// States tells when the containers whose logs are followed have stopped.
-	// RuntimeStates asks a runtime. Default nil: they run until the context
-	// ends.
+	// States reports whether the containers of followed logs are running. RuntimeStates reads this
+	// from a runtime. Default nil: they run until the context ends.
 	States States
-	// Logger gets what keeps logs from being watched. nil: discarded.
+	// Logger receives problems with watching and following logs. Nil discards.
 	Logger *slog.Logger
 }
 
-// Reader reads logs and follows them. All followers share one poller and one inotify
-// instance, which are closed with the last follower. It is safe for concurrent use.
+// Reader reads and follows logs. All followers share one poller and one inotify instance, which
+// are closed with the last follower. It is safe for concurrent use.
 type Reader struct {
 	cfg     ReaderConfig
 	buffers sync.Pool
-	// Tests replace these.
+	// Replaced in tests.
 	period   time.Duration
 	notify   notifyFunc
 	writerOf func(*os.File) writer
@@ -45,13 +44,13 @@ type Reader struct {
 	poller *poller // nil without followers
 }
 
-// Log is the log of one instance of a container.
+// Log is the log of one container instance.
 type Log struct {
-	// Path is where the runtime writes it: log_path in the status of the
-	// container. It may be a symbolic link. Required.
+	// Path is the log's path: log_path in the container's status. It may be a symbolic link.
+	// Required.
 	Path string
-	// ContainerID is what States is asked about, without the runtime's name in
-	// front. Default (and meaning of ""): it counts as running.
+	// ContainerID is the ID for States, without the runtime's name as prefix. If empty, the
+	// container counts as running.
 	ContainerID string
 }
 
@@ -63,22 +62,19 @@ func NewReader(cfg ReaderConfig) (*Reader, error) {
 	return r, nil
 }
 
-// Read writes what a container wrote to its two streams to stdout and stderr,
-// which may be the same writer. A nil writer means that the stream is not wanted.
-// Lines that the runtime has cut are joined; lines in no known format are left
-// out, and so is a last line whose beginning is not complete. A JSON line of docker
-// ends the call with an error that wraps ErrDockerLine. Each writer gets a
-// Write of zero bytes first, so that the headers of a response go out even if no
-// line comes.
+// Read writes the container's output to stdout and stderr, which may be the same writer. A nil
+// writer drops its stream. Read joins lines that the runtime has split. It skips lines in an
+// unknown format, and an unterminated last line whose prefix is incomplete. A JSON line of docker
+// ends the call with an error that wraps ErrDockerLine. Each writer first receives a Write of zero
+// bytes, so that the headers of a response are sent even without a line.
 //
-// It reads what the file holds now; with Options.Follow it goes on, across
-// rotations, until the container has stopped and all that it wrote is read. A
-// line that is written in two pieces appears once it is whole. Files that were
-// rotated before the call are not read, except that the newest uncompressed one
-// stands in for a log that is missing, as it is in the middle of a rotation.
+// Read returns at the current end of the file. With Options.Follow it continues, across rotations,
+// until the container has stopped and all its output is read. A line that is written in two pieces
+// appears once it is complete. Files rotated before the call are not read. In the middle of a
+// rotation, when the log is missing, the newest uncompressed rotated file replaces it.
 //
-// The error contains the path. It wraps fs.ErrNotExist if there is no such log, the
-// context's error if that ended, also while following, and the error of a writer.
+// The error contains the path. It wraps fs.ErrNotExist if the log does not exist, the context's
+// error if the context ended, also while following, and the error of a writer.
 func (r *Reader) Read(ctx context.Context, log Log, o Options, stdout, stderr io.Writer) (err error) {
 	if err := o.Validate(); err != nil {
 		return err
@@ -111,7 +107,7 @@ func (r *Reader) Read(ctx context.Context, log Log, o Options, stdout, stderr io
 	return rd.pump(ctx, true)
 }
 
-// resolve follows the links of a path, whose last element may be missing.
+// resolve resolves the links of a path. Its last element may be missing.
 func resolve(path string) (string, error) {
 	resolved, err := filepath.EvalSymlinks(path)
 	if err == nil {

@@ -8,13 +8,12 @@ import (
 	"slices"
 )
 
-// readSize is how much is read at a time. A longer line comes in pieces.
+// readSize is the size of one read in bytes. A longer line is processed in pieces.
 const readSize = 64 << 10
 
-// buffers are what reading takes; waiting takes none.
+// buffers are used only while reading. A waiting follower has none.
 type buffers struct{ in, out []byte }
 
-// reading is one call of Read.
 type reading struct {
 	reader    *Reader
 	path      string
@@ -23,7 +22,7 @@ type reading struct {
 	splitter  splitter
 }
 
-// tail goes to the beginning of the last lines.
+// tail sets the position to the beginning of the last lines.
 func (rd *reading) tail(lines *int64) error {
 	if lines == nil {
 		return nil
@@ -36,8 +35,8 @@ func (rd *reading) tail(lines *int64) error {
 	return err
 }
 
-// pump hands on all that the file holds, up to the last newline; with last also
-// what follows that. It returns early, without an error, when a limit is reached.
+// pump processes the file up to its last newline, and with last also the rest. It returns early
+// without an error when the output limit is reached.
 func (rd *reading) pump(ctx context.Context, last bool) (err error) {
 	p := rd.splitter.to
 	b := rd.reader.buffers.Get().(*buffers)
@@ -80,7 +79,7 @@ func (rd *reading) pump(ctx context.Context, last bool) (err error) {
 	return nil
 }
 
-// atEnd deals with what follows the last newline.
+// atEnd processes the bytes after the last newline, or rewinds to read them again later.
 func (rd *reading) atEnd(rest []byte, last bool) error {
 	if last {
 		return rd.splitter.rest(rest)
@@ -89,7 +88,7 @@ func (rd *reading) atEnd(rest []byte, last bool) error {
 	return nil
 }
 
-// next turns to another file.
+// next replaces the current file.
 func (rd *reading) next(s *segment) error {
 	err := rd.segment.close()
 	rd.segment = s

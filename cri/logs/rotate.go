@@ -12,17 +12,17 @@ import (
 	"github.com/podwright/podwright/cri"
 )
 
-// rotating is what a rotator knows of a container. One worker uses it at a time.
+// rotating is a rotator's state of one container. One worker uses it at a time.
 type rotating struct {
 	*Rotator
 	id    string
 	asked bool
 	path  string // "" if it has no log
-	// settled: the runtime is known to write to the file that the path names.
+	// settled is true if the runtime is certain to write to the file at path.
 	settled bool
 }
 
-// look rotates the container's log if that is due.
+// look rotates the container's log if it is due.
 func (k *rotating) look(ctx context.Context) error {
 	if err := k.findPath(ctx); err != nil || k.path == "" {
 		return err
@@ -44,14 +44,14 @@ func (k *rotating) look(ctx context.Context) error {
 	return err
 }
 
-// findPath asks once where the log is.
+// findPath requests the log's path once.
 func (k *rotating) findPath(ctx context.Context) error {
 	if k.asked {
 		return nil
 	}
 	reply, err := k.cfg.Runtime.ContainerStatus(ctx, k.id, false)
 	if cri.IsNotFound(err) {
-		return nil // gone since it was listed
+		return nil // removed since the listing
 	}
 	if err != nil {
 		return fmt.Errorf("asking for the path of the log: %w", err)
@@ -60,8 +60,8 @@ func (k *rotating) findPath(ctx context.Context) error {
 	return nil
 }
 
-// size returns the size of the log. A log that is missing, as after a crash
-// between rename and reopen, the runtime is told to open anew.
+// size returns the size of the log. If the log is missing, as after a crash between rename and
+// reopen, it first makes the runtime reopen it.
 func (k *rotating) size(ctx context.Context) (int64, error) {
 	info, err := os.Lstat(k.path)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -79,9 +79,9 @@ func (k *rotating) size(ctx context.Context) (int64, error) {
 	return info.Size(), nil
 }
 
-// settle sees to it that the runtime does not write to a rotated file. It does
-// when it could not reopen the log, or when it was not told to because of a crash,
-// and somebody else has made a new file under the path.
+// settle makes the runtime reopen the log if it may still write to a rotated file. That happens if
+// the runtime failed to reopen the log, or a crash prevented the request, and another process
+// created a new file at path.
 func (k *rotating) settle(ctx context.Context) error {
 	if k.settled {
 		return nil
@@ -99,7 +99,7 @@ func (k *rotating) settle(ctx context.Context) error {
 	return nil
 }
 
-// writer tells who can write to a file beside the log.
+// writer reports whether a process can write to a file beside the log.
 func (k *rotating) writer(name string) writer {
 	file, err := openPlain(filepath.Join(filepath.Dir(k.path), name))
 	if err != nil {
@@ -116,9 +116,8 @@ func (k *rotating) reopen(ctx context.Context) error {
 	return nil
 }
 
-// rotate makes room, puts the log aside and has the runtime begin a new one. It
-// returns the name that the log has then. Trouble with old files does not keep it
-// from that: without, the log would grow on.
+// rotate cleans up, renames the log and makes the runtime reopen it. It returns the log's new
+// name. Errors with old files do not stop it, because the log would continue to grow.
 func (k *rotating) rotate(ctx context.Context) (rotated string, err error) {
 	cleanErr := k.clean(ctx)
 	if err := ctx.Err(); err != nil {
@@ -144,9 +143,9 @@ func (k *rotating) rotate(ctx context.Context) (rotated string, err error) {
 	return rotated, cleanErr
 }
 
-// back gives a log its name back after the runtime did not reopen it. A runtime
-// that failed after it had begun the new file keeps that: it may be writing to it.
-// Which of the two it is, settle finds out in the next round.
+// back restores a log's name after the runtime failed to reopen it. If the new file exists, the
+// runtime may be writing to it, so both files stay. settle finds out in the next round which file
+// is in use.
 func (k *rotating) back(rotated string, cause error) (bool, error) {
 	err := renameNew(rotated, k.path)
 	if errors.Is(err, fs.ErrExist) {
@@ -155,8 +154,8 @@ func (k *rotating) back(rotated string, cause error) (bool, error) {
 	return err == nil, errors.Join(cause, err)
 }
 
-// clean removes and compresses old files, so that with the log and what it is
-// about to be renamed to there are not more than MaxFiles.
+// clean removes and compresses old files, so that at most MaxFiles remain, including the log and
+// the file that it is about to be renamed to.
 func (k *rotating) clean(ctx context.Context) error {
 	dir := filepath.Dir(k.path)
 	names, err := namesIn(dir)
@@ -172,7 +171,7 @@ func (k *rotating) clean(ctx context.Context) error {
 	}
 	for _, name := range plan.compress {
 		if k.writer(name) == writerThere {
-			continue // not all of it is there yet; the next rotation comes by
+			continue // it is incomplete; the next rotation compresses it
 		}
 		if err := compress(ctx, filepath.Join(dir, name)); err != nil {
 			problems = append(problems, fmt.Errorf("compressing %s: %w", name, err))

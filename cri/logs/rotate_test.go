@@ -23,8 +23,8 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
-// oneContainer is a runtime with one container, which writes its log the way
-// runtimes do: to the file it has open, whatever its name is by now.
+// oneContainer is a runtime with one container. It writes to the open log file, even after a
+// rename, as runtimes do.
 type oneContainer struct {
 	t    testing.TB
 	path string
@@ -33,8 +33,7 @@ type oneContainer struct {
 	state   runtimeapi.ContainerState
 	file    *os.File
 	reopens int
-	// before is called at the beginning of a reopen, after at its end; an error
-	// fails the call.
+	// before is called at the beginning of a reopen, after at its end; an error fails the call.
 	before, after func() error
 }
 
@@ -59,14 +58,14 @@ func (c *oneContainer) write(text string) {
 	require.NoError(c.t, err)
 }
 
-// numbers writes lines that say their numbers.
+// numbers writes lines that contain their numbers.
 func (c *oneContainer) numbers(from, to int) {
 	for i := from; i < to; i++ {
 		c.write(fmt.Sprintf("%sstdout F %d\n", stamp, i))
 	}
 }
 
-// exit ends the container, which ends its log.
+// exit ends the container and closes its log.
 func (c *oneContainer) exit() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -114,7 +113,7 @@ func newRotator(t testing.TB, cfg RotatorConfig) *Rotator {
 	return r
 }
 
-// content is what all files of a log hold, oldest first.
+// content returns the text of all files of a log, oldest first.
 func content(t testing.TB, path string) string {
 	t.Helper()
 	list, err := listRotated(path)
@@ -142,7 +141,7 @@ func gunzip(t testing.TB, data []byte) []byte {
 	return data
 }
 
-// numbered checks that a log counts from a number to another, each once.
+// numbered checks that a log contains each number from from to to once.
 func numbered(t testing.TB, text string, from, to int) {
 	t.Helper()
 	want := from
@@ -163,7 +162,7 @@ func filesOf(t testing.TB, path string) []string {
 	return names
 }
 
-// Section 9: at most five files, the newest rotated one not compressed.
+// Section 9: at most five files remain, and the newest rotated one is uncompressed.
 func TestRotate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		time.Sleep(time.Until(time.Date(2026, 5, 6, 7, 8, 9, 0, time.Local)))
@@ -235,15 +234,15 @@ func TestNextStamp(t *testing.T) {
 	require.Equal(t, "20270101-000000", nextStamp([]rotated{{stamp: "20261231-235959"}}, now), "the clock went back")
 }
 
-// What a runtime or an agent leaves behind that fails between rename and reopen: no line
-// is lost, and the next round makes good what is to be made good.
+// After a failure of runtime or agent between rename and reopen, no line is lost, and the next
+// round repairs the state.
 func TestRotateReopenFails(t *testing.T) {
 	for _, tc := range []struct {
 		name string
-		// round is the one that fails; then there is a new rotator after a crash.
+		// round is the round that fails. After a crash a new rotator follows.
 		round   func(c *oneContainer, r *Rotator)
 		crash   bool
-		files   int // after it
+		files   int // after round
 		reopens int // after the next round
 	}{
 		{"C41: not at all, so the log keeps its name", func(c *oneContainer, r *Rotator) {
@@ -288,8 +287,8 @@ func TestRotateReopenFails(t *testing.T) {
 	}
 }
 
-// makeOnly is a round in which the runtime makes the new file and goes on writing to the
-// old one.
+// makeOnly is a round in which the runtime creates the new file and continues to write to the old
+// one.
 func makeOnly(c *oneContainer, r *Rotator) {
 	c.before = func() error {
 		require.NoError(c.t, os.WriteFile(c.path, nil, 0o640))
@@ -298,7 +297,7 @@ func makeOnly(c *oneContainer, r *Rotator) {
 	r.round(c.t.Context())
 }
 
-// A file that is still written to is not compressed: the rest would be lost.
+// A file with a writer is not compressed, because later lines would be lost.
 func TestRotateDoesNotCompressWhatIsWritten(t *testing.T) {
 	c := newContainer(t)
 	r := newRotator(t, RotatorConfig{Runtime: c, MaxSize: 1000})
@@ -316,9 +315,9 @@ func TestRotateDoesNotCompressWhatIsWritten(t *testing.T) {
 	numbered(t, content(t, c.path), 0, 300)
 }
 
-// A container that can write to the folder of its logs puts there what it likes under
-// the names of rotated files. Nothing waits for the other end of a pipe, nothing that a
-// link leads to is read or written, and the log is rotated all the same.
+// A container with access to its log folder can create any file under the names of rotated files.
+// The rotator does not block on a pipe, neither reads nor writes through a link, and still rotates
+// the log.
 func TestRotateTakesPlainFilesOnly(t *testing.T) {
 	const a, b = ".20260101-000000", ".20260101-000001"
 	for name, plant := range map[string]func(t *testing.T, path, secret string){
@@ -351,7 +350,7 @@ func TestRotatorRuns(t *testing.T) {
 		defer cancel()
 		ended := make(chan error)
 		go func() { ended <- r.Run(ctx) }()
-		for i := range 3 { // at 0, 10 and 20 seconds
+		for i := range 3 { // at 0, 10 and 20 s
 			synctest.Wait()
 			c.numbers(100*i, 100*i+100)
 			time.Sleep(10*time.Second - time.Millisecond)
@@ -381,7 +380,7 @@ func TestRotatorRuns(t *testing.T) {
 	})
 }
 
-// stuck is a runtime that ignores its contexts for half an hour.
+// stuck is a runtime that ignores contexts for half an hour.
 type stuck struct{ RotatorRuntime }
 
 func (stuck) ListContainers(context.Context, *runtimeapi.ContainerFilter) ([]*runtimeapi.Container, error) {
@@ -414,7 +413,7 @@ func TestRenameNew(t *testing.T) {
 	}
 }
 
-// Compressed files are whole, and have the mode of the log, whatever the umask.
+// Compressed files are complete and have the log's mode, independent of the umask.
 func TestCompress(t *testing.T) {
 	text := strings.Repeat(one+two, 10000)
 	path := write(t, text)
@@ -433,7 +432,7 @@ func TestCompress(t *testing.T) {
 	require.Equal(t, text, string(gunzip(t, got)))
 }
 
-// The name of a file that is being compressed may be taken by a link.
+// compress does not follow a link at the name of its temporary file.
 func TestCompressFollowsNoLink(t *testing.T) {
 	path := write(t, one)
 	other := filepath.Join(t.TempDir(), "other")

@@ -10,15 +10,14 @@ import (
 )
 
 const (
-	// stampForm is how the name of a rotated file ends: the local time of its
-	// rotation, as upstream kubelets have it.
+	// stampForm is the suffix of a rotated file: the local time of its rotation, as in upstream
+	// kubelets.
 	stampForm  = "20060102-150405"
 	gzSuffix   = ".gz"
 	tempSuffix = ".tmp"
 )
 
-// rotated is a file that a rotation has put aside: N.log.STAMP, or N.log.STAMP.gz
-// once it is compressed.
+// rotated is a rotated file: N.log.STAMP, or N.log.STAMP.gz once it is compressed.
 type rotated struct {
 	name  string
 	stamp string
@@ -28,8 +27,8 @@ type rotated struct {
 // path returns the file's path; log is the path of its log.
 func (r rotated) path(log string) string { return filepath.Join(filepath.Dir(log), r.name) }
 
-// parseRotated tells whether name is a rotated file of the log called base.
-// Nothing but such names is ever touched.
+// parseRotated reports whether name is a rotated file of the log called base. Other files are
+// never changed.
 func parseRotated(base, name string) (rotated, bool) {
 	rest, ok := strings.CutPrefix(name, base+".")
 	if !ok {
@@ -47,8 +46,8 @@ func isStamp(s string) bool {
 	return err == nil
 }
 
-// sortRotated returns the rotated files among names, oldest first. Of a file that
-// is there in both forms only the uncompressed one is returned.
+// sortRotated returns the rotated files among names, oldest first. Of a file in both forms it
+// returns only the uncompressed one.
 func sortRotated(base string, names []string) []rotated {
 	var list []rotated
 	for _, name := range names {
@@ -71,7 +70,7 @@ func listRotated(path string) ([]rotated, error) {
 	return sortRotated(filepath.Base(path), names), nil
 }
 
-// newestPlain returns the newest rotated file that is not compressed.
+// newestPlain returns the newest uncompressed rotated file.
 func newestPlain(list []rotated) (newest rotated, ok bool) {
 	for _, r := range slices.Backward(list) {
 		if !r.gz {
@@ -90,8 +89,8 @@ func namesIn(dir string) ([]string, error) {
 	return d.Readdirnames(-1)
 }
 
-// nextStamp is the stamp of a rotation now. Stamps rise, whatever the clock does:
-// they tell the order of the files.
+// nextStamp returns the stamp of a rotation at now. Stamps always increase, even if the clock is
+// set back, because they define the order of the files.
 func nextStamp(list []rotated, now time.Time) string {
 	stamp := now.Format(stampForm)
 	if len(list) == 0 {
@@ -101,7 +100,7 @@ func nextStamp(list []rotated, now time.Time) string {
 	if stamp > newest {
 		return stamp
 	}
-	// Taken as UTC, where every second has a successor.
+	// Parsed as UTC, in which every second has a successor.
 	at, err := time.Parse(stampForm, newest)
 	if err != nil {
 		return stamp

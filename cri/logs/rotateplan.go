@@ -2,14 +2,14 @@ package logs
 
 import "strings"
 
-// cleanup is what is to be done with the files of a log before it is rotated.
+// cleanup is the plan for the old files of a log before a rotation.
 type cleanup struct {
 	remove   []string
-	compress []string // plain rotated files, oldest first
+	compress []string // uncompressed rotated files, oldest first
 }
 
-// planCleanup decides what happens to the files of the log called base. keep is
-// how many rotated files may stay. Nothing else in the directory is touched.
+// planCleanup plans the cleanup of the log called base. keep is the number of rotated files that
+// may stay. Other files in the folder stay unchanged.
 func planCleanup(base string, names []string, keep int) cleanup {
 	var plan cleanup
 	compressed := map[string]bool{}
@@ -23,10 +23,10 @@ func planCleanup(base string, names []string, keep int) cleanup {
 		r, ok := parseRotated(base, name)
 		switch {
 		case isLeftover(base, name):
-			// A crash came before it was complete.
+			// A crash interrupted compression.
 			plan.remove = append(plan.remove, name)
 		case ok && !r.gz && compressed[r.stamp]:
-			// A crash came before it was removed.
+			// A crash prevented its removal.
 			plan.remove = append(plan.remove, name)
 		case ok:
 			list = append(list, name)
@@ -43,7 +43,7 @@ func planCleanup(base string, names []string, keep int) cleanup {
 	return plan
 }
 
-// isLeftover tells whether name is what compressing a rotated file writes to.
+// isLeftover reports whether name is the temporary file of a compression.
 func isLeftover(base, name string) bool {
 	name, ok := strings.CutSuffix(name, tempSuffix)
 	if !ok {

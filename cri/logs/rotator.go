@@ -18,8 +18,8 @@ import (
 
 const minRotatePeriod = 3 * time.Second
 
-// RotatorRuntime is what a Rotator needs of a runtime. Every cri.RuntimeService
-// is one.
+// RotatorRuntime is the part of a runtime that a Rotator uses. Every cri.RuntimeService implements
+// it.
 type RotatorRuntime interface {
 	cri.ContainerReader
 	cri.LogReopener
@@ -27,56 +27,52 @@ type RotatorRuntime interface {
 
 // RotatorConfig configures a Rotator.
 type RotatorConfig struct {
-	// Runtime has the containers. Required.
+	// Runtime is the runtime of the containers. Required.
 	Runtime RotatorRuntime
-	// MaxSize is the size in bytes from which a log is rotated, the
-	// containerLogMaxSize of a kubelet. Zero means 10 MiB; negative: no log is
-	// ever rotated.
+	// MaxSize is the size in bytes at which a log is rotated, the kubelet's containerLogMaxSize.
+	// Default: 10 MiB. A negative value disables rotation.
 	MaxSize int64
-	// MaxFiles is how many files a container instance's log may have, the one
-	// that is written to included; at least 2. Zero means 5.
+	// MaxFiles is the maximum number of files of a container instance's log, including the current
+	// one; at least 2. Default: 5.
 	MaxFiles int
-	// Period is the time between two looks at all logs, at least 3s. Zero means
-	// 10s.
+	// Period is the interval between checks of all logs, at least 3 s. Default: 10 s.
 	Period time.Duration
-	// Workers is how many logs are rotated at a time. Zero means 1.
+	// Workers is the number of concurrent rotations. Default: 1.
 	Workers int
-	// OnRotate, if not nil, is called after each attempt to rotate a log, by up
-	// to Workers goroutines at a time. It must not block.
+	// OnRotate is called after each attempt to rotate a log, by up to Workers goroutines
+	// concurrently. It must not block. Optional.
 	OnRotate func(Rotation)
-	// Logger gets what goes wrong, the same at most once a minute. nil:
-	// discarded.
+	// Logger receives errors, the same one at most once a minute. Nil discards.
 	Logger *slog.Logger
 }
 
 // Rotation is one attempt to rotate a log.
 type Rotation struct {
 	ContainerID string
-	// Path is the log's, Rotated what it was renamed to; "" if it keeps its
-	// name.
+	// Path is the log's path. Rotated is its new name, or "" if the log keeps its name.
 	Path, Rotated string
-	// Size is how large it was, in bytes.
+	// Size is the log's size before, in bytes.
 	Size int64
-	// Err is what went wrong, with Rotated or without: an old file that could
-	// not be compressed, or a runtime that did not reopen the log.
+	// Err is the error of the attempt, with or without Rotated: an old file that could not be
+	// compressed, or a runtime that did not reopen the log.
 	Err error
 }
 
 // ErrAlreadyRun is returned by a second Run.
 var ErrAlreadyRun = fields.AlreadyRun("logs")
 
-// Rotator rotates the logs of running containers that have grown too large. It
-// keeps what it needs in the names of the files, so that another rotator, also
-// that of an upstream kubelet, can go on at any point at which it was killed.
+// Rotator rotates the logs of running containers that are too large. Its state is in the names of
+// the files, so that another rotator, or an upstream kubelet, can continue after a crash at any
+// point.
 type Rotator struct {
 	cfg     RotatorConfig
 	ran     atomic.Bool
 	limiter *loglimit.Limiter
 
-	known map[string]*rotating // by container ID; of the goroutine that runs round
+	known map[string]*rotating // by container ID; used only by the goroutine that runs round
 }
 
-// NewRotator returns a rotator. The error names the field that cannot be.
+// NewRotator returns a Rotator. The error contains the names of invalid fields.
 func NewRotator(cfg RotatorConfig) (*Rotator, error) {
 	f := fields.Of("logs: RotatorConfig")
 	f.Required("Runtime", cfg.Runtime)
@@ -97,10 +93,9 @@ func NewRotator(cfg RotatorConfig) (*Rotator, error) {
 	return &Rotator{cfg: cfg, limiter: loglimit.New(time.Minute), known: map[string]*rotating{}}, nil
 }
 
-// Run looks at all logs at once and then every Period, until ctx ends. It returns
-// nil when nothing of it runs any more, or an error after ten seconds in which the
-// runtime or OnRotate did not return. A rotation that ctx cuts short is completed
-// or taken back. A second Run returns ErrAlreadyRun.
+// Run checks all logs at once and then every Period, until ctx ends. It returns nil after its
+// goroutines have ended, or an error if Runtime or OnRotate has not returned within 10 s. A
+// rotation that ctx interrupts is completed or reverted. A second Run returns ErrAlreadyRun.
 func (r *Rotator) Run(ctx context.Context) error {
 	if r.ran.Swap(true) {
 		return ErrAlreadyRun
@@ -125,7 +120,7 @@ func (r *Rotator) Run(ctx context.Context) error {
 	return nil
 }
 
-// round looks at the logs of all containers that run.
+// round checks the logs of all running containers.
 func (r *Rotator) round(ctx context.Context) {
 	list, err := r.cfg.Runtime.ListContainers(ctx, &runtimeapi.ContainerFilter{
 		State: &runtimeapi.ContainerStateValue{State: runtimeapi.ContainerState_CONTAINER_RUNNING},
@@ -149,7 +144,7 @@ func (r *Rotator) round(ctx context.Context) {
 	r.each(ctx, known)
 }
 
-// each has the workers look at the containers.
+// each distributes the containers to the workers.
 func (r *Rotator) each(ctx context.Context, known map[string]*rotating) {
 	work := make(chan *rotating)
 	var workers sync.WaitGroup

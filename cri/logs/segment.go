@@ -9,25 +9,23 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// fileID tells files apart, whatever their names.
+// fileID identifies a file independent of its name.
 type fileID struct{ dev, ino uint64 }
 
-// segment is one open file of a log: the one that is written to, or one that a
-// rotation has put aside.
+// segment is one open file of a log: the current one or a rotated one.
 type segment struct {
 	file *os.File
 	id   fileID
-	// stamp is the stamp of the newest rotated file when this file was opened. Files
-	// with later stamps follow this one, or are this one. With placed it is this
-	// file's own.
+	// stamp is the stamp of the newest rotated file when this file was opened. Files with later
+	// stamps follow this file, or are this file. With placed, stamp is this file's own.
 	stamp  string
 	placed bool
-	pos    int64 // up to where it has been read, in whole lines after a rewind
-	end    int64 // up to where it has been seen
+	pos    int64 // position up to which it was read, in whole lines after a rewind
+	end    int64 // highest position up to which it was read
 }
 
-// openSegment opens a file for reading. It refuses what is not a regular file,
-// without waiting for the other end of a pipe.
+// openSegment opens a file for reading. It refuses all but regular files, and does not block on a
+// pipe.
 func openSegment(path string) (*segment, error) {
 	file, err := os.OpenFile(path, os.O_RDONLY|unix.O_NONBLOCK, 0)
 	if err != nil {
@@ -41,8 +39,8 @@ func openSegment(path string) (*segment, error) {
 	return &segment{file: file, id: id}, nil
 }
 
-// openPlain opens a rotated file. Containers that see the folder can put there whatever
-// they like: it follows no link, and waits for no pipe.
+// openPlain opens a rotated file. Containers with access to the folder can create any file there,
+// so it follows no link and does not block on a pipe.
 func openPlain(path string) (*os.File, error) {
 	file, err := os.OpenFile(path, os.O_RDONLY|unix.O_NONBLOCK|unix.O_NOFOLLOW, 0)
 	if err != nil {
@@ -66,7 +64,7 @@ func identify(file *os.File) (fileID, int64, error) {
 	return fileID{uint64(stat.Dev), stat.Ino}, stat.Size, nil
 }
 
-// look returns identity and size of the file that a path names.
+// look returns identity and size of the file at path.
 func look(path string) (fileID, int64, error) {
 	var stat unix.Stat_t
 	if err := retry(func() error { return unix.Stat(path, &stat) }); err != nil {
@@ -95,7 +93,7 @@ func openRotated(path string, r rotated) (*segment, error) {
 
 func (s *segment) close() error { return s.file.Close() }
 
-// Read reads on from pos. It returns io.EOF with or after the last bytes.
+// Read continues at pos. It returns io.EOF with or after the last bytes.
 func (s *segment) Read(p []byte) (int, error) {
 	n, err := s.file.ReadAt(p, s.pos)
 	s.pos += int64(n)
@@ -103,8 +101,8 @@ func (s *segment) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// rewind goes back to read n bytes again.
+// rewind moves back n bytes.
 func (s *segment) rewind(n int) { s.pos -= int64(n) }
 
-// startOver goes back to the beginning of a file that was truncated.
+// startOver returns to the beginning of a truncated file.
 func (s *segment) startOver() { s.pos, s.end = 0, 0 }

@@ -5,17 +5,17 @@ import (
 	"errors"
 )
 
-// splitter cuts blocks of a file into lines and hands them on. A line longer than
-// a block is handed on in pieces.
+// splitter splits blocks of a file into lines for a printer. It passes a line longer than a block
+// in pieces.
 type splitter struct {
 	to *printer
-	// long is the overlong line of which a part has been handed on; skip tells
-	// that it was in no known format.
+	// long is an overlong line of which a part was passed on. skip is true if its format is
+	// unknown.
 	long         Line
 	inLong, skip bool
 }
 
-// feed hands on the complete lines in b and returns how much of b that was.
+// feed processes the complete lines in b and returns their total length.
 func (s *splitter) feed(b []byte) (int, error) {
 	used := 0
 	if s.inLong {
@@ -42,7 +42,7 @@ func (s *splitter) feed(b []byte) (int, error) {
 	return used, nil
 }
 
-// goOn hands on more of the overlong line.
+// goOn processes the next piece of the overlong line.
 func (s *splitter) goOn(b []byte) (int, error) {
 	content, _, ended := bytes.Cut(b, newline)
 	used := len(content)
@@ -57,7 +57,7 @@ func (s *splitter) goOn(b []byte) (int, error) {
 	return used, s.to.line(s.long, ended)
 }
 
-// overlong hands on a line whose end is not in sight. Everything in b is used.
+// overlong processes all of b as the beginning of a line whose end is unknown.
 func (s *splitter) overlong(b []byte) error {
 	line, ok, err := parse(b)
 	s.inLong, s.skip, s.long = true, !ok, line
@@ -67,7 +67,7 @@ func (s *splitter) overlong(b []byte) error {
 	return s.to.line(line, false)
 }
 
-// rest hands on a last line that has no end.
+// rest processes an unterminated last line.
 func (s *splitter) rest(b []byte) error {
 	if s.inLong || len(b) == 0 {
 		return nil
@@ -79,7 +79,7 @@ func (s *splitter) rest(b []byte) error {
 	return s.to.line(line, false)
 }
 
-// parse parses a line. ok is false for a line to leave out.
+// parse parses a line. ok is false for a line to skip.
 func parse(raw []byte) (line Line, ok bool, err error) {
 	line, err = ParseLine(raw)
 	switch {
@@ -91,5 +91,4 @@ func parse(raw []byte) (line Line, ok bool, err error) {
 	return Line{}, false, nil
 }
 
-// reset is for the beginning of another file.
 func (s *splitter) reset() { s.inLong = false }

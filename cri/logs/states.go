@@ -8,21 +8,19 @@ import (
 	"github.com/podwright/podwright/cri"
 )
 
-// States tells which containers run. It is asked about one container when its log
-// was closed, and about all whose logs are followed once a period, so whoever
-// knows already (the cache of PLEG) should answer from memory. It is safe for
-// concurrent use.
+// States reports which containers are running. Running is called for one container when its log is
+// closed, and once a period for all containers whose logs are followed, so implementations with a
+// cache (such as the PLEG's) should use it. It must be safe for concurrent use.
 type States interface {
-	// Running tells for each ID whether the container runs. One that does not
-	// is not followed any further, so what is not known counts as running. An
-	// error means that nothing is known of any. ids is not to be changed or kept.
-	// It returns when ctx ends.
+	// Running reports for each ID whether the container is running. Following ends for one that is
+	// not, so an unknown state must be reported as running. An error means that all states are
+	// unknown. It must not change or keep ids. It returns when ctx ends.
 	Running(ctx context.Context, ids []string) ([]bool, error)
 }
 
-// RuntimeStates asks a runtime: with ContainerStatus about one container, with a
-// single ListContainers about several. A container that the runtime does not know
-// has stopped; one in state Unknown counts as running.
+// RuntimeStates reads states from a runtime: ContainerStatus for one container, a single
+// ListContainers for several. A container that the runtime does not list has stopped; one in state
+// Unknown counts as running.
 func RuntimeStates(runtime cri.ContainerReader) States { return runtimeStates{runtime} }
 
 type runtimeStates struct{ runtime cri.ContainerReader }

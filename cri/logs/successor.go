@@ -6,12 +6,11 @@ import (
 	"io/fs"
 )
 
-// openTries bounds how often a rotation may come between looking and opening.
+// openTries bounds the retries after rotations between listing and opening.
 const openTries = 10
 
-// openStart opens the file that reading begins with: the one that the path names
-// or, in the moment of a rotation at which there is none, the newest rotated one
-// that is not compressed.
+// openStart opens the file to begin with: the file at path or, if it is missing in the middle of a
+// rotation, the newest uncompressed rotated file.
 func openStart(path string) (*segment, error) {
 	for range openTries {
 		s, err := openSegment(path)
@@ -35,18 +34,17 @@ func openStart(path string) (*segment, error) {
 	return nil, fmt.Errorf("%s: rotated away %d times while it was opened", path, openTries)
 }
 
-// opened records which rotations precede the file, which was opened as the log
-// before the rotated files were listed.
+// opened sets stamp and placed of a file that was opened as the log before list was read.
 func (s *segment) opened(path string, list []rotated) {
 	for _, r := range list {
 		s.stamp = r.stamp
 		if s.placed = s.is(path, r); s.placed {
-			return // it was rotated in between
+			return // rotated meanwhile
 		}
 	}
 }
 
-// is reports whether the segment is an uncompressed rotated file of the log at path.
+// is reports whether the segment is the uncompressed rotated file r of the log at path.
 func (s *segment) is(path string, r rotated) bool {
 	if r.gz {
 		return false
@@ -55,10 +53,9 @@ func (s *segment) is(path string, r rotated) bool {
 	return err == nil && id == s.id
 }
 
-// successor opens the file in which a log goes on after s, which the log's path
-// no longer names: the next rotated file that is not compressed yet, or the file at
-// the path. It returns nil while there is neither. gap reports that files between the
-// two may be missing or compressed, so that their lines are not read.
+// successor opens the file in which a log continues after s, which is no longer the file at path:
+// the next uncompressed rotated file, or the file at path. It returns nil without either. gap
+// reports that files in between may be missing or compressed, so that their lines are not read.
 func successor(s *segment, path string) (next *segment, gap bool, err error) {
 	for range openTries {
 		next, gap, err = trySuccessor(s, path)
@@ -69,9 +66,9 @@ func successor(s *segment, path string) (next *segment, gap bool, err error) {
 	return nil, false, nil
 }
 
-// trySuccessor fails with fs.ErrNotExist when a rotation came in between.
+// trySuccessor fails with fs.ErrNotExist if a rotation intervened.
 func trySuccessor(s *segment, path string) (*segment, bool, error) {
-	// The path first, then the list: what is rotated in between is in the list.
+	// First the path, then the list: a file that is rotated in between is in the list.
 	current, err := openSegment(path)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, false, err
@@ -84,7 +81,7 @@ func trySuccessor(s *segment, path string) (*segment, bool, error) {
 			current.opened(path, list)
 		}
 		return current, gap && current != nil, nil
-	case current != nil: // a rotated file comes first, or it was renamed back
+	case current != nil: // a rotated file comes first, or s was renamed back
 		_ = current.close()
 	}
 	if err != nil || next == nil {
@@ -94,7 +91,7 @@ func trySuccessor(s *segment, path string) (*segment, bool, error) {
 	return opened, gap, err
 }
 
-// after returns the first uncompressed rotated file that follows s, nil without one.
+// after returns the first uncompressed rotated file that follows s, or nil.
 func (s *segment) after(path string, list []rotated) (next *rotated, gap bool) {
 	placed, compressed := s.placed, 0
 	for _, r := range list {

@@ -12,20 +12,18 @@ import (
 
 const (
 	blockSize = 16 << 10
-	// minScan is how far back Tail looks at least before it gives up on finding
+	// minScan is the minimum that Tail scans backwards, in bytes, before it gives up finding
 	// maxBytes of content.
 	minScan = 1 << 20
 )
 
-// Tail returns what the container wrote in the last maxLines physical lines of a
-// log file, at most the last maxBytes bytes of it: content only, the parts of a
-// partial line joined, each stream for itself. A line without a newline at the
-// end of the file comes on top of maxLines. Lines in no
-// known format are skipped; a JSON line of docker is an error that wraps
-// ErrDockerLine.
+// Tail returns the container's output in the last maxLines physical lines of a log file, at most
+// its last maxBytes bytes. It returns content only and joins the parts of a partial line per
+// stream. An unterminated last line is included in addition to maxLines. Lines in an unknown
+// format are skipped; a JSON line of docker is an error that wraps ErrDockerLine.
 //
-// Zero or a negative value means no limit. With maxBytes, not more than the
-// larger of 1 MiB and 8*maxBytes is read, whatever the lines look like.
+// Zero or a negative value means no limit. With maxBytes, Tail reads at most the larger of 1 MiB
+// and 8*maxBytes.
 func Tail(path string, maxLines int, maxBytes int64) (string, error) {
 	info, err := os.Stat(path)
 	if err != nil {
@@ -46,8 +44,8 @@ func Tail(path string, maxLines int, maxBytes int64) (string, error) {
 	return string(cutFront(join(lines), maxBytes)), nil
 }
 
-// lastLines parses the lines at the end of a file of the given size, oldest
-// first, going back block by block until it has enough.
+// lastLines parses the lines at the end of a file of the given size and returns them oldest first.
+// It reads backwards block by block until it has enough.
 func lastLines(r io.ReaderAt, size int64, maxLines int, maxBytes int64) ([]Line, error) {
 	t := tail{maxLines: maxLines, maxBytes: maxBytes}
 	stop := int64(0)
@@ -64,7 +62,7 @@ func lastLines(r io.ReaderAt, size int64, maxLines int, maxBytes int64) ([]Line,
 			if err != nil && !errors.Is(err, io.EOF) {
 				return nil, err
 			}
-			// The file shrank meanwhile; what is gone is gone.
+			// The file shrank meanwhile.
 			block = block[:n]
 		}
 		t.prepend(block)
@@ -86,20 +84,19 @@ type tail struct {
 	maxBytes int64
 
 	lines []Line // newest first
-	// pieces are the blocks of the line whose beginning has not been reached,
-	// last one first.
+	// pieces are the blocks of a line whose beginning was not reached yet, last one first.
 	pieces  [][]byte
 	counted int
 	bytes   int64
 	started bool  // a newline was seen
-	err     error // of a line that is refused
+	err     error // of a refused line
 }
 
 func (t *tail) done() bool {
 	return t.err != nil || t.maxLines > 0 && t.counted >= t.maxLines || t.maxBytes > 0 && t.bytes >= t.maxBytes
 }
 
-// prepend goes backwards through the block that lies before everything seen.
+// prepend processes the block before all earlier blocks, backwards.
 func (t *tail) prepend(block []byte) {
 	for !t.done() {
 		newline := bytes.LastIndexByte(block, '\n')
@@ -114,7 +111,7 @@ func (t *tail) prepend(block []byte) {
 	t.pieces = append(t.pieces, block)
 }
 
-// whole puts the pieces of a line together.
+// whole joins the pieces of a line.
 func (t *tail) whole() []byte {
 	slices.Reverse(t.pieces)
 	line := bytes.Join(t.pieces, nil)
@@ -122,8 +119,7 @@ func (t *tail) whole() []byte {
 	return line
 }
 
-// take adds a whole line. What follows the last newline of the file does not
-// count as a line.
+// take adds a whole line. The text after the file's last newline does not count as a line.
 func (t *tail) take(raw []byte) {
 	if t.started {
 		t.counted++
@@ -140,8 +136,8 @@ func (t *tail) take(raw []byte) {
 	}
 }
 
-// join puts the lines, oldest first, together. Streams may interleave in the
-// middle of a partial line: each is held back until its line is complete.
+// join joins lines, oldest first. Partial lines of both streams may interleave, so it buffers each
+// until it is complete.
 func join(lines []Line) []byte {
 	var out []byte
 	open := map[Stream][]byte{}
@@ -155,7 +151,7 @@ func join(lines []Line) []byte {
 	return append(append(out, open[Stdout]...), open[Stderr]...)
 }
 
-// cutFront keeps the last n bytes, less the rest of a character cut in two.
+// cutFront returns the last n bytes, without the rest of a character that was cut.
 func cutFront(b []byte, n int64) []byte {
 	if n <= 0 || int64(len(b)) <= n {
 		return b
@@ -167,12 +163,12 @@ func cutFront(b []byte, n int64) []byte {
 	return b
 }
 
-// tailBlock is the first block that is read from the end; each one after that is
-// twice as large, up to blockSize.
+// tailBlock is the size of the first block read from the end, in bytes. Later blocks double in
+// size up to blockSize.
 const tailBlock = 1 << 10
 
-// tailStart returns where the last n lines of a file of the given size begin.
-// What follows the last newline comes on top of them.
+// tailStart returns the position of the last n lines of a file of the given size. Text after the
+// last newline is included in addition.
 func tailStart(r io.ReaderAt, size, n int64) (int64, error) {
 	buf := make([]byte, blockSize)
 	for end, length := size, int64(tailBlock); end > 0; {

@@ -56,7 +56,7 @@ func TestTail(t *testing.T) {
 	}
 }
 
-// C46: at most 80 lines and 2048 bytes of them.
+// C46: at most 80 lines and their last 2048 bytes.
 func TestTailOfTerminationMessage(t *testing.T) {
 	var log, want strings.Builder
 	for i := range 500 {
@@ -81,7 +81,7 @@ func TestTailErrors(t *testing.T) {
 	require.ErrorContains(t, err, "not a regular file")
 }
 
-// counter counts what is read.
+// counter counts the bytes read.
 type counter struct {
 	io.ReaderAt
 	n int64
@@ -93,7 +93,7 @@ func (c *counter) ReadAt(p []byte, off int64) (int, error) {
 	return n, err
 }
 
-// Not more than the larger of 1 MiB and eight times the bytes is read.
+// Tail reads at most the larger of 1 MiB and eight times maxBytes.
 func TestTailOfAnEndlessLine(t *testing.T) {
 	endless := stamp + "stdout F " + strings.Repeat("x", 8<<20)
 	c := &counter{ReaderAt: strings.NewReader(endless)}
@@ -105,7 +105,8 @@ func TestTailOfAnEndlessLine(t *testing.T) {
 	require.NoError(t, err, "a file that shrank")
 }
 
-// forward is Tail by the book: parse all lines, keep the last ones.
+// forward is a simple reference implementation of Tail: it parses all lines and returns the last
+// ones.
 func forward(text string, maxLines int, maxBytes int64) string {
 	physical := strings.Split(text, "\n")
 	if maxLines > 0 && len(physical)-1 > maxLines {
@@ -125,7 +126,7 @@ func FuzzTail(f *testing.F) {
 	f.Add([]byte(stamp+"stdout P a\n"+stamp+"stdout F ä\n"), uint8(0), uint16(2), uint16(400))
 	f.Add(bytes.Repeat([]byte("\n"), 100), uint8(9), uint16(9), uint16(2000))
 	f.Fuzz(func(t *testing.T, in []byte, maxLines uint8, maxBytes, pad uint16) {
-		// Padding makes lines cross the borders of blocks.
+		// Padding moves lines across the borders of blocks.
 		text := stamp + "stdout F " + strings.Repeat("p", int(pad)*4) + "\n" + string(in)
 		lines, err := lastLines(strings.NewReader(text), int64(len(text)), int(maxLines), 0)
 		require.NoError(t, err)

@@ -7,10 +7,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// writerOf tells whether anybody can still write to a file. The kernel says so:
-// it grants a read lease on a file only while nobody has it open for writing. The
-// lease is given back at once; nobody opens a rotated file to write to it, so
-// nobody has to wait for that.
+// writerOf reports whether a process has a file open for writing: the kernel grants a read lease
+// only if none has. The lease is released at once. It delays no process, because rotated files are
+// not opened for writing.
 func writerOf(file *os.File) writer {
 	fd := file.Fd()
 	_, err := unix.FcntlInt(fd, unix.F_SETLEASE, unix.F_RDLCK)
@@ -18,7 +17,7 @@ func writerOf(file *os.File) writer {
 		return writerThere
 	}
 	if err != nil {
-		// A file system without leases, or a file of somebody else.
+		// A filesystem without leases, or a file of another user.
 		return writerUnknown
 	}
 	_, _ = unix.FcntlInt(fd, unix.F_SETLEASE, unix.F_UNLCK)

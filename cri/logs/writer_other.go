@@ -4,5 +4,5 @@ package logs
 
 import "os"
 
-// writerOf does not know: only Linux tells whether a file is open for writing.
+// writerOf returns writerUnknown: only Linux can detect writers of a file.
 func writerOf(*os.File) writer { return writerUnknown }
