@@ -15,57 +15,49 @@ import (
 	"github.com/podwright/podwright/internal/fields"
 )
 
-// Config configures a Manager. Only Service is required.
+// Config configures a Manager.
 type Config struct {
-	// Service looks up and pulls images. Required.
+	// Service inspects and pulls images. Required.
 	Service cri.ImageService
-	// MaxParallelPulls is how many pulls run at a time. Zero and one mean one
-	// after the other; a negative value means no limit. The others wait in a queue
-	// without bound: it is never longer than there are pods.
+	// MaxParallelPulls bounds the concurrent pulls. Default: 1. A negative value means no limit.
+	// Further pulls wait in a queue, which is unbounded but never longer than the number of pods.
 	MaxParallelPulls int
-	// QPS is how many pulls per second may begin in the long run; zero means 5,
-	// a negative value means no limit. A pull beyond it fails at once.
+	// QPS is the long-term rate at which pulls may begin, per second. Default: 5. A negative value
+	// means no limit. A pull beyond the rate fails at once.
 	QPS float64
-	// Burst is how many pulls may begin at once; zero means 10.
+	// Burst is the number of pulls that may begin at once. Default: 10.
 	Burst int
-	// Credentials finds what to authenticate with: it is tried in turn until
-	// one works. It is asked at most once per Ensure, before the pull or when it
-	// matters who may use an image that is there, and with the repository
-	// alone. Its error is told if the pull fails, and does not fail it. nil, or
-	// an empty answer: an anonymous pull.
+	// Credentials finds the credentials of a pod. A pull tries them in order until one works. It
+	// is called at most once per Ensure, before the pull or to verify access to a present image,
+	// with the repository only. Its error does not fail the pull, but is part of the error of a
+	// failed pull. Nil, or a result without credentials: an anonymous pull.
 	Credentials credentials.Source
-	// Records remember who pulled what, so that a pod can use a private image
-	// that is on the node only if it may pull it. nil: every pod can use every
-	// image that is on the node.
+	// Records store the credentials of earlier pulls, so that a pod can use a present private
+	// image only if it could pull it. Nil: every pod can use every present image.
 	Records *records.Store
-	// Event records Kubernetes events on the container, or on the pod for a
-	// volume: Pulling, Pulled, Failed, BackOff, InspectFailed,
-	// ErrImageNeverPull. nil records none.
-	Event podwright.EventFunc
-	// Metrics are optional callbacks.
+	// Event records Kubernetes events on the container, or on the pod for a volume: Pulling,
+	// Pulled, Failed, BackOff, InspectFailed, ErrImageNeverPull. Nil records none.
+	Event   podwright.EventFunc
 	Metrics Metrics
-	// Span is called before each wait of a container for a pull ("Images/Pull", with the image, the
-	// pod as k8s.pod and k8s.pod.uid), and end when it is over, with its error. The context that
-	// it returns is that of the wait, and of the pull if the container is the first who wants it.
-	// nil: nobody is called.
+	// Span is called before a container waits for a pull ("Images/Pull", with the image, the pod
+	// as k8s.pod and k8s.pod.uid). end is called when the wait ends, with its error. The returned
+	// context is used for the wait, and for the pull if this container is the first to request it.
+	// Optional.
 	Span func(ctx context.Context, name string, attributes ...slog.Attr) (_ context.Context, end func(err error))
-	// Logger gets one debug line per failed pull, which its event and error tell, too;
-	// nil discards.
+	// Logger receives one debug line per failed pull, whose text is also in the event and the
+	// error. Nil discards.
 	Logger *slog.Logger
 }
 
-// Metrics are callbacks for counters and histograms. Each may be nil. They must not
-// block.
+// Metrics are callbacks for counters and histograms. Each is optional. They must not block.
 type Metrics struct {
-	// OnRequest is called once the presence of an image is known and its pull
-	// decided upon.
+	// OnRequest is called after the image was inspected and the pull decided.
 	OnRequest func(policy v1.PullPolicy, present, pull bool)
-	// OnPull is called after each pull that was not called off, once for all who
-	// waited for it, with the size of the image in bytes when it succeeded and
-	// is known.
+	// OnPull is called after each pull that was not cancelled, once for all waiting requests. size
+	// is the image's size in bytes if the pull succeeded and the size is available, else 0.
 	OnPull func(image string, took time.Duration, size uint64, err error)
-	// OnWait is called for each pod whose image was to be pulled, when it does not
-	// wait for it any more, however that ended.
+	// OnWait is called for each pod whose image had to be pulled, at the end of its wait, also
+	// after a failure.
 	OnWait func(pod types.UID, from, to time.Time)
 }
 

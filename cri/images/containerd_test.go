@@ -14,8 +14,8 @@ import (
 	"github.com/podwright/podwright/internal/testkit/testcri"
 )
 
-// The tests in this file need real runtimes: examples/tools/testbed provides them and
-// sets the variables that say where they are.
+// The tests in this file need real runtimes. examples/tools/testbed provides them and sets the
+// variables with their endpoints.
 
 // oneSecret has a secret "right" and a secret "wrong" for a registry.
 type oneSecret string
@@ -29,8 +29,7 @@ func (s oneSecret) Secret(_ context.Context, namespace, name string) (*v1.Secret
 	}, nil
 }
 
-// An image of a registry that demands a password comes with the pod's secret and not
-// without.
+// An image of a registry with a password can be pulled only with the pod's secret.
 func TestContainerdCredentials(t *testing.T) {
 	testcri.Each(t, func(t *testing.T, node testcri.Node) {
 		service, registry := node.Images(t), newTestRegistry(t, "p")

@@ -13,7 +13,7 @@ import (
 	"github.com/podwright/podwright/cri/images"
 )
 
-// empty is a runtime without images whose registry knows none either.
+// empty is a runtime without images whose registry has no images either.
 type empty struct{ cri.ImageService }
 
 func (empty) ImageStatus(context.Context, *runtimeapi.ImageSpec, bool) (*runtimeapi.ImageStatusResponse, error) {

@@ -11,22 +11,20 @@ import (
 	"github.com/podwright/podwright"
 )
 
-// PullState is a pull that waits or is under way.
+// PullState is a waiting or running pull.
 type PullState struct {
-	// Image is the normalised name.
 	Image string
-	// Pods wait for it; Requests says for what of them, in the same order.
+	// Pods wait for it. Requests are their containers or volumes, in the same order.
 	Pods     []types.UID
 	Requests []string
-	// Position is its place in the queue, counted from 1; 0 when it is under way.
+	// Position is its position in the queue, from 1; 0 for a running pull.
 	Position int
-	// Since is when it was first asked for, Started when it began; zero while it
-	// waits.
+	// Since is the time of the first request, Started the start of the pull; zero while it waits.
 	Since, Started time.Time
 }
 
-// Pulls lists the pulls, those under way first and then the queue in its order. How far
-// a pull has come is not known: the CRI does not tell.
+// Pulls lists the pulls: first the running ones, then the queue in its order. The CRI does not
+// report their progress.
 func (m *Manager) Pulls() []PullState {
 	q := m.queue
 	q.mu.Lock()
@@ -52,9 +50,9 @@ func (f *flight) state(position int) PullState {
 	return s
 }
 
-// Explain returns one Explanation for each image that a pod waits for: first the pulls, as
-// in Pulls, then the images whose last pull failed, by name. It is nil for a pod that waits
-// for none.
+// Explain returns one Explanation for each image that a pod waits for: first the pulls, as in
+// Pulls, then by name the images whose last pull failed. It returns nil if the pod waits for no
+// image.
 func (m *Manager) Explain(pod types.UID) (out []podwright.Explanation) {
 	running := 0
 	for _, p := range m.Pulls() {

@@ -24,8 +24,8 @@ func TestInspectError(t *testing.T) {
 	require.ErrorContains(t, err, `pod ns/pod-u, container "c"`)
 }
 
-// C23: ErrImagePull, then ImagePullBackOff with the previous error's text; another
-// pod with the same image is not held back.
+// C23: a pod gets ErrImagePull, then ImagePullBackOff with the previous error's text. A second pod
+// with the same image has its own back-off.
 func TestBackoff(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newService()
@@ -72,7 +72,7 @@ func TestBackoff(t *testing.T) {
 	})
 }
 
-// The runtime's own Canceled, with nobody having cancelled, is a failure like others.
+// The runtime's own Canceled, without a cancelled context, is an ordinary failure.
 func TestReasonsOfTheRuntime(t *testing.T) {
 	for text, want := range map[string]string{
 		"RegistryUnavailable: dial tcp":         ReasonRegistryUnavailable,
@@ -119,7 +119,7 @@ func TestThrottle(t *testing.T) {
 	})
 }
 
-// A pod that is gone leaves nothing behind, and takes nothing of another with it.
+// Forget drops all state of one pod and no state of another.
 func TestForget(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newService()

@@ -19,20 +19,20 @@ import (
 	"github.com/podwright/podwright/cri"
 )
 
-// service is an image service in memory. Embedding the interface makes every
-// call that is not expected fail the test loudly.
+// service is an in-memory image service. Because it embeds the interface, an unexpected call
+// panics.
 type service struct {
 	cri.ImageService
 
 	mu      sync.Mutex
 	images  map[string]*runtimeapi.Image // by name and by ID
-	fail    map[string]error             // what a pull of a name fails with
+	fail    map[string]error             // errors of pulls, by name
 	inspect error
 	took    time.Duration
 	pulls   []string // "image user"
 	running int
 	most    int
-	// pulledWith is the context of the pull before.
+	// pulledWith is the context of the last pull.
 	pulledWith context.Context
 }
 
@@ -96,14 +96,13 @@ func (s *service) set(image string, err error) {
 	s.fail[image] = err
 }
 
-// takes sets how long pulls take from now on.
 func (s *service) takes(d time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.took = d
 }
 
-// load is how many pulls run, and how many did at most.
+// load returns the number of running pulls and its maximum so far.
 func (s *service) load() (running, most int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -116,7 +115,7 @@ func (s *service) pulled() []string {
 	return append([]string(nil), s.pulls...)
 }
 
-// recorder keeps events as "Type Reason fieldPath".
+// recorder records events as "Type Reason fieldPath".
 type recorder struct {
 	mu     sync.Mutex
 	events []string
@@ -143,7 +142,7 @@ func newManager(t *testing.T, cfg Config) *Manager {
 	return m
 }
 
-// serving runs a test in a bubble, with a service whose pulls take some time.
+// serving runs a test in a bubble, with a service whose pulls take took.
 func serving(t *testing.T, took time.Duration, cfg Config, test func(t *testing.T, s *service, m *Manager)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
@@ -154,7 +153,6 @@ func serving(t *testing.T, took time.Duration, cfg Config, test func(t *testing.
 	})
 }
 
-// get asks for an image.
 func get(t *testing.T, m *Manager, uid, image string, policy v1.PullPolicy) error {
 	t.Helper()
 	_, err := m.Ensure(t.Context(), request(uid, image, policy))

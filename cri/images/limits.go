@@ -25,7 +25,7 @@ func newBucket(qps float64, burst int) *bucket {
 	return &bucket{qps: qps, burst: float64(burst), tokens: float64(burst)}
 }
 
-// take takes a token if there is one at now.
+// take takes a token at now and reports whether one was available.
 func (b *bucket) take(now time.Time) bool {
 	if b.qps < 0 {
 		return true
@@ -45,7 +45,7 @@ func (b *bucket) take(now time.Time) bool {
 	return true
 }
 
-// history remembers the last failed pull per pod and image.
+// history stores the last failed pull per pod and image.
 type history struct {
 	delays *backoff.Table
 
@@ -59,14 +59,14 @@ type failure struct {
 	tries int // in a row
 }
 
-// failureLifetime is the time after its last failure at which the count of a key starts anew.
+// failureLifetime is the time after a key's last failure at which its count restarts.
 const failureLifetime = 10 * time.Minute
 
 func newHistory() *history {
 	return &history{delays: backoff.New(backoff.Config{Forget: failureLifetime}), last: map[string]failure{}}
 }
 
-// blocked returns until when a key is held back and by what, or a zero time.
+// blocked returns the end of a key's back-off and the failure, or a zero time.
 func (h *history) blocked(key string, now time.Time) (time.Time, error) {
 	h.mu.Lock()
 	f, ok := h.last[key]
@@ -81,9 +81,8 @@ func (h *history) blocked(key string, now time.Time) (time.Time, error) {
 	return until, f.err
 }
 
-// failed records a failure and returns until when it holds the key back. What
-// is older than the forget time is dropped here, so that keys of pods that are
-// gone do not pile up.
+// failed records a failure and returns the end of the back-off. It also drops expired failures, so
+// that keys of removed pods do not accumulate.
 func (h *history) failed(key string, now time.Time, err error) time.Time {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -97,15 +96,15 @@ func (h *history) failed(key string, now time.Time, err error) time.Time {
 	return now.Add(h.delays.Next(key, now, now))
 }
 
-// succeeded lets the key go. The count of its failures is left to be forgotten
-// by time: a registry that works now and then is not a healthy one.
+// succeeded ends the back-off of a key. The count of failures expires by time only, because a
+// registry that succeeds now and then is still unreliable.
 func (h *history) succeeded(key string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	delete(h.last, key)
 }
 
-// forget drops all keys with a beginning.
+// forget drops all keys with a prefix.
 func (h *history) forget(prefix string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()

@@ -16,8 +16,8 @@ import (
 	"github.com/podwright/podwright/internal/span"
 )
 
-// Manager provides images. Use New; it is safe for concurrent use. It has a goroutine
-// per pull, and none when nobody waits for one.
+// Manager provides images. Create it with New. It is safe for concurrent use. It has one goroutine
+// per pull, and none without pulls.
 type Manager struct {
 	cfg      Config
 	throttle *bucket
@@ -25,7 +25,7 @@ type Manager struct {
 	queue    *queue
 
 	mu     sync.Mutex
-	handed map[string]time.Time // when an image was last handed out, by its reference
+	handed map[string]time.Time // last time that Ensure returned an image, by its reference
 }
 
 // New returns a Manager.
@@ -40,10 +40,9 @@ func New(cfg Config) (*Manager, error) {
 	return m, nil
 }
 
-// Ensure makes sure that an image is present, pulling it when the policy asks for it or
-// when the pod must show that it may have it. It returns an *Error that names the
-// waiting reason, or, when ctx ends first, an error that wraps ctx's. It may be called
-// for several containers at the same time.
+// Ensure makes an image present. It pulls the image if the policy requires it, or if the pod must
+// prove its access. It returns an *Error with the waiting reason or, if ctx ends first, an error
+// that wraps ctx's. It is safe for concurrent use.
 func (m *Manager) Ensure(ctx context.Context, r Request) (Image, error) {
 	if err := r.check(); err != nil {
 		return Image{}, err
@@ -63,16 +62,16 @@ type attempt struct {
 	r     Request
 	since time.Time
 
-	spec   string // the image as the spec names it
+	spec   string // the image as in the spec
 	name   string // normalised
 	parsed imageref.Name
 	policy v1.PullPolicy
-	before *runtimeapi.Image // what was there at the beginning, or nil
+	before *runtimeapi.Image // the image present at the beginning, or nil
 
 	asked    bool // for credentials
 	creds    []credentials.Credential
 	credsErr error
-	lookAt   bool // whether an image that comes while this one waits will do
+	lookAt   bool // whether an image that appears while this attempt waits is sufficient
 }
 
 func (a *attempt) run(ctx context.Context) (Image, error) {
@@ -111,8 +110,7 @@ func (a *attempt) run(ctx context.Context) (Image, error) {
 	}
 }
 
-// effectivePolicy is the pull policy with its default. What is neither Always
-// nor Never pulls when the image is absent.
+// effectivePolicy returns the pull policy with its default. Unknown values mean IfNotPresent.
 func effectivePolicy(policy v1.PullPolicy, name imageref.Name) v1.PullPolicy {
 	switch {
 	case policy == v1.PullAlways, policy == v1.PullNever:
@@ -124,8 +122,8 @@ func effectivePolicy(policy v1.PullPolicy, name imageref.Name) v1.PullPolicy {
 	}
 }
 
-// mayUse tells whether the pod may use an image that is there. If that cannot be found
-// out, it may not: a pull will show.
+// mayUse reports whether the pod may use a present image. If verification fails, it returns false,
+// and a pull decides.
 func (a *attempt) mayUse(ctx context.Context, found *runtimeapi.Image) bool {
 	if a.m.cfg.Records == nil {
 		return true
@@ -137,7 +135,7 @@ func (a *attempt) mayUse(ctx context.Context, found *runtimeapi.Image) bool {
 	return ok
 }
 
-// credentials finds the pod's credentials, once.
+// credentials returns the pod's credentials. It looks them up once.
 func (a *attempt) credentials(ctx context.Context) ([]credentials.Credential, error) {
 	if !a.asked && a.m.cfg.Credentials != nil {
 		a.creds, a.credsErr = a.m.cfg.Credentials.Credentials(ctx, a.r.Pod, a.parsed.Repository)
@@ -168,7 +166,7 @@ func (a *attempt) image(found *runtimeapi.Image, ref string) Image {
 	return image
 }
 
-// inspect returns the image behind a name or reference, nil when it is absent.
+// inspect returns the image for a name or reference, or nil if it is absent.
 func (a *attempt) inspect(ctx context.Context, ref string) (*runtimeapi.Image, error) {
 	response, err := a.m.cfg.Service.ImageStatus(ctx, a.imageSpec(ref), false)
 	if err == nil {
@@ -193,7 +191,7 @@ func (a *attempt) event(eventtype, reason, message string) {
 	a.m.cfg.Event(a.r.reference(), eventtype, reason, message)
 }
 
-// calledOff is the error of a step that the context ended.
+// calledOff returns the error of a step that the context ended.
 func calledOff(ctx context.Context, step, image string) error {
 	err := ctx.Err()
 	if cause := context.Cause(ctx); cause != err {
@@ -202,8 +200,8 @@ func calledOff(ctx context.Context, step, image string) error {
 	return fmt.Errorf("%s %q: %w", step, image, err)
 }
 
-// handedFor is how long an image counts as in use after it was handed out: time
-// enough to create its container.
+// handedFor is the time after Ensure in which its image counts as in use: long enough to create the
+// container.
 const handedFor = 5 * time.Minute
 
 func (m *Manager) hand(ref string) {
@@ -218,12 +216,12 @@ func (m *Manager) hand(ref string) {
 	m.handed[ref] = now
 }
 
-// Forget drops what is remembered of a pod that is gone: failed pulls and what they
-// hold back. Without it that is dropped some time after the next failed pull.
+// Forget drops the failures and back-offs of a removed pod. Without Forget they expire some time
+// after the next failed pull.
 func (m *Manager) Forget(pod types.UID) { m.history.forget(podKey(pod)) }
 
-// InUse names the images that Ensure has handed out within the last five minutes. Their
-// containers may not exist yet, and image garbage collection must keep them.
+// InUse returns the images that Ensure has returned within the last five minutes. Their containers
+// may not exist yet, so image garbage collection must keep them.
 func (m *Manager) InUse() []string {
 	now := time.Now()
 	m.mu.Lock()

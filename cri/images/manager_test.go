@@ -93,7 +93,7 @@ func TestUserOfTheImage(t *testing.T) {
 	for _, want := range []Image{
 		{Ref: "id-root:1", UserSpecified: "root:1", UID: new(int64(0))},
 		{Ref: "id-app:1", UserSpecified: "app:1", Username: "app"},
-		{Ref: "id-none:1", UserSpecified: "none:1"}, // nothing is invented
+		{Ref: "id-none:1", UserSpecified: "none:1"}, // values are never invented
 	} {
 		got, err := m.Ensure(t.Context(), request("u", want.UserSpecified, ""))
 		require.NoError(t, err)
@@ -101,7 +101,7 @@ func TestUserOfTheImage(t *testing.T) {
 	}
 }
 
-// C24: pulls that are too many wait, images that are present do not.
+// C24: surplus pulls wait; requests for present images do not.
 func TestParallelPulls(t *testing.T) {
 	for limit, most := range map[int]int{0: 1, 1: 1, 2: 2, -1: 5} {
 		serving(t, time.Minute, Config{MaxParallelPulls: limit}, func(t *testing.T, s *service, m *Manager) {
@@ -122,15 +122,15 @@ func TestParallelPulls(t *testing.T) {
 	}
 }
 
-// A pull that is called off, running or waiting, is no failure. It ends with the last one
-// that wants it; a later request has its own.
+// A cancelled pull, running or waiting, is no failure. It ends with its last request; a later
+// request starts a new one.
 func TestCancelledPulls(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, events := newService(), &recorder{}
 		s.takes(time.Hour)
 		m := newManager(t, Config{Service: s, Event: events.event})
 		pods := []*waiter{ensure(t, m, request("a", "a:1", "")), ensure(t, m, request("b", "a:1", "")), ensure(t, m, request("waits", "b:1", ""))}
-		for i, running := range []int{1, 1, 0} { // the one that waits goes last but one
+		for i, running := range []int{1, 1, 0} { // the waiting one is cancelled second
 			w := pods[[]int{0, 2, 1}[i]]
 			w.cancel()
 			require.True(t, w.returned())
@@ -156,15 +156,15 @@ func TestCancelledPulls(t *testing.T) {
 	})
 }
 
-// retagged answers a pull with another image than the one the name points to.
+// retagged returns a new image from a pull, while the name still refers to the old image.
 type retagged struct{ *service }
 
 func (r retagged) PullImage(context.Context, *runtimeapi.ImageSpec, *runtimeapi.AuthConfig, *runtimeapi.PodSandboxConfig) (string, error) {
 	return "sha256:new", nil
 }
 
-// The user is that of the image which was pulled. Of one that vanishes right after its
-// pull the user is unknown, and unknown is not root.
+// The user is the pulled image's. If the image disappears right after its pull, the user is
+// unknown, which must not mean root.
 func TestUserOfThePulledImage(t *testing.T) {
 	s := newService("a:1")
 	m := newManager(t, Config{Service: retagged{s}})
@@ -176,8 +176,8 @@ func TestUserOfThePulledImage(t *testing.T) {
 	require.Equal(t, Image{Ref: "sha256:new", UserSpecified: "a:1", Username: "new"}, image)
 }
 
-// What a manager tells of its work. A pull is a span of the container that waits for it, and
-// made with the context of the first who wants it. An image that is there needs none.
+// A pull is a span of the waiting container, and uses the context of its first request. A present
+// image has no span.
 func TestMetricsAndSpans(t *testing.T) {
 	s := newService("b:1")
 	type key struct{}

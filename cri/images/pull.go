@@ -18,11 +18,10 @@ import (
 	"github.com/podwright/podwright/cri/images/records"
 )
 
-// handlerAnnotation is how a pod chooses a runtime handler, with its own image store,
-// in containerd.
+// handlerAnnotation selects the pod's runtime handler, with its own image store, in containerd.
 const handlerAnnotation = "io.containerd.cri.runtime-handler"
 
-// pull waits for a pull unless the backoff forbids it.
+// pull waits for a pull unless the back-off forbids it.
 func (a *attempt) pull(ctx context.Context) (Image, error) {
 	if until, last := a.m.history.blocked(a.key(), time.Now()); !until.IsZero() {
 		message := fmt.Sprintf("back-off pulling image %q: %v", a.name, last)
@@ -32,7 +31,7 @@ func (a *attempt) pull(ctx context.Context) (Image, error) {
 	if !a.asked && a.m.cfg.Credentials != nil {
 		a.r.OnStep("looking for credentials for image " + a.name)
 	}
-	_, _ = a.credentials(ctx) // its error is told if the pull fails
+	_, _ = a.credentials(ctx) // the error becomes part of a pull error
 	if ctx.Err() != nil {
 		return Image{}, calledOff(ctx, "looking for credentials for image", a.name)
 	}
@@ -45,7 +44,7 @@ func (a *attempt) pull(ctx context.Context) (Image, error) {
 		if !f.result.found {
 			return a.landed(ctx, f)
 		}
-		// Somebody else has pulled it since, maybe with what this pod lacks.
+		// Another request has pulled it meanwhile, possibly with credentials that this pod lacks.
 		found, err := a.inspect(ctx, a.name)
 		if err != nil {
 			return Image{}, err
@@ -57,11 +56,11 @@ func (a *attempt) pull(ctx context.Context) (Image, error) {
 	}
 }
 
-// wantsFresh tells whether a pull that has begun before is no good: with policy Always
-// the name may stand for something else by now.
+// wantsFresh reports whether an already started pull is too old: with policy Always the tag may
+// have moved since.
 func (a *attempt) wantsFresh() bool { return a.policy == v1.PullAlways && a.parsed.Digest == "" }
 
-// flightKey is the same for those who can share a pull.
+// flightKey is equal for attempts that can share a pull.
 func (a *attempt) flightKey() string {
 	parts := []string{a.name, a.r.Pod.Annotations[handlerAnnotation]}
 	for _, c := range a.creds {
@@ -70,13 +69,13 @@ func (a *attempt) flightKey() string {
 	return strings.Join(parts, "\x00")
 }
 
-// key keeps pods apart: what one may not pull another may.
+// key identifies the pod and the image, because pods differ in their access.
 func (a *attempt) key() string { return podKey(a.r.Pod.UID) + a.name }
 
-// podKey is how all keys of a pod begin.
+// podKey returns the prefix of all keys of a pod.
 func podKey(pod types.UID) string { return string(pod) + "_" }
 
-// wait waits for the end of a flight and tells where it is.
+// wait waits for the end of a flight and reports its steps.
 func (a *attempt) wait(ctx context.Context, f *flight) error {
 	if n := a.m.queue.position(f); n > 0 {
 		a.r.OnStep(fmt.Sprintf("waiting to pull image %s, %s in the queue", a.name, ordinal(n)))
@@ -90,7 +89,7 @@ func (a *attempt) wait(ctx context.Context, f *flight) error {
 			a.event(v1.EventTypeNormal, EventPulling, fmt.Sprintf("Pulling image %q", a.name))
 		case <-f.done:
 			select {
-			case <-began: // it can be over before anybody saw it begin
+			case <-began: // it may end before this goroutine saw its beginning
 				continue
 			default:
 				return nil
@@ -102,7 +101,7 @@ func (a *attempt) wait(ctx context.Context, f *flight) error {
 	}
 }
 
-// landed makes of a flight's result what it means for the pod.
+// landed converts a flight's result to the result for this pod.
 func (a *attempt) landed(ctx context.Context, f *flight) (Image, error) {
 	r := &f.result
 	if len(r.errs) > 0 {
@@ -123,7 +122,7 @@ func (a *attempt) landed(ctx context.Context, f *flight) (Image, error) {
 	return a.image(r.image, r.ref), nil
 }
 
-// share records that this pod, too, has shown that it may have the image.
+// share records that this pod, too, has access to the image.
 func (a *attempt) share(r *result) {
 	if a.m.cfg.Records == nil {
 		return
@@ -136,7 +135,7 @@ func (a *attempt) share(r *result) {
 	}
 }
 
-// credential is the one of an index, nil without any.
+// credential returns the credential at an index, or nil without any.
 func (a *attempt) credential(i int) *credentials.Credential {
 	if i < len(a.creds) {
 		return &a.creds[i]
@@ -144,7 +143,7 @@ func (a *attempt) credential(i int) *credentials.Credential {
 	return nil
 }
 
-// fly carries out a flight.
+// fly executes a flight.
 func (m *Manager) fly(ctx context.Context, f *flight) {
 	waiters, parked := m.queue.waiters(f)
 	if len(waiters) == 0 {
@@ -152,8 +151,8 @@ func (m *Manager) fly(ctx context.Context, f *flight) {
 	}
 	lead := waiters[0]
 	if parked && !slices.ContainsFunc(waiters, func(a *attempt) bool { return !a.lookAt }) {
-		// Whoever was in front may have pulled just this image. If it cannot be
-		// found out, the pull will show what is wrong.
+		// An earlier flight may have pulled this image. If the inspection fails, the pull returns
+		// the error.
 		response, err := m.cfg.Service.ImageStatus(ctx, lead.imageSpec(lead.name), false)
 		if err == nil && response.GetImage() != nil {
 			f.result.found = true
@@ -185,8 +184,7 @@ func (m *Manager) fetch(ctx context.Context, lead *attempt) result {
 	}
 	out := m.try(ctx, lead)
 	if len(out.errs) == 0 {
-		// The user is that of the image which was pulled, not of whatever its
-		// name points to by now.
+		// Inspect the pulled reference for its user: the name may refer to another image by now.
 		response, err := m.cfg.Service.ImageStatus(ctx, lead.imageSpec(out.ref), false)
 		out.image, out.inspectErr = response.GetImage(), err
 	}
@@ -196,7 +194,7 @@ func (m *Manager) fetch(ctx context.Context, lead *attempt) result {
 	return out
 }
 
-// try tries the credentials in turn.
+// try tries the credentials in order.
 func (m *Manager) try(ctx context.Context, lead *attempt) result {
 	var out result
 	for i := range max(1, len(lead.creds)) {
@@ -216,8 +214,8 @@ func (m *Manager) try(ctx context.Context, lead *attempt) result {
 	return out
 }
 
-// record tells the records how the pull ended. That it cannot be recorded fails
-// nobody: the note that it began stays, and makes others authenticate.
+// record stores the outcome of a pull. An error of the store does not fail the pull: the intent
+// stays, so that other pods must authenticate.
 func (m *Manager) record(ctx context.Context, lead *attempt, r *result) {
 	var err error
 	if len(r.errs) > 0 {
@@ -235,7 +233,7 @@ func (m *Manager) record(ctx context.Context, lead *attempt, r *result) {
 	}
 }
 
-// cutOff tells whether a pull may go on in spite of its error.
+// cutOff reports whether the runtime may continue a pull in spite of its error.
 func cutOff(err error) bool {
 	var withStatus interface{ GRPCStatus() *status.Status }
 	if !errors.As(err, &withStatus) {
@@ -248,7 +246,7 @@ func cutOff(err error) bool {
 	return false
 }
 
-// cause joins what went wrong with each credential.
+// cause joins the errors of all credentials.
 func (r *result) cause() error {
 	if len(r.errs) == 1 {
 		return r.errs[0]
@@ -256,11 +254,11 @@ func (r *result) cause() error {
 	return errors.Join(r.errs...)
 }
 
-// announce is how soon after a failed pull another try makes sense: not to pull,
-// but to say ImagePullBackOff for as long as the backoff lasts.
+// announce is the time between a failed pull and the next useful try, which does not pull but
+// returns ImagePullBackOff during the back-off.
 const announce = time.Second
 
-// failed makes an error of a failed pull, and remembers it for the pod.
+// failed returns the error of a failed pull and starts the pod's back-off.
 func (a *attempt) failed(r *result) error {
 	cause := r.cause()
 	if a.credsErr != nil {
@@ -273,8 +271,8 @@ func (a *attempt) failed(r *result) error {
 	a.event(v1.EventTypeWarning, EventFailed, "F"+message[1:])
 	a.m.cfg.Logger.Debug("Image pull failed", "pod", a.r.podName(), "podUID", a.r.Pod.UID,
 		"image", a.name, "retryAfter", retry, "err", cause)
-	// What is remembered has no time: it becomes the cause of ImagePullBackOff, and
-	// a cause whose time is over would have its caller try again and again.
+	// The stored failure has no time: it becomes the cause of ImagePullBackOff, and a cause with
+	// an expired time would make its caller retry at once.
 	soon := *failure
 	soon.notBefore = now.Add(announce)
 	return &soon

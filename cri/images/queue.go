@@ -10,21 +10,20 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
-// patience is how long a pull lets others go first that came later.
+// patience is the time after which a waiting pull precedes later, more urgent ones.
 const patience = 5 * time.Minute
 
-// urgency is what the order of pulls depends on.
+// urgency determines the order of pulls.
 type urgency struct {
-	running bool          // containers of the pod run already
-	missing int           // how many images the pod lacks
-	waited  time.Duration // for how long
-	number  uint64        // in the order of arrival
+	running bool          // the pod has running containers
+	missing int           // number of images that the pod lacks
+	waited  time.Duration // waiting time
+	number  uint64        // order of arrival
 }
 
-// compare is negative when a goes before b: first what pods need that run already;
-// then what has waited for longer than patience, in the order of arrival; then what
-// brings a pod closest to running, the one that lacks the fewest images; then the
-// order of arrival.
+// compare returns a negative number if a precedes b. Pulls for running pods come first; then pulls
+// that have waited for more than patience, by arrival; then pulls for the pods that lack the
+// fewest images; then by arrival.
 func (a urgency) compare(b urgency) int {
 	if a.running != b.running {
 		return yesFirst(a.running)
@@ -46,47 +45,48 @@ func yesFirst(a bool) int {
 	return 1
 }
 
-// flight is one pull with all who wait for it: they want the same image with the same
+// flight is one pull with all attempts that wait for it. They need the same image with the same
 // credentials.
 type flight struct {
 	key    string
 	image  string
 	number uint64
 	since  time.Time
-	values context.Context // of whoever came first, without its end
+	values context.Context // of the first attempt, without its end
 
 	// Guarded by queue.mu.
 	members   []*attempt
 	parked    bool // it could not begin at once
-	abandoned bool // nobody waits any longer, and nobody may join
+	abandoned bool // no attempt waits, and none may join
 	cancel    context.CancelFunc
 	started   time.Time
 
 	began chan struct{} // closed when the pull begins
-	done  chan struct{} // closed when it is over
+	done  chan struct{} // closed when the flight ends
 	// Set before done is closed.
 	result result
 }
 
-// result is what came of a flight.
+// result is the outcome of a flight.
 type result struct {
-	// found is set instead of all others: an image of that name has come while the
-	// flight waited, and nothing was pulled.
+	// found excludes all other fields: an image with this name appeared while the flight waited,
+	// and it did not pull.
 	found bool
-	// ref is what the runtime answered, and errs why it did not, per credential.
+	// ref is the runtime's reply, and errs are the failures, one per credential.
 	ref  string
 	errs []error
-	// credential is the index of the one that worked.
+	// credential is the index of the successful credential.
 	credential int
-	// image is what was pulled, nil with inspectErr.
+	// image is the pulled image, or nil with inspectErr.
 	image      *runtimeapi.Image
 	inspectErr error
 	took       time.Duration
 }
 
-// queue holds the flights. It starts goroutines, and each is joined by those who wait.
+// queue runs flights in order. It starts one goroutine per flight; the flight's attempts wait for
+// its end.
 type queue struct {
-	limit int // how many fly at a time; negative means no limit
+	limit int // maximum of concurrent flights; negative means no limit
 	fly   func(context.Context, *flight)
 
 	mu      sync.Mutex
@@ -95,8 +95,8 @@ type queue struct {
 	running map[*flight]bool
 }
 
-// join lets an attempt wait for a flight: for one that waits itself; for one that is
-// under way if fresh is false; else for a new one.
+// join adds an attempt to a flight: to a waiting one, or if fresh is false to a running one, or
+// else to a new one.
 func (q *queue) join(ctx context.Context, a *attempt, key string, fresh bool) *flight {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -129,8 +129,8 @@ func (q *queue) find(key string, fresh bool) *flight {
 	return nil
 }
 
-// leave takes an attempt from a flight that has not ended for it. The last one calls
-// the flight off and waits for its end.
+// leave removes an attempt from a flight. If none remains, leave cancels the flight and waits for
+// its end.
 func (q *queue) leave(f *flight, a *attempt) {
 	q.mu.Lock()
 	f.members = slices.DeleteFunc(f.members, func(m *attempt) bool { return m == a })
@@ -151,7 +151,7 @@ func (q *queue) leave(f *flight, a *attempt) {
 	}
 }
 
-// dispatch starts what may fly.
+// dispatch starts flights up to the limit.
 func (q *queue) dispatch() {
 	for q.limit < 0 || len(q.running) < q.limit {
 		f := q.next()
@@ -167,7 +167,7 @@ func (q *queue) dispatch() {
 	}
 }
 
-// run is a flight's goroutine.
+// run is the goroutine of a flight.
 func (q *queue) run(ctx context.Context, f *flight) {
 	q.fly(ctx, f)
 	q.mu.Lock()
@@ -178,8 +178,8 @@ func (q *queue) run(ctx context.Context, f *flight) {
 	close(f.done)
 }
 
-// next is the most urgent of those that may fly: not the second of two that want the
-// same.
+// next returns the most urgent flight that may start, or nil. Two flights with one key never run
+// concurrently.
 func (q *queue) next() *flight {
 	for _, f := range q.inOrder() {
 		if !q.flies(f.key) {
@@ -189,7 +189,7 @@ func (q *queue) next() *flight {
 	return nil
 }
 
-// flies tells whether a pull of a key is under way that somebody waits for.
+// flies reports whether a flight with this key is running and not abandoned.
 func (q *queue) flies(key string) bool {
 	for f := range q.running {
 		if f.key == key && !f.abandoned {
@@ -199,7 +199,7 @@ func (q *queue) flies(key string) bool {
 	return false
 }
 
-// inOrder are the waiting ones, the most urgent first.
+// inOrder returns the waiting flights, the most urgent first.
 func (q *queue) inOrder() []*flight {
 	now := time.Now()
 	return slices.SortedFunc(slices.Values(q.waiting), func(a, b *flight) int {
@@ -207,7 +207,7 @@ func (q *queue) inOrder() []*flight {
 	})
 }
 
-// urgency is that of the most urgent of those who wait.
+// urgency returns the highest urgency of the flight's attempts.
 func (f *flight) urgency(now time.Time) urgency {
 	u := urgency{missing: f.members[0].r.Missing, waited: now.Sub(f.since), number: f.number}
 	for _, a := range f.members {
@@ -217,14 +217,14 @@ func (f *flight) urgency(now time.Time) urgency {
 	return u
 }
 
-// position is where a flight stands in the queue, counted from 1; 0 when it does not.
+// position returns a flight's position in the queue, from 1, or 0 if it does not wait.
 func (q *queue) position(f *flight) int {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	return slices.Index(q.inOrder(), f) + 1
 }
 
-// waiters are those who wait for a flight, and whether it could not begin at once.
+// waiters returns the attempts of a flight, and whether it could not begin at once.
 func (q *queue) waiters(f *flight) (members []*attempt, parked bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()

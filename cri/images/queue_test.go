@@ -36,8 +36,8 @@ func TestOrderOfPulls(t *testing.T) {
 	require.Negative(t, urgency{running: true, missing: 9, number: 10}.compare(late))
 }
 
-// The queue is served by urgency, and a pod that comes later can make a pull more
-// urgent. A pod that lacks many images is not passed over for ever.
+// The queue runs by urgency, and a later request can increase a pull's urgency. A pod that lacks
+// many images still gets its turn.
 func TestQueueGoesByUrgency(t *testing.T) {
 	serving(t, time.Minute, Config{QPS: -1}, func(t *testing.T, s *service, m *Manager) {
 		ask := func(image string, missing int, running bool) {
@@ -65,9 +65,9 @@ func TestQueueGoesByUrgency(t *testing.T) {
 	})
 }
 
-// FuzzQueue lets requests come, end and fail at random, and checks that everyone
-// gets an answer, that no more pulls run than may, that no pull runs for nobody, and
-// that nothing is left.
+// FuzzQueue starts, ends and fails requests at random. It checks that every request gets a result,
+// that pulls stay within the limit, that no pull runs without a request, and that no state
+// remains.
 func FuzzQueue(f *testing.F) {
 	for seed := range uint64(8) {
 		f.Add(seed)

@@ -11,7 +11,7 @@ import (
 	"github.com/podwright/podwright/internal/podfacts"
 )
 
-// The reasons of the events that a Manager records.
+// The reasons of a Manager's events.
 const (
 	EventPulling           = "Pulling"
 	EventPulled            = "Pulled"
@@ -21,32 +21,31 @@ const (
 	EventErrImageNeverPull = "ErrImageNeverPull"
 )
 
-// Request asks for the image of a container or of an image volume.
+// Request is a request for the image of a container or of an image volume.
 type Request struct {
-	// Pod is the pod that needs it. Its UID keys the backoff, its annotations
-	// travel with the image. Required.
+	// Pod is the pod that needs the image. Its UID is the key of the back-off, and its annotations
+	// are sent with the image. Required.
 	Pod *v1.Pod
-	// Container names image and pull policy. Exactly one of Container and Volume
-	// is set.
+	// Container has image and pull policy. Exactly one of Container and Volume is set.
 	Container *v1.Container
-	// Volume is an image volume of the pod (KEP-4639), which names a reference and
-	// a pull policy. Its events go to the pod.
+	// Volume is an image volume of the pod (KEP-4639), with reference and pull policy. Its events
+	// go to the pod.
 	Volume *v1.Volume
-	// SandboxConfig is handed to the runtime with a pull; nil is allowed.
+	// SandboxConfig is sent to the runtime with a pull. Optional.
 	SandboxConfig *runtimeapi.PodSandboxConfig
 
-	// Running says that containers of the pod run already: one that crashed lost
-	// its image, or one was added. Default false.
+	// Running is true if the pod has running containers: a crashed one lost its image, or one was
+	// added.
 	Running bool
-	// Missing is how many images the pod still lacks, this one included. Zero
-	// means as many as it has containers.
+	// Missing is the number of images that the pod lacks, including this one. Default: its number
+	// of containers.
 	Missing int
-	// OnStep is told in words what Ensure is at, when it waits for a pull or
-	// begins one. It must not block. nil: nobody is told.
+	// OnStep is called with a text when Ensure starts to wait for a pull, and when the pull
+	// begins. It must not block. Optional.
 	OnStep func(step string)
 }
 
-// check completes a request.
+// check validates a request and sets its defaults.
 func (r *Request) check() error {
 	f := fields.Of("images: Request")
 	f.Required("Pod", r.Pod)
@@ -65,7 +64,7 @@ func (r *Request) check() error {
 	return f.Err()
 }
 
-// image is what the spec names, and when to pull it.
+// image returns the image name and the pull policy of the spec.
 func (r *Request) image() (name string, policy v1.PullPolicy) {
 	if r.Volume != nil {
 		return r.Volume.Image.Reference, r.Volume.Image.PullPolicy
@@ -73,7 +72,7 @@ func (r *Request) image() (name string, policy v1.PullPolicy) {
 	return r.Container.Image, r.Container.ImagePullPolicy
 }
 
-// String says whose image it is.
+// String returns the pod with the container or volume.
 func (r *Request) String() string {
 	if r.Volume != nil {
 		return fmt.Sprintf("pod %s, volume %q", r.podName(), r.Volume.Name)
@@ -85,7 +84,7 @@ func (r *Request) podName() types.NamespacedName {
 	return types.NamespacedName{Namespace: r.Pod.Namespace, Name: r.Pod.Name}
 }
 
-// reference points an event at the container within its pod, or at the pod.
+// reference returns the object of an event: the container within its pod, or the pod.
 func (r *Request) reference() v1.ObjectReference {
 	ref := podfacts.Reference(r.Pod)
 	if r.Container != nil {
@@ -96,13 +95,12 @@ func (r *Request) reference() v1.ObjectReference {
 
 // Image is an image that is present on the node.
 type Image struct {
-	// Ref is the runtime's own reference, to create the container with.
+	// Ref is the runtime's reference. Create the container with it.
 	Ref string
-	// UserSpecified is the image as the spec names it.
+	// UserSpecified is the image as in the spec.
 	UserSpecified string
-	// UID is the numeric user the image runs as, nil when the image names
-	// none or names it by Username.
+	// UID is the image's numeric user, or nil if the image has none or uses Username.
 	UID *int64
-	// Username is the user the image runs as, if it names one.
+	// Username is the image's user by name, or "".
 	Username string
 }

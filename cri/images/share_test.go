@@ -19,7 +19,7 @@ import (
 	"github.com/podwright/podwright/cri/images/records"
 )
 
-// waiter is a call of Ensure that is under way.
+// waiter is a running call of Ensure.
 type waiter struct {
 	cancel context.CancelFunc
 	done   chan struct{}
@@ -48,14 +48,14 @@ func (w *waiter) returned() bool {
 	}
 }
 
-// gets checks that the image is there.
+// gets checks that Ensure succeeded.
 func (w *waiter) gets(t *testing.T) {
 	t.Helper()
 	require.True(t, w.returned())
 	require.NoError(t, w.err)
 }
 
-// byPod gives each pod the credential of its name's user.
+// byPod maps pods to the user names of their credentials.
 func byPod(names map[string]string) credentials.Source {
 	return credentials.SourceFunc(func(_ context.Context, pod *v1.Pod, _ string) ([]credentials.Credential, error) {
 		if name := names[string(pod.UID)]; name != "" {
@@ -65,8 +65,8 @@ func byPod(names map[string]string) credentials.Source {
 	})
 }
 
-// Pods that want the same image with the same credentials share a pull, also when
-// many run at a time; whoever is called off leaves it to the others.
+// Pods that need the same image with the same credentials share a pull, also with unlimited
+// parallel pulls. A cancelled request leaves the pull to the rest.
 func TestSharedPull(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, events := newService(), &recorder{}
@@ -97,7 +97,7 @@ func TestSharedPull(t *testing.T) {
 	})
 }
 
-// A pull that fails fails for all, and holds each pod back by itself.
+// A failed shared pull fails all its requests, and each pod has its own back-off.
 func TestSharedFailure(t *testing.T) {
 	serving(t, time.Minute, Config{}, func(t *testing.T, s *service, m *Manager) {
 		s.set("a:1", errors.New("no such manifest"))
@@ -118,8 +118,8 @@ func TestSharedFailure(t *testing.T) {
 	})
 }
 
-// With policy Always a tag is asked for after the request: those who come during a
-// pull share the next one. A digest cannot change.
+// With policy Always a tag is resolved after the request: requests that arrive during a pull share
+// the next one. A digest cannot change.
 func TestAlwaysSharesTheNextPull(t *testing.T) {
 	serving(t, time.Minute, Config{MaxParallelPulls: -1}, func(t *testing.T, s *service, m *Manager) {
 		var pods []*waiter
@@ -145,7 +145,7 @@ func TestAlwaysSharesTheNextPull(t *testing.T) {
 	})
 }
 
-// lines are a pod's explanations.
+// lines returns a pod's explanations.
 func lines(m *Manager, pod types.UID) (out []string) {
 	for _, e := range m.Explain(pod) {
 		out = append(out, e.At(time.Now()))
@@ -153,7 +153,7 @@ func lines(m *Manager, pod types.UID) (out []string) {
 	return out
 }
 
-// What a person is told.
+// Explain and OnStep report positions, steps and failures.
 func TestExplain(t *testing.T) {
 	serving(t, time.Minute, Config{}, func(t *testing.T, s *service, m *Manager) {
 		s.set("bad:1", errors.New("no such manifest"))
@@ -195,7 +195,7 @@ func TestOrdinal(t *testing.T) {
 	}
 }
 
-// An image volume is a request like any other; its events go to the pod.
+// An image volume is an ordinary request, except that its events go to the pod.
 func TestVolume(t *testing.T) {
 	s, events := newService(), &recorder{}
 	m := newManager(t, Config{Service: s, Event: events.event})
@@ -212,7 +212,7 @@ func TestVolume(t *testing.T) {
 	require.Equal(t, []string{"Warning ErrImageNeverPull ", "Normal Pulling ", "Normal Pulled "}, events.events)
 }
 
-// What was handed out counts as in use until its container must exist.
+// An image counts as in use for five minutes after Ensure returned it.
 func TestInUse(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := newManager(t, Config{Service: newService("a:1", "b:1")})
@@ -228,8 +228,7 @@ func TestInUse(t *testing.T) {
 	})
 }
 
-// lingering is a service that goes on for a while after its pull was called off, and
-// then says something of its own.
+// lingering continues for a while after its pull was cancelled, and then returns its own error.
 type lingering struct{ *service }
 
 func (l lingering) PullImage(ctx context.Context, spec *runtimeapi.ImageSpec, auth *runtimeapi.AuthConfig, sandbox *runtimeapi.PodSandboxConfig) (string, error) {
@@ -241,8 +240,8 @@ func (l lingering) PullImage(ctx context.Context, spec *runtimeapi.ImageSpec, au
 	return ref, err
 }
 
-// The last one waits until the runtime has let go; whoever comes meanwhile has a pull of
-// his own, and whether the first one brought something stays in doubt.
+// The last request waits until the runtime's call has returned. A request that arrives meanwhile
+// starts its own pull, and the outcome of the first pull stays in doubt.
 func TestRuntimeLingers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		dir := t.TempDir()

@@ -17,10 +17,10 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// testRegistry serves images of one random layer over HTTP. It may demand a password.
+// testRegistry serves images with one random layer over HTTP, optionally with a password.
 type testRegistry struct {
 	server *httptest.Server
-	// password, when set, is that of user "u".
+	// password, if set, is the password of user "u".
 	password string
 
 	mu      sync.Mutex
@@ -65,7 +65,7 @@ func mustJSON(t *testing.T, v any) []byte {
 	return data
 }
 
-// randomLayer is a layer that no runtime can have yet, and its uncompressed digest.
+// randomLayer returns a layer that no runtime can have yet, and its uncompressed digest.
 func randomLayer(t *testing.T) (compressed []byte, diffID string) {
 	data := make([]byte, 1<<20)
 	_, _ = rand.Read(data)
@@ -91,7 +91,7 @@ func (r *testRegistry) put(data []byte) string {
 	return digestOf(data)
 }
 
-// ServeHTTP serves what a pull needs of the distribution protocol.
+// ServeHTTP serves the part of the distribution protocol that a pull uses.
 func (r *testRegistry) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	if user, password, _ := req.BasicAuth(); r.password != "" && (user != "u" || password != r.password) {
 		w.Header().Set("WWW-Authenticate", `Basic realm="test"`)

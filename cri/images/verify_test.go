@@ -19,8 +19,8 @@ import (
 	"github.com/podwright/podwright/cri/images/records"
 )
 
-// site is a node with records and a registry that has a private image, whose manifest
-// is that of a preloaded one.
+// site is a node with records, and a registry with a private image. The private image and a
+// preloaded image have the same manifest.
 type site struct {
 	t       *testing.T
 	dir     string
@@ -28,7 +28,7 @@ type site struct {
 	m       *Manager
 	down    bool // the registry
 	pulls   int
-	asked   int // for credentials
+	asked   int // lookups of credentials
 	secrets map[string]string
 }
 
@@ -61,7 +61,7 @@ func newSite(t *testing.T) *site {
 	return s
 }
 
-// restart is a new agent on the same node.
+// restart starts a new agent on the same node.
 func (s *site) restart() {
 	store, err := records.Open(records.Config{Dir: s.dir})
 	require.NoError(s.t, err)
@@ -86,7 +86,7 @@ func (s *site) Secret(_ context.Context, namespace, name string) (*v1.Secret, er
 	}, nil
 }
 
-// secretRequest is request for a pod in a namespace, with a pull secret if it has a name.
+// secretRequest is request for a pod in a namespace, with a pull secret unless secret is empty.
 func secretRequest(uid, namespace, secret, image string, policy v1.PullPolicy) Request {
 	r := request(uid, image, policy)
 	r.Pod.Namespace = namespace
@@ -96,7 +96,7 @@ func secretRequest(uid, namespace, secret, image string, policy v1.PullPolicy) R
 	return r
 }
 
-// start asks for an image and returns the waiting reason, "" for success.
+// start requests an image and returns the waiting reason, or "" for success.
 func (s *site) start(uid, namespace, secret, image string, policy v1.PullPolicy) string {
 	_, err := s.m.Ensure(s.t.Context(), secretRequest(uid, namespace, secret, image, policy))
 	if err == nil {
@@ -105,9 +105,9 @@ func (s *site) start(uid, namespace, secret, image string, policy v1.PullPolicy)
 	return reasonOf(s.t, err).Reason
 }
 
-// C26: with the secret of the pull, or the same secret in another namespace, an image
-// that is there is used without a registry; without, it is not used. C27: a preloaded
-// image stays usable by all when the same manifest is pulled from a private repository.
+// C26: a pod uses a present image without a registry only with the secret of the pull, or the same
+// secret in another namespace. C27: a preloaded image stays usable by all pods after the same
+// manifest was pulled from a private repository.
 func TestWhoMayUseAPrivateImage(t *testing.T) {
 	s := newSite(t)
 	s.secrets = map[string]string{"ns/s": "p", "other/same": "p", "third/wrong": "q"}
@@ -135,7 +135,7 @@ func TestWhoMayUseAPrivateImage(t *testing.T) {
 	}
 }
 
-// Pods with one credential in two secrets share a pull, and both are remembered.
+// Pods with one credential in two secrets share a pull, and both secrets are recorded.
 func TestSharedPullIsRecordedForAll(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newSite(t)
@@ -152,7 +152,7 @@ func TestSharedPullIsRecordedForAll(t *testing.T) {
 	})
 }
 
-// C24: an image that came while a pod waited for its turn is used if the pod may.
+// C24: an image that appears while a pod waits in the queue is used if the pod has access.
 func TestImageThatCameMeanwhile(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newSite(t)
@@ -169,7 +169,7 @@ func TestImageThatCameMeanwhile(t *testing.T) {
 	})
 }
 
-// Without a note nothing is pulled.
+// Without an intent no pull starts.
 func TestRecordsCannotBeWritten(t *testing.T) {
 	s := newSite(t)
 	require.NoError(t, os.RemoveAll(filepath.Join(s.dir, "pulling")))
@@ -177,7 +177,7 @@ func TestRecordsCannotBeWritten(t *testing.T) {
 	require.Zero(t, s.pulls)
 }
 
-// users makes a credential of each name.
+// users returns one credential per name.
 func users(names ...string) (out []credentials.Credential) {
 	for _, name := range names {
 		out = append(out, credentials.Credential{Auth: &runtimeapi.AuthConfig{Username: name}})
@@ -185,7 +185,7 @@ func users(names ...string) (out []credentials.Credential) {
 	return out
 }
 
-// from gives all pods these credentials, or an error besides.
+// from returns these credentials, and err, for all pods.
 func from(err error, names ...string) credentials.Source {
 	return credentials.SourceFunc(func(context.Context, *v1.Pod, string) ([]credentials.Credential, error) {
 		return users(names...), err
@@ -227,7 +227,7 @@ func TestCredentials(t *testing.T) {
 	}
 }
 
-// Once called off, no further credential is tried.
+// After cancellation no further credential is tried.
 func TestCancelledBetweenCredentials(t *testing.T) {
 	serving(t, time.Hour, Config{Credentials: from(nil, "one", "two")}, func(t *testing.T, s *service, m *Manager) {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)

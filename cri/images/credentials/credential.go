@@ -11,40 +11,38 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
-// Origin says whose a credential is. At most one of the two is set; with neither
-// it is the node's, and every pod on the node may use it.
+// Origin is the source of a credential. At most one field is set. With neither, the credential is
+// the node's, and every pod on the node may use it.
 type Origin struct {
-	// Secret is the pull secret that it comes from.
+	// Secret is the pull secret that contains the credential.
 	Secret *SecretRef
-	// ServiceAccount is whose token a plugin got it for.
+	// ServiceAccount is the account whose token a plugin used.
 	ServiceAccount *ServiceAccountRef
 }
 
-// SecretRef are the coordinates of a secret.
+// SecretRef identifies a secret.
 type SecretRef struct{ UID, Namespace, Name string }
 
-// ServiceAccountRef are the coordinates of a service account.
+// ServiceAccountRef identifies a service account.
 type ServiceAccountRef struct{ UID, Namespace, Name string }
 
 // Credential is one way to authenticate to a registry.
 type Credential struct {
-	// Auth is what the runtime is given. It is shared and for reading only.
-	Auth *runtimeapi.AuthConfig
-	// Origin says whose it is.
+	// Auth is the authentication for the runtime. It is shared and read-only.
+	Auth   *runtimeapi.AuthConfig
 	Origin Origin
 
-	email string // counts in Hash, as it does for the kubelet
+	email string // part of Hash, as in the kubelet
 }
 
-// Hash identifies what the credential shows the registry, as 64 hexadecimal
-// digits, without telling it: the SHA-256 of the fields of Auth as the kubelet
-// writes them in JSON. Two credentials with one hash open the same doors. It is
-// "" without Auth.
+// Hash returns 64 hexadecimal digits that identify the credential without disclosing it: the
+// SHA-256 of the fields of Auth in the kubelet's JSON. Two credentials with the same hash give the
+// same access. It is "" without Auth.
 func (c Credential) Hash() string {
 	if c.Auth == nil {
 		return ""
 	}
-	// Text always encodes.
+	// Marshalling strings cannot fail.
 	data, _ := json.Marshal(struct {
 		Username      string `json:"username,omitempty"`
 		Password      string `json:"password,omitempty"`
@@ -61,18 +59,18 @@ func (c Credential) Hash() string {
 	return hex.EncodeToString(sum[:])
 }
 
-// Source finds credentials. Implementations are safe for concurrent use.
+// Source finds credentials. Implementations must be safe for concurrent use.
 type Source interface {
-	// Credentials returns what a pod may show the registry for a repository, a
-	// name without tag and digest such as "registry.example.com/team/app", in
-	// the order in which to try it. None means that the source knows none.
+	// Credentials returns a pod's credentials for a repository, a name without tag and digest such
+	// as "registry.example.com/team/app", in the order in which to try them. The result may be
+	// empty.
 	//
-	// An error may come along with credentials: they are as good as any, and
-	// the error is told if none of them works. It never contains a secret.
+	// An error may accompany credentials. These are valid, and the error is reported only if none
+	// of them works. An error never contains a secret.
 	Credentials(ctx context.Context, pod *v1.Pod, repository string) ([]Credential, error)
 }
 
-// SourceFunc is a function as a Source.
+// SourceFunc is a function that implements Source.
 type SourceFunc func(ctx context.Context, pod *v1.Pod, repository string) ([]Credential, error)
 
 // Credentials implements Source.
@@ -80,9 +78,8 @@ func (f SourceFunc) Credentials(ctx context.Context, pod *v1.Pod, repository str
 	return f(ctx, pod, repository)
 }
 
-// Chain asks sources one after the other and returns what all of them know, in
-// their order. One that fails keeps nobody from the rest; once ctx has ended the
-// rest is not asked. nil sources are left out.
+// Chain returns a Source that calls sources in order and returns all their credentials. A failing
+// source does not stop it; it stops when ctx has ended. Nil sources are skipped.
 func Chain(sources ...Source) Source { return chain(sources) }
 
 type chain []Source

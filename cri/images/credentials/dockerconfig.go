@@ -22,10 +22,9 @@ type dockerEntry struct {
 	RegistryToken string `json:"registrytoken"`
 }
 
-// ParseDockerConfig reads a docker configuration: config.json, with its entries
-// below "auths", or the older .dockercfg, which has nothing else. Credential
-// helpers that it names are not asked. Errors name the registry, never what is
-// secret.
+// ParseDockerConfig parses a docker configuration: config.json with its entries in "auths", or the
+// older .dockercfg, which consists of the entries. It does not run credential helpers. Errors
+// contain the registry, never a secret.
 func ParseDockerConfig(data []byte) (Keyring, error) {
 	var fields map[string]json.RawMessage
 	if err := decode(data, &fields); err != nil {
@@ -55,8 +54,7 @@ func ParseDockerConfig(data []byte) (Keyring, error) {
 	return k, nil
 }
 
-// decode decodes JSON. Its errors give the place and the kind of a mistake and
-// nothing of the content.
+// decode decodes JSON. Its errors contain the position and kind of a mistake, but no content.
 func decode(data []byte, into any) error {
 	err := json.Unmarshal(data, into)
 	var kind *json.UnmarshalTypeError
@@ -73,8 +71,8 @@ func decode(data []byte, into any) error {
 	}
 }
 
-// isConfigJSON tells a config.json without credentials from a .dockercfg, whose
-// keys are all registries.
+// isConfigJSON reports whether the file is a config.json without credentials. The keys of a
+// .dockercfg are all registries.
 func isConfigJSON(fields map[string]json.RawMessage) bool {
 	for name := range fields {
 		if strings.ContainsAny(name, ".:/") || name == "localhost" {
@@ -84,7 +82,7 @@ func isConfigJSON(fields map[string]json.RawMessage) bool {
 	return true
 }
 
-// auth returns what to show the registry, nil for an entry without anything.
+// auth returns the authentication of an entry, or nil for an empty entry.
 func (e dockerEntry) auth() (*runtimeapi.AuthConfig, error) {
 	out := &runtimeapi.AuthConfig{
 		Username: e.Username, Password: e.Password, IdentityToken: e.IdentityToken, RegistryToken: e.RegistryToken,

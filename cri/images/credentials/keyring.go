@@ -12,34 +12,31 @@ import (
 	"github.com/podwright/podwright/cri/images/imageref"
 )
 
-// Keyring holds credentials for registries, and finds those for an image. Its
-// zero value is empty. It is not changed once it is made, and safe for concurrent
-// use.
+// Keyring contains credentials for registries and finds those for an image. Its zero value is
+// empty. It is immutable and safe for concurrent use.
 type Keyring struct {
-	keys []key // the most specific ones first
+	keys []key // the most specific first
 }
 
-// key is what one entry opens.
+// key is one entry of a keyring.
 type key struct {
-	// place is a registry with or without the beginning of a path:
-	// "*.example.com:5000/team".
+	// place is a registry with an optional path prefix: "*.example.com:5000/team".
 	place string
 	cred  Credential
 }
 
-// dockerHub is the registry of images whose names do not begin with one.
+// dockerHub is the registry of images whose names have none.
 const dockerHub = "index.docker.io"
 
-// add adds what opens a server, behind what is there for the same place. sort is to
-// follow the last one.
+// add adds a credential for a server, after existing ones for the same place. The caller must sort
+// afterwards.
 func (k *Keyring) add(server string, c Credential) {
 	if place := placeOf(server); place != "" {
 		k.keys = append(k.keys, key{place: place, cred: c})
 	}
 }
 
-// merge joins keyrings. Where two have a key for one place, that of the earlier
-// comes first.
+// merge joins keyrings. For the same place, keys of earlier keyrings come first.
 func merge(rings ...Keyring) Keyring {
 	var out Keyring
 	for _, ring := range rings {
@@ -49,13 +46,12 @@ func merge(rings ...Keyring) Keyring {
 	return out
 }
 
-// sort puts longer places before their beginnings, and those without a pattern
-// before those with one.
+// sort orders longer places before their prefixes, and exact places before patterns.
 func (k *Keyring) sort() {
 	slices.SortStableFunc(k.keys, func(a, b key) int { return cmp.Compare(b.place, a.place) })
 }
 
-// from gives all keys an origin.
+// from returns a copy whose keys have this origin.
 func (k Keyring) from(o Origin) Keyring {
 	out := Keyring{keys: slices.Clone(k.keys)}
 	for i := range out.keys {
@@ -64,8 +60,8 @@ func (k Keyring) from(o Origin) Keyring {
 	return out
 }
 
-// placeOf is the part of a server's address that images are compared with. The
-// versions of the registry's interface mean the whole registry.
+// placeOf returns the part of a server's address that is compared with images. An API version as
+// path means the whole registry.
 func placeOf(server string) string {
 	server = strings.TrimPrefix(strings.TrimPrefix(server, "https://"), "http://")
 	host, rest, _ := strings.Cut(server, "/")
@@ -78,8 +74,7 @@ func placeOf(server string) string {
 	return host + "/" + rest
 }
 
-// Lookup returns the credentials that may open an image, those for the most
-// specific place first.
+// Lookup returns the credentials for an image, those for the most specific place first.
 func (k Keyring) Lookup(image string) []Credential {
 	found := k.matching(image)
 	if len(found) == 0 && onDockerHub(image) {
@@ -98,8 +93,8 @@ func (k Keyring) matching(image string) []Credential {
 	return out
 }
 
-// matches compares an image with a place: the same port, the same number of
-// parts in the host, each of which may be a pattern, and the beginning of a path.
+// matches reports whether an image matches a place: the same port, the same number of host parts,
+// and the path prefix. Each host part of a place may be a pattern.
 func matches(place, image string) bool {
 	want, err := url.Parse("//" + place)
 	if err != nil {
@@ -121,14 +116,13 @@ func matches(place, image string) bool {
 	return strings.HasPrefix(have.Path, want.Path)
 }
 
-// onDockerHub tells whether a name leaves out the registry, or spells out the one
-// that it stands for.
+// onDockerHub reports whether the image's registry is the default, written or omitted.
 func onDockerHub(image string) bool {
 	name, err := imageref.Parse(image)
 	return err == nil && name.OnDefaultRegistry()
 }
 
-// checkPlace tells what is wrong with a place that somebody configured.
+// checkPlace returns an error for an invalid place in a configuration.
 func checkPlace(server string) error {
 	place := placeOf(server)
 	if place == "" {

@@ -29,8 +29,8 @@ func users(found []Credential) string {
 	return strings.Join(names, " ")
 }
 
-// 6.2: the most specific place first, patterns per part of the host, the same
-// port, the beginning of a path.
+// 6.2: the most specific place comes first; host parts may be patterns; the port must be equal;
+// the path is a prefix.
 func TestKeyringLookup(t *testing.T) {
 	ring, err := ParseDockerConfig([]byte(`{"auths": {
 		"https://index.docker.io/v1/": {"auth": "` + encoded("hub:p:w") + `"},
@@ -104,7 +104,7 @@ func FuzzParseDockerConfig(f *testing.F) {
 	})
 }
 
-// The first file that can be used counts, and a change is seen after five minutes.
+// The first usable file counts, and a change is seen after five minutes.
 func TestNodeConfig(t *testing.T) {
 	dir := t.TempDir()
 	bad, good := filepath.Join(dir, "bad.json"), filepath.Join(dir, "good.json")
@@ -129,7 +129,7 @@ func TestNodeConfig(t *testing.T) {
 	require.Empty(t, NewNodeConfig(nil, nil).read().keys)
 }
 
-// The hash is that of the JSON that the kubelet hashes.
+// The hash is computed from the same JSON as in the kubelet.
 func TestHash(t *testing.T) {
 	ring, err := ParseDockerConfig([]byte(`{"r.io": {"username": "u", "password": "p<", "email": "e"}}`))
 	require.NoError(t, err)

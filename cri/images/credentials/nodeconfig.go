@@ -14,12 +14,11 @@ import (
 	"github.com/podwright/podwright/internal/fields"
 )
 
-// nodeConfigLifetime is how long a docker configuration is used before it is read
-// again.
+// nodeConfigLifetime is the time after which the docker configuration is read again.
 const nodeConfigLifetime = 5 * time.Minute
 
-// NodeConfig finds credentials in the node's own docker configuration: the first
-// of some files that can be read. Use NewNodeConfig.
+// NodeConfig finds credentials in the node's docker configuration: the first readable one of
+// several files. Create it with NewNodeConfig. It is safe for concurrent use.
 type NodeConfig struct {
 	files []string
 	log   *slog.Logger
@@ -29,10 +28,9 @@ type NodeConfig struct {
 	readAt time.Time
 }
 
-// NewNodeConfig returns a NodeConfig for files such as /var/lib/kubelet/config.json,
-// in the order of preference. They are read when they are needed, at most every
-// five minutes; one that is missing is passed over, and one that is bad as well,
-// with a line in log, which may be nil.
+// NewNodeConfig returns a NodeConfig for files such as /var/lib/kubelet/config.json, in the order
+// of preference. They are read on demand, at most every five minutes. Missing files are skipped,
+// and so are invalid ones, with a line in log, which may be nil.
 func NewNodeConfig(files []string, log *slog.Logger) *NodeConfig {
 	fields.Logger(&log)
 	return &NodeConfig{files: files, log: log}

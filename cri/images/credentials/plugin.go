@@ -20,13 +20,13 @@ import (
 )
 
 const (
-	// pluginTimeout is how long a plugin may run.
+	// pluginTimeout is the maximum run time of a plugin.
 	pluginTimeout = time.Minute
-	// maxAnswer and maxComplaint are how much of its output is read, in bytes.
+	// maxAnswer and maxComplaint bound its output and its error output, in bytes.
 	maxAnswer    = 1 << 20
 	maxComplaint = 1 << 10
-	// pipeGrace is how long children of a plugin that was killed may hold its
-	// output open.
+	// pipeGrace is the time after which the output of a killed plugin is closed, even if its children
+	// keep it open.
 	pipeGrace = time.Second
 )
 
@@ -58,7 +58,7 @@ const (
 	cacheGlobally   = "Global"
 )
 
-// parseAnswer reads what a plugin wrote. Errors tell nothing of its content.
+// parseAnswer parses a plugin's output. Errors contain no part of it.
 func parseAnswer(data []byte, apiVersion string) (*answer, error) {
 	var a answer
 	if err := json.Unmarshal(data, &a); err != nil {
@@ -86,7 +86,7 @@ func parseAnswer(data []byte, apiVersion string) (*answer, error) {
 	return &a, nil
 }
 
-// keyring makes a keyring of an answer.
+// keyring returns the keyring of a response.
 func (a *answer) keyring(o Origin) Keyring {
 	var k Keyring
 	for _, place := range slices.Sorted(maps.Keys(a.Auth)) {
@@ -97,17 +97,15 @@ func (a *answer) keyring(o Origin) Keyring {
 	return k
 }
 
-// program is a plugin on disk.
+// program is a plugin's executable.
 type program struct {
-	path string
-	args []string
-	env  []string // besides those of this process
-	// timeout is how long it may run.
+	path    string
+	args    []string
+	env     []string // in addition to this process's environment
 	timeout time.Duration
 }
 
-// find makes a program of a provider. One that is not there or cannot be executed
-// is an error.
+// find returns the program of a provider, or an error if it is missing or not executable.
 func find(binDir string, p *Provider) (program, error) {
 	out := program{path: filepath.Join(binDir, p.Name), args: p.Args, timeout: pluginTimeout}
 	info, err := os.Stat(out.path)
@@ -123,7 +121,7 @@ func find(binDir string, p *Provider) (program, error) {
 	return out, nil
 }
 
-// run asks the program once.
+// run runs the program once.
 func (p program) run(ctx context.Context, input []byte) ([]byte, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, p.timeout, fmt.Errorf("it ran for longer than %s", p.timeout))
 	defer cancel()
@@ -147,7 +145,7 @@ func (p program) run(ctx context.Context, input []byte) ([]byte, error) {
 	return stdout.kept, nil
 }
 
-// printable is a text for a log line.
+// printable removes control characters from a text for a log line.
 func printable(s string) string {
 	return strings.TrimSpace(strings.Map(func(r rune) rune {
 		if r == unicode.ReplacementChar || unicode.IsControl(r) {
@@ -157,7 +155,7 @@ func printable(s string) string {
 	}, s))
 }
 
-// bounded keeps the beginning of what is written to it, and swallows the rest.
+// bounded stores the beginning of its input and discards the rest.
 type bounded struct {
 	max  int
 	kept []byte

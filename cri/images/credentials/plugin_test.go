@@ -56,7 +56,7 @@ func FuzzParseAnswer(f *testing.F) {
 	})
 }
 
-// script makes a program of a shell script and returns its folder.
+// script creates a program from a shell script and returns its folder.
 func script(t *testing.T, name, text string) string {
 	t.Helper()
 	dir := t.TempDir()

@@ -6,8 +6,7 @@ import (
 	"time"
 )
 
-// cache keeps what a plugin answered: per scope (an image, a registry or
-// everything) and account.
+// cache stores a plugin's responses per scope (an image, a registry or global) and account.
 type cache struct {
 	mu      sync.Mutex
 	entries map[string]cached
@@ -18,7 +17,7 @@ type cached struct {
 	expires time.Time
 }
 
-// get looks an image up by itself, then by its registry, then globally.
+// get looks up the image, then its registry, then the global entry.
 func (c *cache) get(repository, account string, now time.Time) (Keyring, bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -31,8 +30,8 @@ func (c *cache) get(repository, account string, now time.Time) (Keyring, bool) {
 	return Keyring{}, false
 }
 
-// put keeps an answer, and drops what has expired, so that the cache never holds
-// more than what was asked within the longest time that answers are kept.
+// put stores a response and drops expired ones. So the cache contains only responses within the
+// longest cache duration.
 func (c *cache) put(scope, account string, ring Keyring, expires time.Time) {
 	now := time.Now()
 	c.mu.Lock()
@@ -48,13 +47,13 @@ func (c *cache) put(scope, account string, ring Keyring, expires time.Time) {
 	c.entries[join(scope, account)] = cached{ring: ring, expires: expires}
 }
 
-// group makes one call of those who ask the same at the same time.
+// group merges concurrent identical calls into one.
 type group struct {
 	mu    sync.Mutex
 	calls map[string]*call
 }
 
-// call is one of them. ring and err are set before done is closed.
+// call is a merged call. ring and err are set before done is closed.
 type call struct {
 	waiting int // guarded by group.mu
 	cancel  context.CancelFunc
@@ -63,8 +62,8 @@ type call struct {
 	err     error
 }
 
-// do returns what f returns, called by whoever came first. f's context ends when the
-// last of those who wait has been called off, and that one waits for f to return.
+// do returns the result of f, which the first caller starts. f's context ends when all waiting
+// callers are cancelled; the last of them waits for f to return.
 func (g *group) do(ctx context.Context, key string, f func(context.Context) (Keyring, error)) (Keyring, error) {
 	c := g.join(ctx, key, f)
 	select {
@@ -100,7 +99,7 @@ func (g *group) join(ctx context.Context, key string, f func(context.Context) (K
 	return c
 }
 
-// leave tells whether the one who leaves is the last and f has been called off.
+// leave reports whether no caller remains, so that f was cancelled.
 func (g *group) leave(key string, c *call) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -108,7 +107,7 @@ func (g *group) leave(key string, c *call) bool {
 		return false
 	}
 	if g.calls[key] == c {
-		delete(g.calls, key) // nobody joins what is called off
+		delete(g.calls, key) // new callers must not join a cancelled call
 	}
 	c.cancel()
 	return true

@@ -14,9 +14,8 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// Provider is a credential provider plugin, as in providers of the kubelet's
-// CredentialProviderConfig (KEP-2133, KEP-4412). Its Name is that of a program in
-// PluginsConfig.BinDir.
+// Provider is a credential provider plugin, as in the providers of the kubelet's
+// CredentialProviderConfig (KEP-2133, KEP-4412). Its Name is a program in PluginsConfig.BinDir.
 type Provider = configv1.CredentialProvider
 
 const (
@@ -30,7 +29,7 @@ const (
 	protocolGroup = "credentialprovider.kubelet.k8s.io/"
 )
 
-// versions are those of both groups; the types are alike in all of them.
+// versions are the supported versions of both groups. Their types are identical.
 var versions = []string{"v1", "v1beta1", "v1alpha1"}
 
 func knownVersion(group, apiVersion string) bool {
@@ -38,9 +37,9 @@ func knownVersion(group, apiVersion string) bool {
 	return ok && slices.Contains(versions, version)
 }
 
-// LoadPluginConfig reads a CredentialProviderConfig of kubelet.config.k8s.io/v1,
-// v1beta1 or v1alpha1 from a file, or from all .json, .yaml and .yml files of a
-// folder in the order of their names. Errors name the file and the field.
+// LoadPluginConfig reads a CredentialProviderConfig of kubelet.config.k8s.io/v1, v1beta1 or
+// v1alpha1 from a file, or from all .json, .yaml and .yml files of a folder, ordered by name.
+// Errors contain the file and the field.
 func LoadPluginConfig(path string) ([]Provider, error) {
 	files, err := configFiles(path)
 	if err != nil {
@@ -59,7 +58,7 @@ func LoadPluginConfig(path string) ([]Provider, error) {
 		out = append(out, providers...)
 	}
 	if err := validateProviders(out); err != nil {
-		return nil, fmt.Errorf("%s: %w", path, err) // a name that is in two files
+		return nil, fmt.Errorf("%s: %w", path, err) // a name in two files
 	}
 	return out, nil
 }
@@ -88,8 +87,8 @@ func configFiles(path string) ([]string, error) {
 	return out, nil
 }
 
-// ParsePluginConfig reads one CredentialProviderConfig, in YAML or JSON. A field
-// that it does not know is an error.
+// ParsePluginConfig parses one CredentialProviderConfig in YAML or JSON. An unknown field is an
+// error.
 func ParsePluginConfig(data []byte) ([]Provider, error) {
 	var file configv1.CredentialProviderConfig
 	if err := yaml.UnmarshalStrict(data, &file); err != nil {

@@ -90,7 +90,7 @@ func TestParsePluginConfigRefuses(t *testing.T) {
 	}
 }
 
-// A folder is read in the order of names; a name in two files is refused.
+// Files of a folder are read by name; a provider name in two files is refused.
 func TestLoadPluginConfig(t *testing.T) {
 	dir := t.TempDir()
 	write := func(name, content string) {

@@ -16,36 +16,35 @@ import (
 	"github.com/podwright/podwright/internal/fields"
 )
 
-// PluginsConfig configures Plugins. Providers and BinDir are required.
+// PluginsConfig configures Plugins.
 type PluginsConfig struct {
-	// Providers are the plugins, in the order in which what they answer for
-	// the same registry is tried. Required.
+	// Providers are the plugins. Their order decides between credentials for the same registry.
+	// Required.
 	Providers []Provider
-	// BinDir is the folder of their programs. Required; each program must be
-	// there when Plugins are made.
+	// BinDir is the folder of their programs. Required. NewPlugins fails if a program is missing.
 	BinDir string
-	// ServiceAccounts provides tokens for providers with TokenAttributes, and
-	// is required if there is one.
+	// ServiceAccounts provides tokens for providers with TokenAttributes. Required if there is
+	// one.
 	ServiceAccounts ServiceAccounts
-	// OnExec is called after each run of a program, with its duration and its error. It
-	// must not block. Optional.
+	// OnExec is called after each run of a program, with its duration and its error. It must not
+	// block. Optional.
 	OnExec func(provider string, took time.Duration, err error)
-	// Logger gets a debug line per run. nil discards.
+	// Logger receives a debug line per run. Nil discards.
 	Logger *slog.Logger
 }
 
-// Plugins finds credentials by running programs: the kubelet's credential provider
-// plugins, protocol credentialprovider.kubelet.k8s.io. Use NewPlugins.
+// Plugins finds credentials by running programs: the kubelet's credential provider plugins,
+// protocol credentialprovider.kubelet.k8s.io. Create it with NewPlugins. It is safe for concurrent
+// use.
 //
-// A program is run for an image that one of its MatchImages fits, once for all
-// who ask the same at the same time, with a bound of a minute, and its answer is kept
-// for as long and for as many images as it says. It is killed when nobody waits for
-// it any longer.
+// A program runs for an image that matches one of its MatchImages, once for concurrent identical
+// requests and for at most a minute. Its response specifies the scope and duration of its
+// caching. The program is killed when no request waits for it.
 type Plugins struct {
 	plugins []*plugin
 }
 
-// plugin is one provider at work.
+// plugin is one provider with its cache.
 type plugin struct {
 	Provider
 	accounts ServiceAccounts
@@ -56,8 +55,8 @@ type plugin struct {
 	cache    cache
 }
 
-// NewPlugins returns Plugins. It fails for a bad provider, and for one whose
-// program is missing.
+// NewPlugins returns Plugins. It fails for an invalid provider, and for one whose program is
+// missing.
 func NewPlugins(cfg PluginsConfig) (*Plugins, error) {
 	if err := validateProviders(cfg.Providers); err != nil {
 		return nil, err
@@ -86,8 +85,8 @@ func NewPlugins(cfg PluginsConfig) (*Plugins, error) {
 	return out, nil
 }
 
-// Credentials implements Source. The error names each provider that failed; what
-// the others know comes along with it.
+// Credentials implements Source. The error contains each failed provider; credentials from the
+// rest accompany it.
 func (p *Plugins) Credentials(ctx context.Context, pod *v1.Pod, repository string) ([]Credential, error) {
 	var rings []Keyring
 	var errs []error
@@ -107,7 +106,7 @@ func (p *Plugins) Credentials(ctx context.Context, pod *v1.Pod, repository strin
 	return merge(rings...).Lookup(repository), errors.Join(errs...)
 }
 
-// wants tells whether the plugin is to be asked about an image.
+// wants reports whether an image matches the plugin's MatchImages.
 func (p *plugin) wants(repository string) bool {
 	for _, match := range p.MatchImages {
 		if matches(placeOf(match), repository) {
@@ -117,8 +116,7 @@ func (p *plugin) wants(repository string) bool {
 	return false
 }
 
-// ask returns the plugin's keyring for an image and a pod, from the cache if
-// possible.
+// ask returns the plugin's keyring for an image and a pod, from the cache if possible.
 func (p *plugin) ask(ctx context.Context, pod *v1.Pod, repository string) (Keyring, error) {
 	account, err := p.account(ctx, pod)
 	if err != nil || account.skip {
@@ -127,14 +125,14 @@ func (p *plugin) ask(ctx context.Context, pod *v1.Pod, repository string) (Keyri
 	if ring, ok := p.cache.get(repository, account.key, time.Now()); ok {
 		return ring, nil
 	}
-	// Those who ask at the same time for the same account get the same answer,
-	// be it made for the token of another pod of it, unless answers are by token.
+	// Concurrent requests for the same account get the same response, even if it was made for the
+	// token of another pod with this account, unless responses are cached by token.
 	return p.calls.do(ctx, join(repository, account.key), func(ctx context.Context) (Keyring, error) {
 		return p.execute(ctx, pod, repository, account)
 	})
 }
 
-// execute runs the program and keeps its answer.
+// execute runs the program and caches its response.
 func (p *plugin) execute(ctx context.Context, pod *v1.Pod, repository string, account account) (Keyring, error) {
 	if err := p.needToken(ctx, pod, &account); err != nil {
 		return Keyring{}, err
@@ -165,7 +163,7 @@ func (p *plugin) execute(ctx context.Context, pod *v1.Pod, repository string, ac
 	return ring, nil
 }
 
-// scopeOf is what an answer of a cache key type is good for.
+// scopeOf returns the cache scope of a response.
 func scopeOf(keyType, repository string) string {
 	switch keyType {
 	case cacheGlobally:

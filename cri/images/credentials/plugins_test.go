@@ -29,8 +29,7 @@ func podOf(uid, account string) *v1.Pod {
 	}
 }
 
-// registry is a plugin in memory: it answers with a user named after the number of
-// the call.
+// registry is an in-memory plugin. The user in its response has the number of the call.
 type registry struct {
 	mu     sync.Mutex
 	asked  []question
@@ -81,7 +80,7 @@ func find1(t *testing.T, p Source, pod *v1.Pod, image string) string {
 	return users(found)
 }
 
-// What is kept, and for what, follows from the answer.
+// The response determines its cache scope.
 func TestPluginCache(t *testing.T) {
 	for _, tc := range []struct {
 		keyType              string
@@ -124,7 +123,7 @@ func TestPluginCacheDuration(t *testing.T) {
 	})
 }
 
-// Those who ask at the same time share a run; it ends with the last of them.
+// Concurrent requests share a run, which ends with the last of them.
 func TestPluginRunsOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := &registry{answer: answer{CacheKeyType: cacheByImage}, took: time.Minute}
@@ -155,7 +154,7 @@ func TestPluginRunsOnce(t *testing.T) {
 	})
 }
 
-// A provider that fails is named, is asked again, and keeps nobody from the others.
+// A failed provider is in the error, is tried again, and does not affect other providers.
 func TestPluginFails(t *testing.T) {
 	bad := &registry{err: errors.New("exit status 1"), answer: answer{CacheKeyType: cacheByImage}}
 	good := &registry{answer: answer{CacheKeyType: cacheByImage}}
@@ -172,7 +171,7 @@ func TestPluginFails(t *testing.T) {
 	require.ErrorContains(t, err, `credential provider "garbled": cacheKeyType`)
 }
 
-// tokens provides service accounts; a token tells its pod.
+// tokens provides service accounts. A token contains its pod.
 type tokens struct {
 	annotations map[string]string
 	err         error
@@ -256,7 +255,7 @@ func TestNewPluginsRefuses(t *testing.T) {
 	}
 }
 
-// The whole way, with a program.
+// The complete path, with a program.
 func TestPluginsRunPrograms(t *testing.T) {
 	dir := script(t, "p", `grep -q '"image":"a.x.io/x"' || exit 1
 echo '`+goodAnswer+`'`)

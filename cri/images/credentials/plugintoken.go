@@ -13,30 +13,28 @@ import (
 	configv1 "k8s.io/kubelet/config/v1"
 )
 
-// ServiceAccounts provides what plugins may get of a pod's service account. It is
-// safe for concurrent use and returns when ctx ends.
+// ServiceAccounts provides a pod's service account to plugins. It must be safe for concurrent use
+// and return when ctx ends.
 type ServiceAccounts interface {
-	// ServiceAccount returns a service account; its UID and annotations count.
-	// It is not changed.
+	// ServiceAccount returns a service account with its UID and annotations. The result is not
+	// changed.
 	ServiceAccount(ctx context.Context, namespace, name string) (*v1.ServiceAccount, error)
-	// Token returns a token of the pod's service account for the audience, bound
-	// to the pod.
+	// Token returns a token of the pod's service account for the audience, bound to the pod.
 	Token(ctx context.Context, pod *v1.Pod, audience string) (string, error)
 }
 
-// account is what a plugin is told of a pod's service account, and what that
-// means for its answer.
+// account is the service account data for a plugin, and its consequences for the response.
 type account struct {
-	// skip says that the pod has none and the plugin needs one.
+	// skip is true if the pod has no account and the plugin requires one.
 	skip        bool
 	token       string
 	annotations map[string]string
 	origin      Origin
-	// key tells answers for one account from those for another.
+	// key is the account's part of the cache key.
 	key string
 }
 
-// account returns what the plugin gets for a pod, nothing unless it asks for it.
+// account returns the plugin's data for a pod. It is empty unless the plugin has TokenAttributes.
 func (p *plugin) account(ctx context.Context, pod *v1.Pod) (account, error) {
 	want := p.TokenAttributes
 	if want == nil {
@@ -66,7 +64,7 @@ func (p *plugin) account(ctx context.Context, pod *v1.Pod) (account, error) {
 			out.annotations[k] = value
 		}
 	}
-	if want.CacheType == cacheByToken { // else a cached answer needs none
+	if want.CacheType == cacheByToken { // otherwise a cached response needs none
 		if err := p.needToken(ctx, pod, &out); err != nil {
 			return account{}, err
 		}
@@ -75,7 +73,7 @@ func (p *plugin) account(ctx context.Context, pod *v1.Pod) (account, error) {
 	return out, nil
 }
 
-// needToken gets the token of an account, if there is one and it has none yet.
+// needToken sets the token of an account, if there is an account and it has no token yet.
 func (p *plugin) needToken(ctx context.Context, pod *v1.Pod, a *account) error {
 	if a.origin.ServiceAccount == nil || a.token != "" {
 		return nil
@@ -91,7 +89,7 @@ func (p *plugin) needToken(ctx context.Context, pod *v1.Pod, a *account) error {
 	return nil
 }
 
-// cacheKey is a hash, so that no token stays in memory for longer than needed.
+// cacheKey returns a hash, so that tokens do not stay in memory longer than needed.
 func (a *account) cacheKey(cacheType configv1.ServiceAccountTokenCacheType) string {
 	parts := []string{a.origin.ServiceAccount.UID, a.origin.ServiceAccount.Namespace, a.origin.ServiceAccount.Name}
 	for _, k := range slices.Sorted(maps.Keys(a.annotations)) {
@@ -100,6 +98,6 @@ func (a *account) cacheKey(cacheType configv1.ServiceAccountTokenCacheType) stri
 	if cacheType == cacheByToken {
 		parts = append(parts, a.token)
 	}
-	data, _ := json.Marshal(parts) // text always encodes
+	data, _ := json.Marshal(parts) // marshalling strings cannot fail
 	return fmt.Sprintf("%x", sha256.Sum256(data))
 }

@@ -14,33 +14,30 @@ import (
 	"github.com/podwright/podwright/internal/podfacts"
 )
 
-// EventFailedToRetrieveImagePullSecret is the reason of the event about pull
-// secrets that cannot be used.
+// EventFailedToRetrieveImagePullSecret is the reason of the event for unusable pull secrets.
 const EventFailedToRetrieveImagePullSecret = "FailedToRetrieveImagePullSecret"
 
-// Secrets reads secrets. It is safe for concurrent use, may answer from a cache,
-// and returns when ctx ends. A secret that does not exist is an error. What it
-// returns is not changed.
+// Secrets reads secrets. It must be safe for concurrent use and return when ctx ends. It may
+// return cached secrets. A missing secret is an error. The result is not changed.
 type Secrets interface {
 	Secret(ctx context.Context, namespace, name string) (*v1.Secret, error)
 }
 
-// PullSecretsConfig configures PullSecrets. Only Secrets is required.
+// PullSecretsConfig configures PullSecrets.
 type PullSecretsConfig struct {
 	// Secrets reads the secrets. Required.
 	Secrets Secrets
-	// Event records a Warning FailedToRetrieveImagePullSecret on the pod, with
-	// the names of the secrets. nil records none.
+	// Event records a Warning FailedToRetrieveImagePullSecret on the pod, with the names of the
+	// secrets. Nil records none.
 	Event podwright.EventFunc
-	// Logger gets the reasons with that event. nil discards.
+	// Logger receives the reasons of that event. Nil discards.
 	Logger *slog.Logger
 }
 
-// PullSecrets finds credentials in the secrets that a pod names in
-// spec.imagePullSecrets. Use NewPullSecrets.
+// PullSecrets finds credentials in the secrets of a pod's spec.imagePullSecrets. Create it with
+// NewPullSecrets. It is safe for concurrent use.
 type PullSecrets struct{ cfg PullSecretsConfig }
 
-// NewPullSecrets returns PullSecrets.
 func NewPullSecrets(cfg PullSecretsConfig) (*PullSecrets, error) {
 	if err := fields.Required("credentials: PullSecretsConfig.Secrets", cfg.Secrets); err != nil {
 		return nil, err
@@ -50,10 +47,10 @@ func NewPullSecrets(cfg PullSecretsConfig) (*PullSecrets, error) {
 	return &PullSecrets{cfg: cfg}, nil
 }
 
-// Credentials implements Source. A secret that cannot be read, is of another type
-// than kubernetes.io/dockerconfigjson and kubernetes.io/dockercfg, or does not
-// parse is passed over, with an event and without an error: the others may do, and
-// so may no credential at all. A reference without a name means nothing.
+// Credentials implements Source. It skips a secret that cannot be read, does not parse, or is
+// neither of type kubernetes.io/dockerconfigjson nor kubernetes.io/dockercfg. It then records an
+// event and returns no error, because the remaining secrets, or an anonymous pull, may succeed.
+// References without a name are ignored.
 func (s *PullSecrets) Credentials(ctx context.Context, pod *v1.Pod, repository string) ([]Credential, error) {
 	var rings []Keyring
 	var unusable []string

@@ -11,7 +11,6 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// secrets are secrets in memory.
 type secrets map[string]*v1.Secret
 
 func (s secrets) Secret(ctx context.Context, namespace, name string) (*v1.Secret, error) {
@@ -32,8 +31,8 @@ func config(place, user string) string {
 	return `{"auths": {"` + place + `": {"username": "` + user + `", "password": "p"}}}`
 }
 
-// 6.2: both types, most specific first over all secrets, then the pod's order; what
-// cannot be used makes an event and no error; empty names are ignored.
+// 6.2: both types are read; the most specific place over all secrets comes first, then the pod's
+// order; an unusable secret causes an event and no error; empty names are ignored.
 func TestPullSecrets(t *testing.T) {
 	s := secrets{}
 	s.add("new", v1.SecretTypeDockerConfigJson, v1.DockerConfigJsonKey, config("r.io", "new"))

@@ -12,82 +12,76 @@ import (
 	"github.com/podwright/podwright/internal/fields"
 )
 
-// The reasons of the events that a Manager records on the node.
+// The reasons of the events on the node.
 const (
 	EventInvalidDiskCapacity = "InvalidDiskCapacity"
 	EventFreeDiskSpaceFailed = "FreeDiskSpaceFailed"
 	EventImageGCFailed       = "ImageGCFailed"
 )
 
-// Policy says when images are removed.
+// Policy defines when images are removed.
 type Policy struct {
-	// HighPercent is how full the disk is when images are removed, LowPercent how
-	// full it is left, in percent. Both zero mean 85 and 80. High at 100 never
-	// removes an image for its space. Low must be less than High.
+	// HighPercent is the disk usage at which removal starts, LowPercent the usage at which it
+	// stops, in percent. Default: 85 and 80 if both are zero. With HighPercent 100 no image is
+	// removed for its space. LowPercent must be less than HighPercent.
 	HighPercent, LowPercent int
-	// MinAge is how long an image is kept after it was first seen, whatever
-	// happens; zero means 2 minutes.
+	// MinAge is the minimum time between an image's first detection and its removal. Default: 2 min.
 	MinAge time.Duration
-	// MaxAge is for how long an image may be unused; it must be longer than MinAge.
-	// Zero: for ever.
+	// MaxAge is the time after which an unused image is removed. It must be longer than MinAge.
+	// Zero: no limit.
 	MaxAge time.Duration
 }
 
-// Images is what the Manager needs of the runtime's images; a cri.ImageService is
-// one.
+// Images is the part of an image service that the Manager uses. A cri.ImageService implements it.
 type Images interface {
 	ListImages(ctx context.Context, filter *runtimeapi.ImageFilter) ([]*runtimeapi.Image, error)
 	RemoveImage(ctx context.Context, image *runtimeapi.ImageSpec) error
 	ImageFsInfo(ctx context.Context) (*runtimeapi.ImageFsInfoResponse, error)
 }
 
-// Containers lists containers; a cri.RuntimeService is one. One that has Mounts or
-// Configured, too, is asked about those.
+// Containers lists containers. A cri.RuntimeService implements it. If it also implements Mounts or
+// Configured, the Manager uses these.
 type Containers interface {
 	ListContainers(ctx context.Context, filter *runtimeapi.ContainerFilter) ([]*runtimeapi.Container, error)
 }
 
-// Config configures a Manager. Images and Containers are required.
+// Config configures a Manager.
 type Config struct {
 	// Images lists and removes images. Required.
 	Images Images
-	// Containers tells which images have containers. Required.
+	// Containers lists the containers, whose images are in use. Required.
 	Containers Containers
-	// Policy says when images are removed.
+	// Policy defines when images are removed.
 	Policy Policy
-	// CollectInterval is how often images are removed if need be; zero means 5
-	// minutes.
+	// CollectInterval is the period of image garbage collection. Default: 5 min.
 	CollectInterval time.Duration
-	// InUse names further images in use: by ID, tag or repository digest. Those
-	// whose containers are about to be created belong here, and those of image
-	// volumes of pods that may get another container. After an error nothing is
-	// removed. nil: none.
+	// InUse returns further images in use: by ID, tag or repository digest. They should include
+	// images whose containers are about to be created, and images of image volumes of pods that
+	// may get another container. After an error no image is removed. Nil: none.
 	InUse func(ctx context.Context) ([]string, error)
-	// Keep names images that are never removed, by ID, tag or repository digest. The
-	// sandbox image belongs here only where the runtime neither pins it nor tells it
-	// (see Configured). Default none.
+	// Keep are images that are never removed, by ID, tag or repository digest. The sandbox image
+	// is needed here only if the runtime neither pins nor reports it (see Configured). Default:
+	// none.
 	Keep []string
-	// Disk measures the file system of the images. nil: the one of the mount
-	// point that the runtime's ImageFsInfo names, which must be on this machine.
+	// Disk measures the filesystem of the images. Nil: the filesystem at the mount point in the
+	// runtime's ImageFsInfo, which must be on this machine.
 	Disk func(ctx context.Context) (Disk, error)
-	// OnList is called after each look and each collection, and so for the first
-	// time when Run begins, with the images that are left and when they were listed;
-	// records.Store.Tidy is made for it. Its error is part of theirs. nil: nobody is
-	// told.
+	// OnList is called after each detection and each collection, first at the start of Run, with
+	// the remaining images and the time of their listing. It suits records.Store.Tidy. Its error
+	// is part of theirs. Optional.
 	OnList func(images []*runtimeapi.Image, listed time.Time) error
-	// Node is what events are recorded on.
+	// Node is the object of events.
 	Node v1.ObjectReference
-	// Event records Kubernetes events: InvalidDiskCapacity, FreeDiskSpaceFailed,
-	// and ImageGCFailed from the second failure in a row. nil records none.
+	// Event records Kubernetes events: InvalidDiskCapacity, FreeDiskSpaceFailed, and ImageGCFailed
+	// from the second failure in a row. Nil records none.
 	Event podwright.EventFunc
-	// Span is called before each collection of Run ("Images/GarbageCollect"), which goes on with the
-	// context that it returns, and end after it, with its error. nil: nobody is called.
+	// Span is called before each collection of Run ("Images/GarbageCollect"), which uses the
+	// returned context. end is called after it, with its error. Optional.
 	Span func(ctx context.Context, name string, attributes ...slog.Attr) (_ context.Context, end func(err error))
-	// OnRemove is called for each image that was removed. It must not block. nil:
-	// nobody is told.
+	// OnRemove is called for each removed image. It must not block. Optional.
 	OnRemove func(image Image, reason Reason)
-	// Logger gets an info line per image that is removed and an error line per
-	// failed collection. nil discards.
+	// Logger receives an info line per removed image and an error line per failed collection. Nil
+	// discards.
 	Logger *slog.Logger
 }
 
@@ -125,8 +119,8 @@ func (c *Config) complete() error {
 }
 
 const (
-	// detectInterval is the period of checks which images are in use.
+	// detectInterval is the period of the detection of images in use.
 	detectInterval = 5 * time.Minute
-	// listLifetime is the largest age of the list that Manager.Images returns.
+	// listLifetime is the maximum age of the list that Manager.Images returns.
 	listLifetime = 30 * time.Second
 )

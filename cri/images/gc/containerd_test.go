@@ -17,11 +17,11 @@ import (
 	"github.com/podwright/podwright/internal/testkit/testcri"
 )
 
-// The tests in this file need real runtimes: examples/tools/testbed provides them and
-// sets the variables that say where they are.
+// The tests in this file need real runtimes. examples/tools/testbed provides them and sets the
+// variables with their endpoints.
 
-// wouldRemove is a runtime whose images are other tests', too: it writes down what is
-// to be removed, and removes nothing.
+// wouldRemove is a runtime whose images other tests use, too. It records removals instead of
+// executing them.
 type wouldRemove struct {
 	cri.ImageService
 	mu      sync.Mutex
@@ -35,7 +35,7 @@ func (w *wouldRemove) RemoveImage(_ context.Context, image *runtimeapi.ImageSpec
 	return nil
 }
 
-// onlyContainers hides what else a runtime could tell.
+// onlyContainers hides all interfaces of a runtime except Containers.
 type onlyContainers struct{ gc.Containers }
 
 func idOf(t *testing.T, images cri.ImageService, name string) string {
@@ -46,7 +46,7 @@ func idOf(t *testing.T, images cri.ImageService, name string) string {
 	return reply.Image.Id
 }
 
-// unused collects with thresholds of nothing and returns what that would remove.
+// unused collects with a minimal threshold and returns the images that would be removed.
 func unused(t *testing.T, images cri.ImageService, containers gc.Containers) []string {
 	t.Helper()
 	w := &wouldRemove{ImageService: images}
@@ -59,8 +59,7 @@ func unused(t *testing.T, images cri.ImageService, containers gc.Containers) []s
 	return w.removed
 }
 
-// C43: nothing takes away the image that sandboxes are made of, whether the runtime
-// pins it or only tells which it is.
+// C43: the sandbox image is kept, whether the runtime pins it or only reports it.
 func TestContainerdKeepsSandboxImage(t *testing.T) {
 	testcri.Each(t, func(t *testing.T, node testcri.Node) {
 		runtime, images := node.Runtime(t), node.Images(t)

@@ -6,7 +6,7 @@ import (
 	"fmt"
 )
 
-// diskOf measures the file system that the runtime says its images are on.
+// diskOf measures the filesystem that the runtime reports for its images.
 func diskOf(images Images) func(ctx context.Context) (Disk, error) {
 	return func(ctx context.Context) (Disk, error) {
 		info, err := images.ImageFsInfo(ctx)

@@ -8,7 +8,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// measure measures the file system of a path. Available is what everybody may use.
+// measure measures the filesystem of a path. Available is the space for unprivileged users.
 func measure(path string) (Disk, error) {
 	var s unix.Statfs_t
 	if err := unix.Statfs(path, &s); err != nil {

@@ -1,36 +1,33 @@
-// Package gc removes images that nobody uses, when the disk fills up and, if asked
-// to, when they have not been used for long.
+// Package gc removes unused images when the disk fills up and, if configured, after a time without
+// use.
 //
 //	m, err := gc.New(gc.Config{Images: imageService, Containers: runtimeService})
 //	...
 //	err = m.Run(ctx) // blocks until ctx ends
 //
-// # What is removed, and when
+// # Removed images
 //
-// Every five minutes the disk of the images is looked at. From Policy.HighPercent on
-// (85), images are removed until usage is down to Policy.LowPercent (80), the ones
-// whose last use lies furthest back first. With Policy.MaxAge, those that have not been
-// used for that long are removed in any case. Manager.RemoveUnused, for a node that is
-// under disk pressure, removes all that it may.
+// Every five minutes the Manager measures the disk of the images. When usage reaches
+// Policy.HighPercent (85), it removes images until usage is at Policy.LowPercent (80), the least
+// recently used first. With Policy.MaxAge it also removes images that were not used for that time.
+// Manager.RemoveUnused removes all unused images, for a node under disk pressure.
 //
-// # What is never removed
+// # Kept images
 //
-//   - The image of a container, be it running or not, as long as the runtime knows it.
-//   - An image that a container has mounted as a volume, whatever its tag means by now.
-//   - What Config.InUse names: what is about to be used.
-//   - Images that the runtime has pinned, the one that it says its sandboxes are made
-//     of, which older runtimes do not pin, and those of Config.Keep.
-//   - Images that were first seen less than Policy.MinAge ago (2 minutes), so that one
-//     is not removed between its pull and its container. Those that are there when the
-//     Manager starts are as old as can be.
-//   - Anything, while it is not known what is in use.
+//   - Images of containers in the runtime, running or not.
+//   - Images that a container has mounted as a volume, even if their tag has moved.
+//   - Images in Config.InUse, which are about to be used.
+//   - Pinned images, the runtime's sandbox image (older runtimes do not pin it), and those in
+//     Config.Keep.
+//   - Images first detected less than Policy.MinAge ago (2 min), so that an image is not removed
+//     between its pull and its container. Images found at the Manager's start count as old.
+//   - All images, while the images in use are unknown.
 //
-// # The pure part
+// # Concurrency and limits
 //
-// Compute decides, from a list of images with their times and the size of the disk,
-// what may be removed in which order and how much is to be freed. It has no clock and
-// no runtime. Manager owns the rest: it keeps the times in memory and begins anew with
-// each start.
+// A Manager is safe for concurrent use. Compute is the pure part: from a list of images with
+// their times and the size of the disk, it computes the removable images, their order, and the
+// number of bytes to free. The Manager keeps the times in memory, so they restart with each start.
 //
-// Examples that run: ExampleCompute and ExampleManager_Collect in example_test.go.
+// Runnable examples: ExampleCompute and ExampleManager_Collect in example_test.go.
 package gc

@@ -31,8 +31,7 @@ func ExampleCompute() {
 	// yesterday's
 }
 
-// An agent whose runtime is on another machine measures the disk there. The image of
-// sandboxes stays.
+// An agent with a remote runtime measures the disk itself and keeps the sandbox image.
 func ExampleManager_Collect() {
 	runtime := must(fake.New(fake.Config{Images: []fake.Image{{Name: "registry.example/pause:3"}, {Name: "registry.example/old:1", Size: 500}}}))
 	defer runtime.Close()

@@ -13,22 +13,22 @@ import (
 	"github.com/podwright/podwright/cri/images/imageref"
 )
 
-// Mounts is a Containers that tells what containers mount. The images of image
-// volumes (KEP-4639) are in use by the containers that have them mounted, whatever
-// their tag means by now. A cri.RuntimeService is one.
+// Mounts is implemented by a Containers that reports mounts. An image of an image volume
+// (KEP-4639) is in use by the containers that have it mounted, even if its tag has moved. A
+// cri.RuntimeService implements Mounts.
 type Mounts interface {
 	ContainerStatus(ctx context.Context, containerID string, verbose bool) (*runtimeapi.ContainerStatusResponse, error)
 }
 
-// Configured is a Containers that tells how the runtime is configured, and so which
-// image the sandboxes are made of. That is in use as long as there may be pods, and
-// runtimes that do not pin it (containerd before 1.7) need to be told nothing of it. A
-// cri.RuntimeService is one.
+// Configured is implemented by a Containers that reports the runtime's configuration, which
+// contains the sandbox image. That image is in use as long as there may be pods. With Configured,
+// runtimes that do not pin it (containerd before 1.7) need no entry in Keep. A cri.RuntimeService
+// implements Configured.
 type Configured interface {
 	Status(ctx context.Context, verbose bool) (*runtimeapi.StatusResponse, error)
 }
 
-// inUse returns every name by which a container or somebody else refers to an image.
+// inUse returns all names of images that containers or the configuration refer to.
 func (m *Manager) inUse(ctx context.Context) (map[string]bool, error) {
 	containers, err := m.cfg.Containers.ListContainers(ctx, nil)
 	if err != nil {
@@ -58,8 +58,8 @@ func (m *Manager) inUse(ctx context.Context) (map[string]bool, error) {
 	return used, nil
 }
 
-// imagesMounted returns the images that containers have mounted. Each container is
-// asked about once: its mounts never change.
+// imagesMounted returns the images that containers have mounted. It requests the status of each
+// container once, because mounts never change.
 func (m *Manager) imagesMounted(ctx context.Context, containers []*runtimeapi.Container) ([]string, error) {
 	runtime, ok := m.cfg.Containers.(Mounts)
 	if !ok {
@@ -90,7 +90,7 @@ func (m *Manager) imagesMounted(ctx context.Context, containers []*runtimeapi.Co
 	return out, nil
 }
 
-// sandboxImage returns the image of sandboxes, nothing if the runtime does not tell.
+// sandboxImage returns the image of sandboxes, or none if the runtime does not report it.
 func (m *Manager) sandboxImage(ctx context.Context) ([]string, error) {
 	runtime, ok := m.cfg.Containers.(Configured)
 	if !ok {
@@ -103,15 +103,15 @@ func (m *Manager) sandboxImage(ctx context.Context) ([]string, error) {
 	var config struct {
 		SandboxImage string `json:"sandboxImage"`
 	}
-	// Only containerd is known to tell, and no more where it pins the image.
+	// Only containerd reports it, and only in versions that do not pin the image.
 	if json.Unmarshal([]byte(reply.GetInfo()["config"]), &config) != nil || config.SandboxImage == "" {
 		return nil, nil
 	}
 	return []string{config.SandboxImage}, nil
 }
 
-// whole is the same for every way to write a reference: with or without the registry
-// and the tag that are meant when they are left out.
+// whole returns the same text for each spelling of a reference: with or without the default
+// registry and tag.
 func whole(ref string) string {
 	if name, err := imageref.Parse(ref); err == nil {
 		return name.Full()

@@ -11,7 +11,7 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
-// told is a node whose runtime tells of mounts and of its configuration.
+// told is a node whose runtime reports mounts and its configuration.
 type told struct {
 	*node
 	mounts map[string]string // image by container ID
@@ -50,8 +50,7 @@ func newTold(t *testing.T, images ...*runtimeapi.Image) (*told, *Manager) {
 	return n, m
 }
 
-// C43, V34: what a container has mounted is in use as long as the container is there,
-// although its tag is another image's by now.
+// C43, V34: a mounted image is in use as long as its container exists, even if its tag has moved.
 func TestMountedImages(t *testing.T) {
 	n, m := newTold(t, sized("id-old", 1, "r.io/models@sha256:1"), sized("id-new", 1, "r.io/models:v1"))
 	n.containers = []*runtimeapi.Container{{Id: "c", ImageId: "x"}, {Id: "plain"}, {Id: "gone"}}
@@ -68,8 +67,7 @@ func TestMountedImages(t *testing.T) {
 	require.Len(t, m.mounted, 1)
 }
 
-// The image of sandboxes is in use by pods to come, where the runtime tells which it
-// is and does not pin it.
+// The sandbox image is in use by future pods if the runtime reports it without pinning it.
 func TestSandboxImage(t *testing.T) {
 	for name, tc := range map[string]struct {
 		config  string
@@ -90,8 +88,8 @@ func TestSandboxImage(t *testing.T) {
 	}
 }
 
-// Nothing is removed while it is not known what is in use: without an answer about mounts
-// or the sandbox image, too.
+// No image is removed while the images in use are unknown, including those from mounts and the
+// sandbox image.
 func TestUnknownUseKeepsAll(t *testing.T) {
 	for _, call := range []string{"ContainerStatus", "Status", "ListImages", "ListContainers", "InUse"} {
 		n, m := newTold(t, sized("a", 1))

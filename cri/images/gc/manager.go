@@ -15,15 +15,15 @@ import (
 	"github.com/podwright/podwright/internal/span"
 )
 
-// Manager removes images. Use New; it is safe for concurrent use.
+// Manager removes images. Create it with New. It is safe for concurrent use.
 type Manager struct {
 	cfg Config
 
-	work chan struct{} // held by whoever looks at images or removes them
+	work chan struct{} // a semaphore for detection and removal
 	seen map[string]times
-	// started is when images were first looked at.
+	// started is the time of the first detection.
 	started time.Time
-	// failures are the collections in a row that failed.
+	// failures is the number of failed collections in a row.
 	failures int
 	// mounted are the images that containers mount, by container ID.
 	mounted map[string][]string
@@ -33,10 +33,10 @@ type Manager struct {
 	listed time.Time
 }
 
-// times are when an image was seen.
+// times are the detection times of an image.
 type times struct{ firstDetected, lastUsed time.Time }
 
-// New returns a Manager. Errors name the field.
+// New returns a Manager. Errors contain the names of invalid fields.
 func New(cfg Config) (*Manager, error) {
 	if err := cfg.complete(); err != nil {
 		return nil, err
@@ -44,8 +44,8 @@ func New(cfg Config) (*Manager, error) {
 	return &Manager{cfg: cfg, work: make(chan struct{}, 1), seen: map[string]times{}}, nil
 }
 
-// Run looks at the images at once and from time to time, and removes what is to be
-// removed, until ctx ends; it then returns nil. Failures are logged and tried again.
+// Run detects the images in use at once and periodically, and collects, until ctx ends; it then
+// returns nil. Failures are logged and retried.
 func (m *Manager) Run(ctx context.Context) error {
 	detect := time.NewTicker(detectInterval)
 	defer detect.Stop()
@@ -72,8 +72,8 @@ func (m *Manager) try(ctx context.Context, what string, f func(context.Context) 
 	}
 }
 
-// Detect looks which images there are and which are in use, and tells Config.OnList.
-// Run calls it; without it images count as unused since the start.
+// Detect lists the images, detects those in use, and calls Config.OnList. Run calls it. Without it
+// images count as unused since the start.
 func (m *Manager) Detect(ctx context.Context) error {
 	leave, err := m.enter(ctx)
 	if err != nil {
@@ -87,7 +87,7 @@ func (m *Manager) Detect(ctx context.Context) error {
 	return m.tellRemaining(seen, nil)
 }
 
-// enter waits until nobody else works.
+// enter waits until no other detection or removal is running.
 func (m *Manager) enter(ctx context.Context) (leave func(), err error) {
 	select {
 	case m.work <- struct{}{}:
@@ -97,15 +97,15 @@ func (m *Manager) enter(ctx context.Context) (leave func(), err error) {
 	}
 }
 
-// observation is what was seen at a time.
+// observation is a list of images at one time.
 type observation struct {
 	images []Image
-	list   []*runtimeapi.Image // the same as the runtime lists them
-	asked  time.Time           // when it was asked for the list
+	list   []*runtimeapi.Image // the same images as the runtime lists them
+	asked  time.Time           // time of the list request
 }
 
-// observe looks at the images. It fails rather than leave a use out. Containers are
-// listed after the images, so that one which is created in between is seen.
+// observe lists the images with their use. It fails if any use is unknown. It lists containers
+// after images, so that a container created in between is seen.
 func (m *Manager) observe(ctx context.Context) (observation, error) {
 	out := observation{asked: time.Now()}
 	var err error
@@ -120,7 +120,7 @@ func (m *Manager) observe(ctx context.Context) (observation, error) {
 	return out, nil
 }
 
-// note remembers when images were seen, and forgets those that are gone.
+// note updates the detection times and drops removed images.
 func (m *Manager) note(list []*runtimeapi.Image, used map[string]bool, now time.Time) []Image {
 	first := now
 	if m.started.IsZero() {
@@ -147,7 +147,7 @@ func (m *Manager) note(list []*runtimeapi.Image, used map[string]bool, now time.
 	return images
 }
 
-// collectAndReport is one of Run's collections.
+// collectAndReport is one collection of Run.
 func (m *Manager) collectAndReport(ctx context.Context) error {
 	collecting, end := span.Begin(ctx, m.cfg.Span, "Images/GarbageCollect")
 	err := m.Collect(collecting)
@@ -164,15 +164,15 @@ func (m *Manager) collectAndReport(ctx context.Context) error {
 	return err
 }
 
-// Collect removes what is too old and, if the disk is full, what is unused. It fails
-// if that was not enough.
+// Collect removes images that exceed MaxAge and, if the disk is full, unused images. It fails if
+// it could not free enough.
 func (m *Manager) Collect(ctx context.Context) error {
 	leave, err := m.enter(ctx)
 	if err != nil {
 		return err
 	}
 	defer leave()
-	disk, diskErr := m.disk(ctx) // what is too old can go without
+	disk, diskErr := m.disk(ctx) // removal by age does not need the disk's size
 	seen, err := m.observe(ctx)
 	if err != nil {
 		return errors.Join(err, diskErr)
@@ -181,9 +181,8 @@ func (m *Manager) Collect(ctx context.Context) error {
 	return errors.Join(diskErr, m.carryOut(ctx, plan, seen))
 }
 
-// RemoveUnused removes every image that is neither in use nor pinned nor younger than
-// Policy.MinAge, and returns how many bytes that freed. It is for a node under disk
-// pressure.
+// RemoveUnused removes every image that is not in use, not pinned, and older than Policy.MinAge.
+// It returns the freed bytes. It is for a node under disk pressure.
 func (m *Manager) RemoveUnused(ctx context.Context) (freed uint64, err error) {
 	leave, err := m.enter(ctx)
 	if err != nil {
@@ -199,7 +198,7 @@ func (m *Manager) RemoveUnused(ctx context.Context) (freed uint64, err error) {
 	return freed, errors.Join(err, m.tellRemaining(seen, gone))
 }
 
-// disk measures the disk, and says so if it has no size.
+// disk measures the disk. It returns an error and records an event if the capacity is zero.
 func (m *Manager) disk(ctx context.Context) (Disk, error) {
 	d, err := m.cfg.Disk(ctx)
 	if err != nil {
@@ -229,8 +228,8 @@ func (m *Manager) carryOut(ctx context.Context, plan Plan, seen observation) err
 	return errors.Join(ageErr, spaceErr, m.tellRemaining(seen, gone))
 }
 
-// remove removes images in their order until enough bytes are freed. One that cannot
-// be removed is passed over.
+// remove removes images in order until enough bytes are freed. It skips images that cannot be
+// removed.
 func (m *Manager) remove(ctx context.Context, images []Image, reason Reason, enough uint64) (gone []string, freed uint64, err error) {
 	var errs []error
 	for _, image := range images {
@@ -253,7 +252,7 @@ func (m *Manager) remove(ctx context.Context, images []Image, reason Reason, eno
 	return gone, freed, errors.Join(errs...)
 }
 
-// tellRemaining tells Config.OnList what is left.
+// tellRemaining calls Config.OnList with the remaining images.
 func (m *Manager) tellRemaining(seen observation, gone []string) error {
 	left := slices.DeleteFunc(slices.Clone(seen.list), func(i *runtimeapi.Image) bool { return slices.Contains(gone, i.GetId()) })
 	if err := m.cfg.OnList(left, seen.asked); err != nil {
@@ -262,8 +261,8 @@ func (m *Manager) tellRemaining(seen observation, gone []string) error {
 	return nil
 }
 
-// Images lists the images on the node, the largest first, for the node's status. The
-// answer is at most 30 s old and for reading only.
+// Images lists the images on the node, the largest first, for the node's status. The list is at
+// most 30 s old and read-only.
 func (m *Manager) Images(ctx context.Context) ([]*runtimeapi.Image, error) {
 	if list, ok := m.recent(); ok {
 		return list, nil

@@ -29,8 +29,8 @@ type node struct {
 	available  uint64
 	fail       map[string]error // per call, and per image
 	lists      int
-	told       []string // what happened
-	left       []string // what Remaining was told
+	told       []string // events and removals
+	left       []string // arguments of OnList
 }
 
 func newNode(images ...*runtimeapi.Image) *node {
@@ -127,7 +127,7 @@ func (n *node) manager(t *testing.T, p Policy) *Manager {
 	return m
 }
 
-// C43: every way in which a container or a volume can name its image keeps it.
+// C43: each form of reference from a container or a volume keeps the image.
 func TestInUse(t *testing.T) {
 	n := newNode(
 		sized("by-id", 1), sized("by-ref", 1), sized("by-tag", 1, "docker.io/library/x:1"),
@@ -146,7 +146,7 @@ func TestInUse(t *testing.T) {
 	require.Equal(t, []string{"by-id", "by-ref", "by-tag", "by-digest", "by-volume", "sandbox", "pinned"}, n.left)
 }
 
-// C44: at 85 % images go until 80 % are reached, the young ones excepted.
+// C44: at 85 % usage images are removed until 80 % is reached, except young ones.
 func TestSpace(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := newNode(sized("first", 20), sized("used", 500))
@@ -173,7 +173,7 @@ func TestSpace(t *testing.T) {
 	})
 }
 
-// What cannot be removed is passed over.
+// Images that cannot be removed are skipped.
 func TestRemoveFails(t *testing.T) {
 	n := newNode(sized("a", 100), sized("b", 100))
 	n.available, n.fail["a"] = 150, errors.New("busy")
@@ -188,8 +188,8 @@ func TestRemoveFails(t *testing.T) {
 	require.Equal(t, []string{"a"}, n.present())
 }
 
-// Run looks at once, removes what is too old even when the disk cannot be measured,
-// and complains from the second failure in a row on.
+// Run detects at once, removes images by age even if the disk cannot be measured, and records an
+// event from the second failure in a row.
 func TestRun(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := newNode(sized("a", 1), sized("b", 1))
@@ -225,7 +225,7 @@ func TestRun(t *testing.T) {
 	})
 }
 
-// Each collection is a span, and made in it.
+// Each collection of Run is a span and uses its context.
 func TestSpans(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := newNode(sized("a", 1))
@@ -248,7 +248,7 @@ func TestSpans(t *testing.T) {
 	})
 }
 
-// With nothing to do for its own sake Run only looks.
+// With both thresholds disabled Run only detects.
 func TestRunDisabled(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := newNode(sized("a", 1))
@@ -280,7 +280,7 @@ func TestImages(t *testing.T) {
 	})
 }
 
-// One at a time, and whoever waits can be called off.
+// Operations run one at a time, and a waiting one can be cancelled.
 func TestOneAtATime(t *testing.T) {
 	m := newNode().manager(t, Policy{})
 	leave, err := m.enter(t.Context())
@@ -313,7 +313,7 @@ func TestNewRefuses(t *testing.T) {
 	}
 }
 
-// The disk is the one that the runtime names.
+// The default Disk measures the filesystem that the runtime reports.
 func TestDiskOfTheRuntime(t *testing.T) {
 	rt, err := fake.New(fake.Config{ImageFilesystem: os.TempDir()})
 	require.NoError(t, err)

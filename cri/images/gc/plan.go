@@ -8,39 +8,38 @@ import (
 	"time"
 )
 
-// Reason says why an image is removed, with the names of the kubelet's metric.
+// Reason is the reason for removing an image, named as in the kubelet's metric.
 type Reason string
 
 const (
-	// ReasonAge: it has not been used for longer than Policy.MaxAge.
+	// ReasonAge: the image was not used for longer than Policy.MaxAge.
 	ReasonAge Reason = "age"
 	// ReasonSpace: the disk is full.
 	ReasonSpace Reason = "space"
 )
 
-// Image is an image on the node, as far as it matters here.
+// Image is the part of an image that matters for garbage collection.
 type Image struct {
-	// ID is its ID in the runtime.
+	// ID is the image's ID in the runtime.
 	ID string
-	// Size is how many bytes its removal frees.
-	Size uint64
-	// Pinned images are kept.
+	// Size is the number of bytes that its removal frees.
+	Size   uint64
 	Pinned bool
-	// InUse says that a container or a volume uses it.
+	// InUse is true if a container or a volume uses the image.
 	InUse bool
-	// FirstDetected is when it was first seen; zero: it was there at the start.
+	// FirstDetected is the time of its first detection. Zero: present at the start.
 	FirstDetected time.Time
-	// LastUsed is when it was last seen in use; zero: never since the start.
+	// LastUsed is the time of its last detection in use. Zero: not since the start.
 	LastUsed time.Time
 }
 
-// Disk is the file system of the images, in bytes.
+// Disk is the filesystem of the images, in bytes.
 type Disk struct {
 	Capacity, Available uint64
 }
 
-// UsedPercent is how full it is, as the whole number that thresholds are compared
-// with: what is available is rounded down. It is zero without capacity.
+// UsedPercent returns the usage as a whole number, for comparison with thresholds. The available
+// share is rounded down. It is zero without capacity.
 func (d Disk) UsedPercent() int {
 	if d.Capacity == 0 {
 		return 0
@@ -50,30 +49,29 @@ func (d Disk) UsedPercent() int {
 	return 100 - int(free)
 }
 
-// Input is what a decision depends on.
+// Input is the input of Compute.
 type Input struct {
-	// Now is the moment of the decision, Started that of the Manager's start.
+	// Now is the time of the decision, Started the time of the Manager's start.
 	Now, Started time.Time
 	// Images are all images on the node.
 	Images []Image
-	// Disk is their file system.
-	Disk Disk
-	// Policy says what to do.
+	// Disk is the images' filesystem.
+	Disk   Disk
 	Policy Policy
 }
 
-// Plan is a decision.
+// Plan is the result of Compute.
 type Plan struct {
 	// Old are to be removed for their age.
 	Old []Image
-	// Unused may be removed for their space, in this order, until Free bytes are
-	// freed. It contains none of Old, whose bytes count for Free.
+	// Unused may be removed for their space, in this order, until Free bytes are freed. It
+	// does not contain Old. The bytes of Old count for Free.
 	Unused []Image
-	// Free is how many bytes must be freed; zero when the disk is not full.
+	// Free is the number of bytes to free; zero unless the disk is full.
 	Free uint64
 }
 
-// Compute decides what to remove.
+// Compute decides which images to remove.
 func Compute(in Input) Plan {
 	var plan Plan
 	for _, image := range oldest(in.Images) {
@@ -89,19 +87,19 @@ func Compute(in Input) Plan {
 	return plan
 }
 
-// everything is a disk of which nothing is enough.
+// everything is a limit of bytes that is never reached.
 const everything = math.MaxUint64
 
-// oldest sorts images by their last use, then by the time since they are known; those
-// of which neither is known come first. IDs make the order complete.
+// oldest sorts images by their last use, then by first detection, zero times first, and then by
+// ID.
 func oldest(images []Image) []Image {
 	return slices.SortedFunc(slices.Values(images), func(a, b Image) int {
 		return cmp.Or(a.LastUsed.Compare(b.LastUsed), a.FirstDetected.Compare(b.FirstDetected), cmp.Compare(a.ID, b.ID))
 	})
 }
 
-// tooOld tells whether an image has not been used for longer than allowed. Before the
-// start nobody looked: it counts as used then.
+// tooOld reports whether an image was not used for longer than allowed. Its time before the start
+// is unknown, so it counts as used at the start.
 func (in *Input) tooOld(image Image) bool {
 	idle := in.Started
 	for _, t := range []time.Time{image.LastUsed, image.FirstDetected} {
@@ -112,8 +110,8 @@ func (in *Input) tooOld(image Image) bool {
 	return in.Policy.MaxAge > 0 && in.Now.Sub(idle) > in.Policy.MaxAge
 }
 
-// toFree is how many bytes lie between the disk and the low threshold, once it has
-// reached the high one.
+// toFree returns the number of bytes to free to reach the low threshold, if the usage has reached
+// the high one.
 func (in *Input) toFree() uint64 {
 	if in.Disk.Capacity == 0 || in.Policy.HighPercent >= 100 || in.Disk.UsedPercent() < in.Policy.HighPercent {
 		return 0

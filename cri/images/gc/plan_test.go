@@ -22,7 +22,7 @@ func policy() Policy {
 	return p
 }
 
-// ids joins what a list of images is called.
+// ids joins the IDs of images.
 func ids(images []Image) (out string) {
 	for _, i := range images {
 		out += i.ID + " "
@@ -32,7 +32,7 @@ func ids(images []Image) (out string) {
 
 func ago(d time.Duration) time.Time { return now.Add(-d) }
 
-// C43, C44: what may go and in which order.
+// C43, C44: the images that may be removed, and their order.
 func TestComputeCandidates(t *testing.T) {
 	images := []Image{
 		{ID: "used", InUse: true, LastUsed: now},
@@ -51,8 +51,7 @@ func TestComputeCandidates(t *testing.T) {
 	require.Equal(t, "a-from-the-start b-from-the-start never-used old-enough was-used was-used-lately ", ids(plan.Unused))
 }
 
-// The age pass: what was not used for longer than MaxAge, counted from the start at
-// the earliest.
+// An image is removed by age after MaxAge without use, counted at the earliest from the start.
 func TestComputeAge(t *testing.T) {
 	p := policy()
 	p.MaxAge = time.Hour
@@ -72,7 +71,7 @@ func TestComputeAge(t *testing.T) {
 	require.Empty(t, young.Old, "the agent has not run for longer than MaxAge")
 }
 
-// C44 and the thresholds: exactly down to the low one, from the high one on.
+// C44 and the thresholds: usage is reduced exactly to the low one, if it has reached the high one.
 func TestComputeFree(t *testing.T) {
 	for _, tc := range []struct {
 		capacity, available uint64
@@ -99,8 +98,8 @@ func TestComputeFree(t *testing.T) {
 	}
 }
 
-// FuzzCompute looks for a plan that removes what must be kept, or the same twice, or
-// frees too much or too little.
+// FuzzCompute checks that a plan removes no kept image and none twice, and frees exactly the right
+// amount.
 func FuzzCompute(f *testing.F) {
 	for seed := range uint64(5) {
 		f.Add(seed, uint8(85), uint8(80))

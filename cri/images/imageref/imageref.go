@@ -9,21 +9,20 @@ import (
 	"github.com/distribution/reference"
 )
 
-// Name is an image name taken apart: repository, tag and digest.
+// Name is a parsed image name.
 type Name struct {
-	// Repository is the optional domain with port and the path, as written:
+	// Repository is the optional domain with port, and the path, as written:
 	// "registry.example.com:5000/team/app", "busybox".
 	Repository string
-	// Tag is what follows the colon, "" when there is none.
+	// Tag is the part after the colon, or "".
 	Tag string
-	// Digest is what follows the at sign, such as "sha256:<64 hex digits>", ""
-	// when there is none.
+	// Digest is the part after the at sign, such as "sha256:<64 hex digits>", or "".
 	Digest string
 
 	canonical string
 }
 
-// String puts the name together again.
+// String returns the name as text.
 func (n Name) String() string {
 	s := n.Repository
 	if n.Tag != "" {
@@ -35,14 +34,14 @@ func (n Name) String() string {
 	return s
 }
 
-// Parse takes an image name apart, by the grammar of github.com/distribution/reference:
+// Parse parses an image name by the grammar of github.com/distribution/reference:
 //
 //	[domain[:port]/]component[/component...][:tag][@digest]
 //
-// It completes nothing: neither a registry nor a tag is added.
+// It adds neither a registry nor a tag.
 func Parse(s string) (Name, error) {
 	named, err := reference.ParseNormalizedNamed(s)
-	if err == nil && reference.Domain(named) == "" { // it took a bad domain for a component
+	if err == nil && reference.Domain(named) == "" { // it parsed a bad domain as a component
 		err = reference.ErrReferenceInvalidFormat
 	}
 	if err != nil {
@@ -59,9 +58,8 @@ func Parse(s string) (Name, error) {
 	return name, nil
 }
 
-// Normalize returns the name under which an image is looked up and pulled:
-// ":latest" is appended to a name with neither tag nor digest, nothing else is
-// changed.
+// Normalize returns the name for inspecting and pulling an image. It appends ":latest" to a name
+// with neither tag nor digest.
 func Normalize(s string) (string, error) {
 	name, err := Parse(s)
 	if err != nil {
@@ -70,7 +68,7 @@ func Normalize(s string) (string, error) {
 	return name.Normal().String(), nil
 }
 
-// Normal is the name with the tag ":latest" if it has neither tag nor digest.
+// Normal returns the name, with the tag "latest" if it has neither tag nor digest.
 func (n Name) Normal() Name {
 	if n.Tag == "" && n.Digest == "" {
 		n.Tag = "latest"
@@ -78,13 +76,11 @@ func (n Name) Normal() Name {
 	return n
 }
 
-// Canonical is the repository as runtimes list it: "busybox" becomes
-// "docker.io/library/busybox".
+// Canonical returns the repository as runtimes list it: "docker.io/library/busybox" for "busybox".
 func (n Name) Canonical() string { return n.canonical }
 
-// Full is the whole name as runtimes list it: Canonical with the digest if there is
-// one, else with the tag, which is "latest" by default. Two names of one image in one
-// place have the same.
+// Full returns the name as runtimes list it: Canonical with the digest, or else with the tag, by
+// default "latest". It is equal for two spellings of one name.
 func (n Name) Full() string {
 	if n.Digest != "" {
 		return n.canonical + "@" + n.Digest
@@ -92,8 +88,7 @@ func (n Name) Full() string {
 	return n.canonical + ":" + n.Normal().Tag
 }
 
-// OnDefaultRegistry tells whether a name leaves out the registry, or spells out
-// the one that it stands for.
+// OnDefaultRegistry reports whether the name's registry is the default, written or omitted.
 func (n Name) OnDefaultRegistry() bool {
 	return strings.HasPrefix(n.canonical, "docker.io/")
 }

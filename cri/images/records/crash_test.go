@@ -11,8 +11,8 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
-// node9 is a node whose agent is killed. Its runtime survives: it has a preloaded
-// image, and a registry gives it others, among them the same under a private name.
+// node9 is a node whose agent is killed while its runtime survives. It has a preloaded image. A
+// registry serves others, including the same image under a private name.
 type node9 struct {
 	t      *testing.T
 	dir    string
@@ -20,7 +20,7 @@ type node9 struct {
 	left   int                          // steps until the agent is killed
 }
 
-// killed is what kill -9 looks like from within.
+// killed is the panic that simulates kill -9.
 type killed struct{}
 
 func (n *node9) step(string) {
@@ -29,7 +29,7 @@ func (n *node9) step(string) {
 	}
 }
 
-// live runs an agent until it ends or is killed, and tells which.
+// live runs an agent and reports whether it survived.
 func (n *node9) live(life func(b *Store)) (survived bool) {
 	defer func() {
 		if cause := recover(); cause != nil && cause != (killed{}) {
@@ -52,8 +52,7 @@ func (n *node9) find(name string) *runtimeapi.Image {
 	return nil
 }
 
-// pull is what a manager does; the runtime may be done with it, or not, when the
-// agent is killed.
+// pull acts like a manager. The agent may be killed before or after the runtime has the image.
 func (n *node9) pull(b *Store, name, id string) {
 	require.NoError(n.t, b.Begin(name, n.find(name)))
 	n.step("runtime has not begun")
@@ -69,9 +68,9 @@ func (n *node9) pull(b *Store, name, id string) {
 	require.NoError(n.t, b.Pulled(Pull{Image: name, Ref: id, Credential: who("ns", "a", "p"), Status: got}))
 }
 
-// C26, C27 under kill -9 at every step, and again at every step of the second life:
-// nobody gets what he cannot show to be allowed to, the owner always does once his
-// pull has succeeded, and what was preloaded stays open.
+// C26, C27 with kill -9 at every step, and again at every step of the second run: no pod gets
+// access without proof, the owner has access once its pull has succeeded, and preloaded names stay
+// open.
 func TestKilledAtAnyStep(t *testing.T) {
 	for first := 0; ; first++ {
 		finished := false
@@ -87,7 +86,7 @@ func TestKilledAtAnyStep(t *testing.T) {
 			again := n.live(func(b *Store) { n.pull(b, "r.io/same:1", "shared") })
 			n.left = 1000
 			require.True(t, n.live(func(b *Store) { n.check(b, finished, again, fmt.Sprint("killed at ", first, " and ", second)) }))
-			if again || first%3 != 0 { // every second life for every third first one
+			if again || first%3 != 0 { // second runs only for every third first one
 				break
 			}
 		}

@@ -1,41 +1,40 @@
-// Package records remembers with which credentials the images on the node were
-// pulled, so that a pod cannot use a private image merely because another pod has
-// pulled it before (KEP-2535).
+// Package records stores the credentials of image pulls, so that a pod cannot use a private image
+// only because another pod has pulled it (KEP-2535).
+//
+//	store.Begin("registry.example.com/app:v1", before) // writes the intent
+//	...                                               // the runtime pulls
+//	store.Pulled(pull)                                 // writes the record, removes the intent
+//	store.Failed("registry.example.com/app:v1", false) // or this
 //
 // # The files
 //
-// Records lie in the folder that the kubelet uses, in its form, so that either can
-// take over from the other:
+// Records are in the kubelet's folder and format, so that this package and a kubelet can
+// replace each other:
 //
 //	image_manager/pulling/sha256-<hex>    an ImagePullIntent: this image is being pulled
-//	image_manager/pulled/sha256-<hex>     an ImagePulledRecord: who pulled what this image ID names
-//	image_manager/preloaded/sha256-<hex>  names that an image had before anybody pulled it
+//	image_manager/pulled/sha256-<hex>     an ImagePulledRecord: the credentials of the pulls of an image ID
+//	image_manager/preloaded/sha256-<hex>  the names of an image before its first pull
 //
-// The last folder is this package's own. Without it, pulling one name of an image
-// would close its other names, under which it had been brought with the node, to
-// every pod that cannot authenticate.
+// The last folder is this package's own. Without it, pulling one name of a preloaded image would
+// close its other names to every pod that cannot authenticate.
 //
-// # The life of a pull
+// # Crashes
 //
-//	store.Begin("registry.example.com/app:v1", before) // the intent
-//	...                                               // the runtime pulls
-//	store.Pulled(pull)                                 // the record; the intent goes
-//	store.Failed("registry.example.com/app:v1", false) // or this
+// Begin precedes the pull, and the record precedes the removal of the intent. So after a crash at
+// any point, an image that the agent may have pulled never counts as preloaded: with an intent
+// alone, pods must authenticate.
 //
-// Begin comes before the pull, and the record before the end of the intent. So
-// whatever moment the agent is killed at, an image that it may have pulled is never
-// taken for one that was there before: an intent alone means that pods must show
-// that they may have it.
+// A pull that was cancelled, or whose end was not seen, may still succeed in the runtime. Its
+// intent stays in doubt for ten minutes; Tidy records the image if it appears.
 //
-// A pull that was called off, or whose end nobody saw, may still succeed in the
-// runtime. Its intent stays in doubt for ten minutes; Tidy records the image if it
-// turns up.
+// # Concurrency
 //
-// # The caller's duties
+// A Store is safe for concurrent use.
 //
-// One Store per folder. Tidy is to be called after the start and then every few
-// minutes with a list of all images; it fits gc.Config.OnList. Verify is asked before an image
-// that is present is used without a pull.
+// # Duties of callers
 //
-// An example that runs: Example in example_test.go.
+// Use one Store per folder. Call Tidy after the start and then every few minutes with a list of
+// all images; it suits gc.Config.OnList. Call Verify before using a present image without a pull.
+//
+// Runnable example: Example in example_test.go.
 package records

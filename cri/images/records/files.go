@@ -15,17 +15,17 @@ import (
 	"github.com/podwright/podwright/internal/fs"
 )
 
-// filePrefix is the beginning of the name of every file.
+// filePrefix is the prefix of all file names.
 const filePrefix = "sha256-"
 
-// folder holds one file per key: an image or an image ID.
+// folder has one file per key: an image or an image ID.
 type folder string
 
 func (f folder) path(key string) string {
 	return filepath.Join(string(f), fmt.Sprintf("%s%x", filePrefix, sha256.Sum256([]byte(key))))
 }
 
-// prepare makes the folder and removes what a crash left half written.
+// prepare creates the folder and removes unfinished files of a crash.
 func (f folder) prepare() error {
 	if err := os.MkdirAll(string(f), 0o700); err != nil {
 		return err
@@ -44,17 +44,17 @@ func (f folder) prepare() error {
 	return nil
 }
 
-// shelf is a folder with its content in memory, which is read once.
+// shelf is a folder with its contents in memory, read once.
 type shelf[T any] struct {
 	folder folder
-	// parse reads a file and tells its key.
+	// parse parses a file and returns its key.
 	parse   func(data []byte) (key string, value T, err error)
 	entries map[string]T
-	// bad are the files that cannot be read, and why.
+	// bad are the errors of unreadable files, by path.
 	bad map[string]error
 }
 
-// load prepares the folder and reads it. Files that cannot be read stay as they are.
+// load prepares the folder and reads it. Unreadable files stay unchanged.
 func (s *shelf[T]) load() error {
 	s.entries, s.bad = map[string]T{}, map[string]error{}
 	if err := s.folder.prepare(); err != nil {
@@ -91,8 +91,7 @@ func (s *shelf[T]) read(file string) error {
 	return err
 }
 
-// get returns what there is for a key; an error if there is a file that cannot be
-// read.
+// get returns the value of a key, or an error if its file is unreadable.
 func (s *shelf[T]) get(key string) (value T, known bool, err error) {
 	if value, known = s.entries[key]; !known && len(s.bad) > 0 {
 		err = s.bad[s.folder.path(key)]
@@ -100,7 +99,7 @@ func (s *shelf[T]) get(key string) (value T, known bool, err error) {
 	return value, known, err
 }
 
-// put writes the file of a key, also over one that cannot be read.
+// put writes the file of a key. It replaces an unreadable one.
 func (s *shelf[T]) put(key string, value T) error {
 	data, err := json.Marshal(value)
 	if err != nil {
@@ -115,7 +114,7 @@ func (s *shelf[T]) put(key string, value T) error {
 	return nil
 }
 
-// remove removes the file of a key, if there is one.
+// remove removes the file of a key, if it exists.
 func (s *shelf[T]) remove(key string) error {
 	file := s.folder.path(key)
 	if err := os.Remove(file); err != nil && !errors.Is(err, iofs.ErrNotExist) {
@@ -126,7 +125,7 @@ func (s *shelf[T]) remove(key string) error {
 	return nil
 }
 
-// understood tells whether a file is of a kind that is known here.
+// understood returns an error unless a file has the kind and a supported version.
 func understood(meta metav1.TypeMeta, kind string) error {
 	if meta.Kind != kind || meta.APIVersion != version && meta.APIVersion != oldVersion {
 		return fmt.Errorf("kind %q of %q is not known", meta.Kind, meta.APIVersion)

@@ -8,23 +8,23 @@ import (
 	"github.com/podwright/podwright/cri/images/imageref"
 )
 
-// Policy says for which images a pod must show that it may use them.
+// Policy selects the images that need a proof of the pod's access.
 type Policy string
 
-// The policies, as imagePullCredentialsVerificationPolicy names them.
+// The policies, named as in imagePullCredentialsVerificationPolicy.
 const (
 	// NeverVerify lets every pod use every image on the node.
 	NeverVerify Policy = "NeverVerify"
-	// NeverVerifyPreloadedImages lets every pod use what was there before
-	// anybody pulled it. The default.
+	// NeverVerifyPreloadedImages lets every pod use images that were present before any pull. The
+	// default.
 	NeverVerifyPreloadedImages Policy = "NeverVerifyPreloadedImages"
-	// NeverVerifyAllowlistedImages lets every pod use the images of a list.
+	// NeverVerifyAllowlistedImages lets every pod use the images in Config.Allowlist.
 	NeverVerifyAllowlistedImages Policy = "NeverVerifyAllowlistedImages"
-	// AlwaysVerify makes an exception for nothing.
+	// AlwaysVerify has no exceptions.
 	AlwaysVerify Policy = "AlwaysVerify"
 )
 
-// rule is a policy with its list.
+// rule is a policy with its allowlist.
 type rule struct {
 	policy   Policy
 	exact    map[string]bool
@@ -52,19 +52,17 @@ func newRule(policy Policy, allowlist []string) (rule, error) {
 	return r, nil
 }
 
-// CheckAllowlistEntry says what is wrong with an entry of Config.Allowlist, nil if
-// nothing is.
+// CheckAllowlistEntry returns an error if an entry of Config.Allowlist is invalid.
 func CheckAllowlistEntry(pattern string) error {
 	r := rule{exact: map[string]bool{}}
 	return r.allow(pattern)
 }
 
-// allow adds an entry of the list: a repository, or the beginning of some that
-// ends with "/*".
+// allow adds an entry: a repository, or a prefix of repositories that ends with "/*".
 func (r *rule) allow(pattern string) error {
 	prefix, wild := strings.CutSuffix(pattern, "/*")
 	if wild {
-		// Only what could begin a name can be meant.
+		// The prefix must be the beginning of a valid name.
 		if _, err := imageref.Parse(prefix + "/x"); err != nil || prefix == "" {
 			return errors.New("what stands before /* is not the beginning of an image name")
 		}
@@ -82,7 +80,7 @@ func (r *rule) allow(pattern string) error {
 	return nil
 }
 
-// listed tells whether a repository is on the list.
+// listed reports whether a repository is in the allowlist.
 func (r *rule) listed(repository string) bool {
 	if r.exact[repository] {
 		return true
@@ -95,9 +93,8 @@ func (r *rule) listed(repository string) bool {
 	return false
 }
 
-// verifies tells whether a pod must show that it may use a repository's image.
-// pulled says that the agent pulled it, under this name or another, and not only
-// under others when it had this one before.
+// verifies reports whether a pod must prove its access to a repository's image. pulled is true if
+// the agent pulled the image under any name, unless this name was preloaded.
 func (r *rule) verifies(repository string, pulled bool) bool {
 	switch r.policy {
 	case NeverVerify:

@@ -20,12 +20,12 @@ const (
 	kindRecord = "ImagePulledRecord"
 )
 
-// maxSecrets is up to how many secrets a record takes in that it learns of without
-// a pull.
+// maxSecrets is the number of secrets in a record at which Verify stops to add secrets without a
+// pull.
 const maxSecrets = 100
 
-// The kubelet's types of its files: an intent is written before a pull, and a record,
-// afterwards, has who may use the image, by repository.
+// The kubelet's types for its files. An intent is written before a pull. A record is written
+// afterwards; it contains the access per repository.
 type (
 	intent         = configv1alpha1.ImagePullIntent
 	record         = configv1alpha1.ImagePulledRecord
@@ -34,8 +34,7 @@ type (
 	serviceAccount = configv1alpha1.ImagePullServiceAccount
 )
 
-// accessOf is who may use what was pulled with a credential; nil is an anonymous
-// pull.
+// accessOf returns the access that a pull with this credential gives; nil is an anonymous pull.
 func accessOf(c *credentials.Credential) access {
 	switch {
 	case c == nil:
@@ -50,8 +49,8 @@ func accessOf(c *credentials.Credential) access {
 	}
 }
 
-// merged returns the record with more access to a repository, and whether that is
-// any different. The receiver stays as it is.
+// merged returns the record with more access to a repository, and whether it differs from r. It
+// does not change r.
 func merged(r record, repository string, more access, now time.Time) (record, bool) {
 	old, known := r.CredentialMapping[repository]
 	joined := join(old, more)
@@ -73,7 +72,7 @@ func equal(a, b access) bool {
 		slices.Equal(a.KubernetesServiceAccounts, b.KubernetesServiceAccounts)
 }
 
-// joined is the access of either. A secret is there once, with its newest hash.
+// join returns the union of a and b. Each secret appears once, with its newest hash.
 func join(a, b access) access {
 	if a.NodePodsAccessible || b.NodePodsAccessible {
 		return access{NodePodsAccessible: true}
@@ -102,9 +101,9 @@ func same(s, o secret) bool {
 	return s.UID == o.UID && s.Namespace == o.Namespace && s.Name == o.Name
 }
 
-// opened tells whether one of a pod's credentials gives it access, and what is to
-// be added to the record so that it is recognised without the other half next time:
-// nothing when the secret is known with its hash.
+// opened reports whether one of a pod's credentials gives access. A match by hash or by
+// coordinates alone is sufficient; learnt is then the access to add to the record, so that next
+// time either matches. It is empty for a full match.
 func opened(a access, found []credentials.Credential) (ok bool, learnt access) {
 	for i := range found {
 		mine := accessOf(&found[i])

@@ -18,58 +18,54 @@ import (
 	"github.com/podwright/podwright/internal/fields"
 )
 
-// Config configures a Store. Only Dir is required.
+// Config configures a Store.
 type Config struct {
-	// Dir is the folder of the records, "image_manager" below the kubelet's root.
-	// It and what is in it are made with mode 0700. Required.
+	// Dir is the folder of the records, "image_manager" below the kubelet's root. It and its
+	// contents are created with mode 0700. Required.
 	Dir string
-	// Policy says for which images pods must show that they may use them. Empty
-	// means NeverVerifyPreloadedImages.
+	// Policy selects the images that need a proof of access. Default: NeverVerifyPreloadedImages.
 	Policy Policy
-	// Allowlist are repositories, without tag and digest, and beginnings of
-	// repositories that end with "/*". Only with NeverVerifyAllowlistedImages;
-	// default none.
+	// Allowlist are repositories without tag and digest, and prefixes of repositories that end
+	// with "/*". It requires NeverVerifyAllowlistedImages. Default: none.
 	Allowlist []string
-	// OnCheck is called with the result of each Verify. It must not block. nil: nobody
-	// is told.
+	// OnCheck is called with the result of each Verify. It must not block. Optional.
 	OnCheck func(Result)
-	// Logger gets a warning about each file that cannot be used, when the folder is
-	// opened. nil discards.
+	// Logger receives a warning for each unusable file when the folder is opened. Nil discards.
 	Logger *slog.Logger
 }
 
-// Result is how Verify came to its answer.
+// Result is the reason for the decision of Verify.
 type Result string
 
 // The results, named as in the kubelet's metric.
 const (
-	// ResultAllowed: the policy asks for nothing.
+	// ResultAllowed: the policy requires no proof.
 	ResultAllowed Result = "credentialPolicyAllowed"
-	// ResultRecorded: a record shows that the pod may use the image.
+	// ResultRecorded: a record shows the pod's access.
 	ResultRecorded Result = "credentialRecordFound"
-	// ResultMustAuthenticate: nothing shows it.
+	// ResultMustAuthenticate: no record shows it.
 	ResultMustAuthenticate Result = "mustAuthenticate"
-	// ResultError: nothing could be found out, which shows nothing either.
+	// ResultError: the check failed, so access is not shown.
 	ResultError Result = "error"
 )
 
-// Store keeps the records. Use Open. It is safe for concurrent use.
+// Store keeps the records. Create it with Open. It is safe for concurrent use.
 type Store struct {
 	rule    rule
 	checked func(Result)
 	log     *slog.Logger
 
-	mu        sync.Mutex // guards all that follows, and the files
+	mu        sync.Mutex // guards the fields below, and the files
 	pulling   shelf[intent]
 	pulled    shelf[record]
 	preloaded shelf[preloadedNames]
-	running   map[string]int       // pulls under way, per image
-	doubt     map[string]time.Time // since when it is unknown what became of an intent
+	running   map[string]int       // running pulls per image
+	doubt     map[string]time.Time // time since which an intent's outcome is unknown
 	step      func(string)         // called between steps, for tests; never nil
 }
 
-// Open reads the records in a folder, which need not exist. Nobody else must change
-// them while the Store is in use.
+// Open reads the records in a folder, which need not exist. No other process may change them while
+// the Store is in use.
 func Open(cfg Config) (*Store, error) {
 	if err := fields.Required("records: Config.Dir", cfg.Dir); err != nil {
 		return nil, err
@@ -98,9 +94,9 @@ func Open(cfg Config) (*Store, error) {
 	return b, nil
 }
 
-// Begin notes that an image is about to be pulled; without the note it must not be.
-// image is its name with tag or digest; before is what the name stands for on the
-// node, nil when that is nothing. Each Begin is followed by one Pulled or Failed.
+// Begin records that a pull is about to start; after an error the pull must not start. image is
+// the name with tag or digest; before is the present image with this name, or nil. Each Begin
+// needs one Pulled or Failed.
 func (s *Store) Begin(image string, before *runtimeapi.Image) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -130,20 +126,20 @@ func (s *Store) begin(image string, before *runtimeapi.Image) error {
 	return nil
 }
 
-// Pull is a pull that succeeded.
+// Pull is a successful pull.
 type Pull struct {
-	// Image is the name that Begin was given.
+	// Image is the name passed to Begin.
 	Image string
-	// Ref is the image's ID, as the runtime answered the pull.
+	// Ref is the image's ID from the runtime.
 	Ref string
-	// Credential is what opened the registry; nil for an anonymous pull.
+	// Credential is the successful credential; nil for an anonymous pull.
 	Credential *credentials.Credential
-	// Status is the image as it is now, nil when that is not known.
+	// Status is the image after the pull, or nil if unknown.
 	Status *runtimeapi.Image
 }
 
-// Pulled records a pull. After an error the intent stays: the image counts as one
-// that nobody has shown to be allowed to use.
+// Pulled records a pull. After an error the intent stays, so that every pod must authenticate for
+// the image.
 func (s *Store) Pulled(p Pull) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -161,8 +157,8 @@ func (s *Store) Pulled(p Pull) error {
 	return nil
 }
 
-// Share records that a pod which waited for another's pull may use what came, with
-// its own credential. The pull itself is recorded by Pulled.
+// Share records the access of a pod that waited for another pod's pull, with its own credential.
+// The pull itself is recorded by Pulled.
 func (s *Store) Share(p Pull) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -172,13 +168,13 @@ func (s *Store) Share(p Pull) error {
 	return nil
 }
 
-// write adds a pull to the record of the image.
+// write adds a pull to the image's record.
 func (s *Store) write(p Pull) error {
 	name, err := imageref.Parse(p.Image)
 	if err != nil {
 		return err
 	}
-	old, known, _ := s.record(p.Ref) // one that cannot be read is replaced
+	old, known, _ := s.record(p.Ref) // an unreadable record is replaced
 	if !known && p.Status != nil {
 		if err := s.notePreloaded(p.Status, name.Canonical()); err != nil {
 			return err
@@ -188,7 +184,7 @@ func (s *Store) write(p Pull) error {
 	return s.add(old, known, name.Repository, accessOf(p.Credential))
 }
 
-// add adds access to a record and writes it if that, or that it exists, is new.
+// add adds access to a record and writes it if the record changed or is new.
 func (s *Store) add(old record, known bool, repository string, more access) error {
 	now := time.Now()
 	fresh, changed := merged(old, repository, more, now)
@@ -202,8 +198,8 @@ func (s *Store) add(old record, known bool, repository string, more access) erro
 	return s.pulled.put(fresh.ImageRef, fresh)
 }
 
-// Failed notes that a pull brought nothing. With doubt it is not known whether it
-// did: it was called off, or the connection to the runtime broke.
+// Failed records a failed pull. doubt means that the pull may still succeed: it was cancelled, or
+// the connection to the runtime broke.
 func (s *Store) Failed(image string, doubt bool) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -220,8 +216,8 @@ func (s *Store) Failed(image string, doubt bool) error {
 	return nil
 }
 
-// Counts are how many pulls are noted as under way, or in doubt, and how many images have a
-// record.
+// Counts returns the number of intents (running pulls and pulls in doubt) and the number of
+// records.
 func (s *Store) Counts() (pulling, pulled int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -234,10 +230,9 @@ func (s *Store) finish(image string) {
 	}
 }
 
-// Verify tells whether a pod may use an image that is present without a pull.
-// image is its name with tag or digest, ref its ID. lookup finds the pod's
-// credentials; it is called at most once, and only when they matter. false with an
-// error means that it could not be found out.
+// Verify reports whether a pod may use a present image without a pull. image is its name with tag
+// or digest, ref its ID. lookup finds the pod's credentials; it is called at most once, and only
+// if needed. False with an error means that the check failed.
 func (s *Store) Verify(ctx context.Context, image, ref string, lookup func(context.Context) ([]credentials.Credential, error)) (bool, error) {
 	result, err := s.verify(ctx, image, ref, lookup)
 	s.checked(result)
@@ -280,8 +275,8 @@ func (s *Store) verify(ctx context.Context, image, ref string, lookup func(conte
 	return ResultRecorded, nil
 }
 
-// known returns the record of an image, and whether the agent pulled it, or may have,
-// otherwise than under other names than one which it had before.
+// known returns the record of an image, and whether the agent pulled it or may have. With
+// NeverVerifyPreloadedImages a preloaded name does not count as pulled.
 func (s *Store) known(image, ref string, name imageref.Name) (record, bool, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -305,8 +300,7 @@ func (s *Store) known(image, ref string, name imageref.Name) (record, bool, erro
 	return old, pulled, nil
 }
 
-// learn adds to a record what was found without a pull. If that fails, it is found
-// again next time.
+// learn adds access found without a pull to a record. If that fails, the next Verify repeats it.
 func (s *Store) learn(ref, repository string, more access) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

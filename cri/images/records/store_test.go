@@ -18,7 +18,7 @@ import (
 	"github.com/podwright/podwright/cri/images/credentials"
 )
 
-// who makes the credential of a secret in a namespace.
+// who returns the credential of a secret in a namespace.
 func who(namespace, name, password string) *credentials.Credential {
 	return &credentials.Credential{
 		Auth:   &runtimeapi.AuthConfig{Username: "u", Password: password},
@@ -66,7 +66,7 @@ func allowed(t *testing.T, b *Store, name, ref string, mine ...*credentials.Cred
 	return ok
 }
 
-// C26: whose credential opens an image that is there.
+// C26: access to a present image requires matching credentials.
 func TestVerify(t *testing.T) {
 	const private = "r.io/private:v1"
 	for _, tc := range []struct {
@@ -104,7 +104,7 @@ func TestVerify(t *testing.T) {
 	}
 }
 
-// What is recognised by one half is recognised by the other next time.
+// A match by hash or by coordinates adds both to the record.
 func TestVerifyLearns(t *testing.T) {
 	b := open(t, t.TempDir(), "")
 	pull(t, b, "r.io/p:1", image("id", "r.io/p:1"), who("ns", "a", "p"))
@@ -126,7 +126,7 @@ func TestVerifyLearns(t *testing.T) {
 	require.Len(t, r.CredentialMapping["r.io/p"].KubernetesSecrets, maxSecrets)
 }
 
-// Credentials are looked up when they matter. What is found in spite of an error counts.
+// Credentials are looked up only if needed. Those found in spite of an error count.
 func TestVerifyLooksUpLazily(t *testing.T) {
 	b := open(t, t.TempDir(), "")
 	pull(t, b, "r.io/public:1", image("public", "r.io/public:1"), nil)
@@ -150,7 +150,7 @@ func TestVerifyLooksUpLazily(t *testing.T) {
 	}
 }
 
-// C27: a name that the image had before anybody pulled it stays open.
+// C27: a preloaded name stays open.
 func TestPreloadedStaysOpen(t *testing.T) {
 	both := image("id", "docker.io/library/preloaded:1", "r.io/private:1")
 	t.Run("same digest from another repository", func(t *testing.T) {
@@ -185,7 +185,7 @@ func TestPreloadedStaysOpen(t *testing.T) {
 	})
 }
 
-// An image whose pull is under way, or was called off, counts as pulled.
+// An image with a running or cancelled pull counts as pulled.
 func TestIntents(t *testing.T) {
 	b := open(t, t.TempDir(), "")
 	const name = "r.io/private:1"
@@ -252,7 +252,7 @@ func count(t *testing.T, dir, sub string) int {
 	return len(entries)
 }
 
-// The files are those of the kubelet.
+// The files have the kubelet's format.
 func TestFiles(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) { // its clock begins at midnight of 2000-01-01
 		dir := filepath.Join(t.TempDir(), "image_manager")
@@ -279,8 +279,8 @@ func content(t *testing.T, file string) string {
 	return string(data)
 }
 
-// Records of the version before are understood; others make an image one that must
-// be pulled, and are replaced by the pull.
+// Records of the previous version are supported. With any other version the image must be pulled,
+// which replaces the record.
 func TestForeignRecords(t *testing.T) {
 	dir := t.TempDir()
 	b := open(t, dir, "")
@@ -347,7 +347,7 @@ func FuzzRecord(f *testing.F) {
 func TestPolicies(t *testing.T) {
 	for _, tc := range []struct {
 		policy                    Policy
-		preloaded, pulled, listed bool // what asks for verification
+		preloaded, pulled, listed bool // whether verification is required
 	}{
 		{"", false, true, true},
 		{NeverVerify, false, false, false},

@@ -13,26 +13,24 @@ import (
 )
 
 const (
-	// doubtFor is how long after a pull that nobody saw end its image may still come.
+	// doubtFor is the time after a pull with unknown outcome in which its image may still appear.
 	doubtFor = 10 * time.Minute
-	// timeGrain is how much earlier the time in a record may be than the truth: it
-	// is written in whole seconds.
+	// timeGrain is the tolerance for times in records, which are in whole seconds.
 	timeGrain = 2 * time.Second
 )
 
-// preloadedNames says which names an image had before anybody pulled it.
+// preloadedNames are the names of an image before its first pull.
 type preloadedNames struct {
 	LastUpdatedTime metav1.Time `json:"lastUpdatedTime"`
 	ImageRef        string      `json:"imageRef"`
-	// Repositories are complete: "docker.io/library/busybox".
+	// Repositories are canonical: "docker.io/library/busybox".
 	Repositories []string `json:"repositories"`
 }
 
-// notePreloaded notes the repositories of an image that nobody has pulled so far:
-// those of all its names except for the one that is now, and those of which a pull is
-// under way or in doubt.
+// notePreloaded records the repositories of an image that was never pulled. It leaves out
+// except, which is being pulled now, and repositories with an intent.
 func (s *Store) notePreloaded(image *runtimeapi.Image, except string) error {
-	known, _, _ := s.preloaded.get(image.GetId()) // one that cannot be read is replaced
+	known, _, _ := s.preloaded.get(image.GetId()) // an unreadable one is replaced
 	pulling := s.intents()
 	names := slices.Clone(known.Repositories)
 	for name := range namesOf(image) {
@@ -51,7 +49,7 @@ func (s *Store) notePreloaded(image *runtimeapi.Image, except string) error {
 	})
 }
 
-// namesOf are the names of an image that parse.
+// namesOf iterates over the valid names of an image.
 func namesOf(image *runtimeapi.Image) func(func(imageref.Name) bool) {
 	return func(yield func(imageref.Name) bool) {
 		for _, s := range slices.Concat(image.GetRepoTags(), image.GetRepoDigests()) {
@@ -62,7 +60,7 @@ func namesOf(image *runtimeapi.Image) func(func(imageref.Name) bool) {
 	}
 }
 
-// intents are the images of all intents, by repository.
+// intents returns the images of all intents, by canonical repository.
 func (s *Store) intents() map[string][]string {
 	out := map[string][]string{}
 	for image := range s.pulling.entries {
@@ -73,11 +71,10 @@ func (s *Store) intents() map[string][]string {
 	return out
 }
 
-// Tidy puts the records right, given all images and when they were listed. It is to
-// be called once after the start, when it settles the pulls that a crash cut off,
-// and then every few minutes. What was noted after listed is left alone. Records of
-// images that are gone are removed; a pull in doubt whose image is there is recorded
-// as one without credentials: who wants the image must authenticate.
+// Tidy updates the records for a list of all images and the time of its request. Call it once
+// after the start, to settle pulls that a crash interrupted, and then every few minutes. It leaves
+// entries written after listed unchanged. It removes records of removed images. It records a
+// present image of a pull in doubt as pulled without credentials, so that pods must authenticate.
 func (s *Store) Tidy(images []*runtimeapi.Image, listed time.Time) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -88,7 +85,7 @@ func (s *Store) Tidy(images []*runtimeapi.Image, listed time.Time) error {
 	return nil
 }
 
-// settle ends the doubt about pulls that nobody saw end.
+// settle processes the intents of pulls with unknown outcome.
 func (s *Store) settle(images []*runtimeapi.Image, listed time.Time) error {
 	var errs []error
 	present := map[string]*runtimeapi.Image{}
@@ -114,11 +111,11 @@ func (s *Store) settle(images []*runtimeapi.Image, listed time.Time) error {
 	return errors.Join(errs...)
 }
 
-// settleOne looks what became of a pull that nobody saw end. What it brought is
-// recorded; the intent goes when nothing can come any more.
+// settleOne records the image of a pull with unknown outcome, if present. After doubtFor it
+// removes the intent.
 func (s *Store) settleOne(image, repository string, found *runtimeapi.Image, doubted time.Duration) error {
 	if found != nil {
-		old, known, _ := s.record(found.GetId()) // one that cannot be read is replaced
+		old, known, _ := s.record(found.GetId()) // an unreadable record is replaced
 		if !known {
 			if err := s.notePreloaded(found, repository); err != nil {
 				return err
@@ -148,7 +145,7 @@ func find(present map[string]*runtimeapi.Image, image string) *runtimeapi.Image 
 	return present[name.Full()]
 }
 
-// prune removes what is known of images that are gone.
+// prune removes the records of removed images.
 func (s *Store) prune(images []*runtimeapi.Image, listed time.Time) error {
 	present := map[string]bool{}
 	for _, image := range images {
