@@ -18,7 +18,7 @@ import (
 	"github.com/podwright/podwright/cri/streams"
 )
 
-// logs keeps a log in memory.
+// logs is an in-memory log.
 type logs struct {
 	mu   sync.Mutex
 	text bytes.Buffer
@@ -32,7 +32,7 @@ func (l *logs) Write(p []byte) (int, error) {
 
 func (l *logs) Close() error { return nil }
 
-// lines gives the streams and contents of the log's lines.
+// lines returns the streams and contents of the log's lines.
 func (l *logs) lines() []string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -44,7 +44,7 @@ func (l *logs) lines() []string {
 	return lines
 }
 
-// loggedNode is a node whose containers run a program and have one log.
+// loggedNode returns a node whose containers run program and share one log.
 func loggedNode(t *testing.T, protocol streams.Protocol, program fake.Program) (*fakeNode, *logs) {
 	log := &logs{}
 	n := newFakeNode(t, fake.Config{Programs: fake.Always(program), OpenLog: func(string) (io.WriteCloser, error) { return log, nil }})
@@ -69,8 +69,8 @@ func parrot(_ context.Context, p *fake.Process) int {
 
 func withStdin(c *runtimeapi.ContainerConfig) { c.Stdin, c.LogPath = true, "c.log" }
 
-// TestAttach has two clients of one container: both get all output from when
-// they came, and either may send.
+// Two clients of one container both receive all output since they attached, and either may send
+// input.
 func TestAttach(t *testing.T) {
 	inProtocols(t, func(t *testing.T, protocol streams.Protocol) {
 		n, log := loggedNode(t, protocol, parrot)
@@ -95,7 +95,7 @@ func TestAttach(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, "out two\n", read(t, out1, 8))
 		require.Equal(t, "err two\n", read(t, err1, 8))
-		go func() { _, _ = io.Copy(io.Discard, out1) }() // its last words
+		go func() { _, _ = io.Copy(io.Discard, out1) }() // read the remaining output
 		require.NoError(t, n.StopContainer(t.Context(), id, 0))
 		require.NoError(t, <-first)
 		require.NoError(t, stdout1.Close())
@@ -105,7 +105,7 @@ func TestAttach(t *testing.T) {
 	})
 }
 
-// A container with a terminal has one output, and sizes from its clients.
+// A container with a terminal has one output, and receives sizes from its clients.
 func TestAttachTerminal(t *testing.T) {
 	inProtocols(t, func(t *testing.T, protocol streams.Protocol) {
 		n, log := loggedNode(t, protocol, func(ctx context.Context, p *fake.Process) int {
@@ -126,7 +126,7 @@ func TestAttachTerminal(t *testing.T) {
 	})
 }
 
-// A client that does not read holds the program up, but not its end.
+// A client that does not read blocks the program, but not its end.
 func TestAttachSlowClient(t *testing.T) {
 	inProtocols(t, func(t *testing.T, protocol streams.Protocol) {
 		n, log := loggedNode(t, protocol, func(ctx context.Context, p *fake.Process) int {
@@ -163,7 +163,7 @@ func TestAttachSlowClient(t *testing.T) {
 	})
 }
 
-// A runtime that goes away cuts attached clients; one that is back takes them again.
+// A runtime that stops disconnects attached clients; after its restart they can attach again.
 func TestAttachOverRestart(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := newFakeNode(t, fake.Config{Programs: fake.Always(parrot)})

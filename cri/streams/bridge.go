@@ -16,8 +16,8 @@ import (
 
 var _ streaming.Runtime = (*bridge)(nil)
 
-// bridge is the runtime that cri-streaming sees: it runs sessions on the real
-// one, and ends them all at the server's end.
+// bridge is the runtime that cri-streaming uses. It runs sessions on the real runtime and ends
+// them all when the server ends.
 type bridge struct {
 	sessions sync.WaitGroup
 
@@ -29,7 +29,7 @@ type bridge struct {
 
 func newBridge() *bridge { return &bridge{running: map[*context.CancelCauseFunc]struct{}{}} }
 
-// begin tells whether it is the first.
+// begin sets the runtime. It reports whether this is the first call.
 func (b *bridge) begin(runtime Runtime) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -40,7 +40,7 @@ func (b *bridge) begin(runtime Runtime) bool {
 	return true
 }
 
-// gone tells that no session will ever be served again.
+// gone returns an error after the server has ended.
 func (b *bridge) gone() error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -50,7 +50,7 @@ func (b *bridge) gone() error {
 	return nil
 }
 
-// end ends all sessions. There are no further ones.
+// end ends all sessions and prevents new ones.
 func (b *bridge) end() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -60,7 +60,7 @@ func (b *bridge) end() {
 	}
 }
 
-// enter begins a session; leave ends it.
+// enter starts a session; leave ends it.
 func (b *bridge) enter(ctx context.Context) (bounded context.Context, runtime Runtime, leave func(), err error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -108,8 +108,8 @@ func (b *bridge) Attach(ctx context.Context, id string, in io.Reader, out, err i
 	return runtime.AttachSession(ctx, id, s)
 }
 
-// PortForward implements streaming.Runtime. ctx is no session's: the stream ends
-// with its connection.
+// PortForward implements streaming.Runtime. ctx does not belong to a session: the stream ends with
+// its connection.
 func (b *bridge) PortForward(ctx context.Context, id string, port int32, stream io.ReadWriteCloser) error {
 	ctx, runtime, leave, refused := b.enter(ctx)
 	if refused != nil {
@@ -122,21 +122,20 @@ func (b *bridge) PortForward(ctx context.Context, id string, port int32, stream 
 	return runtime.PortForwardSession(ctx, id, int(port), duplex{stream})
 }
 
-// replyPatience is how long a stream of SPDY may take to be acknowledged. Only a
-// connection that breaks meanwhile takes long.
+// replyPatience bounds the acknowledgement of an SPDY stream. Only a connection that breaks
+// meanwhile takes long.
 const replyPatience = 10 * time.Second
 
-// acknowledged waits until the client has been told that a stream of SPDY is
-// open, which cri-streaming does at the same time as it asks for the session. A
-// session that failed before would leave the client without the reason, and
-// cri-streaming with a stream that it closes in vain for ever.
+// acknowledged waits until the client has received the acknowledgement of an SPDY stream, which
+// cri-streaming sends while it starts the session. If the session failed earlier, the client would
+// not receive the reason, and cri-streaming would try forever to close the stream.
 func acknowledged(ctx context.Context, stream io.Writer) error {
 	if _, ok := stream.(resetter); !ok {
 		return nil
 	}
 	told := make(chan error, 1)
 	go func() {
-		_, err := stream.Write(nil) // waits for the reply
+		_, err := stream.Write(nil) // waits for the acknowledgement
 		told <- err
 	}()
 	patience := time.NewTimer(replyPatience)
@@ -151,8 +150,8 @@ func acknowledged(ctx context.Context, stream io.Writer) error {
 	}
 }
 
-// The marks before a container's ID: cri-streaming does not tell whether stdin
-// was asked for, and over a WebSocket always has one, which then is at its end.
+// The prefixes of a container's ID that record whether the request had stdin. cri-streaming does
+// not pass this on, and over a WebSocket its sessions always have a stdin, which is then empty.
 const (
 	withStdin    = "stdin:"
 	withoutStdin = "none:"
@@ -165,7 +164,7 @@ func mark(id string, stdin bool) string {
 	return withoutStdin + id
 }
 
-// exitError is an exit code other than zero, in the form of k8s.io/utils/exec.
+// exitError is a nonzero exit code in the form of k8s.io/utils/exec.
 type exitError int
 
 func (e exitError) Error() string   { return "exit status " + strconv.Itoa(int(e)) }
@@ -173,7 +172,7 @@ func (e exitError) String() string  { return e.Error() }
 func (e exitError) Exited() bool    { return true }
 func (e exitError) ExitStatus() int { return int(e) }
 
-// streamsOf are the streams of a session as cri-streaming gives them.
+// streamsOf are the streams of a session from cri-streaming.
 type streamsOf struct {
 	in       io.Reader
 	out, err io.WriteCloser
@@ -181,7 +180,7 @@ type streamsOf struct {
 	resize   <-chan remotecommand.TerminalSize
 }
 
-// session makes the streams those of package fake, and takes the mark off id.
+// session converts the streams to those of package fake, and removes the prefix from id.
 func session(ctx context.Context, id string, of streamsOf) (string, fake.Session) {
 	s := fake.Session{TTY: of.tty}
 	id, stdin := unmark(id)
@@ -207,8 +206,7 @@ func unmark(id string) (string, bool) {
 	return strings.TrimPrefix(id, withoutStdin), false
 }
 
-// sizes translates sizes until ctx ends, which is at the latest when the session
-// does.
+// sizes converts sizes until ctx ends, at the latest with the session.
 func sizes(ctx context.Context, from <-chan remotecommand.TerminalSize) <-chan fake.TerminalSize {
 	to := make(chan fake.TerminalSize)
 	go func() {
@@ -232,13 +230,13 @@ func sizes(ctx context.Context, from <-chan remotecommand.TerminalSize) <-chan f
 	return to
 }
 
-// resetter is a stream of SPDY. Its Close ends only what this side sends.
+// resetter is an SPDY stream. Its Close ends only the sending direction.
 type resetter interface{ Reset() error }
 
-// input is standard input that can be closed while it is read.
+// input is a standard input that can be closed during a Read.
 type input struct{ io.Reader }
 
-// Close lets go of a Read.
+// Close ends a blocked Read.
 func (i input) Close() error {
 	switch in := i.Reader.(type) {
 	case resetter:
@@ -252,10 +250,10 @@ func (i input) Close() error {
 // duplex is a stream whose Close ends both directions.
 type duplex struct{ io.ReadWriteCloser }
 
-// Close lets go of a Read, too.
+// Close also ends a blocked Read.
 func (d duplex) Close() error {
 	if stream, ok := d.ReadWriteCloser.(resetter); ok {
-		// What was written comes first; then nothing goes on either way.
+		// Data already written is still sent, then both directions end.
 		return stream.Reset()
 	}
 	return d.ReadWriteCloser.Close()

@@ -7,20 +7,20 @@ import (
 	"sync"
 )
 
-// channels are the streams of one session at the client, whatever carries them.
+// channels are the client's streams of one session, independent of the transport.
 type channels struct {
-	// stdin and resize are nil when they are not part of the session. Closing
-	// stdin tells its end, where the protocol can.
+	// stdin and resize are nil if they are not part of the session. Closing stdin sends its end,
+	// if the protocol supports that.
 	stdin, resize io.WriteCloser
-	// stdout and stderr are nil when not part of the session. All readers end
-	// when the connection does.
+	// stdout and stderr are nil if they are not part of the session. All readers end with the
+	// connection.
 	stdout, stderr, status io.Reader
-	// close ends the connection and waits for what serves it.
+	// close ends the connection and waits for its goroutines.
 	close func()
 }
 
-// run carries a session through: everything that a stream brings, until the
-// server has told how it ended and the output is complete.
+// run copies all streams until the server has sent the session's status and the output is
+// complete.
 func (c *channels) run(s Session) (int, error) {
 	var output, input sync.WaitGroup
 	var outErrs [2]error
@@ -42,13 +42,13 @@ func (c *channels) run(s Session) (int, error) {
 	return code, errors.Join(err, outErrs[0], outErrs[1])
 }
 
-// feed sends standard input. Nobody can wait for a reader that cannot be closed.
+// feed sends standard input. It does not wait for a reader that cannot be closed.
 func (c *channels) feed(joined *sync.WaitGroup, stdin io.Reader) {
 	if c.stdin == nil {
 		return
 	}
 	copied := func() {
-		// A command need not read its input; what could not be sent is no error.
+		// Errors are ignored, because a command need not read its input.
 		_, _ = io.Copy(c.stdin, stdin)
 		_ = c.stdin.Close()
 	}
@@ -59,7 +59,7 @@ func (c *channels) feed(joined *sync.WaitGroup, stdin io.Reader) {
 	go copied()
 }
 
-// resizes sends sizes until the session is over.
+// resizes sends sizes until over is closed.
 func (c *channels) resizes(sizes <-chan Size, over <-chan struct{}) {
 	if c.resize == nil || sizes == nil {
 		return
@@ -77,8 +77,8 @@ func (c *channels) resizes(sizes <-chan Size, over <-chan struct{}) {
 	}
 }
 
-// drain copies all of a stream. It goes on reading when to fails: a stream that
-// nobody reads would hold up the others.
+// drain copies all of a stream. When to fails, it discards the rest, because an unread stream
+// blocks the rest of the session.
 func drain(to io.Writer, from io.Reader) error {
 	if from == nil {
 		return nil

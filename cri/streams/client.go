@@ -14,51 +14,46 @@ import (
 	"github.com/podwright/podwright/cri/fake"
 )
 
-// A Protocol is how a session goes over its connection.
+// A Protocol is the transport of a session.
 type Protocol int
 
 const (
-	// SPDY is what every runtime serves, and what kubectl spoke first. It can
-	// end standard input without ending the session.
+	// SPDY is supported by every runtime, and is kubectl's older protocol. It can end standard
+	// input without ending the session.
 	SPDY Protocol = iota
-	// WebSocket is the remotecommand protocol v4.channel.k8s.io, or v5 where
-	// the server has it. With v4 the end of standard input cannot be told: a
-	// command that reads to the end waits for ever.
+	// WebSocket is the remotecommand protocol v4.channel.k8s.io, or v5 if the server supports it.
+	// v4 cannot send the end of standard input: a command that reads to the end blocks.
 	WebSocket
 )
 
-// Client opens the sessions whose URLs a runtime's Exec, Attach and PortForward
-// have returned. It is what an API server is in a cluster, for tests and small
-// tools. The zero value speaks SPDY over TCP. Safe for concurrent use.
+// Client opens the sessions behind the URLs from a runtime's Exec, Attach and PortForward. It
+// takes the part of an API server in tests and small tools. The zero value uses SPDY over TCP. It
+// is safe for concurrent use.
 type Client struct {
-	// Dial connects to the host and port of a URL; network is always "tcp".
-	// It is how a session comes into a bubble, over a connection in memory.
-	// nil: TCP.
+	// Dial connects to the host and port of a URL; network is always "tcp". With it a session can
+	// run in a bubble, over an in-memory connection. Nil: TCP.
 	Dial func(ctx context.Context, network, address string) (net.Conn, error)
-	// Protocol is SPDY or WebSocket. Default SPDY.
+	// Protocol is SPDY or WebSocket. Default: SPDY.
 	Protocol Protocol
-	// Header is sent with each request, such as an Authorization. It is not changed.
+	// Header is sent with each request, for example an Authorization. It is not changed.
 	Header http.Header
-	// TLS is for URLs with https. nil: the defaults of crypto/tls.
+	// TLS is used for https URLs. Nil: the defaults of crypto/tls.
 	TLS *tls.Config
 }
 
 // Size is the size of a terminal, in characters.
 type Size = fake.TerminalSize
 
-// Session is the client's end of a command's streams. Stdin, Stdout and Stderr
-// must be set exactly where the request for the URL asked for them, and TTY must
-// be what it said; else a server waits for a stream that never comes, or fails.
-// Stdin is read until its end, which ends the command's standard input. When it
-// is no io.Closer, a Read that blocks outlives the session. An error of Stdout or
-// Stderr does not end the session; it is returned at its end. Resize may be
-// closed.
+// Session is the client's side of a command's streams. Stdin, Stdout and Stderr must be set
+// exactly if the request for the URL selected them, and TTY must be equal to the request's;
+// otherwise a server waits for a missing stream or fails. Stdin is read to its end, which ends the
+// command's standard input. If it is no io.Closer, a blocked Read outlives the session. An error
+// of Stdout or Stderr does not end the session; it is returned at the end. Resize may be closed.
 type Session = fake.Session
 
-// Exec sees a command through whose URL the runtime's Exec has returned, and
-// returns its exit code. The error is a *StatusError when the server reports
-// that the command could not be run, ErrLost when the connection broke, and
-// wraps ctx's error when that ended the session.
+// Exec runs the session of a URL from the runtime's Exec, and returns the command's exit code. The
+// error is a *StatusError if the server reports that the command could not run, ErrLost if the
+// connection broke, and wraps ctx's error if ctx ended the session.
 func (c *Client) Exec(ctx context.Context, url string, s Session) (exitCode int, err error) {
 	code, err := c.session(ctx, url, s)
 	if err != nil {
@@ -67,8 +62,8 @@ func (c *Client) Exec(ctx context.Context, url string, s Session) (exitCode int,
 	return code, nil
 }
 
-// Attach connects to the streams of a running container, until the container
-// exits or ctx ends, which leaves the container as it is. Errors are as with Exec.
+// Attach connects to the streams of a running container until the container exits or ctx ends,
+// which does not affect the container. Errors are as in Exec.
 func (c *Client) Attach(ctx context.Context, url string, s Session) error {
 	if _, err := c.session(ctx, url, s); err != nil {
 		return fmt.Errorf("attach session: %w", err)
@@ -102,7 +97,7 @@ func (c *Client) session(ctx context.Context, rawURL string, s Session) (int, er
 	return code, because(ctx, err)
 }
 
-// because names the end of ctx as the cause of an error that came with it.
+// because adds the cause of ctx's end to an error.
 func because(ctx context.Context, err error) error {
 	if err != nil && ctx.Err() != nil {
 		return fmt.Errorf("%w (%w)", context.Cause(ctx), err)
@@ -110,7 +105,6 @@ func because(ctx context.Context, err error) error {
 	return err
 }
 
-// dial connects to the host of a URL.
 func (c *Client) dial(ctx context.Context, rawURL string) (net.Conn, *url.URL, error) {
 	target, err := url.Parse(rawURL)
 	if err != nil {
@@ -158,7 +152,7 @@ func (c *Client) secure(ctx context.Context, conn net.Conn, host string) (net.Co
 	return secured, nil
 }
 
-// refused is what a server that does not upgrade the connection has said.
+// refused returns the error of a response without an upgrade.
 func refused(response *http.Response) error {
 	defer response.Body.Close()
 	text, _ := io.ReadAll(io.LimitReader(response.Body, maxStatus))

@@ -18,7 +18,7 @@ import (
 	"github.com/podwright/podwright/internal/testkit/testcri"
 )
 
-// inProcess makes a fake whose streaming sessions come to a listener.
+// inProcess returns a fake that serves its streaming sessions on a listener.
 func inProcess(t *testing.T, sessions net.Listener) (*fake.Runtime, critest.Subject) {
 	server, err := streams.NewServer(streams.Config{Listener: sessions})
 	require.NoError(t, err)
@@ -34,7 +34,7 @@ func inProcess(t *testing.T, sessions net.Listener) (*fake.Runtime, critest.Subj
 	}
 }
 
-// TestFakeInMemory runs it over gRPC, still in virtual time.
+// TestFakeInMemory runs the suite over gRPC in virtual time.
 func TestFakeInMemory(t *testing.T) {
 	critest.Run(t, critest.Config{Around: synctest.Test, Start: func(t *testing.T) critest.Subject {
 		sessions, listener := fake.Listen(), fake.Listen() // neither sockets nor ports
@@ -50,7 +50,7 @@ func TestFakeInMemory(t *testing.T) {
 	}})
 }
 
-// TestFakeSocket runs it over a unix socket, in real time.
+// TestFakeSocket runs the suite over a unix socket in real time.
 func TestFakeSocket(t *testing.T) {
 	if testing.Short() {
 		t.Skip("TestFakeInMemory runs the same cases")
@@ -66,12 +66,12 @@ func TestFakeSocket(t *testing.T) {
 	critest.Run(t, critest.Config{Parallel: 16, Start: func(*testing.T) critest.Subject { return subject }})
 }
 
-// serve serves the fake until the end of the test.
+// serve serves the fake until the test ends.
 func serve(t *testing.T, rt *fake.Runtime, listener net.Listener) {
 	until(t, func(ctx context.Context) error { return rt.Serve(ctx, listener) })
 }
 
-// until runs something until the end of the test.
+// until runs a function until the test ends.
 func until(t *testing.T, run func(ctx context.Context) error) {
 	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
 	over := make(chan error, 1)
@@ -82,7 +82,7 @@ func until(t *testing.T, run func(ctx context.Context) error) {
 	})
 }
 
-// registry has the two images of the suite, and the second by its digest too.
+// registry has the two images of the suite, the second also by its digest.
 func registry(t *testing.T) fake.Puller {
 	id, digest := "sha256:"+strings.Repeat("a", 64), "sha256:"+strings.Repeat("b", 64)
 	pull, err := fake.Registry(
@@ -109,7 +109,7 @@ func TestContainerdConforms(t *testing.T) {
 	})
 }
 
-// dial gives subject the two services of the runtime at an endpoint.
+// dial sets the two services of subject to clients of an endpoint.
 func dial(t *testing.T, cfg cri.ClientConfig, subject critest.Subject) critest.Subject {
 	runtime, err := cri.DialRuntime(t.Context(), cfg)
 	require.NoError(t, err)

@@ -10,15 +10,15 @@ import (
 	"time"
 )
 
-// connections is a listener that knows its connections, so that all can be cut, and
-// none are too many: an http.Server forgets those that were upgraded.
+// connections is a listener that tracks its connections, to bound and close them. http.Server does
+// not track upgraded connections.
 type connections struct {
 	net.Listener
 	most int
-	idle time.Duration // how long a session may go without being read
+	idle time.Duration // idle limit of a session's writes
 
 	mu   sync.Mutex
-	open []*connection // in the order in which they came
+	open []*connection // in order of arrival
 	over bool
 }
 
@@ -40,8 +40,8 @@ func (c *connections) Accept() (net.Conn, error) {
 	c.open = append(c.open, tracked)
 	var surplus *connection
 	if len(c.open) > c.most {
-		// The new one has no session. The others may get one meanwhile, and be cut all
-		// the same: their clients try again.
+		// The new connection has no session, so there is a candidate. An older one may start a
+		// session meanwhile and is closed nevertheless: its client retries.
 		surplus = c.open[slices.IndexFunc(c.open, func(o *connection) bool { return !o.hijacked() })]
 	}
 	c.mu.Unlock()
@@ -62,8 +62,8 @@ func (c *connections) cut() {
 	}
 }
 
-// closeOnce is a connection that may be closed again: the SPDY implementation
-// lingers for a second when it finds its connection closed by someone else.
+// closeOnce is a connection that may be closed repeatedly. The SPDY implementation waits a second
+// if its connection was already closed.
 type closeOnce struct {
 	net.Conn
 	once sync.Once
@@ -76,7 +76,7 @@ func (c *closeOnce) Close() error {
 	return err
 }
 
-// connection tells its session when it is gone. Only reading shows that.
+// connection cancels its session when the connection is lost. Only reading detects that.
 type connection struct {
 	closeOnce
 	of *connections
@@ -87,10 +87,10 @@ type connection struct {
 	until time.Time // the deadline for reading
 }
 
-// errGone is why the session of a lost connection ends.
+// errGone is the cause of the end of a lost connection's session.
 var errGone = errors.New("the client's connection is gone")
 
-// Read reads, and notes when there is no more to come.
+// Read reads, and cancels the session when the connection has ended.
 func (c *connection) Read(p []byte) (int, error) {
 	for {
 		n, err := c.Conn.Read(p)
@@ -108,9 +108,8 @@ func (c *connection) Read(p []byte) (int, error) {
 	}
 }
 
-// Write writes. That of a session fails if its client reads nothing for so long that
-// the connection counts as idle, and so does the session: what goes over SPDY waits for
-// the one write.
+// Write writes. A session's Write fails if the client reads no data for the idle time, and ends
+// the session: with SPDY, one blocked write blocks all streams.
 func (c *connection) Write(p []byte) (int, error) {
 	if !c.hijacked() {
 		return c.Conn.Write(p)
@@ -125,9 +124,8 @@ func (c *connection) Write(p []byte) (int, error) {
 	return n, err
 }
 
-// early tells whether the deadline that a Read has met is one that had been
-// taken back, and takes it back again. Connections that keep their deadlines with
-// timers may fall for that when an http.Server hands them over.
+// early reports whether a Read failed before the current deadline, and sets that deadline again.
+// Connections with timer-based deadlines can have this race when an http.Server hands them over.
 func (c *connection) early() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -169,7 +167,8 @@ func (c *connection) end() {
 
 type connKey struct{}
 
-// connContext is the context of a connection's requests.
+// connContext returns the context of a connection's requests, which is cancelled when the
+// connection is lost.
 func connContext(ctx context.Context, conn net.Conn) context.Context {
 	tracked, ok := conn.(*connection)
 	if !ok {
@@ -187,9 +186,9 @@ func connOf(ctx context.Context) *connection {
 	return conn
 }
 
-// connState counts the connections that are served, and notes when a session has
-// taken one over, whose handler then counts it out. They are counted before the
-// http.Server's Serve returns, so that whoever waits for that can wait for them.
+// connState counts served connections in serving, and marks hijacked ones, which the session's
+// handler then counts out. Connections are counted before http.Server.Serve returns, so that Run
+// can wait for them.
 func connState(serving *sync.WaitGroup) func(net.Conn, http.ConnState) {
 	return func(conn net.Conn, state http.ConnState) {
 		switch state {

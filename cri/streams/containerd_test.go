@@ -17,12 +17,10 @@ import (
 	"github.com/podwright/podwright/internal/testkit/testcri"
 )
 
-// The tests in this file need real runtimes: examples/tools/testbed provides them and
-// sets the variables that say where they are. They show that the client speaks
-// what runtimes speak.
+// The tests in this file need real runtimes. examples/tools/testbed provides them and sets the
+// variables with their endpoints. The tests prove that the client works with these runtimes.
 
-// onContainerd runs a test on each runtime and with each protocol, with a
-// container that runs command.
+// onContainerd runs a test on each runtime and with each protocol, with a running container.
 func onContainerd(t *testing.T, adapt func(*runtimeapi.ContainerConfig), test func(t *testing.T, n *node, c *streams.Client)) {
 	t.Helper()
 	testcri.Each(t, func(t *testing.T, real testcri.Node) {
@@ -91,8 +89,8 @@ func TestContainerdExecTTY(t *testing.T) {
 		url := n.exec(t, &runtimeapi.ExecRequest{
 			Cmd: []string{"sh", "-c", `until [ "$(stty size)" = "33 77" ]; do sleep 0.05; done; tty >&2; exit 3`}, Stdin: true, Stdout: true, Tty: true,
 		})
-		// containerd loses the output of a terminal whose input has ended,
-		// which over a WebSocket is also the case when there is none.
+		// containerd loses the output of a terminal whose input has ended. Over a WebSocket a
+		// missing input counts as ended, too.
 		stdin, _ := io.Pipe()
 		code, err := c.Exec(t.Context(), url, streams.Session{Stdin: stdin, Stdout: &stdout, TTY: true, Resize: resize})
 		require.NoError(t, err)

@@ -1,10 +1,9 @@
-// Package streams serves the exec, attach and port-forward sessions of the fake
-// runtime, and has the client that opens such sessions on any runtime.
+// Package streams serves the exec, attach and port-forward sessions of the fake runtime, and has a
+// client for the sessions of any runtime.
 //
-// A runtime answers Exec, Attach and PortForward with a URL, and serves a session
-// there over SPDY or WebSocket. Server does that for package fake with the code
-// that containerd uses (k8s.io/cri-streaming), so a client meets the real
-// protocol. Client is what an API server is in a cluster: it opens the URL. It is
+// A runtime returns a URL from Exec, Attach and PortForward, and serves a session there over SPDY
+// or WebSocket. Server does that for package fake with containerd's code (k8s.io/cri-streaming),
+// so clients meet the real protocol. Client opens the URL, like an API server in a cluster. It is
 // also the session client of the conformance suite in cri/critest.
 //
 //	server, err := streams.NewServer(streams.Config{Listener: listener})
@@ -14,44 +13,45 @@
 //	response, err := rt.Exec(ctx, &runtimeapi.ExecRequest{ContainerId: id, Cmd: []string{"date"}, Stdout: true})
 //	code, err := new(streams.Client).Exec(ctx, response.Url, streams.Session{Stdout: os.Stdout})
 //
-// The listener may be TCP, a unix socket, or fake.Listen: with that all of it lives
-// in a testing/synctest bubble, and Client.Dial connects to it.
+// The listener may be TCP, a unix socket, or fake.Listen. With fake.Listen and Client.Dial all of
+// it runs in a testing/synctest bubble.
 //
-// # What sessions are like
+// # Behaviour of sessions
 //
-// As with containerd, measured on 1.6 and 2.2:
+// As in containerd, measured on 1.6 and 2.2:
 //
-//   - A URL is good for one session, begun within a minute. An unknown container,
-//     one that does not run, and a request for no stream are refused before;
-//     that there is no such command, or that nothing listens on the port, shows in
-//     the session. So does what has changed in between.
-//   - A command whose client goes away is killed, as by containerd 2; containerd
-//     1.6 lets it run on. One whose container dies ends with exit code 137.
-//   - An attached client gets what is written from then on. One that does not read
-//     holds the container up until it leaves or the container is killed. The end
-//     of its input ends its session, and with StdinOnce but no terminal instead
-//     the container's input.
-//   - Over WebSocket the end of input cannot be told (protocol v4).
-//   - Port-forward sessions go to any port, whichever the request named, but over
-//     a WebSocket to those. That the client sends no more is not passed on; a
-//     second after one direction has ended the connection is closed.
+//   - A URL is valid for one session, which must begin within a minute. Requests for an unknown or
+//     stopped container, and requests without a stream, get no URL. A missing command or an unused
+//     port is reported in the session, and so are later changes.
+//   - A command is killed when its client disconnects, as in containerd 2; containerd 1.6 lets it
+//     continue. A command whose container dies ends with exit code 137.
+//   - An attached client receives output from that time on. A client that does not read blocks the
+//     container until it disconnects or the container is killed. The end of its input ends its
+//     session; with StdinOnce and without a terminal it ends the container's input instead.
+//   - A WebSocket cannot send the end of input (protocol v4).
+//   - A port-forward session reaches any port, independent of the request; over a WebSocket only the
+//     requested ports. The end of the client's data is not forwarded. A second after one direction
+//     has ended, the connection is closed.
 //
-// Unlike with containerd, a terminal of the fake neither echoes nor translates
-// newlines (a host process has a real one), and the end of input on a terminal,
-// with which containerd loses output, loses none.
+// Unlike in containerd, a terminal of the fake neither echoes nor translates newlines (a host
+// process has a real terminal), and the end of input on a terminal loses no output.
 //
-// # The caller's duties
+// # Concurrency
 //
-//   - Run the server, and close the runtime after it has returned.
-//   - Set in a Session what the request for its URL has asked for.
+// Server and Client are safe for concurrent use.
+//
+// # Duties of callers
+//
+//   - Run the server, and close the runtime after Run has returned.
+//   - Set the same streams in a Session as in the request for its URL.
 //   - Read the streams: SPDY has one flow for all streams of a session.
 //
-// cri-streaming writes what fails in a session to klog's global logger, that is to
-// standard error. Config.Logger cannot get it; a program can silence it for
-// itself as a whole with klog.SetLogger. A client over SPDY that opens streams it was
-// not to open, such as one with a Stderr that the request did not ask for, makes it
-// leave a goroutine behind: a bubble ends with "blocked goroutines remain" then.
+// # Limits
 //
-// Examples that run: Example in example_test.go, and ExampleClient_Exec in
-// kubeletapi_test.go.
+// cri-streaming writes failures of sessions to klog's global logger, by default to standard error.
+// Config.Logger does not receive them; a program can silence klog for the whole process with
+// klog.SetLogger. An SPDY client that opens streams outside its request, such as a Stderr, makes
+// cri-streaming leak a goroutine: a bubble then ends with "blocked goroutines remain".
+//
+// Runnable examples: Example in example_test.go, and ExampleClient_Exec in kubeletapi_test.go.
 package streams

@@ -16,8 +16,8 @@ import (
 	"github.com/podwright/podwright/cri/streams"
 )
 
-// newHostNode is a node whose containers are processes of this host, with its
-// stream server on a real socket.
+// newHostNode returns a node whose containers are host processes, with its stream server on a real
+// socket.
 func newHostNode(t *testing.T, network string) *fakeNode {
 	t.Helper()
 	address := "127.0.0.1:0"

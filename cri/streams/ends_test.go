@@ -21,7 +21,7 @@ import (
 	"github.com/podwright/podwright/cri/streams"
 )
 
-// Clients that come while the server ends are seen off before Run returns.
+// Clients that connect while the server ends are disconnected before Run returns.
 func TestClientsComeWhileTheServerEnds(t *testing.T) {
 	for range 60 {
 		synctest.Test(t, func(t *testing.T) {
@@ -52,7 +52,7 @@ func TestClientsComeWhileTheServerEnds(t *testing.T) {
 	}
 }
 
-// A connection that has no session ends, also that of a client which never reads.
+// A connection without a session ends, even if its client never reads.
 func TestConnectionsWithoutASession(t *testing.T) {
 	const request = "GET /nothing HTTP/1.1\r\nHost: n\r\n\r\n"
 	for name, test := range map[string]func(t *testing.T, conn net.Conn){
@@ -64,7 +64,7 @@ func TestConnectionsWithoutASession(t *testing.T) {
 			require.NoError(t, resp.Body.Close())
 		},
 		"never reads": func(_ *testing.T, conn net.Conn) {
-			for err := error(nil); err == nil; { // until it is cut
+			for err := error(nil); err == nil; { // until it is closed
 				_, err = io.WriteString(conn, request)
 			}
 		},
@@ -88,7 +88,7 @@ func TestConnectionsWithoutASession(t *testing.T) {
 	}
 }
 
-// A client that sends nothing, or nothing more, does not keep a session for ever.
+// An idle session ends after IdleTimeout.
 func TestSessionsOverWhichNothingGoes(t *testing.T) {
 	inBubbles(t, fake.Config{Exec: commands}, func(t *testing.T, n *fakeNode) {
 		id := n.start(t, nil)
@@ -99,7 +99,7 @@ func TestSessionsOverWhichNothingGoes(t *testing.T) {
 	})
 }
 
-// Nor does one that does not read what a program writes without end.
+// A session whose client does not read endless output ends, too.
 func TestSessionsThatAreNotRead(t *testing.T) {
 	begun, ended := make(chan struct{}), make(chan struct{})
 	flood := func(_ context.Context, p *fake.Process) int {
@@ -129,7 +129,7 @@ func TestSessionsThatAreNotRead(t *testing.T) {
 	})
 }
 
-// deaf is a connection that reads nothing more once a channel is closed.
+// deaf is a connection that reads no more data after a channel is closed.
 type deaf struct {
 	net.Conn
 	from, closed chan struct{}
@@ -151,8 +151,8 @@ func (d *deaf) Close() error {
 	return d.Conn.Close()
 }
 
-// Of too many connections the one goes that has been without a session for longest, and
-// sessions are not cut: whoever comes then is turned away.
+// Above MaxConnections the oldest connection without a session is closed. Sessions are not closed:
+// if all connections have sessions, new ones are refused.
 func TestTooManyConnections(t *testing.T) {
 	inBubbles(t, fake.Config{Exec: commands}, func(t *testing.T, n *fakeNode) {
 		id := n.start(t, nil)

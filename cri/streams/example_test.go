@@ -13,7 +13,7 @@ import (
 	"github.com/podwright/podwright/cri/streams"
 )
 
-// Run a command in a container of the fake, over connections in memory.
+// Run a command in a container of the fake, over in-memory connections.
 func Example() {
 	listener := fake.Listen()
 	server := must(streams.NewServer(streams.Config{Listener: listener}))

@@ -16,20 +16,20 @@ import (
 	"k8s.io/cri-streaming/pkg/streaming/remotecommand"
 )
 
-// reportGrace is how long the end of a connection's data waits for the server's
-// report of an error, which comes on a stream of its own and may come later.
+// reportGrace bounds the wait of a Read at the end of data for the server's error report, which has
+// its own stream and may arrive later.
 const reportGrace = 2 * time.Second
 
-// Forwarding is a port-forward session: connections to ports of one pod. Safe
-// for concurrent use. SPDY has no flow control here: connections that bring what
-// nobody reads hold up the others, and further ones.
+// Forwarding is a port-forward session: connections to ports of one pod. It is safe for concurrent
+// use. SPDY has no flow control here: a connection whose data is not read blocks all connections
+// of the session, including new ones.
 type Forwarding struct {
 	session *spdySession
 	next    atomic.Int64
 }
 
-// Forward opens a session whose URL the runtime's PortForward has returned. It
-// needs SPDY. ctx bounds the opening; Close ends the session.
+// Forward opens a session of a URL from the runtime's PortForward. It requires SPDY. ctx bounds
+// the opening; Close ends the session.
 func (c *Client) Forward(ctx context.Context, url string) (*Forwarding, error) {
 	if c.Protocol != SPDY {
 		return nil, errors.New("port-forward session: only SPDY has several connections in a session")
@@ -51,8 +51,7 @@ func (c *Client) Forward(ctx context.Context, url string) (*Forwarding, error) {
 	return &Forwarding{session: session}, nil
 }
 
-// Dial connects to a port of the pod. That nothing listens there shows when the
-// connection is read.
+// Dial connects to a port of the pod. If the port is not in use, the connection's Read fails.
 func (f *Forwarding) Dial(port int) (*PortConn, error) {
 	header := http.Header{}
 	header.Set(portforward.StreamType, portforward.StreamTypeError)
@@ -62,7 +61,7 @@ func (f *Forwarding) Dial(port int) (*PortConn, error) {
 	if err != nil {
 		return nil, fmt.Errorf("connect to port %d: %w", port, err)
 	}
-	_ = report.Close() // nothing is ever sent on it
+	_ = report.Close() // the client sends no data on it
 	header.Set(portforward.StreamType, portforward.StreamTypeData)
 	data, err := createStream(f.session, header)
 	if err != nil {
@@ -85,13 +84,13 @@ func (f *Forwarding) Close() error {
 	return nil
 }
 
-// PortForward opens a session for one connection to one port. ctx bounds the
-// opening; closing the connection, a *PortConn, ends the session. Over a WebSocket
-// the port must be the first of the request, and CloseWrite does nothing.
+// PortForward opens a session for one connection to one port. ctx bounds the opening; closing the
+// connection, a *PortConn, ends the session. Over a WebSocket the port must be the first of the
+// request, and CloseWrite has no effect.
 func (c *Client) PortForward(ctx context.Context, url string, port int) (io.ReadWriteCloser, error) {
 	conn, err := c.portForward(ctx, url, port)
 	if err != nil {
-		return nil, err // not the nil *PortConn
+		return nil, err // not a nil *PortConn in an interface
 	}
 	return conn, nil
 }
@@ -112,15 +111,15 @@ func (c *Client) portForward(ctx context.Context, url string, port int) (*PortCo
 	return conn, nil
 }
 
-// PortConn is a connection to a port of a pod. Reading and writing may go on at
-// the same time; Close ends both.
+// PortConn is a connection to a port of a pod. Read and Write may be called concurrently; Close
+// ends both.
 type PortConn struct {
 	data       io.ReadWriter
 	closeWrite func() error
 	close      func()
 	once       sync.Once
 
-	reported chan struct{} // closed once the server can report no more
+	reported chan struct{} // closed at the end of the server's reports
 	report   []byte
 }
 
@@ -133,8 +132,8 @@ func newPortConn(data io.ReadWriter, report io.Reader) *PortConn {
 	return p
 }
 
-// Read reads what the port sends. The error at the end is io.EOF, or a
-// *StatusError when the runtime reports that forwarding failed.
+// Read reads the port's data. The error at the end is io.EOF, or a *StatusError if the runtime
+// reports that forwarding failed.
 func (p *PortConn) Read(b []byte) (int, error) {
 	n, err := p.data.Read(b)
 	if n > 0 || err == nil {
@@ -152,13 +151,13 @@ func (p *PortConn) Read(b []byte) (int, error) {
 	return 0, err
 }
 
-// Write sends to the port.
+// Write sends data to the port.
 func (p *PortConn) Write(b []byte) (int, error) { return p.data.Write(b) }
 
-// CloseWrite tells the port that no more comes.
+// CloseWrite sends the end of data to the port.
 func (p *PortConn) CloseWrite() error { return p.closeWrite() }
 
-// Close ends the connection, and waits until nothing of it is left here.
+// Close ends the connection and waits for its goroutines.
 func (p *PortConn) Close() error {
 	p.once.Do(p.close)
 	<-p.reported
@@ -196,7 +195,7 @@ func (c *Client) forwardWebSocket(ctx context.Context, url string, port int) (*P
 	return p, nil
 }
 
-// expectPort reads the port's number, which comes first on both its channels.
+// expectPort reads the port number, which precedes the data on both channels.
 func expectPort(d *demux, port int) error {
 	for _, r := range d.readers {
 		var number [2]byte

@@ -20,7 +20,7 @@ import (
 	"github.com/podwright/podwright/cri/streams"
 )
 
-// Clients that do not do their part are got rid of, and leave nothing behind.
+// Connections of misbehaving clients are closed and leak no resources.
 func TestHostileClients(t *testing.T) {
 	upgrade := "Connection: Upgrade\r\nUpgrade: SPDY/3.1\r\n"
 	version := "X-Stream-Protocol-Version: v4.channel.k8s.io\r\n"
@@ -58,7 +58,7 @@ func TestHostileClients(t *testing.T) {
 					require.NoError(t, err)
 					require.Equal(t, c.code, answer.StatusCode)
 				}
-				if c.code == 101 || c.code == 0 { // the connection is closed in the end
+				if c.code == 101 || c.code == 0 { // the server closes the connection in the end
 					_, _ = io.Copy(io.Discard, conn)
 					require.LessOrEqual(t, time.Since(begin), 40*time.Second)
 				}

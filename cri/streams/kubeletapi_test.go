@@ -37,7 +37,7 @@ func (n oneApp) Log(context.Context, kubeletapi.Target, bool) (crilogs.Log, erro
 	return crilogs.Log{}, nil
 }
 
-// serveKubectl serves a fake's containers as a kubelet does, and returns the URL.
+// serveKubectl serves a fake's containers like a kubelet, and returns the URL.
 func serveKubectl(ctx context.Context, rt *fake.Runtime, n oneApp) (at string, end func()) {
 	api := must(kubeletapi.New(kubeletapi.Config{
 		Allow: func(r *http.Request) error {
@@ -54,7 +54,7 @@ func serveKubectl(ctx context.Context, rt *fake.Runtime, n oneApp) (at string, e
 	return server.URL, server.Close
 }
 
-// kubeletNode is a fake whose sessions come over TCP, as a reverse proxy dials them.
+// kubeletNode returns a fake with sessions over TCP, which a reverse proxy can dial.
 func kubeletNode(ctx context.Context, cfg fake.Config) (rt *fake.Runtime, n oneApp, end func()) {
 	server := must(streams.NewServer(streams.Config{Listener: must(net.Listen("tcp", "127.0.0.1:0"))}))
 	cfg.AnyImage, cfg.Streams = true, server
@@ -82,7 +82,7 @@ func must[T any](v T, err error) T {
 	return v
 }
 
-// An agent serves kubectl exec: what the API server asks of it, and how the session goes.
+// An agent serves kubectl exec: the API server's request, and the session.
 func ExampleClient_Exec() {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
@@ -103,7 +103,7 @@ func ExampleClient_Exec() {
 	// exec session: 404 NotFound: no container none
 }
 
-// Sessions by way of an agent are those on the runtime's own URL, over both protocols.
+// Sessions through an agent behave like those on the runtime's own URL, over both protocols.
 func TestKubeletAPI(t *testing.T) {
 	rt, n, end := kubeletNode(t.Context(), fake.Config{Exec: commands, Ports: echo})
 	defer end()

@@ -14,7 +14,7 @@ func TestMain(m *testing.M) {
 	if embedded.RunSupervisor() {
 		return
 	}
-	// Supervisors built with the race detector would wait a second at exit.
+	// Supervisors with the race detector would wait a second at exit.
 	if err := os.Setenv("GORACE", "atexit_sleep_ms=0"); err != nil {
 		panic(err)
 	}

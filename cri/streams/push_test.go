@@ -14,9 +14,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// pushCopy pushes a copy of an image on a plain-HTTP registry under a name of
-// its own. The copy has another ID, so that what is done to it in a runtime does
-// not touch the image.
+// pushCopy pushes a copy of an image to its plain-HTTP registry under a new name. The copy has
+// another ID, so that changes to it in a runtime do not affect the image.
 func pushCopy(t *testing.T, image string) string {
 	t.Helper()
 	registry, path, _ := strings.Cut(image, "/")
@@ -61,7 +60,7 @@ func send(t *testing.T, method, url, contentType string, body []byte) {
 	do(t, request)
 }
 
-// do uses a connection of its own, so that none is left over.
+// do uses a separate connection that does not stay open.
 func do(t *testing.T, request *http.Request) (body []byte, contentType string) {
 	t.Helper()
 	request.Close = true

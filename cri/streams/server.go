@@ -26,41 +26,35 @@ var (
 	_ Runtime           = (*fake.Runtime)(nil)
 )
 
-// Runtime is what runs the sessions: fake.Runtime, whose methods say more.
+// Runtime runs the sessions. fake.Runtime implements and documents it.
 type Runtime interface {
-	// ExecSession runs a command and returns its exit code. It kills the
-	// command when ctx ends.
+	// ExecSession runs a command and returns its exit code. It kills the command when ctx ends.
 	ExecSession(ctx context.Context, containerID string, command []string, s fake.Session) (exitCode int, err error)
-	// AttachSession connects to a running container until it exits or ctx ends.
+	// AttachSession connects to a running container until the container exits or ctx ends.
 	AttachSession(ctx context.Context, containerID string, s fake.Session) error
-	// PortForwardSession connects stream to a port of a sandbox and closes it.
+	// PortForwardSession connects stream to a port of a sandbox and closes it at the end.
 	PortForwardSession(ctx context.Context, sandboxID string, port int, stream io.ReadWriteCloser) error
 }
 
-// Config says where a Server serves.
+// Config configures a Server.
 type Config struct {
-	// Listener is where clients come: TCP, a unix socket, or fake.Listen in
-	// memory. Run closes it. Required.
+	// Listener accepts the clients: TCP, a unix socket, or fake.Listen in memory. Run closes it.
+	// Required.
 	Listener net.Listener
-	// BaseURL is what the URLs of sessions begin with, "http://host:port/".
-	// Default: the address of a TCP listener; for others "http://localhost/",
-	// and a Client needs a Dial that knows better.
+	// BaseURL is the prefix of session URLs, "http://host:port/". Default: the address of a TCP
+	// listener; for other listeners "http://localhost/", which requires a Dial in the Client.
 	BaseURL *url.URL
-	// CreationTimeout is how long a client over SPDY may take to open its
-	// streams, and how long a connection without a session may say nothing, or not
-	// read an answer. Default (and meaning of zero) 30 seconds.
+	// CreationTimeout bounds the time that an SPDY client takes to open its streams, and the time
+	// that a connection without session is idle or does not read a response. Default: 30 s.
 	CreationTimeout time.Duration
-	// IdleTimeout ends a connection over which nothing has gone for so long, also
-	// because its client does not read.
-	// Default (and meaning of zero) 4 hours, as with containerd.
+	// IdleTimeout ends a connection after this time without traffic, also if its client does not
+	// read. Default: 4 h, as in containerd.
 	IdleTimeout time.Duration
-	// MaxConnections is how many connections there are at most. For one more, the one
-	// is closed that has been without a session for longest, or the new one if all
-	// have theirs. Default (and meaning of zero) 1024.
+	// MaxConnections bounds the connections. A further connection closes the oldest connection
+	// without session, or is closed itself if all have sessions. Default: 1024.
 	MaxConnections int
-	// Logger gets what goes wrong with connections. nil: discarded. What goes
-	// wrong in sessions is told to their clients, and k8s.io/cri-streaming
-	// writes it to klog as well.
+	// Logger receives problems with connections. Nil discards. Failures of sessions are sent to
+	// their clients, and k8s.io/cri-streaming writes them to klog.
 	Logger *slog.Logger
 }
 
@@ -83,17 +77,15 @@ func (c *Config) complete() error {
 	return nil
 }
 
-// Server is a fake.StreamServer: it hands out URLs, each good for one session
-// within a minute, and serves them over SPDY and WebSocket. Safe for concurrent
-// use.
+// Server is a fake.StreamServer. It returns URLs, each valid for one session within a minute, and
+// serves them over SPDY and WebSocket. It is safe for concurrent use.
 type Server struct {
 	cfg    Config
 	urls   streaming.Server
 	bridge *bridge
 }
 
-// NewServer makes a server. It serves once Run is called; clients that come
-// earlier wait.
+// NewServer returns a Server. Clients that connect before Run wait.
 func NewServer(cfg Config) (*Server, error) {
 	if err := cfg.complete(); err != nil {
 		return nil, err
@@ -109,10 +101,10 @@ func NewServer(cfg Config) (*Server, error) {
 	return s, nil
 }
 
-// Run serves sessions with runtime until ctx ends or the listener fails. Then it
-// cuts all connections, waits for the sessions to end, which kills the commands
-// of exec, and returns. A client that was about to open its streams may hold that
-// up for CreationTimeout. The end of ctx is no error. It can be called once.
+// Run serves sessions with runtime until ctx ends or the listener fails. It then closes all
+// connections, waits for the sessions to end, which kills the commands of exec, and returns. A
+// client that has not opened its streams yet may delay it by CreationTimeout. The end of ctx is no
+// error. Run can be called once.
 func (s *Server) Run(ctx context.Context, runtime Runtime) error {
 	if !s.bridge.begin(runtime) {
 		return errors.New("streams: Run was called before")
@@ -121,7 +113,7 @@ func (s *Server) Run(ctx context.Context, runtime Runtime) error {
 	conns := newConnections(s.cfg.Listener, s.cfg.MaxConnections, s.cfg.IdleTimeout)
 	server := &http.Server{
 		Handler: s.handler(&serving), ConnContext: connContext, ConnState: connState(&serving),
-		// A session has no deadlines: whoever takes a connection over is rid of them.
+		// These do not apply to sessions, which hijack their connections.
 		ReadTimeout: s.cfg.CreationTimeout, WriteTimeout: s.cfg.CreationTimeout, IdleTimeout: s.cfg.CreationTimeout,
 		ErrorLog: slog.NewLogLogger(s.cfg.Logger.Handler(), slog.LevelWarn),
 	}
@@ -143,8 +135,8 @@ func (s *Server) Run(ctx context.Context, runtime Runtime) error {
 	return err
 }
 
-// handler serves a session and then its connection is done with, whatever state
-// it was left in. One that was not taken over is the http.Server's: see connState.
+// handler serves a session and then closes its connection in any state. A connection without
+// session remains with the http.Server (see connState).
 func (s *Server) handler(serving *sync.WaitGroup) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		defer func() {

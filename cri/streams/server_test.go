@@ -88,7 +88,7 @@ func TestExecStdin(t *testing.T) {
 		text := strings.Repeat("0123456789", 30000)
 		var stdout bytes.Buffer
 		s := streams.Session{Stdin: strings.NewReader(text), Stdout: &stdout}
-		if n.client.Protocol == streams.WebSocket { // v4 cannot tell the end of stdin
+		if n.client.Protocol == streams.WebSocket { // v4 cannot send the end of stdin
 			code, err := n.exec(t.Context(), t, id, s, "head")
 			require.NoError(t, err)
 			require.Zero(t, code)
@@ -102,7 +102,7 @@ func TestExecStdin(t *testing.T) {
 	})
 }
 
-// A client that goes away takes its command along.
+// When a client disconnects, its command is killed.
 func TestExecEndsWithConnection(t *testing.T) {
 	killed := make(chan struct{})
 	cfg := fake.Config{Exec: fake.Always(func(ctx context.Context, p *fake.Process) int {
@@ -151,8 +151,8 @@ func TestServerEnds(t *testing.T) {
 	})
 }
 
-// The conformance suite has the requests that are refused. Here are the reasons, and
-// sessions that begin when it is too late.
+// The conformance suite covers the refused requests. This test covers the reasons, and sessions
+// that begin too late.
 func TestRefusedRequests(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := newFakeNode(t, fake.Config{Exec: commands})
@@ -206,7 +206,7 @@ func TestTokens(t *testing.T) {
 	})
 }
 
-// echo answers on port 80: what it reads.
+// echo listens on port 80 and returns all data.
 func echo(_ context.Context, _ fake.PodIdentity, port int) (net.Conn, error) {
 	if port != 80 {
 		return nil, fmt.Errorf("dial tcp4 127.0.0.1:%d: connect: connection refused", port)
@@ -250,7 +250,7 @@ func TestPortForward(t *testing.T) {
 	})
 }
 
-// Several connections go through one session, each on its own.
+// One session carries several independent connections.
 func TestForwarding(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := newFakeNode(t, fake.Config{Ports: echo})
@@ -277,7 +277,7 @@ func TestForwarding(t *testing.T) {
 	})
 }
 
-// The client's end of sending ends the connection a second later, as with containerd.
+// After CloseWrite the connection ends a second later, as in containerd.
 func TestPortForwardHalfClosed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := newFakeNode(t, fake.Config{Ports: echo})

@@ -12,7 +12,7 @@ import (
 	"k8s.io/streaming/pkg/httpstream/spdy"
 )
 
-// openSPDY begins a session of protocol v4 over SPDY.
+// openSPDY opens a session of protocol v4 over SPDY.
 func openSPDY(conn net.Conn, target *url.URL, header http.Header, s Session) (*channels, error) {
 	session, err := upgradeSPDY(conn, target, header, remotecommand.StreamProtocolV4Name)
 	if err != nil {
@@ -27,7 +27,7 @@ func openSPDY(conn net.Conn, target *url.URL, header http.Header, s Session) (*c
 	return c, nil
 }
 
-// createStreams opens one stream after the other, as the server expects them.
+// createStreams opens the streams in the order that the server expects.
 func createStreams(session httpstream.Connection, s Session) (*channels, error) {
 	c := &channels{}
 	var err error
@@ -59,7 +59,7 @@ func createStreams(session httpstream.Connection, s Session) (*channels, error) 
 	return c, err
 }
 
-// createStream opens a stream, in a session that has not ended.
+// createStream opens a stream, unless the session has ended.
 func createStream(session httpstream.Connection, header http.Header) (httpstream.Stream, error) {
 	select {
 	case <-session.CloseChan():
@@ -69,7 +69,7 @@ func createStream(session httpstream.Connection, header http.Header) (httpstream
 	}
 }
 
-// upgradeSPDY makes a connection one of SPDY, with a protocol above it.
+// upgradeSPDY upgrades a connection to SPDY with a protocol above it.
 func upgradeSPDY(conn net.Conn, target *url.URL, header http.Header, protocol string) (*spdySession, error) {
 	request := &http.Request{
 		Method: http.MethodPost, URL: target, Host: target.Host,
@@ -91,7 +91,7 @@ func upgradeSPDY(conn net.Conn, target *url.URL, header http.Header, protocol st
 	if response.StatusCode != http.StatusSwitchingProtocols {
 		return nil, refused(response)
 	}
-	// The body of a switch is empty and the connection goes on.
+	// The response has no body, and the connection continues.
 	session, err := spdy.NewClientConnection(&bufferedConn{Conn: conn, reader: reader})
 	if err != nil {
 		return nil, err
@@ -99,15 +99,14 @@ func upgradeSPDY(conn net.Conn, target *url.URL, header http.Header, protocol st
 	return &spdySession{Connection: session, conn: conn}, nil
 }
 
-// spdySession is a session, and the connection below it.
+// spdySession is an SPDY session with its connection.
 type spdySession struct {
 	httpstream.Connection
 	conn net.Conn
 }
 
-// end ends the session and waits until it serves nothing any more. Of one that has
-// ended only the connection is closed: Close would wait for ever for a stream that
-// it was asked for since.
+// end ends the session and waits for its goroutines. If the session has already ended, it only
+// closes the connection: Close would wait forever for a stream that was requested since.
 func (s *spdySession) end() {
 	select {
 	case <-s.CloseChan():
@@ -118,7 +117,7 @@ func (s *spdySession) end() {
 	}
 }
 
-// bufferedConn is a connection of which something has been read ahead.
+// bufferedConn is a connection with a buffer of data already read.
 type bufferedConn struct {
 	net.Conn
 	reader *bufio.Reader

@@ -12,8 +12,8 @@ import (
 	"github.com/podwright/podwright/internal/memnet"
 )
 
-// A session that has ended while a stream was being opened leaves nothing behind that
-// waits for that stream: the bubble would not end.
+// A session that ended while a stream was being opened leaks no goroutine that waits for the
+// stream; the bubble would not end.
 func TestStreamAfterTheEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		listener := memnet.Listen(0)

@@ -8,24 +8,23 @@ import (
 	"strings"
 )
 
-// ErrLost is returned when a connection ended before the session did.
+// ErrLost is returned when a connection ended before its session.
 var ErrLost = errors.New("the connection was lost before the session ended")
 
-// maxStatus bounds what is read of a status or an error message.
+// maxStatus bounds the size of a status or an error message, in bytes.
 const maxStatus = 64 << 10
 
-// StatusError is what a server says when a session fails, or is not begun.
+// StatusError is the server's error for a session that failed or was refused.
 type StatusError struct {
-	// Code is an HTTP status: 404 for a token that is unknown or used up, 500
-	// for a session that failed.
+	// Code is an HTTP status: 404 for an unknown or used token, 500 for a failed session.
 	Code int
-	// Reason is the API machinery's word for it, "InternalError" mostly.
+	// Reason is the API machinery's reason, mostly "InternalError".
 	Reason string
-	// Message says what went wrong, in the runtime's words.
+	// Message is the runtime's error text.
 	Message string
 }
 
-// Error is the message with what is known besides.
+// Error returns code, reason and message.
 func (e *StatusError) Error() string {
 	return strings.TrimSpace(fmt.Sprintf("%d %s: %s", e.Code, e.Reason, e.Message))
 }
@@ -33,7 +32,7 @@ func (e *StatusError) Error() string {
 // HTTPStatus returns Code.
 func (e *StatusError) HTTPStatus() int { return e.Code }
 
-// wireStatus is the status document at the end of a session, as far as it counts.
+// wireStatus is the relevant part of the status document at the end of a session.
 type wireStatus struct {
 	Status  string `json:"status"`
 	Message string `json:"message"`
@@ -47,7 +46,7 @@ type wireStatus struct {
 	} `json:"details"`
 }
 
-// parseStatus reads the document that ends a session of protocol v4 and later.
+// parseStatus parses the document that ends a session of protocol v4 and later.
 func parseStatus(document []byte) (exitCode int, err error) {
 	if len(document) == 0 {
 		return 0, ErrLost

@@ -14,7 +14,7 @@ import (
 	"github.com/podwright/podwright/cri/streams"
 )
 
-// inBubbles runs a test in a bubble of its own with each protocol.
+// inBubbles runs a test in a bubble with each protocol.
 func inBubbles(t *testing.T, cfg fake.Config, test func(t *testing.T, n *fakeNode)) {
 	inProtocols(t, func(t *testing.T, protocol streams.Protocol) {
 		n := newFakeNode(t, cfg)
@@ -35,14 +35,14 @@ type writerFunc func([]byte) (int, error)
 
 func (f writerFunc) Write(p []byte) (int, error) { return f(p) }
 
-// maxConnections is how many connections the stream server of a fakeNode takes.
+// maxConnections is MaxConnections of a fakeNode's stream server.
 const maxConnections = 20
 
-// fakeNode is a fake with a stream server on a listener in memory.
+// fakeNode is a fake with a stream server on an in-memory listener.
 type fakeNode struct {
 	*fake.Runtime
 	client *streams.Client
-	stop   func() // ends the stream server and waits for it
+	stop   func() // stops the stream server and waits for it
 
 	sandbox string
 }
@@ -88,7 +88,6 @@ func podConfig() *runtimeapi.PodSandboxConfig {
 	}
 }
 
-// start starts a container.
 func (n *fakeNode) start(t *testing.T, adapt func(*runtimeapi.ContainerConfig)) string {
 	t.Helper()
 	config := &runtimeapi.ContainerConfig{
@@ -103,7 +102,7 @@ func (n *fakeNode) start(t *testing.T, adapt func(*runtimeapi.ContainerConfig)) 
 	return id
 }
 
-// exec runs a command whose request asks for the streams that are set.
+// exec runs a command. Its request selects the streams that are set.
 func (n *fakeNode) exec(ctx context.Context, t *testing.T, id string, s streams.Session, command ...string) (int, error) {
 	t.Helper()
 	response, err := n.Exec(t.Context(), &runtimeapi.ExecRequest{
@@ -113,7 +112,7 @@ func (n *fakeNode) exec(ctx context.Context, t *testing.T, id string, s streams.
 	return n.client.Exec(ctx, response.Url, s)
 }
 
-// attach attaches in the background; the channel tells the end.
+// attach attaches in the background; the channel receives the result.
 func (n *fakeNode) attach(ctx context.Context, t *testing.T, id string, s streams.Session) <-chan error {
 	t.Helper()
 	response, err := n.Attach(t.Context(), &runtimeapi.AttachRequest{
@@ -125,7 +124,6 @@ func (n *fakeNode) attach(ctx context.Context, t *testing.T, id string, s stream
 	return ended
 }
 
-// forward connects to a port.
 func (n *fakeNode) forward(t *testing.T, port int) (io.ReadWriteCloser, error) {
 	t.Helper()
 	response, err := n.PortForward(t.Context(), &runtimeapi.PortForwardRequest{PodSandboxId: n.sandbox, Port: []int32{int32(port)}})

@@ -15,7 +15,7 @@ import (
 	"k8s.io/cri-streaming/pkg/streaming/remotecommand"
 )
 
-// openWebSocket begins a session over a WebSocket.
+// openWebSocket opens a session over a WebSocket.
 func openWebSocket(conn net.Conn, target *url.URL, header http.Header, s Session) (*channels, error) {
 	ws, err := upgradeWebSocket(conn, target, header, remotecommand.StreamProtocolV5Name, remotecommand.StreamProtocolV4Name)
 	if err != nil {
@@ -59,7 +59,7 @@ func upgradeWebSocket(conn net.Conn, target *url.URL, header http.Header, protoc
 	answer := &keptConn{Conn: conn}
 	ws, err := websocket.NewClient(config, answer)
 	if errors.Is(err, websocket.ErrBadStatus) {
-		// The handshake does not tell which status, nor why.
+		// The handshake error contains neither status nor reason.
 		all := io.MultiReader(&answer.read, conn)
 		if response, err := http.ReadResponse(bufio.NewReader(all), nil); err == nil {
 			return nil, refused(response)
@@ -73,7 +73,7 @@ func upgradeWebSocket(conn net.Conn, target *url.URL, header http.Header, protoc
 	return ws, nil
 }
 
-// keptConn keeps what is read of a connection until it is done.
+// keptConn records the data read from a connection until done is set.
 type keptConn struct {
 	net.Conn
 	read bytes.Buffer
@@ -88,7 +88,7 @@ func (c *keptConn) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// demux takes a WebSocket's messages apart: the first byte is the channel.
+// demux distributes a WebSocket's messages by their first byte, the channel.
 type demux struct {
 	ws      *websocket.Conn
 	readers []*io.PipeReader
@@ -104,18 +104,18 @@ func newDemux(ws *websocket.Conn, n int) *demux {
 	return d
 }
 
-// ignore drops what comes on a channel.
+// ignore discards the data of a channel.
 func (d *demux) ignore(channel int) { _ = d.readers[channel].Close() }
 
 func (d *demux) start() { d.done.Go(d.pump) }
 
-// pump hands on messages until the connection ends.
+// pump distributes messages until the connection ends.
 func (d *demux) pump() {
 	for {
 		var message []byte
 		err := websocket.Message.Receive(d.ws, &message)
 		if err == nil && len(message) > 1 && int(message[0]) < len(d.writers) {
-			// A reader that has gone does not stop the others.
+			// A closed reader does not stop the other channels.
 			_, _ = d.writers[message[0]].Write(message[1:])
 		}
 		if err != nil {
@@ -127,7 +127,7 @@ func (d *demux) pump() {
 	}
 }
 
-// close ends the connection and waits for the pump.
+// close ends the connection and waits for pump.
 func (d *demux) close() {
 	_ = d.ws.Close()
 	for _, r := range d.readers {
@@ -140,7 +140,7 @@ func (d *demux) close() {
 type wsWriter struct {
 	ws        *websocket.Conn
 	channel   byte
-	halfClose bool // the protocol can tell the end of a channel
+	halfClose bool // the protocol can send the end of a channel
 }
 
 func (w *wsWriter) Write(p []byte) (int, error) {
@@ -150,7 +150,7 @@ func (w *wsWriter) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// Close tells the end of the channel if the protocol can.
+// Close sends the end of the channel if the protocol supports it.
 func (w *wsWriter) Close() error {
 	if !w.halfClose {
 		return nil
