@@ -6,8 +6,7 @@
 // RuntimeService and ImageService embed one small interface per concern: sandboxes, containers,
 // exec, stats, events and more. Code declares only the interfaces that it needs (a log rotator
 // needs a ContainerReader and a LogReopener). A fake, a wrapper and a client are then
-// interchangeable. A runtime without an optional call returns an error for which IsUnimplemented
-// is true.
+// interchangeable. IsUnimplemented recognises the error of a runtime that lacks an optional call.
 //
 // # The client
 //

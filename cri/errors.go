@@ -66,7 +66,7 @@ func (e *ReplyError) Error() string { return fmt.Sprintf("invalid reply: %s %s",
 //     text, without the additions of this package.
 //   - errors.Is finds context.Canceled only if the caller's context was cancelled, never because a
 //     runtime returned that code. It finds context.DeadlineExceeded if any deadline expired: the
-//     caller's, the client's (then Timeout is set), or one that the runtime reports.
+//     caller's, the client's (then Timeout is set), or the runtime's.
 //   - errors.Is finds ErrExecTimeout, ErrReplyTooLarge, ErrRequestTooLarge and ErrClosed, and
 //     errors.As a *ReplyError. While a runtime is unreachable, errors.Is finds the system's error,
 //     such as fs.ErrNotExist for a missing socket.
@@ -136,7 +136,7 @@ func hasCode(err error, code codes.Code) bool {
 	return err != nil && status.Code(err) == code
 }
 
-// circumstances is the context of a failed call, from which explain derives its cause.
+// circumstances is the context of a failed call. explain derives the cause from it.
 type circumstances struct {
 	caller  error         // of the caller's context
 	reason  error         // cause of the caller's context

@@ -56,7 +56,7 @@ func (c Condition) String() string {
 	return text
 }
 
-// Handler is a runtime handler, to which a RuntimeClass refers.
+// Handler is a runtime handler, the target of a RuntimeClass.
 type Handler struct {
 	// Name is "" for the default handler.
 	Name string

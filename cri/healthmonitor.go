@@ -112,7 +112,7 @@ func (m *HealthMonitor) untilDown() time.Duration {
 	return time.Hour
 }
 
-// tell compares the health with told, the health reported last, and reports it if it differs. It
+// tell compares the health with the last reported health, told, and reports it if it differs. It
 // returns the newest reported health.
 func (m *HealthMonitor) tell(ctx context.Context, told Health) Health {
 	now := m.Health()

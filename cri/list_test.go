@@ -259,7 +259,7 @@ func TestStreamedListsFallBack(t *testing.T) {
 	}
 }
 
-// An invalid entry of a list does not hide the others.
+// An invalid entry of a list does not hide the rest.
 func TestOddEntriesOfLists(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, n := bothClients(t)

@@ -11,7 +11,7 @@ import (
 const kubeAPIVersion = "0.1.0"
 
 // checkReply returns an error if the reply lacks a mandatory field that callers rely on. Lists are
-// not checked, so that one invalid entry does not hide the others.
+// not checked, so that one invalid entry does not hide the rest.
 func checkReply(call string, reply any) error {
 	field, problem := faultOf(reply)
 	if field == "" {

@@ -10,7 +10,7 @@
 //	mux.Handle("/", api)
 //
 // An API server forwards kubectl's requests over TLS to the agent's address in its Node. Requests
-// and responses are those of upstream kubelets:
+// and responses are as in upstream kubelets:
 //
 //	GET      /containerLogs/NAMESPACE/POD/CONTAINER         follow, previous, timestamps, tailLines, limitBytes, sinceSeconds, sinceTime, stream
 //	GET POST /exec/NAMESPACE/POD[/UID]/CONTAINER            command (one per word), input, output, error, tty

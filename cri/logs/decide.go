@@ -13,7 +13,7 @@ const (
 
 // facts are the observations at the end of a file.
 type facts struct {
-	// stopped: the container had stopped before the file was read.
+	// stopped: the container stopped before the file was read.
 	stopped bool
 	// moved: another file is at the log's path, or a rotated file follows this one.
 	moved bool

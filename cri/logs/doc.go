@@ -38,7 +38,7 @@
 // A Rotator checks the logs of running containers every ten seconds and rotates those that are too
 // large: it removes old files beyond MaxFiles, compresses others, renames N.log to
 // N.log.20060102-150405, and makes the runtime reopen the log. Its only state is the file names,
-// which are those of upstream kubelets. It can therefore be killed at any point, and alternate
+// which equal upstream's. It can therefore be killed at any point, and alternate
 // with an upstream kubelet:
 //
 //   - Killed while compressing: the next rotation removes the unfinished file. The uncompressed file

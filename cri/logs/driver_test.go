@@ -164,7 +164,7 @@ func startFollow(t *testing.T, r *Reader, path string, o Options) *running {
 	return f
 }
 
-// followed runs a script in a bubble in which a log with this text is followed without a notifier.
+// followed runs a script in a bubble while a log with this text is followed without a notifier.
 func followed(t *testing.T, cfg ReaderConfig, text string, script func(f *running)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {

@@ -20,7 +20,7 @@ type follower struct {
 	ask atomic.Bool
 
 	mu   sync.Mutex
-	idle bool // waiting; file and size are those that it read last
+	idle bool // waiting; file and size are as last read
 	file fileID
 	size int64
 }
@@ -65,7 +65,7 @@ func (f *follower) look() {
 }
 
 // join adds a follower of the log at path to the poller, which runs while it has followers. leave
-// removes the follower; the last one waits for the poller's end.
+// removes the follower. The last leave waits for the poller's end.
 func (r *Reader) join(ctx context.Context, path, container string) (f *follower, leave func() error) {
 	f = &follower{
 		dir: filepath.Dir(path), base: filepath.Base(path), path: path,

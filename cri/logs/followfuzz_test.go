@@ -140,7 +140,7 @@ func (s *scribe) text() string {
 }
 
 // The follower's output equals the written lines, also across several rotations and with
-// compression of files already read. C40: lines that still arrive in the old file precede those of
+// compression of files already read. C40: lines that still arrive in the old file precede lines of
 // the new one.
 func FuzzFollow(f *testing.F) {
 	f.Add([]byte{0, 10, 8, 200, 2, 40, 8, 200, 3, 0, 5, 0, 4, 3, 0, 8, 8, 200, 4, 7, 6, 0, 8, 200, 7, 0}, true)

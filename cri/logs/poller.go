@@ -37,7 +37,7 @@ type folder struct {
 	watched   bool
 	watch     int
 	warned    bool
-	turn      int // the period, modulo watchedLooks, in which its logs are checked
+	turn      int // its logs are checked when the period modulo watchedLooks is turn
 	followers map[*follower]struct{}
 }
 

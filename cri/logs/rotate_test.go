@@ -288,7 +288,7 @@ func TestRotateReopenFails(t *testing.T) {
 }
 
 // makeOnly is a round in which the runtime creates the new file and continues to write to the old
-// one.
+// file.
 func makeOnly(c *oneContainer, r *Rotator) {
 	c.before = func() error {
 		require.NoError(c.t, os.WriteFile(c.path, nil, 0o640))

@@ -100,7 +100,7 @@ func nextStamp(list []rotated, now time.Time) string {
 	if stamp > newest {
 		return stamp
 	}
-	// Parsed as UTC, in which every second has a successor.
+	// Parsed as UTC, which has no gaps.
 	at, err := time.Parse(stampForm, newest)
 	if err != nil {
 		return stamp

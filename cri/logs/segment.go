@@ -20,8 +20,8 @@ type segment struct {
 	// stamps follow this file, or are this file. With placed, stamp is this file's own.
 	stamp  string
 	placed bool
-	pos    int64 // position up to which it was read, in whole lines after a rewind
-	end    int64 // highest position up to which it was read
+	pos    int64 // read position, at the beginning of a line after a rewind
+	end    int64 // highest read position so far
 }
 
 // openSegment opens a file for reading. It refuses all but regular files, and does not block on a

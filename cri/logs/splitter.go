@@ -9,8 +9,7 @@ import (
 // in pieces.
 type splitter struct {
 	to *printer
-	// long is an overlong line of which a part was passed on. skip is true if its format is
-	// unknown.
+	// long is an overlong line that was partly passed on. skip is true if its format is unknown.
 	long         Line
 	inLong, skip bool
 }

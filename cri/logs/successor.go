@@ -53,7 +53,7 @@ func (s *segment) is(path string, r rotated) bool {
 	return err == nil && id == s.id
 }
 
-// successor opens the file in which a log continues after s, which is no longer the file at path:
+// successor opens the next file of a log after s, which is no longer the file at path:
 // the next uncompressed rotated file, or the file at path. It returns nil without either. gap
 // reports that files in between may be missing or compressed, so that their lines are not read.
 func successor(s *segment, path string) (next *segment, gap bool, err error) {
