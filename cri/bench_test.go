@@ -88,7 +88,6 @@ func benchCalls() []benchCall {
 	}
 }
 
-// processorTime returns the CPU time of this process in nanoseconds.
 func processorTime(b *testing.B) int64 {
 	b.Helper()
 	var used syscall.Rusage

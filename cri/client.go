@@ -25,7 +25,6 @@ import (
 )
 
 const (
-	// maxReply is the largest message that a client receives.
 	maxReply = 16 << 20
 
 	reconnectBase     = 100 * time.Millisecond
@@ -76,7 +75,6 @@ type CallInfo struct {
 	Err error
 }
 
-// link is a connection to one of a runtime's two services.
 type link struct {
 	service  string
 	endpoint string

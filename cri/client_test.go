@@ -52,7 +52,6 @@ func requireRefused(t *testing.T, cfg ClientConfig, limit time.Duration) error {
 // deadline, which a retrying client would reach.
 const fast = time.Minute
 
-// socketPath returns a path that is short enough for a unix socket.
 func socketPath(t *testing.T) string {
 	dir, err := os.MkdirTemp("", "cri")
 	require.NoError(t, err)
@@ -112,7 +111,6 @@ func TestDialRefuses(t *testing.T) {
 	}
 }
 
-// serveUntilEnd serves until the caller calls stop.
 func serveUntilEnd(serve func(net.Listener) error, listener net.Listener, end func()) (stop func()) {
 	var serving sync.WaitGroup
 	serving.Go(func() { _ = serve(listener) })

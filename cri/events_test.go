@@ -39,7 +39,6 @@ func (s *script) sends(n int) {
 	})
 }
 
-// subscriber calls GetContainerEvents and records the events.
 type subscriber struct {
 	ended  chan error
 	cancel context.CancelCauseFunc

@@ -103,7 +103,6 @@ func TestHealthDiffers(t *testing.T) {
 	require.True(t, a.differs(withHandlers))
 }
 
-// watcher runs a monitor and records its changes.
 type watcher struct {
 	*HealthMonitor
 	begin   time.Time
@@ -112,7 +111,6 @@ type watcher struct {
 	changes []string // time since begin, and the health
 }
 
-// watch starts a monitor that polls with poll.
 func watch(t *testing.T, poll statusFunc) *watcher {
 	w := &watcher{begin: time.Now()}
 	var err error

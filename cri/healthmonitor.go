@@ -44,7 +44,7 @@ type HealthConfig struct {
 	Logger *slog.Logger
 }
 
-// HealthMonitor polls a runtime's status and keeps the result. It is safe for concurrent use.
+// HealthMonitor polls a runtime's status and keeps the result.
 type HealthMonitor struct {
 	cfg     HealthConfig
 	limiter *loglimit.Limiter

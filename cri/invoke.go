@@ -13,7 +13,6 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
-// call is one call of a client.
 type call struct {
 	link *link
 	// name is the CRI name of the call, operation its name in the kubelet's metrics.
@@ -133,7 +132,6 @@ func unary[Req, Rep any](ctx context.Context, c call, method func(context.Contex
 	return reply, nil
 }
 
-// objectOf returns the object of a request; see CallError.Object.
 func objectOf(request any) string {
 	if r, ok := request.(interface{ GetContainerId() string }); ok {
 		return r.GetContainerId()

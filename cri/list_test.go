@@ -116,7 +116,6 @@ func inParts(containers []*runtimeapi.Container) (parts []proto.Message) {
 	return parts
 }
 
-// streamingClients returns clients with StreamLists.
 func streamingClients(t *testing.T) (*script, clients) {
 	s := newGoodScript()
 	cfg := s.inMemory(t)

@@ -38,7 +38,6 @@ type script struct {
 	stop     func()           // stops the in-memory server
 }
 
-// seenCall is a call received by the server.
 type seenCall struct {
 	name     string
 	request  any
@@ -98,7 +97,6 @@ func (s *script) calls(name string) []*seenCall {
 	return out
 }
 
-// last returns the newest call with this name.
 func (s *script) last(name string) *seenCall {
 	calls := s.calls(name)
 	return calls[len(calls)-1]

@@ -69,7 +69,7 @@ func NeedsOf(pod *v1.Pod) Needs {
 func ForPod(c Config, pod *v1.Pod) Values { return ForNeeds(c, pod, NeedsOf(pod)) }
 
 // ForNeeds returns the values of a pod's cgroup for needs that differ from its spec, as during a
-// resize. A BestEffort pod has the minimal CPU shares, even with overhead.
+// resize. A BestEffort pod has the minimum of CPU shares, even with overhead.
 func ForNeeds(c Config, pod *v1.Pod, n Needs) Values {
 	v := Values{Shares: Shares(n.CPURequest), Memory: n.MemoryLimit, Pids: max(c.PodPids, 0), HugePages: c.hugePages(pod)}
 	if podfacts.QOSClass(pod) == v1.PodQOSBestEffort {

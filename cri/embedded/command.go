@@ -36,7 +36,6 @@ func markHook() error { return os.Setenv(envHook, strconv.Itoa(os.Getpid())) }
 
 func hookMarked() bool { return os.Getenv(envHook) == strconv.Itoa(os.Getpid()) }
 
-// hostCommand is the command that a supervisor runs.
 type hostCommand struct {
 	Path string   `json:"path"`
 	Args []string `json:"args"`

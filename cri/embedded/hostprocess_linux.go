@@ -44,7 +44,6 @@ type hostProcess struct {
 	pid     int
 }
 
-// startHost starts a command and returns a program that waits for its end.
 func startHost(ctx context.Context, h *hostProcess, p *fake.Process) (fake.Program, error) {
 	if err := h.start(ctx, p); err != nil {
 		h.removeScratch()
@@ -139,7 +138,6 @@ func (h *hostProcess) startSupervisor(p *fake.Process) (err error) {
 	return nil
 }
 
-// sendCommand sends the command and waits until it runs.
 func (h *hostProcess) sendCommand(command hostCommand) error {
 	if err := h.orders.Encode(command); err != nil {
 		return fmt.Errorf("tell the supervisor the command: %w", err)
@@ -217,7 +215,6 @@ func (h *hostProcess) release() {
 	h.report.Close()
 }
 
-// lockDir locks a directory for this process until it calls unlock or ends.
 func lockDir(dir string) (unlock func() error, err error) {
 	file, err := os.OpenFile(filepath.Join(dir, "lock"), os.O_CREATE|os.O_RDWR, 0o600)
 	if err != nil {

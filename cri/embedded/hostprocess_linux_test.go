@@ -93,7 +93,6 @@ func statusOf(t *testing.T, rt *embedded.Runtime, id string) *runtimeapi.Contain
 // ownMark returns a mark that is unique to this test process.
 func ownMark(mark string) string { return fmt.Sprint(mark, " ", os.Getpid()) }
 
-// marked lists the processes with the mark in their environment.
 func marked(mark string) []string {
 	dirs, _ := filepath.Glob("/proc/[0-9]*")
 	var found []string

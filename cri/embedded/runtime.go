@@ -79,7 +79,6 @@ func (rt *Runtime) Close() error {
 	return errors.Join(rt.Runtime.Close(), rt.unlock())
 }
 
-// dialLoopback connects to a port of a host process.
 func dialLoopback(ctx context.Context, _ fake.PodIdentity, port int) (net.Conn, error) {
 	return (&net.Dialer{}).DialContext(ctx, "tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(port)))
 }

@@ -42,7 +42,6 @@ func connectHost(cmd *exec.Cmd, p *fake.Process) (*hostStreams, error) {
 	return s, nil
 }
 
-// openTerminal allocates a terminal for the command.
 func (s *hostStreams) openTerminal(cmd *exec.Cmd) error {
 	master, err := os.OpenFile("/dev/ptmx", os.O_RDWR|unix.O_NOCTTY|unix.O_CLOEXEC, 0)
 	if err != nil {
@@ -90,7 +89,6 @@ func (s *hostStreams) closeCommandEnds() {
 	}
 }
 
-// copyStreams starts to copy the streams of a started command.
 func (s *hostStreams) copyStreams(p *fake.Process) {
 	if _, none := p.Stdin.(fake.NoInput); !none && s.stdin != nil {
 		// It ends when p.Stdin ends, with the program.
@@ -113,7 +111,6 @@ func (s *hostStreams) copyStreams(p *fake.Process) {
 	s.out.Go(func() { s.follow(ended, p.Resize) })
 }
 
-// follow sets the terminal's size until ended is closed.
 func (s *hostStreams) follow(ended <-chan struct{}, sizes <-chan fake.TerminalSize) {
 	for {
 		select {

@@ -135,7 +135,6 @@ func (s *supervisor) loop(orders <-chan hostOrder, died <-chan os.Signal) {
 	}
 }
 
-// end starts to kill all processes.
 func (s *supervisor) end() {
 	s.ending = true
 	if !s.gone {

@@ -25,8 +25,8 @@
 // be resolved after the request: such a request joins a waiting pull, but not a running one.
 //
 // The context cancels a waiting or running request. The pull ends only when all requests that
-// share it are cancelled. A cancelled pull is no failure: it does not count
-// for the back-off and returns the context's error instead of an Error.
+// share it are cancelled. A cancelled pull is no failure: it does not count for the
+// back-off and returns the context's error instead of an Error.
 //
 // # Failures
 //

@@ -24,15 +24,14 @@ import (
 type service struct {
 	cri.ImageService
 
-	mu      sync.Mutex
-	images  map[string]*runtimeapi.Image // by name and by ID
-	fail    map[string]error             // errors of pulls, by name
-	inspect error
-	took    time.Duration
-	pulls   []string // "image user"
-	running int
-	most    int
-	// pulledWith is the context of the last pull.
+	mu         sync.Mutex
+	images     map[string]*runtimeapi.Image // by name and by ID
+	fail       map[string]error             // errors of pulls, by name
+	inspect    error
+	took       time.Duration
+	pulls      []string // "image user"
+	running    int
+	most       int
 	pulledWith context.Context
 }
 

@@ -25,7 +25,6 @@ func newBucket(qps float64, burst int) *bucket {
 	return &bucket{qps: qps, burst: float64(burst), tokens: float64(burst)}
 }
 
-// take takes a token at now and reports whether one was available.
 func (b *bucket) take(now time.Time) bool {
 	if b.qps < 0 {
 		return true
@@ -104,7 +103,6 @@ func (h *history) succeeded(key string) {
 	delete(h.last, key)
 }
 
-// forget drops all keys with a prefix.
 func (h *history) forget(prefix string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()

@@ -56,7 +56,6 @@ func (m *Manager) Ensure(ctx context.Context, r Request) (Image, error) {
 	return image, nil
 }
 
-// attempt is one call of Ensure.
 type attempt struct {
 	m     *Manager
 	r     Request

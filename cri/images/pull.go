@@ -72,7 +72,6 @@ func (a *attempt) flightKey() string {
 // key identifies the pod and the image, because pods differ in their access.
 func (a *attempt) key() string { return podKey(a.r.Pod.UID) + a.name }
 
-// podKey returns the prefix of all keys of a pod.
 func podKey(pod types.UID) string { return string(pod) + "_" }
 
 // wait waits for the end of a flight and reports its steps.
@@ -135,7 +134,6 @@ func (a *attempt) share(r *result) {
 	}
 }
 
-// credential returns the credential at an index, or nil without any.
 func (a *attempt) credential(i int) *credentials.Credential {
 	if i < len(a.creds) {
 		return &a.creds[i]
@@ -143,7 +141,6 @@ func (a *attempt) credential(i int) *credentials.Credential {
 	return nil
 }
 
-// fly executes a flight.
 func (m *Manager) fly(ctx context.Context, f *flight) {
 	waiters, parked := m.queue.waiters(f)
 	if len(waiters) == 0 {
@@ -172,7 +169,6 @@ func (m *Manager) fly(ctx context.Context, f *flight) {
 	m.cfg.Metrics.OnPull(f.image, f.result.took, f.result.image.GetSize(), nil)
 }
 
-// fetch pulls and records an image.
 func (m *Manager) fetch(ctx context.Context, lead *attempt) result {
 	if !m.throttle.take(time.Now()) {
 		return result{errs: []error{ErrThrottled}}
@@ -194,7 +190,6 @@ func (m *Manager) fetch(ctx context.Context, lead *attempt) result {
 	return out
 }
 
-// try tries the credentials in order.
 func (m *Manager) try(ctx context.Context, lead *attempt) result {
 	var out result
 	for i := range max(1, len(lead.creds)) {
@@ -246,7 +241,6 @@ func cutOff(err error) bool {
 	return false
 }
 
-// cause joins the errors of all credentials.
 func (r *result) cause() error {
 	if len(r.errs) == 1 {
 		return r.errs[0]

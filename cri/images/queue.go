@@ -13,7 +13,6 @@ import (
 // patience is the time after which a waiting pull precedes later, more urgent ones.
 const patience = 5 * time.Minute
 
-// urgency determines the order of pulls.
 type urgency struct {
 	running bool          // the pod has running containers
 	missing int           // number of images that the pod lacks
@@ -67,7 +66,6 @@ type flight struct {
 	result result
 }
 
-// result is the outcome of a flight.
 type result struct {
 	// found excludes all other fields: an image with this name appeared while the flight waited,
 	// and it did not pull.
@@ -151,7 +149,6 @@ func (q *queue) leave(f *flight, a *attempt) {
 	}
 }
 
-// dispatch starts flights up to the limit.
 func (q *queue) dispatch() {
 	for q.limit < 0 || len(q.running) < q.limit {
 		f := q.next()
@@ -167,7 +164,6 @@ func (q *queue) dispatch() {
 	}
 }
 
-// run is the goroutine of a flight.
 func (q *queue) run(ctx context.Context, f *flight) {
 	q.fly(ctx, f)
 	q.mu.Lock()
@@ -199,7 +195,6 @@ func (q *queue) flies(key string) bool {
 	return false
 }
 
-// inOrder returns the waiting flights, the most urgent first.
 func (q *queue) inOrder() []*flight {
 	now := time.Now()
 	return slices.SortedFunc(slices.Values(q.waiting), func(a, b *flight) int {

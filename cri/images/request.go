@@ -45,7 +45,6 @@ type Request struct {
 	OnStep func(step string)
 }
 
-// check validates a request and sets its defaults.
 func (r *Request) check() error {
 	f := fields.Of("images: Request")
 	f.Required("Pod", r.Pod)
@@ -64,7 +63,6 @@ func (r *Request) check() error {
 	return f.Err()
 }
 
-// image returns the image name and the pull policy of the spec.
 func (r *Request) image() (name string, policy v1.PullPolicy) {
 	if r.Volume != nil {
 		return r.Volume.Image.Reference, r.Volume.Image.PullPolicy

@@ -19,7 +19,6 @@ import (
 	"github.com/podwright/podwright/cri/images/records"
 )
 
-// waiter is a running call of Ensure.
 type waiter struct {
 	cancel context.CancelFunc
 	done   chan struct{}
@@ -48,7 +47,6 @@ func (w *waiter) returned() bool {
 	}
 }
 
-// gets checks that Ensure succeeded.
 func (w *waiter) gets(t *testing.T) {
 	t.Helper()
 	require.True(t, w.returned())
@@ -145,7 +143,6 @@ func TestAlwaysSharesTheNextPull(t *testing.T) {
 	})
 }
 
-// lines returns a pod's explanations.
 func lines(m *Manager, pod types.UID) (out []string) {
 	for _, e := range m.Explain(pod) {
 		out = append(out, e.At(time.Now()))

@@ -35,7 +35,6 @@ func newTestRegistry(t *testing.T, password string) *testRegistry {
 	return r
 }
 
-// image adds an image and returns its full name.
 func (r *testRegistry) image(t *testing.T, name string) string {
 	t.Helper()
 	layer, diffID := randomLayer(t)

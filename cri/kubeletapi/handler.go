@@ -21,7 +21,7 @@ type Config struct {
 	// Logs reads logs: a *logs.Reader. Required.
 	Logs LogReader
 	// IdleTimeout ends a session after this time without traffic, and a log request whose client
-	// has received no data for this time. Default: 4 h, as in upstream kubelets
+	// does not read for this time. Default: 4 h, as in upstream kubelets
 	// (streamingConnectionIdleTimeout).
 	IdleTimeout time.Duration
 	// MaxSessions bounds the sum of sessions and log readers. Another request gets status 429.
@@ -78,7 +78,6 @@ func allowed(allow func(*http.Request) error, next http.Handler) http.Handler {
 	})
 }
 
-// limiter bounds the number of concurrent requests.
 type limiter chan struct{}
 
 // around sends 429 when the limit is reached.

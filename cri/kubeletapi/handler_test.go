@@ -169,7 +169,6 @@ func TestFollowedLogsOutliveTheServersTimeouts(t *testing.T) {
 	})
 }
 
-// flood is an endless log.
 type flood struct {
 	*asked
 	ended chan error

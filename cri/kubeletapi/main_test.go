@@ -101,7 +101,6 @@ func (a *asked) PortForward(_ context.Context, r *runtimeapi.PortForwardRequest)
 
 func anybody(*http.Request) error { return nil }
 
-// handler returns a handler whose dependencies are all a.
 func handler(t testing.TB, a *asked, change func(*Config)) http.Handler {
 	t.Helper()
 	cfg := Config{Allow: anybody, Pods: a, Runtime: a, Logs: a}

@@ -66,7 +66,6 @@ func (c *Config) openPortForward(r *http.Request) (string, error) {
 	return answer.GetUrl(), err
 }
 
-// streams are the streams that a request selects.
 type streams struct{ stdin, stdout, stderr, tty bool }
 
 // wanted reads the query of exec and attach. It accepts the API server's parameter names and those

@@ -46,7 +46,6 @@ func BenchmarkRead(b *testing.B) {
 	}
 }
 
-// cpuTime returns the CPU time of this process.
 func cpuTime(b *testing.B) time.Duration {
 	var usage unix.Rusage
 	require.NoError(b, unix.Getrusage(unix.RUSAGE_SELF, &usage))

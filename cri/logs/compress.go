@@ -53,7 +53,6 @@ func writeCompressed(ctx context.Context, path string, mode os.FileMode, in io.R
 	return out.Sync()
 }
 
-// untilDone is a reader that fails when ctx ends.
 type untilDone struct {
 	ctx context.Context
 	in  io.Reader

@@ -13,7 +13,7 @@
 //	err = reader.Read(ctx, log, logs.Options{Follow: true, Timestamps: true}, stdout, stderr)
 //
 // Instances.Choose returns the container instance that a request refers to. Tail returns the text
-// of the last lines of a file; it is the termination message of a container that wrote none.
+// of the last lines of a file, the termination message of a container that wrote none itself.
 // ParseLine parses a single line.
 //
 // # Following
@@ -38,8 +38,8 @@
 // A Rotator checks the logs of running containers every ten seconds and rotates those that are too
 // large: it removes old files beyond MaxFiles, compresses others, renames N.log to
 // N.log.20060102-150405, and makes the runtime reopen the log. Its only state is the file names,
-// which equal upstream's. It can therefore be killed at any point, and alternate
-// with an upstream kubelet:
+// which equal upstream's. It can therefore be killed at any point, and alternate with an upstream
+// kubelet:
 //
 //   - Killed while compressing: the next rotation removes the unfinished file. The uncompressed file
 //     is removed only when the compressed one is complete on the disk.

@@ -20,7 +20,6 @@ import (
 
 const one, two = stamp + "stdout F one\n", stamp + "stdout F two\n"
 
-// page is a writer that can be read concurrently.
 type page struct {
 	mu   sync.Mutex
 	text bytes.Buffer
@@ -69,7 +68,6 @@ func (s *states) set(err error, stopped ...string) {
 	}
 }
 
-// scripted is an in-memory notifier.
 type scripted struct {
 	changes chan change
 	fail    chan struct{}

@@ -11,7 +11,7 @@ import (
 // time.
 const firstRetry = 10 * time.Millisecond
 
-// following is the part of a reading that goes on at the end of the file.
+// following is a reading with Follow.
 type following struct {
 	*reading
 	self *follower
@@ -33,7 +33,7 @@ type following struct {
 func (rd *reading) follow(ctx context.Context) (err error) {
 	self, leave := rd.reader.join(ctx, rd.path, rd.container)
 	defer func() { err = errors.Join(err, leave()) }()
-	// The container may have stopped long ago: request its state at once, but only a few times.
+	// The container may have stopped long ago, so request its state once at the beginning.
 	f := &following{reading: rd, self: self, recheck: rd.reader.period}
 	for {
 		done, err := f.once(ctx)
@@ -72,7 +72,6 @@ func (f *following) once(ctx context.Context) (done bool, err error) {
 	return false, nil
 }
 
-// finish reads the rest of a file and continues with the next one.
 func (f *following) finish(ctx context.Context, next *segment) error {
 	if err := f.pump(ctx, true); err != nil {
 		return errors.Join(err, next.close())
@@ -155,7 +154,6 @@ func (f *following) askState(ctx context.Context) bool {
 	return f.stopped
 }
 
-// wait blocks until the log or the container may have changed.
 func (f *following) wait(ctx context.Context) error {
 	timer := f.pause()
 	if f.leaving.IsZero() {

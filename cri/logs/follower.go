@@ -14,8 +14,7 @@ import (
 type follower struct {
 	dir, base, path string
 	container       string
-	// wake signals that the log or the container's state may have changed.
-	wake run.Signal
+	wake            run.Signal
 	// ask is set when the container may have stopped.
 	ask atomic.Bool
 
@@ -29,7 +28,7 @@ type follower struct {
 func (f *follower) changed(name string, closed bool) {
 	rest, ok := strings.CutPrefix(name, f.base)
 	if !ok || rest != "" && rest[0] != '.' {
-		return // another file, or the folder itself, which the period covers
+		return // another file, or the folder itself, which the periodic check covers
 	}
 	if closed && rest == "" {
 		f.ask.Store(true)

@@ -99,7 +99,6 @@ func (s *scribe) rotate() {
 	s.create()
 }
 
-// do executes one step of the script.
 func (s *scribe) do(op, arg byte) {
 	switch op % 9 {
 	case 0, 1:

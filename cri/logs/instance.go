@@ -56,7 +56,6 @@ func (i Instances) Choose(previous bool) (string, error) {
 	return "", i.none()
 }
 
-// none returns the error for a container without an instance.
 func (i Instances) none() error {
 	switch {
 	case i.State == Terminated:

@@ -41,7 +41,6 @@ func (o Options) Validate() error {
 	return nil
 }
 
-// since returns the time of the oldest selected line.
 func (o Options) since(now time.Time) time.Time {
 	since := o.SinceTime
 	if o.Since > 0 {

@@ -31,7 +31,6 @@ type poller struct {
 	added   int // folders so far
 }
 
-// folder is a folder with followed logs.
 type folder struct {
 	path      string
 	watched   bool
@@ -54,7 +53,6 @@ type folders interface {
 	Remove(watch int)
 }
 
-// change is a change in a folder.
 type change struct {
 	watch  int
 	name   string // of the file; "" for the folder itself
@@ -111,7 +109,7 @@ func (p *poller) remove(f *follower) bool {
 }
 
 // watch makes the notifier watch a folder. If that fails, for instance because the user has too
-// many watches, the period finds changes. The caller holds mu.
+// many watches, the periodic check finds changes. The caller holds mu.
 func (p *poller) watch(d *folder) {
 	if p.watcher == nil || d.watched {
 		return
@@ -186,7 +184,7 @@ func (p *poller) changed(changes []change) {
 }
 
 // wakeAll wakes all followers after lost changes. It leaves the detection of stopped containers to
-// the period, to avoid one request per container at once. The caller holds mu.
+// the periodic request, to avoid one request per container at once. The caller holds mu.
 func (p *poller) wakeAll() {
 	for _, d := range p.dirs {
 		for f := range d.followers {

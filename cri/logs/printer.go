@@ -44,7 +44,6 @@ func (p *printer) begin() error {
 	return nil
 }
 
-// full reports whether the limit is reached.
 func (p *printer) full() bool { return p.limited && p.left <= 0 }
 
 // line processes a physical line, or a piece of one. whole means that its end is included: it adds
@@ -91,7 +90,6 @@ func (p *printer) count(before int) {
 	p.left -= int64(len(p.out) - before)
 }
 
-// flush writes the buffer.
 func (p *printer) flush() error {
 	if len(p.out) == 0 {
 		return nil

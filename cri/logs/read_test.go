@@ -22,7 +22,6 @@ func newReader(t testing.TB, cfg ReaderConfig) *Reader {
 	return r
 }
 
-// writes records each Write separately.
 type writes struct{ all []string }
 
 func (w *writes) Write(p []byte) (int, error) {
@@ -161,7 +160,6 @@ func TestDockerLinesAreRefused(t *testing.T) {
 	}
 }
 
-// badWriter fails after some writes.
 type badWriter struct{ good int }
 
 var errBadWriter = errors.New("the client is gone")

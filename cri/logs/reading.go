@@ -22,7 +22,6 @@ type reading struct {
 	splitter  splitter
 }
 
-// tail sets the position to the beginning of the last lines.
 func (rd *reading) tail(lines *int64) error {
 	if lines == nil {
 		return nil
@@ -88,7 +87,6 @@ func (rd *reading) atEnd(rest []byte, last bool) error {
 	return nil
 }
 
-// next replaces the current file.
 func (rd *reading) next(s *segment) error {
 	err := rd.segment.close()
 	rd.segment = s

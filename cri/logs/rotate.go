@@ -22,7 +22,6 @@ type rotating struct {
 	settled bool
 }
 
-// look rotates the container's log if it is due.
 func (k *rotating) look(ctx context.Context) error {
 	if err := k.findPath(ctx); err != nil || k.path == "" {
 		return err

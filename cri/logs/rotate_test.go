@@ -65,7 +65,6 @@ func (c *oneContainer) numbers(from, to int) {
 	}
 }
 
-// exit ends the container and closes its log.
 func (c *oneContainer) exit() {
 	c.mu.Lock()
 	defer c.mu.Unlock()

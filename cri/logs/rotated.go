@@ -24,7 +24,6 @@ type rotated struct {
 	gz    bool
 }
 
-// path returns the file's path; log is the path of its log.
 func (r rotated) path(log string) string { return filepath.Join(filepath.Dir(log), r.name) }
 
 // parseRotated reports whether name is a rotated file of the log called base. Other files are

@@ -2,7 +2,6 @@ package logs
 
 import "strings"
 
-// cleanup is the plan for the old files of a log before a rotation.
 type cleanup struct {
 	remove   []string
 	compress []string // uncompressed rotated files, oldest first

@@ -120,7 +120,6 @@ func (r *Rotator) Run(ctx context.Context) error {
 	return nil
 }
 
-// round checks the logs of all running containers.
 func (r *Rotator) round(ctx context.Context) {
 	list, err := r.cfg.Runtime.ListContainers(ctx, &runtimeapi.ContainerFilter{
 		State: &runtimeapi.ContainerStateValue{State: runtimeapi.ContainerState_CONTAINER_RUNNING},
@@ -144,7 +143,6 @@ func (r *Rotator) round(ctx context.Context) {
 	r.each(ctx, known)
 }
 
-// each distributes the containers to the workers.
 func (r *Rotator) each(ctx context.Context, known map[string]*rotating) {
 	work := make(chan *rotating)
 	var workers sync.WaitGroup

@@ -64,7 +64,6 @@ func identify(file *os.File) (fileID, int64, error) {
 	return fileID{uint64(stat.Dev), stat.Ino}, stat.Size, nil
 }
 
-// look returns identity and size of the file at path.
 func look(path string) (fileID, int64, error) {
 	var stat unix.Stat_t
 	if err := retry(func() error { return unix.Stat(path, &stat) }); err != nil {
@@ -81,7 +80,6 @@ func retry(call func() error) error {
 	}
 }
 
-// openRotated opens an uncompressed rotated file of the log at path.
 func openRotated(path string, r rotated) (*segment, error) {
 	s, err := openSegment(r.path(path))
 	if err != nil {
@@ -101,8 +99,6 @@ func (s *segment) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// rewind moves back n bytes.
 func (s *segment) rewind(n int) { s.pos -= int64(n) }
 
-// startOver returns to the beginning of a truncated file.
 func (s *segment) startOver() { s.pos, s.end = 0, 0 }

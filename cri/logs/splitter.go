@@ -66,7 +66,6 @@ func (s *splitter) overlong(b []byte) error {
 	return s.to.line(line, false)
 }
 
-// rest processes an unterminated last line.
 func (s *splitter) rest(b []byte) error {
 	if s.inLong || len(b) == 0 {
 		return nil

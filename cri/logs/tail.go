@@ -78,7 +78,6 @@ func lastLines(r io.ReaderAt, size int64, maxLines int, maxBytes int64) ([]Line,
 	return t.lines, nil
 }
 
-// tail collects lines from the last to the first.
 type tail struct {
 	maxLines int
 	maxBytes int64
@@ -111,7 +110,6 @@ func (t *tail) prepend(block []byte) {
 	t.pieces = append(t.pieces, block)
 }
 
-// whole joins the pieces of a line.
 func (t *tail) whole() []byte {
 	slices.Reverse(t.pieces)
 	line := bytes.Join(t.pieces, nil)

@@ -81,7 +81,6 @@ func TestTailErrors(t *testing.T) {
 	require.ErrorContains(t, err, "not a regular file")
 }
 
-// counter counts the bytes read.
 type counter struct {
 	io.ReaderAt
 	n int64

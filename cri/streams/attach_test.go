@@ -18,7 +18,6 @@ import (
 	"github.com/podwright/podwright/cri/streams"
 )
 
-// logs is an in-memory log.
 type logs struct {
 	mu   sync.Mutex
 	text bytes.Buffer

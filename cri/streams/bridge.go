@@ -172,7 +172,6 @@ func (e exitError) String() string  { return e.Error() }
 func (e exitError) Exited() bool    { return true }
 func (e exitError) ExitStatus() int { return int(e) }
 
-// streamsOf are the streams of a session from cri-streaming.
 type streamsOf struct {
 	in       io.Reader
 	out, err io.WriteCloser

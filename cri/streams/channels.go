@@ -59,7 +59,6 @@ func (c *channels) feed(joined *sync.WaitGroup, stdin io.Reader) {
 	go copied()
 }
 
-// resizes sends sizes until over is closed.
 func (c *channels) resizes(sizes <-chan Size, over <-chan struct{}) {
 	if c.resize == nil || sizes == nil {
 		return

@@ -152,7 +152,6 @@ func (c *Client) secure(ctx context.Context, conn net.Conn, host string) (net.Co
 	return secured, nil
 }
 
-// refused returns the error of a response without an upgrade.
 func refused(response *http.Response) error {
 	defer response.Body.Close()
 	text, _ := io.ReadAll(io.LimitReader(response.Body, maxStatus))

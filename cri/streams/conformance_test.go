@@ -66,12 +66,10 @@ func TestFakeSocket(t *testing.T) {
 	critest.Run(t, critest.Config{Parallel: 16, Start: func(*testing.T) critest.Subject { return subject }})
 }
 
-// serve serves the fake until the test ends.
 func serve(t *testing.T, rt *fake.Runtime, listener net.Listener) {
 	until(t, func(ctx context.Context) error { return rt.Serve(ctx, listener) })
 }
 
-// until runs a function until the test ends.
 func until(t *testing.T, run func(ctx context.Context) error) {
 	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
 	over := make(chan error, 1)

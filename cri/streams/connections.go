@@ -51,7 +51,6 @@ func (c *connections) Accept() (net.Conn, error) {
 	return tracked, nil
 }
 
-// cut closes every connection.
 func (c *connections) cut() {
 	c.mu.Lock()
 	c.over = true

@@ -33,7 +33,6 @@ func onContainerd(t *testing.T, adapt func(*runtimeapi.ContainerConfig), test fu
 
 var protocols = map[string]streams.Protocol{"SPDY": streams.SPDY, "WebSocket": streams.WebSocket}
 
-// node is a runtime with one running container.
 type node struct {
 	runtime            cri.RuntimeService
 	sandbox, container string

@@ -21,7 +21,6 @@ import (
 	"github.com/podwright/podwright/cri/streams"
 )
 
-// oneApp is a node with a single container.
 type oneApp struct{ sandbox, container string }
 
 func (n oneApp) RunningContainer(_ context.Context, t kubeletapi.Target) (kubeletapi.Container, error) {

@@ -99,7 +99,6 @@ func upgradeSPDY(conn net.Conn, target *url.URL, header http.Header, protocol st
 	return &spdySession{Connection: session, conn: conn}, nil
 }
 
-// spdySession is an SPDY session with its connection.
 type spdySession struct {
 	httpstream.Connection
 	conn net.Conn

@@ -131,7 +131,6 @@ func (n *fakeNode) forward(t *testing.T, port int) (io.ReadWriteCloser, error) {
 	return n.client.PortForward(t.Context(), response.Url, port)
 }
 
-// cat copies its input to its output.
 func cat(_ context.Context, p *fake.Process) int {
 	if _, err := io.Copy(p.Stdout, p.Stdin); err != nil {
 		return 1

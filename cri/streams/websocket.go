@@ -15,7 +15,6 @@ import (
 	"k8s.io/cri-streaming/pkg/streaming/remotecommand"
 )
 
-// openWebSocket opens a session over a WebSocket.
 func openWebSocket(conn net.Conn, target *url.URL, header http.Header, s Session) (*channels, error) {
 	ws, err := upgradeWebSocket(conn, target, header, remotecommand.StreamProtocolV5Name, remotecommand.StreamProtocolV4Name)
 	if err != nil {
@@ -104,12 +103,10 @@ func newDemux(ws *websocket.Conn, n int) *demux {
 	return d
 }
 
-// ignore discards the data of a channel.
 func (d *demux) ignore(channel int) { _ = d.readers[channel].Close() }
 
 func (d *demux) start() { d.done.Go(d.pump) }
 
-// pump distributes messages until the connection ends.
 func (d *demux) pump() {
 	for {
 		var message []byte
@@ -127,7 +124,6 @@ func (d *demux) pump() {
 	}
 }
 
-// close ends the connection and waits for pump.
 func (d *demux) close() {
 	_ = d.ws.Close()
 	for _, r := range d.readers {

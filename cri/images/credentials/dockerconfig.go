@@ -12,7 +12,6 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
-// dockerEntry is an entry of a docker configuration.
 type dockerEntry struct {
 	Username      string `json:"username"`
 	Password      string `json:"password"`
@@ -82,7 +81,6 @@ func isConfigJSON(fields map[string]json.RawMessage) bool {
 	return true
 }
 
-// auth returns the authentication of an entry, or nil for an empty entry.
 func (e dockerEntry) auth() (*runtimeapi.AuthConfig, error) {
 	out := &runtimeapi.AuthConfig{
 		Username: e.Username, Password: e.Password, IdentityToken: e.IdentityToken, RegistryToken: e.RegistryToken,

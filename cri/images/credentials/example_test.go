@@ -10,7 +10,6 @@ import (
 	"github.com/podwright/podwright/cri/images/credentials"
 )
 
-// cluster has one pull secret.
 type cluster struct{}
 
 func (cluster) Secret(_ context.Context, namespace, name string) (*v1.Secret, error) {

@@ -18,7 +18,6 @@ type Keyring struct {
 	keys []key // the most specific first
 }
 
-// key is one entry of a keyring.
 type key struct {
 	// place is a registry with an optional path prefix: "*.example.com:5000/team".
 	place string
@@ -51,7 +50,6 @@ func (k *Keyring) sort() {
 	slices.SortStableFunc(k.keys, func(a, b key) int { return cmp.Compare(b.place, a.place) })
 }
 
-// from returns a copy whose keys have this origin.
 func (k Keyring) from(o Origin) Keyring {
 	out := Keyring{keys: slices.Clone(k.keys)}
 	for i := range out.keys {

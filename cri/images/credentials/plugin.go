@@ -20,7 +20,6 @@ import (
 )
 
 const (
-	// pluginTimeout is the maximum run time of a plugin.
 	pluginTimeout = time.Minute
 	// maxAnswer and maxComplaint bound its output and its error output, in bytes.
 	maxAnswer    = 1 << 20
@@ -30,7 +29,6 @@ const (
 	pipeGrace = time.Second
 )
 
-// question is a CredentialProviderRequest.
 type question struct {
 	metav1.TypeMeta           `json:",inline"`
 	Image                     string            `json:"image"`
@@ -38,7 +36,6 @@ type question struct {
 	ServiceAccountAnnotations map[string]string `json:"serviceAccountAnnotations,omitempty"`
 }
 
-// answer is a CredentialProviderResponse.
 type answer struct {
 	metav1.TypeMeta `json:",inline"`
 	CacheKeyType    string                 `json:"cacheKeyType"`
@@ -86,7 +83,6 @@ func parseAnswer(data []byte, apiVersion string) (*answer, error) {
 	return &a, nil
 }
 
-// keyring returns the keyring of a response.
 func (a *answer) keyring(o Origin) Keyring {
 	var k Keyring
 	for _, place := range slices.Sorted(maps.Keys(a.Auth)) {
@@ -97,7 +93,6 @@ func (a *answer) keyring(o Origin) Keyring {
 	return k
 }
 
-// program is a plugin's executable.
 type program struct {
 	path    string
 	args    []string
@@ -121,7 +116,6 @@ func find(binDir string, p *Provider) (program, error) {
 	return out, nil
 }
 
-// run runs the program once.
 func (p program) run(ctx context.Context, input []byte) ([]byte, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, p.timeout, fmt.Errorf("it ran for longer than %s", p.timeout))
 	defer cancel()

@@ -44,7 +44,6 @@ type Plugins struct {
 	plugins []*plugin
 }
 
-// plugin is one provider with its cache.
 type plugin struct {
 	Provider
 	accounts ServiceAccounts
@@ -106,7 +105,6 @@ func (p *Plugins) Credentials(ctx context.Context, pod *v1.Pod, repository strin
 	return merge(rings...).Lookup(repository), errors.Join(errs...)
 }
 
-// wants reports whether an image matches the plugin's MatchImages.
 func (p *plugin) wants(repository string) bool {
 	for _, match := range p.MatchImages {
 		if matches(placeOf(match), repository) {
@@ -132,7 +130,6 @@ func (p *plugin) ask(ctx context.Context, pod *v1.Pod, repository string) (Keyri
 	})
 }
 
-// execute runs the program and caches its response.
 func (p *plugin) execute(ctx context.Context, pod *v1.Pod, repository string, account account) (Keyring, error) {
 	if err := p.needToken(ctx, pod, &account); err != nil {
 		return Keyring{}, err

@@ -119,7 +119,6 @@ func (c *Config) complete() error {
 }
 
 const (
-	// detectInterval is the period of the detection of images in use.
 	detectInterval = 5 * time.Minute
 	// listLifetime is the maximum age of the list that Manager.Images returns.
 	listLifetime = 30 * time.Second

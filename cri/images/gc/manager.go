@@ -19,11 +19,9 @@ import (
 type Manager struct {
 	cfg Config
 
-	work chan struct{} // a semaphore for detection and removal
-	seen map[string]times
-	// started is the time of the first detection.
-	started time.Time
-	// failures is the number of failed collections in a row.
+	work     chan struct{} // a semaphore for detection and removal
+	seen     map[string]times
+	started  time.Time
 	failures int
 	// mounted are the images that containers mount, by container ID.
 	mounted map[string][]string
@@ -33,7 +31,6 @@ type Manager struct {
 	listed time.Time
 }
 
-// times are the detection times of an image.
 type times struct{ firstDetected, lastUsed time.Time }
 
 // New returns a Manager. Errors contain the names of invalid fields.
@@ -252,7 +249,6 @@ func (m *Manager) remove(ctx context.Context, images []Image, reason Reason, eno
 	return gone, freed, errors.Join(errs...)
 }
 
-// tellRemaining calls Config.OnList with the remaining images.
 func (m *Manager) tellRemaining(seen observation, gone []string) error {
 	left := slices.DeleteFunc(slices.Clone(seen.list), func(i *runtimeapi.Image) bool { return slices.Contains(gone, i.GetId()) })
 	if err := m.cfg.OnList(left, seen.asked); err != nil {

@@ -22,7 +22,6 @@ func policy() Policy {
 	return p
 }
 
-// ids joins the IDs of images.
 func ids(images []Image) (out string) {
 	for _, i := range images {
 		out += i.ID + " "

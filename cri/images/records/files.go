@@ -15,7 +15,6 @@ import (
 	"github.com/podwright/podwright/internal/fs"
 )
 
-// filePrefix is the prefix of all file names.
 const filePrefix = "sha256-"
 
 // folder has one file per key: an image or an image ID.
@@ -46,8 +45,7 @@ func (f folder) prepare() error {
 
 // shelf is a folder with its contents in memory, read once.
 type shelf[T any] struct {
-	folder folder
-	// parse parses a file and returns its key.
+	folder  folder
 	parse   func(data []byte) (key string, value T, err error)
 	entries map[string]T
 	// bad are the errors of unreadable files, by path.
@@ -114,7 +112,6 @@ func (s *shelf[T]) put(key string, value T) error {
 	return nil
 }
 
-// remove removes the file of a key, if it exists.
 func (s *shelf[T]) remove(key string) error {
 	file := s.folder.path(key)
 	if err := os.Remove(file); err != nil && !errors.Is(err, iofs.ErrNotExist) {

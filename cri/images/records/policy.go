@@ -24,7 +24,6 @@ const (
 	AlwaysVerify Policy = "AlwaysVerify"
 )
 
-// rule is a policy with its allowlist.
 type rule struct {
 	policy   Policy
 	exact    map[string]bool
@@ -80,7 +79,6 @@ func (r *rule) allow(pattern string) error {
 	return nil
 }
 
-// listed reports whether a repository is in the allowlist.
 func (r *rule) listed(repository string) bool {
 	if r.exact[repository] {
 		return true

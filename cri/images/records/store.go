@@ -168,7 +168,6 @@ func (s *Store) Share(p Pull) error {
 	return nil
 }
 
-// write adds a pull to the image's record.
 func (s *Store) write(p Pull) error {
 	name, err := imageref.Parse(p.Image)
 	if err != nil {

@@ -49,7 +49,6 @@ func (s *Store) notePreloaded(image *runtimeapi.Image, except string) error {
 	})
 }
 
-// namesOf iterates over the valid names of an image.
 func namesOf(image *runtimeapi.Image) func(func(imageref.Name) bool) {
 	return func(yield func(imageref.Name) bool) {
 		for _, s := range slices.Concat(image.GetRepoTags(), image.GetRepoDigests()) {
@@ -85,7 +84,6 @@ func (s *Store) Tidy(images []*runtimeapi.Image, listed time.Time) error {
 	return nil
 }
 
-// settle processes the intents of pulls with unknown outcome.
 func (s *Store) settle(images []*runtimeapi.Image, listed time.Time) error {
 	var errs []error
 	present := map[string]*runtimeapi.Image{}
@@ -145,7 +143,6 @@ func find(present map[string]*runtimeapi.Image, image string) *runtimeapi.Image 
 	return present[name.Full()]
 }
 
-// prune removes the records of removed images.
 func (s *Store) prune(images []*runtimeapi.Image, listed time.Time) error {
 	present := map[string]bool{}
 	for _, image := range images {
