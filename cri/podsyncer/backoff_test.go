@@ -14,7 +14,7 @@ import (
 	"github.com/podwright/podwright/cri/fake"
 )
 
-// begun are the moments at which a program was started that fails at once.
+// begun records the starts of a program that fails at once.
 type begun struct {
 	mu sync.Mutex
 	at []time.Time
@@ -33,8 +33,8 @@ func (b *begun) starts() []time.Time {
 	return b.at
 }
 
-// await starts an agent with the pod and lets time pass until its program was started so
-// often: each pause may be longer by half.
+// await starts an agent with the pod and lets time pass until the program was started n times. Each
+// pause may be longer by half.
 func (b *begun) await(w *world, n int, pod *v1.Pod) {
 	w.run(0, pod)
 	for range 200 {
@@ -44,10 +44,10 @@ func (b *begun) await(w *world, n int, pod *v1.Pod) {
 		w.Sleep(time.Second)
 	}
 	require.Len(w.t, b.starts(), n)
-	w.Sleep(time.Second) // its end is known and saved
+	w.Sleep(time.Second) // its end is observed and saved
 }
 
-// losses are what a runtime may lose of a pod while a container of it is held back.
+// losses remove state of a pod from the runtime during a back-off.
 var losses = map[string]func(w *world){
 	"dead containers": func(w *world) {
 		for _, c := range w.Containers() {
@@ -68,9 +68,8 @@ var losses = map[string]func(w *world){
 	},
 }
 
-// A container that is held back stays so, whatever the runtime loses of its pod and
-// however often the agent is killed meanwhile: its saved status knows when it ended, and
-// how often.
+// A container's back-off survives losses of the runtime and kills of the agent: the saved status
+// has the time of its last end and the restart count.
 func TestABackOffOutlivesAgentAndRuntime(t *testing.T) {
 	for what, lose := range losses {
 		for _, killed := range []bool{false, true} {
@@ -87,7 +86,7 @@ func TestABackOffOutlivesAgentAndRuntime(t *testing.T) {
 							lose(w)
 							w.start()
 						}
-						w.Sleep(20 * time.Millisecond) // what was saved is not yet what was found
+						w.Sleep(20 * time.Millisecond) // the saved state is not yet the observed one
 					}
 					w.Sleep(time.Second)
 					require.Len(t, b.starts(), 5, "it is held back")
@@ -107,8 +106,8 @@ func TestABackOffOutlivesAgentAndRuntime(t *testing.T) {
 	}
 }
 
-// What is saved holds back the container that it is about: no other image of it, and no
-// pod that has come back after a removal.
+// A saved back-off applies to its container only: not to another image, and not to a pod that
+// returned after a removal.
 func TestASavedBackOffIsOfOneContainer(t *testing.T) {
 	t.Run("another image", func(t *testing.T) {
 		var b begun

@@ -12,11 +12,11 @@ import (
 	"github.com/podwright/podwright/podworkers"
 )
 
-// collectPeriod is how often dead containers, logs and links are collected.
+// collectPeriod is the period of garbage collection: dead containers, logs and links.
 const collectPeriod = time.Minute
 
-// collector collects garbage of the runtime: dead containers beyond those that are
-// kept, and sandboxes, logs and links of pods that are gone.
+// collector removes dead containers beyond the retained ones, and sandboxes, logs and links of
+// removed pods.
 type collector struct {
 	s *Syncer
 
@@ -25,12 +25,12 @@ type collector struct {
 
 func newCollector(s *Syncer) *collector { return &collector{s: s, woken: run.NewSignal()} }
 
-// wake has the collector see whether the first collection can be made.
+// wake makes Run check whether the first collection is possible.
 func (c *collector) wake() { c.woken.Wake() }
 
-// Run collects every collectPeriod until ctx ends, and the first time as soon as it
-// is known which pods are gone: an agent that was killed may have left logs of pods
-// that nothing else reminds of, and one that is killed again and again would never
+// Run collects every collectPeriod until ctx is done. The first collection runs as soon as all
+// sources are ready and the runtime was observed: a killed agent may have left logs that only this
+// collection finds, and an agent in a crash loop would never reach the end of a period.
 // come to the end of a period.
 func (c *collector) Run(ctx context.Context) error {
 	period := time.NewTicker(collectPeriod)
@@ -57,9 +57,9 @@ func (c *collector) collect(ctx context.Context) {
 	}
 }
 
-// RemoveDeadContainers collects garbage at once, as happens once a minute, and with it all
-// containers and sandboxes of pods that have ended though they still have a name: for a node
-// that is short of disk. Before all sources of pods are ready nothing of pods goes.
+// RemoveDeadContainers collects garbage at once instead of at the next minute. It also removes all
+// containers and sandboxes of ended pods that a source still names, to free disk space. It removes
+// no pods before all sources are ready.
 func (s *Syncer) RemoveDeadContainers(ctx context.Context) error {
 	return s.collectGarbage(ctx, func(uid types.UID) bool {
 		worker := s.workers.State(uid)
@@ -74,7 +74,7 @@ func (s *Syncer) collectGarbage(ctx context.Context, ended func(types.UID) bool)
 	request := garbage.Request{
 		Policy:       s.cfg.DeadContainers,
 		SourcesReady: s.cfg.Handler.Sources.Ready(),
-		// A sync notes how a container has ended before it ends itself.
+		// A sync records the end of a container before it ends itself.
 		Busy:             s.turns.busy,
 		ContentRemovable: held.take,
 		RuntimeRemovable: ended,
@@ -85,16 +85,15 @@ func (s *Syncer) collectGarbage(ctx context.Context, ended func(types.UID) bool)
 	return err
 }
 
-// heldTurns are the turns of pods that were found to be gone: they must not come back
-// before they were removed.
+// heldTurns are the locks of removed pods. They keep a pod from returning during its removal.
 type heldTurns struct {
 	s *Syncer
 
 	ends map[types.UID]func()
 }
 
-// take tells whether a pod is gone, and keeps it from coming back. What was saved of
-// it goes before its containers: the next pod with the UID is another one.
+// take reports whether a pod is unused, and locks it against returning. It forgets the saved state
+// before the containers go, because the next pod with the UID is a different pod.
 func (h *heldTurns) take(uid types.UID) bool {
 	if h.ends[uid] != nil {
 		return true

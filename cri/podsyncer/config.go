@@ -22,76 +22,70 @@ import (
 
 // Config configures a Syncer. Pods, Checkpoint, Probes.Probers and Loop.Pods are required.
 //
-// New builds the parts that are configured here, and Run runs them. The default of their
-// Event, Logger, Span and ShutdownTimeout is the field of that name here. The Syncer
-// calls the callbacks of a part after it has handled the event itself.
+// New builds the parts configured here, and Run runs them. The Event, Logger, Span and
+// ShutdownTimeout of a part default to the field of that name here. The Syncer handles an event
+// itself before it calls the callback of a part.
 type Config struct {
-	// Pods configures what runs pods on the runtime. Required, with its Runtime,
-	// RuntimeName and Images.
+	// Pods configures the manager of pods on the runtime. Its Runtime, RuntimeName and Images are
+	// required.
 	Pods pods.Config
-	// Checkpoint is where the status of each pod and the results of its probes are kept
-	// for the agent that comes after a crash. Required.
+	// Checkpoint stores the status and the probe results of each pod for the next agent after a
+	// crash. Required.
 	Checkpoint *checkpoint.Store
-	// Statuses configures the writer of statuses. The Syncer adds a sink "checkpoint",
-	// tells those that are a PodSink which pods there are, and fills in what it knows and
-	// this does not say: Pod, Mirror, TranslateUID and MayStillRun.
+	// Statuses configures the writer of statuses. The Syncer adds a sink "checkpoint", passes pods
+	// to each PodSink, and sets Pod, Mirror, TranslateUID and MayStillRun where they are nil.
 	Statuses writer.Config
-	// PLEG configures the observer of the runtime. The default of its Runtime observes
+	// PLEG configures the observer of the runtime. Its Runtime defaults to an observer of
 	// Pods.Runtime.
 	PLEG pleg.Config
-	// Probes configures the probes of containers. Only its Probers are required. The
-	// Syncer sets Status.
+	// Probes configures the probes of containers. Only its Probers are required. The Syncer sets
+	// Status.
 	Probes probe.Config
 	// Workers configures the workers of pods. The Syncer sets Syncer, OnDue and
 	// TerminalPodStopped.
 	Workers podworkers.Config
-	// Handler configures the handler of desired pods. The default of Sources is
-	// Loop.Pods if that is a syncloop.SourceReadiness, as a podsource.Merger is. The
-	// Syncer sets Workers, OnReject, Phase, Prune and RuntimePods, and adds a last
-	// FinalCleaner.
+	// Handler configures the handler of desired pods. Its Sources default to Loop.Pods if that
+	// implements syncloop.SourceReadiness, as podsource.Merger does. The Syncer sets Workers,
+	// OnReject, Phase, Prune and RuntimePods, and adds a last FinalCleaner.
 	Handler syncloop.HandlerConfig
 	// Loop configures the sync loop. Only its Pods are required. The Syncer sets
 	// Handler, adds the source "podsyncer", and checks its own health after Health.
 	Loop syncloop.Config
-	// Stages are what a pod holds on the node besides its containers. nil means nothing.
-	// An error of a Prepare is an event on the pod; one that has a method EventReason()
-	// string says with which reason, EventMessage() string with which message, and
-	// podworkers.Backoff when it is tried again.
+	// Stages are a pod's resources on the node besides its containers. Default: none. An error of
+	// Prepare is recorded as an event on the pod. The error's optional methods EventReason() string
+	// and EventMessage() string replace the event's reason and message, and podworkers.Backoff sets
+	// the time of the retry.
 	Stages *stages.List
-	// DeadContainers says which dead containers are kept of pods that stay. Zero means
-	// one of each name.
+	// DeadContainers limits the dead containers of pods that stay. Default: one of each name.
 	DeadContainers garbage.Policy
 
-	// NetworkReady is why pods cannot get a network now, nil when they can. It answers
-	// from memory. The field being nil means that they always can.
+	// NetworkReady returns the reason that pods cannot have a network now, or nil. It must return
+	// from memory. Default: always nil.
 	NetworkReady func() error
-	// HostIPs are the addresses of the node that statuses show. nil means none.
+	// HostIPs returns the node's addresses for statuses. Default: none.
 	HostIPs func() []string
 
-	// Elsewhere returns what is last known elsewhere of a pod that runs already, comes without
-	// a status and of which nothing is kept here, nil for nothing: the status of a static pod's
-	// mirror, when the node was another agent's. It is asked once for such a pod, which waits
-	// for the answer. nil asks nobody.
+	// Elsewhere returns the last status of a pod from another place, or nil: for example the status
+	// of a static pod's mirror, if the node belonged to another agent. It is called once for each
+	// pod that runs already, comes without a status and has no saved state here; the pod waits for
+	// its return. Optional.
 	Elsewhere func(ctx context.Context, pod *v1.Pod) *v1.PodStatus
-	// Amend returns what is to be shown of a pod, given what was computed of it: with what
-	// others say of a resize, for one. pod is as its worker has it. It must be quick. nil
-	// changes nothing.
+	// Amend returns the status to publish, given the computed one; for example it adds the state of
+	// a resize. pod is the worker's version. It must be quick. Optional.
 	Amend func(pod *v1.Pod, s v1.PodStatus) v1.PodStatus
 
-	// OnSync is called at the begin of each SyncPod, by several goroutines. The sync waits
-	// for its return. Optional.
+	// OnSync is called at the start of each SyncPod, concurrently. The sync waits for its return.
+	// Optional.
 	OnSync func(w podworkers.Work)
-	// Span is called before each garbage collection ("Containers/GarbageCollect"), which uses
-	// the context that it returns. end is called with the error of the collection. Optional.
+	// Span is called before each garbage collection, with the name "Containers/GarbageCollect". The
+	// collection uses the returned context, and calls end with its error. Optional.
 	Span func(ctx context.Context, name string, attributes ...slog.Attr) (_ context.Context, end func(err error))
 
-	// ShutdownTimeout is how long each part may take to stop when Run ends. Zero means
-	// 10 s.
+	// ShutdownTimeout bounds the stop of each part when Run ends. Default: 10 s.
 	ShutdownTimeout time.Duration
-	// Event records Kubernetes events. It is called concurrently and must not block.
-	// nil records none.
+	// Event records Kubernetes events. It is called concurrently and must not block. Optional.
 	Event podwright.EventFunc
-	// Logger receives what a person should know. nil discards.
+	// Logger receives messages for the operator. Default: discards them.
 	Logger *slog.Logger
 }
 
@@ -120,7 +114,7 @@ func (c Config) withDefaults() (Config, error) {
 	return c, f.Err()
 }
 
-// complete sets fields of the parts that are not set.
+// complete sets the unset Span, Event, Logger and ShutdownTimeout of the parts.
 func (c *Config) complete() {
 	fields.Default(&c.Workers.Span, c.Span)
 	for _, event := range []*podwright.EventFunc{&c.Pods.Event, &c.Probes.Event, &c.Workers.Event} {

@@ -6,7 +6,7 @@ import (
 	"github.com/podwright/podwright/syncloop"
 )
 
-// observedEvent passes an event of the PLEG on to the loop, as a hint.
+// observedEvent converts an event of the PLEG to a hint for the loop.
 func observedEvent(e pleg.Event) syncloop.Event {
 	kind := syncloop.PodDirty
 	switch e.Type {
@@ -18,7 +18,7 @@ func observedEvent(e pleg.Event) syncloop.Event {
 	return syncloop.Event{Kind: kind, UID: e.UID}
 }
 
-// probedEvent passes a result of a probe on to the loop, as a hint.
+// probedEvent converts a probe result to a hint for the loop.
 func probedEvent(c probe.Change) syncloop.Event {
 	kind := syncloop.LivenessPassed
 	switch c.Type {
@@ -34,9 +34,8 @@ func probedEvent(c probe.Change) syncloop.Event {
 	return syncloop.Event{Kind: kind, UID: c.UID}
 }
 
-// probed takes in the result of a probe that has changed. What it means for the
-// pod's conditions is shown at once, also while a worker is busy with the pod; what
-// it means for its containers is the next sync's matter.
+// probed handles a changed probe result. The pod's conditions change at once, even while a worker
+// is busy with the pod; the next sync applies the result to the containers.
 func (s *Syncer) probed(c probe.Change) {
 	s.statuses.SetProbed(c)
 	s.inbox.Emit(probedEvent(c))

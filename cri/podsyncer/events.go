@@ -9,7 +9,7 @@ import (
 	"github.com/podwright/podwright/internal/podfacts"
 )
 
-// The reasons of the Kubernetes events that a Syncer records.
+// Reasons of the Kubernetes events that a Syncer records.
 const (
 	ReasonNetworkNotReady = "NetworkNotReady"
 	ReasonFailedSync      = "FailedSync"
@@ -19,16 +19,16 @@ const (
 	ReasonResizeError     = "ResizeError"
 )
 
-// recorder takes Kubernetes events.
+// recorder records Kubernetes events.
 type recorder podwright.EventFunc
 
-// warn records that something went wrong with a pod.
+// warn records a warning about a pod.
 func (r recorder) warn(pod *v1.Pod, reason string, err error) {
 	r(podfacts.Reference(pod), v1.EventTypeWarning, reason, messageOf(err))
 }
 
-// messageOf is what an event tells of an error: what the error has an EventMessage method
-// for, such as to leave out when it is tried again, else its text.
+// messageOf returns the event message of an error: the result of its EventMessage method, for
+// example without the time of the retry, or its text.
 func messageOf(err error) string {
 	var own interface{ EventMessage() string }
 	if errors.As(err, &own) {
@@ -37,7 +37,6 @@ func messageOf(err error) string {
 	return err.Error()
 }
 
-// normal records what has become of a pod.
 func (r recorder) normal(pod *v1.Pod, reason, message string) {
 	r(podfacts.Reference(pod), v1.EventTypeNormal, reason, message)
 }

@@ -20,10 +20,10 @@ import (
 	"github.com/podwright/podwright/syncloop"
 )
 
-// A runtime that cannot be looked at while a pod ends is an event on the pod.
+// A failed observation of an ending pod is an event on the pod.
 func TestFailedObservationsOfAnEndAreEvents(t *testing.T) {
 	for name, begin := range map[string]func(w *world, fails, failsThen *atomic.Bool){
-		"before the stop": func(w *world, fails, _ *atomic.Bool) { // an agent that knows nothing yet
+		"before the stop": func(w *world, fails, _ *atomic.Bool) { // an agent that has not observed yet
 			fails.Store(true)
 			w.stop()
 			w.set()
@@ -60,8 +60,8 @@ func TestFailedObservationsOfAnEndAreEvents(t *testing.T) {
 	}
 }
 
-// What goes wrong in the agent itself is an event on the pod, as in the runtime. A pod on the
-// node's own network does not wait for pods' (N5).
+// Failures of the agent itself are events on the pod, like failures of the runtime. A pod on the
+// host network does not wait for the pod network (N5).
 func TestSyncerRecordsEvents(t *testing.T) {
 	inWorld(t, fake.Config{}, func(w *world) {
 		w.networkReady = func() error { return errors.New("no plugin") }
@@ -92,8 +92,7 @@ func TestSyncerRecordsEvents(t *testing.T) {
 	})
 }
 
-// refused is a stage that says itself which event tells of its error, and when it is
-// tried again.
+// refused is a stage whose error sets its event and the time of its retry.
 type refused struct{ stages.Stage }
 
 func (refused) Prepare(context.Context, *v1.Pod) error {
@@ -106,15 +105,15 @@ func (failedMount) EventReason() string { return "FailedMount" }
 
 func (failedMount) EventMessage() string { return "it booms" }
 
-// full is a stage that finds out that the node has no room for a pod.
+// full is a stage that rejects pods for lack of room.
 type full struct{ stages.Stage }
 
 func (full) Prepare(context.Context, *v1.Pod) error {
 	return fmt.Errorf("volume: %w", syncloop.Reject("TooMany", "there are %d", 3))
 }
 
-// A stage may reject a pod, which has failed then, once and for all; but not one that runs. No
-// other event says that something is wrong.
+// A stage may reject a pod, which then has failed for good; but not a running pod. The rejection is
+// the only event.
 func TestStageRejects(t *testing.T) {
 	inWorld(t, fake.Config{}, func(w *world) {
 		runs, rejected := newPod("1", v1.RestartPolicyAlways, "a"), newPod("2", v1.RestartPolicyAlways, "a")
@@ -132,7 +131,7 @@ func TestStageRejects(t *testing.T) {
 	})
 }
 
-// An error may name the reason of its event and its message, and the time of the next try.
+// An error may set the reason and message of its event, and the time of the retry.
 func TestStageNamesItsEvent(t *testing.T) {
 	inWorld(t, fake.Config{}, func(w *world) {
 		w.stages = []stages.Entry{{Name: "volumes", Release: stages.Stopped, Stage: refused{stagestest.NewMemory()}}}

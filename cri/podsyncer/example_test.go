@@ -24,9 +24,9 @@ import (
 	"github.com/podwright/podwright/volume/podfolder"
 )
 
-// A node agent on a runtime in memory. On a real one only the first lines differ:
-// cri.DialRuntime and cri.DialImages. A folder of manifests instead of Merger.Set is a
-// podsource.FileSource.
+// Example runs a node agent on a runtime in memory. On a real runtime only the first lines differ:
+// cri.DialRuntime and cri.DialImages. A podsource.FileSource reads a folder of manifests instead of
+// Merger.Set.
 func Example() {
 	dir := must(os.MkdirTemp("", "podsyncer-example"))
 	defer os.RemoveAll(dir)

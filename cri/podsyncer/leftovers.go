@@ -11,25 +11,24 @@ import (
 	"github.com/podwright/podwright/podworkers"
 )
 
-// nobody is the UID of no pod, which is gone as soon as it is known which pods
-// should be there.
+// nobody is the UID of no pod. It counts as gone as soon as all sources are ready.
 const nobody types.UID = ""
 
-// named tells whether a source names the pod.
+// named reports whether a source names the pod.
 func (s *Syncer) named(uid types.UID) bool { return s.desired.Get(uid) != nil }
 
-// wanted tells whether a pod is named or has a worker.
+// wanted reports whether a source names the pod or a worker has it.
 func (s *Syncer) wanted(uid types.UID) bool {
 	return s.named(uid) || s.workers.State(uid).State != podworkers.StateUnknown
 }
 
-// gone tells whether nobody needs anything of a pod any more.
+// gone reports whether the pod is unused: all sources are ready, none names it, and its worker has
+// finished.
 func (s *Syncer) gone(uid types.UID) bool {
 	return s.cfg.Handler.Sources.Ready() && !s.named(uid) && s.workers.State(uid).ShouldBeFinished()
 }
 
-// releasable tells whether everything of a pod can be released: it is gone, and
-// nothing of it runs.
+// releasable reports whether all of a pod can be released: it is unused and has stopped.
 func (s *Syncer) releasable(uid types.UID) bool {
 	if !s.observer.Complete() || !s.gone(uid) {
 		return false
@@ -38,8 +37,8 @@ func (s *Syncer) releasable(uid types.UID) bool {
 	return err == nil && observed.Stopped()
 }
 
-// tryTurn takes the turn of a pod that may be gone, if nobody has it. It is asked for
-// every pod at each housekeeping: most are named.
+// tryTurn locks a pod that may be gone, if no other caller has it locked. Housekeeping calls it for
+// every pod; most are named, so that check comes first.
 func (s *Syncer) tryTurn(uid types.UID) (end func(), ok bool) {
 	if s.named(uid) {
 		return nil, false
@@ -48,8 +47,8 @@ func (s *Syncer) tryTurn(uid types.UID) (end func(), ok bool) {
 	return end, other == nil
 }
 
-// leftInRuntime are the pods of which the runtime has something that has stopped, and
-// those that have ended and kept what they left, gone or not.
+// leftInRuntime returns the pods whose containers and sandboxes have all stopped, and the ended
+// pods that kept their containers.
 func (s *Syncer) leftInRuntime() []types.UID {
 	uids := s.ended.uids()
 	for _, p := range s.observer.Pods() {
@@ -60,20 +59,20 @@ func (s *Syncer) leftInRuntime() []types.UID {
 	return uids
 }
 
-// lookPeriod is how often it is looked at what all pods have on the node though nothing says
-// that anything is left: somebody else may have put it there.
+// lookPeriod is the period of full scans for leftovers without a hint. They find leftovers that
+// another program made.
 const lookPeriod = 10 * time.Second
 
-// lookout decides at which housekeeping the Releaser looks for leftovers, which takes several
-// readings of folders for each stage: not while all pods stay what they were.
+// lookout decides whether housekeeping wakes the Releaser, whose scan reads several folders for
+// each stage. It skips the scan while the set of pods is unchanged.
 type lookout struct {
 	mu     sync.Mutex
 	looked time.Time
-	named  map[types.UID]bool // then
+	named  map[types.UID]bool // at the last scan
 }
 
-// isDue tells whether something may be left that was not there at the last look, or that could
-// not be released then.
+// isDue reports whether there may be new leftovers since the last scan, or leftovers that could not
+// be released then.
 func (l *lookout) isDue(s *Syncer, now time.Time) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()

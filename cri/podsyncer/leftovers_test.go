@@ -24,7 +24,7 @@ import (
 	"github.com/podwright/podwright/syncloop"
 )
 
-// diary is what happens for the first time, in order.
+// diary records first occurrences, in order.
 type diary struct {
 	mu    sync.Mutex
 	lines []string
@@ -38,7 +38,7 @@ func (d *diary) write(line string) {
 	}
 }
 
-// stage writes what is asked of it.
+// stage records its calls in the diary.
 type stage struct {
 	name  string
 	diary *diary
@@ -56,8 +56,8 @@ func (s stage) Release(context.Context, types.UID) error {
 
 func (s stage) Leftovers(context.Context) ([]types.UID, error) { return nil, nil }
 
-// Stages are prepared before the sandbox; what is released when a pod has stopped goes
-// before its containers, the rest after them.
+// Stages are prepared before the sandbox. Stages with release point Stopped are released before the
+// containers are removed, the rest afterwards.
 func TestStagesOfAPod(t *testing.T) {
 	inWorld(t, fake.Config{}, func(w *world) {
 		d := &diary{}
@@ -80,8 +80,7 @@ func TestStagesOfAPod(t *testing.T) {
 	})
 }
 
-// A pod that has ended gives back what it used, and keeps the rest while a source
-// names it.
+// An ended pod releases its Stopped stages, and keeps the rest while a source names it.
 func TestStagesOfAPodThatHasEnded(t *testing.T) {
 	inWorld(t, fake.Config{Programs: fake.Always(fake.Exit(0))}, func(w *world) {
 		d := &diary{}
@@ -99,7 +98,8 @@ func TestStagesOfAPodThatHasEnded(t *testing.T) {
 	})
 }
 
-// What a pod leaves that goes is found at once, and what somebody else has left soon.
+// Leftovers of a removed pod are found at once; leftovers from another program are found within
+// lookPeriod.
 func TestLeftoversAreLookedForWhenThereMayBeSome(t *testing.T) {
 	inWorld(t, fake.Config{}, func(w *world) {
 		held := stagestest.NewMemory()
@@ -117,7 +117,7 @@ func TestLeftoversAreLookedForWhenThereMayBeSome(t *testing.T) {
 	})
 }
 
-// removals are the containers that are being removed, by ID.
+// removals are the removals of containers in progress, by ID.
 type removals struct {
 	mu    sync.Mutex
 	now   map[string]int
@@ -125,7 +125,7 @@ type removals struct {
 	twice []string
 }
 
-// intercept makes removals slow.
+// intercept slows removals down.
 func (r *removals) intercept(_ context.Context, _ string, request any) error {
 	q, ok := request.(*runtimeapi.RemoveContainerRequest)
 	if !ok {
@@ -144,8 +144,7 @@ func (r *removals) intercept(_ context.Context, _ string, request any) error {
 	return nil
 }
 
-// When a pod ends its worker removes what a death makes the pruner look at, too:
-// they take turns.
+// The pruner and the worker of an ending pod never remove containers at the same time.
 func TestNobodyRemovesWhatAnotherDoes(t *testing.T) {
 	r := &removals{now: map[string]int{}}
 	var runs atomic.Int32
@@ -170,8 +169,7 @@ func TestNobodyRemovesWhatAnotherDoes(t *testing.T) {
 	})
 }
 
-// A pod's UID comes back while what its predecessor has left is being removed: nothing of the
-// new pod is removed with it.
+// If a pod's UID returns during the removal of its predecessor, the new pod keeps all it has.
 func TestUIDComesBackDuringRemoval(t *testing.T) {
 	for _, slow := range []string{"RemoveContainer", "RemovePodSandbox"} {
 		t.Run(slow, func(t *testing.T) {
@@ -196,8 +194,8 @@ func TestUIDComesBackDuringRemoval(t *testing.T) {
 	}
 }
 
-// What of a pod may all go is asked again when its turn has come: it may be back under
-// its UID, and its last dead container tells how often it has been restarted.
+// The pruner checks again, when it has access, whether all containers may be removed: the pod may
+// have returned under its UID, and its last dead container has the restart count.
 func TestPrunerAsksAgain(t *testing.T) {
 	inWorld(t, fake.Config{Programs: fake.Always(fake.Exit(1))}, func(w *world) {
 		w.run(5*time.Second, newPod("1", v1.RestartPolicyAlways, "a"))
@@ -208,8 +206,7 @@ func TestPrunerAsksAgain(t *testing.T) {
 	})
 }
 
-// A pod that runs and that nobody wants any more keeps its logs until it has been
-// stopped: a collection may come first.
+// An orphan that still runs keeps its logs until it is stopped, even if a collection comes first.
 func TestCollectionLeavesWhatRuns(t *testing.T) {
 	inWorld(t, fake.Config{Programs: fake.ByContainer(nil, fake.SleepUntilStopped)}, func(w *world) {
 		w.run(5*time.Second, newPod("1", v1.RestartPolicyAlways, "a"))
@@ -225,8 +222,8 @@ func TestCollectionLeavesWhatRuns(t *testing.T) {
 	})
 }
 
-// Where disk is short what is kept of pods that have ended goes, too; of those that run, or
-// of which it is not known yet whether they are wanted, nothing does.
+// RemoveDeadContainers also removes the containers of ended pods. It removes none of running pods,
+// or before all sources are ready.
 func TestRemoveDeadContainers(t *testing.T) {
 	inWorld(t, fake.Config{Programs: fake.ByContainer(map[string]fake.Program{"b": fake.SleepUntilStopped}, fake.Exit(0))}, func(w *world) {
 		w.run(5*time.Second, newPod("1", v1.RestartPolicyNever, "a"), newPod("2", v1.RestartPolicyNever, "a", "b"))
@@ -243,9 +240,8 @@ func TestRemoveDeadContainers(t *testing.T) {
 	})
 }
 
-// A runtime may refuse for a while to remove what it is starting for an agent that
-// has died. Its pod is not held up for longer than that, nor is the runtime asked
-// again and again; whether the pod is to run or to go.
+// A runtime may refuse for a while to remove a container that it is starting for a dead agent. The
+// pod's start or removal waits no longer than that, and the agent retries at a moderate rate.
 func TestRuntimeIsStillStarting(t *testing.T) {
 	for name, wanted := range map[string]bool{"wanted": true, "not wanted": false} {
 		t.Run(name, func(t *testing.T) {
@@ -268,7 +264,7 @@ func TestRuntimeIsStillStarting(t *testing.T) {
 					w.set()
 				}
 				w.start()
-				for range 120 { // as when other pods come to their end
+				for range 120 { // as at the end of other pods
 					w.agent.loop.Emit(syncloop.Event{Kind: syncloop.Housekeeping})
 					w.Sleep(50 * time.Millisecond)
 				}
@@ -284,8 +280,8 @@ func TestRuntimeIsStillStarting(t *testing.T) {
 	}
 }
 
-// A manifest changes while no agent runs, or while one dies in the middle of the
-// change: the new pod starts when the old one has ended, as if nobody had died.
+// If a manifest changes without an agent, or an agent dies during the change, the new pod still
+// starts after the end of the old one.
 func TestOrphanOfTheNameEndsFirst(t *testing.T) {
 	ignoring := fake.Always(func(ctx context.Context, _ *fake.Process) int {
 		<-ctx.Done()
@@ -312,8 +308,7 @@ func TestOrphanOfTheNameEndsFirst(t *testing.T) {
 	})
 }
 
-// A pod that waits for one that does not end says so, and gives up waiting when
-// its manifest goes.
+// A pod that waits for a namesake reports it as its step, and stops waiting when its manifest goes.
 func TestWaitForNamesakeEnds(t *testing.T) {
 	inWorld(t, fake.Config{}, func(w *world) {
 		before, after := newPod("1", v1.RestartPolicyAlways, "a"), newPod("2", v1.RestartPolicyAlways, "a")

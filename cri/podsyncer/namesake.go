@@ -12,16 +12,15 @@ import (
 	"github.com/podwright/podwright/podworkers"
 )
 
-// namesakePoll is how often a pod that waits for a namesake looks whether it has
-// stopped. The looks are into memory.
+// namesakePoll is the pause between checks of a pod that waits for a namesake. A check reads memory
+// only.
 const namesakePoll = 100 * time.Millisecond
 
-// awaitNamesake waits until no other pod with the name of a pod runs. Each edit of
-// the manifest of a static pod makes another one, with another UID and the same
-// name, that starts when the one before is gone. The workers see to that for all
-// pods they know. What an agent that died has left running is known to the runtime
-// only, and is stopped as a RuntimePod: without this wait both would run, for as
-// long as the old one takes to end.
+// awaitNamesake waits until no other pod of the same name runs. Each edit of a static pod's
+// manifest makes a new pod, with another UID and the same name, that starts after the end of the
+// former. The workers ensure this for their own pods. Pods that a dead agent left running are
+// visible in the runtime only, and are stopped as RuntimePods: without this wait both versions
+// would run until the old one ends.
 func (s *Syncer) awaitNamesake(ctx context.Context, pod *v1.Pod) error {
 	tick := time.NewTicker(namesakePoll)
 	defer tick.Stop()
@@ -39,7 +38,7 @@ func (s *Syncer) awaitNamesake(ctx context.Context, pod *v1.Pod) error {
 	}
 }
 
-// namesake finds another pod with the name of a pod of which something runs.
+// namesake returns another running pod with the pod's name.
 func namesake(pod *v1.Pod, observed []observed.ListedPod) (types.UID, bool) {
 	for _, p := range observed {
 		if p.UID != pod.UID && p.Name == pod.Name && p.Namespace == pod.Namespace && !p.Stopped() {

@@ -13,34 +13,33 @@ import (
 	"github.com/podwright/podwright/pleg/observed"
 )
 
-// fresh is how old an observation may be that a sync begins with, as old as the
-// period of the PLEG makes it where the runtime has no events.
+// fresh is the greatest age of an observation at the start of a sync. It equals the PLEG's period
+// for runtimes without events.
 const fresh = time.Second
 
-// observer asks the PLEG on behalf of the pod workers. It knows when the syncer
-// itself last changed something of a pod, which saves most of the questions:
+// observer reads the PLEG for the pod workers. It records when the syncer last changed a pod, which
+// avoids most observations:
 //
-//   - An observation made after the last change, and not long ago, is as good as
-//     one made now.
-//   - While a worker is changing its pod the runtime sends an event per step. They
-//     are held back: whoever changes a pod looks when he has finished.
+//   - A recent observation made after the last change is as good as a new one.
+//   - While a worker changes its pod, the runtime sends an event per step. These hints are held
+//     back, because the worker observes the pod when it has finished.
 type observer struct {
 	*pleg.PLEG
 
 	mu sync.Mutex
-	// changed is when a pod was last changed, changing which are being changed;
-	// true: a hint was held back.
+	// changed has the time of each pod's last change. changing has the pods with a change in
+	// progress; true means that a hint was delayed.
 	changed  map[types.UID]time.Time
 	changing map[types.UID]bool
 }
 
-// newObserver returns an observer that waits for its PLEG to be set.
+// newObserver returns an observer without a PLEG; the caller sets it.
 func newObserver() *observer {
 	return &observer{changed: map[types.UID]time.Time{}, changing: map[types.UID]bool{}}
 }
 
-// sinceChanged returns a status observed after the last change of the pod and not
-// longer than fresh ago. callEnded is the end of the previous call of its worker.
+// sinceChanged returns a status observed after the pod's last change and at most fresh ago.
+// callEnded is the end of the worker's previous call.
 func (o *observer) sinceChanged(ctx context.Context, uid types.UID, callEnded time.Time) (*observed.Pod, error) {
 	after := time.Now().Add(-fresh)
 	if callEnded.Before(after) {
@@ -54,9 +53,9 @@ func (o *observer) sinceChanged(ctx context.Context, uid types.UID, callEnded ti
 	return o.Observe(ctx, uid, after)
 }
 
-// change runs do, which tells whether it has changed the pod, holds back hints
-// while it runs, and notes when it ended. Whoever has changed a pod looks at it
-// afterwards, or has somebody look. A panic counts as a change.
+// change calls do, which reports whether it changed the pod. It delays hints meanwhile and
+// records the time of the change. The caller observes the pod afterwards, or requests an
+// observation. A panic counts as a change.
 func (o *observer) change(uid types.UID, do func() (changed bool)) {
 	o.mu.Lock()
 	o.changing[uid] = false
@@ -77,7 +76,7 @@ func (o *observer) change(uid types.UID, do func() (changed bool)) {
 	changed = do()
 }
 
-// hold tells whether a hint about the pod is held back.
+// hold reports whether a hint about the pod is delayed.
 func (o *observer) hold(uid types.UID) bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -88,9 +87,9 @@ func (o *observer) hold(uid types.UID) bool {
 	return true
 }
 
-// whileChanging is what a pod looks like that a worker is changing, nil if nothing
-// is known that is newer than since: without events of the runtime that is what its
-// lists show, with them a hint is held back for each change.
+// whileChanging observes a pod during a change. It returns nil without an observation newer than
+// since. Without events of the runtime it uses the lists of the PLEG; with events it observes once
+// for each delayed hint.
 func (o *observer) whileChanging(ctx context.Context, uid types.UID, since time.Time) *observed.Pod {
 	o.mu.Lock()
 	hinted := o.changing[uid]
@@ -111,8 +110,8 @@ func (o *observer) whileChanging(ctx context.Context, uid types.UID, since time.
 	return status
 }
 
-// prune drops what is known of pods that are not wanted, once they were looked at
-// after their last change: whoever has the UID next must not see what was before.
+// prune drops the state of unwanted pods that were observed after their last change. Until then the
+// state stays, so that the next pod with the UID does not get an older observation.
 func (o *observer) prune(wanted func(types.UID) bool) {
 	for _, uid := range o.uids() {
 		if wanted(uid) {
@@ -124,7 +123,7 @@ func (o *observer) prune(wanted func(types.UID) bool) {
 	}
 }
 
-// drop drops what is known of a pod that was observed after its last change.
+// drop drops the state of a pod that was observed after its last change.
 func (o *observer) drop(uid types.UID, observed time.Time) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -133,27 +132,25 @@ func (o *observer) drop(uid types.UID, observed time.Time) {
 	}
 }
 
-// uids are the pods that are being changed, and those of which it is known when they
-// were.
+// uids returns the pods with a change, in progress or recorded.
 func (o *observer) uids() []types.UID {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	return slices.AppendSeq(slices.Collect(maps.Keys(o.changed)), maps.Keys(o.changing))
 }
 
-// withheld is a runtime as the PLEG sees it, with hints held back.
+// withheld is the PLEG's view of the runtime, with hints delayed.
 type withheld struct {
 	eventedRuntime
 	hold func(types.UID) bool
 }
 
-// eventedRuntime is a pleg.Runtime with events.
 type eventedRuntime interface {
 	pleg.Runtime
 	pleg.EventStream
 }
 
-// PodEvents passes on the hints that are not held back.
+// PodEvents passes on hints that are not delayed.
 func (w withheld) PodEvents(ctx context.Context, dirty func(types.UID)) error {
 	return w.eventedRuntime.PodEvents(ctx, func(uid types.UID) {
 		if !w.hold(uid) {

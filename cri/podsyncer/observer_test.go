@@ -18,7 +18,7 @@ import (
 	"github.com/podwright/podwright/pleg/plegtest"
 )
 
-// A syncer that panics does not leave the pod's hints held back.
+// A panic in a sync does not hold back the pod's hints forever.
 func TestPanicWhileActing(t *testing.T) {
 	inWorld(t, fake.Config{}, func(w *world) {
 		w.at("CreateContainer", 1, func(context.Context) error { panic("here") })
@@ -30,8 +30,7 @@ func TestPanicWhileActing(t *testing.T) {
 	})
 }
 
-// What a stop that fails has stopped all the same is seen at once, although the
-// hints about it were held back.
+// The effects of a failed stop are observed at once, although the hints about it were delayed.
 func TestFailedStopIsLookedAt(t *testing.T) {
 	inWorld(t, fake.Config{}, func(w *world) {
 		w.run(20*time.Second, newPod("1", v1.RestartPolicyAlways, "a", "b"))
@@ -56,7 +55,7 @@ func TestFailedStopIsLookedAt(t *testing.T) {
 	})
 }
 
-// eventRuntime hands its dirty function out, to send hints with.
+// eventRuntime exposes its dirty function, so that tests can send hints.
 type eventRuntime struct {
 	*plegtest.Runtime
 	dirty chan func(types.UID)
@@ -68,7 +67,7 @@ func (r eventRuntime) PodEvents(ctx context.Context, dirty func(types.UID)) erro
 	return ctx.Err()
 }
 
-// While a worker changes its pod, hints about it wait; those about others do not.
+// Hints about a pod wait while a worker changes it; hints about other pods do not.
 func TestHintsWaitForTheWorker(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		rt := eventRuntime{Runtime: &plegtest.Runtime{}, dirty: make(chan func(types.UID), 1)}

@@ -8,8 +8,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// perPod is a small fact about each pod, for any number of goroutines. The zero
-// value of the fact is that of all pods that are not in it.
+// perPod maps pods to one value each. A missing pod has the zero value. It is safe for concurrent
+// use.
 type perPod[T comparable] struct {
 	mu sync.Mutex
 	m  map[types.UID]T
@@ -21,7 +21,7 @@ func (p *perPod[T]) get(uid types.UID) T {
 	return p.m[uid]
 }
 
-// set replaces what is known of a pod.
+// set replaces a pod's value; the zero value removes it.
 func (p *perPod[T]) set(uid types.UID, fact T) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -27,9 +27,8 @@ import (
 	"github.com/podwright/podwright/syncloop"
 )
 
-// Syncer is a node agent for pods on a CRI runtime: a podworkers.PodSyncer with the
-// workers and the sync loop that call it. Use New, then Run. Methods are safe for
-// concurrent use.
+// Syncer is a node agent for pods on a CRI runtime: a podworkers.PodSyncer with the workers and the
+// sync loop that call it. Use New, then Run. Methods are safe for concurrent use.
 type Syncer struct {
 	cfg      Config
 	log      *slog.Logger
@@ -42,22 +41,22 @@ type Syncer struct {
 	records  *checkpoint.Keeper
 	stages   *stages.List
 	ran      atomic.Bool
-	write    func(context.Context) error // statuses.Run
+	write    func(context.Context) error // statuses.Run, replaced by tests
 
-	// inbox has the events for the loop.
+	// inbox buffers events for the loop.
 	inbox syncloop.Inbox
-	// desired are the pods that a source names. The handler fills it.
+	// desired are the pods that a source names. The handler updates it.
 	desired *syncloop.Desired
 	workers *podworkers.Workers
 	handler *syncloop.DefaultHandler
 	loop    *syncloop.Loop
 
-	// turns lets one at a time work on a pod.
+	// turns gives exclusive access to a pod.
 	turns *turns
-	// ended are the pods that have ended and kept what they left.
+	// ended are the pods that ended and kept their containers.
 	ended perPod[bool]
-	// explanations say why pods do not run all of their containers, as the last sync
-	// found it.
+	// explanations are the reasons that pods do not run all of their containers, from their last
+	// sync.
 	explanations perPod[string]
 
 	sinks     *podSinks
@@ -72,7 +71,8 @@ var (
 	_ podworkers.OrphanSyncer = (*Syncer)(nil)
 )
 
-// New checks the configuration and returns a Syncer. No pod starts before Run.
+// New checks the configuration and returns a Syncer. It returns an error if a required field is
+// unset or a value is invalid. No pod starts before Run.
 func New(cfg Config) (*Syncer, error) {
 	cfg, err := cfg.withDefaults()
 	if err != nil {
@@ -160,16 +160,16 @@ func (s *Syncer) buildReleaser() (err error) {
 	return err
 }
 
-// Pods runs the Syncer's pods on the runtime.
+// Pods returns the manager of pods on the runtime.
 func (s *Syncer) Pods() *pods.Manager { return s.pods }
 
-// PLEG observes the runtime for the Syncer.
+// PLEG returns the observer of the runtime.
 func (s *Syncer) PLEG() *pleg.PLEG { return s.observer.PLEG }
 
-// Probes probes the containers of the Syncer's pods.
+// Probes returns the manager of probes.
 func (s *Syncer) Probes() *probe.Manager { return s.probes }
 
-// Statuses has the newest status of each pod.
+// Statuses returns the writer, which has the newest status of each pod.
 func (s *Syncer) Statuses() *writer.Writer { return s.statuses }
 
 // Workers returns the workers of pods.
@@ -184,13 +184,12 @@ func (s *Syncer) Handler() *syncloop.DefaultHandler { return s.handler }
 // Loop returns the sync loop.
 func (s *Syncer) Loop() *syncloop.Loop { return s.loop }
 
-// Healthy returns the reason why the Syncer observes no pods, or nil. It does not block.
+// Healthy returns the reason that the Syncer cannot observe pods, or nil. It does not block.
 func (s *Syncer) Healthy() error { return s.observer.Healthy() }
 
-// Explain returns the reason that a pod does not run all of its containers, as its last
-// sync found it, or nil if all run. The state of its worker, of its stages and of its
-// status at the sinks are the results of podworkers.Workers.State, stages.List.Explain and
-// writer.Writer.Explain.
+// Explain returns the reason that a pod does not run all of its containers, from its last sync, or
+// nil if all run. For its worker, stages and sinks use podworkers.Workers.State,
+// stages.List.Explain and writer.Writer.Explain.
 func (s *Syncer) Explain(uid types.UID) []podwright.Explanation {
 	if why := s.explanations.get(uid); why != "" {
 		return []podwright.Explanation{{Part: "containers", Why: why}}
@@ -198,8 +197,8 @@ func (s *Syncer) Explain(uid types.UID) []podwright.Explanation {
 	return nil
 }
 
-// Remembered are the pods of which the Syncer has anything in memory, apart from their
-// statuses. Housekeeping forgets those that are gone.
+// Remembered returns the pods with state in memory, apart from statuses. Housekeeping drops the
+// state of gone pods.
 func (s *Syncer) Remembered() []types.UID {
 	seen := map[types.UID]bool{}
 	for _, uids := range [][]types.UID{s.turns.uids(), s.ended.uids(), s.explanations.uids(), s.observer.uids(), s.records.Pods()} {

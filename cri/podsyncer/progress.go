@@ -10,25 +10,24 @@ import (
 )
 
 const (
-	// progressAfter is how long a sync takes at least of which something is published
-	// before it has ended. Most have ended by then.
+	// progressAfter is the shortest duration of a sync that publishes before its end. Most syncs
+	// end earlier.
 	progressAfter = 2 * time.Second
-	// progressEvery is how often something is published from then on, if there is
-	// something.
+	// progressEvery is the period of further publications.
 	progressEvery = time.Second
 )
 
-// progress is what a sync shows of its pod before it has ended. An observation from before
-// what was shown last says nothing any more: it would unmake it.
+// progress publishes a pod's status during a sync. An observation older than the published one
+// is dropped, because it would undo newer facts.
 type progress struct {
 	s *Syncer
 	w podworkers.Work
 
 	mu     sync.Mutex
-	newest time.Time // of what is shown
+	newest time.Time // time of the last published observation
 }
 
-// show publishes what was found out at a time, unless something newer is shown.
+// show calls publish for an observation made at the given time, unless a newer one is published.
 func (p *progress) show(at time.Time, publish func()) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -38,16 +37,15 @@ func (p *progress) show(at time.Time, publish func()) {
 	}
 }
 
-// sandboxReady says that the sandbox is there, without waiting for what is pulled and
-// started in it.
+// sandboxReady publishes that the sandbox is ready, before images are pulled and containers start.
 func (p *progress) sandboxReady([]string) {
 	now := time.Now()
 	p.show(now, func() { p.s.publishReadyToStart(p.w.Pod, now) })
 }
 
-// follow publishes what becomes of the pod while the sync goes on for long: while the
-// image of one container is pulled, or its postStart handler runs, others run already and
-// are probed. The function that it returns ends that, and waits for the end.
+// follow publishes the pod's state during a long sync: while one container pulls its image or runs
+// its postStart handler, others run already and are probed. The returned function stops follow and
+// waits for its end.
 func (p *progress) follow(ctx context.Context) (end func()) {
 	ctx, cancel := context.WithCancel(ctx)
 	looked := time.Now()
@@ -61,7 +59,7 @@ func (p *progress) follow(ctx context.Context) (end func()) {
 			looked = observed.ObservedAt
 			p.show(looked, func() {
 				p.s.publish(p.w, observed, false)
-				_ = p.s.probes.AddPod(p.w.Pod) // SyncPod tells what is wrong with a probe
+				_ = p.s.probes.AddPod(p.w.Pod) // SyncPod returns probe errors
 			})
 		}
 	})

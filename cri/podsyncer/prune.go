@@ -10,8 +10,8 @@ import (
 	"github.com/podwright/podwright/internal/run"
 )
 
-// pruner removes dead containers of pods that stay, as soon as newer ones have taken
-// their place: all that are not needed, or all but the newest of each name.
+// pruner removes dead containers of pods that stay as soon as newer ones replace them: all of them,
+// or all but the newest of each name.
 type pruner struct {
 	s *Syncer
 
@@ -19,9 +19,9 @@ type pruner struct {
 	waiting sync.WaitGroup
 
 	mu sync.Mutex
-	// due are the pods with dead containers; true: none of them is needed.
+	// due are the pods with dead containers; true removes all of them.
 	due map[types.UID]bool
-	// postponed are those of them that wait for the end of somebody's turn.
+	// postponed are the pods that wait for the end of another operation.
 	postponed map[types.UID]bool
 }
 
@@ -29,7 +29,7 @@ func newPruner(s *Syncer) *pruner {
 	return &pruner{s: s, woken: run.NewSignal(), due: map[types.UID]bool{}, postponed: map[types.UID]bool{}}
 }
 
-// add has the dead containers of a pod removed. It never blocks.
+// add requests the removal of a pod's dead containers. It never blocks.
 func (p *pruner) add(uid types.UID, all bool) {
 	p.mu.Lock()
 	p.due[uid] = p.due[uid] || all
@@ -37,7 +37,6 @@ func (p *pruner) add(uid types.UID, all bool) {
 	p.woken.Wake()
 }
 
-// Run prunes until ctx ends.
 func (p *pruner) Run(ctx context.Context) error {
 	defer p.waiting.Wait()
 	for {
@@ -50,7 +49,7 @@ func (p *pruner) Run(ctx context.Context) error {
 	}
 }
 
-// pruneDue does what was asked for. What fails is done by the collection.
+// pruneDue prunes the due pods. The collection repeats failed removals.
 func (p *pruner) pruneDue(ctx context.Context) {
 	p.mu.Lock()
 	due := p.due
@@ -70,25 +69,24 @@ func (p *pruner) pruneDue(ctx context.Context) {
 	}
 }
 
-// prune removes dead containers of a pod that nobody else works on.
+// prune removes dead containers of a pod. The caller has exclusive access to it.
 func (p *pruner) prune(ctx context.Context, uid types.UID, all bool) error {
 	observed, err := p.s.observer.Get(uid)
 	if err != nil {
 		return err
 	}
-	// Between the wish and now a pod with the UID may have come back, whose
-	// containers are needed. What was observed before is not its.
+	// A pod with the UID may have returned since the request and needs its containers. The older
+	// observation is not about it.
 	all = all && p.s.workers.State(uid).ContainersMayBeRemoved()
 	policy := p.s.cfg.DeadContainers
 	if !all && (policy.MinAge > 0 || policy.MaxPerContainer < 0) {
-		return nil // the collection knows how old they are
+		return nil // the collection checks their age
 	}
 	return p.s.garbage.CleanDeadContainers(ctx, garbage.CleanRequest{Status: observed, Keep: policy.MaxPerContainer, All: all})
 }
 
-// postpone prunes a pod when the turn of whoever works on it has ended: the two
-// would be in each other's way, and what the worker starts until then may have a log
-// of the same name.
+// postpone prunes a pod after the end of the operation in progress. Both would disturb each other,
+// and a container started meanwhile may have a log of the same name.
 func (p *pruner) postpone(ctx context.Context, uid types.UID, all bool, other <-chan struct{}) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -15,12 +15,12 @@ import (
 	"github.com/podwright/podwright/syncloop"
 )
 
-// publish computes a pod's status, stores it and returns it.
+// publish computes, stores and returns a pod's status.
 func (s *Syncer) publish(w podworkers.Work, observed *observed.Pod, terminal bool) status.Result {
 	return s.compute(w, observed, terminal, nil)
 }
 
-// compute is publish for a pod that has failed, if fail says why and it has not
+// compute is publish for a pod that fails with the reason fail, unless fail is nil or the pod has
 // ended otherwise.
 func (s *Syncer) compute(w podworkers.Work, observed *observed.Pod, terminal bool, fail *status.Reason) status.Result {
 	pod := w.Pod
@@ -51,17 +51,16 @@ func (s *Syncer) compute(w podworkers.Work, observed *observed.Pod, terminal boo
 	return result
 }
 
-// refused logs that a status was not taken, which no pod that has a worker meets: the
-// workers refuse pods that cannot be told apart, too.
+// refused logs that the writer refused a status. It does not happen to pods with a worker, because
+// the workers refuse ambiguous pods, too.
 func (s *Syncer) refused(pod *v1.Pod, err error) {
 	if err != nil {
 		s.log.Error("status refused", "pod", pod.Namespace+"/"+pod.Name, "podUID", pod.UID, "err", err)
 	}
 }
 
-// publishResult shows what a sync has brought about. What was seen before the sync says
-// nothing of that: without a newer look, which is nil and an error, what was published
-// last is still all that is known.
+// publishResult publishes the outcome of a sync. The observation from before the sync does not show
+// it: without a newer one (nil and an error), the last published status stays.
 func (s *Syncer) publishResult(ctx context.Context, w podworkers.Work, observed *observed.Pod, result *pods.Result) (*observed.Pod, status.Result, error) {
 	var err error
 	switch {
@@ -75,12 +74,12 @@ func (s *Syncer) publishResult(ctx context.Context, w podworkers.Work, observed 
 	return observed, s.publish(w, observed, false), err
 }
 
-// publishReadyToStart says that the sandbox is there.
+// publishReadyToStart publishes that the sandbox is ready.
 func (s *Syncer) publishReadyToStart(pod *v1.Pod, at time.Time) {
 	s.statuses.Change(pod.UID, func(was v1.PodStatus) v1.PodStatus { return status.WithReadyToStart(pod, was, at) })
 }
 
-// incomplete is why a pod fails that cannot go on where it was.
+// incomplete returns the failure reason of a pod that lost its sandbox and cannot continue.
 func incomplete() *status.Reason {
 	return &status.Reason{
 		Reason:  "SandboxLost",
@@ -88,8 +87,8 @@ func incomplete() *status.Reason {
 	}
 }
 
-// withStartTime is the status that an API server has of a pod, or would have: a
-// restart of the agent does not make a static pod begin anew.
+// withStartTime returns the pod's API status, with the start time from its oldest sandbox if it has
+// none. A static pod keeps its start time across restarts of the agent.
 func withStartTime(pod *v1.Pod, observed *observed.Pod) *v1.PodStatus {
 	s := pod.Status
 	if s.StartTime != nil || observed == nil {
@@ -103,8 +102,7 @@ func withStartTime(pod *v1.Pod, observed *observed.Pod) *v1.PodStatus {
 	return &s
 }
 
-// deadline is why a pod fails that has been active for longer than its
-// activeDeadlineSeconds; nil for every other pod.
+// deadline returns the failure reason of a pod past its activeDeadlineSeconds, or nil.
 func deadline(pod *v1.Pod, start *metav1.Time, now time.Time) *status.Reason {
 	if !syncloop.PastActiveDeadline(pod, start, now) {
 		return nil

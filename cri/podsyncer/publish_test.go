@@ -25,8 +25,8 @@ import (
 	"github.com/podwright/podwright/status/writer"
 )
 
-// C35: a resize that fails shows in the status of the pod, with reason Error, and
-// is tried again; one that succeeds takes that away. Nothing restarts.
+// C35: a failed resize shows in the pod's status, with reason Error, and is retried; a successful
+// one removes the condition. No container restarts.
 func TestFailedResizeShows(t *testing.T) {
 	var refuses atomic.Bool
 	intercept := func(_ context.Context, call string, _ any) error {
@@ -70,8 +70,7 @@ func TestFailedResizeShows(t *testing.T) {
 	})
 }
 
-// The status names the node's addresses, which are also those of a pod in the host's
-// network.
+// The status has the node's addresses, which are also the pod IPs on the host network.
 func TestStatusTellsOfTheNode(t *testing.T) {
 	inWorld(t, fake.Config{}, func(w *world) {
 		pod := newPod("1", v1.RestartPolicyAlways, "a")
@@ -84,8 +83,8 @@ func TestStatusTellsOfTheNode(t *testing.T) {
 	})
 }
 
-// A runtime that goes away in the middle of a sync tells nothing about what the sync has
-// started: what was seen running before does not count as lost, nor as restarted.
+// If the runtime fails during a sync, containers that ran before are neither lost nor restarted in
+// the status.
 func TestWhatWasStartedIsNotLostWithTheRuntime(t *testing.T) {
 	var away atomic.Bool
 	gone := func(context.Context, string, any) error {
@@ -116,8 +115,7 @@ func TestWhatWasStartedIsNotLostWithTheRuntime(t *testing.T) {
 	})
 }
 
-// A container that takes long to start keeps nobody from seeing, and probing, what
-// runs beside it.
+// While one container takes long to start, the status shows the remaining ones, and they are probed.
 func TestALongSyncIsShown(t *testing.T) {
 	for name, cfg := range map[string]fake.Config{"with events": {}, "without": {Unimplemented: []string{"GetContainerEvents"}}} {
 		t.Run(name, func(t *testing.T) {
@@ -145,7 +143,7 @@ func TestALongSyncIsShown(t *testing.T) {
 	}
 }
 
-// A sandbox that was made after the runtime was looked at is not unmade by that look.
+// An observation from before the creation of a sandbox does not hide the sandbox.
 func TestProgressDoesNotGoBack(t *testing.T) {
 	for making := 2 * time.Second; making < 4*time.Second; making += 100 * time.Millisecond {
 		t.Run(fmt.Sprint("made in ", making), func(t *testing.T) {
@@ -168,9 +166,9 @@ func TestProgressDoesNotGoBack(t *testing.T) {
 	}
 }
 
-// A file shows the pods that there are, with their statuses, and no others; also one
-// that was never admitted. A pod that one agent has refused, and that the next one runs, does
-// not stay Failed: static pods may begin anew.
+// A file sink has exactly the present pods with their statuses, including a pod that was never
+// admitted. A pod that one agent refused and the next one runs does not stay Failed: static pods
+// may begin anew.
 func TestAFileShowsThePods(t *testing.T) {
 	inWorld(t, fake.Config{}, func(w *world) {
 		file := must(filesink.New(filesink.Config{Path: filepath.Join(w.dir, "status.json")}))
@@ -202,7 +200,7 @@ func TestAFileShowsThePods(t *testing.T) {
 	})
 }
 
-// badSink takes in no pod: it does what put does.
+// badSink fails or hangs like put in each Put.
 type badSink struct {
 	status.Sink
 	put   func() error
@@ -212,7 +210,7 @@ type badSink struct {
 func (b badSink) Put(*v1.Pod) error                { return b.put() }
 func (b badSink) Prune(func(types.UID) bool) error { return b.prune }
 
-// A sink that takes nothing, or hangs, stops no pod, and no loop.
+// A sink that fails or hangs stops neither pods nor loops.
 func TestABadSinkStopsNoPod(t *testing.T) {
 	hang, full := make(chan struct{}), errors.New("the disk is full")
 	for name, bad := range map[string]badSink{

@@ -18,8 +18,8 @@ import (
 
 var _ kubeletapi.Pods = (*Syncer)(nil)
 
-// RunningContainer returns the instance of a container that runs: with the other two,
-// what kubeletapi.New asks. A static pod is found by the UID of its mirror, too.
+// RunningContainer returns the running instance of a container. It implements kubeletapi.Pods with
+// RunningSandbox and Log. A static pod is also found by the UID of its mirror.
 func (s *Syncer) RunningContainer(_ context.Context, t kubeletapi.Target) (kubeletapi.Container, error) {
 	none := kubeletapi.Container{}
 	pod, err := s.find(t)
@@ -41,7 +41,7 @@ func (s *Syncer) RunningContainer(_ context.Context, t kubeletapi.Target) (kubel
 	return kubeletapi.Container{ID: seen.Containers[i].ID.ID, TTY: container.TTY}, nil
 }
 
-// RunningSandbox returns the ID of a pod's newest sandbox if that runs.
+// RunningSandbox returns the ID of a pod's newest sandbox, and an error if that is not ready.
 func (s *Syncer) RunningSandbox(_ context.Context, t kubeletapi.Target) (string, error) {
 	pod, err := s.find(t)
 	if err != nil {
@@ -57,8 +57,8 @@ func (s *Syncer) RunningSandbox(_ context.Context, t kubeletapi.Target) (string,
 	return seen.Sandboxes[0].ID, nil
 }
 
-// Log returns the log of a container's newest instance, or with previous that of the one
-// before, as the status of its pod knows them.
+// Log returns the log of a container's newest instance, or of the instance before it if previous is
+// true. The pod's status names the instances.
 func (s *Syncer) Log(ctx context.Context, t kubeletapi.Target, previous bool) (logs.Log, error) {
 	pod, err := s.find(t)
 	if err != nil {
@@ -78,7 +78,7 @@ func (s *Syncer) Log(ctx context.Context, t kubeletapi.Target, previous bool) (l
 	return logs.Log{Path: answer.GetStatus().GetLogPath(), ContainerID: id}, err
 }
 
-// find returns the pod that a request names, also one that only its worker knows any more.
+// find returns the pod of a request. It also finds pods that only a worker has.
 func (s *Syncer) find(t kubeletapi.Target) (*v1.Pod, error) {
 	fits := func(pod *v1.Pod) bool {
 		return pod != nil && pod.Namespace == t.Namespace && pod.Name == t.Pod && (t.UID == "" || s.desired.Translate(t.UID) == pod.UID)
@@ -98,7 +98,6 @@ func absent(format string, args ...any) error {
 	return &kubeletapi.Refusal{Code: http.StatusNotFound, Message: fmt.Sprintf(format, args...)}
 }
 
-// containerOf returns a container of a pod's spec.
 func containerOf(pod *v1.Pod, name string) (*v1.Container, error) {
 	if c := podfacts.Container(pod, name); c != nil {
 		return c, nil
@@ -106,20 +105,19 @@ func containerOf(pod *v1.Pod, name string) (*v1.Container, error) {
 	return nil, absent("container %q is not one of pod %q", name, pod.Namespace+"/"+pod.Name)
 }
 
-// known is the newest status of a pod, or as long as nobody has looked at the pod the one
-// that an earlier agent has saved.
+// known returns the newest status of a pod, or the saved one before the first observation.
 func (s *Syncer) known(pod *v1.Pod) *v1.PodStatus {
 	if now := s.statuses.Get(pod.UID); now != nil {
 		return now
 	}
 	record, err := s.cfg.Checkpoint.Load(pod.UID)
-	if err != nil { // nothing is saved, or nothing that can be used: whoever restores it says so
+	if err != nil { // restoring the pod reports bad records
 		return &v1.PodStatus{}
 	}
 	return &record.Status
 }
 
-// instances are those of a container that its pod's status knows.
+// instances returns a container's instances from the pod's status.
 func instances(status *v1.PodStatus, name string) logs.Instances {
 	i := logs.Instances{Container: name}
 	for _, c := range slices.Concat(status.ContainerStatuses, status.InitContainerStatuses, status.EphemeralContainerStatuses) {
@@ -141,7 +139,7 @@ func instances(status *v1.PodStatus, name string) logs.Instances {
 	return i
 }
 
-// bare is a container's ID without the name of its runtime.
+// bare returns a container's ID without the runtime's prefix.
 func bare(id string) string {
 	_, after, _ := strings.Cut(id, "://")
 	return after

@@ -20,7 +20,7 @@ import (
 	"github.com/podwright/podwright/cri/logs"
 )
 
-// crashing lets containers of the name "crash" end with 1, and all others run.
+// crashing ends containers of the name "crash" with 1; all others run.
 func crashing(ctx context.Context, p *fake.Process) int {
 	fmt.Fprintln(p.Stdout, p.Container.Name, "says", p.Container.Attempt)
 	if p.Container.Name == "crash" {
@@ -83,15 +83,14 @@ func TestReach(t *testing.T) {
 		_, err = w.agent.PLEG().Observe(ctx, "1", time.Now())
 		require.NoError(w.t, err)
 		_, err = w.agent.RunningSandbox(ctx, at("", ""))
-		if err == nil { // there is another one already
+		if err == nil { // a new sandbox is ready already
 			require.NotEqual(w.t, sandbox, must(w.agent.RunningSandbox(ctx, at("", ""))))
 		}
 	})
 }
 
-// Of a container that crashes, the log is that of the newest instance, and the previous
-// one that of the last that has ended; also for the agent after a crash, before it has
-// looked at the pod.
+// Log returns the newest instance of a crashing container, and with previous the last ended instance;
+// after a crash of the agent also before the first observation.
 func TestLogsOfInstances(t *testing.T) {
 	inWorld(t, fake.Config{Programs: fake.Always(crashing)}, func(w *world) {
 		w.run(25*time.Second, newPod("1", v1.RestartPolicyAlways, "a", "crash"))

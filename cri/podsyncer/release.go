@@ -13,13 +13,12 @@ import (
 	"github.com/podwright/podwright/podworkers/stages"
 )
 
-// errLeft is returned when a look at a removed pod shows something.
+// errLeft is returned if an observation after the removal still shows the pod.
 var errLeft = errors.New("something of the pod is still there after its removal")
 
-// SyncTerminatedPod implements podworkers.PodSyncer: it releases what a pod held. A
-// pod that ended by itself keeps its containers, for their logs, until its source
-// drops it. One that its source has dropped and names again keeps them for the
-// moment: the next pod with the UID removes them.
+// SyncTerminatedPod implements podworkers.PodSyncer: it releases a pod's resources. A pod that
+// ended by itself keeps its containers, for their logs, until its source drops it. A pod that its
+// source dropped and named again keeps them, too, until the next pod with the UID removes them.
 func (s *Syncer) SyncTerminatedPod(ctx context.Context, w podworkers.Work) error {
 	if s.named(w.Pod.UID) {
 		if err := s.stages.Release(ctx, w.Pod.UID, stages.Stopped); err != nil {
@@ -45,8 +44,8 @@ func (s *Syncer) SyncTerminatedPod(ctx context.Context, w podworkers.Work) error
 	return s.remove(ctx, w.Pod.UID, w.ActedAt)
 }
 
-// stopLate stops what has turned up of a pod that was stopped: a call that was given up
-// while it started has had its effect now. The pod has had its grace period.
+// stopLate stops containers that appeared after the pod's stop: a start that was cancelled may take
+// effect later. It uses the shortest grace period, because the pod already received its own.
 func (s *Syncer) stopLate(ctx context.Context, w podworkers.Work) error {
 	observed, err := s.observe(ctx, w.Pod, w.ActedAt)
 	if err != nil || observed.Stopped() {
@@ -57,10 +56,9 @@ func (s *Syncer) stopLate(ctx context.Context, w podworkers.Work) error {
 	return err
 }
 
-// remove takes everything of a stopped pod away: what was saved of it, what it used
-// while it ran, containers, sandboxes, logs, and then what reminds of it, such as its
-// folder. It looks before that, so that whoever has the UID next does not see what was
-// there before.
+// remove removes all of a stopped pod: saved state, resources for its runtime, containers,
+// sandboxes, logs, and last the stages that show leftovers, such as its folder. It observes first,
+// so that the next pod with the UID does not get an older observation.
 func (s *Syncer) remove(ctx context.Context, uid types.UID, after time.Time) error {
 	if err := s.records.Forget(uid); err != nil {
 		return err

@@ -12,9 +12,9 @@ import (
 	"github.com/podwright/podwright/status"
 )
 
-// publishResize shows what a sync has made of the resources of running containers: a
-// resize that failed is in progress, with reason Error, until one succeeds or there
-// is nothing to resize any more. A sync that did not come to it changes nothing.
+// publishResize publishes the outcome of a resize. A failed resize stays in progress, with reason
+// Error, until one succeeds or none is needed. A sync that did not reach the resize changes
+// nothing.
 func (s *Syncer) publishResize(pod *v1.Pod, result *pods.Result) {
 	i := slices.IndexFunc(result.Entries, func(e pods.Entry) bool { return e.Action == pods.ActionResizePodInPlace })
 	switch {
@@ -26,8 +26,8 @@ func (s *Syncer) publishResize(pod *v1.Pod, result *pods.Result) {
 	}
 }
 
-// isStuck tells whether something else than a container that does not start went wrong:
-// containers may still have what they had.
+// isStuck reports whether a step other than a container start failed. Containers may then still
+// have their former resources.
 func isStuck(result *pods.Result) bool {
 	var errs []error
 	for _, e := range result.Entries {
@@ -39,7 +39,7 @@ func isStuck(result *pods.Result) bool {
 	return result.Err() != nil && errors.Join(errs...) == nil
 }
 
-// inProgress is what is said of a resize that was begun, nil if none was.
+// inProgress returns the condition of a resize in progress, or nil.
 func (s *Syncer) inProgress(pod *v1.Pod) *v1.PodCondition {
 	if now := s.statuses.Get(pod.UID); now != nil {
 		return podfacts.Condition(now.Conditions, v1.PodResizeInProgress)
@@ -47,7 +47,7 @@ func (s *Syncer) inProgress(pod *v1.Pod) *v1.PodCondition {
 	return nil
 }
 
-// resizeFailed says why a resize goes on. The event comes once for each cause.
+// resizeFailed publishes the cause of a failed resize. It records one event per cause.
 func (s *Syncer) resizeFailed(pod *v1.Pod, err error) {
 	if before := s.inProgress(pod); before == nil || before.Message != err.Error() {
 		s.event(podfacts.Reference(pod), v1.EventTypeWarning, ReasonResizeError, podfacts.ResizeMessage("Pod resize error", pod, err.Error()))
@@ -57,7 +57,7 @@ func (s *Syncer) resizeFailed(pod *v1.Pod, err error) {
 	})
 }
 
-// resizeCompleted says that the pod has what it is to have.
+// resizeCompleted publishes that the pod has its desired resources.
 func (s *Syncer) resizeCompleted(pod *v1.Pod, acted bool) {
 	begun := s.inProgress(pod)
 	if begun != nil {

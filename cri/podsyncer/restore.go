@@ -13,11 +13,11 @@ import (
 	"github.com/podwright/podwright/status/checkpoint"
 )
 
-// checkpointSink names the sink that keeps what the next agent has to know.
+// checkpointSink is the name of the sink that saves statuses for the next agent.
 const checkpointSink = "checkpoint"
 
-// restore begins a pod's life under this agent with what an earlier one knew of it.
-// A status that is there already is that of an earlier pod with the UID.
+// restore loads a pod's saved state from an earlier agent. A status in memory belongs to an earlier
+// pod with the UID, and is dropped.
 func (s *Syncer) restore(pod *v1.Pod) {
 	if s.records.State(pod.UID) == checkpoint.Kept {
 		return
@@ -31,8 +31,8 @@ func (s *Syncer) restore(pod *v1.Pod) {
 	}
 }
 
-// adopt goes on with a pod that another agent has run, with what is known of it elsewhere:
-// it stays as ready as it was.
+// adopt takes over a pod of another agent with its status from Config.Elsewhere, so that its
+// readiness stays.
 func (s *Syncer) adopt(ctx context.Context, pod *v1.Pod, observed *observed.Pod) {
 	if s.cfg.Elsewhere == nil || len(observed.Containers) == 0 || len(pod.Status.ContainerStatuses) > 0 || s.statuses.Get(pod.UID) != nil {
 		return
@@ -44,25 +44,23 @@ func (s *Syncer) adopt(ctx context.Context, pod *v1.Pod, observed *observed.Pod)
 	}
 }
 
-// probeAndSave has a pod probed, and saves what is known of it before something of it
-// changes: an end that was seen is on the disk before the runtime forgets it. What is
-// wrong with a probe does not keep containers from starting: SyncPod tells it when it
-// has done the rest.
+// probeAndSave starts the pod's probes and saves its state before a change: an observed end is on
+// the disk before the runtime forgets it. Invalid probes do not delay containers; SyncPod returns
+// their error at its end.
 func (s *Syncer) probeAndSave(ctx context.Context, pod *v1.Pod) {
 	_ = s.probes.AddPod(pod)
 	s.save(ctx, pod.UID)
 }
 
-// save waits until what is known of a pod is on the disk. A disk that is full stops no
-// pod: what cannot be written is in the log, and written later.
+// save waits until the pod's state is on the disk. A full disk stops no pod: a failed write is
+// logged and repeated later.
 func (s *Syncer) save(ctx context.Context, uid types.UID) {
 	_ = s.statuses.Flush(ctx, checkpointSink, uid)
 }
 
-// restoreOrDropped restores what is known of a pod whose end begins, and tells whether
-// its record is to be forgotten. A static pod that is stopped before its time, since its
-// source has dropped it, has no successor: the next pod with its UID begins with
-// nothing. All others have an end that is to be told.
+// restoreOrDropped restores the state of a pod whose end begins, and reports whether its record is
+// to be forgotten. A static pod that is stopped because its source dropped it has no successor: the
+// next pod with its UID starts without state. The end of every other pod is published and saved.
 func (s *Syncer) restoreOrDropped(w podworkers.Work) (dropped bool) {
 	uid := w.Pod.UID
 	switch s.records.State(uid) {
@@ -77,7 +75,7 @@ func (s *Syncer) restoreOrDropped(w podworkers.Work) (dropped bool) {
 	return !ended && !w.Evicted && w.Status == nil && w.Pod.DeletionTimestamp == nil
 }
 
-// forget removes a pod's record. What cannot be removed now is removed with the pod.
+// forget removes a pod's record. The pod's removal repeats a failed removal.
 func (s *Syncer) forget(uid types.UID) {
 	if s.records.State(uid) == checkpoint.Forgotten {
 		return

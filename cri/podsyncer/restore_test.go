@@ -22,7 +22,7 @@ import (
 	"github.com/podwright/podwright/status/checkpoint"
 )
 
-// steady lets time pass, in which a condition must not change.
+// steady lets time pass and requires that a condition does not change.
 func (w *world) steady(d time.Duration, uid types.UID, t v1.PodConditionType, want v1.ConditionStatus) {
 	w.t.Helper()
 	for range int(d / (50 * time.Millisecond)) {
@@ -34,10 +34,9 @@ func (w *world) steady(d time.Duration, uid types.UID, t v1.PodConditionType, wa
 	require.Equal(w.t, want, w.condition(uid, t))
 }
 
-// T40, T41: the next agent finds a ready container ready and an unready one unready,
-// without ever having said otherwise; what has started is not asked whether it has; a
-// sibling's readiness is its own. That holds for containers of a moment ago, and for
-// those of long ago.
+// T40, T41: a restart of the agent changes no readiness, and never publishes a different one.
+// Started containers get no startup probe, and readiness is per container. This holds for new and
+// for old containers.
 func TestRestartOfTheAgentChangesNoReadiness(t *testing.T) {
 	for _, age := range []time.Duration{5 * time.Second, time.Minute} {
 		t.Run(age.String(), func(t *testing.T) {
@@ -66,7 +65,7 @@ func TestRestartOfTheAgentChangesNoReadiness(t *testing.T) {
 
 				for range 2 {
 					w.crash()
-					a.Set("a started", 1) // would be found, if somebody asked
+					a.Set("a started", 1) // a startup probe would fail here
 					w.Sleep(30 * time.Second)
 					w.start()
 					w.steady(30*time.Second, "a", v1.PodReady, v1.ConditionTrue)
@@ -86,7 +85,7 @@ func TestRestartOfTheAgentChangesNoReadiness(t *testing.T) {
 	}
 }
 
-// transitions are when the conditions have changed.
+// transitions returns the transition times of the conditions.
 func transitions(s *v1.PodStatus) map[v1.PodConditionType]string {
 	out := map[v1.PodConditionType]string{}
 	for _, c := range s.Conditions {
@@ -95,9 +94,8 @@ func transitions(s *v1.PodStatus) map[v1.PodConditionType]string {
 	return out
 }
 
-// A pod that another agent has run, of which nothing is kept here, stays as ready as is known
-// elsewhere: each container until its probe finds otherwise. It is asked once, and not of a
-// pod that is new.
+// A pod of another agent without saved state keeps the readiness of Config.Elsewhere, each
+// container until its next probe result. Elsewhere is called once, and not for new pods.
 func TestAPodOfAnotherAgentStaysAsReadyAsItWas(t *testing.T) {
 	a := testagent.NewAnswers()
 	a.Set("b ready", 1)
@@ -128,15 +126,14 @@ func TestAPodOfAnotherAgentStaysAsReadyAsItWas(t *testing.T) {
 		require.Equal(t, moved, transitions(w.agent.statuses.Get("1")))
 		require.Equal(t, 1, asked)
 
-		known = nil // nobody knows it
+		known = nil // no saved status elsewhere
 		lose()
 		require.False(t, w.container("1", "a").Ready)
 		require.Equal(t, 2, asked)
 	})
 }
 
-// A container that was to be restarted still is, by the agent after the one that found
-// out.
+// A container that one agent decided to restart is restarted by the next agent.
 func TestTheNextAgentRestartsWhatHasFailed(t *testing.T) {
 	a := testagent.NewAnswers()
 	inWorld(t, fake.Config{Exec: a.Exec()}, func(w *world) {
@@ -156,7 +153,7 @@ func TestTheNextAgentRestartsWhatHasFailed(t *testing.T) {
 	})
 }
 
-// T9: exit codes and restart counts outlive the containers, and the agent.
+// T9: exit codes and restart counts outlive the containers and the agent.
 func TestAnExitCodeOutlivesContainerAndAgent(t *testing.T) {
 	var runs atomic.Int32
 	program := func(ctx context.Context, p *fake.Process) int {
@@ -185,7 +182,7 @@ func TestAnExitCodeOutlivesContainerAndAgent(t *testing.T) {
 	})
 }
 
-// tells tells whether a record has the end of a container.
+// tells reports whether a record has the end of a container.
 func tells(r checkpoint.Record, c *runtimeapi.Container) bool {
 	for _, status := range r.Status.ContainerStatuses {
 		for _, s := range []v1.ContainerState{status.State, status.LastTerminationState} {
@@ -197,8 +194,8 @@ func tells(r checkpoint.Record, c *runtimeapi.Container) bool {
 	return false
 }
 
-// Whatever a sync does to a pod, what was seen of it before is on the disk by then: no
-// line at which the agent is killed costs an exit code.
+// Before a sync changes a pod, the observed state is on the disk: an exit code survives a kill of
+// the agent at any line.
 func TestAnEndIsOnTheDiskBeforeAnythingChanges(t *testing.T) {
 	crashing := func(ctx context.Context, _ *fake.Process) int {
 		select {
@@ -225,7 +222,7 @@ func TestAnEndIsOnTheDiskBeforeAnythingChanges(t *testing.T) {
 				checked[call]++
 				record, err := w.store().Load("1")
 				require.NoError(t, err, call)
-				if call == "RemoveContainer" { // the end of the oldest, or already that of its successor
+				if call == "RemoveContainer" { // the end of the oldest, or already of its successor
 					require.True(t, tells(record, ended[0]) || tells(record, ended[len(ended)-1]), call)
 				} else {
 					require.True(t, tells(record, ended[len(ended)-1]), call)
@@ -243,8 +240,7 @@ func TestAnEndIsOnTheDiskBeforeAnythingChanges(t *testing.T) {
 	})
 }
 
-// A file that cannot be used is set aside, costs its pod the memory, and no
-// other pod anything.
+// An unreadable file is set aside. It costs its pod the saved state and does not affect other pods.
 func TestADamagedMemoryHarmsItsPodOnly(t *testing.T) {
 	a := testagent.NewAnswers()
 	inWorld(t, fake.Config{Exec: a.Exec()}, func(w *world) {
@@ -277,8 +273,8 @@ func TestADamagedMemoryHarmsItsPodOnly(t *testing.T) {
 	})
 }
 
-// A disk that takes nothing keeps no pod from running, and none from going; when it does
-// again, what was not written is.
+// A full disk delays neither the start nor the removal of pods. Failed writes are repeated when the
+// disk has room.
 func TestADiskThatTakesNothing(t *testing.T) {
 	inWorld(t, fake.Config{}, func(w *world) {
 		w.start()
@@ -298,8 +294,8 @@ func TestADiskThatTakesNothing(t *testing.T) {
 	})
 }
 
-// A manifest that goes and comes back is another pod: it has none of the former one's
-// ends and restarts, wherever in the removal the agent was killed.
+// A manifest that goes and returns is a new pod: it has no exit codes or restarts of the former
+// one, wherever in the removal the agent was killed.
 func TestAPodThatComesBackRemembersNothing(t *testing.T) {
 	for n := 0; n <= 6; n++ {
 		var runs atomic.Int32
@@ -342,8 +338,8 @@ func TestAPodThatComesBackRemembersNothing(t *testing.T) {
 	}
 }
 
-// A pod that its source has dropped does not run on for as long as the disk takes to
-// forget it; its end waits for that.
+// The containers of a dropped pod stop without waiting for the removal of its record; the end of
+// the pod waits for it.
 func TestADroppedPodDoesNotWaitForTheDisk(t *testing.T) {
 	inWorld(t, fake.Config{}, func(w *world) {
 		w.unsaved = true
@@ -363,8 +359,7 @@ func TestADroppedPodDoesNotWaitForTheDisk(t *testing.T) {
 	})
 }
 
-// A pod that has ended stays ended, although the runtime has lost all of it while there
-// was no agent.
+// An ended pod stays ended, even if the runtime lost it while no agent ran.
 func TestAnEndedPodStaysEnded(t *testing.T) {
 	var runs atomic.Int32
 	inWorld(t, fake.Config{Programs: counting(&runs, fake.Exit(4))}, func(w *world) {

@@ -9,16 +9,16 @@ import (
 	"github.com/podwright/podwright/internal/run"
 )
 
-// ErrAlreadyRun is returned by a second Run.
+// ErrAlreadyRun is returned by the second call of Run.
 var ErrAlreadyRun = fields.AlreadyRun("podsyncer")
 
-// Run runs the loop, the workers and all other parts until ctx is done. It leaves the pods
-// running. A second Run returns ErrAlreadyRun.
+// Run runs the loop, the workers and all other parts until ctx is done. It leaves the pods running.
+// A second Run returns ErrAlreadyRun.
 func (s *Syncer) Run(ctx context.Context) error { return s.RunWith(ctx) }
 
-// RunWith is Run for an agent with further parts: their Run methods. When ctx is done, or
-// one of the parts returns, all that act on pods are stopped first, and then the observer
-// of the runtime and the writer of statuses.
+// RunWith is Run with further parts: the Run methods of the agent's own components. When ctx is
+// done or a part returns, it first stops all parts that act on pods, then the observer of the
+// runtime and the writer of statuses.
 func (s *Syncer) RunWith(ctx context.Context, parts ...func(context.Context) error) error {
 	if s.ran.Swap(true) {
 		return ErrAlreadyRun
@@ -39,7 +39,7 @@ func (s *Syncer) RunWith(ctx context.Context, parts ...func(context.Context) err
 	return err
 }
 
-// ending calls stop when a part ends, before the others that run beside it are told to.
+// ending calls stop when part returns, before the parts beside it are cancelled.
 func ending(stop func(), part func(context.Context) error) func(context.Context) error {
 	return func(ctx context.Context) error {
 		defer stop()

@@ -14,18 +14,18 @@ import (
 	"github.com/podwright/podwright/status/writer"
 )
 
-// PodSink is what a status.Sink is as well that has to be told which pods there are,
-// since nobody else tells it, such as a filesink.Sink. Both methods may be called from
-// several goroutines; what is there already, or gone already, is no error.
+// PodSink is the optional interface of a status.Sink that needs the set of pods, such as
+// filesink.Sink. Both methods are called concurrently. Putting a present pod and pruning an absent
+// one are no errors.
 type PodSink interface {
-	// Put has the sink know a pod. It is called before each Get and Patch for the pod.
+	// Put adds a pod. It is called before each Get and Patch for the pod.
 	Put(pod *v1.Pod) error
-	// Prune drops all pods that are not wanted.
+	// Prune drops all unwanted pods.
 	Prune(wanted func(types.UID) bool) error
 }
 
-// podSinks tells sinks which pods there are. What they cannot take in, or hang over,
-// stops no pod: they are told within the writer's calls, which are bounded and repeated.
+// podSinks passes pods to sinks. A sink that fails or hangs stops no pod: Put runs inside the
+// writer's calls, which are bounded and repeated.
 type podSinks struct {
 	wanted  func(types.UID) bool
 	warn    func(sink string, err error)
@@ -43,13 +43,13 @@ func newPodSinks(s *Syncer) *podSinks {
 	return p
 }
 
-// wrap returns the sinks as the writer is to have them.
+// wrap returns the sinks for the writer; each PodSink receives pods before calls.
 func (p *podSinks) wrap(sinks []writer.NamedSink) []writer.NamedSink {
 	var out []writer.NamedSink
 	for _, named := range sinks {
 		if sink, ok := named.Sink.(PodSink); ok {
 			p.sinks[named.Name] = sink
-			if _, ok := named.Sink.(status.Receiver); !ok { // which is handed the pod itself
+			if _, ok := named.Sink.(status.Receiver); !ok { // a Receiver gets the pod itself
 				named.Sink = toldSink{Sink: named.Sink, sink: sink, pods: &p.pods}
 			}
 		}
@@ -58,14 +58,14 @@ func (p *podSinks) wrap(sinks []writer.NamedSink) []writer.NamedSink {
 	return out
 }
 
-// put has the sinks know a pod before they are asked about it.
+// put records a pod for the sinks, before the first call for it.
 func (p *podSinks) put(pod *v1.Pod) {
 	if len(p.sinks) > 0 {
 		p.pods.set(pod.UID, pod)
 	}
 }
 
-// prune has Run tell the sinks of pods that nobody knows any more. It never blocks.
+// prune drops unwanted pods and wakes Run. It never blocks.
 func (p *podSinks) prune() {
 	for _, uid := range p.pods.uids() {
 		if !p.wanted(uid) {
@@ -75,7 +75,7 @@ func (p *podSinks) prune() {
 	p.woken.Wake()
 }
 
-// Run has the sinks forget pods that nobody knows any more, until ctx ends.
+// Run prunes the sinks whenever it is woken, until ctx is done.
 func (p *podSinks) Run(ctx context.Context) error {
 	for {
 		select {
@@ -92,7 +92,7 @@ func (p *podSinks) Run(ctx context.Context) error {
 	}
 }
 
-// mirror is the mirror of a static pod, nil while there is none.
+// mirror returns the mirror of a static pod, or nil.
 func (s *Syncer) mirror(uid types.UID) *v1.Pod {
 	if pod := s.desired.Get(uid); pod != nil {
 		return s.desired.MirrorOf(pod)
@@ -100,8 +100,8 @@ func (s *Syncer) mirror(uid types.UID) *v1.Pod {
 	return nil
 }
 
-// toldSink is a sink that is told of a pod before each call for it. The pod is looked
-// up by its own UID: mirrors have been put by whoever made them.
+// toldSink puts a pod into its sink before each call for it. It looks the pod up by its own UID;
+// mirrors were put by their creator.
 type toldSink struct {
 	status.Sink
 	sink PodSink
@@ -119,7 +119,6 @@ func (t toldSink) tell(ref status.Ref) error {
 	return nil
 }
 
-// Get implements status.Sink.
 func (t toldSink) Get(ctx context.Context, ref status.Ref) (*v1.Pod, error) {
 	if err := t.tell(ref); err != nil {
 		return nil, err
@@ -127,7 +126,6 @@ func (t toldSink) Get(ctx context.Context, ref status.Ref) (*v1.Pod, error) {
 	return t.Sink.Get(ctx, ref)
 }
 
-// Patch implements status.Sink.
 func (t toldSink) Patch(ctx context.Context, ref status.Ref, old, next *v1.PodStatus) (*v1.Pod, error) {
 	if err := t.tell(ref); err != nil {
 		return nil, err

@@ -17,24 +17,22 @@ import (
 	"github.com/podwright/podwright/podworkers"
 )
 
-// errStillRunning is returned when containers run although the runtime said that
-// they were stopped.
+// errStillRunning is returned if containers run after the runtime reported their stop.
 var errStillRunning = errors.New("containers still run after the runtime stopped them")
 
-// SyncTerminatingPod implements podworkers.PodSyncer: it stops a pod's containers.
-// It stops what is known first and looks afterwards; what the look finds is stopped
-// as well.
+// SyncTerminatingPod implements podworkers.PodSyncer: it stops a pod's containers. It first stops
+// the containers that it can see, then observes, and stops further ones.
 //
-// A pod whose end is to be told is told of, and saved, before it is stopped: an agent
-// that is killed in between ends it again, for the same reason. Of one that its source
-// has dropped there is nothing to save, and its containers do not wait for the disk.
+// Unless its source dropped the pod, the end is published and saved before the stop: if the agent
+// is killed in between, the next one ends the pod for the same reason. A dropped pod has no state
+// to save, and its containers do not wait for the disk.
 func (s *Syncer) SyncTerminatingPod(ctx context.Context, w podworkers.Work) error {
 	dropped := s.restoreOrDropped(w)
 	s.probes.StopLivenessAndStartup(w.Pod.UID)
 	known, err := s.observer.Get(w.Pod.UID)
 	if err != nil || known.ObservedAt.IsZero() {
 		if dropped {
-			s.forget(w.Pod.UID) // the runtime may be away for long
+			s.forget(w.Pod.UID) // the runtime may be unavailable for long
 		}
 		if known, err = s.observe(ctx, w.Pod, w.ActedAt); err != nil {
 			return err
@@ -55,8 +53,8 @@ func (s *Syncer) SyncTerminatingPod(ctx context.Context, w podworkers.Work) erro
 	return nil
 }
 
-// tell publishes and saves that a pod is ending: in the background if that is to be
-// forgotten with the pod. The returned function waits for it.
+// tell publishes and saves that a pod is ending. For a dropped pod it forgets the record and
+// publishes in the background. The returned function waits for it.
 func (s *Syncer) tell(ctx context.Context, w podworkers.Work, known *observed.Pod, dropped bool) (wait func() error) {
 	if !dropped {
 		s.publish(w, known, false)
@@ -74,7 +72,7 @@ func (s *Syncer) tell(ctx context.Context, w podworkers.Work, known *observed.Po
 	return sync.OnceValue(func() error { return <-done })
 }
 
-// graceOf is the grace period that replaces those of the spec, nil for none.
+// graceOf returns the grace period that replaces the ones of the spec, or nil.
 func graceOf(w podworkers.Work) *int64 {
 	if w.GraceFromSpec {
 		return nil
@@ -82,8 +80,8 @@ func graceOf(w podworkers.Work) *int64 {
 	return &w.GracePeriodSeconds
 }
 
-// SyncTerminatingOrphan implements podworkers.OrphanSyncer: it stops a pod that only
-// the runtime knows.
+// SyncTerminatingOrphan implements podworkers.OrphanSyncer: it stops a pod that only the runtime
+// has.
 func (s *Syncer) SyncTerminatingOrphan(ctx context.Context, p podworkers.RuntimePod, actedAt time.Time) error {
 	end, err := s.turns.take(ctx, p.UID)
 	if err != nil {
@@ -98,12 +96,13 @@ func (s *Syncer) SyncTerminatingOrphan(ctx context.Context, p podworkers.Runtime
 	s.log.Info("stopping a pod that no source names", "pod", p.Namespace+"/"+p.Name, "podUID", p.UID)
 	_, err = s.stop(ctx, known, pods.KillRequest{Message: "Stopping a pod that no source names"})
 	if err == nil {
-		s.housekeep() // not after a failure: housekeeping would try again at once, for ever
+		s.housekeep() // not after a failure: housekeeping would retry at once, forever
 	}
 	return err
 }
 
-// stop kills until an observation made afterwards shows that nothing runs.
+// stop kills the pod until a later observation shows that no container runs. It gives up after
+// three attempts.
 func (s *Syncer) stop(ctx context.Context, known *observed.Pod, r pods.KillRequest) (*observed.Pod, error) {
 	const attempts = 3
 	for range attempts {
@@ -115,7 +114,7 @@ func (s *Syncer) stop(ctx context.Context, known *observed.Pod, r pods.KillReque
 			return true
 		})
 		if err := result.Err(); err != nil {
-			s.observer.Request(known.UID, pleg.Acted) // part of it may have stopped
+			s.observer.Request(known.UID, pleg.Acted) // some containers may have stopped
 			return nil, s.warn(ctx, podOf(r.Pod, known), ReasonFailedKillPod, err)
 		}
 		podworkers.SetStep(ctx, "observing the result")
@@ -131,8 +130,7 @@ func (s *Syncer) stop(ctx context.Context, known *observed.Pod, r pods.KillReque
 	return nil, fmt.Errorf("pod %s/%s: %w", known.Namespace, known.Name, errStillRunning)
 }
 
-// podOf is the pod that an event is about: that of the caller, or else what the
-// runtime knows of it.
+// podOf returns the pod of an event: the caller's, or one made from the observation.
 func podOf(pod *v1.Pod, observed *observed.Pod) *v1.Pod {
 	if pod != nil {
 		return pod

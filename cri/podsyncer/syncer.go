@@ -49,13 +49,13 @@ func (s *Syncer) SyncPod(ctx context.Context, w podworkers.Work) (terminal bool,
 	if err := errors.Join(result.Err(), err, s.probes.AddPod(w.Pod)); err != nil || !result.Over() {
 		return false, soon(&result, err)
 	}
-	// Most pods that are over have succeeded or failed by now. The others lost
-	// their sandbox before all of their containers had had their turn.
+	// Most pods that are over have succeeded or failed by now. The rest lost their sandbox before
+	// all of their containers had run.
 	s.compute(w, observed, false, incomplete())
 	return true, nil
 }
 
-// observe looks at a pod as observer.sinceChanged does, and records when that fails.
+// observe is observer.sinceChanged with an event on failure.
 func (s *Syncer) observe(ctx context.Context, pod *v1.Pod, actedAt time.Time) (*observed.Pod, error) {
 	observed, err := s.observer.sinceChanged(ctx, pod.UID, actedAt)
 	if err != nil {
@@ -64,8 +64,8 @@ func (s *Syncer) observe(ctx context.Context, pod *v1.Pod, actedAt time.Time) (*
 	return observed, nil
 }
 
-// removePredecessor makes room for a pod whose UID is that of one that has ended: it
-// is another pod, whose fate must not be that of the former.
+// removePredecessor removes the remains of an ended pod with the same UID. The new pod is a
+// different one and must not inherit its state.
 func (s *Syncer) removePredecessor(ctx context.Context, w podworkers.Work) error {
 	if !s.ended.get(w.Pod.UID) {
 		return nil
@@ -81,8 +81,8 @@ func (s *Syncer) removePredecessor(ctx context.Context, w podworkers.Work) error
 	return nil
 }
 
-// prepare makes ready what a pod needs before its sandbox. A pod that is rejected has that
-// as its only event: there is no next try of which it is to tell.
+// prepare prepares the stages of a pod before its sandbox. A rejection is the pod's only event,
+// since no retry follows.
 func (s *Syncer) prepare(ctx context.Context, pod *v1.Pod, observed *observed.Pod) (rejected bool, err error) {
 	if err := s.cfg.NetworkReady(); err != nil && !pod.Spec.HostNetwork {
 		err = s.warn(ctx, pod, ReasonNetworkNotReady, err)
@@ -97,8 +97,8 @@ func (s *Syncer) prepare(ctx context.Context, pod *v1.Pod, observed *observed.Po
 	return false, nil
 }
 
-// rejects tells whether a stage has found out that a pod cannot run on this node, which has
-// not begun to (the error wraps a syncloop.Rejection): the pod has failed.
+// rejects reports whether a stage rejected a pod without containers (the error wraps a
+// syncloop.Rejection). Such a pod has failed.
 func (s *Syncer) rejects(pod *v1.Pod, observed *observed.Pod, err error) bool {
 	var why *syncloop.Rejection
 	if !errors.As(err, &why) || len(observed.Containers) > 0 {
@@ -108,8 +108,8 @@ func (s *Syncer) rejects(pod *v1.Pod, observed *observed.Pod, err error) bool {
 	return true
 }
 
-// reasonOf is the reason of the event that tells of an error: the error's own, if it
-// has an EventReason method.
+// reasonOf returns the event reason of an error: the result of its EventReason method, or
+// otherwise.
 func reasonOf(err error, otherwise string) string {
 	var own interface{ EventReason() string }
 	if errors.As(err, &own) {
@@ -118,9 +118,8 @@ func reasonOf(err error, otherwise string) string {
 	return otherwise
 }
 
-// syncUntilStarted does what there is to do. A sync that has only cleared the way is
-// followed by one that starts what it cleared the way for. It is an error if nobody
-// could see what the last one has done.
+// syncUntilStarted syncs the pod, and once more if the first sync only made room for a start. It
+// returns an error if the outcome of the last sync could not be observed.
 func (s *Syncer) syncUntilStarted(ctx context.Context, w podworkers.Work, observed *observed.Pod, restartAll bool) (*observed.Pod, pods.Result, error) {
 	const rounds = 2
 	var result pods.Result
@@ -157,12 +156,12 @@ func (s *Syncer) syncOnce(ctx context.Context, w podworkers.Work, observed *obse
 	return result
 }
 
-// pauseAfterFailure is when the removal of something is tried again that failed: a
-// container that the runtime is still starting for an agent that has died cannot be
-// removed. The start ends soon, one way or the other, and not every runtime tells.
+// pauseAfterFailure is the delay before a failed removal is retried. A container that the runtime
+// is still starting for a dead agent cannot be removed. The start ends soon, but not every runtime
+// reports its end.
 const pauseAfterFailure = time.Second
 
-// soon has a sync repeated soon that only something from before stood in the way of.
+// soon sets an early retry if the removal of an old container failed.
 func soon(result *pods.Result, err error) error {
 	for _, e := range result.Entries {
 		if e.Action == pods.ActionRemoveContainer && e.Err != nil {
@@ -172,8 +171,7 @@ func soon(result *pods.Result, err error) error {
 	return err
 }
 
-// warn records that something went wrong with a pod, unless it was called off. It
-// returns err.
+// warn records a warning about a pod, unless ctx is done. It returns err.
 func (s *Syncer) warn(ctx context.Context, pod *v1.Pod, reason string, err error) error {
 	if ctx.Err() == nil {
 		s.event.warn(pod, reason, err)

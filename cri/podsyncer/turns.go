@@ -10,18 +10,17 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// turns lets one at a time work on a pod: its worker, or housekeeping on what a
-// pod has left. A pod that comes back has the UID that it had before, if it is a
-// static one, so the two could otherwise meet: housekeeping would take the new
-// pod's folder for the old one's.
+// turns gives exclusive access to a pod, to its worker or to housekeeping. A static pod that
+// returns has its former UID; without turns, housekeeping would take the new pod's folder for the
+// old one's.
 type turns struct {
 	mu    sync.Mutex
-	taken map[types.UID]chan struct{} // closed when the turn ends
+	taken map[types.UID]chan struct{} // closed when the operation ends
 }
 
 func newTurns() *turns { return &turns{taken: map[types.UID]chan struct{}{}} }
 
-// take waits for the pod's turn, which ends with a call of end.
+// take waits for exclusive access to the pod. It lasts until end is called.
 func (t *turns) take(ctx context.Context, uid types.UID) (end func(), err error) {
 	for {
 		end, other := t.try(uid)
@@ -36,7 +35,8 @@ func (t *turns) take(ctx context.Context, uid types.UID) (end func(), err error)
 	}
 }
 
-// try takes the pod's turn if nobody has it; other is closed when that ends.
+// try takes exclusive access if it is free. Otherwise it returns other, which is closed when the
+// current operation ends.
 func (t *turns) try(uid types.UID) (end func(), other <-chan struct{}) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -53,14 +53,14 @@ func (t *turns) try(uid types.UID) (end func(), other <-chan struct{}) {
 	}, nil
 }
 
-// busy tells whether somebody works on the pod now.
+// busy reports whether an operation on the pod is in progress.
 func (t *turns) busy(uid types.UID) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return t.taken[uid] != nil
 }
 
-// uids are the pods on which somebody works.
+// uids returns the pods with an operation in progress.
 func (t *turns) uids() []types.UID {
 	t.mu.Lock()
 	defer t.mu.Unlock()

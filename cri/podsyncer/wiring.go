@@ -18,7 +18,7 @@ import (
 	"github.com/podwright/podwright/syncloop"
 )
 
-// both returns a callback that calls first, and then unless it is nil.
+// both returns a callback that calls first, then then if it is not nil.
 func both[T any](first, then func(T)) func(T) {
 	if then == nil {
 		return first
@@ -63,8 +63,8 @@ func (s *Syncer) buildLoop() (err error) {
 	return err
 }
 
-// events emits pods with an event of the runtime, with a changed probe result, with a due
-// retry, or with an active deadline that has passed.
+// events emits pods with an event of the runtime, a changed probe result, a due retry, or an
+// expired active deadline.
 func (s *Syncer) events(ctx context.Context, emit func(syncloop.Event)) error {
 	return run.All(ctx,
 		func(ctx context.Context) error { return s.inbox.Run(ctx, emit) },
@@ -74,8 +74,8 @@ func (s *Syncer) events(ctx context.Context, emit func(syncloop.Event)) error {
 	)
 }
 
-// clean drops the state of pods that no source and no worker has, and wakes the parts of
-// Run that release leftovers. It does not block.
+// clean drops the state of pods without source and worker, and wakes the parts of Run that release
+// leftovers. It does not block.
 func (s *Syncer) clean(context.Context, *syncloop.Cleanup) error {
 	s.statuses.Prune(s.wanted)
 	s.probes.Prune(s.wanted)
@@ -89,9 +89,8 @@ func (s *Syncer) clean(context.Context, *syncloop.Cleanup) error {
 	return nil
 }
 
-// runtimePods are the pods that run and that no source and no worker knows. They are
-// told from memory, since the sync loop waits for nobody: whoever stops one looks at
-// it first.
+// runtimePods returns the running pods without source and worker. It reads memory only, because the
+// sync loop must not wait; a stop observes its pod first.
 func (s *Syncer) runtimePods() ([]podworkers.RuntimePod, error) {
 	if err := s.observer.Healthy(); err != nil {
 		return nil, err
@@ -105,8 +104,8 @@ func (s *Syncer) runtimePods() ([]podworkers.RuntimePod, error) {
 	return out, nil
 }
 
-// moved takes in where a pod's life turns. When one ends, housekeeping forgets it, and
-// what waits for its UID starts.
+// moved handles a transition of a worker. After the end of a pod, housekeeping forgets it and pods
+// that wait for its UID start.
 func (s *Syncer) moved(t podworkers.Transition) {
 	if t.To == podworkers.StateFinished {
 		s.housekeep()
@@ -114,17 +113,17 @@ func (s *Syncer) moved(t podworkers.Transition) {
 	s.log.Debug("pod worker", "pod", t.Namespace+"/"+t.Name, "podUID", t.UID, "from", t.From, "to", t.To)
 }
 
-// housekeep has housekeeping done soon.
+// housekeep requests housekeeping.
 func (s *Syncer) housekeep() { s.inbox.Emit(syncloop.Event{Kind: syncloop.Housekeeping}) }
 
-// stopped tells from memory whether nothing of a pod runs.
+// stopped reports from memory whether a pod was observed and has stopped.
 func (s *Syncer) stopped(uid types.UID) bool {
 	observed, err := s.observer.Get(uid)
 	return err == nil && !observed.ObservedAt.IsZero() && observed.Stopped()
 }
 
-// mayStillRun tells from memory whether containers of a pod may run. One without a worker,
-// such as one that was refused, may have been started by an earlier agent.
+// mayStillRun reports from memory whether containers of a pod may run. An earlier agent may have
+// started a pod without a worker, such as a refused one.
 func (s *Syncer) mayStillRun(uid types.UID) bool {
 	if state := s.workers.State(uid); state.State != podworkers.StateUnknown {
 		return state.CouldHaveRunningContainers()
@@ -132,7 +131,7 @@ func (s *Syncer) mayStillRun(uid types.UID) bool {
 	return !s.stopped(uid)
 }
 
-// started returns when a pod began, nil if it has not.
+// started returns the start time of a pod, or nil.
 func (s *Syncer) started(pod *v1.Pod) *metav1.Time {
 	if now := s.statuses.Get(pod.UID); now != nil {
 		return now.StartTime
@@ -140,8 +139,8 @@ func (s *Syncer) started(pod *v1.Pod) *metav1.Time {
 	return nil
 }
 
-// phase is the newest phase of a pod: the computed one, if there is one. A status
-// without a worker is that of an earlier pod with the UID.
+// phase returns the newest phase of a pod: the computed one, if available. A status without a
+// worker belongs to an earlier pod with the UID.
 func (s *Syncer) phase(pod *v1.Pod) v1.PodPhase {
 	if now := s.statuses.Get(pod.UID); now != nil && s.workers.State(pod.UID).State != podworkers.StateUnknown {
 		return now.Phase
@@ -149,7 +148,7 @@ func (s *Syncer) phase(pod *v1.Pod) v1.PodPhase {
 	return pod.Status.Phase
 }
 
-// reject records that a pod has failed without ever having run.
+// reject records the failure of a pod that never ran.
 func (s *Syncer) reject(pod *v1.Pod, why syncloop.Rejection) {
 	s.sinks.put(pod)
 	s.refused(pod, s.statuses.Set(pod, status.Reject(pod, why.Reason, why.Message)))

@@ -48,7 +48,7 @@ func TestRunWorksOnce(t *testing.T) {
 		w.start()
 		w.stop()
 		require.ErrorIs(t, w.agent.Run(w.t.Context()), ErrAlreadyRun)
-		// Before the sources are read no pod is removed.
+		// No pod is removed before the sources are ready.
 		s := w.newNode()
 		require.False(t, s.gone("1"))
 		require.False(t, s.releasable("1"))
@@ -105,7 +105,7 @@ func TestCallbacksOfTheUser(t *testing.T) {
 	})
 }
 
-// Syncs of pods and collections of garbage are spans, if somebody wants them.
+// Syncs of pods and garbage collections are spans.
 func TestSpans(t *testing.T) {
 	inWorld(t, fake.Config{}, func(w *world) {
 		var mu sync.Mutex

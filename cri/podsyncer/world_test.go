@@ -33,36 +33,36 @@ import (
 	"github.com/podwright/podwright/volume/podfolder"
 )
 
-// world is a runtime and a node's folders, on which one agent after the other
-// runs: what a crash of the agent leaves is there for the next.
+// world is a runtime with a node's folders. One agent after another runs on it, and state that a
+// crash leaves stays for the next one.
 type world struct {
 	*testagent.Node
 	t       *testing.T
 	dir     string
 	runtime *fake.Runtime
-	// calls is the runtime as agents have it.
+	// calls is the agents' view of the runtime.
 	calls *testagent.Runtime
 
 	desired []*v1.Pod
-	// networkReady, if not nil, tells whether pods can have a network.
+	// networkReady is Config.NetworkReady. Optional.
 	span         func(context.Context, string, ...slog.Attr) (context.Context, func(error))
 	networkReady func() error
-	// elsewhere, if not nil, knows pods of which nothing is kept.
+	// elsewhere is Config.Elsewhere. Optional.
 	elsewhere func(context.Context, *v1.Pod) *v1.PodStatus
-	// sinks are told statuses, besides the checkpoint.
+	// sinks receive statuses, besides the checkpoint.
 	sinks []writer.NamedSink
-	// stages are what pods hold besides their folders.
+	// stages are added to the pods' folders.
 	stages []stages.Entry
-	// refused are not admitted.
+	// refused are the UIDs that admission refuses.
 	refused []types.UID
-	// hostIPs, if not nil, are the addresses of the node.
+	// hostIPs is Config.HostIPs. Optional.
 	hostIPs func() []string
 	events  events
-	// unsaved: only syncs write to the disk what is known of pods.
+	// unsaved stops the writer: only syncs save the state of pods.
 	unsaved bool
 	// actuated outlives agents.
 	actuated resize.Store
-	// diskTakes is how long each access to a saved status takes.
+	// diskTakes is the duration of each access to a saved status.
 	diskTakes time.Duration
 	agent     *node
 	stop      func()
@@ -84,7 +84,7 @@ func inWorld(t *testing.T, cfg fake.Config, test func(*world)) {
 	})
 }
 
-// events are those of all agents.
+// events are the events of all agents.
 type events struct {
 	mu  sync.Mutex
 	all []event
@@ -102,7 +102,6 @@ func (e *events) add(ref v1.ObjectReference, kind, reason, message string) {
 	e.all = append(e.all, event{ref.UID, kind, reason, message, time.Now()})
 }
 
-// of returns the events of a pod with a reason, or all of its warnings.
 func (e *events) of(uid types.UID, reason string) (out []event) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -117,7 +116,7 @@ func (e *events) of(uid types.UID, reason string) (out []event) {
 func (w *world) logs() string  { return filepath.Join(w.dir, "logs") }
 func (w *world) links() string { return filepath.Join(w.dir, "links") }
 
-// node is an agent: what podsyncer is put together with.
+// node is an agent with its parts.
 type node struct {
 	*Syncer
 
@@ -125,7 +124,6 @@ type node struct {
 	merger  *podsource.Merger
 }
 
-// statusFile is where the status of a pod is saved.
 func (w *world) statusFile(uid types.UID) string {
 	return filepath.Join(w.dir, "root", "pods", string(uid), "status.json")
 }
@@ -151,7 +149,6 @@ func (w *world) newNode() *node {
 	return n
 }
 
-// config returns the configuration of the next agent, and sets the fields of n for it.
 func (w *world) config(n *node) Config {
 	runtime := w.calls
 	log := slog.New(slog.DiscardHandler)
@@ -179,7 +176,7 @@ func (w *world) config(n *node) Config {
 	}
 }
 
-// start starts an agent. Its pods come from set.
+// start starts an agent with the pods of set.
 func (w *world) start() {
 	n := w.newNode()
 	if w.unsaved {
@@ -197,14 +194,13 @@ func (w *world) start() {
 	}
 }
 
-// run starts an agent with pods and lets time pass.
 func (w *world) run(d time.Duration, pods ...*v1.Pod) {
 	w.set(pods...)
 	w.start()
 	w.Sleep(d)
 }
 
-// end takes all pods away, of which nothing may be left.
+// end removes all desired pods and requires that no traces remain.
 func (w *world) end(d time.Duration) {
 	w.t.Helper()
 	w.set()
@@ -212,8 +208,8 @@ func (w *world) end(d time.Duration) {
 	w.requireNothingLeft()
 }
 
-// at does something before the n-th call of a kind, or before each if n is 0. An error
-// takes the place of the call.
+// at calls before ahead of the n-th call of a kind, or ahead of each call if n is 0. An error
+// replaces the call.
 func (w *world) at(call string, n int32, before func(context.Context) error) {
 	var calls atomic.Int32
 	w.calls.Intercept(func(ctx context.Context, name string, do func() error) error {
@@ -227,7 +223,6 @@ func (w *world) at(call string, n int32, before func(context.Context) error) {
 	})
 }
 
-// set replaces what is desired.
 func (w *world) set(pods ...*v1.Pod) {
 	w.desired = pods
 	if w.agent != nil {
@@ -235,7 +230,6 @@ func (w *world) set(pods ...*v1.Pod) {
 	}
 }
 
-// requireNothingLeft looks for traces of pods.
 func (w *world) requireNothingLeft() {
 	w.t.Helper()
 	require.Empty(w.t, w.Containers(), "containers")
@@ -252,10 +246,10 @@ func (w *world) requireNothingLeft() {
 	require.Empty(w.t, w.agent.observer.changing, "hints held back")
 }
 
-// newPod is a pod, asking a probe that is executed each second and counts after so many failures.
+// newPod returns a pod; asking returns an exec probe with a period of 1 s and a failure threshold.
 var newPod, asking = testagent.Pod, testagent.ExecProbe
 
-// crash is kill -9 as far as the runtime can tell.
+// crash is kill -9 from the runtime's point of view.
 func (w *world) crash() {
 	w.stop()
 	w.calls.Intercept(nil)
@@ -270,7 +264,7 @@ func (w *world) container(uid types.UID, name string) v1.ContainerStatus {
 	return testagent.Container(w.t, w.agent.statuses.Get(uid), name)
 }
 
-// counting counts how often the program was started.
+// counting counts the starts of a program.
 func counting(n *atomic.Int32, program fake.Program) fake.Resolver {
 	return fake.Always(func(ctx context.Context, p *fake.Process) int {
 		n.Add(1)
