@@ -18,7 +18,7 @@ import (
 	"github.com/podwright/podwright/internal/fields"
 )
 
-// Runtime is what a Collector asks. Every cri.RuntimeService is one.
+// Runtime is the part of cri.RuntimeService that a Collector uses.
 type Runtime interface {
 	ListPodSandbox(ctx context.Context, filter *runtimeapi.PodSandboxFilter) ([]*runtimeapi.PodSandbox, error)
 	ListContainers(ctx context.Context, filter *runtimeapi.ContainerFilter) ([]*runtimeapi.Container, error)
@@ -29,34 +29,34 @@ type Runtime interface {
 // CollectorConfig configures a Collector. Runtime is required.
 type CollectorConfig struct {
 	Runtime Runtime
-	// Reader reads cgroups; nil leaves everything to the runtime.
+	// Reader reads cgroups. Optional: without it all figures come from the runtime.
 	Reader *Reader
-	// PodCgroups are the paths of the cgroups that pods have of their own, in which those of
-	// their containers are (cgroup_parent), by the pods' UIDs. Required with Reader.
+	// PodCgroups returns the paths of the pods' cgroups by pod UID. The cgroups of a pod's
+	// containers are below its own (cgroup_parent). Required with Reader.
 	PodCgroups func() map[string]string
-	// Proc is the machine's /proc, for the networks of pods; nil leaves these to the runtime.
-	// It must be one that can read links, as os.DirFS can.
+	// Proc is the machine's /proc, for the networks of pods. It must support links, as os.DirFS
+	// does. Optional: without it network figures come from the runtime.
 	Proc fs.FS
 }
 
-// Collector collects what pods use when it is asked. Use NewCollector. It is safe for
+// Collector measures the resource usage of pods on demand. Use NewCollector. It is safe for
 // concurrent use.
 type Collector struct {
 	cfg CollectorConfig
 
 	mu    sync.Mutex
 	rates Rates
-	names map[string]string // of the cgroups of containers and sandboxes, by ID: they stay the same
+	names map[string]string // of the cgroups of containers and sandboxes, by ID; they never change
 
-	asking  chan struct{} // held while the runtime is asked for storage
+	asking  chan struct{} // locks storage and its time
 	storage []*runtimeapi.ContainerStats
 	asked   time.Time
 }
 
-// storageAge is the largest age of usage of file systems. containerd measures at this period.
+// storageAge is the greatest age of filesystem usage. containerd measures at this period.
 const storageAge = 10 * time.Second
 
-// NewCollector checks the configuration.
+// NewCollector checks the configuration and returns a Collector.
 func NewCollector(cfg CollectorConfig) (*Collector, error) {
 	f := fields.Of("stats: CollectorConfig")
 	f.Required("Runtime", cfg.Runtime)
@@ -69,21 +69,22 @@ func NewCollector(cfg CollectorConfig) (*Collector, error) {
 	return &Collector{cfg: cfg, names: map[string]string{}, asking: make(chan struct{}, 1)}, nil
 }
 
-// Wanted is what is wanted besides the use of processors and memory.
+// Wanted selects figures besides CPU and memory.
 type Wanted struct {
-	// Storage are the layers that containers write to.
+	// Storage selects the writable layers of containers.
 	Storage bool
-	// Network are the networks of pods.
+	// Network selects the networks of pods.
 	Network bool
-	// Details are those of cgroups.
+	// Details selects the details of cgroups.
 	Details bool
 }
 
-// Collect collects what the pods use that run. The error is that of the lists without which
-// nothing is known; what else the runtime refuses is left out, and told in unread.
+// Collect returns the resource usage of all running pods. It fails if the runtime cannot list
+// sandboxes or containers. Figures of other failed calls and reads are missing; unread has the
+// errors.
 //
-// A pod whose cgroup is known is read there, with its containers. Only for the others, and
-// for storage, is the runtime asked, which reads the same files by a process per container.
+// A pod with a cgroup and its containers are read from the cgroups. The runtime measures only the
+// remaining pods, and storage, because it uses a process per container to read the same files.
 func (c *Collector) Collect(ctx context.Context, w Wanted) (pods []Pod, unread []error, err error) {
 	sandboxes, err := c.cfg.Runtime.ListPodSandbox(ctx, nil)
 	if err != nil {
@@ -109,7 +110,7 @@ func (c *Collector) Collect(ctx context.Context, w Wanted) (pods []Pod, unread [
 	return pods, append(unread, errs...), nil
 }
 
-// wants is what only the runtime can tell.
+// wants selects figures that only the runtime has.
 type wants struct{ containers, pods, storage bool }
 
 func (a *wants) add(p *Pod) {
@@ -119,7 +120,7 @@ func (a *wants) add(p *Pod) {
 	}
 }
 
-// ask asks the runtime. What it does not have at all is no error.
+// ask requests the figures from the runtime. An unimplemented call is no error.
 func (c *Collector) ask(ctx context.Context, a wants) (containers []*runtimeapi.ContainerStats, pods []*runtimeapi.PodSandboxStats, errs []error) {
 	note := func(err error) {
 		if err != nil && !cri.IsUnimplemented(err) {
@@ -143,8 +144,8 @@ func (c *Collector) ask(ctx context.Context, a wants) (containers []*runtimeapi.
 	return containers, pods, errs
 }
 
-// writable is what the runtime says of storage, not older than configured. Processors and
-// memory are left out of it: they would be old.
+// writable returns the runtime's storage figures, at most storageAge old. It clears CPU and memory,
+// which may be too old.
 func (c *Collector) writable(ctx context.Context) ([]*runtimeapi.ContainerStats, error) {
 	select {
 	case c.asking <- struct{}{}:
@@ -167,9 +168,8 @@ func (c *Collector) writable(ctx context.Context) ([]*runtimeapi.ContainerStats,
 	return c.storage, nil
 }
 
-// read reads a pod's cgroups. What is not there, or ends meanwhile, is left out. A cgroup
-// in which none of the pod's containers is, is not what the pod uses: it was started
-// without one.
+// read reads a pod's cgroups. It skips cgroups that are missing or end meanwhile. It ignores a pod
+// cgroup without any container of the pod: the pod was started outside of it.
 func (c *Collector) read(p *Pod, cgroup string, w Wanted) (unread []error) {
 	if cgroup == "" {
 		return nil
@@ -201,9 +201,8 @@ func (c *Collector) read(p *Pod, cgroup string, w Wanted) (unread []error) {
 	return slices.Concat(unread, p.Usage.Unread, c.readSandbox(p, names[p.Sandbox], w))
 }
 
-// find tells what the cgroups of a pod's sandbox and containers are called, by their IDs.
-// The pod's own is listed only while one of them is not known, which takes as long as to read
-// four files.
+// find returns the names of the cgroups of a pod's sandbox and containers, by ID. It lists the
+// pod's cgroup only to find a new name, because a listing takes as long as reading four files.
 func (c *Collector) find(p *Pod, cgroup string) (map[string]string, error) {
 	ids := []string{p.Sandbox}
 	for i := range p.Containers {
@@ -243,7 +242,7 @@ func (c *Collector) readSandbox(p *Pod, name string, w Wanted) []error {
 	return notGone(err)
 }
 
-// notGone is an error, unless it is that of something that has ended.
+// notGone returns err, or nil if err means that the object has ended.
 func notGone(err error) []error {
 	if err == nil || errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENODEV) || errors.Is(err, syscall.ESRCH) {
 		return nil
@@ -263,8 +262,8 @@ func (c *Collector) cgroup(cgroup string, w Wanted) (Usage, *Details, error) {
 	return d.Usage, &d, nil
 }
 
-// cgroupOf is the one of a container among those of its pod: runtimes call them by its ID,
-// some with their own name before and, of systemd, ".scope" behind it.
+// cgroupOf returns the name of a container's cgroup. Runtimes use the container's ID, some with
+// their own name as a prefix, and with systemd the suffix ".scope".
 func cgroupOf(names []string, id string) string {
 	for _, name := range names {
 		bare := strings.TrimSuffix(name, ".scope")
@@ -275,9 +274,8 @@ func cgroupOf(names []string, id string) string {
 	return ""
 }
 
-// network is what a process of the sandbox sees, or nil if that is the machine's. The
-// sandbox's process lives as long as the pod's network. A runtime without one has no other
-// in its place: then of any container of the pod.
+// network returns the pod's network, or nil if it is the machine's. It reads it through the
+// sandbox's process, which lives as long as the network, or else through a container's process.
 func (c *Collector) network(p *Pod) (*Network, error) {
 	if c.cfg.Proc == nil {
 		return nil, nil
@@ -304,7 +302,7 @@ func (c *Collector) network(p *Pod) (*Network, error) {
 	return nil, nil
 }
 
-// rate computes the rates of all pods, and forgets those that are gone.
+// rate computes the rates of all pods, and drops the state of removed ones.
 func (c *Collector) rate(pods []Pod) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

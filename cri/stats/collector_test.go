@@ -23,7 +23,7 @@ import (
 	"github.com/podwright/podwright/cri/stats"
 )
 
-// scene is a runtime with calls that are counted, and refused.
+// scene is a runtime that counts and refuses calls.
 type scene struct {
 	*fake.Runtime
 	t testing.TB
@@ -47,7 +47,7 @@ func newScene(t testing.TB) *scene {
 	return s
 }
 
-// pod starts a pod with containers and returns the IDs, that of the sandbox first.
+// pod starts a pod with containers and returns the IDs, the sandbox first.
 func (s *scene) pod(name string, containers ...string) (ids []string) {
 	config := &runtimeapi.PodSandboxConfig{Metadata: &runtimeapi.PodSandboxMetadata{Name: name, Namespace: "ns", Uid: "uid-" + name}, Linux: &runtimeapi.LinuxPodSandboxConfig{}}
 	sandbox, err := s.RunPodSandbox(s.t.Context(), config, "")
@@ -76,10 +76,9 @@ func (s *scene) collector(change func(*stats.CollectorConfig)) *stats.Collector 
 	return c
 }
 
-// plain returns a collector without cgroups.
 func (s *scene) plain() *stats.Collector { return s.collector(func(*stats.CollectorConfig) {}) }
 
-// onCgroups fills in what a collector needs to read the cgroups of pods, by UID.
+// onCgroups configures a collector for the pods' cgroups, by UID.
 func onCgroups(t testing.TB, cfg *stats.CollectorConfig, files fs.FS, pods map[string]string) {
 	cfg.Reader, cfg.PodCgroups = v2(t, files), func() map[string]string { return pods }
 }
@@ -91,8 +90,8 @@ func collect(t testing.TB, c *stats.Collector, w stats.Wanted) []stats.Pod {
 	return pods
 }
 
-// cgroups is a hierarchy of version 2 with the cgroups of a pod, a process in each: memory
-// and the CPU time, in microseconds, are those given.
+// cgroups makes version 2 cgroups of a pod, with a process in each. usage has the memory and the
+// CPU time, in microseconds.
 func cgroups(files fstest.MapFS, pod string, usage map[string][2]string) {
 	put := func(name, text string) { files[strings.TrimPrefix(name, "/")] = &fstest.MapFile{Data: []byte(text)} }
 	for name, of := range usage {
@@ -126,7 +125,7 @@ func TestConfig(t *testing.T) {
 	require.ErrorContains(t, err, "CollectorConfig.PodCgroups is required")
 }
 
-// Without cgroups all is the runtime's word.
+// Without cgroups all figures come from the runtime.
 func TestFromTheRuntime(t *testing.T) {
 	s := newScene(t)
 	ids := s.pod("a", "x", "y")
@@ -143,14 +142,14 @@ func TestFromTheRuntime(t *testing.T) {
 	require.EqualValues(t, 16<<10, *p.Containers[0].Writable.Used)
 	require.Equal(t, "eth0", p.Network.Find().Name)
 
-	// A runtime without statistics of pods: a pod is the sum of its containers.
+	// If the runtime has no pod statistics, a pod is the sum of its containers.
 	s.refuse["ListPodSandboxStats"] = status.Error(codes.Unimplemented, "no")
 	p = collect(t, s.plain(), stats.Wanted{Storage: true})[0]
 	require.EqualValues(t, 16<<20, *p.Usage.Memory.WorkingSet)
 	require.NotNil(t, p.Usage.CPU.Total)
 	require.Nil(t, p.Network)
 
-	// One that fails says so, and the rest is known.
+	// A failed call is reported, and the remaining figures are present.
 	s.refuse["ListContainerStats"] = errors.New("broken")
 	for range 2 {
 		pods, unread, err := s.plain().Collect(t.Context(), stats.Wanted{})
@@ -167,7 +166,7 @@ func TestFromTheRuntime(t *testing.T) {
 	}
 }
 
-// Of a pod with a cgroup the runtime is asked for storage alone, and not often.
+// For a pod with a cgroup the runtime is only used for storage, at a limited rate.
 func TestFromCgroups(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newScene(t)
@@ -213,8 +212,8 @@ func TestFromCgroups(t *testing.T) {
 	})
 }
 
-// A pod on the machine's network has none of its own, and one whose process ends meanwhile
-// has none that is known.
+// A pod on the machine's network has no network of its own. If the pod's process ends meanwhile,
+// the network is unavailable.
 func TestNetworks(t *testing.T) {
 	s := newScene(t)
 	ids := s.pod("a", "x")
@@ -244,7 +243,7 @@ func TestNetworks(t *testing.T) {
 	require.NotNil(t, network(proc("net:[2]")), "of a sandbox without a cgroup, too, and not of the machine")
 }
 
-// podsAlone tells of pods without their containers.
+// podsAlone lists pod statistics without containers.
 type podsAlone struct{ *scene }
 
 func (r podsAlone) ListPodSandboxStats(ctx context.Context, filter *runtimeapi.PodSandboxStatsFilter) ([]*runtimeapi.PodSandboxStats, error) {
@@ -255,16 +254,16 @@ func (r podsAlone) ListPodSandboxStats(ctx context.Context, filter *runtimeapi.P
 	return list, err
 }
 
-// What has no cgroup, or runs elsewhere than in it, uses what its runtime says, not nothing.
-// What cannot be read is named.
+// Containers without a cgroup, or outside of it, get the runtime's figures. Unreadable files are
+// reported.
 func TestCgroupsAndRuntime(t *testing.T) {
-	const both, one = 16 << 20, 8 << 20 // by the runtime
+	const both, one = 16 << 20, 8 << 20 // from the runtime
 	for _, test := range []struct {
 		name    string
 		memory  map[string]string // of the cgroups of the pod, its sandbox and its containers
 		pod     uint64
 		want    [2]uint64 // of its containers
-		details [3]bool   // are known of the pod and its containers
+		details [3]bool   // whether the pod and its containers have details
 		unread  string
 	}{
 		{"no cgroup", nil, both, [2]uint64{one, one}, [3]bool{}, ""},
@@ -275,7 +274,7 @@ func TestCgroupsAndRuntime(t *testing.T) {
 		{"one ended after it was listed", map[string]string{"pod": "50", "x": "", "y": "40"}, 50, [2]uint64{one, 40}, [3]bool{true, false, true}, ""},
 		{"half written", map[string]string{"pod": "50", "x": "half 1"}, 50, [2]uint64{one, one}, [3]bool{true, true, false}, "/memory.current"},
 	} {
-		for _, alone := range []bool{false, test.pod == 50} { // then containers are asked for by themselves
+		for _, alone := range []bool{false, test.pod == 50} { // true lists containers separately
 			s := newScene(t)
 			s.pod("without", "z")
 			ids, files := s.pod("a", "x", "y"), fstest.MapFS{}
@@ -362,7 +361,7 @@ func TestRunning(t *testing.T) {
 	require.Equal(t, want, got)
 }
 
-// Many may ask at a time: the runtime is asked for storage once.
+// Concurrent collections cause a single storage call.
 func TestManyAtATime(t *testing.T) {
 	s := newScene(t)
 	for _, name := range []string{"b", "c"} {
@@ -385,7 +384,7 @@ func TestManyAtATime(t *testing.T) {
 	require.Error(t, err)
 }
 
-// inCgroup starts a pod whose container is in the pod's cgroup, and collects there.
+// inCgroup starts a pod with its container in the pod's cgroup, and returns a collector for it.
 func (s *scene) inCgroup(change func(*stats.CollectorConfig)) *stats.Collector {
 	ids, files := s.pod("a", "x"), fstest.MapFS{}
 	cgroups(files, "/p", map[string][2]string{"": {"6", "3"}, "/" + ids[0]: {"1", "1"}, "/" + ids[1]: {"2", "1"}})
@@ -395,7 +394,7 @@ func (s *scene) inCgroup(change func(*stats.CollectorConfig)) *stats.Collector {
 	})
 }
 
-// A runtime that fails to tell of storage is named; one that never tells is not.
+// A failed storage call is reported; an unimplemented one is not.
 func TestStorageIsRefused(t *testing.T) {
 	for _, test := range []struct {
 		err  error
@@ -418,7 +417,7 @@ func TestStorageIsRefused(t *testing.T) {
 	}
 }
 
-// A process that ends while its network is read is no error; everything else is told.
+// A process that ends while its network is read is no error; other failures are reported.
 func TestProcessHasEnded(t *testing.T) {
 	for _, name := range []string{"7/ns/net", "self/ns/net", "7/net/dev"} {
 		for err, told := range map[error]bool{fs.ErrNotExist: false, syscall.ENODEV: false, syscall.ESRCH: false, syscall.EACCES: true} {

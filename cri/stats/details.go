@@ -7,67 +7,66 @@ import (
 	"time"
 )
 
-// Details is what else the kernel counts of a cgroup and all below it, and what the cgroup
-// was given. A figure that is nil is not known.
+// Details adds further counters and the limits of a cgroup to its Usage. Counters include the
+// cgroups below. A nil figure is unavailable.
 type Details struct {
 	Usage
 	// User and System are parts of CPU.Total.
 	User, System *time.Duration
 	Throttling   Throttling
 	Given        Given
-	// Cache and Mapped are of files, Kernel is the kernel's own; all in bytes. MaxUsage is
-	// the most that was used at a time.
+	// Cache and Mapped are file memory, Kernel is kernel memory, MaxUsage is the peak of the usage.
+	// In bytes.
 	Cache, Mapped, Kernel, MaxUsage *uint64
-	// ActiveFile and InactiveFile are the parts of Cache that were used lately, and not.
+	// ActiveFile and InactiveFile are the parts of Cache that were and were not used lately.
 	ActiveFile, InactiveFile *uint64
-	// Failures is how often memory would have passed its limit, OOMKills how many processes
-	// were killed for it.
+	// Failures counts allocations that would exceed the memory limit. OOMKills counts processes
+	// killed for lack of memory.
 	Failures, OOMKills *uint64
-	// Own are the page faults of the cgroup without those below it. Cgroup v2 does not tell
-	// them apart.
+	// Own are the page faults of the cgroup without the cgroups below. Cgroup v2 does not have
+	// them.
 	Own struct{ PageFaults, MajorPageFaults *uint64 }
-	// Devices are what was read and written, by block device; nil if that is not known.
+	// Devices are reads and writes by block device. nil is unavailable.
 	Devices []Device
 }
 
-// Throttling is how a cgroup has met its CPU quota. Of cgroup v1 it is not known without one:
-// the kernel counts nothing then.
+// Throttling counts the effects of a CPU quota. Cgroup v1 does not count without a quota.
 type Throttling struct {
-	// Periods have elapsed, of which the cgroup was Throttled in some, and has used more
-	// than its share in Bursts.
+	// Periods counts elapsed periods, Throttled the periods with throttling, Bursts the periods
+	// with more usage than the quota.
 	Periods, Throttled, Bursts *uint64
-	// ThrottledFor and BurstFor are the times of that.
+	// ThrottledFor and BurstFor are the total durations.
 	ThrottledFor, BurstFor *time.Duration
 }
 
-// Given is what a cgroup was given: limits and weights of its own.
+// Given has the limits and weights of a cgroup itself.
 type Given struct {
-	// Shares are in the words of cgroup v1.
+	// Shares are CPU shares as in cgroup v1.
 	Shares *uint64
-	// Quota is CPU time in each Period; nil also if it has none.
+	// Quota is the CPU time in each Period. A nil Quota is unavailable or unlimited.
 	Quota, Period *time.Duration
-	// Memory, MemoryAndSwap and Reservation are bytes, nil also without any. Cgroup v2
-	// limits swap alone.
+	// Memory, MemoryAndSwap and Reservation are in bytes; nil is unavailable or unlimited. Cgroup
+	// v2 limits swap separately.
 	Memory, MemoryAndSwap, Reservation *uint64
-	// Processes is how many processes and threads it may have; nil also without a limit.
+	// Processes is the limit of processes and threads; nil is unavailable or unlimited.
 	Processes *uint64
 }
 
-// Device is a block device as a cgroup has used it.
+// Device is a cgroup's use of a block device.
 type Device struct {
 	Major, Minor int
 	// Bytes and Operations are counted since the cgroup was made.
 	Bytes, Operations struct{ Read, Written uint64 }
 }
 
-// Details reads what Read reads and the rest. It costs twice as much.
+// Details returns the usage that Read returns and the details. It costs twice as much as Read.
 func (r *Reader) Details(cgroup string) (Details, error) {
 	var d Details
 	err := r.read(cgroup, &d.Usage, &d)
 	return d, err
 }
 
-// detailsV1 takes what was read already: memory.stat, and the limit of memory and swap.
+// detailsV1 uses the parsed memory.stat and the limit of memory and swap.
 func detailsV1(f *files, in func(controller, name string) string, memory table, both *uint64, d *Details) {
 	times := f.table(in("cpuacct", "cpuacct.stat"))
 	d.User, d.System = duration(entry(times, "user"), time.Second/ticks), duration(entry(times, "system"), time.Second/ticks)
@@ -115,7 +114,7 @@ func throttling(stat table, throttled, burst string, unit time.Duration) Throttl
 	}
 }
 
-// quotaV2 reads "max 100000" or "50000 100000".
+// quotaV2 parses "max 100000" or "50000 100000".
 func (f *files) quotaV2(name string, g *Given) {
 	text, ok := f.text(name)
 	if !ok {
@@ -132,7 +131,7 @@ func (f *files) quotaV2(name string, g *Given) {
 	}
 }
 
-// devices are gathered line by line; what is half written makes all of them unknown.
+// devices collects lines of device counters. One malformed line makes all of them unavailable.
 type devices struct {
 	list  []Device
 	index map[[2]int]int
@@ -157,8 +156,8 @@ func (d *devices) at(number string) *Device {
 	return &d.list[i]
 }
 
-// blkio reads lines such as "8:0 Read 4096", the last of which is "Total 4096". Where no byte
-// has passed the operations are not read: most cgroups use no device.
+// blkio parses lines such as "8:0 Read 4096", with "Total 4096" last. Without bytes it does not
+// read the operations file: most cgroups use no device.
 func (f *files) blkio(bytes, operations string) []Device {
 	var all devices
 	for _, name := range []string{bytes, operations} {
@@ -198,8 +197,8 @@ func (f *files) blkio(bytes, operations string) []Device {
 	return known(all.list)
 }
 
-// ioStat reads lines such as "8:0 rbytes=4096 wbytes=0 rios=1 wios=0 dbytes=0 dios=0". A
-// device that was not used may have a line without values.
+// ioStat parses lines such as "8:0 rbytes=4096 wbytes=0 rios=1 wios=0 dbytes=0 dios=0". The line of
+// an unused device may have no values.
 func (f *files) ioStat(name string) []Device {
 	text, ok := f.text(name)
 	if !ok {
@@ -232,7 +231,7 @@ func (f *files) ioStat(name string) []Device {
 	return known(all.list)
 }
 
-// known tells none from not known.
+// known returns an empty slice for nil, because nil means unavailable.
 func known(list []Device) []Device {
 	if list == nil {
 		return []Device{}

@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// tree is a file system of files with their content.
+// tree returns a file system with the given files.
 func tree(files map[string]string) fstest.MapFS {
 	out := fstest.MapFS{}
 	for name, text := range files {
@@ -75,7 +75,7 @@ func TestDetails(t *testing.T) {
 	require.NotNil(t, recorded.ActiveFile)
 }
 
-// Without a limit of memory there is none of memory and swap.
+// Without a memory limit there is no limit of memory and swap.
 func TestSwapWithoutLimitOfMemory(t *testing.T) {
 	files := tree(detailsOfV2)
 	files["a/memory.max"], files["a/memory.swap.max"] = &fstest.MapFile{Data: []byte("max")}, &fstest.MapFile{Data: []byte("500")}
@@ -85,14 +85,14 @@ func TestSwapWithoutLimitOfMemory(t *testing.T) {
 	require.EqualValues(t, 500, *d.Swap.Limit)
 }
 
-// What is half written is unknown, and named.
+// Figures of malformed files are nil, and the files are reported.
 func TestUnknownDetails(t *testing.T) {
 	for _, test := range []struct {
 		version     Version
 		file, text  string
 		unread      string
 		isUnknown   func(Details) bool
-		alsoWithout bool // it is unknown too, and not named, if there is no such file
+		alsoWithout bool // also nil, but not reported, if the file is missing
 	}{
 		{V1, "blkio/a/blkio.throttle.io_service_bytes_recursive", "8:0 Read", "no device with a number", func(d Details) bool { return d.Devices == nil }, true},
 		{V1, "blkio/a/blkio.throttle.io_service_bytes_recursive", "8:0 Read x", "no device with a number", func(d Details) bool { return d.Devices == nil }, true},

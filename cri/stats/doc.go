@@ -1,48 +1,48 @@
-// Package stats tells what pods use: from the files of their cgroups, and from their
-// runtime where they have none, without cAdvisor.
+// Package stats measures the resource usage of pods without cAdvisor: from the files of their
+// cgroups, or from their runtime.
 //
-// A [Collector] does both for all pods of a runtime, when it is asked to:
+// A [Collector] measures all pods of a runtime:
 //
 //	c, err := stats.NewCollector(stats.CollectorConfig{Runtime: runtime})
 //	pods, unread, err := c.Collect(ctx, stats.Wanted{Storage: true})
 //
-// Given a Reader and the pods' cgroups, it reads those instead: runtimes read the same files,
-// by a process for each container. Then they are asked for lists, and for storage every ten
-// seconds at most. [Running] and [Merge] are its pure parts. It never asks for
-// ListPodSandboxMetrics, which ends containerd 2.2.1 on cgroup v1.
+// With a Reader and the pods' cgroups it reads the cgroups itself, because runtimes read the same
+// files with one process per container. It then uses the runtime only for lists, and for storage
+// every ten seconds at most. [Running] and [Merge] are its pure parts. It never calls
+// ListPodSandboxMetrics, which crashes containerd 2.2.1 on cgroup v1.
 //
-// A [Reader] looks at one mounted hierarchy, of cgroup v1 or v2, as an fs.FS, so that a
-// recorded tree is as good as the kernel's:
+// A [Reader] reads one mounted hierarchy, of cgroup v1 or v2, as an fs.FS, so that tests can use
+// recorded trees:
 //
 //	r, err := stats.New(stats.Config{FS: os.DirFS("/sys/fs/cgroup"), Version: stats.V2})
 //	...
 //	usage, err := r.Read("/kubepods/burstable/pod1f2e")
 //
-// # Unknown is not zero
+// # Unknown figures
 //
-// Every figure is a pointer. nil means that it is not known: the controller is not
-// enabled, the kernel does not have the file, or what stands in it is no number. One file
-// that cannot be read costs the others nothing; Usage.Unread names it. A cgroup that is
-// gone is an error, fs.ErrNotExist.
+// Every figure is a pointer. A nil figure is unavailable: the controller is disabled, the kernel
+// lacks the file, or the file has no number. An unreadable file does not affect other figures;
+// Usage.Unread names it. Reading a removed cgroup returns an error that wraps fs.ErrNotExist.
 //
 // # Rates
 //
-// Counters of CPU time say nothing by themselves. [Rate] takes two readings of one
-// cgroup; it does not know the answer where a counter has run backwards, as it does when
-// a cgroup was made anew, or no time has passed.
+// [Rate] computes a CPU rate from two readings of one cgroup. It returns nil if the counter ran
+// backwards, as in a cgroup that was made anew, or if no time passed.
 //
 // # Memory
 //
-// The working set is what is used less the pages of files that were not used lately:
-// those the kernel takes away first. It is what evictions go by.
+// The working set is the usage without file pages that were not used lately; the kernel reclaims
+// those first. Evictions compare the working set.
+//
+// # Concurrency
+//
+// A Collector and a Reader are safe for concurrent use. No goroutine runs between two readings.
 //
 // # Cost
 //
-// Nearly all of it is the kernel's: 20 files of each cgroup with details, 8 without. [Host]
-// keeps the folders of cgroups open that it reads, up to five of each with cgroup v1, which
-// saves a third; it never takes more than a quarter of the descriptors that the process may
-// have. Nothing runs between two readings.
+// Most of the cost is in the kernel: 20 files per cgroup with details, 8 without. [Host] keeps the
+// folders of cgroups open, up to five per cgroup with cgroup v1, which saves a third of the cost.
+// It uses at most a quarter of the process's descriptors.
 //
-// Examples that run: Example in example_test.go, and ExampleCollector in
-// example_collector_test.go.
+// Example in example_test.go and ExampleCollector in example_collector_test.go run.
 package stats

@@ -11,7 +11,7 @@ import (
 	"github.com/podwright/podwright/cri/stats"
 )
 
-// What the pods of a runtime use, by the runtime's word.
+// ExampleCollector prints the usage of pods as measured by the runtime.
 func ExampleCollector() {
 	ctx := context.Background()
 	runtime := must(fake.New(fake.Config{AnyImage: true})) // or a cri.RuntimeClient

@@ -7,7 +7,7 @@ import (
 	"github.com/podwright/podwright/cri/stats"
 )
 
-// What a pod uses, from a tree that was recorded.
+// Example prints the usage of a pod from a recorded tree.
 func Example() {
 	r := must(stats.New(stats.Config{FS: os.DirFS("testdata/v1"), Version: stats.V1}))
 	u := must(r.Read("/podrec/pod1"))

@@ -11,39 +11,38 @@ import (
 	"time"
 )
 
-// unlimitedV1 is what cgroup v1 shows as the limit of memory where there is none, rounded
-// down to pages of any size.
+// unlimitedV1 is the smallest value that cgroup v1 shows for an unlimited memory limit: it rounds
+// down to the page size.
 const unlimitedV1 = math.MaxInt64 &^ (1<<20 - 1)
 
-// files reads small files of the kernel, and notes what was not as it should be.
+// files reads small kernel files and collects errors.
 type files struct {
 	fs     fs.FS
-	found  bool // one was there
+	found  bool // at least one file existed
 	unread []error
 	open   []openFolder
 }
 
-// openFolder is a folder of which several files are read.
 type openFolder struct {
 	prefix string
 	folder folder
 }
 
-// folders is a file system that reads files with less effort if it knows their folder.
+// folders is the optional interface of a file system that reads files of one folder faster.
 type folders interface {
-	// openFolder is nil if there is no use in it.
+	// openFolder returns nil if it has no advantage for the folder.
 	openFolder(name string) folder
 }
 
-// folder is one of them. close tells whether none of its files was there, so that it may be
-// one that was removed.
+// folder reads files of one folder. close reports whether no file existed, so that the folder may
+// have been removed.
 type folder interface {
 	read(name string) ([]byte, error)
 	close() (stale bool)
 }
 
-// enter opens a folder, with a slash in the end, whose files are to be read, if the file
-// system has use for that. leave closes all, and tells whether any may have been removed.
+// enter opens a folder, given with a trailing slash, if the file system supports it. leave closes
+// all of them, and reports whether one may have been removed.
 func (f *files) enter(prefix string) {
 	if in, ok := f.fs.(folders); ok {
 		if opened := in.openFolder(strings.TrimSuffix(prefix, "/")); opened != nil {
@@ -72,14 +71,14 @@ func (f *files) read(name string) ([]byte, error) {
 	return fs.ReadFile(f.fs, name)
 }
 
-// text is what a file has; false if it is not there or cannot be read.
+// text returns a file's content, and false if it is missing or unreadable.
 func (f *files) text(name string) (string, bool) {
 	content, err := f.read(name)
 	switch {
 	case err == nil:
 		f.found = true
 		return strings.TrimSpace(string(content)), true
-	case !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, syscall.ENODEV): // the cgroup goes meanwhile
+	case !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, syscall.ENODEV): // ENODEV: the cgroup was removed meanwhile
 		f.note(err)
 	}
 	return "", false
@@ -87,7 +86,7 @@ func (f *files) text(name string) (string, bool) {
 
 func (f *files) note(err error) { f.unread = append(f.unread, fmt.Errorf("stats: %w", err)) }
 
-// number is the number that a file has; nil if there is none.
+// number returns the number in a file, or nil.
 func (f *files) number(name string) *uint64 {
 	text, ok := f.text(name)
 	if !ok {
@@ -105,7 +104,7 @@ func (f *files) parse(name, text string) *uint64 {
 	return &n
 }
 
-// limit is a number, or nil for "max", and for what cgroup v1 shows instead.
+// limit returns the number in a file, or nil for "max" and the unlimited value of cgroup v1.
 func (f *files) limit(name string) *uint64 {
 	text, ok := f.text(name)
 	if !ok || text == "max" {
@@ -118,8 +117,8 @@ func (f *files) limit(name string) *uint64 {
 	return n
 }
 
-// table are the lines of a file that are a word and a number. Some have fifty, of which a
-// few are wanted.
+// table has the lines of a file that are a word and a number. It is a slice, because only a few of
+// up to fifty lines are needed.
 type table []tableLine
 
 type tableLine struct {
@@ -127,7 +126,7 @@ type tableLine struct {
 	value uint64
 }
 
-// table reads one. Lines that are something else are noted.
+// table reads a file and records malformed lines as errors.
 func (f *files) table(name string) table {
 	text, ok := f.text(name)
 	if !ok {
@@ -150,9 +149,8 @@ func (f *files) table(name string) table {
 	return out
 }
 
-// pressure reads a pressure file. A kernel without it, or one that has it switched off
-// (reading it is EOPNOTSUPP), has none. Its second line may be missing: older kernels do
-// not know it of CPUs.
+// pressure reads a pressure file. It returns nil if the kernel lacks it or has disabled it (reading
+// fails with EOPNOTSUPP). Older kernels omit the second line for CPUs.
 func (f *files) pressure(name string) *Pressure {
 	content, err := f.read(name)
 	if err != nil {
@@ -180,8 +178,7 @@ func (f *files) pressure(name string) *Pressure {
 	return &out
 }
 
-// parseStall reads "avg10=0.00 avg60=0.00 avg300=0.00 total=9589", the total being in
-// microseconds.
+// parseStall parses "avg10=0.00 avg60=0.00 avg300=0.00 total=9589". The total is in microseconds.
 func parseStall(text string) (Stall, bool) {
 	var s Stall
 	fields := strings.Fields(text)
@@ -207,7 +204,7 @@ func parseStall(text string) (Stall, bool) {
 	return s, true
 }
 
-// entry is a value of a table; nil if it has none.
+// entry returns a value of a table, or nil.
 func entry(t table, name string) *uint64 {
 	for i := range t {
 		if t[i].name == name {
@@ -217,7 +214,7 @@ func entry(t table, name string) *uint64 {
 	return nil
 }
 
-// duration is a counter of units; nil if it is not known, or larger than time is.
+// duration converts a counter of units; it returns nil for nil and on overflow.
 func duration(n *uint64, unit time.Duration) *time.Duration {
 	if n == nil || *n > uint64(math.MaxInt64/unit) {
 		return nil
@@ -225,7 +222,7 @@ func duration(n *uint64, unit time.Duration) *time.Duration {
 	return new(time.Duration(*n) * unit)
 }
 
-// workingSet is usage without inactive pages of files, if both are known.
+// workingSet returns the usage without inactive file pages, or nil if either is unavailable.
 func workingSet(usage, inactiveFile *uint64) *uint64 {
 	if usage == nil || inactiveFile == nil {
 		return nil

@@ -10,9 +10,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Host is a folder of this machine, such as "/sys/fs/cgroup" or "/proc": an os.DirFS that
-// reads the kernel's files with the fewest system calls, since a node with a hundred pods
-// has thousands of them to read at each scrape. The folders of cgroups that are read again
+// Host returns a folder of this machine, such as "/sys/fs/cgroup" or "/proc": an os.DirFS that
+// reads kernel files with few system calls, because a node with a hundred pods reads thousands of
+// files per scrape. It keeps the folders of cgroups open; see kept.
 // and again stay open; see kept.
 func Host(dir string) fs.FS { return host{os.DirFS(dir).(hostFS), dir, newKept()} }
 
@@ -30,7 +30,6 @@ type host struct {
 
 var _ fs.ReadFileFS = host{}
 
-// ReadFile implements fs.ReadFileFS.
 func (h host) ReadFile(name string) ([]byte, error) {
 	if !fs.ValidPath(name) {
 		return nil, &fs.PathError{Op: "readfile", Path: name, Err: fs.ErrInvalid}
@@ -42,10 +41,10 @@ func (h host) ReadFile(name string) ([]byte, error) {
 	return content, nil
 }
 
-// usual is more than most files have.
+// usual is larger than most kernel files.
 const usual = 2048
 
-// readAll reads a file below a folder.
+// readAll reads a file below an open folder.
 func readAll(folder int, file string) ([]byte, error) {
 	fd, err := again(func() (int, error) { return unix.Openat(folder, file, unix.O_RDONLY|unix.O_CLOEXEC, 0) })
 	if err != nil {
@@ -55,8 +54,8 @@ func readAll(folder int, file string) ([]byte, error) {
 	var small [usual]byte
 	n, err := again(func() (int, error) { return syscall.Read(fd, small[:]) })
 	content := append([]byte(nil), small[:max(n, 0)]...)
-	// The kernel writes such a file at once: what leaves room has all of it. Larger ones are
-	// read to their end.
+	// The kernel returns such a file in one read, so a read that leaves room is complete. Larger
+	// files are read to the end.
 	if err != nil || n < usual/2 {
 		return content, err
 	}
@@ -70,7 +69,7 @@ func readAll(folder int, file string) ([]byte, error) {
 	}
 }
 
-// again repeats a call that was interrupted.
+// again repeats an interrupted call.
 func again(call func() (int, error)) (n int, err error) {
 	for {
 		if n, err = call(); !errors.Is(err, syscall.EINTR) {

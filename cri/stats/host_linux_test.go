@@ -38,14 +38,14 @@ func TestHost(t *testing.T) {
 	require.Equal(t, "large", link)
 }
 
-// The kernel that runs the test is the same in both ways.
+// Host and os.DirFS read the same files of the running kernel.
 func TestHostOfTheKernel(t *testing.T) {
 	for _, name := range []string{"version", "sys/kernel/pid_max", "self/status", "cpuinfo"} {
 		want, err := fs.ReadFile(os.DirFS("/proc"), name)
 		require.NoError(t, err)
 		got, err := fs.ReadFile(Host("/proc"), name)
 		require.NoError(t, err)
-		require.InEpsilon(t, len(want), len(got), 0.05, name) // of many processors, many speeds change
+		require.InEpsilon(t, len(want), len(got), 0.05, name) // the speeds of many processors change
 	}
 	version := V1
 	if _, err := os.Stat("/sys/fs/cgroup/cgroup.controllers"); err == nil {
@@ -68,8 +68,7 @@ func TestHostOfTheKernel(t *testing.T) {
 	require.Empty(t, u.Unread)
 }
 
-// A cgroup is the same read in both ways. Its folders stay open, but for those that were
-// removed, or that nobody reads any more.
+// Host and os.DirFS read the same cgroup. Its folders stay open until they are removed or unused.
 func TestFoldersOfCgroups(t *testing.T) {
 	for version, files := range map[Version]map[string]string{V1: detailsOfV1, V2: detailsOfV2} {
 		root := filepath.Join(t.TempDir(), "root")
@@ -103,7 +102,7 @@ func TestFoldersOfCgroups(t *testing.T) {
 		same()
 		require.NoError(t, os.RemoveAll(root))
 		require.NoError(t, os.CopyFS(root, tree(files)))
-		same() // a folder of the same name, at once
+		same() // a new folder of the same name, at once
 
 		k := fsys.(host).kept
 		k.swept = time.Now().Add(-2 * sweeps)
@@ -121,14 +120,13 @@ func TestFoldersOfCgroups(t *testing.T) {
 		require.ErrorIs(t, err, fs.ErrNotExist)
 		require.Empty(t, k.folders)
 		k.most = 0
-		same() // without
+		same() // without open folders
 		require.Empty(t, k.folders)
 	}
 	_, err := reader(t, Host(t.TempDir()), V2).Read("/")
 	require.ErrorIs(t, err, fs.ErrNotExist)
 }
 
-// descriptors counts the open files at or below a folder.
 func descriptors(t testing.TB, folder string) (n int) {
 	open, err := filepath.Glob("/proc/self/fd/*")
 	require.NoError(t, err)

@@ -7,5 +7,5 @@ import (
 	"os"
 )
 
-// Host is a folder of this machine: an os.DirFS.
+// Host returns a folder of this machine: an os.DirFS.
 func Host(dir string) fs.FS { return os.DirFS(dir) }

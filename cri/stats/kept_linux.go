@@ -9,9 +9,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// kept are folders that stay open from one reading to the next: the kernel looks at each part
-// of a path anew, which takes half of the time that it takes to read a file of a cgroup. They
-// are closed once nobody uses them: those that were not read for two sweeps, and all with the
+// kept keeps folders open between readings. The kernel's path lookup takes half of the time of
+// reading a cgroup file. Folders that were not read for two sweeps are closed, and all with the
 // file system itself. It is safe for concurrent use.
 type kept struct {
 	most int
@@ -21,16 +20,15 @@ type kept struct {
 	swept   time.Time
 }
 
-// keptFolder is closed when nothing refers to it any more, so that nobody reads by a
-// descriptor that has become somebody else's.
+// keptFolder is closed by the garbage collector after its last use, so that no reader uses a
+// descriptor that was reused.
 type keptFolder struct {
 	file *os.File
 	fd   int
 	used time.Time
 }
 
-// mostKept bounds how many descriptors are taken: also by a quarter of what the process may
-// have.
+// mostKept bounds the open descriptors. A quarter of the process's limit also bounds them.
 const mostKept = 4096
 
 func newKept() *kept {
@@ -42,11 +40,11 @@ func newKept() *kept {
 	return k
 }
 
-// sweeps is how often it is looked for folders that nobody has read in between.
+// sweeps is the period of closing unused folders.
 const sweeps = time.Minute
 
-// get is a folder by its path, nil if it cannot be opened or too many are. fresh tells that it
-// was opened just now.
+// get returns the folder of a path. It returns nil if the folder cannot be opened or too many are
+// open. fresh reports whether it was opened now.
 func (k *kept) get(path string) (f *keptFolder, fresh bool) {
 	now := time.Now()
 	k.mu.Lock()
@@ -74,7 +72,7 @@ func (k *kept) get(path string) (f *keptFolder, fresh bool) {
 	return f, fresh
 }
 
-// drop forgets a folder of which nothing could be read: there may be another one of its name.
+// drop forgets a folder without readable files: a new one may have its name.
 func (k *kept) drop(path string, f *keptFolder) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -83,7 +81,7 @@ func (k *kept) drop(path string, f *keptFolder) {
 	}
 }
 
-// hostFolder is one that is read once.
+// hostFolder is the use of a keptFolder for one reading.
 type hostFolder struct {
 	*keptFolder
 	path       string
@@ -91,7 +89,6 @@ type hostFolder struct {
 	fresh, hit bool
 }
 
-// openFolder implements folders.
 func (h host) openFolder(name string) folder {
 	path := h.dir + "/" + name
 	if f, fresh := h.kept.get(path); f != nil {

@@ -10,34 +10,33 @@ import (
 	"github.com/podwright/podwright/internal/fields"
 )
 
-// Machine is what a whole machine has and uses.
+// Machine is the capacity and usage of a whole machine.
 type Machine struct {
-	// Time is when it was read.
+	// Time is the time of the reading.
 	Time time.Time
-	// Memory and Swap are what there is, in bytes.
+	// Memory and Swap are the totals, in bytes.
 	Memory, Swap *uint64
-	// Used is what the machine uses of them; the working set comes from the root cgroup.
+	// Used is the used memory and swap, in bytes. The working set comes from the root cgroup.
 	Used struct{ Memory, Swap *uint64 }
-	// InactiveFile is the part of Used.Memory that are pages of files which were not used
-	// lately, in bytes.
+	// InactiveFile is the part of Used.Memory in file pages that were not used lately, in bytes.
 	InactiveFile *uint64
-	// Pressure is for how long tasks have waited, since the machine was started.
+	// Pressure is the time that tasks waited since the machine started.
 	Pressure struct{ CPU, Memory, IO *Pressure }
-	// Busy is the time on all processors since the machine was started, without what
-	// they were idle or waited for devices.
+	// Busy is the CPU time of all processors since the machine started, without idle and I/O wait.
 	Busy *time.Duration
-	// Processors is how many there are.
+	// Processors is the number of processors.
 	Processors int
-	// Boot is when the machine was started, to the second.
+	// Boot is the start time of the machine, to the second.
 	Boot time.Time
-	// Unread are files that could not be read or understood, by name.
+	// Unread has an error for each unreadable or malformed file, with its name.
 	Unread []error
 }
 
-// ticks of the kernel's clock for programs, in a second.
+// ticks is the kernel's USER_HZ: clock ticks per second.
 const ticks = 100
 
-// ReadMachine reads what a machine has and uses, from its /proc.
+// ReadMachine reads a machine's capacity and usage from its /proc. Missing figures are nil; the
+// error reports only a nil proc.
 func ReadMachine(proc fs.FS) (Machine, error) {
 	if err := fields.Required("stats: proc", proc); err != nil {
 		return Machine{}, err
@@ -55,7 +54,7 @@ func ReadMachine(proc fs.FS) (Machine, error) {
 	return m, nil
 }
 
-// readMeminfo is a table of bytes.
+// readMeminfo returns the sizes of meminfo, in bytes.
 func readMeminfo(f *files) (out table) {
 	text, _ := f.text("meminfo")
 	for line := range strings.Lines(text) {
@@ -89,8 +88,8 @@ func (m *Machine) readStat(f *files) {
 	}
 }
 
-// busy adds up user, nice, system, irq, softirq and steal; idle and iowait stand between
-// them, and guests' time is part of the user's.
+// busy adds user, nice, system, irq, softirq and steal. It skips idle and iowait between them. The
+// time of guests is part of user.
 func busy(f *files, fields []string) *time.Duration {
 	if len(fields) < 8 {
 		f.note(fmt.Errorf("stat: cpu has %d numbers", len(fields)))

@@ -6,10 +6,9 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
-// Merge completes what is known of pods with what their runtime says, either list of which
-// may be nil. A figure from a cgroup stays: it is newer, and of the pod measured with the
-// same clock as its containers. A pod of which neither knows the use has that of its
-// containers, if all of theirs is known.
+// Merge adds the runtime's figures to pods; either list may be nil. A figure from a cgroup stays:
+// it is newer, and the pod and its containers were measured by the same clock. A pod without any
+// figures gets the sums of its containers, for figures that all of them have.
 func Merge(pods []Pod, containers []*runtimeapi.ContainerStats, sandboxes []*runtimeapi.PodSandboxStats) {
 	byID, bySandbox := map[string][]*runtimeapi.ContainerStats{}, map[string]*runtimeapi.PodSandboxStats{}
 	add := func(list []*runtimeapi.ContainerStats) {
@@ -89,7 +88,7 @@ func (u *Usage) merge(cpu *runtimeapi.CpuUsage, memory *runtimeapi.MemoryUsage, 
 				*to = value(from)
 			}
 		}
-		// A runtime says that nothing is available where there is no limit.
+		// Runtimes report no available memory for containers without a limit.
 		if left := memory.AvailableBytes.GetValue(); m.Limit == nil && left > 0 && m.WorkingSet != nil {
 			m.Limit = new(left + *m.WorkingSet)
 		}
@@ -102,7 +101,7 @@ func (u *Usage) merge(cpu *runtimeapi.CpuUsage, memory *runtimeapi.MemoryUsage, 
 	}
 }
 
-// stamped tells whether figures were taken at all: those without a time were not.
+// stamped reports whether figures were measured: unmeasured ones have no time.
 func stamped(nanoseconds int64) bool { return nanoseconds > 0 }
 
 func value(v *runtimeapi.UInt64Value) *uint64 {
@@ -112,7 +111,7 @@ func value(v *runtimeapi.UInt64Value) *uint64 {
 	return new(v.Value)
 }
 
-// nanoCores is what the runtime has computed: zero is what it says before it can.
+// nanoCores returns the runtime's rate. Runtimes report zero before they can compute it.
 func nanoCores(cpu *runtimeapi.CpuUsage) *uint64 {
 	if !stamped(cpu.GetTimestamp()) || cpu.UsageNanoCores.GetValue() == 0 {
 		return nil
@@ -120,7 +119,7 @@ func nanoCores(cpu *runtimeapi.CpuUsage) *uint64 {
 	return value(cpu.UsageNanoCores)
 }
 
-// FilesystemOf is what a runtime says of a file system; nil without a time.
+// FilesystemOf converts a runtime's filesystem usage. It returns nil if the usage has no time.
 func FilesystemOf(f *runtimeapi.FilesystemUsage) *Filesystem {
 	if !stamped(f.GetTimestamp()) {
 		return nil
@@ -162,7 +161,7 @@ func stallOf(d *runtimeapi.PsiData) Stall {
 	return Stall{Total: time.Duration(d.GetTotal()), Avg10: d.GetAvg10(), Avg60: d.GetAvg60(), Avg300: d.GetAvg300()}
 }
 
-// sum adds up what containers use. A figure that one of them lacks is not known of all.
+// sum adds the usage of containers. A figure that one of them lacks is nil.
 func sum(containers []Container) Usage {
 	var out Usage
 	for i, c := range containers {
@@ -186,7 +185,7 @@ func sum(containers []Container) Usage {
 	return out
 }
 
-// plus is nil if either is.
+// plus returns a+b, or nil if either is nil.
 func plus[N uint64 | time.Duration](a, b *N) *N {
 	if a == nil || b == nil {
 		return nil

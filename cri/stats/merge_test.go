@@ -20,9 +20,8 @@ func pressure(total time.Duration) *stats.Pressure {
 	return &stats.Pressure{Some: stats.Stall{Total: total}}
 }
 
-// What a runtime says without a time was not measured, and zeros of containerd that stand
-// for nothing known are unknown. It does not name the limit of memory, but what is left of
-// it. What a cgroup has told stays.
+// Runtime figures without a time were not measured, and certain zeros of containerd mean
+// unavailable. The memory limit follows from the available memory. Figures from a cgroup stay.
 func TestMergeContainer(t *testing.T) {
 	n := func(n uint64) *uint64 { return &n }
 	check := func(name string, known stats.Container, said *runtimeapi.ContainerStats, want stats.Container) {
@@ -60,7 +59,7 @@ func TestMergeContainer(t *testing.T) {
 		Time: time.Unix(1, 0), Memory: stats.Memory{Usage: n(1), WorkingSet: n(1)}, Swap: stats.Swap{Usage: n(2)}, IO: &stats.Pressure{},
 	}}
 	both := cgroup
-	both.Usage.Memory.RSS, both.Usage.CPU.Total, both.Usage.Time = n(6), new(7*time.Nanosecond), time.Unix(3, 0) // a time goes with the CPU time
+	both.Usage.Memory.RSS, both.Usage.CPU.Total, both.Usage.Time = n(6), new(7*time.Nanosecond), time.Unix(3, 0) // the time belongs to the CPU time
 	check("a cgroup's figures stay", cgroup, &runtimeapi.ContainerStats{
 		Cpu:    &runtimeapi.CpuUsage{Timestamp: 3e9, UsageCoreNanoSeconds: value(7), UsageNanoCores: value(8)},
 		Memory: &runtimeapi.MemoryUsage{Timestamp: 6e9, UsageBytes: value(5), RssBytes: value(6)},
@@ -115,7 +114,7 @@ func TestMergeSandbox(t *testing.T) {
 	require.EqualValues(t, 3, *pods[0].Containers[0].Usage.Swap.Usage)
 	require.Equal(t, []stats.Interface{{Name: "net1"}}, pods[0].Network.Interfaces)
 	require.WithinRange(t, pods[0].Network.Time, before, time.Now(), "the runtime does not say when")
-	// All is taken once.
+	// Each figure is taken once.
 	said.Process.ProcessCount, said.Cpu.UsageNanoCores, said.Memory.WorkingSetBytes = value(6), value(9), value(20)
 	pods[0].Network, said.Network.Timestamp = nil, 9e9
 	merge()
@@ -127,8 +126,8 @@ func TestMergeSandbox(t *testing.T) {
 	require.Nil(t, pods[0].Network)
 }
 
-// A pod of which nothing is known uses what its containers do, of each figure that all
-// have. It is as old as the oldest of what it is of.
+// A pod without figures gets the sums of its containers, for figures that all containers have. Its
+// time is the oldest of theirs.
 func TestSumOfContainers(t *testing.T) {
 	of := func(n uint64) stats.Usage {
 		return stats.Usage{
@@ -151,7 +150,7 @@ func TestSumOfContainers(t *testing.T) {
 		{"the first is not known", stats.Usage{}, unknown, []stats.Usage{unknown, of(1)}},
 		{"the last is older", stats.Usage{}, unknown, []stats.Usage{later, unknown}},
 		{"the first is older", stats.Usage{}, unknown, []stats.Usage{unknown, later}},
-		// Of a pod of which anything is known, what is not known is not made up.
+		// A pod with some figures gets no sums for the missing ones.
 		{"CPU time is known", total, total, []stats.Usage{of(1)}},
 		{"memory is known", used, used, []stats.Usage{of(1)}},
 		{"the working set is known", working, working, []stats.Usage{of(1)}},

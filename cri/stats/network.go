@@ -9,24 +9,25 @@ import (
 	"time"
 )
 
-// Network is what has passed the network interfaces of a pod or a machine.
+// Network has the traffic of the network interfaces of a pod or a machine.
 type Network struct {
 	Time       time.Time
 	Interfaces []Interface
 }
 
-// Interface is one of them. Counters are since it was made; nil is not known.
+// Interface has the traffic of one interface since it was made. A nil counter is unavailable.
 type Interface struct {
 	Name           string
 	Received, Sent Traffic
-	// Default tells that it is the one by which a pod is reached, eth0.
+	// Default is true for the interface with the pod's address, eth0.
 	Default bool
 }
 
-// Traffic is one direction.
+// Traffic counts one direction.
 type Traffic struct{ Bytes, Packets, Errors, Dropped *uint64 }
 
-// defaultInterface is what network plugins call a pod's interface, and Kubernetes expects.
+// defaultInterface is the name that network plugins give a pod's interface, and that Kubernetes
+// expects.
 const defaultInterface = "eth0"
 
 // Find returns the default interface, or nil.
@@ -42,8 +43,8 @@ func (n *Network) Find() *Interface {
 	return nil
 }
 
-// ReadNetwork reads the interfaces of the network namespace that a process is in, by its
-// ID or "self". Loopback and the machine's ends of pods' links are left out.
+// ReadNetwork reads the interfaces in the network namespace of a process, given by its ID or
+// "self". It skips loopback and the machine's ends of pod links.
 func ReadNetwork(proc fs.FS, process string) (*Network, error) {
 	name := path.Join(process, "net/dev")
 	n := &Network{Time: time.Now(), Interfaces: []Interface{}}
@@ -76,8 +77,8 @@ func ReadNetwork(proc fs.FS, process string) (*Network, error) {
 	return n, nil
 }
 
-// isLocal tells of an interface that what passes it is counted elsewhere: of the ends of
-// pods' links on the machine, and of loopback.
+// isLocal reports whether an interface's traffic is counted elsewhere: loopback and the machine's
+// ends of pod links.
 func isLocal(name string) bool {
 	for _, prefix := range []string{"lo", "veth", "docker", "nerdctl"} {
 		if strings.HasPrefix(name, prefix) {
@@ -87,13 +88,13 @@ func isLocal(name string) bool {
 	return false
 }
 
-// traffic takes bytes, packets, errors and drops, in the order of the file.
+// traffic converts bytes, packets, errors and drops, in the order of the file.
 func traffic(n []uint64) Traffic {
 	return Traffic{Bytes: new(n[0]), Packets: new(n[1]), Errors: new(n[2]), Dropped: new(n[3])}
 }
 
-// ownNetwork tells whether a process has another network than this one; an error means that
-// it is not known.
+// ownNetwork reports whether a process has a network namespace different from this process's. An
+// error means that it is undetermined.
 func ownNetwork(proc fs.FS, process string) (bool, error) {
 	theirs, err := fs.ReadLink(proc, path.Join(process, "ns/net"))
 	if err != nil {

@@ -8,8 +8,8 @@ import (
 	"strings"
 )
 
-// Fill completes what the root cgroup tells with what the machine does: the root of cgroup
-// v2 has no amounts, and no root has a limit. It is pure.
+// Fill completes the usage of the root cgroup with the machine's figures: the root of cgroup v2 has
+// no amounts, and no root has limits. It is pure.
 func (m Machine) Fill(root Usage) Usage {
 	if root.Time.IsZero() {
 		root.Time = m.Time
@@ -34,8 +34,8 @@ func (m Machine) Fill(root Usage) Usage {
 	return root
 }
 
-// ReadMachineUsage reads what a whole machine uses: its root cgroup, and its /proc. A root
-// cgroup that cannot be read leaves what /proc has.
+// ReadMachineUsage returns the usage of a whole machine, from its root cgroup and its /proc. If the
+// root cgroup is unreadable or r is nil, it uses /proc only.
 func ReadMachineUsage(r *Reader, proc fs.FS) (Usage, Machine, error) {
 	m, err := ReadMachine(proc)
 	if err != nil {
@@ -48,8 +48,8 @@ func ReadMachineUsage(r *Reader, proc fs.FS) (Usage, Machine, error) {
 	return m.Fill(root), m, nil
 }
 
-// ReadProcesses reads how many processes and threads a machine can have, and has. What is
-// nil is not known.
+// ReadProcesses returns the limit and the number of processes and threads of a machine. A nil
+// figure is unavailable.
 func ReadProcesses(proc fs.FS) (most, running *uint64, err error) {
 	f := &files{fs: proc}
 	most = f.number("sys/kernel/pid_max")
@@ -66,8 +66,8 @@ func ReadProcesses(proc fs.FS) (most, running *uint64, err error) {
 	return most, running, errors.Join(f.unread...)
 }
 
-// OwnCgroup is the cgroup that this process is in with both its processors' time and its
-// memory, as /proc/self/cgroup tells; empty if there is no such one, or it is the root.
+// OwnCgroup returns this process's cgroup, from /proc/self/cgroup, if it is the same for CPU time
+// and memory. It returns "" for different cgroups and for the root.
 func OwnCgroup(proc fs.FS) (string, error) {
 	text, err := fs.ReadFile(proc, "self/cgroup")
 	if err != nil {
@@ -101,10 +101,10 @@ func notRoot(cgroup string) string {
 	return cgroup
 }
 
-// Topology is how many cores and sockets a machine has, each zero if that is not known.
+// Topology has the number of cores and sockets of a machine; zero is unavailable.
 type Topology struct{ Cores, Sockets int }
 
-// ReadTopology reads it from cpuinfo, which not every kind of processor tells of.
+// ReadTopology reads the topology from cpuinfo. Some kinds of processors do not report it.
 func ReadTopology(proc fs.FS) (t Topology) {
 	text, err := fs.ReadFile(proc, "cpuinfo")
 	if err != nil {

@@ -88,7 +88,7 @@ func TestTopology(t *testing.T) {
 	require.Zero(t, ReadTopology(fstest.MapFS{}))
 }
 
-// The root cgroup of v2 has no amounts: these are the machine's.
+// The root cgroup of v2 has no amounts; they come from the machine.
 func TestMachineUsage(t *testing.T) {
 	proc := os.DirFS("testdata/proc")
 	u, m, err := ReadMachineUsage(reader(t, os.DirFS("testdata/v2"), V2), proc)

@@ -9,47 +9,47 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
-// Pod is what a pod uses, by its newest sandbox.
+// Pod is the resource usage of a pod, by its newest sandbox.
 type Pod struct {
 	Namespace, Name, UID string
-	// Sandbox is the ID of the sandbox, which was made at Created.
+	// Sandbox is the ID of the sandbox, and Created its creation time.
 	Sandbox string
 	Created time.Time
-	// Cgroup and SandboxCgroup are empty where they are not known. Of a pod with a Cgroup
-	// Usage is that of all that is in it, else the runtime's word, or the sum of the containers.
+	// Cgroup and SandboxCgroup are empty if unavailable. With a Cgroup, Usage is the usage of that
+	// cgroup. Otherwise it is the runtime's figure, or the sum of the containers.
 	Cgroup, SandboxCgroup string
 	Usage                 Usage
-	// NanoCores is how many processors it keeps busy, in billionths; see Rates.
+	// NanoCores is the CPU rate in billionths of a processor; see Rates.
 	NanoCores *uint64
-	// Network is nil for a pod on the machine's own network, and where it is not known.
+	// Network is nil if unavailable and for a pod on the machine's network.
 	Network *Network
-	// Details are read with Wanted.Details, of the cgroup.
+	// Details are the cgroup's details, with Wanted.Details.
 	Details *Details
-	// Containers are those that run, by name: the newest where there are several.
+	// Containers are the running containers by name, the newest of each name.
 	Containers []Container
 }
 
-// Container is what a running container uses.
+// Container is the resource usage of a running container.
 type Container struct {
 	Name, ID, Image string
 	Attempt         uint32
-	// Created is when it was made. Runtimes list no other time.
+	// Created is the creation time. Runtimes list no other time.
 	Created time.Time
 	Cgroup  string
 	Usage   Usage
-	// NanoCores is how many processors it keeps busy, in billionths; see Rates.
+	// NanoCores is the CPU rate in billionths of a processor; see Rates.
 	NanoCores *uint64
-	// Writable is the layer that the container writes to, nil if that is not known.
+	// Writable is the usage of the container's writable layer. nil is unavailable.
 	Writable *Filesystem
-	// Details are read with Wanted.Details, of the cgroup.
+	// Details are the cgroup's details, with Wanted.Details.
 	Details *Details
 }
 
-// Filesystem is what is used of a file system by a container, by images, or by all. A
-// figure that is nil is not known.
+// Filesystem is the usage of a filesystem by a container, by images, or in total. A nil figure is
+// unavailable.
 type Filesystem struct {
 	Time time.Time
-	// Mountpoint is where it is, on the machine of the runtime.
+	// Mountpoint is the mount point on the runtime's machine.
 	Mountpoint       string
 	Used, InodesUsed *uint64
 	Capacity, Inodes *uint64
@@ -57,9 +57,9 @@ type Filesystem struct {
 	InodesFree       *uint64
 }
 
-// Running are the pods with containers that run: of each the newest sandbox that is ready,
-// and by name its newest container, sorted by namespace, name and UID. What is listed of
-// other sandboxes ends, or has ended.
+// Running returns the pods with a ready sandbox, sorted by namespace, name and UID. It uses the
+// newest ready sandbox of each pod and the newest running container of each name. Other sandboxes
+// are ending or have ended.
 func Running(sandboxes []*runtimeapi.PodSandbox, containers []*runtimeapi.Container) []Pod {
 	newest := map[string]*runtimeapi.PodSandbox{}
 	for _, s := range sandboxes {

@@ -2,29 +2,28 @@ package stats
 
 import "time"
 
-// Rates computes how many processors are kept busy, from one reading to the next, of
-// whatever has a name. The zero value is ready. It remembers one reading of each name, and
-// nothing runs between two. It is not safe for concurrent use.
+// Rates computes CPU rates of named objects from consecutive readings. The zero value is ready to
+// use. It keeps one reading per name and starts no goroutine. It is not safe for concurrent use.
 type Rates struct {
 	points map[string]point
 }
 
 type point struct {
-	reading Usage // its time and CPU time
+	reading Usage // only Time and CPU.Total
 	rate    *uint64
 }
 
-// window is how far readings are apart from which a rate is computed: closer ones, of two
-// who ask at nearly the same time, would say more of the kernel's clock than of the use.
+// window is the shortest interval between the two readings of a rate. With shorter ones, from two
+// concurrent callers, the resolution of the kernel's clock would distort the rate.
 const window = time.Second
 
-// late is how much older a reading may be than one that came before it, by somebody who has
-// asked at the same time. More means that the clock was set back.
+// late is how much older a reading may be than the previous one, from a concurrent caller. A
+// greater difference means that the clock was set back.
 const late = time.Minute
 
-// Of is the rate of a name since the last reading that is at least a second old. It is
-// what it was while there is no such reading, and nil before the second reading, or when
-// the counter or the clock has run backwards: then the rate is that from this reading on.
+// Of adds a reading and returns the name's rate since the last reading that is at least one second
+// older. With a shorter interval it returns the previous rate. It returns nil for the first reading
+// and after the counter or the clock ran backwards; the rate then starts anew.
 func (r *Rates) Of(name string, u Usage) *uint64 {
 	if u.CPU.Total == nil {
 		return nil
@@ -44,7 +43,7 @@ func (r *Rates) Of(name string, u Usage) *uint64 {
 	return last.rate
 }
 
-// Keep forgets all names but those for which it is true.
+// Keep forgets all names for which wanted returns false.
 func (r *Rates) Keep(wanted func(name string) bool) {
 	for name := range r.points {
 		if !wanted(name) {

@@ -11,30 +11,29 @@ import (
 	"github.com/podwright/podwright/internal/fields"
 )
 
-// Version is that of the cgroup hierarchy.
+// Version is a version of the cgroup hierarchy.
 type Version int
 
-// The versions.
+// Versions of the cgroup hierarchy.
 const (
-	// V1 has a hierarchy per controller, each mounted on a folder of its name.
+	// V1 has one hierarchy per controller, each mounted on a folder of its name.
 	V1 Version = 1
-	// V2 is one hierarchy.
+	// V2 has a single hierarchy.
 	V2 Version = 2
 )
 
 // Config configures a Reader. Both fields are required.
 type Config struct {
-	// FS is where cgroups are mounted: /sys/fs/cgroup.
+	// FS is the mount point of cgroups: /sys/fs/cgroup.
 	FS fs.FS
-	// Version is that of what is mounted there.
+	// Version is the version of the hierarchy in FS.
 	Version Version
 }
 
-// Reader reads the usage of cgroups. Use New. It is safe for concurrent use, and keeps
-// no figures.
+// Reader reads the usage of cgroups. Use New. It is safe for concurrent use and keeps no figures.
 type Reader struct{ cfg Config }
 
-// New returns a Reader.
+// New checks the configuration and returns a Reader.
 func New(cfg Config) (*Reader, error) {
 	f := fields.Of("stats: Config")
 	f.Required("FS", cfg.FS)
@@ -47,9 +46,9 @@ func New(cfg Config) (*Reader, error) {
 	return &Reader{cfg: cfg}, nil
 }
 
-// Read reads what a cgroup uses, by its path from the root of the hierarchy
-// ("/kubepods/podUID"). A cgroup that is not there, or goes meanwhile, is an error that
-// wraps fs.ErrNotExist.
+// Read returns the usage of a cgroup, given by its path from the root of the hierarchy
+// ("/kubepods/podUID"). For a missing cgroup, or one removed meanwhile, the error wraps
+// fs.ErrNotExist.
 func (r *Reader) Read(cgroup string) (Usage, error) {
 	var u Usage
 	err := r.read(cgroup, &u, nil)
@@ -83,8 +82,8 @@ func (r *Reader) readOnce(cgroup string, u *Usage, d *Details) (found, stale boo
 	return files.found, files.leave()
 }
 
-// Children names the cgroups directly below one, in no order of importance. A cgroup that
-// is not there is an error that wraps fs.ErrNotExist.
+// Children returns the names of the cgroups directly below one, in no particular order. For a
+// missing cgroup the error wraps fs.ErrNotExist.
 func (r *Reader) Children(cgroup string) ([]string, error) {
 	entries, err := fs.ReadDir(r.cfg.FS, r.in("memory", cgroup))
 	if err != nil {
@@ -99,7 +98,7 @@ func (r *Reader) Children(cgroup string) ([]string, error) {
 	return names, nil
 }
 
-// Processes are the IDs of the processes in a cgroup, without those below it.
+// Processes returns the IDs of the processes in a cgroup, without the cgroups below.
 func (r *Reader) Processes(cgroup string) ([]int, error) {
 	name := path.Join(r.in("memory", cgroup), "cgroup.procs")
 	text, err := fs.ReadFile(r.cfg.FS, name)
@@ -109,7 +108,7 @@ func (r *Reader) Processes(cgroup string) ([]int, error) {
 	var ids []int
 	for _, field := range strings.Fields(string(text)) {
 		id, err := strconv.Atoi(field)
-		if err != nil || id <= 0 { // 0 is one of another PID namespace
+		if err != nil || id <= 0 { // 0 is a process of another PID namespace
 			return nil, fmt.Errorf("stats: %s: %q is no process", name, field)
 		}
 		ids = append(ids, id)
@@ -117,7 +116,7 @@ func (r *Reader) Processes(cgroup string) ([]int, error) {
 	return ids, nil
 }
 
-// in is the folder of a cgroup, of version 1 in the hierarchy of a controller.
+// in returns the folder of a cgroup; with version 1, in the hierarchy of the controller.
 func (r *Reader) in(controller, cgroup string) string {
 	if r.cfg.Version == V2 {
 		controller = ""
@@ -127,8 +126,8 @@ func (r *Reader) in(controller, cgroup string) string {
 
 func clean(cgroup string) string { return strings.TrimPrefix(path.Clean("/"+cgroup), "/") }
 
-// Created is about when a cgroup was made: when something was last made or removed in it,
-// which is all that the kernel keeps.
+// Created returns the approximate creation time of a cgroup: the time of the last creation or
+// removal of an entry in it. The kernel keeps no better time.
 func (r *Reader) Created(cgroup string) (time.Time, error) {
 	info, err := fs.Stat(r.cfg.FS, r.in("memory", cgroup))
 	if err != nil {

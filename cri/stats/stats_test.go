@@ -39,7 +39,7 @@ func details(t testing.TB, files fs.FS, version Version, cgroup string) Details 
 	return d
 }
 
-// TestRecorded reads trees that kernels have shown: 6.18 with v1, 6.1 with v2.
+// TestRecorded reads trees recorded from kernel 6.18 with v1 and 6.1 with v2.
 func TestRecorded(t *testing.T) {
 	before := time.Now()
 	u := read(t, os.DirFS("testdata/v2"), V2, pod2)
@@ -79,7 +79,8 @@ func stalled(micros int64) *Pressure {
 	return &Pressure{Some: s, Full: s}
 }
 
-// What is half written, or nonsense, is unknown and named; the rest is known.
+// Figures of malformed files are nil, and the files are reported; the remaining figures are
+// present.
 func TestUnknown(t *testing.T) {
 	full := map[string]string{
 		"cpu.stat": "usage_usec 10\n", "memory.current": "100\n", "memory.stat": "inactive_file 30\nanon 5\n", "memory.max": "1000\n", "pids.current": "3\n",
@@ -168,7 +169,7 @@ func TestErrors(t *testing.T) {
 	require.ErrorContains(t, u.Unread[0], "a/memory.current: input/output error")
 	require.ErrorContains(t, u.Unread[1], "a/io.pressure: it is empty")
 
-	for _, files.Err = range []error{fs.ErrNotExist, syscall.ENODEV} { // of a cgroup that goes meanwhile
+	for _, files.Err = range []error{fs.ErrNotExist, syscall.ENODEV} { // the cgroup is removed meanwhile
 		u = read(t, files, V2, "a")
 		require.Nil(t, u.Memory.Usage)
 		require.Len(t, u.Unread, 1)
@@ -229,7 +230,7 @@ func TestRate(t *testing.T) {
 	}
 }
 
-// What has gone is forgotten.
+// Rates forgets dropped names.
 func TestNamesThatAreGone(t *testing.T) {
 	at := func(seconds int64) Usage {
 		return Usage{Time: time.Unix(seconds, 0), CPU: CPU{Total: new(time.Duration(seconds) * time.Second)}}
@@ -296,7 +297,7 @@ func TestReadMachine(t *testing.T) {
 	require.Nil(t, m.Used.Memory, "a number without a unit is no amount of memory")
 }
 
-// FuzzRead: nothing that stands in the files is more than an unknown figure.
+// FuzzRead: malformed files cause at most nil figures.
 func FuzzRead(f *testing.F) {
 	f.Add("usage_usec 5", "inactive_file 3", "7", "some avg10=0.00 avg60=0.00 avg300=0.00 total=1")
 	f.Fuzz(func(t *testing.T, cpu, memory, current, pressure string) {
@@ -319,8 +320,7 @@ func FuzzRead(f *testing.F) {
 	})
 }
 
-// FailingFS has one file or link that cannot be read. It has a public name for those
-// tests that stand outside of the package.
+// FailingFS fails to read one file or link. It is exported for tests outside the package.
 type FailingFS struct {
 	fstest.MapFS
 	Name string

@@ -2,7 +2,7 @@ package stats
 
 import "time"
 
-// readV1 reads the folder of a cgroup in the hierarchy of each controller; d may be nil.
+// readV1 reads a cgroup's folder in the hierarchy of each controller. d may be nil.
 func readV1(f *files, folder string, u *Usage, d *Details) {
 	within := "/" + folder + "/"
 	if folder == "" {
@@ -18,7 +18,7 @@ func readV1(f *files, folder string, u *Usage, d *Details) {
 	}
 	u.CPU.Total = duration(f.number(in("cpuacct", "cpuacct.usage")), time.Nanosecond)
 
-	// What begins with total_ is of the cgroup and all below it.
+	// Entries with the prefix total_ include the cgroups below.
 	memory := f.table(in("memory", "memory.stat"))
 	u.Memory = Memory{
 		Usage: f.number(in("memory", "memory.usage_in_bytes")), Limit: f.limit(in("memory", "memory.limit_in_bytes")),
@@ -36,7 +36,7 @@ func readV1(f *files, folder string, u *Usage, d *Details) {
 	}
 }
 
-// beside takes memory from what cgroup v1 counts together: memory and swap.
+// beside returns swap, given cgroup v1's sum of memory and swap.
 func beside(both, memory *uint64) *uint64 {
 	if both == nil || memory == nil {
 		return nil

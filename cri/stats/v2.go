@@ -2,7 +2,7 @@ package stats
 
 import "time"
 
-// readV2 reads a folder of the one hierarchy; d may be nil.
+// readV2 reads a folder of the single hierarchy. d may be nil.
 func readV2(f *files, folder string, u *Usage, d *Details) {
 	if folder != "" {
 		folder += "/"
