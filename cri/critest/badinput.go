@@ -106,8 +106,8 @@ func badInputCases() []testCase {
 
 func mebibyte() string { return strings.Repeat("x", 1<<20) }
 
-// badSandboxConfig runs a sandbox that a runtime may refuse or accept. What it
-// accepted, it lists; what it refused, it does not.
+// badSandboxConfig runs a sandbox that a runtime may refuse or accept. The runtime lists the
+// sandbox only if it accepted it.
 func badSandboxConfig(spoil func(c *runtimeapi.PodSandboxConfig)) func(e *env) {
 	return func(e *env) {
 		pod := e.pod()
@@ -127,7 +127,7 @@ func badSandboxConfig(spoil func(c *runtimeapi.PodSandboxConfig)) func(e *env) {
 	}
 }
 
-// badContainer creates and starts a container. What was refused must not be there.
+// badContainer creates and starts a container. A refused container must not exist.
 func badContainer(want answer, spoil func(c *runtimeapi.ContainerConfig)) func(e *env) {
 	return func(e *env) {
 		pod, sandbox := e.runHost()

@@ -108,7 +108,7 @@ func concurrencyCases() []testCase {
 			}
 			require.Zero(e.t, e.status(id).GetExitCode(), "one signal is enough")
 		}},
-		// Removals may be refused while another is under way; the end is the same.
+		// A removal may be refused during another one; the result is the same.
 		{"all callers of a removal return when it is over", func(e *env) {
 			pod, sandbox := e.runHost()
 			id := e.start(sandbox, e.container("c", nap.command()...), pod)
@@ -201,8 +201,8 @@ func concurrencyCases() []testCase {
 	}
 }
 
-// together calls f in n goroutines, which begin at the same time, and returns
-// when all have returned. f must not use e.t.
+// together calls f in n goroutines that start at the same time, and returns when all have returned.
+// f must not use e.t.
 func together(n int, f func(i int) error) []error {
 	errs := make([]error, n)
 	begin := make(chan struct{})
@@ -218,7 +218,7 @@ func together(n int, f func(i int) error) []error {
 	return errs
 }
 
-// onlyOne requires one of the errors to be nil and the others to be refusals.
+// onlyOne requires one of the errors to be nil and all others to be refusals.
 func (e *env) onlyOne(errs []error) {
 	e.t.Helper()
 	worked := 0
@@ -232,7 +232,6 @@ func (e *env) onlyOne(errs []error) {
 	require.Equal(e.t, 1, worked, "of %d calls", len(errs))
 }
 
-// churn creates, starts, stops and removes containers.
 func (e *env) churn(sandbox string, pod *runtimeapi.PodSandboxConfig) error {
 	for range 5 {
 		id, err := e.Runtime.CreateContainer(e.ctx, sandbox, e.container("c", nap.command()...), pod)
@@ -253,7 +252,8 @@ func (e *env) churn(sandbox string, pod *runtimeapi.PodSandboxConfig) error {
 	return nil
 }
 
-// observe reads the sandbox's containers until ctx ends, and tells what cannot be.
+// observe reads the sandbox's containers until ctx is done. It returns an error for an impossible
+// state.
 func (e *env) observe(ctx context.Context, sandbox string) error {
 	tick := time.NewTicker(5 * time.Millisecond)
 	defer tick.Stop()
@@ -279,7 +279,7 @@ func (e *env) observe(ctx context.Context, sandbox string) error {
 	}
 }
 
-// fault tells what is impossible about a status.
+// fault returns an error if a status is inconsistent.
 func fault(s *runtimeapi.ContainerStatus) error {
 	started, ended := s.GetStartedAt() != 0, s.GetFinishedAt() != 0
 	switch s.GetState() {

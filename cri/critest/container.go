@@ -74,7 +74,7 @@ func containerCases() []testCase {
 			e.recent(before, s.GetStartedAt())
 			e.recent(before, s.GetFinishedAt())
 			require.LessOrEqual(e.t, s.GetCreatedAt(), s.GetStartedAt())
-			// A runtime may learn of the end of a short program before it notes the start.
+			// A runtime may record the end of a short program before its start.
 			require.LessOrEqual(e.t, s.GetCreatedAt(), s.GetFinishedAt())
 			long := e.start(sandbox, e.container("long", nap.command()...), pod)
 			require.NoError(e.t, e.Runtime.StopContainer(e.ctx, long, time.Minute))
@@ -180,7 +180,7 @@ func containerCases() []testCase {
 			pod, sandbox := e.runHost()
 			first := e.status(e.create(sandbox, e.container("a", sleeper.command()...), pod))
 			second := e.status(e.create(sandbox, e.container("b", sleeper.command()...), pod))
-			// The name may be another one of the image's, such as the full form.
+			// The name may be another name of the image, such as its full form.
 			require.Equal(e.t, e.imageID(e.Image), e.imageID(first.GetImage().GetImage()))
 			require.NotEmpty(e.t, first.GetImageRef())
 			require.Equal(e.t, first.GetImageRef(), second.GetImageRef())
@@ -215,7 +215,7 @@ func containerCases() []testCase {
 	}
 }
 
-// noEnd requires the fields of an end to be unset.
+// noEnd requires the fields of a finished container to be unset.
 func noEnd(e *env, s *runtimeapi.ContainerStatus) {
 	e.t.Helper()
 	require.Zero(e.t, s.GetFinishedAt())
@@ -224,7 +224,7 @@ func noEnd(e *env, s *runtimeapi.ContainerStatus) {
 	require.Empty(e.t, s.GetMessage())
 }
 
-// exitsWith makes the case of a program that ends by itself.
+// exitsWith returns the case of a program that ends by itself.
 func exitsWith(p program, code int32, reason string) func(e *env) {
 	return func(e *env) {
 		s := e.exited(e.alone(e.start, p))
@@ -233,7 +233,7 @@ func exitsWith(p program, code int32, reason string) func(e *env) {
 	}
 }
 
-// imageID looks up an image that must be present.
+// imageID returns the ID of an image that must be present.
 func (e *env) imageID(name string) string {
 	e.t.Helper()
 	response, err := e.Images.ImageStatus(e.ctx, &runtimeapi.ImageSpec{Image: name}, false)

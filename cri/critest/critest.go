@@ -7,59 +7,56 @@ import (
 	"github.com/podwright/podwright/cri"
 )
 
-// Config tells Run what it tests.
+// Config configures Run.
 type Config struct {
-	// Start makes the runtime that one case uses, or connects to one. It is
-	// called once per case, inside Around, and cleans up with t.Cleanup. The
-	// runtime may be shared: cases use pods of their own, look at nothing else
-	// and remove what they made. Required.
+	// Start makes or connects to the runtime of one case. It is called once per case, inside
+	// Around, and cleans up with t.Cleanup. The runtime may be shared: cases use only pods of their
+	// own and remove them. Required.
 	Start func(t *testing.T) Subject
-	// Around runs each case. synctest.Test fits here for a runtime that lives
-	// in memory. nil: the case is called as it is.
+	// Around runs each case, for example with synctest.Test for a runtime in memory. Optional:
+	// without it the case is called directly.
 	Around func(t *testing.T, test func(t *testing.T))
-	// Parallel is how many cases run at a time, whatever go test's -parallel
-	// says: cases mostly wait for processes to end, so a runtime outside of the
-	// test is well used with more cases than there are processors. Default (and
-	// meaning of zero) 1: one after the other.
+	// Parallel is the number of concurrent cases, regardless of go test's -parallel. Cases mostly
+	// wait for processes to end, so for a runtime in another process it may exceed the number of
+	// processors. Default: 1.
 	Parallel int
 }
 
 // Subject is a runtime under test.
 type Subject struct {
-	// Runtime and Images are its two services. Required.
+	// Runtime and Images are the two services of the runtime. Required.
 	Runtime cri.RuntimeService
 	Images  cri.ImageService
-	// Image has the shell and the tools of busybox; it is present or can be
-	// pulled without credentials. Required.
+	// Image is an image with the shell and the tools of busybox. It must be present, or available
+	// without credentials. Required.
 	Image string
-	// OtherImage is a second image of that kind, with another ID than Image, which
-	// no container uses and which cases may remove and pull. Its registry has it
-	// under no tag "critest-absent". "": those cases are skipped.
+	// OtherImage is a second such image, with an ID different from Image. No container uses it, and
+	// cases may remove and pull it. Its registry has no tag "critest-absent" of it. Optional:
+	// without it those cases are skipped.
 	OtherImage string
-	// CgroupParent is a cgroup that exists, which cases about the statistics of
-	// sandboxes name as their pod's: there are runtimes that measure nothing else.
-	// "": their pods name none.
+	// CgroupParent is an existing cgroup for the pods of cases about sandbox statistics: some
+	// runtimes measure only such pods. Optional.
 	CgroupParent string
-	// Hardened says that the runtime survives every request. false: cases with
-	// requests that end known runtimes (containerd 1.6: CreateContainer without a
-	// sandbox config) are skipped.
+	// Hardened is true if the runtime survives every request. Otherwise cases with requests that
+	// crash certain runtimes (containerd 1.6: CreateContainer without a sandbox config) are
+	// skipped.
 	Hardened bool
-	// Sessions opens the URLs that Exec, Attach and PortForward answer. nil: the
-	// cases that need it are skipped with "no session client".
+	// Sessions opens the URLs that Exec, Attach and PortForward return. Optional: without it those
+	// cases are skipped with "no session client".
 	Sessions SessionClient
 }
 
-// testCase is one thing a runtime must do. Its name is the rule.
+// testCase checks one rule, which is its name.
 type testCase struct {
 	name string
 	run  func(e *env)
 }
 
-// group is the cases of one concern.
+// group has the cases of one concern.
 type group struct {
 	name  string
 	cases []testCase
-	// serial: the cases use something that they share, so one runs at a time.
+	// serial runs one case at a time, because the cases share a resource.
 	serial bool
 }
 
@@ -85,9 +82,8 @@ func groups() []group {
 	}
 }
 
-// Run tests a runtime: one subtest per case, grouped by concern. A case about an
-// optional call that the runtime lacks is skipped. A last line of the log counts
-// the cases and names the calls that are missing.
+// Run tests a runtime with one subtest per case, grouped by concern. It skips cases about optional
+// calls that the runtime lacks. The last log line counts the cases and lists the missing calls.
 func Run(t *testing.T, cfg Config) {
 	t.Helper()
 	if cfg.Start == nil {
@@ -111,7 +107,7 @@ func Run(t *testing.T, cfg Config) {
 	t.Log(report)
 }
 
-// run runs the cases of a group, each when there is a place for it.
+// run runs the cases of a group, each when one of places is free.
 func (g group) run(t *testing.T, places chan struct{}, run func(*testing.T, testCase)) {
 	var running sync.WaitGroup
 	for _, c := range g.cases {
@@ -127,7 +123,6 @@ func (g group) run(t *testing.T, places chan struct{}, run func(*testing.T, test
 	running.Wait()
 }
 
-// run runs one case.
 func (cfg Config) run(t *testing.T, c testCase, r *report) {
 	cfg.Around(t, func(t *testing.T) {
 		defer r.count(t)

@@ -17,7 +17,7 @@ import (
 
 func copied[M proto.Message](m M) M { return proto.Clone(m).(M) }
 
-// callDefects are calls that do the wrong thing.
+// callDefects are defects of calls.
 func callDefects() []defect {
 	return []defect{
 		{name: "a stop returns before the end", caughtBy: "Container/a container is created, runs, exits and goes", runtime: func(s *spoiled, rt *fake.Runtime) {
@@ -110,7 +110,7 @@ func callDefects() []defect {
 	}
 }
 
-// freshAttempts makes a runtime that reserves no names.
+// freshAttempts reserves no names.
 func freshAttempts(s *spoiled, _ *fake.Runtime) {
 	var attempts atomic.Uint32
 	s.create = func(config *runtimeapi.ContainerConfig) error {
@@ -123,7 +123,7 @@ func freshAttempts(s *spoiled, _ *fake.Runtime) {
 	}
 }
 
-// keepNames makes a runtime that never gives a name free.
+// keepNames never releases a name.
 func keepNames(s *spoiled, _ *fake.Runtime) {
 	var mu sync.Mutex
 	taken := map[string]bool{}
@@ -138,7 +138,7 @@ func keepNames(s *spoiled, _ *fake.Runtime) {
 	}
 }
 
-// replyDefects are replies that say the wrong thing.
+// replyDefects are defects of replies.
 func replyDefects() []defect {
 	onStatus := func(edit func(s *runtimeapi.ContainerStatus)) func(*spoiled, *fake.Runtime) {
 		return func(s *spoiled, _ *fake.Runtime) { s.status = edit }

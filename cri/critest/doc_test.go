@@ -13,8 +13,8 @@ import (
 	"github.com/podwright/podwright/cri/fake"
 )
 
-// TestDocumentedTest runs the test that the package documentation shows, on a
-// runtime that can do less than all, and sees to it that it is the documented one.
+// TestDocumentedTest runs the test in the package documentation, on a runtime that lacks optional
+// calls, and requires that both have the same code.
 func TestDocumentedTest(t *testing.T) {
 	require.Equal(t, body(t, "doc.go", "//\tfunc TestMyRuntime(", "//\t"), body(t, "example_test.go", "func testMyRuntime(", ""))
 	if testing.Short() {
@@ -31,8 +31,8 @@ func TestDocumentedTest(t *testing.T) {
 	testMyRuntime(t)
 }
 
-// body reads the lines after the first that begins with begin, down to a lone
-// brace, without the prefix.
+// body returns the lines between the line that begins with begin and a lone brace, without the
+// prefix.
 func body(t *testing.T, file, begin, prefix string) []string {
 	text, err := os.ReadFile(file)
 	require.NoError(t, err)

@@ -18,18 +18,17 @@ import (
 	"github.com/podwright/podwright/cri"
 )
 
-// patience is how long a case waits for what a runtime does in its own time. It
-// only ends a test that has failed.
+// patience bounds the wait of a case for an asynchronous effect. Only failing tests reach it.
 const patience = 2 * time.Minute
 
 const (
-	// absentID has the form of an id and is none.
+	// absentID has the form of an id, but no object has it.
 	absentID = "c0ffee00c0ffee00c0ffee00c0ffee00c0ffee00c0ffee00c0ffee00c0ffee00"
-	// absentImage is an image that is not present; its host cannot exist.
+	// absentImage is an image that is absent; its host cannot exist.
 	absentImage = "critest.invalid/none:1"
 )
 
-// env is what a case works with: the runtime, and helpers that fail the test.
+// env has the runtime of a case, and helpers that fail the test.
 type env struct {
 	Subject
 	t      testing.TB
@@ -58,7 +57,7 @@ func newEnv(t testing.TB, s Subject, r *report) *env {
 	return e
 }
 
-// pod makes the config of a pod that nobody else has. Logs go to a folder of the test.
+// pod returns the config of a unique pod. Its logs go to a folder of the test.
 func (e *env) pod() *runtimeapi.PodSandboxConfig {
 	uid := strings.ToLower(rand.Text())
 	return &runtimeapi.PodSandboxConfig{
@@ -71,7 +70,7 @@ func (e *env) pod() *runtimeapi.PodSandboxConfig {
 	}
 }
 
-// hostPod is pod on the host's network, which is quicker to set up.
+// hostPod returns the config of a pod on the host's network, which starts faster.
 func (e *env) hostPod() *runtimeapi.PodSandboxConfig {
 	pod := e.pod()
 	pod.Hostname = ""
@@ -81,7 +80,7 @@ func (e *env) hostPod() *runtimeapi.PodSandboxConfig {
 	return pod
 }
 
-// container makes the config of a container that runs a command of programs.go.
+// container returns the config of a container that runs a command of programs.go.
 func (e *env) container(name string, command ...string) *runtimeapi.ContainerConfig {
 	return &runtimeapi.ContainerConfig{
 		Metadata: &runtimeapi.ContainerMetadata{Name: name},
@@ -93,7 +92,7 @@ func (e *env) container(name string, command ...string) *runtimeapi.ContainerCon
 	}
 }
 
-// run runs a sandbox and sees to its removal at the end of the test.
+// run runs a sandbox and removes it at the end of the test.
 func (e *env) run(config *runtimeapi.PodSandboxConfig) string {
 	e.t.Helper()
 	id, err := e.Runtime.RunPodSandbox(e.ctx, config, "")
@@ -102,14 +101,13 @@ func (e *env) run(config *runtimeapi.PodSandboxConfig) string {
 	return id
 }
 
-// runHost runs a hostPod.
 func (e *env) runHost() (pod *runtimeapi.PodSandboxConfig, id string) {
 	e.t.Helper()
 	pod = e.hostPod()
 	return pod, e.run(pod)
 }
 
-// removePod leaves nothing of a pod.
+// removePod stops and removes a pod.
 func (e *env) removePod(sandboxID string) {
 	e.t.Helper()
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(e.ctx), patience)
@@ -118,7 +116,6 @@ func (e *env) removePod(sandboxID string) {
 	require.NoError(e.t, gone(e.Runtime.RemovePodSandbox(ctx, sandboxID)))
 }
 
-// create creates a container.
 func (e *env) create(sandboxID string, config *runtimeapi.ContainerConfig, pod *runtimeapi.PodSandboxConfig) string {
 	e.t.Helper()
 	id, err := e.Runtime.CreateContainer(e.ctx, sandboxID, config, pod)
@@ -126,7 +123,6 @@ func (e *env) create(sandboxID string, config *runtimeapi.ContainerConfig, pod *
 	return id
 }
 
-// start creates and starts a container.
 func (e *env) start(sandboxID string, config *runtimeapi.ContainerConfig, pod *runtimeapi.PodSandboxConfig) string {
 	e.t.Helper()
 	id := e.create(sandboxID, config, pod)
@@ -134,14 +130,14 @@ func (e *env) start(sandboxID string, config *runtimeapi.ContainerConfig, pod *r
 	return id
 }
 
-// alone creates or starts a container with a program in a hostPod of its own.
+// alone creates or starts a container with a program in a new hostPod.
 func (e *env) alone(begin func(string, *runtimeapi.ContainerConfig, *runtimeapi.PodSandboxConfig) string, what program) string {
 	e.t.Helper()
 	pod, sandbox := e.runHost()
 	return begin(sandbox, e.container("c", what.command()...), pod)
 }
 
-// startReady is start for programs that print "ready", and waits until they did.
+// startReady starts a program and waits until it has printed "ready".
 func (e *env) startReady(sandboxID string, config *runtimeapi.ContainerConfig, pod *runtimeapi.PodSandboxConfig) string {
 	e.t.Helper()
 	id := e.start(sandboxID, config, pod)
@@ -152,14 +148,14 @@ func (e *env) startReady(sandboxID string, config *runtimeapi.ContainerConfig, p
 	return id
 }
 
-// mount gives the container an empty folder of the host at /data.
+// mount mounts an empty folder of the host at /data.
 func (e *env) mount(config *runtimeapi.ContainerConfig) (dir string) {
 	dir = e.t.TempDir()
 	config.Mounts = append(config.Mounts, &runtimeapi.Mount{ContainerPath: "/data", HostPath: dir})
 	return dir
 }
 
-// told runs a container with the program tell to its end: what the program saw.
+// told runs a container with the program tell to its end and returns the program's output.
 func (e *env) told(pod *runtimeapi.PodSandboxConfig, config *runtimeapi.ContainerConfig) map[string]string {
 	e.t.Helper()
 	dir := e.mount(config)
@@ -174,7 +170,6 @@ func (e *env) told(pod *runtimeapi.PodSandboxConfig, config *runtimeapi.Containe
 	return told
 }
 
-// status describes a container.
 func (e *env) status(id string) *runtimeapi.ContainerStatus {
 	e.t.Helper()
 	response, err := e.Runtime.ContainerStatus(e.ctx, id, false)
@@ -183,7 +178,6 @@ func (e *env) status(id string) *runtimeapi.ContainerStatus {
 	return response.GetStatus()
 }
 
-// sandbox describes a sandbox.
 func (e *env) sandbox(id string) *runtimeapi.PodSandboxStatus {
 	e.t.Helper()
 	response, err := e.Runtime.PodSandboxStatus(e.ctx, id, false)
@@ -192,8 +186,8 @@ func (e *env) sandbox(id string) *runtimeapi.PodSandboxStatus {
 	return response.GetStatus()
 }
 
-// notReady waits until a sandbox that was stopped shows it, and describes it.
-// containerd 2.2 on a busy machine takes a moment.
+// notReady waits until a stopped sandbox is not ready, and returns its status. containerd 2.2 on a
+// loaded machine takes a moment.
 func (e *env) notReady(id string) *runtimeapi.PodSandboxStatus {
 	e.t.Helper()
 	var status *runtimeapi.PodSandboxStatus
@@ -204,7 +198,7 @@ func (e *env) notReady(id string) *runtimeapi.PodSandboxStatus {
 	return status
 }
 
-// sandboxes lists the sandboxes of a pod that pod or hostPod made.
+// sandboxes lists the sandboxes of a pod from pod or hostPod.
 func (e *env) sandboxes(pod *runtimeapi.PodSandboxConfig) []*runtimeapi.PodSandbox {
 	e.t.Helper()
 	list, err := e.Runtime.ListPodSandbox(e.ctx, &runtimeapi.PodSandboxFilter{LabelSelector: map[string]string{"critest": pod.Metadata.Uid}})
@@ -212,7 +206,6 @@ func (e *env) sandboxes(pod *runtimeapi.PodSandboxConfig) []*runtimeapi.PodSandb
 	return list
 }
 
-// containers lists the containers of a sandbox.
 func (e *env) containers(sandboxID string) []*runtimeapi.Container {
 	e.t.Helper()
 	list, err := e.Runtime.ListContainers(e.ctx, &runtimeapi.ContainerFilter{PodSandboxId: sandboxID})
@@ -220,14 +213,13 @@ func (e *env) containers(sandboxID string) []*runtimeapi.Container {
 	return list
 }
 
-// same requires two messages to be equal.
 func (e *env) same(want, got proto.Message) {
 	e.t.Helper()
 	require.True(e.t, proto.Equal(want, got), "want %v\n got %v", want, got)
 }
 
-// recent requires a timestamp to lie between a time before the calls that set it
-// and now. Clocks of caller and runtime may be a second apart.
+// recent requires a timestamp between before and now. The clocks of caller and runtime may differ
+// by a second.
 func (e *env) recent(before time.Time, nanoseconds int64) {
 	e.t.Helper()
 	at := time.Unix(0, nanoseconds)
@@ -235,7 +227,7 @@ func (e *env) recent(before time.Time, nanoseconds int64) {
 	require.False(e.t, at.After(time.Now().Add(time.Second)), "%v is in the future", at)
 }
 
-// optional ends the case as skipped if err says that the runtime lacks call.
+// optional skips the case if err shows that the runtime lacks call.
 func (e *env) optional(call string, err error) {
 	e.t.Helper()
 	if cri.IsUnimplemented(err) {
@@ -243,37 +235,34 @@ func (e *env) optional(call string, err error) {
 	}
 }
 
-// lacks ends the case as skipped, because the runtime does not have an optional
-// call or field.
+// lacks skips the case because the runtime lacks an optional call or field.
 func (e *env) lacks(feature string) {
 	e.t.Helper()
 	e.report.lacks(feature)
 	e.t.Skipf("the runtime lacks %s", feature)
 }
 
-// notFound requires the error of a call about something that does not exist.
+// notFound requires the error for a missing object.
 func (e *env) notFound(err error) {
 	e.t.Helper()
 	require.Error(e.t, err)
 	require.True(e.t, cri.IsNotFound(err), "want NotFound, got %v", err)
 }
 
-// noContainer requires that the runtime has no such container.
 func (e *env) noContainer(id string) {
 	e.t.Helper()
 	_, err := e.Runtime.ContainerStatus(e.ctx, id, false)
 	e.notFound(err)
 }
 
-// noSandbox requires that the runtime has no such sandbox.
 func (e *env) noSandbox(id string) {
 	e.t.Helper()
 	_, err := e.Runtime.PodSandboxStatus(e.ctx, id, false)
 	e.notFound(err)
 }
 
-// refused requires that the runtime answered a call with an error of its own: one
-// that is neither the end of patience nor a missing call, nor its own end.
+// refused requires that the runtime itself refused a call: the error is neither a timeout nor
+// Unimplemented, and the runtime is still alive.
 func (e *env) refused(err error) {
 	e.t.Helper()
 	require.Error(e.t, err)
@@ -283,7 +272,7 @@ func (e *env) refused(err error) {
 	require.NoError(e.t, alive, "the runtime after %v", err)
 }
 
-// eventually waits until ok, asking forty times a second.
+// eventually waits until ok returns true. It checks forty times a second.
 func (e *env) eventually(what string, ok func() bool) {
 	e.t.Helper()
 	tick := time.NewTicker(25 * time.Millisecond)
@@ -297,7 +286,7 @@ func (e *env) eventually(what string, ok func() bool) {
 	}
 }
 
-// exited waits for the end of a container and describes it.
+// exited waits for the end of a container and returns its status.
 func (e *env) exited(id string) *runtimeapi.ContainerStatus {
 	e.t.Helper()
 	var status *runtimeapi.ContainerStatus

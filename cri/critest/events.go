@@ -12,7 +12,6 @@ import (
 	"github.com/podwright/podwright/cri"
 )
 
-// Names of events, short.
 const (
 	createdEvent = runtimeapi.ContainerEventType_CONTAINER_CREATED_EVENT
 	startedEvent = runtimeapi.ContainerEventType_CONTAINER_STARTED_EVENT
@@ -119,8 +118,8 @@ func eventCases() []testCase {
 			require.Len(e.t, e.kinds(stays, id, 4), 4)
 			require.Empty(e.t, leaves.of(id))
 		}},
-		// A caller that reads the state because of an event relies on this: what it
-		// reads is never older than the event.
+		// Callers that read the state after an event rely on this: the state is never older than
+		// the event.
 		{"a stop can be seen before its event comes", func(e *env) {
 			var mu sync.Mutex
 			states := map[string]runtimeapi.ContainerState{}
@@ -162,7 +161,7 @@ func eventCases() []testCase {
 	}
 }
 
-// watcher keeps the events of a stream.
+// watcher records the events of a stream.
 type watcher struct {
 	mu     sync.Mutex
 	events []*runtimeapi.ContainerEventResponse
@@ -170,9 +169,9 @@ type watcher struct {
 	ended  <-chan error
 }
 
-// watch opens a stream and returns when it delivers, which a container in a pod
-// of its own shows. Without events in the runtime it ends the case. The stream
-// ends with the case. also is called for each event, and may be nil.
+// watch opens a stream and returns when it delivers events, which it checks with a container in a
+// new pod. It skips the case if the runtime has no events. The stream ends with the case. The
+// optional also is called for each event.
 func (e *env) watch(also func(*runtimeapi.ContainerEventResponse)) *watcher {
 	e.t.Helper()
 	ctx, cancel := context.WithCancel(e.ctx)
@@ -214,7 +213,7 @@ func (e *env) watch(also func(*runtimeapi.ContainerEventResponse)) *watcher {
 	}
 }
 
-// of lists the events about a container or sandbox.
+// of returns the events about a container or sandbox.
 func (w *watcher) of(id string) []*runtimeapi.ContainerEventResponse {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -227,7 +226,7 @@ func (w *watcher) of(id string) []*runtimeapi.ContainerEventResponse {
 	return events
 }
 
-// kinds waits for the given number of events about id and says what they tell.
+// kinds waits for the given number of events about id and returns their types.
 func (e *env) kinds(w *watcher, id string, n int) []runtimeapi.ContainerEventType {
 	e.t.Helper()
 	var kinds []runtimeapi.ContainerEventType
@@ -253,7 +252,6 @@ func (e *env) event(w *watcher, id string, kind runtimeapi.ContainerEventType) *
 	return found
 }
 
-// wholeLife starts, stops and removes a container.
 func (e *env) wholeLife(p livePod, name string) string {
 	e.t.Helper()
 	id := e.ready(p, name, quits)
@@ -262,7 +260,7 @@ func (e *env) wholeLife(p livePod, name string) string {
 	return id
 }
 
-// alreadyEnded is the channel of a stream whose end has been seen.
+// alreadyEnded is the channel of a stream whose end was received.
 func alreadyEnded() <-chan error {
 	ended := make(chan error)
 	close(ended)

@@ -22,7 +22,7 @@ func testMyRuntime(t *testing.T) {
 	}})
 }
 
-// In the tests of a runtime this function is called TestMyRuntime. go test runs it.
+// Example shows TestMyRuntime, the function in the tests of a runtime. go test runs it.
 func Example() {
 	_ = testMyRuntime
 }

@@ -11,13 +11,13 @@ import (
 	"github.com/podwright/podwright/cri/fake"
 )
 
-// wrapped is a runtime that adds something of its own to another.
+// wrapped is a runtime that extends another runtime.
 type wrapped struct{ cri.RuntimeService }
 
 func testWrapper(t *testing.T) {
 	critest.Run(t, critest.Config{Around: synctest.Test, Start: func(t *testing.T) critest.Subject {
-		// Without AnyImage, since there are cases about an image that is not there.
-		// Without Streams, so the cases about sessions are skipped.
+		// AnyImage stays false for the cases about absent images. Without Streams the cases about
+		// sessions are skipped.
 		rt, err := fake.New(fake.Config{Programs: critest.Programs, Exec: critest.Programs})
 		require.NoError(t, err)
 		t.Cleanup(func() { require.NoError(t, rt.Close()) })
@@ -25,8 +25,8 @@ func testWrapper(t *testing.T) {
 	}})
 }
 
-// A wrapper of a runtime, tested around the fake: in memory and in virtual time,
-// which takes a second or two.
+// Example_wrapper tests a wrapper around the fake: in memory and in virtual time, which takes a
+// second or two.
 func Example_wrapper() {
 	_ = testWrapper
 }

@@ -67,8 +67,8 @@ func execSyncCases() []testCase {
 			e.requireStill(file)
 			require.Equal(e.t, runtimeapi.ContainerState_CONTAINER_RUNNING, e.status(id).GetState())
 		}},
-		// The command may go on: runtimes that kill it
-		// may miss. Who wants a command to end gives a timeout.
+		// The command may continue: runtimes that kill it may miss it. A timeout ends a command
+		// reliably.
 		{"a caller that leaves has its answer at once, and the container goes on", func(e *env) {
 			id, file := e.beating()
 			ctx, cancel := context.WithCancel(e.ctx)
@@ -157,14 +157,13 @@ func execSyncCases() []testCase {
 // execTime is a timeout that no command of the suite reaches by itself.
 const execTime = time.Minute
 
-// exec runs a program in a container to its end.
 func (e *env) exec(id string, what program, timeout time.Duration) (stdout, stderr string, err error) {
 	e.t.Helper()
 	out, errOut, err := e.Runtime.ExecSync(e.ctx, id, what.command(), timeout)
 	return string(out), string(errOut), err
 }
 
-// requireExit requires the error of a command that ran and ended with a code.
+// requireExit requires the error of a command that ended with an exit code.
 func requireExit(t testing.TB, err error, code int32) {
 	t.Helper()
 	exit, ok := errors.AsType[*cri.ExitError](err)
@@ -181,7 +180,7 @@ func (e *env) notRun(err error) {
 	require.NotErrorIs(e.t, err, cri.ErrExecTimeout)
 }
 
-// beating starts a container in which beats can run, and tells where its file is.
+// beating starts a container for the program beats and returns the path of its file.
 func (e *env) beating() (id, file string) {
 	e.t.Helper()
 	p := e.newPod()
@@ -193,7 +192,7 @@ func (e *env) beating() (id, file string) {
 	return id, filepath.Join(folder, "beats")
 }
 
-// requireStill requires that a file has grown, and grows no more.
+// requireStill requires that a file has grown and no longer grows.
 func (e *env) requireStill(file string) {
 	e.t.Helper()
 	before := fileSize(file)

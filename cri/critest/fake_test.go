@@ -13,8 +13,8 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// TestFake runs the suite against the fake in process, in virtual time. Package
-// cri/streams, which has a client for sessions, runs it over gRPC and on containerd.
+// TestFake runs the suite on the fake in process, in virtual time. Package cri/streams, which has a
+// session client, runs it over gRPC and on containerd.
 func TestFake(t *testing.T) { testWrapper(t) }
 
 // serve serves the fake until the end of the test.

@@ -30,7 +30,7 @@ func imageCases() []testCase {
 			require.NotNil(e.t, image)
 			require.NotEmpty(e.t, image.GetId())
 			require.Positive(e.t, image.GetSize())
-			// A runtime may have put the registry that it takes by default before it.
+			// A runtime may prefix its default registry.
 			require.Len(e.t, image.GetRepoTags(), 1)
 			require.True(e.t, strings.HasSuffix(image.GetRepoTags()[0], name), image.GetRepoTags()[0])
 			require.Len(e.t, image.GetRepoDigests(), 1)
@@ -40,8 +40,7 @@ func imageCases() []testCase {
 				require.Equal(e.t, image.GetRepoTags(), e.image(other).GetRepoTags(), other)
 			}
 		}},
-		// The image must be in the list, no more: runtimes may
-		// ignore the filter.
+		// The image must be in the list, possibly with others: runtimes may ignore the filter.
 		{"a list holds the image that was asked for", func(e *env) {
 			image := e.pulledImage()
 			for _, filter := range []*runtimeapi.ImageFilter{nil, {}, {Image: imageSpec(e.OtherImage)}} {
@@ -183,8 +182,8 @@ func imageCases() []testCase {
 	}
 }
 
-// otherImage is Subject.OtherImage, which the case may remove. It is present
-// again afterwards.
+// otherImage returns Subject.OtherImage, which the case may remove. It is pulled again at the end
+// of the case.
 func (e *env) otherImage() string {
 	e.t.Helper()
 	if e.OtherImage == "" {
@@ -199,7 +198,7 @@ func (e *env) otherImage() string {
 	return e.OtherImage
 }
 
-// pulledImage is otherImage, present.
+// pulledImage pulls otherImage.
 func (e *env) pulledImage() *runtimeapi.Image {
 	e.t.Helper()
 	name := e.otherImage()
@@ -209,7 +208,6 @@ func (e *env) pulledImage() *runtimeapi.Image {
 
 func imageSpec(name string) *runtimeapi.ImageSpec { return &runtimeapi.ImageSpec{Image: name} }
 
-// pull pulls an image and returns its reference.
 func (e *env) pull(name string) string {
 	e.t.Helper()
 	ref, err := e.Images.PullImage(e.ctx, imageSpec(name), nil, nil)
@@ -218,7 +216,7 @@ func (e *env) pull(name string) string {
 	return ref
 }
 
-// image describes an image; nil when it is absent.
+// image returns an image, or nil if it is absent.
 func (e *env) image(name string) *runtimeapi.Image {
 	e.t.Helper()
 	response, err := e.Images.ImageStatus(e.ctx, imageSpec(name), false)
@@ -231,7 +229,7 @@ func (e *env) removeImage(name string) {
 	require.NoError(e.t, e.Images.RemoveImage(e.ctx, imageSpec(name)))
 }
 
-// repositoryOf cuts the tag off a name.
+// repositoryOf returns an image name without its tag.
 func repositoryOf(name string) string {
 	if i := strings.LastIndexByte(name, ':'); i > strings.LastIndexByte(name, '/') {
 		return name[:i]
@@ -239,7 +237,7 @@ func repositoryOf(name string) string {
 	return name
 }
 
-// requireAbsent requires that no name of an image finds it any more.
+// requireAbsent requires that no name of an image finds it.
 func (e *env) requireAbsent(image *runtimeapi.Image) {
 	e.t.Helper()
 	names := append([]string{image.GetId()}, image.GetRepoTags()...)

@@ -54,7 +54,7 @@ func infoCases() []testCase {
 				require.Contains(e.t, runtimeapi.CgroupDriver_name, int32(config.GetLinux().GetCgroupDriver()))
 			}
 		}},
-		// A pod CIDR is not sent: it would change a runtime that others use.
+		// The case sends no pod CIDR, which would change a shared runtime.
 		{"an empty runtime configuration is accepted", func(e *env) {
 			require.NoError(e.t, e.Runtime.UpdateRuntimeConfig(e.ctx, nil))
 			require.NoError(e.t, e.Runtime.UpdateRuntimeConfig(e.ctx, &runtimeapi.RuntimeConfig{}))
@@ -88,7 +88,7 @@ func infoCases() []testCase {
 			e.optional("CheckpointContainer", err)
 			e.refused(err)
 		}},
-		// A runtime may have the call and yet refuse it.
+		// A runtime may implement the call and yet refuse it.
 		{"the resources of a sandbox can be updated", func(e *env) {
 			id := e.run(e.hostPod())
 			err := e.Runtime.UpdatePodSandboxResources(e.ctx, &runtimeapi.UpdatePodSandboxResourcesRequest{

@@ -127,7 +127,7 @@ func listCases() []testCase {
 				require.Empty(e.t, e.containerIDs(&runtimeapi.ContainerFilter{PodSandboxId: id}))
 			}
 		}},
-		// Runtimes may look a part of an id up or not; a caller uses whole ids.
+		// Runtimes may complete a part of an id; callers use whole ids.
 		{"a part of an id selects nothing else", func(e *env) {
 			sandbox, ids := threeStates(e)
 			id := ids[runtimeapi.ContainerState_CONTAINER_RUNNING]
@@ -158,7 +158,7 @@ func listCases() []testCase {
 			for _, entry := range e.containers(sandbox) {
 				s := e.status(entry.GetId())
 				require.Equal(e.t, ids[s.GetState()], entry.GetId())
-				// The two may name the image and refer to it in different ways.
+				// List and status may use different names and references of the image.
 				require.Equal(e.t, e.imageID(s.GetImage().GetImage()), e.imageID(entry.GetImage().GetImage()))
 				require.NotEmpty(e.t, entry.GetImageRef())
 				e.same(&runtimeapi.Container{
@@ -192,8 +192,8 @@ func listCases() []testCase {
 				require.NotEmpty(e.t, entry.GetImage().GetImage())
 			}
 		}},
-		// A runtime in the caller's process must not hand out the messages that it keeps
-		// (maps are only read), and not keep those that it is given.
+		// A runtime in the caller's process must not return the messages that it keeps (maps are
+		// only read), and must not keep the messages that it receives.
 		{"what is listed belongs to the caller", func(e *env) {
 			pod := e.hostPod()
 			config := e.container("c", sleeper.command()...)
@@ -214,7 +214,6 @@ func listCases() []testCase {
 	}
 }
 
-// sandboxIDs lists and keeps the ids.
 func (e *env) sandboxIDs(filter *runtimeapi.PodSandboxFilter) []string {
 	e.t.Helper()
 	list, err := e.Runtime.ListPodSandbox(e.ctx, filter)
@@ -222,7 +221,6 @@ func (e *env) sandboxIDs(filter *runtimeapi.PodSandboxFilter) []string {
 	return idsOf(list)
 }
 
-// containerIDs lists and keeps the ids.
 func (e *env) containerIDs(filter *runtimeapi.ContainerFilter) []string {
 	e.t.Helper()
 	list, err := e.Runtime.ListContainers(e.ctx, filter)

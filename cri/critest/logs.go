@@ -165,7 +165,7 @@ func logCases() []testCase {
 	}
 }
 
-// lines reads the log of a container: all of its lines, every one well-formed.
+// lines returns all lines of a container's log. It requires each one to be well-formed.
 func (e *env) lines(p livePod, name string) []logs.Line {
 	e.t.Helper()
 	raw, err := os.ReadFile(filepath.Join(p.config.GetLogDirectory(), name+".log"))
@@ -181,7 +181,7 @@ func (e *env) parse(raw []byte) []logs.Line {
 	var lines []logs.Line
 	for rest := raw; len(rest) > 0; {
 		line, after, ended := bytes.Cut(rest, []byte("\n"))
-		if !ended { // just being written
+		if !ended { // a write is in progress
 			break
 		}
 		parsed, err := logs.ParseLine(line)
@@ -192,7 +192,7 @@ func (e *env) parse(raw []byte) []logs.Line {
 	return lines
 }
 
-// text is what the lines of a log say.
+// text returns the contents of a log's lines.
 func (e *env) text(p livePod, name string) []string {
 	e.t.Helper()
 	return contents(e.lines(p, name))
@@ -206,13 +206,12 @@ func contents(lines []logs.Line) []string {
 	return text
 }
 
-// printed waits for a line of a log.
 func (e *env) printed(p livePod, name, line string) {
 	e.t.Helper()
 	e.eventually(name+" prints "+line, func() bool { return slices.Contains(e.text(p, name), line) })
 }
 
-// logOf runs a container to its end and reads its log.
+// logOf runs a container to its end and returns its log.
 func (e *env) logOf(what program) []logs.Line {
 	e.t.Helper()
 	p := e.newPod()
@@ -220,7 +219,7 @@ func (e *env) logOf(what program) []logs.Line {
 	return e.lines(p, "main")
 }
 
-// requireNumbered requires lines as steady and dying print them, from 0.
+// requireNumbered requires the output of steady or dying, from line 0.
 func (e *env) requireNumbered(text []string) {
 	e.t.Helper()
 	for i, line := range text {

@@ -9,22 +9,22 @@ import (
 	"github.com/podwright/podwright/cri"
 )
 
-// The order of calls: every call in every state, the forbidden ones too. Each
-// pair is a case that says how the runtime answers and what comes of it.
+// The cases of this file make every call in every state, including forbidden ones. Each case checks
+// the result of the call and the state after it.
 
-// An answer is what a caller may rely on.
+// An answer is the guaranteed result of a call.
 type answer string
 
 const (
 	ok      answer = "works"
 	refused answer = "is refused"
 	missing answer = "is NotFound"
-	fails   answer = "is an error" // no matter which
+	fails   answer = "is an error" // with any code
 	done    answer = "is as good as done"
-	either  answer = "is answered" // runtimes differ, no caller may rely on one
+	either  answer = "is answered" // runtimes differ
 )
 
-// judge checks an error against the answer. It tells whether the call worked.
+// judge checks an error against the answer. It reports whether the call succeeded.
 func (a answer) judge(e *env, err error) {
 	e.t.Helper()
 	switch {
@@ -44,24 +44,24 @@ func (a answer) judge(e *env, err error) {
 	}
 }
 
-// after is what has become of the container or sandbox.
+// after is the state of the container or sandbox after the call.
 type after string
 
 const (
-	same       after = ""        // all that its status says is as before
+	same       after = ""        // the status is unchanged
 	running    after = "it runs" // or is ready
 	stopped    after = "it has ended"
 	notRunning after = "it does not run"
 	removed    after = "it is gone"
 )
 
-// An orderState is how a container or sandbox is when the call comes.
+// An orderState is a state of a container or sandbox before the call.
 type orderState struct {
 	name string
 	make func(e *env) (id string)
 }
 
-// An orderCall is a call on an id. A runtime may lack those that are optional.
+// An orderCall is a call with an id. A runtime may lack optional ones.
 type orderCall struct {
 	name string
 	do   func(e *env, id string) error
@@ -85,8 +85,7 @@ func orderCases() []testCase {
 	return append(cases, orderTable(sandboxStates(), sandboxCalls(), sandboxOutcomes(), sandboxAfter)...)
 }
 
-// orderTable makes a case of each cell: outcomes has a row per call and a column
-// per state.
+// orderTable makes a case of each cell. outcomes has a row per call and a column per state.
 func orderTable(states []orderState, calls []orderCall, outcomes [][]outcome, look func(e *env, id string) func(after)) []testCase {
 	var cases []testCase
 	for row, call := range calls {
@@ -171,9 +170,8 @@ func containerCalls() []orderCall {
 	}
 }
 
-// containerOutcomes has a row for each of containerCalls and a column for each of
-// containerStates: created, running, exited, could not start, in a stopped
-// sandbox, removed, unknown, empty id.
+// containerOutcomes has a row for each of containerCalls and a column for each of containerStates:
+// created, running, exited, could not start, in a stopped sandbox, removed, unknown, empty id.
 func containerOutcomes() [][]outcome {
 	o := func(a answer) outcome { return outcome{answer: a} }
 	gone := outcome{ok, removed}
@@ -193,8 +191,8 @@ func containerOutcomes() [][]outcome {
 	}
 }
 
-// containerAfter looks at a container before a call and compares after it. What
-// does not exist stays that way.
+// containerAfter reads a container's status before a call. The returned function compares the
+// status after it. A missing container must stay missing.
 func containerAfter(e *env, id string) func(after) {
 	before, err := e.Runtime.ContainerStatus(e.ctx, id, false)
 	if err != nil {
@@ -218,7 +216,7 @@ func containerAfter(e *env, id string) func(after) {
 		case notRunning:
 			require.NotEqual(e.t, runtimeapi.ContainerState_CONTAINER_RUNNING, got.GetState())
 		default:
-			// What UpdateContainerResources changes has cases of its own.
+			// UpdateContainerResources has separate cases.
 			before.Status.Resources, got.Resources = nil, nil
 			e.same(before.Status, got)
 		}

@@ -55,8 +55,8 @@ func sandboxCalls() []orderCall {
 	}
 }
 
-// createIn creates a container. Some runtimes notice only at its start that the
-// sandbox has stopped; it must not run in any case.
+// createIn creates and starts a container. Some runtimes detect a stopped sandbox only at the
+// start; the container must not run in any case.
 func createIn(e *env, id string) error {
 	pod := e.hostPod()
 	container, err := e.Runtime.CreateContainer(e.ctx, id, e.container("new", nap.command()...), pod)
@@ -72,9 +72,9 @@ func createIn(e *env, id string) error {
 	return started
 }
 
-// sandboxOutcomes has a row for each of sandboxCalls and a column for each of
-// sandboxStates: ready, with a running container, stopped, removed, unknown,
-// empty id. Statistics of a sandbox have cases of their own.
+// sandboxOutcomes has a row for each of sandboxCalls and a column for each of sandboxStates: ready,
+// with a running container, stopped, removed, unknown, empty id. Statistics of a sandbox have
+// separate cases.
 func sandboxOutcomes() [][]outcome {
 	o := func(a answer) outcome { return outcome{answer: a} }
 	end, gone := outcome{ok, stopped}, outcome{ok, removed}
@@ -89,7 +89,6 @@ func sandboxOutcomes() [][]outcome {
 	}
 }
 
-// sandboxAfter is containerAfter for sandboxes.
 func sandboxAfter(e *env, id string) func(after) {
 	before, err := e.Runtime.PodSandboxStatus(e.ctx, id, false)
 	if err != nil {

@@ -14,21 +14,20 @@ import (
 	"github.com/podwright/podwright/cri/fake"
 )
 
-// beatsFolder is where beats expects a mount.
+// beatsFolder is the mount point that beats needs.
 const beatsFolder = "/critest"
 
-// The programs of cases about signals and output. The ones that handle signals
-// print "ready" once they do.
+// Programs for cases about signals and output. Programs that handle signals print "ready" first.
 var (
 	// quits ends with code 7 on SIGTERM.
 	quits = program{`trap "exit 7" TERM; echo ready; while true; do sleep 0.1; done`, onSignals(map[syscall.Signal]reaction{syscall.SIGTERM: {exits: true, code: 7}})}
-	// unprepared does not handle signals.
+	// unprepared handles no signals.
 	unprepared = program{`echo ready; exec sleep 3600`, func(ctx context.Context, p *fake.Process) int {
 		print(p.Stdout, "ready\n")
 		<-ctx.Done()
 		return 0
 	}}
-	// counts prints "got" for each SIGTERM and goes on.
+	// counts prints "got" for each SIGTERM and continues.
 	counts = program{`trap "echo got" TERM; echo ready; while true; do sleep 0.1; done`, onSignals(map[syscall.Signal]reaction{syscall.SIGTERM: {text: "got\n"}})}
 	// picky ends with code 3 on SIGUSR1 and with 4 on SIGTERM.
 	picky = program{`trap "exit 3" USR1; trap "exit 4" TERM; echo ready; while true; do sleep 0.1; done`, onSignals(map[syscall.Signal]reaction{
@@ -41,15 +40,15 @@ var (
 		print(p.Stderr, "err\n")
 		return 3
 	}}
-	// blanks prints empty lines too.
+	// blanks prints empty and other lines.
 	blanks = program{`echo; echo; echo x; echo`, prints("\n\nx\n\n")}
 	// unended ends in the middle of a line.
 	unended = program{`printf 'a\nbc'`, prints("a\nbc")}
-	// long prints a line that no runtime keeps in one piece.
+	// long prints a line that every runtime splits.
 	long = program{`head -c 40000 /dev/zero | tr '\0' x; echo end`, prints(strings.Repeat("x", 40000) + "end\n")}
-	// binary prints what is no text.
+	// binary prints bytes that are not text.
 	binary = program{`printf '\377\000\001\r.\n\t \200\n'`, prints("\xff\x00\x01\r.\n\t \x80\n")}
-	// slow takes its time over one line.
+	// slow prints one line in two parts.
 	slow = program{`printf ab; sleep 0.3; echo cd`, func(ctx context.Context, p *fake.Process) int {
 		print(p.Stdout, "ab")
 		pause(ctx, 300*time.Millisecond)
@@ -74,15 +73,15 @@ var (
 		return 0
 	}}
 
-	// big prints a mebibyte.
+	// big prints one mebibyte.
 	big = program{`head -c 1048576 /dev/zero | tr '\0' x`, prints(strings.Repeat("x", 1<<20))}
-	// tells tells what it runs in, and how much comes from its standard input.
+	// tells prints its environment and folder, and the size of its standard input.
 	tells = program{`echo $COLOR; pwd; cat | wc -c`, func(_ context.Context, p *fake.Process) int {
 		n, _ := io.Copy(io.Discard, p.Stdin)
 		fmt.Fprintf(p.Stdout, "%s\n%s\n%d\n", p.Getenv("COLOR"), p.Dir, n)
 		return 0
 	}}
-	// beats makes a file in the mount at beatsFolder grow while it runs.
+	// beats appends to a file in beatsFolder while it runs.
 	beats = program{`while true; do echo beat >> ` + beatsFolder + `/beats; sleep 0.05; done`, beat}
 )
 
@@ -94,7 +93,7 @@ func outputPrograms() []program {
 	}
 }
 
-// reaction is what a program does about a signal.
+// reaction is a program's reaction to a signal.
 type reaction struct {
 	text  string
 	exits bool
@@ -128,10 +127,10 @@ func prints(text string) fake.Program {
 	}
 }
 
-// print writes text; what a container cannot write is lost.
+// print writes text and ignores errors.
 func print(to io.Writer, text string) { _, _ = io.Copy(to, bytes.NewReader([]byte(text))) }
 
-// pause waits unless the program is killed.
+// pause sleeps until ctx is done at most.
 func pause(ctx context.Context, d time.Duration) {
 	timer := time.NewTimer(d)
 	defer timer.Stop()

@@ -10,31 +10,30 @@ import (
 	"github.com/podwright/podwright/cri/fake"
 )
 
-// A program is a command that containers of the suite run: as a shell script for
-// real runtimes, and as the function that does the same on the fake.
+// A program is a command in the suite's containers: a shell script for real runtimes, and the
+// equivalent function for the fake.
 type program struct {
 	script string
 	run    fake.Program
 }
 
-// The programs. A case names one with command.
 var (
-	// sleeper ends with code 0 soon after SIGTERM. It prints "ready" once it
-	// does; see env.startReady.
+	// sleeper ends with code 0 soon after SIGTERM. It prints "ready" when it handles the signal;
+	// see env.startReady.
 	sleeper = program{`trap "exit 0" TERM; echo ready; while true; do sleep 0.1; done`, onSignals(map[syscall.Signal]reaction{syscall.SIGTERM: {exits: true}})}
-	// stubborn ignores SIGTERM. It prints "ready" once it does.
+	// stubborn ignores SIGTERM. It prints "ready" when it does.
 	stubborn = program{`trap "" TERM; echo ready; while true; do sleep 0.1; done`, onSignals(nil)}
 	// nap handles no signals.
 	nap = program{`exec sleep 36000`, fake.SleepUntilStopped}
-	// These end at once.
+	// These programs end at once.
 	exit0   = program{`exit 0`, fake.Exit(0)}
 	exit3   = program{`exit 3`, fake.Exit(3)}
 	exit255 = program{`exit 255`, fake.Exit(255)}
-	// greedy takes all the memory it can get.
+	// greedy allocates all available memory.
 	greedy = program{`tail /dev/zero`, fake.OutOfMemory}
 	// touch writes a line to /data/touched and ends with code 9 if it cannot.
 	touch = program{`echo touched > /data/touched || exit 9`, touchData}
-	// tell writes what it sees to /data/told; see env.told.
+	// tell writes its environment to /data/told; see env.told.
 	tell = program{`{ echo "greeting=$GREETING"; echo "spaced=$SPACED"; echo "empty=${EMPTY+set}"; echo "dir=$PWD"; ` +
 		`echo "hostname=$(hostname)"; printf args=; printf "[%s]" "$@"; echo; } > /data/told`, tellData}
 )
@@ -43,11 +42,10 @@ func programs() []program {
 	return append([]program{sleeper, stubborn, nap, exit0, exit3, exit255, greedy, touch, tell}, outputPrograms()...)
 }
 
-// command is the command line of a program.
 func (p program) command() []string { return []string{"sh", "-c", p.script} }
 
-// Programs is for a fake.Config's Programs and Exec: it knows the commands of
-// the suite, and no others.
+// Programs resolves the commands of the suite, and no others. Use it as Programs and Exec of a
+// fake.Config.
 func Programs(_ context.Context, p *fake.Process) (fake.Program, error) {
 	if len(p.Args) >= 3 && p.Args[0] == "sh" && p.Args[1] == "-c" {
 		for _, known := range programs() {
@@ -87,7 +85,6 @@ func tellData(_ context.Context, p *fake.Process) int {
 	return 0
 }
 
-// writeData writes a file to the mount at /data.
 func writeData(p *fake.Process, name, text string) error {
 	for _, m := range p.Mounts {
 		if m.ContainerPath == "/data" && m.Readonly {

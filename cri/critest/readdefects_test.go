@@ -14,7 +14,7 @@ import (
 	"github.com/podwright/podwright/cri/fake"
 )
 
-// onEvent edits events; false drops one.
+// onEvent edits events; it drops an event if edit returns false.
 func onEvent(edit func(e *runtimeapi.ContainerEventResponse) bool) func(*spoiled, *fake.Runtime) {
 	return func(s *spoiled, _ *fake.Runtime) { s.event = edit }
 }
@@ -84,7 +84,7 @@ func imageDefects() []defect {
 	return []defect{
 		{name: "an absent image is an error", caughtBy: "Images/an image that is absent has no status, and that is no error", images: func(s *spoiledImages, _ *fake.Runtime) {
 			s.status = func(r *runtimeapi.ImageStatusResponse) error {
-				if r.Image == nil && count.Add(1) > 1 { // the first is the case's own image
+				if r.Image == nil && count.Add(1) > 1 { // the first image is the case's own
 					return status.Error(codes.NotFound, "no such image")
 				}
 				return nil

@@ -11,8 +11,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// recorder is the test of a case that is expected to fail: it notes how the case
-// ended, and does not fail the test it stands in.
+// recorder is the testing.TB of a case that is expected to fail. It records the result of the case
+// and does not fail the enclosing test.
 type recorder struct {
 	testing.TB // for TempDir
 	ctx        context.Context
@@ -42,13 +42,11 @@ func (r *recorder) note(failed bool, text string) {
 	r.log.WriteString(text)
 }
 
-// FailNow ends the case.
 func (r *recorder) FailNow() {
 	r.Fail()
 	runtime.Goexit()
 }
 
-// SkipNow ends the case.
 func (r *recorder) SkipNow() {
 	r.mu.Lock()
 	r.skipped = true
@@ -56,14 +54,13 @@ func (r *recorder) SkipNow() {
 	runtime.Goexit()
 }
 
-// Cleanup keeps f for the end of the case.
 func (r *recorder) Cleanup(f func()) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.cleanups = append(r.cleanups, f)
 }
 
-// last takes the cleanup that comes next, nil when there is none.
+// last removes and returns the next cleanup, or nil.
 func (r *recorder) last() func() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -75,7 +72,7 @@ func (r *recorder) last() func() {
 	return f
 }
 
-// inOwnGoroutine calls f where Goexit ends nothing else.
+// inOwnGoroutine calls f in a goroutine that Goexit may end.
 func inOwnGoroutine(f func()) {
 	over := make(chan struct{})
 	go func() {

@@ -11,7 +11,7 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
-// report collects what Run tells at its end.
+// report collects the last log line of Run.
 type report struct {
 	mu                      sync.Mutex
 	runtime                 string
@@ -19,7 +19,7 @@ type report struct {
 	absent                  map[string]bool
 }
 
-// count notes how a case ended. It is deferred, so that the case is over.
+// count records the result of a case. Callers defer it, so that the case is over.
 func (r *report) count(t testing.TB) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -33,7 +33,7 @@ func (r *report) count(t testing.TB) {
 	}
 }
 
-// lacks notes that the runtime does not have an optional call or field.
+// lacks records that the runtime lacks an optional call or field.
 func (r *report) lacks(feature string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -43,14 +43,14 @@ func (r *report) lacks(feature string) {
 	r.absent[feature] = true
 }
 
-// names notes what the runtime calls itself.
+// names records the name and version of the runtime.
 func (r *report) names(v *runtimeapi.VersionResponse) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.runtime = v.GetRuntimeName() + " " + v.GetRuntimeVersion()
 }
 
-// String is the report as one line.
+// String returns the report as one line.
 func (r *report) String() string {
 	r.mu.Lock()
 	defer r.mu.Unlock()

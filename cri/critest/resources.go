@@ -65,14 +65,14 @@ func resourceCases() []testCase {
 	}
 }
 
-// sharesOf is a request for CPU shares.
+// sharesOf returns a request for CPU shares.
 func sharesOf(id string, shares int64) *runtimeapi.UpdateContainerResourcesRequest {
 	return &runtimeapi.UpdateContainerResourcesRequest{
 		ContainerId: id, Linux: &runtimeapi.LinuxContainerResources{CpuShares: shares},
 	}
 }
 
-// limited makes a container with resources.
+// limited returns the config of a container with resources.
 func limited(e *env, name string) *runtimeapi.ContainerConfig {
 	config := e.container(name, nap.command()...)
 	config.Linux.Resources = &runtimeapi.LinuxContainerResources{
@@ -81,7 +81,7 @@ func limited(e *env, name string) *runtimeapi.ContainerConfig {
 	return config
 }
 
-// resources reads a container's resources. A runtime may not report any.
+// resources returns a container's resources. It skips the case if the runtime does not report them.
 func (e *env) resources(id string) *runtimeapi.LinuxContainerResources {
 	e.t.Helper()
 	linux := e.status(id).GetResources().GetLinux()

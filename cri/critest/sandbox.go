@@ -175,7 +175,7 @@ func sandboxCases() []testCase {
 	}
 }
 
-// gone takes NotFound for success, as callers do after a stop or a removal.
+// gone replaces NotFound with nil, as callers do after a stop or a removal.
 func gone(err error) error {
 	if cri.IsNotFound(err) {
 		return nil

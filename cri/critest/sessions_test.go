@@ -19,7 +19,7 @@ import (
 	"github.com/podwright/podwright/internal/memnet"
 )
 
-// directSessions is both ends of a fake's sessions, without a protocol in between. Exec and
+// directSessions is both ends of a fake's sessions, without a protocol between them. Exec and
 // Attach of the client have the defect of the runtime.
 type directSessions struct {
 	runtime *fake.Runtime
@@ -34,12 +34,12 @@ var (
 	_ SessionClient     = (*directSessions)(nil)
 )
 
-// reportedError is what the runtime says in a session.
+// reportedError is an error that the runtime reports in a session.
 type reportedError struct{ error }
 
 func (reportedError) HTTPStatus() int { return http.StatusInternalServerError }
 
-// mint makes a URL for a request.
+// mint returns a new URL for a request.
 func (d *directSessions) mint(request any) string {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -48,7 +48,7 @@ func (d *directSessions) mint(request any) string {
 	return url
 }
 
-// redeem gives the request of a URL, once.
+// redeem returns the request of a URL, once.
 func redeem[T any](d *directSessions, url string) (request T, err error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -142,7 +142,7 @@ type directConn struct {
 	err  error
 }
 
-// Read ends with what the runtime reports.
+// Read returns the runtime's error at the end.
 func (c *directConn) Read(p []byte) (int, error) {
 	n, err := c.Conn.Read(p)
 	if err == nil {
@@ -154,7 +154,7 @@ func (c *directConn) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// A subject without a client skips what needs one, by name.
+// Without a session client, cases that need one are skipped.
 func TestWithoutSessionClient(t *testing.T) {
 	c := caseNamed(t, "Streaming/exec: a URL is good for one session")
 	r := record(t, c, defect{subject: func(s *Subject) { s.Sessions = nil }})

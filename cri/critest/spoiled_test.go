@@ -9,8 +9,8 @@ import (
 	"github.com/podwright/podwright/cri"
 )
 
-// spoiled is a runtime with a defect: each function that is set takes the place of
-// the call, or edits its request or reply.
+// spoiled is a runtime with a defect. Each function that is set replaces a call, or edits its
+// request or reply.
 type spoiled struct {
 	cri.RuntimeService
 	stop           func(ctx context.Context, id string, grace time.Duration) error

@@ -154,7 +154,7 @@ func (s *spoiledImages) ImageFsInfo(ctx context.Context) (*runtimeapi.ImageFsInf
 	return response, err
 }
 
-// editedLog is a log file whose lines are changed on their way.
+// editedLog is a log file that edits its lines.
 type editedLog struct {
 	*os.File
 	edit func(p []byte) []byte
@@ -165,7 +165,7 @@ func (l editedLog) Write(p []byte) (int, error) {
 	return len(p), err
 }
 
-// onLog makes a fake that writes its logs with flags, edited.
+// onLog makes the fake open its logs with flags and edit their lines.
 func onLog(flags int, edit func(p []byte) []byte) func(*fake.Config) {
 	return func(cfg *fake.Config) {
 		cfg.OpenLog = func(path string) (io.WriteCloser, error) {
@@ -175,7 +175,7 @@ func onLog(flags int, edit func(p []byte) []byte) func(*fake.Config) {
 	}
 }
 
-// defect is a defect of a runtime, and the case whose rule it breaks.
+// defect is a defect of a runtime, and the case that detects it.
 type defect struct {
 	name     string
 	caughtBy string
@@ -185,7 +185,7 @@ type defect struct {
 	subject  func(s *Subject)
 }
 
-// record runs a case against a fake with a defect, in a bubble.
+// record runs a case on a fake with a defect, in a bubble.
 func record(t *testing.T, c testCase, d defect) *recorder {
 	var r *recorder
 	synctest.Test(t, func(t *testing.T) {
@@ -225,13 +225,13 @@ func record(t *testing.T, c testCase, d defect) *recorder {
 		}
 		cancel()
 		require.NoError(t, rt.Close())
-		time.Sleep(time.Hour) // virtual; what a defect left behind ends
+		time.Sleep(time.Hour) // virtual time; all effects of the defect end
 	})
 	return r
 }
 
-// TestDefects shows that the suite can fail: each defect is caught by the case
-// whose rule it breaks, and that case passes without the defect.
+// TestDefects proves that the suite can fail: the case whose rule a defect breaks fails with it and
+// passes without it.
 func TestDefects(t *testing.T) {
 	for _, d := range defects() {
 		t.Run(d.name, func(t *testing.T) {

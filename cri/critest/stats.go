@@ -35,7 +35,7 @@ func statsCases() []testCase {
 				return next.GetUsageCoreNanoSeconds().GetValue() > first.GetUsageCoreNanoSeconds().GetValue()
 			})
 		}},
-		// The call may succeed or fail.
+		// ContainerStats may succeed or fail.
 		{"a container that does not run has no processor time", func(e *env) {
 			p := e.newPod()
 			created := e.create(p.id, e.container("created", quits.command()...), p.config)
@@ -128,7 +128,7 @@ func statsCases() []testCase {
 	}
 }
 
-// containerStats reads the figures of a running container, once there are any.
+// containerStats waits for the figures of a running container and returns them.
 func (e *env) containerStats(id string) *runtimeapi.ContainerStats {
 	e.t.Helper()
 	var stats *runtimeapi.ContainerStats
@@ -141,8 +141,8 @@ func (e *env) containerStats(id string) *runtimeapi.ContainerStats {
 	return stats
 }
 
-// listStats asks again when the list fails because of a container that has gone
-// in the meantime, which need not be one of this case.
+// listStats lists statistics. It retries if a container was removed meanwhile, possibly by another
+// case.
 func (e *env) listStats(filter *runtimeapi.ContainerStatsFilter) []*runtimeapi.ContainerStats {
 	e.t.Helper()
 	var list []*runtimeapi.ContainerStats
@@ -158,7 +158,7 @@ func (e *env) listStats(filter *runtimeapi.ContainerStatsFilter) []*runtimeapi.C
 	return list
 }
 
-// measuredPod is a sandbox with a cgroup that its figures can be read from.
+// measuredPod runs a sandbox in the cgroup that the runtime may need for statistics.
 func (e *env) measuredPod() livePod {
 	e.t.Helper()
 	config := e.pod()

@@ -50,7 +50,7 @@ func stopCases() []testCase {
 			_, printed := stopTwice(e, time.Second)
 			require.Equal(e.t, []string{"ready", "got"}, printed)
 		}},
-		// A later stop has a grace of its own.
+		// A later stop has its own grace period.
 		{"a stop whose caller leaves sends the signal and does not kill", func(e *env) {
 			p := e.newPod()
 			id := e.ready(p, "main", counts)
@@ -114,23 +114,22 @@ func stopCases() []testCase {
 	}
 }
 
-// killedCode is the exit code of a process that SIGKILL has ended.
+// killedCode is the exit code after SIGKILL.
 const killedCode = 137
 
-// livePod is a sandbox together with the config it was made from.
+// livePod is a sandbox with its config.
 type livePod struct {
 	config *runtimeapi.PodSandboxConfig
 	id     string
 }
 
-// newPod runs a sandbox.
 func (e *env) newPod() livePod {
 	e.t.Helper()
 	config := e.pod()
 	return livePod{config, e.run(config)}
 }
 
-// ready starts a container whose program prints "ready", and waits for that.
+// ready starts a program and waits until it has printed "ready".
 func (e *env) ready(p livePod, name string, what program) string {
 	e.t.Helper()
 	id := e.start(p.id, e.container(name, what.command()...), p.config)
@@ -138,7 +137,7 @@ func (e *env) ready(p livePod, name string, what program) string {
 	return id
 }
 
-// requireEnd requires that a container has ended, and how.
+// requireEnd requires that a container ended with an exit code.
 func (e *env) requireEnd(id string, code int32) *runtimeapi.ContainerStatus {
 	e.t.Helper()
 	status := e.status(id)
@@ -147,14 +146,13 @@ func (e *env) requireEnd(id string, code int32) *runtimeapi.ContainerStatus {
 	return status
 }
 
-// async makes a call that may take long. The result is delivered once.
+// async makes a call in the background. The channel delivers one result.
 func (e *env) async(call func() error) <-chan error {
 	result := make(chan error, 1)
 	go func() { result <- call() }()
 	return result
 }
 
-// sleep lets time pass.
 func (e *env) sleep(d time.Duration) {
 	e.t.Helper()
 	timer := time.NewTimer(d)
@@ -166,11 +164,11 @@ func (e *env) sleep(d time.Duration) {
 	}
 }
 
-// longGrace is more than a case has time for: a stop that waits for its end fails.
+// longGrace exceeds the time of a case: a stop that waits for its end fails.
 const longGrace = 2 * patience
 
-// stopTwice stops a container that goes on, and once it has the signal again. It returns
-// the duration of the second stop and the output of the container.
+// stopTwice stops a container that ignores the signal, and stops it again after the signal has
+// arrived. It returns the duration of the second stop and the output of the container.
 func stopTwice(e *env, second time.Duration) (took time.Duration, printed []string) {
 	p := e.newPod()
 	id := e.ready(p, "main", counts)

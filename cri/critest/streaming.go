@@ -37,8 +37,8 @@ func streamingCases() []testCase {
 			require.Equal(e.t, 5, code)
 			require.True(e.t, input == stdout.text(), "%d bytes of %d", len(stdout.text()), len(input))
 		})},
-		// The input stays open: there are runtimes that lose the output
-		// of a terminal whose input has ended.
+		// The input stays open: some runtimes lose the output of a terminal after the end of its
+		// input.
 		{"exec: a terminal has one output", withClient(func(e *env) {
 			id := e.ready(e.newPod(), "main", quits)
 			stdin, _ := io.Pipe()
@@ -226,22 +226,21 @@ func streamingCases() []testCase {
 	}
 }
 
-// SessionClient opens the sessions behind the URLs that a runtime answers: the Client
-// of cri/streams, a module of its own, is one. An error that the runtime reported in
-// a session, such as that there is no such command, has a method HTTPStatus() int;
-// that a connection broke has none. The end of ctx is in the error when it ended a
-// session.
+// SessionClient opens sessions by the URLs that a runtime returns. The Client of cri/streams, a
+// separate module, implements it. An error that the runtime reported in a session, such as a
+// missing command, has a method HTTPStatus() int; a broken connection's error does not. If ctx
+// ended the session, the error wraps the error of ctx.
 type SessionClient interface {
 	// Exec runs the command and returns its exit code.
 	Exec(ctx context.Context, url string, s fake.Session) (exitCode int, err error)
-	// Attach lasts until the container exits.
+	// Attach returns when the container exits.
 	Attach(ctx context.Context, url string, s fake.Session) error
-	// PortForward connects to a port. ctx bounds that; Close ends the session. What
-	// the runtime reports is the error of a Read.
+	// PortForward connects to a port. ctx bounds the connecting; Close ends the session. Read
+	// returns errors that the runtime reports.
 	PortForward(ctx context.Context, url string, port int) (io.ReadWriteCloser, error)
 }
 
-// withClient is for cases that open sessions.
+// withClient skips a case if there is no session client.
 func withClient(run func(*env)) func(*env) {
 	return func(e *env) {
 		if e.Sessions == nil {
@@ -251,14 +250,14 @@ func withClient(run func(*env)) func(*env) {
 	}
 }
 
-// reported requires an error that the runtime has told in a session.
+// reported requires an error that the runtime reported in a session.
 func (e *env) reported(err error) {
 	e.t.Helper()
 	var reported interface{ HTTPStatus() int }
 	require.ErrorAs(e.t, err, &reported)
 }
 
-// execURL asks for a session with a program in a container.
+// execURL requests a session with a program in a container.
 func (e *env) execURL(id string, what program, request *runtimeapi.ExecRequest) string {
 	e.t.Helper()
 	request.ContainerId, request.Cmd = id, what.command()
@@ -268,34 +267,31 @@ func (e *env) execURL(id string, what program, request *runtimeapi.ExecRequest) 
 	return response.GetUrl()
 }
 
-// capture keeps what a session delivers.
+// capture records the output of a session.
 type capture struct {
 	mu   sync.Mutex
 	kept bytes.Buffer
 }
 
-// Write keeps p.
 func (c *capture) Write(p []byte) (int, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.kept.Write(p)
 }
 
-// text is what has come, with the ends of lines as they were written: terminals
-// may change them.
+// text returns the output with the original line ends, which terminals may change.
 func (c *capture) text() string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return strings.ReplaceAll(c.kept.String(), "\r\n", "\n")
 }
 
-// wants waits until the text has come.
 func (e *env) wants(c *capture, text string) {
 	e.t.Helper()
 	e.eventually("the session delivers "+text, func() bool { return strings.Contains(c.text(), text) })
 }
 
-// talker starts a container that answers what it reads.
+// talker starts a container that responds to its input.
 func (e *env) talker(once bool) (p livePod, id string) {
 	e.t.Helper()
 	p = e.newPod()
@@ -306,7 +302,7 @@ func (e *env) talker(once bool) (p livePod, id string) {
 	return p, id
 }
 
-// attachment is a session with the streams of a container.
+// attachment is a session attached to a container.
 type attachment struct {
 	input  *io.PipeWriter
 	output *capture
@@ -314,7 +310,7 @@ type attachment struct {
 	ended  <-chan error
 }
 
-// attach opens a session; it ends with the case.
+// attach opens a session that ends with the case.
 func (e *env) attach(id string) *attachment {
 	e.t.Helper()
 	response, err := e.Runtime.Attach(e.ctx, &runtimeapi.AttachRequest{ContainerId: id, Stdin: true, Stdout: true, Stderr: true})
@@ -335,7 +331,7 @@ func (e *env) attach(id string) *attachment {
 	return a
 }
 
-// say sends a line and waits for the answer.
+// say sends a line and waits for the response.
 func (e *env) say(a *attachment, word string) {
 	e.t.Helper()
 	_, err := io.WriteString(a.input, word+"\n")
@@ -343,7 +339,7 @@ func (e *env) say(a *attachment, word string) {
 	e.wants(a.output, "got "+word+"\n")
 }
 
-// forward asks for a session with a port of a pod.
+// forward requests a session with a port of a pod.
 func (e *env) forward(p livePod, port int32) string {
 	e.t.Helper()
 	response, err := e.Runtime.PortForward(e.ctx, &runtimeapi.PortForwardRequest{PodSandboxId: p.id, Port: []int32{port}})
@@ -352,7 +348,7 @@ func (e *env) forward(p livePod, port int32) string {
 	return response.GetUrl()
 }
 
-// connect connects to a port of a pod, until the end of the case or its patience.
+// connect connects to a port of a pod. The connection ends with the case or its context.
 func (e *env) connect(p livePod, port int) io.ReadWriteCloser {
 	e.t.Helper()
 	conn, err := e.Sessions.PortForward(e.ctx, e.forward(p, int32(port)), port)
@@ -365,7 +361,7 @@ func (e *env) connect(p livePod, port int) io.ReadWriteCloser {
 	return conn
 }
 
-// echoed sends a word to a port and tells whether it came back.
+// echoed sends a word to a port and reports whether it came back.
 func (e *env) echoed(p livePod, word string) bool {
 	e.t.Helper()
 	conn := e.connect(p, echoPort)

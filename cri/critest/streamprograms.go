@@ -11,20 +11,20 @@ import (
 	"github.com/podwright/podwright/cri/fake"
 )
 
-// echoPort is the port that listens serves.
+// echoPort is the port of the program listens.
 const echoPort = 8080
 
-// The programs of cases about streaming sessions.
+// Programs for cases about streaming sessions.
 var (
 	// echoes copies its input and ends with code 5.
 	echoes = program{`cat; exit 5`, func(_ context.Context, p *fake.Process) int {
 		_, _ = io.Copy(p.Stdout, p.Stdin)
 		return 5
 	}}
-	// measures ends with code 4 once its terminal has had two sizes.
+	// measures ends with code 4 after its terminal has had both sizes.
 	measures = program{`until [ "$(stty size)" = "33 77" ]; do sleep 0.05; done; echo first; ` +
 		`until [ "$(stty size)" = "44 88" ]; do sleep 0.05; done; exit 4`, measureTerminal}
-	// talks answers each line of its input, and ends with code 6 after the last.
+	// talks responds to each line of its input, and ends with code 6 at the end of the input.
 	talks = program{`echo ready; while read line; do echo "got $line"; done; echo end; exit 6`, func(_ context.Context, p *fake.Process) int {
 		print(p.Stdout, "ready\n")
 		for lines := bufio.NewScanner(p.Stdin); lines.Scan(); {
@@ -33,7 +33,7 @@ var (
 		print(p.Stdout, "end\n")
 		return 6
 	}}
-	// listens echoes what comes at echoPort.
+	// listens echoes data at echoPort.
 	listens = program{`echo ready; while true; do nc -l -p 8080 -e cat; done`, unprepared.run}
 )
 
@@ -54,8 +54,7 @@ func measureTerminal(ctx context.Context, p *fake.Process) int {
 	return 4
 }
 
-// Ports is for a fake.Config's Ports: in each pod it serves the port that the
-// suite's containers listen on.
+// Ports serves the suite's port in each pod. Use it as Ports of a fake.Config.
 func Ports(_ context.Context, _ fake.PodIdentity, port int) (net.Conn, error) {
 	if port != echoPort {
 		return nil, fmt.Errorf("dial tcp4 127.0.0.1:%d: %w", port, syscall.ECONNREFUSED)

@@ -20,7 +20,7 @@ import (
 	"github.com/podwright/podwright/cri/fake"
 )
 
-// The second image of the registry of the defects.
+// Names of the second image in the defects' registry.
 const (
 	otherName   = "critest.test/other:1"
 	otherID     = "sha256:aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa"
@@ -35,14 +35,14 @@ func defects() []defect {
 	return all
 }
 
-// onStop takes the place of StopContainer.
+// onStop replaces StopContainer.
 func onStop(stop func(ctx context.Context, rt *fake.Runtime, id string, grace time.Duration) error) func(*spoiled, *fake.Runtime) {
 	return func(s *spoiled, rt *fake.Runtime) {
 		s.stop = func(ctx context.Context, id string, grace time.Duration) error { return stop(ctx, rt, id, grace) }
 	}
 }
 
-// oneStopAtATime makes a stop wait for the one before it.
+// oneStopAtATime makes a stop wait for the previous one.
 func oneStopAtATime(s *spoiled, rt *fake.Runtime) {
 	place := make(chan struct{}, 1)
 	s.stop = func(ctx context.Context, id string, grace time.Duration) error {
@@ -107,7 +107,7 @@ func stopDefects() []defect {
 	}
 }
 
-// replacing edits logs.
+// replacing replaces a pattern in logs.
 func replacing(pattern, with string) func(*fake.Config) {
 	expression := regexp.MustCompile(pattern)
 	return onLog(os.O_APPEND, func(p []byte) []byte { return expression.ReplaceAll(p, []byte(with)) })
@@ -142,7 +142,7 @@ func logDefects() []defect {
 	}
 }
 
-// onExecSync edits what ExecSync answers.
+// onExecSync edits results of ExecSync.
 func onExecSync(edit func(stdout, stderr []byte, err error) ([]byte, []byte, error)) func(*spoiled, *fake.Runtime) {
 	return func(s *spoiled, _ *fake.Runtime) {
 		s.execSync = func(ctx context.Context, _ []string, timeout time.Duration, run func(context.Context, time.Duration) ([]byte, []byte, error)) ([]byte, []byte, error) {
@@ -208,7 +208,7 @@ func execDefects() []defect {
 	}
 }
 
-// logExec makes commands write to the log of their container, too.
+// logExec makes commands also write to the log of their container.
 func logExec(s *spoiled, rt *fake.Runtime) {
 	var container string
 	s.created = func(_ *runtimeapi.ContainerConfig, id string) { container = id }
@@ -228,7 +228,7 @@ func logExec(s *spoiled, rt *fake.Runtime) {
 	}
 }
 
-// onExec changes the programs of commands.
+// onExec replaces the programs of commands.
 func onExec(edit func(run fake.Program, err error) (fake.Program, error)) func(*fake.Config) {
 	return func(cfg *fake.Config) {
 		cfg.Exec = func(ctx context.Context, p *fake.Process) (fake.Program, error) { return edit(Programs(ctx, p)) }
@@ -312,7 +312,7 @@ func sessionDefects() []defect {
 	}
 }
 
-// remint makes a used URL good again: the request gets a token of its own.
+// remint makes a used URL valid again: the request gets a new token.
 func remint(s *spoiled, rt *fake.Runtime) {
 	var request *runtimeapi.ExecRequest
 	s.exec = func(r *runtimeapi.ExecRequest) string { request = r; return "" }
@@ -324,7 +324,7 @@ func remint(s *spoiled, rt *fake.Runtime) {
 	}
 }
 
-// endless makes sessions whose end does not arrive.
+// endless makes sessions without an end.
 func endless(s *spoiled, _ *fake.Runtime) {
 	var over atomic.Bool
 	s.stop = func(ctx context.Context, id string, grace time.Duration) error {
@@ -341,7 +341,7 @@ func endless(s *spoiled, _ *fake.Runtime) {
 	}
 }
 
-// attachToTwin gives each container a twin, to which the second client goes.
+// attachToTwin gives each container a twin; the second client attaches to the twin.
 func attachToTwin(s *spoiled, rt *fake.Runtime) {
 	var twin string
 	var clients atomic.Int32
