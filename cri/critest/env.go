@@ -155,7 +155,7 @@ func (e *env) mount(config *runtimeapi.ContainerConfig) (dir string) {
 	return dir
 }
 
-// told runs a container with the program tell to its end and returns the program's output.
+// told runs the program tell in a container to its end and returns its output.
 func (e *env) told(pod *runtimeapi.PodSandboxConfig, config *runtimeapi.ContainerConfig) map[string]string {
 	e.t.Helper()
 	dir := e.mount(config)

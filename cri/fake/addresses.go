@@ -6,9 +6,9 @@ import (
 	"strings"
 )
 
-// addressPool hands out sandbox addresses, one of each range. An address that
-// was given back is not used again before the range has been gone through, so
-// that a stale address is not soon somebody else's. Guarded by Runtime.mu.
+// addressPool allocates sandbox addresses, one of each range. A released address is reused only
+// after the whole range, so that a stale address does not soon belong to another sandbox. Guarded
+// by Runtime.mu.
 type addressPool struct {
 	fixed  []string
 	ranges []addressRange
@@ -17,7 +17,7 @@ type addressPool struct {
 
 type addressRange struct {
 	prefix netip.Prefix
-	last   netip.Addr // the one handed out last
+	last   netip.Addr // the last allocated address
 }
 
 // newAddressPool returns a pool of fixed addresses, or of prefixes. Default: 10.88.0.0/16.
@@ -30,17 +30,17 @@ func newAddressPool(fixed []string, prefixes ...netip.Prefix) addressPool {
 	return p
 }
 
-// setRanges changes where further addresses come from.
+// setRanges sets the ranges of further addresses.
 func (p *addressPool) setRanges(prefixes []netip.Prefix) {
 	p.ranges = make([]addressRange, 0, len(prefixes))
 	for _, prefix := range prefixes {
-		// The first two addresses are the network's and the gateway's.
+		// The first two addresses belong to the network and the gateway.
 		masked := prefix.Masked()
 		p.ranges = append(p.ranges, addressRange{prefix: masked, last: masked.Addr().Next()})
 	}
 }
 
-// prefixes are the ranges that addresses come from.
+// prefixes returns the ranges of addresses.
 func (p *addressPool) prefixes() []netip.Prefix {
 	prefixes := make([]netip.Prefix, len(p.ranges))
 	for i, r := range p.ranges {
@@ -49,7 +49,7 @@ func (p *addressPool) prefixes() []netip.Prefix {
 	return prefixes
 }
 
-// take gives the addresses of a new sandbox.
+// take allocates the addresses of a new sandbox.
 func (p *addressPool) take() ([]string, error) {
 	if len(p.fixed) > 0 {
 		return append([]string(nil), p.fixed...), nil
@@ -67,7 +67,7 @@ func (p *addressPool) take() ([]string, error) {
 	return taken, nil
 }
 
-// give takes addresses back.
+// give releases addresses.
 func (p *addressPool) give(ips []string) {
 	for _, ip := range ips {
 		delete(p.used, ip)
@@ -97,7 +97,7 @@ func (r *addressRange) next(used map[string]struct{}) (string, bool) {
 	return "", false
 }
 
-// parseRanges reads what UpdateRuntimeConfig gives: ranges joined by commas.
+// parseRanges parses the ranges of UpdateRuntimeConfig, separated by commas.
 func parseRanges(text string) ([]netip.Prefix, error) {
 	var prefixes []netip.Prefix
 	for _, part := range strings.Split(text, ",") {

@@ -11,18 +11,18 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
-// containerIO is what hangs on the standard streams of a container's process.
+// containerIO connects clients to the standard streams of a container's process.
 type containerIO struct {
 	stdout, stderr outputStream
 	stdin          *stdinPipe // nil: the container has no standard input
-	stdinOnce      bool       // the first client that ends its input ends that of the container
+	stdinOnce      bool       // the end of the first client's input ends the container's input
 	resize         *resizer   // nil: the container has no terminal
 
-	killed context.Context // ends when the program is killed
+	killed context.Context // done when the program is killed
 	used   sync.Once
 }
 
-// connect gives a container's process its streams.
+// connect sets the streams of a container's process.
 func (s *containerIO) connect(c *container, p *Process, log *containerLog) {
 	s.stdinOnce, s.killed = c.config.GetStdinOnce(), p.task.ctx
 	s.stdout.log, s.stderr.log = &log.stdout, &log.stderr
@@ -39,16 +39,15 @@ func (s *containerIO) connect(c *container, p *Process, log *containerLog) {
 	}
 }
 
-// release ends the streams for the clients. It lets a killed program go whose
-// clients do not read.
+// release ends the streams for the clients. It unblocks a killed program whose clients do not read.
 func (s *containerIO) release() {
 	s.stdout.close()
 	s.stderr.close()
 }
 
-// outputStream is an output stream of a container: what is written goes to the log and
-// to every client that is attached. A client that does not read holds the
-// program up, as with containerd, until it leaves or the program is killed.
+// outputStream is an output stream of a container. It copies data to the log and to every attached
+// client. As with containerd, a client that does not read blocks the program until the client
+// leaves or the program is killed.
 type outputStream struct {
 	log io.Writer
 
@@ -57,13 +56,14 @@ type outputStream struct {
 	over    bool
 }
 
-// clientPipe carries what is written to one client.
+// clientPipe is the output of one client.
 type clientPipe struct {
 	*io.PipeReader
 	in *io.PipeWriter
 }
 
-// Write logs p and hands it to the clients. A client that is added once p is in the log does not get p.
+// Write logs p and copies it to the clients. A client that is added after p was logged does not get
+// p.
 func (o *outputStream) Write(p []byte) (int, error) {
 	o.mu.Lock()
 	clients := o.clients
@@ -73,13 +73,13 @@ func (o *outputStream) Write(p []byte) (int, error) {
 		return n, err
 	}
 	for _, t := range clients {
-		// A client that has gone takes itself off.
+		// A client that left removes itself.
 		_, _ = t.in.Write(p)
 	}
 	return n, nil
 }
 
-// add adds a client, which gets all that is written from now on.
+// add adds a client for all further output.
 func (o *outputStream) add() *clientPipe {
 	t := &clientPipe{}
 	t.PipeReader, t.in = io.Pipe()
@@ -93,7 +93,6 @@ func (o *outputStream) add() *clientPipe {
 	return t
 }
 
-// remove takes a client off.
 func (o *outputStream) remove(t *clientPipe) {
 	_ = t.Close()
 	o.mu.Lock()
@@ -101,8 +100,8 @@ func (o *outputStream) remove(t *clientPipe) {
 	o.clients = slices.DeleteFunc(slices.Clone(o.clients), func(other *clientPipe) bool { return other == t })
 }
 
-// close ends the stream for the clients. Whatever a Write has returned for is on
-// its way to them; a Write that still waits for one is let go.
+// close ends the stream for the clients. Completed writes are still delivered; a Write that waits
+// for a client returns.
 func (o *outputStream) close() {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -113,8 +112,8 @@ func (o *outputStream) close() {
 	o.clients = nil
 }
 
-// Attach prepares a session with the streams of a running container and returns
-// its URL. Without Config.Streams it is Unimplemented.
+// Attach prepares a session with the streams of a running container and returns its URL. Without
+// Config.Streams it is Unimplemented.
 func (rt *Runtime) Attach(ctx context.Context, request *runtimeapi.AttachRequest) (*runtimeapi.AttachResponse, error) {
 	if err := rt.enter(ctx, "Attach", request); err != nil {
 		return nil, err
@@ -128,7 +127,7 @@ func (rt *Runtime) Attach(ctx context.Context, request *runtimeapi.AttachRequest
 	return rt.cfg.Streams.GetAttach(request)
 }
 
-// streamable tells why there can be no session in a container.
+// streamable returns the reason that a container cannot have sessions, or nil.
 func (rt *Runtime) streamable(id string) error {
 	rt.mu.RLock()
 	defer rt.mu.RUnlock()
@@ -136,7 +135,7 @@ func (rt *Runtime) streamable(id string) error {
 	return err
 }
 
-// running finds a running container. rt.mu is held.
+// running returns a running container. The caller holds rt.mu.
 func (rt *Runtime) running(id string) (*container, error) {
 	c := rt.store.containers[id]
 	switch {
@@ -150,16 +149,14 @@ func (rt *Runtime) running(id string) (*container, error) {
 	return c, nil
 }
 
-// AttachSession connects a client to the streams of a running container, and is
-// what a StreamServer calls. The client gets what is written from now on; it
-// sends to the container's standard input if its config has one. Several clients
-// may be attached; each gets everything.
+// AttachSession connects a client to the streams of a running container. A StreamServer calls it.
+// The client gets all further output. Its input goes to the container's standard input if the
+// container's config has one. Several clients may be attached; each gets all output.
 //
-// It returns when the container exits, when both outputs of the client have
-// failed, when the runtime goes away, or when ctx ends, which leaves the
-// container as it is. The end of the client's input ends the session, too; but
-// with StdinOnce in the container's config and without TTY it ends the
-// container's input instead, for good.
+// It returns when the container exits, when both outputs of the client have failed, when the
+// runtime stops, or when ctx is done, which does not affect the container. The end of the client's
+// input also ends the session. But with StdinOnce in the container's config and without
+// TTY it ends the container's input for good instead.
 func (rt *Runtime) AttachSession(ctx context.Context, containerID string, s Session) error {
 	rt.mu.RLock()
 	c, err := rt.running(containerID)
@@ -176,7 +173,7 @@ func (rt *Runtime) AttachSession(ctx context.Context, containerID string, s Sess
 	return sessionEnded(ctx, l)
 }
 
-// sessionEnded tells whether the runtime or the client has ended a session.
+// sessionEnded returns an error if the runtime or the client ended the session.
 func sessionEnded(ctx context.Context, l *life) error {
 	switch {
 	case l.ctx.Err() != nil:
@@ -187,7 +184,7 @@ func sessionEnded(ctx context.Context, l *life) error {
 	return nil
 }
 
-// attach carries a session through; end ends its context.
+// attach runs a session; end cancels its context.
 func (s *containerIO) attach(ctx context.Context, end func(), client *Session) {
 	s.used.Do(func() { context.AfterFunc(s.killed, s.release) })
 	var outputs, inputs sync.WaitGroup
@@ -216,8 +213,8 @@ func (s *containerIO) attach(ctx context.Context, end func(), client *Session) {
 	inputs.Wait()
 }
 
-// awaitInput waits for the end of a session that has nothing but input: a Read of
-// the client's input does not tell when the program or the session is over.
+// awaitInput waits for the end of a session that has only input: a Read of the client's input does
+// not return at the end of the program or the session.
 func (s *containerIO) awaitInput(ctx context.Context, fed <-chan struct{}) {
 	select {
 	case <-fed:
@@ -226,7 +223,7 @@ func (s *containerIO) awaitInput(ctx context.Context, fed <-chan struct{}) {
 	}
 }
 
-// copyTo hands to a client, if there is one, what is written until ctx ends.
+// copyTo copies further output to a client, if it is not nil, until ctx is done.
 func (o *outputStream) copyTo(ctx context.Context, to io.Writer, joined *sync.WaitGroup) {
 	if to == nil {
 		return

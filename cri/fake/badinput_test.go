@@ -17,8 +17,8 @@ import (
 	"github.com/podwright/podwright/cri/fake"
 )
 
-// bad is a runtime with a ready sandbox that has a running, a created and an
-// exited container, in process or over gRPC.
+// bad is a runtime with a ready sandbox that has a running, a created and an exited container, in
+// process or over gRPC.
 type bad struct {
 	runtime cri.RuntimeService
 	images  cri.ImageService
@@ -28,12 +28,12 @@ type bad struct {
 
 func imageSpec(name string) *runtimeapi.ImageSpec { return &runtimeapi.ImageSpec{Image: name} }
 
-// noCode accepts each code.
+// noCode accepts any code.
 const noCode = codes.Code(100)
 
 var large = strings.Repeat("x", 1<<20)
 
-// badCall is a call that is wrong, or nearly.
+// badCall is an invalid or extreme call.
 type badCall struct {
 	call func(context.Context, *bad) error
 	want codes.Code
@@ -109,7 +109,7 @@ var badCalls = map[string]badCall{
 	"command in a dead container":             badExec(codes.FailedPrecondition, time.Second, "exited", "true"),
 	"command in a created container":          badExec(codes.FailedPrecondition, time.Second, "created", "true"),
 	"empty command":                           badExec(codes.InvalidArgument, time.Second, "running"),
-	"command with a negative timeout":         badExec(noCode, -time.Second, "running", "true"), // cri's client refuses it, a runtime takes it as none
+	"command with a negative timeout":         badExec(noCode, -time.Second, "running", "true"), // cri's client refuses it; a runtime treats it as no timeout
 	"command with the longest timeout":        badExec(codes.OK, math.MaxInt64/4, "running", "true"),
 	"log of a dead container reopened":        {func(ctx context.Context, b *bad) error { return b.runtime.ReopenContainerLog(ctx, b.ids["exited"]) }, codes.FailedPrecondition},
 	"statistics of a dead container": {func(ctx context.Context, b *bad) error {
@@ -136,7 +136,7 @@ func (b *bad) create(ctx context.Context, sandbox string, change func(*runtimeap
 	return err
 }
 
-// client gives the two services of cri's client over gRPC.
+// client returns the two services of cri's client over gRPC.
 func client(t *testing.T, rt *fake.Runtime) (cri.RuntimeService, cri.ImageService) {
 	t.Helper()
 	cfg := cri.ClientConfig{Endpoint: "/run/fake.sock", Dial: dialer(t, rt), StreamLists: true}
@@ -176,8 +176,8 @@ func newBad(t *testing.T, overGRPC bool) *bad {
 	return b
 }
 
-// Every bad request is answered, at once, the same way in process and over gRPC,
-// and leaves things as they were.
+// Every bad request returns at once, with the same result in process and over gRPC, and changes no
+// state.
 func TestBadRequests(t *testing.T) {
 	for _, transport := range []string{"in process", "gRPC"} {
 		for name, tc := range badCalls {
@@ -195,7 +195,7 @@ func TestBadRequests(t *testing.T) {
 	}
 }
 
-// Graces that no duration holds are as long as can be, not none.
+// Grace periods beyond the range of a duration act as the longest one, not as zero.
 func TestEndlessGrace(t *testing.T) {
 	for _, grace := range []int64{math.MaxInt64, math.MaxInt64 / 2, int64(math.MaxInt64 / time.Second)} {
 		synctest.Test(t, func(t *testing.T) {

@@ -15,9 +15,9 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
-// CheckpointContainer writes a tar archive with what is known of a running
-// container to the request's location, when Config.Checkpoints; no state of the
-// program is in it. Else it fails like a containerd on a node without CRIU.
+// CheckpointContainer writes a tar archive about a running container to the request's location, if
+// Config.Checkpoints is set. The archive has no state of the program. Otherwise it fails like
+// containerd on a node without CRIU.
 func (rt *Runtime) CheckpointContainer(ctx context.Context, request *runtimeapi.CheckpointContainerRequest) error {
 	if err := rt.enter(ctx, "CheckpointContainer", request); err != nil {
 		return err
@@ -52,7 +52,7 @@ func (rt *Runtime) CheckpointContainer(ctx context.Context, request *runtimeapi.
 	return nil
 }
 
-// dump is the content of a checkpoint, by file name.
+// dump returns the content of a checkpoint, by file name.
 func (c *container) dump(runtime string, now time.Time) map[string]any {
 	tag, ref := c.image.names()
 	return map[string]any{

@@ -13,8 +13,7 @@ import (
 	"github.com/podwright/podwright/cri/fake"
 )
 
-// Every timestamp is that of the runtime's clock, ahead or behind, and nothing
-// takes longer or shorter for it.
+// Every timestamp follows the runtime's clock, ahead or behind; durations do not change.
 func TestClockSkew(t *testing.T) {
 	for _, skew := range []time.Duration{48 * time.Hour, -48 * time.Hour} {
 		bubble(t, skew.String(), func(t *testing.T) {
@@ -60,8 +59,7 @@ func TestClockSkew(t *testing.T) {
 	}
 }
 
-// A clock that is set back makes a container end before it has started, and what
-// has a time keeps it.
+// After the clock is set back, a container may end before its start. Existing timestamps stay.
 func TestClockIsSetBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		rt := start(t, fake.Config{AnyImage: true})

@@ -9,8 +9,7 @@ import (
 	"github.com/podwright/podwright/cri/fake"
 )
 
-// TestConformance proves the rules that every runtime keeps. Package cri/streams
-// runs the suite over gRPC, with sessions.
+// TestConformance runs the conformance suite. Package cri/streams runs it over gRPC, with sessions.
 func TestConformance(t *testing.T) {
 	id, digest := "sha256:"+strings.Repeat("a", 64), "sha256:"+strings.Repeat("b", 64)
 	critest.Run(t, critest.Config{Around: synctest.Test, Start: func(t *testing.T) critest.Subject {

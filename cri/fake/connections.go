@@ -9,8 +9,8 @@ import (
 	"google.golang.org/grpc/credentials/insecure"
 )
 
-// connections are those that servers of the runtime have accepted, so that they
-// can be cut while server and listener go on.
+// connections are the open connections of the runtime's servers. They can be cut while server and
+// listener stay.
 type connections struct {
 	mu   sync.Mutex
 	open map[*connection]struct{}
@@ -20,19 +20,19 @@ func newConnections() *connections {
 	return &connections{open: map[*connection]struct{}{}}
 }
 
-// cut closes all.
+// cut closes all connections.
 func (c *connections) cut() {
 	c.mu.Lock()
 	open := c.open
 	c.open = map[*connection]struct{}{}
 	c.mu.Unlock()
 	for conn := range open {
-		// It may have been closed by its peer, which is as good.
+		// Its peer may have closed it already.
 		_ = conn.Conn.Close()
 	}
 }
 
-// connection is one that forgets itself when it is closed.
+// connection removes itself from connections when it is closed.
 type connection struct {
 	net.Conn
 	of *connections
@@ -45,9 +45,8 @@ func (c *connection) Close() error {
 	return c.Conn.Close()
 }
 
-// serverCredentials is the server side of plaintext gRPC that lets nobody in while the
-// runtime is down: the handshake, which plaintext has none of, is where a server
-// first sees a connection.
+// serverCredentials are plaintext gRPC credentials that refuse connections while the runtime is
+// down. A server first sees a connection in the handshake, which is otherwise empty for plaintext.
 type serverCredentials struct {
 	credentials.TransportCredentials
 	rt *Runtime
@@ -57,10 +56,10 @@ func newServerCredentials(rt *Runtime) serverCredentials {
 	return serverCredentials{TransportCredentials: insecure.NewCredentials(), rt: rt}
 }
 
-// ServerHandshake takes a connection in, or refuses it.
+// ServerHandshake accepts or refuses a connection.
 func (t serverCredentials) ServerHandshake(raw net.Conn) (net.Conn, credentials.AuthInfo, error) {
 	conn := &connection{Conn: raw, of: t.rt.conns}
-	// Both locks: a connection is either seen by Stop or sees that it is down.
+	// With both locks, either Stop sees the connection, or the connection sees the stop.
 	t.rt.mu.RLock()
 	defer t.rt.mu.RUnlock()
 	if err := t.rt.unavailable(); err != nil {
@@ -76,7 +75,6 @@ func (t serverCredentials) ServerHandshake(raw net.Conn) (net.Conn, credentials.
 	return conn, info, nil
 }
 
-// Clone copies it.
 func (t serverCredentials) Clone() credentials.TransportCredentials {
 	return serverCredentials{TransportCredentials: t.TransportCredentials.Clone(), rt: t.rt}
 }

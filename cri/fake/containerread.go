@@ -12,7 +12,7 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
-// ContainerStatus describes a container.
+// ContainerStatus returns the status of a container.
 func (rt *Runtime) ContainerStatus(ctx context.Context, containerID string, verbose bool) (*runtimeapi.ContainerStatusResponse, error) {
 	request := &runtimeapi.ContainerStatusRequest{ContainerId: containerID, Verbose: verbose}
 	if err := rt.enter(ctx, "ContainerStatus", request); err != nil {
@@ -45,7 +45,7 @@ func (rt *Runtime) ListContainers(ctx context.Context, filter *runtimeapi.Contai
 	return listed(rt.selectContainers(filter)), nil
 }
 
-// selectContainers gives what filter selects, oldest first. rt.mu is held.
+// selectContainers returns the containers that match filter, oldest first. The caller holds rt.mu.
 func (rt *Runtime) selectContainers(filter *runtimeapi.ContainerFilter) []*container {
 	return selected(rt.containerCandidates(filter), func(c *container) bool { return c.matches(filter) })
 }
@@ -64,7 +64,7 @@ func selected[T any](candidates iter.Seq[T], matches func(T) bool) (out []T) {
 	return out
 }
 
-// containerCandidates walks the smallest index that holds all a filter can select.
+// containerCandidates iterates over the smallest index that contains all matches of a filter.
 func (rt *Runtime) containerCandidates(filter *runtimeapi.ContainerFilter) iter.Seq[*container] {
 	if id := filter.GetId(); id != "" {
 		return only(rt.store.containers[id])
@@ -89,7 +89,7 @@ func (rt *Runtime) sandboxCandidates(filter *runtimeapi.PodSandboxFilter) iter.S
 	return rt.store.allSandboxes.all()
 }
 
-// only walks one item, or none when it is nil.
+// only iterates over one item, or over none if it is nil.
 func only[T any](item *T) iter.Seq[*T] {
 	return func(yield func(*T) bool) {
 		if item != nil {
@@ -98,9 +98,8 @@ func only[T any](item *T) iter.Seq[*T] {
 	}
 }
 
-// UpdateContainerResources notes new resources of a created or running
-// container: what the request leaves at zero stays as it was. ContainerStatus
-// shows the result; nothing enforces it.
+// UpdateContainerResources records new resources of a created or running container; zero fields
+// stay unchanged. ContainerStatus shows the result. The resources are not enforced.
 func (rt *Runtime) UpdateContainerResources(ctx context.Context, request *runtimeapi.UpdateContainerResourcesRequest) error {
 	if err := rt.enter(ctx, "UpdateContainerResources", request); err != nil {
 		return err
@@ -146,9 +145,9 @@ func (rt *Runtime) ReopenContainerLog(ctx context.Context, containerID string) e
 	return nil
 }
 
-// Signal sends a signal, by its Linux number, to a running container from outside,
-// like kill(1) on the node. It is no CRI call and does not wait. Signal 0 only tells
-// whether the container runs.
+// Signal sends a signal, by its Linux number, to a running container from outside, like kill(1) on
+// the node. It is not a CRI call and does not wait. Signal 0 only checks whether the container
+// runs.
 func (rt *Runtime) Signal(containerID string, signal syscall.Signal) error {
 	if signal < 0 || signal > sigMax {
 		return status.Errorf(codes.InvalidArgument, "there is no signal %d", signal)

@@ -10,9 +10,9 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
-// CreateContainer makes a container in state created. Its image must be present
-// (NotFound) and its name, that is container name, pod and attempt, must not be
-// in use (AlreadyExists). The sandbox's own config counts, not sandboxConfig.
+// CreateContainer makes a container in state created. Its image must be present (NotFound). Its
+// name (container name, pod and attempt) must not be in use (AlreadyExists). The sandbox's own
+// config applies, not sandboxConfig.
 func (rt *Runtime) CreateContainer(ctx context.Context, sandboxID string, config *runtimeapi.ContainerConfig, sandboxConfig *runtimeapi.PodSandboxConfig) (string, error) {
 	request := &runtimeapi.CreateContainerRequest{PodSandboxId: sandboxID, Config: config, SandboxConfig: sandboxConfig}
 	if err := rt.enter(ctx, "CreateContainer", request); err != nil {
@@ -67,11 +67,10 @@ func (rt *Runtime) containerExited(c *container, e exit) {
 	rt.emit(c, runtimeapi.ContainerEventType_CONTAINER_STOPPED_EVENT)
 }
 
-// StopContainer sends the container's stop signal, unless an earlier call did,
-// and kills what still runs after grace. A container that does not run is as good
-// as stopped; for one that does not exist the answer is NotFound, as with
-// containerd 1.6 (2.2 has no error). When ctx ends first the container is left
-// with the signal.
+// StopContainer sends the container's stop signal, unless an earlier call did, and kills the
+// container after grace. It returns nil if the container does not run, and NotFound for an unknown
+// one, as with containerd 1.6 (2.2 returns no error). If ctx ends first, the container keeps
+// running with the signal.
 func (rt *Runtime) StopContainer(ctx context.Context, containerID string, grace time.Duration) error {
 	grace = wholeSeconds(grace)
 	request := &runtimeapi.StopContainerRequest{ContainerId: containerID, Timeout: int64(grace / time.Second)}
@@ -116,7 +115,7 @@ func (rt *Runtime) stopTask(ctx context.Context, t *task, grace time.Duration) e
 	return rt.await(ctx, t)
 }
 
-// wholeSeconds rounds up, never below zero.
+// wholeSeconds rounds up to seconds, at least to zero.
 func wholeSeconds(d time.Duration) time.Duration {
 	whole := d.Truncate(time.Second)
 	if whole < d && whole <= math.MaxInt64-time.Second {
@@ -125,8 +124,7 @@ func wholeSeconds(d time.Duration) time.Duration {
 	return max(0, whole)
 }
 
-// RemoveContainer removes a container, killing it first when it runs. An unknown
-// container is as good as removed.
+// RemoveContainer kills and removes a container. An unknown container is no error.
 func (rt *Runtime) RemoveContainer(ctx context.Context, containerID string) error {
 	request := &runtimeapi.RemoveContainerRequest{ContainerId: containerID}
 	if err := rt.enter(ctx, "RemoveContainer", request); err != nil {
@@ -163,7 +161,7 @@ func starting(c *container) error {
 	return status.Errorf(codes.FailedPrecondition, "failed to set removing state for container %q: container is in starting state, can't be removed", c.id)
 }
 
-// forget removes a container that does not run. rt.mu is held.
+// forget removes a container that does not run. The caller holds rt.mu.
 func (rt *Runtime) forget(c *container) {
 	rt.store.removeContainer(c)
 	rt.emit(c, runtimeapi.ContainerEventType_CONTAINER_DELETED_EVENT)

@@ -8,15 +8,15 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
-// Everything here makes messages for callers. They own what they get, so nothing
-// that the runtime keeps may be in it, except for maps: those of a config never
-// change after its creation, callers only read them, and all replies share them.
+// The functions of this file make messages for callers, who own them. Therefore the messages share
+// no memory with the runtime, except maps: the maps of a config never change after its creation,
+// callers only read them, and all replies share them.
 
 func join(name, namespace, uid string, attempt uint32) string {
 	return fmt.Sprintf("%s_%s_%s_%d", name, namespace, uid, attempt)
 }
 
-// clone copies a message, nil for nil.
+// clone copies a message; nil stays nil.
 func clone[M proto.Message](m M) M {
 	return proto.Clone(m).(M)
 }
@@ -40,7 +40,7 @@ func containerMetadata(m *runtimeapi.ContainerMetadata) *runtimeapi.ContainerMet
 	return &runtimeapi.ContainerMetadata{Name: m.GetName(), Attempt: m.GetAttempt()}
 }
 
-// listed makes list entries of containers.
+// listed returns the list entries of containers.
 func listed(containers []*container) []*runtimeapi.Container {
 	out := make([]*runtimeapi.Container, len(containers))
 	for i, c := range containers {
@@ -62,7 +62,7 @@ func imageSpec(from *runtimeapi.ImageSpec) *runtimeapi.ImageSpec {
 
 func (c *container) status() *runtimeapi.ContainerStatus { return c.statusAs(&c.containerState) }
 
-// statusAs makes the status of c as it was at some moment.
+// statusAs returns the status of c with a recorded state.
 func (c *container) statusAs(was *containerState) *runtimeapi.ContainerStatus {
 	s := &runtimeapi.ContainerStatus{
 		Id: c.id, Metadata: containerMetadata(c.config.Metadata), State: was.state,
@@ -85,8 +85,8 @@ func (c *container) statusAs(was *containerState) *runtimeapi.ContainerStatus {
 	return s
 }
 
-// user returns the identity of the first process: that of the security context, else the
-// image's user, else root.
+// user returns the user of the first process: from the security context, else the image's user,
+// else root.
 func (c *container) user() *runtimeapi.LinuxContainerUser {
 	security := c.config.GetLinux().GetSecurityContext()
 	user := &runtimeapi.LinuxContainerUser{
@@ -98,7 +98,7 @@ func (c *container) user() *runtimeapi.LinuxContainerUser {
 	return user
 }
 
-// listedSandboxes makes list entries of sandboxes.
+// listedSandboxes returns the list entries of sandboxes.
 func listedSandboxes(sandboxes []*sandbox) []*runtimeapi.PodSandbox {
 	out := make([]*runtimeapi.PodSandbox, len(sandboxes))
 	for i, b := range sandboxes {
@@ -112,8 +112,8 @@ func listedSandboxes(sandboxes []*sandbox) []*runtimeapi.PodSandbox {
 
 func (b *sandbox) status() *runtimeapi.PodSandboxStatus { return b.statusAs(b.sandboxState) }
 
-// statusAs makes the status of b as it was at some moment. Without addresses, as with the
-// host's network, it has an empty network.
+// statusAs returns the status of b with a recorded state. Without addresses, as on the host's
+// network, it has an empty network.
 func (b *sandbox) statusAs(was sandboxState) *runtimeapi.PodSandboxStatus {
 	network := &runtimeapi.PodSandboxNetworkStatus{}
 	for i, ip := range was.ips {
@@ -132,13 +132,13 @@ func (b *sandbox) statusAs(was sandboxState) *runtimeapi.PodSandboxStatus {
 	}
 }
 
-// seen is a container as it was at some moment.
+// seen is a container with a recorded state.
 type seen struct {
 	container *container
 	was       containerState
 }
 
-// seen notes how the sandbox's containers are, oldest first.
+// seen records the states of the sandbox's containers, oldest first.
 func (b *sandbox) seen() []seen {
 	out := make([]seen, 0, b.containers.len)
 	for c := range b.containers.all() {
@@ -155,7 +155,7 @@ func statuses(of []seen) []*runtimeapi.ContainerStatus {
 	return out
 }
 
-// process makes what the program of a container sees of it.
+// process returns the Process of a container's program.
 func (c *container) process(args []string) Process {
 	return Process{
 		Container: ContainerIdentity{

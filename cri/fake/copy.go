@@ -6,15 +6,15 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
-// copyContainerConfig copies a config without its environment variables, which are many:
-// the runtime keeps them as text, see envOf.
+// copyContainerConfig copies a config without its many environment variables, which the runtime
+// keeps as text; see envOf.
 func copyContainerConfig(from *runtimeapi.ContainerConfig) *runtimeapi.ContainerConfig {
 	to := clone(from)
 	to.Envs = nil
 	return to
 }
 
-// fullConfig is the config that the container was made with.
+// fullConfig returns the config that CreateContainer received.
 func (c *container) fullConfig() *runtimeapi.ContainerConfig {
 	full := copyContainerConfig(c.config)
 	for _, variable := range c.env {

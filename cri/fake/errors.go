@@ -8,8 +8,8 @@ import (
 	"google.golang.org/grpc/status"
 )
 
-// callError is an error with a gRPC status that also keeps what it came from,
-// so that status.Code and errors.Is both work on it.
+// callError is an error with a gRPC status and a cause, so that status.Code and errors.Is both work
+// on it.
 type callError struct {
 	code  codes.Code
 	text  string
@@ -20,7 +20,7 @@ func (e *callError) Error() string              { return e.text }
 func (e *callError) Unwrap() error              { return e.cause }
 func (e *callError) GRPCStatus() *status.Status { return status.New(e.code, e.text) }
 
-// contextError gives the error of an ended context the code a server would give.
+// contextError wraps the error of an ended context with the code of a gRPC server.
 func contextError(err error) error {
 	code := codes.Canceled
 	if errors.Is(err, context.DeadlineExceeded) {
@@ -29,8 +29,8 @@ func contextError(err error) error {
 	return &callError{code: code, text: err.Error(), cause: err}
 }
 
-// noSandbox and noContainer are for IDs that nothing has. The empty one is a
-// mistake of the caller, who must not take the answer for "it is gone".
+// noSandbox and noContainer are the errors for unknown IDs. An empty ID is a mistake of the caller,
+// who must not confuse it with a removed object.
 func noSandbox(id string) error {
 	if id == "" {
 		return status.Error(codes.InvalidArgument, "an error occurred when try to find sandbox: the ID is empty")
@@ -45,8 +45,7 @@ func noContainer(id string) error {
 	return status.Errorf(codes.NotFound, "an error occurred when try to find container %q: not found", id)
 }
 
-// gone is the answer to the removal of what is not there: none, unless the ID is
-// empty.
+// gone is the result of removing an unknown object: nil, unless the ID is empty.
 func gone(id string, missing func(string) error) error {
 	if id == "" {
 		return missing(id)

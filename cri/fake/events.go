@@ -8,17 +8,16 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
-// broadcaster hands every event to every open stream. A stream's queue has no
-// bound: its reader decides how fast it goes, and nothing is lost.
+// broadcaster sends every event to every open stream. A stream's queue is unbounded, so that slow
+// readers lose no events.
 type broadcaster struct {
 	readers atomic.Int32 // len(streams), read without the lock
 	mu      sync.Mutex
 	streams map[*stream]struct{}
 }
 
-// event is what an event tells, before a message is made of it: each receiver
-// owns the message that it gets, and those that nobody has read yet should be
-// small. An event tells of all containers of its pod.
+// event is the content of an event message. Each receiver owns its own message, so the message is
+// made when it is read; queued events should be small. An event covers all containers of its pod.
 type event struct {
 	id         string // of a container or a sandbox
 	what       runtimeapi.ContainerEventType
@@ -35,10 +34,9 @@ func (e *event) message() *runtimeapi.ContainerEventResponse {
 	}
 }
 
-// stream is one subscription.
 type stream struct {
 	queue []*event      // guarded by broadcaster.mu
-	more  chan struct{} // holds a token while queue may be non-empty
+	more  chan struct{} // has a token while queue may be non-empty
 }
 
 func newBroadcaster() *broadcaster {
@@ -69,7 +67,6 @@ func (b *broadcaster) take(s *stream) []*event {
 	return queue
 }
 
-// send queues an event for each stream.
 func (b *broadcaster) send(e *event) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -82,29 +79,29 @@ func (b *broadcaster) send(e *event) {
 	}
 }
 
-// emit sends an event of a container. rt.mu is held, so events come in the order
-// of what they tell, and the statuses in them are those of that moment.
+// emit sends an event of a container. The caller holds rt.mu, so events are in the order of the
+// changes, with the statuses at that moment.
 func (rt *Runtime) emit(c *container, what runtimeapi.ContainerEventType) {
 	rt.emitEvent(c.id, c.sandbox, what)
 }
 
-// emitSandbox sends an event of a sandbox, which goes by the sandbox's ID.
+// emitSandbox sends an event of a sandbox, with the sandbox's ID.
 func (rt *Runtime) emitSandbox(b *sandbox, what runtimeapi.ContainerEventType) {
 	rt.emitEvent(b.id, b, what)
 }
 
 func (rt *Runtime) emitEvent(id string, b *sandbox, what runtimeapi.ContainerEventType) {
 	if rt.events.readers.Load() == 0 {
-		return // also spares a program's goroutine, which is often here, a larger stack
+		return // also avoids a larger stack for a program's goroutine, which is often here
 	}
 	rt.events.send(&event{
 		id: id, what: what, at: rt.now().UnixNano(), sandbox: b, was: b.sandboxState, containers: b.seen(),
 	})
 }
 
-// GetContainerEvents calls handle for each event from now on, until ctx ends or
-// the runtime is closed. Any number of streams may be open; each gets every
-// event. Sandboxes have events too, under their own ID.
+// GetContainerEvents calls handle for each event from now on, until ctx is done or the runtime
+// stops or is closed. Every open stream gets every event. Sandboxes have events too, with their own
+// ID.
 func (rt *Runtime) GetContainerEvents(ctx context.Context, handle func(*runtimeapi.ContainerEventResponse)) error {
 	if err := rt.enter(ctx, "GetContainerEvents", &runtimeapi.GetEventsRequest{}); err != nil {
 		return err

@@ -11,8 +11,8 @@ import (
 	"github.com/podwright/podwright/cri/fake"
 )
 
-// A registry that requires credentials for one image, and that is down for the first
-// pull. BytesPerSecond makes pulls slow.
+// ExampleRegistry pulls from a registry that requires credentials for one image and fails the first
+// pull. BytesPerSecond would make pulls slow.
 func ExampleRegistry() {
 	registry := must(fake.Registry(
 		fake.RemoteImage{Image: fake.Image{Name: "app:1"}},

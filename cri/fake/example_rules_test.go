@@ -9,8 +9,8 @@ import (
 	"github.com/podwright/podwright/cri/fake"
 )
 
-// The second stop of pod web takes 20 ms and fails, and 30% of all lists fail. The
-// seed repeats the run.
+// In ExampleNewRules the second stop of pod web takes 20 ms and fails, and 30% of all lists fail.
+// The same seed repeats the run.
 func ExampleNewRules() {
 	rules := must(fake.NewRules(42,
 		fake.Rule{Call: "StopContainer", Pod: "web", Nth: 2, Latency: 20 * time.Millisecond, Err: errors.New("hung")},

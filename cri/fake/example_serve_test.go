@@ -15,8 +15,8 @@ import (
 	"github.com/podwright/podwright/cri/fake"
 )
 
-// The client of a real runtime, over gRPC and in virtual time: the runtime is down
-// for a minute and the client finds it again. In a test of yours, t is the test's own.
+// ExampleRuntime_Serve uses the client of real runtimes over gRPC and in virtual time: the runtime
+// is down for a minute, and the client reconnects. In a real test, t is the argument of the test.
 func ExampleRuntime_Serve() {
 	t := new(testing.T)
 	synctest.Test(t, func(t *testing.T) {
@@ -44,7 +44,7 @@ func ExampleRuntime_Serve() {
 		pods, err := client.ListPodSandbox(ctx, nil)
 		fmt.Println(len(pods), err)
 
-		// Everything ends before the bubble does.
+		// All goroutines must end before the bubble does.
 		_ = client.Close()
 		cancel()
 		fmt.Println(<-served, rt.Close())

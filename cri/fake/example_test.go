@@ -11,7 +11,7 @@ import (
 	"github.com/podwright/podwright/cri/fake"
 )
 
-// A pod's container exits, and the exit is observed.
+// Example runs a container until it exits and reads its exit code.
 func Example() {
 	ctx := context.Background()
 	rt := must(fake.New(fake.Config{

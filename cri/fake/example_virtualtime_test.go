@@ -12,9 +12,9 @@ import (
 	"github.com/podwright/podwright/cri/fake"
 )
 
-// An hour of a container that crashes every ten seconds passes in milliseconds:
-// in a testing/synctest bubble the clock jumps as soon as everybody waits. In a
-// test of yours, t is the test's own.
+// In Example_virtualTime an hour of a container that crashes every ten seconds passes in
+// milliseconds: the clock of a testing/synctest bubble jumps when all goroutines wait. In a real
+// test, t is the argument of the test.
 func Example_virtualTime() {
 	t := new(testing.T)
 	synctest.Test(t, func(t *testing.T) {
@@ -33,7 +33,7 @@ func Example_virtualTime() {
 			}, pod)
 			_ = rt.StartContainer(t.Context(), id)
 			time.Sleep(10 * time.Second)
-			synctest.Wait() // until all that is to happen at this moment has happened
+			synctest.Wait() // until all goroutines wait
 		}
 		exited, _ := rt.ListContainers(t.Context(), nil)
 		fmt.Println(crashes, "crashes in", time.Since(begin), "and", len(exited), exited[0].State)

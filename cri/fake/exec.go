@@ -16,11 +16,11 @@ import (
 	"github.com/podwright/podwright/cri"
 )
 
-// maxExecOutput bounds what is kept of each stream of an ExecSync.
+// maxExecOutput bounds the kept output of each stream of an ExecSync.
 const maxExecOutput = 16 << 20
 
-// ExecSync runs a command, chosen by Config.Exec, in a running container. It is
-// killed when its time is out and when the container exits.
+// ExecSync runs a command, selected by Config.Exec, in a running container. The command is killed
+// at the timeout and when the container exits.
 func (rt *Runtime) ExecSync(ctx context.Context, containerID string, command []string, timeout time.Duration) ([]byte, []byte, error) {
 	request := &runtimeapi.ExecSyncRequest{ContainerId: containerID, Cmd: command, Timeout: int64(timeout / time.Second)}
 	if err := rt.enter(ctx, "ExecSync", request); err != nil {
@@ -64,7 +64,7 @@ func execTimedOut(ctx context.Context, timeout time.Duration, err error) error {
 	}
 }
 
-// execution is one command that runs in a container.
+// execution is a command in a container.
 type execution struct {
 	container      *container
 	task           task
@@ -75,13 +75,13 @@ type execution struct {
 	resize         *resizer
 }
 
-// sink takes what a command writes, until it is over.
+// sink receives the output of a command until close.
 type sink interface {
 	io.Writer
 	close()
 }
 
-// connect gives a command its streams.
+// connect sets the streams of a command.
 func (run *execution) connect(p *Process) {
 	p.Exec, p.task, p.Stdout, p.Stderr = true, &run.task, run.stdout, run.stderr
 	if run.stdin != nil {
@@ -94,7 +94,7 @@ func (run *execution) connect(p *Process) {
 
 func (run *execution) name() string { return run.container.name.String() }
 
-// ended is the end of the command.
+// ended handles the end of the command.
 func (run *execution) ended(e exit) {
 	run.exit = e
 	run.stdout.close()
@@ -114,7 +114,7 @@ func execFailed(err error) error {
 	}
 }
 
-// beginExec finds the program of a command and runs it in the container.
+// beginExec resolves the program of a command and starts it in the container.
 func (rt *Runtime) beginExec(ctx context.Context, containerID string, command []string, run *execution) error {
 	rt.mu.Lock()
 	c := rt.store.containers[containerID]
@@ -147,7 +147,7 @@ func (rt *Runtime) beginExec(ctx context.Context, containerID string, command []
 	return nil
 }
 
-// mayExec tells why nothing can be run in c. rt.mu is held.
+// mayExec returns the reason that c cannot run commands, or nil. The caller holds rt.mu.
 func (rt *Runtime) mayExec(c *container, id string) error {
 	switch {
 	case rt.unavailable() != nil:
@@ -160,7 +160,7 @@ func (rt *Runtime) mayExec(c *container, id string) error {
 	return nil
 }
 
-// output keeps what a command writes, up to a bound.
+// output keeps the output of a command, up to maxExecOutput.
 type output struct {
 	mu     sync.Mutex
 	kept   bytes.Buffer

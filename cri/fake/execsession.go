@@ -9,9 +9,8 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
-// Exec prepares a session with a command in a running container and returns its
-// URL. Whether there is such a command shows in the session. Without
-// Config.Streams it is Unimplemented.
+// Exec prepares a session with a command in a running container and returns its URL. A missing
+// command is reported in the session. Without Config.Streams it is Unimplemented.
 func (rt *Runtime) Exec(ctx context.Context, request *runtimeapi.ExecRequest) (*runtimeapi.ExecResponse, error) {
 	if err := rt.enter(ctx, "Exec", request); err != nil {
 		return nil, err
@@ -27,15 +26,13 @@ func (rt *Runtime) Exec(ctx context.Context, request *runtimeapi.ExecRequest) (*
 
 var errNoArgs = errors.New("exec failed: args must not be empty")
 
-// ExecSession runs a command, chosen by Config.Exec, in a running container with
-// the streams of a client, and is what a StreamServer calls. It returns the
-// command's exit code; any code is no error. A command that dies with its
-// container has code 137.
+// ExecSession runs a command, selected by Config.Exec, in a running container with the streams of a
+// client. A StreamServer calls it. It returns the command's exit code; a non-zero code is no error.
+// A command that dies with its container has code 137.
 //
-// The command is killed when ctx ends, and the error is then that of ctx: so
-// containerd 2 does when the client's connection is gone (containerd 1.6 lets
-// the command run on). When the runtime is taken down the session ends and the
-// command stays.
+// If ctx ends, the command is killed and the error is the error of ctx, as in containerd 2 for a
+// lost client (containerd 1.6 leaves the command running). If the runtime is stopped, the session
+// ends and the command keeps running.
 func (rt *Runtime) ExecSession(ctx context.Context, containerID string, command []string, s Session) (exitCode int, err error) {
 	if len(command) == 0 {
 		if err := rt.streamable(containerID); err != nil {
@@ -47,7 +44,7 @@ func (rt *Runtime) ExecSession(ctx context.Context, containerID string, command 
 	run := &execution{stdin: x.stdin, stdout: x.stdout, stderr: x.stderr, tty: s.TTY, resize: x.resize}
 	l := rt.currentLife()
 	if err := rt.beginExec(ctx, containerID, command, run); err != nil {
-		x.release() // for what the Resolver may have begun
+		x.release() // the Resolver may have started a use of the streams
 		return 0, err
 	}
 	bounded, end := l.bound(ctx)
@@ -57,7 +54,7 @@ func (rt *Runtime) ExecSession(ctx context.Context, containerID string, command 
 	finish := x.serve(bounded, &s)
 	err = await(bounded, &run.task)
 	if err == nil {
-		err = sessionEnded(ctx, l) // which may be why the command has ended
+		err = sessionEnded(ctx, l) // the end of either may have ended the command
 	}
 	if err != nil {
 		if !isDown(err) {
@@ -91,8 +88,8 @@ func newExecStreams(s *Session) *execStreams {
 	return x
 }
 
-// serve begins to carry the streams. The returned function, given what ends
-// their context, waits until all output is delivered.
+// serve starts to copy the streams. The returned function waits until all output is delivered, and
+// calls end to cancel their context.
 func (x *execStreams) serve(ctx context.Context, s *Session) (finish func(end func())) {
 	var outputs, inputs sync.WaitGroup
 	outputs.Go(x.stdout.deliver)
@@ -111,7 +108,7 @@ func (x *execStreams) serve(ctx context.Context, s *Session) (finish func(end fu
 	}
 }
 
-// release lets go of a command that waits for the client.
+// release unblocks a command that waits for the client.
 func (x *execStreams) release() {
 	if x.stdin != nil {
 		x.stdin.close()
@@ -120,8 +117,8 @@ func (x *execStreams) release() {
 	x.stderr.close()
 }
 
-// outputPipe is the way from a command's output to a client. Unlike the client's own
-// Write it can be closed. A Write that has returned will be delivered.
+// outputPipe copies a command's output to a client. Unlike the client's own Write it can be closed.
+// Completed writes are always delivered.
 type outputPipe struct {
 	*io.PipeWriter
 	out *io.PipeReader

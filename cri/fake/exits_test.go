@@ -16,7 +16,7 @@ import (
 	"github.com/podwright/podwright/cri/fake"
 )
 
-// How a program ends, and the status of its container then.
+// The status of a container follows from the end of its program.
 func TestExits(t *testing.T) {
 	for _, c := range []struct {
 		name    string
@@ -81,12 +81,12 @@ func TestExits(t *testing.T) {
 			s := statusOf(t, rt, id)
 			require.Equal(t, c.want, brief(s))
 			require.Equal(t, c.message, s.Message)
-			time.Sleep(time.Minute) // the abandoned one returns
+			time.Sleep(time.Minute) // the abandoned program returns
 		})
 	}
 }
 
-// What kill(1) refuses, or does not send, reaches no program.
+// Invalid signals and signal 0 do not reach the program.
 func TestSignalsThatAreNone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		rt := start(t, fake.Config{AnyImage: true, Programs: fake.Always(func(_ context.Context, p *fake.Process) int {

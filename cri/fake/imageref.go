@@ -12,8 +12,7 @@ import (
 	"github.com/podwright/podwright/internal/fields"
 )
 
-// normalize completes an image name: "busybox" is
-// "docker.io/library/busybox:latest".
+// normalize completes an image name: "busybox" becomes "docker.io/library/busybox:latest".
 func normalize(name string) (string, error) {
 	r, err := parseReference(name)
 	if err != nil {
@@ -22,8 +21,8 @@ func normalize(name string) (string, error) {
 	return r.String(), nil
 }
 
-// parseReference reads an image name and completes it as runtimes do. The tag is
-// latest if the name has neither tag nor digest.
+// parseReference parses an image name and completes it as runtimes do. The tag is latest if the
+// name has neither tag nor digest.
 func parseReference(name string) (reference.Named, error) {
 	r, err := reference.ParseNormalizedNamed(name)
 	if err != nil {
@@ -45,7 +44,7 @@ func digestOf(text string) string {
 	return "sha256:" + hex.EncodeToString(sum[:])
 }
 
-// isDigest tells an image ID or digest from a name.
+// isDigest reports whether ref is an image ID or digest, not a name.
 func isDigest(ref string) bool {
 	rest, ok := strings.CutPrefix(ref, "sha256:")
 	return ok && len(rest) == 2*sha256.Size && strings.Trim(rest, "0123456789abcdef") == ""
@@ -69,7 +68,7 @@ func validateImage(image Image) error {
 	return nil
 }
 
-// complete fills in what a valid image leaves out.
+// complete sets the missing fields of a valid image.
 func complete(image Image) (Image, reference.Named) {
 	r, _ := parseReference(image.Name)
 	image.Name = r.String()

@@ -11,23 +11,22 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
-// storedImage is an image that is present, under one name or more.
+// storedImage is a present image with its names.
 type storedImage struct {
 	Image
 	tags    []string
 	digests []string // repository digests
 }
 
-// resolvedImage is what a container keeps of its image. The names of an image
-// come and go with it.
+// resolvedImage is a container's reference to its image. Names are looked up, because they change.
 type resolvedImage struct {
 	id    string
 	uid   int64
 	store *imageStore
 }
 
-// names are the image's first tag, "" when it has none, and its reference: the
-// repository digest, or the ID once the image has been removed.
+// names returns the image's first tag, or "" without tags, and its reference: the repository
+// digest, or the ID after the removal of the image.
 func (i *resolvedImage) names() (tag, ref string) {
 	i.store.mu.RLock()
 	defer i.store.mu.RUnlock()
@@ -41,8 +40,8 @@ func (i *resolvedImage) names() (tag, ref string) {
 	return tag, stored.digests[0]
 }
 
-// imageStore holds the images that are present. It has its own lock: a pull takes
-// its time while containers go on.
+// imageStore has the present images. It has its own lock, so that slow pulls do not block
+// containers.
 type imageStore struct {
 	mu    sync.RWMutex
 	any   bool
@@ -59,7 +58,7 @@ func newImageStore(images []Image, anyImage bool) *imageStore {
 	return s
 }
 
-// reset leaves only the given images present.
+// reset replaces all images.
 func (s *imageStore) reset(images []Image) {
 	fresh := newImageStore(images, s.any)
 	s.mu.Lock()
@@ -67,7 +66,7 @@ func (s *imageStore) reset(images []Image) {
 	s.byID, s.order, s.refs = fresh.byID, fresh.order, fresh.refs
 }
 
-// put makes a valid image present, or adds a name to one that is.
+// put adds a valid image, or adds a name to a present one.
 func (s *imageStore) put(image Image) *storedImage {
 	image, r := complete(image)
 	stored := s.byID[image.ID]
@@ -91,7 +90,7 @@ func (s *imageStore) put(image Image) *storedImage {
 	return stored
 }
 
-// take points a name at an image, taking it from the one that had it.
+// take moves a name to an image, from its previous image.
 func (s *imageStore) take(name string, image *storedImage) {
 	if before := s.byID[s.refs[name]]; before != nil && before != image {
 		before.tags = slices.DeleteFunc(before.tags, func(tag string) bool { return tag == name })
@@ -99,8 +98,8 @@ func (s *imageStore) take(name string, image *storedImage) {
 	s.refs[name] = image.ID
 }
 
-// lookup finds an image by name, repository digest or ID. With any it makes up
-// what is not there, without keeping it. s.mu is held.
+// lookup finds an image by name, repository digest or ID. If any is set it invents a missing image
+// without storing it. The caller holds s.mu.
 func (s *imageStore) lookup(ref string) *storedImage {
 	if id, ok := s.refs[ref]; ok {
 		return s.byID[id]
@@ -111,7 +110,7 @@ func (s *imageStore) lookup(ref string) *storedImage {
 		}
 		return newImageStore(nil, false).put(Image{Name: "unnamed@" + ref, ID: ref})
 	}
-	name, err := reference.ParseDockerRef(ref) // of a tag and a digest the digest counts
+	name, err := reference.ParseDockerRef(ref) // with a tag and a digest the digest applies
 	if err != nil {
 		return nil
 	}
@@ -124,7 +123,7 @@ func (s *imageStore) lookup(ref string) *storedImage {
 	return newImageStore(nil, false).put(Image{Name: ref})
 }
 
-// resolve gives what a container keeps of an image, which then is present.
+// resolve returns a container's reference to an image, and stores the image if it was invented.
 func (s *imageStore) resolve(ref string) (resolvedImage, bool) {
 	s.mu.RLock()
 	stored := s.lookup(ref)
@@ -179,7 +178,7 @@ func (i *storedImage) message() *runtimeapi.Image {
 	return m
 }
 
-// spec is what verbose status shows of an image, in containerd's form.
+// spec returns an image's part of a verbose status, in containerd's format.
 func (i *storedImage) spec() any {
 	user := i.Username
 	if i.UID != nil {
@@ -195,9 +194,8 @@ func (i *storedImage) spec() any {
 	}
 }
 
-// ListImages lists the images that are present, oldest first. With AnyImage those
-// are the ones that have been pulled or used. As with containerd, the filter has
-// no effect.
+// ListImages lists the present images, oldest first. With AnyImage these are the pulled and used
+// ones. As with containerd, the filter has no effect.
 func (rt *Runtime) ListImages(ctx context.Context, filter *runtimeapi.ImageFilter) ([]*runtimeapi.Image, error) {
 	if err := rt.enter(ctx, "ListImages", &runtimeapi.ListImagesRequest{Filter: filter}); err != nil {
 		return nil, err
@@ -212,7 +210,7 @@ func (rt *Runtime) ListImages(ctx context.Context, filter *runtimeapi.ImageFilte
 	return out, nil
 }
 
-// ImageStatus describes an image; without Image when it is not present.
+// ImageStatus returns the status of an image. The response has no Image if it is absent.
 func (rt *Runtime) ImageStatus(ctx context.Context, image *runtimeapi.ImageSpec, verbose bool) (*runtimeapi.ImageStatusResponse, error) {
 	request := &runtimeapi.ImageStatusRequest{Image: image, Verbose: verbose}
 	if err := rt.enter(ctx, "ImageStatus", request); err != nil {
@@ -237,8 +235,8 @@ func (rt *Runtime) ImageStatus(ctx context.Context, image *runtimeapi.ImageSpec,
 	return response, err
 }
 
-// RemoveImage removes an image with all its names; an absent one is as good as
-// removed. Containers made from it are not affected.
+// RemoveImage removes an image with all its names. An absent image is no error. Containers made
+// from it are not affected.
 func (rt *Runtime) RemoveImage(ctx context.Context, image *runtimeapi.ImageSpec) error {
 	if err := rt.enter(ctx, "RemoveImage", &runtimeapi.RemoveImageRequest{Image: image}); err != nil {
 		return err
@@ -250,8 +248,7 @@ func (rt *Runtime) RemoveImage(ctx context.Context, image *runtimeapi.ImageSpec)
 	return nil
 }
 
-// ImageFsInfo describes the filesystem of images and that of containers, which is the
-// same unless Config says otherwise.
+// ImageFsInfo returns the filesystems of images and containers, which are the same by default.
 func (rt *Runtime) ImageFsInfo(ctx context.Context) (*runtimeapi.ImageFsInfoResponse, error) {
 	if err := rt.enter(ctx, "ImageFsInfo", &runtimeapi.ImageFsInfoRequest{}); err != nil {
 		return nil, err

@@ -18,7 +18,7 @@ import (
 	"github.com/podwright/podwright/cri/fake"
 )
 
-// A container is named by its image for as long as that is there.
+// A container shows the name of its image until the image is removed.
 func TestImageOfAContainerIsRemoved(t *testing.T) {
 	ctx := t.Context()
 	rt := start(t, fake.Config{Images: []fake.Image{{Name: "busybox"}}})
@@ -54,7 +54,7 @@ func TestAnyImage(t *testing.T) {
 	require.Equal(t, []string{"docker.io/library/busybox:latest"}, list[0].RepoTags)
 }
 
-// KEP-4191: what containers write may be elsewhere than their images.
+// KEP-4191: writable layers may be on another filesystem than images.
 func TestSplitFilesystem(t *testing.T) {
 	rt := start(t, fake.Config{AnyImage: true, ImageFilesystem: "/images", ContainerFilesystem: "/containers"})
 	usage, err := rt.ImageFsInfo(t.Context())
@@ -72,7 +72,7 @@ func registry(t *testing.T, images ...fake.RemoteImage) fake.Puller {
 	return puller
 }
 
-// pulling starts a pull and gives its result.
+// pulling starts a pull and returns the channel of its result.
 func pulling(ctx context.Context, rt *fake.Runtime, name string) <-chan error {
 	result := make(chan error, 1)
 	go func() {
@@ -89,7 +89,7 @@ func present(t *testing.T, rt *fake.Runtime, name string) bool {
 	return response.Image != nil
 }
 
-// A pull takes as long as its latency and its bytes. One that is cut off leaves nothing.
+// A pull takes its latency and the transfer time of its bytes. A cancelled pull leaves no trace.
 func TestSlowPulls(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		rt := start(t, fake.Config{Pull: registry(t, fake.RemoteImage{
@@ -160,8 +160,8 @@ func TestRegistryCredentials(t *testing.T) {
 	}
 }
 
-// One image has as many names as it was pulled by, and removing it by any of
-// them, or by its ID, removes it with all: that is what containerd does.
+// An image has all names that it was pulled by. Removing it by any name or its ID removes all
+// names, as in containerd.
 func TestNamesOfAnImage(t *testing.T) {
 	id, digest := "sha256:"+strings.Repeat("a", 64), "sha256:"+strings.Repeat("b", 64)
 	names := []string{"busybox", "host:5000/bb:v1", "busybox@" + digest, id, "docker.io/library/busybox:latest", "host:5000/bb@" + digest, "host:5000/bb:other@" + digest}

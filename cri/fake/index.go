@@ -2,21 +2,21 @@ package fake
 
 import "iter"
 
-// ring is a list in order of insertion whose nodes live inside the things
-// listed, so that putting in and taking out cost no search and no allocation.
+// ring is a list in insertion order with intrusive nodes: adding and removing need no search and no
+// allocation.
 type ring[T any] struct {
 	head, tail *node[T]
 	len        int
 }
 
-// node is a thing's place in one ring. The zero node is in none.
+// node is an item's place in at most one ring. The zero node is in no ring.
 type node[T any] struct {
 	prev, next *node[T]
 	in         *ring[T]
 	item       T
 }
 
-// push appends n, which stands for item. n must not be in a ring.
+// push appends n with item. n must not be in a ring.
 func (r *ring[T]) push(n *node[T], item T) {
 	*n = node[T]{prev: r.tail, in: r, item: item}
 	if r.tail == nil {
@@ -28,7 +28,7 @@ func (r *ring[T]) push(n *node[T], item T) {
 	r.len++
 }
 
-// drop takes n out of its ring, if it is in one.
+// drop removes n from its ring, if any.
 func (n *node[T]) drop() {
 	if n.in == nil {
 		return
@@ -47,7 +47,7 @@ func (n *node[T]) drop() {
 	*n = node[T]{}
 }
 
-// all walks the items, oldest first. The ring must not change meanwhile.
+// all iterates over the items, oldest first. The ring must not change meanwhile.
 func (r *ring[T]) all() iter.Seq[T] {
 	return func(yield func(T) bool) {
 		for n := r.head; n != nil; n = n.next {
@@ -58,8 +58,7 @@ func (r *ring[T]) all() iter.Seq[T] {
 	}
 }
 
-// store holds what exists, with the indexes that lists ask for. It is guarded
-// by the runtime's lock.
+// store has all objects, with indexes for lists. It is guarded by the runtime's lock.
 type store struct {
 	sandboxes    map[string]*sandbox
 	containers   map[string]*container
@@ -70,7 +69,7 @@ type store struct {
 	names        map[containerName]string
 }
 
-// podIndex lists what carries one pod's UID label.
+// podIndex has the objects with one pod's UID label.
 type podIndex struct {
 	sandboxes  ring[*sandbox]
 	containers ring[*container]

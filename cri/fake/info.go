@@ -8,10 +8,10 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
-// kubeAPIVersion is the version that Version calls and replies carry.
+// kubeAPIVersion is the version in Version requests and replies.
 const kubeAPIVersion = "0.1.0"
 
-// cgroupDriver reads Config.CgroupDriver.
+// cgroupDriver parses Config.CgroupDriver.
 func cgroupDriver(name string) (driver runtimeapi.CgroupDriver, ok bool) {
 	switch name {
 	case "cgroupfs":
@@ -22,7 +22,7 @@ func cgroupDriver(name string) (driver runtimeapi.CgroupDriver, ok bool) {
 	return 0, false
 }
 
-// condition is one of the two conditions that every runtime has.
+// condition is one of the two conditions of a runtime.
 type condition struct {
 	kind            string
 	ok              bool
@@ -33,7 +33,7 @@ func readyConditions() [2]condition {
 	return [2]condition{{kind: runtimeapi.RuntimeReady, ok: true}, {kind: runtimeapi.NetworkReady, ok: true}}
 }
 
-// Version names the runtime.
+// Version returns the name and the versions of the runtime.
 func (rt *Runtime) Version(ctx context.Context) (*runtimeapi.VersionResponse, error) {
 	if err := rt.enter(ctx, "Version", &runtimeapi.VersionRequest{Version: kubeAPIVersion}); err != nil {
 		return nil, err
@@ -44,8 +44,8 @@ func (rt *Runtime) Version(ctx context.Context) (*runtimeapi.VersionResponse, er
 	}, nil
 }
 
-// Status answers both conditions, true unless SetCondition says otherwise, the
-// handlers and the features.
+// Status returns both conditions, true unless SetCondition changed them, the handlers and the
+// features.
 func (rt *Runtime) Status(ctx context.Context, verbose bool) (*runtimeapi.StatusResponse, error) {
 	if err := rt.enter(ctx, "Status", &runtimeapi.StatusRequest{Verbose: verbose}); err != nil {
 		return nil, err
@@ -77,8 +77,8 @@ func (rt *Runtime) Status(ctx context.Context, verbose bool) (*runtimeapi.Status
 	return response, err
 }
 
-// SetCondition changes what Status answers for runtimeapi.RuntimeReady or
-// runtimeapi.NetworkReady. Nothing else changes. Other kinds are refused.
+// SetCondition sets the condition runtimeapi.RuntimeReady or runtimeapi.NetworkReady of Status. It
+// has no other effect. For other kinds it returns an error with code InvalidArgument.
 func (rt *Runtime) SetCondition(kind string, ok bool, reason, message string) error {
 	rt.mu.Lock()
 	defer rt.mu.Unlock()
@@ -91,7 +91,7 @@ func (rt *Runtime) SetCondition(kind string, ok bool, reason, message string) er
 	return status.Errorf(codes.InvalidArgument, "there is no condition %q", kind)
 }
 
-// RuntimeConfig answers the cgroup driver.
+// RuntimeConfig returns the cgroup driver.
 func (rt *Runtime) RuntimeConfig(ctx context.Context) (*runtimeapi.RuntimeConfigResponse, error) {
 	if err := rt.enter(ctx, "RuntimeConfig", &runtimeapi.RuntimeConfigRequest{}); err != nil {
 		return nil, err
@@ -102,7 +102,7 @@ func (rt *Runtime) RuntimeConfig(ctx context.Context) (*runtimeapi.RuntimeConfig
 	}, nil
 }
 
-// UpdateRuntimeConfig takes the pod CIDRs for sandboxes that start later.
+// UpdateRuntimeConfig sets the pod CIDRs for sandboxes that start later.
 func (rt *Runtime) UpdateRuntimeConfig(ctx context.Context, config *runtimeapi.RuntimeConfig) error {
 	request := &runtimeapi.UpdateRuntimeConfigRequest{RuntimeConfig: config}
 	if err := rt.enter(ctx, "UpdateRuntimeConfig", request); err != nil {

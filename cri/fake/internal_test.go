@@ -64,7 +64,7 @@ func TestOneImageWithTwoNames(t *testing.T) {
 	require.NotNil(t, s.lookup("b:1"))
 }
 
-// A missing variable is one without a name.
+// A nil variable is a variable without a name.
 func TestMissingVariable(t *testing.T) {
 	require.Equal(t, []string{"="}, envOf([]*runtimeapi.KeyValue{nil}))
 }
@@ -109,9 +109,8 @@ type discardLog struct{ bytes.Buffer }
 
 func (*discardLog) Close() error { return nil }
 
-// FuzzLogStream writes a text in arbitrary pieces and reads it back from the
-// log: nothing is lost, added or changed, whatever the pieces, but for a carriage
-// return at the end of a line.
+// FuzzLogStream writes a text in arbitrary pieces and compares it with the log. They are equal
+// except for a carriage return at the end of a line.
 func FuzzLogStream(f *testing.F) {
 	f.Add([]byte("one\ntwo\n\nrest"), uint8(3))
 	f.Add([]byte("\n"), uint8(1))
@@ -126,7 +125,7 @@ func FuzzLogStream(f *testing.F) {
 		s := &logStream{name: "stdout", log: log, gate: &logGate{}, clock: &clock{}}
 		written := 0
 		for chunk := range slices.Chunk(text, int(piece)*7+1) {
-			switch { // now and then the runtime is down
+			switch { // sometimes the runtime is down
 			case written%3 == 1 && len(chunk) < pipeSize:
 				s.gate.hold()
 			default:
@@ -161,8 +160,7 @@ func FuzzLogStream(f *testing.F) {
 	})
 }
 
-// A stop that is still under way when the runtime has lost everything must not
-// give back addresses that belong to a new sandbox.
+// A stop in progress when the runtime loses all state must not release addresses of a new sandbox.
 func TestStopOfASandboxThatIsLost(t *testing.T) {
 	rt, err := New(Config{})
 	require.NoError(t, err)
@@ -182,8 +180,7 @@ func TestStopOfASandboxThatIsLost(t *testing.T) {
 	require.Contains(t, rt.addresses.used, found.ips[0])
 }
 
-// A runtime that is closed does not begin to hold back logs that nobody would
-// let through.
+// After Close, Stop must not delay logs, which would never be written.
 func TestStopAfterClose(t *testing.T) {
 	rt, err := New(Config{})
 	require.NoError(t, err)

@@ -10,8 +10,8 @@ import (
 	"github.com/podwright/podwright/internal/run"
 )
 
-// life is the time from one start of the runtime to its next stop: its context
-// ends with it, and what waits in a call ends with that.
+// life is the time between a start and the next stop of the runtime. Its context ends then, and
+// with it all waiting calls.
 type life struct {
 	ctx context.Context
 	end context.CancelCauseFunc
@@ -23,7 +23,7 @@ func newLife() *life {
 	return l
 }
 
-// downError is what calls get from a runtime that is not there.
+// downError is the error of calls to a runtime that is down or closed.
 type downError struct{ text string }
 
 func (e *downError) Error() string              { return e.text }
@@ -35,7 +35,7 @@ func refusedError() error {
 	return &downError{text: "connection error: the runtime is down: connection refused"}
 }
 
-// unavailable tells why no call is answered, nil when calls are. rt.mu is held.
+// unavailable returns the reason that calls fail, or nil. The caller holds rt.mu.
 func (rt *Runtime) unavailable() error {
 	switch {
 	case rt.closed:
@@ -52,8 +52,8 @@ func (rt *Runtime) currentLife() *life {
 	return rt.life
 }
 
-// bound returns ctx with the end of the runtime's life added. The returned function
-// must be called.
+// bound returns a context that ends with ctx or the runtime's life. The returned function must be
+// called.
 func (l *life) bound(ctx context.Context) (context.Context, context.CancelFunc) {
 	bounded, cancel := context.WithCancelCause(ctx)
 	stop := context.AfterFunc(l.ctx, func() { cancel(context.Cause(l.ctx)) })
@@ -63,8 +63,8 @@ func (l *life) bound(ctx context.Context) (context.Context, context.CancelFunc) 
 	}
 }
 
-// callEnded is the error of a call whose context has ended: that of the caller,
-// or that of a runtime that went away.
+// callEnded returns the error of a call whose context ended: because of the caller, or because the
+// runtime stopped.
 func callEnded(ctx context.Context) error {
 	var down *downError
 	if errors.As(context.Cause(ctx), &down) {
@@ -78,7 +78,7 @@ func isDown(err error) bool {
 	return errors.As(err, &down)
 }
 
-// await waits for a task to end, as long as ctx lasts.
+// await waits for the end of a task, or until ctx is done.
 func await(ctx context.Context, t *task) error {
 	select {
 	case <-t.done:
@@ -88,7 +88,7 @@ func await(ctx context.Context, t *task) error {
 	}
 }
 
-// await waits for a task to end, as a call does: as long as the runtime is up.
+// await waits for the end of a task, until ctx is done or the runtime stops.
 func (rt *Runtime) await(ctx context.Context, t *task) error {
 	select {
 	case <-t.done:
@@ -106,8 +106,8 @@ func (rt *Runtime) await(ctx context.Context, t *task) error {
 	}
 }
 
-// enter begins a call: it fails when the caller has left, the runtime is down or
-// closed, or lacks the call, and lets Config.Intercept have its way.
+// enter begins a call: it fails if ctx is done, the runtime is down or closed, or lacks the call,
+// or if Config.Intercept returns an error.
 func (rt *Runtime) enter(ctx context.Context, call string, request any) error {
 	if err := ctx.Err(); err != nil {
 		return contextError(err)
@@ -124,7 +124,7 @@ func (rt *Runtime) enter(ctx context.Context, call string, request any) error {
 	return rt.intercept(ctx, l, call, request)
 }
 
-// intercept runs Config.Intercept within the runtime's life.
+// intercept calls Config.Intercept, with a context that ends with the runtime's life.
 func (rt *Runtime) intercept(ctx context.Context, l *life, call string, request any) error {
 	bounded, cancel := l.bound(ctx)
 	defer cancel()
@@ -138,8 +138,8 @@ func (rt *Runtime) intercept(ctx context.Context, l *life, call string, request 
 	return rt.Lacks(call)
 }
 
-// interceptError keeps the error of a hook, but gives the end of the call's
-// context its code.
+// interceptError keeps the error of a hook, except that the end of the call's context gets its
+// code.
 func interceptError(ctx context.Context, err error) error {
 	if ctx.Err() != nil && errors.Is(err, ctx.Err()) && status.Code(err) == codes.Unknown {
 		return callEnded(ctx)
@@ -147,8 +147,8 @@ func interceptError(ctx context.Context, err error) error {
 	return err
 }
 
-// hook calls a function of Config. A panic becomes the error of the call: a real
-// runtime would have died, but this one belongs to a test, which shall see where.
+// hook calls a function of Config. It converts a panic to the error of the call: a real runtime
+// would crash, but this one runs in a test, which should report the place.
 func (rt *Runtime) hook(name string, call func() error) error {
 	err := run.Guard(name, call)
 	if stack := run.StackOf(err); stack != "" {

@@ -5,11 +5,11 @@ import (
 	"sync/atomic"
 )
 
-// pipeSize is what a pipe holds of what nobody reads.
+// pipeSize is the capacity of a pipe.
 const pipeSize = 64 << 10
 
-// logGate stands between programs and their logs: while the runtime is down
-// nobody reads the pipes that programs write to.
+// logGate is between programs and their logs. While the runtime is down, it acts as a pipe without
+// a reader.
 type logGate struct {
 	shut atomic.Bool // opened is not nil; read without the lock
 
@@ -28,10 +28,10 @@ func (g *logGate) hold() {
 	}
 }
 
-// release opens the gate and lets through what waits.
+// release opens the gate and writes the waiting data.
 func (g *logGate) release() { settle(g.open(), true) }
 
-// open opens the gate. What waits is for the caller to settle.
+// open opens the gate. The caller settles the returned functions.
 func (g *logGate) open() []func(keep bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -45,7 +45,7 @@ func (g *logGate) open() []func(keep bool) {
 	return waiting
 }
 
-// discard drops what waits: the pipes are gone. The gate stays shut.
+// discard drops the waiting data, as if the pipes were closed. The gate stays shut.
 func (g *logGate) discard() {
 	g.mu.Lock()
 	waiting := g.waiting
@@ -54,17 +54,17 @@ func (g *logGate) discard() {
 	settle(waiting, false)
 }
 
-// settle runs what waited, in order, without the lock: streams ask the gate
-// under theirs.
+// settle calls the waiting functions in order, without the lock: streams call the gate under
+// theirs.
 func settle(waiting []func(keep bool), keep bool) {
 	for _, do := range waiting {
 		do(keep)
 	}
 }
 
-// atOpening has do run when the gate opens, which the channel tells; nil when it
-// is open already, and then do is not kept. do is told whether what was held
-// back is to be written.
+// atOpening registers do for the opening of the gate and returns a channel that is closed then. If
+// the gate is open it returns nil and does not register do. The argument of do is true if the
+// delayed data is to be written.
 func (g *logGate) atOpening(do func(keep bool)) <-chan struct{} {
 	g.mu.Lock()
 	defer g.mu.Unlock()

@@ -10,11 +10,11 @@ import (
 	"github.com/podwright/podwright/internal/run"
 )
 
-// maxLogLine is where a log line is cut into parts, as containerd does.
+// maxLogLine is the length at which a log line is split, as in containerd.
 const maxLogLine = 16 << 10
 
-// logFile is a container's log, shared by its two streams. The path can be
-// opened anew under it, after a rotation.
+// logFile is a container's log, shared by its two streams. Its path can be reopened after a
+// rotation.
 type logFile struct {
 	path string
 	open func(path string) (io.WriteCloser, error)
@@ -24,7 +24,7 @@ type logFile struct {
 	closed bool
 }
 
-// begin opens the log; with an empty path everything is dropped.
+// begin opens the log; with an empty path all output is dropped.
 func (l *logFile) begin(path string, open func(string) (io.WriteCloser, error)) (err error) {
 	l.path, l.open = path, open
 	if path != "" {
@@ -33,7 +33,7 @@ func (l *logFile) begin(path string, open func(string) (io.WriteCloser, error)) 
 	return err
 }
 
-// openFile asks for the file. A hook that panics fails.
+// openFile calls Config.OpenLog. A panic becomes an error.
 func (l *logFile) openFile() (file io.WriteCloser, err error) {
 	err = run.Guard("Config.OpenLog", func() (err error) {
 		file, err = l.open(l.path)
@@ -42,7 +42,7 @@ func (l *logFile) openFile() (file io.WriteCloser, err error) {
 	return file, err
 }
 
-// reopen turns to the file that the path names now.
+// reopen switches to the file that the path names now.
 func (l *logFile) reopen() error {
 	if l.path == "" {
 		return nil
@@ -72,7 +72,7 @@ func (l *logFile) close() error {
 	return closeLog(l.file)
 }
 
-// closeLog closes what OpenLog has returned. One that panics fails.
+// closeLog closes a file of OpenLog. A panic becomes an error.
 func closeLog(file io.WriteCloser) error {
 	if file == nil {
 		return nil
@@ -80,8 +80,8 @@ func closeLog(file io.WriteCloser) error {
 	return run.Guard("the Close of what Config.OpenLog returned", file.Close)
 }
 
-// line writes one line. What cannot be written is lost: a full disk, or a writer
-// that panics, must not stop a container.
+// line writes one line. It ignores errors: a full disk, or a writer that panics, must not stop a
+// container.
 func (l *logFile) line(raw []byte) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -103,7 +103,7 @@ func appendLogLine(to []byte, at time.Time, stream string, tag byte, content []b
 	return append(to, '\n')
 }
 
-// openLogFile opens a real log file, making its directory.
+// openLogFile opens a real log file and makes its directory.
 func openLogFile(path string) (io.WriteCloser, error) {
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 		return nil, err

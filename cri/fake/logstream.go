@@ -10,24 +10,24 @@ import (
 	"github.com/podwright/podwright/internal/run"
 )
 
-// logStream turns what a program writes to one stream into log lines.
+// logStream converts the output of a program's stream to log lines.
 type logStream struct {
 	name  string   // stdout or stderr
-	log   *logFile // without a path nothing is kept, so nothing is formatted
+	log   *logFile // without a path output is dropped, so no line is formatted
 	gate  *logGate
 	clock *clock
 
 	mu     sync.Mutex
 	rest   []byte        // an unfinished line
 	line   []byte        // scratch
-	held   []byte        // what the gate holds back
+	held   []byte        // data delayed by the gate
 	ending chan struct{} // closed at the end, for writers that wait; may be nil
 
-	over atomic.Bool // set once; read again after whatever may have taken its time
+	over atomic.Bool // set once; read again after each operation that may block
 }
 
-// Write logs every line that is complete and keeps the rest. While the runtime
-// is down it holds what a pipe holds and then waits.
+// Write logs every complete line and keeps the rest. While the runtime is down it buffers as much
+// as a pipe and then blocks.
 func (s *logStream) Write(p []byte) (int, error) {
 	if s.gate.shut.Load() && s.log.path != "" {
 		return s.hold(p)
@@ -81,7 +81,7 @@ func (s *logStream) hold(p []byte) (int, error) {
 	}
 }
 
-// settle writes or drops what was held back.
+// settle writes or drops the delayed data.
 func (s *logStream) settle(keep bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -115,11 +115,11 @@ func (s *logStream) pass(p []byte) {
 	}
 }
 
-// withoutReturn drops a carriage return from the end of a line, as containerd does.
+// withoutReturn removes a carriage return at the end of a line, as containerd does.
 func withoutReturn(line []byte) []byte { return bytes.TrimSuffix(line, []byte{'\r'}) }
 
-// cut logs what an overlong line has too much, as partial lines. A carriage
-// return at its end does not count, since the end of the line may follow.
+// cut logs the excess of an overlong line as partial lines. It does not count a carriage return at
+// the end, because the end of the line may follow.
 func (s *logStream) cut() {
 	for len(withoutReturn(s.rest)) > maxLogLine {
 		s.emit('P', s.rest[:maxLogLine])
@@ -138,8 +138,7 @@ func (s *logStream) end() {
 	}
 }
 
-// flush writes what is left of an ended stream. A line without its end stays
-// partial.
+// flush writes the rest of an ended stream. A line without its end stays partial.
 func (s *logStream) flush(keep bool) {
 	s.settle(keep)
 	s.mu.Lock()
@@ -157,14 +156,14 @@ func (s *logStream) emit(tag byte, content []byte) {
 	s.log.line(s.line)
 }
 
-// containerLog is a container's log with the two streams that go there.
+// containerLog is a container's log with its two streams.
 type containerLog struct {
 	logFile
 	stdout, stderr logStream
 	logger         *slog.Logger
 }
 
-// openLog opens the log of a container; with an empty path everything is dropped.
+// openLog opens the log of a container; with an empty path all output is dropped.
 func (rt *Runtime) openLog(l *containerLog, path string) error {
 	if err := l.begin(path, rt.cfg.OpenLog); err != nil {
 		return err
@@ -177,8 +176,7 @@ func (rt *Runtime) openLog(l *containerLog, path string) error {
 	return nil
 }
 
-// end ends both streams and closes the file, at once or when the runtime is up
-// again.
+// end ends both streams and closes the file, at once or when the runtime is up again.
 func (l *containerLog) end() {
 	l.stdout.end()
 	l.stderr.end()
@@ -187,16 +185,16 @@ func (l *containerLog) end() {
 	}
 }
 
-// abandon is end for a program that may hang in a write to its log, which holds
-// the lock of a stream: nothing more is taken from it from now on.
+// abandon is end for a program that may hang in a write to its log with the lock of a stream. The
+// streams drop further output.
 func (l *containerLog) abandon() {
 	l.stdout.over.Store(true)
 	l.stderr.over.Store(true)
 	go l.end()
 }
 
-// endInTime is end for a file that may hang: the end of a container cannot wait
-// for that longer than for its program.
+// endInTime is end with a timeout for a file that may hang. The end of a container waits for its
+// log no longer than for its program.
 func (l *containerLog) endInTime() {
 	if l.path == "" {
 		l.end()

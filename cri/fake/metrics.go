@@ -7,7 +7,7 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
-// sample is what the metrics of a container are made of.
+// sample is the input of a container's metrics.
 type sample struct {
 	c   *container
 	now time.Time
@@ -15,8 +15,7 @@ type sample struct {
 
 func (s sample) lasted() time.Duration { return max(0, s.now.Sub(time.Unix(0, s.c.startedAt))) }
 
-// metric is one metric of containers: its descriptor and how its value comes
-// about.
+// metric is a metric of containers: its descriptor and the function of its value.
 type metric struct {
 	name, help string
 	kind       runtimeapi.MetricType
@@ -28,7 +27,7 @@ const (
 	counter = runtimeapi.MetricType_COUNTER
 )
 
-// containerMetrics are some of those that containerd 2.2 has, under its names.
+// containerMetrics are some of the metrics of containerd 2.2, with its names.
 func containerMetrics() []metric {
 	constant := func(n uint64) func(sample) uint64 { return func(sample) uint64 { return n } }
 	return []metric{
@@ -51,7 +50,7 @@ func containerMetrics() []metric {
 	}
 }
 
-// ListMetricDescriptors describes what ListPodSandboxMetrics has.
+// ListMetricDescriptors returns the descriptors of ListPodSandboxMetrics.
 func (rt *Runtime) ListMetricDescriptors(ctx context.Context) ([]*runtimeapi.MetricDescriptor, error) {
 	if err := rt.enter(ctx, "ListMetricDescriptors", &runtimeapi.ListMetricDescriptorsRequest{}); err != nil {
 		return nil, err
@@ -63,8 +62,8 @@ func (rt *Runtime) ListMetricDescriptors(ctx context.Context) ([]*runtimeapi.Met
 	return out, nil
 }
 
-// ListPodSandboxMetrics gives plausible figures of the running containers of
-// ready sandboxes, which agree with those of the stats calls.
+// ListPodSandboxMetrics returns invented but plausible metrics of the running containers in ready
+// sandboxes. They agree with the stats calls.
 func (rt *Runtime) ListPodSandboxMetrics(ctx context.Context) ([]*runtimeapi.PodSandboxMetrics, error) {
 	if err := rt.enter(ctx, "ListPodSandboxMetrics", &runtimeapi.ListPodSandboxMetricsRequest{}); err != nil {
 		return nil, err

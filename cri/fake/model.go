@@ -11,23 +11,23 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
-// labelPodUID is the label by which everything of one pod is found.
+// labelPodUID is the label with the pod UID of an object.
 const labelPodUID = "io.kubernetes.pod.uid"
 
-// The reasons of exited containers.
+// Reasons of exited containers.
 const (
 	reasonCompleted  = "Completed"
 	reasonError      = "Error"
 	reasonOOMKilled  = "OOMKilled"
 	reasonStartError = "StartError"
-	// reasonUnknown and exitUnknown are those of an end that nobody saw.
+	// reasonUnknown and exitUnknown belong to an unseen end.
 	reasonUnknown = "Unknown"
 	exitUnknown   = 255
 	// exitStartError is the exit code of a container that could not start.
 	exitStartError = 128
 )
 
-// sandboxName is what runtimes reserve for a sandbox.
+// sandboxName is the reserved name of a sandbox.
 type sandboxName struct {
 	name, namespace, uid string
 	attempt              uint32
@@ -37,8 +37,8 @@ func (n sandboxName) String() string {
 	return join(n.name, n.namespace, n.uid, n.attempt)
 }
 
-// containerName is what runtimes reserve for a container. The sandbox's attempt
-// is not in it, so a successor sandbox meets the names of its predecessor.
+// containerName is the reserved name of a container. It does not contain the sandbox's attempt, so
+// a successor sandbox conflicts with the names of its predecessor.
 type containerName struct {
 	name, podName, namespace, uid string
 	attempt                       uint32
@@ -48,15 +48,14 @@ func (n containerName) String() string {
 	return n.name + "_" + join(n.podName, n.namespace, n.uid, n.attempt)
 }
 
-// sandboxState is what a sandbox's status shows and what changes: with the rest,
-// which never does, a copy of it makes the status of a moment that has passed.
-// What it refers to is replaced, not written to.
+// sandboxState is the mutable part of a sandbox's status. A copy of it, with the immutable rest,
+// gives the status at an earlier moment. Its slices are replaced, never written to.
 type sandboxState struct {
 	ready bool
 	ips   []string
 }
 
-// containerState is the same of a container.
+// containerState is the mutable part of a container's status.
 type containerState struct {
 	state      runtimeapi.ContainerState
 	startedAt  int64
@@ -77,7 +76,7 @@ type sandbox struct {
 	hostNet   bool
 
 	sandboxState
-	stopping   bool // no container may start any more
+	stopping   bool // no further container may start
 	resources  *runtimeapi.LinuxContainerResources
 	overhead   *runtimeapi.LinuxContainerResources
 	forwards   map[context.Context]context.CancelCauseFunc // port-forward sessions; may be nil
@@ -99,10 +98,10 @@ type container struct {
 	stopSignal syscall.Signal
 
 	containerState
-	starting  bool // StartContainer is under way
-	removing  bool // RemoveContainer is under way
-	signalled bool // the stop signal has been sent
-	// endedUnseen: the end came while the runtime was down.
+	starting  bool // StartContainer is in progress
+	removing  bool // RemoveContainer is in progress
+	signalled bool // the stop signal was sent
+	// endedUnseen is true if the container ended while the runtime was down.
 	endedUnseen bool
 	task        *task
 	log         *logFile
@@ -113,8 +112,7 @@ type container struct {
 	inPod       node[*container]
 }
 
-// newID makes an ID of the form that runtimes use. IDs need to be distinct, not
-// secret.
+// newID returns an ID in the form of real runtimes. IDs must be distinct, not secret.
 func newID() string {
 	var raw [32]byte
 	for i := 0; i < len(raw); i += 8 {
@@ -143,7 +141,7 @@ func hostNetwork(config *runtimeapi.PodSandboxConfig) bool {
 	return config.GetLinux().GetSecurityContext().GetNamespaceOptions().GetNetwork() == runtimeapi.NamespaceMode_NODE
 }
 
-// logPathOf is where a container logs, "" when nothing is to be kept.
+// logPathOf returns the path of a container's log, or "" if it has none.
 func logPathOf(pod *runtimeapi.PodSandboxConfig, config *runtimeapi.ContainerConfig) string {
 	if pod.GetLogDirectory() == "" || config.GetLogPath() == "" {
 		return ""
@@ -151,13 +149,12 @@ func logPathOf(pod *runtimeapi.PodSandboxConfig, config *runtimeapi.ContainerCon
 	return filepath.Join(pod.GetLogDirectory(), config.GetLogPath())
 }
 
-// commandLine is what the container runs.
 func commandLine(config *runtimeapi.ContainerConfig) []string {
 	args := make([]string, 0, len(config.GetCommand())+len(config.GetArgs()))
 	return append(append(args, config.GetCommand()...), config.GetArgs()...)
 }
 
-// ended fills in the end of the container's process.
+// ended sets the state after the end of the container's process.
 func (c *container) ended(e exit, now int64) {
 	c.state = runtimeapi.ContainerState_CONTAINER_EXITED
 	c.finishedAt, c.exitCode = now, e.code
@@ -179,7 +176,7 @@ func (c *container) running() bool {
 	return c.state == runtimeapi.ContainerState_CONTAINER_RUNNING
 }
 
-// hasLabels tells whether labels contain all of selector.
+// hasLabels reports whether labels contain all of selector.
 func hasLabels(labels, selector map[string]string) bool {
 	for key, want := range selector {
 		if got, ok := labels[key]; !ok || got != want {
@@ -209,7 +206,7 @@ func (b sandboxState) readiness() runtimeapi.PodSandboxState {
 	return runtimeapi.PodSandboxState_SANDBOX_NOTREADY
 }
 
-// info is the verbose part of a status, one JSON document as containerd has it.
+// info returns the verbose part of a status: one JSON document, as in containerd.
 func info(document any) (map[string]string, error) {
 	raw, err := json.Marshal(document)
 	if err != nil {

@@ -20,7 +20,7 @@ import (
 	"github.com/podwright/podwright/cri/fake"
 )
 
-// Lists beyond what one message holds come through as streams.
+// Lists that exceed one message arrive as streams.
 func TestStreamedLists(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		rt := start(t, fake.Config{AnyImage: true})
@@ -47,8 +47,8 @@ func TestStreamedLists(t *testing.T) {
 
 func length[T any](list []T, err error) (int, error) { return len(list), err }
 
-// The calls that Config takes away are Unimplemented, in process and over gRPC, and
-// the others are not. Sessions need Config.Streams.
+// Calls in Config.Unimplemented fail with Unimplemented, in process and over gRPC, and all other
+// calls work. Sessions need Config.Streams.
 func TestUnimplemented(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		rt := start(t, fake.Config{

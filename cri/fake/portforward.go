@@ -15,13 +15,13 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
-// forwardGrace is how long one direction of a forwarded connection goes on after
-// the other has ended, as with containerd.
+// forwardGrace is the time that one direction of a forwarded connection stays open after the end of
+// the opposite one, as in containerd.
 const forwardGrace = time.Second
 
-// PortForward prepares a session with ports of a ready sandbox and returns its
-// URL. Ports are not checked, and are not bound to those of the request, unless
-// the client comes over a WebSocket. Without Config.Streams it is Unimplemented.
+// PortForward prepares a session with ports of a ready sandbox and returns its URL. It does not
+// check ports. Only a WebSocket client is limited to the ports of the request. Without
+// Config.Streams it is Unimplemented.
 func (rt *Runtime) PortForward(ctx context.Context, request *runtimeapi.PortForwardRequest) (*runtimeapi.PortForwardResponse, error) {
 	if err := rt.enter(ctx, "PortForward", request); err != nil {
 		return nil, err
@@ -45,14 +45,13 @@ func (rt *Runtime) sandboxReady(b *sandbox) bool {
 	return b.ready
 }
 
-// PortForwardSession connects stream to a port of a sandbox, and is what a
-// StreamServer calls. Config.Ports decides what is there.
+// PortForwardSession connects stream to a port of a sandbox through Config.Ports. A StreamServer
+// calls it.
 //
-// It returns nil when either side has ended; the other has a second to end, too,
-// and is then closed. That a client sends no more is not passed on to the port.
-// It ends with an error when nothing answers, when the sandbox stops or the
-// runtime goes away, and when ctx ends. It closes stream, and a Read or Write of
-// stream must return then.
+// It returns nil when either side has ended; the opposite side is closed after one second. The end
+// of the client's input is not passed on to the port. It returns an error if the connection is
+// refused, the sandbox or the runtime stops, or ctx ends. It closes stream; then a Read or Write of
+// stream must return.
 func (rt *Runtime) PortForwardSession(ctx context.Context, sandboxID string, port int, stream io.ReadWriteCloser) error {
 	defer stream.Close()
 	bounded, end, err := rt.beginForward(ctx, sandboxID)
@@ -76,7 +75,7 @@ func (rt *Runtime) PortForwardSession(ctx context.Context, sandboxID string, por
 	return nil
 }
 
-// dialPort asks Config.Ports. A hook that panics fails.
+// dialPort calls Config.Ports. A panic becomes an error.
 func (rt *Runtime) dialPort(ctx context.Context, pod PodIdentity, port int) (conn net.Conn, err error) {
 	if rt.cfg.Ports == nil {
 		return nil, syscall.ECONNREFUSED
@@ -99,7 +98,7 @@ type forward struct {
 
 var errSandboxStopped = errors.New("the sandbox has stopped")
 
-// beginForward ties a session to its sandbox and to the runtime's life.
+// beginForward binds a session to its sandbox and to the runtime's life.
 func (rt *Runtime) beginForward(ctx context.Context, sandboxID string) (*forward, context.CancelCauseFunc, error) {
 	rt.mu.Lock()
 	defer rt.mu.Unlock()
@@ -128,14 +127,14 @@ func (rt *Runtime) beginForward(ctx context.Context, sandboxID string) (*forward
 	}, nil
 }
 
-// cutForwards ends the port-forward sessions of a sandbox. rt.mu is held.
+// cutForwards ends the port-forward sessions of a sandbox. The caller holds rt.mu.
 func (b *sandbox) cutForwards() {
 	for _, cancel := range b.forwards {
 		cancel(errSandboxStopped)
 	}
 }
 
-// identity says which pod a sandbox is.
+// identity returns the identity of a sandbox's pod.
 func (b *sandbox) identity() PodIdentity {
 	pod := PodIdentity{
 		SandboxID: b.id, Name: b.name.name, Namespace: b.name.namespace, UID: b.name.uid, IPs: slices.Clone(b.ips),

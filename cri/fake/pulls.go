@@ -8,8 +8,8 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
-// PullImage asks Config.Pull for an image and returns its ID. A pull that fails
-// or is cut off leaves nothing.
+// PullImage pulls an image through Config.Pull and returns its ID. A failed or cancelled pull
+// leaves no trace.
 func (rt *Runtime) PullImage(ctx context.Context, image *runtimeapi.ImageSpec, auth *runtimeapi.AuthConfig, sandboxConfig *runtimeapi.PodSandboxConfig) (string, error) {
 	request := &runtimeapi.PullImageRequest{Image: image, Auth: auth, SandboxConfig: sandboxConfig}
 	if err := rt.enter(ctx, "PullImage", request); err != nil {
@@ -33,7 +33,7 @@ func (rt *Runtime) PullImage(ctx context.Context, image *runtimeapi.ImageSpec, a
 	return rt.images.put(pulled).ID, nil
 }
 
-// pull asks Config.Pull, for as long as the call and the runtime last.
+// pull calls Config.Pull, with a context that ends with the call and the runtime.
 func (rt *Runtime) pull(ctx context.Context, image *runtimeapi.ImageSpec, auth *runtimeapi.AuthConfig) (pulled Image, err error) {
 	l := rt.currentLife()
 	bounded, cancel := l.bound(ctx)

@@ -18,20 +18,20 @@ import (
 	"github.com/podwright/podwright/cri/fake"
 )
 
-// writerFunc is a log that is a function.
+// writerFunc is a log implemented by a function.
 type writerFunc func([]byte) (int, error)
 
 func (f writerFunc) Write(p []byte) (int, error) { return f(p) }
 func (f writerFunc) Close() error                { return nil }
 
-// lingering takes three seconds to clean up when it is killed.
+// lingering takes three seconds to clean up after a kill.
 func lingering(ctx context.Context, _ *fake.Process) int {
 	<-ctx.Done()
 	time.Sleep(3 * time.Second)
 	return 0
 }
 
-// A log may call the runtime: also with what was held back while it was down.
+// A log's writer may call the runtime, also while it receives delayed output.
 func TestLogsThatCallTheRuntime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var rt *fake.Runtime
@@ -65,7 +65,7 @@ func TestLogsThatCallTheRuntime(t *testing.T) {
 	})
 }
 
-// The context of a restart may be that of a call that the restart itself cuts.
+// The context of a restart may belong to a call that the restart itself cuts.
 func TestRestartComesUpWhenItsContextEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		rt := start(t, fake.Config{AnyImage: true, Programs: fake.Always(lingering)})
@@ -105,8 +105,7 @@ func TestNoEventAfterTheRuntimeWentAway(t *testing.T) {
 	})
 }
 
-// A command that outlives its container, and that container, does not outlive the
-// runtime.
+// Close also waits for a command that outlives its container, and for the removed container.
 func TestCloseWaitsForCommandsOfContainersThatAreGone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var commands atomic.Int32
@@ -125,8 +124,7 @@ func TestCloseWaitsForCommandsOfContainersThatAreGone(t *testing.T) {
 	})
 }
 
-// A Resolver or a program that ends the runtime waits for itself no longer than
-// anybody does.
+// A Resolver or a program may close or restart its runtime, whose wait for it is bounded.
 func TestTheRuntimeIsEndedFromWithin(t *testing.T) {
 	var rt *fake.Runtime
 	for name, end := range map[string]func() error{
@@ -171,7 +169,7 @@ func TestTheRuntimeIsEndedFromWithin(t *testing.T) {
 	}
 }
 
-// What a Resolver has begun with the streams ends when it fails.
+// Streams that a Resolver already uses end when the Resolver fails.
 func TestInputEndsWhenTheResolverFails(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		copied := make(chan struct{}, 2)
@@ -201,7 +199,7 @@ func TestInputEndsWhenTheResolverFails(t *testing.T) {
 	})
 }
 
-// A log that hangs, or panics, does to a container what its program could do.
+// A log that hangs or panics affects its container no more than a program could.
 func TestLogsThatFail(t *testing.T) {
 	logs := func(write func([]byte) (int, error)) func(string) (io.WriteCloser, error) {
 		return func(string) (io.WriteCloser, error) { return writerFunc(write), nil }
@@ -243,7 +241,8 @@ func TestLogsThatFail(t *testing.T) {
 	})
 }
 
-// Whatever ends a session that has only input, it is not the client's Read.
+// A session with input only ends with the container, its context or the runtime, without the
+// client's Read.
 func TestAttachWithInputOnlyEnds(t *testing.T) {
 	for name, end := range map[string]func(rt *fake.Runtime, id string, cancel func()){
 		"exit":    func(rt *fake.Runtime, id string, _ func()) { _ = rt.Signal(id, 9) },
@@ -267,7 +266,7 @@ func TestAttachWithInputOnlyEnds(t *testing.T) {
 	}
 }
 
-// Restarts may meet: one that loses nothing brings up what another has taken down.
+// Concurrent restarts work: a restart without loss starts the runtime that another restart stopped.
 func TestRestartsThatMeet(t *testing.T) {
 	rt := start(t, fake.Config{AnyImage: true, Programs: func(context.Context, *fake.Process) (fake.Program, error) {
 		time.Sleep(time.Millisecond)

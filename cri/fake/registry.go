@@ -16,34 +16,32 @@ import (
 	"github.com/podwright/podwright/internal/run"
 )
 
-// RemoteImage is an image in a Registry.
 type RemoteImage struct {
-	// Image is what a pull brings.
+	// Image is the image that a pull returns.
 	Image
-	// Latency is how long the registry takes to answer. Default 0.
+	// Latency is the response time of the registry. Default: 0.
 	Latency time.Duration
 
-	// BytesPerSecond is the rate at which Size arrives. Default (and meaning of
-	// zero): at once.
+	// BytesPerSecond is the transfer rate of the image's Size. Default: no delay.
 	BytesPerSecond uint64
 	// Err fails the pull, after Latency. Default: the pull succeeds.
 	Err error
 
-	// Username and Password must be given by the pull when Username is set, as
-	// they are or joined by ":" in base64.
+	// Username and Password are the required credentials of a pull if Username is set. The pull
+	// gives them as fields, or joined by ":" in base64.
 	Username, Password string
-	// IdentityToken and RegistryToken are further ways to be let in: a pull
-	// that gives either is as good as one with the password. Default none.
+	// IdentityToken and RegistryToken are alternative credentials: a pull with either is admitted.
+	// Default: none.
 	IdentityToken, RegistryToken string
 }
 
-// pullAnything is the registry that has every image.
+// pullAnything is a registry with every image.
 func pullAnything(_ context.Context, image *runtimeapi.ImageSpec, _ *runtimeapi.AuthConfig) (Image, error) {
 	return Image{Name: image.GetImage()}, nil
 }
 
-// Registry answers pulls from a list. A name that is not in it is NotFound. It
-// fails for a list with an image that is none, or is in it twice.
+// Registry returns a Puller for a list of images. A name that is not in the list is NotFound.
+// Registry fails if the list has an invalid image or a name twice.
 func Registry(images ...RemoteImage) (Puller, error) {
 	byName := make(map[string]*RemoteImage, len(images))
 	for i, image := range images {
@@ -73,7 +71,7 @@ func Registry(images ...RemoteImage) (Puller, error) {
 	}, nil
 }
 
-// pull is one pull of the image.
+// pull simulates one pull of the image.
 func (r *RemoteImage) pull(ctx context.Context, name string, auth *runtimeapi.AuthConfig) (Image, error) {
 	if err := wait(ctx, r.Latency); err != nil {
 		return Image{}, err
@@ -96,7 +94,7 @@ func (r *RemoteImage) pull(ctx context.Context, name string, auth *runtimeapi.Au
 	return r.Image, wait(ctx, time.Duration(seconds*float64(time.Second)))
 }
 
-// admits tells whether a pull is let in.
+// admits reports whether a pull has the required credentials.
 func (r *RemoteImage) admits(auth *runtimeapi.AuthConfig) (bool, error) {
 	if r.Username == "" && r.IdentityToken == "" && r.RegistryToken == "" {
 		return true, nil
@@ -110,7 +108,7 @@ func (r *RemoteImage) admits(auth *runtimeapi.AuthConfig) (bool, error) {
 		(token(r.Username, username) && r.Password == password), nil
 }
 
-// login reads user and password, which may come joined and in base64.
+// login returns user and password, which may be joined in base64.
 func login(auth *runtimeapi.AuthConfig) (username, password string, err error) {
 	if auth.GetUsername() != "" || auth.GetAuth() == "" {
 		return auth.GetUsername(), auth.GetPassword(), nil

@@ -7,30 +7,29 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
-// A Loss says what a start of the runtime finds of what there was before. What
-// containerd 1.6 and 2.2 show in each case has been measured.
+// A Loss is the loss of state in a restart of the runtime. The effects were measured with
+// containerd 1.6 and 2.2.
 type Loss int
 
 const (
-	// LoseNothing is a restart of the runtime's own process. Containers and
-	// commands in them went on running, and so do their programs. What ended
-	// meanwhile is EXITED with its own code and time. A StartContainer that was
-	// cut off has not happened. What programs wrote meanwhile is in the logs with the time of
-	// the start; it is as much as a pipe holds, 64 KiB for each stream, and a
+	// LoseNothing is a restart of the runtime's own process. Containers, their commands and the
+	// programs of both keep running. Containers that ended meanwhile are EXITED with their own code
+	// and time. A StartContainer that was cut off has no effect. The logs have the output of the
+	// time between, with the time of the start; it is limited to the size of a pipe, 64 KiB per
+	// stream, and a program that writes more blocks.
 	// program that writes more waits.
 	LoseNothing Loss = iota
-	// LoseProcesses is a reboot of the node whose disk is kept. Every program
-	// is killed. What ran is EXITED with code 255, reason Unknown and the time
-	// of the start, sandboxes are NOTREADY and name their old addresses until
-	// they are stopped, containers that were CREATED still are, though they
-	// can no longer be started. Images are kept.
+	// LoseProcesses is a reboot of a node that keeps its disk. Every program is killed. Running
+	// containers are EXITED with code 255, reason Unknown and the time of the start. Sandboxes are
+	// NOTREADY and show their old addresses until they are stopped. CREATED containers stay CREATED
+	// but cannot be started. Images are kept.
 	LoseProcesses
-	// LoseAll is a node whose runtime comes up with an empty disk: every
-	// program is killed and nothing is known. Images are those of Config.Images.
+	// LoseAll is a restart with an empty disk: every program is killed and the runtime has no
+	// objects. The images are Config.Images again.
 	LoseAll
 )
 
-// String names the loss.
+// String returns the name of the loss.
 func (l Loss) String() string {
 	switch l {
 	case LoseNothing:
@@ -43,14 +42,12 @@ func (l Loss) String() string {
 	return fmt.Sprintf("Loss(%d)", int(l))
 }
 
-// Stop takes the runtime down, as when its process is killed: containers go on
-// running and nothing answers any more. Calls that wait (in StopContainer,
-// ExecSync, PullImage, in a hook of Config) end at once with code Unavailable,
-// event streams break, and connections of servers that NewServer and Serve have
-// made are cut; further calls get Unavailable and further connections are
-// dropped, while the listeners stay. A pull that is cut off leaves nothing.
-// Levers that are not calls work on. Stopping a runtime that is down does
-// nothing. See Start.
+// Stop takes the runtime down, as a kill of its process does. Containers keep running. Waiting
+// calls (in StopContainer, ExecSync, PullImage, in a hook of Config) end at once with code
+// Unavailable, event streams break, and connections of servers from NewServer and Serve are cut.
+// Further calls fail with Unavailable and further connections are dropped, but the listeners stay.
+// A pull that is cut off leaves no trace. Methods that are not CRI calls keep working. Stopping a
+// stopped runtime has no effect. See Start.
 func (rt *Runtime) Stop() {
 	rt.mu.Lock()
 	if rt.down || rt.closed {
@@ -64,11 +61,10 @@ func (rt *Runtime) Stop() {
 	rt.conns.cut()
 }
 
-// Start brings a runtime that Stop has taken down up again. What it loses of
-// the programs is killed first and waited for. It fails when the runtime is
-// closed, or when loss is none of the constants; ctx bounds the wait for
-// programs, and when it ends the runtime stays down. Starting a runtime that is
-// up does nothing.
+// Start starts a runtime after Stop. It first kills the programs that loss does not keep, and waits
+// for them. It fails if the runtime is closed, or if loss is not one of the constants. ctx bounds the
+// wait for programs; if it ends first, the runtime stays down. Starting a running runtime has no
+// effect.
 func (rt *Runtime) Start(ctx context.Context, loss Loss) error {
 	if loss < LoseNothing || loss > LoseAll {
 		return fmt.Errorf("fake: there is no loss %v", loss)
@@ -84,15 +80,15 @@ func (rt *Runtime) Start(ctx context.Context, loss Loss) error {
 		if err := rt.killPrograms(ctx); err != nil {
 			return err
 		}
-		rt.logs.discard() // their last words
+		rt.logs.discard() // their last output
 	}
 	held, err := rt.comeUp(loss)
 	settle(held, true)
 	return err
 }
 
-// comeUp ends the time that the runtime is down. What it returns of the logs is
-// written without the lock: that is up to Config.OpenLog.
+// comeUp starts the runtime. The caller settles the returned delayed logs without the lock, because
+// they call Config.OpenLog's writers.
 func (rt *Runtime) comeUp(loss Loss) (held []func(keep bool), err error) {
 	rt.mu.Lock()
 	defer rt.mu.Unlock()
@@ -107,8 +103,8 @@ func (rt *Runtime) comeUp(loss Loss) (held []func(keep bool), err error) {
 	return rt.logs.open(), nil
 }
 
-// Restart is Stop and Start. The runtime comes up even if ctx ends meanwhile, and the
-// error is then that of ctx.
+// Restart is Stop and Start. The runtime starts even if ctx ends meanwhile; Restart then returns
+// the error of ctx.
 func (rt *Runtime) Restart(ctx context.Context, loss Loss) error {
 	rt.Stop()
 	if err := rt.Start(context.WithoutCancel(ctx), loss); err != nil {
@@ -126,9 +122,9 @@ func (rt *Runtime) closedOr(err error) error {
 	return err
 }
 
-// killPrograms kills everything that runs and waits for its end. The runtime is
-// down, or closed: what is still on its way after killTimeout, because its
-// Resolver does not return, will find that nobody wants it.
+// killPrograms kills all programs and waits for their end. The runtime is down or closed: a start
+// that is not done after killTimeout, because its Resolver does not return, is discarded when it
+// returns.
 func (rt *Runtime) killPrograms(ctx context.Context) error {
 	patience, cancel := context.WithTimeout(ctx, killTimeout)
 	rt.starts.wait(patience)
@@ -150,7 +146,7 @@ func (rt *Runtime) killPrograms(ctx context.Context) error {
 	return nil
 }
 
-// recover makes of what there was what the runtime finds. rt.mu is held.
+// recover applies loss to the state. The caller holds rt.mu.
 func (rt *Runtime) recover(loss Loss) {
 	if loss == LoseAll {
 		rt.store = newStore()
@@ -173,7 +169,7 @@ func (rt *Runtime) recover(loss Loss) {
 	}
 }
 
-// endUnknown fills in the end of a process of which nothing was seen.
+// endUnknown sets the state after an unseen end of the process.
 func (c *container) endUnknown(now int64) {
 	c.state = runtimeapi.ContainerState_CONTAINER_EXITED
 	c.finishedAt, c.exitCode = now, exitUnknown

@@ -20,7 +20,7 @@ import (
 	"github.com/podwright/podwright/cri/fake"
 )
 
-// add creates a container, and starts it unless it is to stay as it is.
+// add creates a container, and starts it if started is true.
 func add(t *testing.T, rt *fake.Runtime, sandboxID, name string, started bool) string {
 	t.Helper()
 	config := containerConfig("p", name)
@@ -37,8 +37,8 @@ func brief(s *runtimeapi.ContainerStatus) string {
 	return fmt.Sprintf("%s %d %s", strings.TrimPrefix(s.State.String(), "CONTAINER_"), s.ExitCode, s.Reason)
 }
 
-// What containers look like after each kind of loss is what containerd shows
-// whose process, or whose shims, were killed.
+// The status of containers after each kind of loss equals the status in containerd after a kill of
+// its process or its shims.
 func TestWhatARestartFinds(t *testing.T) {
 	for _, tc := range []struct {
 		name    string
@@ -121,8 +121,7 @@ func TestWhatARestartFinds(t *testing.T) {
 	}
 }
 
-// The address that a sandbox names after a reboot is nobody else's until it is
-// stopped.
+// The address that a sandbox shows after a reboot stays reserved until the sandbox is stopped.
 func TestAddressesAfterAReboot(t *testing.T) {
 	rt := start(t, fake.Config{})
 	first := sandbox(t, rt, "p")
@@ -134,7 +133,7 @@ func TestAddressesAfterAReboot(t *testing.T) {
 	require.NoError(t, err)
 }
 
-// The stop signal is not remembered over a restart: the next stop sends it anew.
+// A restart forgets the stop signal: the next stop sends it again.
 func TestStopSignalIsSentAgainAfterARestart(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var got atomic.Int32
@@ -162,8 +161,8 @@ func TestStopSignalIsSentAgainAfterARestart(t *testing.T) {
 	})
 }
 
-// Logs written while nobody reads them come later and with the later time, and
-// a program that fills the pipe waits.
+// Output written while the runtime is down is logged later, with the later time. A program that
+// fills the pipe blocks.
 func TestLogsWhileTheRuntimeIsDown(t *testing.T) {
 	for _, loss := range []fake.Loss{fake.LoseNothing, fake.LoseProcesses} {
 		bubble(t, loss.String(), func(t *testing.T) {

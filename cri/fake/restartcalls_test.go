@@ -21,7 +21,7 @@ func untilDone(ctx context.Context) error {
 	return ctx.Err()
 }
 
-// Calls that wait for what goes on without end.
+// Calls that would wait forever end when the runtime stops.
 func TestCallsUnderWayEndWithTheRuntime(t *testing.T) {
 	for _, loss := range []fake.Loss{fake.LoseNothing, fake.LoseProcesses, fake.LoseAll} {
 		bubble(t, loss.String(), func(t *testing.T) {
@@ -108,8 +108,8 @@ func TestCallsUnderWayEndWithTheRuntime(t *testing.T) {
 	}
 }
 
-// A call whose hook does not care that the runtime went away gets the same
-// answer, and its hook's result has no effect.
+// A call whose hook ignores the stop of the runtime also fails with Unavailable, and the hook's
+// result has no effect.
 func TestHooksThatReturnAfterTheRuntimeWentAway(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		pause := func() { time.Sleep(time.Minute) }
@@ -149,8 +149,8 @@ func TestHooksThatReturnAfterTheRuntimeWentAway(t *testing.T) {
 	})
 }
 
-// Over gRPC a connection is really cut, and none is let in while the runtime is
-// down. ExampleRuntime_Serve shows that the same listener serves again.
+// Over gRPC, Stop cuts connections, and further ones are refused while the runtime is down.
+// ExampleRuntime_Serve shows that the same listener serves again.
 func TestConnectionsAreCut(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		rt := start(t, fake.Config{AnyImage: true, Programs: fake.Always(stubborn)})

@@ -12,9 +12,9 @@ import (
 	"github.com/podwright/podwright/internal/run"
 )
 
-// Rule delays and fails calls of a runtime. A call matches if it has the rule's
-// Call, Pod and Container. Each rule counts its own matching calls, in the order
-// in which they begin, and acts on those that Nth, Times and Chance select.
+// Rule delays and fails calls of a runtime. A call matches if it has the rule's Call, Pod and
+// Container. Each rule counts its own matching calls, in the order of their begin, and acts on
+// those selected by Nth, Times and Chance.
 type Rule struct {
 	// Call is the name of a CRI call, such as "StopContainer". Default: all calls.
 	Call string
@@ -30,19 +30,18 @@ type Rule struct {
 	// Times is the number of consecutive matching calls from Nth on. Default: one
 	// call if Nth is set, otherwise all.
 	Times int
-	// Chance is the probability of acting on such a call, up to 1. It depends only on
-	// the seed, the rule and the count. Default (and meaning of zero): always.
+	// Chance is the probability of acting on such a call, up to 1. It depends only on the seed, the
+	// rule and the count. Default: always.
 	Chance float64
 
-	// Latency delays the call. A call whose context ends meanwhile ends with it.
-	// Default: none.
+	// Latency delays the call. If its context ends meanwhile, the call ends with it. Default: none.
 	Latency time.Duration
 	// Err is the result of the call, after Latency. The call has no effect.
 	// Default: the call proceeds.
 	Err error
 }
 
-// String lists the fields that are set.
+// String returns the fields that are set.
 func (r Rule) String() string {
 	var fields []string
 	add := func(name string, value any, set bool) {
@@ -122,8 +121,8 @@ type Rules struct {
 	counts []int // matching calls, by rule
 }
 
-// NewRules returns rules whose chances follow from seed. It refuses rules that cannot
-// act, with an error that contains the field.
+// NewRules returns rules whose chances follow from seed. It refuses rules that cannot act; the
+// error names the field.
 func NewRules(seed uint64, rules ...Rule) (*Rules, error) {
 	for i, r := range rules {
 		if err := r.validate(); err != nil {
@@ -133,8 +132,8 @@ func NewRules(seed uint64, rules ...Rule) (*Rules, error) {
 	return &Rules{seed: seed, rules: rules, counts: make([]int, len(rules))}, nil
 }
 
-// String returns the seed and the rules, one a line. Rules with the same text act on
-// the same calls if these come in the same order.
+// String returns the seed and the rules, one per line. Rules with the same text act on the same
+// calls if these come in the same order.
 func (r *Rules) String() string {
 	var text strings.Builder
 	fmt.Fprintf(&text, "seed %d\n", r.seed)

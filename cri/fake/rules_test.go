@@ -18,7 +18,6 @@ import (
 
 var errLost = status.Error(codes.Unavailable, "lost")
 
-// withRules runs a test in a bubble, on a runtime with rules.
 func withRules(t *testing.T, seed uint64, rules []fake.Rule, test func(t *testing.T, rt *fake.Runtime)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
@@ -28,7 +27,7 @@ func withRules(t *testing.T, seed uint64, rules []fake.Rule, test func(t *testin
 	})
 }
 
-// outcomes are those of n calls: the seconds that they took, negative if they failed.
+// outcomes returns the durations of n calls in seconds, negative for failed calls.
 func outcomes(n int, call func() error) []int {
 	var out []int
 	for range n {
@@ -69,7 +68,7 @@ func TestRulesSelectByCount(t *testing.T) {
 	}
 }
 
-// A rule of a pod or a container acts on all calls with an ID or a config of it.
+// A rule with a pod or a container acts on all calls with an ID or a config of it.
 func TestRulesSelectByObject(t *testing.T) {
 	for name, c := range map[string]struct {
 		rule fake.Rule
@@ -120,7 +119,7 @@ func TestRulesSelectByObject(t *testing.T) {
 	}
 }
 
-// A failed call has no effect and keeps its code; one whose context ends ends with it.
+// A failed call has no effect and keeps its code; a call whose context ends fails with it.
 func TestRulesFailCalls(t *testing.T) {
 	for name, c := range map[string]struct {
 		rule fake.Rule
@@ -148,7 +147,7 @@ func TestRulesFailCalls(t *testing.T) {
 	}
 }
 
-// The seed repeats a run, and other rules do not change it.
+// The same seed repeats a run, and further rules do not change it.
 func TestChancesFollowFromTheSeed(t *testing.T) {
 	run := func(seed uint64, rules ...fake.Rule) (out []int) {
 		withRules(t, seed, rules, func(t *testing.T, rt *fake.Runtime) {

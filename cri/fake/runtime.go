@@ -15,9 +15,9 @@ var (
 	_ cri.ImageService   = (*Runtime)(nil)
 )
 
-// Runtime is a container runtime in memory. It is ready for use when New returns
-// and is used in process, through its methods, or over gRPC, through Serve or
-// Register. Close ends it. Safe for concurrent use.
+// Runtime is a container runtime in memory. It is ready for use when New returns. Use it in process
+// through its methods, or over gRPC through Serve or Register. Close ends it. It is safe for
+// concurrent use.
 type Runtime struct {
 	cfg Config
 	clock
@@ -26,11 +26,10 @@ type Runtime struct {
 	logs   logGate
 	conns  *connections
 
-	// starts counts programs on their way into a container, so that Close
-	// misses none.
+	// starts counts programs that are being started, so that Close waits for all.
 	starts starts
 
-	// mu guards what exists. Neither a program nor a hook is called under it.
+	// mu guards the state below. Programs and hooks are never called under it.
 	mu         sync.RWMutex
 	store      store
 	addresses  addressPool
@@ -38,11 +37,11 @@ type Runtime struct {
 	closed     bool
 	down       bool               // by Stop
 	life       *life              // of the runtime's process
-	execs      map[*task]struct{} // commands in containers, also in those that are gone
+	execs      map[*task]struct{} // commands in containers, also in removed ones
 	abandoned  map[*task]string   // still running programs of ended tasks
 }
 
-// New makes a runtime.
+// New returns a running runtime. It fails if a field of cfg is invalid.
 func New(cfg Config) (*Runtime, error) {
 	if err := cfg.complete(); err != nil {
 		return nil, err
@@ -63,22 +62,21 @@ func New(cfg Config) (*Runtime, error) {
 	return rt, nil
 }
 
-// Close kills every container, waits for their programs and refuses further
-// calls with code Unavailable. A program that does not return within 10 seconds
-// is named in the error, and so is one whose Resolver does not. The state can no
-// longer be read. Close can be repeated.
+// Close kills every container, waits for their programs and refuses further calls with code
+// Unavailable. The error names programs and Resolvers that do not return within 10 seconds. The
+// state can no longer be read. Close may be called again.
 func (rt *Runtime) Close() error {
 	rt.mu.Lock()
 	rt.closed = true
 	rt.life.end(closedError())
 	rt.mu.Unlock()
 	rt.logs.release()
-	// Tasks end within killTimeout, so that this has no error.
+	// Tasks end within killTimeout, so this has no error.
 	_ = rt.killPrograms(programRoot{})
 	return rt.abandonedError()
 }
 
-// tasks are all that run. rt.mu is held.
+// tasks returns all running tasks. The caller holds rt.mu.
 func (rt *Runtime) tasks() []*task {
 	var tasks []*task
 	for c := range rt.store.all.all() {
@@ -103,21 +101,18 @@ func (rt *Runtime) abandonedError() error {
 	return &AbandonedError{Programs: programs}
 }
 
-// AbandonedError is returned by Close when programs did not return after
-// they were killed.
+// AbandonedError is returned by Close if killed programs did not return.
 type AbandonedError struct {
-	// Programs names their containers: name, pod, namespace, UID and attempt
-	// joined by "_", as runtimes do.
+	// Programs are the names of their containers: name, pod, namespace, UID and attempt joined by
+	// "_", as in real runtimes.
 	Programs []string
 }
 
-// Error lists the programs.
 func (e *AbandonedError) Error() string {
 	return fmt.Sprintf("fake: %d programs do not return: %s", len(e.Programs), strings.Join(e.Programs, ", "))
 }
 
-// ended keeps account of a task whose program has been abandoned, and tells who
-// owns it.
+// ended records a task whose program was abandoned, and notifies the task's owner.
 func (rt *Runtime) ended(t *task, e exit) {
 	if e.abandoned {
 		name := t.owner.name()
@@ -129,7 +124,7 @@ func (rt *Runtime) ended(t *task, e exit) {
 	t.owner.ended(e)
 }
 
-// returned takes note that an abandoned program did return.
+// returned records that an abandoned program returned.
 func (rt *Runtime) returned(t *task) {
 	rt.mu.Lock()
 	defer rt.mu.Unlock()

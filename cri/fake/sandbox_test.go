@@ -13,8 +13,8 @@ import (
 	"github.com/podwright/podwright/cri/fake"
 )
 
-// C38: a name stays reserved as long as its object exists, and the error names that.
-// The conformance suite has the other rules of names.
+// C38: a name stays reserved as long as its object exists, and the error contains the name. The
+// conformance suite tests the remaining rules of names.
 func TestNameReservation(t *testing.T) {
 	rt := start(t, fake.Config{AnyImage: true})
 	sandboxID, id := running(t, rt)
@@ -35,7 +35,7 @@ func TestHandlers(t *testing.T) {
 	require.ErrorContains(t, err, `no runtime for "gvisor" is configured`)
 }
 
-// CrashSandbox is no call: it works while the runtime is down, too.
+// CrashSandbox is not a CRI call: it also works while the runtime is down.
 func TestCrashSandbox(t *testing.T) {
 	for _, down := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {

@@ -9,8 +9,8 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
-// RunPodSandbox makes a sandbox, which is ready at once. Its name, that is pod
-// name, namespace, UID and attempt, must not be in use: AlreadyExists.
+// RunPodSandbox makes a sandbox, which is ready at once. Its name (pod name, namespace, UID and
+// attempt) must not be in use (AlreadyExists).
 func (rt *Runtime) RunPodSandbox(ctx context.Context, config *runtimeapi.PodSandboxConfig, handler string) (string, error) {
 	request := &runtimeapi.RunPodSandboxRequest{Config: config, RuntimeHandler: handler}
 	if err := rt.enter(ctx, "RunPodSandbox", request); err != nil {
@@ -48,16 +48,15 @@ func (rt *Runtime) RunPodSandbox(ctx context.Context, config *runtimeapi.PodSand
 	return b.id, nil
 }
 
-// sandbox finds a sandbox; nil when there is none.
+// sandbox returns a sandbox, or nil.
 func (rt *Runtime) sandbox(id string) *sandbox {
 	rt.mu.RLock()
 	defer rt.mu.RUnlock()
 	return rt.store.sandboxes[id]
 }
 
-// StopPodSandbox kills the sandbox's containers and takes its addresses away.
-// For an unknown sandbox the answer is NotFound, as with containerd 1.6 (2.2 has
-// no error).
+// StopPodSandbox kills the sandbox's containers and releases its addresses. It returns NotFound for
+// an unknown sandbox, as with containerd 1.6 (2.2 returns no error).
 func (rt *Runtime) StopPodSandbox(ctx context.Context, sandboxID string) error {
 	request := &runtimeapi.StopPodSandboxRequest{PodSandboxId: sandboxID}
 	if err := rt.enter(ctx, "StopPodSandbox", request); err != nil {
@@ -70,7 +69,7 @@ func (rt *Runtime) StopPodSandbox(ctx context.Context, sandboxID string) error {
 	return rt.stopSandbox(ctx, b, rt.await)
 }
 
-// stopSandbox kills the sandbox's containers until none runs, and takes it down.
+// stopSandbox kills the sandbox's containers until none runs, and takes the sandbox down.
 func (rt *Runtime) stopSandbox(ctx context.Context, b *sandbox, await func(context.Context, *task) error) error {
 	for {
 		tasks := rt.stopOrTasks(b)
@@ -88,13 +87,13 @@ func (rt *Runtime) stopSandbox(ctx context.Context, b *sandbox, await func(conte
 	}
 }
 
-// stopOrTasks keeps further containers from starting and takes the sandbox down
-// if none runs; else it returns what runs.
+// stopOrTasks forbids further starts. It takes the sandbox down if no container runs, and otherwise
+// returns the running tasks.
 func (rt *Runtime) stopOrTasks(b *sandbox) []*task {
 	rt.mu.Lock()
 	defer rt.mu.Unlock()
 	if rt.store.sandboxes[b.id] != b {
-		return nil // its addresses may be those of another by now
+		return nil // its addresses may belong to another sandbox
 	}
 	b.stopping = true
 	var tasks []*task
@@ -109,7 +108,7 @@ func (rt *Runtime) stopOrTasks(b *sandbox) []*task {
 	return tasks
 }
 
-// sandboxDown takes the sandbox's network away and marks it not ready. rt.mu is held.
+// sandboxDown releases the sandbox's addresses and marks it not ready. The caller holds rt.mu.
 func (rt *Runtime) sandboxDown(b *sandbox) {
 	wasReady := b.ready
 	b.ready, b.stopping = false, true
@@ -122,8 +121,8 @@ func (rt *Runtime) sandboxDown(b *sandbox) {
 	rt.emitSandbox(b, runtimeapi.ContainerEventType_CONTAINER_STOPPED_EVENT)
 }
 
-// RemovePodSandbox stops the sandbox and removes it with its containers. An
-// unknown sandbox is as good as removed.
+// RemovePodSandbox stops the sandbox and removes it with its containers. An unknown sandbox is no
+// error.
 func (rt *Runtime) RemovePodSandbox(ctx context.Context, sandboxID string) error {
 	request := &runtimeapi.RemovePodSandboxRequest{PodSandboxId: sandboxID}
 	if err := rt.enter(ctx, "RemovePodSandbox", request); err != nil {
@@ -143,8 +142,7 @@ func (rt *Runtime) RemovePodSandbox(ctx context.Context, sandboxID string) error
 	}
 }
 
-// removeStopped removes a sandbox that has been stopped. It is not done when a
-// start that was under way has brought one more program.
+// removeStopped removes a stopped sandbox. It returns false if a start in progress added a program.
 func (rt *Runtime) removeStopped(b *sandbox) (done bool, err error) {
 	rt.mu.Lock()
 	defer rt.mu.Unlock()
@@ -167,7 +165,7 @@ func (rt *Runtime) removeStopped(b *sandbox) (done bool, err error) {
 	return true, nil
 }
 
-// PodSandboxStatus describes a sandbox.
+// PodSandboxStatus returns the status of a sandbox.
 func (rt *Runtime) PodSandboxStatus(ctx context.Context, sandboxID string, verbose bool) (*runtimeapi.PodSandboxStatusResponse, error) {
 	request := &runtimeapi.PodSandboxStatusRequest{PodSandboxId: sandboxID, Verbose: verbose}
 	if err := rt.enter(ctx, "PodSandboxStatus", request); err != nil {
@@ -204,8 +202,7 @@ func (rt *Runtime) ListPodSandbox(ctx context.Context, filter *runtimeapi.PodSan
 	return listedSandboxes(rt.selectSandboxes(filter)), nil
 }
 
-// UpdatePodSandboxResources notes the pod's resources; verbose sandbox status
-// shows them.
+// UpdatePodSandboxResources records the pod's resources, which a verbose sandbox status shows.
 func (rt *Runtime) UpdatePodSandboxResources(ctx context.Context, request *runtimeapi.UpdatePodSandboxResourcesRequest) error {
 	if err := rt.enter(ctx, "UpdatePodSandboxResources", request); err != nil {
 		return err
@@ -225,9 +222,9 @@ func (rt *Runtime) UpdatePodSandboxResources(ctx context.Context, request *runti
 	return nil
 }
 
-// CrashSandbox ends a sandbox from outside, as when its process dies or the node
-// has been rebooted: every container in it is killed, its addresses are gone and
-// it is not ready. It returns when that is so.
+// CrashSandbox ends a sandbox from outside, as the death of its process or a reboot of the node
+// does: it kills every container in it, releases its addresses and marks it not ready. It returns
+// when this is done.
 func (rt *Runtime) CrashSandbox(ctx context.Context, sandboxID string) error {
 	b := rt.sandbox(sandboxID)
 	if b == nil {

@@ -16,14 +16,13 @@ import (
 	"github.com/podwright/podwright/internal/fields"
 )
 
-// maxMessage is the largest message that the server takes and sends, the bound
-// that runtimes have.
+// maxMessage is the largest message of the server, as in real runtimes.
 const maxMessage = 16 << 20
 
-// Serve serves the runtime on a listener, a unix socket or one in memory, until ctx
-// ends or the listener fails. It ends the calls under way and waits for them, and
-// closes the listener. It does not close the runtime, and goes on when that is closed:
-// calls get Unavailable then. The end of ctx is no error.
+// Serve serves the runtime on a listener, a unix socket or one in memory, until ctx is done or the
+// listener fails. It cancels the calls in progress, waits for them, and closes the listener. It
+// does not close the runtime, and continues after Close: calls then fail with Unavailable. The end
+// of ctx is no error.
 func (rt *Runtime) Serve(ctx context.Context, listener net.Listener) error {
 	if err := fields.Required("fake: Serve: listener", listener); err != nil {
 		return err
@@ -43,17 +42,16 @@ func (rt *Runtime) Serve(ctx context.Context, listener net.Listener) error {
 	return nil
 }
 
-// NewServer makes a gRPC server with both services of rt, and nothing else, for
-// callers that serve it themselves. Its Stop waits for calls under way.
+// NewServer returns a gRPC server with only the two services of rt, for callers that serve it
+// themselves. Its Stop waits for calls in progress.
 func NewServer(rt *Runtime) *grpc.Server {
 	server := grpc.NewServer(rt.ServerOptions()...)
 	Register(server, rt, rt)
 	return server
 }
 
-// ServerOptions are the options of a gRPC server for this runtime or for
-// something that wraps it: the message sizes of real runtimes, and that Stop of
-// the runtime cuts its connections.
+// ServerOptions returns the options of a gRPC server for this runtime or a wrapper of it: the
+// message sizes of real runtimes, and connections that Stop of the runtime cuts.
 func (rt *Runtime) ServerOptions() []grpc.ServerOption {
 	return []grpc.ServerOption{
 		grpc.MaxRecvMsgSize(maxMessage), grpc.MaxSendMsgSize(maxMessage), grpc.WaitForHandlers(true),
@@ -61,22 +59,21 @@ func (rt *Runtime) ServerOptions() []grpc.ServerOption {
 	}
 }
 
-// Register registers the two CRI services on a gRPC server. They may be any
-// implementation, such as one that wraps a Runtime. One with a method
-// Lacks(call string) error, as Runtime has, is asked before a list is streamed:
-// "StreamContainers", and so on.
+// Register registers the two CRI services on a gRPC server. They may be any implementation, such as
+// a wrapper of a Runtime. If it has a method Lacks(call string) error, as Runtime has, that is
+// called before a list is streamed, with names such as "StreamContainers".
 func Register(server grpc.ServiceRegistrar, runtime cri.RuntimeService, images cri.ImageService) {
 	runtimeapi.RegisterRuntimeServiceServer(server, &runtimeServer{runtime: runtime})
 	runtimeapi.RegisterImageServiceServer(server, &imageServer{images: images})
 }
 
-// seconds is n seconds, or as many as a duration holds.
+// seconds converts n seconds, limited to the range of a duration.
 func seconds(n int64) time.Duration {
 	most := int64(math.MaxInt64 / time.Second)
 	return time.Duration(max(-most, min(n, most))) * time.Second
 }
 
-// reply gives an error of a call the status that goes over the wire.
+// reply gives an error the gRPC status for the client.
 func reply[T any](response *T, err error) (*T, error) {
 	if err == nil {
 		return response, nil
@@ -89,8 +86,7 @@ func reply[T any](response *T, err error) (*T, error) {
 	return nil, err
 }
 
-// runtimeServer serves a RuntimeService. The pod checkpoints are left
-// unimplemented.
+// runtimeServer serves a RuntimeService. The pod checkpoints are unimplemented.
 type runtimeServer struct {
 	runtimeapi.UnimplementedRuntimeServiceServer
 	runtime cri.RuntimeService
@@ -161,7 +157,7 @@ func (s *runtimeServer) ReopenContainerLog(ctx context.Context, r *runtimeapi.Re
 	return reply(&runtimeapi.ReopenContainerLogResponse{}, s.runtime.ReopenContainerLog(ctx, r.GetContainerId()))
 }
 
-// ExecSync sends the exit code of a command that failed as a field of the answer.
+// ExecSync returns the exit code of a failed command as a field of the response.
 func (s *runtimeServer) ExecSync(ctx context.Context, r *runtimeapi.ExecSyncRequest) (*runtimeapi.ExecSyncResponse, error) {
 	timeout := seconds(r.GetTimeout())
 	stdout, stderr, err := s.runtime.ExecSync(ctx, r.GetContainerId(), r.GetCmd(), timeout)

@@ -38,7 +38,7 @@ func TestServeOnUnixSocket(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, "fake", version.RuntimeName)
 
-	// A stream that is open does not keep Serve from ending.
+	// Serve ends although a stream is open.
 	stream, err := runtimeapi.NewRuntimeServiceClient(conn).GetContainerEvents(t.Context(), &runtimeapi.GetEventsRequest{})
 	require.NoError(t, err)
 	cancel()

@@ -66,7 +66,6 @@ func (s *runtimeServer) CheckpointContainer(ctx context.Context, r *runtimeapi.C
 	return reply(&runtimeapi.CheckpointContainerResponse{}, s.runtime.CheckpointContainer(ctx, r))
 }
 
-// imageServer serves an ImageService.
 type imageServer struct {
 	runtimeapi.UnimplementedImageServiceServer
 	images cri.ImageService

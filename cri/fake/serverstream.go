@@ -8,12 +8,11 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
-// partSize is about how large the messages are that a streamed list comes in.
+// partSize is the approximate size of a message of a streamed list.
 const partSize = 1 << 20
 
-// lacker is a service that knows which calls it does not have, as Runtime does.
-// The streaming lists are calls of the server alone: the service behind it sees
-// the plain one.
+// lacker is a service that reports missing calls, as Runtime does. The streaming lists exist only
+// in the server: the service behind it gets plain lists.
 type lacker interface{ Lacks(call string) error }
 
 // streamList sends a list in parts, each made by wrap.

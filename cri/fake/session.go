@@ -8,36 +8,33 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
-// A StreamServer hands out the URLs of sessions and serves them: package
-// cri/streams has one. The requests that it gets have been checked against what exists, not
-// for which streams they ask. When a client comes it calls ExecSession,
-// AttachSession or PortForwardSession of the Runtime.
+// A StreamServer creates URLs of sessions and serves them; package cri/streams has one. The runtime
+// has checked the objects of its requests, but not the requested streams. For each client it calls
+// ExecSession, AttachSession or PortForwardSession of the Runtime.
 type StreamServer interface {
-	// GetExec gives the URL of a session for an exec request. It refuses,
-	// with code InvalidArgument, one that asks for no stream, or for stderr
-	// together with a terminal.
+	// GetExec returns the URL of a session for an exec request. It fails with code InvalidArgument
+	// for a request without streams, or with both stderr and a terminal.
 	GetExec(request *runtimeapi.ExecRequest) (*runtimeapi.ExecResponse, error)
 	// GetAttach is GetExec for an attach request.
 	GetAttach(request *runtimeapi.AttachRequest) (*runtimeapi.AttachResponse, error)
-	// GetPortForward gives the URL of a session for a port-forward request.
+	// GetPortForward returns the URL of a session for a port-forward request.
 	GetPortForward(request *runtimeapi.PortForwardRequest) (*runtimeapi.PortForwardResponse, error)
 }
 
-// Session is the streams that a client of exec or attach gives and takes.
+// Session has the streams of an exec or attach client.
 type Session struct {
-	// Stdin is what the command reads. nil: its input is at its end. When it
-	// is also an io.Closer it is closed at the end of the session, and the
-	// session waits for its Read; else that may outlive the session.
+	// Stdin is the input. nil is empty input. If it is also an io.Closer it is closed at the end of
+	// the session, and the session waits for its Read; otherwise a Read may outlive the session.
 	Stdin io.Reader
-	// Stdout and Stderr take the output; nil drops it. A Write that blocks
-	// holds the program up, and must return once the session's context ends.
-	// When one fails, the stream is closed for the program (exec) or is left
-	// out from then on (attach). With TTY all output goes to Stdout.
+	// Stdout and Stderr receive the output; nil drops it. A Write that blocks also blocks the
+	// program, and must return when the session's context ends. If a Write fails, the stream is
+	// closed for the program (exec) or skipped from then on (attach). With TTY all output goes to
+	// Stdout.
 	Stdout, Stderr io.Writer
-	// TTY runs a command with a terminal. For an attach it tells that the
-	// client has one, which changes what the end of Stdin means.
+	// TTY runs a command with a terminal. For an attach it means that the client has a terminal,
+	// which changes the effect of the end of Stdin.
 	TTY bool
-	// Resize delivers the sizes of the terminal. nil: none.
+	// Resize delivers the sizes of the terminal. Optional.
 	Resize <-chan TerminalSize
 }
 
@@ -46,8 +43,7 @@ type TerminalSize struct {
 	Width, Height uint16
 }
 
-// resizer hands sizes to a program: the newest that it has not seen, as with
-// SIGWINCH. A nil resizer drops them.
+// resizer passes the newest unseen size to a program, as SIGWINCH does. A nil resizer drops sizes.
 type resizer struct {
 	mu    sync.Mutex
 	sizes chan TerminalSize
@@ -68,7 +64,7 @@ func (r *resizer) set(size TerminalSize) {
 	r.sizes <- size
 }
 
-// follow hands on the sizes of a session until it ends.
+// follow passes on the sizes of a session until it ends.
 func (r *resizer) follow(ctx context.Context, sizes <-chan TerminalSize) {
 	for sizes != nil {
 		select {
@@ -83,8 +79,8 @@ func (r *resizer) follow(ctx context.Context, sizes <-chan TerminalSize) {
 	}
 }
 
-// feed copies a session's input until either end has enough, and then calls
-// ended. It belongs to joined if the session can end its Read.
+// feed copies a session's input until either side ends, and then calls ended. It adds itself to
+// joined if the session can interrupt its Read.
 func (s *Session) feed(ctx context.Context, to *stdinPipe, joined *sync.WaitGroup, ended func()) {
 	run := func() {
 		defer ended()
@@ -103,7 +99,7 @@ func (s *Session) feed(ctx context.Context, to *stdinPipe, joined *sync.WaitGrou
 	go run()
 }
 
-// closeStdin ends the Read of a session's input, where that can be.
+// closeStdin interrupts the Read of a session's input, if it is a closer.
 func (s *Session) closeStdin() {
 	if closer, ok := s.Stdin.(io.Closer); ok {
 		_ = closer.Close()

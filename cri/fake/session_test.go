@@ -20,7 +20,7 @@ import (
 	"github.com/podwright/podwright/cri/fake"
 )
 
-// The conformance suite has the streams and terminals of sessions.
+// ExecSession works with missing streams. The conformance suite tests streams and terminals of sessions.
 func TestExecSession(t *testing.T) {
 	commands := fake.ByCommand(map[string]fake.Program{
 		"upper": func(_ context.Context, p *fake.Process) int {
@@ -45,7 +45,7 @@ func TestExecSession(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, 7, code)
 
-		// A command that does not read its input ends all the same.
+		// A command that does not read its input ends nevertheless.
 		endless, _ := io.Pipe()
 		code, err = exec(fake.Session{Stdin: endless}, "nothing")
 		require.NoError(t, err)
@@ -62,7 +62,7 @@ func TestExecSession(t *testing.T) {
 	})
 }
 
-// Whatever a program waits for, the end of its session or container ends it.
+// The end of the session or container ends every blocked program.
 func TestSessionsOfStuckPrograms(t *testing.T) {
 	programs := map[string]fake.Program{
 		"reads": func(_ context.Context, p *fake.Process) int {
@@ -107,7 +107,7 @@ func TestSessionsOfStuckPrograms(t *testing.T) {
 				case "runtime":
 					rt.Stop()
 				}
-				_ = out.Close() // what the end of a connection does to a Write
+				_ = out.Close() // as the end of a connection does to a Write
 				err = <-ended
 				switch cause {
 				case "client":
@@ -132,7 +132,7 @@ func TestSessionsOfStuckPrograms(t *testing.T) {
 	}
 }
 
-// input has no bound on when it is read: what a real pipe holds is taken at once.
+// Input may be read late: the capacity of a real pipe is accepted at once.
 func TestAttachSessionInputWaits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		got := make(chan string, 1)
@@ -151,7 +151,7 @@ func TestAttachSessionInputWaits(t *testing.T) {
 		}
 		require.Zero(t, time.Since(begin))
 		require.Equal(t, "one two ", <-got)
-		// More than a pipe holds waits for the reader, as long as the client does.
+		// Further input waits for a read until the client's context ends.
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
 		err := rt.AttachSession(ctx, id, fake.Session{Stdin: strings.NewReader(strings.Repeat("x", 100_000)), Stdout: io.Discard})
@@ -159,7 +159,7 @@ func TestAttachSessionInputWaits(t *testing.T) {
 	})
 }
 
-// Attaching input to a container that has none is attaching without.
+// A session with input for a container without standard input ignores the input.
 func TestAttachSessionWithoutInput(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		rt := start(t, fake.Config{AnyImage: true, Programs: fake.Always(after(time.Minute, 0))})

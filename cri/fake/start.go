@@ -13,27 +13,25 @@ import (
 	"github.com/podwright/podwright/internal/run"
 )
 
-// A StartFailure is an error of a Resolver that says how a container looks that
-// could not be started. Any other error stands for one with its text as Message
-// and nothing else set.
+// A StartFailure is an error of a Resolver that sets the status of a container that could not
+// start. Any other error acts as a StartFailure with only its text as Message.
 type StartFailure struct {
-	// Reason is the container's reason. Default "StartError", the one of
-	// containerd; others say "ContainerCannotRun".
+	// Reason is the container's reason. Default: "StartError", as in containerd; other runtimes use
+	// "ContainerCannotRun".
 	Reason string
-	// Code is the container's exit code. Default (and meaning of zero) 128,
-	// that of containerd. Docker uses 127 where there is no such executable
-	// and 126 where it cannot be executed.
+	// Code is the container's exit code. Default: 128, as in containerd. Docker uses 127 for a
+	// missing executable and 126 if it cannot be executed.
 	Code int32
-	// Message says why. StartContainer's error ends with it, and the
-	// container's message is the text of that error.
+	// Message is the cause. StartContainer's error ends with it, and the container's message is the
+	// text of that error.
 	Message string
 }
 
-// Error is the message.
+// Error returns the message.
 func (e *StartFailure) Error() string { return e.Message }
 
-// startFailed is how a failed start leaves the container, and the error of the
-// call: runtimes put the same text in both.
+// startFailed returns the status of the container and the error of the call after a failed start:
+// real runtimes use the same text in both.
 func startFailed(cause error) (failure StartFailure, err error) {
 	var custom *StartFailure
 	if errors.As(cause, &custom) {
@@ -51,16 +49,16 @@ func startFailed(cause error) (failure StartFailure, err error) {
 	return failure, err
 }
 
-// notStarted fills in a start that failed.
+// notStarted sets the state after a failed start.
 func (c *container) notStarted(failure StartFailure, now int64) {
 	c.state = runtimeapi.ContainerState_CONTAINER_EXITED
 	c.finishedAt, c.exitCode = now, failure.Code
 	c.reason, c.message = failure.Reason, failure.Message
 }
 
-// StartContainer runs the container's program. A container can be started once.
-// One whose program cannot be started exits with code 128 and reason StartError,
-// unless the Resolver says otherwise: see StartFailure.
+// StartContainer runs the container's program. A container can be started once. If its program
+// cannot be started, the container exits with code 128 and reason StartError, unless the Resolver
+// returns a StartFailure with other values.
 func (rt *Runtime) StartContainer(ctx context.Context, containerID string) error {
 	request := &runtimeapi.StartContainerRequest{ContainerId: containerID}
 	if err := rt.enter(ctx, "StartContainer", request); err != nil {
@@ -80,13 +78,13 @@ func (rt *Runtime) StartContainer(ctx context.Context, containerID string) error
 	defer rt.mu.Unlock()
 	c.starting = false
 	if l.ctx.Err() != nil {
-		return callEnded(l.ctx) // nobody is there to note anything
+		return callEnded(l.ctx) // a stopped runtime records no state
 	}
 	c.notStarted(failure, rt.now().UnixNano())
 	return err
 }
 
-// beginStart claims the container, so that nobody else starts or removes it.
+// beginStart reserves the container, so that other calls cannot start or remove it.
 func (rt *Runtime) beginStart(id string) (*container, *life, error) {
 	rt.mu.Lock()
 	defer rt.mu.Unlock()
@@ -114,11 +112,11 @@ func (rt *Runtime) beginStart(id string) (*container, *life, error) {
 	return c, rt.life, nil
 }
 
-// launch is a container's process on its way, and all that comes and goes with it.
+// launch is a start in progress, with the resources of the process.
 type launch struct {
 	container *container
 	life      *life
-	lost      bool // the runtime went away meanwhile
+	lost      bool // the runtime stopped meanwhile
 
 	program Program
 	process Process
@@ -129,7 +127,7 @@ type launch struct {
 
 func (of *launch) name() string { return of.container.name.String() }
 
-// ended is the end of the program.
+// ended handles the end of the program.
 func (of *launch) ended(e exit) {
 	if e.abandoned {
 		of.log.abandon()
@@ -142,7 +140,7 @@ func (of *launch) ended(e exit) {
 	}
 }
 
-// start finds the program and runs it. The container is claimed.
+// start resolves the program and runs it. The caller has reserved the container.
 func (rt *Runtime) start(ctx context.Context, l *life, c *container) error {
 	of := &launch{container: c, life: l}
 	rt.mu.RLock()
@@ -161,15 +159,14 @@ func (rt *Runtime) start(ctx context.Context, l *life, c *container) error {
 	var err error
 	if of.program, err = rt.resolve(ctx, rt.cfg.Programs, &of.process); err != nil {
 		of.log.end()
-		of.task.cancel(context.Canceled) // ends the input for what the Resolver may have begun
+		of.task.cancel(context.Canceled) // ends the input, which the Resolver may use already
 		return err
 	}
 	return rt.launch(of)
 }
 
-// launch makes the container run, unless its sandbox was stopped while the
-// program was being found; then the program runs only to clean up. When the
-// runtime itself went away nothing has happened to the container.
+// launch runs the container, unless its sandbox was stopped during the call of the Resolver; then
+// the program runs only to clean up. If the runtime itself stopped, the container stays unchanged.
 func (rt *Runtime) launch(of *launch) error {
 	b := of.container.sandbox
 	rt.mu.Lock()
@@ -189,7 +186,7 @@ func (rt *Runtime) launch(of *launch) error {
 	return nil
 }
 
-// nowRuns records that a container runs. rt.mu is held.
+// nowRuns records that a container runs. The caller holds rt.mu.
 func (rt *Runtime) nowRuns(of *launch) {
 	c := of.container
 	c.starting = false
@@ -199,8 +196,8 @@ func (rt *Runtime) nowRuns(of *launch) {
 	rt.emit(c, runtimeapi.ContainerEventType_CONTAINER_STARTED_EVENT)
 }
 
-// resolve asks a Resolver, for as long as the call and the runtime last. One
-// that panics fails.
+// resolve calls a Resolver, with a context that ends with the call and the runtime. A panic becomes
+// an error.
 func (rt *Runtime) resolve(ctx context.Context, resolver Resolver, p *Process) (program Program, err error) {
 	bounded, cancel := rt.currentLife().bound(ctx)
 	defer cancel()

@@ -18,8 +18,7 @@ import (
 const cannotStart = "failed to create containerd task: failed to create shim task: OCI runtime create failed: " +
 	"runc create failed: unable to start container process: "
 
-// A container that cannot be started: error and status say the same, and it
-// never has a start time.
+// If a container cannot be started, error and status have the same text, and it has no start time.
 func TestStartFailures(t *testing.T) {
 	fails := func(err error) fake.Resolver {
 		return func(context.Context, *fake.Process) (fake.Program, error) { return nil, err }
@@ -76,7 +75,7 @@ func TestStartFailures(t *testing.T) {
 	}
 }
 
-// A Resolver that waits for ever is left when the caller leaves.
+// A start whose Resolver blocks returns when its context ends.
 func TestResolverThatBlocks(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		rt := start(t, fake.Config{AnyImage: true, Programs: func(ctx context.Context, _ *fake.Process) (fake.Program, error) {

@@ -5,14 +5,13 @@ import (
 	"sync"
 )
 
-// starts are programs on their way into a container: their Resolver is asked.
-// Unlike a WaitGroup it can be waited for with a bound, since a Resolver may not
-// return, and while others begin, since a runtime that goes down can be brought
-// up by somebody else.
+// starts counts programs in a call of their Resolver. Unlike a WaitGroup it allows waits with a
+// bound, since a Resolver may not return, and new entries during a wait, since another goroutine
+// may start the runtime again.
 type starts struct {
 	mu   sync.Mutex
 	open map[*container]int
-	none chan struct{} // closed once there are none; nil while nobody waits
+	none chan struct{} // closed when open is empty; nil without waiters
 }
 
 func (s *starts) begin(c *container) {
@@ -36,7 +35,7 @@ func (s *starts) end(c *container) {
 	}
 }
 
-// wait waits until there are none, as long as ctx lasts.
+// wait waits until open is empty, or until ctx is done.
 func (s *starts) wait(ctx context.Context) {
 	s.mu.Lock()
 	if len(s.open) == 0 {
@@ -54,7 +53,7 @@ func (s *starts) wait(ctx context.Context) {
 	}
 }
 
-// names lists the containers, once for each program.
+// names returns the names of the containers, once for each program.
 func (s *starts) names() []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -9,8 +9,8 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
-// What every running container is said to use. Nothing is measured: the figures
-// are there to be plausible and to grow with time.
+// Usage of every running container. The figures are not measured: they are plausible and grow with
+// time.
 const (
 	usedNanoCores  = 10_000_000 // ten millicores
 	usedMemory     = 8 << 20
@@ -21,13 +21,13 @@ const (
 
 func amount(n uint64) *runtimeapi.UInt64Value { return &runtimeapi.UInt64Value{Value: n} }
 
-// cpuTime is the processor time of one container that has run for d.
+// cpuTime returns the CPU time of one container that has run for d.
 func cpuTime(d time.Duration) uint64 {
 	return uint64(max(0, d.Milliseconds())) * (usedNanoCores / 1000)
 }
 
-// stats gives the figures of a container at a moment; without processor and
-// memory when it does not run.
+// stats returns the figures of a container at a moment. It leaves out CPU and memory if the
+// container does not run.
 func (c *container) stats(filesystem string, now time.Time) *runtimeapi.ContainerStats {
 	s := &runtimeapi.ContainerStats{
 		Attributes: &runtimeapi.ContainerAttributes{
@@ -67,7 +67,7 @@ func memoryUsage(now time.Time, containers uint64) *runtimeapi.MemoryUsage {
 	}
 }
 
-// stats sums up the sandbox's running containers.
+// stats returns the sums of the sandbox's running containers.
 func (b *sandbox) stats(filesystem string, now time.Time) *runtimeapi.PodSandboxStats {
 	linux := &runtimeapi.LinuxPodSandboxStats{}
 	var cpu, running uint64
@@ -98,7 +98,7 @@ func (b *sandbox) stats(filesystem string, now time.Time) *runtimeapi.PodSandbox
 	}
 }
 
-// ContainerStats gives plausible figures of a container.
+// ContainerStats returns plausible figures of a running container.
 func (rt *Runtime) ContainerStats(ctx context.Context, containerID string) (*runtimeapi.ContainerStats, error) {
 	request := &runtimeapi.ContainerStatsRequest{ContainerId: containerID}
 	if err := rt.enter(ctx, "ContainerStats", request); err != nil {
@@ -116,8 +116,8 @@ func (rt *Runtime) ContainerStats(ctx context.Context, containerID string) (*run
 	return c.stats(rt.cfg.ContainerFilesystem, rt.now()), nil
 }
 
-// ListContainerStats gives plausible figures of the running containers. The
-// others are there too, without processor and memory.
+// ListContainerStats returns plausible figures of all containers, without CPU and memory for those
+// not running.
 func (rt *Runtime) ListContainerStats(ctx context.Context, filter *runtimeapi.ContainerStatsFilter) ([]*runtimeapi.ContainerStats, error) {
 	request := &runtimeapi.ListContainerStatsRequest{Filter: filter}
 	if err := rt.enter(ctx, "ListContainerStats", request); err != nil {
@@ -136,7 +136,7 @@ func (rt *Runtime) ListContainerStats(ctx context.Context, filter *runtimeapi.Co
 	return out, nil
 }
 
-// PodSandboxStats gives plausible figures of a ready sandbox.
+// PodSandboxStats returns plausible figures of a ready sandbox.
 func (rt *Runtime) PodSandboxStats(ctx context.Context, sandboxID string) (*runtimeapi.PodSandboxStats, error) {
 	request := &runtimeapi.PodSandboxStatsRequest{PodSandboxId: sandboxID}
 	if err := rt.enter(ctx, "PodSandboxStats", request); err != nil {
@@ -154,7 +154,7 @@ func (rt *Runtime) PodSandboxStats(ctx context.Context, sandboxID string) (*runt
 	return b.stats(rt.cfg.ContainerFilesystem, rt.now()), nil
 }
 
-// ListPodSandboxStats gives plausible figures of the ready sandboxes.
+// ListPodSandboxStats returns plausible figures of the ready sandboxes.
 func (rt *Runtime) ListPodSandboxStats(ctx context.Context, filter *runtimeapi.PodSandboxStatsFilter) ([]*runtimeapi.PodSandboxStats, error) {
 	request := &runtimeapi.ListPodSandboxStatsRequest{Filter: filter}
 	if err := rt.enter(ctx, "ListPodSandboxStats", request); err != nil {

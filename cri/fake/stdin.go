@@ -6,26 +6,26 @@ import (
 	"sync"
 )
 
-// stdinPipe is the standard input of a program: a pipe with the capacity of a real
-// one, so that who writes a little need not wait for a reader.
+// stdinPipe is the standard input of a program: a pipe with the capacity of a real one, so that
+// small writes do not block.
 type stdinPipe struct {
 	mu      sync.Mutex
 	data    []byte
-	changed chan struct{} // closed and replaced whenever something changes
-	ended   bool          // nothing more comes
-	over    bool          // nobody reads any more
+	changed chan struct{} // closed and replaced at each change
+	ended   bool          // no further input
+	over    bool          // no further reads
 }
 
 func newStdinPipe() *stdinPipe { return &stdinPipe{changed: make(chan struct{})} }
 
-// notify wakes everybody. i.mu is held.
+// notify wakes all waiters. The caller holds i.mu.
 func (i *stdinPipe) notify() {
 	close(i.changed)
 	i.changed = make(chan struct{})
 }
 
-// Read is what the program calls. It returns io.EOF at the end of the input and
-// when the program is over.
+// Read is called by the program. It returns io.EOF at the end of the input and after the end of the
+// program.
 func (i *stdinPipe) Read(p []byte) (int, error) {
 	if len(p) == 0 {
 		return 0, nil
@@ -49,7 +49,7 @@ func (i *stdinPipe) Read(p []byte) (int, error) {
 	}
 }
 
-// write waits for room, as long as ctx lasts. It fails when the input has ended.
+// write waits for room until ctx is done. It fails after the end of the input.
 func (i *stdinPipe) write(ctx context.Context, p []byte) error {
 	for len(p) > 0 {
 		i.mu.Lock()
@@ -77,10 +77,10 @@ func (i *stdinPipe) write(ctx context.Context, p []byte) error {
 	return nil
 }
 
-// end tells that nothing more comes; what was written can still be read.
+// end ends the input; data in the pipe can still be read.
 func (i *stdinPipe) end() { i.set(&i.ended) }
 
-// close ends the input for a program that is over, or is to be.
+// close ends the input for a program that has ended or is being killed.
 func (i *stdinPipe) close() { i.set(&i.over) }
 
 func (i *stdinPipe) set(flag *bool) {

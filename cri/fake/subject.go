@@ -7,13 +7,13 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
-// subject names the pod and the container of a call. Both are empty for calls such
-// as lists, and for IDs that do not exist.
+// subject has the pod and the container of a call. Both are empty for calls such as lists, and for
+// unknown IDs.
 type subject struct{ namespace, pod, container string }
 
 type subjectKey struct{}
 
-// subjectOf returns the subject of the call that Config.Intercept runs for.
+// subjectOf returns the subject of the call, given the context of Config.Intercept.
 func subjectOf(ctx context.Context) subject {
 	if find, ok := ctx.Value(subjectKey{}).(func() subject); ok {
 		return find()
@@ -51,7 +51,7 @@ func (rt *Runtime) subject(request any) subject {
 	return s
 }
 
-// callInput returns the request type of a CRI call, nil for other names.
+// callInput returns the request type of a CRI call, or nil for other names.
 func callInput(call string) protoreflect.MessageDescriptor {
 	services := runtimeapi.File_staging_src_k8s_io_cri_api_pkg_apis_runtime_v1_api_proto.Services()
 	for i := range services.Len() {

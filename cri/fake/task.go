@@ -9,20 +9,19 @@ import (
 	"time"
 )
 
-// signalBuffer is how many signals wait for a program that handles them.
+// signalBuffer is the number of signals that wait for a program that handles them.
 const signalBuffer = 16
 
-// exit is how a task ended.
+// exit is the end of a task.
 type exit struct {
 	code            int32
-	reason, message string // what the program says; empty: nothing
+	reason, message string // from Process.Explain; may be empty
 	oom             bool
 	abandoned       bool
 }
 
-// task is one run of a Program: the goroutine, the life of its context and its
-// signals. A task ends exactly once: by the program's return, or by being
-// abandoned after a kill.
+// task is one run of a Program: its goroutine, its context and its signals. A task ends exactly
+// once: when the program returns, or when it is abandoned after a kill.
 type task struct {
 	rt     *Runtime
 	owner  taskOwner
@@ -31,8 +30,8 @@ type task struct {
 	done   chan struct{}
 
 	mu       sync.Mutex
-	signals  chan syscall.Signal // nil until the program asks for them
-	killedBy syscall.Signal      // whose default action ended the program
+	signals  chan syscall.Signal // nil until the program calls Process.Signals
+	killedBy syscall.Signal      // the signal whose default action ended the program
 	oom      bool
 	reason   string // see Process.Explain
 	message  string
@@ -40,11 +39,11 @@ type task struct {
 	abandon  *time.Timer
 }
 
-// taskOwner is what a task is the program of.
+// taskOwner is the container or command that a task belongs to.
 type taskOwner interface {
-	// name is that of the container.
+	// name returns the name of the container.
 	name() string
-	// ended is called once, before done is closed, without any lock held.
+	// ended is called once, before done is closed, without any lock.
 	ended(exit)
 }
 
@@ -54,9 +53,9 @@ func (t *task) prepare(rt *Runtime, owner taskOwner) {
 	t.ctx, t.cancel = context.WithCancelCause(programRoot{})
 }
 
-// run runs the program to its end, on the goroutine that calls it.
+// run runs the program to its end, on the caller's goroutine.
 func (t *task) run(program Program, p *Process) {
-	code := 2 // of a panic and of runtime.Goexit
+	code := 2 // for a panic or runtime.Goexit
 	defer func() {
 		if cause := recover(); cause != nil {
 			p.tellPanic(cause)
@@ -69,14 +68,14 @@ func (t *task) run(program Program, p *Process) {
 	code = program(t.ctx, p)
 }
 
-// tellPanic writes to standard error why a program ends. The program may have put
-// something in its place that panics, too.
+// tellPanic writes a panic to standard error. The program may have replaced Stderr with a writer
+// that panics, too.
 func (p *Process) tellPanic(cause any) {
 	defer func() { _ = recover() }()
 	fmt.Fprintf(p.Stderr, "panic: %v\n\n%s", cause, debug.Stack())
 }
 
-// finish ends the task and tells whether it had not ended before.
+// finish ends the task. It reports whether this call ended it.
 func (t *task) finish(code int, abandoned bool) bool {
 	t.mu.Lock()
 	if t.over {
@@ -99,8 +98,8 @@ func (t *task) finish(code int, abandoned bool) bool {
 	return true
 }
 
-// signal delivers a signal: to the program's channel when it handles signals,
-// else the signal's default action is taken.
+// signal delivers a signal: to the program's channel if it handles signals, otherwise as the
+// signal's default action.
 func (t *task) signal(sig syscall.Signal) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -123,7 +122,7 @@ func (t *task) signal(sig syscall.Signal) {
 // killTimeout is the time for a killed program to return before it is abandoned.
 const killTimeout = 10 * time.Second
 
-// kill ends the task for sure: what has not returned after killTimeout is abandoned.
+// kill ends the task in any case: a program that does not return within killTimeout is abandoned.
 func (t *task) kill() {
 	t.signal(sigKill)
 	t.mu.Lock()
@@ -148,14 +147,14 @@ func (t *task) markOOM() {
 	t.oom = true
 }
 
-// signalError is the cause of a context that a signal has ended.
+// signalError is the cause of a context that a signal ended.
 type signalError syscall.Signal
 
 func (e signalError) Error() string { return "killed by signal " + syscall.Signal(e).String() }
 
-// programRoot is the parent of every program's context. A program outlives the
-// call that starts it and ends with its container or with the runtime, which
-// kill it; no context of a caller may end it or be kept alive by it.
+// programRoot is the parent of every program's context. A program outlives the call that starts it
+// and is killed with its container or the runtime. No context of a caller may end it or be kept
+// alive by it.
 type programRoot struct{}
 
 func (programRoot) Deadline() (time.Time, bool) { return time.Time{}, false }

@@ -44,7 +44,6 @@ func containerConfig(pod, name string, command ...string) *runtimeapi.ContainerC
 	}
 }
 
-// sandbox runs a sandbox.
 func sandbox(t testing.TB, rt *fake.Runtime, name string) string {
 	t.Helper()
 	id, err := rt.RunPodSandbox(t.Context(), podConfig(name), "")
@@ -52,7 +51,7 @@ func sandbox(t testing.TB, rt *fake.Runtime, name string) string {
 	return id
 }
 
-// running starts a sandbox with one container in it.
+// running starts a sandbox with one container.
 func running(t testing.TB, rt *fake.Runtime) (sandboxID, containerID string) {
 	t.Helper()
 	return runningWith(t, rt, func(*runtimeapi.PodSandboxConfig, *runtimeapi.ContainerConfig) {})
@@ -70,7 +69,7 @@ func runningWith(t testing.TB, rt *fake.Runtime, change func(*runtimeapi.PodSand
 	return sandboxID, containerID
 }
 
-// withInput starts a container that has standard input.
+// withInput starts a container with standard input.
 func withInput(t testing.TB, rt *fake.Runtime) (containerID string) {
 	t.Helper()
 	_, id := runningWith(t, rt, func(_ *runtimeapi.PodSandboxConfig, c *runtimeapi.ContainerConfig) { c.Stdin = true })
@@ -100,7 +99,7 @@ func statusOf(t testing.TB, rt *fake.Runtime, id string) *runtimeapi.ContainerSt
 	return response.Status
 }
 
-// dialer serves rt in memory until the test ends and gives what connects to it.
+// dialer serves rt in memory until the test ends, and returns its dial function.
 func dialer(t *testing.T, rt *fake.Runtime) func(context.Context, string) (net.Conn, error) {
 	t.Helper()
 	listener := fake.Listen()
@@ -124,7 +123,6 @@ func dial(t *testing.T, rt *fake.Runtime) *grpc.ClientConn {
 	return conn
 }
 
-// memoryLogs keeps logs in memory, by path.
 type memoryLogs struct {
 	mu    sync.Mutex
 	files map[string]*memoryLog
@@ -169,7 +167,7 @@ func (f *memoryLog) Close() error {
 	return nil
 }
 
-// stubborn handles its signals by ignoring them and ends only with its context.
+// stubborn ignores its signals and ends only with its context.
 func stubborn(ctx context.Context, p *fake.Process) int {
 	signals := p.Signals()
 	for {
@@ -181,7 +179,7 @@ func stubborn(ctx context.Context, p *fake.Process) int {
 	}
 }
 
-// after is a program that exits with a code after a while.
+// after returns a program that exits with a code after d.
 func after(d time.Duration, code int) fake.Program {
 	return func(ctx context.Context, _ *fake.Process) int {
 		timer := time.NewTimer(d)

@@ -10,14 +10,14 @@ import (
 )
 
 const (
-	// maxLabel bounds key and value of a label together, as in containerd.
-	// Annotations have no bound of their own.
+	// maxLabel bounds the total size of a label's key and value, as in containerd. Annotations have
+	// no separate bound.
 	maxLabel = 4096
 	// maxHostname is the kernel's bound.
 	maxHostname = 64
 )
 
-// checkSandboxConfig tells what is wrong with the config of a sandbox.
+// checkSandboxConfig returns an error for an invalid sandbox config.
 func checkSandboxConfig(config *runtimeapi.PodSandboxConfig) error {
 	m := config.GetMetadata()
 	if m.GetName() == "" {
@@ -32,9 +32,8 @@ func checkSandboxConfig(config *runtimeapi.PodSandboxConfig) error {
 	)
 }
 
-// checkContainerConfig tells what is wrong with a CreateContainer. A container
-// must come with the config of its sandbox: containerd 2.2 refuses one without,
-// and containerd 1.6 dies of it.
+// checkContainerConfig returns an error for invalid arguments of CreateContainer. The sandbox
+// config is required: containerd 2.2 refuses a call without it, and containerd 1.6 crashes.
 func checkContainerConfig(config *runtimeapi.ContainerConfig, sandboxConfig *runtimeapi.PodSandboxConfig) error {
 	switch {
 	case config.GetMetadata().GetName() == "":
@@ -50,7 +49,7 @@ func checkContainerConfig(config *runtimeapi.ContainerConfig, sandboxConfig *run
 	)
 }
 
-// needImage refuses a request that names no image.
+// needImage refuses a request without an image name.
 func needImage(image *runtimeapi.ImageSpec) error {
 	if image.GetImage() == "" {
 		return status.Error(codes.InvalidArgument, `can not resolve "" locally: ambiguous digest string`)
@@ -80,8 +79,7 @@ func checkLabels(labels map[string]string) error {
 	return nil
 }
 
-// checkTexts refuses what protobuf cannot carry, so that a caller in process
-// learns what it would learn over gRPC.
+// checkTexts refuses texts that protobuf cannot encode, so that in-process calls fail as over gRPC.
 func checkTexts(kind string, texts map[string]string) error {
 	for key, value := range texts {
 		if err := checkPair(kind, key, value); err != nil {

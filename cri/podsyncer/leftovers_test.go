@@ -222,8 +222,8 @@ func TestCollectionLeavesWhatRuns(t *testing.T) {
 	})
 }
 
-// RemoveDeadContainers also removes the containers of ended pods. It removes none of running pods,
-// or before all sources are ready.
+// RemoveDeadContainers also removes the containers of ended pods. It spares running pods, and all
+// pods until the sources are ready.
 func TestRemoveDeadContainers(t *testing.T) {
 	inWorld(t, fake.Config{Programs: fake.ByContainer(map[string]fake.Program{"b": fake.SleepUntilStopped}, fake.Exit(0))}, func(w *world) {
 		w.run(5*time.Second, newPod("1", v1.RestartPolicyNever, "a"), newPod("2", v1.RestartPolicyNever, "a", "b"))

@@ -17,7 +17,7 @@ type point struct {
 // concurrent callers, the resolution of the kernel's clock would distort the rate.
 const window = time.Second
 
-// late is how much older a reading may be than the previous one, from a concurrent caller. A
+// late is the greatest age difference to the previous reading, from a concurrent caller. A
 // greater difference means that the clock was set back.
 const late = time.Minute
 
