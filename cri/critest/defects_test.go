@@ -17,7 +17,6 @@ import (
 
 func copied[M proto.Message](m M) M { return proto.Clone(m).(M) }
 
-// callDefects are defects of calls.
 func callDefects() []defect {
 	return []defect{
 		{name: "a stop returns before the end", caughtBy: "Container/a container is created, runs, exits and goes", runtime: func(s *spoiled, rt *fake.Runtime) {
@@ -138,7 +137,6 @@ func keepNames(s *spoiled, _ *fake.Runtime) {
 	}
 }
 
-// replyDefects are defects of replies.
 func replyDefects() []defect {
 	onStatus := func(edit func(s *runtimeapi.ContainerStatus)) func(*spoiled, *fake.Runtime) {
 		return func(s *spoiled, _ *fake.Runtime) { s.status = edit }

@@ -107,7 +107,6 @@ func (e *env) runHost() (pod *runtimeapi.PodSandboxConfig, id string) {
 	return pod, e.run(pod)
 }
 
-// removePod stops and removes a pod.
 func (e *env) removePod(sandboxID string) {
 	e.t.Helper()
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(e.ctx), patience)
@@ -198,7 +197,6 @@ func (e *env) notReady(id string) *runtimeapi.PodSandboxStatus {
 	return status
 }
 
-// sandboxes lists the sandboxes of a pod from pod or hostPod.
 func (e *env) sandboxes(pod *runtimeapi.PodSandboxConfig) []*runtimeapi.PodSandbox {
 	e.t.Helper()
 	list, err := e.Runtime.ListPodSandbox(e.ctx, &runtimeapi.PodSandboxFilter{LabelSelector: map[string]string{"critest": pod.Metadata.Uid}})

@@ -161,7 +161,6 @@ func eventCases() []testCase {
 	}
 }
 
-// watcher records the events of a stream.
 type watcher struct {
 	mu     sync.Mutex
 	events []*runtimeapi.ContainerEventResponse
@@ -213,7 +212,6 @@ func (e *env) watch(also func(*runtimeapi.ContainerEventResponse)) *watcher {
 	}
 }
 
-// of returns the events about a container or sandbox.
 func (w *watcher) of(id string) []*runtimeapi.ContainerEventResponse {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -93,7 +93,6 @@ func outputPrograms() []program {
 	}
 }
 
-// reaction is a program's reaction to a signal.
 type reaction struct {
 	text  string
 	exits bool
@@ -130,7 +129,7 @@ func prints(text string) fake.Program {
 // print writes text and ignores errors.
 func print(to io.Writer, text string) { _, _ = io.Copy(to, bytes.NewReader([]byte(text))) }
 
-// pause sleeps until ctx is done at most.
+// pause sleeps for d, or until ctx is done.
 func pause(ctx context.Context, d time.Duration) {
 	timer := time.NewTimer(d)
 	defer timer.Stop()

@@ -33,7 +33,6 @@ func (r *report) count(t testing.TB) {
 	}
 }
 
-// lacks records that the runtime lacks an optional call or field.
 func (r *report) lacks(feature string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -43,7 +42,6 @@ func (r *report) lacks(feature string) {
 	r.absent[feature] = true
 }
 
-// names records the name and version of the runtime.
 func (r *report) names(v *runtimeapi.VersionResponse) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

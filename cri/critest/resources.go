@@ -65,14 +65,12 @@ func resourceCases() []testCase {
 	}
 }
 
-// sharesOf returns a request for CPU shares.
 func sharesOf(id string, shares int64) *runtimeapi.UpdateContainerResourcesRequest {
 	return &runtimeapi.UpdateContainerResourcesRequest{
 		ContainerId: id, Linux: &runtimeapi.LinuxContainerResources{CpuShares: shares},
 	}
 }
 
-// limited returns the config of a container with resources.
 func limited(e *env, name string) *runtimeapi.ContainerConfig {
 	config := e.container(name, nap.command()...)
 	config.Linux.Resources = &runtimeapi.LinuxContainerResources{

@@ -105,7 +105,6 @@ func (s *spoiled) GetContainerEvents(ctx context.Context, handle func(*runtimeap
 	return s.events(ctx, run)
 }
 
-// spoiledImages is an image service with a defect.
 type spoiledImages struct {
 	cri.ImageService
 	pull   func(ctx context.Context, name string, run func(context.Context) (string, error)) (string, error)

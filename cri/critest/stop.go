@@ -117,7 +117,6 @@ func stopCases() []testCase {
 // killedCode is the exit code after SIGKILL.
 const killedCode = 137
 
-// livePod is a sandbox with its config.
 type livePod struct {
 	config *runtimeapi.PodSandboxConfig
 	id     string

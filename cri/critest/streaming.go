@@ -267,7 +267,6 @@ func (e *env) execURL(id string, what program, request *runtimeapi.ExecRequest) 
 	return response.GetUrl()
 }
 
-// capture records the output of a session.
 type capture struct {
 	mu   sync.Mutex
 	kept bytes.Buffer
@@ -302,7 +301,6 @@ func (e *env) talker(once bool) (p livePod, id string) {
 	return p, id
 }
 
-// attachment is a session attached to a container.
 type attachment struct {
 	input  *io.PipeWriter
 	output *capture

@@ -20,7 +20,6 @@ import (
 	"github.com/podwright/podwright/cri/fake"
 )
 
-// Names of the second image in the defects' registry.
 const (
 	otherName   = "critest.test/other:1"
 	otherID     = "sha256:aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa"
@@ -35,7 +34,6 @@ func defects() []defect {
 	return all
 }
 
-// onStop replaces StopContainer.
 func onStop(stop func(ctx context.Context, rt *fake.Runtime, id string, grace time.Duration) error) func(*spoiled, *fake.Runtime) {
 	return func(s *spoiled, rt *fake.Runtime) {
 		s.stop = func(ctx context.Context, id string, grace time.Duration) error { return stop(ctx, rt, id, grace) }
@@ -107,7 +105,6 @@ func stopDefects() []defect {
 	}
 }
 
-// replacing replaces a pattern in logs.
 func replacing(pattern, with string) func(*fake.Config) {
 	expression := regexp.MustCompile(pattern)
 	return onLog(os.O_APPEND, func(p []byte) []byte { return expression.ReplaceAll(p, []byte(with)) })
@@ -142,7 +139,6 @@ func logDefects() []defect {
 	}
 }
 
-// onExecSync edits results of ExecSync.
 func onExecSync(edit func(stdout, stderr []byte, err error) ([]byte, []byte, error)) func(*spoiled, *fake.Runtime) {
 	return func(s *spoiled, _ *fake.Runtime) {
 		s.execSync = func(ctx context.Context, _ []string, timeout time.Duration, run func(context.Context, time.Duration) ([]byte, []byte, error)) ([]byte, []byte, error) {

@@ -40,7 +40,6 @@ func (p *addressPool) setRanges(prefixes []netip.Prefix) {
 	}
 }
 
-// prefixes returns the ranges of addresses.
 func (p *addressPool) prefixes() []netip.Prefix {
 	prefixes := make([]netip.Prefix, len(p.ranges))
 	for i, r := range p.ranges {

@@ -79,7 +79,6 @@ func (o *outputStream) Write(p []byte) (int, error) {
 	return n, nil
 }
 
-// add adds a client for all further output.
 func (o *outputStream) add() *clientPipe {
 	t := &clientPipe{}
 	t.PipeReader, t.in = io.Pipe()

@@ -20,7 +20,6 @@ func newConnections() *connections {
 	return &connections{open: map[*connection]struct{}{}}
 }
 
-// cut closes all connections.
 func (c *connections) cut() {
 	c.mu.Lock()
 	open := c.open

@@ -40,7 +40,6 @@ func containerMetadata(m *runtimeapi.ContainerMetadata) *runtimeapi.ContainerMet
 	return &runtimeapi.ContainerMetadata{Name: m.GetName(), Attempt: m.GetAttempt()}
 }
 
-// listed returns the list entries of containers.
 func listed(containers []*container) []*runtimeapi.Container {
 	out := make([]*runtimeapi.Container, len(containers))
 	for i, c := range containers {
@@ -98,7 +97,6 @@ func (c *container) user() *runtimeapi.LinuxContainerUser {
 	return user
 }
 
-// listedSandboxes returns the list entries of sandboxes.
 func listedSandboxes(sandboxes []*sandbox) []*runtimeapi.PodSandbox {
 	out := make([]*runtimeapi.PodSandbox, len(sandboxes))
 	for i, b := range sandboxes {
@@ -155,7 +153,6 @@ func statuses(of []seen) []*runtimeapi.ContainerStatus {
 	return out
 }
 
-// process returns the Process of a container's program.
 func (c *container) process(args []string) Process {
 	return Process{
 		Container: ContainerIdentity{

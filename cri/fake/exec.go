@@ -64,7 +64,6 @@ func execTimedOut(ctx context.Context, timeout time.Duration, err error) error {
 	}
 }
 
-// execution is a command in a container.
 type execution struct {
 	container      *container
 	task           task
@@ -81,7 +80,6 @@ type sink interface {
 	close()
 }
 
-// connect sets the streams of a command.
 func (run *execution) connect(p *Process) {
 	p.Exec, p.task, p.Stdout, p.Stderr = true, &run.task, run.stdout, run.stderr
 	if run.stdin != nil {
@@ -94,7 +92,6 @@ func (run *execution) connect(p *Process) {
 
 func (run *execution) name() string { return run.container.name.String() }
 
-// ended handles the end of the command.
 func (run *execution) ended(e exit) {
 	run.exit = e
 	run.stdout.close()

@@ -70,7 +70,6 @@ func (rt *Runtime) ExecSession(ctx context.Context, containerID string, command 
 	return int(run.exit.code), nil
 }
 
-// execStreams are the streams of a command in a session.
 type execStreams struct {
 	stdin          *stdinPipe // nil: none
 	stdout, stderr *outputPipe

@@ -31,7 +31,6 @@ func parseReference(name string) (reference.Named, error) {
 	return reference.TagNameOnly(r), nil
 }
 
-// digestIn returns the digest of a reference, or "".
 func digestIn(r reference.Named) string {
 	if d, ok := r.(reference.Digested); ok {
 		return d.Digest().String()

@@ -11,7 +11,6 @@ import (
 // kubeAPIVersion is the version in Version requests and replies.
 const kubeAPIVersion = "0.1.0"
 
-// cgroupDriver parses Config.CgroupDriver.
 func cgroupDriver(name string) (driver runtimeapi.CgroupDriver, ok bool) {
 	switch name {
 	case "cgroupfs":
@@ -22,7 +21,6 @@ func cgroupDriver(name string) (driver runtimeapi.CgroupDriver, ok bool) {
 	return 0, false
 }
 
-// condition is one of the two conditions of a runtime.
 type condition struct {
 	kind            string
 	ok              bool

@@ -18,7 +18,6 @@ type logGate struct {
 	waiting []func(keep bool)
 }
 
-// hold shuts the gate.
 func (g *logGate) hold() {
 	g.mu.Lock()
 	defer g.mu.Unlock()

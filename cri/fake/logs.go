@@ -93,7 +93,6 @@ func (l *logFile) line(raw []byte) {
 	}
 }
 
-// appendLogLine formats a line of the CRI log format.
 func appendLogLine(to []byte, at time.Time, stream string, tag byte, content []byte) []byte {
 	to = at.UTC().AppendFormat(to, time.RFC3339Nano)
 	to = append(to, ' ')

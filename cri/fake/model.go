@@ -141,7 +141,6 @@ func hostNetwork(config *runtimeapi.PodSandboxConfig) bool {
 	return config.GetLinux().GetSecurityContext().GetNamespaceOptions().GetNetwork() == runtimeapi.NamespaceMode_NODE
 }
 
-// logPathOf returns the path of a container's log, or "" if it has none.
 func logPathOf(pod *runtimeapi.PodSandboxConfig, config *runtimeapi.ContainerConfig) string {
 	if pod.GetLogDirectory() == "" || config.GetLogPath() == "" {
 		return ""

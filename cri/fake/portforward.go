@@ -90,7 +90,6 @@ func (rt *Runtime) dialPort(ctx context.Context, pod PodIdentity, port int) (con
 	return conn, err
 }
 
-// forward is a port-forward session: its context and its pod.
 type forward struct {
 	context.Context
 	pod PodIdentity
@@ -134,7 +133,6 @@ func (b *sandbox) cutForwards() {
 	}
 }
 
-// identity returns the identity of a sandbox's pod.
 func (b *sandbox) identity() PodIdentity {
 	pod := PodIdentity{
 		SandboxID: b.id, Name: b.name.name, Namespace: b.name.namespace, UID: b.name.uid, IPs: slices.Clone(b.ips),

@@ -66,7 +66,7 @@ func OutOfMemory(_ context.Context, p *Process) int {
 	return 128 + int(sigKill)
 }
 
-// Always returns a Resolver with one program for all containers.
+// Always returns a Resolver that returns program for every container and command.
 func Always(program Program) Resolver {
 	return func(context.Context, *Process) (Program, error) { return program, nil }
 }
@@ -78,7 +78,6 @@ func ByCommand(programs map[string]Program, otherwise Program) Resolver {
 	return choose(programs, otherwise, commandName)
 }
 
-// commandName returns the first word of the command line, or "".
 func commandName(p *Process) string {
 	if len(p.Args) == 0 {
 		return ""
@@ -117,7 +116,7 @@ type Process struct {
 	Args []string
 	// Env has entries "NAME=value", in the order of the container's config.
 	Env []string
-	// Dir is the container's working directory. Default: "".
+	// Dir is the container's working directory, or "" if its config has none.
 	Dir string
 	// Mounts are the container's bind mounts. See HostPath.
 	Mounts []Mount

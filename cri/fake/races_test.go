@@ -18,7 +18,6 @@ import (
 	"github.com/podwright/podwright/cri/fake"
 )
 
-// writerFunc is a log implemented by a function.
 type writerFunc func([]byte) (int, error)
 
 func (f writerFunc) Write(p []byte) (int, error) { return f(p) }

@@ -20,7 +20,8 @@ import (
 	"github.com/podwright/podwright/cri/fake"
 )
 
-// ExecSession works with missing streams. The conformance suite tests streams and terminals of sessions.
+// A missing stream of ExecSession is empty input or dropped output. The conformance suite tests
+// streams and terminals of sessions.
 func TestExecSession(t *testing.T) {
 	commands := fake.ByCommand(map[string]fake.Program{
 		"upper": func(_ context.Context, p *fake.Process) int {

@@ -12,7 +12,6 @@ import (
 // signalBuffer is the number of signals that wait for a program that handles them.
 const signalBuffer = 16
 
-// exit is the end of a task.
 type exit struct {
 	code            int32
 	reason, message string // from Process.Explain; may be empty
@@ -41,7 +40,6 @@ type task struct {
 
 // taskOwner is the container or command that a task belongs to.
 type taskOwner interface {
-	// name returns the name of the container.
 	name() string
 	// ended is called once, before done is closed, without any lock.
 	ended(exit)

@@ -51,7 +51,6 @@ func sandbox(t testing.TB, rt *fake.Runtime, name string) string {
 	return id
 }
 
-// running starts a sandbox with one container.
 func running(t testing.TB, rt *fake.Runtime) (sandboxID, containerID string) {
 	t.Helper()
 	return runningWith(t, rt, func(*runtimeapi.PodSandboxConfig, *runtimeapi.ContainerConfig) {})
@@ -69,7 +68,6 @@ func runningWith(t testing.TB, rt *fake.Runtime, change func(*runtimeapi.PodSand
 	return sandboxID, containerID
 }
 
-// withInput starts a container with standard input.
 func withInput(t testing.TB, rt *fake.Runtime) (containerID string) {
 	t.Helper()
 	_, id := runningWith(t, rt, func(_ *runtimeapi.PodSandboxConfig, c *runtimeapi.ContainerConfig) { c.Stdin = true })

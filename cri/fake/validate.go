@@ -12,12 +12,10 @@ import (
 const (
 	// maxLabel bounds the total size of a label's key and value, as in containerd. Annotations have
 	// no separate bound.
-	maxLabel = 4096
-	// maxHostname is the kernel's bound.
+	maxLabel    = 4096
 	maxHostname = 64
 )
 
-// checkSandboxConfig returns an error for an invalid sandbox config.
 func checkSandboxConfig(config *runtimeapi.PodSandboxConfig) error {
 	m := config.GetMetadata()
 	if m.GetName() == "" {
@@ -49,7 +47,6 @@ func checkContainerConfig(config *runtimeapi.ContainerConfig, sandboxConfig *run
 	)
 }
 
-// needImage refuses a request without an image name.
 func needImage(image *runtimeapi.ImageSpec) error {
 	if image.GetImage() == "" {
 		return status.Error(codes.InvalidArgument, `can not resolve "" locally: ambiguous digest string`)

@@ -19,10 +19,8 @@ const (
 	ReasonResizeError     = "ResizeError"
 )
 
-// recorder records Kubernetes events.
 type recorder podwright.EventFunc
 
-// warn records a warning about a pod.
 func (r recorder) warn(pod *v1.Pod, reason string, err error) {
 	r(podfacts.Reference(pod), v1.EventTypeWarning, reason, messageOf(err))
 }

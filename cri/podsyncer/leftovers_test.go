@@ -38,7 +38,6 @@ func (d *diary) write(line string) {
 	}
 }
 
-// stage records its calls in the diary.
 type stage struct {
 	name  string
 	diary *diary
@@ -125,7 +124,6 @@ type removals struct {
 	twice []string
 }
 
-// intercept slows removals down.
 func (r *removals) intercept(_ context.Context, _ string, request any) error {
 	q, ok := request.(*runtimeapi.RemoveContainerRequest)
 	if !ok {

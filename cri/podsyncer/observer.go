@@ -132,7 +132,6 @@ func (o *observer) drop(uid types.UID, observed time.Time) {
 	}
 }
 
-// uids returns the pods with a change, in progress or recorded.
 func (o *observer) uids() []types.UID {
 	o.mu.Lock()
 	defer o.mu.Unlock()

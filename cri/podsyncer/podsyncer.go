@@ -43,7 +43,6 @@ type Syncer struct {
 	ran      atomic.Bool
 	write    func(context.Context) error // statuses.Run, replaced by tests
 
-	// inbox buffers events for the loop.
 	inbox syncloop.Inbox
 	// desired are the pods that a source names. The handler updates it.
 	desired *syncloop.Desired
@@ -51,7 +50,6 @@ type Syncer struct {
 	handler *syncloop.DefaultHandler
 	loop    *syncloop.Loop
 
-	// turns gives exclusive access to a pod.
 	turns *turns
 	// ended are the pods that ended and kept their containers.
 	ended perPod[bool]

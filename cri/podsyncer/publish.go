@@ -74,7 +74,6 @@ func (s *Syncer) publishResult(ctx context.Context, w podworkers.Work, observed 
 	return observed, s.publish(w, observed, false), err
 }
 
-// publishReadyToStart publishes that the sandbox is ready.
 func (s *Syncer) publishReadyToStart(pod *v1.Pod, at time.Time) {
 	s.statuses.Change(pod.UID, func(was v1.PodStatus) v1.PodStatus { return status.WithReadyToStart(pod, was, at) })
 }

@@ -200,7 +200,7 @@ func TestAFileShowsThePods(t *testing.T) {
 	})
 }
 
-// badSink fails or hangs like put in each Put.
+// badSink is a sink whose Put calls put.
 type badSink struct {
 	status.Sink
 	put   func() error

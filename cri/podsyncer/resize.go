@@ -39,7 +39,6 @@ func isStuck(result *pods.Result) bool {
 	return result.Err() != nil && errors.Join(errs...) == nil
 }
 
-// inProgress returns the condition of a resize in progress, or nil.
 func (s *Syncer) inProgress(pod *v1.Pod) *v1.PodCondition {
 	if now := s.statuses.Get(pod.UID); now != nil {
 		return podfacts.Condition(now.Conditions, v1.PodResizeInProgress)

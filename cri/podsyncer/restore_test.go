@@ -85,7 +85,6 @@ func TestRestartOfTheAgentChangesNoReadiness(t *testing.T) {
 	}
 }
 
-// transitions returns the transition times of the conditions.
 func transitions(s *v1.PodStatus) map[v1.PodConditionType]string {
 	out := map[v1.PodConditionType]string{}
 	for _, c := range s.Conditions {

@@ -92,7 +92,6 @@ func (p *podSinks) Run(ctx context.Context) error {
 	}
 }
 
-// mirror returns the mirror of a static pod, or nil.
 func (s *Syncer) mirror(uid types.UID) *v1.Pod {
 	if pod := s.desired.Get(uid); pod != nil {
 		return s.desired.MirrorOf(pod)

@@ -53,14 +53,12 @@ func (t *turns) try(uid types.UID) (end func(), other <-chan struct{}) {
 	}, nil
 }
 
-// busy reports whether an operation on the pod is in progress.
 func (t *turns) busy(uid types.UID) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return t.taken[uid] != nil
 }
 
-// uids returns the pods with an operation in progress.
 func (t *turns) uids() []types.UID {
 	t.mu.Lock()
 	defer t.mu.Unlock()

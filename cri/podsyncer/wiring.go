@@ -18,7 +18,7 @@ import (
 	"github.com/podwright/podwright/syncloop"
 )
 
-// both returns a callback that calls first, then then if it is not nil.
+// both returns a callback that calls both arguments in order. then may be nil.
 func both[T any](first, then func(T)) func(T) {
 	if then == nil {
 		return first
@@ -113,7 +113,6 @@ func (s *Syncer) moved(t podworkers.Transition) {
 	s.log.Debug("pod worker", "pod", t.Namespace+"/"+t.Name, "podUID", t.UID, "from", t.From, "to", t.To)
 }
 
-// housekeep requests housekeeping.
 func (s *Syncer) housekeep() { s.inbox.Emit(syncloop.Event{Kind: syncloop.Housekeeping}) }
 
 // stopped reports from memory whether a pod was observed and has stopped.
@@ -131,7 +130,6 @@ func (s *Syncer) mayStillRun(uid types.UID) bool {
 	return !s.stopped(uid)
 }
 
-// started returns the start time of a pod, or nil.
 func (s *Syncer) started(pod *v1.Pod) *metav1.Time {
 	if now := s.statuses.Get(pod.UID); now != nil {
 		return now.StartTime

@@ -43,19 +43,16 @@ type world struct {
 	// calls is the agents' view of the runtime.
 	calls *testagent.Runtime
 
-	desired []*v1.Pod
-	// networkReady is Config.NetworkReady. Optional.
+	desired      []*v1.Pod
 	span         func(context.Context, string, ...slog.Attr) (context.Context, func(error))
 	networkReady func() error
-	// elsewhere is Config.Elsewhere. Optional.
-	elsewhere func(context.Context, *v1.Pod) *v1.PodStatus
+	elsewhere    func(context.Context, *v1.Pod) *v1.PodStatus
 	// sinks receive statuses, besides the checkpoint.
 	sinks []writer.NamedSink
 	// stages are added to the pods' folders.
 	stages []stages.Entry
 	// refused are the UIDs that admission refuses.
 	refused []types.UID
-	// hostIPs is Config.HostIPs. Optional.
 	hostIPs func() []string
 	events  events
 	// unsaved stops the writer: only syncs save the state of pods.
@@ -84,7 +81,6 @@ func inWorld(t *testing.T, cfg fake.Config, test func(*world)) {
 	})
 }
 
-// events are the events of all agents.
 type events struct {
 	mu  sync.Mutex
 	all []event
@@ -116,7 +112,6 @@ func (e *events) of(uid types.UID, reason string) (out []event) {
 func (w *world) logs() string  { return filepath.Join(w.dir, "logs") }
 func (w *world) links() string { return filepath.Join(w.dir, "links") }
 
-// node is an agent with its parts.
 type node struct {
 	*Syncer
 

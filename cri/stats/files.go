@@ -86,7 +86,6 @@ func (f *files) text(name string) (string, bool) {
 
 func (f *files) note(err error) { f.unread = append(f.unread, fmt.Errorf("stats: %w", err)) }
 
-// number returns the number in a file, or nil.
 func (f *files) number(name string) *uint64 {
 	text, ok := f.text(name)
 	if !ok {
@@ -204,7 +203,6 @@ func parseStall(text string) (Stall, bool) {
 	return s, true
 }
 
-// entry returns a value of a table, or nil.
 func entry(t table, name string) *uint64 {
 	for i := range t {
 		if t[i].name == name {

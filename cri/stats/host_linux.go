@@ -41,7 +41,7 @@ func (h host) ReadFile(name string) ([]byte, error) {
 	return content, nil
 }
 
-// usual is larger than most kernel files.
+// usual is the size of the first read; most kernel files are smaller.
 const usual = 2048
 
 // readAll reads a file below an open folder.
