@@ -76,7 +76,7 @@ func (o *observer) change(uid types.UID, do func() (changed bool)) {
 	changed = do()
 }
 
-// hold reports whether a hint about the pod is delayed.
+// hold reports whether a hint about the pod must wait, and records the hint if so.
 func (o *observer) hold(uid types.UID) bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -149,7 +149,7 @@ type eventedRuntime interface {
 	pleg.EventStream
 }
 
-// PodEvents passes on hints that are not delayed.
+// PodEvents passes on hints unless hold delays them.
 func (w withheld) PodEvents(ctx context.Context, dirty func(types.UID)) error {
 	return w.eventedRuntime.PodEvents(ctx, func(uid types.UID) {
 		if !w.hold(uid) {
