@@ -35,7 +35,7 @@ import (
 	"github.com/podwright/podwright/volume/objects"
 )
 
-// of is the error of a constructor.
+// of returns the error of a constructor.
 func of[T any](_ T, err error) error { return err }
 
 func withSource(s syncloop.EventSource) error {
@@ -44,8 +44,8 @@ func withSource(s syncloop.EventSource) error {
 	}))
 }
 
-// Constructors say alike what they lack: the package, the field, and that it is required.
-// Where an interface is required, one that holds a nil pointer is not taken for it.
+// Errors of constructors have one form: the package, the field, and that it is required. An
+// interface value with a nil pointer counts as missing.
 func TestConstructors(t *testing.T) {
 	var (
 		runtime  *fake.Runtime

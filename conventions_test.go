@@ -36,10 +36,10 @@ var logKeys = map[string]string{
 	"containerName": "container", "error": "err",
 }
 
-// TestConventions checks rule 12 of the house in the sources of this module: callbacks of a
-// Config or Metrics are On..., each Explain returns the same type, product code does not
-// panic, and log lines about pods have the keys pod (namespace/name), podUID, container, err.
-// In the examples it checks the log lines only.
+// TestConventions checks rule 12 of the design in this module: callbacks of a Config or Metrics
+// are named On..., each Explain returns the same type, product code does not panic, and log
+// lines about pods have the keys pod (namespace/name), podUID, container, err. In the examples
+// it checks the log lines only.
 func TestConventions(t *testing.T) {
 	found := map[string]bool{}
 	for dir, files := range sources(t) {

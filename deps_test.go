@@ -13,9 +13,8 @@ import (
 
 const module = "github.com/podwright/podwright"
 
-// floor says what a package may import: which of our own packages, and how many
-// packages from outside (import paths with a dot in the first element, counted
-// with all that they import).
+// floor limits the imports of a package: the allowed packages of this module, and the number of
+// outside packages (import paths with a dot in the first element, transitive imports included).
 type floor struct {
 	own     []string
 	outside int
@@ -27,14 +26,14 @@ const (
 	coreAPI = "k8s.io/api/core"
 )
 
-// noGRPC holds the rooms that must be usable without a CRI runtime.
+// noGRPC is forbidden in packages that must be usable without a CRI runtime.
 var noGRPC = []string{grpc, "k8s.io/client-go", "k8s.io/cri-api"}
 
-// noCore holds the rooms that speak to a runtime and not to an API server.
+// noCore is forbidden in packages that use a runtime but no API server.
 var noCore = []string{coreAPI, "k8s.io/client-go"}
 
-// floors is the floor plan, lowest floor first. A package that is not listed
-// here fails the test: adding one means deciding where it stands.
+// floors is the floor plan, lowest floor first. A package that is not listed here fails the
+// test: a new package needs a decision about its floor.
 var floors = map[string]floor{
 	// The types that all packages share.
 	".": {outside: 85, forbid: noGRPC},
@@ -49,7 +48,7 @@ var floors = map[string]floor{
 	"internal/fields":   {outside: 0},
 	// Only the test and the recorder of golden requests import it.
 	"internal/testkit/golden": {own: []string{"cri", "cri/fake", "cri/logs"}, outside: 120, forbid: noCore},
-	// Only suites that others import do.
+	// Only exported suites import it.
 	"internal/orders": {outside: 0},
 	// Only tests import these three.
 	"internal/testkit/testcri":   {own: []string{"cri"}, outside: 120, forbid: noCore},
@@ -69,7 +68,7 @@ var floors = map[string]floor{
 	"probe/httpget":              {own: []string{"probe", "probe/internal/network"}, outside: 85, forbid: noGRPC},
 	"probe/tcpsocket":            {own: []string{"probe", "probe/internal/network"}, outside: 85, forbid: noGRPC},
 	"probe/exec":                 {own: []string{"probe"}, outside: 85, forbid: noGRPC},
-	// It speaks gRPC to containers.
+	// It connects to containers by gRPC.
 	"probe/grpc": {own: []string{"probe", "probe/internal/network"}, outside: 170, forbid: []string{"k8s.io/client-go", "k8s.io/cri-api"}},
 
 	"cri": {outside: 120, forbid: noCore},
@@ -106,9 +105,8 @@ var floors = map[string]floor{
 	"cri/fake":       {own: []string{"cri", "cri/logs"}, outside: 120, forbid: noCore},
 	"cri/embedded":   {own: []string{"cri", "cri/fake", "cri/logs"}, outside: 120, forbid: noCore},
 	"cri/critest":    {own: []string{"cri", "cri/fake", "cri/logs"}, outside: 120, forbid: noCore},
-	// It serves sessions with the same code as containerd, so that clients meet
-	// the real protocol; that brings SPDY, WebSocket and a REST router, and is why
-	// it is a module of its own.
+	// It serves sessions with the code of containerd, so that clients meet the real protocol.
+	// That code imports SPDY, WebSocket and a REST router, so this package is a separate module.
 	"cri/streams":       {own: []string{"cri", "cri/fake", "cri/logs"}, outside: 145, forbid: noCore},
 	"volume":            {outside: 85, forbid: noGRPC},
 	"volume/volumetest": {own: []string{"volume"}, outside: 85, forbid: noGRPC},
@@ -185,14 +183,14 @@ var floors = map[string]floor{
 }
 
 func TestFloors(t *testing.T) {
-	// go test needs a module cache; a test binary that is run by itself may have none.
+	// go test needs a module cache, which may be missing for a test binary that runs by itself.
 	cache, err := exec.Command("go", "env", "GOMODCACHE").Output()
 	require.NoError(t, err)
 	if _, err := os.Stat(strings.TrimSpace(string(cache))); err != nil {
 		t.Skip("no module cache: ", err)
 	}
 	listed := map[string]bool{}
-	for _, folder := range []string{".", "cri/streams"} { // of a module each
+	for _, folder := range []string{".", "cri/streams"} { // one per module
 		for _, line := range list(t, folder, "-f", `{{.ImportPath}} {{join .Deps " "}}`, "./...") {
 			pkg, deps, _ := strings.Cut(line, " ")
 			name := cmp.Or(strings.TrimPrefix(strings.TrimPrefix(pkg, module), "/"), ".")
@@ -219,10 +217,10 @@ func check(t *testing.T, name string, deps []string, f floor) {
 		switch {
 		case dep == module:
 		case isOwn:
-			// A package comes with its internal folder.
+			// A package may import its own internal folder.
 			owner, _, internal := strings.Cut(own, "/internal/")
 			private := internal && (owner == name || slices.Contains(f.own, owner))
-			// Every package may import internal ones, except those for tests.
+			// Every package may import internal packages, except those for tests.
 			cellar := strings.HasPrefix(own, "internal/") && !strings.HasPrefix(own, testkit)
 			require.True(t, private || cellar || slices.Contains(f.own, own), "%s must not import %s", name, own)
 		case strings.Contains(first, "."):
@@ -235,7 +233,8 @@ func check(t *testing.T, name string, deps []string, f floor) {
 	require.LessOrEqual(t, outside, f.outside, "%s: packages from outside", name)
 }
 
-// testkit is the folder of packages for tests and for examples/tools. TestFloors refuses them in the other modules.
+// testkit is the folder of packages for tests and for examples/tools. TestFloors refuses them in
+// all other modules.
 const testkit = "internal/testkit/"
 
 func TestTestkit(t *testing.T) {

@@ -24,7 +24,7 @@ func TestReadmeShowsTheExample(t *testing.T) {
 	require.Contains(t, readme, "```go\n// lamp is a PodSyncer"+strings.TrimRight(code, "\n")+"\n```")
 }
 
-// The README's test command is the one that CI uses, and CI covers every module.
+// The README has the test command of CI, and CI covers every module.
 func TestReadmeCommands(t *testing.T) {
 	readme, ci, work := read(t, "README.md"), read(t, ".ci/run"), read(t, "go.work")
 	const test = "go run ./examples/tools/testbed -all"
@@ -82,7 +82,7 @@ func anchors(text string) (out []string) {
 	return out
 }
 
-// Each line of Go on the page about testing is in a file that the text of its section links to.
+// Each line of Go in docs/testing-your-agent.md is in a file that its section links to.
 func TestTestKitsShowCompiledCode(t *testing.T) {
 	sections := strings.Split(read(t, "docs/testing-your-agent.md"), "\n## ")[1:]
 	require.NotEmpty(t, sections)
@@ -118,8 +118,8 @@ func read(t *testing.T, file string) string {
 	return string(text)
 }
 
-// The documentation of a package names each of its examples, so that who reads it in an
-// editor finds code that compiles. This holds in every module of the repository.
+// The documentation of a package names each of its examples, so that readers find compiled code.
+// This holds in every module of the repository.
 func TestDocsNameTheirExamples(t *testing.T) {
 	docs, examples := map[string]string{}, map[string][]string{} // by folder
 	require.NoError(t, filepath.WalkDir(".", func(file string, entry fs.DirEntry, err error) error {

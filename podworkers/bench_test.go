@@ -16,8 +16,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// idlePods starts workers with n pods that have been synced once, and tells what
-// each of them costs, without the pod itself.
+// idlePods starts workers with n pods that were synced once, and returns the memory per pod,
+// without the pod object.
 func idlePods(t testing.TB, n int, syncer PodSyncer) (w *Workers, pods []*v1.Pod, bytes float64) {
 	t.Helper()
 	w, err := New(Config{Syncer: syncer})
@@ -48,7 +48,6 @@ func idlePods(t testing.TB, n int, syncer PodSyncer) (w *Workers, pods []*v1.Pod
 	return w, pods, bytes
 }
 
-// awaitIdle waits until a pod has been synced.
 func (w *Workers) awaitIdle(uid types.UID) {
 	for w.State(uid).NextRetry.IsZero() {
 		runtime.Gosched()
@@ -62,7 +61,7 @@ func TestIdlePodIsCheap(t *testing.T) {
 	require.Less(t, bytes, 2048.0)
 }
 
-// 10,000 pods are known, and calls of 100 of them run all the time.
+// Benchmark10k measures updates with 10,000 pods, of which 100 always have a running call.
 func Benchmark10k(b *testing.B) {
 	release := make(chan struct{})
 	busy := func(ctx context.Context, w Work) (bool, error) {
@@ -101,8 +100,8 @@ func Benchmark10k(b *testing.B) {
 	}
 }
 
-// One whole life of a pod (create, sync, kill, both teardown calls, forget), of 1000
-// pods at a time; cpu-ns/life is the CPU time of the whole process for it.
+// BenchmarkLife measures a pod's whole life (create, sync, kill, both teardown calls, forget),
+// 1000 pods at a time. cpu-ns/life is the CPU time of the whole process per life.
 func BenchmarkLife(b *testing.B) {
 	const n = 1000
 	reached, counts := make(chan State, 10), map[State]int{}
@@ -134,14 +133,13 @@ func BenchmarkLife(b *testing.B) {
 	require.Empty(b, w.Left())
 }
 
-// cpuTime is the CPU time of the process so far, on all processors.
+// cpuTime returns the CPU time of the process on all processors.
 func cpuTime(b *testing.B) time.Duration {
 	var u syscall.Rusage
 	require.NoError(b, syscall.Getrusage(syscall.RUSAGE_SELF, &u))
 	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
 
-// runUntilTheEnd runs the workers until the test ends.
 func runUntilTheEnd(t testing.TB, w *Workers) {
 	ctx, cancel := context.WithCancel(t.Context())
 	ran := make(chan error, 1)

@@ -28,7 +28,7 @@ const (
 
 var succeed podworkerstest.Outcome = podworkerstest.Succeed
 
-// bubble is running workers with a recorder, in a synctest bubble.
+// bubble is a running Workers with a recorder, in a synctest bubble.
 type bubble struct {
 	testing.TB
 	*podworkers.Workers
@@ -37,8 +37,8 @@ type bubble struct {
 	stop context.CancelFunc
 }
 
-// inBubble runs f with workers that run, stops them afterwards and checks the trace
-// against the rules of the lifecycle.
+// inBubble runs f with running workers, stops them afterwards and checks the trace against the
+// rules of the lifecycle.
 func inBubble(t *testing.T, cfg podworkers.Config, f func(b *bubble)) {
 	synctest.Test(t, func(t *testing.T) {
 		b := &bubble{TB: t, rec: podworkerstest.Record(&cfg)}
@@ -59,7 +59,6 @@ func inBubble(t *testing.T, cfg podworkers.Config, f func(b *bubble)) {
 	})
 }
 
-// send sends one update of each pod.
 func (b *bubble) send(typ podworkers.UpdateType, uids ...types.UID) {
 	b.Helper()
 	for _, uid := range uids {
@@ -93,7 +92,7 @@ func (b *bubble) called(uid types.UID, kinds ...podworkers.Call) {
 	require.Equal(b, kinds, b.rec.Calls(uid))
 }
 
-// lockedBuffer is written to and read at the same time.
+// lockedBuffer is safe for concurrent use.
 type lockedBuffer struct {
 	mu sync.Mutex
 	b  bytes.Buffer

@@ -12,16 +12,16 @@ import (
 	"github.com/podwright/podwright/internal/run"
 )
 
-// runningCall is a call that has a goroutine.
+// runningCall is a call with a goroutine.
 type runningCall struct {
 	call
 	ctx   *workerContext
 	began time.Time
 }
 
-// workerContext is the context of one pod's calls. It lasts from call to call
-// until it is cancelled, so that a pod that syncs for months leaves nothing
-// behind. It hands on the values of Run's context but not its cancellation.
+// workerContext is the context of one pod's calls. It lasts from call to call until it is
+// cancelled, so that a pod that syncs for months leaks no contexts. It has the values of Run's
+// context but not its cancellation.
 type workerContext struct {
 	context.Context
 	cancel context.CancelCauseFunc
@@ -55,16 +55,15 @@ func (c *workerContext) currentStep() (string, time.Time) {
 	return "", time.Time{}
 }
 
-// SetStep says what a syncer's call does now ("pulling image x"), for
-// PodState.Step. ctx is the call's context or made from it; with any other
-// context nothing happens. The step ends with the call.
+// SetStep sets PodState.Step ("pulling image x") for the running call until that call ends. ctx
+// must be the call's context or derived from it; otherwise SetStep has no effect.
 func SetStep(ctx context.Context, text string) {
 	if c, ok := ctx.Value(workerContextKey{}).(*workerContext); ok {
 		c.step.Store(&step{text: text, since: time.Now()})
 	}
 }
 
-// start gives a call a goroutine. The lock is held.
+// start starts a call in a goroutine. The caller holds mu.
 func (w *Workers) start(c call) {
 	ctx := w.contexts[c.uid]
 	if ctx == nil {
@@ -77,8 +76,7 @@ func (w *Workers) start(c call) {
 	w.calls.Go(c.kind.String(), func() { w.work(r) })
 }
 
-// dropContext cancels the pod's context; the next call gets a new one. The lock
-// is held.
+// dropContext cancels the pod's context; the next call gets a new one. The caller holds mu.
 func (w *Workers) dropContext(uid types.UID, cause error) {
 	if ctx := w.contexts[uid]; ctx != nil {
 		ctx.cancel(cause)
@@ -86,7 +84,7 @@ func (w *Workers) dropContext(uid types.UID, cause error) {
 	}
 }
 
-// work makes one call. However the syncer leaves it, its end is recorded.
+// work makes one call and records its end, also after a panic or runtime.Goexit.
 func (w *Workers) work(r *runningCall) {
 	res := result{callError: classify(errGoexit)}
 	defer func() {
@@ -96,7 +94,7 @@ func (w *Workers) work(r *runningCall) {
 	res = w.invoke(r)
 }
 
-// tellCall tells the owner of a call that has ended, before the pod's next one begins.
+// tellCall calls Config.OnCall after a call, before the pod's next one begins.
 func (w *Workers) tellCall(r *runningCall, err error) {
 	if w.cfg.OnCall == nil {
 		return
@@ -107,8 +105,7 @@ func (w *Workers) tellCall(r *runningCall, err error) {
 	}
 }
 
-// invoke calls the syncer. An error that panics when it is looked at counts as a
-// panic of the syncer, too.
+// invoke calls the syncer. An error whose methods panic counts as a panic of the syncer.
 func (w *Workers) invoke(r *runningCall) (res result) {
 	panicked := run.Guard("the syncer", func() error {
 		terminal, err := w.callSyncer(r)
@@ -138,7 +135,7 @@ func (w *Workers) callSyncer(r *runningCall) (terminal bool, err error) {
 	return false, nil
 }
 
-// span begins the call's span, if anybody wants it.
+// span starts the call's span if Config.Span is set.
 func (w *Workers) span(r *runningCall) (context.Context, func(error)) {
 	if w.cfg.Span == nil {
 		return r.ctx, func(error) {}
@@ -174,12 +171,12 @@ func (w *Workers) conclude(r *runningCall, res result) {
 	}
 }
 
-// failure is how a call failed.
+// failure describes a failed call.
 type failure struct {
 	callError
-	// cause is why the call's context has ended, nil if it has not.
+	// cause is the cancellation cause of the call's context, or nil.
 	cause error
-	// again: the call before failed in the same way.
+	// again is true if the previous call failed with the same error.
 	again bool
 }
 
@@ -203,7 +200,7 @@ func (w *Workers) logFailure(r *runningCall, f failure, s PodState) {
 		log.Debug("call will be repeated when its back-off is over")
 		return
 	}
-	if f.again { // it has been said; PodState tells that it lasts
+	if f.again { // logged before; PodState shows that it continues
 		log.Debug("call failed again")
 		return
 	}

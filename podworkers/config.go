@@ -15,53 +15,51 @@ import (
 
 // Config configures Workers. Only Syncer is required.
 type Config struct {
-	// Syncer does the work. If it is an OrphanSyncer too, pods that only the
-	// runtime knows can be killed. Required.
+	// Syncer does the work. If it also implements OrphanSyncer, pods without a spec can be
+	// killed. Required.
 	Syncer PodSyncer
 
-	// ResyncInterval is the pause after a clean sync until the pod is looked at
-	// again, in [d, 1.5d). Zero means 1 min.
+	// ResyncInterval is the pause between a successful sync and the next one, in [d, 1.5d).
+	// Default: 1 min.
 	ResyncInterval time.Duration
-	// RetryBackoff is the pause after a failed call, in [d, 1.5d). Zero means 10 s.
+	// RetryBackoff is the pause after a failed call, in [d, 1.5d). Default: 10 s.
 	RetryBackoff time.Duration
-	// Jitter returns numbers in [0, 1) that spread the pauses. It is called under
-	// a lock and must not call back. Nil means random numbers.
+	// Jitter returns numbers in [0, 1) that spread the pauses. It is called under a lock and
+	// must not call back. Default: random numbers.
 	Jitter func() float64
-	// ShutdownTimeout is how long Run waits, when it ends, for calls that ignore
-	// their context. Zero means 10 s.
+	// ShutdownTimeout bounds the wait of an ending Run for calls that ignore their context.
+	// Default: 10 s.
 	ShutdownTimeout time.Duration
 
-	// OnDue is called when a pod is due for a retry or a resync, so that the owner
-	// of the desired pods can send the newest one with UpdatePod(UpdateSync). It
-	// is called without locks, from one goroutine, and must not block. Nil means
-	// that the workers repeat the last update themselves.
+	// OnDue is called when a pod is due for a retry or a resync. The owner of the desired pods
+	// then sends the newest pod with UpdatePod(UpdateSync). It is called without locks, from one
+	// goroutine, and must not block. Optional: without it the workers repeat the last update.
 	OnDue func(uid types.UID)
-	// TerminalPodStopped is asked when a pod is seen for the first time and its
-	// phase is final already: is it proven that nothing of it runs? Then only
-	// SyncTerminatedPod is called. It is called by UpdatePod, without locks, and
-	// answers from memory. Nil means no.
+	// TerminalPodStopped reports whether all containers of a pod are proven stopped. UpdatePod
+	// calls it, without locks, for a new pod whose phase is already final. If it returns true,
+	// only SyncTerminatedPod is called. It must return from memory. Optional: without it
+	// SyncTerminatingPod is called as well.
 	TerminalPodStopped func(uid types.UID) bool
 
-	// OnTransition is told about every change of state, in order. It is called
-	// without locks, from one goroutine, and must not block. May be nil.
+	// OnTransition is called after every change of state, in order, without locks and from one
+	// goroutine. It must not block. Optional.
 	OnTransition func(Transition)
-	// OnCall is told about every call of the Syncer that has ended. It is called
-	// without locks, from the goroutine of the call, so for several pods at a time,
-	// and must not block: the pod's next call waits for it. May be nil.
+	// OnCall is called after every call of the Syncer, without locks, from the goroutine of the
+	// call and so in parallel for several pods. It must not block: the pod's next call waits for
+	// it. Optional.
 	OnCall func(CallDone)
-	// OnTrace is called with everything that goes into the workers and everything they
-	// decide, in the exact order. It is called under a lock, must be quick and must
-	// not call back: it is for tests (see podworkerstest) and flight recorders. May
-	// be nil.
+	// OnTrace is called with every input and decision of the workers, in the exact order. It is
+	// called under a lock, must be quick and must not call back. It is for tests (see
+	// podworkerstest) and flight recorders. Optional.
 	OnTrace func(TraceEvent)
-	// Span is called before each call of the syncer, which gets the context that it returns; end
-	// is called with the call's error. Names are syncPod, syncTerminatingPod, syncTerminatingOrphan
-	// and syncTerminatedPod; attributes say which pod: k8s.pod ("namespace/name"), k8s.pod.uid,
-	// k8s.pod.name, k8s.namespace.name, and of a syncPod k8s.pod.update_type. May be nil.
+	// Span is called before each call of the syncer and returns the context of that call; end is
+	// called with the call's error. Names are syncPod, syncTerminatingPod, syncTerminatingOrphan
+	// and syncTerminatedPod. Attributes are k8s.pod ("namespace/name"), k8s.pod.uid,
+	// k8s.pod.name, k8s.namespace.name, and for syncPod k8s.pod.update_type. Optional.
 	Span func(ctx context.Context, name string, attributes ...slog.Attr) (_ context.Context, end func(err error))
-	// Event records Kubernetes events (ExceededGracePeriod). May be nil.
+	// Event records Kubernetes events (ExceededGracePeriod). Optional.
 	Event podwright.EventFunc
-	// Logger receives failures of calls. Nil means none.
+	// Logger receives failures of calls. Default: no log.
 	Logger *slog.Logger
 }
 
@@ -73,19 +71,18 @@ type Transition struct {
 	At              time.Time
 }
 
-// CallDone is a call of the Syncer that has ended.
+// CallDone is the record of a finished call of the Syncer.
 type CallDone struct {
 	UID  types.UID
 	Call Call
-	// Type is that of the newest update that the call has served; empty for a pod of
-	// which only the runtime knows.
+	// Type is the type of the newest update of the call. It is empty for a pod without a spec.
 	Type UpdateType
-	// Pod is what the call acted on; nil for a pod of which only the runtime knows.
+	// Pod is the input of the call. It is nil for a pod without a spec.
 	Pod *v1.Pod
-	// Seen is when the oldest change that the call has served was seen, zero if it
-	// served none; Began is when the call began, and Ended when it had ended.
+	// Seen is the time at which the oldest change of the call was seen, zero without a change.
+	// Began and Ended are the times of the call.
 	Seen, Began, Ended time.Time
-	// Err is how it failed; nil means that it did not.
+	// Err is the error of the call, or nil.
 	Err error
 }
 

@@ -1,14 +1,14 @@
-// Package podworkers drives every pod through its life: it calls a PodSyncer that
-// makes the pod run, stops it, and cleans up after it, in this order, one call at
-// a time per pod, and retries what fails.
+// Package podworkers runs the lifecycle of each pod for a node agent. It calls a PodSyncer that
+// starts, stops and cleans up pods, in this order, one call at a time per pod, and retries
+// failed calls.
 //
 //	            update        SyncPod says terminal,
 //	           ┌──────┐       or ends cancelled
 //	Waiting ─▶ Syncing ─▶ TerminationRequested ─▶ Terminating ─▶ Terminated ─▶ Finished
 //	          (SyncPod)          (no call)     (SyncTerminatingPod) (SyncTerminatedPod)
 //
-// The package knows nothing about containers. What a pod is (containers behind
-// CRI, a virtual machine, a device somewhere) is the syncer's business.
+// The package has no concept of containers. The syncer decides what implements a pod: containers
+// behind CRI, a virtual machine, a remote device.
 //
 // # Use
 //
@@ -19,106 +19,100 @@
 //	...
 //	workers.SyncKnownPods(desiredPods)    // every few seconds
 //
-// # What the caller owes
+// Workers is safe for concurrent use. Example in example_test.go is a complete program.
 //
-//   - Tell of each change with UpdatePod. Updates are level-triggered: what counts
-//     is the newest pod, and several updates may lead to one call.
-//   - Call SyncKnownPods every few seconds with all desired pods, as soon as they
-//     are completely known and not before: a pod that is not named is terminated.
-//     It is also what repeats failed calls for pods that are not desired any more,
-//     and the only thing that makes the workers forget a pod. Afterwards send
-//     UpdateCreate for desired pods that are missing in its result.
-//   - Never change a pod that was handed in.
-//   - Forget is for callers that know one pod to be desired but not yet all of them:
-//     it lets a pod start again under the UID of one that is finished.
+// # Duties of the caller
+//
+//   - Send each change with UpdatePod. Updates are level-triggered: the newest pod counts, and
+//     several updates may lead to one call.
+//   - Call SyncKnownPods every few seconds with all desired pods, but not before the set is
+//     complete: it terminates pods that are missing. It also retries failed calls of undesired
+//     pods, and only it makes the workers forget a pod. Afterwards send UpdateCreate for desired
+//     pods that are missing in its result.
+//   - Never change a pod after passing it to the workers.
+//   - Use Forget if one pod is certainly desired while the set is incomplete. It lets a pod
+//     start again under the UID of a finished one.
 //
 // # How a pod ends
 //
-// Termination is requested by a deletion timestamp, a final phase, UpdateKill, a
-// true from SyncPod, or by missing in SyncKnownPods. It cannot be revoked. A
-// running SyncPod is cancelled. The grace period is the smallest of the pod's
-// deletion grace period and the overrides of kills, or else the spec's; it is at
-// least one second and never grows, and when it shrinks, the running stop is
-// cancelled and repeated with less.
+// A deletion timestamp, a final phase, UpdateKill, terminal from SyncPod, or absence in
+// SyncKnownPods requests termination. This cannot be revoked, and cancels a running SyncPod. The
+// grace period is the smallest of the pod's deletion grace period and the overrides of kills, or
+// else the value of the spec. It is at least one second and never grows. When it shrinks, the
+// running stop is cancelled and repeated with the shorter one.
 //
-// A pod that comes again with the UID of one that is still terminating starts
-// after that one is finished and forgotten.
+// A pod that returns with the UID of a terminating one starts after that one is finished and
+// forgotten.
 //
-// Static pods of one full name run one after the other, in the order of arrival;
-// the next one starts at the moment at which the one before is finished.
+// Static pods with one full name run one after another in order of arrival. The next one starts
+// when the previous one is finished.
 //
 // # Pauses between attempts
 //
-// A call that failed is repeated after Config.RetryBackoff, 10 s, plus up to half of it,
-// and this pause does not grow. That something in a pod ends again and again is no failed
-// call: cri/pods holds containers back, and an agent without CRI does so itself with an
-// error of RetryAt, as hold in examples/vmfleet: until 10 s after the end, doubled each
-// time up to 5 min.
+// A failed call is retried after Config.RetryBackoff, 10 s, plus up to half of it. This pause
+// does not grow. Repeated exits of a container are not failed calls: cri/pods delays restarts
+// itself. An agent without CRI delays them with an error of RetryAt, as hold does in
+// examples/vmfleet: 10 s after the exit, doubled each time up to 5 min.
 //
 // # Stopping the agent is not stopping the pods
 //
-// When Run's context ends, running calls are cancelled with the cause
-// ErrAgentStopping, and no pod is terminated. To stop pods, kill them before.
+// When Run's context is done, running calls are cancelled with the cause ErrAgentStopping, and
+// no pod is terminated. To stop pods, kill them before.
 //
 // # After a crash of the agent
 //
-// Nothing is stored here. What must survive lies with others, and whoever starts
-// the agent again reads it back:
+// This package stores no state. A restarted agent reads it from these places:
 //
-//   - which pods are desired, under the UIDs they had: the source's. All are sent
-//     again before the first SyncKnownPods, those of broken manifests, too;
-//   - what there is of each pod, marked with its UID, name and namespace: the
-//     runtime's. Pods of which only that is left are named as RuntimePods. Otherwise
-//     they would run for ever;
-//   - how often a container ran, what it was made from, how it ended: the syncer's,
-//     on what it made, since it is also what tells that something needs no restart;
-//   - what else was taken for a pod (folders, mounts, addresses): the syncer's, and
-//     it must be found without a worker. SyncTerminatedPod may never have run, or
-//     half of it: the owner's cleaners release the rest, with the questions of
-//     PodState.
+//   - The source has the desired pods and their UIDs. Send all of them before the first
+//     SyncKnownPods, including those of broken manifests.
+//   - The runtime has the actual pods, marked with UID, name and namespace. Send pods that only
+//     the runtime lists as RuntimePods. Without that they would run forever.
+//   - The syncer stores restart counts, the configuration of containers and their exit status
+//     with the containers, because this also shows that a container needs no restart.
+//   - The syncer must find other resources of a pod (folders, mounts, addresses) without a
+//     worker. SyncTerminatedPod may have run partly or not at all: the owner's cleaners release
+//     the rest, with the methods of PodState.
 //
-// What is lost is only what costs time, or is found out anew:
+// The rest is lost, and either costs time only or is determined again:
 //
-//   - calls: whichever was cut off is made again. A call of the syncer may therefore
-//     find its own effect, complete or in part, or see it come later;
-//   - retries, resyncs and back-off: everything is due at once;
-//   - terminations and grace periods: a pod that was terminating starts with
-//     SyncTerminatingPod if its deletion timestamp or final phase says so, with
-//     SyncPod if nothing but a kill did, and as a RuntimePod if it is not desired. The
-//     grace period begins anew, a RuntimePod's is the syncer's choice;
-//   - the order of static pods of one full name: it is that of the updates. A
-//     RuntimePod is in no order, as nobody knows that it is static: a syncer that wants
-//     the new pod to wait for it looks for other UIDs of the name itself.
+//   - Calls: an interrupted call is repeated. A call of the syncer may therefore find its own
+//     effect, complete or partial, or see it appear later.
+//   - Retries, resyncs and back-off: all pods are due at once.
+//   - Terminations and grace periods: a terminating pod starts with SyncTerminatingPod if it has
+//     a deletion timestamp or a final phase, with SyncPod if only a kill requested the
+//     termination, and as a RuntimePod if it is undesired. The grace period starts again; the
+//     syncer chooses a RuntimePod's.
+//   - The order of static pods with one full name: it is the order of the updates. A RuntimePod
+//     has no place in it, because it is not recognizable as static. A syncer that wants the new
+//     pod to wait for it must look for other UIDs with that name.
 //
-// Package cri/podsyncer does all of this and says what lies where; the tests of
-// examples/kubelet kill it at random moments.
+// Package cri/podsyncer does all of this and documents the places. The tests of examples/kubelet
+// kill it at random moments.
 //
-// # Questions
+// # Inspection
 //
-// State and Pods explain each pod: its state and since when, what runs and for how
-// long, the last error, the next attempt, and what it waits for. Config.OnTrace is
-// told all that happens. Package podworkerstest tests a PodSyncer with it.
+// State and Pods explain each pod: its state and the time of its start, the running call and its
+// duration, the last error, the next attempt, and the event that the pod waits for.
+// Config.OnTrace receives all inputs and decisions. Package podworkerstest tests a PodSyncer
+// with them.
 //
 // # Cost
 //
-// A pod has a goroutine only while a call runs. An idle pod is a record of less
-// than 2 KiB and a context. No limit is put on how many calls run at a time;
-// syncers share out what is scarce themselves.
+// A pod has a goroutine only during a call. An idle pod is a record of less than 2 KiB and a
+// context. The number of parallel calls is unlimited; syncers limit the use of scarce resources
+// themselves.
 //
-// # Why to trust it
+// # Tests
 //
-// What decides is a machine without goroutines, clock or I/O. Its tests take every
-// input in every state that a few pods can get into, and check each path against the
-// invariants of the lifecycle; for one pod that is all that can ever happen. Scripts
-// in testdata show the scenarios, and a soak lets 500 pods live for hours. A longer
-// exploration:
+// A machine without goroutines, clock or I/O makes all decisions. Its tests try every input in
+// every reachable state of a few pods and check each path against the invariants of the
+// lifecycle; for one pod this is exhaustive. Scripts in testdata show the scenarios, and a soak
+// test runs 500 pods for hours. A longer exploration:
 //
 //	go test -run TestExplore -explore 10m -v ./podworkers
 //
-// # What it does not do
+// # Limits
 //
-// It does not watch the runtime, compute statuses, admit pods or find out which
-// pods are desired: see the packages pleg, status and syncloop.
-//
-// An example that runs: Example in example_test.go.
+// The package does not watch the runtime, compute statuses, admit pods or determine the desired
+// pods: see the packages pleg, status and syncloop.
 package podworkers

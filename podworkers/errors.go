@@ -11,13 +11,12 @@ import (
 
 // Causes of a cancelled call, for context.Cause.
 var (
-	// ErrAgentStopping says that the agent stops. The pod is to be left as it is.
-	// UpdatePod and Kill return it too, once Run is ending.
+	// ErrAgentStopping means that the agent stops and the pod must stay as it is. UpdatePod and
+	// Kill also return it once Run is ending.
 	ErrAgentStopping = errors.New("the agent is stopping")
-	// ErrTerminationRequested says that SyncPod is not wanted any more because the
-	// pod is to be terminated.
+	// ErrTerminationRequested means that SyncPod was cancelled because the pod must terminate.
 	ErrTerminationRequested = errors.New("termination of the pod was requested")
-	// ErrGracePeriodShortened says that a stop is to be repeated with less grace.
+	// ErrGracePeriodShortened means that a stop is repeated with a shorter grace period.
 	ErrGracePeriodShortened = errors.New("the grace period was shortened")
 
 	errForgotten = errors.New("the pod's worker has ended")
@@ -25,34 +24,33 @@ var (
 
 // Errors for callers.
 var (
-	// ErrInvalidUpdate is wrapped by every refusal of an Update.
+	// ErrInvalidUpdate is wrapped by each error that refuses an Update.
 	ErrInvalidUpdate = errors.New("invalid update")
-	// ErrKillTimeout is wrapped by Kill's error when the containers did not stop
-	// in time. The kill itself goes on.
+	// ErrKillTimeout is wrapped by Kill's error when the containers did not stop in time. The
+	// kill continues.
 	ErrKillTimeout = errors.New("containers did not stop in time")
-	// ErrShutdownTimeout is wrapped by Run's error when calls or callbacks
-	// ignored that the agent stops.
+	// ErrShutdownTimeout is wrapped by Run's error when calls or callbacks were still running
+	// after ShutdownTimeout.
 	ErrShutdownTimeout = errors.New("still running after the shutdown timeout")
 	// ErrAlreadyRun is returned by a second Run.
 	ErrAlreadyRun = fields.AlreadyRun("podworkers")
 )
 
-// ErrNetworkNotReady is for syncers: an error that wraps it, also as part of a
-// joined error, is retried after 1 s.
+// ErrNetworkNotReady is for syncers: an error that wraps it, also inside a joined error, is
+// retried after 1 s.
 var ErrNetworkNotReady = errors.New("the pod network is not ready")
 
-// Backoff is an ability of errors that know when the next attempt makes sense.
-// It is looked for in the whole tree of a syncer's error; the earliest time
-// counts. A zero time says nothing.
+// Backoff is an optional interface of errors. NotBefore returns the earliest useful time of the
+// next attempt; zero means no preference. The workers search the whole tree of a syncer's error
+// and use the earliest time.
 type Backoff interface {
 	error
 	NotBefore() time.Time
 }
 
-// RetryAt makes err say that an attempt before t makes no sense. It returns nil for
-// nil. The next attempt is not at t exactly: the pause until t, ResyncInterval at
-// most, is spread as every other one, in [d, 1.5d). A t that has passed means at
-// once, and when that has failed too, every second.
+// RetryAt returns err with the time of the earliest useful attempt. It returns nil for a nil
+// err. The pause until t is at most ResyncInterval and is spread like other pauses, in [d,
+// 1.5d). A t in the past retries at once, and then, after repeated failures, every second.
 func RetryAt(err error, t time.Time) error {
 	if err == nil {
 		return nil
@@ -69,15 +67,15 @@ func (e *backoffError) Error() string        { return e.err.Error() }
 func (e *backoffError) Unwrap() error        { return e.err }
 func (e *backoffError) NotBefore() time.Time { return e.at }
 
-// PanicError is what a panic inside a syncer becomes. It is retried like any
-// other error. Value is what was passed to panic, which Unwrap returns if it is an
-// error, and Stack the stack of the goroutine that panicked.
+// PanicError is the error of a call of the syncer that panicked. It is retried like other
+// errors. Value is the argument of panic, which Unwrap returns if it is an error. Stack is the
+// stack of the goroutine that panicked.
 type PanicError = run.PanicError
 
-// errGoexit stands for a syncer that ended its goroutine instead of returning.
+// errGoexit is the error of a syncer that ended its goroutine instead of returning.
 var errGoexit = errors.New("the syncer called runtime.Goexit")
 
-// earliest returns the earliest "not before" in the tree of err.
+// earliest returns the earliest NotBefore time in the tree of err.
 func earliest(err error) (at time.Time, ok bool) {
 	if b, is := err.(Backoff); is {
 		at = b.NotBefore()

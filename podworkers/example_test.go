@@ -12,8 +12,7 @@ import (
 	"github.com/podwright/podwright/podworkers"
 )
 
-// lamp is a syncer for a strange kind of node: a pod is a lamp that is switched
-// on. There is no container runtime.
+// lamp is a syncer without a container runtime: each pod is a lamp that is switched on.
 type lamp struct {
 	mu sync.Mutex
 	on map[types.UID]bool
@@ -71,7 +70,7 @@ func Example() {
 	}
 	for (<-changes).To != podworkers.StateFinished {
 	}
-	workers.SyncKnownPods(nil) // it is not desired any more: forget it
+	workers.SyncKnownPods(nil) // no longer desired: forget it
 	fmt.Println("known:", len(workers.Pods()))
 
 	stop()

@@ -22,12 +22,12 @@ var exploreFor = flag.Duration("explore", 3*time.Second, "the time to explore wh
 
 var rewrite = flag.Bool("rewrite", false, "write what happens into the scripts")
 
-// The scenarios of the lifecycle, as text.
+// The scripts in testdata have the scenarios of the lifecycle.
 func TestScripts(t *testing.T) {
 	podworkerstest.RunScripts(t, "testdata/*.txt", podworkerstest.ScriptOptions{Rewrite: *rewrite})
 }
 
-// worlds are what is explored: pods that share a full name, and pods that do not.
+// worlds returns the worlds to explore: with and without pods that share a full name.
 func worlds() []*world {
 	return []*world{
 		newWorld("one API pod", false, false, "a"),
@@ -38,10 +38,9 @@ func worlds() []*world {
 	}
 }
 
-// Everything that can happen to a few pods, up to some number of inputs, in every
-// order. The checker tests each path against its rules, INV-1 to INV-19: INV-3, INV-4,
-// INV-5, INV-7, INV-8, INV-9 and INV-10 have no other test. The recorder of the scripts
-// tests INV-20. A failure prints the shortest script that shows it.
+// Every order of inputs to a few pods, up to some number of inputs, keeps the rules INV-1 to
+// INV-19 of the checker. INV-3, INV-4, INV-5, INV-7, INV-8, INV-9 and INV-10 have no other test.
+// The recorder of the scripts tests INV-20. A failure prints its shortest script.
 func TestExplore(t *testing.T) {
 	var explorers []*explorer
 	for _, w := range worlds() {
@@ -55,7 +54,7 @@ func TestExplore(t *testing.T) {
 	late := func() bool { return time.Now().After(deadline) }
 	open := slices.Clone(explorers)
 	for len(open) > 0 && !late() {
-		// The one that is cheapest to take a level further.
+		// The explorer with the cheapest next level.
 		e := slices.MinFunc(open, func(a, b *explorer) int { return cmp.Compare(len(a.frontier), len(b.frontier)) })
 		if err := e.level(late); err != nil {
 			t.Fatalf("%s: %v", e.w.name, err)
@@ -73,13 +72,13 @@ func TestExplore(t *testing.T) {
 	}
 }
 
-// explorer looks at all states of a world, those that need fewer inputs first.
+// explorer visits all states of a world, in order of the number of inputs.
 type explorer struct {
 	w        *world
 	depth    int
 	seed     maphash.Seed
 	seen     map[uint64]struct{}
-	frontier []path // to the states that were new on the last level
+	frontier []path // to the new states of the last level
 	key      []byte
 }
 
@@ -134,8 +133,8 @@ func (e *explorer) failure(p path, err error) error {
 	return fmt.Errorf("%w\n\nThe shortest script that shows it; save it in testdata and run TestScripts with -rewrite:\n\n# %s\n\n%s\nWhat happens:\n\n%s", err, e.w.name, e.w.script(p), trace)
 }
 
-// What is explored is what happens: scripts of random paths do on real Workers what
-// the machine does on its own.
+// Scripts of random paths have the same results on real Workers as on the machine alone, so the
+// exploration covers the real code.
 func TestScriptsReplayPaths(t *testing.T) {
 	n := 60
 	if testing.Short() {

@@ -13,8 +13,8 @@ import (
 	"github.com/podwright/podwright/internal/run"
 )
 
-// Machine is the pure machine for tests outside the package. Each input moves the
-// clock a little and returns what comes of it, as Config.OnTrace would be told.
+// Machine is the pure machine for tests outside the package. Each input advances the clock a
+// little and returns the resulting events of Config.OnTrace.
 type Machine struct {
 	m       *machine
 	now     time.Time
@@ -58,13 +58,13 @@ func (x *Machine) Stop() []TraceEvent {
 	return x.input(TraceEvent{Kind: TraceStop}, func(time.Time) { x.m.shut() })
 }
 
-// Wait lets time pass and makes what is due by then run.
+// Wait advances the clock and handles the pods that are due then.
 func (x *Machine) Wait(d time.Duration) []TraceEvent {
 	x.now = x.now.Add(d)
 	return x.input(TraceEvent{}, x.m.tick)[1:]
 }
 
-// End lets the running call of a pod end.
+// End ends the running call of a pod.
 func (x *Machine) End(uid types.UID, terminal bool, err error) []TraceEvent {
 	c := x.running[uid]
 	delete(x.running, uid)
@@ -73,10 +73,10 @@ func (x *Machine) End(uid types.UID, terminal bool, err error) []TraceEvent {
 	})
 }
 
-// Running returns the call of a pod that runs.
+// Running returns the running call of a pod.
 func (x *Machine) Running(uid types.UID) Call { return x.running[uid].kind }
 
-// Waiters tells how many wait for a pod to stop.
+// Waiters returns the number of Done channels that wait for a pod to stop.
 func (x *Machine) Waiters(uid types.UID) int {
 	if r := x.m.records[uid]; r != nil {
 		return len(r.done)
@@ -96,7 +96,7 @@ func (x *Machine) Pods() []PodState {
 func (x *Machine) Open() bool    { return x.m.isOpen }
 func (x *Machine) Stopped() bool { return x.m.isShut }
 
-// Clone returns a machine that goes its own way from here on.
+// Clone returns an independent copy.
 func (x *Machine) Clone() *Machine {
 	m := *x.m
 	m.records = make(map[types.UID]*record, len(x.m.records))
@@ -116,8 +116,8 @@ func (x *Machine) Clone() *Machine {
 	return &Machine{m: &m, now: x.now, running: maps.Clone(x.running)}
 }
 
-// AppendKey appends what tells this machine from others, without times and
-// generations: machines of one key act alike.
+// AppendKey appends the state without times and generations. Machines with the same key behave
+// alike.
 func (x *Machine) AppendKey(b []byte) []byte {
 	flag := func(flags ...bool) {
 		for _, f := range flags {
@@ -146,7 +146,7 @@ func (x *Machine) AppendKey(b []byte) []byte {
 	return b
 }
 
-// Broken says what is wrong inside, and nothing if all is well.
+// Broken returns the violated invariant of the machine, or "".
 func (x *Machine) Broken() string {
 	m := x.m
 	for uid, r := range m.records {
@@ -168,8 +168,8 @@ func (x *Machine) Broken() string {
 	return m.brokenQueue()
 }
 
-// brokenQueue says what is wrong with the queue: nothing but records is in it, and
-// the next one is the first.
+// brokenQueue returns an error in the queue, or "": it must contain only records, and the first
+// one must be the earliest.
 func (m *machine) brokenQueue() string {
 	queued, first := 0, time.Time{}
 	for _, r := range m.records {
@@ -189,7 +189,7 @@ func (m *machine) brokenQueue() string {
 	return ""
 }
 
-// Left says what is left of pods that are gone.
+// Left describes remains of forgotten pods, or returns "".
 func (x *Machine) Left() string {
 	if n := len(x.m.records) + len(x.m.names) + x.m.due.Len() + len(x.running); n > 0 {
 		return fmt.Sprintf("%d records, %d names, %d due, %d calls", len(x.m.records), len(x.m.names), x.m.due.Len(), len(x.running))
@@ -197,7 +197,7 @@ func (x *Machine) Left() string {
 	return ""
 }
 
-// Left says what the workers still remember.
+// Left describes the remaining state of the workers, or returns "".
 func (w *Workers) Left() string {
 	w.mu.Lock()
 	defer w.mu.Unlock()

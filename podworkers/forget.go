@@ -6,10 +6,10 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// Forget drops one finished pod that was asked to restart, and tells whether it
-// did. It is for a caller that knows this pod to be desired while it cannot yet
-// name all desired pods, as SyncKnownPods needs: DesiredKnown stays as it is. The
-// caller sends the pod again with UpdateCreate.
+// Forget drops one finished pod for which a restart was requested, and reports whether it did.
+// It is for a caller that desires this pod but does not have the complete set of desired pods
+// that SyncKnownPods needs. DesiredKnown does not change. The caller then sends the pod again
+// with UpdateCreate.
 func (w *Workers) Forget(uid types.UID) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -4,19 +4,19 @@ import (
 	v1 "k8s.io/api/core/v1"
 )
 
-// grace is a pod's effective grace period. Zero seconds mean that none was set;
-// once set it is at least 1 and never grows.
+// grace is a pod's effective grace period. Zero seconds mean unset. Once set, it is at least 1
+// and never grows.
 type grace struct {
 	seconds  int64
 	fromSpec bool
 }
 
-// orphanGrace is what a pod without a spec gets.
+// orphanGrace is the grace period of a pod without a spec.
 var orphanGrace = grace{seconds: 1}
 
-// effectiveGrace combines what is present (not what is non-zero): what counted
-// so far, the API's deletion grace and the override of a kill. The smallest
-// wins. Without any of them the spec's own value counts.
+// effectiveGrace returns the smallest of the values that are present (nil is absent, zero is
+// not): the current grace period, the API's deletion grace period and the override of a kill.
+// Without any of them it returns the value of the spec.
 func effectiveGrace(current grace, pod *v1.Pod, override *int64) grace {
 	result := current
 	consider := func(seconds *int64) {

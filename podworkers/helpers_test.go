@@ -71,14 +71,14 @@ func newRig(t testing.TB) *rig {
 	return r
 }
 
-// newShutRig is a rig before Run.
+// newShutRig returns a rig before Run.
 func newShutRig(t testing.TB) *rig { return &rig{t, NewMachine()} }
 
 func (r *rig) do(input func()) { r.input(TraceEvent{}, func(time.Time) { input() }) }
 
 func (r *rig) update(u Update) { r.Update(u, false) }
 
-// end lets the running call of a pod end.
+// end ends the running call of a pod.
 func (r *rig) end(uid string, terminal bool, err error) {
 	require.Contains(r.t, r.running, types.UID(uid), "no call of %s runs", uid)
 	r.End(types.UID(uid), terminal, err)
@@ -94,8 +94,8 @@ func (r *rig) pod(uid string) PodState { return r.m.podState(types.UID(uid)) }
 func (r *rig) call(uid string) Call    { return r.running[types.UID(uid)].kind }
 func (r *rig) work(uid string) Work    { return r.running[types.UID(uid)].work }
 
-// bring brings a pod that the machine does not know into a state. In the states from
-// Syncing to Terminated the call that belongs to it runs.
+// bring moves a new pod into a state. In the states from Syncing to Terminated the call of that
+// state runs.
 func (r *rig) bring(pod *v1.Pod, s State) {
 	r.update(create(pod))
 	if s > StateSyncing {

@@ -11,11 +11,10 @@ import (
 	"github.com/podwright/podwright/internal/podfacts"
 )
 
-// Kill terminates a pod and waits until its containers have stopped. It waits for
-// max(10 s, 1.5 times the grace period) at most; its error wraps ErrKillTimeout
-// then, and the kill goes on. It also ends with ctx, and with ErrAgentStopping
-// when Run ends. Before Run no pod stops: the error of a Kill that waited for Run
-// says so. Options.Done must be nil.
+// Kill terminates a pod and blocks until its containers have stopped, at most max(10 s, 1.5
+// times the grace period). After that its error wraps ErrKillTimeout, and the kill continues. It
+// also returns when ctx is done, and with ErrAgentStopping when Run ends. Before Run no pod
+// stops; the error of a Kill that waited for Run mentions it. Options.Done must be nil.
 func (w *Workers) Kill(ctx context.Context, pod *v1.Pod, options KillOptions) error {
 	u := Update{Type: UpdateKill, Pod: pod}
 	if options.Done != nil {
@@ -43,7 +42,7 @@ func (w *Workers) Kill(ctx context.Context, pod *v1.Pod, options KillOptions) er
 	}
 }
 
-// beforeRun says, before Run, why nothing stops.
+// beforeRun returns the reason why no pod stops before Run, for errors.
 func (w *Workers) beforeRun() string {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -53,7 +52,7 @@ func (w *Workers) beforeRun() string {
 	return ": the pod waits for Run"
 }
 
-// killTimeout is how long a kill may take.
+// killTimeout returns the longest duration of a kill.
 func killTimeout(pod *v1.Pod, override *int64) time.Duration {
 	seconds := override
 	if seconds == nil {

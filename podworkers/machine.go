@@ -12,46 +12,46 @@ import (
 	"github.com/podwright/podwright/internal/run"
 )
 
-// machine decides about every pod. It starts no goroutine, reads no clock and
-// calls nobody but Config.Jitter: each input (update, complete, syncKnownPods,
-// forget, tick, open, shut) leaves in out what the shell has to do, in the order of
-// the fields of effects. The same inputs have the same effects, in the same order.
+// machine decides about every pod. It starts no goroutine, reads no clock and calls only
+// Config.Jitter. Each input (update, complete, syncKnownPods, forget, tick, open, shut) leaves
+// the resulting actions of the shell in out, to be done in the order of the fields of effects.
+// The same inputs have the same effects in the same order.
 //
-// What holds after every input:
+// Invariants after every input:
 //
 //	r.call != CallNone  =>  r is not in due                       (one call per pod)
 //	r.call == CallNone && r.ready  =>  !open || r waits for its name's slot
 //	r.state >= StateTerminationRequested  <=>  r.grace.seconds >= 1,
 //	                           but for pods that were found terminated
 //	r.state >= StateTerminated  =>  len(r.done) == 0
-//	r.state == StateFinished  =>  r holds no spec, and is neither ready nor due
-//	open, and nobody holds a name  =>  nobody waits for it
+//	r.state == StateFinished  =>  r has no spec, and is neither ready nor due
+//	open, and a name has no holder  =>  no pod waits for it
 type machine struct {
 	policy retryPolicy
-	// asks tells that the shell can ask for the newest update of a due pod.
+	// asks is true if the shell can request the newest update of a due pod (Config.OnDue).
 	asks bool
-	// accepting calls: between open and shut.
+	// isOpen is true between open and shut: calls may start.
 	isOpen bool
 	isShut bool
 
 	records map[types.UID]*record
 	names   nameSlots
 	due     dueQueue
-	// known is set by the first syncKnownPods, for good.
+	// known is true after the first syncKnownPods.
 	known bool
 	gen   uint64
-	// forgottenActedAt is the end of the latest call of any forgotten pod. It
-	// stands in for the memory of a pod that comes again with the same UID.
+	// forgottenActedAt is the end of the latest call of any forgotten pod. It is the initial
+	// actedAt of new pods, because one may be a forgotten pod with the same UID.
 	forgottenActedAt time.Time
 
 	out effects
 }
 
-// effects is what the shell has to do after an input.
+// effects are the actions of the shell after an input.
 type effects struct {
 	moves   []Transition
 	cancel  []cancellation
-	release []types.UID // the pods' contexts are not needed any more
+	release []types.UID // contexts to drop
 	done    []chan<- struct{}
 	start   []call
 	ask     []types.UID
@@ -62,7 +62,7 @@ type cancellation struct {
 	cause error
 }
 
-// call is one call of the syncer. gen tells apart two pods of one UID.
+// call is one call of the syncer. gen distinguishes two pods with one UID.
 type call struct {
 	uid    types.UID
 	gen    uint64
@@ -71,14 +71,14 @@ type call struct {
 	orphan RuntimePod
 }
 
-// spec is what the source of pods said last.
+// spec is the newest version of a pod from its source.
 type spec struct {
 	pod, mirror *v1.Pod
 	typ         UpdateType
 	start       time.Time
 }
 
-// record is what is known about one UID.
+// record is the state of one pod UID.
 type record struct {
 	uid             types.UID
 	gen             uint64
@@ -87,18 +87,18 @@ type record struct {
 	since           time.Time
 
 	static    bool
-	hasConfig bool // a spec was seen
+	hasConfig bool // a spec was received
 	begun     bool // a call was made
-	observed  bool // the runtime knows it
-	undesired bool // not named by the last syncKnownPods
+	observed  bool // the runtime lists it
+	undesired bool // missing in the last syncKnownPods
 	deleted   bool
 	evicted   bool
 	restart   bool
 
-	active     spec // acted on
-	pending    spec // to be acted on next, zero if not hasPending
+	active     spec // of the last call
+	pending    spec // of the next call, zero if not hasPending
 	hasPending bool
-	ready      bool // there is something to do now
+	ready      bool // a call is due now
 	orphan     *RuntimePod
 
 	grace  grace
@@ -107,12 +107,12 @@ type record struct {
 
 	call        Call
 	callSince   time.Time
-	cancelledAt time.Time // when the running call was, zero: not
+	cancelledAt time.Time // of the running call; zero: not cancelled
 	actedAt     time.Time
 	lastErr     error
 	lastErrAt   time.Time
-	failedAt    time.Time // of the last call, also where that was no surprise
-	hot         bool      // the last call asked for an immediate retry
+	failedAt    time.Time // of the last call, expected failures included
+	hot         bool      // the last call requested an immediate retry
 	due         time.Time
 	place       run.Place // in machine.due
 }
@@ -121,7 +121,7 @@ func newMachine(policy retryPolicy, asks bool) *machine {
 	return &machine{policy: policy, asks: asks, records: map[types.UID]*record{}, names: nameSlots{}, due: newDueQueue()}
 }
 
-// take returns the effects since the last time.
+// take returns and clears the effects.
 func (m *machine) take() effects {
 	out := m.out
 	m.out = effects{}
@@ -136,7 +136,7 @@ func (m *machine) open(now time.Time) {
 	}
 }
 
-// inOrder returns some of the records, the oldest first.
+// inOrder returns the wanted records, oldest first.
 func (m *machine) inOrder(wanted func(*record) bool) []*record {
 	var records []*record
 	for _, r := range m.records {
@@ -148,11 +148,11 @@ func (m *machine) inOrder(wanted func(*record) bool) []*record {
 	return records
 }
 
-// shut allows no further call. Those that run still report their end.
+// shut prevents further calls. Running calls still report their end.
 func (m *machine) shut() { m.isOpen, m.isShut = false, true }
 
-// update takes one valid update. stopped answers for a pod that is seen for the
-// first time with a final phase: nothing of it runs.
+// update handles one valid update. stopped is true if the pod's phase is final and all of its
+// containers are proven stopped.
 func (m *machine) update(u Update, stopped bool, now time.Time) {
 	r, known := m.records[u.uid()]
 	if !known {
@@ -162,8 +162,8 @@ func (m *machine) update(u Update, stopped bool, now time.Time) {
 	case u.Type == UpdateCreate && r.state >= StateTerminationRequested:
 		r.restart = true
 	case r.runtimeOnly() && !asksForEnd(u):
-		// The pod is to live, but its UID is being cleared away. Its status must
-		// not become final, so the syncer does not get to see it now.
+		// The pod is desired again, but its UID is still being stopped as an orphan. The syncer
+		// does not get the spec now, since the pod's status must not become final.
 		r.restart = true
 	default:
 		m.accept(r, u, stopped, now)
@@ -175,10 +175,10 @@ func (m *machine) update(u Update, stopped bool, now time.Time) {
 	}
 }
 
-// accept handles an update that is not put off until the pod is forgotten.
+// accept handles an update that is not deferred until the pod is forgotten.
 func (m *machine) accept(r *record, u Update, stopped bool, now time.Time) {
 	if r.state >= StateTerminated && u.Pod == nil {
-		return // the list of what runs is stale
+		return // the runtime's list is stale
 	}
 	r.flag(u)
 	if r.state == StateFinished {
@@ -207,8 +207,8 @@ func (m *machine) create(u Update, now time.Time) *record {
 	return r
 }
 
-// nextSpec returns what the update makes the worker act on. A pod that the
-// runtime reported is taken for its spec as soon as one is known.
+// nextSpec returns the spec of the next call. A runtime pod gets its spec as soon as a source
+// sends one.
 func (m *machine) nextSpec(r *record, u Update, now time.Time) spec {
 	next := spec{pod: u.Pod, mirror: u.MirrorPod, typ: u.Type, start: u.StartTime}
 	if next.start.IsZero() {
@@ -231,7 +231,7 @@ func (m *machine) nextSpec(r *record, u Update, now time.Time) spec {
 	return next
 }
 
-// put replaces the pending update; the oldest start time survives.
+// put replaces the pending update and keeps the oldest start time.
 func (m *machine) put(r *record, next spec) {
 	if r.hasPending && r.pending.start.Before(next.start) {
 		next.start = r.pending.start
@@ -239,8 +239,7 @@ func (m *machine) put(r *record, next spec) {
 	r.pending, r.hasPending, r.ready = next, true, true
 }
 
-// register keeps what goes with a kill. A channel is closed at once when there
-// is nothing to wait for.
+// register stores the options of a kill. It closes Done at once if no container can run.
 func (m *machine) register(r *record, kill *KillOptions) {
 	if kill == nil {
 		return
@@ -273,12 +272,12 @@ func (m *machine) recomputeGrace(r *record, pod *v1.Pod, graceOverride *int64, n
 	}
 	before := r.grace.seconds
 	r.grace = effectiveGrace(r.grace, pod, graceOverride)
-	if r.grace.seconds < before { // SyncPod was cancelled before, SyncTerminatingOrphan has the least
+	if r.grace.seconds < before { // otherwise SyncPod was cancelled before, or SyncTerminatingOrphan has the minimum
 		m.cancel(r, ErrGracePeriodShortened, now)
 	}
 }
 
-// cancel cancels the running call, if there is one, once.
+// cancel cancels the running call, at most once.
 func (m *machine) cancel(r *record, cause error, now time.Time) {
 	if r.call == CallNone || !r.cancelledAt.IsZero() {
 		return
@@ -292,7 +291,7 @@ func (m *machine) setState(r *record, to State, now time.Time) {
 	r.state, r.since = to, now
 }
 
-// uid returns whom the update is about.
+// uid returns the UID of the update's pod.
 func (u Update) uid() types.UID {
 	if u.Pod != nil {
 		return u.Pod.UID
@@ -300,8 +299,8 @@ func (u Update) uid() types.UID {
 	return u.RuntimePod.UID
 }
 
-// asksForEnd tells whether an update requests the pod's termination. One without a
-// pod is a kill.
+// asksForEnd reports whether an update requests the pod's termination. An update without a pod
+// is a kill.
 func asksForEnd(u Update) bool {
 	return u.Type == UpdateKill || u.Pod.DeletionTimestamp != nil || podfacts.IsTerminalPhase(u.Pod.Status.Phase)
 }
@@ -313,7 +312,7 @@ func override(u Update) *int64 {
 	return u.Kill.GracePeriodSeconds
 }
 
-// flag notes what an update says about the pod, in every state.
+// flag records the deletion and eviction of an update, in every state.
 func (r *record) flag(u Update) {
 	if u.Pod == nil || u.Pod.DeletionTimestamp != nil {
 		r.deleted = true
@@ -323,7 +322,7 @@ func (r *record) flag(u Update) {
 	}
 }
 
-// last returns the newest spec, acted on or not.
+// last returns the newest spec, whether or not a call has used it.
 func (r *record) last() spec {
 	if r.hasPending {
 		return r.pending
@@ -331,7 +330,7 @@ func (r *record) last() spec {
 	return r.active
 }
 
-// runtimeOnly tells that no spec is known.
+// runtimeOnly reports whether the pod has no spec.
 func (r *record) runtimeOnly() bool { return !r.hasConfig && r.orphan != nil }
 
 func (r *record) fullName() string { return r.name + "_" + r.namespace }

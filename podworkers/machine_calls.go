@@ -6,14 +6,13 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// result is how a call ended.
+// result is the outcome of a call.
 type result struct {
 	terminal bool
 	callError
 }
 
-// advance starts the pod's next call if there is something to do and nothing in
-// the way.
+// advance starts the pod's next call if one is due and not blocked.
 func (m *machine) advance(r *record, now time.Time) {
 	if r.call != CallNone || !r.ready {
 		return
@@ -78,8 +77,8 @@ func (m *machine) prepareTerminating(r *record, c *call) {
 	c.work.Status = r.status
 }
 
-// complete takes the end of a call; now is a moment after it returned. The end of
-// a call of a forgotten pod, or of one that did not begin, is ignored.
+// complete handles the end of a call. now is at or after its return. Ends of calls of forgotten
+// pods, and of calls that did not begin, are ignored.
 func (m *machine) complete(uid types.UID, gen uint64, res result, now time.Time) {
 	r := m.records[uid]
 	if r == nil || r.gen != gen || r.call == CallNone {
@@ -131,7 +130,7 @@ func (m *machine) succeeded(r *record, ended Call, terminal bool, now time.Time)
 		r.ready = true
 	case CallSyncTerminatingOrphan:
 		if r.hasConfig {
-			return // its spec turned up, and is ready: it gets a full teardown
+			return // a spec arrived and is ready: full teardown
 		}
 		m.drop(r, now)
 	case CallSyncTerminatedPod:
@@ -139,7 +138,7 @@ func (m *machine) succeeded(r *record, ended Call, terminal bool, now time.Time)
 	}
 }
 
-// finish turns the record into a tombstone.
+// finish moves the pod to StateFinished and keeps its record as a tombstone.
 func (m *machine) finish(r *record, now time.Time) {
 	m.setState(r, StateFinished, now)
 	m.vacate(r, now)
@@ -155,8 +154,7 @@ func (m *machine) drop(r *record, now time.Time) {
 	}
 }
 
-// vacate lets go of everything a pod holds that will make no further call. Its
-// name goes to the next in line.
+// vacate frees the resources of a pod that gets no further call. The next waiter gets its name.
 func (m *machine) vacate(r *record, now time.Time) {
 	m.closeDone(r)
 	r.active, r.pending, r.hasPending, r.ready = spec{}, spec{}, false, false
@@ -167,24 +165,25 @@ func (m *machine) vacate(r *record, now time.Time) {
 	}
 }
 
-// wake starts the pod whose turn it is to have a name.
+// wake starts the next pod that waits for a name.
 func (m *machine) wake(name string, now time.Time) {
 	if uid := m.names.next(name); uid != "" {
 		m.advance(m.records[uid], now)
 	}
 }
 
-// closeDone tells everyone who waits for the containers to stop.
+// closeDone closes the Done channels of all kills.
 func (m *machine) closeDone(r *record) {
 	m.out.done = append(m.out.done, r.done...)
 	r.done, r.status = nil, nil
 }
 
-// tick makes every pod run, or asks for its newest update, that is due at now.
+// tick handles each pod that is due at now: it requests the newest update, or repeats the last
+// one.
 func (m *machine) tick(now time.Time) {
 	for r, ok := m.due.First(); ok && !r.due.After(now); r, ok = m.due.First() {
 		if m.asks && !r.undesired && r.hasConfig {
-			// If nobody answers, ask again.
+			// Due again, in case no update arrives.
 			m.out.ask = append(m.out.ask, r.uid)
 			m.due.set(r, now.Add(m.policy.after(callError{}, now)))
 			continue
@@ -194,7 +193,7 @@ func (m *machine) tick(now time.Time) {
 	}
 }
 
-// replay acts on the last update again.
+// replay makes a call with the last update.
 func (m *machine) replay(r *record, now time.Time) {
 	if !r.hasPending {
 		r.active.typ, r.active.start = UpdateSync, now

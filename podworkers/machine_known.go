@@ -7,9 +7,9 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// syncKnownPods compares the records with what is desired: it forgets the
-// finished ones that are not needed any more, and drives the others that are not
-// desired to their end. It returns those that remain.
+// syncKnownPods compares the records with the desired pods. It forgets finished pods that are
+// undesired or need a restart, terminates other undesired pods, and returns the records that
+// remain.
 func (m *machine) syncKnownPods(desired []*v1.Pod, now time.Time) map[types.UID]KnownPod {
 	m.known = true
 	wanted := make(map[types.UID]struct{}, len(desired))
@@ -27,8 +27,8 @@ func (m *machine) syncKnownPods(desired []*v1.Pod, now time.Time) map[types.UID]
 		switch {
 		case r.state == StateFinished:
 			m.drop(r, now)
-		case r.undesired && r.state == StateWaiting: // so the runtime does not know it
-			m.drop(r, now) // and nobody starts in its place: another one holds its name, or no call begins
+		case r.undesired && r.state == StateWaiting: // the runtime does not list it
+			m.drop(r, now) // no pod starts in its place: its name has a holder, or no call begins
 		case r.undesired:
 			m.end(r, now)
 		}
@@ -36,8 +36,7 @@ func (m *machine) syncKnownPods(desired []*v1.Pod, now time.Time) map[types.UID]
 	return m.knownPods()
 }
 
-// forget drops one finished pod that was asked to restart, and tells whether it
-// did.
+// forget drops one finished pod for which a restart was requested, and reports whether it did.
 func (m *machine) forget(uid types.UID, now time.Time) bool {
 	r := m.records[uid]
 	if r == nil || r.state != StateFinished || !r.restart {
@@ -47,9 +46,9 @@ func (m *machine) forget(uid types.UID, now time.Time) bool {
 	return true
 }
 
-// end requests the end of a pod that is not desired, if it was not yet. If it was,
-// it repeats a call that failed: nobody else does that for such a pod. What runs
-// or has failed just now is left alone, since SyncKnownPods may be called often.
+// end requests the termination of an undesired pod. If that was done before, it repeats a failed
+// call, which no other code does for such a pod. It skips running calls and recent failures,
+// because SyncKnownPods may be called often.
 func (m *machine) end(r *record, now time.Time) {
 	r.deleted = true
 	if r.state < StateTerminationRequested {
@@ -68,8 +67,8 @@ func (m *machine) knownPods() map[types.UID]KnownPod {
 	return known
 }
 
-// mirrorTerminating tells whether a static pod of this full name is on its way
-// out and still owns the name.
+// mirrorTerminating reports whether a static pod of this full name is terminating and still owns
+// the name.
 func (m *machine) mirrorTerminating(fullName string) bool {
 	slot := m.names[fullName]
 	if slot == nil {
@@ -83,7 +82,7 @@ func (m *machine) mirrorTerminating(fullName string) bool {
 	return false
 }
 
-// podState describes one pod. The step is the shell's to fill in.
+// podState describes one pod, without the step, which the shell adds.
 func (m *machine) podState(uid types.UID) PodState {
 	r := m.records[uid]
 	if r == nil {

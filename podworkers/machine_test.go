@@ -14,7 +14,7 @@ import (
 
 var errBoom = errors.New("boom")
 
-// W29: the end of a call from before the pod was forgotten changes nothing.
+// W29: the end of a call from before the pod was forgotten has no effect.
 func TestStaleEndIsIgnored(t *testing.T) {
 	r := newRig(t)
 	r.bring(podOf("a"), StateTerminated)
@@ -36,7 +36,7 @@ func TestStaleEndIsIgnored(t *testing.T) {
 	require.Equal(t, StateUnknown, r.state("unknown"))
 }
 
-// Pods that came before Run begin in the order in which they came.
+// Pods that came before Run begin in order of arrival.
 func TestOrderOfPodsBeforeRun(t *testing.T) {
 	r := newShutRig(t)
 	var came []types.UID
@@ -69,8 +69,7 @@ func TestStartTimeSurvives(t *testing.T) {
 	}
 }
 
-// What is done again without an update is a sync that begins now, or goes on with
-// the kill.
+// A call that is repeated without an update has type Sync, or Kill if the pod terminates.
 func TestReplayedWork(t *testing.T) {
 	replayed := func(r *rig, call Call, want UpdateType) {
 		t.Helper()
@@ -92,7 +91,7 @@ func TestReplayedWork(t *testing.T) {
 	replayed(r, CallSyncTerminatingPod, UpdateKill)
 }
 
-// That a call says it was cancelled is no error only if it was.
+// An error that claims a cancellation is expected only if the call was cancelled.
 func TestCancellationAsError(t *testing.T) {
 	for _, tc := range []struct {
 		name   string
@@ -135,7 +134,7 @@ func TestKnownPods(t *testing.T) {
 	require.Equal(t, KnownPod{State: StateTerminating, Undesired: true}, r.known(desired...)["orphan"])
 }
 
-// An error beside a natural end counts.
+// An error counts even if terminal is true.
 func TestTerminalWithAnError(t *testing.T) {
 	r := newRig(t)
 	r.bring(podOf("a"), StateSyncing)

@@ -6,20 +6,20 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// nameSlot is the order among static pods of one full name.
+// nameSlot is the order among static pods with one full name.
 //
 //	len(holders started by permission) <= 1
 //	waiting: no call was made for them, in order of arrival
 //
-// A holder is a pod for which a call was made; it holds until it is finished or
-// forgotten. There can be more than one only when a pod that never had its turn
-// must be torn down, because the runtime knows it, while another one runs.
+// A pod becomes a holder with its first call, and stays one until it is finished or forgotten.
+// Two holders occur only if a waiting pod is in the runtime and must be stopped while another
+// one runs.
 type nameSlot struct {
 	holders []types.UID
 	waiting []types.UID
 }
 
-// nameSlots are the slots by full name. Empty ones are not kept.
+// nameSlots maps full names to slots, without empty ones.
 type nameSlots map[string]*nameSlot
 
 func (n nameSlots) enqueue(name string, uid types.UID) {
@@ -27,7 +27,7 @@ func (n nameSlots) enqueue(name string, uid types.UID) {
 	s.waiting = append(s.waiting, uid)
 }
 
-// hold makes the pod a holder, whether it waited or not.
+// hold makes the pod a holder, whether or not it waited.
 func (n nameSlots) hold(name string, uid types.UID) {
 	s := n.slot(name)
 	s.waiting = without(s.waiting, uid)
@@ -36,7 +36,6 @@ func (n nameSlots) hold(name string, uid types.UID) {
 	}
 }
 
-// slot returns the slot of a name, which is made if there is none.
 func (n nameSlots) slot(name string) *nameSlot {
 	s := n[name]
 	if s == nil {
@@ -46,7 +45,6 @@ func (n nameSlots) slot(name string) *nameSlot {
 	return s
 }
 
-// release removes every trace of the pod.
 func (n nameSlots) release(name string, uid types.UID) {
 	s := n[name]
 	if s == nil {
@@ -58,7 +56,7 @@ func (n nameSlots) release(name string, uid types.UID) {
 	}
 }
 
-// next returns the waiter whose turn it is, and nothing if it is nobody's.
+// next returns the first waiter if the slot has no holder, and "" otherwise.
 func (n nameSlots) next(name string) types.UID {
 	s := n[name]
 	if s == nil || len(s.holders) > 0 {
@@ -67,7 +65,7 @@ func (n nameSlots) next(name string) types.UID {
 	return s.waiting[0]
 }
 
-// blocker returns who stands before a waiter, and nothing if nobody does.
+// blocker returns the pod that blocks a waiter, or "" if it is not blocked.
 func (n nameSlots) blocker(name string, uid types.UID) types.UID {
 	s := n[name]
 	switch {

@@ -6,14 +6,14 @@ import (
 	"github.com/podwright/podwright/internal/run"
 )
 
-// note is something to tell the owner: a due pod, or a transition.
+// note is one notification for the owner: a due pod, or a transition.
 type note struct {
 	due  types.UID
 	move Transition
 }
 
-// tellOwner calls the owner's callbacks, in order, until stop is closed. What is
-// there to tell by then is still told.
+// tellOwner calls the owner's callbacks in order until stop is closed, and then delivers the
+// notes that remain.
 func (w *Workers) tellOwner(stop <-chan struct{}) {
 	for {
 		select {

@@ -7,22 +7,21 @@ import (
 	"github.com/podwright/podwright/internal/run"
 )
 
-// hotRetry spaces immediate retries after the first one, so that an error whose
-// time has always passed already does not spin. It is what SyncKnownPods waits with
-// the retry of a call that failed, too.
+// hotRetry is the pause between immediate retries after the first one, so that an error with a
+// NotBefore in the past does not spin. SyncKnownPods uses it as well before it repeats a failed
+// call.
 const hotRetry = time.Second
 
-// retryPolicy turns the outcome of a call into a pause.
 type retryPolicy struct {
 	resync, backoff, network time.Duration
 	jitter                   func() float64
 }
 
-// callError is what matters about the error of a call. It is made by classify, in the
-// goroutine of the call, since looking at an error runs code of its author.
+// callError has the properties of a call's error that decide about the retry. classify makes it
+// in the goroutine of the call, because it runs code of the error's author.
 type callError struct {
-	err       error     // nil: success, and the rest is zero
-	notBefore time.Time // zero: says nothing
+	err       error     // nil: success; the other fields are zero
+	notBefore time.Time // zero: unset
 	network   bool
 	cancelled bool
 }
@@ -31,7 +30,7 @@ func classify(err error) callError {
 	if err == nil {
 		return callError{}
 	}
-	_ = err.Error() // an error that cannot even be printed panics here, not in everyone's face
+	_ = err.Error() // an error whose Error panics must panic here, in its own call
 	at, _ := earliest(err)
 	return callError{err: err, notBefore: at, network: errors.Is(err, ErrNetworkNotReady), cancelled: isCancellation(err)}
 }
@@ -58,7 +57,7 @@ func (p retryPolicy) spread(d time.Duration) time.Duration {
 	return d + time.Duration(float64(d)*0.5*p.jitter())
 }
 
-// dueQueue holds the idle records by the time they are due.
+// dueQueue orders the idle records by due time.
 type dueQueue struct{ *run.Heap[*record] }
 
 func newDueQueue() dueQueue {
@@ -78,7 +77,7 @@ func (q dueQueue) remove(r *record) {
 	r.due = time.Time{}
 }
 
-// next returns the earliest time at which a record is due.
+// next returns the earliest due time.
 func (q dueQueue) next() (time.Time, bool) {
 	first, ok := q.First()
 	if !ok {

@@ -8,7 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// W24: the pause after a call.
+// W24: the pause after a call depends on its error.
 func TestPause(t *testing.T) {
 	now := time.Unix(5000, 0)
 	in := func(d time.Duration) error { return RetryAt(errBoom, now.Add(d)) }
@@ -39,7 +39,7 @@ func TestPause(t *testing.T) {
 	require.NoError(t, RetryAt(nil, now))
 }
 
-// An error whose time has always passed is retried at once, but not in a spin.
+// An error whose NotBefore is always in the past is retried at once, and then with a pause.
 func TestPastRetryDoesNotSpin(t *testing.T) {
 	r := newRig(t)
 	r.update(create(podOf("a")))
@@ -49,9 +49,9 @@ func TestPastRetryDoesNotSpin(t *testing.T) {
 		want time.Duration
 	}{
 		{past, 0}, {past, hotRetry}, {past, hotRetry}, {past, hotRetry},
-		{errBoom, 10 * time.Second}, {past, 0}, // that is over with an error that waits,
-		{past, hotRetry}, {ErrNetworkNotReady, hotRetry}, {past, 0}, // however long,
-		{past, hotRetry}, {nil, time.Minute}, {past, 0}, // and with success
+		{errBoom, 10 * time.Second}, {past, 0}, // a back-off resets it,
+		{past, hotRetry}, {ErrNetworkNotReady, hotRetry}, {past, 0}, // any pause resets it,
+		{past, hotRetry}, {nil, time.Minute}, {past, 0}, // and so does success
 	} {
 		r.end("a", false, s.err)
 		require.Equal(t, s.want, r.pod("a").NextRetry.Sub(r.now), i)

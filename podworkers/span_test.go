@@ -15,8 +15,8 @@ import (
 
 type spanKey struct{}
 
-// Each call is made with the context of its span, which ends with the call's error, also when
-// the syncer does not return.
+// Each call has the context of its span, which ends with the call's error, also when the syncer
+// does not return.
 func TestSpans(t *testing.T) {
 	var mu sync.Mutex
 	var got []string

@@ -9,28 +9,28 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// State is the state of a pod's worker. The order of the constants is the order
-// in which a pod passes through them; some are skipped, none is returned to.
+// State is the state of a pod's worker. A pod passes through the constants in their order. It
+// may skip some and never returns to an earlier one.
 type State uint8
 
 // The states.
 const (
-	// StateUnknown: there is no worker for this UID.
+	// StateUnknown: this UID has no worker.
 	StateUnknown State = iota
-	// StateWaiting: known, never allowed to start: a static pod behind another one
-	// of the same full name, or any pod before Run.
+	// StateWaiting: the pod was never allowed to start. It is a static pod behind another one of
+	// the same full name, or any pod before Run.
 	StateWaiting
 	// StateSyncing: started, no termination requested.
 	StateSyncing
-	// StateTerminationRequested: no terminating call has begun yet. The cancelled
-	// SyncPod may still be running.
+	// StateTerminationRequested: no terminating call has begun. The cancelled SyncPod may still
+	// be running.
 	StateTerminationRequested
 	// StateTerminating: a terminating call has begun.
 	StateTerminating
 	// StateTerminated: the containers are proven stopped.
 	StateTerminated
-	// StateFinished: everything is cleaned up. The worker remains as a tombstone
-	// until SyncKnownPods forgets it.
+	// StateFinished: the pod is completely cleaned up. The worker remains as a tombstone until
+	// SyncKnownPods forgets it.
 	StateFinished
 )
 
@@ -58,7 +58,7 @@ const (
 
 var callNames = [...]string{"", "SyncPod", "SyncTerminatingPod", "SyncTerminatingOrphan", "SyncTerminatedPod"}
 
-// String returns the name of the method, and nothing for CallNone.
+// String returns the name of the method, or "" for CallNone.
 func (c Call) String() string {
 	if int(c) < len(callNames) {
 		return callNames[c]
@@ -66,64 +66,59 @@ func (c Call) String() string {
 	return fmt.Sprintf("Call(%d)", uint8(c))
 }
 
-// PodState answers every question about one pod at one moment. The questions
-// for the config side (sources, admission) are KnownTerminated,
-// CouldHaveRunningContainers and TerminationRequested. Background cleaners ask
-// ShouldBeFinished and the ...MayBeRemoved questions: these are true for pods
-// that the workers do not know, once SyncKnownPods has been called, while the
-// first group is false then.
+// PodState is the state of one pod at one moment. Sources and admission use KnownTerminated,
+// CouldHaveRunningContainers and TerminationRequested. Background cleaners use ShouldBeFinished
+// and the ...MayBeRemoved methods. For a pod without a worker, after the first SyncKnownPods,
+// the first group returns false and the second group true.
 type PodState struct {
 	UID       types.UID
 	Namespace string
 	Name      string
 	State     State
-	// DesiredKnown tells that SyncKnownPods has been called at least once, so that
-	// StateUnknown means "there is no such pod" and not "we cannot tell yet".
+	// DesiredKnown is true after the first SyncKnownPods. StateUnknown then means that the pod
+	// does not exist; before, it may still arrive.
 	DesiredKnown bool
-	// Since is when the pod entered State.
+	// Since is the time at which the pod entered State.
 	Since time.Time
-	// Pod is the spec that the worker acts on. It is nil for pods in StateWaiting
-	// and StateFinished and for those that only the runtime knows. It must not be
-	// changed.
+	// Pod is the spec of the worker's last call. It must not be changed. It is nil in
+	// StateWaiting and StateFinished, and for pods without a spec.
 	Pod *v1.Pod
 
 	Static bool
-	// Undesired: the last SyncKnownPods did not name the pod.
+	// Undesired is true if the last SyncKnownPods did not include the pod.
 	Undesired bool
-	// RuntimeOnly: only the runtime knows the pod.
+	// RuntimeOnly is true if only the runtime listed the pod and no spec was received.
 	RuntimeOnly bool
 	Deleted     bool
 	Evicted     bool
-	// RestartRequested: a pod with the same UID is to start after this one.
+	// RestartRequested is true if a pod with the same UID must start after this one.
 	RestartRequested bool
-	// GracePeriodSeconds is zero until termination is requested, and 1 from then on
-	// for a pod that only the runtime knows, whatever the syncer gives it.
+	// GracePeriodSeconds is 0 until termination is requested. For a pod without a spec it is 1
+	// from then on, independent of the syncer's choice.
 	GracePeriodSeconds int64
 
-	// Call is what runs now, CallSince since when, and Step what it said with
-	// SetStep, at StepSince. CancelledAt is when the call was told that it is not
-	// wanted any more, zero if it was not: one that goes on long after is stuck.
+	// Call is the running call and CallSince its start. Step is the text of its last SetStep, at
+	// StepSince. CancelledAt is the time at which the call's context was cancelled, zero if it
+	// was not. A call that runs long after that is stuck.
 	Call        Call
 	CallSince   time.Time
 	CancelledAt time.Time
 	Step        string
 	StepSince   time.Time
-	// LastError is how the last call failed, at LastErrorAt. Nil after success.
+	// LastError is the error of the last call, at LastErrorAt. It is nil after success.
 	LastError   error
 	LastErrorAt time.Time
-	// NextRetry is when the pod is looked at again on its own; zero when a call
-	// runs or nothing is planned.
+	// NextRetry is the time of the next call without an update. It is zero while a call runs and
+	// if none is planned.
 	NextRetry time.Time
-	// WaitsFor says in words what has to happen for the pod to move on.
+	// WaitsFor describes the event that the pod waits for.
 	WaitsFor string
 }
 
-// KnownTerminated tells that the pod's containers are proven stopped, by a worker
-// that still remembers it.
+// KnownTerminated reports whether the pod has a worker and its containers are proven stopped.
 func (s PodState) KnownTerminated() bool { return s.State >= StateTerminated }
 
-// CouldHaveRunningContainers tells that containers of the pod may run or may be
-// started.
+// CouldHaveRunningContainers reports whether containers of the pod may run or start.
 func (s PodState) CouldHaveRunningContainers() bool {
 	if s.State == StateUnknown {
 		return !s.DesiredKnown
@@ -131,27 +126,26 @@ func (s PodState) CouldHaveRunningContainers() bool {
 	return s.State < StateTerminated
 }
 
-// ShouldBeFinished tells that nothing is left to do for the pod.
+// ShouldBeFinished reports whether no work remains for the pod.
 func (s PodState) ShouldBeFinished() bool { return s.forgotten() || s.State == StateFinished }
 
-// TerminationRequested tells that the pod is on its way out. It is false again
-// once the pod is forgotten, so it is not for cleaners.
+// TerminationRequested reports whether the pod must terminate. It is false again once the pod is
+// forgotten, so cleaners must not use it.
 func (s PodState) TerminationRequested() bool { return s.State >= StateTerminationRequested }
 
-// ContainersShouldBeTerminating tells that a stop of the pod has begun, or that
-// there is nothing to stop: from here on no container starts. It is false in
-// StateTerminationRequested, where the cancelled SyncPod may still be starting one;
-// TerminationRequested tells whether the pod is on its way out.
+// ContainersShouldBeTerminating reports whether a stop of the pod has begun or no container can
+// run: no container starts from then on. It is false in StateTerminationRequested, while the
+// cancelled SyncPod may still start one; see TerminationRequested.
 func (s PodState) ContainersShouldBeTerminating() bool {
 	return s.forgotten() || s.State >= StateTerminating
 }
 
-// RuntimeMayBeRemoved tells that what the pod used while it ran (volumes, cgroup)
-// may go.
+// RuntimeMayBeRemoved reports whether the resources of the running pod (volumes, cgroup) may be
+// removed.
 func (s PodState) RuntimeMayBeRemoved() bool { return s.forgotten() || s.State >= StateTerminated }
 
-// ContentMayBeRemoved tells that the pod's leftovers (directories, logs) may go.
-// For dead containers ask ContainersMayBeRemoved.
+// ContentMayBeRemoved reports whether the pod's files (directories, logs) may be removed. For
+// stopped containers use ContainersMayBeRemoved.
 func (s PodState) ContentMayBeRemoved() bool {
 	switch s.State {
 	case StateUnknown:
@@ -165,8 +159,8 @@ func (s PodState) ContentMayBeRemoved() bool {
 	}
 }
 
-// ContainersMayBeRemoved tells that the pod's dead containers may go: its content
-// may, and SyncTerminatingPod has ended well, so the exit codes have been read.
+// ContainersMayBeRemoved reports whether the pod's stopped containers may be removed: its
+// content may be removed, and SyncTerminatingPod has succeeded, so the exit codes were read.
 func (s PodState) ContainersMayBeRemoved() bool {
 	return s.ContentMayBeRemoved() && s.RuntimeMayBeRemoved()
 }
@@ -201,16 +195,16 @@ func (s PodState) String() string {
 	return b.String()
 }
 
-// KnownPod is what SyncKnownPods says about a pod that still has a worker.
+// KnownPod is an entry of SyncKnownPods' result: a pod that still has a worker.
 type KnownPod struct {
-	// State is StateSyncing (also while waiting), StateTerminating (also when
-	// merely requested) or StateTerminated (also when finished).
+	// State is StateSyncing (also while waiting), StateTerminating (also when termination was
+	// only requested) or StateTerminated (also when finished).
 	State State
-	// Undesired tells that SyncKnownPods did not name the pod.
+	// Undesired is true if SyncKnownPods did not include the pod.
 	Undesired bool
-	// HasConfig tells that its spec is known, not only what the runtime said.
+	// HasConfig is true if a source sent the pod's spec.
 	HasConfig bool
-	// Static tells that it does not come from the API server.
+	// Static is true if the pod does not come from the API server.
 	Static bool
 }
 

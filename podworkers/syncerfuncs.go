@@ -4,8 +4,7 @@ import (
 	"context"
 )
 
-// SyncerFuncs is a PodSyncer made of functions. A function that is nil does
-// nothing and succeeds.
+// SyncerFuncs is a PodSyncer made of functions. A nil function succeeds without effect.
 type SyncerFuncs struct {
 	Sync        func(ctx context.Context, w Work) (terminal bool, err error)
 	Terminating func(ctx context.Context, w Work) error

@@ -7,11 +7,10 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// TraceKind says what a TraceEvent is about.
+// TraceKind is the kind of a TraceEvent.
 type TraceKind uint8
 
-// The kinds of trace events. The first six are inputs, the others are what the
-// workers decide upon one.
+// The kinds of trace events. The first six are inputs; the rest are decisions of the workers.
 const (
 	// TraceUpdate: an Update was accepted; Update and Stopped are set.
 	TraceUpdate TraceKind = iota
@@ -38,39 +37,39 @@ const (
 	TraceAsk
 )
 
-// Input tells whether the kind is an input, rather than a decision.
+// Input reports whether the kind is an input, not a decision.
 func (k TraceKind) Input() bool { return k <= TraceEnd }
 
-// TraceEvent is one thing that goes into the workers, or one that they decide.
-// Which fields are set beside At, Kind and UID depends on Kind.
+// TraceEvent is one input or decision of the workers. Kind determines the fields that are set
+// beside At, Kind and UID.
 type TraceEvent struct {
 	At   time.Time
 	Kind TraceKind
 	UID  types.UID
 
-	// Update is what was accepted. Stopped is what Config.TerminalPodStopped said.
+	// Update is the accepted update. Stopped is the result of Config.TerminalPodStopped.
 	Update  Update
 	Stopped bool
-	// Desired are the pods named by SyncKnownPods.
+	// Desired are the pods of the SyncKnownPods call.
 	Desired []types.UID
-	// Call is the method of the syncer, and Work what is handed to it.
+	// Call is the method of the syncer, and Work its argument.
 	Call Call
 	Work Work
-	// Terminal and Err are how a call ended. Err is also why one is cancelled.
+	// Terminal and Err are the results of a call. Err is also the cause of a cancellation.
 	Terminal bool
 	Err      error
 	From, To State
 	Done     chan<- struct{}
 }
 
-// trace tells about an input, if anyone wants to know. The lock is held.
+// trace reports an input to Config.OnTrace. The caller holds mu.
 func (w *Workers) trace(e TraceEvent) {
 	if w.cfg.OnTrace != nil {
 		w.cfg.OnTrace(e)
 	}
 }
 
-// trace tells what was decided at now.
+// trace passes the decisions made at now to tell.
 func (out *effects) trace(now time.Time, tell func(TraceEvent)) {
 	for _, m := range out.moves {
 		tell(TraceEvent{At: now, Kind: TraceState, UID: m.UID, From: m.From, To: m.To})

@@ -16,14 +16,14 @@ import (
 	"github.com/podwright/podwright/internal/run"
 )
 
-// Workers runs one worker per pod. Use New. All methods are safe for concurrent
-// use, and none but Run and Kill blocks.
+// Workers runs one worker per pod. Use New. All methods are safe for concurrent use. Only Run
+// and Kill block.
 type Workers struct {
 	cfg     Config
 	orphans OrphanSyncer // nil: orphans are refused
 	log     *slog.Logger
 
-	wake     run.Signal    // the next timer is earlier than the one set
+	wake     run.Signal    // the next timer is earlier than the current one
 	notify   run.Signal    // notes is not empty
 	stopping chan struct{} // closed when Run begins to end
 	calls    run.Group     // the running calls
@@ -31,14 +31,14 @@ type Workers struct {
 	mu       sync.Mutex
 	m        *machine
 	started  bool
-	timer    time.Time // what Run's timer is set to, zero: nothing
+	timer    time.Time // of Run's timer, zero: not set
 	newCtx   func() *workerContext
 	contexts map[types.UID]*workerContext
 	running  map[types.UID]*runningCall
 	notes    []note
 }
 
-// New returns Workers that accept updates at once and act on them in Run.
+// New returns Workers that accept updates at once and make calls during Run.
 func New(cfg Config) (*Workers, error) {
 	cfg, err := cfg.withDefaults()
 	if err != nil {
@@ -55,9 +55,9 @@ func New(cfg Config) (*Workers, error) {
 	}, nil
 }
 
-// UpdatePod takes an update and returns at once. Of updates that the pod's worker
-// has not acted on yet the last one counts, but a request to terminate is never
-// lost. Errors wrap ErrInvalidUpdate or ErrAgentStopping; nothing has changed then.
+// UpdatePod accepts an update and returns at once. The last of several pending updates counts,
+// but a request to terminate is never lost. Errors wrap ErrInvalidUpdate or ErrAgentStopping;
+// the update then has no effect.
 func (w *Workers) UpdatePod(u Update) error {
 	if err := w.validate(u); err != nil {
 		return err
@@ -115,8 +115,8 @@ func (w *Workers) validate(u Update) error {
 	return nil
 }
 
-// terminalPodStopped asks the owner, without the lock, about a pod that is new
-// and has ended already.
+// terminalPodStopped calls Config.TerminalPodStopped, without the lock, for a new pod with a
+// final phase.
 func (w *Workers) terminalPodStopped(u Update) bool {
 	if w.cfg.TerminalPodStopped == nil || u.Pod == nil || !podfacts.IsTerminalPhase(u.Pod.Status.Phase) {
 		return false
@@ -127,13 +127,13 @@ func (w *Workers) terminalPodStopped(u Update) bool {
 	return !known && w.cfg.TerminalPodStopped(u.Pod.UID)
 }
 
-// SyncKnownPods tells which pods are desired, all of them. Pods that are not are
-// terminated, and forgotten once they are finished. It is to be called every few
-// seconds: for pods that are not desired it is what repeats a failed call, 1 s after
-// that at the earliest. It may be called more often.
+// SyncKnownPods sets the complete list of desired pods. It terminates the pods that are missing
+// in it, and forgets them once they are finished. Call it every few seconds: for undesired pods
+// it is the only retry of failed calls, at the earliest 1 s after the failure. More frequent
+// calls are allowed.
 //
-// It returns the pods that still have a worker. The caller sends UpdateCreate for
-// desired pods that are missing in it: their UID was in use and is free now.
+// It returns the pods that still have a worker. The caller sends UpdateCreate for desired pods
+// that are missing in the result: their UID was in use and is free now.
 func (w *Workers) SyncKnownPods(desired []*v1.Pod) map[types.UID]KnownPod {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -146,15 +146,15 @@ func (w *Workers) SyncKnownPods(desired []*v1.Pod) map[types.UID]KnownPod {
 	return known
 }
 
-// State returns the state of one pod, in StateUnknown if there is none.
+// State returns the state of one pod. A pod without a worker is in StateUnknown.
 func (w *Workers) State(uid types.UID) PodState {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.podState(uid)
 }
 
-// Pods returns the state of every pod that has a worker, in no particular order.
-// It includes those that were deleted by force and are still terminating.
+// Pods returns the state of every pod with a worker, in no particular order. It includes pods
+// that were deleted by force and are still terminating.
 func (w *Workers) Pods() []PodState {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -173,19 +173,18 @@ func (w *Workers) podState(uid types.UID) PodState {
 	return s
 }
 
-// MirrorTerminating tells whether the static pod with this full name
-// ("<name>_<namespace>") is terminating, so that its mirror pod is still needed.
+// MirrorTerminating reports whether the static pod with this full name ("<name>_<namespace>") is
+// terminating, so that its mirror pod is still needed.
 func (w *Workers) MirrorTerminating(fullName string) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.m.mirrorTerminating(fullName)
 }
 
-// Run lets the workers work until ctx is done. Then it cancels every running call
-// with the cause ErrAgentStopping, leaves the pods as they are, and waits for the
-// calls to return. Calls that do not within Config.ShutdownTimeout are named in
-// the error, which wraps ErrShutdownTimeout. ctx hands its values to the syncer.
-// A second Run returns ErrAlreadyRun.
+// Run makes calls until ctx is done. It then cancels every running call with the cause
+// ErrAgentStopping, leaves the pods as they are, and waits for the calls to return. If some do
+// not return within Config.ShutdownTimeout, its error wraps ErrShutdownTimeout and lists them.
+// The syncer's contexts have the values of ctx. A second Run returns ErrAlreadyRun.
 func (w *Workers) Run(ctx context.Context) error {
 	base, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
 	defer cancel(ErrAgentStopping)
@@ -203,11 +202,11 @@ func (w *Workers) Run(ctx context.Context) error {
 	end := time.Now().Add(w.cfg.ShutdownTimeout)
 	w.calls.Wait(w.cfg.ShutdownTimeout)
 	close(stopNotes)
-	// A second for the callbacks if the calls used up all the time.
+	// At least 1 s for the callbacks, even if the calls took all the time.
 	return w.leftovers(callbacks.Wait(max(time.Until(end), time.Second)))
 }
 
-// leftovers names what still runs: the calls, and these callbacks.
+// leftovers returns an error that lists the calls and callbacks that still run.
 func (w *Workers) leftovers(callbacks []string) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -249,7 +248,7 @@ func (w *Workers) shut() {
 	close(w.stopping)
 }
 
-// timerLoop wakes the pods that are due.
+// timerLoop handles due pods.
 func (w *Workers) timerLoop(ctx context.Context) {
 	timer := time.NewTimer(time.Hour)
 	defer timer.Stop()
@@ -284,7 +283,7 @@ func (w *Workers) tick() {
 	w.apply(now)
 }
 
-// apply does what the machine decided. The lock is held; nothing here blocks.
+// apply performs the effects of the machine. It does not block. The caller holds mu.
 func (w *Workers) apply(now time.Time) {
 	out := w.m.take()
 	if w.cfg.OnTrace != nil {
@@ -318,8 +317,8 @@ func (w *Workers) apply(now time.Time) {
 	}
 }
 
-// closeDone closes a channel that a caller handed in. If the caller closed it,
-// that is the caller's mistake and must not end the process.
+// closeDone closes a caller's channel. A channel that the caller closed itself is logged and
+// does not crash the process.
 func (w *Workers) closeDone(done chan<- struct{}) {
 	defer func() {
 		if recover() != nil {

@@ -36,8 +36,7 @@ func TestConfigIsChecked(t *testing.T) {
 	}
 }
 
-// Updates that make no sense are refused. A refused kill leaves Done open: nothing was
-// stopped.
+// Invalid updates are refused. A refused kill leaves Done open, because no pod was stopped.
 func TestUpdatesAreChecked(t *testing.T) {
 	w, err := podworkers.New(podworkers.Config{Syncer: podworkers.SyncerFuncs{}})
 	require.NoError(t, err)
@@ -79,7 +78,7 @@ func TestUpdatesAreChecked(t *testing.T) {
 	require.ErrorIs(t, w.Kill(t.Context(), nil, podworkers.KillOptions{}), podworkers.ErrInvalidUpdate)
 }
 
-// A kill that times out because nobody called Run says so.
+// The error of a kill that times out before Run mentions the missing Run.
 func TestKillBeforeRun(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, err := podworkers.New(podworkers.Config{Syncer: podworkers.SyncerFuncs{}})
@@ -115,7 +114,7 @@ func TestStop(t *testing.T) {
 	})
 }
 
-// Calls that ignore their context are named.
+// Run's error lists calls that ignore their context.
 func TestStopNamesTheStuck(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		release := make(chan struct{})
@@ -150,8 +149,8 @@ func TestRunWithDoneContext(t *testing.T) {
 	require.Empty(t, rec.Calls("a"))
 }
 
-// A failure is one line with the time of the next attempt, and none when it repeats
-// itself. A wait that the syncer has planned is none.
+// A failure is logged once with the time of the next attempt, and not again while it repeats. A
+// back-off of the syncer is not logged.
 func TestFailuresAreLoggedOnce(t *testing.T) {
 	inBubble(t, podworkers.Config{}, func(b *bubble) {
 		boom := podworkerstest.Fail(errBoom)
@@ -174,14 +173,13 @@ func TestFailuresAreLoggedOnce(t *testing.T) {
 	})
 }
 
-// brokenError is an error that cannot be looked at, as a nil pointer in an error
-// value often is.
+// brokenError is an error whose Error panics, like many nil pointers in error values.
 type brokenError struct{}
 
 func (*brokenError) Error() string { panic("no words") }
 
-// A syncer that panics, or returns an error that does, fails like any other. Script
-// panic.txt shows one that ends its goroutine.
+// A syncer that panics, or returns an error that panics, fails like any other. Script panic.txt
+// covers runtime.Goexit.
 func TestSyncerThatPanics(t *testing.T) {
 	inBubble(t, podworkers.Config{}, func(b *bubble) {
 		b.rec.On("panics", syncPod, func(context.Context, podworkers.Work) (bool, error) { panic(errBoom) }, succeed)
@@ -202,7 +200,7 @@ func TestSyncerThatPanics(t *testing.T) {
 	})
 }
 
-// The owner is asked for due pods, without locks, and may answer at once.
+// OnDue is called without locks and may call UpdatePod.
 func TestResyncCallback(t *testing.T) {
 	var w *podworkers.Workers
 	var asked atomic.Int32
@@ -225,7 +223,7 @@ func TestResyncCallback(t *testing.T) {
 	})
 }
 
-// Transitions come in order; a callback that panics does no harm, and is named in the log.
+// Transitions arrive in order. A callback that panics is logged and has no other effect.
 func TestOnTransition(t *testing.T) {
 	var mu sync.Mutex
 	var moves []string
@@ -250,8 +248,8 @@ func TestOnTransition(t *testing.T) {
 	})
 }
 
-// OnCall is called at the end of each call, also one that ends its goroutine; a callback
-// that panics does no harm.
+// OnCall is called at the end of each call, also after runtime.Goexit. A callback that panics
+// has no effect on the call.
 func TestOnCall(t *testing.T) {
 	var mu sync.Mutex
 	var calls []string
@@ -293,8 +291,7 @@ func exit(context.Context, podworkers.Work) (bool, error) {
 	return false, nil
 }
 
-// One context serves all calls of a pod until it is cancelled, and carries the
-// values of Run's context.
+// All calls of a pod have one context until it is cancelled. It has the values of Run's context.
 func TestContexts(t *testing.T) {
 	type key struct{}
 	synctest.Test(t, func(t *testing.T) {
@@ -324,7 +321,7 @@ func TestContexts(t *testing.T) {
 	})
 }
 
-// A step lasts as long as its call.
+// A step ends with its call.
 func TestSteps(t *testing.T) {
 	inBubble(t, podworkers.Config{}, func(b *bubble) {
 		b.rec.On("a", syncPod, func(ctx context.Context, _ podworkers.Work) (bool, error) {
@@ -376,7 +373,7 @@ func TestKill(t *testing.T) {
 	})
 }
 
-// D1: a channel that comes with two kills is closed once.
+// D1: a channel that two kills share is closed once.
 func TestDoneOfTwoKills(t *testing.T) {
 	inBubble(t, podworkers.Config{}, func(b *bubble) {
 		b.rec.On("a", terminating, podworkerstest.Take(time.Second, succeed))
@@ -389,7 +386,7 @@ func TestDoneOfTwoKills(t *testing.T) {
 	})
 }
 
-// A channel that its owner closed already does not take the process down.
+// A channel that its owner closed does not crash the process.
 func TestDoneClosedByOwner(t *testing.T) {
 	inBubble(t, podworkers.Config{}, func(b *bubble) {
 		done := make(chan struct{})

@@ -16,9 +16,8 @@ import (
 	"github.com/podwright/podwright/podworkers/podworkerstest"
 )
 
-// world is a set of pods and all that can happen to them. An action is a command of
-// a script and what it does to a machine, so that every path can be replayed on
-// real Workers.
+// world is a set of pods and all actions on them. An action has a script command and the same
+// input for a machine, so that every path can be replayed on real Workers.
 type world struct {
 	name    string
 	simple  bool
@@ -28,16 +27,16 @@ type world struct {
 
 type action struct {
 	command string
-	// can tells whether the action is possible now, do takes it.
+	// can reports whether the action is possible now; do performs it.
 	can func(x *podworkers.Machine) bool
 	do  func(x *podworkers.Machine) []podworkers.TraceEvent
 }
 
 var errBoom = errors.New("boom")
 
-// newWorld makes the world of some UIDs. All of them are static pods of one full
-// name, or none is. A simple world lacks what has little to do with the order of
-// things, so that it can be explored further.
+// newWorld returns a world of the UIDs. Either all are static pods of one full name, or none is
+// static. A simple world omits inputs with little influence on the order, so that it can be
+// explored further.
 func newWorld(name string, static, simple bool, uids ...types.UID) *world {
 	w := &world{name: name, simple: simple, uids: uids}
 	always := func(*podworkers.Machine) bool { return true }
@@ -160,7 +159,7 @@ func (w *world) addEnds(uid types.UID) {
 	}
 }
 
-// begin is where exploring begins: a simple world runs already.
+// begin returns the first path of the exploration. A simple world is already running.
 func (w *world) begin() path {
 	if w.simple {
 		return path{0}
@@ -168,10 +167,8 @@ func (w *world) begin() path {
 	return nil
 }
 
-// path is a sequence of actions.
 type path []uint8
 
-// script returns a path as a script.
 func (w *world) script(p path) string {
 	var b strings.Builder
 	b.WriteString("option hold\n")
@@ -186,7 +183,7 @@ func (w *world) script(p path) string {
 	return b.String()
 }
 
-// walk is a machine on a path, watched by a checker.
+// walk is a machine on a path, with a checker.
 type walk struct {
 	x     *podworkers.Machine
 	check *podworkerstest.Checker
@@ -202,7 +199,7 @@ func (k *walk) step(a action) {
 	}
 }
 
-// err says what is wrong now.
+// err returns the violated rules.
 func (k *walk) err() error {
 	k.check.Settle(time.Time{})
 	k.check.States(k.x.Pods())
@@ -212,8 +209,8 @@ func (k *walk) err() error {
 	return k.check.Err()
 }
 
-// drain lets everything come to its end and says what is left then: what is started
-// ends (INV-17), and nothing remains (W28, INV-18, INV-14).
+// drain ends all pods and checks that every started call has ended (INV-17) and that no state
+// remains (W28, INV-18, INV-14).
 func (k *walk) drain(w *world) error {
 	feed := func(events []podworkers.TraceEvent) {
 		for _, e := range events {
@@ -226,7 +223,7 @@ func (k *walk) drain(w *world) error {
 	if !k.x.Open() {
 		feed(k.x.Run())
 	}
-	feed(k.x.Wait(2 * time.Second)) // what has failed has had its rest
+	feed(k.x.Wait(2 * time.Second)) // the pause after failures
 	for round := 0; round < 12 && k.x.Left() != ""; round++ {
 		feed(k.x.Known(nil))
 		if err := k.err(); err != nil {
@@ -247,7 +244,7 @@ func (k *walk) drain(w *world) error {
 	return nil
 }
 
-// appendKey appends what tells this state from others.
+// appendKey appends the key of the state.
 func (k *walk) appendKey(b []byte) []byte {
 	return append(k.x.AppendKey(b), k.check.String()...)
 }

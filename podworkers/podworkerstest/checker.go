@@ -15,49 +15,49 @@ import (
 	"github.com/podwright/podwright/podworkers"
 )
 
-// Checker watches a trace and says where it breaks a rule of the pod lifecycle. It
-// looks at nothing but the events and shares no code with what decides. Use
-// NewChecker; a Recorder has one. It is not safe for concurrent use.
+// Checker finds violations of the pod lifecycle in a trace. It uses only the events and shares
+// no code with the workers. Use NewChecker; a Recorder has one. It is not safe for concurrent
+// use.
 type Checker struct {
-	// CancelLimit is how long a call may go on after it was cancelled. Zero means
-	// that it may do so for ever.
+	// CancelLimit is the longest duration of a call after its cancellation. Zero means
+	// unlimited.
 	CancelLimit time.Duration
-	// standIns: the call of this pod is not the syncer's, so there is no limit.
+	// standIns has the pods whose running call is scripted, which has no CancelLimit.
 	standIns map[types.UID]bool
 
 	rules   *rules
 	pods    map[types.UID]*life
-	ends    map[types.UID]time.Time // of the last call, across lives
+	ends    map[types.UID]time.Time // of the last call, also of forgotten pods
 	done    map[chan<- struct{}]waiter
-	owed    map[types.UID]int // done channels that are open
+	owed    map[types.UID]int // number of open done channels
 	names   map[string]*name
-	open    bool // between Run's begin and its end
+	open    bool // between start and end of Run
 	known   bool // SyncKnownPods was called
 	input   podworkers.TraceKind
 	inputAt time.Time
-	touched []types.UID // by the last input and what came of it
+	touched []types.UID // by the last input and its decisions
 	broken  []Violation
 }
 
-// life is one UID from its first update until it is forgotten.
+// life is the state of one UID from its first update until it is forgotten.
 type life struct {
 	state  podworkers.State
-	spec   *v1.Pod // newest accepted, nil: only the runtime knows the pod
+	spec   *v1.Pod // newest accepted; nil: no spec
 	acted  *v1.Pod // of the last call
 	static string  // full name, empty: not static
 
 	ending, observed, orphaned         bool
 	deleted, evicted, restart          bool
 	terminating, terminated, begun     bool // such a call has begun
-	stopped, cleaned, gone, mustForget bool // what the last calls and inputs achieved
-	todo                               bool // a call is owed
+	stopped, cleaned, gone, mustForget bool // results of the last calls and inputs
+	todo                               bool // a call is due
 
 	running     podworkers.Call
-	cancelledAt time.Time // the running call
-	failedAt    time.Time // the last call, zero: it did not
-	timed       bool      // that failure said when the next call makes sense
+	cancelledAt time.Time // of the running call
+	failedAt    time.Time // of the last call, zero after success
+	timed       bool      // the failure has a NotBefore time
 	passed      int64     // grace period of the running or last terminating call
-	grace       int64     // effective, zero: none yet
+	grace       int64     // effective, zero: unset
 	status      func(*v1.PodStatus)
 }
 
@@ -69,8 +69,8 @@ type waiter struct {
 
 // name is the order among static pods of one full name.
 type name struct {
-	line    []types.UID // no call was made for them yet
-	holders []types.UID // a call was made, and they are not finished
+	line    []types.UID // without a call so far
+	holders []types.UID // with a call, and not finished
 }
 
 // NewChecker returns a Checker for the trace of new Workers.
@@ -82,7 +82,7 @@ func NewChecker() *Checker {
 	}
 }
 
-// Event takes the next event of the trace.
+// Event processes the next event of the trace.
 func (c *Checker) Event(e podworkers.TraceEvent) {
 	if e.Kind.Input() {
 		c.Settle(e.At)
@@ -113,8 +113,8 @@ func (c *Checker) Event(e podworkers.TraceEvent) {
 	}
 }
 
-// Settle checks what must hold once everything that follows from the last input
-// is in the trace. Event does so before each input.
+// Settle checks the rules that apply once all decisions upon the last input are in the trace.
+// Event calls it before each input.
 func (c *Checker) Settle(now time.Time) {
 	for _, uid := range c.touched {
 		if l := c.pods[uid]; l != nil {
@@ -126,7 +126,6 @@ func (c *Checker) Settle(now time.Time) {
 	c.touched = c.touched[:0]
 }
 
-// report adds a violation.
 func (c *Checker) report(v Violation) {
 	if l := c.pods[v.UID]; l != nil && l.spec != nil {
 		v.Pod = l.spec.Namespace + "/" + l.spec.Name
@@ -134,11 +133,10 @@ func (c *Checker) report(v Violation) {
 	c.broken = append(c.broken, v)
 }
 
-// Violations returns what was broken so far.
+// Violations returns the violations so far.
 func (c *Checker) Violations() []Violation { return slices.Clone(c.broken) }
 
-// Err returns the violations as one error, nil if there are none. Each of them can
-// be had with errors.As.
+// Err returns the violations as one error, or nil. errors.As finds each of them.
 func (c *Checker) Err() error {
 	errs := make([]error, len(c.broken))
 	for i, v := range c.broken {
@@ -156,8 +154,7 @@ func (c *Checker) judge(rules []rule, l *life, e *podworkers.TraceEvent) {
 	}
 }
 
-// Clone returns a checker that goes on from here on its own. It is for those who
-// explore what could happen next.
+// Clone returns an independent copy, for explorations of several continuations.
 func (c *Checker) Clone() *Checker {
 	n := *c
 	n.pods = make(map[types.UID]*life, len(c.pods))
@@ -175,8 +172,8 @@ func (c *Checker) Clone() *Checker {
 	return &n
 }
 
-// String says what the checker believes of each pod, without times: two checkers
-// that say the same will judge the same.
+// String returns the state of each pod, without times. Checkers with the same string judge
+// future events alike.
 func (c *Checker) String() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "open %t known %t\n", c.open, c.known)
@@ -202,7 +199,7 @@ func (c *Checker) String() string {
 	return b.String()
 }
 
-// waiting tells whether someone waits for the pod to stop.
+// waiting reports whether a done channel of the pod is open.
 func (c *Checker) waiting(uid types.UID) bool { return c.owed[uid] > 0 }
 
 func rev(pod *v1.Pod) string {

@@ -17,7 +17,7 @@ import (
 	"github.com/podwright/podwright/podworkers"
 )
 
-// command carries out one line of a script. said is printed beside the trace.
+// command executes one line of a script. said is printed beside the trace.
 func (p *player) command(line string) (said string, err error) {
 	verb, rest, _ := strings.Cut(line, " ")
 	words := strings.Fields(rest)
@@ -54,7 +54,7 @@ func (p *player) option(name string) error {
 	return nil
 }
 
-// all carries out a command that is about no single pod.
+// all executes a command without a single pod.
 func (p *player) all(verb string, words []string) error {
 	p.begin()
 	switch verb {
@@ -75,7 +75,7 @@ func (p *player) all(verb string, words []string) error {
 	return nil
 }
 
-// one carries out a command about one pod.
+// one executes a command about one pod.
 func (p *player) one(verb, uid string, attributes []string) (said string, err error) {
 	switch verb {
 	case "pod":
@@ -109,7 +109,7 @@ func (p *player) one(verb, uid string, attributes []string) (said string, err er
 	return "", errors.New("unknown command")
 }
 
-// explain prints a state with times that count from the script's begin.
+// explain prints a state with times relative to the script's start.
 func (p *player) explain(s podworkers.PodState) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s is %s", s.UID, s.State)
@@ -139,7 +139,7 @@ func (p *player) explain(s podworkers.PodState) string {
 	return b.String() + "\n"
 }
 
-// answers prints the questions about a pod that are answered with yes.
+// answers prints the methods of PodState that return true.
 func (p *player) answers(s podworkers.PodState, mirrorTerminating bool) string {
 	line := fmt.Sprintf("%s is %s:", s.UID, s.State)
 	for _, q := range []struct {
@@ -163,7 +163,7 @@ func (p *player) answers(s podworkers.PodState, mirrorTerminating bool) string {
 	return line + "\n"
 }
 
-// pod returns what the script said of a pod last, or a plain one.
+// pod returns the current pod of the script, or a default one.
 func (p *player) pod(uid string) *v1.Pod {
 	if p.pods[uid] == nil {
 		grace := int64(30)
@@ -175,7 +175,7 @@ func (p *player) pod(uid string) *v1.Pod {
 	return p.pods[uid]
 }
 
-// change gives a pod other attributes. Those that are for a kill are returned.
+// change sets attributes of a pod and returns the attributes that belong to a kill.
 func (p *player) change(uid string, attributes []string) (others []string, err error) {
 	pod := p.pod(uid).DeepCopy()
 	for _, a := range attributes {
@@ -248,7 +248,7 @@ func (p *player) update(verb, uid string, attributes []string) (podworkers.Updat
 	return u, nil
 }
 
-// on scripts the calls of one kind: "on a SyncPod: error, 5s ok". The pod may be *.
+// on parses a script of calls: "on a SyncPod: error, 5s ok". The pod may be *.
 func (p *player) on(rest string) error {
 	whose, list, ok := strings.Cut(rest, ":")
 	words := strings.Fields(whose)
@@ -274,7 +274,7 @@ func (p *player) on(rest string) error {
 	return nil
 }
 
-// outcome understands how a call goes.
+// outcome parses the outcome of a call.
 func (p *player) outcome(uid types.UID, text string) (Outcome, error) {
 	word, rest, _ := strings.Cut(text, " ")
 	if d, err := time.ParseDuration(word); err == nil {

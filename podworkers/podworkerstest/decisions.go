@@ -7,7 +7,7 @@ import (
 	"github.com/podwright/podwright/podworkers"
 )
 
-// moved notes a change of state.
+// moved records a change of state.
 func (c *Checker) moved(e podworkers.TraceEvent) {
 	l := c.pods[e.UID]
 	if l == nil {
@@ -26,7 +26,7 @@ func (c *Checker) moved(e podworkers.TraceEvent) {
 	}
 }
 
-// cancelled notes that the running call is told to end.
+// cancelled records the cancellation of the running call.
 func (c *Checker) cancelled(e podworkers.TraceEvent) {
 	l := c.pods[e.UID]
 	if l == nil {
@@ -37,7 +37,7 @@ func (c *Checker) cancelled(e podworkers.TraceEvent) {
 	l.cancelledAt = e.At
 }
 
-// closed notes that a done channel was closed.
+// closed records that a done channel was closed.
 func (c *Checker) closed(e podworkers.TraceEvent) {
 	w, ok := c.done[e.Done]
 	switch {
@@ -55,7 +55,7 @@ func (c *Checker) closed(e podworkers.TraceEvent) {
 	}
 }
 
-// started notes that the syncer is called.
+// started records the start of a call of the syncer.
 func (c *Checker) started(e podworkers.TraceEvent) {
 	l := c.pods[e.UID]
 	if l == nil {

@@ -1,11 +1,11 @@
-// Package podworkerstest tests a PodSyncer: it records what pod workers do with it,
-// checks that against the rules of the pod lifecycle, makes calls fail, and plays
-// readable scripts.
+// Package podworkerstest tests a PodSyncer for its author: it records the calls of pod workers,
+// checks them against the rules of the pod lifecycle, makes calls fail, and runs readable
+// scripts.
 //
 // # Record
 //
-// Put a Recorder around your syncer, use the workers as you always do, and ask it
-// in the end. Inside a synctest bubble hours pass in no time:
+// Put a Recorder around the syncer, use the workers as usual, and check at the end. Inside a
+// synctest bubble hours pass at once:
 //
 //	func TestMySyncer(t *testing.T) {
 //		synctest.Test(t, func(t *testing.T) {
@@ -23,25 +23,25 @@
 //		})
 //	}
 //
-// Check says which rule was broken, by whom: a syncer that writes to its pods, that
-// does not listen when it is cancelled (CancelLimit), or workers that do something
-// wrong. Trace prints all that happened, with times. On replaces single calls of
-// the syncer: one that fails, that takes an hour, that waits to be cancelled.
+// Check returns the violated rules: a syncer that writes to its pods or ignores its cancelled
+// context (CancelLimit), or workers that violate the lifecycle. Trace lists all events with
+// times. On replaces single calls of the syncer, for example with a call that fails, takes an
+// hour, or waits for its cancellation. Example in example_test.go is a complete program.
 //
-// A Recorder that is told how to look at what really runs of a pod finds more:
+// With a function that lists the running containers of a pod, a Recorder finds more mistakes:
 //
 //	rec.Running(func(uid types.UID) ([]string, error) { return hypervisor.MachinesOf(uid), nil })
 //
-// A syncer that starts something after termination was requested or outside of its
-// calls, that does not wait for what it stops, or that answers an interrupted stop
-// with nil. For a pleg.Runtime, plegtest.RunningIDs makes such a function; for a CRI
-// runtime, such as cri/fake, that is the one of cri/pods/observe, whose Example_recorder
-// shows it.
+// It finds a syncer that starts a container after termination was requested or outside of its
+// calls, that does not wait for the containers that it stops, or that returns nil from an
+// interrupted stop. For a pleg.Runtime, plegtest.RunningIDs makes such a function. For a CRI
+// runtime such as cri/fake, use the pleg.Runtime of cri/pods/observe; its Example_recorder shows
+// it.
 //
 // # Scripts
 //
-// A script is a text file of paragraphs. Its first line says what it shows. A
-// paragraph has commands, a line ----, and what came of them:
+// A script is a text file of paragraphs. Its first line describes it. A paragraph has commands,
+// a line ----, and the resulting events:
 //
 //	# W8: less grace interrupts a stop that is running.
 //
@@ -59,44 +59,46 @@
 //	10s a: SyncTerminatingPod ends: context canceled
 //	10s a: SyncTerminatingPod begins grace=10 acted=10s
 //
-// RunScripts plays such files on real workers in bubbles, with your syncer or one
-// that only does what the script says. To write one, write the commands and let
-// ScriptOptions.Rewrite fill in the rest; a change of behaviour is then a change of
-// the file, to be reviewed as a difference. Every rule is checked after each
-// command. The lines of one moment are grouped by pod; acted= is Work.ActedAt.
+// RunScripts runs such files on real workers in bubbles, with your syncer or with one that
+// follows the script only. To write a script, write the commands and let ScriptOptions.Rewrite
+// add the events. A change of behaviour is then a change of the file, to be reviewed as a
+// difference. Every rule is checked after each command. Events of one moment are grouped by pod.
+// acted= is Work.ActedAt.
 //
-// The commands, about a pod with the UID a:
+// Commands, about a pod with the UID a:
 //
-//	create, update, sync, kill a ...    UpdatePod; orphan a: as only the runtime knows it
-//	pod a ...                           says what a is like, without telling the workers
-//	known a b                           SyncKnownPods: these are desired
+//	create, update, sync, kill a ...    UpdatePod; orphan a: as a pod without a spec
+//	pod a ...                           changes the attributes of a without an update
+//	known a b                           SyncKnownPods with the desired pods a and b
 //	forget a                            Forget
-//	state a                             prints what State says
-//	ask a                               prints the questions of PodState that are answered with yes
-//	wait 10s                            lets time pass
-//	on a SyncPod: error, 5s ok          how the next calls go, the last one for good; * for all pods
-//	end a error                         ends a call that is held
-//	run, stop                           Run begins, unless option hold it has; its context ends
-//	option hold, option asks            Run waits for run; Config.OnDue is set and does nothing
+//	state a                             prints State
+//	ask a                               prints the methods of PodState that return true
+//	wait 10s                            advances the clock
+//	on a SyncPod: error, 5s ok          outcomes of the next calls, the last one repeated; * for all pods
+//	end a error                         ends a held call
+//	run, stop                           starts Run (automatic without option hold); ends its context
+//	option hold, option asks            Run waits for run; Config.OnDue is set to a function without effect
 //
-// What a pod is like lasts until it is said otherwise: static=NAME, name=NAME,
-// grace=30, deletion-grace=30, deleting, phase=Failed, alive (neither), image=IMAGE
-// (of its only container), rev=1 (a version, shown in the trace), dead (TerminalPodStopped says so). A kill has
-// override=10, evict, done, status=REASON. A call goes: ok, terminal, error TEXT,
-// network, retry-in 5s, cancelled, panic, exit, until-cancelled, grace (takes the grace period),
-// held (until end), each with a time before it that it takes, as in "5s error"; or
-// call, which calls your syncer.
+// Attributes of a pod last until changed: static=NAME, name=NAME, grace=30, deletion-grace=30,
+// deleting, phase=Failed, alive (removes deleting and the phase), image=IMAGE (of its only
+// container), rev=1 (a version, shown in the trace), dead (TerminalPodStopped returns true).
+// Attributes of a kill: override=10, evict, done, status=REASON. Outcomes of a call: ok,
+// terminal, error TEXT, network, retry-in 5s, cancelled, panic, exit, until-cancelled, grace
+// (takes the grace period), held (until end), each with an optional duration first, as in "5s
+// error"; or call, which calls your syncer.
 //
-// # What is checked
+// # Rules
 //
-// Rules lists the invariants, Meaning explains them. Most are seen in the trace.
-// Others are not, and are checked otherwise: that calls really do not overlap (INV-1)
-// and leave pods unchanged (INV-20) by the Recorder, as it stands around the syncer;
-// that what it says of containers is true (INV-5, INV-8) only with Recorder.Running;
-// that UpdatePod does not block (INV-2) by the script runner, as no time may pass in
-// the bubble; that waiting pods show no spec, retries are planned, nothing is
-// remembered of forgotten pods and unknown means the right thing (INV-12, 17, 18,
-// 19) by Check with workers, which asks for the state of each pod.
+// Rules lists the invariants and Meaning explains them. Most are visible in the trace. Others
+// are checked separately:
 //
-// An example that runs: Example in example_test.go.
+//   - The Recorder checks around the syncer that calls do not overlap (INV-1) and leave pods
+//     unchanged (INV-20).
+//   - Only Recorder.Running checks the syncer's results against the running containers (INV-5,
+//     INV-8).
+//   - The script runner checks that UpdatePod does not block (INV-2): no time may pass in the
+//     bubble.
+//   - Check with workers reads the state of each pod: waiting pods show no spec, retries are
+//     planned, forgotten pods leave no state, and StateUnknown has the right meaning (INV-12,
+//     17, 18, 19).
 package podworkerstest

@@ -12,11 +12,11 @@ import (
 	"github.com/podwright/podwright/podworkers/podworkerstest"
 )
 
-// kettle is the syncer of somebody whose pods are kettles.
+// kettle is a syncer whose pods are kettles.
 type kettle struct{ boils chan struct{} }
 
 func (k kettle) SyncPod(_ context.Context, w podworkers.Work) (terminal bool, err error) {
-	w.Pod.Status.Phase = v1.PodRunning // a mistake: the pod is not the syncer's own
+	w.Pod.Status.Phase = v1.PodRunning // a mistake: the pod is shared
 	close(k.boils)
 	return false, nil
 }
@@ -25,8 +25,7 @@ func (k kettle) SyncTerminatingPod(context.Context, podworkers.Work) error { ret
 
 func (k kettle) SyncTerminatedPod(context.Context, podworkers.Work) error { return nil }
 
-// A syncer is recorded while it works, and its mistake is found. Real tests do this
-// in a synctest bubble.
+// A Recorder finds the mistake of a syncer. Real tests run in a synctest bubble.
 func Example() {
 	syncer := kettle{boils: make(chan struct{})}
 	cfg := podworkers.Config{Syncer: syncer}

@@ -12,7 +12,7 @@ import (
 	"github.com/podwright/podwright/podworkers"
 )
 
-// updated notes an update, as lifecycle 1.3 has it.
+// updated records an update, according to lifecycle 1.3.
 func (c *Checker) updated(e podworkers.TraceEvent) {
 	u := e.Update
 	l := c.pods[e.UID]
@@ -27,9 +27,9 @@ func (c *Checker) updated(e podworkers.TraceEvent) {
 	toEnd := u.Pod == nil || asksForEnd(u)
 	switch {
 	case !isNew && u.Type == podworkers.UpdateCreate && l.leaving(),
-		!isNew && l.spec == nil && u.Pod != nil && !toEnd: // what the runtime knows must go first
+		!isNew && l.spec == nil && u.Pod != nil && !toEnd: // the orphan must be stopped first
 		l.restart = true
-	case (l.stopped || l.state == podworkers.StateFinished) && u.Pod == nil: // a stale list of what runs
+	case (l.stopped || l.state == podworkers.StateFinished) && u.Pod == nil: // the runtime's list is stale
 	default:
 		c.accepted(e.UID, l, e, isNew)
 	}
@@ -68,7 +68,7 @@ func (c *Checker) accepted(uid types.UID, l *life, e podworkers.TraceEvent, isNe
 	}
 }
 
-// learn takes a newer spec. What the first one says about static counts.
+// learn stores a newer spec. The first spec determines whether the pod is static.
 func (c *Checker) learn(uid types.UID, l *life, pod *v1.Pod, isNew bool) {
 	if l.spec == nil && podfacts.IsStatic(pod) {
 		l.static = podfacts.FullName(pod)
@@ -80,7 +80,7 @@ func (c *Checker) learn(uid types.UID, l *life, pod *v1.Pod, isNew bool) {
 	l.spec = pod
 }
 
-// await notes that someone waits for the pod to stop.
+// await records an open done channel.
 func (c *Checker) await(uid types.UID, done chan<- struct{}) {
 	if _, ok := c.done[done]; !ok {
 		c.done[done] = waiter{uid: uid}
@@ -88,11 +88,11 @@ func (c *Checker) await(uid types.UID, done chan<- struct{}) {
 	}
 }
 
-// leaving tells that the pod's termination was requested, or it had ended before.
+// leaving reports whether the pod's termination was requested, or it is stopped already.
 func (l *life) leaving() bool { return l.ending || l.stopped }
 
-// endRequested notes that the pod is to end. A waiter that never ran leaves its
-// line; one that the runtime knows must be torn down first.
+// endRequested records a termination request. A waiter that never ran leaves its line, unless
+// the runtime lists it: then it must be stopped first.
 func (c *Checker) endRequested(uid types.UID, l *life) {
 	l.ending = true
 	if !l.observed {
@@ -100,7 +100,7 @@ func (c *Checker) endRequested(uid types.UID, l *life) {
 	}
 }
 
-// shorten combines the grace periods that are present (1.6).
+// shorten computes the smallest of the grace periods that are present (1.6).
 func (l *life) shorten(override *int64) {
 	if l.spec == nil {
 		l.grace = 1
@@ -124,10 +124,10 @@ func (l *life) shorten(override *int64) {
 	}
 }
 
-// rest is how long after a failure SyncKnownPods leaves a pod alone at least.
+// rest is the shortest time between a failure and a retry by SyncKnownPods.
 const rest = time.Second
 
-// desired notes SyncKnownPods.
+// desired records SyncKnownPods.
 func (c *Checker) desired(e podworkers.TraceEvent) {
 	c.known = true
 	wanted := make(map[types.UID]bool, len(e.Desired))
@@ -149,7 +149,7 @@ func (c *Checker) desired(e podworkers.TraceEvent) {
 			c.endRequested(uid, l)
 			l.shorten(nil)
 		default:
-			// What runs is not called a second time, and what has failed rests first.
+			// A running call is not repeated, and a failed one only after rest.
 			l.deleted = true
 			l.todo = l.todo || l.running == podworkers.CallNone && !e.At.Before(l.failedAt.Add(rest))
 		}
@@ -164,7 +164,7 @@ func (c *Checker) ran() {
 	}
 }
 
-// ended notes that the syncer returned.
+// ended records the end of a call of the syncer.
 func (c *Checker) ended(e podworkers.TraceEvent) {
 	c.ends[e.UID] = e.At
 	l := c.pods[e.UID]
@@ -223,7 +223,7 @@ func (c *Checker) vacate(uid types.UID, l *life) {
 	c.nextInLine(l.static)
 }
 
-// nextInLine sees to it that the one whose turn it may be now is looked at.
+// nextInLine marks the next waiter of a name for Settle.
 func (c *Checker) nextInLine(full string) {
 	s := c.names[full]
 	if len(s.line) > 0 {

@@ -5,7 +5,7 @@ import (
 	"slices"
 )
 
-// Meaning says in a few words what a rule means, for the rule of a Violation.
+// Meaning returns a short explanation of a Violation's rule.
 func Meaning(rule string) string {
 	if m, ok := meanings()[rule]; ok {
 		return m

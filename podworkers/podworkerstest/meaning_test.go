@@ -7,7 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Each rule that is claimed is checked somewhere, and the other way round.
+// Each listed rule is checked, and each checked rule is listed.
 func TestRulesAreChecked(t *testing.T) {
 	r := newRules()
 	checked := map[string]bool{

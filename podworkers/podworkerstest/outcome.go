@@ -8,34 +8,33 @@ import (
 	"github.com/podwright/podwright/podworkers"
 )
 
-// Outcome decides how one call of the syncer goes: it stands in for the call. Any
-// function of this type will do; the ones below are the usual ones.
+// Outcome replaces one call of the syncer. The functions below cover the usual cases.
 type Outcome func(ctx context.Context, w podworkers.Work) (terminal bool, err error)
 
-// Succeed ends at once, well.
+// Succeed returns nil at once.
 func Succeed(context.Context, podworkers.Work) (bool, error) { return false, nil }
 
-// Terminal ends at once and says that the pod has reached its natural end.
+// Terminal returns at once and reports the pod's natural end.
 func Terminal(context.Context, podworkers.Work) (bool, error) { return true, nil }
 
-// UntilCancelled waits for the context to end and returns why.
+// UntilCancelled blocks until the context is done and returns its error.
 func UntilCancelled(ctx context.Context, _ podworkers.Work) (bool, error) {
 	<-ctx.Done()
 	return false, ctx.Err()
 }
 
-// TakeGrace takes as long as the pod's grace period, as a container does that
-// ignores the request to stop. It ends early when the context does.
+// TakeGrace takes the pod's grace period, like a container that ignores the stop signal. It
+// returns early when the context is done.
 func TakeGrace(ctx context.Context, w podworkers.Work) (bool, error) {
 	return Take(time.Duration(w.GracePeriodSeconds)*time.Second, Succeed)(ctx, w)
 }
 
-// Fail ends at once with err.
+// Fail returns err at once.
 func Fail(err error) Outcome {
 	return func(context.Context, podworkers.Work) (bool, error) { return false, err }
 }
 
-// Take takes d and then goes on as then says. It ends early when the context does.
+// Take waits for d and then calls then. It returns early when the context is done.
 func Take(d time.Duration, then Outcome) Outcome {
 	return func(ctx context.Context, w podworkers.Work) (bool, error) {
 		if !run.Sleep(ctx, d) {

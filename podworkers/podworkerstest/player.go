@@ -15,19 +15,19 @@ import (
 	"github.com/podwright/podwright/podworkers"
 )
 
-// player plays one script on Workers in a bubble.
+// player runs one script on Workers in a bubble.
 type player struct {
 	t       *testing.T
 	cfg     podworkers.Config
 	rec     *Recorder
-	workers *podworkers.Workers // made by the first command that is no option
+	workers *podworkers.Workers // made by the first command that is not an option
 	print   *printer
 	pods    map[string]*v1.Pod
 	dead    map[types.UID]bool
 	owners  map[chan<- struct{}]types.UID // of done channels
 	held    map[types.UID]chan Outcome
 	over    chan struct{} // closed at the end of the script
-	shown   int           // events that were printed
+	shown   int           // number of printed events
 
 	hold bool
 	stop context.CancelFunc
@@ -54,7 +54,7 @@ func newPlayer(t *testing.T, o ScriptOptions) *player {
 	return p
 }
 
-// begin makes the workers and lets them run.
+// begin creates the workers and starts Run.
 func (p *player) begin() {
 	if p.workers != nil {
 		return
@@ -78,7 +78,7 @@ func (p *player) run() {
 	synctest.Wait()
 }
 
-// close ends what the script left running.
+// close stops all work of the script.
 func (p *player) close() {
 	close(p.over)
 	if p.ran == nil {
@@ -91,7 +91,7 @@ func (p *player) close() {
 	synctest.Wait() // calls that Run did not wait for
 }
 
-// play carries out commands and returns what happened.
+// play executes commands and returns the events.
 func (p *player) play(commands []string) string {
 	var out strings.Builder
 	for _, line := range commands {
@@ -112,8 +112,8 @@ func (p *player) play(commands []string) string {
 	return out.String()
 }
 
-// news prints what happened since the last time. What happens at one moment is
-// grouped by pod, since the order between pods is not certain.
+// news prints the events since the last call. Events of one moment are grouped by pod, because
+// the order between pods is not deterministic.
 func (p *player) news() string {
 	trace := p.rec.Trace()
 	events := trace[p.shown:]
@@ -139,7 +139,7 @@ func (p *player) news() string {
 	return out.String()
 }
 
-// send hands an update in. It must not take any time (INV-2).
+// send sends an update. It must not take any time (INV-2).
 func (p *player) send(u podworkers.Update) (string, error) {
 	p.begin()
 	before := time.Now()
@@ -153,7 +153,7 @@ func (p *player) send(u podworkers.Update) (string, error) {
 	return "", nil
 }
 
-// heldOutcome makes a call wait until the script says how it ends.
+// heldOutcome makes a call wait for the script's end command.
 func (p *player) heldOutcome(uid types.UID) Outcome {
 	return func(ctx context.Context, w podworkers.Work) (bool, error) {
 		uid := uid
@@ -173,7 +173,7 @@ func (p *player) heldOutcome(uid types.UID) Outcome {
 	}
 }
 
-// endCall lets a held call of the pod end.
+// endCall ends a held call of the pod.
 func (p *player) endCall(uid types.UID, outcome Outcome) error {
 	p.rec.mu.Lock()
 	end := p.held[uid]

@@ -16,33 +16,32 @@ import (
 	"github.com/podwright/podwright/podworkers"
 )
 
-// Recorder stands between Workers and their PodSyncer. It writes down all that
-// happens, checks it against the rules of the lifecycle, and can make calls fail.
-// Use Record. All methods are safe for concurrent use.
+// Recorder records all events between Workers and their PodSyncer, checks them against the rules
+// of the lifecycle, and can make calls fail. Use Record. It is safe for concurrent use.
 type Recorder struct {
 	mu      sync.Mutex
 	syncer  podworkers.PodSyncer
 	trace   Trace
 	checker *Checker
 	scripts map[scripted][]Outcome
-	inside  map[types.UID]podworkers.Call // calls as the syncer sees them
-	copies  map[*v1.Pod]*v1.Pod           // of pods that were handed in (INV-20)
-	looker  *looker                       // nil: nobody can tell what runs
+	inside  map[types.UID]podworkers.Call // running calls, as the syncer sees them
+	copies  map[*v1.Pod]*v1.Pod           // of pods passed to the syncer (INV-20)
+	looker  *looker                       // nil without Running
 }
 
-// scripted is whose call an outcome is for. Without a UID it is everyone's.
+// scripted identifies the calls of an outcome. An empty UID means all pods.
 type scripted struct {
 	uid  types.UID
 	call podworkers.Call
 }
 
-// defaultCancelLimit is how long a call may go on after it was cancelled: one that
-// takes longer outlasts the default of podworkers.Config.ShutdownTimeout.
+// defaultCancelLimit is the default of CancelLimit. A longer call outlasts the default of
+// podworkers.Config.ShutdownTimeout.
 const defaultCancelLimit = 10 * time.Second
 
-// Record puts a Recorder around cfg.Syncer, in cfg. If there is no syncer, the
-// Recorder is one whose calls do what On says and else succeed at once. Call it
-// right before podworkers.New; each New needs a Recorder of its own.
+// Record puts a Recorder around cfg.Syncer, in cfg. Without a syncer, calls follow On and
+// otherwise succeed at once. Call it right before podworkers.New. Each New needs its own
+// Recorder.
 func Record(cfg *podworkers.Config) *Recorder {
 	r := &Recorder{
 		syncer: cfg.Syncer, checker: NewChecker(), scripts: map[scripted][]Outcome{},
@@ -64,33 +63,31 @@ func Record(cfg *podworkers.Config) *Recorder {
 	return r
 }
 
-// On says how the next calls of one kind go, instead of calling the syncer: one
-// outcome per call, and the last one for all that follow. A nil outcome is a call of
-// the syncer. An empty uid means every pod without an own script. Without outcomes
-// the syncer is called again.
+// On replaces the next calls of one kind: one outcome per call, and the last one for all further
+// calls. A nil outcome calls the syncer. An empty uid applies to every pod without its own
+// outcomes. Without outcomes, On restores the calls of the syncer.
 func (r *Recorder) On(uid types.UID, call podworkers.Call, outcomes ...Outcome) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.scripts[scripted{uid, call}] = slices.Clone(outcomes)
 }
 
-// CancelLimit makes Check complain about calls that return later than d after they
-// were cancelled; the default is 10 s, and 0 means that they may do so for ever.
-// Calls that go as On says are left alone.
+// CancelLimit makes Check report calls that return later than d after their cancellation.
+// Default: 10 s; 0 means unlimited. Calls replaced by On are exempt.
 func (r *Recorder) CancelLimit(d time.Duration) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.checker.CancelLimit = d
 }
 
-// Trace returns what happened so far.
+// Trace returns the events so far.
 func (r *Recorder) Trace() Trace {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return slices.Clone(r.trace)
 }
 
-// Calls returns what was called for one pod so far.
+// Calls returns the calls for one pod so far.
 func (r *Recorder) Calls(uid types.UID) []podworkers.Call {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -103,15 +100,14 @@ func (r *Recorder) Calls(uid types.UID) []podworkers.Call {
 	return calls
 }
 
-// Check returns every Violation so far, joined and with the last lines of the trace
-// about their pods, or nil. With workers it also asks
-// them what they say about each pod. Without, which is nil, nothing may be under
-// way: Run has ended, or synctest.Wait has returned.
+// Check returns all violations so far, joined and with the last lines of the trace of their
+// pods, or nil. With workers it also checks their state of each pod. With nil, no call may be
+// running: Run has ended, or synctest.Wait has returned.
 func (r *Recorder) Check(workers Workers) error {
 	r.lookAround()
 	for try := 0; workers != nil && try < 1000; try++ {
 		before := r.events()
-		pods := workers.Pods() // under their lock, under which they call event too
+		pods := workers.Pods() // under the lock of the workers, which also guards events
 		if r.compare(pods, before) {
 			break
 		}
@@ -131,7 +127,7 @@ func (r *Recorder) Check(workers Workers) error {
 	return &recordedError{err, r.lastLines()}
 }
 
-// recordedError is what was found, and what had happened before.
+// recordedError is a set of violations with the trace before them.
 type recordedError struct {
 	error
 	trace string
@@ -140,11 +136,11 @@ type recordedError struct {
 // Error implements error.
 func (e *recordedError) Error() string { return e.error.Error() + "\n\n" + e.trace }
 
-// Unwrap returns what was found.
+// Unwrap returns the violations.
 func (e *recordedError) Unwrap() error { return e.error }
 
-// lastLines returns the trace of each pod of which something was found, up to then
-// and its last lines only. The lock is held.
+// lastLines returns the last lines of the trace of each pod with a violation, up to it. The
+// caller holds mu.
 func (r *Recorder) lastLines() string {
 	const lines = 12
 	var b strings.Builder
@@ -176,8 +172,7 @@ func (r *Recorder) events() int {
 	return len(r.trace)
 }
 
-// compare checks what the workers said about each pod, unless something has
-// happened since.
+// compare checks the workers' state of each pod. It returns false if events have occurred since.
 func (r *Recorder) compare(pods []podworkers.PodState, events int) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -199,7 +194,7 @@ func (r *Recorder) event(e podworkers.TraceEvent) {
 	}
 }
 
-// call lets a call through to the syncer, or to what is scripted for it.
+// call calls the syncer, or the scripted outcome.
 func (r *Recorder) call(ctx context.Context, uid types.UID, kind podworkers.Call, w podworkers.Work, syncer Outcome) (bool, error) {
 	outcome := r.enter(uid, kind)
 	switch {
@@ -242,7 +237,7 @@ func (r *Recorder) leave(uid types.UID, kind podworkers.Call, pod *v1.Pod) {
 	}
 }
 
-// recordingSyncer is what the workers see.
+// recordingSyncer is the syncer that the workers call.
 type recordingSyncer struct{ *Recorder }
 
 // SyncPod implements podworkers.PodSyncer.
@@ -268,8 +263,7 @@ func (s recordingSyncer) SyncTerminatedPod(ctx context.Context, w podworkers.Wor
 	return err
 }
 
-// recordingOrphanSyncer is what the workers see of a syncer that can stop pods
-// which only the runtime knows.
+// recordingOrphanSyncer is the recordingSyncer of a syncer that implements OrphanSyncer.
 type recordingOrphanSyncer struct {
 	recordingSyncer
 	orphans podworkers.OrphanSyncer

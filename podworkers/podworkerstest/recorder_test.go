@@ -20,7 +20,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// recorded runs workers around a syncer in a bubble.
+// recorded runs workers with a syncer and a Recorder in a bubble.
 func recorded(t *testing.T, syncer podworkers.PodSyncer, f func(t *testing.T, w *podworkers.Workers, rec *podworkerstest.Recorder)) {
 	synctest.Test(t, func(t *testing.T) {
 		told := 0
@@ -48,8 +48,7 @@ func send(t *testing.T, w *podworkers.Workers, typ podworkers.UpdateType) {
 	synctest.Wait()
 }
 
-// Outcomes take the place of calls, one after the other; then the syncer is called
-// again.
+// Outcomes replace calls in order; afterwards the syncer is called again.
 func TestOutcomes(t *testing.T) {
 	syncs := 0
 	syncer := podworkers.SyncerFuncs{Sync: func(context.Context, podworkers.Work) (bool, error) { syncs++; return false, nil }}
@@ -76,7 +75,7 @@ func TestOutcomes(t *testing.T) {
 	})
 }
 
-// The limit is for the syncer, not for what a test puts in its place.
+// CancelLimit applies to the syncer, not to outcomes.
 func TestNoLimitForOutcomes(t *testing.T) {
 	recorded(t, nil, func(t *testing.T, w *podworkers.Workers, rec *podworkerstest.Recorder) {
 		rec.On("a", podworkers.CallSyncPod, func(context.Context, podworkers.Work) (bool, error) { time.Sleep(time.Hour); return false, nil })
@@ -88,8 +87,7 @@ func TestNoLimitForOutcomes(t *testing.T) {
 	})
 }
 
-// A syncer that does not listen when it is cancelled is found, without being asked
-// for, too.
+// A syncer that ignores its cancelled context is reported, also with the default limit.
 func TestCancelLimit(t *testing.T) {
 	const unset = -1
 	for limit, broken := range map[time.Duration]bool{time.Second: true, time.Minute: false, 0: false, unset: true} {
@@ -112,7 +110,7 @@ func TestCancelLimit(t *testing.T) {
 	}
 }
 
-// A Recorder can stop orphans only if its syncer can.
+// A Recorder implements OrphanSyncer only if its syncer does.
 func TestOrphansAreUpToTheSyncer(t *testing.T) {
 	for _, syncer := range []podworkers.PodSyncer{nil, podworkers.SyncerFuncs{}} {
 		recorded(t, syncer, func(t *testing.T, w *podworkers.Workers, rec *podworkerstest.Recorder) {
@@ -129,7 +127,7 @@ func TestOrphansAreUpToTheSyncer(t *testing.T) {
 	}
 }
 
-// A Recorder may be asked while much is under way, in real time.
+// Check works in real time while many calls run.
 func TestCheckMeanwhile(t *testing.T) {
 	cfg := podworkers.Config{}
 	rec := podworkerstest.Record(&cfg)
@@ -153,14 +151,14 @@ func TestCheckMeanwhile(t *testing.T) {
 	require.NoError(t, rec.Check(nil))
 }
 
-// Each violation names a rule that is explained.
+// Each violation has a rule with an explanation.
 func TestRules(t *testing.T) {
 	require.Len(t, podworkerstest.Rules(), 26)
 	require.Equal(t, "termination is sticky, and has a reason", podworkerstest.Meaning("INV-5"))
 	require.Equal(t, "section 9.9 of the pod lifecycle", podworkerstest.Meaning("9.9"))
 }
 
-// What a Checker says of events that make no sense.
+// A Checker reports impossible events.
 func TestCheckerOfNonsense(t *testing.T) {
 	for _, tc := range []struct {
 		rule string

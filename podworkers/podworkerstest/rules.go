@@ -15,22 +15,20 @@ import (
 
 // Violation is a rule that was broken.
 type Violation struct {
-	// Rule is an invariant ("INV-5") or a section ("1.7") of the lifecycle; Meaning
-	// explains the invariants.
+	// Rule is an invariant ("INV-5") or a section of the lifecycle ("1.7"). Meaning explains it.
 	Rule string
 	UID  types.UID
-	// Pod is "<namespace>/<name>", empty if only the UID is known.
+	// Pod is "<namespace>/<name>", or empty if only the UID is available.
 	Pod  string
 	At   time.Time
 	What string
 }
 
-// Error tells whose rule was broken, how, and which one.
+// Error returns the pod, the violation and the rule.
 func (v Violation) Error() string {
 	return fmt.Sprintf("%s: %s [%s: %s]", v.subject(), v.What, v.Rule, Meaning(v.Rule))
 }
 
-// subject names the pod.
 func (v Violation) subject() string {
 	switch {
 	case v.Pod != "":
@@ -42,16 +40,16 @@ func (v Violation) subject() string {
 	}
 }
 
-// rule is one way to break an invariant: broken says how, and nothing if it holds.
-// Invariants with several sides have several rules.
+// rule checks one way to violate an invariant. broken describes the violation or returns "". An
+// invariant may have several rules.
 type rule struct {
 	id     string
 	broken func(c *Checker, l *life, e *podworkers.TraceEvent) string
 }
 
-// rules are sorted by when they are asked: at a change of state, a cancellation,
-// the begin and the end of a call, before it is noted; and when all that follows
-// from an input has happened. states are asked of what the workers say themselves.
+// rules are sorted by the time of their check: at a change of state, at a cancellation, before
+// the start and the end of a call are recorded, and after all decisions upon an input. states
+// are checked against the state that the workers return.
 type rules struct {
 	state, cancel, start, end, settled []rule
 	states                             []stateRule
@@ -80,7 +78,7 @@ func newRules() *rules {
 
 type ev = podworkers.TraceEvent
 
-// legal are the moves of table 1.5.
+// legal reports whether table 1.5 allows the change of state.
 func legal(from, to podworkers.State) bool {
 	const (
 		unknown     = podworkers.StateUnknown
@@ -267,8 +265,8 @@ func oneOfAName(c *Checker, l *life, e *ev) string {
 	return ""
 }
 
-// noRest finds calls that are repeated as soon as they have failed, or by each
-// SyncKnownPods, although nothing is new.
+// noRest finds failed calls that are repeated immediately, or by each SyncKnownPods, without a
+// new input.
 func noRest(c *Checker, l *life, e *ev) string {
 	atOnce := c.inputAt.Equal(e.At) && (c.input == podworkers.TraceKnown || c.input == podworkers.TraceEnd && !l.timed)
 	if atOnce && !l.todo && e.At.Before(l.failedAt.Add(rest)) {
@@ -295,8 +293,8 @@ func lastStatus(_ *Checker, l *life, e *ev) string {
 	return ""
 }
 
-// sameFunc tells whether two functions are the same value, what the language does
-// not say: a func value is a pointer to its closure.
+// sameFunc reports whether two functions are the same value. The language cannot compare them; a
+// func value is a pointer to its closure.
 func sameFunc(a, b func(*v1.PodStatus)) bool {
 	return *(*unsafe.Pointer)(unsafe.Pointer(&a)) == *(*unsafe.Pointer)(unsafe.Pointer(&b))
 }

@@ -13,36 +13,35 @@ import (
 	"github.com/podwright/podwright/podworkers"
 )
 
-// Running tells what really runs of a pod at this moment: the ID of each container,
-// or machine; another one after a restart. plegtest.RunningIDs makes one of any
-// pleg.Runtime.
+// Running returns the IDs of a pod's running containers or machines. A restart must change the
+// ID. plegtest.RunningIDs returns a Running for a pleg.Runtime.
 type Running func(uid types.UID) ([]string, error)
 
-// looker compares what runs of each pod with what the syncer says of it. The
-// Recorder's lock is held for all but running.
+// looker compares the running containers of each pod with the results of the syncer. The
+// Recorder's lock guards all fields but running.
 type looker struct {
 	running Running
-	// after is what ran at the end of the last call.
+	// after has the running IDs at the end of the last call.
 	after map[types.UID][]string
-	// stopped: the last terminating call said that nothing runs any more.
+	// stopped has pods whose last terminating call returned nil.
 	stopped map[types.UID]podworkers.Call
 	errs    []error
 }
 
-// Running lets the Recorder look at what really runs of a pod: before and after each
-// call of the syncer, when a call is cancelled, and at each Check. It finds a syncer
-// that starts something after termination was requested, or outside of its calls,
-// and one that says that all has stopped when it has not, as it does not wait for the
-// end or answers an interrupted stop with nil. Call it before Run.
+// Running makes the Recorder list the running containers of a pod: before and after each call of
+// the syncer, when a call is cancelled, and at each Check. It finds a syncer that starts a
+// container after termination was requested or outside of its calls, and one that reports a stop
+// too early, because it does not wait for the end or returns nil from an interrupted stop. Call
+// it before Run.
 func (r *Recorder) Running(running Running) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.looker = &looker{running: running, after: map[types.UID][]string{}, stopped: map[types.UID]podworkers.Call{}}
 }
 
-// watched lets a call through with a look before, when it is cancelled, and after. The
-// call learns that it is cancelled when that look is done, so that what it starts
-// afterwards is told from what it had started.
+// watched makes a call and lists the running containers before it, at its cancellation, and
+// after it. The call's context is cancelled after that list is complete, so that later starts
+// can be distinguished from earlier ones.
 func (r *Recorder) watched(ctx context.Context, w podworkers.Work, uid types.UID, kind podworkers.Call, outcome Outcome) (bool, error) {
 	if r.looker == nil {
 		return outcome(ctx, w)
@@ -94,7 +93,7 @@ func (r *Recorder) watched(ctx context.Context, w podworkers.Work, uid types.UID
 	return terminal, err
 }
 
-// look asks what runs. known is false if that cannot be told.
+// look returns the running IDs. known is false after an error.
 func (r *Recorder) look(uid types.UID) (ids []string, known bool) {
 	ids, err := r.looker.running(uid)
 	if err != nil {
@@ -106,7 +105,7 @@ func (r *Recorder) look(uid types.UID) (ids []string, known bool) {
 	return slices.Sorted(slices.Values(ids)), true
 }
 
-// outside finds what was started while no call was made.
+// outside finds starts that happened while no call ran.
 func (r *Recorder) outside(uid types.UID, when string) {
 	now, known := r.look(uid)
 	r.mu.Lock()
@@ -127,7 +126,7 @@ func (r *Recorder) outside(uid types.UID, when string) {
 	r.found("INV-1", uid, "%s was started outside of every call of the syncer, in a goroutine of its own (seen %s)", list(started), when)
 }
 
-// lookAround finds what was started of pods of which no call is in progress.
+// lookAround finds starts of pods without a running call.
 func (r *Recorder) lookAround() {
 	r.mu.Lock()
 	var idle []types.UID
@@ -144,12 +143,12 @@ func (r *Recorder) lookAround() {
 	}
 }
 
-// found reports a violation. The lock is held.
+// found reports a violation. The caller holds mu.
 func (r *Recorder) found(rule string, uid types.UID, format string, args ...any) {
 	r.checker.report(Violation{Rule: rule, UID: uid, At: time.Now(), What: fmt.Sprintf(format, args...)})
 }
 
-// added returns what is in now and not in before.
+// added returns the elements of now that are not in before.
 func added(now, before []string) []string {
 	return slices.DeleteFunc(slices.Clone(now), func(id string) bool { return slices.Contains(before, id) })
 }

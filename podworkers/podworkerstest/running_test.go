@@ -16,7 +16,7 @@ import (
 	"github.com/podwright/podwright/podworkers/podworkerstest"
 )
 
-// machines are pods of one machine each, which takes 5 s to stop.
+// machines are pods with one machine each, which takes 5 s to stop.
 type machines struct {
 	mu      sync.Mutex
 	n       int
@@ -47,7 +47,7 @@ func (m *machines) Running(uid types.UID) ([]string, error) {
 	return nil, nil
 }
 
-// stopped asks a machine to stop and waits until it has.
+// stopped requests the stop of a machine and waits for it.
 func (m *machines) stopped(ctx context.Context, uid types.UID) error {
 	select {
 	case <-time.After(5 * time.Second):
@@ -58,7 +58,7 @@ func (m *machines) stopped(ctx context.Context, uid types.UID) error {
 	}
 }
 
-// planted are syncers of machines: a good one, and one per mistake.
+// planted returns syncers of machines: a correct one, and one per mistake.
 func planted(m *machines) map[string]podworkers.SyncerFuncs {
 	start := func(ctx context.Context, w podworkers.Work) (bool, error) {
 		if ctx.Err() == nil {
@@ -71,7 +71,7 @@ func planted(m *machines) map[string]podworkers.SyncerFuncs {
 		"": {Sync: start, Terminating: stop},
 		"started machine-1 after termination was requested": {
 			Sync: func(_ context.Context, w podworkers.Work) (bool, error) {
-				time.Sleep(time.Second) // it does not listen
+				time.Sleep(time.Second) // it ignores its cancelled context
 				m.start(w.Pod.UID)
 				return false, nil
 			},
@@ -101,8 +101,8 @@ func planted(m *machines) map[string]podworkers.SyncerFuncs {
 	}
 }
 
-// Four mistakes that others have made in their syncers are found, each by name; the
-// good syncer is found to be one.
+// Four common mistakes of syncers are each reported by name. The correct syncer has no
+// violation.
 func TestPlantedMistakes(t *testing.T) {
 	for want := range planted(nil) {
 		t.Run(want, func(t *testing.T) {
@@ -134,7 +134,7 @@ func TestPlantedMistakes(t *testing.T) {
 	}
 }
 
-// A machine that comes after all has stopped is found, and a look that fails is said.
+// A machine that starts after all have stopped is reported, and so is an error of Running.
 func TestLooks(t *testing.T) {
 	m := &machines{running: map[types.UID]string{}}
 	recorded(t, planted(m)[""], func(t *testing.T, w *podworkers.Workers, rec *podworkerstest.Recorder) {
@@ -157,7 +157,7 @@ func TestLooks(t *testing.T) {
 	})
 }
 
-// A script looks, too, and what Config starts in its bubble ends with it.
+// Play uses Running, and parts that Config starts in the bubble end with it.
 func TestPlayWithARuntime(t *testing.T) {
 	m := &machines{running: map[types.UID]string{}}
 	podworkerstest.Play(t, "# A pod runs and stops.\n\ncreate a\nwait 1s\nkill a\nwait 10s\n", podworkerstest.ScriptOptions{

@@ -10,25 +10,24 @@ import (
 	"github.com/podwright/podwright/podworkers"
 )
 
-// ScriptOptions say how scripts are played. The zero value plays them on a syncer
-// whose calls do what the script says and else succeed at once.
+// ScriptOptions configure the scripts. The zero value runs them on a syncer whose calls follow
+// the script and otherwise succeed at once.
 type ScriptOptions struct {
-	// Config returns the configuration of the Workers of one script, with the
-	// syncer under test. It is called in the script's bubble, with that one's t: what
-	// it starts, such as a runtime in memory, ends by t.Cleanup. Nil means all
-	// defaults, without a syncer of one's own. If it has no Jitter, there is none;
-	// OnDue and TerminalPodStopped belong to the script.
+	// Config returns the configuration of the Workers of one script, with the syncer under test.
+	// It is called in the script's bubble with the script's t; its runtime and other parts must
+	// end in t.Cleanup. OnDue and TerminalPodStopped are overwritten. Without Jitter in it,
+	// pauses have no jitter. Optional: without it all defaults apply, with no syncer under test.
 	Config func(t *testing.T) podworkers.Config
-	// Running is as Recorder.Running, after Config was called. May be nil.
+	// Running is the argument of Recorder.Running. It is set after Config was called. Optional.
 	Running Running
-	// Rewrite makes RunScripts write what happens into the files, instead of
-	// comparing it with what they say. Read the difference before you keep it.
+	// Rewrite makes RunScripts write the events into the files instead of comparing them. Review
+	// the difference.
 	Rewrite bool
 }
 
-// RunScripts plays each file that matches pattern (see filepath.Glob) in a subtest
-// and fails where something else happens than the file says, or a rule of the
-// lifecycle is broken. The package documentation describes the files.
+// RunScripts runs each file that matches pattern (see filepath.Glob) in a subtest. It fails if
+// the events differ from the file, or a rule of the lifecycle is violated. The package
+// documentation describes the files.
 func RunScripts(t *testing.T, pattern string, o ScriptOptions) {
 	files, err := filepath.Glob(pattern)
 	if err != nil || len(files) == 0 {
@@ -58,8 +57,8 @@ func RunScripts(t *testing.T, pattern string, o ScriptOptions) {
 	}
 }
 
-// Play plays one script in a bubble of its own and returns it with what happened. It
-// fails the test when the script cannot be understood or a rule is broken.
+// Play runs one script in a new bubble and returns it with its events. It fails the test if the
+// script is invalid or a rule is violated.
 func Play(t *testing.T, script string, o ScriptOptions) string {
 	var out strings.Builder
 	synctest.Test(t, func(t *testing.T) {
@@ -80,15 +79,14 @@ func Play(t *testing.T, script string, o ScriptOptions) string {
 
 const separator = "----"
 
-// block is a paragraph of a script: commands with comments between them, without
-// what is to come of them, or comments only.
+// block is a paragraph of a script: commands with comments between them, without the events, or
+// comments only.
 type block struct {
 	text     string
 	commands []string
 }
 
-// parseScript cuts a script at its empty lines. What stands below a separator is
-// dropped.
+// parseScript splits a script at empty lines and drops the text below separators.
 func parseScript(script string) []block {
 	var blocks []block
 	for _, paragraph := range strings.Split(script, "\n\n") {
@@ -111,7 +109,7 @@ func parseScript(script string) []block {
 	return blocks
 }
 
-// firstDifference shows the first line that differs, with what stands before it.
+// firstDifference returns the first line that differs, with the lines before it.
 func firstDifference(want, got string) string {
 	w, g := strings.Split(want, "\n"), strings.Split(got, "\n")
 	i := 0

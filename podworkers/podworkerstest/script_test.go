@@ -53,7 +53,7 @@ func TestFirstDifference(t *testing.T) {
 	require.Equal(t, "  a\n+ b\n", firstDifference("a", "a\nb"))
 }
 
-// Mistakes in scripts are named.
+// Invalid commands are reported.
 func TestBadCommands(t *testing.T) {
 	for line, want := range map[string]string{
 		"dance a":               "unknown command",

@@ -6,8 +6,7 @@ import (
 	"github.com/podwright/podwright/podworkers"
 )
 
-// The rules in this file are asked when everything that follows from an input has
-// happened.
+// The rules in this file are checked after all decisions upon an input.
 
 func doneLeftOpen(c *Checker, l *life, e *ev) string {
 	if l.state != podworkers.StateTerminationRequested && l.state != podworkers.StateTerminating && c.waiting(e.UID) {
@@ -50,7 +49,7 @@ func stuckBetweenPhases(_ *Checker, l *life, _ *ev) string {
 }
 
 func owedCall(c *Checker, l *life, _ *ev) string {
-	waits := l.static != "" && !l.begun && !l.leaving() // turnMissed looks after it
+	waits := l.static != "" && !l.begun && !l.leaving() // turnMissed checks these
 	if c.open && l.todo && l.running == podworkers.CallNone && l.state != podworkers.StateFinished && !waits {
 		return "there is something to do in " + l.state.String() + ", but nothing runs"
 	}
@@ -82,14 +81,13 @@ func notForgotten(_ *Checker, l *life, _ *ev) string {
 	return ""
 }
 
-// Workers is what Recorder.Check asks: *podworkers.Workers.
+// Workers is the subject of Recorder.Check: *podworkers.Workers.
 type Workers interface {
 	Pods() []podworkers.PodState
 }
 
-// States compares what the workers say about each pod with what the trace says.
-// It sees what no trace shows: INV-12, INV-17 (retries), INV-18, INV-19 and D5.
-// Nothing may be under way meanwhile.
+// States compares the workers' state of each pod with the trace. It checks rules that no trace
+// shows: INV-12, INV-17 (retries), INV-18, INV-19 and D5. No event may occur meanwhile.
 func (c *Checker) States(pods []podworkers.PodState) {
 	for _, s := range pods {
 		l := c.pods[s.UID]

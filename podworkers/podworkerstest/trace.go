@@ -12,11 +12,11 @@ import (
 	"github.com/podwright/podwright/podworkers"
 )
 
-// Trace is what happened, in order.
+// Trace is a list of events in order.
 type Trace []podworkers.TraceEvent
 
-// String returns the trace as text, one line per event with the time since the
-// first one. What the workers decide is indented below the input that led to it.
+// String returns the trace as text, one line per event with the time since the first one.
+// Decisions are indented below their input.
 func (t Trace) String() string {
 	p := newPrinter()
 	var b strings.Builder
@@ -30,8 +30,8 @@ func (t Trace) String() string {
 	return b.String()
 }
 
-// printer turns events into text. Times are counted from the first event, done
-// channels are numbered in the order in which they are met.
+// printer formats events. Times are relative to the first event; done channels are numbered in
+// order of appearance.
 type printer struct {
 	begin time.Time
 	done  map[chan<- struct{}]int
@@ -89,7 +89,7 @@ func join(uids []types.UID) string {
 	return b.String()
 }
 
-// update prints an update as a script has it.
+// update formats an update like a script.
 func (p *printer) update(e podworkers.TraceEvent) string {
 	u := e.Update
 	words := []string{string(u.Type), string(e.UID)}
@@ -124,7 +124,7 @@ func deref(n *int64) int64 {
 	return *n
 }
 
-// work prints what distinguishes a call.
+// work formats the distinguishing parts of a call.
 func (p *printer) work(e podworkers.TraceEvent) string {
 	var b strings.Builder
 	w := e.Work
@@ -146,7 +146,7 @@ func (p *printer) work(e podworkers.TraceEvent) string {
 	return b.String()
 }
 
-// reasonOf is what a status function says, as far as can be seen from outside.
+// reasonOf returns the reason that a status function sets, or "?" if the function panics.
 func reasonOf(change func(*v1.PodStatus)) (reason string) {
 	defer func() {
 		if recover() != nil {

@@ -11,8 +11,8 @@ import (
 	"github.com/podwright/podwright/podworkers"
 )
 
-// lane lets one call of a stage run at a time: one lane for each pod, and one for the
-// listing of each stage.
+// lane is a mutual exclusion of stage calls. Each pod has one lane, and the listing of each
+// stage has one.
 type lane struct {
 	uid   types.UID
 	stage string
@@ -21,21 +21,21 @@ type lane struct {
 // call is one call of a method of a stage.
 type call struct {
 	on      lane
-	name    string // for people, also of (the pod)
+	name    string // name describes the call in errors; of is its object (the pod)
 	of      string
 	timeout time.Duration
 	f       func(context.Context) error
-	// begin, cancelled and end note how it goes, under List.mu. They may be nil.
+	// begin, cancelled and end record the progress, under List.mu. They may be nil.
 	begin, cancelled func(now time.Time)
 	end              func(err error, now time.Time)
 
 	since time.Time
-	done  chan struct{} // closed when f has returned, and err is what it returned
+	done  chan struct{} // closed when f has returned; err is its result
 	err   error
 }
 
-// do makes a call, in a goroutine of its own: one that ignores its context is left
-// behind, and its lane is free when it returns.
+// do makes a call in a new goroutine. If the call ignores its context, do returns without it,
+// and its lane becomes free when it returns.
 func (l *List) do(ctx context.Context, c *call) error {
 	if err := l.take(ctx, c); err != nil {
 		return err
@@ -60,7 +60,7 @@ func (l *List) do(ctx context.Context, c *call) error {
 	return fmt.Errorf("%w: %s since %s: %w", ErrUnresponsive, c.name, c.since.Format(time.RFC3339), ctx.Err())
 }
 
-// take waits for the lane to be free, for as long as is waited for any step.
+// take waits for the lane, at most patience per call that occupies it.
 func (l *List) take(ctx context.Context, c *call) error {
 	for {
 		if err := ctx.Err(); err != nil {
@@ -80,7 +80,7 @@ func (l *List) take(ctx context.Context, c *call) error {
 	}
 }
 
-// tryTake takes the lane, or returns the call that has it.
+// tryTake takes the lane, or returns the call that occupies it.
 func (l *List) tryTake(c *call) (other *call) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -106,7 +106,7 @@ func (l *List) ended(c *call, err error) {
 	close(c.done)
 }
 
-// isCancelled notes that the context of a call has ended, if the call still runs.
+// isCancelled records that the context of a running call is done.
 func (l *List) isCancelled(c *call) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -10,8 +10,8 @@ import (
 
 // Config configures a List. The zero value is a list without stages.
 type Config struct {
-	// Stages are prepared in this order and released in reverse. What a stage builds
-	// on stands before it.
+	// Stages are prepared in this order and released in reverse. A stage comes after the stages
+	// that it depends on.
 	Stages []Entry
 }
 
@@ -20,8 +20,8 @@ const (
 	stepTimeout = 2 * time.Minute
 	// listTimeout bounds each call of a stage's Leftovers.
 	listTimeout = 10 * time.Second
-	// patience is the longest wait for a step after its context is done, by its caller and
-	// by the next caller with the same pod.
+	// patience is the longest wait for a step after its context is done, by its caller and by
+	// the next caller for the same pod.
 	patience = time.Second
 )
 

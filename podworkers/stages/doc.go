@@ -1,7 +1,7 @@
-// Package stages keeps whatever a pod holds on the node besides its containers, each
-// kind as a Stage of its own: folder, volumes, cgroup, users, claims, logs. The stages
-// stand in a List. They are prepared in order before the pod's sandbox is made, and
-// released in reverse afterwards:
+// Package stages prepares and releases the resources that a pod has on the node besides its
+// containers: folder, volumes, cgroup, users, claims, logs. Each kind is a Stage. A List
+// prepares its stages in order before the pod's sandbox is created, and releases them in reverse
+// order afterwards:
 //
 //	                Prepare                Release(Stopped)        Release(Gone)
 //	  ┌────────┬─────────┬────────┐
@@ -10,17 +10,8 @@
 //	                                        users
 //	─────────────────────────────▶ sandbox and containers ─▶ final status ─▶ forgotten
 //
-// A new kind of thing is a new Stage in the list, and nothing else: no stage knows
-// another one, and the syncer knows no stage by name.
-//
-// # Two moments
-//
-// Stopped is when the pod's containers have stopped for good. What they used goes then,
-// and the final status waits for that: whoever reads it may give the volume to another
-// pod. Gone is when no source names the pod any more and every Sink has taken its last
-// status. What tells people and successors about the pod stays until then. The moments
-// are podworkers.PodState.RuntimeMayBeRemoved and ContentMayBeRemoved; Entry.Release
-// says which is a stage's. Between the two the syncer removes the containers.
+// A new kind of resource is a new Stage in the list, without other changes: stages are
+// independent of each other, and the syncer refers to none by name.
 //
 // # Use
 //
@@ -33,19 +24,31 @@
 //	err = list.Release(ctx, uid, stages.Stopped) // when the containers have stopped
 //	err = list.Release(ctx, uid, stages.Gone)    // in SyncTerminatedPod
 //
-// Each step runs under a timeout and is what podworkers.PodState.Step says meanwhile. A
-// panic is an error. A step that does not return although its context has ended is
-// left behind and named (ErrUnresponsive); until it returns nothing else is done with
-// its pod, and other pods do not notice. List.Explain says how each stage stands for a
-// pod.
+// List and Releaser are safe for concurrent use. Example in example_test.go is a complete
+// program.
+//
+// # Moments of release
+//
+// Entry.Release selects one of two moments. Stopped: the pod's containers have stopped for good.
+// Resources of the running pod are released, and the final status waits for that, because its
+// readers may give the volume to another pod. Gone: no source names the pod, and every Sink has
+// taken its last status. Resources that describe the pod to people and to successors stay until
+// then. The moments are podworkers.PodState.RuntimeMayBeRemoved and ContentMayBeRemoved. The
+// syncer removes the containers between the two.
+//
+// # Timeouts
+//
+// Each step has a timeout and is shown in podworkers.PodState.Step. A panic becomes an error. If
+// a step does not return after its context is done, the call fails with ErrUnresponsive and the
+// step's name. Until the step returns, no other step of its pod runs; other pods are not
+// affected. List.Explain returns the state of each stage for a pod.
 //
 // # After a crash
 //
-// Steps are idempotent, so an agent that was killed anywhere goes on by doing again
-// what it did: Prepare for pods that are desired, Release for those that end. For pods
-// that nobody names any more there is Leftovers, which each stage answers from what is
-// there. A Releaser looks for pods that have leftovers and no owner, takes the pod's
-// turn so that its worker does not get in, and releases them, several at a time:
+// Steps are idempotent, so a restarted agent repeats them: Prepare for desired pods, Release for
+// ending ones. For orphaned pods each stage lists its Leftovers from the actual state. A
+// Releaser finds pods with leftovers and without an owner, locks each against its worker, and
+// releases several in parallel:
 //
 //	releaser, err := stages.NewReleaser(stages.ReleaserConfig{
 //		List: list,
@@ -56,13 +59,11 @@
 //	go releaser.Run(ctx)
 //	releaser.Wake() // at each housekeeping
 //
-// # To write a stage
+// # How to write a stage
 //
-// Make it small: three methods, which need nothing of this package. Keep what is held
-// in one place that survives a crash and names the pod (a folder, a file, a mount), so
-// that Leftovers is a listing of it. Make the name appear before anything that could be
-// left, and disappear last. Then give it to stagestest.Run, which calls it in every
-// order in which an agent that is killed now and then calls it.
-//
-// An example that runs: Example in example_test.go.
+// Keep it small: three methods, without dependencies on this package. Keep its state in one
+// place that survives a crash and names the pod (a folder, a file, a mount), so that Leftovers
+// only lists that place. Create the name before all other resources and remove it last. Test the
+// stage with stagestest.Run, which calls it in every order that can occur in an agent that is
+// killed at times.
 package stages

@@ -11,34 +11,30 @@ import (
 
 // Errors to test for.
 var (
-	// ErrUnresponsive is wrapped by the error of a step that has not returned although
-	// its context has ended, and of those that cannot run because of it.
+	// ErrUnresponsive is wrapped by the error of a step that has not returned after its context
+	// was done, and by errors of steps that it blocks.
 	ErrUnresponsive = errors.New("the step does not return")
 	// ErrAlreadyRun is returned by a second Run.
 	ErrAlreadyRun = fields.AlreadyRun("stages")
-	// ErrShutdownTimeout is wrapped by the error of Run and Wait when steps ignored
-	// that their context has ended. They are named.
+	// ErrShutdownTimeout is wrapped by the error of Run and Wait when steps were still running
+	// after their context was done. The error lists them.
 	ErrShutdownTimeout = errors.New("still running after the shutdown timeout")
 
 	errGoexit = errors.New("the stage called runtime.Goexit")
 )
 
-// StepError is how a stage failed for a pod. It wraps the stage's error.
+// StepError is the failure of a stage for a pod. It wraps the stage's error.
 type StepError struct {
-	// Stage is the name of the stage.
-	Stage string
-	// Action is what it was to do.
+	Stage  string
 	Action Action
-	// UID is the pod's.
-	UID types.UID
-	// Err is what went wrong.
-	Err error
+	UID    types.UID
+	Err    error
 }
 
-// Error names the pod, the stage and what went wrong.
+// Error returns the pod, the stage and the stage's error.
 func (e *StepError) Error() string {
 	return fmt.Sprintf("pod %s: %s %s: %v", e.UID, e.Action, e.Stage, e.Err)
 }
 
-// Unwrap returns what went wrong.
+// Unwrap returns the stage's error.
 func (e *StepError) Unwrap() error { return e.Err }

@@ -14,7 +14,7 @@ import (
 	"github.com/podwright/podwright/podworkers/stages"
 )
 
-// scratch gives each pod a folder. The folders' names are all there is to remember.
+// scratch gives each pod a folder. The names of the folders are its only state.
 type scratch struct{ root string }
 
 func (s scratch) Prepare(_ context.Context, pod *v1.Pod) error {

@@ -8,8 +8,8 @@ import (
 	"github.com/podwright/podwright"
 )
 
-// Explain returns the state of each stage for a pod, in the order of the list. It is nil
-// for a pod for which this agent has called no stage, and after the release with Gone.
+// Explain returns the state of each stage for a pod, in the order of the list. It returns nil
+// for a pod without any stage call of this agent, and after the release with Gone.
 func (l *List) Explain(uid types.UID) []podwright.Explanation {
 	l.mu.Lock()
 	defer l.mu.Unlock()

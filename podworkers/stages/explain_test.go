@@ -40,8 +40,8 @@ func TestExplain(t *testing.T) {
 	})
 }
 
-// A step that ends because its context does is no longer one whose context has ended,
-// whichever of the two is noted first.
+// A step that ends because its context is done is not shown as cancelled afterwards, in either
+// order of the two events.
 func TestNothingIsCancelledAfterItsEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := only(t, &funcs{prepare: func(ctx context.Context, _ types.UID) error { <-ctx.Done(); return ctx.Err() }})

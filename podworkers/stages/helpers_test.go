@@ -15,7 +15,6 @@ func podOf(uid types.UID) *v1.Pod {
 	return &v1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "pod-" + string(uid), UID: uid}}
 }
 
-// calls records calls of stages, in order.
 type calls struct {
 	mu  sync.Mutex
 	log []string
@@ -35,7 +34,7 @@ func (c *calls) take() []string {
 	return log
 }
 
-// funcs is a stage made of funcs; nil does nothing.
+// funcs is a stage made of functions. A nil function succeeds without effect.
 type funcs struct {
 	prepare   func(context.Context, types.UID) error
 	release   func(context.Context, types.UID) error
@@ -63,7 +62,6 @@ func (f *funcs) Leftovers(ctx context.Context) ([]types.UID, error) {
 	return f.leftovers(ctx)
 }
 
-// traced is a stage that records its calls.
 func traced(c *calls, name string) *funcs {
 	note := func(what string) func(context.Context, types.UID) error {
 		return func(_ context.Context, uid types.UID) error { c.add(what + " " + name + " " + string(uid)); return nil }
@@ -78,13 +76,13 @@ func newList(t *testing.T, cfg Config) *List {
 	return l
 }
 
-// only is a list of one stage.
+// only returns a list with one stage.
 func only(t *testing.T, f *funcs) *List {
 	t.Helper()
 	return newList(t, Config{Stages: []Entry{{Name: "it", Release: Stopped, Stage: f}}})
 }
 
-// forever ignores its context until it is freed.
+// forever returns a function that ignores its context until free is called.
 func forever() (f func(context.Context, types.UID) error, free func()) {
 	ended := make(chan struct{})
 	return func(context.Context, types.UID) error { <-ended; return nil }, sync.OnceFunc(func() { close(ended) })

@@ -15,21 +15,21 @@ import (
 	"github.com/podwright/podwright/internal/run"
 )
 
-// List is the stages of an agent. Use New. Methods are safe for concurrent use.
-// Prepare and Release of one pod are the business of one caller at a time; a second
-// one waits for the step that runs, for 1 s.
+// List prepares and releases the stages of an agent. Use New. It is safe for concurrent use.
+// Prepare and Release of one pod should have one caller at a time; a second caller waits up to 1
+// s for the running step.
 type List struct {
 	cfg     Config
 	running run.Group
 
 	mu    sync.Mutex
-	calls map[lane]*call // those that run
-	// pods says what this agent has done for a pod, with each stage.
+	calls map[lane]*call // running calls
+	// pods has the progress of each stage, for pods that this agent has handled.
 	pods map[types.UID][]progress
 }
 
-// New checks the configuration and returns a List. Names are not empty and not the
-// same, no stage is missing.
+// New checks the configuration and returns a List. Each entry needs a stage and a unique,
+// non-empty name.
 func New(cfg Config) (*List, error) {
 	cfg, err := cfg.withDefaults()
 	if err != nil {
@@ -38,8 +38,8 @@ func New(cfg Config) (*List, error) {
 	return &List{cfg: cfg, calls: map[lane]*call{}, pods: map[types.UID][]progress{}}, nil
 }
 
-// Prepare prepares the stages for a pod, in order. It stops at the first error, which
-// is a StepError; what was prepared before stays, and the next attempt finds it.
+// Prepare prepares the stages for a pod, in order. It stops at the first error and returns it as
+// a StepError. Stages that were prepared before stay prepared.
 func (l *List) Prepare(ctx context.Context, pod *v1.Pod) error {
 	if pod == nil || pod.UID == "" || pod.Name == "" || pod.Namespace == "" {
 		return errors.New("stages: prepare: the pod needs a UID, a name and a namespace")
@@ -53,10 +53,10 @@ func (l *List) Prepare(ctx context.Context, pod *v1.Pod) error {
 	return nil
 }
 
-// Release releases the stages of a moment, the last one first. It stops at the first
-// error, which is a StepError: a stage may build on those before it, such as volumes
-// on the folder in which they are mounted. The caller tries again later; what is
-// released by then is released once more, which changes nothing.
+// Release releases the stages of a moment in reverse order. It stops at the first error and
+// returns it as a StepError, because a stage may depend on earlier ones, such as volumes on the
+// folder with their mounts. The caller retries later; stages that were already released are
+// released again, without effect.
 //
 // Gone comes after Stopped: the caller releases with Gone when Stopped has succeeded.
 func (l *List) Release(ctx context.Context, uid types.UID, moment Moment) error {
@@ -81,7 +81,7 @@ func (l *List) Release(ctx context.Context, uid types.UID, moment Moment) error 
 	return nil
 }
 
-// step lets one stage act for a pod.
+// step makes one call of a stage for a pod.
 func (l *List) step(ctx context.Context, uid types.UID, i int, a Action, f func(context.Context) error) error {
 	e := &l.cfg.Stages[i]
 	err := l.do(ctx, &call{
@@ -96,7 +96,7 @@ func (l *List) step(ctx context.Context, uid types.UID, i int, a Action, f func(
 	return nil
 }
 
-// progress is how far a stage is for a pod. The lock is held.
+// progress returns the progress of a stage for a pod. The caller holds mu.
 func (l *List) progress(uid types.UID, i int) *progress {
 	p := l.pods[uid]
 	if p == nil {
@@ -106,7 +106,7 @@ func (l *List) progress(uid types.UID, i int) *progress {
 	return &p[i]
 }
 
-// forget ends the explanation of a pod of which nothing is left.
+// forget removes the progress of a released pod.
 func (l *List) forget(uid types.UID) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -115,9 +115,9 @@ func (l *List) forget(uid types.UID) {
 	}
 }
 
-// Leftovers tells of which pods there is something, and for each the names of the
-// stages that have it, in the order of the list. The error names the stages that could
-// not tell; what the others have said is returned with it.
+// Leftovers returns the names of the stages that have resources of each pod, in the order of the
+// list. If stages fail, it returns the results of the rest and an error that names the failed
+// ones.
 func (l *List) Leftovers(ctx context.Context) (map[types.UID][]string, error) {
 	uids := make([][]types.UID, len(l.cfg.Stages))
 	errs := make([]error, len(l.cfg.Stages))
@@ -139,7 +139,7 @@ func (l *List) Leftovers(ctx context.Context) (map[types.UID][]string, error) {
 
 func (l *List) listOne(ctx context.Context, i int) ([]types.UID, error) {
 	e := &l.cfg.Stages[i]
-	found := make(chan []types.UID, 1) // a listing that comes too late is not read
+	found := make(chan []types.UID, 1) // buffered: the result of a late listing is discarded
 	err := l.do(ctx, &call{
 		on: lane{stage: e.Name}, name: "listing the leftovers of " + e.Name, timeout: listTimeout,
 		f: func(ctx context.Context) error {
@@ -159,10 +159,9 @@ func (l *List) listOne(ctx context.Context, i int) ([]types.UID, error) {
 	}
 }
 
-// Wait waits until no step runs, for limit at most. It is for whoever ends an agent,
-// after everything that calls the list has ended: a step that ignores its context may
-// still run then. Those that do are named in the error, which wraps ErrShutdownTimeout.
-// Releaser.Run does it too.
+// Wait blocks until no step runs, at most for limit. An ending agent calls it after all users of
+// the list have ended, because a step that ignores its context may still run. The error wraps
+// ErrShutdownTimeout and lists the running steps. Releaser.Run calls Wait as well.
 func (l *List) Wait(limit time.Duration) error {
 	return leftRunning(l.running.Wait(limit), limit)
 }

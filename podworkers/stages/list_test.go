@@ -70,7 +70,7 @@ func TestOrder(t *testing.T) {
 	require.Equal(t, []string{"release logs 1", "release folder 1"}, c.take())
 }
 
-// The first failure ends it: what comes next may build on what failed.
+// Prepare and Release stop at the first failure, because later steps may depend on it.
 func TestFirstFailureEndsIt(t *testing.T) {
 	c := &calls{}
 	broken := &funcs{
@@ -111,7 +111,7 @@ func TestContextThatHasEnded(t *testing.T) {
 	require.Empty(t, c.take())
 }
 
-// A step that honours its context ends with its timeout, and may be tried again.
+// A step that honours its context ends with its timeout, and may be repeated.
 func TestTimeout(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		slow := func(ctx context.Context, _ types.UID) error { <-ctx.Done(); return ctx.Err() }
@@ -130,8 +130,8 @@ func TestTimeout(t *testing.T) {
 	})
 }
 
-// A step that ignores its context is named, does not run twice at a time for a pod, and
-// holds up nobody else.
+// A step that ignores its context is named in the error, never runs twice at a time for one pod,
+// and does not delay other pods.
 func TestUnresponsive(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		hang, free := forever()
@@ -155,7 +155,7 @@ func TestUnresponsive(t *testing.T) {
 		require.ErrorContains(t, err, "pod 1: release volumes: ")
 		require.Equal(t, 11*time.Second, time.Since(begun))
 
-		// The pod waits for a moment, and never runs it twice.
+		// The next call for the pod waits 1 s and does not run.
 		begun = time.Now()
 		for range 2 {
 			err = l.Release(t.Context(), "1", Stopped)
@@ -166,7 +166,7 @@ func TestUnresponsive(t *testing.T) {
 		require.Equal(t, 3*time.Second, time.Since(begun))
 		require.Equal(t, []string{"release volumes 1"}, c.take())
 
-		// Others do not notice.
+		// Other pods are not delayed.
 		begun = time.Now()
 		require.NoError(t, l.Prepare(t.Context(), podOf("2")))
 		require.NoError(t, l.Release(t.Context(), "2", Stopped))
@@ -177,7 +177,7 @@ func TestUnresponsive(t *testing.T) {
 		require.ErrorIs(t, err, ErrShutdownTimeout)
 		require.ErrorContains(t, err, "releasing volumes of pod 1")
 
-		// When it returns, whoever waits goes on.
+		// When the step returns, waiting calls continue.
 		go func() { time.Sleep(time.Second / 2); free() }()
 		require.NoError(t, l.Release(t.Context(), "1", Stopped))
 		synctest.Wait() // the goroutines of the steps end after the steps
@@ -196,7 +196,7 @@ func TestStepIsNamed(t *testing.T) {
 		ctx, stop := context.WithCancel(t.Context())
 		done := make(chan error)
 		go func() { done <- w.Run(ctx) }()
-		go func() { _ = l.Prepare(t.Context(), podOf("2")) }() // somebody else is about it
+		go func() { _ = l.Prepare(t.Context(), podOf("2")) }() // occupies the lane of pod 2
 		synctest.Wait()
 		for _, uid := range []types.UID{"1", "2"} {
 			require.NoError(t, w.UpdatePod(podworkers.Update{Type: podworkers.UpdateCreate, Pod: podOf(uid)}))
@@ -212,7 +212,7 @@ func TestStepIsNamed(t *testing.T) {
 	})
 }
 
-// What one stage cannot tell does not hide what the others can.
+// The failure of one stage does not hide the leftovers of others.
 func TestLeftovers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		end := make(chan struct{})

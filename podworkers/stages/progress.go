@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// Action is what a stage does for a pod.
+// Action is a method of a stage that acts on a pod.
 type Action uint8
 
 // The actions.
@@ -26,7 +26,7 @@ func (a Action) String() string {
 	}
 }
 
-// doing is the action as the step of an explanation.
+// doing returns the action as the step of an explanation.
 func (a Action) doing() string {
 	if a == Release {
 		return "releasing"
@@ -34,7 +34,7 @@ func (a Action) doing() string {
 	return "preparing"
 }
 
-// state is the state of a stage for a pod, without the actions of earlier agents.
+// state is the state of a stage for a pod. It excludes actions of earlier agents.
 type state uint8
 
 const (
@@ -45,19 +45,19 @@ const (
 	released
 )
 
-// why returns the state for an explanation. It is empty for a stage that is ready.
+// why returns the state for an explanation, or "" for a prepared stage.
 func (s state) why() string {
 	return [...]string{"no step has run yet", "it is not prepared", "", "it is not released", "it is released"}[s]
 }
 
-// progress is how far a stage is for a pod. It is pure: the time is handed in.
+// progress is the progress of a stage for a pod. It is pure: callers pass the time.
 type progress struct {
 	state state
 	since time.Time // of state
 	// running is the newest action.
 	running Action
-	// began is when the step that runs began, zero if none does; cancelled is when
-	// its context ended.
+	// began is the start of the running step, zero without one; cancelled is the time at which
+	// its context was done.
 	began, cancelled time.Time
 	err              error // of the last step
 }
@@ -73,7 +73,7 @@ func (p *progress) begin(a Action, now time.Time) {
 	switch {
 	case a == Release:
 		p.enter(unreleased, now)
-	case p.state != prepared: // to prepare again what is prepared changes nothing
+	case p.state != prepared: // a repeated Prepare of a prepared stage changes no state
 		p.enter(unprepared, now)
 	}
 }

@@ -9,7 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// queue decides which pods are to be released. It is pure: the time is handed in.
+// queue selects the pods to release. It is pure: callers pass the time.
 type queue struct {
 	parallel int
 	rest     time.Duration
@@ -17,19 +17,19 @@ type queue struct {
 	pods     map[types.UID]*leftover
 }
 
-// leftover is a pod of which something is there.
+// leftover is a pod with resources of some stage.
 type leftover struct {
 	stages    []string
 	found     time.Time
-	owned     bool      // somebody needs it, as far as was seen since the last listing
-	began     time.Time // of the release that runs, zero if none does
-	err       error     // of the last release, nil if there was none
+	owned     bool      // in use, as of the last listing
+	began     time.Time // start of the running release, zero without one
+	err       error     // of the last release
 	errAt     time.Time
-	notBefore time.Time // the next attempt
+	notBefore time.Time // time of the next attempt
 }
 
-// listed takes a listing: what is in it may be released. What is not in one that is
-// complete is forgotten.
+// listed stores a listing: its pods may be released. Pods missing in a complete listing are
+// forgotten.
 func (q *queue) listed(found map[types.UID][]string, complete bool, now time.Time) {
 	if complete {
 		maps.DeleteFunc(q.pods, func(uid types.UID, p *leftover) bool {
@@ -50,8 +50,8 @@ func (q *queue) listed(found map[types.UID][]string, complete bool, now time.Tim
 	}
 }
 
-// due are the pods whose turn it is, in order: those that never failed, then those
-// whose failure is longest ago, so that what hangs holds up nobody for good.
+// due returns the pods to release now: first pods without a failure, then by time of the last
+// failure, oldest first. A hanging release thus delays each pod only for a limited time.
 func (q *queue) due(now time.Time) []types.UID {
 	var out []types.UID
 	for uid, p := range q.pods {
@@ -65,7 +65,7 @@ func (q *queue) due(now time.Time) []types.UID {
 	return out
 }
 
-// next is when the first pod that rests is due; false when none rests.
+// next returns the earliest time at which a pod's pause ends, or false without such a pod.
 func (q *queue) next(now time.Time) (at time.Time, ok bool) {
 	for _, p := range q.pods {
 		if p.waits() && p.notBefore.After(now) && (!ok || p.notBefore.Before(at)) {
@@ -82,7 +82,7 @@ func (q *queue) begin(uid types.UID, now time.Time) {
 	q.running++
 }
 
-// end takes the end of a release, and tells whether its error is news.
+// end records the end of a release, and reports whether its error is new.
 func (q *queue) end(uid types.UID, err error, now time.Time) (news bool) {
 	q.running--
 	if err == nil {

@@ -17,35 +17,35 @@ import (
 
 // ReleaserConfig configures a Releaser. List, Try and Gone are required.
 type ReleaserConfig struct {
-	// List is what is released. Required.
+	// List has the stages to release. Required.
 	List *List
-	// Try takes the pod's turn, so that nobody else works on the pod until end is
-	// called; false if somebody does. It answers at once. Required.
+	// Try locks the pod until end is called, so that no other code works on it. It returns false
+	// at once if the pod is locked. Required.
 	Try func(uid types.UID) (end func(), ok bool)
-	// Gone tells, within the pod's turn, that nobody needs anything of the pod any
-	// more: no source names it, no worker has it, nothing of it runs, and every Sink
-	// has its last status. It is false as long as any of that is unknown, as it is
-	// until the sources and the runtime were read. It answers from memory. Required.
+	// Gone reports whether no part of the agent needs the pod: no source names it, it has no
+	// worker and no running containers, and every Sink has its last status. It must return false
+	// while any of that is unknown, for example before sources and runtime were read. It is
+	// called with the pod locked and must return from memory. Required.
 	Gone func(uid types.UID) bool
 
-	// Others names pods of which something is left that is no stage's, such as dead
-	// containers. It answers from memory. Nil means none.
+	// Others returns pods with leftovers that belong to no stage, such as stopped containers. It
+	// must return from memory. Optional.
 	Others func() []types.UID
-	// Release releases everything of a pod, within its turn. Whatever it does besides
-	// the stages bounds its own waits. Nil means List.Release with Stopped, and then
-	// with Gone.
+	// Release releases all resources of a pod. It is called with the pod locked. Work besides
+	// the stages must bound its own waits. Default: List.Release with Stopped, and then with
+	// Gone.
 	Release func(ctx context.Context, uid types.UID) error
 
-	// Rest is the pause after a failed release until the next attempt. Zero means 1 s.
+	// Rest is the pause between a failed release and the next attempt. Default: 1 s.
 	Rest time.Duration
-	// ShutdownTimeout is how long Run waits, when it ends, for what ignores its
-	// context. Zero means 10 s.
+	// ShutdownTimeout bounds the wait of an ending Run for calls that ignore their context.
+	// Default: 10 s.
 	ShutdownTimeout time.Duration
-	// Logger is told what was released, and what could not be. Nil means none.
+	// Logger receives released pods and failed releases. Default: no log.
 	Logger *slog.Logger
 }
 
-// parallel is the largest number of pods that are released at a time.
+// parallel is the largest number of parallel releases.
 const parallel = 8
 
 func (c ReleaserConfig) withDefaults() (ReleaserConfig, error) {
@@ -68,13 +68,13 @@ func (c ReleaserConfig) withDefaults() (ReleaserConfig, error) {
 	return c, f.Err()
 }
 
-// Releaser releases what has leftovers and no owner: what an agent that was killed has
-// left, and what a worker could not release before it ended. Use NewReleaser. Methods
-// are safe for concurrent use.
+// Releaser releases stages of pods that have no worker: leftovers of a killed agent, and
+// resources that a worker could not release before it ended. Use NewReleaser. It is safe for
+// concurrent use.
 type Releaser struct {
 	cfg      ReleaserConfig
-	woken    run.Signal // a listing is wanted
-	ended    run.Signal // of a listing, or a release
+	woken    run.Signal // a listing is requested
+	ended    run.Signal // a listing or a release has ended
 	releases run.Group
 
 	mu      sync.Mutex
@@ -82,7 +82,7 @@ type Releaser struct {
 	queue   queue
 	listing bool
 	again   bool   // woken while listing
-	listErr string // that was logged last
+	listErr string // last logged error of a listing
 }
 
 // NewReleaser checks the configuration and returns a Releaser that works in Run.
@@ -97,15 +97,13 @@ func NewReleaser(cfg ReleaserConfig) (*Releaser, error) {
 	}, nil
 }
 
-// Wake has the Releaser look for leftovers. It never blocks. Housekeeping calls it:
-// whatever nobody owns any more is found then.
+// Wake requests a listing of leftovers. It never blocks. Housekeeping calls it.
 func (r *Releaser) Wake() { r.woken.Wake() }
 
-// Run releases until ctx ends; it looks once at its beginning, and when it is woken.
-// What fails is logged when the error changes, and tried again after Config.Rest. When
-// ctx has ended it waits for what runs, that of the List included; what ignores its
-// context is named in the error, which wraps ErrShutdownTimeout. A second Run is
-// ErrAlreadyRun.
+// Run releases leftovers until ctx is done. It lists them once at its start and after each Wake.
+// It logs an error when it changes, and retries after Config.Rest. When ctx is done, it waits
+// for running calls, including those of the List. Calls that ignore their context are listed in
+// the error, which wraps ErrShutdownTimeout. A second Run returns ErrAlreadyRun.
 func (r *Releaser) Run(ctx context.Context) error {
 	r.mu.Lock()
 	ran := r.ran
@@ -123,7 +121,7 @@ func (r *Releaser) Run(ctx context.Context) error {
 	return errors.Join(err, r.cfg.List.Wait(max(0, time.Until(end))))
 }
 
-// wait waits for something to do.
+// wait blocks until an event, the next due time or the end of ctx.
 func (r *Releaser) wait(ctx context.Context, next time.Time) {
 	var due <-chan time.Time
 	if !next.IsZero() {
@@ -138,8 +136,8 @@ func (r *Releaser) wait(ctx context.Context, next time.Time) {
 	}
 }
 
-// list begins a listing, or has the one that runs repeated: it may have passed by what
-// has changed since.
+// list starts a listing. If one is running, it repeats it afterwards, since that one may have
+// missed recent changes.
 func (r *Releaser) list(ctx context.Context) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -188,8 +186,7 @@ func (r *Releaser) listed(ctx context.Context, found map[types.UID][]string, err
 	r.listErr = text
 }
 
-// releaseDue begins to release the pods whose turn it is, and returns when the next
-// one is due; zero when none rests.
+// releaseDue starts the due releases and returns the time of the next one, or zero.
 func (r *Releaser) releaseDue(ctx context.Context) (next time.Time) {
 	r.mu.Lock()
 	due := r.queue.due(time.Now())
@@ -203,7 +200,7 @@ func (r *Releaser) releaseDue(ctx context.Context) (next time.Time) {
 	return next
 }
 
-// begin releases a pod that nobody owns, unless enough are being released.
+// begin starts the release of a pod that is not in use, up to the limit of parallel releases.
 func (r *Releaser) begin(ctx context.Context, uid types.UID) {
 	r.mu.Lock()
 	full := r.queue.running >= r.queue.parallel
@@ -228,7 +225,7 @@ func (r *Releaser) begin(ctx context.Context, uid types.UID) {
 	}
 }
 
-// take takes the turn of a pod that is gone.
+// take locks a pod that is not in use.
 func (r *Releaser) take(uid types.UID) (end func(), ok bool) {
 	err := run.Guard("ReleaserConfig.Try or Gone", func() error {
 		var free bool
@@ -249,7 +246,7 @@ func (r *Releaser) take(uid types.UID) (end func(), ok bool) {
 	return end, ok
 }
 
-// release releases a pod, and ends its turn.
+// release releases a pod and unlocks it.
 func (r *Releaser) release(ctx context.Context, uid types.UID, end func()) {
 	err := errGoexit
 	defer func() { r.released(ctx, uid, err); r.ended.Wake() }()
@@ -270,26 +267,26 @@ func (r *Releaser) released(ctx context.Context, uid types.UID, err error) {
 	}
 }
 
-// Leftover is a pod of which something was there at the last look.
+// Leftover is a pod that had leftovers at the last scan.
 type Leftover struct {
 	UID types.UID
-	// Stages have something of it, as their names stand in the List. None means that
-	// only ReleaserConfig.Others named it.
+	// Stages are the names of the stages with resources of the pod, in the order of the List. It
+	// is empty if only ReleaserConfig.Others returned the pod.
 	Stages []string
-	// Since is when the Releaser saw it first.
+	// Since is the time at which the Releaser first found the pod.
 	Since time.Time
-	// Owned tells that somebody needed the pod when it was last looked at.
+	// Owned is true if a part of the agent used the pod at the last scan.
 	Owned bool
-	// CallSince is when the release that runs now began, zero if none runs.
+	// CallSince is the start of the running release, zero without one.
 	CallSince time.Time
-	// LastError is how the last release failed, at LastErrorAt.
+	// LastError is the error of the last release, at LastErrorAt.
 	LastError   error
 	LastErrorAt time.Time
-	// NextRetry is when it is tried again, zero if nothing is planned.
+	// NextRetry is the time of the next attempt, zero if none is planned.
 	NextRetry time.Time
 }
 
-// Leftovers says what is left of which pods, as of the last look, by UID.
+// Leftovers returns the leftovers of the last scan, sorted by UID.
 func (r *Releaser) Leftovers() []Leftover {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -18,7 +18,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// node is a node with one stage, on which pods have left something.
+// node is a node with one stage and pods with leftovers.
 type node struct {
 	*Releaser
 	list   *List
@@ -32,7 +32,7 @@ type node struct {
 	taken   map[types.UID]bool
 	fail    error
 	listErr error
-	hang    map[types.UID]chan struct{} // ignores its context until this is closed
+	hang    map[types.UID]chan struct{} // a release ignores its context until this is closed
 	peak    int
 	busy    int
 }
@@ -56,8 +56,8 @@ func newNode(t *testing.T, change func(*ReleaserConfig), uids ...types.UID) *nod
 	return n
 }
 
-// onNode runs a test on a node in a bubble. Unless the test has stopped it, the Releaser
-// has to end without an error.
+// onNode runs a test on a node in a bubble. It requires that the Releaser ends without an error,
+// unless the test has stopped it.
 func onNode(t *testing.T, change func(*ReleaserConfig), test func(t *testing.T, n *node), uids ...types.UID) {
 	synctest.Test(t, func(t *testing.T) {
 		n := newNode(t, change, uids...)
@@ -169,8 +169,8 @@ func TestReleaserConfig(t *testing.T) {
 	}
 }
 
-// Without a Release of the owner's, a pod is released by its list: what counts as
-// stopped first, and only when that is released, what counts as gone.
+// Without ReleaserConfig.Release, a pod is released by its list: first the stages with Stopped,
+// and after their success the stages with Gone.
 func TestReleaserReleasesInOrder(t *testing.T) {
 	c := &calls{}
 	stopped := traced(c, "stopped")
@@ -186,8 +186,8 @@ func TestReleaserReleasesInOrder(t *testing.T) {
 	require.Empty(t, c.take())
 }
 
-// What has no owner is released; a pod that is desired, or that somebody works on, is
-// left alone until it is not.
+// Pods without an owner are released. A desired or locked pod is not released until that
+// changes.
 func TestReleasesWhatNobodyOwns(t *testing.T) {
 	onNode(t, nil, func(t *testing.T, n *node) {
 		n.desired["desired"], n.taken["busy"] = true, true
@@ -211,7 +211,7 @@ func TestReleasesWhatNobodyOwns(t *testing.T) {
 	}, "gone", "desired", "busy")
 }
 
-// A failure is logged when it changes, and tried again after a rest, without being woken.
+// A failure is logged when it changes, and retried after Rest without a Wake.
 func TestFailuresAreTriedAgain(t *testing.T) {
 	onNode(t, nil, func(t *testing.T, n *node) {
 		n.fail = errBroken
@@ -247,14 +247,14 @@ func TestPodsAreReleasedInParallel(t *testing.T) {
 	}, uids...)
 }
 
-// Pods that hang take turns with those that do not, and Run names them at its end.
+// Hanging releases alternate with others, and Run's error lists them.
 func TestHungReleaseHoldsUpNobody(t *testing.T) {
 	onNode(t, nil, func(t *testing.T, n *node) {
 		n.queue.parallel = 1
 		hang := make(chan struct{})
 		n.hang["1"] = hang
 		n.run(t)
-		time.Sleep(11500 * time.Millisecond) // at 12 s the release is tried again
+		time.Sleep(11500 * time.Millisecond) // the next attempt is at 12 s
 		require.Equal(t, []types.UID{"1"}, n.left())
 		require.ErrorIs(t, n.Leftovers()[0].LastError, ErrUnresponsive)
 
@@ -268,7 +268,7 @@ func TestHungReleaseHoldsUpNobody(t *testing.T) {
 	}, "1", "2", "3")
 }
 
-// What cannot be released because the agent ends is no failure.
+// A release that is cut off by the end of the agent is no failure.
 func TestReleaseThatEndsWithTheAgent(t *testing.T) {
 	onNode(t, nil, func(t *testing.T, n *node) {
 		hang := make(chan struct{})
@@ -281,8 +281,8 @@ func TestReleaseThatEndsWithTheAgent(t *testing.T) {
 	}, "1")
 }
 
-// A listing may end while the owner of a pod is asked, and say that nothing is left of
-// it: its turn, if it was given, is given back.
+// A listing may end during the call of Try and report that the pod has no leftovers. A lock that
+// Try took is then released.
 func TestListedWhileTheOwnerIsAsked(t *testing.T) {
 	for _, given := range []bool{true, false} {
 		var asked, answer, listing chan struct{}
@@ -310,10 +310,10 @@ func TestListedWhileTheOwnerIsAsked(t *testing.T) {
 				return func() { turns-- }, true
 			}
 		}, func(t *testing.T, n *node) {
-			n.run(t) // and fails at once
+			n.run(t) // fails at once
 			slow = true
 			n.wake()
-			<-asked // it has rested, while the listing runs
+			<-asked // Rest has passed, the listing runs
 			close(listing)
 			synctest.Wait()
 			require.Empty(t, n.Leftovers())
@@ -335,9 +335,9 @@ func TestListingThatFails(t *testing.T) {
 	}, "1")
 }
 
-// A caller may have more to release than stages.
+// Pods of ReleaserConfig.Others are released as well.
 func TestOthers(t *testing.T) {
-	var mu sync.Mutex // pods are released side by side
+	var mu sync.Mutex // pods are released in parallel
 	containers := map[types.UID]bool{"1": true, "2": true}
 	others := func() []types.UID {
 		mu.Lock()
@@ -381,8 +381,8 @@ func TestPanicsOfTheOwner(t *testing.T) {
 	}, "1", "2")
 }
 
-// There is one listing at a time. Who asks for one meanwhile gets another one after it,
-// however often; one that ends with the agent is no failure.
+// One listing runs at a time. Any number of Wakes during it lead to one more listing. A listing
+// that ends with the agent is no failure.
 func TestWokenWhileListing(t *testing.T) {
 	var stops chan struct{}
 	looks := 0

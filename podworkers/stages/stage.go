@@ -9,42 +9,40 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// Stage is one kind of thing that a pod holds on the node besides its containers.
-// It needs nothing of this package. Its name and the moment of its release stand in
-// the list (Entry).
+// Stage is one kind of resource that a pod has on the node besides its containers. It does not
+// depend on this package. Entry adds its name and release moment.
 //
-// A List calls Prepare and Release one at a time for a pod, and of different pods at
-// the same time, also while Leftovers runs. Every method returns soon after its
-// context has ended. The agent may be killed at any moment, within a method too: the
-// stage that the next agent opens on the same state goes on from what is there.
-// Package stagestest tests all of that.
+// A List makes one call of Prepare or Release at a time per pod, parallel calls for different
+// pods, and calls of Leftovers at any time. Every method returns soon after its context is done.
+// The agent may be killed at any moment, also during a method; the stage that the next agent
+// opens on the same state continues from there. Package stagestest tests these rules.
 type Stage interface {
-	// Prepare makes what the pod needs before its sandbox is made. It is called at
-	// each sync: what is there already is left as it is. An error may leave a part.
+	// Prepare creates the pod's resources before its sandbox. It is called at each sync and must
+	// not change existing resources. After an error a part of them may exist.
 	Prepare(ctx context.Context, pod *v1.Pod) error
-	// Release takes away everything of a pod, also a part of it. nil means that
-	// nothing is left; that there was nothing is no error. What Prepare was not
-	// called for by this agent is released as well.
+	// Release removes all resources of a pod, complete or partial. It returns nil when none
+	// exist, also if there were none before. It must also release pods that an earlier agent
+	// prepared.
 	Release(ctx context.Context, uid types.UID) error
-	// Leftovers names every pod of which something is there, wanted or not, in any
-	// order: from the moment at which Prepare makes the first of it until Release has
-	// returned nil. It comes from what is there (folders, files, mounts) and not from
-	// what this agent has done.
+	// Leftovers returns the UIDs of all pods with resources of this stage, desired or not, in
+	// any order. A pod is listed from the first resource that Prepare creates until Release has
+	// returned nil. The list must come from the actual state (folders, files, mounts), not from
+	// the memory of this agent.
 	Leftovers(ctx context.Context) ([]types.UID, error)
 }
 
-// Moment is when a stage is released.
+// Moment is the point in a pod's life at which a stage is released.
 type Moment uint8
 
 // The moments.
 const (
 	// Stopped: the pod's containers have stopped for good
-	// (podworkers.PodState.RuntimeMayBeRemoved). For what it used while it ran:
-	// claims, volumes, cgroup, user range. The final status waits for these.
+	// (podworkers.PodState.RuntimeMayBeRemoved). It is for resources of the running pod: claims,
+	// volumes, cgroup, user range. The final status waits for these.
 	Stopped Moment = iota + 1
 	// Gone: no source names the pod, and every Sink has taken its last status
-	// (podworkers.PodState.ContentMayBeRemoved). For what is of use afterwards:
-	// folder, saved status, allocation, logs. It comes after Stopped.
+	// (podworkers.PodState.ContentMayBeRemoved). It is for resources that are useful after the
+	// pod's end: folder, saved status, allocation, logs. It comes after Stopped.
 	Gone
 )
 
@@ -62,14 +60,12 @@ func (m Moment) String() string {
 
 // Entry is a stage in a List. All fields but Timeout are required.
 type Entry struct {
-	// Name says what the pod holds, in a word or two ("volumes"). It is unique in
-	// the list, and part of errors and explanations.
+	// Name is a short noun for the resource ("volumes"). It is unique in the list, and part of
+	// errors and explanations.
 	Name string
-	// Release is when the stage is released.
+	// Release is the moment at which the stage is released.
 	Release Moment
-	// Stage does the work.
-	Stage Stage
-	// Timeout bounds each Prepare and Release of this stage. Default:
-	// 2 min.
+	Stage   Stage
+	// Timeout bounds each Prepare and Release of this stage. Default: 2 min.
 	Timeout time.Duration
 }

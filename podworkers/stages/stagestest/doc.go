@@ -1,5 +1,5 @@
-// Package stagestest tests that a stages.Stage keeps its contract, and has one in memory
-// that does.
+// Package stagestest tests the contract of stages.Stage for authors of stages, and has an
+// in-memory stage that meets it.
 //
 //	func TestStage(t *testing.T) {
 //		stagestest.Run(t, func(t testing.TB) stagestest.Harness {
@@ -11,7 +11,7 @@
 //		})
 //	}
 //
-// The suite opens the stage again and again on the same state, which is what an agent
-// that was killed does. What it cannot do from outside is to kill within a method:
-// Harness.Halfway puts the state as such a kill leaves it.
+// The suite opens the stage repeatedly on the same state, like an agent that was killed and
+// restarted. It cannot kill within a method; Harness.Halfway creates the state after such a
+// kill.
 package stagestest

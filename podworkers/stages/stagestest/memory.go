@@ -14,15 +14,15 @@ import (
 
 var _ stages.Stage = (*Memory)(nil)
 
-// Memory is a stage that holds nothing but a pod's UID, in memory. What it holds
-// outlasts the agents that use it. Use NewMemory. It is safe for concurrent use.
+// Memory is an in-memory stage whose only resource is the pod's UID. Its state outlasts the
+// agents that use it. Use NewMemory. It is safe for concurrent use.
 type Memory struct {
 	mu      sync.Mutex
 	held    map[types.UID]bool
 	blocked map[types.UID]chan struct{}
 }
 
-// NewMemory returns a Memory that holds nothing.
+// NewMemory returns an empty Memory.
 func NewMemory() *Memory {
 	return &Memory{held: map[types.UID]bool{}, blocked: map[types.UID]chan struct{}{}}
 }
@@ -65,14 +65,14 @@ func (m *Memory) Leftovers(ctx context.Context) ([]types.UID, error) {
 	return slices.Collect(maps.Keys(m.held)), ctx.Err()
 }
 
-// Holds tells whether something of a pod is held.
+// Holds reports whether the pod is prepared and not released.
 func (m *Memory) Holds(uid types.UID) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.held[uid]
 }
 
-// Block has every Release of a pod wait until unblock is called, or its context ends.
+// Block makes every Release of a pod wait until unblock is called or its context is done.
 func (m *Memory) Block(uid types.UID) (unblock func()) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

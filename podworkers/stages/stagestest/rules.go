@@ -29,7 +29,7 @@ var rules = []rule{
 	{"a release that hangs ends with its context", hangEnds},
 }
 
-// inTurn plays steps until one fails.
+// inTurn runs steps until one fails.
 func inTurn(steps ...func() error) error {
 	for _, step := range steps {
 		if err := step(); err != nil {
@@ -47,7 +47,7 @@ func namesPods(t *trial) error {
 	return inTurn(
 		func() error { return t.expect(pod, false) },
 		t.holds(pod),
-		t.open, // from the state, and not from what the agent has done
+		t.open, // from the state, not from the agent's memory
 		func() error { return t.expect(pod, true) },
 		t.releases(pod),
 		t.open,
@@ -72,7 +72,7 @@ func comesBack(t *trial) error {
 	return inTurn(t.holds(pod), t.releases(pod), t.holds(pod), t.releases(pod))
 }
 
-// killedBetween walks every sequence of a few steps.
+// killedBetween runs every sequence of a few steps.
 func killedBetween(t *trial) error {
 	cut, cancel := context.WithCancel(t.ctx)
 	cancel()
@@ -80,7 +80,7 @@ func killedBetween(t *trial) error {
 		{Name: "prepare", Play: t.hold},
 		{Name: "release", Play: t.release},
 		{Name: "kill", Play: func(*v1.Pod) error { return t.open() }, Kill: true},
-		// With a context that has ended a step does all of its work, a part, or none.
+		// With a context that is done, a step may do all of its work, a part, or no work.
 		{Name: "prepare, cancelled", Play: func(pod *v1.Pod) error { _ = t.stage.Prepare(cut, pod); return t.expectNamed(pod) }},
 		{Name: "release, cancelled", Play: func(pod *v1.Pod) error {
 			if t.stage.Release(cut, pod.UID) == nil {
@@ -122,7 +122,7 @@ func strangers(t *trial) error {
 	)
 }
 
-// parallel works on pods at the same time, while somebody asks for leftovers.
+// parallel prepares and releases pods in parallel.
 func parallel(t *trial) error {
 	const pods, rounds = 8, 5
 	errs := make([]error, pods)
@@ -141,7 +141,7 @@ func parallel(t *trial) error {
 	return errors.Join(errs...)
 }
 
-// soon calls a method and fails if it does not return.
+// soon calls a method and fails if it does not return in time.
 func soon(what string, f func() error) error {
 	done := make(chan error, 1)
 	go func() { done <- f() }()
@@ -162,7 +162,7 @@ func ended(t *trial) error {
 		"release":   func() error { return t.stage.Release(ctx, pod.UID) },
 		"leftovers": func() error { _, err := t.stage.Leftovers(ctx); return err },
 	} {
-		// Whether there is time for it is the stage's choice.
+		// The stage may succeed or fail; it must only return.
 		if err := soon(what, func() error { _ = f(); return nil }); err != nil {
 			return err
 		}
@@ -170,7 +170,7 @@ func ended(t *trial) error {
 	return t.release(pod)
 }
 
-// hanging has the release of a pod hang, and calls f meanwhile.
+// hanging makes the release of a pod hang, and calls f meanwhile.
 func (t *trial) hanging(pod *v1.Pod, f func(end context.CancelFunc, done <-chan error) error) error {
 	if err := t.hold(pod); err != nil {
 		return err

@@ -15,34 +15,33 @@ import (
 	"github.com/podwright/podwright/podworkers/stages"
 )
 
-// Harness is a stage under test, and the state behind it. Open and Holds are required.
+// Harness is a stage under test, and its state. Open and Holds are required.
 type Harness struct {
-	// Open opens the stage on the state, as an agent does at its start. The state is
-	// empty at first. What was opened before is not used again: its agent was killed.
+	// Open opens the stage on the state, like a starting agent. The state is empty at first.
+	// Stages of earlier calls are not used again, as if their agent was killed.
 	Open func() (stages.Stage, error)
-	// Holds looks at the state, without the stage, and tells whether anything of the
-	// pod is there.
+	// Holds reports whether the state has resources of the pod. It must read the state without
+	// the stage.
 	Holds func(uid types.UID) bool
-	// Use does what the pod does with what was prepared, for a stage of which there is
-	// something only then, such as logs. Nil means that Prepare makes something.
+	// Use simulates the pod's use of the prepared resources, for a stage whose resources appear
+	// only then, such as logs. Optional: without it Prepare must create a resource.
 	Use func(s stages.Stage, pod *v1.Pod) error
-	// Halfway are the states in which an agent that is killed within Prepare or Release
-	// may leave a pod, by name: each func makes one for a pod of which there is nothing.
+	// Halfway maps names to the partial states that an agent killed during Prepare or Release
+	// may leave. Each func creates one for a pod without resources. Optional.
 	Halfway map[string]func(pod *v1.Pod) error
-	// Block has the next Release of a pod wait for something that does not happen before
-	// unblock is called, such as a server. Nil means that nothing can hang.
+	// Block makes the next Release of a pod wait, as for a server, until unblock is called.
+	// Optional: without it the rules about hanging releases are skipped.
 	Block func(uid types.UID) (unblock func())
 }
 
-// patience is how long a call may take, limit a rule.
+// patience bounds a call, limit a rule.
 const (
 	patience = 10 * time.Second
 	limit    = time.Minute
 )
 
-// Run tests that a stage keeps the contract of stages.Stage, one subtest per rule. New
-// is called for each and ends what it starts with t.Cleanup. The suite runs in a
-// synctest bubble as well as outside of one.
+// Run tests the contract of stages.Stage, with one subtest per rule. It calls New for each rule;
+// New registers its cleanup with t.Cleanup. Run also works inside a synctest bubble.
 func Run(t *testing.T, New func(t testing.TB) Harness) {
 	for _, r := range rules {
 		t.Run(r.name, func(t *testing.T) {
@@ -53,7 +52,6 @@ func Run(t *testing.T, New func(t testing.TB) Harness) {
 	}
 }
 
-// rule is one rule of the contract.
 type rule struct {
 	name string
 	play func(*trial) error
@@ -75,7 +73,7 @@ func play(ctx context.Context, r rule, h Harness) error {
 	return r.play(t)
 }
 
-// trial is a stage that is tried.
+// trial is one run of a rule on a stage.
 type trial struct {
 	Harness
 	ctx   context.Context
@@ -83,7 +81,7 @@ type trial struct {
 	pods  int
 }
 
-// open opens the stage, also as a kill of the agent and its next start.
+// open opens the stage; a repeated call simulates a kill and restart of the agent.
 func (t *trial) open() (err error) {
 	if t.stage, err = t.Open(); err != nil {
 		return fmt.Errorf("open: %w", err)
@@ -91,14 +89,14 @@ func (t *trial) open() (err error) {
 	return nil
 }
 
-// pod returns a pod that was not there before.
+// pod returns a new pod.
 func (t *trial) pod() *v1.Pod {
 	t.pods++
 	n := fmt.Sprintf("%04d", t.pods)
 	return &v1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "pod-" + n, UID: types.UID("00000000-0000-4000-8000-00000000" + n)}}
 }
 
-// hold prepares a pod and has it use that. There must be something of it then.
+// hold prepares and uses a pod, and requires that its resources exist then.
 func (t *trial) hold(pod *v1.Pod) error {
 	if err := t.stage.Prepare(t.ctx, pod); err != nil {
 		return fmt.Errorf("prepare: %w", err)
@@ -111,7 +109,7 @@ func (t *trial) hold(pod *v1.Pod) error {
 	return t.expect(pod, true)
 }
 
-// release releases a pod. There must be nothing of it then.
+// release releases a pod, and requires that it has no resources then.
 func (t *trial) release(pod *v1.Pod) error {
 	if err := t.stage.Release(t.ctx, pod.UID); err != nil {
 		return fmt.Errorf("release: %w", err)
@@ -119,7 +117,7 @@ func (t *trial) release(pod *v1.Pod) error {
 	return t.expect(pod, false)
 }
 
-// expect compares the state and the leftovers with what has to be there.
+// expect compares the state and the leftovers with the desired state.
 func (t *trial) expect(pod *v1.Pod, there bool) error {
 	if holds := t.Holds(pod.UID); holds != there {
 		return fmt.Errorf("pod %s: the state has something of it: %v, want %v", pod.UID, holds, there)
@@ -131,7 +129,7 @@ func (t *trial) expect(pod *v1.Pod, there bool) error {
 	return err
 }
 
-// expectNamed checks that what is there is among the leftovers.
+// expectNamed requires that a pod with resources is among the leftovers.
 func (t *trial) expectNamed(pod *v1.Pod) error {
 	named, err := t.named(pod.UID)
 	if err == nil && !named && t.Holds(pod.UID) {
@@ -140,7 +138,7 @@ func (t *trial) expectNamed(pod *v1.Pod) error {
 	return err
 }
 
-// named tells whether a pod is among the leftovers.
+// named reports whether a pod is among the leftovers.
 func (t *trial) named(uid types.UID) (bool, error) {
 	uids, err := t.stage.Leftovers(t.ctx)
 	if err != nil {

@@ -27,7 +27,7 @@ func TestMemory(t *testing.T) {
 	})
 }
 
-// A stage of which there is something only when the pod uses it.
+// Run accepts a stage whose resources appear when the pod uses them.
 func TestUse(t *testing.T) {
 	Run(t, func(testing.TB) Harness {
 		h := harness(NewMemory(), func(m *Memory) stages.Stage {
@@ -40,7 +40,7 @@ func TestUse(t *testing.T) {
 	})
 }
 
-// broken is a Memory with methods that a test replaces.
+// broken is a Memory whose methods a test replaces.
 type broken struct {
 	*Memory
 	prepare   func(context.Context, *v1.Pod) error
@@ -56,7 +56,7 @@ func (b *broken) Release(ctx context.Context, uid types.UID) error { return b.re
 
 func (b *broken) Leftovers(ctx context.Context) ([]types.UID, error) { return b.leftovers(ctx) }
 
-// beforePrepare has Prepare do something first.
+// beforePrepare makes Prepare call f first.
 func (b *broken) beforePrepare(f func(types.UID) error) {
 	b.prepare = func(ctx context.Context, pod *v1.Pod) error {
 		if err := f(pod.UID); err != nil {
@@ -66,7 +66,7 @@ func (b *broken) beforePrepare(f func(types.UID) error) {
 	}
 }
 
-// beforeRelease has Release do something first.
+// beforeRelease makes Release call f first.
 func (b *broken) beforeRelease(f func(types.UID) error) {
 	b.release = func(ctx context.Context, uid types.UID) error {
 		if err := f(uid); err != nil {
@@ -83,11 +83,11 @@ func failIf(is bool) error {
 	return nil
 }
 
-// Each broken stage is caught by the rule that it breaks.
+// The suite fails each broken stage at the rule that it breaks.
 func TestBrokenStages(t *testing.T) {
 	for rule, breaks := range map[string]func(*broken){
 		"Leftovers names a pod from Prepare until Release has succeeded": func(b *broken) {
-			// It names what this agent has prepared.
+			// lists only the pods that this agent prepared
 			mine := map[types.UID]bool{}
 			b.beforePrepare(func(uid types.UID) error { mine[uid] = true; return nil })
 			b.leftovers = func(context.Context) (uids []types.UID, err error) {
@@ -119,7 +119,7 @@ func TestBrokenStages(t *testing.T) {
 			b.beforePrepare(func(uid types.UID) error { return failIf(released[uid]) })
 		},
 		"killed between any two steps": func(b *broken) {
-			// A release that is cancelled loses the name first.
+			// a cancelled release hides the pod first
 			hidden := map[types.UID]bool{}
 			b.beforeRelease(func(uid types.UID) error { hidden[uid] = true; return nil })
 			b.leftovers = func(ctx context.Context) (uids []types.UID, err error) {
