@@ -6,9 +6,9 @@ import (
 	"github.com/podwright/podwright/pleg/observed"
 )
 
-// keepIPs returns the addresses for the new status: its own, else those of its
-// newest sandbox, else, once no sandbox is ready and the network may be torn
-// down, those known before. A ready sandbox without an address has none.
+// keepIPs returns the addresses for the new status: its own, or else the addresses of the newest
+// sandbox. Once no sandbox is ready and the network may be removed, it returns the previous
+// addresses. A ready sandbox without an address has none.
 func keepIPs(s, old *observed.Pod) []string {
 	if len(s.IPs) > 0 {
 		return s.IPs

@@ -9,48 +9,42 @@ import (
 
 // Config configures a PLEG. Only Runtime is required.
 type Config struct {
-	// Runtime is what is observed. If it also implements EventStream, its events
-	// are used as hints.
+	// Runtime is the observed runtime. If it implements EventStream, its events are used as
+	// hints. Required.
 	Runtime Runtime
-	// RelistPeriod is the pause after each list of all pods; 0 means 1 s.
+	// RelistPeriod is the pause between lists of all pods. Default: 1 s.
 	RelistPeriod time.Duration
-	// AdaptiveRelist makes that pause follow the activity of the runtime, for
-	// runtimes without events: a tenth of the time since the last activity, between
-	// 100 ms and 5 s, and nine times as long as the list took, up to 5 s. An activity
-	// costs at most 51 lists on top of one per 5 s. There is never more than one list
-	// per 100 ms, and lists shorter than half a second take at most a tenth of the
-	// time. An activity is a change that was found, or a Request. false: the pause is
-	// RelistPeriod.
+	// AdaptiveRelist adapts the pause to the activity of the runtime, for runtimes without
+	// events. The pause is a tenth of the time since the last activity, between 100 ms and 5 s,
+	// and at least nine times the duration of the list, up to 5 s. An activity costs at most 51
+	// lists on top of one per 5 s. At most one list runs per 100 ms, and lists shorter than 0.5
+	// s take at most a tenth of the time. An activity is a detected change or a Request. Without
+	// AdaptiveRelist the pause is RelistPeriod.
 	AdaptiveRelist bool
-	// EventedRelistPeriod is that pause while the runtime's events can be relied
-	// on; 0 means 300 s.
+	// EventedRelistPeriod is the pause while the runtime's events are reliable. Default: 300 s.
 	EventedRelistPeriod time.Duration
-	// Threshold is the age of the last complete list beyond which the PLEG is
-	// unhealthy; 0 means 3 min.
+	// Threshold is the largest age of the last complete list of a healthy PLEG. Default: 3 min.
 	Threshold time.Duration
-	// EventedThreshold is that age while the runtime's events can be relied on;
-	// 0 means 10 min.
+	// EventedThreshold is that age while the runtime's events are reliable. Default: 10 min.
 	EventedThreshold time.Duration
-	// ShutdownTimeout is how long Run waits, after its context ended, for calls
-	// into the Runtime and callbacks to return; 0 means 10 s.
+	// ShutdownTimeout bounds the wait of an ending Run for calls of the Runtime and callbacks.
+	// Default: 10 s.
 	ShutdownTimeout time.Duration
-	// OnEvent, if not nil, is called with each event, one at a time and in order
-	// per pod, on a goroutine of its own. It should not block: while it does,
-	// observation goes on and up to 1000 events wait; then further events are
-	// folded into one PodSync per pod. A panic in it, as in every callback, is
-	// logged, and the event counts as delivered.
+	// OnEvent is called with each event, one at a time and in order per pod, on a separate
+	// goroutine. It should not block: observation continues meanwhile, up to 1000 events wait,
+	// and further ones are merged into one PodSync per pod. A panic in this or another callback
+	// is logged, and the event counts as delivered. Optional.
 	OnEvent func(Event)
-	// OnHealth, if not nil, is called when Healthy changes between nil and an error, on
-	// the same goroutine as OnEvent. The first call is the first nil.
+	// OnHealth is called when Healthy changes between nil and an error, on the goroutine of
+	// OnEvent. The first call is the first nil. Optional.
 	OnHealth func(error)
 	// Metrics are optional callbacks.
 	Metrics Metrics
-	// Logger receives changes of mode, failing lists and failing inspections;
-	// nil discards.
+	// Logger receives changes of mode, failed lists and failed inspections. Default: no log.
 	Logger *slog.Logger
 }
 
-// complete validates the config and fills in the defaults.
+// complete validates the config and sets the defaults.
 func (c *Config) complete() error {
 	f := fields.Of("pleg: Config")
 	f.Required("Runtime", c.Runtime)

@@ -8,7 +8,7 @@ import (
 	"github.com/podwright/podwright/pleg/observed"
 )
 
-// kind is what a query asks for.
+// kind is the method of a query.
 type kind int8
 
 const (
@@ -17,8 +17,8 @@ const (
 	streamEvents
 )
 
-// query is one call into the runtime. Queries are numbered in the order in which
-// they begin; what a query finds never replaces what a later one found.
+// query is one call of the runtime. Queries are numbered by their start; the result of an
+// earlier query never replaces the result of a later one.
 type query struct {
 	kind    kind
 	seq     uint64
@@ -27,7 +27,7 @@ type query struct {
 	causes  Cause     // of an inspection
 }
 
-// String names the call.
+// String returns the name of the call.
 func (q *query) String() string {
 	switch q.kind {
 	case listAll:
@@ -39,7 +39,7 @@ func (q *query) String() string {
 	}
 }
 
-// result is what became of a query.
+// result is the outcome of a query.
 type result struct {
 	query  *query
 	pods   []observed.ListedPod
@@ -47,17 +47,15 @@ type result struct {
 	err    error
 }
 
-// core is all that a PLEG knows and decides. It has no goroutine, no lock and no
-// clock: its owner passes the moments, starts the queries that next returns, and
-// brings back their results.
+// core has the state and the decisions of a PLEG. It has no goroutine, lock or clock: its owner
+// passes the time, starts the queries that next returns, and passes their results to apply.
 type core struct {
 	cfg  Config
 	seq  uint64
 	pods map[types.UID]*pod
 	todo schedule
-	// recent are pods without a record, and when the last look at each began that a
-	// hint had caused: many events about a pod that is gone, such as a backlog, are
-	// few looks with it.
+	// recent has pods without a record, and the start of the last inspection of each that a hint
+	// caused. It bounds the inspections for many events of a removed pod, such as a backlog.
 	recent map[types.UID]time.Time
 	// slots are the inspections that count against maxSlots, oldest first.
 	slots    []*query
@@ -80,7 +78,7 @@ func (c *core) begin(now time.Time) {
 	c.list.next, c.list.active, c.stream.next = now, now, now
 }
 
-// end forgets the queries in flight, and answers everybody who waits.
+// end forgets the running queries and ends all waits with err.
 func (c *core) end(err error, now time.Time) {
 	c.list.query, c.slots = nil, nil
 	if c.stream.state == StreamOpening || c.stream.state == StreamOpen {
@@ -96,8 +94,8 @@ func (c *core) end(err error, now time.Time) {
 	}
 }
 
-// next returns the next query to start now, nil when there is none; then wake is
-// when to ask again, zero when only a result or a request changes anything.
+// next returns the query to start now, or nil. In that case wake is the time of the next call,
+// zero if only a result or a request causes a query.
 func (c *core) next(now time.Time) (q *query, wake time.Time) {
 	switch {
 	case c.stream.due(now):
@@ -130,7 +128,7 @@ func (c *core) query(k kind, now time.Time) *query {
 	return &query{kind: k, seq: c.seq, started: now}
 }
 
-// apply takes in the result of a query and returns the events to deliver.
+// apply processes the result of a query and returns the events to deliver.
 func (c *core) apply(r result, now time.Time) []Event {
 	switch r.query.kind {
 	case listAll:
@@ -147,7 +145,7 @@ func (c *core) apply(r result, now time.Time) []Event {
 	}
 }
 
-// get returns the record of a pod, a new one if there is none.
+// get returns the record of a pod, a new one if necessary.
 func (c *core) get(uid types.UID) *pod {
 	p := c.pods[uid]
 	if p == nil {
@@ -157,8 +155,8 @@ func (c *core) get(uid types.UID) *pod {
 	return p
 }
 
-// absentSince returns the latest moment at which the pod is known not to have
-// been there, zero when nobody knows. p is nil for a pod without a record.
+// absentSince returns the latest time at which the pod is proven absent, or zero. p is nil for a
+// pod without a record.
 func (c *core) absentSince(p *pod) time.Time {
 	if p == nil {
 		return c.list.at
@@ -169,7 +167,7 @@ func (c *core) absentSince(p *pod) time.Time {
 	return latest(p.goneAt, c.list.at)
 }
 
-// earliest returns the earlier of two moments of which zero means never.
+// earliest returns the earlier time. Zero means never.
 func earliest(a, b time.Time) time.Time {
 	if a.IsZero() || (!b.IsZero() && b.Before(a)) {
 		return b

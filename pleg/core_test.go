@@ -12,7 +12,6 @@ import (
 	"github.com/podwright/podwright/pleg/observed"
 )
 
-// cellPod is a pod with at most one container and one sandbox.
 func cellPod(container, sandbox phase) *observed.ListedPod {
 	p := &observed.ListedPod{UID: "u"}
 	if container != absent {
@@ -26,10 +25,10 @@ func cellPod(container, sandbox phase) *observed.ListedPod {
 	return p
 }
 
-// P1: every cell of the table, for containers and for sandboxes.
+// P1: diff returns the events of every cell of the table, for containers and for sandboxes.
 func TestDiffTable(t *testing.T) {
 	phases := []phase{absent, running, exited, unknown}
-	want := map[phase][4][]EventType{ // by old; new: absent, running, exited, unknown
+	want := map[phase][4][]EventType{ // by old phase; new: absent, running, exited, unknown
 		absent:  {nil, {Started}, {Died}, {changed}},
 		running: {{Died, Removed}, nil, {Died}, {changed}},
 		exited:  {{Removed}, {Started}, nil, {changed}},
@@ -62,7 +61,7 @@ func TestDiffTable(t *testing.T) {
 	require.False(t, same(created, cellPod(unknown, absent)), "but the cache is to tell them apart")
 }
 
-// The order of a list means nothing to the diff.
+// The order of a list has no influence on the diff.
 func TestDiffIgnoresOrder(t *testing.T) {
 	a := &observed.ListedPod{Containers: []observed.ListedContainer{
 		{ID: observed.ContainerID{ID: "1"}, State: observed.StateRunning}, {ID: observed.ContainerID{ID: "2"}, State: observed.StateExited},
@@ -131,7 +130,7 @@ func (s *script) observeAfter(uid types.UID, after time.Time) *waiter {
 	return w
 }
 
-// relist passes the time to the next list and performs it.
+// relist advances the clock to the next list and performs it.
 func (s *script) relist(pods ...*observed.Pod) []Event {
 	s.t.Helper()
 	s.now = s.now.Add(s.c.cfg.RelistPeriod)
@@ -146,7 +145,7 @@ func onePod(uid types.UID, states ...observed.State) *observed.Pod {
 	return p
 }
 
-// know makes the core know the pod.
+// know creates the record of a pod.
 func (s *script) know(p *observed.Pod) {
 	s.t.Helper()
 	s.relist(p)
@@ -154,7 +153,7 @@ func (s *script) know(p *observed.Pod) {
 	s.idle()
 }
 
-// A list that began before a look at a pod does not roll it back.
+// A list that began before an inspection does not replace its result.
 func TestOlderListDoesNotRollBack(t *testing.T) {
 	s := newScript(t)
 	old := onePod("u", observed.StateRunning)
@@ -168,20 +167,20 @@ func TestOlderListDoesNotRollBack(t *testing.T) {
 	require.Empty(t, s.listed(list, old))
 	require.Equal(t, observed.StateExited, s.c.pods["u"].view.Containers[0].State)
 	require.Equal(t, observed.StateExited, s.c.pods["u"].status.Containers[0].State)
-	// It causes another look, which finds nothing new.
+	// It causes another inspection, which finds no change.
 	require.Empty(t, s.inspected(s.start(inspectOne), now))
 	s.idle()
 }
 
-// P11, tombstones: a look that began before the list that missed the pod does not
-// bring it back, but is followed by another one.
+// P11, tombstones: an inspection that began before the list without the pod does not restore it,
+// but another one follows.
 func TestOlderLookDoesNotResurrect(t *testing.T) {
 	s := newScript(t)
 	p := onePod("u", observed.StateRunning)
 	s.know(p)
 	s.c.want(s.c.get("u"), Acted, s.now)
 	look := s.start(inspectOne)
-	w := s.observe("u") // after the look began
+	w := s.observe("u") // after the inspection began
 	events := s.relist()
 	require.ElementsMatch(t, []EventType{Died, Removed, Died, Removed}, []EventType{events[0].Type, events[1].Type, events[2].Type, events[3].Type})
 	require.True(t, (<-w.answer).status.Empty())
@@ -192,8 +191,7 @@ func TestOlderLookDoesNotResurrect(t *testing.T) {
 	require.Empty(t, s.c.pods)
 }
 
-// P6: a request that is older than the beginning of a list that shows no change
-// is served by it.
+// P6: a list without a change completes the requests from before its start.
 func TestRequestServedByList(t *testing.T) {
 	s := newScript(t)
 	s.c.maxSlots = 1
@@ -205,10 +203,10 @@ func TestRequestServedByList(t *testing.T) {
 	s.idle() // no slot free
 	s.relist(p, other)
 	require.Len(t, s.inspected(busy, other), 2)
-	s.idle() // neither the request nor what the list showed of the other is left
+	s.idle() // neither the request nor the list's request is pending
 }
 
-// A list that keeps contradicting what a look finds slows its own looks down.
+// A list that keeps contradicting the inspections slows down the inspections that it causes.
 func TestContradictionSlowsDown(t *testing.T) {
 	s := newScript(t)
 	truth, wrong := onePod("u", observed.StateRunning), onePod("u", observed.StateExited)
@@ -225,13 +223,12 @@ func TestContradictionSlowsDown(t *testing.T) {
 	require.True(t, s.c.pods["u"].notBefore.After(s.now.Add(2*s.c.cfg.RelistPeriod)))
 	require.Empty(t, s.relist(truth))
 	s.idle()
-	// Once they agree, a change is looked at without delay.
+	// Once they agree, a change is inspected without delay.
 	s.relist(wrong)
 	require.Len(t, s.inspected(s.start(inspectOne), wrong), 1)
 }
 
-// A pod that cannot be inspected is not asked at every list because somebody
-// wanted a reinspection.
+// A request with Expected does not shorten the pause after a failed inspection.
 func TestReinspectObeysBackoff(t *testing.T) {
 	s := newScript(t)
 	p := onePod("u", observed.StateRunning)
@@ -249,7 +246,7 @@ func TestReinspectObeysBackoff(t *testing.T) {
 	require.Less(t, looks, 12)
 }
 
-// Waiters come before everybody else, and the rest in order of due time.
+// Pods with waiters come first, all others in order of due time.
 func TestScheduleOrder(t *testing.T) {
 	s := newScript(t)
 	s.listed(s.start(listAll))
@@ -267,11 +264,11 @@ func TestScheduleOrder(t *testing.T) {
 	require.Equal(t, []types.UID{"urgent", "first", "second", "third", "late"}, order)
 	s.idle()
 	require.NotContains(t, s.c.pods, types.UID("abandoned"))
-	s.c.abandon("abandoned", gone) // the answer and the end of the wait may cross
+	s.c.abandon("abandoned", gone) // the result and the end of the wait may cross
 	require.Empty(t, w.answer)
 }
 
-// P14: addresses survive the teardown of the network, and nothing else.
+// P14: only addresses survive the removal of the network.
 func TestKeepIPs(t *testing.T) {
 	old := &observed.Pod{IPs: []string{"10.0.0.9"}}
 	for name, c := range map[string]struct {
@@ -292,7 +289,7 @@ func TestKeepIPs(t *testing.T) {
 	}
 }
 
-// E3: the decisions on the stream.
+// E3: the decisions about the stream.
 func TestStreamDecisions(t *testing.T) {
 	now := time.Unix(1000, 0)
 	s := stream{state: StreamClosed, next: now}
@@ -352,8 +349,8 @@ func TestHealthDeadline(t *testing.T) {
 	require.ErrorIs(t, h.Err(t0), ErrNotRunning)
 }
 
-// A request is for a look that begins now, beside one in progress that may be too
-// old, whether a list asks for a look before it or after it.
+// A request starts an inspection beside a running one, which may be too old, whether a list
+// requests an inspection before or after it.
 func TestRequestBesideTheWishOfAList(t *testing.T) {
 	request := func(s *script) { s.c.want(s.c.get("u"), Acted, s.now) }
 	list := func(s *script) { s.relist(onePod("u", observed.StateExited)) }
@@ -380,8 +377,8 @@ func TestRequestBesideTheWishOfAList(t *testing.T) {
 	}
 }
 
-// A list that does not show a pod says nothing when a look at the pod began after it:
-// the look may have seen it before.
+// The absence of a pod in a list is ignored if an inspection of the pod began after the list:
+// the list may be older.
 func TestListThatALookOvertook(t *testing.T) {
 	s := newScript(t)
 	s.know(onePod("u", observed.StateRunning))
@@ -395,8 +392,8 @@ func TestListThatALookOvertook(t *testing.T) {
 	require.Len(t, s.inspected(s.start(inspectOne), &observed.Pod{UID: "u"}), 4, "the list had asked for another look")
 }
 
-// The end answers every waiter, closes the stream, and leaves no look in progress that a
-// health report would name for ever.
+// The end replies to every waiter, closes the stream, and leaves no running inspection in the
+// health.
 func TestEndForgetsLooks(t *testing.T) {
 	s := newScript(t)
 	s.know(onePod("u", observed.StateRunning))
@@ -415,8 +412,8 @@ func TestEndForgetsLooks(t *testing.T) {
 	require.Nil(t, s.c.pods["unknown"], "nothing is left of it")
 }
 
-// The record of a pod that went away during a list goes with that list, also when the
-// list fails: in an outage nothing piles up.
+// The record of a pod that went away during a list is dropped with that list, also when the list
+// fails. Thus an outage does not accumulate records.
 func TestListThatFailsLeavesNoTombstone(t *testing.T) {
 	s := newScript(t)
 	s.know(onePod("u", observed.StateRunning))
@@ -429,7 +426,7 @@ func TestListThatFailsLeavesNoTombstone(t *testing.T) {
 	require.Empty(t, s.c.pods)
 }
 
-// What a list shows without a UID, or without anything that exists, is no pod.
+// Listed pods without a UID, or without sandboxes and containers, are ignored.
 func TestListOfNothing(t *testing.T) {
 	s := newScript(t)
 	require.Empty(t, s.relist(onePod("", observed.StateRunning), &observed.Pod{UID: "empty"}))
@@ -437,7 +434,7 @@ func TestListOfNothing(t *testing.T) {
 	s.idle()
 }
 
-// The table of podState.
+// Queries change states according to the table of podState.
 func TestPodStates(t *testing.T) {
 	entry := onePod("u", observed.StateRunning).Listed()
 	queries := []func(*core, *pod, *query){
@@ -466,7 +463,7 @@ func TestPodStates(t *testing.T) {
 	}
 }
 
-// A status without names has those of the list.
+// A status without names gets the names of the list.
 func TestNamesOfAList(t *testing.T) {
 	s := newScript(t)
 	p := s.c.get("u")

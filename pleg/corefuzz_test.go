@@ -12,8 +12,8 @@ import (
 	"github.com/podwright/podwright/pleg/observed"
 )
 
-// model is a runtime whose answers a test takes apart: a query looks at the
-// runtime at one moment, anywhere between its beginning and its end.
+// model is a runtime whose queries see its state at one moment, anywhere between their start and
+// end.
 type model struct {
 	*script
 	rng     *rand.Rand
@@ -23,7 +23,7 @@ type model struct {
 	count   int
 	open    []*call
 	waits   []*wait
-	state   map[Event]phase // by the events, of each container and sandbox
+	state   map[Event]phase // of each container and sandbox, according to the events
 }
 
 type call struct {
@@ -45,8 +45,7 @@ func newModel(t *testing.T, seed uint64) *model {
 	return m
 }
 
-// change does something to a pod. Containers never come back to life, so events
-// have one possible order.
+// change changes a pod. Containers never restart, so events have one possible order.
 func (m *model) change() {
 	uid := types.UID(fmt.Sprint("p", m.rng.IntN(3)))
 	m.count++
@@ -56,7 +55,7 @@ func (m *model) change() {
 		next.Sandboxes = append(next.Sandboxes, old.Sandboxes...)
 		next.Containers = append(next.Containers, old.Containers...)
 	}
-	next.Name = fmt.Sprint(m.version[uid]) // lets a status tell its version
+	next.Name = fmt.Sprint(m.version[uid]) // gives each status its version
 	switch n := m.rng.IntN(8); {
 	case n == 0:
 		next.Sandboxes, next.Containers = nil, nil
@@ -78,7 +77,7 @@ func (m *model) change() {
 	}
 }
 
-// look takes the moment at which an open query sees the runtime.
+// look sets the moment at which an open query sees the runtime.
 func (m *model) look(c *call) {
 	if c.looked {
 		return
@@ -124,7 +123,7 @@ func (m *model) finish(i int, fail bool) {
 	require.LessOrEqual(m.t, len(m.c.slots), 3)
 }
 
-// check holds the events of one container or sandbox to their order.
+// check requires the right order of events of one container or sandbox.
 func (m *model) check(e Event) {
 	if e.Type == PodSync {
 		return
@@ -187,7 +186,7 @@ func (m *model) step(op byte) {
 	m.begin()
 }
 
-// settle lets everything in flight end and the next lists find what is left.
+// settle completes all queries and the next lists.
 func (m *model) settle() {
 	for range 40 {
 		m.now = m.now.Add(time.Second)
@@ -221,8 +220,8 @@ func (m *model) settle() {
 	require.Zero(m.t, m.c.todo.Len())
 }
 
-// Queries that overlap in any order and see the runtime at any moment never roll
-// anything back, never answer with something old, and end with the truth.
+// Overlapping queries that see the runtime at any moment never restore an older state, never
+// return an old result, and end with the actual state.
 func FuzzCore(f *testing.F) {
 	f.Add(uint64(1), []byte{0, 0, 3, 5, 0, 2, 4, 5, 5, 3, 6})
 	f.Add(uint64(2), []byte{0, 1, 7, 4, 2, 0, 0, 3, 3, 5, 6, 5, 0, 1})

@@ -10,13 +10,13 @@ import (
 	"github.com/podwright/podwright/internal/run"
 )
 
-// maxQueued is how many events wait for a slow receiver in full. What comes on
-// top is folded into one PodSync per pod, so the queue is bounded by the number
-// of pods and no pod is forgotten.
+// maxQueued is the number of events that wait for a slow callback. Further events are merged
+// into one PodSync per pod, so that the queue is bounded by the number of pods and no pod is
+// lost.
 const maxQueued = 1000
 
-// delivery hands events and health to the callbacks, on a goroutine of its own:
-// a callback that takes long delays its next call and nothing else.
+// delivery calls the callbacks on a separate goroutine, so that a slow callback delays only its
+// own next call.
 type delivery struct {
 	onEvent  func(Event)
 	onHealth func(error)
@@ -26,7 +26,7 @@ type delivery struct {
 	mu     sync.Mutex
 	queue  []Event
 	folded map[types.UID]struct{}
-	health *error // the newest health that was not handed over
+	health *error // newest health that was not delivered
 }
 
 func newDelivery(cfg Config) *delivery {
@@ -39,7 +39,7 @@ func newDelivery(cfg Config) *delivery {
 	}
 }
 
-// add queues events and returns how many of them were folded. It never blocks.
+// add queues events and returns the number of merged ones. It never blocks.
 func (d *delivery) add(events []Event) (folded int) {
 	if d.onEvent == nil || len(events) == 0 {
 		return 0
@@ -69,7 +69,7 @@ func (d *delivery) setHealth(err error) {
 	d.wake.Wake()
 }
 
-// take returns what is queued.
+// take returns and clears the queue.
 func (d *delivery) take() ([]Event, *error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -82,7 +82,7 @@ func (d *delivery) take() ([]Event, *error) {
 	return events, health
 }
 
-// run calls the callbacks until the context ends.
+// run calls the callbacks until ctx is done.
 func (d *delivery) run(ctx context.Context) {
 	for {
 		select {
@@ -103,7 +103,7 @@ func (d *delivery) run(ctx context.Context) {
 	}
 }
 
-// guarded calls a callback. A panic is logged and goes no further.
+// guarded calls a callback and logs a panic.
 func guarded(log *slog.Logger, name string, call func()) {
 	if err := run.Guard(name, func() error { call(); return nil }); err != nil {
 		log.Error("a callback panicked", "err", err, "stack", run.StackOf(err))

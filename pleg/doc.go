@@ -1,8 +1,5 @@
-// Package pleg observes what a runtime really runs: it lists pods, looks at those
-// that changed, keeps what it saw, and tells what happened. PLEG stands for "pod
-// lifecycle event generator", the kubelet's name for it.
-//
-// # Smallest use
+// Package pleg detects changes of pods in a container runtime and caches their status for a node
+// agent. PLEG stands for "pod lifecycle event generator", the kubelet's name for it.
 //
 //	p, err := pleg.New(pleg.Config{Runtime: rt, OnEvent: func(e pleg.Event) { wake(e.UID) }})
 //	...
@@ -10,14 +7,15 @@
 //	...
 //	status, err := p.Observe(ctx, uid, lastActed)
 //
-// Runtime is two methods: list everything, look at one. Anything that has pods can
-// implement it; package plegtest has one in memory.
+// A Runtime has two methods: list all pods, inspect one pod. Package plegtest has an in-memory
+// implementation. A PLEG is safe for concurrent use. Returned statuses are shared and must not
+// be changed. Example in example_test.go is a complete program.
 //
-// # What it does
+// # Lists, inspections and events
 //
-// Every RelistPeriod all pods are listed. A pod that differs from what is known is
-// looked at with PodStatus; what that shows goes into the cache, and the
-// difference to the last look becomes events:
+// Every RelistPeriod the PLEG lists all pods. It inspects each pod that differs from its record
+// with PodStatus, caches the result, and derives events from the difference to the previous
+// inspection:
 //
 //	old \ new   running   exited   unknown   absent
 //	absent      Started   Died     -         -
@@ -25,66 +23,56 @@
 //	exited      Started   -        -         Removed
 //	unknown     Started   Died     -         Died, Removed
 //
-// Sandboxes have events like containers; a created container counts as unknown. A
-// move to unknown refreshes the cache and is not reported.
+// Sandboxes have events like containers. A created container counts as unknown. A change to
+// unknown updates the cache without an event.
 //
-// Up to 64 pods are looked at at the same time, each for up to 2 min. A pod that cannot be
-// looked at keeps its record, so its events come later rather than never; it is
-// listed in Health.Stale with the reason and tried again, after a second, then two,
-// up to 30 s. A hanging one makes room for others after 5 s, and is looked at again
-// whenever somebody asks or an event names it: at most two calls per pod are in
-// progress. Healthy depends on completed lists alone; a list that fails or hangs
-// makes it an error that says so, and the next one that succeeds makes it nil again.
+// Up to 64 inspections run in parallel, each for up to 2 min. After a failed inspection the pod
+// keeps its record, so its events are delayed and not lost. The pod is listed in Health.Stale
+// with the reason, and is inspected again after 1 s, 2 s and so on up to 30 s. An inspection
+// that hangs for 5 s frees its slot. A request or an event then starts another one; each pod has
+// at most two. Healthy depends only on complete lists: it returns an error when a list fails or
+// hangs for too long, and nil again after the next success.
 //
-// For a runtime without events AdaptiveRelist lists often after something happened
-// and seldom at rest: pause = a tenth of the time since, from 100 ms to 5 s, so an
-// activity costs 51 lists at most on top of one per 5 s.
+// For a runtime without events, AdaptiveRelist lists often after activity and rarely at rest.
+// The pause is a tenth of the time since the last activity, from 100 ms to 5 s. An activity
+// costs at most 51 lists on top of one per 5 s.
 //
-// If the Runtime implements EventStream, its events say which pods to look at, at
-// once. They are hints: what they say is never believed, only looked up, so it
-// does no harm if they are lost, doubled, late or wrong. While the stream holds, all
-// pods are listed every EventedRelistPeriod; when it ends, every RelistPeriod
-// again from that moment. PodEvents must not wait for an absent runtime: a call
-// that has lasted a second counts as an open stream, once a full list succeeded
-// after it.
+// If the Runtime implements EventStream, its events trigger inspections at once. They are only
+// hints: a lost, duplicate, late or wrong one does no harm. While the stream is reliable, all
+// pods are listed every EventedRelistPeriod, and every RelistPeriod from the moment that it
+// ends. PodEvents must not wait for an unavailable runtime: a call that has lasted a second
+// counts as an open stream once a list that began after that has succeeded.
 //
 // # Freshness
 //
-// A status is as fresh as the beginning of the query that found it, ObservedAt,
-// by this process's monotonic clock. Queries are numbered as they begin, and
-// what an earlier one finds never replaces what a later one found. Times that
-// the runtime reports decide nothing.
+// ObservedAt of a status is the start of its query, by this process's monotonic clock. Queries
+// are numbered by their start. The result of an earlier query never replaces the result of a
+// later one. Times from the runtime have no influence.
 //
-// Observe is how an actor sees its own actions: it returns something observed
-// after the given moment and, if the cache has nothing, looks at once, even
-// while an older look is in progress. So no transition waits for a list, and what
-// was done is known after one look: two rounds of calls with a CRI runtime.
+// Observe returns a status that is newer than a given moment. If the cache has none, it inspects
+// the pod at once, even during an older inspection. Thus no transition waits for a list, and the
+// effect of an action is visible after one inspection: two rounds of calls with a CRI runtime.
 //
-// Request does the same for callers that do not wait. Requests for a pod
-// become one, never block and are never dropped: one that comes during a look
-// causes another at once, and one whose look fails is repeated.
+// Request does the same for callers that do not wait. Requests for a pod are merged, never block
+// and are never dropped. A request during an inspection causes another one at once. A request
+// whose inspection fails is retried.
 //
-// # How is it doing
+// # Health
 //
-// Health is a value: age of the last list, the list in progress, mode, state of the
-// stream, the pods that are stale and why. Healthy sums it up and OnHealth is
-// told when that changes. Metrics are callbacks with durations and numbers.
+// Health returns the age of the last list, the running list, the mode, the state of the stream,
+// and stale pods with reasons. Healthy returns a summary, and OnHealth is called when it
+// changes. Metrics are callbacks with durations and counts.
 //
-// # The caller's duties
+// # Duties of the caller
 //
-// Run must be running for Observe to work, and returning from it means that
-// everything has stopped. Stopping a PLEG stops looking; it touches no pod.
+// Observe needs a running Run. When Run returns, all work has stopped. Stopping a PLEG does not
+// change any pod.
 //
-// Statuses that were handed out are shared: do not change them.
+// Before Complete, no pod is proven absent. An empty status proves that the pod is absent only
+// if its ObservedAt is set and Get returned no error.
 //
-// Before Complete nothing is known to be absent. An empty status proves that the
-// pod is gone only if its ObservedAt is set and Get returned no error.
+// # Limits
 //
-// # What it does not do
-//
-// It never changes a pod, and it does not know which pods there should be. What
-// is created and removed again between two looks is not seen, unless events or
-// the exited instance tell of it.
-//
-// An example that runs: Example in example_test.go.
+// A PLEG never changes pods and does not have the desired ones. An object that is created and
+// removed between two inspections is not seen, unless an event or its exited instance shows it.
 package pleg

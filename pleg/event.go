@@ -8,31 +8,29 @@ import (
 	"github.com/podwright/podwright/pleg/observed"
 )
 
-// EventType says what happened to a container, a sandbox or a pod.
+// EventType is the kind of a change of a container, a sandbox or a pod.
 type EventType string
 
 // The event types that are delivered.
 const (
-	// Started tells that a container or sandbox runs that did not before.
+	// Started: a container or sandbox started to run.
 	Started EventType = "started"
-	// Died tells that a container or sandbox no longer runs.
+	// Died: a container or sandbox no longer runs.
 	Died EventType = "died"
-	// Removed tells that the runtime no longer has a container or sandbox. One
-	// that was last seen running has a Died of its own first.
+	// Removed: the runtime no longer has a container or sandbox. If it was last seen running, a
+	// Died comes first.
 	Removed EventType = "removed"
-	// PodSync tells that the pod deserves another look although no container
-	// changed state: a Request expected a change, it could not be
-	// inspected for a while, or more precise events were given up because
-	// nobody took them.
+	// PodSync: the pod needs attention without a change of a container's state. A Request
+	// expected a change, an inspection succeeded again after failures, or events were merged
+	// because OnEvent was too slow.
 	PodSync EventType = "pod sync"
 
-	// changed is a move to or from an unknown state. It makes a pod worth
-	// inspecting and is never delivered.
+	// changed is a move to or from an unknown state. It causes an inspection and is never
+	// delivered.
 	changed EventType = "changed"
 )
 
-// Event says that something happened to a pod. It is comparable, and a reason
-// to look at the pod again, nothing more: what is true now is in the cache.
+// Event is a hint that a pod has changed. It is comparable. The current state is in the cache.
 type Event struct {
 	UID  types.UID
 	Type EventType
@@ -40,7 +38,7 @@ type Event struct {
 	ID string
 	// Container is the container's name, "" for a sandbox and for PodSync.
 	Container string
-	// Sandbox tells that ID names a sandbox.
+	// Sandbox is true if ID is the ID of a sandbox.
 	Sandbox bool
 }
 
@@ -56,8 +54,8 @@ func (e Event) String() string {
 	}
 }
 
-// phase is what the diff knows of a container or a sandbox: absent, or one of
-// three states. A created container counts as unknown.
+// phase is the state of a container or sandbox for the diff. A created container counts as
+// unknown.
 type phase int8
 
 const (
@@ -93,7 +91,7 @@ func sandboxPhase(s *observed.ListedSandbox) phase {
 	}
 }
 
-// transition is the table of events: what a step from one phase to another means.
+// transition returns the events of a move from one phase to another.
 func transition(from, to phase) []EventType {
 	switch {
 	case from == to:
@@ -111,8 +109,8 @@ func transition(from, to phase) []EventType {
 	}
 }
 
-// diff returns what happened between two observations of one pod, changes to
-// unknown states included: first what became of the old, then what is new.
+// diff returns the events between two observations of one pod, including changes to unknown
+// states: first for the old containers and sandboxes, then for new ones.
 func diff(uid types.UID, from, to *observed.ListedPod) []Event {
 	var out []Event
 	add := func(e Event, a, b phase) {
@@ -142,12 +140,12 @@ func diff(uid types.UID, from, to *observed.ListedPod) []Event {
 	return out
 }
 
-// same tells that two observations of a pod show the same containers and
-// sandboxes in the same states. Other than in the table of events, created and
-// unknown are two states here: the cache is to show the right one.
+// same reports whether two observations show the same containers and sandboxes in the same
+// states. In contrast to the table of events, created and unknown are different states here, so
+// that the cache has the right one.
 //
-// In an idle fleet it is called for every pod at every list, so the usual case,
-// the same order, costs one pass and no allocation.
+// At each list it is called for every pod, so the usual case, the same order, takes one pass
+// without allocation.
 func same(a, b *observed.ListedPod) bool {
 	if len(a.Containers) != len(b.Containers) || len(a.Sandboxes) != len(b.Sandboxes) {
 		return false
@@ -173,7 +171,7 @@ func same(a, b *observed.ListedPod) bool {
 	return true
 }
 
-// containerIn returns the container with the ID, nil if the pod has none.
+// containerIn returns the container with the ID, or nil.
 func containerIn(p *observed.ListedPod, id observed.ContainerID) *observed.ListedContainer {
 	for i := range p.Containers {
 		if p.Containers[i].ID == id {
@@ -192,7 +190,7 @@ func sandboxIn(p *observed.ListedPod, id string) *observed.ListedSandbox {
 	return nil
 }
 
-// delivered drops the events that nobody is told about.
+// delivered removes the events that are not delivered.
 func delivered(events []Event) []Event {
 	out := events[:0:0]
 	for _, e := range events {

@@ -14,7 +14,7 @@ import (
 	"github.com/podwright/podwright/pleg/plegtest"
 )
 
-// evented runs a PLEG on a runtime with events until it relies on them.
+// evented runs a PLEG on a runtime with events until its mode is Evented.
 func evented(t *testing.T, rt *plegtest.Runtime) *rig {
 	t.Helper()
 	r := run(t, pleg.Config{Runtime: rt.WithEvents()}, rt)
@@ -24,17 +24,17 @@ func evented(t *testing.T, rt *plegtest.Runtime) *rig {
 	return r
 }
 
-// E1, E3: events are acted on at once, and full lists become rare.
+// E1, E3: events cause inspections at once, and full lists become rare.
 func TestEvented(t *testing.T) {
 	bubble(t, func(t *testing.T, rt *plegtest.Runtime) {
 		r := evented(t, rt)
 		lists := rt.Lists()
 		start := time.Now()
-		rt.Set(plegtest.Pod("new", plegtest.Running("c-0"))) // a UID nobody knows
+		rt.Set(plegtest.Pod("new", plegtest.Running("c-0"))) // a new UID
 		require.Equal(t, []string{"started new-sandbox", "started c-0"}, r.take())
 		require.Zero(t, time.Since(start))
 
-		// A burst within 10 ms is one more look.
+		// A burst within 10 ms causes one more inspection.
 		for range 50 {
 			time.Sleep(100 * time.Microsecond)
 			rt.Announce("new")
@@ -56,7 +56,7 @@ func TestEvented(t *testing.T) {
 		time.Sleep(10 * time.Second)
 		require.Equal(t, lists+1, rt.Lists())
 
-		// A lost event is made up for by the list.
+		// The list replaces a lost event.
 		rt.Lose(func(types.UID) bool { return true })
 		rt.Remove("new")
 		require.Empty(t, r.take())
@@ -67,13 +67,13 @@ func TestEvented(t *testing.T) {
 	})
 }
 
-// P10: however often the runtime restarts, each time there are frequent lists at
-// once and events again soon.
+// P10: after each of many restarts of the runtime, frequent lists begin at once and events
+// return soon.
 func TestRuntimeRestarts(t *testing.T) {
 	bubble(t, func(t *testing.T, rt *plegtest.Runtime) {
 		r := evented(t, rt)
 		for range 10 {
-			time.Sleep(250 * time.Second) // the last list is older than Generic allows
+			time.Sleep(250 * time.Second) // the last list is older than Threshold
 			lists := rt.Lists()
 			rt.WithEvents().FailStreams(plegtest.Fault{Err: errTest})
 			rt.WithEvents().BreakStreams()
@@ -97,7 +97,7 @@ func TestRuntimeRestarts(t *testing.T) {
 	})
 }
 
-// E3: a runtime without events is asked again after an outage, or now and then.
+// E3: a runtime without events is tried again after an outage, and every 5 min.
 func TestNoEvents(t *testing.T) {
 	bubble(t, func(t *testing.T, rt *plegtest.Runtime) {
 		rt.WithEvents().FailStreams(plegtest.Fault{Err: fmt.Errorf("unimplemented: %w", pleg.ErrNoEvents)})
@@ -118,8 +118,8 @@ func TestNoEvents(t *testing.T) {
 	})
 }
 
-// P11: a removed container leaves the cache at once, and a late event does not
-// bring it back. E5: so does a pod.
+// P11: a removed container leaves the cache at once, and a late event does not restore it. E5:
+// the same holds for a pod.
 func TestRemovalByEvent(t *testing.T) {
 	bubble(t, func(t *testing.T, rt *plegtest.Runtime) {
 		rt.Set(plegtest.Pod("web", plegtest.Running("c-1"), plegtest.Exited("c-0", 1)))
@@ -154,7 +154,7 @@ func TestRemovalByEvent(t *testing.T) {
 	})
 }
 
-// A reinspection does not wait for the rare lists of the evented mode.
+// An Expected request does not wait for the rare lists of the evented mode.
 func TestReinspectWhileEvented(t *testing.T) {
 	bubble(t, func(t *testing.T, rt *plegtest.Runtime) {
 		rt.Set(plegtest.Pod("web", plegtest.Running("c-0")))
@@ -166,9 +166,8 @@ func TestReinspectWhileEvented(t *testing.T) {
 	})
 }
 
-// containerd 2.2 hands a new stream what happened in the minute before, some of it
-// about pods that are long gone. They are looked up like all others, which shows
-// that nothing happened.
+// containerd 2.2 sends a new stream the events of the last minute, some about removed pods. They
+// cause inspections like all events, which find no change.
 func TestBacklog(t *testing.T) {
 	bubble(t, func(t *testing.T, rt *plegtest.Runtime) {
 		rt.WithEvents().Backlog(1000)

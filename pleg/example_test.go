@@ -12,8 +12,8 @@ import (
 	"github.com/podwright/podwright/pleg/observed"
 )
 
-// fleet is a fleet of virtual machines. Each one is a pod: the machine is its
-// sandbox and its only container.
+// fleet is a fleet of virtual machines. Each machine is a pod, with one sandbox and one
+// container.
 type fleet struct {
 	mu       sync.Mutex
 	machines map[types.UID]string // "running" or "stopped"
@@ -60,7 +60,7 @@ func (f *fleet) status(name types.UID) *observed.Pod {
 	}
 }
 
-// A fleet of virtual machines is observed like pods.
+// A PLEG observes a fleet of virtual machines.
 func Example() {
 	vms := &fleet{machines: map[types.UID]string{}}
 	died := make(chan pleg.Event, 1)
@@ -83,9 +83,9 @@ func Example() {
 	defer cancel()
 	stopped := make(chan error, 1)
 	go func() { stopped <- p.Run(ctx) }()
-	fmt.Println("healthy:", <-health == nil) // the first list is through
+	fmt.Println("healthy:", <-health == nil) // the first list is complete
 
-	// The actor starts a machine and wants to see it, not something older.
+	// The actor starts a machine and needs a status that is newer.
 	vms.set("mail", "running")
 	acted := time.Now()
 	status, err := p.Observe(ctx, "mail", acted)
@@ -95,7 +95,7 @@ func Example() {
 	}
 	fmt.Println("mail:", status.Newest("machine").State)
 
-	// Something happens that nobody asked for.
+	// A machine stops by itself.
 	vms.set("mail", "stopped")
 	e := <-died
 	status, err = p.Get(e.UID)

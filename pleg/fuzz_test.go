@@ -16,7 +16,7 @@ import (
 	"github.com/podwright/podwright/pleg/plegtest"
 )
 
-// outcome is what an observer got out of a history.
+// outcome is the result of one history.
 type outcome struct {
 	events map[types.UID][]string // sorted
 	end    map[types.UID]observed.Pod
@@ -25,20 +25,19 @@ type outcome struct {
 
 const (
 	fuzzPods = 4
-	// lossy histories also lose events, late ones deliver them up to 3 s late and
-	// so out of order, and in restarting ones the runtime goes away and comes
-	// back; then only the ends must agree.
+	// lossy histories lose events, late ones deliver them up to 3 s late and thus out of order,
+	// and in restarting ones the runtime is unavailable for a while. Then only the final states
+	// must agree.
 	lossy, late, restarting = 1, 2, 4
-	// noisy histories announce pods to which nothing happened, and nobody at all;
-	// in doubled ones each event comes twice; with a backlog a stream begins with
-	// events of before; skewed ones have a clock that jumps by hours. The events
-	// are the same all the same.
+	// noisy histories send events for unchanged and for missing pods, doubled ones send each
+	// event twice, backlog ones begin a stream with earlier events, and skewed ones have a clock
+	// that jumps by hours. The events must still agree.
 	noisy, doubled, backlog, skewed = 8, 16, 32, 64
 	allFlags                        = 127
 )
 
-// act does one step of a history: pods are created and removed, containers are
-// created, start, exit, are removed, become unknown; sandboxes end.
+// act performs one step of a history: pods are created and removed; containers are created,
+// start, exit, are removed, become unknown; sandboxes end.
 func act(rt *plegtest.Runtime, op byte, count int, created time.Time) {
 	uid := types.UID(fmt.Sprint("p", op%fuzzPods))
 	rt.Update(uid, func(s *observed.Pod) {
@@ -81,8 +80,8 @@ func act(rt *plegtest.Runtime, op byte, count int, created time.Time) {
 	})
 }
 
-// history runs one history under a PLEG. Steps are far enough apart for a list
-// between any two of them.
+// history runs one history under a PLEG. Steps are far enough apart for a list between any two
+// of them.
 func history(t *testing.T, ops []byte, flags byte, withEvents bool) outcome {
 	rt := &plegtest.Runtime{}
 	cfg := pleg.Config{Runtime: rt}
@@ -123,7 +122,7 @@ func history(t *testing.T, ops []byte, flags byte, withEvents bool) outcome {
 	return o
 }
 
-// outcomeOf returns what the PLEG saw, whose end must be the truth.
+// outcomeOf returns the PLEG's result, whose final state must be the actual one.
 func outcomeOf(t *testing.T, r *rig, rt *plegtest.Runtime) outcome {
 	o := outcome{events: map[types.UID][]string{}, end: map[types.UID]observed.Pod{}, pods: len(r.Pods())}
 	for _, e := range r.events {
@@ -148,7 +147,7 @@ func outcomeOf(t *testing.T, r *rig, rt *plegtest.Runtime) outcome {
 	return o
 }
 
-// delivery says how late each copy of an event comes.
+// delivery returns the delay of each copy of an event.
 func delivery(rng *rand.Rand, flags byte) []time.Duration {
 	if flags&lossy != 0 && rng.IntN(3) == 0 {
 		return nil
@@ -162,7 +161,7 @@ func delivery(rng *rand.Rand, flags byte) []time.Duration {
 	return copies
 }
 
-// restart takes the runtime away for a while: nothing answers.
+// restart makes the runtime unavailable for a while.
 func restart(rt *plegtest.Runtime) {
 	down := plegtest.Fault{Err: errTest}
 	rt.FailList(down)
@@ -187,14 +186,14 @@ func bothModes(t *testing.T, ops []byte, flags byte) {
 	}
 }
 
-// E6, P13: generic and evented find the same in the end, and the same events
-// when none is lost.
+// E6, P13: generic and evented mode end with the same state, and have the same events if no
+// event is lost.
 func FuzzModesAgree(f *testing.F) {
 	f.Add([]byte{4, 8, 16, 36, 4, 20, 24, 28, 32, 36}, byte(0))
 	f.Add([]byte{5, 9, 255, 17, 37, 5, 1, 2, 3, 6, 7, 255, 4}, byte(lossy))
 	f.Add([]byte{4, 24, 36, 4, 36, 28, 32, 20, 16}, byte(noisy|doubled|skewed))
 	f.Add([]byte{7, 11, 255, 255, 19, 39, 7, 31, 35}, byte(lossy|noisy|backlog))
-	f.Add([]byte{0, 20, 4, 20}, byte(0)) // created, then unknown: no event, and yet a look
+	f.Add([]byte{0, 20, 4, 20}, byte(0)) // created, then unknown: an inspection without an event
 	f.Add([]byte{4, 8, 254, 16, 36, 255, 4, 20, 254, 5}, byte(late|restarting|backlog))
 	for seed := range byte(15) {
 		ops := make([]byte, 30)

@@ -13,8 +13,8 @@ import (
 	"github.com/podwright/podwright/pleg/plegtest"
 )
 
-// P6: a request that expects a change is one PodSync with the next list; a request
-// after an action is a look at once and no event.
+// P6: an Expected request leads to one PodSync with the next list. An Acted request leads to an
+// inspection at once and no event.
 func TestRequests(t *testing.T) {
 	bubble(t, func(t *testing.T, rt *plegtest.Runtime) {
 		rt.Set(plegtest.Pod("web", plegtest.Running("c-0")))
@@ -33,7 +33,7 @@ func TestRequests(t *testing.T) {
 		r.Request("web", pleg.Acted)
 		synctest.Wait()
 		for range 10 {
-			r.Request("web", pleg.Acted) // after the look began: one more, and another if that begins before the last request
+			r.Request("web", pleg.Acted) // during the inspection: one more, and another if that begins before the last request
 		}
 		time.Sleep(100 * time.Millisecond)
 		require.Contains(t, []int{before + 2, before + 3}, rt.Inspections("web"))
@@ -41,8 +41,8 @@ func TestRequests(t *testing.T) {
 	})
 }
 
-// P8, P12: neither the wall clock nor the runtime's clock, which may be hours off or in
-// the wrong unit, decides anything.
+// P8, P12: neither the wall clock nor the runtime's clock, which may be hours off or in the
+// wrong unit, has any influence.
 func TestClocksDoNotMatter(t *testing.T) {
 	for _, events := range []bool{false, true} {
 		bubble(t, func(t *testing.T, rt *plegtest.Runtime) {
@@ -58,7 +58,7 @@ func TestClocksDoNotMatter(t *testing.T) {
 				pod.Containers[0].CreatedAt = time.Now().Add(skew)
 				pod.Sandboxes[0].CreatedAt = time.Unix(0, time.Now().Add(skew).Unix()) // seconds for nanoseconds
 				rt.Set(pod)
-				// The clock was set back: what the caller remembers lies ahead.
+				// The clock was set back: the caller's time is in the future.
 				acted := time.Now().Add(10 * time.Minute).Round(0)
 				s, err := r.Observe(t.Context(), "web", acted)
 				require.NoError(t, err)
@@ -86,8 +86,8 @@ func TestIPsArePreserved(t *testing.T) {
 	})
 }
 
-// A request is an activity: a change after it is seen within 100 ms, although the lists
-// had become rare.
+// A request is an activity: a change after it is seen within 100 ms, even if lists were rare
+// before.
 func TestAdaptiveRelist(t *testing.T) {
 	bubble(t, func(t *testing.T, rt *plegtest.Runtime) {
 		rt.Set(plegtest.Pod("web", plegtest.Running("c-0")))

@@ -9,57 +9,54 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// Health is what a PLEG knows of its own ability to see.
+// Health is the state of the observation.
 type Health struct {
-	// Running tells that Run is running.
+	// Running is true while Run is running.
 	Running bool
-	// ListedAt is when the last complete list began, zero before the first.
+	// ListedAt is the start of the last complete list, zero before the first.
 	ListedAt time.Time
-	// ListingSince is when the list in progress began, zero when there is none.
+	// ListingSince is the start of the running list, zero without one.
 	ListingSince time.Time
-	// ListError is why the last list failed, nil when it did not.
+	// ListError is the error of the last list, or nil.
 	ListError error
-	// Deadline is when the PLEG counts as unhealthy unless another list is
-	// complete by then; zero before the first. It follows from ListedAt and the
-	// threshold of the mode; after a fall back to Generic the new, shorter
-	// threshold counts from the fall.
+	// Deadline is the time at which the PLEG becomes unhealthy without another complete list;
+	// zero before the first list. It is ListedAt plus the threshold of the mode. After a fall
+	// back to Generic the new, shorter threshold starts at the fall back.
 	Deadline time.Time
-	// Mode is how changes are found, ModeSince when that changed last (zero:
-	// never).
+	// Mode is the way in which changes are detected. ModeSince is the time of its last change,
+	// zero without one.
 	Mode      Mode
 	ModeSince time.Time
-	// Stream is the state of the event stream.
-	Stream StreamHealth
-	// Inspecting is how many inspections are in progress, not counting those
-	// that take longer than 5 s.
+	Stream    StreamHealth
+	// Inspecting is the number of running inspections that are at most 5 s old.
 	Inspecting int
-	// Stale are the pods that cannot be looked at now, in order of UID. They do
-	// not make the PLEG unhealthy.
+	// Stale are the pods whose inspection fails or hangs, sorted by UID. They do not make the
+	// PLEG unhealthy.
 	Stale []StalePod
 }
 
 // StreamHealth is the state of the runtime's event stream.
 type StreamHealth struct {
 	State StreamState
-	// Since is when it was opened, or when it ended.
+	// Since is the time at which it was opened, or ended.
 	Since time.Time
-	// Attempts counts the failures since the last stable stream.
+	// Attempts is the number of failures since the last stable stream.
 	Attempts int
-	// Err is how the last stream ended, nil when none has.
+	// Err is the error that ended the last stream, or nil.
 	Err error
 }
 
 // StalePod is a pod whose cached status may be out of date.
 type StalePod struct {
 	UID types.UID
-	// Since is when the first look began that brought nothing.
+	// Since is the start of the first inspection without a result.
 	Since time.Time
-	// Reason tells what is the matter, for people.
+	// Reason describes the problem.
 	Reason string
 }
 
-// Err returns nil if the PLEG is healthy at the given moment, otherwise an error
-// that wraps ErrUnhealthy and names the reason.
+// Err returns nil if the PLEG is healthy at the given time, or else an error with the reason
+// that wraps ErrUnhealthy.
 func (h Health) Err(now time.Time) error {
 	var why []string
 	switch {
@@ -81,7 +78,7 @@ func (h Health) Err(now time.Time) error {
 	return fmt.Errorf("%w: %s", ErrUnhealthy, strings.Join(why, ", "))
 }
 
-// health returns everything but the stale pods, which cost a copy.
+// health returns the health without the stale pods, which cost a copy.
 func (c *core) health() Health {
 	h := Health{
 		ListedAt:  c.list.at,
@@ -103,9 +100,9 @@ func (c *core) health() Health {
 	return h
 }
 
-// deadline returns until when the last complete list is good enough. Right after
-// a fall back from Evented that list may be older than the threshold of Generic:
-// then the threshold counts from the fall, within that of Evented.
+// deadline returns the time until which the last complete list is new enough. Right after a fall
+// back from Evented that list may be older than the threshold of Generic. Then the threshold
+// starts at the fall back, bounded by the threshold of Evented.
 func (c *core) deadline() time.Time {
 	if c.list.at.IsZero() {
 		return time.Time{}
@@ -121,7 +118,7 @@ func (c *core) deadline() time.Time {
 	return latest(generic, earliestDue(evented, c.stream.changed.Add(c.cfg.Threshold)))
 }
 
-// stalePods lists the pods that cannot be looked at.
+// stalePods returns the stale pods.
 func (c *core) stalePods(now time.Time) []StalePod {
 	var out []StalePod
 	for uid, p := range c.stale {

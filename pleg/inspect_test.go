@@ -15,8 +15,8 @@ import (
 	"github.com/podwright/podwright/pleg/plegtest"
 )
 
-// P2: a failed inspection withholds the events and the error is cached; the next
-// list brings both right. A pod that goes away takes its error along (#24819).
+// P2: after a failed inspection the error is cached and the events are delayed until the next
+// list. A pod that goes away takes its error along (#24819).
 func TestInspectionFails(t *testing.T) {
 	bubble(t, func(t *testing.T, rt *plegtest.Runtime) {
 		rt.Set(plegtest.Pod("web", plegtest.Running("c-0")))
@@ -38,7 +38,7 @@ func TestInspectionFails(t *testing.T) {
 		require.NoError(t, err)
 		require.Empty(t, r.Health().Stale)
 
-		// It fails without a change: the recovery is one PodSync.
+		// A failure without a change: the recovery is one PodSync.
 		rt.FailPod("web", plegtest.Fault{Err: errTest})
 		_, err = r.Observe(t.Context(), "web", time.Now())
 		require.ErrorIs(t, err, errTest)
@@ -49,7 +49,7 @@ func TestInspectionFails(t *testing.T) {
 		time.Sleep(2 * time.Second)
 		require.Equal(t, []string{"pod sync "}, r.take())
 
-		// It fails and goes: the waiter is answered, the error is gone.
+		// A failure, then the pod goes away: the waiter gets its reply and the error is dropped.
 		rt.FailPod("web", plegtest.Fault{Hang: true})
 		answer := make(chan *observed.Pod, 1)
 		go func() {
@@ -68,7 +68,7 @@ func TestInspectionFails(t *testing.T) {
 	})
 }
 
-// P5: one pod that hangs, or many, hold up nobody else.
+// P5: hanging pods, one or many, do not delay others.
 func TestHangingPods(t *testing.T) {
 	numbers := []int{1, 20, 100}
 	if testing.Short() {
@@ -117,7 +117,7 @@ func TestHangingPods(t *testing.T) {
 	}
 }
 
-// lying is a runtime that breaks its contract.
+// lying is a runtime that violates its contract.
 type lying struct {
 	plegtest.Runtime
 	status *observed.Pod

@@ -22,9 +22,8 @@ func (c *core) inspect(p *pod, now time.Time) *query {
 	return q
 }
 
-// stall takes their slots from inspections that take too long, so that any
-// number of hanging pods holds nobody else up, and returns when the next one is
-// due to lose its own.
+// stall removes slow inspections from the slots, so that hanging pods do not delay others. It
+// returns the time at which the next one loses its slot.
 func (c *core) stall(now time.Time) time.Time {
 	for len(c.slots) > 0 {
 		q := c.slots[0]
@@ -32,7 +31,7 @@ func (c *core) stall(now time.Time) time.Time {
 			return limit
 		}
 		c.slots = slices.Delete(c.slots, 0, 1)
-		if p := c.pods[q.uid]; p.seq < q.seq { // nothing later has come
+		if p := c.pods[q.uid]; p.seq < q.seq { // no later result
 			c.markStale(p, q.started)
 			c.schedule(p)
 		}
@@ -53,7 +52,7 @@ func (c *core) markStale(p *pod, since time.Time) {
 	c.stale[p.uid] = p
 }
 
-// applyInspection takes in the result of a look at one pod.
+// applyInspection processes the result of an inspection.
 func (c *core) applyInspection(r result, now time.Time) []Event {
 	q := r.query
 	c.release(q)
@@ -62,8 +61,8 @@ func (c *core) applyInspection(r result, now time.Time) []Event {
 	var events []Event
 	switch {
 	case p.seq > q.seq:
-		// A later query has found something meanwhile. If that was that the pod
-		// is gone and this shows it, it may have come back: look again.
+		// A later query has a result. If it was the pod's absence and this inspection shows the
+		// pod, the pod may have returned: inspect again.
 		if r.err == nil && !p.state.present() && !r.status.Empty() {
 			c.want(p, listed, now)
 		}
@@ -77,13 +76,13 @@ func (c *core) applyInspection(r result, now time.Time) []Event {
 	return events
 }
 
-// ended removes an inspection from those in progress.
+// ended removes an inspection from the running ones.
 func (p *pod) ended(q *query) {
 	p.looks = slices.DeleteFunc(p.looks, func(x *query) bool { return x == q })
 }
 
-// failed keeps the error beside the last good status and asks for another try.
-// No event goes out and the record stays: the change is not lost.
+// failed stores the error beside the last good status and schedules a retry. It delivers no
+// event and keeps the record, so that the change is not lost.
 func (c *core) failed(p *pod, q *query, err error, now time.Time) {
 	p.err = fmt.Errorf("pod %s: inspect: %w", p.uid, err)
 	p.failures++
@@ -92,22 +91,21 @@ func (c *core) failed(p *pod, q *query, err error, now time.Time) {
 	c.want(p, q.causes|failed, p.notBefore)
 }
 
-// observed takes in a good status.
+// observed processes a status.
 func (c *core) observed(p *pod, q *query, s *observed.Pod, now time.Time) []Event {
 	fresh := *s
 	fresh.UID, fresh.ObservedAt = p.uid, q.started
 	fresh.IPs = keepIPs(&fresh, p.status)
 	if p.done >= q.seq && !p.shows(fresh) {
-		// The record was made while this look was in progress, and differs: which
-		// of them saw the runtime first nobody knows. Look again.
+		// The record was made during this inspection and differs. Their order in the runtime is
+		// unknown: inspect again.
 		c.want(p, q.causes|listed, now)
 		return nil
 	}
 	next := fresh.Listed()
 	all := diff(p.uid, &p.record, &next)
 	if p.viewSeq == p.listed && same(&p.view, &next) {
-		// This inspection found what the list had shown, although it began before
-		// the list ended.
+		// This inspection confirms the list, although it began before the list ended.
 		p.request.withdraw(listed)
 	}
 	changed := !same(&p.record, &next)
@@ -130,7 +128,7 @@ func (c *core) observed(p *pod, q *query, s *observed.Pod, now time.Time) []Even
 	return events
 }
 
-// shows tells that the cached status is the same as another but for its time.
+// shows reports whether the cached status is equal to s except for ObservedAt.
 func (p *pod) shows(s observed.Pod) bool {
 	if p.state != inspected {
 		return !p.state.present() && s.Empty()
@@ -140,9 +138,8 @@ func (p *pod) shows(s observed.Pod) bool {
 	return reflect.DeepEqual(s, *p.status)
 }
 
-// countFruitless counts inspections that a list caused and that found nothing. A runtime
-// whose list and look keep contradicting each other must not be asked forever
-// at full speed.
+// countFruitless counts inspections that a list caused and that found no change. It slows them
+// down if the lists and inspections of a runtime contradict each other.
 func (p *pod) countFruitless(q *query, found bool, now time.Time) {
 	switch {
 	case found:

@@ -6,21 +6,20 @@ import (
 	"github.com/podwright/podwright/pleg/observed"
 )
 
-// listing is what the core knows of the lists of all pods.
+// listing is the state of the lists of all pods.
 type listing struct {
-	// query is the list in progress, nil when there is none.
+	// query is the running list, or nil.
 	query *query
-	// next is when the next one begins.
+	// next is the start of the next list.
 	next time.Time
-	// at is the begin of the last complete list, zero before the first.
+	// at is the start of the last complete list, zero before the first.
 	at time.Time
-	// err is why the last list failed, nil when it did not.
+	// err is the error of the last list, or nil.
 	err error
-	// ended is when the last complete list ended and took how long it had taken.
+	// ended and took are the end and the duration of the last complete list.
 	ended time.Time
 	took  time.Duration
-	// active is when something happened last: a change was found, or somebody
-	// asked for a look.
+	// active is the time of the last activity: a detected change or a request.
 	active time.Time
 }
 
@@ -42,7 +41,7 @@ func (c *core) applyList(r result, now time.Time) []Event {
 	for i := range r.pods {
 		o := &r.pods[i]
 		if o.UID == "" || len(o.Sandboxes)+len(o.Containers) == 0 {
-			continue // nothing that exists
+			continue // an empty pod does not exist
 		}
 		c.seen(c.get(o.UID), o, q, now)
 	}
@@ -58,15 +57,15 @@ func (c *core) applyList(r result, now time.Time) []Event {
 	return events
 }
 
-// sweep drops what was kept only for the sake of a list in progress.
+// sweep drops records that were kept only for a running list.
 func (c *core) sweep() {
 	for _, p := range c.pods {
 		c.drop(p)
 	}
 }
 
-// seen takes in what a list shows of a pod. A list only ever asks for a look at
-// the pod; what is true comes from inspections.
+// seen processes a pod of a list. A list only requests inspections; their results are the
+// record.
 func (c *core) seen(p *pod, o *observed.ListedPod, q *query, now time.Time) {
 	p.listed = q.seq
 	if q.seq > p.done {
@@ -93,11 +92,11 @@ func (c *core) seen(p *pod, o *observed.ListedPod, q *query, now time.Time) {
 	}
 }
 
-// unseen takes in that a list did not show a pod.
+// unseen processes the absence of a pod in a list.
 func (c *core) unseen(p *pod, q *query, now time.Time) []Event {
 	if p.done >= q.seq || (len(p.looks) > 0 && p.looks[len(p.looks)-1].seq > q.seq) {
-		// A look ended, or began, while the list was in progress, and which of
-		// them saw the runtime first nobody knows: look again rather than judge.
+		// An inspection ended or began during the list. Their order in the runtime is unknown:
+		// inspect again.
 		if p.state.present() {
 			c.want(p, listed, latest(now, p.notBefore))
 		}

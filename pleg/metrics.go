@@ -2,36 +2,36 @@ package pleg
 
 import "time"
 
-// Metrics are callbacks for counters, gauges and histograms. Each may be nil.
-// They are called on the goroutine of Run, one at a time: they must not block,
-// since all observation waits for them, and must not call Run. Everything else
-// of the PLEG may be called.
+// Metrics are callbacks for counters, gauges and histograms. Each may be nil. They are called on
+// the goroutine of Run, one at a time. They must not block, because all observation waits for
+// them, and must not call Run. They may call all other methods of the PLEG.
 type Metrics struct {
-	// OnList is called after each list of all pods, with how long it took and
-	// how many pods it showed; err is why it failed, nil when it did not.
+	// OnList is called after each list of all pods with its duration, the number of pods, and
+	// its error or nil.
 	OnList func(took time.Duration, pods int, err error)
-	// OnInspect is called after each look at one pod.
+	// OnInspect is called after each inspection of a pod with its duration, and its error or
+	// nil.
 	OnInspect func(took time.Duration, err error)
-	// OnFold is called when events were given up for one PodSync per pod because
-	// OnEvent takes too long, with their number.
+	// OnFold is called when events are merged into one PodSync per pod because OnEvent is too
+	// slow, with the number of merged events.
 	OnFold func(events int)
-	// OnStale is called when the number of pods that cannot be looked at changes.
+	// OnStale is called when the number of stale pods changes.
 	OnStale func(pods int)
-	// OnStream is called when the state of the event stream changes, and first
-	// when Run begins if the Runtime has events.
+	// OnStream is called when the state of the event stream changes, and at the start of Run if
+	// the Runtime has events.
 	OnStream func(StreamHealth)
 	// OnMode is called when the mode changes.
 	OnMode func(Mode)
 }
 
-// gauges are the values of which the callbacks were told last.
+// gauges are the last reported values.
 type gauges struct {
 	stale  int
 	stream StreamState
 	mode   Mode
 }
 
-// report tells of what has changed.
+// report calls the callbacks of changed values.
 func (g *gauges) report(m *Metrics, h Health, stale int) {
 	if stale != g.stale {
 		g.stale = stale
@@ -47,7 +47,7 @@ func (g *gauges) report(m *Metrics, h Health, stale int) {
 	}
 }
 
-// called tells of a query that has ended.
+// called calls the callbacks of a finished query.
 func (m *Metrics) called(res result, now time.Time) {
 	took := now.Sub(res.query.started)
 	switch res.query.kind {

@@ -15,7 +15,7 @@ import (
 	"github.com/podwright/podwright/pleg/plegtest"
 )
 
-// P7, INV-16: whoever has just acted sees it, without waiting for a period.
+// P7, INV-16: an actor sees its own action without waiting for a period.
 func TestObserveSeesWhatWasDone(t *testing.T) {
 	bubble(t, func(t *testing.T, rt *plegtest.Runtime) {
 		r := run(t, pleg.Config{}, rt)
@@ -32,7 +32,7 @@ func TestObserveSeesWhatWasDone(t *testing.T) {
 		require.Zero(t, time.Since(start), "no clock had to move")
 		require.Equal(t, 100, rt.Inspections("web"))
 
-		// What is in the cache is enough if it is new enough.
+		// A cached status is returned if it is new enough.
 		acted := time.Now().Add(-time.Nanosecond)
 		s, err := r.Observe(t.Context(), "web", acted)
 		require.NoError(t, err)
@@ -40,7 +40,7 @@ func TestObserveSeesWhatWasDone(t *testing.T) {
 		cached, err := r.Get("web")
 		require.NoError(t, err)
 		require.Same(t, cached, s)
-		// The absence of a pod is known from the list.
+		// The list proves the absence of a pod.
 		s, err = r.Observe(t.Context(), "other", time.Time{})
 		require.NoError(t, err)
 		require.True(t, s.Empty())
@@ -48,8 +48,8 @@ func TestObserveSeesWhatWasDone(t *testing.T) {
 	})
 }
 
-// A look in flight counts only if it began after the given moment. For whom it does
-// not a second one begins at once; all others share the next one.
+// A running inspection counts only if it began after the given moment. Otherwise a second one
+// begins at once, which all other callers share.
 func TestObserveCoalesces(t *testing.T) {
 	bubble(t, func(t *testing.T, rt *plegtest.Runtime) {
 		rt.FailPod("web", plegtest.Fault{Latency: 100 * time.Millisecond})
@@ -89,7 +89,7 @@ func TestObserveCoalesces(t *testing.T) {
 	})
 }
 
-// Observe obeys its context, and nothing of it is left.
+// Observe returns when its context is done, and leaves no state.
 func TestObserveIsCancellable(t *testing.T) {
 	bubble(t, func(t *testing.T, rt *plegtest.Runtime) {
 		rt.Set(plegtest.Pod("web"))
@@ -101,21 +101,21 @@ func TestObserveIsCancellable(t *testing.T) {
 		_, err := r.Observe(ctx, "web", time.Time{})
 		require.ErrorIs(t, err, context.DeadlineExceeded)
 		require.ErrorContains(t, err, "pod web")
-		// The first list is not through; another pod can be observed.
+		// The first list still hangs; another pod can be observed.
 		require.True(t, observe(t, r, "other").Empty())
 		require.False(t, r.Complete())
 		require.NoError(t, r.stop())
 	})
 }
 
-// P9 in part: the event about an action starts a look before the actor has noted that
-// its call is done. The actor neither gets that look, which is too old, nor waits for it.
+// P9 in part: the event of an action starts an inspection before the actor has recorded the end
+// of its call. Observe neither returns that inspection, which is too old, nor waits for it.
 func TestObserveDoesNotWaitForAnOlderLook(t *testing.T) {
 	bubble(t, func(t *testing.T, rt *plegtest.Runtime) {
 		rt.FailInspections(plegtest.Fault{Latency: 10 * time.Millisecond})
 		r := evented(t, rt)
 		rt.Set(plegtest.Pod("web", plegtest.Running("c-0")))
-		synctest.Wait() // the event has started a look
+		synctest.Wait() // the event has started an inspection
 		acted := time.Now()
 		s, err := r.Observe(t.Context(), "web", acted)
 		require.NoError(t, err)
@@ -125,8 +125,8 @@ func TestObserveDoesNotWaitForAnOlderLook(t *testing.T) {
 	})
 }
 
-// A call that is lost blinds nobody for as long as its deadline: whoever asks, and
-// every event, has another look.
+// A lost call does not block the pod until its timeout: each Observe, request and event starts
+// another inspection.
 func TestLostCall(t *testing.T) {
 	for name, ask := range map[string]func(r *rig){
 		"event":   func(r *rig) { r.rt.Announce("web") },
@@ -163,7 +163,7 @@ func TestLostCall(t *testing.T) {
 	}
 }
 
-// Calls that hang are two per pod at most, whoever asks for more.
+// At most two inspections of a pod hang at a time.
 func TestHangingLooksAreBounded(t *testing.T) {
 	bubble(t, func(t *testing.T, rt *plegtest.Runtime) {
 		rt.Set(plegtest.Pod("web", plegtest.Running("c-0")))
@@ -181,8 +181,8 @@ func TestHangingLooksAreBounded(t *testing.T) {
 	})
 }
 
-// A resize, which no list shows, is in the cache as soon as one look is through, whether the
-// actor waits for it or only asks.
+// A resize, which no list shows, is in the cache after one inspection, with Observe and with
+// Request.
 func TestResizeIsSeenAtOnce(t *testing.T) {
 	bubble(t, func(t *testing.T, rt *plegtest.Runtime) {
 		rt.Set(plegtest.Pod("web", plegtest.Running("c-0")))

@@ -18,8 +18,7 @@ import (
 	"github.com/podwright/podwright/pleg/plegtest"
 )
 
-// panicking is a runtime whose calls panic, or end their goroutine, while trouble
-// says so.
+// panicking is a runtime whose calls run trouble, which panics or ends the goroutine.
 type panicking struct {
 	plegtest.EventedRuntime
 	trouble atomic.Pointer[func()]
@@ -46,8 +45,8 @@ func (p *panicking) PodEvents(ctx context.Context, dirty func(types.UID)) error 
 	return p.EventedRuntime.PodEvents(ctx, dirty)
 }
 
-// A panic in the runtime is the error of that call, logged with its stack, and
-// everything is well again once it is over.
+// A panic in the runtime is the error of that call and is logged with its stack. The PLEG
+// recovers when the panics end.
 func TestRuntimeThatPanics(t *testing.T) {
 	for name, trouble := range map[string]func(){
 		"panic":  func() { panic(errTest) },
@@ -94,7 +93,7 @@ func TestRuntimeThatPanics(t *testing.T) {
 	}
 }
 
-// A panic in a callback is logged, and nothing else is lost by it.
+// A panic in a callback is logged, and no other event is lost.
 func TestCallbacksThatPanic(t *testing.T) {
 	bubble(t, func(t *testing.T, rt *plegtest.Runtime) {
 		var log strings.Builder

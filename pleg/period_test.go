@@ -40,9 +40,8 @@ func TestPause(t *testing.T) {
 	}
 }
 
-// The stated bound on the cost of the adaptive pause: per activity no more than
-// 10 + ln(max/min)/ln(1.1) lists on top of one per maxRelistPeriod, and never more
-// than one per minRelistPeriod.
+// The documented bound of the adaptive pause: at most 10 + ln(max/min)/ln(1.1) lists per
+// activity on top of one per maxRelistPeriod, and never more than one per minRelistPeriod.
 func TestAdaptiveCostBound(t *testing.T) {
 	for _, every := range []time.Duration{0, 50 * time.Millisecond, time.Second, 7 * time.Second, 2 * time.Minute} {
 		t.Run(fmt.Sprint(every), func(t *testing.T) {
@@ -79,8 +78,8 @@ func TestAdaptiveCostBound(t *testing.T) {
 
 var errTestList = errors.New("no list")
 
-// A change is seen within a tenth of the quiet time before it, and right after an
-// activity within minRelistPeriod; lists that fail are tried every RelistPeriod.
+// A change is seen within a tenth of the quiet time before it, and within minRelistPeriod right
+// after an activity. Failed lists are retried every RelistPeriod.
 func TestAdaptivePause(t *testing.T) {
 	s := newScript(t)
 	s.c.cfg.AdaptiveRelist = true
@@ -99,7 +98,7 @@ func TestAdaptivePause(t *testing.T) {
 	quiet(time.Minute)
 	require.Equal(t, 5*time.Second, wait())
 
-	s.c.active(s.now) // somebody acts: the list that was far off is near
+	s.c.active(s.now) // an activity brings the next list forward
 	require.Equal(t, 100*time.Millisecond, wait())
 	quiet(time.Minute)
 	s.now = s.c.list.next

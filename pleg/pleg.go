@@ -16,34 +16,33 @@ import (
 )
 
 var (
-	// ErrNoEvents is what a Runtime's PodEvents returns if it has no events.
+	// ErrNoEvents is returned by PodEvents of a Runtime without events.
 	ErrNoEvents = errors.New("pleg: the runtime has no events")
 	// ErrNotRunning is returned by calls that wait for Run.
 	ErrNotRunning = errors.New("pleg: Run is not running")
 	// ErrAlreadyRun is returned by a second Run.
 	ErrAlreadyRun = fields.AlreadyRun("pleg")
-	// ErrNotInspected is returned by Get for a pod that a list showed and that
-	// nobody could look at yet.
+	// ErrNotInspected is returned by Get for a listed pod without a successful inspection.
 	ErrNotInspected = errors.New("pleg: listed but not inspected yet")
-	// ErrUnhealthy is wrapped by what Healthy and Health.Err return.
+	// ErrUnhealthy is wrapped by the errors of Healthy and Health.Err.
 	ErrUnhealthy = errors.New("pleg: unhealthy")
 )
 
-// PLEG observes a runtime. Use New. All methods are safe for concurrent use.
+// PLEG observes a runtime. Use New. It is safe for concurrent use.
 type PLEG struct {
 	cfg     Config
 	log     *slog.Logger
-	events  EventStream // nil when the runtime has none
+	events  EventStream // nil if the runtime has none
 	deliver *delivery
-	wake    run.Signal // something to do for Run
+	wake    run.Signal // Run must check for due queries
 
 	mu   sync.Mutex
 	core *core
-	// begun: Run was called; running: it takes in results.
+	// begun is true once Run was called; running is true while it processes results.
 	begun, running bool
 }
 
-// New returns a PLEG, which observes nothing until Run is called.
+// New returns a PLEG that observes during Run.
 func New(cfg Config) (*PLEG, error) {
 	if err := cfg.complete(); err != nil {
 		return nil, err
@@ -54,14 +53,13 @@ func New(cfg Config) (*PLEG, error) {
 	return p, nil
 }
 
-// Get returns the newest known status of a pod from memory and never blocks. The
-// status is shared and must not be changed.
+// Get returns the cached status of a pod and never blocks. The status is shared and must not be
+// changed.
 //
-// A pod that nobody has seen has an empty status; its ObservedAt is when the pod
-// is known not to have been there, zero before the first complete list. If the
-// last look at the pod failed, Get returns the last good status, or an empty
-// one, together with the error. A pod that was listed and not looked at yet is
-// ErrNotInspected.
+// An unseen pod has an empty status. Its ObservedAt is the latest time at which the pod is
+// proven absent, zero before the first complete list. If the last inspection failed, Get returns
+// its error and the last good status, or an empty one. For a listed pod without an inspection
+// the error is ErrNotInspected.
 func (p *PLEG) Get(uid types.UID) (*observed.Pod, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -80,21 +78,18 @@ func (p *PLEG) Get(uid types.UID) (*observed.Pod, error) {
 	}
 }
 
-// Observe returns a status of the pod that was observed after the given moment:
-// a cached one if there is one, otherwise it looks at the pod and waits for
-// that. A look that begins after Observe was called is always new enough,
-// whatever the clocks say. Concurrent calls for one pod share looks: two
-// are in progress at most, and a third begins when one of them ends.
+// Observe returns a status of the pod that was observed after the given moment. It returns a
+// cached one if possible, or else inspects the pod and waits for the result. An inspection that
+// begins after the call of Observe is always new enough, independent of clocks. Concurrent calls
+// for one pod share inspections: at most two run, and a third one begins when one of them ends.
 //
-// after must come from this process's time.Now, which the wall clock's jumps do
-// not touch. A moment without a monotonic reading, such as one that was parsed
-// or stored, cannot be compared with a look: it counts as now. The zero time is
-// before every look.
+// after must come from this process's time.Now, whose monotonic reading is unaffected by jumps
+// of the wall clock. A time without that reading, for example a parsed or stored one, is not
+// comparable and counts as now. The zero time is before every inspection.
 //
-// If the look fails Observe returns a nil status and the error; the next call
-// tries again. It returns the context's error when the context ends first, and
-// ErrNotRunning unless Run is running. The status is shared and must not be
-// changed.
+// If the inspection fails, Observe returns a nil status and the error; the next call inspects
+// again. It returns the context's error when ctx is done, and ErrNotRunning unless Run is
+// running. The status is shared and must not be changed.
 func (p *PLEG) Observe(ctx context.Context, uid types.UID, after time.Time) (*observed.Pod, error) {
 	w, s, err := p.enqueue(uid, after)
 	if w == nil {
@@ -109,7 +104,7 @@ func (p *PLEG) Observe(ctx context.Context, uid types.UID, after time.Time) (*ob
 	}
 }
 
-// enqueue returns a cached answer, or a waiter for one.
+// enqueue returns a cached status, or a waiter.
 func (p *PLEG) enqueue(uid types.UID, after time.Time) (*waiter, *observed.Pod, error) {
 	if now := time.Now(); !sameClock(after, now) {
 		after = now
@@ -130,23 +125,23 @@ func (p *PLEG) enqueue(uid types.UID, after time.Time) (*waiter, *observed.Pod, 
 	return w, nil, nil
 }
 
-// sameClock tells that a moment is on the same clock as now: the monotonic one,
-// or, in a testing/synctest bubble, the only one.
+// sameClock reports whether a time is comparable with now: both are monotonic, or the test runs
+// in a testing/synctest bubble, which has one clock.
 func sameClock(t, now time.Time) bool {
 	hasMonotonic := func(t time.Time) bool { return t != t.Round(0) }
 	return t.IsZero() || hasMonotonic(t) || !hasMonotonic(now)
 }
 
-// abandon removes a waiter that waits no longer.
+// abandon removes a waiter.
 func (p *PLEG) abandon(uid types.UID, w *waiter) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.core.abandon(uid, w)
 }
 
-// Request requests an inspection of a pod. The cause decides when it begins and
-// whether it is reported without a change. Request never blocks; requests that come
-// before the inspection begins share it. A request before Run is kept.
+// Request requests an inspection of a pod. The cause determines its time, and whether it is
+// reported without a change. Request never blocks. Requests before the inspection begins share
+// it. A request before Run is kept.
 func (p *PLEG) Request(uid types.UID, cause Cause) {
 	p.mu.Lock()
 	p.core.request(uid, cause, time.Now())
@@ -154,10 +149,9 @@ func (p *PLEG) Request(uid types.UID, cause Cause) {
 	p.wake.Wake()
 }
 
-// Pods returns all pods that the runtime has: those of the last complete list, as
-// amended by later looks at single pods, in no order. The slices inside are
-// shared and must not be changed. Without a complete list (see Complete) it
-// proves the absence of nothing.
+// Pods returns the runtime's pods: the last complete list, updated by later inspections, in no
+// particular order. The inner slices are shared and must not be changed. Before the first
+// complete list (see Complete) it proves no absence.
 func (p *PLEG) Pods() []observed.ListedPod {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -170,15 +164,14 @@ func (p *PLEG) Pods() []observed.ListedPod {
 	return out
 }
 
-// ListedAt returns when the last complete list began, zero before the first of
-// this Run.
+// ListedAt returns the start of the last complete list, zero before the first one.
 func (p *PLEG) ListedAt() time.Time {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.core.list.at
 }
 
-// Complete tells that all pods were listed at least once.
+// Complete reports whether all pods were listed at least once.
 func (p *PLEG) Complete() bool { return !p.ListedAt().IsZero() }
 
 // Health returns the state of the observation.
@@ -190,8 +183,8 @@ func (p *PLEG) Health() Health {
 	return h
 }
 
-// Healthy returns nil if the last complete list is young enough, otherwise an
-// error that wraps ErrUnhealthy and names the reason. It is cheap.
+// Healthy returns nil if the last complete list is new enough, or else an error with the reason
+// that wraps ErrUnhealthy. It is cheap.
 func (p *PLEG) Healthy() error {
 	p.mu.Lock()
 	h := p.core.health()

@@ -9,26 +9,23 @@ import (
 )
 
 const (
-	// hintWindow is how soon after an inspection that a hint caused the next
-	// hint may cause another.
+	// hintWindow is the shortest time between two inspections of a pod that hints cause.
 	hintWindow = 10 * time.Millisecond
-	// manyHints is for how many pods without a record that is remembered.
+	// manyHints is the largest number of pods without a record for which hintWindow is enforced.
 	manyHints = 64
-	// maxInspections bounds the calls of PodStatus that run at the same time, without
-	// those that have run for longer than stallAfter.
+	// maxInspections bounds parallel calls of PodStatus, without calls older than stallAfter.
 	maxInspections = 64
-	// stallAfter is how long an inspection may take before it gives up its slot
-	// and its pod counts as stale.
+	// stallAfter is the duration after which an inspection loses its slot and its pod counts as
+	// stale.
 	stallAfter = 5 * time.Second
-	// retryMin and retryMax bound the pause before a failed inspection is
-	// repeated.
+	// retryMin and retryMax bound the pause before a failed inspection is repeated.
 	retryMin = time.Second
 	retryMax = 30 * time.Second
-	// maxLooks is how many inspections of one pod may be in progress: a second one
-	// begins for those whom the first is too old for.
+	// maxLooks is the largest number of parallel inspections of one pod. The second one begins
+	// for callers that need a newer result than the first.
 	maxLooks = 2
-	// fruitlessFree is how many inspections in a row may find nothing of what
-	// the list had shown before they are slowed down like failed ones.
+	// fruitlessFree is the number of inspections in a row that may contradict the list before
+	// they are slowed down like failed ones.
 	fruitlessFree = 3
 )
 
@@ -62,7 +59,7 @@ func (s podState) present() bool { return s == uninspected || s == inspected }
 type pod struct {
 	uid   types.UID
 	state podState
-	// goneAt is the begin of the query that led to the state gone.
+	// goneAt is the start of the query that led to the state gone.
 	goneAt time.Time
 	// view is the pod in the newest list or inspection, viewSeq that query's number.
 	view    observed.ListedPod
@@ -87,15 +84,14 @@ type pod struct {
 	request request
 	waiters []*waiter
 	turn    turn
-	// hinted is the begin of the last inspection that a hint caused.
+	// hinted is the start of the last inspection that a hint caused.
 	hinted time.Time
 
 	// err is the error of the last inspection, failures the number of failures in
 	// a row.
 	err      error
 	failures int
-	// stale is the begin of the first inspection without a result, zero after a
-	// result.
+	// stale is the start of the first inspection without a result, zero after a result.
 	stale time.Time
 	// fruitless counts inspections in a row that a list caused and that found no
 	// change. A list may cause the next inspection at notBefore.
@@ -130,8 +126,8 @@ func (p *pod) mayInspect() bool {
 	}
 }
 
-// drop forgets a pod of which nothing is left. While a list is in progress that
-// began before the pod went away, the record stays: the list may still show it.
+// drop forgets an absent pod without inspections, requests and waiters. The record stays while a
+// list runs that began before the pod went away, because that list may still show it.
 func (c *core) drop(p *pod) {
 	if p.state.present() || len(p.looks) > 0 || p.request.pending() || len(p.waiters) > 0 {
 		return
@@ -149,7 +145,7 @@ func (c *core) drop(p *pod) {
 	}
 }
 
-// found records the pod as an inspection found it.
+// found records the pod in the state that an inspection found.
 func (c *core) found(p *pod, q *query, status *observed.Pod, entry observed.ListedPod) {
 	p.state, p.goneAt = inspected, time.Time{}
 	p.status, p.record, p.seq, p.done = status, entry, q.seq, c.seq

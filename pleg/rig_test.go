@@ -19,7 +19,7 @@ import (
 
 var errTest = errors.New("test")
 
-// rig is a PLEG that runs on a runtime in memory, in a bubble.
+// rig is a PLEG on an in-memory runtime in a bubble.
 type rig struct {
 	*pleg.PLEG
 	t    *testing.T
@@ -83,7 +83,6 @@ func (r *rig) verdicts() []error {
 	return slices.Clone(r.health)
 }
 
-// bubble runs a test with a runtime in memory in a synctest bubble.
 func bubble(t *testing.T, f func(t *testing.T, rt *plegtest.Runtime)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) { f(t, &plegtest.Runtime{}) })

@@ -24,35 +24,34 @@ const (
 	callbacks = "OnEvent or OnHealth"
 )
 
-// PanicError is what a panic in the Runtime becomes: the error of that call. Value is
-// what was passed to panic, which Unwrap returns if it is an error, and Stack the
-// stack of the goroutine that panicked. A panic in a callback is only logged.
+// PanicError is the error of a call of the Runtime that panicked. Value is the argument of
+// panic, which Unwrap returns if it is an error. Stack is the stack of the goroutine that
+// panicked. A panic in a callback is only logged.
 type PanicError = run.PanicError
 
 // errGoexit is the error of a Runtime that ended the goroutine of a call.
 var errGoexit = errors.New("the runtime called runtime.Goexit")
 
-// runner is the Run: the only writer of the core's observations, and the owner of
-// all goroutines.
+// runner is the state of Run: the only writer of the core's observations, and the owner of all
+// goroutines.
 type runner struct {
 	*PLEG
 	ctx     context.Context
 	results chan result
-	// gone is closed when nobody receives results any more.
+	// gone is closed when Run no longer receives results.
 	gone       chan struct{}
 	goroutines run.Group
-	// open are the queries that have not returned, under the lock.
+	// open has the running queries. mu guards it.
 	open   map[*query]struct{}
 	health error
 	gauges gauges
-	// failing tells that the last list failed: the first failure is a warning.
+	// failing is true if the last list failed. Only the first failure is a warning.
 	failing bool
 }
 
-// Run observes until the context ends, then stops everything it started and
-// returns nil. If a call into the Runtime or a callback does not return within
-// ShutdownTimeout, Run returns an error that names it and leaves it behind. A
-// second Run returns ErrAlreadyRun.
+// Run observes until ctx is done, then stops all its work and returns nil. If a call of the
+// Runtime or a callback does not return within ShutdownTimeout, Run returns an error that names
+// it. A second Run returns ErrAlreadyRun.
 func (p *PLEG) Run(ctx context.Context) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -75,7 +74,7 @@ func (p *PLEG) Run(ctx context.Context) error {
 	return r.join()
 }
 
-// enter marks the PLEG as running; false if it was before.
+// enter marks the PLEG as running, and reports false if Run was called before.
 func (p *PLEG) enter() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -87,7 +86,7 @@ func (p *PLEG) enter() bool {
 	return true
 }
 
-// stop releases everybody who waits and takes in nothing more.
+// stop ends all waits and further processing of results.
 func (p *PLEG) stop() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -95,7 +94,7 @@ func (p *PLEG) stop() {
 	p.core.end(ErrNotRunning, time.Now())
 }
 
-// loop starts queries and takes in their results until the context ends.
+// loop starts queries and processes their results until ctx is done.
 func (r *runner) loop() {
 	timer := time.NewTimer(0)
 	defer timer.Stop()
@@ -117,7 +116,7 @@ func (r *runner) loop() {
 	}
 }
 
-// start begins every query that is due and returns when to come back.
+// start starts all due queries and returns the time of its next call.
 func (r *runner) start() time.Time {
 	now := time.Now()
 	r.mu.Lock()
@@ -136,8 +135,8 @@ func (r *runner) start() time.Time {
 	return earliest(wake, r.checkHealth(h, now))
 }
 
-// checkHealth reports a change of health and returns when it will next change by
-// itself.
+// checkHealth reports a change of health, and returns the time of the next change without new
+// results.
 func (r *runner) checkHealth(h Health, now time.Time) time.Time {
 	h.Running = true
 	err := h.Err(now)
@@ -153,11 +152,11 @@ func (r *runner) checkHealth(h Health, now time.Time) time.Time {
 	if err != nil {
 		return time.Time{}
 	}
-	// The deadline itself is still healthy.
+	// At the deadline itself the PLEG is still healthy.
 	return h.Deadline.Add(time.Nanosecond)
 }
 
-// ask runs one query and hands over its result, however the runtime leaves it.
+// ask runs one query and sends its result, also after a panic or runtime.Goexit.
 func (r *runner) ask(q *query) {
 	res := result{query: q, err: errGoexit}
 	defer func() {
@@ -172,7 +171,7 @@ func (r *runner) ask(q *query) {
 	res.err = run.Guard(q.String(), func() error { return r.call(&res) })
 }
 
-// call asks the runtime.
+// call calls the runtime.
 func (r *runner) call(res *result) (err error) {
 	switch res.query.kind {
 	case listAll:
@@ -191,7 +190,7 @@ func (r *runner) call(res *result) (err error) {
 	return err
 }
 
-// inspect calls PodStatus and refuses answers that break its contract.
+// inspect calls PodStatus and returns an error for results that violate its contract.
 func inspect(ctx context.Context, rt Runtime, uid types.UID) (*observed.Pod, error) {
 	s, err := rt.PodStatus(ctx, uid)
 	switch {
@@ -205,7 +204,7 @@ func inspect(ctx context.Context, rt Runtime, uid types.UID) (*observed.Pod, err
 	return s, nil
 }
 
-// hint is what the event stream calls.
+// hint is the callback of the event stream.
 func (r *runner) hint(uid types.UID) {
 	if uid == "" || r.ctx.Err() != nil {
 		return
@@ -216,10 +215,10 @@ func (r *runner) hint(uid types.UID) {
 	r.wake.Wake()
 }
 
-// apply takes in one result and hands its events over.
+// apply processes one result and delivers its events.
 func (r *runner) apply(res result) {
 	if r.ctx.Err() != nil {
-		return // what a cancelled call says is no observation
+		return // the result of a cancelled call is no observation
 	}
 	r.mu.Lock()
 	mode := r.core.stream.mode
@@ -237,8 +236,7 @@ func (r *runner) apply(res result) {
 	guarded(r.log, "Metrics", func() { r.cfg.Metrics.called(res, at) })
 }
 
-// report logs what went wrong. Of lists that fail in a row only the first is a
-// warning.
+// report logs failures. In a row of failed lists only the first is a warning.
 func (r *runner) report(res result) {
 	switch res.query.kind {
 	case listAll:
@@ -257,7 +255,7 @@ func (r *runner) report(res result) {
 	}
 }
 
-// logFailure logs an error of the runtime; a panic is an error with a stack.
+// logFailure logs an error of the runtime. A panic has a stack.
 func (r *runner) logFailure(level slog.Level, text string, err error, more ...any) {
 	more = append(more, "err", err)
 	if stack := run.StackOf(err); stack != "" {
@@ -266,8 +264,8 @@ func (r *runner) logFailure(level slog.Level, text string, err error, more ...an
 	r.log.Log(r.ctx, level, text, more...)
 }
 
-// join waits for all goroutines, for ShutdownTimeout at most, and names what has
-// not returned.
+// join waits for all goroutines, up to ShutdownTimeout, and returns an error that names the
+// running ones.
 func (r *runner) join() error {
 	close(r.gone)
 	running := r.goroutines.Wait(r.cfg.ShutdownTimeout)

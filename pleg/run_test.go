@@ -13,7 +13,7 @@ import (
 	"github.com/podwright/podwright/pleg/plegtest"
 )
 
-// P3: lists that fail do not count for health, and it recovers by itself.
+// P3: failed lists do not count for health, which recovers by itself.
 func TestHealthFollowsLists(t *testing.T) {
 	for name, fault := range map[string]plegtest.Fault{
 		"fails": {Err: errTest},
@@ -40,7 +40,7 @@ func TestHealthFollowsLists(t *testing.T) {
 				require.Len(t, r.verdicts(), 2)
 				require.ErrorIs(t, r.verdicts()[1], pleg.ErrUnhealthy)
 
-				// Looking at one pod works without lists.
+				// Inspections work without lists.
 				rt.Set(plegtest.Pod("web"))
 				require.False(t, observe(t, r, "web").Empty())
 
@@ -54,11 +54,10 @@ func TestHealthFollowsLists(t *testing.T) {
 	}
 }
 
-// P4: a receiver that takes no events stops nothing, and every pod is delivered
-// once it does.
+// P4: a blocked OnEvent does not stop observation, and each pod has an event once it continues.
 func TestSlowReceiver(t *testing.T) {
 	bubble(t, func(t *testing.T, rt *plegtest.Runtime) {
-		const pods = 1500 // two events each, more than may wait
+		const pods = 1500 // two events each, more than maxQueued
 		for i := range pods {
 			rt.Set(plegtest.Pod(types.UID(fmt.Sprint(i)), plegtest.Running(fmt.Sprintf("c%d-0", i))))
 		}
@@ -110,8 +109,8 @@ func TestNotRunning(t *testing.T) {
 	})
 }
 
-// A runtime that ignores its contexts, and a callback that does not return, are
-// named and do not hold Run up for longer than ShutdownTimeout.
+// Run's error names a runtime that ignores its contexts and a callback that does not return.
+// They delay Run by ShutdownTimeout at most.
 func TestShutdownNamesWhatHangs(t *testing.T) {
 	bubble(t, func(t *testing.T, rt *plegtest.Runtime) {
 		rt.Set(plegtest.Pod("ok"))
@@ -150,7 +149,7 @@ func TestNewRefuses(t *testing.T) {
 	}
 }
 
-// The callbacks are told of every call, and of every change of state.
+// Metrics report every call, and every change of state.
 func TestMetrics(t *testing.T) {
 	bubble(t, func(t *testing.T, rt *plegtest.Runtime) {
 		var got []string

@@ -6,8 +6,8 @@ import (
 	"github.com/podwright/podwright/internal/run"
 )
 
-// schedule orders the pods that are to be inspected: those that somebody waits
-// for first, then by when they are due, then by who asked first.
+// schedule orders the pods to inspect: first pods with waiters, then by due time, then by order
+// of entry.
 type schedule struct {
 	*run.Heap[*pod]
 	count uint64
@@ -17,8 +17,8 @@ type schedule struct {
 type turn struct {
 	place  run.Place
 	urgent bool
-	due    time.Time // zero when urgent
-	order  uint64    // of entering
+	due    time.Time // zero if urgent
+	order  uint64    // of entry
 }
 
 func newSchedule() schedule {
@@ -28,7 +28,7 @@ func newSchedule() schedule {
 	)}
 }
 
-// enter puts the pod in or moves it.
+// enter adds or moves the pod.
 func (s *schedule) enter(p *pod, urgent bool, due time.Time) {
 	if !p.turn.place.In() {
 		s.count++
@@ -38,8 +38,8 @@ func (s *schedule) enter(p *pod, urgent bool, due time.Time) {
 	s.Put(p)
 }
 
-// next returns the first pod that is due, nil when there is none; then wake is
-// when there will be one, or zero.
+// next returns the first due pod, or nil. In that case wake is the due time of the first pod, or
+// zero.
 func (s *schedule) next(now time.Time) (p *pod, wake time.Time) {
 	first, ok := s.First()
 	switch {

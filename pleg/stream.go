@@ -5,15 +5,15 @@ import (
 	"time"
 )
 
-// Mode is how a PLEG finds out what happened.
+// Mode is the way in which a PLEG detects changes.
 type Mode int8
 
 // The modes.
 const (
 	// Generic lists all pods every RelistPeriod.
 	Generic Mode = iota
-	// Evented looks at the pods that the runtime's events name, and lists all
-	// pods every EventedRelistPeriod as a safety net.
+	// Evented inspects the pods of the runtime's events, and lists all pods every
+	// EventedRelistPeriod as a safety net.
 	Evented
 )
 
@@ -32,13 +32,13 @@ type StreamState int8
 const (
 	// StreamNone: the Runtime does not implement EventStream.
 	StreamNone StreamState = iota
-	// StreamClosed: waiting for the next attempt to open it.
+	// StreamClosed: closed until the next attempt.
 	StreamClosed
-	// StreamOpening: open, but not for long enough to be relied on.
+	// StreamOpening: open, but too short to be reliable.
 	StreamOpening
-	// StreamOpen: open and relied on.
+	// StreamOpen: open and reliable.
 	StreamOpen
-	// StreamUnsupported: the runtime answered ErrNoEvents.
+	// StreamUnsupported: PodEvents returned ErrNoEvents.
 	StreamUnsupported
 )
 
@@ -59,41 +59,39 @@ func (s StreamState) String() string {
 }
 
 const (
-	// streamSettle is how long a stream must be open before it counts: runtimes
-	// without events accept the call and then refuse it.
+	// streamSettle is the duration after which an open stream is reliable. Runtimes without
+	// events accept the call first and refuse it later.
 	streamSettle = time.Second
-	// streamStable is how long a stream must have been open for its end to count
-	// as a first failure.
+	// streamStable is the duration after which the end of a stream counts as a first failure.
 	streamStable = 60 * time.Second
 	// streamMinBackoff and streamMaxBackoff bound the pause between attempts.
 	streamMinBackoff = time.Second
 	streamMaxBackoff = 30 * time.Second
-	// streamProbe is the pause before a runtime without events is asked again;
-	// a runtime that comes back from an outage is asked at once.
+	// streamProbe is the pause before the next attempt with a runtime without events. After an
+	// outage the attempt is immediate.
 	streamProbe = 5 * time.Minute
 )
 
-// stream decides when to open the event stream and how far to rely on it. It
-// has no goroutine and no clock.
+// stream decides about the event stream: when to open it, and whether it is reliable. It has no
+// goroutine and no clock.
 type stream struct {
 	state StreamState
-	// since is when the state was entered; for an open stream, when it was
-	// opened.
+	// since is the start of the state; for an open stream, the time of opening.
 	since time.Time
-	// next is when to open it again while it is closed or unsupported.
+	// next is the time of the next attempt while it is closed or unsupported.
 	next time.Time
-	// attempts counts the failures since the last stable stream.
+	// attempts is the number of failures since the last stable stream.
 	attempts int
-	// settled is the number of the last query before the stream settled: a list
-	// with a higher one began with the stream open.
+	// settled is the number of the last query before the stream settled. A list with a higher
+	// number began while the stream was open.
 	settled uint64
 	err     error
 	mode    Mode
-	// changed is when the mode changed last.
+	// changed is the time of the last change of mode.
 	changed time.Time
 }
 
-// due tells that the stream should be opened now.
+// due reports whether the stream should be opened now.
 func (s *stream) due(now time.Time) bool {
 	return (s.state == StreamClosed || s.state == StreamUnsupported) && !s.next.After(now)
 }
@@ -103,8 +101,8 @@ func (s *stream) opened(now time.Time) {
 	s.state, s.since = StreamOpening, now
 }
 
-// settle tells, once, that the stream has been open long enough: time for the
-// full list after which it is relied on.
+// settle reports, once, that the stream has been open for streamSettle: a full list follows,
+// after which the stream is reliable.
 func (s *stream) settle(now time.Time, seq uint64) bool {
 	if s.state != StreamOpening || now.Sub(s.since) < streamSettle {
 		return false
@@ -113,15 +111,15 @@ func (s *stream) settle(now time.Time, seq uint64) bool {
 	return true
 }
 
-// listed records a complete list. The first one begun under a settled stream
-// slows the lists down.
+// listed records a complete list. The first one that began after the stream settled changes the
+// mode to Evented.
 func (s *stream) listed(seq uint64, now time.Time) {
 	if s.state == StreamOpen && seq > s.settled {
 		s.enter(Evented, now)
 	}
 }
 
-// ended records the end of the stream and falls back to frequent lists.
+// ended records the end of the stream and changes the mode to Generic.
 func (s *stream) ended(err error, now time.Time) {
 	if now.Sub(s.since) >= streamStable {
 		s.attempts = 0
@@ -135,15 +133,15 @@ func (s *stream) ended(err error, now time.Time) {
 	s.enter(Generic, now)
 }
 
-// recovered records that the runtime answers again after an outage: it may be
-// another version of it, with events.
+// recovered records that the runtime is available after an outage. It may be a new version with
+// events.
 func (s *stream) recovered(now time.Time) {
 	if s.state == StreamUnsupported {
 		s.next = now
 	}
 }
 
-// wake returns when there is something to do next, zero for never.
+// wake returns the time of the next action, zero for never.
 func (s *stream) wake() time.Time {
 	switch s.state {
 	case StreamClosed, StreamUnsupported:
@@ -161,8 +159,8 @@ func (s *stream) enter(m Mode, now time.Time) {
 	}
 }
 
-// doubling returns the pause after the n-th failure in a row: first, twice
-// that, and so on up to limit.
+// doubling returns the pause after the n-th failure in a row: first, doubled each time up to
+// limit.
 func doubling(first, limit time.Duration, n int) time.Duration {
 	d := first
 	for ; n > 1 && d < limit; n-- {

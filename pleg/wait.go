@@ -21,12 +21,12 @@ type answer struct {
 	err    error
 }
 
-// served tells that what the query found is new enough for the waiter.
+// served reports whether the query is new enough for the waiter.
 func (w *waiter) served(q *query) bool {
 	return q.seq > w.ticket || q.started.After(w.after)
 }
 
-// unserved tells that somebody waits for an inspection that has not begun and may.
+// unserved reports whether a waiter needs an inspection that has not begun and may begin.
 func (p *pod) unserved() bool {
 	switch n := len(p.looks); {
 	case len(p.waiters) == 0 || n == maxLooks:
@@ -35,11 +35,11 @@ func (p *pod) unserved() bool {
 		return true
 	}
 	look := p.looks[0]
-	return look.seq <= p.waiters[len(p.waiters)-1].ticket && // the newest one has the highest
+	return look.seq <= p.waiters[len(p.waiters)-1].ticket && // the newest one has the highest ticket
 		slices.ContainsFunc(p.waiters, func(w *waiter) bool { return !w.served(look) })
 }
 
-// reply answers the waiters for whom the query is new enough.
+// reply sends the result to the waiters for which the query is new enough.
 func (c *core) reply(p *pod, q *query, a answer) {
 	for _, w := range p.waiters {
 		if w.served(q) {
@@ -49,8 +49,7 @@ func (c *core) reply(p *pod, q *query, a answer) {
 	p.waiters = slices.DeleteFunc(p.waiters, func(w *waiter) bool { return w.served(q) })
 }
 
-// cached returns a status that is newer than the given moment, nil if there is
-// none.
+// cached returns a status that is newer than the given time, or nil.
 func (c *core) cached(uid types.UID, after time.Time) *observed.Pod {
 	p := c.pods[uid]
 	switch {
@@ -68,7 +67,7 @@ func (c *core) cached(uid types.UID, after time.Time) *observed.Pod {
 	return nil
 }
 
-// abandon removes a waiter, and the need for an inspection with the last waiter.
+// abandon removes a waiter, and with the last waiter the need for an inspection.
 func (c *core) abandon(uid types.UID, w *waiter) {
 	p := c.pods[uid]
 	if p == nil {

@@ -10,7 +10,7 @@ import (
 	"github.com/podwright/podwright/pleg/observed"
 )
 
-// Nothing is left of those who wait no longer, and they cost one look at most.
+// Abandoned waiters leave no state and cost at most one inspection.
 func TestAbandonedWaiters(t *testing.T) {
 	s := newScript(t)
 	s.listed(s.start(listAll))
@@ -30,8 +30,8 @@ func TestAbandonedWaiters(t *testing.T) {
 	s.idle()
 }
 
-// A look in progress that began after the moment somebody asks for is new enough, even
-// if it began before the question.
+// A running inspection is new enough if it began after the given moment, even if it began before
+// the call of Observe.
 func TestLookInProgressIsNewEnough(t *testing.T) {
 	s := newScript(t)
 	p := onePod("u", observed.StateRunning)
@@ -46,7 +46,7 @@ func TestLookInProgressIsNewEnough(t *testing.T) {
 	s.idle()
 }
 
-// A list that shows nothing new is no answer to a hint that waits: a list has less detail.
+// A list without a change does not complete a pending hint, because a list has less detail.
 func TestHintsOutliveLists(t *testing.T) {
 	s := newScript(t)
 	p := onePod("u", observed.StateRunning)
@@ -61,7 +61,7 @@ func TestHintsOutliveLists(t *testing.T) {
 	s.idle()
 }
 
-// Nothing is left of pods that are gone.
+// Removed pods leave no state.
 func TestForgetsEverything(t *testing.T) {
 	s := newScript(t)
 	for i := range 1000 {

@@ -1,5 +1,6 @@
-// Package observed has the types of observed pods: their sandboxes and
-// containers, IDs and states, and the decision whether a pod needs a new sandbox.
+// Package observed has the types of observed pods for packages that use a runtime's state:
+// sandboxes, containers, their IDs and states, and the decision whether a pod needs a new
+// sandbox.
 //
 // A Pod is one pod in detail, a ListedPod one pod in a list of all pods:
 //
@@ -8,11 +9,11 @@
 //		return c != nil && c.State == observed.StateRunning
 //	}
 //
-// A pleg.Runtime returns these types, package pleg caches them, and packages
-// that compute statuses or actions read them without importing pleg.
+// A pleg.Runtime returns these types, package pleg caches them, and packages that compute
+// statuses or actions read them without importing pleg.
 //
-// The methods only read: they are safe for concurrent use as long as no caller
-// changes the value. Package pleg shares its values between readers.
+// The methods only read: they are safe for concurrent use as long as no caller changes the
+// value. Package pleg shares its values between readers.
 //
-// An example that runs: ExamplePod_SandboxChanged in example_test.go.
+// ExamplePod_SandboxChanged in example_test.go is a complete program.
 package observed

@@ -56,8 +56,7 @@ func TestStrings(t *testing.T) {
 		[]string{SandboxUnknown.String(), SandboxReady.String(), SandboxNotReady.String()})
 }
 
-// What a list shows of a pod and what a look at it shows agree on whether it has
-// stopped, in every state.
+// The list entry and the detailed status of a pod agree in Stopped, in every state.
 func TestListAndLookAgreeOnStopped(t *testing.T) {
 	for _, c := range []State{StateUnknown, StateCreated, StateRunning, StateExited} {
 		for _, sb := range []SandboxState{SandboxUnknown, SandboxReady, SandboxNotReady} {
@@ -73,7 +72,7 @@ func TestListAndLookAgreeOnStopped(t *testing.T) {
 	require.True(t, (&Pod{}).Empty())
 }
 
-// An entry in a list is as old as the pod's newest sandbox or container.
+// CreatedAt of a list entry is the newest creation time of a sandbox or container.
 func TestListed(t *testing.T) {
 	at := func(n int64) time.Time { return time.Unix(n, 0) }
 	require.Equal(t, ListedPod{UID: "u", Name: "n", Namespace: "ns"}, (&Pod{UID: "u", Name: "n", Namespace: "ns"}).Listed())

@@ -23,9 +23,9 @@ type Pod struct {
 	// Containers are ordered newest first. A name may occur several times:
 	// exited instances stay until they are removed.
 	Containers []Container
-	// ObservedAt is the begin of the query that returned this state, by this
-	// process's clock with its monotonic reading: earlier changes in the runtime
-	// are included. Zero before the first query.
+	// ObservedAt is the start of the query that returned this state, by this process's clock
+	// with its monotonic reading. Earlier changes in the runtime are included. Zero before the
+	// first query.
 	ObservedAt time.Time
 }
 

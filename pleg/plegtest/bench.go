@@ -16,49 +16,48 @@ import (
 	"github.com/podwright/podwright/pleg"
 )
 
-// Bench measures a PLEG on a runtime: one in memory with latency and faults, or a
-// real one. It makes pods of its own and removes them in the end.
+// Bench measures a PLEG on a runtime, in-memory or real. It creates its own pods and removes
+// them at the end.
 type Bench struct {
-	// PLEG configures the PLEG that is measured. Its Runtime is required. Its
-	// OnEvent, OnHealth and Metrics are called as usual.
+	// PLEG configures the measured PLEG. Its Runtime is required. Its OnEvent, OnHealth and
+	// Metrics are called as usual.
 	PLEG pleg.Config
 	// Pods changes the runtime's pods. Required.
 	Pods Pods
-	// Idle is how many pods rest meanwhile; 0 means none.
+	// Idle is the number of pods that rest meanwhile. Default: 0.
 	Idle int
-	// Watch is how long the resting pods are watched, once everything is known
-	// and nothing happens; 0 means not at all.
+	// Watch is the duration of the measurement at rest, after all pods are inspected. Default:
+	// 0, no measurement.
 	Watch time.Duration
-	// Rounds is how often a pod is started, ended and removed, one after the
-	// other, to see how long each takes to be seen; 0 means not at all.
+	// Rounds is the number of pods that are started, ended and removed one after another, to
+	// measure the time until each change is seen. Default: 0, no measurement.
 	Rounds int
-	// CPU returns the CPU time that the process has used so far, so that the
-	// report can tell what the watch cost. nil: it does not.
+	// CPU returns the CPU time that the process has used so far, for the measurement at rest.
+	// Optional: without it the report has no CPU time.
 	CPU func() time.Duration
 }
 
-// Report is what a Bench measured.
+// Report is the result of a Bench.
 type Report struct {
-	// Ready is the time from the start of the PLEG until every pod was looked at.
+	// Ready is the time from the start of the PLEG until every pod was inspected.
 	Ready time.Duration
-	// Watched is how long the resting pods were watched. In that time there were
-	// Lists and Inspections, and the process used CPU.
+	// Watched is the duration of the measurement at rest. Lists, Inspections and CPU are the
+	// calls and the process's CPU time in that duration.
 	Watched            time.Duration
 	Lists, Inspections int
 	CPU                time.Duration
-	// ListTook and InspectTook are how long calls took, during all of the run,
-	// and Failed counts those that failed.
+	// ListTook and InspectTook are the durations of calls during the whole run, and Failed is
+	// the number of failed calls.
 	ListTook, InspectTook Spread
 	Failed                int
-	// SeenStart, SeenExit and SeenRemoval are the times from the moment that the
-	// change was done until the event about it, when nobody asks; zero for one
-	// that came before.
+	// SeenStart, SeenExit and SeenRemoval are the times from a completed change to its event,
+	// without an Observe. An event before the completion counts as zero.
 	SeenStart, SeenExit, SeenRemoval Spread
-	// Fresh are the times that an Observe took right after a change.
+	// Fresh are the durations of an Observe right after a change.
 	Fresh Spread
 }
 
-// Spread is what is worth knowing of many durations.
+// Spread summarizes many durations.
 type Spread struct {
 	N                int
 	Median, P99, Max time.Duration
@@ -73,7 +72,7 @@ func SpreadOf(d []time.Duration) Spread {
 	return Spread{N: len(d), Median: d[len(d)/2], P99: d[len(d)*99/100], Max: d[len(d)-1]}
 }
 
-// String returns the spread for people.
+// String returns the spread in one line.
 func (s Spread) String() string {
 	if s.N == 0 {
 		return "none"
@@ -82,7 +81,7 @@ func (s Spread) String() string {
 	return fmt.Sprintf("median %v, p99 %v, max %v (%d)", round(s.Median), round(s.P99), round(s.Max), s.N)
 }
 
-// String returns the report as lines for people.
+// String returns the report as lines of text.
 func (r Report) String() string {
 	var b strings.Builder
 	line := func(what string, value any) { fmt.Fprintf(&b, "%-34s %v\n", what, value) }
@@ -102,7 +101,7 @@ func (r Report) String() string {
 	return b.String()
 }
 
-// Run measures. It returns what was measured so far along with an error.
+// Run measures. With an error it returns the results so far.
 func (b Bench) Run(ctx context.Context) (Report, error) {
 	if b.PLEG.Runtime == nil || b.Pods == nil {
 		return Report{}, errors.New("plegtest: Bench.PLEG.Runtime and Bench.Pods are required")
@@ -115,7 +114,7 @@ func (b Bench) Run(ctx context.Context) (Report, error) {
 	return m.finish(), err
 }
 
-// meter is a Bench at work.
+// meter is a running Bench.
 type meter struct {
 	Bench
 	id   string
@@ -174,7 +173,7 @@ func (m *meter) steps(ctx context.Context) error {
 	return nil
 }
 
-// ready waits until all pods have been listed and looked at.
+// ready blocks until all pods have been listed and inspected.
 func (m *meter) ready(ctx context.Context) error {
 	select {
 	case <-m.listed:
@@ -197,7 +196,7 @@ func (m *meter) ready(ctx context.Context) error {
 	return nil
 }
 
-// newPLEG makes the PLEG that is measured.
+// newPLEG creates the measured PLEG.
 func (m *meter) newPLEG() (err error) {
 	cfg := m.PLEG
 	m.o.more = run.NewSignal()
@@ -240,7 +239,7 @@ func (m *meter) called(into *[]time.Duration, took time.Duration, err error) {
 	}
 }
 
-// watch lets the pods rest, after 3 s in which an event stream settles.
+// watch measures at rest, after 3 s in which an event stream settles.
 func (m *meter) watch(ctx context.Context) error {
 	if err := pause(ctx, 3*time.Second); err != nil {
 		return err
@@ -272,8 +271,8 @@ func pause(ctx context.Context, d time.Duration) error {
 	return nil
 }
 
-// round takes a pod through its life, and either asks after each step or waits
-// until it is told.
+// round performs the changes of a pod's life. After each it either calls Observe or waits for
+// the event.
 func (m *meter) round(ctx context.Context, ask bool) error {
 	uid := m.newUID()
 	for i, step := range []struct {

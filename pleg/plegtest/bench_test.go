@@ -11,8 +11,8 @@ import (
 	"github.com/podwright/podwright/pleg"
 )
 
-// slow returns a runtime in memory whose calls take 5 ms each; a look is two rounds
-// of them.
+// slow returns an in-memory runtime whose calls take 5 ms each; an inspection is two rounds of
+// them.
 func slow() *Runtime {
 	rt := &Runtime{}
 	rt.FailList(Fault{Latency: 5 * time.Millisecond})
@@ -20,7 +20,7 @@ func slow() *Runtime {
 	return rt
 }
 
-// The numbers are those of the configuration: periods, latencies, modes.
+// The results follow from the configuration: periods, latencies, modes.
 func TestBench(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		rt := slow()
@@ -53,8 +53,7 @@ func TestBench(t *testing.T) {
 	})
 }
 
-// Faults of the runtime are counted, and end a measurement that they keep from
-// going on.
+// Faults of the runtime are counted, and end a measurement that cannot continue.
 func TestBenchOfFaults(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		_, err := Bench{}.Run(t.Context())

@@ -15,49 +15,47 @@ import (
 	"github.com/podwright/podwright/pleg/observed"
 )
 
-// Config tells Run what it tests.
+// Config configures Run.
 type Config struct {
-	// Start makes the runtime that one case uses, or connects to one. It is
-	// called once per case, inside Around, and cleans up with t.Cleanup. The
-	// runtime may be shared: cases use pods of their own. Required.
+	// Start creates the runtime of one case, or connects to one. It is called once per case,
+	// inside Around, and cleans up with t.Cleanup. The runtime may be shared: cases use their
+	// own pods. Required.
 	Start func(t *testing.T) Subject
-	// Around runs each case. synctest.Test fits here for a runtime that lives
-	// in memory. nil: the case is called as it is.
+	// Around runs each case. Use synctest.Test for an in-memory runtime. Default: a direct call.
 	Around func(t *testing.T, test func(t *testing.T))
 }
 
-// Subject is a runtime under test, and what changes its pods.
+// Subject is a runtime under test, and the changes of its pods.
 type Subject struct {
-	// Runtime is what is tested. If it implements pleg.EventStream, that is, too.
+	// Runtime is the runtime under test. If it implements pleg.EventStream, that is tested as
+	// well.
 	Runtime pleg.Runtime
-	// Pods makes things happen in it.
+	// Pods changes pods of the runtime.
 	Pods Pods
 }
 
-// Pods makes things happen to the pods of a runtime. Each method returns when it is
-// done: a query that begins later shows it. Methods are called for different pods
-// at the same time.
+// Pods changes pods of a runtime. Each method returns when the change is done: a query that
+// begins later shows it. Methods are called concurrently for different pods.
 type Pods interface {
-	// Start starts a pod with at least one container, or, if the pod's
-	// containers have exited, a new instance of each.
+	// Start starts a pod with at least one container. If the pod's containers have exited, it
+	// starts a new instance of each.
 	Start(ctx context.Context, uid types.UID) error
-	// Exit ends all running containers of the pod, which stay as exited. Whether
-	// its sandbox goes on is up to the runtime.
+	// Exit ends all running containers of the pod, which remain as exited. The runtime decides
+	// whether the sandbox continues.
 	Exit(ctx context.Context, uid types.UID) error
-	// Remove removes all that the runtime has of the pod, running or not. A
-	// pod that does not exist is no error.
+	// Remove removes the pod from the runtime, running or not. A pod that does not exist is no
+	// error.
 	Remove(ctx context.Context, uid types.UID) error
 }
 
-// patience is the time for which a case waits for an event. The rest of a case may
-// take as long.
+// patience bounds the wait of a case for an event, and the rest of a case as well.
 const patience = 30 * time.Second
 
-// errSkip is the result of a case that the runtime has no part in.
+// errSkip is the result of a case that does not apply to the runtime.
 var errSkip = errors.New("not applicable")
 
-// testCase is one thing that a runtime must do. Its name is the rule. Its violation is the
-// first error of the trial.
+// testCase is one rule for runtimes. Its name is the rule, its violation the first error of the
+// trial.
 type testCase struct {
 	name string
 	run  func(ctx context.Context, p *trial)
@@ -67,8 +65,8 @@ func cases() []testCase {
 	return append(append(queryCases(), lastingCases()...), watchCases()...)
 }
 
-// Run tests a runtime: one subtest per rule of pleg.Runtime and pleg.EventStream,
-// and what a PLEG makes of them.
+// Run tests a runtime: one subtest per rule of pleg.Runtime, of pleg.EventStream, and of a PLEG
+// on the runtime.
 func Run(t *testing.T, cfg Config) {
 	t.Helper()
 	if cfg.Start == nil {
@@ -106,8 +104,8 @@ func (c testCase) try(ctx context.Context, s Subject, patience time.Duration) er
 	return err
 }
 
-// trial is a case at work. The suite's pods have UIDs that nobody else uses. Changes of pods
-// do nothing after the first error.
+// trial is a running case. The UIDs of its pods are unique. After the first error, changes of
+// pods have no effect.
 type trial struct {
 	Subject
 	patience time.Duration
@@ -175,7 +173,7 @@ func wrap(what string, err error) error {
 	return nil
 }
 
-// listed returns what a list shows of a pod, nil if nothing.
+// listed returns a pod's entry in a list, or nil.
 func (p *trial) listed(ctx context.Context, uid types.UID) (found *observed.ListedPod) {
 	list, err := p.Runtime.ListPods(ctx)
 	p.add(wrap("ListPods", err))
@@ -191,7 +189,7 @@ func (p *trial) listed(ctx context.Context, uid types.UID) (found *observed.List
 	return found
 }
 
-// status returns a look at a pod. After an error it is empty.
+// status returns the status of a pod. After an error it is empty.
 func (p *trial) status(ctx context.Context, uid types.UID) *observed.Pod {
 	s, err := p.Runtime.PodStatus(ctx, uid)
 	switch {
@@ -207,7 +205,7 @@ func (p *trial) status(ctx context.Context, uid types.UID) *observed.Pod {
 	return &observed.Pod{}
 }
 
-// both returns a pod as the list and as a look show it. It must exist with its containers.
+// both returns a pod's entry in a list and its status. It must exist with its containers.
 func (p *trial) both(ctx context.Context, uid types.UID) (*observed.ListedPod, *observed.Pod) {
 	o := p.listed(ctx, uid)
 	if o == nil || len(o.Containers) == 0 {

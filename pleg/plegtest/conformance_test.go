@@ -16,7 +16,7 @@ import (
 	"github.com/podwright/podwright/pleg/observed"
 )
 
-// The runtime of this package keeps its own rules, with events and without.
+// The in-memory runtime passes the suite, with and without events.
 func TestConformance(t *testing.T) {
 	for name, events := range map[string]bool{"events": true, "none": false} {
 		t.Run(name, func(t *testing.T) {
@@ -39,7 +39,7 @@ func (s slowPods) Start(ctx context.Context, uid types.UID) error {
 	return s.Pods.Start(ctx, uid)
 }
 
-// In a bubble time passes only while everybody waits: the suite leaves it room to.
+// The suite works in a bubble, where time passes only while all goroutines wait.
 func TestConformanceTakesItsTime(t *testing.T) {
 	Run(t, Config{Around: synctest.Test, Start: func(*testing.T) Subject {
 		rt := &Runtime{}
@@ -76,7 +76,7 @@ func (s *spoiled) PodEvents(ctx context.Context, dirty func(types.UID)) error {
 	return s.EventedRuntime.PodEvents(ctx, dirty)
 }
 
-// listed spoils what lists show, looked what looks show.
+// listed changes the results of lists, looked the results of PodStatus.
 func (s *spoiled) listed(change func([]observed.ListedPod) []observed.ListedPod) {
 	s.list = func(ctx context.Context) ([]observed.ListedPod, error) {
 		list, err := s.Runtime.ListPods(ctx)
@@ -94,7 +94,7 @@ func (s *spoiled) looked(change func(*observed.Pod)) {
 	}
 }
 
-// eachListed spoils each pod of a list.
+// eachListed changes each pod of a list.
 func (s *spoiled) eachListed(change func(*observed.ListedPod)) {
 	s.listed(func(list []observed.ListedPod) []observed.ListedPod {
 		for i := range list {
@@ -104,7 +104,7 @@ func (s *spoiled) eachListed(change func(*observed.ListedPod)) {
 	})
 }
 
-// notFound makes a pod that does not exist an error.
+// notFound returns an error for a pod that does not exist.
 func (s *spoiled) notFound() {
 	s.look = func(ctx context.Context, uid types.UID) (*observed.Pod, error) {
 		status, err := s.Runtime.PodStatus(ctx, uid)
@@ -115,7 +115,7 @@ func (s *spoiled) notFound() {
 	}
 }
 
-// cachedFor answers with what was seen at most so long ago.
+// cachedFor returns cached results up to an age.
 func (s *spoiled) cachedFor(limit time.Duration) {
 	var mu sync.Mutex
 	at, cache := map[types.UID]time.Time{}, map[types.UID]*observed.Pod{}
@@ -255,7 +255,7 @@ func behaviourDefects() []defect {
 	}
 }
 
-// ghosts returns the pods that were there once and are not in the list.
+// ghosts returns pods that were listed before and are not in the list.
 func ghosts(seen map[types.UID]bool, list []observed.ListedPod) []observed.ListedPod {
 	var out []observed.ListedPod
 	for uid := range seen {
@@ -266,8 +266,8 @@ func ghosts(seen map[types.UID]bool, list []observed.ListedPod) []observed.Liste
 	return out
 }
 
-// TestDefects shows that the suite can fail: each defect is caught by the case
-// whose rule it breaks, and that case passes without it.
+// TestDefects shows that the suite can fail: each defect is caught by the case whose rule it
+// violates, and that case passes without it.
 func TestDefects(t *testing.T) {
 	caught := map[string]bool{}
 	for _, d := range defects() {
@@ -293,7 +293,7 @@ func TestDefects(t *testing.T) {
 	}
 }
 
-// Pods that cannot be changed are an error that names the step.
+// An error of Pods is reported with the step.
 func TestBrokenHand(t *testing.T) {
 	for _, c := range cases() {
 		rt := &Runtime{}

@@ -1,26 +1,25 @@
-// Package plegtest tests and measures what stands on both sides of package pleg: a
-// runtime in memory, a conformance suite for runtimes, and a measurement.
+// Package plegtest tests and measures runtimes for package pleg. It has an in-memory runtime, a
+// conformance suite for runtimes, and a measurement.
 //
-// # A runtime in memory
+// # In-memory runtime
 //
-// A Runtime holds the pods that a test gives it. Calls can be made slow, hang or
-// fail, for all pods or for one:
+// A Runtime has the pods that a test sets. Its calls can be slow, hang or fail, for all pods or
+// for one:
 //
 //	rt := &plegtest.Runtime{}
 //	rt.Set(plegtest.Pod("web", plegtest.Running("nginx-0")))
 //	rt.FailPod("web", plegtest.Fault{Hang: true})
 //
-// WithEvents returns the same runtime with an event stream that can break and
-// refuse to open, and begin with a backlog; Deliver loses, doubles and delays
-// events.
+// WithEvents returns the same runtime with an event stream. Streams can break, fail to open, and
+// begin with a backlog. Deliver loses, duplicates and delays events.
 //
-// Nothing here reads a clock except to wait, so it works in a testing/synctest
-// bubble, provided that the Runtime is used in one bubble only.
+// A Runtime is safe for concurrent use. It uses clocks only for waits, so it works in a
+// testing/synctest bubble if it is used in one bubble only.
 //
-// # Is my runtime one?
+// # Conformance suite
 //
-// Run holds any pleg.Runtime, and its pleg.EventStream if it has one, to the rules
-// of package pleg. It needs something that makes things happen, Pods:
+// Run tests any pleg.Runtime, and its pleg.EventStream if it has one, against the rules of
+// package pleg. It changes pods through an implementation of Pods:
 //
 //	func TestRuntime(t *testing.T) {
 //		plegtest.Run(t, plegtest.Config{Start: func(t *testing.T) plegtest.Subject {
@@ -29,12 +28,11 @@
 //		}})
 //	}
 //
-// # How slow is it?
+// # Measurement
 //
-// Bench takes the time from a change to the event about it and to an Observe that
-// shows it, and what the PLEG costs at rest, with any runtime: one in memory with
-// latency, in a bubble, or one behind a CRI socket (package pods makes a
-// pleg.Runtime of that).
+// Bench measures the time from a change to its event and to an Observe that shows it, and the
+// cost of a PLEG at rest. It works with any runtime: an in-memory one with latency, in a bubble,
+// or one behind a CRI socket (package pods makes a pleg.Runtime of that).
 //
-// Examples that run: ExampleRuntime, ExampleRun and ExampleBench in example_test.go.
+// Complete programs: ExampleRuntime, ExampleRun and ExampleBench in example_test.go.
 package plegtest

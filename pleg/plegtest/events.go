@@ -10,10 +10,10 @@ import (
 	"github.com/podwright/podwright/pleg"
 )
 
-// streamBuffer is how many events wait for a slow reader of a stream.
+// streamBuffer is the number of events that wait for a slow reader of a stream.
 const streamBuffer = 4096
 
-// ErrStreamBroken is how a stream ends that BreakStreams has ended.
+// ErrStreamBroken is the error of a stream that BreakStreams has ended.
 var ErrStreamBroken = errors.New("plegtest: the event stream is broken")
 
 // EventedRuntime is a Runtime with events.
@@ -24,13 +24,12 @@ var _ pleg.EventStream = EventedRuntime{}
 // WithEvents returns the runtime with an event stream.
 func (r *Runtime) WithEvents() EventedRuntime { return EventedRuntime{r} }
 
-// FailStreams sets the fault of PodEvents: with Err or Hang it does not reach the
-// stream. Open streams go on.
+// FailStreams sets the fault of PodEvents. With Err or Hang, calls do not reach the stream. Open
+// streams continue.
 func (r EventedRuntime) FailStreams(f Fault) { r.streamFault.set(f) }
 
-// Backlog makes each new stream begin with the last n events, which had come
-// before it, as containerd 2.2 does with those of the last minute; 0, the
-// default, ends that. At most 4096 are kept.
+// Backlog makes each new stream begin with the last n events before it, like containerd 2.2 with
+// the events of the last minute. At most 4096 are kept. Default: 0.
 func (r EventedRuntime) Backlog(n int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -90,17 +89,16 @@ func (r EventedRuntime) closeStream(c chan types.UID) {
 	delete(r.dirty, c)
 }
 
-// Deliver decides what becomes of events: deliver returns how much later than its
-// time each copy of an event comes, no copy for an event that is lost. Copies that
-// come late are overtaken by others. nil, the default, delivers each event once
-// and at once. deliver must not call the runtime.
+// Deliver sets the function that decides about each event: it returns the delay of each copy,
+// and no copy for a lost event. Later events may overtake delayed copies. nil, the default,
+// delivers each event once without delay. deliver must not call the runtime.
 func (r *Runtime) Deliver(deliver func(types.UID) []time.Duration) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.deliver = deliver
 }
 
-// Lose loses the events for which lost returns true; nil ends that. It is a
+// Lose loses the events for which lost returns true; nil ends that. It replaces the function of
 // Deliver.
 func (r *Runtime) Lose(lost func(types.UID) bool) {
 	if lost == nil {
@@ -115,7 +113,7 @@ func (r *Runtime) Lose(lost func(types.UID) bool) {
 	})
 }
 
-// announce sends an event. r.mu is held.
+// announce sends an event. The caller holds mu.
 func (r *Runtime) announce(uid types.UID) {
 	if r.deliver == nil {
 		r.send(uid)
@@ -134,7 +132,7 @@ func (r *Runtime) announce(uid types.UID) {
 	}
 }
 
-// send puts an event into the open streams. r.mu is held.
+// send sends an event to the open streams. The caller holds mu.
 func (r *Runtime) send(uid types.UID) {
 	if r.backlog > 0 {
 		r.past = append(r.past, uid)

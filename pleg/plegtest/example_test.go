@@ -12,7 +12,7 @@ import (
 	"github.com/podwright/podwright/pleg/plegtest"
 )
 
-// A runtime in memory with one pod, whose container ends.
+// An in-memory runtime with one pod, whose container exits.
 func ExampleRuntime() {
 	var rt plegtest.Runtime
 	rt.Set(plegtest.Pod("web", plegtest.Running("main")))
@@ -39,12 +39,12 @@ func testMyRuntime(t *testing.T) {
 	})
 }
 
-// In the tests of a runtime this function is called TestMyRuntime. go test runs it.
+// In the tests of a runtime this function has the name TestMyRuntime, and go test runs it.
 func ExampleRun() {
 	_ = testMyRuntime
 }
 
-// How long does it take to see what happens, if every look takes 3 ms?
+// Bench measures the time until changes are seen if an inspection takes 3 ms.
 func ExampleBench() {
 	rt := &plegtest.Runtime{}
 	rt.FailInspections(plegtest.Fault{Latency: 3 * time.Millisecond})

@@ -8,19 +8,19 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// Fault is what goes wrong with calls. The zero value is nothing.
+// Fault describes a misbehaviour of calls. The zero value is none.
 type Fault struct {
-	// Latency is how long a call takes before anything else happens.
+	// Latency is the delay before the rest of the call.
 	Latency time.Duration
-	// Hang makes the call wait until its context ends or the fault is replaced.
+	// Hang makes the call wait until its context is done or the fault is replaced.
 	Hang bool
 	// Deaf makes waiting calls ignore their context.
 	Deaf bool
-	// Err is the error that the call returns.
+	// Err is the error of the call.
 	Err error
 }
 
-// cell holds a fault and lets calls wait for its replacement.
+// cell stores a fault and lets calls wait for its replacement.
 type cell struct {
 	mu       sync.Mutex
 	fault    Fault
@@ -46,8 +46,7 @@ func (c *cell) get() (Fault, <-chan struct{}) {
 	return c.fault, c.replaced
 }
 
-// wait lives through the fault. A call that hung and is let go succeeds, unless
-// its context has ended meanwhile.
+// wait performs the fault. A released hanging call succeeds, unless its context is done.
 func (c *cell) wait(ctx context.Context) error {
 	f, replaced := c.get()
 	done := ctx.Done()
@@ -75,16 +74,14 @@ func (c *cell) wait(ctx context.Context) error {
 	return ctx.Err()
 }
 
-// FailList sets the fault of ListPods; the zero Fault ends it. Calls that hang
-// return when the fault is replaced.
+// FailList sets the fault of ListPods; the zero Fault ends it. Hanging calls return when the
+// fault is replaced.
 func (r *Runtime) FailList(f Fault) { r.listFault.set(f) }
 
-// FailInspections sets the fault of PodStatus for all pods that have had none of
-// their own from FailPod.
+// FailInspections sets the fault of PodStatus for all pods without a FailPod.
 func (r *Runtime) FailInspections(f Fault) { r.podFault.set(f) }
 
-// FailPod sets the fault of PodStatus for one pod, instead of that of
-// FailInspections.
+// FailPod sets the fault of PodStatus for one pod, instead of the fault of FailInspections.
 func (r *Runtime) FailPod(uid types.UID, f Fault) {
 	r.mu.Lock()
 	fault := r.fault(uid)

@@ -12,7 +12,7 @@ import (
 	"github.com/podwright/podwright/pleg/observed"
 )
 
-// lastingCases are the rules about many answers, and what becomes of them.
+// lastingCases are the rules about repeated and concurrent queries.
 func lastingCases() []testCase {
 	return []testCase{
 		{"an answer belongs to who asked", ownedAnswers},
@@ -21,8 +21,8 @@ func lastingCases() []testCase {
 	}
 }
 
-// ownedAnswers changes an answer, which the next one must not show, and the pod,
-// which an answer given before must not show.
+// ownedAnswers changes a result, which must not change the next result, and the pod, which must
+// not change an earlier result.
 func ownedAnswers(ctx context.Context, p *trial) {
 	uid := p.started(ctx)
 	o, s := p.both(ctx, uid)
@@ -58,13 +58,13 @@ func endedContext(ctx context.Context, p *trial) {
 
 const (
 	churners    = 3 // pods that come and go
-	churnRounds = 2 // times that each of them does
-	lookers     = 4 // goroutines that look
-	// lookPause is between two looks, so that time passes in a bubble.
+	churnRounds = 2 // rounds of each
+	lookers     = 4 // goroutines that query
+	// lookPause is the pause between two queries, so that time passes in a bubble.
 	lookPause = time.Millisecond
 )
 
-// churn lets pods come and go while others look at them, and at one that stays.
+// churn starts and removes pods while goroutines query them and a steady one.
 func churn(ctx context.Context, p *trial) {
 	steady := p.started(ctx)
 	var churning, looking sync.WaitGroup
@@ -96,7 +96,7 @@ func churn(ctx context.Context, p *trial) {
 	looking.Wait()
 }
 
-// lookAround looks once, at a pod that stays and at one that comes or goes.
+// lookAround queries the steady pod and one that comes or goes.
 func (p *trial) lookAround(ctx context.Context, steady, coming types.UID) {
 	p.all(ctx, steady, observed.StateRunning)
 	p.status(ctx, coming)

@@ -12,7 +12,7 @@ import (
 	"github.com/podwright/podwright/pleg"
 )
 
-// observer is a PLEG at work, and what it has reported of containers.
+// observer is a running PLEG with its events of containers.
 type observer struct {
 	*pleg.PLEG
 	more run.Signal
@@ -36,8 +36,8 @@ func (o *observer) record(e pleg.Event) {
 	o.more.Wake()
 }
 
-// when waits for an event of a container of the pod, and returns when it came.
-// Events before it are forgotten.
+// when waits for an event of a container of the pod, and returns its time. It drops earlier
+// events.
 func (o *observer) when(ctx context.Context, uid types.UID, what pleg.EventType) (time.Time, error) {
 	for {
 		if at, ok := o.take(uid, what); ok {

@@ -10,8 +10,8 @@ import (
 	"github.com/podwright/podwright/pleg/observed"
 )
 
-// Pod returns a pod with one ready sandbox, named "<uid>-sandbox" and with the
-// address 10.0.0.1, and the given containers in it, newest first.
+// Pod returns a pod with one ready sandbox with the ID "<uid>-sandbox" and the address 10.0.0.1,
+// and with the given containers, newest first.
 func Pod(uid types.UID, containers ...observed.Container) observed.Pod {
 	s := observed.Pod{
 		UID: uid, Name: string(uid), Namespace: "default",
@@ -28,8 +28,7 @@ func Pod(uid types.UID, containers ...observed.Container) observed.Pod {
 	return s
 }
 
-// Running returns a running container. The part of the ID before its last dash
-// is the container's name.
+// Running returns a running container. Its name is the part of the ID before the last dash.
 func Running(id string) observed.Container { return container(id, observed.StateRunning) }
 
 // Created returns a container that was not started.
@@ -50,7 +49,7 @@ func container(id string, s observed.State) observed.Container {
 	return observed.Container{ID: observed.ContainerID{Runtime: "plegtest", ID: id}, Name: name, State: s}
 }
 
-// Pods returns what changes the runtime's pods, for Run and Bench.
+// Pods returns the Pods of the runtime, for Run and Bench.
 func (r *Runtime) Pods() Pods { return podChanger{r} }
 
 type podChanger struct{ rt *Runtime }

@@ -9,7 +9,7 @@ import (
 	"github.com/podwright/podwright/pleg/observed"
 )
 
-// queryCases are the rules about one answer of ListPods or PodStatus.
+// queryCases are the rules about one result of ListPods or PodStatus.
 func queryCases() []testCase {
 	return []testCase{
 		{"a pod that does not exist is an empty status and no error", unknownPod},
@@ -46,8 +46,8 @@ func runningPod(ctx context.Context, p *trial) {
 	p.agree(o, s)
 }
 
-// agree checks that the list and a look, with nothing between them, show the same.
-// If they do not, a PLEG looks again at every list.
+// agree checks that a list and a status without a change between them are equal. If they differ,
+// a PLEG inspects the pod at every list.
 func (p *trial) agree(o *observed.ListedPod, s *observed.Pod) {
 	near := s.Listed()
 	switch {
@@ -115,8 +115,8 @@ func (p *trial) absent(ctx context.Context, uid types.UID) {
 	}
 }
 
-// readYourWrites goes through the life of a pod several times, and asks after each
-// step. An answer out of a cache of the runtime's adapter fails it.
+// readYourWrites performs the life of a pod several times, with queries after each step. A stale
+// cache in the runtime's adapter fails it.
 func readYourWrites(ctx context.Context, p *trial) {
 	for range 3 {
 		uid := p.started(ctx)
@@ -128,7 +128,7 @@ func readYourWrites(ctx context.Context, p *trial) {
 	}
 }
 
-// all checks that the containers of a pod are in a state, for the list and a look.
+// all checks that the list and the status have the containers of a pod in a state.
 func (p *trial) all(ctx context.Context, uid types.UID, want observed.State) {
 	o, s := p.both(ctx, uid)
 	for _, c := range o.Containers {

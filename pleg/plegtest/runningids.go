@@ -8,8 +8,8 @@ import (
 	"github.com/podwright/podwright/pleg"
 )
 
-// RunningIDs tells what runs of a pod by a look at the runtime, as Recorder.Running of
-// podworkerstest wants to know it: the IDs of the containers that run.
+// RunningIDs returns a function for Recorder.Running of podworkerstest: it returns the IDs of a
+// pod's running containers by PodStatus.
 func RunningIDs(ctx context.Context, runtime pleg.Runtime) func(uid types.UID) ([]string, error) {
 	return func(uid types.UID) ([]string, error) {
 		s, err := runtime.PodStatus(ctx, uid)

@@ -12,28 +12,28 @@ import (
 	"github.com/podwright/podwright/pleg/observed"
 )
 
-// Runtime is a pleg.Runtime in memory. The zero value is an empty runtime without
-// events; WithEvents adds them. It is safe for concurrent use.
+// Runtime is an in-memory pleg.Runtime. The zero value is an empty runtime without events;
+// WithEvents adds them. It is safe for concurrent use.
 type Runtime struct {
 	mu          sync.Mutex
 	pods        map[types.UID]*observed.Pod
 	dirty       map[chan types.UID]struct{} // one per open event stream
 	deliver     func(types.UID) []time.Duration
 	backlog     int
-	past        []types.UID // the last events, as many as backlog
+	past        []types.UID // the last events, up to backlog
 	lists       int
 	inspections map[types.UID]int
 	streams     int
 
 	listFault   cell
 	streamFault cell
-	podFault    cell // of pods without one of their own
+	podFault    cell // of pods without a FailPod
 	podFaults   map[types.UID]*cell
 }
 
 var _ pleg.Runtime = (*Runtime)(nil)
 
-// Set adds a pod or replaces it. It keeps a copy.
+// Set adds or replaces a pod. It stores a copy.
 func (r *Runtime) Set(s observed.Pod) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -44,8 +44,7 @@ func (r *Runtime) Set(s observed.Pod) {
 	r.announce(s.UID)
 }
 
-// Update changes a pod; a pod that does not exist is created. change must not
-// call the runtime.
+// Update changes a pod, after creating it if necessary. change must not call the runtime.
 func (r *Runtime) Update(uid types.UID, change func(*observed.Pod)) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -61,7 +60,7 @@ func (r *Runtime) Update(uid types.UID, change func(*observed.Pod)) {
 	r.announce(uid)
 }
 
-// Remove removes a pod with all it has.
+// Remove removes a pod.
 func (r *Runtime) Remove(uid types.UID) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -69,7 +68,7 @@ func (r *Runtime) Remove(uid types.UID) {
 	r.announce(uid)
 }
 
-// Announce sends an event for the pod although nothing happened.
+// Announce sends an event for an unchanged pod.
 func (r *Runtime) Announce(uid types.UID) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -118,21 +117,21 @@ func (r *Runtime) PodStatus(ctx context.Context, uid types.UID) (*observed.Pod, 
 	return &observed.Pod{UID: uid}, nil
 }
 
-// Lists returns how often ListPods was called.
+// Lists returns the number of calls of ListPods.
 func (r *Runtime) Lists() int {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.lists
 }
 
-// Inspections returns how often PodStatus was called for the pod.
+// Inspections returns the number of calls of PodStatus for the pod.
 func (r *Runtime) Inspections(uid types.UID) int {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.inspections[uid]
 }
 
-// Streams returns how often PodEvents was called.
+// Streams returns the number of calls of PodEvents.
 func (r *Runtime) Streams() int {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -16,7 +16,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// What is handed out and what was handed in are copies.
+// Pods are copied when they are set and when they are returned.
 func TestCopies(t *testing.T) {
 	rt := &Runtime{}
 	pod := Pod("web", Running("c-0"))

@@ -13,7 +13,7 @@ import (
 	"github.com/podwright/podwright/pleg/observed"
 )
 
-// watchCases are the rules about event streams, and what a PLEG sees.
+// watchCases are the rules about event streams, and about a PLEG on the runtime.
 func watchCases() []testCase {
 	return []testCase{
 		{"events name the pod that starts, exits and goes", eventsNamePods},
@@ -23,7 +23,7 @@ func watchCases() []testCase {
 	}
 }
 
-// stream is an event stream that is open.
+// stream is an open event stream.
 type stream struct {
 	hints  chan types.UID
 	cancel context.CancelFunc
@@ -43,8 +43,7 @@ func (p *trial) open(ctx context.Context) (*stream, error) {
 		defer close(s.ended)
 		s.err = events.PodEvents(ctx, s.hint)
 	}()
-	// A runtime that has no events says so at once; others need a moment until
-	// the stream is open.
+	// A runtime without events returns at once; others need a moment until the stream is open.
 	timer := time.NewTimer(500 * time.Millisecond)
 	defer timer.Stop()
 	select {
@@ -66,7 +65,7 @@ func (s *stream) hint(uid types.UID) {
 	}
 }
 
-// close ends the stream and says what is wrong with the way it ended.
+// close ends the stream and returns an error if it ended wrongly.
 func (s *stream) close(patience time.Duration) error {
 	s.cancel()
 	timer := time.NewTimer(patience)
@@ -82,7 +81,7 @@ func (s *stream) close(patience time.Duration) error {
 	return nil
 }
 
-// orNil makes an error of a nil that should be one.
+// orNil replaces nil by an error.
 func orNil(err error) error {
 	if err == nil {
 		return errors.New("without an error")
@@ -108,7 +107,7 @@ func (s *stream) hinted(uid types.UID, what string, patience time.Duration) erro
 	}
 }
 
-// drained forgets the hints so far, and those about what has just happened.
+// drained drops the hints so far, and hints about recent changes.
 func (s *stream) drained() {
 	for {
 		timer := time.NewTimer(200 * time.Millisecond)
@@ -157,8 +156,8 @@ func streamEnds(ctx context.Context, p *trial) {
 	}
 }
 
-// observe changes a pod step by step, with a PLEG whose first list is complete, and calls
-// after with the number of each step.
+// observe changes a pod step by step, with a PLEG whose first list is complete, and calls after
+// with the number of each step.
 func (p *trial) observe(ctx context.Context, after func(o *observer, uid types.UID, step int) error) {
 	o := &observer{more: run.NewSignal()}
 	ready := make(chan struct{}, 8)
@@ -214,7 +213,7 @@ func observeSees(ctx context.Context, p *trial) {
 	}
 }
 
-// summary says in a word what a pod does.
+// summary returns the state of a pod in one word.
 func summary(s *observed.Pod) string {
 	switch {
 	case s.Empty():
