@@ -1,12 +1,10 @@
-// Package backoff remembers, per key, how long to hold back after repeated
-// failures: crash-looping containers and failing image pulls follow the same
-// arithmetic.
+// Package backoff stores, per key, the delay after repeated failures, for crash-looping
+// containers and failing image pulls.
 //
-// The first Next for a key stores the initial delay, each further one doubles
-// it up to the maximum. A key whose last Next lies further back than the forget
-// time starts anew. Nothing here reads a clock: the caller passes the moments.
-//
-// An example that runs: ExampleTable in example_test.go.
+// The first Next for a key stores the initial delay, each further one doubles it up to the
+// maximum. A key whose last Next is older than the forget time starts again with the initial
+// delay. The package reads no clock: callers pass the times. A Table is safe for concurrent use.
+// ExampleTable in example_test.go is a complete program.
 package backoff
 
 import (
@@ -15,18 +13,17 @@ import (
 	"time"
 )
 
-// Config sets the delays.
+// Config configures the delays.
 type Config struct {
-	// Initial is the first delay; zero means 10 s.
+	// Initial is the first delay. Default: 10 s.
 	Initial time.Duration
-	// Max bounds the delay; zero means 5 min. Initial is cut to it.
+	// Max is the largest delay, also for Initial. Default: 5 min.
 	Max time.Duration
-	// Forget is how long after the last Next a key is forgotten; zero means
-	// 10 min.
+	// Forget is the time after the last Next at which a key is forgotten. Default: 10 min.
 	Forget time.Duration
 }
 
-// Table holds the delays of many keys. Use New. It is safe for concurrent use.
+// Table has the delays of many keys. Use New. It is safe for concurrent use.
 type Table struct {
 	cfg Config
 	mu  sync.Mutex
@@ -53,10 +50,10 @@ func New(cfg Config) *Table {
 	return &Table{cfg: cfg, m: map[string]entry{}}
 }
 
-// Until returns the moment until which the key is held back, counted from
-// since, the end of the last attempt; the zero time when nothing is stored or
-// it was forgotten by then. An attempt that ended before it was stored, which another
-// clock may say, ended then.
+// Until returns the time of the next attempt: the delay of the key after since, the end of the
+// last attempt. It returns the zero time if no delay is stored or the key was forgotten by then.
+// A since before the last Next, for example from another clock, counts as the time of the last
+// Next.
 func (t *Table) Until(key string, since time.Time) time.Time {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -70,10 +67,10 @@ func (t *Table) Until(key string, since time.Time) time.Time {
 	return since.Add(e.delay)
 }
 
-// Next stores the next delay of the key and returns it. since is the end of the
-// last attempt; now is when it is stored, from which on the key is forgotten. For a
-// failed attempt the two are the same. For something that runs, now is when it is
-// started again, so that only a run, and not the delay before it, makes it forget.
+// Next stores the next delay of the key and returns it. since is the end of the last attempt.
+// now is the time of storage, at which the forget time starts. For a failed attempt the two are
+// equal. For a restarted process now is the time of the restart, so that only its run counts,
+// without the delay before it.
 func (t *Table) Next(key string, since, now time.Time) time.Duration {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -89,9 +86,8 @@ func (t *Table) Next(key string, since, now time.Time) time.Duration {
 	return e.delay
 }
 
-// Restore stores what n calls of Next have left, the last of them at updated, for a key
-// that nothing is stored for. It is for whoever knows of them from elsewhere: this
-// table does not outlive its process. n below 1 is none.
+// Restore sets the state after n calls of Next, the last one at updated, for a key without a
+// delay. Callers use it after a restart of the process. It has no effect if n is below 1.
 func (t *Table) Restore(key string, n int, updated time.Time) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -105,7 +101,7 @@ func (t *Table) Restore(key string, n int, updated time.Time) {
 	t.m[key] = entry{delay: delay, updated: updated}
 }
 
-// Delay returns the delay stored for the key, zero when there is none.
+// Delay returns the delay of the key, or zero.
 func (t *Table) Delay(key string) time.Duration {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -123,7 +119,7 @@ func (t *Table) Trim(now time.Time) {
 	}
 }
 
-// Forget drops every key that begins with a prefix.
+// Forget drops every key with a prefix.
 func (t *Table) Forget(prefix string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -142,7 +138,7 @@ func (t *Table) Len() int {
 }
 
 func (t *Table) doubled(delay time.Duration) time.Duration {
-	if delay > t.cfg.Max/2 { // twice of it may be more than a Duration holds
+	if delay > t.cfg.Max/2 { // twice the delay may overflow
 		return t.cfg.Max
 	}
 	return 2 * delay

@@ -9,7 +9,7 @@ import (
 	"go.uber.org/goleak"
 )
 
-// C20: delays 0, 10, 20 s ...; forgotten after 600 s.
+// C20: delays of 0, 10, 20 s ...; a key is forgotten after 600 s.
 func TestDoublesUpToMaxAndForgets(t *testing.T) {
 	start := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 	table := New(Config{})
@@ -27,8 +27,8 @@ func TestDoublesUpToMaxAndForgets(t *testing.T) {
 	require.Equal(t, 10*time.Second, table.Next("a", last.Add(601*time.Second), last.Add(601*time.Second)))
 }
 
-// C20: the delay before a run does not count as running: what is forgotten after
-// 600 s is forgotten after 600 s of running.
+// C20: the delay before a run does not count as run time: a key is forgotten after 600 s of
+// running.
 func TestForgetsAfterRunning(t *testing.T) {
 	for ran, want := range map[time.Duration]time.Duration{
 		599 * time.Second: 300 * time.Second,
@@ -54,8 +54,8 @@ func TestSmallMaximum(t *testing.T) {
 	require.Equal(t, 5*time.Second, table.Next("a", now.Add(5*time.Second), now.Add(5*time.Second)))
 }
 
-// Whatever is more than zero is meant as it is, and the delay is doubled as long as the
-// double is no more than the maximum.
+// Small positive values are valid, and the delay doubles while the double does not exceed the
+// maximum.
 func TestSmallest(t *testing.T) {
 	for _, tc := range []struct {
 		cfg  Config
@@ -76,7 +76,7 @@ func TestSmallest(t *testing.T) {
 	require.True(t, table.Until("a", now.Add(2)).IsZero())
 }
 
-// What ended before it began ended when it began.
+// An end before the last Next counts as the time of that Next.
 func TestEndBeforeTheBeginning(t *testing.T) {
 	table := New(Config{})
 	began := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
@@ -96,7 +96,7 @@ func TestTrim(t *testing.T) {
 	require.Zero(t, table.Delay("old"))
 }
 
-// Forget drops the keys of a prefix, and no others; they start anew.
+// Forget drops only the keys with the prefix; they start again.
 func TestForget(t *testing.T) {
 	now := time.Now()
 	table := New(Config{})
@@ -115,7 +115,7 @@ func TestForget(t *testing.T) {
 	require.Zero(t, table.Len())
 }
 
-// A table that was lost and restored goes on as the lost one would have.
+// A restored table continues like the lost one.
 func TestRestore(t *testing.T) {
 	now := time.Now()
 	for _, cfg := range []Config{{}, {Max: 5 * time.Second}, {Max: 1<<63 - 1, Initial: 1 << 60}} {
@@ -134,7 +134,7 @@ func TestRestore(t *testing.T) {
 	require.Equal(t, 10*time.Second, table.Delay("a"), "what is known counts")
 	table.Restore("b", -1, now)
 	require.Zero(t, table.Delay("b"))
-	table.Restore("c", math.MaxInt, now) // at once
+	table.Restore("c", math.MaxInt, now) // returns at once
 	require.Equal(t, 5*time.Minute, table.Delay("c"))
 }
 

@@ -7,7 +7,7 @@ import (
 	"github.com/podwright/podwright/internal/backoff"
 )
 
-// A container that crashes as soon as it starts.
+// A container crashes at each start.
 func ExampleTable() {
 	table := backoff.New(backoff.Config{})
 	exit := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)

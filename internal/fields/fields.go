@@ -1,5 +1,5 @@
-// Package fields checks and completes the configurations of constructors, so that all
-// packages have the same errors and defaults:
+// Package fields checks and completes the configurations of constructors, so that all packages
+// have the same errors and defaults:
 //
 //	f := fields.Of("pleg: Config")
 //	f.Required("Runtime", c.Runtime)             // pleg: Config.Runtime is required

@@ -7,9 +7,9 @@ import (
 	"path/filepath"
 )
 
-// WriteAtomic replaces the file at path. The new content is written to a temporary
-// file beside it, synced, renamed over it, and the folder is synced, so that
-// neither kill -9 nor a power cut leaves half a file under that name.
+// WriteAtomic replaces the file at path. It writes and syncs a temporary file beside it, renames
+// it and syncs the folder, so that neither kill -9 nor a power cut leaves a partial file under
+// that name.
 func WriteAtomic(path string, data []byte, perm os.FileMode) (err error) {
 	dir := filepath.Dir(path)
 	tmp, err := os.CreateTemp(dir, "."+filepath.Base(path)+".tmp-*")

@@ -25,7 +25,7 @@ func TestWriteReplacesWhole(t *testing.T) {
 func TestWriteFailureLeavesTheOldFileAlone(t *testing.T) {
 	dir := t.TempDir()
 	require.ErrorContains(t, WriteAtomic(filepath.Join(dir, "missing", "state"), nil, 0o600), "missing")
-	// A folder in the way: the rename fails, the temporary file is gone.
+	// A folder at the path: the rename fails and the temporary file is removed.
 	path := filepath.Join(dir, "folder")
 	require.NoError(t, os.MkdirAll(filepath.Join(path, "child"), 0o755))
 	require.Error(t, WriteAtomic(path, []byte("x"), 0o600))

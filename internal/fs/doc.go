@@ -1,3 +1,4 @@
-// Package fs has the file operations that several packages share: files that are written whole or not at all, reads with
-// a limit, watches of folders (inotify), and walks and removals of folder trees that containers change at the same time.
+// Package fs has file operations that several packages share: atomic writes, reads with a limit,
+// watches of folders (inotify), and walks and removals of folder trees that containers change at
+// the same time.
 package fs

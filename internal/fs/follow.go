@@ -12,12 +12,12 @@ import (
 // Pauses between two watches.
 const watchPauseMin, watchPauseMax = time.Second, 20 * time.Second
 
-// WatchFunc watches files until ctx is done or it fails. It calls changed whenever
-// something may have changed, and once when it begins; changed never blocks. Its error is
-// never nil. One that wraps errors.ErrUnsupported is final.
+// WatchFunc watches files until ctx is done or it fails. It calls changed at the start and after
+// each possible change; changed never blocks. It always returns a non-nil error. An error that
+// wraps errors.ErrUnsupported is final.
 type WatchFunc func(ctx context.Context, changed func(Hint)) error
 
-// Watch adds the hints of a watch until ctx is done. It starts a watch that fails again.
+// Watch adds the hints of a watch until ctx is done. It restarts a watch that fails.
 func (h *Hints) Watch(ctx context.Context, watch WatchFunc, log *slog.Logger) {
 	pause := watchPauseMin
 	for {
@@ -42,8 +42,8 @@ func (h *Hints) Watch(ctx context.Context, watch WatchFunc, log *slog.Logger) {
 	}
 }
 
-// Wait returns true after limit, or once there is a prompt and rest has passed, and false
-// when ctx is done.
+// Wait returns true after limit, or once there is a prompt and rest has passed, and false when
+// ctx is done.
 func (h *Hints) Wait(ctx context.Context, limit time.Duration, rest func() time.Duration) bool {
 	timer := time.NewTimer(limit)
 	defer timer.Stop()
@@ -57,13 +57,13 @@ func (h *Hints) Wait(ctx context.Context, limit time.Duration, rest func() time.
 	}
 }
 
-// Tree is a folder, or a file, that is watched.
+// Tree is a watched folder or file.
 type Tree struct {
 	Root string
-	// Below lists folders in Root to watch as well. It is called again when a folder may
-	// have come. nil lists none.
+	// Below returns folders in Root to watch as well. It is called again when a folder may have
+	// been created. Optional.
 	Below func() []string
-	// Ignore selects names in folders that cause no hints. nil selects none.
+	// Ignore reports whether a name in a folder causes no hints. Optional.
 	Ignore func(name string) bool
 }
 

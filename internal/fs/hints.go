@@ -7,57 +7,54 @@ import (
 	"github.com/podwright/podwright/internal/run"
 )
 
-// Hint says that something may have changed.
+// Hint reports a possible change of a file.
 type Hint struct {
-	// Path is the file, "" when it is unknown which.
+	// Path is the file, or "" if it is unknown.
 	Path string
-	// State is what is known of its content.
+	// State is the state of its content.
 	State State
 }
 
-// State says how far the writing of a file has come.
+// State is the progress of writing a file.
 type State uint8
 
 // The states of a file.
 const (
-	// Changed: something about the file is different.
+	// Changed: the file has changed.
 	Changed State = iota
-	// Writing: somebody is writing to it; a Hint that it is Written follows.
+	// Writing: the file is being written; a Hint with Written follows.
 	Writing
-	// Written: it was closed after writing, or moved here. It is complete.
+	// Written: the file was closed after writing, or moved here. It is complete.
 	Written
-	// Deleted: somebody deleted it. A file that was moved away is not: editors do that
-	// to keep the old version while they write the new one.
+	// Deleted: the file was deleted. A file that was moved away does not count: editors keep the
+	// old version like that while they write the new one.
 	Deleted
 )
 
 const (
-	// quiet is how long ago a file must have been written, when no Hint says that it is
-	// complete.
+	// quiet is the smallest age of a complete file without a Hint that it is Written.
 	quiet = 50 * time.Millisecond
-	// longestWrite is how long a file that is being written is left alone after the last
-	// sign of it.
+	// longestWrite is the time after the last hint of writing until which a file counts as being
+	// written.
 	longestWrite = 10 * time.Second
 )
 
-// Hints collects what a watch says between two looks at the files. Use NewHints. It is
-// safe for concurrent use.
+// Hints collects the hints of a watch between two scans of the files. Use NewHints. It is safe
+// for concurrent use.
 type Hints struct {
-	// Prompt is given when it is time for a look.
+	// Prompt is sent when a scan is due.
 	Prompt run.Signal
 
 	mu sync.Mutex
-	// writing is when each file was last seen being written; written is when
-	// each was last known to be complete; deleted when it was deleted, if it has
-	// not come back since.
+	// writing has the time of the last hint that a file is being written, written the time of
+	// the last hint that it is complete, and deleted the time of its deletion without a return.
 	writing, written, deleted map[string]time.Time
-	// named are the files of which something was said since the last look;
-	// unnamed tells that something was said of nobody knows which.
+	// named are the files with hints since the last scan. unnamed is true if a hint had no path.
 	named   map[string]bool
 	unnamed bool
 }
 
-// NewHints returns Hints that know nothing.
+// NewHints returns Hints without any hint.
 func NewHints() *Hints {
 	return &Hints{
 		Prompt:  run.NewSignal(),
@@ -66,8 +63,8 @@ func NewHints() *Hints {
 	}
 }
 
-// Suspects returns the files that may have changed since it was asked last; all
-// tells that every file may have.
+// Suspects returns the files that may have changed since its last call. all is true if every
+// file may have changed.
 func (h *Hints) Suspects() (named map[string]bool, all bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -76,8 +73,8 @@ func (h *Hints) Suspects() (named map[string]bool, all bool) {
 	return named, all
 }
 
-// Add takes one hint. A file being written prompts nothing: another hint comes
-// when it is complete.
+// Add adds one hint. A file that is being written causes no prompt: another hint follows when it
+// is complete.
 func (h *Hints) Add(hint Hint) {
 	h.Note(hint)
 	if hint.State != Writing {
@@ -85,7 +82,7 @@ func (h *Hints) Add(hint Hint) {
 	}
 }
 
-// Note takes one hint and prompts nothing.
+// Note adds one hint without a prompt.
 func (h *Hints) Note(hint Hint) {
 	now := time.Now()
 	h.mu.Lock()
@@ -106,20 +103,20 @@ func (h *Hints) Note(hint Hint) {
 		h.written[hint.Path] = now
 	default:
 		if hint.Path == "" {
-			// Something was missed, perhaps the end of a writing.
+			// Hints were lost, perhaps the end of a write.
 			clear(h.writing)
 		}
 	}
 }
 
-// Reset forgets what was being written: nobody watches any more.
+// Reset forgets the files that are being written, because the watch has ended.
 func (h *Hints) Reset() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	clear(h.writing)
 }
 
-// Busy returns how long to leave a file alone, 0 when it is complete.
+// Busy returns the time until a file may be read, 0 if it is complete.
 func (h *Hints) Busy(path string, modTime, now time.Time) time.Duration {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -129,14 +126,14 @@ func (h *Hints) Busy(path string, modTime, now time.Time) time.Duration {
 	if at, ok := h.written[path]; ok && !modTime.After(at) {
 		return 0
 	}
-	// A time that lies in the future tells nothing.
+	// A time in the future is meaningless.
 	if age := now.Sub(modTime); age >= 0 && age < quiet {
 		return quiet - age
 	}
 	return 0
 }
 
-// Deletions tells whether files were deleted since the last look, and are gone still.
+// Deletions reports whether files were deleted since the last scan and have not returned.
 func (h *Hints) Deletions() bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -148,8 +145,7 @@ func (h *Hints) Deletions() bool {
 	return false
 }
 
-// WasDeleted tells whether a file that is missing was deleted, as opposed to
-// moved out of the way for a moment.
+// WasDeleted reports whether a missing file was deleted, not just moved away for a moment.
 func (h *Hints) WasDeleted(path string) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -157,7 +153,7 @@ func (h *Hints) WasDeleted(path string) bool {
 	return deleted
 }
 
-// Forget drops what is too old to matter.
+// Forget drops old hints.
 func (h *Hints) Forget(now time.Time) {
 	h.mu.Lock()
 	defer h.mu.Unlock()

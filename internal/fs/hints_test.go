@@ -36,11 +36,10 @@ func TestHints(t *testing.T) {
 	})
 }
 
-// A file is left alone for the rest of the time that a sign of writing stands for, or else
-// its own time.
+// Busy returns the rest of longestWrite after a hint of writing, or else the rest of quiet.
 func TestBusyFor(t *testing.T) {
 	const never = -1
-	for name, c := range map[string]struct{ writing, changed, want time.Duration }{ // how long ago
+	for name, c := range map[string]struct{ writing, changed, want time.Duration }{ // ages
 		"being written":        {4 * time.Second, 4 * time.Second, longestWrite - 4*time.Second},
 		"about to be given up": {longestWrite - 1, longestWrite - 1, 1},
 		"given up":             {longestWrite, longestWrite, 0},
@@ -60,8 +59,7 @@ func TestBusyFor(t *testing.T) {
 	}
 }
 
-// A deletion is looked at sooner than anything else; one that was looked at, or that
-// was followed by a new file, hurries nothing.
+// A deletion makes Deletions true until the next scan, or until the file returns.
 func TestDeletions(t *testing.T) {
 	h := NewHints()
 	h.Add(Hint{Path: "a", State: Changed})
@@ -78,7 +76,7 @@ func TestDeletions(t *testing.T) {
 	require.False(t, h.Deletions(), "it is back")
 }
 
-// What was hinted at is suspect once; a hint without a path is one about all.
+// Each hint makes a file suspect once. A hint without a path makes all files suspect.
 func TestSuspects(t *testing.T) {
 	h := NewHints()
 	for _, path := range []string{"a", "b", "a"} {

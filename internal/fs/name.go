@@ -6,12 +6,12 @@ import (
 	"strings"
 )
 
-// LongestName is how many bytes a name has at most on Linux.
+// LongestName is the largest length of a file name on Linux, in bytes.
 const LongestName = 255
 
-// CheckName refuses what is not the name of one entry of a folder: what is empty or too
-// long, "." and "..", and what has a slash or a zero byte in it. The error says what it
-// is, with its package ("volume: the pod's UID"), and quotes it.
+// CheckName returns an error unless name is valid for an entry of a folder: not empty, not too
+// long, not "." or "..", and without a slash or a zero byte. The error begins with the given
+// subject ("volume: the pod's UID") and quotes the name.
 func CheckName(what, name string) error {
 	if name == "." || len(name) > LongestName || !filepath.IsLocal(name) || strings.ContainsAny(name, "/\x00") {
 		return fmt.Errorf("%s: %.300q is no name of a folder", what, name)

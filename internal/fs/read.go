@@ -10,42 +10,41 @@ import (
 	"time"
 )
 
-// Reader reads files.
 type Reader struct {
-	// MaxSize is the most bytes of a file.
+	// MaxSize is the largest size of a file in bytes.
 	MaxSize int64
-	// Youngest is how old a file must be to be known by its Stamp.
+	// Youngest is the smallest age of a file with a Stamp.
 	Youngest time.Duration
 }
 
-// Reading is one file: its content, or why there is none.
+// Reading is the content of one file, or the reason why it is missing.
 type Reading struct {
 	Data    []byte
 	ModTime time.Time
-	// Problem is why it cannot be read; empty if it can.
+	// Problem is the reason why the file cannot be read, or "".
 	Problem string
-	// Stamp is that of the version that was read. Same tells that the version is known
-	// by it, and was not read again.
+	// Stamp identifies the version of the file. Same is true if it is the version that the
+	// caller has; it was not read again.
 	Stamp Stamp
 	Same  bool
-	// Vanished tells that it was gone before it was read.
+	// Vanished is true if the file did not exist.
 	Vanished bool
 }
 
-// Stamp is what a file system says about one version of a file.
+// Stamp identifies one version of a file by metadata.
 type Stamp struct {
 	Device, Inode     uint64
 	Size              int64
 	Modified, Changed int64 // in ns since 1970
 }
 
-// ID tells what is at a path from something else there.
+// ID identifies a file or folder.
 type ID struct{ Device, Inode uint64 }
 
-// Read reads a file, unless it has the stamp that is known.
+// Read reads a file, unless its stamp is equal to known.
 func (rd Reader) Read(path string, known Stamp) Reading {
 	now := time.Now()
-	info, err := os.Stat(path) // opening a device may do things; looking at it does not
+	info, err := os.Stat(path) // opening a device may have effects, stat has none
 	if errors.Is(err, fs.ErrNotExist) {
 		if _, err := os.Lstat(path); err != nil {
 			return Reading{Vanished: true}
@@ -68,7 +67,7 @@ func (rd Reader) Read(path string, known Stamp) Reading {
 	return r
 }
 
-// unreadable says why a file is not even opened.
+// unreadable returns the reason not to open a file, or "".
 func (rd Reader) unreadable(info fs.FileInfo) string {
 	switch {
 	case !info.Mode().IsRegular():
@@ -79,9 +78,9 @@ func (rd Reader) unreadable(info fs.FileInfo) string {
 	return ""
 }
 
-// regular reads a file that was regular a moment ago. It looks again once the file is
-// open, and opens it in a way that does not wait for the other end of a pipe. The stamp
-// is taken before the content: a file that changes meanwhile has another one afterwards.
+// regular reads a file that was a regular one in the previous check. It repeats the check once
+// the file is open, and opens it without waiting for the other end of a pipe. The stamp is taken
+// before the content, so that a change during the read leads to a different stamp afterwards.
 func (rd Reader) regular(path string, now time.Time) (r Reading, err error) {
 	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0)
 	if err != nil {
@@ -105,8 +104,8 @@ func (rd Reader) regular(path string, now time.Time) (r Reading, err error) {
 	return Reading{Data: data, ModTime: info.ModTime(), Stamp: StampOf(info, rd.Youngest, now)}, nil
 }
 
-// content reads an open file. One that says that it has no bytes is not read: the files
-// of the kernel do, and reading some of them waits, or takes away what others wait for.
+// content reads an open file. A file with size 0 is not read: files of the kernel have this
+// size, and reading some of them blocks or takes content away from other readers.
 func (rd Reader) content(f *os.File, info fs.FileInfo) ([]byte, error) {
 	if info.Size() == 0 {
 		return nil, nil
@@ -114,7 +113,7 @@ func (rd Reader) content(f *os.File, info fs.FileInfo) ([]byte, error) {
 	return io.ReadAll(io.LimitReader(f, rd.MaxSize+1))
 }
 
-// Bare is an error's text without the operation and the path.
+// Bare returns an error's text without the operation and the path.
 func Bare(err error) string {
 	var at *fs.PathError
 	if errors.As(err, &at) {
@@ -123,7 +122,7 @@ func Bare(err error) string {
 	return "cannot be read: " + err.Error()
 }
 
-// Describe names what is not a regular file.
+// Describe returns the type of a file that is not regular.
 func Describe(mode fs.FileMode) string {
 	switch {
 	case mode.IsDir():

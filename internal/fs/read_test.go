@@ -14,7 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// What is no file, or too large, is refused without a wait, and says why.
+// Read refuses irregular and large files with a reason and without blocking.
 func TestRead(t *testing.T) {
 	dir := t.TempDir()
 	path := func(name string) string { return filepath.Join(dir, name) }
@@ -54,7 +54,7 @@ func TestRead(t *testing.T) {
 	}
 }
 
-// A version that is known is not read again. A young one is not known.
+// A version with an equal stamp is not read again. A recently changed file has no stamp.
 func TestReadAgain(t *testing.T) {
 	if runtime.GOOS != "linux" {
 		t.Skip("files have no stamps here")
@@ -73,11 +73,11 @@ func TestReadAgain(t *testing.T) {
 	require.Equal(t, Reading{Same: true, Stamp: first.Stamp, ModTime: first.ModTime}, again)
 	put("bc")
 	require.Equal(t, "bc", string(rd.Read(path, first.Stamp).Data))
-	rd.Youngest = time.Minute // it was changed just now, whatever its time says
+	rd.Youngest = time.Minute // it was changed just now, in spite of its modification time
 	require.Zero(t, rd.Read(path, Stamp{}).Stamp)
 }
 
-// What has become something else since it was looked at is not read.
+// A file whose type or size changed after the check is not read.
 func TestWhatIsNotRegularAnyMore(t *testing.T) {
 	dir := t.TempDir()
 	file, pipe := filepath.Join(dir, "file"), filepath.Join(dir, "pipe")

@@ -15,12 +15,12 @@ const (
 	AnswerTime = 2 * time.Second
 	// Silence is the problem of a file or folder whose read has not returned in time.
 	Silence = "does not answer: reading it blocks"
-	// quick is the time in which reads that do not block return.
+	// quick is the time within which reads that do not block return.
 	quick = 50 * time.Millisecond
-	// together is the number of reads that are waited for together.
+	// together is the size of a batch of reads.
 	together = 32
-	// perPath bounds the reads of one path that block: each has a thread. A link that
-	// was replaced is read beside the read of the one before.
+	// perPath bounds the blocked reads of one path, because each has a thread. After a link was
+	// replaced, its new target is read beside the blocked read of the old one.
 	perPath = 4
 )
 
@@ -44,8 +44,8 @@ func KeyOf(path string, entry fs.DirEntry) Key {
 	return k
 }
 
-// Reads runs reads that may never return, for instance of a link to a file server that is
-// gone. Each that blocks has a goroutine of its own, and each key at most one. The zero value is ready
+// Reads runs reads that may never return, for instance of a link to an unavailable file server.
+// Each blocked read has its own goroutine, and each key has at most one. The zero value is ready
 // for use. It is not safe for concurrent use.
 type Reads[T any] struct {
 	late map[Key]lateRead[T]
@@ -57,7 +57,7 @@ type lateRead[T any] struct {
 	i     int
 }
 
-// batch is the reads that are started together.
+// batch is a set of reads that are started together.
 type batch[T any] struct {
 	done chan struct{} // closed when all have returned
 
@@ -76,8 +76,8 @@ func (b *batch[T]) put(i int, result T) {
 	}
 }
 
-// run starts the reads, and waits for them. One goroutine is enough for reads that do not
-// block. Each further one takes over the reads that a blocked one cannot start.
+// run starts the reads and waits for them. One goroutine is enough for reads that do not block.
+// Each further goroutine continues with the reads behind a blocked one.
 func (b *batch[T]) run(started []int, read func(i int) T) {
 	var next atomic.Int64
 	work := func() {
@@ -96,7 +96,7 @@ func (b *batch[T]) run(started []int, read func(i int) T) {
 	run.Wait(b.done, AnswerTime-quick)
 }
 
-// get returns a result, nil for a read that has not returned.
+// get returns a result, or nil for a read that has not returned.
 func (b *batch[T]) get(i int) *T {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -151,7 +151,7 @@ func (r *Reads[T]) some(results []*T, keys []Key, read func(i int) T) []*T {
 	return results
 }
 
-// forget drops late reads that have returned and that no key asks for any more.
+// forget drops finished late reads of other keys.
 func (r *Reads[T]) forget(keys []Key) {
 	for k, late := range r.late {
 		if late.batch.get(late.i) != nil && !slices.Contains(keys, k) {
@@ -170,8 +170,8 @@ func (r *Reads[T]) blocked(path string) (n int) {
 	return n
 }
 
-// Wait waits until all reads have returned, for limit at most. It returns the paths of
-// those that have not, sorted.
+// Wait blocks until all reads have returned, at most for limit. It returns the paths of the
+// running reads, sorted.
 func (r *Reads[T]) Wait(limit time.Duration) (running []string) {
 	deadline := time.Now().Add(limit)
 	for k, late := range r.late {

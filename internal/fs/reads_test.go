@@ -15,8 +15,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Reads that block delay the others for AnswerTime per batch at most, are not started
-// twice, and count when they return.
+// Blocked reads delay other reads by at most AnswerTime per batch, are not started twice, and
+// their results count when they return.
 func TestReads(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var r Reads[int]
@@ -55,7 +55,7 @@ func TestReads(t *testing.T) {
 	})
 }
 
-// A link that was replaced is read beside the read of the one before, a few times.
+// After a link was replaced, its new target is read beside the old one, at most perPath times.
 func TestReadsOfReplacedLinks(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var r Reads[int]
@@ -76,7 +76,7 @@ func TestReadsOfReplacedLinks(t *testing.T) {
 	})
 }
 
-// A watch that fails is started again, with a growing pause, unless there can be none.
+// A failed watch is restarted after a growing pause, unless its error is final.
 func TestWatchIsRetried(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)

@@ -11,13 +11,12 @@ import (
 	"github.com/podwright/podwright/internal/run"
 )
 
-// passes is how often Remove begins anew with a folder that did not become empty, since
-// something was put into it meanwhile.
+// passes is the number of attempts to remove a folder into which files are written meanwhile.
 const passes = 4
 
-// Remove deletes a path and all below it. Where something is mounted nothing is
-// deleted that is behind it: Remove fails then, with ErrMounted, but has deleted the
-// rest, unless dir itself is where it is mounted. That there is nothing is no error.
+// Remove deletes a path and its content. It does not delete the content of mounts: it then
+// deletes the rest and returns an error that wraps ErrMounted. If dir itself is a mount point,
+// it deletes no file. A missing path is no error.
 func Remove(ctx context.Context, dir string) error {
 	root, err := isRoot(dir)
 	switch {
@@ -29,7 +28,7 @@ func Remove(ctx context.Context, dir string) error {
 		return fmt.Errorf("%s is not removed: %w there", dir, ErrMounted)
 	}
 	for range passes {
-		err = unix.Unlink(dir) // anything but a folder
+		err = unix.Unlink(dir) // succeeds for any type but a folder
 		if err != nil && !errors.Is(err, unix.ENOENT) {
 			err = pass(ctx, dir)
 		}
@@ -43,7 +42,7 @@ func Remove(ctx context.Context, dir string) error {
 	return err
 }
 
-// pass deletes what is in a folder, and the folder.
+// pass deletes the content of a folder, and the folder.
 func pass(ctx context.Context, dir string) error {
 	var errs []error
 	try := func(e Entry, how int) {
@@ -73,7 +72,7 @@ func pass(ctx context.Context, dir string) error {
 	return nil
 }
 
-// isRoot tells whether something is mounted at a path.
+// isRoot reports whether the path is a mount point.
 func isRoot(path string) (bool, error) {
 	var is, above unix.Statx_t
 	how := unix.AT_SYMLINK_NOFOLLOW | unix.AT_NO_AUTOMOUNT

@@ -7,8 +7,8 @@ import (
 	"errors"
 )
 
-// ErrMounted is wrapped by the error of a Remove of what is mounted.
+// ErrMounted is wrapped by the error of a Remove of a mount point.
 var ErrMounted = errors.New("something is mounted")
 
-// Remove deletes a path: not on this system.
+// Remove returns errors.ErrUnsupported: only Linux is supported.
 func Remove(context.Context, string) error { return errors.ErrUnsupported }

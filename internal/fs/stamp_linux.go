@@ -6,12 +6,11 @@ import (
 	"time"
 )
 
-// StampOf returns what tells one version of a file from another without reading it, or
-// the zero stamp when it cannot be told.
+// StampOf returns the stamp of a file's version, or the zero stamp if it is unavailable.
 //
-// A version that was written just before it was read may be followed by another one with
-// the same times, since the clock of a file system is coarse. So files younger than a
-// while have no stamp, nor have those from the future.
+// Clocks of file systems are coarse: a version that is read right after its write may be
+// followed by a different one with the same times. Files younger than youngest, and files from
+// the future, therefore have no stamp.
 func StampOf(info fs.FileInfo, youngest time.Duration, now time.Time) Stamp {
 	st, ok := info.Sys().(*syscall.Stat_t)
 	if !ok {
@@ -27,7 +26,7 @@ func StampOf(info fs.FileInfo, youngest time.Duration, now time.Time) Stamp {
 	}
 }
 
-// IDOf is the zero ID when it is not known.
+// IDOf returns the ID of a file, or the zero ID if it is unavailable.
 func IDOf(info fs.FileInfo) ID {
 	st, ok := info.Sys().(*syscall.Stat_t)
 	if !ok {

@@ -4,7 +4,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// StateOf says what an event tells about the content of a file at a path.
+// StateOf returns the state of a file after an event.
 func StateOf(path string, e Event) State {
 	switch {
 	case e.Written():

@@ -16,31 +16,29 @@ import (
 	"github.com/podwright/podwright/internal/run"
 )
 
-// ErrMounted is wrapped by the error of a Walk that has not entered a mount.
+// ErrMounted is wrapped by the error of a Walk that did not enter a mount.
 var ErrMounted = errors.New("something is mounted")
 
-// ErrMoved is wrapped by the error of a Walk that stood in a folder while that was moved
-// somewhere else. It has not visited everything.
+// ErrMoved is wrapped by the error of a Walk whose current folder was moved. The walk is
+// incomplete.
 var ErrMoved = errors.New("moved meanwhile")
 
-// Entry is what Walk finds in a folder.
+// Entry is an entry of a folder.
 type Entry struct {
 	// Dir is the open folder, Name the entry's name in it.
 	Dir  int
 	Name string
-	// Type is that of the file, without its permissions.
+	// Type is the file's type, without permissions.
 	Type fs.FileMode
 
 	walk *walk
 }
 
-// maxPath is how long the path in a message becomes: that of a deep tree may be long
-// without limit.
+// maxPath bounds the path in a message, because the path in a deep tree has no limit.
 const maxPath = 4 << 10
 
-// Path is where the entry is below the folder of the walk that has found it, for
-// messages. Of what is very deep it is only the end. It is not for use after the call
-// that got the entry.
+// Path returns the entry's path below the folder of the walk, for messages. If it is longer than
+// maxPath, Path returns the end of it. It must be called before the Visitor's method returns.
 func (e Entry) Path() string {
 	names, length := []string{e.Name}, len(e.Name)
 	for i := len(e.walk.stack) - 1; i > 0; i-- {
@@ -54,27 +52,27 @@ func (e Entry) Path() string {
 	return filepath.Join(names...)
 }
 
-// Stat looks at the entry itself, or at Dir if it has no name.
+// Stat returns the status of the entry itself, or of Dir if the name is empty.
 func (e Entry) Stat() (is unix.Statx_t, err error) {
 	err = unix.Statx(e.Dir, e.Name, unix.AT_EMPTY_PATH|unix.AT_SYMLINK_NOFOLLOW|unix.AT_NO_AUTOMOUNT, unix.STATX_BASIC_STATS|unix.STATX_MNT_ID, &is)
 	return is, err
 }
 
-// Visitor is what Walk calls. An error ends the walk.
+// Visitor has the callbacks of Walk. An error of a callback ends the walk.
 type Visitor struct {
-	// Visit is called for each entry, for a folder before those in it.
+	// Visit is called for each entry, for a folder before its content.
 	Visit func(Entry) error
-	// Leave, if not nil, is called for each folder after those in it.
+	// Leave is called for each folder after its content. Optional.
 	Leave func(Entry) error
-	// Fail, if not nil, is called for a folder that cannot be opened or read to its end,
-	// with what the system says. Without an error of its own the walk goes on, and leaves
-	// the folder. Nil means that the walk ends with the error.
+	// Fail is called with the system's error for a folder that cannot be opened or completely
+	// read. If it returns nil, the walk continues after that folder. Optional: without it the
+	// walk ends with the error.
 	Fail func(Entry, error) error
 }
 
-// Walk visits everything below a folder, but not the folder itself, which may be where
-// something is mounted. What vanishes meanwhile is left out. Folders at which something
-// is mounted are visited and not entered, and make Walk fail with ErrMounted in the end.
+// Walk visits the content of a folder, but not the folder itself, which may be a mount point. It
+// skips files that disappear meanwhile. Mount points in the folder are visited and not entered,
+// and Walk returns an error that wraps ErrMounted at the end.
 func Walk(ctx context.Context, dir string, v Visitor) error {
 	w := walk{ctx: ctx, v: v}
 	defer w.close()
@@ -92,7 +90,7 @@ func Walk(ctx context.Context, dir string, v Visitor) error {
 	return nil
 }
 
-// walk holds the folder open that is on top of the stack, and no other.
+// walk keeps only the folder on top of the stack open.
 type walk struct {
 	ctx     context.Context
 	v       Visitor
@@ -100,14 +98,14 @@ type walk struct {
 	fd      int
 	mount   uint64
 	stack   []level
-	mounted []string // the first few of what was not entered
+	mounted []string // the first few mount points that were not entered
 }
 
-// level is a folder that is not finished.
+// level is an unfinished folder.
 type level struct {
 	name string
 	id   [2]uint64
-	dirs []string // to be entered yet
+	dirs []string // to be entered
 }
 
 const (
@@ -132,18 +130,18 @@ func (w *walk) begin(dir string) error {
 // hold makes a folder the open one.
 func (w *walk) hold(fd int) (unix.Statx_t, error) {
 	w.close()
-	// By this name the type of an entry can be found where a folder does not tell.
+	// With this name ReadDir can determine the type of an entry if the folder has no types.
 	w.dir, w.fd = os.NewFile(uintptr(fd), "/proc/self/fd/"+strconv.Itoa(fd)), fd
 	return Entry{Dir: fd}.Stat()
 }
 
 func (w *walk) close() {
 	if w.dir != nil {
-		_ = w.dir.Close() // nothing was written
+		_ = w.dir.Close() // opened read-only
 	}
 }
 
-// read puts the open folder on the stack, and visits its entries.
+// read pushes the open folder onto the stack, and visits its entries.
 func (w *walk) read(l level) error {
 	w.stack = append(w.stack, l)
 	top := &w.stack[len(w.stack)-1]
@@ -173,7 +171,7 @@ func (w *walk) entry(name string, of fs.FileMode) Entry {
 	return Entry{Dir: w.fd, Name: name, Type: of, walk: w}
 }
 
-// failed asks whether the walk goes on.
+// failed calls Fail, and returns nil if the walk continues.
 func (w *walk) failed(e Entry, err error) error {
 	if w.v.Fail == nil {
 		return err
@@ -181,7 +179,7 @@ func (w *walk) failed(e Entry, err error) error {
 	return w.v.Fail(e, err)
 }
 
-// left tells that a folder in the open one is finished.
+// left calls Leave for a finished folder in the open one.
 func (w *walk) left(name string) error {
 	if w.v.Leave == nil {
 		return nil
@@ -189,7 +187,7 @@ func (w *walk) left(name string) error {
 	return w.v.Leave(w.entry(name, fs.ModeDir))
 }
 
-// step enters the next folder, or leaves one that is finished.
+// step enters the next folder, or leaves a finished one.
 func (w *walk) step() error {
 	top := &w.stack[len(w.stack)-1]
 	if len(top.dirs) == 0 {
@@ -201,7 +199,7 @@ func (w *walk) step() error {
 	fd, err := unix.Openat(w.fd, name, openDir, 0)
 	switch {
 	case errors.Is(err, unix.ENOENT), errors.Is(err, unix.ENOTDIR), errors.Is(err, unix.ELOOP):
-		return nil // it is not what it was
+		return nil // deleted or replaced meanwhile
 	case err != nil:
 		if err := w.failed(w.entry(name, fs.ModeDir), &fs.PathError{Op: "open", Path: name, Err: err}); err != nil {
 			return err
@@ -222,7 +220,7 @@ func (w *walk) step() error {
 	return w.read(level{name: name, id: idOf(is)})
 }
 
-// leave goes back to the folder above, which must be the one from which it came.
+// leave returns to the folder above and checks that it is the folder from which the walk came.
 func (w *walk) leave() error {
 	done := w.stack[len(w.stack)-1]
 	w.stack = w.stack[:len(w.stack)-1]
@@ -243,7 +241,7 @@ func (w *walk) leave() error {
 	return w.left(done.name)
 }
 
-// MountOf tells mounts apart; before Linux 5.8 only file systems.
+// MountOf returns the ID of the mount; before Linux 5.8, of the file system.
 func MountOf(is unix.Statx_t) uint64 {
 	if is.Mask&unix.STATX_MNT_ID != 0 {
 		return is.Mnt_id

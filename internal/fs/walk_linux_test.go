@@ -57,7 +57,7 @@ func TestWalk(t *testing.T) {
 	require.ErrorIs(t, fs.Walk(ended, dir, v), context.Canceled)
 }
 
-// A folder that is moved away while it is walked does not lead the walk out of its tree.
+// A folder that is moved away during a walk does not lead the walk out of its tree.
 func TestWalkOfWhatMoves(t *testing.T) {
 	dir := t.TempDir()
 	write(t, filepath.Join(dir, "in", "a", "b", "f"))
@@ -73,7 +73,7 @@ func TestWalkOfWhatMoves(t *testing.T) {
 	require.ErrorContains(t, err, "moved")
 }
 
-// A folder that cannot be read does not hold back the others, if the visitor wants.
+// With Fail, an unreadable folder does not prevent the visit of others.
 func TestWalkOfWhatCannotBeRead(t *testing.T) {
 	dir := t.TempDir()
 	for _, name := range []string{"a/b/f", "a/c/g", "h"} {
@@ -83,11 +83,11 @@ func TestWalkOfWhatCannotBeRead(t *testing.T) {
 		require.NoError(t, os.Chmod(filepath.Join(dir, name), 0o755))
 	}
 	require.NoError(t, os.Chmod(filepath.Join(dir, "a/b"), 0))
-	t.Cleanup(func() { _ = os.Chmod(filepath.Join(dir, "a/b"), 0o700) }) // an ordinary user cannot remove it else
+	t.Cleanup(func() { _ = os.Chmod(filepath.Join(dir, "a/b"), 0o700) }) // otherwise an ordinary user cannot remove it
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	if os.Getuid() == 0 {
-		require.NoError(t, unix.Setfsuid(65534)) // root reads everything
+		require.NoError(t, unix.Setfsuid(65534)) // root reads all folders
 		defer func() { _ = unix.Setfsuid(0) }()
 	}
 	var visited, left, failed []string
@@ -138,7 +138,7 @@ func TestRemove(t *testing.T) {
 	require.Empty(t, entries)
 }
 
-// A tree deeper than there can be open files, or names in a path.
+// Remove deletes a tree that is deeper than the limits of open files and of path lengths.
 func TestRemoveOfADeepTree(t *testing.T) {
 	dir := t.TempDir()
 	gone := filepath.Join(dir, "gone")
@@ -161,7 +161,7 @@ func TestRemoveOfADeepTree(t *testing.T) {
 	require.NoDirExists(t, gone)
 }
 
-// Writers that do not stop make Remove fail at most.
+// Remove may fail while other processes write into the tree, but it returns.
 func TestRemoveUnderWriters(t *testing.T) {
 	dir := t.TempDir()
 	gone := filepath.Join(dir, "gone")

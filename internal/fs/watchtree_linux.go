@@ -10,9 +10,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Watch watches the tree, and the folder above it, with inotify. Unlike portable packages
-// it reports when a file that was written is closed, so that files are read when they are
-// complete and not after a guess.
+// Watch watches the tree, and the folder above it, with inotify. Unlike portable packages it
+// reports when a written file is closed, so that files are read when they are complete.
 func (t Tree) Watch(ctx context.Context, changed func(Hint)) error {
 	w := &treeWatch{Tree: t, changed: changed, above: filepath.Dir(t.Root), folders: map[int]string{}}
 	return Watch(ctx, w.begin, w.events)
@@ -35,14 +34,13 @@ func (w *treeWatch) begin(q Queue) error {
 	return nil
 }
 
-// grow watches all folders that are there now. It changes nothing for those that are
-// watched already.
+// grow watches all current folders. It has no effect on watched ones.
 func (w *treeWatch) grow() error {
 	if err := w.add(w.above, w.Root); err != nil {
 		return err
 	}
-	// A folder that comes while Below lists is found in the next round, or by the watch
-	// of the folder that it is in.
+	// A folder that is created during Below is found in the next round, or by the watch of its
+	// parent.
 	for watched := -1; w.Below != nil && watched != len(w.folders); {
 		watched = len(w.folders)
 		if err := w.add(w.Below()...); err != nil {
@@ -59,7 +57,7 @@ func (w *treeWatch) add(folders ...string) error {
 		case err == nil:
 			w.folders[watch] = folder
 		case errors.Is(err, unix.ENOENT) || errors.Is(err, unix.ENOTDIR) || errors.Is(err, unix.EACCES):
-			// It is found by the period once it can be listed.
+			// The periodic scan finds it once it can be listed.
 		default:
 			return fmt.Errorf("watching %s: %w", folder, err)
 		}
@@ -67,7 +65,7 @@ func (w *treeWatch) add(folders ...string) error {
 	return nil
 }
 
-// watching is an error if no folder is watched.
+// watching returns an error if no folder is watched.
 func (w *treeWatch) watching() error {
 	if len(w.folders) == 0 {
 		return fmt.Errorf("watching %s: neither it nor the folder above is there", w.Root)
@@ -114,8 +112,8 @@ func (w *treeWatch) event(e Event) bool {
 	return e.Mask&(unix.IN_CREATE|unix.IN_MOVED_TO|unix.IN_MOVED_FROM|unix.IN_ATTRIB) != 0
 }
 
-// leave ends the watches of a folder that was moved away or replaced, and of those in it:
-// their events are about other paths now.
+// leave ends the watches of a folder that was moved away or replaced, and of its subfolders,
+// because their events are about other paths now.
 func (w *treeWatch) leave(path string) {
 	for watch, folder := range w.folders {
 		if folder == path || strings.HasPrefix(folder, path+"/") {

@@ -10,8 +10,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A tree is followed as it comes, is moved away and replaced. Events in a folder that was
-// moved away are not about the path any more.
+// A watch follows a tree that is created, moved away and replaced. It ignores events in a folder
+// that was moved away.
 func TestTree(t *testing.T) {
 	above := t.TempDir()
 	root := filepath.Join(above, "root")

@@ -48,7 +48,7 @@ func (l *Limiter) Forget(object string) {
 	delete(l.last, object)
 }
 
-// sweep bounds the memory by what was logged in the last two periods.
+// sweep drops texts that are older than a period, once per period.
 func (l *Limiter) sweep(now time.Time) {
 	if now.Sub(l.swept) < l.period {
 		return

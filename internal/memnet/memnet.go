@@ -1,11 +1,10 @@
-// Package memnet is a network in memory: a listener whose connections are buffers.
+// Package memnet is an in-memory network for tests in synctest bubbles: a listener whose
+// connections are buffers.
 //
-// It is for tests in synctest bubbles. A connection of google.golang.org/grpc's
-// test/bufconn sets off timers that are due at once, on whatever thread dials. Up
-// to Go 1.26 the race detector keeps one context per bubble for all of them, and
-// crashes the process (SIGSEGV, or "ThreadSanitizer: CHECK failed") when two
-// threads are there at the same time. Connections of this package make a timer for
-// a deadline in the future, and for nothing else.
+// A connection of google.golang.org/grpc's test/bufconn sets timers that are due at once, on the
+// thread that dials. Up to Go 1.26 the race detector has one context per bubble for all of them,
+// and crashes the process (SIGSEGV, or "ThreadSanitizer: CHECK failed") when two threads use it
+// at the same time. Connections of this package set timers only for deadlines in the future.
 package memnet
 
 import (
@@ -16,11 +15,11 @@ import (
 	"time"
 )
 
-// defaultSize is the buffer of a connection that does not say.
+// defaultSize is the default buffer size of a connection.
 const defaultSize = 64 << 10
 
-// Listener is a net.Listener that is reached with its own DialContext only. It may
-// be used by any number of goroutines.
+// Listener is a net.Listener that accepts only connections of its own DialContext. It is safe
+// for concurrent use.
 type Listener struct {
 	size  int
 	calls chan net.Conn
@@ -30,8 +29,8 @@ type Listener struct {
 
 var _ net.Listener = (*Listener)(nil)
 
-// Listen returns a listener. size is how many bytes wait to be read in each
-// direction of a connection before a Write blocks; zero means 64 KiB.
+// Listen returns a listener. size is the buffer of each direction of a connection in bytes: a
+// Write blocks while it is full. Default: 64 KiB.
 func Listen(size int) *Listener {
 	if size <= 0 {
 		size = defaultSize
@@ -39,7 +38,7 @@ func Listen(size int) *Listener {
 	return &Listener{size: size, calls: make(chan net.Conn), done: make(chan struct{})}
 }
 
-// Accept waits for the next DialContext. After Close its error is net.ErrClosed.
+// Accept blocks until the next DialContext. After Close it returns net.ErrClosed.
 func (l *Listener) Accept() (net.Conn, error) {
 	select {
 	case <-l.done:
@@ -49,8 +48,8 @@ func (l *Listener) Accept() (net.Conn, error) {
 	}
 }
 
-// DialContext connects to the listener: it waits until the connection is accepted,
-// the listener is closed (net.ErrClosed), or ctx is done (its error).
+// DialContext connects to the listener. It blocks until the connection is accepted, the listener
+// is closed (net.ErrClosed), or ctx is done (its error).
 func (l *Listener) DialContext(ctx context.Context) (net.Conn, error) {
 	there, back := newPipe(l.size), newPipe(l.size)
 	select {
@@ -63,13 +62,13 @@ func (l *Listener) DialContext(ctx context.Context) (net.Conn, error) {
 	}
 }
 
-// Close ends Accept and DialContext. Connections stay as they are.
+// Close ends Accept and DialContext. Connections stay open.
 func (l *Listener) Close() error {
 	l.close.Do(func() { close(l.done) })
 	return nil
 }
 
-// Addr is the same for all listeners.
+// Addr returns the same address for all listeners.
 func (l *Listener) Addr() net.Addr { return addr{} }
 
 type addr struct{}
@@ -77,7 +76,6 @@ type addr struct{}
 func (addr) Network() string { return "memory" }
 func (addr) String() string  { return "memory" }
 
-// conn is one end of a connection.
 type conn struct {
 	in, out *pipe
 }
@@ -92,8 +90,8 @@ func (c *conn) Write(p []byte) (int, error) {
 	return n, opError("write", err)
 }
 
-// Close ends what waits on this end with net.ErrClosed. The other end reads what
-// was written, then io.EOF, and can write no more.
+// Close ends the calls that wait on this end with net.ErrClosed. The peer reads the remaining
+// data, then io.EOF, and can no longer write.
 func (c *conn) Close() error {
 	c.in.closeReader()
 	c.out.closeWriter()

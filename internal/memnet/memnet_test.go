@@ -29,13 +29,14 @@ func connect(t *testing.T) (client, server net.Conn) {
 	return client, server
 }
 
-// ends is what a call on a connection has returned, once it has.
+// ends runs a call on a connection and returns a pointer to its error, which is nil until the
+// call returns.
 func ends(call func() (int, error)) *error {
 	result := new(error)
 	go func() {
 		_, *result = call()
 		if *result == nil {
-			*result = io.ErrNoProgress // told apart from "not yet"
+			*result = io.ErrNoProgress // distinguishes success from "not yet"
 		}
 	}()
 	return result
@@ -45,7 +46,7 @@ func TestBothDirections(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		client, server := connect(t)
 		for _, ends := range [][2]net.Conn{{client, server}, {server, client}} {
-			sent := bytes.Repeat([]byte("0123456789abc"), 1000) // more than is buffered
+			sent := bytes.Repeat([]byte("0123456789abc"), 1000) // more than the buffer
 			var writing sync.WaitGroup
 			writing.Go(func() {
 				n, err := ends[0].Write(sent)
@@ -61,7 +62,7 @@ func TestBothDirections(t *testing.T) {
 	})
 }
 
-// The end that closes waits for nothing any more; the other reads what was sent.
+// Close ends the waits of its own end; the peer reads the remaining data.
 func TestClose(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		client, server := connect(t)
@@ -83,7 +84,7 @@ func TestClose(t *testing.T) {
 	})
 }
 
-// A write that waits for room ends when the reader leaves.
+// A write that waits for buffer space ends when the reader closes.
 func TestReaderLeaves(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		client, server := connect(t)
@@ -117,7 +118,7 @@ func TestDeadlines(t *testing.T) {
 				client, _ := connect(t)
 				begin := time.Now()
 				require.NoError(t, c.set(client, begin.Add(time.Second)))
-				require.NoError(t, c.set(client, begin.Add(3*time.Second))) // the first is void
+				require.NoError(t, c.set(client, begin.Add(3*time.Second))) // replaces the first
 				_, err := c.call(client)()
 				require.ErrorIs(t, err, os.ErrDeadlineExceeded)
 				var netErr net.Error
@@ -125,11 +126,11 @@ func TestDeadlines(t *testing.T) {
 				require.True(t, netErr.Timeout())
 				require.Equal(t, 3*time.Second, time.Since(begin))
 
-				require.NoError(t, c.set(client, time.Time{})) // none
+				require.NoError(t, c.set(client, time.Time{})) // no deadline
 				waiting := ends(c.call(client))
 				time.Sleep(time.Hour)
 				require.NoError(t, *waiting)
-				require.NoError(t, c.set(client, begin)) // over: ends what waits
+				require.NoError(t, c.set(client, begin)) // in the past: ends the waiting call
 				synctest.Wait()
 				require.ErrorIs(t, *waiting, os.ErrDeadlineExceeded)
 			})
@@ -160,8 +161,8 @@ func TestNobodyAccepts(t *testing.T) {
 	})
 }
 
-// Many connections at a time, on as many threads as there are, with deadlines that
-// are over: what crashes the race detector with other listeners.
+// Many connections in parallel, on many threads, with deadlines in the past. Other listeners
+// crash the race detector in this case.
 func TestManyAtOnce(t *testing.T) {
 	for range 20 {
 		synctest.Test(t, func(t *testing.T) {

@@ -11,12 +11,11 @@ import (
 	"time"
 )
 
-// pipe is one direction of a connection.
 type pipe struct {
 	size int
 
 	mu           sync.Mutex
-	changed      sync.Cond    // of mu: anything below
+	changed      sync.Cond    // of mu: a field below has changed
 	data         bytes.Buffer // at most size
 	reading      deadline
 	writing      deadline
@@ -24,7 +23,7 @@ type pipe struct {
 	writerClosed bool
 }
 
-// deadline is until when a side of a pipe waits.
+// deadline is the deadline of one side of a pipe.
 type deadline struct {
 	passed bool
 	timer  *time.Timer
@@ -81,7 +80,7 @@ func (p *pipe) write(from []byte) (int, error) {
 	}
 }
 
-// closeReader drops what nobody will read.
+// closeReader drops the unread data.
 func (p *pipe) closeReader() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -98,8 +97,7 @@ func (p *pipe) closeWriter() {
 	p.changed.Broadcast()
 }
 
-// setDeadline sets one of p's deadlines, zero for none. One that is over already is
-// noted without a timer.
+// setDeadline sets one of p's deadlines; zero removes it. A deadline in the past needs no timer.
 func (p *pipe) setDeadline(d *deadline, t time.Time) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -112,8 +110,7 @@ func (p *pipe) setDeadline(d *deadline, t time.Time) {
 	p.changed.Broadcast()
 }
 
-// after marks d as passed when the time has come, unless it was set anew. p.mu is
-// held.
+// after sets d.passed at the deadline, unless d was set again. The caller holds mu.
 func (p *pipe) after(left time.Duration, d *deadline) *time.Timer {
 	var timer *time.Timer
 	timer = time.AfterFunc(left, func() {
@@ -134,8 +131,7 @@ func (d *deadline) stop() {
 	}
 }
 
-// opError is the error as connections of package net return it. The end of the
-// data is no error of the network.
+// opError wraps an error like package net. io.EOF stays as it is.
 func opError(op string, err error) error {
 	if err == nil || errors.Is(err, io.EOF) {
 		return err

@@ -1,5 +1,5 @@
-// Package orders plays every sequence of a few steps, for suites that have to know what
-// a kill between any two of them does.
+// Package orders runs every sequence of a few steps, for suites that test a kill between any two
+// of them.
 package orders
 
 import (
@@ -7,18 +7,18 @@ import (
 	"strings"
 )
 
-// Step is something that is done with a subject.
+// Step is one action on a subject.
 type Step[S any] struct {
 	Name string
 	Play func(S) error
-	// Kill tells that nothing is done but to go on with what is on disk: it is left out
-	// at both ends of a sequence and behind itself, where that is the case anyhow.
+	// Kill marks a step that only restarts the subject from its stored state. Sequences without
+	// effect are skipped: with the kill first, last, or twice in a row.
 	Kill bool
 }
 
-// Each plays every sequence of length steps, each with a subject of its own: begin makes
-// it, and end is called after the last step with the names of all. The error of a step
-// follows the names of the steps up to it; that of end is returned as it is.
+// Each runs every sequence of the given length, each with a new subject from begin. After the
+// last step it calls end with the names of all steps. An error of a step is returned after the
+// names of the steps up to it; an error of end is returned unchanged.
 func Each[S any](steps []Step[S], length int, begin func() S, end func(s S, played string) error) error {
 	var walk func(path []int) error
 	walk = func(path []int) error {

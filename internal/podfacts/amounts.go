@@ -8,27 +8,27 @@ import (
 	helper "k8s.io/component-helpers/resource"
 )
 
-// Request is what a pod requests of one resource, with its overhead; false for nothing.
-// It equals helper.PodRequests of component-helpers, which adds up all resources each time:
-// too much for what is asked for every pod of a node at each pass.
+// Request returns a pod's request of one resource, including its overhead, or false without a
+// request. It equals helper.PodRequests of component-helpers, which sums up all resources each
+// time and is too slow for every pod of a node at each pass.
 func Request(pod *v1.Pod, name v1.ResourceName) (resource.Quantity, bool) {
 	return requests.of(pod, name)
 }
 
-// Limit is the limit that a pod has of one resource, with its overhead; false for none. It
-// equals helper.PodLimits.
+// Limit returns a pod's limit of one resource, including its overhead, or false without a limit.
+// It equals helper.PodLimits.
 func Limit(pod *v1.Pod, name v1.ResourceName) (resource.Quantity, bool) {
 	return limits.of(pod, name)
 }
 
-// Requests are all that a pod requests, nil for nothing: as helper.PodRequests, with fewer
-// allocations, since a status takes them at each sync.
+// Requests returns all requests of a pod, or nil. It equals helper.PodRequests with fewer
+// allocations, because a status needs them at each sync.
 func Requests(pod *v1.Pod) v1.ResourceList { return requests.all(pod) }
 
-// Limits are all limits that a pod has, nil for none.
+// Limits returns all limits of a pod, or nil.
 func Limits(pod *v1.Pod) v1.ResourceList { return limits.all(pod) }
 
-// side is one of the two lists that resources are asked for in.
+// side selects requests or limits.
 type side bool
 
 const (
@@ -43,7 +43,7 @@ func (s side) list(r *v1.ResourceRequirements) v1.ResourceList {
 	return r.Requests
 }
 
-// all asks once for each resource that any part of a pod names.
+// all returns the amounts of all resources in the pod.
 func (s side) all(pod *v1.Pod) (out v1.ResourceList) {
 	add := func(list v1.ResourceList) {
 		for name := range list {
@@ -70,8 +70,8 @@ func (s side) all(pod *v1.Pod) (out v1.ResourceList) {
 	return out
 }
 
-// of adds the overhead: a request even of what nobody else asks for, but no limit where
-// there is none.
+// of returns the amount with the overhead. The overhead is a request even without other
+// requests, but no limit without another limit.
 func (s side) of(pod *v1.Pod, name v1.ResourceName) (resource.Quantity, bool) {
 	out, ok := s.withoutOverhead(pod, name)
 	if q, has := pod.Spec.Overhead[name]; has && (s == requests || !out.IsZero()) {
@@ -81,9 +81,9 @@ func (s side) of(pod *v1.Pod, name v1.ResourceName) (resource.Quantity, bool) {
 	return out, ok
 }
 
-// withoutOverhead is what the pod says itself, or else what its containers say that run side
-// by side, or an init container beside the sidecars before it if that is more. Quantities are
-// only added to a new one: one may have an amount that it shares with its copies.
+// withoutOverhead returns the pod-level amount or else the amount of the containers: the larger
+// of the sum of all parallel containers, and of each init container with the sidecars before it.
+// It adds only to new quantities, because a quantity may share its amount with its copies.
 func (s side) withoutOverhead(pod *v1.Pod, name v1.ResourceName) (out resource.Quantity, ok bool) {
 	if own := pod.Spec.Resources; own != nil && helper.IsSupportedPodLevelResource(name) {
 		if q, has := s.list(own)[name]; has {
@@ -122,8 +122,8 @@ func (s side) withoutOverhead(pod *v1.Pod, name v1.ResourceName) (out resource.Q
 	return out, ok
 }
 
-// Amount is a quantity as a number: thousandths of CPUs, and else units of the resource. Less
-// than nothing is nothing, and what is too large to count is the largest number.
+// Amount returns a quantity as a number: thousandths of CPUs, or units of other resources. A
+// negative quantity is 0, and a quantity that is too large is math.MaxInt64.
 func Amount(name v1.ResourceName, q resource.Quantity) int64 {
 	most, of := int64(math.MaxInt64), q.Value
 	if name == v1.ResourceCPU {

@@ -12,7 +12,8 @@ import (
 	helper "k8s.io/component-helpers/resource"
 )
 
-// TestAmounts compares with what sums up all resources, for pods made by chance.
+// TestAmounts compares Request and Limit with the functions of component-helpers, for random
+// pods.
 func TestAmounts(t *testing.T) {
 	names := []v1.ResourceName{v1.ResourceMemory, v1.ResourceEphemeralStorage, v1.ResourceCPU, "hugepages-2Mi", "example.com/gpu"}
 	amounts := []string{"0", "1", "100m", "5k", "3Gi", "1e3", "1k", "9223372036854775807", "1e30"}
@@ -51,7 +52,7 @@ func TestAmounts(t *testing.T) {
 			pod.Spec.Overhead = list()
 		}
 		before := pod.DeepCopy()
-		of := before.DeepCopy() // quantities remember their text
+		of := before.DeepCopy() // quantities cache their text
 		requests, limits := helper.PodRequests(of, helper.PodResourcesOptions{}), helper.PodLimits(of, helper.PodResourcesOptions{})
 		for _, name := range names {
 			wantRequest, wantRequested := requests[name]
@@ -83,7 +84,7 @@ func TestAmount(t *testing.T) {
 		{v1.ResourceCPU, "1u", 1}, // rounded up
 		{v1.ResourceCPU, "0", 0},
 		{v1.ResourceCPU, "-1", 0},
-		{v1.ResourceCPU, "9223372036854774", 9223372036854774000}, // the most whole ones that can be counted
+		{v1.ResourceCPU, "9223372036854774", 9223372036854774000}, // the largest exact value
 		{v1.ResourceCPU, "9223372036854775", math.MaxInt64},
 		{v1.ResourceCPU, "9223372036854776", math.MaxInt64},
 		{v1.ResourceMemory, "1Ki", 1024},

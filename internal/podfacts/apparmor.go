@@ -7,9 +7,9 @@ import (
 	v1 "k8s.io/api/core/v1"
 )
 
-// AppArmorProfile is the profile that a container asks for: in its security
-// context, else in the annotation of old, which static pods may still have, else
-// in the pod's security context. Nil means none.
+// AppArmorProfile returns the profile of a container: from its security context, else from the
+// deprecated annotation, which static pods may still have, else from the pod's security context.
+// Without any of them it is nil.
 func AppArmorProfile(pod *v1.Pod, c *v1.Container) (*v1.AppArmorProfile, error) {
 	if c.SecurityContext != nil && c.SecurityContext.AppArmorProfile != nil {
 		return c.SecurityContext.AppArmorProfile, nil

@@ -7,8 +7,8 @@ import (
 	v1 "k8s.io/api/core/v1"
 )
 
-// CheckIdentity refuses a pod that is nil, or without UID, name or namespace: it
-// could not be told from others. The error names the field.
+// CheckIdentity returns an error if a pod is nil or lacks UID, name or namespace, which identify
+// it. The error contains the field.
 func CheckIdentity(pod *v1.Pod) error {
 	if pod == nil {
 		return errors.New("the pod is nil")

@@ -6,16 +6,16 @@ import (
 	v1 "k8s.io/api/core/v1"
 )
 
-// Clash is a path in a projected volume that was named before.
+// Clash is a duplicate path in a projected volume.
 type Clash struct {
-	// Field names it again, "sources[1].secret.items[0].path"; First is the field that
-	// named it first.
+	// Field is the later field with the path, "sources[1].secret.items[0].path"; First is the
+	// first field with it.
 	Field, First, Path string
 }
 
-// Clashes returns the paths that the sources of a projected volume name twice, as an API
-// server refuses them: in the same spelling, and not those of tokens. Which files objects
-// without items have is not known here.
+// Clashes returns the duplicate paths of a projected volume's sources, as an API server refuses
+// them: equal in spelling, and without the paths of tokens. The files of objects without items
+// are unknown here and not compared.
 func Clashes(sources []v1.VolumeProjection) (clashes []Clash) {
 	first := map[string]string{}
 	add := func(field, path string) {

@@ -6,14 +6,14 @@ import (
 	v1 "k8s.io/api/core/v1"
 )
 
-// Container returns a pod's regular, init or ephemeral container by its name, nil if it
-// has none. A nil pod has none.
+// Container returns a pod's regular, init or ephemeral container by its name, or nil, also for a
+// nil pod.
 func Container(pod *v1.Pod, name string) *v1.Container {
 	c, _, _ := find(pod, name)
 	return c
 }
 
-// Regular returns a pod's regular container by its name, nil if it has none.
+// Regular returns a pod's regular container by its name, or nil.
 func Regular(pod *v1.Pod, name string) *v1.Container {
 	if c, field, _ := find(pod, name); field == "containers" {
 		return c

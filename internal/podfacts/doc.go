@@ -1,4 +1,3 @@
-// Package podfacts decides, once for all rooms, what follows from a pod's spec
-// and metadata alone: its full name, where it comes from, whether a container
-// of it may run again, its quality-of-service class.
+// Package podfacts has functions of a pod's spec and metadata that several packages share: full
+// name, source, restart policy, quality-of-service class and others.
 package podfacts

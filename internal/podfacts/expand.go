@@ -2,18 +2,17 @@ package podfacts
 
 import "strings"
 
-// What a container's variables, command and arguments may be, however little their
-// spec is: references multiply. Linux takes strings of up to 128 KiB each, with the
-// NUL at their end, and of all of them a quarter of the stack's limit, usually 2 MiB.
+// Limits for the expanded variables, command and arguments of a container, whose references can
+// multiply a small spec. Linux limits each string to 128 KiB, including its terminating NUL, and
+// all strings together to a quarter of the stack's limit, usually 2 MiB.
 const (
 	MaxExecString = 128<<10 - 1
 	MaxExecTotal  = 2 << 20
 )
 
-// Expand replaces $(NAME) by the variable's value. $$ is a plain $; names that
-// lookup does not know and parentheses that do not close stay as they are. It is
-// how commands, arguments and variables of a container refer to its variables. It
-// gives up, ok false, before there is more of it than limit, in bytes.
+// Expand replaces $(NAME) by the variable's value, in commands, arguments and variables of a
+// container. $$ is a plain $. Names that lookup does not find and unclosed parentheses stay as
+// they are. It returns ok false if the result exceeds limit, in bytes.
 func Expand(text string, limit int, lookup func(string) (string, bool)) (out string, ok bool) {
 	if strings.IndexByte(text, '$') < 0 {
 		return text, len(text) <= limit
@@ -30,7 +29,7 @@ func Expand(text string, limit int, lookup func(string) (string, bool)) (out str
 	return b.String(), true
 }
 
-// nextPiece returns what the beginning of a text expands to, and what is behind it.
+// nextPiece returns the expansion of the beginning of a text, and the rest of the text.
 func nextPiece(text string, lookup func(string) (string, bool)) (piece, rest string) {
 	switch i := strings.IndexByte(text, '$'); {
 	case i < 0 || i == len(text)-1:

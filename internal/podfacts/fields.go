@@ -14,9 +14,9 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 )
 
-// Surroundings is what a fieldRef can name besides the pod's spec and metadata.
+// Surroundings are the values of a fieldRef that are not in the pod's spec and metadata.
 type Surroundings struct {
-	// NodeName is spec.nodeName for a pod that names no node.
+	// NodeName is the value of spec.nodeName for a pod without one.
 	NodeName string
 	// HostIPs are the node's addresses, the primary one first.
 	HostIPs []string
@@ -24,9 +24,8 @@ type Surroundings struct {
 	PodIPs []string
 }
 
-// FieldValue returns the field of a pod that a fieldRef of the downward API
-// names, as text. What the pod does not have yet, such as an address before it
-// has a sandbox, is "".
+// FieldValue returns the field of a fieldRef of the downward API as text. A value that the pod
+// does not have yet, such as an address before it has a sandbox, is "".
 func FieldValue(pod *v1.Pod, path string, s Surroundings) (string, error) {
 	if name, key, ok := subscript(path); ok {
 		return subscripted(pod, name, key)
@@ -59,8 +58,8 @@ func FieldValue(pod *v1.Pod, path string, s Surroundings) (string, error) {
 	return "", fmt.Errorf("unsupported fieldPath: %q", path)
 }
 
-// hostAddress is an error while no address is known: an empty one would stay
-// with the container for good.
+// hostAddress returns an error while no address is available, because an empty one would remain
+// in the container permanently.
 func hostAddress(path string, ips []string) (string, error) {
 	switch {
 	case len(ips) == 0:
@@ -78,7 +77,7 @@ func first(list []string) string {
 	return list[0]
 }
 
-// subscript cuts "metadata.labels['key']".
+// subscript splits "metadata.labels['key']".
 func subscript(path string) (name, key string, ok bool) {
 	rest, ok := strings.CutSuffix(path, "']")
 	if !ok {
@@ -105,7 +104,7 @@ func subscripted(pod *v1.Pod, name, key string) (string, error) {
 	return from[key], nil
 }
 
-// formatMap writes one key="value" per line, sorted.
+// formatMap formats one key="value" per line, sorted.
 func formatMap(m map[string]string) string {
 	var out []byte
 	for i, key := range slices.Sorted(maps.Keys(m)) {
@@ -118,9 +117,8 @@ func formatMap(m map[string]string) string {
 	return string(out)
 }
 
-// OrderIPs puts the addresses of the family of the node's primary address first
-// (IPv4 when that is not known), and keeps one per family. What is no address is
-// left out.
+// OrderIPs returns one address per family, first of the family of the node's primary address, or
+// of IPv4 if that is unavailable. It omits invalid addresses.
 func OrderIPs(podIPs, nodeIPs []string) []string {
 	wantV6 := len(nodeIPs) > 0 && IsIPv6(nodeIPs[0])
 	var out []string
@@ -136,18 +134,16 @@ func OrderIPs(podIPs, nodeIPs []string) []string {
 	return out
 }
 
-// IsIPv6 tells whether text is an address of IP version 6, not one of version 4
-// in its clothes.
+// IsIPv6 reports whether text is an address of IP version 6. An IPv4-mapped address is not.
 func IsIPv6(text string) bool {
 	addr, err := netip.ParseAddr(text)
 	return err == nil && addr.Unmap().Is6()
 }
 
-// ResourceValue returns the amount of a resource that a resourceFieldRef names:
-// of the container that it names, or of own where it names none. It is divided
-// by the divisor, 1 if not given, and rounded up. A limit of cpu, memory or
-// ephemeral storage that is not set is the pod's, and without that what the node
-// can allocate.
+// ResourceValue returns the amount of a resourceFieldRef: the resource of its container, or of
+// own without a container name, divided by the divisor (default: 1) and rounded up. An unset
+// limit of cpu or memory is the pod's limit, or else the node's allocatable amount. An unset
+// limit of ephemeral storage is the node's allocatable amount.
 func ResourceValue(pod *v1.Pod, own *v1.Container, ref *v1.ResourceFieldSelector, allocatable v1.ResourceList) (string, error) {
 	c := own
 	if ref.ContainerName != "" {
@@ -177,10 +173,10 @@ func ResourceValue(pod *v1.Pod, own *v1.Container, ref *v1.ResourceFieldSelector
 	return strconv.FormatInt(ceilDiv(value, by), 10), nil
 }
 
-// maxDivisor is a divisor of which there are thousandths in an int64.
+// maxDivisor is the largest divisor. Its thousandths fit into an int64.
 const maxDivisor = 1e15
 
-// ceilDiv divides by something positive and rounds up.
+// ceilDiv divides by a positive number and rounds up.
 func ceilDiv(a, b int64) int64 {
 	q := a / b
 	if a%b > 0 {

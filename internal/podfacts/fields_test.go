@@ -11,7 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// 6.4: every field that a fieldRef can name.
+// 6.4: FieldValue returns every field of a fieldRef.
 func TestFieldValue(t *testing.T) {
 	pod := &v1.Pod{
 		ObjectMeta: metav1.ObjectMeta{
@@ -55,7 +55,7 @@ func TestOrderIPs(t *testing.T) {
 	require.Empty(t, OrderIPs(nil, nil))
 }
 
-// 6.4: divisors, rounding, and what stands in for a limit that is not set.
+// 6.4: divisors, rounding, and the replacements of an unset limit.
 func TestResourceValue(t *testing.T) {
 	full := v1.Container{Name: "full", Resources: v1.ResourceRequirements{
 		Requests: v1.ResourceList{"cpu": resource.MustParse("250m"), "memory": resource.MustParse("100Mi"), "hugepages-2Mi": resource.MustParse("4Mi")},
@@ -201,7 +201,7 @@ func TestExpand(t *testing.T) {
 	}
 }
 
-// What is too much is not made first.
+// Expand stops at the limit and does not build the rest.
 func TestExpandIsBounded(t *testing.T) {
 	big := strings.Repeat("x", 1<<20)
 	asked := 0
@@ -210,7 +210,7 @@ func TestExpandIsBounded(t *testing.T) {
 	require.Equal(t, 5, asked)
 }
 
-// references are what Expand replaces, told in another way.
+// references matches the parts that Expand replaces, as an independent implementation.
 var references = regexp.MustCompile(`(?s)\$\$|\$\([^)]*\)|\$.`)
 
 func FuzzExpand(f *testing.F) {

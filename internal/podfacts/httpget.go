@@ -10,8 +10,8 @@ import (
 	v1 "k8s.io/api/core/v1"
 )
 
-// HTTPTarget is what an httpGet handler asks for. The path may have a query; one
-// that cannot be parsed is taken literally.
+// HTTPTarget returns the URL of an httpGet handler. The path may have a query. A path that
+// cannot be parsed is used literally.
 func HTTPTarget(action *v1.HTTPGetAction, host string, port int) *url.URL {
 	target, err := url.Parse(action.Path)
 	if err != nil || target.Opaque != "" {
@@ -32,8 +32,8 @@ func HTTPTarget(action *v1.HTTPGetAction, host string, port int) *url.URL {
 	return target
 }
 
-// HTTPHeader is what an httpGet handler sends. An empty User-Agent or Accept of the
-// handler takes ours away.
+// HTTPHeader returns the header of an httpGet handler. An empty User-Agent or Accept of the
+// handler removes the default one.
 func HTTPHeader(action *v1.HTTPGetAction, agent string) http.Header {
 	header := http.Header{}
 	for _, h := range action.HTTPHeaders {

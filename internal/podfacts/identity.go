@@ -4,7 +4,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 )
 
-// Annotations by which a kubelet marks pods of its own sources.
+// Annotations that mark pods of a kubelet's own sources.
 const (
 	ConfigSource = "kubernetes.io/config.source"
 	ConfigMirror = "kubernetes.io/config.mirror"
@@ -15,27 +15,27 @@ const (
 // SourceAPI is the value of ConfigSource for pods of the API server.
 const SourceAPI = "api"
 
-// FullName is "<name>_<namespace>".
+// FullName returns "<name>_<namespace>".
 func FullName(pod *v1.Pod) string { return pod.Name + "_" + pod.Namespace }
 
-// IsStatic tells whether the pod comes from a source other than the API server.
+// IsStatic reports whether the pod comes from a source other than the API server.
 func IsStatic(pod *v1.Pod) bool {
 	source, ok := pod.Annotations[ConfigSource]
 	return ok && source != SourceAPI
 }
 
-// IsMirror tells whether the pod is the API server's copy of a static pod.
+// IsMirror reports whether the pod is the API server's copy of a static pod.
 func IsMirror(pod *v1.Pod) bool {
 	_, ok := pod.Annotations[ConfigMirror]
 	return ok
 }
 
-// IsTerminalPhase tells whether a phase is final.
+// IsTerminalPhase reports whether a phase is final.
 func IsTerminalPhase(phase v1.PodPhase) bool {
 	return phase == v1.PodSucceeded || phase == v1.PodFailed
 }
 
-// IsSidecar tells whether an init container is a restartable one (KEP-753).
+// IsSidecar reports whether an init container is restartable (KEP-753).
 func IsSidecar(c *v1.Container) bool {
 	return c.RestartPolicy != nil && *c.RestartPolicy == v1.ContainerRestartPolicyAlways
 }

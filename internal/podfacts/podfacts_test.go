@@ -31,7 +31,7 @@ func TestIsSidecar(t *testing.T) {
 
 func policy(p v1.ContainerRestartPolicy) *v1.ContainerRestartPolicy { return &p }
 
-// C18 and spec section 4.5.
+// MayRestart follows C18 and spec section 4.5.
 func TestMayRestart(t *testing.T) {
 	rule := v1.ContainerRestartRule{
 		Action:    v1.ContainerRestartRuleActionRestart,
@@ -107,7 +107,7 @@ func TestQOSClass(t *testing.T) {
 	}
 }
 
-// C19
+// C19: only a matching rule restarts all containers.
 func TestRestartAll(t *testing.T) {
 	on := func(action v1.ContainerRestartRuleAction) v1.ContainerRestartRule {
 		return v1.ContainerRestartRule{Action: action, ExitCodes: &v1.ContainerRestartRuleOnExitCodes{Operator: v1.ContainerRestartRuleOnExitCodesOpIn, Values: []int32{42}}}
@@ -139,7 +139,7 @@ func TestCheckIdentity(t *testing.T) {
 	}
 }
 
-// C17: the vectors of the kubelet's hash, and what does not count.
+// C17: Hash returns the values of the kubelet's hash, and depends only on name and image.
 func TestHashVectors(t *testing.T) {
 	for want, c := range map[string]v1.Container{
 		"8e45cbd0": {Image: "foo/image:v1", Name: "test_container"},
@@ -167,7 +167,8 @@ func TestResizeMessage(t *testing.T) {
 	require.Equal(t, `Pod resize error: {"resources":{"requests":{"cpu":"3"}},`+containers+`,"error":"no"}`, ResizeMessage("Pod resize error", pod, "no"))
 }
 
-// The container's own profile comes first, then the annotation of old, then the pod's.
+// The container's own profile comes first, then the deprecated annotation, then the pod's
+// profile.
 func TestAppArmorProfile(t *testing.T) {
 	profile := func(kind v1.AppArmorProfileType) *v1.AppArmorProfile { return &v1.AppArmorProfile{Type: kind} }
 	own, pods := profile(v1.AppArmorProfileTypeUnconfined), profile(v1.AppArmorProfileTypeRuntimeDefault)

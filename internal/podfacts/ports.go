@@ -7,9 +7,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 )
 
-// Port finds the port that a handler of a container names: a number, the name of
-// one of the container's own ports, or a number as text. A name that the container
-// does not have may still be a number.
+// Port returns the port of a container's handler: a number, the name of one of the container's
+// own ports, or a number as text. A name that is no port of the container may be a number.
 func Port(container *v1.Container, port intstr.IntOrString) (int, error) {
 	number := port.IntValue()
 	if port.Type == intstr.String && port.StrVal != "" {

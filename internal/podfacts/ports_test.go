@@ -37,7 +37,7 @@ func TestPort(t *testing.T) {
 	}
 }
 
-// A port that is found is one, and of those that the container has, the name wins.
+// A returned port is valid, and a port of the container with that name takes precedence.
 func FuzzPort(f *testing.F) {
 	f.Add("http", "http", int32(8080))
 	f.Add("80", "http", int32(8080))

@@ -5,9 +5,9 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 )
 
-// QOSClass is the pod's quality-of-service class: the one in its status if set,
-// else computed from the cpu and memory of the pod-level resources, or of the
-// regular and init containers. Ephemeral containers do not count.
+// QOSClass returns the pod's quality-of-service class: the class in its status, or else the
+// class of the cpu and memory of the pod-level resources, or of the regular and init containers.
+// Ephemeral containers do not count.
 func QOSClass(pod *v1.Pod) v1.PodQOSClass {
 	if pod.Status.QOSClass != "" {
 		return pod.Status.QOSClass
@@ -42,8 +42,8 @@ func qosResources(pod *v1.Pod) []v1.ResourceRequirements {
 	return out
 }
 
-// addPositive adds the positive cpu and memory of from to sum and returns how
-// many of the two there were.
+// addPositive adds the positive cpu and memory of from to sum and returns the number of added
+// resources.
 func addPositive(sum, from v1.ResourceList) int {
 	n := 0
 	for _, name := range []v1.ResourceName{v1.ResourceCPU, v1.ResourceMemory} {
@@ -59,7 +59,7 @@ func addPositive(sum, from v1.ResourceList) int {
 	return n
 }
 
-// areRequested tells whether as much is requested as the limits say.
+// areRequested reports whether the requests equal the limits.
 func areRequested(limits, requests v1.ResourceList) bool {
 	for name, q := range limits {
 		if q.Cmp(requests[name]) != 0 {

@@ -7,7 +7,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 )
 
-// Condition returns the condition of a type, nil if there is none.
+// Condition returns the condition of a type, or nil.
 func Condition(list []v1.PodCondition, t v1.PodConditionType) *v1.PodCondition {
 	for i := range list {
 		if list[i].Type == t {
@@ -23,8 +23,8 @@ func ConditionTrue(list []v1.PodCondition, t v1.PodConditionType) bool {
 	return c != nil && c.Status == v1.ConditionTrue
 }
 
-// ClosedGates says which readiness gates (KEP-580) of a pod keep it from being
-// ready, given the conditions of its status; "" if none does.
+// ClosedGates describes the readiness gates (KEP-580) that keep a pod from being ready,
+// according to the given conditions. It returns "" if all gates are open.
 func ClosedGates(pod *v1.Pod, conditions []v1.PodCondition) string {
 	var closed []string
 	for _, gate := range pod.Spec.ReadinessGates {
@@ -38,9 +38,9 @@ func ClosedGates(pod *v1.Pod, conditions []v1.PodCondition) string {
 	return strings.Join(closed, ", ")
 }
 
-// ReadyIsStale tells whether the Ready condition that a pod has in its status says
-// something else, or for another reason, than its readiness gates and
-// ContainersReady do: somebody has changed a gate, and the pod has to be synced.
+// ReadyIsStale reports whether a pod's Ready condition contradicts its readiness gates and
+// ContainersReady, or has another reason. The condition of a gate has then changed, and the pod
+// needs a sync.
 func ReadyIsStale(pod *v1.Pod) bool {
 	if len(pod.Spec.ReadinessGates) == 0 {
 		return false

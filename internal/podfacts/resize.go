@@ -6,8 +6,8 @@ import (
 	v1 "k8s.io/api/core/v1"
 )
 
-// ResizeMessage is what an event says of a resize: what, and the resources of the pod's
-// containers as JSON. cause is why it does not come about, if it does not.
+// ResizeMessage returns the message of a resize event: the given text, and the resources of the
+// pod's containers as JSON. cause is the reason of a failed resize, or "".
 func ResizeMessage(what string, pod *v1.Pod, cause string) string {
 	type named struct {
 		Name      string                  `json:"name"`

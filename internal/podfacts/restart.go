@@ -6,8 +6,8 @@ import (
 	v1 "k8s.io/api/core/v1"
 )
 
-// EffectivePolicy is the container's own restart policy if it has one, else the
-// pod's; what is empty or unknown counts as Always. Rules are not looked at.
+// EffectivePolicy returns the container's restart policy, or else the pod's. An empty or unknown
+// policy is Always. It ignores restart rules.
 func EffectivePolicy(pod *v1.Pod, c *v1.Container) v1.RestartPolicy {
 	policy := pod.Spec.RestartPolicy
 	if c.RestartPolicy != nil {
@@ -21,8 +21,8 @@ func EffectivePolicy(pod *v1.Pod, c *v1.Container) v1.RestartPolicy {
 	}
 }
 
-// MatchingRule returns the first restart rule of the container that matches an
-// exit code (KEP-5307), or nil. Rules count only beside a container policy.
+// MatchingRule returns the first restart rule of the container that matches an exit code
+// (KEP-5307), or nil. Rules count only with a container policy.
 func MatchingRule(c *v1.Container, exitCode int32) *v1.ContainerRestartRule {
 	if c.RestartPolicy == nil {
 		return nil
@@ -42,8 +42,8 @@ func MatchingRule(c *v1.Container, exitCode int32) *v1.ContainerRestartRule {
 	return nil
 }
 
-// MayRestart tells whether a container that exited with a code may run again,
-// as far as policy and rules go. A pod's deletion is the caller's question.
+// MayRestart reports whether policy and rules allow that a container with this exit code runs
+// again. It does not consider the pod's deletion.
 func MayRestart(pod *v1.Pod, c *v1.Container, exitCode int32) bool {
 	if rule := MatchingRule(c, exitCode); rule != nil {
 		return true
@@ -58,15 +58,15 @@ func MayRestart(pod *v1.Pod, c *v1.Container, exitCode int32) bool {
 	}
 }
 
-// RestartsAll tells whether a container that exited with a code asks for a
-// restart of all containers of its pod (KEP-5532).
+// RestartsAll reports whether a container with this exit code requires a restart of all
+// containers of its pod (KEP-5532).
 func RestartsAll(c *v1.Container, exitCode int32) bool {
 	rule := MatchingRule(c, exitCode)
 	return rule != nil && rule.Action == v1.ContainerRestartRuleActionRestartAllContainers
 }
 
-// MayRestartAll tells whether any container of a pod has a restart rule by which
-// its exit restarts all containers (KEP-5532).
+// MayRestartAll reports whether any container of a pod has a restart rule that restarts all
+// containers (KEP-5532).
 func MayRestartAll(pod *v1.Pod) bool {
 	for _, list := range [][]v1.Container{pod.Spec.InitContainers, pod.Spec.Containers} {
 		for i := range list {

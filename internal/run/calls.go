@@ -8,20 +8,20 @@ import (
 	"time"
 )
 
-// ErrLeftBehind is wrapped by the error of a call that had not returned when its context
-// ended. It may have its effect yet. The next call on the same path waits for it.
+// ErrLeftBehind is wrapped by the error of a call that still ran when its context was done. The
+// call may still take effect. The next call on the same path waits for it.
 var ErrLeftBehind = errors.New("left behind")
 
-// Calls runs what may never return, such as calls of the kernel that wait for a server.
-// The zero value has none.
+// Calls runs calls that may never return, such as system calls that wait for a server. The zero
+// value is ready for use. It is safe for concurrent use.
 type Calls struct {
 	group Group
 	mu    sync.Mutex
 	paths map[string]chan struct{} // closed when the call on the path has returned
 }
 
-// Do runs f until it returns or ctx ends. Calls on one path wait for each other; f is
-// not called if ctx ends before.
+// Do runs f until it returns or ctx is done. Calls on one path wait for each other. If ctx is
+// done during that wait, f is not called.
 func (c *Calls) Do(ctx context.Context, what, path string, f func() error) error {
 	done, err := c.enter(ctx, what, path)
 	if err != nil {
@@ -43,7 +43,7 @@ func (c *Calls) DoNow(ctx context.Context, what, path string, f func() error) er
 		return err
 	case <-ctx.Done():
 	}
-	select { // that it has returned says more than that the context has ended
+	select { // a result takes precedence over the end of ctx
 	case err := <-result:
 		return err
 	default:
@@ -83,5 +83,5 @@ func (c *Calls) leave(path string, done chan struct{}) {
 	close(done)
 }
 
-// Running names the calls that have not returned yet, with the time when they began.
+// Running returns the names of the running calls with their start times.
 func (c *Calls) Running() []string { return c.group.Running() }

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// EndOf is the error of a context that has ended, with its cause: errors.Is finds
+// EndOf returns the error of a context that is done, joined with its cause: errors.Is finds
 // both.
 func EndOf(ctx context.Context) error {
 	if err, cause := ctx.Err(), context.Cause(ctx); err != cause {
@@ -15,9 +15,8 @@ func EndOf(ctx context.Context) error {
 	return ctx.Err()
 }
 
-// WithGrace returns a context that ends grace after ctx does, for a call that is
-// better finished than cut off with an unknown outcome. The returned function must
-// be called after the call.
+// WithGrace returns a context that ends grace after ctx, for a call whose interruption would
+// leave an unknown outcome. The caller must call done after the call.
 func WithGrace(ctx context.Context, grace time.Duration) (call context.Context, done func()) {
 	call, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	ended := make(chan struct{})

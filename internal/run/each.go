@@ -2,8 +2,7 @@ package run
 
 import "sync"
 
-// Each calls f for 0..n-1 at the same time and returns when all have returned, with
-// their errors in order.
+// Each calls f for 0..n-1 in parallel and returns their errors in order when all have returned.
 func Each(n int, f func(i int) error) []error {
 	errs := make([]error, n)
 	if n == 1 {

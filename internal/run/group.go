@@ -9,16 +9,16 @@ import (
 	"time"
 )
 
-// Group is a set of named goroutines that can be joined with a deadline. The zero
-// value is empty and ready for use.
+// Group is a set of named goroutines that can be joined with a deadline. The zero value is ready
+// for use. It is safe for concurrent use.
 type Group struct {
 	mu    sync.Mutex
 	names map[string]int
 	total int
-	idle  chan struct{} // not nil while somebody waits; closed when total is zero
+	idle  chan struct{} // non-nil while a wait is in progress; closed when total is zero
 }
 
-// Go runs f in a goroutine. It may be called while others wait.
+// Go runs f in a goroutine. It may be called during a Wait.
 func (g *Group) Go(name string, f func()) {
 	end := g.Begin(name)
 	go func() {
@@ -27,7 +27,7 @@ func (g *Group) Go(name string, f func()) {
 	}()
 }
 
-// Begin counts a goroutine that somebody else has started, until end is called.
+// Begin counts a goroutine that the caller starts, until end is called.
 func (g *Group) Begin(name string) (end func()) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -51,7 +51,7 @@ func (g *Group) ended(name string) {
 	}
 }
 
-// Idle returns a channel that is closed as soon as none of the goroutines runs.
+// Idle returns a channel that is closed when no goroutine runs.
 func (g *Group) Idle() <-chan struct{} {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -66,8 +66,8 @@ func (g *Group) Idle() <-chan struct{} {
 	return g.idle
 }
 
-// Wait waits until none of the goroutines runs, for limit at most. It returns the
-// names of those that still run, sorted, each once.
+// Wait blocks until no goroutine runs, at most for limit. It returns the names of the running
+// goroutines, sorted, without duplicates.
 func (g *Group) Wait(limit time.Duration) (running []string) {
 	if Wait(g.Idle(), limit) {
 		return nil
@@ -75,15 +75,15 @@ func (g *Group) Wait(limit time.Duration) (running []string) {
 	return g.Running()
 }
 
-// Running returns the names of the goroutines that run, sorted, each once.
+// Running returns the names of the running goroutines, sorted, without duplicates.
 func (g *Group) Running() []string {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	return slices.Sorted(maps.Keys(g.names))
 }
 
-// All runs several parts until ctx ends, or one of them does: then it ends the
-// others, joins them, and returns what went wrong.
+// All runs parts until ctx is done or one part returns. It then cancels the rest, waits for
+// them, and returns their joined errors.
 func All(ctx context.Context, parts ...func(context.Context) error) error {
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()

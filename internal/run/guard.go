@@ -6,17 +6,17 @@ import (
 	"runtime/debug"
 )
 
-// PanicError is a panic in code that others wrote, as an error.
+// PanicError is a recovered panic.
 type PanicError struct {
-	// What panicked, in words.
+	// What is the name of the code that panicked.
 	What string
-	// Value is what it panicked with.
+	// Value is the argument of panic.
 	Value any
-	// Stack is where, as debug.Stack prints it.
+	// Stack is the stack of the goroutine, as debug.Stack prints it.
 	Stack []byte
 }
 
-// Error names what panicked, and the value.
+// Error returns the name of the code that panicked, and the value.
 func (e *PanicError) Error() string { return fmt.Sprintf("%s panicked: %v", e.What, e.Value) }
 
 // Unwrap returns the value of the panic if it is an error.
@@ -25,7 +25,7 @@ func (e *PanicError) Unwrap() error {
 	return err
 }
 
-// Guard calls f and makes an error of a panic.
+// Guard calls f and returns a panic as a PanicError.
 func Guard(what string, f func() error) (err error) {
 	defer func() {
 		if v := recover(); v != nil {
@@ -35,7 +35,7 @@ func Guard(what string, f func() error) (err error) {
 	return f()
 }
 
-// StackOf returns where the panic in err happened, "" if err is none.
+// StackOf returns the stack of the PanicError in err, or "".
 func StackOf(err error) string {
 	if err == nil {
 		return "" // without an allocation

@@ -2,26 +2,26 @@ package run
 
 import "container/heap"
 
-// Place is where something stands in a Heap. The zero value stands in none.
+// Place is the position of an item in a Heap. The zero value is outside of it.
 type Place struct{ n int } // from 1
 
-// In tells whether it stands in a heap.
+// In reports whether the item is in a heap.
 func (p Place) In() bool { return p.n > 0 }
 
-// Heap is a priority queue of things that know their places in it, so that each is
-// in it once and can be moved and removed. Use NewHeap.
+// Heap is a priority queue whose items store their position, so that each is in it once and can
+// be moved and removed. Use NewHeap. It is not safe for concurrent use.
 type Heap[T any] struct{ h places[T] }
 
-// NewHeap returns an empty Heap. before tells whether a comes before b; place
-// returns where a thing keeps its place in this heap.
+// NewHeap returns an empty Heap. before reports whether a comes before b; place returns the
+// Place of an item for this heap.
 func NewHeap[T any](before func(a, b T) bool, place func(T) *Place) *Heap[T] {
 	return &Heap[T]{places[T]{before: before, place: place}}
 }
 
-// Len is how many things are in the heap.
+// Len returns the number of items.
 func (h *Heap[T]) Len() int { return len(h.h.items) }
 
-// First returns what comes before all the others; false when the heap is empty.
+// First returns the first item, or false if the heap is empty.
 func (h *Heap[T]) First() (first T, ok bool) {
 	if len(h.h.items) == 0 {
 		return first, false
@@ -29,7 +29,7 @@ func (h *Heap[T]) First() (first T, ok bool) {
 	return h.h.items[0], true
 }
 
-// Put adds a thing, or moves it to where it belongs now.
+// Put adds an item, or moves it to its new position.
 func (h *Heap[T]) Put(x T) {
 	if at := h.h.place(x); at.In() {
 		heap.Fix(&h.h, at.n-1)
@@ -38,7 +38,7 @@ func (h *Heap[T]) Put(x T) {
 	heap.Push(&h.h, x)
 }
 
-// Remove takes a thing out, if it is in.
+// Remove removes an item, if it is in the heap.
 func (h *Heap[T]) Remove(x T) {
 	if at := h.h.place(x); at.In() {
 		heap.Remove(&h.h, at.n-1)

@@ -6,14 +6,14 @@ import (
 	"strings"
 )
 
-// What a joined error says: so many of the errors, and so many bytes of each.
+// The text of a joined error contains at most so many errors, and at most so many bytes of each.
 const (
 	joinedErrors = 5
 	joinedBytes  = 2 << 10
 )
 
-// Join is errors.Join with a text that people can read however many errors there are:
-// the first five, and how many more. The tree has them all.
+// Join is errors.Join with a bounded text: the first five errors, and the number of the rest.
+// errors.Is and errors.As find all of them.
 func Join(errs ...error) error {
 	var joined joinedError
 	for _, err := range errs {
@@ -27,7 +27,7 @@ func Join(errs ...error) error {
 	return joined
 }
 
-// EachOf returns what f makes of an error, and of what Join made: of each in it, however deep.
+// EachOf applies f to an error, or to each error inside an error of Join, at any depth.
 func EachOf(err error, f func(error) error) error {
 	joined, ok := err.(joinedError)
 	if !ok {

@@ -33,7 +33,7 @@ func TestJoin(t *testing.T) {
 	require.True(t, strings.HasSuffix(nested.Error(), "and 996 more\nEOF"), "what is bounded is not cut")
 }
 
-// Up to the bounds all of it is said.
+// Up to the bounds the text has all errors.
 func TestJoinAtTheBounds(t *testing.T) {
 	for n, last := range map[int]string{5: "5", 6: "and 1 more"} {
 		var errs []error
@@ -57,7 +57,7 @@ func TestEachOf(t *testing.T) {
 	require.NoError(t, EachOf(Join(io.EOF), func(error) error { return nil }))
 }
 
-// What nobody waits for any more is not begun.
+// A call whose context is already done is not started.
 func TestCallsAfterTheEnd(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
@@ -71,8 +71,8 @@ func TestCallsAfterTheEnd(t *testing.T) {
 	require.False(t, called)
 }
 
-// A call that hangs ends with its context; the next one on its path waits for it, others
-// do not.
+// A hanging call ends with its context. The next call on its path waits for it, calls on other
+// paths do not.
 func TestCallsThatHang(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var c Calls
@@ -95,7 +95,7 @@ func TestCallsThatHang(t *testing.T) {
 		require.ErrorIs(t, err, context.DeadlineExceeded)
 		require.NotErrorIs(t, err, ErrLeftBehind)
 		require.NoError(t, c.DoNow(short(), "detach", "/a", func() error { return nil }))
-		synctest.Wait() // until what has returned is counted no more
+		synctest.Wait() // until the ended calls are removed
 		require.Len(t, c.Running(), 1, "one goroutine, however often it is tried")
 		require.False(t, called)
 

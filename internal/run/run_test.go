@@ -130,7 +130,7 @@ func TestHeap(t *testing.T) {
 
 	items := []*item{{due: 5}, {due: 1}, {due: 4}, {due: 2}, {due: 3}}
 	for _, i := range items {
-		h.Remove(i) // it is not in: nothing happens
+		h.Remove(i) // no effect: it is not in the heap
 		h.Put(i)
 		require.True(t, i.place.In())
 	}

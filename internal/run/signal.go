@@ -1,13 +1,12 @@
 package run
 
-// Signal wakes one goroutine. However often it is given while nobody receives,
-// it is received once. Use NewSignal.
+// Signal wakes one goroutine. Several wakes before a receive count once. Use NewSignal.
 type Signal chan struct{}
 
-// NewSignal returns a Signal that was not given yet.
+// NewSignal returns a Signal without a pending wake.
 func NewSignal() Signal { return make(Signal, 1) }
 
-// Wake gives the signal. It never blocks.
+// Wake sends the signal. It never blocks.
 func (s Signal) Wake() {
 	select {
 	case s <- struct{}{}:

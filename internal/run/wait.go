@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// Sleep waits for d and tells whether it has passed before ctx ended.
+// Sleep waits for d and reports whether that passed before ctx was done.
 func Sleep(ctx context.Context, d time.Duration) bool {
 	if ctx.Err() != nil {
 		return false
@@ -18,7 +18,7 @@ func Sleep(ctx context.Context, d time.Duration) bool {
 	}
 }
 
-// Wait waits for done to be closed, for limit at most, and tells whether it was.
+// Wait waits for done to be closed, at most for limit, and reports whether it was.
 func Wait(done <-chan struct{}, limit time.Duration) bool {
 	select {
 	case <-done:

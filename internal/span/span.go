@@ -1,5 +1,5 @@
-// Package span begins spans of a trace where somebody wants them. What they are of, and who
-// takes them, is the rooms' own and their users'.
+// Package span begins trace spans with an optional callback. The callers choose the spans, and
+// the users of their configurations provide the callback.
 package span
 
 import (
@@ -7,7 +7,8 @@ import (
 	"log/slog"
 )
 
-// Begin begins a span with a callback of a configuration. Without one there is nothing to end.
+// Begin begins a span with a callback of a configuration. Without a callback it returns ctx and
+// a function without effect.
 func Begin(ctx context.Context, with func(context.Context, string, ...slog.Attr) (context.Context, func(error)), name string, attributes ...slog.Attr) (context.Context, func(error)) {
 	if with == nil {
 		return ctx, func(error) {}

@@ -1,4 +1,4 @@
-// Package testpods makes the pods that tests begin with.
+// Package testpods makes pods for tests.
 package testpods
 
 import (
@@ -7,8 +7,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// New is a pod shop/web with the UID 0d1e, which is always restarted and has 30 s to
-// stop, with regular containers of these names.
+// New returns a pod shop/web with the UID 0d1e, restart policy Always, a grace period of 30 s,
+// and regular containers with these names.
 func New(names ...string) *v1.Pod {
 	pod := &v1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Name: "web", Namespace: "shop", UID: "0d1e", Labels: map[string]string{"app": "web"}},
@@ -26,7 +26,7 @@ func New(names ...string) *v1.Pod {
 	return pod
 }
 
-// Quantities are resources given as pairs of a name and an amount.
+// Quantities returns resources from pairs of a name and an amount.
 func Quantities(pairs ...string) v1.ResourceList {
 	out := v1.ResourceList{}
 	for i := 0; i < len(pairs); i += 2 {

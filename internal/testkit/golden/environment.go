@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// Environment is the node that requests are recorded on and built for.
+// Environment is the node of recorded and compared requests.
 type Environment struct {
 	// NodeName is the node's name.
 	NodeName string `json:"nodeName"`
@@ -17,7 +17,7 @@ type Environment struct {
 	NodeIP string `json:"nodeIP"`
 	// MemoryBytes is the node's memory.
 	MemoryBytes int64 `json:"memoryBytes"`
-	// HugePages are the huge pages the node has, by their size in KiB.
+	// HugePages are the node's huge pages by their size in KiB.
 	HugePages map[string]int `json:"hugePages"`
 	// PodIPs are the addresses of every sandbox.
 	PodIPs []string `json:"podIPs"`
@@ -27,46 +27,45 @@ type Environment struct {
 	// ResolvConf and Hosts are the contents of the node's files of that name.
 	ResolvConf string `json:"resolvConf"`
 	Hosts      string `json:"hosts"`
-	// Images are images that name a user. All other images are root's.
+	// Images are images with a user. All other images run as root.
 	Images []Image `json:"images"`
 }
 
-// Image is an image with a user, a number or a name.
+// Image is an image with a user: a number or a name.
 type Image struct {
 	Name     string `json:"name"`
 	UID      *int64 `json:"uid,omitempty"`
 	Username string `json:"username,omitempty"`
 }
 
-// Recorded says what the records were made with.
+// Recorded describes the circumstances of a recording.
 type Recorded struct {
 	// Kubelet is the upstream kubelet's version.
 	Kubelet string `json:"kubelet"`
-	// CgroupV2 tells which hierarchy of cgroups the machine had.
+	// CgroupV2 is true for a machine with cgroup v2.
 	CgroupV2 bool `json:"cgroupV2"`
-	// SwapController tells that the machine's cgroups account for swap.
+	// SwapController is true if the machine's cgroups account for swap.
 	SwapController bool `json:"swapController"`
-	// PodCgroups tells that the kubelet made a cgroup for each pod.
+	// PodCgroups is true if the kubelet created a cgroup for each pod.
 	PodCgroups bool `json:"podCgroups"`
-	// Options tells that the kubelet had these settings, and not the defaults:
+	// Options is true if the kubelet used these settings instead of the defaults:
 	// seccompDefault, OptionalCPUPeriod, neither cluster DNS nor resolv.conf.
 	Options bool `json:"options"`
-	// APIServer tells that the pods came from an API server, and are not static.
+	// APIServer is true if the pods came from an API server and were not static.
 	APIServer bool `json:"apiServer"`
-	// AllocatableCPU and AllocatableMemory are what the node had to give to
-	// pods: millicores and bytes.
+	// AllocatableCPU and AllocatableMemory are the node's allocatable resources, in millicores
+	// and bytes.
 	AllocatableCPU    int64 `json:"allocatableCPU"`
 	AllocatableMemory int64 `json:"allocatableMemory"`
-	// Refused are pods that the kubelet did not run on that machine, with the
-	// reason it gave. They have no record.
+	// Refused maps pods without a record to the kubelet's reason for not running them on that
+	// machine.
 	Refused map[string]string `json:"refused,omitempty"`
 }
 
 // OptionalCPUPeriod is the period of CPU quotas with Recorded.Options.
 const OptionalCPUPeriod = 20 * time.Millisecond
 
-// ReadEnvironment reads environment.json in dir. A field that it does not know
-// is an error.
+// ReadEnvironment reads environment.json in dir. An unknown field is an error.
 func ReadEnvironment(dir string) (Environment, error) {
 	var e Environment
 	err := readJSON(filepath.Join(dir, "environment.json"), &e)
@@ -102,8 +101,8 @@ func WriteJSON(path string, value any) error {
 	return os.WriteFile(path, text, 0o644)
 }
 
-// Marshal is the JSON of a value in the form of the files: indented, keys of
-// maps in order, nothing escaped that need not be.
+// Marshal returns the JSON of a value in the format of the files: indented, with sorted keys and
+// without HTML escapes.
 func Marshal(value any) ([]byte, error) {
 	var out bytes.Buffer
 	encoder := json.NewEncoder(&out)

@@ -15,9 +15,9 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
-// Record is what was asked of the runtime for one pod.
+// Record has the requests to the runtime for one pod.
 type Record struct {
-	// Pod is the pod as the agent saw it, with all defaults, as JSON of v1.Pod.
+	// Pod is the agent's pod with all defaults, as JSON of v1.Pod.
 	Pod json.RawMessage `json:"pod"`
 	// Sandboxes are the RunPodSandbox requests, in order.
 	Sandboxes []any `json:"sandboxes"`
@@ -29,25 +29,24 @@ type Record struct {
 type Container struct {
 	// Config is the container's configuration.
 	Config any `json:"config"`
-	// SandboxConfig is the sandbox configuration that came with it, or SameSandbox.
+	// SandboxConfig is the sandbox configuration of the request, or SameSandbox.
 	SandboxConfig any `json:"sandboxConfig"`
-	// Hosts is the content of the file that is mounted at /etc/hosts when the
-	// container is created, if one is.
+	// Hosts is the content of the file that is mounted at /etc/hosts when the container is
+	// created, or nil.
 	Hosts *string `json:"hosts,omitempty"`
 }
 
-// SameSandbox stands for a sandbox configuration that is the one of the newest
-// RunPodSandbox request.
+// SameSandbox replaces a sandbox configuration that is equal to the newest RunPodSandbox
+// request.
 const SameSandbox = "the sandbox's"
 
-// Sets of records in folders of their own.
+// Folders of further records.
 const (
 	// Cgroup2 is the folder of the records made on cgroup v2.
 	Cgroup2 = "cgroup2"
 	// Options is the folder of the records made with Recorded.Options.
 	Options = "options"
-	// Cluster is the folder of the records of pods that an API server bound to
-	// the node.
+	// Cluster is the folder of the records of pods that an API server bound to the node.
 	Cluster = "cluster"
 )
 
@@ -58,35 +57,32 @@ func ReadRecord(dir, name string) (Record, error) {
 	return r, err
 }
 
-// Canonical turns requests into plain JSON values: what is not the same each
-// time is replaced. The zero value replaces nothing but what no environment can
-// pin.
+// Canonical converts requests into plain JSON values and replaces values that vary between
+// recordings. The zero value replaces only the values that no environment can fix.
 type Canonical struct {
-	// Replace are pairs of texts: each occurrence of the first in any string
-	// becomes the second.
+	// Replace are pairs of texts: each occurrence of the first in a string is replaced by the
+	// second.
 	Replace []string
 }
 
-// Sandbox is the JSON value of a RunPodSandbox request. The resolver's options
-// are put in order, since upstream sends them in random order.
+// Sandbox returns the JSON value of a RunPodSandbox request. It sorts the resolver's options,
+// because upstream sends them in random order.
 func (c Canonical) Sandbox(r *runtimeapi.RunPodSandboxRequest) (any, error) {
 	r = proto.CloneOf(r)
 	slices.Sort(r.GetConfig().GetDnsConfig().GetOptions())
 	return c.value(r)
 }
 
-// SandboxConfig is the JSON value of a sandbox configuration, in the form that it
-// has in a request.
+// SandboxConfig returns the JSON value of a sandbox configuration, in the format of a request.
 func (c Canonical) SandboxConfig(config *runtimeapi.PodSandboxConfig) (any, error) {
 	config = proto.CloneOf(config)
 	slices.Sort(config.GetDnsConfig().GetOptions())
 	return c.value(config)
 }
 
-// ContainerConfig is the JSON value of a container's configuration. Variables
-// are put in order, since upstream sends them in random order, and are written
-// as text, though the protocol has bytes. Limits of huge pages are put in order,
-// too: theirs is that of a folder of the kernel.
+// ContainerConfig returns the JSON value of a container's configuration. It sorts variables,
+// because upstream sends them in random order, and writes them as text instead of the protocol's
+// bytes. It also sorts limits of huge pages, whose order is the order of a kernel folder.
 func (c Canonical) ContainerConfig(config *runtimeapi.ContainerConfig) (any, error) {
 	config = proto.CloneOf(config)
 	envs := config.Envs
@@ -111,7 +107,7 @@ func (c Canonical) ContainerConfig(config *runtimeapi.ContainerConfig) (any, err
 	return value, nil
 }
 
-// Record writes down the requests of a pod. The pod itself is the caller's to add.
+// Record records the requests of a pod. The caller adds the pod itself.
 func (c Canonical) Record(requests Requests) (Record, error) {
 	record := Record{Sandboxes: []any{}, Containers: []Container{}}
 	var same any
@@ -160,9 +156,8 @@ func (c Canonical) value(message proto.Message) (any, error) {
 	return c.walk(out, strings.NewReplacer(c.Replace...)), nil
 }
 
-// walk replaces texts in every string below a value, and what is random: the
-// names of message files, times, the first user of a user namespace, containers'
-// IDs.
+// walk replaces texts in every string inside a value, and random values: names of message files,
+// times, the first user of a user namespace, container IDs.
 func (c Canonical) walk(value any, replacer *strings.Replacer) any {
 	switch v := value.(type) {
 	case string:
@@ -189,14 +184,13 @@ func (c Canonical) walk(value any, replacer *strings.Replacer) any {
 	return value
 }
 
-// messageFile is the file for a container's termination message, the name of
-// which is random.
+// messageFile matches the path of a container's termination message, whose name is random.
 var messageFile = regexp.MustCompile(`^(/var/lib/kubelet/pods/[^/]+/containers/[^/]+/)[^/]+$`)
 
-// seenAnnotation holds the time at which a manifest was read.
+// seenAnnotation has the time at which a manifest was read.
 const seenAnnotation = "kubernetes.io/config.seen"
 
-// isThrottle tells a masked path that only machines with such a processor have.
+// isThrottle reports whether a masked path exists only on machines with certain processors.
 func isThrottle(value any) bool {
 	path, _ := value.(string)
 	ok, _ := filepath.Match("/sys/devices/system/cpu/cpu*/thermal_throttle", path)

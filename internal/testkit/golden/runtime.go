@@ -12,9 +12,9 @@ import (
 	"github.com/podwright/podwright/cri/fake"
 )
 
-// Runtime is a runtime in memory that keeps the requests that records are made
-// of. It has what not every runtime has: user namespaces, recursive read-only
-// mounts, the policies for supplemental groups, and a handler "special".
+// Runtime is an in-memory runtime that stores the requests for records. It has optional
+// features: user namespaces, recursive read-only mounts, the policies for supplemental groups,
+// and a handler "special".
 type Runtime struct {
 	*fake.Runtime
 
@@ -23,16 +23,15 @@ type Runtime struct {
 	count    int
 }
 
-// Requests are those of one pod.
+// Requests are the requests for one pod.
 type Requests struct {
 	Sandboxes  []*runtimeapi.RunPodSandboxRequest
 	Containers []*runtimeapi.CreateContainerRequest
-	// Hosts are the contents of the file at /etc/hosts, "" for none, one for
-	// each of Containers.
+	// Hosts are the contents of /etc/hosts, one for each of Containers, "" without the file.
 	Hosts []string
 }
 
-// NewRuntime makes the runtime of an environment. The caller closes it.
+// NewRuntime returns the runtime of an environment. The caller must close it.
 func NewRuntime(e Environment) (*Runtime, error) {
 	rt := &Runtime{requests: map[string]*Requests{}}
 	cfg := fake.Config{
@@ -47,7 +46,7 @@ func NewRuntime(e Environment) (*Runtime, error) {
 	return rt, err
 }
 
-// Status adds the features.
+// Status adds the optional features.
 func (rt *Runtime) Status(ctx context.Context, verbose bool) (*runtimeapi.StatusResponse, error) {
 	response, err := rt.Runtime.Status(ctx, verbose)
 	if err != nil {
@@ -61,7 +60,7 @@ func (rt *Runtime) Status(ctx context.Context, verbose bool) (*runtimeapi.Status
 	return response, nil
 }
 
-// Requests returns those of a pod, and of every pod how many there were.
+// Requests returns the requests for a pod, and the number of requests for all pods.
 func (rt *Runtime) Requests(uid string) (Requests, int) {
 	rt.mu.Lock()
 	defer rt.mu.Unlock()
@@ -107,9 +106,9 @@ func hostsFile(mounts []*runtimeapi.Mount) string {
 	return ""
 }
 
-// Programs says what the containers of the pods do, by their names: "init" and
-// "init-..." end well, after having written a file if their args are "put-file",
-// its path and its text; "crash-once" fails the first time; the others sleep.
+// Programs selects the program of a container by its name. "init" and "init-..." exit with 0,
+// after writing a file if their args are "put-file", its path and its text. "crash-once" fails
+// the first time. All others sleep.
 func Programs(_ context.Context, p *fake.Process) (fake.Program, error) {
 	name := p.Container.Name
 	switch {

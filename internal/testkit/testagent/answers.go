@@ -7,17 +7,17 @@ import (
 	"github.com/podwright/podwright/cri/fake"
 )
 
-// Answers are what commands in containers say.
+// Answers are the exit codes of commands in containers.
 type Answers struct {
 	mu    sync.Mutex
-	exits map[string]int // "container command"; others exit with 0
+	exits map[string]int // by "container command"; all others exit with 0
 	asked map[string]int
 }
 
 // NewAnswers returns Answers that are all 0.
 func NewAnswers() *Answers { return &Answers{exits: map[string]int{}, asked: map[string]int{}} }
 
-// Exec has every program of a container answer.
+// Exec returns a resolver whose programs exit with these codes.
 func (a *Answers) Exec() fake.Resolver {
 	return fake.Always(func(_ context.Context, p *fake.Process) int {
 		a.mu.Lock()
@@ -28,14 +28,14 @@ func (a *Answers) Exec() fake.Resolver {
 	})
 }
 
-// Set has "container command" exit with a code from now on.
+// Set sets the exit code of "container command".
 func (a *Answers) Set(key string, exit int) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.exits[key] = exit
 }
 
-// Count is how often "container command" was run.
+// Count returns the number of runs of "container command".
 func (a *Answers) Count(key string) int {
 	a.mu.Lock()
 	defer a.mu.Unlock()

@@ -14,7 +14,7 @@ import (
 	"github.com/podwright/podwright/cri/fake"
 )
 
-// Node is a fake runtime in a bubble, on which one agent after the other runs.
+// Node is a fake runtime in a bubble, on which agents run one after another.
 type Node struct {
 	t    *testing.T
 	fake *fake.Runtime
@@ -102,7 +102,7 @@ func Condition(s *v1.PodStatus, t v1.PodConditionType) v1.ConditionStatus {
 	return ""
 }
 
-// Container returns the status of a container. It fails the test if there is none.
+// Container returns the status of a container. It fails the test if the status is missing.
 func Container(t testing.TB, s *v1.PodStatus, name string) v1.ContainerStatus {
 	t.Helper()
 	if s != nil {

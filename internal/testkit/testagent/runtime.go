@@ -12,8 +12,8 @@ import (
 	"github.com/podwright/podwright/cri/fake"
 )
 
-// Runtime is a runtime in memory in front of which a test can put something for the
-// calls that change something. It stays when agents come and go.
+// Runtime is an in-memory runtime whose changing calls a test can intercept. It outlasts the
+// agents.
 type Runtime struct {
 	*fake.Runtime
 
@@ -21,13 +21,13 @@ type Runtime struct {
 	around Around
 }
 
-// Around is called instead of a call, which do makes.
+// Around replaces a call. do makes the call.
 type Around func(ctx context.Context, call string, do func() error) error
 
-// NewRuntime returns a Runtime with nothing in front of it.
+// NewRuntime returns a Runtime without an interceptor.
 func NewRuntime(r *fake.Runtime) *Runtime { return &Runtime{Runtime: r} }
 
-// Intercept puts something in front of the calls from now on; nil for nothing.
+// Intercept sets the interceptor of further calls; nil removes it.
 func (l *Runtime) Intercept(around Around) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -46,8 +46,8 @@ func (l *Runtime) call(ctx context.Context, call string, do func() error) error 
 
 var _ cri.RuntimeService = (*Runtime)(nil)
 
-// lasting lets a call that comes late, after its caller has given up, happen all
-// the same.
+// lasting returns a context with which a late call, after its caller has given up, still takes
+// effect.
 func lasting(ctx context.Context) context.Context {
 	if ctx.Err() != nil {
 		return context.WithoutCancel(ctx)
@@ -55,7 +55,7 @@ func lasting(ctx context.Context) context.Context {
 	return ctx
 }
 
-// id is call for a call that answers with an ID. What comes late is not heard.
+// id is call for a call that returns an ID. The ID of a late call is discarded.
 func (l *Runtime) id(ctx context.Context, call string, do func(context.Context) (string, error)) (string, error) {
 	var answer atomic.Pointer[string]
 	err := l.call(ctx, call, func() error {
@@ -106,9 +106,9 @@ func (l *Runtime) RemoveContainer(ctx context.Context, id string) error {
 	return l.call(ctx, "RemoveContainer", func() error { return l.Runtime.RemoveContainer(ctx, id) })
 }
 
-// DieAt makes the agent die at the n-th call that changes something, before or
-// after its effect: nothing it asks for afterwards happens, and no answer comes.
-// It returns a channel that is closed when that has happened.
+// DieAt makes the agent die at the n-th changing call, before or after its effect: none of its
+// later calls take effect or return a result. It returns a channel that is closed at that
+// moment.
 func (l *Runtime) DieAt(n int, before bool) <-chan struct{} {
 	died := make(chan struct{})
 	var mu sync.Mutex

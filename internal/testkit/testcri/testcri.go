@@ -1,14 +1,13 @@
-// Package testcri gives tests the real container runtimes that examples/tools/testbed
-// provides.
+// Package testcri gives tests the container runtimes of examples/tools/testbed.
 //
 //	testcri.Each(t, func(t *testing.T, node testcri.Node) {
 //		runtime, images := node.Runtime(t), node.Images(t)
 //		...
 //	})
 //
-// Outside of a testbed such a test is skipped, and fails where PODWRIGHT_REQUIRE_CRI
-// is 1. The runtimes are shared with other tests: each uses pods of its own, looks away
-// from those of others, and removes its own in the end.
+// Outside of a testbed such a test is skipped, or fails if PODWRIGHT_REQUIRE_CRI is 1. Tests
+// share the runtimes: each test uses its own pods, ignores all others, and removes its own at
+// the end.
 package testcri
 
 import (
@@ -22,17 +21,17 @@ import (
 
 // Node is a running container runtime.
 type Node struct {
-	// Variable is the environment variable that says where it is, and the name of
-	// the subtest: PODWRIGHT_CRI_V1 is a containerd 1, PODWRIGHT_CRI_V2 a 2.
+	// Variable is the environment variable with the endpoint, and the name of the subtest:
+	// PODWRIGHT_CRI_V1 is a containerd 1, PODWRIGHT_CRI_V2 a containerd 2.
 	Variable string
-	// Endpoint is where it is.
+	// Endpoint is the address of the runtime.
 	Endpoint string
-	// Busybox, Testprog and Pause are images that it has: one with a shell, one that
-	// does what it is told (examples/tools/testbed/testprog), and that of its sandboxes.
+	// Busybox, Testprog and Pause are its images: one with a shell, one that runs the actions in
+	// its arguments (examples/tools/testbed/testprog), and the image of its sandboxes.
 	Busybox, Testprog, Pause string
 }
 
-// Old tells that it is containerd 1, which lacks some of what 2 has.
+// Old reports whether the runtime is containerd 1, which lacks some features of version 2.
 func (n Node) Old() bool { return n.Variable == "PODWRIGHT_CRI_V1" }
 
 // Each runs a test on each runtime.
@@ -46,7 +45,7 @@ func Each(t *testing.T, test func(t *testing.T, node Node)) {
 	}
 }
 
-// need returns the values of variables, or ends the test.
+// need returns the values of variables, or skips or fails the test.
 func need(t *testing.T, names ...string) []string {
 	t.Helper()
 	values := make([]string, len(names))
