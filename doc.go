@@ -12,6 +12,6 @@
 //   - cri/kubeletapi: an http.Handler for kubectl logs, exec, attach and port-forward
 //   - cri/streams: sessions of exec, attach and port-forward, in a separate module
 //
-// It imports no other package of the module. Complete programs: Example in example_test.go and
+// It imports no other package of the module. See Example in example_test.go and
 // ExampleExplanation in explanation_test.go.
 package podwright

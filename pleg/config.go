@@ -44,7 +44,6 @@ type Config struct {
 	Logger *slog.Logger
 }
 
-// complete validates the config and sets the defaults.
 func (c *Config) complete() error {
 	f := fields.Of("pleg: Config")
 	f.Required("Runtime", c.Runtime)

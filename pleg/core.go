@@ -8,7 +8,6 @@ import (
 	"github.com/podwright/podwright/pleg/observed"
 )
 
-// kind is the method of a query.
 type kind int8
 
 const (
@@ -39,7 +38,6 @@ func (q *query) String() string {
 	}
 }
 
-// result is the outcome of a query.
 type result struct {
 	query  *query
 	pods   []observed.ListedPod
@@ -145,7 +143,6 @@ func (c *core) apply(r result, now time.Time) []Event {
 	}
 }
 
-// get returns the record of a pod, a new one if necessary.
 func (c *core) get(uid types.UID) *pod {
 	p := c.pods[uid]
 	if p == nil {

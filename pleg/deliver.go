@@ -69,7 +69,6 @@ func (d *delivery) setHealth(err error) {
 	d.wake.Wake()
 }
 
-// take returns and clears the queue.
 func (d *delivery) take() ([]Event, *error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -82,7 +81,6 @@ func (d *delivery) take() ([]Event, *error) {
 	return events, health
 }
 
-// run calls the callbacks until ctx is done.
 func (d *delivery) run(ctx context.Context) {
 	for {
 		select {

@@ -171,7 +171,6 @@ func same(a, b *observed.ListedPod) bool {
 	return true
 }
 
-// containerIn returns the container with the ID, or nil.
 func containerIn(p *observed.ListedPod, id observed.ContainerID) *observed.ListedContainer {
 	for i := range p.Containers {
 		if p.Containers[i].ID == id {

@@ -161,7 +161,6 @@ func delivery(rng *rand.Rand, flags byte) []time.Duration {
 	return copies
 }
 
-// restart makes the runtime unavailable for a while.
 func restart(rt *plegtest.Runtime) {
 	down := plegtest.Fault{Err: errTest}
 	rt.FailList(down)

@@ -118,7 +118,6 @@ func (c *core) deadline() time.Time {
 	return latest(generic, earliestDue(evented, c.stream.changed.Add(c.cfg.Threshold)))
 }
 
-// stalePods returns the stale pods.
 func (c *core) stalePods(now time.Time) []StalePod {
 	var out []StalePod
 	for uid, p := range c.stale {

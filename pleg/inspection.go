@@ -52,7 +52,6 @@ func (c *core) markStale(p *pod, since time.Time) {
 	c.stale[p.uid] = p
 }
 
-// applyInspection processes the result of an inspection.
 func (c *core) applyInspection(r result, now time.Time) []Event {
 	q := r.query
 	c.release(q)
@@ -76,7 +75,6 @@ func (c *core) applyInspection(r result, now time.Time) []Event {
 	return events
 }
 
-// ended removes an inspection from the running ones.
 func (p *pod) ended(q *query) {
 	p.looks = slices.DeleteFunc(p.looks, func(x *query) bool { return x == q })
 }
@@ -91,7 +89,6 @@ func (c *core) failed(p *pod, q *query, err error, now time.Time) {
 	c.want(p, q.causes|failed, p.notBefore)
 }
 
-// observed processes a status.
 func (c *core) observed(p *pod, q *query, s *observed.Pod, now time.Time) []Event {
 	fresh := *s
 	fresh.UID, fresh.ObservedAt = p.uid, q.started

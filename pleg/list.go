@@ -6,7 +6,6 @@ import (
 	"github.com/podwright/podwright/pleg/observed"
 )
 
-// listing is the state of the lists of all pods.
 type listing struct {
 	// query is the running list, or nil.
 	query *query

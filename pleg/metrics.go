@@ -31,7 +31,6 @@ type gauges struct {
 	mode   Mode
 }
 
-// report calls the callbacks of changed values.
 func (g *gauges) report(m *Metrics, h Health, stale int) {
 	if stale != g.stale {
 		g.stale = stale
@@ -47,7 +46,6 @@ func (g *gauges) report(m *Metrics, h Health, stale int) {
 	}
 }
 
-// called calls the callbacks of a finished query.
 func (m *Metrics) called(res result, now time.Time) {
 	took := now.Sub(res.query.started)
 	switch res.query.kind {

@@ -132,7 +132,6 @@ func sameClock(t, now time.Time) bool {
 	return t.IsZero() || hasMonotonic(t) || !hasMonotonic(now)
 }
 
-// abandon removes a waiter.
 func (p *PLEG) abandon(uid types.UID, w *waiter) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -55,7 +55,6 @@ const (
 // present reports whether the runtime has the pod.
 func (s podState) present() bool { return s == uninspected || s == inspected }
 
-// pod is the core's record of one pod.
 type pod struct {
 	uid   types.UID
 	state podState
@@ -155,7 +154,6 @@ func (c *core) found(p *pod, q *query, status *observed.Pod, entry observed.List
 	c.healthy(p)
 }
 
-// missed records that a query did not find the pod.
 func (c *core) missed(p *pod, q *query) {
 	p.state, p.goneAt = gone, q.started
 	p.status, p.record, p.seq, p.done = nil, observed.ListedPod{}, q.seq, c.seq
@@ -163,7 +161,6 @@ func (c *core) missed(p *pod, q *query) {
 	c.healthy(p)
 }
 
-// healthy records a successful query.
 func (c *core) healthy(p *pod) {
 	p.err, p.failures, p.notBefore, p.stale = nil, 0, time.Time{}, time.Time{}
 	delete(c.stale, p.uid)

@@ -66,13 +66,11 @@ func earliestDue(a, b time.Time) time.Time {
 	return a
 }
 
-// want adds a request for an inspection.
 func (c *core) want(p *pod, causes Cause, due time.Time) {
 	p.request.merge(request{causes: causes, ticket: c.seq, due: due})
 	c.schedule(p)
 }
 
-// request adds the request of a caller.
 func (c *core) request(uid types.UID, cause Cause, now time.Time) {
 	due := now
 	if cause == Expected {

@@ -15,7 +15,6 @@ import (
 	"github.com/podwright/podwright/pleg/observed"
 )
 
-// callTimeout bounds one ListPods or PodStatus.
 const callTimeout = 2 * time.Minute
 
 // Names of goroutines.
@@ -171,7 +170,6 @@ func (r *runner) ask(q *query) {
 	res.err = run.Guard(q.String(), func() error { return r.call(&res) })
 }
 
-// call calls the runtime.
 func (r *runner) call(res *result) (err error) {
 	switch res.query.kind {
 	case listAll:

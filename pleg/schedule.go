@@ -28,7 +28,6 @@ func newSchedule() schedule {
 	)}
 }
 
-// enter adds or moves the pod.
 func (s *schedule) enter(p *pod, urgent bool, due time.Time) {
 	if !p.turn.place.In() {
 		s.count++

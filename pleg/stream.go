@@ -96,7 +96,6 @@ func (s *stream) due(now time.Time) bool {
 	return (s.state == StreamClosed || s.state == StreamUnsupported) && !s.next.After(now)
 }
 
-// opened records that the stream is being opened.
 func (s *stream) opened(now time.Time) {
 	s.state, s.since = StreamOpening, now
 }

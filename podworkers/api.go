@@ -41,8 +41,8 @@ type Update struct {
 	Pod *v1.Pod
 	// MirrorPod is the API server's copy of a static pod, or nil.
 	MirrorPod *v1.Pod
-	// RuntimePod identifies a pod without a spec. Only UpdateKill accepts it. It is ignored if
-	// Pod is set; both must have the same UID.
+	// RuntimePod identifies a pod without a spec, for UpdateKill only. It is ignored if Pod is
+	// set; both must have the same UID.
 	RuntimePod *RuntimePod
 	// StartTime is the time at which the change was first seen. Default: now. Coalesced updates
 	// keep the oldest one.

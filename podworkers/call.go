@@ -171,7 +171,6 @@ func (w *Workers) conclude(r *runningCall, res result) {
 	}
 }
 
-// failure describes a failed call.
 type failure struct {
 	callError
 	// cause is the cancellation cause of the call's context, or nil.

@@ -78,7 +78,6 @@ func (r *rig) do(input func()) { r.input(TraceEvent{}, func(time.Time) { input()
 
 func (r *rig) update(u Update) { r.Update(u, false) }
 
-// end ends the running call of a pod.
 func (r *rig) end(uid string, terminal bool, err error) {
 	require.Contains(r.t, r.running, types.UID(uid), "no call of %s runs", uid)
 	r.End(types.UID(uid), terminal, err)

@@ -52,7 +52,6 @@ func (w *Workers) beforeRun() string {
 	return ": the pod waits for Run"
 }
 
-// killTimeout returns the longest duration of a kill.
 func killTimeout(pod *v1.Pod, override *int64) time.Duration {
 	seconds := override
 	if seconds == nil {

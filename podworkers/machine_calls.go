@@ -6,7 +6,6 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// result is the outcome of a call.
 type result struct {
 	terminal bool
 	callError

@@ -248,7 +248,6 @@ func (w *Workers) shut() {
 	close(w.stopping)
 }
 
-// timerLoop handles due pods.
 func (w *Workers) timerLoop(ctx context.Context) {
 	timer := time.NewTimer(time.Hour)
 	defer timer.Stop()

@@ -244,10 +244,8 @@ func (k *walk) drain(w *world) error {
 	return nil
 }
 
-// appendKey appends the key of the state.
 func (k *walk) appendKey(b []byte) []byte {
 	return append(k.x.AppendKey(b), k.check.String()...)
 }
 
-// extend returns the path with one more action.
 func (p path) extend(i int) path { return append(slices.Clip(p), uint8(i)) }

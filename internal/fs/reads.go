@@ -119,7 +119,6 @@ func (r *Reads[T]) All(keys []Key, read func(i int) T) []*T {
 	return results
 }
 
-// some appends the results of a batch.
 func (r *Reads[T]) some(results []*T, keys []Key, read func(i int) T) []*T {
 	b := &batch[T]{done: make(chan struct{}), results: make([]T, len(keys)), has: make([]bool, len(keys))}
 	started := make([]int, 0, len(keys))

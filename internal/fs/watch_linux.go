@@ -70,7 +70,6 @@ func Watch(ctx context.Context, begin func(Queue) error, handle func([]Event) er
 	}
 }
 
-// parse decodes a batch of the kernel.
 func parse(batch []byte) (events []Event) {
 	for len(batch) >= unix.SizeofInotifyEvent {
 		end := unix.SizeofInotifyEvent + int(binary.NativeEndian.Uint32(batch[12:]))

@@ -15,7 +15,6 @@ import (
 	"time"
 )
 
-// defaultSize is the default buffer size of a connection.
 const defaultSize = 64 << 10
 
 // Listener is a net.Listener that accepts only connections of its own DialContext. It is safe

@@ -16,7 +16,6 @@ import (
 	"go.uber.org/goleak"
 )
 
-// connect returns both ends of a connection with small buffers.
 func connect(t *testing.T) (client, server net.Conn) {
 	t.Helper()
 	l := Listen(10)

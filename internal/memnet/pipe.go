@@ -23,7 +23,6 @@ type pipe struct {
 	writerClosed bool
 }
 
-// deadline is the deadline of one side of a pipe.
 type deadline struct {
 	passed bool
 	timer  *time.Timer

@@ -48,7 +48,6 @@ func SpecPath(pod *v1.Pod, name string) string {
 	return fmt.Sprintf("spec.%s[%d]", field, i)
 }
 
-// find returns a container, the field of its list and its index in it.
 func find(pod *v1.Pod, name string) (c *v1.Container, field string, index int) {
 	if pod == nil {
 		return nil, "", 0

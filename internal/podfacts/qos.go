@@ -59,7 +59,6 @@ func addPositive(sum, from v1.ResourceList) int {
 	return n
 }
 
-// areRequested reports whether the requests equal the limits.
 func areRequested(limits, requests v1.ResourceList) bool {
 	for name, q := range limits {
 		if q.Cmp(requests[name]) != 0 {

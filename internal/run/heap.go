@@ -45,7 +45,6 @@ func (h *Heap[T]) Remove(x T) {
 	}
 }
 
-// places implements heap.Interface.
 type places[T any] struct {
 	items  []T
 	before func(a, b T) bool

@@ -15,5 +15,5 @@
 // The methods only read: they are safe for concurrent use as long as no caller changes the
 // value. Package pleg shares its values between readers.
 //
-// ExamplePod_SandboxChanged in example_test.go is a complete program.
+// See ExamplePod_SandboxChanged in example_test.go.
 package observed

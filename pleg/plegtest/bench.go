@@ -114,7 +114,6 @@ func (b Bench) Run(ctx context.Context) (Report, error) {
 	return m.finish(), err
 }
 
-// meter is a running Bench.
 type meter struct {
 	Bench
 	id   string
@@ -196,7 +195,6 @@ func (m *meter) ready(ctx context.Context) error {
 	return nil
 }
 
-// newPLEG creates the measured PLEG.
 func (m *meter) newPLEG() (err error) {
 	cfg := m.PLEG
 	m.o.more = run.NewSignal()

@@ -116,7 +116,6 @@ type trial struct {
 	err error // the first one
 }
 
-// add records an error, if it is the first.
 func (p *trial) add(err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -135,13 +134,11 @@ func (p *trial) failed() bool {
 
 func (p *trial) uid(i int) types.UID { return types.UID(fmt.Sprintf("plegtest-%s-%d", p.id, i)) }
 
-// newUID returns the UID of a pod that does not exist yet.
 func (p *trial) newUID() types.UID {
 	p.pods++
 	return p.uid(p.pods - 1)
 }
 
-// started starts a new pod.
 func (p *trial) started(ctx context.Context) types.UID {
 	uid := p.newUID()
 	p.start(ctx, uid)

@@ -31,7 +31,6 @@ func TestConformance(t *testing.T) {
 	}
 }
 
-// slowPods take a while to start a pod.
 type slowPods struct{ Pods }
 
 func (s slowPods) Start(ctx context.Context, uid types.UID) error {
@@ -94,7 +93,6 @@ func (s *spoiled) looked(change func(*observed.Pod)) {
 	}
 }
 
-// eachListed changes each pod of a list.
 func (s *spoiled) eachListed(change func(*observed.ListedPod)) {
 	s.listed(func(list []observed.ListedPod) []observed.ListedPod {
 		for i := range list {

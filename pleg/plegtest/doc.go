@@ -34,5 +34,5 @@
 // cost of a PLEG at rest. It works with any runtime: an in-memory one with latency, in a bubble,
 // or one behind a CRI socket (package pods makes a pleg.Runtime of that).
 //
-// Complete programs: ExampleRuntime, ExampleRun and ExampleBench in example_test.go.
+// See ExampleRuntime, ExampleRun and ExampleBench in example_test.go.
 package plegtest

@@ -23,7 +23,6 @@ func watchCases() []testCase {
 	}
 }
 
-// stream is an open event stream.
 type stream struct {
 	hints  chan types.UID
 	cancel context.CancelFunc
@@ -31,7 +30,6 @@ type stream struct {
 	err    error // once ended is closed
 }
 
-// open opens the runtime's event stream.
 func (p *trial) open(ctx context.Context) (*stream, error) {
 	events, ok := p.Runtime.(pleg.EventStream)
 	if !ok {
@@ -81,7 +79,6 @@ func (s *stream) close(patience time.Duration) error {
 	return nil
 }
 
-// orNil replaces nil by an error.
 func orNil(err error) error {
 	if err == nil {
 		return errors.New("without an error")

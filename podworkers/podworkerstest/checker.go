@@ -145,7 +145,6 @@ func (c *Checker) Err() error {
 	return errors.Join(errs...)
 }
 
-// judge applies rules to one event.
 func (c *Checker) judge(rules []rule, l *life, e *podworkers.TraceEvent) {
 	for _, r := range rules {
 		if what := r.broken(c, l, e); what != "" {

@@ -7,7 +7,6 @@ import (
 	"github.com/podwright/podwright/podworkers"
 )
 
-// moved records a change of state.
 func (c *Checker) moved(e podworkers.TraceEvent) {
 	l := c.pods[e.UID]
 	if l == nil {
@@ -26,7 +25,6 @@ func (c *Checker) moved(e podworkers.TraceEvent) {
 	}
 }
 
-// cancelled records the cancellation of the running call.
 func (c *Checker) cancelled(e podworkers.TraceEvent) {
 	l := c.pods[e.UID]
 	if l == nil {
@@ -37,7 +35,6 @@ func (c *Checker) cancelled(e podworkers.TraceEvent) {
 	l.cancelledAt = e.At
 }
 
-// closed records that a done channel was closed.
 func (c *Checker) closed(e podworkers.TraceEvent) {
 	w, ok := c.done[e.Done]
 	switch {
@@ -55,7 +52,6 @@ func (c *Checker) closed(e podworkers.TraceEvent) {
 	}
 }
 
-// started records the start of a call of the syncer.
 func (c *Checker) started(e podworkers.TraceEvent) {
 	l := c.pods[e.UID]
 	if l == nil {

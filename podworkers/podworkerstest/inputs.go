@@ -80,7 +80,6 @@ func (c *Checker) learn(uid types.UID, l *life, pod *v1.Pod, isNew bool) {
 	l.spec = pod
 }
 
-// await records an open done channel.
 func (c *Checker) await(uid types.UID, done chan<- struct{}) {
 	if _, ok := c.done[done]; !ok {
 		c.done[done] = waiter{uid: uid}
@@ -213,7 +212,6 @@ func (c *Checker) leaveLine(uid types.UID, l *life) {
 	c.nextInLine(l.static)
 }
 
-// vacate frees the pod's name.
 func (c *Checker) vacate(uid types.UID, l *life) {
 	if l.static == "" {
 		return

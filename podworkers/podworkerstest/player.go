@@ -173,7 +173,6 @@ func (p *player) heldOutcome(uid types.UID) Outcome {
 	}
 }
 
-// endCall ends a held call of the pod.
 func (p *player) endCall(uid types.UID, outcome Outcome) error {
 	p.rec.mu.Lock()
 	end := p.held[uid]

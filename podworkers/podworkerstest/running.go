@@ -148,7 +148,6 @@ func (r *Recorder) found(rule string, uid types.UID, format string, args ...any)
 	r.checker.report(Violation{Rule: rule, UID: uid, At: time.Now(), What: fmt.Sprintf(format, args...)})
 }
 
-// added returns the elements of now that are not in before.
 func added(now, before []string) []string {
 	return slices.DeleteFunc(slices.Clone(now), func(id string) bool { return slices.Contains(before, id) })
 }

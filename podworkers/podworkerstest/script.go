@@ -15,8 +15,9 @@ import (
 type ScriptOptions struct {
 	// Config returns the configuration of the Workers of one script, with the syncer under test.
 	// It is called in the script's bubble with the script's t; its runtime and other parts must
-	// end in t.Cleanup. OnDue and TerminalPodStopped are overwritten. Without Jitter in it,
-	// pauses have no jitter. Optional: without it all defaults apply, with no syncer under test.
+	// end in t.Cleanup. The script sets TerminalPodStopped, and OnDue with "option asks".
+	// Without Jitter, pauses have no jitter. Optional: without it all defaults apply, with no
+	// syncer under test.
 	Config func(t *testing.T) podworkers.Config
 	// Running is the argument of Recorder.Running. It is set after Config was called. Optional.
 	Running Running

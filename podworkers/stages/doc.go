@@ -52,7 +52,7 @@
 //
 //	releaser, err := stages.NewReleaser(stages.ReleaserConfig{
 //		List: list,
-//		Try:  turns.Try, // what the worker takes, too
+//		Try:  turns.Try, // the worker uses it, too
 //		Gone: func(uid types.UID) bool { return complete() && workers.State(uid).ContentMayBeRemoved() },
 //	})
 //	...

@@ -81,7 +81,6 @@ func (l *List) Release(ctx context.Context, uid types.UID, moment Moment) error 
 	return nil
 }
 
-// step makes one call of a stage for a pod.
 func (l *List) step(ctx context.Context, uid types.UID, i int, a Action, f func(context.Context) error) error {
 	e := &l.cfg.Stages[i]
 	err := l.do(ctx, &call{
@@ -106,7 +105,6 @@ func (l *List) progress(uid types.UID, i int) *progress {
 	return &p[i]
 }
 
-// forget removes the progress of a released pod.
 func (l *List) forget(uid types.UID) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

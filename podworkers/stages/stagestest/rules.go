@@ -29,7 +29,6 @@ var rules = []rule{
 	{"a release that hangs ends with its context", hangEnds},
 }
 
-// inTurn runs steps until one fails.
 func inTurn(steps ...func() error) error {
 	for _, step := range steps {
 		if err := step(); err != nil {

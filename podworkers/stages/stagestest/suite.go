@@ -89,7 +89,6 @@ func (t *trial) open() (err error) {
 	return nil
 }
 
-// pod returns a new pod.
 func (t *trial) pod() *v1.Pod {
 	t.pods++
 	n := fmt.Sprintf("%04d", t.pods)
