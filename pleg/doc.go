@@ -29,9 +29,9 @@
 // Up to 64 inspections run in parallel, each for up to 2 min. After a failed inspection the pod
 // keeps its record, so its events are delayed and not lost. The pod is listed in Health.Stale
 // with the reason, and is inspected again after 1 s, 2 s and so on up to 30 s. An inspection
-// that hangs for 5 s frees its slot. A request or an event then starts another one; each pod has
-// at most two. Healthy depends only on complete lists: it returns an error once the last one is
-// older than the threshold of the mode, and nil again after the next one.
+// that hangs for 5 s frees its slot. A request or an event then starts a second one; each pod
+// has at most two. Healthy depends only on complete lists: it returns an error once the last list
+// is older than the threshold of the mode, and nil again after the next list.
 //
 // For a runtime without events, AdaptiveRelist lists often after activity and rarely at rest.
 // The pause is a tenth of the time since the last activity, from 100 ms to 5 s. An activity

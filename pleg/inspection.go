@@ -23,7 +23,7 @@ func (c *core) inspect(p *pod, now time.Time) *query {
 }
 
 // stall removes slow inspections from the slots, so that hanging pods do not delay others. It
-// returns the time at which the next one loses its slot.
+// returns the time at which the next inspection loses its slot.
 func (c *core) stall(now time.Time) time.Time {
 	for len(c.slots) > 0 {
 		q := c.slots[0]

@@ -19,7 +19,7 @@ type Config struct {
 	// killed. Required.
 	Syncer PodSyncer
 
-	// ResyncInterval is the pause between a successful sync and the next one, in [d, 1.5d).
+	// ResyncInterval is the pause after a successful sync until the next call, in [d, 1.5d).
 	// Default: 1 min.
 	ResyncInterval time.Duration
 	// RetryBackoff is the pause after a failed call, in [d, 1.5d). Default: 10 s.

@@ -106,9 +106,9 @@ func (b *batch[T]) get(i int) *T {
 	return &b.results[i]
 }
 
-// All calls read for each key and returns the results in order. The result of a read that
-// has not returned within AnswerTime is nil. Such a read continues: a later All returns
-// its result, or nil at once, and does not start another one for its key.
+// All calls read for each key and returns the results in order. The result of a read that has
+// not returned within AnswerTime is nil. Such a read continues: a later All returns its result,
+// or nil at once, and starts no second read for its key.
 func (r *Reads[T]) All(keys []Key, read func(i int) T) []*T {
 	results := make([]*T, 0, len(keys))
 	for begin := 0; begin < len(keys); begin += together {

@@ -113,7 +113,7 @@ type trial struct {
 	pods     int
 
 	mu  sync.Mutex
-	err error // the first one
+	err error
 }
 
 func (p *trial) add(err error) {

@@ -21,7 +21,7 @@ type lane struct {
 // call is one call of a method of a stage.
 type call struct {
 	on      lane
-	name    string // name describes the call in errors; of is its object (the pod)
+	name    string // name describes the call in steps and errors; of is its object (the pod)
 	of      string
 	timeout time.Duration
 	f       func(context.Context) error

@@ -23,7 +23,7 @@ type List struct {
 	running run.Group
 
 	mu    sync.Mutex
-	calls map[lane]*call // running calls
+	calls map[lane]*call
 	// pods has the progress of each stage, for pods that this agent has handled.
 	pods map[types.UID][]progress
 }

@@ -186,7 +186,7 @@ func (r *Releaser) listed(ctx context.Context, found map[types.UID][]string, err
 	r.listErr = text
 }
 
-// releaseDue starts the due releases and returns the time of the next one, or zero.
+// releaseDue starts the due releases and returns the next due time, or zero.
 func (r *Releaser) releaseDue(ctx context.Context) (next time.Time) {
 	r.mu.Lock()
 	due := r.queue.due(time.Now())
