@@ -21,7 +21,7 @@ type retryPolicy struct {
 // in the goroutine of the call, because it runs code of the error's author.
 type callError struct {
 	err       error     // nil: success; the other fields are zero
-	notBefore time.Time // nil: success; all other fields are zero
+	notBefore time.Time // zero: unset
 	network   bool
 	cancelled bool
 }
