@@ -13,8 +13,8 @@ import (
 	"github.com/podwright/podwright/probe/probetest"
 )
 
-// FuzzAddPod: whatever the spec, a probe is refused with its field's name or has a
-// sound worker, and the good one beside it always works.
+// FuzzAddPod checks that for every spec a probe is rejected with its field's name or has a valid
+// worker, and that a valid probe of the same pod always works.
 func FuzzAddPod(f *testing.F) {
 	f.Add(int32(0), int32(1), int32(10), int32(1), int32(3), byte(0), byte(1), "80")
 	f.Add(int32(-1), int32(-1), int32(-1), int32(-1), int32(-1), byte(2), byte(2), "")

@@ -7,8 +7,8 @@ import (
 	"github.com/podwright/podwright/internal/run"
 )
 
-// guardCallbacks has panics in what others wrote end in the log: probes go on. A Status
-// that panics has told nothing.
+// guardCallbacks logs panics of callbacks, so that probes continue. Status returns nil after a
+// panic.
 func (c *Config) guardCallbacks() {
 	log := c.Logger
 	guard := func(what string, f func()) {

@@ -14,7 +14,7 @@ import (
 	"github.com/podwright/podwright/probe/probetest"
 )
 
-// A callback that panics is in the log, and probes go on.
+// A panic in a callback is logged, and probes continue.
 func TestCallbacksPanic(t *testing.T) {
 	for name, set := range map[string]func(*probe.Config, func()){
 		"Status": func(c *probe.Config, fail func()) {

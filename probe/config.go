@@ -12,57 +12,52 @@ import (
 	"github.com/podwright/podwright/internal/fields"
 )
 
-// Config configures a Manager. Only Probers and Status are required. A panic of Status,
-// OnChange, Event or Metrics is in the log, and costs that call.
+// Config configures a Manager. Only Probers and Status are required. A panic in Status, OnChange,
+// Event or Metrics is logged; the affected call has no effect.
 type Config struct {
-	// Probers executes the probes, by handler. A probe of a handler that is
-	// missing here is refused by AddPod.
+	// Probers execute the probes, by handler. AddPod rejects a probe whose handler is missing
+	// here.
 	Probers map[Handler]Prober
-	// Status returns the newest status computed of a pod, nil when there is none
-	// yet. It is called concurrently, without locks, before and with each
-	// execution, and must answer from memory. What it returns is shared and never
-	// changed by either side. Required.
+	// Status returns the newest computed status of a pod, or nil without one. It is called
+	// concurrently, without locks, before and during each execution, and must return from memory.
+	// Neither side changes the returned status. Required.
 	Status func(uid types.UID) *v1.PodStatus
-	// OnChange is called after a stored result has changed, and for the first result of
-	// each instance of a container. One goroutine calls it, without locks, one call at a
-	// time. It should not block; while it does, probes continue, and each probe keeps only its
-	// newest result for it. It is not called for results that are dropped. Optional.
+	// OnChange is called after a stored result has changed, and for the first result of each
+	// instance of a container. One goroutine calls it, without locks, one call at a time. It
+	// should not block: meanwhile probes continue, but only the newest result of each probe is
+	// kept for it. It is not called for dropped results. Optional.
 	OnChange func(Change)
 
-	// Timing replaces period and timeout of a probe, for those who need less than
-	// the whole seconds of a pod's spec. AddPod asks it, without locks; what it
-	// says when the probe begins counts. nil means that the spec counts.
+	// Timing replaces period and timeout of a probe, to allow less than the whole seconds of a
+	// pod's spec. AddPod calls it, without locks; its result at the probe's start applies.
+	// Optional: without it the spec applies.
 	Timing func(pod *v1.Pod, c *v1.Container, t Type) Timing
-	// ShutdownTimeout is how long Run waits, when it ends, for probes and
-	// callbacks that ignore their context. Zero means 10 s.
+	// ShutdownTimeout bounds the wait of Run, at its end, for probes and callbacks that ignore
+	// their context. Default: 10 s.
 	ShutdownTimeout time.Duration
 
-	// Event records Kubernetes events: Unhealthy when a probe fails or cannot be
-	// carried out, ProbeWarning when it succeeds with a warning. It is called
-	// concurrently, without locks, and must not block: the probe keeps its place
-	// in the budget until then. May be nil.
-	Event podwright.EventFunc
-	// Metrics are optional callbacks.
+	// Event records Kubernetes events: Unhealthy for a probe that fails or cannot be executed,
+	// ProbeWarning for a success with a warning. It is called concurrently, without locks, and
+	// must not block, because the probe keeps its place in the budget during the call. Optional.
+	Event   podwright.EventFunc
 	Metrics Metrics
-	// Logger receives results that change, errors and panics. Nil means none.
+	// Logger receives changed results, errors and panics. Default: no log.
 	Logger *slog.Logger
 
-	// agentStart is the time of New, and budgets the defaults, but in tests.
+	// agentStart and budgets have their default values except in tests.
 	agentStart time.Time
 	budgets    map[Handler]int
 }
 
-// Timing is how often a probe is executed and how long it may take.
+// Timing is the period and the timeout of a probe.
 type Timing struct {
-	// Period is the time from one execution to the next, at least 10 ms. Zero
-	// means periodSeconds of the spec.
+	// Period is the time between the starts of two executions, at least 10 ms. Default:
+	// periodSeconds of the spec.
 	Period time.Duration
-	// Timeout is how long one execution may take, at least 1 ms. Zero means
-	// timeoutSeconds of the spec.
+	// Timeout bounds one execution, at least 1 ms. Default: timeoutSeconds of the spec.
 	Timeout time.Duration
 }
 
-// Bounds of Timing.
 const (
 	minPeriod  = 10 * time.Millisecond
 	minTimeout = time.Millisecond
@@ -74,30 +69,29 @@ type Change struct {
 	Stored
 }
 
-// Stored is the result of a probe that counts: thresholds are applied. A result
-// is about one instance of a container and says nothing of any other.
+// Stored is the effective result of a probe, with thresholds applied. It is valid for one
+// instance of a container only.
 type Stored struct {
-	// Container is the container's name.
 	Container string `json:"container"`
-	// ContainerID is the instance, "<runtime>://<id>" as in the pod's status.
+	// ContainerID is the ID of the instance, "<runtime>://<id>" as in the pod's status.
 	ContainerID string `json:"containerID"`
 	Type        Type   `json:"type"`
 	// Result is Success or Failure.
 	Result Verdict `json:"result"`
 }
 
-// Metrics are callbacks for counters and histograms. Each may be nil. They are
-// called one at a time, must not block, and must not call the Manager.
+// Metrics are optional callbacks for counters and histograms. They are called one at a time, must
+// not block, and must not call the Manager.
 type Metrics struct {
-	// OnProbe is called after each execution, unless the end of its pod or of
-	// Run interrupted it.
+	// OnProbe is called after each execution that was not interrupted by the end of its pod or of
+	// Run.
 	OnProbe func(Probed)
-	// OnRemove is called after the last execution of a probe, so that its series can be
-	// dropped. No OnProbe follows for it, unless the probe begins again.
+	// OnRemove is called after the last execution of a probe, so that its series can be dropped.
+	// No OnProbe for the series follows unless the probe starts again.
 	OnRemove func(Series)
 }
 
-// Series names a probe in metrics.
+// Series identifies a probe in metrics.
 type Series struct {
 	Type           Type
 	UID            types.UID
@@ -105,21 +99,21 @@ type Series struct {
 	Container      string
 }
 
-// Probed is one execution, all tries together.
+// Probed is one execution with all its tries.
 type Probed struct {
 	Series
 	Handler Handler
-	// Verdict is Unknown when the probe could not be carried out.
+	// Verdict is Unknown if the probe could not be executed.
 	Verdict Verdict
-	// Took is how long the execution took.
+	// Took is the duration of the execution.
 	Took time.Duration
-	// Late is how long after its time it began.
+	// Late is the delay between the scheduled and the actual start.
 	Late time.Duration
 }
 
-// defaultBudget is the number of probes of a handler that are executed at a time, 0 for
-// an unknown handler. Each execution takes one goroutine and the resources of its Prober,
-// such as a connection or a process in the container.
+// defaultBudget returns the maximum number of concurrent executions of a handler, or 0 for an
+// unknown handler. Each execution takes one goroutine and the resources of its Prober, such as a
+// connection or a process in the container.
 func defaultBudget(h Handler) int {
 	switch h {
 	case HTTPGet:

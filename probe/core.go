@@ -9,53 +9,52 @@ import (
 	"github.com/podwright/podwright/internal/podfacts"
 )
 
-// startedSlack is how long before the agent a container must have started to
-// count as one that another agent looked after.
+// startedSlack is the minimum time by which a container must have started before this agent to
+// count as a container of an earlier agent.
 const startedSlack = 10 * time.Second
 
-// reasonRestartingAll is the reason of containers that were removed because all
-// containers of their pod start anew (KEP-5532).
+// reasonRestartingAll is the reason of containers that were removed because all containers of
+// their pod restart (KEP-5532).
 const reasonRestartingAll = "RestartingAllContainers"
 
-// rules are the numbers that one worker follows.
+// rules are the thresholds and the initial delay of one probe.
 type rules struct {
 	typ                 Type
 	successes, failures int32
 	delay               time.Duration
 }
 
-// progress is what one worker knows of its container. Its methods decide all
-// that a worker does; they have no clock and no I/O.
+// progress is the state of one probe. Its methods make all decisions of a worker, without a clock
+// and I/O.
 type progress struct {
-	// id is the instance that all the rest is about, "" before there is one.
+	// id is the instance that the other fields describe, or "" without one.
 	id string
-	// stored is the result that counts: Unknown, Success or Failure.
+	// stored is the effective result: Unknown, Success or Failure.
 	stored Verdict
-	// run executions in a row had the outcome last.
+	// The last run executions in a row had the outcome last.
 	last Verdict
 	run  int32
-	// onHold: this instance is not probed any more, its result is final.
+	// onHold is true if the result of this instance is final and its probe has ended.
 	onHold bool
-	// tried: this instance was probed by this agent.
+	// tried is true if this agent has probed this instance.
 	tried bool
-	// seen is when this instance was first seen running.
+	// seen is the time of the first round in which this instance ran.
 	seen time.Time
 }
 
-// look is what a round sees.
+// look is the input of a round.
 type look struct {
 	pod       *v1.Pod
 	container *v1.Container
-	// status is the newest of the pod, nil when there is none.
+	// status is the newest status of the pod, or nil.
 	status *v1.PodStatus
-	// leaving: the pod's termination has begun.
-	leaving bool
-	now     time.Time
-	// agentStart is when the agent began.
+	// leaving is true once the pod's termination has begun.
+	leaving    bool
+	now        time.Time
 	agentStart time.Time
 }
 
-// verb is what a worker does next.
+// verb is the next action of a worker.
 type verb int8
 
 const (
@@ -67,17 +66,16 @@ const (
 // step is the outcome of a round.
 type step struct {
 	verb verb
-	// why it waits or exits.
+	// why is the reason to wait or exit.
 	why string
-	// until is when the reason to wait ends by itself, zero if it does not.
+	// until is the end of the reason to wait. Zero: the end depends on the status.
 	until time.Time
-	// changed: the stored result is another, or the first of an instance.
+	// changed is true if the stored result changed or is the first of its instance.
 	changed bool
-	// older: the instance started before the agent.
+	// older is true if the instance started before the agent.
 	older bool
 }
 
-// Reasons to wait or to exit.
 const (
 	whyNoStatus    = "the pod has no status yet"
 	whyNoContainer = "the container has not been created"
@@ -93,11 +91,10 @@ const (
 	whyBeforeRun   = "it waits for Run"
 )
 
-// round decides what to do now.
 func (p *progress) round(r rules, in look) step {
 	switch {
 	case in.leaving && r.typ != Readiness:
-		// Nobody may restart what is to stop.
+		// These results could restart a container that should stop.
 		return p.exit(whyLeaving)
 	case in.status == nil:
 		return step{why: whyNoStatus}
@@ -118,15 +115,15 @@ func (p *progress) round(r rules, in look) step {
 	return s
 }
 
-// adopt begins anew with another instance.
+// adopt resets the progress for a new instance.
 func (p *progress) adopt(r rules, c *v1.ContainerStatus, agentStart time.Time) (changed bool) {
 	if p.id == c.ContainerID {
 		return false
 	}
 	*p = progress{id: c.ContainerID}
 	if run := c.State.Running; run != nil && run.StartedAt.Add(startedSlack).Before(agentStart) {
-		// It ran under an earlier agent, whose results are not known: what the
-		// status says of it stays until there is one.
+		// An earlier agent probed this instance, and its results are lost. The status keeps its
+		// values until this agent has a result.
 		return false
 	}
 	switch r.typ {
@@ -139,9 +136,8 @@ func (p *progress) adopt(r rules, c *v1.ContainerStatus, agentStart time.Time) (
 	return p.stored != Unknown
 }
 
-// stopped is a round of a container that does not run. Liveness and startup keep
-// their results: a Failure would end an instance of which the runtime only did
-// not know for a moment that it runs, or that is about to run.
+// stopped handles a container that does not run. Liveness and startup keep their results: a
+// Failure would end an instance that is about to run, or that the runtime failed to list once.
 func (p *progress) stopped(r rules, c *v1.ContainerStatus, in look, changed bool) step {
 	if ended := c.State.Terminated; ended != nil && !runsAgain(in, ended) {
 		return p.exit(whyEnded)
@@ -153,13 +149,13 @@ func (p *progress) stopped(r rules, c *v1.ContainerStatus, in look, changed bool
 	return step{why: whyNotRunning, changed: changed}
 }
 
-// runsAgain tells whether a container that has ended has a successor.
+// runsAgain reports whether an ended container restarts.
 func runsAgain(in look, ended *v1.ContainerStateTerminated) bool {
 	return !in.leaving && (podfacts.MayRestart(in.pod, in.container, ended.ExitCode) || ended.Reason == reasonRestartingAll ||
 		podfacts.ConditionTrue(in.status.Conditions, v1.AllContainersRestarting))
 }
 
-// running is a round of a container that runs.
+// running handles a container that runs.
 func (p *progress) running(r rules, c *v1.ContainerStatus, in look) step {
 	started := c.Started != nil && *c.Started
 	if p.seen.IsZero() {
@@ -175,8 +171,8 @@ func (p *progress) running(r rules, c *v1.ContainerStatus, in look) step {
 	case p.onHold:
 		return step{why: whyGaveUp}
 	case r.typ == Startup && started:
-		// It passed under an earlier agent. Without a result, what waits for this
-		// container, such as the ones after a sidecar, would wait for ever.
+		// The probe passed under an earlier agent. Without a result, containers that wait for
+		// this one, such as the containers after a sidecar, would wait forever.
 		p.stored, p.onHold = Success, true
 		return step{why: whyPassed, changed: true}
 	case in.now.Before(begins):
@@ -187,14 +183,13 @@ func (p *progress) running(r rules, c *v1.ContainerStatus, in look) step {
 	return step{verb: execute}
 }
 
-// exit forgets the result: nothing may follow from it any more.
+// exit discards the result, so that it has no further effect.
 func (p *progress) exit(why string) step {
 	p.stored, p.run, p.onHold = Unknown, 0, false
 	return step{verb: exit, why: why}
 }
 
-// outcome takes in what an execution found and tells whether the stored result
-// has changed.
+// outcome records the outcome of an execution. It reports whether the stored result has changed.
 func (p *progress) outcome(r rules, v Verdict) (changed bool) {
 	threshold := r.failures
 	if v = v.counted(); v == Success {
@@ -217,7 +212,7 @@ func (p *progress) outcome(r rules, v Verdict) (changed bool) {
 	return changed
 }
 
-// counted is what an outcome counts as: Success or Failure.
+// counted maps an outcome to Success or Failure.
 func (v Verdict) counted() Verdict {
 	if v == Success || v == Warning {
 		return Success
@@ -225,7 +220,7 @@ func (v Verdict) counted() Verdict {
 	return Failure
 }
 
-// containerStatus finds a regular container or a sidecar.
+// containerStatus returns the status of a regular container or a sidecar.
 func containerStatus(s *v1.PodStatus, name string) *v1.ContainerStatus {
 	for _, list := range [][]v1.ContainerStatus{s.ContainerStatuses, s.InitContainerStatuses} {
 		for i := range list {

@@ -21,7 +21,7 @@ func withType(r rules, t Type) rules {
 	return r
 }
 
-// scene is a look at one container that ran for a minute of an agent's hour.
+// scene returns a look at a container that has run for a minute. The agent has run for an hour.
 func scene(change func(*v1.ContainerStatus)) look {
 	c := v1.ContainerStatus{
 		Name: "c", ContainerID: "fake://1", Started: new(true),
@@ -38,13 +38,12 @@ func scene(change func(*v1.ContainerStatus)) look {
 	}
 }
 
-// and changes a look.
 func (in look) and(change func(*look)) look {
 	change(&in)
 	return in
 }
 
-// withCondition is a look at a pod that has one condition.
+// withCondition replaces the pod's conditions by one.
 func (in look) withCondition(t v1.PodConditionType, status v1.ConditionStatus) look {
 	in.status.Conditions = []v1.PodCondition{{Type: t, Status: status}}
 	return in
@@ -87,7 +86,7 @@ func TestRound(t *testing.T) {
 		{"startup on hold", []Type{Startup}, progress{id: "fake://1", stored: Success, onHold: true}, scene(notStarted), want{wait, whyPassed, Success}},
 		{"hold ends", []Type{Liveness}, progress{id: "fake://0", stored: Failure, onHold: true, run: 2}, scene(nil), want{execute, "", Success}},
 
-		// A container that does not run is not ready; that says nothing of liveness.
+		// A container that does not run is not ready, and its liveness result stays.
 		{"waiting, readiness", []Type{Readiness}, known, scene(func(c *v1.ContainerStatus) { c.State = v1.ContainerState{} }), want{wait, whyNotRunning, Failure}},
 		{"waiting, others", []Type{Liveness, Startup}, known, scene(func(c *v1.ContainerStatus) { c.State = v1.ContainerState{} }), want{wait, whyNotRunning, Success}},
 		// T44
@@ -135,7 +134,7 @@ func TestRound(t *testing.T) {
 	}
 }
 
-// T39: by the second, per instance.
+// T39: the initial delay counts per instance, with second precision.
 func TestRoundInitialDelay(t *testing.T) {
 	r := withType(plainRules, Readiness)
 	r.delay = 5 * time.Second
@@ -155,8 +154,8 @@ func TestRoundInitialDelay(t *testing.T) {
 	}
 }
 
-// A container that has not started yet, by the runtime's clock or since the clock was set,
-// started when it was first seen running.
+// If the start time of a container is in the future, because clocks differ or were set, the delay
+// counts from the first round that saw it running.
 func TestRoundInitialDelayByAnotherClock(t *testing.T) {
 	r := withType(plainRules, Readiness)
 	in := scene(func(c *v1.ContainerStatus) { c.State.Running.StartedAt = metav1.NewTime(epoch.Add(25 * time.Hour)) })
@@ -171,13 +170,12 @@ func TestRoundInitialDelayByAnotherClock(t *testing.T) {
 	require.Equal(t, execute, p.round(r, in).verb)
 }
 
-// Sections 7.1 and 7.5: the first result of an instance, and none for those that
-// ran before the agent.
+// Sections 7.1 and 7.5: an instance has a first result unless it ran before the agent.
 func TestAdopt(t *testing.T) {
 	first := map[Type]Verdict{Liveness: Success, Readiness: Failure, Startup: Unknown}
 	for _, tc := range []struct {
 		name    string
-		started time.Duration // against the agent's start
+		started time.Duration // relative to the agent's start
 		inherit bool
 	}{
 		{"new", time.Minute, false},
@@ -204,7 +202,7 @@ func TestAdopt(t *testing.T) {
 	}
 }
 
-// A probe that runs for ages counts no further than it can.
+// The counter of equal outcomes stops at its maximum.
 func TestOutcomeCountsNoFurther(t *testing.T) {
 	for from, want := range map[int32]int32{0: 1, math.MaxInt32 - 1: math.MaxInt32, math.MaxInt32: math.MaxInt32} {
 		p := progress{last: Success, run: from, stored: Failure}

@@ -14,7 +14,7 @@ import (
 	"github.com/podwright/podwright/probe"
 )
 
-// A readiness probe of one's own kind: a container is ready while a file exists.
+// A custom readiness probe: the container is ready while a file exists.
 func Example() {
 	file, err := os.CreateTemp("", "ready")
 	if err != nil {
@@ -22,7 +22,7 @@ func Example() {
 	}
 	defer os.Remove(file.Name())
 
-	// What a status manager has in real life.
+	// In an agent, package status computes this.
 	status := &v1.PodStatus{
 		Phase: v1.PodRunning,
 		ContainerStatuses: []v1.ContainerStatus{{

@@ -10,25 +10,24 @@ import (
 	"github.com/podwright/podwright/internal/run"
 )
 
-// maxTries is how often a probe that cannot be carried out is tried in a row.
+// maxTries is the maximum number of consecutive tries of a probe that returns errors.
 const maxTries = 3
 
-// lingers is how long a goroutine waits for the next execution. Probes come each few seconds;
-// what an hour of many left behind would stay for good.
+// lingers is the time that an idle goroutine waits for the next execution. Probes come every few
+// seconds; without the limit the goroutines of a burst would stay forever.
 const lingers = time.Minute
 
-// errGoexit is the error of a Prober that ended its goroutine.
+// errGoexit is the error of a Prober that called runtime.Goexit.
 var errGoexit = errors.New("the prober ended its goroutine")
 
-// execution is one execution of a probe, all its tries.
+// execution is one execution of a probe with all its tries.
 type execution struct {
 	worker *worker
 	pool   *pool
-	// slow: it has a place among the slow ones.
+	// slow is true if it counts against the budget of slow probes.
 	slow       bool
 	due, began time.Time
-	// cancel cuts off the try in progress, and cut tells that it was called; both
-	// are under the lock.
+	// cancel cancels the current try, and cut records that it was called. Both are guarded by mu.
 	cancel context.CancelFunc
 	cut    bool
 
@@ -37,19 +36,19 @@ type execution struct {
 	ended  time.Time
 }
 
-// dispatch begins executions of one pool while there are places. The lock is held.
+// dispatch starts executions of one pool while its budget allows it. The caller holds mu.
 func (r *runner) dispatch(p *pool) {
 	for x := r.next(p); x != nil; x = r.next(p) {
 		if p.spare > 0 {
 			p.spare--
-			p.jobs <- x // never full: there is room for the whole budget
+			p.jobs <- x // never blocks: jobs has room for the whole budget
 			continue
 		}
 		r.goroutines.Go(executions, func() { r.serve(p, x) })
 	}
 }
 
-// next takes the worker whose turn it is, nil if there is none. The lock is held.
+// next returns the next execution of a pool, or nil. The caller holds mu.
 func (r *runner) next(p *pool) *execution {
 	if r.ctx.Err() != nil {
 		return nil
@@ -61,7 +60,7 @@ func (r *runner) next(p *pool) *execution {
 			r.inflight[w.key()] = x
 			return x
 		}
-		// What a worker of the same name began has not returned yet.
+		// An execution of an earlier worker with the same key has not returned yet.
 		p.release(w.slow)
 		w.why = whyOccupied
 		w.advance(time.Now())
@@ -71,7 +70,7 @@ func (r *runner) next(p *pool) *execution {
 	return nil
 }
 
-// serve is a goroutine of a pool: it executes as long as there is something to execute.
+// serve executes probes until job returns nil.
 func (r *runner) serve(p *pool, x *execution) {
 	for x != nil {
 		if x = r.work(x); x == nil {
@@ -80,8 +79,7 @@ func (r *runner) serve(p *pool, x *execution) {
 	}
 }
 
-// job waits for something to execute; nil means that there was nothing for a while, or that
-// Run ends.
+// job waits for the next execution. It returns nil after lingers or at the end of Run.
 func (r *runner) job(p *pool) *execution {
 	select {
 	case x := <-p.jobs:
@@ -92,7 +90,7 @@ func (r *runner) job(p *pool) *execution {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	select {
-	case x := <-p.jobs: // it was handed over before
+	case x := <-p.jobs: // a job arrived at the same time
 		return x
 	default:
 		p.spare--
@@ -100,8 +98,8 @@ func (r *runner) job(p *pool) *execution {
 	}
 }
 
-// work executes and takes in what was found, however the Prober leaves it. It
-// returns what this goroutine is to do next, if there is something.
+// work executes x and records its outcome, even if the Prober panics or calls runtime.Goexit. It
+// returns the next execution of this goroutine, or nil.
 func (r *runner) work(x *execution) (next *execution) {
 	returned := false
 	defer func() { next = r.conclude(x, returned) }()
@@ -112,7 +110,7 @@ func (r *runner) work(x *execution) (next *execution) {
 	return nil
 }
 
-// try calls the Prober once and tells whether to do so again.
+// try calls the Prober once and reports whether to try again.
 func (r *runner) try(x *execution, target Target) (again bool) {
 	ctx, cancel := context.WithTimeout(r.ctx, target.Timeout)
 	defer cancel()
@@ -138,8 +136,8 @@ func (r *runner) wasCut(x *execution) bool {
 	return x.cut
 }
 
-// target is what the Prober is told. Nothing that it reads changes while the
-// worker executes.
+// target returns the argument of the Prober. The fields that it reads do not change during an
+// execution.
 func (w *worker) target(status *v1.PodStatus) Target {
 	t := Target{
 		Pod: w.spec, Container: w.container, ContainerID: w.id,
@@ -154,8 +152,8 @@ func (w *worker) target(status *v1.PodStatus) Target {
 	return t
 }
 
-// conclude takes in an execution that has ended. Unless the Prober ended the
-// goroutine, it goes on with what conclude returns, or is spare.
+// conclude records an execution that has ended. It returns the next execution of the goroutine.
+// With nil the goroutine is spare, or the Prober has ended it.
 func (r *runner) conclude(x *execution, returned bool) *execution {
 	x.ended = time.Now()
 	r.report(x)
@@ -178,12 +176,12 @@ func (r *runner) conclude(x *execution, returned bool) *execution {
 	return next
 }
 
-// takeIn lets the worker learn from an execution. The lock is held.
+// takeIn updates the worker after an execution. The caller holds mu.
 func (r *runner) takeIn(x *execution) {
 	w, now := x.worker, x.ended
 	took := now.Sub(x.began)
 	w.slow = 2*took >= w.timing.Timeout
-	if r.ctx.Err() == nil { // what a cancelled call says is no outcome
+	if r.ctx.Err() == nil { // a cancelled call has no outcome
 		w.latest = latest{at: x.began, took: took, late: x.began.Sub(x.due), verdict: x.verdict(), text: x.text()}
 		if x.err == nil && w.outcome(w.rules, x.result.Verdict) {
 			r.note(w)
@@ -194,7 +192,7 @@ func (r *runner) takeIn(x *execution) {
 	r.schedule(w, now)
 }
 
-// verdict is what the execution found, Unknown if it could not be carried out.
+// verdict returns the outcome of the execution, or Unknown if it could not be carried out.
 func (x *execution) verdict() Verdict {
 	switch {
 	case x.err != nil:

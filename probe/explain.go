@@ -13,55 +13,51 @@ import (
 	"github.com/podwright/podwright"
 )
 
-// State is what a probe is doing.
+// State is the current activity of a probe.
 type State string
 
-// The states.
+// The states of a probe.
 const (
-	// StateScheduled is that of a probe that is executed regularly, until the next
-	// time.
+	// StateScheduled is the state of a probe that waits for its next regular execution.
 	StateScheduled State = "Scheduled"
-	// StateWaiting is that of one that must not be executed, for the reason in
-	// Worker.Why.
+	// StateWaiting is the state of a probe that must not be executed now. Worker.Why is the
+	// reason.
 	StateWaiting State = "Waiting"
-	// StateQueued is that of one whose time has come while its handler's budget is
-	// used up.
+	// StateQueued is the state of a probe that is due while its handler's budget is used up.
 	StateQueued State = "Queued"
-	// StateExecuting is that of one that is being executed.
+	// StateExecuting is the state of a probe during its execution.
 	StateExecuting State = "Executing"
-	// StateEnded is that of one that has nothing to do any more, for the reason in
-	// Worker.Why.
+	// StateEnded is the state of a probe without further executions. Worker.Why is the reason.
 	StateEnded State = "Ended"
 )
 
 // Worker explains one probe.
 type Worker struct {
 	Container string
-	// ContainerID is the instance that the probe is about, "" before there is one.
+	// ContainerID is the ID of the probed instance, or "" without one.
 	ContainerID string
 	Type        Type
 	Handler     Handler
 	State       State
-	// Why tells why it waits or has ended, "" otherwise.
+	// Why is the reason to wait or to end, otherwise "".
 	Why string
-	// Since is when the execution that is in progress began, or was to begin if it
-	// is queued.
+	// Since is the start of the current execution, or its scheduled start if it is queued.
 	Since time.Time
-	// Next is when the probe looks at its container again, zero if it is busy or
-	// has ended.
+	// Next is the time of the next check of the container. It is zero if the probe is busy or has
+	// ended.
 	Next time.Time
-	// Period and Timeout are how often it is executed and how long it may take.
+	// Period is the time between executions, Timeout bounds one of them.
 	Period, Timeout time.Duration
 
-	// Result is the result that counts, Unknown if there is none.
+	// Result is the effective result, or Unknown without one.
 	Result Verdict
-	// Consecutive is how many executions in a row were Successes or Failures, as
-	// Last tells, and Threshold how many make a result.
+	// Consecutive is the number of equal outcomes in a row, and Threshold the number that changes
+	// the result.
 	Consecutive, Threshold int32
 
-	// LastAt is when the last execution began, zero if there was none. The other
-	// fields tell how long it took, how late it was, what it found (Unknown: it
-	// could not be carried out), and the begin of its output or error.
+	// LastAt is the start of the last execution, or zero. The other fields are its duration, its
+	// delay, its outcome (Unknown: it could not be carried out), and the start of its output or
+	// error.
 	LastAt   time.Time
 	LastTook time.Duration
 	LastLate time.Duration
@@ -87,8 +83,7 @@ func (m *Manager) Explain(uid types.UID) (out []podwright.Explanation) {
 	return out
 }
 
-// Workers returns the probes of a pod by container and type. It is nil for an unknown pod,
-// and for a pod without probes.
+// Workers returns the probes of a pod by container and type. It returns nil for an unknown pod.
 func (m *Manager) Workers(uid types.UID) []Worker {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -138,7 +133,7 @@ func (m *Manager) explain(w *worker) Worker {
 	return out
 }
 
-// Pools tells how the budget of each handler is used.
+// Pools returns the usage of each handler's budget.
 func (m *Manager) Pools() []Pool {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -11,28 +11,27 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// world is one worker, what it sees, and a naive model of what it must do: the
-// model keeps everything that happened to the instance and works out the result
-// from the beginning each time.
+// world is one worker, its environment, and a naive model of it. The model keeps the history of
+// the instance and computes the result from the start each time.
 type world struct {
 	t    *testing.T
 	w    *worker
 	now  time.Time
 	pod  *v1.Pod
-	have *v1.PodStatus // nil: none
+	have *v1.PodStatus // may be nil
 	c    v1.ContainerStatus
 
 	instance  int
 	began     metav1.Time
 	executing bool
-	// seen is what the worker was told of the instance: outcomes, Unknown for
-	// "does not run". inherited: it ran before the agent.
+	// seen has the outcomes of the instance, Unknown for a round in which it did not run.
+	// inherited is true if it ran before the agent.
 	seen      []Verdict
 	about     string
 	inherited bool
 	restored  Verdict
-	passed    bool // the status said that it started, to a startup probe
-	hurried   int  // executions that nobody asked for before their tick
+	passed    bool // a startup probe saw Started in the status
+	hurried   int  // executions before their tick without a request
 	dead      bool
 	dice      []byte
 }
@@ -58,7 +57,7 @@ func newWorld(t *testing.T, dice []byte) *world {
 	return e
 }
 
-// roll takes a number below n from the input, 0 when that is used up.
+// roll returns a number below n from the input, or 0 after its end.
 func (e *world) roll(n int) int {
 	if len(e.dice) == 0 {
 		return 0
@@ -86,7 +85,7 @@ func (e *world) step() {
 		e.c.State = v1.ContainerState{Waiting: &v1.ContainerStateWaiting{}}
 	case 3:
 		e.c.Started = new(true)
-		if e.instance > 0 && e.roll(2) == 0 { // the runtime had only lost sight of it
+		if e.instance > 0 && e.roll(2) == 0 { // the runtime failed to list it once
 			e.c.State = v1.ContainerState{Running: &v1.ContainerStateRunning{StartedAt: e.began}}
 		}
 	case 4:
@@ -128,7 +127,7 @@ func (e *world) publish() {
 	e.have = &v1.PodStatus{Phase: v1.PodRunning, ContainerStatuses: []v1.ContainerStatus{*e.c.DeepCopy()}}
 }
 
-// look lets the worker decide and compares with what the model allows.
+// look runs one round of the worker and compares it with the model.
 func (e *world) look(triggered bool) {
 	tick, before := e.w.tick, e.w.progress
 	s := e.w.decide(look{
@@ -158,7 +157,7 @@ func (e *world) look(triggered bool) {
 	e.compare()
 }
 
-// witness is the model's own view of the status.
+// witness updates the model from the status.
 func (e *world) witness() {
 	if e.have == nil || e.have.Phase == v1.PodFailed || e.w.pod.leaving && e.w.rules.typ != Readiness {
 		return
@@ -190,7 +189,7 @@ func (e *world) mayExecute() bool {
 		e.now.Sub(c.State.Running.StartedAt.Time) >= e.w.rules.delay && *c.Started == (typ != Startup)
 }
 
-// result works the stored result out from the beginning.
+// result computes the stored result from the history.
 func (e *world) result() Verdict {
 	typ := e.w.rules.typ
 	if e.about == "" {
@@ -261,9 +260,9 @@ func (e *world) run() {
 	}
 }
 
-// FuzzWorker compares the worker with the model: never executed when it must not
-// be (before the delay, on hold, after the startup succeeded, while terminating),
-// thresholds exact, never asleep for longer than a period.
+// FuzzWorker compares the worker with the model: it never executes a probe that must wait (before
+// the delay, on hold, after the startup succeeded, while terminating), applies thresholds
+// exactly, and never sleeps for more than a period.
 func FuzzWorker(f *testing.F) {
 	rnd := rand.New(rand.NewPCG(7, 7))
 	for range 1000 {

@@ -13,8 +13,8 @@ import (
 	"github.com/podwright/podwright/probe/probetest"
 )
 
-// How late probes are by the Manager's own doing, without that of the machine: 600
-// at 1 s that take 20 ms each, 99 % by less than 20 ms.
+// The Manager's own delay of probes, without the machine's: of 600 probes at 1 s that take 20 ms
+// each, 99 % are late by less than 20 ms.
 func TestLateness(t *testing.T) {
 	inBubble(t, agentStartsNow, func(r *rig) {
 		r.prober.Script("web", probe.Liveness, probetest.Step{Verdict: probe.Success, Latency: 20 * time.Millisecond})

@@ -18,56 +18,54 @@ import (
 	"github.com/podwright/podwright/internal/run"
 )
 
-// Manager executes the probes of all pods. Use New. All methods are safe for
-// concurrent use, and none but Run blocks.
+// Manager executes the probes of all pods. Use New. All methods are safe for concurrent use. Only
+// Run blocks.
 type Manager struct {
 	cfg   Config
 	log   *slog.Logger
-	wake  run.Signal // something is due earlier than Run's timer
+	wake  run.Signal // a worker is due before Run's timer
 	tell  run.Signal // changed is not empty
 	pools map[Handler]*pool
 
-	// reporting keeps the callbacks of Metrics in order. It is taken before mu.
+	// reporting orders the callbacks of Metrics. It is locked before mu.
 	reporting sync.Mutex
 
 	mu   sync.Mutex
 	pods map[types.UID]*pod
-	due  *run.Heap[*worker] // the idle ones
-	// timer is what Run's timer is set to, zero: nothing.
+	due  *run.Heap[*worker] // idle workers
+	// timer is the time that Run's timer is set to, zero if it is stopped.
 	timer time.Time
-	// pause is how long Run sleeps at least after a turn, unless it is asked
-	// something: 1 % of the shortest period that there ever was, in [minPause,
-	// maxPause]. So on a busy node one turn serves several workers, since waking up
-	// costs more than a probe, and nothing is late by more than that, or early.
+	// pause is the minimum sleep of Run after a turn unless it is woken: 1 % of the shortest
+	// period so far, in [minPause, maxPause]. On a busy node one turn then serves several
+	// workers, because a wake-up costs more than a probe. A probe is never late by more than
+	// that, and never early.
 	pause time.Duration
-	// rested is when the pause after the last turn ends.
+	// rested is the end of the pause after the last turn.
 	rested time.Time
-	// inflight are the executions that have not returned, those of workers that
-	// are gone included.
+	// inflight has the executions that have not returned, including those of removed workers.
 	inflight map[key]*execution
-	// changed are the workers whose stored result nobody was told of yet.
+	// changed lists the workers whose stored result OnChange has not received yet.
 	changed []*worker
 	started bool
 }
 
-// pod is a pod with its workers.
 type pod struct {
 	uid types.UID
-	// leaving: its termination has begun.
+	// leaving is true once the pod's termination has begun.
 	leaving bool
 	workers []*worker
-	// restored is what Restore told of probes that have no worker yet.
+	// restored are the results from Restore for probes that have no worker yet.
 	restored []Stored
 }
 
-// key names a probe.
+// key identifies a probe.
 type key struct {
 	uid       types.UID
 	container string
 	typ       Type
 }
 
-// New returns a Manager, which executes nothing until Run is called.
+// New returns a Manager. It executes no probes before Run is called.
 func New(cfg Config) (*Manager, error) {
 	cfg, err := cfg.withDefaults()
 	if err != nil {
@@ -84,17 +82,16 @@ func New(cfg Config) (*Manager, error) {
 	return m, nil
 }
 
-// AddPod makes sure that every probe of a pod has a worker. It is meant to be
-// called on every sync of the pod, after its status was stored and before
-// containers are started: it also makes the workers that wait look again at once.
+// AddPod creates a worker for every probe of a pod that has none. Call it on every sync of the
+// pod, after its status was stored and before containers are started: it also makes waiting
+// workers check their container at once.
 //
-// A worker keeps the spec that it began with. Probes with a bad spec, or of a
-// handler without a Prober, are named in the error and have no worker; all others
-// of the pod work. So the containers of refused probes have no result: they are
-// neither ready nor started, and never restarted for it.
+// A worker keeps the spec from its start. A probe with an invalid spec, or with a handler without
+// a Prober, is listed in the error and has no worker; the pod's other probes work. The container
+// of a rejected probe has no result: it is neither ready nor started, and is never restarted for
+// it.
 //
-// After StopLivenessAndStartup, or with a deletion timestamp, there is only
-// readiness.
+// After StopLivenessAndStartup, or with a deletion timestamp, only readiness is probed.
 func (m *Manager) AddPod(spec *v1.Pod) error {
 	if err := identified(spec); err != nil {
 		return err
@@ -124,14 +121,14 @@ func (m *Manager) AddPod(spec *v1.Pod) error {
 		}
 		m.begin(w, now)
 	}
-	p.restored = nil // what is left is of probes that are not there
+	p.restored = nil // the rest belongs to probes that do not exist
 	if len(errs) > 0 {
 		return fmt.Errorf("probe: pod %s/%s (%s): %w", spec.Namespace, spec.Name, spec.UID, errors.Join(errs...))
 	}
 	return nil
 }
 
-// identified refuses pods that cannot be told from others.
+// identified returns an error for a pod without a unique identity.
 func identified(spec *v1.Pod) error {
 	switch {
 	case spec == nil:
@@ -144,8 +141,8 @@ func identified(spec *v1.Pod) error {
 	return nil
 }
 
-// wanted are the probes of a pod. It is called without the lock, since it asks
-// Config.Timing.
+// wanted returns the probes of a pod. The caller must not hold mu, because Config.Timing is
+// called.
 func (m *Manager) wanted(spec *v1.Pod) []declaration {
 	wanted := declarations(spec)
 	if m.cfg.Timing == nil {
@@ -157,7 +154,7 @@ func (m *Manager) wanted(spec *v1.Pod) []declaration {
 	return wanted
 }
 
-// newWorker returns a worker that does nothing yet, or what forbids it.
+// newWorker returns an inactive worker, or the errors of the probe.
 func (m *Manager) newWorker(p *pod, spec *v1.Pod, at declaration) (*worker, []error) {
 	faults := at.faults()
 	if len(faults) > 0 {
@@ -185,9 +182,9 @@ func (m *Manager) newWorker(p *pod, spec *v1.Pod, at declaration) (*worker, []er
 	}, nil
 }
 
-// begin lets a new worker take its first look. Shortly after the agent's start
-// that is somewhere in its first period, so that not all probes of the node begin
-// at once. The lock is held.
+// begin starts a new worker. During the first period after the agent's start, its first round is
+// at a point within the period, so that not all probes of the node begin at once. The caller
+// holds mu.
 func (m *Manager) begin(w *worker, now time.Time) {
 	w.pod.workers = append(w.pod.workers, w)
 	w.restore()
@@ -200,25 +197,24 @@ func (m *Manager) begin(w *worker, now time.Time) {
 	w.at = w.tick
 	m.schedule(w, now)
 	if w.spread {
-		// A container that begins only now needs no spreading.
+		// A container that starts only now is probed without that delay.
 		m.lookAgain(w, now)
 	}
 }
 
-// spread is a point in a period that depends on the probe's name alone.
+// spread returns a point in a period that depends only on the probe's key.
 func spread(k key, period time.Duration) time.Duration {
 	h := fnv.New64a()
-	_, _ = h.Write([]byte(k.uid)) // a hash takes everything
+	_, _ = h.Write([]byte(k.uid)) // a hash never fails
 	_, _ = h.Write([]byte(k.container))
 	_, _ = h.Write([]byte{0, byte(k.typ)})
 	sum := h.Sum64()
-	// The upper half is mixed into the lower one, of which the remainder depends.
+	// The remainder depends on the lower half, so the upper half is mixed into it.
 	return time.Duration((sum ^ sum>>32) % uint64(period))
 }
 
-// StopLivenessAndStartup ends these probes of a pod, its sidecars' too, and
-// forgets their results: from the begin of its termination, nobody may restart its
-// containers. Readiness goes on until RemovePod.
+// StopLivenessAndStartup ends these probes of a pod, including its sidecars, and discards their
+// results: during its termination, no container may restart. Readiness continues until RemovePod.
 func (m *Manager) StopLivenessAndStartup(uid types.UID) {
 	m.remove(uid, func(p *pod) []*worker {
 		p.leaving = true
@@ -233,8 +229,8 @@ func (m *Manager) StopLivenessAndStartup(uid types.UID) {
 	})
 }
 
-// RemovePod ends all probes of a pod and forgets all that is known of them. It is
-// to be called when its containers have stopped.
+// RemovePod ends all probes of a pod and discards their state. Call it when its containers have
+// stopped.
 func (m *Manager) RemovePod(uid types.UID) {
 	m.remove(uid, func(p *pod) []*worker {
 		delete(m.pods, uid)
@@ -242,8 +238,8 @@ func (m *Manager) RemovePod(uid types.UID) {
 	})
 }
 
-// Prune removes every pod that is not wanted. The function is called without
-// locks, and not about pods that are added meanwhile.
+// Prune removes every pod for which wanted returns false. wanted is called without locks, and not
+// for pods that are added meanwhile.
 func (m *Manager) Prune(wanted func(uid types.UID) bool) {
 	m.mu.Lock()
 	uids := slices.Collect(maps.Keys(m.pods))
@@ -255,8 +251,7 @@ func (m *Manager) Prune(wanted func(uid types.UID) bool) {
 	}
 }
 
-// remove ends the workers of a pod that choose picks. choose is called under the
-// lock.
+// remove ends the workers that choose returns. choose is called under mu.
 func (m *Manager) remove(uid types.UID, choose func(*pod) []*worker) {
 	m.mu.Lock()
 	var removed []*worker
@@ -273,8 +268,8 @@ func (m *Manager) remove(uid types.UID, choose func(*pod) []*worker) {
 	m.reportRemoved(removed)
 }
 
-// detach takes a worker out of everything and puts it into its last phase. The
-// lock is held.
+// detach removes a worker from all queues, cancels its execution and sets its last phase. The
+// caller holds mu.
 func (m *Manager) detach(w *worker, last phase) {
 	m.due.Remove(w)
 	if w.phase == queued {
@@ -293,10 +288,10 @@ func (m *Manager) detach(w *worker, last phase) {
 	w.phase = last
 }
 
-// Trigger asks for readiness probes of containers at once, because their status
-// was computed and they are not known to be ready (status.Result.ProbeNow). The
-// next ones follow a period later. Nothing happens while a probe is in progress, or
-// if the container is not to be probed yet. Call it after the status was stored.
+// Trigger executes readiness probes of containers at once, for containers that are not yet ready
+// (status.Result.ProbeNow). The next executions follow a period later. Trigger has no effect
+// while a probe is in progress, or before the container may be probed. Call it after the status
+// was stored.
 func (m *Manager) Trigger(uid types.UID, containers ...string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -312,8 +307,8 @@ func (m *Manager) Trigger(uid types.UID, containers ...string) {
 	}
 }
 
-// Results returns the stored results of a pod, and those of Restore as long as the
-// pod has not been added; probes without one are missing. It is never nil.
+// Results returns the stored results of a pod, including those from Restore until the pod is
+// added. Probes without a result are missing. It never returns nil.
 func (m *Manager) Results(uid types.UID) Results {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -331,11 +326,10 @@ func (m *Manager) Results(uid types.UID) Results {
 	return out
 }
 
-// Restore tells what an earlier agent knew, before the pod is added. Such a result
-// counts as long as the instance of the container is the same, until a probe finds
-// another: a container that was ready stays so, one that was to be restarted still
-// is. Results that are neither Success nor Failure, and those of probes that have
-// a worker already, are ignored.
+// Restore sets the results of an earlier agent, before the pod is added. A result stays in effect
+// for the same instance of the container until a probe changes it: a ready container stays ready,
+// a container that failed its probe still restarts. Restore ignores results other than Success
+// and Failure, and results of probes that already have a worker.
 func (m *Manager) Restore(uid types.UID, results []Stored) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

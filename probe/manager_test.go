@@ -35,8 +35,8 @@ func TestNew(t *testing.T) {
 	require.Equal(t, []probe.Pool{{Handler: probe.Exec, Budget: 10}}, m.Pools())
 }
 
-// Readiness and startup of a new instance are probed at once, then each period;
-// the results are told and kept.
+// Readiness and startup of a new instance are probed at once, then each period. Results are
+// reported and stored.
 func TestReadiness(t *testing.T) {
 	inBubble(t, nil, func(r *rig) {
 		pod := podOf("u", container("web", probes{probe.Readiness: every(10)}))
@@ -57,7 +57,7 @@ func TestReadiness(t *testing.T) {
 	})
 }
 
-// T36, T39: thresholds, with their defaults, and the delay of the spec count for each instance.
+// T36, T39: thresholds, with their defaults, and the initial delay apply to each instance.
 func TestSpecIsHeeded(t *testing.T) {
 	inBubble(t, nil, func(r *rig) {
 		p := &v1.Probe{ProbeHandler: handler(probe.HTTPGet), SuccessThreshold: 2, InitialDelaySeconds: 5}
@@ -76,8 +76,8 @@ func TestSpecIsHeeded(t *testing.T) {
 	})
 }
 
-// T37: while the startup probe has not succeeded, nothing else runs; after it
-// succeeded, it never runs again for that instance.
+// T37: before the startup probe succeeds, no other probe runs. Afterwards it never runs again for
+// that instance.
 func TestStartupFirst(t *testing.T) {
 	inBubble(t, nil, func(r *rig) {
 		slowStart := every(5)
@@ -92,7 +92,7 @@ func TestStartupFirst(t *testing.T) {
 		require.Equal(t, []probe.Verdict{probe.Success}, r.changesOf(probe.Startup))
 		r.sleep(20 * s)
 		require.Equal(t, []time.Duration{0, 5 * s, 10 * s}, r.when("web", probe.Startup), "no further execution, though the status is old")
-		r.set(pod, runningSince("web", "fake://1", r.begin)) // what the owner does
+		r.set(pod, runningSince("web", "fake://1", r.begin)) // as the pod's syncer does
 		require.Equal(t, []time.Duration{30 * s}, r.when("web", probe.Readiness), "at once")
 		r.sleep(20 * s)
 		require.Len(t, r.when("web", probe.Startup), 3)
@@ -110,8 +110,8 @@ func TestStartupFirst(t *testing.T) {
 	})
 }
 
-// T38: three failures are one change; then the instance is left alone. The next
-// one begins with a Success.
+// T38: three failures are one change; then the probe of the instance ends. The next instance
+// begins with a Success.
 func TestLivenessHold(t *testing.T) {
 	inBubble(t, nil, func(r *rig) {
 		three := every(10)
@@ -135,8 +135,8 @@ func TestLivenessHold(t *testing.T) {
 	})
 }
 
-// T43: from the begin of termination there is no liveness result but that of
-// readiness, also of sidecars, and what is in progress does not count.
+// T43: after the begin of termination only readiness is probed, also for sidecars, and the
+// outcome of a cancelled execution does not count.
 func TestTermination(t *testing.T) {
 	inBubble(t, nil, func(r *rig) {
 		sidecar := container("side", probes{probe.Liveness: every(5), probe.Readiness: every(5)})
@@ -173,7 +173,7 @@ func TestTermination(t *testing.T) {
 	})
 }
 
-// A pod that is being deleted when it is added has readiness only.
+// A pod that is added with a deletion timestamp has only readiness probes.
 func TestAddDeletedPod(t *testing.T) {
 	inBubble(t, nil, func(r *rig) {
 		pod := podOf("u", container("web", probes{probe.Liveness: every(5), probe.Readiness: every(5)}))
@@ -185,13 +185,13 @@ func TestAddDeletedPod(t *testing.T) {
 	})
 }
 
-// T44: the worker of a container that has ended for good ends, and adding the pod
-// again, as each sync does, makes no noise.
+// T44: the worker of a container that has ended for good ends, and AddPod on later syncs reports
+// no changes.
 func TestContainerEnds(t *testing.T) {
 	inBubble(t, nil, func(r *rig) {
 		pod := podOf("u", container("job", probes{probe.Readiness: every(10)}), container("web", probes{probe.Readiness: every(10)}))
 		pod.Spec.RestartPolicy = v1.RestartPolicyNever
-		for _, name := range []string{"job", "web"} { // so that nothing is told at once
+		for _, name := range []string{"job", "web"} { // starts with Failure, so that the first result is no change
 			r.prober.Script(name, probe.Readiness, probetest.Step{Verdict: probe.Success, Latency: time.Millisecond})
 		}
 		r.set(pod, running("job", "fake://j"), running("web", "fake://w"))
@@ -206,15 +206,15 @@ func TestContainerEnds(t *testing.T) {
 		require.Equal(t, map[string]probe.Verdict{"web Readiness": probe.Success}, r.results(pod))
 		require.Len(t, r.changesOf(probe.Readiness), 4, "two containers, unready and ready; dropping a result tells nothing")
 		require.Len(t, r.removedList(), 1, "T56")
-		// The runtime had forgotten it for a moment only.
+		// The runtime failed to list the container once.
 		r.set(pod, runningSince("job", "fake://j", r.begin), runningSince("web", "fake://w", r.begin))
 		r.sleep(11 * s)
 		require.Equal(t, probe.StateScheduled, r.worker(pod, "job", probe.Readiness).State)
 	})
 }
 
-// T45: what is there already does not keep the rest from being created; and bad
-// specs and missing Probers are named, while all others work.
+// T45: AddPod creates missing workers beside existing ones. The error lists invalid specs and
+// missing Probers, and all other probes work.
 func TestAddPod(t *testing.T) {
 	only := func(c *probe.Config) { delete(c.Probers, probe.GRPC) }
 	inBubble(t, only, func(r *rig) {
@@ -244,7 +244,7 @@ func TestAddPod(t *testing.T) {
 	})
 }
 
-// A new instance that is seen while its predecessor is probed is probed right after.
+// A new instance that starts during a probe of its predecessor is probed right after it.
 func TestNewInstanceMeanwhile(t *testing.T) {
 	inBubble(t, nil, func(r *rig) {
 		pod := podOf("u", container("web", probes{probe.Readiness: every(10)}))
@@ -258,11 +258,11 @@ func TestNewInstanceMeanwhile(t *testing.T) {
 	})
 }
 
-// T55: a trigger is heard at once, and the next tick is a period later.
+// T55: Trigger takes effect at once, and the next tick is a period later.
 func TestTrigger(t *testing.T) {
 	inBubble(t, nil, func(r *rig) {
 		pod := podOf("u", container("web", probes{probe.Readiness: every(10), probe.Liveness: every(10)}))
-		r.Trigger("u", "web") // nobody knows it yet
+		r.Trigger("u", "web") // unknown pod: no effect
 		r.set(pod, running("web", "fake://1"))
 		r.sleep(14 * s)
 		r.Trigger("u", "web")
@@ -275,7 +275,7 @@ func TestTrigger(t *testing.T) {
 		r.Trigger("u", "web")
 		r.sleep(5 * s)
 		require.Len(t, r.when("web", probe.Readiness), 6, "one in progress is enough")
-		// It does not start what must wait.
+		// Trigger does not start a probe that must wait.
 		r.store(pod, starting("web", "fake://1"))
 		r.Trigger("u", "web")
 		r.sleep(20 * s)
@@ -304,7 +304,7 @@ func TestRunTwice(t *testing.T) {
 	})
 }
 
-// A probe that is asked about before Run says that it waits for Run.
+// Before Run, Workers reports that a probe waits for Run.
 func TestBeforeRun(t *testing.T) {
 	m, err := probe.New(execOnly())
 	require.NoError(t, err)

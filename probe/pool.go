@@ -2,17 +2,17 @@ package probe
 
 import "time"
 
-// pool shares out the executions of one handler. All is under the Manager's lock.
+// pool allocates the executions of one handler. It is guarded by Manager.mu.
 type pool struct {
 	handler Handler
 	prober  Prober
 	budget  int
-	// slowBudget is how many of those may be slow ones, so that containers that do
-	// not answer never hold up all others.
+	// slowBudget bounds the slow executions, so that containers that do not respond never delay
+	// all others.
 	slowBudget    int
 	running, slow int
-	// spare are the goroutines that wait for jobs, less those that have one there.
-	// Without them 10,000 probes at 10 s take 4 ms of CPU a second more.
+	// spare is the number of idle goroutines minus the number of jobs. Without idle goroutines,
+	// 10,000 probes at 10 s take 4 ms of CPU a second more.
 	spare     int
 	jobs      chan *execution
 	quickOnes queue
@@ -23,7 +23,6 @@ func newPool(h Handler, p Prober, budget int) *pool {
 	return &pool{handler: h, prober: p, budget: budget, slowBudget: max(1, budget*3/4), jobs: make(chan *execution, budget)}
 }
 
-// enqueue lets a worker wait for a place.
 func (p *pool) enqueue(w *worker) {
 	if w.slow {
 		p.slowOnes.push(w)
@@ -40,7 +39,7 @@ func (p *pool) unqueue(w *worker) {
 	}
 }
 
-// take returns the worker whose turn it is, nil if there is none or no place.
+// take returns the next worker, or nil if no worker waits or the budget is used up.
 func (p *pool) take() *worker {
 	if p.running >= p.budget {
 		return nil
@@ -63,7 +62,7 @@ func (p *pool) take() *worker {
 	return nil
 }
 
-// release gives a place back.
+// release ends the use of a place.
 func (p *pool) release(slow bool) {
 	p.running--
 	if slow {
@@ -71,7 +70,7 @@ func (p *pool) release(slow bool) {
 	}
 }
 
-// queue is a list of workers, linked by themselves, in order of arrival.
+// queue is a linked list of workers in order of arrival.
 type queue struct {
 	first, last *worker
 	length      int
@@ -103,23 +102,22 @@ func (q *queue) remove(w *worker) {
 	q.length--
 }
 
-// overtime is what a Prober may need beyond the timeout, to end what it has begun:
-// package exec waits for the runtime to kill the command.
+// overtime is the time beyond the timeout that a Prober may need to clean up: package exec waits
+// for the runtime to kill the command.
 const overtime = 4 * time.Second
 
-// Pool is how the budget of one handler is used.
+// Pool is the usage of one handler's budget.
 type Pool struct {
 	Handler Handler
-	// Budget is how many probes may be executed at a time, Running how many are,
-	// and Slow how many of those used up half of their timeout or more the last
-	// time.
+	// Budget is the maximum number of concurrent executions, and Running the current number. Slow
+	// is the number of running probes whose previous execution took at least half of its timeout.
 	Budget, Running, Slow int
-	// Stuck is how many of Running take longer than all their tries may, even if each
-	// needs 4 s more than its timeout: their Prober ignores its context.
+	// Stuck is the number of running executions that exceed all their tries, even with 4 s more
+	// than the timeout for each: their Prober ignores its context.
 	Stuck int
-	// Queued is how many probes wait for a place.
+	// Queued is the number of due probes that wait for a place.
 	Queued int
-	// Late is for how long the one that waits longest has been due.
+	// Late is the longest delay of a queued probe.
 	Late time.Duration
 }
 

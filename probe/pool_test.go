@@ -16,7 +16,7 @@ import (
 	"github.com/podwright/podwright/probe/probetest"
 )
 
-// addMany adds pods of one container with one readiness probe each.
+// addMany adds n pods of one container with one readiness probe each.
 func (r *rig) addMany(name string, n int, p *v1.Probe) []*v1.Pod {
 	var pods []*v1.Pod
 	for i := range n {
@@ -27,7 +27,7 @@ func (r *rig) addMany(name string, n int, p *v1.Probe) []*v1.Pod {
 	return pods
 }
 
-// Slow commands use up their own budget only, and who waits can be seen.
+// Slow commands use up only their own budget, and Workers and Pools report the waiting probes.
 func TestBudgetPerHandler(t *testing.T) {
 	four := func(c *probe.Config) { probe.SetBudgets(c, map[probe.Handler]int{probe.Exec: 4, probe.HTTPGet: 2}) }
 	inBubble(t, four, func(r *rig) {
@@ -57,8 +57,8 @@ func TestBudgetPerHandler(t *testing.T) {
 	})
 }
 
-// Containers that do not answer get three quarters of a budget, so the others are
-// never late for them.
+// Containers that do not respond get at most three quarters of a budget, so they do not delay
+// others.
 func TestSlowOnes(t *testing.T) {
 	eight := func(c *probe.Config) { probe.SetBudgets(c, map[probe.Handler]int{probe.Exec: 8}) }
 	inBubble(t, eight, func(r *rig) {
@@ -85,7 +85,7 @@ func TestSlowOnes(t *testing.T) {
 	})
 }
 
-// A pod that is removed leaves the queue, and a budget of one works.
+// A removed pod leaves the queue, and a budget of one works.
 func TestRemoveQueued(t *testing.T) {
 	one := func(c *probe.Config) { probe.SetBudgets(c, map[probe.Handler]int{probe.Exec: 1}) }
 	inBubble(t, one, func(r *rig) {
@@ -105,14 +105,14 @@ func TestRemoveQueued(t *testing.T) {
 	})
 }
 
-// servers is how many goroutines the pools have. NumGoroutine knows those, too, that have
-// ended and are being cleared away.
+// servers returns the number of goroutines of the pools. NumGoroutine would include goroutines
+// that are just ending.
 func servers() int {
 	stacks := make([]byte, 1<<20)
 	return bytes.Count(stacks[:runtime.Stack(stacks, true)], []byte(".(*runner).serve("))
 }
 
-// What a burst of probes took is given back a minute after the last of them.
+// The goroutines of a burst of probes end a minute after the last probe.
 func TestGoroutinesOfABurst(t *testing.T) {
 	ten := func(c *probe.Config) { probe.SetBudgets(c, map[probe.Handler]int{probe.Exec: 10}) }
 	inBubble(t, ten, func(r *rig) {
@@ -135,12 +135,12 @@ func TestGoroutinesOfABurst(t *testing.T) {
 	})
 }
 
-// A Prober that ends its goroutine keeps neither its place nor the others waiting.
+// A Prober that ends its goroutine frees its place, and other probes continue.
 func TestGoexit(t *testing.T) {
 	one := func(c *probe.Config) {
 		probe.SetBudgets(c, map[probe.Handler]int{probe.TCPSocket: 1})
 		c.Probers[probe.TCPSocket] = probe.ProberFunc(func(_ context.Context, t probe.Target) (probe.Result, error) {
-			time.Sleep(10 * time.Millisecond) // the others are in line meanwhile
+			time.Sleep(10 * time.Millisecond) // others are queued meanwhile
 			if t.Pod.UID == "tcp-0" {
 				runtime.Goexit()
 			}
@@ -160,7 +160,7 @@ func TestGoexit(t *testing.T) {
 	})
 }
 
-// Sub-second periods and timeouts, for those who use the library.
+// Config.Timing allows periods and timeouts below a second.
 func TestTiming(t *testing.T) {
 	quick := func(c *probe.Config) {
 		c.Timing = func(pod *v1.Pod, c *v1.Container, typ probe.Type) probe.Timing {
@@ -197,7 +197,7 @@ func TestTiming(t *testing.T) {
 	})
 }
 
-// Config.Timing may ask the Manager.
+// Config.Timing may call the Manager.
 func TestTimingHoldsNoLock(t *testing.T) {
 	var m *probe.Manager
 	cfg := execOnly()
@@ -212,7 +212,7 @@ func TestTimingHoldsNoLock(t *testing.T) {
 	require.Equal(t, time.Second, m.Workers("u")[0].Period, "what it says first counts")
 }
 
-// Late executions do not shift the rhythm, and those that were missed are left out.
+// Late executions do not shift the rhythm, and missed ticks are skipped.
 func TestRhythm(t *testing.T) {
 	inBubble(t, nil, func(r *rig) {
 		p := every(2)
@@ -225,7 +225,7 @@ func TestRhythm(t *testing.T) {
 	})
 }
 
-// Nobody can see more of an output than its begin.
+// Explanations contain only the start of a long output.
 func TestLongOutput(t *testing.T) {
 	inBubble(t, nil, func(r *rig) {
 		long := make([]byte, 1<<20)

@@ -7,26 +7,26 @@ import (
 	v1 "k8s.io/api/core/v1"
 )
 
-// Type is what a probe is for.
+// Type is the purpose of a probe.
 type Type int8
 
 // The types of probes.
 const (
-	// Liveness tells whether a container works; one that does not is restarted.
+	// Liveness checks whether a container works. A failure restarts it.
 	Liveness Type = iota
-	// Readiness tells whether a container can serve.
+	// Readiness checks whether a container can serve.
 	Readiness
-	// Startup tells whether a container has started; before, its other probes do
-	// not run, and one that does not start is restarted.
+	// Startup checks whether a container has started. Its other probes wait for that. A failure
+	// restarts it.
 	Startup
 )
 
 var typeNames = [...]string{"Liveness", "Readiness", "Startup"}
 
-// String returns the name by which metrics and events call the type.
+// String returns the type's name in metrics and events.
 func (t Type) String() string { return nameOf(typeNames[:], "Type", int(t)) }
 
-// Handler is the way in which a probe asks, named as in the pod's spec.
+// Handler is the kind of check of a probe, with the name of its field in the pod's spec.
 type Handler string
 
 // The handlers.
@@ -37,7 +37,7 @@ const (
 	GRPC      Handler = "grpc"
 )
 
-// HandlerOf returns the handler of a probe: the first that is set, "" if none is.
+// HandlerOf returns the first handler that is set in p, or "".
 func HandlerOf(p *v1.Probe) Handler {
 	switch {
 	case p == nil:
@@ -55,18 +55,18 @@ func HandlerOf(p *v1.Probe) Handler {
 	}
 }
 
-// Verdict is what a probe found.
+// Verdict is the outcome of a probe.
 type Verdict int8
 
 // The verdicts.
 const (
-	// Unknown means that nothing is known. It is never taken for success; a
-	// Prober that returns it without an error has found a failure.
+	// Unknown means an unknown outcome. It never counts as success. A Prober that returns it
+	// without an error reports a failure.
 	Unknown Verdict = iota
 	// Success means that the container passed.
 	Success
-	// Warning means that it passed in a way that people should look at: it counts
-	// as a success and becomes an event. Stored results never are Warnings.
+	// Warning means that the container passed with a problem that needs attention: it counts as a
+	// success and causes an event. Stored results are never Warnings.
 	Warning
 	// Failure means that the container did not pass.
 	Failure
@@ -79,55 +79,49 @@ func (v Verdict) String() string { return nameOf(verdictNames[:], "Verdict", int
 
 // Result is the outcome of one execution.
 type Result struct {
-	// Verdict is what the probe found.
 	Verdict Verdict
-	// Output is for people: it becomes part of events and explanations. It is cut
-	// to 10 KiB there, and must hold no secrets.
+	// Output is a text for people, in events and explanations. It is truncated to 10 KiB there
+	// and must not contain secrets.
 	Output string
 }
 
-// Target is what is to be probed. All of it is shared and must not be changed.
+// Target is the container to probe. All of it is shared and must not be changed.
 type Target struct {
-	// Pod is the pod as it was when it was added.
+	// Pod is the pod at the time it was added.
 	Pod *v1.Pod
 	// Container is the container's spec: a regular container or a sidecar of Pod.
 	Container *v1.Container
-	// ContainerID is the instance that runs, "<runtime>://<id>" as in the pod's
-	// status.
+	// ContainerID is the ID of the running instance, "<runtime>://<id>" as in the pod's status.
 	ContainerID string
-	// PodIP is where the pod can be reached, from the newest status: the host's
-	// address for pods on the host's network. "" while it is not known.
+	// PodIP is the pod's address in the newest status, or the host's address for pods on the host
+	// network. It is "" before the address is available.
 	PodIP string
-	// Probe is the spec of the probe with its defaults filled in.
+	// Probe is the spec of the probe with defaults.
 	Probe *v1.Probe
-	// Type is what the probe is for.
-	Type Type
-	// Timeout is how long one execution may take. The context ends then, too;
-	// this is for Probers that tell a server about it.
+	Type  Type
+	// Timeout bounds one execution. The context has the same deadline; this field is for Probers
+	// that pass the timeout to a server.
 	Timeout time.Duration
 }
 
 // Prober executes probes of one Handler.
 //
-// Probe asks once and returns what it found. It must return soon after ctx ends,
-// which it does after Target.Timeout, when the pod is removed, and when the
-// Manager stops; the Manager reads nothing from a call after that but whether it
-// has ended. A container that did not answer in time has failed: that is a
-// Failure, not an error.
+// Probe executes one check and returns its outcome. It must return soon after ctx is done: after
+// Target.Timeout, when the pod is removed, or when the Manager stops. The Manager discards the
+// result of a call cancelled for one of the last two reasons. A container that does not respond
+// in time is a Failure, not an error.
 //
-// An error means that the probe could not be carried out, so that nothing was
-// learned: the runtime did not answer, a named port does not exist. The result is
-// discarded then. Errors are tried again at once, three times altogether, and
-// then at the next period.
+// An error means that the probe could not be carried out, for example because the runtime did not
+// respond or a named port does not exist. The Result is then discarded. After an error the probe
+// is retried at once, up to three tries in total, and then at the next period.
 //
-// Probe is called concurrently, but never twice at a time for one probe of one
-// container. A panic counts as an error.
+// Probe is called concurrently, but never concurrently for one probe of one container. A panic
+// counts as an error.
 type Prober interface {
 	Probe(ctx context.Context, t Target) (Result, error)
 }
 
-// ProberFunc is a function that is a Prober.
+// ProberFunc is a function that implements Prober.
 type ProberFunc func(ctx context.Context, t Target) (Result, error)
 
-// Probe calls f.
 func (f ProberFunc) Probe(ctx context.Context, t Target) (Result, error) { return f(ctx, t) }

@@ -13,10 +13,10 @@ import (
 
 // Reasons of events.
 const (
-	// ReasonUnhealthy is the reason of the event that a probe failed or could not
-	// be carried out.
+	// ReasonUnhealthy is the reason of the event for a probe that failed or could not be carried
+	// out.
 	ReasonUnhealthy = "Unhealthy"
-	// ReasonProbeWarning is that of a probe that succeeded with a warning.
+	// ReasonProbeWarning is the reason of the event for a success with a warning.
 	ReasonProbeWarning = "ProbeWarning"
 )
 
@@ -25,7 +25,7 @@ const (
 	maxKept   = 256      // bytes of output kept for Explain
 )
 
-// report tells metrics, events and the log of an execution.
+// report reports an execution to metrics, events and the log.
 func (r *runner) report(x *execution) {
 	if !r.count(x) {
 		return
@@ -47,8 +47,7 @@ func (r *runner) report(x *execution) {
 	r.event(w, ReasonUnhealthy, what)
 }
 
-// count tells Metrics, unless the execution says nothing since it was cut off;
-// then it returns false.
+// count calls Metrics.OnProbe. It returns false, without the call, for a cancelled execution.
 func (r *runner) count(x *execution) bool {
 	r.reporting.Lock()
 	defer r.reporting.Unlock()
@@ -67,7 +66,7 @@ func (r *runner) count(x *execution) bool {
 	return counts
 }
 
-// reportRemoved tells Metrics of workers that are not executed any more.
+// reportRemoved calls Metrics.OnRemove for workers that have ended.
 func (m *Manager) reportRemoved(removed []*worker) {
 	if m.cfg.Metrics.OnRemove == nil || len(removed) == 0 {
 		return
@@ -100,7 +99,7 @@ func (m *Manager) event(w *worker, reason, message string) {
 	m.cfg.Event(w.reference(), v1.EventTypeWarning, reason, cut(message, maxOutput))
 }
 
-// reference is the object that events of the container are recorded on.
+// reference returns the object of the container's events.
 func (w *worker) reference() v1.ObjectReference {
 	ref := podfacts.Reference(w.spec)
 	ref.FieldPath = podfacts.FieldPath(w.spec, w.container.Name)
@@ -111,7 +110,7 @@ func (w *worker) series() Series {
 	return Series{Type: w.rules.typ, UID: w.pod.uid, Namespace: w.spec.Namespace, Pod: w.spec.Name, Container: w.container.Name}
 }
 
-// describe names the probe for people.
+// describe returns a description of the probe for error messages.
 func (w *worker) describe() string {
 	return fmt.Sprintf("the %s probe (%s) of container %s of pod %s/%s (%s)",
 		strings.ToLower(w.rules.typ.String()), w.pool.handler, w.container.Name, w.spec.Namespace, w.spec.Name, w.pod.uid)
@@ -123,8 +122,7 @@ func (w *worker) logged() []any {
 		"probe", strings.ToLower(w.rules.typ.String()), "handler", w.pool.handler}
 }
 
-// text is what is kept of the execution for people: a copy, since the output
-// may be large.
+// text returns the start of the output or error. It is a copy, because the output may be large.
 func (x *execution) text() string {
 	if x.err != nil {
 		return strings.Clone(cut(x.err.Error(), maxKept))
@@ -132,7 +130,7 @@ func (x *execution) text() string {
 	return strings.Clone(cut(x.result.Output, maxKept))
 }
 
-// cut shortens a text to a number of bytes, at the end of a character.
+// cut truncates a text to at most limit bytes, at a character boundary.
 func cut(text string, limit int) string {
 	if len(text) > limit {
 		for limit > 0 && !utf8.RuneStart(text[limit]) {

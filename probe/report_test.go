@@ -13,8 +13,7 @@ import (
 	"github.com/podwright/podwright/probe/probetest"
 )
 
-// T46, T50: what cannot be carried out is tried three times at a time and counts
-// neither way.
+// T46, T50: a probe that cannot be carried out is tried three times in a row and does not count.
 func TestErrors(t *testing.T) {
 	inBubble(t, nil, func(r *rig) {
 		two := every(10)
@@ -45,7 +44,7 @@ func TestErrors(t *testing.T) {
 	})
 }
 
-// What is cut off is not tried again.
+// A cancelled probe is not retried.
 func TestNoTriesAfterTheEnd(t *testing.T) {
 	calls := 0
 	waits := func(c *probe.Config) {
@@ -98,7 +97,7 @@ func TestWarning(t *testing.T) {
 	})
 }
 
-// T56, and that a series never comes back after it was removed.
+// T56: a removed series never comes back.
 func TestMetricsRemoved(t *testing.T) {
 	inBubble(t, nil, func(r *rig) {
 		pod := podOf("u", container("web", probes{probe.Readiness: every(10), probe.Liveness: every(10)}))
@@ -110,7 +109,7 @@ func TestMetricsRemoved(t *testing.T) {
 			want[p.Series] = true
 		}
 		require.Len(t, want, 2)
-		r.sleep(8200 * time.Millisecond) // one is in progress
+		r.sleep(8200 * time.Millisecond) // during an execution
 		count := len(r.probedList())
 		r.RemovePod("u")
 		require.Len(t, r.removedList(), 2)

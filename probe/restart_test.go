@@ -17,9 +17,9 @@ import (
 
 func agentStartsNow(c *probe.Config) { probe.SetAgentStart(c, time.Now()) }
 
-// T42: after a restart of the agent the first probes are spread over a period, in
-// the same way each time, and neither syncs nor triggers change that; a container
-// that starts only then is probed at once.
+// T42: after a restart of the agent the first probes are spread over a period, in the same way
+// each time, despite syncs and triggers. A container that starts after the agent is probed at
+// once.
 func TestSpread(t *testing.T) {
 	first := map[types.UID][]time.Duration{}
 	for range 2 {
@@ -51,7 +51,7 @@ func TestSpread(t *testing.T) {
 	}
 }
 
-// An agent that runs for longer than a period spreads nothing.
+// After its first period an agent does not spread probes.
 func TestNoSpreadLater(t *testing.T) {
 	inBubble(t, agentStartsNow, func(r *rig) {
 		r.sleep(10 * s)
@@ -63,8 +63,7 @@ func TestNoSpreadLater(t *testing.T) {
 	})
 }
 
-// Once a probe's turn has come it is not put off any more, also if there was nothing to
-// probe at that turn.
+// The first tick ends the spread of a probe, even if the probe could not be executed then.
 func TestSpreadEndsWithTheTurn(t *testing.T) {
 	inBubble(t, agentStartsNow, func(r *rig) {
 		r.set(podOf("v", container("probed", probes{probe.Readiness: every(60)})), runningSince("probed", "fake://2", r.begin.Add(-time.Minute)))
@@ -86,8 +85,8 @@ func TestSpreadEndsWithTheTurn(t *testing.T) {
 	})
 }
 
-// T42: of a container that the runtime lost sight of while the agent began, the first probe
-// has the same turn as it would have had.
+// T42: the first probe of a container that the runtime failed to list during the agent's start
+// keeps its time.
 func TestSpreadOfWhatComesBack(t *testing.T) {
 	var first [2][]time.Duration
 	for i, lost := range []bool{false, true} {
@@ -107,9 +106,9 @@ func TestSpreadOfWhatComesBack(t *testing.T) {
 	require.Equal(t, first[0], first[1])
 }
 
-// T40, T41: without memory, a container that ran before the agent has no result
-// until a probe finds one, so that nothing changes in its status; a startup probe
-// that has passed is not repeated, and tells so, since sidecars need it.
+// T40, T41: without Restore, a container that ran before the agent has no result until its first
+// probe, so its status does not change. A startup probe that has passed is not repeated and
+// reports Success, because containers after a sidecar wait for it.
 func TestAgentRestart(t *testing.T) {
 	inBubble(t, agentStartsNow, func(r *rig) {
 		three := every(2)
@@ -124,14 +123,14 @@ func TestAgentRestart(t *testing.T) {
 		r.sleep(4 * s)
 		require.Equal(t, probe.Failure, r.results(pod)["web Readiness"])
 
-		// One that started just before the agent is new.
+		// A container that started just before the agent is new.
 		late := podOf("l", container("late", probes{probe.Readiness: every(2)}))
 		r.set(late, runningSince("late", "fake://l", r.begin.Add(-9*s)))
 		require.Contains(t, r.changesOf(probe.Readiness), probe.Failure)
 	})
 }
 
-// What an earlier agent knew counts while the instance is the same, and is no change.
+// Results of an earlier agent apply to the same instance and are no change.
 func TestRestore(t *testing.T) {
 	inBubble(t, agentStartsNow, func(r *rig) {
 		three := every(10)
@@ -184,14 +183,14 @@ func TestRestore(t *testing.T) {
 		r.sleep(20 * s)
 		require.Equal(t, probe.Failure, r.results(pod)["ready Readiness"], "the third")
 
-		// What comes after there is a worker comes too late.
+		// Restore has no effect on probes with a worker.
 		r.Restore("u", kept)
 		require.NoError(t, r.AddPod(pod))
 		require.Equal(t, probe.Failure, r.results(pod)["ready Readiness"])
 	})
 }
 
-// A pod that is stopped before it was added may not be restarted for what was known.
+// Restored results cannot restart a pod that is stopped before it is added.
 func TestRestoreAndStop(t *testing.T) {
 	inBubble(t, nil, func(r *rig) {
 		kept := probe.Stored{Container: "web", ContainerID: "fake://1", Type: probe.Readiness, Result: probe.Success}
@@ -203,7 +202,7 @@ func TestRestoreAndStop(t *testing.T) {
 	})
 }
 
-// When Run ends, what is in progress is cut off and says nothing.
+// At the end of Run, executions are cancelled without an outcome.
 func TestStopKeepsResults(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, nil)
@@ -211,7 +210,7 @@ func TestStopKeepsResults(t *testing.T) {
 		pod := podOf("u", container("web", probes{probe.Liveness: every(10), probe.Readiness: every(10)}))
 		r.set(pod, running("web", "fake://1"))
 		r.sleep(9 * s)
-		// An execution that is cut off finds a failure.
+		// A cancelled execution finds a failure.
 		r.prober.Script("web", probe.Liveness, probetest.Step{Latency: 900 * time.Millisecond})
 		r.prober.Script("web", probe.Readiness, probetest.Step{Latency: 900 * time.Millisecond})
 		r.sleep(1500 * time.Millisecond)
@@ -224,14 +223,14 @@ func TestStopKeepsResults(t *testing.T) {
 		require.Equal(t, map[string]probe.Verdict{"web Liveness": probe.Success, "web Readiness": probe.Success}, r.results(pod))
 		require.Len(t, r.eventList(), events)
 		require.Len(t, r.probedList(), probed)
-		// The pods go on without the agent; so may its last questions.
+		// Calls after the end of Run are harmless.
 		require.NoError(t, r.AddPod(pod))
 		r.Trigger("u", "web")
 		r.RemovePod("u")
 	})
 }
 
-// A Prober and a callback that ignore their context are named, and left behind.
+// The error of Run lists a Prober and a callback that ignore their context.
 func TestStuck(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		free := make(chan struct{})
@@ -254,7 +253,7 @@ func TestStuck(t *testing.T) {
 	})
 }
 
-// T53: while nobody listens, probes go on, and what is told later is the newest.
+// T53: while OnChange blocks, probes continue, and the next call has the newest result.
 func TestChangedBlocks(t *testing.T) {
 	free := make(chan struct{})
 	var told []probe.Change
@@ -279,7 +278,7 @@ func TestChangedBlocks(t *testing.T) {
 			r.sleep(s)
 		}
 		require.Len(t, r.prober.Calls(), 11*pods, "nobody waited")
-		r.RemovePod("pod-7") // its change is gone with it
+		r.RemovePod("pod-7") // its change is dropped
 		close(free)
 		synctest.Wait()
 		require.LessOrEqual(t, len(told), pods+1)
@@ -295,8 +294,8 @@ func TestChangedBlocks(t *testing.T) {
 	})
 }
 
-// A pod that comes again while an execution from before has not returned waits for
-// that: one probe never runs twice at a time.
+// If a pod is added again before an earlier execution has returned, its probe waits: one probe
+// never runs concurrently with itself.
 func TestNeverTwice(t *testing.T) {
 	inBubble(t, nil, func(r *rig) {
 		pod := podOf("u", container("web", probes{probe.Readiness: every(10)}))

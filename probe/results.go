@@ -1,13 +1,13 @@
 package probe
 
-// Results are the results of a pod's probes, in no order; see Manager.Results. A
-// result that is missing is not known. For whoever asks for Results, nil means that
-// nobody probes; what a Manager returns is never nil.
+// Results are the results of a pod's probes, in no order; see Manager.Results. A missing result
+// is unknown. As an input of other packages, nil means without probes; a Manager never returns
+// nil.
 type Results []Stored
 
-// Of returns what a probe has found of one instance of a container, "<runtime>://<id>"
-// as in the pod's status: Success, Failure, or Unknown. What was found of another
-// instance, such as the one before, does not count.
+// Of returns the result of a probe for one instance of a container, "<runtime>://<id>" as in the
+// pod's status: Success, Failure, or Unknown. Results of other instances, such as the previous
+// one, do not count.
 func (r Results) Of(containerID string, t Type) Verdict {
 	for i := range r {
 		if r[i].Type == t && r[i].ContainerID == containerID && containerID != "" {

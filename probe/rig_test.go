@@ -39,7 +39,7 @@ type event struct {
 	eventtype, reason, message string
 }
 
-// inBubble runs a test with a Manager whose agent began an hour ago.
+// inBubble runs a test with a Manager whose agent started an hour ago.
 func inBubble(t *testing.T, change func(*probe.Config), test func(*rig)) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, change)
@@ -90,13 +90,13 @@ func (r *rig) status(uid types.UID) *v1.PodStatus {
 	return r.statuses[uid]
 }
 
-// sleep lets time pass and everything happen that is due then.
+// sleep advances the time and runs all due actions.
 func (r *rig) sleep(d time.Duration) {
 	time.Sleep(d)
 	synctest.Wait()
 }
 
-// set stores a status of a pod's containers, as a sync does, and adds the pod.
+// set stores the status of a pod's containers and adds the pod, as a sync does.
 func (r *rig) set(pod *v1.Pod, containers ...v1.ContainerStatus) {
 	r.store(pod, containers...)
 	require.NoError(r.t, r.AddPod(pod))
@@ -117,7 +117,6 @@ func (r *rig) store(pod *v1.Pod, containers ...v1.ContainerStatus) {
 	r.statuses[pod.UID] = s
 }
 
-// results are the stored results by container and type.
 func (r *rig) results(pod *v1.Pod) map[string]probe.Verdict {
 	out := map[string]probe.Verdict{}
 	for _, s := range r.Results(pod.UID) {
@@ -126,7 +125,7 @@ func (r *rig) results(pod *v1.Pod) map[string]probe.Verdict {
 	return out
 }
 
-// when are the times since the begin at which a probe was executed.
+// when returns the times of a probe's executions, relative to the start.
 func (r *rig) when(container string, t probe.Type) []time.Duration {
 	out := []time.Duration{}
 	for _, c := range r.prober.CallsOf(container, t) {
@@ -145,7 +144,7 @@ func (r *rig) changesOf(t probe.Type) []probe.Verdict {
 	return out
 }
 
-// note returns a callback that adds its argument to a list.
+// note returns a callback that appends its argument to a list.
 func note[T any](r *rig, list *[]T) func(T) {
 	return func(value T) {
 		r.mu.Lock()
@@ -154,7 +153,7 @@ func note[T any](r *rig, list *[]T) func(T) {
 	}
 }
 
-// snapshot copies a list of the callbacks.
+// snapshot returns a copy of a list.
 func snapshot[T any](r *rig, list *[]T) []T {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -175,7 +174,6 @@ func (r *rig) worker(pod *v1.Pod, container string, t probe.Type) probe.Worker {
 	return probe.Worker{}
 }
 
-// probes of a container by type.
 type probes map[probe.Type]*v1.Probe
 
 func container(name string, p probes) v1.Container {
@@ -206,12 +204,12 @@ func handler(h probe.Handler) v1.ProbeHandler {
 	return v1.ProbeHandler{Exec: &v1.ExecAction{Command: []string{"check"}}}
 }
 
-// every is an exec probe with that period, one failure enough.
+// every returns an exec probe with that period and a failure threshold of 1.
 func every(seconds int32) *v1.Probe {
 	return &v1.Probe{ProbeHandler: handler(probe.Exec), PeriodSeconds: seconds, FailureThreshold: 1}
 }
 
-// running is the status of a container that began now and has started.
+// running returns the status of a container that started now and has passed its startup.
 func running(name, id string) v1.ContainerStatus { return runningSince(name, id, time.Now()) }
 
 func runningSince(name, id string, at time.Time) v1.ContainerStatus {
@@ -221,7 +219,7 @@ func runningSince(name, id string, at time.Time) v1.ContainerStatus {
 	}
 }
 
-// starting is the same before its startup probe has succeeded.
+// starting returns the status of a container that has not passed its startup.
 func starting(name, id string) v1.ContainerStatus {
 	c := running(name, id)
 	c.Started = new(false)

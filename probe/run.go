@@ -16,41 +16,37 @@ import (
 )
 
 var (
-	// ErrShutdownTimeout is wrapped by what Run returns when something did not
-	// return in time.
+	// ErrShutdownTimeout is wrapped by the error of Run if a probe or a callback did not return
+	// in time.
 	ErrShutdownTimeout = errors.New("not stopped in time")
 	// ErrAlreadyRun is returned by a second Run.
 	ErrAlreadyRun = fields.AlreadyRun("probe")
 )
 
-// Names of goroutines.
 const (
 	executions = "executions"
 	callbacks  = "Config.OnChange"
 )
 
-// Bounds of the pause between turns; see Manager.pause.
+// Limits of Manager.pause.
 const (
 	minPause = time.Millisecond
 	maxPause = 20 * time.Millisecond
 )
 
-// runner is the Run of a Manager: it lets workers look at their containers and
-// owns all goroutines.
+// runner is the state of Manager.Run. It owns all goroutines.
 type runner struct {
 	*Manager
-	ctx context.Context
-	// goroutines of executions and of callbacks.
+	ctx        context.Context
 	goroutines run.Group
-	// batch and views are kept from turn to turn for their memory.
+	// batch and views are reused in each turn.
 	batch []*worker
 	views []*v1.PodStatus
 }
 
-// Run executes probes until the context ends. Then it cancels what runs, keeps all
-// results as they are, and waits. Probes and callbacks that do not return within
-// Config.ShutdownTimeout are named in the error, which wraps ErrShutdownTimeout.
-// A second Run returns ErrAlreadyRun.
+// Run executes probes until ctx is done. Then it cancels the executions, keeps all results and
+// waits. If probes or callbacks do not return within Config.ShutdownTimeout, Run returns an error
+// that lists them and wraps ErrShutdownTimeout. A second Run returns ErrAlreadyRun.
 func (m *Manager) Run(ctx context.Context) error {
 	m.mu.Lock()
 	if m.started {
@@ -68,7 +64,7 @@ func (m *Manager) Run(ctx context.Context) error {
 	return r.join()
 }
 
-// loop lets workers look when they are due.
+// loop runs a turn whenever a worker is due.
 func (r *runner) loop() {
 	timer := time.NewTimer(time.Hour)
 	defer timer.Stop()
@@ -86,13 +82,13 @@ func (r *runner) loop() {
 	}
 }
 
-// turn lets every worker that is due look, and returns when the next one is due.
+// turn runs one round of every due worker, and returns the time of the next turn, or zero.
 func (r *runner) turn() time.Time {
 	r.views = r.views[:0]
 	r.collect(time.Now())
 	var last types.UID
 	for i, w := range r.batch {
-		// Workers of one pod are often due together.
+		// Workers of one pod are often due together and share one call of Status.
 		if i > 0 && w.pod.uid == last {
 			r.views = append(r.views, r.views[i-1])
 			continue
@@ -105,12 +101,12 @@ func (r *runner) turn() time.Time {
 	return next
 }
 
-// collect takes what is due into the batch.
+// collect moves the due workers into the batch.
 func (r *runner) collect(now time.Time) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.batch = r.batch[:0]
-	r.timer = now // a turn follows anyway
+	r.timer = now // a new worker need not wake Run, because a turn follows
 	for w, ok := r.due.First(); ok && !w.at.After(now); w, ok = r.due.First() {
 		r.due.Remove(w)
 		w.phase = looking
@@ -118,8 +114,8 @@ func (r *runner) collect(now time.Time) {
 	}
 }
 
-// decide applies the rounds of the batch. It returns the workers that ended and
-// when the next one is due.
+// decide applies the rounds of the batch. It returns the workers that ended and the time of the
+// next turn.
 func (r *runner) decide() (removed []*worker, next time.Time) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -168,8 +164,8 @@ func later(a, b time.Time) time.Time {
 	return b
 }
 
-// schedule makes a worker idle until its time, or lets it look at once if somebody
-// asked for that meanwhile. The lock is held.
+// schedule makes a worker idle until its time, or until now if it should look again. The caller
+// holds mu.
 func (m *Manager) schedule(w *worker, now time.Time) {
 	w.phase = idle
 	wake := later(w.at, m.rested)
@@ -182,8 +178,8 @@ func (m *Manager) schedule(w *worker, now time.Time) {
 	}
 }
 
-// lookAgain lets a worker look at its container now, or as soon as it can. The
-// lock is held.
+// lookAgain schedules a round of a worker now, or as soon as its current phase allows. The caller
+// holds mu.
 func (m *Manager) lookAgain(w *worker, now time.Time) {
 	switch w.phase {
 	case idle, ended:
@@ -195,7 +191,7 @@ func (m *Manager) lookAgain(w *worker, now time.Time) {
 	}
 }
 
-// join waits for all goroutines, for ShutdownTimeout at most, and names what has not
+// join waits up to ShutdownTimeout for all goroutines. Its error lists those that have not
 // returned.
 func (r *runner) join() error {
 	running := r.goroutines.Wait(r.cfg.ShutdownTimeout)
@@ -215,7 +211,7 @@ func (r *runner) join() error {
 	return fmt.Errorf("probe: %w (%v): %s", ErrShutdownTimeout, r.cfg.ShutdownTimeout, strings.Join(names, ", "))
 }
 
-// note remembers that the stored result of a worker has changed. The lock is held.
+// note records that the stored result of a worker has changed. The caller holds mu.
 func (m *Manager) note(w *worker) {
 	m.log.Debug("Probe result changed", append(w.logged(), "containerID", w.id, "result", w.stored)...)
 	if m.cfg.OnChange == nil || w.untold {
@@ -226,7 +222,7 @@ func (m *Manager) note(w *worker) {
 	m.tell.Wake()
 }
 
-// tellChanges hands changed results over, one at a time.
+// tellChanges calls OnChange for changed results, one at a time.
 func (r *runner) tellChanges() {
 	for {
 		change, ok := r.takeChange()

@@ -10,7 +10,7 @@ import (
 	"github.com/podwright/podwright/internal/podfacts"
 )
 
-// Defaults of the Kubernetes API, for pods that no API server has filled in.
+// Defaults of the Kubernetes API, for pods that did not pass an API server.
 const (
 	defaultTimeout   = 1  // seconds
 	defaultPeriod    = 10 // seconds
@@ -20,21 +20,21 @@ const (
 
 // declaration is a probe in a pod's spec.
 type declaration struct {
-	// path is the probe's field, "spec.containers[0].livenessProbe".
+	// path is the probe's field, such as "spec.containers[0].livenessProbe".
 	path string
-	// container is where it is; of plain init and ephemeral containers too, which
-	// must not have any.
+	// container has the probe. It may be a plain init or ephemeral container, where probes are
+	// not allowed.
 	container *v1.Container
 	allowed   bool
 	typ       Type
 	probe     *v1.Probe
-	// timing is what Config.Timing says of it.
+	// timing is the result of Config.Timing.
 	timing Timing
 }
 
 var probeFields = [...]string{Liveness: "livenessProbe", Readiness: "readinessProbe", Startup: "startupProbe"}
 
-// declarations are all probes of a pod, also those that must not be there.
+// declarations returns all probes of a pod, including those that are not allowed.
 func declarations(pod *v1.Pod) (out []declaration) {
 	spec := &pod.Spec
 	for i := range spec.InitContainers {
@@ -61,7 +61,7 @@ func declarationsOf(c *v1.Container, allowed bool, list string, i int) (out []de
 	return out
 }
 
-// withDefaults is the probe with its zero numbers filled in.
+// withDefaults returns a copy of the probe with defaults for zero numbers.
 func withDefaults(p *v1.Probe) *v1.Probe {
 	filled := *p
 	filled.TimeoutSeconds = cmp.Or(p.TimeoutSeconds, defaultTimeout)
@@ -71,7 +71,6 @@ func withDefaults(p *v1.Probe) *v1.Probe {
 	return &filled
 }
 
-// rulesOf are the numbers of a probe with its defaults.
 func rulesOf(typ Type, p *v1.Probe) rules {
 	return rules{typ: typ, successes: p.SuccessThreshold, failures: p.FailureThreshold, delay: seconds(p.InitialDelaySeconds)}
 }

@@ -6,16 +6,16 @@ import (
 	"strconv"
 )
 
-// MarshalText returns the name of a known type.
+// MarshalText returns the type's name. It returns an error for an unknown type.
 func (t Type) MarshalText() ([]byte, error) { return nameText(typeNames[:], int(t), t) }
 
-// UnmarshalText takes the name of a type.
+// UnmarshalText sets the type from its name. It returns an error for an unknown name.
 func (t *Type) UnmarshalText(text []byte) error { return unmarshalName(t, typeNames[:], "type", text) }
 
-// MarshalText returns the name of a known verdict.
+// MarshalText returns the verdict's name. It returns an error for an unknown verdict.
 func (v Verdict) MarshalText() ([]byte, error) { return nameText(verdictNames[:], int(v), v) }
 
-// UnmarshalText takes the name of a verdict.
+// UnmarshalText sets the verdict from its name. It returns an error for an unknown name.
 func (v *Verdict) UnmarshalText(text []byte) error {
 	return unmarshalName(v, verdictNames[:], "verdict", text)
 }

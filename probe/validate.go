@@ -9,11 +9,10 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 )
 
-// Validate returns what is wrong with the probes of a pod, each error naming its
-// field, such as "spec.containers[1].livenessProbe.periodSeconds: -1: must not be
-// negative". What it finds is what AddPod refuses; an API server does not let it
-// pass either. Named ports are not looked up: that is the probe's business, which
-// then cannot be carried out.
+// Validate returns the errors in the probes of a pod. Each contains its field, such as
+// "spec.containers[1].livenessProbe.periodSeconds: -1: must not be negative". AddPod rejects the
+// same probes, and so does an API server. Validate does not look up named ports; a probe with an
+// unknown port fails to execute.
 func Validate(pod *v1.Pod) []error {
 	var faults []error
 	for _, at := range declarations(pod) {
@@ -22,7 +21,7 @@ func Validate(pod *v1.Pod) []error {
 	return faults
 }
 
-// faults are what is wrong with one probe.
+// faults returns the errors in one probe.
 func (at declaration) faults() []error {
 	if !at.allowed {
 		return []error{fmt.Errorf("%s: only regular containers and sidecars are probed", at.path)}
@@ -45,7 +44,7 @@ func (at declaration) faults() []error {
 	return f.found
 }
 
-// faulter collects what is wrong below one field.
+// faulter collects errors below one field.
 type faulter struct {
 	path  string
 	found []error

@@ -23,7 +23,7 @@ func TestValidate(t *testing.T) {
 	for _, tc := range []struct {
 		name   string
 		change change
-		// want is what follows "spec.containers[1].livenessProbe"; "" means nothing.
+		// want follows "spec.containers[1].livenessProbe" in the error; "" means no error.
 		want string
 	}{
 		{"good", func(*v1.Probe) {}, ""},
@@ -62,7 +62,7 @@ func TestValidate(t *testing.T) {
 	}
 }
 
-// Where a probe may be, and what only readiness may have.
+// The allowed places of probes, and the fields that only some types allow.
 func TestValidatePlaces(t *testing.T) {
 	graceful := execProbe()
 	graceful.TerminationGracePeriodSeconds = new(int64(5))

@@ -8,25 +8,25 @@ import (
 	"github.com/podwright/podwright/internal/run"
 )
 
-// phase is where a worker is.
+// phase is the position of a worker in its cycle.
 type phase int8
 
 const (
-	// idle: in the heap of what is due.
+	// idle: in the heap of due times.
 	idle phase = iota
 	// looking: Run reads the pod's status for it.
 	looking
-	// queued: it waits for a place in the budget.
+	// queued: waits for a place in the budget.
 	queued
 	// executing: its Prober was called.
 	executing
-	// ended: it has nothing to do, and looks again when the pod is added again.
+	// ended: finished, until the pod is added again.
 	ended
-	// gone: the pod was removed, or does without it.
+	// gone: removed.
 	gone
 )
 
-// worker looks after one probe of one container.
+// worker runs one probe of one container.
 type worker struct {
 	pod       *pod
 	spec      *v1.Pod
@@ -39,36 +39,35 @@ type worker struct {
 
 	phase phase
 	place run.Place // in Manager.due
-	// tick is when the next regular round is.
+	// tick is the time of the next regular round.
 	tick time.Time
-	// at is when the worker looks next: at its tick, or before.
+	// at is the time of the next round, at most tick.
 	at time.Time
-	// previous and next in the queue of its pool.
+	// previous and next are links in the queue of the pool.
 	previous, next *worker
 
-	// spread: the first round is put off, to spread the load.
+	// spread is true until the first round if that was delayed to spread the load.
 	spread bool
-	// triggered: a probe was asked for.
+	// triggered is true after Trigger.
 	triggered bool
-	// again: somebody wanted it to look while it could not.
+	// again requests another round after the current phase.
 	again bool
-	// slow: the last execution used up half of its timeout or more.
+	// slow is true if the last execution took at least half of its timeout.
 	slow bool
-	// untold: nobody was told of the stored result.
+	// untold is true if OnChange has not received the stored result.
 	untold bool
 
-	// counted: Metrics were told of an execution.
+	// counted is true if Metrics received an execution.
 	counted bool
 
-	// why it waits or has ended, "" while it probes.
+	// why is the reason to wait or to end, otherwise "".
 	why string
-	// due is when the execution that waits or runs was to begin.
-	due time.Time
-	// latest is the last execution.
+	// due is the scheduled start of the queued or current execution.
+	due    time.Time
 	latest latest
 }
 
-// latest is what is kept of an execution, for people.
+// latest is the part of the last execution that Explain shows.
 type latest struct {
 	at      time.Time
 	took    time.Duration
@@ -85,7 +84,7 @@ func (w *worker) result() Stored {
 	return Stored{Container: w.container.Name, ContainerID: w.id, Type: w.rules.typ, Result: w.stored}
 }
 
-// restore takes over what an earlier agent knew.
+// restore applies the results from Restore.
 func (w *worker) restore() {
 	for _, r := range w.pod.restored {
 		if r.Container == w.container.Name && r.Type == w.rules.typ {
@@ -95,15 +94,15 @@ func (w *worker) restore() {
 	}
 }
 
-// advance moves the tick, which has come, to the next one after now. The ticks keep
-// their rhythm, however late a round was; those that were missed are left out.
+// advance moves the tick, which has passed, to the next one after now. Ticks keep their rhythm;
+// missed ticks are skipped.
 func (w *worker) advance(now time.Time) {
 	periods := now.Sub(w.tick)/w.timing.Period + 1
 	w.tick = w.tick.Add(periods * w.timing.Period)
 }
 
-// decide takes one look and tells whether to execute now and whether the stored
-// result has changed. Afterwards at is when to look again. It is pure.
+// decide runs one round and returns whether to execute now and whether the stored result has
+// changed. It sets at to the time of the next round. It has no side effects outside the worker.
 func (w *worker) decide(in look) step {
 	regular := !in.now.Before(w.tick)
 	s := w.round(w.rules, in)
@@ -128,15 +127,15 @@ func (w *worker) decide(in look) step {
 		}
 		w.at = w.tick
 		if !s.until.IsZero() && s.until.Before(w.at) {
-			w.at = in.now.Add(s.until.Sub(in.now)) // by the monotonic clock
+			w.at = in.now.Add(s.until.Sub(in.now)) // relative, for the monotonic clock
 		}
 	case exit:
 	}
 	return s
 }
 
-// eager tells that the first probe of an instance does not wait for a tick.
-// Liveness has no reason to hurry, unless the spec says when it begins.
+// eager reports whether the first probe of an instance runs before the next tick. Liveness can
+// wait unless the spec has an initial delay.
 func (w *worker) eager() bool {
 	return !w.tried && (w.rules.typ != Liveness || w.rules.delay > 0)
 }

@@ -9,20 +9,19 @@ import (
 	"github.com/podwright/podwright/internal/podfacts"
 )
 
-// family holds up to two addresses, no two of one family.
+// family has at most one address of each IP family.
 type family struct {
 	of [2]address
 	n  int
 }
 
-// address is an address in canonical text.
+// address is an IP address in canonical text.
 type address struct {
 	text string
 	v4   bool
 }
 
-// add takes an address if it is the first of its family. What is no address is
-// left out.
+// add appends an address if it is valid and the first of its family.
 func (f *family) add(text string) {
 	ip, err := netip.ParseAddr(text)
 	if err != nil {
@@ -35,17 +34,17 @@ func (f *family) add(text string) {
 	}
 }
 
-// lead puts the address of a family in front.
+// lead moves the address of the given family to the front.
 func (f *family) lead(v4 bool) {
 	if f.n == 2 && f.isV4() != v4 {
 		slices.Reverse(f.of[:])
 	}
 }
 
-// isV4 tells the family of the first address.
+// isV4 reports whether the first address is IPv4.
 func (f *family) isV4() bool { return f.of[0].v4 }
 
-// canonical is the text itself where it is canonical.
+// canonical returns the canonical text of ip. It allocates only if text differs from it.
 func canonical(ip netip.Addr, text string) string {
 	var buffer [64]byte
 	if string(ip.AppendTo(buffer[:0])) == text {
@@ -68,7 +67,6 @@ func familyOfPod(ips []v1.PodIP) (f family) {
 	return f
 }
 
-// addresses sets the pod's and the host's addresses.
 func (b *builder) addresses(s *v1.PodStatus) {
 	hosts := familyOf(b.in.HostIPs)
 	if hosts.n == 0 {
@@ -94,9 +92,9 @@ func (b *builder) addresses(s *v1.PodStatus) {
 	}
 }
 
-// podIPs are the sandbox's addresses, that of the node's primary family first,
-// and of version 4 while the node's is not known: in the order that the downward
-// API tells them. A pod that has ended keeps those it had.
+// podIPs returns the sandbox's addresses, the node's primary family first (IPv4 if the node's
+// address is unknown). The downward API uses the same order. A pod that has ended keeps its last
+// addresses.
 func (b *builder) podIPs(phase v1.PodPhase, hostIP string) (ips family) {
 	if b.observed() {
 		ips = familyOf(b.in.Observed.IPs)
@@ -108,8 +106,8 @@ func (b *builder) podIPs(phase v1.PodPhase, hostIP string) (ips family) {
 	return ips
 }
 
-// hostNetworkIPs are the node's addresses as they were when the pod got them.
-// Only a second family may come in addition.
+// hostNetworkIPs returns the addresses that the node had when the pod started. An address of a
+// second family is added later; existing ones never change.
 func (b *builder) hostNetworkIPs(hosts family) family {
 	ips := familyOfPod(b.old.PodIPs)
 	for _, host := range hosts.of[:hosts.n] {
@@ -118,8 +116,8 @@ func (b *builder) hostNetworkIPs(hosts family) family {
 	return ips
 }
 
-// hostIPFamilyChanged compares the host IP reported before with the node's
-// primary one.
+// hostIPFamilyChanged reports whether the node's primary address has another IP family than the
+// last reported host IP.
 func (b *builder) hostIPFamilyChanged() bool {
 	var before family
 	before.add(b.old.HostIP)

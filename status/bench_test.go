@@ -13,8 +13,7 @@ import (
 	"github.com/podwright/podwright/status/internal/podstatus"
 )
 
-// steady is a pod of three containers, with all that a status can tell of them, to
-// which nothing happens any more.
+// steady returns a pod of three containers without pending changes and with every kind of detail.
 func steady() Input {
 	pod := podOf(v1.RestartPolicyAlways, "s:proxy", "app", "log")
 	value := func(v int64) *int64 { return &v }
@@ -43,7 +42,7 @@ func steady() Input {
 	return in
 }
 
-// The cost of the usual case: something woke the worker, and nothing changed.
+// BenchmarkComputeNothingChanged measures the usual case: a sync without a change.
 func BenchmarkComputeNothingChanged(b *testing.B) {
 	in := steady()
 	b.ReportAllocs()

@@ -14,8 +14,8 @@ import (
 	"github.com/podwright/podwright/status/internal/podstatus"
 )
 
-// Compute works out a pod's status. See the package documentation. It fails without
-// Input.Pod, and if Input.Observed is of a pod with another UID.
+// Compute returns the status of a pod. See the package documentation. It returns an error if
+// Input.Pod is nil, or if Input.Observed belongs to a pod with another UID.
 func Compute(in Input) (Result, error) {
 	switch {
 	case in.Pod == nil:
@@ -35,8 +35,8 @@ func Compute(in Input) (Result, error) {
 	b.passOnClaims(&s)
 	b.decide(&s)
 	if b.restartAll && podfacts.IsTerminalPhase(s.Phase) {
-		// A pod that has just ended restarts nothing: its containers stay as
-		// they are.
+		// A pod that has just ended does not restart its containers. Their statuses stay as they
+		// are.
 		b.restartAll = false
 		b.decide(&s)
 	}
@@ -52,22 +52,21 @@ func Compute(in Input) (Result, error) {
 	}, nil
 }
 
-// builder holds what all steps of one Compute look at. All of it belongs to the
-// caller and is only read: what goes into the result is copied there.
+// builder is the state of one Compute call. Its inputs belong to the caller and are read-only;
+// the result contains copies.
 type builder struct {
 	in Input
-	// old is the previous status, api the API server's.
+	// old is the previous status, api the status of the API server.
 	old, api *v1.PodStatus
-	// regularRan tells that a regular container was at least created, which
-	// happens only after the plain init containers succeeded.
+	// regularRan is true if a regular container exists, which implies that the plain init
+	// containers succeeded.
 	regularRan bool
-	// restartAll tells that all containers are being started anew.
+	// restartAll is true while all containers of the pod are being restarted.
 	restartAll bool
-	// cells and mounts are what the container statuses point to.
-	cells  []cell
-	mounts []v1.VolumeMountStatus
-	modes  *[2]v1.RecursiveReadOnlyMode
-	// probeNow is Result.ProbeNow.
+	// The container statuses point into cells and mounts.
+	cells    []cell
+	mounts   []v1.VolumeMountStatus
+	modes    *[2]v1.RecursiveReadOnlyMode
 	probeNow []string
 }
 
@@ -89,11 +88,9 @@ func newBuilder(in Input) *builder {
 	return b
 }
 
-// observed tells that somebody has looked at the runtime.
 func (b *builder) observed() bool { return b.in.Observed != nil }
 
-// instances returns the newest instance of a container and the one before it, nil
-// where there is none.
+// instances returns the newest instance of a container and the instance before it, or nil.
 func (b *builder) instances(name string) (newest, before *observed.Container) {
 	if !b.observed() {
 		return nil, nil
@@ -134,8 +131,8 @@ func (b *builder) qosClass() v1.PodQOSClass {
 	return podfacts.QOSClass(b.in.Pod)
 }
 
-// passOnClaims passes on what others say about claims of resources, so that a
-// caller who writes the whole status does not wipe it out.
+// passOnClaims copies the claim statuses, which other components own, so that a caller who writes
+// the whole status does not erase them.
 func (b *builder) passOnClaims(s *v1.PodStatus) {
 	claims := v1.PodStatus{
 		ResourceClaimStatuses:                b.api.ResourceClaimStatuses,
@@ -149,7 +146,7 @@ func (b *builder) passOnClaims(s *v1.PodStatus) {
 	s.NodeAllocatableResourceClaimStatuses = own.NodeAllocatableResourceClaimStatuses
 }
 
-// decide sets what may depend on whether all containers are started anew.
+// decide sets the fields that depend on restartAll.
 func (b *builder) decide(s *v1.PodStatus) {
 	b.probeNow = nil
 	b.containerStatuses(s)
@@ -167,7 +164,7 @@ func (b *builder) decide(s *v1.PodStatus) {
 	}
 }
 
-// ended tells that the pod's end has been reported.
+// ended reports whether a terminal phase was reported before.
 func (b *builder) ended() bool {
 	return podfacts.IsTerminalPhase(b.api.Phase) || podfacts.IsTerminalPhase(b.old.Phase)
 }

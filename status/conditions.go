@@ -7,13 +7,12 @@ import (
 	"github.com/podwright/podwright/status/internal/podstatus"
 )
 
-// reasonRestartAllStarted is the reason of AllContainersRestarting.
 const reasonRestartAllStarted = "RestartAllContainersStarted"
 
-// ownConditions is how many conditions a pod usually has of the node agent's.
+// ownConditions is the usual number of conditions that the node agent sets on a pod.
 const ownConditions = 5
 
-// otherConditions begins the list with the conditions of others and
+// otherConditions starts the list of conditions with the conditions of other components and
 // DisruptionTarget.
 func (b *builder) otherConditions(s *v1.PodStatus) {
 	s.Conditions = make([]v1.PodCondition, 0, len(b.api.Conditions)+ownConditions)
@@ -25,17 +24,17 @@ func (b *builder) otherConditions(s *v1.PodStatus) {
 	b.passOn(s, v1.DisruptionTarget)
 }
 
-// passOn takes a condition over from the previous status.
+// passOn copies a condition from the previous status.
 func (b *builder) passOn(s *v1.PodStatus, t v1.PodConditionType) {
 	if c := podfacts.Condition(b.old.Conditions, t); c != nil {
 		s.Conditions = append(s.Conditions, *c)
 	}
 }
 
-// conditions adds the node agent's own conditions. It returns whether all
-// containers are still to be started anew.
+// conditions adds the node agent's own conditions. It returns whether the restart of all
+// containers is in progress.
 func (b *builder) conditions(s *v1.PodStatus) (restartAll bool) {
-	if !podfacts.IsTerminalPhase(s.Phase) { // what has ended is resized no more
+	if !podfacts.IsTerminalPhase(s.Phase) { // a resize ends with the pod
 		b.passOn(s, v1.PodResizePending)
 		b.passOn(s, v1.PodResizeInProgress)
 	}
@@ -55,7 +54,7 @@ func (b *builder) set(s *v1.PodStatus, t v1.PodConditionType, v podstatus.Verdic
 	podstatus.SetCondition(s, b.in.Pod.Generation, b.in.Now, podstatus.NewCondition(t, v), podfacts.Condition(b.old.Conditions, t))
 }
 
-// readyToStart tells that the sandbox with its network is there.
+// readyToStart returns whether the sandbox and its network exist.
 func (b *builder) readyToStart() podstatus.Verdict {
 	if !b.observed() {
 		return podstatus.Verdict{OK: podfacts.ConditionTrue(b.old.Conditions, v1.PodReadyToStartContainers)}

@@ -50,7 +50,7 @@ func TestInitialized(t *testing.T) {
 	require.Equal(t, podstatus.Verdict{Reason: "UnknownContainerStatuses"}, podstatus.Initialized(podOf(v1.RestartPolicyAlways, "i:i", "c"), &v1.PodStatus{}, withConditions()))
 }
 
-// T18 and the rows of ContainersReady.
+// T18: the truth table of ContainersReady.
 func TestContainersReady(t *testing.T) {
 	pod := podOf(v1.RestartPolicyAlways, "i:i", "s:s", "c")
 	both := func(s, c bool) v1.PodStatus {

@@ -10,7 +10,7 @@ import (
 	"github.com/podwright/podwright/status/internal/podstatus"
 )
 
-// kind is the list of the spec that a container is in.
+// kind is the list of the pod's spec that contains a container.
 type kind int8
 
 const (
@@ -20,8 +20,8 @@ const (
 	ephemeral
 )
 
-// cell is what nearly every container status points to. Those of a pod are taken
-// from memory in one piece.
+// cell has the values that most container statuses point to. The cells of a pod are one
+// allocation.
 type cell struct {
 	running   v1.ContainerStateRunning
 	started   bool
@@ -31,19 +31,19 @@ type cell struct {
 	signal    v1.Signal
 }
 
-// subject is a container of the spec, with all that is known of it.
+// subject is a container of the spec with its instances and its previous status.
 type subject struct {
 	*v1.Container
 	kind
-	// newest is its newest instance, before the one before that; nil if none.
+	// newest is the newest instance, before the instance before it. They may be nil.
 	newest, before *observed.Container
-	// old is its previous status or nil, possibly of another instance.
+	// old is the previous status, possibly of another instance. It may be nil.
 	old *v1.ContainerStatus
 	*cell
 }
 
-// containerStatuses fills the three lists: init containers in the order of the
-// spec, the others by name.
+// containerStatuses fills the three lists: init containers in the order of the spec, the others
+// sorted by name.
 func (b *builder) containerStatuses(s *v1.PodStatus) {
 	spec := &b.in.Pod.Spec
 	b.takeMemory()
@@ -69,7 +69,7 @@ func (b *builder) containerStatuses(s *v1.PodStatus) {
 	slices.SortStableFunc(s.EphemeralContainerStatuses, podstatus.ByName)
 }
 
-// statusList is nil rather than empty: as a status that was read back is.
+// statusList returns nil instead of an empty list, like a decoded status.
 func statusList(n int) []v1.ContainerStatus {
 	if n == 0 {
 		return nil
@@ -77,7 +77,7 @@ func statusList(n int) []v1.ContainerStatus {
 	return make([]v1.ContainerStatus, n)
 }
 
-// takeMemory takes what the statuses of all containers need.
+// takeMemory allocates the values that the container statuses point to.
 func (b *builder) takeMemory() {
 	spec := &b.in.Pod.Spec
 	mounts := 0
@@ -100,8 +100,7 @@ func (b *builder) cell() *cell {
 	return next
 }
 
-// container makes the status of one container of the spec. old is its previous
-// status or nil.
+// container computes the status of one container of the spec. old may be nil.
 func (b *builder) container(c *v1.Container, k kind, old, out *v1.ContainerStatus) {
 	x := &subject{Container: c, kind: k, old: old, cell: b.cell()}
 	x.newest, x.before = b.instances(c.Name)
@@ -115,7 +114,8 @@ func (b *builder) container(c *v1.Container, k kind, old, out *v1.ContainerStatu
 	b.applyProbes(x, out)
 }
 
-// blank is the status of a container of which nothing is known but its past.
+// blank returns the status of a container without an instance: waiting, with the restart count
+// and the last termination of old.
 func (b *builder) blank(c *v1.Container, old *v1.ContainerStatus) v1.ContainerStatus {
 	reason := ReasonContainerCreating
 	if len(b.in.Pod.Spec.InitContainers) > 0 {
@@ -129,7 +129,7 @@ func (b *builder) blank(c *v1.Container, old *v1.ContainerStatus) v1.ContainerSt
 	return status
 }
 
-// unseen is the status of a container that the runtime does not have.
+// unseen computes the status of a container that the runtime does not list.
 func (b *builder) unseen(x *subject, out *v1.ContainerStatus) {
 	old := x.old
 	if old != nil && !b.observed() {
@@ -143,8 +143,8 @@ func (b *builder) unseen(x *subject, out *v1.ContainerStatus) {
 		out.State = waiting(ReasonRestartingAllContainers, message)
 		out.LastTerminationState = podstatus.UnseenEnd(ReasonRestartingAllContainers, message)
 		if ended := old.State.Terminated; ended != nil {
-			// Its real end was seen. The reason is what lets it run again,
-			// whatever the policy.
+			// The real end was seen. This reason makes the container restart under every restart
+			// policy.
 			*out.LastTerminationState.Terminated = *ended
 			out.LastTerminationState.Terminated.Reason = ReasonRestartingAllContainers
 		}
@@ -154,8 +154,8 @@ func (b *builder) unseen(x *subject, out *v1.ContainerStatus) {
 	case old != nil && old.State.Waiting != nil && old.State.Waiting.Reason == ReasonRestartingAllContainers:
 		out.State = copyState(old.State)
 	case x.kind == plainInit && b.regularRan && !b.restartAll:
-		// The record was lost, for example to garbage collection; that it ended
-		// well is certain.
+		// The runtime lost the record, for example by garbage collection. The container must have
+		// succeeded, because a regular container ran.
 		out.State = v1.ContainerState{Terminated: &v1.ContainerStateTerminated{
 			Reason: ReasonCompleted, Message: "Unable to get the init container's status from the runtime; what follows it has started",
 		}}
@@ -168,19 +168,19 @@ func (b *builder) unseen(x *subject, out *v1.ContainerStatus) {
 	}
 }
 
-// explainWait turns a container that should have been started into one that
-// waits for the reason why it was not.
+// explainWait sets a container that should have started to waiting, with the reason of the failed
+// start.
 func (b *builder) explainWait(x *subject, out *v1.ContainerStatus) {
 	failure, failed := b.in.StartFailures[x.Name]
 	if !failed || !b.observed() || !b.shouldStart(x) {
 		return
 	}
 	if x.kind == plainInit && x.newest == nil && b.regularRan {
-		return // its work is done; the failure is an old one
+		return // the container has succeeded, so the failure is outdated
 	}
 	if ended := out.State.Terminated; ended != nil {
 		if x.newest == nil {
-			// What waits is no instance yet: it has no ID.
+			// The next instance does not exist yet, so the status has no container ID.
 			*out = b.blank(x.Container, x.old)
 		}
 		out.LastTerminationState = v1.ContainerState{Terminated: ended}
@@ -188,13 +188,13 @@ func (b *builder) explainWait(x *subject, out *v1.ContainerStatus) {
 	out.State = waiting(failure.Reason, failure.Message)
 }
 
-// shouldStart tells whether the container's next step is to be started.
+// shouldStart reports whether the next step of the container is a start.
 func (b *builder) shouldStart(x *subject) bool {
 	switch {
 	case b.in.Pod.DeletionTimestamp != nil:
 		return false
 	case x.newest == nil:
-		// What the runtime has forgotten may still be known to have ended for good.
+		// The previous status may contain a final end that the runtime has lost.
 		return b.restartAll || x.old == nil || x.old.State.Terminated == nil || podstatus.MayRestart(b.in.Pod, x.Container, x.old.State.Terminated)
 	case x.newest.State == observed.StateRunning:
 		return false
@@ -225,8 +225,7 @@ func (b *builder) volumeMounts(c *v1.Container) []v1.VolumeMountStatus {
 	return slices.Clip(b.mounts[start:])
 }
 
-// recursive points to what a read-only mount is. All mounts of a pod point to the
-// same two words.
+// recursive returns the mode of a read-only mount. All mounts of a pod share two values.
 func (b *builder) recursive(enabled bool) *v1.RecursiveReadOnlyMode {
 	if b.modes == nil {
 		b.modes = &[2]v1.RecursiveReadOnlyMode{v1.RecursiveReadOnlyDisabled, v1.RecursiveReadOnlyEnabled}

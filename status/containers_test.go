@@ -12,7 +12,7 @@ import (
 	"github.com/podwright/podwright/status/internal/podstatus"
 )
 
-// T12: instances of the runtime beside an old status, besides those of the corpus.
+// T12: instances of the runtime with a previous status, in addition to the cases of the corpus.
 func TestSeen(t *testing.T) {
 	none := v1.ContainerState{}
 	givenUp := wasTerminated(137, ReasonContainerStatusUnknown)
@@ -48,8 +48,7 @@ func TestSeen(t *testing.T) {
 	}
 }
 
-// An end that is final stays, although the runtime has lost it and the container's
-// start seemed to have failed.
+// A final end stays, even if the runtime has lost it and the container's start has failed.
 func TestAFinalEndOutlivesAFailedStart(t *testing.T) {
 	for policy, want := range map[v1.RestartPolicy]string{
 		v1.RestartPolicyNever: "exit 0", v1.RestartPolicyOnFailure: "exit 0", v1.RestartPolicyAlways: "waiting RunContainerError",
@@ -64,8 +63,8 @@ func TestAFinalEndOutlivesAFailedStart(t *testing.T) {
 	}
 }
 
-// A container that was created and never started gives up its number: the one that
-// replaces it is the same restart, and not one more.
+// An instance that was created but never started passes its number on: its replacement is the
+// same restart.
 func TestAContainerThatNeverStartedIsNoRestart(t *testing.T) {
 	in := Input{Pod: podOf(v1.RestartPolicyAlways, "c")}
 	before := exited("c", 3, id("c-3"), attempt(3))
@@ -89,7 +88,7 @@ func TestAContainerThatNeverStartedIsNoRestart(t *testing.T) {
 	}
 }
 
-// What takes a pod with something observed of a pod refuses another one's.
+// Functions that combine a pod with an observation reject the observation of another pod.
 func TestInputIsChecked(t *testing.T) {
 	_, err := Compute(Input{})
 	require.EqualError(t, err, "status: Input.Pod is required")
@@ -97,7 +96,7 @@ func TestInputIsChecked(t *testing.T) {
 	require.EqualError(t, err, `status: Input.Observed is of the pod with the UID "other", Input.Pod is "mine"`)
 }
 
-// Without a time it is now.
+// Now defaults to the current time.
 func TestNowIsTheDefault(t *testing.T) {
 	in := steady()
 	in.Previous, in.API, in.Now = &v1.PodStatus{}, &v1.PodStatus{}, time.Time{}

@@ -10,8 +10,8 @@ import (
 	"github.com/podwright/podwright/status/internal/podstatus"
 )
 
-// convert is the status of a container that the runtime has: its newest instance,
-// with the one before it as the last termination.
+// convert computes the status of a container from its newest instance. The instance before it
+// becomes the last termination.
 func (b *builder) convert(x *subject, out *v1.ContainerStatus) {
 	known := ""
 	if x.old != nil {
@@ -35,8 +35,8 @@ func (b *builder) convert(x *subject, out *v1.ContainerStatus) {
 	}
 	out.State = b.state(instance, out.ContainerID, x.old, &x.running)
 	if instance.State == observed.StateCreated && out.RestartCount > 0 {
-		// It has not restarted yet, and if it never does, its number goes to the
-		// instance that replaces it.
+		// This instance has not restarted. If it never does, its replacement takes over its
+		// number.
 		out.RestartCount--
 	}
 	if x.old != nil {
@@ -51,7 +51,7 @@ func (b *builder) convert(x *subject, out *v1.ContainerStatus) {
 	}
 }
 
-// idText is the ID as text: the text that is known already, if that is it.
+// idText returns the text of id. It returns known without an allocation if that is the same ID.
 func idText(id observed.ContainerID, known string) string {
 	rest, ok := strings.CutPrefix(known, id.Runtime)
 	if rest, hasID := strings.CutPrefix(rest, "://"); ok && hasID && rest == id.ID && rest != "" {
@@ -60,9 +60,8 @@ func idText(id observed.ContainerID, known string) string {
 	return id.String()
 }
 
-// state is an instance's state. One that the runtime does not know any more but
-// that ran has ended, with an exit code that nobody saw. running is where the
-// state of a running one may be put.
+// state returns the state of an instance. An instance that ran and is now unknown to the runtime
+// has ended with an unseen exit code. The state of a running instance may be stored in running.
 func (b *builder) state(instance *observed.Container, id string, old *v1.ContainerStatus, running *v1.ContainerStateRunning) v1.ContainerState {
 	switch instance.State {
 	case observed.StateRunning:
@@ -94,8 +93,8 @@ func (b *builder) state(instance *observed.Container, id string, old *v1.Contain
 	}
 }
 
-// before sets the last termination to the end of the instance before the newest
-// one. It tells whether there is such an end.
+// before sets the last termination to the end of the instance before the newest. It reports
+// whether there is such an end.
 func (b *builder) before(x *subject, out *v1.ContainerStatus) bool {
 	before, old := x.before, x.old
 	if before == nil || before.State == observed.StateRunning {
@@ -120,9 +119,8 @@ func lastID(last v1.ContainerState) string {
 	return last.Terminated.ContainerID
 }
 
-// carry takes over what the previous status knows: the restart count never
-// shrinks, and the last termination stays until there is a newer one. It is still
-// old's own.
+// carry merges the previous status: the restart count never decreases, and the last termination
+// stays until a newer one exists. The last termination still shares memory with old.
 func carry(status *v1.ContainerStatus, instance *observed.Container, old *v1.ContainerStatus) {
 	replaced := old.ContainerID != status.ContainerID
 	ended := old.State.Terminated
@@ -132,8 +130,8 @@ func carry(status *v1.ContainerStatus, instance *observed.Container, old *v1.Con
 	case instance.State == observed.StateUnknown && old.State.Running != nil:
 		status.RestartCount = max(count, old.RestartCount+1)
 	case instance.State == observed.StateRunning && replaced && ended != nil && !unseenReason(ended.Reason) && old.RestartCount >= count:
-		// The runtime lost count: this is one restart more. An end that nobody
-		// saw has been counted when it was noticed.
+		// The runtime lost its count: this is one more restart. An unseen end was already
+		// counted.
 		status.RestartCount = old.RestartCount + 1
 	}
 	last := old.LastTerminationState
@@ -142,7 +140,7 @@ func carry(status *v1.ContainerStatus, instance *observed.Container, old *v1.Con
 	}
 	if status.State.Terminated != nil && last.Terminated != nil && last.Terminated.ContainerID != "" &&
 		last.Terminated.ContainerID == status.State.Terminated.ContainerID {
-		return // it is the current end, moved aside by a wait that is over
+		return // this is the current end, which a finished wait moved here
 	}
 	status.LastTerminationState = last
 }

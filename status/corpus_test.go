@@ -25,14 +25,14 @@ import (
 
 var update = flag.Bool("update", false, "rewrite what the cases in testdata/corpus expect; review the difference")
 
-// A scene is what a case gives to Compute. Absent fields are as in the scene
-// before, if the case has a history, and the zero value else.
+// scene is the input of one Compute call. Absent fields default to the previous scene of the
+// history, or to the zero value.
 type scene struct {
-	// Pod lacks what does not matter: namespace ns, name pod, uid uid, generation
-	// 1, and images image/<container> are filled in.
+	// Pod may omit irrelevant fields. Defaults: namespace ns, name pod, uid uid, generation 1,
+	// images image/<container>.
 	Pod      *v1.Pod       `json:"pod,omitempty"`
 	Observed *runtimeScene `json:"observed,omitempty"`
-	// Unobserved takes an inherited Observed away: nobody has looked.
+	// Unobserved discards an inherited Observed.
 	Unobserved    bool                               `json:"unobserved,omitempty"`
 	Previous      *v1.PodStatus                      `json:"previous,omitempty"`
 	API           *v1.PodStatus                      `json:"api,omitempty"`
@@ -41,11 +41,11 @@ type scene struct {
 	Allocated     map[string]v1.ResourceRequirements `json:"allocated,omitempty"`
 	HostIPs       []string                           `json:"hostIPs,omitempty"`
 	Fail          *Reason                            `json:"fail,omitempty"`
-	// Evict is a status function: phase Failed, this reason, DisruptionTarget.
+	// Evict is an Override: phase Failed, this reason, DisruptionTarget.
 	Evict    *Reason `json:"evict,omitempty"`
 	Terminal bool    `json:"terminal,omitempty"`
-	// PendingResize and ResizeInProgress are set before, by their helpers; a reason
-	// "-" takes the condition away.
+	// PendingResize and ResizeInProgress are set before Compute. A reason "-" removes the
+	// condition.
 	PendingResize     *Reason     `json:"pendingResize,omitempty"`
 	ResizeInProgress  *Reason     `json:"resizeInProgress,omitempty"`
 	RecursiveReadOnly bool        `json:"recursiveReadOnly,omitempty"`
@@ -55,8 +55,7 @@ type scene struct {
 
 type probeScene struct{ Startup, Readiness, ContainerID string }
 
-// runtimeScene is a observed.Pod. Without sandboxes it has one, "sb", ready,
-// with address 10.0.0.1.
+// runtimeScene is an observed.Pod. Default: one ready sandbox "sb" with address 10.0.0.1.
 type runtimeScene struct {
 	IPs        []string         `json:"ips,omitempty"`
 	Sandboxes  *[]sandboxScene  `json:"sandboxes,omitempty"`
@@ -70,8 +69,8 @@ type sandboxScene struct {
 	IPs         []string `json:"ips,omitempty"`
 }
 
-// containerScene is an instance. Its ID is fake://<name>-<restartCount>, its
-// sandbox sb; what ran did so an hour before now, and for a minute if it exited.
+// containerScene is an instance in sandbox sb with the ID fake://<name>-<restartCount>. It
+// started an hour before now, and ran for a minute if it exited.
 type containerScene struct {
 	Name         string              `json:"name"`
 	State        string              `json:"state"`
@@ -88,15 +87,14 @@ type containerScene struct {
 	StopSignal   string              `json:"stopSignal,omitempty"`
 }
 
-// A corpusCase is a document of a file in testdata/corpus.
+// corpusCase is a document of a file in testdata/corpus.
 type corpusCase struct {
 	Name string `json:"name"`
-	// History are scenes before, each computed from the result of the one before.
+	// History lists earlier scenes. Each is computed with the result of the previous one.
 	History []scene `json:"history,omitempty"`
 	scene   `json:",inline"`
-	// Then is what is done with the computed status: normalize, finalize (of the
-	// previous status, without computing), reject (Fail says why) or merge (over
-	// Fetched).
+	// Then is applied to the computed status: normalize, finalize (of the previous status,
+	// without Compute), reject (with the reason Fail) or merge (over Fetched).
 	Then        string         `json:"then,omitempty"`
 	Fetched     *v1.PodStatus  `json:"fetched,omitempty"`
 	MayStillRun bool           `json:"mayStillRun,omitempty"`
@@ -104,7 +102,7 @@ type corpusCase struct {
 	Want        map[string]any `json:"want,omitempty"`
 }
 
-// resultScene is the rest of a Result. What is not in it is not there.
+// resultScene is the expected rest of a Result. Absent fields must be zero.
 type resultScene struct {
 	RestartAll          bool     `json:"restartAll,omitempty"`
 	ProbeNow            []string `json:"probeNow,omitempty"`
@@ -113,8 +111,7 @@ type resultScene struct {
 
 var manyBytes = regexp.MustCompile(`<(\d+) bytes>`)
 
-// expand writes out "<1000 bytes>" in a message of the API server's conditions or of the
-// runtime.
+// expand replaces "<1000 bytes>" in messages by as many bytes.
 func expand(text string) string {
 	return manyBytes.ReplaceAllStringFunc(text, func(s string) string {
 		n, err := strconv.Atoi(manyBytes.FindStringSubmatch(s)[1])
@@ -125,7 +122,7 @@ func expand(text string) string {
 	})
 }
 
-// render writes a status as YAML, with long messages in the short form of the corpus.
+// render returns a status as YAML, with long messages in the short form of the corpus.
 func render(t *testing.T, s v1.PodStatus) string {
 	rest, err := json.Marshal(s)
 	require.NoError(t, err)
@@ -147,7 +144,7 @@ func render(t *testing.T, s v1.PodStatus) string {
 	return string(text)
 }
 
-// corpusDocument is a case as text, and where what it expects begins.
+// corpusDocument is the text of a case, with the start of its expected result.
 type corpusDocument struct {
 	text, first string
 	c           corpusCase
@@ -172,8 +169,7 @@ func corpusFiles(t *testing.T) []string {
 	return files
 }
 
-// Every case: what is given, and the whole status that comes of it. -update rewrites the
-// cases that differ.
+// Every case computes the whole expected status. -update rewrites the cases that differ.
 func TestCorpus(t *testing.T) {
 	for _, file := range corpusFiles(t) {
 		t.Run(strings.TrimSuffix(filepath.Base(file), ".yaml"), func(t *testing.T) {
@@ -207,8 +203,8 @@ func TestCorpus(t *testing.T) {
 	}
 }
 
-// The corpus is large enough, each case has a name of its own and begins with a
-// line that says what it shows, and every scenario is there.
+// The corpus is large enough, its cases have unique names and start with a description, and every
+// scenario is covered.
 func TestCorpusIsComplete(t *testing.T) {
 	names, count := map[string]string{}, 0
 	for _, file := range corpusFiles(t) {
@@ -237,8 +233,8 @@ func TestCorpusIsComplete(t *testing.T) {
 	}
 }
 
-// run computes the history and then the case itself, twice: the second time from
-// the result of the first, which changes nothing.
+// run computes the history and then the case itself, twice: the result of the first call as the
+// previous status changes nothing.
 func (c *corpusCase) run(t *testing.T) (v1.PodStatus, resultScene) {
 	var last scene
 	var previous *v1.PodStatus
@@ -274,7 +270,7 @@ func (c *corpusCase) run(t *testing.T) (v1.PodStatus, resultScene) {
 	return r.Status, resultScene{r.RestartAll, r.ProbeNow, r.HostIPFamilyChanged}
 }
 
-// after fills a scene with what the one before has.
+// after fills absent fields from the previous scene.
 func (s scene) after(before scene) scene {
 	out := before
 	set(&out.Pod, s.Pod)
@@ -288,7 +284,7 @@ func (s scene) after(before scene) scene {
 	if s.Probes != nil {
 		out.Probes = s.Probes
 	}
-	out.StartFailures = s.StartFailures // a failure is of one scene
+	out.StartFailures = s.StartFailures // not inherited
 	if s.Allocated != nil {
 		out.Allocated = s.Allocated
 	}

@@ -58,7 +58,7 @@ func TestResources(t *testing.T) {
 	}
 }
 
-// A quantity beyond 64 bits, which points to its digits, is nobody else's either.
+// Quantities beyond 64 bits, which are stored behind a pointer, are copied, too.
 func TestLargeResourcesAreCopied(t *testing.T) {
 	huge := v1.ResourceList{"example.com/x": resource.MustParse("12345678901234567890123")}
 	in := Input{Pod: podOf(v1.RestartPolicyAlways, "c"), Observed: observe(running("c"))}
@@ -66,7 +66,8 @@ func TestLargeResourcesAreCopied(t *testing.T) {
 	compute(t, in)
 }
 
-// Sorted, each once, also of a pod that ends when all of its containers were to restart.
+// ProbeNow is sorted and without duplicates, even if a pod ends while all containers should
+// restart.
 func TestProbeNow(t *testing.T) {
 	pod := podOf(v1.RestartPolicyAlways, "s:s", "b", "a", "c")
 	for _, c := range []*v1.Container{&pod.Spec.InitContainers[0], &pod.Spec.Containers[0], &pod.Spec.Containers[1]} {
@@ -79,8 +80,8 @@ func TestProbeNow(t *testing.T) {
 	require.Equal(t, []string{"a", "b", "s"}, computeAll(t, in).ProbeNow)
 }
 
-// What is known of a container without an ID is not known to be of the same instance; what
-// does not run is not ready, whoever said so; and what nobody looked at is still probed.
+// Probe results without a container ID do not apply, a container that does not run is not ready,
+// and an unobserved container is still probed.
 func TestProbesOfOddContainers(t *testing.T) {
 	pod := podOf(v1.RestartPolicyAlways, "i:i", "c")
 	pod.Spec.InitContainers[0].StartupProbe, pod.Spec.Containers[0].StartupProbe = &v1.Probe{}, &v1.Probe{}

@@ -1,55 +1,46 @@
-// Package status turns what was observed of a pod, and what is wanted of it,
-// into the v1.PodStatus that the API shows: phase, conditions, container
-// statuses with waiting reasons and exit codes, addresses and quality of
-// service.
-//
-// Compute is a pure function: no clock, no I/O, nothing kept between calls.
-// Everything it needs comes in an Input; it changes nothing of it and the result
-// shares no memory with it.
+// Package status computes the v1.PodStatus of a pod from its spec and its observed state: phase,
+// conditions, container statuses with waiting reasons and exit codes, addresses and QoS class.
 //
 //	result, err := status.Compute(status.Input{
 //		Pod:      pod,
 //		Observed: observed, // from pleg
-//		Previous: last,     // the result of the call before
+//		Previous: last,     // the previous result
 //		Now:      time.Now(),
 //	})
 //
-// Reject returns the status of a pod that this node refuses to run.
+// Compute is a pure function: without a clock, I/O or memory between calls. It does not change
+// its Input, and the result shares no memory with it. Reject returns the status of a rejected
+// pod.
 //
-// # What is remembered
+// # State across calls
 //
-// The runtime forgets: exited containers are removed, a node reboots, an agent
-// starts anew. The previous status is therefore an input like any other. An exit
-// code that was once seen stays; a container that vanished while it ran shows
-// exit code 137 with reason ContainerStatusUnknown, since nobody knows the real
-// one; a restart count never shrinks; a terminal phase is never left; a
-// condition keeps its transition time until its status changes. Computing again
-// from the same input, with the first result as the previous status, gives the
-// same result.
+// The runtime forgets: exited containers are removed, a node reboots, an agent restarts.
+// Therefore the previous status is an input. A seen exit code stays. A container that disappeared
+// while it ran gets exit code 137 and reason ContainerStatusUnknown, because its real exit code
+// is unknown. A restart count never decreases. A terminal phase is final. A condition keeps its
+// transition time until its status changes. A second call with the same input, and the first
+// result as the previous status, returns the same result.
 //
-// Nobody having looked (Input.Observed is nil) is not the same as nothing being
-// there: containers, phase and addresses then stay as the previous status has
-// them.
+// A nil Input.Observed means unknown, not empty: containers, phase and addresses stay as in the
+// previous status.
 //
 // # The caller's duties
 //
-// Observed has to be newer than what the caller last did to the pod, else the
-// result describes the past. Terminal may be set only once every container has
-// stopped for good. The result is to be kept as the next Previous: by the caller, or
-// by package writer.
+// Observed must be newer than the caller's last action on the pod; otherwise the result describes
+// the past. Terminal may be set only after every container has stopped for good. The caller, or
+// package writer, keeps the result as the next Previous.
 //
-// # Keeping and writing
+// # Writing statuses
 //
-// A Sink is where statuses are written to: an API server, a file (package filesink),
-// an endpoint, or a function that wants to be told (SinkFunc). Package writer writes
-// the newest status of every pod to any number of them. Apply implements the Patch of a
-// Sink that keeps statuses as a whole.
-// Package statustest tests it.
+// A Sink is a destination of statuses: an API server, a file (package filesink), an endpoint, or
+// a function (SinkFunc). Package writer writes the newest status of every pod to any number of
+// sinks. Apply implements the Patch of a Sink that stores whole statuses. Package statustest
+// tests sinks.
 //
-// # What it does not do
+// # Limits
 //
-// Compute does not truncate messages, round times or merge the writes of others: package
-// writer does. Conditions about resizing are passed on, not decided.
+// Compute does not truncate messages, round times or merge writes of other components; package
+// writer does. It passes on the conditions about resizes without a decision.
 //
-// Examples that run: ExampleCompute and ExampleApply in example_test.go.
+// Runnable examples: ExampleCompute and ExampleApply in example_test.go.
 package status

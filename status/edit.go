@@ -8,19 +8,18 @@ import (
 	"github.com/podwright/podwright/status/internal/podstatus"
 )
 
-// The functions of this file change one thing in a status that was computed
-// before, between two calls of Compute. They leave the status that they are given
-// as it is, and return one that shares the rest with it.
+// The functions of this file change one part of a computed status between two calls of Compute.
+// They do not change their argument; the returned status shares the rest of its memory.
 
-// WithReadyToStart says that the pod's sandbox is there, without waiting for what
-// is pulled and started in it (condition PodReadyToStartContainers).
+// WithReadyToStart returns s with the condition PodReadyToStartContainers set to True: the pod's
+// sandbox exists. It need not wait for image pulls and container starts.
 func WithReadyToStart(pod *v1.Pod, s v1.PodStatus, now time.Time) v1.PodStatus {
 	return podstatus.WithCondition(pod, s, now, podstatus.NewCondition(v1.PodReadyToStartContainers, podstatus.Verdict{OK: true}))
 }
 
-// WithDisruption says that this node ends the pod, as by eviction, preemption or a
-// shutdown of the node (condition DisruptionTarget, reason TerminationByKubelet,
-// KEP-3329). Package writer writes it together with the terminal phase.
+// WithDisruption returns s with the condition DisruptionTarget (reason TerminationByKubelet,
+// KEP-3329): the node ends the pod, by eviction, preemption or node shutdown. Package writer
+// writes it together with the terminal phase.
 func WithDisruption(pod *v1.Pod, s v1.PodStatus, message string, now time.Time) v1.PodStatus {
 	return podstatus.WithCondition(pod, s, now, podstatus.NewCondition(v1.DisruptionTarget, podstatus.Verdict{OK: true, Reason: v1.PodReasonTerminationByKubelet, Message: message}))
 }

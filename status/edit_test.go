@@ -13,7 +13,7 @@ import (
 	"github.com/podwright/podwright/status/internal/podstatus"
 )
 
-// 6.2: results of probes take effect at once.
+// 6.2: probe results take effect at once.
 func TestWithContainer(t *testing.T) {
 	pod := podOf(v1.RestartPolicyAlways, "i:i", "s:s", "a", "b")
 	pod.Spec.Containers[0].ReadinessProbe = &v1.Probe{}
@@ -66,7 +66,7 @@ func TestWithContainer(t *testing.T) {
 	require.Equal(t, *untouched, *untouched.DeepCopy())
 }
 
-// No probe is of a container without an ID, and none of one that the pod does not have.
+// Results for containers without an ID, or of another pod, are ignored.
 func TestWithContainerOfNobody(t *testing.T) {
 	pod := podOf(v1.RestartPolicyAlways, "c")
 	s := v1.PodStatus{
@@ -116,7 +116,7 @@ func TestEditsLeaveTheInput(t *testing.T) {
 	require.Equal(t, *untouched, ready)
 }
 
-// T20: between the sandbox's creation and the next look at the runtime.
+// T20: WithReadyToStart covers the time between the sandbox's creation and the next observation.
 func TestWithReadyToStart(t *testing.T) {
 	pod := podOf(v1.RestartPolicyAlways, "a")
 	s := compute(t, Input{Pod: pod})

@@ -15,8 +15,7 @@ import (
 	"github.com/podwright/podwright/status/internal/podstatus"
 )
 
-// filled has something in every field of a status. n tells apart what is filled
-// with different numbers.
+// filled returns a status in which every field has a value that depends on n.
 func filled(n int) *v1.PodStatus {
 	s := &v1.PodStatus{}
 	fill(reflect.ValueOf(s).Elem(), n)
@@ -59,8 +58,8 @@ func fill(v reflect.Value, n int) {
 	}
 }
 
-// leaves calls visit with the path of every value of a status that can be changed
-// alone, and a function that changes it.
+// leaves calls visit for every value of a status that can change alone, with its path and a
+// function that changes it.
 func leaves(v reflect.Value, path string, visit func(path string, change func())) {
 	switch v.Interface().(type) {
 	case metav1.Time, resource.Quantity:
@@ -86,9 +85,8 @@ func leaves(v reflect.Value, path string, visit func(path string, change func())
 	}
 }
 
-// T25, 6.2: every field of a status counts, but for those that are named here.
-// A field that a later version of the API adds fails the test until it is decided
-// upon.
+// T25, 6.2: Equal compares every field except those listed here. A field that a later version of
+// the API adds fails the test until it is handled.
 func TestEqual(t *testing.T) {
 	ignored := []string{
 		".Conditions.LastProbeTime", ".Conditions.LastTransitionTime", ".Conditions.ObservedGeneration",

@@ -20,7 +20,7 @@ func ExampleCompute() {
 	first, _ := status.Compute(status.Input{Pod: pod, Observed: seen, Now: time.Now()})
 	fmt.Println(first.Status.Phase, first.Status.ContainerStatuses[0].Ready)
 
-	// The container crashes and is held back.
+	// The container crashes and waits for its back-off.
 	app.State, app.ExitCode = observed.StateExited, 2
 	second, _ := status.Compute(status.Input{
 		Pod:           pod,
@@ -37,7 +37,7 @@ func ExampleCompute() {
 }
 
 func ExampleApply() {
-	// What a sink does that keeps statuses as a whole.
+	// A sink that stores whole statuses calls Apply.
 	current := &v1.PodStatus{Phase: v1.PodPending, Conditions: []v1.PodCondition{{Type: "example.com/gate", Status: v1.ConditionTrue}}}
 	old := &v1.PodStatus{Phase: v1.PodPending}
 	new := &v1.PodStatus{Phase: v1.PodRunning, Conditions: []v1.PodCondition{{Type: v1.PodReady, Status: v1.ConditionTrue}}}

@@ -20,10 +20,9 @@ func states(statuses []v1.ContainerStatus) (out []string) {
 
 const lost = "exit 137 ContainerStatusUnknown"
 
-// statusOf makes a status of words for the states of init and, behind a bar, of regular
-// containers: "-" has no status, "waits" was never started, "again" waits after exit 1, "runs"
-// has started, "begins" runs and has not, "e3" has exited with 3, "s1" had started and exited
-// with 1.
+// statusOf parses the states of init containers and, after a bar, of regular containers: "-" has
+// no status, "waits" never started, "again" waits after exit 1, "runs" has started, "begins" runs
+// but has not started, "e3" exited with 3, "s1" started and exited with 1.
 func statusOf(words string) (s v1.PodStatus) {
 	list := &s.InitContainerStatuses
 	for i, word := range strings.Fields(words) {
@@ -53,7 +52,7 @@ func statusOf(words string) (s v1.PodStatus) {
 	return s
 }
 
-// stateWords are the states of a final status, in the words of statusOf and "lost".
+// stateWords returns the states of a final status in the words of statusOf, or "lost".
 func stateWords(s v1.PodStatus) string {
 	words := []string{}
 	for _, state := range append(append(states(s.InitContainerStatuses), "|"), states(s.ContainerStatuses)...) {
@@ -62,7 +61,7 @@ func stateWords(s v1.PodStatus) string {
 	return strings.Join(words, " ")
 }
 
-// T35, 6.5: of a pod of which nothing is left, containers that may have run have ended with 137.
+// T35, 6.5: after the release of a pod, containers that may have run have ended with 137.
 func TestFinalize(t *testing.T) {
 	for _, tc := range []struct{ name, pod, api, in, want string }{
 		{"no init containers", "a b c", "", "| waits runs e3", "| lost lost e3"},

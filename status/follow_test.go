@@ -11,8 +11,8 @@ import (
 	"github.com/podwright/podwright/status/internal/podstatus"
 )
 
-// When a condition has changed: with its status, not with its reason; what the clock says now
-// where nothing else is known, or where it would not be after what was.
+// LastTransitionTime changes with the status of a condition, not with its reason. Without a
+// better time, or if time would go backwards, it is the current time.
 func TestFollowConditions(t *testing.T) {
 	earlier, later := before.Add(-time.Hour), before.Add(time.Minute)
 	changed := func(kind v1.PodConditionType, is v1.ConditionStatus, at time.Time) *v1.PodCondition {
@@ -48,7 +48,7 @@ func TestFollowConditions(t *testing.T) {
 	}
 }
 
-// A pod has started once, and a generation that was observed stays observed.
+// The start time of a pod never changes, and an observed generation never decreases.
 func TestFollowStart(t *testing.T) {
 	at := func(t time.Time) *metav1.Time { return &metav1.Time{Time: t} }
 	for name, c := range map[string]struct{ was, is, want *metav1.Time }{
@@ -62,7 +62,7 @@ func TestFollowStart(t *testing.T) {
 	}
 }
 
-// Of a status, the node agent's is what others do not decide.
+// Own omits the fields that other components own.
 func TestOwn(t *testing.T) {
 	s := &v1.PodStatus{
 		Phase: v1.PodRunning, NominatedNodeName: "other", ResourceClaimStatuses: []v1.PodResourceClaimStatus{{Name: "c"}},

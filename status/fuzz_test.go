@@ -15,7 +15,7 @@ import (
 	"github.com/podwright/podwright/status/internal/podstatus"
 )
 
-// dice turns fuzzed bytes into choices; zeros when they have run out.
+// dice turns fuzz bytes into choices. After the last byte it returns zeros.
 type dice struct{ rest []byte }
 
 func (d *dice) roll(n int) int {
@@ -50,7 +50,7 @@ func (d *dice) pod() *v1.Pod {
 	return pod
 }
 
-// observation makes up what the runtime has, with no memory of the one before.
+// observation returns a random state of the runtime, independent of the previous one.
 func (d *dice) observation(pod *v1.Pod) *observed.Pod {
 	if d.roll(8) == 7 {
 		return nil
@@ -81,7 +81,7 @@ func (d *dice) observation(pod *v1.Pod) *observed.Pod {
 	return out
 }
 
-// codeOf is what a container exits with: always the same, as it ends but once.
+// codeOf returns the exit code of an instance. It is constant, because an instance ends once.
 func codeOf(id observed.ContainerID) int32 {
 	sum := 0
 	for _, b := range []byte(id.ID) {
@@ -124,10 +124,9 @@ func (d *dice) input(pod *v1.Pod, previous *v1.PodStatus) Input {
 	return in
 }
 
-// Whatever the runtime says, in whatever order: an end is final, counts never
-// shrink, an exit code that was seen is neither replaced nor lost while it is that
-// of the newest or the last instance, computing again changes nothing, the input is
-// neither changed nor pointed into, and the lists are complete.
+// For every sequence of observations: an end is final, restart counts never decrease, a seen exit
+// code is neither replaced nor lost while its instance is the newest or the last one, a second
+// call changes nothing, the input is neither changed nor aliased, and the lists are complete.
 func FuzzCompute(f *testing.F) {
 	f.Add([]byte{})
 	f.Add([]byte("a pod's life is a sequence of surprises, and none of them may come as one"))
@@ -137,7 +136,7 @@ func FuzzCompute(f *testing.F) {
 	f.Fuzz(checkHistory)
 }
 
-// script makes bytes out of a number.
+// script derives bytes from a seed.
 func script(seed int) []byte {
 	out := make([]byte, 256)
 	state := uint32(seed)*2654435761 + 1
@@ -159,7 +158,7 @@ func checkHistory(t *testing.T, script []byte) {
 		at = at.Add(time.Minute)
 		in.Now, in.API = at, api
 		if d.roll(3) == 2 {
-			api = previous // the API server lags behind
+			api = previous // the API server is behind
 		}
 		if d.roll(10) == 9 {
 			in.Pod = deleted(pod.DeepCopy())
@@ -230,9 +229,8 @@ func checkStep(t *testing.T, in Input, previous, s *v1.PodStatus) {
 	}
 }
 
-// checkEnds holds each end against the one that was seen of the same instance
-// first, and looks for those that the status before had. What is no more in the
-// status is forgotten: it has no other memory.
+// checkEnds compares each end with the first one seen for the same instance, and checks that the
+// ends of the previous status are kept. Ends that left the status are forgotten.
 func checkEnds(t *testing.T, in Input, previous, s *v1.PodStatus, seen map[string]int32) {
 	t.Helper()
 	shown := map[string]bool{}
@@ -262,8 +260,8 @@ func checkEnds(t *testing.T, in Input, previous, s *v1.PodStatus, seen map[strin
 	}
 }
 
-// checkKept lets an end that was seen go only when the runtime knows a newer one,
-// or that there was none.
+// checkKept allows a seen end to disappear only if the runtime has a newer end or shows that the
+// container never ended.
 func checkKept(t *testing.T, in Input, old, c v1.ContainerStatus, seen map[string]int32) {
 	t.Helper()
 	end, ran := old.State.Terminated, false
@@ -286,16 +284,16 @@ func checkKept(t *testing.T, in Input, old, c v1.ContainerStatus, seen map[strin
 		}
 	}
 	switch {
-	case len(instances) > 1: // what the runtime says of the one before counts
+	case len(instances) > 1: // the runtime's record of the previous instance takes precedence
 		return
-	case ran && c.State.Running == nil: // what ran has ended since
+	case ran && c.State.Running == nil: // the running instance has ended since
 		return
 	case len(instances) == 1 && instances[0].ID.String() == end.ContainerID:
 		if instances[0].State == observed.StateRunning || instances[0].State == observed.StateCreated {
-			return // it has not ended after all
+			return // the container still runs
 		}
 	case len(instances) == 1 && c.State.Waiting != nil && lastID(c.LastTerminationState) == instances[0].ID.String():
-		return // another one has ended since
+		return // a later instance has ended since
 	}
 	for _, now := range []*v1.ContainerStateTerminated{c.State.Terminated, c.LastTerminationState.Terminated} {
 		if now != nil && now.ContainerID == end.ContainerID && now.ExitCode == code {
@@ -310,8 +308,8 @@ func everyContainer(s *v1.PodStatus) (all []v1.ContainerStatus) {
 	return append(append(append(all, s.InitContainerStatuses...), s.ContainerStatuses...), s.EphemeralContainerStatuses...)
 }
 
-// checkStored: what is written is what was computed, as far as the API server's
-// status lets it, and writing it once is enough.
+// checkStored checks that the written status equals the computed one after normalization, and
+// that one write is enough.
 func checkStored(t *testing.T, in Input, s *v1.PodStatus) {
 	t.Helper()
 	normal := podstatus.Normalize(in.Pod, *s)

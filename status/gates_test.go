@@ -10,7 +10,7 @@ import (
 	"github.com/podwright/podwright/status/internal/podstatus"
 )
 
-// 6.6, T17: who changes a gate changes Ready.
+// 6.6, T17: a change of a readiness gate changes Ready.
 func TestReadyIsStale(t *testing.T) {
 	const gate = v1.PodConditionType("example.com/gate")
 	pod := podOf(v1.RestartPolicyAlways, "i:init", "s:sidecar", "app")

@@ -23,8 +23,8 @@ var (
 	before = now.Add(-time.Hour)
 )
 
-// podOf makes a pod from container names. "i:" marks a plain init container,
-// "s:" a sidecar, "e:" an ephemeral one.
+// podOf returns a pod with the named containers. "i:" marks a plain init container, "s:" a
+// sidecar, "e:" an ephemeral container.
 func podOf(policy v1.RestartPolicy, names ...string) *v1.Pod {
 	pod := &v1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "pod", UID: "uid", Generation: 1},
@@ -64,7 +64,7 @@ func deleted(pod *v1.Pod) *v1.Pod {
 	return pod
 }
 
-// restartAllRule lets an exit code of the container restart everything.
+// restartAllRule makes an exit code of the container restart all containers.
 func restartAllRule(c *v1.Container, code int32) {
 	never := v1.ContainerRestartPolicyNever
 	if c.RestartPolicy == nil {
@@ -78,7 +78,7 @@ func restartAllRule(c *v1.Container, code int32) {
 	}}
 }
 
-// An option changes an instance.
+// option changes an instance.
 type option func(*observed.Container)
 
 func attempt(n int32) option   { return func(c *observed.Container) { c.RestartCount = n } }
@@ -113,7 +113,7 @@ func exited(name string, code int32, opts ...option) observed.Container {
 	return c
 }
 
-// observe makes an observation with a ready sandbox "sb".
+// observe returns an observation with a ready sandbox "sb".
 func observe(containers ...observed.Container) *observed.Pod {
 	return &observed.Pod{
 		UID: "uid", IPs: []string{"10.0.0.1"}, Containers: containers, ObservedAt: now,
@@ -121,7 +121,7 @@ func observe(containers ...observed.Container) *observed.Pod {
 	}
 }
 
-// compute computes, and again from the result: nothing may change.
+// compute computes twice and requires that the second call changes nothing.
 func compute(t *testing.T, in Input) v1.PodStatus {
 	t.Helper()
 	return computeAll(t, in).Status
@@ -159,14 +159,14 @@ func twice(t *testing.T, in Input) Result {
 	return first
 }
 
-// probed is what is known of a container's probes.
+// probed has the probe results of a container.
 type probed struct {
 	Startup, Readiness probe.Verdict
-	// ContainerID is the instance; empty is the newest one.
+	// ContainerID is the ID of the instance. Default: the newest one.
 	ContainerID string
 }
 
-// results are the results of a pod's probes by container. nil: nobody probes.
+// results returns the probe results by container. A nil map means without probes.
 func results(observed *observed.Pod, by map[string]probed) probe.Results {
 	if by == nil {
 		return nil
@@ -183,7 +183,7 @@ func results(observed *observed.Pod, by map[string]probed) probe.Results {
 	return out
 }
 
-// snapshot is the text of everything in an input that could be changed.
+// snapshot returns the text of all mutable parts of an input.
 func snapshot(t *testing.T, in Input) string {
 	t.Helper()
 	in.Override = nil
@@ -200,7 +200,7 @@ func snapshot(t *testing.T, in Input) string {
 	return string(text)
 }
 
-// requireUnshared fails if a result points into its input.
+// requireUnshared fails if a result shares memory with its input.
 func requireUnshared(t *testing.T, in Input, r Result) {
 	t.Helper()
 	in.Override = nil
@@ -212,7 +212,7 @@ func requireUnshared(t *testing.T, in Input, r Result) {
 	}
 }
 
-// memory notes everything that a value points to, by address.
+// memory records the address of every value that v points to.
 func memory(v reflect.Value, path string, found map[uintptr]string) {
 	switch v.Kind() {
 	case reflect.Pointer:
@@ -242,7 +242,7 @@ func memory(v reflect.Value, path string, found map[uintptr]string) {
 	}
 }
 
-// short writes a state as "waiting Reason", "running" or "exit <code> Reason".
+// short returns a state as "waiting Reason", "running" or "exit <code> Reason".
 func short(s v1.ContainerState) string {
 	switch {
 	case s.Waiting != nil:
@@ -256,7 +256,7 @@ func short(s v1.ContainerState) string {
 	}
 }
 
-// cond writes a condition as "True Reason".
+// cond returns a condition as "True Reason".
 func cond(s v1.PodStatus, t v1.PodConditionType) string {
 	c := podfacts.Condition(s.Conditions, t)
 	if c == nil {
@@ -265,7 +265,7 @@ func cond(s v1.PodStatus, t v1.PodConditionType) string {
 	return strings.TrimSpace(string(c.Status) + " " + c.Reason)
 }
 
-// was makes a previous status with one regular container.
+// was returns a previous status with one regular container.
 func was(name, containerID string, restarts int32, state, last v1.ContainerState) *v1.PodStatus {
 	c := v1.ContainerStatus{Name: name, RestartCount: restarts, State: state, LastTerminationState: last}
 	if containerID != "" {

@@ -13,8 +13,8 @@ import (
 	"github.com/podwright/podwright/status/internal/podstatus"
 )
 
-// has writes a status as a line: phase, reason, message and conditions, each with the minutes
-// from before to its transition.
+// has returns a status as a line: phase, reason, message, and conditions with the minutes from
+// before to their transition.
 func has(s v1.PodStatus) string {
 	line := string(s.Phase) + "/" + s.Reason + "/" + s.Message
 	for _, c := range s.Conditions {
@@ -23,7 +23,7 @@ func has(s v1.PodStatus) string {
 	return line
 }
 
-// 6.3: the status that is written over another one, an hour after the transitions of both.
+// 6.3: merges of a computed status over another, an hour after the transitions of both.
 func TestMerge(t *testing.T) {
 	const yes, no = v1.ConditionTrue, v1.ConditionFalse
 	because := func(reason string, c v1.PodCondition) v1.PodCondition { c.Reason = reason; return c }
@@ -77,7 +77,8 @@ func TestMerge(t *testing.T) {
 	require.Equal(t, v1.PodRunning, podstatus.Merge(mirror, &running, false, now).Phase, "a static pod may begin anew")
 }
 
-// Fields of others stay, a generation never falls (T23), and an equal status is none to write.
+// Merge keeps fields of other components, never lowers a generation (T23), and skips equal
+// statuses.
 func TestMergeKeeps(t *testing.T) {
 	there := v1.PodStatus{
 		Phase: v1.PodRunning, Conditions: []v1.PodCondition{}, NominatedNodeName: "node", ResourceClaimStatuses: []v1.PodResourceClaimStatus{{Name: "claim"}}, ObservedGeneration: 3,
@@ -91,7 +92,7 @@ func TestMergeKeeps(t *testing.T) {
 	require.True(t, podstatus.Equal(&normal, &s))
 }
 
-// A 10 MB condition from outside is neither copied nor changed.
+// A 10 MB condition of another component is neither copied nor changed.
 func TestMergeOfAHugeCondition(t *testing.T) {
 	huge := is("Huge", v1.ConditionTrue)
 	huge.Message = strings.Repeat("- yaml\n", 10<<20/7)

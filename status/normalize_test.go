@@ -12,8 +12,8 @@ import (
 	"github.com/podwright/podwright/status/internal/podstatus"
 )
 
-// T16, 6.2: texts are cut to an equal share, in current and last terminations, and
-// no character is cut in two.
+// T16, 6.2: messages of current and last terminations are truncated to equal shares, at character
+// boundaries.
 func TestNormalizeCutsMessages(t *testing.T) {
 	pod := podOf(v1.RestartPolicyNever, "i:i", "a", "e:e")
 	end := func(text string) v1.ContainerState {
@@ -73,7 +73,7 @@ func TestNormalizeTimesAndOrder(t *testing.T) {
 	require.NotContains(t, podstatus.Normalize(pod, v1.PodStatus{StartTime: &monotonic}).StartTime.Time.String(), "m=", "no reading of another clock is kept")
 }
 
-// A list that is out of order, and else normal, is sorted in a copy.
+// An unsorted list is sorted in a copy.
 func TestNormalizeSortsACopy(t *testing.T) {
 	pod := podOf(v1.RestartPolicyNever, "i:b", "i:a", "a", "b", "e:a", "e:b")
 	given := func() v1.PodStatus {

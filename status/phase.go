@@ -8,8 +8,8 @@ import (
 	"github.com/podwright/podwright/status/internal/podstatus"
 )
 
-// decidePhase sets phase, reason and message. An end, once reported, stays: the
-// API server's word counts first, then the previous status.
+// decidePhase sets phase, reason and message. A reported end stays: first the API server's, then
+// the one of the previous status.
 func (b *builder) decidePhase(s *v1.PodStatus) {
 	s.Phase = count(b.in.Pod, s).phase(b.in.Terminal && !podfacts.IsStatic(b.in.Pod), b.hasActive())
 	if !b.observed() && b.old.Phase != "" {
@@ -28,8 +28,7 @@ func (b *builder) decidePhase(s *v1.PodStatus) {
 	keepReason(s, b.api)
 }
 
-// keepReason takes over why the pod is in its phase, as far as that is not known,
-// from a status of the same phase.
+// keepReason fills an empty reason and message from a status of the same phase.
 func keepReason(s, from *v1.PodStatus) {
 	if s.Phase != from.Phase {
 		return
@@ -42,8 +41,7 @@ func keepReason(s, from *v1.PodStatus) {
 	}
 }
 
-// hasActive tells that a regular container exists in the current sandbox: the
-// newest one, if it is ready.
+// hasActive reports whether the newest sandbox is ready and contains a regular container.
 func (b *builder) hasActive() bool {
 	if !b.observed() || len(b.in.Observed.Sandboxes) == 0 {
 		return false
@@ -60,7 +58,7 @@ func (b *builder) hasActive() bool {
 	return false
 }
 
-// tally counts the containers of a pod by what they mean for its phase.
+// tally counts the containers of a pod by their effect on its phase.
 type tally struct {
 	pendingInit    int // plain init containers that have not succeeded yet
 	pendingSidecar int // sidecars that have not started yet
@@ -92,8 +90,8 @@ func count(pod *v1.Pod, s *v1.PodStatus) tally {
 	return t
 }
 
-// phase returns the phase of a pod. terminal is true if every container has stopped for
-// good, hasActive if a regular container exists in the current sandbox.
+// phase returns the phase of a pod. terminal is true if every container has stopped for good,
+// hasActive if a regular container exists in the current sandbox.
 func (t tally) phase(terminal, hasActive bool) v1.PodPhase {
 	switch {
 	case t.failedForGood > 0:

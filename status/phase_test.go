@@ -7,7 +7,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 )
 
-// Every row of the table of decisions.
+// Every row of the decision table.
 func TestPhaseOfTally(t *testing.T) {
 	for _, tc := range []struct {
 		name                string

@@ -7,12 +7,11 @@ import (
 	"github.com/podwright/podwright/status/internal/podstatus"
 )
 
-// applyProbes sets Started and Ready. What the previous status says counts for the
-// same instance only.
+// applyProbes sets Started and Ready. The previous status counts only for the same instance.
 func (b *builder) applyProbes(x *subject, status *v1.ContainerStatus) {
 	c, k, old := x.Container, x.kind, x.old
 	if k == ephemeral {
-		return // never probed, never ready
+		return // neither probed nor ready
 	}
 	if old != nil && (old.ContainerID == "" || old.ContainerID != status.ContainerID) {
 		old = nil
@@ -52,16 +51,16 @@ func passed(v probe.Verdict, before bool) bool {
 	}
 }
 
-// Probed is what a status tells of the probes of the instances that run, for
-// probe.Manager.Restore: an agent that has kept nothing but statuses knows after a
-// restart which containers had started, and which were ready.
+// Probed returns the probe results that a status contains for its running instances, for
+// probe.Manager.Restore. With it, an agent that stores only statuses can restore after a restart
+// which containers had started and which were ready.
 func Probed(s *v1.PodStatus) probe.Results {
 	var out probe.Results
 	for _, list := range [][]v1.ContainerStatus{s.InitContainerStatuses, s.ContainerStatuses} {
 		for i := range list {
 			c := &list[i]
 			if c.State.Running == nil || c.ContainerID == "" || !podstatus.IsTrue(c.Started) {
-				continue // a startup probe that has not passed yet may pass any time
+				continue // its startup probe may still pass
 			}
 			ready := probe.Failure
 			if c.Ready {

@@ -6,8 +6,8 @@ import (
 	"github.com/podwright/podwright/internal/podfacts"
 )
 
-// Reject is the status of a pod that the node refuses to run: Failed for a
-// reason, with no containers and no conditions.
+// Reject returns the status of a rejected pod: Failed, with a reason, without containers and
+// conditions.
 func Reject(pod *v1.Pod, reason, message string) v1.PodStatus {
 	return v1.PodStatus{
 		Phase: v1.PodFailed, Reason: reason, Message: "Pod was rejected: " + message,

@@ -11,15 +11,14 @@ import (
 	"github.com/podwright/podwright/status/internal/podstatus"
 )
 
-// The conditions about resizing a pod in place (KEP-1287) are decided by whoever
-// admits and carries out the resize. Compute passes them on from the previous
-// status, so that they survive an agent's restart, until the pod ends. There is no
-// False: a condition is there or it is not. LastProbeTime is when it was last
-// stated, and LastTransitionTime when its reason changed.
+// The component that admits and executes a resize in place (KEP-1287) decides its conditions.
+// Compute passes them on from the previous status until the pod ends, so that they survive a
+// restart of the agent. A condition is True or absent, never False. LastProbeTime is the time of
+// the last call, LastTransitionTime the time of the last change of the reason.
 
-// WithResizePending says that the resize that generation asks for was not granted:
-// v1.PodReasonInfeasible when it cannot be, else v1.PodReasonDeferred, which any
-// other reason becomes.
+// WithResizePending returns s with the condition PodResizePending: the resize of the given
+// generation was not granted. The reason is v1.PodReasonInfeasible if it is impossible on this
+// node. Every other reason becomes v1.PodReasonDeferred.
 func WithResizePending(s v1.PodStatus, generation int64, why Reason, now time.Time) v1.PodStatus {
 	if why.Reason != v1.PodReasonInfeasible {
 		why.Reason = v1.PodReasonDeferred
@@ -27,16 +26,15 @@ func WithResizePending(s v1.PodStatus, generation int64, why Reason, now time.Ti
 	return withResize(s, v1.PodResizePending, generation, why, now)
 }
 
-// WithoutResizePending says that no resize waits to be granted.
+// WithoutResizePending returns s without the condition PodResizePending.
 func WithoutResizePending(s v1.PodStatus) v1.PodStatus {
 	return podstatus.Without(s, v1.PodResizePending)
 }
 
-// WithResizeInProgress says that a granted resize is being carried out. why is
-// empty, or v1.PodReasonError with what hinders it; an empty one keeps what was
-// said before. generation is that of the pod whose resize this is; 0 keeps the one
-// that is reported, as a later generation may wait for another resize to be
-// granted.
+// WithResizeInProgress returns s with the condition PodResizeInProgress: a granted resize is not
+// yet complete. why is empty, or v1.PodReasonError with the obstacle; an empty why keeps the
+// previous one. generation is the generation of the resize. 0 keeps the reported generation,
+// because a later one may contain another resize that is not yet granted.
 func WithResizeInProgress(s v1.PodStatus, generation int64, why Reason, now time.Time) v1.PodStatus {
 	if before := podfacts.Condition(s.Conditions, v1.PodResizeInProgress); before != nil {
 		if why == (Reason{}) {
@@ -52,7 +50,7 @@ func WithResizeInProgress(s v1.PodStatus, generation int64, why Reason, now time
 	return withResize(s, v1.PodResizeInProgress, generation, why, now)
 }
 
-// WithoutResizeInProgress says that the pod has what it was granted.
+// WithoutResizeInProgress returns s without the condition PodResizeInProgress.
 func WithoutResizeInProgress(s v1.PodStatus) v1.PodStatus {
 	return podstatus.Without(s, v1.PodResizeInProgress)
 }

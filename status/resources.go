@@ -10,13 +10,13 @@ import (
 	"github.com/podwright/podwright/pleg/observed"
 )
 
-// The kernel's floors: what is asked for below them is not told apart.
+// The kernel's minimum values. Requests and limits below them are equivalent.
 const (
 	minCPULimit   = 10 // thousandths of a CPU
 	minCPURequest = 2
 )
 
-// granted sets what the node has granted to a container.
+// granted sets the allocated resources of a container.
 func (b *builder) granted(x *subject, out *v1.ContainerStatus) {
 	allocated := b.grantedTo(x.Container)
 	out.AllocatedResources = copyList(allocated.Requests)
@@ -26,8 +26,8 @@ func (b *builder) granted(x *subject, out *v1.ContainerStatus) {
 	out.Resources = &x.resources
 }
 
-// grantedTo is what the node has granted to a container: what it asks for, unless it is
-// said to be something else.
+// grantedTo returns the container's allocated resources, or the resources of its spec without an
+// allocation.
 func (b *builder) grantedTo(c *v1.Container) *v1.ResourceRequirements {
 	if granted, ok := b.in.Allocated[c.Name]; ok {
 		return &granted
@@ -35,10 +35,9 @@ func (b *builder) grantedTo(c *v1.Container) *v1.ResourceRequirements {
 	return &c.Resources
 }
 
-// report puts what the runtime reports of a running container over what it was
-// granted. What the runtime leaves out is as it was reported of the same instance
-// before: a resize that was granted has not happened for that. A request for
-// memory is of no concern to the runtime, so that the granted one holds.
+// report replaces the allocated resources of a running container by the runtime's values. A value
+// that the runtime omits stays as last reported for the same instance, because a granted resize
+// may not have happened yet. Memory requests are unknown to the runtime and stay as allocated.
 func report(out *v1.ContainerStatus, reported *observed.Resources, old *v1.ContainerStatus) {
 	var none observed.Resources
 	if reported == nil {
@@ -53,8 +52,7 @@ func report(out *v1.ContainerStatus, reported *observed.Resources, old *v1.Conta
 	overlayMemory(out.Resources.Limits, before.Limits, reported.MemoryLimit)
 }
 
-// overlayCPU puts the reported thousandths, or else what was reported before,
-// over the granted ones in list.
+// overlayCPU replaces the CPU of list by the reported milliCPUs. Without a report it uses before.
 func overlayCPU(list, before v1.ResourceList, reported *int64, floor int64) {
 	granted := list[v1.ResourceCPU]
 	switch {
@@ -68,7 +66,8 @@ func overlayCPU(list, before v1.ResourceList, reported *int64, floor int64) {
 	}
 }
 
-// overlayMemory does the same with bytes.
+// overlayMemory replaces the memory of list by the reported bytes. Without a report it uses
+// before.
 func overlayMemory(list, before v1.ResourceList, reported *int64) {
 	granted := list[v1.ResourceMemory]
 	switch {
@@ -90,7 +89,7 @@ func keep(list, before v1.ResourceList, name v1.ResourceName) {
 func copyList(list v1.ResourceList) v1.ResourceList {
 	out := maps.Clone(list)
 	for name, q := range out {
-		if own := q.DeepCopy(); own != q { // it points to something
+		if own := q.DeepCopy(); own != q { // a large quantity, stored behind a pointer
 			out[name] = own
 		}
 	}

@@ -8,9 +8,9 @@ import (
 	"github.com/podwright/podwright/status/internal/podstatus"
 )
 
-// restartAllTriggered tells whether all containers are being started anew: it
-// began before, or a container ended in a way that demands it. A pod that is on
-// its way out starts nothing.
+// restartAllTriggered reports whether all containers are being restarted: the restart was in
+// progress before, or a container ended with an exit code that triggers it. A terminating pod
+// does not restart containers.
 func (b *builder) restartAllTriggered() bool {
 	pod := b.in.Pod
 	if !podfacts.MayRestartAll(pod) || pod.DeletionTimestamp != nil || b.in.Terminal {
@@ -40,7 +40,7 @@ func (b *builder) demandsRestartAll(c *v1.Container, old *v1.ContainerStatus) bo
 	return old != nil && old.State.Terminated != nil && podfacts.RestartsAll(c, old.State.Terminated.ExitCode)
 }
 
-// allGone tells that the runtime has no container of the spec any more.
+// allGone reports whether the runtime has removed all containers of the spec.
 func (b *builder) allGone() bool {
 	if !b.observed() {
 		return false

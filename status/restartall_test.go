@@ -7,7 +7,8 @@ import (
 	v1 "k8s.io/api/core/v1"
 )
 
-// What ends a pod that restarts all its containers is decided once more, from the beginning.
+// If an Override ends a pod that restarts all containers, the status is computed again without
+// the restart.
 func TestRestartAllEndedByAnOverride(t *testing.T) {
 	pod := podOf(v1.RestartPolicyAlways, "c")
 	restartAllRule(&pod.Spec.Containers[0], 42)

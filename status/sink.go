@@ -11,64 +11,61 @@ import (
 )
 
 var (
-	// ErrNotFound is wrapped by a Sink's error when it has no pod of that name.
+	// ErrNotFound is wrapped by a Sink's error if the pod does not exist.
 	ErrNotFound = errors.New("no such pod")
-	// ErrConflict is wrapped by a Sink's error when nothing was written, since
-	// the pod of that name has another UID, or was changed meanwhile.
+	// ErrConflict is wrapped by a Sink's error if it wrote no status, because the pod has another
+	// UID or was changed concurrently.
 	ErrConflict = errors.New("conflict")
 )
 
-// Ref names a pod at a Sink. For a static pod with a mirror it is the mirror's.
+// Ref identifies a pod in a Sink. For a static pod with a mirror pod it identifies the mirror
+// pod.
 type Ref struct {
 	Namespace, Name string
 	UID             types.UID
 }
 
-// String is "namespace/name(uid)".
+// String returns "namespace/name(uid)".
 func (r Ref) String() string { return r.Namespace + "/" + r.Name + "(" + string(r.UID) + ")" }
 
-// Sink is where statuses are written to: an API server, a file, an endpoint.
-// Package statustest has one in memory, and a suite that tests others.
+// Sink is a destination of statuses: an API server, a file, an endpoint. Package statustest has
+// an in-memory Sink and a suite that tests others.
 //
-// Calls come from several goroutines, for one pod never two at a time. Each has a
-// deadline; one that ignores it holds up its own pod only. Every call may be
-// repeated, also when it failed in a way that leaves open whether it took effect.
-// Nothing of the arguments may be changed. What is returned is the caller's to
-// keep; nobody changes it.
+// A Sink must be safe for concurrent use; calls for one pod never overlap. Each call has a
+// deadline. A call that ignores it delays only its own pod. Every call may be repeated, even
+// after a failure with an unknown outcome. A Sink must not change its arguments. The caller may
+// keep the results; neither side changes them.
 //
-// An error wraps ErrNotFound or ErrConflict where these say what happened. Every
-// other error means that nothing is known of the outcome; the call is repeated
-// later.
+// An error wraps ErrNotFound or ErrConflict if one of them applies. After every other error the
+// outcome is unknown, and the call is retried later.
 type Sink interface {
-	// Get returns the pod of that namespace and name as it is now, not as a cache
-	// has it. It may have another UID than ref. ErrNotFound: there is none.
+	// Get returns the current pod of that namespace and name, not a cached one. Its UID may
+	// differ from ref. The error is ErrNotFound if there is no such pod.
 	Get(ctx context.Context, ref Ref) (*v1.Pod, error)
 
-	// Patch changes the status of a pod where old and new differ, and returns the
-	// pod as it is then, with its resource version if it has one. Fields are
-	// replaced as a whole, but conditions are told apart by type, host and pod
-	// addresses by IP: elements in neither list stay as they are. Those that are
-	// the same in both may be left as they are or written, as suits the sink.
+	// Patch changes the status of a pod where old and new differ, and returns the changed pod,
+	// with its resource version if it has one. Fields are replaced as a whole, except conditions
+	// (merged by type) and host and pod addresses (merged by IP): elements in neither list stay.
+	// Elements that are equal in both may be written or left alone.
 	//
-	// old is what the sink was last known to have. Neither old nor new holds what
-	// others decide: their conditions, the statuses of resource claims, the
-	// nominated node. So a sink must not take new for the whole status; Apply does
-	// what is needed for one that keeps statuses as a whole.
+	// old is the last status that the sink is believed to have. Neither old nor new contains data
+	// of other components: their conditions, the statuses of resource claims, the nominated node.
+	// So new is not the whole status. A sink that stores whole statuses uses Apply.
 	//
-	// Only a pod with the UID of ref may be changed. ErrNotFound: there is no pod
-	// of that name. ErrConflict: it has another UID, or the sink could not decide.
+	// Patch must change only a pod with the UID of ref. The error is ErrNotFound if there is no
+	// pod of that name, and ErrConflict if it has another UID or the sink could not decide.
 	Patch(ctx context.Context, ref Ref, old, new *v1.PodStatus) (*v1.Pod, error)
 
-	// Delete removes a pod at once, with no grace period, if it has the UID of
-	// ref. It is called for a pod that was to be deleted, of which nothing is left
-	// and whose last status was accepted. ErrNotFound: there is none any more.
-	// ErrConflict: it has another UID.
+	// Delete removes a pod at once, without a grace period, if it has the UID of ref. It is
+	// called for a pod with a deletion request after everything was released and its last status
+	// was accepted. The error is ErrNotFound if there is no such pod, and ErrConflict if it has
+	// another UID.
 	Delete(ctx context.Context, ref Ref) error
 }
 
-// Apply is what a patch from old to new makes of current: Sink.Patch for a sink
-// that keeps statuses as a whole. Nothing of the arguments is changed; the result
-// shares memory with them.
+// Apply returns current with the changes from old to new. It implements Sink.Patch for a sink
+// that stores whole statuses. It does not change its arguments; the result shares memory with
+// them.
 func Apply(current, old, new *v1.PodStatus) *v1.PodStatus {
 	out := *current
 	applyField(&out.ObservedGeneration, old.ObservedGeneration, new.ObservedGeneration)
@@ -102,8 +99,8 @@ func applyField[T any](current *T, old, new T) {
 	}
 }
 
-// applyList changes the elements that differ, and leaves the others alone. Those
-// of new come in the order of new, after the ones that are in neither list.
+// applyList applies the changed elements and keeps the others. The elements of new follow, in
+// their order, after the elements that are in neither list.
 func applyList[T any](current *[]T, old, new []T, key func(*T) string) {
 	if equality.Semantic.DeepEqual(old, new) {
 		return

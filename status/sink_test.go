@@ -8,8 +8,8 @@ import (
 	"k8s.io/apimachinery/pkg/api/equality"
 )
 
-// Apply knows every field of a status: a field that a later version of the API adds
-// fails the test until it is written too.
+// Apply writes every field of a status. A field that a later version of the API adds fails the
+// test until Apply writes it.
 func TestApplyWritesEveryField(t *testing.T) {
 	old, wanted := filled(1), filled(2)
 	got := Apply(filled(1), old, wanted)
@@ -19,7 +19,7 @@ func TestApplyWritesEveryField(t *testing.T) {
 	require.True(t, equality.Semantic.DeepEqual(&v1.PodStatus{}, Apply(filled(1), old, &v1.PodStatus{})), "all is removed")
 }
 
-// Apply changes what differs. Values that others have changed, added or removed stay.
+// Apply changes only differences. Elements that others changed, added or removed stay so.
 func TestApplyLists(t *testing.T) {
 	ip := func(list ...string) *v1.PodStatus {
 		s := &v1.PodStatus{}

@@ -7,19 +7,17 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// Receiver is what a Sink is as well that wants each status as it is, instead of
-// being asked what it has and told the difference. Package writer hands it the
-// newest status of each pod, whole: with what others own, a static pod under its
-// own UID, an end at once. It may be handed the same again. It is never asked to
-// remove a pod. After an error the newest status is handed over later.
+// Receiver is an optional interface of a Sink that takes whole statuses instead of Get and Patch.
+// Package writer passes it the newest status of each pod, including the data of other components.
+// A static pod has its own UID, and an end is passed on at once. A status may be passed twice.
+// Delete is never called. After an error, Receive is called later with the newest status.
 //
-// pod is the one that the status was set with. Neither may be changed.
+// pod is the pod that the status was set with. Receive must change neither argument.
 type Receiver interface {
 	Receive(ctx context.Context, pod *v1.Pod, s *v1.PodStatus) error
 }
 
-// SinkFunc is a Sink for those who only want to be told: a Receiver that is a
-// function.
+// SinkFunc is a function that implements Receiver and Sink.
 type SinkFunc func(ctx context.Context, pod *v1.Pod, s *v1.PodStatus) error
 
 var (
@@ -27,17 +25,16 @@ var (
 	_ Receiver = SinkFunc(nil)
 )
 
-// Receive calls f.
 func (f SinkFunc) Receive(ctx context.Context, pod *v1.Pod, s *v1.PodStatus) error {
 	return f(ctx, pod, s)
 }
 
-// Get returns a pod without a status: nobody knows what f has made of the last one.
+// Get returns a pod without a status, because a SinkFunc stores none.
 func (f SinkFunc) Get(_ context.Context, ref Ref) (*v1.Pod, error) {
 	return &v1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: ref.Namespace, Name: ref.Name, UID: ref.UID}}, nil
 }
 
-// Patch calls f with a pod of which only the name and the UID are known.
+// Patch calls f with a pod that has only a name and a UID.
 func (f SinkFunc) Patch(ctx context.Context, ref Ref, _, new *v1.PodStatus) (*v1.Pod, error) {
 	pod, _ := f.Get(ctx, ref)
 	if err := f(ctx, pod, new); err != nil {
@@ -47,5 +44,5 @@ func (f SinkFunc) Patch(ctx context.Context, ref Ref, _, new *v1.PodStatus) (*v1
 	return pod, nil
 }
 
-// Delete does nothing: f is told of statuses only.
+// Delete does nothing.
 func (f SinkFunc) Delete(context.Context, Ref) error { return nil }

@@ -9,7 +9,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 )
 
-// Whoever knows nothing of Receivers can write to a SinkFunc as to any other Sink.
+// A caller that does not use Receiver can write to a SinkFunc like to any other Sink.
 func TestSinkFunc(t *testing.T) {
 	var told []string
 	failure := error(nil)

@@ -9,8 +9,8 @@ import (
 	"github.com/podwright/podwright/status/internal/podstatus"
 )
 
-// whole sets what the node has granted to the pod, and what of it holds (KEP-5419): what
-// was applied to the pod as a whole, and what the runtime reports of its containers.
+// whole sets the pod-level resources of the status (KEP-5419): the allocated requests, and the
+// actual resources from those applied to the pod and those reported for its containers.
 func (b *builder) whole(s *v1.PodStatus) {
 	pod := *b.in.Pod
 	pod.Spec.InitContainers = with(pod.Spec.InitContainers, b.grantedTo)
@@ -27,8 +27,8 @@ func (b *builder) whole(s *v1.PodStatus) {
 	}
 }
 
-// with returns the containers with the resources that of has for them; where those are their
-// own, they are not copied.
+// with returns the containers with the resources that of returns. It copies the slice only on a
+// change.
 func with(containers []v1.Container, of func(*v1.Container) *v1.ResourceRequirements) []v1.Container {
 	out := containers
 	for i := range containers {
@@ -44,7 +44,7 @@ func with(containers []v1.Container, of func(*v1.Container) *v1.ResourceRequirem
 	return out
 }
 
-// shownIn finds what the status of a container says of its resources.
+// shownIn returns a lookup of a container's resources in its status.
 func shownIn(statuses []v1.ContainerStatus) func(*v1.Container) *v1.ResourceRequirements {
 	return func(c *v1.Container) *v1.ResourceRequirements {
 		if s := podstatus.Find(statuses, c.Name); s != nil && s.Resources != nil {

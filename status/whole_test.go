@@ -9,7 +9,7 @@ import (
 	"github.com/podwright/podwright/pleg/observed"
 )
 
-// KEP-5419: what a status says of the resources of the pod as a whole.
+// KEP-5419: pod-level resources in the status.
 func TestResourcesOfTheWhole(t *testing.T) {
 	value := func(v int64) *int64 { return &v }
 	own := func(cpu, memory, maxCPU, maxMemory string) *v1.ResourceRequirements {
@@ -63,7 +63,8 @@ func TestResourcesOfTheWhole(t *testing.T) {
 	}
 }
 
-// An Override may leave no container, as of a pod that is rejected: then what was granted holds.
+// If an Override removes the container statuses, as for a rejected pod, the allocated resources
+// apply.
 func TestResourcesOfTheWholeWithoutStatuses(t *testing.T) {
 	pod := podOf(v1.RestartPolicyAlways, "i:i", "a")
 	pod.Spec.Containers[0].Resources.Requests = list("100m", "")
