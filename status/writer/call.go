@@ -10,18 +10,18 @@ import (
 	"github.com/podwright/podwright/status/internal/podstatus"
 )
 
-// nearEndLimit bounds the wait for the end of a pod that is to be deleted and whose
-// containers have ended. Its resources are mostly released within milliseconds; then one
-// write reports everything.
+// nearEndLimit bounds the wait for the end of a pod with a deletion request whose containers have
+// ended. Its resources are usually released within milliseconds; then one write reports
+// everything.
 const nearEndLimit = 500 * time.Millisecond
 
 // call is one call of the sink.
 type call struct {
 	kind flight
 	ref  status.Ref
-	// version is the slot's when the call was selected.
+	// version is the version of the slot when the call was selected.
 	version uint64
-	// pod goes with new to a Receiver.
+	// pod is the argument of a Receiver.
 	pod      *v1.Pod
 	old, new *v1.PodStatus
 	// partial is true if new lacks the terminal phase of the pod.
@@ -31,12 +31,12 @@ type call struct {
 // facts are the state outside of a slot on which a call depends.
 type facts struct {
 	pod         *v1.Pod // the newest one, nil if unknown
-	mirror      *v1.Pod // nil if there is none
+	mirror      *v1.Pod // may be nil
 	mayStillRun bool
 	now         time.Time
 }
 
-// next returns the next call, and false if there is none now. done has to follow each call.
+// next returns the next call, or false without one. The caller must call done after each call.
 func (s *slot) next(f facts) (c call, ok bool) {
 	s.aim(f)
 	f.mayStillRun = f.mayStillRun && !s.finished
@@ -71,11 +71,11 @@ func (s *slot) call(c call) call {
 	return c
 }
 
-// begin includes all changes in the call that follows.
+// begin includes all changes in the next call.
 func (s *slot) begin() { s.writing, s.since = s.since, time.Time{} }
 
-// compare returns the patch that brings the sink to the newest status. If the sink has it
-// already, there is no patch and the status counts as accepted.
+// compare returns the patch that brings the sink to the newest status. If the sink already has
+// it, compare returns no patch and the status counts as accepted.
 func (s *slot) compare(f facts) (call, bool) {
 	old, new := s.base.status, s.merged(f)
 	partial := f.mayStillRun && podfacts.IsTerminalPhase(s.status.Phase) && !podfacts.IsTerminalPhase(old.Phase)
@@ -91,7 +91,7 @@ func (s *slot) compare(f facts) (call, bool) {
 	return call{kind: patching, old: old, new: &new, partial: partial}, true
 }
 
-// endIsNear reports whether the write about a pod waits for its end.
+// endIsNear reports whether the write waits for the end of the pod.
 func (s *slot) endIsNear(partial bool, now time.Time) bool {
 	switch {
 	case !partial || !s.deleting || s.failures > 0:
@@ -102,10 +102,10 @@ func (s *slot) endIsNear(partial bool, now time.Time) bool {
 	return s.endBy.After(now)
 }
 
-// merged is the status that the sink should have, given the one that it has.
+// merged returns the desired status of the sink, based on its current one.
 func (s *slot) merged(f facts) v1.PodStatus {
 	there := &v1.Pod{Status: *s.base.status}
-	if podfacts.IsStatic(s.pod) { // which may begin anew
+	if podfacts.IsStatic(s.pod) { // a static pod can restart after its end
 		there.Annotations = map[string]string{podfacts.ConfigMirror: ""}
 	}
 	wanted := podstatus.Own(s.status)

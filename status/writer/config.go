@@ -12,66 +12,63 @@ import (
 	"github.com/podwright/podwright/status"
 )
 
-// NamedSink is one of those that a Writer writes to.
+// NamedSink is a sink of a Writer.
 type NamedSink struct {
-	// Name tells the sink from the others, in logs, errors and Explain. Required.
+	// Name identifies the sink in logs, errors and Explain. It must be unique. Required.
 	Name string
-	// Sink is where statuses are written to. One that is a status.Receiver as well,
-	// such as a status.SinkFunc, is handed them as they are. Required.
+	// Sink is the destination. A sink that implements status.Receiver, such as a status.SinkFunc,
+	// receives whole statuses. Required.
 	Sink status.Sink
-	// Mirrors tells that static pods are written to their mirrors, as to an API
-	// server, and wait until there is one; it takes Config.Mirror. Otherwise they
-	// are written under their own UIDs. It means nothing to a Receiver.
+	// Mirrors makes the Writer write static pods to their mirror pods, as for an API server, and
+	// wait for a missing mirror. It requires Config.Mirror. Otherwise static pods are written
+	// under their own UIDs. It has no effect for a Receiver.
 	Mirrors bool
-	// Origin tells that pods that are not static come from this sink, as from an API
-	// server, so that the first write takes their own status for what it has, and need
-	// not ask. What has changed there since shows in the answer, and in what is observed.
+	// Origin is true if the pods that are not static come from this sink, as from an API server.
+	// The first write then uses the pod's own status as the sink's status, without a Get. Later
+	// changes at the sink appear in the result of the write and in observations.
 	Origin bool
 }
 
-// Config configures a Writer. The zero value is one that keeps statuses and writes
-// them nowhere. The functions are called without a lock, from several goroutines,
-// answer from memory, and must not block.
+// Config configures a Writer. The zero value configures a Writer that only stores statuses. The
+// functions are called concurrently and without a lock. They must return from memory and not
+// block.
 type Config struct {
-	// Sinks are where statuses are written to. None waits for another. Empty means
-	// nowhere: the Writer is only the memory of them.
+	// Sinks are the destinations of statuses. They do not wait for each other. Optional: without
+	// sinks the Writer only stores statuses.
 	Sinks []NamedSink
 
-	// Pod returns the newest pod of a UID, nil if there is none. nil, and for pods
-	// that it does not know, means the pod that was handed in last.
+	// Pod returns the newest pod of a UID, or nil. Optional: without it, and for a nil result,
+	// the Writer uses the pod of the last Set or Restore.
 	Pod func(types.UID) *v1.Pod
-	// Mirror returns the mirror pod of a static pod by the latter's UID, nil while
-	// there is none. The field being nil means that static pods have no mirrors.
+	// Mirror returns the mirror pod of a static pod by the static pod's UID, or nil without one.
+	// Optional: without it static pods have no mirror pods.
 	Mirror func(types.UID) *v1.Pod
-	// TranslateUID returns the UID of the static pod that has this mirror, and
-	// every other UID as it is. nil means that all stay as they are.
+	// TranslateUID returns the UID of the static pod with this mirror pod, and every other UID
+	// unchanged. Optional: without it all UIDs stay unchanged.
 	TranslateUID func(types.UID) types.UID
-	// MayStillRun tells whether containers of a pod may still run, or hold
-	// resources. Until it says no, a terminal phase is kept back from all sinks but
-	// Receivers. It is asked at each write, and for those kept back at each Set,
-	// Change and Terminate of the pod, and every 10 s. nil means never.
+	// MayStillRun reports whether containers of a pod may still run or use resources. While it
+	// returns true, a terminal phase is written only to Receivers. It is called before each
+	// write. For a pod with an unwritten terminal phase it is also called after each Set, Change
+	// and Terminate, and every 10 s. Optional: without it terminal phases are written at once.
 	MayStillRun func(types.UID) bool
 
-	// ShutdownTimeout is how long Run waits, when it ends, for Receivers to take
-	// what they do not have yet, and for calls that ignore their context. Zero means
-	// 10 s.
+	// ShutdownTimeout bounds the wait of Run, at its end, for Receivers to receive their last
+	// statuses and for calls that ignore their context. Default: 10 s.
 	ShutdownTimeout time.Duration
 
-	// OnChange is called after a change of a pod's status; Get returns the new one.
-	// Calls are concurrent, by the goroutine that made the change, and may be late or
-	// too many. Optional.
+	// OnChange is called after a change of a pod's status; Get returns the new one. Calls are
+	// concurrent, in the goroutine of the change, and may be late or superfluous. Optional.
 	OnChange func(types.UID)
-	// Metrics are optional callbacks for counters and histograms.
-	Metrics Metrics
-	// Logger receives failures of writes and refused statuses. nil means none.
+	Metrics  Metrics
+	// Logger receives failed writes and rejected statuses. Default: no log.
 	Logger *slog.Logger
 
 	maxWrites int // replaces maxParallelWrites in tests
 }
 
-// Metrics are callbacks, each of which may be nil. They must not block.
+// Metrics are optional callbacks for counters and histograms. They must not block.
 type Metrics struct {
-	// OnSynced is called after a successful write with the age of the oldest change in it
+	// OnSynced is called after a successful write, with the age of the oldest change in it
 	// (kubelet_pod_status_sync_duration_seconds).
 	OnSynced func(sink string, behind time.Duration)
 	// OnTerminated is called for each container that has terminated. The kind is
@@ -82,17 +79,17 @@ type Metrics struct {
 	OnCall func(sink, call string, took time.Duration, err error)
 }
 
-// Limits and periods that are the same for every sink.
+// Limits and periods of every sink.
 const (
-	// maxParallelWrites is the number of pods that are written to a sink at a time.
+	// maxParallelWrites is the maximum number of concurrent writes to a sink.
 	maxParallelWrites = 16
-	// callTimeout is the deadline of one call of a sink.
+	// callTimeout bounds one call of a sink.
 	callTimeout = 10 * time.Second
-	// resync is the delay after which a status is written again that a sink turned out
-	// not to have, and the longest pause before a failed call is repeated.
+	// resync is the delay before a status is written again after the sink has lost it, and the
+	// longest pause before a retry.
 	resync = 10 * time.Second
-	// firstPause is the pause after a first failed call. It doubles with each further
-	// failure up to resync.
+	// firstPause is the pause after a first failed call. It doubles with each further failure up
+	// to resync.
 	firstPause = 200 * time.Millisecond
 	// absentPause is the longest pause while the sink has no such pod.
 	absentPause = 6 * resync

@@ -14,7 +14,7 @@ import (
 	"github.com/podwright/podwright/status/writer"
 )
 
-// T28, T21, T19: an end is kept back while containers may run.
+// T28, T21, T19: an end is not written while containers may run.
 func TestEndIsHeld(t *testing.T) {
 	bubble(t, nil, func(r *rig) {
 		pod := r.sink.Put(newPod("a"))
@@ -45,8 +45,8 @@ func TestEndIsHeld(t *testing.T) {
 	})
 }
 
-// Of a pod that is to be deleted and ends soon after its containers, one write tells
-// everything. If what it holds is not released soon, the rest is told without the end.
+// If a pod with a deletion request ends soon after its containers, one write reports everything.
+// If its resources are not released soon, the rest is written without the end.
 func TestEndIsNear(t *testing.T) {
 	bubble(t, nil, func(r *rig) {
 		dying := func(name string) *v1.Pod {
@@ -83,7 +83,7 @@ func TestEndIsNear(t *testing.T) {
 	})
 }
 
-// T29, T35: the end is accepted first, then the pod is removed.
+// T29, T35: the sink accepts the end first, then the pod is removed.
 func TestDeletion(t *testing.T) {
 	bubble(t, nil, func(r *rig) {
 		r.sink.Put(withInit("a"))
@@ -108,8 +108,8 @@ func TestDeletion(t *testing.T) {
 	})
 }
 
-// 6.5: whether the pod had its turn is judged by the sink's status of it, not by a copy of
-// the pod, and not by a status that the sink has not accepted.
+// 6.5: the sink's status decides whether a container had started, not a copy of the pod, and not
+// a status that the sink has not accepted.
 func TestTerminateIsJudgedByTheSink(t *testing.T) {
 	bubble(t, nil, func(r *rig) {
 		began, waits := r.sink.Put(withInit("a")), r.sink.Put(withInit("b"))
@@ -127,7 +127,7 @@ func TestTerminateIsJudgedByTheSink(t *testing.T) {
 	})
 }
 
-// Before a sink has answered, the pod's own status decides; without such sinks, the Writer's.
+// Before a sink has responded, the pod's own status decides; with Receivers only, the Writer's.
 func TestTerminateIsJudgedWithoutTheSink(t *testing.T) {
 	for name, c := range map[string]struct {
 		sinks []writer.NamedSink
@@ -144,7 +144,7 @@ func TestTerminateIsJudgedWithoutTheSink(t *testing.T) {
 	}
 }
 
-// That nothing is left of a pod is heeded also where its status says nothing new.
+// Terminate takes effect even without a change of the status.
 func TestTerminateWithoutNews(t *testing.T) {
 	bubble(t, nil, func(r *rig) {
 		r.sink.Put(newPod("a"))
@@ -160,7 +160,7 @@ func TestTerminateWithoutNews(t *testing.T) {
 	})
 }
 
-// That a pod is to be deleted may be learnt late, from its next status or from Config.Pod.
+// The Writer may learn of a deletion request late, from the pod's next status or from Config.Pod.
 func TestDeletionIsLearntLate(t *testing.T) {
 	for name, learn := range map[string]func(r *rig, pod, deleted *v1.Pod){
 		"status": func(r *rig, _, deleted *v1.Pod) { r.Set(deleted, *r.Get(deleted.UID)) },
@@ -184,8 +184,8 @@ func TestDeletionIsLearntLate(t *testing.T) {
 	}
 }
 
-// A pod that is finished and that others have removed is forgotten. Before, the sink may
-// only not have it yet.
+// A finished pod that others have removed is forgotten. Before that, its absence may mean that
+// the sink does not have it yet.
 func TestRemovedByOthers(t *testing.T) {
 	bubble(t, nil, func(r *rig) {
 		r.sink.Put(newPod("a"))
@@ -200,7 +200,8 @@ func TestRemovedByOthers(t *testing.T) {
 	})
 }
 
-// 6.4: removal takes the request, the end and that nothing is left, in any order.
+// 6.4: removal requires the deletion request, the end and the release of all resources, in any
+// order.
 func TestDeletionTakesThree(t *testing.T) {
 	bubble(t, nil, func(r *rig) {
 		r.sink.Watch(func(pod *v1.Pod) { r.Observe(pod) })
@@ -217,7 +218,7 @@ func TestDeletionTakesThree(t *testing.T) {
 		pod = r.sink.Put(newPod("b"))
 		r.Set(pod, running(pod, true))
 		r.sink.MarkDeleted("ns", "b")
-		r.Observe(pod) // late: the deletion stays known
+		r.Observe(pod) // an outdated pod does not revoke the deletion request
 		r.pass(time.Minute)
 		r.Set(pod, ended(pod, 0))
 		r.pass(time.Minute)

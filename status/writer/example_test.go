@@ -32,7 +32,7 @@ func ExampleWriter() {
 
 	m.Set(pod, v1.PodStatus{Phase: v1.PodRunning})
 	fmt.Println("here:", m.Get(pod.UID).Phase)
-	<-written // what the sink had before
+	<-written // the status at the sink before
 	<-written
 	fmt.Println("there:", sink.Pod(pod.Namespace, pod.Name).Status.Phase)
 
@@ -44,7 +44,7 @@ func ExampleWriter() {
 	// <nil>
 }
 
-// Whoever only wants to know what becomes of pods gives a function.
+// A function receives each new status of a pod.
 func ExampleWriter_sinkFunc() {
 	told := make(chan string)
 	w, err := writer.New(writer.Config{Sinks: []writer.NamedSink{{

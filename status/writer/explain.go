@@ -8,9 +8,9 @@ import (
 	"github.com/podwright/podwright"
 )
 
-// Explain returns the state of a pod's status at each sink, in the order of
-// Config.Sinks, or nil for an unknown pod. Since is the time of the first change that the
-// sink does not have. It is zero if the sink has accepted the newest status.
+// Explain returns the state of a pod's status at each sink, in the order of Config.Sinks, or nil
+// for an unknown pod. Since is the time of the first change that the sink does not have. It is
+// zero if the sink has accepted the newest status.
 func (w *Writer) Explain(uid types.UID) []podwright.Explanation {
 	uid = w.translate(uid)
 	w.mu.Lock()

@@ -1,4 +1,4 @@
 package writer
 
-// LimitWrites replaces the number of pods that are written to a sink at a time.
+// LimitWrites replaces the maximum number of concurrent writes to a sink.
 func LimitWrites(c *Config, n int) { c.maxWrites = n }

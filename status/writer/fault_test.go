@@ -21,8 +21,8 @@ import (
 	"github.com/podwright/podwright/status/writer"
 )
 
-// A sink that is gone for an hour: no end, exit code or restart count is lost, and
-// each pod is written at most once when it is back.
+// In an outage of an hour no end, exit code or restart count is lost, and each pod is written at
+// most once when the sink is back.
 func TestOutageOfAnHour(t *testing.T) {
 	bubble(t, nil, func(r *rig) {
 		const n = 20
@@ -69,8 +69,8 @@ func TestOutageOfAnHour(t *testing.T) {
 	})
 }
 
-// Calls that ignore their deadline hold up their own pods and no others, not even when
-// they are as many as may be made at a time. When they end at last, their pods are written.
+// Calls that ignore their deadline delay only their own pods, even if they reach the limit on
+// parallel writes. When they return, their pods are written.
 func TestDeafSink(t *testing.T) {
 	bubble(t, func(cfg *writer.Config) { writer.LimitWrites(cfg, 2) }, func(r *rig) {
 		release := make(chan struct{})
@@ -102,7 +102,8 @@ func TestDeafSink(t *testing.T) {
 	})
 }
 
-// A panic of a sink is a failure; the log has its stack. Of failures in a row, one is a warning.
+// A panic of a sink is a failure with its stack in the log. Of failures in a row, one is a
+// warning.
 func TestPanickingSink(t *testing.T) {
 	var log bytes.Buffer
 	bubble(t, func(cfg *writer.Config) { cfg.Logger = slog.New(slog.NewTextHandler(&log, nil)) }, func(r *rig) {
@@ -126,7 +127,7 @@ func TestPanickingSink(t *testing.T) {
 	})
 }
 
-// odd is a sink that returns what it should not.
+// odd is a sink that returns wrong results.
 type odd struct {
 	*statustest.Sink
 	patch func(*v1.Pod) *v1.Pod
@@ -164,7 +165,7 @@ func TestSinkThatReturnsNonsense(t *testing.T) {
 	}
 }
 
-// What nobody wants any more is still told to the sink, unless it was forgotten.
+// The last changes of a pruned pod are written, unless it was forgotten.
 func TestPruneTellsTheLast(t *testing.T) {
 	bubble(t, nil, func(r *rig) {
 		none := func(types.UID) bool { return false }
@@ -190,7 +191,7 @@ func TestPruneTellsTheLast(t *testing.T) {
 		r.pass(time.Minute)
 		require.Equal(t, v1.PodPending, r.pod("b").Status.Phase)
 
-		// Also when a turn of it is in progress.
+		// Also during a write of the pod.
 		r.sink.SetLatency(time.Second)
 		busy := r.sink.Put(newPod("busy"))
 		r.Set(busy, running(busy, true))
@@ -232,8 +233,8 @@ func TestPruneTellsTheLast(t *testing.T) {
 	})
 }
 
-// A pod that the sink does not have yet is written when it has it: at once if that is
-// observed, else within a minute.
+// A pod that the sink does not have yet is written once it does: at once if observed, otherwise
+// within a minute.
 func TestLateAtTheSink(t *testing.T) {
 	bubble(t, nil, func(r *rig) {
 		for name, observed := range map[string]bool{"observed": true, "not observed": false} {
@@ -254,12 +255,12 @@ func TestLateAtTheSink(t *testing.T) {
 	})
 }
 
-// Many callers at once while calls fail: the sink gets the newest status of each pod.
-// Histories of one pod are those of FuzzWriter.
+// Many concurrent callers while calls fail: the sink gets the newest status of each pod.
+// FuzzWriter covers histories of one pod.
 func TestConcurrentCallers(t *testing.T) {
 	bubble(t, func(cfg *writer.Config) { writer.LimitWrites(cfg, 4) }, func(r *rig) {
 		var mu sync.Mutex
-		calls := map[string]int{} // of each pod: faults in turn of all pods can hit the same pod again and again
+		calls := map[string]int{} // per pod: faults in turn over all pods could hit the same pod again and again
 		r.sink.Fail(func(c statustest.Call) statustest.Fault {
 			mu.Lock()
 			defer mu.Unlock()

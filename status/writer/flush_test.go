@@ -15,8 +15,7 @@ import (
 	"github.com/podwright/podwright/status/writer"
 )
 
-// Flush waits for the newest status, before Run and during it, whatever has failed
-// before.
+// Flush waits for the newest status, before and during Run, despite earlier failures.
 func TestFlush(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		told, pod := &receiver{}, newPod("a")
@@ -71,7 +70,7 @@ func TestFlush(t *testing.T) {
 	})
 }
 
-// Flush returns when all is done: the sink was asked, told, and has removed what it was to.
+// Flush returns after all calls: Get, Patch and the removal.
 func TestFlushDoesAll(t *testing.T) {
 	sink := statustest.NewSink()
 	w := newWriter(t, writer.Config{Sinks: sinks(sink)})
@@ -89,7 +88,7 @@ func TestFlushDoesAll(t *testing.T) {
 	require.Nil(t, w.Get(pod.UID))
 }
 
-// What was removed at a sink is not asked for there, though another has to be told yet.
+// Flush does not request a removed pod from its sink, even if another sink is not up to date.
 func TestFlushOfWhatIsGone(t *testing.T) {
 	file, told := statustest.NewSink(), &receiver{}
 	bubble(t, beside(file, told), func(r *rig) {
@@ -107,7 +106,7 @@ func TestFlushOfWhatIsGone(t *testing.T) {
 	})
 }
 
-// A call that began before Flush does not do for it, whether it goes well or not.
+// A call that started before Flush does not count for it, whether it succeeds or fails.
 func TestFlushDuringACall(t *testing.T) {
 	for name, failure := range map[string]error{"it goes well": nil, "it fails": errors.New("full")} {
 		t.Run(name, func(t *testing.T) {
@@ -128,7 +127,7 @@ func TestFlushDuringACall(t *testing.T) {
 	}
 }
 
-// slow is a sink whose Get of one pod heeds no deadline, and goes well in the end.
+// slow is a sink whose Get of one pod ignores its deadline and succeeds in the end.
 type slow struct {
 	*statustest.Sink
 	name  string
@@ -142,7 +141,7 @@ func (s *slow) Get(ctx context.Context, ref status.Ref) (*v1.Pod, error) {
 	return s.Sink.Get(context.WithoutCancel(ctx), ref)
 }
 
-// A turn that was given up makes no more calls beside those that took its place.
+// A write that exceeded its deadline makes no more calls beside the writes that replaced it.
 func TestLateTurn(t *testing.T) {
 	bubble(t, func(cfg *writer.Config) {
 		writer.LimitWrites(cfg, 1)

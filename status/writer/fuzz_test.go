@@ -21,7 +21,7 @@ import (
 	"github.com/podwright/podwright/status/writer"
 )
 
-// stubborn is a sink that keeps the message of a pod, whatever is written.
+// stubborn is a sink that never changes the message of a pod.
 type stubborn struct{ *statustest.Sink }
 
 func (s stubborn) Patch(ctx context.Context, ref status.Ref, old, new *v1.PodStatus) (*v1.Pod, error) {
@@ -30,22 +30,22 @@ func (s stubborn) Patch(ctx context.Context, ref status.Ref, old, new *v1.PodSta
 	return s.Sink.Patch(ctx, ref, old, &kept)
 }
 
-// world is the life of one pod at a sink: others change the pod, calls fail, and
-// observations come late or never.
+// world is the life of one pod at a sink: others change the pod, calls fail, and observations
+// come late or never.
 type world struct {
 	*rig
 	pod           *v1.Pod
-	prompt, blind bool // observations come before the answer of the call; there are none
+	prompt, blind bool // observations come before the result of the call; no observations
 	stubborn      bool
 
 	state           sync.Mutex       // guards the fields below
 	seen            []*v1.Pod        // by a watch, not yet observed
 	fault           statustest.Fault // of the next calls
-	faults          byte             // how many
-	meanwhile       byte             // what others change between the next write and its answer, plus 1
+	faults          byte             // number of faults
+	meanwhile       byte             // change by others between the next write and its result, plus 1
 	finished, ended bool             // Terminate was called; the sink's pod is in a terminal phase
-	// disruption: the patch in progress is made of a status with DisruptionTarget.
-	// disrupted: the sink has to have that condition.
+	// disruption: the current patch comes from a status with DisruptionTarget. disrupted: the
+	// sink must have that condition.
 	disruption, disrupted bool
 }
 
@@ -78,10 +78,9 @@ func (w *world) called(c statustest.Call) statustest.Fault {
 	return fault
 }
 
-// there is the pod at the sink, nil if it was removed.
+// there returns the pod at the sink, or nil if it was removed.
 func (w *world) there() *v1.Pod { return w.rig.pod(w.pod.Name) }
 
-// watch follows the pod at the sink.
 func (w *world) watch(pod *v1.Pod) {
 	meanwhile := w.note(pod)
 	if w.prompt {
@@ -92,7 +91,7 @@ func (w *world) watch(pod *v1.Pod) {
 	}
 }
 
-// note notes a change of the pod at the sink. It returns what others change then.
+// note records a change of the pod at the sink. It returns the change that others make then.
 func (w *world) note(pod *v1.Pod) (meanwhile byte) {
 	w.state.Lock()
 	defer w.state.Unlock()
@@ -128,7 +127,7 @@ func (w *world) let(change func()) {
 	change()
 }
 
-// set states the n-th of several statuses.
+// set sets one of several statuses.
 func (w *world) set(n byte) {
 	s := v1.PodStatus{Phase: v1.PodRunning, Message: "message " + strconv.Itoa(int(n%3))}
 	ready := v1.ConditionTrue
@@ -142,7 +141,7 @@ func (w *world) set(n byte) {
 		s.Conditions = append(s.Conditions, v1.PodCondition{Type: v1.DisruptionTarget, Status: v1.ConditionTrue})
 	}
 	if old := w.Get(w.pod.UID); old != nil && podfacts.IsTerminalPhase(old.Phase) {
-		s.Phase, ready = v1.PodFailed, v1.ConditionFalse // as Compute sees to
+		s.Phase, ready = v1.PodFailed, v1.ConditionFalse // as Compute does
 	}
 	s.Conditions = append(s.Conditions, v1.PodCondition{Type: v1.PodReady, Status: ready})
 	if n%8 == 7 {
@@ -154,7 +153,7 @@ func (w *world) set(n byte) {
 // foreign changes the pod at the sink as others do.
 func (w *world) foreign(n byte) {
 	if w.blind {
-		n %= 2 // the rest would not be noticed
+		n %= 2 // the rest would stay unnoticed
 	}
 	w.sink.Change("ns", w.pod.Name, func(pod *v1.Pod) {
 		set := func(t v1.PodConditionType, s v1.ConditionStatus) {
@@ -180,7 +179,7 @@ func (w *world) foreign(n byte) {
 	})
 }
 
-// play plays one step of a history.
+// play executes one step of a history.
 func (w *world) play(step, n byte) {
 	switch step % 10 {
 	case 0:
@@ -218,7 +217,7 @@ func (w *world) play(step, n byte) {
 	w.pass(0)
 }
 
-// settle lets the world come to rest, with a sink that works.
+// settle runs the world until it stops changing, with a working sink.
 func (w *world) settle() {
 	for range 10 {
 		for w.observe() {
@@ -228,7 +227,7 @@ func (w *world) settle() {
 	}
 }
 
-// check checks the rest.
+// check checks the final state.
 func (w *world) check() {
 	there, wanted := w.there(), w.Get(w.pod.UID)
 	x, known := w.Explain(w.pod.UID)
@@ -260,8 +259,8 @@ func (w *world) check() {
 	require.Equal(w.t, w.disrupted, podfacts.Condition(there.Status.Conditions, v1.DisruptionTarget) != nil, "T21 disruption together with the end, and at no other time")
 }
 
-// FuzzWriter: whatever happens in whatever order, a working sink is brought to the newest
-// status, no patch has an older one or conditions of others, and then the sink has rest.
+// FuzzWriter checks for every history that a working sink receives the newest status, no patch
+// contains an older one or conditions of others, and then no further calls follow.
 func FuzzWriter(f *testing.F) {
 	f.Add([]byte{0, 0, 2, 1, 0, 0, 3, 6, 3, 4, 0, 4, 0})
 	f.Add([]byte{0, 0, 4, 8, 0, 0, 2, 8, 1, 6, 100})
@@ -279,7 +278,7 @@ func FuzzWriter(f *testing.F) {
 	f.Fuzz(playHistory)
 }
 
-// playHistory plays a history whose first byte selects the kind of world.
+// playHistory executes a history. Its first byte selects the kind of world.
 func playHistory(t *testing.T, history []byte) {
 	w := &world{}
 	bubble(t, func(cfg *writer.Config) {

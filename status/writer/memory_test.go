@@ -14,7 +14,7 @@ import (
 	"github.com/podwright/podwright/status/writer"
 )
 
-// A Writer without a sink is a memory: what was set or restored is returned.
+// A Writer without a sink returns the set or restored statuses.
 func TestMemoryOnly(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var told []types.UID
@@ -42,7 +42,7 @@ func TestMemoryOnly(t *testing.T) {
 	})
 }
 
-// What is set before Run is written by it; there is one Run.
+// Run writes statuses that were set before. A second Run fails.
 func TestRunOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		sink := statustest.NewSink()
@@ -60,7 +60,7 @@ func TestRunOnce(t *testing.T) {
 	})
 }
 
-// What an earlier life remembers is where the next status begins, and no more.
+// A restored status is only the base of the next one.
 func TestRestore(t *testing.T) {
 	bubble(t, nil, func(r *rig) {
 		pod := r.sink.Put(newPod("a"))
@@ -103,8 +103,8 @@ func TestRestore(t *testing.T) {
 	})
 }
 
-// Conditions that another kind of agent has written meanwhile to the pod or its mirror count
-// if they are later: no condition goes back in time.
+// Conditions of another kind of agent, in the pod or its mirror, count if they changed later: no
+// condition goes back in time.
 func TestRestoreAfterAnotherAgent(t *testing.T) {
 	condition := func(s v1.ConditionStatus, ago time.Duration) v1.PodCondition {
 		return v1.PodCondition{Type: v1.PodReady, Status: s, LastTransitionTime: metav1.NewTime(time.Now().Add(-ago))}

@@ -21,7 +21,7 @@ func staticPod(name string) *v1.Pod {
 	return pod
 }
 
-// mirrorOf makes the mirror of a static pod.
+// mirrorOf returns a mirror pod of a static pod.
 func mirrorOf(static *v1.Pod, uid types.UID) *v1.Pod {
 	mirror := newPod(static.Name)
 	mirror.UID = uid
@@ -29,17 +29,18 @@ func mirrorOf(static *v1.Pod, uid types.UID) *v1.Pod {
 	return mirror
 }
 
-// mirror puts the mirror of a static pod at the sink. The rig returns it once know is called.
+// mirror puts the mirror of a static pod at the sink. Config.Mirror returns it after a call of
+// know.
 func (r *rig) mirror(static *v1.Pod, uid types.UID) (mirror *v1.Pod, know func()) {
 	mirror = r.sink.Put(mirrorOf(static, uid))
 	return mirror, func() { put(r, r.mirrors, static.UID, mirror) }
 }
 
-// mirrors lets static pods have mirrors at the one sink.
+// mirrors sets NamedSink.Mirrors for the only sink.
 func mirrors(cfg *writer.Config) { cfg.Sinks[0].Mirrors = true }
 
-// T30: the status of a static pod goes to its mirror, and to the next one when that
-// is made anew. No mirror is ever removed.
+// T30: the status of a static pod goes to its mirror, and to the next mirror when that is
+// recreated. No mirror is ever removed.
 func TestMirror(t *testing.T) {
 	bubble(t, mirrors, func(r *rig) {
 		pod := staticPod("a")
@@ -107,7 +108,7 @@ func TestNoMirror(t *testing.T) {
 	})
 }
 
-// T32: the sink has another mirror already than the one that Config.Mirror returns.
+// T32: the sink already has another mirror than Config.Mirror returns.
 func TestMirrorTranslationLags(t *testing.T) {
 	bubble(t, mirrors, func(r *rig) {
 		pod := staticPod("a")
@@ -136,8 +137,8 @@ func TestMirrorTranslationLags(t *testing.T) {
 	})
 }
 
-// An observed pod is written to if it is the mirror of this version of the static pod and
-// is not to be deleted. Elsewhere it is no mirror.
+// An observed pod becomes the target if it is the mirror of this version of the static pod and
+// has no deletion request. Without NamedSink.Mirrors it is no mirror.
 func TestObservedMirror(t *testing.T) {
 	deleted := metav1.Now()
 	for name, c := range map[string]struct {
@@ -176,12 +177,12 @@ func TestObservedMirror(t *testing.T) {
 	}
 }
 
-// Where static pods have mirrors, other pods are written as they are.
+// If static pods have mirrors, other pods are still written under their own UIDs.
 func TestPodsBesideMirrors(t *testing.T) {
 	bubble(t, mirrors, func(r *rig) {
 		pod := r.sink.Put(newPod("a"))
 		began := metav1.NewTime(time.Now().Add(-time.Hour))
-		put(r, r.mirrors, pod.UID, &v1.Pod{Status: v1.PodStatus{StartTime: &began}}) // which is none
+		put(r, r.mirrors, pod.UID, &v1.Pod{Status: v1.PodStatus{StartTime: &began}}) // not a mirror
 		r.Set(pod, running(pod, true))
 		require.NotEqual(t, began.Unix(), r.Get(pod.UID).StartTime.Unix())
 		r.pass(0)
@@ -189,7 +190,7 @@ func TestPodsBesideMirrors(t *testing.T) {
 	})
 }
 
-// A Receiver is handed the status of a static pod, whether that has a mirror or not.
+// A Receiver gets the status of a static pod with or without a mirror.
 func TestReceiverWithMirrors(t *testing.T) {
 	told := &receiver{}
 	bubble(t, func(cfg *writer.Config) {
@@ -202,7 +203,7 @@ func TestReceiverWithMirrors(t *testing.T) {
 	})
 }
 
-// A static pod does not come from the sink: what its mirror has is asked for.
+// A static pod does not come from the sink, so its mirror's status is read.
 func TestOriginOfStaticPods(t *testing.T) {
 	bubble(t, func(cfg *writer.Config) { mirrors(cfg); cfg.Sinks[0].Origin = true }, func(r *rig) {
 		pod := staticPod("a")
@@ -215,7 +216,7 @@ func TestOriginOfStaticPods(t *testing.T) {
 	})
 }
 
-// A mirror that is recreated before a write of its predecessor returns gets the status too.
+// A mirror that is recreated during a write of its predecessor gets the status, too.
 func TestMirrorRecreatedDuringAWrite(t *testing.T) {
 	bubble(t, mirrors, func(r *rig) {
 		pod := staticPod("a")

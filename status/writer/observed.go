@@ -11,7 +11,7 @@ import (
 	"github.com/podwright/podwright/status/internal/podstatus"
 )
 
-// observed takes a pod as it was seen at the sink. It may be older than the base.
+// observed records a pod as seen at the sink. It may be older than the base.
 func (s *slot) observed(obj *v1.Pod, now time.Time) {
 	if s.content == removed {
 		return
@@ -28,7 +28,7 @@ func (s *slot) observed(obj *v1.Pod, now time.Time) {
 		s.apply(deletionSeen)
 	}
 	if s.base == nil {
-		return // it will be read
+		return // the next write reads it
 	}
 	newer, known := newerVersion(obj.ResourceVersion, s.base.version)
 	if known && !newer {
@@ -41,15 +41,14 @@ func (s *slot) observed(obj *v1.Pod, now time.Time) {
 		s.base.status = before.status
 	case s.kept != nil && podstatus.Equal(there, s.kept):
 	case !known:
-		s.base = nil // it may be an old one
+		s.base = nil // obj may be outdated
 		s.recheckLater(drifted, now)
 	default:
 		s.recheckLater(drifted, now)
 	}
 }
 
-// aim takes the newest pod and, for a static pod, its mirror, which can be recreated at
-// any time.
+// aim updates the pod and, for a static pod, its mirror, which can be recreated at any time.
 func (s *slot) aim(f facts) {
 	if f.pod != nil {
 		s.pod = f.pod
@@ -67,7 +66,7 @@ func (s *slot) aim(f facts) {
 	}
 }
 
-// retarget selects another mirror, which has nothing yet, or none.
+// retarget selects another mirror, which has no status yet, or none.
 func (s *slot) retarget(mirror *v1.Pod) {
 	var ref status.Ref
 	if mirror != nil {
@@ -81,7 +80,7 @@ func (s *slot) retarget(mirror *v1.Pod) {
 	s.apply(mirrorChanged)
 }
 
-// mirrorOf reports whether an object is the mirror of this version of a static pod.
+// mirrorOf reports whether obj is the mirror of this version of a static pod.
 func mirrorOf(obj, static *v1.Pod) bool {
 	hash, ok := obj.Annotations[podfacts.ConfigMirror]
 	return ok && obj.Namespace == static.Namespace && obj.Name == static.Name &&

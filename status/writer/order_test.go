@@ -12,9 +12,8 @@ import (
 	"github.com/podwright/podwright/status/writer"
 )
 
-// Pods wait for their writes in the order of urgency: ends and removals first, then other
-// phases and Ready conditions, then details. Equally urgent pods keep the order of their
-// changes.
+// Pods wait for their writes in the order of urgency: ends and removals first, then other phases
+// and Ready conditions, then details. Equally urgent pods keep the order of their changes.
 func TestOrderOfWrites(t *testing.T) {
 	const end, transition, detail = "the end of the pod", "phase or readiness", "details"
 	ready := func(pod *v1.Pod) v1.PodStatus { return running(pod, true) }
@@ -83,8 +82,8 @@ func TestOrderOfWrites(t *testing.T) {
 	})
 }
 
-// A failed call is repeated after 200 ms, and after twice the last pause up to 10 s.
-// Pauses are shorter by up to a quarter, each pod's by another part.
+// A failed call is retried after 200 ms, then after twice the last pause, up to 10 s. Pauses are
+// shorter by up to a quarter, which depends on the pod.
 func TestPauses(t *testing.T) {
 	bubble(t, nil, func(r *rig) {
 		r.sink.SetDown(errDown)

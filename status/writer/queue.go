@@ -6,16 +6,15 @@ import (
 	"github.com/podwright/podwright/internal/run"
 )
 
-// lead is the advantage of a delivery over a less urgent one, per step. It bounds every
-// wait.
+// lead is the advantage of a delivery over a less urgent one, per level of urgency. It bounds
+// every wait.
 const lead = 10 * time.Second
 
-// queue has the deliveries that wait for a write: in ready the most urgent first and,
-// among equally urgent deliveries, the longest wait first; in later the deliveries whose
-// time has not come. Use newQueue.
+// queue contains the deliveries that wait for a write. ready has the most urgent first and, among
+// equally urgent deliveries, the longest wait first. later has the deliveries that are not yet
+// due. Use newQueue.
 type queue struct{ ready, later *run.Heap[*delivery] }
 
-// place is a delivery's place in the queue.
 type place struct {
 	ready, later run.Place
 	order        time.Time // in ready
@@ -29,8 +28,8 @@ func newQueue() queue {
 	}
 }
 
-// put adds a delivery that waits since a time, or moves it. at is the time of the write;
-// zero is at once.
+// put adds or moves a delivery that has waited since the given time. at is the time of the write;
+// zero means at once.
 func (q *queue) put(d *delivery, u urgency, since, at time.Time) {
 	q.remove(d)
 	d.place.order, d.place.at = since.Add(time.Duration(u)*lead), at
@@ -41,14 +40,13 @@ func (q *queue) put(d *delivery, u urgency, since, at time.Time) {
 	}
 }
 
-// remove removes a delivery, if it is in the queue.
 func (q *queue) remove(d *delivery) {
 	q.ready.Remove(d)
 	q.later.Remove(d)
 }
 
-// pick removes and returns the delivery to write now. Without one, until is the time of
-// the next write, or zero.
+// pick removes and returns the next delivery that is due. Without one, until is the time of the
+// next write, or zero.
 func (q *queue) pick(now time.Time) (d *delivery, until time.Time) {
 	next, waits := q.later.First()
 	for ; waits && !next.place.at.After(now); next, waits = q.later.First() {

@@ -21,24 +21,24 @@ type result struct {
 	now time.Time
 }
 
-// Errors about results of a sink, beside its own.
+// Errors about the results of a sink.
 var (
 	errReplaced = fmt.Errorf("another pod has the name: %w", status.ErrNotFound)
 	errNoPod    = errors.New("the sink returned neither a pod nor an error")
 	errWrongPod = errors.New("the sink returned another pod than it was to write")
 )
 
-// done takes the result of a call. more reports whether the write goes on with another
-// call; err is the error of the call.
+// done records the result of a call. more reports whether the write continues with another call;
+// err is the error of the call.
 func (s *slot) done(c call, r result) (more bool, err error) {
 	s.flight = between
-	if c.ref != s.ref { // the static pod has another mirror, which has nothing yet
+	if c.ref != s.ref { // the static pod has another mirror, without a status
 		s.unwritten()
 		return false, r.err
 	}
 	switch err = s.verify(c, r); {
 	case s.lacks(err) && (c.kind == deleting || s.finished && s.deleting && !s.mirror), err == nil && c.kind == deleting:
-		err = nil // also if others have removed the pod
+		err = nil // the pod is removed, even if by others
 		*s = slot{receives: s.receives, mirrors: s.mirrors, pod: s.pod, status: s.status, content: removed, flight: between, behind: s.behind}
 	case err != nil:
 		s.failed(err, r.now)
@@ -53,11 +53,11 @@ func (s *slot) done(c call, r result) (more bool, err error) {
 	return c.kind == getting || s.toDelete(), err
 }
 
-// lacks reports whether an error means that the sink has no such pod. The error of a
-// Receiver does not.
+// lacks reports whether an error means that the sink has no such pod. A Receiver's error never
+// does.
 func (s *slot) lacks(err error) bool { return !s.receives && errors.Is(err, status.ErrNotFound) }
 
-// verify returns the error of a call: the sink's own or one about its result.
+// verify returns the error of a call: the sink's error or an error about its result.
 func (s *slot) verify(c call, r result) error {
 	switch {
 	case r.err != nil || c.kind == deleting || c.kind == receiving:
@@ -69,14 +69,14 @@ func (s *slot) verify(c call, r result) error {
 	case c.kind == patching:
 		return errWrongPod
 	case s.mirror && mirrorOf(r.pod, s.pod):
-		s.retarget(r.pod) // it was recreated, and the facts are late
+		s.retarget(r.pod) // the mirror was recreated, and the facts are outdated
 		return nil
 	default:
 		return errReplaced
 	}
 }
 
-// patched takes the result of a patch. A pod that was observed meanwhile may be newer.
+// patched records the result of a patch. An observation during the patch may be newer.
 func (s *slot) patched(c call, r result) {
 	overtaken := false
 	if s.base != nil {
@@ -88,15 +88,15 @@ func (s *slot) patched(c call, r result) {
 	s.written(c.version, c.partial, r.now)
 	switch there := s.base.status; {
 	case podstatus.Equal(there, c.new):
-		s.base.status, s.kept = c.new, nil // one copy is enough
+		s.base.status, s.kept = c.new, nil // keeps one copy
 	case !overtaken && podstatus.Equal(there, c.old):
-		s.kept = there // a further patch would not change it either
+		s.kept = there // a second patch would not change it either
 	default:
 		s.recheckLater(drifted, r.now)
 	}
 }
 
-// written records that the sink has a version. partial is true if that lacks the
+// written records that the sink has accepted a version. partial is true if the version lacks the
 // pod's terminal phase.
 func (s *slot) written(version uint64, partial bool, now time.Time) {
 	if !s.writing.IsZero() {
@@ -107,20 +107,20 @@ func (s *slot) written(version uint64, partial bool, now time.Time) {
 	} else if s.apply(newestWritten); partial {
 		s.recheckLater(runs, now)
 	}
-	if !s.toDelete() { // else the write goes on
+	if !s.toDelete() { // otherwise the write continues
 		s.failures, s.err = 0, nil
 	}
 }
 
-// unwritten takes back begin.
+// unwritten undoes begin.
 func (s *slot) unwritten() {
 	if !s.writing.IsZero() {
 		s.since, s.writing = s.writing, time.Time{}
 	}
 }
 
-// failed takes the failure of a call. After a first conflict the sink's status is read
-// without a wait.
+// failed records the failure of a call. After a first conflict the sink's status is read again at
+// once.
 func (s *slot) failed(err error, now time.Time) {
 	s.unwritten()
 	s.base, s.err = nil, err
@@ -135,8 +135,8 @@ func (s *slot) failed(err error, now time.Time) {
 	}
 }
 
-// pause returns the wait after a number of failures: firstPause, doubled each time, at
-// most longest, and up to a quarter less, by the pod.
+// pause returns the wait after a number of failures: firstPause, doubled for each failure, at
+// most longest, minus up to a quarter, which depends on the pod.
 func pause(uid types.UID, failures int, longest time.Duration) time.Duration {
 	d := firstPause
 	for range failures - 1 {
@@ -147,7 +147,7 @@ func pause(uid types.UID, failures int, longest time.Duration) time.Duration {
 	return d - d/4*time.Duration(h.Sum32()%256)/256
 }
 
-// newerVersion compares resource versions. known is false if they cannot be compared.
+// newerVersion compares resource versions. known is false if they are not comparable.
 func newerVersion(a, b string) (newer, known bool) {
 	x, errX := strconv.ParseUint(a, 10, 64)
 	y, errY := strconv.ParseUint(b, 10, 64)

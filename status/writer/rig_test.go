@@ -23,15 +23,15 @@ import (
 
 var errDown = errors.New("no route")
 
-// rig is a Writer on a sink in memory, in a bubble.
+// rig is a Writer with an in-memory sink, in a bubble.
 type rig struct {
 	*writer.Writer
 	t    *testing.T
 	sink *statustest.Sink
 
 	mu      sync.Mutex
-	pods    map[types.UID]*v1.Pod // the pods that Config.Pod returns
-	mirrors map[types.UID]*v1.Pod // the mirrors that Config.Mirror returns
+	pods    map[types.UID]*v1.Pod // returned by Config.Pod
+	mirrors map[types.UID]*v1.Pod // returned by Config.Mirror
 	mayRun  map[types.UID]bool
 	changed []types.UID
 	behind  []time.Duration
@@ -74,7 +74,7 @@ func newWriter(t testing.TB, cfg writer.Config) *writer.Writer {
 	return w
 }
 
-// start runs a Writer. stop ends that and returns the error of Run.
+// start runs a Writer. stop ends Run and returns its error.
 func start(t testing.TB, w *writer.Writer) (stop func() error) {
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
@@ -82,10 +82,9 @@ func start(t testing.TB, w *writer.Writer) (stop func() error) {
 	return func() error { cancel(); return <-ended }
 }
 
-// sinks names a sink.
 func sinks(s status.Sink) []writer.NamedSink { return []writer.NamedSink{{Name: "api", Sink: s}} }
 
-// lookup returns a function that reads a map of the rig, put changes one.
+// lookup returns a function that reads a map of the rig; put changes a map.
 func lookup[V any](r *rig, m map[types.UID]V) func(types.UID) V {
 	return func(uid types.UID) V { r.mu.Lock(); defer r.mu.Unlock(); return m[uid] }
 }
@@ -107,7 +106,7 @@ func (r *rig) translate(uid types.UID) types.UID {
 	return uid
 }
 
-// Explain explains the pod's status at the one sink.
+// Explain returns the state of the pod's status at the only sink.
 func (r *rig) Explain(uid types.UID) (x podwright.Explanation, ok bool) {
 	for _, x := range r.Writer.Explain(uid) {
 		x.Part = ""
@@ -116,7 +115,7 @@ func (r *rig) Explain(uid types.UID) (x podwright.Explanation, ok bool) {
 	return x, false
 }
 
-// Observe passes a pod as seen at the one sink.
+// Observe passes a pod as seen at the only sink.
 func (r *rig) Observe(pod *v1.Pod) { r.Writer.Observe("api", pod) }
 
 // fail makes the calls of one kind fail.
@@ -129,13 +128,13 @@ func (r *rig) fail(op statustest.Op, fault statustest.Fault) {
 	})
 }
 
-// pass lets d pass, and all that happens until then.
+// pass advances the time by d and runs all due actions.
 func (r *rig) pass(d time.Duration) {
 	time.Sleep(d)
 	synctest.Wait()
 }
 
-// written counts the patches that took effect since the last call.
+// written returns the number of effective patches since the last call.
 func (r *rig) written() int {
 	n := 0
 	for _, c := range r.sink.Calls(statustest.Patch) {
@@ -147,10 +146,10 @@ func (r *rig) written() int {
 	return n
 }
 
-// pod is a pod at the sink.
+// pod returns a pod at the sink.
 func (r *rig) pod(name string) *v1.Pod { return r.sink.Pod("ns", name) }
 
-// newPod makes a pod that restarts nothing, with containers.
+// newPod returns a pod with containers that never restart.
 func newPod(name string, containers ...string) *v1.Pod {
 	if containers == nil {
 		containers = []string{"app"}
@@ -166,14 +165,13 @@ func newPod(name string, containers ...string) *v1.Pod {
 	return pod
 }
 
-// withInit is a pod with an init container.
 func withInit(name string) *v1.Pod {
 	pod := newPod(name)
 	pod.Spec.InitContainers = []v1.Container{{Name: "init"}}
 	return pod
 }
 
-// running is the status of a pod whose containers run, all ready or none.
+// running returns the status of a pod with running containers, either all ready or none.
 func running(pod *v1.Pod, ready bool) v1.PodStatus {
 	value, started := v1.ConditionFalse, true
 	if ready {
@@ -191,7 +189,7 @@ func running(pod *v1.Pod, ready bool) v1.PodStatus {
 	return s
 }
 
-// ended is the status of a pod whose containers have exited with a code.
+// ended returns the status of a pod whose containers have exited with a code.
 func ended(pod *v1.Pod, code int32) v1.PodStatus {
 	s := running(pod, false)
 	s.Phase = v1.PodSucceeded
@@ -217,7 +215,7 @@ func withMessage(s v1.PodStatus, format string, args ...any) v1.PodStatus {
 	return s
 }
 
-// value is a condition's status, "absent" if there is none.
+// value returns a condition's status, or "absent".
 func value(s *v1.PodStatus, t v1.PodConditionType) string {
 	if c := podfacts.Condition(s.Conditions, t); c != nil {
 		return string(c.Status)

@@ -14,15 +14,15 @@ import (
 )
 
 // Set replaces the status of a pod by a copy of s in normal form: times in whole seconds,
-// termination messages cut to their share of 12 KiB per pod, init containers in the order
-// of the spec, the others by name. The start time, the observed generation and the
-// transition times of unchanged conditions stay. The previous status is the last
-// argument of Set or Restore, else the mirror's status, else the pod's own.
+// termination messages truncated to their share of 12 KiB per pod, init containers in the order
+// of the spec, the others by name. The start time, the observed generation and the transition
+// times of unchanged conditions stay. The previous status is the last argument of Set or Restore,
+// otherwise the mirror's status, otherwise the pod's own.
 //
-// A status that revives a container which has ended for good is refused and logged. One
-// that equals the previous one is not written, unless the pod is to be deleted.
+// A status in which a container runs again after its final end is rejected and logged. A status
+// equal to the previous one is not written, unless the pod has a deletion request.
 //
-// Set fails for a pod without UID, name or namespace and then changes nothing.
+// Set returns an error, without an effect, for a pod without UID, name or namespace.
 func (w *Writer) Set(pod *v1.Pod, s v1.PodStatus) error {
 	if err := identified(pod); err != nil {
 		return err
@@ -39,9 +39,10 @@ func identified(pod *v1.Pod) error {
 	return nil
 }
 
-// Terminate records that a pod has neither containers nor resources any longer. Containers without a known end get exit code 137, and a pod without a
-// terminal phase fails, unless it is static. A pod that is to be deleted is removed
-// from a sink after that has accepted its terminal phase. The error is that of Set.
+// Terminate records that a pod has neither containers nor resources any longer. Containers
+// without a known end get exit code 137, and a pod without a terminal phase fails, unless it is
+// static. A pod with a deletion request is removed from a sink after the sink has accepted its
+// terminal phase. The error is the same as for Set.
 func (w *Writer) Terminate(pod *v1.Pod) error {
 	if err := identified(pod); err != nil {
 		return err
@@ -57,9 +58,8 @@ func (w *Writer) Terminate(pod *v1.Pod) error {
 	return nil
 }
 
-// shown is the status by which the end of a pod is judged: the one that the first
-// sink is known to have, else the pod's own; before where there is no other account
-// of the pod. w.mu is held.
+// shown returns the status that decides the end of a pod: the last known status of the first
+// sink, otherwise the pod's own, or before if there are only Receivers. The caller holds mu.
 func (w *Writer) shown(e *entry, pod *v1.Pod, before *v1.PodStatus) *v1.PodStatus {
 	shown := before
 	for _, d := range e.deliveries {
@@ -74,17 +74,17 @@ func (w *Writer) shown(e *entry, pod *v1.Pod, before *v1.PodStatus) *v1.PodStatu
 	return shown
 }
 
-// Change replaces the status of a pod by what next makes of it; a pod without one
-// stays so. next is called under a lock: it must be quick and not call back. The
-// status that it is given is shared: it must not be changed, but what is returned
-// may share memory with it. For the rest it is as with Set.
+// Change replaces the status of a pod by the result of next. It has no effect for a pod without a
+// status. next is called under a lock: it must be fast and not call the Writer. Its argument is
+// shared and must not be changed, but the result may share memory with it. Otherwise Change works
+// like Set.
 func (w *Writer) Change(uid types.UID, next func(v1.PodStatus) v1.PodStatus) {
 	w.edit(uid, false, func(_ *v1.Pod, s v1.PodStatus) (v1.PodStatus, bool) { return next(s), true })
 }
 
-// SetProbed shows the result of a readiness or startup probe, and its effect on the pod,
-// at once. It does nothing for an unknown pod or container. Receivers get the status after every probe, since a checkpoint
-// keeps results of probes beside it.
+// SetProbed applies the result of a readiness or startup probe, and its effect on the pod, at
+// once. It has no effect for an unknown pod or container. Receivers receive the status after
+// every probe, because a checkpoint stores probe results beside it.
 func (w *Writer) SetProbed(c probe.Change) {
 	passed := c.Result == probe.Success
 	w.edit(c.UID, true, func(pod *v1.Pod, s v1.PodStatus) (v1.PodStatus, bool) {
@@ -93,18 +93,17 @@ func (w *Writer) SetProbed(c probe.Change) {
 			return podstatus.WithContainerReady(pod, s, c.ContainerID, passed, time.Now())
 		case probe.Startup:
 			return podstatus.WithContainerStarted(pod, s, c.ContainerID, passed, time.Now())
-		default: // a liveness probe restarts containers, and appears in no status
+		default: // liveness results restart containers and are not part of a status
 			return s, false
 		}
 	})
 }
 
-// Restore states the status that a pod had in an earlier life of the agent. It is
-// what the next one follows from, and what Get returns until then, but is not
-// written, and does nothing for a pod that has a status already. A condition that has
-// changed later by the mirror's word, or else by the pod's own, is taken from there: an
-// agent of another kind was here meanwhile, and no condition goes back in time. The error
-// is that of Set.
+// Restore sets the status that a pod had before a restart of the agent. Get returns it, and the
+// next status is based on it, but it is not written. Restore has no effect for a pod that already
+// has a status. If a condition of the mirror's status, or of the pod's own without a mirror, has
+// changed later, it replaces the restored one, because an agent of another kind may have run
+// meanwhile and no condition may go back in time. The error is the same as for Set.
 func (w *Writer) Restore(pod *v1.Pod, s v1.PodStatus) error {
 	if err := identified(pod); err != nil {
 		return err
@@ -130,7 +129,7 @@ func takeLater(conditions, other []v1.PodCondition) {
 	}
 }
 
-// shownElsewhere is the status that the mirror of a pod has, or else the pod.
+// shownElsewhere returns the status of the pod's mirror, or of the pod itself without one.
 func (w *Writer) shownElsewhere(uid types.UID, pod *v1.Pod) *v1.PodStatus {
 	if w.cfg.Mirror != nil && podfacts.IsStatic(pod) {
 		if mirror := w.cfg.Mirror(uid); mirror != nil {
@@ -140,7 +139,7 @@ func (w *Writer) shownElsewhere(uid types.UID, pod *v1.Pod) *v1.PodStatus {
 	return &pod.Status
 }
 
-// update sets the status that next makes of the one before.
+// update replaces a pod's status by the result of next.
 func (w *Writer) update(pod *v1.Pod, forced bool, next func(*entry, *v1.PodStatus) v1.PodStatus) {
 	uid := w.translate(pod.UID)
 	before := w.shownElsewhere(uid, pod)
@@ -154,7 +153,7 @@ func (w *Writer) update(pod *v1.Pod, forced bool, next func(*entry, *v1.PodStatu
 	w.report(uid, c)
 }
 
-// edit changes an existing status. again has Receivers get it in any case.
+// edit changes an existing status. again makes Receivers receive it even without a change.
 func (w *Writer) edit(uid types.UID, again bool, next func(*v1.Pod, v1.PodStatus) (v1.PodStatus, bool)) {
 	uid = w.translate(uid)
 	w.mu.Lock()
@@ -186,7 +185,7 @@ func (w *Writer) store(e *entry, pod *v1.Pod, before *v1.PodStatus, s v1.PodStat
 	now := time.Now()
 	s = podstatus.Normalize(pod, podstatus.Follow(*before, s, now))
 	c = change{happened: e.status == nil || !e.set || e.leaving || !podstatus.Equal(e.status, &s), before: e.status, after: &s}
-	e.hold(pod, &s) // even if equal: the parts of others may have changed
+	e.hold(pod, &s) // even if equal: data of other components may have changed
 	if !c.happened && !forced {
 		return c
 	}
@@ -212,7 +211,7 @@ type change struct {
 	before, after *v1.PodStatus
 }
 
-// report calls the callbacks about a change. The caller does not hold mu.
+// report calls the callbacks for a change. The caller must not hold mu.
 func (w *Writer) report(uid types.UID, c change) {
 	if w.cfg.Metrics.OnTerminated != nil && c.before != nil {
 		w.reportTerminated("init_containers", c.before.InitContainerStatuses, c.after.InitContainerStatuses)

@@ -15,16 +15,16 @@ import (
 	"github.com/podwright/podwright/status/writer"
 )
 
-// The end of Run cancels calls in progress and waits for them until the limit, also if the
-// Writer had given them up and forgotten their pods. Then it names them.
+// The end of Run cancels calls in progress and waits for them up to the limit, even if their pods
+// are forgotten. The error lists the remaining calls.
 func TestShutdownDuringACall(t *testing.T) {
 	hangs := func(<-chan struct{}) statustest.Fault { return statustest.Fault{Hang: true} }
 	deaf := func(release <-chan struct{}) statustest.Fault { return statustest.Fault{Deaf: release} }
 	for name, c := range map[string]struct {
 		fault     func(<-chan struct{}) statustest.Fault
-		after     time.Duration // when Run is to end
+		after     time.Duration // time until the end of Run
 		forgotten bool
-		released  time.Duration // how long the call goes on then
+		released  time.Duration // further duration of the call
 		took      time.Duration
 		err       string
 	}{
@@ -73,8 +73,7 @@ func TestShutdownDuringACall(t *testing.T) {
 	}
 }
 
-// At the end of Run, a Receiver gets the statuses that it does not have, each once, for half
-// of the limit.
+// At the end of Run, a Receiver gets its missing statuses, each once, within half of the limit.
 func TestReceiverIsToldTheLast(t *testing.T) {
 	for name, c := range map[string]struct {
 		last func(context.Context) error // the call after the end

@@ -18,7 +18,7 @@ import (
 	"github.com/podwright/podwright/status/writer"
 )
 
-// receiver is told of statuses.
+// receiver records the statuses that it receives.
 type receiver struct {
 	mu   sync.Mutex
 	err  error
@@ -43,7 +43,7 @@ func (r *receiver) set(err error, hang time.Duration) {
 	r.err, r.hang = err, hang
 }
 
-// take returns what it was told since the last call.
+// take returns the statuses received since the last call.
 func (r *receiver) take() []string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -52,14 +52,14 @@ func (r *receiver) take() []string {
 	return told
 }
 
-// beside lets a rig have a file and a receiver beside its sink.
+// beside adds a file and a receiver to the sinks of a rig.
 func beside(file *statustest.Sink, told *receiver) func(*writer.Config) {
 	return func(cfg *writer.Config) {
 		cfg.Sinks = append(cfg.Sinks, writer.NamedSink{Name: "file", Sink: file}, writer.NamedSink{Name: "told", Sink: told.sink()})
 	}
 }
 
-// No sink waits for another: not when one is down, and not when one hangs.
+// Sinks do not wait for each other, even if one is down or hangs.
 func TestSinksDoNotWaitForEachOther(t *testing.T) {
 	file, told := statustest.NewSink(), &receiver{}
 	bubble(t, beside(file, told), func(r *rig) {
@@ -87,8 +87,8 @@ func TestSinksDoNotWaitForEachOther(t *testing.T) {
 	})
 }
 
-// An end is kept back from whom it may confuse; a Receiver is told at once, of
-// static pods as well, and is asked for nothing.
+// A terminal phase is delayed for sinks other than Receivers. A Receiver gets it at once, also
+// for static pods, and its Get is never called.
 func TestReceiver(t *testing.T) {
 	file, told := statustest.NewSink(), &receiver{}
 	bubble(t, beside(file, told), func(r *rig) {
@@ -113,7 +113,7 @@ func TestReceiver(t *testing.T) {
 	})
 }
 
-// Who knows the pods is asked for the newest one before each call.
+// Config.Pod is called for the newest pod before each call.
 func TestNewestPod(t *testing.T) {
 	var told []string
 	configure := func(cfg *writer.Config) {
@@ -135,7 +135,7 @@ func TestNewestPod(t *testing.T) {
 	})
 }
 
-// The pod is gone at one sink: the others are told the last, and it is forgotten.
+// If one sink has removed the pod, the others get the last status, and then the pod is forgotten.
 func TestSinksForgetOneByOne(t *testing.T) {
 	file, told := statustest.NewSink(), &receiver{}
 	bubble(t, beside(file, told), func(r *rig) {
@@ -166,7 +166,7 @@ func TestSinksForgetOneByOne(t *testing.T) {
 		r.Terminate(pod)
 		r.pass(time.Second)
 		require.Nil(t, r.pod("b"))
-		r.Observe(pod) // late
+		r.Observe(pod) // outdated
 		pod = r.sink.Put(newPod("b"))
 		told.set(nil, 0)
 		r.Set(pod, ended(pod, 0))
@@ -178,7 +178,7 @@ func TestSinksForgetOneByOne(t *testing.T) {
 	})
 }
 
-// What a probe has found is kept beside a status that stays the same.
+// A Receiver receives probe results even if the status stays the same.
 func TestReceiverIsToldOfProbes(t *testing.T) {
 	file, told := statustest.NewSink(), &receiver{}
 	bubble(t, beside(file, told), func(r *rig) {
@@ -207,7 +207,7 @@ func TestReceiverIsToldOfProbes(t *testing.T) {
 	})
 }
 
-// probed is a change of a probe's result.
+// probed returns a change of a probe's result.
 func probed(uid types.UID, id string, typ probe.Type, passed bool) probe.Change {
 	result := probe.Failure
 	if passed {

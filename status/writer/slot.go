@@ -11,76 +11,75 @@ import (
 	"github.com/podwright/podwright/status/internal/podstatus"
 )
 
-// urgency orders pods whose statuses are to be written.
+// urgency orders the pods that wait for a write.
 type urgency int8
 
 const (
 	urgentEnd        urgency = iota // the pod's end, or its deletion
 	urgentTransition                // another phase, or another Ready
-	urgentDetail                    // everything else
+	urgentDetail                    // all other changes
 )
 
 func (u urgency) String() string {
 	return [...]string{"the end of the pod", "phase or readiness", "details"}[u]
 }
 
-// slot is one pod's status on its way to one sink. It has three states: content, flight
-// and wait. It selects the calls of the sink and makes none: no clock, no lock, no I/O.
+// slot tracks one pod's status at one sink. Its state consists of content, flight and wait. It
+// selects the calls of the sink and makes none: it has no clock, lock or I/O.
 //
-// A write is a series of calls: next selects each, done takes its result. The status may
-// change at any time; the next call uses the newest one.
+// A write is a series of calls: next selects each, done records its result. The status may change
+// at any time; the next call uses the newest one.
 //
-// The sink's status is read once, or taken from the pod that came from there, and then
-// follows from results of writes and from observations. After a failure it is unknown and
-// read again: the failed call may have taken effect, and a patch against the older status
-// would not revert that. The base can be older than the sink's status, since others write
-// too. Then a patch omits at most their changes, its result shows them, and they are
-// overwritten at the next resync.
+// The sink's status is read once, or taken from the pod that came from the sink, and then follows
+// from results of writes and from observations. After a failure it is unknown and read again: the
+// failed call may have taken effect, and a patch against the older status would not revert that.
+// The base can be older than the sink's status, because others write too. Then a patch omits at
+// most their changes, its result contains them, and they are overwritten at the next resync.
 type slot struct {
-	// receives is true for a Receiver, which gets each status as it is. mirrors is true if
-	// static pods are written to their mirrors.
+	// receives is true for a Receiver, which gets whole statuses. mirrors is true if static pods
+	// are written to their mirrors.
 	receives, mirrors bool
-	// origin is true while the pod's own status is the sink's, since no call was made yet.
+	// origin is true while the pod's own status is the sink's, because no call was made yet.
 	origin bool
 
-	// pod is the newest pod of this node. status is the newest status, shared and never
-	// changed. version counts changes and requests to write.
+	// pod is the newest pod of this node. status is the newest status, shared and never changed.
+	// version counts changes and requests to write.
 	pod     *v1.Pod
 	status  *v1.PodStatus
 	version uint64
-	// finished is true if the pod has neither containers nor resources any longer,
-	// deleting if it is to be deleted.
+	// finished is true if the pod has neither containers nor resources any longer, deleting if it
+	// has a deletion request.
 	finished, deleting bool
 
-	// ref names the pod to write. Its UID is empty for a static pod without a mirror.
-	// mirror is true if it is a mirror, lastMirror its UID by the newest facts.
+	// ref identifies the pod to write. Its UID is empty for a static pod without a mirror. mirror
+	// is true if it is a mirror, lastMirror its UID in the newest facts.
 	ref        status.Ref
 	mirror     bool
 	lastMirror types.UID
 
-	// base is the status of the sink, nil while it is unknown. seen is the newest known
-	// phase and readiness of the sink. kept is a status that the sink kept after a patch
-	// that should have changed it.
+	// base is the status of the sink, nil while it is unknown. seen is the newest known phase and
+	// readiness of the sink. kept is a status that the sink kept after a patch that should have
+	// changed it.
 	base *base
 	seen phaseReady
 	kept *v1.PodStatus
 
 	content content
-	// since is the time of the first change that no call includes, writing of the first
-	// change in the call in progress. behind is the delay of the changes that the write in
-	// progress has brought to the sink; only that write uses it.
+	// since is the time of the first change that no call includes, writing of the first change in
+	// the current call. behind is the delay of the changes that the current write has brought to
+	// the sink; only that write uses it.
 	since, writing time.Time
 	behind         time.Duration
 
 	flight flight
 
 	wait wait
-	// at is the time of the next call; zero is at once.
+	// at is the time of the next call; zero means at once.
 	at time.Time
 	// endBy limits nearEnd.
 	endBy time.Time
-	// failures counts failed calls since the last complete write, err is the last error,
-	// failedAs the urgency of the failed call.
+	// failures counts failed calls since the last complete write, err is the last error, failedAs
+	// the urgency of the failed call.
 	failures int
 	failedAs urgency
 	err      error
@@ -107,7 +106,7 @@ func phaseReadyOf(s *v1.PodStatus) phaseReady {
 	return p
 }
 
-// apply moves the slot by the table of transitions.
+// apply changes the slot according to the table of transitions.
 func (s *slot) apply(e event) {
 	t := &transitions[e]
 	s.content = t.next[s.content]
@@ -116,10 +115,9 @@ func (s *slot) apply(e event) {
 	}
 }
 
-// postpone begins a wait.
 func (s *slot) postpone(w wait, until time.Time) { s.wait, s.at = w, until }
 
-// recheckLater has an accepted status compared again after a wait.
+// recheckLater schedules another comparison of an accepted status.
 func (s *slot) recheckLater(w wait, now time.Time) {
 	if s.content == accepted {
 		s.apply(recheck)
@@ -135,11 +133,10 @@ func (s *slot) hold(pod *v1.Pod, newest *v1.PodStatus) {
 	}
 }
 
-// set takes a new status.
 func (s *slot) set(pod *v1.Pod, newest *v1.PodStatus, now time.Time) {
 	s.hold(pod, newest)
 	s.deleting = s.deleting || pod.DeletionTimestamp != nil
-	s.finished = s.finished && !podfacts.IsStatic(pod) // a static pod can begin anew
+	s.finished = s.finished && !podfacts.IsStatic(pod) // a static pod can restart
 	s.changed(now)
 	if s.failures == 0 || s.urgency() < s.failedAs {
 		s.apply(urgentSet)
@@ -148,7 +145,7 @@ func (s *slot) set(pod *v1.Pod, newest *v1.PodStatus, now time.Time) {
 	}
 }
 
-// again has a Receiver receive a status that it may have already.
+// again makes a Receiver receive a status again.
 func (s *slot) again(now time.Time) {
 	s.changed(now)
 	s.apply(recheck)
@@ -161,7 +158,7 @@ func (s *slot) changed(now time.Time) {
 	}
 }
 
-// flush has the newest status compared or received without a wait.
+// flush requests a comparison, or a call of Receive, without a wait.
 func (s *slot) flush() {
 	s.version++
 	s.endBy = time.Unix(0, 0)
@@ -181,10 +178,10 @@ func (s *slot) urgency() urgency {
 	}
 }
 
-// toWrite reports whether the status is to be written or compared.
+// toWrite reports whether the status must be written or compared.
 func (s *slot) toWrite() bool { return s.content == pending || s.content == unsure }
 
-// toDelete reports whether the pod is to be removed from the sink.
+// toDelete reports whether the pod must be removed from the sink.
 func (s *slot) toDelete() bool {
 	if s.content == restored || s.content == removed || s.mirror || s.receives || !s.finished || !s.isDeleting() {
 		return false
@@ -192,16 +189,16 @@ func (s *slot) toDelete() bool {
 	return s.base == nil || podfacts.IsTerminalPhase(s.base.status.Phase)
 }
 
-// isDeleting reports whether the pod is to be deleted, here or at the sink.
+// isDeleting reports whether the pod has a deletion request, here or at the sink.
 func (s *slot) isDeleting() bool { return s.deleting || s.base != nil && s.base.deleting }
 
-// owes reports whether the sink has yet to accept the pod's end, and can do so.
+// owes reports whether the sink can and must still accept the pod's end.
 func (s *slot) owes() bool {
 	return (s.content == pending || s.toDelete()) && s.wait != absent && (!s.mirror || s.ref.UID != "")
 }
 
-// due reports whether there is a call to make, its urgency and its earliest time, which
-// is zero for at once.
+// due reports whether a call is necessary, with its urgency and earliest time. Zero means at
+// once.
 func (s *slot) due() (u urgency, at time.Time, ok bool) {
 	if s.flight != idle || !s.toWrite() && !s.toDelete() {
 		return 0, time.Time{}, false
@@ -209,7 +206,7 @@ func (s *slot) due() (u urgency, at time.Time, ok bool) {
 	return s.urgency(), s.at, true
 }
 
-// learn takes the status of the sink. Of the parts of others only the relevant ones stay.
+// learn sets the base from a pod of the sink, without data of other components.
 func (s *slot) learn(obj *v1.Pod) {
 	part := podstatus.Normalize(s.pod, podstatus.Own(&obj.Status))
 	s.base = &base{version: obj.ResourceVersion, deleting: obj.DeletionTimestamp != nil, status: &part}

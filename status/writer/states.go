@@ -1,10 +1,10 @@
 package writer
 
-// content compares the status that a sink has with the newest one.
+// content compares the status at a sink with the newest one.
 type content uint8
 
 const (
-	restored content = iota // no status was set since the agent's start: nothing to write
+	restored content = iota // no status was set since the agent's start: no write necessary
 	pending                 // the sink has not accepted the newest status
 	unsure                  // the sink accepted the newest status, and may have another now
 	accepted                // the sink has the newest status
@@ -17,7 +17,7 @@ type flight uint8
 
 const (
 	idle    flight = iota // no write is in progress
-	between               // a write is in progress, without a call
+	between               // a write is in progress, between its calls
 	getting
 	patching
 	deleting
@@ -28,7 +28,7 @@ func (f flight) String() string {
 	return [...]string{"idle", "write", "get", "patch", "delete", "receive"}[f]
 }
 
-// wait is the reason for which the next call is not made at once.
+// wait is the reason to delay the next call.
 type wait uint8
 
 const (
@@ -42,31 +42,31 @@ const (
 	allWaits = failure | absent | noMirror | nearEnd | runs | drifted
 )
 
-// event is an occurrence that moves a slot.
+// event is an occurrence that changes a slot.
 type event uint8
 
 const (
 	statusSet     event = iota // a new status
 	urgentSet                  // a new status that is more urgent than the failed write
-	recheck                    // the sink is to be compared again, or to receive the status again
+	recheck                    // the sink must be compared again, or receive the status again
 	flushed                    // as recheck, at once
 	callFailed                 // a call failed
 	newestWritten              // the sink accepted the newest status
-	olderWritten               // the sink accepted a status that is not the newest any longer
+	olderWritten               // the sink accepted an older status
 	podSeen                    // the pod was observed at the sink
-	deletionSeen               // the pod was observed at the sink, and is to be deleted
+	deletionSeen               // the pod was observed at the sink with a deletion request
 	sinkRecovered              // the sink accepts other calls again after an outage
 	mirrorChanged              // the static pod has another mirror, or none
 	events
 )
 
-// transitions has, for each event, the next content by the content before, and the
-// waits that end. Calls and their results begin the waits.
+// transitions has, for each event, the next content by the previous one, and the waits that end.
+// Calls and their results begin the waits.
 var transitions = [events]struct {
 	next [contents]content
 	ends wait
 }{
-	//             restored, pending, unsure, accepted, removed
+	// restored, pending, unsure, accepted, removed
 	statusSet:     {[...]content{pending, pending, pending, pending, pending}, noMirror | nearEnd | runs | drifted},
 	urgentSet:     {[...]content{pending, pending, pending, pending, pending}, allWaits},
 	recheck:       {[...]content{restored, pending, unsure, unsure, removed}, 0},

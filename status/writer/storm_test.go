@@ -11,9 +11,8 @@ import (
 	"github.com/podwright/podwright/status/writer"
 )
 
-// storm has n pods change at once, each as change says, with a sink of 10 ms, and
-// another pod turn ready in the midst of it. It returns how long all took and how
-// long that one took.
+// storm changes n pods at once, with a sink latency of 10 ms, and makes another pod ready
+// meanwhile. It returns the total time and the time until that pod was written.
 func storm(r *rig, n int, change func(pod *v1.Pod) v1.PodStatus) (all, one time.Duration) {
 	pods := make([]*v1.Pod, n)
 	for i := range pods {
@@ -43,8 +42,8 @@ func storm(r *rig, n int, change func(pod *v1.Pod) v1.PodStatus) (all, one time.
 	return all, one
 }
 
-// 1,000 pods that change at once are written in under 2 s, and one that turns ready
-// meanwhile within 50 ms. If all turn ready, that one is written last.
+// 1,000 pods that change at once are written in under 2 s, and a pod that becomes ready meanwhile
+// within 50 ms. If all become ready, it is written last.
 func TestStorm(t *testing.T) {
 	for name, c := range map[string]struct {
 		change func(pod *v1.Pod) v1.PodStatus
@@ -63,7 +62,7 @@ func TestStorm(t *testing.T) {
 	}
 }
 
-// An ordinary detail is written although transitions never cease.
+// A detail is written even if transitions never stop.
 func TestDetailsAreWrittenInAStorm(t *testing.T) {
 	bubble(t, func(cfg *writer.Config) { writer.LimitWrites(cfg, 1) }, func(r *rig) {
 		var pods []*v1.Pod

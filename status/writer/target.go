@@ -16,27 +16,27 @@ import (
 	"github.com/podwright/podwright/status"
 )
 
-// outage is the number of failed calls in a row after which a successful one ends the
-// waits of all pods.
+// outage is the number of failed calls in a row after which a successful one ends the waits of
+// all pods.
 const outage = 3
 
-// target is a sink with its queue of writes. It shares nothing with other sinks but
-// Writer.mu, which is never held during a call.
+// target is a sink with its queue of writes. It shares only Writer.mu with other sinks, which is
+// never locked during a call.
 type target struct {
 	w        *Writer
 	index    int
 	name     string
 	sink     status.Sink
-	receiver status.Receiver // nil if the sink is none
+	receiver status.Receiver // nil if sink is no Receiver
 	mirrors  bool
 	origin   bool
 	wake     run.Signal
-	calls    run.Group // those in progress
+	calls    run.Group // in progress
 
 	// Writer.mu guards the fields below.
 
-	// writing are the deliveries with a write in progress, also of pods that were
-	// forgotten since: two writes of a pod must not overlap.
+	// writing has the deliveries with a write in progress, including those of forgotten pods,
+	// because two writes of a pod must not overlap.
 	writing map[types.UID]*delivery
 	queue   queue
 	// writes counts towards the limit on parallel writes.
@@ -45,13 +45,13 @@ type target struct {
 	failures int
 }
 
-// delivery is one pod's status on its way to one target.
+// delivery is one pod's status for one target.
 type delivery struct {
 	slot
 	entry  *entry
 	target *target
 	place  place
-	ended  chan struct{} // closed when the write in progress ends; nil if no Flush waits for it
+	ended  chan struct{} // closed when the current write ends; nil if no Flush waits for it
 }
 
 func newTarget(w *Writer, index int, s NamedSink) *target {
@@ -68,11 +68,11 @@ func (t *target) newDelivery(e *entry) *delivery {
 	return &delivery{entry: e, target: t, slot: slot{receives: t.receiver != nil, mirrors: t.mirrors, origin: t.origin}}
 }
 
-// current reports whether the pod was not forgotten. The caller holds Writer.mu.
+// current reports whether the pod is not forgotten. The caller holds Writer.mu.
 func (d *delivery) current() bool { return d.target.w.entries[d.entry.uid] == d.entry }
 
-// run writes until ctx ends. Then a Receiver gets all statuses that it does not have,
-// within half of ShutdownTimeout; what has failed is tried only once more.
+// run writes until ctx is done. Then a Receiver receives its missing statuses within half of
+// ShutdownTimeout; failed calls are retried only once.
 func (t *target) run(ctx context.Context) error {
 	calls, stop := context.WithCancel(context.WithoutCancel(ctx))
 	defer stop()
@@ -95,8 +95,8 @@ func (t *target) run(ctx context.Context) error {
 	return nil
 }
 
-// serve begins writes, with calls as their context, until ctx ends or, if untilIdle is
-// true, no write is in progress.
+// serve starts writes, with calls as their context, until ctx is done or, if untilIdle is true,
+// no write is in progress.
 func (t *target) serve(ctx, calls context.Context, writes *sync.WaitGroup, untilIdle bool) {
 	for ctx.Err() == nil {
 		until, busy := t.dispatch(calls, writes)
@@ -124,14 +124,14 @@ func (t *target) enqueue(d *delivery) {
 	}
 	since := d.since
 	if since.IsZero() {
-		since = time.Now() // it is not about a change
+		since = time.Now() // no change to write
 	}
 	t.queue.put(d, u, since, at)
 	t.wake.Wake()
 }
 
-// dispatch begins as many writes as may take place. It returns the time of the next one,
-// if that is known, and whether any write is in progress.
+// dispatch starts the due writes up to the limit. It returns the time of the next write, or zero,
+// and whether any write is in progress.
 func (t *target) dispatch(ctx context.Context, writes *sync.WaitGroup) (until time.Time, busy bool) {
 	t.w.mu.Lock()
 	defer t.w.mu.Unlock()
@@ -140,7 +140,7 @@ func (t *target) dispatch(ctx context.Context, writes *sync.WaitGroup) (until ti
 		if d, until = t.queue.pick(time.Now()); d == nil {
 			break
 		}
-		if t.writing[d.entry.uid] == nil { // else the end of the write in progress queues it again
+		if t.writing[d.entry.uid] == nil { // otherwise the end of the current write queues it again
 			t.begin(d)
 			writes.Go(func() { _ = t.write(ctx, d) })
 		}
@@ -148,7 +148,7 @@ func (t *target) dispatch(ctx context.Context, writes *sync.WaitGroup) (until ti
 	return until, len(t.writing) > 0
 }
 
-// begin begins a write. The caller holds Writer.mu.
+// begin marks the start of a write. The caller holds Writer.mu.
 func (t *target) begin(d *delivery) {
 	t.queue.remove(d)
 	d.flight, d.behind = between, 0
@@ -156,8 +156,8 @@ func (t *target) begin(d *delivery) {
 	t.writes++
 }
 
-// flush writes in the caller's goroutine, unless another write that begins after the one
-// in progress does the same.
+// flush writes in the caller's goroutine. It first waits for a write in progress, and returns
+// without a write of its own if another write that started afterwards has written the status.
 func (t *target) flush(ctx context.Context, uid types.UID) error {
 	var requested *delivery
 	for {
@@ -196,8 +196,8 @@ func (t *target) flush(ctx context.Context, uid types.UID) error {
 	}
 }
 
-// noteResult follows whether the sink works. After an outage, the first successful call
-// ends the waits of all pods. The caller holds Writer.mu.
+// noteResult tracks the health of the sink. After an outage, the first successful call ends the
+// waits of all pods. The caller holds Writer.mu.
 func (t *target) noteResult(err error) {
 	if err != nil && !errors.Is(err, status.ErrNotFound) && !errors.Is(err, status.ErrConflict) {
 		t.failures++
@@ -218,7 +218,6 @@ func (t *target) recovered() {
 	}
 }
 
-// observe takes a pod that was seen at the sink.
 func (t *target) observe(pod *v1.Pod) {
 	uid := t.w.translate(pod.UID)
 	t.w.mu.Lock()
@@ -230,8 +229,8 @@ func (t *target) observe(pod *v1.Pod) {
 	}
 }
 
-// find returns the entry of a pod that was seen at a sink. A mirror that cannot be
-// translated yet is found by its name. The caller holds mu.
+// find returns the entry of a pod seen at a sink. A mirror without a translation is found by its
+// name. The caller holds mu.
 func (w *Writer) find(uid types.UID, pod *v1.Pod, mirrors bool) *entry {
 	if e := w.entries[uid]; e != nil || !mirrors {
 		return e

@@ -13,8 +13,8 @@ import (
 	"github.com/podwright/podwright/internal/run"
 )
 
-// write makes the calls of a delivery, one after the other, and returns the error of the
-// last one. A status that is set afterwards has to queue again.
+// write makes the calls of a delivery in sequence, and returns the error of the last one. A
+// status that is set afterwards must be queued again.
 func (t *target) write(ctx context.Context, d *delivery) (err error) {
 	release := sync.OnceFunc(t.release)
 	for more := true; more; {
@@ -34,7 +34,7 @@ func (t *target) write(ctx context.Context, d *delivery) (err error) {
 	return cmp.Or(t.end(d), err)
 }
 
-// next returns the next call of a delivery. A pod that was forgotten has none.
+// next returns the next call of a delivery. A forgotten pod has none.
 func (t *target) next(d *delivery) (c call, ok bool) {
 	f := t.facts(d.entry.uid)
 	t.w.mu.Lock()
@@ -45,7 +45,7 @@ func (t *target) next(d *delivery) (c call, ok bool) {
 	return c, false
 }
 
-// take takes the result of a call and reports whether the write goes on.
+// take records the result of a call and reports whether the write continues.
 func (t *target) take(ctx context.Context, d *delivery, c call, r result) (more bool) {
 	t.w.mu.Lock()
 	more, err := d.done(c, r)
@@ -56,7 +56,7 @@ func (t *target) take(ctx context.Context, d *delivery, c call, r result) (more 
 	return more
 }
 
-// release makes room for another write.
+// release frees the write's place in the limit on parallel writes.
 func (t *target) release() {
 	t.w.mu.Lock()
 	defer t.w.mu.Unlock()
@@ -64,7 +64,6 @@ func (t *target) release() {
 	t.wake.Wake()
 }
 
-// end ends the write of a delivery.
 func (t *target) end(d *delivery) error {
 	t.w.mu.Lock()
 	defer t.w.mu.Unlock()
@@ -82,8 +81,8 @@ func (t *target) end(d *delivery) error {
 	return d.err
 }
 
-// call makes a call. If it ignores its deadline, release is called soon after, so that
-// the write does not count towards the limit and delays no other pod; late reports that.
+// call makes a call. If the call ignores its deadline, release is called soon after, so that the
+// write does not count towards the limit and delays no other pod; late reports that.
 func (t *target) call(ctx context.Context, c call, release func()) (r result, late bool) {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
@@ -119,7 +118,7 @@ func (t *target) request(ctx context.Context, c call) (*v1.Pod, error) {
 	}
 }
 
-// facts collects the facts about a pod. The caller does not hold Writer.mu.
+// facts collects the facts about a pod. The caller must not hold Writer.mu.
 func (t *target) facts(uid types.UID) facts {
 	f, cfg := facts{now: time.Now()}, &t.w.cfg
 	if cfg.Pod != nil {
@@ -134,8 +133,8 @@ func (t *target) facts(uid types.UID) facts {
 	return f
 }
 
-// logFailure logs the first of several failures in a row as a warning, and a panic
-// with its stack.
+// logFailure logs the first of several failures in a row as a warning, and a panic with its
+// stack.
 func (t *target) logFailure(ctx context.Context, c call, failures int, err error) {
 	if err == nil {
 		return

@@ -34,7 +34,7 @@ func TestConfig(t *testing.T) {
 	}
 }
 
-// What cannot be told from other pods is refused, and nothing is kept of it.
+// A pod without a complete identity is rejected, and no state of it is stored.
 func TestIdentityIsChecked(t *testing.T) {
 	w := newWriter(t, writer.Config{})
 	for want, pod := range map[string]*v1.Pod{
@@ -51,8 +51,8 @@ func TestIdentityIsChecked(t *testing.T) {
 	require.Empty(t, w.Pods())
 }
 
-// How long the sink is behind is counted from the first change that it does not
-// have, also of those that came during a call.
+// The delay of a sink counts from the first change that it does not have, including changes
+// during a call.
 func TestBehindSinceTheFirst(t *testing.T) {
 	bubble(t, nil, func(r *rig) {
 		pod := r.sink.Put(newPod("a"))
@@ -74,7 +74,7 @@ func TestBehindSinceTheFirst(t *testing.T) {
 	})
 }
 
-// A sink that has the status already is behind no more.
+// A sink that already has the status is not behind.
 func TestSyncedWithoutAWrite(t *testing.T) {
 	bubble(t, nil, func(r *rig) {
 		made := newPod("a")
@@ -88,7 +88,7 @@ func TestSyncedWithoutAWrite(t *testing.T) {
 	})
 }
 
-// T25: what says the same is written once.
+// T25: equal statuses are written once.
 func TestWritesOnce(t *testing.T) {
 	bubble(t, nil, func(r *rig) {
 		pod := r.sink.Put(newPod("a"))
@@ -98,7 +98,7 @@ func TestWritesOnce(t *testing.T) {
 		require.Equal(t, "True", value(&r.pod("a").Status, v1.PodReady))
 		r.Set(pod, running(pod, true))
 		r.pass(time.Hour)
-		later := running(pod, true) // the transition is stamped anew
+		later := running(pod, true) // the transition gets a new time
 		later.ContainerStatuses = r.Get(pod.UID).ContainerStatuses
 		for i := range later.Conditions {
 			later.Conditions[i].LastTransitionTime = metav1.Now()
@@ -112,7 +112,7 @@ func TestWritesOnce(t *testing.T) {
 	})
 }
 
-// T26: what others change of ours is written anew within 10 s; what is theirs stays.
+// T26: changes by others of the node agent's part are reverted within 10 s; their own data stays.
 func TestReconcile(t *testing.T) {
 	bubble(t, nil, func(r *rig) {
 		r.sink.Watch(func(pod *v1.Pod) { r.Observe(pod) })
@@ -137,8 +137,8 @@ func TestReconcile(t *testing.T) {
 	})
 }
 
-// An observed pod counts if it is newer than the sink's last answer. If the versions cannot
-// be compared, the sink is asked.
+// An observed pod counts if it is newer than the last result of the sink. If the versions are not
+// comparable, the sink's status is read.
 func TestObservedVersions(t *testing.T) {
 	for name, c := range map[string]struct {
 		version string
@@ -179,7 +179,7 @@ func TestObservedVersions(t *testing.T) {
 	}
 }
 
-// T22: a condition that somebody adds or takes while we write is left alone.
+// T22: a condition that others add or remove during a write stays so.
 func TestForeignConditions(t *testing.T) {
 	bubble(t, nil, func(r *rig) {
 		made := newPod("a")
@@ -202,7 +202,7 @@ func TestForeignConditions(t *testing.T) {
 	})
 }
 
-// T27: nothing lands on a pod of the same name that is another.
+// T27: a write never affects another pod of the same name.
 func TestRecreated(t *testing.T) {
 	bubble(t, nil, func(r *rig) {
 		pod := r.sink.Put(newPod("a"))
@@ -230,8 +230,8 @@ func TestRecreated(t *testing.T) {
 	})
 }
 
-// T33: a container that has ended for good does not run again, whether the end was set or,
-// before the first status, only the pod has it.
+// T33: a container does not run again after its final end, whether the end was set or, before the
+// first status, only the pod contains it.
 func TestIllegalTransition(t *testing.T) {
 	bubble(t, nil, func(r *rig) {
 		set := r.sink.Put(newPod("a"))
@@ -254,7 +254,7 @@ func TestIllegalTransition(t *testing.T) {
 	})
 }
 
-// T34: a failed write is repeated, with the newest version only.
+// T34: a failed write is retried, with the newest version only.
 func TestRetry(t *testing.T) {
 	bubble(t, nil, func(r *rig) {
 		pod := r.sink.Put(newPod("a"))
@@ -281,7 +281,7 @@ func TestRetry(t *testing.T) {
 	})
 }
 
-// A first conflict is repeated at once, further ones with pauses.
+// After a first conflict the write is retried at once, after further ones with pauses.
 func TestConflict(t *testing.T) {
 	bubble(t, nil, func(r *rig) {
 		pod := r.sink.Put(newPod("a"))
@@ -303,7 +303,7 @@ func TestConflict(t *testing.T) {
 	})
 }
 
-// A sink whose answers show that it ignores a value is not told again.
+// If the results of a sink show that it ignores a value, the value is not written again.
 func TestSinkThatIgnoresAValue(t *testing.T) {
 	bubble(t, func(cfg *writer.Config) {
 		cfg.Sinks = sinks(&odd{cfg.Sinks[0].Sink.(*statustest.Sink), func(pod *v1.Pod) *v1.Pod { pod.Status.Message = ""; return pod }})
@@ -320,7 +320,7 @@ func TestSinkThatIgnoresAValue(t *testing.T) {
 	})
 }
 
-// 6.2, 7.6: results of probes are in the status at once, while nobody else is.
+// 6.2, 7.6: probe results change the status of their container at once.
 func TestContainerResults(t *testing.T) {
 	bubble(t, nil, func(r *rig) {
 		pod := r.sink.Put(newPod("a", "app", "other"))
@@ -376,8 +376,8 @@ func TestTerminatedMetric(t *testing.T) {
 	require.Equal(t, []string{"init_containers 2", "containers 3", "ephemeral_containers 4"}, seen)
 }
 
-// What a pod that comes from the sink says of its status is not asked for. What has changed
-// there since shows in the answer, and is mended at the next resync.
+// The status of a pod that comes from the sink is not read again. Later changes there appear in
+// the result of the write, and are reverted at the next resync.
 func TestOrigin(t *testing.T) {
 	origin := func(cfg *writer.Config) { cfg.Sinks[0].Origin = true }
 	bubble(t, origin, func(r *rig) {

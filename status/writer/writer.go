@@ -18,19 +18,17 @@ import (
 var (
 	// ErrAlreadyRun is returned by every Run but the first.
 	ErrAlreadyRun = fields.AlreadyRun("writer")
-	// ErrShutdownTimeout is wrapped by Run's error when calls of a sink ignore their
-	// context.
+	// ErrShutdownTimeout is wrapped by the error of Run if calls of a sink ignore their context.
 	ErrShutdownTimeout = errors.New("still running after the shutdown timeout")
-	// ErrNoSink is wrapped by the error of Flush when Config names no such sink.
+	// ErrNoSink is wrapped by the error of Flush if Config has no such sink.
 	ErrNoSink = errors.New("no such sink")
 )
 
-// Writer is the memory of the newest status of each pod, and writes them to Sinks.
-// Use New. All methods may be called at any time, before, during and after Run,
-// from several goroutines; none of them but Flush waits for a sink.
+// Writer stores the newest status of each pod, and writes them to sinks. Use New. All methods are
+// safe for concurrent use before, during and after Run. Only Flush waits for a sink.
 //
-// Pods are known by their UIDs, static pods by their own; a mirror's UID stands
-// for the static pod's.
+// Pods are identified by their UIDs, static pods by their own. All methods also accept a mirror
+// pod's UID for its static pod.
 type Writer struct {
 	cfg     Config
 	targets []*target
@@ -40,22 +38,21 @@ type Writer struct {
 	ran     bool
 }
 
-// entry is what the writer has of a pod.
+// entry is the state of one pod.
 type entry struct {
 	uid types.UID
 	pod *v1.Pod
-	// status is the newest one, shared and never changed; nil: none.
+	// status is the newest status, shared and never changed. It may be nil.
 	status *v1.PodStatus
-	// set: the status was not only restored.
+	// set is true if the status was set after a restore, if any.
 	set bool
-	// leaving: nobody wants to know of the pod any more, but not every sink has
-	// been told yet how it ended.
+	// leaving is true if the pod was pruned, but a sink has not accepted its end.
 	leaving bool
-	// deliveries are what is to be done about it, one for each target.
+	// deliveries has one delivery for each target.
 	deliveries []*delivery
 }
 
-// New returns a Writer. Nothing is written before Run, but by Flush.
+// New returns a Writer. Before Run, only Flush writes.
 func New(cfg Config) (*Writer, error) {
 	cfg, err := cfg.withDefaults()
 	if err != nil {
@@ -71,10 +68,10 @@ func New(cfg Config) (*Writer, error) {
 	return w, nil
 }
 
-// Run writes what is set until the context ends, then ends the calls in progress
-// and returns nil. Receivers are handed what they do not have yet first. If calls do
-// not return within ShutdownTimeout, the error wraps ErrShutdownTimeout and names
-// their pods. A second Run is ErrAlreadyRun.
+// Run writes statuses until ctx is done. Then Receivers receive their missing statuses, Run
+// cancels the calls in progress and returns nil. If calls do not return within ShutdownTimeout,
+// Run returns an error that lists their pods and wraps ErrShutdownTimeout. A second Run returns
+// ErrAlreadyRun.
 func (w *Writer) Run(ctx context.Context) error {
 	w.mu.Lock()
 	again := w.ran
@@ -90,8 +87,7 @@ func (w *Writer) Run(ctx context.Context) error {
 	return run.All(ctx, parts...)
 }
 
-// Get returns the newest status of a pod, nil when there is none. It is shared and
-// must not be changed.
+// Get returns the newest status of a pod, or nil. It is shared and must not be changed.
 func (w *Writer) Get(uid types.UID) *v1.PodStatus {
 	uid = w.translate(uid)
 	w.mu.Lock()
@@ -102,8 +98,8 @@ func (w *Writer) Get(uid types.UID) *v1.PodStatus {
 	return nil
 }
 
-// Pods returns every pod that has a status, as it was handed in last. The pods are
-// shared and must not be changed.
+// Pods returns the last passed version of every pod with a status. The pods are shared and must
+// not be changed.
 func (w *Writer) Pods() map[types.UID]*v1.Pod {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -116,7 +112,7 @@ func (w *Writer) Pods() map[types.UID]*v1.Pod {
 	return out
 }
 
-// Forget drops a pod at once, also what sinks have not been told of it.
+// Forget drops a pod at once, including its unwritten changes.
 func (w *Writer) Forget(uid types.UID) {
 	uid = w.translate(uid)
 	w.mu.Lock()
@@ -126,10 +122,9 @@ func (w *Writer) Forget(uid types.UID) {
 	}
 }
 
-// Prune drops every pod for which wanted says no: Get and Pods do not return them
-// any more. What a sink has not been told of such a pod is still written, unless
-// it has no such pod; then it is dropped altogether. wanted is called without
-// locks.
+// Prune drops every pod for which wanted returns false: Get and Pods no longer return it. Its
+// unwritten changes are still written, unless the sink has no such pod. Afterwards its state is
+// dropped. wanted is called without locks.
 func (w *Writer) Prune(wanted func(types.UID) bool) {
 	w.mu.Lock()
 	uids := slices.Collect(maps.Keys(w.entries))
@@ -145,23 +140,21 @@ func (w *Writer) Prune(wanted func(types.UID) bool) {
 	}
 }
 
-// Observe takes in a pod as it was seen at a sink, such as by a watch: mirrors,
-// and pods that are not static. It should be called for each change that is seen.
-// What somebody else has changed of the node agent's part is written anew at the
-// next resync; that a pod is to be deleted is heeded at once. A pod without a
-// status is not remembered, a sink that Config does not name is ignored. pod must
-// not be changed afterwards.
+// Observe records a pod as seen at a sink, for example by a watch: a mirror pod, or a pod that is
+// not static. Call it for each change. If others have changed the node agent's part of the
+// status, it is written again at the next resync. A deletion request takes effect at once.
+// Observe ignores a pod without a status and a sink that Config does not name. pod must not be
+// changed afterwards.
 func (w *Writer) Observe(sink string, pod *v1.Pod) {
 	if t := w.target(sink); t != nil && t.receiver == nil {
 		t.observe(pod)
 	}
 }
 
-// Flush writes what a sink does not have of a pod now, and returns when that is
-// done: it waits neither for Run nor for a pause after failures to end. A Receiver
-// is handed the newest status in any case. The error is what the write came to; it
-// is logged, and repeated by Run, as that of any other write. A pod of which nothing
-// is to be written is none.
+// Flush writes the changes of a pod that a sink does not have, and waits for the result. It waits
+// neither for Run nor for a pause after failures. A Receiver receives the newest status even
+// without a change. Flush returns the error of the write, which is also logged, and Run retries
+// the write like any other. Flush returns nil if no write is necessary.
 func (w *Writer) Flush(ctx context.Context, sink string, uid types.UID) error {
 	t := w.target(sink)
 	if t == nil {
@@ -179,7 +172,7 @@ func (w *Writer) target(name string) *target {
 	return nil
 }
 
-// entry returns a pod's entry, a new one if it has none. w.mu is held.
+// entry returns a pod's entry and creates a missing one. The caller holds mu.
 func (w *Writer) entry(uid types.UID) *entry {
 	e := w.entries[uid]
 	if e == nil {
@@ -200,8 +193,8 @@ func (w *Writer) drop(e *entry) {
 	delete(w.entries, e.uid)
 }
 
-// dropIfTold drops a pod that was pruned, or that a sink has removed, once every sink
-// has accepted its end or does not have it. The caller holds mu.
+// dropIfTold drops a pod that was pruned, or that a sink has removed, once every sink has
+// accepted its end or has no such pod. The caller holds mu.
 func (w *Writer) dropIfTold(e *entry) {
 	over := e.leaving
 	for _, d := range e.deliveries {

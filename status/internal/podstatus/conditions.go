@@ -10,7 +10,6 @@ import (
 	"github.com/podwright/podwright/internal/podfacts"
 )
 
-// Reasons of conditions.
 const (
 	reasonUnknownContainerStatuses = "UnknownContainerStatuses"
 	reasonPodCompleted             = "PodCompleted"
@@ -26,7 +25,7 @@ type Verdict struct {
 	Reason, Message string
 }
 
-// Owned tells whether a condition is the node agent's alone to set.
+// Owned reports whether only the node agent sets a condition.
 func Owned(t v1.PodConditionType) bool {
 	switch t {
 	case v1.PodScheduled, v1.PodReady, v1.PodInitialized, v1.ContainersReady, v1.PodReadyToStartContainers,
@@ -36,10 +35,10 @@ func Owned(t v1.PodConditionType) bool {
 	return false
 }
 
-// Shared tells whether the node agent is one of several authors of a condition.
+// Shared reports whether the node agent and other components set a condition.
 func Shared(t v1.PodConditionType) bool { return t == v1.DisruptionTarget }
 
-// Ended is why a condition is False in a pod of a terminal phase.
+// Ended returns the content of a False condition in a pod with a terminal phase.
 func Ended(phase v1.PodPhase) Verdict {
 	if phase == v1.PodSucceeded {
 		return Verdict{Reason: reasonPodCompleted}
@@ -55,8 +54,8 @@ func NewCondition(t v1.PodConditionType, v Verdict) v1.PodCondition {
 	return c
 }
 
-// SetCondition puts a condition into the list, in place of one of its type. Its
-// transition time moves only with its status, and its generation only upwards.
+// SetCondition adds or replaces a condition, by its type. Its transition time changes only
+// with its status, and its generation never decreases.
 func SetCondition(s *v1.PodStatus, generation int64, now time.Time, c v1.PodCondition, old *v1.PodCondition) {
 	if old == nil {
 		old = &v1.PodCondition{}
@@ -71,7 +70,7 @@ func SetCondition(s *v1.PodStatus, generation int64, now time.Time, c v1.PodCond
 	Put(s, c)
 }
 
-// WithCondition sets one condition of the node agent's.
+// WithCondition returns s with one condition of the node agent.
 func WithCondition(pod *v1.Pod, s v1.PodStatus, now time.Time, c v1.PodCondition) v1.PodStatus {
 	before := podfacts.Condition(s.Conditions, c.Type)
 	s.Conditions = slices.Clone(s.Conditions)
@@ -79,8 +78,7 @@ func WithCondition(pod *v1.Pod, s v1.PodStatus, now time.Time, c v1.PodCondition
 	return s
 }
 
-// Put sets a condition in place of one of its type, in a list that is the
-// caller's own.
+// Put adds or replaces a condition, by its type. The caller must own the list.
 func Put(s *v1.PodStatus, c v1.PodCondition) {
 	if place := podfacts.Condition(s.Conditions, c.Type); place != nil {
 		*place = c

@@ -16,8 +16,8 @@ const (
 
 func ByName(a, b v1.ContainerStatus) int { return strings.Compare(a.Name, b.Name) }
 
-// Termination is how a container that does not run ended: now, or before it
-// began to wait. nil when it never ended, runs, or is not known.
+// Termination returns the end of a terminated container, or the last end of a waiting one. It
+// returns nil for a container that runs, has never ended, or is unknown.
 func Termination(status *v1.ContainerStatus) *v1.ContainerStateTerminated {
 	switch {
 	case status == nil:
@@ -31,7 +31,7 @@ func Termination(status *v1.ContainerStatus) *v1.ContainerStateTerminated {
 	}
 }
 
-// MayRestart tells whether a container that ended so may run again.
+// MayRestart reports whether a container may run again after this end.
 func MayRestart(pod *v1.Pod, c *v1.Container, ended *v1.ContainerStateTerminated) bool {
 	return ended.Reason == ReasonRestartingAllContainers || podfacts.MayRestart(pod, c, ended.ExitCode)
 }
@@ -47,10 +47,10 @@ func Find(statuses []v1.ContainerStatus, name string) *v1.ContainerStatus {
 
 func IsTrue(b *bool) bool { return b != nil && *b }
 
-// UnknownExitCode stands for an exit code that nobody saw.
+// UnknownExitCode replaces an unseen exit code.
 const UnknownExitCode = 137
 
-// UnseenEnd is the end of a container that nobody saw.
+// UnseenEnd returns the state of a container with an unseen end.
 func UnseenEnd(reason, message string) v1.ContainerState {
 	return v1.ContainerState{Terminated: &v1.ContainerStateTerminated{Reason: reason, Message: message, ExitCode: UnknownExitCode}}
 }

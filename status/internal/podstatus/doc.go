@@ -1,6 +1,6 @@
-// Package podstatus has the operations on a v1.PodStatus that package status, which
-// computes it, shares with package status/writer, which keeps and writes it: its normal
-// form, comparison, merging, legal transitions, readiness, and the end of a pod.
+// Package podstatus operates on a v1.PodStatus for package status, which computes it, and package
+// status/writer, which stores and writes it: normal form, comparison, merging, legal transitions,
+// readiness, and the end of a pod.
 //
 // All functions are pure and safe for concurrent use.
 package podstatus

@@ -9,10 +9,10 @@ import (
 	"github.com/podwright/podwright/internal/podfacts"
 )
 
-// WithContainerReady notes the result of a readiness probe, and what follows from
-// it for the pod, at once. It tells whether that changes anything: no regular
-// container or sidecar has this ID, it is what it was, or one that does not run or
-// has not started yet is not ready whatever a probe said.
+// WithContainerReady applies the result of a readiness probe, and its effect on the pod, at once.
+// It returns false without a change: if no regular container or sidecar has this ID, if Ready
+// already has this value, or if the probe succeeded but the container does not run or has not
+// started yet.
 func WithContainerReady(pod *v1.Pod, s v1.PodStatus, containerID string, ready bool, now time.Time) (v1.PodStatus, bool) {
 	return withContainer(pod, s, containerID, now, func(_ *v1.Container, c *v1.ContainerStatus) bool {
 		if c.Ready == ready || ready && (c.State.Running == nil || !IsTrue(c.Started)) {
@@ -23,9 +23,8 @@ func WithContainerReady(pod *v1.Pod, s v1.PodStatus, containerID string, ready b
 	})
 }
 
-// WithContainerStarted notes the result of a startup probe in the same way. A
-// container that has started and has no readiness probe is ready; one that has not
-// is not ready.
+// WithContainerStarted applies the result of a startup probe in the same way. A started container
+// without a readiness probe becomes ready; a container that has not started is not ready.
 func WithContainerStarted(pod *v1.Pod, s v1.PodStatus, containerID string, started bool, now time.Time) (v1.PodStatus, bool) {
 	return withContainer(pod, s, containerID, now, func(spec *v1.Container, c *v1.ContainerStatus) bool {
 		if c.Started != nil && *c.Started == started || started && c.State.Running == nil {
@@ -37,8 +36,8 @@ func WithContainerStarted(pod *v1.Pod, s v1.PodStatus, containerID string, start
 	})
 }
 
-// WithReadiness decides Ready and ContainersReady anew, from the containers and
-// the other conditions of the status.
+// WithReadiness computes Ready and ContainersReady again, from the containers and the other
+// conditions of the status.
 func WithReadiness(pod *v1.Pod, s v1.PodStatus, now time.Time) v1.PodStatus {
 	old := s.Conditions
 	s.Conditions = slices.Clone(old)

@@ -9,11 +9,10 @@ import (
 	"github.com/podwright/podwright/internal/podfacts"
 )
 
-// Equal tells whether two normalised statuses say the same, as far as the node
-// agent is concerned: the conditions that it sets by status, reason and message,
-// and everything else that it decides. What others own does not count: their
-// conditions, the statuses of resource claims, the nominated node. Neither does
-// the moment of a condition's transition, nor an empty list being nil or not.
+// Equal reports whether two normalised statuses are equal in the node agent's part: the status,
+// reason and message of its conditions, and all other fields that it decides. It ignores data of
+// other components (their conditions, the statuses of resource claims, the nominated node), the
+// times of conditions, and the difference between nil and empty lists.
 func Equal(a, b *v1.PodStatus) bool {
 	return a.ObservedGeneration == b.ObservedGeneration && a.Phase == b.Phase && a.Reason == b.Reason && a.Message == b.Message &&
 		a.QOSClass == b.QOSClass && a.Resize == b.Resize && a.StartTime.Equal(b.StartTime) &&
@@ -26,8 +25,8 @@ func Equal(a, b *v1.PodStatus) bool {
 		sameContainers(a.EphemeralContainerStatuses, b.EphemeralContainerStatuses)
 }
 
-// subset tells whether every condition in which the node agent has a say is among
-// the others, with the same content.
+// subset reports whether others contains every condition of list that the node agent sets, with
+// the same content.
 func subset(list, others []v1.PodCondition) bool {
 	for i := range list {
 		c := &list[i]
@@ -91,7 +90,7 @@ func SameRequirements(a, b *v1.ResourceRequirements) bool {
 	return sameList(a.Limits, b.Limits) && sameList(a.Requests, b.Requests) && slices.Equal(a.Claims, b.Claims)
 }
 
-// sameList compares amounts, not how they are written.
+// sameList compares quantities independent of their format.
 func sameList(a, b v1.ResourceList) bool {
 	if len(a) != len(b) {
 		return false
@@ -105,7 +104,7 @@ func sameList(a, b v1.ResourceList) bool {
 	return true
 }
 
-// sameOrEmpty compares what is hardly ever there, in the slow way.
+// sameOrEmpty compares rarely used lists, slowly.
 func sameOrEmpty[T any](a, b []T) bool {
 	return len(a)+len(b) == 0 || equality.Semantic.DeepEqual(a, b)
 }

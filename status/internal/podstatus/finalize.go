@@ -8,15 +8,14 @@ import (
 	"github.com/podwright/podwright/internal/podfacts"
 )
 
-// Finalize completes the status of a pod whose containers have all stopped for good
-// and whose resources are released: containers without a record of their end
-// get exit code 137 and reason ContainerStatusUnknown, and a pod of the API
-// server that has no terminal phase becomes Failed. Containers that never had
-// their turn stay waiting. In what has ended nothing is ready, resized or
+// Finalize completes the status of a pod after all its containers have stopped for good and its
+// resources are released. Containers without a record of their end get exit code 137 and reason
+// ContainerStatusUnknown. A pod of the API server without a terminal phase becomes Failed.
+// Containers whose turn never came stay waiting. An ended pod is neither ready nor resized nor
 // restarting.
 //
-// Whether the pod had been initialised is judged by pod.Status, the status that
-// the API server has. s is not changed.
+// pod.Status, the status in the API server, decides whether the pod had been initialised. s is
+// not changed.
 func Finalize(pod *v1.Pod, s v1.PodStatus, now time.Time) v1.PodStatus {
 	s = *s.DeepCopy()
 	if wasInitialized(pod) {
@@ -35,8 +34,8 @@ func Finalize(pod *v1.Pod, s v1.PodStatus, now time.Time) v1.PodStatus {
 	return WithReadiness(pod, s, now)
 }
 
-// wasInitialized tells, from the API server's status, that regular containers
-// had their turn.
+// wasInitialized reports whether regular containers could start, according to the API server's
+// status.
 func wasInitialized(pod *v1.Pod) bool {
 	inits := pod.Spec.InitContainers
 	if len(inits) == 0 {
@@ -60,8 +59,8 @@ func wasInitialized(pod *v1.Pod) bool {
 	}
 }
 
-// begun cuts off the init containers at the end that never started. The first
-// one always had its turn.
+// begun omits the trailing init containers that never started. The first init container always
+// counts as started.
 func begun(statuses []v1.ContainerStatus) []v1.ContainerStatus {
 	n := len(statuses)
 	for n > 1 && !hasBegun(&statuses[n-1]) {
@@ -70,7 +69,7 @@ func begun(statuses []v1.ContainerStatus) []v1.ContainerStatus {
 	return statuses[:n]
 }
 
-// hasBegun tells that a container ever left the waiting state.
+// hasBegun reports whether a container ever left the waiting state.
 func hasBegun(status *v1.ContainerStatus) bool {
 	return status.State.Running != nil || status.State.Terminated != nil || status.LastTerminationState.Terminated != nil
 }

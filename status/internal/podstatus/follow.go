@@ -10,9 +10,9 @@ import (
 	"github.com/podwright/podwright/internal/podfacts"
 )
 
-// Follow lets a status take over what stays from the one before: the start time,
-// the generation that was observed, and the transition time of a condition whose
-// status is the same. What has none yet begins now. s is not changed.
+// Follow returns s with the lasting values of the previous status: the start time, the observed
+// generation, and the transition times of conditions with an unchanged status. Missing times
+// default to now. s is not changed.
 func Follow(before, s v1.PodStatus, now time.Time) v1.PodStatus {
 	switch {
 	case before.StartTime != nil:
@@ -25,7 +25,7 @@ func Follow(before, s v1.PodStatus, now time.Time) v1.PodStatus {
 	for i := range s.Conditions {
 		c := &s.Conditions[i]
 		if c.Type == v1.PodResizePending || c.Type == v1.PodResizeInProgress || !Owned(c.Type) && !Shared(c.Type) {
-			continue // theirs moves with the reason, or is not ours
+			continue // a resize condition follows its reason; others are not ours
 		}
 		switch old := podfacts.Condition(before.Conditions, c.Type); {
 		case old != nil && old.Status == c.Status && !old.LastTransitionTime.IsZero():
@@ -37,9 +37,9 @@ func Follow(before, s v1.PodStatus, now time.Time) v1.PodStatus {
 	return s
 }
 
-// Own is the part of a status that the node agent decides, alone or with others:
-// without their conditions, the statuses of resource claims and the nominated node.
-// It shares memory with s.
+// Own returns the part of a status that the node agent decides, alone or with others: without the
+// conditions of other components, the statuses of resource claims and the nominated node. It
+// shares memory with s.
 func Own(s *v1.PodStatus) v1.PodStatus {
 	own := *s
 	own.NominatedNodeName = ""

@@ -9,23 +9,20 @@ import (
 	"github.com/podwright/podwright/internal/podfacts"
 )
 
-// Merge is what is to be written of a wanted status over the one that the API
-// server has:
+// Merge returns the status to write, from a wanted status and the status in the API server:
 //
-//   - the conditions, resource claims and nominated node of others as they are
-//     there, so that what was added meanwhile survives and what is gone stays so;
-//   - a terminal phase only once no container can run any more: until then
-//     phase, reason and message stay;
-//   - a phase that is terminal there stays, except in a mirror pod: a static pod
-//     can begin anew;
-//   - DisruptionTarget together with the step into a terminal phase (KEP-3329),
-//     and at no other time;
-//   - Ready and ContainersReady not True in a pod that has ended.
+//   - Conditions, resource claims and the nominated node of other components stay as in the API
+//     server, so that concurrent additions and removals survive.
+//   - A terminal phase is written only once no container can run any longer. Until then phase,
+//     reason and message stay.
+//   - A terminal phase in the API server stays, except in a mirror pod: a static pod can restart.
+//   - DisruptionTarget is written together with the change to a terminal phase (KEP-3329), and at
+//     no other time.
+//   - Ready and ContainersReady are not True in a pod that has ended.
 //
-// fetched is the API server's object, the mirror of a static pod; mayStillRun
-// tells that containers may still run, or hold resources. Neither fetched nor
-// wanted is changed, and the result shares memory with both. Where nothing is to
-// be written, the result is Equal to fetched.Status.
+// fetched is the API server's object, for a static pod its mirror pod. mayStillRun is true if
+// containers may still run or use resources. Merge changes neither fetched nor wanted; the result
+// shares memory with both. If no write is necessary, the result is Equal to fetched.Status.
 func Merge(fetched *v1.Pod, wanted *v1.PodStatus, mayStillRun bool, now time.Time) v1.PodStatus {
 	there, out := &fetched.Status, *wanted
 	ended := podfacts.IsTerminalPhase(there.Phase)
@@ -49,7 +46,7 @@ func Merge(fetched *v1.Pod, wanted *v1.PodStatus, mayStillRun bool, now time.Tim
 	return out
 }
 
-// mergeConditions keeps the order of the list that is there.
+// mergeConditions keeps the order of the existing list.
 func mergeConditions(there, wanted []v1.PodCondition) []v1.PodCondition {
 	out := make([]v1.PodCondition, 0, len(there)+len(wanted))
 	for _, c := range there {
@@ -67,7 +64,7 @@ func mergeConditions(there, wanted []v1.PodCondition) []v1.PodCondition {
 	return out
 }
 
-// notReady lets nothing be ready in a pod that has ended.
+// notReady sets the readiness conditions of an ended pod to False.
 func notReady(s, there *v1.PodStatus, now time.Time) {
 	for _, t := range []v1.PodConditionType{v1.PodReady, v1.ContainersReady} {
 		if c := podfacts.Condition(s.Conditions, t); c != nil && c.Status == v1.ConditionTrue {
@@ -78,8 +75,8 @@ func notReady(s, there *v1.PodStatus, now time.Time) {
 	}
 }
 
-// setMerged puts a condition into a list that is the caller's own. Its transition
-// is now, unless what is there has made it already.
+// setMerged puts a condition into s, whose list the caller must own. Its transition time is now,
+// unless the API server already has the condition with this status.
 func setMerged(s *v1.PodStatus, c v1.PodCondition, there *v1.PodStatus, now time.Time) {
 	c.LastTransitionTime = metav1.NewTime(now.Truncate(time.Second))
 	if before := podfacts.Condition(there.Conditions, c.Type); before != nil && before.Status == c.Status {

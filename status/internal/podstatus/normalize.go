@@ -9,18 +9,17 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// MaxTerminationText is how many bytes of termination messages a pod's status
-// holds. Each container may have an equal share of it, twice: for its current
-// and for its last termination.
+// MaxTerminationText is the maximum size, in bytes, of termination messages in a pod's status.
+// Each container may use an equal share of it twice: for its current and for its last
+// termination.
 const MaxTerminationText = 12288
 
-// Normalize brings a status into the form in which it is kept, compared and
-// written: times in whole seconds, as the API stores them; termination messages
-// cut to their share of MaxTerminationText, at the end of a character; init
-// containers in the order of the spec, the others by name. What is normal
-// already comes back as it is.
+// Normalize returns a status in the form in which it is stored, compared and written: times in
+// whole seconds, like in the API; termination messages truncated to their share of
+// MaxTerminationText, at a character boundary; init containers in the order of the spec, the
+// others by name.
 //
-// s is not changed, and the result shares with it what is alike.
+// s is not changed. The result shares its unchanged parts with s.
 func Normalize(pod *v1.Pod, s v1.PodStatus) v1.PodStatus {
 	s.StartTime = wholeSecondsOf(s.StartTime)
 	s.Conditions = normalConditions(s.Conditions)
@@ -68,7 +67,7 @@ func normalContainers(list []v1.ContainerStatus, limit int) []v1.ContainerStatus
 	return list
 }
 
-// sorted sorts a list, or a copy of it where it was not sorted.
+// sorted returns list if it is sorted, otherwise a sorted copy.
 func sorted[T any](list []T, order func(a, b T) int) []T {
 	if slices.IsSortedFunc(list, order) {
 		return list
@@ -78,8 +77,7 @@ func sorted[T any](list []T, order func(a, b T) int) []T {
 	return list
 }
 
-// initIndex is the place of an init container in the spec; one that is not in it
-// comes last.
+// initIndex returns the index of an init container in the spec. An unknown name sorts last.
 func initIndex(pod *v1.Pod, name string) int {
 	for i := range pod.Spec.InitContainers {
 		if pod.Spec.InitContainers[i].Name == name {
@@ -89,7 +87,7 @@ func initIndex(pod *v1.Pod, name string) int {
 	return len(pod.Spec.InitContainers)
 }
 
-// normalState returns the state itself where nothing is to be changed.
+// normalState returns state itself if it is normal.
 func normalState(state v1.ContainerState, limit int) v1.ContainerState {
 	if r := state.Running; r != nil {
 		if at := wholeSeconds(r.StartedAt); at != r.StartedAt {
@@ -107,7 +105,7 @@ func normalState(state v1.ContainerState, limit int) v1.ContainerState {
 	return state
 }
 
-// cut keeps at most limit bytes, and no part of a character.
+// cut truncates a text to at most limit bytes, at a character boundary.
 func cut(text string, limit int) string {
 	if len(text) <= limit {
 		return text
@@ -117,7 +115,7 @@ func cut(text string, limit int) string {
 			return text[:i]
 		}
 	}
-	return text[:limit] // no text at all
+	return text[:limit] // not UTF-8
 }
 
 func wholeSecondsOf(t *metav1.Time) *metav1.Time {
@@ -128,8 +126,8 @@ func wholeSecondsOf(t *metav1.Time) *metav1.Time {
 	return &whole
 }
 
-// wholeSeconds drops what the API does not store. A time that is in whole
-// seconds already comes back as it is, in its time zone.
+// wholeSeconds truncates t to the precision of the API. A time in whole seconds keeps its time
+// zone.
 func wholeSeconds(t metav1.Time) metav1.Time {
 	return metav1.NewTime(t.Truncate(time.Second))
 }

@@ -10,7 +10,8 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// No part of a character is left, however few bytes there are. What is no text is cut anywhere.
+// A truncated text contains no partial character for every limit. Text that is not UTF-8 is cut
+// anywhere.
 func TestCut(t *testing.T) {
 	rubbish := strings.Repeat("\x80", 8)
 	for _, c := range []struct {

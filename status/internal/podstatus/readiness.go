@@ -10,16 +10,15 @@ import (
 	"github.com/podwright/podwright/internal/podfacts"
 )
 
-// SetReadiness sets ContainersReady and Ready, which follows from it. old are the
-// conditions as they were. Ready comes last, since a gate may name any condition.
+// SetReadiness sets ContainersReady, and Ready, which depends on it. old are the previous
+// conditions. Ready comes last, because a readiness gate may name any condition.
 func SetReadiness(pod *v1.Pod, s *v1.PodStatus, now time.Time, old []v1.PodCondition) {
 	containers := ContainersReady(pod, s)
 	SetCondition(s, pod.Generation, now, NewCondition(v1.ContainersReady, containers), podfacts.Condition(old, v1.ContainersReady))
 	SetCondition(s, pod.Generation, now, NewCondition(v1.PodReady, podReady(pod, s, containers)), podfacts.Condition(old, v1.PodReady))
 }
 
-// Initialized tells that the init containers have done their work, at least
-// once.
+// Initialized returns whether all init containers have succeeded at least once.
 func Initialized(pod *v1.Pod, s, old *v1.PodStatus) Verdict {
 	if len(pod.Spec.InitContainers) > 0 && s.InitContainerStatuses == nil && s.ContainerStatuses == nil {
 		return Verdict{Reason: reasonUnknownContainerStatuses}
@@ -52,7 +51,7 @@ func Initialized(pod *v1.Pod, s, old *v1.PodStatus) Verdict {
 	return Verdict{Reason: reasonContainersNotInitialized, Message: names(missing, "incomplete", incomplete)}
 }
 
-// ContainersReady tells that every container that is meant to stay up is ready.
+// ContainersReady returns whether every regular container and sidecar is ready.
 func ContainersReady(pod *v1.Pod, s *v1.PodStatus) Verdict {
 	if s.InitContainerStatuses == nil && s.ContainerStatuses == nil {
 		return Verdict{Reason: reasonUnknownContainerStatuses}
@@ -85,8 +84,8 @@ func ContainersReady(pod *v1.Pod, s *v1.PodStatus) Verdict {
 	}
 }
 
-// podReady adds the readiness gates to ContainersReady. The gates' conditions
-// must be in the list already.
+// podReady combines the readiness gates with ContainersReady. The gates' conditions must already
+// be in the list.
 func podReady(pod *v1.Pod, s *v1.PodStatus, containers Verdict) Verdict {
 	if !containers.OK {
 		return containers
@@ -97,8 +96,8 @@ func podReady(pod *v1.Pod, s *v1.PodStatus, containers Verdict) Verdict {
 	return Verdict{OK: true}
 }
 
-// names lists the containers whose status is missing, and those that are short
-// of something.
+// names returns a message with the containers without a status, and those with an insufficient
+// one.
 func names(missing []string, what string, short []string) string {
 	var parts []string
 	if len(missing) > 0 {

@@ -10,19 +10,18 @@ import (
 	"github.com/podwright/podwright/internal/podfacts"
 )
 
-// ErrIllegalTransition is the error of a status in which a container that has
-// ended for good has not.
+// ErrIllegalTransition is wrapped by the error for a status that lost the final end of a
+// container.
 var ErrIllegalTransition = errors.New("illegal transition of a container")
 
-// CheckTransition tells whether a status may follow another: a container that has
-// terminated, and may not run again by its pod's policy or its own, stays
-// terminated. The error is an ErrIllegalTransition and names the containers.
+// CheckTransition returns an error if a status must not follow another: a container that has
+// terminated, and may not restart under the policies of its pod and itself, stays terminated. The
+// error wraps ErrIllegalTransition and lists the containers.
 //
-// Another instance of the container is no contradiction: that the runtime has one
-// is a fact, as when init containers run again in a new sandbox. What is refused
-// is an end that gets lost. Sidecars may always run again. Ephemeral containers,
-// pods whose own policy is Always, and pods in which all containers may restart
-// together, are not looked at.
+// Another instance of the container is allowed, because the runtime has created it, for example
+// when init containers run again in a new sandbox. Only a lost end is an error. Sidecars may
+// always restart. CheckTransition ignores ephemeral containers, pods with restart policy Always,
+// and pods in which all containers may restart together.
 func CheckTransition(pod *v1.Pod, old, new *v1.PodStatus) error {
 	if pod.Spec.RestartPolicy == v1.RestartPolicyAlways || pod.Spec.RestartPolicy == "" || podfacts.MayRestartAll(pod) {
 		return nil
