@@ -1,59 +1,57 @@
-// Package checkpoint keeps, for an agent that may be killed at any moment, what it
-// last said of each pod: one small file per pod, with the pod's status and the last
-// results of its probes. It is the memory of a node that has no API server, and of
-// one that cannot reach it now.
+// Package checkpoint stores the last status and probe results of each pod, in one small file per
+// pod, for an agent that may be killed at any moment. It is the memory of a node without an API
+// server, or with one that is unreachable.
 //
 //	store, err := checkpoint.New(checkpoint.Config{
 //		File: func(uid types.UID) string { return filepath.Join(root, "pods", string(uid), "status.json") },
 //	})
 //	record, err := store.Load(uid)    // once, when the pod is first seen
-//	err = store.Save(uid, record)     // after each change; costs nothing if there was none
+//	err = store.Save(uid, record)     // after each change; skips the write without one
 //	err = store.Remove(uid)           // with the pod
 //
-// In an agent a Keeper does that, as a sink of package status/writer: it keeps the
-// pods whose records were recalled, until they are forgotten.
+// In an agent a Keeper does that, as a sink of package status/writer. It saves the pods whose
+// records were recalled, until they are forgotten.
 //
 //	keeper, err := checkpoint.NewKeeper(checkpoint.KeeperConfig{Store: store, Probes: results})
 //	w, err := writer.New(writer.Config{Sinks: []writer.NamedSink{
 //		{Name: "checkpoint", Sink: status.SinkFunc(keeper.Save)},
 //	}})
 //	record := keeper.Recall(uid)           // when the pod is first seen
-//	err = w.Flush(ctx, "checkpoint", uid)  // before the runtime is made to forget something
-//	err = keeper.Forget(uid)               // when nothing names the pod any more
+//	err = w.Flush(ctx, "checkpoint", uid)  // before an action that makes the runtime forget
+//	err = keeper.Forget(uid)               // when no source names the pod any longer
 //
-// # Why it is needed
+// Store and Keeper are safe for concurrent use.
 //
-// A runtime forgets: it removes dead containers, and never knew which container was
-// ready. An agent that starts anew without memory would show a ready pod as unready
-// until the next probe, repeat startup probes that have passed, and lose exit codes
-// and restart counts of containers that are gone.
+// # Purpose
 //
-// # What is promised
+// A runtime forgets: it removes dead containers and does not store readiness. An agent that
+// restarts without checkpoints would show a ready pod as unready until the next probe, repeat
+// startup probes that have passed, and lose exit codes and restart counts of removed containers.
 //
-// A file is replaced as a whole: whoever reads it after kill -9, at whichever line,
-// finds the old record or the new one. A file that is damaged, of another pod, of
-// another version or too large is ErrCorrupt, named in the error, and set aside under
-// the name with ".corrupt" added. It costs the memory of that pod and of no other.
+// # Guarantees
 //
-// A power cut may do the same to the pods that were saved in the seconds before, since
-// Save does not wait for the disk. Config.Sync makes it wait, which adds two flushes of
-// the disk to a fraction of a millisecond. For one pod that is little; for a node that
-// starts a hundred of them it is not, and what a power cut leaves is a node without
-// running containers anyhow.
+// A file is replaced as a whole: after kill -9 at any moment it contains the old record or the
+// new one. A file that is damaged, of another pod, of another version or too large causes
+// ErrCorrupt, and is set aside under its name with ".corrupt" added. Only the memory of that pod
+// is lost.
+//
+// A power cut may cause the same for pods that were saved in the seconds before it, because Save
+// does not wait for the disk. Config.Sync makes it wait: two flushes of the disk in addition to a
+// fraction of a millisecond. That is little for one pod, but not for a node that starts a hundred
+// of them, and after a power cut no container runs anyway.
 //
 // # The caller's duties
 //
-// Save comes before whatever makes the runtime forget, such as the removal of a dead
-// container. The folder of the file is the caller's: Save makes none, and fails with
-// fs.ErrNotExist where there is none, so that a pod that is gone does not come back as
-// a folder. Whether a record is about the pod that now has the UID is the caller's to
-// know as well.
+// Call Save before any action that makes the runtime forget, such as the removal of a dead
+// container. The caller owns the folder of the file: Save creates none and returns fs.ErrNotExist
+// without it, so that a removed pod's folder does not come back. The caller must also check that
+// a record belongs to the pod that now has the UID.
 //
-// # What it does not do
+// # Limits
 //
-// It decides nothing: what a record means to a status is package status's matter
-// (writer.Writer.Restore), what it means to a probe package probe's. It encrypts nothing; a
-// status holds termination messages, so the files are readable for their owner only.
+// The package does not interpret records: writer.Writer.Restore applies a status, and package
+// probe the probe results. It encrypts nothing. A status contains termination messages, so only
+// the owner can read the files.
 //
-// An example that runs: Example in example_test.go.
+// Runnable example: Example in example_test.go.
 package checkpoint

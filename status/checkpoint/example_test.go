@@ -26,7 +26,7 @@ func Example() {
 	}
 	cfg := checkpoint.Config{
 		File: func(uid types.UID) string { return filepath.Join(root, string(uid), "status.json") },
-		Sync: true, // a power cut costs no record
+		Sync: true, // a power cut loses no record
 	}
 
 	before, err := checkpoint.New(cfg)

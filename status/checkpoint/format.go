@@ -15,20 +15,19 @@ import (
 	"github.com/podwright/podwright/probe"
 )
 
-// version is that of the files. A change that an older or newer agent would take for
-// something else needs another number.
+// version is the version of the file format. A change that older or newer agents would
+// misinterpret needs another number.
 const version = 1
 
-// shortMessage is how many bytes remain of the message of a condition in a record that
-// would otherwise be too large: others may write conditions of any size.
+// shortMessage is the maximum size, in bytes, of the message of a condition in a record that
+// would otherwise be too large. Other components may write conditions of any size.
 const shortMessage = 1 << 10
 
-// file is what is in a file.
+// file is the content of a file.
 type file struct {
 	Version int       `json:"version"`
 	UID     types.UID `json:"uid"`
-	// Sum is the CRC-32C of Record, byte by byte. A file system that has lost part of a
-	// file may leave one that is still JSON.
+	// Sum is the CRC-32C of the bytes of Record. A file that lost a part may still be valid JSON.
 	Sum    uint32          `json:"crc32c"`
 	Record json.RawMessage `json:"record"`
 }
@@ -37,8 +36,7 @@ func checksum(record []byte) uint32 {
 	return crc32.Checksum(record, crc32.MakeTable(crc32.Castagnoli))
 }
 
-// encode returns the content of a pod's file, at most maxSize bytes, and the part of it
-// that is the record.
+// encode returns the content of a pod's file, at most maxSize bytes, and the bytes of its record.
 func encode(uid types.UID, r Record) (data, record []byte, err error) {
 	r.Status.Conditions = slices.Clone(r.Status.Conditions)
 	for i := range r.Status.Conditions {
@@ -69,8 +67,8 @@ func shorten(conditions []v1.PodCondition) {
 	}
 }
 
-// decode reads the content of a pod's file, and returns the part of it that is the
-// record as well. Its errors are ErrCorrupt.
+// decode decodes a pod's file. It also returns the bytes of the record. Its errors wrap
+// ErrCorrupt.
 func decode(data []byte, uid types.UID) (r Record, record []byte, err error) {
 	var f file
 	if err := json.Unmarshal(data, &f); err != nil {

@@ -8,8 +8,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// FuzzLoad shows that no file harms: Load refuses it by ErrCorrupt and sets it aside,
-// or returns a record that can be saved and loaded again as it is.
+// FuzzLoad checks that for every file Load either returns ErrCorrupt and sets the file aside, or
+// returns a record that survives a Save and a Load unchanged.
 func FuzzLoad(f *testing.F) {
 	good, _, err := encode(uid, aRecord(1))
 	require.NoError(f, err)
@@ -37,8 +37,8 @@ func FuzzLoad(f *testing.F) {
 	})
 }
 
-// FuzzRecord is FuzzLoad behind the checksum: whatever is in a record that is whole,
-// decoding ends with a record or with ErrCorrupt.
+// FuzzRecord is FuzzLoad behind the checksum: for every record with a valid checksum, decode
+// returns a record or ErrCorrupt.
 func FuzzRecord(f *testing.F) {
 	_, record, err := encode(uid, aRecord(1))
 	require.NoError(f, err)

@@ -16,40 +16,37 @@ import (
 	"github.com/podwright/podwright/probe"
 )
 
-// State is how a pod stands to a Keeper.
+// State is the state of a pod in a Keeper.
 type State int8
 
 // The states of a pod.
 const (
-	// Unseen: nobody has asked for its record yet. Nothing is saved of it.
+	// Unseen means that the pod's record was not recalled yet. Save has no effect.
 	Unseen State = iota
-	// Kept: its record was recalled. What is new is saved.
+	// Kept means that the pod's record was recalled. Save stores changes.
 	Kept
-	// Forgotten: its record was removed. Nothing more is saved of it.
+	// Forgotten means that the pod's record was removed. Save has no effect.
 	Forgotten
 )
 
 // KeeperConfig configures a Keeper. Store is required.
 type KeeperConfig struct {
 	Store *Store
-	// Probes returns the results of a pod's probes that belong into its record:
-	// probe.Manager.Results. It must not call the Keeper. nil means
-	// that a record has none.
+	// Probes returns the probe results for a pod's record: probe.Manager.Results. It must not
+	// call the Keeper. Optional: without it records have no probe results.
 	Probes func(types.UID) probe.Results
-	// HeldBack returns what belongs into its record under this name. It must not call
-	// the Keeper. nil means that a record has nothing there.
+	// HeldBack returns Record.HeldBack for a pod. It must not call the Keeper. Optional: without
+	// it records have none.
 	HeldBack func(types.UID) map[string]string
-	// Logger receives which records cannot be used. nil means none.
+	// Logger receives unusable records. Default: no log.
 	Logger *slog.Logger
 }
 
-// Keeper keeps the records of the pods that this agent looks after, and of no
-// others. Save makes it a sink of package status/writer. Its methods may be called by
-// any number of goroutines. Use NewKeeper.
+// Keeper saves the records of this agent's pods only. Its method Save is a sink of package
+// status/writer. It is safe for concurrent use. Use NewKeeper.
 //
-// A static pod that its source brings back has the UID that it had before and is
-// another pod. So a pod is to be forgotten at the moment when it is stopped because
-// no source names it any more, not only when it is gone.
+// A static pod that its source adds again is another pod with the same UID. So forget a pod at
+// the moment when it is stopped because no source names it any longer, not only after its end.
 type Keeper struct {
 	cfg KeeperConfig
 
@@ -57,7 +54,7 @@ type Keeper struct {
 	states map[types.UID]State
 }
 
-// NewKeeper checks the configuration.
+// NewKeeper returns a Keeper. It returns an error if Store is nil.
 func NewKeeper(cfg KeeperConfig) (*Keeper, error) {
 	if err := fields.Required("checkpoint: KeeperConfig.Store", cfg.Store); err != nil {
 		return nil, err
@@ -68,7 +65,7 @@ func NewKeeper(cfg KeeperConfig) (*Keeper, error) {
 	return &Keeper{cfg: cfg, states: map[types.UID]State{}}, nil
 }
 
-// State returns how a pod stands to the Keeper.
+// State returns the state of a pod.
 func (k *Keeper) State(uid types.UID) State {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -88,8 +85,8 @@ func (k *Keeper) Pods() []types.UID {
 	return slices.Collect(maps.Keys(k.states))
 }
 
-// Recall begins to keep a pod, and returns what an earlier agent has kept of it, nil
-// if there is nothing that can be used. What is lost is in the log.
+// Recall sets a pod to Kept, and returns its stored record, or nil without a usable one. It logs
+// a lost record.
 func (k *Keeper) Recall(uid types.UID) *Record {
 	record, err := k.cfg.Store.Load(uid)
 	k.setState(uid, Kept)
@@ -102,9 +99,9 @@ func (k *Keeper) Recall(uid types.UID) *Record {
 	return nil
 }
 
-// Save saves the record of a pod that is Kept: this status, with the results of its
-// probes and what is held back. It is a status.SinkFunc. A pod without a folder has nothing that could be
-// lost. ctx is not heeded.
+// Save stores the record of a pod in state Kept: this status, its probe results and its held-back
+// containers. It is a status.SinkFunc. It returns nil for a pod without a folder, which has no
+// state to lose. It ignores its context.
 func (k *Keeper) Save(_ context.Context, pod *v1.Pod, s *v1.PodStatus) error {
 	err := k.cfg.Store.SaveNewest(pod.UID, func() (Record, bool) {
 		return Record{Status: *s, Probes: k.cfg.Probes(pod.UID), HeldBack: k.cfg.HeldBack(pod.UID)}, k.State(pod.UID) == Kept
@@ -115,20 +112,20 @@ func (k *Keeper) Save(_ context.Context, pod *v1.Pod, s *v1.PodStatus) error {
 	return err
 }
 
-// Forget removes the record of a pod, and keeps nothing more of it.
+// Forget removes the record of a pod. Later calls of Save have no effect.
 func (k *Keeper) Forget(uid types.UID) error {
 	k.setState(uid, Forgotten)
 	return k.cfg.Store.Remove(uid)
 }
 
-// Drop lets a pod be Unseen again. Its record stays.
+// Drop sets a pod to Unseen. Its record stays.
 func (k *Keeper) Drop(uid types.UID) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	delete(k.states, uid)
 }
 
-// Prune drops all pods but those that are wanted. wanted is called without locks.
+// Prune drops all pods for which wanted returns false. wanted is called without locks.
 func (k *Keeper) Prune(wanted func(types.UID) bool) {
 	for _, uid := range k.Pods() {
 		if !wanted(uid) {

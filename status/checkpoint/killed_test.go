@@ -14,12 +14,12 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// whole is a file with a record that need not make sense.
+// whole returns a file with a valid checksum and any record.
 func whole(record []byte) []byte {
 	return fmt.Appendf(nil, `{"version":%d,"uid":%q,"crc32c":%d,"record":%s}`, version, uid, checksum(record), bytes.Clone(record))
 }
 
-// fileEnv names the file that a child process saves to.
+// fileEnv is the environment variable with the file of a child process.
 const fileEnv = "CHECKPOINT_TEST_FILE"
 
 // TestSaveForever is the process that TestKilledWhileSaving kills.
@@ -36,8 +36,8 @@ func TestSaveForever(t *testing.T) {
 	}
 }
 
-// Killed at any moment, the file holds the last record that Save has returned for, or
-// the one that it was about to write.
+// After a kill at any moment, the file contains the last record for which Save has returned, or
+// the next one.
 func TestKilledWhileSaving(t *testing.T) {
 	s, path := newStore(t, nil)
 	rounds := 10

@@ -13,16 +13,16 @@ import (
 	"github.com/podwright/podwright/internal/fields"
 )
 
-// Stage has the records of a Store released with their pods: it is a stage in the sense of
-// podworkers/stages, to be released when a pod is gone. In the list it stands after the
-// pod's folder, in which the records usually are. Use NewStage.
+// Stage releases the records of a Store with their pods. It is a stage of package
+// podworkers/stages with the release point "gone". In the list of stages it follows the pod's
+// folder, which usually contains the records. Use NewStage.
 type Stage struct {
 	store *Store
 	pods  func(context.Context) ([]types.UID, error)
 }
 
-// NewStage returns the Stage of a Store. pods lists every pod that may have a record,
-// such as those with a folder.
+// NewStage returns the Stage of a Store. pods lists every pod that may have a record, such as the
+// pods with a folder.
 func NewStage(store *Store, pods func(context.Context) ([]types.UID, error)) (*Stage, error) {
 	if err := errors.Join(fields.Required("checkpoint: NewStage's store", store), fields.Required("checkpoint: NewStage's pods", pods)); err != nil {
 		return nil, err
@@ -30,13 +30,13 @@ func NewStage(store *Store, pods func(context.Context) ([]types.UID, error)) (*S
 	return &Stage{store, pods}, nil
 }
 
-// Prepare does nothing: there is something to be kept when a status is saved.
+// Prepare does nothing: the first Save creates the record.
 func (s *Stage) Prepare(context.Context, *v1.Pod) error { return nil }
 
-// Release removes the record of a pod, and what was set aside of it.
+// Release removes the record of a pod, including a file that was set aside.
 func (s *Stage) Release(_ context.Context, uid types.UID) error { return s.store.Remove(uid) }
 
-// Leftovers names the pods of which there is a record, or a part of one.
+// Leftovers returns the pods with a record or a part of one.
 func (s *Stage) Leftovers(ctx context.Context) ([]types.UID, error) {
 	pods, err := s.pods(ctx)
 	if err != nil {
@@ -51,8 +51,7 @@ func (s *Stage) Leftovers(ctx context.Context) ([]types.UID, error) {
 	return left, nil
 }
 
-// has tells whether there is anything that Remove removes. What cannot be looked at may
-// be there.
+// has reports whether a file for Remove may exist. An unreadable path counts.
 func (s *Store) has(uid types.UID) bool {
 	if s.knows(uid) {
 		return true
@@ -66,7 +65,7 @@ func (s *Store) has(uid types.UID) bool {
 	return false
 }
 
-// knows tells whether the file of a pod is known, and nobody is at it.
+// knows reports whether the content of a pod's file is known and no call uses it.
 func (s *Store) knows(uid types.UID) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -17,36 +17,34 @@ import (
 	"github.com/podwright/podwright/probe"
 )
 
-// Record is what is kept of a pod.
+// Record is the stored state of a pod.
 type Record struct {
-	// Status is the status that was computed last.
+	// Status is the last computed status.
 	Status v1.PodStatus `json:"status"`
-	// Probes are the results of its probes that were known, in any order:
-	// probe.Manager.Results.
+	// Probes are the pod's probe results, in any order: probe.Manager.Results.
 	Probes probe.Results `json:"probes,omitempty"`
-	// HeldBack are its containers that were held back after crashes, by name, each with
-	// what its back-off belongs to: pods.Manager.HeldBack of package cri/pods. When they
-	// ended, and how often, is in Status.
+	// HeldBack has the containers in back-off after crashes, by name, with the identity of their
+	// back-off: pods.Manager.HeldBack of package cri/pods. Status has the times and numbers of
+	// their ends.
 	HeldBack map[string]string `json:"heldBack,omitempty"`
 }
 
-// Errors to test for. Those of the file system are wrapped as they are:
-// fs.ErrNotExist says that there is no file, or no folder for it.
+// Errors of a Store. Errors of the file system are wrapped, too: fs.ErrNotExist means that the
+// file or its folder does not exist.
 var (
-	// ErrCorrupt is a file that cannot be used: damaged, of another pod, of another
-	// version, too large, or not a file.
+	// ErrCorrupt means that a file is unusable: damaged, of another pod, of another version, too
+	// large, or not a regular file.
 	ErrCorrupt = errors.New("the file cannot be used")
-	// ErrTooLarge is a record above the size limit of 1 MiB.
+	// ErrTooLarge means that a record exceeds 1 MiB.
 	ErrTooLarge = errors.New("the record is too large")
 )
 
-// maxSize is the limit of a file in bytes: a hundred times the size of a pod with ten
+// maxSize is the maximum size of a file in bytes: a hundred times the size for a pod with ten
 // containers.
 const maxSize = 1 << 20
 
-// asideSuffix is added to the name of a file that cannot be used, tmpSuffix to that of
-// one that is not complete yet. Both names are the same each time, so that however
-// often an agent is killed there is one of each.
+// asideSuffix is added to the name of an unusable file, tmpSuffix to the name of an incomplete
+// one. The names are constant, so that repeated kills of an agent leave at most one of each.
 const (
 	asideSuffix = ".corrupt"
 	tmpSuffix   = ".tmp"
@@ -54,16 +52,16 @@ const (
 
 // Config configures a Store. File is required.
 type Config struct {
-	// File returns where the record of a pod is: an absolute path in a folder that is
-	// there as long as the pod is. It is called often and must always say the same.
+	// File returns the path of a pod's record: absolute, in a folder that exists as long as the
+	// pod. It is called often and must always return the same path.
 	File func(types.UID) string
-	// Sync makes Save wait until the disk has the record, so that a power cut does not
-	// cost it. See the package documentation.
+	// Sync makes Save wait until the record is on the disk, so that it survives a power cut. See
+	// the package documentation.
 	Sync bool
 }
 
-// Store reads and writes the records of pods. Its methods may be called by any number
-// of goroutines; those for one pod wait for each other. Use New.
+// Store reads and writes the records of pods. It is safe for concurrent use; calls for one pod
+// wait for each other. Use New.
 type Store struct {
 	cfg  Config
 	seed maphash.Seed
@@ -72,16 +70,16 @@ type Store struct {
 	pods map[types.UID]*entry
 }
 
-// entry is what the Store knows of one pod's file.
+// entry is the Store's state of one pod's file.
 type entry struct {
-	users int // guarded by Store.mu: those who hold the entry or wait for it
+	users int // guarded by Store.mu: the number of calls that use the entry
 
 	mu    sync.Mutex
-	known bool   // sum is that of the file
+	known bool   // sum is valid
 	sum   uint64 // of the record in the file
 }
 
-// New checks the configuration. It does not look at any file.
+// New returns a Store. It returns an error if File is nil. It reads no file.
 func New(cfg Config) (*Store, error) {
 	if err := fields.Required("checkpoint: Config.File", cfg.File); err != nil {
 		return nil, err
@@ -89,8 +87,7 @@ func New(cfg Config) (*Store, error) {
 	return &Store{cfg: cfg, seed: maphash.MakeSeed(), pods: map[types.UID]*entry{}}, nil
 }
 
-// hold locks what is known of a pod. release unlocks it, and forgets an entry that
-// says nothing.
+// hold locks the entry of a pod. release unlocks it, and drops an entry without information.
 func (s *Store) hold(uid types.UID) (e *entry, release func()) {
 	s.mu.Lock()
 	e = s.pods[uid]
@@ -112,18 +109,17 @@ func (s *Store) hold(uid types.UID) (e *entry, release func()) {
 	}
 }
 
-// Save replaces the record of a pod. It writes nothing if the record says what the
-// file says; the LastProbeTime of conditions says nothing and is not kept. Of a record
-// that is too large the messages of conditions are shortened first, then it is
-// ErrTooLarge, and the file stays as it was. A folder that is not there is
-// fs.ErrNotExist.
+// Save replaces the record of a pod. It skips the write if the file already has an equal record;
+// LastProbeTime of conditions is ignored and not stored. If a record is too large, the messages
+// of its conditions are shortened. If that is not enough, Save returns ErrTooLarge and the file
+// stays unchanged. It returns fs.ErrNotExist if the folder does not exist.
 func (s *Store) Save(uid types.UID, r Record) error {
 	return s.SaveNewest(uid, func() (Record, bool) { return r, true })
 }
 
-// SaveNewest is Save for a record that several goroutines change: newest is called
-// when it is this caller's turn, so that an older record never replaces a newer one.
-// false saves nothing. newest must not call the Store.
+// SaveNewest is Save for a record that several goroutines change: it calls newest under the pod's
+// lock, so that an older record never replaces a newer one. If newest returns false, no record is
+// saved. newest must not call the Store.
 func (s *Store) SaveNewest(uid types.UID, newest func() (Record, bool)) error {
 	e, release := s.hold(uid)
 	defer release()
@@ -148,8 +144,8 @@ func (s *Store) SaveNewest(uid types.UID, newest func() (Record, bool)) error {
 	return nil
 }
 
-// Load returns the record of a pod. Without one it is fs.ErrNotExist; a file that
-// cannot be used is ErrCorrupt and is set aside.
+// Load returns the record of a pod. It returns fs.ErrNotExist without a record. For an unusable
+// file it returns ErrCorrupt and sets the file aside.
 func (s *Store) Load(uid types.UID) (Record, error) {
 	e, release := s.hold(uid)
 	defer release()
@@ -167,9 +163,9 @@ func (s *Store) Load(uid types.UID) (Record, error) {
 	return r, nil
 }
 
-// Remove removes the record of a pod, and what was set aside of it. It is no error
-// that there is none. Whoever removes the folder calls Remove first: Save would
-// otherwise believe that the record is still there.
+// Remove removes the record of a pod, including a file that was set aside. A missing record is no
+// error. Call Remove before the removal of the folder; otherwise Save may skip a write in the
+// belief that the record still exists.
 func (s *Store) Remove(uid types.UID) error {
 	e, release := s.hold(uid)
 	defer release()
@@ -187,8 +183,7 @@ func (s *Store) Remove(uid types.UID) error {
 	return nil
 }
 
-// read reads and decodes a file. What is not a file is not opened: a pipe would wait
-// for a writer.
+// read reads and decodes a file. It does not open special files, because a pipe would block.
 func read(path string, uid types.UID) (Record, []byte, error) {
 	info, err := os.Lstat(path)
 	if err != nil {
@@ -212,8 +207,7 @@ func read(path string, uid types.UID) (Record, []byte, error) {
 	return decode(data, uid)
 }
 
-// setAside keeps a file that cannot be used for whoever wants to know why, in place
-// of one that was kept before.
+// setAside renames an unusable file for later analysis. It replaces an earlier one.
 func setAside(path string) error {
 	aside := path + asideSuffix
 	if err := os.RemoveAll(aside); err != nil {
@@ -225,10 +219,10 @@ func setAside(path string) error {
 	return nil
 }
 
-// private is the mode of the files: a status holds what containers have written.
+// private is the mode of the files, because a status contains output of containers.
 const private = 0o600
 
-// replace puts a file in the place of another one.
+// replace replaces a file.
 func (s *Store) replace(path string, data []byte) (err error) {
 	tmp := path + tmpSuffix
 	f, err := os.OpenFile(tmp, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, private)

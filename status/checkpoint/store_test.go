@@ -21,7 +21,7 @@ import (
 
 const uid types.UID = "6d1c1e0e-0c4a-4b6e-8a59-1c8f5a2f5d10"
 
-// aRecord is that of a pod with an exit code, a restart count and probe results.
+// aRecord returns the record of a pod with an exit code, a restart count and probe results.
 func aRecord(restarts int32) Record {
 	at := metav1.NewTime(time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC))
 	return Record{
@@ -43,7 +43,7 @@ func aRecord(restarts int32) Record {
 	}
 }
 
-// newStore returns a Store of a node, and the file of the pod, whose folder is there.
+// newStore returns a Store and the file of the pod, whose folder exists.
 func newStore(t testing.TB, change func(*Config)) (*Store, string) {
 	t.Helper()
 	root := t.TempDir()
@@ -58,7 +58,7 @@ func newStore(t testing.TB, change func(*Config)) (*Store, string) {
 	return s, path
 }
 
-// again is the Store of the next agent.
+// again returns the Store of the next agent.
 func again(t testing.TB, s *Store) *Store {
 	t.Helper()
 	next, err := New(s.cfg)
@@ -93,7 +93,7 @@ func normal(r Record) string {
 	return string(record)
 }
 
-// requireSaved fails unless the next agent has the record.
+// requireSaved fails unless the next agent loads the record.
 func requireSaved(t *testing.T, s *Store, restarts int32) {
 	t.Helper()
 	got, err := again(t, s).Load(uid)
@@ -126,7 +126,7 @@ func TestWithoutAFileOrAFolder(t *testing.T) {
 	require.Empty(t, s.pods, "nothing is kept of pods that have nothing")
 }
 
-// What cannot be used costs the memory of that pod, is named, and is set aside.
+// An unusable file loses the memory of one pod, is named in the error, and is set aside.
 func TestAFileThatCannotBeUsed(t *testing.T) {
 	good, _, err := encode(uid, aRecord(1))
 	require.NoError(t, err)
@@ -156,7 +156,7 @@ func TestAFileThatCannotBeUsed(t *testing.T) {
 			const other types.UID = "other"
 			require.NoError(t, os.MkdirAll(filepath.Dir(s.cfg.File(other)), 0o750))
 			require.NoError(t, s.Save(other, aRecord(3)))
-			for range 2 { // the second time something is aside already
+			for range 2 { // the second time a file is already aside
 				c.make(t, path)
 				_, err := s.Load(uid)
 				require.ErrorIs(t, err, ErrCorrupt)
@@ -177,7 +177,7 @@ func TestAFileThatCannotBeUsed(t *testing.T) {
 	}
 }
 
-// Whatever part of a file got lost or turned over, Load never returns what was not saved.
+// If any part of a file was lost or flipped, Load never returns a record that was not saved.
 func TestEachDamagedByteIsFound(t *testing.T) {
 	good, _, err := encode(uid, aRecord(1))
 	require.NoError(t, err)
@@ -228,7 +228,7 @@ func TestNothingIsWrittenWithoutAChange(t *testing.T) {
 	require.NoFileExists(t, path, "what was loaded is not written again")
 }
 
-// What a Save that was cut off has left stands in nobody's way.
+// The remains of an interrupted Save do not affect later calls.
 func TestLeftoversOfAKilledAgent(t *testing.T) {
 	s, path := newStore(t, nil)
 	require.NoError(t, s.Save(uid, aRecord(1)))
@@ -239,7 +239,7 @@ func TestLeftoversOfAKilledAgent(t *testing.T) {
 	requireSaved(t, s, 2)
 }
 
-// A record that cannot be written leaves the one before.
+// A failed Save keeps the previous record.
 func TestAFailedSaveLeavesTheFile(t *testing.T) {
 	s, path := newStore(t, nil)
 	require.NoError(t, s.Save(uid, aRecord(1)))
@@ -251,7 +251,7 @@ func TestAFailedSaveLeavesTheFile(t *testing.T) {
 	requireSaved(t, s, 2)
 }
 
-// Others may write conditions of any size: that must not cost the pod its memory.
+// Conditions of other components may have any size. They must not prevent a Save.
 func TestLargeConditionsAreShortened(t *testing.T) {
 	s, path := newStore(t, nil)
 	r := aRecord(4)
@@ -275,7 +275,7 @@ func TestLargeConditionsAreShortened(t *testing.T) {
 	require.EqualValues(t, 4, got.Status.ContainerStatuses[0].RestartCount)
 }
 
-// Any number of goroutines may save, load and remove; the last record is the newest.
+// Concurrent calls of Save, Load and Remove leave the newest record.
 func TestConcurrentUse(t *testing.T) {
 	s, _ := newStore(t, nil)
 	var mu sync.Mutex

@@ -1,30 +1,27 @@
-// Package filesink is a status.Sink for a node without an API server: it keeps
-// the pods with their statuses in one file and serves them over HTTP, both as the
-// JSON of a v1.PodList.
+// Package filesink is a status.Sink for a node without an API server. It stores the pods with
+// their statuses in one file and serves them over HTTP, in both cases as a v1.PodList in JSON.
 //
 //	file, err := filesink.New(filesink.Config{Path: "/var/lib/edge/status.json"})
 //	statuses, err := writer.New(writer.Config{Sinks: []writer.NamedSink{{Name: "file", Sink: file}}})
 //	...
 //	err = file.Put(pod)    // when a pod is first seen
-//	err = file.Remove(pod) // when nothing of it is left
+//	err = file.Remove(pod) // after its resources were released
 //	http.Handle("/pods", file)
 //
-// At an API server pods are made and removed by others, and an agent only changes
-// their statuses; so it is here. A status of a pod that was not Put is refused with
-// status.ErrNotFound, and the Writer writes it when the pod is there.
+// As with an API server, the agent creates and removes pods separately from their statuses. The
+// status of a pod without a Put fails with status.ErrNotFound, and the Writer retries it until
+// the pod exists. A Sink is safe for concurrent use.
 //
-// # What is promised
+// # Guarantees
 //
-// The file is replaced as a whole and waits for the disk, so whoever reads it sees
-// one state of all pods, also after kill -9 and a power cut. A call returns when the
-// file has what it did. Calls at the same time share a write: a storm of changes
-// costs a few writes, not one per pod.
+// The file is replaced as a whole and flushed to the disk, so a reader sees one state of all
+// pods, even after kill -9 and a power cut. A call returns after its change is in the file.
+// Concurrent calls share a write: many changes at once cost a few writes, not one per pod.
 //
-// New reads the file, so that after a restart the pods are shown as they were until
-// their new statuses come; a small agent needs no other memory (Status). What it then
-// does without is in package checkpoint: a file per pod, of which a damaged one costs
-// one pod's memory only, written before the runtime can forget. A file that cannot be
-// used is set aside, with ".corrupt" added to its name.
+// New reads the file, so that after a restart the pods keep their old statuses until new ones
+// arrive. A small agent needs no other memory (Status). Package checkpoint offers more: one file
+// per pod, so that a damaged file affects one pod only, and a write before the runtime can
+// forget. An unusable file is set aside, with ".corrupt" added to its name.
 //
-// An example that runs: Example in example_test.go.
+// Runnable example: Example in example_test.go.
 package filesink

@@ -23,25 +23,23 @@ import (
 
 // Config configures a Sink. Path is required.
 type Config struct {
-	// Path is the file, absolute, in a folder that exists.
+	// Path is the absolute path of the file, in a folder that exists.
 	Path string
-	// Logger receives what was wrong with a file that New has set aside. nil
-	// discards.
+	// Logger receives the reason for which New has set a file aside. Default: no log.
 	Logger *slog.Logger
 }
 
-// Sink is a status.Sink and an http.Handler. Use New. Its methods are safe for
-// concurrent use.
+// Sink is a status.Sink and an http.Handler. Use New. It is safe for concurrent use.
 type Sink struct {
 	path string
 
 	mu      sync.Mutex
-	pods    map[key]*v1.Pod // what is in it is replaced, never changed
-	given   map[key]*v1.Pod // what Put was called with last
-	changes int64           // of pods, counted
+	pods    map[key]*v1.Pod // entries are replaced, never changed
+	given   map[key]*v1.Pod // the last arguments of Put
+	changes int64           // number of changes of pods
 
-	file    sync.Mutex // held while the file is written
-	written int64      // as changes, of the file
+	file    sync.Mutex // locked during a write of the file
+	written int64      // number of changes in the file
 }
 
 type key struct{ namespace, name string }
@@ -53,8 +51,7 @@ var (
 	_ http.Handler = (*Sink)(nil)
 )
 
-// New returns a Sink with the pods that the file has, and makes the file if it is
-// not there.
+// New returns a Sink with the pods of the file, and creates a missing file.
 func New(cfg Config) (*Sink, error) {
 	f := fields.Of("filesink: Config")
 	f.Absolute("Path", cfg.Path)
@@ -71,7 +68,7 @@ func New(cfg Config) (*Sink, error) {
 
 var errCorrupt = errors.New("no list of pods")
 
-// load reads the file, if there is one, and sets aside one that cannot be used.
+// load reads the file, if it exists, and sets an unusable one aside.
 func (s *Sink) load(log *slog.Logger) error {
 	text, err := os.ReadFile(s.path)
 	if errors.Is(err, iofs.ErrNotExist) {
@@ -105,9 +102,8 @@ func (s *Sink) decode(text []byte) error {
 	return nil
 }
 
-// Put adds a pod or replaces what there is of it but for its status, which stays
-// if the UID does. The pod may not be changed afterwards; to put the same one
-// again costs nothing.
+// Put adds or replaces a pod. Its status stays if the UID is the same. pod must not be changed
+// afterwards. Put of the same pointer again has no cost.
 func (s *Sink) Put(pod *v1.Pod) error {
 	return s.change(func() error {
 		if s.given[keyOf(pod)] == pod {
@@ -115,7 +111,7 @@ func (s *Sink) Put(pod *v1.Pod) error {
 		}
 		put := *pod
 		if was := s.pods[keyOf(pod)]; was != nil && was.UID == pod.UID {
-			put.Status = was.Status // else that of the pod itself
+			put.Status = was.Status // otherwise the pod's own status
 		}
 		s.pods[keyOf(pod)], s.given[keyOf(pod)] = &put, pod
 		s.changes++
@@ -123,7 +119,7 @@ func (s *Sink) Put(pod *v1.Pod) error {
 	})
 }
 
-// Remove removes a pod. It is no error that it, or its UID, is not there.
+// Remove removes a pod. It returns nil if the pod does not exist or has another UID.
 func (s *Sink) Remove(pod *v1.Pod) error {
 	err := s.remove(status.Ref{Namespace: pod.Namespace, Name: pod.Name, UID: pod.UID})
 	if errors.Is(err, status.ErrNotFound) || errors.Is(err, status.ErrConflict) {
@@ -132,7 +128,7 @@ func (s *Sink) Remove(pod *v1.Pod) error {
 	return err
 }
 
-// Prune removes the pods that are not wanted.
+// Prune removes the pods for which wanted returns false.
 func (s *Sink) Prune(wanted func(types.UID) bool) error {
 	return s.change(func() error {
 		for k, pod := range s.pods {
@@ -146,8 +142,8 @@ func (s *Sink) Prune(wanted func(types.UID) bool) error {
 	})
 }
 
-// Status returns the status of a pod, the zero status if there is none: what an
-// agent last said of it before it started anew. It must not be changed.
+// Status returns the stored status of a pod, for example from before a restart of the agent, or
+// the zero status. It must not be changed.
 func (s *Sink) Status(pod *v1.Pod) v1.PodStatus {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -157,7 +153,6 @@ func (s *Sink) Status(pod *v1.Pod) v1.PodStatus {
 	return v1.PodStatus{}
 }
 
-// Get implements status.Sink.
 func (s *Sink) Get(_ context.Context, ref status.Ref) (*v1.Pod, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -167,7 +162,6 @@ func (s *Sink) Get(_ context.Context, ref status.Ref) (*v1.Pod, error) {
 	return nil, fmt.Errorf("filesink: %s: %w", ref, status.ErrNotFound)
 }
 
-// Patch implements status.Sink.
 func (s *Sink) Patch(_ context.Context, ref status.Ref, old, new *v1.PodStatus) (*v1.Pod, error) {
 	var patched v1.Pod
 	err := s.change(func() error {
@@ -187,7 +181,6 @@ func (s *Sink) Patch(_ context.Context, ref status.Ref, old, new *v1.PodStatus) 
 	return &patched, nil
 }
 
-// Delete implements status.Sink.
 func (s *Sink) Delete(_ context.Context, ref status.Ref) error { return s.remove(ref) }
 
 func (s *Sink) remove(ref status.Ref) error {
@@ -203,7 +196,7 @@ func (s *Sink) remove(ref status.Ref) error {
 	})
 }
 
-// find returns the pod of that name and UID. s.mu is held.
+// find returns the pod of that name and UID. The caller holds mu.
 func (s *Sink) find(ref status.Ref) (*v1.Pod, error) {
 	switch pod := s.pods[key{ref.Namespace, ref.Name}]; {
 	case pod == nil:
@@ -215,8 +208,8 @@ func (s *Sink) find(ref status.Ref) (*v1.Pod, error) {
 	}
 }
 
-// change does something to the pods, which counts changes, and returns when the
-// file says so.
+// change calls do, which changes the pods and counts the changes, and waits until they are in the
+// file.
 func (s *Sink) change(do func() error) error {
 	s.mu.Lock()
 	err := do()
@@ -228,8 +221,8 @@ func (s *Sink) change(do func() error) error {
 	return s.write(mine)
 }
 
-// write returns when the file has as many changes at least. Who waits for the file
-// meanwhile finds that somebody else has written its change, too.
+// write waits until the file contains at least that many changes. Concurrent callers share a
+// write.
 func (s *Sink) write(changes int64) error {
 	s.file.Lock()
 	defer s.file.Unlock()
@@ -248,7 +241,7 @@ func (s *Sink) write(changes int64) error {
 	return nil
 }
 
-// list returns all pods, by namespace and name, and how many changes are in them.
+// list returns all pods, by namespace and name, and the number of changes in them.
 func (s *Sink) list() (*v1.PodList, int64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -263,7 +256,7 @@ func (s *Sink) list() (*v1.PodList, int64) {
 	return list, s.changes
 }
 
-// ServeHTTP answers GET and HEAD with all pods.
+// ServeHTTP responds to GET and HEAD with all pods.
 func (s *Sink) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if r.Method != http.MethodGet && r.Method != http.MethodHead {
 		w.Header().Set("Allow", "GET, HEAD")
@@ -272,5 +265,5 @@ func (s *Sink) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	list, _ := s.list()
 	w.Header().Set("Content-Type", "application/json")
-	_ = json.NewEncoder(w).Encode(list) // who does not listen any more is told nothing
+	_ = json.NewEncoder(w).Encode(list) // an error means that the client has gone
 }

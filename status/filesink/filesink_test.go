@@ -161,7 +161,7 @@ func TestBadPaths(t *testing.T) {
 	require.ErrorContains(t, err, folder)
 }
 
-// A write that fails is an error, and the next one has everything.
+// A failed write is an error, and the next write contains all changes.
 func TestADiskThatIsGone(t *testing.T) {
 	folder := filepath.Join(t.TempDir(), "folder")
 	path := filepath.Join(folder, "status.json")

@@ -12,7 +12,7 @@ import (
 	"github.com/podwright/podwright/status/statustest"
 )
 
-// It keeps the contract of a status.Sink, as seen by whoever reads the file.
+// filesink implements the contract of a status.Sink, as seen by readers of the file.
 func TestSuite(t *testing.T) {
 	statustest.Run(t, func(t testing.TB) statustest.Harness {
 		path := filepath.Join(t.TempDir(), "status.json")

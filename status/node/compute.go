@@ -8,11 +8,11 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// Setter sets a part of a status. It must change nothing of the facts, keep what is not
-// its part, share no memory between the two, and give the same when it is called again.
+// Setter sets a part of a status. It must not change the facts or other parts of the status, must
+// share no memory between them, and must be idempotent.
 type Setter func(status *v1.NodeStatus, facts *Facts)
 
-// Setters returns the setters of a node agent, in the order in which they are called.
+// Setters returns the setters of a node agent, in the order of their calls.
 func Setters() []Setter {
 	return []Setter{
 		SetAddresses,
@@ -30,8 +30,8 @@ func Setters() []Setter {
 	}
 }
 
-// Compute returns the status that follows from the one before and from the facts. old
-// may be nil, and is not changed. Without setters it is those of Setters.
+// Compute returns the status that follows from the previous one and the facts. old may be nil and
+// is not changed. Default for setters: Setters().
 func Compute(old *v1.NodeStatus, facts Facts, setters ...Setter) *v1.NodeStatus {
 	status := &v1.NodeStatus{}
 	if old != nil {
@@ -46,8 +46,8 @@ func Compute(old *v1.NodeStatus, facts Facts, setters ...Setter) *v1.NodeStatus 
 	return status
 }
 
-// Changed tells whether two statuses differ in more than heartbeats. The order of
-// conditions does not count, nor does an empty list being nil or not.
+// Changed reports whether two statuses differ in more than heartbeats. It ignores the order of
+// conditions and the difference between nil and empty lists.
 func Changed(a, b *v1.NodeStatus) bool {
 	return !equality.Semantic.DeepEqual(essence(a), essence(b))
 }

@@ -13,7 +13,7 @@ import (
 
 func at(seconds int) time.Time { return time.Unix(1_700_000_000+int64(seconds), 123) }
 
-// whole are facts of a node that is well.
+// whole returns facts of a healthy node.
 func whole(now time.Time) Facts {
 	return Facts{
 		Now:       now,
@@ -82,7 +82,7 @@ func TestCompute(t *testing.T) {
 	require.True(t, Ready(got))
 }
 
-// What is not known stays as it was, and what others put there too.
+// Unknown facts, and data of other components, leave the status unchanged.
 func TestUnknownStays(t *testing.T) {
 	old := Compute(nil, whole(at(0)))
 	old.Conditions = append(old.Conditions, v1.NodeCondition{Type: "NetworkUnavailable", Status: v1.ConditionFalse})
@@ -139,7 +139,7 @@ func TestResources(t *testing.T) {
 		{"no storage is counted", func(f *Facts) { f.NoLocalStorage = true }, "ephemeral-storage", "", ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			// Without huge pages, but in the case that is about them.
+			// Without huge pages, except in their own case.
 			f := with(whole(at(0)), func(f *Facts) { f.Machine.HugePages = nil })
 			c.change(&f)
 			got := Compute(nil, f)
@@ -159,8 +159,8 @@ func TestResources(t *testing.T) {
 	}
 }
 
-// A machine that boots with other sizes of huge pages, and with resources in the status
-// that nobody has any more.
+// After a boot with other sizes of huge pages, the old sizes are removed. Allocatable resources
+// without a capacity are removed, too. The capacity of an unknown plugin stays until ZeroExtended.
 func TestResourcesOfBefore(t *testing.T) {
 	old := Compute(nil, whole(at(0)))
 	old.Allocatable["example.com/gone"] = resource.MustParse("1")
@@ -185,8 +185,7 @@ func TestResourcesOfBefore(t *testing.T) {
 	ZeroExtended(&v1.NodeStatus{})
 }
 
-// Of a machine that is not known yet nothing can be had that was not known before,
-// whatever plugins say.
+// While the machine is unknown, plugins' resources do not become allocatable.
 func TestAllocatableWithoutCapacity(t *testing.T) {
 	plugins := &Facts{Plugins: map[v1.ResourceName]Amount{"example.com/gpu": {4, 3}}}
 	for _, before := range []v1.ResourceList{nil, {"cpu": resource.MustParse("2")}} {

@@ -8,7 +8,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// Condition returns the condition of a type, nil if there is none. It is the status' own.
+// Condition returns a pointer to the condition of a type in status, or nil.
 func Condition(status *v1.NodeStatus, kind v1.NodeConditionType) *v1.NodeCondition {
 	if status == nil {
 		return nil
@@ -21,7 +21,7 @@ func Condition(status *v1.NodeStatus, kind v1.NodeConditionType) *v1.NodeConditi
 	return nil
 }
 
-// Ready tells whether a status says that the node is ready.
+// Ready reports whether the condition Ready is True.
 func Ready(status *v1.NodeStatus) bool {
 	c := Condition(status, v1.NodeReady)
 	return c != nil && c.Status == v1.ConditionTrue
@@ -29,11 +29,10 @@ func Ready(status *v1.NodeStatus) bool {
 
 func byType(a, b v1.NodeCondition) int { return strings.Compare(string(a.Type), string(b.Type)) }
 
-// SetCondition puts a condition into a status, in place of those of its type, at the end
-// if there is none. Its heartbeat is now, and its transition time moves only with its
-// status. It is for Setters.
+// SetCondition adds a condition or replaces all conditions of its type. Its heartbeat is Now, and
+// its transition time changes only with its status. It is a helper for Setters.
 func SetCondition(status *v1.NodeStatus, facts *Facts, c v1.NodeCondition) {
-	c.LastHeartbeatTime = metav1.NewTime(facts.Now).Rfc3339Copy() // what an API keeps of it
+	c.LastHeartbeatTime = metav1.NewTime(facts.Now).Rfc3339Copy() // the precision of the API
 	c.LastTransitionTime = c.LastHeartbeatTime
 	old := Condition(status, c.Type)
 	if old == nil {
@@ -49,10 +48,10 @@ func SetCondition(status *v1.NodeStatus, facts *Facts, c v1.NodeCondition) {
 	status.Conditions = status.Conditions[:first+1+len(rest)]
 }
 
-// pressure is a condition that the node is short of something.
+// pressure describes the condition of a scarce resource.
 type pressure struct {
 	kind v1.NodeConditionType
-	// Each has a reason, a message and an event for being short of it, and for not.
+	// The reason, message and event while the resource is short, and while it is not.
 	shortReason, shortMessage, shortEvent string
 	fineReason, fineMessage, fineEvent    string
 }
@@ -89,7 +88,7 @@ func (p pressure) set(status *v1.NodeStatus, facts *Facts, short bool) {
 	SetCondition(status, facts, c)
 }
 
-// SetPressure sets the conditions of what the node is short of.
+// SetPressure sets the conditions MemoryPressure, DiskPressure and PIDPressure.
 func SetPressure(status *v1.NodeStatus, facts *Facts) {
 	if facts.Pressure == nil {
 		return
@@ -99,8 +98,7 @@ func SetPressure(status *v1.NodeStatus, facts *Facts) {
 	pidPressure().set(status, facts, facts.Pressure.PID)
 }
 
-// SetReady sets the condition Ready. It looks at the capacity that earlier setters have
-// set.
+// SetReady sets the condition Ready. It depends on the capacity from earlier setters.
 func SetReady(status *v1.NodeStatus, facts *Facts) {
 	c := v1.NodeCondition{Type: v1.NodeReady, Status: v1.ConditionTrue, Reason: "KubeletReady", Message: "kubelet is posting ready status"}
 	if why := whyNotReady(status, facts); len(why) > 0 {
@@ -109,7 +107,7 @@ func SetReady(status *v1.NodeStatus, facts *Facts) {
 	SetCondition(status, facts, c)
 }
 
-// whyNotReady names each reason once, in order.
+// whyNotReady returns the reasons in order, without duplicates.
 func whyNotReady(status *v1.NodeStatus, facts *Facts) (why []string) {
 	for _, reason := range facts.NotReady {
 		if reason != "" && !slices.Contains(why, reason) {

@@ -8,7 +8,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// N4: the transition time moves once.
+// N4: the transition time changes once.
 func TestReady(t *testing.T) {
 	down := func(seconds int) Facts {
 		f := whole(at(seconds))
@@ -69,7 +69,7 @@ func TestPressure(t *testing.T) {
 	require.Equal(t, *Condition(status, v1.NodeDiskPressure), *Condition(unknown, v1.NodeDiskPressure), "nobody has looked")
 }
 
-// A status that others have damaged.
+// SetReady and SetPressure repair conditions that others have changed or duplicated.
 func TestConditionsAreMended(t *testing.T) {
 	old := &v1.NodeStatus{Conditions: []v1.NodeCondition{
 		{Type: v1.NodeReady, Status: v1.ConditionTrue, Reason: "Edited"},

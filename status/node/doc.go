@@ -1,9 +1,6 @@
-// Package node turns what is known of a machine and of the agent on it into the
-// v1.NodeStatus that an API shows: addresses, capacity and what of it pods may have,
-// versions, images, what the runtime can do, and the conditions Ready, MemoryPressure,
-// DiskPressure and PIDPressure with the times at which they changed.
-//
-// Everything in it is pure: no clock, no I/O, no client, nothing kept between calls.
+// Package node computes the v1.NodeStatus of a node from facts about its machine and agent:
+// addresses, capacity and allocatable resources, versions, images, features of the runtime, and
+// the conditions Ready, MemoryPressure, DiskPressure and PIDPressure with their transition times.
 //
 //	status := node.Compute(old, node.Facts{ // old: as it was read from the API
 //		Now:      time.Now(),
@@ -17,36 +14,34 @@
 //		events := node.Events(name, old, status)
 //	}
 //
+// All functions are pure: without a clock, I/O, a client or memory between calls.
+//
 // # Setters
 //
-// A status is made by an ordered list of Setters, each of which owns some fields and
-// leaves the rest alone: conditions and resources that others put there stay. Ready is
-// decided last, since it looks at the capacity that is there. An agent that has more to
-// say appends Setters of its own to those of Setters.
+// A status is the result of an ordered list of Setters. Each owns some fields and keeps the rest:
+// conditions and resources of other components stay. Ready comes last, because it depends on the
+// capacity. An agent with more fields appends its own Setters to those of Setters.
 //
-// # What is remembered
+// # State across calls
 //
-// The status as it was is an input. What a fact says nothing of (nil) stays as it was:
-// unknown is not the same as none. A condition keeps its transition time until its
-// status changes, whoever wrote it. The same facts applied again change nothing.
+// The previous status is an input. A nil fact is unknown and leaves its fields unchanged. A
+// condition keeps its transition time until its status changes, even if another component set it.
+// A second call with the same facts changes no field.
 //
-// # When it is written
+// # Schedule of writes
 //
-// Timing decides it: a change at once, an unchanged status once in a period, so that
-// heartbeats are seen to move. After a change the next one is put off or brought forward
-// by up to half a period, each node by another part of it, so that what changes on all
-// nodes at once does not make them write together for ever. Timing.Starting is for the
-// first status of an agent: the moment at which a node becomes ready is waited for by
-// pods, so it is looked for often, for a while.
+// Timing decides when a status is written: a changed one at once, an unchanged one once per
+// period, so that heartbeats advance. After a change the next write is shifted by up to half a
+// period, by a different part for each node, so that a change on all nodes at once does not
+// synchronize their writes. Timing.Starting is for the first ready status of an agent: because
+// pods wait for it, an agent checks for it frequently during its first minutes.
 //
-// Events are what a person wants to be told about, found by comparing the statuses
-// before and after a write that has succeeded.
+// Events returns the node's events from the statuses before and after a successful write.
 //
-// # What it does not do
+// # Limits
 //
-// It reads no machine, resolves no names and builds no patches. Labels, annotations,
-// taints and leases are not part of a status. How much is reserved of a machine is
-// an input.
+// The package reads no machine, resolves no names and builds no patches. Labels, annotations,
+// taints and leases are not part of a status. The reserved resources are an input.
 //
-// Examples that run: ExampleCompute, ExampleSetters and ExampleTiming in example_test.go.
+// Runnable examples: ExampleCompute, ExampleSetters and ExampleTiming in example_test.go.
 package node

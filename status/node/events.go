@@ -6,7 +6,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 )
 
-// Event is something that a person wants to be told about a node.
+// Event is a Kubernetes event about a node.
 type Event struct {
 	// Type is v1.EventTypeNormal or v1.EventTypeWarning.
 	Type string
@@ -14,9 +14,8 @@ type Event struct {
 	Reason, Message string
 }
 
-// Events are what has happened to a node between two statuses. That it was rebooted shows
-// by its boot's ID. old may be nil: of a node that was not there, nothing has happened but
-// what it is short of or not.
+// Events returns the events between two statuses of a node. Another boot ID means a reboot. old
+// may be nil for a new node: the events are then only those of its pressure conditions.
 func Events(name string, old, new *v1.NodeStatus) (events []Event) {
 	was := v1.NodeStatus{}
 	if old != nil {
@@ -48,7 +47,7 @@ func Events(name string, old, new *v1.NodeStatus) (events []Event) {
 	return events
 }
 
-// turned is the status that a condition has now and had not before, "" if none.
+// turned returns the new status of a condition, or "" if it has not changed.
 func turned(old, new *v1.NodeStatus, kind v1.NodeConditionType) v1.ConditionStatus {
 	was, is := Condition(old, kind), Condition(new, kind)
 	if is == nil || (was != nil && was.Status == is.Status) {

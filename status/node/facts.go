@@ -6,109 +6,106 @@ import (
 	v1 "k8s.io/api/core/v1"
 )
 
-// Facts are what is known of a node at a moment. What is nil is not known, and leaves
-// the status as it was, except where a field says otherwise.
+// Facts are the facts about a node at a moment. A nil field is unknown and leaves its part of the
+// status unchanged, unless documented otherwise.
 type Facts struct {
-	// Now is the moment, for heartbeats and transitions. Required.
+	// Now is the time of heartbeats and transitions. Required.
 	Now time.Time
 
-	// Addresses are how the node is reached, in order. nil: somebody else says so, such
-	// as a cloud provider.
+	// Addresses are the node's addresses, in order. nil leaves them to another component, such as
+	// a cloud provider.
 	Addresses []v1.NodeAddress
-	// Machine is what the machine is and has.
-	Machine *Machine
-	// Versions are what runs on it.
-	Versions *Versions
-	// Port is where the agent serves its API; zero: nowhere.
+	Machine   *Machine
+	Versions  *Versions
+	// Port is the port of the agent's API. 0 means that it serves none.
 	Port int32
 
-	// MaxPods is how many pods may be on the node: zero is 110, negative none.
-	// PodsPerCore is how many for each processor; zero: no such limit. The smaller one
-	// counts. The capacity shows it if Machine is known.
+	// MaxPods is the maximum number of pods on the node. Default: 110. A negative value means 0.
+	// PodsPerCore is the maximum number per processor. Default: no limit. The smaller limit
+	// applies. The capacity contains it if Machine is not nil.
 	MaxPods, PodsPerCore int64
-	// Plugins are resources that something beside the machine provides, such as devices.
-	// One that is gone for good stays here with nothing in it: a resource that nobody on
-	// the node knows of is somebody else's, and stays.
+	// Plugins are resources of providers beside the machine, such as devices. A resource that was
+	// removed for good must stay here with zero amounts, because resources of the status that are
+	// missing here belong to other components and stay.
 	Plugins map[v1.ResourceName]Amount
-	// Reserved is what pods may not have of the capacity; it may be larger.
+	// Reserved is the part of the capacity that pods cannot use. It may exceed the capacity.
 	Reserved v1.ResourceList
 
-	// Images are those on the node, in any order; MaxImages how many are shown: zero is
-	// 50, negative all.
+	// Images are the images on the node, in any order. MaxImages is the maximum number in the
+	// status. Default: 50. A negative value means all.
 	Images    []Image
 	MaxImages int
-	// Handlers are the runtime's handlers, what RuntimeClasses name.
+	// Handlers are the runtime's handlers, to which RuntimeClasses refer.
 	Handlers []Handler
-	// Features are what the runtime as a whole can do.
+	// Features are the features of the runtime as a whole.
 	Features *Features
-	// Declared are the features of the agent that are told to schedulers, in any order
-	// (KEP-5328). nil: none.
+	// Declared are the features that the agent declares to schedulers, in any order (KEP-5328).
+	// nil means that it declares no feature.
 	Declared []string
 
-	// Pressure is what the node is short of. nil: nobody has looked.
+	// Pressure has the scarce resources of the node.
 	Pressure *Pressure
-	// NotReady are the reasons why pods should not come here; none: the node is ready,
-	// if its capacity is known. Empty ones do not count.
+	// NotReady lists the reasons to keep pods away from the node. Without a reason the node is
+	// ready if its capacity is complete. Empty strings are ignored.
 	NotReady []string
-	// NoLocalStorage: the node counts no storage (localStorageCapacityIsolation: false),
-	// so it is ready without a capacity of it.
+	// NoLocalStorage disables the accounting of local storage (localStorageCapacityIsolation:
+	// false). The node is then ready without a storage capacity.
 	NoLocalStorage bool
 
-	// VolumesInUse are the attachable volumes that are mounted or may yet be: they must
-	// not be detached. nil: not known yet, as before an agent has found out what its
-	// predecessor has left; empty: none.
+	// VolumesInUse are the attachable volumes that are, or may be, mounted and must not be
+	// detached. nil means unknown, for example before an agent has found the volumes of its
+	// predecessor; an empty list means no volume.
 	VolumesInUse []v1.UniqueVolumeName
 }
 
-// Machine is what a machine is and has.
+// Machine describes the machine of a node.
 type Machine struct {
-	// ID is /etc/machine-id, SystemUUID what the firmware calls the machine, BootID what
-	// the kernel calls this boot.
+	// ID is /etc/machine-id, SystemUUID the firmware's identifier, BootID the kernel's identifier
+	// of this boot.
 	ID, SystemUUID, BootID string
-	// Cores is how many processors pods can run on.
+	// Cores is the number of processors for pods.
 	Cores int64
-	// Memory, Storage and Swap are bytes. Storage zero: not known.
+	// Memory, Storage and Swap are sizes in bytes. Storage is 0 if unknown.
 	Memory, Storage, Swap int64
-	// HugePages are the bytes set aside, by page size in bytes. A size that is not there
-	// is one that the machine does not have.
+	// HugePages are the reserved bytes by page size in bytes. The machine does not support a
+	// missing size.
 	HugePages map[int64]int64
-	// Pids is how many processes and threads there can be. Zero: not known. It is no
-	// resource of the API; what is reserved of it is not for pods.
+	// Pids is the maximum number of processes and threads, or 0 if unknown. It is not an API
+	// resource; a reservation reduces the number for pods.
 	Pids int64
 }
 
-// Versions are what runs on a machine.
+// Versions are the versions of the node's software.
 type Versions struct {
-	// Kernel is such as "6.1.0-18-amd64", OSImage such as "Debian GNU/Linux 12".
+	// Kernel is, for example, "6.1.0-18-amd64", OSImage "Debian GNU/Linux 12".
 	Kernel, OSImage string
-	// OS and Architecture are as Go spells them: "linux", "amd64".
+	// OS and Architecture use Go's names: "linux", "amd64".
 	OS, Architecture string
-	// Runtime is the container runtime's name and version, "containerd://1.6.20". Empty:
-	// not known, stays.
+	// Runtime is the container runtime's name and version, such as "containerd://1.6.20". An
+	// empty value is unknown and changes nothing.
 	Runtime string
-	// Agent is the version whose behaviour the agent has: "v1.36.3".
+	// Agent is the version of the kubelet that the agent implements, such as "v1.36.3".
 	Agent string
 }
 
-// Amount is how much there is of a resource, and how much of it pods may have.
+// Amount is the capacity of a resource and the part for pods.
 type Amount struct{ Capacity, Allocatable int64 }
 
-// Image is an image on the node.
 type Image struct {
-	// Digests and Tags are the names it goes by.
+	// Digests and Tags are the names of the image.
 	Digests, Tags []string
-	// Bytes is what it takes on the disk.
+	// Bytes is the image's size on the disk.
 	Bytes int64
 }
 
-// Handler is a handler of the runtime. The default one has no name.
+// Handler is a handler of the runtime. The default handler has an empty name.
 type Handler struct {
 	Name                                    string
 	RecursiveReadOnlyMounts, UserNamespaces bool
 }
 
-// Features are what the runtime as a whole can do.
+// Features are the features of the runtime as a whole.
 type Features struct{ SupplementalGroupsPolicy bool }
 
-// Pressure is what a node is short of.
+// Pressure has true for each scarce resource.
 type Pressure struct{ Memory, Disk, PID bool }

@@ -12,10 +12,10 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// FuzzCompute holds for any facts and any status before: facts that are applied again
-// change nothing at all; later ones of the same content move heartbeats only; transition
-// times move exactly with their conditions' status; nothing is allocatable beyond the
-// capacity; and what went in is not changed.
+// FuzzCompute checks for any facts and any previous status: the same facts applied again change
+// nothing; later facts with the same content change only heartbeats; transition times change
+// exactly with their conditions' status; allocatable resources do not exceed the capacity; and
+// the inputs are not changed.
 func FuzzCompute(f *testing.F) {
 	for seed := range uint64(20) {
 		f.Add(seed, seed*7)

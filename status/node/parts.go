@@ -10,19 +10,18 @@ import (
 
 const (
 	defaultMaxImages = 50
-	// maxNames is how many names of an image are shown.
+	// maxNames is the maximum number of names per image.
 	maxNames = 5
 )
 
-// SetAddresses sets how the node is reached.
 func SetAddresses(status *v1.NodeStatus, facts *Facts) {
 	if facts.Addresses != nil {
 		status.Addresses = slices.Clone(facts.Addresses)
 	}
 }
 
-// SetVersions sets what runs on the machine. The version of kube-proxy is emptied: nobody
-// on the node knows it.
+// SetVersions sets the versions of the node's software. It clears the version of kube-proxy,
+// which is unknown.
 func SetVersions(status *v1.NodeStatus, facts *Facts) {
 	v := facts.Versions
 	if v == nil {
@@ -38,12 +37,12 @@ func SetVersions(status *v1.NodeStatus, facts *Facts) {
 	}
 }
 
-// SetEndpoints sets where the agent serves.
+// SetEndpoints sets the port of the agent's API.
 func SetEndpoints(status *v1.NodeStatus, facts *Facts) {
 	status.DaemonEndpoints.KubeletEndpoint.Port = facts.Port
 }
 
-// SetImages sets the largest images, the largest first, with five names each, digests
+// SetImages sets the largest images, the largest first, with up to five names each, digests
 // before tags.
 func SetImages(status *v1.NodeStatus, facts *Facts) {
 	if facts.Images == nil {
@@ -78,7 +77,7 @@ func SetHandlers(status *v1.NodeStatus, facts *Facts) {
 	status.RuntimeHandlers = handlers
 }
 
-// SetFeatures sets what the runtime can do, and what the agent declares, sorted.
+// SetFeatures sets the runtime's features and the agent's declared features, sorted.
 func SetFeatures(status *v1.NodeStatus, facts *Facts) {
 	if facts.Features != nil {
 		supported := facts.Features.SupplementalGroupsPolicy

@@ -10,8 +10,8 @@ import (
 
 const defaultMaxPods = 110
 
-// SetMachine sets what the machine is called and what it has. Resources of others stay;
-// sizes of huge pages that the machine does not have go.
+// SetMachine sets the identity and the capacity of the machine. Resources of other components
+// stay. Unsupported sizes of huge pages are removed.
 func SetMachine(status *v1.NodeStatus, facts *Facts) {
 	m := facts.Machine
 	if m == nil {
@@ -50,7 +50,7 @@ func podLimit(facts *Facts) int64 {
 	return limit
 }
 
-// HugePages is the name of the resource of huge pages of a size in bytes.
+// HugePages returns the resource name of huge pages of a size in bytes.
 func HugePages(size int64) v1.ResourceName {
 	return v1.ResourceName(v1.ResourceHugePagesPrefix + resource.NewQuantity(size, resource.BinarySI).String())
 }
@@ -59,7 +59,7 @@ func isHugePages(name v1.ResourceName) bool {
 	return strings.HasPrefix(string(name), v1.ResourceHugePagesPrefix)
 }
 
-// SetPlugins sets the capacity of resources that plugins provide.
+// SetPlugins sets the capacity of the plugins' resources.
 func SetPlugins(status *v1.NodeStatus, facts *Facts) {
 	for name, amount := range facts.Plugins {
 		if status.Capacity == nil {
@@ -69,10 +69,9 @@ func SetPlugins(status *v1.NodeStatus, facts *Facts) {
 	}
 }
 
-// SetAllocatable sets what pods may have: the capacity without what is reserved; of
-// memory also without huge pages, which cannot be used otherwise; of the plugins'
-// resources what these say. It is never below zero, and there is no more of it than of the
-// capacity.
+// SetAllocatable sets the allocatable resources: the capacity minus the reserved part. Memory is
+// also reduced by huge pages, which have no other use. Resources of plugins have the plugins'
+// values. The result is at least zero and at most the capacity.
 func SetAllocatable(status *v1.NodeStatus, facts *Facts) {
 	if status.Capacity == nil {
 		return
@@ -91,7 +90,7 @@ func SetAllocatable(status *v1.NodeStatus, facts *Facts) {
 	}
 }
 
-// take takes an amount off a resource, if it is in the list.
+// take subtracts an amount from a resource, if the list contains it. The result is at least zero.
 func take(list v1.ResourceList, name v1.ResourceName, amount resource.Quantity) {
 	left, ok := list[name]
 	if !ok {
@@ -103,9 +102,9 @@ func take(list v1.ResourceList, name v1.ResourceName, amount resource.Quantity) 
 	list[name] = left
 }
 
-// ZeroExtended sets everything to zero that neither the machine nor a facility of
-// Kubernetes provides. It is for a machine whose plugins have forgotten what they had, as
-// after it was set up anew: pods must not come until the plugins are back.
+// ZeroExtended sets the amounts of all extended resources to zero. It is for a machine whose
+// plugins have lost their state, for example after a new installation: no pods must arrive before
+// the plugins are back.
 func ZeroExtended(status *v1.NodeStatus) {
 	for _, list := range []v1.ResourceList{status.Capacity, status.Allocatable} {
 		for name := range list {
@@ -116,7 +115,7 @@ func ZeroExtended(status *v1.NodeStatus) {
 	}
 }
 
-// IsExtended tells whether a resource is an extended one: with a domain that is not
+// IsExtended reports whether a resource is an extended resource: its name has a domain other than
 // Kubernetes' own.
 func IsExtended(name v1.ResourceName) bool {
 	text := string(name)

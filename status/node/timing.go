@@ -13,26 +13,26 @@ import (
 
 // Timing decides when a node's status is computed and written.
 type Timing struct {
-	// Name is the node's: what sets its moments apart from other nodes'.
+	// Name is the node's name. It determines the node's share of every spread.
 	Name string
-	// Update is the time between two looks at the node; zero means 10 s.
+	// Update is the time between two computations. Default: 10 s.
 	Update time.Duration
-	// Report is the time after which an unchanged status is written again; zero means
-	// 5 min, or Update where only that is given.
+	// Report is the time after which an unchanged status is written again. Default: Update if
+	// set, otherwise 5 min.
 	Report time.Duration
 }
 
-// Of how long a first status is looked for, and how often.
+// Duration and step of the frequent checks for a first ready status.
 const (
 	startingFor  = 2 * time.Minute
 	startingStep = 100 * time.Millisecond
 )
 
-// spread is by how much of it a pause may be longer.
+// spread is the maximum extension of a pause, as a fraction.
 const spread = 0.04
 
-// WithDefaults returns the timing with its zeros filled in. Durations below zero are an
-// error that names the field.
+// WithDefaults returns the timing with its defaults. It returns an error that names the field for
+// a negative duration.
 func (t Timing) WithDefaults() (Timing, error) {
 	f := fields.Of("node: Timing")
 	fields.Number(f, "Report", &t.Report, cmp.Or(t.Update, 5*time.Minute))
@@ -40,35 +40,33 @@ func (t Timing) WithDefaults() (Timing, error) {
 	return t, f.Err()
 }
 
-// Pause is the time until the next look: Update, and up to 4% more, the same for a node
-// every time.
+// Pause returns the time until the next computation: Update plus up to 4 %, constant for a node.
 func (t Timing) Pause() time.Duration {
 	return t.Spread(t.Update, "update")
 }
 
-// Spread lengthens a duration by up to 4%, the same for a node and a purpose every time.
+// Spread extends a duration by up to 4 %, constant for a node and a purpose.
 func (t Timing) Spread(d time.Duration, purpose string) time.Duration {
 	return d + time.Duration(float64(d)*spread*t.fraction(purpose))
 }
 
-// Written is when a status was written last. The zero value: never.
+// Written describes the last write of a status. The zero value means never.
 type Written struct {
-	// At is the moment.
 	At time.Time
-	// Shift is by how much the next report of an unchanged status is put off, negative
-	// for brought forward.
+	// Shift is added to the period before the next report of an unchanged status. It may be
+	// negative.
 	Shift time.Duration
 }
 
-// Due tells whether a status is to be written now: it has changed, or the last write is
-// long ago, or lies in the future: then a clock was set, and nobody knows.
+// Due reports whether a status must be written now: it has changed, the last write is too long
+// ago, or the last write is in the future because a clock was set.
 func (t Timing) Due(last Written, now time.Time, changed bool) bool {
 	since := now.Sub(last.At)
 	return changed || last.At.IsZero() || since < 0 || since >= t.Report+last.Shift
 }
 
-// Wrote is what to remember of a write. One with a change, and the first, shift the next
-// report by up to half of the period either way; the others do not.
+// Wrote returns the record of a write. A first write, and one with a change, shift the next
+// report by up to half of the period in either direction; other writes do not.
 func (t Timing) Wrote(last Written, now time.Time, changed bool) Written {
 	if !changed && !last.At.IsZero() {
 		return Written{At: now}
@@ -76,9 +74,9 @@ func (t Timing) Wrote(last Written, now time.Time, changed bool) Written {
 	return Written{At: now, Shift: time.Duration(float64(t.Report) * (t.fraction("report") - 0.5))}
 }
 
-// Starting tells whether an agent that began at a moment should look for its first ready
-// status again, and after what pause: until written, the status that the API was told
-// last, is ready, or two minutes have passed.
+// Starting reports whether an agent that started at begun should check for its first ready status
+// again, and after which pause. It does so until written, the last written status, is ready, or
+// two minutes have passed.
 func (t Timing) Starting(begun, now time.Time, written *v1.NodeStatus) (pause time.Duration, again bool) {
 	if Ready(written) || now.Sub(begun) >= startingFor {
 		return 0, false
@@ -86,7 +84,7 @@ func (t Timing) Starting(begun, now time.Time, written *v1.NodeStatus) (pause ti
 	return startingStep, true
 }
 
-// fraction is a number from 0 up to 1 that follows from the node's name.
+// fraction returns a number in [0, 1) that depends on the node's name and the purpose.
 func (t Timing) fraction(purpose string) float64 {
 	sum := sha256.Sum256([]byte(purpose + "/" + t.Name))
 	return float64(binary.BigEndian.Uint64(sum[:])>>11) / (1 << 53)

@@ -49,7 +49,7 @@ func TestDue(t *testing.T) {
 	require.True(t, timing.Due(last, first.Add(-time.Hour), false), "a clock was set back")
 }
 
-// Nodes share out the time among them, each in its own way, always the same.
+// The shifts of nodes are spread over the period and constant for each node.
 func TestTimingSpreads(t *testing.T) {
 	const nodes = 1000
 	var tenths [10]int

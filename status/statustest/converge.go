@@ -51,7 +51,8 @@ func converges(s *stage) (err error) {
 	return nil
 }
 
-// arrived tells whether a pod shows the last status, and the writer knows.
+// arrived returns an error unless the pod has the last status and the writer has no pending
+// change of it.
 func (s *stage) arrived(m *writer.Writer, ref status.Ref) error {
 	pod := s.Pod(ref.Namespace, ref.Name)
 	if pod == nil {
@@ -69,7 +70,7 @@ func (s *stage) arrived(m *writer.Writer, ref status.Ref) error {
 	return nil
 }
 
-// eventually asks until there is no error, or patience is lost.
+// eventually repeats ask until it returns nil or the context is done.
 func (s *stage) eventually(ask func() error) error {
 	pause := time.Millisecond
 	for {

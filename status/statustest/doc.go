@@ -1,13 +1,11 @@
-// Package statustest helps to test what writes pod statuses: a status.Sink in
-// memory that can be made to fail in every way, and a suite that tests whether a
-// sink keeps the contract of status.Sink.
+// Package statustest tests writers of pod statuses and implementations of status.Sink: it has an
+// in-memory status.Sink with faults, and a suite for the contract of status.Sink.
 //
-// # A sink in memory
+// # In-memory sink
 //
-// NewSink is a small API server for pods: it has UIDs and resource versions, holds
-// to the UID that a call names, and merges conditions by type. What others do at an
-// API server is done with Put, Change and Remove. Fail says what goes wrong, and
-// Calls what was called.
+// NewSink returns a small API server for pods: it has UIDs and resource versions, checks the UID
+// of each call, and merges conditions by type. Put, Change and Remove act like other clients of
+// the API server. Fail injects faults, and Calls returns the calls.
 //
 //	sink := statustest.NewSink()
 //	sink.Put(pod)
@@ -15,9 +13,9 @@
 //	...
 //	sink.SetDown(errors.New("no route to host"))
 //
-// In a synctest bubble its latency takes no time.
+// In a synctest bubble its latency takes no real time.
 //
-// # Testing a sink of one's own
+// # Tests of your own sink
 //
 //	func TestMySink(t *testing.T) {
 //		statustest.Run(t, func(t testing.TB) statustest.Harness {
@@ -32,5 +30,5 @@
 //		})
 //	}
 //
-// Each rule of the contract is a subtest with a harness of its own.
+// Each rule of the contract is a subtest with its own harness.
 package statustest

@@ -17,14 +17,13 @@ import (
 
 const namespace = "statustest"
 
-// stage is where a rule is played. It begins with one pod, whose status is first.
+// stage is the environment of a rule. It starts with one pod with the status first.
 type stage struct {
 	Harness
 	ctx context.Context
 	ref status.Ref
 }
 
-// run plays a rule.
 func (r rule) run(ctx context.Context, h Harness) (err error) {
 	s := &stage{Harness: h, ctx: ctx}
 	if s.ref, err = s.create("pod", "uid-pod"); err != nil {
@@ -33,7 +32,7 @@ func (r rule) run(ctx context.Context, h Harness) (err error) {
 	return r.play(s)
 }
 
-// create makes a pod with the status first.
+// create creates a pod with the status first.
 func (s *stage) create(name string, uid types.UID) (status.Ref, error) {
 	pod := s.Create(&v1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name, UID: uid},
@@ -46,19 +45,19 @@ func (s *stage) create(name string, uid types.UID) (status.Ref, error) {
 	return status.Ref{Namespace: namespace, Name: name, UID: pod.UID}, nil
 }
 
-// recreate replaces the pod by one of the same name and another UID.
+// recreate replaces the pod by a pod of the same name with another UID.
 func (s *stage) recreate() (status.Ref, error) {
 	s.Remove(s.ref.Namespace, s.ref.Name)
 	return s.create(s.ref.Name, s.ref.UID+"-2")
 }
 
-// pod returns the pod behind the sink.
+// pod returns the pod in the sink's storage.
 func (s *stage) pod() *v1.Pod { return s.Pod(s.ref.Namespace, s.ref.Name) }
 
-// edit changes the pod's status behind the sink.
+// edit changes the pod's status in the sink's storage.
 func (s *stage) edit(change func(*v1.PodStatus)) { s.Change(s.ref.Namespace, s.ref.Name, change) }
 
-// at is a moment that every sink can store.
+// at returns a time with a precision that every sink can store.
 func at(minutes int) metav1.Time {
 	return metav1.NewTime(time.Date(2026, 1, 2, 3, minutes, 0, 0, time.UTC))
 }
@@ -67,8 +66,8 @@ func is(t v1.PodConditionType, value v1.ConditionStatus, minutes int) v1.PodCond
 	return v1.PodCondition{Type: t, Status: value, LastTransitionTime: at(minutes)}
 }
 
-// first is a status of a pod that begins, second one of the same pod that runs,
-// third one when it has ended.
+// first is the status of a pending pod, second of the same pod while it runs, third after its
+// end.
 func first() *v1.PodStatus {
 	return &v1.PodStatus{
 		Phase: v1.PodPending, QOSClass: v1.PodQOSBurstable,
@@ -112,7 +111,7 @@ func third() *v1.PodStatus {
 	return s
 }
 
-// shows tells whether a pod shows a status as far as an agent is concerned.
+// shows returns an error if a pod's status differs from want in the node agent's part.
 func shows(pod *v1.Pod, want *v1.PodStatus) error {
 	if pod == nil {
 		return errors.New("there is no pod")

@@ -61,7 +61,7 @@ func getNone(s *stage) error {
 	return nil
 }
 
-// patch patches the pod from one status to the next, and returns the last result.
+// patch patches the pod through the given states, and returns the last result.
 func (s *stage) patch(states ...*v1.PodStatus) (pod *v1.Pod, err error) {
 	before := first()
 	for _, next := range states {
@@ -151,7 +151,7 @@ func patchAgain(s *stage) error {
 	return shows(s.pod(), second())
 }
 
-// patchStale writes on the ground of a state that another has changed meanwhile.
+// patchStale patches from a state that another client has changed meanwhile.
 func patchStale(s *stage) error {
 	s.edit(func(now *v1.PodStatus) { now.NominatedNodeName = "another" })
 	wanted := first()
@@ -199,7 +199,7 @@ func patchArguments(s *stage) error {
 	return nil
 }
 
-// scribble changes what a status points to, for whoever shares it.
+// scribble changes the values that a status points to, to detect shared memory.
 func scribble(s *v1.PodStatus) {
 	for i := range s.Conditions {
 		s.Conditions[i].Message = "scribbled"
@@ -264,8 +264,8 @@ func parallel(s *stage) error {
 	return nil
 }
 
-// ended calls with a context that has ended: whether a call takes effect then is
-// the sink's, but it must not wait, nor say something else than what it did.
+// ended calls Patch with a cancelled context. The call may take effect or not, but it must return
+// promptly, and its result must match its effect.
 func ended(s *stage) error {
 	ctx, cancel := context.WithCancel(s.ctx)
 	cancel()

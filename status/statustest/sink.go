@@ -18,7 +18,7 @@ import (
 	"github.com/podwright/podwright/status"
 )
 
-// Op is what a call does.
+// Op is the operation of a call.
 type Op string
 
 // The operations of a status.Sink.
@@ -34,33 +34,32 @@ type Call struct {
 	Ref status.Ref
 	// Old and New are the arguments of a patch.
 	Old, New *v1.PodStatus
-	// At is when it was made, Ended when it was answered; zero: not yet.
+	// At is the start of the call, Ended its end, or zero while it is in progress.
 	At, Ended time.Time
-	// Applied tells that it took effect, and Status is what a patch made of the
-	// status then. Err is what was answered.
+	// Applied is true if the call took effect. Status is the status after a patch. Err is the
+	// returned error.
 	Applied bool
 	Status  *v1.PodStatus
 	Err     error
 }
 
-// Fault says how a call goes wrong. The zero value is that it does not.
+// Fault describes the failure of a call. The zero value means no failure.
 type Fault struct {
-	// Latency is added to that of the sink.
+	// Latency is added to the latency of the sink.
 	Latency time.Duration
 	// Err is returned; the call does not take effect.
 	Err error
 	// LostAnswer is returned although the call takes effect.
 	LostAnswer error
-	// Hang: the call does not return before its context ends.
+	// Hang makes the call block until its context is done.
 	Hang bool
-	// Deaf, if not nil: the call does not return before this is closed, whatever
-	// its context says.
+	// Deaf, if not nil, makes the call block until Deaf is closed, even if its context is done.
 	Deaf <-chan struct{}
-	// Panic, if not nil, is what the call panics with.
+	// Panic, if not nil, is the value of a panic of the call.
 	Panic any
 }
 
-// Sink is a status.Sink in memory. Use NewSink. It is safe for concurrent use.
+// Sink is an in-memory status.Sink. Use NewSink. It is safe for concurrent use.
 type Sink struct {
 	mu       sync.Mutex
 	pods     map[types.NamespacedName]*v1.Pod
@@ -77,49 +76,48 @@ type Sink struct {
 
 var _ status.Sink = (*Sink)(nil)
 
-// NewSink returns a Sink without pods.
 func NewSink() *Sink {
 	return &Sink{pods: map[types.NamespacedName]*v1.Pod{}, open: map[status.Ref]int{}}
 }
 
-// SetLatency sets how long each call takes.
+// SetLatency sets the duration of each call.
 func (s *Sink) SetLatency(d time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.latency = d
 }
 
-// SetDown makes every call return err, after its latency; nil ends that.
+// SetDown makes every call return err, after its latency. nil ends the outage.
 func (s *Sink) SetDown(err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.down = err
 }
 
-// Fail has fail decide how calls go wrong; nil ends that. It is called for each
-// call, without a lock.
+// Fail sets the function that returns the fault of each call. nil removes it. It is called
+// without a lock.
 func (s *Sink) Fail(fail func(Call) Fault) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.fail = fail
 }
 
-// Watch has told called with every pod that is made, changed or removed, in order
-// for each pod. It is called without a lock. A pod must not be changed by it.
+// Watch registers a callback. It is called with every pod that is created or changed, in order
+// for each pod, without a lock. It must not change the pod.
 func (s *Sink) Watch(told func(*v1.Pod)) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.watchers = append(s.watchers, told)
 }
 
-// Put makes a pod, or replaces the one of its name, as others do. It is copied,
-// and gets a resource version. Put returns the pod as it is kept.
+// Put creates or replaces a pod, like another client. It stores a copy with a new resource
+// version, and returns a copy of the stored pod.
 func (s *Sink) Put(pod *v1.Pod) *v1.Pod {
 	return s.change(nameOf(pod.Namespace, pod.Name), func(*v1.Pod) *v1.Pod { return pod.DeepCopy() })
 }
 
-// Change changes a pod as others do. It returns the pod as it is then, nil if there
-// is none of that name.
+// Change changes a pod, like another client. It returns the changed pod, or nil if it does not
+// exist.
 func (s *Sink) Change(namespace, name string, change func(*v1.Pod)) *v1.Pod {
 	return s.change(nameOf(namespace, name), func(pod *v1.Pod) *v1.Pod {
 		if pod != nil {
@@ -129,28 +127,28 @@ func (s *Sink) Change(namespace, name string, change func(*v1.Pod)) *v1.Pod {
 	})
 }
 
-// MarkDeleted asks for a pod's deletion, as "kubectl delete" does.
+// MarkDeleted requests a pod's deletion, like "kubectl delete".
 func (s *Sink) MarkDeleted(namespace, name string) *v1.Pod {
 	return s.Change(namespace, name, func(pod *v1.Pod) {
 		pod.DeletionTimestamp = new(metav1.Now())
 	})
 }
 
-// Remove removes a pod at once, as others do.
+// Remove removes a pod at once, like another client.
 func (s *Sink) Remove(namespace, name string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	delete(s.pods, nameOf(namespace, name))
 }
 
-// Pod returns a pod as it is now, nil if there is none. It is a copy.
+// Pod returns a copy of a pod, or nil.
 func (s *Sink) Pod(namespace, name string) *v1.Pod {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.pods[nameOf(namespace, name)].DeepCopy()
 }
 
-// Pods returns all pods, sorted by namespace and name. They are copies.
+// Pods returns copies of all pods, sorted by namespace and name.
 func (s *Sink) Pods() (out []*v1.Pod) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -162,7 +160,7 @@ func (s *Sink) Pods() (out []*v1.Pod) {
 	return out
 }
 
-// Calls returns the calls so far, those of one kind if ops are given.
+// Calls returns the calls so far, or only the calls of the given kinds.
 func (s *Sink) Calls(ops ...Op) (out []Call) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -174,34 +172,32 @@ func (s *Sink) Calls(ops ...Op) (out []Call) {
 	return out
 }
 
-// ForgetCalls forgets the calls so far.
+// ForgetCalls resets the recorded calls and Peak.
 func (s *Sink) ForgetCalls() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.calls, s.peak = nil, 0
 }
 
-// Peak is how many calls were in progress at the same time at most.
+// Peak returns the maximum number of pods that had calls in progress at the same time.
 func (s *Sink) Peak() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.peak
 }
 
-// Overlaps are the pods for which calls were in progress at the same time, which a
-// writer.Writer never does.
+// Overlaps returns the pods with overlapping calls. A writer.Writer never overlaps calls for one
+// pod.
 func (s *Sink) Overlaps() []status.Ref {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return slices.Clone(s.overlaps)
 }
 
-// Get implements status.Sink.
 func (s *Sink) Get(ctx context.Context, ref status.Ref) (*v1.Pod, error) {
 	return s.do(ctx, &Call{Op: Get, Ref: ref}, func(pod *v1.Pod, _ *Call) (*v1.Pod, error) { return pod, nil })
 }
 
-// Patch implements status.Sink.
 func (s *Sink) Patch(ctx context.Context, ref status.Ref, old, new *v1.PodStatus) (*v1.Pod, error) {
 	return s.do(ctx, &Call{Op: Patch, Ref: ref, Old: old, New: new}, func(pod *v1.Pod, c *Call) (*v1.Pod, error) {
 		if err := sameUID(pod, ref); err != nil {
@@ -214,7 +210,6 @@ func (s *Sink) Patch(ctx context.Context, ref status.Ref, old, new *v1.PodStatus
 	})
 }
 
-// Delete implements status.Sink.
 func (s *Sink) Delete(ctx context.Context, ref status.Ref) error {
 	_, err := s.do(ctx, &Call{Op: Delete, Ref: ref}, func(pod *v1.Pod, c *Call) (*v1.Pod, error) {
 		if err := sameUID(pod, ref); err != nil {
@@ -234,10 +229,10 @@ func sameUID(pod *v1.Pod, ref status.Ref) error {
 	return nil
 }
 
-// errDown is for a fault that asks for an error and names none.
+// errDown is the error of a call with Fault.Panic.
 var errDown = errors.New("statustest: failed as it was told to")
 
-// do makes a call: it waits, fails as it was told to, and takes effect.
+// do executes a call: it waits, applies its fault, and takes effect.
 func (s *Sink) do(ctx context.Context, c *Call, effect func(*v1.Pod, *Call) (*v1.Pod, error)) (*v1.Pod, error) {
 	fault, down := s.begin(c)
 	if fault.Panic != nil {
@@ -320,7 +315,7 @@ func wait(ctx context.Context, f Fault) error {
 	return ctx.Err()
 }
 
-// change makes of a pod what others want, and tells of it.
+// change changes a pod and calls the watchers.
 func (s *Sink) change(name types.NamespacedName, change func(*v1.Pod) *v1.Pod) *v1.Pod {
 	s.mu.Lock()
 	pod := change(s.pods[name].DeepCopy())
@@ -337,7 +332,7 @@ func (s *Sink) change(name types.NamespacedName, change func(*v1.Pod) *v1.Pod) *
 	return pod.DeepCopy()
 }
 
-// keep keeps a pod, which is not changed any more. s.mu is held.
+// keep stores a pod, which must not be changed any more. The caller holds mu.
 func (s *Sink) keep(pod *v1.Pod) *v1.Pod {
 	s.version++
 	pod.ResourceVersion = strconv.FormatUint(s.version, 10)

@@ -11,28 +11,27 @@ import (
 	"github.com/podwright/podwright/status"
 )
 
-// Harness is a sink under test, and what is behind it. All fields are required.
+// Harness is a sink under test with access to its storage. All fields are required.
 type Harness struct {
-	// Sink is the sink. It has no pods.
+	// Sink is the sink. It contains no pods.
 	Sink status.Sink
-	// Create makes a pod with that status behind the sink, and returns it as it
-	// is there. UID and status may differ from what was asked for where the sink
-	// gives UIDs itself; no two pods have the same.
+	// Create creates a pod with its status in the sink's storage, and returns it. Its UID and
+	// status may differ from the argument if the sink assigns UIDs itself. UIDs must be unique.
 	Create func(pod *v1.Pod) *v1.Pod
-	// Pod returns a pod as it is behind the sink, nil if there is none.
+	// Pod returns a pod in the sink's storage, or nil.
 	Pod func(namespace, name string) *v1.Pod
-	// Change changes the status of a pod behind the sink, as others do.
+	// Change changes the status of a pod in the sink's storage, like another client.
 	Change func(namespace, name string, change func(*v1.PodStatus))
-	// Remove removes a pod behind the sink, as others do.
+	// Remove removes a pod from the sink's storage, like another client.
 	Remove func(namespace, name string)
 }
 
-// patience is how long a call may take, and how long the suite waits for a manager.
+// patience bounds a rule, and a call with a cancelled context.
 const patience = 30 * time.Second
 
-// Run tests that a sink keeps the contract of status.Sink, one subtest per rule.
-// New is called for each and ends what it starts with t.Cleanup. The suite runs in
-// a synctest bubble as well as outside of one.
+// Run tests whether a sink implements the contract of status.Sink, with one subtest per rule. It
+// calls New for each subtest. New registers its cleanup with t.Cleanup. The suite runs inside and
+// outside of a synctest bubble.
 func Run(t *testing.T, New func(t testing.TB) Harness) {
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {

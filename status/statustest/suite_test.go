@@ -15,7 +15,7 @@ import (
 	"github.com/podwright/podwright/status"
 )
 
-// harness is the sink in memory, maybe with a defect in front of it.
+// harness returns an in-memory sink, optionally behind a defective one.
 func harness(front func(*Sink) status.Sink) Harness {
 	sink := NewSink()
 	h := Harness{Sink: sink, Create: sink.Put, Pod: sink.Pod, Remove: sink.Remove}
@@ -28,7 +28,7 @@ func harness(front func(*Sink) status.Sink) Harness {
 	return h
 }
 
-// The sink in memory keeps the contract.
+// The in-memory sink implements the contract.
 func TestSink(t *testing.T) {
 	Run(t, func(testing.TB) Harness { return harness(nil) })
 }
@@ -57,7 +57,7 @@ func TestHarnessIsChecked(t *testing.T) {
 	}
 }
 
-// A violation says what was returned, also where that is no error.
+// The error of a violation contains the returned values, even if the call returned no error.
 func TestViolationsAreReadable(t *testing.T) {
 	h := harness(func(s *Sink) status.Sink {
 		return &broken{Sink: s,
@@ -79,7 +79,7 @@ func TestViolationsAreReadable(t *testing.T) {
 	}
 }
 
-// broken is a sink in which a call can be replaced.
+// broken is a sink with replaceable methods.
 type broken struct {
 	*Sink
 	get    func(context.Context, status.Ref) (*v1.Pod, error)
@@ -87,7 +87,7 @@ type broken struct {
 	delete func(context.Context, status.Ref) error
 }
 
-// before changes copies of the arguments of patches.
+// before returns a defect that changes copies of the arguments of patches.
 func before(change func(old, new *v1.PodStatus)) func(*broken) {
 	return func(b *broken) {
 		b.patch = func(ctx context.Context, ref status.Ref, old, new *v1.PodStatus) (*v1.Pod, error) {
@@ -119,7 +119,7 @@ func (b *broken) Delete(ctx context.Context, ref status.Ref) error {
 	return b.delete(ctx, ref)
 }
 
-// anyUID lets calls of a sink be about whatever pod has the name.
+// anyUID returns ref with the UID of the current pod of its name.
 func anyUID(s *Sink, ref status.Ref) status.Ref {
 	if pod := s.Pod(ref.Namespace, ref.Name); pod != nil {
 		ref.UID = pod.UID
@@ -127,7 +127,7 @@ func anyUID(s *Sink, ref status.Ref) status.Ref {
 	return ref
 }
 
-// whole is a patch that takes new for the whole status.
+// whole is a patch that uses new as the whole status.
 func whole(b *broken) func(context.Context, status.Ref, *v1.PodStatus, *v1.PodStatus) (*v1.Pod, error) {
 	return func(ctx context.Context, ref status.Ref, _, new *v1.PodStatus) (*v1.Pod, error) {
 		now, err := b.Sink.Get(ctx, ref)
@@ -138,8 +138,7 @@ func whole(b *broken) func(context.Context, status.Ref, *v1.PodStatus, *v1.PodSt
 	}
 }
 
-// defects are sinks that are wrong in one way each, with rules of which at least
-// one has to find it.
+// defects are sinks with one defect each, and rules of which at least one must detect it.
 var defects = []struct {
 	name  string
 	found []string
@@ -343,7 +342,7 @@ var defects = []struct {
 	}},
 }
 
-// Each defect is found, by a rule about it.
+// Each defect is detected by a rule about it.
 func TestDefectsAreFound(t *testing.T) {
 	for _, d := range defects {
 		t.Run(d.name, func(t *testing.T) {
@@ -361,7 +360,7 @@ func TestDefectsAreFound(t *testing.T) {
 					}
 					cancel()
 				}
-				time.Sleep(3 * patience) // for what a defect has left behind
+				time.Sleep(3 * patience) // for the remains of a defect
 				for _, part := range d.found {
 					require.Contains(t, strings.Join(failed, "; "), part)
 				}
