@@ -19,7 +19,7 @@ import (
 	"github.com/podwright/podwright/probe/exec"
 )
 
-// command is what containers of these tests can run.
+// command is the program of the containers.
 func command(ctx context.Context, p *fake.Process) int {
 	fmt.Fprint(p.Stdout, "out")
 	fmt.Fprint(p.Stderr, "err")
@@ -45,7 +45,7 @@ func start(t *testing.T, rt *fake.Runtime) string {
 	return id
 }
 
-// served is a client of a fake that is served over gRPC.
+// served returns a client of a fake that is served over gRPC.
 func served(t *testing.T, rt *fake.Runtime) *cri.RuntimeClient {
 	listener := memnet.Listen(0)
 	ctx, cancel := context.WithCancel(t.Context())
@@ -64,7 +64,7 @@ func served(t *testing.T, rt *fake.Runtime) *cri.RuntimeClient {
 	return client
 }
 
-// T46: what a CRI runtime says is understood, in process and over gRPC.
+// T46: the responses of a CRI runtime have the right verdicts, in process and over gRPC.
 func TestCRI(t *testing.T) {
 	for name, through := range map[string]func(*testing.T, *fake.Runtime) exec.Runtime{
 		"in process": func(_ *testing.T, rt *fake.Runtime) exec.Runtime { return rt },

@@ -1,5 +1,5 @@
-// Package exec executes exec probes: a container passes when a command that is run
-// in it ends with exit code 0 within the probe's timeout.
+// Package exec executes exec probes: a container passes if a command in it exits with code 0
+// within the probe's timeout.
 //
 //	prober, err := exec.New(exec.Config{Runtime: runtime}) // a cri.RuntimeService, for example
 //	manager, err := probe.New(probe.Config{
@@ -7,35 +7,34 @@
 //		...
 //	})
 //
-// # The command
+// A Prober is safe for concurrent use.
 //
-// References to variables of the container, $(NAME), are replaced where the spec
-// says the value: those of env with a literal value. References to others stay as
-// they are. No shell is involved.
+// # Command
 //
-// # Time
+// References to variables of the container, $(NAME), are expanded if env of the spec has a
+// literal value for them. Other references stay as they are. No shell is involved.
 //
-// It is the runtime that ends a command which takes too long, and kills it; else
-// processes would pile up in the container. It is told the probe's timeout, rounded
-// up to whole seconds, which is all that the CRI knows. So an execution may outlast
-// the deadline of its context, by that and by Config.Grace for the runtime to kill
-// and to answer, and by as much again when the runtime is silent for longer.
-// Cancelling the context ends the wait at once, not the command.
+// # Timeout
+//
+// The runtime kills a command that exceeds the probe's timeout; otherwise processes would
+// accumulate in the container. The CRI supports only whole seconds, so the timeout is rounded up.
+// An execution may therefore exceed the deadline of its context by the rounding and by
+// Config.Grace, the time of the runtime for the kill and its response. It may take as long again
+// if the runtime does not respond. A cancelled context ends the wait at once, but not the
+// command.
 //
 // # Verdicts
 //
-// A command that fails or runs out of time is a failure (KEP-1972). Everything else
-// that goes wrong is an error, and says nothing about the container: the runtime
-// cannot be reached or runs out of a time of its own, the container is gone, the
-// command cannot be started.
+// A command that fails or exceeds the timeout is a failure (KEP-1972). All other problems are
+// errors without a verdict about the container: the runtime is unreachable or exceeds a timeout
+// of its own, the container does not exist, the command cannot be started.
 //
-// When the runtime is silent for longer than it may, either the command has left a
-// process behind that keeps its output open, or the runtime hangs, or it has so much to
-// do that it has not come to the command. The CRI does not tell when a command has
-// begun. So the runtime is asked to run one that does not exist, in the same container:
-// only if it refuses that, and Config.Alive returns nil, the probe has failed. A
-// container in which nothing can be started any more, such as a frozen one, is so not
-// seen by an exec probe.
+// A runtime that does not respond in time has three possible reasons: the command has left a
+// process behind that keeps its output open, the runtime hangs, or the runtime is overloaded and
+// has not started the command. The CRI does not report the start of a command. So the Prober
+// requests the execution of a nonexistent command in the same container. The probe fails only if
+// the runtime rejects that command and Config.Alive returns nil. As a consequence, an exec probe
+// does not detect a container in which no process can start any longer, such as a frozen one.
 //
-// An example that runs: Example in example_test.go.
+// Runnable example: Example in example_test.go.
 package exec

@@ -14,11 +14,11 @@ import (
 	"github.com/podwright/podwright/probe/exec"
 )
 
-// processes is a runtime whose containers are this machine.
+// processes is a runtime whose containers are processes of this machine.
 type processes struct{}
 
-// ExecSync runs a command. Its error has what a Prober looks for: *osexec.ExitError
-// has an exit code, and the context's is context.DeadlineExceeded.
+// ExecSync runs a command. Its errors have the required properties: *osexec.ExitError has an exit
+// code, and the context's error is context.DeadlineExceeded.
 func (processes) ExecSync(ctx context.Context, _ string, command []string, timeout time.Duration) (stdout, stderr []byte, err error) {
 	bound, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
@@ -32,7 +32,7 @@ func (processes) ExecSync(ctx context.Context, _ string, command []string, timeo
 	return out.Bytes(), errOut.Bytes(), err
 }
 
-// Every runtime that can run a command will do.
+// Any runtime that runs commands works.
 func Example() {
 	prober, err := exec.New(exec.Config{Runtime: processes{}})
 	if err != nil {

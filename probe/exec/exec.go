@@ -16,27 +16,27 @@ import (
 )
 
 const (
-	// maxOutput is how much of a command's output becomes part of a result.
+	// maxOutput is the maximum size, in bytes, of a command's output in a result.
 	maxOutput = 10 << 10
-	// defaultTimeout is that of a probe that has none: timeoutSeconds' default.
+	// defaultTimeout is the default of timeoutSeconds.
 	defaultTimeout = time.Second
 	defaultGrace   = 2 * time.Second
 	// aliveTimeout bounds Config.Alive.
 	aliveTimeout = time.Second
-	// noSuchCommand is asked for to see whether the runtime gets to commands at all.
+	// noSuchCommand is a nonexistent command that checks whether the runtime executes commands.
 	noSuchCommand = "/no-such-command-podwright-asks-whether-exec-works"
 )
 
 // Runtime runs commands in containers.
 type Runtime interface {
-	// ExecSync runs a command to its end, and kills it when timeout has passed.
-	// The container's ID is the runtime's own, without the runtime's name.
+	// ExecSync runs a command to its end, and kills it after timeout. containerID is the
+	// runtime's ID, without the runtime's name.
 	//
-	// Of a command that failed, errors.As finds an error with a method
-	// ExitCode() int; of one that ran out of time, errors.Is finds
-	// context.DeadlineExceeded, when timeout has passed. What it wrote is returned
-	// in every case in which it is known. Every other error means that nothing is known of the command.
-	// ExecSync returns soon after ctx ends. It is called concurrently.
+	// For a command that failed, errors.As must find an error with a method ExitCode() int. For a
+	// command that exceeded the timeout, errors.Is must find context.DeadlineExceeded, once
+	// timeout has passed. The output of the command is returned whenever it is available. After
+	// every other error the outcome of the command is unknown. ExecSync must return soon after
+	// ctx is done and must be safe for concurrent use.
 	ExecSync(ctx context.Context, containerID string, command []string, timeout time.Duration) (stdout, stderr []byte, err error)
 }
 
@@ -44,15 +44,14 @@ type Runtime interface {
 type Config struct {
 	// Runtime runs the commands. Required.
 	Runtime Runtime
-	// Grace is how much longer than the probe's timeout the runtime may take, to
-	// start a command and to kill it. Zero means 2 s.
+	// Grace is the time beyond the probe's timeout that the runtime may need to start a command
+	// and to kill it. Default: 2 s.
 	Grace time.Duration
-	// Alive is asked when the runtime was silent for longer than that, along with the
-	// runtime itself, for a command that does not exist. If that is answered within
-	// Grace, in whatever way, and Alive returns nil within a second, it must be the
-	// command of the probe that does not end: a failure, once it has had its timeout
-	// again. Else, and if Alive is nil, that is an error: the runtime may hang, or
-	// have too much to do. A cheap call to the runtime will do.
+	// Alive checks the runtime after it has exceeded the timeout and Grace without a response.
+	// The Prober also runs a nonexistent command. If the runtime responds to that within Grace,
+	// and Alive returns nil within a second, the probe's command gets its timeout once more and
+	// is then a failure. Otherwise, and if Alive is nil, the result is an error, because the
+	// runtime may hang or be overloaded. Any cheap call of the runtime is sufficient.
 	Alive func(ctx context.Context) error
 }
 
@@ -61,7 +60,7 @@ type Prober struct {
 	cfg Config
 }
 
-// New checks the configuration and returns a Prober.
+// New returns a Prober. It returns an error for an invalid configuration.
 func New(cfg Config) (*Prober, error) {
 	f := fields.Of("exec: Config")
 	f.Required("Runtime", cfg.Runtime)
@@ -100,9 +99,9 @@ func givenUp(ctx context.Context) error {
 	return fmt.Errorf("the probe was given up: %w", context.Cause(ctx))
 }
 
-// silence says what it means that the runtime has not answered until its time was over.
-// Whoever is too busy to start a command does not start the next one either. If that
-// is answered, the first one has begun as well, and has its time from now on at most.
+// silence returns the result for a runtime that has not responded in time. An overloaded runtime
+// does not start another command either. If it responds to the other command, the first command
+// must have started, and gets its timeout from now on.
 func (p *Prober) silence(ctx context.Context, e *execution) (probe.Result, error) {
 	silent := fmt.Errorf("the runtime was silent for %v after the command's timeout", p.cfg.Grace)
 	if p.cfg.Alive == nil {
@@ -120,11 +119,11 @@ func (p *Prober) silence(ctx context.Context, e *execution) (probe.Result, error
 	return probe.Result{Verdict: probe.Failure, Output: fmt.Sprintf("the command did not end within %v, and could not be ended", e.timeout)}, nil
 }
 
-// works tells why the runtime seems not to get to a command, nil if it does.
+// works returns nil if the runtime executes commands, or the reason for which it seems not to.
 func (p *Prober) works(e *execution) error {
 	short, cancel := context.WithTimeout(e.ctx, p.cfg.Grace)
 	defer cancel()
-	// What it answers does not matter, as long as it does.
+	// Any response is sufficient.
 	_, _, err := p.cfg.Runtime.ExecSync(short, e.id, []string{noSuchCommand}, defaultTimeout)
 	if short.Err() != nil || errors.Is(err, context.DeadlineExceeded) {
 		return fmt.Errorf("another command was not even refused: %w", err)
@@ -134,7 +133,7 @@ func (p *Prober) works(e *execution) error {
 	return p.cfg.Alive(alive)
 }
 
-// wholeSeconds rounds a timeout up to what the CRI can say.
+// wholeSeconds rounds a timeout up to the precision of the CRI.
 func wholeSeconds(timeout time.Duration) time.Duration {
 	if timeout <= 0 {
 		return defaultTimeout
@@ -145,10 +144,10 @@ func wholeSeconds(timeout time.Duration) time.Duration {
 	return timeout
 }
 
-// expand replaces the references of a command to variables whose values are in the
-// spec. The last variable of a name counts, as in the container; one whose value
-// comes from elsewhere is not known here. Together they may be no more than a
-// process can be started with.
+// expand expands the references of a command to variables with literal values in the spec. The
+// last variable of a name applies, as in the container. A variable with another source is unknown
+// and not expanded. The sum of the sizes is limited to the maximum of a process's arguments and
+// environment.
 func expand(container *v1.Container, command []string) ([]string, error) {
 	values := map[string]string{}
 	room := podfacts.MaxExecTotal
@@ -182,8 +181,8 @@ func expand(container *v1.Container, command []string) ([]string, error) {
 	return out, nil
 }
 
-// cut joins what came before and the beginnings of two streams, which together
-// are at most maxOutput bytes. Bytes that are no text become question marks.
+// cut joins before and the starts of two streams, which together have at most maxOutput bytes.
+// Invalid UTF-8 becomes question marks.
 func cut(before string, stdout, stderr []byte) string {
 	stdout = stdout[:min(len(stdout), maxOutput)]
 	stderr = stderr[:min(len(stderr), maxOutput-len(stdout))]

@@ -17,27 +17,27 @@ import (
 	"github.com/podwright/podwright/probe"
 )
 
-// runtime is a Runtime made of a function.
+// runtime is a function that implements Runtime.
 type runtime func(ctx context.Context, id string, command []string, timeout time.Duration) (stdout, stderr []byte, err error)
 
 func (r runtime) ExecSync(ctx context.Context, id string, command []string, timeout time.Duration) (stdout, stderr []byte, err error) {
 	return r(ctx, id, command, timeout)
 }
 
-// says is a command that writes and ends.
+// says returns a runtime whose command writes output and ends.
 func says(stdout, stderr string, err error) runtime {
 	return func(context.Context, string, []string, time.Duration) ([]byte, []byte, error) {
 		return []byte(stdout), []byte(stderr), err
 	}
 }
 
-// killed is a command that does not end in time.
+// killed is a runtime whose command exceeds the timeout.
 func killed(_ context.Context, _ string, _ []string, timeout time.Duration) (stdout, stderr []byte, err error) {
 	time.Sleep(timeout)
 	return nil, nil, fmt.Errorf("killed: %w", context.DeadlineExceeded)
 }
 
-// hangs is a runtime that does not answer.
+// hangs is a runtime that does not respond.
 func hangs(ctx context.Context, _ string, _ []string, _ time.Duration) (stdout, stderr []byte, err error) {
 	<-ctx.Done()
 	return nil, nil, fmt.Errorf("call: %w", ctx.Err())
@@ -69,7 +69,7 @@ func TestNew(t *testing.T) {
 	require.ErrorContains(t, err, "Config.Grace")
 }
 
-// T46: exit codes and the time are the container's, everything else is an error.
+// T46: exit codes and timeouts are verdicts, everything else is an error.
 func TestVerdicts(t *testing.T) {
 	gone := errors.New("runtime gone")
 	for name, tc := range map[string]struct {
@@ -94,8 +94,7 @@ func TestVerdicts(t *testing.T) {
 	}
 }
 
-// The runtime is asked about the right container, and gets the time in the seconds
-// that it knows.
+// The runtime receives the ID of the container, and the timeout in whole seconds.
 func TestCall(t *testing.T) {
 	for timeout, want := range map[time.Duration]time.Duration{
 		0: time.Second, -1: time.Second, time.Millisecond: time.Second, time.Second: time.Second,
@@ -136,8 +135,7 @@ func TestErrors(t *testing.T) {
 	}
 }
 
-// The deadline of the caller is the command's: the runtime has a little longer, to
-// kill it and to say so.
+// The runtime may exceed the caller's deadline by Grace, to kill the command and to respond.
 func TestOutlastsDeadline(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := newProber(t, Config{Runtime: runtime(func(ctx context.Context, _ string, _ []string, timeout time.Duration) ([]byte, []byte, error) {
@@ -156,8 +154,8 @@ func TestOutlastsDeadline(t *testing.T) {
 	})
 }
 
-// lingers is a runtime that refuses what does not exist after a while, and answers
-// nothing else.
+// lingers returns a runtime that rejects nonexistent commands after a while, and otherwise does
+// not respond.
 func lingers(refuses time.Duration) runtime {
 	return func(ctx context.Context, id string, command []string, timeout time.Duration) (stdout, stderr []byte, err error) {
 		if command[0] != noSuchCommand {
@@ -170,8 +168,7 @@ func lingers(refuses time.Duration) runtime {
 	}
 }
 
-// late is a runtime that comes to what it is asked for when some time has passed since
-// the test began, and does then as it should.
+// late returns a runtime that starts to process calls some time after the start of the test.
 func late(after time.Duration, then runtime) runtime {
 	begin := time.Now()
 	return func(ctx context.Context, id string, command []string, timeout time.Duration) (stdout, stderr []byte, err error) {
@@ -185,8 +182,8 @@ func late(after time.Duration, then runtime) runtime {
 	}
 }
 
-// A runtime that says nothing may hang, or have too much to do, or the command may
-// hang: only if the runtime gets to commands otherwise has the container failed.
+// If the runtime does not respond, the container fails only if the runtime executes other
+// commands.
 func TestSilentRuntime(t *testing.T) {
 	down := errors.New("down")
 	works := func(context.Context) error { return nil }
@@ -233,7 +230,7 @@ func TestSilentRuntime(t *testing.T) {
 	}
 }
 
-// Who gives a probe up does not wait, before or within the call.
+// A cancelled probe returns at once, before or within the call.
 func TestCancel(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		calls := 0
@@ -260,7 +257,7 @@ func TestCancel(t *testing.T) {
 	})
 }
 
-// The output is cut to 10 KiB: standard output first.
+// The output is truncated to 10 KiB: standard output first.
 func TestOutput(t *testing.T) {
 	long := strings.Repeat("o", maxOutput)
 	for _, tc := range []struct{ stdout, stderr, want string }{
@@ -281,7 +278,7 @@ func TestOutput(t *testing.T) {
 	}
 }
 
-// Only what the spec says literally is known here.
+// Only literal values of the spec are expanded.
 func TestExpand(t *testing.T) {
 	container := &v1.Container{
 		Env: []v1.EnvVar{
@@ -313,7 +310,7 @@ func TestExpand(t *testing.T) {
 	require.Equal(t, "echo $(A)", command[2], "the spec is shared")
 }
 
-// A few hundred bytes of variables do not become gigabytes.
+// A few hundred bytes of variables do not expand to gigabytes.
 func TestExpandIsBounded(t *testing.T) {
 	container := &v1.Container{Env: []v1.EnvVar{{Name: "E0", Value: strings.Repeat("x", 1000)}}}
 	for i := range 11 {

@@ -10,27 +10,27 @@ import (
 	"github.com/podwright/podwright/probe"
 )
 
-// execution is a command that the runtime was asked to run.
+// execution is a requested run of a command.
 type execution struct {
 	id      string
 	timeout time.Duration
-	// ctx ends when the probe is given up, or by end.
+	// ctx is done when the probe is cancelled, or after end.
 	ctx context.Context
 	end func()
 
-	done chan struct{} // closed once the following are set
+	done chan struct{} // closed after the following fields were set
 	took time.Duration
 	err  error
 
 	stdout, stderr []byte
 }
 
-// errNoAnswer is what is known of a call of the runtime that ended its goroutine.
+// errNoAnswer is the error of a call of the runtime that ended its goroutine.
 var errNoAnswer = errors.New("the runtime's ExecSync did not return")
 
-// begin asks for the execution. The deadline of ctx does not end it, for that is when
-// the runtime begins to kill the command; its own is later than any answer is awaited.
-// end must be called; it returns when the runtime has.
+// begin requests the execution. The deadline of ctx does not cancel it, because the runtime only
+// starts to kill the command at that time. Its own deadline is later than any wait for a
+// response. The caller must call end, which waits for the runtime.
 func (p *Prober) begin(ctx context.Context, id string, command []string, timeout time.Duration) *execution {
 	own, cancel := context.WithTimeout(context.WithoutCancel(ctx), 2*timeout+3*p.cfg.Grace+aliveTimeout)
 	stop := context.AfterFunc(ctx, func() {
@@ -56,7 +56,7 @@ func (p *Prober) begin(ctx context.Context, id string, command []string, timeout
 	return e
 }
 
-// verdict is what follows from the runtime's answer.
+// verdict returns the result for the runtime's response.
 func (e *execution) verdict(ctx context.Context) (probe.Result, error) {
 	exit, exited := errors.AsType[interface {
 		error
@@ -70,7 +70,7 @@ func (e *execution) verdict(ctx context.Context) (probe.Result, error) {
 	case e.ctx.Err() != nil:
 		return probe.Result{}, givenUp(ctx)
 	case errors.Is(e.err, context.DeadlineExceeded) && e.took < e.timeout:
-		// The command still had time: it is the runtime that ran out of its own.
+		// The command still had time: a timeout of the runtime itself.
 		return probe.Result{}, fmt.Errorf("the runtime gave up after %v: %w", e.took.Round(time.Millisecond), e.err)
 	case errors.Is(e.err, context.DeadlineExceeded):
 		return probe.Result{Verdict: probe.Failure, Output: cut(fmt.Sprintf("the command did not end within %v and was killed: ", e.timeout), e.stdout, e.stderr)}, nil

@@ -1,5 +1,5 @@
-// Package grpc executes grpc probes (KEP-2727): a container passes when its server
-// answers grpc.health.v1.Health/Check with SERVING within the probe's timeout.
+// Package grpc executes grpc probes (KEP-2727): a container passes if its server responds to
+// grpc.health.v1.Health/Check with SERVING within the probe's timeout.
 //
 //	prober, err := grpc.New(grpc.Config{})
 //	manager, err := probe.New(probe.Config{
@@ -7,18 +7,18 @@
 //		...
 //	})
 //
-// The pod itself is asked, at the port of the handler, without TLS and without any
-// proxy. The service is the handler's; without one the server as a whole is meant.
-// Connecting and asking share the timeout, and a server that cannot be reached is
-// not tried twice in one probe.
+// A Prober is safe for concurrent use. It connects to the pod's address, at the port of the
+// handler, without TLS and without a proxy. The service is the handler's; without one it is the
+// server as a whole. Connection and call share the timeout. A probe does not retry a failed
+// connection.
 //
-// Whatever the server does or fails to do is a failure: another status, a service
-// that it does not know, no health service at all, no answer. Errors are left for
-// what says nothing about the container: a port out of range, a pod without an
-// address, a caller that gives up, a node that has no more files or local ports.
+// A failure of the server is a Failure: another status, an unknown service, a missing health
+// service, no response. Errors are reserved for problems without a verdict about the container: a
+// port out of range, a pod without an address, a cancelled caller, a node without free files or
+// local ports.
 //
-// A probe makes one connection, and the node is the side that closes it: of each it
-// keeps a trace for a minute (TIME_WAIT).
+// A probe makes one connection and closes it on the node's side, so each connection stays in
+// TIME_WAIT for a minute.
 //
-// An example that runs: Example in example_test.go.
+// Runnable example: Example in example_test.go.
 package grpc

@@ -17,8 +17,8 @@ import (
 	probegrpc "github.com/podwright/podwright/probe/grpc"
 )
 
-// A prober can be used without a Manager. This one reaches its pod, a virtual machine without an
-// address on this host, by a function.
+// A prober works without a Manager. DialContext connects it to its pod, a virtual machine without
+// an address on this host.
 func Example() {
 	listener := bufconn.Listen(1 << 16)
 	services := health.NewServer()

@@ -19,23 +19,22 @@ import (
 )
 
 const (
-	// maxReply and maxHeader bound what a server can send in a few bytes.
+	// maxReply and maxHeader bound the response of a server.
 	maxReply  = 10 << 10
 	maxHeader = 64 << 10
-	// buffer is enough for all that is sent and read.
+	// buffer is sufficient for a request and a normal response.
 	buffer = 4 << 10
-	// maxMessage is how much of a server's error becomes part of a result.
+	// maxMessage is the maximum size of a server's error in a result.
 	maxMessage = 256
 )
 
-// Config configures a Prober. Its zero value is complete.
+// Config configures a Prober. The zero value is valid.
 type Config struct {
-	// Version is the "major.minor" in the User-Agent of requests,
-	// "kube-probe/1.36". Zero means 1.36.
+	// Version is the "major.minor" in the User-Agent of requests, "kube-probe/1.36". Default:
+	// 1.36.
 	Version string
-	// DialContext connects to containers; nil means a direct connection. It is
-	// for pods that this process cannot reach by itself, and must return soon
-	// after its context ends.
+	// DialContext connects to containers. Default: a direct connection. It is for pods that this
+	// process cannot reach directly. It must return soon after its context is done.
 	DialContext func(ctx context.Context, network, address string) (net.Conn, error)
 }
 
@@ -44,7 +43,7 @@ type Prober struct {
 	cfg Config
 }
 
-// New checks the configuration and returns a Prober.
+// New returns a Prober. It returns an error for an invalid Config.Version.
 func New(cfg Config) (*Prober, error) {
 	version, err := network.Version(cfg.Version)
 	if err != nil {
@@ -79,7 +78,7 @@ func (p *Prober) Probe(ctx context.Context, t probe.Target) (probe.Result, error
 	reply, err := grpc_health_v1.NewHealthClient(client).Check(own, request)
 	if err != nil {
 		if _, failed := conns.Dialed(); failed != nil {
-			err = failed // gRPC keeps no more than its text
+			err = failed // gRPC keeps only its text
 		}
 		return network.Failure(ctx, own, t, err, words(err))
 	}
@@ -89,7 +88,7 @@ func (p *Prober) Probe(ctx context.Context, t probe.Target) (probe.Result, error
 	return probe.Result{Verdict: probe.Success, Output: fmt.Sprintf("service %q is SERVING", request.GetService())}, nil
 }
 
-// resolve finds where to connect.
+// resolve returns the address to connect to.
 func resolve(t probe.Target) (string, error) {
 	port := t.Probe.GRPC.Port
 	if port < 1 || port > 65535 {
@@ -106,7 +105,7 @@ func resolve(t probe.Target) (string, error) {
 func (p *Prober) client(conns *network.Conns, address string) (*grpc.ClientConn, error) {
 	authority := address
 	if zone, end := strings.IndexByte(address, '%'), strings.LastIndexByte(address, ']'); zone >= 0 && zone < end {
-		authority = address[:zone] + address[end:] // only this machine knows the zone
+		authority = address[:zone] + address[end:] // the zone is meaningless outside of this machine
 	}
 	return grpc.NewClient("passthrough:///pod",
 		grpc.WithAuthority(authority),
@@ -126,7 +125,7 @@ func (p *Prober) client(conns *network.Conns, address string) (*grpc.ClientConn,
 	)
 }
 
-// words puts the error of a call into words.
+// words returns a text for the error of a call.
 func words(err error) string {
 	s, ok := status.FromError(err)
 	if !ok {
@@ -137,7 +136,7 @@ func words(err error) string {
 		return "the server does not implement " + grpc_health_v1.Health_ServiceDesc.ServiceName
 	case codes.NotFound:
 		return "the server does not know the service"
-	case codes.DeadlineExceeded: // the server knows the deadline, and may be the first to notice
+	case codes.DeadlineExceeded: // the server has the deadline, too, and may be first
 		return "no answer in time"
 	}
 	message := s.Message()

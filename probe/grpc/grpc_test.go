@@ -23,7 +23,7 @@ import (
 	"github.com/podwright/podwright/probe/internal/networktest"
 )
 
-// checker answers by the service's name.
+// checker is a health server whose response depends on the service's name.
 type checker struct {
 	grpc_health_v1.UnimplementedHealthServer
 	seen chan metadata.MD
@@ -126,7 +126,7 @@ func TestStatus(t *testing.T) {
 	}
 }
 
-// The server is told who asks, and until when.
+// The request has the User-Agent and the deadline.
 func TestRequest(t *testing.T) {
 	c := checker{seen: make(chan metadata.MD, 1)}
 	addr := serve(t, "127.0.0.1", c)
@@ -139,7 +139,7 @@ func TestRequest(t *testing.T) {
 	require.Equal(t, []string{addr.String()}, md.Get(":authority"))
 }
 
-// T51: whatever else listens there, or does not.
+// T51: a server without gRPC, or no server, fails.
 func TestBadServers(t *testing.T) {
 	web := httptest.NewServer(http.NotFoundHandler())
 	t.Cleanup(web.Close)
@@ -164,8 +164,8 @@ func TestBadServers(t *testing.T) {
 	}
 }
 
-// T51: a server that hangs, before or after it has accepted, fails within the
-// timeout, and its connection is closed by then.
+// T51: a server that hangs, before or after it accepts, fails within the timeout, and its
+// connection is closed by then.
 func TestTimeout(t *testing.T) {
 	silent := networktest.Silent(t, "127.0.0.1")
 	addr := serve(t, "127.0.0.1", checker{})
@@ -190,7 +190,7 @@ func TestTimeout(t *testing.T) {
 	}
 }
 
-// What says nothing about the container is an error.
+// Problems without a verdict about the container are errors.
 func TestErrors(t *testing.T) {
 	addr := &net.TCPAddr{IP: net.IPv4(10, 0, 0, 9), Port: 80}
 	for want, change := range map[string]func(*probe.Target){
@@ -214,7 +214,7 @@ func TestErrors(t *testing.T) {
 	require.ErrorIs(t, err, why)
 }
 
-// The pod is asked directly, and once, whatever the environment (see TestMain) says.
+// A Prober connects to the pod directly, and once, regardless of the environment (see TestMain).
 func TestConnectsDirectly(t *testing.T) {
 	for ip, want := range map[string]string{"10.0.0.9": "10.0.0.9:80", "fd00::9": "[fd00::9]:80", "fe80::9%eth0": "[fe80::9%eth0]:80"} {
 		var dialed []string
@@ -232,8 +232,8 @@ func TestConnectsDirectly(t *testing.T) {
 	}
 }
 
-// T52: many probes leave no connections and no files, and of each a trace that is
-// gone in a minute.
+// T52: many probes leave neither connections nor files open, only sockets in TIME_WAIT for a
+// minute.
 func TestLeavesNothingOpen(t *testing.T) {
 	const n = 500
 	addr := serve(t, "127.0.0.1", checker{})
@@ -252,10 +252,10 @@ func TestLeavesNothingOpen(t *testing.T) {
 	require.Zero(t, sockets[networktest.Established], sockets)
 	require.Zero(t, sockets[networktest.CloseWait], sockets)
 	require.LessOrEqual(t, sockets[networktest.TimeWait], n+1, "one connection per probe, and no trace of any other")
-	networktest.Eventually(t, func() bool { return networktest.Open(t) <= before+1 }) // the server's own end
+	networktest.Eventually(t, func() bool { return networktest.Open(t) <= before+1 }) // the server's side
 }
 
-// Whatever a server sends, it has no more than failed, and says so in short.
+// For every response of a server, the verdict is Failure with a short message.
 func FuzzAnswer(f *testing.F) {
 	f.Add([]byte("HTTP/1.1 400 Bad Request\r\n\r\n"))
 	f.Add([]byte("\x00\x00\x00\x04\x00\x00\x00\x00\x00\x00\x00\x08\x07\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00"))

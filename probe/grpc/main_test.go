@@ -7,8 +7,7 @@ import (
 	"go.uber.org/goleak"
 )
 
-// TestMain names a proxy before anything reads the environment, which happens once
-// in the life of a process.
+// TestMain sets a proxy before the environment is first read, which happens once per process.
 func TestMain(m *testing.M) {
 	for _, name := range []string{"HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY"} {
 		if err := os.Setenv(name, "http://proxy.example:3128"); err != nil {

@@ -11,7 +11,7 @@ import (
 	"github.com/podwright/podwright/probe"
 )
 
-// BenchmarkProbe is one probe of a server on this machine, whose part is included.
+// BenchmarkProbe measures a probe of a server on this machine, including the server's part.
 func BenchmarkProbe(b *testing.B) {
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "ok") }))
 	defer server.Close()

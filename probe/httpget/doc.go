@@ -1,5 +1,5 @@
-// Package httpget executes httpGet probes: a container passes when it answers a GET
-// request with a status from 200 to 399, completely and within the probe's timeout.
+// Package httpget executes httpGet probes: a container passes if it responds to a GET request
+// with a status from 200 to 399, completely and within the probe's timeout.
 //
 //	prober, err := httpget.New(httpget.Config{})
 //	manager, err := probe.New(probe.Config{
@@ -7,35 +7,33 @@
 //		...
 //	})
 //
-// # The request
+// A Prober is safe for concurrent use.
 //
-// The host is the handler's, or else the pod's address; the port is a number, the
-// name of a port of the same container, or a number as text. The path may have a
-// query; one that cannot be parsed is taken literally. Headers of the handler are
-// added in their order, also several of one name; Host replaces the name that the
-// server is asked for. Unless the handler has its own, the request carries
-// "User-Agent: kube-probe/1.36" and "Accept: */*"; an empty one takes the header
-// away.
+// # Request
 //
-// No proxy is used, whatever the environment says. Certificates are not verified:
-// a pod is asked by its address, for which it hardly ever has one. Each probe makes
-// a connection of its own, asks the server to close it, and leaves nothing behind.
-// It speaks HTTP/1.1, also over TLS; a server that insists on HTTP/2 does not pass.
+// The host is the handler's, by default the pod's address. The port is a number, the name of a
+// port of the same container, or a number as text. The path may contain a query; an invalid path
+// is used literally. Headers of the handler are added in their order, including several of one
+// name. Host replaces the requested host name. By default the request contains "User-Agent:
+// kube-probe/1.36" and "Accept: */*"; an empty header of the handler removes them.
 //
-// # The answer
+// No proxy is used, regardless of the environment. Certificates are not verified, because they
+// rarely contain the pod's address. Each probe makes its own connection, requests the server to
+// close it, and closes it at the end. It uses HTTP/1.1, also over TLS; a server that requires
+// HTTP/2 fails.
 //
-// Redirects are followed as long as they stay on the same host name, ten of them;
-// scheme and port may change. One that leads elsewhere is not followed, and is a
-// warning, which counts as a success: a pod cannot make the node send requests where
-// it likes. Of the body at most 10 KiB are read, and nothing of it becomes part of a
-// result, since results become events, which many may read.
+// # Response
 //
-// # What is no answer
+// Up to ten redirects are followed within the same host name; scheme and port may change. A
+// redirect to another host is not followed, so that a pod cannot make the node send requests to
+// arbitrary hosts. It is a Warning, which counts as success. At most 10 KiB of the body are read.
+// The body is never part of a result, because results become events, which many users can read.
 //
-// A port that cannot be found, a pod without an address, and a request that cannot
-// be made from the handler are errors: nothing was learned then. So are a caller that
-// gives up, and a node that has no more files or local ports. Everything else that
-// goes wrong is a failure.
+// # Errors
 //
-// An example that runs: Example in example_test.go.
+// An unknown port, a pod without an address, and an invalid request of the handler are errors
+// without a verdict about the container. So are a cancelled caller, and a node without free files
+// or local ports. All other problems are failures.
+//
+// Runnable example: Example in example_test.go.
 package httpget

@@ -16,8 +16,8 @@ import (
 	"github.com/podwright/podwright/probe/httpget"
 )
 
-// A prober can be used without a Manager. This one reaches its pod, a virtual machine without an
-// address on this host, by a function.
+// A prober works without a Manager. DialContext connects it to its pod, a virtual machine without
+// an address on this host.
 func Example() {
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		fmt.Println(r.UserAgent(), r.Host)

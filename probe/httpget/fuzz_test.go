@@ -14,8 +14,7 @@ import (
 	"github.com/podwright/podwright/probe"
 )
 
-// Whatever a handler says, the request goes to its host and port or nowhere, and
-// asks for a path.
+// For every handler, the request is sent to its host and port or fails, and has a path.
 func FuzzResolve(f *testing.F) {
 	f.Add("10.0.0.9", "", "web", "/healthz?x=y", "HTTP")
 	f.Add("fd00::9", "", "80", "//evil:1/x", "HTTPS")
@@ -47,7 +46,7 @@ func FuzzResolve(f *testing.F) {
 	})
 }
 
-// Whatever a server answers, there is a verdict, and nothing of what it said in it.
+// For every response there is a result, without data of the server.
 func FuzzAnswer(f *testing.F) {
 	f.Add([]byte("HTTP/1.1 200 OK\r\n\r\n"))
 	f.Add([]byte("HTTP/1.1 302 Found\r\nLocation: http://[::1%25x]/\r\n\r\n"))
@@ -69,7 +68,7 @@ func FuzzAnswer(f *testing.F) {
 	})
 }
 
-// answering connects to a server that reads a request and writes an answer.
+// answering returns a dial function for a server that reads a request and writes a response.
 func answering(answer []byte) func(ctx context.Context, network, address string) (net.Conn, error) {
 	return func(context.Context, string, string) (net.Conn, error) {
 		near, far := net.Pipe()

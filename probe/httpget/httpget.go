@@ -15,24 +15,22 @@ import (
 )
 
 const (
-	// maxBody is how much of a body is read.
+	// maxBody is the maximum number of bytes read from a body.
 	maxBody = 10 << 10
-	// maxHeader is how large the header of a response may be.
+	// maxHeader is the maximum size of the header of a response.
 	maxHeader    = 256 << 10
 	maxRedirects = 10
-	// patience is how long a server that has answered may take to close the
-	// connection, as it was asked to.
+	// patience is the time after a response in which the server should close the connection.
 	patience = 10 * time.Millisecond
 )
 
-// Config configures a Prober. Its zero value is complete.
+// Config configures a Prober. The zero value is valid.
 type Config struct {
-	// Version is the "major.minor" in the User-Agent of requests,
-	// "kube-probe/1.36". Zero means 1.36.
+	// Version is the "major.minor" in the User-Agent of requests, "kube-probe/1.36". Default:
+	// 1.36.
 	Version string
-	// DialContext connects to containers; nil means a direct connection. It is
-	// for pods that this process cannot reach by itself, and must return soon
-	// after its context ends.
+	// DialContext connects to containers. Default: a direct connection. It is for pods that this
+	// process cannot reach directly. It must return soon after its context is done.
 	DialContext func(ctx context.Context, network, address string) (net.Conn, error)
 }
 
@@ -42,7 +40,7 @@ type Prober struct {
 	patience time.Duration
 }
 
-// New checks the configuration and returns a Prober.
+// New returns a Prober. It returns an error for an invalid Config.Version.
 func New(cfg Config) (*Prober, error) {
 	version, err := network.Version(cfg.Version)
 	if err != nil {
@@ -74,9 +72,9 @@ func (p *Prober) Probe(ctx context.Context, t probe.Target) (probe.Result, error
 	return e.verdict(ctx, own, t, response.StatusCode, err)
 }
 
-// verdict says what came of a response of which err kept the rest from coming. A good one
-// that overtakes the end of own, the context of this execution, comes too late: it may be
-// what the server says to a client that has gone.
+// verdict returns the result of a response. err is the error that interrupted its body. A good
+// status after the end of own, the context of this execution, is too late: a server may send it
+// in reaction to the cancelled request.
 func (e *exchange) verdict(caller, own context.Context, t probe.Target, status int, err error) (probe.Result, error) {
 	if err == nil {
 		err = own.Err()
@@ -90,11 +88,11 @@ func (e *exchange) verdict(caller, own context.Context, t probe.Target, status i
 // exchange is one execution.
 type exchange struct {
 	conns network.Conns
-	// elsewhere is the other host to which a redirect led.
+	// elsewhere is the other host of a redirect.
 	elsewhere string
 }
 
-// client returns a client that uses nothing but the connections of e.
+// client returns a client that uses only the connections of e.
 func (e *exchange) client() *http.Client {
 	protocols := &http.Protocols{}
 	protocols.SetHTTP1(true)
@@ -113,7 +111,7 @@ func (e *exchange) client() *http.Client {
 	}
 }
 
-// judge says what a response means.
+// judge returns the result for a status.
 func (e *exchange) judge(status int) probe.Result {
 	switch {
 	case e.elsewhere != "":

@@ -21,7 +21,7 @@ import (
 	"github.com/podwright/podwright/probe/internal/networktest"
 )
 
-// server is a server and the requests that it got.
+// server is a server that records its requests.
 type server struct {
 	*httptest.Server
 	mu   sync.Mutex
@@ -54,7 +54,7 @@ func (s *server) requests() []*http.Request {
 	return s.seen
 }
 
-// target asks for a path of a pod that listens on addr.
+// target returns a probe of a path of a pod that listens on addr.
 func target(addr net.Addr, path string) probe.Target {
 	a := addr.(*net.TCPAddr)
 	return probe.Target{
@@ -95,13 +95,13 @@ func TestNew(t *testing.T) {
 
 const secret = "s3cret"
 
-// Every status from 200 to 399 passes, and no result repeats the body (T47), also
-// over IPv6 and TLS.
+// Every status from 200 to 399 passes, and no result contains the body (T47), also over IPv6 and
+// TLS.
 func TestStatus(t *testing.T) {
 	handle := func(w http.ResponseWriter, r *http.Request) {
 		code, _ := strconv.Atoi(r.URL.Path[1:])
 		w.WriteHeader(code)
-		_, _ = io.WriteString(w, secret) // refused where there is no body
+		_, _ = io.WriteString(w, secret) // fails for a status without a body
 	}
 	for _, host := range []string{"127.0.0.1", "::1"} {
 		for scheme, tls := range map[v1.URIScheme]bool{"": false, v1.URISchemeHTTP: false, v1.URISchemeHTTPS: true} {
@@ -123,7 +123,7 @@ func TestStatus(t *testing.T) {
 	}
 }
 
-// T48, and what else a request has.
+// T48: the headers and the host of a request.
 func TestRequest(t *testing.T) {
 	s := serve(t, "127.0.0.1", false, func(http.ResponseWriter, *http.Request) {})
 	header := func(name, value string) v1.HTTPHeader { return v1.HTTPHeader{Name: name, Value: value} }
@@ -164,7 +164,7 @@ func TestRequest(t *testing.T) {
 	}
 }
 
-// Whatever is asked for, it is of the pod.
+// Every path is requested from the pod.
 func TestPaths(t *testing.T) {
 	s := serve(t, "127.0.0.1", false, func(http.ResponseWriter, *http.Request) {})
 	for path, want := range map[string]string{
@@ -189,7 +189,7 @@ func TestPaths(t *testing.T) {
 	}
 }
 
-// T50: what cannot be asked is an error, and nothing is learned from it.
+// T50: an impossible request is an error without a verdict.
 func TestErrors(t *testing.T) {
 	base := func(change func(*probe.Target, *v1.HTTPGetAction)) probe.Target {
 		a := target(&net.TCPAddr{IP: net.ParseIP("10.0.0.9"), Port: 80}, "/")
@@ -222,7 +222,7 @@ func TestErrors(t *testing.T) {
 	}
 }
 
-// The proxy of the environment (see TestMain) is not for probes, and IPv6 hosts get brackets.
+// A Prober ignores the proxy of the environment (see TestMain), and IPv6 hosts get brackets.
 func TestConnectsDirectly(t *testing.T) {
 	for host, want := range map[string]string{
 		"app.example": "app.example:80", "fd00::9": "[fd00::9]:80", "[fd00::9]": "[fd00::9]:80", "fe80::9%eth0": "[fe80::9%eth0]:80",
@@ -244,13 +244,13 @@ func TestConnectsDirectly(t *testing.T) {
 	}
 }
 
-// T52: a thousand probes leave neither connections nor traces of them, as long as
-// the server ends connections as it is asked to; and no files.
+// T52: a thousand probes leave neither connections nor sockets in TIME_WAIT, if the server closes
+// connections as requested, and no open files.
 func TestLeavesNothing(t *testing.T) {
 	const n = 1000
 	s := serve(t, "127.0.0.1", false, func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "ok") })
 	p := newProber(t)
-	p.patience = time.Minute // the machine may be busy
+	p.patience = time.Minute // for a loaded machine
 	target := s.target("/")
 	probeOnce := func() {
 		got, err := p.Probe(t.Context(), target)
@@ -266,7 +266,7 @@ func TestLeavesNothing(t *testing.T) {
 	require.Zero(t, sockets[networktest.Established], sockets)
 	require.Zero(t, sockets[networktest.CloseWait], sockets)
 	require.Less(t, sockets[networktest.TimeWait], n/2, "the server is the one that closes")
-	networktest.Eventually(t, func() bool { return networktest.Open(t) <= before+1 }) // the server's own end
+	networktest.Eventually(t, func() bool { return networktest.Open(t) <= before+1 }) // the server's side
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	require.Len(t, s.seen, n+1)

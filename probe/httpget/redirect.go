@@ -16,7 +16,7 @@ import (
 
 var errRedirects = errors.New("stopped after 10 redirects")
 
-// maxHostShown is how much of a host that a server names is repeated.
+// maxHostShown is the maximum size of a redirect's host in a result.
 const maxHostShown = 253
 
 // checkRedirect follows redirects within a host.
@@ -33,19 +33,18 @@ func (e *exchange) checkRedirect(to *http.Request, via []*http.Request) error {
 	}
 }
 
-// failure says what it means that there is no response.
+// failure returns the result of a request without a response.
 func (e *exchange) failure(caller, own context.Context, t probe.Target, err error) (probe.Result, error) {
 	if u, ok := errors.AsType[*url.Error](err); ok {
-		err = u.Err // the URL may be one that the server chose
+		err = u.Err // the URL may come from the server
 	}
 	if tried, _ := e.conns.Dialed(); !tried && own.Err() == nil {
-		return probe.Result{}, err // there was nothing that could be sent
+		return probe.Result{}, err // the request could not be sent
 	}
 	return network.Failure(caller, own, t, err, plain(err))
 }
 
-// plain puts an error into words that do not repeat what the server sent, which may
-// be a secret of whoever listens there.
+// plain returns a text for an error without data of the server, which may be secret.
 func plain(err error) string {
 	var (
 		socket *net.OpError

@@ -9,7 +9,6 @@ import (
 	"github.com/podwright/podwright/probe/internal/network"
 )
 
-// request makes the request of a probe.
 func (p *Prober) request(t probe.Target) (*http.Request, error) {
 	target, err := resolve(t)
 	if err != nil {
@@ -21,11 +20,11 @@ func (p *Prober) request(t probe.Target) (*http.Request, error) {
 		URL:    target,
 		Proto:  "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
 		Header: header,
-		Host:   header.Get("Host"), // "" for that of the URL
+		Host:   header.Get("Host"), // default: the host of the URL
 	}, nil
 }
 
-// resolve finds what to ask for.
+// resolve returns the URL to request.
 func resolve(t probe.Target) (*url.URL, error) {
 	action := t.Probe.HTTPGet
 	port, err := podfacts.Port(t.Container, action.Port)

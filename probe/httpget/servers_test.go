@@ -22,8 +22,8 @@ import (
 	"github.com/podwright/podwright/probe/internal/networktest"
 )
 
-// T47: redirects within the host are followed, scheme and port may change; others
-// are a warning; and there are ten at most.
+// T47: redirects within the host are followed, with changes of scheme and port. Redirects to
+// another host are a Warning. The limit is ten.
 func TestRedirects(t *testing.T) {
 	tls := serve(t, "127.0.0.1", true, func(http.ResponseWriter, *http.Request) {})
 	refusing := networktest.Refusing(t, "127.0.0.1").String()
@@ -85,7 +85,7 @@ func raw(t *testing.T, handle func(net.Conn)) net.Addr {
 	return networktest.Serve(t, "127.0.0.1", handle).Addr()
 }
 
-// say answers every request with a text, and reads the request first.
+// say returns a handler that reads a request and responds with text.
 func say(text string) func(net.Conn) {
 	return func(conn net.Conn) {
 		_, _ = conn.Read(make([]byte, 4096))
@@ -93,7 +93,7 @@ func say(text string) func(net.Conn) {
 	}
 }
 
-// Whatever a server does, it has failed, and what it said is not repeated.
+// For every defect of a server, the verdict is Failure without data of the server.
 func TestBadServers(t *testing.T) {
 	const ok = "HTTP/1.1 200 OK\r\n"
 	for name, tc := range map[string]struct {
@@ -121,7 +121,7 @@ func TestBadServers(t *testing.T) {
 	}
 }
 
-// A server may say little, as long as it says that it is well.
+// A minimal response with a good status passes.
 func TestTerseServers(t *testing.T) {
 	for name, text := range map[string]string{
 		"old":          "HTTP/1.0 200 OK\r\n\r\nbody until the end",
@@ -133,7 +133,7 @@ func TestTerseServers(t *testing.T) {
 	}
 }
 
-// What speaks TLS and is asked without, and the other way round.
+// A TLS server fails with scheme HTTP, and a plain server with HTTPS.
 func TestSchemeMismatch(t *testing.T) {
 	tls := serve(t, "127.0.0.1", true, func(http.ResponseWriter, *http.Request) {})
 	require.Equal(t, probe.Result{Verdict: probe.Failure, Output: "HTTP status 400"}, result(t, tls.target("/")))
@@ -153,7 +153,7 @@ func TestSchemeMismatch(t *testing.T) {
 	require.Contains(t, got.Output, "connection refused")
 }
 
-// T49: of a large body only the beginning is read, of an endless one too.
+// T49: only the start of a large or endless body is read.
 func TestLargeBody(t *testing.T) {
 	for name, length := range map[string]int64{"50 KiB": 50 << 10, "endless": 1 << 40} {
 		var sent atomic.Int64
@@ -182,7 +182,7 @@ func TestLargeBody(t *testing.T) {
 	}
 }
 
-// counting counts what is read from a connection.
+// counting counts the bytes read from a connection.
 type counting struct {
 	net.Conn
 	n *atomic.Int64
@@ -194,8 +194,7 @@ func (c counting) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// A server that does not answer, or not to the end, has failed when the time is
-// over; redirects and the body are part of it.
+// A missing or incomplete response fails at the timeout, which includes redirects and the body.
 func TestTimeout(t *testing.T) {
 	s := serve(t, "127.0.0.1", false, func(w http.ResponseWriter, r *http.Request) {
 		switch r.URL.Path {
@@ -225,9 +224,9 @@ func TestTimeout(t *testing.T) {
 	networktest.Eventually(t, func() bool { return networktest.Open(t) <= before+1 })
 }
 
-// A server over TLS learns that nobody waits any longer a moment before the connection
-// ends. What it says then, which for many a handler that gives up is 200, comes too late,
-// also where it overtakes the end of the request.
+// A TLS server may detect the end of the wait shortly before the connection ends. Many handlers
+// then respond with 200. This response is too late, even if it arrives before the end of the
+// request.
 func TestLateAnswer(t *testing.T) {
 	own, cancel := context.WithTimeout(t.Context(), 0)
 	defer cancel()
@@ -239,7 +238,7 @@ func TestLateAnswer(t *testing.T) {
 	}
 }
 
-// An error is told as it is, also when its body does not come to an end in time.
+// An error status is reported even if its body does not end in time.
 func TestErrorTimeout(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p, err := New(Config{DialContext: func(context.Context, string, string) (net.Conn, error) {
@@ -260,7 +259,7 @@ func TestErrorTimeout(t *testing.T) {
 	})
 }
 
-// Who gives a probe up learns nothing; one whose time is over has an answer.
+// A cancelled probe is an error; a timeout is a Failure.
 func TestCancel(t *testing.T) {
 	silent := networktest.Silent(t, "127.0.0.1")
 	why := errors.New("the pod is gone")
@@ -278,7 +277,7 @@ func TestCancel(t *testing.T) {
 	require.Equal(t, probe.Failure, got.Verdict)
 }
 
-// slow is a connection that takes its time to end.
+// slow is a connection whose Close takes time.
 type slow struct {
 	net.Conn
 	ended *atomic.Bool
@@ -290,7 +289,7 @@ func (s slow) Close() error {
 	return s.Conn.Close()
 }
 
-// When Probe returns its connections have ended.
+// All connections are closed when Probe returns.
 func TestWaitsForTheEnd(t *testing.T) {
 	s := serve(t, "127.0.0.1", false, func(http.ResponseWriter, *http.Request) {})
 	var ended atomic.Bool

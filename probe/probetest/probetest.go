@@ -1,13 +1,13 @@
-// Package probetest has a Prober in memory, for tests of what is built on package
-// probe. It does what a script says, writes down what it was asked, and works in
-// real time as well as in a synctest bubble.
+// Package probetest has an in-memory probe.Prober for tests of users of package probe. It follows
+// a script and records its calls. It works in real time and in a synctest bubble, and is safe for
+// concurrent use.
 //
 //	prober := &probetest.Prober{}
 //	prober.Script("web", probe.Readiness,
 //		probetest.Step{Verdict: probe.Failure, Output: "not yet"},
 //		probetest.Step{Verdict: probe.Success})
 //
-// An example that runs: ExampleProber in probetest_test.go.
+// Runnable example: ExampleProber in probetest_test.go.
 package probetest
 
 import (
@@ -22,19 +22,19 @@ import (
 	"github.com/podwright/podwright/probe"
 )
 
-// Step is what one execution does and finds.
+// Step is the behaviour and the outcome of one execution.
 type Step struct {
-	// Latency is how long it takes. If its context ends before, the execution
-	// returns then, with a Failure. Zero means none.
+	// Latency is the duration. If the context is done earlier, the execution returns a Failure
+	// then.
 	Latency time.Duration
-	// Verdict and Output are what it finds.
+	// Verdict and Output are the result.
 	Verdict probe.Verdict
 	Output  string
-	// Err, if not nil, is why it could not be carried out.
+	// Err is returned if it is not nil: the probe could not be carried out.
 	Err error
-	// Panic, if not nil, is what it panics with.
+	// Panic, if not nil, is the value of a panic.
 	Panic any
-	// Hang makes it ignore its context and return only after Release.
+	// Hang makes the execution ignore its context and block until Release.
 	Hang bool
 }
 
@@ -44,12 +44,12 @@ type Call struct {
 	Container   string
 	ContainerID string
 	Type        probe.Type
-	// Began and Ended are when; Ended is zero while the call lasts.
+	// Began is the start and Ended the end, or zero while the call is in progress.
 	Began, Ended time.Time
 }
 
-// Prober is a scripted probe.Prober. Its zero value finds a Success at once in
-// every container.
+// Prober is a scripted probe.Prober. The zero value returns Success at once for every container.
+// It is safe for concurrent use.
 type Prober struct {
 	mu      sync.Mutex
 	scripts map[key][]Step
@@ -64,9 +64,8 @@ type key struct {
 	typ       probe.Type
 }
 
-// Script says what the next executions of the probes of this type of all
-// containers of this name do, one step each. The last step is repeated for ever;
-// without steps, they succeed.
+// Script sets the steps of the next executions of the probes of a type, for all containers of a
+// name. The last step is repeated forever. Without steps the probes succeed.
 func (p *Prober) Script(container string, t probe.Type, steps ...Step) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -86,19 +85,19 @@ func (p *Prober) Release() {
 	}
 }
 
-// Calls returns all calls so far, in the order in which they began.
+// Calls returns all calls so far, in the order of their starts.
 func (p *Prober) Calls() []Call {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return slices.Clone(p.calls)
 }
 
-// CallsOf returns those of the probes of one type of all containers of one name.
+// CallsOf returns the calls for the probes of a type, for all containers of a name.
 func (p *Prober) CallsOf(container string, t probe.Type) []Call {
 	return slices.DeleteFunc(p.Calls(), func(c Call) bool { return c.Container != container || c.Type != t })
 }
 
-// Most returns how many calls there were at a time at most.
+// Most returns the maximum number of concurrent calls.
 func (p *Prober) Most() int {
 	p.mu.Lock()
 	defer p.mu.Unlock()

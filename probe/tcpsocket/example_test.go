@@ -14,8 +14,8 @@ import (
 	"github.com/podwright/podwright/probe/tcpsocket"
 )
 
-// A prober can be used without a Manager. This one reaches its pod, a virtual machine without an
-// address on this host, by a function.
+// A prober works without a Manager. DialContext connects it to its pod, a virtual machine without
+// an address on this host.
 func Example() {
 	listening := true
 	prober := tcpsocket.New(tcpsocket.Config{DialContext: func(_ context.Context, network, address string) (net.Conn, error) {

@@ -11,11 +11,10 @@ import (
 	"github.com/podwright/podwright/probe/internal/network"
 )
 
-// Config configures a Prober. Its zero value is complete.
+// Config configures a Prober. The zero value is valid.
 type Config struct {
-	// DialContext connects to containers; nil means a direct connection. It is
-	// for pods that this process cannot reach by itself, and must return soon
-	// after its context ends.
+	// DialContext connects to containers. Default: a direct connection. It is for pods that this
+	// process cannot reach directly. It must return soon after its context is done.
 	DialContext func(ctx context.Context, network, address string) (net.Conn, error)
 }
 
@@ -46,7 +45,7 @@ func (p *Prober) Probe(ctx context.Context, t probe.Target) (probe.Result, error
 	return probe.Result{Verdict: probe.Success, Output: "connected to " + address}, nil
 }
 
-// resolve finds where to connect.
+// resolve returns the address to connect to.
 func resolve(t probe.Target) (string, error) {
 	action := t.Probe.TCPSocket
 	port, err := podfacts.Port(t.Container, action.Port)

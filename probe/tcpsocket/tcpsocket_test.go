@@ -15,7 +15,7 @@ import (
 	"github.com/podwright/podwright/probe/internal/networktest"
 )
 
-// to is a target that is told a port and, unless it is "", a host.
+// to returns a target with a port and an optional host.
 func to(podIP, host string, port intstr.IntOrString) probe.Target {
 	return probe.Target{
 		Container: &v1.Container{Ports: []v1.ContainerPort{{Name: "db", ContainerPort: 5432}}},
@@ -47,7 +47,7 @@ func TestConnect(t *testing.T) {
 	}
 }
 
-// Where to connect, and what is an error because there is no such place (T50).
+// The address of a handler, and the errors for an unknown address (T50).
 func TestResolve(t *testing.T) {
 	for _, tc := range []struct {
 		target probe.Target
@@ -84,8 +84,8 @@ func TestResolve(t *testing.T) {
 	}
 }
 
-// Who does not answer has failed, within the time of the probe or of the caller;
-// a caller who gives up learns nothing.
+// A pod that does not respond fails at the timeout of the probe or of the caller. A cancelled
+// probe is an error.
 func TestTimeout(t *testing.T) {
 	hang := func(ctx context.Context, _, _ string) (net.Conn, error) {
 		<-ctx.Done()
@@ -111,8 +111,8 @@ func TestTimeout(t *testing.T) {
 	require.ErrorIs(t, err, context.Canceled)
 }
 
-// T52: a thousand probes leave no connection and no file, and of each a trace that
-// is gone in a minute.
+// T52: a thousand probes leave neither connections nor files open, only sockets in TIME_WAIT for
+// a minute.
 func TestLeavesNothingOpen(t *testing.T) {
 	const n = 1000
 	silent := networktest.Silent(t, "127.0.0.1")
@@ -127,14 +127,14 @@ func TestLeavesNothingOpen(t *testing.T) {
 	for range n {
 		probeOnce()
 	}
-	networktest.Eventually(t, func() bool { return networktest.Open(t) <= before }) // the server's own end
+	networktest.Eventually(t, func() bool { return networktest.Open(t) <= before }) // the server's side
 	sockets := networktest.Sockets(t, silent.Addr())
 	require.Zero(t, sockets[networktest.Established], sockets)
 	require.Zero(t, sockets[networktest.CloseWait], sockets)
 	require.LessOrEqual(t, sockets[networktest.TimeWait], n+1, "one connection per probe, and no trace of any other")
 }
 
-// The address is the only thing that a result repeats.
+// The address is the only data of the handler in a result.
 func FuzzResolve(f *testing.F) {
 	f.Add("10.0.0.9", "", "db")
 	f.Add("fd00::9", "[::1]", "80")

@@ -1,3 +1,3 @@
-// Package containerd has only tests: all probers against servers and commands in
-// containers, on the runtimes that examples/tools/testbed provides.
+// Package containerd contains tests of all probers with servers and commands in containers, on
+// the runtimes of examples/tools/testbed.
 package containerd

@@ -15,7 +15,7 @@ import (
 	"github.com/podwright/podwright/probe/exec"
 )
 
-// shell is a target that runs a script in a container.
+// shell returns a target that runs a script in a container.
 func (p pod) shell(id, script string, timeout time.Duration) probe.Target {
 	target := p.target(v1.ProbeHandler{Exec: &v1.ExecAction{Command: []string{"/bin/sh", "-c", script}}})
 	target.ContainerID, target.Timeout = "containerd://"+id, timeout
@@ -28,13 +28,13 @@ func (n node) sleeper() (p pod, id string) {
 	return p, p.start("app", n.busybox, "/bin/sh", "-c", "trap 'exit 0' TERM; sleep 1000000 & wait")
 }
 
-// alive asks the runtime for its version.
+// alive is a Config.Alive that reads the runtime's version.
 func (n node) alive(ctx context.Context) error {
 	_, err := n.runtime.Version(ctx)
 	return err
 }
 
-// runs counts the processes in a container whose command line has a word.
+// runs returns the number of processes in a container whose command line contains a word.
 func (p pod) runs(id, word string) int {
 	p.t.Helper()
 	out, _, err := p.runtime.ExecSync(p.t.Context(), id, []string{"/bin/ps", "-o", "args"}, patience)
@@ -71,7 +71,7 @@ func TestExec(t *testing.T) {
 	})
 }
 
-// T46, #110070: what runs out of time fails and is killed, also when it ignores
+// T46, #110070: a command that exceeds the timeout fails and is killed, even if it ignores
 // signals and floods its output.
 func TestExecTimeout(t *testing.T) {
 	onContainerd(t, func(t *testing.T, n node) {
@@ -94,7 +94,7 @@ func TestExecTimeout(t *testing.T) {
 	})
 }
 
-// What floods its output in time is no trouble; how it ended may be lost.
+// A command that floods its output and ends in time is harmless; its end may be lost.
 func TestExecFlood(t *testing.T) {
 	onContainerd(t, func(t *testing.T, n node) {
 		p, id := n.sleeper()
@@ -114,14 +114,14 @@ func TestExecFlood(t *testing.T) {
 	})
 }
 
-// A command that leaves a process behind which keeps its output open never ends
-// for the runtime: the container has failed, the runtime has not.
+// A command that leaves a process with open output never ends for the runtime. The container
+// fails; the runtime is healthy.
 func TestExecLeavesProcess(t *testing.T) {
 	onContainerd(t, func(t *testing.T, n node) {
 		p, id := n.sleeper()
 		prober, err := exec.New(exec.Config{Runtime: n.runtime, Grace: 500 * time.Millisecond, Alive: n.alive})
 		require.NoError(t, err)
-		n.eventually(func() bool { // a busy runtime may seem to hang
+		n.eventually(func() bool { // a loaded runtime may seem to hang
 			got, err := prober.Probe(t.Context(), p.shell(id, "sleep 454545 & exit 0", time.Second))
 			if err == nil {
 				require.Equal(t, probe.Failure, got.Verdict, got)

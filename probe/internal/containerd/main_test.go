@@ -19,10 +19,10 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// patience only ends a test that has failed.
+// patience bounds waits of a failed test.
 const patience = time.Minute
 
-// node is a runtime and the images that it has.
+// node is a runtime with its images.
 type node struct {
 	t                 *testing.T
 	runtime           cri.RuntimeService
@@ -42,8 +42,8 @@ type pod struct {
 	config *runtimeapi.PodSandboxConfig
 }
 
-// pod runs a sandbox and sees to its removal. One on the host's network has no
-// address of its own.
+// pod runs a sandbox and removes it at the end. A pod on the host's network has no address of its
+// own.
 func (n node) pod(network runtimeapi.NamespaceMode) pod {
 	n.t.Helper()
 	uid := strings.ToLower(rand.Text())
@@ -82,7 +82,7 @@ func (p pod) start(name, image string, command ...string) string {
 	return id
 }
 
-// target is a probe of the pod, with a minute's time.
+// target returns a probe of the pod with a timeout of a minute.
 func (p pod) target(handler v1.ProbeHandler) probe.Target {
 	return probe.Target{PodIP: p.ip, Container: &v1.Container{}, Timeout: patience, Probe: &v1.Probe{ProbeHandler: handler}}
 }
@@ -95,7 +95,7 @@ func (p pod) ask(prober probe.Prober, target probe.Target) probe.Result {
 	return got
 }
 
-// passes waits until a probe does, as a server does not listen at once.
+// passes waits until a probe passes, because a server needs time to listen.
 func (p pod) passes(prober probe.Prober, target probe.Target) {
 	p.t.Helper()
 	p.eventually(func() bool { return p.ask(prober, target).Verdict == probe.Success })

@@ -41,8 +41,8 @@ func newGRPC(t *testing.T) probe.Prober {
 	return p
 }
 
-// Servers in a pod with a network of its own are reached from the node. What probers make of
-// servers (T47, T49, T51) is tested in their packages.
+// The node reaches servers in a pod with its own network. The probers' packages test the verdicts
+// (T47, T49, T51).
 func TestServers(t *testing.T) {
 	onContainerd(t, func(t *testing.T, n node) {
 		p := n.pod(runtimeapi.NamespaceMode_POD)
@@ -75,7 +75,7 @@ func TestServers(t *testing.T) {
 	})
 }
 
-// On the host's network, by IPv6.
+// The probers reach servers on the host's network by IPv6.
 func TestIPv6(t *testing.T) {
 	onContainerd(t, func(t *testing.T, n node) {
 		l := networktest.Listen(t, "::1")

@@ -10,7 +10,7 @@ import (
 	"github.com/podwright/podwright/probe/internal/networktest"
 )
 
-// The end of a connection waits for what was sent, for a second at most.
+// Close waits for unsent data for at most a second.
 func TestConnLinger(t *testing.T) {
 	silent := networktest.Silent(t, "127.0.0.1")
 	c := &Conns{}

@@ -1,6 +1,5 @@
-// Package network is what the probers that connect to something have in common:
-// connections that are closed when the probe is, and what a failure to connect
-// means.
+// Package network has the common parts of the probers that use connections: connections that are
+// closed at the end of the probe, and the verdicts of connection errors.
 package network
 
 import (
@@ -18,21 +17,21 @@ import (
 	"github.com/podwright/podwright/probe"
 )
 
-// DefaultTimeout is the time of a probe that has none: timeoutSeconds' default.
+// DefaultTimeout is the default of timeoutSeconds.
 const DefaultTimeout = time.Second
 
-// lingerSeconds is how long the end of a connection waits for what was sent last.
+// lingerSeconds bounds the wait of Close for unsent data.
 const lingerSeconds = 1
 
 // DialFunc connects to an address.
 type DialFunc func(ctx context.Context, network, address string) (net.Conn, error)
 
-// Bound limits ctx to the time of one execution.
+// Bound returns ctx with the timeout of one execution.
 func Bound(ctx context.Context, t probe.Target) (context.Context, context.CancelFunc) {
 	return context.WithTimeout(ctx, Timeout(t))
 }
 
-// Timeout is the time of one execution.
+// Timeout returns the timeout of one execution.
 func Timeout(t probe.Target) time.Duration {
 	if t.Timeout <= 0 {
 		return DefaultTimeout
@@ -40,8 +39,8 @@ func Timeout(t probe.Target) time.Duration {
 	return t.Timeout
 }
 
-// Host is where a probe goes: the host that its handler names, else the pod.
-// IPv6 addresses come without brackets.
+// Host returns the host of a probe: the handler's, by default the pod's address. IPv6 addresses
+// have no brackets.
 func Host(t probe.Target, named string) (string, error) {
 	host := named
 	if host == "" {
@@ -59,12 +58,12 @@ func Host(t probe.Target, named string) (string, error) {
 	return host, nil
 }
 
-// Conns are the connections of one execution. Zero is ready for use.
+// Conns are the connections of one execution. The zero value is ready to use. It is safe for
+// concurrent use.
 type Conns struct {
-	// Connect replaces the network; nil means a direct connection.
+	// Connect replaces the network. Default: a direct connection.
 	Connect DialFunc
-	// Patience is how long a connection's end waits for the other side to end it
-	// first.
+	// Patience bounds the wait of Close for the other side to close a connection first.
 	Patience time.Duration
 
 	mu     sync.Mutex
@@ -74,11 +73,11 @@ type Conns struct {
 	closed bool
 }
 
-// Dial connects. It never uses a proxy.
+// Dial connects, never through a proxy.
 func (c *Conns) Dial(ctx context.Context, network, address string) (net.Conn, error) {
 	connect := c.Connect
 	if connect == nil {
-		// A probe is over before keep-alive messages would begin.
+		// A probe ends before the first keep-alive message.
 		connect = (&net.Dialer{KeepAlive: -1}).DialContext
 	}
 	nc, err := connect(ctx, network, address)
@@ -93,21 +92,21 @@ func (c *Conns) Dial(ctx context.Context, network, address string) (net.Conn, er
 		return nil, net.ErrClosed
 	}
 	if l, ok := nc.(interface{ SetLinger(sec int) error }); ok {
-		_ = l.SetLinger(lingerSeconds) // fails for a connection that is over already
+		_ = l.SetLinger(lingerSeconds) // fails for a connection that has already ended
 	}
 	wrapped := &conn{Conn: nc, patience: c.Patience}
 	c.conns = append(c.conns, wrapped)
 	return wrapped, nil
 }
 
-// Dialed tells whether anything tried to connect, and how the last attempt failed.
+// Dialed reports whether a connection was tried, and returns the error of the last attempt.
 func (c *Conns) Dialed() (tried bool, failure error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.dialed, c.failed
 }
 
-// Close closes all connections, and returns when they are. There are none after.
+// Close closes all connections and waits for that. Later connections are closed at once.
 func (c *Conns) Close() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -117,7 +116,7 @@ func (c *Conns) Close() {
 	c.conns, c.closed = nil, true
 }
 
-// conn is closed once. Whoever closes it again waits for that.
+// conn is closed only once. Further calls of Close wait for the first.
 type conn struct {
 	net.Conn
 	patience time.Duration
@@ -126,9 +125,9 @@ type conn struct {
 	err  error
 }
 
-// Close ends the connection. The side that does so first keeps a trace of it for
-// a minute (TIME_WAIT). With patience that is the server, if it means to: its
-// traces are in the pod's network and in nobody's way.
+// Close closes the connection. The side that closes first keeps the socket in TIME_WAIT for a
+// minute. With patience that is the server, if it closes the connection: its sockets are in the
+// pod's network, where they do not matter.
 func (c *conn) Close() error {
 	c.once.Do(func() {
 		if c.patience > 0 {
@@ -140,11 +139,10 @@ func (c *conn) Close() error {
 	return c.err
 }
 
-// Failure says what err means that ended a conversation under own, the context of
-// this execution, which descends from caller. That a caller gives up, and that this
-// machine lacks what it takes to connect, say nothing about the container: these
-// are errors. Everything else is a failure, in the words of text, or of err if
-// text is "".
+// Failure returns the result of an exchange that ended with err. own is the context of this
+// execution and descends from caller. A cancelled caller and a shortage on this node are errors,
+// because they are no verdict about the container. Everything else is a Failure with the output
+// text, or err if text is "".
 func Failure(caller, own context.Context, t probe.Target, err error, text string) (probe.Result, error) {
 	switch {
 	case errors.Is(caller.Err(), context.Canceled):
@@ -159,13 +157,11 @@ func Failure(caller, own context.Context, t probe.Target, err error, text string
 	return Failed("%s", text), nil
 }
 
-// Failed is a failure.
 func Failed(format string, args ...any) probe.Result {
 	return probe.Result{Verdict: probe.Failure, Output: fmt.Sprintf(format, args...)}
 }
 
-// isShortage tells whether err says that the node has no more sockets, files,
-// memory, or local ports.
+// isShortage reports whether the node has no free sockets, files, memory, or local ports.
 func isShortage(err error) bool {
 	for _, e := range []syscall.Errno{syscall.EMFILE, syscall.ENFILE, syscall.ENOMEM, syscall.ENOBUFS, syscall.EADDRNOTAVAIL} {
 		if errors.Is(err, e) {

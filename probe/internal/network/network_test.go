@@ -47,7 +47,7 @@ func TestTimeout(t *testing.T) {
 	require.Equal(t, time.Millisecond, Timeout(probe.Target{Timeout: time.Millisecond}))
 }
 
-// What the container did is a failure, what the node did or wanted an error.
+// Problems of the container are failures; problems of the node and cancellations are errors.
 func TestFailure(t *testing.T) {
 	why := errors.New("removed")
 	given, giveUp := context.WithCancelCause(t.Context())
@@ -61,7 +61,7 @@ func TestFailure(t *testing.T) {
 		caller, own context.Context
 		err         error
 		text        string
-		want        string // "": an error
+		want        string // "" means an error
 	}{
 		"refused":             {t.Context(), t.Context(), on(syscall.ECONNREFUSED), "", "dial tcp: connect: connection refused"},
 		"unreachable":         {t.Context(), t.Context(), on(syscall.EHOSTUNREACH), "", "dial tcp: connect: no route to host"},
@@ -127,7 +127,7 @@ func TestConnsCloseAll(t *testing.T) {
 	c.Close()
 }
 
-// With patience the other side ends the connection, if it does so in time.
+// With patience the other side closes the connection first, if it does so in time.
 func TestConnPatience(t *testing.T) {
 	for name, tc := range map[string]struct {
 		after time.Duration

@@ -5,11 +5,11 @@ import (
 	"regexp"
 )
 
-// defaultVersion is the Kubernetes version whose behaviour the probers have.
+// defaultVersion is the Kubernetes version that the probers implement.
 const defaultVersion = "1.36"
 
-// Version is the version that probers tell servers: the "major.minor" that they are
-// configured with, 1.36 if there is none.
+// Version returns the "major.minor" for the User-Agent: the configured one, by default 1.36. It
+// returns an error for another format.
 func Version(configured string) (string, error) {
 	switch ok, _ := regexp.MatchString(`^[0-9]+\.[0-9]+\+?$`, configured); {
 	case configured == "":

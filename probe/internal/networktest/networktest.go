@@ -1,4 +1,5 @@
-// Package networktest looks at what tests of probers leave behind.
+// Package networktest checks the sockets and files that tests of probers leave behind, and has
+// test servers.
 package networktest
 
 import (
@@ -14,15 +15,15 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// States of sockets, as /proc/net/tcp writes them.
+// States of sockets in /proc/net/tcp.
 const (
 	Established = "01"
 	TimeWait    = "06"
 	CloseWait   = "08"
 )
 
-// Sockets counts the sockets of this network namespace that lead to an address of
-// this machine, by state. Those that come from there are left out.
+// Sockets counts, by state, the sockets of this network namespace with the remote port of the
+// address to.
 func Sockets(t testing.TB, to net.Addr) map[string]int {
 	t.Helper()
 	port := to.(*net.TCPAddr).Port
@@ -46,7 +47,7 @@ func Sockets(t testing.TB, to net.Addr) map[string]int {
 	return out
 }
 
-// Open counts the open files of this process.
+// Open returns the number of open files of this process.
 func Open(t testing.TB) int {
 	t.Helper()
 	entries, err := os.ReadDir("/proc/self/fd")
@@ -54,8 +55,7 @@ func Open(t testing.TB) int {
 	return len(entries)
 }
 
-// Listen listens on a free port of an address, and skips the test where the
-// machine does not have it.
+// Listen listens on a free port of an address. It skips the test on a machine without IPv6.
 func Listen(t testing.TB, host string) net.Listener {
 	t.Helper()
 	l, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", net.JoinHostPort(host, "0"))
@@ -67,8 +67,8 @@ func Listen(t testing.TB, host string) net.Listener {
 	return l
 }
 
-// Silent listens on a free port of an address, accepts connections and says
-// nothing on them until the other side ends them.
+// Silent listens on a free port of an address, and accepts connections without a response until
+// the other side closes them.
 func Silent(t testing.TB, host string) net.Listener {
 	t.Helper()
 	return Serve(t, host, func(conn net.Conn) { _, _ = io.Copy(io.Discard, conn) })
@@ -98,7 +98,7 @@ func Serve(t testing.TB, host string, handle func(net.Conn)) net.Listener {
 	return l
 }
 
-// Refusing is an address on which nobody listens.
+// Refusing returns an address without a listener.
 func Refusing(t testing.TB, host string) net.Addr {
 	t.Helper()
 	l := Listen(t, host)
@@ -106,8 +106,8 @@ func Refusing(t testing.TB, host string) net.Addr {
 	return l.Addr()
 }
 
-// Eventually waits until what is true, which it must become in far less than a
-// minute.
+// Eventually waits up to a minute until what returns true. The condition should become true much
+// earlier.
 func Eventually(t testing.TB, what func() bool) {
 	t.Helper()
 	for deadline := time.Now().Add(time.Minute); !what(); time.Sleep(time.Millisecond) {
