@@ -39,7 +39,8 @@ type Config struct {
 	// Event records Kubernetes events: Unhealthy for a probe that fails or cannot be executed,
 	// ProbeWarning for a success with a warning. It is called concurrently, without locks, and
 	// must not block, because the probe keeps its place in the budget during the call. Optional.
-	Event   podwright.EventFunc
+	Event podwright.EventFunc
+	// Metrics are callbacks for counters and histograms. Optional.
 	Metrics Metrics
 	// Logger receives changed results, errors and panics. Default: no log.
 	Logger *slog.Logger

@@ -36,19 +36,15 @@ type progress struct {
 	run  int32
 	// onHold is true if the result of this instance is final and its probe has ended.
 	onHold bool
-	// tried is true if this agent has probed this instance.
-	tried bool
+	tried  bool
 	// seen is the time of the first round in which this instance ran.
 	seen time.Time
 }
 
-// look is the input of a round.
 type look struct {
-	pod       *v1.Pod
-	container *v1.Container
-	// status is the newest status of the pod, or nil.
-	status *v1.PodStatus
-	// leaving is true once the pod's termination has begun.
+	pod        *v1.Pod
+	container  *v1.Container
+	status     *v1.PodStatus
 	leaving    bool
 	now        time.Time
 	agentStart time.Time
@@ -63,7 +59,6 @@ const (
 	exit
 )
 
-// step is the outcome of a round.
 type step struct {
 	verb verb
 	// why is the reason to wait or exit.
@@ -115,7 +110,6 @@ func (p *progress) round(r rules, in look) step {
 	return s
 }
 
-// adopt resets the progress for a new instance.
 func (p *progress) adopt(r rules, c *v1.ContainerStatus, agentStart time.Time) (changed bool) {
 	if p.id == c.ContainerID {
 		return false
@@ -155,7 +149,6 @@ func runsAgain(in look, ended *v1.ContainerStateTerminated) bool {
 		podfacts.ConditionTrue(in.status.Conditions, v1.AllContainersRestarting))
 }
 
-// running handles a container that runs.
 func (p *progress) running(r rules, c *v1.ContainerStatus, in look) step {
 	started := c.Started != nil && *c.Started
 	if p.seen.IsZero() {
@@ -189,7 +182,6 @@ func (p *progress) exit(why string) step {
 	return step{verb: exit, why: why}
 }
 
-// outcome records the outcome of an execution. It reports whether the stored result has changed.
 func (p *progress) outcome(r rules, v Verdict) (changed bool) {
 	threshold := r.failures
 	if v = v.counted(); v == Success {

@@ -43,7 +43,6 @@ func (in look) and(change func(*look)) look {
 	return in
 }
 
-// withCondition replaces the pod's conditions by one.
 func (in look) withCondition(t v1.PodConditionType, status v1.ConditionStatus) look {
 	in.status.Conditions = []v1.PodCondition{{Type: t, Status: status}}
 	return in

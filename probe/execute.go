@@ -20,7 +20,6 @@ const lingers = time.Minute
 // errGoexit is the error of a Prober that called runtime.Goexit.
 var errGoexit = errors.New("the prober ended its goroutine")
 
-// execution is one execution of a probe with all its tries.
 type execution struct {
 	worker *worker
 	pool   *pool
@@ -110,7 +109,6 @@ func (r *runner) work(x *execution) (next *execution) {
 	return nil
 }
 
-// try calls the Prober once and reports whether to try again.
 func (r *runner) try(x *execution, target Target) (again bool) {
 	ctx, cancel := context.WithTimeout(r.ctx, target.Timeout)
 	defer cancel()

@@ -25,10 +25,9 @@ type node struct {
 
 	mu    sync.Mutex
 	count int // probes
-	most  int // maximum of goroutines
+	most  int // most goroutines at once
 }
 
-// newNode returns a node with the given number of probes, two per pod.
 func newNode(b *testing.B, probes int, period int32) *node {
 	n := &node{statuses: map[types.UID]*v1.PodStatus{}}
 	probe := &v1.Probe{

@@ -18,7 +18,7 @@ type world struct {
 	w    *worker
 	now  time.Time
 	pod  *v1.Pod
-	have *v1.PodStatus // may be nil
+	have *v1.PodStatus
 	c    v1.ContainerStatus
 
 	instance  int
@@ -69,7 +69,7 @@ func (e *world) roll(n int) int {
 
 func (e *world) step() {
 	switch e.roll(20) {
-	case 0: // a new instance
+	case 0:
 		e.instance++
 		e.c.ContainerID = "fake://" + strconv.Itoa(e.instance)
 		e.c.Started = new(e.w.rules.typ != Startup && e.roll(2) == 0)
@@ -157,7 +157,6 @@ func (e *world) look(triggered bool) {
 	e.compare()
 }
 
-// witness updates the model from the status.
 func (e *world) witness() {
 	if e.have == nil || e.have.Phase == v1.PodFailed || e.w.pod.leaving && e.w.rules.typ != Readiness {
 		return
@@ -189,7 +188,6 @@ func (e *world) mayExecute() bool {
 		e.now.Sub(c.State.Running.StartedAt.Time) >= e.w.rules.delay && *c.Started == (typ != Startup)
 }
 
-// result computes the stored result from the history.
 func (e *world) result() Verdict {
 	typ := e.w.rules.typ
 	if e.about == "" {
@@ -226,7 +224,6 @@ func (e *world) result() Verdict {
 	return result
 }
 
-// finish ends the execution in progress.
 func (e *world) finish() {
 	e.now = e.now.Add(time.Duration(e.roll(30)) * time.Second)
 	e.executing = false

@@ -42,7 +42,7 @@ type Manager struct {
 	pause time.Duration
 	// rested is the end of the pause after the last turn.
 	rested time.Time
-	// inflight has the executions that have not returned, including those of removed workers.
+	// inflight are the executions in progress, including those of removed workers.
 	inflight map[key]*execution
 	// changed lists the workers whose stored result OnChange has not received yet.
 	changed []*worker
@@ -50,15 +50,13 @@ type Manager struct {
 }
 
 type pod struct {
-	uid types.UID
-	// leaving is true once the pod's termination has begun.
+	uid     types.UID
 	leaving bool
 	workers []*worker
 	// restored are the results from Restore for probes that have no worker yet.
 	restored []Stored
 }
 
-// key identifies a probe.
 type key struct {
 	uid       types.UID
 	container string
@@ -121,7 +119,7 @@ func (m *Manager) AddPod(spec *v1.Pod) error {
 		}
 		m.begin(w, now)
 	}
-	p.restored = nil // the rest belongs to probes that do not exist
+	p.restored = nil // the rest belongs to missing probes
 	if len(errs) > 0 {
 		return fmt.Errorf("probe: pod %s/%s (%s): %w", spec.Namespace, spec.Name, spec.UID, errors.Join(errs...))
 	}
@@ -238,7 +236,7 @@ func (m *Manager) RemovePod(uid types.UID) {
 	})
 }
 
-// Prune removes every pod for which wanted returns false. wanted is called without locks, and not
+// Prune removes every pod that wanted rejects. wanted is called without locks, and not
 // for pods that are added meanwhile.
 func (m *Manager) Prune(wanted func(uid types.UID) bool) {
 	m.mu.Lock()

@@ -62,7 +62,6 @@ func (p *pool) take() *worker {
 	return nil
 }
 
-// release ends the use of a place.
 func (p *pool) release(slow bool) {
 	p.running--
 	if slow {

@@ -16,7 +16,6 @@ import (
 	"github.com/podwright/podwright/probe/probetest"
 )
 
-// addMany adds n pods of one container with one readiness probe each.
 func (r *rig) addMany(name string, n int, p *v1.Probe) []*v1.Pod {
 	var pods []*v1.Pod
 	for i := range n {
@@ -140,7 +139,7 @@ func TestGoexit(t *testing.T) {
 	one := func(c *probe.Config) {
 		probe.SetBudgets(c, map[probe.Handler]int{probe.TCPSocket: 1})
 		c.Probers[probe.TCPSocket] = probe.ProberFunc(func(_ context.Context, t probe.Target) (probe.Result, error) {
-			time.Sleep(10 * time.Millisecond) // others are queued meanwhile
+			time.Sleep(10 * time.Millisecond)
 			if t.Pod.UID == "tcp-0" {
 				runtime.Goexit()
 			}

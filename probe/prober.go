@@ -124,4 +124,5 @@ type Prober interface {
 // ProberFunc is a function that implements Prober.
 type ProberFunc func(ctx context.Context, t Target) (Result, error)
 
+// Probe calls f.
 func (f ProberFunc) Probe(ctx context.Context, t Target) (Result, error) { return f(ctx, t) }

@@ -25,7 +25,6 @@ const (
 	maxKept   = 256      // bytes of output kept for Explain
 )
 
-// report reports an execution to metrics, events and the log.
 func (r *runner) report(x *execution) {
 	if !r.count(x) {
 		return
@@ -66,7 +65,6 @@ func (r *runner) count(x *execution) bool {
 	return counts
 }
 
-// reportRemoved calls Metrics.OnRemove for workers that have ended.
 func (m *Manager) reportRemoved(removed []*worker) {
 	if m.cfg.Metrics.OnRemove == nil || len(removed) == 0 {
 		return
@@ -99,7 +97,6 @@ func (m *Manager) event(w *worker, reason, message string) {
 	m.cfg.Event(w.reference(), v1.EventTypeWarning, reason, cut(message, maxOutput))
 }
 
-// reference returns the object of the container's events.
 func (w *worker) reference() v1.ObjectReference {
 	ref := podfacts.Reference(w.spec)
 	ref.FieldPath = podfacts.FieldPath(w.spec, w.container.Name)
@@ -116,7 +113,6 @@ func (w *worker) describe() string {
 		strings.ToLower(w.rules.typ.String()), w.pool.handler, w.container.Name, w.spec.Namespace, w.spec.Name, w.pod.uid)
 }
 
-// logged returns the probe as keys and values of a log line.
 func (w *worker) logged() []any {
 	return []any{"pod", w.spec.Namespace + "/" + w.spec.Name, "podUID", w.pod.uid, "container", w.container.Name,
 		"probe", strings.ToLower(w.rules.typ.String()), "handler", w.pool.handler}

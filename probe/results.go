@@ -1,8 +1,8 @@
 package probe
 
 // Results are the results of a pod's probes, in no order; see Manager.Results. A missing result
-// is unknown. As an input of other packages, nil means without probes; a Manager never returns
-// nil.
+// is unknown. As an input of other packages, nil means that the pod is not probed. A Manager
+// never returns nil.
 type Results []Stored
 
 // Of returns the result of a probe for one instance of a container, "<runtime>://<id>" as in the

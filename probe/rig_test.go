@@ -50,7 +50,6 @@ func inBubble(t *testing.T, change func(*probe.Config), test func(*rig)) {
 	})
 }
 
-// execOnly is a configuration with one Prober and no statuses.
 func execOnly() probe.Config {
 	return probe.Config{
 		Probers: map[probe.Handler]probe.Prober{probe.Exec: &probetest.Prober{}},
@@ -96,7 +95,6 @@ func (r *rig) sleep(d time.Duration) {
 	synctest.Wait()
 }
 
-// set stores the status of a pod's containers and adds the pod, as a sync does.
 func (r *rig) set(pod *v1.Pod, containers ...v1.ContainerStatus) {
 	r.store(pod, containers...)
 	require.NoError(r.t, r.AddPod(pod))
@@ -125,7 +123,6 @@ func (r *rig) results(pod *v1.Pod) map[string]probe.Verdict {
 	return out
 }
 
-// when returns the times of a probe's executions, relative to the start.
 func (r *rig) when(container string, t probe.Type) []time.Duration {
 	out := []time.Duration{}
 	for _, c := range r.prober.CallsOf(container, t) {
@@ -144,7 +141,6 @@ func (r *rig) changesOf(t probe.Type) []probe.Verdict {
 	return out
 }
 
-// note returns a callback that appends its argument to a list.
 func note[T any](r *rig, list *[]T) func(T) {
 	return func(value T) {
 		r.mu.Lock()
@@ -153,7 +149,6 @@ func note[T any](r *rig, list *[]T) func(T) {
 	}
 }
 
-// snapshot returns a copy of a list.
 func snapshot[T any](r *rig, list *[]T) []T {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -219,7 +214,6 @@ func runningSince(name, id string, at time.Time) v1.ContainerStatus {
 	}
 }
 
-// starting returns the status of a container that has not passed its startup.
 func starting(name, id string) v1.ContainerStatus {
 	c := running(name, id)
 	c.Started = new(false)

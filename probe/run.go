@@ -28,7 +28,6 @@ const (
 	callbacks  = "Config.OnChange"
 )
 
-// Limits of Manager.pause.
 const (
 	minPause = time.Millisecond
 	maxPause = 20 * time.Millisecond
@@ -64,7 +63,6 @@ func (m *Manager) Run(ctx context.Context) error {
 	return r.join()
 }
 
-// loop runs a turn whenever a worker is due.
 func (r *runner) loop() {
 	timer := time.NewTimer(time.Hour)
 	defer timer.Stop()
@@ -101,7 +99,6 @@ func (r *runner) turn() time.Time {
 	return next
 }
 
-// collect moves the due workers into the batch.
 func (r *runner) collect(now time.Time) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -122,7 +119,7 @@ func (r *runner) decide() (removed []*worker, next time.Time) {
 	now := time.Now()
 	for i, w := range r.batch {
 		if w.phase != looking {
-			continue // removed meanwhile
+			continue
 		}
 		step := w.decide(look{
 			pod: w.spec, container: w.container, status: r.views[i],

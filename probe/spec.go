@@ -18,7 +18,6 @@ const (
 	defaultFailures  = 3
 )
 
-// declaration is a probe in a pod's spec.
 type declaration struct {
 	// path is the probe's field, such as "spec.containers[0].livenessProbe".
 	path string
@@ -28,8 +27,7 @@ type declaration struct {
 	allowed   bool
 	typ       Type
 	probe     *v1.Probe
-	// timing is the result of Config.Timing.
-	timing Timing
+	timing    Timing
 }
 
 var probeFields = [...]string{Liveness: "livenessProbe", Readiness: "readinessProbe", Startup: "startupProbe"}

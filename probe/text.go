@@ -36,7 +36,6 @@ func unmarshalName[T ~int8](to *T, names []string, kind string, text []byte) err
 	return nil
 }
 
-// nameOf returns the name of a value, or its kind and number.
 func nameOf(names []string, kind string, i int) string {
 	if i < 0 || i >= len(names) {
 		return kind + "(" + strconv.Itoa(i) + ")"

@@ -21,7 +21,6 @@ func Validate(pod *v1.Pod) []error {
 	return faults
 }
 
-// faults returns the errors in one probe.
 func (at declaration) faults() []error {
 	if !at.allowed {
 		return []error{fmt.Errorf("%s: only regular containers and sidecars are probed", at.path)}
@@ -44,7 +43,6 @@ func (at declaration) faults() []error {
 	return f.found
 }
 
-// faulter collects errors below one field.
 type faulter struct {
 	path  string
 	found []error

@@ -42,8 +42,7 @@ type worker struct {
 	// tick is the time of the next regular round.
 	tick time.Time
 	// at is the time of the next round, at most tick.
-	at time.Time
-	// previous and next are links in the queue of the pool.
+	at             time.Time
 	previous, next *worker
 
 	// spread is true until the first round if that was delayed to spread the load.
@@ -67,7 +66,6 @@ type worker struct {
 	latest latest
 }
 
-// latest is the part of the last execution that Explain shows.
 type latest struct {
 	at      time.Time
 	took    time.Duration
@@ -84,7 +82,6 @@ func (w *worker) result() Stored {
 	return Stored{Container: w.container.Name, ContainerID: w.id, Type: w.rules.typ, Result: w.stored}
 }
 
-// restore applies the results from Restore.
 func (w *worker) restore() {
 	for _, r := range w.pod.restored {
 		if r.Container == w.container.Name && r.Type == w.rules.typ {

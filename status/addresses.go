@@ -15,7 +15,6 @@ type family struct {
 	n  int
 }
 
-// address is an IP address in canonical text.
 type address struct {
 	text string
 	v4   bool
@@ -41,7 +40,6 @@ func (f *family) lead(v4 bool) {
 	}
 }
 
-// isV4 reports whether the first address is IPv4.
 func (f *family) isV4() bool { return f.of[0].v4 }
 
 // canonical returns the canonical text of ip. It allocates only if text differs from it.
@@ -116,8 +114,6 @@ func (b *builder) hostNetworkIPs(hosts family) family {
 	return ips
 }
 
-// hostIPFamilyChanged reports whether the node's primary address has another IP family than the
-// last reported host IP.
 func (b *builder) hostIPFamilyChanged() bool {
 	var before family
 	before.add(b.old.HostIP)

@@ -61,7 +61,6 @@ type builder struct {
 	// regularRan is true if a regular container exists, which implies that the plain init
 	// containers succeeded.
 	regularRan bool
-	// restartAll is true while all containers of the pod are being restarted.
 	restartAll bool
 	// The container statuses point into cells and mounts.
 	cells    []cell
@@ -164,7 +163,6 @@ func (b *builder) decide(s *v1.PodStatus) {
 	}
 }
 
-// ended reports whether a terminal phase was reported before.
 func (b *builder) ended() bool {
 	return podfacts.IsTerminalPhase(b.api.Phase) || podfacts.IsTerminalPhase(b.old.Phase)
 }

@@ -24,7 +24,6 @@ func (b *builder) otherConditions(s *v1.PodStatus) {
 	b.passOn(s, v1.DisruptionTarget)
 }
 
-// passOn copies a condition from the previous status.
 func (b *builder) passOn(s *v1.PodStatus, t v1.PodConditionType) {
 	if c := podfacts.Condition(b.old.Conditions, t); c != nil {
 		s.Conditions = append(s.Conditions, *c)

@@ -42,8 +42,8 @@ type subject struct {
 	*cell
 }
 
-// containerStatuses fills the three lists: init containers in the order of the spec, the others
-// sorted by name.
+// containerStatuses fills the three lists: init containers in the order of the spec, all others
+// by name.
 func (b *builder) containerStatuses(s *v1.PodStatus) {
 	spec := &b.in.Pod.Spec
 	b.takeMemory()
@@ -77,7 +77,6 @@ func statusList(n int) []v1.ContainerStatus {
 	return make([]v1.ContainerStatus, n)
 }
 
-// takeMemory allocates the values that the container statuses point to.
 func (b *builder) takeMemory() {
 	spec := &b.in.Pod.Spec
 	mounts := 0
@@ -100,7 +99,6 @@ func (b *builder) cell() *cell {
 	return next
 }
 
-// container computes the status of one container of the spec. old may be nil.
 func (b *builder) container(c *v1.Container, k kind, old, out *v1.ContainerStatus) {
 	x := &subject{Container: c, kind: k, old: old, cell: b.cell()}
 	x.newest, x.before = b.instances(c.Name)
@@ -188,7 +186,6 @@ func (b *builder) explainWait(x *subject, out *v1.ContainerStatus) {
 	out.State = waiting(failure.Reason, failure.Message)
 }
 
-// shouldStart reports whether the next step of the container is a start.
 func (b *builder) shouldStart(x *subject) bool {
 	switch {
 	case b.in.Pod.DeletionTimestamp != nil:

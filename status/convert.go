@@ -51,7 +51,7 @@ func (b *builder) convert(x *subject, out *v1.ContainerStatus) {
 	}
 }
 
-// idText returns the text of id. It returns known without an allocation if that is the same ID.
+// idText returns the text of id. It returns known without an allocation if that is equal.
 func idText(id observed.ContainerID, known string) string {
 	rest, ok := strings.CutPrefix(known, id.Runtime)
 	if rest, hasID := strings.CutPrefix(rest, "://"); ok && hasID && rest == id.ID && rest != "" {

@@ -87,7 +87,6 @@ type containerScene struct {
 	StopSignal   string              `json:"stopSignal,omitempty"`
 }
 
-// corpusCase is a document of a file in testdata/corpus.
 type corpusCase struct {
 	Name string `json:"name"`
 	// History lists earlier scenes. Each is computed with the result of the previous one.
@@ -122,7 +121,6 @@ func expand(text string) string {
 	})
 }
 
-// render returns a status as YAML, with long messages in the short form of the corpus.
 func render(t *testing.T, s v1.PodStatus) string {
 	rest, err := json.Marshal(s)
 	require.NoError(t, err)
@@ -270,7 +268,6 @@ func (c *corpusCase) run(t *testing.T) (v1.PodStatus, resultScene) {
 	return r.Status, resultScene{r.RestartAll, r.ProbeNow, r.HostIPFamilyChanged}
 }
 
-// after fills absent fields from the previous scene.
 func (s scene) after(before scene) scene {
 	out := before
 	set(&out.Pod, s.Pod)

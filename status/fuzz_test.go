@@ -136,7 +136,6 @@ func FuzzCompute(f *testing.F) {
 	f.Fuzz(checkHistory)
 }
 
-// script derives bytes from a seed.
 func script(seed int) []byte {
 	out := make([]byte, 256)
 	state := uint32(seed)*2654435761 + 1

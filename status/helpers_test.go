@@ -78,7 +78,6 @@ func restartAllRule(c *v1.Container, code int32) {
 	}}
 }
 
-// option changes an instance.
 type option func(*observed.Container)
 
 func attempt(n int32) option   { return func(c *observed.Container) { c.RestartCount = n } }
@@ -159,14 +158,13 @@ func twice(t *testing.T, in Input) Result {
 	return first
 }
 
-// probed has the probe results of a container.
 type probed struct {
 	Startup, Readiness probe.Verdict
 	// ContainerID is the ID of the instance. Default: the newest one.
 	ContainerID string
 }
 
-// results returns the probe results by container. A nil map means without probes.
+// results returns the probe results by container. A nil map means that the pod is not probed.
 func results(observed *observed.Pod, by map[string]probed) probe.Results {
 	if by == nil {
 		return nil
@@ -200,7 +198,6 @@ func snapshot(t *testing.T, in Input) string {
 	return string(text)
 }
 
-// requireUnshared fails if a result shares memory with its input.
 func requireUnshared(t *testing.T, in Input, r Result) {
 	t.Helper()
 	in.Override = nil
@@ -265,7 +262,6 @@ func cond(s v1.PodStatus, t v1.PodConditionType) string {
 	return strings.TrimSpace(string(c.Status) + " " + c.Reason)
 }
 
-// was returns a previous status with one regular container.
 func was(name, containerID string, restarts int32, state, last v1.ContainerState) *v1.PodStatus {
 	c := v1.ContainerStatus{Name: name, RestartCount: restarts, State: state, LastTerminationState: last}
 	if containerID != "" {

@@ -57,8 +57,8 @@ type Input struct {
 	// and it provides the conditions of other components.
 	API *v1.PodStatus
 	// Probes are the results of the pod's probes (probe.Manager.Results). Only results of the
-	// newest instance of a container count. nil means without probes: a running container is
-	// started and ready. Otherwise a missing result is unknown and never counts as success: an
+	// newest instance of a container count. nil means that the pod is not probed: a running
+	// container is started and ready. Otherwise a missing result is unknown and never counts as success: an
 	// instance keeps its previous state, and a new instance has not passed.
 	Probes probe.Results
 	// StartFailures has, by container name, the reason of the last failed or delayed start. It

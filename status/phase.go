@@ -9,7 +9,7 @@ import (
 )
 
 // decidePhase sets phase, reason and message. A reported end stays: first the API server's, then
-// the one of the previous status.
+// the previous status's.
 func (b *builder) decidePhase(s *v1.PodStatus) {
 	s.Phase = count(b.in.Pod, s).phase(b.in.Terminal && !podfacts.IsStatic(b.in.Pod), b.hasActive())
 	if !b.observed() && b.old.Phase != "" {
@@ -41,7 +41,6 @@ func keepReason(s, from *v1.PodStatus) {
 	}
 }
 
-// hasActive reports whether the newest sandbox is ready and contains a regular container.
 func (b *builder) hasActive() bool {
 	if !b.observed() || len(b.in.Observed.Sandboxes) == 0 {
 		return false

@@ -16,7 +16,6 @@ const (
 	minCPURequest = 2
 )
 
-// granted sets the allocated resources of a container.
 func (b *builder) granted(x *subject, out *v1.ContainerStatus) {
 	allocated := b.grantedTo(x.Container)
 	out.AllocatedResources = copyList(allocated.Requests)

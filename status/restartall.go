@@ -40,7 +40,6 @@ func (b *builder) demandsRestartAll(c *v1.Container, old *v1.ContainerStatus) bo
 	return old != nil && old.State.Terminated != nil && podfacts.RestartsAll(c, old.State.Terminated.ExitCode)
 }
 
-// allGone reports whether the runtime has removed all containers of the spec.
 func (b *builder) allGone() bool {
 	if !b.observed() {
 		return false

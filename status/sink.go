@@ -99,8 +99,8 @@ func applyField[T any](current *T, old, new T) {
 	}
 }
 
-// applyList applies the changed elements and keeps the others. The elements of new follow, in
-// their order, after the elements that are in neither list.
+// applyList applies the changed elements and keeps the unchanged ones. The elements of new
+// follow, in their order, after the elements that are in neither list.
 func applyList[T any](current *[]T, old, new []T, key func(*T) string) {
 	if equality.Semantic.DeepEqual(old, new) {
 		return

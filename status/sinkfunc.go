@@ -25,6 +25,7 @@ var (
 	_ Receiver = SinkFunc(nil)
 )
 
+// Receive calls f.
 func (f SinkFunc) Receive(ctx context.Context, pod *v1.Pod, s *v1.PodStatus) error {
 	return f(ctx, pod, s)
 }

@@ -27,8 +27,8 @@ func (b *builder) whole(s *v1.PodStatus) {
 	}
 }
 
-// with returns the containers with the resources that of returns. It copies the slice only on a
-// change.
+// with replaces the resources of containers by the results of the function. It copies the slice
+// only on a change.
 func with(containers []v1.Container, of func(*v1.Container) *v1.ResourceRequirements) []v1.Container {
 	out := containers
 	for i := range containers {
@@ -44,7 +44,6 @@ func with(containers []v1.Container, of func(*v1.Container) *v1.ResourceRequirem
 	return out
 }
 
-// shownIn returns a lookup of a container's resources in its status.
 func shownIn(statuses []v1.ContainerStatus) func(*v1.Container) *v1.ResourceRequirements {
 	return func(c *v1.Container) *v1.ResourceRequirements {
 		if s := podstatus.Find(statuses, c.Name); s != nil && s.Resources != nil {

@@ -32,7 +32,6 @@ func command(ctx context.Context, p *fake.Process) int {
 	return 0
 }
 
-// start runs a container in a fake and returns its ID.
 func start(t *testing.T, rt *fake.Runtime) string {
 	pod := &runtimeapi.PodSandboxConfig{Metadata: &runtimeapi.PodSandboxMetadata{Name: "web", Namespace: "shop", Uid: "0d1e"}}
 	sandbox, err := rt.RunPodSandbox(t.Context(), pod, "")

@@ -21,8 +21,7 @@ const (
 	// defaultTimeout is the default of timeoutSeconds.
 	defaultTimeout = time.Second
 	defaultGrace   = 2 * time.Second
-	// aliveTimeout bounds Config.Alive.
-	aliveTimeout = time.Second
+	aliveTimeout   = time.Second
 	// noSuchCommand is a nonexistent command that checks whether the runtime executes commands.
 	noSuchCommand = "/no-such-command-podwright-asks-whether-exec-works"
 )

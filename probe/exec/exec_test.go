@@ -17,7 +17,6 @@ import (
 	"github.com/podwright/podwright/probe"
 )
 
-// runtime is a function that implements Runtime.
 type runtime func(ctx context.Context, id string, command []string, timeout time.Duration) (stdout, stderr []byte, err error)
 
 func (r runtime) ExecSync(ctx context.Context, id string, command []string, timeout time.Duration) (stdout, stderr []byte, err error) {

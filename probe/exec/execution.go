@@ -10,7 +10,6 @@ import (
 	"github.com/podwright/podwright/probe"
 )
 
-// execution is a requested run of a command.
 type execution struct {
 	id      string
 	timeout time.Duration
@@ -56,7 +55,6 @@ func (p *Prober) begin(ctx context.Context, id string, command []string, timeout
 	return e
 }
 
-// verdict returns the result for the runtime's response.
 func (e *execution) verdict(ctx context.Context) (probe.Result, error) {
 	exit, exited := errors.AsType[interface {
 		error

@@ -88,7 +88,6 @@ func (p *Prober) Probe(ctx context.Context, t probe.Target) (probe.Result, error
 	return probe.Result{Verdict: probe.Success, Output: fmt.Sprintf("service %q is SERVING", request.GetService())}, nil
 }
 
-// resolve returns the address to connect to.
 func resolve(t probe.Target) (string, error) {
 	port := t.Probe.GRPC.Port
 	if port < 1 || port > 65535 {
@@ -101,7 +100,6 @@ func resolve(t probe.Target) (string, error) {
 	return net.JoinHostPort(host, strconv.Itoa(int(port))), nil
 }
 
-// client returns a client that connects to address with conns.
 func (p *Prober) client(conns *network.Conns, address string) (*grpc.ClientConn, error) {
 	authority := address
 	if zone, end := strings.IndexByte(address, '%'), strings.LastIndexByte(address, ']'); zone >= 0 && zone < end {

@@ -85,14 +85,12 @@ func (e *exchange) verdict(caller, own context.Context, t probe.Target, status i
 	return network.Failure(caller, own, t, err, fmt.Sprintf("HTTP status %d, but the response broke off", status))
 }
 
-// exchange is one execution.
 type exchange struct {
 	conns network.Conns
-	// elsewhere is the other host of a redirect.
+	// elsewhere is the foreign host of a redirect.
 	elsewhere string
 }
 
-// client returns a client that uses only the connections of e.
 func (e *exchange) client() *http.Client {
 	protocols := &http.Protocols{}
 	protocols.SetHTTP1(true)
@@ -111,7 +109,6 @@ func (e *exchange) client() *http.Client {
 	}
 }
 
-// judge returns the result for a status.
 func (e *exchange) judge(status int) probe.Result {
 	switch {
 	case e.elsewhere != "":

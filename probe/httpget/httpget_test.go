@@ -21,7 +21,6 @@ import (
 	"github.com/podwright/podwright/probe/internal/networktest"
 )
 
-// server is a server that records its requests.
 type server struct {
 	*httptest.Server
 	mu   sync.Mutex

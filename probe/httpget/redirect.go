@@ -33,7 +33,6 @@ func (e *exchange) checkRedirect(to *http.Request, via []*http.Request) error {
 	}
 }
 
-// failure returns the result of a request without a response.
 func (e *exchange) failure(caller, own context.Context, t probe.Target, err error) (probe.Result, error) {
 	if u, ok := errors.AsType[*url.Error](err); ok {
 		err = u.Err // the URL may come from the server

@@ -24,7 +24,6 @@ func (p *Prober) request(t probe.Target) (*http.Request, error) {
 	}, nil
 }
 
-// resolve returns the URL to request.
 func resolve(t probe.Target) (*url.URL, error) {
 	action := t.Probe.HTTPGet
 	port, err := podfacts.Port(t.Container, action.Port)

@@ -80,7 +80,6 @@ func TestRedirects(t *testing.T) {
 	require.Len(t, s.requests(), before+11, "the request and ten redirects")
 }
 
-// raw serves connections without a protocol.
 func raw(t *testing.T, handle func(net.Conn)) net.Addr {
 	return networktest.Serve(t, "127.0.0.1", handle).Addr()
 }
@@ -182,7 +181,6 @@ func TestLargeBody(t *testing.T) {
 	}
 }
 
-// counting counts the bytes read from a connection.
 type counting struct {
 	net.Conn
 	n *atomic.Int64

@@ -36,7 +36,7 @@ func TestScript(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, probe.Result{Verdict: probe.Failure, Output: "no"}, res)
 		require.Equal(t, time.Second, time.Since(begin))
-		for range 2 { // the last step is repeated
+		for range 2 {
 			_, err = ask()
 			require.ErrorIs(t, err, broken)
 		}

@@ -45,7 +45,6 @@ func (p *Prober) Probe(ctx context.Context, t probe.Target) (probe.Result, error
 	return probe.Result{Verdict: probe.Success, Output: "connected to " + address}, nil
 }
 
-// resolve returns the address to connect to.
 func resolve(t probe.Target) (string, error) {
 	action := t.Probe.TCPSocket
 	port, err := podfacts.Port(t.Container, action.Port)

@@ -15,7 +15,6 @@ import (
 	"github.com/podwright/podwright/probe/internal/networktest"
 )
 
-// to returns a target with a port and an optional host.
 func to(podIP, host string, port intstr.IntOrString) probe.Target {
 	return probe.Target{
 		Container: &v1.Container{Ports: []v1.ContainerPort{{Name: "db", ContainerPort: 5432}}},

@@ -23,7 +23,6 @@ const version = 1
 // would otherwise be too large. Other components may write conditions of any size.
 const shortMessage = 1 << 10
 
-// file is the content of a file.
 type file struct {
 	Version int       `json:"version"`
 	UID     types.UID `json:"uid"`

@@ -125,7 +125,7 @@ func (k *Keeper) Drop(uid types.UID) {
 	delete(k.states, uid)
 }
 
-// Prune drops all pods for which wanted returns false. wanted is called without locks.
+// Prune drops all pods that wanted rejects. wanted is called without locks.
 func (k *Keeper) Prune(wanted func(types.UID) bool) {
 	for _, uid := range k.Pods() {
 		if !wanted(uid) {

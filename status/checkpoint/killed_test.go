@@ -19,7 +19,6 @@ func whole(record []byte) []byte {
 	return fmt.Appendf(nil, `{"version":%d,"uid":%q,"crc32c":%d,"record":%s}`, version, uid, checksum(record), bytes.Clone(record))
 }
 
-// fileEnv is the environment variable with the file of a child process.
 const fileEnv = "CHECKPOINT_TEST_FILE"
 
 // TestSaveForever is the process that TestKilledWhileSaving kills.

@@ -222,7 +222,6 @@ func setAside(path string) error {
 // private is the mode of the files, because a status contains output of containers.
 const private = 0o600
 
-// replace replaces a file.
 func (s *Store) replace(path string, data []byte) (err error) {
 	tmp := path + tmpSuffix
 	f, err := os.OpenFile(tmp, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, private)

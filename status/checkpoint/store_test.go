@@ -21,7 +21,6 @@ import (
 
 const uid types.UID = "6d1c1e0e-0c4a-4b6e-8a59-1c8f5a2f5d10"
 
-// aRecord returns the record of a pod with an exit code, a restart count and probe results.
 func aRecord(restarts int32) Record {
 	at := metav1.NewTime(time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC))
 	return Record{
@@ -58,7 +57,6 @@ func newStore(t testing.TB, change func(*Config)) (*Store, string) {
 	return s, path
 }
 
-// again returns the Store of the next agent.
 func again(t testing.TB, s *Store) *Store {
 	t.Helper()
 	next, err := New(s.cfg)
@@ -93,7 +91,6 @@ func normal(r Record) string {
 	return string(record)
 }
 
-// requireSaved fails unless the next agent loads the record.
 func requireSaved(t *testing.T, s *Store, restarts int32) {
 	t.Helper()
 	got, err := again(t, s).Load(uid)

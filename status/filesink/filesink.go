@@ -68,7 +68,6 @@ func New(cfg Config) (*Sink, error) {
 
 var errCorrupt = errors.New("no list of pods")
 
-// load reads the file, if it exists, and sets an unusable one aside.
 func (s *Sink) load(log *slog.Logger) error {
 	text, err := os.ReadFile(s.path)
 	if errors.Is(err, iofs.ErrNotExist) {
@@ -128,7 +127,7 @@ func (s *Sink) Remove(pod *v1.Pod) error {
 	return err
 }
 
-// Prune removes the pods for which wanted returns false.
+// Prune removes the pods that wanted rejects.
 func (s *Sink) Prune(wanted func(types.UID) bool) error {
 	return s.change(func() error {
 		for k, pod := range s.pods {
@@ -153,6 +152,7 @@ func (s *Sink) Status(pod *v1.Pod) v1.PodStatus {
 	return v1.PodStatus{}
 }
 
+// Get implements status.Sink.
 func (s *Sink) Get(_ context.Context, ref status.Ref) (*v1.Pod, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -162,6 +162,7 @@ func (s *Sink) Get(_ context.Context, ref status.Ref) (*v1.Pod, error) {
 	return nil, fmt.Errorf("filesink: %s: %w", ref, status.ErrNotFound)
 }
 
+// Patch implements status.Sink.
 func (s *Sink) Patch(_ context.Context, ref status.Ref, old, new *v1.PodStatus) (*v1.Pod, error) {
 	var patched v1.Pod
 	err := s.change(func() error {
@@ -181,6 +182,7 @@ func (s *Sink) Patch(_ context.Context, ref status.Ref, old, new *v1.PodStatus) 
 	return &patched, nil
 }
 
+// Delete implements status.Sink.
 func (s *Sink) Delete(_ context.Context, ref status.Ref) error { return s.remove(ref) }
 
 func (s *Sink) remove(ref status.Ref) error {
@@ -196,7 +198,7 @@ func (s *Sink) remove(ref status.Ref) error {
 	})
 }
 
-// find returns the pod of that name and UID. The caller holds mu.
+// find returns the pod with the name and the UID of ref. The caller holds mu.
 func (s *Sink) find(ref status.Ref) (*v1.Pod, error) {
 	switch pod := s.pods[key{ref.Namespace, ref.Name}]; {
 	case pod == nil:
@@ -265,5 +267,5 @@ func (s *Sink) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	list, _ := s.list()
 	w.Header().Set("Content-Type", "application/json")
-	_ = json.NewEncoder(w).Encode(list) // an error means that the client has gone
+	_ = json.NewEncoder(w).Encode(list) // the client has disconnected
 }

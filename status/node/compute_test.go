@@ -13,7 +13,6 @@ import (
 
 func at(seconds int) time.Time { return time.Unix(1_700_000_000+int64(seconds), 123) }
 
-// whole returns facts of a healthy node.
 func whole(now time.Time) Facts {
 	return Facts{
 		Now:       now,
@@ -33,7 +32,6 @@ func whole(now time.Time) Facts {
 	}
 }
 
-// with returns the facts with a change.
 func with(f Facts, change func(*Facts)) Facts {
 	change(&f)
 	return f

@@ -48,7 +48,6 @@ func SetCondition(status *v1.NodeStatus, facts *Facts, c v1.NodeCondition) {
 	status.Conditions = status.Conditions[:first+1+len(rest)]
 }
 
-// pressure describes the condition of a scarce resource.
 type pressure struct {
 	kind v1.NodeConditionType
 	// The reason, message and event while the resource is short, and while it is not.

@@ -47,7 +47,6 @@ func Events(name string, old, new *v1.NodeStatus) (events []Event) {
 	return events
 }
 
-// turned returns the new status of a condition, or "" if it has not changed.
 func turned(old, new *v1.NodeStatus, kind v1.NodeConditionType) v1.ConditionStatus {
 	was, is := Condition(old, kind), Condition(new, kind)
 	if is == nil || (was != nil && was.Status == is.Status) {

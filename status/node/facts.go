@@ -91,6 +91,7 @@ type Versions struct {
 // Amount is the capacity of a resource and the part for pods.
 type Amount struct{ Capacity, Allocatable int64 }
 
+// Image is an image on the node.
 type Image struct {
 	// Digests and Tags are the names of the image.
 	Digests, Tags []string

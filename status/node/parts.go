@@ -10,10 +10,10 @@ import (
 
 const (
 	defaultMaxImages = 50
-	// maxNames is the maximum number of names per image.
-	maxNames = 5
+	maxNames         = 5
 )
 
+// SetAddresses sets the addresses of the node.
 func SetAddresses(status *v1.NodeStatus, facts *Facts) {
 	if facts.Addresses != nil {
 		status.Addresses = slices.Clone(facts.Addresses)

@@ -14,7 +14,6 @@ import (
 	"github.com/podwright/podwright/status/writer"
 )
 
-// converges runs a writer.Writer on the sink.
 func converges(s *stage) (err error) {
 	m, err := writer.New(writer.Config{Sinks: []writer.NamedSink{{Name: "sink", Sink: s.Sink}}})
 	if err != nil {
@@ -51,8 +50,6 @@ func converges(s *stage) (err error) {
 	return nil
 }
 
-// arrived returns an error unless the pod has the last status and the writer has no pending
-// change of it.
 func (s *stage) arrived(m *writer.Writer, ref status.Ref) error {
 	pod := s.Pod(ref.Namespace, ref.Name)
 	if pod == nil {
@@ -70,7 +67,6 @@ func (s *stage) arrived(m *writer.Writer, ref status.Ref) error {
 	return nil
 }
 
-// eventually repeats ask until it returns nil or the context is done.
 func (s *stage) eventually(ask func() error) error {
 	pause := time.Millisecond
 	for {

@@ -32,7 +32,6 @@ func (r rule) run(ctx context.Context, h Harness) (err error) {
 	return r.play(s)
 }
 
-// create creates a pod with the status first.
 func (s *stage) create(name string, uid types.UID) (status.Ref, error) {
 	pod := s.Create(&v1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name, UID: uid},
@@ -45,16 +44,13 @@ func (s *stage) create(name string, uid types.UID) (status.Ref, error) {
 	return status.Ref{Namespace: namespace, Name: name, UID: pod.UID}, nil
 }
 
-// recreate replaces the pod by a pod of the same name with another UID.
 func (s *stage) recreate() (status.Ref, error) {
 	s.Remove(s.ref.Namespace, s.ref.Name)
 	return s.create(s.ref.Name, s.ref.UID+"-2")
 }
 
-// pod returns the pod in the sink's storage.
 func (s *stage) pod() *v1.Pod { return s.Pod(s.ref.Namespace, s.ref.Name) }
 
-// edit changes the pod's status in the sink's storage.
 func (s *stage) edit(change func(*v1.PodStatus)) { s.Change(s.ref.Namespace, s.ref.Name, change) }
 
 // at returns a time with a precision that every sink can store.

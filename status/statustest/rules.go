@@ -61,7 +61,6 @@ func getNone(s *stage) error {
 	return nil
 }
 
-// patch patches the pod through the given states, and returns the last result.
 func (s *stage) patch(states ...*v1.PodStatus) (pod *v1.Pod, err error) {
 	before := first()
 	for _, next := range states {

@@ -76,6 +76,7 @@ type Sink struct {
 
 var _ status.Sink = (*Sink)(nil)
 
+// NewSink returns a Sink without pods.
 func NewSink() *Sink {
 	return &Sink{pods: map[types.NamespacedName]*v1.Pod{}, open: map[status.Ref]int{}}
 }
@@ -194,10 +195,12 @@ func (s *Sink) Overlaps() []status.Ref {
 	return slices.Clone(s.overlaps)
 }
 
+// Get implements status.Sink.
 func (s *Sink) Get(ctx context.Context, ref status.Ref) (*v1.Pod, error) {
 	return s.do(ctx, &Call{Op: Get, Ref: ref}, func(pod *v1.Pod, _ *Call) (*v1.Pod, error) { return pod, nil })
 }
 
+// Patch implements status.Sink.
 func (s *Sink) Patch(ctx context.Context, ref status.Ref, old, new *v1.PodStatus) (*v1.Pod, error) {
 	return s.do(ctx, &Call{Op: Patch, Ref: ref, Old: old, New: new}, func(pod *v1.Pod, c *Call) (*v1.Pod, error) {
 		if err := sameUID(pod, ref); err != nil {
@@ -210,6 +213,7 @@ func (s *Sink) Patch(ctx context.Context, ref status.Ref, old, new *v1.PodStatus
 	})
 }
 
+// Delete implements status.Sink.
 func (s *Sink) Delete(ctx context.Context, ref status.Ref) error {
 	_, err := s.do(ctx, &Call{Op: Delete, Ref: ref}, func(pod *v1.Pod, c *Call) (*v1.Pod, error) {
 		if err := sameUID(pod, ref); err != nil {
@@ -315,7 +319,6 @@ func wait(ctx context.Context, f Fault) error {
 	return ctx.Err()
 }
 
-// change changes a pod and calls the watchers.
 func (s *Sink) change(name types.NamespacedName, change func(*v1.Pod) *v1.Pod) *v1.Pod {
 	s.mu.Lock()
 	pod := change(s.pods[name].DeepCopy())
@@ -332,7 +335,6 @@ func (s *Sink) change(name types.NamespacedName, change func(*v1.Pod) *v1.Pod) *
 	return pod.DeepCopy()
 }
 
-// keep stores a pod, which must not be changed any more. The caller holds mu.
 func (s *Sink) keep(pod *v1.Pod) *v1.Pod {
 	s.version++
 	pod.ResourceVersion = strconv.FormatUint(s.version, 10)

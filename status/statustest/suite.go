@@ -58,7 +58,6 @@ func (h Harness) complete() error {
 	return f.Err()
 }
 
-// rule is one rule of the contract.
 type rule struct {
 	name string
 	play func(*stage) error

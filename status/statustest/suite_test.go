@@ -79,7 +79,6 @@ func TestViolationsAreReadable(t *testing.T) {
 	}
 }
 
-// broken is a sink with replaceable methods.
 type broken struct {
 	*Sink
 	get    func(context.Context, status.Ref) (*v1.Pod, error)

@@ -15,13 +15,10 @@ import (
 // everything.
 const nearEndLimit = 500 * time.Millisecond
 
-// call is one call of the sink.
 type call struct {
-	kind flight
-	ref  status.Ref
-	// version is the version of the slot when the call was selected.
-	version uint64
-	// pod is the argument of a Receiver.
+	kind     flight
+	ref      status.Ref
+	version  uint64
 	pod      *v1.Pod
 	old, new *v1.PodStatus
 	// partial is true if new lacks the terminal phase of the pod.
@@ -91,7 +88,6 @@ func (s *slot) compare(f facts) (call, bool) {
 	return call{kind: patching, old: old, new: &new, partial: partial}, true
 }
 
-// endIsNear reports whether the write waits for the end of the pod.
 func (s *slot) endIsNear(partial bool, now time.Time) bool {
 	switch {
 	case !partial || !s.deleting || s.failures > 0:

@@ -59,7 +59,8 @@ type Config struct {
 	// OnChange is called after a change of a pod's status; Get returns the new one. Calls are
 	// concurrent, in the goroutine of the change, and may be late or superfluous. Optional.
 	OnChange func(types.UID)
-	Metrics  Metrics
+	// Metrics are callbacks for counters and histograms. Optional.
+	Metrics Metrics
 	// Logger receives failed writes and rejected statuses. Default: no log.
 	Logger *slog.Logger
 
@@ -83,8 +84,7 @@ type Metrics struct {
 const (
 	// maxParallelWrites is the maximum number of concurrent writes to a sink.
 	maxParallelWrites = 16
-	// callTimeout bounds one call of a sink.
-	callTimeout = 10 * time.Second
+	callTimeout       = 10 * time.Second
 	// resync is the delay before a status is written again after the sink has lost it, and the
 	// longest pause before a retry.
 	resync = 10 * time.Second

@@ -13,8 +13,8 @@
 // A Writer is safe for concurrent use. Only Flush waits for a sink, and sinks do not wait for
 // each other. The Writer writes only the newest status of a pod to each sink: one write at a time
 // per pod, several pods in parallel. Ends of pods come first, then changes of the phase and of
-// Ready, then the rest, each in the order of the changes. A less urgent change that has waited 10
-// s longer goes first. Failed writes are retried, first after 200 ms, then with growing pauses up
+// Ready, then the rest, each in the order of the changes. A less urgent change goes first after a
+// wait that is longer by 10 s. Failed writes are retried, first after 200 ms, then with growing pauses up
 // to the resync of 10 s, and for all pods at once when the sink responds again. After an outage
 // of an hour a sink gets one write per pod.
 //

@@ -127,7 +127,6 @@ func TestPanickingSink(t *testing.T) {
 	})
 }
 
-// odd is a sink that returns wrong results.
 type odd struct {
 	*statustest.Sink
 	patch func(*v1.Pod) *v1.Pod

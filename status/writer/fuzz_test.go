@@ -41,15 +41,14 @@ type world struct {
 	state           sync.Mutex       // guards the fields below
 	seen            []*v1.Pod        // by a watch, not yet observed
 	fault           statustest.Fault // of the next calls
-	faults          byte             // number of faults
-	meanwhile       byte             // change by others between the next write and its result, plus 1
-	finished, ended bool             // Terminate was called; the sink's pod is in a terminal phase
+	faults          byte
+	meanwhile       byte // change by others between the next write and its result, plus 1
+	finished, ended bool // Terminate was called; the sink's pod is in a terminal phase
 	// disruption: the current patch comes from a status with DisruptionTarget. disrupted: the
 	// sink must have that condition.
 	disruption, disrupted bool
 }
 
-// called checks a call and returns its fault.
 func (w *world) called(c statustest.Call) statustest.Fault {
 	fault, wanted, there := statustest.Fault{}, w.Get(w.pod.UID), w.there()
 	w.state.Lock()
@@ -78,7 +77,6 @@ func (w *world) called(c statustest.Call) statustest.Fault {
 	return fault
 }
 
-// there returns the pod at the sink, or nil if it was removed.
 func (w *world) there() *v1.Pod { return w.rig.pod(w.pod.Name) }
 
 func (w *world) watch(pod *v1.Pod) {
@@ -120,14 +118,12 @@ func (w *world) observe() bool {
 	return len(seen) > 0
 }
 
-// let changes the guarded state.
 func (w *world) let(change func()) {
 	w.state.Lock()
 	defer w.state.Unlock()
 	change()
 }
 
-// set sets one of several statuses.
 func (w *world) set(n byte) {
 	s := v1.PodStatus{Phase: v1.PodRunning, Message: "message " + strconv.Itoa(int(n%3))}
 	ready := v1.ConditionTrue
@@ -179,7 +175,6 @@ func (w *world) foreign(n byte) {
 	})
 }
 
-// play executes one step of a history.
 func (w *world) play(step, n byte) {
 	switch step % 10 {
 	case 0:
@@ -227,7 +222,6 @@ func (w *world) settle() {
 	}
 }
 
-// check checks the final state.
 func (w *world) check() {
 	there, wanted := w.there(), w.Get(w.pod.UID)
 	x, known := w.Explain(w.pod.UID)

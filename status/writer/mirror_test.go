@@ -21,7 +21,6 @@ func staticPod(name string) *v1.Pod {
 	return pod
 }
 
-// mirrorOf returns a mirror pod of a static pod.
 func mirrorOf(static *v1.Pod, uid types.UID) *v1.Pod {
 	mirror := newPod(static.Name)
 	mirror.UID = uid
@@ -36,7 +35,6 @@ func (r *rig) mirror(static *v1.Pod, uid types.UID) (mirror *v1.Pod, know func()
 	return mirror, func() { put(r, r.mirrors, static.UID, mirror) }
 }
 
-// mirrors sets NamedSink.Mirrors for the only sink.
 func mirrors(cfg *writer.Config) { cfg.Sinks[0].Mirrors = true }
 
 // T30: the status of a static pod goes to its mirror, and to the next mirror when that is

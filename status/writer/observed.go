@@ -28,7 +28,7 @@ func (s *slot) observed(obj *v1.Pod, now time.Time) {
 		s.apply(deletionSeen)
 	}
 	if s.base == nil {
-		return // the next write reads it
+		return // read by the next write
 	}
 	newer, known := newerVersion(obj.ResourceVersion, s.base.version)
 	if known && !newer {

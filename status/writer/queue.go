@@ -17,8 +17,8 @@ type queue struct{ ready, later *run.Heap[*delivery] }
 
 type place struct {
 	ready, later run.Place
-	order        time.Time // in ready
-	at           time.Time // in later
+	order        time.Time
+	at           time.Time
 }
 
 func newQueue() queue {

@@ -14,14 +14,12 @@ import (
 	"github.com/podwright/podwright/status/internal/podstatus"
 )
 
-// result is the result of a call.
 type result struct {
 	pod *v1.Pod
 	err error
 	now time.Time
 }
 
-// Errors about the results of a sink.
 var (
 	errReplaced = fmt.Errorf("another pod has the name: %w", status.ErrNotFound)
 	errNoPod    = errors.New("the sink returned neither a pod nor an error")
@@ -112,7 +110,6 @@ func (s *slot) written(version uint64, partial bool, now time.Time) {
 	}
 }
 
-// unwritten undoes begin.
 func (s *slot) unwritten() {
 	if !s.writing.IsZero() {
 		s.since, s.writing = s.writing, time.Time{}

@@ -118,7 +118,6 @@ func (r *rig) Explain(uid types.UID) (x podwright.Explanation, ok bool) {
 // Observe passes a pod as seen at the only sink.
 func (r *rig) Observe(pod *v1.Pod) { r.Writer.Observe("api", pod) }
 
-// fail makes the calls of one kind fail.
 func (r *rig) fail(op statustest.Op, fault statustest.Fault) {
 	r.sink.Fail(func(c statustest.Call) statustest.Fault {
 		if c.Op == op {
@@ -146,7 +145,6 @@ func (r *rig) written() int {
 	return n
 }
 
-// pod returns a pod at the sink.
 func (r *rig) pod(name string) *v1.Pod { return r.sink.Pod("ns", name) }
 
 // newPod returns a pod with containers that never restart.
@@ -171,7 +169,6 @@ func withInit(name string) *v1.Pod {
 	return pod
 }
 
-// running returns the status of a pod with running containers, either all ready or none.
 func running(pod *v1.Pod, ready bool) v1.PodStatus {
 	value, started := v1.ConditionFalse, true
 	if ready {
@@ -189,7 +186,6 @@ func running(pod *v1.Pod, ready bool) v1.PodStatus {
 	return s
 }
 
-// ended returns the status of a pod whose containers have exited with a code.
 func ended(pod *v1.Pod, code int32) v1.PodStatus {
 	s := running(pod, false)
 	s.Phase = v1.PodSucceeded

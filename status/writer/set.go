@@ -139,7 +139,6 @@ func (w *Writer) shownElsewhere(uid types.UID, pod *v1.Pod) *v1.PodStatus {
 	return &pod.Status
 }
 
-// update replaces a pod's status by the result of next.
 func (w *Writer) update(pod *v1.Pod, forced bool, next func(*entry, *v1.PodStatus) v1.PodStatus) {
 	uid := w.translate(pod.UID)
 	before := w.shownElsewhere(uid, pod)
@@ -205,7 +204,6 @@ func (e *entry) hold(pod *v1.Pod, s *v1.PodStatus) {
 	}
 }
 
-// change is a change of a status. before is nil for the first one.
 type change struct {
 	happened      bool
 	before, after *v1.PodStatus
@@ -223,7 +221,6 @@ func (w *Writer) report(uid types.UID, c change) {
 	}
 }
 
-// reportTerminated reports the containers that have terminated between two statuses.
 func (w *Writer) reportTerminated(kind string, before, after []v1.ContainerStatus) {
 	for _, c := range after {
 		had := slices.ContainsFunc(before, func(b v1.ContainerStatus) bool { return b.Name == c.Name && b.State.Terminated != nil })

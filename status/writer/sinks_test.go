@@ -18,7 +18,6 @@ import (
 	"github.com/podwright/podwright/status/writer"
 )
 
-// receiver records the statuses that it receives.
 type receiver struct {
 	mu   sync.Mutex
 	err  error
@@ -43,7 +42,6 @@ func (r *receiver) set(err error, hang time.Duration) {
 	r.err, r.hang = err, hang
 }
 
-// take returns the statuses received since the last call.
 func (r *receiver) take() []string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -52,7 +50,6 @@ func (r *receiver) take() []string {
 	return told
 }
 
-// beside adds a file and a receiver to the sinks of a rig.
 func beside(file *statustest.Sink, told *receiver) func(*writer.Config) {
 	return func(cfg *writer.Config) {
 		cfg.Sinks = append(cfg.Sinks, writer.NamedSink{Name: "file", Sink: file}, writer.NamedSink{Name: "told", Sink: told.sink()})
@@ -207,7 +204,6 @@ func TestReceiverIsToldOfProbes(t *testing.T) {
 	})
 }
 
-// probed returns a change of a probe's result.
 func probed(uid types.UID, id string, typ probe.Type, passed bool) probe.Change {
 	result := probe.Failure
 	if passed {

@@ -11,7 +11,6 @@ import (
 	"github.com/podwright/podwright/status/internal/podstatus"
 )
 
-// urgency orders the pods that wait for a write.
 type urgency int8
 
 const (
@@ -75,8 +74,7 @@ type slot struct {
 
 	wait wait
 	// at is the time of the next call; zero means at once.
-	at time.Time
-	// endBy limits nearEnd.
+	at    time.Time
 	endBy time.Time
 	// failures counts failed calls since the last complete write, err is the last error, failedAs
 	// the urgency of the failed call.
@@ -106,7 +104,6 @@ func phaseReadyOf(s *v1.PodStatus) phaseReady {
 	return p
 }
 
-// apply changes the slot according to the table of transitions.
 func (s *slot) apply(e event) {
 	t := &transitions[e]
 	s.content = t.next[s.content]
@@ -178,10 +175,8 @@ func (s *slot) urgency() urgency {
 	}
 }
 
-// toWrite reports whether the status must be written or compared.
 func (s *slot) toWrite() bool { return s.content == pending || s.content == unsure }
 
-// toDelete reports whether the pod must be removed from the sink.
 func (s *slot) toDelete() bool {
 	if s.content == restored || s.content == removed || s.mirror || s.receives || !s.finished || !s.isDeleting() {
 		return false
@@ -189,7 +184,6 @@ func (s *slot) toDelete() bool {
 	return s.base == nil || podfacts.IsTerminalPhase(s.base.status.Phase)
 }
 
-// isDeleting reports whether the pod has a deletion request, here or at the sink.
 func (s *slot) isDeleting() bool { return s.deleting || s.base != nil && s.base.deleting }
 
 // owes reports whether the sink can and must still accept the pod's end.

@@ -40,8 +40,7 @@ type target struct {
 	writing map[types.UID]*delivery
 	queue   queue
 	// writes counts towards the limit on parallel writes.
-	writes int
-	// failures counts failed calls since the last successful one.
+	writes   int
 	failures int
 }
 
@@ -68,7 +67,6 @@ func (t *target) newDelivery(e *entry) *delivery {
 	return &delivery{entry: e, target: t, slot: slot{receives: t.receiver != nil, mirrors: t.mirrors, origin: t.origin}}
 }
 
-// current reports whether the pod is not forgotten. The caller holds Writer.mu.
 func (d *delivery) current() bool { return d.target.w.entries[d.entry.uid] == d.entry }
 
 // run writes until ctx is done. Then a Receiver receives its missing statuses within half of

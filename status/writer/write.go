@@ -118,7 +118,6 @@ func (t *target) request(ctx context.Context, c call) (*v1.Pod, error) {
 	}
 }
 
-// facts collects the facts about a pod. The caller must not hold Writer.mu.
 func (t *target) facts(uid types.UID) facts {
 	f, cfg := facts{now: time.Now()}, &t.w.cfg
 	if cfg.Pod != nil {

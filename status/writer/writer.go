@@ -38,7 +38,6 @@ type Writer struct {
 	ran     bool
 }
 
-// entry is the state of one pod.
 type entry struct {
 	uid types.UID
 	pod *v1.Pod
@@ -47,8 +46,7 @@ type entry struct {
 	// set is true if the status was set after a restore, if any.
 	set bool
 	// leaving is true if the pod was pruned, but a sink has not accepted its end.
-	leaving bool
-	// deliveries has one delivery for each target.
+	leaving    bool
 	deliveries []*delivery
 }
 
@@ -122,7 +120,7 @@ func (w *Writer) Forget(uid types.UID) {
 	}
 }
 
-// Prune drops every pod for which wanted returns false: Get and Pods no longer return it. Its
+// Prune drops every pod that wanted rejects: Get and Pods no longer return it. Its
 // unwritten changes are still written, unless the sink has no such pod. Afterwards its state is
 // dropped. wanted is called without locks.
 func (w *Writer) Prune(wanted func(types.UID) bool) {

@@ -15,26 +15,22 @@ import (
 	"github.com/podwright/podwright/probe/exec"
 )
 
-// shell returns a target that runs a script in a container.
 func (p pod) shell(id, script string, timeout time.Duration) probe.Target {
 	target := p.target(v1.ProbeHandler{Exec: &v1.ExecAction{Command: []string{"/bin/sh", "-c", script}}})
 	target.ContainerID, target.Timeout = "containerd://"+id, timeout
 	return target
 }
 
-// sleeper runs a pod with a container that sleeps.
 func (n node) sleeper() (p pod, id string) {
 	p = n.pod(runtimeapi.NamespaceMode_NODE)
 	return p, p.start("app", n.busybox, "/bin/sh", "-c", "trap 'exit 0' TERM; sleep 1000000 & wait")
 }
 
-// alive is a Config.Alive that reads the runtime's version.
 func (n node) alive(ctx context.Context) error {
 	_, err := n.runtime.Version(ctx)
 	return err
 }
 
-// runs returns the number of processes in a container whose command line contains a word.
 func (p pod) runs(id, word string) int {
 	p.t.Helper()
 	out, _, err := p.runtime.ExecSync(p.t.Context(), id, []string{"/bin/ps", "-o", "args"}, patience)

@@ -22,7 +22,6 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 // patience bounds waits of a failed test.
 const patience = time.Minute
 
-// node is a runtime with its images.
 type node struct {
 	t                 *testing.T
 	runtime           cri.RuntimeService
@@ -35,7 +34,6 @@ func onContainerd(t *testing.T, test func(t *testing.T, n node)) {
 	})
 }
 
-// pod is a sandbox of a test.
 type pod struct {
 	node
 	id, ip string
@@ -67,7 +65,6 @@ func (n node) pod(network runtimeapi.NamespaceMode) pod {
 	return pod{n, id, reply.GetStatus().GetNetwork().GetIp(), config}
 }
 
-// start runs a command in a container of the pod.
 func (p pod) start(name, image string, command ...string) string {
 	p.t.Helper()
 	id, err := p.runtime.CreateContainer(p.t.Context(), p.id, &runtimeapi.ContainerConfig{
@@ -87,7 +84,6 @@ func (p pod) target(handler v1.ProbeHandler) probe.Target {
 	return probe.Target{PodIP: p.ip, Container: &v1.Container{}, Timeout: patience, Probe: &v1.Probe{ProbeHandler: handler}}
 }
 
-// ask executes a probe once.
 func (p pod) ask(prober probe.Prober, target probe.Target) probe.Result {
 	p.t.Helper()
 	got, err := prober.Probe(p.t.Context(), target)

@@ -157,6 +157,7 @@ func Failure(caller, own context.Context, t probe.Target, err error, text string
 	return Failed("%s", text), nil
 }
 
+// Failed returns a Failure.
 func Failed(format string, args ...any) probe.Result {
 	return probe.Result{Verdict: probe.Failure, Output: fmt.Sprintf(format, args...)}
 }

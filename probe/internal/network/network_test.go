@@ -61,7 +61,7 @@ func TestFailure(t *testing.T) {
 		caller, own context.Context
 		err         error
 		text        string
-		want        string // "" means an error
+		want        string
 	}{
 		"refused":             {t.Context(), t.Context(), on(syscall.ECONNREFUSED), "", "dial tcp: connect: connection refused"},
 		"unreachable":         {t.Context(), t.Context(), on(syscall.EHOSTUNREACH), "", "dial tcp: connect: no route to host"},
@@ -87,7 +87,6 @@ func TestFailure(t *testing.T) {
 	}
 }
 
-// pipes connects to itself.
 type pipes struct{ far []net.Conn }
 
 func (p *pipes) dial(context.Context, string, string) (net.Conn, error) {

@@ -5,7 +5,6 @@ import (
 	"regexp"
 )
 
-// defaultVersion is the Kubernetes version that the probers implement.
 const defaultVersion = "1.36"
 
 // Version returns the "major.minor" for the User-Agent: the configured one, by default 1.36. It

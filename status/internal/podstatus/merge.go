@@ -64,7 +64,6 @@ func mergeConditions(there, wanted []v1.PodCondition) []v1.PodCondition {
 	return out
 }
 
-// notReady sets the readiness conditions of an ended pod to False.
 func notReady(s, there *v1.PodStatus, now time.Time) {
 	for _, t := range []v1.PodConditionType{v1.PodReady, v1.ContainersReady} {
 		if c := podfacts.Condition(s.Conditions, t); c != nil && c.Status == v1.ConditionTrue {

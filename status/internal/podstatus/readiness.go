@@ -96,8 +96,6 @@ func podReady(pod *v1.Pod, s *v1.PodStatus, containers Verdict) Verdict {
 	return Verdict{OK: true}
 }
 
-// names returns a message with the containers without a status, and those with an insufficient
-// one.
 func names(missing []string, what string, short []string) string {
 	var parts []string
 	if len(missing) > 0 {
