@@ -31,7 +31,7 @@ type progress struct {
 	id string
 	// stored is the effective result: Unknown, Success or Failure.
 	stored Verdict
-	// The last run executions in a row had the outcome last.
+	// run counts the executions in a row with the outcome last.
 	last Verdict
 	run  int32
 	// onHold is true if the result of this instance is final and its probe has ended.

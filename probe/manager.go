@@ -236,8 +236,8 @@ func (m *Manager) RemovePod(uid types.UID) {
 	})
 }
 
-// Prune removes every pod that wanted rejects. wanted is called without locks, and not
-// for pods that are added meanwhile.
+// Prune removes every pod that wanted rejects. wanted is called without locks, and not for pods
+// that are added meanwhile.
 func (m *Manager) Prune(wanted func(uid types.UID) bool) {
 	m.mu.Lock()
 	uids := slices.Collect(maps.Keys(m.pods))

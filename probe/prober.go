@@ -80,8 +80,8 @@ func (v Verdict) String() string { return nameOf(verdictNames[:], "Verdict", int
 // Result is the outcome of one execution.
 type Result struct {
 	Verdict Verdict
-	// Output is a text for people, in events and explanations. It is truncated to 10 KiB there
-	// and must not contain secrets.
+	// Output is a text for people, truncated to 10 KiB in events and to 256 bytes in
+	// explanations. It must not contain secrets.
 	Output string
 }
 
@@ -116,7 +116,7 @@ type Target struct {
 // is retried at once, up to three tries in total, and then at the next period.
 //
 // Probe is called concurrently, but never concurrently for one probe of one container. A panic
-// counts as an error.
+// counts as an error, but is not retried at once.
 type Prober interface {
 	Probe(ctx context.Context, t Target) (Result, error)
 }

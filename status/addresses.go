@@ -104,7 +104,7 @@ func (b *builder) podIPs(phase v1.PodPhase, hostIP string) (ips family) {
 	return ips
 }
 
-// hostNetworkIPs returns the addresses that the node had when the pod started. An address of a
+// hostNetworkIPs returns the addresses of the node at the pod's start. An address of a
 // second family is added later; existing ones never change.
 func (b *builder) hostNetworkIPs(hosts family) family {
 	ips := familyOfPod(b.old.PodIPs)

@@ -132,7 +132,7 @@ func TestWithReadyToStart(t *testing.T) {
 	require.Equal(t, "True", cond(WithReadyToStart(pod, v1.PodStatus{}, now), v1.PodReadyToStartContainers))
 }
 
-// T21
+// T21: WithDisruption sets DisruptionTarget, also within an Override.
 func TestWithDisruption(t *testing.T) {
 	pod := podOf(v1.RestartPolicyAlways, "a")
 	s := compute(t, Input{Pod: pod, Observed: observe(running("a")), Override: func(s *v1.PodStatus) {
@@ -146,7 +146,7 @@ func TestWithDisruption(t *testing.T) {
 	}, *c)
 }
 
-// T24
+// T24: LastTransitionTime changes with the reason, LastProbeTime with each call.
 func TestResizeConditions(t *testing.T) {
 	at := func(minutes int) time.Time { return now.Add(time.Duration(minutes) * time.Minute) }
 	get := func(s v1.PodStatus, kind v1.PodConditionType) v1.PodCondition {

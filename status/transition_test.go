@@ -9,7 +9,7 @@ import (
 	"github.com/podwright/podwright/status/internal/podstatus"
 )
 
-// T33
+// T33: a container does not run again after its final end.
 func TestCheckTransition(t *testing.T) {
 	rule := podOf(v1.RestartPolicyNever, "c")
 	restartAllRule(&rule.Spec.Containers[0], 42)

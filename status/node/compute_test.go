@@ -206,7 +206,7 @@ func TestIsExtended(t *testing.T) {
 	}
 }
 
-// N42.
+// N42: the largest images come first, 50 by default, with up to five names, digests before tags.
 func TestImages(t *testing.T) {
 	f := whole(at(0))
 	f.Images = nil

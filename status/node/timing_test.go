@@ -25,7 +25,7 @@ func TestTimingDefaults(t *testing.T) {
 	require.ErrorContains(t, err, "Timing.Report")
 }
 
-// N3.
+// N3: a changed status is due at once, an unchanged one after the report period.
 func TestDue(t *testing.T) {
 	timing, err := Timing{Name: "n"}.WithDefaults()
 	require.NoError(t, err)

@@ -180,7 +180,7 @@ func (s *Sink) ForgetCalls() {
 	s.calls, s.peak = nil, 0
 }
 
-// Peak returns the maximum number of pods that had calls in progress at the same time.
+// Peak returns the maximum number of pods with a call in progress at the same time.
 func (s *Sink) Peak() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()

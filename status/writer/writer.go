@@ -120,9 +120,9 @@ func (w *Writer) Forget(uid types.UID) {
 	}
 }
 
-// Prune drops every pod that wanted rejects: Get and Pods no longer return it. Its
-// unwritten changes are still written, unless the sink has no such pod. Afterwards its state is
-// dropped. wanted is called without locks.
+// Prune drops every pod that wanted rejects: Get and Pods no longer return it. Its unwritten
+// changes are still written, unless the sink has no such pod. Afterwards its state is dropped.
+// wanted is called without locks.
 func (w *Writer) Prune(wanted func(types.UID) bool) {
 	w.mu.Lock()
 	uids := slices.Collect(maps.Keys(w.entries))
