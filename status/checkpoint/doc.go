@@ -6,7 +6,7 @@
 //		File: func(uid types.UID) string { return filepath.Join(root, "pods", string(uid), "status.json") },
 //	})
 //	record, err := store.Load(uid)    // once, when the pod is first seen
-//	err = store.Save(uid, record)     // after each change; skips the write without one
+//	err = store.Save(uid, record)     // after each change; an equal record is not written
 //	err = store.Remove(uid)           // with the pod
 //
 // In an agent a Keeper does that, as a sink of package status/writer. It saves the pods whose
