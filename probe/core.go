@@ -37,7 +37,7 @@ type progress struct {
 	// onHold is true if the result of this instance is final and its probe has ended.
 	onHold bool
 	tried  bool
-	// seen is the time of the first round in which this instance ran.
+	// seen is the time of the first round that saw this instance running.
 	seen time.Time
 }
 

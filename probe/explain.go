@@ -55,7 +55,7 @@ type Worker struct {
 	// the result.
 	Consecutive, Threshold int32
 
-	// LastAt is the start of the last execution, or zero. The other fields are its duration, its
+	// LastAt is the start of the last execution, or zero. The next fields are its duration, its
 	// delay, its outcome (Unknown: it could not be carried out), and the start of its output or
 	// error.
 	LastAt   time.Time

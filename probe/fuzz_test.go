@@ -24,7 +24,7 @@ type world struct {
 	instance  int
 	began     metav1.Time
 	executing bool
-	// seen has the outcomes of the instance, Unknown for a round in which it did not run.
+	// seen has the outcomes of the instance, and Unknown for each round in a stopped state.
 	// inherited is true if it ran before the agent.
 	seen      []Verdict
 	about     string

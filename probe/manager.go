@@ -53,7 +53,7 @@ type pod struct {
 	uid     types.UID
 	leaving bool
 	workers []*worker
-	// restored are the results from Restore for probes that have no worker yet.
+	// restored are the results from Restore for probes without a worker.
 	restored []Stored
 }
 

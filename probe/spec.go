@@ -32,7 +32,7 @@ type declaration struct {
 
 var probeFields = [...]string{Liveness: "livenessProbe", Readiness: "readinessProbe", Startup: "startupProbe"}
 
-// declarations returns all probes of a pod, including those that are not allowed.
+// declarations returns all probes of a pod, including forbidden ones.
 func declarations(pod *v1.Pod) (out []declaration) {
 	spec := &pod.Spec
 	for i := range spec.InitContainers {

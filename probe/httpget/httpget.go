@@ -20,7 +20,7 @@ const (
 	// maxHeader is the maximum size of the header of a response.
 	maxHeader    = 256 << 10
 	maxRedirects = 10
-	// patience is the time after a response in which the server should close the connection.
+	// patience bounds the wait for the server to close the connection after a response.
 	patience = 10 * time.Millisecond
 )
 

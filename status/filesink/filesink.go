@@ -25,7 +25,7 @@ import (
 type Config struct {
 	// Path is the absolute path of the file, in a folder that exists.
 	Path string
-	// Logger receives the reason for which New has set a file aside. Default: no log.
+	// Logger receives the reason why New has set a file aside. Default: no log.
 	Logger *slog.Logger
 }
 

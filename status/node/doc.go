@@ -20,7 +20,7 @@
 //
 // A status is the result of an ordered list of Setters. Each owns some fields and keeps the rest:
 // conditions and resources of other components stay. Ready comes last, because it depends on the
-// capacity. An agent with more fields appends its own Setters to those of Setters.
+// capacity. An agent with more fields appends its own Setters.
 //
 // # State across calls
 //

@@ -137,7 +137,7 @@ func whole(b *broken) func(context.Context, status.Ref, *v1.PodStatus, *v1.PodSt
 	}
 }
 
-// defects are sinks with one defect each, and rules of which at least one must detect it.
+// defects are sinks with one defect each. At least one of the listed rules must detect it.
 var defects = []struct {
 	name  string
 	found []string

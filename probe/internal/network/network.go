@@ -63,7 +63,7 @@ func Host(t probe.Target, named string) (string, error) {
 type Conns struct {
 	// Connect replaces the network. Default: a direct connection.
 	Connect DialFunc
-	// Patience bounds the wait of Close for the other side to close a connection first.
+	// Patience bounds the wait of Close for the peer to close a connection first.
 	Patience time.Duration
 
 	mu     sync.Mutex

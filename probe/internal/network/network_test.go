@@ -126,7 +126,7 @@ func TestConnsCloseAll(t *testing.T) {
 	c.Close()
 }
 
-// With patience the other side closes the connection first, if it does so in time.
+// With patience the peer closes the connection first, if it does so in time.
 func TestConnPatience(t *testing.T) {
 	for name, tc := range map[string]struct {
 		after time.Duration

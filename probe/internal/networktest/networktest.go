@@ -68,7 +68,7 @@ func Listen(t testing.TB, host string) net.Listener {
 }
 
 // Silent listens on a free port of an address, and accepts connections without a response until
-// the other side closes them.
+// the client closes them.
 func Silent(t testing.TB, host string) net.Listener {
 	t.Helper()
 	return Serve(t, host, func(conn net.Conn) { _, _ = io.Copy(io.Discard, conn) })
