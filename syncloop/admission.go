@@ -10,48 +10,44 @@ import (
 
 // Admitter decides whether a new pod may start.
 //
-// It is called by the Loop's goroutine, one pod at a time, and answers from
-// memory. The pods are shared and must never be changed, nor the slice. A pod is
-// asked about when it is added and has not begun to run, and again when it starts
-// anew under its old UID. After a restart of the agent it is asked about pods that
-// run already, as for all the Loop knows they are new.
+// The Loop's goroutine calls it for one pod at a time. It must not block. The pods and the slice
+// are shared and must not be changed. It is called when a pod is added that has not started, and
+// again when the pod restarts under its old UID. After a restart of the agent it is called for
+// running pods, too, because they are new to the Loop.
 type Admitter interface {
-	// Admit returns nil if pod may start beside the active pods: those that hold
-	// resources of the node or are about to, pods that were deleted by force
-	// included while they still terminate. It returns
+	// Admit returns nil if pod may start beside the active pods. These are the pods that use
+	// resources of the node or are about to, including terminating pods that were force-deleted.
+	// Admit returns
 	//
-	//   - an error that is or wraps a *Rejection if the pod must not start: it has
-	//     failed, for good;
-	//   - any other error if that cannot be said yet. The pod is held back and
-	//     asked about again when it is updated and in each housekeeping. It does not
-	//     count as active.
+	//   - an error that is or wraps a *Rejection if the pod must not start: the pod has failed
+	//     permanently;
+	//   - any other error if it cannot decide yet. The pod is held back and retried when it is updated
+	//     and in each housekeeping. It does not count as active.
 	//
-	// A panic is taken for the latter.
+	// A panic counts as the latter.
 	Admit(pod *v1.Pod, active []*v1.Pod) error
 }
 
-// AdmitterFunc is a function that is an Admitter.
+// AdmitterFunc is a function that implements Admitter.
 type AdmitterFunc func(pod *v1.Pod, active []*v1.Pod) error
 
 // Admit calls f.
 func (f AdmitterFunc) Admit(pod *v1.Pod, active []*v1.Pod) error { return f(pod, active) }
 
-// Rejection is why a pod was not admitted. It is an error, for Admitters.
+// Rejection is the reason for refusing a pod permanently. Admitters return it as an error.
 type Rejection struct {
-	// Reason is one word in CamelCase, Message a sentence.
+	// Reason is one word in CamelCase. Message is a sentence.
 	Reason, Message string
 }
 
-// Error returns the reason and the message.
 func (r *Rejection) Error() string { return r.Reason + ": " + r.Message }
 
-// Reject returns a *Rejection, for an Admitter to return.
+// Reject returns a *Rejection as an error.
 func Reject(reason, format string, args ...any) error {
 	return &Rejection{Reason: reason, Message: fmt.Sprintf(format, args...)}
 }
 
-// AdmitAll returns an Admitter that asks others in turn. The first one that does
-// not admit a pod decides.
+// AdmitAll returns an Admitter that calls others in order. The first error is its result.
 func AdmitAll(admitters ...Admitter) Admitter {
 	return AdmitterFunc(func(pod *v1.Pod, active []*v1.Pod) error {
 		for i, a := range admitters {
@@ -64,8 +60,8 @@ func AdmitAll(admitters ...Admitter) Admitter {
 	})
 }
 
-// admitted tells whether an Admitter's answer is yes. A *Rejection that is nil is
-// what a function returns that declares one and never sets it.
+// admitted reports whether err means admission. A nil *Rejection counts as nil: functions that
+// declare one and never set it return that.
 func admitted(err error) bool {
 	if err == nil {
 		return true

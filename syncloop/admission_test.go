@@ -34,7 +34,7 @@ func TestAdmitAll(t *testing.T) {
 	require.ErrorContains(t, AdmitAll(answer(nil), panics).Admit(testPod("a", "a"), nil), "admitter 2 of 2 (syncloop.AdmitterFunc) panicked: wait")
 }
 
-// What an Admitter may answer, and what becomes of the pod.
+// Each result of an Admitter has its effect on the pod.
 func TestHandlerAnswers(t *testing.T) {
 	var unset *Rejection
 	for _, c := range []struct {
@@ -70,7 +70,7 @@ func TestHandlerAnswers(t *testing.T) {
 	}
 }
 
-// A verdict that cannot be recorded is none yet.
+// A rejection that cannot be recorded holds the pod back.
 func TestHandlerOnRejectPanics(t *testing.T) {
 	broken := true
 	h, w := newTestHandler(t, func(cfg *HandlerConfig) {

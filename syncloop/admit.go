@@ -17,24 +17,22 @@ import (
 // Unadmitted is a desired pod that was not admitted.
 type Unadmitted struct {
 	Pod *v1.Pod
-	// Rejected tells that the pod has failed. Else it is held back, and asked
-	// about again.
+	// Rejected is true if the pod has failed. Otherwise it is held back and retried.
 	Rejected bool
-	// Err is what the Admitter said.
+	// Err is the error of the Admitter.
 	Err error
-	// Since is when it first said no.
+	// Since is the time of the first refusal.
 	Since time.Time
 }
 
-// refusal is what is remembered of an Unadmitted pod.
 type refusal struct {
 	rejected bool
 	err      error
 	since    time.Time
 }
 
-// Unadmitted returns the desired pods that were not admitted and are no worker's
-// business, in the order of their creation, with the reasons.
+// Unadmitted returns the desired pods that were not admitted and have no worker, in the order of
+// their creation, with the reasons.
 func (h *DefaultHandler) Unadmitted() []Unadmitted {
 	var list []Unadmitted
 	for _, pod := range h.desired.Pods() {
@@ -45,15 +43,14 @@ func (h *DefaultHandler) Unadmitted() []Unadmitted {
 	return list
 }
 
-// batch is the admission of some pods, one after the other. Those that come later
-// are not active yet.
+// batch is the sequential admission of several pods. Pending pods are not active yet.
 type batch struct {
 	pending map[types.UID]bool
 	active  []*v1.Pod
 	loaded  bool
 }
 
-// newBatch puts pods into the order of admission.
+// newBatch sorts pods into the order of admission.
 func (h *DefaultHandler) newBatch(pods []*v1.Pod) ([]*v1.Pod, *batch) {
 	b := &batch{}
 	if len(pods) > 1 {
@@ -70,7 +67,7 @@ func (h *DefaultHandler) newBatch(pods []*v1.Pod) ([]*v1.Pod, *batch) {
 	return pods, b
 }
 
-// tellOrder reports what is wrong with an order, once.
+// tellOrder logs an error of the order when its text changes.
 func (h *DefaultHandler) tellOrder(err error) {
 	text := ""
 	if err != nil {
@@ -82,9 +79,9 @@ func (h *DefaultHandler) tellOrder(err error) {
 	h.orderErr = text
 }
 
-// admit decides whether a new pod goes to a worker as one that may start. Pods
-// that are on their way out or have ended are let through: they start nothing. So
-// are those that have a worker: they were admitted before.
+// admit reports whether a worker may start a new pod. Pods that are being deleted or have ended
+// pass, because they start no containers. Pods with a worker pass, because they were admitted
+// before.
 func (h *DefaultHandler) admit(pod *v1.Pod, b *batch) bool {
 	if h.cfg.Admit == nil {
 		return true
@@ -104,7 +101,8 @@ func (h *DefaultHandler) admit(pod *v1.Pod, b *batch) bool {
 	return true
 }
 
-// ask returns what the Admitter says about a pod that has to be asked about.
+// ask returns the Admitter's result for a pod, or nil without a call if the pod needs no
+// admission.
 func (h *DefaultHandler) ask(pod *v1.Pod, b *batch) error {
 	if pod.DeletionTimestamp != nil || h.ended(pod) || h.cfg.Workers.State(pod.UID).State != podworkers.StateUnknown {
 		return nil
@@ -117,8 +115,8 @@ func (h *DefaultHandler) ask(pod *v1.Pod, b *batch) error {
 	})
 }
 
-// refuse notes that a pod is not admitted, and why. A rejection that cannot be
-// reported is none yet.
+// refuse records and logs a refusal and returns its error. If OnReject panics, the pod is held
+// back instead of rejected.
 func (h *DefaultHandler) refuse(pod *v1.Pod, err error) error {
 	var why *Rejection
 	rejected := errors.As(err, &why) && why != nil
@@ -143,7 +141,7 @@ func (h *DefaultHandler) refuse(pod *v1.Pod, err error) error {
 	return err
 }
 
-// admitHeld asks again about the pods that are held back.
+// admitHeld repeats the admission of pods that are held back.
 func (h *DefaultHandler) admitHeld() {
 	refused := 0
 	h.locked(func() { refused = len(h.refused) })
@@ -158,9 +156,9 @@ func (h *DefaultHandler) admitHeld() {
 	}
 }
 
-// ActivePods returns the pods that hold resources of the node or are about to, with
-// what they were granted: no rejected, held or ended ones, but with those that were
-// deleted by force and still terminate.
+// ActivePods returns the pods that use resources of the node or are about to, with their allocated
+// resources. It excludes rejected, held and ended pods, and includes terminating pods that were
+// force-deleted.
 func (h *DefaultHandler) ActivePods() []*v1.Pod { return h.activeExcept(nil) }
 
 func (h *DefaultHandler) activeExcept(pending map[types.UID]bool) []*v1.Pod {
@@ -181,7 +179,7 @@ func (h *DefaultHandler) activeExcept(pending map[types.UID]bool) []*v1.Pod {
 	return active
 }
 
-// isActive tells whether a desired pod counts for admission.
+// isActive reports whether a desired pod counts for admission.
 func (h *DefaultHandler) isActive(pod *v1.Pod) bool {
 	if _, refused := h.refusalOf(pod.UID); refused {
 		return false
@@ -191,13 +189,13 @@ func (h *DefaultHandler) isActive(pod *v1.Pod) bool {
 	case state.KnownTerminated():
 		return false
 	case h.ended(pod):
-		// It has ended, but while its containers stop it holds what it held.
+		// It keeps its resources while its containers stop.
 		return state.TerminationRequested()
 	}
 	return true
 }
 
-// ended tells whether a pod has succeeded or failed.
+// ended reports whether a pod has succeeded or failed.
 func (h *DefaultHandler) ended(pod *v1.Pod) bool {
 	return podfacts.IsTerminalPhase(pod.Status.Phase) || podfacts.IsTerminalPhase(h.cfg.Phase(pod))
 }
@@ -209,14 +207,14 @@ func (h *DefaultHandler) refusalOf(uid types.UID) (refusal, bool) {
 	return why, ok
 }
 
-// outside tells whether a pod was not admitted and no worker knows it, so that
-// none must hear of it.
+// outside reports whether a pod was not admitted and has no worker, so that the workers must not
+// receive it.
 func (h *DefaultHandler) outside(uid types.UID) bool {
 	_, refused := h.refusalOf(uid)
 	return refused && h.cfg.Workers.State(uid).State == podworkers.StateUnknown
 }
 
-// held tells whether a pod is held back, to be asked about again.
+// held reports whether a pod is held back.
 func (h *DefaultHandler) held(uid types.UID) bool {
 	why, refused := h.refusalOf(uid)
 	return refused && !why.rejected && h.cfg.Workers.State(uid).State == podworkers.StateUnknown

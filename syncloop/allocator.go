@@ -9,20 +9,20 @@ import (
 	"github.com/podwright/podwright/podworkers"
 )
 
-// Allocator says what pods have been granted of the resources that they ask for, which
-// may change while they run (KEP-1287). Package allocation has one.
+// Allocator allocates resources to pods. The allocation may change while a pod runs (KEP-1287).
+// Package allocation has an implementation.
 type Allocator interface {
-	// Allocated returns the pod with what it was granted, the same object if that is what
-	// it asks for or if it was granted nothing yet. It answers from memory, may be called
-	// by anybody, and again about what it has returned.
+	// Allocated returns the pod with its allocated resources. It returns the same object if the
+	// allocation equals the requests or the pod has no allocation. It must not block, is safe for
+	// concurrent use, and accepts its own results.
 	Allocated(pod *v1.Pod) *v1.Pod
-	// Retry decides anew about what pods ask for. It is called by the Loop's goroutine
-	// with the active pods: as they should be, and those that are on their way out as
-	// they were granted. It returns the pods whose workers are to look at them again.
+	// Retry decides again about the requests of pods. The Loop's goroutine calls it with the
+	// active pods: the desired version, or for terminating pods the allocated one. It returns the
+	// pods that need a sync.
 	Retry(trigger string, active []*v1.Pod) []types.UID
 }
 
-// What an Allocator is called for.
+// The triggers of Allocator.Retry.
 const (
 	RetryPodsAdded     = "pods_added"
 	RetryPodUpdated    = "pod_updated"
@@ -31,14 +31,14 @@ const (
 	RetryPeriodic      = "periodic_retry"
 )
 
-// asDesired is the Allocator that grants everything.
+// asDesired is the Allocator that allocates all requests.
 type asDesired struct{}
 
 func (asDesired) Allocated(pod *v1.Pod) *v1.Pod       { return pod }
 func (asDesired) Retry(string, []*v1.Pod) []types.UID { return nil }
 
-// allocate has the Allocator decide, and tells the workers of pods that are not in told,
-// which hear of it anyhow.
+// allocate calls the Allocator and updates the workers of the pods that it returns. The caller
+// updates the pods in told itself.
 func (h *DefaultHandler) allocate(trigger string, told []*v1.Pod) {
 	if _, none := h.cfg.Allocator.(asDesired); none {
 		return
@@ -63,7 +63,8 @@ func (h *DefaultHandler) allocate(trigger string, told []*v1.Pod) {
 	}
 }
 
-// count notes which pods count for the Allocator, and tells whether one does no more.
+// count records the active pods and reports whether a pod of the previous call is no longer
+// active.
 func (h *DefaultHandler) count(active []*v1.Pod) (fewer bool) {
 	before := h.counted
 	h.counted = make(map[types.UID]bool, len(active))

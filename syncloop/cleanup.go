@@ -16,22 +16,22 @@ import (
 	"github.com/podwright/podwright/podworkers"
 )
 
-// Cleaner is one step of housekeeping that belongs to another part of the agent:
-// probes, statuses, directories, mirror pods, cgroups.
+// Cleaner is a housekeeping step of another part of the agent, such as probes, statuses,
+// directories, mirror pods or cgroups.
 type Cleaner struct {
-	// Name is for logs and health.
+	// Name identifies the step in logs and Status.
 	Name string
-	// Clean removes what is left over and returns quickly. When it fails, or
-	// panics, the other steps still run, and the next housekeeping tries again.
-	// One that hangs holds up the Loop, whose CheckHealth fails and names it.
+	// Clean removes leftovers and returns quickly. If it fails or panics, the other steps still
+	// run, and the next housekeeping retries. If it hangs, it blocks the Loop; CheckHealth then
+	// fails and names it.
 	Clean func(ctx context.Context, c *Cleanup) error
-	// Prepare looks at what there is before the workers are told which pods are
-	// desired: what is made for a pod after that is not in the list, so Clean
-	// cannot take it for a leftover. If it fails Clean is not called. May be nil.
+	// Prepare lists existing objects before the workers receive the desired pods. Objects of pods
+	// that start later are not in this list, so Clean does not remove them as leftovers. If
+	// Prepare fails, Clean is not called. Optional.
 	Prepare func(ctx context.Context) error
 }
 
-// CleanerStatus is how the last run of a Cleaner went.
+// CleanerStatus is the result of the last run of a Cleaner.
 type CleanerStatus struct {
 	Name string
 	At   time.Time
@@ -39,13 +39,13 @@ type CleanerStatus struct {
 	Err  error
 }
 
-// Cleanup is what the cleaners of one housekeeping go by. It is valid during the
-// call; the pods in it must never be changed.
+// Cleanup is the input of the cleaners in one housekeeping. It is valid during the call. Its pods
+// must not be changed.
 type Cleanup struct {
-	// Pods are the desired pods, Mirrors the mirror pods.
+	// Pods are the desired pods. Mirrors are the mirror pods.
 	Pods, Mirrors []*v1.Pod
-	// LeftoverMirrors are the mirror pods to delete: those without a static pod,
-	// except where that one is still terminating.
+	// LeftoverMirrors are the mirror pods to delete: those without a static pod, unless the static
+	// pod is still terminating.
 	LeftoverMirrors []*v1.Pod
 	// Known are the pods that have a worker.
 	Known map[types.UID]podworkers.KnownPod
@@ -57,35 +57,35 @@ type Cleanup struct {
 	listErr error
 }
 
-// Running tells whether a pod should be running.
+// Running reports whether a pod should be running.
 func (c *Cleanup) Running(uid types.UID) bool {
 	known, ok := c.Known[uid]
 	return ok && known.State == podworkers.StateSyncing
 }
 
-// PossiblyRunning tells whether containers of a pod may be running: it should be,
-// or it is terminating.
+// PossiblyRunning reports whether a pod may have running containers: it should run, or it is
+// terminating.
 func (c *Cleanup) PossiblyRunning(uid types.UID) bool {
 	known, ok := c.Known[uid]
 	return ok && known.State != podworkers.StateTerminated
 }
 
-// Desired tells whether a UID is that of a desired pod or of a mirror pod.
+// Desired reports whether uid is a desired pod or a mirror pod.
 func (c *Cleanup) Desired(uid types.UID) bool {
 	return c.desired.has(uid)
 }
 
-// PodKind tells kinds of pods with a worker apart, for metrics.
+// PodKind classifies pods with a worker for metrics.
 type PodKind struct {
 	// State is podworkers.StateSyncing, StateTerminating or StateTerminated.
 	State podworkers.State
-	// Config is "desired", "orphan" for pods that are not desired any more, or
-	// "runtime_only" for those that only the runtime knows.
+	// Config is "desired", "orphan" for pods that are no longer desired, or "runtime_only" for
+	// pods that only the runtime lists.
 	Config string
 	Static bool
 }
 
-// Working counts the pods that have a worker.
+// Working counts the pods that have a worker by kind.
 func (c *Cleanup) Working() map[PodKind]int {
 	counts := map[PodKind]int{}
 	for _, known := range c.Known {
@@ -101,8 +101,8 @@ func (c *Cleanup) Working() map[PodKind]int {
 	return counts
 }
 
-// RuntimePods returns what the runtime has, looked up after the workers were told
-// which pods are desired. The first call of a housekeeping asks the runtime.
+// RuntimePods returns the pods of the runtime, listed after the workers received the desired pods.
+// The first call of a housekeeping lists them, and later calls return the same result.
 func (c *Cleanup) RuntimePods(ctx context.Context) ([]podworkers.RuntimePod, error) {
 	if !c.listed {
 		c.listed = true
@@ -113,11 +113,12 @@ func (c *Cleanup) RuntimePods(ctx context.Context) ([]podworkers.RuntimePod, err
 	return c.runtime, c.listErr
 }
 
-// HandlePodCleanups is one housekeeping: Prepare of all cleaners, SyncKnownPods,
-// Cleaners, restarts, leftovers, FinalCleaners. What fails does not stop the rest.
+// HandlePodCleanups runs one housekeeping: Prepare of all cleaners, SyncKnownPods, Cleaners,
+// restarts, killing of leftovers, FinalCleaners, and Allocator.Retry. A failed step does not stop
+// the next ones; the errors are joined.
 //
-// Before all sources are ready it only asks again about pods that were held back
-// and, with PerSource, restarts pods of those sources that are ready.
+// Until all sources are ready it only retries pods that are held back and, with PerSource,
+// restarts pods of ready sources.
 func (h *DefaultHandler) HandlePodCleanups(ctx context.Context) error {
 	if !h.cfg.Sources.Ready() {
 		h.admitHeld()
@@ -135,7 +136,7 @@ func (h *DefaultHandler) HandlePodCleanups(ctx context.Context) error {
 	c := h.newCleanup()
 	h.forgetLeft(func(uid types.UID) bool { _, known := c.Known[uid]; return !known })
 	r.clean(c, h.cfg.Cleaners)
-	// Without the restarts, what is left over is not known.
+	// Without the restarts the set of leftovers is unknown.
 	if r.run("restarting pods", func() error { h.restartMissing(c); return nil }) == nil {
 		_ = r.run("killing leftovers", func() error { return h.killLeftovers(ctx, c) })
 	}
@@ -145,14 +146,14 @@ func (h *DefaultHandler) HandlePodCleanups(ctx context.Context) error {
 	return errors.Join(r.errs...)
 }
 
-// CleanerStatuses returns how the cleaners of the last housekeeping went.
+// CleanerStatuses returns the results of the cleaners in the last housekeeping.
 func (h *DefaultHandler) CleanerStatuses() []CleanerStatus {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return slices.Clone(h.cleaned)
 }
 
-// newCleanup tells the workers which pods are desired and gathers what follows.
+// newCleanup passes the desired pods to the workers and collects the input of the cleaners.
 func (h *DefaultHandler) newCleanup() *Cleanup {
 	c := &Cleanup{
 		Pods:            h.desired.Pods(),
@@ -168,7 +169,7 @@ func (h *DefaultHandler) newCleanup() *Cleanup {
 	return c
 }
 
-// forgetLeft drops the pods that left and of which nothing more is to come.
+// forgetLeft drops the pods in leaving for which over returns true.
 func (h *DefaultHandler) forgetLeft(over func(types.UID) bool) {
 	for _, pod := range h.left() {
 		if over(pod.UID) {
@@ -177,8 +178,7 @@ func (h *DefaultHandler) forgetLeft(over func(types.UID) bool) {
 	}
 }
 
-// cleaning is the part of a housekeeping that is other people's. Whatever becomes
-// of one step, the next one runs.
+// cleaning runs the steps of a housekeeping. A failed step does not stop the next one.
 type cleaning struct {
 	ctx        context.Context
 	unprepared map[string]error
@@ -186,7 +186,7 @@ type cleaning struct {
 	errs       []error
 }
 
-// run makes one step, unless the agent stops.
+// run runs one step unless ctx is done.
 func (r *cleaning) run(what string, step func() error) error {
 	if r.ctx.Err() != nil {
 		return r.ctx.Err()
@@ -232,9 +232,9 @@ func named(name string, err error) error {
 	return fmt.Errorf("%s: %w", name, err)
 }
 
-// restartMissing gives desired pods without a worker a new one: their UID was
-// used again while the predecessor was ending, or they were held back. It comes
-// before leftovers are killed, so that a restarted pod is none.
+// restartMissing creates workers for desired pods without one: pods whose UID was reused while the
+// predecessor ended, and pods that were held back. It runs before killLeftovers, so that restarted
+// pods are not killed.
 func (h *DefaultHandler) restartMissing(c *Cleanup) {
 	var missing []*v1.Pod
 	held := map[types.UID]bool{}
@@ -258,8 +258,8 @@ func (h *DefaultHandler) restartMissing(c *Cleanup) {
 	}
 }
 
-// killLeftovers ends what no worker knows: deleted pods that ended before this
-// process, so that their deletion completes, and pods that only the runtime has.
+// killLeftovers kills pods without a worker: deleted pods that ended before this process started,
+// so that their deletion completes, and pods that only the runtime lists.
 func (h *DefaultHandler) killLeftovers(ctx context.Context, c *Cleanup) error {
 	inRuntime, err := c.RuntimePods(ctx)
 	if err != nil {
@@ -277,7 +277,7 @@ func (h *DefaultHandler) killLeftovers(ctx context.Context, c *Cleanup) error {
 	}
 	var errs []error
 	for _, orphan := range inRuntime {
-		// A pod that is held back may have been running before the agent was.
+		// A held pod may have been running before the agent started.
 		if _, known := c.Known[orphan.UID]; known || h.held(orphan.UID) {
 			continue
 		}
@@ -299,8 +299,7 @@ func (h *DefaultHandler) kill(c *Cleanup, u podworkers.Update, uid types.UID) bo
 	return true
 }
 
-// restartFinished restarts pods whose predecessor with the same UID has finished,
-// as far as their sources are ready.
+// restartFinished restarts pods of ready sources whose predecessor with the same UID has finished.
 func (h *DefaultHandler) restartFinished() {
 	forgetter, ok := h.cfg.Workers.(interface{ Forget(types.UID) bool })
 	if !ok {

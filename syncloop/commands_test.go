@@ -19,22 +19,22 @@ import (
 	"github.com/podwright/podwright/syncloop"
 )
 
-// command carries out one line of a script and returns what happened. The commands:
+// command executes one line of a script and returns the events. The commands:
 //
-//	option sources=file,api   the sources of pods that are configured; this is the default
+//	option sources=file,api   the configured sources of pods; this is the default
 //	option per-source, hold, order=priority
-//	pod a ...                 what pod a is like: name= (its UID by default), mirror, deleting,
+//	pod a ...                 sets fields of pod a: name= (its UID by default), mirror, deleting,
 //	                          phase=, rev=, grace=, created=SECOND, priority=, needs=NAME, deadline=SECONDS
-//	set file a b              the source has these pods now
-//	emit container-died a     an event
-//	runtime a b               what the runtime has
-//	down 3, down, up          so many, all (without a word) or no health checks fail
-//	answer a refuse REASON    what the admitter says: refuse, hold or panic, with text; or yes
-//	on a SyncPod: error, 5s ok   how the workers' calls go, the last one for good
-//	cleaner hang 5m           what a cleaner does in the next housekeeping: hang, fail or panic
-//	wait 2s                   lets time pass
-//	restart                   the agent ends and starts again; the runtime does not
-//	health, active, unadmitted, cleaners, state a   print what the agent says
+//	set file a b              the newest set of the source
+//	emit container-died a     emits an event
+//	runtime a b               the pods of the runtime
+//	down 3, down, up          3, all or no health checks fail; `down` writes no log line
+//	answer a refuse REASON    the admitter's result: refuse, hold or panic, with text; or yes
+//	on a SyncPod: error, 5s ok   results of the workers' calls; the last one repeats
+//	cleaner hang 5m           the cleaner's behaviour in the next housekeeping: hang, fail or panic
+//	wait 2s                   time passes
+//	restart                   the agent restarts; the runtime continues
+//	health, active, unadmitted, cleaners, state a   print the agent's state
 func (n *node) command(line string) string {
 	verb, rest, _ := strings.Cut(line, " ")
 	words := strings.Fields(rest)
@@ -53,7 +53,7 @@ func (n *node) command(line string) string {
 
 var errOther = errors.New("unknown command")
 
-// configure carries out the commands that say what things are like.
+// configure executes the commands that need no agent.
 func (n *node) configure(verb, rest string, words []string) (string, error) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -102,7 +102,7 @@ func (n *node) option(text string) error {
 	return nil
 }
 
-// act carries out the commands that need an agent.
+// act executes the commands that need an agent.
 func (n *node) act(verb, rest string, words []string) (string, error) {
 	switch verb {
 	case "set":
@@ -166,7 +166,7 @@ func (n *node) emit(words []string) error {
 	return errors.New("unknown kind")
 }
 
-// on scripts the workers' calls.
+// on scripts the results of the workers' calls.
 func (n *node) on(rest string) error {
 	whose, list, _ := strings.Cut(rest, ": ")
 	uid, name, _ := strings.Cut(whose, " ")
@@ -198,7 +198,7 @@ func outcome(text string) podworkerstest.Outcome {
 	return podworkerstest.Fail(errors.New(text))
 }
 
-// pod returns what the script said of a pod last, or a plain one.
+// pod returns the current version of a scripted pod, or a default one.
 func (n *node) pod(uid string) *v1.Pod {
 	if n.pods[uid] == nil {
 		n.pods[uid] = &v1.Pod{ObjectMeta: metav1.ObjectMeta{Name: uid, Namespace: "ns", UID: types.UID(uid)}}
@@ -206,7 +206,7 @@ func (n *node) pod(uid string) *v1.Pod {
 	return n.pods[uid]
 }
 
-// describe gives a pod other attributes.
+// describe sets attributes of a pod.
 func (n *node) describe(uid string, attributes []string) error {
 	pod := n.pod(uid).DeepCopy()
 	n.pods[uid] = pod

@@ -16,12 +16,12 @@ import (
 	"github.com/podwright/podwright/podworkers"
 )
 
-// Workers is what the default handler needs of the pod workers;
-// *podworkers.Workers has it. No method blocks.
+// Workers is the part of the pod workers that the default handler uses. *podworkers.Workers
+// implements it. No method blocks.
 //
-// If the workers also have a method Forget(types.UID) bool, which drops a finished
-// worker that was asked to restart, pods of ready sources can restart under their
-// old UID while other sources are not ready.
+// Forget(types.UID) bool is an optional method. It drops a finished worker that has a requested
+// restart. With it, pods of ready sources can restart under their old UID while other sources are
+// not ready.
 type Workers interface {
 	UpdatePod(podworkers.Update) error
 	SyncKnownPods(desired []*v1.Pod) map[types.UID]podworkers.KnownPod
@@ -29,8 +29,8 @@ type Workers interface {
 	MirrorTerminating(fullName string) bool
 }
 
-// SourceReadiness tells which sources of pods have been heard and handled; the
-// Merger of package podsource has it.
+// SourceReadiness reports which sources of pods are ready. The Merger of package podsource
+// implements it.
 type SourceReadiness interface {
 	Ready() bool
 	SourceReady(source string) bool
@@ -40,79 +40,73 @@ type SourceReadiness interface {
 type HandlerConfig struct {
 	// Workers act on the pods. Required.
 	Workers Workers
-	// Sources tells whether it is known which pods should be there. nil means
-	// that it always is.
+	// Sources reports whether the desired pods are complete. Optional: without it they always are.
 	Sources SourceReadiness
-	// Desired is where the handler keeps the desired pods, for parts that are built
-	// before the handler and ask which pods those are. It belongs to one handler.
-	// nil means one of the handler's own.
+	// Desired is the index of the desired pods. Set it to share the index with parts that are
+	// built before the handler. It belongs to one handler. Default: a new index.
 	Desired *Desired
-	// PerSource lets pods of a ready source be removed, and restarted under
-	// their old UID, while other sources are not ready. By default that waits for
-	// all of them. Cleaning up what cannot be attributed to a source always does.
+	// PerSource allows removing pods of a ready source, and restarting them under their old UID,
+	// while other sources are not ready. By default that waits for all sources. Cleanup of objects
+	// without a source always waits for all.
 	PerSource bool
 
-	// Admit decides whether a new pod may start. nil admits every pod.
+	// Admit decides whether a new pod may start. Optional: without it every pod is admitted.
 	Admit Admitter
-	// OnReject is told about a pod that was rejected; it records that the pod has
-	// failed, as its status and as an event. The pod never reaches a worker, except
-	// to be torn down when it is deleted. nil tells nobody.
+	// OnReject is called after a pod was rejected. It records the failure as the pod's status and
+	// as an event. The pod gets a worker only for its teardown after deletion. Optional.
 	OnReject func(pod *v1.Pod, why Rejection)
-	// OnRestart is told about a pod that begins anew under the UID of one that had to
-	// end first. It must not block. nil tells nobody.
+	// OnRestart is called when a pod starts under the UID of a pod that had to end first. It must
+	// not block. Optional.
 	OnRestart func(pod *v1.Pod)
-	// Allocator says what pods were granted of what they ask for, which is what the workers
-	// are told and what counts as active. nil: what they ask for.
+	// Allocator returns the allocated resources of pods. Workers and admission use these. Default:
+	// the resources in the spec.
 	Allocator Allocator
-	// Order is the order of admission among pods that are new at the same time.
-	// nil means ByCreation.
+	// Order is the order of admission of pods that are new at the same time. Default: ByCreation.
 	Order Order
-	// Phase returns the newest phase known of a pod, which may be ahead of the
-	// one in its status. nil means the one in its status.
+	// Phase returns the newest phase of a pod, which may be newer than the pod's status. Default:
+	// the phase in the status.
 	Phase func(pod *v1.Pod) v1.PodPhase
-	// Prune removes dead containers of a pod that are not needed any more: all
-	// of them, or all but the latest ones. It hands the work on and does not
-	// block. nil removes none.
+	// Prune removes dead containers of a pod: all, or all except the newest. It must not block.
+	// Optional.
 	Prune func(ctx context.Context, uid types.UID, all bool)
 
-	// RuntimePods lists what the runtime has, exited pods included, looked up
-	// after the call began. It is called at most once per housekeeping. nil
-	// means that nothing is left over from elsewhere.
+	// RuntimePods lists the pods of the runtime, including exited ones, as of a time after the
+	// call began. It is called at most once per housekeeping. Optional: without it the handler
+	// kills no orphans.
 	RuntimePods func(ctx context.Context) ([]podworkers.RuntimePod, error)
-	// Cleaners run in each housekeeping, in order, after the workers were told
-	// which pods are desired and before pods restart and leftovers are killed. A
-	// kubelet's are: probes, statuses, user namespaces, directories, orphan
-	// mirrors.
+	// Cleaners run in each housekeeping, in order, after the workers received the desired pods and
+	// before restarts and the killing of leftovers. A kubelet has: probes, statuses, user
+	// namespaces, directories, orphaned mirror pods.
 	Cleaners []Cleaner
-	// FinalCleaners run after that. A kubelet's are: metrics, cgroups (listed by
-	// Prepare), crash-loop backoff.
+	// FinalCleaners run after the killing of leftovers. A kubelet has: metrics, cgroups (listed by
+	// Prepare), crash-loop back-off.
 	FinalCleaners []Cleaner
 
-	// Logger receives what a person should know. nil discards.
+	// Logger receives log records. Optional: without it they are discarded.
 	Logger *slog.Logger
 }
 
-// DefaultHandler is the usual Handler: it keeps the desired pods, admits new
-// ones, and tells the workers. Use NewHandler.
+// DefaultHandler is the usual Handler. It keeps the desired pods, admits new ones, and updates the
+// workers. Use NewHandler. The Loop's goroutine calls the methods of Handler; the other methods
+// are safe for concurrent use.
 type DefaultHandler struct {
 	cfg     HandlerConfig
 	desired *Desired
 
-	// refused are the desired pods that were not admitted; leaving are the pods
-	// that are not desired any more and may still have a worker. The loop writes
-	// them, others read.
+	// refused are the desired pods that were not admitted. leaving are the pods that are no longer
+	// desired and may have a worker. The loop writes them, and other goroutines read them.
 	mu       sync.Mutex
 	refused  map[types.UID]refusal
 	leaving  map[types.UID]*v1.Pod
 	cleaned  []CleanerStatus
-	orderErr string // the loop's own
-	// counted are the pods that the Allocator heard of last. The loop's own.
+	orderErr string // used by the loop only
+	// counted are the active pods at the last call of the Allocator. Used by the loop only.
 	counted map[types.UID]bool
 }
 
 var _ Handler = (*DefaultHandler)(nil)
 
-// NewHandler returns a DefaultHandler.
+// NewHandler returns a DefaultHandler, or an error if a required field is missing.
 func NewHandler(cfg HandlerConfig) (*DefaultHandler, error) {
 	f := fields.Of("syncloop: HandlerConfig")
 	f.Required("Workers", cfg.Workers)
@@ -140,8 +134,8 @@ func (alwaysReady) SourceReady(string) bool { return true }
 // Desired returns the index of the desired pods.
 func (h *DefaultHandler) Desired() *Desired { return h.desired }
 
-// HandlePodAdditions stores new pods, admits them in order, and gives the admitted
-// ones to the workers.
+// HandlePodAdditions stores new pods, admits them in order, and passes the admitted ones to the
+// workers.
 func (h *DefaultHandler) HandlePodAdditions(_ context.Context, pods []*v1.Pod) {
 	var own []*v1.Pod
 	for _, pod := range pods {
@@ -163,9 +157,8 @@ func (h *DefaultHandler) HandlePodAdditions(_ context.Context, pods []*v1.Pod) {
 	h.allocate(RetryPodsAdded, nil)
 }
 
-// HandlePodUpdates passes changed pods on to their workers. There is no second
-// admission. A pod that was rejected is passed on only to be torn down; one that is
-// held back is asked about again.
+// HandlePodUpdates stores changed pods and passes them to their workers without another admission.
+// A rejected pod is passed only for its teardown. A held pod is admitted again.
 func (h *DefaultHandler) HandlePodUpdates(_ context.Context, pods []*v1.Pod) {
 	for _, pod := range pods {
 		h.desired.Set(pod)
@@ -187,8 +180,8 @@ func (h *DefaultHandler) HandlePodUpdates(_ context.Context, pods []*v1.Pod) {
 	}
 }
 
-// HandlePodRemoves forgets pods and has them killed, if it is certain that they
-// are not wanted. If not, housekeeping does it later.
+// HandlePodRemoves drops pods and kills them if the relevant sources are ready. Otherwise
+// housekeeping kills them later.
 func (h *DefaultHandler) HandlePodRemoves(_ context.Context, pods []*v1.Pod) {
 	for _, pod := range pods {
 		h.desired.Remove(pod)
@@ -212,9 +205,9 @@ func (h *DefaultHandler) HandlePodRemoves(_ context.Context, pods []*v1.Pod) {
 	h.allocate(RetryPodsRemoved, nil)
 }
 
-// HandlePodReconcile stores pods of which only the status changed. A pod whose
-// Ready condition does not follow its readiness gates is synced, and so is one that
-// was ended by others, while it runs; the dead containers of an evicted pod are pruned.
+// HandlePodReconcile stores pods whose status changed. It syncs a pod whose Ready condition is
+// inconsistent with its readiness gates, and a running pod with a terminal phase that another
+// writer set. It prunes the dead containers of an evicted pod.
 func (h *DefaultHandler) HandlePodReconcile(ctx context.Context, pods []*v1.Pod) {
 	for _, pod := range pods {
 		h.desired.Set(pod)
@@ -230,13 +223,13 @@ func (h *DefaultHandler) HandlePodReconcile(ctx context.Context, pods []*v1.Pod)
 	}
 }
 
-// endedByOthers tells whether a pod that is said to have ended still runs: what this agent
-// says itself comes when it does no more.
+// endedByOthers reports whether a running pod has a terminal phase. This agent writes a terminal
+// phase only after the pod has stopped, so another writer set it.
 func (h *DefaultHandler) endedByOthers(pod *v1.Pod) bool {
 	return podfacts.IsTerminalPhase(pod.Status.Phase) && h.cfg.Workers.State(pod.UID).State == podworkers.StateSyncing
 }
 
-// HandlePodSyncs makes workers look at their pods again.
+// HandlePodSyncs makes workers sync their pods. Unknown UIDs are ignored.
 func (h *DefaultHandler) HandlePodSyncs(ctx context.Context, syncs []Sync) {
 	for _, s := range syncs {
 		uid := h.desired.Translate(s.UID)
@@ -252,8 +245,8 @@ func (h *DefaultHandler) HandlePodSyncs(ctx context.Context, syncs []Sync) {
 	}
 }
 
-// syncLeaving repeats the termination of a pod that is not desired any more,
-// when it is due: before all sources are ready no housekeeping does.
+// syncLeaving syncs a terminating pod that is no longer desired when its retry is due. Before all
+// sources are ready, housekeeping does not do that.
 func (h *DefaultHandler) syncLeaving(uid types.UID, kinds Kinds) {
 	var pod *v1.Pod
 	h.locked(func() { pod = h.leaving[uid] })
@@ -262,8 +255,8 @@ func (h *DefaultHandler) syncLeaving(uid types.UID, kinds Kinds) {
 	}
 }
 
-// syncStaticOf makes the static pod of a mirror pod sync, which repairs or
-// replaces the mirror.
+// syncStaticOf makes the static pod of a mirror pod sync, which repairs or replaces the mirror
+// pod.
 func (h *DefaultHandler) syncStaticOf(mirror *v1.Pod) {
 	pod := h.desired.ByName(mirror.Namespace, mirror.Name)
 	if pod == nil || !podfacts.IsStatic(pod) || h.outside(pod.UID) {
@@ -272,7 +265,8 @@ func (h *DefaultHandler) syncStaticOf(mirror *v1.Pod) {
 	h.update(podworkers.Update{Type: podworkers.UpdateUpdate, Pod: pod})
 }
 
-// update passes an update on, with the pod's present mirror pod.
+// update passes an update to the workers, with the current mirror pod and allocation. It reports
+// success.
 func (h *DefaultHandler) update(u podworkers.Update) bool {
 	if u.Pod != nil {
 		u.MirrorPod = h.desired.MirrorOf(u.Pod)
@@ -294,13 +288,12 @@ func (h *DefaultHandler) update(u podworkers.Update) bool {
 	return false
 }
 
-// prune has the dead containers of a pod removed: all of them once its content
-// is not needed and its exit codes are known.
+// prune removes dead containers of a pod: all of them once the worker no longer needs them.
 func (h *DefaultHandler) prune(ctx context.Context, uid types.UID) {
 	h.cfg.Prune(ctx, uid, h.cfg.Workers.State(uid).ContainersMayBeRemoved())
 }
 
-// mayRemove tells whether it is certain that a removed pod is not wanted.
+// mayRemove reports whether the sources are ready that decide about a removed pod.
 func (h *DefaultHandler) mayRemove(pod *v1.Pod) bool {
 	if h.cfg.PerSource {
 		return h.cfg.Sources.SourceReady(pod.Annotations[podfacts.ConfigSource])
@@ -308,14 +301,13 @@ func (h *DefaultHandler) mayRemove(pod *v1.Pod) bool {
 	return h.cfg.Sources.Ready()
 }
 
-// locked calls f with mu held.
 func (h *DefaultHandler) locked(f func()) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	f()
 }
 
-// left returns the pods that are not desired any more and may still have a worker.
+// left returns the pods that are no longer desired and may have a worker.
 func (h *DefaultHandler) left() (pods []*v1.Pod) {
 	h.locked(func() { pods = slices.Collect(maps.Values(h.leaving)) })
 	return pods

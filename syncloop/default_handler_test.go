@@ -17,7 +17,7 @@ import (
 	"github.com/podwright/podwright/podworkers"
 )
 
-// fakeWorkers records what the handler tells the workers; a test sets the states.
+// fakeWorkers records the handler's updates; a test sets the states.
 type fakeWorkers struct {
 	calls   []string
 	states  map[types.UID]podworkers.PodState
@@ -25,7 +25,7 @@ type fakeWorkers struct {
 	mirrors map[string]bool
 	forget  []types.UID
 	fail    error
-	told    []*v1.Pod // of the updates
+	told    []*v1.Pod // pods of the updates
 }
 
 func newFakeWorkers() *fakeWorkers {
@@ -77,7 +77,7 @@ func (w *fakeWorkers) take() []string {
 	return calls
 }
 
-// readiness is a SourceReadiness: the ready sources, of "api" and "file".
+// readiness is a SourceReadiness of the sources "api" and "file".
 type readiness map[string]bool
 
 func (r readiness) Ready() bool               { return r["api"] && r["file"] }
@@ -115,7 +115,7 @@ func isDeleting(pod *v1.Pod) { now := metav1.Unix(1, 0); pod.DeletionTimestamp =
 
 func state(s podworkers.State) podworkers.PodState { return podworkers.PodState{State: s} }
 
-// refuse returns an Admitter that refuses some pods and records what it was asked.
+// refuse returns an Admitter that refuses some pods and records its calls.
 func refuse(asked *[]string, refused ...types.UID) Admitter {
 	return AdmitterFunc(func(pod *v1.Pod, active []*v1.Pod) error {
 		*asked = append(*asked, pod.Name+" beside "+names(active))
@@ -128,8 +128,8 @@ func refuse(asked *[]string, refused ...types.UID) Admitter {
 	})
 }
 
-// L4, L15 in part: a pod that has ended holds its resources until its containers have
-// stopped, one that terminates until it has.
+// L4, L15 in part: an ended pod keeps its resources until its containers have stopped; a
+// terminating pod keeps them until it has terminated.
 func TestHandlerActivePods(t *testing.T) {
 	h, w := newTestHandler(t, func(cfg *HandlerConfig) {
 		cfg.Phase = func(pod *v1.Pod) v1.PodPhase { return map[types.UID]v1.PodPhase{"2": v1.PodFailed}[pod.UID] }
@@ -142,7 +142,7 @@ func TestHandlerActivePods(t *testing.T) {
 	require.Equal(t, "a,c", names(h.ActivePods()))
 }
 
-// gated gives a pod a readiness gate, "gate", and conditions that are true.
+// gated adds a readiness gate, "gate", and conditions that are true.
 func gated(conditions ...v1.PodConditionType) func(*v1.Pod) {
 	return func(pod *v1.Pod) {
 		pod.Spec.ReadinessGates = []v1.PodReadinessGate{{ConditionType: "gate"}}
@@ -187,7 +187,8 @@ func TestHandlerReconcile(t *testing.T) {
 	require.Equal(t, []string{"6false", "6true"}, pruned, "all only when the exit codes are known")
 }
 
-// Mirror pods and pods that were not admitted have no worker to sync or to prune for.
+// Mirror pods and pods that were not admitted have no worker: the handler neither syncs nor prunes
+// them.
 func TestHandlerReconcilesOnlyPodsWithWorkers(t *testing.T) {
 	var asked []string
 	pruned := 0
@@ -210,7 +211,7 @@ func TestHandlerReconcilesOnlyPodsWithWorkers(t *testing.T) {
 	}
 }
 
-// A leftover that the workers refuse to kill is an error.
+// A leftover whose kill the workers refuse is an error.
 func TestHandlerRefusedKill(t *testing.T) {
 	h, w := newTestHandler(t, func(cfg *HandlerConfig) {
 		cfg.RuntimePods = func(context.Context) ([]podworkers.RuntimePod, error) {
@@ -222,7 +223,7 @@ func TestHandlerRefusedKill(t *testing.T) {
 	}
 }
 
-// What a metric of the working pods counts, and what cleaners learn of pods.
+// Working counts pods by kind, and cleaners receive the state of each pod.
 func TestCleanupWorking(t *testing.T) {
 	var got map[PodKind]int
 	h, w := newTestHandler(t, func(cfg *HandlerConfig) {
@@ -253,8 +254,8 @@ func TestCleanupWorking(t *testing.T) {
 	}, got)
 }
 
-// Prepare sees what there was before the workers were told, and a Cleaner whose
-// Prepare fails is not run. Panics and a runtime that cannot be asked stop nobody.
+// Prepare runs before the workers receive the desired pods. A Cleaner whose Prepare fails is
+// skipped. Panics and an unreachable runtime do not stop the other steps.
 func TestHandlerCleanersFail(t *testing.T) {
 	var ran []string
 	var h *DefaultHandler
@@ -287,7 +288,7 @@ func TestHandlerCleanersFail(t *testing.T) {
 	}
 	require.Equal(t, []string{"a a: no list", "c c panicked: oh", "b <nil>", "d d: stays"}, errs)
 
-	// An agent that stops begins nothing more.
+	// After the stop no further step starts.
 	ctx, stop := context.WithCancel(t.Context())
 	stop()
 	ran = nil
@@ -295,7 +296,7 @@ func TestHandlerCleanersFail(t *testing.T) {
 	require.Empty(t, ran)
 }
 
-// A deadline is told once, unless it changes.
+// A deadline causes one event, and another one if it changes.
 func TestDeadlines(t *testing.T) {
 	begin := time.Now()
 	after := func(seconds int64) func(*v1.Pod) {
@@ -331,8 +332,8 @@ func TestDeadlines(t *testing.T) {
 	require.Empty(t, d)
 }
 
-// The smallest deadline is past at once, the largest one never. A pod without a deadline, or
-// without a start, is never past it.
+// The smallest deadline expires at once, the largest one never. A pod without a deadline or
+// without a start is never past it.
 func TestExtremeDeadlines(t *testing.T) {
 	begin := metav1.NewTime(time.Now())
 	for seconds, past := range map[int64]bool{
@@ -349,8 +350,8 @@ func TestExtremeDeadlines(t *testing.T) {
 	}
 }
 
-// With PerSource, a pod of a ready source restarts under its UID while another
-// source is not ready, and nothing else is cleaned up.
+// With PerSource, a pod of a ready source restarts under its UID while another source is not
+// ready. Other cleanup waits.
 func TestHandlerRestartsPerSource(t *testing.T) {
 	var restarted []types.UID
 	h, w := newTestHandler(t, func(cfg *HandlerConfig) {

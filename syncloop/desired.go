@@ -10,21 +10,20 @@ import (
 	"github.com/podwright/podwright/internal/podfacts"
 )
 
-// Desired is the index of the pods that should be there: by UID, by full name,
-// and static pods together with their mirror pods. Its zero value is empty and
-// ready for use. It is safe for concurrent use; the pods in it are shared and
-// must never be changed.
+// Desired is the index of the desired pods by UID and full name, with the mirror pods of static
+// pods. The zero value is empty and ready for use. It is safe for concurrent use. The pods in it
+// are shared and must not be changed.
 type Desired struct {
 	mu      sync.RWMutex
 	pods    podTable
 	mirrors podTable
 }
 
-// podTable holds pods by UID, in the order of their creation, and by full name.
-// Of several pods with one name the one that was stored last stands for it.
+// podTable indexes pods by UID and by full name, in the order of their creation. The pod stored
+// last represents its name.
 type podTable struct {
 	byUID  map[types.UID]*v1.Pod
-	byName map[string][]*v1.Pod // the last one stands for the name
+	byName map[string][]*v1.Pod // the last one represents the name
 	sorted []*v1.Pod
 }
 
@@ -43,14 +42,14 @@ func (t *podTable) set(pod *v1.Pod) {
 	at, _ := slices.BinarySearchFunc(t.sorted, pod, compareCreation)
 	t.sorted = slices.Insert(t.sorted, at, pod)
 	if i := slices.Index(t.byName[name], old); old != nil && i >= 0 {
-		t.byName[name][i] = pod // a newer version takes no name from a successor
+		t.byName[name][i] = pod // a newer version does not take the name from a successor
 		return
 	}
 	t.byName[name] = append(t.byName[name], pod)
 }
 
-// remove drops a pod. Its name goes to another pod that has it, if there is one:
-// a successor may be stored before its predecessor is removed.
+// remove drops a pod. Another pod with its name then represents the name: a successor may be
+// stored before its predecessor is removed.
 func (t *podTable) remove(uid types.UID) {
 	pod := t.byUID[uid]
 	if pod == nil {
@@ -67,7 +66,6 @@ func (t *podTable) remove(uid types.UID) {
 	t.byName[name] = others
 }
 
-// unsort takes a pod out of the order of creation.
 func (t *podTable) unsort(pod *v1.Pod) {
 	if pod == nil {
 		return
@@ -77,7 +75,7 @@ func (t *podTable) unsort(pod *v1.Pod) {
 	}
 }
 
-// named returns the pod that stands for a full name, or nil.
+// named returns the pod that represents a full name, or nil.
 func (t *podTable) named(name string) *v1.Pod {
 	if pods := t.byName[name]; len(pods) > 0 {
 		return pods[len(pods)-1]
@@ -101,7 +99,7 @@ func (d *Desired) Set(pod *v1.Pod) {
 	d.pods.set(pod)
 }
 
-// Remove drops a pod or mirror pod. Another one of the same name stays.
+// Remove drops a pod or mirror pod. Other pods with its name stay.
 func (d *Desired) Remove(pod *v1.Pod) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -109,7 +107,7 @@ func (d *Desired) Remove(pod *v1.Pod) {
 	d.mirrors.remove(pod.UID)
 }
 
-// Pods returns all pods but mirror pods, in the order of their creation.
+// Pods returns all pods except mirror pods, in the order of their creation.
 func (d *Desired) Pods() []*v1.Pod {
 	d.mu.RLock()
 	defer d.mu.RUnlock()
@@ -132,15 +130,15 @@ func (d *Desired) LeftoverMirrors() []*v1.Pod {
 	})
 }
 
-// Get returns the pod with a UID, or nil. It finds no mirror pods.
+// Get returns the pod with a UID, or nil. It does not return mirror pods.
 func (d *Desired) Get(uid types.UID) *v1.Pod {
 	d.mu.RLock()
 	defer d.mu.RUnlock()
 	return d.pods.byUID[uid]
 }
 
-// ByName returns the pod with a name and namespace, or nil. It finds no mirror
-// pods: of a static pod it returns the static pod itself.
+// ByName returns the pod with a name and namespace, or nil. For a static pod it returns the static
+// pod, never its mirror pod.
 func (d *Desired) ByName(namespace, name string) *v1.Pod {
 	d.mu.RLock()
 	defer d.mu.RUnlock()
@@ -157,15 +155,15 @@ func (d *Desired) MirrorOf(pod *v1.Pod) *v1.Pod {
 	return d.mirrors.named(podfacts.FullName(pod))
 }
 
-// has tells whether a UID is that of a pod or a mirror pod.
+// has reports whether uid is a pod or a mirror pod.
 func (d *Desired) has(uid types.UID) bool {
 	d.mu.RLock()
 	defer d.mu.RUnlock()
 	return d.pods.byUID[uid] != nil || d.mirrors.byUID[uid] != nil
 }
 
-// Translate returns the UID of the pod that a UID stands for: for that of a
-// mirror pod its static pod's, for others, unknown ones included, the same.
+// Translate returns the UID of the static pod for the UID of its mirror pod, and any other UID
+// unchanged.
 func (d *Desired) Translate(uid types.UID) types.UID {
 	d.mu.RLock()
 	defer d.mu.RUnlock()

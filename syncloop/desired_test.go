@@ -12,7 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// A newer version of the old pod takes no name from the new one.
+// A newer version of the old pod does not take the name from the new pod.
 func TestDesiredUpdateOfPredecessor(t *testing.T) {
 	var d Desired
 	d.Set(testPod("a", "1", from("file")))
@@ -24,7 +24,7 @@ func TestDesiredUpdateOfPredecessor(t *testing.T) {
 	require.Equal(t, types.UID("2"), d.Translate("m"))
 }
 
-// Whatever is stored and removed, the indexes agree.
+// After any sequence of calls the indexes are consistent.
 func TestDesiredRandom(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 1))
 	var d Desired
@@ -62,7 +62,7 @@ func TestDesiredRandom(t *testing.T) {
 	require.Empty(t, d.pods.sorted)
 }
 
-// S1, S4: which differences count.
+// S1, S4: the differences that count.
 func TestCompare(t *testing.T) {
 	for name, edit := range map[string]func(*v1.Pod){
 		"label":      func(p *v1.Pod) { p.Labels = map[string]string{"a": "b"} },
@@ -87,7 +87,7 @@ func TestCompare(t *testing.T) {
 	require.Equal(t, OpAdd, compare(nil, testPod("a", "1", deleted)))
 }
 
-// S2: all differences come at once, in order, those that are gone by name.
+// S2: all differences come at once, in order, removals sorted by name.
 func TestDiff(t *testing.T) {
 	handled := map[types.UID]*v1.Pod{}
 	for _, pod := range []*v1.Pod{

@@ -12,16 +12,14 @@ import (
 	"github.com/podwright/podwright/internal/podfacts"
 )
 
-// Diff returns what leads from the pods that were handled to the newest set of a
-// source: at most one Change per operation, in the order in which they are to be
-// handled. A pod is new (OpAdd), gone (OpRemove), or different: in spec, labels,
-// deletion or annotations (OpUpdate, with a deletion timestamp OpDelete), or in its
-// status alone (OpReconcile). Nothing else counts, and of annotations those that a
-// kubelet writes itself do not. A pod whose name changes under its UID is removed
-// and added.
+// Diff returns the changes from the handled pods to the newest set of a source: at most one Change
+// per operation, in the order of handling. A pod is added (OpAdd), removed (OpRemove), changed in
+// spec, labels, annotations or deletion (OpUpdate; OpDelete with a deletion timestamp), or changed
+// in its status only (OpReconcile). Other fields are ignored, and so are annotations that a
+// kubelet writes itself. A pod that gets another name under its UID is removed and added.
 //
-// The pods of the set are in it once, by UID. Nothing is changed; the pods returned
-// are those that were passed in.
+// Each UID occurs once in newest. Diff changes none of its arguments and returns the pods that it
+// was passed.
 func Diff(handled map[types.UID]*v1.Pod, newest []*v1.Pod) []Change {
 	var byOp [opEnd][]*v1.Pod
 	stayed := 0
@@ -53,13 +51,13 @@ func Diff(handled map[types.UID]*v1.Pod, newest []*v1.Pod) []Change {
 	return changes
 }
 
-// renamed tells whether a pod is called otherwise than before. Nothing that exists
-// can be renamed: it is another pod.
+// renamed reports whether the name or namespace of a UID changed. Kubernetes objects cannot be
+// renamed, so it is another pod.
 func renamed(old, pod *v1.Pod) bool {
 	return old != nil && (old.Name != pod.Name || old.Namespace != pod.Namespace)
 }
 
-// missing returns the handled pods that the newest set does not have.
+// missing returns the handled pods that are absent from newest.
 func missing(handled map[types.UID]*v1.Pod, newest []*v1.Pod) []*v1.Pod {
 	present := make(map[types.UID]bool, len(newest))
 	for _, pod := range newest {
@@ -74,8 +72,7 @@ func missing(handled map[types.UID]*v1.Pod, newest []*v1.Pod) []*v1.Pod {
 	return gone
 }
 
-// compare says by which operation a pod goes from old to new, 0 for none. old is
-// nil for a pod that was not there.
+// compare returns the operation from old to pod, or 0 for no difference. old is nil for a new pod.
 func compare(old, pod *v1.Pod) Op {
 	switch {
 	case old == nil:
@@ -93,8 +90,8 @@ func compare(old, pod *v1.Pod) Op {
 	return 0
 }
 
-// semanticallyEqual compares what a pod is meant to be. Its status, and what
-// this side wrote into it, do not count.
+// semanticallyEqual compares the desired state of two versions. It ignores the status and the
+// annotations that a kubelet writes.
 func semanticallyEqual(a, b *v1.Pod) bool {
 	return a.DeletionTimestamp.Equal(b.DeletionTimestamp) &&
 		equality.Semantic.DeepEqual(a.DeletionGracePeriodSeconds, b.DeletionGracePeriodSeconds) &&
@@ -103,7 +100,7 @@ func semanticallyEqual(a, b *v1.Pod) bool {
 		equality.Semantic.DeepEqual(a.Spec, b.Spec)
 }
 
-// foreignAnnotations are the annotations without those a kubelet adds itself.
+// foreignAnnotations returns the annotations except those that a kubelet adds itself.
 func foreignAnnotations(pod *v1.Pod) map[string]string {
 	foreign := maps.Clone(pod.Annotations)
 	delete(foreign, podfacts.ConfigSource)

@@ -11,15 +11,15 @@ import (
 	"github.com/podwright/podwright/internal/run"
 )
 
-// dirty collects events until the loop gets to them. It is a set, so it is
-// bounded by the number of pods and sources, and adding to it never blocks.
+// dirty collects events for the loop. It is a set: its size is bounded by the number of pods and
+// sources, and add never blocks.
 type dirty struct {
 	mu           sync.Mutex
 	sources      map[string]struct{}
 	syncs        map[types.UID]Kinds
-	spare        map[types.UID]Kinds // empty; the loop's while it reads the other
+	spare        map[types.UID]Kinds // empty; replaces syncs while the loop reads it
 	housekeeping bool
-	// wake is given when there may be something to do.
+	// wake is signalled when an event was added.
 	wake run.Signal
 }
 
@@ -32,7 +32,6 @@ func newDirty() *dirty {
 	}
 }
 
-// add records an event.
 func (d *dirty) add(e Event) {
 	d.mu.Lock()
 	switch {
@@ -50,7 +49,7 @@ func (d *dirty) add(e Event) {
 	d.wake.Wake()
 }
 
-// takeSources removes and returns the changed sources, by name.
+// takeSources removes and returns the changed sources, sorted by name.
 func (d *dirty) takeSources() []string {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -59,8 +58,8 @@ func (d *dirty) takeSources() []string {
 	return names
 }
 
-// takeSyncs removes and returns all pods to sync, by UID. Only the loop calls it.
-// What takes time for many pods is done without the lock, since add never blocks.
+// takeSyncs removes and returns all pods to sync, sorted by UID. Only the loop calls it. It sorts
+// without the lock, so that add does not block.
 func (d *dirty) takeSyncs() []Sync {
 	d.mu.Lock()
 	taken := d.syncs
@@ -84,7 +83,7 @@ func (d *dirty) takeSyncs() []Sync {
 	return syncs
 }
 
-// takeHousekeeping tells whether housekeeping is due, and resets that.
+// takeHousekeeping reports whether housekeeping is due, and resets that.
 func (d *dirty) takeHousekeeping() bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -93,7 +92,7 @@ func (d *dirty) takeHousekeeping() bool {
 	return due
 }
 
-// size returns how many sources and pods wait.
+// size returns the numbers of waiting sources and pods.
 func (d *dirty) size() (sources, pods int) {
 	d.mu.Lock()
 	defer d.mu.Unlock()

@@ -1,5 +1,5 @@
-// Package syncloop is the heart of a node agent: it takes events from many
-// sources and calls a handler, one call at a time.
+// Package syncloop connects event sources to the handler of a node agent, which it calls one call
+// at a time.
 //
 //	EventSource ──┐                      ┌─ HandlePodAdditions, -Updates,
 //	EventSource ──┼─> Loop ──> Handler ──┤  -Removes, -Reconcile
@@ -7,98 +7,88 @@
 //
 // # Events
 //
-// An Event says what became dirty, never what happened: "this pod", "this source
-// of pods". Emitting never blocks, and until the loop gets to it ten thousand
-// events about one pod are one event. So the loop needs no queue that could
-// overflow, and an event that comes twice or late does no harm.
+// An Event marks a pod or a source of pods as dirty and carries no payload. Emitting never blocks.
+// The Loop coalesces equal events, so it needs no queue that can overflow, and duplicate or late
+// events are harmless.
 //
-// A source of pods follows the same rule. It keeps its newest complete set and
-// says "changed"; reading it changes nothing. The Loop holds it, pod by pod, against
-// what was handled, and hands the difference to the Handler as ADD, UPDATE, DELETE,
-// REMOVE and RECONCILE (see Diff). A pod that was created and deleted in between
-// never existed; what could not be handled differs again the next time. Package
-// podsource has such sources.
+// A PodSource keeps its newest complete set and emits PodsChanged; reading the set has no side
+// effect. The Loop compares the set, pod by pod, with the handled set and passes the differences
+// to the Handler as ADD, UPDATE, DELETE, REMOVE and RECONCILE (see Diff). A pod that is created
+// and deleted between two reads is never seen. A failed difference appears again at the next
+// comparison. Package podsource has such sources.
 //
-// An agent's own sources are EventSources that emit:
+// An agent's own sources are EventSources. The kinds of events are:
 //
-//	PodsChanged       a source of pods: the Loop reads its newest set
-//	PodDirty          an observer of the runtime: the pod syncs
-//	ContainerDied     as PodDirty, and its dead containers are pruned
-//	ContainerRemoved  nothing, as LivenessPassed: events can be passed on one to one
-//	SyncDue           the workers' timers, deadlines: the pod syncs
-//	LivenessFailed    a probe: the pod syncs
-//	ReadinessChanged  a probe, once the new value can be seen: the pod syncs
+//	PodsChanged       a source of pods has a newer set; the Loop reads it
+//	PodDirty          from an observer of the runtime: the pod syncs
+//	ContainerDied     as PodDirty; dead containers are pruned, too
+//	ContainerRemoved  no effect, as LivenessPassed: sources can forward all events
+//	SyncDue           from the workers' timers and deadlines: the pod syncs
+//	LivenessFailed    from a probe: the pod syncs
+//	ReadinessChanged  from a probe, after it stored the new value: the pod syncs
 //	StartupChanged    as ReadinessChanged
-//	ResourcesChanged  devices: the pods sync, all that changed together in one call
-//	Housekeeping      whoever left something: housekeeping, without its pause
+//	ResourcesChanged  from devices: the pods sync, all changed ones in one call
+//	Housekeeping      housekeeping runs without waiting for its period
 //
-// DefaultHandler.ActiveDeadlines is a source for the pods' active deadlines. An Inbox is a
-// source for callbacks: its Emit does not block.
+// DefaultHandler.ActiveDeadlines is a source for active deadlines of pods. An Inbox is a source
+// for callbacks; its Emit does not block.
 //
 // # The loop
 //
-// Each pass first handles changes of pods, then syncs, then, if due,
-// housekeeping. Before each pass the Loop asks Config.Health; while the runtime is
-// unhealthy it handles nothing, asks again after 100 ms, twice that, up to 5 s, and
-// what comes in waits. A source that fails is run again after a pause, and Status
-// shows it; no source ends the loop.
+// Each pass handles changes of pods first, then syncs, then housekeeping if it is due. The Loop
+// calls Config.Health before each pass. While the runtime is unhealthy it handles no event and
+// checks again after 100 ms, doubling the pause up to 5 s; events wait. A failed source runs again
+// after a pause and is listed in Status. Failed sources do not end the loop.
 //
-// Nor does a panic. Of a source it is a failure; of a step of housekeeping it is
-// the step's error; if the handler panics over a pod, the pods beside it are handled
-// without it and it is tried again, alone and in its newest version, after 1 s, twice
-// that, up to 30 s. Until that works the pod's source does not count as handled.
-// Status and the log name what panicked.
+// Panics do not end it either. A panic of a source counts as its failure, and a panic of a
+// housekeeping step as the error of that step. If the handler panics over a pod, the Loop handles
+// the remaining pods without it. It retries the pod alone, in its newest version, after 1 s,
+// doubling the pause up to 30 s. Until a retry succeeds, the pod's source does not count as
+// handled. Status and the log name the call that panicked.
 //
-// A call that hangs holds up the loop. CheckHealth then fails after StallLimit, and
-// says which call it is; what the handler says with SetStep is part of that.
+// A hanging call blocks the loop. After StallLimit, CheckHealth fails and names the call, with the
+// step that the handler set by SetStep.
 //
-// Stopping the Loop is not stopping the pods: when the context of Run is done
-// nothing more is handled, and the pods stay as they are.
+// Stopping the Loop does not stop the pods. When the context of Run is done, the Loop handles no
+// further events and leaves the pods unchanged.
 //
 // # The default handler
 //
-// NewHandler returns the usual Handler. It keeps the desired pods in an index, has
-// new ones admitted, and tells the pod workers. In housekeeping it lets the workers
-// forget what has ended, restarts pods whose UID is used again, and has everything
-// killed that only the runtime knows; other parts of an agent add their steps as
-// Cleaners. Before every source of pods has been heard it takes nothing away; with
-// PerSource it removes pods of the sources that have been.
+// NewHandler returns the usual Handler. It keeps the desired pods in an index, admits new ones,
+// and updates the pod workers. Its housekeeping drops finished workers, restarts pods whose UID is
+// reused, and kills pods that only the runtime lists. Other parts of an agent add steps as
+// Cleaners. Until every source of pods is ready it removes no pods. With PerSource it removes the
+// pods of ready sources.
 //
 // # Admission
 //
-// An Admitter sees each new pod beside the active ones, in an Order. It admits the
-// pod, rejects it, or holds it back:
+// An Admitter receives each new pod, in an Order, and the active pods. It admits the pod, rejects
+// it, or holds it back:
 //
-//   - A pod that was rejected has failed for good: OnReject records that. It reaches
-//     no worker except to be torn down when it is deleted, and does not count as
-//     active. Updates change nothing.
-//   - A pod that is held back is asked about again when it is updated and in each
-//     housekeeping. What runs of it, from before a restart of the agent, is left
-//     alone.
+//   - A rejected pod has failed permanently; OnReject records that. It gets a worker only for its
+//     teardown after deletion and does not count as active. Updates do not change the decision.
+//   - A pod that is held back is retried when it is updated and in each housekeeping. Its containers
+//     from before a restart of the agent keep running.
 //
-// AdmitAll asks several Admitters. Orders are ByCreation and ByPriority. Pods that start
-// again under their old UID are admitted again. Unadmitted lists the held pods with the
-// reason.
+// AdmitAll combines Admitters. Orders are ByCreation and ByPriority. Pods that start again under
+// their old UID are admitted again. Unadmitted lists rejected and held pods with the reason.
 //
-// # What the caller has to see to
+// # Duties of the caller
 //
-//   - run the workers beside the Loop, and turn their OnDue callback into
-//     SyncDue events with Loop.Emit. Emitting Housekeeping when a worker finishes
-//     makes restarts immediate;
-//   - record the verdict of OnReject as the pod's status, where the Phase function
-//     finds it;
-//   - emit LivenessFailed, ReadinessChanged and StartupChanged only after the new
-//     result can be seen by the syncer;
-//   - for active deadlines, run ActiveDeadlines as one of the sources, and let
-//     SyncPod ask PastActiveDeadline: such a pod has Failed with the reason
-//     DeadlineExceeded, and SyncPod returns terminal. The start time must survive a
-//     restart of the agent; without an API server that keeps it, the creation of
-//     the pod's first sandbox does.
+//   - Run the workers beside the Loop and turn their OnDue callback into SyncDue events with
+//     Loop.Emit. Emit Housekeeping when a worker finishes to make restarts immediate.
+//   - In OnReject, record the rejection as the pod's status, so that the Phase function returns it.
+//   - Emit LivenessFailed, ReadinessChanged and StartupChanged only after the syncer can read the
+//     new result.
+//   - For active deadlines, run ActiveDeadlines as a source and call PastActiveDeadline in SyncPod.
+//     A pod past its deadline is Failed with the reason DeadlineExceeded, and SyncPod returns
+//     terminal. The start time must survive a restart of the agent. Without an API server that
+//     keeps it, use the creation time of the pod's first sandbox.
 //
-// What this package does not do: it does not talk to a runtime, observe
-// containers, probe, or write statuses. Each of these is an EventSource, a Cleaner
-// or the workers' syncer.
+// # Limits
 //
-// Examples that run: Example, ExampleHandlerConfig_admission and ExampleDiff in
-// example_test.go.
+// The package does not call a runtime, observe containers, probe, or write statuses. Each of these
+// is an EventSource, a Cleaner or the workers' syncer.
+//
+// Runnable examples in example_test.go: Example, ExampleHandlerConfig_admission and ExampleDiff.
 package syncloop

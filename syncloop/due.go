@@ -13,16 +13,16 @@ import (
 	"github.com/podwright/podwright/internal/run"
 )
 
-// PastActiveDeadline tells whether a pod that began at start has been active for
-// longer than its activeDeadlineSeconds allow. start is nil for a pod that has not
-// begun. It is the syncer's part of active deadlines: SyncPod publishes such a pod
-// as Failed with the reason DeadlineExceeded and returns terminal.
+// PastActiveDeadline reports whether a pod that started at start has exceeded its
+// activeDeadlineSeconds. start is nil for a pod that has not started. SyncPod calls it, publishes
+// such a pod as Failed with the reason DeadlineExceeded, and returns terminal.
 func PastActiveDeadline(pod *v1.Pod, start *metav1.Time, now time.Time) bool {
 	end, ok := activeDeadline(pod, start)
 	return ok && !now.Before(end)
 }
 
-// activeDeadline returns when a pod's time is up, if it is limited.
+// activeDeadline returns the end of a pod's active time, or false if it is unlimited or has not
+// begun.
 func activeDeadline(pod *v1.Pod, start *metav1.Time) (time.Time, bool) {
 	limit := pod.Spec.ActiveDeadlineSeconds
 	if limit == nil || start == nil || start.IsZero() {
@@ -31,20 +31,20 @@ func activeDeadline(pod *v1.Pod, start *metav1.Time) (time.Time, bool) {
 	return start.Add(seconds(*limit)), true
 }
 
-// seconds is a number of seconds as a duration: 0 for less, and the longest for more
-// than a duration can be.
+// seconds converts n to a duration. Negative numbers become 0, and numbers beyond the range of
+// time.Duration become the longest one.
 func seconds(n int64) time.Duration {
 	return time.Duration(min(max(n, 0), math.MaxInt64/int64(time.Second))) * time.Second
 }
 
-// deadlinePeriod is how often ActiveDeadlines looks for new pods.
+// deadlinePeriod is the longest pause between two scans for new pods.
 const deadlinePeriod = time.Second
 
-// ActiveDeadlines returns an EventSource that makes a pod sync when its
-// activeDeadlineSeconds are up, to the moment. started returns when a pod began,
-// nil if it has not; it is the start time of the pod's status. It must survive a
-// restart of the agent, since a pod's time goes on meanwhile. nil means the one in
-// the status that the source of the pod delivers, as an API server does.
+// ActiveDeadlines returns an EventSource that emits SyncDue for a pod at the moment when its
+// activeDeadlineSeconds expire. started returns the start time of a pod's status, or nil if the
+// pod has not started. The start time must survive a restart of the agent, because the pod's time
+// continues meanwhile. Default: the start time in the status from the pod's source, as an API
+// server delivers it.
 func (h *DefaultHandler) ActiveDeadlines(started func(pod *v1.Pod) *metav1.Time) EventSource {
 	if started == nil {
 		started = func(pod *v1.Pod) *metav1.Time { return pod.Status.StartTime }
@@ -63,7 +63,7 @@ func (h *DefaultHandler) ActiveDeadlines(started func(pod *v1.Pod) *metav1.Time)
 	})
 }
 
-// limited returns the pods that run and have a deadline.
+// limited returns the running pods that have a deadline.
 func (h *DefaultHandler) limited() []*v1.Pod {
 	var pods []*v1.Pod
 	for _, pod := range h.desired.Pods() {
@@ -76,11 +76,10 @@ func (h *DefaultHandler) limited() []*v1.Pod {
 	return pods
 }
 
-// deadlines are those that were told.
+// deadlines are the deadlines for which an event was emitted, by pod.
 type deadlines map[types.UID]time.Time
 
-// check returns the pods whose time is up and were not told, and for how long
-// nobody else's is.
+// check returns the newly expired pods, and the pause until the next check.
 func (d deadlines) check(pods []*v1.Pod, started func(*v1.Pod) *metav1.Time, now time.Time) (past []types.UID, pause time.Duration) {
 	pause = deadlinePeriod
 	current := make(map[types.UID]bool, len(pods))

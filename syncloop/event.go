@@ -7,36 +7,33 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// Kind says why something became dirty.
+// Kind is the reason of an event.
 type Kind uint8
 
 // The kinds of events.
 const (
-	// PodsChanged: a source of pods has a newer set. Source names it.
+	// PodsChanged: a source of pods has a newer set. Event.Source is its name.
 	PodsChanged Kind = iota + 1
-	// PodDirty: look at this pod again. An observer of the runtime (PLEG) says so.
+	// PodDirty: the pod may have changed. Emitted by an observer of the runtime (PLEG).
 	PodDirty
-	// ContainerDied: look at this pod again, and its dead containers may be
-	// pruned.
+	// ContainerDied: as PodDirty; dead containers of the pod may be pruned.
 	ContainerDied
-	// ContainerRemoved: nothing is done. It exists so that an observer's events
-	// can be passed on one to one.
+	// ContainerRemoved has no effect. It exists so that an observer can forward all its events.
 	ContainerRemoved
-	// SyncDue: a pod's own timer ran out (retry, resync, deadline).
+	// SyncDue: a timer of the pod expired (retry, resync, deadline).
 	SyncDue
-	// LivenessFailed: a liveness probe failed for good.
+	// LivenessFailed: a liveness probe reached its failure threshold.
 	LivenessFailed
-	// LivenessPassed: nothing is done, as with ContainerRemoved.
+	// LivenessPassed has no effect, as ContainerRemoved.
 	LivenessPassed
-	// ReadinessChanged: a readiness probe changed its mind. The emitter records
-	// the new value where SyncPod finds it before it emits.
+	// ReadinessChanged: the result of a readiness probe changed. The emitter first stores the new
+	// value where SyncPod reads it.
 	ReadinessChanged
-	// StartupChanged: a startup probe changed its mind; as ReadinessChanged.
+	// StartupChanged: the result of a startup probe changed; otherwise as ReadinessChanged.
 	StartupChanged
 	// ResourcesChanged: the devices or resources allocated to a pod changed.
 	ResourcesChanged
-	// Housekeeping: somebody has left something to clean up; do not wait for
-	// the period.
+	// Housekeeping: there are leftovers; housekeeping runs without waiting for its period.
 	Housekeeping
 
 	kindEnd
@@ -56,7 +53,7 @@ var kindNames = [kindEnd]string{
 	Housekeeping:     "housekeeping",
 }
 
-// String returns the kind in words.
+// String returns the kind in lower case, or "unknown".
 func (k Kind) String() string {
 	if k == 0 || k >= kindEnd {
 		return "unknown"
@@ -64,7 +61,7 @@ func (k Kind) String() string {
 	return kindNames[k]
 }
 
-// syncs tells whether an event of this kind makes its pod sync.
+// syncs reports whether an event of this kind makes its pod sync.
 func (k Kind) syncs() bool {
 	switch k {
 	case PodDirty, ContainerDied, SyncDue, LivenessFailed, ReadinessChanged, StartupChanged, ResourcesChanged:
@@ -77,10 +74,10 @@ func (k Kind) syncs() bool {
 // Kinds is a set of kinds.
 type Kinds uint32
 
-// With returns the set with one kind more.
+// With returns the set with k added.
 func (s Kinds) With(k Kind) Kinds { return s | 1<<k }
 
-// Has tells whether the set contains a kind.
+// Has reports whether the set contains k.
 func (s Kinds) Has(k Kind) bool { return s&(1<<k) != 0 }
 
 // String lists the kinds, separated by commas.
@@ -94,31 +91,30 @@ func (s Kinds) String() string {
 	return strings.Join(names, ", ")
 }
 
-// Event says what became dirty, never what happened to it: whoever handles it
-// looks for itself. So events of one kind for one pod are one event.
+// Event marks a pod or a source as dirty. It has no payload: the handler reads the current state.
+// So all events of one kind for one pod are equal.
 type Event struct {
 	Kind Kind
-	// UID is the pod, for all kinds but PodsChanged and Housekeeping. The UID of
-	// a mirror pod stands for its static pod.
+	// UID is the pod, for all kinds but PodsChanged and Housekeeping. The UID of a mirror pod
+	// stands for its static pod.
 	UID types.UID
 	// Source is the name of the source of pods, for PodsChanged.
 	Source string
 }
 
-// EventSource produces events: an observer of the runtime, probes, a source of
-// pods, a timer.
+// EventSource produces events. Examples are an observer of the runtime, probes, a source of pods,
+// and a timer.
 //
-// Run blocks until ctx is done and has then stopped everything it started.
-// emit never blocks, may be called from several goroutines, and may still be
-// called, to no effect that matters, after Run has returned. When Run returns an
-// error before ctx is done, the Loop reports it and runs it again after a pause;
-// it then emits everything that may have become dirty since. When it returns
-// nil it has nothing more to say and is not run again.
+// Run blocks until ctx is done and stops everything that it started before it returns. emit never
+// blocks and is safe for concurrent use. Calls of emit after Run has returned are harmless. If Run
+// returns an error before ctx is done, the Loop logs it and calls Run again after a pause; Run
+// then emits everything that may have become dirty in the meantime. If Run returns nil, it is not
+// called again.
 type EventSource interface {
 	Run(ctx context.Context, emit func(Event)) error
 }
 
-// EventSourceFunc is a function that is an EventSource.
+// EventSourceFunc is a function that implements EventSource.
 type EventSourceFunc func(ctx context.Context, emit func(Event)) error
 
 // Run calls f.

@@ -14,8 +14,8 @@ import (
 	"github.com/podwright/podwright/syncloop/podsource"
 )
 
-// An agent in small: pods come from a channel, the syncer prints, and when the
-// pod has gone the agent stops.
+// A minimal agent: pods come from a channel, the syncer prints, and the agent stops after the pod
+// was removed.
 func Example() {
 	ctx, stop := context.WithCancel(context.Background())
 	defer stop()
@@ -67,9 +67,8 @@ func Example() {
 	// <nil> <nil>
 }
 
-// Admission on a small device: at most three pods, the most important ones first, and
-// the web server only once its database has started. A ready source does not wait for
-// others.
+// Admission on a small device: at most three pods, in order of priority, and the web server only
+// after its database has started. A ready source does not wait for others.
 func ExampleHandlerConfig_admission() {
 	newPod := func(name string, priority int32, dependsOn string) *v1.Pod {
 		return &v1.Pod{
@@ -136,7 +135,7 @@ func ExampleHandlerConfig_admission() {
 	//   games: OutOfpods: 3 pods are enough for this device
 }
 
-// What a Loop has to handle when a source has another set of pods.
+// The changes after a source has delivered another set of pods.
 func ExampleDiff() {
 	newPod := func(name, host string) *v1.Pod {
 		return &v1.Pod{

@@ -17,8 +17,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// chaos is a Loop's surroundings, in which everything goes wrong now and then. It
-// is handler, source of pods and source of events at once, and notes what it is told.
+// chaos is a handler, a source of pods and a source of events that fail at random. It records its
+// calls.
 type chaos struct {
 	mu       sync.Mutex
 	down     bool
@@ -28,14 +28,14 @@ type chaos struct {
 	inside   int
 	overlaps int
 	version  int
-	emitted  map[types.UID]int // version of the last event
-	synced   map[types.UID]int // as of the beginning of the last sync
+	emitted  map[types.UID]int // version at the last event
+	synced   map[types.UID]int // version at the beginning of the last sync
 	told     map[types.UID]string
 	sets     map[string]map[types.UID]*v1.Pod
 	handled  map[string]int
 	asked    map[string]int
 	cleaned  int
-	fail     chan error // ends the source of events
+	fail     chan error // makes the event source fail
 }
 
 func newChaos() *chaos {
@@ -45,7 +45,7 @@ func newChaos() *chaos {
 	}
 }
 
-// call is one call of the handler about some pods.
+// call records one call of the handler.
 func (c *chaos) call(uids []types.UID, note func(uid types.UID)) {
 	c.mu.Lock()
 	if c.inside++; c.inside > 1 {
@@ -141,7 +141,7 @@ func (c *chaos) healthy() error {
 	return nil
 }
 
-// step does what two bytes say.
+// step performs the action that two bytes encode.
 func (c *chaos) step(l *Loop, what, which byte) {
 	uid := types.UID(fmt.Sprint(which % 5))
 	c.mu.Lock()
@@ -156,7 +156,7 @@ func (c *chaos) step(l *Loop, what, which byte) {
 		}
 	case 3, 4, 5:
 		source, op := string("ababx"[which%5]), Op(1+which%7%5)
-		if source == "x" { // a pod that two sources have
+		if source == "x" { // a pod in two sources
 			source = string("ab"[which/5%2])
 		}
 		c.put(source, op, uid)
@@ -182,8 +182,7 @@ func (c *chaos) step(l *Loop, what, which byte) {
 	}
 }
 
-// put makes a newer set of a source, in which one pod has gone, is there again,
-// is called otherwise, or is another version.
+// put makes a newer set of a source, in which one pod is removed, restored, renamed or changed.
 func (c *chaos) put(source string, op Op, uid types.UID) {
 	if c.sets[source] == nil {
 		c.sets[source] = map[types.UID]*v1.Pod{}
@@ -212,8 +211,7 @@ func (c *chaos) heal() {
 	c.down, c.weak, c.slow, c.bad, c.cleaned = false, false, 0, nil, 0
 }
 
-// run lets the bytes happen and, once everything works again, looks whether
-// anything was lost.
+// run performs the actions of data, heals all parts, and checks that no event was lost.
 func (c *chaos) run(t *testing.T, data []byte) {
 	l, err := New(Config{Handler: c, Pods: c, Health: c.healthy, Sources: map[string]EventSource{"failing": c}})
 	require.NoError(t, err)
@@ -235,7 +233,7 @@ func (c *chaos) run(t *testing.T, data []byte) {
 			put[uid] = pod.ResourceVersion
 		}
 	}
-	// Pods that two sources have are left out: the order between these is open.
+	// Pods of two sources are excluded: their order is undefined.
 	maps.DeleteFunc(put, func(uid types.UID, _ string) bool { return uid == "4" })
 	maps.DeleteFunc(c.told, func(uid types.UID, _ string) bool { return uid == "4" })
 	require.Equal(t, put, c.told, "pods")
@@ -249,8 +247,8 @@ func (c *chaos) run(t *testing.T, data []byte) {
 	require.NoError(t, <-done)
 }
 
-// FuzzLoop makes handlers, sources and health fail at random: every pod that is
-// dirty is handled in the end, after the last event about it, one call at a time.
+// FuzzLoop makes handlers, sources and health checks fail at random. Each dirty pod must be
+// handled after its last event, one call at a time.
 func FuzzLoop(f *testing.F) {
 	f.Add([]byte{0, 1, 3, 1, 9, 100})
 	f.Add([]byte{7, 1, 3, 1, 3, 6, 3, 0, 0, 1, 9, 200, 3, 11})

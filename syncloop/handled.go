@@ -7,17 +7,17 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// handledSet is what the handler was told of one source. Its newest set is held
-// against this. It is bounded by the number of pods.
+// handledSet is the state of one source as passed to the handler. Its size is bounded by the
+// number of pods.
 type handledSet struct {
-	// heard tells that a call about the source worked, so that the handler knows
-	// that there is one.
+	// heard is true after a successful call for the source, so that the handler has seen the
+	// source.
 	heard bool
-	// told are the pods as the handler heard of them last.
+	// told are the versions last passed to the handler.
 	told map[types.UID]*v1.Pod
-	// failed are those of them over which it panicked, and in which operation. How
-	// far it came is unknown, so they differ until a call works, whatever the set
-	// says by then.
+	// failed are the pods in told on which the handler panicked, with the operation. The effect of
+	// the failed call is unknown, so these pods differ until a call succeeds, even if the set
+	// changes back.
 	failed map[types.UID]Op
 }
 
@@ -25,8 +25,7 @@ func newHandledSet() *handledSet {
 	return &handledSet{told: map[types.UID]*v1.Pod{}, failed: map[types.UID]Op{}}
 }
 
-// changes returns what the handler has to be told to get to the newest set. Pods
-// that failed are left out.
+// changes returns the changes from the handled set to newest, including those of failed pods.
 func (s *handledSet) changes(newest []*v1.Pod) []Change {
 	if len(newest) == 0 && len(s.told) == 0 && !s.heard {
 		return []Change{{Op: OpAdd}}
@@ -34,14 +33,14 @@ func (s *handledSet) changes(newest []*v1.Pod) []Change {
 	return Diff(s.told, newest)
 }
 
-// ready returns those pods of a change that the handler may be told of now. A pod
-// that failed waits; so does one that follows under its UID.
+// ready returns the pods of a change that may be passed now. A failed pod waits, and so does a pod
+// that reuses its UID.
 func (s *handledSet) ready(pods []*v1.Pod) []*v1.Pod {
 	return slices.DeleteFunc(slices.Clone(pods), func(pod *v1.Pod) bool { return s.failed[pod.UID] != 0 })
 }
 
-// repeat returns what the handler has to be told of a pod that failed, in order.
-// newest is its newest version, nil if it is gone.
+// repeat returns the changes to pass for a failed pod, in order. newest is its newest version, or
+// nil if the source no longer has it.
 func (s *handledSet) repeat(uid types.UID, newest *v1.Pod) []Change {
 	told, failed := s.told[uid], s.failed[uid]
 	remove := Change{Op: OpRemove, Pods: []*v1.Pod{told}}
@@ -54,7 +53,7 @@ func (s *handledSet) repeat(uid types.UID, newest *v1.Pod) []Change {
 	return []Change{{Op: stronger(failed, compare(told, newest)), Pods: []*v1.Pod{newest}}}
 }
 
-// stronger returns the operation that contains the other one.
+// stronger returns the operation that includes the other.
 func stronger(a, b Op) Op {
 	for _, op := range []Op{OpAdd, OpDelete, OpUpdate} {
 		if a == op || b == op {
@@ -64,7 +63,7 @@ func stronger(a, b Op) Op {
 	return OpReconcile
 }
 
-// note notes what became of a call about pods.
+// note records the result of a call.
 func (s *handledSet) note(c Change, worked bool) {
 	s.heard = s.heard || worked
 	for _, pod := range c.Pods {

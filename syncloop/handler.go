@@ -7,19 +7,19 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// Op says what changed about pods.
+// Op is an operation on pods.
 type Op uint8
 
-// The operations, in the order in which one set's changes are handled.
+// The operations, in the order in which the changes of one set are handled.
 const (
-	// OpRemove: the source does not have the pod any more.
+	// OpRemove: the source no longer has the pod.
 	OpRemove Op = iota + 1
-	// OpAdd: a pod that was not there before. A first set without pods comes as
-	// an OpAdd of none, so that the handler learns that the source is alive.
+	// OpAdd: the pod is new. An empty first set is passed as an OpAdd without pods, so that the
+	// handler sees that the source is ready.
 	OpAdd
 	// OpUpdate: the spec, labels or annotations changed.
 	OpUpdate
-	// OpDelete: the pod has a deletion timestamp now; it is to end gracefully.
+	// OpDelete: the pod got a deletion timestamp and must end gracefully.
 	OpDelete
 	// OpReconcile: only the status changed.
 	OpReconcile
@@ -27,7 +27,7 @@ const (
 	opEnd
 )
 
-// String returns the name of the operation in capitals, as Kubernetes logs it.
+// String returns the name of the operation in capitals, as in the logs of Kubernetes.
 func (o Op) String() string {
 	switch o {
 	case OpRemove:
@@ -45,48 +45,46 @@ func (o Op) String() string {
 	}
 }
 
-// Change is one operation on some pods of one source.
+// Change is one operation on pods of one source.
 type Change struct {
 	Op Op
-	// Pods are the newest versions; for OpRemove the last ones known. They are
-	// shared and must never be changed.
+	// Pods are the newest versions, or for OpRemove the last versions. They are shared and must
+	// not be changed.
 	Pods []*v1.Pod
 }
 
-// PodSource is where the Loop learns which pods should run. The Merger of
-// package podsource is one.
+// PodSource provides the desired pods. The Merger of package podsource implements it.
 //
-// It keeps the newest complete set per named source. After each newer set an
-// EventSource, or a call of Loop.Emit, emits PodsChanged; the Loop then reads the set
-// and passes its differences from the handled set to the Handler, as Diff says. Pods and
-// Handled are called by one goroutine, concurrently with the arrival of sets.
+// It keeps the newest complete set of each named source. After each newer set an EventSource, or a
+// call of Loop.Emit, emits PodsChanged. The Loop then reads the set and passes its differences
+// from the handled set to the Handler (see Diff). One goroutine calls Pods and Handled,
+// concurrently with the arrival of sets.
 type PodSource interface {
-	// Pods returns the newest complete set of a source; false as long as there was
-	// none. Reading changes nothing. Each pod has a name and a UID that no other pod
-	// of the set has. The slice is the caller's; the pods are shared and never
-	// change: a newer version of a pod is another object.
+	// Pods returns the newest complete set of a source, or false before the first set. It has no
+	// side effect. Each pod has a name, and a UID that is unique in the set. The caller owns the
+	// slice. The pods are shared and immutable: a newer version of a pod is another object.
 	Pods(source string) (pods []*v1.Pod, delivered bool)
-	// Handled tells that all of a set of the source has been handled, each time that
-	// a set is. From the first time on the source counts as ready: only the source
-	// knows whom else it waits for.
+	// Handled is called each time a complete set of the source has been handled. The source counts
+	// as ready from the first call on, as far as the Loop is concerned; the PodSource may wait for
+	// further sources.
 	Handled(source string)
 }
 
-// Sync asks for a pod to be synced.
+// Sync requests a sync of one pod.
 type Sync struct {
-	// UID is the pod's, as the event had it: it may be unknown to the handler,
-	// and it may be a mirror pod's.
+	// UID is the pod's UID from the event. The handler may not have this pod, and it may be a
+	// mirror pod.
 	UID types.UID
-	// Kinds are all reasons since the last time.
+	// Kinds are all reasons since the previous sync request.
 	Kinds Kinds
 }
 
-// PodHandler handles what changed about the desired pods. Its methods are called
-// by one goroutine, one at a time; they hand work on and return quickly. ctx is
-// done when the agent stops. The pods are shared and must never be changed.
+// PodHandler handles changes of the desired pods. One goroutine calls its methods, one at a time.
+// They must return quickly and pass long work on. ctx is done when the agent stops. The pods are
+// shared and must not be changed.
 //
-// After a panic the pods of the call come again, one by one, and those over which
-// it panics again come later. So a pod may come twice.
+// After a panic the Loop repeats the call for each pod separately, and retries pods that panic
+// again later. So a pod may be passed twice.
 type PodHandler interface {
 	// HandlePodAdditions handles OpAdd. The slice may be empty.
 	HandlePodAdditions(ctx context.Context, pods []*v1.Pod)
@@ -98,18 +96,16 @@ type PodHandler interface {
 	HandlePodReconcile(ctx context.Context, pods []*v1.Pod)
 }
 
-// UpkeepHandler keeps known pods going. It is called like a PodHandler, by the
-// same goroutine.
+// UpkeepHandler maintains existing pods. The goroutine that calls the PodHandler calls it, too.
 type UpkeepHandler interface {
 	// HandlePodSyncs makes pods sync. Unknown UIDs are ignored.
 	HandlePodSyncs(ctx context.Context, syncs []Sync)
-	// HandlePodCleanups compares what should be there with what is, and removes
-	// what is left over. An error is logged and shown in the Loop's status; the
-	// next period tries again.
+	// HandlePodCleanups compares desired and actual state and removes leftovers. An error is
+	// logged and shown in the Loop's Status; the next period retries.
 	HandlePodCleanups(ctx context.Context) error
 }
 
-// Handler is everything the Loop calls. NewHandler returns the usual one.
+// Handler is the complete interface that the Loop calls. NewHandler returns the usual one.
 type Handler interface {
 	PodHandler
 	UpkeepHandler

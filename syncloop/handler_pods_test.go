@@ -10,8 +10,8 @@ import (
 	"github.com/podwright/podwright/podworkers"
 )
 
-// A removed pod whose stop failed is tried again although no housekeeping runs. One that
-// is not to stop, and whatever the handler does not know, is nobody's to sync.
+// The failed termination of a removed pod is retried without housekeeping. Other removed pods and
+// unknown pods are not synced.
 func TestHandlerRetriesLeaving(t *testing.T) {
 	h, w := newTestHandler(t, nil)
 	h.HandlePodRemoves(t.Context(), []*v1.Pod{testPod("a", "1")})
@@ -34,7 +34,7 @@ func TestHandlerRetriesLeaving(t *testing.T) {
 	}
 }
 
-// A pod that comes back while it still terminates holds its resources once.
+// A pod that returns while it terminates counts once for admission.
 func TestHandlerPodReturns(t *testing.T) {
 	h, w := newTestHandler(t, nil)
 	pod := []*v1.Pod{testPod("a", "1")}
@@ -48,8 +48,8 @@ func TestHandlerPodReturns(t *testing.T) {
 	}
 }
 
-// A mirror pod makes its static pod sync (see L10.txt), unless that has no worker. Other pods
-// have no mirror pods.
+// A mirror pod makes its static pod sync (see L10.txt), unless that has no worker. Other pods have
+// no mirror pods.
 func TestHandlerMirrorsOfOthers(t *testing.T) {
 	mirror := []*v1.Pod{mirrorPod("a", "m")}
 	for name, pods := range map[string][]*v1.Pod{
@@ -66,7 +66,8 @@ func TestHandlerMirrorsOfOthers(t *testing.T) {
 	}
 }
 
-// granter grants a host name, in place of resources: "granted" to every pod.
+// granter is an Allocator that allocates the host name "granted" to every pod, in place of
+// resources.
 type granter struct {
 	asked   []string
 	touched []types.UID
@@ -89,8 +90,8 @@ func (g *granter) take() []string {
 	return asked
 }
 
-// What pods were granted is what workers hear of and what counts. What they ask for is what
-// is decided about, but for those that are ending.
+// Workers and admission get the allocated version of a pod. Retry gets the desired version, except
+// for ending pods.
 func TestHandlerAllocator(t *testing.T) {
 	g := &granter{}
 	h, w := newTestHandler(t, func(cfg *HandlerConfig) { cfg.Allocator = g })

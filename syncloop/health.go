@@ -9,59 +9,58 @@ import (
 	"time"
 )
 
-// Status is what the loop is doing, for people and for health checks.
+// Status is the current state of the loop.
 type Status struct {
-	// Running tells whether Run is under way.
+	// Running is true while Run is active.
 	Running bool
-	// LastActive is when the loop last began or ended a step; zero before the
-	// first one.
+	// LastActive is the time when the loop last began or ended a step. Zero before the first step.
 	LastActive time.Time
-	// Doing is the step under way, "" when the loop waits for events.
+	// Doing is the current step, or "" while the loop waits for events.
 	Doing string
-	// Since is when Doing began, zero without one.
+	// Since is the start of Doing. Zero without a current step.
 	Since time.Time
-	// Step is what the handler said last with SetStep during Doing.
+	// Step is the last text that the handler passed to SetStep during Doing.
 	Step string
-	// Paused is why nothing is handled, nil when it is. PausedSince goes with it.
+	// Paused is the error of Config.Health while the loop is paused, else nil. PausedSince is the
+	// start of the pause.
 	Paused      error
 	PausedSince time.Time
-	// HousekeepingAt is when housekeeping last began; HousekeepingErr what came
-	// of it.
+	// HousekeepingAt is the start of the last housekeeping, HousekeepingErr its error.
 	HousekeepingAt  time.Time
 	HousekeepingErr error
-	// WaitingSources and WaitingPods count what is dirty and not yet handled.
+	// WaitingSources and WaitingPods count the unhandled dirty sources and pods.
 	WaitingSources, WaitingPods int
-	// Stuck counts the pods, and sources of pods, for which a call panicked and
-	// is to be tried again. LastPanic, a *PanicError, is the last panic; it stays.
+	// Stuck counts the pods and sources that wait for a retry after a panic. LastPanic is the last
+	// panic, a *PanicError. A successful retry does not reset it.
 	Stuck     int
 	LastPanic error
-	// Sources are the event sources by name.
+	// Sources are the event sources, sorted by name.
 	Sources []SourceStatus
 }
 
 // SourceStatus is the state of one event source.
 type SourceStatus struct {
 	Name string
-	// Running tells whether its Run is under way.
+	// Running is true while the source's Run is active.
 	Running bool
-	// Since is when it last started or ended.
+	// Since is the time of the last start or end.
 	Since time.Time
-	// Failures counts how often it has failed.
+	// Failures counts the failures since the Loop started.
 	Failures int
-	// Err is its last error, kept while it runs again.
+	// Err is the last error. It is kept while the source runs again.
 	Err error
 }
 
-// Status returns what the loop is doing now.
+// Status returns the current state. It is safe for concurrent use.
 func (l *Loop) Status() Status {
 	st := l.state.snapshot()
 	st.WaitingSources, st.WaitingPods = l.dirty.size()
 	return st
 }
 
-// CheckHealth fails when one step, or the pause for lack of health, has lasted
-// longer than StallLimit, before Run and after the loop has ended. A loop that waits
-// for something to do is healthy.
+// CheckHealth returns an error before Run, after the loop has ended, and when one step or a pause
+// for an unhealthy runtime has lasted longer than StallLimit. A loop that waits for events is
+// healthy.
 func (l *Loop) CheckHealth() error {
 	if err := l.state.notRunning(); err != nil {
 		return err
@@ -77,7 +76,7 @@ func (l *Loop) CheckHealth() error {
 	return nil
 }
 
-// doing names the step under way, with what the handler says about it.
+// doing returns the current step with the text from SetStep.
 func (s Status) doing() string {
 	if s.Step == "" {
 		return s.Doing
@@ -85,7 +84,7 @@ func (s Status) doing() string {
 	return s.Doing + " (" + s.Step + ")"
 }
 
-// loopState is the part of the loop that others look at.
+// loopState is the part of the loop that is shared with readers of Status.
 type loopState struct {
 	mu      sync.Mutex
 	entered bool
@@ -111,7 +110,6 @@ func (s *loopState) enter() bool {
 	return true
 }
 
-// set changes the status.
 func (s *loopState) set(change func(st *Status)) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -130,8 +128,8 @@ func (s *loopState) notRunning() error {
 	return nil
 }
 
-// pause notes why nothing is handled. A reason that changes begins no new pause:
-// it often says how long it has been lasting.
+// pause records the reason of a pause. A changed reason does not begin a new pause: the text often
+// contains the duration.
 func (s *loopState) pause(err error, now time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -141,7 +139,8 @@ func (s *loopState) pause(err error, now time.Time) {
 	s.st.Paused = err
 }
 
-// housekept tells whether the outcome differs from the previous one.
+// housekept records the result of a housekeeping and reports whether it differs from the previous
+// one.
 func (s *loopState) housekept(at time.Time, err error) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -153,7 +152,6 @@ func (s *loopState) housekept(at time.Time, err error) bool {
 	return before.Error() != err.Error()
 }
 
-// source changes the status of a source.
 func (s *loopState) source(name string, change func(src *SourceStatus)) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

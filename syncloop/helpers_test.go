@@ -15,7 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// recorder records the calls of a handler; hooks make them do something.
+// recorder records the calls of a handler and runs hooks.
 type recorder struct {
 	mu      sync.Mutex
 	calls   []string
@@ -41,7 +41,7 @@ func (h *recorder) take() []string {
 	return calls
 }
 
-// names are the pods' names with their versions.
+// names returns the pods' names with their versions.
 func names(pods []*v1.Pod) string {
 	var list []string
 	for _, pod := range pods {
@@ -80,7 +80,7 @@ func (h *recorder) HandlePodCleanups(ctx context.Context) error {
 	return nil
 }
 
-// script is a PodSource whose sets a test hands in.
+// script is a PodSource whose sets a test provides.
 type script struct {
 	mu      sync.Mutex
 	sets    map[string][]*v1.Pod
@@ -108,7 +108,7 @@ func (s *script) Handled(source string) {
 	s.handled = append(s.handled, source)
 }
 
-// bubble runs a Loop in a synctest bubble; use is the test.
+// bubble runs a Loop and the test in a synctest bubble.
 func bubble(t *testing.T, edit func(*Config), use func(t *testing.T, l *Loop, h *recorder, pods *script)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
@@ -137,7 +137,7 @@ func testPod(name string, uid types.UID, edits ...func(*v1.Pod)) *v1.Pod {
 	return pod
 }
 
-// version makes a pod another version of itself.
+// version sets the version of a pod.
 func version(name string) func(*v1.Pod) {
 	return func(pod *v1.Pod) { pod.Spec.Hostname = name }
 }

@@ -11,12 +11,12 @@ import (
 	"github.com/podwright/podwright/internal/podfacts"
 )
 
-// FreeHostPorts returns an Admitter for host ports, of which only one pod can have each:
-// a pod that asks for one that an active pod holds is rejected (NodePorts), and told which
-// field asks for it and who holds it. While all that hold it are leaving, it is held back
-// instead. A pod is leaving if it is being deleted, or if it is not one of desired, unless
-// that is nil. A static pod is not in the way of the one of its name that replaces it: the
-// worker of that waits for its end.
+// FreeHostPorts returns an Admitter that gives each host port to one pod only. It rejects a pod
+// (NodePorts) that requests a port of an active pod; the message names the field, the port and the
+// active pod. If all pods with the port are leaving, it holds the pod back instead. A pod is
+// leaving if it is being deleted or is absent from desired. With a nil desired, only deletion
+// counts. A static pod does not conflict with a pod of the same name: the worker of the new pod
+// waits for the end of the old one.
 func FreeHostPorts(desired *Desired) Admitter {
 	leaving := func(pod *v1.Pod) bool {
 		return pod.DeletionTimestamp != nil || desired != nil && desired.Get(pod.UID) == nil
@@ -44,15 +44,15 @@ func FreeHostPorts(desired *Desired) Admitter {
 	})
 }
 
-// hostPort is a port of the node, and the field of the pod's spec that asks for it.
+// hostPort is a requested port of the node with the field of the pod's spec.
 type hostPort struct {
 	field    string
 	protocol v1.Protocol
-	ip       netip.Addr // unspecified, or not valid: all
+	ip       netip.Addr // unspecified or invalid: all addresses
 	port     int32
 }
 
-// hostPorts are those of the containers that run as long as the pod does.
+// hostPorts returns the ports of containers and sidecars.
 func hostPorts(pod *v1.Pod) (ports []hostPort) {
 	add := func(list string, containers []v1.Container, counts func(*v1.Container) bool) {
 		for i := range containers {
@@ -78,7 +78,7 @@ func (p hostPort) clashes(q hostPort) bool {
 	return p.port == q.port && p.protocol == q.protocol && (p.ip == q.ip || all(p.ip) || all(q.ip))
 }
 
-// clash names the first port that another pod holds.
+// clash returns an error for the first requested port that the other pod uses.
 func clash(wanted []hostPort, other *v1.Pod) error {
 	held := hostPorts(other)
 	for _, p := range wanted {

@@ -8,12 +8,12 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// ports gives a pod a container with ports.
+// ports adds a container with ports.
 func ports(ports ...v1.ContainerPort) func(*v1.Pod) {
 	return func(pod *v1.Pod) { pod.Spec.Containers = append(pod.Spec.Containers, v1.Container{Ports: ports}) }
 }
 
-// initPorts gives a pod an init container with ports.
+// initPorts adds an init container with ports.
 func initPorts(policy *v1.ContainerRestartPolicy, ports ...v1.ContainerPort) func(*v1.Pod) {
 	return func(pod *v1.Pod) {
 		pod.Spec.InitContainers = append(pod.Spec.InitContainers, v1.Container{RestartPolicy: policy, Ports: ports})
@@ -59,7 +59,7 @@ func TestFreeHostPorts(t *testing.T) {
 	}
 }
 
-// A port that becomes free is waited for.
+// A pod waits for a port of a leaving pod.
 func TestFreeHostPortsOfLeavingPods(t *testing.T) {
 	web := ports(v1.ContainerPort{HostPort: 80})
 	pod, stays, goes := testPod("a", "a", web), testPod("b", "b", web), testPod("c", "c", web)
@@ -75,13 +75,13 @@ func TestFreeHostPortsOfLeavingPods(t *testing.T) {
 	require.NotErrorAs(t, admitter.Admit(pod, []*v1.Pod{goes, stays}), &why)
 	require.NoError(t, admitter.Admit(stays, []*v1.Pod{stays}), "it is not in its own way")
 
-	// The one that a manifest's new version replaces.
+	// A newer version of a static pod does not wait for the port of the older one.
 	require.NoError(t, admitter.Admit(testPod("c", "c2", web, fromFile), []*v1.Pod{goes}))
 	require.Error(t, admitter.Admit(testPod("c", "c2", web), []*v1.Pod{goes}), "an API server's pods do not wait for each other")
 }
 
-// Of two manifests with one host port the second is refused and the first goes on, also
-// when the agent starts anew and sees them in another order.
+// Of two static pods with one host port the second is rejected and the first continues, also after
+// a restart of the agent that adds them in another order.
 func TestTwoStaticPodsWithOnePort(t *testing.T) {
 	web := ports(v1.ContainerPort{HostPort: 80})
 	first, second := testPod("z", "1", web, fromFile), testPod("a", "2", web, fromFile)

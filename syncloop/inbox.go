@@ -5,13 +5,13 @@ import (
 	"sync"
 )
 
-// Inbox is an EventSource for parts that are built before the Loop: what they emit
-// reaches the Loop whose Config.Sources has the Inbox. While it does not run, the
-// Inbox keeps the events, each once, so that it is bounded by the number of pods.
-// Its zero value is ready for use.
+// Inbox is an EventSource for parts that are built before the Loop. It passes their events to the
+// Loop that has it in Config.Sources. While it does not run, it keeps each distinct event once, so
+// that its size is bounded by the number of pods. The zero value is ready for use. Inbox is safe
+// for concurrent use.
 type Inbox struct {
 	mu   sync.Mutex
-	emit func(Event) // nil while Run is not under way
+	emit func(Event) // nil while Run is not active
 	kept map[Event]struct{}
 }
 
@@ -33,7 +33,7 @@ func (b *Inbox) Emit(e Event) {
 	}
 }
 
-// Run passes on what was emitted, and returns nil when ctx is done.
+// Run forwards events until ctx is done, and returns nil.
 func (b *Inbox) Run(ctx context.Context, emit func(Event)) error {
 	b.mu.Lock()
 	kept := b.kept

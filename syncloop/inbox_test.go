@@ -9,8 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// What is emitted before the inbox runs is kept, each event once; what is emitted
-// later is passed on at once.
+// Events before Run are kept, each once; events during Run are forwarded immediately.
 func TestInbox(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var inbox Inbox
@@ -31,6 +30,6 @@ func TestInbox(t *testing.T) {
 		require.Equal(t, dirty, got[2], "without waiting for anybody")
 		cancel()
 		require.NoError(t, <-done)
-		inbox.Emit(dirty) // to no effect that matters
+		inbox.Emit(dirty) // no effect
 	})
 }

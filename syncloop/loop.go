@@ -15,32 +15,30 @@ import (
 
 // Config configures a Loop.
 type Config struct {
-	// Handler is called for everything that happens. Required.
+	// Handler is called for all changes. Required.
 	Handler Handler
 	// Pods keeps the desired pods of each source. Required. Its sources emit PodsChanged.
 	Pods PodSource
-	// Sources are the sources of events; the Loop runs them. The keys name them in logs
-	// and in Status. May be empty.
+	// Sources are the event sources that the Loop runs. The keys are their names in logs and
+	// Status. Optional.
 	Sources map[string]EventSource
-	// Health tells why nothing can be handled now: the runtime does not answer,
-	// the observer has fallen behind. It answers from memory. While it returns
-	// an error nothing is handled and nothing is lost. nil means always healthy.
+	// Health returns an error while pods cannot be handled, for example because the runtime is
+	// unreachable or the observer lags. It must not block. During an error the loop pauses, and
+	// events are kept. Optional: without it the loop never pauses.
 	Health func() error
-	// HousekeepingPeriod is the pause between two housekeepings; default 2 s.
+	// HousekeepingPeriod is the period of housekeeping. Default: 2 s.
 	HousekeepingPeriod time.Duration
-	// StallLimit is how long one step, or a pause for lack of health, may last
-	// before CheckHealth fails; default 5 min. An agent passes
-	// max(5 min, 2 * resync interval).
+	// StallLimit is the longest duration of one step, or of a pause for an unhealthy runtime,
+	// before CheckHealth fails. Default: 5 min. An agent passes max(5 min, 2 * resync interval).
 	StallLimit time.Duration
-	// ShutdownTimeout is how long Run waits, after its context is done, for
-	// sources and handler to return; default 10 s. Those that have not are named
-	// in Run's error.
+	// ShutdownTimeout is the time that Run waits for sources and handler after its context is
+	// done. Run's error names those that have not returned. Default: 10 s.
 	ShutdownTimeout time.Duration
-	// Logger receives what a person should know. nil discards.
+	// Logger receives log records. Optional: without it they are discarded.
 	Logger *slog.Logger
 }
 
-// The pauses of a loop whose runtime is unhealthy, and of a source that failed.
+// The back-off of health checks and of failed sources.
 const (
 	unhealthyPauseMin = 100 * time.Millisecond
 	unhealthyPauseMax = 5 * time.Second
@@ -49,24 +47,24 @@ const (
 	sourceStableAfter = time.Minute
 )
 
-// slowHousekeeping is the duration above which a housekeeping is logged as slow.
+// slowHousekeeping is the duration above which a housekeeping is logged.
 const slowHousekeeping = time.Second
 
 // ErrAlreadyRun is returned by a second Run of one Loop.
 var ErrAlreadyRun = fields.AlreadyRun("syncloop")
 
-// Loop takes events from its sources and calls a Handler, one call at a time.
-// Use New.
+// Loop receives events from its sources and calls a Handler, one call at a time. Use New. Its
+// methods are safe for concurrent use.
 type Loop struct {
 	cfg   Config
 	dirty *dirty
 	state loopState
-	// These two belong to the goroutine of loop.
+	// Only the goroutine of loop uses handled and retries.
 	handled map[string]*handledSet // by source of pods
 	retries *retries
 }
 
-// New returns a Loop that does nothing until Run.
+// New returns a Loop. Run starts it.
 func New(cfg Config) (*Loop, error) {
 	f := fields.Of("syncloop: Config")
 	f.Required("Handler", cfg.Handler)
@@ -91,13 +89,13 @@ func New(cfg Config) (*Loop, error) {
 	return l, nil
 }
 
-// Emit records an event from outside of any source. It never blocks.
+// Emit records an event that does not come from a source. It never blocks.
 func (l *Loop) Emit(e Event) { l.dirty.add(e) }
 
-// Run runs the sources and handles events until ctx is done, then waits for
-// everything it started. It returns nil after an orderly end; if a source or the
-// handler ignores its context for longer than ShutdownTimeout, the error names
-// it. Pods are left as they are. Run may be called once.
+// Run runs the sources and handles events until ctx is done, then waits for its goroutines. It
+// returns nil after an orderly end. If a source or the handler ignores its context for
+// ShutdownTimeout, the error names it. Pods are left unchanged. Run may be called once; a second
+// call returns ErrAlreadyRun.
 func (l *Loop) Run(ctx context.Context) error {
 	if !l.state.enter() {
 		return ErrAlreadyRun
@@ -115,7 +113,6 @@ func (l *Loop) Run(ctx context.Context) error {
 	return nil
 }
 
-// loop handles what is dirty until ctx is done.
 func (l *Loop) loop(ctx context.Context) {
 	ctx = context.WithValue(ctx, stepKey{}, &l.state)
 	housekeeping := time.NewTicker(l.cfg.HousekeepingPeriod)
@@ -139,8 +136,7 @@ func (l *Loop) loop(ctx context.Context) {
 	}
 }
 
-// waitHealthy returns true as soon as the health function is content, and false
-// when ctx is done.
+// waitHealthy blocks until Health returns nil. It returns false when ctx is done.
 func (l *Loop) waitHealthy(ctx context.Context) bool {
 	pause, told := unhealthyPauseMin, false
 	for ctx.Err() == nil {
@@ -153,8 +149,8 @@ func (l *Loop) waitHealthy(ctx context.Context) bool {
 			return true
 		}
 		l.state.pause(err, time.Now())
-		// Whoever has just started is not healthy yet: only a pause that lasts is
-		// worth a line, and only one.
+		// A runtime is briefly unhealthy after its start, so the first failure is not logged, and
+		// a pause is logged once.
 		if !told && pause > unhealthyPauseMin {
 			l.cfg.Logger.Warn("not handling pods while the runtime is unhealthy", "err", err)
 			told = true
@@ -167,7 +163,7 @@ func (l *Loop) waitHealthy(ctx context.Context) bool {
 	return false
 }
 
-// runSource runs a source until it ends by itself or ctx is done.
+// runSource runs a source until it returns nil or ctx is done.
 func (l *Loop) runSource(ctx context.Context, name string, src EventSource) {
 	pause := sourcePauseMin
 	for {

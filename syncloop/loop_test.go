@@ -16,7 +16,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// L12: what makes a pod sync, and what does not.
+// L12: the kinds of events that make a pod sync, and those that do not.
 func TestLoopEvents(t *testing.T) {
 	bubble(t, nil, func(t *testing.T, l *Loop, h *recorder, _ *script) {
 		for _, kind := range []Kind{ContainerRemoved, LivenessPassed, 0, 200} {
@@ -36,8 +36,7 @@ func TestLoopEvents(t *testing.T) {
 	})
 }
 
-// However many events come while the handler is busy, none blocks and none is
-// lost: they become one call.
+// While the handler is busy, emitting neither blocks nor loses events: they become one call.
 func TestLoopCoalesces(t *testing.T) {
 	release := make(chan struct{})
 	bubble(t, func(cfg *Config) {
@@ -88,7 +87,7 @@ func TestLoopOperations(t *testing.T) {
 	})
 }
 
-// A loop that was never run is healthy, one that has ended is not (see L13.txt).
+// CheckHealth fails before Run and after its end (see L13.txt).
 func TestLoopHealth(t *testing.T) {
 	var l *Loop
 	bubble(t, nil, func(t *testing.T, running *Loop, _ *recorder, _ *script) { l = running })
@@ -98,7 +97,7 @@ func TestLoopHealth(t *testing.T) {
 	require.EqualError(t, idle.CheckHealth(), "sync loop waits for Run")
 }
 
-// A call that hangs fails the loop's health, whichever it is.
+// Any hanging call makes CheckHealth fail.
 func TestLoopHangs(t *testing.T) {
 	for what, edit := range map[string]func(*Config, func()){
 		"asking whether the runtime is healthy": func(cfg *Config, hang func()) { cfg.Health = func() error { hang(); return nil } },
@@ -160,8 +159,8 @@ func TestLoopHousekeeping(t *testing.T) {
 	})
 }
 
-// A source that fails is run again, with growing pauses; one that ends is not;
-// neither ends the loop.
+// A failed source runs again, with growing pauses. A source that ends does not. Neither ends the
+// loop.
 func TestLoopSources(t *testing.T) {
 	var starts []time.Duration
 	var began time.Time
@@ -197,7 +196,7 @@ func TestLoopSources(t *testing.T) {
 	})
 }
 
-// What ignores its context is named after the timeout; Run does not hang.
+// Parts that ignore their context are named after the timeout; Run does not hang.
 func TestLoopShutdown(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		release := make(chan struct{})

@@ -21,8 +21,8 @@ import (
 	"github.com/podwright/podwright/syncloop/podsource"
 )
 
-// node is what a script is about: an agent that may be restarted, the runtime that
-// it finds, and how things are to go.
+// node is the subject of a script: an agent that may be restarted, its runtime, and the scripted
+// results.
 type node struct {
 	log
 	t         *testing.T
@@ -32,18 +32,18 @@ type node struct {
 	hold      bool
 	pods      map[string]*v1.Pod
 
-	// Under the log's lock, but for the agent, which the script alone touches.
+	// mu guards the fields below, except agent, which only the script's goroutine uses.
 	*agent
 	runtime  []podworkers.RuntimePod
-	began    map[types.UID]*metav1.Time // as the runtime remembers it
-	statuses map[types.UID]v1.PodPhase  // as the agent computes them
-	answers  map[types.UID]string       // of the admitter, for pods it does not like
-	bad      int                        // health checks that are to fail, -1: all
-	cleaner  string                     // what the cleaner does next
-	orphans  string                     // mirrors that the cleaner saw last
+	began    map[types.UID]*metav1.Time // in the runtime
+	statuses map[types.UID]v1.PodPhase  // computed by the agent
+	answers  map[types.UID]string       // results of the admitter, by pod
+	bad      int                        // number of health checks that fail, -1: all
+	cleaner  string                     // next behaviour of the cleaner
+	orphans  string                     // mirror pods in the cleaner's last run
 }
 
-// agent is one life of the agent.
+// agent is one run of the agent.
 type agent struct {
 	merger  *podsource.Merger
 	workers *podworkers.Workers
@@ -66,7 +66,7 @@ func (n *node) close() {
 	}
 }
 
-// start starts an agent, unless there is one.
+// start starts an agent unless one runs.
 func (n *node) start() {
 	if n.agent != nil {
 		return
@@ -112,7 +112,7 @@ func (n *node) start() {
 	synctest.Wait()
 }
 
-// traced notes what the workers decide.
+// traced records the workers' transitions.
 func (n *node) traced(e podworkers.TraceEvent) {
 	if (e.Kind.Input() && e.Kind != podworkers.TraceEnd) || e.Kind == podworkers.TraceAsk || e.Kind == podworkers.TraceDone {
 		return
@@ -207,8 +207,7 @@ func (n *node) healthy() error {
 	return nil
 }
 
-// clean is somebody's step of housekeeping. It tells when the mirrors that are to
-// be deleted are others than before.
+// clean is a Cleaner. It logs the mirror pods to delete when their set changes.
 func (n *node) clean(ctx context.Context, c *syncloop.Cleanup) error {
 	n.mu.Lock()
 	verb, rest, _ := strings.Cut(n.cleaner, " ")
@@ -232,7 +231,7 @@ func (n *node) clean(ctx context.Context, c *syncloop.Cleanup) error {
 	return nil
 }
 
-// told notes what the handler tells the workers.
+// told records the handler's updates of the workers.
 type told struct {
 	*podworkers.Workers
 	n *node
@@ -259,7 +258,7 @@ func (w told) UpdatePod(u podworkers.Update) error {
 	return w.Workers.UpdatePod(u)
 }
 
-// changes notes by what each set that the loop reads differs from the one before.
+// changes records the differences between consecutive sets that the loop reads.
 type changes struct {
 	*podsource.Merger
 	n    *node
@@ -289,7 +288,7 @@ func (c changes) Handled(source string) {
 	}
 }
 
-// syncs notes which pods the loop wants synced.
+// syncs records the pods that the loop syncs.
 type syncs struct {
 	*syncloop.DefaultHandler
 	n *node
@@ -302,7 +301,7 @@ func (s syncs) HandlePodSyncs(ctx context.Context, list []syncloop.Sync) {
 	s.DefaultHandler.HandlePodSyncs(ctx, list)
 }
 
-// syncer runs pods, and ends them when their time is up.
+// syncer runs pods and ends them at their deadline.
 type syncer struct{ n *node }
 
 func (s syncer) SyncPod(_ context.Context, w podworkers.Work) (bool, error) {

@@ -10,26 +10,24 @@ import (
 	"github.com/podwright/podwright/internal/run"
 )
 
-// Order puts pods into the order in which they are admitted, in place. What it
-// cannot honour it returns as an error; the pods are in a complete order then too.
-// ByCreation and ByPriority are Orders.
+// Order sorts pods in place into the order of admission. It returns an error for a requirement
+// that it cannot satisfy; the pods are completely ordered in that case, too. ByCreation and
+// ByPriority are Orders.
 //
-// An order is one among the pods that are new at the same time: those that one
-// source brings with one set, and those that start again in one housekeeping.
-// After a restart of the agent these are all pods of a source, running or not.
+// An order applies to the pods that are new at the same time: those in one set of one source, and
+// those that restart in one housekeeping. After a restart of the agent these are all pods of a
+// source, running or not.
 type Order func(pods []*v1.Pod) error
 
-// ByCreation is the order of the creation timestamps, the oldest first, and of the
-// UIDs where these are equal. It is the default.
+// ByCreation orders pods by creation timestamp, oldest first, then by UID. It is the default.
 func ByCreation(pods []*v1.Pod) error {
 	slices.SortStableFunc(pods, compareCreation)
 	return nil
 }
 
-// ByPriority takes the pods with the highest spec.priority first, and of equal
-// ones the oldest. A pod without priority has that of its priority class if this
-// is one of the two system classes, whose values are fixed, and else 0. So
-// critical pods come first.
+// ByPriority orders pods by spec.priority, highest first, then by creation. A pod without priority
+// has the fixed value of its priority class if that is one of the two system classes, else 0. So
+// critical pods are first.
 func ByPriority(pods []*v1.Pod) error {
 	slices.SortStableFunc(pods, func(a, b *v1.Pod) int {
 		return cmp.Or(cmp.Compare(priority(b), priority(a)), compareCreation(a, b))
@@ -41,7 +39,6 @@ func compareCreation(a, b *v1.Pod) int {
 	return cmp.Or(a.CreationTimestamp.Compare(b.CreationTimestamp.Time), cmp.Compare(a.UID, b.UID))
 }
 
-// The system's priority classes and their values.
 const (
 	nodeCritical            = "system-node-critical"
 	nodeCriticalPriority    = 2_000_001_000
@@ -61,8 +58,8 @@ func priority(pod *v1.Pod) int32 {
 	return 0
 }
 
-// checked runs an order and falls back to ByCreation if it panics, or loses or
-// invents pods. Pods are ordered in any case.
+// checked runs an order. If it panics, or loses or adds pods, the result is in the order of
+// ByCreation, with an error.
 func checked(order Order, pods []*v1.Pod) ([]*v1.Pod, error) {
 	result := slices.Clone(pods)
 	var err error

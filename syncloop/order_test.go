@@ -38,7 +38,7 @@ func TestOrders(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			for range 3 { // whatever order they come in
+			for range 3 { // the result is independent of the initial order
 				rand.Shuffle(len(c.pods), func(i, j int) { c.pods[i], c.pods[j] = c.pods[j], c.pods[i] })
 				require.NoError(t, c.order(c.pods))
 				require.Equal(t, c.want, names(c.pods))
@@ -47,7 +47,7 @@ func TestOrders(t *testing.T) {
 	}
 }
 
-// An order that panics, or does not return the pods it was given, is replaced.
+// An order that panics, or returns other pods than it received, is replaced.
 func TestBadOrders(t *testing.T) {
 	pods := []*v1.Pod{testPod("b", "2"), testPod("a", "1")}
 	for want, order := range map[string]Order{

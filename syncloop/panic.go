@@ -2,7 +2,6 @@ package syncloop
 
 import "github.com/podwright/podwright/internal/run"
 
-// PanicError is what the package makes of a panic in something that it calls: a
-// handler, an event source, an admitter, a cleaner. Value is what it panicked with,
-// and what Unwrap returns if it is an error.
+// PanicError is a recovered panic of a callback: handler, event source, admitter or cleaner. Value
+// is the value of the panic. Unwrap returns Value if it is an error.
 type PanicError = run.PanicError

@@ -13,8 +13,8 @@ import (
 	v1 "k8s.io/api/core/v1"
 )
 
-// What a pod needs after the handler panicked over it, whatever the set says by
-// then: the operation that failed, or more.
+// After a panic the handler gets the failed operation or a stronger one, independently of later
+// changes of the set.
 func TestRepeat(t *testing.T) {
 	told := testPod("p", "p")
 	newer := map[string]*v1.Pod{
@@ -45,8 +45,8 @@ func TestRepeat(t *testing.T) {
 	}
 }
 
-// What fails again waits for longer, up to a bound; once nothing fails there is no
-// attempt, and the next failure is a first one.
+// The pause between attempts grows up to a bound. After a success without remaining failures it is
+// reset.
 func TestPausesOfRetries(t *testing.T) {
 	now, r := time.Unix(1000, 0), newRetries()
 	attempt := func() time.Duration {
@@ -80,7 +80,7 @@ func (s *weak) Pods(source string) ([]*v1.Pod, bool) {
 	return s.script.Pods(source)
 }
 
-// Panics of everything else that the Loop calls.
+// The Loop survives panics of its other callbacks.
 func TestLoopPanicsElsewhere(t *testing.T) {
 	broken := errors.New("broken")
 	var pods *weak

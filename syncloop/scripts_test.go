@@ -17,11 +17,11 @@ import (
 
 var rewrite = flag.Bool("rewrite", false, "write what happens into the scripts")
 
-// Scripts of the loop's scenarios, L1 to L15 of the lifecycle contract (L6, L7 and L8 are
-// what housekeeping restarts and kills) and others, played by real parts but for the syncer: the
-// Loop, the default handler, the pod workers and a Merger, in a bubble. A script is
-// made of paragraphs: commands (see commands_test.go), a line ----, and what came
-// of them. With -rewrite what happens is written down, to be read as a difference.
+// TestScripts plays the scripts of the loop's scenarios, L1 to L15 of the lifecycle contract (L6,
+// L7 and L8: restarts and kills by housekeeping), and others. The Loop, the default handler, the
+// pod workers and a Merger are real, the syncer is scripted, and all run in a bubble. A script
+// consists of paragraphs: commands (see commands_test.go), a line ----, and the expected events.
+// With -rewrite the actual events replace the expected ones, for review as a difference.
 func TestScripts(t *testing.T) {
 	files, err := filepath.Glob("testdata/*.txt")
 	require.NoError(t, err)
@@ -41,7 +41,7 @@ func TestScripts(t *testing.T) {
 	}
 }
 
-// play plays a script and returns it with what happened.
+// play plays a script and returns it with the actual events.
 func play(t *testing.T, script string) string {
 	var out strings.Builder
 	synctest.Test(t, func(t *testing.T) {
@@ -68,8 +68,8 @@ func play(t *testing.T, script string) string {
 	return out.String()
 }
 
-// log is what happens. The lines of one moment are grouped by what they are about,
-// since pods are served at the same time: the loop's own first.
+// log records events. It groups the lines of one instant by subject, the loop's own lines first,
+// because pods are handled concurrently.
 type log struct {
 	mu    sync.Mutex
 	begin time.Time
@@ -88,7 +88,7 @@ func (l *log) note(about, format string, args ...any) {
 	l.lines = append(l.lines, line{time.Since(l.begin), about, fmt.Sprintf(format, args...)})
 }
 
-// take returns the lines since it was called last.
+// take returns the lines since the previous call.
 func (l *log) take() string {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -14,8 +14,8 @@ import (
 	"github.com/podwright/podwright/internal/run"
 )
 
-// iterate handles everything that is dirty now: changes of pods first, since
-// syncs and housekeeping go by them.
+// iterate handles everything that is dirty. Changes of pods precede syncs and housekeeping, which
+// depend on them.
 func (l *Loop) iterate(ctx context.Context) {
 	if l.retries.due(time.Now()) {
 		l.retry(ctx)
@@ -33,7 +33,7 @@ func (l *Loop) iterate(ctx context.Context) {
 	}
 }
 
-// retry tries again, each by itself, what somebody panicked on.
+// retry repeats each call that panicked, one pod or source at a time.
 func (l *Loop) retry(ctx context.Context) {
 	for _, source := range slices.Sorted(maps.Keys(l.retries.sources)) {
 		l.handleSource(ctx, source, true)
@@ -46,7 +46,7 @@ func (l *Loop) retry(ctx context.Context) {
 	l.retries.attempted(time.Now())
 }
 
-// countStuck counts what waits for another attempt.
+// countStuck returns Status.Stuck.
 func (l *Loop) countStuck() int {
 	n := len(l.retries.syncs)
 	for source := range l.retries.sources {
@@ -59,10 +59,9 @@ func (l *Loop) countStuck() int {
 	return n
 }
 
-// handleSource hands what differs from what was handled of a source to the
-// handler, and says so once all of it is handled: a pod that the handler could not
-// be told of must not look as if nobody wanted it. Pods that failed before are
-// tried only if retry is set. When ctx is done it does nothing, as handleSyncs.
+// handleSource passes the differences of a source to the handler and calls Handled once all
+// succeeded: a pod that the handler could not receive must not look like an orphan. It retries
+// failed pods only if retry is set. It does nothing after ctx is done.
 func (l *Loop) handleSource(ctx context.Context, source string, retry bool) {
 	if ctx.Err() != nil {
 		return
@@ -84,7 +83,7 @@ func (l *Loop) handleSource(ctx context.Context, source string, retry bool) {
 	l.retries.plan(time.Now())
 }
 
-// errFailed tells that the handler panicked over a pod of a source.
+// errFailed is returned if the handler panicked over a pod of the source.
 var errFailed = errors.New("not all pods are handled")
 
 func (l *Loop) handlePods(ctx context.Context, source string, newest []*v1.Pod, retry bool) error {
@@ -108,8 +107,7 @@ func (l *Loop) handlePods(ctx context.Context, source string, newest []*v1.Pod, 
 	})
 }
 
-// repeat tells the handler again of the pods over which it panicked, each by
-// itself.
+// repeat passes the pods on which the handler panicked to it again, one at a time.
 func (l *Loop) repeat(ctx context.Context, source string, set *handledSet, newest []*v1.Pod) {
 	present := map[types.UID]*v1.Pod{}
 	for _, pod := range newest {
@@ -126,8 +124,8 @@ func (l *Loop) repeat(ctx context.Context, source string, set *handledSet, newes
 	}
 }
 
-// handleChange hands a change to the handler. If it panics it is called again
-// with one pod at a time.
+// handleChange passes a change to the handler. If that panics, it repeats the call with one pod at
+// a time.
 func (l *Loop) handleChange(ctx context.Context, source string, set *handledSet, c Change) {
 	pods := set.ready(c.Pods)
 	if len(pods) == 0 && len(c.Pods) > 0 {
@@ -141,7 +139,7 @@ func (l *Loop) handleChange(ctx context.Context, source string, set *handledSet,
 	}
 }
 
-// change calls the handler's method for a change, and notes what came of it.
+// change calls the handler's method for a change and records the result.
 func (l *Loop) change(ctx context.Context, source string, set *handledSet, c Change) error {
 	if len(c.Pods) > 0 {
 		l.cfg.Logger.Debug("pods changed", "op", c.Op.String(), "source", source, "pods", len(c.Pods))
@@ -163,7 +161,7 @@ func (l *Loop) change(ctx context.Context, source string, set *handledSet, c Cha
 	return err
 }
 
-// aboutPods names the pod that a step is about, if it is about one.
+// aboutPods adds the pod to the name of a step if there is exactly one.
 func aboutPods(what string, pods []*v1.Pod) string {
 	if len(pods) != 1 {
 		return what
@@ -171,7 +169,7 @@ func aboutPods(what string, pods []*v1.Pod) string {
 	return fmt.Sprintf("%s: pod %s/%s (%s)", what, pods[0].Namespace, pods[0].Name, pods[0].UID)
 }
 
-// handleSyncs has pods synced, one by one if the handler panics.
+// handleSyncs passes syncs to the handler, one by one if it panics.
 func (l *Loop) handleSyncs(ctx context.Context, syncs []Sync) {
 	if ctx.Err() != nil {
 		return
@@ -193,7 +191,7 @@ func (l *Loop) handleSyncs(ctx context.Context, syncs []Sync) {
 	}
 }
 
-// housekeep calls HandlePodCleanups, and reports errors once per text.
+// housekeep calls HandlePodCleanups and logs changes of its result.
 func (l *Loop) housekeep(ctx context.Context) {
 	started := time.Now()
 	err := l.step("housekeeping", func() error { return l.cfg.Handler.HandlePodCleanups(ctx) })
@@ -210,7 +208,7 @@ func (l *Loop) housekeep(ctx context.Context) {
 	l.cfg.Logger.Info("housekeeping works again")
 }
 
-// step makes one call that gets something done.
+// step runs one call and updates LastActive.
 func (l *Loop) step(what string, call func() error) error {
 	active := func(st *Status) { st.LastActive = time.Now() }
 	l.state.set(active)
@@ -218,8 +216,7 @@ func (l *Loop) step(what string, call func() error) error {
 	return l.watch(what, call)
 }
 
-// watch makes one call of something that others wrote, visible in Status. A panic
-// becomes an error.
+// watch runs a callback and shows it in Status. It converts a panic into an error.
 func (l *Loop) watch(what string, call func() error) error {
 	l.state.set(func(st *Status) { st.Doing, st.Since, st.Step = what, time.Now(), "" })
 	err := run.Guard(what, call)
@@ -232,12 +229,11 @@ func (l *Loop) watch(what string, call func() error) error {
 	return err
 }
 
-// stepKey is where SetStep finds the loop in the context of a handler.
+// stepKey is the context key of the loop's state.
 type stepKey struct{}
 
-// SetStep says what a handler is doing, in words: Status shows it, and so does
-// CheckHealth if the handler hangs. ctx is the one that the Loop passed in; with
-// any other SetStep does nothing.
+// SetStep sets the text that describes the handler's current work. Status and, if the handler
+// hangs, CheckHealth show it. ctx must come from the Loop; otherwise SetStep has no effect.
 func SetStep(ctx context.Context, step string) {
 	if s, ok := ctx.Value(stepKey{}).(*loopState); ok {
 		s.set(func(st *Status) { st.Step = step })

@@ -11,7 +11,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 )
 
-// passes is a Loop whose passes a test makes by itself, in a bubble.
+// passes is a Loop in a bubble whose passes the test runs.
 type passes struct {
 	*Loop
 	h    *recorder
@@ -29,20 +29,20 @@ func inPasses(t *testing.T, use func(t *testing.T, p passes)) {
 	})
 }
 
-// pass makes one pass and returns the calls.
+// pass runs one pass and returns the calls.
 func (p passes) pass(ctx context.Context) []string {
 	p.iterate(ctx)
 	return p.h.take()
 }
 
-// give makes one pass after a source has changed.
+// give runs one pass after a change of a source.
 func (p passes) give(ctx context.Context, source string, set ...*v1.Pod) []string {
 	p.pods.put(source, set...)
 	p.Emit(Event{Kind: PodsChanged, Source: source})
 	return p.pass(ctx)
 }
 
-// refuse panics in each call that begins with a prefix.
+// refuse makes each call with a prefix panic.
 func (p passes) refuse(prefix string) {
 	p.h.onCall = func(call string) {
 		if strings.HasPrefix(call, prefix) {
@@ -51,8 +51,7 @@ func (p passes) refuse(prefix string) {
 	}
 }
 
-// When the agent stops nothing more is handled: the call under way is the last one
-// of the pass, also among those that are tried again.
+// After the stop of the agent the current call is the last one of its pass, for retries, too.
 func TestStopEndsThePass(t *testing.T) {
 	for _, c := range []struct {
 		again bool
@@ -87,8 +86,8 @@ func TestStopEndsThePass(t *testing.T) {
 	}
 }
 
-// After a panic a call comes again at once only for the sake of the pods beside the
-// one that it was about; the source does not count as handled, even without a pod.
+// After a panic a call with several pods is repeated at once for each of them; a call with one pod
+// is not. The source does not count as handled, even if the set was empty.
 func TestPanicsOverASet(t *testing.T) {
 	a, b := testPod("a", "a"), testPod("b", "b")
 	for _, c := range []struct {
@@ -120,8 +119,7 @@ func TestPanicsOverASet(t *testing.T) {
 	}
 }
 
-// A pod over which the handler panicked waits for its next attempt, whatever
-// happens to its source meanwhile.
+// A pod on which the handler panicked waits for its next attempt, even if its source changes.
 func TestEventHastensNoAttempt(t *testing.T) {
 	inPasses(t, func(t *testing.T, p passes) {
 		p.refuse("add")
@@ -133,8 +131,7 @@ func TestEventHastensNoAttempt(t *testing.T) {
 	})
 }
 
-// The pod that follows under a UID comes only once the removal of the other has
-// worked, however many attempts that takes.
+// A pod that reuses a UID is passed only after the removal of its predecessor succeeded.
 func TestRemovalComesFirst(t *testing.T) {
 	inPasses(t, func(t *testing.T, p passes) {
 		p.give(t.Context(), "s", testPod("a", "1"))
@@ -148,7 +145,7 @@ func TestRemovalComesFirst(t *testing.T) {
 	})
 }
 
-// What a pod is to be synced for is kept until a sync has worked.
+// The reasons of a sync are kept until it succeeds.
 func TestKindsAreKept(t *testing.T) {
 	inPasses(t, func(t *testing.T, p passes) {
 		p.refuse("sync")
