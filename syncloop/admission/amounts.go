@@ -12,11 +12,11 @@ import (
 	"github.com/podwright/podwright/internal/podfacts"
 )
 
-// amounts are what is requested or there: thousandths of CPUs, and else units of the
-// resource. None is negative, and what is too large to count is the largest number.
+// amounts are quantities by resource: thousandths for CPU, else the resource's unit. They are not
+// negative, and saturate at the largest int64.
 type amounts map[v1.ResourceName]int64
 
-// requested is what a pod takes of a node, itself as one of the pods it can have included.
+// requested returns the pod's requests, including 1 for the resource "pods".
 func requested(pod *v1.Pod) amounts {
 	out := amounts{v1.ResourcePods: 1}
 	for name, q := range resource.PodRequests(pod, resource.PodResourcesOptions{}) {
@@ -34,8 +34,8 @@ func plus(a, b int64) int64 {
 	return a + b
 }
 
-// names are those of the amounts, in the order in which they are told: pods, cpu, memory,
-// ephemeral storage, then others by name.
+// names returns the resources in a fixed order: pods, cpu, memory, ephemeral storage, then others
+// by name.
 func (a amounts) names() []v1.ResourceName {
 	var out []v1.ResourceName
 	for name := range a {
@@ -57,13 +57,13 @@ func (a amounts) names() []v1.ResourceName {
 	return out
 }
 
-// ledger remembers what the active pods request, which takes a microsecond each to compute.
+// ledger caches the requests of the active pods. Computing one takes about a microsecond.
 type ledger struct {
 	mu   sync.Mutex
-	pods map[*v1.Pod]amounts // pods are never changed
+	pods map[*v1.Pod]amounts // keyed by pointer, because pods are immutable
 }
 
-// of is what each of the active pods requests. The others are forgotten.
+// of returns the requests of each active pod and drops the cached requests of others.
 func (l *ledger) of(active []*v1.Pod) map[*v1.Pod]amounts {
 	now := make(map[*v1.Pod]amounts, len(active))
 	for _, pod := range active {

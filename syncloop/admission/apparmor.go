@@ -10,14 +10,13 @@ import (
 	"github.com/podwright/podwright/syncloop"
 )
 
-// AppArmor returns an Admitter that refuses pods (AppArmor) which ask to be confined where
-// nobody would confine them (KEP-24): enabled tells whether the node's kernel has AppArmor.
-// Unconfined is fine everywhere. A profile of the node without a name is refused too;
-// whether one with a name is loaded is for the runtime to find out, when it makes the
-// container. Pods that run are left alone.
+// AppArmor returns an Admitter that rejects pods (AppArmor) whose AppArmor profiles the node
+// cannot enforce (KEP-24). enabled is true if the node's kernel has AppArmor. Unconfined is always
+// allowed. A Localhost profile without a name is rejected. Whether a named profile is loaded is
+// checked by the runtime when it creates the container. Running pods are always admitted.
 func AppArmor(enabled bool) syncloop.Admitter {
 	return syncloop.AdmitterFunc(func(pod *v1.Pod, _ []*v1.Pod) error {
-		if phase := pod.Status.Phase; phase != v1.PodPending && phase != "" { // manifests have none
+		if phase := pod.Status.Phase; phase != v1.PodPending && phase != "" { // static pods have no phase
 			return nil
 		}
 		if err := enforceable(pod, enabled); err != nil {
@@ -27,7 +26,7 @@ func AppArmor(enabled bool) syncloop.Admitter {
 	})
 }
 
-// enforceable says why the profiles that a pod asks for cannot be enforced.
+// enforceable returns an error if the node cannot enforce a profile of the pod.
 func enforceable(pod *v1.Pod, enabled bool) error {
 	profiles, err := appArmorProfiles(pod)
 	for _, p := range profiles {
@@ -42,7 +41,7 @@ func enforceable(pod *v1.Pod, enabled bool) error {
 	return err
 }
 
-// appArmorProfiles are the pod's own and those that its containers ask for.
+// appArmorProfiles returns the profiles of the pod and its containers.
 func appArmorProfiles(pod *v1.Pod) (profiles []*v1.AppArmorProfile, err error) {
 	if pod.Spec.SecurityContext != nil && pod.Spec.SecurityContext.AppArmorProfile != nil {
 		profiles = append(profiles, pod.Spec.SecurityContext.AppArmorProfile)

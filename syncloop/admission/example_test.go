@@ -11,7 +11,7 @@ import (
 	"github.com/podwright/podwright/syncloop/admission"
 )
 
-// A node with one CPU takes pods as long as they fit, and no pods of one's own rule.
+// A node with one CPU admits pods while they fit, and rejects pods by a custom rule.
 func ExampleFit() {
 	pod := func(name, cpu string) *v1.Pod {
 		return &v1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name}, Spec: v1.PodSpec{Containers: []v1.Container{{

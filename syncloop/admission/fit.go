@@ -14,14 +14,14 @@ import (
 	"github.com/podwright/podwright/syncloop"
 )
 
-// Shortage is a resource of which a node has not enough left: thousandths for cpu, and
-// else its units.
+// Shortage is a resource that a pod requests and the node lacks, in thousandths for cpu and in the
+// resource's unit otherwise.
 type Shortage struct {
 	Name                      v1.ResourceName
 	Requested, Used, Capacity int64
 }
 
-// Missing is by how much there is too little, as far as that can be counted.
+// Missing returns the missing amount. It saturates at the largest int64.
 func (s Shortage) Missing() int64 {
 	if s.Used > s.Capacity {
 		return plus(s.Requested, s.Used-s.Capacity)
@@ -29,16 +29,16 @@ func (s Shortage) Missing() int64 {
 	return s.Requested - (s.Capacity - s.Used)
 }
 
-// Reason is that of a pod that is refused for it.
+// Reason returns the reason of the rejection, such as "OutOfcpu".
 func (s Shortage) Reason() string { return "OutOf" + string(s.Name) }
 
-// String is the message of the refusal.
+// String returns the message of the rejection.
 func (s Shortage) String() string {
 	return fmt.Sprintf("Node didn't have enough resource: %s, requested: %d, used: %d, capacity: %d", s.Name, s.Requested, s.Used, s.Capacity)
 }
 
-// Shortages lists of what a node with so much allocatable has not enough left for a pod,
-// in a fixed order: pods, cpu, memory, ephemeral storage, then others by name.
+// Shortages returns the resources that a node with these allocatable resources lacks for a pod, in
+// a fixed order: pods, cpu, memory, ephemeral storage, then others by name.
 func Shortages(pod *v1.Pod, active []*v1.Pod, allocatable v1.ResourceList) []Shortage {
 	var l ledger
 	return l.shortages(pod, active, allocatable)
@@ -72,32 +72,34 @@ func (l *ledger) shortages(pod *v1.Pod, active []*v1.Pod, allocatable v1.Resourc
 
 // Config configures a Fit. Allocatable is required.
 type Config struct {
-	// Allocatable is what the node has for pods, as far as that is known.
+	// Allocatable returns the node's allocatable resources. Resources that it does not list are
+	// not checked, except hugepages.
 	Allocatable func() v1.ResourceList
-	// Leaving tells whether an active pod is about to stop. What it holds is waited for
-	// instead of refusing a pod, or ending others. nil: those that are being deleted.
+	// Leaving reports whether an active pod will stop soon. Pods wait for its resources; they are
+	// not rejected, and no other pods end for them. Default: the pod is being deleted.
 	Leaving func(pod *v1.Pod) bool
-	// Preempt ends pods for a critical one, as what was missing for it says, and returns at
-	// once; from then on they are Leaving. nil refuses critical pods as any others.
+	// Preempt starts the termination of victims for a critical pod; missing are its shortages. It
+	// must not block. From then on Leaving reports true for the victims. Optional: without it
+	// critical pods are rejected like others.
 	Preempt func(pod *v1.Pod, victims []*v1.Pod, missing []Shortage)
-	// Wanted tells whether a pod that was held back is still to run. nil: it is.
+	// Wanted reports whether a held pod is still desired. Default: always true.
 	Wanted func(uid types.UID) bool
-	// Logger hears of preemptions. nil means none.
+	// Logger receives preemptions. Optional: without it they are not logged.
 	Logger *slog.Logger
 }
 
-// Fit is a syncloop.Admitter that refuses pods for which a node has not enough left. Use
-// New. Only the Loop may use it.
+// Fit is a syncloop.Admitter that rejects pods for which the node lacks resources. Use New. Only
+// the Loop's goroutine may call its methods, except Shortages.
 type Fit struct {
 	cfg    Config
 	ledger ledger
-	// waiting are critical pods for which others make room: nobody else gets that.
+	// waiting are the critical pods that wait for victims. Their resources are reserved.
 	waiting map[types.UID]*v1.Pod
 }
 
 var _ syncloop.Admitter = (*Fit)(nil)
 
-// New checks the configuration.
+// New returns a Fit, or an error if Allocatable is missing.
 func New(cfg Config) (*Fit, error) {
 	if err := fields.Required("admission: Config.Allocatable", cfg.Allocatable); err != nil {
 		return nil, err
@@ -108,17 +110,17 @@ func New(cfg Config) (*Fit, error) {
 	return &Fit{cfg: cfg, waiting: map[types.UID]*v1.Pod{}}, nil
 }
 
-// Shortages is the function of that name, and remembers what pods request. It is safe for
-// concurrent use.
+// Shortages is the package's Shortages with the configured Allocatable and a cache of requests. It
+// is safe for concurrent use.
 func (f *Fit) Shortages(pod *v1.Pod, active []*v1.Pod) []Shortage {
 	f.ledger.mu.Lock()
 	defer f.ledger.mu.Unlock()
 	return f.ledger.shortages(pod, active, f.cfg.Allocatable())
 }
 
-// Admit implements syncloop.Admitter. A pod that will fit once others have left is held
-// back, and so is a critical one for which others have to go. A static pod is not in the
-// way of the one of its name that replaces it.
+// Admit implements syncloop.Admitter. It holds a pod back that fits after other pods have left,
+// and a critical pod whose victims have to end. A static pod does not count an older pod of its
+// own name.
 func (f *Fit) Admit(pod *v1.Pod, active []*v1.Pod) error {
 	all := f.Contenders(pod, active)
 	if podfacts.IsStatic(pod) {
@@ -142,8 +144,8 @@ func (f *Fit) Admit(pod *v1.Pod, active []*v1.Pod) error {
 	return f.preempt(pod, staying, short)
 }
 
-// Contenders are the pods that hold something of the node, or are to have it before this one:
-// the active ones, and, unless this one is critical, the critical ones for which others make room.
+// Contenders returns the pods that count beside pod: the active ones and, unless pod is critical,
+// the critical pods that wait for their victims.
 func (f *Fit) Contenders(pod *v1.Pod, active []*v1.Pod) []*v1.Pod {
 	if podfacts.IsCritical(pod) {
 		return active

@@ -93,8 +93,7 @@ func TestFit(t *testing.T) {
 	require.Error(t, fit.Admit(renewed, []*v1.Pod{old}))
 }
 
-// A critical pod keeps others from the room that is made for it as long as it is wanted, and
-// as long as it can have it.
+// A waiting critical pod reserves its resources while it is desired and can get them.
 func TestWaiting(t *testing.T) {
 	small, victim, crit := newPod("small", list("cpu", "1")), newPod("victim", list("cpu", "2")), newPod("crit", list("cpu", "2"), critical)
 	for name, wanted := range map[string]func(types.UID) bool{"by default": nil, "wanted": func(types.UID) bool { return true }, "gone": func(types.UID) bool { return false }} {
@@ -114,8 +113,8 @@ func TestWaiting(t *testing.T) {
 	}
 }
 
-// A critical pod is held back until its victims have stopped, and nobody takes their place
-// meanwhile.
+// A critical pod is held back until its victims have stopped, and no other pod gets their
+// resources.
 func TestPreempting(t *testing.T) {
 	ended, gone := map[types.UID]bool{}, map[types.UID]bool{}
 	fit, err := New(Config{
@@ -153,8 +152,8 @@ func TestPreempting(t *testing.T) {
 	require.ErrorContains(t, err, "UnexpectedAdmissionError: preemption: 1 pods may be ended for this one, which would still lack cpu: 1000")
 }
 
-// Whatever the order in which pods come, go and come again, the node never has more than it
-// has; and what was admitted is admitted again in the same order.
+// In any order of arrivals and departures the admitted pods never exceed the node's resources, and
+// the admitted pods are admitted again in the same order.
 func TestNeverTooMuch(t *testing.T) {
 	has := list("cpu", "6", "memory", "1Gi", "pods", "12")
 	for seed := range uint64(100) {
@@ -213,7 +212,7 @@ func BenchmarkAdmit500(b *testing.B) {
 	}
 }
 
-// Amounts are counted as far as that goes, and told in an order that is always the same.
+// Amounts saturate, and their order is fixed.
 func TestAmounts(t *testing.T) {
 	require.Equal(t, int64(math.MaxInt64), plus(math.MaxInt64, 1))
 	require.Equal(t, int64(math.MaxInt64), plus(math.MaxInt64-1, 1))
@@ -231,7 +230,7 @@ func TestAmounts(t *testing.T) {
 	require.Equal(t, []v1.ResourceName{"pods", "cpu", "memory", "ephemeral-storage", "a.example/x", "z"}, all.names())
 }
 
-// A pod counts as one pod, whatever it asks for.
+// A pod counts as one pod, independently of its requests.
 func TestRequested(t *testing.T) {
 	require.Equal(t, amounts{"pods": 1, "cpu": 1000}, requested(newPod("a", list("cpu", "1", "memory", "0", "pods", "5"))))
 }

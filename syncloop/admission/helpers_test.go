@@ -13,7 +13,7 @@ import (
 
 var list = testpods.Quantities
 
-// newPod is a pod with one container that requests something, whose UID is its name.
+// newPod returns a pod with one container that has requests. Its UID is its name.
 func newPod(name string, requests v1.ResourceList, change ...func(*v1.Pod)) *v1.Pod {
 	pod := &v1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: name, UID: types.UID(name)},
@@ -49,7 +49,7 @@ func names(pods []*v1.Pod) (out []string) {
 	return out
 }
 
-// drawPod is a pod of any class with requests of cpu and memory.
+// drawPod returns a pod of a random class with random requests.
 func drawPod(r *rand.Rand, i int) *v1.Pod {
 	requests := list("cpu", strconv.Itoa(100*r.IntN(20))+"m", "memory", strconv.Itoa(10*r.IntN(30))+"Mi")
 	pod := newPod("p"+strconv.Itoa(i), requests)

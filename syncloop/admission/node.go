@@ -15,8 +15,8 @@ import (
 	"github.com/podwright/podwright/syncloop"
 )
 
-// OtherNode lists what a pod asks of its node and this one does not have, by its labels and
-// its name: one error per field. It is pure.
+// OtherNode returns the constraints of a pod that the node's labels and name do not satisfy, one
+// error per field. It is pure.
 func OtherNode(pod *v1.Pod, n *v1.Node) []error {
 	var errs []error
 	for _, key := range slices.Sorted(maps.Keys(pod.Spec.NodeSelector)) {
@@ -37,10 +37,9 @@ func OtherNode(pod *v1.Pod, n *v1.Node) []error {
 	return errs
 }
 
-// Tolerating returns an Admitter that refuses pods which the node is to be rid of: those
-// that do not tolerate its taints with the effect NoExecute (TaintToleration). Static pods
-// have no taints to heed, and NoSchedule is a scheduler's matter. While node returns nil,
-// pods are held back.
+// Tolerating returns an Admitter that rejects pods that do not tolerate the node's taints with the
+// effect NoExecute (TaintToleration). It ignores taints for static pods, and ignores NoSchedule,
+// which concerns schedulers only. While node returns nil, pods are held back.
 func Tolerating(node func() *v1.Node) syncloop.Admitter {
 	return syncloop.AdmitterFunc(func(pod *v1.Pod, _ []*v1.Pod) error {
 		n := node()
@@ -56,8 +55,8 @@ func Tolerating(node func() *v1.Node) syncloop.Admitter {
 	})
 }
 
-// System returns an Admitter that refuses pods for another operating system than goos, as
-// their spec (PodOSNotSupported) or their own label says (PodOSSelectorNodeLabelDoesNotMatch).
+// System returns an Admitter that rejects pods for another operating system than goos according to
+// their spec (PodOSNotSupported) or their label (PodOSSelectorNodeLabelDoesNotMatch).
 func System(goos string) syncloop.Admitter {
 	return syncloop.AdmitterFunc(func(pod *v1.Pod, _ []*v1.Pod) error {
 		if label, ok := pod.Labels[v1.LabelOSStable]; ok && label != goos {

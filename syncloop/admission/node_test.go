@@ -20,7 +20,7 @@ func reasonOf(t *testing.T, err error) string {
 	return why.Reason
 }
 
-// N12: NoExecute counts for pods of the API, not for static ones; NoSchedule for nobody.
+// N12: NoExecute applies to API pods, not to static pods; NoSchedule applies to none.
 func TestTolerating(t *testing.T) {
 	n := &v1.Node{Spec: v1.NodeSpec{Taints: []v1.Taint{{Key: "s", Effect: v1.TaintEffectNoSchedule}, {Key: "e", Value: "v", Effect: v1.TaintEffectNoExecute}}}}
 	admit := Tolerating(func() *v1.Node { return n })
@@ -96,8 +96,8 @@ func TestOtherNode(t *testing.T) {
 	}
 }
 
-// Who asks to be confined is refused where nobody would do it, and so is one that does not
-// say by which profile; one that runs is not.
+// A pod with a profile is rejected without AppArmor, and so is a Localhost profile without a name.
+// Running pods are admitted.
 func TestAppArmor(t *testing.T) {
 	profile := func(kind v1.AppArmorProfileType, name ...string) *v1.AppArmorProfile {
 		p := &v1.AppArmorProfile{Type: kind}

@@ -11,8 +11,8 @@ import (
 	"github.com/podwright/podwright/internal/podfacts"
 )
 
-// preemptable tells whether a critical pod may end another one: one that is not critical,
-// or of which both have a priority and the other one's is lower.
+// preemptable reports whether a critical pod may preempt another: one that is not critical or, if
+// both have a priority, one with a lower priority.
 func preemptable(critical, other *v1.Pod) bool {
 	if !podfacts.IsCritical(critical) {
 		return false
@@ -21,11 +21,10 @@ func preemptable(critical, other *v1.Pod) bool {
 	return !podfacts.IsCritical(other) || a != nil && b != nil && *a > *b
 }
 
-// chooseVictims chooses the active pods that are to end for a critical one, to which so much is
-// missing: the Guaranteed ones that it takes even if all Burstable and BestEffort pods
-// went, then the Burstable ones that it takes even if all BestEffort ones went, then
-// BestEffort ones for the rest. It is an error if all that may go are not enough. It is
-// pure.
+// chooseVictims chooses the active pods that end for a critical pod. It takes Guaranteed pods only
+// as far as all Burstable and BestEffort pods do not suffice, then Burstable pods as far as all
+// BestEffort pods do not suffice, then BestEffort pods for the rest. It returns an error if all
+// preemptable pods do not suffice. It is pure.
 func chooseVictims(pod *v1.Pod, active []*v1.Pod, missing []Shortage) ([]*v1.Pod, error) {
 	need := amounts{}
 	for _, s := range missing {
@@ -42,7 +41,7 @@ func chooseVictims(pod *v1.Pod, active []*v1.Pod, missing []Shortage) ([]*v1.Pod
 			guaranteed = append(guaranteed, c)
 		case v1.PodQOSBurstable:
 			burstable = append(burstable, c)
-		default: // also what a status calls by a name that nobody knows
+		default: // includes unknown classes in a status
 			bestEffort = append(bestEffort, c)
 		}
 	}
@@ -60,13 +59,12 @@ func chooseVictims(pod *v1.Pod, active []*v1.Pod, missing []Shortage) ([]*v1.Pod
 	return victims, nil
 }
 
-// candidate is a pod that may be ended.
 type candidate struct {
 	pod *v1.Pod
 	of  amounts
 }
 
-// without is what is still needed once pods have ended.
+// without returns the amounts that are missing after pods have ended.
 func (a amounts) without(pods []candidate) amounts {
 	left := amounts{}
 	for name, n := range a {
@@ -88,8 +86,8 @@ func (a amounts) String() string {
 	return strings.Join(parts, ", ")
 }
 
-// closest takes pods, which suffice, out of a list until nothing more is needed, always the
-// one that comes closest to it; of equals the one that requests less memory, then less cpu.
+// closest removes pods from a list that suffices until need is met. Each step takes the pod
+// closest to the remaining need; at equal distance, the pod with less memory, then less cpu.
 func closest(pods []candidate, need amounts) (chosen []candidate) {
 	for len(need) > 0 {
 		best := 0
@@ -113,7 +111,7 @@ func (c candidate) before(d candidate, need amounts) bool {
 	) < 0
 }
 
-// distance is the sum over all resources of the square of the part that would still be
+// distance returns the sum over all resources of the square of the fraction that would remain
 // missing.
 func (c candidate) distance(need amounts) (sum float64) {
 	for _, name := range need.names() {

@@ -70,7 +70,7 @@ func TestVictims(t *testing.T) {
 	}
 }
 
-// scene is a full node and a critical pod to which something is missing.
+// scene returns a critical pod, a full node and the shortages.
 func scene(seed uint64) (*v1.Pod, []*v1.Pod, []Shortage) {
 	r := rand.New(rand.NewPCG(seed, 1))
 	var active []*v1.Pod
@@ -87,8 +87,8 @@ func scene(seed uint64) (*v1.Pod, []*v1.Pod, []Shortage) {
 	return newPod("crit", nil, critical), active, missing
 }
 
-// In any scene only pods that may be ended are, they are enough, and one of a better class
-// is ended only if all of the lesser classes are not.
+// In any scene only preemptable pods end, they suffice, and a victim of a higher class ends only
+// if all lower classes do not suffice.
 func TestVictimsOfAnyScene(t *testing.T) {
 	order := []v1.PodQOSClass{v1.PodQOSBestEffort, v1.PodQOSBurstable, v1.PodQOSGuaranteed}
 	for seed := range uint64(1000) {

@@ -17,68 +17,66 @@ import (
 
 // Waiting is a resize that was not granted.
 type Waiting struct {
-	// Generation is that of the pod which asks for it.
+	// Generation is the generation of the pod that requests the resize.
 	Generation int64
 	// Reason is v1.PodReasonDeferred or v1.PodReasonInfeasible.
 	Reason string
-	// Message says why.
+	// Message is the cause in words.
 	Message string
-	// Since is when it was first not granted for this reason.
+	// Since is the time of the first refusal with this reason.
 	Since time.Time
 }
 
-// Infeasible is why a resize can never be granted, as an error.
+// Infeasible is the reason why a resize can never be granted. It is an error.
 type Infeasible struct {
 	// Detail is one word for metrics, such as "guaranteed_pod_cpu_manager_static_policy".
-	Detail string
-	// Message is for people.
+	Detail  string
 	Message string
 }
 
-// Error returns the message.
 func (e *Infeasible) Error() string { return e.Message }
 
-// DetailInvalid is the Detail of a resize to amounts that nobody can count with.
+// DetailInvalid is the Detail of a resize to negative or overflowing amounts.
 const DetailInvalid = "invalid_amount"
 
-// Fit tells whether a pod would fit beside others, which have what they were granted. An
-// *Infeasible says that it never will; any other error, that it does not now.
+// Fit returns nil if a pod fits beside others, which have their allocated resources. It returns an
+// *Infeasible if the pod can never fit, and any other error if it does not fit now.
 type Fit func(pod *v1.Pod, others []*v1.Pod) error
 
-// Input is what a decision is made of. Nothing in it is changed.
+// Input is the input of Decide, which changes none of it.
 type Input struct {
-	// Pods are the active pods, as they should be.
+	// Pods are the active pods in their desired version.
 	Pods []*v1.Pod
-	// Granted is what a pod was granted; false for one that was not admitted yet.
+	// Granted returns the allocation of a pod, or false if the pod was not admitted yet.
 	Granted func(uid types.UID) (Resources, bool)
-	// Waiting are the resizes that wait.
+	// Waiting are the waiting resizes by pod.
 	Waiting map[types.UID]Waiting
-	// Rules say what can never be granted.
+	// Rules exclude infeasible resizes.
 	Rules Rules
-	// Fit decides about each resize that the rules allow.
+	// Fit decides each resize that the rules allow.
 	Fit Fit
-	// Now is the moment of the decision.
+	// Now is the time of the decision.
 	Now time.Time
 }
 
-// Verdict is what is decided about one pod that wants other resources than it has.
+// Verdict is the decision about one requested resize.
 type Verdict struct {
-	// Pod is the pod as it should be, which it becomes if Granted.
+	// Pod is the desired version, which becomes the allocation if Granted is true.
 	Pod     *v1.Pod
 	Granted bool
-	// Waiting is why it is not granted.
+	// Waiting is the reason for not granting the resize.
 	Waiting Waiting
-	// Detail is that of the Infeasible.
+	// Detail is Infeasible.Detail.
 	Detail string
-	// IsNew tells that the verdict is another one than before, or about another
-	// generation, and not only in other words: it is worth an event.
+	// IsNew is true if reason or generation differ from the previous verdict. A different message
+	// alone does not count. A new verdict justifies an event.
 	IsNew bool
-	// WasDeferred tells that the resize has waited.
+	// WasDeferred is true if the previous verdict was Deferred.
 	WasDeferred bool
 }
 
-// Decide decides about all resizes, in their order. A static pod is always granted what
-// its manifest says, and a pod that is to be deleted keeps what it has.
+// Decide decides all resizes in their order. Static pods are always granted their manifest. Pods
+// that are being deleted keep their allocation.
 func Decide(in Input) []Verdict {
 	r := round{in: in, granted: make([]*v1.Pod, len(in.Pods))}
 	var resizes []resize
@@ -104,7 +102,7 @@ func Decide(in Input) []Verdict {
 	return r.verdicts
 }
 
-// resize is a pod that wants other resources than it has.
+// resize is a requested resize.
 type resize struct {
 	index    int // in Input.Pods
 	pod      *v1.Pod
@@ -112,7 +110,7 @@ type resize struct {
 	waiting  Waiting
 }
 
-// compare orders resizes.
+// compare returns the order of two resizes.
 func compare(a, b resize) int {
 	return cmp.Or(
 		cmp.Compare(rank(a.asksMore), rank(b.asksMore)),
@@ -122,7 +120,7 @@ func compare(a, b resize) int {
 	)
 }
 
-// compareSince puts what has waited longer first, and what has not waited last.
+// compareSince orders by waiting time, longest first. Resizes that have not waited are last.
 func compareSince(a, b time.Time) int {
 	return cmp.Or(cmp.Compare(rank(a.IsZero()), rank(b.IsZero())), a.Compare(b))
 }
@@ -134,16 +132,16 @@ func rank(late bool) int {
 	return 0
 }
 
-// asksMore tells whether a resize asks for more cpu or memory.
+// asksMore reports whether a resize requests more cpu or memory.
 func asksMore(from, to *v1.Pod) bool {
 	has, wants := resource.PodRequests(from, resource.PodResourcesOptions{}), resource.PodRequests(to, resource.PodResourcesOptions{})
 	return wants.Cpu().Cmp(*has.Cpu()) > 0 || wants.Memory().Cmp(*has.Memory()) > 0
 }
 
-// round is one decision while it is made.
+// round is the state of one decision.
 type round struct {
 	in       Input
-	granted  []*v1.Pod // Input.Pods, with what they have been granted by now
+	granted  []*v1.Pod // Input.Pods with the allocations so far
 	verdicts []Verdict
 }
 
@@ -167,7 +165,7 @@ func (r *round) decide(z resize) Verdict {
 	return v
 }
 
-// check tells whether a resize can be granted.
+// check returns nil if a resize can be granted.
 func (r *round) check(z resize) error {
 	if err := Of(z.pod).check(); err != nil {
 		return &Infeasible{Detail: DetailInvalid, Message: err.Error()}
@@ -178,7 +176,7 @@ func (r *round) check(z resize) error {
 	return r.in.Fit(z.pod, r.others(z.index))
 }
 
-// messageOf leaves out the reason of a Rejection: that of a resize is Deferred.
+// messageOf omits the reason of a Rejection, because the reason of the resize is Deferred.
 func messageOf(err error) string {
 	var why *syncloop.Rejection
 	if errors.As(err, &why) {
@@ -187,7 +185,7 @@ func messageOf(err error) string {
 	return err.Error()
 }
 
-// others are the pods but one.
+// others returns the pods except one.
 func (r *round) others(index int) []*v1.Pod {
 	return slices.Delete(slices.Clone(r.granted), index, index+1)
 }

@@ -12,7 +12,7 @@ import (
 	"github.com/podwright/podwright/syncloop"
 )
 
-// wish is a pod that was granted something and asks for something else.
+// wish is a pod with an allocation and other requests.
 type wish struct {
 	has *v1.Pod
 	now *v1.Pod
@@ -20,8 +20,8 @@ type wish struct {
 
 func asks(has *v1.Pod, r v1.ResourceRequirements) wish { return wish{has, resized(has, r)} }
 
-// verdicts decides about wishes, and tells what becomes of each in the order of the
-// decisions: "+a" is granted, "?a" deferred, "!a" infeasible.
+// verdicts decides wishes and returns the results in the order of the decisions: "+a" granted,
+// "?a" deferred, "!a" infeasible.
 func verdicts(t *testing.T, fit Fit, waiting map[types.UID]Waiting, wishes ...wish) (order string, all []Verdict) {
 	t.Helper()
 	in := Input{Fit: fit, Waiting: waiting, Now: time.Unix(100, 0)}
@@ -104,7 +104,7 @@ func TestDecide(t *testing.T) {
 	}
 }
 
-// The pod as a whole is resized like a container.
+// Pod-level resources are resized like a container's.
 func TestDecidePodLevel(t *testing.T) {
 	r := with("1", "")
 	has := newPod("a", v1.ResourceRequirements{}, func(pod *v1.Pod) { pod.Spec.Resources = &r })

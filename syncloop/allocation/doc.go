@@ -1,37 +1,36 @@
-// Package allocation keeps what pods were granted of cpu and memory, and decides about
-// resizes of running pods (KEP-1287, and KEP-5419 for pods as a whole).
+// Package allocation stores the cpu and memory that were granted to pods, and decides resizes of
+// running pods (KEP-1287, and KEP-5419 for pod-level resources).
 //
-// What a pod's spec asks for is a wish. What it was granted when it was admitted, or at
-// its last resize, is its allocation: that is what runs, what counts beside other pods, and
-// what the next agent goes on with, whatever the spec says by then.
+// A pod's spec contains a request. The resources granted at admission or at the last resize are
+// its allocation. Containers run with the allocation, it counts beside other pods, and the next
+// agent continues with it, even if the spec has changed.
 //
 // # The decision
 //
-// [Decide] is the whole decision, as a pure function over the active pods as they should
-// be, what they were granted, what waits already, and whether a pod fits:
+// [Decide] is a pure function of the active pods in their desired version, their allocations, the
+// waiting resizes, and a Fit:
 //
 //	d := allocation.Decide(allocation.Input{Pods: pods, Granted: granted, Waiting: waiting, Fit: fits})
 //
-// Each pod that wants other resources than it has is one of three things afterwards:
-// granted, deferred because it does not fit now, or infeasible. Resizes are looked at in
-// this order: those that do not ask for more, then by priority, by QoS class, and by how
-// long they have waited. What is granted counts for those after it.
+// Each requested resize is granted, deferred because it does not fit now, or infeasible. The order
+// is: resizes without an increase first, then by priority, by QoS class (Guaranteed first), and by
+// waiting time. A granted resize counts for the following ones.
 //
-// # What is kept
+// # The store
 //
 // A [Store] is a file with a checksum, in the format and under the names of upstream's
-// allocated_pods_state and actuated_pods_state, so that either agent goes on with what the
-// other has left. A file that is damaged, or has more in it than this version knows, is
-// refused: containers run by what it says.
+// allocated_pods_state and actuated_pods_state, so that podwright and upstream can take over each
+// other's files. A damaged file, or a file with unknown fields, is refused, because running
+// containers depend on its contents.
 //
 // # The manager
 //
-// A [Manager] is a syncloop.Allocator, and with [Manager.Admitter] the last word of
-// admission: what it grants is in the file before anybody acts on it. What a pod begins with
-// is, once the pod has passed the [Stage]; without one, with the next resize. The Manager has
-// no goroutine: the loop asks it when pods come, change, go or end.
+// A [Manager] is a syncloop.Allocator. [Manager.Admitter] is the last Admitter of a chain. A
+// granted resize is in the file before the Manager returns it. The first allocation of a pod is in
+// the file after the pod has passed the [Stage], or without a Stage after the next resize. The
+// Manager has no goroutine: the loop calls it when pods are added, changed, removed or end.
 //
-// Static pods are not resized: a manifest that changes is granted what it says.
+// Static pods are not resized: the allocation follows the manifest.
 //
 // Start with [Example].
 package allocation

@@ -12,7 +12,7 @@ import (
 	"github.com/podwright/podwright/syncloop/allocation"
 )
 
-// A node with three CPUs has two pods that had one each, and now ask for two.
+// Two pods with one CPU each, on a node with three, request two CPUs each.
 func Example() {
 	pod := func(name, cpu string) *v1.Pod {
 		return &v1.Pod{ObjectMeta: metav1.ObjectMeta{Name: name, UID: types.UID(name)}, Spec: v1.PodSpec{Containers: []v1.Container{{

@@ -14,36 +14,36 @@ import (
 
 // The names of the files, below the agent's root directory.
 const (
-	// AllocatedFile has what pods were granted.
+	// AllocatedFile has the allocations.
 	AllocatedFile = "allocated_pods_state"
-	// ActuatedFile has what the runtime was last told of them.
+	// ActuatedFile has the resources last passed to the runtime.
 	ActuatedFile = "actuated_pods_state"
 )
 
-// What is wrong with a file.
+// Errors of Open.
 var (
-	// ErrCorrupt says that a file is damaged.
+	// ErrCorrupt is returned for a damaged file.
 	ErrCorrupt = errors.New("the file is damaged")
-	// ErrVersion says that a file is whole, but has something in it that this version does
-	// not know: a newer agent has written it, or a very old one.
+	// ErrVersion is returned for an undamaged file with unknown fields, which a newer or very old
+	// agent wrote.
 	ErrVersion = errors.New("the file was written by another version")
 )
 
-// file is what is in a file. Its checksum is that of the text of Data.
+// file is the outer JSON object. Checksum is the checksum of the text of Data.
 type file struct {
 	Data     string `json:"data"`
 	Checksum uint64 `json:"checksum"`
 }
 
-// content is what Data says.
+// content is the JSON object in Data.
 type content struct {
 	Entries map[types.UID]Resources `json:"entries,omitempty"`
 }
 
-// checksum is upstream's, which hashes the text as Go's debuggers print it.
+// checksum is upstream's: it hashes the text in the format of a Go debugger.
 func checksum(data string) uint64 {
 	h := fnv.New32a()
-	_, _ = io.WriteString(h, "(string)"+data) // a hash takes everything
+	_, _ = io.WriteString(h, "(string)"+data) // a hash returns no error
 	return uint64(h.Sum32())
 }
 
@@ -55,7 +55,7 @@ func encode(entries map[types.UID]Resources) ([]byte, error) {
 	return json.Marshal(file{Data: string(data), Checksum: checksum(string(data))})
 }
 
-// decode reads a file. Errors are, or wrap, ErrCorrupt or ErrVersion.
+// decode parses a file. Errors wrap ErrCorrupt or ErrVersion.
 func decode(data []byte) (map[types.UID]Resources, error) {
 	var f file
 	if err := strict(data, &f); err != nil {
@@ -76,7 +76,7 @@ func decode(data []byte) (map[types.UID]Resources, error) {
 	return c.Entries, nil
 }
 
-// strict reads JSON that has no field which is not known.
+// strict parses JSON without unknown fields.
 func strict(data []byte, into any) error {
 	d := json.NewDecoder(bytes.NewReader(data))
 	d.DisallowUnknownFields()
@@ -86,7 +86,7 @@ func strict(data []byte, into any) error {
 		return nil
 	case err == nil:
 		return fmt.Errorf("%w: something follows it", ErrCorrupt)
-	case strings.HasPrefix(err.Error(), "json: unknown field"): // there is no type for it
+	case strings.HasPrefix(err.Error(), "json: unknown field"): // encoding/json has no error type for it
 		return fmt.Errorf("%w: %w", ErrVersion, err)
 	default:
 		return fmt.Errorf("%w: %w", ErrCorrupt, err)

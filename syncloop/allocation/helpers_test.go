@@ -9,8 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// with returns requests of cpu and memory; "" is none. There are limits as well if there is
-// a third word.
+// with returns requests of cpu and memory; "" is none. A third argument adds equal limits.
 func with(cpu, memory string, limits ...string) v1.ResourceRequirements {
 	list := v1.ResourceList{}
 	for name, text := range map[v1.ResourceName]string{v1.ResourceCPU: cpu, v1.ResourceMemory: memory} {
@@ -25,7 +24,7 @@ func with(cpu, memory string, limits ...string) v1.ResourceRequirements {
 	return r
 }
 
-// newPod is a pod with one container, "c", whose UID is its name.
+// newPod returns a pod with one container, "c". Its UID is its name.
 func newPod(name string, r v1.ResourceRequirements, change ...func(*v1.Pod)) *v1.Pod {
 	pod := &v1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: name, UID: types.UID(name), Generation: 1},
@@ -37,7 +36,7 @@ func newPod(name string, r v1.ResourceRequirements, change ...func(*v1.Pod)) *v1
 	return pod
 }
 
-// resized is a newer version of a pod.
+// resized returns a newer version of a pod.
 func resized(pod *v1.Pod, r v1.ResourceRequirements) *v1.Pod {
 	pod = pod.DeepCopy()
 	pod.Generation++
@@ -51,7 +50,7 @@ func static(pod *v1.Pod) { pod.Annotations = map[string]string{"kubernetes.io/co
 
 func leaving(pod *v1.Pod) { pod.DeletionTimestamp = &metav1.Time{} }
 
-// node returns a Fit of a node with so many thousandths of a CPU.
+// node returns the Fit of a node with milli thousandths of a CPU.
 func node(milli int64) Fit {
 	return func(pod *v1.Pod, others []*v1.Pod) error {
 		used := int64(0)

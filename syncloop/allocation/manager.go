@@ -17,48 +17,48 @@ import (
 	"github.com/podwright/podwright/syncloop"
 )
 
-// The reasons of the Kubernetes events that a Manager records. They are about pods.
+// The reasons of the Kubernetes events that a Manager records about pods.
 const (
 	ReasonResizeStarted    = "ResizeStarted"
 	ReasonResizeDeferred   = "ResizeDeferred"
 	ReasonResizeInfeasible = "ResizeInfeasible"
 )
 
-// Config is what a Manager works with.
+// Config configures a Manager.
 type Config struct {
-	// Store is where it is kept what pods were granted. Required.
+	// Store keeps the allocations. Required.
 	Store *Store
-	// Rules say which resizes can never be granted.
+	// Rules exclude infeasible resizes.
 	Rules Rules
-	// Fit decides about the others. Required.
+	// Fit decides the resizes that the rules allow. Required.
 	Fit Fit
-	// Ready tells whether all pods of the node are known: before, no resize is granted.
-	// nil: they always are.
+	// Ready reports whether all pods of the node are available. Before that, no resize is granted.
+	// Default: always true.
 	Ready func() bool
-	// Metrics are told what happens.
+	// Metrics are the callbacks for metrics.
 	Metrics Metrics
-	// Event records Kubernetes events. It must not block. nil records none.
+	// Event records Kubernetes events. It must not block. Optional.
 	Event podwright.EventFunc
-	// Logger is told what goes wrong. nil discards.
+	// Logger receives errors. Optional: without it they are discarded.
 	Logger *slog.Logger
 }
 
-// Manager keeps what pods were granted. Its methods are safe for concurrent use; what
-// grants anything belongs to the loop's goroutine. Use New.
+// Manager keeps the allocations of pods. Use New. Retry and the Admitter belong to the loop's
+// goroutine; the other methods are safe for concurrent use.
 type Manager struct {
 	cfg Config
 
 	mu sync.Mutex
-	// views are pods as they were asked for last, and as they were granted.
+	// views are the desired and allocated versions last returned by Allocated.
 	views map[types.UID]view
-	// waiting are the resizes that were not granted; begun are the pods of which Begun
-	// has not told yet that one was.
+	// waiting are the resizes that were not granted. begun are the pods with a granted resize that
+	// Begun has not reported.
 	waiting map[types.UID]Waiting
 	begun   map[types.UID]bool
 	decided bool
-	// wanted are pods as Retry saw them last. The loop's.
+	// wanted are the pods of the last Retry. Used by the loop only.
 	wanted map[types.UID]*v1.Pod
-	// again tells that a decision is due whatever has changed. The loop's.
+	// again forces a decision in the next Retry. Used by the loop only.
 	again bool
 }
 
@@ -66,7 +66,7 @@ type view struct{ desired, granted *v1.Pod }
 
 var _ syncloop.Allocator = (*Manager)(nil)
 
-// New returns a Manager. Errors name the field.
+// New returns a Manager, or an error that names missing fields.
 func New(cfg Config) (*Manager, error) {
 	f := fields.Of("allocation: Config")
 	f.Required("Store", cfg.Store)
@@ -85,9 +85,9 @@ func New(cfg Config) (*Manager, error) {
 	}, nil
 }
 
-// Allocated returns the pod with what it was granted: a static pod, or one that was not
-// admitted yet, as it is. The same pod yields the same object until it is granted
-// something else. It implements syncloop.Allocator.
+// Allocated returns the pod with its allocation. Static pods and pods without an allocation are
+// returned unchanged. The same pod yields the same object until its allocation changes. It
+// implements syncloop.Allocator.
 func (m *Manager) Allocated(pod *v1.Pod) *v1.Pod {
 	if podfacts.IsStatic(pod) {
 		return pod
@@ -106,9 +106,9 @@ func (m *Manager) Allocated(pod *v1.Pod) *v1.Pod {
 	return v.granted
 }
 
-// Admitter returns an Admitter that asks next about pods with what they were granted, or
-// what they ask for if that is nothing yet, and keeps that of those that are admitted. It
-// is for the last word: a pod that is admitted here and refused elsewhere would count.
+// Admitter returns an Admitter that calls next for the pod with its allocation, or with its
+// requests if it has none. It stores the allocation of admitted pods. It must be the last Admitter
+// of a chain: a pod that it admits and a later one rejects would keep an allocation.
 func (m *Manager) Admitter(next syncloop.Admitter) syncloop.Admitter {
 	asked := syncloop.AdmitterFunc(func(pod *v1.Pod, active []*v1.Pod) error {
 		pod = m.Allocated(pod)
@@ -117,8 +117,8 @@ func (m *Manager) Admitter(next syncloop.Admitter) syncloop.Admitter {
 		}
 		return next.Admit(pod, active)
 	})
-	// What a pod begins with is in the file before it begins (Stage): the loop does not wait for
-	// a disk once for each pod.
+	// The Stage writes the file before the pod starts, so that the loop does not wait for the disk
+	// once per pod.
 	keep := syncloop.AdmitterFunc(func(pod *v1.Pod, _ []*v1.Pod) error {
 		m.cfg.Store.hold(pod.UID, Of(m.Allocated(pod)))
 		return nil
@@ -126,14 +126,13 @@ func (m *Manager) Admitter(next syncloop.Admitter) syncloop.Admitter {
 	return syncloop.AdmitAll(asked, keep)
 }
 
-// Granted tells whether a pod was granted what it has: it was admitted, if not by this agent
-// then by the one before.
+// Granted reports whether a pod has an allocation: this agent or an earlier one admitted it.
 func (m *Manager) Granted(uid types.UID) bool {
 	_, ok := m.cfg.Store.Get(uid)
 	return ok
 }
 
-// keep grants resources.
+// keep writes an allocation.
 func (m *Manager) keep(uid types.UID, r Resources) error {
 	if err := m.cfg.Store.Set(uid, r); err != nil {
 		return err
@@ -144,9 +143,9 @@ func (m *Manager) keep(uid types.UID, r Resources) error {
 	return nil
 }
 
-// Retry decides about all resizes, if anything has changed or waits. trigger is why it is
-// called. It returns the pods that were granted something or of which something else is to
-// be said. It implements syncloop.Allocator.
+// Retry decides all resizes if pods have changed or resizes wait. trigger is the cause of the
+// call. It returns the pods whose allocation or waiting resize changed. It implements
+// syncloop.Allocator.
 func (m *Manager) Retry(trigger string, active []*v1.Pod) []types.UID {
 	m.again = m.isDue(active)
 	if !m.cfg.Ready() {
@@ -189,7 +188,7 @@ func (m *Manager) Retry(trigger string, active []*v1.Pod) []types.UID {
 	return touched
 }
 
-// isDue tells whether there may be something to decide, and counts what was asked for.
+// isDue reports whether a decision may be needed, and counts requested resizes in the metrics.
 func (m *Manager) isDue(active []*v1.Pod) bool {
 	due := m.again || len(m.waiting) > 0
 	for _, pod := range active {
@@ -208,7 +207,8 @@ func (m *Manager) isDue(active []*v1.Pod) bool {
 	return due
 }
 
-// known are the resizes that wait: also those that an earlier agent has spoken of.
+// known returns the waiting resizes, including those that an earlier agent published in the pod's
+// status.
 func (m *Manager) known(active []*v1.Pod) map[types.UID]Waiting {
 	out := maps.Clone(m.waiting)
 	for _, pod := range active {
@@ -222,8 +222,7 @@ func (m *Manager) known(active []*v1.Pod) map[types.UID]Waiting {
 	return out
 }
 
-// grant has a pod have what it asks for. What cannot be kept is not granted, and tried
-// again.
+// grant stores a granted resize and reports success. After a failed write the resize is retried.
 func (m *Manager) grant(v Verdict, trigger string) bool {
 	if err := m.keep(v.Pod.UID, Of(v.Pod)); err != nil {
 		m.again = true
@@ -243,7 +242,7 @@ func (m *Manager) grant(v Verdict, trigger string) bool {
 	return true
 }
 
-// refuse says why a pod does not have what it asks for.
+// refuse records the event and the metric of a new refusal.
 func (m *Manager) refuse(v Verdict) {
 	if !v.IsNew {
 		return
@@ -256,7 +255,7 @@ func (m *Manager) refuse(v Verdict) {
 	m.cfg.Event(podfacts.Reference(v.Pod), v1.EventTypeWarning, reason, podfacts.ResizeMessage("Pod resize "+v.Waiting.Reason, v.Pod, v.Waiting.Message))
 }
 
-// Waiting tells whether a resize waits to be granted, and why.
+// Waiting returns the waiting resize of a pod, or false if there is none.
 func (m *Manager) Waiting(uid types.UID) (Waiting, bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -264,14 +263,16 @@ func (m *Manager) Waiting(uid types.UID) (Waiting, bool) {
 	return w, ok
 }
 
-// Decided tells whether Retry has decided: before, it is not known who waits.
+// Decided reports whether Retry has decided at least once. Before that, the waiting resizes are
+// unknown.
 func (m *Manager) Decided() bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.decided
 }
 
-// Begun tells, once, that a resize was granted which the pod has in its spec.
+// Begun reports, once per granted resize, that the pod's spec equals its allocation after the
+// resize.
 func (m *Manager) Begun(pod *v1.Pod) bool {
 	r, ok := m.cfg.Store.Get(pod.UID)
 	if !ok || !r.Describes(pod) {
@@ -284,7 +285,8 @@ func (m *Manager) Begun(pod *v1.Pod) bool {
 	return begun
 }
 
-// Cleaner forgets pods that are gone, also in other stores. It is a step of housekeeping.
+// Cleaner returns a housekeeping step that drops pods without a worker that are not desired, from
+// the Manager, its Store and the stores in also.
 func (m *Manager) Cleaner(also ...*Store) syncloop.Cleaner {
 	return syncloop.Cleaner{Name: "allocation", Clean: func(_ context.Context, c *syncloop.Cleanup) error {
 		wanted := func(uid types.UID) bool {

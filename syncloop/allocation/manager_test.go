@@ -19,7 +19,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// agent is a Manager with a file, and the pods that its handler would show it.
+// agent is a Manager with a file, and the active pods.
 type agent struct {
 	*Manager
 	path   string
@@ -36,7 +36,7 @@ func newAgent(t *testing.T, fit Fit) *agent {
 	return a
 }
 
-// start begins with what the file has.
+// start starts the agent from the file.
 func (a *agent) start(t *testing.T) {
 	t.Helper()
 	store, err := Open(a.path)
@@ -57,7 +57,7 @@ func (a *agent) start(t *testing.T) {
 	require.NoError(t, err)
 }
 
-// admit has a pod admitted, as fit says, and begun.
+// admit admits and starts a pod.
 func (a *agent) admit(pod *v1.Pod) error {
 	if err := a.admitOnly(pod); err != nil {
 		return err
@@ -84,13 +84,13 @@ func (a *agent) add(t *testing.T, pods ...*v1.Pod) {
 	require.Empty(t, a.Retry(syncloop.RetryPodsAdded, a.pods))
 }
 
-// wish has a pod ask for something else, and says who is touched by that.
+// wish changes the requests of a pod and returns the result of Retry.
 func (a *agent) wish(i int, r v1.ResourceRequirements) []types.UID {
 	a.pods[i] = resized(a.pods[i], r)
 	return a.Retry(syncloop.RetryPodUpdated, a.pods)
 }
 
-// cpu is what a pod has.
+// cpu returns the allocated cpu of a pod.
 func (a *agent) cpu(i int) string {
 	return a.Allocated(a.pods[i]).Spec.Containers[0].Resources.Requests.Cpu().String()
 }
@@ -130,7 +130,7 @@ func TestDeferredThenApplied(t *testing.T) {
 	require.Len(t, a.events, 1)
 	require.Contains(t, a.events[0], `a Warning ResizeDeferred Pod resize Deferred: {`)
 	require.Contains(t, a.events[0], `"error":"4000 of 3000"`)
-	a.pods[0] = a.pods[0].DeepCopy() // the API server is behind
+	a.pods[0] = a.pods[0].DeepCopy() // the API server lags
 	a.pods[0].Status.Conditions = []v1.PodCondition{{Type: v1.PodResizePending, Reason: v1.PodReasonInfeasible, ObservedGeneration: 1}}
 	require.Empty(t, a.Retry(syncloop.RetryPeriodic, a.pods))
 	require.Len(t, a.events, 1)
@@ -177,7 +177,7 @@ func TestRestartKeepsAllocations(t *testing.T) {
 	a.pods = nil
 	a.add(t, pods[0])
 	require.Equal(t, "1", a.cpu(0))
-	a.add(t, pods[1]) // resizes wait until all pods are known
+	a.add(t, pods[1]) // resizes wait until all pods are available
 	a.ready = true
 	require.Equal(t, []types.UID{"a"}, a.Retry(syncloop.RetryPeriodic, a.pods))
 	require.Equal(t, "1", a.cpu(0))
@@ -186,7 +186,7 @@ func TestRestartKeepsAllocations(t *testing.T) {
 	require.Len(t, a.events, told, "that was told before")
 }
 
-// A static pod has what its manifest says, also after a restart.
+// The allocation of a static pod follows its manifest, also after a restart.
 func TestStatic(t *testing.T) {
 	a := newAgent(t, node(3000))
 	a.add(t, newPod("s", with("1", ""), static))
@@ -204,7 +204,7 @@ func TestStatic(t *testing.T) {
 	require.True(t, r.Equal(Of(edited)))
 }
 
-// Before the first decision, which waits for all pods to be known, nobody knows who waits.
+// Before the first decision, which waits for all pods, the waiting resizes are unknown.
 func TestDecided(t *testing.T) {
 	a := newAgent(t, node(1000))
 	a.ready = false
@@ -215,7 +215,7 @@ func TestDecided(t *testing.T) {
 	require.True(t, a.Decided())
 }
 
-// Rules come before the place that there is.
+// Rules are checked before Fit.
 func TestRulesAreAsked(t *testing.T) {
 	a := newAgent(t, node(3000))
 	a.cfg.Rules.StaticCPU = true
@@ -227,7 +227,7 @@ func TestRulesAreAsked(t *testing.T) {
 	require.Equal(t, 1, a.counts["guaranteed_pod_cpu_manager_static_policy"])
 }
 
-// What cannot be written down is not granted, and tried again.
+// A resize that cannot be written is not granted, and is retried.
 func TestDiskFails(t *testing.T) {
 	a := newAgent(t, node(3000))
 	a.add(t, newPod("a", with("1", "")))
@@ -276,7 +276,7 @@ func TestNew(t *testing.T) {
 	require.Len(t, m.Retry("", []*v1.Pod{resized(deferred, with("-2", ""))}), 1)
 }
 
-// What is kept of pods goes with them.
+// Cleaner drops the state of removed pods.
 func TestCleaner(t *testing.T) {
 	a := newAgent(t, node(3000))
 	a.add(t, newPod("a", with("1", "")), newPod("b", with("1", "")))

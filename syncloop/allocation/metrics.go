@@ -5,20 +5,20 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 )
 
-// Metrics are told what happens. Each may be nil.
+// Metrics are callbacks for metrics. Each is optional.
 type Metrics struct {
-	// OnRequest is told of each amount of a container, or of a pod as a whole, that a pod
-	// is to have more, less or only now: resource is "cpu" or "memory", requirement
-	// "requests" or "limits", operation "add", "remove", "increase" or "decrease".
+	// OnRequest is called for each changed amount of a container or of the pod-level resources.
+	// resource is "cpu" or "memory", requirement "requests" or "limits", operation "add",
+	// "remove", "increase" or "decrease".
 	OnRequest func(resource, requirement, operation string)
-	// OnInfeasible is told of each resize that can never be granted, with Infeasible.Detail.
+	// OnInfeasible is called for each infeasible resize, with Infeasible.Detail.
 	OnInfeasible func(detail string)
-	// OnDeferredAccepted is told of each resize that was granted after it has waited, with
-	// what it was tried again for.
+	// OnDeferredAccepted is called for each resize that was granted after a deferral, with the
+	// trigger of Retry.
 	OnDeferredAccepted func(trigger string)
 }
 
-// count tells what is asked for that was not before.
+// count reports the changed amounts between two versions of a pod.
 func (m *Metrics) count(before, now *v1.Pod) {
 	from, to := Of(before), Of(now)
 	for name, r := range to.ContainerResources {

@@ -10,13 +10,13 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 )
 
-// maxMilli is the most cpu whose thousandths can be counted.
+// maxMilli is the largest cpu amount whose thousandths fit into an int64.
 var maxMilli = *resource.NewMilliQuantity(math.MaxInt64, resource.DecimalSI)
 
-// maxBytes is the most of everything else.
+// maxBytes is the largest amount of other resources.
 var maxBytes = *resource.NewQuantity(math.MaxInt64, resource.BinarySI)
 
-// check refuses amounts that nobody can count with: negative ones, and those that overflow.
+// check returns an error for negative and overflowing amounts.
 func (r Resources) check() error {
 	if r.PodLevelResources != nil {
 		if err := checkAmounts("resources", *r.PodLevelResources); err != nil {

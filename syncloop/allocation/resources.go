@@ -7,24 +7,24 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 )
 
-// Resources are those of the containers of a pod, and of the pod as a whole. The names of
-// the fields are part of the format of the files.
+// Resources are the resources of a pod's containers and its pod-level resources. The names of the
+// fields are part of the file format.
 type Resources struct {
-	// ContainerResources are those of regular and init containers, by name.
+	// ContainerResources are the resources of regular and init containers by name.
 	ContainerResources map[string]v1.ResourceRequirements
-	// PodLevelResources are those of the pod as a whole, nil if it has none.
+	// PodLevelResources are the pod-level resources, or nil.
 	PodLevelResources *v1.ResourceRequirements
 }
 
-// Of returns the resources that a pod's spec has. They share nothing with it.
+// Of returns a deep copy of the resources in a pod's spec.
 func Of(pod *v1.Pod) Resources {
 	r := Resources{ContainerResources: map[string]v1.ResourceRequirements{}, PodLevelResources: pod.Spec.Resources.DeepCopy()}
 	eachContainer(pod, func(c *v1.Container) { r.ContainerResources[c.Name] = *c.Resources.DeepCopy() })
 	return r
 }
 
-// Apply returns the pod with resources r: the same pod if it has them, else a copy. What r
-// does not name stays as it is.
+// Apply returns the pod with resources r: the same object if the spec already has them, else a
+// copy. Containers that r does not name keep their resources.
 func (r Resources) Apply(pod *v1.Pod) *v1.Pod {
 	if r.Describes(pod) {
 		return pod
@@ -39,7 +39,7 @@ func (r Resources) Apply(pod *v1.Pod) *v1.Pod {
 	return pod
 }
 
-// Describes tells whether a pod's spec has the resources r.
+// Describes reports whether a pod's spec has the resources r.
 func (r Resources) Describes(pod *v1.Pod) bool {
 	same := (r.PodLevelResources == nil) == (pod.Spec.Resources == nil)
 	if same && pod.Spec.Resources != nil {
@@ -53,7 +53,7 @@ func (r Resources) Describes(pod *v1.Pod) bool {
 	return same
 }
 
-// Equal tells whether two are the same.
+// Equal reports whether r and other are equal.
 func (r Resources) Equal(other Resources) bool {
 	if (r.PodLevelResources == nil) != (other.PodLevelResources == nil) {
 		return false

@@ -6,17 +6,17 @@ import (
 	"github.com/podwright/podwright/internal/podfacts"
 )
 
-// Rules say which resizes can never be granted on a node. The zero value allows all.
+// Rules exclude resizes that can never be granted on the node. The zero value allows all.
 type Rules struct {
-	// Swaps tells whether a container may use swap. nil: none does.
+	// Swaps reports whether a container may use swap. Default: no container does.
 	Swaps func(pod *v1.Pod, c *v1.Container) bool
-	// StaticCPU and StaticMemory: Guaranteed pods have CPUs or memory of their own, which
-	// cannot be changed while they run.
+	// StaticCPU and StaticMemory are true if Guaranteed pods have exclusive CPUs or memory, which
+	// cannot change while they run.
 	StaticCPU, StaticMemory bool
 }
 
-// Check tells whether a pod may be resized, from what it was granted to what it asks for.
-// Errors are *Infeasible, with upstream's details.
+// Check returns nil if a pod may be resized from its allocation to its requests. Errors are
+// *Infeasible with upstream's details.
 func (r Rules) Check(from, to *v1.Pod) error {
 	has, wants := Of(from), Of(to)
 	guaranteed := podfacts.QOSClass(to) == v1.PodQOSGuaranteed
@@ -31,8 +31,8 @@ func (r Rules) Check(from, to *v1.Pod) error {
 	return nil
 }
 
-// swapsOtherwise tells whether memory changes of a container that may use swap, which
-// follows from its memory, and does not start anew for that.
+// swapsOtherwise reports whether the memory of a container with swap changes without a restart of
+// the container. Its swap limit depends on its memory.
 func (r Rules) swapsOtherwise(from, to *v1.Pod) (found bool) {
 	if r.Swaps == nil {
 		return false
@@ -49,7 +49,7 @@ func (r Rules) swapsOtherwise(from, to *v1.Pod) (found bool) {
 	return found
 }
 
-// restarts tells whether a container starts anew when its memory changes.
+// restarts reports whether a container restarts when its memory changes.
 func restarts(c *v1.Container) bool {
 	for _, p := range c.ResizePolicy {
 		if p.ResourceName == v1.ResourceMemory {
@@ -59,7 +59,7 @@ func restarts(c *v1.Container) bool {
 	return false
 }
 
-// differ tells whether requests of containers differ.
+// differ reports whether a request of a container differs.
 func differ(a, b Resources, name v1.ResourceName) bool {
 	for container, r := range b.ContainerResources {
 		was, is := a.ContainerResources[container].Requests[name], r.Requests[name]

@@ -57,7 +57,7 @@ func TestRules(t *testing.T) {
 	}
 }
 
-// What a pod has is that of its init containers, its containers and itself: requests and limits.
+// Resources include init containers, containers and pod-level resources: requests and limits.
 func TestResourcesAreAllOfThem(t *testing.T) {
 	base := newPod("a", with("1", "1Mi", "limits"))
 	base.Spec.InitContainers = []v1.Container{{Name: "i", Resources: with("1", "")}}
@@ -84,7 +84,8 @@ func TestResourcesAreAllOfThem(t *testing.T) {
 	require.False(t, Of(more).Describes(same))
 }
 
-// What is asked for of a container, or of a pod as a whole, counts by what becomes of it.
+// OnRequest is called with the operation for each changed amount of a container or of the
+// pod-level resources.
 func TestMetricsCount(t *testing.T) {
 	pod := func(r v1.ResourceRequirements, whole *v1.ResourceRequirements) *v1.Pod {
 		return newPod("a", r, func(pod *v1.Pod) { pod.Spec.Resources = whole })

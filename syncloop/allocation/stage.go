@@ -10,19 +10,19 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// Stage is the part of a Store among what pods hold on the node (podworkers/stages, released
-// when a pod is gone): a pod does not begin before the file has what it was granted, so that
-// after a kill each pod that has begun is in it.
+// Stage is the stage of a Store for podworkers/stages, released when a pod is gone. A pod does not
+// start before its allocation is in the file, so the file contains each started pod even after a
+// kill.
 type Stage struct{ store *Store }
 
-// Stage returns the stage of the store.
+// Stage returns the store's stage.
 func (s *Store) Stage() Stage { return Stage{s} }
 
-// Prepare has everything in the file that was granted by now: when many pods begin at the
-// same time that is one write, not one for each of them. It implements stages.Stage.
+// Prepare writes all current allocations to the file. Pods that start at the same time share one
+// write. It implements stages.Stage.
 //
-// A static pod may have been admitted before one with the same UID was released: then it is
-// granted again what it has.
+// A static pod may have been admitted before a predecessor with the same UID was released. Prepare
+// then stores its allocation again.
 func (s Stage) Prepare(_ context.Context, pod *v1.Pod) error {
 	if _, ok := s.store.Get(pod.UID); !ok {
 		s.store.hold(pod.UID, Of(pod))
@@ -33,13 +33,13 @@ func (s Stage) Prepare(_ context.Context, pod *v1.Pod) error {
 	return nil
 }
 
-// Release is Remove. It implements stages.Stage.
+// Release removes the pod from the store. It implements stages.Stage.
 func (s Stage) Release(_ context.Context, uid types.UID) error {
 	s.store.Remove(uid)
 	return nil
 }
 
-// Leftovers are the pods in the store. It implements stages.Stage.
+// Leftovers returns the pods in the store. It implements stages.Stage.
 func (s Stage) Leftovers(context.Context) ([]types.UID, error) {
 	s.store.mu.Lock()
 	defer s.store.mu.Unlock()

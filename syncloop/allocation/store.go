@@ -13,25 +13,25 @@ import (
 	"github.com/podwright/podwright/internal/fs"
 )
 
-// Store keeps resources of pods in a file. What is in it must not be changed. It is safe
-// for concurrent use.
+// Store keeps resources of pods in a file. Its entries must not be changed. It is safe for
+// concurrent use.
 type Store struct {
-	path string // "": in memory
+	path string // "" for a store in memory
 
 	mu      sync.Mutex
 	entries map[types.UID]Resources
 	version uint64 // of entries
-	written uint64 // the version that the file has
+	written uint64 // version in the file
 
-	writing sync.Mutex // held while the file is written
+	writing sync.Mutex // locked during a write of the file
 }
 
-// NewStore returns a store that lasts as long as the process.
+// NewStore returns a store in memory.
 func NewStore() *Store { return &Store{entries: map[types.UID]Resources{}} }
 
-// Open reads a file; one that is missing is empty. A file that cannot be read, is damaged
-// (ErrCorrupt) or of another version (ErrVersion) is an error that names it: it says what
-// running containers were given, so it is for a person to drain the node and delete it.
+// Open reads the store in a file. A missing file is an empty store. It returns an error that names
+// the file if the file is unreadable, damaged (ErrCorrupt) or of another version (ErrVersion). The
+// file has the resources of running containers, so an operator must drain the node and delete it.
 func Open(path string) (*Store, error) {
 	s := NewStore()
 	s.path = path
@@ -50,7 +50,6 @@ func Open(path string) (*Store, error) {
 	return s, nil
 }
 
-// Get returns what is kept of a pod.
 func (s *Store) Get(uid types.UID) (Resources, bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -58,16 +57,15 @@ func (s *Store) Get(uid types.UID) (Resources, bool) {
 	return r, ok
 }
 
-// Pods returns how many pods there are.
+// Pods returns the number of pods.
 func (s *Store) Pods() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return len(s.entries)
 }
 
-// Set keeps something else of a pod. When it returns it is in the file; after an error
-// what was kept before still is. Calls that come at the same time are one write; for one
-// pod they come one after the other.
+// Set changes the resources of a pod. After it returns nil, the file has them. After an error the
+// previous resources are kept. Concurrent calls share a write. Calls for one pod must not overlap.
 func (s *Store) Set(uid types.UID, r Resources) error {
 	if err := r.check(); err != nil {
 		return fmt.Errorf("resources of pod %s: %w", uid, err)
@@ -95,7 +93,7 @@ func (s *Store) Set(uid types.UID, r Resources) error {
 	return nil
 }
 
-// hold keeps something of a pod in memory, for the next write.
+// hold stores resources in memory, for the next write.
 func (s *Store) hold(uid types.UID, r Resources) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -106,7 +104,7 @@ func (s *Store) hold(uid types.UID, r Resources) {
 	s.version++
 }
 
-// flush has in the file what is held by now. After an error it is still held.
+// flush writes the current entries to the file. After an error they stay in memory.
 func (s *Store) flush() error {
 	s.mu.Lock()
 	version := s.version
@@ -114,23 +112,23 @@ func (s *Store) flush() error {
 	return s.write(version, func() {})
 }
 
-// Remove forgets a pod. The file follows with the next write: a pod too many in it does no
-// harm.
+// Remove drops a pod from memory. The next write drops it from the file; an extra pod in the file
+// is harmless.
 func (s *Store) Remove(uid types.UID) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	delete(s.entries, uid)
 }
 
-// Retain forgets the pods for which wanted says no, like Remove.
+// Retain drops the pods for which wanted returns false, like Remove.
 func (s *Store) Retain(wanted func(types.UID) bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	maps.DeleteFunc(s.entries, func(uid types.UID, _ Resources) bool { return !wanted(uid) })
 }
 
-// write has at least this version in the file. If it cannot, undo takes the change back
-// before anybody else writes it.
+// write writes the file unless it has at least this version. If that fails, undo reverts the
+// change before another write.
 func (s *Store) write(version uint64, undo func()) error {
 	if s.path == "" || s.has(version) {
 		return nil
@@ -157,7 +155,7 @@ func (s *Store) write(version uint64, undo func()) error {
 	return nil
 }
 
-// has tells whether the file has a version.
+// has reports whether the file has at least this version.
 func (s *Store) has(version uint64) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -82,7 +82,7 @@ func TestStore(t *testing.T) {
 	require.False(t, ok)
 	require.NoError(t, s.Set("a", Of(newPod("a", with("1", "")))))
 	require.NoError(t, s.Set("b", Of(newPod("b", with("2", "")))))
-	require.NoError(t, os.Link(path, path+".before")) // so that no other file is taken for it
+	require.NoError(t, os.Link(path, path+".before")) // so that the inode is not reused
 	before, err := os.Stat(path)
 	require.NoError(t, err)
 	require.Equal(t, os.FileMode(0o600), before.Mode().Perm())
@@ -101,7 +101,7 @@ func TestStore(t *testing.T) {
 	require.True(t, b.Equal(Of(newPod("b", with("2", "")))))
 }
 
-// What cannot be written is not kept, whatever else is written meanwhile.
+// A failed write is reverted, even with concurrent writes.
 func TestStoreFails(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "root")
 	s, err := Open(filepath.Join(dir, AllocatedFile))
@@ -158,7 +158,7 @@ func FuzzDecode(f *testing.F) {
 	})
 }
 
-// What was granted to many pods is one write, before the first of them begins.
+// The allocations of many pods are one write, before the first of them starts.
 func TestStage(t *testing.T) {
 	a := newAgent(t, node(100_000))
 	var pods []*v1.Pod
@@ -170,7 +170,7 @@ func TestStage(t *testing.T) {
 	require.ErrorIs(t, err, os.ErrNotExist, "nobody waits for the disk yet")
 	stage := a.cfg.Store.Stage()
 	require.NoError(t, stage.Prepare(t.Context(), pods[3]))
-	require.NoError(t, os.Link(a.path, a.path+".first")) // so that no other file is taken for it
+	require.NoError(t, os.Link(a.path, a.path+".first")) // so that the inode is not reused
 	first, err := os.Stat(a.path)
 	require.NoError(t, err)
 	kept, err := Open(a.path)
@@ -184,7 +184,7 @@ func TestStage(t *testing.T) {
 	require.NoError(t, err)
 	require.True(t, os.SameFile(first, again))
 
-	// One of the same UID was there before.
+	// After the release of a predecessor with the same UID, Prepare stores the allocation again.
 	require.NoError(t, stage.Release(t.Context(), "p3"))
 	left, err := stage.Leftovers(t.Context())
 	require.NoError(t, err)
