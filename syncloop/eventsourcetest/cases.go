@@ -8,8 +8,8 @@ import (
 	"github.com/podwright/podwright/syncloop"
 )
 
-// sourceCases are all rules for an EventSource, the plainest first. That events are
-// complete is part of each.
+// sourceCases are the rules for an EventSource, simple ones first. Each case also checks that
+// events are valid.
 var sourceCases = []struct {
 	name string
 	play func(s *fixture)
@@ -41,7 +41,7 @@ func playStoppedBefore(s *fixture) {
 	s.startIn(ctx).stop()
 }
 
-// playJoins stops the source when it has just begun and when it has worked.
+// playJoins stops the source just after its start, and after it has emitted an event.
 func playJoins(s *fixture) {
 	s.start().stop()
 	r := s.start()
@@ -72,8 +72,7 @@ func playReportsEarlier(s *fixture) {
 	}
 }
 
-// playBurst makes many things dirty at once. Several of them may be one event, if
-// they are the same to whoever hears of them.
+// playBurst makes many changes at once. Equal events may be merged.
 func playBurst(s *fixture) {
 	r := s.start()
 	s.touch()
@@ -90,8 +89,7 @@ func playBurst(s *fixture) {
 	r.stop()
 }
 
-// playQuiet lets an untouched source run. A few events too many do no harm; a
-// stream of them does.
+// playQuiet runs a source without changes. A few extra events are allowed, a steady stream is not.
 func playQuiet(s *fixture) {
 	r := s.start()
 	time.Sleep(s.settle)

@@ -18,7 +18,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// beacon is a source that is right, or has one defect.
+// beacon is a correct source, or one with a defect.
 type beacon struct {
 	defect string
 
@@ -62,7 +62,7 @@ func (b *beacon) touch() syncloop.Event {
 	return e
 }
 
-// begin is what a defect does at the beginning of a run; done ends it.
+// begin applies a defect at the start of a run; done ends the run.
 func (b *beacon) begin(ctx context.Context, emit func(syncloop.Event)) (done bool, err error) {
 	b.mu.Lock()
 	b.runs++
@@ -133,7 +133,7 @@ func (b *beacon) Run(ctx context.Context, emit func(syncloop.Event)) error {
 	}
 }
 
-// report emits what is dirty.
+// report emits the pending events.
 func (b *beacon) report(emit func(syncloop.Event)) {
 	b.mu.Lock()
 	dirty := b.dirty
@@ -156,7 +156,7 @@ func (b *beacon) report(emit func(syncloop.Event)) {
 	}
 }
 
-// failing returns which of the cases, or of the one that is named, fail for a source.
+// failing returns the cases that fail for a source. only restricts it to one case.
 func failing(t *testing.T, defect, only string) []string {
 	var names []string
 	for _, c := range sourceCases {
@@ -170,13 +170,13 @@ func failing(t *testing.T, defect, only string) []string {
 				names = append(names, c.name)
 				t.Logf("%s: %s: %.300s", defect, c.name, failures[0])
 			}
-			time.Sleep(2 * time.Hour) // what a defect left behind ends
+			time.Sleep(2 * time.Hour) // goroutines of the defect end
 		})
 	}
 	return names
 }
 
-// Each defect of a source is found by the case whose rule it breaks.
+// The case for a rule finds each source that breaks the rule.
 func TestDefectsAreFound(t *testing.T) {
 	require.Empty(t, failing(t, "", ""), "a source without defects")
 	for defect, want := range map[string]string{

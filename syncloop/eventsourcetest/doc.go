@@ -1,32 +1,29 @@
-// Package eventsourcetest tests sources for a syncloop.Loop: that they keep the
-// contract of syncloop.EventSource, and those of pods that of syncloop.PodSource.
-// Whoever writes a source of his own runs it with a test of a few lines, as the
-// Example shows.
+// Package eventsourcetest is the conformance suite for sources of a syncloop.Loop. It tests the
+// contracts of syncloop.EventSource and syncloop.PodSource. An implementer calls it in a short
+// test; see the Example.
 //
-// Each case is a subtest named after the rule that it tests, with a source of its
-// own, in a synctest bubble: minutes of waiting take no time. A source that needs
-// the world outside, such as inotify, is tested in real time with RealTime.
+// Each case is a subtest named after its rule. It has its own source and runs in a synctest
+// bubble, so waiting takes no real time. A source that cannot run in a bubble, such as one on
+// inotify, is tested in real time with RealTime.
 //
-// # What a source has to do
+// # Rules for an EventSource
 //
-//   - Run blocks until its context is done, also one that is done already, and has
-//     then joined every goroutine that it started. What it returns when it was
-//     stopped is nil or context.Canceled.
-//   - Whatever becomes dirty while it runs is reported by an event that comes
-//     afterwards, to the emit of the present Run; many things may be one event, and
-//     events too many do no harm, but a stream of them does. What became dirty
-//     before Run, or between two, is reported as well.
-//   - Events have a known Kind and name their pod or source.
-//   - A failure ends Run with an error, and the next Run goes on. nil means that
-//     nothing will ever come again.
+//   - Run blocks until its context is done, also if it is done at the start. It joins every
+//     goroutine that it started. It then returns nil or context.Canceled.
+//   - Each change is reported by a later event to the emit of the current Run. Several changes may
+//     share an event. Extra events are harmless, but a steady stream of them is a failure. Changes
+//     before Run, or between two Runs, are reported as well.
+//   - Events have a valid Kind and name their pod or source.
+//   - After a failure Run returns an error, and the next Run continues. nil means that no further
+//     events will come.
 //
-// emit neither blocks nor panics, so nobody has to be ready for that.
+// emit neither blocks nor panics.
 //
-// # What a source of pods has to do
+// # Rules for a PodSource
 //
-// RunPods plays sets of pods and reads them as the Loop does. Once the source has
-// said that a set may have changed, the newest one is there, whole. Before the first
-// set there is none, and an empty one is one. In a set the first pod of a name or
-// UID counts. Reading changes nothing; pods are copied on the way in, and what was
-// read never changes. The source is ready from the first Handled after a set on.
+// RunPods feeds sets of pods and reads them as the Loop does. After the source has emitted
+// PodsChanged, reading returns the newest complete set. Before the first set there is none; an
+// empty set counts as a set. Of several pods with one name or UID the first counts. Reading has no
+// side effect. The source copies the pods that it receives, and the pods that it returned never
+// change. The source is ready after the first Handled that follows a set.
 package eventsourcetest

@@ -8,7 +8,7 @@ import (
 	"github.com/podwright/podwright/syncloop/eventsourcetest"
 )
 
-// doorbell is a source as somebody may write it: whoever rings makes a pod dirty.
+// doorbell is a source whose channel receives events of its users.
 type doorbell struct{ rings chan syncloop.Event }
 
 func (d doorbell) Run(ctx context.Context, emit func(syncloop.Event)) error {
@@ -22,8 +22,7 @@ func (d doorbell) Run(ctx context.Context, emit func(syncloop.Event)) error {
 	}
 }
 
-// A test of a source. The suite finds that nobody can ring this bell more than a
-// thousand times while it does not run.
+// A test of a source. The suite finds that a thousand events without a Run fill the channel.
 func Example() {
 	test := func(t *testing.T) { // in a test file: func TestDoorbell(t *testing.T)
 		eventsourcetest.Run(t, eventsourcetest.Config{

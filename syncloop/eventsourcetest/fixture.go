@@ -16,24 +16,24 @@ import (
 	"github.com/podwright/podwright/syncloop"
 )
 
-// tooMany is how many events of one run are no events any more but a busy loop,
-// in which the time of a bubble stands still.
+// tooMany is the number of events in one run that counts as a busy loop, which would stop the time
+// of a bubble.
 const tooMany = 20_000
 
-// patience is how long the suite waits for what has to happen, and for Run to return
-// when it is stopped. A Loop gives up after that as well.
+// patience is the time limit for expected events and for Run to return after its stop. It equals
+// the default ShutdownTimeout of a Loop.
 const patience = 10 * time.Second
 
-// label marks the goroutines of a run, those that they start included.
+// label is the pprof label of the goroutines of a run and of those that they start.
 const label = "eventsourcetest"
 
-// fixture is one case: a source, and how it is tested.
+// fixture is one case with its source.
 type fixture struct {
 	testing.TB
 	cfg     Config
 	subject Subject
-	// settle bounds the time until the source has seen an outside change. It is also the
-	// time in which the suite expects no event.
+	// settle bounds the time until the source has seen an outside change. It is also the time in
+	// which the suite expects no event.
 	settle time.Duration
 }
 
@@ -49,7 +49,7 @@ func newFixture(t testing.TB, cfg Config) *fixture {
 	return s
 }
 
-// touch makes something dirty, or skips the case.
+// touch makes a change, or skips the case.
 func (s *fixture) touch() syncloop.Event {
 	if s.subject.Touch == nil {
 		s.Skip("the source emits nothing itself")
@@ -57,7 +57,7 @@ func (s *fixture) touch() syncloop.Event {
 	return s.subject.Touch()
 }
 
-// eventually waits until something holds, and looks less and less often.
+// eventually polls holds with growing pauses until it is true or limit is over.
 func eventually(limit time.Duration, holds func() bool) bool {
 	deadline := time.Now().Add(limit)
 	for pause := time.Millisecond; !holds(); pause = min(2*pause, limit/20) {
@@ -75,13 +75,12 @@ type sourceRun struct {
 	id     string
 	cancel context.CancelFunc
 	done   chan struct{}
-	err    error // once done is closed
+	err    error // valid after done is closed
 
 	mu     sync.Mutex
 	events []syncloop.Event
 }
 
-// start runs the source.
 func (s *fixture) start() *sourceRun { return s.startIn(s.Context()) }
 
 func (s *fixture) startIn(ctx context.Context) *sourceRun {
@@ -90,7 +89,7 @@ func (s *fixture) startIn(ctx context.Context) *sourceRun {
 	r.id = fmt.Sprintf("%p", r)
 	go func() {
 		defer close(r.done)
-		// Without the label this goroutine is none of the run's any more.
+		// Without the label this goroutine is not counted as the run's.
 		defer pprof.SetGoroutineLabels(s.Context())
 		pprof.SetGoroutineLabels(pprof.WithLabels(s.Context(), pprof.Labels(label, r.id)))
 		r.err = s.subject.Source.Run(ctx, func(e syncloop.Event) { r.emit(ctx, e) })
@@ -113,7 +112,7 @@ func (r *sourceRun) emit(ctx context.Context, e syncloop.Event) {
 	}
 }
 
-// malformed says why a Loop could do nothing with an event.
+// malformed returns the reason why an event is invalid, or "".
 func malformed(e syncloop.Event) string {
 	switch {
 	case e.Kind.String() == syncloop.Kind(0).String():
@@ -126,14 +125,14 @@ func malformed(e syncloop.Event) string {
 	return ""
 }
 
-// since returns the events from a number on.
+// since returns the events from index n on.
 func (r *sourceRun) since(n int) []syncloop.Event {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.events[n:len(r.events):len(r.events)]
 }
 
-// expect waits until an event is emitted that is the n-th or later.
+// expect waits for an event at index n or later.
 func (r *sourceRun) expect(want syncloop.Event, n int) {
 	r.s.Helper()
 	if !eventually(r.s.settle+patience, func() bool { return slices.Contains(r.since(n), want) }) {
@@ -141,7 +140,7 @@ func (r *sourceRun) expect(want syncloop.Event, n int) {
 	}
 }
 
-// join waits until Run has returned by itself.
+// join waits until Run returns without a stop.
 func (r *sourceRun) join() error {
 	r.s.Helper()
 	if !run.Wait(r.done, r.s.settle+patience) {
@@ -151,7 +150,6 @@ func (r *sourceRun) join() error {
 	return r.err
 }
 
-// stop stops the run and waits for it.
 func (r *sourceRun) stop() {
 	r.s.Helper()
 	r.cancel()
@@ -164,7 +162,7 @@ func (r *sourceRun) stop() {
 	r.left()
 }
 
-// left fails the case if anything that Run started is still there.
+// left fails the case if goroutines of the run are still running.
 func (r *sourceRun) left() {
 	r.s.Helper()
 	if !eventually(patience, func() bool { return r.goroutines() == "" }) {
@@ -175,7 +173,7 @@ func (r *sourceRun) left() {
 // goroutines returns the stacks of the run's goroutines.
 func (r *sourceRun) goroutines() string {
 	var all bytes.Buffer
-	_ = pprof.Lookup("goroutine").WriteTo(&all, 1) // a Buffer takes everything
+	_ = pprof.Lookup("goroutine").WriteTo(&all, 1) // a Buffer returns no error
 	mark := fmt.Sprintf("%q:%q", label, r.id)
 	stacks := strings.Split(all.String(), "\n\n")
 	return strings.Join(slices.DeleteFunc(stacks, func(s string) bool { return !strings.Contains(s, mark) }), "\n\n")

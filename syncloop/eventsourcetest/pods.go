@@ -16,25 +16,24 @@ import (
 type PodsSubject struct {
 	// Pods is the Config.Pods of a Loop. Required.
 	Pods syncloop.PodSource
-	// Feed is the source of events that brings the pods to Pods. Required.
+	// Feed is the event source that delivers the pods to Pods. Required.
 	Feed syncloop.EventSource
-	// Source is the name of the pods' source. Required.
+	// Source is the name of the source of pods. Required.
 	Source string
-	// Set makes these pods the newest complete set. The suite changes the pods once
-	// they have come out at the other end. Set does not block, also while nothing
-	// runs. Required.
+	// Set makes pods the newest complete set. The suite changes these objects after the set was
+	// read. Set must not block, also while no Run is active. Required.
 	Set func(pods []*v1.Pod)
-	// Eager tells that there is a set before Set was called, as in an empty folder.
+	// Eager is true if there is a set before the first call of Set, as for an empty folder.
 	Eager bool
-	// Ready reports whether the source has been handled. nil leaves that out.
+	// Ready reports whether the source has been handled. Optional: without it readiness is not
+	// tested.
 	Ready func() bool
-	// Fail and End are those of Subject, for Feed.
+	// Fail and End are as in Subject, for Feed.
 	Fail, End func()
 }
 
-// RunPods tests that sources keep the contract of syncloop.PodSource, and of
-// syncloop.EventSource with them: one subtest per rule. newSubject returns a source
-// of pods of its own for each case, as Config.New does.
+// RunPods tests the contract of syncloop.PodSource, and of syncloop.EventSource for the feed, in
+// one subtest per rule. newSubject returns a new source of pods for each case, as Config.New does.
 func RunPods(t *testing.T, newSubject func(t testing.TB) PodsSubject) {
 	for _, c := range podsCases {
 		t.Run(c.name, func(t *testing.T) {
@@ -46,7 +45,7 @@ func RunPods(t *testing.T, newSubject func(t testing.TB) PodsSubject) {
 	})
 }
 
-// source returns the feed. Sets make it dirty.
+// source returns the feed as a Subject whose Touch sets pods.
 func (sub PodsSubject) source(t testing.TB) Subject {
 	if sub.Pods == nil || sub.Feed == nil || sub.Source == "" || sub.Set == nil {
 		t.Fatal("eventsourcetest: PodsSubject.Pods, Feed, Source and Set are required")

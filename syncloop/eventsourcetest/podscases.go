@@ -12,8 +12,8 @@ import (
 	"github.com/podwright/podwright/syncloop"
 )
 
-// podsCases are all rules for a PodSource, the plainest first. That what was read
-// never changes, and when the source is ready, is part of each.
+// podsCases are the rules for a PodSource, simple ones first. Each case also checks readiness and
+// that pods do not change after they were read.
 var podsCases = []struct {
 	name string
 	play func(r *reader)
@@ -26,16 +26,16 @@ var podsCases = []struct {
 	{"after a restart the newest set is read", playRestart},
 }
 
-// reader reads a source of pods as a syncloop.Loop does, and checks what it reads.
+// reader reads a source of pods as a syncloop.Loop does and checks the results.
 type reader struct {
 	*fixture
 	sub PodsSubject
 	run *sourceRun
 
-	heard     int // how many events of the run it has heard
+	heard     int // number of events of the run that were processed
 	pods      []*v1.Pod
 	delivered bool
-	// copies are of the pods that were read, as they were then.
+	// copies are deep copies of the pods at the time of reading.
 	copies map[*v1.Pod]*v1.Pod
 }
 
@@ -44,7 +44,7 @@ func newReader(t testing.TB, sub PodsSubject) *reader {
 	return &reader{fixture: s, sub: sub, copies: map[*v1.Pod]*v1.Pod{}}
 }
 
-// play plays a case with the source running.
+// play runs a case with the source running.
 func (r *reader) play(scene func(r *reader)) {
 	r.Helper()
 	r.begin()
@@ -52,10 +52,9 @@ func (r *reader) play(scene func(r *reader)) {
 	r.end()
 }
 
-// begin runs the feed.
 func (r *reader) begin() { r.run, r.heard = r.start(), 0 }
 
-// end stops the source and looks whether what was read is as it was.
+// end stops the source and checks that the returned pods have not changed.
 func (r *reader) end() {
 	r.Helper()
 	r.run.stop()
@@ -66,7 +65,7 @@ func (r *reader) end() {
 	}
 }
 
-// look reads the newest set if the source said that there may be one.
+// look reads the newest set if the source has emitted PodsChanged.
 func (r *reader) look() {
 	r.Helper()
 	news := r.run.since(r.heard)
@@ -95,8 +94,7 @@ func (r *reader) look() {
 
 func (r *reader) ready() bool { return r.sub.Ready != nil && r.sub.Ready() }
 
-// want makes a set the newest one, lets the source see it, and fails the case
-// unless it is what is read.
+// want sets the pods and fails the case unless they are read.
 func (r *reader) want(why string, set ...*v1.Pod) {
 	r.Helper()
 	r.sub.Set(set)
@@ -112,7 +110,7 @@ func (r *reader) wantOf(why string, set ...*v1.Pod) {
 	}
 }
 
-// images are pods as "uid image", in order.
+// images returns the pods as "uid image", sorted.
 func images(pods []*v1.Pod) []string {
 	var all []string
 	for _, p := range pods {
@@ -153,7 +151,7 @@ func playNewest(r *reader) {
 func playReading(r *reader) {
 	r.want("the first set", pod("a", "1", "x"), pod("b", "2", "x"))
 	first := slices.Clone(r.pods)
-	clear(r.pods) // the slice is the reader's
+	clear(r.pods) // the reader owns the slice
 	if again, delivered := r.sub.Pods.Pods(r.sub.Source); !delivered || !slices.Equal(again, first) {
 		r.Errorf("read again, the set is another one: %d pods (delivered: %t)", len(again), delivered)
 	}
@@ -179,7 +177,7 @@ func playRestart(r *reader) {
 	r.want("the first set", pod("a", "1", "x"))
 	r.sub.Set([]*v1.Pod{pod("b", "2", "x")})
 	time.Sleep(r.settle)
-	r.end() // what was said is lost with whoever heard it
+	r.end() // events are lost with the run that received them
 	r.begin()
 	r.wantOf("what was not read before the restart", pod("b", "2", "x"))
 	r.end()

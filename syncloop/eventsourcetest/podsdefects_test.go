@@ -14,27 +14,27 @@ import (
 	"github.com/podwright/podwright/syncloop/podsource"
 )
 
-// spoiled is a Merger, spoiled by one defect.
+// spoiled is a Merger with one defect.
 type spoiled struct {
 	*podsource.Merger
 	feed   syncloop.EventSource
 	defect podsDefect
 	runs   int
 	reads  int
-	given  []*v1.Pod // the newest set as it was handed in
-	before []*v1.Pod // what was read last
+	given  []*v1.Pod // the newest set as passed to Set
+	before []*v1.Pod // the last result of Pods
 }
 
-// podsDefect is a way to break a source of pods, and the case that finds it.
+// podsDefect is a defect of a source of pods, with the case that finds it.
 type podsDefect struct {
 	name, found string
-	// pods spoils what Pods returns.
+	// pods changes the result of Pods.
 	pods func(s *spoiled, source string, pods []*v1.Pod, delivered bool) ([]*v1.Pod, bool)
-	// set spoils what is handed in.
+	// set changes a set before it is passed on.
 	set func(s *spoiled, pods []*v1.Pod) []*v1.Pod
-	// emit tells whether an event gets through.
+	// emit reports whether an event is passed on.
 	emit func(s *spoiled) bool
-	// ready spoils the answer of Ready.
+	// ready changes the result of Ready.
 	ready func(ready bool) bool
 }
 
@@ -72,7 +72,7 @@ var podsDefects = []podsDefect{
 		}},
 	{name: "a set is forgotten while another comes", found: "the newest set is read, whole",
 		set: func(s *spoiled, pods []*v1.Pod) []*v1.Pod {
-			// The second set since the last look is dropped.
+			// The second set since the last read is dropped.
 			if s.given != nil && s.reads == 0 {
 				return s.given
 			}
@@ -152,7 +152,7 @@ func spoiledSubject(t testing.TB, d podsDefect) PodsSubject {
 	}
 }
 
-// Each defect of a source of pods is found by the case whose rule it breaks.
+// The case for a rule finds each source of pods that breaks the rule.
 func TestPodsDefectsAreFound(t *testing.T) {
 	require.Empty(t, failingPods(t, podsDefect{}), "a source without defects")
 	for _, d := range podsDefects {

@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// recorder is a testing.TB that notes failures instead of failing.
+// recorder is a testing.TB that records failures instead of failing.
 type recorder struct {
 	testing.TB
 	mu       sync.Mutex
@@ -16,7 +16,7 @@ type recorder struct {
 	cleanups []func()
 }
 
-// record plays something and returns its failures.
+// record runs play and returns its failures.
 func record(t testing.TB, play func(t testing.TB)) []string {
 	r := &recorder{TB: t}
 	done := make(chan struct{})

@@ -7,14 +7,13 @@ import (
 	"github.com/podwright/podwright/syncloop"
 )
 
-// Config says what Run tests, and how.
+// Config configures Run.
 type Config struct {
-	// New returns a source of its own for each case. Required. It is called inside
-	// of the case's bubble; what it starts it ends with t.Cleanup.
+	// New returns a new source for each case. It is called in the case's bubble and stops its own
+	// work with t.Cleanup. Required.
 	New func(t testing.TB) Subject
-	// RealTime runs the cases outside of bubbles, for sources that need what
-	// cannot live in one: inotify, sockets, processes. The suite takes seconds
-	// instead of milliseconds then.
+	// RealTime runs the cases outside of bubbles, for sources that cannot run in one: inotify,
+	// sockets, processes. The suite then takes seconds instead of milliseconds.
 	RealTime bool
 }
 
@@ -22,21 +21,19 @@ type Config struct {
 type Subject struct {
 	// Source is the source. It is run several times, one after the other. Required.
 	Source syncloop.EventSource
-	// Touch makes something dirty and returns the event that has to say so. It
-	// is called while the source runs and while it does not. nil, for a source that
-	// feeds something else and emits nothing itself, leaves out the cases about
-	// events.
+	// Touch makes a change and returns the expected event. It is called during a Run and without
+	// one. Optional: without it, for a source that emits no events itself, the cases about events
+	// are skipped.
 	Touch func() syncloop.Event
-	// Fail makes the present Run return an error; it does not block. nil leaves out
-	// the case about failures.
+	// Fail makes the current Run return an error. It must not block. Optional: without it the case
+	// about failures is skipped.
 	Fail func()
-	// End makes the source come to its natural end: Run returns nil, now and ever
-	// after; it does not block. nil leaves out the case about it.
+	// End makes the source end: the current and all later Runs return nil. It must not block.
+	// Optional: without it the case about the end is skipped.
 	End func()
 }
 
-// Run tests that sources keep the contract of syncloop.EventSource, one subtest
-// per rule.
+// Run tests the contract of syncloop.EventSource, in one subtest per rule.
 func Run(t *testing.T, cfg Config) {
 	if cfg.New == nil {
 		t.Fatal("eventsourcetest: New is required")

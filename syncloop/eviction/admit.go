@@ -9,8 +9,8 @@ import (
 	"github.com/podwright/podwright/syncloop"
 )
 
-// Admitter refuses pods that a node under pressure would have to evict again. pressure is
-// asked at each pod: Manager.Pressure, for one.
+// Admitter rejects pods that a node under pressure would soon evict. pressure is called for each
+// pod; Manager.Pressure is such a function.
 func Admitter(pressure func() Pressure) syncloop.Admitter {
 	return syncloop.AdmitterFunc(func(pod *v1.Pod, _ []*v1.Pod) error {
 		if why := Refusal(pod, pressure()); why != nil {
@@ -20,9 +20,9 @@ func Admitter(pressure func() Pressure) syncloop.Admitter {
 	})
 }
 
-// Refusal is why a pod may not start under pressure, nil if it may. Critical pods may. If
-// memory is all that is short, so may pods with requests, and those that tolerate the
-// taint of that.
+// Refusal returns the reason why a pod may not start under pressure, or nil if it may. Critical
+// pods may start. If only memory is short, pods with requests and pods that tolerate the
+// memory-pressure taint may start, too.
 func Refusal(pod *v1.Pod, p Pressure) *syncloop.Rejection {
 	if p == (Pressure{}) || podfacts.IsCritical(pod) {
 		return nil
@@ -33,8 +33,8 @@ func Refusal(pod *v1.Pod, p Pressure) *syncloop.Rejection {
 	return &syncloop.Rejection{Reason: Reason, Message: fmt.Sprintf("The node had condition: %v. ", p.names())}
 }
 
-// toleratesMemoryPressure is about the taint node.kubernetes.io/memory-pressure, which has
-// no value, with the effect NoSchedule.
+// toleratesMemoryPressure reports whether a pod tolerates the taint
+// node.kubernetes.io/memory-pressure, without value, with the effect NoSchedule.
 func toleratesMemoryPressure(pod *v1.Pod) bool {
 	for _, t := range pod.Spec.Tolerations {
 		if t.Effect != "" && t.Effect != v1.TaintEffectNoSchedule || t.Key != "" && t.Key != v1.TaintNodeMemoryPressure {

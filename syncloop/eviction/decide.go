@@ -8,22 +8,22 @@ import (
 	v1 "k8s.io/api/core/v1"
 )
 
-// Policy is what to evict for.
+// Policy is the configuration of evictions.
 type Policy struct {
-	// Thresholds are as Settings.Parse returns them.
+	// Thresholds is the result of Settings.Parse.
 	Thresholds []Threshold
-	// Transition is for how long a condition stays after it was last seen.
+	// Transition is the time that a condition stays after it was last met.
 	Transition time.Duration
-	// MaxPodGrace is what pods get at most, in seconds, when a soft threshold acts.
+	// MaxPodGrace is the longest grace period of a pod in seconds when a soft threshold acts.
 	MaxPodGrace int64
-	// LocalStorage has pods evicted that exceed their limits of local storage.
+	// LocalStorage enables the eviction of pods that exceed their limits of local storage.
 	LocalStorage bool
 }
 
-// watches tells whether there is anything to do.
+// watches reports whether the policy can evict pods.
 func (p Policy) watches() bool { return p.LocalStorage || len(p.Thresholds) > 0 }
 
-// key tells thresholds apart: there may be a hard and a soft one of a signal.
+// key identifies a threshold: a signal may have a hard and a soft one.
 type key struct {
 	signal Signal
 	grace  time.Duration
@@ -31,42 +31,43 @@ type key struct {
 
 func (t Threshold) key() key { return key{t.Signal, t.Grace} }
 
-// State is what a decision remembers for the next one. The zero value is a start.
+// State is the result of a decision that the next one needs. The zero value is the initial state.
 type State struct {
-	met      map[key]bool      // thresholds that act until MinReclaim is there, too
-	since    map[key]time.Time // when they were first met
+	met      map[key]bool      // thresholds that have acted and lack MinReclaim
+	since    map[key]time.Time // the time when they were first met
 	seen     map[v1.NodeConditionType]time.Time
 	measured map[Signal]time.Time
 }
 
-// Reclaim is what the node can do without before a pod has to go.
+// Reclaim is the part of disk cleanup that precedes an eviction.
 type Reclaim struct{ DeadContainers, UnusedImages bool }
 
-// Met is a threshold that acts.
+// Met is a threshold that acts, with the reading that met it.
 type Met struct {
 	Threshold Threshold
 	Reading   Reading
 }
 
-// Decision is what is to be done. If Met is set, the node is first to do Reclaim, unless
-// that helps the Candidate goes.
+// Decision is the result of Decide. If Met is set, the node first performs Reclaim. If that does
+// not suffice, the Candidate is evicted.
 type Decision struct {
-	// State is for the next decision.
+	// State is the input of the next decision.
 	State State
-	// Pressure is what the node is short of.
+	// Pressure is the set of current node conditions.
 	Pressure Pressure
-	// OverLimit are to be killed, all of them, and nobody else if one of them ends.
+	// OverLimit are the pods over their storage limits. All are killed. If one of them ends, no
+	// other pod is evicted in this pass.
 	OverLimit []Victim
-	// Met is the threshold to act for. nil: none.
+	// Met is the threshold to act on, or nil.
 	Met *Met
-	// Reclaim is what to try before a pod goes.
+	// Reclaim is the cleanup to try first.
 	Reclaim Reclaim
 	// acting are all thresholds that act now.
 	acting []Threshold
 }
 
-// Decide says what is to be done at now. It changes neither state nor pods. Pods are the
-// active ones.
+// Decide returns the actions at time now. It changes neither state nor pods. pods are the active
+// pods.
 func (p Policy) Decide(state State, u Usage, pods []*v1.Pod, now time.Time) Decision {
 	met := p.met(state, u, now)
 	next := State{met: map[key]bool{}, since: map[key]time.Time{}, seen: map[v1.NodeConditionType]time.Time{}, measured: map[Signal]time.Time{}}
@@ -76,7 +77,7 @@ func (p Policy) Decide(state State, u Usage, pods []*v1.Pod, now time.Time) Deci
 	var d Decision
 	for _, t := range met {
 		since, ok := state.since[t.key()]
-		if !ok || since.After(now) { // a clock was set back
+		if !ok || since.After(now) { // the clock was set back
 			since = now
 		}
 		next.since[t.key()], next.seen[t.Signal.condition()] = since, now
@@ -93,7 +94,7 @@ func (p Policy) Decide(state State, u Usage, pods []*v1.Pod, now time.Time) Deci
 			next.measured[signal] = r.Time
 		}
 	}
-	for signal, at := range state.measured { // what is unknown for a moment is not news when it comes back; a clock that was set back is another matter
+	for signal, at := range state.measured { // an interrupted signal does not count as a new reading; a time in the future is dropped after the clock was set back
 		if next.measured[signal].Before(at) && !at.After(now) {
 			next.measured[signal] = at
 		}
@@ -111,10 +112,10 @@ func (p Policy) Decide(state State, u Usage, pods []*v1.Pod, now time.Time) Deci
 	return d
 }
 
-// known tells whether the reading can be relied upon.
+// known reports whether the reading is usable.
 func (r Reading) known(now time.Time) bool { return !r.Time.IsZero() && !r.Time.After(now) }
 
-// met are the thresholds that are met, or have acted and lack their MinReclaim.
+// met returns the thresholds that are met, or have acted and lack MinReclaim.
 func (p Policy) met(state State, u Usage, now time.Time) (out []Threshold) {
 	for _, t := range p.Thresholds {
 		if t.isMet(u, now, state.met[t.key()]) {
@@ -129,8 +130,8 @@ func (t Threshold) isMet(u Usage, now time.Time, withReclaim bool) bool {
 	return ok && r.known(now) && t.isShort(r, withReclaim)
 }
 
-// isShort tells whether less is left than has to be. A threshold that asks for all that
-// there is counts as none.
+// isShort reports whether too little is available. A threshold at or above the capacity is
+// ignored.
 func (t Threshold) isShort(r Reading, withReclaim bool) bool {
 	if t.Impossible(r) {
 		return false
@@ -142,15 +143,15 @@ func (t Threshold) isShort(r Reading, withReclaim bool) bool {
 	return r.Available < least
 }
 
-// Impossible tells whether a threshold asks for all that there is to be left, or for more,
-// as far as the capacity is known.
+// Impossible reports whether a threshold requires the whole capacity or more. It is false for an
+// unknown capacity.
 func (t Threshold) Impossible(r Reading) bool {
 	return r.Capacity > 0 && t.Value.Of(r.Capacity) >= r.Capacity
 }
 
-// Near tells whether a threshold may act, by what the node has left: pods have to be
-// measured then. As long as it is false, Decide and Candidate ask nothing of pods but what
-// LimitsOf says.
+// Near reports whether a threshold may act according to the node's readings, so that pods must be
+// measured. While it is false, Decide and Candidate need no usage of pods except for the limits in
+// LimitsOf.
 func (p Policy) Near(u Usage) bool {
 	return slices.ContainsFunc(p.Thresholds, func(t Threshold) bool {
 		r, ok := u.Signals[t.Signal]
@@ -158,8 +159,8 @@ func (p Policy) Near(u Usage) bool {
 	})
 }
 
-// Cleared tells whether a fresh measurement clears all thresholds that act, with their
-// MinReclaim. What it does not tell is not clear.
+// Cleared reports whether a new measurement clears all acting thresholds, including MinReclaim. A
+// missing signal is not cleared.
 func (d Decision) Cleared(u Usage, now time.Time) bool {
 	for _, t := range d.acting {
 		if r, ok := u.Signals[t.Signal]; !ok || !r.known(now) || t.isMet(u, now, true) {
@@ -169,7 +170,7 @@ func (d Decision) Cleared(u Usage, now time.Time) bool {
 	return true
 }
 
-// reclaimFor is what can be removed from the filesystem of a signal.
+// reclaimFor returns the cleanup that frees space on the signal's filesystem.
 func reclaimFor(s Signal, disks Disks) Reclaim {
 	switch r := s.Resource(); {
 	case r == v1.ResourceMemory || r == resourcePIDs:
@@ -181,8 +182,7 @@ func reclaimFor(s Signal, disks Disks) Reclaim {
 	}
 }
 
-// Candidate is who has to go for d.Met. Critical pods stay; ok is false if there is nobody
-// else.
+// Candidate returns the pod to evict for d.Met, or false if all pods are critical.
 func (p Policy) Candidate(d Decision, u Usage, pods []*v1.Pod, now time.Time) (_ Victim, ok bool) {
 	if d.Met == nil {
 		return Victim{}, false

@@ -76,7 +76,7 @@ func TestSoftThresholdWaits(t *testing.T) {
 			}
 		}
 	}
-	// What is better for a moment begins anew.
+	// An interruption of the shortage restarts the grace period.
 	state := p.Decide(State{}, left(MemoryAvailable, 99, 1000, noon), nil, noon).State
 	state = p.Decide(state, left(MemoryAvailable, 100, 1000, noon.Add(20*time.Second)), nil, noon.Add(20*time.Second)).State
 	require.Nil(t, p.Decide(state, left(MemoryAvailable, 99, 1000, noon.Add(40*time.Second)), nil, noon.Add(40*time.Second)).Met)
@@ -140,7 +140,7 @@ func TestStorageLimitsOfPodAndContainer(t *testing.T) {
 	}
 }
 
-// What has no requests is blamed on no container; it is counted, and not in bytes.
+// A resource without requests is blamed on no container, and is formatted as a count.
 func TestProcessesAreShort(t *testing.T) {
 	for signal, name := range map[Signal]string{PIDAvailable: "pids", NodeFSInodesFree: "inodes"} {
 		p := Policy{Thresholds: []Threshold{hard(signal, 4096)}}
@@ -155,7 +155,7 @@ func TestProcessesAreShort(t *testing.T) {
 	}
 }
 
-// Who asks for all that there is, or more, asks for nothing; the other threshold of the signal acts.
+// A threshold at or above the capacity is ignored; the other threshold of the signal acts.
 func TestImpossibleThreshold(t *testing.T) {
 	soft := hard(MemoryAvailable, 1000)
 	soft.Grace = time.Second
@@ -169,7 +169,7 @@ func TestImpossibleThreshold(t *testing.T) {
 	require.False(t, hard(PIDAvailable, 1).Impossible(Reading{}), "nobody knows how much there is")
 }
 
-// A clock that is set back by an hour holds nothing up for that hour.
+// After the clock was set back by an hour, evictions continue without a delay of an hour.
 func TestClockSetBack(t *testing.T) {
 	p := Policy{Thresholds: []Threshold{hard(ImageFSAvailable, 100)}}
 	d := p.Decide(State{}, left(ImageFSAvailable, 99, 1000, noon), nil, noon)
@@ -248,7 +248,7 @@ func TestReclaimFor(t *testing.T) {
 	}
 }
 
-// rank is the order in which pods go, one after the other.
+// rank returns the pods in the order of eviction.
 func rank(s Signal, pods []*v1.Pod, u Usage) (out []*v1.Pod) {
 	for len(pods) > 0 {
 		next := worst(s, pods, u)
@@ -290,7 +290,7 @@ func TestRank(t *testing.T) {
 	require.Equal(t, []string{"asks", "asks nothing"}, names(rank(MemoryAvailable, pods, Usage{})), "who is not measured exceeds nothing")
 }
 
-// What a pod uses of a disk is what of it is on that disk, and as much as can be counted.
+// The usage on a disk is the sum of the parts on that disk, and saturates.
 func TestPodUseOfADisk(t *testing.T) {
 	u := diskUse(1, 2, 4)
 	for disks, want := range map[Disks][2]uint64{OneDisk: {7, 7}, ImageDisk: {6, 1}, SplitDisk: {7, 0}} {
@@ -324,7 +324,7 @@ func TestDiskUseKnownInPart(t *testing.T) {
 	}
 }
 
-// world is a node made by chance.
+// world returns a random node.
 func world(r *rand.Rand, n int, at time.Time) (Usage, []*v1.Pod) {
 	u := Usage{Signals: map[Signal]Reading{}, Pods: map[types.UID]PodUsage{}, Disks: Disks(r.IntN(3))}
 	for _, s := range Signals() {

@@ -1,29 +1,29 @@
-// Package eviction decides which pod has to go when a node runs short of memory, disk,
-// inodes or process IDs, or when a pod uses more local storage than its limits allow.
+// Package eviction decides which pod to end when a node runs short of memory, disk, inodes or
+// process IDs, or when a pod exceeds its limits of local storage.
 //
-// [Policy.Decide] is the whole decision, as a pure function over what was measured
-// ([Usage]), the pods, what was remembered ([State]) and a moment:
+// [Policy.Decide] is a pure function of the measurements ([Usage]), the pods, the previous [State]
+// and the time:
 //
 //	thresholds, err := eviction.Settings{Hard: map[string]string{"memory.available": "100Mi"}}.Parse()
 //	policy := eviction.Policy{Thresholds: thresholds, Transition: 5 * time.Minute}
 //	d := policy.Decide(state, usage, pods, time.Now())
 //
-// A [Manager] is the loop around it: it measures, decides, has unused things of the node
-// removed first, and kills one pod at most for a threshold, then measures anew. Only
-// pods over their limits of local storage go several at a time.
+// A [Manager] runs it periodically. In each pass it measures, decides, and removes dead containers
+// and unused images first. If that does not suffice, it kills one pod and measures again. Pods
+// over their limits of local storage are all killed in one pass.
 //
 // # Thresholds
 //
-// A hard threshold acts as soon as it is met, a soft one when it has been met for its
-// grace period. A threshold that has acted counts as met until what it asks for and
-// MinReclaim are available, so that a node does not swing around it. The conditions that
-// belong to thresholds stay for the transition period after they were last met.
+// A hard threshold acts as soon as it is met. A soft one acts after it has been met for its grace
+// period. A threshold that has acted counts as met until Value plus MinReclaim is available, which
+// prevents oscillation. A node condition stays for the transition period after one of its
+// thresholds was last met.
 //
 // # Unknown is not zero
 //
-// A signal that is missing from Usage, has no time, or one in the future, meets no
-// threshold. One whose time has not advanced since the last pass is shown in the
-// conditions, and nobody is killed for it again.
+// A signal that is missing from Usage, or has no time or one in the future, meets no threshold. A
+// signal whose time has not advanced since the last pass still counts for conditions, but causes
+// no further eviction.
 //
 // Start with [Example].
 package eviction

@@ -63,7 +63,7 @@ func diskUse(root, logs, volumes uint64) PodUsage {
 	return PodUsage{Volumes: Disk{Bytes: &volumes}, Containers: map[string]ContainerUsage{"c": {Root: Disk{Bytes: &root}, Logs: Disk{Bytes: &logs}}}}
 }
 
-// left is a measurement at a time of which one signal is known.
+// left returns a measurement with one signal.
 func left(s Signal, available, capacity uint64, at time.Time) Usage {
 	return Usage{Signals: map[Signal]Reading{s: {Available: available, Capacity: capacity, Time: at}}, Pods: map[types.UID]PodUsage{}}
 }

@@ -11,8 +11,9 @@ import (
 	"github.com/podwright/podwright/internal/podfacts"
 )
 
-// overLimit are the pods that use more local storage than they may, sorted by name. What
-// is not measured exceeds nothing. Critical pods stay: nobody would bring static ones back.
+// overLimit returns the pods that exceed limits of local storage, sorted by name. Unmeasured
+// storage exceeds no limit. Critical pods are exempt, because an evicted static pod would not come
+// back.
 func overLimit(pods []*v1.Pod, u Usage, now time.Time) (out []Victim) {
 	for _, pod := range pods {
 		usage, ok := u.Pods[pod.UID]
@@ -28,7 +29,7 @@ func overLimit(pods []*v1.Pod, u Usage, now time.Time) (out []Victim) {
 	return out
 }
 
-// exceeded is the first limit that a pod exceeds; the message is empty if it is none.
+// exceeded returns the first limit that a pod exceeds, or an empty message.
 func exceeded(pod *v1.Pod, u PodUsage, disks Disks) (Signal, string) {
 	for i := range pod.Spec.Volumes {
 		volume := &pod.Spec.Volumes[i]
@@ -45,7 +46,7 @@ func exceeded(pod *v1.Pod, u PodUsage, disks Disks) (Signal, string) {
 			return PodStorageLimit, fmt.Sprintf("The pod uses more local storage than its containers' limits of %s together. ", &limit)
 		}
 	}
-	counts := parts{root: disks != ImageDisk, logs: true} // a disk of images has limits of its own
+	counts := parts{root: disks != ImageDisk, logs: true} // the image filesystem has limits of its own
 	for i := range pod.Spec.Containers {
 		c := &pod.Spec.Containers[i]
 		limit := c.Resources.Limits[v1.ResourceEphemeralStorage]
@@ -56,14 +57,14 @@ func exceeded(pod *v1.Pod, u PodUsage, disks Disks) (Signal, string) {
 	return "", ""
 }
 
-// LimitsOf tells which limits of local storage a pod has: of emptyDir volumes, which are to
-// be measured then, and of what it and its containers write, which takes all of its PodUsage
-// but memory and processes.
+// LimitsOf reports which limits of local storage a pod has: emptyDirs for size limits of emptyDir
+// volumes, which need only PodUsage.EmptyDirs; storage for limits of the pod and its containers,
+// which need all of PodUsage except memory and processes.
 func LimitsOf(pod *v1.Pod) (emptyDirs, storage bool) {
 	return slices.ContainsFunc(pod.Spec.Volumes, func(v v1.Volume) bool { return sizeLimit(&v) != nil }), limitsStorage(pod)
 }
 
-// sizeLimit is that of an emptyDir volume, nil for none.
+// sizeLimit returns the size limit of an emptyDir volume, or nil.
 func sizeLimit(v *v1.Volume) *resource.Quantity {
 	if v.EmptyDir == nil || v.EmptyDir.SizeLimit == nil || v.EmptyDir.SizeLimit.Sign() <= 0 {
 		return nil
@@ -71,7 +72,7 @@ func sizeLimit(v *v1.Volume) *resource.Quantity {
 	return v.EmptyDir.SizeLimit
 }
 
-// limitsStorage tells whether a container, or the pod, has a limit of local storage.
+// limitsStorage reports whether a container or the pod has a limit of local storage.
 func limitsStorage(pod *v1.Pod) bool {
 	has := func(r v1.ResourceRequirements) bool {
 		_, ok := r.Limits[v1.ResourceEphemeralStorage]
@@ -81,7 +82,8 @@ func limitsStorage(pod *v1.Pod) bool {
 	return pod.Spec.Resources != nil && has(*pod.Spec.Resources) || slices.ContainsFunc(pod.Spec.Containers, of) || slices.ContainsFunc(pod.Spec.InitContainers, of)
 }
 
-// exceeds takes a limit of zero for none. A limit may be more than can be counted.
+// exceeds reports whether used is above limit. A limit of zero is none. A limit may be larger than
+// an int64.
 func exceeds(used uint64, limit resource.Quantity) bool {
 	return limit.Sign() > 0 && limit.CmpInt64(signed(used)) < 0
 }

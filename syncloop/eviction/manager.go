@@ -15,42 +15,41 @@ import (
 	"github.com/podwright/podwright/internal/run"
 )
 
-// Config is what a Manager works with.
+// Config configures a Manager.
 type Config struct {
 	Policy Policy
-	// Measure measures the node and its pods anew. Required. An error skips the pass.
+	// Measure measures the node and its pods. An error skips the pass. Required.
 	Measure func(ctx context.Context) (Usage, error)
-	// Pods are the active pods. They are shared and never changed. Required.
+	// Pods returns the active pods. They are shared and not changed. Required.
 	Pods func() []*v1.Pod
-	// Kill ends a pod with its GraceSeconds, and returns when its containers have
-	// stopped, or with an error when ctx ends. Its status is changed by v.Apply. Required.
+	// Kill stops a pod within its GraceSeconds. It returns when the containers have stopped, or
+	// with an error when ctx is done. It changes the pod's status by v.Apply. Required.
 	Kill func(ctx context.Context, v Victim) error
-	// Cleaned tells whether what a killed pod held on the node is gone; the next pass
-	// waits for that, 30 s at most. nil: nothing is waited for.
+	// Cleaned reports whether the resources of a killed pod were released. The next pass waits for
+	// that, at most 30 s. Optional: without it the Manager does not wait.
 	Cleaned func(pod *v1.Pod) bool
-	// RemoveDeadContainers and RemoveUnusedImages win back disk before a pod has to go.
-	// nil: there is nothing to remove.
+	// RemoveDeadContainers and RemoveUnusedImages free disk space before an eviction. Optional.
 	RemoveDeadContainers, RemoveUnusedImages func(ctx context.Context) error
-	// Watch waits for the kernel or the like to tell that something runs short, and calls
-	// wake, which never blocks, for a pass at once. It ends with ctx. nil: passes are made
-	// every 10 s alone.
+	// Watch calls wake, which never blocks, when a resource runs short, for example after a kernel
+	// notification. It returns when ctx is done. Optional: without it the Manager runs only every
+	// 10 s.
 	Watch func(ctx context.Context, wake func()) error
 
-	// Event records events: EvictionThresholdMet on Node, Evicted on pods, with
-	// annotations. nil records none.
+	// Event records events: EvictionThresholdMet on Node, Evicted on pods, with annotations.
+	// Optional.
 	Event func(ref v1.ObjectReference, annotations map[string]string, eventtype, reason, message string)
-	// Node is what events of the node are recorded on.
+	// Node is the object of the node's events.
 	Node v1.ObjectReference
-	// OnPressure is called when the pressure has changed. nil: nobody is.
+	// OnPressure is called after each change of the pressure. Optional.
 	OnPressure func(Pressure)
-	// OnEvict is called before a pod is killed, for metrics. nil: nobody is.
+	// OnEvict is called before a pod is killed, for metrics. Optional.
 	OnEvict func(Victim)
-	// Logger is told what goes wrong. nil means none.
+	// Logger receives errors. Optional: without it they are discarded.
 	Logger *slog.Logger
 }
 
 const (
-	// interval is the pause between two passes.
+	// interval is the pause between passes.
 	interval = 10 * time.Second
 	// cleanupLimit bounds the wait for Cleaned, which is called every second.
 	cleanupLimit = 30 * time.Second
@@ -73,13 +72,13 @@ func (c *Config) complete() error {
 // Manager evicts pods. Use New.
 type Manager struct {
 	cfg   Config
-	state State // Run's
+	state State // used by Run only
 
 	mu       sync.Mutex
 	pressure Pressure
 }
 
-// New returns a Manager. Errors name the field.
+// New returns a Manager, or an error that names invalid fields.
 func New(cfg Config) (*Manager, error) {
 	if err := cfg.complete(); err != nil {
 		return nil, err
@@ -87,16 +86,16 @@ func New(cfg Config) (*Manager, error) {
 	return &Manager{cfg: cfg}, nil
 }
 
-// Pressure is what the node is short of, by the newest pass. It may be called at any time.
+// Pressure returns the pressure of the newest pass. It is safe for concurrent use.
 func (m *Manager) Pressure() Pressure {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.pressure
 }
 
-// Run makes a pass at once and then every 10 s, or when Watch wakes it, until ctx ends;
-// it then returns nil. After a pass in which a pod has ended the next one follows as soon
-// as that pod is cleaned up, a second later at the earliest. It is called once. Failures are logged and tried again.
+// Run runs a pass immediately, every 10 s and after each wake, until ctx is done, and then returns
+// nil. After a pass that ended a pod, the next pass follows when the pod is cleaned up, but not
+// within a second. Errors are logged and retried. Run may be called once.
 func (m *Manager) Run(ctx context.Context) error {
 	if !m.cfg.Policy.watches() {
 		<-ctx.Done()
@@ -135,7 +134,7 @@ func (m *Manager) loop(ctx context.Context, woken <-chan struct{}) error {
 	return nil
 }
 
-// pass decides once, and returns the pods that it has killed and that have ended.
+// pass decides once and returns the pods that it killed and that have ended.
 func (m *Manager) pass(ctx context.Context) (killed []*v1.Pod, err error) {
 	pods := m.cfg.Pods()
 	usage, err := m.measure(ctx)
@@ -148,18 +147,18 @@ func (m *Manager) pass(ctx context.Context) (killed []*v1.Pod, err error) {
 	if killed := m.killAll(ctx, d.OverLimit); len(killed) > 0 || d.Met == nil || ctx.Err() != nil {
 		return killed, nil
 	}
-	pods = others(pods, d.OverLimit) // they cannot be killed: that must not hold up the others' turn
+	pods = others(pods, d.OverLimit) // a failed kill must not delay other evictions
 	m.cfg.Event(m.cfg.Node, nil, v1.EventTypeWarning, "EvictionThresholdMet", "Attempting to reclaim "+string(d.Met.Threshold.Signal.Resource()))
 	if m.reclaim(ctx, d.Reclaim) {
 		fresh, err := m.measure(ctx)
 		switch {
 		case ctx.Err() != nil:
 			return nil, nil
-		case err != nil: // by what was known, that does not suffice
+		case err != nil: // the old measurement shows a shortage
 			m.cfg.Logger.Error("cannot tell what removing unused things has won", "err", err)
 		case d.Cleared(fresh, time.Now()):
 			return nil, nil
-		case fresh.Signals[d.Met.Threshold.Signal].known(time.Now()): // else pods were not measured for it
+		case fresh.Signals[d.Met.Threshold.Signal].known(time.Now()): // otherwise the pods' usage may be missing
 			usage = fresh
 		}
 	}
@@ -179,7 +178,7 @@ func (m *Manager) measure(ctx context.Context) (u Usage, err error) {
 	return u, nil
 }
 
-// tell remembers the pressure.
+// tell stores the pressure and reports a change.
 func (m *Manager) tell(p Pressure) {
 	m.mu.Lock()
 	changed := m.pressure != p
@@ -190,7 +189,7 @@ func (m *Manager) tell(p Pressure) {
 	}
 }
 
-// reclaim removes what nobody needs, and tells whether it has tried anything.
+// reclaim removes dead containers and unused images, and reports whether it tried any.
 func (m *Manager) reclaim(ctx context.Context, r Reclaim) (tried bool) {
 	for _, step := range []struct {
 		on   bool
@@ -211,7 +210,7 @@ func (m *Manager) reclaim(ctx context.Context, r Reclaim) (tried bool) {
 	return tried
 }
 
-// killAll kills the pods one after the other, and returns those that have ended.
+// killAll kills the pods in order and returns those that have ended.
 func (m *Manager) killAll(ctx context.Context, victims []Victim) (killed []*v1.Pod) {
 	for _, v := range victims {
 		if ctx.Err() != nil {
@@ -232,14 +231,13 @@ func (m *Manager) killAll(ctx context.Context, victims []Victim) (killed []*v1.P
 	return killed
 }
 
-// others are the pods that are no victims.
 func others(pods []*v1.Pod, victims []Victim) []*v1.Pod {
 	return slices.DeleteFunc(slices.Clone(pods), func(pod *v1.Pod) bool {
 		return slices.ContainsFunc(victims, func(v Victim) bool { return v.Pod.UID == pod.UID })
 	})
 }
 
-// awaitCleanup waits until what the pods held is gone.
+// awaitCleanup waits until the pods' resources are released.
 func (m *Manager) awaitCleanup(ctx context.Context, killed []*v1.Pod) {
 	if m.cfg.Cleaned == nil {
 		return

@@ -16,10 +16,9 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// bench is a node with a Manager and, unless a test changes that, a hard threshold of 100
-// for one signal.
+// bench is a node with a Manager and, by default, a hard threshold of 100 for one signal.
 type bench struct {
-	mu       sync.Mutex // of left and fails, which tests change meanwhile
+	mu       sync.Mutex // guards left and fails, which tests change during a run
 	signal   Signal
 	left     uint64
 	pods     []*v1.Pod
@@ -75,7 +74,7 @@ func without(pods []*v1.Pod, uid types.UID) (out []*v1.Pod) {
 	return out
 }
 
-// during runs a Manager in a bubble for a while, and f, if any, beside it.
+// during runs a Manager in a bubble for a duration, with f in parallel.
 func (b *bench) during(t *testing.T, d time.Duration, edit func(*Config), f func(m *Manager)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
@@ -99,13 +98,13 @@ func (b *bench) during(t *testing.T, d time.Duration, edit func(*Config), f func
 	})
 }
 
-// pass lets time go by, and what is due then be done.
+// pass advances the time and waits for due work.
 func pass(d time.Duration) {
 	time.Sleep(d)
 	synctest.Wait()
 }
 
-// full is the usage of an emptyDir volume of 1Mi that is full twice over.
+// full returns the usage of an emptyDir volume of 1Mi at twice its limit.
 func full() PodUsage { return PodUsage{EmptyDirs: map[string]uint64{"v": 2 * mi}} }
 
 func TestOneGoesAtATime(t *testing.T) {
@@ -135,8 +134,8 @@ func TestSoftThresholdAcrossPasses(t *testing.T) {
 	}
 }
 
-// The next pod goes when the one before is cleaned up, looked at each second, or when that
-// has taken too long.
+// The next eviction follows when the previous pod is cleaned up, checked each second, or after
+// 30 s.
 func TestWhenTheNextGoes(t *testing.T) {
 	for cleaned, want := range map[time.Duration]time.Duration{0: time.Second, 6500 * time.Millisecond: 7 * time.Second, time.Hour: 31 * time.Second} {
 		b := &bench{signal: MemoryAvailable, left: 1, pods: []*v1.Pod{named("a"), named("b")}}
@@ -155,8 +154,8 @@ func TestWhenTheNextGoes(t *testing.T) {
 	}
 }
 
-// N27: images go first; a pod goes only if that does not suffice. Who goes is decided by
-// the measurement after the removal, or by the one before if that fails.
+// N27: images are removed first; a pod is evicted only if that does not suffice. The victim is
+// chosen by the measurement after the removal, or by the one before it if measuring fails.
 func TestReclaim(t *testing.T) {
 	uses := func(a, b uint64) map[types.UID]PodUsage {
 		return map[types.UID]PodUsage{"a": diskUse(a, 0, 0), "b": diskUse(b, 0, 0)}
@@ -195,7 +194,8 @@ func TestReclaim(t *testing.T) {
 	}
 }
 
-// Only what helps is removed, if it can be, and a pod goes although that fails.
+// The Manager removes only images and containers that help, if callbacks exist, and evicts a pod
+// even if the removal fails.
 func TestWhatIsRemoved(t *testing.T) {
 	for signal, want := range map[Signal]string{MemoryAvailable: "", NodeFSAvailable: "containers images "} {
 		for _, fails := range []error{nil, errors.New("it is busy")} {
@@ -234,8 +234,8 @@ func TestKillThatFails(t *testing.T) {
 	require.Equal(t, []time.Duration{10 * time.Second, 5 * time.Second}, took, "one per pass, ten seconds at most, and the Interval between")
 }
 
-// A pod over its limit of storage that cannot be killed does not keep others in place while
-// memory is short; one that can be killed goes alone.
+// A pod over its storage limit that cannot be killed does not prevent an eviction for memory. If
+// it can be killed, it is the only victim.
 func TestOverLimitAndPressure(t *testing.T) {
 	for stuck, want := range map[bool][]string{true: {"over", "bystander"}, false: {"over"}} {
 		b := &bench{signal: MemoryAvailable, left: 50, pods: []*v1.Pod{named("over", emptyDir("1Mi")), named("bystander")}}
@@ -261,8 +261,7 @@ func TestOverLimitAndPressure(t *testing.T) {
 	}
 }
 
-// An agent that ends while a pod over its limit is being killed kills nothing else: neither
-// the next one over its limit nor one for the memory.
+// If the agent stops while a pod over its limit is killed, no other pod is killed.
 func TestEndDuringAKill(t *testing.T) {
 	for _, pods := range [][]*v1.Pod{{named("a", emptyDir("1Mi"))}, {named("a", emptyDir("1Mi")), named("b", emptyDir("1Mi"))}} {
 		b := &bench{signal: MemoryAvailable, left: 50, pods: pods}
@@ -279,7 +278,7 @@ func TestEndDuringAKill(t *testing.T) {
 	}
 }
 
-// An agent that ends while images are removed kills nothing.
+// If the agent stops while images are removed, no pod is killed.
 func TestEndDuringAReclaim(t *testing.T) {
 	b := &bench{signal: ImageFSAvailable, left: 1, pods: []*v1.Pod{named("a")}}
 	b.during(t, time.Second, func(cfg *Config) {
@@ -315,7 +314,7 @@ func TestWatchWakes(t *testing.T) {
 	})
 }
 
-// Who is woken during a pass, however often, makes another one after it.
+// Wakes during a pass cause one further pass.
 func TestWokenDuringAPass(t *testing.T) {
 	b := &bench{signal: MemoryAvailable, left: 500}
 	b.during(t, 5*time.Second, func(cfg *Config) {
@@ -325,8 +324,8 @@ func TestWokenDuringAPass(t *testing.T) {
 	require.Equal(t, 2, b.measured)
 }
 
-// Limits of local storage are watched without any threshold; with neither nothing is, and
-// Run goes on until its context ends.
+// Limits of local storage are watched without thresholds. Without both, Run only waits for its
+// context.
 func TestWhatIsWatched(t *testing.T) {
 	for _, storage := range []bool{false, true} {
 		b := &bench{}
@@ -335,7 +334,7 @@ func TestWhatIsWatched(t *testing.T) {
 	}
 }
 
-// Only the required fields are needed.
+// The optional fields can be left out.
 func TestLeastConfig(t *testing.T) {
 	b := &bench{signal: MemoryAvailable, left: 1, pods: []*v1.Pod{named("a")}}
 	b.during(t, 500*time.Millisecond, func(cfg *Config) {

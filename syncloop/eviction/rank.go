@@ -10,7 +10,7 @@ import (
 	"github.com/podwright/podwright/internal/podfacts"
 )
 
-// rated is a pod with what it is ranked by.
+// rated is a pod with its sort keys.
 type rated struct {
 	pod        *v1.Pod
 	unmeasured bool
@@ -19,8 +19,8 @@ type rated struct {
 	over       int64 // usage beyond the request
 }
 
-// worst is who has to go first for a signal, nil if all pods are critical. Among equals
-// it is the first.
+// worst returns the first pod to evict for a signal, or nil if all pods are critical. Of equal
+// pods it returns the first.
 func worst(s Signal, pods []*v1.Pod, u Usage) *v1.Pod {
 	var out rated
 	for _, pod := range pods {
@@ -34,9 +34,9 @@ func worst(s Signal, pods []*v1.Pod, u Usage) *v1.Pod {
 	return out.pod
 }
 
-// rate finds out what a pod is ranked by. Requests of bytes are taken from counts of
-// inodes as well: that is how nodes have always ranked. Processes have no requests, so
-// none exceeds them, and who is not measured counts as one that has none.
+// rate computes the sort keys of a pod. For inodes it subtracts the request in bytes, as upstream
+// does. Processes have no requests, so no pod exceeds one, and an unmeasured pod counts as having
+// no processes.
 func rate(s Signal, pod *v1.Pod, u Usage) rated {
 	r := rated{pod: pod, priority: corev1.PodPriority(pod)}
 	used, known := podUse(s, u.Pods[pod.UID], u.Disks)
@@ -55,7 +55,7 @@ func rate(s Signal, pod *v1.Pod, u Usage) rated {
 	return r
 }
 
-// podUse is what a pod uses of what the signal is about.
+// podUse returns the pod's usage of the signal's resource.
 func podUse(s Signal, u PodUsage, disks Disks) (uint64, bool) {
 	switch s.Resource() {
 	case v1.ResourceMemory:
@@ -78,8 +78,8 @@ func known(n *uint64) (uint64, bool) {
 
 func signed(n uint64) int64 { return int64(min(n, math.MaxInt64)) }
 
-// compare puts first: who is not measured, who exceeds the request, who has the lower
-// priority, who exceeds by more.
+// compare orders unmeasured pods first, then pods above their request, then lower priority, then
+// larger excess.
 func compare(a, b rated) int {
 	return cmp.Or(first(a.unmeasured, b.unmeasured), first(a.exceeds, b.exceeds), cmp.Compare(a.priority, b.priority), cmp.Compare(b.over, a.over))
 }

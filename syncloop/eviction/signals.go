@@ -7,12 +7,11 @@ import (
 	v1 "k8s.io/api/core/v1"
 )
 
-// Signal is something that a node can run short of.
+// Signal is a measured resource of the node.
 type Signal string
 
-// The signals, in the order in which they are acted upon. Those of the filesystem of
-// containers are known by name only: it is that of the node or that of the images, whose
-// thresholds hold for it.
+// The signals, in the order of action. The containerfs signals are accepted in settings but have
+// no thresholds: that filesystem is the node's or the images' one, whose thresholds apply.
 const (
 	MemoryAvailable            Signal = "memory.available"
 	AllocatableMemoryAvailable Signal = "allocatableMemory.available"
@@ -25,20 +24,20 @@ const (
 	PIDAvailable               Signal = "pid.available"
 )
 
-// What local-storage limits are called in metrics, beside the signals.
+// The limits of local storage, as named in metrics beside the signals.
 const (
 	EmptyDirLimit         Signal = "emptydirfs.limit"
 	PodStorageLimit       Signal = "ephemeralpodfs.limit"
 	ContainerStorageLimit Signal = "ephemeralcontainerfs.limit"
 )
 
-// Names of resources that only evictions speak of.
+// Resource names that only evictions use.
 const (
 	resourceInodes v1.ResourceName = "inodes"
 	resourcePIDs   v1.ResourceName = "pids"
 )
 
-// Signals returns all signals, in the order in which they are acted upon.
+// Signals returns all signals in the order of action.
 func Signals() []Signal {
 	return []Signal{
 		MemoryAvailable, AllocatableMemoryAvailable, NodeFSAvailable, NodeFSInodesFree, ImageFSAvailable,
@@ -48,7 +47,7 @@ func Signals() []Signal {
 
 func (s Signal) order() int { return slices.Index(Signals(), s) }
 
-// Resource is what the signal is about, as events and messages call it.
+// Resource returns the signal's resource as named in events and messages.
 func (s Signal) Resource() v1.ResourceName {
 	switch s {
 	case MemoryAvailable, AllocatableMemoryAvailable:
@@ -66,10 +65,10 @@ func (s Signal) ofImages() bool { return s == ImageFSAvailable || s == ImageFSIn
 
 func (s Signal) ofContainers() bool { return s == ContainerFSAvailable || s == ContainerFSInodesFree }
 
-// Pressure is what a node is short of: its conditions.
+// Pressure is the set of pressure conditions of a node.
 type Pressure struct{ Memory, Disk, PID bool }
 
-// condition is the one that belongs to the signal.
+// condition returns the node condition of the signal.
 func (s Signal) condition() v1.NodeConditionType {
 	switch s.Resource() {
 	case v1.ResourceMemory:
@@ -81,7 +80,7 @@ func (s Signal) condition() v1.NodeConditionType {
 	}
 }
 
-// names are those of the conditions that hold.
+// names returns the true conditions.
 func (p Pressure) names() (out []v1.NodeConditionType) {
 	for _, c := range []struct {
 		on   bool
@@ -94,7 +93,7 @@ func (p Pressure) names() (out []v1.NodeConditionType) {
 	return out
 }
 
-// pressureSince are the conditions last seen less than period ago, or at now itself.
+// pressureSince returns the conditions last seen at now or less than period ago.
 func pressureSince(seen map[v1.NodeConditionType]time.Time, period time.Duration, now time.Time) Pressure {
 	on := func(c v1.NodeConditionType) bool {
 		at, ok := seen[c]

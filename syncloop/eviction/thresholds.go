@@ -14,48 +14,48 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 )
 
-// Value is an amount, or a share of the capacity where Percent is set. Amounts are bytes,
-// inodes or processes.
+// Value is an amount in bytes, inodes or processes, or a share of the capacity if Percent is set.
 type Value struct {
 	Amount  int64
 	Percent float64 // 0 to 100
 }
 
-// Of is the amount that v means of a capacity.
+// Of returns the amount of v for a capacity.
 func (v Value) Of(capacity uint64) uint64 {
 	if v.Percent > 0 {
-		return uint64(float64(capacity) * float64(float32(v.Percent)/100)) // to the byte what other nodes take
+		return uint64(float64(capacity) * float64(float32(v.Percent)/100)) // float32 as upstream, for equal results
 	}
 	return uint64(max(v.Amount, 0))
 }
 
-// Threshold says what has to stay available.
+// Threshold is the amount of a signal that must stay available.
 type Threshold struct {
 	Signal Signal
-	// Value is met by anything less.
+	// Value is the limit: the threshold is met below it.
 	Value Value
-	// Grace is for how long it has to be met before it acts. Zero: it is a hard one.
+	// Grace is the time that the threshold must be met before it acts. Zero means a hard
+	// threshold.
 	Grace time.Duration
-	// MinReclaim has to be available beyond Value once it has acted.
+	// MinReclaim is the amount beyond Value that must be available after the threshold has acted.
 	MinReclaim Value
 }
 
-// Hard tells whether it acts at once.
+// Hard reports whether the threshold acts immediately.
 func (t Threshold) Hard() bool { return t.Grace == 0 }
 
-// Settings are thresholds as a configuration has them, by signal: amounts such as "100Mi",
-// or shares such as "10%". A threshold of 0% or 100% is none.
+// Settings are thresholds in the form of the kubelet configuration, by signal: amounts such as
+// "100Mi", or shares such as "10%". 0% and 100% disable a threshold.
 type Settings struct {
-	// Hard is nil for the defaults: 100Mi of memory, 10 % of the node's filesystem, 15 %
-	// of that of images, and 5 % of the inodes of each.
+	// Hard are the hard thresholds. Default if nil: 100Mi of memory, 10 % of the node's
+	// filesystem, 15 % of the image filesystem, and 5 % of the inodes of each.
 	Hard map[string]string
-	// Soft are thresholds with the grace period in SoftGrace, which each must have.
+	// Soft are soft thresholds. Each needs a grace period in SoftGrace.
 	Soft, SoftGrace map[string]string
 	MinimumReclaim  map[string]string
-	// MergeDefaults takes the defaults for what Hard does not name.
+	// MergeDefaults adds the default of each signal that is missing from Hard.
 	MergeDefaults bool
-	// EnforcePods watches what all pods have together as well: what their cgroup is
-	// short of is measured by the hard threshold of memory.
+	// EnforcePods adds a threshold for the memory of all pods together: the hard memory threshold
+	// applies to their cgroup, too.
 	EnforcePods bool
 }
 
@@ -66,8 +66,8 @@ func defaultHard() map[string]string {
 	}
 }
 
-// Parse reads thresholds, sorted in the order in which they act. Its error names each
-// field and signal that is wrong.
+// Parse returns the thresholds in the order of action. The error names each invalid field and
+// signal.
 func (s Settings) Parse() ([]Threshold, error) {
 	hard := s.Hard
 	if hard == nil || s.MergeDefaults {
@@ -101,7 +101,7 @@ func (s Settings) Parse() ([]Threshold, error) {
 	return p.out, nil
 }
 
-// parser gathers thresholds and what is wrong with them.
+// parser collects thresholds and errors.
 type parser struct {
 	reclaim map[string]string
 	out     []Threshold
@@ -132,7 +132,7 @@ func (p *parser) threshold(field, signal, text string, grace time.Duration) {
 	case !Signal(signal).ofContainers():
 		t := Threshold{Signal: Signal(signal), Value: value, Grace: grace}
 		if least, ok := p.reclaim[signal]; ok {
-			t.MinReclaim, _ = parseValue(least) // an error is told where all of them are read
+			t.MinReclaim, _ = parseValue(least) // errors are reported by the loop over MinimumReclaim
 		}
 		p.out = append(p.out, t)
 	}
@@ -158,7 +158,7 @@ func (p *parser) grace(signal string, all map[string]string) time.Duration {
 	return d
 }
 
-// addAllocatable measures what pods have together as what the node has.
+// addAllocatable copies the hard memory threshold to AllocatableMemoryAvailable.
 func (p *parser) addAllocatable() {
 	for _, t := range p.out {
 		if t.Signal == AllocatableMemoryAvailable && t.Hard() {
@@ -173,7 +173,7 @@ func (p *parser) addAllocatable() {
 	}
 }
 
-// parseValue reads an amount or a share, neither below zero.
+// parseValue parses a non-negative amount or share.
 func parseValue(text string) (Value, error) {
 	if number, ok := strings.CutSuffix(text, "%"); ok {
 		share, err := strconv.ParseFloat(number, 64)

@@ -104,15 +104,15 @@ func FuzzParse(f *testing.F) {
 	})
 }
 
-// Less than nothing is nothing. A share is rounded as other nodes round it.
+// A negative amount is zero. Shares are rounded as upstream does.
 func TestValueOf(t *testing.T) {
 	for v, want := range map[Value]uint64{{Amount: 7}: 7, {}: 0, {Amount: -7}: 0, {Percent: 10, Amount: 7}: 100, {Percent: 1}: 9} {
 		require.Equal(t, want, v.Of(1000), v)
 	}
 }
 
-// Pods need to be measured from where a threshold may act on, and its MinReclaim may be
-// missing; whatever the reading's time, since that may be known a moment later.
+// Near is true below Value plus MinReclaim, independently of the reading's time, which may become
+// valid later.
 func TestNear(t *testing.T) {
 	p := Policy{Thresholds: []Threshold{{Signal: MemoryAvailable, Value: Value{Amount: 100}, MinReclaim: Value{Amount: 50}}}}
 	for available, want := range map[uint64]bool{99: true, 100: true, 149: true, 150: false} {

@@ -6,65 +6,64 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// Usage is what was measured, of the node and of its pods.
+// Usage is a measurement of the node and its pods.
 type Usage struct {
-	// Signals are the readings that are known.
+	// Signals are the available readings.
 	Signals map[Signal]Reading
-	// Pods are what pods use, by UID.
+	// Pods is the usage of pods by UID.
 	Pods map[types.UID]PodUsage
-	// Disks says where images and containers are.
+	// Disks is the layout of the filesystems.
 	Disks Disks
 }
 
-// Reading is what of something is left.
+// Reading is one measurement of a signal.
 type Reading struct {
-	// Capacity is how much there is of it at all; zero: that is not known.
+	// Available and Capacity are in the signal's unit. Capacity is 0 if it is unknown.
 	Available, Capacity uint64
-	// Time is when it was measured.
+	// Time is the time of the measurement.
 	Time time.Time
 }
 
-// Disks says which filesystems a node has.
+// Disks is the layout of a node's filesystems.
 type Disks int
 
-// The ways in which filesystems are divided.
+// The layouts.
 const (
 	// OneDisk: pods, containers and images share one filesystem.
 	OneDisk Disks = iota
-	// ImageDisk: images and containers have their own.
+	// ImageDisk: images and containers share a filesystem separate from the pods'.
 	ImageDisk
-	// SplitDisk: images have their own, containers are where pods are.
+	// SplitDisk: images have a separate filesystem; containers share the pods' one.
 	SplitDisk
 )
 
-// Disk is what something uses of a filesystem. nil is not known.
+// Disk is the usage of one filesystem. A nil figure is unavailable.
 type Disk struct{ Bytes, Inodes *uint64 }
 
-// PodUsage is what a pod uses. What is nil is not known.
+// PodUsage is the usage of one pod. A nil figure is unavailable.
 type PodUsage struct {
 	// Memory is the working set of the pod, in bytes.
 	Memory *uint64
-	// Processes are those of the pod.
+	// Processes is the number of the pod's processes.
 	Processes *uint64
-	// Volumes are what its local volumes use on the disk together.
+	// Volumes is the total usage of the pod's local volumes.
 	Volumes Disk
-	// EmptyDirs are what emptyDir volumes use, in bytes, by name.
+	// EmptyDirs is the usage of emptyDir volumes in bytes, by name.
 	EmptyDirs map[string]uint64
-	// Containers are what containers use, by name.
+	// Containers is the usage of the containers by name.
 	Containers map[string]ContainerUsage
 }
 
-// ContainerUsage is what a container uses. Root is what it has written into its
-// filesystem, Logs its logs.
+// ContainerUsage is the usage of one container. Root is its writable layer.
 type ContainerUsage struct {
 	Memory     *uint64
 	Root, Logs Disk
 }
 
-// parts says which parts of what a pod writes count.
+// parts selects the storage of a pod that counts.
 type parts struct{ root, logs, volumes bool }
 
-// partsOf are what a pod has on the filesystem of the signal.
+// partsOf returns the storage of a pod on the signal's filesystem.
 func partsOf(s Signal, disks Disks) parts {
 	switch {
 	case disks == OneDisk:
@@ -76,7 +75,7 @@ func partsOf(s Signal, disks Disks) parts {
 	}
 }
 
-// disk sums up what a pod uses; known is false if nothing of it is known.
+// disk returns the sum of the selected storage; known is false if all parts are unavailable.
 func (u PodUsage) disk(p parts, of func(Disk) *uint64) (sum uint64, known bool) {
 	for _, c := range u.Containers {
 		if n, ok := c.disk(p, of); ok {

@@ -13,10 +13,10 @@ import (
 	"github.com/podwright/podwright/internal/podfacts"
 )
 
-// Reason is that of an evicted pod's status and event, and of pods that are not admitted.
+// Reason is the reason in the status and event of evicted pods, and of pods rejected for pressure.
 const Reason = "Evicted"
 
-// Annotations of the event of an eviction. Lists are parted by commas.
+// Annotations of an eviction event. Lists are separated by commas.
 const (
 	OffendingContainers      = "offending_containers"
 	OffendingContainersUsage = "offending_containers_usage"
@@ -25,27 +25,26 @@ const (
 	StarvedResource          = "starved_resource"
 )
 
-// hardGrace is what a pod gets that has to go at once, in seconds.
+// hardGrace is the grace period in seconds for a hard threshold.
 const hardGrace = 1
 
-// Victim is a pod that has to go, and why.
+// Victim is a pod to evict, with the reason.
 type Victim struct {
 	Pod *v1.Pod
-	// Signal is what it goes for; EmptyDirLimit and the like if it is over its own limit.
+	// Signal is the signal that runs short, or EmptyDirLimit and the like for a pod over its own
+	// limit.
 	Signal Signal
-	// GraceSeconds is what it gets to end.
+	// GraceSeconds is the grace period.
 	GraceSeconds int64
-	// Message is for its status and the event.
-	Message string
-	// Annotations are for the event.
-	Annotations map[string]string
-	// Time is that of the decision; Measured, that of the reading that led to it, is
-	// zero for limits.
+	Message      string
+	Annotations  map[string]string
+	// Time is the time of the decision. Measured is the time of the reading, zero for storage
+	// limits.
 	Time, Measured time.Time
 }
 
-// Apply writes the eviction into a pod's status. A pod that goes for the node's sake was
-// disrupted; one over its own limit was not.
+// Apply writes the eviction into a pod's status. A pod that was evicted for a shortage of the node
+// gets the condition DisruptionTarget; a pod over its own limit does not.
 func (v Victim) Apply(status *v1.PodStatus) {
 	status.Phase, status.Reason, status.Message = v1.PodFailed, Reason, v.Message
 	if v.Signal.order() < 0 {
@@ -54,7 +53,7 @@ func (v Victim) Apply(status *v1.PodStatus) {
 	podfacts.Disrupt(status, v.Pod.Generation, v.Message, v.Time)
 }
 
-// KillTimeout is how long it may take to end the pod.
+// KillTimeout is the limit for Config.Kill.
 func (v Victim) KillTimeout() time.Duration {
 	return max(10*time.Second, time.Duration(v.GraceSeconds)*1500*time.Millisecond)
 }
@@ -78,8 +77,8 @@ func (p Policy) victim(pod *v1.Pod, met Met, u Usage, now time.Time) Victim {
 	return v
 }
 
-// blame names the containers that use more than their requests, and the pod if it has a
-// request of its own.
+// blame adds the containers that exceed their requests, and the pod if it exceeds its pod-level
+// request.
 func blame(text *strings.Builder, notes map[string]string, pod *v1.Pod, name v1.ResourceName, u PodUsage) {
 	var names, usages []string
 	say := func(what, who string, used uint64, request resource.Quantity) bool {
@@ -105,7 +104,7 @@ func blame(text *strings.Builder, notes map[string]string, pod *v1.Pod, name v1.
 	}
 }
 
-// containerUse is what a container uses of what has requests, as far as that is known.
+// containerUse returns a container's usage of a resource. Unavailable figures count as 0.
 func containerUse(name v1.ResourceName, u ContainerUsage) uint64 {
 	memory, _ := known(u.Memory)
 	root, _ := known(u.Root.Bytes)
@@ -120,7 +119,7 @@ func containerUse(name v1.ResourceName, u ContainerUsage) uint64 {
 	}
 }
 
-// quantity writes bytes as such, and counts as plain numbers.
+// quantity formats bytes with binary suffixes and counts with decimal ones.
 func quantity(name v1.ResourceName, n uint64) string {
 	format := resource.BinarySI
 	if name == resourceInodes || name == resourcePIDs {
@@ -129,8 +128,7 @@ func quantity(name v1.ResourceName, n uint64) string {
 	return resource.NewQuantity(signed(n), format).String()
 }
 
-// byIdentity sorts pods so that what is decided about them does not depend on the order
-// in which they were listed.
+// byIdentity orders pods so that decisions do not depend on the order of the list.
 func byIdentity(a, b *v1.Pod) int {
 	return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name), cmp.Compare(a.UID, b.UID))
 }

@@ -12,8 +12,8 @@ import (
 	"github.com/podwright/podwright/syncloop"
 )
 
-// Whom the message of an eviction blames: containers, and a pod with a request of its own,
-// that use more than they asked for, as far as that is measured.
+// The message of an eviction names containers, and a pod with a pod-level request, whose measured
+// usage exceeds the request.
 func TestBlame(t *testing.T) {
 	asks := requests(v1.ResourceMemory, "10Mi")
 	podAsks := func(list v1.ResourceList) func(*v1.Pod) {
@@ -56,8 +56,8 @@ func TestBlame(t *testing.T) {
 	}
 }
 
-// A condition that holds already keeps its time; the other conditions stay, and so does the
-// list that was handed in.
+// A condition that is already true keeps its time. Other conditions and the passed slice are
+// unchanged.
 func TestApplyToConditions(t *testing.T) {
 	v := Victim{Pod: named("a"), Signal: MemoryAvailable, Message: "m", Time: noon}
 	early := metav1.NewTime(noon.Add(-time.Hour))
@@ -75,7 +75,7 @@ func TestApplyToConditions(t *testing.T) {
 	}
 }
 
-// Half of a grace period more than that, and ten seconds at least.
+// KillTimeout is 1.5 times the grace period, at least ten seconds.
 func TestKillTimeout(t *testing.T) {
 	for grace, want := range map[int64]time.Duration{0: 10 * time.Second, 1: 10 * time.Second, 60: 90 * time.Second} {
 		require.Equal(t, want, Victim{GraceSeconds: grace}.KillTimeout())

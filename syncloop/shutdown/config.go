@@ -9,60 +9,54 @@ import (
 	v1 "k8s.io/api/core/v1"
 )
 
-// Login is what knows that the machine goes down, and can be asked to wait: logind.
+// Login announces shutdowns of the machine and can delay them. logind is one.
 type Login interface {
-	// Connect begins to listen, and sees to it that a lock is good for delay. An
-	// error is taken for a Login that may come later: Connect is called again, after
-	// a second, or a minute if it is ErrDelayTooShort.
+	// Connect starts a Session and ensures that a lock delays a shutdown by at least delay. After
+	// an error it is called again, after a second, or after a minute for ErrDelayTooShort.
 	Connect(ctx context.Context, delay time.Duration) (Session, error)
 }
 
-// Session is a connection to a Login. The Manager uses one at a time, from one
-// goroutine.
+// Session is a connection to a Login. The Manager uses one at a time, from one goroutine.
 type Session interface {
-	// Signals brings true when the machine is about to go down, and false when it will
-	// not, after all. It is closed when the connection is lost. What came since Connect
-	// is not lost.
+	// Signals delivers true before the machine shuts down, and false if the shutdown was
+	// cancelled. It is closed when the connection is lost. Signals since Connect are not lost.
 	Signals() <-chan bool
-	// GoingDown tells whether the machine is about to go down.
+	// GoingDown reports whether the machine is about to shut down.
 	GoingDown(ctx context.Context) (bool, error)
-	// Lock makes the machine wait until the lock is closed. It outlives the Session.
+	// Lock delays the shutdown until the lock is closed. The lock outlives the Session.
 	Lock(ctx context.Context) (io.Closer, error)
-	// Close ends the Session.
 	Close() error
 }
 
-// Config is the configuration of a Manager.
+// Config configures a Manager.
 type Config struct {
-	// Periods are the groups, in any order; at least one. Required.
+	// Periods are the groups, in any order. At least one is required.
 	Periods []Period
-	// Login is required.
+	// Login announces shutdowns. Required.
 	Login Login
-	// Pods are the pods that hold something of the node, asked once when a shutdown
-	// begins: whatever comes later is refused by Admit. Required.
+	// Pods returns the pods that use resources of the node. It is called once when a shutdown
+	// begins; Admit rejects later pods. Required.
 	Pods func() []*v1.Pod
-	// Kill ends a pod within seconds and returns when it has stopped, or with ctx. It
-	// is called once per pod and shutdown, for the pods of a group at the same time, and
-	// again when a shutdown follows a cancelled one. Terminated is
-	// for the status that it sets. Required.
+	// Kill stops a pod within seconds and returns when it has stopped or ctx is done. It is called
+	// once per pod and shutdown, concurrently for the pods of a group, and again in a shutdown
+	// that follows a cancelled one. It sets the status with Terminated. Required.
 	Kill func(ctx context.Context, pod *v1.Pod, seconds int64) error
-	// Unmounted waits until the pods have no volume left, or for ctx. May be nil.
+	// Unmounted blocks until the pods have no volumes or ctx is done. Optional.
 	Unmounted func(ctx context.Context, pods []*v1.Pod) error
-	// Flush waits until the statuses are written, or for ctx, 2 s at most. It
-	// is called before the machine goes on. May be nil.
+	// Flush blocks until the statuses are written or ctx is done, at most 2 s. It is called before
+	// the lock is released. Optional.
 	Flush func(ctx context.Context) error
-	// OnChange is told when the node begins to go down, and when it does not, after
-	// all: the moment to write the status of the node, and an event. It must not block.
-	// May be nil.
+	// OnChange is called when a shutdown begins and when it is cancelled, for the node's status
+	// and an event. It must not block. Optional.
 	OnChange func(goingDown bool)
-	// OnTimes is told when a shutdown began and ended: for metrics. It must not block.
-	// May be nil.
+	// OnTimes is called with the times of the shutdown, for metrics. It must not block. Optional.
 	OnTimes func(Times)
-	// TimesFile keeps the Times, for the next agent. Empty: they are not kept.
+	// TimesFile is the file of the Times for the next agent. Optional: without it they are not
+	// saved.
 	TimesFile string
-	// ShutdownTimeout is how long Run waits for its callbacks in the end: 10 seconds if
-	// it is 0.
+	// ShutdownTimeout is the time that Run waits for its callbacks before it returns. Default:
+	// 10 s.
 	ShutdownTimeout time.Duration
-	// Logger is silent if it is nil.
+	// Logger receives log records. Optional: without it they are discarded.
 	Logger *slog.Logger
 }

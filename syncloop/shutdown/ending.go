@@ -11,15 +11,15 @@ import (
 	"github.com/podwright/podwright/internal/run"
 )
 
-// leastGrace is what a pod gets in a period of no seconds: nothing stops at once.
+// leastGrace is the shortest time for a group, also if its Period is 0 s.
 const leastGrace = time.Second
 
-// endPods carries out one shutdown. It ends early, and for good, with ctx.
+// endPods performs one shutdown. It ends early when ctx is done.
 func (m *Manager) endPods(ctx context.Context) {
 	times := m.begun()
 	m.keep(times)
 	defer func() {
-		// The end of the agent is not the end of the shutdown.
+		// When the agent stops, the shutdown continues with the next agent.
 		if cause := context.Cause(ctx); cause == nil || errors.Is(cause, errCancelled) {
 			times.End = time.Now()
 			m.keep(times)
@@ -41,15 +41,15 @@ func (m *Manager) endPods(ctx context.Context) {
 	}
 }
 
-// begun is when the shutdown began: if the agent before this one was cut off in the
-// middle of it, then.
+// begun returns the start of the shutdown. If the previous agent was interrupted during this
+// shutdown, that is the time in its file.
 func (m *Manager) begun() Times {
 	if m.cfg.TimesFile != "" {
 		before, err := ReadTimes(m.cfg.TimesFile)
 		if err != nil {
 			m.cfg.Logger.Warn("what is known of the last shutdown is not used", "err", err)
 		}
-		// A shutdown long ago that never came to its end is another one.
+		// An old shutdown without an end is another one.
 		limit := 2*Total(m.cfg.Periods) + flushTimeout
 		if since := time.Since(before.Start); before.End.IsZero() && since >= 0 && since <= limit {
 			return before
@@ -67,7 +67,6 @@ func (m *Manager) keep(t Times) {
 	}
 }
 
-// endGroup ends the pods of a group, and waits for their volumes.
 func (m *Manager) endGroup(ctx context.Context, g Group) {
 	m.cfg.Logger.Info("pods end with the node", "priority", g.Priority, "pods", len(g.Pods), "grace", g.Grace)
 	m.within(ctx, max(g.Grace, leastGrace), "Kill", func(ctx context.Context) error {
@@ -87,8 +86,8 @@ func (m *Manager) endGroup(ctx context.Context, g Group) {
 	}
 }
 
-// within calls f and goes on after limit, even if f ignores its context. Run waits
-// for it in the end.
+// within calls f and returns after limit, even if f ignores its context. Run waits for f before it
+// returns.
 func (m *Manager) within(ctx context.Context, limit time.Duration, what string, f func(context.Context) error) {
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	done := make(chan struct{})

@@ -20,10 +20,10 @@ import (
 var (
 	// ErrAlreadyRun is returned by a second Run of one Manager.
 	ErrAlreadyRun = fields.AlreadyRun("shutdown")
-	// ErrDisconnected says that a Session was lost.
+	// ErrDisconnected is logged when a Session was lost.
 	ErrDisconnected = errors.New("shutdown: the connection was lost")
-	// ErrDelayTooShort is wrapped by the error of a Login that is there and does not wait
-	// for as long as it is asked to, which takes a human to mend.
+	// ErrDelayTooShort is wrapped by Connect's error if the Login's delay is too short and an
+	// operator must change its configuration.
 	ErrDelayTooShort = errors.New("shutdown: the machine does not wait for as long as the periods take")
 
 	errCancelled = errors.New("the shutdown was cancelled")
@@ -32,23 +32,23 @@ var (
 // shortRetryPeriod is the pause after ErrDelayTooShort.
 const shortRetryPeriod = time.Minute
 
-// Manager ends the pods of a node that goes down. Admit and GoingDown may be called by
-// anyone at any time, before Run too.
+// Manager ends the pods of a node that shuts down. Admit and GoingDown are safe for concurrent
+// use, also before Run.
 type Manager struct {
 	cfg       Config
 	ran       atomic.Bool
 	goingDown atomic.Bool
 	calls     run.Group
 
-	// Run's goroutine only.
+	// current and told are used by Run's goroutine only.
 	current *ending
-	told    string // the error of the connection that was logged last
+	told    string // the last logged error of the connection
 
-	// lock belongs to the goroutine of the current ending while there is one.
+	// lock belongs to the goroutine of the current ending, or to Run's without one.
 	lock io.Closer
 }
 
-// ending is one shutdown that is being carried out.
+// ending is a shutdown in progress.
 type ending struct {
 	cancel context.CancelCauseFunc
 	done   chan struct{}
@@ -57,11 +57,11 @@ type ending struct {
 const (
 	// flushTimeout bounds Config.Flush.
 	flushTimeout = 2 * time.Second
-	// retryPeriod is the pause until an absent Login is tried again.
+	// retryPeriod is the pause between attempts to connect.
 	retryPeriod = time.Second
 )
 
-// New returns a Manager.
+// New returns a Manager, or an error that names invalid fields.
 func New(cfg Config) (*Manager, error) {
 	f := fields.Of("shutdown: Config")
 	f.Required("Login", cfg.Login)
@@ -80,10 +80,10 @@ func New(cfg Config) (*Manager, error) {
 	return &Manager{cfg: cfg}, nil
 }
 
-// GoingDown tells whether the node is about to go down.
+// GoingDown reports whether the node is shutting down.
 func (m *Manager) GoingDown() bool { return m.goingDown.Load() }
 
-// Admit rejects every pod while the node goes down.
+// Admit rejects every pod during a shutdown.
 func (m *Manager) Admit(*v1.Pod, []*v1.Pod) error {
 	if m.GoingDown() {
 		return &syncloop.Rejection{Reason: RejectedReason, Message: RejectedMessage}
@@ -91,8 +91,8 @@ func (m *Manager) Admit(*v1.Pod, []*v1.Pod) error {
 	return nil
 }
 
-// Run listens to the Login until ctx ends, and ends pods when it says so. A Login that
-// is not there, or goes away, is tried again after a second, and logged once.
+// Run receives announcements from the Login until ctx is done, and ends the pods in a shutdown. It
+// retries a failed connection after a second and logs each error once.
 func (m *Manager) Run(ctx context.Context) error {
 	if m.ran.Swap(true) {
 		return ErrAlreadyRun
@@ -122,15 +122,15 @@ func (m *Manager) Run(ctx context.Context) error {
 	return run.EndOf(ctx)
 }
 
-// listen is the life of one Session.
+// listen runs one Session.
 func (m *Manager) listen(ctx context.Context) error {
 	s, err := m.cfg.Login.Connect(ctx, Total(m.cfg.Periods))
 	if err != nil {
 		return err
 	}
 	defer s.Close()
-	// An agent that was restarted in the middle has no lock and gets none; it does
-	// what it can in the time that is left.
+	// An agent that was restarted during a shutdown cannot get a lock. It continues in the
+	// remaining time.
 	down, err := s.GoingDown(ctx)
 	if err != nil {
 		return err
@@ -154,7 +154,7 @@ func (m *Manager) listen(ctx context.Context) error {
 	}
 }
 
-// turn follows what the Login says.
+// turn follows an announcement of the Login.
 func (m *Manager) turn(ctx context.Context, s Session, down bool) error {
 	if down {
 		m.begin(ctx)
@@ -169,12 +169,12 @@ func (m *Manager) turn(ctx context.Context, s Session, down bool) error {
 	if err != nil {
 		return err
 	}
-	m.unlock() // the one from before, if the connection was lost
+	m.unlock() // the previous lock, if the connection was lost
 	m.lock = lock
 	return nil
 }
 
-// begin starts to end the pods. It does nothing if that has begun.
+// begin starts the shutdown unless one is in progress.
 func (m *Manager) begin(ctx context.Context) {
 	if m.goingDown.Swap(true) {
 		return
@@ -190,13 +190,13 @@ func (m *Manager) begin(ctx context.Context) {
 		defer close(e.done)
 		m.endPods(ctx)
 		if ctx.Err() == nil {
-			m.unlock() // also while there is no connection, or one that hangs
+			m.unlock() // also without a connection
 		}
 	}()
 }
 
-// stop lets the shutdown end no further group. It waits for no pod: the goroutine of
-// an ending leaves its calls behind.
+// stop prevents further groups from ending. It does not wait for pods: the calls for them
+// continue.
 func (m *Manager) stop(why error) {
 	if m.current != nil {
 		m.current.cancel(why)
@@ -221,7 +221,7 @@ func (m *Manager) changed(down bool) {
 	}
 }
 
-// guard calls what the user has given, and logs what went wrong.
+// guard runs a callback and logs its error or panic.
 func (m *Manager) guard(what string, f func() error) {
 	if err := run.Guard(what, f); err != nil {
 		m.cfg.Logger.Warn("shutdown of the node", "step", what, "err", err, "stack", run.StackOf(err))

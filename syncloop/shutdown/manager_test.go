@@ -21,13 +21,13 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// login is a machine that goes down when a test says so.
+// login is a Login that a test controls.
 type login struct {
 	mu      sync.Mutex
 	down    bool
 	absent  error
-	hangs   bool // Connect does
-	short   bool // its delay is
+	hangs   bool // Connect hangs
+	short   bool // the delay is too short
 	locks   int
 	signals chan bool
 	world   *world
@@ -62,7 +62,7 @@ func (l *login) signal(down bool) {
 	}
 }
 
-// vanish loses the connection, if there is one; later ones fail with err until it is nil.
+// vanish closes the connection; later ones fail with err until it is nil.
 func (l *login) vanish(err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -108,8 +108,7 @@ type closer func()
 
 func (c closer) Close() error { c(); return nil }
 
-// world is what a Manager acts on: pods that take as long to end as takes says, -1
-// for those that never do.
+// world is the node: pods with the durations of their ends, -1 for pods that never end.
 type world struct {
 	mu    sync.Mutex
 	begun time.Time
@@ -118,7 +117,7 @@ type world struct {
 	takes map[string]time.Duration
 }
 
-// twoPods is a world with a critical pod and one, low, that takes so long to end.
+// twoPods returns a world with a critical pod and one, low, whose end takes a while.
 func twoPods(low time.Duration) *world {
 	return &world{
 		pods:  []*v1.Pod{pod("critical", 2_000_000_000, 60), pod("low", 0, 60)},
@@ -126,7 +125,7 @@ func twoPods(low time.Duration) *world {
 	}
 }
 
-// say notes what happened, with the seconds since the test's begin.
+// say records an event with the seconds since the start.
 func (w *world) say(format string, args ...any) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -153,7 +152,7 @@ func (w *world) kill(ctx context.Context, p *v1.Pod, seconds int64) error {
 	return nil
 }
 
-// start runs a Manager until the test, or the returned function, ends it.
+// start runs a Manager until the end of the test or a call of the returned function.
 func start(t *testing.T, w *world, l *login, change func(*shutdown.Config)) (*shutdown.Manager, func() error) {
 	w.begun, l.world = time.Now(), w
 	cfg := shutdown.Config{

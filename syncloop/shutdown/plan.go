@@ -12,21 +12,21 @@ import (
 	"github.com/podwright/podwright/internal/fields"
 )
 
-// criticalPriority is where the priorities of critical pods begin.
+// criticalPriority is the lowest priority of critical pods.
 const criticalPriority = 2_000_000_000
 
-// Period is the time that pods of a range of priorities get. The range goes from
-// Priority to below that of the next Period.
+// Period is the time for pods in a range of priorities. The range begins at Priority and ends
+// below that of the next Period.
 type Period struct {
 	Priority int32
-	// Grace is how long the pods have altogether, counted in whole seconds, and
-	// then once more at most for their volumes.
+	// Grace is the time for the group in whole seconds. The group's volumes may take the same time
+	// once more.
 	Grace time.Duration
 }
 
-// Periods are the two groups that stand for shutdownGracePeriod and
-// shutdownGracePeriodCriticalPods: critical is the end of total that is kept for
-// critical pods. A total of zero means that there is no graceful shutdown: nil.
+// Periods returns the two groups for shutdownGracePeriod and shutdownGracePeriodCriticalPods:
+// critical is the last part of total, reserved for critical pods. It returns nil, for no graceful
+// shutdown, if total is 0 or less than critical.
 func Periods(total, critical time.Duration) []Period {
 	if total <= 0 || critical > total {
 		return nil
@@ -34,7 +34,7 @@ func Periods(total, critical time.Duration) []Period {
 	return []Period{{Priority: 0, Grace: total - critical}, {Priority: criticalPriority, Grace: critical}}
 }
 
-// Total is how long the machine has to wait: the sum of all periods.
+// Total returns the sum of all periods, the required delay of the machine.
 func Total(periods []Period) (sum time.Duration) {
 	for _, p := range periods {
 		sum += p.Grace
@@ -42,7 +42,7 @@ func Total(periods []Period) (sum time.Duration) {
 	return sum
 }
 
-// check refuses periods that mean nothing.
+// check reports invalid periods.
 func check(f *fields.Check, periods []Period) {
 	seen := map[int32]bool{}
 	for i, p := range periods {
@@ -54,15 +54,14 @@ func check(f *fields.Check, periods []Period) {
 	}
 }
 
-// Group are the pods that end together.
+// Group is the set of pods that end in one period.
 type Group struct {
 	Period
 	Pods []*v1.Pod
 }
 
-// Groups sorts pods into one group per period, in the order in which they end. A pod
-// below the lowest period is in the lowest one; a pod without priority has 0. Groups
-// without pods are left out: nobody waits for them.
+// Groups assigns pods to periods, in the order in which they end. Pods below the lowest period
+// belong to the lowest one. A pod without priority has 0. Groups without pods are omitted.
 func Groups(periods []Period, pods []*v1.Pod) []Group {
 	if len(periods) == 0 {
 		return nil
@@ -84,8 +83,7 @@ func Groups(periods []Period, pods []*v1.Pod) []Group {
 	return slices.DeleteFunc(groups, func(g Group) bool { return len(g.Pods) == 0 })
 }
 
-// Seconds is the grace of a pod in this period: its own, if they are fewer than
-// the group's.
+// Seconds returns the grace period of a pod: its own if it is shorter than the group's.
 func (p Period) Seconds(pod *v1.Pod) int64 {
 	seconds := int64(p.Grace / time.Second)
 	if own := pod.Spec.TerminationGracePeriodSeconds; own != nil && *own < seconds {

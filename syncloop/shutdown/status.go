@@ -9,19 +9,19 @@ import (
 )
 
 const (
-	// NotReady is why the node is not ready while it goes down, for its condition Ready.
+	// NotReady is the message of the node's Ready condition during a shutdown.
 	NotReady = "node is shutting down"
-	// RejectedReason and RejectedMessage are the status of pods that came too late.
+	// RejectedReason and RejectedMessage are the status of pods rejected during a shutdown.
 	RejectedReason  = "NodeShutdown"
 	RejectedMessage = "Pod was rejected as the node is shutting down."
-	// TerminatedReason and TerminatedMessage are the status of pods that were ended.
+	// TerminatedReason and TerminatedMessage are the status of pods that the shutdown ended.
 	TerminatedReason  = "Terminated"
 	TerminatedMessage = "Pod was terminated in response to imminent node shutdown."
 )
 
-// Terminated makes status that of a pod which ended with its node: failed, unless it
-// had succeeded, and disrupted. generation is the pod's metadata.generation. A condition
-// that already says so keeps its time.
+// Terminated sets the status of a pod that ended in a shutdown: failed unless it had succeeded,
+// and disrupted. generation is the pod's metadata.generation. A condition that is already true
+// keeps its time.
 func Terminated(status *v1.PodStatus, generation int64, now time.Time) {
 	if status.Phase != v1.PodSucceeded {
 		status.Phase = v1.PodFailed

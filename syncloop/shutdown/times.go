@@ -11,17 +11,17 @@ import (
 	"github.com/podwright/podwright/internal/fs"
 )
 
-// TimesFile is the usual name of a file of Times, in the agent's root folder.
+// TimesFile is the usual name of the file, in the agent's root folder.
 const TimesFile = "graceful_node_shutdown_state"
 
-// Times are when the last shutdown of the node began and ended. A zero End beside a
-// Start says that it has not ended, or was cut off.
+// Times are the start and end of the last shutdown. A zero End with a Start means that the
+// shutdown is in progress or was interrupted.
 type Times struct {
 	Start time.Time `json:"startTime"`
 	End   time.Time `json:"endTime"`
 }
 
-// ReadTimes reads a file of Times. One that is not there is zero Times.
+// ReadTimes reads a file of Times. A missing file yields zero Times.
 func ReadTimes(path string) (Times, error) {
 	data, err := os.ReadFile(path)
 	if errors.Is(err, iofs.ErrNotExist) {
@@ -37,7 +37,7 @@ func ReadTimes(path string) (Times, error) {
 	return t, nil
 }
 
-// Write writes a file of Times, at once or not at all.
+// Write writes the file atomically.
 func (t Times) Write(path string) error {
 	data, err := json.Marshal(t)
 	if err == nil {
