@@ -12,11 +12,11 @@ import (
 	"github.com/podwright/podwright/internal/fs"
 )
 
-// BenchmarkFileSourceFindsChange measures the cost of finding the one of 1,000 manifests
-// that has changed: look at the files, decode the new version, merge and derive the change.
+// BenchmarkFileSourceFindsChange measures the cost of one changed manifest among 1,000: scan,
+// decode the new version, merge, and derive the change.
 func BenchmarkFileSourceFindsChange(b *testing.B) {
 	const n = 1000
-	dir, old := b.TempDir(), time.Now().Add(-time.Hour) // files are as old as they are on a node
+	dir, old := b.TempDir(), time.Now().Add(-time.Hour) // old files, as on a node
 	for i := range n {
 		path := filepath.Join(dir, fmt.Sprintf("m%04d.yaml", i))
 		put(b, path, manifestOf(fmt.Sprint("pod", i), "x"))
@@ -25,7 +25,7 @@ func BenchmarkFileSourceFindsChange(b *testing.B) {
 	m := newMerger(b, MergerConfig{})
 	f, err := NewFileSource(FileConfig{Path: dir, Merger: m.Merger, Decoder: testDecoder(), NoWatch: true})
 	require.NoError(b, err)
-	f.reader.reader.Youngest = 0 // nobody writes them while they are read
+	f.reader.reader.Youngest = 0 // no file is written during the benchmark
 	f.look(time.Now(), unheard)
 	require.Len(b, m.Changes("file")[0].Pods, n)
 	m.Handled("file")

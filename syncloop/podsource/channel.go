@@ -10,10 +10,9 @@ import (
 	"github.com/podwright/podwright/syncloop"
 )
 
-// FromChannel is a source for people who have their pods already: each slice that
-// arrives is the complete set. It registers the source; run what it returns as
-// one of the Loop's sources. Closing the channel ends the source and leaves its
-// last set in force.
+// FromChannel returns a source that reads complete sets from a channel, and registers it with the
+// Merger. Run it as one of the Loop's sources. Closing the channel ends the source; its last set
+// stays in force.
 func FromChannel(m *Merger, source string, sets <-chan []*v1.Pod) (syncloop.EventSource, error) {
 	if err := errors.Join(fields.Required("podsource: FromChannel's Merger", m), fields.Required("podsource: FromChannel's channel", sets)); err != nil {
 		return nil, err

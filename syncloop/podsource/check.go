@@ -17,14 +17,14 @@ type checker struct {
 
 func (c *checker) add(errs ...*field.Error) { c.errs = append(c.errs, errs...) }
 
-// invalid adds the complaints of a validator about a value.
+// invalid adds the messages of a validator about a value.
 func (c *checker) invalid(at *field.Path, value any, complaints ...string) {
 	for _, complaint := range complaints {
 		c.add(field.Invalid(at, value, complaint))
 	}
 }
 
-// required refuses an empty value. It reports whether there is one.
+// required reports whether value is set, and adds an error if it is empty.
 func (c *checker) required(at *field.Path, value string) bool {
 	if value == "" {
 		c.add(field.Required(at, ""))
@@ -32,7 +32,7 @@ func (c *checker) required(at *field.Path, value string) bool {
 	return value != ""
 }
 
-// unique refuses a value that was seen before.
+// unique adds an error for a repeated value.
 func unique[K comparable](c *checker, seen map[K]bool, key K, at *field.Path, value any) {
 	if seen[key] {
 		c.add(field.Duplicate(at, value))
@@ -40,7 +40,7 @@ func unique[K comparable](c *checker, seen map[K]bool, key K, at *field.Path, va
 	seen[key] = true
 }
 
-// oneOf refuses a value that is not listed.
+// oneOf adds an error for a value that is not allowed.
 func oneOf[T ~string](c *checker, at *field.Path, value T, allowed ...T) {
 	if !slices.Contains(allowed, value) {
 		c.add(field.NotSupported(at, value, allowed))
@@ -53,7 +53,7 @@ func (c *checker) atLeast(at *field.Path, value *int64, least int64) {
 	}
 }
 
-// absolute refuses a path that is missing or relative. It reports whether the path is good.
+// absolute reports whether a path is absolute, and adds an error if it is missing or relative.
 func (c *checker) absolute(at *field.Path, value string) bool {
 	if !c.required(at, value) {
 		return false

@@ -23,7 +23,7 @@ import (
 
 const source = "mine"
 
-// conforms plays the suite with a Merger and the feed that build adds to the subject.
+// conforms runs the suite with a Merger and the feed that build adds to the subject.
 func conforms(t *testing.T, build func(t testing.TB, m *podsource.Merger, sub *eventsourcetest.PodsSubject) error) {
 	eventsourcetest.RunPods(t, func(t testing.TB) eventsourcetest.PodsSubject { return subject(t, build) })
 }
@@ -36,8 +36,7 @@ func subject(t testing.TB, build func(t testing.TB, m *podsource.Merger, sub *ev
 	return sub
 }
 
-// newest is a channel that holds the newest set only, so that sending to it never
-// blocks.
+// newest returns a function that replaces the set in a channel, so that sending never blocks.
 func newest(sets chan []*v1.Pod) func([]*v1.Pod) {
 	var mu sync.Mutex
 	return func(pods []*v1.Pod) {
@@ -60,7 +59,7 @@ func TestFromChannelConforms(t *testing.T) {
 	})
 }
 
-// setsOf is an iterator over what comes from a channel.
+// setsOf returns an iterator over the sets in a channel.
 func setsOf(sets <-chan []*v1.Pod, errs <-chan error) func(context.Context) iter.Seq2[[]*v1.Pod, error] {
 	return func(ctx context.Context) iter.Seq2[[]*v1.Pod, error] {
 		return func(yield func([]*v1.Pod, error) bool) {
@@ -94,7 +93,7 @@ func TestFromSeqConforms(t *testing.T) {
 	})
 }
 
-// server answers with the newest set, once there is one.
+// server replies with the newest set, once there is one.
 type server struct {
 	mu   sync.Mutex
 	body []byte
@@ -133,7 +132,7 @@ func TestHTTPSourceConforms(t *testing.T) {
 	})
 }
 
-// folder makes the manifests in a folder those of a set.
+// folder returns a function that writes a set as manifests into a folder.
 func folder(t testing.TB, dir string) func([]*v1.Pod) {
 	var mu sync.Mutex
 	return func(pods []*v1.Pod) {
@@ -159,7 +158,7 @@ func folder(t testing.TB, dir string) func([]*v1.Pod) {
 	}
 }
 
-// In bubbles, without a watch; and in real time with inotify.
+// FileSource conforms in bubbles, without a watch, and in real time with inotify.
 func TestFileSourceConforms(t *testing.T) {
 	files := func(edit func(*podsource.FileConfig)) func(testing.TB, *podsource.Merger, *eventsourcetest.PodsSubject) error {
 		return func(t testing.TB, m *podsource.Merger, sub *eventsourcetest.PodsSubject) (err error) {

@@ -14,38 +14,34 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// Decoder turns a manifest, YAML or JSON, into a static pod. The zero value
-// refuses everything but a NodeName makes it useful; it is safe for concurrent
-// use.
+// Decoder decodes a manifest, YAML or JSON, into a static pod. NodeName is required. It is safe
+// for concurrent use.
 type Decoder struct {
-	// NodeName is the name of the node. Required: it becomes part of the pod's
-	// name and UID.
+	// NodeName is the name of the node. It becomes part of the pod's name and UID. Required.
 	NodeName string
-	// Volumes are the kinds of volumes that can be mounted, by their field names
-	// in v1.VolumeSource ("hostPath", "emptyDir"). nil means hostPath only. A
-	// manifest that uses another kind is refused.
+	// Volumes are the supported kinds of volumes, by their field names in v1.VolumeSource
+	// ("hostPath", "emptyDir"). Manifests with other kinds are refused. Default if nil: hostPath
+	// only.
 	Volumes []string
-	// Objects are the kinds of API objects that a static pod may refer to
-	// because somebody resolves them without an API server: "Secret",
-	// "ConfigMap", "ServiceAccount", "ClusterTrustBundle", "CSIDriver",
-	// "PersistentVolumeClaim", "ResourceClaim". nil means none: a manifest that refers to one is refused.
+	// Objects are the kinds of API objects that a static pod may refer to because the agent
+	// resolves them without an API server: "Secret", "ConfigMap", "ServiceAccount",
+	// "ClusterTrustBundle", "CSIDriver", "PersistentVolumeClaim", "ResourceClaim". Manifests that
+	// refer to other kinds are refused. Default if nil: none.
 	Objects []string
-	// EvictedByTaints leaves the pod without the toleration of every NoExecute
-	// taint that pods from files get.
+	// EvictedByTaints omits the toleration of all NoExecute taints that pods from files get.
 	EvictedByTaints bool
-	// Check refuses what the node cannot do, one error per field, named by its
-	// path. It sees pods that are valid and have their defaults, and must not
-	// change them. nil refuses nothing more.
+	// Check returns one error for each field that the node does not support, with the field's
+	// path. It is called for valid pods with defaults and must not change them. Optional.
 	Check func(pod *v1.Pod) []error
 }
 
-// Decode decodes one manifest. origin says where it comes from, such as
-// "file:/etc/kubernetes/manifests/web.yaml" or "url:http://server/pods"; it becomes
-// part of the UID of a pod whose manifest sets none. So does the node's name, but
-// not for an origin that begins with "url:": what many nodes get from one place is
-// known by one UID.
+// Decode decodes one manifest. origin is its location, such as
+// "file:/etc/kubernetes/manifests/web.yaml" or "url:http://server/pods". The UID of a pod without
+// metadata.uid is derived from the pod, the origin and the node's name. For an origin that begins
+// with "url:" the node's name is omitted, so that pods from one URL have the same UID on all
+// nodes.
 //
-// The errors name the field that is wrong. The caller adds the origin.
+// The errors name the invalid field. The caller adds the origin.
 func (d Decoder) Decode(manifest []byte, origin string) (*v1.Pod, error) {
 	if d.NodeName == "" {
 		return nil, errors.New("podsource: Decoder.NodeName is required")
@@ -67,7 +63,7 @@ func (d Decoder) Decode(manifest []byte, origin string) (*v1.Pod, error) {
 	return d.finish(pod, origin)
 }
 
-// finish makes a decoded pod a static pod, or says what is wrong with it.
+// finish validates a decoded pod and converts it to a static pod.
 func (d Decoder) finish(pod *v1.Pod, origin string) (*v1.Pod, error) {
 	setDefaults(pod)
 	if err := d.validate(pod); err != nil {
@@ -84,11 +80,10 @@ func (d Decoder) finish(pod *v1.Pod, origin string) (*v1.Pod, error) {
 	return pod, nil
 }
 
-// errEmpty is the error of a manifest without content.
 var errEmpty = errors.New("the manifest is empty")
 
-// readable returns a manifest without its byte order mark, if it is text with one
-// document that does not take more memory than it should.
+// readable returns a manifest without its byte order mark. It returns an error unless the manifest
+// is text with one document of bounded size.
 func readable(manifest []byte) ([]byte, error) {
 	manifest = bytes.TrimPrefix(manifest, []byte("\xef\xbb\xbf"))
 	if !utf8.Valid(manifest) || bytes.Contains(manifest, []byte{0}) {
@@ -116,8 +111,7 @@ func parse(manifest []byte) (*v1.Pod, error) {
 	return pod, nil
 }
 
-// aboutMerge adds to the error of a field that occurs twice what nobody sees who
-// wrote a merge key.
+// aboutMerge adds an explanation to the error of a repeated field if the manifest has a merge key.
 func aboutMerge(manifest []byte, err error) error {
 	if bytes.Contains(manifest, []byte("<<")) && strings.Contains(err.Error(), "already set in map") {
 		return fmt.Errorf("%w: a merge key (<<) must not bring a field that is set beside it", err)
@@ -125,8 +119,8 @@ func aboutMerge(manifest []byte, err error) error {
 	return err
 }
 
-// checkKind looks at kind and apiVersion alone, so that another object is called
-// what it is instead of a pod with unknown fields.
+// checkKind checks kind and apiVersion before the fields, so that the error for another object
+// names its kind instead of unknown fields.
 func checkKind(manifest []byte, want string) error {
 	var root any
 	if err := yaml.Unmarshal(manifest, &root); err != nil {
@@ -157,7 +151,7 @@ func checkType(fields map[string]any, want string) error {
 	return nil
 }
 
-// countDocuments counts the YAML documents that have content. JSON is one.
+// countDocuments counts the YAML documents that have content. JSON is one document.
 func countDocuments(manifest []byte) int {
 	n, content := 0, false
 	for line := range bytes.Lines(manifest) {
@@ -178,7 +172,7 @@ func countDocuments(manifest []byte) int {
 	return n
 }
 
-// isMarker tells whether a line is a document marker, alone or before a space.
+// isMarker reports whether a line is a document marker, alone or before a space.
 func isMarker(line []byte, marker string) bool {
 	rest, ok := bytes.CutPrefix(line, []byte(marker))
 	return ok && (len(rest) == 0 || strings.IndexByte(" \t\r\n", rest[0]) >= 0)
@@ -189,7 +183,7 @@ func hasContent(line []byte) bool {
 	return len(line) > 0 && line[0] != '#' && line[0] != '%'
 }
 
-// cleanError puts a decoder's error on one line and cuts what is absurdly long.
+// cleanError puts a decoder's error on one line of at most 500 bytes.
 func cleanError(err error) error {
 	text := strings.Join(strings.Fields(err.Error()), " ")
 	text = strings.TrimPrefix(text, "error converting YAML to JSON: ")

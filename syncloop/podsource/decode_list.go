@@ -9,9 +9,9 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// DecodeAll decodes a manifest that holds a Pod or a PodList, as Decode does it
-// for each pod. The pods of a list need neither kind nor apiVersion. One bad pod
-// refuses the list; the error says which.
+// DecodeAll decodes a manifest with a Pod or a PodList; see Decode. The pods of a list need
+// neither kind nor apiVersion. An invalid pod makes the whole list invalid; the error names its
+// index.
 func (d Decoder) DecodeAll(manifest []byte, origin string) ([]*v1.Pod, error) {
 	if d.NodeName == "" {
 		return nil, errors.New("podsource: Decoder.NodeName is required")
@@ -42,11 +42,11 @@ func (d Decoder) DecodeAll(manifest []byte, origin string) ([]*v1.Pod, error) {
 	return pods, nil
 }
 
-// splitList returns the items of a list as they stand, each as JSON.
+// splitList returns the undecoded items of a list as JSON.
 func splitList(manifest []byte) (items []json.RawMessage, isList bool, err error) {
 	var head map[string]any
 	if yaml.Unmarshal(manifest, &head) != nil || head["kind"] != "PodList" {
-		return nil, false, nil // whatever it is, Decode says it
+		return nil, false, nil // Decode reports the error
 	}
 	if err := checkType(head, "PodList"); err != nil {
 		return nil, true, err
@@ -75,7 +75,6 @@ func splitList(manifest []byte) (items []json.RawMessage, isList bool, err error
 	return items, true, nil
 }
 
-// decodeItem decodes one pod of a list.
 func (d Decoder) decodeItem(item json.RawMessage, origin string) (*v1.Pod, error) {
 	var fields map[string]json.RawMessage
 	if err := json.Unmarshal(item, &fields); err != nil || fields == nil {

@@ -12,7 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// web is a manifest with a container of its own; the verb takes further fields.
+// web is a manifest with one container; tests append fields.
 const web = `apiVersion: v1
 kind: Pod
 metadata:
@@ -25,8 +25,8 @@ spec:
 
 func testDecoder() Decoder { return Decoder{NodeName: "Node-1"} }
 
-// What the node cannot do is refused like what is invalid, and only once the
-// manifest is valid otherwise.
+// Fields that the node does not support are refused like invalid ones, but only in an otherwise
+// valid manifest.
 func TestDecodeChecks(t *testing.T) {
 	d := testDecoder()
 	d.Check = func(pod *v1.Pod) []error {
@@ -45,7 +45,7 @@ func TestDecodeChecks(t *testing.T) {
 	require.NotContains(t, err.Error(), "not supported")
 }
 
-// S5: the UID of a static pod is that of its content, its node and its file, or fixed.
+// S5: the UID of a static pod is derived from content, node and file, or is fixed.
 func TestDecodeUID(t *testing.T) {
 	uid := func(manifest, node, origin string) types.UID {
 		pod, err := Decoder{NodeName: node}.Decode([]byte(manifest), origin)
@@ -62,7 +62,7 @@ func TestDecodeUID(t *testing.T) {
 	require.Equal(t, types.UID("abc-1"), uid(fixed, "n", "file:/a"))
 }
 
-// Defaults that no golden manifest needs.
+// Defaults that no golden manifest covers.
 func TestDecodeDefaults(t *testing.T) {
 	pod, err := testDecoder().Decode([]byte(web+indent("ports: [{containerPort: 80}]\nreadinessProbe: {grpc: {port: 90}}\n"+
 		"env: [{name: IP, valueFrom: {fieldRef: {fieldPath: status.podIP}}}]\nsecurityContext: {}", 4)+
@@ -90,8 +90,8 @@ func TestDefaultPullPolicy(t *testing.T) {
 	}
 }
 
-// The manifests that are refused: each error names the field. S10: a static pod that refers
-// to a secret or a service account is one of them.
+// Refused manifests: each error names the field. S10: they include a static pod that refers to a
+// secret or a service account.
 func TestDecodeRefuses(t *testing.T) {
 	var manyLabels strings.Builder
 	for i := range 1500 {
@@ -227,7 +227,7 @@ func TestDecodeRefuses(t *testing.T) {
 	}
 }
 
-// Numbers that are as large as they may be, and what is of no type, are taken as they are.
+// The largest numbers, and untyped values, are accepted unchanged.
 func TestDecodeTakes(t *testing.T) {
 	manifest := strings.Replace(web, "metadata:\n", "metadata:\n  generation: 9223372036854775807\n  creationTimestamp: \"9999-12-31T23:59:59Z\"\n"+
 		"  managedFields: [{time: null, fieldsV1: {a: {b: 1}}}]\n", 1)
@@ -239,8 +239,8 @@ func TestDecodeTakes(t *testing.T) {
 	require.EqualValues(t, math.MaxInt32, pod.Spec.Containers[0].LivenessProbe.PeriodSeconds)
 }
 
-// A merge key gives a map the fields of another one, as in YAML 1.1; a field that is
-// there twice afterwards is an error like every repeated field.
+// A merge key gives a map the fields of another one, as in YAML 1.1. A field that is repeated by
+// the merge is an error, as every repeated field.
 func TestDecodeMergeKeys(t *testing.T) {
 	merging := func(fields string) string {
 		return strings.Replace(web, "- name: app", "- name: app\n    resources: &a {limits: {cpu: 1}}", 1) +

@@ -6,8 +6,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 )
 
-// The API server fills in what a manifest leaves out; for static pods this file
-// does. It covers the fields that a node agent reads:
+// This file sets the API server's defaults in static pods, for the fields that a node agent reads:
 //
 //	field                                       default
 //	spec.restartPolicy                          Always
@@ -28,7 +27,7 @@ import (
 //	containers[].ports[].hostPort               containerPort, with hostNetwork
 //	containers[].resources.requests             limits, where only a limit is given
 //	containers[].resources.{requests,limits}    rounded up to thousandths
-//	spec.resources.requests                     what the containers request, else limits; only
+//	spec.resources.requests                     the containers' requests, else limits; only
 //	                                            with spec.resources
 //	containers[].env[].valueFrom
 //	           .fileKeyRef.optional             false
@@ -48,7 +47,7 @@ const (
 	defaultTokenExpirationSecs = 60 * 60
 )
 
-// fill sets a value that was left out.
+// fill sets a zero field.
 func fill[T comparable](field *T, value T) {
 	var zero T
 	if *field == zero {
@@ -56,14 +55,14 @@ func fill[T comparable](field *T, value T) {
 	}
 }
 
-// fillPointer sets a pointer that was left out to a new value.
+// fillPointer sets a nil field.
 func fillPointer[T any](field **T, value T) {
 	if *field == nil {
 		*field = &value
 	}
 }
 
-// setDefaults fills in what a manifest leaves out.
+// setDefaults sets the default of each missing field.
 func setDefaults(pod *v1.Pod) {
 	spec := &pod.Spec
 	fill(&spec.RestartPolicy, v1.RestartPolicyAlways)
@@ -182,8 +181,8 @@ func defaultHTTP(get *v1.HTTPGetAction) {
 	fill(&get.Scheme, v1.URISchemeHTTP)
 }
 
-// defaultPullPolicy goes by the image's tag. An image with a digest never
-// changes; one without a tag means latest.
+// defaultPullPolicy returns the pull policy for an image's tag. An image with a digest never
+// changes; an image without a tag has the tag latest.
 func defaultPullPolicy(image string) v1.PullPolicy {
 	if strings.Contains(image, "@") {
 		return v1.PullIfNotPresent

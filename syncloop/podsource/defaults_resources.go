@@ -7,7 +7,7 @@ import (
 	"github.com/podwright/podwright/internal/podfacts"
 )
 
-// roundUp makes amounts multiples of a thousandth.
+// roundUp rounds amounts up to multiples of a thousandth.
 func roundUp(list v1.ResourceList) {
 	for name, quantity := range list {
 		quantity.RoundUp(resource.Milli)
@@ -15,8 +15,8 @@ func roundUp(list v1.ResourceList) {
 	}
 }
 
-// defaultPodResources completes the requests of a pod that has resources of its
-// own (KEP-2837). The containers have their defaults already.
+// defaultPodResources completes the requests of a pod with pod-level resources (KEP-2837). The
+// containers already have their defaults.
 func defaultPodResources(spec *v1.PodSpec) {
 	r := spec.Resources
 	roundUp(r.Limits)
@@ -34,7 +34,7 @@ func defaultPodResources(spec *v1.PodSpec) {
 	r.Requests = fillResources(fillResources(r.Requests, defaults), r.Limits)
 }
 
-// fillResources adds the resources that a list does not have.
+// fillResources adds the resources that are missing from list.
 func fillResources(list, defaults v1.ResourceList) v1.ResourceList {
 	for name, quantity := range defaults {
 		if _, ok := list[name]; ok {

@@ -21,8 +21,7 @@ import (
 	"github.com/podwright/podwright/syncloop/podsource"
 )
 
-// watchPods runs a source and shows the pods that it brings, until there are so
-// many.
+// watchPods runs a source and prints its pods until it has printed the given number of lines.
 func watchPods(m *podsource.Merger, name string, source syncloop.EventSource, lines int) {
 	ctx, stop := context.WithCancel(context.Background())
 	err := source.Run(ctx, func(syncloop.Event) {
@@ -80,7 +79,7 @@ func ExampleMerger() {
 	emit := func(e syncloop.Event) { fmt.Println(e.Kind, "of", e.Source) } // an agent passes Loop.Emit
 	_ = m.Set("mine", []*v1.Pod{pod("a"), pod("b")}, emit)
 	_ = m.Set("mine", []*v1.Pod{pod("b"), pod("c")}, emit)
-	show() // a Loop does this, hands the difference to its Handler, and then:
+	show() // a Loop reads the set, passes the changes to its Handler, and then:
 	fmt.Println("ready:", m.Ready())
 	m.Handled("mine")
 	fmt.Println("ready:", m.Ready())
@@ -111,8 +110,8 @@ func ExampleNewFileSource() {
 	// Output: web-node-1
 }
 
-// A test runs a source in virtual time, without inotify: its clock stands while a goroutine
-// waits for the kernel. In a test of yours, t is the test's own.
+// A test runs a source in virtual time. NoWatch is needed, because the bubble's clock stops while
+// a goroutine waits for the kernel. In your test, t is the test's own.
 func ExampleNewFileSource_virtualTime() {
 	dir, _ := os.MkdirTemp("", "manifests")
 	defer func() { _ = os.RemoveAll(dir) }()
@@ -141,8 +140,7 @@ func (p pods) RoundTrip(*http.Request) (*http.Response, error) {
 	return &http.Response{StatusCode: http.StatusOK, Body: io.NopCloser(strings.NewReader(string(p)))}, nil
 }
 
-// A Client of one's own brings certificates and time limits, or, as here, answers
-// without a network.
+// A custom Client sets certificates and time limits or, as here, replies without a network.
 func ExampleNewHTTPSource() {
 	m, _ := podsource.NewMerger(podsource.MergerConfig{})
 	web, err := podsource.NewHTTPSource(podsource.HTTPConfig{
@@ -183,7 +181,7 @@ func ExampleFromChannel() {
 	// Output: web
 }
 
-// A source that asks somebody for the pods, again and again.
+// A source that polls a function.
 func ExampleFromSeq() {
 	ask := func(context.Context) ([]*v1.Pod, error) {
 		return []*v1.Pod{{ObjectMeta: metav1.ObjectMeta{Name: "web", Namespace: "default", UID: "1"}}}, nil

@@ -21,29 +21,28 @@ import (
 
 // FileConfig configures a FileSource.
 type FileConfig struct {
-	// Path is a folder of manifests, or one manifest. Required. It may appear
-	// later. Until then it has no pods; those of a folder that vanishes go on for
-	// a Period.
+	// Path is a folder of manifests, or one manifest. It may be created later; until then it has
+	// no pods. The pods of a vanished folder continue for one Period. Required.
 	Path string
-	// Merger gets the pods. Required.
+	// Merger receives the pods. Required.
 	Merger *Merger
-	// Source is the name of the source; default "file".
+	// Source is the name of the source. Default: "file".
 	Source string
 	// Decoder decodes the manifests. Its NodeName is required.
 	Decoder Decoder
-	// Period is the pause between two looks at Path that nothing prompted;
-	// default 20 s. It is also how long a folder must be gone, or be another one, before
-	// the pods that are missing then are.
+	// Period is the period of scans without a trigger. It is also the time after which the pods of
+	// a vanished or replaced folder are removed. Default: 20 s.
 	Period time.Duration
-	// StateDir is a folder of this source's own, in which the last good version
-	// of each manifest is kept, so that one that is broken when the process starts
-	// still has it, and of several files with one pod the one that had it before the
-	// start has it again. "" keeps it in memory only. It is made when it is needed.
+	// StateDir is a folder that only this source uses. It stores the last good version of each
+	// manifest, so that after a restart a broken manifest keeps its pod, and of several files with
+	// one pod the previous owner keeps it. It is created on demand. Optional: without it the
+	// versions are in memory only.
 	StateDir string
-	// NoWatch is true for a source without inotify, which finds changes after a Period.
-	// A synctest bubble needs it: its clock stands while something waits for inotify.
+	// NoWatch disables inotify; changes are found after a Period. A synctest bubble needs it,
+	// because the bubble's clock stops while a goroutine waits for inotify.
 	NoWatch bool
-	// Logger receives one line per new or changed problem. nil discards.
+	// Logger receives one line per new or changed problem. Optional: without it they are
+	// discarded.
 	Logger *slog.Logger
 }
 
@@ -51,41 +50,37 @@ type FileConfig struct {
 const (
 	// maxSize bounds a manifest, and the reply of a server, in bytes.
 	maxSize = 10 << 20
-	// settle is the time that a file must be missing before its pod is removed, unless
-	// the watch reported a deletion, and the time for which a problem must last before it
-	// is reported. Editors make both for a moment while they save. New and changed
-	// manifests do not wait for it.
+	// settle is the time that a file must be missing before its pod is removed, unless the watch
+	// reported a deletion. It is also the time that a problem must last before it is reported.
+	// Editors cause both for a moment while they save. New and changed manifests do not wait.
 	settle = 250 * time.Millisecond
-	// coalesce is the least time between two prompted looks.
+	// coalesce is the shortest time between two triggered scans.
 	coalesce = 10 * time.Millisecond
-	// anew is how long a look waits after a deletion instead: some programs, such as
-	// git and tar, delete a file and write it anew at once. A pod is stopped as much
-	// later.
+	// anew is the delay of a scan after a deletion, which replaces coalesce. Some programs, such
+	// as git and tar, delete a file and write it again at once. Pods stop later by this delay.
 	anew = 2 * time.Millisecond
-	// youngest is how old a file must be before its times tell whether it has
-	// changed: some file systems count in steps of 2 s.
+	// youngest is the age from which the times of a file prove that it is unchanged. Some file
+	// systems have a resolution of 2 s.
 	youngest = 3 * time.Second
-	// trust is how long the times of files are believed before all are read again,
-	// for file systems that do not tell the truth at once.
+	// trust is the period of reading all files, for file systems that update times late.
 	trust = time.Minute
-	// longestStart is how long the first set waits for files being written.
+	// longestStart bounds the wait of the first set for files that are being written.
 	longestStart = 2 * time.Second
-	// retry is the pause after a look at something that gave no answer.
+	// retry is the pause after a scan of a path that did not respond.
 	retry = time.Second
-	// joinTime is how long Run waits, when it ends, for reads that block.
+	// joinTime bounds the wait of Run for blocked reads before it returns.
 	joinTime = 10 * time.Second
 )
 
-// FileSource reads static pods from a folder, or one file, and feeds a Merger.
-// It is a syncloop.EventSource. Use NewFileSource.
+// FileSource reads static pods from a folder or one file and passes them to a Merger. It is a
+// syncloop.EventSource. Use NewFileSource. Its methods are safe for concurrent use.
 type FileSource struct {
 	cfg     FileConfig
 	history *history
 	store   store
 	hints   *fs.Hints
-	// delivered tells that a set has been handed over, looked when the files were
-	// looked at last, readAll when each of them was read, whether it seemed to have
-	// changed or not; only Run uses them.
+	// delivered is true after the first set. looked is the time of the last scan, readAll the time
+	// when all files were last read. Only Run uses them.
 	delivered       bool
 	looked, readAll time.Time
 	reader          *manifestReader
@@ -93,13 +88,13 @@ type FileSource struct {
 
 	mu       sync.Mutex
 	problems []Problem
-	paths    map[types.UID]string // of the pods of the newest set
+	paths    map[types.UID]string // by UID, of the newest set
 }
 
 var _ syncloop.EventSource = (*FileSource)(nil)
 
-// NewFileSource returns a FileSource and registers it with the Merger, which is
-// then not ready before the files have been read.
+// NewFileSource returns a FileSource and registers it with the Merger, which is not ready until
+// the files have been read.
 func NewFileSource(cfg FileConfig) (*FileSource, error) {
 	check := fields.Of("podsource: FileConfig")
 	check.Required("Path", cfg.Path)
@@ -111,7 +106,7 @@ func NewFileSource(cfg FileConfig) (*FileSource, error) {
 	if err := check.Err(); err != nil {
 		return nil, err
 	}
-	// A relative path would mean another UID for every working directory.
+	// A relative path would change the UIDs with the working directory.
 	path, err := filepath.Abs(cfg.Path)
 	if err != nil {
 		return nil, fmt.Errorf("podsource: FileConfig.Path: %w", err)
@@ -139,23 +134,22 @@ func (f *FileSource) decode(path string, data []byte) (*v1.Pod, error) {
 	return f.cfg.Decoder.Decode(data, originFile+path)
 }
 
-// Problems returns what cannot be used at the moment, by path.
+// Problems returns the current problems, sorted by path.
 func (f *FileSource) Problems() []Problem {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return slices.Clone(f.problems)
 }
 
-// Origin returns the file that a pod comes from, "" if none of the newest set has it.
+// Origin returns the file of a pod in the newest set, or "".
 func (f *FileSource) Origin(pod types.UID) string {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.paths[pod]
 }
 
-// CheckHealth returns an error that names what does not let itself be read: files
-// that do not answer, such as links to a file server that is gone, and a folder that
-// cannot be listed. The other manifests are followed meanwhile.
+// CheckHealth returns an error that names files and folders that do not respond, such as links to
+// an unreachable file server or a folder that cannot be listed. Other manifests are still read.
 func (f *FileSource) CheckHealth() error {
 	var errs []error
 	for _, p := range f.Problems() {
@@ -166,8 +160,8 @@ func (f *FileSource) CheckHealth() error {
 	return errors.Join(errs...)
 }
 
-// Run reads the files, again whenever they change, until ctx is done. A read that the
-// kernel does not end is named in the error.
+// Run reads the files, and again after each change, until ctx is done. Its error names reads that
+// are still blocked.
 func (f *FileSource) Run(ctx context.Context, emit func(syncloop.Event)) error {
 	emit(changed(f.cfg.Source))
 	var watching sync.WaitGroup
@@ -183,7 +177,7 @@ func (f *FileSource) Run(ctx context.Context, emit func(syncloop.Event)) error {
 	}
 }
 
-// join waits for reads that have not answered.
+// join waits for blocked reads.
 func (f *FileSource) join() error {
 	if left := f.reader.join(joinTime); len(left) > 0 {
 		return fmt.Errorf("podsource: still reading %s after the stop: %s", joinTime, strings.Join(left, ", "))
@@ -191,7 +185,7 @@ func (f *FileSource) join() error {
 	return nil
 }
 
-// wait returns when it is time for another look, or false when ctx is done.
+// wait blocks until the next scan is due, or returns false when ctx is done.
 func (f *FileSource) wait(ctx context.Context, recheck time.Duration) bool {
 	pause := f.cfg.Period
 	if recheck > 0 {
@@ -205,8 +199,7 @@ func (f *FileSource) wait(ctx context.Context, recheck time.Duration) bool {
 	})
 }
 
-// look takes one snapshot and sets the pods that follow from it. It returns the time until
-// the next look.
+// look scans the path once and sets the resulting pods. It returns the time until the next scan.
 func (f *FileSource) look(started time.Time, emit func(syncloop.Event)) (recheck time.Duration) {
 	s := f.read()
 	now := time.Now()
@@ -217,8 +210,7 @@ func (f *FileSource) look(started time.Time, emit func(syncloop.Event)) (recheck
 	f.looked = now
 	f.report(v.problems)
 	f.remember(v)
-	// Before the first set nobody knows what should run. A set without a file
-	// that is just being written would have its pod taken for a leftover.
+	// A first set without a file that is still being written would make its pod an orphan.
 	early := !f.delivered && v.unsettled && now.Sub(started) < longestStart
 	if !v.known || early {
 		return v.recheck
@@ -232,8 +224,8 @@ func (f *FileSource) look(started time.Time, emit func(syncloop.Event)) (recheck
 	return v.recheck
 }
 
-// read takes one snapshot. Files that a hint names are read; the others only if
-// they seem to have changed, and now and then all of them.
+// read takes one snapshot. It reads files that inotify reported and files that seem changed, and
+// periodically all files.
 func (f *FileSource) read() snapshot {
 	named, all := f.hints.Suspects()
 	now := time.Now()
@@ -248,8 +240,8 @@ func (f *FileSource) read() snapshot {
 	})
 }
 
-// remember stores new good versions, before their pods can be started. What cannot be
-// stored is missed only if the manifest breaks before the next start.
+// remember stores new good versions before their pods can start. A failed write matters only if
+// the manifest breaks before the next start.
 func (f *FileSource) remember(v outcome) {
 	var errs []error
 	for path, data := range v.learned {
@@ -258,9 +250,9 @@ func (f *FileSource) remember(v outcome) {
 	f.storeFailed(errors.Join(errs...))
 }
 
-// dropLost drops the stored versions of manifests that are gone. It comes after the
-// set, since no pod's end has to wait for it: what is left behind by a crash is dropped
-// with the first set of the next start.
+// dropLost drops the stored versions of removed manifests. It runs after the set, so that the end
+// of pods does not wait for it. The first set after a restart drops versions that a crash left
+// behind.
 func (f *FileSource) dropLost(s snapshot, v outcome) {
 	if !v.lost && f.delivered {
 		return
@@ -278,7 +270,7 @@ func (f *FileSource) storeFailed(err error) {
 	}
 }
 
-// report publishes the problems and logs those that are new.
+// report publishes the problems and logs new ones.
 func (f *FileSource) report(problems []Problem) {
 	for i := range problems {
 		if problems[i].Path == "" {

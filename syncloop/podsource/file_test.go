@@ -21,7 +21,7 @@ import (
 	"github.com/podwright/podwright/syncloop"
 )
 
-// rig runs a FileSource on a real folder and shows the changes it makes.
+// rig runs a FileSource on a real folder and records its changes.
 type rig struct {
 	t        *testing.T
 	dir      string
@@ -29,7 +29,7 @@ type rig struct {
 	source   *FileSource
 	changed  chan struct{}
 	problems chan Problem
-	events   []string // of the merger; read in bubbles only
+	events   []string // events of the merger; read in bubbles only
 }
 
 // newRig starts a FileSource; edit may change its configuration.
@@ -131,7 +131,7 @@ func (r *rig) write(name, content string) {
 	put(r.t, r.path(name), content)
 }
 
-// place writes a file as careful programs do: aside, then renamed.
+// place writes a file aside and renames it, as careful programs do.
 func (r *rig) place(name, content string) {
 	r.t.Helper()
 	aside := filepath.Join(r.t.TempDir(), name)
@@ -148,8 +148,8 @@ func fixedUID(manifest, uid string) string {
 	return strings.Replace(manifest, "metadata:\n", "metadata:\n  uid: "+uid+"\n", 1)
 }
 
-// A folder's life, seen through the real watch. S5: an edited manifest is another pod, with
-// a fixed UID it is an update.
+// Changes of a folder through the real watch. S5: an edited manifest is another pod; with a fixed
+// UID it is an update.
 func TestFileSourceLife(t *testing.T) {
 	r := newRig(t, func(cfg *FileConfig) { cfg.Period = time.Hour })
 	r.write("a.yaml", manifestOf("a", "x"))
@@ -186,8 +186,9 @@ func TestFileSourceLife(t *testing.T) {
 	require.Empty(t, r.source.Origin("u-1"), "its file is gone")
 }
 
-// Each way of being bad, of which internal/fs and the decoder have more, is one problem that names file and reason, and
-// disturbs nobody; a good version before it keeps running (S7, S10).
+// Each kind of bad file is one problem that names file and reason, and does not affect other files
+// (more kinds in internal/fs and the decoder's tests). A good version before it keeps running (S7,
+// S10).
 func TestFileSourceProblems(t *testing.T) {
 	for name, c := range map[string]struct {
 		spoil func(t *testing.T, path string)
@@ -202,7 +203,7 @@ func TestFileSourceProblems(t *testing.T) {
 	}
 }
 
-// playProblem spoils a manifest that is not there yet, and one that was good.
+// playProblem spoils a new manifest, and one that was good.
 func playProblem(t *testing.T, spoil func(t *testing.T, path string), want string) {
 	r := newRig(t, func(cfg *FileConfig) {
 		cfg.Period, cfg.NoWatch = 100*time.Millisecond, true
@@ -218,7 +219,7 @@ func playProblem(t *testing.T, spoil func(t *testing.T, path string), want strin
 	require.False(t, p.KeptLastGood)
 	require.NoError(t, os.RemoveAll(r.path("m")))
 
-	// Good, then bad, then good again: nothing but the first ADD.
+	// Good, then bad, then good again: the only change is the first ADD.
 	r.place("m", manifestOf("m", "x"))
 	require.Equal(t, []string{"ADD m"}, r.next())
 	require.NoError(t, os.Remove(r.path("m")))
@@ -240,8 +241,8 @@ func put(t testing.TB, path, content string) {
 	require.NoError(t, os.WriteFile(path, []byte(content), 0o644))
 }
 
-// S7: a file that is written slowly is read once it is closed, even if what is there
-// before would pass for a pod.
+// S7: a file that is written slowly is read after it is closed, even if its beginning is a valid
+// pod.
 func TestFileSourceSlowWriter(t *testing.T) {
 	writing := make(chan struct{})
 	r := newRig(t, nil)
@@ -257,7 +258,7 @@ func TestFileSourceSlowWriter(t *testing.T) {
 	}
 	r.start()
 	require.Equal(t, []string{"ADD"}, r.next())
-	// Once this is seen, nothing prompts a look but what comes now.
+	// After this change only the following ones trigger scans.
 	r.place("o0", manifestOf("o0", "x"))
 	require.Equal(t, []string{"ADD o0"}, r.next())
 	f, err := os.Create(r.path("slow"))
@@ -276,7 +277,7 @@ func TestFileSourceSlowWriter(t *testing.T) {
 	require.Empty(t, r.problems)
 }
 
-// A path that appears later, vanishes and comes back is followed.
+// A path that is created later, vanishes and returns is followed.
 func TestFileSourcePathAppears(t *testing.T) {
 	for _, single := range []bool{false, true} {
 		t.Run(fmt.Sprint("single file ", single), func(t *testing.T) {
@@ -311,7 +312,7 @@ func TestFileSourcePathAppears(t *testing.T) {
 	}
 }
 
-// Each Run announces the set of an earlier one, also while the folder is away.
+// Each Run announces the set of an earlier Run, also while the folder is away.
 func TestFileSourceRunsAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, func(cfg *FileConfig) { cfg.NoWatch = true })
@@ -349,8 +350,8 @@ func TestFileSourceFolderMovedAway(t *testing.T) {
 	require.Equal(t, []string{"ADD b"}, r.next())
 }
 
-// A folder that another one takes the place of: what is in there counts at once, what is
-// not goes on for the period.
+// After a folder is replaced, the manifests in the new one are used at once. Missing ones continue
+// for the period.
 func TestFileSourceFolderReplaced(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, func(cfg *FileConfig) { cfg.Path, cfg.NoWatch = mkdir(t, filepath.Join(cfg.Path, "m")), true })
@@ -384,8 +385,8 @@ func TestFileSourceSwappedLink(t *testing.T) {
 	require.Equal(t, []string{"UPDATE a"}, r.next())
 }
 
-// S8: a folder is emptied, the watch is lost, a new file comes: there is only the new pod,
-// after a period.
+// S8: a folder is emptied, the watch is lost, a new file is created: after a period only the new
+// pod exists.
 func TestFileSourceLosesWatch(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		lost := make(chan struct{})
@@ -405,7 +406,7 @@ func TestFileSourceLosesWatch(t *testing.T) {
 	})
 }
 
-// The first set waits for a file that is just being written.
+// The first set waits for a file that is being written.
 func TestFirstSetWaits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, func(cfg *FileConfig) { cfg.NoWatch = true })
@@ -418,8 +419,8 @@ func TestFirstSetWaits(t *testing.T) {
 	})
 }
 
-// S6: of two files with one pod the first by name counts, and the other is an event;
-// deleting it changes nothing.
+// S6: of two files with one pod the first by name is used, and the other causes an event; deleting
+// it changes no pod.
 func TestFileSourceWarnsOfCopy(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, func(cfg *FileConfig) { cfg.NoWatch = true })
@@ -462,8 +463,8 @@ func TestNewFileSourceRefuses(t *testing.T) {
 	require.True(t, filepath.IsAbs(f.cfg.Path))
 }
 
-// Across a restart of the agent: a manifest that was broken while no agent ran keeps its
-// pod; one that was deleted meanwhile does not come back.
+// With a StateDir, a manifest that was broken while no agent ran keeps its pod; the pod of a
+// deleted manifest does not return.
 func TestFileSourceRemembersGoodVersions(t *testing.T) {
 	dir, state := t.TempDir(), filepath.Join(t.TempDir(), "state")
 	run := func() []string {

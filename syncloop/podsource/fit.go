@@ -20,9 +20,9 @@ import (
 	yamlv3 "sigs.k8s.io/yaml/goyaml.v3"
 )
 
-// checkFit refuses values that do not fit the fields of a pod, each named by its path: a
-// decoder often does not say where it met one, and it takes minutes to read or to compare
-// some quantities. Fields that a pod does not have are the decoder's to name.
+// checkFit refuses values that do not fit the fields of a pod, with their paths. A decoder's error
+// often lacks the path, and parsing or comparing some quantities takes minutes. The decoder
+// reports unknown fields.
 func checkFit(manifest []byte) error {
 	text, err := yaml.YAMLToJSON(manifest)
 	if err != nil {
@@ -30,7 +30,7 @@ func checkFit(manifest []byte) error {
 	}
 	var root any
 	d := json.NewDecoder(bytes.NewReader(text))
-	d.UseNumber() // a float64 does not have all numbers
+	d.UseNumber() // a float64 cannot represent all integers
 	if err := d.Decode(&root); err != nil {
 		return cleanError(err)
 	}
@@ -44,7 +44,7 @@ var (
 	unmarshaler  = reflect.TypeFor[json.Unmarshaler]()
 )
 
-// value compares what a manifest has at a path with the type that belongs there.
+// value checks a value of the manifest against the type of its field.
 func (c *checker) value(value any, t reflect.Type, at *field.Path) {
 	for t.Kind() == reflect.Pointer {
 		t = t.Elem()
@@ -55,7 +55,7 @@ func (c *checker) value(value any, t reflect.Type, at *field.Path) {
 	case value == nil:
 	case t == quantityType:
 		c.quantity(value, at)
-	case reflect.PointerTo(t).Implements(unmarshaler): // times, names or numbers of ports
+	case reflect.PointerTo(t).Implements(unmarshaler): // times, and ports as names or numbers
 		c.leaf(value, t, at)
 	case t.Kind() == reflect.Struct && isObject:
 		c.fields(object, t, at)
@@ -72,7 +72,6 @@ func (c *checker) value(value any, t reflect.Type, at *field.Path) {
 	}
 }
 
-// fields compares the fields of an object.
 func (c *checker) fields(object map[string]any, t reflect.Type, at *field.Path) {
 	for i := range t.NumField() {
 		known := t.Field(i)
@@ -87,7 +86,7 @@ func (c *checker) fields(object map[string]any, t reflect.Type, at *field.Path) 
 	}
 }
 
-// leaf has a value decoded by itself.
+// leaf checks a value by decoding it.
 func (c *checker) leaf(value any, t reflect.Type, at *field.Path) {
 	text, err := json.Marshal(value)
 	if err == nil {
@@ -98,7 +97,7 @@ func (c *checker) leaf(value any, t reflect.Type, at *field.Path) {
 	}
 }
 
-// why is why a value does not fit, without the names of a decoder's types.
+// why returns the reason in words, without Go types.
 func why(err error, t reflect.Type) string {
 	if _, ok := err.(*json.UnmarshalTypeError); ok {
 		return "must be " + kindName(t)
@@ -126,7 +125,7 @@ func kindName(t reflect.Type) string {
 	}
 }
 
-// shortened is a value as a message shows it.
+// shortened returns a value in the form for messages.
 func shortened(value any) any {
 	switch v := value.(type) {
 	case map[string]any, []any:
@@ -138,12 +137,12 @@ func shortened(value any) any {
 	}
 }
 
-// briefQuantity is a quantity that does not take long to read: without hundreds of
-// digits, or an exponent that stands for as many.
+// briefQuantity matches quantities that are fast to parse: without hundreds of digits or a large
+// exponent.
 var briefQuantity = regexp.MustCompile(`^[+-]?[0-9.]{1,40}([eE][+-]?[0-9]{1,2}|[A-Za-z]{0,2})$`)
 
-// quantity refuses what no quantity is, and those that are less than nothing or more than
-// those who calculate with it can count: units, or thousandths of a cpu.
+// quantity refuses invalid and negative quantities, and those above an int64, in units or in
+// thousandths of a cpu.
 func (c *checker) quantity(value any, at *field.Path) {
 	refuse := func(why string) { c.invalid(at, shortened(value), why) }
 	text, ok := value.(string)
@@ -173,10 +172,10 @@ func (c *checker) quantity(value any, at *field.Path) {
 	}
 }
 
-// huge is a quantity whose exponent says that it is too large.
+// huge matches quantities that are too large because of their exponent.
 var huge = regexp.MustCompile(`^\+?[0-9.]*[1-9][0-9.]*[eE]\+?0*[1-9][0-9]{2,}$`)
 
-// notFinite says where a number of YAML is that JSON has not.
+// notFinite returns an error with the path of a YAML number that JSON cannot represent, or nil.
 func notFinite(manifest []byte) error {
 	var root yamlv3.Node
 	if yamlv3.Unmarshal(manifest, &root) != nil {

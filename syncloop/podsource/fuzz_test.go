@@ -12,8 +12,8 @@ import (
 	"github.com/podwright/podwright/syncloop"
 )
 
-// FuzzMerger plays sets, one pod per two bytes. After each the Merger has the pods that
-// choose takes; so it is for pods that never change, which are not copied each time.
+// FuzzMerger plays sets, one pod per two bytes. After each set the Merger has the pods that choose
+// takes. The same holds for immutable pods, which are not copied each time.
 func FuzzMerger(f *testing.F) {
 	f.Add([]byte("\x11\x01\x12\x02\xff\xff\x11\x03\xff\x00"))
 	f.Add([]byte("\x11\x01\x21\x01\x11\x02\xff\xff\xff\x01\x31\x11\xff\xff"))
@@ -42,7 +42,7 @@ func FuzzMerger(f *testing.F) {
 	})
 }
 
-// fuzzPod returns one of few pods; of the same bytes it is the same object.
+// fuzzPod returns one of few pods, the same object for the same bytes.
 func fuzzPod(pool map[[2]byte]*v1.Pod, a, b byte) *v1.Pod {
 	key := [2]byte{a, b}
 	if pool[key] == nil {
@@ -61,7 +61,7 @@ func fuzzPod(pool map[[2]byte]*v1.Pod, a, b byte) *v1.Pod {
 	return pool[key]
 }
 
-// randomSets is an input of FuzzMerger with 30 sets of up to 6 pods.
+// randomSets returns an input of FuzzMerger with 30 sets of up to 6 pods.
 func randomSets(random *rand.Rand) (script []byte) {
 	for range 30 {
 		for range random.IntN(7) {

@@ -13,8 +13,8 @@ import (
 	"github.com/podwright/podwright/syncloop/podsource"
 )
 
-// A manifest becomes the pod that the upstream kubelet makes of it, with all
-// defaults. See examples/tools/golden for how that was recorded.
+// Decoding yields the same pod as the upstream kubelet, with all defaults. See
+// examples/tools/golden for the recording.
 func TestDecodeAsUpstream(t *testing.T) {
 	const dir = "../../cri/pods/testdata/golden"
 	env, err := golden.ReadEnvironment(dir)
@@ -34,7 +34,7 @@ func TestDecodeAsUpstream(t *testing.T) {
 			require.NoError(t, err)
 			got, err := d.Decode(text, "file:"+manifest)
 			require.NoError(t, err)
-			if name == "sysctls" { // upstream writes the other form into the pod; here only a request has it
+			if name == "sysctls" { // upstream writes the other form into the pod; here only requests have it
 				got.Spec.SecurityContext.Sysctls[1].Name = "net.ipv4.ip_local_port_range"
 			}
 			require.Equal(t, jsonOf(t, want.Spec), jsonOf(t, got.Spec))

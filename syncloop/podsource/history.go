@@ -12,71 +12,67 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// Problem is a manifest, or the path of all of them, that cannot be used.
+// Problem is a manifest, or the configured path, that cannot be used.
 type Problem struct {
 	// Path is the file, or the configured path.
 	Path string `json:"path"`
-	// Message says what is wrong and names the field if there is one.
+	// Message is the reason, with the field if there is one.
 	Message string `json:"message"`
-	// Since is when something was first wrong with it.
+	// Since is the time when the trouble began.
 	Since time.Time `json:"since"`
-	// KeptLastGood tells that the pod of an earlier, good version keeps running.
+	// KeptLastGood is true if the pod of the last good version continues.
 	KeptLastGood bool `json:"keptLastGood,omitempty"`
-	// NoAnswer tells that nothing is known of what is there now: a file that blocks
-	// who reads it, or a folder that cannot be listed.
+	// NoAnswer is true if the current content is unknown: reading the file blocks, or the folder
+	// cannot be listed.
 	NoAnswer bool `json:"noAnswer,omitempty"`
-	// rival is the pod of a good manifest that is left out for another manifest's.
+	// rival is the pod of a valid manifest that is refused in favour of another manifest.
 	rival *v1.Pod
 }
 
-// history turns snapshots into sets of pods. It remembers what was good before,
-// so that an edit under way neither removes a pod nor replaces it by half of
-// itself. It has no clock and does no I/O.
+// history converts snapshots to sets of pods. It stores good versions, so that an edit in progress
+// neither removes a pod nor replaces it by an incomplete one. It is pure.
 type history struct {
-	// root is the folder of the manifests, or the one manifest.
+	// root is the folder of the manifests, or the single manifest.
 	root   string
 	decode func(path string, data []byte) (*v1.Pod, error)
-	// hold is how long a folder must be gone, or another one be at its path, before its
-	// manifests are gone.
+	// hold is the time after which the manifests of a vanished or replaced folder are removed.
 	hold time.Duration
-	// settle is how long a file must be gone before its pod is removed, and how long
-	// something must be wrong before it counts as a problem.
+	// settle is the time after which the pod of a missing file is removed and a problem is
+	// reported.
 	settle time.Duration
-	// deleted tells whether a missing file was deleted on purpose: its pod does
-	// not wait for settle.
+	// deleted reports whether a missing file was deleted: its pod does not wait for settle.
 	deleted func(path string) bool
-	// earlier returns the pod of the good version that a manifest had before
-	// this process began, nil without one.
+	// earlier returns the pod of a manifest's last good version from before this process, or nil.
 	earlier func(path string) *v1.Pod
-	// kept tells whether a manifest had such a version.
+	// kept reports whether a manifest had such a version.
 	kept func(path string) bool
 
 	trouble trouble // of root
-	// vanished is since when the folder is missing.
+	// vanished is the time since which the folder is missing.
 	vanished time.Time
 	files    map[string]*manifest
 }
 
-// manifest is one file, and what was good of it.
+// manifest is the state of one file.
 type manifest struct {
 	path string
-	// content is the digest of what was decoded last, stamp that of its version.
+	// content is the digest of the last decoded version, stamp its stamp.
 	content [sha256.Size]byte
 	stamp   stamp
 	decoded bool
-	// good is the pod of the last good version, or nil. accepted is the identity of the
-	// file's pod in the last set, zero without one. kept is true for a file that an
-	// earlier process had in its set.
+	// good is the pod of the last good version, or nil. accepted is the identity of the file's pod
+	// in the last set, zero without one. kept is true for a file that an earlier process had in
+	// its set.
 	good     *v1.Pod
 	accepted identity
 	kept     bool
-	// unsaved is the text of good, until it has been in a set.
+	// unsaved is the text of good until it has been in a set.
 	unsaved []byte
-	// bad says why the newest version is not used, silent that it is unknown which
-	// one that is.
+	// bad is the error of the newest version. silent is true if the newest version cannot be read.
 	bad    string
 	silent bool
-	// folder is where the file was seen last, goneSince when it was first missed.
+	// folder is the folder in which the file was last seen. goneSince is the time since which it
+	// is missing.
 	folder    folderID
 	goneSince time.Time
 	trouble   trouble
@@ -100,17 +96,17 @@ func (m *manifest) rank() int {
 	return 3
 }
 
-// trouble is something wrong, and since when.
+// trouble is a problem with its start.
 type trouble struct {
 	text  string
 	since time.Time
-	// rival is set when what is wrong is that another manifest has this pod.
+	// rival is the pod of a manifest that is refused in favour of another manifest.
 	rival *v1.Pod
-	// silent is set when what is wrong is that nothing answers.
+	// silent is true if the file or folder does not respond.
 	silent bool
 }
 
-// set updates the text; the trouble is as old as the first of an unbroken row.
+// set updates the text. since is the start of an uninterrupted trouble.
 func (t *trouble) set(text string, now time.Time) {
 	if t.text == "" {
 		t.since = now
@@ -118,28 +114,28 @@ func (t *trouble) set(text string, now time.Time) {
 	t.text, t.rival = text, nil
 }
 
-// outcome is what follows from a snapshot.
+// outcome is the result of one snapshot.
 type outcome struct {
-	// pods is the complete set, by path; paths has the path of each.
+	// pods is the complete set, sorted by path. paths are the files of the pods.
 	pods  []*v1.Pod
 	paths map[types.UID]string
-	// known is false when it is unknown which files exist: there is no set.
+	// known is false if the existing files are unknown, so that there is no set.
 	known bool
-	// replaced tells that manifests are not in what is at the path now, and go on.
+	// replaced is true if manifests are missing because another folder is at the path; their pods
+	// continue.
 	replaced bool
-	// unsettled tells that files are still being written.
+	// unsettled is true if files are being written.
 	unsettled bool
-	// problems are all problems, by path.
+	// problems are all problems, sorted by path.
 	problems []Problem
-	// recheck is when to look again even if nothing changes; 0 for never.
+	// recheck is the time until the next scan without a trigger, 0 for none.
 	recheck time.Duration
-	// learned are new good versions by path; lost tells that manifests are gone
-	// for good.
+	// learned are new good versions by path. lost is true if manifests were removed.
 	learned map[string][]byte
 	lost    bool
 }
 
-// wait makes sure that somebody looks again in d.
+// wait ensures a scan within d.
 func (v *outcome) wait(d time.Duration) {
 	if v.recheck == 0 || d < v.recheck {
 		v.recheck = max(d, time.Millisecond)
@@ -153,8 +149,8 @@ func (v *outcome) learn(path string, data []byte) {
 	v.learned[path] = data
 }
 
-// apply takes a snapshot in. busy tells how long a file with a modification time
-// should be left alone because it is still being written; 0 means it is complete.
+// apply processes a snapshot. busy returns for how long a file with a modification time must not
+// be read because it is being written; 0 means that it is complete.
 func (l *history) apply(s snapshot, busy func(path string, modTime time.Time) time.Duration, now time.Time) outcome {
 	v := outcome{known: !s.unknown}
 	held := l.holds(s, now)
@@ -176,8 +172,8 @@ func (l *history) apply(s snapshot, busy func(path string, modTime time.Time) ti
 	return v
 }
 
-// holds tells whether the pods of a folder that is missing go on: it may have been
-// moved away for a moment. Files that were deleted with it are gone.
+// holds reports whether the pods of a missing folder continue: it may have been moved away
+// briefly. Files that were deleted with it are removed.
 func (l *history) holds(s snapshot, now time.Time) bool {
 	if !s.missing {
 		if !s.unknown {
@@ -199,8 +195,7 @@ func (l *history) holds(s snapshot, now time.Time) bool {
 	return false
 }
 
-// stampOf returns the stamp of the version of a file that was decoded last, the zero
-// stamp without one.
+// stampOf returns the stamp of a file's last decoded version, or the zero stamp.
 func (l *history) stampOf(path string) stamp {
 	if m := l.files[path]; m != nil && m.decoded {
 		return m.stamp
@@ -245,20 +240,20 @@ func (l *history) takeFiles(s snapshot, busy func(string, time.Time) time.Durati
 		}
 		if elsewhere {
 			v.replaced = true
-			left = min(left, retry) // nothing tells that something is mounted no longer
+			left = min(left, retry) // no event reports the end of a mount
 		}
 		v.wait(left)
 	}
 }
 
-// isElsewhere tells whether a file that is missing was in another folder than the one
-// that was looked at: something else is at the path now, or is mounted over it.
+// isElsewhere reports whether a missing file was in another folder than the scanned one: the path
+// was replaced or mounted over.
 func (l *history) isElsewhere(m *manifest, s snapshot) bool {
 	return m.path != l.root && m.folder != s.folder && m.folder != folderID{} && s.folder != folderID{}
 }
 
-// take looks at one file. It returns how long to leave the file alone when it is
-// still being written.
+// take processes one file. It returns the time for which the file must not be read because it is
+// being written.
 func (l *history) take(m *manifest, r reading, busy func(string, time.Time) time.Duration, now time.Time) time.Duration {
 	if r.problem != "" {
 		l.spoil(m, r.problem)
@@ -286,7 +281,7 @@ func (l *history) take(m *manifest, r reading, busy func(string, time.Time) time
 	return 0
 }
 
-// spoil notes that the newest version of a file is of no use.
+// spoil records the error of the newest version of a file.
 func (l *history) spoil(m *manifest, why string) {
 	first := m.bad == "" && m.good == nil
 	m.bad = why
@@ -295,9 +290,9 @@ func (l *history) spoil(m *manifest, why string) {
 	}
 }
 
-// decide accepts the pods of the set and records the trouble of each manifest. Of several
-// files with one pod, its present owner keeps it: a copy, by hand or by an editor, must not
-// replace a running pod. Of new files the first by name wins.
+// decide accepts the pods of the set and records the trouble of each manifest. Of several files
+// with one pod, its present owner keeps it: a copy, by hand or by an editor, must not replace a
+// running pod. Of new files the first by name wins.
 func (l *history) decide(now time.Time, v *outcome) {
 	candidates := slices.SortedFunc(maps.Values(l.files), func(a, b *manifest) int {
 		return cmp.Or(cmp.Compare(a.rank(), b.rank()), cmp.Compare(a.path, b.path))
@@ -305,7 +300,7 @@ func (l *history) decide(now time.Time, v *outcome) {
 	set := newClaims(len(candidates))
 	for _, m := range candidates {
 		if !m.goneSince.IsZero() && m.bad != "" {
-			m.bad, m.decoded = "", false // there is no file any more that could be wrong
+			m.bad, m.decoded = "", false // the broken file was removed
 		}
 		refusal := ""
 		m.accepted = identity{}

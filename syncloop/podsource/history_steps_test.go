@@ -15,8 +15,8 @@ import (
 	"github.com/podwright/podwright/internal/fs"
 )
 
-// step is one look at a folder, nil for one that is missing: the outcome (see describe)
-// and the pause before the next look.
+// step is one scan of a folder, nil for a missing one: the outcome (see describe) and the pause
+// before the next scan.
 type step struct {
 	at      time.Duration
 	see     folder
@@ -24,8 +24,8 @@ type step struct {
 	recheck time.Duration
 }
 
-// describe writes an outcome as "name uid, name uid +learned lost !path: problem (kept)",
-// with "unknown" in front if there is no set.
+// describe formats an outcome as "name uid, name uid +learned lost !path: problem (kept)", with
+// the prefix "unknown" if there is no set.
 func describe(v outcome) string {
 	var words, pods []string
 	if !v.known {
@@ -55,7 +55,7 @@ func describe(v outcome) string {
 	return strings.Join(words, " ")
 }
 
-// S6, S7: the last good version of each manifest counts, and a copy takes no pod over.
+// S6, S7: the last good version of each manifest is used, and a copy does not take a pod over.
 func TestHistory(t *testing.T) {
 	const s, settle, hold = time.Second, testSettle, testHold
 	const another = "is another folder, or a file, than before: the pods of what is missing go on for 20s"
@@ -116,7 +116,7 @@ func TestHistory(t *testing.T) {
 			{s, folder{}, "x 1", settle},
 			{s + 50*time.Millisecond, folder{"m": "x 1"}, "x 1", 0},
 		}},
-		// A copy does not take a pod over, whatever its name and however long it is there.
+		// A copy does not take a pod over, independently of its name and age.
 		"a copy": {nil, []step{
 			{0, folder{"m": "x 1"}, "x 1 +m", 0},
 			{s, folder{"a": "x 2", "m": "x 1", "b": "y 1"}, "x 1", settle},
@@ -156,7 +156,7 @@ func TestHistory(t *testing.T) {
 			{s, folder{"a": "!no", "b": "b 1"}, "earlier-a 0, b 1 !a: no (kept)", 0},
 			{2 * s, folder{"a": "a 2", "b": "b 1"}, "a 2, b 1 +a", 0},
 		}},
-		// It is unknown: its pods go on for the period, and it is looked for again soon.
+		// The folder is unknown: its pods continue for the period, and a rescan follows soon.
 		"a folder vanishes and comes back": {nil, []step{
 			{0, nil, "", settle},
 			{s, folder{"/m/a": "a 1", "/m/b": "b 2"}, "a 1, b 2 +/m/a +/m/b", 0},
@@ -180,7 +180,7 @@ func TestHistory(t *testing.T) {
 			{0, folder{"/m/a": "a 1"}, "a 1 +/m/a", 0},
 			{s, nil, "lost", settle},
 		}},
-		// Something may have been mounted over its manifests.
+		// A folder may have been mounted over the manifests.
 		"another folder is at the folder's place": {nil, []step{
 			{0, folder{"@": "1", "/m/a": "a 1"}, "a 1 +/m/a", 0},
 			{s, folder{"@": "22", "/m/b": "b 2"}, "a 1, b 2 +/m/b", settle},

@@ -12,10 +12,9 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// folder is a scripted folder: file names and contents. A content is
-// "<pod name> <uid>", "!<error>" for a bad manifest, "?<problem>" for a file
-// that cannot be read, or "..." for one that does not answer. The content of "@" is the
-// folder's inode.
+// folder is a scripted folder: file names and contents. A content is "<pod name> <uid>",
+// "!<error>" for a bad manifest, "?<problem>" for an unreadable file, or "..." for a file that
+// does not respond. The content of "@" is the folder's inode.
 type folder map[string]string
 
 const testSettle, testHold = 250 * time.Millisecond, 20 * time.Second
@@ -60,8 +59,7 @@ func (f folder) snapshot() snapshot {
 
 func complete(string, time.Time) time.Duration { return 0 }
 
-// see applies a folder at a moment and returns the pods' names by path, and the
-// problems' paths.
+// see applies a folder at a time and returns the pods' names by path, and the problems' paths.
 func (l *history) see(f folder, at time.Duration) (pods []string, problems []string, v outcome) {
 	v = l.apply(f.snapshot(), complete, time.Unix(0, 0).Add(at))
 	for _, pod := range v.pods {
@@ -73,7 +71,7 @@ func (l *history) see(f folder, at time.Duration) (pods []string, problems []str
 	return pods, problems, v
 }
 
-// A file being written is left alone; other files are not.
+// A file that is being written is not read; other files are.
 func TestHistoryBusy(t *testing.T) {
 	l := newHistory()
 	now := time.Unix(0, 0)
@@ -98,7 +96,7 @@ func TestHistoryBusy(t *testing.T) {
 	require.Equal(t, time.Millisecond, v.recheck, "soon, not at once")
 }
 
-// A version that is known by its stamp is what it was, good or bad, and is not waited for.
+// A file with an unchanged stamp keeps its result, good or bad, and is not waited for.
 func TestHistoryUnchanged(t *testing.T) {
 	busy := func(string, time.Time) time.Duration { return time.Hour }
 	for content, wrong := range map[string][]Problem{"a 1": nil, "!bad": {{Path: "a", Message: "bad", Since: time.Unix(0, 0)}}} {
@@ -112,7 +110,7 @@ func TestHistoryUnchanged(t *testing.T) {
 	}
 }
 
-// When the folder cannot be listed, nothing is concluded from that.
+// A folder that cannot be listed changes no pods.
 func TestHistoryUnknown(t *testing.T) {
 	l := newHistory()
 	l.see(folder{"a": "a 1"}, 0)
@@ -126,9 +124,8 @@ func TestHistoryUnknown(t *testing.T) {
 	require.Equal(t, []Problem{{Message: s.problem, Since: time.Unix(1, 0), NoAnswer: true}}, v.problems)
 }
 
-// FuzzHistory plays random folders, one per two bytes: which file, and what
-// becomes of it. After each step the set is sound, and once everything has
-// settled it is what the folder says, whatever happened before.
+// FuzzHistory plays random folders, one change per two bytes. After each step the set is
+// consistent. After everything has settled, it matches the folder, independently of earlier steps.
 func FuzzHistory(f *testing.F) {
 	f.Add([]byte{0x00, 0x01, 0x10, 0x02, 0x00, 0x03})
 	f.Add([]byte{0x01, 0x01, 0x00, 0x02, 0x01, 0x04, 0x00, 0x00, 0x01, 0x05})

@@ -22,55 +22,55 @@ import (
 
 // HTTPConfig configures an HTTPSource.
 type HTTPConfig struct {
-	// URL is where the pods are: http or https. Required.
+	// URL is the http or https address of the pods. Required.
 	URL string
-	// Header is sent with each request. nil sends none of one's own.
+	// Header is sent with each request. Optional.
 	Header http.Header
-	// Merger gets the pods. Required.
+	// Merger receives the pods. Required.
 	Merger *Merger
-	// Source is the name of the source; default "http".
+	// Source is the name of the source. Default: "http".
 	Source string
-	// Decoder decodes the pods. Its NodeName is required. EvictedByTaints is set:
-	// only pods from files tolerate every taint.
+	// Decoder decodes the pods. Its NodeName is required. NewHTTPSource sets EvictedByTaints,
+	// because only pods from files tolerate every taint.
 	Decoder Decoder
-	// Period is the pause between two requests; default 20 s.
+	// Period is the period of requests. Default: 20 s.
 	Period time.Duration
-	// Client sends the requests, each of which takes at most 10 s. Its own timeout holds
-	// as well. Default: a client
-	// of the source's own, with the proxies that the environment names, whose idle
-	// connections are closed when Run returns.
+	// Client sends the requests, each of which is limited to 10 s and to the client's own timeout.
+	// Default: a client with the proxies of the environment, whose idle connections are closed
+	// when Run returns.
 	Client *http.Client
-	// Logger receives the first problems of an unbroken row. nil discards.
+	// Logger receives the first problems of an uninterrupted series. Optional: without it they are
+	// discarded.
 	Logger *slog.Logger
 }
 
-// requestTimeout bounds one request, the reading of the reply included.
+// requestTimeout bounds one request, including the reading of the reply.
 const requestTimeout = 10 * time.Second
 
-// loudProblems is how many failed requests in a row are logged before there is
-// silence until the next good one.
+// loudProblems is the number of failed requests in a row that are logged at level Info.
 const loudProblems = 3
 
-// HTTPSource gets static pods from a web server, as a Pod or a PodList, and feeds a
-// Merger. It is a syncloop.EventSource. Use NewHTTPSource.
+// HTTPSource reads static pods from a web server, as a Pod or a PodList, and passes them to a
+// Merger. It is a syncloop.EventSource. Use NewHTTPSource. Its methods are safe for concurrent
+// use.
 type HTTPSource struct {
 	cfg   HTTPConfig
 	shown string // the URL without its password
 
-	page page // only Run uses it
+	page page // used by Run only
 
 	mu sync.Mutex
-	// kept tells that pods are in force.
+	// kept is true if pods are in force.
 	kept bool
-	// failures are the bad replies since the last good one.
+	// failures is the number of bad replies since the last good one.
 	failures int
 	trouble  trouble
 }
 
 var _ syncloop.EventSource = (*HTTPSource)(nil)
 
-// NewHTTPSource returns an HTTPSource and registers it with the Merger, which is
-// then not ready before the server has given a good answer.
+// NewHTTPSource returns an HTTPSource and registers it with the Merger, which is not ready until
+// the server has sent a valid reply.
 func NewHTTPSource(cfg HTTPConfig) (*HTTPSource, error) {
 	f := fields.Of("podsource: HTTPConfig")
 	f.Required("URL", cfg.URL)
@@ -99,7 +99,7 @@ func NewHTTPSource(cfg HTTPConfig) (*HTTPSource, error) {
 	return h, nil
 }
 
-// Problems returns why the newest reply is not used, if it is not.
+// Problems returns the reason why the newest reply is not used, if any.
 func (h *HTTPSource) Problems() []Problem {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -109,8 +109,7 @@ func (h *HTTPSource) Problems() []Problem {
 	return []Problem{h.problem()}
 }
 
-// Origin returns the URL that a pod comes from, without its password, "" if it is not in
-// the newest answer.
+// Origin returns the URL of a pod in the newest set, without its password, or "".
 func (h *HTTPSource) Origin(pod types.UID) string {
 	pods, _ := h.cfg.Merger.Pods(h.cfg.Source)
 	if slices.ContainsFunc(pods, func(p *v1.Pod) bool { return p.UID == pod }) {
@@ -119,12 +118,12 @@ func (h *HTTPSource) Origin(pod types.UID) string {
 	return ""
 }
 
-// problem is what is wrong now. Call it with mu held.
+// problem returns the current problem. The caller holds mu.
 func (h *HTTPSource) problem() Problem {
 	return Problem{Path: h.shown, Message: h.trouble.text, Since: h.trouble.since, KeptLastGood: h.kept}
 }
 
-// Run asks the server, at once and then once per period, until ctx is done.
+// Run sends a request immediately and then once per period, until ctx is done.
 func (h *HTTPSource) Run(ctx context.Context, emit func(syncloop.Event)) error {
 	emit(changed(h.cfg.Source))
 	client := h.cfg.Client
@@ -144,11 +143,11 @@ func (h *HTTPSource) Run(ctx context.Context, emit func(syncloop.Event)) error {
 	}
 }
 
-// poll asks once and sets the pods that follow from the answer, if any.
+// poll sends one request and sets the resulting pods, if any.
 func (h *HTTPSource) poll(ctx context.Context, client *http.Client, emit func(syncloop.Event)) {
 	body, err := h.get(ctx, client)
 	if ctx.Err() != nil {
-		return // the agent stops: that the request failed says nothing
+		return // the stop of the agent cancelled the request
 	}
 	var pods []*v1.Pod
 	isNew := false
@@ -171,14 +170,14 @@ func (h *HTTPSource) get(ctx context.Context, client *http.Client) ([]byte, erro
 	}
 	if h.cfg.Header != nil {
 		req.Header = h.cfg.Header.Clone()
-		// net/http takes the host from here only.
+		// net/http ignores the Host header and uses this field.
 		req.Host = h.cfg.Header.Get("Host")
 	}
 	resp, err := client.Do(req)
 	if err != nil {
 		return nil, failed(ctx, err)
 	}
-	defer func() { _ = resp.Body.Close() }() // only read from
+	defer func() { _ = resp.Body.Close() }() // a failed Close of a body that is only read is harmless
 	if resp.StatusCode != http.StatusOK {
 		return nil, fmt.Errorf("the server answers %s", resp.Status)
 	}
@@ -192,7 +191,7 @@ func (h *HTTPSource) get(ctx context.Context, client *http.Client) ([]byte, erro
 	return body, nil
 }
 
-// failed says why a request failed: that its time was up, or what net/http says.
+// failed returns the cause of a failed request: the timeout, or the error of net/http.
 func failed(ctx context.Context, err error) error {
 	if cause := context.Cause(ctx); cause != nil {
 		return cause
@@ -200,7 +199,7 @@ func failed(ctx context.Context, err error) error {
 	return withoutURL(err)
 }
 
-// withoutURL strips the address, which may hold a password and is known anyway.
+// withoutURL removes the address from an error, because it may contain a password.
 func withoutURL(err error) error {
 	if of := (*url.Error)(nil); errors.As(err, &of) {
 		return of.Err
@@ -208,7 +207,7 @@ func withoutURL(err error) error {
 	return err
 }
 
-// report publishes what is wrong, and logs what is new about it.
+// report publishes the current problem and logs changes.
 func (h *HTTPSource) report(err error) {
 	text := ""
 	if err != nil {

@@ -18,7 +18,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// webserver answers requests without a network.
+// webserver replies to requests without a network.
 type webserver func(r *http.Request) (*http.Response, error)
 
 func (w webserver) RoundTrip(r *http.Request) (*http.Response, error) { return w(r) }
@@ -30,7 +30,7 @@ func answerOf(status int, body string) (*http.Response, error) {
 	}, nil
 }
 
-// pass lets time pass, and all that is due then happen.
+// pass advances the time and waits for due work.
 func pass(d time.Duration) {
 	time.Sleep(d)
 	synctest.Wait()
@@ -86,7 +86,7 @@ func TestHTTPSourceRequests(t *testing.T) {
 	})
 }
 
-// Whatever is wrong is one problem that names the reason; what ran before goes on.
+// Each kind of failure is one problem that names the reason; the pods in force stay.
 func TestHTTPSourceProblems(t *testing.T) {
 	hang := func(r *http.Request) (*http.Response, error) {
 		<-r.Context().Done()
@@ -142,14 +142,14 @@ func TestHTTPSourceProblems(t *testing.T) {
 	}
 }
 
-// endless is an answer that never ends: after n bytes nothing more comes.
+// endless is a reply that stalls after n bytes.
 func endless(r *http.Request, n int) (*http.Response, error) {
 	resp, _ := answerOf(200, "")
 	resp.Body = io.NopCloser(io.MultiReader(bytes.NewReader(bytes.Repeat([]byte("#"), n)), waiting{r.Context()}))
 	return resp, nil
 }
 
-// waiting is a reader on which nothing comes.
+// waiting is a reader that blocks.
 type waiting struct{ ctx context.Context }
 
 func (w waiting) Read([]byte) (int, error) {
@@ -157,7 +157,7 @@ func (w waiting) Read([]byte) (int, error) {
 	return 0, w.ctx.Err()
 }
 
-// failing is a reader whose other end is gone.
+// failing is a reader of a broken connection.
 type failing struct{}
 
 func (failing) Read([]byte) (int, error) { return 0, io.ErrUnexpectedEOF }
@@ -186,8 +186,8 @@ func TestNewHTTPSourceRefuses(t *testing.T) {
 	require.Equal(t, []string{"http"}, good.Merger.Waiting())
 }
 
-// Static pods of a URL have no part of the node in their UID, and no toleration
-// that pods of files have.
+// The UID of a static pod from a URL does not depend on the node, and the pod has no toleration
+// for all taints.
 func TestDecodeFromURL(t *testing.T) {
 	uid := func(node, origin string) types.UID {
 		pods, err := Decoder{NodeName: node, EvictedByTaints: true}.DecodeAll([]byte(web), origin)
@@ -248,8 +248,8 @@ items:
 	require.ErrorContains(t, err, "NodeName")
 }
 
-// FuzzHTTPBody feeds a page whatever a server may answer: it never panics, what
-// it refuses changes nothing, and what it takes it knows again.
+// FuzzHTTPBody passes arbitrary replies to a page. It never panics, a refused reply has no effect,
+// and a repeated valid reply is no change.
 func FuzzHTTPBody(f *testing.F) {
 	for _, seed := range []string{
 		web, "", "kind: PodList\napiVersion: v1\nitems: [{metadata: {name: a}, spec: {containers: [{name: c, image: x}]}}]",
@@ -286,7 +286,7 @@ func FuzzHTTPBody(f *testing.F) {
 	})
 }
 
-// An agent that stops during an answer has no problem with it.
+// If the agent stops during a reply, no problem is recorded.
 func TestHTTPSourceStopsAtOnce(t *testing.T) {
 	var h *HTTPSource
 	synctest.Test(t, func(t *testing.T) {
@@ -295,7 +295,7 @@ func TestHTTPSourceStopsAtOnce(t *testing.T) {
 	require.Empty(t, h.Problems())
 }
 
-// A long answer takes long to decode; Problems does not wait for it.
+// Decoding a long reply does not block Problems.
 func TestHTTPProblemsDoNotWaitForDecoding(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		decoded := make(chan struct{})
@@ -307,8 +307,8 @@ func TestHTTPProblemsDoNotWaitForDecoding(t *testing.T) {
 	})
 }
 
-// S9: pods, nothing and the same pods again are ADD, REMOVE and ADD. The trouble of a server
-// and one bad pod of a list keep the pods, and leave a source unheard at the start.
+// S9: pods, no pods and the same pods again are ADD, REMOVE and ADD. A server error and an invalid
+// pod in a list keep the pods. At the start they leave the source unready.
 func TestHTTPSourceReplies(t *testing.T) {
 	list := func(image, second string) string {
 		const pod = "\n- {metadata: {name: %s, uid: u%d}, spec: {containers: [{name: c, image: %s}]}}"

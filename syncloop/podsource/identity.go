@@ -11,7 +11,7 @@ import (
 // ErrNoIdentity is wrapped by the errors about pods without UID, name or namespace.
 var ErrNoIdentity = errors.New("podsource: a pod needs a UID, a name and a namespace")
 
-// identity is the name and the UID of a pod. A set has each of them once.
+// identity is the name and the UID of a pod. Each is unique in a set.
 type identity struct {
 	name types.NamespacedName
 	uid  types.UID
@@ -37,8 +37,8 @@ func newClaims(pods int) claims {
 	return claims{make(map[types.NamespacedName]claim, pods), make(map[types.UID]claim, pods)}
 }
 
-// add adds a pod to the set. If an earlier pod has its name or UID, add returns the reason
-// of the refusal instead.
+// add adds a pod to the set. If an earlier pod has its name or UID, add returns the reason of the
+// refusal instead.
 func (c claims) add(pod *v1.Pod, origin string) (refusal string) {
 	id := identityOf(pod)
 	if first, taken := c.names[id.name]; taken {
@@ -51,14 +51,14 @@ func (c claims) add(pod *v1.Pod, origin string) (refusal string) {
 	return ""
 }
 
-// leftOut is a pod that is left out of a set, and why.
+// leftOut is a pod that is left out of a set, with the reason.
 type leftOut struct {
 	pod     *v1.Pod
 	message string
 }
 
-// choose splits a set into the pods to take and the pods to leave out. The error names
-// the pods without identity.
+// choose splits a set into the pods to take and the pods to leave out. The error names the pods
+// without identity.
 func choose(pods []*v1.Pod) (taken []*v1.Pod, refused []leftOut, err error) {
 	var errs []error
 	set := newClaims(len(pods))

@@ -21,14 +21,14 @@ import (
 
 // MergerConfig configures a Merger. The zero value works.
 type MergerConfig struct {
-	// Sources are the names of sources that will deliver sets, beyond those that
-	// register themselves (NewFileSource, FromChannel). The Merger is not ready
-	// before each has delivered and has been handled: name only sources that are
-	// really there.
+	// Sources are names of sources that will deliver sets, in addition to those that register
+	// themselves (NewFileSource, FromChannel). The Merger is not ready until a set of each has
+	// been handled, so list only sources that exist.
 	Sources []string
-	// Event records a Kubernetes event about a pod. nil records none.
+	// Event records a Kubernetes event about a pod. Optional.
 	Event podwright.EventFunc
-	// Logger receives warnings about pods that cannot be taken. nil discards.
+	// Logger receives warnings about pods that are left out. Optional: without it they are
+	// discarded.
 	Logger *slog.Logger
 }
 
@@ -47,11 +47,10 @@ type Merger struct {
 
 // sourceState is the state of one source. Its pods are copies and never change.
 type sourceState struct {
-	// delivered: there was a set. ready: one has been handled.
+	// delivered is true after the first set, ready after the first handled set.
 	delivered, ready bool
 	newest           []*v1.Pod
-	// copies has the newest pods by those they are copies of, if these never
-	// change.
+	// copies are the newest pods by the immutable objects that they were copied from.
 	copies map[*v1.Pod]*v1.Pod
 	// refused are the warnings about the newest set.
 	refused string
@@ -72,8 +71,8 @@ func NewMerger(cfg MergerConfig) (*Merger, error) {
 	return m, nil
 }
 
-// Register announces a source: until it has delivered a set that has been
-// handled, the Merger is not ready. Registering a source again does nothing.
+// Register announces a source: the Merger is not ready until a set of it has been handled.
+// Registering a source again has no effect.
 func (m *Merger) Register(source string) error {
 	if source == "" {
 		return ErrNoSource
@@ -84,7 +83,7 @@ func (m *Merger) Register(source string) error {
 	return nil
 }
 
-// source returns the state of a source, creating it. Call it with mu held.
+// source returns the state of a source and creates it if needed. The caller holds mu.
 func (m *Merger) source(name string) *sourceState {
 	src, ok := m.sources[name]
 	if !ok {
@@ -94,23 +93,22 @@ func (m *Merger) source(name string) *sourceState {
 	return src
 }
 
-// Set replaces the complete set of pods of a source; an empty set means that it
-// has none. The pods are copied. Of several pods with one name and namespace, or
-// one UID, the first is taken and the others are left out with a warning. Pods without
-// UID, name or namespace are left out too, and named with the field in an error that
-// wraps ErrNoIdentity; the others of the set are taken all the same. Set registers the
-// source.
+// Set replaces the complete set of pods of a source; an empty set means that it has none. The pods
+// are copied. Of several pods with one name and namespace, or one UID, the first is taken and the
+// others are left out with a warning. Pods without UID, name or namespace are left out, too; the
+// returned error wraps ErrNoIdentity and names them with the field. The remaining pods are taken.
+// Set registers the source.
 //
-// Set calls emit with syncloop.PodsChanged: it is the emit of the source's Run, or
-// Loop.Emit. nil is for a Merger that no Loop reads. A source that runs again emits
-// syncloop.PodsChanged first, because the Merger may have a set that no Loop has read.
+// Set calls emit with syncloop.PodsChanged. emit is the emit of the source's Run, or Loop.Emit. It
+// may be nil for a Merger without a Loop. A source that runs again emits syncloop.PodsChanged
+// first, because the Merger may have a set that no Loop has read.
 func (m *Merger) Set(source string, pods []*v1.Pod, emit func(syncloop.Event)) error {
 	return m.set(source, pods, false, emit)
 }
 
-// SetConstant is Set for pods that nobody ever changes again, such as those of a cache
-// that replaces what it has. They are shared but for their annotations, and one that is in
-// the set again, as the same object, costs neither a copy nor a comparison.
+// SetConstant is Set for immutable pods, such as those of a cache that replaces its objects. The
+// Merger shares everything except their annotations. A pod that is in the next set as the same
+// object is neither copied nor compared.
 func (m *Merger) SetConstant(source string, pods []*v1.Pod, emit func(syncloop.Event)) error {
 	return m.set(source, pods, true, emit)
 }
@@ -124,7 +122,7 @@ func (m *Merger) set(source string, pods []*v1.Pod, constant bool, emit func(syn
 	return err
 }
 
-// take replaces the set of a source. Each name and UID is in it once.
+// take replaces the set of a source. Each name and UID occurs once in pods.
 func (m *Merger) take(source string, pods []*v1.Pod, refused []leftOut, constant bool, emit func(syncloop.Event)) {
 	if m.store(source, pods, refused, constant) {
 		m.warn(source, refused)
@@ -140,8 +138,7 @@ func changed(source string) syncloop.Event {
 	return syncloop.Event{Kind: syncloop.PodsChanged, Source: source}
 }
 
-// store takes a set over and tells whether the refused pods are others than those
-// of the set before.
+// store stores a set and reports whether the refused pods differ from those of the previous set.
 func (m *Merger) store(source string, taken []*v1.Pod, refused []leftOut, constant bool) (news bool) {
 	var warnings strings.Builder
 	for _, r := range refused {
@@ -157,8 +154,8 @@ func (m *Merger) store(source string, taken []*v1.Pod, refused []leftOut, consta
 	return news
 }
 
-// copyOf is a copy with annotations of its own; of a pod that never changes it shares the
-// rest.
+// copyOf returns a copy with separate annotations. The copy of an immutable pod shares the
+// remaining fields.
 func copyOf(pod *v1.Pod, constant bool) *v1.Pod {
 	var own *v1.Pod
 	if constant {
@@ -174,11 +171,11 @@ func copyOf(pod *v1.Pod, constant bool) *v1.Pod {
 	return own
 }
 
-// adopt copies the pods of a set and annotates the copies with their source and their
-// first sight. A pod that the set before does not have is seen for the first time.
+// adopt copies the pods of a set and annotates the copies with their source and the time when they
+// were first seen, which is now for pods that are not in the previous set.
 func (s *sourceState) adopt(source string, pods []*v1.Pod, constant bool, now time.Time) {
 	adopted := make([]*v1.Pod, 0, len(pods))
-	var known map[types.UID]*v1.Pod // the set before, indexed on demand
+	var known map[types.UID]*v1.Pod // the previous set, indexed on demand
 	var copies map[*v1.Pod]*v1.Pod
 	if constant {
 		copies = make(map[*v1.Pod]*v1.Pod, len(pods))
@@ -205,7 +202,6 @@ func (s *sourceState) adopt(source string, pods []*v1.Pod, constant bool, now ti
 	s.newest, s.copies = adopted, copies
 }
 
-// byUID indexes pods.
 func byUID(pods []*v1.Pod) map[types.UID]*v1.Pod {
 	index := make(map[types.UID]*v1.Pod, len(pods))
 	for _, pod := range pods {
@@ -223,8 +219,8 @@ func (m *Merger) warn(source string, refused []leftOut) {
 	}
 }
 
-// Pods returns the newest set of a source, false before there was one. The pods
-// are shared and never change.
+// Pods returns the newest set of a source, or false before the first one. The pods are shared and
+// never change.
 func (m *Merger) Pods(source string) (pods []*v1.Pod, delivered bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -235,8 +231,7 @@ func (m *Merger) Pods(source string) (pods []*v1.Pod, delivered bool) {
 	return slices.Clone(src.newest), true
 }
 
-// Handled says that a set of a source has been handled, which makes the source
-// ready.
+// Handled records that a set of a source has been handled, which makes the source ready.
 func (m *Merger) Handled(source string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -245,13 +240,11 @@ func (m *Merger) Handled(source string) {
 	}
 }
 
-// Ready tells whether every registered source has delivered a set and that set
-// has been handled. Before, nobody knows which pods should be there, so nothing
-// may be taken away.
+// Ready reports whether a set of every registered source has been handled. Before that, the
+// desired pods are incomplete, and no pods may be removed.
 func (m *Merger) Ready() bool { return len(m.Waiting()) == 0 }
 
-// SourceReady is Ready for one source. A source that nobody registered is not
-// ready.
+// SourceReady reports whether a source is ready. An unregistered source is not ready.
 func (m *Merger) SourceReady(source string) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -259,7 +252,7 @@ func (m *Merger) SourceReady(source string) bool {
 	return ok && src.ready
 }
 
-// Waiting returns the names of the sources that are not ready.
+// Waiting returns the names of the sources that are not ready, sorted.
 func (m *Merger) Waiting() []string {
 	m.mu.Lock()
 	defer m.mu.Unlock()

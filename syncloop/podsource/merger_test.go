@@ -42,10 +42,10 @@ func newMerger(tb testing.TB, cfg MergerConfig) *follower {
 	return &follower{m, map[string]map[types.UID]*v1.Pod{}}
 }
 
-// Set replaces the pods of a source. Nothing waits for its event.
+// Set replaces the pods of a source without an event.
 func (f *follower) Set(source string, pods []*v1.Pod) error { return f.Merger.Set(source, pods, nil) }
 
-// Changes returns by what the newest set of a source differs from the one before.
+// Changes returns the differences between the newest set of a source and the previous one.
 func (f *follower) Changes(source string) []syncloop.Change {
 	pods, delivered := f.Pods(source)
 	if !delivered {
@@ -59,10 +59,10 @@ func (f *follower) Changes(source string) []syncloop.Change {
 	return syncloop.Diff(before, pods)
 }
 
-// unheard is the emit of a Loop that does not listen.
+// unheard is an emit that discards events.
 func unheard(syncloop.Event) {}
 
-// trace writes changes as "OP name,name".
+// trace formats changes as "OP name,name".
 func trace(changes []syncloop.Change) []string {
 	var lines []string
 	for _, c := range changes {
@@ -84,8 +84,7 @@ func image(image string) func(*v1.Pod) {
 	return func(pod *v1.Pod) { pod.Spec.Containers = []v1.Container{{Name: "c", Image: image}} }
 }
 
-// L3: a source becomes ready by one handled set, empty or not, and an empty first set
-// is heard.
+// L3: one handled set, empty or not, makes a source ready, and an empty first set is a change.
 func TestMergerReady(t *testing.T) {
 	m := newMerger(t, MergerConfig{Sources: []string{"api"}})
 	require.NoError(t, m.Register("file"))
@@ -120,8 +119,8 @@ func TestMergerReady(t *testing.T) {
 	require.ErrorIs(t, m.Register(""), ErrNoSource)
 }
 
-// Pods that nobody can tell from others are left out, each named with its field; the
-// others of the set are taken, from a channel and an iterator too.
+// Pods without identity are left out, each named with its field. The remaining pods of the set are
+// taken, also from a channel and an iterator.
 func TestMergerRefusesPodsWithoutIdentity(t *testing.T) {
 	m := newMerger(t, MergerConfig{})
 	set := []*v1.Pod{
@@ -149,8 +148,8 @@ func TestMergerRefusesPodsWithoutIdentity(t *testing.T) {
 	require.Equal(t, []string{"ADD good/1"}, trace(m.Changes("seq")))
 }
 
-// S3: of two pods with one full name, or one UID, in a set the first is taken; the other is
-// one warning event, however often the set comes. Another source may have either.
+// S3: of two pods with one full name, or one UID, in a set the first is taken. The other causes
+// one warning event for all repetitions of the set. Another source may have either.
 func TestMergerLeavesOut(t *testing.T) {
 	var events []string
 	m := newMerger(t, MergerConfig{Event: func(ref v1.ObjectReference, eventtype, reason, message string) {
@@ -172,8 +171,8 @@ func TestMergerLeavesOut(t *testing.T) {
 	require.Len(t, events, 3, "it was gone meanwhile")
 }
 
-// What an iterator yields with an error does not count, nor what it yields after the end; a
-// new run is a new iterator.
+// A set that an iterator yields with an error, or after the stop, is ignored. Each Run creates a
+// new iterator.
 func TestFromSeq(t *testing.T) {
 	m := newMerger(t, MergerConfig{})
 	runs := 0
@@ -207,8 +206,8 @@ func TestFeedsRefuse(t *testing.T) {
 	require.EqualError(t, err, "podsource: FromSeq's Merger is required\npodsource: FromSeq's function is required")
 }
 
-// S4: the pods of a set are copies that say where they are from and when they were seen first;
-// one that has another name is another pod.
+// S4: the pods of a set are copies with annotations for their source and the time when they were
+// first seen. A pod with another name is another pod.
 func TestAdopt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := newMerger(t, MergerConfig{})

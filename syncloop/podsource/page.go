@@ -7,23 +7,21 @@ import (
 	v1 "k8s.io/api/core/v1"
 )
 
-// page turns the replies of a server into sets of pods. It has no clock and does
-// no I/O.
+// page converts the replies of a server to sets of pods. It is pure.
 type page struct {
 	decode func(body []byte) ([]*v1.Pod, error)
-	// applied is the digest of the reply whose pods are in force, nil without one.
-	// A reply that was refused is never remembered: it would be taken for one that
-	// is in force when it comes again.
+	// applied is the digest of the reply whose pods are in force, nil without one. Refused replies
+	// are not stored, because a repetition would look like a reply in force.
 	applied *[sha256.Size]byte
-	// pods is how many pods are in force.
+	// pods is the number of pods in force.
 	pods int
 }
 
-// errEmptyReply is the error of a good reply without content.
+// errEmptyReply is the error for a good reply without content.
 var errEmptyReply = errors.New("the answer is empty: there are no pods")
 
-// take applies the body of a good reply and returns the set if it has changed. An empty body
-// means that there are no pods. It is an error too, because it is rarely intended.
+// take applies the body of a good reply and returns the set if it has changed. An empty body means
+// that there are no pods. It is an error too, because it is rarely intended.
 func (p *page) take(body []byte) (pods []*v1.Pod, changed bool, err error) {
 	if len(body) == 0 {
 		p.applied, p.pods = nil, 0

@@ -11,48 +11,46 @@ import (
 	"github.com/podwright/podwright/internal/fs"
 )
 
-// snapshot is what a folder of manifests, or one manifest, looked like at one
-// moment.
+// snapshot is the state of a folder of manifests, or one manifest, at one time.
 type snapshot struct {
-	// files are the entries by name; those whose names say that they are none of
-	// our business are left out.
+	// files are the entries, except those with ignored names.
 	files []reading
-	// folder is what was at the path.
+	// folder identifies the folder or file at the path.
 	folder folderID
-	// problem is what is wrong with the path itself.
+	// problem is an error of the path itself.
 	problem string
-	// unknown tells that the path is there but could not be listed: nothing
-	// follows about which files exist. missing tells that the path is not there.
+	// unknown is true if the path exists and could not be listed, so that the existing files are
+	// unknown. missing is true if the path does not exist.
 	unknown, missing bool
 }
 
-// folderID tells what is at a path from something else there; zero when it is not known.
+// folderID identifies the object at a path. Zero means unknown.
 type folderID = fs.ID
 
-// reading is one file: its content, or why there is none.
+// reading is the content of one file, or the reason why it has none.
 type reading struct {
 	path    string
 	data    []byte
 	modTime time.Time
 	problem string
-	// stamp is that of the version that was read. same tells that the version is
-	// known by it, and was not read again.
+	// stamp is the stamp of the version that was read. same is true if the stamp equals the
+	// previous one and the file was not read again.
 	stamp stamp
 	same  bool
 	// silent is true for a read that has not returned: the content is unknown.
 	silent bool
 }
 
-// stamp is what a file system says about one version of a file.
+// stamp identifies one version of a file by the metadata of the file system.
 type stamp = fs.Stamp
 
-// listing is the content of a path: the files there.
+// listing is the list of files at a path.
 type listing struct {
 	snapshot
 	keys []fs.Key
 }
 
-// list finds the files of a folder, or a single file.
+// list returns the files of a folder, or a single file.
 func list(path string) listing {
 	info, err := os.Stat(path)
 	switch {
@@ -78,13 +76,13 @@ func list(path string) listing {
 	return l
 }
 
-// ignoredName tells which entries of a folder are no manifests: hidden ones and
-// the copies that Emacs keeps of unsaved changes.
+// ignoredName reports whether an entry of a folder is no manifest: a hidden file, or an Emacs
+// auto-save file.
 func ignoredName(name string) bool {
 	return strings.HasPrefix(name, ".") || (len(name) > 1 && strings.HasPrefix(name, "#") && strings.HasSuffix(name, "#"))
 }
 
-// manifestReader reads a folder of manifests, or one manifest. No read delays the others.
+// manifestReader reads a folder of manifests, or one manifest. No read delays other reads.
 type manifestReader struct {
 	path     string
 	reader   fs.Reader
@@ -101,8 +99,8 @@ func newManifestReader(path string) *manifestReader {
 	return f
 }
 
-// snapshot reads all files. known returns the stamp of the version of a file that need not
-// be read again.
+// snapshot reads all files. known returns the stamp of the version of a file that need not be read
+// again.
 func (f *manifestReader) snapshot(known func(path string) stamp) snapshot {
 	list, read := f.list, f.read
 	l := f.listings.All([]fs.Key{{Path: f.path}}, func(int) listing { return list(f.path) })[0]
@@ -126,11 +124,11 @@ func (f *manifestReader) snapshot(known func(path string) stamp) snapshot {
 	return l.snapshot
 }
 
-// silent is a read that has not returned.
+// silent returns the reading for a read that has not returned.
 func silent(path string) reading { return reading{path: path, problem: fs.Silence, silent: true} }
 
-// join waits until all reads have returned, for limit at most, and returns the paths of
-// those that have not.
+// join waits until all reads have returned, for limit at most, and returns the paths of those that
+// have not.
 func (f *manifestReader) join(limit time.Duration) []string {
 	deadline := time.Now().Add(limit)
 	return append(f.listings.Wait(limit), f.readings.Wait(time.Until(deadline))...)

@@ -16,8 +16,7 @@ import (
 	"github.com/podwright/podwright/internal/fs"
 )
 
-// A file that seems unchanged is not read again, and no way of changing one goes
-// unnoticed.
+// A file that seems unchanged is not read again, and every way of changing a file is noticed.
 func TestUnchangedFilesAreNotRead(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "a.yaml")
@@ -39,8 +38,8 @@ func TestUnchangedFilesAreNotRead(t *testing.T) {
 	}
 	require.False(t, reads(), "nothing has changed")
 
-	// The clock of the file system is coarse, which is why young files have no
-	// stamp; here they have, so each version has to be younger than the one before.
+	// The clock of the file system is coarse, so young files have no stamp. Here they have one, so
+	// each version must be younger than the previous one.
 	var last stamp
 	place := func(at, image string) {
 		for before := last; last == before; {
@@ -79,8 +78,8 @@ func TestUnchangedFilesAreNotRead(t *testing.T) {
 	require.True(t, reads(), "two versions of a young file may have the same times")
 }
 
-// A file that is left alone because it is being written was not taken, so it is
-// read again although it has not changed since.
+// A file that is not read because it is being written is read later, although it has not changed
+// since.
 func TestBusyFilesAreReadAgain(t *testing.T) {
 	l := newHistory()
 	s := stamp{Inode: 1, Size: 3}
@@ -97,7 +96,7 @@ func TestBusyFilesAreReadAgain(t *testing.T) {
 	require.Zero(t, l.stampOf("a"))
 }
 
-// Hidden files, and what lies between two #, are no manifests.
+// Hidden files and names between two # are no manifests.
 func TestIgnoredName(t *testing.T) {
 	for name, want := range map[string]bool{
 		".a": true, "..data": true, "#a#": true, "##": true,
@@ -107,7 +106,7 @@ func TestIgnoredName(t *testing.T) {
 	}
 }
 
-// What is neither a folder nor a file says nothing of which files there are.
+// For a path that is neither a folder nor a file, the existing files are unknown.
 func TestListOddPaths(t *testing.T) {
 	dir := t.TempDir()
 	file, pipe := filepath.Join(dir, "file"), filepath.Join(dir, "pipe")
@@ -122,8 +121,8 @@ func TestListOddPaths(t *testing.T) {
 	}
 }
 
-// Nor does a folder that is there and cannot be listed, here because it was deleted while
-// it was open.
+// The same holds for a folder that cannot be listed, here because it was deleted while it was
+// open.
 func TestListFails(t *testing.T) {
 	if runtime.GOOS != "linux" {
 		t.Skip("needs /proc")

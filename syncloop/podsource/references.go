@@ -8,14 +8,14 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-// checkReferences refuses references to API objects of kinds that nothing resolves without
+// checkReferences refuses references to API objects of kinds that the agent cannot resolve without
 // an API server, because their pod would never start.
 func (c *checker) checkReferences(allowed []string) {
 	c.references(reflect.ValueOf(&c.pod.Spec), "", field.NewPath("spec"), allowed)
 }
 
-// referencedKind returns the kind of the object that a field of a pod's spec refers to, or
-// "". Indexes of lists are left out, and init containers are containers.
+// referencedKind returns the kind of the object that a field of a pod's spec refers to, or "".
+// Indexes of lists are left out, and init containers are containers.
 func referencedKind(path string) string {
 	switch strings.TrimPrefix(path, ".") {
 	case "serviceAccountName", "serviceAccount", "volumes[].projected.sources[].serviceAccountToken":

@@ -12,15 +12,13 @@ import (
 	"github.com/podwright/podwright/syncloop"
 )
 
-// FromSeq is a source for people who can write down where their pods come from as
-// an iterator: each slice that it yields is the complete set. It registers the
-// source; run what it returns as one of the Loop's sources.
+// FromSeq returns a source that reads complete sets from an iterator, and registers it with the
+// Merger. Run it as one of the Loop's sources.
 //
-// Each Run calls sets for an iterator of its own and goes through it. The
-// iterator may wait between two sets; it has to end when ctx is done. An iterator
-// that ends by itself ends the source and leaves its last set in force. An error
-// that it yields ends Run with that error, whatever slice comes with it: the Loop
-// runs the source again after a pause, and the last set stays in force meanwhile.
+// Each Run calls sets once and ranges over the iterator. The iterator may block between two sets
+// and must end when ctx is done. If it ends by itself, the source ends, and its last set stays in
+// force. If it yields an error, Run ignores the slice and returns the error. The Loop then runs
+// the source again after a pause; the last set stays in force.
 func FromSeq(m *Merger, source string, sets func(ctx context.Context) iter.Seq2[[]*v1.Pod, error]) (syncloop.EventSource, error) {
 	if err := errors.Join(fields.Required("podsource: FromSeq's Merger", m), fields.Required("podsource: FromSeq's function", sets)); err != nil {
 		return nil, err

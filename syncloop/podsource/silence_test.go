@@ -12,7 +12,7 @@ import (
 	"github.com/podwright/podwright/internal/fs"
 )
 
-// silentRig has a source of which some files do not answer until they are released.
+// silentRig returns a source with files that do not respond until they are released.
 func silentRig(t *testing.T, silent ...string) (r *rig, release func()) {
 	r = newRig(t, func(cfg *FileConfig) { cfg.NoWatch = true })
 	blocked := make(chan struct{})
@@ -28,8 +28,8 @@ func silentRig(t *testing.T, silent ...string) (r *rig, release func()) {
 	return r, func() { close(blocked) }
 }
 
-// A file that does not answer is named, and stops nobody else; it counts as soon as
-// it answers.
+// A file that does not respond is named and does not affect other files. It is used as soon as it
+// responds.
 func TestSilentFile(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r, release := silentRig(t, "b")
@@ -56,8 +56,8 @@ func TestSilentFile(t *testing.T) {
 	})
 }
 
-// A link that leads elsewhere now is read, while the read before still blocks. Run's end
-// names that one.
+// A link with a new target is read while the read of the old target still blocks. Run's error
+// names the blocked read.
 func TestSilentLinkIsReplaced(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r, release := silentRig(t, "link")
@@ -75,7 +75,7 @@ func TestSilentLinkIsReplaced(t *testing.T) {
 	})
 }
 
-// A folder that does not answer is unknown, and known again once it does.
+// A folder that does not respond is unknown until it responds.
 func TestSilentFolder(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r, _ := silentRig(t)

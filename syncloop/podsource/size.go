@@ -11,16 +11,16 @@ import (
 )
 
 const (
-	// maxValues bounds the values of a manifest: a decoder takes hundreds of bytes for
-	// each, also of one that has a single byte in the text.
+	// maxValues bounds the number of values in a manifest. A decoder needs hundreds of bytes for
+	// each value, even for one byte of text.
 	maxValues = 1 << 18
-	// maxExpanded is how many bytes a manifest may have once its aliases are replaced by
-	// what they stand for. The decoder bounds how many there are, and not how long.
+	// maxExpanded bounds the bytes of a manifest with expanded aliases. The decoder bounds only
+	// the number of aliases, not their size.
 	maxExpanded = 10 << 20
 )
 
-// checkSize refuses a manifest that would take far more memory than its own size. It
-// takes none itself that does.
+// checkSize refuses a manifest whose decoding needs far more memory than its size. The check
+// itself needs little memory.
 func checkSize(manifest []byte) error {
 	if n := countValues(manifest); n > maxValues {
 		return fmt.Errorf("the manifest has more than %d values", maxValues)
@@ -39,10 +39,10 @@ func checkSize(manifest []byte) error {
 	return nil
 }
 
-// separators are what a value of YAML or JSON begins or ends with, one at least.
+// separators are characters at the begin or end of each YAML or JSON value.
 const separators = "\n,:[{-?"
 
-// countValues counts generously: text has such characters, too.
+// countValues returns an upper bound: text contains separators, too.
 func countValues(manifest []byte) int {
 	n := 0
 	for _, c := range []byte(separators) {
@@ -51,16 +51,16 @@ func countValues(manifest []byte) int {
 	return n
 }
 
-// Whatever has neither has no alias; "2>&1" looks like an anchor and is none.
+// A manifest without a match has no alias. "2>&1" looks like an anchor and is none.
 var anchor, alias = regexp.MustCompile(`&[0-9A-Za-z_-]`), regexp.MustCompile(`\*[0-9A-Za-z_-]`)
 
-// expansion adds up the text of a document with its aliases replaced.
+// expansion computes the size of a document with expanded aliases.
 type expansion struct {
-	// sizes are those of anchors, which are asked for again and again.
+	// sizes caches the sizes of anchors.
 	sizes map[*yaml.Node]int
 }
 
-// size is more than maxExpanded for all that is larger.
+// size returns the size of a node, at most maxExpanded+1.
 func (e expansion) size(n *yaml.Node) int {
 	if n.Kind == yaml.AliasNode {
 		return e.size(n.Alias)
@@ -70,7 +70,7 @@ func (e expansion) size(n *yaml.Node) int {
 		return size
 	}
 	if n.Anchor != "" {
-		e.sizes[n] = 0 // an anchor that contains itself is refused by the decoder
+		e.sizes[n] = 0 // the decoder refuses an anchor that contains itself
 	}
 	size = len(n.Value) + 1
 	for _, child := range n.Content {

@@ -13,7 +13,7 @@ import (
 	"github.com/podwright/podwright/internal/podfacts"
 )
 
-// makeStatic gives a valid, defaulted pod the identity of a static pod.
+// makeStatic sets the identity of a static pod: UID, name, namespace, node, and annotations.
 func (d Decoder) makeStatic(pod *v1.Pod, origin string) error {
 	if pod.UID == "" {
 		uid, err := hashUID(pod, d.NodeName, origin)
@@ -38,18 +38,16 @@ func (d Decoder) makeStatic(pod *v1.Pod, origin string) error {
 	return nil
 }
 
-// podName is the name that a static pod gets on this node.
+// podName returns the name of a static pod on this node.
 func (d Decoder) podName(name string) string { return name + "-" + strings.ToLower(d.NodeName) }
 
-// originFile and originURL begin the origins of manifests.
+// originFile and originURL are prefixes of origins.
 const (
 	originFile = "file:"
 	originURL  = "url:"
 )
 
-// hashUID derives a UID: the same manifest at the same place on the same node
-// is the same pod, and any change makes another one. A URL is the same place for
-// all nodes.
+// hashUID derives the UID from the manifest, the origin and, unless the origin is a URL, the node.
 func hashUID(pod *v1.Pod, node, origin string) (types.UID, error) {
 	content, err := json.Marshal(pod)
 	if err != nil {

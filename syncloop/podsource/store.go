@@ -13,21 +13,20 @@ import (
 	"github.com/podwright/podwright/internal/fs"
 )
 
-// store keeps the last good version of each manifest in a folder, so that a
-// manifest that is broken when the agent starts costs its pod no more than one
-// that breaks later. A store without a folder keeps nothing.
+// store keeps the last good version of each manifest in a folder, so that a pod survives a
+// manifest that is broken when the agent starts. A store without a folder has no effect.
 type store struct {
 	dir    string
 	decode func(path string, data []byte) (*v1.Pod, error)
 }
 
-// name is the file that holds the good version of a manifest.
+// name returns the file name for the good version of a manifest.
 func (s store) name(path string) string {
 	sum := sha256.Sum256([]byte(path))
 	return hex.EncodeToString(sum[:16]) + ".manifest"
 }
 
-// save keeps a good version. It is on the disk when save returns.
+// save stores a good version. It is on the disk when save returns.
 func (s store) save(path string, data []byte) error {
 	if s.dir == "" {
 		return nil
@@ -42,7 +41,7 @@ func (s store) save(path string, data []byte) error {
 	return fs.WriteAtomic(file, data, 0o600)
 }
 
-// has tells whether there is a good version of a manifest.
+// has reports whether there is a good version of a manifest.
 func (s store) has(path string) bool {
 	if s.dir == "" {
 		return false
@@ -51,8 +50,8 @@ func (s store) has(path string) bool {
 	return err == nil
 }
 
-// load returns the pod of the last good version of a manifest, nil without one.
-// A version that a newer agent no longer takes is none.
+// load returns the pod of the last good version of a manifest, or nil. A version that a newer
+// agent refuses is ignored.
 func (s store) load(path string) *v1.Pod {
 	if s.dir == "" {
 		return nil
@@ -68,7 +67,7 @@ func (s store) load(path string) *v1.Pod {
 	return pod
 }
 
-// keep drops the versions of all manifests but these.
+// keep drops the versions of all manifests except paths.
 func (s store) keep(paths map[string]bool) error {
 	if s.dir == "" {
 		return nil

@@ -17,11 +17,11 @@ import (
 	"github.com/podwright/podwright/internal/podfacts"
 )
 
-// maxReported bounds how many errors one message names.
+// maxReported bounds the errors in one message.
 const maxReported = 5
 
-// validate refuses what a runtime could not survive and what this node cannot
-// do. The list is in the package documentation.
+// validate refuses pods that are harmful to a runtime or unsupported by this node. The list is in
+// the package documentation.
 func (d Decoder) validate(pod *v1.Pod) error {
 	c := &checker{pod: pod}
 	c.checkMeta(d)
@@ -36,8 +36,7 @@ func (d Decoder) validate(pod *v1.Pod) error {
 	return joinErrors(c.errs)
 }
 
-// joinErrors puts the first errors on one line. The same errors always make the
-// same text, in whatever order they were found.
+// joinErrors puts the first errors on one line. The text does not depend on the order of errs.
 func joinErrors[S ~[]E, E error](errs S) error {
 	if len(errs) == 0 {
 		return nil
@@ -53,12 +52,12 @@ func joinErrors[S ~[]E, E error](errs S) error {
 	return cleanError(errors.New(strings.Join(texts, "; ")))
 }
 
-// maxAnnotations is how many bytes the annotations of a pod may have, keys and values
-// together: the API server's limit. Labels have the same one: a runtime takes minutes to
-// make a sandbox with very many.
+// maxAnnotations bounds the total bytes of a pod's annotations, keys and values, as in the API
+// server. The same limit applies to labels, because a runtime needs minutes to create a sandbox
+// with very many.
 const maxAnnotations = 256 << 10
 
-// safeUID is a UID that is safe as a folder name: directories are named by it.
+// safeUID matches UIDs that are safe as folder names.
 var safeUID = regexp.MustCompile(`^[A-Za-z0-9]([A-Za-z0-9._-]{0,126}[A-Za-z0-9])?$`)
 
 func (c *checker) checkMeta(d Decoder) {
@@ -157,7 +156,7 @@ func (c *checker) checkHostAliases(aliases []v1.HostAlias, at *field.Path) {
 	}
 }
 
-// checkDNSConfig refuses what would be something else in a resolv.conf.
+// checkDNSConfig refuses values that would change the meaning of a resolv.conf.
 func (c *checker) checkDNSConfig(dns *v1.PodDNSConfig, at *field.Path) {
 	if dns == nil {
 		return

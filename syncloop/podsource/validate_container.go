@@ -10,7 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-// containerChecker checks the containers of a pod. Names and host ports must not be shared.
+// containerChecker checks the containers of a pod. Names and host ports must be unique.
 type containerChecker struct {
 	*checker
 	names     map[string]bool
@@ -162,7 +162,6 @@ func (cc *containerChecker) env(c *v1.Container, at *field.Path) {
 	}
 }
 
-// handlers checks probes and lifecycle hooks.
 func (cc *containerChecker) handlers(c *v1.Container, at *field.Path) {
 	cc.probe(c.LivenessProbe, at.Child("livenessProbe"), true)
 	cc.probe(c.StartupProbe, at.Child("startupProbe"), true)

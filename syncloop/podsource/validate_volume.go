@@ -15,8 +15,7 @@ import (
 	"github.com/podwright/podwright/internal/podfacts"
 )
 
-// checkVolumes checks names, that each volume has one kind which is supported, and the
-// fields of that kind.
+// checkVolumes checks the name of each volume, its kind, and the fields of that kind.
 func (c *checker) checkVolumes(supported []string) {
 	names := map[string]bool{}
 	for i := range c.pod.Spec.Volumes {
@@ -37,9 +36,8 @@ func (c *checker) checkVolumes(supported []string) {
 	}
 }
 
-// volume refuses names that are missing or can be those of no object, paths that
-// lead out of a volume or are another file's, fields that a pod does not have, and modes
-// that are none: nothing of it would ever work.
+// volume refuses invalid names of objects, paths that lead out of a volume or occur twice, unknown
+// fields of a pod, and invalid modes: such a volume could never be mounted.
 func (c *checker) volume(vol *v1.VolumeSource, at *field.Path) {
 	if s := vol.HostPath; s != nil {
 		c.hostPath(s, at.Child("hostPath"))
@@ -93,10 +91,10 @@ func (c *checker) hostPath(host *v1.HostPathVolumeSource, at *field.Path) {
 		v1.HostPathFileOrCreate, v1.HostPathFile, v1.HostPathSocket, v1.HostPathCharDev, v1.HostPathBlockDev)
 }
 
-// maxDriver is how long the name of a CSI driver is at most.
+// maxDriver is the longest name of a CSI driver.
 const maxDriver = 63
 
-// csi refuses what can be no driver and no secret.
+// csi refuses invalid drivers and missing secret names.
 func (c *checker) csi(csi *v1.CSIVolumeSource, at *field.Path) {
 	c.invalid(at.Child("driver"), csi.Driver, validation.IsDNS1123Subdomain(strings.ToLower(csi.Driver))...)
 	if len(csi.Driver) > maxDriver {
@@ -162,7 +160,7 @@ func (c *checker) bundle(at *field.Path, s *v1.ClusterTrustBundleProjection) {
 	}
 }
 
-// downward checks where files go, and that what they shall hold can be had.
+// downward checks the paths of files and the availability of their content.
 func (c *checker) downward(at *field.Path, items []v1.DownwardAPIVolumeFile) {
 	for i := range items {
 		at, item := at.Index(i), &items[i]
@@ -180,7 +178,7 @@ func (c *checker) downward(at *field.Path, items []v1.DownwardAPIVolumeFile) {
 	}
 }
 
-// fieldPath takes what is the same for all of a pod's life.
+// fieldPath accepts fields that are constant during the life of a pod.
 func (c *checker) fieldPath(at *field.Path, value string) {
 	err := errors.New("must be a field of the metadata")
 	if strings.HasPrefix(value, "metadata.") {
@@ -191,7 +189,7 @@ func (c *checker) fieldPath(at *field.Path, value string) {
 	}
 }
 
-// object checks the name of a ConfigMap or Secret, and the files made of its keys.
+// object checks the name of a ConfigMap or Secret, and the paths of its keys.
 func (c *checker) object(at *field.Path, nameField, name string, items []v1.KeyToPath) {
 	if c.required(at.Child(nameField), name) {
 		c.invalid(at.Child(nameField), name, validation.IsDNS1123Subdomain(name)...)
@@ -204,7 +202,7 @@ func (c *checker) object(at *field.Path, nameField, name string, items []v1.KeyT
 	}
 }
 
-// path checks where a file goes in a volume.
+// path checks the path of a file in a volume.
 func (c *checker) path(at *field.Path, value string) {
 	switch {
 	case !c.required(at, value):

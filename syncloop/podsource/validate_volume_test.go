@@ -9,8 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A volume whose source can never be found, or whose files would lie outside of it, is
-// refused with the field that says so.
+// A volume with an invalid source, or with files outside of it, is refused with its field.
 func TestDecodeRefusesVolumes(t *testing.T) {
 	d := testDecoder()
 	d.Volumes = []string{"configMap", "downwardAPI", "emptyDir", "image", "nfs", "projected", "secret"}
@@ -105,7 +104,7 @@ func TestDefaultPodResources(t *testing.T) {
 	require.Nil(t, pod.Spec.Resources, "nothing that was not asked for")
 }
 
-// allocated is how many bytes f allocates.
+// allocated returns the number of bytes that f allocates.
 func allocated(f func()) uint64 {
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
@@ -114,8 +113,7 @@ func allocated(f func()) uint64 {
 	return after.TotalAlloc - before.TotalAlloc
 }
 
-// A long text and many aliases of it are few values, so that the decoder sees nothing
-// wrong with gigabytes.
+// Many aliases of a long text are few values, so the decoder alone would accept gigabytes.
 func TestDecodeRefusesWhatExpands(t *testing.T) {
 	long, many := strings.Repeat("y", 1000), strings.Repeat("*s,", 20_000)
 	nested := "a: &a [" + strings.Repeat("y", 1000) + "]\n"
@@ -144,7 +142,7 @@ func TestDecodeRefusesWhatExpands(t *testing.T) {
 	}
 }
 
-// Each value takes hundreds of bytes while it is decoded.
+// Each value needs hundreds of bytes during decoding.
 func TestDecodeRefusesTooManyValues(t *testing.T) {
 	for name, manifest := range map[string]string{
 		"lists":   "x: [" + strings.Repeat("[],", 1<<18) + "]",
@@ -161,7 +159,7 @@ func TestDecodeRefusesTooManyValues(t *testing.T) {
 	}
 }
 
-// Aliases as people use them, and text that only looks as if it had some.
+// Common uses of aliases are accepted, and text that resembles aliases.
 func TestDecodeTakesAliases(t *testing.T) {
 	for name, spec := range map[string]string{
 		"aliases": "    env: &env [{name: A, value: b}]\n  - name: two\n    image: nginx\n    env: *env\n",
@@ -175,7 +173,7 @@ func TestDecodeTakesAliases(t *testing.T) {
 	}
 }
 
-// An anchor inside itself has no size.
+// An anchor that contains itself is refused.
 func TestDecodeRefusesEndlessAliases(t *testing.T) {
 	_, err := testDecoder().Decode([]byte("kind: Pod\napiVersion: v1\nx: &x [*x]\n"), "file:/m/x.yaml")
 	require.ErrorContains(t, err, "contains itself")
