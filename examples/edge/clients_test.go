@@ -18,7 +18,7 @@ import (
 	"github.com/podwright/podwright/cri/fake"
 )
 
-// Clients that say nothing, or do not read, are few at a time and do not stay.
+// Clients that send no request, or do not read, are limited in number and are disconnected.
 func TestClientsThatDoNothing(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes the agent's timeouts")
@@ -47,7 +47,7 @@ func TestClientsThatDoNothing(t *testing.T) {
 	require.NoError(t, err)
 	defer deaf.Close()
 	given := make(chan error, 1)
-	go func() { // asks on and on, until the answers that it does not read fill all buffers
+	go func() { // sends requests until the unread replies fill all buffers
 		err := deaf.SetWriteDeadline(begin.Add(5 * time.Minute))
 		for err == nil {
 			_, err = io.WriteString(deaf, strings.Repeat("GET / HTTP/1.1\r\nHost: e\r\n\r\n", 100))
@@ -57,7 +57,7 @@ func TestClientsThatDoNothing(t *testing.T) {
 	for range 100 {
 		conn, err := net.Dial("tcp", e.address)
 		require.NoError(t, err)
-		clients.Go(func() { // asks once, and keeps the connection
+		clients.Go(func() { // sends one request and keeps the connection
 			defer conn.Close()
 			_, _ = io.WriteString(conn, "GET / HTTP/1.1\r\nHost: e\r\n\r\n")
 			if _, err := conn.Read(make([]byte, 1)); err == nil {
@@ -67,11 +67,11 @@ func TestClientsThatDoNothing(t *testing.T) {
 		})
 	}
 	time.Sleep(3 * time.Second)
-	if n := answered.Load(); time.Since(begin) < 10*time.Second { // a loaded machine may have cut some already
+	if n := answered.Load(); time.Since(begin) < 10*time.Second { // on a loaded machine some may be disconnected already
 		require.LessOrEqual(t, n, int32(64))
 	}
 	e.until("it answers again", func(map[string]v1.Pod) error { return nil })
-	clients.Wait() // all are cut
+	clients.Wait() // all are disconnected
 	require.EqualValues(t, 100, answered.Load())
 	require.NotErrorIs(t, <-given, os.ErrDeadlineExceeded, "the agent has cut the deaf one")
 }

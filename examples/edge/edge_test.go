@@ -25,14 +25,14 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// It is the page people copy from: it has to stay one.
+// Users copy main.go, so it must stay short.
 func TestItIsAPage(t *testing.T) {
 	text, err := os.ReadFile("main.go")
 	require.NoError(t, err)
 	require.Less(t, bytes.Count(text, []byte("\n")), 100)
 }
 
-// edge is the agent, as a process of its own.
+// edge is the agent in a separate process.
 type edge struct {
 	t                        *testing.T
 	binary, runtime          string
@@ -70,21 +70,21 @@ func (e *edge) start() {
 	require.NoError(e.t, e.process.Start())
 }
 
-// end ends the agent with a signal and returns what it has to say to that.
+// end sends a signal to the agent and returns the error of its exit.
 func (e *edge) end(sig os.Signal) error {
 	require.NoError(e.t, e.process.Process.Signal(sig))
 	return e.process.Wait()
 }
 
 func (e *edge) place(name, manifest string) {
-	// Renamed, as half a manifest is none.
+	// Renamed, so that the agent never reads an incomplete manifest.
 	beside := filepath.Join(e.root+".tmp", name)
 	require.NoError(e.t, os.MkdirAll(filepath.Dir(beside), 0o700))
 	require.NoError(e.t, os.WriteFile(beside, []byte(manifest), 0o600))
 	require.NoError(e.t, os.Rename(beside, filepath.Join(e.manifests, name)))
 }
 
-// pods are those that the endpoint shows, by name.
+// pods returns the pods from the endpoint by name.
 func (e *edge) pods() (map[string]v1.Pod, error) {
 	client := http.Client{Timeout: 30 * time.Second, Transport: &http.Transport{DisableKeepAlives: true}}
 	resp, err := client.Get("http://" + e.address)
@@ -103,7 +103,7 @@ func (e *edge) pods() (map[string]v1.Pod, error) {
 	return out, nil
 }
 
-// until waits until the pods are as they should be.
+// until waits until good returns nil for the pods.
 func (e *edge) until(what string, good func(map[string]v1.Pod) error) {
 	e.t.Helper()
 	var err error
@@ -119,7 +119,7 @@ func (e *edge) until(what string, good func(map[string]v1.Pod) error) {
 	require.NoError(e.t, err, what)
 }
 
-// mainOf returns the status of the container of a pod.
+// mainOf returns the status of the pod's only container.
 func mainOf(pods map[string]v1.Pod, name string) (v1.ContainerStatus, error) {
 	statuses := pods[name].Status.ContainerStatuses
 	if len(statuses) != 1 {
@@ -147,7 +147,7 @@ func ready(name string, restarts int32) func(map[string]v1.Pod) error {
 	}
 }
 
-// web's probes may take long on a busy machine; only what they say is to count.
+// web has long probe timeouts, so that only results count on a loaded machine.
 const web = `
 apiVersion: v1
 kind: Pod
@@ -192,7 +192,7 @@ func TestEdge(t *testing.T) {
 				if c, err := mainOf(pods, "once-edge"); err != nil || c.State.Terminated == nil || c.State.Terminated.ExitCode != 7 {
 					return fmt.Errorf("once: %+v, %w", c.State, err)
 				}
-				if phase := pods["once-edge"].Status.Phase; phase != v1.PodFailed { // told after its containers have been seen to end
+				if phase := pods["once-edge"].Status.Phase; phase != v1.PodFailed { // published after the end of its containers was observed
 					return fmt.Errorf("once: %s", phase)
 				}
 				if first, err = mainOf(pods, "web-edge"); err == nil && first.State.Running == nil {
@@ -204,7 +204,7 @@ func TestEdge(t *testing.T) {
 			require.NoError(t, os.WriteFile(filepath.Join(data, "ready"), nil, 0o600))
 			e.until("web is ready", ready("web-edge", 0))
 			e.until("that is on the disk", func(pods map[string]v1.Pod) error {
-				for _, folder := range []string{"", "pods/" + string(pods["web-edge"].UID)} { // what is shown, and what is kept
+				for _, folder := range []string{"", "pods/" + string(pods["web-edge"].UID)} { // the published and the saved statuses
 					saved, err := os.ReadFile(filepath.Join(e.root, folder, "status.json"))
 					if err != nil || !strings.Contains(string(saved), `"ready":true`) {
 						return fmt.Errorf("%s: %v", saved, err)
@@ -216,7 +216,7 @@ func TestEdge(t *testing.T) {
 			require.Error(t, e.end(syscall.SIGKILL))
 			e.start()
 			e.until("the agent is back", func(map[string]v1.Pod) error { return nil })
-			for range 30 { // three periods of the probe
+			for range 30 { // three probe periods
 				pods, err := e.pods()
 				require.NoError(t, err)
 				require.NoError(t, ready("web-edge", 0)(pods), "it is not marked unready")
@@ -247,8 +247,7 @@ func TestEdge(t *testing.T) {
 	}
 }
 
-// reboot does to the pods what a reboot does: nothing of them runs any more when
-// runtime and agent start.
+// reboot simulates a reboot: all sandboxes are stopped, then runtime and agent are restarted.
 func (e *edge) reboot(rt tb.Runtime) {
 	require.Error(e.t, e.end(syscall.SIGKILL))
 	e.eachSandbox(rt, func(client *cri.RuntimeClient, id string) {

@@ -13,8 +13,8 @@ import (
 	"github.com/podwright/podwright/cri/logs"
 )
 
-// withKubectl adds to a handler what kubectl logs, exec, attach, cp and port-forward end at,
-// for whoever shows what is in a file as a bearer token. Without the file nobody may.
+// withKubectl adds the endpoints of kubectl logs, exec, attach, cp and port-forward to a handler.
+// Requests need the content of keyFile as a bearer token. Without the file all are refused.
 func withKubectl(rest http.Handler, pods kubeletapi.Pods, runtime cri.RuntimeService, keyFile string) http.Handler {
 	reader := must(logs.NewReader(logs.ReaderConfig{States: logs.RuntimeStates(runtime), Logger: slog.Default()}))
 	api := must(kubeletapi.New(kubeletapi.Config{Pods: pods, Runtime: runtime, Logs: reader, MaxSessions: 32, Allow: func(r *http.Request) error {

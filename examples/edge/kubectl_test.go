@@ -28,7 +28,7 @@ spec:
   - {name: main, image: %s, command: [sh, -c, 'echo hello; echo world; trap "exit 0" TERM; while :; do sleep 0.1; done']}
 `
 
-// What an API server asks of an agent for kubectl logs and exec.
+// The agent serves the requests that an API server sends for kubectl logs and exec.
 func TestKubectl(t *testing.T) {
 	images := tb.Images(t)
 	for _, rt := range tb.Runtimes(t) {
@@ -71,11 +71,11 @@ func TestKubectl(t *testing.T) {
 				_, err := client.Exec(t.Context(), "http://"+e.address+"/exec/default/talker-edge/main?input=1&output=1&command=cat", streams.Session{Stdin: stdin, Stdout: io.Discard})
 				ended <- err
 			}()
-			_, err = io.WriteString(hold, "x") // is taken: the session is begun
+			_, err = io.WriteString(hold, "x") // after this read the session is open
 			require.NoError(t, err)
 			require.NoError(t, os.Remove(filepath.Join(e.manifests, "talker.yaml")))
 			e.until("nothing is left", left(0))
-			<-ended // with its container
+			<-ended // the session ends with its container
 			require.NoError(t, e.end(syscall.SIGTERM))
 		})
 	}

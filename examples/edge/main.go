@@ -1,7 +1,7 @@
-// Command edge is a node agent to copy from: it runs the pods of a folder on a
-// container runtime, probes them, restarts what fails, and shows their statuses in
-// a file and over HTTP; kubectl.go serves logs and exec. There is no API server. It may
-// be killed, updated or rebooted at any time: what runs goes on, and what should run is started.
+// Command edge is a node agent to copy. It runs the pods of a folder on a container runtime,
+// probes them, restarts failed containers, and publishes statuses in a file and over HTTP;
+// kubectl.go serves logs and exec. It needs no API server. It may be killed, updated or rebooted
+// at any time: running pods continue, and missing ones are started.
 package main
 
 import (
@@ -48,14 +48,14 @@ func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 
-	// Which pods there should be.
+	// Desired pods.
 	merger := must(podsource.NewMerger(podsource.MergerConfig{Event: event}))
 	files := must(podsource.NewFileSource(podsource.FileConfig{
 		Path: *manifests, Merger: merger, Logger: slog.Default(),
 		Decoder: podsource.Decoder{NodeName: "edge", Check: func(p *v1.Pod) []error { return append(pods.Unsupported(p), probe.Validate(p)...) }},
 	}))
 
-	// How they run: their containers, what they have on the disk, how they are asked, what is told of them.
+	// Running them: runtime, folders, statuses, probes.
 	must(0, os.MkdirAll(*root, 0o750))
 	runtime := must(cri.DialRuntime(ctx, cri.ClientConfig{Endpoint: *endpoint}))
 	service := must(cri.DialImages(ctx, cri.ClientConfig{Endpoint: *endpoint}))
@@ -78,7 +78,7 @@ func main() {
 	}))
 	server := &http.Server{Handler: withKubectl(shown, syncer, runtime, filepath.Join(*root, "key")), BaseContext: func(net.Listener) context.Context { return ctx }, ReadTimeout: 10 * time.Second, WriteTimeout: 10 * time.Second}
 	go func() { must(0, server.Serve(netutil.LimitListener(must(net.Listen("tcp", *listen)), 64))) }()
-	must(0, syncer.Run(ctx)) // until a signal; the pods go on
+	must(0, syncer.Run(ctx)) // until a signal; the pods continue
 }
 
 func must[T any](v T, err error) T {

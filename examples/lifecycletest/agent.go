@@ -13,24 +13,23 @@ import (
 	"github.com/podwright/podwright/podworkers"
 )
 
-// program is what runs in a pod, until its context ends. Its error is a crash.
+// program is the program of a pod. It returns when its context is done. An error is a crash.
 type program func(ctx context.Context) error
 
-// agent is a PodSyncer that runs a program per pod, named by the image of its
-// container.
+// agent is a PodSyncer that runs one program per pod, selected by the image of its container.
 type agent struct {
 	programs map[string]program
-	// ended is told when a pod's program has ended, to have a look at it. May be nil.
+	// ended is called when a pod's program has ended, to request a sync. Optional.
 	ended func(*v1.Pod)
 
 	mu   sync.Mutex
 	jobs map[types.UID]*job
 }
 
-// job is the program of one pod, also after it has ended.
+// job is the program of one pod, kept after its end.
 type job struct {
 	stop    context.CancelFunc
-	done    chan struct{} // closed at its end; then err and at are set
+	done    chan struct{} // closed at the end, after err and at were set
 	err     error
 	at      time.Time
 	crashes int
@@ -40,8 +39,8 @@ func newAgent(programs map[string]program) *agent {
 	return &agent{programs: programs, jobs: map[types.UID]*job{}}
 }
 
-// run lets the agent work until ctx ends. Then the programs end too: they are
-// goroutines of this process, and cannot outlive it as containers would.
+// run runs the agent until ctx is done. It then stops the programs, because goroutines, unlike
+// containers, cannot continue without the process.
 func (a *agent) run(ctx context.Context, workers *podworkers.Workers) error {
 	err := workers.Run(ctx)
 	a.mu.Lock()
@@ -59,8 +58,8 @@ func (a *agent) job(uid types.UID) *job {
 	return a.jobs[uid]
 }
 
-// SyncPod starts the program, again if it has crashed: after 10 s, 20 s and so on
-// up to five minutes.
+// SyncPod starts the program, and restarts it after a crash: after 10 s, 20 s and so on up to five
+// minutes.
 func (a *agent) SyncPod(ctx context.Context, w podworkers.Work) (terminal bool, err error) {
 	if len(w.Pod.Spec.Containers) != 1 {
 		return false, errors.New("spec.containers: must be one")
@@ -77,7 +76,7 @@ func (a *agent) SyncPod(ctx context.Context, w podworkers.Work) (terminal bool, 
 	select {
 	case <-j.done:
 	default:
-		return false, nil // it runs
+		return false, nil // it is running
 	}
 	if j.err == nil {
 		return true, nil
@@ -90,8 +89,7 @@ func (a *agent) SyncPod(ctx context.Context, w podworkers.Work) (terminal bool, 
 	return false, nil
 }
 
-// start gives the program a goroutine. It outlives the call, so it does not end
-// with the call's context.
+// start runs the program in a goroutine whose context does not end with the call.
 func (a *agent) start(ctx context.Context, p program, pod *v1.Pod, crashes int) {
 	ctx, stop := context.WithCancel(context.WithoutCancel(ctx))
 	j := &job{stop: stop, done: make(chan struct{}), crashes: crashes}
@@ -111,7 +109,7 @@ func (a *agent) start(ctx context.Context, p program, pod *v1.Pod, crashes int) 
 	}()
 }
 
-// SyncTerminatingPod tells the program to end and waits for it.
+// SyncTerminatingPod stops the program and waits for it.
 func (a *agent) SyncTerminatingPod(ctx context.Context, w podworkers.Work) error {
 	j := a.job(w.Pod.UID)
 	if j == nil {
@@ -128,7 +126,7 @@ func (a *agent) SyncTerminatingPod(ctx context.Context, w podworkers.Work) error
 	}
 }
 
-// SyncTerminatedPod forgets the program.
+// SyncTerminatedPod drops the program.
 func (a *agent) SyncTerminatedPod(_ context.Context, w podworkers.Work) error {
 	a.mu.Lock()
 	defer a.mu.Unlock()

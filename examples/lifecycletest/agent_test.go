@@ -34,15 +34,15 @@ func pod(name, image string) *v1.Pod {
 
 func untilStopped(ctx context.Context) error { <-ctx.Done(); return nil }
 
-// node is the agent at work, in a bubble.
+// node is the running agent in a bubble.
 type node struct {
 	*podworkers.Workers
 	rec   *podworkerstest.Recorder
 	agent *agent
 }
 
-// bound ends the tests when one of them does not end: in a bubble with an agent that
-// never rests no time passes, so nothing in there can.
+// bound panics if a test takes too long: in a bubble with a busy agent time does not pass, so the
+// limit must be outside.
 func bound(t *testing.T) {
 	timer := time.AfterFunc(2*time.Minute, func() { panic(t.Name() + ": the agent never rests") })
 	t.Cleanup(func() { timer.Stop() })
@@ -59,7 +59,7 @@ func inBubble(t *testing.T, programs map[string]program, f func(t *testing.T, n 
 		n.Workers, err = podworkers.New(cfg)
 		require.NoError(t, err)
 		n.agent.ended = func(pod *v1.Pod) {
-			_ = n.UpdatePod(podworkers.Update{Type: podworkers.UpdateSync, Pod: pod}) // refused when the agent stops
+			_ = n.UpdatePod(podworkers.Update{Type: podworkers.UpdateSync, Pod: pod}) // fails while the agent stops
 		}
 		ctx, stop := context.WithCancel(t.Context())
 		ran := make(chan error, 1)
@@ -74,8 +74,8 @@ func inBubble(t *testing.T, programs map[string]program, f func(t *testing.T, n 
 	})
 }
 
-// A program that fails at once is started again after 10 s, 20 s and so on up to
-// five minutes, while its neighbour is left alone. Ten minutes, in a moment.
+// A program that fails at once is restarted after 10 s, 20 s and so on up to five minutes, and its
+// neighbour is not affected. Virtual time: ten minutes.
 func TestCrashLoop(t *testing.T) {
 	var crashes, starts []time.Time
 	programs := map[string]program{
@@ -106,7 +106,7 @@ func TestCrashLoop(t *testing.T) {
 	})
 }
 
-// A call that fails is made again; what the agent did before does not confuse it.
+// A failed call is retried; the effects of the first call cause no error.
 func TestFaults(t *testing.T) {
 	inBubble(t, map[string]program{"steady": untilStopped}, func(t *testing.T, n *node) {
 		n.rec.On("a", podworkers.CallSyncTerminatingPod, podworkerstest.Fail(errors.New("no luck")), nil)
@@ -120,7 +120,7 @@ func TestFaults(t *testing.T) {
 	})
 }
 
-// The scripts in testdata, played on the agent.
+// The scripts in testdata run with this agent.
 func TestScripts(t *testing.T) {
 	bound(t)
 	podworkerstest.RunScripts(t, "testdata/*.txt", podworkerstest.ScriptOptions{

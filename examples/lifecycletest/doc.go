@@ -1,6 +1,5 @@
-// Package lifecycletest is an agent of somebody else: on its node there are no
-// containers, a pod is a Go function. Everything about the life of pods is left to
-// podworkers; the agent is a PodSyncer of three methods. Its tests show how such a
-// syncer is unit-tested with podworkerstest: ten minutes of a crash loop in virtual
-// time, calls that fail, and scripts.
+// Package lifecycletest is an example of a third-party agent without containers: each pod is a Go
+// function. podworkers handles the lifecycle of the pods; the agent is a PodSyncer with three
+// methods. The tests show how to unit-test a syncer with podworkerstest: ten minutes of a crash
+// loop in virtual time, failing calls, and scripts.
 package lifecycletest

@@ -1,9 +1,9 @@
-// Command operator embeds podwright in a controller: it runs what objects of the kind Workload
-// (crd.yaml) ask for as pods of a container runtime, and writes their statuses to the objects.
-// There is no node and no kubelet. The runtime may be on another machine, by a unix socket that
-// is forwarded (ssh -L /tmp/r.sock:/run/containerd/containerd.sock machine): what takes files of
-// the operator's machine is refused by the name of its field. It may be killed at any time, and
-// the API server may be away: what runs goes on.
+// Command operator embeds podwright in a controller. It runs the pods of Workload objects
+// (crd.yaml) on a container runtime and writes their statuses to the objects. It needs neither
+// node nor kubelet. The runtime may be on another machine, through a forwarded unix socket (ssh -L
+// /tmp/r.sock:/run/containerd/containerd.sock machine). Fields that need files of the operator's
+// machine are refused by name. Pods continue to run if the operator is killed or the API server is
+// unavailable.
 package main
 
 import (
@@ -50,13 +50,13 @@ func main() {
 
 	must(0, os.MkdirAll(*state, 0o750))
 
-	// Which pods there should be, and who is told of them: the workloads of the API server.
+	// Desired pods and statuses: the workloads of the API server.
 	merger := must(podsource.NewMerger(podsource.MergerConfig{Event: event}))
 	client := must(dynamic.NewForConfig(must(clientcmd.BuildConfigFromFlags("", *kubeconfig))))
 	workloads := newWorkloads(client, *name, func(uid types.UID) string { return filepath.Join(*state, string(uid)+".spec.json") })
 	source := must(podsource.FromSeq(merger, "api", workloads.sets))
 
-	// How they run.
+	// Running the pods.
 	runtime := must(cri.DialRuntime(ctx, cri.ClientConfig{Endpoint: *endpoint}))
 	service := must(cri.DialImages(ctx, cri.ClientConfig{Endpoint: *endpoint}))
 	kept := func(uid types.UID) string { return filepath.Join(*state, string(uid)+".json") }

@@ -25,7 +25,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// Its files are those that people copy from.
+// Users copy these files, so they must stay short.
 func TestFilesAreShort(t *testing.T) {
 	for _, file := range []string{"main.go", "workload.go", "workloads.go", "sink.go"} {
 		text, err := os.ReadFile(file)
@@ -34,7 +34,7 @@ func TestFilesAreShort(t *testing.T) {
 	}
 }
 
-// forward is what ssh -L does: a socket here that leads to one elsewhere.
+// forward forwards a local socket to another one, as ssh -L does.
 func forward(t *testing.T, to string) string {
 	t.Helper()
 	at := filepath.Join(t.TempDir(), "s")
@@ -63,11 +63,11 @@ func forward(t *testing.T, to string) string {
 	return "unix://" + at
 }
 
-// world is an operator in a process of its own, and a namespace with its workloads.
+// world is an operator process, and a namespace with its workloads.
 type world struct {
 	t       *testing.T
 	kubectl string
-	name    string // of the operator and the namespace
+	name    string // the operator's and the namespace's name
 	args    []string
 	cmd     *exec.Cmd
 }
@@ -80,7 +80,7 @@ func (w *world) start() {
 
 func (w *world) end(s syscall.Signal) {
 	require.NoError(w.t, w.cmd.Process.Signal(s))
-	_ = w.cmd.Wait() // it was killed
+	_ = w.cmd.Wait() // the process was killed
 }
 
 func (w *world) do(in string, args ...string) string {
@@ -92,7 +92,7 @@ func (w *world) do(in string, args ...string) string {
 	return string(out)
 }
 
-// until waits until a field of a workload is as it should be.
+// until waits until a field of a workload has the value want.
 func (w *world) until(workload, path, want string) {
 	w.t.Helper()
 	got := ""
@@ -131,9 +131,9 @@ metadata: {name: other}
 spec: {runner: somebody, pod: {containers: [{name: main, image: "BUSYBOX"}]}}
 `
 
-// Workloads run on a runtime that is reached through a forwarded socket; what takes files is
-// refused by its field; a killed operator and a restarted API server end nothing; and nothing
-// is left of what is deleted.
+// Workloads run on a runtime behind a forwarded socket. Fields that need local files are refused
+// by name. Pods continue across a kill of the operator and a restart of the API server. Deleted
+// workloads leave no pods.
 func TestOperator(t *testing.T) {
 	plane, images := controlplane.Of(t), tb.Images(t)
 	binary := filepath.Join(t.TempDir(), "operator")
@@ -159,12 +159,12 @@ func TestOperator(t *testing.T) {
 
 			w.end(syscall.SIGKILL)
 			plane.APIServer.Stop(t)
-			w.start() // while nobody says what there should be
+			w.start() // while the desired state is unavailable
 			time.Sleep(3 * time.Second)
 			plane.APIServer.Start(t)
 			w.do(`{"spec": {"pod": {"containers": []}}}`, "patch", "workload", "web", "--type=merge", "--patch-file=/dev/stdin")
 			w.until("web", "{.status.refused}", "spec.containers")
-			time.Sleep(5 * time.Second) // for whoever would end it
+			time.Sleep(5 * time.Second) // time in which a wrong termination would happen
 			require.Equal(t, id, w.do("", "get", "workload", "web", "-o", "jsonpath={.status.containerStatuses[0].containerID}"), "it runs on")
 			require.Equal(t, "0", w.do("", "get", "workload", "web", "-o", "jsonpath={.status.containerStatuses[0].restartCount}"))
 			require.Empty(t, w.do("", "get", "workload", "other", "-o", "jsonpath={.status}"))

@@ -56,7 +56,7 @@ func (w *workloads) get(ctx context.Context, ref status.Ref) (*unstructured.Unst
 	return obj, one, err
 }
 
-// own is a workload that has the UID asked for.
+// own returns the workload with the UID of ref.
 func (w *workloads) own(ctx context.Context, ref status.Ref) (*unstructured.Unstructured, *workload, error) {
 	obj, one, err := w.get(ctx, ref)
 	if err == nil && one.UID != ref.UID {
@@ -65,7 +65,7 @@ func (w *workloads) own(ctx context.Context, ref status.Ref) (*unstructured.Unst
 	return obj, one, err
 }
 
-// refusal is an error of the API server in the words of a sink.
+// refusal converts an error of the API server to an error of status.Sink.
 func refusal(ref status.Ref, err error) error {
 	switch {
 	case apierrors.IsNotFound(err):

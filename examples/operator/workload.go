@@ -14,7 +14,7 @@ import (
 
 var kind = schema.GroupVersionResource{Group: "operator.podwright.dev", Version: "v1", Resource: "workloads"}
 
-// finalizer keeps a workload until nothing of it runs any more.
+// finalizer keeps a workload until its pod has ended.
 const finalizer = "operator.podwright.dev/runs"
 
 // workload is an object of the API server.
@@ -26,7 +26,7 @@ type workload struct {
 	} `json:"spec"`
 	Status struct {
 		v1.PodStatus `json:",inline"`
-		// Refused is why the newest spec cannot be run.
+		// Refused is the reason why the newest spec cannot run.
 		Refused string `json:"refused,omitempty"`
 	} `json:"status"`
 }

@@ -23,17 +23,17 @@ import (
 	"github.com/podwright/podwright/syncloop/podsource"
 )
 
-// workloads are those of one operator: where its pods come from, and the sink of their statuses.
+// workloads is the source of the operator's pods and the sink of their statuses.
 type workloads struct {
 	runner   string
 	client   dynamic.NamespaceableResourceInterface
 	informer cache.SharedIndexInformer
 	changed  chan struct{}
-	statuses *writer.Writer // hears of deletions
+	statuses *writer.Writer // receives deletions
 	decoder  podsource.Decoder
 
-	good map[types.UID]*v1.Pod  // of those that are held: the newest that could be used
-	file func(types.UID) string // where that is kept for the operator that comes after a crash
+	good map[types.UID]*v1.Pod  // the newest valid pod of each workload
+	file func(types.UID) string // where good is stored for the next operator
 }
 
 func newWorkloads(client dynamic.Interface, runner string, file func(types.UID) string) *workloads {
@@ -42,21 +42,21 @@ func newWorkloads(client dynamic.Interface, runner string, file func(types.UID) 
 		informer: dynamicinformer.NewFilteredDynamicInformer(client, kind, metav1.NamespaceAll, 0, cache.Indexers{}, nil).Informer(),
 		decoder:  podsource.Decoder{NodeName: runner, Volumes: []string{"image"}, Check: refuse},
 	}
-	_, _ = w.informer.AddEventHandler(cache.ResourceEventHandlerFuncs{ // fails only once it has ended
+	_, _ = w.informer.AddEventHandler(cache.ResourceEventHandlerFuncs{ // fails only after the informer has stopped
 		AddFunc: func(any) { w.look() }, UpdateFunc: func(any, any) { w.look() }, DeleteFunc: func(any) { w.look() },
 	})
 	return w
 }
 
-// look has sets look at the workloads once more.
+// look triggers another pass of sets.
 func (w *workloads) look() {
 	select {
 	case w.changed <- struct{}{}:
-	default: // it is to look anyway
+	default: // a pass is pending
 	}
 }
 
-// refuse names what would take files of this machine, or is not done here.
+// refuse returns errors for fields that need files of this machine or are not supported.
 func refuse(pod *v1.Pod) []error {
 	errs := append(pods.Unsupported(pod), probe.Validate(pod)...)
 	if len(pod.Spec.HostAliases) > 0 {
@@ -70,7 +70,7 @@ func (w *workloads) run(ctx context.Context) error {
 	return nil
 }
 
-// sets are the pods that there should be, each time that something changes.
+// sets yields the desired pods after each change.
 func (w *workloads) sets(ctx context.Context) iter.Seq2[[]*v1.Pod, error] {
 	return func(yield func([]*v1.Pod, error) bool) {
 		for cache.WaitForCacheSync(ctx.Done(), w.informer.HasSynced) {
@@ -105,14 +105,15 @@ func (w *workloads) pods(ctx context.Context) (all []*v1.Pod) {
 	}
 	for uid := range before {
 		if _, there := w.good[uid]; !there {
-			_ = os.Remove(w.file(uid)) // what is left is read by nobody
+			_ = os.Remove(w.file(uid)) // a leftover file is harmless
 		}
 	}
 	slices.SortFunc(all, func(a, b *v1.Pod) int { return a.CreationTimestamp.Compare(b.CreationTimestamp.Time) })
 	return all
 }
 
-// pod is what a workload wants. One that wants nonsense now runs on as it was, and says so.
+// pod returns the desired pod of a workload. If the newest spec is invalid, the previous pod
+// continues, and the status has the reason.
 func (w *workloads) pod(ctx context.Context, one *workload) *v1.Pod {
 	refused, before := "", w.good[one.UID]
 	pod, err := w.decode(one, one.Spec.Pod)
@@ -122,7 +123,7 @@ func (w *workloads) pod(ctx context.Context, one *workload) *v1.Pod {
 	if err != nil {
 		refused = err.Error()
 		if kept, err := os.ReadFile(w.file(one.UID)); err == nil && before == nil {
-			pod, _ = w.decode(one, kept) // nil, if it was half written when there was no room
+			pod, _ = w.decode(one, kept) // nil if the file is incomplete because the disk was full
 		}
 	}
 	if pod != nil {
@@ -135,12 +136,13 @@ func (w *workloads) pod(ctx context.Context, one *workload) *v1.Pod {
 	held := slices.Contains(one.Finalizers, finalizer)
 	switch pod = w.good[one.UID]; {
 	case pod == nil && held && one.DeletionTimestamp != nil:
-		w.again(w.hold(ctx, one, false)) // it has never run
+		w.again(w.hold(ctx, one, false)) // the pod has never run
 	case pod == nil, !held && one.DeletionTimestamp != nil:
 		return nil
 	case !held && w.again(w.hold(ctx, one, true)):
-		// New, it would not be known when nothing of it is left: not yet. One that is held
-		// runs on: the informer is behind, and what it has conflicts with what we wrote.
+		// A new workload starts only with the finalizer, because its end would be missed
+		// otherwise. A workload with the finalizer continues: the informer lags, and its version
+		// conflicts with the operator's own write.
 		w.good[one.UID] = before
 		return before
 	}
@@ -151,7 +153,7 @@ func (w *workloads) pod(ctx context.Context, one *workload) *v1.Pod {
 	return pod
 }
 
-// again has sets look again soon after a failure, since no change may come to tell of it.
+// again triggers another pass a second after a failure, because no event may follow.
 func (w *workloads) again(err error) bool {
 	if err != nil {
 		time.AfterFunc(time.Second, w.look)

@@ -14,8 +14,8 @@ import (
 	clienttesting "k8s.io/client-go/testing"
 )
 
-// What the informer has may be older than what the operator wrote itself: the API server then
-// refuses to write that once more, which is no reason to end what runs.
+// The informer may have an older version than the operator wrote. The API server then refuses the
+// next write, and the pod must continue.
 func TestInformerIsBehind(t *testing.T) {
 	client := fake.NewSimpleDynamicClientWithCustomListKinds(runtime.NewScheme(), map[schema.GroupVersionResource]string{kind: "WorkloadList"})
 	conflict := true
@@ -33,7 +33,7 @@ func TestInformerIsBehind(t *testing.T) {
 	}}))
 
 	require.Empty(t, w.pods(t.Context()), "it is not held, so its end would not be known")
-	<-w.changed // it is tried again, though nothing tells of a change
+	<-w.changed // a retry without an event
 	conflict = false
 	require.Len(t, w.pods(t.Context()), 1)
 	conflict = true

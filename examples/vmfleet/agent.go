@@ -23,17 +23,18 @@ import (
 // Config configures an Agent. Hypervisor, Pods and Told are required.
 type Config struct {
 	Hypervisor *Hypervisor
-	// Pods brings the pods: each slice is the complete set.
+	// Pods delivers the desired pods: each slice is the complete set.
 	Pods <-chan []*v1.Pod
-	// Told is told the newest status of each pod.
+	// Told receives the newest status of each pod.
 	Told status.SinkFunc
-	// Saved returns the status of a pod from an earlier agent, or nil. Optional.
+	// Saved returns the last status of a pod from an earlier agent, or nil. Optional.
 	Saved func(types.UID) *v1.PodStatus
-	// Logger receives what a person should know; nil discards.
+	// Logger receives log records. Optional: without it they are discarded.
 	Logger *slog.Logger
 }
 
-// Agent runs pods as machines: what the parts know of each other, and a pod's turn.
+// Agent runs pods as virtual machines. It connects the packages and implements
+// podworkers.PodSyncer.
 type Agent struct {
 	Config
 	pleg     *pleg.PLEG
@@ -42,7 +43,7 @@ type Agent struct {
 	loop     *syncloop.Loop
 }
 
-// New makes an Agent that does nothing until Run.
+// New returns an Agent. Run starts it.
 func New(cfg Config) (a *Agent, err error) {
 	a = &Agent{Config: cfg}
 	if a.pleg, err = pleg.New(pleg.Config{Runtime: cfg.Hypervisor, OnEvent: func(e pleg.Event) { a.dirty(e.UID) }}); err != nil {
@@ -76,7 +77,7 @@ func New(cfg Config) (a *Agent, err error) {
 	return a, err
 }
 
-// Run works until ctx ends. The machines run on. It can be called once.
+// Run runs the agent until ctx is done. The machines continue to run. Run may be called once.
 func (a *Agent) Run(ctx context.Context) error {
 	parts, ctx := errgroup.WithContext(ctx)
 	for _, run := range []func(context.Context) error{a.pleg.Run, a.statuses.Run, a.workers.Run, a.loop.Run} {
@@ -115,7 +116,7 @@ func (a *Agent) SyncPod(ctx context.Context, w podworkers.Work) (terminal bool, 
 	return false, err
 }
 
-// SyncTerminatingPod shuts the machine of a pod down.
+// SyncTerminatingPod shuts down the machine of a pod.
 func (a *Agent) SyncTerminatingPod(ctx context.Context, w podworkers.Work) error {
 	if err := a.Hypervisor.Shutdown(ctx, w.Pod.UID, time.Duration(w.GracePeriodSeconds)*time.Second); err != nil {
 		return err
@@ -127,19 +128,18 @@ func (a *Agent) SyncTerminatingPod(ctx context.Context, w podworkers.Work) error
 	return err
 }
 
-// SyncTerminatedPod tells the last status of a pod.
+// SyncTerminatedPod publishes the last status of a pod.
 func (a *Agent) SyncTerminatedPod(_ context.Context, w podworkers.Work) error {
 	return a.statuses.Terminate(w.Pod)
 }
 
-// SyncTerminatingOrphan shuts down a machine whose pod went while no agent ran. Nobody
-// knows any more how long it may take.
+// SyncTerminatingOrphan shuts down an orphaned machine. Its grace period is unknown.
 func (a *Agent) SyncTerminatingOrphan(ctx context.Context, o podworkers.RuntimePod, _ time.Time) error {
 	return a.Hypervisor.Shutdown(ctx, o.UID, 30*time.Second)
 }
 
-// hold delays the next boot of a stopped machine: 10 s after its end, twice as long each
-// time, up to five minutes. It needs only the machine, so the next agent continues it.
+// hold returns the back-off before the next boot of a stopped machine: 10 s after its end, doubled
+// each time, up to 5 min. It depends only on the machine, so the next agent continues it.
 func hold(observed *observed.Pod) (*status.Reason, time.Time) {
 	if len(observed.Containers) == 0 || running(observed) {
 		return nil, time.Time{}
@@ -156,7 +156,7 @@ func hold(observed *observed.Pod) (*status.Reason, time.Time) {
 	return &status.Reason{Reason: "CrashLoopBackOff", Message: fmt.Sprintf("back-off %s booting %s again, exit code %d", pause, c.Name, c.ExitCode)}, next
 }
 
-// tell computes the status of a pod, and tells it.
+// tell computes the status of a pod and publishes it.
 func (a *Agent) tell(w podworkers.Work, observed *observed.Pod, why *status.Reason, terminal bool) (v1.PodPhase, error) {
 	if a.Saved != nil && a.statuses.Get(w.Pod.UID) == nil {
 		if saved := a.Saved(w.Pod.UID); saved != nil {
@@ -174,7 +174,7 @@ func (a *Agent) tell(w podworkers.Work, observed *observed.Pod, why *status.Reas
 	return result.Status.Phase, a.statuses.Set(w.Pod, result.Status)
 }
 
-// machines are all that run.
+// machines returns the running machines.
 func (a *Agent) machines(context.Context) (out []podworkers.RuntimePod, err error) {
 	for _, p := range a.pleg.Pods() {
 		if !p.Stopped() {
@@ -184,7 +184,7 @@ func (a *Agent) machines(context.Context) (out []podworkers.RuntimePod, err erro
 	return out, a.pleg.Healthy()
 }
 
-// clean destroys the machines of pods without a source. The loop waits for it.
+// clean destroys stopped machines of pods without a source. The loop waits for it.
 func (a *Agent) clean(_ context.Context, c *syncloop.Cleanup) error {
 	kept := func(uid types.UID) bool { return c.Desired(uid) || !a.workers.State(uid).ShouldBeFinished() }
 	a.statuses.Prune(kept)

@@ -20,7 +20,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// It is the page people copy from: it has to stay one.
+// Users copy these files, so they must stay short.
 func TestItIsAPage(t *testing.T) {
 	for _, file := range []string{"agent.go", "hypervisor.go"} {
 		text, err := os.ReadFile(file)
@@ -29,7 +29,7 @@ func TestItIsAPage(t *testing.T) {
 	}
 }
 
-// fleet is a hypervisor, and what is known outside of it.
+// fleet is a hypervisor with its agent and the published statuses.
 type fleet struct {
 	t *testing.T
 	*Hypervisor
@@ -40,10 +40,10 @@ type fleet struct {
 	told map[types.UID]*v1.PodStatus
 }
 
-// inBubble runs a test with a hypervisor whose images run until the power button is
-// pressed, crash after a minute, are done after a second, and ignore the button.
+// inBubble runs a test with a hypervisor. Its images run until the power button is pressed, crash
+// after a minute, exit after a second, or ignore the button.
 func inBubble(t *testing.T, test func(t *testing.T, f *fleet)) {
-	// In a bubble with an agent that never rests no time passes, so nothing in there ends it.
+	// In a bubble with a busy agent time does not pass, so the limit must be outside.
 	bound := time.AfterFunc(2*time.Minute, func() { panic(t.Name() + ": the agent never rests") })
 	defer bound.Stop()
 	synctest.Test(t, func(t *testing.T) {
@@ -66,7 +66,6 @@ func inBubble(t *testing.T, test func(t *testing.T, f *fleet)) {
 	})
 }
 
-// start starts an agent.
 func (f *fleet) start() {
 	f.pods = make(chan []*v1.Pod)
 	a, err := New(Config{
@@ -86,7 +85,7 @@ func (f *fleet) start() {
 	f.stop = func() { cancel(); require.NoError(f.t, <-done) }
 }
 
-// set says which pods there should be, and lets some time pass.
+// set delivers the desired pods and lets some time pass.
 func (f *fleet) set(passes time.Duration, pods ...*v1.Pod) {
 	f.pods <- pods
 	time.Sleep(passes)
@@ -137,8 +136,8 @@ func TestMachineOfAPod(t *testing.T) {
 	})
 }
 
-// A machine that crashes is booted again after 10 s, 20 s, 40 s; one that is done is
-// not, whoever looks.
+// A machine that crashes is booted again after 10 s, 20 s and 40 s. A machine that exited
+// successfully is not, even after further syncs.
 func TestRestartsOfMachines(t *testing.T) {
 	inBubble(t, func(t *testing.T, f *fleet) {
 		both := []*v1.Pod{pod("a", "crash", v1.RestartPolicyAlways), pod("b", "once", v1.RestartPolicyNever)}
@@ -156,7 +155,7 @@ func TestRestartsOfMachines(t *testing.T) {
 	})
 }
 
-// Agents come and go; machines run on, and none is booted twice.
+// Machines continue to run across restarts of the agent, and none is booted twice.
 func TestAgentIsStartedAgain(t *testing.T) {
 	inBubble(t, func(t *testing.T, f *fleet) {
 		a, b, c := pod("a", "steady", v1.RestartPolicyAlways), pod("b", "once", v1.RestartPolicyNever), pod("c", "crash", v1.RestartPolicyAlways)
@@ -201,7 +200,7 @@ func TestWhatIsNotAMachine(t *testing.T) {
 	})
 }
 
-// starter makes things happen in a hypervisor, for the conformance suite.
+// starter adapts a hypervisor to the conformance suite.
 type starter struct{ *Hypervisor }
 
 func (s starter) Start(ctx context.Context, uid types.UID) error {

@@ -1,22 +1,21 @@
-// Package vmfleet is a whole node agent without containers: a pod is a virtual machine.
-// The agent (agent.go) takes its pods from a channel, starts a machine for each, boots
-// it again when it stops, with growing pauses, and tells the status of each pod to a
-// function. It may be killed and started again at any time: machines run on, and those
-// of pods that are gone since are shut down.
+// Package vmfleet is a complete node agent without containers: each pod is a virtual machine. The
+// agent (agent.go) receives its pods from a channel and boots a machine for each. It boots a
+// stopped machine again, with growing pauses, and passes the status of each pod to a function. It
+// may be killed and restarted at any time: machines continue to run, and machines of pods that
+// were removed meanwhile are shut down.
 //
-// hypervisor.go stands for the hypervisor that you have: a few calls, and what makes it
-// a pleg.Runtime. What is its own here:
+// hypervisor.go stands for your hypervisor: a few calls, and an implementation of pleg.Runtime.
+// The particular points are:
 //
-//   - a machine is its own sandbox: one container in a sandbox that is ready as long as
-//     the machine runs, which is where the pod's address comes from;
-//   - each boot is another instance: another container ID, and one restart more. How often
-//     a machine was booted and how it ended is kept by the hypervisor, not by the agent, so
-//     that the next agent goes on counting;
-//   - a machine that has ended stays until its pod is gone: it is what tells that a pod
-//     with restartPolicy Never has run.
+//   - A machine is its own sandbox: one container in a sandbox that is ready while the machine
+//     runs. The sandbox has the pod's address.
+//   - Each boot is another instance with a new container ID and a restart count increased by one.
+//     The hypervisor stores restart count and exit code, so that the next agent continues counting.
+//   - A stopped machine is kept until its pod is removed. It is the evidence that a pod with
+//     restartPolicy Never has run.
 //
-// Pauses are the agent's own, too. Package podworkers repeats a call that failed, such as a
-// boot, always after 10 to 15 s. A machine that was booted and ends again and again is held
-// back by hold: until 10 s after its end, doubled with each boot up to 5 min, and 10 s again
-// once it has run for 10 min. RetryAt says when to look again.
+// Package podworkers retries a failed call, such as a boot, after 10 to 15 s. The agent implements
+// the back-off of machines that stop repeatedly in hold: 10 s after the end, doubled with each
+// boot up to 5 min, and 10 s again after a run of 10 min. It passes the end of the pause to
+// RetryAt.
 package vmfleet

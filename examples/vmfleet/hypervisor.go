@@ -16,13 +16,13 @@ import (
 	"github.com/podwright/podwright/pleg/observed"
 )
 
-// Guest is what a machine runs until it returns its exit code. The power button ends
-// the context.
+// Guest is the program of a machine. It returns its exit code. The power button cancels the
+// context.
 type Guest func(powered context.Context) (exitCode int32)
 
-// Hypervisor has at most one machine per pod. It outlives agents.
+// Hypervisor has at most one machine per pod. Machines continue to run without an agent.
 type Hypervisor struct {
-	// Images are the guests, by image.
+	// Images are the guests by image name.
 	Images map[string]Guest
 
 	mu       sync.Mutex
@@ -30,11 +30,11 @@ type Hypervisor struct {
 	told     map[*func(types.UID)]struct{}
 }
 
-// machine is one boot of a machine. It is replaced by the next one.
+// machine is one boot of a machine. The next boot replaces it.
 type machine struct {
 	status observed.Pod
 	button context.CancelFunc
-	off    chan struct{} // closed when it has stopped
+	off    chan struct{} // closed when the machine has stopped
 }
 
 var (
@@ -42,7 +42,7 @@ var (
 	_ pleg.EventStream = (*Hypervisor)(nil)
 )
 
-// Boot starts the machine of a pod, which does not run.
+// Boot starts the machine of a pod. The machine must not be running.
 func (h *Hypervisor) Boot(ctx context.Context, pod *v1.Pod) error {
 	c := pod.Spec.Containers[0]
 	guest := h.Images[c.Image]
@@ -55,7 +55,7 @@ func (h *Hypervisor) Boot(ctx context.Context, pod *v1.Pod) error {
 	if last := h.machines[pod.UID]; last != nil {
 		boots = last.status.Containers[0].RestartCount + 1
 	}
-	on, button := context.WithCancel(context.WithoutCancel(ctx)) // a machine outlives the call
+	on, button := context.WithCancel(context.WithoutCancel(ctx)) // the machine continues after the call
 	m := &machine{button: button, off: make(chan struct{}), status: observed.Pod{
 		UID: pod.UID, Name: pod.Name, Namespace: pod.Namespace, IPs: []string{"10.0.0.1"},
 		Sandboxes: []observed.Sandbox{{ID: string(pod.UID), State: observed.SandboxReady, CreatedAt: time.Now(), HasNetworkStatus: true, IPs: []string{"10.0.0.1"}}},
@@ -87,13 +87,13 @@ func (h *Hypervisor) stopped(m *machine, exitCode int32) {
 	}
 }
 
-// running tells whether the machine of a pod runs, as it was observed.
+// running reports whether the observed machine runs.
 func running(seen *observed.Pod) bool {
 	return len(seen.Containers) > 0 && seen.Containers[0].State == observed.StateRunning
 }
 
-// Shutdown presses the power button of a machine and waits until it is off. After the
-// grace period the power is cut.
+// Shutdown presses the power button of a machine and waits until it is off. After the grace period
+// it cuts the power.
 func (h *Hypervisor) Shutdown(ctx context.Context, uid types.UID, grace time.Duration) error {
 	h.mu.Lock()
 	m := h.machines[uid]
@@ -113,7 +113,7 @@ func (h *Hypervisor) Shutdown(ctx context.Context, uid types.UID, grace time.Dur
 	}
 }
 
-// Destroy forgets a machine that is off.
+// Destroy removes a stopped machine.
 func (h *Hypervisor) Destroy(uid types.UID) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -138,7 +138,7 @@ func (h *Hypervisor) ListPods(context.Context) ([]observed.ListedPod, error) {
 	return out, nil
 }
 
-// PodStatus implements pleg.Runtime. What was handed out does not change.
+// PodStatus implements pleg.Runtime. Results are copies.
 func (h *Hypervisor) PodStatus(_ context.Context, uid types.UID) (*observed.Pod, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -166,7 +166,7 @@ func (h *Hypervisor) PodEvents(ctx context.Context, dirty func(types.UID)) error
 	return ctx.Err()
 }
 
-// tell names a machine to which something happened. h.mu is held.
+// tell emits an event for a machine. The caller holds h.mu.
 func (h *Hypervisor) tell(uid types.UID) {
 	for dirty := range h.told {
 		(*dirty)(uid)
