@@ -293,7 +293,8 @@ func (h *DefaultHandler) prune(ctx context.Context, uid types.UID) {
 	h.cfg.Prune(ctx, uid, h.cfg.Workers.State(uid).ContainersMayBeRemoved())
 }
 
-// mayRemove reports whether the sources are ready that decide about a removed pod.
+// mayRemove reports whether a removed pod may be killed: with PerSource if its source is ready,
+// otherwise if all sources are.
 func (h *DefaultHandler) mayRemove(pod *v1.Pod) bool {
 	if h.cfg.PerSource {
 		return h.cfg.Sources.SourceReady(pod.Annotations[podfacts.ConfigSource])

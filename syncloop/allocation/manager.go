@@ -43,8 +43,8 @@ type Config struct {
 	Logger *slog.Logger
 }
 
-// Manager keeps the allocations of pods. Use New. Retry and the Admitter belong to the loop's
-// goroutine; the other methods are safe for concurrent use.
+// Manager keeps the allocations of pods. Use New. Retry, the Admitter and the Cleaner belong to
+// the loop's goroutine; the other methods are safe for concurrent use.
 type Manager struct {
 	cfg Config
 

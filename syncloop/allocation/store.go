@@ -30,8 +30,9 @@ type Store struct {
 func NewStore() *Store { return &Store{entries: map[types.UID]Resources{}} }
 
 // Open reads the store in a file. A missing file is an empty store. It returns an error that names
-// the file if the file is unreadable, damaged (ErrCorrupt) or of another version (ErrVersion). The
-// file has the resources of running containers, so an operator must drain the node and delete it.
+// the file if the file is unreadable, damaged (ErrCorrupt) or of another version (ErrVersion). An
+// operator must then drain the node before deleting the file, because running containers depend on
+// its contents.
 func Open(path string) (*Store, error) {
 	s := NewStore()
 	s.path = path

@@ -94,7 +94,9 @@ func (p Policy) Decide(state State, u Usage, pods []*v1.Pod, now time.Time) Deci
 			next.measured[signal] = r.Time
 		}
 	}
-	for signal, at := range state.measured { // an interrupted signal does not count as a new reading; a time in the future is dropped after the clock was set back
+	// A signal that was unavailable for a moment is no newer than before. A time in the future is
+	// dropped, because the clock was set back.
+	for signal, at := range state.measured {
 		if next.measured[signal].Before(at) && !at.After(now) {
 			next.measured[signal] = at
 		}

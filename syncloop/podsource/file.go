@@ -73,7 +73,8 @@ const (
 )
 
 // FileSource reads static pods from a folder or one file and passes them to a Merger. It is a
-// syncloop.EventSource. Use NewFileSource. Its methods are safe for concurrent use.
+// syncloop.EventSource. Use NewFileSource. Run must not be called concurrently; the other methods
+// are safe for concurrent use.
 type FileSource struct {
 	cfg     FileConfig
 	history *history

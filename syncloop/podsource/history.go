@@ -56,7 +56,7 @@ type history struct {
 // manifest is the state of one file.
 type manifest struct {
 	path string
-	// content is the digest of the last decoded version, stamp its stamp.
+	// content is the digest of the last decoded version. stamp identifies that version.
 	content [sha256.Size]byte
 	stamp   stamp
 	decoded bool

@@ -51,8 +51,8 @@ const requestTimeout = 10 * time.Second
 const loudProblems = 3
 
 // HTTPSource reads static pods from a web server, as a Pod or a PodList, and passes them to a
-// Merger. It is a syncloop.EventSource. Use NewHTTPSource. Its methods are safe for concurrent
-// use.
+// Merger. It is a syncloop.EventSource. Use NewHTTPSource. Run must not be called concurrently; the
+// other methods are safe for concurrent use.
 type HTTPSource struct {
 	cfg   HTTPConfig
 	shown string // the URL without its password

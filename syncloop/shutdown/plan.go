@@ -26,7 +26,7 @@ type Period struct {
 
 // Periods returns the two groups for shutdownGracePeriod and shutdownGracePeriodCriticalPods:
 // critical is the last part of total, reserved for critical pods. It returns nil, for no graceful
-// shutdown, if total is 0 or less than critical.
+// shutdown, if total is 0 or shorter than critical.
 func Periods(total, critical time.Duration) []Period {
 	if total <= 0 || critical > total {
 		return nil
