@@ -50,7 +50,6 @@ type batch struct {
 	loaded  bool
 }
 
-// newBatch sorts pods into the order of admission.
 func (h *DefaultHandler) newBatch(pods []*v1.Pod) ([]*v1.Pod, *batch) {
 	b := &batch{}
 	if len(pods) > 1 {
@@ -141,7 +140,6 @@ func (h *DefaultHandler) refuse(pod *v1.Pod, err error) error {
 	return err
 }
 
-// admitHeld repeats the admission of pods that are held back.
 func (h *DefaultHandler) admitHeld() {
 	refused := 0
 	h.locked(func() { refused = len(h.refused) })
@@ -179,7 +177,6 @@ func (h *DefaultHandler) activeExcept(pending map[types.UID]bool) []*v1.Pod {
 	return active
 }
 
-// isActive reports whether a desired pod counts for admission.
 func (h *DefaultHandler) isActive(pod *v1.Pod) bool {
 	if _, refused := h.refusalOf(pod.UID); refused {
 		return false
@@ -195,7 +192,6 @@ func (h *DefaultHandler) isActive(pod *v1.Pod) bool {
 	return true
 }
 
-// ended reports whether a pod has succeeded or failed.
 func (h *DefaultHandler) ended(pod *v1.Pod) bool {
 	return podfacts.IsTerminalPhase(pod.Status.Phase) || podfacts.IsTerminalPhase(h.cfg.Phase(pod))
 }
@@ -214,7 +210,7 @@ func (h *DefaultHandler) outside(uid types.UID) bool {
 	return refused && h.cfg.Workers.State(uid).State == podworkers.StateUnknown
 }
 
-// held reports whether a pod is held back.
+// held reports whether a pod waits for another admission.
 func (h *DefaultHandler) held(uid types.UID) bool {
 	why, refused := h.refusalOf(uid)
 	return refused && !why.rejected && h.cfg.Workers.State(uid).State == podworkers.StateUnknown

@@ -186,7 +186,6 @@ type cleaning struct {
 	errs       []error
 }
 
-// run runs one step unless ctx is done.
 func (r *cleaning) run(what string, step func() error) error {
 	if r.ctx.Err() != nil {
 		return r.ctx.Err()

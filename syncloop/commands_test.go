@@ -198,7 +198,6 @@ func outcome(text string) podworkerstest.Outcome {
 	return podworkerstest.Fail(errors.New(text))
 }
 
-// pod returns the current version of a scripted pod, or a default one.
 func (n *node) pod(uid string) *v1.Pod {
 	if n.pods[uid] == nil {
 		n.pods[uid] = &v1.Pod{ObjectMeta: metav1.ObjectMeta{Name: uid, Namespace: "ns", UID: types.UID(uid)}}
@@ -206,7 +205,6 @@ func (n *node) pod(uid string) *v1.Pod {
 	return n.pods[uid]
 }
 
-// describe sets attributes of a pod.
 func (n *node) describe(uid string, attributes []string) error {
 	pod := n.pod(uid).DeepCopy()
 	n.pods[uid] = pod

@@ -77,7 +77,6 @@ func (w *fakeWorkers) take() []string {
 	return calls
 }
 
-// readiness is a SourceReadiness of the sources "api" and "file".
 type readiness map[string]bool
 
 func (r readiness) Ready() bool               { return r["api"] && r["file"] }
@@ -115,7 +114,6 @@ func isDeleting(pod *v1.Pod) { now := metav1.Unix(1, 0); pod.DeletionTimestamp =
 
 func state(s podworkers.State) podworkers.PodState { return podworkers.PodState{State: s} }
 
-// refuse returns an Admitter that refuses some pods and records its calls.
 func refuse(asked *[]string, refused ...types.UID) Admitter {
 	return AdmitterFunc(func(pod *v1.Pod, active []*v1.Pod) error {
 		*asked = append(*asked, pod.Name+" beside "+names(active))

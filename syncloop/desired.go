@@ -83,7 +83,6 @@ func (t *podTable) named(name string) *v1.Pod {
 	return nil
 }
 
-// list returns the pods in the order of their creation.
 func (t *podTable) list() []*v1.Pod { return slices.Clone(t.sorted) }
 
 // Set stores the newest version of a pod or mirror pod.
@@ -155,7 +154,6 @@ func (d *Desired) MirrorOf(pod *v1.Pod) *v1.Pod {
 	return d.mirrors.named(podfacts.FullName(pod))
 }
 
-// has reports whether uid is a pod or a mirror pod.
 func (d *Desired) has(uid types.UID) bool {
 	d.mu.RLock()
 	defer d.mu.RUnlock()

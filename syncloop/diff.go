@@ -57,7 +57,6 @@ func renamed(old, pod *v1.Pod) bool {
 	return old != nil && (old.Name != pod.Name || old.Namespace != pod.Namespace)
 }
 
-// missing returns the handled pods that are absent from newest.
 func missing(handled map[types.UID]*v1.Pod, newest []*v1.Pod) []*v1.Pod {
 	present := make(map[types.UID]bool, len(newest))
 	for _, pod := range newest {
@@ -100,7 +99,7 @@ func semanticallyEqual(a, b *v1.Pod) bool {
 		equality.Semantic.DeepEqual(a.Spec, b.Spec)
 }
 
-// foreignAnnotations returns the annotations except those that a kubelet adds itself.
+// foreignAnnotations returns the annotations without the kubelet's own.
 func foreignAnnotations(pod *v1.Pod) map[string]string {
 	foreign := maps.Clone(pod.Annotations)
 	delete(foreign, podfacts.ConfigSource)

@@ -49,7 +49,6 @@ func (d *dirty) add(e Event) {
 	d.wake.Wake()
 }
 
-// takeSources removes and returns the changed sources, sorted by name.
 func (d *dirty) takeSources() []string {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -83,7 +82,6 @@ func (d *dirty) takeSyncs() []Sync {
 	return syncs
 }
 
-// takeHousekeeping reports whether housekeeping is due, and resets that.
 func (d *dirty) takeHousekeeping() bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -92,7 +90,6 @@ func (d *dirty) takeHousekeeping() bool {
 	return due
 }
 
-// size returns the numbers of waiting sources and pods.
 func (d *dirty) size() (sources, pods int) {
 	d.mu.Lock()
 	defer d.mu.Unlock()

@@ -63,7 +63,6 @@ func (h *DefaultHandler) ActiveDeadlines(started func(pod *v1.Pod) *metav1.Time)
 	})
 }
 
-// limited returns the running pods that have a deadline.
 func (h *DefaultHandler) limited() []*v1.Pod {
 	var pods []*v1.Pod
 	for _, pod := range h.desired.Pods() {

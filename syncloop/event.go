@@ -61,7 +61,6 @@ func (k Kind) String() string {
 	return kindNames[k]
 }
 
-// syncs reports whether an event of this kind makes its pod sync.
 func (k Kind) syncs() bool {
 	switch k {
 	case PodDirty, ContainerDied, SyncDue, LivenessFailed, ReadinessChanged, StartupChanged, ResourcesChanged:

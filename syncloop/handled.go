@@ -25,7 +25,7 @@ func newHandledSet() *handledSet {
 	return &handledSet{told: map[types.UID]*v1.Pod{}, failed: map[types.UID]Op{}}
 }
 
-// changes returns the changes from the handled set to newest, including those of failed pods.
+// changes returns the changes from the handled set to newest, also for failed pods.
 func (s *handledSet) changes(newest []*v1.Pod) []Change {
 	if len(newest) == 0 && len(s.told) == 0 && !s.heard {
 		return []Change{{Op: OpAdd}}
@@ -53,7 +53,7 @@ func (s *handledSet) repeat(uid types.UID, newest *v1.Pod) []Change {
 	return []Change{{Op: stronger(failed, compare(told, newest)), Pods: []*v1.Pod{newest}}}
 }
 
-// stronger returns the operation that includes the other.
+// stronger returns the operation that includes both.
 func stronger(a, b Op) Op {
 	for _, op := range []Op{OpAdd, OpDelete, OpUpdate} {
 		if a == op || b == op {
@@ -63,7 +63,6 @@ func stronger(a, b Op) Op {
 	return OpReconcile
 }
 
-// note records the result of a call.
 func (s *handledSet) note(c Change, worked bool) {
 	s.heard = s.heard || worked
 	for _, pod := range c.Pods {

@@ -52,7 +52,6 @@ type hostPort struct {
 	port     int32
 }
 
-// hostPorts returns the ports of containers and sidecars.
 func hostPorts(pod *v1.Pod) (ports []hostPort) {
 	add := func(list string, containers []v1.Container, counts func(*v1.Container) bool) {
 		for i := range containers {
@@ -78,7 +77,6 @@ func (p hostPort) clashes(q hostPort) bool {
 	return p.port == q.port && p.protocol == q.protocol && (p.ip == q.ip || all(p.ip) || all(q.ip))
 }
 
-// clash returns an error for the first requested port that the other pod uses.
 func clash(wanted []hostPort, other *v1.Pod) error {
 	held := hostPorts(other)
 	for _, p := range wanted {

@@ -32,7 +32,7 @@ type Config struct {
 	// before CheckHealth fails. Default: 5 min. An agent passes max(5 min, 2 * resync interval).
 	StallLimit time.Duration
 	// ShutdownTimeout is the time that Run waits for sources and handler after its context is
-	// done. Run's error names those that have not returned. Default: 10 s.
+	// done. Run's error names the ones that are still running. Default: 10 s.
 	ShutdownTimeout time.Duration
 	// Logger receives log records. Optional: without it they are discarded.
 	Logger *slog.Logger

@@ -16,7 +16,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// L12: the kinds of events that make a pod sync, and those that do not.
+// L12: some kinds of events make a pod sync, and some have no effect.
 func TestLoopEvents(t *testing.T) {
 	bubble(t, nil, func(t *testing.T, l *Loop, h *recorder, _ *script) {
 		for _, kind := range []Kind{ContainerRemoved, LivenessPassed, 0, 200} {

@@ -14,8 +14,8 @@ import (
 // that it cannot satisfy; the pods are completely ordered in that case, too. ByCreation and
 // ByPriority are Orders.
 //
-// An order applies to the pods that are new at the same time: those in one set of one source, and
-// those that restart in one housekeeping. After a restart of the agent these are all pods of a
+// An order applies to the pods that are new at the same time: the pods of one set of one source, or
+// the pods that restart in one housekeeping. After a restart of the agent these are all pods of a
 // source, running or not.
 type Order func(pods []*v1.Pod) error
 

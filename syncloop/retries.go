@@ -25,14 +25,12 @@ func newRetries() *retries {
 	return &retries{syncs: map[types.UID]Kinds{}, sources: map[string]bool{}, pause: retryPauseMin}
 }
 
-// plan schedules the next attempt unless there is one.
 func (r *retries) plan(now time.Time) {
 	if r.at.IsZero() {
 		r.at = now.Add(r.pause)
 	}
 }
 
-// due reports whether it is time for the next attempt.
 func (r *retries) due(now time.Time) bool { return !r.at.IsZero() && !now.Before(r.at) }
 
 // attempted ends an attempt. It doubles the pause if items remain, else resets it.

@@ -46,7 +46,6 @@ func (l *Loop) retry(ctx context.Context) {
 	l.retries.attempted(time.Now())
 }
 
-// countStuck returns Status.Stuck.
 func (l *Loop) countStuck() int {
 	n := len(l.retries.syncs)
 	for source := range l.retries.sources {
@@ -139,7 +138,6 @@ func (l *Loop) handleChange(ctx context.Context, source string, set *handledSet,
 	}
 }
 
-// change calls the handler's method for a change and records the result.
 func (l *Loop) change(ctx context.Context, source string, set *handledSet, c Change) error {
 	if len(c.Pods) > 0 {
 		l.cfg.Logger.Debug("pods changed", "op", c.Op.String(), "source", source, "pods", len(c.Pods))
@@ -229,7 +227,6 @@ func (l *Loop) watch(what string, call func() error) error {
 	return err
 }
 
-// stepKey is the context key of the loop's state.
 type stepKey struct{}
 
 // SetStep sets the text that describes the handler's current work. Status and, if the handler

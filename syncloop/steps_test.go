@@ -29,13 +29,11 @@ func inPasses(t *testing.T, use func(t *testing.T, p passes)) {
 	})
 }
 
-// pass runs one pass and returns the calls.
 func (p passes) pass(ctx context.Context) []string {
 	p.iterate(ctx)
 	return p.h.take()
 }
 
-// give runs one pass after a change of a source.
 func (p passes) give(ctx context.Context, source string, set ...*v1.Pod) []string {
 	p.pods.put(source, set...)
 	p.Emit(Event{Kind: PodsChanged, Source: source})

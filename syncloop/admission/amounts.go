@@ -16,7 +16,6 @@ import (
 // negative, and saturate at the largest int64.
 type amounts map[v1.ResourceName]int64
 
-// requested returns the pod's requests, including 1 for the resource "pods".
 func requested(pod *v1.Pod) amounts {
 	out := amounts{v1.ResourcePods: 1}
 	for name, q := range resource.PodRequests(pod, resource.PodResourcesOptions{}) {

@@ -26,7 +26,6 @@ func AppArmor(enabled bool) syncloop.Admitter {
 	})
 }
 
-// enforceable returns an error if the node cannot enforce a profile of the pod.
 func enforceable(pod *v1.Pod, enabled bool) error {
 	profiles, err := appArmorProfiles(pod)
 	for _, p := range profiles {
@@ -41,7 +40,6 @@ func enforceable(pod *v1.Pod, enabled bool) error {
 	return err
 }
 
-// appArmorProfiles returns the profiles of the pod and its containers.
 func appArmorProfiles(pod *v1.Pod) (profiles []*v1.AppArmorProfile, err error) {
 	if pod.Spec.SecurityContext != nil && pod.Spec.SecurityContext.AppArmorProfile != nil {
 		profiles = append(profiles, pod.Spec.SecurityContext.AppArmorProfile)

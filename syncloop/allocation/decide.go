@@ -102,7 +102,6 @@ func Decide(in Input) []Verdict {
 	return r.verdicts
 }
 
-// resize is a requested resize.
 type resize struct {
 	index    int // in Input.Pods
 	pod      *v1.Pod
@@ -110,7 +109,6 @@ type resize struct {
 	waiting  Waiting
 }
 
-// compare returns the order of two resizes.
 func compare(a, b resize) int {
 	return cmp.Or(
 		cmp.Compare(rank(a.asksMore), rank(b.asksMore)),
@@ -132,13 +130,11 @@ func rank(late bool) int {
 	return 0
 }
 
-// asksMore reports whether a resize requests more cpu or memory.
 func asksMore(from, to *v1.Pod) bool {
 	has, wants := resource.PodRequests(from, resource.PodResourcesOptions{}), resource.PodRequests(to, resource.PodResourcesOptions{})
 	return wants.Cpu().Cmp(*has.Cpu()) > 0 || wants.Memory().Cmp(*has.Memory()) > 0
 }
 
-// round is the state of one decision.
 type round struct {
 	in       Input
 	granted  []*v1.Pod // Input.Pods with the allocations so far
@@ -165,7 +161,6 @@ func (r *round) decide(z resize) Verdict {
 	return v
 }
 
-// check returns nil if a resize can be granted.
 func (r *round) check(z resize) error {
 	if err := Of(z.pod).check(); err != nil {
 		return &Infeasible{Detail: DetailInvalid, Message: err.Error()}
@@ -185,7 +180,6 @@ func messageOf(err error) string {
 	return err.Error()
 }
 
-// others returns the pods except one.
 func (r *round) others(index int) []*v1.Pod {
 	return slices.Delete(slices.Clone(r.granted), index, index+1)
 }

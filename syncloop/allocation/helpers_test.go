@@ -36,7 +36,6 @@ func newPod(name string, r v1.ResourceRequirements, change ...func(*v1.Pod)) *v1
 	return pod
 }
 
-// resized returns a newer version of a pod.
 func resized(pod *v1.Pod, r v1.ResourceRequirements) *v1.Pod {
 	pod = pod.DeepCopy()
 	pod.Generation++

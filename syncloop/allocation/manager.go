@@ -132,7 +132,6 @@ func (m *Manager) Granted(uid types.UID) bool {
 	return ok
 }
 
-// keep writes an allocation.
 func (m *Manager) keep(uid types.UID, r Resources) error {
 	if err := m.cfg.Store.Set(uid, r); err != nil {
 		return err
@@ -207,7 +206,7 @@ func (m *Manager) isDue(active []*v1.Pod) bool {
 	return due
 }
 
-// known returns the waiting resizes, including those that an earlier agent published in the pod's
+// known returns the waiting resizes, also if an earlier agent published them in the pod's
 // status.
 func (m *Manager) known(active []*v1.Pod) map[types.UID]Waiting {
 	out := maps.Clone(m.waiting)
@@ -242,7 +241,6 @@ func (m *Manager) grant(v Verdict, trigger string) bool {
 	return true
 }
 
-// refuse records the event and the metric of a new refusal.
 func (m *Manager) refuse(v Verdict) {
 	if !v.IsNew {
 		return

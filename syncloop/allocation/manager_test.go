@@ -36,7 +36,6 @@ func newAgent(t *testing.T, fit Fit) *agent {
 	return a
 }
 
-// start starts the agent from the file.
 func (a *agent) start(t *testing.T) {
 	t.Helper()
 	store, err := Open(a.path)
@@ -57,7 +56,6 @@ func (a *agent) start(t *testing.T) {
 	require.NoError(t, err)
 }
 
-// admit admits and starts a pod.
 func (a *agent) admit(pod *v1.Pod) error {
 	if err := a.admitOnly(pod); err != nil {
 		return err
@@ -90,7 +88,6 @@ func (a *agent) wish(i int, r v1.ResourceRequirements) []types.UID {
 	return a.Retry(syncloop.RetryPodUpdated, a.pods)
 }
 
-// cpu returns the allocated cpu of a pod.
 func (a *agent) cpu(i int) string {
 	return a.Allocated(a.pods[i]).Spec.Containers[0].Resources.Requests.Cpu().String()
 }

@@ -16,7 +16,6 @@ var maxMilli = *resource.NewMilliQuantity(math.MaxInt64, resource.DecimalSI)
 // maxBytes is the largest amount of other resources.
 var maxBytes = *resource.NewQuantity(math.MaxInt64, resource.BinarySI)
 
-// check returns an error for negative and overflowing amounts.
 func (r Resources) check() error {
 	if r.PodLevelResources != nil {
 		if err := checkAmounts("resources", *r.PodLevelResources); err != nil {

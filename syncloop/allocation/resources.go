@@ -62,7 +62,6 @@ func (r Resources) Equal(other Resources) bool {
 		maps.EqualFunc(r.ContainerResources, other.ContainerResources, sameResources)
 }
 
-// eachContainer calls f for each container that can be resized.
 func eachContainer(pod *v1.Pod, f func(*v1.Container)) {
 	for i := range pod.Spec.InitContainers {
 		f(&pod.Spec.InitContainers[i])

@@ -49,7 +49,6 @@ func (r Rules) swapsOtherwise(from, to *v1.Pod) (found bool) {
 	return found
 }
 
-// restarts reports whether a container restarts when its memory changes.
 func restarts(c *v1.Container) bool {
 	for _, p := range c.ResizePolicy {
 		if p.ResourceName == v1.ResourceMemory {
@@ -59,7 +58,6 @@ func restarts(c *v1.Container) bool {
 	return false
 }
 
-// differ reports whether a request of a container differs.
 func differ(a, b Resources, name v1.ResourceName) bool {
 	for container, r := range b.ContainerResources {
 		was, is := a.ContainerResources[container].Requests[name], r.Requests[name]

@@ -24,10 +24,9 @@ const tooMany = 20_000
 // the default ShutdownTimeout of a Loop.
 const patience = 10 * time.Second
 
-// label is the pprof label of the goroutines of a run and of those that they start.
+// label is the pprof label of the goroutines of a run. Goroutines that they start inherit it.
 const label = "eventsourcetest"
 
-// fixture is one case with its source.
 type fixture struct {
 	testing.TB
 	cfg     Config
@@ -69,7 +68,6 @@ func eventually(limit time.Duration, holds func() bool) bool {
 	return true
 }
 
-// sourceRun is one Run of a source.
 type sourceRun struct {
 	s      *fixture
 	id     string
@@ -125,7 +123,6 @@ func malformed(e syncloop.Event) string {
 	return ""
 }
 
-// since returns the events from index n on.
 func (r *sourceRun) since(n int) []syncloop.Event {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -45,7 +45,6 @@ func RunPods(t *testing.T, newSubject func(t testing.TB) PodsSubject) {
 	})
 }
 
-// source returns the feed as a Subject whose Touch sets pods.
 func (sub PodsSubject) source(t testing.TB) Subject {
 	if sub.Pods == nil || sub.Feed == nil || sub.Source == "" || sub.Set == nil {
 		t.Fatal("eventsourcetest: PodsSubject.Pods, Feed, Source and Set are required")

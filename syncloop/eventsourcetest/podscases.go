@@ -110,7 +110,6 @@ func (r *reader) wantOf(why string, set ...*v1.Pod) {
 	}
 }
 
-// images returns the pods as "uid image", sorted.
 func images(pods []*v1.Pod) []string {
 	var all []string
 	for _, p := range pods {

@@ -19,7 +19,7 @@ type Config struct {
 
 // Subject is one source under test.
 type Subject struct {
-	// Source is the source. It is run several times, one after the other. Required.
+	// Source is the source. It is run several times in sequence. Required.
 	Source syncloop.EventSource
 	// Touch makes a change and returns the expected event. It is called during a Run and without
 	// one. Optional: without it, for a source that emits no events itself, the cases about events

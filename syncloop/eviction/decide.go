@@ -20,7 +20,6 @@ type Policy struct {
 	LocalStorage bool
 }
 
-// watches reports whether the policy can evict pods.
 func (p Policy) watches() bool { return p.LocalStorage || len(p.Thresholds) > 0 }
 
 // key identifies a threshold: a signal may have a hard and a soft one.
@@ -114,7 +113,6 @@ func (p Policy) Decide(state State, u Usage, pods []*v1.Pod, now time.Time) Deci
 	return d
 }
 
-// known reports whether the reading is usable.
 func (r Reading) known(now time.Time) bool { return !r.Time.IsZero() && !r.Time.After(now) }
 
 // met returns the thresholds that are met, or have acted and lack MinReclaim.

@@ -64,7 +64,6 @@ func LimitsOf(pod *v1.Pod) (emptyDirs, storage bool) {
 	return slices.ContainsFunc(pod.Spec.Volumes, func(v v1.Volume) bool { return sizeLimit(&v) != nil }), limitsStorage(pod)
 }
 
-// sizeLimit returns the size limit of an emptyDir volume, or nil.
 func sizeLimit(v *v1.Volume) *resource.Quantity {
 	if v.EmptyDir == nil || v.EmptyDir.SizeLimit == nil || v.EmptyDir.SizeLimit.Sign() <= 0 {
 		return nil
@@ -72,7 +71,6 @@ func sizeLimit(v *v1.Volume) *resource.Quantity {
 	return v.EmptyDir.SizeLimit
 }
 
-// limitsStorage reports whether a container or the pod has a limit of local storage.
 func limitsStorage(pod *v1.Pod) bool {
 	has := func(r v1.ResourceRequirements) bool {
 		_, ok := r.Limits[v1.ResourceEphemeralStorage]

@@ -210,7 +210,7 @@ func (m *Manager) reclaim(ctx context.Context, r Reclaim) (tried bool) {
 	return tried
 }
 
-// killAll kills the pods in order and returns those that have ended.
+// killAll kills the pods in order and returns the ended pods.
 func (m *Manager) killAll(ctx context.Context, victims []Victim) (killed []*v1.Pod) {
 	for _, v := range victims {
 		if ctx.Err() != nil {

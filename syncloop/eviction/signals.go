@@ -68,7 +68,6 @@ func (s Signal) ofContainers() bool { return s == ContainerFSAvailable || s == C
 // Pressure is the set of pressure conditions of a node.
 type Pressure struct{ Memory, Disk, PID bool }
 
-// condition returns the node condition of the signal.
 func (s Signal) condition() v1.NodeConditionType {
 	switch s.Resource() {
 	case v1.ResourceMemory:
@@ -80,7 +79,6 @@ func (s Signal) condition() v1.NodeConditionType {
 	}
 }
 
-// names returns the true conditions.
 func (p Pressure) names() (out []v1.NodeConditionType) {
 	for _, c := range []struct {
 		on   bool

@@ -101,7 +101,6 @@ func (s Settings) Parse() ([]Threshold, error) {
 	return p.out, nil
 }
 
-// parser collects thresholds and errors.
 type parser struct {
 	reclaim map[string]string
 	out     []Threshold
@@ -173,7 +172,6 @@ func (p *parser) addAllocatable() {
 	}
 }
 
-// parseValue parses a non-negative amount or share.
 func parseValue(text string) (Value, error) {
 	if number, ok := strings.CutSuffix(text, "%"); ok {
 		share, err := strconv.ParseFloat(number, 64)

@@ -59,7 +59,6 @@ func TestFromChannelConforms(t *testing.T) {
 	})
 }
 
-// setsOf returns an iterator over the sets in a channel.
 func setsOf(sets <-chan []*v1.Pod, errs <-chan error) func(context.Context) iter.Seq2[[]*v1.Pod, error] {
 	return func(ctx context.Context) iter.Seq2[[]*v1.Pod, error] {
 		return func(yield func([]*v1.Pod, error) bool) {
@@ -93,7 +92,6 @@ func TestFromSeqConforms(t *testing.T) {
 	})
 }
 
-// server replies with the newest set, once there is one.
 type server struct {
 	mu   sync.Mutex
 	body []byte
@@ -132,7 +130,6 @@ func TestHTTPSourceConforms(t *testing.T) {
 	})
 }
 
-// folder returns a function that writes a set as manifests into a folder.
 func folder(t testing.TB, dir string) func([]*v1.Pod) {
 	var mu sync.Mutex
 	return func(pods []*v1.Pod) {

@@ -63,7 +63,6 @@ func (d Decoder) Decode(manifest []byte, origin string) (*v1.Pod, error) {
 	return d.finish(pod, origin)
 }
 
-// finish validates a decoded pod and converts it to a static pod.
 func (d Decoder) finish(pod *v1.Pod, origin string) (*v1.Pod, error) {
 	setDefaults(pod)
 	if err := d.validate(pod); err != nil {
@@ -151,7 +150,6 @@ func checkType(fields map[string]any, want string) error {
 	return nil
 }
 
-// countDocuments counts the YAML documents that have content. JSON is one document.
 func countDocuments(manifest []byte) int {
 	n, content := 0, false
 	for line := range bytes.Lines(manifest) {

@@ -42,7 +42,6 @@ func (d Decoder) DecodeAll(manifest []byte, origin string) ([]*v1.Pod, error) {
 	return pods, nil
 }
 
-// splitList returns the undecoded items of a list as JSON.
 func splitList(manifest []byte) (items []json.RawMessage, isList bool, err error) {
 	var head map[string]any
 	if yaml.Unmarshal(manifest, &head) != nil || head["kind"] != "PodList" {

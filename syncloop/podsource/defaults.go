@@ -47,7 +47,6 @@ const (
 	defaultTokenExpirationSecs = 60 * 60
 )
 
-// fill sets a zero field.
 func fill[T comparable](field *T, value T) {
 	var zero T
 	if *field == zero {
@@ -55,14 +54,12 @@ func fill[T comparable](field *T, value T) {
 	}
 }
 
-// fillPointer sets a nil field.
 func fillPointer[T any](field **T, value T) {
 	if *field == nil {
 		*field = &value
 	}
 }
 
-// setDefaults sets the default of each missing field.
 func setDefaults(pod *v1.Pod) {
 	spec := &pod.Spec
 	fill(&spec.RestartPolicy, v1.RestartPolicyAlways)

@@ -7,7 +7,6 @@ import (
 	"github.com/podwright/podwright/internal/podfacts"
 )
 
-// roundUp rounds amounts up to multiples of a thousandth.
 func roundUp(list v1.ResourceList) {
 	for name, quantity := range list {
 		quantity.RoundUp(resource.Milli)
@@ -34,7 +33,6 @@ func defaultPodResources(spec *v1.PodSpec) {
 	r.Requests = fillResources(fillResources(r.Requests, defaults), r.Limits)
 }
 
-// fillResources adds the resources that are missing from list.
 func fillResources(list, defaults v1.ResourceList) v1.ResourceList {
 	for name, quantity := range defaults {
 		if _, ok := list[name]; ok {

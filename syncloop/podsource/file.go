@@ -271,7 +271,6 @@ func (f *FileSource) storeFailed(err error) {
 	}
 }
 
-// report publishes the problems and logs new ones.
 func (f *FileSource) report(problems []Problem) {
 	for i := range problems {
 		if problems[i].Path == "" {

@@ -32,7 +32,6 @@ type rig struct {
 	events   []string // events of the merger; read in bubbles only
 }
 
-// newRig starts a FileSource; edit may change its configuration.
 func newRig(t *testing.T, edit func(*FileConfig)) *rig {
 	t.Helper()
 	r := &rig{t: t, dir: t.TempDir(), changed: make(chan struct{}, 1), problems: make(chan Problem, 1000)}
@@ -49,7 +48,6 @@ func newRig(t *testing.T, edit func(*FileConfig)) *rig {
 	return r
 }
 
-// problemLog passes on the problems that a source logs.
 type problemLog struct{ rig *rig }
 
 func (l problemLog) Enabled(context.Context, slog.Level) bool { return true }
@@ -68,7 +66,6 @@ func (l problemLog) Handle(_ context.Context, record slog.Record) error {
 	return nil
 }
 
-// start runs the source until the test ends or stop is called.
 func (r *rig) start() (stop func()) {
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
@@ -88,7 +85,6 @@ func (r *rig) start() (stop func()) {
 	return stop
 }
 
-// next waits for the next changes.
 func (r *rig) next() []string {
 	r.t.Helper()
 	deadline := time.After(time.Minute)
@@ -139,7 +135,6 @@ func (r *rig) place(name, content string) {
 	require.NoError(r.t, os.Rename(aside, r.path(name)))
 }
 
-// manifestOf returns a manifest for a pod.
 func manifestOf(name, image string) string {
 	return fmt.Sprintf("apiVersion: v1\nkind: Pod\nmetadata:\n  name: %q\nspec:\n  containers:\n  - name: c\n    image: %q\n", name, image)
 }

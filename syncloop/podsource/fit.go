@@ -44,7 +44,6 @@ var (
 	unmarshaler  = reflect.TypeFor[json.Unmarshaler]()
 )
 
-// value checks a value of the manifest against the type of its field.
 func (c *checker) value(value any, t reflect.Type, at *field.Path) {
 	for t.Kind() == reflect.Pointer {
 		t = t.Elem()
@@ -86,7 +85,6 @@ func (c *checker) fields(object map[string]any, t reflect.Type, at *field.Path) 
 	}
 }
 
-// leaf checks a value by decoding it.
 func (c *checker) leaf(value any, t reflect.Type, at *field.Path) {
 	text, err := json.Marshal(value)
 	if err == nil {
@@ -97,7 +95,6 @@ func (c *checker) leaf(value any, t reflect.Type, at *field.Path) {
 	}
 }
 
-// why returns the reason in words, without Go types.
 func why(err error, t reflect.Type) string {
 	if _, ok := err.(*json.UnmarshalTypeError); ok {
 		return "must be " + kindName(t)
@@ -125,7 +122,6 @@ func kindName(t reflect.Type) string {
 	}
 }
 
-// shortened returns a value in the form for messages.
 func shortened(value any) any {
 	switch v := value.(type) {
 	case map[string]any, []any:

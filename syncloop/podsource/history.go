@@ -53,7 +53,6 @@ type history struct {
 	files    map[string]*manifest
 }
 
-// manifest is the state of one file.
 type manifest struct {
 	path string
 	// content is the digest of the last decoded version. stamp identifies that version.
@@ -78,7 +77,6 @@ type manifest struct {
 	trouble   trouble
 }
 
-// inSet reports whether the file's pod was in the last set.
 func (m *manifest) inSet() bool { return m.accepted != identity{} }
 
 // rank orders manifests with the same pod: first the file that already owns the pod, then
@@ -281,7 +279,6 @@ func (l *history) take(m *manifest, r reading, busy func(string, time.Time) time
 	return 0
 }
 
-// spoil records the error of the newest version of a file.
 func (l *history) spoil(m *manifest, why string) {
 	first := m.bad == "" && m.good == nil
 	m.bad = why

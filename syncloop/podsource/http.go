@@ -143,7 +143,6 @@ func (h *HTTPSource) Run(ctx context.Context, emit func(syncloop.Event)) error {
 	}
 }
 
-// poll sends one request and sets the resulting pods, if any.
 func (h *HTTPSource) poll(ctx context.Context, client *http.Client, emit func(syncloop.Event)) {
 	body, err := h.get(ctx, client)
 	if ctx.Err() != nil {
@@ -160,7 +159,6 @@ func (h *HTTPSource) poll(ctx context.Context, client *http.Client, emit func(sy
 	}
 }
 
-// get returns the body of a good reply.
 func (h *HTTPSource) get(ctx context.Context, client *http.Client) ([]byte, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, requestTimeout, fmt.Errorf("no complete answer within %s", requestTimeout))
 	defer cancel()
@@ -207,7 +205,6 @@ func withoutURL(err error) error {
 	return err
 }
 
-// report publishes the current problem and logs changes.
 func (h *HTTPSource) report(err error) {
 	text := ""
 	if err != nil {

@@ -18,7 +18,6 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// webserver replies to requests without a network.
 type webserver func(r *http.Request) (*http.Response, error)
 
 func (w webserver) RoundTrip(r *http.Request) (*http.Response, error) { return w(r) }
@@ -36,7 +35,6 @@ func pass(d time.Duration) {
 	synctest.Wait()
 }
 
-// runHTTP runs an HTTPSource until the bubble ends.
 func runHTTP(t *testing.T, edit func(*HTTPConfig), server webserver) (*HTTPSource, *follower) {
 	t.Helper()
 	m := newMerger(t, MergerConfig{})
@@ -149,7 +147,6 @@ func endless(r *http.Request, n int) (*http.Response, error) {
 	return resp, nil
 }
 
-// waiting is a reader that blocks.
 type waiting struct{ ctx context.Context }
 
 func (w waiting) Read([]byte) (int, error) {
@@ -157,7 +154,6 @@ func (w waiting) Read([]byte) (int, error) {
 	return 0, w.ctx.Err()
 }
 
-// failing is a reader of a broken connection.
 type failing struct{}
 
 func (failing) Read([]byte) (int, error) { return 0, io.ErrUnexpectedEOF }

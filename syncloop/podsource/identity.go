@@ -21,13 +21,11 @@ func identityOf(pod *v1.Pod) identity {
 	return identity{types.NamespacedName{Namespace: pod.Namespace, Name: pod.Name}, pod.UID}
 }
 
-// claims are the names and UIDs of the pods of one set.
 type claims struct {
 	names map[types.NamespacedName]claim
 	uids  map[types.UID]claim
 }
 
-// claim is a pod of the set and its origin.
 type claim struct {
 	pod    *v1.Pod
 	origin string
@@ -51,7 +49,6 @@ func (c claims) add(pod *v1.Pod, origin string) (refusal string) {
 	return ""
 }
 
-// leftOut is a pod that is left out of a set, with the reason.
 type leftOut struct {
 	pod     *v1.Pod
 	message string
@@ -81,7 +78,6 @@ func choose(pods []*v1.Pod) (taken []*v1.Pod, refused []leftOut, err error) {
 	return taken, refused, errors.Join(errs...)
 }
 
-// missingIdentity returns the field of a pod's identity that is empty, or "".
 func missingIdentity(pod *v1.Pod) string {
 	switch {
 	case pod.UID == "":

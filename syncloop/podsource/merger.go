@@ -21,8 +21,8 @@ import (
 
 // MergerConfig configures a Merger. The zero value works.
 type MergerConfig struct {
-	// Sources are names of sources that will deliver sets, in addition to those that register
-	// themselves (NewFileSource, FromChannel). The Merger is not ready until a set of each has
+	// Sources are names of sources that will deliver sets. Sources that register themselves
+	// (NewFileSource, FromChannel) are added. The Merger is not ready until a set of each has
 	// been handled, so list only sources that exist.
 	Sources []string
 	// Event records a Kubernetes event about a pod. Optional.
@@ -106,7 +106,7 @@ func (m *Merger) Set(source string, pods []*v1.Pod, emit func(syncloop.Event)) e
 	return m.set(source, pods, false, emit)
 }
 
-// SetConstant is Set for immutable pods, such as those of a cache that replaces its objects. The
+// SetConstant is Set for immutable pods, for example from a cache that replaces its objects. The
 // Merger shares everything except their annotations. A pod that is in the next set as the same
 // object is neither copied nor compared.
 func (m *Merger) SetConstant(source string, pods []*v1.Pod, emit func(syncloop.Event)) error {
@@ -138,7 +138,7 @@ func changed(source string) syncloop.Event {
 	return syncloop.Event{Kind: syncloop.PodsChanged, Source: source}
 }
 
-// store stores a set and reports whether the refused pods differ from those of the previous set.
+// store stores a set and reports whether the refused pods have changed since the previous set.
 func (m *Merger) store(source string, taken []*v1.Pod, refused []leftOut, constant bool) (news bool) {
 	var warnings strings.Builder
 	for _, r := range refused {
@@ -210,7 +210,6 @@ func byUID(pods []*v1.Pod) map[types.UID]*v1.Pod {
 	return index
 }
 
-// warn reports the pods that were left out of a set.
 func (m *Merger) warn(source string, refused []leftOut) {
 	for _, r := range refused {
 		m.cfg.Logger.Warn("pod left out", "source", source, "pod", r.pod.Namespace+"/"+r.pod.Name, "podUID", r.pod.UID, "reason", r.message)

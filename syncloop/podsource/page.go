@@ -17,7 +17,6 @@ type page struct {
 	pods int
 }
 
-// errEmptyReply is the error for a good reply without content.
 var errEmptyReply = errors.New("the answer is empty: there are no pods")
 
 // take applies the body of a good reply and returns the set if it has changed. An empty body means

@@ -50,7 +50,6 @@ type listing struct {
 	keys []fs.Key
 }
 
-// list returns the files of a folder, or a single file.
 func list(path string) listing {
 	info, err := os.Stat(path)
 	switch {
@@ -124,7 +123,6 @@ func (f *manifestReader) snapshot(known func(path string) stamp) snapshot {
 	return l.snapshot
 }
 
-// silent returns the reading for a read that has not returned.
 func silent(path string) reading { return reading{path: path, problem: fs.Silence, silent: true} }
 
 // join waits until all reads have returned, for limit at most, and returns the paths of those that

@@ -42,7 +42,6 @@ func referencedKind(path string) string {
 	return ""
 }
 
-// references visits the fields that are set.
 func (c *checker) references(value reflect.Value, path string, at *field.Path, allowed []string) {
 	if value.Kind() == reflect.Pointer {
 		if value.IsNil() {

@@ -54,7 +54,6 @@ func countValues(manifest []byte) int {
 // A manifest without a match has no alias. "2>&1" looks like an anchor and is none.
 var anchor, alias = regexp.MustCompile(`&[0-9A-Za-z_-]`), regexp.MustCompile(`\*[0-9A-Za-z_-]`)
 
-// expansion computes the size of a document with expanded aliases.
 type expansion struct {
 	// sizes caches the sizes of anchors.
 	sizes map[*yaml.Node]int

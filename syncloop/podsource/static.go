@@ -38,10 +38,8 @@ func (d Decoder) makeStatic(pod *v1.Pod, origin string) error {
 	return nil
 }
 
-// podName returns the name of a static pod on this node.
 func (d Decoder) podName(name string) string { return name + "-" + strings.ToLower(d.NodeName) }
 
-// originFile and originURL are prefixes of origins.
 const (
 	originFile = "file:"
 	originURL  = "url:"

@@ -20,7 +20,6 @@ type store struct {
 	decode func(path string, data []byte) (*v1.Pod, error)
 }
 
-// name returns the file name for the good version of a manifest.
 func (s store) name(path string) string {
 	sum := sha256.Sum256([]byte(path))
 	return hex.EncodeToString(sum[:16]) + ".manifest"
@@ -41,7 +40,6 @@ func (s store) save(path string, data []byte) error {
 	return fs.WriteAtomic(file, data, 0o600)
 }
 
-// has reports whether there is a good version of a manifest.
 func (s store) has(path string) bool {
 	if s.dir == "" {
 		return false
@@ -67,7 +65,6 @@ func (s store) load(path string) *v1.Pod {
 	return pod
 }
 
-// keep drops the versions of all manifests except paths.
 func (s store) keep(paths map[string]bool) error {
 	if s.dir == "" {
 		return nil

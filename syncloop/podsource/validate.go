@@ -17,7 +17,6 @@ import (
 	"github.com/podwright/podwright/internal/podfacts"
 )
 
-// maxReported bounds the errors in one message.
 const maxReported = 5
 
 // validate refuses pods that are harmful to a runtime or unsupported by this node. The list is in

@@ -225,7 +225,6 @@ func (cc *containerChecker) actions(exec *v1.ExecAction, get *v1.HTTPGetAction, 
 	}
 }
 
-// portRef checks the port of a probe or hook, a number or a name.
 func (cc *containerChecker) portRef(port intstr.IntOrString, at *field.Path) {
 	if port.Type == intstr.Int {
 		cc.checkPort(at, port.IntVal)

@@ -91,10 +91,8 @@ func (c *checker) hostPath(host *v1.HostPathVolumeSource, at *field.Path) {
 		v1.HostPathFileOrCreate, v1.HostPathFile, v1.HostPathSocket, v1.HostPathCharDev, v1.HostPathBlockDev)
 }
 
-// maxDriver is the longest name of a CSI driver.
 const maxDriver = 63
 
-// csi refuses invalid drivers and missing secret names.
 func (c *checker) csi(csi *v1.CSIVolumeSource, at *field.Path) {
 	c.invalid(at.Child("driver"), csi.Driver, validation.IsDNS1123Subdomain(strings.ToLower(csi.Driver))...)
 	if len(csi.Driver) > maxDriver {
@@ -189,7 +187,6 @@ func (c *checker) fieldPath(at *field.Path, value string) {
 	}
 }
 
-// object checks the name of a ConfigMap or Secret, and the paths of its keys.
 func (c *checker) object(at *field.Path, nameField, name string, items []v1.KeyToPath) {
 	if c.required(at.Child(nameField), name) {
 		c.invalid(at.Child(nameField), name, validation.IsDNS1123Subdomain(name)...)
@@ -202,7 +199,6 @@ func (c *checker) object(at *field.Path, nameField, name string, items []v1.KeyT
 	}
 }
 
-// path checks the path of a file in a volume.
 func (c *checker) path(at *field.Path, value string) {
 	switch {
 	case !c.required(at, value):

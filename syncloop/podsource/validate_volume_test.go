@@ -104,7 +104,6 @@ func TestDefaultPodResources(t *testing.T) {
 	require.Nil(t, pod.Spec.Resources, "nothing that was not asked for")
 }
 
-// allocated returns the number of bytes that f allocates.
 func allocated(f func()) uint64 {
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)

@@ -29,7 +29,6 @@ var (
 	errCancelled = errors.New("the shutdown was cancelled")
 )
 
-// shortRetryPeriod is the pause after ErrDelayTooShort.
 const shortRetryPeriod = time.Minute
 
 // Manager ends the pods of a node that shuts down. Admit and GoingDown are safe for concurrent
@@ -48,7 +47,6 @@ type Manager struct {
 	lock io.Closer
 }
 
-// ending is a shutdown in progress.
 type ending struct {
 	cancel context.CancelCauseFunc
 	done   chan struct{}
@@ -123,7 +121,6 @@ func (m *Manager) Run(ctx context.Context) error {
 	return run.EndOf(ctx)
 }
 
-// listen runs one Session.
 func (m *Manager) listen(ctx context.Context) error {
 	s, err := m.cfg.Login.Connect(ctx, Total(m.cfg.Periods))
 	if err != nil {
@@ -155,7 +152,7 @@ func (m *Manager) listen(ctx context.Context) error {
 	}
 }
 
-// turn follows an announcement of the Login.
+// turn handles an announcement of the Login.
 func (m *Manager) turn(ctx context.Context, s Session, down bool) error {
 	if down {
 		m.begin(ctx)

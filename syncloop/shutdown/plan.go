@@ -42,7 +42,6 @@ func Total(periods []Period) (sum time.Duration) {
 	return sum
 }
 
-// check reports invalid periods.
 func check(f *fields.Check, periods []Period) {
 	seen := map[int32]bool{}
 	for i, p := range periods {
