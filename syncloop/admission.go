@@ -21,7 +21,7 @@ type Admitter interface {
 	//
 	//   - an error that is or wraps a *Rejection if the pod must not start: the pod has failed
 	//     permanently;
-	//   - any other error if it cannot decide yet. The pod is held back and retried when it is updated
+	//   - any other error if it cannot decide yet. The pod waits and is retried when it is updated
 	//     and in each housekeeping. It does not count as active.
 	//
 	// A panic counts as the latter.

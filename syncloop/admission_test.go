@@ -70,7 +70,7 @@ func TestHandlerAnswers(t *testing.T) {
 	}
 }
 
-// A rejection that cannot be recorded holds the pod back.
+// A pod whose rejection cannot be recorded waits instead.
 func TestHandlerOnRejectPanics(t *testing.T) {
 	broken := true
 	h, w := newTestHandler(t, func(cfg *HandlerConfig) {

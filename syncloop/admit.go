@@ -17,7 +17,7 @@ import (
 // Unadmitted is a desired pod that was not admitted.
 type Unadmitted struct {
 	Pod *v1.Pod
-	// Rejected is true if the pod has failed. Otherwise it is held back and retried.
+	// Rejected is true if the pod has failed. Otherwise it waits and is retried.
 	Rejected bool
 	// Err is the error of the Admitter.
 	Err error
@@ -114,8 +114,8 @@ func (h *DefaultHandler) ask(pod *v1.Pod, b *batch) error {
 	})
 }
 
-// refuse records and logs a refusal and returns its error. If OnReject panics, the pod is held
-// back instead of rejected.
+// refuse records and logs a refusal and returns its error. If OnReject panics, the pod waits
+// instead of being rejected.
 func (h *DefaultHandler) refuse(pod *v1.Pod, err error) error {
 	var why *Rejection
 	rejected := errors.As(err, &why) && why != nil
@@ -155,7 +155,7 @@ func (h *DefaultHandler) admitHeld() {
 }
 
 // ActivePods returns the pods that use resources of the node or are about to, with their allocated
-// resources. It excludes rejected, held and ended pods, and includes terminating pods that were
+// resources. It excludes rejected, waiting and ended pods, and includes terminating pods that were
 // force-deleted.
 func (h *DefaultHandler) ActivePods() []*v1.Pod { return h.activeExcept(nil) }
 

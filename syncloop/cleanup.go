@@ -117,7 +117,7 @@ func (c *Cleanup) RuntimePods(ctx context.Context) ([]podworkers.RuntimePod, err
 // restarts, killing of leftovers, FinalCleaners, and Allocator.Retry. A failed step does not stop
 // the next ones; the errors are joined.
 //
-// Until all sources are ready it only retries pods that are held back and, with PerSource,
+// Until all sources are ready it only retries the admission of waiting pods and, with PerSource,
 // restarts pods of ready sources.
 func (h *DefaultHandler) HandlePodCleanups(ctx context.Context) error {
 	if !h.cfg.Sources.Ready() {
@@ -232,7 +232,7 @@ func named(name string, err error) error {
 }
 
 // restartMissing creates workers for desired pods without one: pods whose UID was reused while the
-// predecessor ended, and pods that were held back. It runs before killLeftovers, so that restarted
+// predecessor ended, and pods that wait for admission. It runs before killLeftovers, so that restarted
 // pods are not killed.
 func (h *DefaultHandler) restartMissing(c *Cleanup) {
 	var missing []*v1.Pod
@@ -276,7 +276,7 @@ func (h *DefaultHandler) killLeftovers(ctx context.Context, c *Cleanup) error {
 	}
 	var errs []error
 	for _, orphan := range inRuntime {
-		// A held pod may have been running before the agent started.
+		// A pod that waits for admission may have been running before the agent started.
 		if _, known := c.Known[orphan.UID]; known || h.held(orphan.UID) {
 			continue
 		}

@@ -55,7 +55,7 @@ type HandlerConfig struct {
 	// OnReject is called after a pod was rejected. It records the failure as the pod's status and
 	// as an event. The pod gets a worker only for its teardown after deletion. Optional.
 	OnReject func(pod *v1.Pod, why Rejection)
-	// OnRestart is called when a pod starts under the UID of a pod that had to end first. It must
+	// OnRestart is called when a pod starts under the UID of a pod after that pod has ended. It must
 	// not block. Optional.
 	OnRestart func(pod *v1.Pod)
 	// Allocator returns the allocated resources of pods. Workers and admission use these. Default:
@@ -158,7 +158,7 @@ func (h *DefaultHandler) HandlePodAdditions(_ context.Context, pods []*v1.Pod) {
 }
 
 // HandlePodUpdates stores changed pods and passes them to their workers without another admission.
-// A rejected pod is passed only for its teardown. A held pod is admitted again.
+// A rejected pod is passed only for its teardown. A waiting pod is admitted again.
 func (h *DefaultHandler) HandlePodUpdates(_ context.Context, pods []*v1.Pod) {
 	for _, pod := range pods {
 		h.desired.Set(pod)

@@ -63,15 +63,15 @@
 // # Admission
 //
 // An Admitter receives each new pod, in an Order, and the active pods. It admits the pod, rejects
-// it, or holds it back:
+// it, or makes it wait:
 //
 //   - A rejected pod has failed permanently; OnReject records that. It gets a worker only for its
 //     teardown after deletion and does not count as active. Updates do not change the decision.
-//   - A pod that is held back is retried when it is updated and in each housekeeping. Its containers
+//   - A waiting pod is retried when it is updated and in each housekeeping. Its containers
 //     from before a restart of the agent keep running.
 //
 // AdmitAll combines Admitters. Orders are ByCreation and ByPriority. Pods that start again under
-// their old UID are admitted again. Unadmitted lists rejected and held pods with the reason.
+// their old UID are admitted again. Unadmitted lists rejected and waiting pods with the reason.
 //
 // # Duties of the caller
 //

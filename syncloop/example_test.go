@@ -88,7 +88,7 @@ func ExampleHandlerConfig_admission() {
 	started := map[string]bool{}
 	afterOthers := syncloop.AdmitterFunc(func(pod *v1.Pod, _ []*v1.Pod) error {
 		if name := pod.Annotations["example.org/after"]; name != "" && !started[name] {
-			return fmt.Errorf("%s has not started", name) // no Rejection: the pod is held back
+			return fmt.Errorf("%s has not started", name) // no Rejection: the pod waits
 		}
 		return nil
 	})

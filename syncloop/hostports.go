@@ -13,7 +13,7 @@ import (
 
 // FreeHostPorts returns an Admitter that gives each host port to one pod only. It rejects a pod
 // (NodePorts) that requests a port of an active pod; the message names the field, the port and the
-// active pod. If all pods with the port are leaving, it holds the pod back instead. A pod is
+// active pod. If all pods with the port are leaving, the pod waits instead. A pod is
 // leaving if it is being deleted or is absent from desired. With a nil desired, only deletion
 // counts. A static pod does not conflict with a pod of the same name: the worker of the new pod
 // waits for the end of the old one.

@@ -14,7 +14,7 @@
 // With Config.Preempt, static pods and pods with a system priority are not rejected for lack of
 // resources: other pods end for them. Victims are taken from a QoS class only as far as all
 // victims of the lower classes do not suffice. Within a class the pods whose requests are closest
-// to the shortage are chosen. The pod is held back until they have stopped, and is then checked
+// to the shortage are chosen. The pod waits until they have stopped, and is then checked
 // again. Admission does not block meanwhile.
 //
 // # Accounting

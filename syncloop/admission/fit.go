@@ -82,7 +82,7 @@ type Config struct {
 	// must not block. From then on Leaving reports true for the victims. Optional: without it
 	// critical pods are rejected like others.
 	Preempt func(pod *v1.Pod, victims []*v1.Pod, missing []Shortage)
-	// Wanted reports whether a held pod is still desired. Default: always true.
+	// Wanted reports whether a waiting pod is still desired. Default: always true.
 	Wanted func(uid types.UID) bool
 	// Logger receives preemptions. Optional: without it they are not logged.
 	Logger *slog.Logger
@@ -118,8 +118,8 @@ func (f *Fit) Shortages(pod *v1.Pod, active []*v1.Pod) []Shortage {
 	return f.ledger.shortages(pod, active, f.cfg.Allocatable())
 }
 
-// Admit implements syncloop.Admitter. It holds a pod back that fits after other pods have left,
-// and a critical pod whose victims have to end. A static pod does not count an older pod of its
+// Admit implements syncloop.Admitter. A pod that fits after other pods have left waits, and so
+// does a critical pod whose victims have to end. A static pod does not count an older pod of its
 // own name.
 func (f *Fit) Admit(pod *v1.Pod, active []*v1.Pod) error {
 	all := f.Contenders(pod, active)

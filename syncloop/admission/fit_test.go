@@ -113,7 +113,7 @@ func TestWaiting(t *testing.T) {
 	}
 }
 
-// A critical pod is held back until its victims have stopped, and no other pod gets their
+// A critical pod waits until its victims have stopped, and no other pod gets their
 // resources.
 func TestPreempting(t *testing.T) {
 	ended, gone := map[types.UID]bool{}, map[types.UID]bool{}

@@ -39,7 +39,7 @@ func OtherNode(pod *v1.Pod, n *v1.Node) []error {
 
 // Tolerating returns an Admitter that rejects pods that do not tolerate the node's taints with the
 // effect NoExecute (TaintToleration). It ignores taints for static pods, and ignores NoSchedule,
-// which concerns schedulers only. While node returns nil, pods are held back.
+// which concerns schedulers only. While node returns nil, pods wait.
 func Tolerating(node func() *v1.Node) syncloop.Admitter {
 	return syncloop.AdmitterFunc(func(pod *v1.Pod, _ []*v1.Pod) error {
 		n := node()

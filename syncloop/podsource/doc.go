@@ -48,7 +48,7 @@
 // Intermediate states of editors have no effect: a file that is being written is read after it is
 // closed, a file that is moved away briefly is not removed, and a temporary copy does not take the
 // pod over. The pods of a vanished folder continue for one period, unless its files were seen to
-// be deleted, and Problems lists the folder. The same holds for missing manifests after another
+// be deleted, and Problems lists the folder. The same is true for missing manifests after another
 // folder or file appeared at the path, through a mount or a changed link; the manifests in the new
 // one are used at once. A folder that is missing when the agent starts has no pods, and leftovers
 // of an earlier agent are killed. A folder that exists and cannot be listed is unknown until it

@@ -13,7 +13,7 @@ import (
 )
 
 // FuzzMerger plays sets, one pod per two bytes. After each set the Merger has the pods that choose
-// takes. The same holds for immutable pods, which are not copied each time.
+// takes. The same is true for immutable pods, which are not copied each time.
 func FuzzMerger(f *testing.F) {
 	f.Add([]byte("\x11\x01\x12\x02\xff\xff\x11\x03\xff\x00"))
 	f.Add([]byte("\x11\x01\x21\x01\x11\x02\xff\xff\xff\x01\x31\x11\xff\xff"))

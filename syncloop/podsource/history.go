@@ -60,8 +60,8 @@ type manifest struct {
 	stamp   stamp
 	decoded bool
 	// good is the pod of the last good version, or nil. accepted is the identity of the file's pod
-	// in the last set, zero without one. kept is true for a file that an earlier process had in
-	// its set.
+	// in the last set, zero without one. kept is true for a file that was in the set of an
+	// earlier process.
 	good     *v1.Pod
 	accepted identity
 	kept     bool

@@ -121,7 +121,7 @@ func TestListOddPaths(t *testing.T) {
 	}
 }
 
-// The same holds for a folder that cannot be listed, here because it was deleted while it was
+// The same is true for a folder that cannot be listed, here because it was deleted while it was
 // open.
 func TestListFails(t *testing.T) {
 	if runtime.GOOS != "linux" {

@@ -19,7 +19,7 @@ const (
 	TerminatedMessage = "Pod was terminated in response to imminent node shutdown."
 )
 
-// Terminated sets the status of a pod that ended in a shutdown: failed unless it had succeeded,
+// Terminated sets the status of a pod that ended in a shutdown: failed unless it has succeeded,
 // and disrupted. generation is the pod's metadata.generation. A condition that is already true
 // keeps its time.
 func Terminated(status *v1.PodStatus, generation int64, now time.Time) {
