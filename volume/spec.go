@@ -11,27 +11,27 @@ import (
 	"github.com/podwright/podwright/internal/fs"
 )
 
-// Spec is a volume of a pod as plugins see it: one that the pod's spec describes, or a
-// PersistentVolume that it claims. It is not changed once it is made.
+// Spec is the plugins' view of a pod's volume: a volume source of the pod's spec, or a
+// PersistentVolume that the pod claims. It is immutable.
 type Spec struct {
-	// Name names the volume's folder: the volume's name in the pod's spec, or that of
-	// the PersistentVolume.
+	// Name is the name of the volume's folder: the volume's name in the pod's spec, or the name
+	// of the PersistentVolume.
 	Name string
-	// Inline is the volume's source in the pod's spec; nil for a persistent volume.
+	// Inline is the volume's source in the pod's spec. It is nil for a persistent volume.
 	Inline *v1.VolumeSource
-	// Persistent is the volume that the pod claims; nil for one that the pod describes.
+	// Persistent is the PersistentVolume that the pod claims. It is nil for an inline volume.
 	Persistent *v1.PersistentVolume
-	// ReadOnly tells that the pod claims the volume for reading only.
+	// ReadOnly is true if the pod claims the volume for reading only.
 	ReadOnly bool
 }
 
-// Block tells whether the volume is a device and not a file system.
+// Block reports whether the volume is a device without a file system.
 func (s *Spec) Block() bool {
 	p := s.Persistent
 	return p != nil && p.Spec.VolumeMode != nil && *p.Spec.VolumeMode == v1.PersistentVolumeBlock
 }
 
-// MountOptions are those of a persistent volume.
+// MountOptions returns the mount options of a persistent volume.
 func (s *Spec) MountOptions() []string {
 	if s.Persistent == nil {
 		return nil
@@ -39,8 +39,8 @@ func (s *Spec) MountOptions() []string {
 	return s.Persistent.Spec.MountOptions
 }
 
-// Check refuses a spec that no plugin could take: without a name that can be that of a
-// folder, or not with exactly one source.
+// Check returns an error if the spec is nil, has not exactly one source, or has a name that is
+// no valid folder name.
 func (s *Spec) Check() error {
 	switch {
 	case s == nil:
@@ -51,17 +51,17 @@ func (s *Spec) Check() error {
 	return fs.CheckName("volume", s.Name)
 }
 
-// ID is how the agent knows a volume: one of a pod by the pod's UID, one that pods
-// share by what its plugin says (Stager.VolumeID). It is comparable.
+// ID identifies a volume on the node: a pod's volume by the pod's UID, a shared volume by the
+// id from its plugin (Stager.VolumeID). It is comparable.
 type ID struct {
 	Plugin string
 	// Pod is empty for a volume that pods share.
 	Pod types.UID
-	// Volume is Spec.Name, or what Stager.VolumeID says.
+	// Volume is Spec.Name, or for a shared volume the result of Stager.VolumeID.
 	Volume string
 }
 
-// String is the name under which nodes report volumes that are in use:
+// String returns the name under which nodes report volumes in use:
 // "kubernetes.io/csi/driver^handle".
 func (id ID) String() string {
 	if id.Pod == "" {
@@ -70,27 +70,28 @@ func (id ID) String() string {
 	return id.Plugin + "/" + string(id.Pod) + "-" + id.Volume
 }
 
-// Object names an API object on which the content of volumes depends.
+// Object names an API object with content of volumes.
 type Object struct {
 	// Kind is "ConfigMap", "Secret", "ServiceAccount", "ClusterTrustBundle" or "CSIDriver".
 	Kind string
-	// Namespace is empty for the last two, and Name for all objects of a kind.
+	// Namespace is empty for the last two kinds. An empty Name means all objects of a kind.
 	Namespace, Name string
 }
 
-// String is "ConfigMap default/web".
+// String returns the kind, namespace and name: "ConfigMap default/web".
 func (o Object) String() string {
 	return o.Kind + " " + strings.TrimPrefix(o.Namespace+"/"+o.Name, "/")
 }
 
-// SubPath names a part of a volume.
+// SubPath names a part of a volume that a container mounts.
 type SubPath struct {
 	PodUID    types.UID
 	Container string
 	// Index is the position of the mount in the container's volumeMounts.
 	Index int
-	// Volume is the volume's name in the pod's spec, VolumePath where it is.
+	// Volume is the volume's name in the pod's spec. VolumePath is the volume's path on the
+	// node.
 	Volume, VolumePath string
-	// Path is relative and has no "..", but may lead through symbolic links.
+	// Path is relative and without "..". It may contain symbolic links.
 	Path string
 }

@@ -16,7 +16,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// Without knowing what is on a device nothing is written to it.
+// FormatAndMount does not write to a device whose content it cannot determine.
 func TestFormatFailsWithoutKnowledge(t *testing.T) {
 	bin := t.TempDir()
 	t.Setenv("PATH", bin)
@@ -71,7 +71,7 @@ func TestUnmountFails(t *testing.T) {
 	}
 }
 
-// A link is not followed, and what is no link is not deleted.
+// Link does not follow an existing link, and Unlink removes symbolic links only.
 func TestLinks(t *testing.T) {
 	dir := t.TempDir()
 	link := filepath.Join(dir, "l")

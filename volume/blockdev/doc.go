@@ -1,4 +1,3 @@
-// Package blockdev is what plugins of volumes do with block devices: to make a file
-// system on one that has none and mount it, to hold one so that it cannot vanish while a
-// pod uses it, and to link to it.
+// Package blockdev formats, mounts, holds and links block devices for volume plugins. A held
+// device cannot be detached while a pod uses it.
 package blockdev

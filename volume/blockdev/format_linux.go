@@ -13,12 +13,12 @@ import (
 	"github.com/podwright/podwright/volume/mounts"
 )
 
-// FormatAndMount mounts a device at a folder that it makes, unless something is mounted
-// there already. A device without file system gets one first, of type fsType (empty
-// means ext4); one with partitions or with another file system is left as it is, and
-// fails to mount. A file system that may be written is checked and repaired before it is
-// mounted. Programs that do that (blkid, fsck, mkfs) end with the context: a file system
-// that was half made then is no file system, or one that fsck repairs.
+// FormatAndMount creates the folder dir and mounts the device there, unless dir is a mount
+// point already. A device without a file system is formatted first with fsType (default: ext4).
+// A device with partitions or another file system stays as it is, and the mount fails. A
+// writable file system is checked and repaired before the mount. The programs for this (blkid,
+// fsck, mkfs) end with the context. An interrupted mkfs leaves no file system, or one that fsck
+// repairs.
 func FormatAndMount(ctx context.Context, m mounts.Mounter, device, dir, fsType string, options []string) error {
 	if err := os.MkdirAll(dir, 0o750); err != nil {
 		return err
@@ -38,15 +38,15 @@ func FormatAndMount(ctx context.Context, m mounts.Mounter, device, dir, fsType s
 	return fmt.Errorf("%s at %s: %w", device, dir, err)
 }
 
-// mismatch is the error of a device that has another file system than asked for.
+// mismatch is the error for a device with a file system other than fsType.
 type mismatch struct{ error }
 
 func (m mismatch) Unwrap() error { return m.error }
 
-// EventReason is for the event that tells of it.
+// EventReason returns the reason of the Kubernetes event for this error.
 func (mismatch) EventReason() string { return "FailedMountOnFilesystemMismatch" }
 
-// programs ends programs with a context.
+// programs starts programs that end with ctx.
 type programs struct {
 	exec.Interface
 	ctx context.Context
@@ -57,7 +57,8 @@ func (p programs) Command(name string, args ...string) exec.Cmd {
 	return p.CommandContext(p.ctx, name, args...)
 }
 
-// mounter is the one method of a mount.Interface that counts when a device is mounted.
+// mounter implements MountSensitive, the only method of mount.Interface that FormatAndMount
+// needs.
 type mounter struct {
 	mount.Interface
 	ctx context.Context
@@ -69,8 +70,7 @@ func (m mounter) MountSensitive(source, target, fsType string, options, sensitiv
 	return m.m.Mount(m.ctx, mounts.Mount{Source: source, Target: target, FSType: fsType, Options: append(options, sensitive...)})
 }
 
-// Unmount unmounts everything at a folder, and removes the folder, which is empty then. It
-// is idempotent.
+// Unmount removes all mounts at a folder, then the empty folder. It is idempotent.
 func Unmount(ctx context.Context, m mounts.Mounter, dir string) error {
 	if err := mounts.UnmountAll(ctx, m, dir); err != nil {
 		return err

@@ -12,24 +12,24 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// mark is in the name of loop devices that Hold has made: others are nobody's business.
+// mark begins the file name in each loop device of Hold. Other loop devices are ignored.
 const mark = "podwright: "
 
-// Hold puts a read-only loop device on top of a block device: as long as that is there,
-// also when the agent is not, the device cannot be detached. It returns the loop device.
-// What is held already is left as it is.
+// Hold attaches a read-only loop device to a block device and returns the loop device. The
+// block device cannot be detached while the loop device exists, even if the agent is not
+// running. Hold returns an existing loop device of an earlier Hold.
 func Hold(device string) (loop string, err error) {
 	if loop, err = Holder(device); err != nil || loop != "" {
 		return loop, err
 	}
-	backing, err := os.Open(device) // nothing is written through it
+	backing, err := os.Open(device) // read-only: Hold never writes to the device
 	if err != nil {
 		return "", err
 	}
 	defer backing.Close()
 	for range attempts {
 		loop, err = attach(backing, device)
-		if !errors.Is(err, unix.EBUSY) { // somebody else has taken it
+		if !errors.Is(err, unix.EBUSY) { // EBUSY: another process took the loop device
 			break
 		}
 	}
@@ -62,7 +62,7 @@ func attach(backing *os.File, device string) (string, error) {
 	return name, unix.IoctlLoopConfigure(int(loop.Fd()), &config)
 }
 
-// Holder finds the loop device with which a device is held; "" if it is not.
+// Holder returns the loop device that holds a device, or "" if there is none.
 func Holder(device string) (string, error) {
 	real, err := filepath.EvalSymlinks(device)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -78,7 +78,7 @@ func Holder(device string) (string, error) {
 	for _, file := range backings {
 		text, err := os.ReadFile(file)
 		if err != nil {
-			continue // it was detached meanwhile
+			continue // detached in the meantime
 		}
 		path := strings.TrimSuffix(strings.TrimSuffix(string(text), "\n"), " (deleted)")
 		name := filepath.Join("/dev", filepath.Base(filepath.Dir(filepath.Dir(file))))
@@ -89,7 +89,7 @@ func Holder(device string) (string, error) {
 	return "", nil
 }
 
-// marked tells whether a loop device was made by Hold.
+// marked reports whether Hold created the loop device.
 func marked(loop string) bool {
 	f, err := os.Open(loop)
 	if err != nil {
@@ -100,7 +100,7 @@ func marked(loop string) bool {
 	return err == nil && bytes.HasPrefix(info.File_name[:], []byte(mark))
 }
 
-// Release undoes Hold. That a device is not held is no error.
+// Release undoes Hold. A device that is not held is no error.
 func Release(device string) error {
 	loop, err := Holder(device)
 	if err != nil || loop == "" {
@@ -117,7 +117,7 @@ func Release(device string) error {
 	return nil
 }
 
-// Link makes a symbolic link to a device, in place of another one.
+// Link creates a symbolic link to a device. It replaces an existing link atomically.
 func Link(device, link string) error {
 	if old, err := os.Readlink(link); err == nil && old == device {
 		return nil
@@ -132,13 +132,12 @@ func Link(device, link string) error {
 	return os.Rename(fresh, link)
 }
 
-// freshName is that of a link before it takes the place of another. No volume is called
-// so.
+// freshName returns the temporary name of a new link. No volume has such a name.
 func freshName(link string) string {
 	return filepath.Join(filepath.Dir(link), "."+filepath.Base(link)+".new")
 }
 
-// Unlink removes a link that Link has made, but nothing that is no link.
+// Unlink removes a link of Link. It fails if the file is not a symbolic link.
 func Unlink(link string) error {
 	for _, name := range []string{freshName(link), link} {
 		info, err := os.Lstat(name)

@@ -9,25 +9,25 @@ import (
 	"github.com/podwright/podwright/volume/mounts"
 )
 
-// FormatAndMount cannot mount here.
+// FormatAndMount returns errors.ErrUnsupported on this system.
 func FormatAndMount(context.Context, mounts.Mounter, string, string, string, []string) error {
 	return errors.ErrUnsupported
 }
 
-// Unmount has nothing to unmount here.
+// Unmount does nothing on this system.
 func Unmount(context.Context, mounts.Mounter, string) error { return nil }
 
-// Hold cannot hold a device here.
+// Hold returns errors.ErrUnsupported on this system.
 func Hold(string) (loop string, err error) { return "", errors.ErrUnsupported }
 
-// Holder finds nothing here.
+// Holder returns "" on this system.
 func Holder(string) (string, error) { return "", nil }
 
-// Release has nothing to release here.
+// Release does nothing on this system.
 func Release(string) error { return nil }
 
-// Link makes no links to devices here.
+// Link returns errors.ErrUnsupported on this system.
 func Link(string, string) error { return errors.ErrUnsupported }
 
-// Unlink has nothing to remove here.
+// Unlink does nothing on this system.
 func Unlink(string) error { return nil }

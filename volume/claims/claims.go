@@ -1,12 +1,12 @@
-// Package claims finds the volumes that pods claim: it is the manager.Claims of an agent
-// that can read PersistentVolumeClaims and PersistentVolumes.
+// Package claims resolves PersistentVolumeClaims of pods to volumes. Its Resolver implements
+// manager.Claims for agents that can read PersistentVolumeClaims and PersistentVolumes.
 //
 //	resolver, err := claims.New(claims.Config{Objects: api})
 //	...
 //	manager, err := manager.New(manager.Config{Claims: resolver, ...})
 //
-// It reads both objects each time and never waits for a claim to be bound: the manager
-// tries again.
+// Each call reads both objects. It does not wait for the binding of a claim: the manager
+// retries.
 //
 // An example that runs: ExampleResolver in example_test.go.
 package claims
@@ -25,9 +25,9 @@ import (
 	"github.com/podwright/podwright/volume"
 )
 
-// Objects gets claims and volumes. It should not answer from a cache: a claim that was
-// bound a moment ago is bound. An error that wraps volume.ErrNotFound says that there
-// is none. Methods are called concurrently; what they return is not changed.
+// Objects reads claims and volumes. It should not use a cache, because a cache may not yet show
+// a new binding. The error for a missing object wraps volume.ErrNotFound. Methods are called
+// concurrently, and the Resolver does not change the returned objects.
 type Objects interface {
 	PersistentVolumeClaim(ctx context.Context, namespace, name string) (*v1.PersistentVolumeClaim, error)
 	PersistentVolume(ctx context.Context, name string) (*v1.PersistentVolume, error)
@@ -36,19 +36,19 @@ type Objects interface {
 // Config configures a Resolver. Objects is required.
 type Config struct {
 	Objects Objects
-	// Translate makes of a PersistentVolume of a kind that is served by a CSI driver now
-	// one of that driver. It gets a copy. Nil means that none is.
+	// Translate converts a PersistentVolume of an in-tree kind to the CSI driver that serves it
+	// now. It receives a copy. Optional: without it no volume is converted.
 	Translate func(*v1.PersistentVolume) (*v1.PersistentVolume, error)
-	// Node is this node with its labels: volumes whose node affinity excludes it are
-	// refused. It answers from memory, and nil while that is not known, which is an error
-	// of volumes with an affinity. Nil means that affinities are not looked at.
+	// Node returns this node with its labels. Volumes whose node affinity excludes the node are
+	// refused. Node must not block. It returns nil before the labels are available; volumes
+	// with an affinity then fail. Optional: without it affinities are ignored.
 	Node func() *v1.Node
 }
 
-// Resolver is a manager.Claims. Use New. It is safe for concurrent use.
+// Resolver implements manager.Claims. Create it with New. It is safe for concurrent use.
 type Resolver struct{ cfg Config }
 
-// New checks the configuration.
+// New returns a Resolver. It fails if Config.Objects is nil.
 func New(cfg Config) (*Resolver, error) {
 	if err := fields.Required("claims: Config.Objects", cfg.Objects); err != nil {
 		return nil, err
@@ -56,26 +56,27 @@ func New(cfg Config) (*Resolver, error) {
 	return &Resolver{cfg}, nil
 }
 
-// The errors of claims that cannot be used, or not yet.
+// Errors of claims that a pod cannot use, or cannot use yet.
 var (
-	// ErrNotBound: the claim has no volume yet, or has lost it.
+	// ErrNotBound is returned for a claim without a volume, or with a lost volume.
 	ErrNotBound = errors.New("not bound")
-	// ErrDeleted: the claim is being deleted, and nothing keeps it from that.
+	// ErrDeleted is returned for a claim whose deletion no finalizer prevents.
 	ErrDeleted = errors.New("being deleted")
-	// ErrNotOwned: a claim of the name that an ephemeral volume's has is not the pod's.
+	// ErrNotOwned is returned if the claim of an ephemeral volume belongs to another owner than
+	// the pod.
 	ErrNotOwned = errors.New("not owned by the pod")
-	// ErrOtherClaim: the volume is bound to another claim, maybe one of the same name
-	// before this one.
+	// ErrOtherClaim is returned if the volume is bound to another claim, perhaps an earlier one
+	// of the same name.
 	ErrOtherClaim = errors.New("bound to another claim")
-	// ErrOtherNode: the volume cannot be used on this node.
+	// ErrOtherNode is returned if the volume cannot be used on this node.
 	ErrOtherNode = errors.New("its node affinity excludes this node")
 )
 
-// pvcProtection keeps a claim from being deleted while pods use it.
+// pvcProtection is the finalizer that delays a claim's deletion while pods use it.
 const pvcProtection = "kubernetes.io/pvc-protection"
 
-// Name is the name of the claim of a volume of a pod: its own, or for an ephemeral
-// volume that made from the names of pod and volume. It is empty for others.
+// Name returns the name of a volume's claim. For an ephemeral volume it is built from the names
+// of pod and volume. It is empty for other kinds of volumes.
 func Name(pod *v1.Pod, v *v1.Volume) string {
 	switch {
 	case v.PersistentVolumeClaim != nil:
@@ -86,8 +87,8 @@ func Name(pod *v1.Pod, v *v1.Volume) string {
 	return ""
 }
 
-// Resolve implements manager.Claims. It does not compare the volume's mode with how
-// containers use it: the manager does.
+// Resolve implements manager.Claims. It does not compare the volume's mode with its use in
+// containers; the manager does.
 func (r *Resolver) Resolve(ctx context.Context, pod *v1.Pod, v v1.Volume) (*volume.Spec, error) {
 	name := Name(pod, &v)
 	if name == "" {
@@ -105,7 +106,7 @@ func (r *Resolver) Resolve(ctx context.Context, pod *v1.Pod, v v1.Volume) (*volu
 	return &volume.Spec{Name: pv.Name, Persistent: pv, ReadOnly: readOnly}, nil
 }
 
-// claim gets the claim of a volume, if a pod may use it.
+// claim returns the claim of a volume if the pod may use it.
 func (r *Resolver) claim(ctx context.Context, pod *v1.Pod, v *v1.Volume, name string) (*v1.PersistentVolumeClaim, error) {
 	claim, err := r.cfg.Objects.PersistentVolumeClaim(ctx, pod.Namespace, name)
 	switch {
@@ -125,7 +126,7 @@ func (r *Resolver) claim(ctx context.Context, pod *v1.Pod, v *v1.Volume, name st
 	return claim, nil
 }
 
-// persistent gets the volume of a claim, if it is the claim's.
+// persistent returns the volume of a claim if both refer to each other.
 func (r *Resolver) persistent(ctx context.Context, claim *v1.PersistentVolumeClaim) (*v1.PersistentVolume, error) {
 	pv, err := r.cfg.Objects.PersistentVolume(ctx, claim.Spec.VolumeName)
 	switch {
@@ -147,7 +148,7 @@ func (r *Resolver) persistent(ctx context.Context, claim *v1.PersistentVolumeCla
 	return r.cfg.Translate(pv.DeepCopy())
 }
 
-// mayBeHere refuses a volume that is of other nodes only.
+// mayBeHere returns an error if the volume's node affinity excludes this node.
 func (r *Resolver) mayBeHere(pv *v1.PersistentVolume) error {
 	if r.cfg.Node == nil || pv.Spec.NodeAffinity == nil || pv.Spec.NodeAffinity.Required == nil {
 		return nil

@@ -22,7 +22,7 @@ var _ manager.Claims = (*claims.Resolver)(nil)
 
 var errBoom = errors.New("boom")
 
-// objects are one claim and one volume; nil for none.
+// objects has one claim and one volume. Either may be nil.
 type objects struct {
 	claim *v1.PersistentVolumeClaim
 	pv    *v1.PersistentVolume
@@ -101,7 +101,7 @@ func TestResolve(t *testing.T) {
 	require.NoError(t, err, "it stays as long as the pod uses it")
 }
 
-// Each check by itself; V31 is the claim of somebody else.
+// TestRefuses covers each check alone. V31: a claim of another owner is refused.
 func TestRefuses(t *testing.T) {
 	for _, test := range []struct {
 		name    string
@@ -152,7 +152,7 @@ func TestTranslate(t *testing.T) {
 	require.EqualError(t, err, "claims: Config.Objects is required")
 }
 
-// A volume of other nodes is refused before anything is done with it.
+// A volume that belongs to other nodes is refused.
 func TestNodeAffinity(t *testing.T) {
 	o := bound()
 	o.pv.Spec.NodeAffinity = &v1.VolumeNodeAffinity{Required: &v1.NodeSelector{NodeSelectorTerms: []v1.NodeSelectorTerm{{

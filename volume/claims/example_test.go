@@ -11,7 +11,7 @@ import (
 	"github.com/podwright/podwright/volume/claims"
 )
 
-// api is a claim that is bound to a volume; an agent asks its API server.
+// api has one claim that is bound to a volume. An agent reads them from its API server.
 type api struct{}
 
 func (api) PersistentVolumeClaim(_ context.Context, namespace, name string) (*v1.PersistentVolumeClaim, error) {
@@ -38,7 +38,7 @@ func (api) PersistentVolume(context.Context, string) (*v1.PersistentVolume, erro
 func ExampleResolver() {
 	resolver, err := claims.New(claims.Config{
 		Objects: api{},
-		// A CSI driver serves the volumes of a kind that Kubernetes once mounted itself.
+		// A CSI driver serves these volumes, which Kubernetes once mounted itself.
 		Translate: func(pv *v1.PersistentVolume) (*v1.PersistentVolume, error) {
 			if disk := pv.Spec.GCEPersistentDisk; disk != nil {
 				pv.Spec.PersistentVolumeSource = v1.PersistentVolumeSource{CSI: &v1.CSIPersistentVolumeSource{

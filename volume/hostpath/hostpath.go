@@ -1,11 +1,8 @@
-// Package hostpath prepares hostPath volumes: a folder, file, socket or device
-// of the node that a pod sees as it is.
+// Package hostpath prepares hostPath volumes: folders, files, sockets or devices of the node.
 //
-// Nothing is mounted and nothing is taken down again: the runtime binds the
-// path into the container. What this package does is to check the path against
-// the volume's type, and to create it where the type says so.
-//
-// Plugin is the volume.Plugin for them.
+// It checks a path against the volume's type, and creates the path for the types that require
+// it. It mounts and unmounts no paths: the runtime binds the path into the container. Plugin
+// implements volume.Plugin with it.
 //
 // An example that runs: ExamplePrepare in hostpath_test.go.
 package hostpath
@@ -24,7 +21,7 @@ import (
 	"github.com/podwright/podwright/volume"
 )
 
-// ErrType is returned when the path is not of the volume's type.
+// ErrType is returned if the path is not of the volume's type.
 var ErrType = errors.New("path is not of the volume's type")
 
 const (
@@ -32,10 +29,10 @@ const (
 	fileMode = 0o644
 )
 
-// Prepare checks the path of a hostPath volume against its type and returns it
-// cleaned. DirectoryOrCreate makes a missing folder (0755, with its parents),
-// FileOrCreate a missing file (0644; its folder must be there). A volume without
-// a type is not checked. Errors are volume.FieldErrors, of "path" or "type".
+// Prepare checks the path of a hostPath volume against its type and returns the cleaned path.
+// DirectoryOrCreate creates a missing folder (0755, with its parents), FileOrCreate a missing
+// file (0644; its folder must exist). A volume without a type is not checked. Errors are
+// volume.FieldErrors for "path" or "type".
 func Prepare(source *v1.HostPathVolumeSource) (string, error) {
 	if err := Validate(source); err != nil {
 		return "", err
@@ -54,7 +51,7 @@ func Prepare(source *v1.HostPathVolumeSource) (string, error) {
 	return path, nil
 }
 
-// Validate checks what can be checked without a look at the node.
+// Validate checks the source without access to the file system.
 func Validate(source *v1.HostPathVolumeSource) error {
 	switch {
 	case source.Path == "":
@@ -72,7 +69,7 @@ func Validate(source *v1.HostPathVolumeSource) error {
 	return nil
 }
 
-// kinds tells for each type which file modes satisfy it; nil accepts all.
+// kinds maps each type to a check of the file mode. A nil check accepts all files.
 var kinds = map[v1.HostPathType]func(fs.FileMode) bool{
 	v1.HostPathUnset:             nil,
 	v1.HostPathDirectoryOrCreate: fs.FileMode.IsDir,

@@ -20,7 +20,8 @@ func source(path string, kind v1.HostPathType) *v1.HostPathVolumeSource {
 	return &v1.HostPathVolumeSource{Path: path, Type: &kind}
 }
 
-// V14: type File naming a folder is an error; a missing DirectoryOrCreate is made 0755.
+// V14: type File with the path of a folder is an error; a missing DirectoryOrCreate is created
+// with 0755.
 func TestPrepare(t *testing.T) {
 	dir := t.TempDir()
 	file, socket := filepath.Join(dir, "file"), filepath.Join(dir, "s")
@@ -32,7 +33,7 @@ func TestPrepare(t *testing.T) {
 	for _, tc := range []struct {
 		path string
 		kind v1.HostPathType
-		want error // nil: fine
+		want error
 	}{
 		{dir, v1.HostPathUnset, nil},
 		{filepath.Join(dir, "missing"), v1.HostPathUnset, nil},

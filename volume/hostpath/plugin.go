@@ -12,8 +12,9 @@ import (
 // Name is the plugin's name.
 const Name = "kubernetes.io/host-path"
 
-// Plugin is the volume.Plugin for hostPath volumes, in a pod or as a PersistentVolume.
-// The zero value is ready for use; it is safe for concurrent use and not copied.
+// Plugin implements volume.Plugin for hostPath volumes, inline or as a PersistentVolume. The
+// zero value is ready for use. A Plugin is safe for concurrent use and must not be copied after
+// first use.
 type Plugin struct{ calls run.Calls }
 
 var _ volume.Plugin = (*Plugin)(nil)
@@ -31,8 +32,8 @@ func sourceOf(spec *volume.Spec) *v1.HostPathVolumeSource {
 	return spec.Inline.HostPath
 }
 
-// Mount implements volume.Plugin: it checks the path and may make it. A path on a server
-// that does not answer holds back nobody longer than the context.
+// Mount implements volume.Plugin. It checks the path and may create it. If the path is on an
+// unreachable server, Mount returns when ctx ends.
 func (p *Plugin) Mount(ctx context.Context, m volume.Mount) (volume.Mounted, error) {
 	source := sourceOf(m.Spec)
 	var path string
@@ -41,10 +42,10 @@ func (p *Plugin) Mount(ctx context.Context, m volume.Mount) (volume.Mounted, err
 		return err
 	})
 	if err != nil {
-		return volume.Mounted{}, volume.AtField("hostPath", err) // final: nothing is mounted
+		return volume.Mounted{}, volume.AtField("hostPath", err) // unmarked, so final: there is no mount
 	}
 	return volume.Mounted{Path: path, ReadOnly: m.Spec.ReadOnly}, nil
 }
 
-// Unmount implements volume.Plugin: what is the node's stays.
+// Unmount implements volume.Plugin. The path stays, because it belongs to the node.
 func (p *Plugin) Unmount(context.Context, volume.Unmount) error { return nil }

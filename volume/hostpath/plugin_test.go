@@ -13,7 +13,7 @@ import (
 	"github.com/podwright/podwright/volume/volumetest"
 )
 
-// V14 as a plugin: errors name the field, and nothing has to be unmounted after them.
+// V14 in the plugin: errors contain the field and are final, so that no unmount follows.
 func TestPlugin(t *testing.T) {
 	var p hostpath.Plugin
 	dir := t.TempDir()

@@ -20,12 +20,12 @@ func ExamplePlugin() {
 		panic(err)
 	}
 	defer os.RemoveAll(root)
-	ctx, m := context.Background(), &mounts.Memory{} // none on a node
+	ctx, m := context.Background(), &mounts.Memory{} // an agent uses the default
 	p, err := local.New(local.Config{Layout: volume.Layout{Root: root}, Mounts: m})
 	if err != nil {
 		panic(err)
 	}
-	disk := filepath.Join(root, "disk") // as /mnt/disks/ssd1
+	disk := filepath.Join(root, "disk") // for example /mnt/disks/ssd1
 	if err := os.Mkdir(disk, 0o755); err != nil {
 		panic(err)
 	}

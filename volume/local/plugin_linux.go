@@ -28,19 +28,21 @@ const Name = "kubernetes.io/local-volume"
 
 // Config configures a Plugin. Layout is required.
 type Config struct {
-	// Layout says where things are. Its Root is an absolute path.
+	// Layout maps volumes to paths. Its Root must be absolute.
 	Layout volume.Layout
-	// Mounts mounts; nil means those of this node's kernel.
+	// Mounts mounts volumes. Default: a mounts.Kernel.
 	Mounts mounts.Mounter
-	// Event, if not nil, is told what the pod's owner should know: Warning
-	// AlreadyMountedVolume, when a volume is not given to a pod's fsGroup since another
-	// pod uses it with another one.
+	// Event is called for Kubernetes events about a pod: Warning AlreadyMountedVolume if a
+	// pod's fsGroup is not applied because another pod uses the volume with a different group.
+	// Optional.
 	Event podwright.EventFunc
-	// Logger is told what could not be done and harms nobody; nil means that nobody is.
+	// Logger receives failures that do not fail the mount. Optional: without it they are
+	// discarded.
 	Logger *slog.Logger
 }
 
-// Plugin is the volume.Plugin for local volumes. Use New. It is safe for concurrent use.
+// Plugin implements volume.Plugin for local volumes. Create it with New. It is safe for
+// concurrent use.
 type Plugin struct {
 	cfg   Config
 	calls run.Calls
@@ -52,7 +54,7 @@ var (
 	_ volume.Owner  = (*Plugin)(nil)
 )
 
-// New checks the configuration.
+// New checks the configuration and returns a Plugin.
 func New(cfg Config) (*Plugin, error) {
 	if err := cfg.Layout.Check("local: Config.Layout"); err != nil {
 		return nil, err
@@ -95,7 +97,7 @@ func wrap(err error) error {
 	return fmt.Errorf("local: %w", err)
 }
 
-// pathOf is the folder or device of a volume.
+// pathOf returns the cleaned path of the folder or device of a volume.
 func pathOf(spec *volume.Spec) (string, error) {
 	path := spec.Persistent.Spec.Local.Path
 	if !filepath.IsAbs(path) || slices.Contains(strings.Split(path, "/"), "..") {
@@ -113,7 +115,7 @@ func (p *Plugin) mount(ctx context.Context, m volume.Mount) error {
 		return err
 	}
 	if mounted && m.Spec.ReadOnly && !is.ReadOnly && !m.Again {
-		// It was half done, by an agent that needs two steps for it.
+		// An agent that mounts read-only in two steps was killed between them.
 		if err := p.cfg.Mounts.Unmount(ctx, m.Dir); err != nil {
 			return err
 		}
@@ -134,7 +136,7 @@ func (p *Plugin) mount(ctx context.Context, m volume.Mount) error {
 	return p.setGroup(ctx, m)
 }
 
-// setGroup gives the volume to the pod's fsGroup, unless another pod uses it.
+// setGroup gives the volume to the pod's fsGroup, unless another pod uses the volume.
 func (p *Plugin) setGroup(ctx context.Context, m volume.Mount) error {
 	shared, err := p.shared(ctx, m)
 	if err != nil {
@@ -162,7 +164,7 @@ func (p *Plugin) setGroup(ctx context.Context, m volume.Mount) error {
 	return nil
 }
 
-// shared tells whether the volume is mounted for another pod, too.
+// shared reports whether the volume is also mounted for another pod.
 func (p *Plugin) shared(ctx context.Context, m volume.Mount) (bool, error) {
 	pods, err := os.ReadDir(filepath.Join(p.cfg.Layout.Root, "pods"))
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {

@@ -83,7 +83,6 @@ func (w *world) mount(uid types.UID, group int64) (volume.Mounted, error) {
 	return w.plugin.Mount(w.Context(), m)
 }
 
-// mounted mounts the volume for a pod without an error.
 func (w *world) mounted(uid types.UID, group int64) volume.Mounted {
 	w.Helper()
 	out, err := w.mount(uid, group)
@@ -156,7 +155,7 @@ func TestFolder(t *testing.T) {
 	require.Empty(t, points)
 }
 
-// An agent that needs two steps for a read-only mount was killed between them.
+// Mount completes a read-only mount of an agent that was killed between its two steps.
 func TestReadOnlyIsCompleted(t *testing.T) {
 	k, dir := root(t), t.TempDir()
 	w := newWorld(t, k, dir)
@@ -166,7 +165,8 @@ func TestReadOnlyIsCompleted(t *testing.T) {
 	require.ErrorIs(t, os.WriteFile(filepath.Join(got.Path, "g"), nil, 0o600), syscall.EROFS)
 }
 
-// The first pod's fsGroup stays while it uses the volume; the second hears of it.
+// The first pod's fsGroup stays while it uses the volume. An event reports this for the second
+// pod.
 func TestFSGroupOfTwoPods(t *testing.T) {
 	dir := t.TempDir()
 	w := newWorld(t, root(t), dir)
@@ -186,7 +186,7 @@ func TestFSGroupOfTwoPods(t *testing.T) {
 	require.EqualValues(t, 3000, groupOf(t, dir))
 }
 
-// device is a block device of so many bytes: a loop device on a file.
+// device returns a block device of size bytes: a loop device on a file.
 func device(t testing.TB, size int64) string {
 	root(t)
 	for _, program := range []string{"losetup", "mkfs.ext4", "blkid", "fsck"} {
@@ -295,7 +295,7 @@ func TestRefused(t *testing.T) {
 	require.Equal(t, "pv", id)
 }
 
-// contract runs the suite on folders or devices that are made for each volume.
+// contract runs the conformance suite. path creates the folder or device of each volume.
 func contract(t *testing.T, m mounts.Mounter, mode v1.PersistentVolumeMode, path func(t testing.TB) string) {
 	volumetest.Run(t, func(t testing.TB) volumetest.Subject {
 		layout, at := volume.Layout{Root: t.TempDir()}, path(t)

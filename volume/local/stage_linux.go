@@ -14,7 +14,7 @@ import (
 	"github.com/podwright/podwright/volume/blockdev"
 )
 
-// VolumeID implements volume.Stager: it is the PersistentVolume's name.
+// VolumeID implements volume.Stager. It returns the name of the PersistentVolume.
 func (p *Plugin) VolumeID(spec *volume.Spec) string { return spec.Name }
 
 // VolumeIDOf implements volume.Owner.
@@ -43,7 +43,7 @@ func (p *Plugin) Stage(ctx context.Context, s volume.Stage) (staged string, err 
 		return err
 	})
 	if err != nil {
-		return "", fmt.Errorf("local: path: %w", err) // final: nothing was made
+		return "", fmt.Errorf("local: path: %w", err) // unmarked, so final: no stage exists
 	}
 	device := info.Mode()&iofs.ModeDevice != 0 && info.Mode()&iofs.ModeCharDevice == 0
 	switch {
@@ -52,7 +52,7 @@ func (p *Plugin) Stage(ctx context.Context, s volume.Stage) (staged string, err 
 	case s.Spec.Block():
 		return "", fmt.Errorf("local: path: %s is no block device, as volumeMode asks for", path)
 	case info.IsDir():
-		// An empty folder, so that Staged names the volume.
+		// The empty folder makes Staged list the volume.
 		return path, volume.Uncertain(wrap(os.MkdirAll(p.mountOf(s.ID), 0o750)))
 	case device:
 		err := p.calls.Do(ctx, "stage local volume", path, func() error { return p.stageDevice(ctx, path, s) })
@@ -61,8 +61,8 @@ func (p *Plugin) Stage(ctx context.Context, s volume.Stage) (staged string, err 
 	return "", fmt.Errorf("local: path: %s is neither a folder nor a block device", path)
 }
 
-// stageDevice is not called at the same time for one device, which several volumes may
-// be.
+// stageDevice mounts the device. The caller serializes calls per device, because several
+// volumes may use one device.
 func (p *Plugin) stageDevice(ctx context.Context, device string, s volume.Stage) error {
 	fsType := ""
 	if t := s.Spec.Persistent.Spec.Local.FSType; t != nil {
@@ -72,7 +72,8 @@ func (p *Plugin) stageDevice(ctx context.Context, device string, s volume.Stage)
 	return blockdev.FormatAndMount(ctx, p.cfg.Mounts, device, p.mountOf(s.ID), fsType, options)
 }
 
-// hold notes which device it is, and takes it: what is noted is released, if it was taken.
+// hold records the device in a link before it holds the device, so that Unstage finds the
+// device.
 func (p *Plugin) hold(ctx context.Context, device, id string) error {
 	link := p.linkOf(id)
 	if err := os.MkdirAll(filepath.Dir(link), 0o750); err != nil {
@@ -124,5 +125,5 @@ func (p *Plugin) Staged(context.Context) (ids []string, err error) {
 	return slices.Compact(ids), nil
 }
 
-// check refuses what is no name of a folder.
+// check returns an error if id is no valid folder name.
 func check(id string) error { return fs.CheckName("local: the volume's name", id) }

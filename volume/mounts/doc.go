@@ -1,11 +1,10 @@
-// Package mounts is what volumes need of the kernel's mounts: to mount, to unmount, and
-// to see what is mounted where.
+// Package mounts mounts and unmounts file systems for volumes and lists existing mounts.
 //
-// Kernel is that of a Linux node. It mounts by system calls, starts a program only for
-// file systems that need one (mount.nfs), and tells by one call whether a path is a
-// mount point, however long the table of mounts is. A call that the kernel does not
-// finish, as one to a server that is gone, is left behind when its context ends, and
-// named by Kernel.Hanging. Memory keeps a table of its own, for tests without root.
+// Kernel is the Mounter of a Linux node. It uses system calls, and starts a program only for
+// file systems that need one (mount.nfs). One system call finds out whether a path is a mount
+// point, independent of the length of the mount table. If the kernel blocks a call, for example
+// on an unreachable server, the method returns when its context ends; Kernel.Hanging lists such
+// calls. Memory is an in-memory Mounter for tests without root.
 //
 // An example that runs: ExampleMemory in memory_test.go.
 package mounts

@@ -13,18 +13,17 @@ import (
 	"github.com/podwright/podwright/internal/run"
 )
 
-// Kernel is the Mounter of a Linux node. It needs CAP_SYS_ADMIN to mount. The zero value
-// is ready for use; it is not copied.
+// Kernel is the Mounter of a Linux node. It needs CAP_SYS_ADMIN to mount. The zero value is
+// ready for use. A Kernel must not be copied after first use. It is safe for concurrent use.
 type Kernel struct{ calls run.Calls }
 
 var _ Mounter = (*Kernel)(nil)
 
-// Hanging names the calls that have not returned yet, with the time when they began:
-// also those that nobody waits for any more.
+// Hanging lists the calls in progress with their start times, including calls whose context has
+// ended.
 func (k *Kernel) Hanging() []string { return k.calls.Running() }
 
-// direct are the types of file systems for which mount(8) knows nothing more than the
-// kernel does.
+// direct lists the file systems that need no helper of mount(8).
 var direct = []string{"tmpfs", "hugetlbfs", "ext2", "ext3", "ext4", "xfs", "btrfs", "overlay", "proc", "ramfs"}
 
 // Mount implements Mounter.
@@ -62,7 +61,7 @@ func mount(m Mount) error {
 	return nil
 }
 
-// bind makes a bind mount that has its flags when it comes into sight.
+// bind creates a bind mount whose flags are set before the mount becomes visible.
 func bind(m Mount, set uintptr) error {
 	recursive := uint(0)
 	if set&unix.MS_REC != 0 {
@@ -101,7 +100,8 @@ func attributes(set uintptr) (out uint64) {
 	return out
 }
 
-// oldBind is bind before Linux 5.12: the flags take a second call.
+// oldBind implements bind for kernels before Linux 5.12, which need a second call for the
+// flags.
 func oldBind(m Mount, set uintptr) error {
 	err := unix.Mount(m.Source, m.Target, "", set&(unix.MS_BIND|unix.MS_REC), "")
 	own := set &^ (unix.MS_BIND | unix.MS_REC)
@@ -135,7 +135,7 @@ func (k *Kernel) Detach(ctx context.Context, target string) error {
 
 func unmount(target string, how int) error {
 	err := unix.Unmount(target, how|unix.UMOUNT_NOFOLLOW)
-	// EINVAL is the answer for what is no mount point.
+	// The kernel returns EINVAL if target is no mount point.
 	if err == nil || errors.Is(err, unix.EINVAL) || errors.Is(err, unix.ENOENT) {
 		return nil
 	}
@@ -153,12 +153,12 @@ func (k *Kernel) At(ctx context.Context, path string) (Point, bool, error) {
 		return err
 	})
 	if err != nil {
-		return Point{}, false, err // what is left behind may write to p yet
+		return Point{}, false, err // the unfinished call may still write to p
 	}
 	return p, mounted, nil
 }
 
-// isRoot tells whether a path is the root of a mount.
+// isRoot reports whether a path is the root of a mount.
 func isRoot(path string) (bool, error) {
 	var is unix.Statx_t
 	how := unix.AT_SYMLINK_NOFOLLOW | unix.AT_NO_AUTOMOUNT | unix.AT_STATX_DONT_SYNC
@@ -172,7 +172,7 @@ func isRoot(path string) (bool, error) {
 	return slices.ContainsFunc(points, func(p Point) bool { return p.Path == path }), err
 }
 
-// types are those that plugins have to tell from others.
+// types lists the file systems that plugins must distinguish.
 var types = map[uint32]string{
 	unix.TMPFS_MAGIC:     "tmpfs",
 	unix.HUGETLBFS_MAGIC: "hugetlbfs",

@@ -41,7 +41,7 @@ func TestOverlayAndOptionsThatAreWrong(t *testing.T) {
 	merged := filepath.Join(dir, "merged")
 	err := k.Mount(t.Context(), mounts.Mount{Source: "overlay", Target: merged, FSType: "overlay", Options: []string{options}})
 	if err != nil {
-		t.Log("no overlay here:", err) // as on an overlay that cannot be an upper folder
+		t.Log("no overlay here:", err) // for example if dir is on an overlay, which cannot be an upper folder
 	} else {
 		p := at(t, k, merged, true)
 		require.Empty(t, p.FSType)
@@ -54,7 +54,7 @@ func TestOverlayAndOptionsThatAreWrong(t *testing.T) {
 	require.ErrorContains(t, err, "invalid argument")
 }
 
-// What is in use can be detached only.
+// A mount in use can be detached but not unmounted.
 func TestDetach(t *testing.T) {
 	k := root(t)
 	dir := folder(t, k)
@@ -70,7 +70,7 @@ func TestDetach(t *testing.T) {
 	require.NoError(t, err)
 }
 
-// What needs a program gets its words into the error, and ends with the context.
+// The error of a helper contains its output, and a helper ends with its context.
 func TestHelper(t *testing.T) {
 	k := root(t)
 	dir := folder(t, k)
@@ -89,7 +89,7 @@ func TestHelper(t *testing.T) {
 	require.Eventually(t, func() bool { return len(k.Hanging()) == 0 }, time.Minute, 10*time.Millisecond)
 }
 
-// Issue 13, point 8: a table with 10,000 mounts does not make anything slow.
+// Issue 13, point 8: a table with 10,000 mounts is read fast.
 func TestTable(t *testing.T) {
 	var text strings.Builder
 	text.WriteString("22 1 254:0 / / rw,relatime shared:1 - ext4 /dev/vda rw\n")

@@ -12,16 +12,15 @@ import (
 	"sync"
 )
 
-// Memory is a Mounter for tests: it needs no root and mounts nothing, but keeps a table
-// as if it did. Folders are those of the disk: what is in one stays visible when
-// something is mounted there, a bind mount does not show its source, and what has come
-// into a tmpfs or hugetlbfs is deleted when it is unmounted. The zero value is ready for
-// use.
+// Memory is a Mounter for tests. It needs no root and records mounts in a table only. Folders
+// are real folders of the disk: a mount does not hide their content, and a bind mount does not
+// show its source. The unmount of a tmpfs or hugetlbfs deletes the content of its folder. The
+// zero value is ready for use. Memory is safe for concurrent use.
 type Memory struct {
-	// Fault, if not nil, is called before each call with its name, "Mount", "Unmount",
-	// "Detach", "At" or "Below", and its path. The call fails with its error.
+	// Fault is called before each call with its name ("Mount", "Unmount", "Detach", "At" or
+	// "Below") and its path. If it returns an error, the call fails with that error. Optional.
 	Fault func(ctx context.Context, call, path string) error
-	// Unknown are options that the kernel refuses, as "noswap" before Linux 6.4.
+	// Unknown lists the mount options that Mount rejects, such as "noswap" before Linux 6.4.
 	Unknown []string
 
 	mu    sync.Mutex
@@ -31,7 +30,7 @@ type Memory struct {
 
 var _ Mounter = (*Memory)(nil)
 
-// Calls lists the calls of Mount, Unmount and Detach that have succeeded: "Mount PATH".
+// Calls lists the successful calls of Mount, Unmount and Detach: "Mount PATH".
 func (m *Memory) Calls() []string {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -74,7 +73,7 @@ func (m *Memory) Mount(ctx context.Context, what Mount) error {
 		}
 		what.Source = source
 	case what.FSType == "":
-		return nil // it is about propagation
+		return nil // a change of propagation only
 	}
 	m.table = append(m.table, m.point(what))
 	m.calls = append(m.calls, "Mount "+what.Target)
@@ -111,7 +110,7 @@ func (m *Memory) point(what Mount) Point {
 	return p
 }
 
-// last is the index of what was mounted last at a path, -1 for nothing.
+// last returns the index of the newest mount at a path, or -1.
 func (m *Memory) last(path string) int {
 	for i, p := range slices.Backward(m.table) {
 		if p.Path == path {
@@ -154,7 +153,6 @@ func (m *Memory) unmount(ctx context.Context, call, target string) error {
 	return nil
 }
 
-// empty deletes what is in a folder.
 func empty(dir string) error {
 	entries, err := os.ReadDir(dir)
 	for _, e := range entries {

@@ -17,7 +17,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// What a Mounter promises, of the one of the node and of the one for tests.
+// TestMounter runs the contract of Mounter on Kernel and on Memory.
 func TestMounter(t *testing.T) {
 	t.Run("Kernel", func(t *testing.T) { suite(t, root(t)) })
 	t.Run("Memory", func(t *testing.T) { suite(t, &mounts.Memory{}) })
@@ -206,8 +206,8 @@ func ExampleMemory() {
 	// true tmpfs 65536 true true <nil>
 }
 
-// root skips a test that needs real mounts where there can be none, unless the machine
-// is one of which they are demanded.
+// root returns a Kernel. It skips the test if mounts are not permitted, or fails it on machines
+// that require them.
 func root(t testing.TB) *mounts.Kernel {
 	t.Helper()
 	k, dir := &mounts.Kernel{}, t.TempDir()
@@ -222,7 +222,7 @@ func root(t testing.TB) *mounts.Kernel {
 	return k
 }
 
-// cleanup unmounts what is at and below a folder when the test ends.
+// cleanup removes all mounts at and below a folder when the test ends.
 func cleanup(t testing.TB, m mounts.Mounter, dir string) {
 	t.Cleanup(func() {
 		points, _ := m.Below(context.Background(), dir)
@@ -232,14 +232,14 @@ func cleanup(t testing.TB, m mounts.Mounter, dir string) {
 	})
 }
 
-// folder is a folder without symbolic links in its path.
+// folder returns a temporary folder and removes mounts below it when the test ends.
 func folder(t testing.TB, m mounts.Mounter) string {
 	dir := t.TempDir()
 	cleanup(t, m, dir)
 	return dir
 }
 
-// at returns the mount at a path, where there is one or none.
+// at returns the mount at a path and requires that it exists if want is true.
 func at(t testing.TB, m mounts.Mounter, path string, want bool, msg ...any) mounts.Point {
 	t.Helper()
 	p, mounted, err := m.At(t.Context(), path)
@@ -248,7 +248,6 @@ func at(t testing.TB, m mounts.Mounter, path string, want bool, msg ...any) moun
 	return p
 }
 
-// below returns the mounts at and below a path.
 func below(t testing.TB, m mounts.Mounter, path string) []mounts.Point {
 	t.Helper()
 	points, err := m.Below(t.Context(), path)

@@ -6,7 +6,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// flags are the options of mount(8) that the kernel takes as flags.
+// flags maps options of mount(8) to flags of the kernel.
 var flags = map[string]uintptr{
 	"":            0,
 	"defaults":    0,
@@ -26,7 +26,7 @@ var flags = map[string]uintptr{
 	"remount":     unix.MS_REMOUNT,
 }
 
-// propagation are the options that change how mounts propagate.
+// propagation maps options to changes of mount propagation.
 var propagation = map[string]uintptr{
 	"shared":   unix.MS_SHARED,
 	"rshared":  unix.MS_SHARED | unix.MS_REC,
@@ -36,8 +36,7 @@ var propagation = map[string]uintptr{
 	"rprivate": unix.MS_PRIVATE | unix.MS_REC,
 }
 
-// parse splits options into flags, changes of propagation and what only the file system
-// understands.
+// parse splits options into flags, propagation changes, and options for the file system.
 func parse(options []string) (set uintptr, spread []uintptr, data string) {
 	var rest []string
 	for _, o := range options {

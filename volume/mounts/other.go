@@ -7,15 +7,15 @@ import (
 	"errors"
 )
 
-// Kernel is the Mounter of a Linux node. On other systems nothing is mounted.
+// Kernel is the Mounter of a Linux node. On this system it cannot mount.
 type Kernel struct{}
 
 var _ Mounter = (*Kernel)(nil)
 
-// Hanging names calls that have not returned yet: none.
+// Hanging returns nil on this system.
 func (k *Kernel) Hanging() []string { return nil }
 
-// Mount implements Mounter.
+// Mount implements Mounter. It returns errors.ErrUnsupported.
 func (k *Kernel) Mount(context.Context, Mount) error { return errors.ErrUnsupported }
 
 // Unmount implements Mounter.
@@ -30,8 +30,8 @@ func (k *Kernel) At(context.Context, string) (Point, bool, error) { return Point
 // Below implements Mounter.
 func (k *Kernel) Below(context.Context, string) ([]Point, error) { return nil, nil }
 
-// Table reads a table of mounts: there is none.
+// Table returns nil on this system.
 func Table(string) ([]Point, error) { return nil, nil }
 
-// TableBelow lists what is mounted: nothing.
+// TableBelow returns nil on this system.
 func TableBelow(string) ([]Point, error) { return nil, nil }

@@ -9,16 +9,17 @@ import (
 	"strings"
 )
 
-// Table reads a table of mounts, as /proc/1/mountinfo, the oldest mount first.
+// Table parses a mount table such as /proc/1/mountinfo. The result is ordered, oldest mount
+// first.
 func Table(file string) ([]Point, error) { return table(file, "") }
 
-// TableBelow lists what is mounted at and below a path without symbolic links, the
-// oldest first, as this process sees it.
+// TableBelow lists the mounts of this process at and below a path without symbolic links,
+// oldest first.
 func TableBelow(path string) ([]Point, error) {
 	return table("/proc/thread-self/mountinfo", strings.TrimSuffix(path, "/"))
 }
 
-// table reads what a table says of a path and of what is below it.
+// table parses the entries of a mount table at and below path.
 func table(file, path string) ([]Point, error) {
 	f, err := os.Open(file)
 	if err != nil {
@@ -39,15 +40,15 @@ func table(file, path string) ([]Point, error) {
 	return points, lines.Err()
 }
 
-// maxLine is the longest line: paths and options have a page each, of which every byte
-// may take four.
+// maxLine bounds a line in bytes: paths and options have up to a page each, and escapes take
+// four bytes per byte.
 const maxLine = 1 << 20
 
-// parseLine reads a line as proc_pid_mountinfo(5) describes it. What separates fields is
-// one space, since fields may be empty.
+// parseLine parses a line in the format of proc_pid_mountinfo(5). Fields are split at single
+// spaces, because a field may be empty.
 func parseLine(line string) (Point, error) {
 	fields := strings.Split(line, " ")
-	mark := slices.Index(fields, "-") // after six fields, and any number of optional ones
+	mark := slices.Index(fields, "-") // the mark follows six fields and the optional ones
 	if mark < 6 || len(fields) < mark+4 {
 		return Point{}, fmt.Errorf("%q is no line of a table of mounts", line)
 	}
@@ -59,7 +60,7 @@ func parseLine(line string) (Point, error) {
 	}, nil
 }
 
-// unescape brings back the bytes that stand as three octal digits.
+// unescape decodes octal escapes of three digits.
 func unescape(text string) string {
 	plain, escaped, found := strings.Cut(text, `\`)
 	if !found {

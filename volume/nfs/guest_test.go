@@ -15,8 +15,8 @@ import (
 	"github.com/podwright/podwright/volume/nfs"
 )
 
-// A real server, which then answers no more: what is called ends with its context, and
-// the volume is unmounted by force.
+// TestGuestNFS stops a real server: calls end with their context, and the volume is unmounted
+// by force.
 func TestGuestNFS(t *testing.T) {
 	if os.Getenv("PODWRIGHT_GUEST") == "" {
 		t.Skip("go run ./examples/tools/testbed/vm test ./volume/nfs")
@@ -67,7 +67,7 @@ func TestGuestNFS(t *testing.T) {
 	defer cancel()
 	begun = time.Now()
 	err = p.Unmount(unmount, volume.Unmount{Dir: dir})
-	for err != nil && unmount.Err() == nil { // in use by the look that was left behind
+	for err != nil && unmount.Err() == nil { // the unfinished At above still uses the mount
 		time.Sleep(100 * time.Millisecond)
 		err = p.Unmount(unmount, volume.Unmount{Dir: dir})
 	}

@@ -1,8 +1,8 @@
-// Package nfs gives pods volumes on an NFS server.
+// Package nfs mounts volumes of NFS servers.
 //
-// A server that does not answer makes no method hang longer than its context: nothing
-// here asks the file system once it is mounted. If it cannot be unmounted, the mount is
-// taken out of sight after a minute, and what waits for the server fails.
+// An unreachable server blocks no method longer than its context: the package does not access a
+// file system after its mount. If an unmount fails for a minute, the mount is detached, and
+// calls that wait for the server fail.
 //
 // An example that runs: ExamplePlugin in nfs_test.go.
 package nfs
@@ -30,25 +30,25 @@ import (
 // Name is the plugin's name.
 const Name = "kubernetes.io/nfs"
 
-// Config configures a Plugin. The zero value is one for this node.
+// Config configures a Plugin. The zero value is valid.
 type Config struct {
-	// Mounts mounts; nil means those of this node's kernel, which needs mount.nfs.
+	// Mounts mounts volumes. Default: a mounts.Kernel, which needs mount.nfs on the node.
 	Mounts mounts.Mounter
 }
 
-// Plugin is the volume.Plugin for NFS volumes, in a pod or as a PersistentVolume. Use
-// New. It is safe for concurrent use.
+// Plugin implements volume.Plugin for NFS volumes, inline or as a PersistentVolume. Create it
+// with New. It is safe for concurrent use.
 type Plugin struct {
 	cfg        Config
 	forceAfter time.Duration
 	mu         sync.Mutex
-	tried      map[string]time.Time // when it was tried first to unmount a folder
+	tried      map[string]time.Time // time of the first attempt to unmount a folder
 }
 
 var _ volume.Plugin = (*Plugin)(nil)
 
-// forceAfter is the time after which an unmount is forced, with the loss of data that has
-// not reached the server.
+// forceAfter is the time after which an unmount is forced. Data not yet sent to the server is
+// then lost.
 const forceAfter = time.Minute
 
 // New returns a Plugin.
@@ -70,7 +70,7 @@ func sourceOf(spec *volume.Spec) *v1.NFSVolumeSource {
 	return spec.Inline.NFS
 }
 
-// Mount implements volume.Plugin. fsGroup is not applied: the server decides.
+// Mount implements volume.Plugin. It ignores fsGroup: the server controls ownership.
 func (p *Plugin) Mount(ctx context.Context, m volume.Mount) (volume.Mounted, error) {
 	source := sourceOf(m.Spec)
 	device, err := deviceOf(source)
@@ -96,7 +96,7 @@ func (p *Plugin) Mount(ctx context.Context, m volume.Mount) (volume.Mounted, err
 	return out, nil
 }
 
-// deviceOf is what mount.nfs is told: "server:/path", "[2001:db8::1]:/path".
+// deviceOf returns the source for mount.nfs: "server:/path", "[2001:db8::1]:/path".
 func deviceOf(source *v1.NFSVolumeSource) (string, error) {
 	server := source.Server
 	switch {
@@ -111,7 +111,7 @@ func deviceOf(source *v1.NFSVolumeSource) (string, error) {
 	return server + ":" + source.Path, nil
 }
 
-// mounted tells whether something is mounted at a folder, without asking the server.
+// mounted reports whether a folder is a mount point, without access to the server.
 func (p *Plugin) mounted(ctx context.Context, dir string) (bool, error) {
 	points, err := p.cfg.Mounts.Below(ctx, dir)
 	return slices.ContainsFunc(points, func(m mounts.Point) bool { return m.Path == dir }), err
@@ -138,8 +138,8 @@ func (p *Plugin) Unmount(ctx context.Context, u volume.Unmount) error {
 	return nil
 }
 
-// unmount unmounts, by force once it has been tried for long enough: what still uses the
-// mount may be a call of this agent's own that waits for the server.
+// unmount unmounts dir. It detaches dir once forceAfter has passed since the first attempt,
+// because a blocked call of this agent may keep the mount in use.
 func (p *Plugin) unmount(ctx context.Context, dir string) error {
 	p.mu.Lock()
 	if _, ok := p.tried[dir]; !ok {
@@ -159,12 +159,12 @@ func (p *Plugin) unmount(ctx context.Context, dir string) error {
 	defer cancel()
 	err := p.cfg.Mounts.Detach(soon, dir)
 	if errors.Is(err, mounts.ErrLeftBehind) && ctx.Err() == nil {
-		return nil // it may be out of sight while the kernel still says goodbye to the server
+		return nil // the mount may be out of view although the kernel still contacts the server
 	}
 	return err
 }
 
-// detachTimeout is how long a Detach may take until the table of mounts is looked at.
+// detachTimeout bounds a Detach before the mount table is read again.
 const detachTimeout = 3 * time.Second
 
 func (p *Plugin) forget(dir string) {

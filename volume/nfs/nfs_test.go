@@ -51,7 +51,7 @@ func TestMount(t *testing.T) {
 	}
 }
 
-// What was never mounted, but has files, is not deleted.
+// Unmount does not delete files of a folder that is no mount point.
 func TestUnmountDeletesNothing(t *testing.T) {
 	p := nfs.New(nfs.Config{Mounts: &mounts.Memory{}})
 	dir := t.TempDir()
@@ -78,8 +78,8 @@ func TestRefused(t *testing.T) {
 	require.False(t, p.Supports(&volume.Spec{Inline: &v1.VolumeSource{}}))
 }
 
-// Issue 13, point 8: a server that does not answer ends a mount with its context, and is
-// unmounted by force after a minute, however often it is tried until then.
+// Issue 13, point 8: with an unreachable server a mount ends with its context, and the volume
+// is unmounted by force after a minute, independent of the number of attempts.
 func TestServerThatHangs(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "v")
 	synctest.Test(t, func(t *testing.T) {
@@ -117,7 +117,7 @@ func TestServerThatHangs(t *testing.T) {
 	})
 }
 
-// A mount that is in use is no reason for force, for a minute.
+// A mount in use is not detached within the first minute.
 func TestBusy(t *testing.T) {
 	busy := errors.New("busy")
 	m := &mounts.Memory{Fault: func(_ context.Context, call, _ string) error {
@@ -140,7 +140,7 @@ func ExamplePlugin() {
 		panic(err)
 	}
 	defer os.RemoveAll(root)
-	m := &mounts.Memory{} // none on a node
+	m := &mounts.Memory{} // an agent uses the default
 	p := nfs.New(nfs.Config{Mounts: m})
 	_, err = p.Mount(context.Background(), volume.Mount{Spec: inline("files.example", "/export"), Dir: filepath.Join(root, "v")})
 	fmt.Println(err)

@@ -16,17 +16,18 @@ import (
 	"github.com/podwright/podwright/internal/run"
 )
 
-// Chown asks the kernel.
+// Chown is the ChownFunc that changes the owner with a system call.
 func Chown(fd int, _ string, uid, gid int) error {
 	return unix.Fchownat(fd, "", uid, gid, unix.AT_EMPTY_PATH|unix.AT_SYMLINK_NOFOLLOW)
 }
 
-// Apply gives dir and all that is in it to the group, but nothing of what is mounted
-// somewhere in it. Files get mode bits 0660 in addition to what they have (0440 if
-// ReadOnly), folders these and 0110 and setgid; links change their group only. What
-// fails with a single entry is told to OnError and is no error of Apply: dir that cannot
-// be read is one, that ctx has ended, and that a folder was moved somewhere else in the
-// moment when the walk was in it. The root is as it was then.
+// Apply gives dir and its content to the group, except other mounts below dir. Files get the
+// mode bits 0660 (0440 if ReadOnly) in addition to their own, folders also 0110 and setgid. Of
+// symbolic links only the group changes.
+//
+// Failures of single entries are reported to OnError and in the Result. Apply fails if dir is
+// unreadable, if ctx ends, or if a folder moves elsewhere during the walk through it. The root
+// is then unchanged.
 func Apply(ctx context.Context, dir string, cfg Config) (Result, error) {
 	if cfg.Group < 0 || cfg.Group > 1<<32-2 {
 		return Result{}, fmt.Errorf("ownership: fsGroup: %d is no group", cfg.Group)
@@ -58,8 +59,8 @@ func Apply(ctx context.Context, dir string, cfg Config) (Result, error) {
 	return w.result, nil
 }
 
-// One gives one folder or file to the group, and nothing that is in it. A symbolic
-// link at path is refused.
+// One gives one folder or file to the group, without the content of a folder. It fails if path
+// is a symbolic link.
 func One(path string, cfg Config) error {
 	fd, st, err := open(unix.AT_FDCWD, path, 0)
 	if err != nil {
@@ -75,30 +76,30 @@ func One(path string, cfg Config) error {
 	return nil
 }
 
-// open holds what has a name in a folder, also if it is a link: what was looked at may
-// have become something else.
+// open opens a name in a folder without following a link, and returns its status. The
+// descriptor stays on the same file if the name changes its meaning later.
 func open(dir int, name string, how int) (fd int, st unix.Statx_t, err error) {
 	fd, err = unix.Openat(dir, name, unix.O_PATH|unix.O_NOFOLLOW|unix.O_CLOEXEC|how, 0)
 	if err != nil {
 		return -1, st, err
 	}
 	if st, err = (fs.Entry{Dir: fd}).Stat(); err != nil {
-		_ = unix.Close(fd) // nothing was written
+		_ = unix.Close(fd) // the descriptor has no unwritten data
 	}
 	return fd, st, err
 }
 
-// maxErrors is how many errors of entries are kept.
+// maxErrors bounds the errors in a Result.
 const maxErrors = 5
 
-// walk is what one Apply has done and has to tell.
+// walk is the state of one Apply.
 type walk struct {
 	ctx      context.Context
 	cfg      Config
-	mount    uint64 // that of the root
+	mount    uint64 // mount id of the root
 	result   Result
 	entries  int
-	progress time.Time // when to speak of it
+	progress time.Time // time of the next progress report
 }
 
 func newWalk(ctx context.Context, cfg Config) *walk {
@@ -111,7 +112,7 @@ func newWalk(ctx context.Context, cfg Config) *walk {
 	return &walk{ctx: ctx, cfg: cfg, progress: time.Now().Add(firstProgress)}
 }
 
-// visit changes all but folders, whose turn is after what is in them.
+// visit changes all entries except folders, which are changed after their content.
 func (w *walk) visit(e fs.Entry) error {
 	if e.Type.IsDir() {
 		return nil
@@ -119,7 +120,7 @@ func (w *walk) visit(e fs.Entry) error {
 	return w.leave(e)
 }
 
-// leave changes an entry. Its error ends the walk.
+// leave changes an entry. It returns an error only if the walk must end.
 func (w *walk) leave(e fs.Entry) error {
 	if err := w.end(); err != nil {
 		return err
@@ -153,10 +154,10 @@ func (w *walk) entry(e fs.Entry) error {
 	return w.change(fd, "./"+e.Path(), &st)
 }
 
-// fail is told of folders that cannot be read.
+// fail handles a folder that cannot be read.
 func (w *walk) fail(e fs.Entry, err error) error {
 	if e.Path() == "" {
-		return err // it is the volume's own
+		return err // the root of the volume
 	}
 	w.failed("./"+e.Path(), err)
 	return nil
@@ -169,7 +170,7 @@ func (w *walk) failed(path string, err error) {
 	w.cfg.OnError(path, err)
 }
 
-// tell tells of the progress of a walk that takes long.
+// tell reports the progress of a long walk.
 func (w *walk) tell() {
 	w.entries++
 	if now := time.Now(); w.cfg.OnProgress != nil && now.After(w.progress) {
@@ -178,7 +179,7 @@ func (w *walk) tell() {
 	}
 }
 
-// wanted are the mode bits that an entry must have.
+// wanted returns the mode bits that an entry must have.
 func (w *walk) wanted(st *unix.Statx_t) uint32 {
 	bits := uint32(0o660)
 	if w.cfg.ReadOnly {
@@ -198,7 +199,7 @@ func (w *walk) right(st *unix.Statx_t) bool {
 	return int64(st.Gid) == w.cfg.Group && uint32(st.Mode)&want == want
 }
 
-// change gives one entry its group and modes. What is right already is not touched.
+// change sets the group and modes of one entry, unless they are correct.
 func (w *walk) change(fd int, path string, st *unix.Statx_t) error {
 	if w.right(st) {
 		return nil
@@ -212,8 +213,8 @@ func (w *walk) change(fd int, path string, st *unix.Statx_t) error {
 	if st.Mode&unix.S_IFMT == unix.S_IFLNK {
 		return nil
 	}
-	// A change of the group has taken setuid and setgid away; this brings them back.
-	// The descriptor's own path leads to what was opened, whatever has its name now.
+	// The change of the group cleared setuid and setgid; chmod restores them. The path of the
+	// descriptor leads to the opened file, even if its name now belongs to another file.
 	mode := uint32(st.Mode)&0o7777 | w.wanted(st)
 	if err := unix.Chmod("/proc/self/fd/"+strconv.Itoa(fd), mode); err != nil {
 		return &iofs.PathError{Op: "chmod", Path: path, Err: err}

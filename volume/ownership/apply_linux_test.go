@@ -23,7 +23,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// recorder changes nothing, so that tests run without rights.
+// recorder records changes without making them, so that the tests need no privileges.
 type recorder map[string]int
 
 func (r recorder) chown(_ int, path string, uid, gid int) error {
@@ -54,7 +54,6 @@ func apply(t *testing.T, dir string, cfg ownership.Config) ownership.Result {
 	return result
 }
 
-// modeOf follows links.
 func modeOf(t *testing.T, path string) fs.FileMode {
 	t.Helper()
 	info, err := os.Stat(path)
@@ -74,13 +73,13 @@ func TestWalk(t *testing.T) {
 		if readOnly {
 			want["."], want["a/b"], want["a/b/file"] = fs.ModeDir|fs.ModeSetgid|0o750, fs.ModeDir|fs.ModeSetgid|0o750, fs.ModeSetuid|0o640
 		}
-		for path, mode := range want { // through the link: its target has not changed
+		for path, mode := range want { // os.Stat follows the link; its target is unchanged
 			require.Equal(t, mode, modeOf(t, filepath.Join(dir, path)), path)
 		}
 	}
 }
 
-// V28.
+// V28: OnRootMismatch skips a volume whose root has the group and the modes.
 func TestOnRootMismatch(t *testing.T) {
 	dir, r := tree(t), recorder{}
 	policy, own := v1.FSGroupChangeOnRootMismatch, int64(os.Getgid())
@@ -100,7 +99,7 @@ func TestOnRootMismatch(t *testing.T) {
 	require.Len(t, r, 6)
 }
 
-// What one file does not let itself be done is no error of the others, or of the volume.
+// A failure of one file does not affect other files or the volume.
 func TestErrorsOfEntries(t *testing.T) {
 	dir := tree(t)
 	var failed []string
@@ -150,14 +149,14 @@ func TestOne(t *testing.T) {
 	dir, r := tree(t), recorder{}
 	require.NoError(t, ownership.One(dir, ownership.Config{Group: 2000, Chown: r.chown}))
 	require.Equal(t, recorder{dir: 2000}, r)
-	if os.Getuid() == 0 { // the kernel does the same
+	if os.Getuid() == 0 { // root only: the same with the real Chown
 		require.Equal(t, ownership.Result{Changed: 6}, apply(t, dir, ownership.Config{Group: 2000}))
 		group, _ := of(t, filepath.Join(dir, "a/b/file"))
 		require.EqualValues(t, 2000, group)
 	}
 }
 
-// A walk that takes long says how far it is.
+// A long walk reports its progress.
 func TestProgress(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var progress []int
@@ -171,7 +170,7 @@ func TestProgress(t *testing.T) {
 	})
 }
 
-// A container that swaps a folder for a link during the walk leads it nowhere.
+// A container that swaps a folder for a link during the walk cannot lead it out of the volume.
 func TestRace(t *testing.T) {
 	dir, outside := t.TempDir(), t.TempDir()
 	victim := filepath.Join(outside, "file")
@@ -227,7 +226,7 @@ func of(t *testing.T, path string) (group uint32, mode fs.FileMode) {
 	return info.Sys().(*syscall.Stat_t).Gid, info.Mode()
 }
 
-// What is mounted on a file is not the volume's, either.
+// A file that is mounted over a file of the volume stays unchanged.
 func TestMountedFile(t *testing.T) {
 	asRoot(t)
 	dir, outside := tree(t), filepath.Join(t.TempDir(), "outside")
@@ -243,7 +242,7 @@ func TestMountedFile(t *testing.T) {
 	require.EqualValues(t, 0o600, mode)
 }
 
-// A folder that is moved out of the tree leaves the root as it was, for another walk.
+// If a folder moves out of the tree, the root stays unchanged, so that a later walk repeats.
 func TestMoved(t *testing.T) {
 	dir, outside := tree(t), t.TempDir()
 	require.NoError(t, os.WriteFile(filepath.Join(outside, "precious"), nil, 0o600))

@@ -1,9 +1,9 @@
-// Package ownership gives a volume's files to a pod's fsGroup.
+// Package ownership changes the group of a volume's files to a pod's fsGroup.
 //
-// Apply walks a folder, contents before the folder itself, so that a walk that was cut
-// short is seen at the root and begun again (OnRootMismatch). It never follows a
-// symbolic link, also not one that a container puts in the place of a folder during
-// the walk, and holds one folder open however deep the volume is.
+// Apply walks a folder and changes the contents before the folder itself. An interrupted walk
+// therefore leaves the root unchanged, and the next one repeats it (OnRootMismatch). The walk
+// never follows a symbolic link, even if a container replaces a folder by a link during the
+// walk. It keeps one folder open, independent of the depth of the volume.
 //
 // An example that runs: ExampleApply in example_linux_test.go.
 package ownership

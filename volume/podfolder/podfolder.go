@@ -1,18 +1,18 @@
-// Package podfolder gives each pod a folder on the node, laid out as kubelets have it,
-// as a stage (podworkers/stages):
+// Package podfolder creates and removes each pod's folder on the node, in the kubelet's layout.
+// Folders implements stages.Stage (podworkers/stages):
 //
 //	<root>/<pod UID>/volumes
 //	<root>/<pod UID>/plugins
 //
-// It stands first in a list of stages and is released last, when the pod is gone: others
-// mount and keep things in it.
+// It is the first in a list of stages and is released last, when the pod has finished: other
+// stages mount and store files in the folder.
 //
 //	folders, err := podfolder.New(podfolder.Config{Root: "/var/lib/kubelet/pods"})
 //	...
 //	stages.Entry{Name: "pod folder", Release: stages.Gone, Stage: folders}
 //
-// While something is mounted at or below a folder, nothing of it is deleted: it may be a
-// volume whose data is not the pod's.
+// Release deletes no file while there is a mount at or below the folder, because the mount may
+// be a volume with data that does not belong to the pod.
 package podfolder
 
 import (
@@ -32,25 +32,25 @@ import (
 	"github.com/podwright/podwright/volume/mounts"
 )
 
-// ErrMounted is wrapped by the error of a Release that has deleted nothing, since
-// something is mounted. The mount points are named.
+// ErrMounted is wrapped by the error of a Release that deleted no files because of a mount. The
+// error lists the mount points.
 var ErrMounted = errors.New("still mounted")
 
 // Config configures Folders. Root is required.
 type Config struct {
-	// Root is the folder with the folders of all pods, an absolute path. Nothing else is
-	// in it. It is made when the first pod is prepared.
+	// Root is the absolute path of the folder for all pods. It must contain pod folders only.
+	// It is created for the first pod.
 	Root string
 }
 
-// Folders are the folders of pods. It is a stages.Stage. Use New. It is safe for
+// Folders implements stages.Stage for the folders of pods. Create it with New. It is safe for
 // concurrent use.
 type Folders struct {
 	cfg    Config
 	mounts mounts.Mounter
 }
 
-// New checks the configuration. It does not look at the disk.
+// New checks the configuration and returns Folders. It does not access the disk.
 func New(cfg Config) (*Folders, error) {
 	f := fields.Of("podfolder: Config")
 	f.Absolute("Root", cfg.Root)
@@ -60,19 +60,19 @@ func New(cfg Config) (*Folders, error) {
 	return &Folders{cfg, &mounts.Kernel{}}, nil
 }
 
-// mode is that of the folders: what pods have is nobody else's business.
+// mode excludes other users from the folders of pods.
 const mode = 0o750
 
-// Pod is a pod's folder.
+// Pod returns a pod's folder.
 func (f *Folders) Pod(uid types.UID) string { return filepath.Join(f.cfg.Root, string(uid)) }
 
-// Volumes is the folder in which a pod's volumes are.
+// Volumes returns the folder of a pod's volumes.
 func (f *Folders) Volumes(uid types.UID) string { return filepath.Join(f.Pod(uid), "volumes") }
 
-// Plugins is the folder in which plugins of volumes keep what is the pod's.
+// Plugins returns the folder for the state of a pod's volume plugins.
 func (f *Folders) Plugins(uid types.UID) string { return filepath.Join(f.Pod(uid), "plugins") }
 
-// check refuses what is no name of a folder below Root.
+// check returns an error if the UID is no valid folder name.
 func check(uid types.UID) error { return fs.CheckName("podfolder: the UID", string(uid)) }
 
 // Prepare implements stages.Stage.
@@ -106,7 +106,6 @@ func (f *Folders) Release(ctx context.Context, uid types.UID) error {
 	return nil
 }
 
-// mountedIn lists the mount points at or below a folder.
 func (f *Folders) mountedIn(ctx context.Context, dir string) (found []string, err error) {
 	dir, err = filepath.EvalSymlinks(dir)
 	if errors.Is(err, iofs.ErrNotExist) {
@@ -122,7 +121,7 @@ func (f *Folders) mountedIn(ctx context.Context, dir string) (found []string, er
 	return found, err
 }
 
-// Leftovers implements stages.Stage: it lists the pods that have a folder.
+// Leftovers implements stages.Stage. It lists the pods that have a folder.
 func (f *Folders) Leftovers(context.Context) ([]types.UID, error) {
 	entries, err := fs.List(f.cfg.Root)
 	if err != nil {

@@ -64,7 +64,7 @@ func TestBadInputIsRefused(t *testing.T) {
 	require.DirExists(t, precious)
 }
 
-// A folder with mounts stays as it is; that of another pod does not matter.
+// A folder with mounts stays as it is. Mounts of another pod have no effect.
 func TestMounts(t *testing.T) {
 	var failure error
 	m := &mounts.Memory{Fault: func(context.Context, string, string) error { return failure }}

@@ -1,14 +1,15 @@
-// Package subpath gives containers a part of a volume without letting them out of it.
+// Package subpath mounts parts of volumes for containers and keeps containers inside their
+// volumes.
 //
-// Containers write to their volumes, so that any part of a path in one may become a
-// symbolic link to a place of the node at any time. A sub path is therefore opened
-// below the volume by the kernel (openat2), or folder by folder where it cannot do that,
-// and what was opened is mounted: by its descriptor, not by a name. Links that stay
-// inside the volume are followed; one that leads out is refused.
+// Containers write to their volumes, so any part of a path there may become a symbolic link to
+// a path of the node at any time. SubPaths therefore opens a sub path below the volume with
+// openat2, or folder by folder if that is not possible. It then mounts the open descriptor
+// instead of a path. Links that stay inside the volume are followed; links that lead out fail
+// with ErrOutside.
+//
+// A sub path is mounted at the same path as in every kubelet:
 //
 //	pods/UID/volume-subpaths/VOLUME/CONTAINER/INDEX
-//
-// is where it is mounted, as every kubelet has it.
 //
 // An example that runs: ExampleSubPaths in example_test.go.
 package subpath
@@ -27,24 +28,24 @@ import (
 
 // Config configures SubPaths. Layout is required.
 type Config struct {
-	// Layout says where sub paths are mounted. Its Root is an absolute path.
+	// Layout contains the paths of the mount points. Its Root must be absolute.
 	Layout volume.Layout
-	// Mounts mounts; nil means those of this node's kernel.
+	// Mounts mounts sub paths. Default: a mounts.Kernel.
 	Mounts mounts.Mounter
 }
 
-// ErrOutside is wrapped by the error of a sub path that leads out of its volume.
+// ErrOutside is wrapped by the error for a sub path that leads out of its volume.
 var ErrOutside = errors.New("leads out of the volume")
 
 // SubPath names a part of a volume.
 type SubPath = volume.SubPath
 
 const (
-	// maxPath is how long a path can be on Linux.
+	// maxPath is the longest path on Linux, in bytes.
 	maxPath = 4095
-	// maxDepth is how many folders deep a sub path can be.
+	// maxDepth bounds the number of folders in a sub path.
 	maxDepth = 256
-	// maxLinks is how many symbolic links are followed, as by Linux.
+	// maxLinks bounds the number of followed symbolic links. Linux has the same bound.
 	maxLinks = 40
 )
 

@@ -26,7 +26,7 @@ func ExampleSubPaths() {
 	if err := os.Symlink("/etc", filepath.Join(vol, "link")); err != nil {
 		panic(err)
 	}
-	paths, err := subpath.New(subpath.Config{Layout: volume.Layout{Root: root}, Mounts: &mounts.Memory{}}) // without Mounts on a node
+	paths, err := subpath.New(subpath.Config{Layout: volume.Layout{Root: root}, Mounts: &mounts.Memory{}}) // an agent leaves Mounts empty
 	if err != nil {
 		panic(err)
 	}

@@ -13,16 +13,16 @@ import (
 // opener opens sub paths of one volume.
 type opener struct {
 	root int
-	// names are paths under which the volume is known: a link to one stays inside.
+	// names lists the absolute paths of the volume. A link to one of them stays inside.
 	names []string
-	// mode is that of folders that are made.
+	// mode is the mode of new folders.
 	mode uint32
-	// walkOnly does without openat2, as kernels before Linux 5.6 do.
+	// walkOnly disables openat2, which kernels before Linux 5.6 lack.
 	walkOnly bool
 }
 
-// openVolume opens the folder of a volume. Its path is the agent's or the
-// administrator's, and may have symbolic links.
+// openVolume opens the folder of a volume. Its path comes from the agent or the administrator
+// and may contain symbolic links.
 func openVolume(path string) (*opener, error) {
 	root, err := unix.Open(path, unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 	if err != nil {
@@ -44,13 +44,13 @@ func openVolume(path string) (*opener, error) {
 
 func (o *opener) close() { _ = unix.Close(o.root) }
 
-// pathOf names what is open, whatever happens to its name.
+// pathOf returns a path to the open file that is independent of the file's name.
 func pathOf(fd int) string { return "/proc/self/fd/" + strconv.Itoa(fd) }
 
-// attempts is how often openat2 is tried while others rename folders.
+// attempts bounds the calls of openat2 while other processes rename folders.
 const attempts = 3
 
-// open opens a sub path, and makes folders that are missing.
+// open opens a sub path and creates missing folders.
 func (o *opener) open(path string) (fd int, err error) {
 	if o.walkOnly {
 		return o.walk(path)
@@ -66,12 +66,12 @@ func (o *opener) open(path string) (fd int, err error) {
 	if err == nil {
 		return fd, nil
 	}
-	// It is missing, or behind an absolute link, or the kernel cannot do it. The walk
-	// knows what to do, and has the final say.
+	// The path is missing, contains an absolute link, or the kernel lacks openat2. The walk
+	// handles these cases and returns the final error.
 	return o.walk(path)
 }
 
-// walk opens a sub path folder by folder, with all of them held open.
+// walk opens a sub path folder by folder. It keeps all of these folders open for "..".
 func (o *opener) walk(path string) (int, error) {
 	w := walk{opener: o, rest: parts(path)}
 	for len(w.rest) > 0 {
@@ -94,7 +94,7 @@ func (o *opener) walk(path string) (int, error) {
 
 type walk struct {
 	*opener
-	open  []int // the folders below the volume's, down to where the walk is
+	open  []int // folders from below the volume's root to the current one
 	rest  []string
 	links int
 }
@@ -147,7 +147,8 @@ func (w *walk) step(name string) error {
 	return nil
 }
 
-// openOrMake opens an entry of the folder where the walk is: itself, if it is a link.
+// openOrMake opens an entry of the current folder and creates a missing folder. It opens a link
+// itself, not the link's target.
 func (w *walk) openOrMake(name string) (int, error) {
 	const how = unix.O_PATH | unix.O_NOFOLLOW | unix.O_CLOEXEC
 	fd, err := unix.Openat(w.here(), name, how, 0)
@@ -158,13 +159,13 @@ func (w *walk) openOrMake(name string) (int, error) {
 	if err == nil {
 		err = w.chmod(name)
 	}
-	if err != nil && !errors.Is(err, unix.EEXIST) { // somebody else has made it
+	if err != nil && !errors.Is(err, unix.EEXIST) { // EEXIST: another process created the folder
 		return -1, err
 	}
 	return unix.Openat(w.here(), name, how, 0)
 }
 
-// chmod gives a new folder the volume's mode, against the umask.
+// chmod sets the volume's mode on a new folder, because mkdir applies the umask.
 func (w *walk) chmod(name string) error {
 	fd, err := unix.Openat(w.here(), name, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
 	if err != nil {
@@ -174,7 +175,7 @@ func (w *walk) chmod(name string) error {
 	return unix.Fchmod(fd, w.mode)
 }
 
-// follow goes where a link says, unless that is outside.
+// follow continues the walk at the target of a link, or fails if the target is outside.
 func (w *walk) follow(link int) error {
 	if w.links++; w.links > maxLinks {
 		return unix.ELOOP
@@ -195,7 +196,7 @@ func (w *walk) follow(link int) error {
 	return nil
 }
 
-// inside makes an absolute path one that is relative to the volume.
+// inside converts an absolute path to a path relative to the volume.
 func (w *walk) inside(path string) (string, error) {
 	for _, name := range w.names {
 		if path == name {

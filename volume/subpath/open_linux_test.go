@@ -16,13 +16,13 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// bothWays runs a test with openat2, and as on a kernel without it.
+// bothWays runs a test with openat2 and without it, as on older kernels.
 func bothWays(t *testing.T, test func(t *testing.T, walkOnly bool)) {
 	t.Run("openat2", func(t *testing.T) { test(t, false) })
 	t.Run("walk", func(t *testing.T) { test(t, true) })
 }
 
-// volumeIn makes a volume with links of all kinds, beside a folder that is not its own.
+// volumeIn creates a volume with links of all kinds beside a folder outside the volume.
 func volumeIn(t *testing.T) (vol string) {
 	top := t.TempDir()
 	vol = filepath.Join(top, "vol")
@@ -82,7 +82,7 @@ func TestOpen(t *testing.T) {
 	})
 }
 
-// V16: what is missing gets the mode of the volume's folder whatever the umask is.
+// V16: new folders get the mode of the volume's folder, independent of the umask.
 func TestModeOfNewFolders(t *testing.T) {
 	old := syscall.Umask(0o077)
 	defer syscall.Umask(old)
@@ -103,7 +103,7 @@ func TestModeOfNewFolders(t *testing.T) {
 
 func TestBounds(t *testing.T) {
 	vol := volumeIn(t)
-	for name, times := range map[string]int{"few": maxLinks - 1, "many": maxLinks} { // and itself
+	for name, times := range map[string]int{"few": maxLinks - 1, "many": maxLinks} { // plus the link itself
 		require.NoError(t, os.Symlink(strings.Repeat("root/", times)+"d", filepath.Join(vol, name)))
 	}
 	got, err := openIn(t, vol, "few", true)
@@ -128,8 +128,8 @@ func raceTime() time.Duration {
 	return 10 * time.Second
 }
 
-// V15: a container swaps folders and links as fast as it can. What is opened is always
-// inside, and nothing is made outside.
+// V15: while a container swaps folders and links as fast as possible, each opened file is
+// inside the volume and no file is created outside.
 func TestRaceOfOpen(t *testing.T) {
 	bothWays(t, func(t *testing.T, walkOnly bool) {
 		vol := volumeIn(t)
@@ -162,7 +162,7 @@ func TestRaceOfOpen(t *testing.T) {
 	})
 }
 
-// swap exchanges folders of a volume with links that lead out, until it is stopped.
+// swap exchanges folders of a volume with links that lead out, until stop is called.
 func swap(t *testing.T, vol, outside string) (stop func()) {
 	t.Helper()
 	for _, dir := range []string{"x/y", "z"} {

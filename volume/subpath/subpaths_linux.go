@@ -17,15 +17,16 @@ import (
 	"github.com/podwright/podwright/volume/mounts"
 )
 
-// SubPaths mounts sub paths of volumes. It implements SubPaths of cri/pods/request. Use
-// New. Methods are safe for concurrent use, but not for one pod.
+// SubPaths mounts sub paths of volumes. It implements SubPaths of cri/pods/request. Create it
+// with New. It is safe for concurrent use by different pods; calls for one pod must not
+// overlap.
 type SubPaths struct {
 	cfg      Config
 	calls    run.Calls
 	walkOnly bool
 }
 
-// New checks the configuration. It does not look at the disk.
+// New checks the configuration and returns SubPaths. It does not access the disk.
 func New(cfg Config) (*SubPaths, error) {
 	if err := cfg.Layout.Check("subpath: Config.Layout"); err != nil {
 		return nil, err
@@ -39,10 +40,9 @@ const (
 	fileMode = 0o640
 )
 
-// Prepare opens a sub path, makes folders that are missing with the mode of the volume's
-// folder, mounts it and returns where. What is mounted already and still the same is
-// left as it is; something else there is unmounted first, as after an update of a config
-// map.
+// Prepare opens a sub path, mounts it and returns the mount point. It creates missing folders
+// with the mode of the volume's folder. An existing mount of the same file stays. A mount of a
+// different file, for example from before an update of a config map, is removed first.
 func (p *SubPaths) Prepare(ctx context.Context, s SubPath) (hostPath string, err error) {
 	if err := check(s); err != nil {
 		return "", fmt.Errorf("sub path: %w", err)
@@ -84,7 +84,7 @@ func (p *SubPaths) prepare(ctx context.Context, s SubPath, target string) error 
 	return p.cfg.Mounts.Mount(ctx, mounts.Mount{Source: pathOf(fd), Target: target, Options: []string{"bind"}})
 }
 
-// mounted tells whether what was opened is mounted, and unmounts something else.
+// mounted reports whether the opened file is mounted at target. It unmounts any other file.
 func (p *SubPaths) mounted(ctx context.Context, target string, want unix.Stat_t) (bool, error) {
 	for range maxStacked {
 		_, mounted, err := p.cfg.Mounts.At(ctx, target)
@@ -105,16 +105,16 @@ func (p *SubPaths) mounted(ctx context.Context, target string, want unix.Stat_t)
 	return false, fmt.Errorf("%s: too much is mounted", target)
 }
 
-// maxStacked bounds how much is mounted at one place.
+// maxStacked bounds the mounts on one path.
 const maxStacked = 100
 
-// makePoint makes a folder or file to mount at.
+// makePoint creates a folder or file as a mount point.
 func makePoint(target string, dir bool) error {
 	if err := os.MkdirAll(filepath.Dir(target), dirMode); err != nil {
 		return err
 	}
 	if info, err := os.Lstat(target); err == nil && info.IsDir() != dir {
-		if err := os.Remove(target); err != nil { // an empty folder or a file
+		if err := os.Remove(target); err != nil { // succeeds for an empty folder or a file
 			return err
 		}
 	}
@@ -131,9 +131,9 @@ func makePoint(target string, dir bool) error {
 	return f.Close()
 }
 
-// Release undoes a Prepare. That there is nothing is no error.
+// Release undoes a Prepare. A missing mount is no error.
 func (p *SubPaths) Release(ctx context.Context, s SubPath) error {
-	s.VolumePath, s.Path = "/", "" // they do not matter here
+	s.VolumePath, s.Path = "/", "" // unused here, but check requires them
 	if err := check(s); err != nil {
 		return fmt.Errorf("sub path: %w", err)
 	}
@@ -141,15 +141,15 @@ func (p *SubPaths) Release(ctx context.Context, s SubPath) error {
 	if err := p.release(ctx, target); err != nil {
 		return err
 	}
-	for range 3 { // of the container, the volume and the pod, unless others are in it
+	for range 3 { // the folders of container, volume and pod, if they are empty
 		target = filepath.Dir(target)
 		_ = os.Remove(target)
 	}
 	return nil
 }
 
-// release unmounts what is at a path, and removes the path. It asks no file system that
-// is mounted there.
+// release removes the mounts at a path, then the path. It does not access the mounted file
+// systems.
 func (p *SubPaths) release(ctx context.Context, target string) error {
 	return p.calls.Do(ctx, "release sub path", target, func() error {
 		for range maxStacked {
@@ -163,7 +163,7 @@ func (p *SubPaths) release(ctx context.Context, target string) error {
 			switch {
 			case err == nil, errors.Is(err, unix.ENOENT):
 				return nil
-			case !errors.Is(err, unix.EBUSY): // something was mounted below it
+			case !errors.Is(err, unix.EBUSY): // EBUSY: there was another mount below
 				return fmt.Errorf("sub path: %w", &iofs.PathError{Op: "remove", Path: target, Err: err})
 			}
 		}
@@ -171,8 +171,8 @@ func (p *SubPaths) release(ctx context.Context, target string) error {
 	})
 }
 
-// ReleasePod unmounts all sub paths of a pod, including those of earlier agents, and
-// removes their mount points. It removes no content of volumes.
+// ReleasePod unmounts all sub paths of a pod, including those of earlier agents, and removes
+// their mount points. It removes no content of volumes.
 func (p *SubPaths) ReleasePod(ctx context.Context, pod types.UID) error {
 	if err := fs.CheckName("pod UID", string(pod)); err != nil {
 		return fmt.Errorf("sub path: %w", err)
@@ -180,7 +180,8 @@ func (p *SubPaths) ReleasePod(ctx context.Context, pod types.UID) error {
 	return p.clear(ctx, p.cfg.Layout.SubPaths(pod), 3)
 }
 
-// clear releases what is so many levels below a folder, and removes the folders above.
+// clear releases the mount points at the given number of levels below dir, then removes the
+// folders above them.
 func (p *SubPaths) clear(ctx context.Context, dir string, levels int) error {
 	if levels == 0 {
 		return p.release(ctx, dir)

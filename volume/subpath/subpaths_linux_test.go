@@ -91,7 +91,7 @@ func TestPrepare(t *testing.T) {
 	require.DirExists(t, filepath.Join(w.vol, "new", "folder"))
 }
 
-// A volume that cannot be written to: what is there can be mounted, nothing is made.
+// On a read-only volume Prepare mounts existing paths and fails for missing ones.
 func TestReadOnlyVolume(t *testing.T) {
 	k := real(t)
 	w := newWorld(t, k)
@@ -107,7 +107,8 @@ func TestReadOnlyVolume(t *testing.T) {
 	require.ErrorIs(t, err, unix.EROFS)
 }
 
-// kill -9 leaves a folder, a mount point, a mount, or several on top of each other.
+// Prepare and ReleasePod work after a kill -9 that left folders, a mount point, or one or more
+// mounts.
 func TestCrashes(t *testing.T) {
 	k := real(t)
 	for name, leave := range map[string]func(t *testing.T, w *world, target string){
@@ -146,7 +147,7 @@ func TestCrashes(t *testing.T) {
 	}
 }
 
-// What is left without being mounted is removed as it is: nothing in it.
+// Release does not remove files below a path that is not mounted.
 func TestReleaseIsNeverRecursive(t *testing.T) {
 	w := newWorld(t, &mounts.Memory{})
 	w.prepare(t, "d")
@@ -179,7 +180,7 @@ func TestFaults(t *testing.T) {
 	}
 }
 
-// V16 and other bad input is refused before anything is touched.
+// V16: invalid input is rejected before any change.
 func TestRefused(t *testing.T) {
 	w := newWorld(t, &mounts.Memory{})
 	for want, change := range map[string]func(*SubPath){
@@ -211,7 +212,7 @@ func longPath() string {
 	return fmt.Sprintf("%0*d", maxPath+1, 0)
 }
 
-// V15 on real mounts: what is mounted is never the node's.
+// V15 with real mounts: a mount never shows a file of the node.
 func TestRace(t *testing.T) {
 	k := real(t)
 	bothWays(t, func(t *testing.T, walkOnly bool) {

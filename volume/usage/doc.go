@@ -1,12 +1,11 @@
-// Package usage measures how many bytes and files are in volumes, for the Summary API
-// and for the limits of emptyDir volumes.
+// Package usage measures the bytes and files in volumes, for the Summary API and for the limits
+// of emptyDir volumes.
 //
-// What is a file system of its own, such as a volume in memory, is asked. A folder on
-// the node's disk is walked, which may take long: no faster than a number of files per
-// second, for all volumes together, so that pods do not notice, and never twice at the
-// same time. Where the file system counts what is in a folder (Projects), nothing is
-// walked. What was measured is kept with its age. What somebody else knows better, as a
-// CSI driver, is left to that (Config.Ask).
+// A volume with its own file system, such as a volume in memory, is measured with statfs. A
+// folder on the node's disk is walked, which may take long. A common rate limit for all walks
+// keeps the load on pods low, and concurrent calls for one volume share a walk. A folder whose
+// usage the file system counts (Projects) needs no walk. Each measurement is kept with its age.
+// Config.Ask replaces a measurement, for example by the figures of a CSI driver.
 //
 // An example that runs: ExampleMeter in meter_linux_test.go.
 package usage
@@ -16,48 +15,47 @@ import (
 	"time"
 )
 
-// Usage is what a volume uses. A figure below zero is not known.
+// Usage is the usage of a volume. A figure below zero is unavailable.
 type Usage struct {
-	// Bytes and Files are what is in the volume: the space on the disk, and files,
-	// folders and links, each counted once however many names it has.
+	// Bytes is the space on the disk. Files counts files, folders and links, each once,
+	// independent of its number of names.
 	Bytes, Files int64
-	// Capacity and Available are the bytes of the file system that the volume is on,
-	// and what of them can be used.
+	// Capacity is the size of the volume's file system, Available the part that is free for
+	// use, both in bytes.
 	Capacity, Available int64
-	// TotalFiles and FreeFiles are how many files the file system can have, and how
-	// many more. Zero means that it has no such limit.
+	// TotalFiles is the largest number of files of the file system, FreeFiles the number that
+	// can still be created. Zero means no limit.
 	TotalFiles, FreeFiles int64
-	// Measured is when measuring began.
+	// Measured is the start time of the measurement.
 	Measured time.Time
 }
 
-// Source is how a volume was measured, in the words of upstream's metrics.
+// Source is the method of a measurement, named as in upstream's metrics.
 type Source string
 
-// The sources.
+// Sources.
 const (
-	// FileSystem is one of the volume's own, which was asked.
+	// FileSystem is a statfs of the volume's own file system.
 	FileSystem Source = "statfs"
-	// Project is an account that the file system keeps; see Projects.
+	// Project is a project quota of the file system; see Projects.
 	Project Source = "fsquota"
-	// Walked is a look at all files.
+	// Walked is a walk through all files.
 	Walked Source = "du"
 )
 
-// Metrics are callbacks for histograms. Each may be nil. They are called concurrently and
-// must not block.
+// Metrics are callbacks for histograms. Each is optional. They are called concurrently and must
+// not block.
 type Metrics struct {
-	// OnMeasured is told of each volume that was measured here, and how long that took. err
-	// is why it was not, nil if it was.
+	// OnMeasured is called after each measurement of a Meter with its duration. err is nil if
+	// it succeeded. It is not called for figures of Config.Ask.
 	OnMeasured func(source Source, took time.Duration, err error)
 }
 
-// Config configures a Meter. The zero value is complete.
+// Config configures a Meter. The zero value is valid.
 type Config struct {
-	// Ask is asked of each volume first. ok tells that it knows what the volume uses; an
-	// error, that nobody can know that now. It is called concurrently, for one volume one
-	// at a time, and may leave out Measured. Nil means that all is measured here.
-	Ask func(ctx context.Context, dir string) (u Usage, ok bool, err error)
-	// Metrics is told what is done.
+	// Ask is called first for each volume. It returns ok if it supplies the usage, and an error
+	// if no usage is available now. It is called concurrently, but one call at a time per
+	// volume. It may leave Measured empty. Optional: without it the Meter measures all volumes.
+	Ask     func(ctx context.Context, dir string) (u Usage, ok bool, err error)
 	Metrics Metrics
 }

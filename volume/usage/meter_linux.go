@@ -14,7 +14,7 @@ import (
 	"github.com/podwright/podwright/internal/run"
 )
 
-// Meter measures volumes. Use New. It is safe for concurrent use.
+// Meter measures volumes. Create it with New. It is safe for concurrent use.
 type Meter struct {
 	pace  pace
 	ask   func(ctx context.Context, dir string) (Usage, bool, error)
@@ -24,7 +24,7 @@ type Meter struct {
 	known map[string]Usage
 }
 
-// filesPerSecond bounds the files that a Meter reads in a second, in all volumes together.
+// filesPerSecond bounds the rate of files that a Meter visits, for all volumes in total.
 const filesPerSecond = 20000
 
 // New returns a Meter.
@@ -33,7 +33,7 @@ func New(cfg Config) *Meter {
 	return &Meter{ask: cfg.Ask, told: cfg.Metrics.OnMeasured, pace: pace{each: time.Second / filesPerSecond}, known: map[string]Usage{}}
 }
 
-// Known is what was measured last for a volume's folder. It touches no disk.
+// Known returns the last measurement of a volume's folder. It does not access the disk.
 func (m *Meter) Known(dir string) (Usage, bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -41,15 +41,15 @@ func (m *Meter) Known(dir string) (Usage, bool) {
 	return u, ok
 }
 
-// Forget drops what is known of a volume that is gone.
+// Forget drops the measurement of a removed volume.
 func (m *Meter) Forget(dir string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	delete(m.known, dir)
 }
 
-// Measure measures a volume, unless what is known is no older than maxAge. It waits for
-// others who measure the same volume. An error leaves what is known as it is.
+// Measure measures a volume, unless the last measurement is at most maxAge old. It waits for a
+// concurrent measurement of the same volume. After an error the last measurement stays.
 func (m *Meter) Measure(ctx context.Context, dir string, maxAge time.Duration) (Usage, error) {
 	if u, ok := m.Known(dir); ok && time.Since(u.Measured) <= maxAge {
 		return u, nil
@@ -57,7 +57,7 @@ func (m *Meter) Measure(ctx context.Context, dir string, maxAge time.Duration) (
 	var out Usage
 	err := m.calls.Do(ctx, "measure", dir, func() (err error) {
 		if u, ok := m.Known(dir); ok && time.Since(u.Measured) <= maxAge {
-			out = u // somebody else has just done it
+			out = u // a concurrent call has finished
 			return nil
 		}
 		out, err = m.measure(ctx, dir)
@@ -69,15 +69,15 @@ func (m *Meter) Measure(ctx context.Context, dir string, maxAge time.Duration) (
 		return err
 	})
 	if err != nil {
-		return Usage{}, err // what is left behind may write to out yet
+		return Usage{}, err // the unfinished call may still write to out
 	}
 	return out, nil
 }
 
-// Running names the volumes that are being measured, with the time since when.
+// Running lists the measurements in progress with their start times.
 func (m *Meter) Running() []string { return m.calls.Running() }
 
-// tries is how often a walk begins anew because containers have moved folders.
+// tries bounds the walks of a volume whose folders move during a walk.
 const tries = 3
 
 func (m *Meter) measure(ctx context.Context, dir string) (Usage, error) {
@@ -93,7 +93,7 @@ func (m *Meter) measure(ctx context.Context, dir string) (Usage, error) {
 	return u, err
 }
 
-// look asks the file system that a volume is on, and walks if that does not know.
+// look measures a volume with the cheapest source that is available.
 func (m *Meter) look(ctx context.Context, dir string, u *Usage) (Source, error) {
 	root, err := fs.Entry{Dir: unix.AT_FDCWD, Name: dir}.Stat()
 	if err != nil {
@@ -127,7 +127,7 @@ func (m *Meter) walk(ctx context.Context, dir string, root unix.Statx_t, u *Usag
 		}
 	}
 	if errors.Is(err, fs.ErrMounted) {
-		return nil // what is mounted there is not the volume's
+		return nil // the mount is not part of the volume
 	}
 	return err
 }
@@ -137,7 +137,7 @@ type walk struct {
 	pace         *pace
 	root         unix.Statx_t
 	bytes, files int64
-	links        map[uint64]uint32 // names yet to come, of files that have several
+	links        map[uint64]uint32 // inode to names not yet visited, for files with several names
 }
 
 func (w *walk) visit(e fs.Entry) error {
@@ -177,14 +177,14 @@ func (w *walk) add(is unix.Statx_t) {
 	w.bytes += int64(is.Blocks) * 512
 }
 
-// pace lets so many files pass in a second.
+// pace limits the rate of visited files.
 type pace struct {
 	each time.Duration
 	mu   sync.Mutex
 	next time.Time
 }
 
-// burst is for how long files pass before a wait.
+// burst is the lead over the rate at which a caller must wait.
 const burst = 10 * time.Millisecond
 
 func (p *pace) wait(ctx context.Context) error {

@@ -58,7 +58,7 @@ func TestFolder(t *testing.T) {
 	require.False(t, ok)
 	_, err = m.Measure(t.Context(), filepath.Join(dir, "missing"), 0)
 	require.ErrorIs(t, err, os.ErrNotExist)
-	require.Eventually(t, func() bool { return len(m.Running()) == 0 }, time.Minute, time.Millisecond) // the one whose caller has gone
+	require.Eventually(t, func() bool { return len(m.Running()) == 0 }, time.Minute, time.Millisecond) // the call whose context ended
 }
 
 func TestMounts(t *testing.T) {
@@ -87,8 +87,7 @@ func TestMounts(t *testing.T) {
 	require.EqualValues(t, 1, u.Files, "what is mounted in a volume is not counted")
 }
 
-// All volumes together are read no faster than configured, and a wait ends with its
-// context.
+// The rate limit applies to all volumes in total, and a wait ends with its context.
 func TestPace(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := pace{each: time.Millisecond}
@@ -110,7 +109,7 @@ func TestPace(t *testing.T) {
 	})
 }
 
-// Those who ask at the same time wait for one walk.
+// Concurrent calls for one volume share one walk.
 func TestOneWalk(t *testing.T) {
 	dir := t.TempDir()
 	for i := range 200 {

@@ -14,32 +14,31 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// ErrNoProjects is wrapped by the error of Projects.Track where the file system keeps no
-// account of projects: it cannot, was not mounted with prjquota, or the kernel is older
-// than 5.14.
+// ErrNoProjects is wrapped by the error of Projects.Track if the file system does not count
+// projects: it lacks the feature, was mounted without prjquota, or the kernel is older than
+// 5.14.
 var ErrNoProjects = errors.New("the file system keeps no account of projects")
 
-// The identifiers of projects that Track gives away, from the first one that other
-// kubelets give away.
+// The range of project ids for Track. It begins at the first id of other kubelets.
 const (
 	firstProject = 1048577
 	lastProject  = 1<<31 - 1
 )
 
-// Projects makes the file system count what is in a folder while it is written (project
-// quotas), so that a Meter has nothing to walk. Nothing is limited. Its zero value is
-// ready; it is safe for concurrent use.
+// Projects makes the file system count the usage of folders while files are written (project
+// quotas), so that a Meter need not walk them. It sets no limits. The zero value is ready for
+// use. Projects is safe for concurrent use.
 //
-// Who runs as root in a container and in no user namespace can take files out of the
-// account: only pods with hostUsers: false are to be counted like that (KEP-1029).
+// A process that runs as root in a container without a user namespace can exclude files from
+// the count. Use Projects only for pods with hostUsers: false (KEP-1029).
 type Projects struct {
 	mu   sync.Mutex
 	next uint32
 }
 
-// Track has what is put into a folder counted from now on, unless that is so. A folder
-// that is not empty is left as it is: what is in it would not count. It keeps no list: the
-// project is an attribute of the folder, and ends with it.
+// Track starts counting the content of a folder, unless it is counted already. A folder with
+// content stays uncounted, because existing files would be missing from the count. Track keeps
+// no list: the project is an attribute of the folder.
 func (p *Projects) Track(ctx context.Context, dir string) error {
 	d, err := os.Open(dir)
 	if err != nil {
@@ -74,7 +73,7 @@ func notCounted(dir string, err error) error {
 	return &fs.PathError{Op: "count", Path: dir, Err: fmt.Errorf("%w: %w", ErrNoProjects, err)}
 }
 
-// free is a project that nothing is counted for.
+// free returns a project id without files. The caller holds mu.
 func (p *Projects) free(ctx context.Context, d *os.File) (uint32, error) {
 	p.next = max(p.next, firstProject)
 	for ; p.next < lastProject; p.next++ {
@@ -92,7 +91,7 @@ func (p *Projects) free(ctx context.Context, d *os.File) (uint32, error) {
 	return 0, errors.New("all projects are taken")
 }
 
-// counted is what the file system has counted of a folder that has a project of its own.
+// counted returns the file system's count for a folder that has its own project.
 func counted(dir string) (bytes, files int64, ok bool) {
 	d, err := os.Open(dir)
 	if err != nil {
@@ -108,13 +107,12 @@ func counted(dir string) (bytes, files int64, ok bool) {
 	}
 	used, err := account(d, attributes.project)
 	if err != nil || used.curInodes == 0 {
-		return 0, 0, false // it is switched off
+		return 0, 0, false // quota accounting is off
 	}
 	return int64(used.curSpace), int64(used.curInodes), true
 }
 
-// ownProject tells whether a folder has a project, and not only since the one that it is
-// in has.
+// ownProject reports whether a folder has a project that it did not inherit from its parent.
 func ownProject(dir string, a fsxattr) (bool, error) {
 	if a.project == 0 || a.flags&inherited == 0 {
 		return false, nil
@@ -126,21 +124,21 @@ func ownProject(dir string, a fsxattr) (bool, error) {
 	defer parent.Close()
 	above, err := getAttributes(parent)
 	if err != nil {
-		return true, nil // it is another file system, or none that knows projects
+		return true, nil // the parent is on a file system without projects
 	}
 	return above.project != a.project, nil
 }
 
-// fsxattr is the kernel's struct of that name.
+// fsxattr is the kernel's struct of the same name.
 type fsxattr struct {
 	flags, extent, extents, project, cowExtent uint32
 	_                                          [8]byte
 }
 
 const (
-	// inherited is FS_XFLAG_PROJINHERIT: what is made in a folder is of its project.
+	// inherited is FS_XFLAG_PROJINHERIT: new files get the project of their folder.
 	inherited = 0x200
-	// The two ioctls, FS_IOC_FSGETXATTR and FS_IOC_FSSETXATTR.
+	// getXattr and setXattr are the ioctls FS_IOC_FSGETXATTR and FS_IOC_FSSETXATTR.
 	getXattr, setXattr = 0x801c581f, 0x401c5820
 	// getQuota is QCMD(Q_GETQUOTA, PRJQUOTA).
 	getQuota = 0x800007<<8 | 2
@@ -157,7 +155,7 @@ func ioctl(f *os.File, request uintptr, a *fsxattr) error {
 	return nil
 }
 
-// dqblk is the kernel's struct if_dqblk, what is counted and limited.
+// dqblk is the kernel's struct if_dqblk, with usage and limits.
 type dqblk struct {
 	hardSpace, softSpace, curSpace    uint64
 	hardInodes, softInodes, curInodes uint64
@@ -166,11 +164,11 @@ type dqblk struct {
 	_                                 uint32
 }
 
-// account asks what is counted of a project in the file system of an open file.
+// account returns the usage of a project in the file system of an open file.
 func account(f *os.File, project uint32) (d dqblk, err error) {
 	_, _, errno := unix.Syscall6(unix.SYS_QUOTACTL_FD, f.Fd(), getQuota, uintptr(project), uintptr(unsafe.Pointer(&d)), 0, 0)
 	switch errno {
-	case 0, unix.ENOENT: // nothing was ever counted
+	case 0, unix.ENOENT: // ENOENT: the project has no usage yet
 		return d, nil
 	}
 	return d, errno

@@ -11,7 +11,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A file system in memory knows projects at most without accounts of them.
+// Track fails with ErrNoProjects on a tmpfs that supports projects without counts, or not at
+// all.
 func TestWithoutAccounts(t *testing.T) {
 	var p Projects
 	err := p.Track(t.Context(), "/dev/shm")
@@ -26,7 +27,8 @@ func TestWithoutAccounts(t *testing.T) {
 	require.False(t, ok)
 }
 
-// TestGuestProjects counts in ext4, which this machine's kernel may not do.
+// TestGuestProjects counts on ext4. It runs in a guest, because the host's kernel may lack
+// quotas.
 func TestGuestProjects(t *testing.T) {
 	if os.Getenv("PODWRIGHT_GUEST") == "" {
 		t.Skip("go run ./examples/tools/testbed/vm test ./volume/usage")
@@ -68,7 +70,7 @@ func TestGuestProjects(t *testing.T) {
 	require.NoError(t, err)
 	require.EqualValues(t, 4, u.Files)
 
-	// What is in a folder that is counted is walked, and what was not empty.
+	// Folders below a counted folder, and folders that were not empty, are walked.
 	_, _, ok = counted(filepath.Join(a, "sub"))
 	require.False(t, ok, "its account is that of the folder above")
 	full := folder("full", 3)
@@ -79,7 +81,7 @@ func TestGuestProjects(t *testing.T) {
 	require.NoError(t, err)
 	require.EqualValues(t, 5, u.Files)
 
-	// Another agent goes on with it, and gives away what is free.
+	// Another agent keeps counted folders and uses free ids for new ones.
 	var next Projects
 	require.NoError(t, next.Track(t.Context(), a))
 	fresh := filepath.Join(at, "fresh")

@@ -1,5 +1,5 @@
-// Package volumetest tests volume plugins, and has one in memory for tests of whatever
-// mounts volumes.
+// Package volumetest has a conformance suite for volume plugins, and in-memory plugins for
+// tests of their callers.
 //
 //	func TestPlugin(t *testing.T) {
 //		volumetest.Run(t, func(t testing.TB) volumetest.Subject {
@@ -14,9 +14,9 @@
 //		})
 //	}
 //
-// Run calls the plugin as a manager.Manager does whose agent is killed now and then: in
-// every order, on what the one before has left. Each rule of the contract is a subtest.
+// Run calls the plugin in the same way as a manager.Manager whose agent is killed repeatedly:
+// in every order, on the remains of the previous call. Each rule of the contract is a subtest.
 //
-// Plugin and Shared are plugins that make folders and do what a test tells them: fail,
-// hang, be slow, depend on objects.
+// Plugin and Shared are plugins that create folders. A test can make them fail, block, take
+// time, or depend on objects.
 package volumetest

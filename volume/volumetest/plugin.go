@@ -19,41 +19,43 @@ import (
 	"github.com/podwright/podwright/volume"
 )
 
-// Call is a call of a method of a Plugin.
+// Call records a call of a method of a Plugin.
 type Call struct {
 	// Method is "Mount", "Unmount", "Expand", "Stage", "Unstage" or "Staged".
 	Method string
-	// Pod is the pod's UID; empty for Stage, Unstage and Staged.
+	// Pod is the pod's UID. It is set for Mount and Unmount only.
 	Pod types.UID
-	// Volume is Spec.Name, or the ID of a shared volume.
+	// Volume is Spec.Name, or the id of a shared volume.
 	Volume string
-	// Again and Found are those of volume.Mount.
+	// Again and Found are the fields of volume.Mount. Stage sets Found, too.
 	Again, Found bool
-	// Began is when it was called.
+	// Began is the time of the call.
 	Began time.Time
 }
 
-// Plugin is a volume.Plugin that does nothing but make folders: <Dir>/content holds what
-// Content says. What it knows is on disk, so another one may go on from there. Set its
-// fields before use. It is safe for concurrent use.
+// Plugin is a volume.Plugin that creates folders. It writes the result of Content to
+// <Dir>/content. Its state is on the disk, so that another Plugin can continue. Set its fields
+// before use. It is safe for concurrent use.
 type Plugin struct {
-	// PluginName is its name. Empty means "example.com/memory".
+	// PluginName is the plugin's name. Default: "example.com/memory".
 	PluginName string
-	// Takes tells which volumes it supports. Nil means all.
+	// Takes reports whether the plugin supports a volume. Optional: without it the plugin
+	// supports all volumes.
 	Takes func(*volume.Spec) bool
-	// Latency is how long each call takes. Zero means no time.
+	// Latency is the duration of each call. Default: zero.
 	Latency time.Duration
-	// Fault is asked at the begin of each call that has a context. Its error is that of
-	// the call, which then does nothing; while it does not return, the call hangs. Nil
-	// means that nothing fails.
+	// Fault is called after Latency in each call that has a context. If it returns an error,
+	// the call fails with that error and changes no files. The call blocks until Fault returns.
+	// Optional.
 	Fault func(context.Context, Call) error
-	// Content is what a volume of a pod has. Nil means nothing.
+	// Content returns the content of a pod's volume. Optional: without it volumes are empty.
 	Content func(context.Context, volume.Mount) (string, error)
-	// Refresh is what Remounts says.
+	// Refresh is the result of Remounts.
 	Refresh bool
-	// DependsOn is what Objects says. Nil means none.
+	// DependsOn returns the result of Objects. Optional: without it there are none.
 	DependsOn func(*v1.Pod, *volume.Spec) []volume.Object
-	// RefreshAt is what Mounted.RefreshAt says. Nil means never.
+	// RefreshAt returns the value of Mounted.RefreshAt. Optional: without it volumes are never
+	// refreshed.
 	RefreshAt func() time.Time
 
 	mu    sync.Mutex
@@ -66,14 +68,14 @@ var (
 	_ volume.Dependent = (*Plugin)(nil)
 )
 
-// Calls are those so far, in the order of their beginning.
+// Calls returns the calls so far, ordered by their start.
 func (p *Plugin) Calls() []Call {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return slices.Clone(p.calls)
 }
 
-// Count is how many calls of a method there were.
+// Count returns the number of calls of a method.
 func (p *Plugin) Count(method string) (n int) {
 	for _, c := range p.Calls() {
 		if c.Method == method {
@@ -160,8 +162,7 @@ func (p *Plugin) Mount(ctx context.Context, m volume.Mount) (volume.Mounted, err
 	return out, volume.Uncertain(replace(filepath.Join(m.Dir, "content"), content))
 }
 
-// replace writes a file so that it has the old content or the new one, but for one that
-// has the new one already.
+// replace writes a file atomically, unless the file has the content already.
 func replace(file, content string) error {
 	if old, err := os.ReadFile(file); err == nil && string(old) == content {
 		return nil
@@ -180,13 +181,13 @@ func (p *Plugin) Unmount(ctx context.Context, u volume.Unmount) error {
 	return os.RemoveAll(u.Dir)
 }
 
-// Shared is a Plugin of which persistent volumes are shared by the pods of a node. It
-// implements volume.Stager, volume.Owner, volume.Attachable and volume.Expander, too.
+// Shared is a Plugin whose persistent volumes are shared by the pods of a node. It also
+// implements volume.Stager, volume.Owner, volume.Attachable and volume.Expander.
 type Shared struct {
 	*Plugin
-	// Root is where it stages volumes. Required.
+	// Root is the folder for staged volumes. Required.
 	Root string
-	// Attach is what Attaches says.
+	// Attach is the result of Attaches.
 	Attach bool
 }
 
@@ -216,7 +217,7 @@ func (s *Shared) Mount(ctx context.Context, m volume.Mount) (volume.Mounted, err
 		if _, err := os.Stat(m.Staged); err != nil {
 			return volume.Mounted{}, err
 		}
-		// So that the next agent knows whose it is.
+		// VolumeIDOf of the next agent reads the id from the folder.
 		if err := os.MkdirAll(m.Dir, 0o750); err != nil {
 			return volume.Mounted{}, volume.Uncertain(err)
 		}

@@ -35,7 +35,7 @@ var rules = []rule{
 	{"a shared volume is one for all pods", shares},
 }
 
-// inTurn plays steps until one fails.
+// inTurn runs steps in order and returns the first error.
 func inTurn(steps ...func() error) error {
 	for _, step := range steps {
 		if err := step(); err != nil {
@@ -90,7 +90,7 @@ func mountAndUnmount(t *trial) error {
 	return inTurn(t.mounts(v), t.unmounts(v), func() error { return t.nothing(v) })
 }
 
-// mountTwice also looks whether a container that has the first mount sees the second.
+// mountTwice also checks that a container with the first mount sees the second.
 func mountTwice(t *trial) error {
 	v := t.volume()
 	if err := t.mount(v); err != nil {
@@ -133,7 +133,7 @@ func comesBack(t *trial) error {
 	return inTurn(t.mounts(v), t.unmounts(v), t.mounts(v), t.unmounts(v), t.open, t.mounts(v), t.unmounts(v))
 }
 
-// killedBetween walks every sequence of a few calls.
+// killedBetween runs every sequence of up to four steps.
 func killedBetween(t *trial) error {
 	cut, cancel := context.WithCancel(t.ctx)
 	cancel()
@@ -141,7 +141,7 @@ func killedBetween(t *trial) error {
 		{Name: "mount", Play: t.mount},
 		{Name: "unmount", Play: t.unmount},
 		{Name: "kill", Play: func(*vol) error { return t.open() }, Kill: true},
-		// With a context that has ended a call does all of its work, a part, or none.
+		// With a context that has ended, a call may do all, a part, or none of its work.
 		{Name: "mount, cancelled", Play: func(v *vol) error { _ = t.tryMount(cut, v, false); return nil }},
 		{Name: "unmount, cancelled", Play: func(v *vol) error {
 			if t.tryUnmount(cut, v) == nil {
@@ -164,7 +164,7 @@ func halfway(t *trial) error {
 		return err
 	}
 	states := map[string]func(volume.Mount) error{}
-	// Only what Mount makes can be left by it.
+	// Only remains that Mount can create are tested.
 	if info, err := os.Lstat(probe.dir); err == nil && info.IsDir() {
 		states["an empty folder"] = func(m volume.Mount) error { return os.MkdirAll(m.Dir, 0o750) }
 	}
@@ -189,7 +189,7 @@ func halfway(t *trial) error {
 	return t.unmount(probe)
 }
 
-// neighbours are other volumes of the pod, those of other pods, and what is no volume.
+// neighbours checks that other volumes, other pods' volumes and other files stay unchanged.
 func neighbours(t *trial) error {
 	pod := t.newPod()
 	v, sibling := t.volumeOf(pod, "data"), t.volumeOf(pod, "data-2")
@@ -231,7 +231,7 @@ func neighbours(t *trial) error {
 	)
 }
 
-// parallel mounts volumes of different pods. What these share is staged once before.
+// parallel mounts volumes of different pods. Shared volumes are staged once before.
 func parallel(t *trial) error {
 	const pods, rounds = 8, 3
 	vols, firsts := make([]*vol, pods), map[string]*vol{}
@@ -263,7 +263,7 @@ func parallel(t *trial) error {
 	})
 }
 
-// together does something with volumes at the same time.
+// together calls do for all volumes concurrently.
 func together(vols []*vol, do func(*vol) error) error {
 	errs := make([]error, len(vols))
 	var wg sync.WaitGroup
@@ -278,7 +278,7 @@ func ended(t *trial) error {
 	ctx, cancel := context.WithCancel(t.ctx)
 	cancel()
 	v := t.volume()
-	// Whether there is time for it is the plugin's choice.
+	// The plugin may complete the call or fail; it must return.
 	if err := soon("mount", func() { _ = t.tryMount(ctx, v, false) }); err != nil {
 		return err
 	}
@@ -315,7 +315,7 @@ func failsAgain(t *trial) error {
 		failed := t.tryMount(t.ctx, v, true)
 		mend()
 		if failed == nil {
-			return nil // there was nothing to do
+			return nil // Mount had no work, so it could not fail
 		}
 		after, afterErr := tree(v.dir)
 		if !reflect.DeepEqual(before, after) || (err == nil) != (afterErr == nil) {
@@ -325,7 +325,7 @@ func failsAgain(t *trial) error {
 	}, t.unmounts(v))
 }
 
-// stages tests plugins of which pods share volumes.
+// stages tests plugins with shared volumes.
 func stages(t *trial) error {
 	v := t.volume()
 	s, id := t.stager(v)

@@ -20,40 +20,38 @@ import (
 	"github.com/podwright/podwright/volume"
 )
 
-// Subject is a plugin under test, and what is around it. Layout, Open and Spec are
-// required.
+// Subject is a plugin under test with its environment. Layout, Open and Spec are required.
 type Subject struct {
-	// Layout is where the plugin has its volumes. Its root is empty at first.
+	// Layout contains the paths of the plugin's volumes. Its root is empty at first.
 	Layout volume.Layout
-	// Open opens the plugin on what is there, as an agent does at its start. What was
-	// opened before is not used again: its agent was killed.
+	// Open returns a plugin that continues on the existing files, as at the start of an agent.
+	// The suite then stops using the previous plugin, as after a kill of its agent.
 	Open func() (volume.Plugin, error)
-	// Spec describes a volume of a pod that the plugin supports. It may change the pod,
-	// which is not seen by anybody before. Every call with the same pod and name returns
-	// the same.
+	// Spec returns a volume of a pod that the plugin supports. It may change the pod, which is
+	// new at the first call. Calls with equal arguments return equal specs.
 	Spec func(pod *v1.Pod, name string) *volume.Spec
-	// Check looks at what containers would get. Nil means that it has to exist.
+	// Check checks the volume from a container's view. Default: the path or device exists.
 	Check func(m volume.Mounted) error
-	// Left looks for what is left of a volume besides the folders of volume.Mount, such
-	// as a mount of which the folder is gone. Nil means that there can be nothing.
+	// Left returns an error if a volume has remains besides the folders of volume.Mount, such
+	// as a mount without a folder. Optional.
 	Left func(pod types.UID, name string) error
-	// Halfway are the states in which a plugin that is killed may leave a volume, by
-	// name: each func makes one for a volume of which there is nothing. The suite adds
-	// empty folders.
+	// Halfway maps names to functions, each of which creates the remains of an interrupted
+	// Mount. The suite adds empty folders.
 	Halfway map[string]func(m volume.Mount) error
-	// Fail has every Mount fail until mend is called. Nil means that none can.
+	// Fail makes each Mount fail until mend is called. Optional: without it failures are not
+	// tested.
 	Fail func() (mend func())
 }
 
-// patience is how long a call may take, limit a rule.
+// patience bounds a call, limit bounds a rule.
 const (
 	patience = 10 * time.Second
 	limit    = time.Minute
 )
 
-// Run tests that a plugin keeps the contract of volume.Plugin, and that of
-// volume.Stager if it is one: one subtest for each rule. New is called for each, and
-// ends what it starts with t.Cleanup.
+// Run tests the contract of volume.Plugin, and of volume.Stager if the plugin implements it,
+// with one subtest per rule. New is called for each rule and must release its resources with
+// t.Cleanup.
 func Run(t *testing.T, New func(t testing.TB) Subject) {
 	for _, r := range rules {
 		t.Run(r.name, func(t *testing.T) {
@@ -64,7 +62,6 @@ func Run(t *testing.T, New func(t testing.TB) Subject) {
 	}
 }
 
-// rule is one rule of the contract.
 type rule struct {
 	name string
 	play func(*trial) error
@@ -97,7 +94,7 @@ func exists(m volume.Mounted) error {
 	return err
 }
 
-// trial is a plugin that is tried.
+// trial runs a rule on a plugin.
 type trial struct {
 	Subject
 	ctx    context.Context
@@ -105,7 +102,7 @@ type trial struct {
 	pods   int
 }
 
-// open opens the plugin, also as a kill of the agent and its next start.
+// open opens the plugin. On later calls this stands for a kill and a restart of the agent.
 func (t *trial) open() (err error) {
 	if t.plugin, err = t.Open(); err != nil {
 		return fmt.Errorf("open: %w", err)
@@ -113,19 +110,16 @@ func (t *trial) open() (err error) {
 	return nil
 }
 
-// vol is a volume of a pod.
 type vol struct {
-	pod   *v1.Pod
-	spec  *volume.Spec
-	dir   string
-	state string
-	// staged is what the last Stage has returned.
-	staged string
-	// mounted is what the last Mount has returned.
+	pod     *v1.Pod
+	spec    *volume.Spec
+	dir     string
+	state   string
+	staged  string
 	mounted *volume.Mounted
 }
 
-// newPod returns a pod that was not there before.
+// newPod returns a pod with a new name and UID.
 func (t *trial) newPod() *v1.Pod {
 	t.pods++
 	n := fmt.Sprintf("%04d", t.pods)
@@ -150,12 +144,12 @@ func (t *trial) volumeWith(pod *v1.Pod, spec *volume.Spec) *vol {
 
 func (v *vol) String() string { return "volume " + v.spec.Name + " of pod " + string(v.pod.UID) }
 
-// args are those of a Mount.
+// args returns the input of a Mount.
 func (t *trial) args(v *vol, again bool) volume.Mount {
 	return volume.Mount{Pod: v.pod, Spec: v.spec, Dir: v.dir, StateDir: v.state, Staged: v.staged, Again: again}
 }
 
-// tryMount mounts a volume, and stages it before that if pods share it.
+// tryMount stages the volume if it is shared, then mounts it.
 func (t *trial) tryMount(ctx context.Context, v *vol, again bool) error {
 	if err := t.stage(ctx, v); err != nil {
 		return err
@@ -163,7 +157,7 @@ func (t *trial) tryMount(ctx context.Context, v *vol, again bool) error {
 	return t.tryMountStaged(ctx, v, again)
 }
 
-// stage stages a volume if pods share it.
+// stage stages the volume if it is shared.
 func (t *trial) stage(ctx context.Context, v *vol) (err error) {
 	if s, id := t.stager(v); s != nil {
 		if v.staged, err = s.Stage(ctx, volume.Stage{ID: id, Spec: v.spec}); err != nil {
@@ -196,7 +190,7 @@ func copySpec(s *volume.Spec) *volume.Spec {
 	return &out
 }
 
-// mount mounts a volume. It must be there then.
+// mount mounts a volume and checks it.
 func (t *trial) mount(v *vol) error { return t.mountAgain(v, false) }
 
 func (t *trial) mountAgain(v *vol, again bool) error {
@@ -223,7 +217,7 @@ func (t *trial) tryUnmount(ctx context.Context, v *vol) error {
 	return nil
 }
 
-// unmount unmounts a volume. Nothing of it may be there then.
+// unmount unmounts a volume and checks that it has no remains.
 func (t *trial) unmount(v *vol) error {
 	if err := t.tryUnmount(t.ctx, v); err != nil {
 		return err
@@ -240,7 +234,7 @@ func (t *trial) nothing(v *vol) error {
 	return t.Left(v.pod.UID, v.spec.Name)
 }
 
-// stager is the plugin if it shares a volume, with the volume's ID.
+// stager returns the plugin and the volume's id if the volume is shared.
 func (t *trial) stager(v *vol) (volume.Stager, string) {
 	if s, ok := t.plugin.(volume.Stager); ok {
 		if id := s.VolumeID(v.spec); id != "" {
@@ -250,13 +244,13 @@ func (t *trial) stager(v *vol) (volume.Stager, string) {
 	return nil, ""
 }
 
-// staged tells whether the plugin names a volume among those that it has staged.
+// staged reports whether Staged lists the id.
 func (t *trial) staged(id string) (bool, error) {
 	ids, err := t.plugin.(volume.Stager).Staged(t.ctx)
 	return slices.Contains(ids, id), err
 }
 
-// soon calls a method and fails if it does not return.
+// soon returns an error if f does not return within patience.
 func soon(what string, f func()) error {
 	done := make(chan struct{})
 	go func() {
@@ -271,7 +265,7 @@ func soon(what string, f func()) error {
 	}
 }
 
-// tree is what is in a folder: paths with modes, inodes and contents.
+// tree returns the modes and contents of all files in a folder by path.
 func tree(root string) (map[string]string, error) {
 	out := map[string]string{}
 	err := filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {

@@ -83,7 +83,7 @@ func TestBlock(t *testing.T) {
 	})
 }
 
-// broken is a Plugin with methods that a test replaces.
+// broken is a Plugin with replaceable methods.
 type broken struct {
 	*Plugin
 	supports func(*volume.Spec) bool
@@ -99,7 +99,7 @@ func (b *broken) Mount(ctx context.Context, m volume.Mount) (volume.Mounted, err
 
 func (b *broken) Unmount(ctx context.Context, u volume.Unmount) error { return b.unmount(ctx, u) }
 
-// before has Mount do something first.
+// before makes Mount call f first.
 func (b *broken) before(f func(volume.Mount) error) {
 	b.mount = func(ctx context.Context, m volume.Mount) (volume.Mounted, error) {
 		if err := f(m); err != nil {
@@ -109,7 +109,7 @@ func (b *broken) before(f func(volume.Mount) error) {
 	}
 }
 
-// after has Mount do something in the end.
+// after makes Mount call f last.
 func (b *broken) after(f func(m volume.Mount, failed bool)) {
 	b.mount = func(ctx context.Context, m volume.Mount) (volume.Mounted, error) {
 		out, err := b.Plugin.Mount(ctx, m)
@@ -118,7 +118,7 @@ func (b *broken) after(f func(m volume.Mount, failed bool)) {
 	}
 }
 
-// Each broken plugin is caught by the rule that it breaks.
+// Each broken plugin fails the rule that it breaks.
 func TestBrokenPlugins(t *testing.T) {
 	for _, test := range []struct {
 		name, rule string
@@ -252,13 +252,13 @@ func TestBrokenPlugins(t *testing.T) {
 					return b
 				})
 				require.Error(t, play(t.Context(), find(t, test.rule), s))
-				time.Sleep(2 * time.Hour) // for calls that ignore their context
+				time.Sleep(2 * time.Hour) // let calls return that ignore their context
 			})
 		})
 	}
 }
 
-// brokenStager is a Shared with methods that a test replaces.
+// brokenStager is a Shared with replaceable methods.
 type brokenStager struct {
 	*Shared
 	id      func(*volume.Spec) string
@@ -327,7 +327,7 @@ func TestBrokenStagers(t *testing.T) {
 	}
 }
 
-// Volumes that pods share are staged once, before all of them mount at the same time.
+// A shared volume is staged once, before all pods mount it concurrently.
 func TestStagedOnceInParallel(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var staging, mounting, most atomic.Int64
