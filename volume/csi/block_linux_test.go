@@ -17,7 +17,7 @@ import (
 	"github.com/podwright/podwright/volume/csi"
 )
 
-// disks publishes a device as real drivers do: mounted on a file.
+// disks is a driver that publishes a device as real drivers do: as a mount on a file.
 type disks struct {
 	fake
 	device string
@@ -39,7 +39,7 @@ func (d *disks) Unpublish(_ context.Context, _, path string) error {
 	return os.Remove(path)
 }
 
-// loopDevice makes a device that goes with the test.
+// loopDevice returns a loop device that is removed at the end of the test.
 func loopDevice(t *testing.T) string {
 	if _, err := exec.LookPath("losetup"); os.Getuid() != 0 || err != nil {
 		if os.Getenv("PODWRIGHT_REQUIRE_CRI") == "1" {
@@ -57,7 +57,7 @@ func loopDevice(t *testing.T) string {
 	return device
 }
 
-// letGo takes a device away that a test has left.
+// letGo removes a device's loop device and mount at the end of the test.
 func letGo(t *testing.T, target string) {
 	t.Cleanup(func() {
 		_ = blockdev.Release(target)
@@ -71,8 +71,8 @@ func holder(t *testing.T, target string) string {
 	return loop
 }
 
-// Two pods have a real device through the manager, by links of their own. An agent that is
-// killed leaves it held, and the next one takes it away.
+// Two pods use a real device through the manager, each by its own link. A killed agent leaves
+// the device held, and the next agent releases it.
 func TestDeviceOfTwoPods(t *testing.T) {
 	d := &disks{device: loopDevice(t)}
 	inAgent(t, func(a *agent) {

@@ -24,7 +24,7 @@ import (
 
 var files = v1.PersistentVolumeFilesystem
 
-// fail has one method of the driver fail.
+// fail makes one method of the driver fail.
 func (w *world) fail(method string, err error) {
 	w.fake.fault = func(_ context.Context, m string) error {
 		if m == method {
@@ -42,7 +42,7 @@ func read(t testing.TB, path string) map[string]any {
 	return out
 }
 
-// Another agent finds what it needs where it looks for it.
+// TestLayout checks the paths that upstream kubelets share.
 func TestLayout(t *testing.T) {
 	w := newWorld(t)
 	m := w.args(persistent(files), "1")
@@ -80,8 +80,8 @@ func TestDevice(t *testing.T) {
 	require.Empty(t, tree(t, w.layout.Root))
 }
 
-// An upstream kubelet that is killed while it takes a device away has removed the pod's
-// link first: the device is unpublished before it is unstaged.
+// An upstream kubelet that is killed during an unmount of a device has removed the pod's link
+// first. Unstage unpublishes the device before it unstages it.
 func TestDeviceWithoutLink(t *testing.T) {
 	w := newWorld(t)
 	m := w.args(persistent(v1.PersistentVolumeBlock), "1")
@@ -93,8 +93,8 @@ func TestDeviceWithoutLink(t *testing.T) {
 	require.Empty(t, tree(t, w.layout.Root))
 }
 
-// V20: a call that may have had an effect leaves what Unmount has to know, also for the next
-// agent.
+// V20: after a call that may have taken effect, vol_data.json stays for Unmount, also for that
+// of the next agent.
 func TestV20Uncertain(t *testing.T) {
 	w := newWorld(t)
 	w.fail("Publish", context.DeadlineExceeded)
@@ -107,7 +107,7 @@ func TestV20Uncertain(t *testing.T) {
 	require.NoDirExists(t, m.Dir)
 }
 
-// V21: a call that had no effect leaves nothing, unless something was there before.
+// V21: a call without effect leaves no files, unless the volume existed before.
 func TestV21Final(t *testing.T) {
 	w := newWorld(t)
 	w.fail("Publish", csi.Final(errors.New("bad")))
@@ -136,7 +136,7 @@ func TestV21Final(t *testing.T) {
 	}
 }
 
-// V22: what a driver cannot do it is not asked for.
+// V22: a driver without the stage capability is not called to stage or unstage.
 func TestV22NoStage(t *testing.T) {
 	w := newWorld(t)
 	w.fake.can = csi.Capabilities{}
@@ -149,7 +149,7 @@ func TestV22NoStage(t *testing.T) {
 	require.Empty(t, tree(t, w.layout.Root))
 }
 
-// V24: who the pod is is told only to drivers that ask.
+// V24: only drivers with podInfoOnMount receive the pod's name and UID.
 func TestV24PodInfo(t *testing.T) {
 	yes, ask := true, both
 	ask.PodInfoOnMount = &yes
@@ -200,7 +200,7 @@ func TestTokens(t *testing.T) {
 	require.ErrorIs(t, err, volume.ErrTransient)
 }
 
-// What is not there yet changes nothing, and is named.
+// A missing driver, object or secret is a transient error that contains its name.
 func TestTransient(t *testing.T) {
 	ref := persistent(files)
 	ref.Persistent.Spec.CSI.NodePublishSecretRef = &v1.SecretReference{Namespace: "ns", Name: "key"}
@@ -244,8 +244,8 @@ func TestAccessModes(t *testing.T) {
 	}
 }
 
-// The files are given to the pod's group by the driver if it can do it, and otherwise by
-// the agent if the driver's policy lets it.
+// A driver with the capability sets the pod's group on the files. For other drivers the agent
+// does so, if the driver's policy permits it.
 func TestFSGroup(t *testing.T) {
 	none, file := storagev1.NoneFSGroupPolicy, storagev1.FileFSGroupPolicy
 	for name, c := range map[string]struct {
@@ -278,8 +278,8 @@ func TestFSGroup(t *testing.T) {
 	}
 }
 
-// V19: a vol_data.json that says nothing is named by what is staged for its PersistentVolume.
-// Unmount goes by the path, once, without the driver.
+// V19: a volume with an invalid vol_data.json gets the id of the volume that is staged for its
+// PersistentVolume. Unmount unmounts the path once, without the driver.
 func TestV19Unreadable(t *testing.T) {
 	memory := &mounts.Memory{}
 	w := newWorld(t, func(cfg *csi.Config) { cfg.Mounts = memory })
@@ -302,7 +302,8 @@ func TestV19Unreadable(t *testing.T) {
 	require.Zero(t, w.fake.count("Unpublish"))
 }
 
-// What other kubelets have staged does not say for which PersistentVolume.
+// The vol_data.json of volumes that other kubelets staged does not contain the
+// PersistentVolume.
 func TestV19StagedByOthers(t *testing.T) {
 	w := newWorld(t)
 	m := w.args(persistent(files), "1")
@@ -317,7 +318,7 @@ func TestV19StagedByOthers(t *testing.T) {
 	require.Equal(t, []string{"example.com^h/1"}, ids)
 }
 
-// A folder that cannot be listed is an error, and what can be is named.
+// Staged returns an error for a folder that cannot be listed, beside the ids that it can read.
 func TestStagedInPart(t *testing.T) {
 	w := newWorld(t)
 	w.mounted(w.args(persistent(files), "1"))
@@ -327,7 +328,7 @@ func TestStagedInPart(t *testing.T) {
 	require.Equal(t, []string{"example.com^h/1"}, ids)
 }
 
-// Calls are told of, also those that fail.
+// OnCall is called for each call, also for failed ones.
 func TestMetrics(t *testing.T) {
 	var mu sync.Mutex
 	var calls []csi.Call
@@ -350,8 +351,8 @@ func TestMetrics(t *testing.T) {
 	}, calls)
 }
 
-// A driver that says OK and has done nothing, or not all, is found out. What is in its
-// folder is never deleted.
+// A driver's success is checked: missing results are errors, and content of the driver's folder
+// is never deleted.
 func TestLies(t *testing.T) {
 	w := newWorld(t, func(cfg *csi.Config) { cfg.Drivers = liars{} })
 	m := w.args(inline(), "1")
@@ -386,7 +387,7 @@ func TestExpand(t *testing.T) {
 	require.EqualValues(t, 1<<30, w.fake.expand.Size)
 }
 
-// No driver makes the plugin leave the agent's folder.
+// A driver's name cannot lead out of the agent's folder.
 func TestBadNames(t *testing.T) {
 	w := newWorld(t)
 	for _, name := range []string{"", "..", "../..", "a/b", "volumeDevices", "a^b"} {
@@ -421,11 +422,11 @@ func ExampleNew() {
 	plugin, err := csi.New(csi.Config{
 		Layout:   volume.Layout{Root: "/var/lib/kubelet"},
 		NodeName: "node-1",
-		Drivers:  drivers{}, // examples/kubelet/csi has those that register themselves
+		Drivers:  drivers{}, // examples/kubelet/csi finds drivers that register themselves
 	})
 	if err != nil {
 		panic(err)
 	}
-	_ = plugin // one of manager.Config.Plugins
+	_ = plugin // an entry of manager.Config.Plugins
 	// Output:
 }

@@ -14,7 +14,7 @@ import (
 	"github.com/podwright/podwright/volume"
 )
 
-// data is what vol_data.json says about a volume.
+// data is the content of vol_data.json.
 type data struct {
 	SpecVolID           string `json:"specVolID"`
 	VolumeHandle        string `json:"volumeHandle"`
@@ -33,7 +33,7 @@ const (
 	ephemeral  = "Ephemeral"
 )
 
-// id is how the agent knows the volume: see VolumeID.
+// id returns the id of a shared volume (see VolumeID), or "" for an inline volume.
 func (d *data) id() string {
 	if d.VolumeLifecycleMode == ephemeral {
 		return ""
@@ -41,10 +41,10 @@ func (d *data) id() string {
 	return d.DriverName + "^" + d.VolumeHandle
 }
 
-// AttachmentName is the name of the VolumeAttachment of a volume and a node.
+// AttachmentName returns the name of the VolumeAttachment for a volume and a node.
 func AttachmentName(driver, handle, node string) string { return sum("csi-", handle+driver+node) }
 
-// write makes a folder with vol_data.json. One that says the same stays as it is.
+// write creates the folder dir with vol_data.json. It leaves a file with the same content.
 func (d *data) write(dir string) error {
 	if old, err := readData(dir); err == nil && *old == *d {
 		return nil
@@ -59,10 +59,10 @@ func (d *data) write(dir string) error {
 	return fs.WriteAtomic(filepath.Join(dir, dataFile), text, 0o600)
 }
 
-// errData is wrapped by the error of a vol_data.json that says nothing.
+// errData is wrapped by the error for a vol_data.json with invalid or missing content.
 var errData = errors.New("it does not describe a CSI volume")
 
-// readData reads a folder's vol_data.json. An error names the file.
+// readData reads vol_data.json from a folder. Errors contain the path of the file.
 func readData(dir string) (*data, error) {
 	file := filepath.Join(dir, dataFile)
 	text, err := os.ReadFile(file)
@@ -79,8 +79,8 @@ func readData(dir string) (*data, error) {
 	return d, nil
 }
 
-// removeData removes a folder with nothing in it but vol_data.json, and what an agent
-// that was killed has left of one.
+// removeData removes vol_data.json, its temporary files from interrupted writes, and then the
+// folder, which must be empty.
 func removeData(dir string) error {
 	parts, err := filepath.Glob(filepath.Join(escapeGlob(dir), "."+dataFile+".tmp-*"))
 	if err != nil {
@@ -105,7 +105,7 @@ func escapeGlob(path string) (out string) {
 	return out
 }
 
-// dataOf is what vol_data.json says about a volume of a pod.
+// dataOf returns the data of a pod's volume.
 func (p *Plugin) dataOf(spec *volume.Spec, pod types.UID) *data {
 	d := &data{SpecVolID: spec.Name, DriverName: driverOf(spec), NodeName: p.cfg.NodeName, VolumeLifecycleMode: persistent}
 	if spec.Persistent != nil {
@@ -120,11 +120,11 @@ func (p *Plugin) dataOf(spec *volume.Spec, pod types.UID) *data {
 
 func sum(prefix, text string) string { return fmt.Sprintf("%s%x", prefix, sha256.Sum256([]byte(text))) }
 
-// place is where a volume is on the disk.
+// place has the paths of a pod's volume.
 type place struct {
-	// data is the folder with vol_data.json; target is what the driver publishes.
+	// data is the folder with vol_data.json. target is the path for the driver.
 	data, target string
-	// link and global lead to the target, if that is a device.
+	// link and global are links to target. They are set for devices only.
 	link, global string
 }
 
@@ -140,14 +140,14 @@ func (p *Plugin) placeOf(dir, name string, pod types.UID, block bool) place {
 	}
 }
 
-// devices is a path below the folder of volumes that are devices.
+// devices returns a path below the folder for devices.
 func (p *Plugin) devices(path ...string) string {
 	return filepath.Join(append([]string{p.cfg.Layout.Plugin(Name), "volumeDevices"}, path...)...)
 }
 
 func (p *Plugin) blockData(name string) string { return p.devices(name, "data") }
 
-// shared is the folder of a volume with files that pods share.
+// shared returns the folder of a staged volume with files.
 func (p *Plugin) shared(driver, handle string) string {
 	return filepath.Join(p.cfg.Layout.Plugin(Name), driver, sum("", handle))
 }

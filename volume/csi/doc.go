@@ -1,36 +1,36 @@
-// Package csi gives pods volumes of CSI drivers: those that a pod describes itself
-// (inline, with a driver that lists the mode Ephemeral) and PersistentVolumes.
+// Package csi mounts volumes of CSI drivers: PersistentVolumes, and inline volumes of drivers
+// that list the mode Ephemeral.
 //
-// The plugin speaks to drivers by the small interface Driver; how a driver is reached, as
-// by gRPC over its socket, is the business of who implements it. A driver that is not
-// there, or does not answer, fails the volumes that need it and nothing else.
+// The plugin calls drivers through the interface Driver. The caller implements the transport,
+// such as gRPC over the driver's socket. A missing or unresponsive driver fails only the
+// volumes of that driver.
 //
-// What is known about a volume is on the disk before its driver is asked for anything, and
-// until the driver has taken it away, so that an agent which knows neither the pod nor the
-// PersistentVolume can do that:
+// The plugin writes vol_data.json before the first call of a driver and removes it after the
+// last. An agent that has neither the pod nor the PersistentVolume can therefore remove the
+// volume:
 //
-//	pods/UID/volumes/kubernetes.io~csi/NAME/vol_data.json            NAME: the PersistentVolume's, or that in the pod
-//	pods/UID/volumes/kubernetes.io~csi/NAME/mount                    made and mounted by the driver
+//	pods/UID/volumes/kubernetes.io~csi/NAME/vol_data.json            NAME: of the PersistentVolume, or of the inline volume
+//	pods/UID/volumes/kubernetes.io~csi/NAME/mount                    created and mounted by the driver
 //	plugins/kubernetes.io/csi/DRIVER/SHA256(HANDLE)/vol_data.json    a volume that pods share
-//	plugins/kubernetes.io/csi/DRIVER/SHA256(HANDLE)/globalmount      what the driver has staged
+//	plugins/kubernetes.io/csi/DRIVER/SHA256(HANDLE)/globalmount      staged by the driver
 //
-// and for one that is a device:
+// Devices have these paths:
 //
 //	plugins/kubernetes.io/csi/volumeDevices/NAME/data/vol_data.json
-//	plugins/kubernetes.io/csi/volumeDevices/NAME/dev/UID             a link to what is published
-//	plugins/kubernetes.io/csi/volumeDevices/staging/NAME             what the driver has staged
-//	plugins/kubernetes.io/csi/volumeDevices/publish/NAME/UID         the device, made by the driver
-//	pods/UID/volumeDevices/kubernetes.io~csi/NAME                    a link to what is published
+//	plugins/kubernetes.io/csi/volumeDevices/NAME/dev/UID             link to the published device
+//	plugins/kubernetes.io/csi/volumeDevices/staging/NAME             staged by the driver
+//	plugins/kubernetes.io/csi/volumeDevices/publish/NAME/UID         the device, created by the driver
+//	pods/UID/volumeDevices/kubernetes.io~csi/NAME                    link to the published device
 //
-// A volume that could not be mounted is tried again when an object that it names comes
-// (volume.Dependent), and when manager.Manager.Retry says that a driver has come. One that
-// is mounted is published again only for drivers with requiresRepublish.
+// A failed mount is retried when one of the volume's objects appears (volume.Dependent), and
+// when manager.Manager.Retry reports a new driver. A mounted volume is published again only for
+// drivers with requiresRepublish.
 //
-// On a node with SELinux a volume of one pod at a time is mounted with the pod's label if
-// the driver's object says seLinuxMount; of others the runtime labels the files.
+// On a node with SELinux, a volume for one pod at a time is mounted with the pod's label if the
+// CSIDriver object sets seLinuxMount. In other volumes the runtime labels the files.
 //
-// Nothing below a path that was given to a driver is ever deleted: what a driver says it
-// has taken away and has not is an error that names it.
+// The plugin deletes no content of a path that it gave to a driver. If a driver reports a
+// removal but the path still has content, the call fails with an error that contains the path.
 //
 // An example that runs: ExampleNew.
 package csi

@@ -7,74 +7,74 @@ import (
 	"github.com/podwright/podwright/volume/usage"
 )
 
-// Driver is the node's side of a CSI driver. Methods are called concurrently, for one
-// volume one at a time, and return soon after their context has ended. All are
-// idempotent, as CSI asks for.
+// Driver is the node service of a CSI driver. Methods are called concurrently, but one at a
+// time per volume. They return soon after their context ends. All are idempotent, as CSI
+// requires.
 //
-// An error that Final has marked says that the call has had no effect, and will have
-// none. Every other may have had one, or have it yet.
+// An error that is marked with Final means that the call has no effect. After any other error
+// the call may have taken effect, or may still do so.
 type Driver interface {
-	// Capabilities says what the driver can do (NodeGetCapabilities).
+	// Capabilities returns the driver's capabilities (NodeGetCapabilities).
 	Capabilities(ctx context.Context) (Capabilities, error)
-	// Stage makes a volume ready on the node. It is called only with Capabilities.Stage.
+	// Stage prepares a volume on the node. It is called only with Capabilities.Stage.
 	Stage(ctx context.Context, r StageRequest) error
 	// Unstage undoes Stage.
 	Unstage(ctx context.Context, volumeID, stagingPath string) error
-	// Publish makes a volume ready for a pod, at a path that the driver makes.
+	// Publish prepares a volume for a pod, at a path that the driver creates.
 	Publish(ctx context.Context, r PublishRequest) error
-	// Unpublish undoes Publish, and removes the path.
+	// Unpublish undoes Publish and removes the path.
 	Unpublish(ctx context.Context, volumeID, targetPath string) error
-	// Expand makes a volume larger while it is in use, and returns its size in bytes; zero
-	// means that the driver does not say. It is called only with Capabilities.Expand.
+	// Expand grows a volume in use and returns its size in bytes, or zero if the driver returns
+	// no size. It is called only with Capabilities.Expand.
 	Expand(ctx context.Context, r ExpandRequest) (size int64, err error)
-	// Stats tells how full a volume is; what the driver does not say is below zero. It is
-	// called only with Capabilities.Stats.
+	// Stats returns the usage of a volume. Figures that the driver does not report are below
+	// zero. It is called only with Capabilities.Stats.
 	Stats(ctx context.Context, r StatsRequest) (usage.Usage, error)
 }
 
 // Drivers finds drivers. Methods are called concurrently.
 type Drivers interface {
-	// Driver returns the driver of that name, nil if it is not registered.
+	// Driver returns the driver with this name, or nil if it is not registered.
 	Driver(name string) Driver
 }
 
-// Absences is a Drivers that knows more of a driver than that it is not there.
+// Absences is implemented by a Drivers that can explain why a driver is missing.
 type Absences interface {
-	// Absence says why Driver returns nil, as that the driver is being asked since when
-	// who it is; empty if nothing is known.
+	// Absence returns the reason why Driver returns nil, such as a registration in progress
+	// with its start time. It returns "" without a reason.
 	Absence(name string) string
 }
 
-// Capabilities are what a driver can do on the node.
+// Capabilities are the node capabilities of a driver.
 type Capabilities struct {
-	// Stage is STAGE_UNSTAGE_VOLUME, Stats GET_VOLUME_STATS, Expand EXPAND_VOLUME,
-	// MultiWriter SINGLE_NODE_MULTI_WRITER, MountGroup VOLUME_MOUNT_GROUP: the driver
-	// gives the volume to the pod's fsGroup.
+	// Stage is STAGE_UNSTAGE_VOLUME, Stats GET_VOLUME_STATS, Expand EXPAND_VOLUME, MultiWriter
+	// SINGLE_NODE_MULTI_WRITER. MountGroup is VOLUME_MOUNT_GROUP: the driver sets the pod's
+	// fsGroup on the volume.
 	Stage, Stats, Expand, MultiWriter, MountGroup bool
 }
 
-// Capability says how a volume is used.
+// Capability describes the use of a volume.
 type Capability struct {
-	// Block asks for a device; FSType, MountFlags and MountGroup are empty then.
+	// Block selects a device. FSType, MountFlags and MountGroup are then empty.
 	Block bool
-	// FSType is the type of the file system; empty leaves it to the driver.
+	// FSType is the type of the file system. Empty selects the driver's default.
 	FSType string
-	// MountFlags are those of the PersistentVolume.
+	// MountFlags are the mount options of the PersistentVolume.
 	MountFlags []string
-	// MountGroup is the group of the files, in decimal; empty means none.
+	// MountGroup is the group of the files, in decimal. Empty means none.
 	MountGroup string
-	// AccessMode is that of CSI, as "SINGLE_NODE_WRITER".
+	// AccessMode is the access mode in CSI's terms, such as "SINGLE_NODE_WRITER".
 	AccessMode string
 }
 
-// StageRequest is that of NodeStageVolume.
+// StageRequest is the request of NodeStageVolume. Attrs are the volume context.
 type StageRequest struct {
 	VolumeID, StagingPath          string
 	PublishContext, Secrets, Attrs map[string]string
 	Capability                     Capability
 }
 
-// PublishRequest is that of NodePublishVolume. StagingPath is empty for a driver that
+// PublishRequest is the request of NodePublishVolume. StagingPath is empty for a driver that
 // does not stage. Attrs are the volume context.
 type PublishRequest struct {
 	VolumeID, StagingPath, TargetPath string
@@ -83,8 +83,7 @@ type PublishRequest struct {
 	ReadOnly                          bool
 }
 
-// ExpandRequest is that of NodeExpandVolume. Size is how large the volume has to be, in
-// bytes.
+// ExpandRequest is the request of NodeExpandVolume. Size is the required size in bytes.
 type ExpandRequest struct {
 	VolumeID, VolumePath, StagingPath string
 	Size                              int64
@@ -92,13 +91,13 @@ type ExpandRequest struct {
 	Capability                        Capability
 }
 
-// StatsRequest is that of NodeGetVolumeStats.
+// StatsRequest is the request of NodeGetVolumeStats.
 type StatsRequest struct{ VolumeID, VolumePath, StagingPath string }
 
-// ErrFinal is wrapped by an error of a Driver whose call had no effect.
+// ErrFinal is wrapped by the error of a Driver whose call had no effect.
 var ErrFinal = errors.New("nothing was done")
 
-// Final marks an error: see ErrFinal. nil stays nil.
+// Final marks err with ErrFinal. A nil error stays nil.
 func Final(err error) error {
 	if err == nil {
 		return nil

@@ -11,8 +11,8 @@ import (
 	"github.com/podwright/podwright/volume"
 )
 
-// Expand implements volume.Expander. A driver that cannot do it on the node has done it
-// elsewhere.
+// Expand implements volume.Expander. If the driver lacks Capabilities.Expand, the controller
+// has expanded the volume, and Expand returns the claim's size without a call.
 func (p *Plugin) Expand(ctx context.Context, spec *volume.Spec, staged, dir string) (int64, error) {
 	if spec.Persistent == nil {
 		return 0, nil

@@ -24,11 +24,11 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// fake is a driver of which volumes are folders.
+// fake is a driver whose volumes are folders.
 type fake struct {
 	can   csi.Capabilities
 	fault func(ctx context.Context, method string) error
-	// after is called when a call has had its effect.
+	// after is called after the effect of each call.
 	after func(ctx context.Context, method string) error
 
 	mu      sync.Mutex
@@ -38,8 +38,8 @@ type fake struct {
 	expand  csi.ExpandRequest
 }
 
-// call is a call of a method: note is called under the lock, and effect unless the call
-// fails before that. Either may be nil.
+// call records a call. It calls note under the lock, and effect unless fault fails. Both are
+// optional.
 func (f *fake) call(ctx context.Context, method string, note func(), effect func() error) error {
 	f.mu.Lock()
 	f.calls = append(f.calls, method)
@@ -100,7 +100,7 @@ func (f *fake) Stats(ctx context.Context, _ csi.StatsRequest) (usage.Usage, erro
 	return usage.Usage{Capacity: 100, Bytes: 1}, f.call(ctx, "Stats", nil, nil)
 }
 
-// make1 makes a file or a folder, unless it is there.
+// make1 creates a missing file or folder.
 func make1(path string, folder bool) error {
 	if folder {
 		if err := os.Mkdir(path, 0o750); !errors.Is(err, os.ErrExist) {
@@ -117,7 +117,7 @@ func make1(path string, folder bool) error {
 
 const driver = "example.com"
 
-// drivers have one driver, or none if it is nil.
+// drivers has one driver, or none if it is nil.
 type drivers struct{ *fake }
 
 func (d drivers) Driver(name string) csi.Driver {
@@ -127,7 +127,7 @@ func (d drivers) Driver(name string) csi.Driver {
 	return d.fake
 }
 
-// object is the one CSIDriver.
+// object is the spec of the CSIDriver object.
 type object storagev1.CSIDriverSpec
 
 func (o object) CSIDriver(name string) (*storagev1.CSIDriver, error) {
@@ -139,7 +139,6 @@ func (o object) CSIDriver(name string) (*storagev1.CSIDriver, error) {
 
 var both = object{VolumeLifecycleModes: []storagev1.VolumeLifecycleMode{"Persistent", "Ephemeral"}}
 
-// world is a plugin with a fake driver.
 type world struct {
 	*testing.T
 	*csi.Plugin
@@ -204,7 +203,6 @@ func (w *world) mount(m volume.Mount) (out volume.Mounted, err error) {
 	return w.Mount(w.Context(), m)
 }
 
-// mounted mounts a volume without an error.
 func (w *world) mounted(m volume.Mount) volume.Mounted {
 	w.Helper()
 	out, err := w.mount(m)

@@ -21,7 +21,7 @@ import (
 	"github.com/podwright/podwright/volume/objects"
 )
 
-// agent is a manager.Manager with the plugin, on a disk that outlives it.
+// agent is a manager.Manager with the plugin, on a disk that survives restarts of the agent.
 type agent struct {
 	*world
 	*manager.Manager
@@ -30,7 +30,7 @@ type agent struct {
 	stop func()
 }
 
-// record is what happened, in order.
+// record lists events in order.
 type record struct {
 	mu    sync.Mutex
 	lines []string
@@ -42,7 +42,7 @@ func (r *record) add(format string, args ...any) {
 	r.lines = append(r.lines, fmt.Sprintf(format, args...))
 }
 
-// take returns what has happened since the last time.
+// take returns the events since the last take.
 func (r *record) take() (out []string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -50,7 +50,7 @@ func (r *record) take() (out []string) {
 	return out
 }
 
-// inAgent runs a test in a bubble.
+// inAgent runs a test with an agent in a synctest bubble.
 func inAgent(t *testing.T, test func(*agent), change ...func(*agent)) {
 	root := t.TempDir()
 	synctest.Test(t, func(t *testing.T) {
@@ -77,7 +77,7 @@ func inAgent(t *testing.T, test func(*agent), change ...func(*agent)) {
 	})
 }
 
-// ReleasePod makes a record one of sub paths.
+// ReleasePod makes record the manager's SubPaths.
 func (r *record) ReleasePod(_ context.Context, uid types.UID) error {
 	r.add("sub paths of %s", uid)
 	return nil
@@ -98,7 +98,7 @@ func (a *agent) start() {
 	})
 }
 
-// follow has the agent learn of changed objects.
+// follow passes changed objects to the manager.
 func (a *agent) follow(memory *objects.Memory) {
 	memory.OnChange(func(changed []volume.Object) {
 		for _, o := range changed {
@@ -107,7 +107,7 @@ func (a *agent) follow(memory *objects.Memory) {
 	})
 }
 
-// again is a kill -9: the next agent knows no more than the disk.
+// again replaces the agent, as after a kill -9. The new agent has only the files on the disk.
 func (a *agent) again() {
 	a.stop()
 	a.start()
@@ -124,8 +124,9 @@ func texts(states []manager.VolumeState) (out []string) {
 	return out
 }
 
-// claims are PersistentVolumes: "pv" has files, "device" is one, "other" is another
-// driver's, "own" is of one pod at a time, "grows" is expanded with a secret.
+// claims resolves claims to PersistentVolumes: "pv" has files, "device" is a device, "other"
+// belongs to another driver, "own" is ReadWriteOncePod, "grows" needs an expansion with a
+// secret.
 type claims struct{}
 
 func (claims) Resolve(_ context.Context, _ *v1.Pod, v v1.Volume) (*volume.Spec, error) {
@@ -149,7 +150,7 @@ func (claims) Resolve(_ context.Context, _ *v1.Pod, v v1.Volume) (*volume.Spec, 
 	return spec, nil
 }
 
-// uses is a pod with a volume: a claim, or one of its own if that is empty.
+// uses returns a pod with a volume: the claim, or an inline volume if claim is empty.
 func uses(uid types.UID, claim string) *v1.Pod {
 	p := pod(uid)
 	p.ObjectMeta = metav1.ObjectMeta{Namespace: "ns", Name: "p" + string(uid), UID: uid}
@@ -176,7 +177,7 @@ func withSecrets(a *agent) {
 	a.world.cfg.Secrets = secrets
 }
 
-// controller has attached all volumes.
+// controller reports each volume as attached.
 type controller struct{ log *record }
 
 func (c *controller) Attached(_ context.Context, id volume.ID, _ *volume.Spec) (string, error) {
@@ -193,8 +194,8 @@ func attached(a *agent) {
 	a.cfg.Attachments, a.world.cfg.Attachments = c, c
 }
 
-// A claimed volume is attached, staged once for two pods, published for each; and taken
-// away in the reverse order when the last of them goes.
+// A claimed volume is attached, staged once for two pods and published for each. It is removed
+// in reverse order when the last pod ends.
 func TestLifeOfAClaim(t *testing.T) {
 	inAgent(t, func(a *agent) {
 		require.NoError(t, a.prepare(uses("1", "pv")))
@@ -228,9 +229,8 @@ func TestLifeOfAClaim(t *testing.T) {
 	}, withSecrets, attached)
 }
 
-// The agent is killed in every call of a driver, before and after the call has had its
-// effect. The next one finishes what has begun, whether the pod is there still or not, and
-// leaves nothing.
+// The agent is killed in each call of a driver, before and after its effect. The next agent
+// completes the work and leaves no files, whether the pod still exists or not.
 func TestKilledInEveryCall(t *testing.T) {
 	for _, claim := range []string{"pv", "device", ""} {
 		for _, method := range []string{"Stage", "Publish", "Unpublish", "Unstage"} {
@@ -291,7 +291,7 @@ func (a *agent) killedIn(pod *v1.Pod, method string, before, there bool) {
 	require.NoDirExists(a, a.layout.Devices(pod.UID))
 }
 
-// arriving finds a driver that registers and goes away.
+// arriving has a driver that registers and unregisters.
 type arriving struct {
 	mu sync.Mutex
 	is csi.Driver
@@ -311,8 +311,7 @@ func (d *arriving) set(is csi.Driver) {
 	d.is = is
 }
 
-// A driver that has come is asked at once for all that waits for it, however long the
-// pause after the last failure is.
+// A new driver is called at once for all volumes that wait for it, despite the back-off.
 func TestDriverComes(t *testing.T) {
 	var drivers arriving
 	inAgent(t, func(a *agent) {
@@ -338,8 +337,8 @@ func TestDriverComes(t *testing.T) {
 	}, withSecrets, func(a *agent) { a.world.cfg.Drivers = &drivers })
 }
 
-// A volume waits for the objects that it names, and is mounted as soon as they come. A
-// later change reaches only drivers that ask for that.
+// A volume is mounted as soon as the objects that it names exist. Later changes cause a call
+// only for drivers with requiresRepublish.
 func TestObjectsCome(t *testing.T) {
 	for _, republish := range []bool{false, true} {
 		memory := &objects.Memory{}
@@ -377,8 +376,8 @@ func TestObjectsCome(t *testing.T) {
 	}
 }
 
-// What a claimed volume is staged or expanded with may come late, too: that is tried as soon
-// as it does, however long the pause after the last failure is.
+// Secrets for staging and expansion may appear later, too. The volume is retried at once,
+// despite the back-off.
 func TestSecretsCome(t *testing.T) {
 	for late, c := range map[string]struct {
 		claim string

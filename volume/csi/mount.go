@@ -25,7 +25,7 @@ func (p *Plugin) Mount(ctx context.Context, m volume.Mount) (volume.Mounted, err
 	}
 	at := p.placeOf(m.Dir, m.Spec.Name, m.Pod.UID, m.Spec.Block())
 	if m.Again && !p.Remounts(m.Spec) {
-		return p.mounted(ctx, m, at, time.Time{}) // an object has changed, and the driver has not asked
+		return p.mounted(ctx, m, at, time.Time{}) // an object changed, but the driver does not set requiresRepublish
 	}
 	l, err := p.lookUp(ctx, m.Spec, m.Pod)
 	if err != nil {
@@ -49,7 +49,7 @@ func (p *Plugin) Mount(ctx context.Context, m volume.Mount) (volume.Mounted, err
 	return p.mounted(ctx, m, at, refreshAt)
 }
 
-// mounted is where containers find the volume.
+// mounted returns the result of Mount.
 func (p *Plugin) mounted(ctx context.Context, m volume.Mount, at place, refreshAt time.Time) (out volume.Mounted, err error) {
 	out = volume.Mounted{Path: at.target, ReadOnly: readOnly(m.Spec), RefreshAt: refreshAt}
 	switch {
@@ -63,12 +63,12 @@ func (p *Plugin) mounted(ctx context.Context, m volume.Mount, at place, refreshA
 	return out, nil
 }
 
-// hasLabels tells whether the files at a path can have labels of their own: whether those
-// of the mount can that the path is in.
+// hasLabels reports whether files at a path can have their own SELinux labels. That is a
+// property of the mount that contains the path.
 func (p *Plugin) hasLabels(ctx context.Context, path string) (bool, error) {
 	points, err := p.cfg.Mounts.Below(ctx, "/")
 	var in mounts.Point
-	for _, point := range points { // of several at one place the last is on top
+	for _, point := range points { // of several mounts on one path, the last is on top
 		if strings.HasPrefix(path+"/", strings.TrimSuffix(point.Path, "/")+"/") && len(point.Path) >= len(in.Path) {
 			in = point
 		}
@@ -76,12 +76,12 @@ func (p *Plugin) hasLabels(ctx context.Context, path string) (bool, error) {
 	return slices.Contains(strings.Split(in.Options, ","), "seclabel"), err
 }
 
-// readOnly tells whether the volume is published for reading only.
+// readOnly reports whether the volume is published read-only.
 func readOnly(spec *volume.Spec) bool {
 	return spec.ReadOnly || spec.Inline != nil && is(spec.Inline.CSI.ReadOnly)
 }
 
-// checkSpec refuses what cannot be on the disk.
+// checkSpec returns an error for a spec whose paths or names are invalid.
 func checkSpec(spec *volume.Spec) error {
 	if spec.Block() && (spec.Name == "staging" || spec.Name == "publish") {
 		return fmt.Errorf("csi: a device cannot be called %q: the folder of that name is for all devices", spec.Name)
@@ -89,8 +89,8 @@ func checkSpec(spec *volume.Spec) error {
 	return checkDriver(spec)
 }
 
-// prepare makes what has to be there before the driver publishes a volume: also the links
-// to a device, by which an agent that comes later knows that it may be published.
+// prepare creates the files that must exist before the driver publishes a volume. The links to
+// a device show later agents that it may be published.
 func prepare(at place, d *data) error {
 	if err := d.write(at.data); err != nil {
 		return err
@@ -114,9 +114,8 @@ func prepare(at place, d *data) error {
 	return nil
 }
 
-// failed says what has become of a volume of which a call has failed. What was made for
-// a call that had no effect is taken away again, but not if something may be there from
-// before.
+// failed marks the error of a driver's call. If the call had no effect, failed also removes its
+// files with undo, unless the volume may have existed before.
 func (p *Plugin) failed(ctx context.Context, err error, path string, before bool, undo func() error) error {
 	switch {
 	case !errors.Is(err, ErrFinal):
@@ -130,7 +129,8 @@ func (p *Plugin) failed(ctx context.Context, err error, path string, before bool
 	return err
 }
 
-// finish does what is left for the agent to do when a volume is published.
+// finish completes a published volume: it checks the target, holds a device, and sets the group
+// of files.
 func (p *Plugin) finish(ctx context.Context, m volume.Mount, l *lookups, at place) error {
 	info, err := os.Stat(at.target)
 	if errors.Is(err, iofs.ErrNotExist) {
@@ -161,7 +161,7 @@ func isDevice(info iofs.FileInfo) bool {
 	return info.Mode()&iofs.ModeDevice != 0 && info.Mode()&iofs.ModeCharDevice == 0
 }
 
-// Unmount implements volume.Plugin. All that it needs to know is in vol_data.json.
+// Unmount implements volume.Plugin. All of its parameters for the driver are in vol_data.json.
 func (p *Plugin) Unmount(ctx context.Context, u volume.Unmount) error {
 	at := p.placeOf(u.Dir, u.Name, u.Pod, u.Block)
 	d, err := readData(at.data)
@@ -193,8 +193,8 @@ func (p *Plugin) Unmount(ctx context.Context, u volume.Unmount) error {
 	return nil
 }
 
-// unmountByPath takes away a volume of which nobody can tell the driver: what is mounted
-// is unmounted.
+// unmountByPath unmounts a volume without its driver, because vol_data.json is missing or
+// invalid.
 func (p *Plugin) unmountByPath(ctx context.Context, u volume.Unmount, at place, cause error) error {
 	if errors.Is(cause, errData) {
 		p.cfg.Logger.Warn("a CSI volume is unmounted without its driver", "volume", u.Dir, "err", cause)
@@ -218,7 +218,7 @@ func (p *Plugin) cutOff(ctx context.Context, u volume.Unmount, at place) error {
 	return p.calls.Do(ctx, "remove folders of", at.target, func() error { return p.clear(at, u.Block) })
 }
 
-// letGo takes away what keeps a device from going away.
+// letGo releases the loop device that holds a device.
 func (p *Plugin) letGo(ctx context.Context, target string) error {
 	return p.calls.Do(ctx, "release", target, func() error {
 		info, err := os.Stat(target)
@@ -229,9 +229,9 @@ func (p *Plugin) letGo(ctx context.Context, target string) error {
 	})
 }
 
-// clear removes the folders of a volume that is not published any more. What is known
-// about a device stays until it is unstaged, since other pods may use it, but the links to
-// it go, the pod's own last.
+// clear removes the folders of an unpublished volume. The data of a device stays until it is
+// unstaged, because other pods may use it; the links to it are removed, the pod's own link
+// last.
 func (p *Plugin) clear(at place, block bool) error {
 	if err := removeTarget(at.target); err != nil {
 		return err
@@ -242,7 +242,7 @@ func (p *Plugin) clear(at place, block bool) error {
 	return errors.Join(blockdev.Unlink(at.global), blockdev.Unlink(at.link))
 }
 
-// removeTarget removes a path that was given to a driver, but nothing that has content.
+// removeTarget removes a path that was given to a driver. It fails if the path has content.
 func removeTarget(path string) error {
 	info, err := os.Lstat(path)
 	if err == nil && info.Mode().IsRegular() && info.Size() > 0 {

@@ -24,62 +24,62 @@ const Name = "kubernetes.io/csi"
 
 // Config configures a Plugin. Layout, NodeName and Drivers are required.
 type Config struct {
-	// Layout says where things are. Its Root is an absolute path.
+	// Layout maps volumes to paths. Its Root must be absolute.
 	Layout volume.Layout
-	// NodeName is the name of the Node.
+	// NodeName is the name of the Node object.
 	NodeName string
-	// Drivers are those of the node.
+	// Drivers finds the drivers of the node.
 	Drivers Drivers
-	// CSIDrivers gets the objects that describe drivers. Nil means that there are none:
-	// every driver is as one without an object.
+	// CSIDrivers reads the CSIDriver objects. Optional: without it drivers have the settings of
+	// a driver without an object.
 	CSIDrivers objects.CSIDrivers
-	// Secrets gets the secrets that volumes name. Nil means that these volumes fail.
+	// Secrets reads the secrets that volumes name. Optional: without it these volumes fail.
 	Secrets objects.Secrets
-	// Tokens gets the tokens that drivers ask for; an objects.TokenCache keeps them. Nil
-	// means that volumes of these drivers fail.
+	// Tokens requests service account tokens for drivers. An objects.TokenCache caches them.
+	// Optional: without it volumes of drivers with tokenRequests fail.
 	Tokens objects.Tokens
-	// Attachments gets what the controller's side of a driver has to say. Nil means that
-	// it says nothing.
+	// Attachments reads the metadata of attached volumes. Optional: without it there is none.
 	Attachments Attachments
-	// Mounts unmounts a volume whose vol_data.json cannot be read; nil means those of
-	// this node's kernel.
+	// Mounts unmounts volumes without a valid vol_data.json and lists mounts for SELinux.
+	// Default: a mounts.Kernel.
 	Mounts mounts.Mounter
-	// SELinux tells that the node has SELinux: of each volume that is not mounted with a
-	// label it is looked up whether its files can have labels (volume.Mounted.Relabel).
+	// SELinux is true for a node with SELinux. The plugin then finds out for each volume
+	// without a label whether its files can have labels (volume.Mounted.Relabel).
 	SELinux bool
-	// CallTimeout bounds each call of a driver; zero means 2 min.
+	// CallTimeout bounds each call of a driver. Default: 2 min.
 	CallTimeout time.Duration
-	// Metrics are told what happens.
-	Metrics Metrics
-	// Logger is told what could not be done and harms nobody; nil means that nobody is.
+	Metrics     Metrics
+	// Logger receives failures that do not fail a call. Optional: without it they are
+	// discarded.
 	Logger *slog.Logger
 }
 
-// Metrics is told of calls. Callbacks are called concurrently, and must not block. All
-// may be nil.
+// Metrics are callbacks for the calls of drivers. They are optional, are called concurrently,
+// and must not block.
 type Metrics struct {
-	// OnCall is told of the end of each call of a driver. It is upstream's
+	// OnCall is called after each call of a driver. It corresponds to upstream's
 	// csi_operations_seconds.
 	OnCall func(Call)
 }
 
-// Call is a call of a driver that has ended.
+// Call is a completed call of a driver.
 type Call struct {
-	// Driver is the driver's name, Method that of CSI, as "NodePublishVolume".
+	// Driver is the driver's name. Method is the method of CSI, such as "NodePublishVolume".
 	Driver, Method string
-	// Took is how long the call took.
+	// Took is the duration of the call.
 	Took time.Duration
-	// Err is how it failed; nil means that it did not.
+	// Err is the error of the call, or nil.
 	Err error
 }
 
-// Attachments gets the metadata of VolumeAttachments. Methods are called concurrently.
+// Attachments reads metadata of VolumeAttachments. Methods are called concurrently.
 type Attachments interface {
 	// PublishContext returns status.attachmentMetadata of a VolumeAttachment.
 	PublishContext(ctx context.Context, attachment string) (map[string]string, error)
 }
 
-// Plugin is the volume.Plugin for CSI volumes. Use New. It is safe for concurrent use.
+// Plugin implements volume.Plugin for CSI volumes. Create it with New. It is safe for
+// concurrent use.
 type Plugin struct {
 	cfg   Config
 	calls run.Calls
@@ -97,7 +97,7 @@ var (
 	_ volume.LabelMounter = (*Plugin)(nil)
 )
 
-// New checks the configuration.
+// New checks the configuration and returns a Plugin.
 func New(cfg Config) (*Plugin, error) {
 	f := fields.Of("csi: Config")
 	f.Required("NodeName", cfg.NodeName)
@@ -123,15 +123,14 @@ func (p *Plugin) Supports(spec *volume.Spec) bool {
 	return spec.Inline.CSI != nil
 }
 
-// Remounts implements volume.Remounter: the driver asks for it with requiresRepublish.
+// Remounts implements volume.Remounter. It reports whether the driver sets requiresRepublish.
 func (p *Plugin) Remounts(spec *volume.Spec) bool {
 	o, err := p.object(driverOf(spec))
 	return err == nil && is(o.RequiresRepublish)
 }
 
-// Objects implements volume.Dependent: a volume that could not be mounted is tried again
-// when one of them comes. One that is mounted is published again if its driver asks for
-// that, and otherwise stays as it is: see Remounts.
+// Objects implements volume.Dependent. A volume that failed to mount is retried when one of
+// these objects appears. A mounted volume is published again only if Remounts is true for it.
 func (p *Plugin) Objects(pod *v1.Pod, spec *volume.Spec) []volume.Object {
 	out := []volume.Object{
 		{Kind: objects.KindCSIDriver, Name: driverOf(spec)},
@@ -145,14 +144,14 @@ func (p *Plugin) Objects(pod *v1.Pod, spec *volume.Spec) []volume.Object {
 	return out
 }
 
-// MountsLabel implements volume.LabelMounter: the driver says so with seLinuxMount.
+// MountsLabel implements volume.LabelMounter. It reports whether the driver sets seLinuxMount.
 func (p *Plugin) MountsLabel(spec *volume.Spec) (bool, error) {
 	o, err := p.object(driverOf(spec))
 	return err == nil && is(o.SELinuxMount), err
 }
 
-// Attaches implements volume.Attachable: it is so if the driver does not say otherwise
-// with attachRequired.
+// Attaches implements volume.Attachable. It reports true unless the driver sets attachRequired
+// to false.
 func (p *Plugin) Attaches(_ context.Context, spec *volume.Spec) (bool, error) {
 	if spec.Persistent == nil {
 		return false, nil
@@ -167,7 +166,8 @@ func attaches(o *storagev1.CSIDriverSpec) bool {
 
 func is(b *bool) bool { return b != nil && *b }
 
-// object is what is said about a driver. Nothing is no error.
+// object returns the spec of a driver's CSIDriver object, or an empty spec if there is no
+// object.
 func (p *Plugin) object(driver string) (*storagev1.CSIDriverSpec, error) {
 	if p.cfg.CSIDrivers == nil {
 		return &storagev1.CSIDriverSpec{}, nil
@@ -182,7 +182,7 @@ func (p *Plugin) object(driver string) (*storagev1.CSIDriverSpec, error) {
 	return &o.Spec, nil
 }
 
-// driver finds a driver. That it is not there may change at any time.
+// driver finds a driver. The error for a missing driver is transient.
 func (p *Plugin) driver(name string) (Driver, error) {
 	if d := p.cfg.Drivers.Driver(name); d != nil {
 		return d, nil
@@ -196,7 +196,6 @@ func (p *Plugin) driver(name string) (Driver, error) {
 	return nil, volume.Transient(fmt.Errorf("csi: driver %q is not registered on this node%s", name, more))
 }
 
-// capabilities asks a driver what it can do.
 func (p *Plugin) capabilities(ctx context.Context, name string, d Driver) (c Capabilities, err error) {
 	err = p.call(ctx, name, "NodeGetCapabilities", func(ctx context.Context) (err error) {
 		c, err = d.Capabilities(ctx)
@@ -205,7 +204,7 @@ func (p *Plugin) capabilities(ctx context.Context, name string, d Driver) (c Cap
 	return c, volume.Transient(err)
 }
 
-// call bounds a call of a driver, and tells of it.
+// call calls a driver with a timeout and reports the call to Metrics.
 func (p *Plugin) call(ctx context.Context, driver, method string, f func(context.Context) error) error {
 	ctx, cancel := context.WithTimeout(ctx, p.cfg.CallTimeout)
 	defer cancel()
@@ -218,7 +217,7 @@ func (p *Plugin) call(ctx context.Context, driver, method string, f func(context
 	return nil
 }
 
-// driverOf is the name of a volume's driver.
+// driverOf returns the name of a volume's driver.
 func driverOf(spec *volume.Spec) string {
 	if spec.Persistent != nil {
 		return spec.Persistent.Spec.CSI.Driver
@@ -226,8 +225,9 @@ func driverOf(spec *volume.Spec) string {
 	return spec.Inline.CSI.Driver
 }
 
-// CheckDriverName refuses a name that a driver cannot have: it names a folder, has at most
-// 63 bytes, and is part of IDs in which "^" separates.
+// CheckDriverName returns an error for an invalid name of a driver. A name must be a valid
+// folder name other than "volumeDevices", with at most 63 bytes and without "^", which
+// separates the parts of volume ids.
 func CheckDriverName(name string) error {
 	if len(name) > 63 || name == "volumeDevices" || strings.Contains(name, "^") {
 		return fmt.Errorf("%.100q is no name of a driver", name)
@@ -235,7 +235,7 @@ func CheckDriverName(name string) error {
 	return fs.CheckName("a driver's name", name)
 }
 
-// checkDriver refuses a volume of which the driver, or the handle, cannot be.
+// checkDriver returns an error if the driver's name is invalid or the volume handle is empty.
 func checkDriver(spec *volume.Spec) error {
 	err := CheckDriverName(driverOf(spec))
 	switch {
@@ -249,7 +249,7 @@ func checkDriver(spec *volume.Spec) error {
 	return nil
 }
 
-// fsTypeOf is the type of the file system that the volume's object names.
+// fsTypeOf returns the file system type of the volume's source.
 func fsTypeOf(spec *volume.Spec) string {
 	switch {
 	case spec.Persistent != nil:
@@ -260,7 +260,7 @@ func fsTypeOf(spec *volume.Spec) string {
 	return ""
 }
 
-// accessMode is CSI's word for how a volume is used.
+// accessMode returns the volume's access mode in CSI's terms.
 func accessMode(spec *volume.Spec, can Capabilities) string {
 	mode := v1.ReadWriteOnce
 	if spec.Persistent != nil && len(spec.Persistent.Spec.AccessModes) > 0 {

@@ -17,7 +17,7 @@ import (
 	"github.com/podwright/podwright/volume/objects"
 )
 
-// Keys of what a driver is told about a pod (podInfoOnMount, tokenRequests).
+// Keys of the volume context for a driver with podInfoOnMount or tokenRequests.
 const (
 	keyPodName        = "csi.storage.k8s.io/pod.name"
 	keyPodNamespace   = "csi.storage.k8s.io/pod.namespace"
@@ -27,8 +27,8 @@ const (
 	keyTokens         = "csi.storage.k8s.io/serviceAccount.tokens"
 )
 
-// lookups is what has to be known before a driver is called. All of its errors are
-// transient: nothing has happened yet.
+// lookups has the inputs for calls of a driver. Errors of lookUp are transient, because no call
+// has changed the volume yet.
 type lookups struct {
 	driver Driver
 	can    Capabilities
@@ -55,8 +55,8 @@ func (p *Plugin) lookUp(ctx context.Context, spec *volume.Spec, pod *v1.Pod) (l 
 	return l, err
 }
 
-// checkMode refuses what the driver's object does not list: Persistent, if it lists
-// nothing, or there is none.
+// checkMode returns an error if the driver's object does not list the volume's mode. An empty
+// list, or a missing object, means Persistent.
 func checkMode(spec *volume.Spec, o *storagev1.CSIDriverSpec) error {
 	mode, modes := storagev1.VolumeLifecyclePersistent, o.VolumeLifecycleModes
 	if spec.Persistent == nil {
@@ -71,8 +71,8 @@ func checkMode(spec *volume.Spec, o *storagev1.CSIDriverSpec) error {
 	return nil
 }
 
-// capability says how a volume is used. group is the pod's fsGroup, label the SELinux
-// label to mount with.
+// capability returns the use of a volume. group is the pod's fsGroup, label the SELinux label
+// for the mount.
 func (l *lookups) capability(spec *volume.Spec, group *int64, label string) Capability {
 	c := Capability{Block: spec.Block(), AccessMode: accessMode(spec, l.can)}
 	if c.Block {
@@ -89,7 +89,7 @@ func (l *lookups) capability(spec *volume.Spec, group *int64, label string) Capa
 	return c
 }
 
-// owns tells whether the agent gives the volume's files to the pod's fsGroup.
+// owns reports whether the agent sets the pod's fsGroup on the volume's files.
 func (l *lookups) owns(spec *volume.Spec) bool {
 	if l.can.MountGroup || spec.Block() || readOnly(spec) {
 		return false
@@ -112,7 +112,7 @@ func (l *lookups) owns(spec *volume.Spec) bool {
 	})
 }
 
-// publishContext is what the controller's side of the driver says.
+// publishContext returns the attachment's metadata, or nil for a volume that is not attached.
 func (p *Plugin) publishContext(ctx context.Context, l *lookups) (map[string]string, error) {
 	if p.cfg.Attachments == nil || l.data.VolumeLifecycleMode == ephemeral || !attaches(l.object) {
 		return nil, nil
@@ -124,7 +124,7 @@ func (p *Plugin) publishContext(ctx context.Context, l *lookups) (map[string]str
 	return out, err
 }
 
-// secrets are those of a secret that a volume names; none is named by nil.
+// secrets returns the data of a secret. A nil ref has none.
 func (p *Plugin) secrets(ctx context.Context, ref *v1.SecretReference) (map[string]string, error) {
 	if ref == nil || ref.Name == "" {
 		return nil, nil
@@ -159,7 +159,7 @@ func (p *Plugin) stageRequest(ctx context.Context, s volume.Stage, l *lookups, p
 	return r, err
 }
 
-// stageSecret names the secret with which a volume is staged, nil if there is none.
+// stageSecret returns the reference to the secret for staging, or nil.
 func stageSecret(spec *volume.Spec) *v1.SecretReference {
 	if spec.Persistent == nil {
 		return nil
@@ -167,7 +167,7 @@ func stageSecret(spec *volume.Spec) *v1.SecretReference {
 	return spec.Persistent.Spec.CSI.NodeStageSecretRef
 }
 
-// expandSecret names the secret with which a volume is expanded, nil if there is none.
+// expandSecret returns the reference to the secret for expansion, or nil.
 func expandSecret(spec *volume.Spec) *v1.SecretReference {
 	if spec.Persistent == nil {
 		return nil
@@ -175,7 +175,7 @@ func expandSecret(spec *volume.Spec) *v1.SecretReference {
 	return spec.Persistent.Spec.CSI.NodeExpandSecretRef
 }
 
-// publishSecret names the secret with which a volume is published, nil if there is none.
+// publishSecret returns the reference to the secret for publishing, or nil.
 func publishSecret(pod *v1.Pod, spec *volume.Spec) *v1.SecretReference {
 	if spec.Persistent != nil {
 		return spec.Persistent.Spec.CSI.NodePublishSecretRef
@@ -186,7 +186,7 @@ func publishSecret(pod *v1.Pod, spec *volume.Spec) *v1.SecretReference {
 	return nil
 }
 
-// publishRequest also says when the tokens in it have to be replaced.
+// publishRequest returns the request, and the time at which its tokens must be replaced.
 func (p *Plugin) publishRequest(ctx context.Context, m volume.Mount, l *lookups, target string) (r PublishRequest, refreshAt time.Time, err error) {
 	r = PublishRequest{
 		VolumeID: l.data.VolumeHandle, TargetPath: target, ReadOnly: readOnly(m.Spec),
@@ -230,17 +230,17 @@ func add(to *map[string]string, what map[string]string) {
 	maps.Copy(*to, what)
 }
 
-// token is one of those that a driver gets, by audience.
+// token is the JSON form of a token for a driver.
 type token struct {
 	Token               string    `json:"token"`
 	ExpirationTimestamp time.Time `json:"expirationTimestamp"`
 }
 
-// defaultExpiration is how long tokens are valid of which the driver does not say it.
+// defaultExpiration is the validity of tokens in seconds if the driver requests none.
 const defaultExpiration = 3600
 
-// tokens are those that a driver asks for, as it gets them. It gets new ones only if it
-// asks for that, too.
+// tokens returns the tokens that the driver requests, as a JSON map by audience. refreshAt is
+// zero unless the driver sets requiresRepublish.
 func (p *Plugin) tokens(ctx context.Context, pod *v1.Pod, o *storagev1.CSIDriverSpec) (text string, refreshAt time.Time, err error) {
 	if len(o.TokenRequests) == 0 {
 		return "", refreshAt, nil

@@ -14,7 +14,7 @@ import (
 	"github.com/podwright/podwright/volume/mounts"
 )
 
-// byLevel labels files with the level of who may use them.
+// byLevel returns labels with the level of the SELinux options.
 type byLevel struct{}
 
 func (byLevel) FileLabel(o *v1.SELinuxOptions) (string, error) {
@@ -24,7 +24,7 @@ func (byLevel) FileLabel(o *v1.SELinuxOptions) (string, error) {
 	return "system_u:object_r:container_file_t:" + o.Level, nil
 }
 
-// atLevel is a pod that claims a volume for itself.
+// atLevel returns a pod with an SELinux level and a ReadWriteOncePod claim.
 func atLevel(uid types.UID, level string) *v1.Pod {
 	p := uses(uid, "own")
 	p.Spec.SecurityContext = &v1.PodSecurityContext{SELinuxOptions: &v1.SELinuxOptions{Level: level}}
@@ -41,10 +41,10 @@ func withSELinux(can bool) func(a *agent) {
 	}
 }
 
-// table is a table of mounts: where, and with which options.
+// table maps mount points to options.
 type table map[string]string
 
-// mounted are mounts that are listed as in a table.
+// mounted lists the mounts of a table.
 type mounted struct {
 	*mounts.Memory
 	table table
@@ -57,9 +57,9 @@ func (m mounted) Below(context.Context, string) (out []mounts.Point, err error) 
 	return out, nil
 }
 
-// A volume of one pod is mounted with the pod's label. For the next pod, which has another, it
-// is staged anew, also after a kill -9, when nobody knows with which label it was staged.
-// volume.TestNextOfLabels has all cases.
+// A volume for one pod at a time is mounted with the pod's label. For the next pod with a
+// different label it is staged again, also after a kill -9 that lost the label.
+// manager.TestNextOfLabels has all cases.
 func TestVolumeWithALabel(t *testing.T) {
 	inAgent(t, func(a *agent) {
 		require.NoError(t, a.prepare(atLevel("1", "s0:c1,c2")))
@@ -83,8 +83,8 @@ func TestVolumeWithALabel(t *testing.T) {
 	}, withSELinux(true))
 }
 
-// Without the driver's word nothing is mounted with a label: the runtime relabels what can
-// have labels.
+// Without seLinuxMount, volumes are mounted without a label. The runtime then relabels the
+// files if they can have labels.
 func TestVolumeWithoutALabel(t *testing.T) {
 	inAgent(t, func(a *agent) {
 		for _, c := range []struct {
@@ -104,11 +104,11 @@ func TestVolumeWithoutALabel(t *testing.T) {
 				at, err := a.Volume(t.Context(), atLevel("1", ""), "v")
 				require.NoError(t, err)
 				require.Equal(t, c.want, at.Relabel)
-				a.Changed(volume.Object{Kind: "CSIDriver", Name: driver}) // it is looked at again
+				a.Changed(volume.Object{Kind: "CSIDriver", Name: driver}) // the next Prepare mounts again
 				require.NoError(t, a.prepare(atLevel("1", "s0:c1")))
 			}
 			require.NoError(t, a.release("1"))
-			synctest.Wait() // the volume is unstaged
+			synctest.Wait() // until the volume is unstaged
 		}
 	}, withSELinux(false))
 }

@@ -16,8 +16,8 @@ import (
 	"github.com/podwright/podwright/volume/blockdev"
 )
 
-// VolumeID implements volume.Stager: it is the driver's name and the volume's handle,
-// with a "^" between them; empty for a volume that a pod describes itself.
+// VolumeID implements volume.Stager. It returns the driver's name and the volume's handle,
+// separated by "^", or "" for an inline volume.
 func (p *Plugin) VolumeID(spec *volume.Spec) string {
 	if spec.Persistent == nil {
 		return ""
@@ -25,17 +25,18 @@ func (p *Plugin) VolumeID(spec *volume.Spec) string {
 	return p.dataOf(spec, "").id()
 }
 
-// VolumeIDOf implements volume.Owner. Where vol_data.json says nothing, the volume is the
-// one that is staged for the PersistentVolume of the folder's name, if any is: one that
-// cannot be read keeps no other from being unstaged. It is an error only if what is staged
-// does not say for which PersistentVolume, as that of other kubelets.
+// VolumeIDOf implements volume.Owner. If vol_data.json is invalid, it returns the id of the
+// volume that is staged for the PersistentVolume with the folder's name, or "". It fails only
+// if a staged volume lacks the name of its PersistentVolume, as volumes of other kubelets do,
+// or if staged volumes cannot be listed. An unreadable volume therefore does not prevent the
+// unstage of others.
 func (p *Plugin) VolumeIDOf(dir string) (string, error) {
 	name := filepath.Base(dir)
 	if filepath.Base(filepath.Dir(filepath.Dir(dir))) == "volumeDevices" {
 		if d := p.read(p.blockData(name)); d != nil {
 			return d.id(), nil
 		}
-		return "", nil // what is staged has the same file: nobody can unstage that either
+		return "", nil // the staged device has the same file, so it cannot be unstaged either
 	}
 	d, err := readData(dir)
 	if err == nil {
@@ -43,7 +44,7 @@ func (p *Plugin) VolumeIDOf(dir string) (string, error) {
 	}
 	if errors.Is(err, iofs.ErrNotExist) {
 		if _, mount := os.Lstat(filepath.Join(dir, "mount")); errors.Is(mount, iofs.ErrNotExist) {
-			return "", nil // the agent was killed before the driver was asked for anything
+			return "", nil // the agent was killed before the first call of the driver
 		}
 	}
 	all, listed := p.stagedVolumes()
@@ -58,10 +59,10 @@ func (p *Plugin) VolumeIDOf(dir string) (string, error) {
 	return "", nil
 }
 
-// staged is where a volume that pods share is on the disk.
+// staged has the paths of a shared volume.
 type staged struct{ data, path string }
 
-// files tells that it has files, and is no device.
+// files reports whether the volume has files, in contrast to a device.
 func (s staged) files() bool { return filepath.Dir(s.path) == s.data }
 
 func (p *Plugin) stagedOf(spec *volume.Spec) staged {
@@ -80,7 +81,8 @@ func (p *Plugin) stagedFiles(driver, handle string) staged {
 	return staged{dir, filepath.Join(dir, "globalmount")}
 }
 
-// Stage implements volume.Stager. Of a driver that does not stage it asks nothing.
+// Stage implements volume.Stager. It does not call the driver if the driver lacks
+// Capabilities.Stage.
 func (p *Plugin) Stage(ctx context.Context, s volume.Stage) (string, error) {
 	if err := checkSpec(s.Spec); err != nil {
 		return "", err
@@ -97,8 +99,7 @@ func (p *Plugin) Stage(ctx context.Context, s volume.Stage) (string, error) {
 	if err := l.data.write(at.data); err != nil {
 		return "", volume.Uncertain(fmt.Errorf("csi: %w", err))
 	}
-	// What is staged already may be on a server that does not answer: the path itself is
-	// not looked at.
+	// A staged path may be on an unreachable server, so only its parent is checked.
 	if err := os.MkdirAll(filepath.Dir(at.path), folderMode); err != nil {
 		return "", volume.Uncertain(fmt.Errorf("csi: %w", err))
 	}
@@ -141,7 +142,7 @@ func (p *Plugin) Unstage(ctx context.Context, id string) error {
 
 func (p *Plugin) unstage(ctx context.Context, at staged, name, handle string) error {
 	if _, err := os.Lstat(filepath.Join(at.data, dataFile)); errors.Is(err, iofs.ErrNotExist) {
-		return p.removeUnstaged(ctx, at, name) // the driver was not asked for anything
+		return p.removeUnstaged(ctx, at, name) // the driver was not called
 	}
 	driver, err := p.driver(name)
 	if err != nil {
@@ -163,8 +164,8 @@ func (p *Plugin) unstage(ctx context.Context, at staged, name, handle string) er
 	return p.removeUnstaged(ctx, at, name)
 }
 
-// unpublishLeft unpublishes a device from pods that have no link to it: nobody uses it,
-// and an upstream kubelet that was killed has left that.
+// unpublishLeft unpublishes a device for pods without a link to it. An upstream kubelet that
+// was killed during an unmount leaves such devices, and no pod uses them.
 func (p *Plugin) unpublishLeft(ctx context.Context, at staged, driver Driver, name, handle string) error {
 	if at.files() {
 		return nil
@@ -200,7 +201,7 @@ func (p *Plugin) removeUnstaged(ctx context.Context, at staged, driver string) e
 	return nil
 }
 
-// removeStaged removes the folders of a volume that is not staged any more.
+// removeStaged removes the folders of an unstaged volume.
 func (p *Plugin) removeStaged(at staged) error {
 	if err := removeTarget(at.path); err != nil {
 		return err
@@ -220,7 +221,7 @@ func (p *Plugin) removeStaged(at staged) error {
 	return fs.RemoveOne(filepath.Dir(at.data))
 }
 
-// stagedDevice is a device that is staged.
+// stagedDevice is the id and the folder name of a staged device.
 type stagedDevice struct{ id, name string }
 
 func (p *Plugin) stagedDevices() (out []stagedDevice, err error) {
@@ -236,7 +237,7 @@ func (p *Plugin) stagedDevices() (out []stagedDevice, err error) {
 	return out, err
 }
 
-// read reads vol_data.json. One that says nothing holds nobody up: it is logged.
+// read reads vol_data.json. It returns nil for an invalid file and logs the error.
 func (p *Plugin) read(dir string) *data {
 	d, err := readData(dir)
 	if err != nil && !errors.Is(err, iofs.ErrNotExist) {
@@ -245,7 +246,7 @@ func (p *Plugin) read(dir string) *data {
 	return d
 }
 
-// list names what is in a folder, which need not be there.
+// list returns the names in a folder. A missing folder is empty.
 func list(dir string) (names []string, err error) {
 	entries, err := fs.List(dir)
 	for _, e := range entries {
@@ -254,8 +255,8 @@ func list(dir string) (names []string, err error) {
 	return names, err
 }
 
-// Staged implements volume.Stager. What cannot be read is not named: nobody could unstage
-// it. What can be read is named beside an error.
+// Staged implements volume.Stager. It omits volumes with an unreadable vol_data.json, because
+// they cannot be unstaged. It can return ids together with an error.
 func (p *Plugin) Staged(context.Context) (ids []string, err error) {
 	devices, err := p.stagedDevices()
 	if err != nil {
@@ -275,7 +276,7 @@ func (p *Plugin) Staged(context.Context) (ids []string, err error) {
 	return slices.Compact(ids), err
 }
 
-// stagedVolumes are the volumes with files that are staged, as far as they can be read.
+// stagedVolumes returns the staged volumes with files and a valid vol_data.json.
 func (p *Plugin) stagedVolumes() (out []*data, err error) {
 	root := p.cfg.Layout.Plugin(Name)
 	drivers, err := list(root)

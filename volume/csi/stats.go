@@ -10,13 +10,13 @@ import (
 	"github.com/podwright/podwright/volume/usage"
 )
 
-// ErrNoUsage is wrapped by the error of a volume of which the driver does not say how full
-// it is.
+// ErrNoUsage is wrapped by the error for a volume whose driver does not report usage.
 var ErrNoUsage = errors.New("the driver does not say what the volume uses")
 
-// Usage asks the driver how full a volume of a pod is; dir is its folder
-// (volume.Mount.Dir), or where its files are (volume.Mounted.Path). ok is false for a folder that is not of a CSI volume. It is
-// usage.Config.Ask: what a driver has mounted may be large, or far away.
+// Usage requests the usage of a pod's volume from the driver. dir is the volume's folder
+// (volume.Mount.Dir) or the path of its files (volume.Mounted.Path). ok is false for a folder
+// of another plugin. Usage is a usage.Config.Ask. It avoids walks of volumes that may be large
+// or remote.
 func (p *Plugin) Usage(ctx context.Context, dir string) (u usage.Usage, ok bool, err error) {
 	switch {
 	case isFolder(dir):
@@ -51,5 +51,5 @@ func (p *Plugin) Usage(ctx context.Context, dir string) (u usage.Usage, ok bool,
 	return u, err == nil, err
 }
 
-// isFolder tells that a folder is that of a CSI volume.
+// isFolder reports whether dir is the folder of a CSI volume.
 func isFolder(dir string) bool { return filepath.Base(filepath.Dir(dir)) == volume.Escape(Name) }

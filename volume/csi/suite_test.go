@@ -19,7 +19,7 @@ import (
 
 func parent(path string) string { return filepath.Dir(path) }
 
-// tree is what is in a folder, without folders that have something in them.
+// tree lists the files and empty folders below a folder.
 func tree(t testing.TB, root string) (out []string) {
 	var last string
 	require.NoError(t, filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {

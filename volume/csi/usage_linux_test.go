@@ -11,7 +11,7 @@ import (
 	"github.com/podwright/podwright/volume/usage"
 )
 
-// A Meter knows of a volume what its driver says of it, and walks through others only.
+// A Meter takes the usage of CSI volumes from their driver and walks other volumes only.
 func TestUsage(t *testing.T) {
 	w := newWorld(t)
 	m := w.args(persistent(files), "1")

@@ -1,13 +1,13 @@
-// Package emptydir gives pods folders that begin empty and end with the pod: on the
-// node's disk, in memory (tmpfs) or in huge pages (hugetlbfs).
+// Package emptydir mounts emptyDir volumes: empty folders that are deleted with their pod, on
+// the node's disk, in memory (tmpfs) or in huge pages (hugetlbfs).
 //
-// Plugin is the volume.Plugin for emptyDir volumes. Plugins that put content into such a
-// folder mount it through their Backing: config maps on the disk, secrets in memory.
+// Plugin implements volume.Plugin for them. Package projected uses a Plugin for the folders of
+// its volumes: config maps on the disk, secrets in memory.
 //
-// A folder that is ready has a marker, an empty file "ready" in a folder of its own, as
-// every kubelet has it: what has none was left half done by a crash, and is made anew.
-// What a pod may put on the disk is not limited here, but by who measures usage
-// (volume/usage); memory is limited by the size of the file system.
+// A folder is complete if it has a marker: an empty file "ready" in a folder of its own, as in
+// every kubelet. A crash may leave a folder without a marker; Mount then completes it. The
+// package does not limit usage of the disk; that is the task of a caller with volume/usage. The
+// size of the file system limits usage of memory.
 //
 // An example that runs: ExamplePlugin in example_test.go.
 package emptydir

@@ -19,7 +19,7 @@ func ExamplePlugin() {
 		panic(err)
 	}
 	defer os.RemoveAll(root)
-	ctx, p := context.Background(), emptydir.New(emptydir.Config{Mounts: &mounts.Memory{}}) // on a node: none
+	ctx, p := context.Background(), emptydir.New(emptydir.Config{Mounts: &mounts.Memory{}}) // an agent leaves Mounts empty
 	m := volume.Mount{
 		Spec: &volume.Spec{Name: "cache", Inline: &v1.VolumeSource{EmptyDir: &v1.EmptyDirVolumeSource{Medium: v1.StorageMediumMemory}}},
 		Dir:  filepath.Join(root, "cache"), StateDir: filepath.Join(root, "plugins", "cache"),

@@ -16,12 +16,12 @@ import (
 // ErrPageSize is wrapped by the error of a Mount that finds huge pages of another size.
 var ErrPageSize = errors.New("mounted with another page size")
 
-// folder is the folder of a volume. A marker in another folder shows that it is ready.
+// folder is the folder of a volume. A marker in another folder shows that it is complete.
 type folder struct {
 	dir, marker string
 	pageSize    int64 // of huge pages; zero without them
 	memory      bool
-	size        int64 // the limit of memory; zero is half of the node's
+	size        int64 // limit in memory; zero means half of the node's
 	label       string
 }
 
@@ -30,7 +30,7 @@ const (
 	markerMode = 0o750
 )
 
-// prepare makes the folder, with mode 0777, unless it is there and ready.
+// prepare creates the folder with mode 0777, unless it is complete.
 func (f *folder) prepare(ctx context.Context, m mounts.Mounter) error {
 	is, mounted, err := m.At(ctx, f.dir)
 	missing := errors.Is(err, iofs.ErrNotExist)
@@ -45,7 +45,7 @@ func (f *folder) prepare(ctx context.Context, m mounts.Mounter) error {
 	case ready && (mounted || f.fsType() == ""):
 		return nil
 	case missing:
-		// It may have been deleted: what is ready is made anew.
+		// The folder was deleted although the volume was complete.
 		if err := os.RemoveAll(f.marker); err != nil {
 			return err
 		}
@@ -58,13 +58,13 @@ func (f *folder) prepare(ctx context.Context, m mounts.Mounter) error {
 			return err
 		}
 	}
-	if err := os.Chmod(f.dir, dirMode); err != nil { // against the umask
+	if err := os.Chmod(f.dir, dirMode); err != nil { // mkdir applies the umask
 		return err
 	}
 	return mark(f.marker)
 }
 
-// fsType is what is mounted, nothing for a folder on the disk.
+// fsType returns the file system to mount, or "" for a folder on the disk.
 func (f *folder) fsType() string {
 	switch {
 	case f.pageSize > 0:
@@ -92,12 +92,12 @@ func (f *folder) mount(ctx context.Context, m mounts.Mounter) error {
 	if err == nil || ctx.Err() != nil {
 		return err
 	}
-	// Before Linux 6.4, and in a user namespace, memory may be swapped.
+	// Linux before 6.4 and user namespaces reject noswap.
 	tmpfs.Options = options
 	return m.Mount(ctx, tmpfs)
 }
 
-// marked tells whether a folder is ready.
+// marked reports whether the marker exists.
 func marked(marker string) bool {
 	_, err := os.Lstat(filepath.Join(marker, "ready"))
 	return err == nil
@@ -110,8 +110,8 @@ func mark(marker string) error {
 	return os.WriteFile(filepath.Join(marker, "ready"), nil, 0o640)
 }
 
-// remove removes the marker, then the mounts, then the folder with its content, but nothing
-// that others have mounted in it. It is idempotent.
+// remove removes the marker, then the mounts, then the folder with its content. It fails if
+// there are foreign mounts at or below the folder. It is idempotent.
 func remove(ctx context.Context, m mounts.Mounter, dir, marker string) error {
 	if err := os.RemoveAll(marker); err != nil {
 		return err

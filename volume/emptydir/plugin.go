@@ -19,29 +19,30 @@ import (
 // Name is the plugin's name.
 const Name = "kubernetes.io/empty-dir"
 
-// Config configures a Plugin. The zero value is one for this node.
+// Config configures a Plugin. The zero value is valid.
 type Config struct {
-	// Mounts mounts; nil means those of this node's kernel.
+	// Mounts mounts volumes. Default: a mounts.Kernel.
 	Mounts mounts.Mounter
-	// Allocatable is how many bytes of memory pods may have on this node: no volume in
-	// memory becomes larger. Nil, or what is not above zero, means no limit.
+	// Allocatable returns the memory for pods on this node in bytes. It bounds the size of
+	// volumes in memory. A result of zero or less means no limit. Optional: without it there is
+	// no limit.
 	Allocatable func() int64
-	// Track is called for each folder on the disk of a pod in a user namespace of its own,
-	// before containers have it, to have the file system count what is in it
-	// (usage.Projects); what it cannot do harms nobody. Nil means that nothing is counted.
+	// Track makes the file system count the content of a folder (usage.Projects). It is called
+	// for each folder on the disk whose pod has its own user namespace, before containers use
+	// it. Its errors are logged only. Optional: without it folders are not counted.
 	Track func(ctx context.Context, dir string) error
-	// Logger is told what could not be done and harms nobody, such as to change the
-	// group of a file; nil means that nobody is.
+	// Logger receives failures that do not fail a call, such as a failed change of a file's
+	// group. Optional: without it they are discarded.
 	Logger *slog.Logger
 }
 
-// Plugin is the volume.Plugin for emptyDir volumes. Use New. It is safe for concurrent
-// use.
+// Plugin implements volume.Plugin for emptyDir volumes. Create it with New. It is safe for
+// concurrent use.
 type Plugin struct{ cfg Config }
 
 var _ volume.Plugin = (*Plugin)(nil)
 
-// New makes a Plugin.
+// New returns a Plugin.
 func New(cfg Config) *Plugin {
 	fields.Default[mounts.Mounter](&cfg.Mounts, &mounts.Kernel{})
 	fields.Default(&cfg.Allocatable, func() int64 { return 0 })
@@ -88,7 +89,7 @@ func (p *Plugin) track(ctx context.Context, f folder, pod *v1.Pod) {
 	}
 }
 
-// folder says what the volume asks for.
+// folder returns the folder that the volume's source requires.
 func (p *Plugin) folder(m volume.Mount) (folder, error) {
 	f := folder{dir: m.Dir, marker: m.StateDir, label: m.SELinuxLabel}
 	if m.SizeLimit < 0 {
@@ -107,8 +108,8 @@ func (p *Plugin) folder(m volume.Mount) (folder, error) {
 	return f, err
 }
 
-// size is a limit of memory that is not above what pods may have on the node. Zero means
-// none.
+// size returns the limit of a volume in memory: the smaller of limit and the node's allocatable
+// memory, or zero without a limit.
 func (p *Plugin) size(limit int64) int64 {
 	node := p.cfg.Allocatable()
 	if limit == 0 || node > 0 && node < limit {

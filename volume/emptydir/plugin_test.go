@@ -24,7 +24,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// world is a volume of a pod in a folder laid out as every kubelet has it.
+// world is a volume of a pod in the folder layout of kubelets.
 type world struct {
 	*testing.T
 	mounts mounts.Mounter
@@ -77,7 +77,7 @@ func (w *world) at() (mounts.Point, bool) {
 	return p, mounted
 }
 
-// each runs a test on the mounts in memory, and as root on those of the node.
+// each runs a test with mounts.Memory, and as root also with mounts.Kernel.
 func each(t *testing.T, test func(*testing.T, mounts.Mounter)) {
 	t.Run("Memory", func(t *testing.T) { test(t, &mounts.Memory{}) })
 	t.Run("Kernel", func(t *testing.T) {
@@ -88,7 +88,7 @@ func each(t *testing.T, test func(*testing.T, mounts.Mounter)) {
 	})
 }
 
-// V1: a folder on the disk with mode 0777 whatever the umask is, and its marker.
+// V1: a folder on the disk has mode 0777, independent of the umask, and a marker.
 func TestDisk(t *testing.T) {
 	old := syscall.Umask(0o077)
 	defer syscall.Umask(old)
@@ -105,8 +105,8 @@ func TestDisk(t *testing.T) {
 	})
 }
 
-// A crash came between the folder and its marker. Once the volume is ready, a container's
-// mode stays.
+// A folder without a marker is completed after a crash. A complete folder keeps a mode that a
+// container set.
 func TestHealing(t *testing.T) {
 	w := newWorld(t, &mounts.Memory{}, &v1.EmptyDirVolumeSource{})
 	w.prepare()
@@ -148,7 +148,7 @@ func TestMemory(t *testing.T) {
 	})
 }
 
-// V13, and the rest of what a spec may say wrong: nothing is made.
+// V13: invalid sources are rejected and no folder is created.
 func TestRefused(t *testing.T) {
 	negative := resource.MustParse("-1")
 	for want, source := range map[string]*v1.EmptyDirVolumeSource{
@@ -192,7 +192,7 @@ func TestHugePages(t *testing.T) {
 	})
 }
 
-// What somebody has mounted in the volume, or over it, is not deleted through the mount.
+// Files of foreign mounts in or over the volume are not deleted.
 func TestForeignMounts(t *testing.T) {
 	if os.Getuid() != 0 && os.Getenv("PODWRIGHT_REQUIRE_CRI") != "1" {
 		t.Skip("needs root")
@@ -216,7 +216,7 @@ func TestForeignMounts(t *testing.T) {
 	}
 }
 
-// Without "noswap" the volume is mounted without it; another failure is not hidden.
+// If "noswap" is rejected, the volume is mounted without it. Other failures are returned.
 func TestOldKernels(t *testing.T) {
 	odd := errors.New("odd")
 	m := &mounts.Memory{Unknown: []string{"noswap"}}
@@ -264,8 +264,8 @@ func TestSupports(t *testing.T) {
 	require.Equal(t, "kubernetes.io/empty-dir", p.Name())
 }
 
-// Only folders on the disk of pods in a user namespace of their own are counted by the
-// file system, and one that is not harms nobody.
+// Only folders on the disk are tracked, and only for pods with their own user namespace. A
+// failure of Track does not fail the mount.
 func TestTrack(t *testing.T) {
 	own, shared := false, true
 	for _, test := range []struct {
@@ -296,7 +296,7 @@ func TestTrack(t *testing.T) {
 	}
 }
 
-// The contract, with a kill at any point.
+// The contract of plugins, with a kill at any point.
 func TestPlugin(t *testing.T) {
 	each(t, func(t *testing.T, m mounts.Mounter) {
 		for _, medium := range []v1.StorageMedium{v1.StorageMediumDefault, v1.StorageMediumMemory} {
@@ -318,7 +318,7 @@ func subject(t testing.TB, m mounts.Mounter, medium v1.StorageMedium) volumetest
 			_ = m.Detach(context.Background(), points[len(points)-1-i].Path)
 		}
 	})
-	// mounted leaves a volume of which something is taken away again.
+	// mounted returns a func that mounts a volume and then damages it with lose.
 	mounted := func(lose func(volume.Mount) error) func(volume.Mount) error {
 		return func(v volume.Mount) error {
 			if err := os.MkdirAll(filepath.Dir(v.Dir), 0o750); err != nil {

@@ -11,8 +11,8 @@ import (
 	helper "k8s.io/component-helpers/resource"
 )
 
-// pageSize is the size of huge pages for a medium: the one that it names, or the only
-// one that the pod asks for. The pod must ask for it.
+// pageSize returns the size of huge pages for a medium: the size in its name, or the only size
+// that the pod requests. It fails if the pod does not request that size.
 func pageSize(pod *v1.Pod, medium v1.StorageMedium) (int64, error) {
 	asked := map[string]resource.Quantity{}
 	for name := range helper.PodRequests(pod, helper.PodResourcesOptions{}) {

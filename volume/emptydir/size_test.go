@@ -8,8 +8,8 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 )
 
-// V12: volume.Mount has the smaller of the pod's limit and the volume's, which is not
-// above what there is on the node.
+// V12: volume.Mount has the smaller of the limits of pod and volume. It is bounded by the
+// node's allocatable memory.
 func TestSize(t *testing.T) {
 	for _, tc := range []struct{ limit, node, want int64 }{
 		{32 << 20, 8 << 30, 32 << 20},

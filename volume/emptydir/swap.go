@@ -11,13 +11,13 @@ import (
 	"github.com/podwright/podwright/volume/mounts"
 )
 
-// ReasonOnDisk is the reason of the event on a node whose volumes in memory may end up
-// on a disk: see MayBeOnDisk.
+// ReasonOnDisk is the reason of the event for a node that may swap volumes in memory to a disk:
+// see MayBeOnDisk.
 const ReasonOnDisk = "PossibleMemoryBackedVolumesOnDisk"
 
-// MayBeOnDisk tells whether the content of volumes in memory can be swapped to a disk on
-// this node: swap is on, and the kernel (before Linux 6.4, or in a user namespace) does
-// not let a file system stay out of it, which is tried at a folder that is made in dir.
+// MayBeOnDisk reports whether this node can swap the content of volumes in memory to a disk:
+// swap is on, and the kernel rejects the mount option noswap (before Linux 6.4, or in a user
+// namespace). It tests this with a mount on a temporary folder in dir.
 func MayBeOnDisk(ctx context.Context, m mounts.Mounter, dir string) (bool, error) {
 	swaps, err := os.ReadFile("/proc/swaps")
 	if errors.Is(err, fs.ErrNotExist) || err == nil && !swapIsOn(string(swaps)) {
@@ -29,7 +29,7 @@ func MayBeOnDisk(ctx context.Context, m mounts.Mounter, dir string) (bool, error
 	return cannotStayOut(ctx, m, dir)
 }
 
-// swapIsOn reads /proc/swaps: a line of titles, and one for each swap.
+// swapIsOn reports whether the text of /proc/swaps lists a swap. The first line has titles.
 func swapIsOn(swaps string) bool { return strings.Count(strings.TrimSpace(swaps), "\n") > 0 }
 
 func cannotStayOut(ctx context.Context, m mounts.Mounter, dir string) (bool, error) {
