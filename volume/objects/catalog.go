@@ -16,68 +16,68 @@ import (
 	"github.com/podwright/podwright/volume"
 )
 
-// Problem is something in the folder of a Dir that cannot be used.
+// Problem describes an unusable file or folder of a Dir.
 type Problem struct {
-	// Path is the file or folder.
+	// Path is the path of the file or folder.
 	Path string `json:"path"`
-	// Message says what is wrong, and names the field if there is one.
+	// Message is the error, with the field if there is one.
 	Message string `json:"message"`
-	// KeptLastGood tells that an earlier, good version is served.
+	// KeptLastGood is true if an earlier valid version is served.
 	KeptLastGood bool `json:"keptLastGood,omitempty"`
-	// NoAnswer tells that nothing is known of what is there now: a file that blocks who
-	// reads it, or a folder that cannot be listed.
+	// NoAnswer is true if the content is unknown: the file blocks its readers, or the folder
+	// cannot be listed.
 	NoAnswer bool `json:"noAnswer,omitempty"`
 }
 
-// settle is how long a file must be gone before its object is: editors move files away
-// and back.
+// settle is the time after which a missing file counts as removed. Editors move files away and
+// back.
 const settle = 250 * time.Millisecond
 
-// catalog is what is known of the files of a folder. It has no clock and does no I/O.
+// catalog is the state of the files of a folder. It has no clock and does no I/O.
 type catalog struct {
 	files map[string]*entry // by path below the folder
-	// objects are the files of those that have been good once.
+	// objects maps each object with a valid version to its file.
 	objects map[volume.Object]*entry
-	// folders are the problems of folders, by path.
+	// folders has the problems of folders by path.
 	folders map[string]Problem
-	// strays are files that are no objects.
+	// strays are problems of files that are no objects.
 	strays []Problem
 }
 
-// entry is one file.
+// entry is the state of one file.
 type entry struct {
 	path   string
 	object volume.Object
-	value  any // of the last good version, nil without one
-	// immutable tells that value never changes as long as the file is there.
+	value  any // last valid version, or nil
+	// immutable is true if value stays constant as long as the file exists.
 	immutable bool
 	stamp     stamp
 	digest    [sha256.Size]byte
-	decoded   bool // digest counts
+	decoded   bool // digest is of the current content
 	bad       string
 	silent    bool
 	goneSince time.Time
 }
 
-// snapshot is what the folder looked like at one moment.
+// snapshot is the result of one scan of the folder.
 type snapshot struct {
-	// files are those that were found, by path.
+	// files has the files by path.
 	files map[string]reading
-	// folders are those that could not be listed: what was in them is unknown.
+	// folders has the folders that could not be listed. Their content is unknown.
 	folders map[string]Problem
 }
 
-// reading is one file: its content, or why there is none.
+// reading is the content of one file, or the reason why there is none.
 type reading struct {
 	data    []byte
 	stamp   stamp
 	modTime time.Time
 	problem string
-	// same tells that it need not be read, or that its stamp is that of the version that
-	// was read before.
+	// same is true if the file need not be read, or if its stamp is unchanged since the last
+	// read.
 	same bool
-	// vanished tells that it was gone before it was read, silent that it has not
-	// answered: nothing follows about what it holds.
+	// vanished is true if the file was removed before the read, silent if the read blocks. The
+	// content is then unknown.
 	vanished, silent bool
 }
 
@@ -85,7 +85,7 @@ func newCatalog() *catalog {
 	return &catalog{files: map[string]*entry{}, objects: map[volume.Object]*entry{}}
 }
 
-// objectOf says of which object a path is the file.
+// objectOf returns the object and the kind of the file at a path.
 func objectOf(file string) (volume.Object, kind, error) {
 	parts := strings.Split(file, "/")
 	k, ok := kinds[parts[0]]
@@ -117,8 +117,7 @@ func objectOf(file string) (volume.Object, kind, error) {
 	return o, k, nil
 }
 
-// known returns the stamp of the version of a file that was read, and whether the file
-// need not even be looked at.
+// known returns the stamp of the last version of a file, and whether the file is immutable.
 func (c *catalog) known(file string) (s stamp, immutable bool) {
 	e := c.files[file]
 	if e == nil || !e.decoded {
@@ -127,9 +126,9 @@ func (c *catalog) known(file string) (s stamp, immutable bool) {
 	return e.stamp, e.immutable
 }
 
-// apply takes a snapshot in. busy tells how long a file with a modification time should
-// be left alone, since it is still being written. It returns the objects that have
-// changed, and when to look again even if nothing happens; 0 for never.
+// apply updates the catalog from a snapshot. busy returns the time for which a file with this
+// modification time must not be used because it is being written. apply returns the changed
+// objects and the delay until the next scan; 0 means no scan without a change.
 func (c *catalog) apply(s snapshot, busy func(path string, modTime time.Time) time.Duration, now time.Time) (changed []volume.Object, recheck time.Duration) {
 	soon := func(d time.Duration) {
 		if recheck == 0 || d < recheck {
@@ -190,7 +189,7 @@ func (c *catalog) apply(s snapshot, busy func(path string, modTime time.Time) ti
 	return changed, recheck
 }
 
-// unknown tells that a file is in a folder that could not be listed.
+// unknown reports whether a file is in a folder that could not be listed.
 func (c *catalog) unknown(file string) bool {
 	for dir := path.Dir(file); ; dir = path.Dir(dir) {
 		if _, ok := c.folders[dir]; ok {
@@ -202,7 +201,7 @@ func (c *catalog) unknown(file string) bool {
 	}
 }
 
-// take looks at one version of a file, and tells whether it has brought another object.
+// take decodes one version of a file and reports whether the object has changed.
 func (e *entry) take(r reading, k kind, busy func() time.Duration) (took bool, hold time.Duration) {
 	switch {
 	case r.same:
@@ -219,7 +218,7 @@ func (e *entry) take(r reading, k kind, busy func() time.Duration) (took bool, h
 	if hold := busy(); hold > 0 {
 		return false, hold
 	}
-	unchanged := digest == e.digest // good again, as it was
+	unchanged := digest == e.digest // valid again with the same content
 	e.decoded = true
 	value, immutable, err := k.object(r.data, e.object)
 	e.digest, e.stamp = digest, r.stamp
@@ -231,7 +230,7 @@ func (e *entry) take(r reading, k kind, busy func() time.Duration) (took bool, h
 	return !unchanged, 0
 }
 
-// problems lists what cannot be used, by path.
+// problems lists the unusable files and folders by path.
 func (c *catalog) problems() []Problem {
 	out := slices.Concat(c.strays, slices.Collect(maps.Values(c.folders)))
 	for file, e := range c.files {
@@ -247,7 +246,8 @@ func (c *catalog) problems() []Problem {
 	return out
 }
 
-// find returns the value of an object. What is not known is not missing.
+// find returns the value of an object. It returns NotFound only if the object certainly has no
+// file.
 func (c *catalog) find(o volume.Object) (any, error) {
 	if e := c.objects[o]; e != nil {
 		return e.value, nil

@@ -18,7 +18,7 @@ const (
 
 var webObject = volume.Object{Kind: KindConfigMap, Namespace: "ns", Name: "web"}
 
-// world feeds a catalog.
+// world passes snapshots to a catalog.
 type world struct {
 	t     *testing.T
 	c     *catalog
@@ -91,7 +91,7 @@ func TestLastGoodVersionStays(t *testing.T) {
 	require.Empty(t, w.c.problems())
 }
 
-// A file that could not be read is read again, also if it is as it was before that.
+// A file is read again after a failed read, even if its content is as before.
 func TestGoodAgainAsItWas(t *testing.T) {
 	w := newWorld(t)
 	good := reading{data: []byte(web), stamp: stamp{Size: 7}}
@@ -109,7 +109,7 @@ func TestGoodAgainAsItWas(t *testing.T) {
 	require.Empty(t, w.c.problems())
 }
 
-// A file that has only been touched is not held back: there is nothing new in it.
+// A file with a new time but equal content is not delayed.
 func TestTouched(t *testing.T) {
 	w := newWorld(t)
 	w.put(webFile, web)
@@ -122,7 +122,7 @@ func TestTouched(t *testing.T) {
 	require.Equal(t, touched.stamp, known)
 }
 
-// A file that answers again, and has not changed meanwhile, is as good as before.
+// A file that becomes readable again without a change stays valid.
 func TestSilentForAWhile(t *testing.T) {
 	w := newWorld(t)
 	w.put(webFile, web)

@@ -24,21 +24,21 @@ import (
 	"github.com/podwright/podwright/volume"
 )
 
-// maxObject bounds the data of an object, in bytes, as an API server does.
+// maxObject bounds the data of an object in bytes, as in the API server.
 const maxObject = 1 << 20
 
 // kind is a kind of object that a Dir serves.
 type kind struct {
-	// name is that of the objects, reported that of volume.Object.
+	// name is the kind in manifests, reported the kind in volume.Object.
 	name, reported string
 	versions       []string
-	// cluster tells that objects are in no namespace.
+	// cluster is true for objects without a namespace.
 	cluster bool
-	// decode turns a manifest into what is kept.
+	// decode converts a manifest to the value for the catalog.
 	decode func(manifest []byte, o volume.Object) (value any, immutable bool, err error)
 }
 
-// kinds are those by the name of their folder.
+// kinds maps the names of folders to kinds.
 var kinds = map[string]kind{
 	"csidrivers":   {name: "CSIDriver", reported: KindCSIDriver, versions: []string{"storage.k8s.io/v1"}, cluster: true, decode: decodeCSIDriver},
 	"configmaps":   {name: "ConfigMap", reported: KindConfigMap, versions: []string{"v1"}, decode: decodeConfigMap},
@@ -47,7 +47,7 @@ var kinds = map[string]kind{
 	"trustbundles": {name: "ClusterTrustBundle", reported: KindTrustBundle, versions: []string{"certificates.k8s.io/v1", "certificates.k8s.io/v1beta1", "certificates.k8s.io/v1alpha1"}, cluster: true, decode: decodeTrustBundle},
 }
 
-// decode decodes one manifest of an object. The errors name the field that is wrong.
+// object decodes the manifest of an object. Errors contain the invalid field.
 func (k kind) object(manifest []byte, o volume.Object) (value any, immutable bool, err error) {
 	if bytes.Contains(manifest, []byte{0}) {
 		return nil, false, errors.New("is not text")
@@ -60,7 +60,7 @@ func (k kind) object(manifest []byte, o volume.Object) (value any, immutable boo
 	if !ok {
 		return nil, false, fmt.Errorf("is not an object with the fields of a %s", k.name)
 	}
-	// What is missing, or no text, is quoted as nothing.
+	// A missing value, or one that is no text, is quoted as "".
 	if name, _ := fields["kind"].(string); name != k.name {
 		return nil, false, fmt.Errorf("kind: %.80q: must be %q", name, k.name)
 	}
@@ -73,8 +73,8 @@ func (k kind) object(manifest []byte, o volume.Object) (value any, immutable boo
 var strictSerializer = serializer.NewSerializerWithOptions(serializer.DefaultMetaFactory, runtime.NewScheme(), runtime.NewScheme(),
 	serializer.SerializerOptions{Yaml: true, Strict: true})
 
-// strictly decodes: unknown and repeated fields are errors. It holds the name against
-// that of the file.
+// strictly decodes a manifest. Unknown and repeated fields are errors, and so are a name or
+// namespace that differ from the path of the file.
 func strictly[T interface {
 	runtime.Object
 	metav1.Object
@@ -165,7 +165,7 @@ func checkSize(field string, size int) error {
 	return nil
 }
 
-// heldBundle is a trust bundle as it is kept.
+// heldBundle is a decoded trust bundle.
 type heldBundle struct {
 	bundle
 	name string
@@ -185,7 +185,7 @@ func decodeTrustBundle(manifest []byte, o volume.Object) (any, bool, error) {
 	return heldBundle{bundle{b.Spec.SignerName, b.Labels, b.Spec.TrustBundle}, o.Name}, false, nil
 }
 
-// decodeCSIDriver refuses a value that no agent knows: it could not do what is meant.
+// decodeCSIDriver rejects unknown values, because the agent cannot implement them.
 func decodeCSIDriver(manifest []byte, o volume.Object) (any, bool, error) {
 	d := &storagev1.CSIDriver{}
 	if err := strictly(manifest, d, o); err != nil {
@@ -208,11 +208,11 @@ func decodeCSIDriver(manifest []byte, o volume.Object) (any, bool, error) {
 	return d, false, nil
 }
 
-// minExpiration is how many seconds a token is valid at least, as for an API server.
+// minExpiration is the shortest validity of a token in seconds, as in the API server.
 const minExpiration = 600
 
-// Certificates returns the DER content of the certificates in a PEM text, and refuses a
-// text with anything else, or with none.
+// Certificates returns the DER content of the certificates in a PEM text. It fails if the text
+// has no certificates, or has other content.
 func Certificates(text string) (der []string, err error) {
 	rest := []byte(text)
 	for {
@@ -232,7 +232,7 @@ func Certificates(text string) (der []string, err error) {
 	}
 }
 
-// heldTokenFile is a token as it is kept.
+// heldTokenFile is a decoded token.
 type heldTokenFile struct {
 	Token
 	audiences []string
@@ -255,8 +255,8 @@ func decodeToken(manifest []byte, o volume.Object) (any, bool, error) {
 	return t, false, nil
 }
 
-// times reads when a token was issued and when it expires from the token itself, if
-// that is a JSON Web Token.
+// times returns the times of issue and expiry from a JSON Web Token. They are zero for other
+// tokens.
 func times(token string) (issued, expires time.Time) {
 	parts := strings.Split(token, ".")
 	if len(parts) != 3 {

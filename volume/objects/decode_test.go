@@ -21,7 +21,7 @@ func jwt(claims string) string {
 	return "e30." + base64.RawURLEncoding.EncodeToString([]byte(claims)) + ".x"
 }
 
-// heads begin the manifests of each kind.
+// heads has the first lines of a manifest of each kind.
 var heads = map[string]string{
 	"configmaps":   "apiVersion: v1\nkind: ConfigMap\n",
 	"secrets":      "apiVersion: v1\nkind: Secret\n",
@@ -44,7 +44,7 @@ func TestDecode(t *testing.T) {
 	require.Equal(t, "ns/s", s.Namespace+"/"+s.Name)
 	require.Equal(t, v1.SecretTypeOpaque, s.Type)
 	require.Equal(t, v1.SecretTypeTLS, good("secrets/ns/s.yaml", "type: kubernetes.io/tls\n").(*v1.Secret).Type)
-	good("configmaps/ns/web.yaml", "data: {a: "+strings.Repeat("x", 1<<20)+"}\n") // the most that there may be
+	good("configmaps/ns/web.yaml", "data: {a: "+strings.Repeat("x", 1<<20)+"}\n") // the largest permitted size
 	m := good("configmaps/ns/web.yaml", "metadata: {name: web, namespace: ns}\n").(*v1.ConfigMap)
 	require.Equal(t, metav1.ObjectMeta{Namespace: "ns", Name: "web"}, m.ObjectMeta, "a manifest may say its place itself")
 	b := good("trustbundles/example.com:signer:a.yaml", "metadata: {labels: {a: b}}\nspec:\n  signerName: example.com/signer\n  trustBundle: "+`"`+strings.ReplaceAll(pemText, "\n", `\n`)+`"`).(heldBundle)
@@ -60,7 +60,7 @@ func TestDecode(t *testing.T) {
 	}
 }
 
-// A manifest that is refused has a message of one line and of bounded length.
+// The error for an invalid manifest has one line and a bounded length.
 func TestDecodeRefuses(t *testing.T) {
 	mib := strings.Repeat("x", 1<<20)
 	refuse := func(kind, text, want string) {
@@ -116,7 +116,7 @@ func TestDecodeRefuses(t *testing.T) {
 	}
 }
 
-// What an API server takes is taken, and what is said of a driver may change.
+// Every value that the API server accepts is accepted, and a CSIDriver is never immutable.
 func TestDecodeCSIDriver(t *testing.T) {
 	for _, spec := range []string{
 		"{}",
@@ -149,7 +149,7 @@ func FuzzDecode(f *testing.F) {
 	})
 }
 
-// A text of certificates has nothing else in it.
+// A text of certificates must have no other content.
 func TestCertificates(t *testing.T) {
 	for text, want := range map[string]string{
 		"": "it has no certificate", " \n": "it has no certificate", "text": "not all of it is PEM", pemText + "text": "not all of it is PEM", pemText + "\n": "",

@@ -22,47 +22,48 @@ import (
 	"github.com/podwright/podwright/volume"
 )
 
-// ErrAlreadyRun is returned by Run when it has been called before.
+// ErrAlreadyRun is returned by the second call of Run.
 var ErrAlreadyRun = fields.AlreadyRun("objects")
 
 // DirConfig configures a Dir.
 type DirConfig struct {
-	// Path is the folder. Required. It may appear later.
+	// Path is the folder. Required. It may be created later.
 	Path string
-	// OnChange is called with the objects that have changed, come or gone, after that
-	// can be seen, from one goroutine. It should not block. nil tells nobody.
+	// OnChange is called with the objects that were added, changed or removed, after the
+	// getters return their new state. Calls do not overlap. It should not block. Optional.
 	OnChange func(changed []volume.Object)
-	// Period is the pause between two looks that nothing prompted; default 20 s.
+	// Period is the interval of scans without a change event. Default: 20 s.
 	Period time.Duration
-	// NoWatch is true for a Dir without inotify, which finds changes after a Period. A
-	// synctest bubble needs it.
+	// NoWatch disables inotify. Changes are then found by the next scan after Period. A
+	// synctest bubble requires it.
 	NoWatch bool
-	// Logger receives one line per new problem; nil discards.
+	// Logger receives one line per new problem. Optional: without it they are discarded.
 	Logger *slog.Logger
 }
 
-// Dir is the objects in a folder: see the package's documentation. It is a ConfigMaps,
-// Secrets, Tokens, TrustBundles and CSIDrivers. Use NewDir.
+// Dir serves the objects in a folder: see the package documentation. It implements ConfigMaps,
+// Secrets, Tokens, TrustBundles and CSIDrivers. Create it with NewDir. It is safe for
+// concurrent use.
 //
-// The getters answer from memory. Until Run has looked at the folder once, they wait for
-// that; CSIDriver fails.
+// The getters return values from memory. Before the first scan of Run they wait for it, except
+// CSIDriver, which fails.
 type Dir struct {
 	cfg   DirConfig
 	ran   atomic.Bool
 	hints *fs.Hints
 	watch fs.WatchFunc
-	// These two belong to the goroutine that looks.
+	// listings and readings belong to the goroutine of Run.
 	listings fs.Reads[listing]
 	readings fs.Reads[reading]
-	// Tests replace these.
+	// read and list are replaced by tests.
 	read func(path string, known stamp) reading
 	list func(path string) listing
 
-	looked chan struct{} // closed after the first look
+	looked chan struct{} // closed after the first scan
 
 	mu       sync.Mutex
 	catalog  *catalog // changed by Run only
-	seen     bool     // the folder was there once
+	seen     bool     // the folder has existed
 	problems []Problem
 }
 
@@ -74,7 +75,7 @@ var (
 	_ CSIDrivers   = (*Dir)(nil)
 )
 
-// NewDir returns a Dir.
+// NewDir checks the configuration and returns a Dir.
 func NewDir(cfg DirConfig) (*Dir, error) {
 	f := fields.Of("objects: DirConfig")
 	f.Required("Path", cfg.Path)
@@ -100,15 +101,15 @@ func NewDir(cfg DirConfig) (*Dir, error) {
 	return d, nil
 }
 
-// Problems returns what cannot be used at the moment, by path.
+// Problems returns the current problems, ordered by path.
 func (d *Dir) Problems() []Problem {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return slices.Clone(d.problems)
 }
 
-// CheckHealth returns an error that names what does not let itself be read. Files that
-// are wrong are no matter of health: see Problems.
+// CheckHealth returns an error with the files and folders that cannot be read. Invalid files do
+// not affect it: see Problems.
 func (d *Dir) CheckHealth() error {
 	var errs []error
 	for _, p := range d.Problems() {
@@ -119,7 +120,7 @@ func (d *Dir) CheckHealth() error {
 	return run.Join(errs...)
 }
 
-// wait waits for the first look.
+// wait blocks until the first scan.
 func (d *Dir) wait(ctx context.Context) error {
 	select {
 	case <-d.looked:
@@ -157,8 +158,8 @@ func (d *Dir) Secret(ctx context.Context, namespace, name string) (*v1.Secret, e
 	return s, err
 }
 
-// Token implements Tokens: the token in the service account's file, whatever the pod and
-// for as long as it is good. One for other audiences is refused.
+// Token implements Tokens. It returns the token in the service account's file for every pod,
+// until the token expires. It fails if the token lacks a requested audience.
 func (d *Dir) Token(ctx context.Context, r TokenRequest) (Token, error) {
 	o := volume.Object{Kind: KindServiceAccount, Namespace: r.Namespace, Name: r.ServiceAccount}
 	value, err := d.find(ctx, o)
@@ -198,8 +199,8 @@ func (d *Dir) TrustBundle(ctx context.Context, name string) (string, error) {
 	return b.pem, err
 }
 
-// TrustBundlesOf implements TrustBundles. While something of the bundles is not known,
-// it is an error: too few would be trusted.
+// TrustBundlesOf implements TrustBundles. It fails while any bundle is unreadable, because an
+// incomplete result would remove trust.
 func (d *Dir) TrustBundlesOf(ctx context.Context, signer string, selector *metav1.LabelSelector) ([]string, error) {
 	if err := d.wait(ctx); err != nil {
 		return nil, err

@@ -21,7 +21,7 @@ import (
 	"github.com/podwright/podwright/volume"
 )
 
-// desk is a Dir that runs.
+// desk is a running Dir.
 type desk struct {
 	t       testing.TB
 	path    string
@@ -61,7 +61,7 @@ func (d *desk) run() {
 	})
 }
 
-// put writes a file as a careful program does: beside, and then over.
+// put replaces a file atomically.
 func (d *desk) put(file, text string) {
 	full := filepath.Join(d.path, file)
 	require.NoError(d.t, os.MkdirAll(filepath.Dir(full), 0o755))
@@ -99,8 +99,8 @@ func (d *desk) readsOf(name string) int {
 	return d.reads[name]
 }
 
-// In virtual time, without inotify: the clock of a synctest bubble stands while a goroutine waits
-// for the kernel. In a test of yours, t is the test's own.
+// ExampleDir runs in a synctest bubble with NoWatch, because the clock of a bubble stops while
+// a goroutine waits for the kernel. Use your test's own t.
 func ExampleDir() {
 	path, _ := os.MkdirTemp("", "objects")
 	defer os.RemoveAll(path)
@@ -140,7 +140,7 @@ func TestDirFollows(t *testing.T) {
 	d.changed("ConfigMap ns/web")
 	require.Equal(t, "red", d.colour())
 
-	// In place, in two pieces: the half is never seen.
+	// A file that is written in place in two pieces is never served incomplete.
 	f, err := os.OpenFile(filepath.Join(d.path, webFile), os.O_WRONLY|os.O_TRUNC, 0)
 	require.NoError(t, err)
 	_, err = f.WriteString(strings.Replace(web, "}", "", 1)[:len(web)-3])
@@ -197,7 +197,7 @@ func TestDirFollows(t *testing.T) {
 	d.put(webFile, web)
 	d.changed("ConfigMap ns/web")
 
-	// That all of it is gone is no reason to drop anything.
+	// If the whole folder disappears, its objects stay.
 	require.NoError(t, os.Rename(d.path, d.path+".away"))
 	require.Eventually(t, func() bool { return d.dir.CheckHealth() != nil }, time.Minute, time.Millisecond)
 	require.Equal(t, "blue", d.colour())
@@ -208,7 +208,7 @@ func TestDirFollows(t *testing.T) {
 	require.Equal(t, "red", d.colour())
 }
 
-// Where not even the folder above is there, the watch begins when it is.
+// If the parent of the folder is missing, the watch begins when it exists.
 func TestDirWithoutParent(t *testing.T) {
 	d := newDesk(t, DirConfig{Period: time.Hour})
 	away := filepath.Dir(d.path) + ".away"
@@ -221,7 +221,7 @@ func TestDirWithoutParent(t *testing.T) {
 	d.changed("ConfigMap ns/web")
 }
 
-// A file that blocks who reads it holds up no other, and is served when it answers.
+// A file that blocks its readers does not delay other files. It is served when a read succeeds.
 func TestDirWithSilence(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := newDesk(t, DirConfig{NoWatch: true})
@@ -230,7 +230,7 @@ func TestDirWithSilence(t *testing.T) {
 		}
 		answer, read := make(chan struct{}), d.dir.read
 		d.dir.read = func(path string, known stamp) reading {
-			if strings.Contains(path, "n7") { // 11 of them
+			if strings.Contains(path, "n7") { // 11 files
 				<-answer
 			}
 			return read(path, known)
@@ -276,11 +276,11 @@ func TestDirFolderThatBlocks(t *testing.T) {
 	})
 }
 
-// A version is read once, unless it is so young that its times tell nothing. An immutable one
-// is not read again in either case.
+// A version is read once, unless it is too young for a reliable time stamp. An immutable object
+// is never read again.
 func TestDirReadsOnce(t *testing.T) {
 	for _, young := range []bool{true, false} {
-		synctest.Test(t, func(t *testing.T) { // whose clock is behind the one of the file system
+		synctest.Test(t, func(t *testing.T) { // the clock of a bubble is behind that of the file system
 			d := newDesk(t, DirConfig{Period: time.Second, NoWatch: true})
 			d.put(webFile, web)
 			d.put("configmaps/ns/fixed.yaml", web+"immutable: true\n")

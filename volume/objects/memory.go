@@ -12,13 +12,14 @@ import (
 	"github.com/podwright/podwright/volume"
 )
 
-// Memory is objects in memory, for tests. The zero value is empty. What is put into it
-// is not to be changed afterwards. Set its fields before use. Methods are safe for
-// concurrent use.
+// Memory has objects in memory, for tests. It implements ConfigMaps, Secrets, Tokens,
+// TrustBundles and CSIDrivers. The zero value is empty. Objects must not be changed after they
+// were added. Set its fields before use. It is safe for concurrent use.
 type Memory struct {
-	// Fail, if not nil, is asked at each call for the error that it shall have.
+	// Fail is called for each read of an object. If it returns an error, the read fails with
+	// it. Optional.
 	Fail func(o volume.Object) error
-	// IssueToken makes tokens; nil returns those that were put with PutToken.
+	// IssueToken issues the tokens. Optional: without it Token returns those of PutToken.
 	IssueToken func(r TokenRequest) (Token, error)
 
 	mu       sync.Mutex
@@ -35,20 +36,20 @@ var (
 	_ CSIDrivers   = (*Memory)(nil)
 )
 
-// OnChange has f called with each object that is put or removed, by who does that.
+// OnChange registers f. It is called with each object that is added, replaced or removed, in
+// the goroutine of that change.
 func (m *Memory) OnChange(f func([]volume.Object)) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.onChange = append(m.onChange, f)
 }
 
-// PutConfigMap adds a config map, or replaces the one of that name.
+// PutConfigMap adds or replaces a config map.
 func (m *Memory) PutConfigMap(c *v1.ConfigMap) {
 	m.put(volume.Object{Kind: KindConfigMap, Namespace: c.Namespace, Name: c.Name}, c)
 }
 
-// PutSecret adds a secret, or replaces the one of that name. Its StringData counts, as
-// it would for an API server.
+// PutSecret adds or replaces a secret. It merges StringData into Data, as the API server does.
 func (m *Memory) PutSecret(s *v1.Secret) {
 	m.put(volume.Object{Kind: KindSecret, Namespace: s.Namespace, Name: s.Name}, withStringData(s))
 }
@@ -68,25 +69,23 @@ func withStringData(s *v1.Secret) *v1.Secret {
 	return s
 }
 
-// PutToken makes a token that of a service account.
+// PutToken sets the token of a service account.
 func (m *Memory) PutToken(namespace, account string, t Token) {
 	m.put(volume.Object{Kind: KindServiceAccount, Namespace: namespace, Name: account}, t)
 }
 
-// bundle is a trust bundle.
 type bundle struct {
 	signer string
 	labels map[string]string
 	pem    string
 }
 
-// PutTrustBundle adds a trust bundle, or replaces the one of that name. signer may be
-// empty.
+// PutTrustBundle adds or replaces a trust bundle. signer may be empty.
 func (m *Memory) PutTrustBundle(name, signer string, labels map[string]string, pem string) {
 	m.put(volume.Object{Kind: KindTrustBundle, Name: name}, bundle{signer, labels, pem})
 }
 
-// PutCSIDriver adds the object of a driver, or replaces the one of that name.
+// PutCSIDriver adds or replaces a CSIDriver object.
 func (m *Memory) PutCSIDriver(d *storagev1.CSIDriver) {
 	m.put(volume.Object{Kind: KindCSIDriver, Name: d.Name}, d)
 }
@@ -94,7 +93,7 @@ func (m *Memory) PutCSIDriver(d *storagev1.CSIDriver) {
 // Remove removes an object.
 func (m *Memory) Remove(o volume.Object) { m.put(o, nil) }
 
-// Reads returns how often an object was asked for.
+// Reads returns the number of reads of an object.
 func (m *Memory) Reads(o volume.Object) int {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -118,7 +117,7 @@ func (m *Memory) put(o volume.Object, value any) {
 	}
 }
 
-// get returns an object of the type that its kind has.
+// get returns an object as T, the type of its kind.
 func get[T any](m *Memory, o volume.Object) (value T, err error) {
 	if m.Fail != nil {
 		if err := m.Fail(o); err != nil {
@@ -191,7 +190,7 @@ func (m *Memory) TrustBundlesOf(_ context.Context, signer string, selector *meta
 	return selected(all, signer, selector)
 }
 
-// selected returns the texts of those bundles that are of the signer and match.
+// selected returns the texts of the signer's bundles that match the selector.
 func selected(all []bundle, signer string, selector *metav1.LabelSelector) (out []string, err error) {
 	match, err := metav1.LabelSelectorAsSelector(selector)
 	if err != nil {

@@ -24,67 +24,68 @@ const (
 	KindCSIDriver      = "CSIDriver"
 )
 
-// ConfigMaps gets config maps. It is asked at each sync of a pod that refers to one, so
-// it answers from a cache. Methods are called concurrently; what they return is not
-// changed.
+// ConfigMaps reads config maps. It is called at each sync of a pod with a config map, so
+// implementations should cache. Methods are called concurrently. Callers do not change the
+// returned objects.
 type ConfigMaps interface {
 	// ConfigMap returns a config map, or an error for which IsNotFound is true.
 	ConfigMap(ctx context.Context, namespace, name string) (*v1.ConfigMap, error)
 }
 
-// Secrets gets secrets. It is asked as ConfigMaps is.
+// Secrets reads secrets, under the same conditions as ConfigMaps.
 type Secrets interface {
 	// Secret returns a secret, or an error for which IsNotFound is true.
 	Secret(ctx context.Context, namespace, name string) (*v1.Secret, error)
 }
 
-// Tokens gets tokens of service accounts. Methods are called concurrently.
+// Tokens issues service account tokens. Methods are called concurrently.
 type Tokens interface {
-	// Token returns a token as asked for.
+	// Token returns a token for the request.
 	Token(ctx context.Context, r TokenRequest) (Token, error)
 }
 
-// TokenRequest says which token is asked for.
+// TokenRequest describes the requested token.
 type TokenRequest struct {
 	Namespace, ServiceAccount string
-	// Audiences are whom the token is for; none means the API server.
+	// Audiences are the token's recipients. Empty means the API server.
 	Audiences []string
-	// ExpirationSeconds is how long the token shall be valid.
+	// ExpirationSeconds is the requested validity in seconds.
 	ExpirationSeconds int64
-	// PodName and PodUID are the pod to which the token is bound.
+	// PodName and PodUID identify the pod that the token is bound to.
 	PodName string
 	PodUID  types.UID
 }
 
-// Token is a token of a service account.
+// Token is a service account token.
 type Token struct {
 	Value string
-	// Issued and Expires bound its life. Zero: not known; it does not expire.
+	// Issued and Expires bound the validity. A zero Issued is unknown; a zero Expires means no
+	// expiry.
 	Issued, Expires time.Time
-	// RefreshAt is when to ask again; zero means when something tells of a change.
+	// RefreshAt is the time for the next request. Zero means that a change of the object
+	// triggers it.
 	RefreshAt time.Time
 }
 
-// TrustBundles gets ClusterTrustBundles (KEP-3257). Methods are called concurrently.
+// TrustBundles reads ClusterTrustBundles (KEP-3257). Methods are called concurrently.
 type TrustBundles interface {
-	// TrustBundle returns the PEM text of the bundle of that name, or an error for
-	// which IsNotFound is true.
+	// TrustBundle returns the PEM text of a bundle, or an error for which IsNotFound is true.
 	TrustBundle(ctx context.Context, name string) (string, error)
-	// TrustBundlesOf returns those of a signer with labels that the selector matches,
-	// in any order. A nil selector matches nothing, an empty one everything.
+	// TrustBundlesOf returns the PEM texts of a signer's bundles that the selector matches, in
+	// any order. A nil selector matches none, an empty one all.
 	TrustBundlesOf(ctx context.Context, signer string, selector *metav1.LabelSelector) ([]string, error)
 }
 
-// CSIDrivers gets the objects that describe CSI drivers. Methods are called
-// concurrently; what they return is not changed.
+// CSIDrivers reads CSIDriver objects. Methods are called concurrently. Callers do not change
+// the returned objects.
 type CSIDrivers interface {
-	// CSIDriver returns an object, or an error for which IsNotFound is true. It answers
-	// from memory; any other error says that it is not known yet.
+	// CSIDriver returns an object, or an error for which IsNotFound is true. It must not block.
+	// Any other error means that the objects are not available yet.
 	CSIDriver(name string) (*storagev1.CSIDriver, error)
 }
 
-// NotFound is the error of an object that does not exist. It wraps volume.ErrNotFound,
-// and says what an API server's error says.
+// NotFound returns the error for an object that does not exist. It wraps volume.ErrNotFound and
+// has the text of the API server's error.
 func NotFound(o volume.Object) error { return notFound{o} }
 
 type notFound struct{ object volume.Object }
@@ -95,13 +96,13 @@ func (e notFound) Error() string {
 
 func (notFound) Unwrap() error { return volume.ErrNotFound }
 
-// Status is that of an API server's error.
+// Status returns the status of the API server's error.
 func (e notFound) Status() metav1.Status {
 	return metav1.Status{Status: metav1.StatusFailure, Reason: metav1.StatusReasonNotFound, Code: 404, Message: e.Error()}
 }
 
-// IsNotFound tells whether an error says that an object does not exist: one that wraps
-// volume.ErrNotFound, or an API server's.
+// IsNotFound reports whether err is for an object that does not exist: it wraps
+// volume.ErrNotFound, or it is an API server's error with the reason NotFound.
 func IsNotFound(err error) bool {
 	if errors.Is(err, volume.ErrNotFound) {
 		return true

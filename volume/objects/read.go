@@ -10,36 +10,33 @@ import (
 )
 
 const (
-	// maxFile is the most bytes of a file: an object with its data in base64.
+	// maxFile bounds a file in bytes: an object with its data in base64.
 	maxFile = 2 << 20
-	// youngest is how old a file must be before its times tell whether it has changed:
-	// some file systems count in steps of 2 s.
+	// youngest is the age from which a file's times show all changes. Some file systems count
+	// in steps of 2 s.
 	youngest = 3 * time.Second
 )
 
-// stamp is what a file system says about one version of a file.
 type stamp = fs.Stamp
 
-// readFile reads a file, unless it has the stamp that is known.
+// readFile reads a file, unless its stamp equals known.
 func readFile(path string, known stamp) reading {
 	r := fs.Reader{MaxSize: maxFile, Youngest: youngest}.Read(path, known)
 	return reading{data: r.Data, stamp: r.Stamp, modTime: r.ModTime, problem: r.Problem, same: r.Same, vanished: r.Vanished}
 }
 
-// found is an entry of a folder.
 type found struct {
 	name   string
 	folder bool
 	key    fs.Key
 }
 
-// listing is the result of listing a folder.
 type listing struct {
 	found []found
 	err   error
 }
 
-// listFolder lists a folder, without hidden files and copies that editors keep.
+// listFolder lists a folder without hidden files and editors' backup files.
 func listFolder(path string) listing {
 	entries, err := os.ReadDir(path)
 	if err != nil {

@@ -10,9 +10,8 @@ import (
 	"github.com/podwright/podwright/volume"
 )
 
-// References names the API objects that a pod refers to: for its environment, its
-// volumes and its image pulls, whether they are optional or not. They are sorted, and
-// each is there once. It is pure.
+// References returns the API objects that a pod refers to, also optionally: in its environment,
+// volumes and image pulls. The result is sorted and has no duplicates. It is pure.
 func References(pod *v1.Pod) []volume.Object {
 	r := references{namespace: pod.Namespace, account: pod.Spec.ServiceAccountName}
 	for _, ref := range pod.Spec.ImagePullSecrets {
@@ -27,7 +26,7 @@ func References(pod *v1.Pod) []volume.Object {
 	return r.sorted()
 }
 
-// VolumeReferences names those of one volume of a pod.
+// VolumeReferences returns the API objects that one volume of a pod refers to.
 func VolumeReferences(pod *v1.Pod, source *v1.VolumeSource) []volume.Object {
 	r := references{namespace: pod.Namespace, account: pod.Spec.ServiceAccountName}
 	r.volume(source)
@@ -106,7 +105,7 @@ func (r *references) projection(p *v1.VolumeProjection) {
 		r.add(KindServiceAccount, Account(r.account))
 	}
 	if b := p.ClusterTrustBundle; b != nil {
-		o := volume.Object{Kind: KindTrustBundle} // any of them, where it is one of a signer's
+		o := volume.Object{Kind: KindTrustBundle} // without a name: all bundles, because the signer's are unknown here
 		if b.Name != nil {
 			o.Name = *b.Name
 		}
@@ -114,5 +113,5 @@ func (r *references) projection(p *v1.VolumeProjection) {
 	}
 }
 
-// Account is the service account of a pod that names this one.
+// Account returns the effective service account of a pod: name, or "default" if it is empty.
 func Account(name string) string { return cmp.Or(name, "default") }

@@ -78,7 +78,7 @@ func names(found []volume.Object) (out []string) {
 	return out
 }
 
-// An optional variable knows by the error that there is no such object.
+// The error for a missing object is recognized by IsNotFound, so that optional references work.
 func TestNotFoundIsUnderstood(t *testing.T) {
 	_, err := (&objects.Memory{}).ConfigMap(t.Context(), "ns", "name")
 	require.EqualError(t, err, `configmap "ns/name" not found`)

@@ -16,22 +16,22 @@ import (
 	"github.com/podwright/podwright/internal/run"
 )
 
-// Times of a Dir that nobody needs to set.
+// Fixed times of a Dir.
 const (
-	// coalesce is how long after a prompt more of them are waited for, at least. Of a
-	// folder in which somebody writes all the time, looks take a fifth of the time, unless
-	// the rest between two would be longer than longestRest: what is slow to read holds up
-	// what has changed beside it.
+	// coalesce is the shortest pause between a change event and its scan. The pause also lasts
+	// coalesceLooks times the duration of the previous scan, at most longestRest, so that scans
+	// of a busy folder take a fifth of the time. The bound keeps slow files from delaying
+	// others for long.
 	coalesce, coalesceLooks = 5 * time.Millisecond, 4
 	longestRest             = time.Second
-	// retry is the pause after something did not answer.
+	// retry is the delay after a file or folder was unreadable.
 	retry = time.Second
-	// joinTime is how long Run waits, when it ends, for calls that block.
+	// joinTime bounds the wait for blocked calls at the end of Run.
 	joinTime = 10 * time.Second
 )
 
-// Run reads the folder, again whenever something in it changes, until ctx is done. A
-// call that the kernel does not end is named in the error.
+// Run scans the folder after each change event and at least once per Period, until ctx is done.
+// It works once. The error lists calls that the kernel still blocks.
 func (d *Dir) Run(ctx context.Context) error {
 	if d.ran.Swap(true) {
 		return ErrAlreadyRun
@@ -64,7 +64,8 @@ func (d *Dir) follow(ctx context.Context) error {
 	return nil
 }
 
-// look takes a snapshot in and says when to look again at the latest; 0 for any time.
+// look scans the folder, applies the result, and returns the delay until the next scan; 0 means
+// no bound.
 func (d *Dir) look() time.Duration {
 	s := d.scan()
 	now := time.Now()
@@ -76,7 +77,7 @@ func (d *Dir) look() time.Duration {
 	d.problems = d.catalog.problems()
 	problems := d.problems
 	d.mu.Unlock()
-	d.hints.Suspects() // every file is looked at, whatever was said
+	d.hints.Suspects() // the scan covers all suspects
 	d.hints.Forget(now)
 	select {
 	case <-d.looked:
@@ -108,11 +109,11 @@ func keysOf(places []place) []fs.Key {
 	return keys
 }
 
-// scan looks at all files.
+// scan lists all folders and reads the changed files.
 func (d *Dir) scan() snapshot {
 	s := snapshot{files: map[string]reading{}, folders: map[string]Problem{}}
 	var all []place
-	list := d.list // its own: late reads go on
+	list := d.list // a copy, because late reads outlive this call
 	for folders := []place{{".", fs.Key{Path: d.cfg.Path}}}; len(folders) > 0; {
 		keys := keysOf(folders)
 		var next []place
@@ -140,15 +141,15 @@ func (d *Dir) scan() snapshot {
 	return s
 }
 
-// holdsObjects tells whether a folder can hold objects, or namespaces.
+// holdsObjects reports whether a folder can contain objects or namespaces.
 func holdsObjects(folder string) bool {
 	top, namespace, deep := strings.Cut(folder, "/")
 	k, ok := kinds[top]
 	return ok && (!deep || !k.cluster && !strings.Contains(namespace, "/"))
 }
 
-// listed tells whether a folder was listed. One that is gone is empty; only that the
-// whole folder has gone, after it was there, is no reason to drop everything.
+// listed reports whether a folder was listed. A missing folder counts as empty, but if the root
+// disappears, its content is unknown.
 func (d *Dir) listed(s *snapshot, folder string, err error) bool {
 	top := folder == "."
 	switch {
@@ -162,7 +163,7 @@ func (d *Dir) listed(s *snapshot, folder string, err error) bool {
 	return false
 }
 
-// readAll reads the files that have changed, as far as can be told.
+// readAll reads the files that may have changed.
 func (d *Dir) readAll(s *snapshot, all []place) {
 	var places []place
 	var stamps []stamp
@@ -183,7 +184,7 @@ func (d *Dir) readAll(s *snapshot, all []place) {
 	}
 }
 
-// watched lists the folders below the root that hold objects, or namespaces.
+// watched lists the folders below the root that can contain objects or namespaces.
 func (d *Dir) watched() (folders []string) {
 	for folder, k := range kinds {
 		top := filepath.Join(d.cfg.Path, folder)
@@ -193,7 +194,7 @@ func (d *Dir) watched() (folders []string) {
 		}
 		entries, err := os.ReadDir(top)
 		if err != nil {
-			continue // it is found by the period when it can be listed
+			continue // the periodic scan finds it later
 		}
 		for _, e := range entries {
 			if e.IsDir() {

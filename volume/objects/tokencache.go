@@ -18,14 +18,15 @@ import (
 type TokenCacheConfig struct {
 	// Tokens issues the tokens. Required.
 	Tokens Tokens
-	// Logger receives requests that failed while there was a valid token; nil discards.
+	// Logger receives failed requests while the old token is valid. Optional: without it they
+	// are discarded.
 	Logger *slog.Logger
 }
 
-// TokenCache is Tokens that asks others for a token when it has none, or when the one
-// that it has gets old: when a fifth of its life is left, less up to 10 s by chance, or
-// 24 h after it was issued. A request that fails leaves a valid token in use; it is
-// tried again after 10 s.
+// TokenCache implements Tokens with cached tokens of another Tokens. It replaces a token when a
+// fifth of its validity remains, or 24 h after its issue, up to 10 s earlier at random. If a
+// request fails, a valid token stays in use and the request is retried after 10 s. It is safe
+// for concurrent use.
 type TokenCache struct {
 	cfg TokenCacheConfig
 
@@ -34,12 +35,12 @@ type TokenCache struct {
 	swept time.Time
 }
 
-// tokenSlot is the place of one token. Who has put something into busy may ask for it.
+// tokenSlot has one token. busy is a lock of capacity 1: its holder may request the token.
 type tokenSlot struct {
 	busy chan struct{}
-	// held is of who is busy; without users, of who has the cache's mutex.
+	// held is guarded by busy; without users it is guarded by the cache's mu.
 	held heldToken
-	// users counts who waits or asks; guarded by the cache's mutex.
+	// users counts the waiting and requesting calls. It is guarded by the cache's mu.
 	users int
 }
 
@@ -54,7 +55,7 @@ func NewTokenCache(cfg TokenCacheConfig) (*TokenCache, error) {
 	return &TokenCache{cfg: cfg, slots: map[tokenKey]*tokenSlot{}}, nil
 }
 
-// Token implements Tokens. Of several calls for one token at a time, one asks.
+// Token implements Tokens. Concurrent calls for one token share a request.
 func (c *TokenCache) Token(ctx context.Context, r TokenRequest) (Token, error) {
 	key := keyOf(r)
 	slot := c.enter(key)
@@ -88,8 +89,8 @@ func (c *TokenCache) Token(ctx context.Context, r TokenRequest) (Token, error) {
 	return Token{}, fmt.Errorf("token of service account %s/%s: %w", r.Namespace, r.ServiceAccount, err)
 }
 
-// Retain drops the tokens of pods for which wanted says no. A token that is being asked for
-// stays until the next call; one that is bound to no pod stays until it has expired.
+// Retain drops the tokens of pods for which wanted returns false. A token that is being
+// requested stays until the next call. A token without a pod stays until it expires.
 func (c *TokenCache) Retain(wanted func(pod types.UID) bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -120,7 +121,7 @@ func (c *TokenCache) enter(key tokenKey) *tokenSlot {
 	return slot
 }
 
-// leave drops the place of a token that nobody got. Who is busy has not left.
+// leave removes a slot without users and without a token.
 func (c *TokenCache) leave(key tokenKey, slot *tokenSlot) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -18,7 +18,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// issuer issues tokens that live for as long as asked.
+// issuer makes m issue tokens with the requested validity.
 func issuer(m *Memory, calls *int) {
 	m.IssueToken = func(r TokenRequest) (Token, error) {
 		*calls++
@@ -35,7 +35,7 @@ func newCache(t testing.TB, m *Memory) *TokenCache {
 
 var hour = TokenRequest{Namespace: "ns", ServiceAccount: "sa", ExpirationSeconds: 3600, PodName: "p", PodUID: "u"}
 
-// V10.
+// V10: a token is replaced before it expires.
 func TestTokenIsReplaced(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m, calls := &Memory{}, 0
@@ -63,7 +63,7 @@ func TestTokenIsReplaced(t *testing.T) {
 	})
 }
 
-// RefreshAt is when the next request brings another token.
+// The first request at RefreshAt returns a new token.
 func TestRefreshAt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m, calls := &Memory{}, 0
@@ -81,7 +81,7 @@ func TestRefreshAt(t *testing.T) {
 			require.Equal(t, before+1, calls)
 			time.Sleep(time.Nanosecond)
 		}
-		// A token for a week is replaced after a day, one that never expires as well.
+		// A token for a week, and one without expiry, are replaced after a day.
 		for _, seconds := range []int64{7 * 24 * 3600, 0} {
 			if seconds == 0 {
 				m.IssueToken = func(TokenRequest) (Token, error) { return Token{Value: "for ever"}, nil }
@@ -93,7 +93,7 @@ func TestRefreshAt(t *testing.T) {
 			require.InDelta(t, 24*time.Hour, time.Until(token.RefreshAt), float64(mostJitter))
 			require.LessOrEqual(t, time.Until(token.RefreshAt), 24*time.Hour)
 		}
-		// One that is due when it comes is not asked for at full speed.
+		// If a new token is already due for replacement, the next request waits for the pause.
 		m.IssueToken = func(TokenRequest) (Token, error) {
 			calls++
 			return Token{Value: "old", Issued: time.Now().Add(-time.Hour), Expires: time.Now().Add(time.Minute)}, nil

@@ -8,16 +8,16 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// How long tokens are kept.
+// Bounds of the use of a token.
 const (
 	longestUse  = 24 * time.Hour
 	mostJitter  = 10 * time.Second
-	refreshRest = 5 // a fifth of its life is left when a token is replaced
-	// pause is the least time between two requests for one token.
+	refreshRest = 5 // replaced when a fifth of the validity remains
+	// pause is the shortest time between two requests for one token.
 	pause = 10 * time.Second
 )
 
-// tokenKey is what tells tokens apart.
+// tokenKey has all parameters of a request.
 type tokenKey struct {
 	namespace, account, audiences, podName string
 	pod                                    types.UID
@@ -29,16 +29,15 @@ func keyOf(r TokenRequest) tokenKey {
 	return tokenKey{r.Namespace, r.ServiceAccount, strings.Join(audiences, "\x00"), r.PodName, r.PodUID, r.ExpirationSeconds}
 }
 
-// heldToken is a token that was issued, and when it has to be replaced. It is data: no
-// clock, no calls.
+// heldToken is an issued token with the time of its replacement. It has no clock.
 type heldToken struct {
 	token Token
-	// due is when the token has to be replaced.
+	// due is the time of the replacement.
 	due time.Time
 }
 
-// hold takes a token that was received now. jitter, up to mostJitter, makes that not
-// all are replaced at one time.
+// hold returns the state of a token that was received now. jitter, up to mostJitter, spreads
+// the replacements of tokens over time.
 func hold(t Token, now time.Time, jitter time.Duration) heldToken {
 	if t.Issued.IsZero() {
 		t.Issued = now
@@ -53,8 +52,7 @@ func hold(t Token, now time.Time, jitter time.Duration) heldToken {
 	return h.notBefore(now.Add(pause))
 }
 
-// notBefore puts the next request off: after one that failed, or one that brought a
-// token which is due already.
+// notBefore delays the next request after a failure, or after a token that is already due.
 func (h heldToken) notBefore(t time.Time) heldToken {
 	if h.due.Before(t) {
 		h.due = t
@@ -65,7 +63,7 @@ func (h heldToken) notBefore(t time.Time) heldToken {
 
 func (h heldToken) isDue(now time.Time) bool { return !now.Before(h.due) }
 
-// valid tells whether there is a token that can be used.
+// valid reports whether there is a usable token.
 func (h heldToken) valid(now time.Time) bool {
 	return h.token.Value != "" && (h.token.Expires.IsZero() || now.Before(h.token.Expires))
 }

@@ -18,7 +18,7 @@ import (
 	"github.com/podwright/podwright/volume/volumetest"
 )
 
-// kind is one of the plugins, with a volume of it.
+// kind is a volume source for one of the plugins, and a file in it.
 type kind struct {
 	source v1.VolumeSource
 	file   string
@@ -34,7 +34,8 @@ func kinds() map[string]kind {
 	}
 }
 
-// All four keep the contract of volume.Plugin. With -short, one does: they share its code.
+// All four plugins pass the suite of volumetest. With -short only one is tested, because they
+// share the code.
 func TestConformance(t *testing.T) {
 	for name := range kinds() {
 		if testing.Short() && name != ProjectedName {
@@ -103,7 +104,7 @@ func in(m volume.Mount, do func() error) error {
 	return do()
 }
 
-// failing is a plugin whose mounts fail while err is one.
+// failing is a plugin whose mounts fail with *err unless it is nil.
 type failing struct {
 	volume.Plugin
 	err *error

@@ -14,14 +14,14 @@ import (
 	"github.com/podwright/podwright/volume/objects"
 )
 
-// How long a token shall be valid, in seconds.
+// Validity of tokens in seconds.
 const (
 	defaultExpiration = 3600
 	leastExpiration   = 600
 )
 
-// tokenFile returns the file with a token of the pod's service account, and when it has to
-// be made anew.
+// tokenFile returns the file with a token of the pod's service account, and the time of the
+// token's replacement.
 func tokenFile(ctx context.Context, from objects.Tokens, m volume.Mount, p *v1.ServiceAccountTokenProjection, defaultMode *int32) (payload, time.Time, error) {
 	file, err := private(m, p.Path, defaultMode)
 	if err != nil {
@@ -51,8 +51,8 @@ func tokenFile(ctx context.Context, from objects.Tokens, m volume.Mount, p *v1.S
 	return payload{p.Path: file}, token.RefreshAt, nil
 }
 
-// trustBundleFile returns the file with certificates: PEM blocks without anything else, each
-// once, in an order that depends on nothing but them.
+// trustBundleFile returns the file with certificates: PEM blocks without duplicates, in an
+// order that depends only on their content.
 func trustBundleFile(ctx context.Context, from objects.TrustBundles, m volume.Mount, p *v1.ClusterTrustBundleProjection, defaultMode *int32) (payload, error) {
 	file, err := private(m, p.Path, defaultMode)
 	if err != nil {
@@ -77,8 +77,8 @@ func trustBundleFile(ctx context.Context, from objects.TrustBundles, m volume.Mo
 	return payload{p.Path: file}, nil
 }
 
-// bundles returns the texts of the bundles that are meant. None at all is an error,
-// unless that is optional.
+// bundles returns the texts of the selected bundles. An empty selection is an error unless the
+// source is optional.
 func bundles(ctx context.Context, from objects.TrustBundles, p *v1.ClusterTrustBundleProjection) ([]string, error) {
 	switch {
 	case from == nil:
@@ -99,8 +99,8 @@ func bundles(ctx context.Context, from objects.TrustBundles, p *v1.ClusterTrustB
 	return texts, err
 }
 
-// private is a file that belongs to the pod's user, who alone may read it beside the
-// pod's group. If the pod has neither, the volume's mode counts.
+// private returns a file that only the pod's user and group may read. Without either, the file
+// has the volume's mode.
 func private(m volume.Mount, path string, defaultMode *int32) (f payloadFile, err error) {
 	if err := checkPath(path); err != nil {
 		return f, volume.AtField("path", err)

@@ -12,7 +12,7 @@ import (
 )
 
 // downwardFiles returns files with fields of the pod and resources of its containers.
-// allocatable is what the node has for pods: the limit of a container that has none.
+// allocatable has the limits of containers without limits.
 func downwardFiles(pod *v1.Pod, items []v1.DownwardAPIVolumeFile, defaultMode *int32, allocatable v1.ResourceList) (payload, error) {
 	mode, err := modeOf("defaultMode", defaultMode)
 	if err != nil {
@@ -39,12 +39,12 @@ func downwardFiles(pod *v1.Pod, items []v1.DownwardAPIVolumeFile, defaultMode *i
 	return out, nil
 }
 
-// value returns what a file shall hold, and the field that says so.
+// value returns the content of a file and the field that selects it.
 func value(pod *v1.Pod, item *v1.DownwardAPIVolumeFile, allocatable v1.ResourceList) (field, text string, err error) {
 	switch {
 	case item.FieldRef != nil:
 		field = "fieldRef.fieldPath"
-		// What else variables can have changes, or is not known yet.
+		// Other fields change, or have no value before the pod runs.
 		if !strings.HasPrefix(item.FieldRef.FieldPath, "metadata.") {
 			return field, "", fmt.Errorf("%.80q cannot be had in a volume", item.FieldRef.FieldPath)
 		}

@@ -22,7 +22,7 @@ func Example() {
 	api := &objects.Memory{}
 	api.PutConfigMap(&v1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web"}, Data: map[string]string{"colour": "blue"}})
 	plugins, _ := projected.New(projected.Config{
-		Backing:    emptydir.New(emptydir.Config{Mounts: &mounts.Memory{}}), // in an agent without Mounts
+		Backing:    emptydir.New(emptydir.Config{Mounts: &mounts.Memory{}}), // an agent leaves Mounts empty
 		ConfigMaps: api,
 	})
 	pod := &v1.Pod{ObjectMeta: metav1.ObjectMeta{UID: "u", Name: "p", Namespace: "shop"}}
@@ -36,7 +36,7 @@ func Example() {
 			continue
 		}
 		dir := layout.Volume(pod.UID, plugin.Name(), spec.Name)
-		_ = os.MkdirAll(filepath.Dir(dir), 0o750) // a manager does
+		_ = os.MkdirAll(filepath.Dir(dir), 0o750) // a manager creates this folder
 		mounted, err := plugin.Mount(context.Background(), volume.Mount{
 			Pod: pod, Spec: spec, Dir: dir, StateDir: layout.State(pod.UID, plugin.Name(), spec.Name),
 		})

@@ -6,25 +6,24 @@ import (
 	"time"
 )
 
-// fingerprints knows what was written where, so that a payload that has not changed costs no
-// more than a look at two folders.
+// fingerprints records the written content per folder, so that an unchanged payload costs only
+// the status of two folders.
 type fingerprints struct {
 	seed  maphash.Seed
 	mu    *sync.Mutex
 	known map[string]written
 }
 
-// written is what a volume's folder held when it was last looked at in full.
+// written is the state of a volume's folder after the last write.
 type written struct {
 	sum    uint64
 	folder folderStamp
-	// sure tells that a later change would be seen in the stamp: clocks of file systems
-	// are coarse.
+	// sure is true if a later change must change the stamp; clocks of file systems are coarse.
 	sure bool
 }
 
-// folderStamp tells whether a volume's folder and the version in it are the same, and
-// have the same entries, as before.
+// folderStamp changes if the volume's folder or its version is replaced, or if their entries
+// change.
 type folderStamp struct{ root, version stamp }
 
 type stamp struct {
@@ -32,14 +31,14 @@ type stamp struct {
 	modified, changed int64 // ns since 1970
 }
 
-// coarse is by how much the clock of a file system may lag.
+// coarse bounds the lag of a file system's clock.
 const coarse = 50 * time.Millisecond
 
 func newFingerprints() fingerprints {
 	return fingerprints{seed: maphash.MakeSeed(), mu: new(sync.Mutex), known: map[string]written{}}
 }
 
-// sum stands for the content of a payload and the folders made in it.
+// sum returns a hash of a payload and of the folders created in it.
 func (m *fingerprints) sum(p payload, inside []string) uint64 {
 	var h maphash.Hash
 	h.SetSeed(m.seed)
@@ -50,7 +49,7 @@ func (m *fingerprints) sum(p payload, inside []string) uint64 {
 		_, _ = h.WriteString(name)
 		_ = h.WriteByte(0)
 		_, _ = h.Write(data)
-		sum += h.Sum64() // in any order
+		sum += h.Sum64() // independent of the order
 	}
 	for name, f := range p {
 		one('f', name, f.Data)
@@ -61,7 +60,7 @@ func (m *fingerprints) sum(p payload, inside []string) uint64 {
 	return sum
 }
 
-// holds tells whether the folder is known to hold what has that sum.
+// holds reports whether the folder certainly has the content with this sum.
 func (m *fingerprints) holds(dir string, sum uint64) bool {
 	m.mu.Lock()
 	known, ok := m.known[dir]

@@ -11,8 +11,8 @@ import (
 	"github.com/podwright/podwright/volume/objects"
 )
 
-// configMapFiles returns the files of a config map. defaultMode is the volume's: an API
-// server, and who stands in for it, sets it.
+// configMapFiles returns the files of a config map. defaultMode is the volume's; the API
+// server, or its substitute, sets it.
 func configMapFiles(ctx context.Context, from objects.ConfigMaps, namespace string, p *v1.ConfigMapProjection, defaultMode *int32) (payload, error) {
 	s := selection{volume.Object{Kind: objects.KindConfigMap, Namespace: namespace, Name: p.Name}, p.Items, defaultMode, isTrue(p.Optional)}
 	if from == nil {
@@ -51,7 +51,7 @@ func secretFiles(ctx context.Context, from objects.Secrets, namespace string, p 
 	return s.files(o.Data, nil)
 }
 
-// selection is what is taken of an object.
+// selection selects data of an object.
 type selection struct {
 	object   volume.Object
 	items    []v1.KeyToPath
@@ -59,7 +59,8 @@ type selection struct {
 	optional bool
 }
 
-// files makes files of the object's data, or of the error with which it was read.
+// files returns the files of the object's data. err is the error of the read; NotFound is no
+// error for an optional object.
 func (s selection) files(data map[string][]byte, err error) (payload, error) {
 	if err != nil && !(s.optional && objects.IsNotFound(err)) {
 		return nil, err

@@ -21,7 +21,7 @@ func configMapSource() v1.VolumeSource {
 	return v1.VolumeSource{ConfigMap: &v1.ConfigMapVolumeSource{LocalObjectReference: ref("web"), DefaultMode: p(int32(0o644)), Optional: p(false)}}
 }
 
-// V3, V8: updates are seen, failures are not.
+// V3, V8: updates become visible; a failed read keeps the content.
 func TestConfigMapLife(t *testing.T) {
 	backing := newBacking()
 	r := newRoomOn(t, backing)
@@ -54,7 +54,7 @@ func TestConfigMapLife(t *testing.T) {
 	}
 }
 
-// V7: nothing is mounted for an object that is not there, unless it is optional.
+// V7: a volume with a missing object is not mounted, unless the object is optional.
 func TestMissingConfigMap(t *testing.T) {
 	backing := newBacking()
 	r := newRoomOn(t, backing)
@@ -78,7 +78,7 @@ func TestMissingConfigMap(t *testing.T) {
 	}
 }
 
-// V9: the modes; V7: what is missing.
+// V9: files have the modes of the source. V7: a missing secret or key is an error.
 func TestSecret(t *testing.T) {
 	backing := newBacking()
 	r := newRoomOn(t, backing)
@@ -100,7 +100,7 @@ func TestSecret(t *testing.T) {
 	require.Equal(t, []volume.Object{{Kind: objects.KindSecret, Namespace: "ns", Name: "tls"}}, plugin.Objects(pod, m.Spec))
 }
 
-// Labels that change are seen at the next sync.
+// Changed labels are visible after the next sync.
 func TestDownwardAPI(t *testing.T) {
 	backing := newBacking()
 	r := newRoomOn(t, backing)

@@ -9,34 +9,33 @@ import (
 	"unicode/utf8"
 )
 
-// payloadFile is one file of a payload.
 type payloadFile struct {
 	Data []byte
-	// Mode are its permissions, 0 to 0777.
+	// Mode has the permissions, 0 to 0777.
 	Mode int32
-	// Owner is the user that the file belongs to; nil means the agent's.
+	// Owner is the user of the file. Nil means the agent's user.
 	Owner *int64
 }
 
-// payload is what a volume's files shall be, by path below the volume.
+// payload maps paths below the volume to the desired files.
 type payload map[string]payloadFile
 
-// What file systems take, in bytes.
+// Limits of file systems, in bytes.
 const (
 	maxPath      = 4096
 	maxComponent = 255
 )
 
-// add puts files into the payload, in the place of what has the same path.
+// add adds files and replaces files of the same path.
 func (p payload) add(files payload) {
 	for name, f := range files {
 		p[path.Clean(name)] = f
 	}
 }
 
-// checkPath refuses a path that is not that of a file below a volume: empty, absolute,
-// longer than file systems take, no text, with "..", or beginning with two dots, which is how
-// what writePayload makes for itself begins.
+// checkPath returns an error for an invalid path of a file: empty, absolute, too long for file
+// systems, invalid UTF-8, with "..", or beginning with two dots, which are reserved for
+// writePayload.
 func checkPath(name string) error {
 	clean := path.Clean(name)
 	parts := strings.Split(name, "/")
@@ -62,9 +61,8 @@ func checkPath(name string) error {
 	return nil
 }
 
-// check returns the payload with its paths cleaned, or says what is wrong with it: a
-// path (checkPath), two spellings of one path, a file where another one needs a folder,
-// a mode.
+// check returns the payload with cleaned paths. It fails for an invalid path (checkPath), two
+// spellings of one path, a file whose path is also a folder, or an invalid mode or owner.
 func (p payload) check() (payload, error) {
 	out := make(payload, len(p))
 	for _, name := range slices.Sorted(maps.Keys(p)) {
@@ -94,7 +92,7 @@ func (p payload) check() (payload, error) {
 	return out, nil
 }
 
-// top is the first component of a path.
+// top returns the first component of a path.
 func top(name string) string {
 	first, _, _ := strings.Cut(name, "/")
 	return first

@@ -7,7 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// V6, and what else no folder can hold.
+// V6: paths that no folder can contain are rejected.
 func TestCheckRefuses(t *testing.T) {
 	uid := func(n int64) *int64 { return &n }
 	for want, p := range map[string]payload{

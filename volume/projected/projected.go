@@ -17,7 +17,7 @@ import (
 	"github.com/podwright/podwright/volume/ownership"
 )
 
-// The names of the plugins.
+// Names of the plugins.
 const (
 	ConfigMapName   = "kubernetes.io/configmap"
 	SecretName      = "kubernetes.io/secret"
@@ -25,10 +25,9 @@ const (
 	ProjectedName   = "kubernetes.io/projected"
 )
 
-// Config configures the plugins. A nil source of objects is an error of the volumes that
-// use it.
+// Config configures the plugins. Without a source of objects, volumes with such objects fail.
 type Config struct {
-	// Backing makes the folders of the volumes: the plugin for emptyDir volumes. Required.
+	// Backing creates the folders of the volumes: the plugin for emptyDir volumes. Required.
 	Backing volume.Plugin
 
 	ConfigMaps   objects.ConfigMaps
@@ -67,7 +66,7 @@ func newVolumes(cfg Config) (*volumes, error) {
 	return &volumes{cfg: cfg, chown: ownership.Chown, fingerprints: newFingerprints()}, f.Err()
 }
 
-// plugin is the volume.Plugin for one kind of volume.
+// plugin implements volume.Plugin for one kind of volume.
 type plugin struct {
 	name     string
 	supports func(source *v1.VolumeSource) bool
@@ -137,8 +136,8 @@ func (cfg *Config) collect(ctx context.Context, m volume.Mount) (c content, err 
 	return c, err
 }
 
-// collectAll returns the content of a projected volume. It reads all sources, so that the
-// error contains all faults.
+// collectAll returns the content of a projected volume. It reads all sources, so that the error
+// contains all faults.
 func (cfg *Config) collectAll(ctx context.Context, m volume.Mount, s *v1.ProjectedVolumeSource) (content, error) {
 	c := content{medium: v1.StorageMediumMemory, payload: payload{}}
 	if err := clashes(s); err != nil {
@@ -159,7 +158,7 @@ func (cfg *Config) collectAll(ctx context.Context, m volume.Mount, s *v1.Project
 	return c, run.Join(errs...)
 }
 
-// clashes refuses the paths that sources name twice.
+// clashes returns an error for paths that two sources name.
 func clashes(s *v1.ProjectedVolumeSource) error {
 	var errs []error
 	for _, c := range podfacts.Clashes(s.Sources) {

@@ -42,7 +42,7 @@ var (
 	fromBundle    = v1.VolumeProjection{ClusterTrustBundle: &v1.ClusterTrustBundleProjection{Name: p("n"), Path: "ca"}}
 )
 
-// room has the plugins, and objects for them.
+// room has the plugins and their objects.
 type room struct {
 	objects *objects.Memory
 	plugins map[string]*plugin
@@ -50,7 +50,7 @@ type room struct {
 	issued  int
 }
 
-// backing is the plugin for emptyDir volumes, on mounts in memory.
+// backing is the plugin for emptyDir volumes on mounts.Memory.
 type backing struct {
 	volume.Plugin
 	mounted int
@@ -78,7 +78,7 @@ func (b *backing) Unmount(ctx context.Context, u volume.Unmount) error {
 	return b.Plugin.Unmount(ctx, u)
 }
 
-// mountOf is the mount of the pod's volume "v".
+// mountOf returns the Mount of the pod's volume "v".
 func mountOf(t testing.TB, plugin string, source v1.VolumeSource) volume.Mount {
 	l := volume.Layout{Root: t.TempDir()}
 	m := volume.Mount{
@@ -137,7 +137,7 @@ func TestAllSources(t *testing.T) {
 	require.Len(t, r.plugin.Objects(pod, m.Spec), 4)
 }
 
-// Nothing is written if any source fails, and all that is wrong is said.
+// If any source fails, no file is written, and the error contains all faults.
 func TestFaults(t *testing.T) {
 	r := newRoom(t)
 	missing := v1.VolumeProjection{Secret: &v1.SecretProjection{LocalObjectReference: ref("none")}}
@@ -176,14 +176,14 @@ func TestFaults(t *testing.T) {
 	require.EqualError(t, err, "projected: Config.Backing is required")
 }
 
-// One sync of a volume with all sources, of which nothing has changed.
+// BenchmarkResync measures one sync of an unchanged volume with all sources.
 func BenchmarkResync(b *testing.B) {
 	r := newRoom(b)
 	m := mountOf(b, ProjectedName, projection(fromConfigMap, fromSecret, fromPod, fromAccount, fromBundle))
 	for range 2 {
 		_, err := r.plugin.Mount(b.Context(), m)
 		require.NoError(b, err)
-		time.Sleep(100 * time.Millisecond) // until the file system's clock has moved on
+		time.Sleep(100 * time.Millisecond) // until the file system's clock has advanced
 	}
 	for b.Loop() {
 		if _, err := r.plugin.Mount(b.Context(), m); err != nil {
@@ -203,7 +203,7 @@ func onTmpfs(t testing.TB, dir string) bool {
 	return st.Type == tmpfs
 }
 
-// V7, V11: on a real tmpfs, of which nothing is left in the end.
+// V7, V11: a tmpfs has the tokens and is removed with the volume.
 func TestOnTmpfs(t *testing.T) {
 	if os.Getuid() != 0 {
 		t.Skip("mounting needs root")
@@ -227,13 +227,13 @@ func TestOnTmpfs(t *testing.T) {
 	require.Equal(t, []uint32{7, 2000}, []uint32{st.Uid, st.Gid})
 	m.Again = true
 	mount()
-	// Somebody has unmounted it.
+	// A volume that was unmounted from outside is mounted again.
 	require.NoError(t, unix.Unmount(m.Dir, 0))
 	mount()
 	require.NoError(t, r.plugin.Unmount(t.Context(), volume.Unmount{Pod: m.Pod.UID, Name: m.Spec.Name, Dir: m.Dir, StateDir: m.StateDir}))
 	require.NoDirExists(t, m.Dir)
 
-	// A first mount that fails when all is mounted.
+	// A first mount that fails after the mount of the tmpfs removes it.
 	m.Again, m.FSGroup = false, p(int64(-1))
 	_, err = r.plugin.Mount(t.Context(), m)
 	require.ErrorContains(t, err, "-1 is no group")
@@ -241,7 +241,7 @@ func TestOnTmpfs(t *testing.T) {
 	require.NoDirExists(t, m.Dir)
 }
 
-// The contract, on real file systems in memory: all kinds are filled by the same code.
+// The conformance suite on a real tmpfs. One kind is enough, because all kinds share the code.
 func TestConformanceOnTmpfs(t *testing.T) {
 	if os.Getuid() != 0 || testing.Short() {
 		t.Skip("needs root, and takes seconds")

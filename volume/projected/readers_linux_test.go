@@ -17,7 +17,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// V5: readers at full speed, and a thousand swaps.
+// V5: readers at full speed see files of one version only, during a thousand updates.
 func TestReadersSeeNoMix(t *testing.T) {
 	dir := inMemory(t)
 	long := strings.Repeat("x", 8<<10)
@@ -52,7 +52,7 @@ func TestReadersSeeNoMix(t *testing.T) {
 	wg.Wait()
 }
 
-// The link to the newest version never goes, also for an instant: a writer may be killed then.
+// The link to the newest version always exists, because a writer may be killed at any time.
 func TestLinkNeverGoes(t *testing.T) {
 	dir := t.TempDir()
 	write(t, dir, files("a", "1"))
@@ -68,12 +68,12 @@ func TestLinkNeverGoes(t *testing.T) {
 	require.NotContains(t, string(events[:n]), dataLink+"\x00")
 }
 
-// readPair reads two files of one version, and tells whether it was quick enough: a
-// version may go while it is read.
+// readPair reads two files of one version. ok is false if the version was removed during the
+// read.
 func readPair(dir string) (ok bool, err error) {
 	root, err := os.OpenRoot(filepath.Join(dir, dataLink))
 	if errors.Is(err, fs.ErrNotExist) {
-		return false, nil // the version that the link led to is gone: the next one is there
+		return false, nil // the version was replaced and removed
 	}
 	if err != nil {
 		return false, err
@@ -93,7 +93,6 @@ func readPair(dir string) (ok bool, err error) {
 	return true, nil
 }
 
-// tmpfs mounts a small file system.
 func tmpfs(t testing.TB, options string) string {
 	if os.Getuid() != 0 {
 		t.Skip("mounting needs root")
@@ -106,7 +105,8 @@ func tmpfs(t testing.TB, options string) string {
 	return dir
 }
 
-// inMemory is a folder of which the disk is not the slowest part.
+// inMemory returns a folder in memory if there is one, because a disk is too slow for this
+// test.
 func inMemory(t testing.TB) string {
 	dir, err := os.MkdirTemp("/dev/shm", "content")
 	if err != nil {
@@ -126,7 +126,7 @@ func TestFullDisk(t *testing.T) {
 		check(t, dir, old)
 	}
 	write(t, dir, files("a", "new"))
-	// A crash with the disk full does not keep the next version out.
+	// A crash on a full disk does not prevent the next version.
 	_, _ = attempt(dir, files("a", "newer", "b", strings.Repeat("n", 900<<10)), 4, true)
 	write(t, dir, files("a", "newest", "b", strings.Repeat("n", 600<<10)))
 }

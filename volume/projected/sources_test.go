@@ -30,7 +30,7 @@ func configMap(m *objects.Memory, name string, mode *int32, optional bool, items
 	}, mode)
 }
 
-// V9's modes are here: defaultMode 0400 and an item's 0440.
+// V9: files have defaultMode 0400, or an item's mode 0440.
 func TestKeys(t *testing.T) {
 	mode := p(int32(0o400))
 	got, err := configMap(someObjects(), "n", mode, false)
@@ -159,7 +159,7 @@ func TestToken(t *testing.T) {
 	require.Equal(t, at, refresh)
 	require.Equal(t, payload{"token": {Data: []byte("t"), Mode: 0o644}}, files)
 	require.Equal(t, objects.TokenRequest{Namespace: "ns", ServiceAccount: "sa", ExpirationSeconds: 3600, PodName: "p", PodUID: "u"}, asked)
-	// V11: the file is the user's alone, before the group joins.
+	// V11: only the pod's user may read the file, before the group is added.
 	for _, m2 := range []volume.Mount{mount(p(int64(2000)), nil), mount(nil, p(int64(7))), mount(p(int64(2000)), p(int64(7)))} {
 		files, _, err = tokenFile(t.Context(), m, m2, &v1.ServiceAccountTokenProjection{Path: "token", Audience: "vault", ExpirationSeconds: p(int64(600))}, mode)
 		require.NoError(t, err)
@@ -209,7 +209,7 @@ func TestTrustBundle(t *testing.T) {
 		got, err := get(b)
 		require.NoError(t, err)
 		if want == two+one {
-			want = one + two // in an order of their own
+			want = one + two // bundles are ordered by their content
 		}
 		require.Equal(t, want, got)
 	}

@@ -17,8 +17,7 @@ import (
 	"github.com/podwright/podwright/volume/ownership"
 )
 
-// volumes are the volumes of all plugins. Methods are safe for concurrent use, like those
-// of volume.Plugin.
+// volumes implements Mount and Unmount of all four plugins. It is safe for concurrent use.
 type volumes struct {
 	cfg          Config
 	chown        ownership.ChownFunc
@@ -32,13 +31,11 @@ type content struct {
 	refreshAt time.Time        // Mounted.RefreshAt
 }
 
-// undoTime is how long a mount that failed has to be taken back when its context has
-// ended.
+// undoTime bounds the undo of a failed mount after its context has ended.
 const undoTime = 5 * time.Second
 
-// mount does what volume.Plugin.Mount says, for a volume that holds c. A volume that is
-// mounted already keeps its old content when that fails, one that was not is taken down
-// again.
+// mount implements volume.Plugin.Mount for a volume with content c. If it fails, an existing
+// volume keeps its content and a new one is removed.
 func (v *volumes) mount(ctx context.Context, m volume.Mount, c content) (volume.Mounted, error) {
 	payload, err := c.payload.check()
 	if err == nil {
@@ -59,13 +56,13 @@ func (v *volumes) mount(ctx context.Context, m volume.Mount, c content) (volume.
 	return out, nil
 }
 
-// set brings the volume up to date.
+// set mounts and writes the volume.
 func (v *volumes) set(ctx context.Context, m volume.Mount, payload payload, medium v1.StorageMedium) error {
 	v.fingerprints.forget(m.Dir)
 	below := m
 	below.Spec = &volume.Spec{Name: wrapped(m.Spec.Name), Inline: &v1.VolumeSource{EmptyDir: &v1.EmptyDirVolumeSource{Medium: medium}}}
 	below.StateDir = stateDir(m.StateDir, v.cfg.Backing.Name(), m.Spec.Name)
-	below.FSGroup, below.Inside = nil, nil // this package's business
+	below.FSGroup, below.Inside = nil, nil // the package itself handles these
 	below.SELinuxLabel = ""                // the runtime relabels: see Mounted.Relabel
 	if _, err := v.cfg.Backing.Mount(ctx, below); err != nil {
 		return err
@@ -86,7 +83,7 @@ func (v *volumes) set(ctx context.Context, m volume.Mount, payload payload, medi
 	return nil
 }
 
-// own gives a new version to the pod's group.
+// own sets the pod's group on a new version.
 func (v *volumes) own(ctx context.Context, m volume.Mount, dir string) error {
 	if m.FSGroup == nil {
 		return nil
@@ -115,7 +112,7 @@ func (v *volumes) notOwned(m volume.Mount, path string, err error) {
 	v.cfg.Logger.Warn("cannot give a file of a volume to the pod's group", "volume", m.Dir, "path", path, "err", err)
 }
 
-// failed takes back what a first mount has left behind, and says what is left.
+// failed undoes a failed first mount and marks the error if the undo fails.
 func (v *volumes) failed(ctx context.Context, m volume.Mount, err error) error {
 	v.fingerprints.forget(m.Dir)
 	if m.Again || m.Found {
@@ -130,7 +127,7 @@ func (v *volumes) failed(ctx context.Context, m volume.Mount, err error) error {
 	return err
 }
 
-// unmount does what volume.Plugin.Unmount says.
+// unmount implements volume.Plugin.Unmount.
 func (v *volumes) unmount(ctx context.Context, u volume.Unmount) error {
 	v.fingerprints.forget(u.Dir)
 	u.StateDir = stateDir(u.StateDir, v.cfg.Backing.Name(), u.Name)
@@ -138,16 +135,17 @@ func (v *volumes) unmount(ctx context.Context, u volume.Unmount) error {
 	return v.cfg.Backing.Unmount(ctx, u)
 }
 
-// wrapped is how kubelets call the folder below a volume that is not an emptyDir volume.
+// wrapped returns the kubelets' name for the emptyDir volume below another volume.
 func wrapped(name string) string { return "wrapped_" + name }
 
-// stateDir is where the backing plugin keeps its own about a volume; of is where the
-// volume's plugin would.
+// stateDir returns the state folder of the backing plugin for a volume. of is the state folder
+// of the volume's own plugin.
 func stateDir(of, backing, name string) string {
 	return filepath.Join(filepath.Dir(filepath.Dir(of)), volume.Escape(backing), wrapped(name))
 }
 
-// checkInside refuses mounts of other volumes in what writePayload makes for itself.
+// checkInside returns an error for mounts of other volumes at names that are reserved for
+// writePayload.
 func checkInside(inside []string) error {
 	for _, at := range inside {
 		if strings.HasPrefix(at, "..") {
@@ -157,9 +155,9 @@ func checkInside(inside []string) error {
 	return nil
 }
 
-// makeInside makes the folders at which containers mount other volumes, and returns the
-// names that they have in dir itself. Where a file of the payload is seen already it
-// stays: only a container that came later, for debugging, mounts there.
+// makeInside creates the folders at which containers mount other volumes and returns their
+// names in dir. An existing file of the payload stays: only an ephemeral container that was
+// added later mounts there.
 func makeInside(dir string, inside []string) (names map[string]bool, err error) {
 	if len(inside) == 0 {
 		return nil, nil

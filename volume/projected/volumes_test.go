@@ -17,7 +17,7 @@ import (
 	"github.com/podwright/podwright/volume"
 )
 
-// fixture is one volume, without the source of its content.
+// fixture is one volume with fixed content.
 type fixture struct {
 	t       testing.TB
 	backing *backing
@@ -68,7 +68,7 @@ func (r *fixture) marker() string {
 	return filepath.Join(r.layout.Root, "pods/u/plugins/kubernetes.io~empty-dir/wrapped_v/ready")
 }
 
-// What has not changed is not looked at in full; what is damaged is.
+// An unchanged volume is not mounted again; a damaged one is.
 func TestUnchangedIsCheap(t *testing.T) {
 	r := newFixture(t)
 	mount := func() int {
@@ -80,7 +80,7 @@ func TestUnchangedIsCheap(t *testing.T) {
 	}
 	require.Equal(t, 1, mount())
 	for _, damaged := range []string{"key", "..data/key", ""} {
-		// The clock of the file system may be coarse.
+		// The file system's clock may be coarse.
 		require.Eventually(t, func() bool { return mount() == 0 }, time.Minute, 10*time.Millisecond)
 		require.NoError(t, os.RemoveAll(filepath.Join(r.m.Dir, damaged)))
 		require.Equal(t, 1, mount(), damaged)
@@ -130,13 +130,13 @@ func TestInside(t *testing.T) {
 	require.ErrorIs(t, err, volume.ErrTransient)
 	require.Equal(t, "one", r.key())
 
-	// Of a debug container, where there is a file: it stays.
+	// A debug container mounts below an existing file: the file stays.
 	r.m.Inside = []string{"key/below"}
 	_, err = r.mount("two")
 	require.NoError(t, err)
 	require.Equal(t, "two", r.key())
 
-	// What is mounted over a file hides it, as it does with other kubelets.
+	// On a new mount the folder replaces the file, as in other kubelets.
 	require.NoError(t, r.unmount())
 	for _, text := range []string{"three", "four"} {
 		_, err = r.mount(text)
@@ -145,7 +145,7 @@ func TestInside(t *testing.T) {
 	}
 }
 
-// V7: a first mount that fails leaves nothing.
+// V7: a failed first mount leaves no files.
 func TestFirstMountFails(t *testing.T) {
 	r := newFixture(t)
 	odd := errors.New("odd")

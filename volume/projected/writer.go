@@ -19,7 +19,7 @@ import (
 	"github.com/podwright/podwright/internal/run"
 )
 
-// The names that writePayload makes for itself.
+// Names that are reserved for writePayload.
 const (
 	dataLink    = "..data"
 	newDataLink = "..data_tmp"
@@ -27,31 +27,31 @@ const (
 	folderMode  = 0o755
 )
 
-// version is how the folder of one version is named.
+// version matches the name of a version's folder.
 var version = regexp.MustCompile(`^\.\.\d{4}_\d\d_\d\d_\d\d_\d\d_\d\d\.\d+$`)
 
-// writeOptions are what writePayload does besides.
+// writeOptions are optional parts of writePayload.
 type writeOptions struct {
-	// Prepare is called with the folder of a new version before anybody can see it, to
-	// change who owns it. An error gives the version up. nil does nothing.
+	// Prepare is called with the folder of a new version before it is visible, to change its
+	// ownership. If it fails, the version is discarded. Optional.
 	Prepare func(dir string) error
-	// Chown gives a file to its Owner; nil asks the kernel.
+	// Chown sets a file's Owner. Default: a system call.
 	Chown func(f *os.File, uid int) error
-	// Leave are names in dir itself at which folders stay what they are, and hide what the
-	// payload has there: other volumes are mounted in them.
+	// Leave lists names in dir whose folders stay and take precedence over the payload, because
+	// other volumes are mounted there.
 	Leave map[string]bool
-	// step is called before each thing that writePayload does; what it returns is as if that
-	// had failed.
+	// step is called before each step of writePayload. If it returns an error, the step fails
+	// with it.
 	step func(what string) error
 }
 
-// writePayload makes dir, which exists, hold the payload and nothing else, and tells whether it
-// had to write: if the files have that content already, links that are missing are made
-// and no more. The modes and owners of files whose content is right are not looked at,
-// as other kubelets do not: a change of defaultMode alone changes no file.
+// writePayload makes the payload the content of the existing folder dir and reports whether it
+// wrote a new version. If the files have the same content already, it only creates missing
+// links. It ignores modes and owners of such files, as other kubelets do: a change of
+// defaultMode alone changes no file.
 //
-// On an error the old version is there still, all of it, or the new one is, all of it.
-// Calls for one folder are not made at the same time.
+// After an error dir has either the complete old version or the complete new one. Calls for one
+// folder must not overlap.
 func writePayload(dir string, p payload, o writeOptions) (changed bool, err error) {
 	clean, err := p.check()
 	if err != nil {
@@ -84,7 +84,7 @@ func (w *writer) write() (changed bool, err error) {
 		return false, err
 	}
 	if current == "" || !w.holds(current) {
-		if err := w.clear(current); err != nil { // makes room on a full disk
+		if err := w.clear(current); err != nil { // frees space on a full disk
 			return false, err
 		}
 		next, err := w.newVersion()
@@ -96,7 +96,7 @@ func (w *writer) write() (changed bool, err error) {
 		}
 		current, changed = next, true
 	}
-	// From here on the new version is there: what fails is tried again next time.
+	// The new version is published. The next call repeats the following steps if they fail.
 	if err := w.makeLinks(); err != nil {
 		return changed, err
 	}
@@ -106,7 +106,7 @@ func (w *writer) write() (changed bool, err error) {
 	return changed, w.clear(current)
 }
 
-// current is the folder of the version that can be seen, "" if there is none.
+// current returns the folder of the published version, or "".
 func (w *writer) current() (string, error) {
 	target, err := w.root.Readlink(dataLink)
 	switch {
@@ -120,8 +120,8 @@ func (w *writer) current() (string, error) {
 	return target, nil
 }
 
-// holds tells whether a version has the files of the payload and no others. What cannot
-// be read is no such file.
+// holds reports whether a version has exactly the files of the payload. An unreadable file
+// counts as different.
 func (w *writer) holds(dir string) bool {
 	seen := 0
 	var look func(name string) bool
@@ -157,7 +157,7 @@ func (w *writer) readDir(name string) ([]fs.DirEntry, error) {
 	return f.ReadDir(-1)
 }
 
-// same tells whether a file of a version is that of the payload.
+// same reports whether a file of a version has the content of the payload.
 func (w *writer) same(dir, name string) bool {
 	want, ok := w.payload[name]
 	full := path.Join(dir, name)
@@ -174,8 +174,8 @@ func (w *writer) same(dir, name string) bool {
 	return err == nil && bytes.Equal(have, want.Data)
 }
 
-// newVersion writes the payload into a folder of its own and returns its name. On an
-// error there is no such folder.
+// newVersion writes the payload to a new folder and returns its name. After an error the folder
+// is removed.
 func (w *writer) newVersion() (name string, err error) {
 	if err := w.step("new folder"); err != nil {
 		return "", err
@@ -197,7 +197,7 @@ func (w *writer) newVersion() (name string, err error) {
 }
 
 func (w *writer) fill(dir string) error {
-	if err := w.root.Chmod(dir, folderMode); err != nil { // whatever the umask
+	if err := w.root.Chmod(dir, folderMode); err != nil { // mkdir applies the umask
 		return err
 	}
 	made := map[string]bool{".": true}
@@ -215,7 +215,7 @@ func (w *writer) fill(dir string) error {
 	return w.Prepare(path.Join(w.root.Name(), dir))
 }
 
-// folders makes a folder of a version and those that it is in.
+// folders creates a folder of a version with its parents.
 func (w *writer) folders(dir, name string, made map[string]bool) error {
 	if made[name] {
 		return nil
@@ -243,7 +243,7 @@ func (w *writer) file(full string, content payloadFile) error {
 		return err
 	}
 	err = w.contents(f, content)
-	return run.Join(err, f.Close()) // some file systems say only now that they are full
+	return run.Join(err, f.Close()) // some file systems report a full disk only at close
 }
 
 func (w *writer) contents(f *os.File, content payloadFile) error {
@@ -261,12 +261,12 @@ func (w *writer) contents(f *os.File, content payloadFile) error {
 	return f.Chmod(fs.FileMode(content.Mode))
 }
 
-// publish makes a version the one that is seen.
+// publish makes a version visible.
 func (w *writer) publish(next string) error {
 	if err := w.step("new link"); err != nil {
 		return err
 	}
-	if err := w.root.RemoveAll(newDataLink); err != nil { // left by a crash
+	if err := w.root.RemoveAll(newDataLink); err != nil { // a crash may leave one
 		return err
 	}
 	if err := w.root.Symlink(next, newDataLink); err != nil {
@@ -275,7 +275,7 @@ func (w *writer) publish(next string) error {
 	if err := w.step("swap"); err != nil {
 		return err
 	}
-	if info, err := w.root.Lstat(dataLink); err == nil && info.IsDir() { // nobody's work, and in the way
+	if info, err := w.root.Lstat(dataLink); err == nil && info.IsDir() { // a foreign folder, which would block the rename
 		if err := w.root.RemoveAll(dataLink); err != nil {
 			return err
 		}
@@ -283,7 +283,7 @@ func (w *writer) publish(next string) error {
 	return w.root.Rename(newDataLink, dataLink)
 }
 
-// makeLinks makes the links to all files and folders that are in the volume itself.
+// makeLinks creates the links in dir to the top-level files and folders of the version.
 func (w *writer) makeLinks() error {
 	done := map[string]bool{}
 	for _, file := range slices.Sorted(maps.Keys(w.payload)) {
@@ -313,7 +313,7 @@ func (w *writer) makeLinks() error {
 
 func linkTo(name string) string { return path.Join(dataLink, name) }
 
-// dropLinks removes the links to what is no longer there.
+// dropLinks removes links whose target is not in the payload.
 func (w *writer) dropLinks() error {
 	tops := map[string]bool{}
 	for file := range w.payload {
@@ -341,7 +341,7 @@ func (w *writer) dropLinks() error {
 	return nil
 }
 
-// clear removes all versions but one, and what a crash left behind.
+// clear removes all versions except keep, and remains of a crash.
 func (w *writer) clear(keep string) error {
 	entries, err := w.readDir(".")
 	if err != nil {

@@ -42,7 +42,7 @@ func target(t testing.TB, dir string) string {
 	return to
 }
 
-// files makes a payload from paths and contents in turn.
+// files returns a payload from alternating paths and contents.
 func files(pairs ...string) payload {
 	p := payload{}
 	for i := 0; i < len(pairs); i += 2 {
@@ -59,7 +59,7 @@ func write(t testing.TB, dir string, p payload) bool {
 	return changed
 }
 
-// check requires that a folder holds the payload, and nothing that was left behind.
+// check requires that a folder has exactly the payload.
 func check(t testing.TB, dir string, p payload) {
 	t.Helper()
 	names := map[string]bool{dataLink: true, target(t, dir): true}
@@ -73,7 +73,7 @@ func check(t testing.TB, dir string, p payload) {
 	require.ElementsMatch(t, slices.Collect(maps.Keys(names)), list(t, dir))
 }
 
-// V3.
+// V3: changed content is a new version; equal content changes no file.
 func TestUpdate(t *testing.T) {
 	dir := t.TempDir()
 	require.True(t, write(t, dir, files("a", "1", "b/c", "2", "b/d/e", "3")))
@@ -87,9 +87,9 @@ func TestUpdate(t *testing.T) {
 	require.Equal(t, first, target(t, dir))
 
 	for _, p := range []payload{
-		files("a", "2", "b/c", "2", "b/d/e", "3"), // other content
-		files("a", "2", "b/c", "2"),               // a file less
-		files("a", "2", "b/c", "2", "z", ""),      // a file more
+		files("a", "2", "b/c", "2", "b/d/e", "3"), // changed content
+		files("a", "2", "b/c", "2"),               // a removed file
+		files("a", "2", "b/c", "2", "z", ""),      // an added file
 		files("a/x", "2", "b", "2", "z", ""),      // a folder for a file, and the reverse
 		files(),
 		files("a", "2"),
@@ -100,7 +100,7 @@ func TestUpdate(t *testing.T) {
 	}
 }
 
-// V4.
+// V4: missing or wrong links are repaired without a new version.
 func TestMissingLinks(t *testing.T) {
 	dir := t.TempDir()
 	p := files("a", "1", "b/c", "2")
@@ -114,7 +114,7 @@ func TestMissingLinks(t *testing.T) {
 	require.Equal(t, before, target(t, dir))
 }
 
-// V9.
+// V9: files have their modes, independent of the umask.
 func TestModes(t *testing.T) {
 	dir := t.TempDir()
 	old := syscall.Umask(0o077)
@@ -135,7 +135,7 @@ func TestModes(t *testing.T) {
 	require.Equal(t, want, modes(), "a change of modes alone changes nothing, as upstream")
 }
 
-// What is damaged is made anew, whatever is in the way.
+// A damaged folder is repaired, even if foreign files block a path.
 func TestHeals(t *testing.T) {
 	p := files("a", "1", "b/c", "2")
 	file := func(path string) error { return os.WriteFile(path, nil, 0o600) }
@@ -180,7 +180,7 @@ func TestHeals(t *testing.T) {
 	}
 }
 
-// What is not the writer's stays: folders at which other volumes are mounted.
+// Folders and links of others stay, such as mount points of other volumes.
 func TestForeignStays(t *testing.T) {
 	dir := t.TempDir()
 	require.NoError(t, os.MkdirAll(filepath.Join(dir, "inside/deep"), 0o755))
@@ -222,7 +222,7 @@ func TestPrepare(t *testing.T) {
 
 var errCrash = errors.New("crash")
 
-// seen returns what a reader finds, who holds on to the folder of one version.
+// seen returns the files that a reader with an open version finds.
 func seen(t testing.TB, dir string) payload {
 	t.Helper()
 	root, err := os.OpenRoot(filepath.Join(dir, dataLink))
@@ -247,7 +247,8 @@ func seen(t testing.TB, dir string) payload {
 	return out
 }
 
-// attempt writes, and fails or crashes at one of the steps, whose name it returns.
+// attempt calls writePayload, which fails or crashes at step number at. It returns the name of
+// that step.
 func attempt(dir string, p payload, at int, crash bool) (step string, err error) {
 	defer func() {
 		if r := recover(); r != nil && r != errCrash {
@@ -267,8 +268,8 @@ func attempt(dir string, p payload, at int, crash bool) (step string, err error)
 	return step, err
 }
 
-// Whatever is done next fails, or is not done any more: a reader sees the old version
-// or the new one, whole, and the next writePayload makes all of it good.
+// After a failure or crash at any step, a reader sees either the complete old version or the
+// complete new one, and the next writePayload repairs the folder.
 func TestCrashAndFaultAtEveryStep(t *testing.T) {
 	before, after := files("a", "old", "b/c", "old", "gone", "old"), files("a", "new", "b/c", "new", "n/m", "new")
 	for _, crash := range []bool{false, true} {
@@ -293,16 +294,16 @@ func TestCrashAndFaultAtEveryStep(t *testing.T) {
 			}
 			require.Equal(t, want, seen(t, dir), step)
 			if !crash && !swapped {
-				check(t, dir, before) // nothing was left behind
+				check(t, dir, before) // no remains
 			}
-			write(t, dir, after) // the agent starts anew
+			write(t, dir, after) // as a restarted agent does
 			write(t, dir, before)
 		}
 		require.Len(t, steps, 15)
 	}
 }
 
-// The same for the first version, and twice in a row.
+// The same holds for the first version, also after two crashes in a row.
 func TestCrashOfTheFirst(t *testing.T) {
 	p := files("a", "1", "b/c", "2")
 	for at := 0; ; at++ {
