@@ -9,7 +9,7 @@
 // last. An agent that has neither the pod nor the PersistentVolume can therefore remove the
 // volume:
 //
-//	pods/UID/volumes/kubernetes.io~csi/NAME/vol_data.json            NAME: of the PersistentVolume, or of the inline volume
+//	pods/UID/volumes/kubernetes.io~csi/NAME/vol_data.json            NAME: Spec.Name
 //	pods/UID/volumes/kubernetes.io~csi/NAME/mount                    created and mounted by the driver
 //	plugins/kubernetes.io/csi/DRIVER/SHA256(HANDLE)/vol_data.json    a volume that pods share
 //	plugins/kubernetes.io/csi/DRIVER/SHA256(HANDLE)/globalmount      staged by the driver

@@ -9,19 +9,19 @@ import (
 	"github.com/podwright/podwright/volume"
 )
 
-// actualState has the volumes that pods share, and the gaps in the view of the disk.
+// actualState has the volumes that pods share, and the parts of the disk that were not read.
 type actualState struct {
 	shared map[volume.ID]*sharedState
-	// lists are the listings of staged volumes, by the name of the Stager.
+	// lists has the listings of staged volumes by the name of their Stager.
 	lists map[string]*listState
-	// unknown counts, by plugin, the volumes on the disk that may be shared, but whose
-	// volume is unknown. unread are the pods whose folders were not read yet. Either
-	// prevents that volumes are unstaged.
+	// unknown counts by plugin the volumes on the disk that may be shared, but whose id is
+	// unknown. unread has the pods whose folders were not read yet. Either prevents the unstage
+	// of volumes.
 	unknown map[string]int
 	unread  set[types.UID]
 }
 
-// pod returns what is known about a pod, and makes it if need be.
+// pod returns the state of a pod. It creates a missing one.
 func (rc *reconciler) pod(uid types.UID) *podState {
 	p := rc.pods[uid]
 	if p == nil {
@@ -31,7 +31,7 @@ func (rc *reconciler) pod(uid types.UID) *podState {
 	return p
 }
 
-// volume returns a volume of a pod, and makes it if need be.
+// volume returns the state of a pod's volume. It creates a missing one.
 func (rc *reconciler) volume(p *podState, key volumeKey, plugin volume.Plugin) *volumeState {
 	v := p.volumes[key]
 	if v == nil {
@@ -51,8 +51,8 @@ func (a *actualState) sharedVolume(id volume.ID, plugin volume.Plugin) *sharedSt
 	return s
 }
 
-// setShared says which shared volume it is, none if id is empty, or that this is not
-// known.
+// setShared sets the shared volume of v. An empty id means none. unknown means that v may be
+// shared, but its id is unknown.
 func (rc *reconciler) setShared(v *volumeState, id string, unknown bool) {
 	if v.unknown != unknown {
 		v.unknown = unknown
@@ -75,7 +75,7 @@ func (rc *reconciler) setShared(v *volumeState, id string, unknown bool) {
 	}
 }
 
-// inUse are the names of the volumes that have to stay attached.
+// inUse returns the names of the volumes that must stay attached.
 func (a *actualState) inUse() (names []string) {
 	for id, s := range a.shared {
 		if len(s.users) == 0 && s.stage == StateNotMounted {
@@ -89,13 +89,13 @@ func (a *actualState) inUse() (names []string) {
 	return names
 }
 
-// drop forgets what there is nothing left of. The objects of a volume were forgotten when its
-// pod was released.
+// drop removes a volume without remains. The objects of the volume were removed when its pod
+// was released.
 func (rc *reconciler) drop(a item) {
 	switch a := a.(type) {
 	case *volumeState:
 		if a.pod.volumes[a.key] != a {
-			return // it was dropped before, and there may be another one
+			return // dropped before; key may belong to another volume now
 		}
 		rc.setShared(a, "", false)
 		remove(rc.claimed, a.claim(), a)
@@ -108,7 +108,7 @@ func (rc *reconciler) drop(a item) {
 	}
 }
 
-// end takes the outcome of an operation.
+// end applies the outcome of an operation.
 func (rc *reconciler) end(op *operation, out outcome, now time.Time) {
 	u := op.on.base()
 	u.op = nil
@@ -138,8 +138,8 @@ func (rc *reconciler) endPod(p *podState, op *operation, out *outcome, now time.
 	unread := rc.unread.has(p.uid)
 	switch {
 	case out.err != nil:
-		// What is mounted from a volume goes before it: an error of the sub paths holds up
-		// everything.
+		// Sub paths must be unmounted before their volumes, so their error delays the whole
+		// release.
 	case op.kind == doScan, op.kind == doRead:
 		p.scanned = op.kind == doScan && !op.outdated
 		rc.markRead(p.uid)
@@ -162,7 +162,7 @@ func (v *volumeState) end(op *operation, out *outcome, now time.Time) {
 		v.found, v.mounted, v.expandedTo, v.refreshAt = false, volume.Mounted{}, 0, time.Time{}
 	case op.kind == doUnmount: // it stays uncertain
 	case op.again && out.err != nil:
-		v.remount = true // what is mounted stays
+		v.remount = true // the existing mount stays
 	default:
 		v.set(out.after(v.state, op.mount.Found), now)
 		if out.err == nil {
@@ -172,7 +172,7 @@ func (v *volumeState) end(op *operation, out *outcome, now time.Time) {
 	}
 }
 
-// refreshAt is not at once, whatever a plugin says.
+// refreshAt returns the time of the next refresh, at least a second after now.
 func refreshAt(at, now time.Time) time.Time {
 	if soonest := now.Add(time.Second); !at.IsZero() && at.Before(soonest) {
 		return soonest
@@ -187,7 +187,7 @@ func (s *sharedState) end(op *operation, out *outcome) {
 		s.verified = s.verified || out.attach || out.err == nil
 		s.attached, s.devicePath = out.err == nil, out.device
 	case doStage:
-		s.stage = out.after(s.stage, op.stage.Found || s.found) // it may be found meanwhile
+		s.stage = out.after(s.stage, op.stage.Found || s.found) // found may be set during the operation
 		if out.err == nil {
 			s.path, s.found = out.path, false
 		}

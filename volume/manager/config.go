@@ -18,93 +18,92 @@ import (
 
 // Config configures a Manager. Plugins and Layout are required.
 type Config struct {
-	// Plugins are those of the agent. Their names are not empty and not the same; a
-	// volume that not exactly one of them supports is refused.
+	// Plugins are the volume plugins of the agent. Their names must be distinct and not empty.
+	// Exactly one of them must support a volume; other volumes fail.
 	Plugins []volume.Plugin
-	// Layout says where volumes are. Its Root is an absolute path.
+	// Layout maps volumes to paths. Its Root must be absolute.
 	Layout volume.Layout
-	// Claims finds the volumes that pods claim. Nil means that pods with claims are
-	// refused.
+	// Claims resolves the claims of pods. Optional: without it volumes with claims fail.
 	Claims Claims
-	// Attachments tells which volumes are attached to the node by somebody else. Nil
-	// means that nobody does: volumes are staged at once.
+	// Attachments reports which volumes a controller has attached to the node. Optional:
+	// without it volumes are staged at once.
 	Attachments Attachments
-	// Resizes says which volumes are to be expanded, and keeps the record of it that claims
-	// have. Nil means that nobody does: what is larger than before is expanded.
+	// Resizes decides which volumes are expanded, and records the expansions in their claims.
+	// Optional: without it each volume whose capacity has grown is expanded.
 	Resizes Resizes
-	// SELinux is how the node labels files. Nil means that it has no SELinux.
+	// SELinux returns the labels of files. Optional: without it the node counts as one without
+	// SELinux.
 	SELinux SELinux
-	// SubPaths takes away what containers had of volumes before these are unmounted. Nil
-	// means that nothing mounts sub paths.
+	// SubPaths unmounts the sub paths of containers before their volumes are unmounted.
+	// Optional: without it there are none.
 	SubPaths SubPaths
-	// Complete tells that all sources of pods were read, so that a volume which no pod
-	// uses is one that no pod wants: it is unstaged. It is called often, without locks,
-	// and answers from memory; Wake when it has become true. Required if a plugin is a
-	// Stager.
+	// Complete reports whether all sources of pods were read. Shared volumes without a pod are
+	// unstaged only if it returns true. It is called often and without locks, and must not
+	// block. Call Wake when its result becomes true. Required if a plugin is a Stager.
 	Complete func() bool
 
-	// OperationTimeout bounds each operation: its context ends then. Zero means 2 min.
+	// OperationTimeout bounds the context of each operation. Default: 2 min.
 	OperationTimeout time.Duration
-	// ShutdownTimeout is how long Run waits, when it ends, for operations that ignore
-	// their context. Zero means 10 s.
+	// ShutdownTimeout bounds the wait of Run, at its end, for operations that ignore their
+	// context. Default: 10 s.
 	ShutdownTimeout time.Duration
 
-	// OnReady is told when all volumes of a pod are mounted of which a Prepare had
-	// returned while some were not. It is called without locks, from one goroutine, and
-	// must not block. May be nil.
+	// OnReady is called when all volumes of a pod are mounted after a Prepare returned a
+	// NotReadyError. It is called without locks, one call at a time, and must not block.
+	// Optional.
 	OnReady func(uid types.UID)
-	// Metrics are told what happens. All of them may be nil.
+	// Metrics are callbacks for metrics. Each is optional.
 	Metrics Metrics
-	// Event records Kubernetes events: that the content of a mounted volume cannot be
-	// brought up to date (FailedMount), that a device is there (SuccessfulMountVolume),
-	// how an expansion ended, on pod and claim, that it takes long to give a volume to a
-	// group. What fails before a pod starts is the error of Prepare. May be nil.
+	// Event records Kubernetes events about pods: a failed refresh of a mounted volume
+	// (FailedMount), a mounted device (SuccessfulMountVolume), the result of an expansion (also
+	// about the claim), and a long change of ownership. Failures before a pod starts are errors
+	// of Prepare instead. Optional.
 	Event podwright.EventFunc
-	// Logger receives failures. Nil means none.
+	// Logger receives failures. Optional: without it they are discarded.
 	Logger *slog.Logger
 }
 
-// Claims finds the volume that a pod claims. Methods are called concurrently.
+// Claims resolves the claims of pods. Methods are called concurrently.
 type Claims interface {
-	// Resolve returns the spec of the PersistentVolume of a volume of a pod that names
-	// a claim (persistentVolumeClaim or ephemeral). Package claims does that.
+	// Resolve returns the spec of the PersistentVolume for a pod's volume with a claim
+	// (persistentVolumeClaim or ephemeral). Package claims implements it.
 	Resolve(ctx context.Context, pod *v1.Pod, v v1.Volume) (*volume.Spec, error)
 }
 
-// Attachments knows which volumes are attached to the node. Methods are called
-// concurrently.
+// Attachments reports which volumes are attached to the node. Methods are called concurrently.
 type Attachments interface {
-	// Attached returns the path of the device, which may be empty. That the volume is
-	// not attached, or not yet, is an error; it is asked again with growing pauses, and
-	// at once at Manager.Wake.
+	// Attached returns the path of the attached device, which may be empty. It returns an error
+	// for a volume that is not attached. It is then called again with back-off, and immediately
+	// after Manager.Wake.
 	Attached(ctx context.Context, id volume.ID, spec *volume.Spec) (devicePath string, err error)
 }
 
-// Resizes is asked before a node expands a volume, and told afterwards. Methods are called
-// concurrently, for one volume one at a time.
+// Resizes decides about the expansion of volumes and records the results. Methods are called
+// concurrently, but one at a time per volume.
 type Resizes interface {
-	// BeginResize tells whether a volume is to be expanded to its PersistentVolume's
-	// capacity now, and how large it is as far as is known, in bytes. One that is too small
-	// and is not to be expanded may be used as it is; it is asked about again after a pause.
-	// Without an error and with expand, EndResize follows, unless the agent is killed.
+	// BeginResize reports whether to expand a volume now to the capacity of its
+	// PersistentVolume, and returns the recorded size in bytes. If the size is too small and
+	// expand is false, the volume may be used as it is, and BeginResize is called again with
+	// back-off. If expand is true and err is nil, EndResize follows, unless the agent is
+	// killed.
 	BeginResize(ctx context.Context, spec *volume.Spec) (size int64, expand bool, err error)
-	// EndResize is told how the expansion has ended. Its error is that of the expansion,
-	// which is tried again then.
+	// EndResize records the result of the expansion. If it returns an error, the expansion
+	// counts as failed and is retried.
 	EndResize(ctx context.Context, spec *volume.Spec, err error) error
 }
 
-// SubPaths are the parts of volumes that were mounted for containers.
+// SubPaths unmounts the sub paths of containers.
 type SubPaths interface {
-	// ReleasePod unmounts all of a pod, of this agent and of others, with their
-	// folders. That there is none is no error.
+	// ReleasePod unmounts all sub paths of a pod, also those of other agents, and removes their
+	// folders. A pod without sub paths is no error.
 	ReleasePod(ctx context.Context, uid types.UID) error
 }
 
-// SELinux knows how the node labels files.
+// SELinux returns the labels of files on the node.
 type SELinux interface {
-	// FileLabel is the label of files that a container with these options, which may be
-	// nil, has to have to be used by it. Empty means that the runtime chooses a part of
-	// the container's own label, so that nobody can tell before. It answers from memory.
+	// FileLabel returns the label of files that a container with these options can use. o may
+	// be nil. An empty label means that the runtime chooses a part of the container's label, so
+	// that it is unknown in advance. FileLabel must not block.
 	FileLabel(o *v1.SELinuxOptions) (string, error)
 }
 

@@ -13,15 +13,15 @@ import (
 
 // desiredState indexes the volumes that pods use.
 type desiredState struct {
-	// objects are the volumes with the content of an object.
+	// objects maps API objects to the volumes with their content.
 	objects map[volume.Object]set[*volumeState]
-	// claimed are the volumes of one plugin and name: those of one claim.
+	// claimed has the volumes of each claim, by plugin and name.
 	claimed map[claimKey]set[*volumeState]
 	// complete is true if all sources of pods were read.
 	complete bool
 }
 
-// want says what a pod needs. Claims that are not read yet follow.
+// want sets the volumes that a pod needs. wantClaims follows for claims that were not read yet.
 func (rc *reconciler) want(pod *v1.Pod, volumes []resolved, now time.Time) *podState {
 	p := rc.pod(pod.UID)
 	p.pod, p.releasing, p.scanned, p.awaited = pod, false, false, false
@@ -33,7 +33,7 @@ func (rc *reconciler) want(pod *v1.Pod, volumes []resolved, now time.Time) *podS
 	for _, v := range p.volumes {
 		v.wanted = false
 		if v.shared != nil {
-			rc.touch(v.shared) // another pod may be the next to have it
+			rc.touch(v.shared) // another pod may now be the first user
 		}
 	}
 	for i := range volumes {
@@ -46,8 +46,8 @@ func (rc *reconciler) want(pod *v1.Pod, volumes []resolved, now time.Time) *podS
 	return p
 }
 
-// wantClaims takes the claims of which want has said that they are not read yet. That
-// counts for nothing if the pod is another one by now.
+// wantClaims sets the claims that want left open. It has no effect if the pod was prepared
+// again or released in the meantime.
 func (rc *reconciler) wantClaims(pod *v1.Pod, claims []resolved, now time.Time) *podState {
 	p := rc.pods[pod.UID]
 	if p == nil || p.pod != pod || p.releasing {
@@ -65,8 +65,8 @@ func (rc *reconciler) wantClaims(pod *v1.Pod, claims []resolved, now time.Time) 
 	return p
 }
 
-// wantName takes what is known of a volume. What could be resolved before and cannot be
-// now stays.
+// wantName sets one volume. If it was resolved before and now fails to resolve, the earlier
+// result stays.
 func (rc *reconciler) wantName(p *podState, r *resolved, now time.Time) {
 	n := p.names[r.name]
 	switch {
@@ -100,7 +100,7 @@ func (rc *reconciler) wantVolume(p *podState, r *resolved, now time.Time) *nameS
 		if v.requestedAt.IsZero() {
 			v.requestedAt = now
 		}
-	} else { // another name of the same
+	} else { // a second name of the same volume
 		v.inside = slices.Compact(slices.Sorted(slices.Values(slices.Concat(v.inside, r.inside))))
 		if !r.spec.ReadOnly {
 			v.spec = r.spec
@@ -118,8 +118,7 @@ func (rc *reconciler) wantVolume(p *podState, r *resolved, now time.Time) *nameS
 	return &nameState{volume: v, readOnly: r.spec.ReadOnly}
 }
 
-// release says that a pod has to have nothing. It returns the operations that have to
-// be cancelled.
+// release sets a pod to need no volumes. It returns the operations that the caller must cancel.
 func (rc *reconciler) release(uid types.UID) (p *podState, cancelled []*operation) {
 	p = rc.pod(uid)
 	if p.releasing {
@@ -139,7 +138,7 @@ func (rc *reconciler) release(uid types.UID) (p *podState, cancelled []*operatio
 	return p, cancelled
 }
 
-// objectChanged has volumes mounted again that depend on an object, at once.
+// objectChanged schedules a mount of all volumes with content of an object, without back-off.
 func (rc *reconciler) objectChanged(o volume.Object) {
 	of := func(o volume.Object) {
 		for v := range rc.objects[o] {
@@ -147,7 +146,7 @@ func (rc *reconciler) objectChanged(o volume.Object) {
 			v.retry = retry{}
 			rc.touch(v)
 			if v.shared != nil {
-				v.shared.retry = retry{} // it may have been missed for staging
+				v.shared.retry = retry{} // a stage may have failed for lack of the object
 				rc.touch(v.shared)
 			}
 		}
@@ -182,8 +181,8 @@ func (d *desiredState) setObjects(v *volumeState, objects []volume.Object) {
 	}
 }
 
-// setClaim lists a volume with those that may be of the same claim: those that are
-// known not to be of one are not.
+// setClaim adds a volume to the index by claim. A volume that certainly has no claim is
+// removed.
 func (rc *reconciler) setClaim(v *volumeState) {
 	peers := rc.claimed[v.claim()]
 	if v.spec != nil && v.spec.Persistent == nil {
@@ -198,7 +197,8 @@ func (rc *reconciler) setClaim(v *volumeState) {
 	peers.add(v)
 }
 
-// claimHolder says what keeps a claim that only one pod may have, if something does.
+// claimHolder returns the reason why a volume for one pod (ReadWriteOncePod) must wait. It
+// returns false if v may proceed.
 func (rc *reconciler) claimHolder(v *volumeState) (step, bool) {
 	if !ofOnePod(v.spec) {
 		return step{}, false

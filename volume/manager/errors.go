@@ -12,39 +12,38 @@ import (
 	"github.com/podwright/podwright/volume"
 )
 
-// Errors to test for.
 var (
-	// ErrAlreadyRun is returned by a second Run.
+	// ErrAlreadyRun is returned by the second call of Run.
 	ErrAlreadyRun = fields.AlreadyRun("manager")
-	// ErrEnded is returned when Run has ended.
+	// ErrEnded is returned after the end of Run.
 	ErrEnded = errors.New("manager: Run has ended")
-	// ErrShutdownTimeout is wrapped by the error of Run when operations ignored that
-	// their context has ended. They are named.
+	// ErrShutdownTimeout is wrapped by the error of Run if operations ignored the end of their
+	// context. The error lists them.
 	ErrShutdownTimeout = errors.New("still running after the shutdown timeout")
-	// ErrReleased is wrapped by the error of a Prepare during which the pod was released,
-	// ErrPrepared by that of a Release during which it was prepared.
+	// ErrReleased is wrapped by the error of a Prepare whose pod was released in the meantime.
+	// ErrPrepared is wrapped by the error of a Release whose pod was prepared in the meantime.
 	ErrReleased = errors.New("it was released meanwhile")
 	ErrPrepared = errors.New("it was prepared meanwhile")
 
 	errGoexit = volume.Uncertain(errors.New("the plugin called runtime.Goexit"))
 )
 
-// NotReadyError is what Prepare and Release return when not all is done that could be
-// done at once. The manager goes on by itself, also after the call.
+// NotReadyError is returned by Prepare and Release if volumes are not ready and no operation
+// makes progress. The manager continues to retry.
 type NotReadyError struct {
-	// Pod names the pod.
+	// Pod is the pod's name for people.
 	Pod string
-	// UID is the pod's.
 	UID types.UID
 	// Action is "mount" or "unmount".
 	Action string
-	// Volumes are those that are not ready, or not gone.
+	// Volumes are the volumes that are not ready, or not unmounted.
 	Volumes []VolumeState
-	// Err is why it was not waited any longer, if that is not that nothing goes on.
+	// Err is the reason for the early end of the wait. It is nil if the wait ended because no
+	// operation made progress.
 	Err error
 }
 
-// Error names each volume, why it is not ready, and when it is tried next.
+// Error lists each volume with the reason and the time of the next attempt.
 func (e *NotReadyError) Error() string {
 	texts := make([]string, len(e.Volumes))
 	for i, v := range e.Volumes {
@@ -57,8 +56,8 @@ func (e *NotReadyError) Error() string {
 	return text
 }
 
-// EventMessage is the message of the Kubernetes event that tells of the error: it stays the
-// same however often the same is tried, so that events of it are counted.
+// EventMessage returns the message of the Kubernetes event for the error. It is equal for
+// repeated failures, so that their events are counted.
 func (e *NotReadyError) EventMessage() string {
 	texts := make([]string, len(e.Volumes))
 	for i, v := range e.Volumes {
@@ -74,7 +73,7 @@ func (e *NotReadyError) EventMessage() string {
 	return fmt.Sprintf("cannot %s volumes yet: %s", e.Action, strings.Join(texts, "; "))
 }
 
-// Unwrap returns the errors of the volumes.
+// Unwrap returns Err and the errors of the volumes.
 func (e *NotReadyError) Unwrap() (errs []error) {
 	if e.Err != nil {
 		errs = append(errs, e.Err)
@@ -87,8 +86,8 @@ func (e *NotReadyError) Unwrap() (errs []error) {
 	return errs
 }
 
-// NotBefore is when the first of the volumes is tried again; zero if that is not a
-// matter of time. With it the error is one of podworkers.Backoff.
+// NotBefore returns the time of the first next attempt, or zero if no attempt is scheduled. It
+// implements podworkers.Backoff.
 func (e *NotReadyError) NotBefore() (first time.Time) {
 	for _, v := range e.Volumes {
 		if at := v.NextTry; !at.IsZero() && (first.IsZero() || at.Before(first)) {
@@ -98,8 +97,8 @@ func (e *NotReadyError) NotBefore() (first time.Time) {
 	return first
 }
 
-// EventReason is the reason of the Kubernetes event that tells of the error: that of the
-// first of the volumes' errors that has a method EventReason, else what has failed.
+// EventReason returns the reason of the Kubernetes event for the error: the result of the first
+// EventReason method among the volumes' errors, or a reason for the failed action.
 func (e *NotReadyError) EventReason() string {
 	if e.Action == "unmount" {
 		return ReasonFailedUnmount

@@ -8,7 +8,7 @@ import (
 	"github.com/podwright/podwright/internal/podfacts"
 )
 
-// The reasons of events of volumes: upstream's.
+// Reasons of events, equal to upstream's.
 const (
 	ReasonFailedMount         = "FailedMount"
 	ReasonFailedMapVolume     = "FailedMapVolume"
@@ -20,8 +20,8 @@ const (
 	ReasonPermissionsChanging = "VolumePermissionChangeInProgress"
 )
 
-// recordOutcome tells of an operation that has ended. What fails before a pod starts is the error
-// of Prepare.
+// recordOutcome records events for a completed operation. Failures before a pod starts have
+// none; Prepare returns them.
 func (m *Manager) recordOutcome(op *operation, out *outcome, firstFailure bool) {
 	switch {
 	case op.kind == doExpand:
@@ -34,8 +34,9 @@ func (m *Manager) recordOutcome(op *operation, out *outcome, firstFailure bool) 
 	}
 }
 
-// recordExpansion tells the pod and the claim of an expansion. The first one after a mount
-// is a part of that, and mostly finds nothing to do. What was not tried is not told.
+// recordExpansion records events about the pod and the claim. There are none for an expansion
+// without effect, which mostly is the first one after a mount, or for one that was not
+// attempted.
 func (m *Manager) recordExpansion(op *operation, out *outcome, firstFailure bool) {
 	err := out.err
 	reason, kind, text := ReasonFSResized, v1.EventTypeNormal, fmt.Sprintf("volume %q has %d bytes", op.unmount.Name, op.size)
@@ -55,7 +56,7 @@ func (m *Manager) recordExpansion(op *operation, out *outcome, firstFailure bool
 	}
 }
 
-// ownershipProgress is Mount.OnProgress.
+// ownershipProgress returns the callback for Mount.OnProgress.
 func (m *Manager) ownershipProgress(pod *v1.Pod, name string) func(int) {
 	return func(entries int) {
 		m.event(pod, v1.EventTypeWarning, ReasonPermissionsChanging,

@@ -17,7 +17,7 @@ import (
 	"github.com/podwright/podwright/volume/mounts"
 )
 
-// with runs a manager with a plugin for emptyDir volumes while f uses it.
+// with runs a manager with a plugin for emptyDir volumes during f.
 func with(m mounts.Mounter, f func(m *manager.Manager, root string)) {
 	root, err := os.MkdirTemp("", "volumes")
 	if err != nil {

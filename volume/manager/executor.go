@@ -14,7 +14,7 @@ import (
 	"github.com/podwright/podwright/volume"
 )
 
-// perform does what an operation does, outside of all locks.
+// perform executes an operation. The caller holds no lock.
 func (m *Manager) perform(ctx context.Context, op *operation) (out outcome) {
 	switch op.kind {
 	case doMount:
@@ -52,7 +52,7 @@ func (m *Manager) perform(ctx context.Context, op *operation) (out outcome) {
 	return out
 }
 
-// dir is the folder of the volume, or the link to its device.
+// dir returns the folder of the volume, or the link to its device.
 func (m *Manager) dir(op *operation) string {
 	if op.unmount.Block {
 		return m.cfg.Layout.Device(op.uid, op.pluginName(), op.unmount.Name)
@@ -60,7 +60,7 @@ func (m *Manager) dir(op *operation) string {
 	return m.cfg.Layout.Volume(op.uid, op.pluginName(), op.unmount.Name)
 }
 
-// folderMode is that of the folders in which volumes are.
+// folderMode is the mode of the parents of volumes.
 const folderMode = 0o750
 
 func (m *Manager) mount(ctx context.Context, op *operation) (volume.Mounted, error) {
@@ -74,7 +74,7 @@ func (m *Manager) mount(ctx context.Context, op *operation) (volume.Mounted, err
 	return mounted, atPodField(args.Pod, args.Spec, err)
 }
 
-// atPodField completes the paths of fields of a volume's source.
+// atPodField prepends the field of the volume to the paths of FieldErrors.
 func atPodField(pod *v1.Pod, spec *volume.Spec, err error) error {
 	if spec.Inline == nil || !errors.As(err, new(*volume.FieldError)) {
 		return err
@@ -88,7 +88,7 @@ func (m *Manager) unmount(ctx context.Context, op *operation) error {
 	args.Dir = m.dir(op)
 	args.StateDir = m.cfg.Layout.State(op.uid, op.pluginName(), op.unmount.Name)
 	if op.plugin == nil {
-		// Whatever it is, only what is empty and no mount point goes.
+		// Without the plugin, only an empty folder that is no mount point is removed.
 		if err := removeEmpty(args.Dir); err != nil {
 			return fmt.Errorf("this agent has no plugin %q: %w", op.pluginName(), err)
 		}
@@ -97,7 +97,7 @@ func (m *Manager) unmount(ctx context.Context, op *operation) error {
 	return op.plugin.Unmount(ctx, args)
 }
 
-// verify finds out whether a volume has to be attached, and where it is.
+// verify reports whether a volume must be attached, and returns its device.
 func (m *Manager) verify(ctx context.Context, op *operation) (attach bool, device string, err error) {
 	p, ok := op.plugin.(volume.Attachable)
 	if !ok || m.cfg.Attachments == nil {
@@ -113,10 +113,11 @@ func (m *Manager) verify(ctx context.Context, op *operation) (attach bool, devic
 	return true, device, err
 }
 
-// errNotExpanded is of a volume whose controller has not come so far, or has given up.
+// errNotExpanded is the error for a volume that the controller has not expanded yet, or not at
+// all.
 var errNotExpanded = errors.New("its claim does not say that this node is to expand it")
 
-// expand returns how large a volume is, zero if that is not known.
+// expand expands a volume and returns its size, or zero if the size is unknown.
 func (m *Manager) expand(ctx context.Context, op *operation) (size int64, grown bool, err error) {
 	do := func() error {
 		_, err := op.plugin.(volume.Expander).Expand(ctx, op.spec, op.staged, m.dir(op))

@@ -9,36 +9,36 @@ import (
 	"github.com/podwright/podwright"
 )
 
-// VolumeState says how a volume stands for a pod.
+// VolumeState is the state of a pod's volume.
 type VolumeState struct {
-	// Name is the volume's in the pod's spec; that of its folder if the pod does not use
-	// it, but it was found on disk.
+	// Name is the volume's name in the pod's spec. For a volume that was only found on the disk
+	// it is the name of the folder.
 	Name string
-	// Plugin is the name of its plugin; empty as long as the volume could not be resolved.
+	// Plugin is the name of the volume's plugin. It is empty until the volume is resolved.
 	Plugin string
 	State  State
-	// Since is when it entered State; zero before it was first mounted.
+	// Since is the time of the last change of State. It is zero before the first mount.
 	Since time.Time
-	// Block tells that it is a device and not a file system.
+	// Block is true for a device, false for a file system.
 	Block bool
-	// Ready tells that containers may use it.
+	// Ready is true if containers may use the volume.
 	Ready bool
-	// WaitsFor says what happens next, or has to, in words. Empty means that nothing is
-	// to be done.
+	// WaitsFor describes the condition for the next step. It is empty if no step is necessary.
 	WaitsFor string
-	// Operation is what runs for it, and RunningSince when that began. Empty if nothing
-	// runs. Stuck tells that its time is over and that it has not returned.
+	// Operation is the running operation, and RunningSince its start. Both are empty without
+	// one. Stuck is true if the operation continues after its timeout.
 	Operation    string
 	RunningSince time.Time
 	Stuck        bool
-	// LastError is how the last operation failed, at LastErrorAt. Nil after success.
+	// LastError is the error of the last operation, at the time LastErrorAt. It is nil after
+	// success.
 	LastError   error
 	LastErrorAt time.Time
-	// NextTry is when it is tried again. Zero if that is not a matter of time.
+	// NextTry is the time of the next attempt. It is zero if no attempt is scheduled.
 	NextTry time.Time
 }
 
-// String explains the volume in one line.
+// String describes the volume in one line.
 func (s VolumeState) String() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s: %s", s.Name, s.State)
@@ -72,9 +72,9 @@ func (s VolumeState) explanation() podwright.Explanation {
 	return e
 }
 
-// explain lists the volumes that a pod uses, in the order of its spec, and then those
-// that it has beside them. An entry for the whole pod comes last if something is done
-// to it, or has failed.
+// explain returns the states of the volumes that a pod uses, in the order of its spec, then of
+// its other volumes. During a release, an entry for the pod's folders follows if an operation
+// on them runs or has failed.
 func (rc *reconciler) explain(p *podState, now time.Time) (out []VolumeState) {
 	for _, name := range p.order {
 		n := p.names[name]
@@ -109,7 +109,7 @@ func (rc *reconciler) stateOf(v *volumeState, now time.Time) VolumeState {
 	return s
 }
 
-// explainUnit tells of an item, or of the one that it waits for.
+// explainUnit adds the state of an item, or of the item that it waits for.
 func (rc *reconciler) explainUnit(s *VolumeState, a item, now time.Time) {
 	for a != nil {
 		u, next := a.base(), a.next(rc, now)

@@ -7,8 +7,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// What people read of a volume: what goes on, or is waited for, how it failed, and when it
-// is tried again.
+// The text of a volume has its operation or condition, the last error, and the time of the next
+// attempt.
 func TestVolumeStateString(t *testing.T) {
 	at := time.Unix(1000, 0).UTC()
 	for want, s := range map[string]VolumeState{
@@ -32,8 +32,8 @@ func TestVolumeStateString(t *testing.T) {
 	}
 }
 
-// The folders of a pod that is released are spoken of while something is done to them, and
-// when that has failed.
+// A released pod has an entry for its folders while an operation on them runs, and after it
+// failed.
 func TestExplainFolders(t *testing.T) {
 	s := newScript(t)
 	s.want("a", inlineVolume("x"))

@@ -13,16 +13,16 @@ import (
 	"github.com/podwright/podwright/internal/run"
 )
 
-// Nothing here looks into volumes, or even at them: who looks at a mount point of a
-// server that does not answer waits for it.
+// The functions of this file access no content of volumes and not even a mount point, because
+// access to an unreachable server blocks.
 
 var errLeft = errors.New("it is not empty")
 
-// removeFolders removes the folders of a pod's volumes, and nothing in them: what is
-// still there is an error that names it.
+// removeFolders removes the empty folders of a pod's volumes. The error lists paths that still
+// have content.
 func (m *Manager) removeFolders(uid types.UID) error {
 	l := m.cfg.Layout
-	// What else is in the folder of plugins is not the business of volumes.
+	// Other content of the folder "plugins" does not belong to volumes.
 	_ = removeTree(filepath.Join(l.Pod(uid), "plugins"), 1, removeEmpty)
 	return run.Join(
 		removeTree(l.Volumes(uid), 1, removeEmpty),
@@ -31,8 +31,8 @@ func (m *Manager) removeFolders(uid types.UID) error {
 	)
 }
 
-// removeTree removes a folder with so many levels of folders in it. What is on the last
-// of them is removed by leaf.
+// removeTree removes a folder with the given number of levels below it. leaf removes the
+// entries of the last level.
 func removeTree(root string, levels int, leaf func(string) error) error {
 	entries, err := fs.List(root)
 	if err != nil {
@@ -53,8 +53,7 @@ func removeTree(root string, levels int, leaf func(string) error) error {
 	return removeEmpty(root)
 }
 
-// removePlaceholder removes a file or an empty folder on which a sub path was mounted. A
-// mount point stays.
+// removePlaceholder removes the file or empty folder of a sub path. It fails for a mount point.
 func removePlaceholder(path string) error {
 	err := removeEmpty(path)
 	if errors.Is(err, syscall.ENOTDIR) {
@@ -66,8 +65,7 @@ func removePlaceholder(path string) error {
 	return nil
 }
 
-// removeEmpty removes a folder if it is empty and no mount point. That it is not there
-// is no error.
+// removeEmpty removes an empty folder that is no mount point. A missing folder is no error.
 func removeEmpty(dir string) error {
 	switch err := syscall.Rmdir(dir); {
 	case err == nil, errors.Is(err, iofs.ErrNotExist):

@@ -9,12 +9,12 @@ import (
 	"github.com/podwright/podwright/volume"
 )
 
-// annotationGID names the group that a PersistentVolume's files belong to.
+// annotationGID is the annotation with the group of a PersistentVolume's files.
 const annotationGID = "pv.beta.kubernetes.io/gid"
 
-// ExtraGroups are the groups that the pod's containers need beside those in its spec, to
-// use the files of its PersistentVolumes: what their annotation pv.beta.kubernetes.io/gid
-// says. They are sorted. It is request.Inputs.ExtraGroups, and answers from memory.
+// ExtraGroups returns the groups that the pod's containers need for its PersistentVolumes,
+// besides the groups in its spec: the values of the annotation pv.beta.kubernetes.io/gid. They
+// are sorted. It implements request.Inputs.ExtraGroups and does not block.
 func (m *Manager) ExtraGroups(pod *v1.Pod) (groups []int64) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -31,7 +31,7 @@ func (m *Manager) ExtraGroups(pod *v1.Pod) (groups []int64) {
 	return slices.Compact(groups)
 }
 
-// gidOf is the group that a persistent volume names. What is no number names none.
+// gidOf returns the group of a persistent volume. It ignores values that are no numbers.
 func gidOf(spec *volume.Spec) (int64, bool) {
 	if spec.Persistent == nil {
 		return 0, false

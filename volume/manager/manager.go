@@ -15,25 +15,25 @@ import (
 	"github.com/podwright/podwright/volume"
 )
 
-// Manager mounts and unmounts the volumes of pods. It is a stages.Stage, and the source
-// of mounted volumes for containers. Use New. It is safe for concurrent use.
+// Manager mounts and unmounts the volumes of pods. It implements stages.Stage and
+// request.Volumes. Create it with New. It is safe for concurrent use.
 type Manager struct {
 	cfg     Config
 	plugins map[string]volume.Plugin
-	called  atomic.Bool // Run
+	called  atomic.Bool // Run was called
 	wake    run.Signal
 	ops     run.Group
 	claims  run.Calls     // of Config.Claims
-	started chan struct{} // closed when it is known which pods are on disk
+	started chan struct{} // closed when the pods on the disk are listed
 	ended   chan struct{} // closed when Run ends
 
 	mu         sync.Mutex
 	reconciler *reconciler
 	waiters    map[types.UID]map[run.Signal]bool
-	startup    error // why the disk cannot be read, before started is closed
+	startup    error // error of listing the pods on the disk, until started is closed
 }
 
-// New checks the configuration and returns a Manager. It does not look at the disk.
+// New checks the configuration and returns a Manager. It does not access the disk.
 func New(cfg Config) (*Manager, error) {
 	cfg, err := cfg.withDefaults()
 	if err != nil {
@@ -50,10 +50,10 @@ func New(cfg Config) (*Manager, error) {
 	return m, nil
 }
 
-// Run does what there is to do until ctx ends. Then operations that run have their
-// contexts ended and are joined; those that do not return within ShutdownTimeout are
-// named in the error, which wraps ErrShutdownTimeout. No volume is unmounted because of
-// it. A second Run returns ErrAlreadyRun.
+// Run performs operations until ctx is done. It then cancels the running operations and waits
+// for them. Operations that do not return within ShutdownTimeout are listed in the error, which
+// wraps ErrShutdownTimeout. The end of Run unmounts no volumes. The second call of Run returns
+// ErrAlreadyRun.
 func (m *Manager) Run(ctx context.Context) error {
 	if m.called.Swap(true) {
 		return ErrAlreadyRun
@@ -69,7 +69,7 @@ func (m *Manager) Run(ctx context.Context) error {
 	return nil
 }
 
-// loop begins operations when something has changed or has become due.
+// loop starts operations after each change and when one is due.
 func (m *Manager) loop(ctx context.Context) {
 	timer := time.NewTimer(0)
 	defer timer.Stop()
@@ -91,8 +91,8 @@ func (m *Manager) loop(ctx context.Context) {
 	}
 }
 
-// step returns the operations that begin, the pods that have become ready while nobody
-// waited, and when it has to be called again without a change.
+// step returns the operations to start, the pods that became ready after their Prepare
+// returned, and the delay until the next step without a change.
 func (m *Manager) step(ctx context.Context) (begun []*operation, ready []types.UID, pause time.Duration) {
 	complete := m.cfg.Complete()
 	m.mu.Lock()
@@ -123,7 +123,7 @@ func (m *Manager) step(ctx context.Context) (begun []*operation, ready []types.U
 	return begun, ready, pause
 }
 
-// operate runs an operation.
+// operate performs an operation and applies its outcome.
 func (m *Manager) operate(op *operation) {
 	defer op.cancel()
 	out := outcome{err: errGoexit}
@@ -161,9 +161,9 @@ func (m *Manager) finish(op *operation, out outcome) {
 	m.recordOutcome(op, &out, firstFailure)
 }
 
-// Changed tells that an API object has changed: volumes with its content are mounted
-// again at once, and those that could not be mounted are tried again. An Object without
-// a name stands for all of its kind and namespace. It never blocks.
+// Changed reports the change of an API object: volumes with its content are refreshed, and
+// failed mounts of such volumes are retried at once. An Object without a name stands for all
+// objects of its kind and namespace. Changed never blocks.
 func (m *Manager) Changed(o volume.Object) {
 	m.mu.Lock()
 	m.reconciler.objectChanged(o)
@@ -171,9 +171,7 @@ func (m *Manager) Changed(o volume.Object) {
 	m.wake.Wake()
 }
 
-// Wake has everything looked at again that others decide on: whether all pods are known
-// (Config.Complete) and whether volumes are attached (Config.Attachments). It never
-// blocks.
+// Wake makes the manager call Config.Complete and Config.Attachments again. It never blocks.
 func (m *Manager) Wake() {
 	m.mu.Lock()
 	m.reconciler.retryVerification()
@@ -181,8 +179,8 @@ func (m *Manager) Wake() {
 	m.wake.Wake()
 }
 
-// Retry ends the pauses after failures of a plugin, for example after the registration of
-// a driver. It never blocks.
+// Retry ends the back-off of a plugin's volumes, for example after the registration of a
+// driver. It never blocks.
 func (m *Manager) Retry(plugin string) {
 	m.mu.Lock()
 	m.reconciler.retryPlugin(plugin)
@@ -190,7 +188,7 @@ func (m *Manager) Retry(plugin string) {
 	m.wake.Wake()
 }
 
-// watch returns a signal that is given when something has changed for a pod.
+// watch returns a signal that fires after each change of a pod, until end is called.
 func (m *Manager) watch(uid types.UID) (s run.Signal, end func()) {
 	s = run.NewSignal()
 	m.mu.Lock()
@@ -209,7 +207,7 @@ func (m *Manager) watch(uid types.UID) (s run.Signal, end func()) {
 	}
 }
 
-// awaitStart waits until Run knows which pods are on disk.
+// awaitStart blocks until Run has listed the pods on the disk.
 func (m *Manager) awaitStart(ctx context.Context) error {
 	if err := ctx.Err(); err != nil {
 		return fmt.Errorf("volume: %w", run.EndOf(ctx))

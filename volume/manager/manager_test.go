@@ -27,7 +27,7 @@ import (
 
 var errBoom = errors.New("boom")
 
-// agent is a Manager that runs, on a folder of its own.
+// agent is a running Manager with its own folder.
 type agent struct {
 	*manager.Manager
 	t      testing.TB
@@ -37,8 +37,8 @@ type agent struct {
 	end    func() error
 }
 
-// newAgent has a plugin for what pods describe and one for what they claim: PVC "x" is
-// the PersistentVolume "pv-x".
+// newAgent returns an agent with one plugin for inline volumes and one for claims. The claim
+// "x" has the PersistentVolume "pv-x".
 func newAgent(t testing.TB, change func(*agent)) *agent {
 	root := t.TempDir()
 	a := &agent{t: t, plugin: &volumetest.Plugin{Takes: func(s *volume.Spec) bool { return s.Inline != nil }}}
@@ -60,7 +60,7 @@ func newAgent(t testing.TB, change func(*agent)) *agent {
 	return a
 }
 
-// inAgent runs a test with an agent in a bubble.
+// inAgent runs a test with an agent in a synctest bubble.
 func inAgent(t *testing.T, change func(*agent), test func(t *testing.T, a *agent)) {
 	synctest.Test(t, func(t *testing.T) { test(t, newAgent(t, change)) })
 }
@@ -75,7 +75,7 @@ func (a *agent) start() {
 	a.end = sync.OnceValue(func() error { cancel(); return <-done })
 }
 
-// kill ends the agent as far as its state goes, and starts the next on the same disk.
+// restart ends the agent and starts the next one on the same disk.
 func (a *agent) restart() {
 	_ = a.end()
 	a.start()
@@ -85,7 +85,6 @@ func (a *agent) dir(pod *v1.Pod, plugin volume.Plugin, name string) string {
 	return a.cfg.Layout.Volume(pod.UID, plugin.Name(), name)
 }
 
-// journal is a list of texts. It is safe for concurrent use.
 type journal struct {
 	mu    sync.Mutex
 	texts []string
@@ -97,7 +96,7 @@ func (j *journal) add(text ...any) {
 	j.texts = append(j.texts, fmt.Sprint(text...))
 }
 
-// take returns the texts since the last take, when all goroutines of the bubble wait.
+// take returns the texts since the last take, after all goroutines of the bubble are blocked.
 func (j *journal) take() (out []string) {
 	synctest.Wait()
 	j.mu.Lock()
@@ -116,7 +115,7 @@ func in(method string, fault func(context.Context, volumetest.Call) error) func(
 	}
 }
 
-// failing is a fault while fails is true.
+// failing returns a fault that fails while fails is true.
 func failing(fails *atomic.Bool) func(context.Context, volumetest.Call) error {
 	return func(context.Context, volumetest.Call) error {
 		if fails.Load() {
@@ -126,7 +125,7 @@ func failing(fails *atomic.Bool) func(context.Context, volumetest.Call) error {
 	}
 }
 
-// hangs is a fault of calls that wait for their context to end.
+// hangs is a fault that blocks until the context ends.
 func hangs(ctx context.Context, _ volumetest.Call) error {
 	<-ctx.Done()
 	return ctx.Err()
@@ -151,8 +150,8 @@ func (c claims) Resolve(_ context.Context, _ *v1.Pod, v v1.Volume) (*volume.Spec
 	return &volume.Spec{Name: pv.Name, Persistent: pv, ReadOnly: v.PersistentVolumeClaim.ReadOnly}, nil
 }
 
-// newPod has a container that uses volumes: "data" is an emptyDir, "data=x" the claim x,
-// which is a device if it is "raw".
+// newPod returns a pod with a container that uses volumes: "data" is an emptyDir, "data=x" the
+// claim x, which is a device if it is "raw".
 func newPod(uid string, volumes ...string) *v1.Pod {
 	pod := &v1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "pod-" + uid, UID: types.UID(uid)},
@@ -219,14 +218,14 @@ func TestMountAndUnmount(t *testing.T) {
 	})
 }
 
-// What is known to be there is not looked at again at each look for leftovers.
+// Leftovers does not read the folders of pods whose volumes are in memory.
 func TestLeftoversOfPodsWithVolumes(t *testing.T) {
 	inAgent(t, nil, func(t *testing.T, a *agent) {
 		pod := newPod("u1", "data")
 		require.NoError(t, a.Prepare(t.Context(), pod))
 		volumes, aside := a.cfg.Layout.Volumes(pod.UID), filepath.Join(t.TempDir(), "aside")
 		require.NoError(t, os.Rename(volumes, aside))
-		require.NoError(t, os.WriteFile(volumes, nil, 0o600)) // it cannot be listed
+		require.NoError(t, os.WriteFile(volumes, nil, 0o600)) // which makes the list fail
 		left, err := a.Leftovers(t.Context())
 		require.NoError(t, err)
 		require.Equal(t, []types.UID{"u1"}, left)
@@ -241,8 +240,8 @@ func TestLeftoversOfPodsWithVolumes(t *testing.T) {
 	})
 }
 
-// V17: an agent that starts again with a pod that is desired unmounts nothing, also
-// while its claims cannot be read.
+// V17: a restarted agent with a desired pod unmounts no volumes, even if its claims are
+// unreadable.
 func TestV17RestartUnmountsNothing(t *testing.T) {
 	inAgent(t, nil, func(t *testing.T, a *agent) {
 		pod := newPod("u1", "data", "disk=x")
@@ -265,8 +264,8 @@ func TestV17RestartUnmountsNothing(t *testing.T) {
 	})
 }
 
-// V18: what the disk has of a pod that nobody names goes when it is released, and not
-// before.
+// V18: volumes of a pod that no source names are unmounted when the pod is released, not
+// earlier.
 func TestV18RestartAndPodGone(t *testing.T) {
 	inAgent(t, nil, func(t *testing.T, a *agent) {
 		pod := newPod("u1", "data", "disk=x")
@@ -286,8 +285,8 @@ func TestV18RestartAndPodGone(t *testing.T) {
 	})
 }
 
-// V19: a volume of which the plugin cannot tell whose it is: it is unmounted with its
-// pod, and nothing is unstaged before.
+// V19: a volume whose plugin returns no id is unmounted with its pod. No volume is unstaged
+// before.
 func TestV19UnreadableOwner(t *testing.T) {
 	inAgent(t, nil, func(t *testing.T, a *agent) {
 		pod := newPod("u1", "disk=x")
@@ -304,8 +303,8 @@ func TestV19UnreadableOwner(t *testing.T) {
 	})
 }
 
-// V20: a mount whose outcome is uncertain is unmounted with its pod; one that has
-// failed for good has left nothing.
+// V20: a mount with an uncertain outcome is unmounted with its pod. After a final failure there
+// is no unmount.
 func TestV20Uncertain(t *testing.T) {
 	for _, test := range []struct {
 		name     string
@@ -338,7 +337,7 @@ func TestV20Uncertain(t *testing.T) {
 	}
 }
 
-// What a plugin finds wrong is named by its whole path in the pod's spec, all of it.
+// Errors of a plugin contain the whole path of each field in the pod's spec.
 func TestFaultsAreNamedByField(t *testing.T) {
 	inAgent(t, func(a *agent) {
 		at := func(i int) error { return volume.AtField(fmt.Sprintf("sources[%d].path", i), errBoom) }
@@ -356,7 +355,7 @@ func TestFaultsAreNamedByField(t *testing.T) {
 	})
 }
 
-// attachments knows what is attached.
+// attachments reports all volumes as attached if yes is true.
 type attachments struct{ yes atomic.Bool }
 
 func (a *attachments) Attached(_ context.Context, id volume.ID, _ *volume.Spec) (string, error) {
@@ -366,8 +365,8 @@ func (a *attachments) Attached(_ context.Context, id volume.ID, _ *volume.Spec) 
 	return "/dev/x", nil
 }
 
-// V25: what is not attached is asked for again with growing pauses, named, and at once
-// when somebody knows better.
+// V25: Attached is called with back-off for a volume that is not attached, and at once after
+// Wake. The error contains the volume.
 func TestV25NotAttached(t *testing.T) {
 	att := &attachments{}
 	inAgent(t, func(a *agent) { a.cfg.Attachments, a.shared.Attach = att, true }, func(t *testing.T, a *agent) {
@@ -380,7 +379,7 @@ func TestV25NotAttached(t *testing.T) {
 		require.Equal(t, time.Now().Add(500*time.Millisecond), notReady.NotBefore())
 		require.Equal(t, "FailedMount", notReady.EventReason())
 		require.Equal(t, "cannot mount volumes yet: disk: not attached to the node: example.com/shared/handle-pv-x is not in volumesAttached", notReady.EventMessage())
-		synctest.Wait() // what is staged is listed meanwhile
+		synctest.Wait() // until the staged volumes are listed
 		names, known := a.InUse()
 		require.True(t, known)
 		require.Equal(t, []string{"example.com/shared/handle-pv-x"}, names)
@@ -398,8 +397,8 @@ func TestV25NotAttached(t *testing.T) {
 	})
 }
 
-// What an agent before this one has left counts as in use until it is known that it need
-// not be attached, or is gone: a controller detaches everything else.
+// A volume of an earlier agent counts as in use until it is unstaged or certainly needs no
+// attachment, because the controller detaches all other volumes.
 func TestFoundIsInUse(t *testing.T) {
 	complete := atomic.Bool{}
 	complete.Store(true)
@@ -429,7 +428,7 @@ func TestFoundIsInUse(t *testing.T) {
 	})
 }
 
-// V26: two names for one claim are one mount.
+// V26: two names of one claim share a mount.
 func TestV26TwoNamesOneClaim(t *testing.T) {
 	inAgent(t, nil, func(t *testing.T, a *agent) {
 		pod := newPod("u1", "one=x", "two=x")
@@ -455,7 +454,7 @@ func TestV26TwoNamesOneClaim(t *testing.T) {
 	})
 }
 
-// V27: a ReadWriteOncePod volume is one pod's until that has unmounted it.
+// V27: a ReadWriteOncePod volume belongs to one pod until that pod has unmounted it.
 func TestV27ReadWriteOncePod(t *testing.T) {
 	var ready journal
 	once := func(pv *v1.PersistentVolume) {
@@ -468,7 +467,7 @@ func TestV27ReadWriteOncePod(t *testing.T) {
 		first, second := newPod("u1", "disk=x"), newPod("u2", "disk=x")
 		require.NoError(t, a.Prepare(t.Context(), first))
 		require.ErrorContains(t, a.Prepare(t.Context(), second), "waits for pod ns/pod-u1 (u1), which has the volume: it is ReadWriteOncePod")
-		a.restart() // which only finds it on disk
+		a.restart() // the new agent finds it only on the disk
 		require.ErrorContains(t, a.Prepare(t.Context(), second), "waits for pod u1, which has the volume")
 		require.NoError(t, a.Release(t.Context(), first.UID))
 		require.Equal(t, []string{"u2"}, ready.take(), "it is told at once")
@@ -476,14 +475,14 @@ func TestV27ReadWriteOncePod(t *testing.T) {
 	})
 }
 
-// V30: a pod whose unmount hangs is not released, and holds up no other.
+// V30: a pod with a blocked unmount is not released, and other pods are not delayed.
 func TestV30UnmountHangs(t *testing.T) {
 	var unblock chan struct{}
 	inAgent(t, func(a *agent) {
 		unblock = make(chan struct{})
 		a.plugin.Fault = func(_ context.Context, c volumetest.Call) error {
 			if c.Method == "Unmount" && c.Pod == "stuck" && c.Volume == "data" {
-				<-unblock // whatever the context says
+				<-unblock // even if the context ends
 			}
 			return nil
 		}
@@ -517,7 +516,8 @@ func TestV30UnmountHangs(t *testing.T) {
 	})
 }
 
-// V33: a device is not mounted as files, nor touched then. TestResolveChecks has the reverse.
+// V33: a device that a pod mounts as files is rejected without a call of its plugin.
+// TestResolveChecks has the reverse.
 func TestV33BlockAndFiles(t *testing.T) {
 	inAgent(t, nil, func(t *testing.T, a *agent) {
 		bad := newPod("u1", "raw=raw")
@@ -580,8 +580,8 @@ func TestBeforeRun(t *testing.T) {
 	})
 }
 
-// A mount that hangs ends with its time, not with the call that waited for it; others
-// go on.
+// A blocked mount ends with its own timeout, not with the Prepare that waits for it. Other
+// mounts are not delayed.
 func TestMountHangs(t *testing.T) {
 	inAgent(t, func(a *agent) {
 		a.plugin.Fault = in("Mount", func(ctx context.Context, c volumetest.Call) error {
@@ -605,7 +605,7 @@ func TestMountHangs(t *testing.T) {
 		require.Equal(t, 2*time.Minute, time.Since(begun))
 		require.Equal(t, manager.StateUncertain, a.Volumes(pod.UID)[0].State)
 
-		time.Sleep(10 * time.Second) // it is mounted again
+		time.Sleep(10 * time.Second) // until it is mounted again
 		begun = time.Now()
 		require.NoError(t, a.Release(t.Context(), pod.UID))
 		require.Zero(t, time.Since(begun), "a release cancels mounts")
@@ -671,7 +671,7 @@ func TestRefresh(t *testing.T) {
 	})
 }
 
-// A refresh that hangs holds up no pod for long.
+// A blocked refresh delays a pod by at most a second.
 func TestRefreshHangs(t *testing.T) {
 	inAgent(t, func(a *agent) {
 		a.plugin.Refresh = true
@@ -725,7 +725,8 @@ func TestRefreshAt(t *testing.T) {
 	})
 }
 
-// A volume that cannot be grown is not used at first; one that is in use stays.
+// A new volume is not used until its expansion succeeds. A volume in use stays usable if its
+// expansion fails.
 func TestExpand(t *testing.T) {
 	size, fails := "1Gi", atomic.Bool{}
 	var told journal
@@ -765,7 +766,7 @@ func TestExpand(t *testing.T) {
 	})
 }
 
-// A device has events of its own, and an error may name the reason of its.
+// Devices have their own event reasons, and an error may supply a reason.
 func TestEvents(t *testing.T) {
 	var fails atomic.Pointer[error]
 	fail := func(err error) { fails.Store(&err) }
@@ -807,7 +808,7 @@ type reasoned struct{ error }
 
 func (reasoned) EventReason() string { return "OwnReason" }
 
-// A claim that cannot be read any more fails no pod whose volume is mounted.
+// An unreadable claim does not fail a pod whose volume is mounted.
 func TestMountedClaimCannotBeRead(t *testing.T) {
 	var events atomic.Int64
 	all := claims{}
@@ -837,8 +838,8 @@ func (s *subPaths) ReleasePod(ctx context.Context, uid types.UID) error {
 	return failing(&s.fail)(ctx, volumetest.Call{})
 }
 
-// Sub paths go before the volumes that they are parts of, once: a release that is tried
-// again continues where the previous one stopped.
+// Sub paths are released before their volumes, and only once: a retried release continues at
+// the step that failed.
 func TestSubPathsFirst(t *testing.T) {
 	sub := &subPaths{}
 	var fails atomic.Bool
@@ -871,7 +872,7 @@ func TestSubPathsFirst(t *testing.T) {
 	})
 }
 
-// V29: what is not the manager's is never deleted, and named.
+// V29: foreign files are never deleted; errors contain their paths.
 func TestForeignFolders(t *testing.T) {
 	inAgent(t, nil, func(t *testing.T, a *agent) {
 		pod := newPod("u1", "data")
@@ -896,16 +897,16 @@ func TestForeignFolders(t *testing.T) {
 	})
 }
 
-// What is done with devices has names of its own.
+// Operations on devices have their own names.
 func TestMetrics(t *testing.T) {
 	var operations, ready journal
 	inAgent(t, func(a *agent) {
-		a.plugin.Latency, a.shared.Latency = time.Second, time.Second // each is told before the next one ends
+		a.plugin.Latency, a.shared.Latency = time.Second, time.Second // orders the callbacks
 		a.cfg.Metrics.OnOperation = func(o manager.Operation) { operations.add(o.Name, " ", o.Plugin, " ", o.Took, " ", o.Err) }
 		a.cfg.Metrics.OnReady = func(_ string, d time.Duration) { ready.add(d) }
 	}, func(t *testing.T, a *agent) {
 		time.Sleep(time.Second)
-		operations.take() // what is staged has been listed
+		operations.take() // drops the listing of staged volumes
 		require.NoError(t, a.Prepare(t.Context(), newPod("u1", "data")))
 		require.Equal(t, map[manager.Count]int{{Plugin: "example.com/memory", State: manager.StateMounted, Wanted: true}: 1}, a.Counts())
 		require.NoError(t, a.Release(t.Context(), "u1"))
@@ -921,7 +922,7 @@ func TestMetrics(t *testing.T) {
 	})
 }
 
-// What an agent before this one has left is told of: what is known of it, and how it ends.
+// Volumes of an earlier agent are reported when they are found and when they are unmounted.
 func TestMetricsOfWhatIsFound(t *testing.T) {
 	var told journal
 	inAgent(t, nil, func(t *testing.T, a *agent) {
@@ -947,8 +948,8 @@ func TestMetricsOfWhatIsFound(t *testing.T) {
 	})
 }
 
-// A claim that is not answered holds up no volume but its own, which says since when. Of
-// a pod that has its volumes it holds up the sync for a second, and an event tells.
+// A blocked claim delays only its own volume, and the error has the start time of the read. It
+// delays the sync of a pod with mounted volumes by a second, and an event is recorded.
 func TestClaimThatHangs(t *testing.T) {
 	var hang, deaf atomic.Bool
 	var answer chan struct{}
@@ -994,7 +995,7 @@ func TestClaimThatHangs(t *testing.T) {
 		require.NoError(t, a.Prepare(t.Context(), pod))
 		require.Len(t, events, 2, "it is told once")
 
-		// One that does not even end with its context, and a pod that is released meanwhile.
+		// The read ignores its context, and the pod is released in the meantime.
 		hang.Store(false)
 		deaf.Store(true)
 		begun = time.Now()
@@ -1023,7 +1024,8 @@ func (r resolver) Resolve(ctx context.Context, pod *v1.Pod, v v1.Volume) (*volum
 	return r(ctx, pod, v)
 }
 
-// The groups of persistent volumes reach the pod, each once, but not those that it has.
+// ExtraGroups returns each group of the persistent volumes once, without the groups of the
+// pod's spec.
 func TestExtraGroups(t *testing.T) {
 	group := func(gid string) func(*v1.PersistentVolume) {
 		return func(pv *v1.PersistentVolume) { pv.Annotations = map[string]string{"pv.beta.kubernetes.io/gid": gid} }

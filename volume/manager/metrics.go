@@ -6,56 +6,54 @@ import (
 	"github.com/podwright/podwright/volume"
 )
 
-// Metrics is told what happens with volumes. Callbacks are called without locks,
-// concurrently, and must not block.
+// Metrics are callbacks for metrics of volumes. They are called concurrently and without locks,
+// and must not block. Each is optional.
 type Metrics struct {
-	// OnOperation is told of the end of each operation of a plugin.
+	// OnOperation is called after each operation of a plugin.
 	OnOperation func(Operation)
-	// OnReady is told how long it took until a volume was mounted, from the moment it
-	// was asked for, with all that failed before.
+	// OnReady is called after the first successful mount of a volume with the time since its
+	// request, including failed attempts.
 	OnReady func(plugin string, took time.Duration)
-	// OnFound is told of each volume that the disk has of an agent before this one. known
-	// tells that there is a plugin for it that can say which volume it is.
+	// OnFound is called for each volume of an earlier agent on the disk. known is true if the
+	// volume has a plugin and its id is known.
 	OnFound func(plugin string, known bool)
-	// OnLabel is told of the SELinux labels that volumes have to have, on a node with SELinux:
-	// of what fits once for a volume, of anything else with each try.
+	// OnLabel is called on a node with SELinux for the labels that volumes need: for LabelFits
+	// and LabelConflict once per pod and volume, for other results at each attempt.
 	OnLabel func(LabelCheck)
 }
 
-// Operation is one that has ended.
+// Operation is a completed operation.
 type Operation struct {
-	// Name is that of upstream's metrics: volume_mount, volume_unmount, map_volume,
+	// Name is upstream's name in metrics: volume_mount, volume_unmount, map_volume,
 	// unmap_volume, unmount_device, unmap_device, volume_fs_resize,
 	// verify_controller_attached_volume; or mount_device or list_staged.
-	Name string
-	// Plugin is the plugin's name.
+	Name   string
 	Plugin string
-	// Took is how long it ran.
+	// Took is the duration.
 	Took time.Duration
-	// Forced tells that it unmounts what was found on disk and of which the plugin cannot
-	// tell which volume it is.
+	// Forced is true for the unmount of a volume from the disk whose id is unknown.
 	Forced bool
-	// Err is how it failed; nil means that it did not.
+	// Err is the error of the operation, or nil.
 	Err error
 }
 
-// LabelCheck is a look at the SELinux label that a volume has to have for a pod.
+// LabelCheck is the result of a comparison of SELinux labels.
 type LabelCheck struct {
 	Plugin string
 	Spec   *volume.Spec
 	Result LabelResult
-	// Enforced tells that it is a volume of one pod, which does not start if the label does
-	// not fit. Others are labelled by the runtime.
+	// Enforced is true for a volume with the access mode ReadWriteOncePod. Its pod does not
+	// start if the label does not fit. The runtime sets the labels of other volumes.
 	Enforced bool
 }
 
-// LabelResult is what a LabelCheck has shown.
+// LabelResult is the result of a LabelCheck.
 type LabelResult string
 
-// The results.
+// Results of a LabelCheck.
 const (
 	LabelFits     LabelResult = "fits"
-	LabelUnknown  LabelResult = "unknown"  // nobody knows the label for a container's options
-	LabelsDiffer  LabelResult = "differ"   // of the pod's containers: ErrLabels
-	LabelConflict LabelResult = "conflict" // another pod has the volume with another label
+	LabelUnknown  LabelResult = "unknown"  // FileLabel fails for a container's options
+	LabelsDiffer  LabelResult = "differ"   // the pod's containers need different labels: ErrLabels
+	LabelConflict LabelResult = "conflict" // another pod uses the volume with another label
 )

@@ -11,7 +11,7 @@ import (
 	"github.com/podwright/podwright/volume"
 )
 
-// mountOf is what follows from a pod for the mount of one of its volumes.
+// mountOf returns the parts of a volume.Mount that derive from the pod.
 func mountOf(pod *v1.Pod, spec *volume.Spec) volume.Mount {
 	m := volume.Mount{Pod: pod, Spec: spec, FSGroup: fsGroup(pod), RunAsUser: runAsUser(pod), SizeLimit: sizeLimit(pod, spec)}
 	if c := pod.Spec.SecurityContext; c != nil {
@@ -27,8 +27,7 @@ func fsGroup(pod *v1.Pod) *int64 {
 	return pod.Spec.SecurityContext.FSGroup
 }
 
-// runAsUser is the user of all containers of a pod, nil if they differ or one does not
-// say.
+// runAsUser returns the user of all containers of a pod, or nil if they differ or one has none.
 func runAsUser(pod *v1.Pod) (user *int64) {
 	for c := range podfacts.Containers(pod) {
 		var own *int64
@@ -46,9 +45,9 @@ func runAsUser(pod *v1.Pod) (user *int64) {
 	return user
 }
 
-// sizeLimit is how much a pod may put into one of its volumes: what the volume says,
-// and the pod's limit of what that medium takes, if it says one. What the agent writes
-// lies in memory, but for config maps.
+// sizeLimit returns the size limit of a pod's volume: the smaller of the volume's limit and the
+// pod's limit for the medium. Volumes with content of the agent are in memory, except config
+// maps.
 func sizeLimit(pod *v1.Pod, spec *volume.Spec) (limit int64) {
 	if spec == nil || spec.Inline == nil {
 		return 0
@@ -69,7 +68,7 @@ func sizeLimit(pod *v1.Pod, spec *volume.Spec) (limit int64) {
 	return 0
 }
 
-// smaller is the smaller of two limits; zero is none.
+// smaller returns the smaller of two limits. Zero means no limit.
 func smaller(own *resource.Quantity, limit int64) int64 {
 	if own == nil || own.IsZero() || limit != 0 && limit < own.Value() {
 		return limit
@@ -77,8 +76,8 @@ func smaller(own *resource.Quantity, limit int64) int64 {
 	return own.Value()
 }
 
-// podMemory is the memory that the pod's cgroup is limited to; zero if a container has
-// no limit and the pod has none either.
+// podMemory returns the memory limit of the pod's cgroup. It is zero if the pod has no limit of
+// its own and a container has none.
 func podMemory(pod *v1.Pod) int64 {
 	own := pod.Spec.Resources
 	if own == nil || own.Limits.Memory().IsZero() {
@@ -91,7 +90,7 @@ func podMemory(pod *v1.Pod) int64 {
 	return podLimit(pod, v1.ResourceMemory)
 }
 
-// podLimit is the limit of a pod of something: its own, or that of its containers.
+// podLimit returns the pod's limit of a resource: its own, or the aggregate of its containers.
 func podLimit(pod *v1.Pod, name v1.ResourceName) int64 {
 	limit := helper.PodLimits(pod, helper.PodResourcesOptions{})[name]
 	return limit.Value()

@@ -11,7 +11,7 @@ import (
 	"github.com/podwright/podwright/volume"
 )
 
-// kind is what an operation does.
+// kind is the kind of an operation.
 type kind uint8
 
 const (
@@ -19,21 +19,21 @@ const (
 	doMount
 	doUnmount
 	doExpand
-	// The next are done for a volume that pods share.
+	// For a shared volume.
 	doVerify
 	doStage
 	doUnstage
-	// The next are done for a whole pod: doScan unmounts its sub paths and reads its
-	// folders, doFinish removes its empty folders.
+	// For a pod: doScan unmounts its sub paths and reads its folders, doFinish removes its
+	// empty folders.
 	doScan
 	doFinish
-	// doRead looks at the disk only, at the start of an agent.
+	// doRead reads a pod's folders at the start of an agent.
 	doRead
-	// doList needsLabel a Stager what it has staged.
+	// doList lists the staged volumes of a Stager.
 	doList
 )
 
-// String says what runs.
+// String describes the running operation.
 func (k kind) String() string {
 	return [...]string{
 		"", "mount", "unmount", "expand", "verify that it is attached", "stage", "unstage",
@@ -41,8 +41,8 @@ func (k kind) String() string {
 	}[k]
 }
 
-// metric is the operation's name in metrics: that of the upstream kubelet where it has
-// the operation.
+// metric returns the operation's name in metrics, equal to upstream's if upstream has the
+// operation.
 func (k kind) metric(block bool) string {
 	if block {
 		switch k {
@@ -60,7 +60,7 @@ func (k kind) metric(block bool) string {
 	}[k]
 }
 
-// operation is one that runs. What it works on is a copy, so that it needs no lock.
+// operation is a running operation. Its inputs are copies, so that it needs no lock.
 type operation struct {
 	kind   kind
 	on     item
@@ -68,17 +68,18 @@ type operation struct {
 	plugin volume.Plugin
 	block  bool
 	began  time.Time
-	// stuckAt is when it has had time enough, stuck that it had and still runs.
+	// stuckAt is the time at which the operation counts as stuck. stuck is true if it still
+	// runs after that.
 	stuckAt time.Time
 	stuck   bool
-	// outdated tells that its pod was wanted since it began, so that a release has to look
-	// again: containers may have got sub paths.
+	// outdated is true if the pod was prepared after the operation began. A release must then
+	// scan again, because containers may have new sub paths.
 	outdated bool
-	// again tells that it is the mount of a mounted volume.
+	// again is true for the mount of a mounted volume.
 	again     bool
 	forced    bool // see Operation.Forced
 	refreshes bool // it has a refresh slot
-	// first is when the volume was asked for, if it is a first mount.
+	// first is the time of the volume's request. It is set for a first mount.
 	first time.Time
 	pod   *v1.Pod
 	uid   types.UID
@@ -90,51 +91,51 @@ type operation struct {
 	spec    *volume.Spec
 	staged  string
 	size    int64
-	grown   int64 // what it was expanded to before
+	grown   int64 // size of the previous expansion
 
-	// ctx is its context, and cancel ends that. They are the shell's.
+	// ctx and cancel belong to the shell.
 	ctx    context.Context
 	cancel context.CancelFunc
 }
 
-// String is "mount since 2026-01-02T15:04:05Z".
+// String returns the kind and the start: "mount since 2026-01-02T15:04:05Z".
 func (o *operation) String() string {
 	return o.kind.String() + " since " + o.began.Format(time.RFC3339)
 }
 
-// pluginName is also that of a plugin that this agent does not have.
+// pluginName returns the plugin's name, also if the agent lacks the plugin.
 func (o *operation) pluginName() string {
 	if v, ok := o.on.(*volumeState); ok {
-		return v.key.plugin // it is never changed
+		return v.key.plugin // immutable
 	}
 	return o.plugin.Name()
 }
 
-// outcome is what has become of an operation.
+// outcome is the result of an operation.
 type outcome struct {
 	err error
-	// ended tells that the operation's context had ended: a plugin that says no more
-	// than that does not know what it has left.
+	// ended is true if the operation's context had ended. An unmarked error of the plugin then
+	// counts as uncertain.
 	ended   bool
 	mounted volume.Mounted // mount
 	path    string         // stage
 	device  string         // verify
-	attach  bool           // verify: it has to be attached
-	size    int64          // expand: how large the volume is, if that is known
-	grown   bool           // expand: it has become larger
-	found   []found        // look
+	attach  bool           // verify: the volume must be attached
+	size    int64          // expand: the size, or zero if unknown
+	grown   bool           // expand: the volume has grown
+	found   []found        // read, scan, finish
 	ids     []string
 }
 
-// outcomes of a failed mount or stage.
+// uncertain reports whether a failed mount or stage may have taken effect.
 func (o *outcome) uncertain() bool {
 	return errors.Is(o.err, volume.ErrUncertain) || !errors.Is(o.err, volume.ErrTransient) && o.ended
 }
 
 func (o *outcome) transient() bool { return errors.Is(o.err, volume.ErrTransient) }
 
-// after is the state of something whose mount, or stage, has this outcome. A final
-// failure leaves nothing, except of what was found on disk: others have made that.
+// after returns the state after a mount or stage. After a final failure there are no remains,
+// except of a volume that was found on the disk: an earlier agent mounted it.
 func (o *outcome) after(before State, found bool) State {
 	switch {
 	case o.err == nil:
@@ -147,11 +148,11 @@ func (o *outcome) after(before State, found bool) State {
 	return StateNotMounted
 }
 
-// operationGrace is how long an operation may take to return after its context has ended,
-// before it counts as stuck.
+// operationGrace is the time after the end of its context at which an operation counts as
+// stuck.
 const operationGrace = time.Second
 
-// begin makes the operation that next has decided on.
+// begin starts an operation on an item.
 func (rc *reconciler) begin(a item, k kind, now time.Time) *operation {
 	op := &operation{kind: k, on: a, began: now, stuckAt: now.Add(rc.limit + operationGrace)}
 	a.base().op = op
@@ -188,7 +189,7 @@ func (rc *reconciler) beginVolume(v *volumeState, op *operation) {
 		op.staged = v.shared.path
 	}
 	if op.kind == doUnmount {
-		v.set(StateUncertain, op.began) // from now on
+		v.set(StateUncertain, op.began) // until the outcome
 		op.forced = v.unknown
 	}
 	if op.kind != doMount {
@@ -207,8 +208,8 @@ func (rc *reconciler) beginVolume(v *volumeState, op *operation) {
 	}
 }
 
-// user is a pod's volume for which something is done to a shared one: one to be expanded
-// for, or the first that is wanted.
+// user returns the pod's volume for which an operation on a shared volume runs: a mount with a
+// pending expansion, or the first user.
 func (s *sharedState) user(k kind) *volumeState {
 	if k == doExpand {
 		return s.tooSmall()
@@ -220,7 +221,7 @@ func (v *volumeState) unmount() volume.Unmount {
 	return volume.Unmount{Pod: v.pod.uid, Name: v.key.name, Block: v.key.block}
 }
 
-// markCancelled notes that the context of an operation has ended.
+// markCancelled records that the context of an operation was cancelled.
 func (rc *reconciler) markCancelled(op *operation, now time.Time) {
 	if at := now.Add(operationGrace); at.Before(op.stuckAt) {
 		op.stuckAt = at
@@ -228,7 +229,7 @@ func (rc *reconciler) markCancelled(op *operation, now time.Time) {
 	}
 }
 
-// markStuck notes that an operation does not end. Others go on.
+// markStuck records that an operation is stuck, so that others proceed.
 func (rc *reconciler) markStuck(op *operation) {
 	op.stuck = true
 	rc.endRefresh(op)

@@ -12,7 +12,8 @@ import (
 	"github.com/podwright/podwright/volume"
 )
 
-// A volume grows to what its PersistentVolume says, if its plugin can do that.
+// toExpand returns the capacity of the PersistentVolume if the plugin can expand and the volume
+// is smaller.
 func TestToExpand(t *testing.T) {
 	grows := desiredVolume{expands: true, spec: claimedVolume("disk", "2").spec}
 	for name, c := range map[string]struct {
@@ -33,8 +34,7 @@ func TestToExpand(t *testing.T) {
 	}
 }
 
-// queued is a script in which one volume waits for the refreshes of as many others as there
-// may be.
+// queued returns a script in which one volume waits for a refresh slot.
 func queued(t *testing.T) (s *script, last types.UID) {
 	s = newScript(t)
 	var uids []types.UID
@@ -52,7 +52,7 @@ func queued(t *testing.T) (s *script, last types.UID) {
 	return s, last
 }
 
-// Refreshes that never end hold up others until their time is over, not for ever.
+// Stuck refreshes occupy their slots only until they count as stuck.
 func TestStuckRefreshesMakeRoom(t *testing.T) {
 	s, last := queued(t)
 	s.pass(s.rc.limit + operationGrace)
@@ -60,7 +60,7 @@ func TestStuckRefreshesMakeRoom(t *testing.T) {
 	s.finish()
 }
 
-// A pod comes back while what it was still waits for its turn to be refreshed.
+// A pod can return while its earlier volume waits for a refresh slot.
 func TestComesBackWhileQueued(t *testing.T) {
 	s, last := queued(t)
 	s.release(last)
@@ -72,8 +72,7 @@ func TestComesBackWhileQueued(t *testing.T) {
 	s.finish()
 }
 
-// A claim may come to be another volume of the same name: the one that it was is not used
-// any more.
+// If a claim becomes another volume of the same name, the earlier volume is no longer used.
 func TestAnotherVolumeOfThatName(t *testing.T) {
 	s := newScript(t)
 	disk := claimedVolume("disk", "1Gi")
@@ -88,7 +87,7 @@ func TestAnotherVolumeOfThatName(t *testing.T) {
 	s.finish()
 }
 
-// A pod's own volume is no claim, whatever its name: it keeps nobody from one.
+// An inline volume does not block a claim of the same name.
 func TestOwnVolumeHoldsNoClaim(t *testing.T) {
 	s := newScript(t)
 	s.want("a", inlineVolume("data"))
@@ -102,8 +101,8 @@ func TestOwnVolumeHoldsNoClaim(t *testing.T) {
 	s.finish()
 }
 
-// What a shared volume was is over once it is unstaged, and that only: where it is attached
-// is asked anew.
+// A successful unstage resets the state of a shared volume except the need for an attachment.
+// The attachment itself is verified again.
 func TestEndOfUnstage(t *testing.T) {
 	staged := sharedState{
 		stage: StateMounted, path: "/s", found: true, expandedTo: 1,
@@ -124,8 +123,8 @@ func TestEndOfUnstage(t *testing.T) {
 	}
 }
 
-// V32: pauses double up to a bound, which is lower for what upstream reads at each sync. The
-// first failure of another operation begins anew.
+// V32: the back-off doubles up to a bound, which is lower for reads of claims. The first
+// failure of another operation restarts it.
 func TestPauses(t *testing.T) {
 	now := time.Unix(1000, 0)
 	for k, want := range map[kind]time.Duration{doMount: 122 * time.Second, doStage: 122 * time.Second, doNothing: 15 * time.Second} {
@@ -143,8 +142,8 @@ func TestPauses(t *testing.T) {
 	}
 }
 
-// A volume that is asked for twice while it is mounted for the first time is mounted once.
-// If an object changes meanwhile it is mounted again: what was written may be the old one.
+// Two requests during a first mount cause one mount. If an object changes during the mount,
+// another mount follows, because the first may have the old content.
 func TestNewsDuringTheFirstMount(t *testing.T) {
 	for name, c := range map[string]struct {
 		news  func(s *script)
@@ -162,7 +161,7 @@ func TestNewsDuringTheFirstMount(t *testing.T) {
 	}
 }
 
-// What becomes of a volume at the end of an operation on it.
+// TestEndOfOperations checks the state of a volume after each outcome of an operation.
 func TestEndOfOperations(t *testing.T) {
 	now, later := time.Unix(1000, 0), time.Unix(2000, 0)
 	failed := &outcome{err: errFailed}

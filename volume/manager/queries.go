@@ -15,7 +15,7 @@ import (
 )
 
 // Volume returns a mounted volume of a pod by its name in the pod's spec. It implements
-// request.Volumes. A volume that is not mounted is an error that says what it waits for.
+// request.Volumes. The error for a volume that is not mounted contains its state.
 func (m *Manager) Volume(_ context.Context, pod *v1.Pod, name string) (volume.Mounted, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -36,8 +36,8 @@ func (m *Manager) Volume(_ context.Context, pod *v1.Pod, name string) (volume.Mo
 	return out, nil
 }
 
-// Volumes returns the states of a pod's volumes: first those that it uses, in the order of
-// its spec, then those that were found on disk. It is nil for a pod without volumes.
+// Volumes returns the states of a pod's volumes: first the volumes that it uses, in the order
+// of its spec, then others on the disk. It returns nil for a pod without volumes.
 func (m *Manager) Volumes(uid types.UID) []VolumeState {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -48,7 +48,7 @@ func (m *Manager) Volumes(uid types.UID) []VolumeState {
 	return m.reconciler.explain(p, time.Now())
 }
 
-// Explain returns the states of a pod's volumes, as Volumes does.
+// Explain returns the states of a pod's volumes as explanations.
 func (m *Manager) Explain(uid types.UID) (out []podwright.Explanation) {
 	for _, s := range m.Volumes(uid) {
 		out = append(out, s.explanation())
@@ -56,25 +56,24 @@ func (m *Manager) Explain(uid types.UID) (out []podwright.Explanation) {
 	return out
 }
 
-// Pods are those of which there is something, sorted: of pods that nobody knows any more,
-// too.
+// Pods returns the sorted UIDs of all pods with state, including pods that no source names.
 func (m *Manager) Pods() []types.UID {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return slices.Sorted(maps.Keys(m.reconciler.pods))
 }
 
-// Objects are those that volumes are made of, of all pods, in no order: whoever watches
-// objects has to go on with these.
+// Objects returns the objects with content of mounted or requested volumes of all pods,
+// unordered. An agent must continue to watch them.
 func (m *Manager) Objects() []volume.Object {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return slices.Collect(maps.Keys(m.reconciler.objects))
 }
 
-// InUse are the names of the volumes that have to stay attached to the node, sorted, as
-// nodes report them, those included of which it is not known whether they are attached at
-// all. It is not known before the disk was read.
+// InUse returns the sorted names of the volumes that must stay attached to the node, in the
+// form for the node status. They include volumes whose need for an attachment is unknown. known
+// is false before the disk was read.
 func (m *Manager) InUse() (names []string, known bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -86,15 +85,15 @@ func (m *Manager) InUse() (names []string, known bool) {
 	}
 }
 
-// Count is how many volumes of pods there are of a plugin in a state.
+// Count identifies volumes with a plugin and a state in the result of Counts.
 type Count struct {
 	Plugin string
 	State  State
-	// Wanted tells that the pods use it, and do not end.
+	// Wanted is true if the pod uses the volume and was not released.
 	Wanted bool
 }
 
-// Counts counts the volumes of pods. It looks at all of them.
+// Counts returns the number of pods' volumes by Count. It visits all volumes.
 func (m *Manager) Counts() map[Count]int {
 	m.mu.Lock()
 	defer m.mu.Unlock()

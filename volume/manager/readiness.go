@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// moves tells whether something goes on for an item: an operation runs or begins, and
-// not only after a pause or when others have done something.
+// moves reports whether an item makes progress: an operation runs or starts, without a wait for
+// back-off or for others.
 func (rc *reconciler) moves(a item, now time.Time) bool {
 	if op := a.base().op; op != nil {
 		return !op.stuck
@@ -18,7 +18,7 @@ func (rc *reconciler) moves(a item, now time.Time) bool {
 	return s.on != nil && rc.moves(s.on, now)
 }
 
-// ready tells that containers may use all volumes of a pod.
+// ready reports whether containers may use all volumes of the pod.
 func (p *podState) ready() bool {
 	for _, n := range p.names {
 		if n.volume == nil || !n.volume.ready() {
@@ -28,8 +28,8 @@ func (p *podState) ready() bool {
 	return true
 }
 
-// ready tells that containers may use the volume: it is mounted, and was expanded at
-// least once if it can be.
+// ready reports whether containers may use the volume: it is mounted, and was expanded at least
+// once if it can be.
 func (v *volumeState) ready() bool {
 	expanded := v.expandedTo
 	if v.shared != nil {
@@ -47,7 +47,7 @@ func (rc *reconciler) prepared(p *podState, refreshed bool, now time.Time) bool 
 	return !slices.ContainsFunc(p.wanted(), func(v *volumeState) bool { return !v.ready() && rc.moves(v, now) })
 }
 
-// refreshes tells whether a volume of a pod is being brought up to date.
+// refreshes reports whether a refresh of a pod's volume is in progress or due.
 func (rc *reconciler) refreshes(p *podState, now time.Time) bool {
 	for _, v := range p.wanted() {
 		running := v.op != nil && v.op.again

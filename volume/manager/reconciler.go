@@ -8,8 +8,8 @@ import (
 	"github.com/podwright/podwright/volume"
 )
 
-// reconciler compares the desired with the actual state, and begins the operations that
-// follow. It is plain data; the caller holds the lock of the Manager.
+// reconciler compares the desired with the actual state and starts the necessary operations. It
+// is plain data. The caller holds the Manager's mu.
 type reconciler struct {
 	pods map[types.UID]*podState
 	desiredState
@@ -39,8 +39,8 @@ func newReconciler(plugins []volume.Plugin, limit time.Duration) *reconciler {
 	return rc
 }
 
-// next takes what has changed, or has become due, and returns the operations that
-// begin now. They count as running.
+// next examines all changed and due items and returns the operations that start now. It marks
+// them as running.
 func (rc *reconciler) next(now time.Time) (begun []*operation) {
 	for a := rc.pop(now); a != nil; a = rc.pop(now) {
 		if op := rc.scan(a, now); op != nil {
@@ -70,15 +70,15 @@ func (rc *reconciler) scan(a item, now time.Time) *operation {
 	return nil
 }
 
-// touchAllShared has all shared volumes looked at: it is known of all that are on the disk,
-// or is not any more, who uses them.
+// touchAllShared schedules all shared volumes, because their users on the disk are now known or
+// unknown.
 func (rc *reconciler) touchAllShared() {
 	for _, s := range rc.shared {
 		rc.touch(s)
 	}
 }
 
-// touchPeers has the volumes of other pods looked at that may wait for this one.
+// touchPeers schedules volumes of other pods that may wait for this one.
 func (rc *reconciler) touchPeers(v *volumeState) {
 	for other := range rc.claimed[v.claim()] {
 		if other != v {
@@ -87,7 +87,7 @@ func (rc *reconciler) touchPeers(v *volumeState) {
 	}
 }
 
-// touchNear has an item looked at, and those that may wait for it.
+// touchNear schedules an item and the items that may wait for it.
 func (rc *reconciler) touchNear(a item) {
 	rc.touch(a)
 	switch a := a.(type) {
@@ -101,8 +101,8 @@ func (rc *reconciler) touchNear(a item) {
 	}
 }
 
-// touchClaimed has all volumes looked at that may be of claims, once nothing is being read:
-// they may have waited for that.
+// touchClaimed schedules all volumes with claims if no read of the disk is in progress. They
+// may have waited for it.
 func (rc *reconciler) touchClaimed() {
 	if rc.reading() {
 		return

@@ -39,7 +39,7 @@ func (nothingShared) Expand(context.Context, *volume.Spec, string, string) (int6
 	return 0, nil
 }
 
-// nothingGrows can expand, and shares nothing.
+// nothingGrows is a plugin that can expand, without shared volumes.
 type nothingGrows struct{ nothing }
 
 func (nothingGrows) Expand(context.Context, *volume.Spec, string, string) (int64, error) {
@@ -53,18 +53,18 @@ var (
 	object  = volume.Object{Kind: "ConfigMap", Namespace: "ns", Name: "web"}
 )
 
-// script plays commands on a reconciler, and checks its invariants after each.
+// script runs commands on a reconciler and checks its invariants after each.
 type script struct {
 	t       testing.TB
 	rc      *reconciler
 	now     time.Time
 	running []*operation
-	wanted  map[types.UID]bool // given to Prepare, and not to Release since
+	wanted  map[types.UID]bool // prepared and not released since
 	told    map[types.UID]over
-	// asked are the refreshes that a Prepare wants done, with the operation once it has
-	// begun: nil as long as only others run, which may have begun with what was before.
+	// asked maps the refreshes that a Prepare requested to their operations. An entry is nil
+	// until an operation begins after the request; earlier operations may have the old content.
 	asked map[*volumeState]*operation
-	heard set[types.UID] // nil: nobody listens
+	heard set[types.UID] // pods with a change; nil disables it
 	log   []string
 }
 
@@ -88,7 +88,7 @@ func (s *script) require(ok bool, format string, args ...any) {
 	}
 }
 
-// next begins what there is to begin, as the shell does.
+// next starts the operations that are due.
 func (s *script) next() {
 	for _, op := range s.rc.next(s.now) {
 		s.logf("%v: begin %s", s.now.Unix(), op.name)
@@ -178,7 +178,7 @@ func (s *script) invariants() {
 	s.settled()
 	s.announced()
 	s.promised()
-	if s.now.Unix()%7 == 0 { // it is for people, and must not fail
+	if s.now.Unix()%7 == 0 { // sometimes only; explain must not panic
 		for _, p := range s.rc.pods {
 			for _, v := range s.rc.explain(p, s.now) {
 				_ = v.String()
@@ -187,8 +187,8 @@ func (s *script) invariants() {
 	}
 }
 
-// settled checks that nothing was overlooked: whatever could be done has begun, and
-// whatever is a matter of time is looked at in time.
+// settled checks that each possible operation has begun, and that each item with a time is
+// scheduled for it.
 func (s *script) settled() {
 	check := func(a item, name string) {
 		u := a.base()
@@ -210,8 +210,8 @@ func (s *script) settled() {
 	}
 }
 
-// over is what callers wait for: that the release of a pod is over, or its preparation,
-// with refreshes and without.
+// over has the conditions that callers wait for: the end of a release, or of a preparation with
+// and without refreshes.
 type over struct{ release, prepared, ready bool }
 
 func (s *script) over(p *podState) over {
@@ -222,12 +222,11 @@ func (s *script) over(p *podState) over {
 	return over{!p.releasing || !moving, !p.releasing && s.rc.prepared(p, true, s.now), !p.releasing && p.ready()}
 }
 
-// promised checks what Prepare promises. When it is over and nothing is missing, each
-// volume that was mounted before was brought up to date, by an operation that began
-// after Prepare was called; or that cannot be now: an operation on the volume, or one
-// that comes before, is stuck, the last try has failed and the pause after it is not
-// over, or another pod has the volume. When it is over and something is missing, nothing
-// goes on for that.
+// promised checks the contract of Prepare. At its end with all volumes ready, each volume that
+// was mounted before was refreshed by an operation that began after the call. Exceptions: an
+// operation on the volume or before it is stuck; the last attempt failed and the back-off
+// continues; or another pod has the volume. At its end with volumes missing, no operation on
+// them makes progress.
 func (s *script) promised() {
 	for _, p := range s.rc.pods {
 		if p.releasing || !s.rc.prepared(p, true, s.now) {
@@ -244,9 +243,9 @@ func (s *script) promised() {
 	}
 }
 
-// waits tells that nothing can be done for a volume before a pause is over, or others
-// have done something: an operation is stuck, or a pod has the volume. What is waited for
-// first is looked at first; of a volume that is mounted that is not whether it is attached.
+// waits reports whether a volume can make no progress before a back-off ends or others act: an
+// operation is stuck, or a pod has the volume. It checks the conditions in their order. A
+// mounted volume does not wait for its attachment.
 func (s *script) waits(v *volumeState) (waits bool, why string) {
 	paused := s.now.Before(v.retry.at) || s.now.Before(v.pod.retry.at)
 	for _, op := range []*operation{v.op, v.pod.op} {
@@ -259,7 +258,7 @@ func (s *script) waits(v *volumeState) (waits bool, why string) {
 	}
 	if of := v.shared; of != nil {
 		paused = paused || s.now.Before(of.retry.at)
-		if first := of.first(); first != nil && v.state != StateMounted { // it is staged as that one needs it
+		if first := of.first(); first != nil && v.state != StateMounted { // the volume is staged for its first user
 			if of.mislabelled(first) && !s.rc.mayUnstage(of.id.Plugin) {
 				return true, "all pods of the node to be known"
 			}
@@ -279,7 +278,7 @@ func (s *script) waits(v *volumeState) (waits bool, why string) {
 	return paused, "no operation"
 }
 
-// announced checks that whoever waits for a pod is told when the wait is over.
+// announced checks that the pod counts as changed when a wait of its callers ends.
 func (s *script) announced() {
 	now := map[types.UID]over{}
 	for uid, p := range s.rc.pods {
@@ -302,7 +301,7 @@ func (s *script) want(uid types.UID, volumes ...resolved) {
 	pod := &v1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "pod", UID: uid}}
 	s.wanted[uid] = true
 	for _, v := range s.rc.want(pod, volumes, s.now).wanted() {
-		if v.remount && v.state == StateMounted { // not before its claim is read
+		if v.remount && v.state == StateMounted { // after its claim is read
 			s.asked[v] = nil
 		} else {
 			delete(s.asked, v)
@@ -338,12 +337,12 @@ func (s *script) end(i int, out outcome) {
 	s.next()
 }
 
-// of is where the first operation of a kind runs, below zero if none does.
+// of returns the index of the first running operation of a kind, or -1.
 func (s *script) of(k kind) int {
 	return slices.IndexFunc(s.running, func(op *operation) bool { return op.kind == k })
 }
 
-// endOf ends the first operation of a kind.
+// endOf ends the first running operation of a kind.
 func (s *script) endOf(k kind, out outcome) {
 	s.t.Helper()
 	i := s.of(k)
@@ -369,14 +368,14 @@ func claimedVolume(name, size string) resolved {
 	return resolved{name: name, plugin: shared, spec: &volume.Spec{Name: name, Persistent: pv}, shared: "h-" + name}
 }
 
-// grownVolume is no other pod's, can be expanded and is brought up to date.
+// grownVolume returns a volume that is not shared, can be expanded, and is refreshed.
 func grownVolume(name, size string) resolved {
 	r := claimedVolume(name, size)
 	r.plugin, r.shared, r.remounts, r.objects = growing, "", true, []volume.Object{object}
 	return r
 }
 
-// finish releases everything and lets everything succeed: nothing is left.
+// finish releases all pods, lets all operations succeed, and checks that no state remains.
 func (s *script) finish() {
 	s.rc.complete = true
 	s.rc.touchAllShared()
@@ -399,7 +398,7 @@ func (s *script) finish() {
 	s.require(left == "0 0 0 0 0 0 0 0 0", "left at the end: %s", left)
 }
 
-// play makes a script of bytes: each says what happens next.
+// play runs a script from bytes. Three bytes select each command.
 func play(t testing.TB, data []byte) {
 	s := newScript(t)
 	uids := []types.UID{"a", "b", "c", "d"}
@@ -469,8 +468,8 @@ func play(t testing.TB, data []byte) {
 	s.finish()
 }
 
-// Whatever happens, in whatever order: no volume of a pod that was not released is
-// unmounted, none with users is unstaged, and at the end nothing is left.
+// In any order of events, no volume of a pod is unmounted before its release, no shared volume
+// with users is unstaged, and no state remains at the end.
 func FuzzReconciler(f *testing.F) {
 	f.Add([]byte{0, 0, 15, 2, 0, 0, 2, 0, 0, 1, 0, 0})
 	f.Add([]byte{0, 0, 255, 0, 1, 255, 2, 1, 3, 1, 1, 0, 0, 1, 15})
@@ -599,8 +598,8 @@ func TestMountOf(t *testing.T) {
 	require.Nil(t, fsGroup(&v1.Pod{}))
 }
 
-// A volume for one pod waits for the disk to be read. Once nothing is being read any more
-// whoever waits for the volume is told: it goes on when a pause is over, not before.
+// A volume for one pod waits until the disk is read. When no read is in progress any longer,
+// its callers are notified, and it continues after the back-off of the read.
 func TestNothingIsBeingRead(t *testing.T) {
 	for name, end := range map[string]func(s *script){
 		"the read fails":      func(s *script) { s.end(0, outcome{err: errFailed}) },
@@ -638,8 +637,7 @@ func TestNothingIsBeingRead(t *testing.T) {
 	}
 }
 
-// A refresh that was asked for while the volume is expanded is waited for, like one that
-// was asked for while another runs.
+// Prepare waits for a refresh that was requested during an expansion or during another refresh.
 func TestRefreshDuringExpansion(t *testing.T) {
 	s := newScript(t)
 	prepared := func() bool { return s.rc.prepared(s.rc.pods["a"], true, s.now) }
@@ -662,7 +660,7 @@ func TestRefreshDuringExpansion(t *testing.T) {
 	s.finish()
 }
 
-// A release cancels mounts and expansions, not an unmount that a release before it began.
+// A release cancels mounts and expansions, but not an unmount of an earlier release.
 func TestReleaseCancels(t *testing.T) {
 	s := newScript(t)
 	cancels := func() int {
@@ -684,7 +682,7 @@ func TestReleaseCancels(t *testing.T) {
 	s.finish()
 }
 
-// What is mounted is known better than from the disk, on which it is found, too.
+// A mounted volume keeps its state if it is also found on the disk.
 func TestMountedIsFound(t *testing.T) {
 	s := newScriptReading(t)
 	s.want("a", inlineVolume("x"))
@@ -698,8 +696,8 @@ func TestMountedIsFound(t *testing.T) {
 	s.finish()
 }
 
-// A mount that goes on after its pod was released has a second to end. Release does not
-// wait for longer.
+// A mount that continues after its pod was released counts as stuck after a second. Release
+// does not wait longer.
 func TestCancelledIsStuckSoon(t *testing.T) {
 	s := newScript(t)
 	s.want("a", inlineVolume("x"))
@@ -714,8 +712,8 @@ func TestCancelledIsStuckSoon(t *testing.T) {
 	s.finish()
 }
 
-// A volume that is wanted once more is what is said of it now. Names that are meant
-// together get what they all need.
+// A new request replaces the spec of a volume. If several names use one volume, their needs are
+// merged.
 func TestWantedAnew(t *testing.T) {
 	s := newScript(t)
 	of := func(name string, readOnly bool, inside string) resolved {
@@ -734,7 +732,7 @@ func TestWantedAnew(t *testing.T) {
 	s.finish()
 }
 
-// A volume whose claim is being read is brought up to date once that is read, not before.
+// A volume is refreshed after the read of its claim, not before.
 func TestClaimIsReadBeforeRefresh(t *testing.T) {
 	s := newScript(t)
 	grown := grownVolume("grown", "1Gi")
@@ -748,7 +746,7 @@ func TestClaimIsReadBeforeRefresh(t *testing.T) {
 	s.next()
 	require.Equal(t, doMount, p.names["grown"].volume.op.kind)
 
-	// Once it is another one, that which it was is not wanted any more.
+	// If the claim now has another volume, the earlier volume is no longer wanted.
 	old, other := p.names["grown"].volume, claimedVolume("disk", "1Gi")
 	other.name = "grown"
 	s.want("a", resolved{name: "grown", claim: true})
@@ -760,7 +758,7 @@ func TestClaimIsReadBeforeRefresh(t *testing.T) {
 	s.finish()
 }
 
-// Claims that were read for what a pod was before, or while it was released, change nothing.
+// Claims that were read for an earlier Prepare, or during a release, have no effect.
 func TestClaimsOfAnEarlierPod(t *testing.T) {
 	s := newScript(t)
 	claim := resolved{name: "grown", claim: true}
@@ -785,8 +783,8 @@ func TestClaimsOfAnEarlierPod(t *testing.T) {
 	s.finish()
 }
 
-// Whoever waits is told that a claim was read, also if its volume is there already, under
-// another name.
+// Callers are notified of a read claim, even if its volume is mounted already under another
+// name.
 func TestReadClaimsAreNews(t *testing.T) {
 	s := newScript(t)
 	disk := claimedVolume("disk", "1Gi")
@@ -804,7 +802,7 @@ func TestReadClaimsAreNews(t *testing.T) {
 	s.finish()
 }
 
-// An object that changes ends the pause after a failed stage, which may have missed it.
+// A changed object ends the back-off of a failed stage, which may have lacked it.
 func TestChangeEndsThePauseOfAStage(t *testing.T) {
 	s := newScript(t)
 	disk := claimedVolume("disk", "1Gi")
@@ -821,7 +819,8 @@ func TestChangeEndsThePauseOfAStage(t *testing.T) {
 	s.finish()
 }
 
-// An object without a name stands for all of its namespace, without that for all of its kind.
+// An object without a name stands for its whole namespace, and without a namespace for its
+// whole kind.
 func TestChangesOfManyObjects(t *testing.T) {
 	s := newScript(t)
 	s.want("a", inlineVolume("x"))
@@ -841,8 +840,8 @@ func TestChangesOfManyObjects(t *testing.T) {
 	s.finish()
 }
 
-// Whether a volume has to be attached is known as soon as a plugin has said so, also if it
-// is not attached yet, and is known no less when a later look fails.
+// The need for an attachment is known after the first result of the plugin, even before the
+// volume is attached. Later failures keep it.
 func TestVerified(t *testing.T) {
 	for name, c := range map[string]struct {
 		before sharedState
@@ -860,8 +859,7 @@ func TestVerified(t *testing.T) {
 	}
 }
 
-// What is mounted is refreshed whatever becomes of its staging, which only a first mount
-// waits for.
+// A mounted volume is refreshed independent of its staging. Only a first mount waits for that.
 func TestRefreshWithoutStaging(t *testing.T) {
 	rc, now := newReconciler([]volume.Plugin{own, shared}, time.Minute), time.Unix(1000, 0)
 	for _, c := range []struct {
@@ -883,8 +881,7 @@ func TestRefreshWithoutStaging(t *testing.T) {
 	}
 }
 
-// What is looked at once more after it was dropped does not take with it what has its
-// place now.
+// A second drop of a volume does not affect the new volume with the same key.
 func TestDroppedBefore(t *testing.T) {
 	rc := newScript(t).rc
 	key := volumeKey{plugin: "own", name: "x"}
@@ -900,7 +897,7 @@ func TestDroppedBefore(t *testing.T) {
 	require.Empty(t, rc.claimed)
 }
 
-// What failed before attachments were looked at anew is tried at once, nothing else.
+// retryVerification ends the back-off of verifications only.
 func TestLookAgain(t *testing.T) {
 	for k, at := range map[kind]time.Time{doVerify: {}, doStage: time.Unix(1001, 0)} {
 		rc := newReconciler(nil, time.Minute)
@@ -912,8 +909,8 @@ func TestLookAgain(t *testing.T) {
 	}
 }
 
-// A volume of one pod is not mounted first while the disk may hold it for another one; what
-// is mounted already goes on.
+// A first mount of a volume for one pod waits until the disk is read, because another pod may
+// have the volume. A mounted volume does not wait.
 func TestDiskToBeRead(t *testing.T) {
 	claim := &volume.Spec{Persistent: &v1.PersistentVolume{Spec: v1.PersistentVolumeSpec{AccessModes: []v1.PersistentVolumeAccessMode{v1.ReadWriteOncePod}}}}
 	for state, want := range map[State]bool{StateNotMounted: true, StateMounted: false, StateUncertain: false} {

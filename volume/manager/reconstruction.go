@@ -12,17 +12,18 @@ import (
 	"github.com/podwright/podwright/volume"
 )
 
-// found is a volume on disk.
+// found is a volume on the disk.
 type found struct {
 	key    volumeKey
-	plugin volume.Plugin // nil if there is none of this name
-	// shared is the ID of the volume if it is shared; unknown tells that it may be.
+	plugin volume.Plugin // nil if the agent lacks the plugin
+	// shared is the id of a shared volume. unknown is true if the volume may be shared but its
+	// id is unknown.
 	shared  string
 	unknown bool
 }
 
-// addFound takes what was found of a pod. What is mounted already is known better, and what
-// is being mounted where nothing was before is what that makes: its end will tell.
+// addFound adds the volumes on the disk of a pod. It ignores volumes that are mounted, and
+// volumes whose first mount is in progress.
 func (rc *reconciler) addFound(p *podState, volumes []found, now time.Time) {
 	for _, f := range volumes {
 		v := rc.volume(p, f.key, f.plugin)
@@ -42,7 +43,7 @@ func (rc *reconciler) addFound(p *podState, volumes []found, now time.Time) {
 	}
 }
 
-// addUnread says of which pods there are folders.
+// addUnread adds pods with folders on the disk.
 func (rc *reconciler) addUnread(uids []types.UID) {
 	for _, uid := range uids {
 		rc.unread.add(uid)
@@ -50,8 +51,8 @@ func (rc *reconciler) addUnread(uids []types.UID) {
 	}
 }
 
-// markRead notes that it is known what the disk has of a pod. With the last of them it is
-// known of every volume who uses it.
+// markRead records that a pod's folders were read. After the last pod, the users of all volumes
+// are known.
 func (rc *reconciler) markRead(uid types.UID) {
 	if !rc.unread.has(uid) {
 		return
@@ -62,7 +63,7 @@ func (rc *reconciler) markRead(uid types.UID) {
 	}
 }
 
-// allListed tells that it is known what is staged, as far as that can be found out.
+// allListed reports whether the listings of staged volumes are complete or have failed.
 func (a *actualState) allListed() bool {
 	for _, l := range a.lists {
 		if !l.done && l.err == nil {
@@ -72,7 +73,7 @@ func (a *actualState) allListed() bool {
 	return true
 }
 
-// reading tells that some pod on disk is being read.
+// reading reports whether a read of a pod's folders is in progress or about to start.
 func (rc *reconciler) reading() bool {
 	for uid := range rc.unread {
 		if op := rc.pods[uid].op; op == nil && rc.pods[uid].err == nil || op != nil && !op.stuck {
@@ -82,14 +83,15 @@ func (rc *reconciler) reading() bool {
 	return false
 }
 
-// forgetIfEmpty forgets a pod of which only a folder was found.
+// forgetIfEmpty removes the state of a pod with a folder but without volumes.
 func (rc *reconciler) forgetIfEmpty(p *podState) {
 	if p.pod == nil && !p.releasing && len(p.volumes) == 0 {
 		delete(rc.pods, p.uid)
 	}
 }
 
-// readPods finds out which pods have folders. Nothing is done before that is known.
+// readPods lists the pods with folders, with retries until ctx is done. No operation begins
+// before it succeeds.
 func (m *Manager) readPods(ctx context.Context) bool {
 	var pause retry
 	for {
@@ -121,7 +123,7 @@ func (m *Manager) podsOnDisk() (uids []types.UID, err error) {
 	return uids, err
 }
 
-// volumesOnDisk lists what the disk has of a pod's volumes.
+// volumesOnDisk lists the volumes in a pod's folders.
 func (m *Manager) volumesOnDisk(uid types.UID) (out []found, err error) {
 	for _, block := range []bool{false, true} {
 		root := m.cfg.Layout.Volumes(uid)
@@ -134,7 +136,7 @@ func (m *Manager) volumesOnDisk(uid types.UID) (out []found, err error) {
 		}
 		for _, folder := range folders {
 			if !folder.IsDir() {
-				continue // whoever removes the folder will say so
+				continue // the removal of the folder reports it
 			}
 			names, err := fs.List(filepath.Join(root, folder.Name()))
 			if err != nil {
@@ -149,7 +151,7 @@ func (m *Manager) volumesOnDisk(uid types.UID) (out []found, err error) {
 	return out, nil
 }
 
-// identify asks a volume's plugin whose it is.
+// identify returns the volume at a path, with its id from the plugin.
 func (m *Manager) identify(dir string, key volumeKey) found {
 	f := found{key: key, plugin: m.plugins[key.plugin]}
 	if _, ok := f.plugin.(volume.Stager); !ok {

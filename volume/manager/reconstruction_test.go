@@ -10,10 +10,10 @@ import (
 	"github.com/podwright/podwright/volume"
 )
 
-// diskOnDisk is the shared volume "disk" as a pod's folders show it.
+// diskOnDisk is the shared volume "disk" in a pod's folders.
 var diskOnDisk = []found{{key: volumeKey{plugin: "shared", name: "disk"}, plugin: shared, shared: "h-disk"}}
 
-// newScriptReading begins with the folders of pod "a" being read.
+// newScriptReading returns a script that is reading the folders of pod "a".
 func newScriptReading(t testing.TB) *script {
 	s := newScript(t)
 	s.rc.addUnread([]types.UID{"a"})
@@ -21,8 +21,8 @@ func newScriptReading(t testing.TB) *script {
 	return s
 }
 
-// What an agent before this one has staged is found also while it is looked whether it is
-// attached: a Stage that fails then leaves it.
+// A volume that an earlier agent staged can be found during the verification of its attachment.
+// A Stage that then fails does not reset it.
 func TestStagedIsFoundDuringVerify(t *testing.T) {
 	for name, find := range map[string]func(s *script){
 		"it is listed": func(s *script) { s.endOf(doList, outcome{ids: []string{"h-disk"}}) },
@@ -39,8 +39,8 @@ func TestStagedIsFoundDuringVerify(t *testing.T) {
 	}
 }
 
-// One that is listed while it is staged was there before, or not: when the Stage fails it
-// has to be unstaged.
+// A volume that is listed during its Stage may be older. If the Stage fails, the volume must be
+// unstaged.
 func TestStagedIsListedDuringStage(t *testing.T) {
 	s := newScript(t)
 	s.want("a", claimedVolume("disk", "1Gi"))
@@ -54,7 +54,7 @@ func TestStagedIsListedDuringStage(t *testing.T) {
 	s.finish()
 }
 
-// What this agent has staged is known better than from what a pod has on disk.
+// The state of a volume that this agent staged takes precedence over folders on the disk.
 func TestStagedAndFound(t *testing.T) {
 	s := newScriptReading(t)
 	s.want("b", claimedVolume("disk", "1Gi"))
@@ -69,8 +69,8 @@ func TestStagedAndFound(t *testing.T) {
 	s.finish()
 }
 
-// What is found on disk while it is mounted for the first time was there before, for all
-// that is known: a mount that fails leaves it, and so does the next one.
+// A volume that is found on the disk during its first mount may be older. A failed mount does
+// not reset it, not even the second time.
 func TestFoundDuringMount(t *testing.T) {
 	s := newScriptReading(t)
 	s.want("a", inlineVolume("x"))
@@ -87,8 +87,8 @@ func TestFoundDuringMount(t *testing.T) {
 	s.finish()
 }
 
-// One that is found with a pod while it is staged for another was there before, whatever the
-// list says: when the Stage fails it has to be unstaged.
+// A volume that is found in another pod's folder during its Stage is older, even if the listing
+// lacks it. If the Stage fails, it must be unstaged.
 func TestStagedIsFoundDuringStage(t *testing.T) {
 	s := newScriptReading(t)
 	s.want("b", claimedVolume("disk", "1Gi"))
@@ -103,9 +103,9 @@ func TestStagedIsFoundDuringStage(t *testing.T) {
 	s.finish()
 }
 
-// What a mount has made is not found on disk, if it is known that nothing was there before:
-// the pod is released and comes back while it is mounted. The next mount that fails leaves
-// nothing.
+// If a pod had no folders before a mount, the result of the mount does not count as found. This
+// is also true if the pod is released and returns during the mount. The next failed mount then
+// resets the volume.
 func TestOwnMountIsNotFound(t *testing.T) {
 	for name, c := range map[string]struct {
 		err  error
@@ -128,8 +128,8 @@ func TestOwnMountIsNotFound(t *testing.T) {
 	}
 }
 
-// Sub paths that went before a pod came back say nothing of those that it has got since: the
-// next release looks again.
+// A scan of an earlier release does not count for a pod that was prepared since: the next
+// release scans again.
 func TestLookOfAnEarlierRelease(t *testing.T) {
 	s := newScript(t)
 	s.want("a", inlineVolume("x"))
@@ -144,7 +144,8 @@ func TestLookOfAnEarlierRelease(t *testing.T) {
 	s.finish()
 }
 
-// A pod that has nothing on disk is forgotten, unless somebody has spoken of it meanwhile.
+// A pod without volumes on the disk is forgotten, unless it was prepared or released in the
+// meantime.
 func TestEmptyPodIsForgotten(t *testing.T) {
 	for name, c := range map[string]struct {
 		meanwhile func(s *script)
@@ -163,7 +164,7 @@ func TestEmptyPodIsForgotten(t *testing.T) {
 	}
 }
 
-// A pod that comes back while its folders are removed is not forgotten.
+// A pod that returns during the removal of its folders is not forgotten.
 func TestComesBackDuringFinish(t *testing.T) {
 	s := newScript(t)
 	s.want("a")

@@ -3,14 +3,14 @@ package manager
 // maxRefreshing is the limit of refreshSlots.
 const maxRefreshing = 16
 
-// refreshSlots bounds how many volumes are mounted again at the same time, over all pods:
-// each of these mounts reads objects.
+// refreshSlots bounds the number of concurrent refreshes over all pods, because each reads
+// objects.
 type refreshSlots struct {
 	used    int
 	waiting []*volumeState
 }
 
-// full reports whether v has to wait for a slot.
+// full reports whether v must wait for a slot.
 func (s *refreshSlots) full(v *volumeState) bool {
 	if s.used < maxRefreshing {
 		return false
@@ -22,7 +22,7 @@ func (s *refreshSlots) full(v *volumeState) bool {
 	return true
 }
 
-// free frees a slot, and returns the volumes that need not wait any longer.
+// free frees a slot and returns the volumes that no longer wait.
 func (s *refreshSlots) free() []*volumeState {
 	s.used--
 	n := min(max(maxRefreshing-s.used, 0), len(s.waiting))

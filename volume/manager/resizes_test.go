@@ -13,7 +13,7 @@ import (
 	"github.com/podwright/podwright/volume"
 )
 
-// resizes gives the same answer until it is replaced, and keeps how expansions end.
+// resizes returns a fixed answer and records the ends of expansions.
 type resizes struct {
 	answer atomic.Pointer[resize]
 	ended  journal
@@ -35,8 +35,8 @@ func (r *resizes) EndResize(_ context.Context, _ *volume.Spec, err error) error 
 	return r.answer.Load().err
 }
 
-// A volume is expanded when its claim allows that: one that is too small meanwhile is used
-// as it is, and what was not tried is not told.
+// A volume is expanded when its claim permits it. Until then it is used as it is, and no event
+// is recorded.
 func TestResizes(t *testing.T) {
 	r := &resizes{}
 	var fails atomic.Bool

@@ -14,11 +14,11 @@ import (
 	"github.com/podwright/podwright/volume"
 )
 
-// resolved is a volume that a pod uses, as far as its plugin and its claim say.
+// resolved is a pod's volume with its plugin and the content of its claim.
 type resolved struct {
 	name string
-	// claim tells that its claim has to be read yet, and err that it could not be
-	// resolved; the rest is zero.
+	// claim is true if the claim must still be read. err is the error of the resolution. With
+	// either, the other fields are zero.
 	claim      bool
 	err        error
 	plugin     volume.Plugin
@@ -27,16 +27,16 @@ type resolved struct {
 	shared     string
 	remounts   bool
 	objects    []volume.Object
-	label      string // to mount it with
-	needsLabel string // the label that the pod needs
+	label      string // for its mount
+	needsLabel string // required by the pod
 }
 
 func (r *resolved) key() volumeKey {
 	return volumeKey{r.plugin.Name(), r.spec.Name, r.spec.Block()}
 }
 
-// resolve finds out what the volumes are that a pod uses, but for what claims say: that
-// has to be read. Image volumes are the runtime's.
+// resolve resolves the volumes that a pod uses, except claims, which must be read. Image
+// volumes belong to the runtime.
 func (m *Manager) resolve(ctx context.Context, pod *v1.Pod) (out []resolved) {
 	for _, u := range usedBy(pod) {
 		_, v := find(pod, u.Name)
@@ -53,7 +53,7 @@ func (m *Manager) resolve(ctx context.Context, pod *v1.Pod) (out []resolved) {
 
 func claims(v *v1.Volume) bool { return v.PersistentVolumeClaim != nil || v.Ephemeral != nil }
 
-// readClaims reads the claims of a pod that resolve has left out, at the same time.
+// readClaims reads the claims that resolve left out, concurrently.
 func (m *Manager) readClaims(ctx context.Context, pod *v1.Pod, volumes []resolved) (out []resolved) {
 	for _, r := range volumes {
 		if r.claim {
@@ -77,7 +77,7 @@ func (m *Manager) readClaims(ctx context.Context, pod *v1.Pod, volumes []resolve
 	return out
 }
 
-// resolveOne resolves a volume. It does not fail but in what it returns.
+// resolveOne resolves a volume. It returns errors and panics in r.err.
 func (m *Manager) resolveOne(ctx context.Context, pod *v1.Pod, u volumeUse) (r resolved) {
 	r.name = u.Name
 	if err := run.Guard("resolving volume "+u.Name, func() error { return m.resolveInto(ctx, pod, &u, &r) }); err != nil {
@@ -129,7 +129,7 @@ func (m *Manager) resolveInto(ctx context.Context, pod *v1.Pod, u *volumeUse, r 
 	return nil
 }
 
-// spec is that of a volume of a pod, its claim resolved.
+// spec returns the spec of a pod's volume with its claim resolved.
 func (m *Manager) spec(ctx context.Context, pod *v1.Pod, v *v1.Volume) (*volume.Spec, error) {
 	if !claims(v) {
 		return &volume.Spec{Name: v.Name, Inline: &v.VolumeSource}, nil
@@ -140,7 +140,7 @@ func (m *Manager) spec(ctx context.Context, pod *v1.Pod, v *v1.Volume) (*volume.
 	return m.cfg.Claims.Resolve(ctx, pod, *v)
 }
 
-// pluginFor is the one plugin that supports a volume.
+// pluginFor returns the only plugin that supports a volume.
 func (m *Manager) pluginFor(s *volume.Spec) (found volume.Plugin, err error) {
 	for _, p := range m.cfg.Plugins {
 		switch {
@@ -161,7 +161,7 @@ func (m *Manager) pluginFor(s *volume.Spec) (found volume.Plugin, err error) {
 	return found, nil
 }
 
-// sourceName is the field of the volume's source in the pod's spec.
+// sourceName returns the field of the volume's source in the pod's spec.
 func sourceName(s *v1.VolumeSource) string {
 	v := reflect.ValueOf(s).Elem()
 	for i := range v.NumField() {

@@ -12,13 +12,13 @@ import (
 	"github.com/podwright/podwright/volume"
 )
 
-// picky supports a volume by its name.
+// picky supports volumes by name.
 type picky struct{ nothing }
 
 func (p picky) Supports(s *volume.Spec) bool { return s.Name == p.name || s.Name == "all" }
 
-// The message of an event says of each volume the one thing that matters most, and nothing
-// that changes by itself.
+// The event message has the most important fact of each volume, without values that change over
+// time.
 func TestEventMessage(t *testing.T) {
 	failed := errors.New("no such share")
 	at := time.Unix(1000, 0)
@@ -37,7 +37,7 @@ func TestEventMessage(t *testing.T) {
 	}
 }
 
-// oneSpec is the answer for every claim.
+// oneSpec resolves each claim to the same spec.
 type oneSpec struct {
 	Claims
 	spec *volume.Spec
@@ -47,8 +47,8 @@ func (c oneSpec) Resolve(context.Context, *v1.Pod, v1.Volume) (*volume.Spec, err
 	return c.spec, nil
 }
 
-// A claim with an impossible volume is refused with its field. V33: a device is not mounted as
-// files, nor files as a device.
+// A claim with an invalid volume is rejected with its field. V33: a device cannot be mounted as
+// files, or files as a device.
 func TestResolveChecks(t *testing.T) {
 	pod := &v1.Pod{Spec: v1.PodSpec{Volumes: []v1.Volume{{Name: "other"}, {Name: "v"}}}}
 	pod.Spec.Volumes[1].PersistentVolumeClaim = &v1.PersistentVolumeClaimVolumeSource{}

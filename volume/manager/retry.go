@@ -4,7 +4,7 @@ import (
 	"time"
 )
 
-// retry holds back an operation that has failed.
+// retry is the back-off of a failed operation.
 type retry struct {
 	kind  kind
 	delay time.Duration
@@ -14,12 +14,12 @@ type retry struct {
 const (
 	firstDelay = 500 * time.Millisecond
 	maxDelay   = 2*time.Minute + 2*time.Second
-	// maxClaimDelay is that of reading a claim: upstream reads it whenever it tries to
-	// start the pod.
+	// maxClaimDelay bounds the back-off of reading a claim, which upstream reads at each
+	// attempt to start the pod.
 	maxClaimDelay = 15 * time.Second
 )
 
-// failed counts a failure. Another operation than before starts afresh.
+// failed records a failure. A different kind of operation restarts the back-off.
 func (r *retry) failed(k kind, now time.Time) {
 	if r.kind != k {
 		*r = retry{kind: k}
@@ -32,7 +32,7 @@ func (r *retry) failed(k kind, now time.Time) {
 	r.at = now.Add(r.delay)
 }
 
-// until is until when an operation is held back.
+// until returns the end of the back-off of an operation.
 func (r *retry) until(k kind) time.Time {
 	if r.kind != k {
 		return time.Time{}
@@ -40,8 +40,8 @@ func (r *retry) until(k kind) time.Time {
 	return r.at
 }
 
-// retryPlugin ends the pauses after failures of a plugin. If a running operation fails,
-// its next pause is the first one again.
+// retryPlugin ends the back-off of a plugin's volumes. If a running operation fails, its next
+// delay is the first one again.
 func (rc *reconciler) retryPlugin(plugin string) {
 	now := func(a item) {
 		a.base().retry = retry{}
@@ -64,7 +64,7 @@ func (rc *reconciler) retryPlugin(plugin string) {
 	}
 }
 
-// retryVerification ends the pauses of shared volumes that wait for their attachment.
+// retryVerification ends the back-off of shared volumes that wait for their attachment.
 func (rc *reconciler) retryVerification() {
 	for _, s := range rc.shared {
 		if s.retry.kind == doVerify {

@@ -11,11 +11,11 @@ import (
 	"github.com/podwright/podwright/volume"
 )
 
-// ErrLabels is wrapped by the error of a volume that would have to be mounted with several
-// SELinux labels: the containers of the pod that use it do not have the same one.
+// ErrLabels is wrapped by the error for a volume whose containers in one pod need different
+// SELinux labels.
 var ErrLabels = errors.New("its containers have different SELinux labels")
 
-// label is the SELinux label that a volume is to be mounted with; empty means none.
+// label returns the SELinux label for the mount of a volume. Empty means none.
 func (m *Manager) label(pod *v1.Pod, r *resolved) (string, error) {
 	p, ok := r.plugin.(volume.LabelMounter)
 	if m.cfg.SELinux == nil || !ok || r.spec.Block() || labelsFiles(pod) {
@@ -48,8 +48,8 @@ func (m *Manager) reportLabel(pod *v1.Pod, r *resolved, err error) {
 	}
 }
 
-// compareLabels looks at those who have a volume when a pod comes to it; empty means that
-// there is nothing to tell any more.
+// compareLabels compares the label of a new user with the labels of the other users. It returns
+// "" if there is no new result.
 func (m *Manager) compareLabels(pod *v1.Pod, r *resolved) LabelResult {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -72,13 +72,13 @@ func (m *Manager) compareLabels(pod *v1.Pod, r *resolved) LabelResult {
 	return LabelFits
 }
 
-// labelsFiles tells that a pod wants the files of its volumes labelled one by one.
+// labelsFiles reports whether the pod requires labels on single files (seLinuxChangePolicy).
 func labelsFiles(pod *v1.Pod) bool {
 	c := pod.Spec.SecurityContext
 	return c != nil && c.SELinuxChangePolicy != nil && *c.SELinuxChangePolicy == v1.SELinuxChangePolicyRecursive
 }
 
-// labelFor is the label that all containers need which mount a volume.
+// labelFor returns the label that all containers with the volume need.
 func labelFor(pod *v1.Pod, name string, host SELinux) (label string, err error) {
 	first := true
 	for c := range podfacts.Containers(pod) {
@@ -97,7 +97,7 @@ func labelFor(pod *v1.Pod, name string, host SELinux) (label string, err error) 
 	return label, nil
 }
 
-// seLinuxOptions are a container's own, or the pod's.
+// seLinuxOptions returns the container's options, or the pod's.
 func seLinuxOptions(pod *v1.Pod, c *v1.SecurityContext) *v1.SELinuxOptions {
 	switch {
 	case c != nil && c.SELinuxOptions != nil:

@@ -12,7 +12,7 @@ import (
 	"github.com/podwright/podwright/volume"
 )
 
-// labels makes labels of levels.
+// labels returns a label for each level.
 type labels struct{}
 
 var errLevel = errors.New("no such level")
@@ -27,7 +27,7 @@ func (labels) FileLabel(o *v1.SELinuxOptions) (string, error) {
 	return "files:" + o.Level, nil
 }
 
-// labelled is a plugin that can mount with labels, or says why it does not know.
+// labelled is a plugin that mounts with labels, or fails with err.
 type labelled struct {
 	volume.Plugin
 	can bool
@@ -102,12 +102,12 @@ func TestLabelOfAVolume(t *testing.T) {
 	}
 }
 
-// What is done to a shared volume whose next user needs a label, by how it stands.
+// TestNextOfLabels checks the next step of a shared volume whose next user needs a label.
 func TestNextOfLabels(t *testing.T) {
 	now := time.Unix(1000, 0)
 	for name, c := range map[string]struct {
 		staged State
-		label  string // that it was staged with
+		label  string // of its last Stage
 		change func(rc *reconciler, user, other *volumeState)
 		want   kind
 		why    string
@@ -156,13 +156,14 @@ func TestNextOfLabels(t *testing.T) {
 	}
 }
 
-// named is a plugin of that name that can mount with labels.
+// named is a plugin with a name that mounts with labels.
 type named struct{ labelled }
 
 func (named) Name() string { return "named" }
 
-// OnLabel is called for a volume once if its label fits, and each time that it does not. Only
-// volumes of one pod are mounted with labels: for others a bad label is a warning.
+// OnLabel is called once for a label that fits or conflicts, and at each attempt for other
+// results. Only volumes for one pod are mounted with labels: for others a bad label is only
+// reported.
 func TestLabelsAreTold(t *testing.T) {
 	var told []LabelCheck
 	m := &Manager{cfg: Config{SELinux: labels{}, Metrics: Metrics{OnLabel: func(c LabelCheck) { told = append(told, c) }}}, reconciler: newReconciler(nil, time.Minute)}
@@ -211,11 +212,11 @@ func TestLabelsAreTold(t *testing.T) {
 	}
 }
 
-// A label conflicts with that of another pod that uses the volume, and with nobody else's.
+// A label conflicts only with the label of another pod that uses the volume now.
 func TestLabelConflict(t *testing.T) {
 	for name, c := range map[string]struct {
 		user types.UID
-		had  bool // and does not use it any more
+		had  bool // and has released it
 		want LabelResult
 	}{
 		"another pod":              {"b", false, LabelConflict},

@@ -14,17 +14,17 @@ import (
 	"github.com/podwright/podwright/internal/run"
 )
 
-// Prepare mounts the volumes that containers of a pod use, and brings those up to date
-// that are mounted. It implements stages.Stage.
+// Prepare mounts the volumes that the pod's containers use, and refreshes mounted ones. It
+// implements stages.Stage.
 //
-// It returns as soon as all are mounted, or nothing more happens by itself: what has
-// failed is tried again only after a pause, or a volume is kept by another pod. Then
-// the error is a NotReadyError; the manager goes on meanwhile, and Config.OnReady is
-// told when it was successful. A call that is cancelled ends no mount.
+// It returns when all volumes are mounted, or when no operation makes progress: a failed
+// operation is in back-off, or another pod has the volume. It then returns a NotReadyError, the
+// manager continues to retry, and calls Config.OnReady after success. The end of ctx does not
+// cancel mounts.
 //
-// A volume that is mounted already never fails a pod: if it cannot be brought up to
-// date, or its claim cannot be read any more, it stays as it is, and Explain and an
-// event tell of it. It is waited for up to a second.
+// A mounted volume never fails a pod. If its refresh fails or its claim is unreadable, the
+// volume stays as it is, and Explain and an event report the error. Prepare waits up to a
+// second for refreshes.
 func (m *Manager) Prepare(ctx context.Context, pod *v1.Pod) error {
 	if err := podfacts.CheckIdentity(pod); err != nil {
 		return fmt.Errorf("volume: prepare: %w", err)
@@ -46,8 +46,8 @@ func (m *Manager) Prepare(ctx context.Context, pod *v1.Pod) error {
 	})
 }
 
-// await calls over after each change until it returns true. The first argument of over is
-// true until timeout; the second is the cause of the end of ctx.
+// await calls over after each change until it returns true. The first argument of over is true
+// until timeout; the second is the cause of the end of ctx.
 func (m *Manager) await(ctx context.Context, changed run.Signal, timeout <-chan time.Time, over func(early bool, cause error) (bool, error)) error {
 	for early := true; ; {
 		if is, err := over(early, nil); is {
@@ -66,8 +66,8 @@ func (m *Manager) await(ctx context.Context, changed run.Signal, timeout <-chan 
 	}
 }
 
-// want takes what a pod needs. What has no claim begins at once, whatever becomes of
-// the claims. Of a pod that has all its volumes the claims are not waited for long.
+// want sets the volumes that a pod needs. Volumes without claims start at once. If all volumes
+// of the pod are mounted, the read of claims is bounded by a second.
 func (m *Manager) want(ctx context.Context, pod *v1.Pod, volumes []resolved) {
 	limit := m.cfg.OperationTimeout
 	m.change(ctx, pod, func(rc *reconciler, now time.Time) *podState {
@@ -85,8 +85,8 @@ func (m *Manager) want(ctx context.Context, pod *v1.Pod, volumes []resolved) {
 	}
 }
 
-// change changes the desired state of a pod, and records an event for each mounted volume
-// that can no longer be resolved, unless ctx is done: then nothing is wrong with its claim.
+// change changes the desired state of a pod. It records an event for each mounted volume that
+// can no longer be resolved, unless ctx is done, because the claim is then not at fault.
 func (m *Manager) change(ctx context.Context, pod *v1.Pod, f func(*reconciler, time.Time) *podState) {
 	m.mu.Lock()
 	var warnings []error
@@ -102,7 +102,7 @@ func (m *Manager) change(ctx context.Context, pod *v1.Pod, f func(*reconciler, t
 	m.wake.Wake()
 }
 
-// prepared tells whether Prepare is over. With an error it always is.
+// prepared reports whether Prepare is over. It always is with a cause.
 func (m *Manager) prepared(uid types.UID, refreshed bool, cause error) (over bool, err error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -118,13 +118,11 @@ func (m *Manager) prepared(uid types.UID, refreshed bool, cause error) (over boo
 	return true, m.notReady(p, "mount", cause)
 }
 
-// Release unmounts all that the pod has, whether this agent has mounted it or it was
-// found on disk, and removes the empty folders. It implements stages.Stage. Mounts that
-// run are cancelled.
+// Release unmounts all volumes of the pod, including those on the disk of earlier agents, and
+// removes the empty folders. It implements stages.Stage. It cancels running mounts.
 //
-// It returns as soon as nothing is left, or nothing more happens by itself; then the
-// error is a NotReadyError, and the manager goes on meanwhile. A call that is cancelled
-// ends no unmount.
+// It returns when all are removed, or when no operation makes progress. It then returns a
+// NotReadyError, and the manager continues to retry. The end of ctx does not cancel unmounts.
 func (m *Manager) Release(ctx context.Context, uid types.UID) error {
 	if err := fs.CheckName("volume: the pod's UID", string(uid)); err != nil {
 		return err
@@ -149,7 +147,7 @@ func (m *Manager) release(uid types.UID) {
 	}
 }
 
-// released tells whether Release is over. With a cause it always is.
+// released reports whether Release is over. It always is with a cause.
 func (m *Manager) released(uid types.UID, cause error) (over bool, err error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -170,7 +168,7 @@ func (m *Manager) released(uid types.UID, cause error) (over bool, err error) {
 	return true, m.notReady(p, "unmount", cause)
 }
 
-// notReady says why a pod is not as it has to be.
+// notReady returns the error with the volumes that are not ready.
 func (m *Manager) notReady(p *podState, action string, cause error) error {
 	e := &NotReadyError{Pod: p.name(), UID: p.uid, Action: action, Err: cause}
 	for _, s := range m.reconciler.explain(p, time.Now()) {
@@ -181,8 +179,8 @@ func (m *Manager) notReady(p *podState, action string, cause error) error {
 	return e
 }
 
-// Leftovers names the pods that have volumes, or anything in their folders of volumes:
-// those of which it is known are not looked at. It implements stages.Stage.
+// Leftovers returns the pods with volumes, or with files in their folders for volumes. It does
+// not access the folders of pods whose volumes are in memory. It implements stages.Stage.
 func (m *Manager) Leftovers(ctx context.Context) (uids []types.UID, err error) {
 	pods, err := m.podsOnDisk()
 	known := m.withVolumes()
@@ -204,7 +202,7 @@ func (m *Manager) Leftovers(ctx context.Context) (uids []types.UID, err error) {
 	return uids, run.Join(append(errs, err)...)
 }
 
-// withVolumes are the pods with volumes that were not released.
+// withVolumes returns the pods with volumes that were not released.
 func (m *Manager) withVolumes() set[types.UID] {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -225,7 +223,7 @@ func (m *Manager) hasAny(uid types.UID) (bool, error) {
 			return true, nil
 		}
 		if err != nil {
-			// There is something, or nobody knows.
+			// The folder has content, or its content is unknown.
 			return true, fmt.Errorf("pod %s: %w", uid, err)
 		}
 	}

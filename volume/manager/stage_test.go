@@ -17,11 +17,11 @@ import (
 	"github.com/podwright/podwright/volume/volumetest"
 )
 
-// Its errors tell workers when to try again.
+// The back-off of NotReadyError controls the retries of workers.
 var _ podworkers.Backoff = (*manager.NotReadyError)(nil)
 
-// withVolumes gives the pods of the suite volumes, and removes the pods' own folders as
-// the stage of these does.
+// withVolumes adds volumes to the pods of the suite. Its Release also removes the pods'
+// folders.
 type withVolumes struct {
 	stages.Stage
 	a *agent
@@ -39,7 +39,7 @@ func (s withVolumes) Prepare(ctx context.Context, pod *v1.Pod) error {
 	return s.Stage.Prepare(ctx, with)
 }
 
-// The manager keeps the contract of stages, with an agent that is killed now and then.
+// The manager passes the suite of stages, including kills of the agent.
 func TestIsAStage(t *testing.T) {
 	stagestest.Run(t, func(t testing.TB) stagestest.Harness {
 		var mu sync.Mutex

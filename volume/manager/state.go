@@ -13,17 +13,17 @@ import (
 	"github.com/podwright/podwright/volume"
 )
 
-// State is what is known about a volume of a pod.
+// State is the state of a pod's volume.
 type State uint8
 
-// The states of a pod's volume.
+// States of a pod's volume.
 const (
-	// StateNotMounted: there is nothing that would have to be unmounted.
+	// StateNotMounted: an unmount is not necessary.
 	StateNotMounted State = iota
-	// StateMounted: it was mounted by this agent.
+	// StateMounted: this agent mounted the volume.
 	StateMounted
-	// StateUncertain: something may be there. It was found on disk, or a Mount or an
-	// Unmount did not say what it has left.
+	// StateUncertain: the volume may be mounted. It was found on the disk, or the outcome of a
+	// Mount or Unmount is unknown.
 	StateUncertain
 )
 
@@ -42,19 +42,19 @@ func (s set[T]) add(x T) { s[x] = struct{}{} }
 
 func (s set[T]) has(x T) bool { _, ok := s[x]; return ok }
 
-// claimKey is the folder of a volume, without the pod.
+// claimKey is the folder of a volume without the pod.
 type claimKey struct{ plugin, name string }
 
-// volumeKey names a volume within its pod.
+// volumeKey identifies a volume within its pod.
 type volumeKey struct {
 	plugin, name string
 	block        bool
 }
 
-// unit is the part that all items have: the running operation, the outcome of the last
-// one, and the place in the workQueue.
+// unit is the common part of all items: the running operation, the outcome of the last one, and
+// the place in the workQueue.
 type unit struct {
-	op    *operation // the one that runs
+	op    *operation // running, or nil
 	retry retry
 	err   error // of the last operation; nil after success
 	errAt time.Time
@@ -66,27 +66,27 @@ type unit struct {
 
 func (u *unit) base() *unit { return u }
 
-// podState is a pod that was given to Prepare or Release, or found on disk.
+// podState is the state of a pod that was prepared or released, or found on the disk.
 type podState struct {
-	unit // for what is done to the whole pod
+	unit // for operations on the whole pod
 	uid  types.UID
-	// pod is what Prepare was called with last; nil if it was not.
+	// pod is the argument of the last Prepare, or nil.
 	pod *v1.Pod
-	// releasing tells that Release was called, and Prepare not since.
+	// releasing is true after Release until the next Prepare.
 	releasing bool
-	// scanned tells that the sub paths are gone and that the volumes on disk are known.
+	// scanned is true if the sub paths were released and the pod's folders were read.
 	scanned bool
 	volumes map[volumeKey]*volumeState
-	// names are the volumes that the pod uses, by their names in its spec.
+	// names has the volumes that the pod uses, by their names in its spec.
 	names map[string]*nameState
 	order []string
-	// awaited tells that a Prepare has returned while something was missing.
+	// awaited is true if a Prepare returned while volumes were missing.
 	awaited bool
 	// warnings are the new errors of mounted volumes that can no longer be resolved.
 	warnings []error
 }
 
-// name is the pod's for people.
+// name returns the pod's name for people.
 func (p *podState) name() string {
 	if p.pod == nil {
 		return string(p.uid)
@@ -94,7 +94,7 @@ func (p *podState) name() string {
 	return p.pod.Namespace + "/" + p.pod.Name + " (" + string(p.uid) + ")"
 }
 
-// wanted are the volumes that a pod uses, each once, in the order of its spec.
+// wanted returns the volumes that a pod uses without duplicates, in the order of its spec.
 func (p *podState) wanted() (out []*volumeState) {
 	for _, name := range p.order {
 		if v := p.names[name].volume; v != nil && !slices.Contains(out, v) {
@@ -104,7 +104,7 @@ func (p *podState) wanted() (out []*volumeState) {
 	return out
 }
 
-// unused are the volumes of a pod that it does not use, sorted.
+// unused returns the sorted volumes of a pod that it does not use.
 func (p *podState) unused() (out []*volumeState) {
 	used := p.wanted()
 	for _, v := range p.volumes {
@@ -118,41 +118,41 @@ func (p *podState) unused() (out []*volumeState) {
 	return out
 }
 
-// nameState is a volume by its name in the pod's spec. Several names may stand for one
-// volume, if they name the same claim.
+// nameState is the state of a name in the pod's spec. Several names with one claim have the
+// same volume.
 type nameState struct {
-	volume   *volumeState // nil as long as it could not be resolved
+	volume   *volumeState // nil until it is resolved
 	readOnly bool
-	reading  time.Time // since when its claim is being read; zero if it is not
+	reading  time.Time // start of the read of its claim, or zero
 	err      error     // of the last attempt to resolve it
 	errAt    time.Time
 	retry    retry
 }
 
-// volumeState is a volume of one pod.
+// volumeState is the state of a volume of one pod.
 type volumeState struct {
 	unit
 	pod    *podState
 	key    volumeKey
-	plugin volume.Plugin // nil if the agent has no plugin of this name
+	plugin volume.Plugin // nil if the agent lacks the plugin
 	shared *sharedState
 	desiredVolume
 	actualVolume
 	queued bool // it waits for a refresh slot
 }
 
-// desiredVolume is the desired state of a volume of one pod. It is empty for a volume
-// that was only found on the disk.
+// desiredVolume is the desired state of a volume of one pod. It is empty for a volume that was
+// only found on the disk.
 type desiredVolume struct {
 	wanted      bool // its pod uses it and was not released
 	requestedAt time.Time
 	spec        *volume.Spec
 	inside      []string
 	remounts    bool            // Remounter.Remounts
-	remount     bool            // its content has to be brought up to date
+	remount     bool            // a refresh is due
 	objects     []volume.Object // Dependent.Objects
 	expands     bool            // its plugin is an Expander
-	label       string          // the SELinux label to mount it with
+	label       string          // the SELinux label for its mount
 	needsLabel  string          // the SELinux label that its pod needs
 }
 
@@ -163,8 +163,8 @@ type actualVolume struct {
 	mounted    volume.Mounted
 	refreshAt  time.Time
 	found      bool  // on the disk; its state is StateUncertain
-	unknown    bool  // it may be shared, but its volume is unknown
-	expandedTo int64 // the size of its last expansion, if it is not shared
+	unknown    bool  // it may be shared, but its id is unknown
+	expandedTo int64 // size of its last expansion, if it is not shared
 }
 
 func (v *actualVolume) set(s State, now time.Time) {
@@ -182,7 +182,7 @@ func (v *volumeState) before(other *volumeState) bool {
 	return cmp.Or(v.requestedAt.Compare(other.requestedAt), cmp.Compare(v.pod.uid, other.pod.uid)) < 0
 }
 
-// sharedState is a volume that pods share.
+// sharedState is the state of a volume that pods share.
 type sharedState struct {
 	unit
 	id     volume.ID
@@ -190,21 +190,21 @@ type sharedState struct {
 	spec   *volume.Spec
 	users  set[*volumeState]
 
-	verified   bool // it is known whether it has to be attached
-	attachable bool // it has to be attached
-	attached   bool // or need not be
+	verified   bool // attachable is reliable
+	attachable bool // it must be attached
+	attached   bool // or needs no attachment
 	devicePath string
 
-	stage State // as that of a mount
+	stage State // state of the stage
 	path  string
 	found bool
-	label string // the SELinux label that it was last staged with
-	// expandedTo is the size to which it was expanded.
+	label string // the SELinux label of its last Stage
+	// expandedTo is the size of its last expansion.
 	expandedTo int64
 }
 
-// first is the user of a shared volume for which it is staged: one that has it, or else
-// the one that has wanted it for the longest time.
+// first returns the user for which a shared volume is staged: a pod that has it mounted, or
+// else the pod with the oldest request.
 func (s *sharedState) first() (first *volumeState) {
 	for v := range s.users {
 		if v.wanted && (first == nil || v.before(first)) {
@@ -214,14 +214,14 @@ func (s *sharedState) first() (first *volumeState) {
 	return first
 }
 
-// listState is the listing of what a Stager has staged.
+// listState is the state of listing a Stager's staged volumes.
 type listState struct {
 	unit
 	plugin volume.Plugin
 	done   bool
 }
 
-// ofOnePod tells that one pod at a time has the use of the volume.
+// ofOnePod reports whether only one pod at a time may use the volume.
 func ofOnePod(s *volume.Spec) bool {
 	p := s.Persistent
 	return p != nil && slices.Equal(p.Spec.AccessModes, []v1.PersistentVolumeAccessMode{v1.ReadWriteOncePod})

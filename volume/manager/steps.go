@@ -7,22 +7,22 @@ import (
 	v1 "k8s.io/api/core/v1"
 )
 
-// step is what is to be done for an item now.
+// step is the next step of an item.
 type step struct {
-	// do is the operation; doNothing if there is none, or it has to wait.
+	// do is the operation, or doNothing.
 	do kind
-	// why says what is waited for, and on whose operations that depends, if on any.
+	// why is the reason to wait. on is the item that it waits for, if there is one.
 	why string
 	on  item
-	// at is when time alone changes the answer; zero means never.
+	// at is the time of the next change without an event. Zero means never.
 	at time.Time
-	// soon tells that it goes on without anything else having to happen.
+	// soon is true if the item continues without an event from outside.
 	soon bool
-	// drop tells that there is nothing left to know.
+	// drop is true if the item has no remains.
 	drop bool
 }
 
-// running is what is waited for while an operation runs.
+// running returns the step of an item with a running operation.
 func (u *unit) running() (step, bool) {
 	if u.op == nil {
 		return step{}, false
@@ -34,7 +34,7 @@ func (u *unit) running() (step, bool) {
 	return s, true
 }
 
-// after is an operation, or the pause before it.
+// after returns a step with the operation, or with its back-off.
 func (u *unit) after(k kind, now time.Time) step {
 	if at := u.retry.until(k); now.Before(at) {
 		return step{why: "the next try to " + k.String(), at: at}
@@ -42,7 +42,7 @@ func (u *unit) after(k kind, now time.Time) step {
 	return step{do: k}
 }
 
-// next implements item: the volumes of a pod come between the two.
+// next implements item. The volumes of a pod are released between doScan and doFinish.
 func (p *podState) next(rc *reconciler, now time.Time) step {
 	if s, running := p.running(); running {
 		return s
@@ -71,11 +71,11 @@ func (v *volumeState) next(rc *reconciler, now time.Time) step {
 	case v.wanted:
 		return v.nextMount(rc, now)
 	}
-	// Nobody has said that it may go.
+	// A volume of a pod without Prepare or Release stays as it is.
 	return step{}
 }
 
-// nextRelease is what is to be done for a volume that has to go.
+// nextRelease returns the next step of a volume whose pod was released.
 func (v *volumeState) nextRelease(now time.Time) step {
 	switch {
 	case !v.pod.scanned:
@@ -88,7 +88,7 @@ func (v *volumeState) nextRelease(now time.Time) step {
 	return v.after(doUnmount, now)
 }
 
-// nextMount is what is to be done for a volume that has to be there.
+// nextMount returns the next step of a wanted volume.
 func (v *volumeState) nextMount(rc *reconciler, now time.Time) step {
 	if v.pod.op != nil {
 		return step{why: v.pod.op.String(), on: v.pod}
@@ -129,7 +129,7 @@ func (v *volumeState) remountDue(now time.Time) bool {
 	return v.remount || !v.refreshAt.IsZero() && !now.Before(v.refreshAt)
 }
 
-// toExpand is the size that the volume should have and has not; zero means none.
+// toExpand returns the size to which the volume must be expanded, or zero.
 func (v *volumeState) toExpand() int64 {
 	if !v.expands || v.spec == nil || v.spec.Persistent == nil {
 		return 0
@@ -153,7 +153,7 @@ func (s *sharedState) next(rc *reconciler, now time.Time) step {
 	var busy *volumeState
 	for v := range s.users {
 		if v.op != nil && (busy == nil || v.op.stuck) {
-			busy = v // all are waited for; one that is stuck says that this takes a while
+			busy = v // the volume waits for all of them; a stuck one is the best explanation
 		}
 	}
 	wanted := s.first()
@@ -178,7 +178,7 @@ func (s *sharedState) next(rc *reconciler, now time.Time) step {
 	return s.after(doUnstage, now)
 }
 
-// tooSmall is a mount of a shared volume for which it has to be expanded.
+// tooSmall returns a mount for which a shared volume must be expanded.
 func (s *sharedState) tooSmall() *volumeState {
 	for v := range s.users {
 		if v.wanted && v.state == StateMounted && v.toExpand() != 0 {
@@ -188,7 +188,7 @@ func (s *sharedState) tooSmall() *volumeState {
 	return nil
 }
 
-// busy is what is being done to a shared volume, while which pods do nothing with it.
+// busy returns the operation on a shared volume that blocks operations of its pods.
 func (s *sharedState) busy() *operation {
 	if s.op != nil && s.op.kind == doVerify {
 		return nil
@@ -196,13 +196,13 @@ func (s *sharedState) busy() *operation {
 	return s.op
 }
 
-// mislabelled tells that a volume may be staged, and not with the label that its next user
-// needs. Of one that was found on disk nobody knows the label.
+// mislabelled reports whether a volume may be staged with a different label than its next user
+// needs. The label of a volume from the disk is unknown.
 func (s *sharedState) mislabelled(v *volumeState) bool {
 	return v.state == StateNotMounted && s.stage != StateNotMounted && s.label != v.label
 }
 
-// nextRelabel is what is to be done for a shared volume with the wrong label.
+// nextRelabel returns the next step of a shared volume with the wrong label.
 func (s *sharedState) nextRelabel(rc *reconciler, v *volumeState, now time.Time) step {
 	for other := range s.users {
 		if other.op != nil || other.state != StateNotMounted {
@@ -215,7 +215,7 @@ func (s *sharedState) nextRelabel(rc *reconciler, v *volumeState, now time.Time)
 	return s.after(doUnstage, now)
 }
 
-// mayUnstage tells that a shared volume without users has none that are not known.
+// mayUnstage reports whether the users of all shared volumes of a plugin are known.
 func (rc *reconciler) mayUnstage(plugin string) bool {
 	return rc.complete && len(rc.unread) == 0 && rc.unknown[plugin] == 0
 }

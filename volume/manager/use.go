@@ -10,20 +10,20 @@ import (
 	"github.com/podwright/podwright/internal/podfacts"
 )
 
-// volumeUse is what the containers of a pod do with one of its volumes.
+// volumeUse is the use of a volume by the containers of its pod.
 type volumeUse struct {
-	// Name is the volume's in the pod's spec.
+	// Name is the volume's name in the pod's spec.
 	Name string
-	// Mounts and Devices tell how it is used: as files, as a device, as both (which no
-	// volume can be).
+	// Mounts is true if containers mount it, Devices if they use it as a device. No volume
+	// supports both.
 	Mounts, Devices bool
-	// Inside are the paths, relative to the volume, at which containers mount other
-	// volumes. They are sorted, and each is there once.
+	// Inside has the sorted paths, relative to the volume, at which containers mount other
+	// volumes, without duplicates.
 	Inside []string
 }
 
-// usedBy lists the volumes that some container of a pod uses, init and ephemeral ones
-// included, in the order of the pod's spec. Only these are mounted.
+// usedBy lists the volumes that containers of a pod use, including init and ephemeral
+// containers, in the order of the pod's spec. Only these are mounted.
 func usedBy(pod *v1.Pod) []volumeUse {
 	uses := map[string]*volumeUse{}
 	use := func(name string) *volumeUse {
@@ -55,7 +55,7 @@ func usedBy(pod *v1.Pod) []volumeUse {
 	return out
 }
 
-// inside lists where other mounts of a container are below one of its mounts.
+// inside lists the mount points of a container below one of its mounts.
 func inside(m v1.VolumeMount, all []v1.VolumeMount) (out []string) {
 	base := path.Clean("/"+m.MountPath) + "/"
 	for _, other := range all {

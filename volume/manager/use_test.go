@@ -7,7 +7,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 )
 
-// V2: a volume that no container uses is not made.
+// V2: a volume that no container uses is not mounted.
 func TestUsedBy(t *testing.T) {
 	pod := &v1.Pod{Spec: v1.PodSpec{
 		Volumes: []v1.Volume{{Name: "unused"}, {Name: "data"}, {Name: "keys"}, {Name: "disk"}, {Name: "both"}, {Name: "debug"}},

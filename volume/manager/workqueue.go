@@ -15,8 +15,8 @@ type item interface {
 	next(rc *reconciler, now time.Time) step
 }
 
-// workQueue has the items to examine, now and later, and the pods whose callers have to
-// look again.
+// workQueue has the items to examine, now and later, and the pods whose callers must check
+// again.
 type workQueue struct {
 	dirty   []item
 	due     *run.Heap[item]
@@ -46,13 +46,13 @@ func (q *workQueue) pop(now time.Time) item {
 	return first
 }
 
-// push has an item examined at a time.
+// push schedules an item for a time.
 func (q *workQueue) push(a item, at time.Time) {
 	a.base().due = at
 	q.due.Put(a)
 }
 
-// nextDue is when next has something to do without a change.
+// nextDue returns the time of the next scheduled item.
 func (q *workQueue) nextDue() (time.Time, bool) {
 	first, ok := q.due.First()
 	if !ok {
@@ -61,7 +61,7 @@ func (q *workQueue) nextDue() (time.Time, bool) {
 	return first.base().due, true
 }
 
-// touch has an item looked at.
+// touch schedules an item for the next pass.
 func (q *workQueue) touch(a item) {
 	if u := a.base(); !u.dirty {
 		u.dirty = true
@@ -69,7 +69,7 @@ func (q *workQueue) touch(a item) {
 	}
 }
 
-// touchPod has all volumes of a pod looked at, and the pod.
+// touchPod schedules a pod and all its volumes.
 func (q *workQueue) touchPod(p *podState) {
 	q.touch(p)
 	for _, v := range p.volumes {
@@ -77,7 +77,7 @@ func (q *workQueue) touchPod(p *podState) {
 	}
 }
 
-// touchShared has a shared volume looked at, and all that wait for it.
+// touchShared schedules a shared volume and its users.
 func (q *workQueue) touchShared(s *sharedState) {
 	if s == nil {
 		return
@@ -88,7 +88,7 @@ func (q *workQueue) touchShared(s *sharedState) {
 	}
 }
 
-// changes notes which pods somebody may wait for have changed.
+// changes records the pods of an item as changed.
 func (q *workQueue) changes(a item) {
 	switch a := a.(type) {
 	case *podState:
