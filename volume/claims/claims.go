@@ -106,7 +106,6 @@ func (r *Resolver) Resolve(ctx context.Context, pod *v1.Pod, v v1.Volume) (*volu
 	return &volume.Spec{Name: pv.Name, Persistent: pv, ReadOnly: readOnly}, nil
 }
 
-// claim returns the claim of a volume if the pod may use it.
 func (r *Resolver) claim(ctx context.Context, pod *v1.Pod, v *v1.Volume, name string) (*v1.PersistentVolumeClaim, error) {
 	claim, err := r.cfg.Objects.PersistentVolumeClaim(ctx, pod.Namespace, name)
 	switch {

@@ -22,7 +22,6 @@ var _ manager.Claims = (*claims.Resolver)(nil)
 
 var errBoom = errors.New("boom")
 
-// objects has one claim and one volume. Either may be nil.
 type objects struct {
 	claim *v1.PersistentVolumeClaim
 	pv    *v1.PersistentVolume

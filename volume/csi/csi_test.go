@@ -24,7 +24,6 @@ import (
 
 var files = v1.PersistentVolumeFilesystem
 
-// fail makes one method of the driver fail.
 func (w *world) fail(method string, err error) {
 	w.fake.fault = func(_ context.Context, m string) error {
 		if m == method {

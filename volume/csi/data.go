@@ -105,7 +105,6 @@ func escapeGlob(path string) (out string) {
 	return out
 }
 
-// dataOf returns the data of a pod's volume.
 func (p *Plugin) dataOf(spec *volume.Spec, pod types.UID) *data {
 	d := &data{SpecVolID: spec.Name, DriverName: driverOf(spec), NodeName: p.cfg.NodeName, VolumeLifecycleMode: persistent}
 	if spec.Persistent != nil {
@@ -120,7 +119,6 @@ func (p *Plugin) dataOf(spec *volume.Spec, pod types.UID) *data {
 
 func sum(prefix, text string) string { return fmt.Sprintf("%s%x", prefix, sha256.Sum256([]byte(text))) }
 
-// place has the paths of a pod's volume.
 type place struct {
 	// data is the folder with vol_data.json. target is the path for the driver.
 	data, target string

@@ -100,7 +100,6 @@ func (f *fake) Stats(ctx context.Context, _ csi.StatsRequest) (usage.Usage, erro
 	return usage.Usage{Capacity: 100, Bytes: 1}, f.call(ctx, "Stats", nil, nil)
 }
 
-// make1 creates a missing file or folder.
 func make1(path string, folder bool) error {
 	if folder {
 		if err := os.Mkdir(path, 0o750); !errors.Is(err, os.ErrExist) {
@@ -127,7 +126,6 @@ func (d drivers) Driver(name string) csi.Driver {
 	return d.fake
 }
 
-// object is the spec of the CSIDriver object.
 type object storagev1.CSIDriverSpec
 
 func (o object) CSIDriver(name string) (*storagev1.CSIDriver, error) {

@@ -30,7 +30,6 @@ type agent struct {
 	stop func()
 }
 
-// record lists events in order.
 type record struct {
 	mu    sync.Mutex
 	lines []string
@@ -42,7 +41,6 @@ func (r *record) add(format string, args ...any) {
 	r.lines = append(r.lines, fmt.Sprintf(format, args...))
 }
 
-// take returns the events since the last take.
 func (r *record) take() (out []string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -49,7 +49,6 @@ func (p *Plugin) Mount(ctx context.Context, m volume.Mount) (volume.Mounted, err
 	return p.mounted(ctx, m, at, refreshAt)
 }
 
-// mounted returns the result of Mount.
 func (p *Plugin) mounted(ctx context.Context, m volume.Mount, at place, refreshAt time.Time) (out volume.Mounted, err error) {
 	out = volume.Mounted{Path: at.target, ReadOnly: readOnly(m.Spec), RefreshAt: refreshAt}
 	switch {
@@ -76,7 +75,6 @@ func (p *Plugin) hasLabels(ctx context.Context, path string) (bool, error) {
 	return slices.Contains(strings.Split(in.Options, ","), "seclabel"), err
 }
 
-// readOnly reports whether the volume is published read-only.
 func readOnly(spec *volume.Spec) bool {
 	return spec.ReadOnly || spec.Inline != nil && is(spec.Inline.CSI.ReadOnly)
 }

@@ -217,7 +217,6 @@ func (p *Plugin) call(ctx context.Context, driver, method string, f func(context
 	return nil
 }
 
-// driverOf returns the name of a volume's driver.
 func driverOf(spec *volume.Spec) string {
 	if spec.Persistent != nil {
 		return spec.Persistent.Spec.CSI.Driver
@@ -249,7 +248,6 @@ func checkDriver(spec *volume.Spec) error {
 	return nil
 }
 
-// fsTypeOf returns the file system type of the volume's source.
 func fsTypeOf(spec *volume.Spec) string {
 	switch {
 	case spec.Persistent != nil:

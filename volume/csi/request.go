@@ -159,7 +159,6 @@ func (p *Plugin) stageRequest(ctx context.Context, s volume.Stage, l *lookups, p
 	return r, err
 }
 
-// stageSecret returns the reference to the secret for staging, or nil.
 func stageSecret(spec *volume.Spec) *v1.SecretReference {
 	if spec.Persistent == nil {
 		return nil
@@ -167,7 +166,6 @@ func stageSecret(spec *volume.Spec) *v1.SecretReference {
 	return spec.Persistent.Spec.CSI.NodeStageSecretRef
 }
 
-// expandSecret returns the reference to the secret for expansion, or nil.
 func expandSecret(spec *volume.Spec) *v1.SecretReference {
 	if spec.Persistent == nil {
 		return nil
@@ -175,7 +173,6 @@ func expandSecret(spec *volume.Spec) *v1.SecretReference {
 	return spec.Persistent.Spec.CSI.NodeExpandSecretRef
 }
 
-// publishSecret returns the reference to the secret for publishing, or nil.
 func publishSecret(pod *v1.Pod, spec *volume.Spec) *v1.SecretReference {
 	if spec.Persistent != nil {
 		return spec.Persistent.Spec.CSI.NodePublishSecretRef
@@ -230,7 +227,6 @@ func add(to *map[string]string, what map[string]string) {
 	maps.Copy(*to, what)
 }
 
-// token is the JSON form of a token for a driver.
 type token struct {
 	Token               string    `json:"token"`
 	ExpirationTimestamp time.Time `json:"expirationTimestamp"`

@@ -41,7 +41,6 @@ func withSELinux(can bool) func(a *agent) {
 	}
 }
 
-// table maps mount points to options.
 type table map[string]string
 
 // mounted lists the mounts of a table.

@@ -59,7 +59,6 @@ func (p *Plugin) VolumeIDOf(dir string) (string, error) {
 	return "", nil
 }
 
-// staged has the paths of a shared volume.
 type staged struct{ data, path string }
 
 // files reports whether the volume has files, in contrast to a device.
@@ -201,7 +200,6 @@ func (p *Plugin) removeUnstaged(ctx context.Context, at staged, driver string) e
 	return nil
 }
 
-// removeStaged removes the folders of an unstaged volume.
 func (p *Plugin) removeStaged(at staged) error {
 	if err := removeTarget(at.path); err != nil {
 		return err
@@ -221,7 +219,6 @@ func (p *Plugin) removeStaged(at staged) error {
 	return fs.RemoveOne(filepath.Dir(at.data))
 }
 
-// stagedDevice is the id and the folder name of a staged device.
 type stagedDevice struct{ id, name string }
 
 func (p *Plugin) stagedDevices() (out []stagedDevice, err error) {
@@ -246,7 +243,6 @@ func (p *Plugin) read(dir string) *data {
 	return d
 }
 
-// list returns the names in a folder. A missing folder is empty.
 func list(dir string) (names []string, err error) {
 	entries, err := fs.List(dir)
 	for _, e := range entries {

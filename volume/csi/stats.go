@@ -51,5 +51,4 @@ func (p *Plugin) Usage(ctx context.Context, dir string) (u usage.Usage, ok bool,
 	return u, err == nil, err
 }
 
-// isFolder reports whether dir is the folder of a CSI volume.
 func isFolder(dir string) bool { return filepath.Base(filepath.Dir(dir)) == volume.Escape(Name) }

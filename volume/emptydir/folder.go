@@ -97,7 +97,6 @@ func (f *folder) mount(ctx context.Context, m mounts.Mounter) error {
 	return m.Mount(ctx, tmpfs)
 }
 
-// marked reports whether the marker exists.
 func marked(marker string) bool {
 	_, err := os.Lstat(filepath.Join(marker, "ready"))
 	return err == nil

@@ -89,7 +89,6 @@ func (p *Plugin) track(ctx context.Context, f folder, pod *v1.Pod) {
 	}
 }
 
-// folder returns the folder that the volume's source requires.
 func (p *Plugin) folder(m volume.Mount) (folder, error) {
 	f := folder{dir: m.Dir, marker: m.StateDir, label: m.SELinuxLabel}
 	if m.SizeLimit < 0 {

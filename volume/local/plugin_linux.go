@@ -97,7 +97,6 @@ func wrap(err error) error {
 	return fmt.Errorf("local: %w", err)
 }
 
-// pathOf returns the cleaned path of the folder or device of a volume.
 func pathOf(spec *volume.Spec) (string, error) {
 	path := spec.Persistent.Spec.Local.Path
 	if !filepath.IsAbs(path) || slices.Contains(strings.Split(path, "/"), "..") {

@@ -48,7 +48,6 @@ func newWorld(t *testing.T, m mounts.Mounter, path string) *world {
 	return w
 }
 
-// cleanup unmounts and unstages leftovers at the end of the test.
 func cleanup(t testing.TB, layout volume.Layout, m mounts.Mounter) {
 	t.Cleanup(func() {
 		ctx := context.Background()
@@ -90,7 +89,6 @@ func (w *world) mounted(uid types.UID, group int64) volume.Mounted {
 	return out
 }
 
-// gone unmounts the volume for a pod and unstages it.
 func (w *world) gone(uid types.UID) {
 	w.Helper()
 	require.NoError(w, w.unmount(uid))

@@ -125,5 +125,4 @@ func (p *Plugin) Staged(context.Context) (ids []string, err error) {
 	return slices.Compact(ids), nil
 }
 
-// check returns an error if id is no valid folder name.
 func check(id string) error { return fs.CheckName("local: the volume's name", id) }

@@ -12,8 +12,7 @@ import (
 // actualState has the volumes that pods share, and the parts of the disk that were not read.
 type actualState struct {
 	shared map[volume.ID]*sharedState
-	// lists has the listings of staged volumes by the name of their Stager.
-	lists map[string]*listState
+	lists  map[string]*listState
 	// unknown counts by plugin the volumes on the disk that may be shared, but whose id is
 	// unknown. unread has the pods whose folders were not read yet. Either prevents the unstage
 	// of volumes.
@@ -21,7 +20,6 @@ type actualState struct {
 	unread  set[types.UID]
 }
 
-// pod returns the state of a pod. It creates a missing one.
 func (rc *reconciler) pod(uid types.UID) *podState {
 	p := rc.pods[uid]
 	if p == nil {
@@ -31,7 +29,6 @@ func (rc *reconciler) pod(uid types.UID) *podState {
 	return p
 }
 
-// volume returns the state of a pod's volume. It creates a missing one.
 func (rc *reconciler) volume(p *podState, key volumeKey, plugin volume.Plugin) *volumeState {
 	v := p.volumes[key]
 	if v == nil {
@@ -75,7 +72,6 @@ func (rc *reconciler) setShared(v *volumeState, id string, unknown bool) {
 	}
 }
 
-// inUse returns the names of the volumes that must stay attached.
 func (a *actualState) inUse() (names []string) {
 	for id, s := range a.shared {
 		if len(s.users) == 0 && s.stage == StateNotMounted {
@@ -108,7 +104,6 @@ func (rc *reconciler) drop(a item) {
 	}
 }
 
-// end applies the outcome of an operation.
 func (rc *reconciler) end(op *operation, out outcome, now time.Time) {
 	u := op.on.base()
 	u.op = nil

@@ -13,7 +13,6 @@ import (
 
 // desiredState indexes the volumes that pods use.
 type desiredState struct {
-	// objects maps API objects to the volumes with their content.
 	objects map[volume.Object]set[*volumeState]
 	// claimed has the volumes of each claim, by plugin and name.
 	claimed map[claimKey]set[*volumeState]

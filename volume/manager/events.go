@@ -56,7 +56,6 @@ func (m *Manager) recordExpansion(op *operation, out *outcome, firstFailure bool
 	}
 }
 
-// ownershipProgress returns the callback for Mount.OnProgress.
 func (m *Manager) ownershipProgress(pod *v1.Pod, name string) func(int) {
 	return func(entries int) {
 		m.event(pod, v1.EventTypeWarning, ReasonPermissionsChanging,

@@ -14,7 +14,6 @@ import (
 	"github.com/podwright/podwright/volume"
 )
 
-// perform executes an operation. The caller holds no lock.
 func (m *Manager) perform(ctx context.Context, op *operation) (out outcome) {
 	switch op.kind {
 	case doMount:
@@ -52,7 +51,6 @@ func (m *Manager) perform(ctx context.Context, op *operation) (out outcome) {
 	return out
 }
 
-// dir returns the folder of the volume, or the link to its device.
 func (m *Manager) dir(op *operation) string {
 	if op.unmount.Block {
 		return m.cfg.Layout.Device(op.uid, op.pluginName(), op.unmount.Name)
@@ -60,7 +58,6 @@ func (m *Manager) dir(op *operation) string {
 	return m.cfg.Layout.Volume(op.uid, op.pluginName(), op.unmount.Name)
 }
 
-// folderMode is the mode of the parents of volumes.
 const folderMode = 0o750
 
 func (m *Manager) mount(ctx context.Context, op *operation) (volume.Mounted, error) {

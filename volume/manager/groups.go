@@ -9,7 +9,6 @@ import (
 	"github.com/podwright/podwright/volume"
 )
 
-// annotationGID is the annotation with the group of a PersistentVolume's files.
 const annotationGID = "pv.beta.kubernetes.io/gid"
 
 // ExtraGroups returns the groups that the pod's containers need for its PersistentVolumes,

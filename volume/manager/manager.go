@@ -69,7 +69,6 @@ func (m *Manager) Run(ctx context.Context) error {
 	return nil
 }
 
-// loop starts operations after each change and when one is due.
 func (m *Manager) loop(ctx context.Context) {
 	timer := time.NewTimer(0)
 	defer timer.Stop()
@@ -123,7 +122,6 @@ func (m *Manager) step(ctx context.Context) (begun []*operation, ready []types.U
 	return begun, ready, pause
 }
 
-// operate performs an operation and applies its outcome.
 func (m *Manager) operate(op *operation) {
 	defer op.cancel()
 	out := outcome{err: errGoexit}

@@ -27,7 +27,6 @@ import (
 
 var errBoom = errors.New("boom")
 
-// agent is a running Manager with its own folder.
 type agent struct {
 	*manager.Manager
 	t      testing.TB
@@ -60,7 +59,6 @@ func newAgent(t testing.TB, change func(*agent)) *agent {
 	return a
 }
 
-// inAgent runs a test with an agent in a synctest bubble.
 func inAgent(t *testing.T, change func(*agent), test func(t *testing.T, a *agent)) {
 	synctest.Test(t, func(t *testing.T) { test(t, newAgent(t, change)) })
 }
@@ -105,7 +103,6 @@ func (j *journal) take() (out []string) {
 	return out
 }
 
-// in applies a fault to one method of a plugin.
 func in(method string, fault func(context.Context, volumetest.Call) error) func(context.Context, volumetest.Call) error {
 	return func(ctx context.Context, c volumetest.Call) error {
 		if c.Method != method {

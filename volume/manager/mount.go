@@ -11,7 +11,6 @@ import (
 	"github.com/podwright/podwright/volume"
 )
 
-// mountOf returns the parts of a volume.Mount that derive from the pod.
 func mountOf(pod *v1.Pod, spec *volume.Spec) volume.Mount {
 	m := volume.Mount{Pod: pod, Spec: spec, FSGroup: fsGroup(pod), RunAsUser: runAsUser(pod), SizeLimit: sizeLimit(pod, spec)}
 	if c := pod.Spec.SecurityContext; c != nil {

@@ -11,7 +11,6 @@ import (
 	"github.com/podwright/podwright/volume"
 )
 
-// kind is the kind of an operation.
 type kind uint8
 
 const (
@@ -33,7 +32,6 @@ const (
 	doList
 )
 
-// String describes the running operation.
 func (k kind) String() string {
 	return [...]string{
 		"", "mount", "unmount", "expand", "verify that it is attached", "stage", "unstage",
@@ -74,8 +72,7 @@ type operation struct {
 	stuck   bool
 	// outdated is true if the pod was prepared after the operation began. A release must then
 	// scan again, because containers may have new sub paths.
-	outdated bool
-	// again is true for the mount of a mounted volume.
+	outdated  bool
 	again     bool
 	forced    bool // see Operation.Forced
 	refreshes bool // it has a refresh slot
@@ -111,7 +108,6 @@ func (o *operation) pluginName() string {
 	return o.plugin.Name()
 }
 
-// outcome is the result of an operation.
 type outcome struct {
 	err error
 	// ended is true if the operation's context had ended. An unmarked error of the plugin then
@@ -152,7 +148,6 @@ func (o *outcome) after(before State, found bool) State {
 // stuck.
 const operationGrace = time.Second
 
-// begin starts an operation on an item.
 func (rc *reconciler) begin(a item, k kind, now time.Time) *operation {
 	op := &operation{kind: k, on: a, began: now, stuckAt: now.Add(rc.limit + operationGrace)}
 	a.base().op = op
@@ -239,7 +234,6 @@ func (rc *reconciler) markStuck(op *operation) {
 	}
 }
 
-// endRefresh frees the refresh slot of an operation.
 func (rc *reconciler) endRefresh(op *operation) {
 	if !op.refreshes {
 		return

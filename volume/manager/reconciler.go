@@ -50,7 +50,6 @@ func (rc *reconciler) next(now time.Time) (begun []*operation) {
 	return begun
 }
 
-// scan takes the next step of an item.
 func (rc *reconciler) scan(a item, now time.Time) *operation {
 	rc.due.Remove(a)
 	if op := a.base().op; op != nil && !op.stuck && !now.Before(op.stuckAt) {

@@ -88,7 +88,6 @@ func (s *script) require(ok bool, format string, args ...any) {
 	}
 }
 
-// next starts the operations that are due.
 func (s *script) next() {
 	for _, op := range s.rc.next(s.now) {
 		s.logf("%v: begin %s", s.now.Unix(), op.name)
@@ -337,12 +336,10 @@ func (s *script) end(i int, out outcome) {
 	s.next()
 }
 
-// of returns the index of the first running operation of a kind, or -1.
 func (s *script) of(k kind) int {
 	return slices.IndexFunc(s.running, func(op *operation) bool { return op.kind == k })
 }
 
-// endOf ends the first running operation of a kind.
 func (s *script) endOf(k kind, out outcome) {
 	s.t.Helper()
 	i := s.of(k)

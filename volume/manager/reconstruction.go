@@ -12,7 +12,6 @@ import (
 	"github.com/podwright/podwright/volume"
 )
 
-// found is a volume on the disk.
 type found struct {
 	key    volumeKey
 	plugin volume.Plugin // nil if the agent lacks the plugin
@@ -43,7 +42,6 @@ func (rc *reconciler) addFound(p *podState, volumes []found, now time.Time) {
 	}
 }
 
-// addUnread adds pods with folders on the disk.
 func (rc *reconciler) addUnread(uids []types.UID) {
 	for _, uid := range uids {
 		rc.unread.add(uid)
@@ -123,7 +121,6 @@ func (m *Manager) podsOnDisk() (uids []types.UID, err error) {
 	return uids, err
 }
 
-// volumesOnDisk lists the volumes in a pod's folders.
 func (m *Manager) volumesOnDisk(uid types.UID) (out []found, err error) {
 	for _, block := range []bool{false, true} {
 		root := m.cfg.Layout.Volumes(uid)

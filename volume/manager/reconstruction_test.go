@@ -13,7 +13,6 @@ import (
 // diskOnDisk is the shared volume "disk" in a pod's folders.
 var diskOnDisk = []found{{key: volumeKey{plugin: "shared", name: "disk"}, plugin: shared, shared: "h-disk"}}
 
-// newScriptReading returns a script that is reading the folders of pod "a".
 func newScriptReading(t testing.TB) *script {
 	s := newScript(t)
 	s.rc.addUnread([]types.UID{"a"})

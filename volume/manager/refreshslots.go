@@ -1,6 +1,5 @@
 package manager
 
-// maxRefreshing is the limit of refreshSlots.
 const maxRefreshing = 16
 
 // refreshSlots bounds the number of concurrent refreshes over all pods, because each reads
@@ -10,7 +9,6 @@ type refreshSlots struct {
 	waiting []*volumeState
 }
 
-// full reports whether v must wait for a slot.
 func (s *refreshSlots) full(v *volumeState) bool {
 	if s.used < maxRefreshing {
 		return false

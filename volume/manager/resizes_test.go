@@ -13,7 +13,6 @@ import (
 	"github.com/podwright/podwright/volume"
 )
 
-// resizes returns a fixed answer and records the ends of expansions.
 type resizes struct {
 	answer atomic.Pointer[resize]
 	ended  journal

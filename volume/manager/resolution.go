@@ -129,7 +129,6 @@ func (m *Manager) resolveInto(ctx context.Context, pod *v1.Pod, u *volumeUse, r 
 	return nil
 }
 
-// spec returns the spec of a pod's volume with its claim resolved.
 func (m *Manager) spec(ctx context.Context, pod *v1.Pod, v *v1.Volume) (*volume.Spec, error) {
 	if !claims(v) {
 		return &volume.Spec{Name: v.Name, Inline: &v.VolumeSource}, nil
@@ -140,7 +139,6 @@ func (m *Manager) spec(ctx context.Context, pod *v1.Pod, v *v1.Volume) (*volume.
 	return m.cfg.Claims.Resolve(ctx, pod, *v)
 }
 
-// pluginFor returns the only plugin that supports a volume.
 func (m *Manager) pluginFor(s *volume.Spec) (found volume.Plugin, err error) {
 	for _, p := range m.cfg.Plugins {
 		switch {

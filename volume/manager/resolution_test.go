@@ -37,7 +37,6 @@ func TestEventMessage(t *testing.T) {
 	}
 }
 
-// oneSpec resolves each claim to the same spec.
 type oneSpec struct {
 	Claims
 	spec *volume.Spec

@@ -4,7 +4,6 @@ import (
 	"time"
 )
 
-// retry is the back-off of a failed operation.
 type retry struct {
 	kind  kind
 	delay time.Duration
@@ -32,7 +31,6 @@ func (r *retry) failed(k kind, now time.Time) {
 	r.at = now.Add(r.delay)
 }
 
-// until returns the end of the back-off of an operation.
 func (r *retry) until(k kind) time.Time {
 	if r.kind != k {
 		return time.Time{}

@@ -15,7 +15,6 @@ import (
 // SELinux labels.
 var ErrLabels = errors.New("its containers have different SELinux labels")
 
-// label returns the SELinux label for the mount of a volume. Empty means none.
 func (m *Manager) label(pod *v1.Pod, r *resolved) (string, error) {
 	p, ok := r.plugin.(volume.LabelMounter)
 	if m.cfg.SELinux == nil || !ok || r.spec.Block() || labelsFiles(pod) {

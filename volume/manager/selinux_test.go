@@ -12,7 +12,6 @@ import (
 	"github.com/podwright/podwright/volume"
 )
 
-// labels returns a label for each level.
 type labels struct{}
 
 var errLevel = errors.New("no such level")

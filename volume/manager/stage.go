@@ -168,7 +168,6 @@ func (m *Manager) released(uid types.UID, cause error) (over bool, err error) {
 	return true, m.notReady(p, "unmount", cause)
 }
 
-// notReady returns the error with the volumes that are not ready.
 func (m *Manager) notReady(p *podState, action string, cause error) error {
 	e := &NotReadyError{Pod: p.name(), UID: p.uid, Action: action, Err: cause}
 	for _, s := range m.reconciler.explain(p, time.Now()) {

@@ -129,7 +129,6 @@ type nameState struct {
 	retry    retry
 }
 
-// volumeState is the state of a volume of one pod.
 type volumeState struct {
 	unit
 	pod    *podState
@@ -156,7 +155,6 @@ type desiredVolume struct {
 	needsLabel  string          // the SELinux label that its pod needs
 }
 
-// actualVolume is the actual state of a volume of one pod.
 type actualVolume struct {
 	state      State
 	since      time.Time
@@ -182,7 +180,6 @@ func (v *volumeState) before(other *volumeState) bool {
 	return cmp.Or(v.requestedAt.Compare(other.requestedAt), cmp.Compare(v.pod.uid, other.pod.uid)) < 0
 }
 
-// sharedState is the state of a volume that pods share.
 type sharedState struct {
 	unit
 	id     volume.ID
@@ -195,11 +192,10 @@ type sharedState struct {
 	attached   bool // or needs no attachment
 	devicePath string
 
-	stage State // state of the stage
-	path  string
-	found bool
-	label string // the SELinux label of its last Stage
-	// expandedTo is the size of its last expansion.
+	stage      State // state of the stage
+	path       string
+	found      bool
+	label      string // the SELinux label of its last Stage
 	expandedTo int64
 }
 
@@ -214,7 +210,6 @@ func (s *sharedState) first() (first *volumeState) {
 	return first
 }
 
-// listState is the state of listing a Stager's staged volumes.
 type listState struct {
 	unit
 	plugin volume.Plugin

@@ -7,7 +7,6 @@ import (
 	v1 "k8s.io/api/core/v1"
 )
 
-// step is the next step of an item.
 type step struct {
 	// do is the operation, or doNothing.
 	do kind
@@ -22,7 +21,6 @@ type step struct {
 	drop bool
 }
 
-// running returns the step of an item with a running operation.
 func (u *unit) running() (step, bool) {
 	if u.op == nil {
 		return step{}, false
@@ -60,7 +58,6 @@ func (p *podState) next(rc *reconciler, now time.Time) step {
 	return p.after(doFinish, now)
 }
 
-// next implements item.
 func (v *volumeState) next(rc *reconciler, now time.Time) step {
 	if s, running := v.running(); running {
 		return s
@@ -75,7 +72,6 @@ func (v *volumeState) next(rc *reconciler, now time.Time) step {
 	return step{}
 }
 
-// nextRelease returns the next step of a volume whose pod was released.
 func (v *volumeState) nextRelease(now time.Time) step {
 	switch {
 	case !v.pod.scanned:
@@ -88,7 +84,6 @@ func (v *volumeState) nextRelease(now time.Time) step {
 	return v.after(doUnmount, now)
 }
 
-// nextMount returns the next step of a wanted volume.
 func (v *volumeState) nextMount(rc *reconciler, now time.Time) step {
 	if v.pod.op != nil {
 		return step{why: v.pod.op.String(), on: v.pod}
@@ -145,7 +140,6 @@ func (v *volumeState) toExpand() int64 {
 	return size
 }
 
-// next implements item.
 func (s *sharedState) next(rc *reconciler, now time.Time) step {
 	if next, running := s.running(); running {
 		return next
@@ -202,7 +196,6 @@ func (s *sharedState) mislabelled(v *volumeState) bool {
 	return v.state == StateNotMounted && s.stage != StateNotMounted && s.label != v.label
 }
 
-// nextRelabel returns the next step of a shared volume with the wrong label.
 func (s *sharedState) nextRelabel(rc *reconciler, v *volumeState, now time.Time) step {
 	for other := range s.users {
 		if other.op != nil || other.state != StateNotMounted {
@@ -220,7 +213,6 @@ func (rc *reconciler) mayUnstage(plugin string) bool {
 	return rc.complete && len(rc.unread) == 0 && rc.unknown[plugin] == 0
 }
 
-// next implements item.
 func (l *listState) next(_ *reconciler, now time.Time) step {
 	if s, running := l.running(); running {
 		return s

@@ -10,7 +10,6 @@ import (
 	"github.com/podwright/podwright/internal/podfacts"
 )
 
-// volumeUse is the use of a volume by the containers of its pod.
 type volumeUse struct {
 	// Name is the volume's name in the pod's spec.
 	Name string

@@ -46,13 +46,11 @@ func (q *workQueue) pop(now time.Time) item {
 	return first
 }
 
-// push schedules an item for a time.
 func (q *workQueue) push(a item, at time.Time) {
 	a.base().due = at
 	q.due.Put(a)
 }
 
-// nextDue returns the time of the next scheduled item.
 func (q *workQueue) nextDue() (time.Time, bool) {
 	first, ok := q.due.First()
 	if !ok {
@@ -61,7 +59,6 @@ func (q *workQueue) nextDue() (time.Time, bool) {
 	return first.base().due, true
 }
 
-// touch schedules an item for the next pass.
 func (q *workQueue) touch(a item) {
 	if u := a.base(); !u.dirty {
 		u.dirty = true
@@ -69,7 +66,6 @@ func (q *workQueue) touch(a item) {
 	}
 }
 
-// touchPod schedules a pod and all its volumes.
 func (q *workQueue) touchPod(p *podState) {
 	q.touch(p)
 	for _, v := range p.volumes {
@@ -77,7 +73,6 @@ func (q *workQueue) touchPod(p *podState) {
 	}
 }
 
-// touchShared schedules a shared volume and its users.
 func (q *workQueue) touchShared(s *sharedState) {
 	if s == nil {
 		return

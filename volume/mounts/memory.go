@@ -110,7 +110,6 @@ func (m *Memory) point(what Mount) Point {
 	return p
 }
 
-// last returns the index of the newest mount at a path, or -1.
 func (m *Memory) last(path string) int {
 	for i, p := range slices.Backward(m.table) {
 		if p.Path == path {

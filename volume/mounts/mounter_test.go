@@ -222,7 +222,6 @@ func root(t testing.TB) *mounts.Kernel {
 	return k
 }
 
-// cleanup removes all mounts at and below a folder when the test ends.
 func cleanup(t testing.TB, m mounts.Mounter, dir string) {
 	t.Cleanup(func() {
 		points, _ := m.Below(context.Background(), dir)
@@ -232,7 +231,6 @@ func cleanup(t testing.TB, m mounts.Mounter, dir string) {
 	})
 }
 
-// folder returns a temporary folder and removes mounts below it when the test ends.
 func folder(t testing.TB, m mounts.Mounter) string {
 	dir := t.TempDir()
 	cleanup(t, m, dir)

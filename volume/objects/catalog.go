@@ -38,13 +38,11 @@ type catalog struct {
 	files map[string]*entry // by path below the folder
 	// objects maps each object with a valid version to its file.
 	objects map[volume.Object]*entry
-	// folders has the problems of folders by path.
 	folders map[string]Problem
 	// strays are problems of files that are no objects.
 	strays []Problem
 }
 
-// entry is the state of one file.
 type entry struct {
 	path   string
 	object volume.Object
@@ -59,9 +57,7 @@ type entry struct {
 	goneSince time.Time
 }
 
-// snapshot is the result of one scan of the folder.
 type snapshot struct {
-	// files has the files by path.
 	files map[string]reading
 	// folders has the folders that could not be listed. Their content is unknown.
 	folders map[string]Problem

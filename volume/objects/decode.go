@@ -27,7 +27,6 @@ import (
 // maxObject bounds the data of an object in bytes, as in the API server.
 const maxObject = 1 << 20
 
-// kind is a kind of object that a Dir serves.
 type kind struct {
 	// name is the kind in manifests, reported the kind in volume.Object.
 	name, reported string
@@ -165,7 +164,6 @@ func checkSize(field string, size int) error {
 	return nil
 }
 
-// heldBundle is a decoded trust bundle.
 type heldBundle struct {
 	bundle
 	name string
@@ -232,7 +230,6 @@ func Certificates(text string) (der []string, err error) {
 	}
 }
 
-// heldTokenFile is a decoded token.
 type heldTokenFile struct {
 	Token
 	audiences []string

@@ -120,7 +120,6 @@ func (d *Dir) CheckHealth() error {
 	return run.Join(errs...)
 }
 
-// wait blocks until the first scan.
 func (d *Dir) wait(ctx context.Context) error {
 	select {
 	case <-d.looked:

@@ -21,7 +21,6 @@ import (
 	"github.com/podwright/podwright/volume"
 )
 
-// desk is a running Dir.
 type desk struct {
 	t       testing.TB
 	path    string

@@ -190,7 +190,6 @@ func (m *Memory) TrustBundlesOf(_ context.Context, signer string, selector *meta
 	return selected(all, signer, selector)
 }
 
-// selected returns the texts of the signer's bundles that match the selector.
 func selected(all []bundle, signer string, selector *metav1.LabelSelector) (out []string, err error) {
 	match, err := metav1.LabelSelectorAsSelector(selector)
 	if err != nil {

@@ -18,10 +18,9 @@ import (
 
 // Fixed times of a Dir.
 const (
-	// coalesce is the shortest pause between a change event and its scan. The pause also lasts
-	// coalesceLooks times the duration of the previous scan, at most longestRest, so that scans
-	// of a busy folder take a fifth of the time. The bound keeps slow files from delaying
-	// others for long.
+	// coalesce is the shortest delay between a change event and its scan. After a scan the
+	// next one also waits coalesceLooks times the duration of that scan, at most longestRest:
+	// scans of a busy folder take a fifth of the time, and slow files do not delay others long.
 	coalesce, coalesceLooks = 5 * time.Millisecond, 4
 	longestRest             = time.Second
 	// retry is the delay after a file or folder was unreadable.
@@ -95,7 +94,6 @@ func (d *Dir) look() time.Duration {
 	return recheck
 }
 
-// place is a file or folder: its path below the root, and its key.
 type place struct {
 	path string
 	key  fs.Key
@@ -109,7 +107,6 @@ func keysOf(places []place) []fs.Key {
 	return keys
 }
 
-// scan lists all folders and reads the changed files.
 func (d *Dir) scan() snapshot {
 	s := snapshot{files: map[string]reading{}, folders: map[string]Problem{}}
 	var all []place

@@ -17,7 +17,6 @@ const (
 	pause = 10 * time.Second
 )
 
-// tokenKey has all parameters of a request.
 type tokenKey struct {
 	namespace, account, audiences, podName string
 	pod                                    types.UID
@@ -32,8 +31,7 @@ func keyOf(r TokenRequest) tokenKey {
 // heldToken is an issued token with the time of its replacement. It has no clock.
 type heldToken struct {
 	token Token
-	// due is the time of the replacement.
-	due time.Time
+	due   time.Time
 }
 
 // hold returns the state of a token that was received now. jitter, up to mostJitter, spreads

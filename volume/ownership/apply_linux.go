@@ -92,7 +92,6 @@ func open(dir int, name string, how int) (fd int, st unix.Statx_t, err error) {
 // maxErrors bounds the errors in a Result.
 const maxErrors = 5
 
-// walk is the state of one Apply.
 type walk struct {
 	ctx      context.Context
 	cfg      Config

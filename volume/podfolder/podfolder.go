@@ -72,7 +72,6 @@ func (f *Folders) Volumes(uid types.UID) string { return filepath.Join(f.Pod(uid
 // Plugins returns the folder for the state of a pod's volume plugins.
 func (f *Folders) Plugins(uid types.UID) string { return filepath.Join(f.Pod(uid), "plugins") }
 
-// check returns an error if the UID is no valid folder name.
 func check(uid types.UID) error { return fs.CheckName("podfolder: the UID", string(uid)) }
 
 // Prepare implements stages.Stage.

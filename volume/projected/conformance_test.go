@@ -18,7 +18,6 @@ import (
 	"github.com/podwright/podwright/volume/volumetest"
 )
 
-// kind is a volume source for one of the plugins, and a file in it.
 type kind struct {
 	source v1.VolumeSource
 	file   string

@@ -35,7 +35,6 @@ func configMapFiles(ctx context.Context, from objects.ConfigMaps, namespace stri
 	return s.files(data, nil)
 }
 
-// secretFiles returns the files of a secret.
 func secretFiles(ctx context.Context, from objects.Secrets, namespace string, p *v1.SecretProjection, defaultMode *int32) (payload, error) {
 	s := selection{volume.Object{Kind: objects.KindSecret, Namespace: namespace, Name: p.Name}, p.Items, defaultMode, isTrue(p.Optional)}
 	if from == nil {
@@ -51,7 +50,6 @@ func secretFiles(ctx context.Context, from objects.Secrets, namespace string, p 
 	return s.files(o.Data, nil)
 }
 
-// selection selects data of an object.
 type selection struct {
 	object   volume.Object
 	items    []v1.KeyToPath

@@ -26,7 +26,6 @@ const (
 	maxComponent = 255
 )
 
-// add adds files and replaces files of the same path.
 func (p payload) add(files payload) {
 	for name, f := range files {
 		p[path.Clean(name)] = f
@@ -92,7 +91,6 @@ func (p payload) check() (payload, error) {
 	return out, nil
 }
 
-// top returns the first component of a path.
 func top(name string) string {
 	first, _, _ := strings.Cut(name, "/")
 	return first

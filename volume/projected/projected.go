@@ -112,7 +112,6 @@ func (p *plugin) Unmount(ctx context.Context, u volume.Unmount) error {
 	return p.volumes.unmount(ctx, u)
 }
 
-// collect returns the content of a volume.
 func (cfg *Config) collect(ctx context.Context, m volume.Mount) (c content, err error) {
 	c.medium = v1.StorageMediumMemory
 	var source v1.VolumeProjection

@@ -42,7 +42,6 @@ var (
 	fromBundle    = v1.VolumeProjection{ClusterTrustBundle: &v1.ClusterTrustBundleProjection{Name: p("n"), Path: "ca"}}
 )
 
-// room has the plugins and their objects.
 type room struct {
 	objects *objects.Memory
 	plugins map[string]*plugin
@@ -78,7 +77,6 @@ func (b *backing) Unmount(ctx context.Context, u volume.Unmount) error {
 	return b.Plugin.Unmount(ctx, u)
 }
 
-// mountOf returns the Mount of the pod's volume "v".
 func mountOf(t testing.TB, plugin string, source v1.VolumeSource) volume.Mount {
 	l := volume.Layout{Root: t.TempDir()}
 	m := volume.Mount{

@@ -24,7 +24,6 @@ type volumes struct {
 	fingerprints fingerprints
 }
 
-// content is the desired content of a volume.
 type content struct {
 	payload   payload
 	medium    v1.StorageMedium // "" for disk, Memory
@@ -56,7 +55,6 @@ func (v *volumes) mount(ctx context.Context, m volume.Mount, c content) (volume.
 	return out, nil
 }
 
-// set mounts and writes the volume.
 func (v *volumes) set(ctx context.Context, m volume.Mount, payload payload, medium v1.StorageMedium) error {
 	v.fingerprints.forget(m.Dir)
 	below := m
@@ -127,7 +125,6 @@ func (v *volumes) failed(ctx context.Context, m volume.Mount, err error) error {
 	return err
 }
 
-// unmount implements volume.Plugin.Unmount.
 func (v *volumes) unmount(ctx context.Context, u volume.Unmount) error {
 	v.fingerprints.forget(u.Dir)
 	u.StateDir = stateDir(u.StateDir, v.cfg.Backing.Name(), u.Name)

@@ -17,7 +17,6 @@ import (
 	"github.com/podwright/podwright/volume"
 )
 
-// fixture is one volume with fixed content.
 type fixture struct {
 	t       testing.TB
 	backing *backing

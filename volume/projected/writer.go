@@ -30,7 +30,6 @@ const (
 // version matches the name of a version's folder.
 var version = regexp.MustCompile(`^\.\.\d{4}_\d\d_\d\d_\d\d_\d\d_\d\d\.\d+$`)
 
-// writeOptions are optional parts of writePayload.
 type writeOptions struct {
 	// Prepare is called with the folder of a new version before it is visible, to change its
 	// ownership. If it fails, the version is discarded. Optional.

@@ -10,7 +10,6 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// opener opens sub paths of one volume.
 type opener struct {
 	root int
 	// names lists the absolute paths of the volume. A link to one of them stays inside.
@@ -50,7 +49,6 @@ func pathOf(fd int) string { return "/proc/self/fd/" + strconv.Itoa(fd) }
 // attempts bounds the calls of openat2 while other processes rename folders.
 const attempts = 3
 
-// open opens a sub path and creates missing folders.
 func (o *opener) open(path string) (fd int, err error) {
 	if o.walkOnly {
 		return o.walk(path)

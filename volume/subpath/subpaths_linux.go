@@ -108,7 +108,6 @@ func (p *SubPaths) mounted(ctx context.Context, target string, want unix.Stat_t)
 // maxStacked bounds the mounts on one path.
 const maxStacked = 100
 
-// makePoint creates a folder or file as a mount point.
 func makePoint(target string, dir bool) error {
 	if err := os.MkdirAll(filepath.Dir(target), dirMode); err != nil {
 		return err

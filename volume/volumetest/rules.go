@@ -35,7 +35,6 @@ var rules = []rule{
 	{"a shared volume is one for all pods", shares},
 }
 
-// inTurn runs steps in order and returns the first error.
 func inTurn(steps ...func() error) error {
 	for _, step := range steps {
 		if err := step(); err != nil {
@@ -263,7 +262,6 @@ func parallel(t *trial) error {
 	})
 }
 
-// together calls do for all volumes concurrently.
 func together(vols []*vol, do func(*vol) error) error {
 	errs := make([]error, len(vols))
 	var wg sync.WaitGroup
@@ -325,7 +323,6 @@ func failsAgain(t *trial) error {
 	}, t.unmounts(v))
 }
 
-// stages tests plugins with shared volumes.
 func stages(t *trial) error {
 	v := t.volume()
 	s, id := t.stager(v)

@@ -94,7 +94,6 @@ func exists(m volume.Mounted) error {
 	return err
 }
 
-// trial runs a rule on a plugin.
 type trial struct {
 	Subject
 	ctx    context.Context
@@ -144,7 +143,6 @@ func (t *trial) volumeWith(pod *v1.Pod, spec *volume.Spec) *vol {
 
 func (v *vol) String() string { return "volume " + v.spec.Name + " of pod " + string(v.pod.UID) }
 
-// args returns the input of a Mount.
 func (t *trial) args(v *vol, again bool) volume.Mount {
 	return volume.Mount{Pod: v.pod, Spec: v.spec, Dir: v.dir, StateDir: v.state, Staged: v.staged, Again: again}
 }
@@ -157,7 +155,6 @@ func (t *trial) tryMount(ctx context.Context, v *vol, again bool) error {
 	return t.tryMountStaged(ctx, v, again)
 }
 
-// stage stages the volume if it is shared.
 func (t *trial) stage(ctx context.Context, v *vol) (err error) {
 	if s, id := t.stager(v); s != nil {
 		if v.staged, err = s.Stage(ctx, volume.Stage{ID: id, Spec: v.spec}); err != nil {
@@ -190,7 +187,6 @@ func copySpec(s *volume.Spec) *volume.Spec {
 	return &out
 }
 
-// mount mounts a volume and checks it.
 func (t *trial) mount(v *vol) error { return t.mountAgain(v, false) }
 
 func (t *trial) mountAgain(v *vol, again bool) error {
