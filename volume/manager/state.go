@@ -18,11 +18,11 @@ type State uint8
 
 // States of a pod's volume.
 const (
-	// StateNotMounted: an unmount is not necessary.
+	// StateNotMounted means that no unmount is necessary.
 	StateNotMounted State = iota
-	// StateMounted: this agent mounted the volume.
+	// StateMounted means that this agent mounted the volume.
 	StateMounted
-	// StateUncertain: the volume may be mounted. It was found on the disk, or the outcome of a
+	// StateUncertain means that the volume may be mounted: it was found on the disk, or the outcome of a
 	// Mount or Unmount is unknown.
 	StateUncertain
 )
