@@ -22,8 +22,8 @@ const (
 	StateNotMounted State = iota
 	// StateMounted means that this agent mounted the volume.
 	StateMounted
-	// StateUncertain means that the volume may be mounted: it was found on the disk, or the outcome of a
-	// Mount or Unmount is unknown.
+	// StateUncertain means that the volume may be mounted: it was found on the disk, or the
+	// outcome of a Mount or Unmount is unknown.
 	StateUncertain
 )
 
