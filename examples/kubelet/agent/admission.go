@@ -16,14 +16,15 @@ import (
 	"github.com/podwright/podwright/syncloop/eviction"
 )
 
-// newAdmitter builds the admission of new pods. The first refusal counts. A pod that is not critical is
-// refused for its resources before all checks of other kinds. A critical pod preempts others, so that
+// newAdmitter builds the admission of new pods. The first rejection counts. The resources of a pod
+// that is not critical are checked before all other conditions. A critical pod preempts others, so
 // its resources are checked last.
 func (n *node) newAdmitter() syncloop.Admitter {
 	in, cfg := n.in, n.in.cfg
 	return syncloop.AdmitAll(
 		among(eviction.Admitter(n.evictor.Pressure), func(pod *v1.Pod) bool {
-			return !n.allocation.Granted(pod.UID) // the evictor decides about pods that were admitted before a restart
+			// The evictor decides about pods that were admitted before a restart.
+			return !n.allocation.Granted(pod.UID)
 		}),
 		refusing("SysctlForbidden", func(pod *v1.Pod) []error {
 			return request.ForbiddenSysctls(pod, kernelVersion(), cfg.Kubelet.AllowedUnsafeSysctls...)
@@ -51,7 +52,7 @@ func refusing(reason string, check func(*v1.Pod) []error) syncloop.Admitter {
 	})
 }
 
-// among asks about some pods.
+// among applies next to the pods that which selects, and admits all others.
 func among(next syncloop.Admitter, which func(*v1.Pod) bool) syncloop.Admitter {
 	return syncloop.AdmitterFunc(func(pod *v1.Pod, active []*v1.Pod) error {
 		if !which(pod) {
@@ -61,5 +62,4 @@ func among(next syncloop.Admitter, which func(*v1.Pod) bool) syncloop.Admitter {
 	})
 }
 
-// kernelVersion returns the version of the running kernel.
 var kernelVersion = sync.OnceValue(func() string { return kubelet.ReadVersions(os.DirFS("/")).Kernel })

@@ -13,7 +13,7 @@ import (
 	"github.com/podwright/podwright/cri/fake"
 )
 
-// wanting is a pod of this node with one container of its name that requests so much cpu.
+// wanting returns a pod of this node with one container that requests cpu.
 func wanting(name, cpu string, change ...func(*v1.Pod)) *v1.Pod {
 	pod := bound(name, name)
 	if cpu != "" {
@@ -33,8 +33,8 @@ func (w *world) node(cpu string) {
 	w.allocatable = v1.ResourceList{v1.ResourceCPU: resource.MustParse(cpu), v1.ResourcePods: resource.MustParse("9")}
 }
 
-// N10: who comes when all is given away has failed, and nobody else notices; also not when
-// the agent is restarted, for one of a higher priority either.
+// N10: a pod that exceeds the allocatable resources fails without effect on others, also after a
+// restart of the agent and with a higher priority.
 func TestNoRoom(t *testing.T) {
 	inCluster(t, func(w *world) {
 		w.node("2")
@@ -60,8 +60,8 @@ func TestNoRoom(t *testing.T) {
 	})
 }
 
-// L6: who was refused and is deleted at the API goes from there, whichever agent refused it,
-// and also when none ran at the time. Nobody else notices.
+// L6: the deletion of a rejected pod finishes, whichever agent rejected it, also if no agent ran at
+// the time. Other pods are not affected.
 func TestWhoWasRefusedIsDeleted(t *testing.T) {
 	for name, remove := range map[string]func(*world){
 		"the same agent": func(w *world) { w.remove("late") },
@@ -90,8 +90,8 @@ func TestWhoWasRefusedIsDeleted(t *testing.T) {
 	}
 }
 
-// A pod that this node must not run fails by name, and no other notices. What was refused stays
-// so, although the next agent would take it.
+// A pod that this node must not run fails with the reason, and other pods run. The rejection is
+// final, even if the next agent would admit the pod.
 func TestRefusedPods(t *testing.T) {
 	confined := func(pod *v1.Pod) {
 		pod.Spec.SecurityContext = &v1.PodSecurityContext{AppArmorProfile: &v1.AppArmorProfile{Type: v1.AppArmorProfileTypeRuntimeDefault}}
@@ -134,9 +134,9 @@ func TestRefusedPods(t *testing.T) {
 	})
 }
 
-// N11: a critical pod takes the place of the one that is just enough, which ends in its own
-// time, and nobody else notices. The place that is kept meanwhile is not given to one that runs
-// and grows. Whoever was refused is counted, once, by the reason.
+// N11: a critical pod preempts the smallest sufficient pod, which ends within its own grace period.
+// Other pods are not affected. The resources kept for the critical pod are not used for resizes of
+// running pods. Each rejection is counted once, by its reason.
 func TestPreemption(t *testing.T) {
 	stubborn := func(pod *v1.Pod) { pod.Spec.TerminationGracePeriodSeconds = new(int64(20)) }
 	inClusterOf(t, fake.Config{Programs: fake.ByContainer(map[string]fake.Program{"one": ignores}, fake.SleepUntilStopped)}, func(w *world) {
@@ -171,8 +171,8 @@ func TestPreemption(t *testing.T) {
 	})
 }
 
-// After a restart those come first that were admitted before; of each kind critical ones,
-// then by priority, then by age.
+// After a restart, previously admitted pods come first; within each group critical pods, then by
+// priority, then by age.
 func TestOrder(t *testing.T) {
 	inCluster(t, func(w *world) {
 		w.node("9")

@@ -21,52 +21,55 @@ import (
 	"github.com/podwright/podwright/volume/mounts"
 )
 
-// Config configures an Agent. Flags.NodeName, Flags.RootDir, Kubelet.PodLogsDir and
-// Connect are required. Begin with what config.FromArgs or config.Default returns: what
-// is zero of Kubelet gets its default, but zeros of Flags count.
+// Config configures an Agent. Flags.NodeName, Flags.RootDir, Kubelet.PodLogsDir and Connect are
+// required. Start from the result of config.FromArgs or config.Default: zero fields of Kubelet get
+// their defaults, but zero fields of Flags are used as they are.
 //
-// Without Kubelet.StaticPodPath and Kubelet.StaticPodURL nothing is started, and pods
-// that run are left alone.
+// Without Kubelet.StaticPodPath, Kubelet.StaticPodURL and Flags.Kubeconfig the agent starts no pods
+// and leaves running pods alone.
 type Config struct {
 	config.Config
-	// Connect reaches the runtime.
+	// Connect connects to the runtime.
 	Connect Connector
-	// Cgroups reaches the machine's cgroups by a driver, that of the runtime; nil leaves
-	// pods without cgroups of their own, as Kubelet.CgroupsPerQOS: false does.
+	// Cgroups opens the machine's cgroups for the cgroup driver of the runtime. Optional: without
+	// it pods have no cgroups of their own, as with Kubelet.CgroupsPerQOS: false.
 	Cgroups func(driver cgroups.Driver) (kernel.Kernel, error)
-	// ShareRoot prepares the root folder before anything is put into it; its error ends the
-	// agent. nil leaves the folder as it is.
+	// ShareRoot prepares the root folder before the first write into it. Its error ends Run.
+	// Optional.
 	ShareRoot func(ctx context.Context) error
-	// Tune prepares the kernel once the runtime is ready, before the first pod as a rule;
-	// its error ends the agent. nil leaves the kernel as it is.
+	// Tune sets kernel parameters once the runtime is ready, usually before the first pod. Its
+	// error ends Run. Optional.
 	Tune func() error
-	// DialAPI opens connections to the API server of Flags.Kubeconfig; nil means those of
-	// the node's network.
+	// DialAPI opens connections to the API server of Flags.Kubeconfig. Default: the node's network.
 	DialAPI func(ctx context.Context, network, address string) (net.Conn, error)
-	// KernelLog opens the kernel's log, in which it is told which processes were killed since memory
-	// had run out (see oom.Open). If it fails, so does Run. nil, and one that returns nil: nobody is
-	// told.
+	// KernelLog opens the kernel's log, from which the agent reports processes that the kernel
+	// killed for lack of memory (see oom.Open). Its error ends Run. Optional: without it, and when
+	// it returns nil, such kills are not reported.
 	KernelLog func() (io.ReadCloser, error)
-	// AppArmor tells that the node confines containers by AppArmor; false refuses pods that ask for it.
+	// AppArmor states that the node confines containers by AppArmor. If it is false, pods that
+	// request AppArmor are rejected.
 	AppArmor bool
-	// Login tells that the machine goes down, for Kubelet.ShutdownGracePeriod and its like; nil: nobody
-	// does, and pods end as the machine sees fit.
+	// Login announces shutdowns of the machine, for Kubelet.ShutdownGracePeriod and
+	// Kubelet.ShutdownGracePeriodByPodPriority. Optional: without it the machine decides how pods
+	// end.
 	Login shutdown.Login
-	// Span takes spans of what is done with pods, images and garbage (see podworkers.Config,
-	// images.Config, gc.Config and podsyncer.Config); nil: nobody does.
+	// Span receives spans of work on pods, images and garbage (see podworkers.Config,
+	// images.Config, gc.Config and podsyncer.Config). Optional.
 	Span func(ctx context.Context, name string, attributes ...slog.Attr) (_ context.Context, end func(err error))
-	// API is where the kubelet API is served; nil: nowhere. Run closes it.
+	// API is the listener of the kubelet API. Run closes it. Optional: without it the agent does
+	// not serve the API.
 	API net.Listener
-	// Metrics is where the agent counts what it does: a NewMetrics of its own, of which
-	// the Connector tells calls of the runtime. nil: it makes one, which lacks those.
+	// Metrics counts the agent's work. It comes from NewMetrics, and no other Agent uses it; the
+	// Connector can count calls of the runtime in it. Default: the agent's own, without those
+	// calls.
 	Metrics *metrics.Metrics
-	// SetVerbosity changes how much Logger logs; nil: that cannot be changed.
+	// SetVerbosity changes the verbosity of Logger. Optional: without it the verbosity is fixed.
 	SetVerbosity func(verbosity int)
-	// ShutdownTimeout is how long each part may take to stop; zero means 10 s.
+	// ShutdownTimeout bounds the stop of each part. Default: 10 s.
 	ShutdownTimeout time.Duration
-	// Logger receives what a person should know; nil discards.
+	// Logger receives the agent's log. Default: discard.
 	Logger *slog.Logger
-	// watchDrivers is csi.RegistryConfig.Watch. Tests in a bubble cannot use the kernel's.
+	// watchDrivers is csi.RegistryConfig.Watch. Tests in a bubble cannot use inotify.
 	watchDrivers func(ctx context.Context, look func() (folders []string)) error
 }
 
@@ -91,7 +94,7 @@ func (c *Config) complete() error {
 	return nil
 }
 
-// Agent runs the pods of one node. Use New.
+// Agent runs the pods of one node. Create it with New.
 type Agent struct {
 	cfg       Config
 	log       *slog.Logger
@@ -100,10 +103,10 @@ type Agent struct {
 	inputs    atomic.Pointer[inputs] // nil unless the agent runs
 
 	mu   sync.Mutex
-	root error // of the root folder's last check
+	root error // result of the last check of the root folder
 }
 
-// New checks the configuration and returns an Agent that does nothing until Run.
+// New checks the configuration and returns an Agent. The agent does nothing before Run.
 func New(cfg Config) (*Agent, error) {
 	if err := cfg.complete(); err != nil {
 		return nil, err
@@ -116,13 +119,12 @@ func New(cfg Config) (*Agent, error) {
 	return a, nil
 }
 
-// Run runs the pods until ctx ends, then stops everything but the pods and
-// returns nil. A runtime that cannot be reached, at the start or later, is no
-// reason to return. It may be called again after it has returned; a root folder
-// that another agent has is ErrInUse.
+// Run runs the pods until ctx is done. It then stops all parts, leaves the pods running, and
+// returns nil. It retries while the runtime is unavailable, both at the start and later. It returns
+// ErrInUse if another agent uses the root folder. Run may be called again after it has returned.
 func (a *Agent) Run(ctx context.Context) (err error) {
 	if a.cfg.API != nil {
-		defer a.cfg.API.Close() // it is closed already if it was served
+		defer a.cfg.API.Close() // the server may have closed it already
 	}
 	if err := a.prepareRoot(ctx); err != nil {
 		return a.setupFailed(ctx, err)

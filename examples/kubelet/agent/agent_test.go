@@ -37,14 +37,14 @@ func TestConfigNamesWhatIsMissing(t *testing.T) {
 	}
 }
 
-// running runs an Agent for as long as the function.
+// running runs an Agent during a function.
 func running(t *testing.T, a *Agent, during func()) {
 	defer apitest.Run(t, a.Run)()
 	during()
 }
 
-// A runtime that cannot be reached is tried again with growing pauses, its error
-// is part of the health, and an end in between is orderly.
+// An agent retries an unavailable runtime with growing pauses, reports the error in its health, and
+// stops cleanly between attempts.
 func TestConnectIsRepeated(t *testing.T) {
 	dir := t.TempDir()
 	synctest.Test(t, func(t *testing.T) {
@@ -65,8 +65,8 @@ func TestConnectIsRepeated(t *testing.T) {
 	})
 }
 
-// Two agents with one root folder would stop each other's pods: the second is
-// refused, and told who has it.
+// Two agents with one root folder would stop each other's pods: the second gets an error that names
+// the first.
 func TestRootFolderInUse(t *testing.T) {
 	cfg := configOf(t.TempDir(), noRuntime)
 	first, err := New(cfg)
@@ -84,7 +84,7 @@ func TestRootFolderInUse(t *testing.T) {
 	require.NoError(t, second.Run(ended), "it is free again")
 }
 
-// Whoever removes the root folder while the agent runs is told, soon and once.
+// The removal of the root folder is logged within seconds, once.
 func TestRootFolderIsRemoved(t *testing.T) {
 	for name, remove := range map[string]func(root string) error{
 		"folder": os.RemoveAll,
@@ -119,8 +119,8 @@ func TestRootFolderIsRemoved(t *testing.T) {
 	}
 }
 
-// A35: an agent whose root folder cannot be made, or not shared, ends, and says so at the Node.
-// One whose server is away, too, ends all the same, soon.
+// A35: an agent that cannot create or share its root folder ends and records an event about the
+// Node. If the API server is unavailable, too, the agent still ends soon.
 func TestSetupFails(t *testing.T) {
 	for name, change := range map[string]func(*Config){
 		"made": func(c *Config) { c.Flags.RootDir = filepath.Join(c.Flags.RootDir, "file", "root") },
@@ -153,8 +153,7 @@ func setupFails(w *world, change func(*Config)) {
 	require.LessOrEqual(w.t, time.Since(begun), farewell)
 }
 
-// One Agent can be run again: it finds the container of its former run, which it
-// left alone.
+// An Agent can be run again. It takes over the container that its previous run left.
 func TestRunAgain(t *testing.T) {
 	n := newPodsNode(t, fake.Config{}, "p")
 	closed := 0

@@ -10,8 +10,8 @@ import (
 	"github.com/podwright/podwright/internal/run"
 )
 
-// newEnforcer limits all pods to the resources of the machine that are not reserved. It returns nil if
-// pods have no cgroups.
+// newEnforcer limits all pods to the resources of the machine that are not reserved. It returns nil
+// if pods have no cgroups.
 func newEnforcer(cfg *Config, m *machine, c *podCgroups, recorder recorder) (*allocatable.Enforcer, error) {
 	if c == nil {
 		return nil, nil
@@ -26,7 +26,7 @@ func newEnforcer(cfg *Config, m *machine, c *podCgroups, recorder recorder) (*al
 	})
 }
 
-// checkSwap refuses to share out swap where a container's cannot be limited.
+// checkSwap returns an error for LimitedSwap on a host that cannot limit the swap of a container.
 func checkSwap(behavior string, version cgroups.Version, controller bool) error {
 	switch {
 	case behavior != config.LimitedSwap:
@@ -39,8 +39,8 @@ func checkSwap(behavior string, version cgroups.Version, controller bool) error 
 	return nil
 }
 
-// prepare gets the machine ready once the runtime is ready for the first time. From then on
-// it keeps the limits of all pods, and evicts those for which nothing is left, until ctx ends.
+// prepare waits until the runtime is ready, then tunes the kernel and reserves resources. After
+// that it enforces the limits of all pods, and evicts pods under node pressure, until ctx is done.
 func (n *node) prepare(ctx context.Context) error {
 	for !n.health.Health().RuntimeReady.Ready() {
 		select {

@@ -20,9 +20,9 @@ import (
 	"github.com/podwright/podwright/examples/kubelet/config"
 )
 
-// N22: the cgroup of all pods has what the machine has, without what is reserved. A container
-// without a limit is told that it may have what the node has for pods: neither what is reserved,
-// nor what eviction keeps free. Volumes are told the same.
+// N22: the cgroup of all pods is limited to the machine's capacity without the reserved part. A
+// container without a limit sees the allocatable resources as its limit: capacity without
+// reservations and without eviction thresholds. Volumes use the same figure.
 func TestAllocatableOfPods(t *testing.T) {
 	var told atomic.Value
 	program := func(ctx context.Context, p *fake.Process) int {
@@ -56,7 +56,7 @@ func TestAllocatableOfPods(t *testing.T) {
 	})
 }
 
-// N23: an agent whose reserved cgroup nobody has made ends, and names it.
+// N23: an agent with a missing reserved cgroup ends with an error that names the cgroup.
 func TestReservedCgroupIsMissing(t *testing.T) {
 	inWorld(t, fake.Config{}, func(w *world) {
 		var log lockedBuffer
@@ -104,8 +104,8 @@ func TestPreparedOnce(t *testing.T) {
 	})
 }
 
-// What the machine does not have cannot be reserved, and swap that cannot be limited is not
-// shared out.
+// Reservations beyond the capacity are an error, and so is LimitedSwap without support for swap
+// limits.
 func TestWrongReservations(t *testing.T) {
 	cfg := Config{Config: config.Default()}
 	cfg.Flags.RootDir = t.TempDir()

@@ -16,7 +16,8 @@ import (
 	"github.com/podwright/podwright/syncloop/allocation"
 )
 
-// newAllocation builds the allocation of resources. Resizes get no room that fit keeps for a critical pod.
+// newAllocation builds the allocation of resources. Resizes get no resources that fit keeps for a
+// critical pod.
 func newAllocation(in *inputs, fit *admission.Fit) (*allocation.Manager, error) {
 	return allocation.New(allocation.Config{
 		Store: in.allocated,
@@ -31,7 +32,7 @@ func newAllocation(in *inputs, fit *admission.Fit) (*allocation.Manager, error) 
 	})
 }
 
-// resizeRules say which resizes are infeasible here.
+// resizeRules returns the rules for infeasible resizes on this node.
 func resizeRules(k *kubeletv1beta1.KubeletConfiguration) allocation.Rules {
 	rules := allocation.Rules{StaticCPU: k.CPUManagerPolicy == "static", StaticMemory: k.MemoryManagerPolicy == "Static"}
 	if k.MemorySwap.SwapBehavior == config.LimitedSwap {
@@ -40,14 +41,13 @@ func resizeRules(k *kubeletv1beta1.KubeletConfiguration) allocation.Rules {
 	return rules
 }
 
-// swaps tells whether a container gets a share of limited swap.
+// swaps reports whether a container gets a share of limited swap.
 func swaps(pod *v1.Pod, c *v1.Container) bool {
 	return podfacts.QOSClass(pod) == v1.PodQOSBurstable && !podfacts.IsCritical(pod) &&
 		c.Resources.Requests.Memory().Cmp(*c.Resources.Limits.Memory()) != 0
 }
 
-// enoughCompute rejects a pod for which a node with so much allocatable has not enough cpu
-// or memory left beside the others.
+// enoughCompute rejects a pod if allocatable has too little cpu or memory for it and others.
 func enoughCompute(pod *v1.Pod, others []*v1.Pod, allocatable v1.ResourceList) error {
 	for _, short := range admission.Shortages(pod, others, allocatable) {
 		if short.Name == v1.ResourceCPU || short.Name == v1.ResourceMemory {
@@ -76,13 +76,13 @@ func amend(m *allocation.Manager, pod *v1.Pod, s v1.PodStatus) v1.PodStatus {
 	return s
 }
 
-// saysSo tells whether a status says already that a resize waits.
+// saysSo reports whether a status already shows that a resize waits.
 func saysSo(s v1.PodStatus, w allocation.Waiting) bool {
 	c := podfacts.Condition(s.Conditions, v1.PodResizePending)
 	return c != nil && c.Reason == w.Reason && c.Message == w.Message && c.ObservedGeneration == w.Generation
 }
 
-// actuated is a resize.Store: the resources of pods that the runtime received last.
+// actuated is a resize.Store of the resources that the runtime last received for each pod.
 type actuated struct{ *allocation.Store }
 
 // Load implements resize.Store.

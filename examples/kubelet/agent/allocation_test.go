@@ -17,12 +17,12 @@ import (
 	"github.com/podwright/podwright/syncloop/allocation"
 )
 
-// milli are requests of so many thousandths of a CPU.
+// milli returns requests of n thousandths of a CPU.
 func milli(n int64) v1.ResourceRequirements {
 	return v1.ResourceRequirements{Requests: v1.ResourceList{v1.ResourceCPU: *quantity.NewMilliQuantity(n, quantity.DecimalSI)}}
 }
 
-// wants has a pod at the API server ask for other resources.
+// wants changes the resources of a pod at the API server.
 func (w *world) wants(name string, r v1.ResourceRequirements) {
 	w.t.Helper()
 	pod := w.at(name)
@@ -32,7 +32,7 @@ func (w *world) wants(name string, r v1.ResourceRequirements) {
 	w.api.Put(pod)
 }
 
-// sharesOf are what the cgroup of a container with this name has.
+// sharesOf returns the CPU shares of the container's cgroup.
 func (w *world) sharesOf(container string) (shares int64) {
 	for _, c := range w.Containers() {
 		if c.Metadata.Name == container && c.State == runtimeapi.ContainerState_CONTAINER_RUNNING {
@@ -44,7 +44,7 @@ func (w *world) sharesOf(container string) (shares int64) {
 	return shares
 }
 
-// allocatedFile is what the file says that a pod was granted.
+// allocatedFile returns a pod's allocation in the file.
 func (w *world) allocatedFile(name string) int64 {
 	s, err := allocation.Open(filepath.Join(w.dir, "root", allocation.AllocatedFile))
 	require.NoError(w.t, err)
@@ -70,9 +70,8 @@ func (w *world) resizeCondition(name string, t v1.PodConditionType) *v1.PodCondi
 	return podfacts.Condition(w.at(name).Status.Conditions, t)
 }
 
-// N16, N17, N18: a resize is carried out; one that does not fit waits, also for another
-// agent, until there is room, in the moment in which another pod has ended by itself; none
-// restarts anything.
+// N16, N17, N18: resizes take effect without restarts. A resize that does not fit waits, also
+// across a restart of the agent, and is granted as soon as another pod has ended by itself.
 func TestResizes(t *testing.T) {
 	inClusterOf(t, fake.Config{Programs: fake.ByContainer(map[string]fake.Program{"b": after(50300*time.Millisecond, 0)}, fake.SleepUntilStopped)}, func(w *world) {
 		w.allocatable = v1.ResourceList{v1.ResourceCPU: quantity.MustParse("4")}
@@ -122,7 +121,7 @@ func TestResizes(t *testing.T) {
 	})
 }
 
-// accepted counts the resizes that were granted after they had waited, by why they were tried.
+// accepted counts the resizes that were granted after a wait, by the cause of the retry.
 func (w *world) accepted() map[string]float64 {
 	families, err := w.agent.in.cfg.Metrics.Gatherer().Gather()
 	require.NoError(w.t, err)

@@ -26,17 +26,16 @@ import (
 	"github.com/podwright/podwright/internal/run"
 )
 
-// api is the kubelet API with all that it needs. It needs no runtime: what reaches into
-// pods says so while there is none.
+// api is the kubelet API with its certificates and authorities. It works without a runtime;
+// endpoints that need one return 503 until there is a connection.
 type api struct {
-	handler http.Handler
-	secure  *tls.Config
-	// certificate returns the current certificate.
+	handler     http.Handler
+	secure      *tls.Config
 	certificate func() *tls.Certificate
-	parts       []func(context.Context) error // run beside it
+	parts       []func(context.Context) error // run beside the server
 }
 
-// newAPI is nil without a listener.
+// newAPI returns nil without a listener.
 func (a *Agent) newAPI(c *cluster) (_ *api, err error) {
 	if a.cfg.API == nil {
 		return nil, nil
@@ -66,7 +65,7 @@ func (a *Agent) newAPI(c *cluster) (_ *api, err error) {
 	return served, nil
 }
 
-// run serves until ctx ends; an error of the listener is one that ends the agent.
+// run serves until ctx is done. Its error ends the agent.
 func (s *api) run(ctx context.Context, cfg *Config) error {
 	serve := func(ctx context.Context) error { return server.ServeAPI(ctx, cfg.API, s.secure, s.handler, cfg.Logger) }
 	return run.All(ctx, append(s.parts, serve)...)
@@ -101,7 +100,7 @@ func (a *Agent) newEndpoints() (http.Handler, error) {
 	return server.NewAPI(cfg)
 }
 
-// effective is the configuration with what the runtime has the last word about.
+// effective returns the configuration with the cgroup driver that the runtime reported.
 func (a *Agent) effective() *kubeletv1beta1.KubeletConfiguration {
 	out := shown(&a.cfg.Kubelet)
 	if n, _ := a.connected.get(); n != nil && n.conn.driver != "" {
@@ -110,7 +109,7 @@ func (a *Agent) effective() *kubeletv1beta1.KubeletConfiguration {
 	return out
 }
 
-// shown is the configuration without what is often secret.
+// shown returns the configuration with probable secrets masked.
 func shown(k *kubeletv1beta1.KubeletConfiguration) *kubeletv1beta1.KubeletConfiguration {
 	out := k.DeepCopy()
 	out.TypeMeta = metav1.TypeMeta{}
@@ -136,8 +135,8 @@ func (s *api) newAuthorities(cfg *Config) (func() *x509.CertPool, error) {
 	return files.Current, nil
 }
 
-// newAuth asks the API server with limits of its own: anybody on the network can cause
-// these calls.
+// newAuth builds authentication and authorization. Its calls of the API server have rate limits of
+// their own, because any client on the network can cause them.
 func newAuth(cfg *Config, c *cluster, authorities func() *x509.CertPool) (*auth.Auth, error) {
 	k := &cfg.Kubelet
 	door := auth.Config{
@@ -159,7 +158,7 @@ func newAuth(cfg *Config, c *cluster, authorities func() *x509.CertPool) (*auth.
 	return auth.New(door)
 }
 
-// openCertificate opens the certificate of the API: from files, from the API server, or self-signed.
+// openCertificate opens the API's certificate: from the API server, from files, or self-signed.
 func (s *api) openCertificate(cfg *Config, c *cluster) error {
 	k, flags := &cfg.Kubelet, &cfg.Flags
 	if k.ServerTLSBootstrap {
@@ -195,8 +194,8 @@ func (s *api) openCertificate(cfg *Config, c *cluster) error {
 	return nil
 }
 
-// servingRequest is what the certificate of the kubelet API has to say, nil as long as the
-// Node has no addresses.
+// servingRequest returns the certificate request for the kubelet API, or nil before the agent has
+// seen its Node.
 func (c *cluster) servingRequest(name string) *x509.CertificateRequest {
 	node := c.thisNode()
 	if node == nil {
@@ -205,8 +204,8 @@ func (c *cluster) servingRequest(name string) *x509.CertificateRequest {
 	return certificates.ServingRequest(name, node.Status.Addresses)
 }
 
-// newClientRotation keeps the certificate by which the node is known fresh: nil if that is
-// not wanted, or the kubeconfig does not name it.
+// newClientRotation rotates the node's client certificate. It returns nil if rotation is disabled,
+// or if the kubeconfig does not name the rotated file.
 func newClientRotation(cfg *Config, client *apiserver.Client) (*certificates.Rotator, error) {
 	flags := &cfg.Flags
 	if !cfg.Kubelet.RotateCertificates {

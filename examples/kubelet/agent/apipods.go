@@ -13,7 +13,7 @@ import (
 	"github.com/podwright/podwright/volume/manager"
 )
 
-// sinks are where statuses are written to besides the disk.
+// sinks returns the sinks for statuses besides the disk.
 func (c *cluster) sinks() []writer.NamedSink {
 	if c == nil {
 		return nil
@@ -21,7 +21,7 @@ func (c *cluster) sinks() []writer.NamedSink {
 	return []writer.NamedSink{{Name: apiSource, Sink: c.sink, Mirrors: true, Origin: true}}
 }
 
-// services are those that containers find in their environment, nil without any.
+// services returns the services for the environment of containers, or nil without an API server.
 func (c *cluster) services() request.Services {
 	if c == nil {
 		return nil
@@ -29,8 +29,8 @@ func (c *cluster) services() request.Services {
 	return c.objects
 }
 
-// elsewhere finds what mirrors say of static pods that another agent has run, nil where there
-// are none.
+// elsewhere returns a function that reads the status of a static pod from its mirror pod, for pods
+// that another agent ran. It is nil without an API server.
 func (c *cluster) elsewhere() func(context.Context, *v1.Pod) *v1.PodStatus {
 	if c == nil {
 		return nil
@@ -38,7 +38,8 @@ func (c *cluster) elsewhere() func(context.Context, *v1.Pod) *v1.PodStatus {
 	return c.mirrors.Status
 }
 
-// runtimeHandler finds the handlers of runtime classes, nil where there are none.
+// runtimeHandler returns a function that resolves runtime classes to handlers. It is nil without an
+// API server.
 func (c *cluster) runtimeHandler() func(context.Context, *v1.Pod) (string, error) {
 	if c == nil {
 		return nil
@@ -46,7 +47,8 @@ func (c *cluster) runtimeHandler() func(context.Context, *v1.Pod) (string, error
 	return c.objects.RuntimeHandler
 }
 
-// handlerFeatures are what the handler of a pod can do; of one that is not known, nothing.
+// handlerFeatures returns the features of a pod's runtime handler, or none if the handler is
+// unknown.
 func (c *cluster) handlerFeatures(h health) func(*v1.Pod) request.HandlerFeatures {
 	if c == nil {
 		return func(*v1.Pod) request.HandlerFeatures { return h.handlerFeatures("") }
@@ -60,8 +62,8 @@ func (c *cluster) handlerFeatures(h health) func(*v1.Pod) request.HandlerFeature
 	}
 }
 
-// mirror returns a callback that starts updates of mirror pods, or nil without an API
-// server. It does not wait for them.
+// mirror returns a callback that starts updates of mirror pods, or nil without an API server. It
+// does not wait for them.
 func (c *cluster) mirror() func(podworkers.Work) {
 	if c == nil {
 		return nil
@@ -69,10 +71,10 @@ func (c *cluster) mirror() func(podworkers.Work) {
 	return func(w podworkers.Work) { c.mirrors.Sync(w.Pod, w.MirrorPod) }
 }
 
-// keepObjectsFor is how long an object is watched at most to which no pod refers.
+// keepObjectsFor bounds the watch of an object that no pod references.
 const keepObjectsFor = time.Minute
 
-// objectsCleaner ends the watches of objects that no pod needs any more.
+// objectsCleaner ends the watches of objects that no pod references.
 func (c *cluster) objectsCleaner(volumes *manager.Manager) syncloop.Cleaner {
 	var last time.Time
 	return syncloop.Cleaner{Name: "objects", Clean: func(_ context.Context, cleanup *syncloop.Cleanup) error {

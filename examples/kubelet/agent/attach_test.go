@@ -15,8 +15,8 @@ import (
 	volumecsi "github.com/podwright/podwright/volume/csi"
 )
 
-// A volume is used once the Node says that it is in use, and that it is attached; what a
-// copy of the Node says is made sure of.
+// A volume is used once the Node reports it as in use and as attached. The agent verifies the
+// watched copy of the Node at the server.
 func TestAttached(t *testing.T) {
 	inCluster(t, func(w *world) {
 		w.startFor(3 * time.Second)
@@ -27,7 +27,8 @@ func TestAttached(t *testing.T) {
 		}
 		_, err := ask()
 		require.ErrorIs(t, err, errNotReported)
-		w.Sleep(1500 * time.Millisecond) // the agent writes what it has in use, since it was asked
+		// The agent writes the volumes in use, because the call woke the writer.
+		w.Sleep(1500 * time.Millisecond)
 		w.editNode(func(n *v1.Node) { n.Status.VolumesInUse = []v1.UniqueVolumeName{name} })
 		_, err = ask()
 		require.ErrorIs(t, err, errNotAttached)
@@ -44,8 +45,8 @@ func TestAttached(t *testing.T) {
 	})
 }
 
-// A pod is rejected if its volume cannot be attached because the node has as many as it can
-// have, and its driver is one that says how many these are.
+// A pod is rejected if its volume exceeds the attach limit of a driver that updates the limit
+// periodically.
 func TestAttachLimit(t *testing.T) {
 	exhausted, internal, period := int32(codes.ResourceExhausted), int32(codes.Internal), int64(30)
 	drivers := map[string]struct {
@@ -72,7 +73,7 @@ func TestAttachLimit(t *testing.T) {
 				PersistentVolumeSource: v1.PersistentVolumeSource{CSI: &v1.CSIPersistentVolumeSource{Driver: driver, VolumeHandle: "h"}},
 			}}}, "n")
 		}
-		_ = attach("exhausted") // the first to ask for drivers
+		_ = attach("exhausted") // the first read of CSIDrivers
 		w.Sleep(time.Second)
 		for name := range drivers {
 			err := attach(name)

@@ -14,18 +14,18 @@ import (
 	"github.com/podwright/podwright/volume/manager"
 )
 
-// Why a volume may not be used yet. Both are looked at again when the Node has changed.
+// The reasons why a volume cannot be used yet. The volume is retried when the Node changes.
 var (
 	errNotAttached = errors.New("not attached to this node yet, as its status says")
-	// A controller detaches what no Node says to be in use.
+	// A controller may detach volumes that the Node does not report as in use.
 	errNotReported = errors.New("not reported yet as in use by this node")
 )
 
-// attachments tells what a controller has attached to this node.
+// attachments reports the volumes that a controller has attached to this node.
 type attachments struct{ *cluster }
 
-// Attached implements manager.Attachments. What a copy of the Node has is made sure of: the
-// volume may have been detached a moment ago.
+// Attached implements manager.Attachments. It reads the Node from the server, because the watched
+// copy may miss a recent detachment.
 func (a attachments) Attached(ctx context.Context, id volume.ID, spec *volume.Spec) (devicePath string, err error) {
 	seen := a.thisNode()
 	if seen == nil {
@@ -58,14 +58,14 @@ func attachedTo(n *v1.Node, id volume.ID) (devicePath string, ok bool) {
 	return "", false
 }
 
-// claimed adds claims, with their expansions, and attachments to a configuration.
+// claimed adds claims, volume expansion and attachments to the configuration of the volume manager.
 func (c *cluster) claimed(cfg manager.Config) (manager.Config, error) {
 	if c == nil {
 		return cfg, nil
 	}
 	resolver, err := claims.New(claims.Config{Objects: c.objects, Node: c.thisNode})
 	cfg.Claims, cfg.Attachments, cfg.Resizes = resolver, attachments{c}, c.objects
-	// A controller detaches a volume when the Node says that it is not in use.
+	// A controller detaches a volume once the Node no longer reports it as in use.
 	cfg.Metrics.OnOperation = func(op manager.Operation) {
 		if op.Err == nil && (op.Name == "unmount_device" || op.Name == "unmap_device") {
 			c.node.Wake()

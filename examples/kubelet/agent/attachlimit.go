@@ -11,13 +11,12 @@ import (
 	volumecsi "github.com/podwright/podwright/volume/csi"
 )
 
-// reasonAttachLimit is that of a pod of which a volume cannot be attached, since as many are
-// as the node can have.
+// reasonAttachLimit rejects a pod with a volume beyond the driver's limit of attached volumes.
 const reasonAttachLimit = "VolumeAttachmentLimitExceeded"
 
-// notAttached says why a volume is not attached to a node. Where the driver says anew now
-// and then how many the node can have (nodeAllocatableUpdatePeriodSeconds), and has no room
-// for this one, the pod is rejected: a scheduler that knows that number finds it another
+// notAttached returns the reason why a volume is not attached to a node. It rejects the pod if the
+// attachment failed for lack of capacity and the driver updates its limit periodically
+// (nodeAllocatableUpdatePeriodSeconds): the scheduler then sees the new limit and chooses another
 // node (KEP-4876).
 func (c *cluster) notAttached(ctx context.Context, spec *volume.Spec, node string) error {
 	if spec == nil || spec.Persistent == nil || spec.Persistent.Spec.CSI == nil {

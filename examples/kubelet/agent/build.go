@@ -24,12 +24,12 @@ import (
 	"github.com/podwright/podwright/syncloop/eviction"
 )
 
-// inputs are the parts that work without a runtime: the pods that should run, the objects they refer
-// to, the machine, and the state of an earlier agent.
+// inputs are the parts that work without a runtime: the desired pods, the objects they reference,
+// the machine, and the state of an earlier agent.
 type inputs struct {
 	cfg     *Config
 	folders folders
-	// dirty receives the pods that the loop is to look at again.
+	// dirty receives the pods that the loop must sync again.
 	dirty      syncloop.Inbox
 	changes    *objectChanges
 	cluster    *cluster // nil without an API server
@@ -42,7 +42,7 @@ type inputs struct {
 	actuated   actuated
 	// allocatable returns the resources of the Node for pods.
 	allocatable func() v1.ResourceList
-	// api is nil without a listener, and before newAPI.
+	// api is nil without a listener and before newAPI.
 	api *api
 }
 
@@ -81,7 +81,7 @@ func (in *inputs) thisNode() *v1.Node {
 	return in.machine.node
 }
 
-// node is the parts that need a connection to the runtime.
+// node contains the parts that need a connection to the runtime.
 type node struct {
 	in   *inputs
 	conn *Connection
@@ -104,16 +104,16 @@ type node struct {
 	imageGC    *gc.Manager
 	summary    *summary.Provider
 	evictor    *eviction.Manager
-	shutdown   *nodeShutdown // nil if pods do not end before the machine
+	shutdown   *nodeShutdown // nil without ordered shutdown
 	syncer     *podsyncer.Syncer
 
 	// sessions and commands are endpoints of the kubelet API.
 	sessions, commands http.Handler
 }
 
-// newNode builds the parts in this order. Each part depends on the inputs and on parts above it.
-// Calls in the other direction go through lifecycle, whose methods need the syncer, or into the loop
-// as events.
+// newNode builds the parts in this order. Each part depends on the inputs and on the parts above
+// it. Calls upward go through lifecycle, whose methods need the syncer, or are
+// events of the loop.
 func newNode(ctx context.Context, in *inputs, conn *Connection) (_ *node, err error) {
 	cfg := in.cfg
 	countConnection(cfg.Metrics, conn)

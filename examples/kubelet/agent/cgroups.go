@@ -17,16 +17,16 @@ import (
 	"github.com/podwright/podwright/podworkers/stages"
 )
 
-// podCgroups are the cgroups of pods; nil if pods have none of their own.
+// podCgroups are the cgroups of pods. Its methods accept nil: pods then have no cgroups.
 type podCgroups struct {
 	*kernel.Stage
 	kernel kernel.Kernel
 	tree   *cgroups.Tree
 }
 
-// newCgroups finds the machine's cgroups and makes those of all pods and of classes. What
-// fails here keeps the agent from beginning. Where pods get no cgroups, only the version of
-// the machine's is of interest: containers are in some all the same.
+// newCgroups opens the machine's cgroups, and creates the cgroups of all pods and of the QoS
+// classes. Its error ends the agent. With CgroupsPerQOS: false it only warns about cgroup v1 and
+// returns nil, because containers have cgroups even then.
 func newCgroups(ctx context.Context, cfg *Config, driverName string, folders folders, recorder recorder) (*podCgroups, error) {
 	if cfg.Cgroups == nil {
 		return nil, nil
@@ -37,7 +37,7 @@ func newCgroups(ctx context.Context, cfg *Config, driverName string, folders fol
 		recorder.ofNode(v1.EventTypeWarning, "CgroupV1", "this host has cgroup v1, which Kubernetes will not support for much longer (failCgroupV1)")
 	}
 	if !*cfg.Kubelet.CgroupsPerQOS {
-		return nil, nil // whatever the machine lacks then
+		return nil, nil // also if the cgroups cannot be opened
 	}
 	if err != nil {
 		return nil, err
@@ -56,13 +56,13 @@ func newCgroups(ctx context.Context, cfg *Config, driverName string, folders fol
 	return &podCgroups{stage, host, tree}, nil
 }
 
-// cgroupValues are what holds for all pods of the node.
+// cgroupValues returns the settings that apply to all pods of the node.
 func cgroupValues(k *kubeletv1beta1.KubeletConfiguration, hugePages []string) cgroups.Config {
 	return cgroups.Config{Period: k.CPUCFSQuotaPeriod.Duration, NoQuota: !*k.CPUCFSQuota, PodPids: *k.PodPidsLimit, HugePageSizes: hugePages}
 }
 
-// entries are the stage of pods' lives, if there is one. Volumes are released before it,
-// so that nothing is killed that writes to them.
+// entries returns the stage of the cgroups, if there is one. Volumes are released before it, so
+// that the release of a cgroup kills no process that still writes to a volume.
 func (c *podCgroups) entries() []stages.Entry {
 	if c == nil {
 		return nil
@@ -70,7 +70,7 @@ func (c *podCgroups) entries() []stages.Entry {
 	return []stages.Entry{{Name: "cgroup", Release: stages.Stopped, Stage: c.Stage}}
 }
 
-// parent is pods.Config.CgroupParent, resizes its PodCgroups.
+// parent returns pods.Config.CgroupParent. resizes returns pods.Config.PodCgroups.
 func (c *podCgroups) parent() func(*v1.Pod) string {
 	if c == nil {
 		return nil
@@ -85,12 +85,12 @@ func (c *podCgroups) resizes() resize.Cgroups {
 	return c.Stage
 }
 
-// cgroupsPeriod is the period in which classes get the weight of their pods, and removed cgroups are
-// created again. A pod that starts or ends also updates its class.
+// cgroupsPeriod is the period in which QoS classes get the weight of their pods and missing cgroups
+// are created again. The start and the end of a pod also update its class.
 const cgroupsPeriod = time.Minute
 
-// keep does both until ctx ends. It begins when ready reports that all pods are known. The pods of active
-// count: terminated and rejected ones have no weight.
+// keep refreshes the cgroups until ctx is done. It starts when ready reports that all pods are
+// known. The pods of active count: terminated and rejected pods have no weight.
 func (c *podCgroups) keep(ctx context.Context, ready func() bool, active func() []*v1.Pod, log *slog.Logger) error {
 	if c == nil {
 		<-ctx.Done()
@@ -108,8 +108,9 @@ func (c *podCgroups) keep(ctx context.Context, ready func() bool, active func() 
 	return nil
 }
 
-// askDriver finds out who makes cgroups, for which the runtime has the last word: also of
-// containers whose pods have none. A runtime without any is not asked.
+// askDriver reads the cgroup driver from the runtime, which overrides the configured one. It
+// applies to containers in pods without cgroups, too. If the runtime does not report a driver, the
+// configured one is used.
 func (a *Agent) askDriver(ctx context.Context, conn *Connection) error {
 	if a.cfg.Cgroups == nil {
 		return nil

@@ -29,9 +29,8 @@ func withCPU(pod *v1.Pod, milli int64) *v1.Pod {
 	return out
 }
 
-// A pod has a cgroup while it runs, with its values. Its class weighs what its pods ask for that
-// run or are about to: neither those that are over nor those that were refused, whatever is still
-// known of them.
+// A running pod has a cgroup with its values. The weight of a QoS class counts the requests of
+// running and starting pods, not those of terminated or rejected ones.
 func TestPodCgroups(t *testing.T) {
 	programs := fake.ByContainer(map[string]fake.Program{"done": fake.Exit(0)}, fake.SleepUntilStopped)
 	inWorld(t, fake.Config{Programs: programs}, func(w *world) {
@@ -51,7 +50,7 @@ func TestPodCgroups(t *testing.T) {
 		require.EqualValues(t, 25_000, values("/kubepods/burstable/pod1").Quota)
 		require.EqualValues(t, 256, values("/kubepods/burstable").Shares)
 
-		// What somebody removes comes back: of classes within a minute.
+		// Removed cgroups are created again, those of classes within a minute.
 		require.NoError(t, w.cgroups.Remove(w.t.Context(), driver.Name{"kubepods", "besteffort"}))
 		w.Sleep(time.Minute)
 		require.EqualValues(t, 2, values("/kubepods/besteffort").Shares)
@@ -67,7 +66,7 @@ func TestPodCgroups(t *testing.T) {
 	})
 }
 
-// questioned is a runtime that is asked for its driver.
+// questioned is a runtime that counts requests for its cgroup driver.
 type questioned struct {
 	*fake.Runtime
 	mu     sync.Mutex
@@ -82,10 +81,10 @@ func (a *questioned) RuntimeConfig(context.Context) (*runtimeapi.RuntimeConfigRe
 	return a.answer(a.calls)
 }
 
-// The runtime has the last word about the driver (A9), is asked once (A12), and one that
-// does not know the question leaves it to the configuration (A10). One that does not answer
-// counts as one that cannot be reached: nothing is done to pods, and it is asked again (A11).
-// A driver of which nothing is known ends the agent: no further try can mend that.
+// The runtime's driver overrides the configured one (A9) and is requested once (A12). A runtime
+// that does not implement the request leaves the configured driver (A10). A runtime that does not
+// respond counts as unavailable: pods are left alone, and the request is retried (A11). An unknown
+// driver ends the agent, because retries cannot help.
 func TestDriver(t *testing.T) {
 	says := func(d runtimeapi.CgroupDriver, fails error, times int) func(int) (*runtimeapi.RuntimeConfigResponse, error) {
 		return func(call int) (*runtimeapi.RuntimeConfigResponse, error) {
@@ -98,7 +97,7 @@ func TestDriver(t *testing.T) {
 	for name, c := range map[string]struct {
 		answer func(call int) (*runtimeapi.RuntimeConfigResponse, error)
 		calls  int
-		closed int // connections that are of no use
+		closed int // connections closed as unusable
 		waits  time.Duration
 		want   driver.Driver
 	}{
@@ -148,7 +147,7 @@ func TestDriver(t *testing.T) {
 	}
 }
 
-// A36: the Node is told of cgroup v1, whether or not pods have cgroups of their own.
+// A36: an event about the Node reports cgroup v1, whether or not pods have cgroups of their own.
 func TestCgroupV1IsTold(t *testing.T) {
 	for _, perQOS := range []bool{true, false} {
 		for version, want := range map[driver.Version]int{driver.V1: 1, driver.V2: 0} {
@@ -164,8 +163,8 @@ func TestCgroupV1IsTold(t *testing.T) {
 	}
 }
 
-// Without cgroups nobody is asked for a driver; with them, a root that the driver cannot
-// name is an error.
+// Without cgroups the agent does not request the driver. With cgroups, a root that the driver
+// cannot name is an error.
 func TestNoCgroups(t *testing.T) {
 	a, err := New(configOf(t.TempDir(), noRuntime))
 	require.NoError(t, err)

@@ -13,8 +13,8 @@ import (
 	"github.com/podwright/podwright/cri/fake"
 )
 
-// A runtime or an API server whose clock is an hour off changes nothing of what pods do:
-// they start, crash and come back, and go after their grace.
+// A clock of the runtime or of the API server that is an hour off does not affect pods: they start,
+// crash, restart, and end after their grace period.
 func TestClocksOfOthers(t *testing.T) {
 	const off = time.Hour
 	for _, ahead := range []struct{ runtime, api time.Duration }{{0, 0}, {off, 0}, {-off, 0}, {0, off}, {0, -off}, {off, off}, {-off, -off}} {
@@ -61,14 +61,14 @@ func otherClocks(t *testing.T, runtime, api time.Duration) {
 	})
 }
 
-// ignores is a program that only SIGKILL ends.
+// ignores is a program that ends only at SIGKILL.
 func ignores(ctx context.Context, p *fake.Process) int {
 	p.Signals()
 	<-ctx.Done()
 	return 137
 }
 
-// after is a program that ends by itself.
+// after returns a program that ends by itself.
 func after(d time.Duration, code int) fake.Program {
 	return func(ctx context.Context, _ *fake.Process) int {
 		select {

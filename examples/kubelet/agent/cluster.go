@@ -23,29 +23,29 @@ import (
 	"github.com/podwright/podwright/syncloop/podsource"
 )
 
-// cluster is an agent's side of the API server. It needs no runtime. An agent without an API server has
-// none: methods for parts of every agent accept nil.
+// cluster is the agent's part that uses the API server. It needs no runtime. Methods that are
+// called without an API server accept nil.
 type cluster struct {
 	runtime            *connected
 	client, heartbeats *apiserver.Client
-	// self is the Node as others see it.
+	// self watches this Node at the API server.
 	self     *apiserver.Feed[*v1.Node, *v1.NodeList]
 	live     *liveNode
 	recorder *events.Recorder
 	objects  *objects.Objects
 	mirrors  *mirrors.Manager
 	csiNode  *csinodes.Manager
-	pods     *pods.Source // read by whoever runs the sources
+	pods     *pods.Source // run with the other sources
 	sink     pods.Sink
 	node     *kubelet.Node
-	// rotation is that of the client's certificate, nil for none.
+	// rotation rotates the client's certificate. It is nil without rotation.
 	rotation *certificates.Rotator
 
 	mu      sync.Mutex
-	waiting []func() // for a change of the Node
+	waiting []func() // callbacks for changes of the Node
 }
 
-// onNode registers a callback for changes of the Node. It must not block.
+// onNode registers a callback for changes of the Node. The callback must not block.
 func (c *cluster) onNode(wake func()) {
 	if c == nil {
 		return
@@ -55,8 +55,9 @@ func (c *cluster) onNode(wake func()) {
 	c.waiting = append(c.waiting, wake)
 }
 
-// newCluster builds clients of the API server: one for events, one for heartbeats, which have no
-// rate limit, and one for all other requests. runtime receives the statuses of pods from the server.
+// newCluster builds three clients of the API server: one for events, one for heartbeats, which has
+// no rate limit, and one for all other requests. runtime receives the statuses of pods from the
+// server.
 func newCluster(cfg *Config, changes *objectChanges, runtime *connected) (c *cluster, err error) {
 	if cfg.Flags.Kubeconfig == "" {
 		return nil, nil
@@ -115,7 +116,7 @@ func newCluster(cfg *Config, changes *objectChanges, runtime *connected) (c *clu
 	return c, err
 }
 
-// newPods is the source of the pods that are bound to this node.
+// newPods builds the source of the pods that are bound to this node.
 func (c *cluster) newPods(cfg *Config, merger *podsource.Merger) (source *pods.Source, err error) {
 	c.pods, err = pods.NewSource(pods.SourceConfig{
 		Client: c.client, NodeName: cfg.Flags.NodeName, Merger: merger, OnPod: func(pod *v1.Pod) { c.podSeen(pod); cfg.Metrics.Pods.AtAPI(pod) }, Logger: cfg.Logger,
@@ -123,7 +124,7 @@ func (c *cluster) newPods(cfg *Config, merger *podsource.Merger) (source *pods.S
 	return c.pods, err
 }
 
-// run keeps up with the API server until ctx ends. An error is one that ends the agent.
+// run runs all parts until ctx is done. Its error ends the agent.
 func (c *cluster) run(ctx context.Context) error {
 	parts := []func(context.Context) error{c.client.Run, c.self.Run, c.live.run, c.recorder.Run, c.objects.Run, c.mirrors.Run, c.csiNode.Run, c.node.Run}
 	if c.rotation != nil {
@@ -132,14 +133,14 @@ func (c *cluster) run(ctx context.Context) error {
 	return run.All(ctx, parts...)
 }
 
-// podSeen takes in a pod as it is at the server.
+// podSeen passes a pod from the server to the status writer.
 func (c *cluster) podSeen(pod *v1.Pod) {
 	if n, _ := c.runtime.get(); n != nil {
 		n.syncer.Statuses().Observe(apiSource, pod)
 	}
 }
 
-// nodeChanged lets go on who waits for the Node, or for what it says of attached volumes.
+// nodeChanged wakes the parts that depend on the Node or on its attached volumes.
 func (c *cluster) nodeChanged() {
 	c.mirrors.Wake()
 	c.csiNode.Wake()
@@ -151,7 +152,7 @@ func (c *cluster) nodeChanged() {
 	}
 }
 
-// notReady are the reasons why pods should not come here.
+// notReady returns the reasons why the node is not ready.
 func (c *cluster) notReady() (why []string) {
 	n, err := c.runtime.get()
 	if n == nil {
@@ -165,14 +166,14 @@ func (c *cluster) notReady() (why []string) {
 	return why
 }
 
-// writeNode writes the status of the Node at once instead of at its next period.
+// writeNode writes the status of the Node now instead of at its next period.
 func (c *cluster) writeNode() {
 	if c != nil {
 		c.node.Wake()
 	}
 }
 
-// thisNode returns the Node as the agent has seen it last, or nil.
+// thisNode returns the Node as last seen at the server, or nil.
 func (c *cluster) thisNode() *v1.Node {
 	if c == nil {
 		return nil
@@ -183,7 +184,8 @@ func (c *cluster) thisNode() *v1.Node {
 	return nil
 }
 
-// clusterHealth is what is wrong with the API server, or with what it has of this node.
+// health returns an error while the API server is unreachable or this node's objects there are
+// outdated.
 func (c *cluster) health() error {
 	if err := c.pods.Err(); err != nil {
 		return fmt.Errorf("pods of this node: %w", err)

@@ -32,21 +32,20 @@ func inClusterOf(t *testing.T, cfg fake.Config, test func(*world)) {
 	})
 }
 
-// bound is a pod that the scheduler has bound to this node.
+// bound returns a pod that the scheduler has bound to this node.
 func bound(name string, containers ...string) *v1.Pod {
 	pod := podOf("", v1.RestartPolicyAlways, containers...)
 	pod.Name, pod.Spec.NodeName = name, "n"
 	return pod
 }
 
-// put writes pods at the API server.
 func (w *world) put(pods ...*v1.Pod) {
 	for _, pod := range pods {
 		w.api.Put(pod)
 	}
 }
 
-// at is a pod as the API server has it, nil if it does not.
+// at returns a pod from the API server, or nil.
 func (w *world) at(name string) *v1.Pod {
 	pod, ok := apitest.Find(w.api, &v1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: name}})
 	if !ok {
@@ -55,7 +54,7 @@ func (w *world) at(name string) *v1.Pod {
 	return pod
 }
 
-// ended is how a pod ended, with its disruption if there was one.
+// ended describes the end of a pod, with its disruption condition if there is one.
 func (w *world) ended(name string) string {
 	s := w.at(name).Status
 	text := fmt.Sprintf("%s %s: %s", s.Phase, s.Reason, s.Message)
@@ -65,17 +64,17 @@ func (w *world) ended(name string) string {
 	return text
 }
 
-// remove deletes a pod as kubectl does: it stays until the node has ended it.
+// remove deletes a pod as kubectl does: the object stays until the node has ended the pod.
 func (w *world) remove(name string) { w.removeAt(name, metav1.Now(), 2) }
 
-// removeAt deletes a pod at a time of the server.
+// removeAt deletes a pod at a time of the server's clock.
 func (w *world) removeAt(name string, at metav1.Time, grace int64) {
 	pod, end := w.at(name), metav1.NewTime(at.Add(time.Duration(grace)*time.Second))
 	pod.DeletionTimestamp, pod.DeletionGracePeriodSeconds = &end, &grace
 	w.put(pod)
 }
 
-// events are the reasons of what was told of an object.
+// events returns the reasons of the events about an object.
 func (w *world) events(object string) []string {
 	reasons := map[string]bool{}
 	for _, e := range apitest.All[*v1.Event](w.api) {
@@ -86,7 +85,7 @@ func (w *world) events(object string) []string {
 	return slices.Sorted(maps.Keys(reasons))
 }
 
-// nodeAt is the Node as the API server has it.
+// nodeAt returns the Node from the API server.
 func (w *world) nodeAt() *v1.Node {
 	w.t.Helper()
 	n, ok := apitest.Find(w.api, &v1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n"}})
@@ -94,7 +93,7 @@ func (w *world) nodeAt() *v1.Node {
 	return n
 }
 
-// editNode changes the Node as somebody else.
+// editNode changes the Node as another client.
 func (w *world) editNode(change func(*v1.Node)) {
 	n := w.nodeAt()
 	change(n)
@@ -107,8 +106,8 @@ func (w *world) nodeCondition(kind v1.NodeConditionType) string {
 	return fmt.Sprintf("%s %s: %s", c.Status, c.Reason, c.Message)
 }
 
-// A pod that is bound to the node runs, its status is at the API server, and it goes from
-// there once it was deleted and has ended.
+// A pod bound to the node runs, and its status is at the API server. A deleted pod disappears there
+// once it has ended.
 func TestAPodOfTheAPIServer(t *testing.T) {
 	inCluster(t, func(w *world) {
 		w.startFor(3 * time.Second)
@@ -135,8 +134,8 @@ func TestAPodOfTheAPIServer(t *testing.T) {
 	})
 }
 
-// N9: a static pod is seen at the API server, comes back there when its mirror is deleted,
-// and nothing of it is touched by that.
+// N9: a static pod has a mirror pod at the API server. A deleted mirror is created again, and the
+// pod is not affected.
 func TestMirrorOfAStaticPod(t *testing.T) {
 	inCluster(t, func(w *world) {
 		pod := podOf("1", v1.RestartPolicyAlways, "c")
@@ -162,7 +161,7 @@ func TestMirrorOfAStaticPod(t *testing.T) {
 	})
 }
 
-// A pod that refers to what is not there waits, and runs once it is.
+// A pod that references a missing object waits, and runs once the object exists.
 func TestPodsThatCannotRunYet(t *testing.T) {
 	inCluster(t, func(w *world) {
 		waits, class := bound("waits", "c"), bound("class", "e")
@@ -180,7 +179,7 @@ func TestPodsThatCannotRunYet(t *testing.T) {
 	})
 }
 
-// A node whose runtime does not answer is there all the same, and says why it is not ready.
+// A node without a responding runtime registers, and reports the reason why it is not ready.
 func TestNodeWithoutARuntime(t *testing.T) {
 	inCluster(t, func(w *world) {
 		cfg := configOf(w.dir, noRuntime)
@@ -198,7 +197,7 @@ func TestNodeWithoutARuntime(t *testing.T) {
 	})
 }
 
-// An agent whose kubeconfig cannot be used does not begin.
+// An agent with an unusable kubeconfig does not start.
 func TestBadKubeconfig(t *testing.T) {
 	cfg := configOf(t.TempDir(), noRuntime)
 	cfg.Flags.Kubeconfig = "/does/not/exist"
@@ -207,8 +206,9 @@ func TestBadKubeconfig(t *testing.T) {
 	require.ErrorContains(t, err, "kubeconfig /does/not/exist")
 }
 
-// A pod that asks for more of an extended resource than the Node has left fails by its
-// name, also beside pods of an agent before; others wait, by its name, for who gives it out.
+// A pod that requests more of an extended resource than the Node has left fails with the resource's
+// name, also beside pods of an earlier agent. Without the resource at the Node, pods wait, with its
+// name.
 func TestExtendedResources(t *testing.T) {
 	inCluster(t, func(w *world) {
 		w.startFor(3 * time.Second)
@@ -239,7 +239,8 @@ func TestExtendedResources(t *testing.T) {
 	})
 }
 
-// A client that writes that a pod has ended ends it. Other statuses are put right [status/writer].
+// A terminal status written by another client ends the pod. Other foreign statuses are overwritten
+// [status/writer].
 func TestStatusFromOutside(t *testing.T) {
 	inCluster(t, func(w *world) {
 		w.put(bound("a", "c"))

@@ -22,22 +22,23 @@ import (
 
 var _ server.Pods = commands{}
 
-// commands serves the requests of the kubelet API about pods, without logs and sessions.
+// commands implements server.Pods: command execution, checkpoints and the running pods.
 type commands struct {
 	runtime cri.RuntimeService
 	syncer  *podsyncer.Syncer
-	dir     string // of checkpoints
+	dir     string // folder of checkpoints
 }
 
 // newSessions serves logs and sessions of containers.
 func newSessions(cfg *Config, runtime cri.RuntimeService, syncer *podsyncer.Syncer, logs kubeletapi.LogReader) (http.Handler, error) {
 	return kubeletapi.New(kubeletapi.Config{
-		Allow: func(*http.Request) error { return nil }, // the handler around all endpoints authorizes, see newAuth
+		// newAuth authorizes requests before they get here.
+		Allow: func(*http.Request) error { return nil },
 		Pods:  syncer, Runtime: runtime, Logs: logs, IdleTimeout: cfg.Kubelet.StreamingConnectionIdleTimeout.Duration,
 	})
 }
 
-// maxRun bounds a command of Run.
+// maxRun bounds a command that Run executes.
 const maxRun = 2 * time.Minute
 
 func (s commands) Run(ctx context.Context, t kubeletapi.Target, command []string) ([]byte, error) {

@@ -27,7 +27,8 @@ func requireRefusal(t testing.TB, err error, code int, text string) {
 	require.Contains(t, r.Message, text)
 }
 
-// Sessions and refusals are those of cri/podsyncer (TestReach). The agent adds commands, checkpoints and lists.
+// cri/podsyncer tests sessions and refusals (TestReach). The agent adds commands, checkpoints and
+// lists.
 func TestCommands(t *testing.T) {
 	speak := func(ctx context.Context, p *fake.Process) int {
 		fmt.Fprintln(p.Stdout, p.Container.Name, "says", p.Container.Attempt)
@@ -81,7 +82,7 @@ func TestCommands(t *testing.T) {
 	})
 }
 
-// Without a connection to the runtime, endpoints that need it answer 503 with the reason.
+// Without a connection to the runtime, endpoints that need it return 503 with the reason.
 func TestCommandsWithoutARuntime(t *testing.T) {
 	a, err := New(configOf(t.TempDir(), noRuntime))
 	require.NoError(t, err)

@@ -8,8 +8,8 @@ import (
 	"github.com/podwright/podwright/cri/kubeletapi"
 )
 
-// connected is the state of an agent's connection to the runtime: the parts that need it, or the reason
-// why there is no connection. It is safe for concurrent use.
+// connected is the state of the agent's connection to the runtime: the parts that need it, or the
+// reason why there is none. It is safe for concurrent use.
 type connected struct {
 	mu   sync.Mutex
 	node *node
@@ -22,7 +22,6 @@ func (c *connected) set(n *node, err error) {
 	c.node, c.err = n, err
 }
 
-// get returns either the parts or the reason.
 func (c *connected) get() (*node, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -40,7 +39,7 @@ func from[T any](c *connected, read func(*node) T) func() T {
 	}
 }
 
-// refusing returns the parts, or the refusal of a request that needs them.
+// refusing returns the parts, or a 503 error for a request that needs them.
 func (c *connected) refusing() (*node, error) {
 	n, err := c.get()
 	if n == nil {
@@ -49,7 +48,8 @@ func (c *connected) refusing() (*node, error) {
 	return n, nil
 }
 
-// handler serves requests with a handler of the connected parts. Without a connection it answers 503.
+// handler serves requests with a handler of the connected parts. Without a connection it returns
+// 503.
 func (c *connected) handler(of func(*node) http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		n, err := c.refusing()

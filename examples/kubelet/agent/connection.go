@@ -9,22 +9,22 @@ import (
 	"github.com/podwright/podwright/cri"
 )
 
-// Connection is a runtime that answers.
+// Connection is a connection to a runtime that has responded.
 type Connection struct {
 	Runtime cri.RuntimeService
 	Images  cri.ImageService
-	// Name is the runtime's name, the prefix of container IDs; Version is that of its
-	// release, as nodes show it.
+	// Name is the runtime's name, the prefix of container IDs. Version is the runtime's version, as
+	// Nodes report it.
 	Name, Version string
-	// Close ends the connection and joins what belongs to it. Required.
+	// Close closes the connection and waits for its goroutines. Required.
 	Close func() error
-	// driver is who makes cgroups. hasNoDriver: the runtime cannot be asked.
+	// driver is the cgroup driver. hasNoDriver is true if the runtime does not report one.
 	driver      string
 	hasNoDriver bool
 }
 
-// Connector connects to a runtime. It is called until it succeeds; its errors
-// name the endpoint and the call that failed.
+// Connector connects to a runtime. The agent calls it until it succeeds. Its errors name the
+// endpoint and the failed call.
 type Connector func(ctx context.Context) (*Connection, error)
 
 // Dial returns a Connector for the CRI sockets of a runtime and of its images.
@@ -57,10 +57,10 @@ const (
 	connectPauseMax = 5 * time.Second
 )
 
-// connect tries until it has a connection or ctx ends, which returns nil. What
-// goes wrong is logged when it changes, and shown by Health meanwhile. So is what the
-// sources of pods say, which are read until there is a loop that does. Only what no further
-// try can mend is an error.
+// connect retries until it has a connection, or returns nil when ctx is done. It logs an error when
+// its text changes, and Health reports it. Meanwhile it runs the sources of pods, so that their
+// problems are logged, too; later the loop runs them. It returns an error only if a retry cannot
+// help.
 func (a *Agent) connect(ctx context.Context, s *sources) (*Connection, error) {
 	reading, stop := context.WithCancel(ctx)
 	read := make(chan error, 1)

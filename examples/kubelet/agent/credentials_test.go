@@ -11,7 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// accounts has each service account, and tokens with its name.
+// accounts contains each service account, and returns tokens with its name.
 type accounts struct{}
 
 func (accounts) ServiceAccount(_ context.Context, namespace, name string) (*v1.ServiceAccount, error) {
@@ -22,8 +22,8 @@ func (accounts) Token(_ context.Context, pod *v1.Pod, audience string) (string, 
 	return pod.Spec.ServiceAccountName + "-for-" + audience, nil
 }
 
-// KEP-4412: the program of a credential provider gets a token of the pod's service account. A kubelet
-// without an API server refuses the provider at its start.
+// KEP-4412: the program of a credential provider receives a token of the pod's service account. An
+// agent without an API server rejects such a provider at its start.
 func TestCredentialProviderGetsToken(t *testing.T) {
 	dir := t.TempDir()
 	program := `#!/bin/sh

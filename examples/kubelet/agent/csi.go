@@ -8,8 +8,8 @@ import (
 	"github.com/podwright/podwright/volume/mounts"
 )
 
-// newDrivers builds the registry of the CSI drivers in the folder of plugins. It calls ready for each
-// driver that has registered, and writes the data of drivers about the node to the API server.
+// newDrivers builds the registry of the CSI drivers in the folder of plugins. It calls ready for
+// each driver that has registered, and writes the drivers' data about the node to the API server.
 func newDrivers(cfg *Config, folders folders, c *cluster, ready func(driver string)) (drivers *csi.Registry, err error) {
 	look := func(driver string) {
 		if c != nil {
@@ -28,9 +28,8 @@ func newDrivers(cfg *Config, folders folders, c *cluster, ready func(driver stri
 	return drivers, err
 }
 
-// newCSI mounts volumes of these drivers. Without an API server nobody attaches any: what
-// is said of drivers, and the secrets and tokens that they get, come from the folder of
-// objects.
+// newCSI builds the plugin for volumes of these drivers. Without an API server volumes are not
+// attached, and CSIDrivers, secrets and tokens come from the folder of objects.
 func newCSI(cfg *Config, c *cluster, layout volume.Layout, kernel mounts.Mounter, drivers volumecsi.Drivers, from references) (*volumecsi.Plugin, error) {
 	plugin := volumecsi.Config{
 		Layout: layout, NodeName: cfg.Flags.NodeName,

@@ -20,14 +20,15 @@ import (
 	volumecsi "github.com/podwright/podwright/volume/csi"
 )
 
-// withCSI is a manifest of a pod with a volume of a driver, and a secret for it.
+// withCSI is a manifest of a pod with a CSI volume that needs a secret.
 const withCSI = `{apiVersion: v1, kind: Pod, metadata: {name: p}, spec: {hostNetwork: true,
   volumes: [{name: v, csi: {driver: d, nodePublishSecretRef: {name: key}}}],
   containers: [{name: c, image: busybox, volumeMounts: [{name: v, mountPath: /v}]}]}}`
 
 const described = "{apiVersion: storage.k8s.io/v1, kind: CSIDriver, spec: {volumeLifecycleModes: [Ephemeral]}}"
 
-// registering makes a place below which drivers can register: a socket's path is short.
+// registering makes a short path for the folder of driver sockets, because the length of
+// socket paths is limited.
 func (n *podsNode) registering(t *testing.T) *csitest.Driver {
 	short, err := os.MkdirTemp("", "csi")
 	require.NoError(t, err)
@@ -40,9 +41,9 @@ func (n *podsNode) registering(t *testing.T) *csitest.Driver {
 	return d
 }
 
-// A pod waits for a driver, for what is said of it, and for its secret, and runs when the
-// last of them has come. The next agent, which has neither the pod nor objects, says what
-// is left of it until the driver is back, and then nothing is.
+// A pod waits for its driver, the CSIDriver object and its secret, and runs once all exist. The
+// next agent, without the pod and without objects, reports the leftover volume until the driver is
+// back, and then unmounts it.
 func TestCSI(t *testing.T) {
 	if os.Getuid() != 0 {
 		require.NotEqual(t, "1", os.Getenv("PODWRIGHT_REQUIRE_CRI"), "needs root")
@@ -95,7 +96,7 @@ type reported struct {
 	pod server.PodReport
 }
 
-// only is the one volume of the one pod.
+// only returns the single volume of the single pod.
 func only(r server.Report) (v reported, ok bool) {
 	if len(r.Pods) != 1 || len(r.Pods[0].Volumes) != 1 {
 		return v, false
@@ -103,8 +104,8 @@ func only(r server.Report) (v reported, ok bool) {
 	return reported{r.Pods[0].Volumes[0], r.Pods[0]}, true
 }
 
-// What a driver says of the node is at the API server while the driver is registered, and
-// its entry stays over the end of the agent.
+// The API server has a driver's data about the node while the driver is registered. The entry
+// survives a stop of the agent.
 func TestCSIDriversAtTheAPIServer(t *testing.T) {
 	n, api := newPodsNode(t, fake.Config{}), apitest.Start(t)
 	d := n.registering(t)

@@ -17,9 +17,9 @@ import (
 
 const cgroupMount = "/sys/fs/cgroup"
 
-// describeNode looks at the node as far as containers depend on it, and adds what
-// the configuration says of them. What cannot be read keeps its zero value, which is
-// the careful choice for each field. What the node has for pods is forPods.
+// describeNode returns the properties of the node that containers depend on, with the settings of
+// the configuration. A property that cannot be read keeps its zero value, which is the safe choice
+// for each field. It does not set Allocatable.
 func describeNode(cfg config.Config) pods.Node {
 	k, root := &cfg.Kubelet, cfg.Flags.RootDir
 	return pods.Node{
@@ -41,14 +41,13 @@ func describeNode(cfg config.Config) pods.Node {
 	}
 }
 
-// exists tells whether a file is there for sure.
+// exists reports whether a file exists. It returns false if that cannot be determined.
 func exists(file string) bool {
 	_, err := os.Stat(file)
 	return err == nil
 }
 
-// nodeIPs are the node's addresses, the first one of each family, IPv4 first:
-// what pods learn from status.hostIP.
+// nodeIPs returns the node's first address of each family, IPv4 first, for status.hostIP.
 func nodeIPs() []string {
 	addresses, err := net.InterfaceAddrs()
 	if err != nil {
@@ -68,8 +67,8 @@ func nodeIPs() []string {
 	return append(v4[:min(len(v4), 1)], v6[:min(len(v6), 1)]...)
 }
 
-// addresses remembers what a look at the node's addresses has shown: it asks the kernel for
-// all interfaces, of which each pod has one, and is asked for with every status of a pod.
+// addresses caches the node's addresses. A lookup lists all interfaces, including those of all
+// pods, and each pod status needs the addresses.
 type addresses struct {
 	look func() []string
 
@@ -78,7 +77,7 @@ type addresses struct {
 	at   time.Time
 }
 
-// fresh is how long addresses are remembered.
+// fresh is the lifetime of cached addresses.
 const fresh = 5 * time.Second
 
 func (a *addresses) get() []string {
@@ -90,7 +89,7 @@ func (a *addresses) get() []string {
 	return slices.Clone(a.last)
 }
 
-// meminfo reads an amount of memory, such as MemTotal:, in bytes.
+// meminfo reads a field of /proc/meminfo, such as MemTotal:, in bytes.
 func meminfo(file, name string) int64 {
 	data, err := os.ReadFile(file)
 	if err != nil {
@@ -110,8 +109,8 @@ func meminfo(file, name string) int64 {
 	return 0
 }
 
-// dockerConfigs are the files that may hold the node's credentials for
-// registries, in the order of preference.
+// dockerConfigs returns the files that may contain the node's registry credentials, most preferred
+// first.
 func dockerConfigs(root, home string) []string {
 	files := []string{filepath.Join(root, "config.json")}
 	if home != "" {
@@ -124,8 +123,8 @@ func dockerConfigs(root, home string) []string {
 	return append(files, "/.dockercfg")
 }
 
-// swapController tells whether swap of cgroups is accounted. The unified
-// hierarchy shows that in all cgroups but the first.
+// swapController reports whether the kernel accounts the swap of cgroups. In the unified hierarchy
+// the files exist in all cgroups but the root.
 func swapController(root string) bool {
 	for _, file := range []string{"memory/memory.memsw.limit_in_bytes", "*/memory.swap.max"} {
 		if found, err := filepath.Glob(filepath.Join(root, file)); err == nil && len(found) > 0 {
@@ -135,8 +134,8 @@ func swapController(root string) bool {
 	return false
 }
 
-// hugePageSizes lists the sizes that the kernel has folders for, such as
-// hugepages-2048kB, in the largest unit that fits.
+// hugePageSizes lists the sizes of the kernel's folders, such as hugepages-2048kB, in the
+// largest unit that fits.
 func hugePageSizes(dir string) []string {
 	entries, err := os.ReadDir(dir)
 	if err != nil {

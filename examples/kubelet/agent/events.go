@@ -11,8 +11,8 @@ import (
 	"github.com/podwright/podwright/internal/loglimit"
 )
 
-// recorder records Kubernetes events in the log, and at the API server if the agent has one. It is safe
-// for concurrent use.
+// recorder records Kubernetes events in the log, and at the API server if the agent has one. It is
+// safe for concurrent use.
 type recorder struct {
 	node v1.ObjectReference
 	log  func(ref v1.ObjectReference, eventtype, reason, message string)
@@ -37,7 +37,7 @@ func (r recorder) ofNode(eventtype, reason, message string) {
 	r.event(r.node, eventtype, reason, message)
 }
 
-// annotated records an event with annotations. The log omits them.
+// annotated records an event with annotations. The log omits the annotations.
 func (r recorder) annotated(ref v1.ObjectReference, annotations map[string]string, eventtype, reason, message string) {
 	r.log(ref, eventtype, reason, message)
 	if r.api != nil {
@@ -45,14 +45,13 @@ func (r recorder) annotated(ref v1.ObjectReference, annotations map[string]strin
 	}
 }
 
-// nodeReference refers to the Node in events: by its name as a UID, as package node does.
+// nodeReference refers to the Node in events. The UID is the Node's name, as in package node.
 func nodeReference(name string) v1.ObjectReference {
 	return v1.ObjectReference{APIVersion: "v1", Kind: "Node", Name: name, UID: types.UID(name)}
 }
 
-// logEvents writes Kubernetes events to the log: standalone there is no API
-// server to keep them, and with one it may be away. A warning that repeats itself is written once a minute. origin
-// says which manifest a pod has, if any.
+// logEvents writes Kubernetes events to the log, because there may be no API server to keep them. A
+// repeated warning is written once a minute. origin returns the manifest of a pod, or "".
 func logEvents(log *slog.Logger, origin func(types.UID) string) func(ref v1.ObjectReference, eventtype, reason, message string) {
 	limiter := loglimit.New(time.Minute)
 	return func(ref v1.ObjectReference, eventtype, reason, message string) {

@@ -20,7 +20,7 @@ import (
 	"github.com/podwright/podwright/examples/kubelet/oom"
 )
 
-// lockedBuffer is written to and read at the same time.
+// lockedBuffer is a buffer for concurrent reads and writes.
 type lockedBuffer struct {
 	mu sync.Mutex
 	b  bytes.Buffer
@@ -38,7 +38,7 @@ func (l *lockedBuffer) count(text string) int {
 	return strings.Count(l.b.String(), text)
 }
 
-// A warning that repeats itself is logged once a minute, everything else always.
+// A repeated warning is logged once a minute; other events are always logged.
 func TestRepeatedWarningsAreLoggedSeldom(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var log lockedBuffer
@@ -60,7 +60,6 @@ func TestRepeatedWarningsAreLoggedSeldom(t *testing.T) {
 	})
 }
 
-// heard collects events.
 type heard struct {
 	mu     sync.Mutex
 	events []string
@@ -72,8 +71,8 @@ func (h *heard) event(ref v1.ObjectReference, eventtype, reason, message string)
 	h.events = append(h.events, ref.APIVersion+" "+ref.Kind+" "+ref.Name+" "+string(ref.UID)+" "+eventtype+" "+reason+": "+message)
 }
 
-// Who is killed since the node has no memory is an event about the node; who is over the limit of
-// a cgroup is not.
+// A kill because the node is out of memory is an event about the node; a kill for the limit of a
+// cgroup is not.
 func TestSystemOOM(t *testing.T) {
 	var h heard
 	r := recorder{node: nodeReference("n1"), log: h.event}
@@ -83,7 +82,7 @@ func TestSystemOOM(t *testing.T) {
 	require.Equal(t, []string{"v1 Node n1 n1 Warning SystemOOM: System OOM encountered, victim process: java, pid: 9"}, h.events)
 }
 
-// record is a log with one record, and no more.
+// record is a log with one record.
 type record struct {
 	text   string
 	read   chan struct{}
@@ -106,8 +105,8 @@ func (r *record) Close() error {
 	return nil
 }
 
-// An agent reads the kernel's log while it runs, and no longer. One that cannot be read ends it
-// before it has begun; one that there is not is none of its matters.
+// An agent reads the kernel's log while it runs, and closes it afterwards. A log that cannot be
+// opened ends the agent at its start. A missing log is no error.
 func TestKernelLog(t *testing.T) {
 	log := &record{text: "3,1,2,-;Out of memory: Killed process 9 (java) total-vm:1kB\n", read: make(chan struct{}), closed: make(chan struct{})}
 	for name, open := range map[string]func() (io.ReadCloser, error){

@@ -15,7 +15,7 @@ import (
 	"github.com/podwright/podwright/syncloop/eviction"
 )
 
-// newEvictor evicts pods when something of the node runs short.
+// newEvictor evicts pods under node pressure.
 func newEvictor(in *inputs, conn *Connection, pods *lifecycle, stats *summary.Provider, imageGC *gc.Manager) (*eviction.Manager, error) {
 	cfg := in.cfg
 	policy, err := evictions.Policy(&cfg.Kubelet)
@@ -44,7 +44,7 @@ func newEvictor(in *inputs, conn *Connection, pods *lifecycle, stats *summary.Pr
 		},
 		Logger: cfg.Logger,
 	}
-	if cfg.Kubelet.ContainerRuntimeEndpoint != config.Embedded { // whose images take no space
+	if cfg.Kubelet.ContainerRuntimeEndpoint != config.Embedded { // its images use no space
 		evicting.RemoveUnusedImages = func(ctx context.Context) error {
 			_, err := imageGC.RemoveUnused(ctx)
 			return err

@@ -19,8 +19,7 @@ import (
 	"github.com/podwright/podwright/syncloop/eviction"
 )
 
-// fullDisk has an agent find its disk too full, whatever it is: a byte less than all of it
-// has to be free.
+// fullDisk makes every disk too full for the agent: the threshold is one byte below the capacity.
 func fullDisk(t *testing.T, w *world) {
 	var is unix.Statfs_t
 	require.NoError(t, unix.Statfs(w.dir, &is))
@@ -31,8 +30,8 @@ func fullDisk(t *testing.T, w *world) {
 	}
 }
 
-// N14, N24: a pod goes, for a disk that is too full; its status, the Node and the events say
-// so, and who comes later is refused. A critical pod stays, and there is no busy loop (N29).
+// N14, N24: a full disk evicts a pod. Its status, the Node and events report it, and later pods are
+// rejected. A critical pod stays, and there is no busy loop (N29).
 func TestEviction(t *testing.T) {
 	inCluster(t, func(w *world) {
 		critical := bound("critical", "c")
@@ -41,7 +40,7 @@ func TestEviction(t *testing.T) {
 		w.startFor(30 * time.Second)
 		require.Equal(t, v1.PodRunning, w.at("a").Status.Phase)
 		w.stop()
-		fullDisk(t, w) // for the next agent, which finds the pods running
+		fullDisk(t, w) // for the next agent, which takes over the running pods
 		w.startFor(30 * time.Second)
 
 		require.Regexp(t, `^Failed Evicted: The node was low on resource: ephemeral-storage\. Threshold quantity: .* \(True TerminationByKubelet: `, w.ended("a"))
@@ -67,7 +66,7 @@ func TestEviction(t *testing.T) {
 	})
 }
 
-// A pod over its limit goes alone, and the node is short of nothing (N28).
+// N28: a pod over its own limit is evicted alone, and the node is not under pressure.
 func TestEvictionOverItsLimit(t *testing.T) {
 	inCluster(t, func(w *world) {
 		over := bound("over", "c")
@@ -85,9 +84,9 @@ func TestEvictionOverItsLimit(t *testing.T) {
 	})
 }
 
-// N27: images have a small disk of their own. An image that nobody uses goes when that disk is
-// short, and not for another one; what is freed by that keeps the pod alive, which goes
-// otherwise. What containers write is with the images, or where pods are (KEP-4191).
+// N27: images have a small disk of their own. Unused images are removed if that disk is full, not
+// if another one is. If this frees enough space, the pod stays; otherwise it is evicted. Containers
+// write to the image disk or to the disk of the pods (KEP-4191).
 func TestEvictionOfImages(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("takes root")
@@ -128,7 +127,7 @@ func TestEvictionOfImages(t *testing.T) {
 				require.Zero(t, removed)
 				require.NoError(t, os.WriteFile(layer, make([]byte, 3<<20), 0o600))
 				if c.nodeIsShort {
-					w.stop() // the next agent finds the pod running
+					w.stop() // the next agent takes over the running pod
 					fullDisk(t, w)
 					w.start()
 				}

@@ -9,7 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// folders are the agent's folders, laid out as an upstream kubelet has them.
+// folders are the agent's folders, in the layout of an upstream kubelet.
 type folders struct{ root string }
 
 const private = 0o750
@@ -18,30 +18,31 @@ func (f folders) pods() string             { return filepath.Join(f.root, "pods"
 func (f folders) manifests() string        { return filepath.Join(f.root, "static_manifests") }
 func (f folders) pod(uid types.UID) string { return filepath.Join(f.pods(), string(uid)) }
 
-// ofPod tells whether a path is in a pod's folder.
+// ofPod reports whether a path is in a pod's folder.
 func (f folders) ofPod(uid types.UID, path string) bool {
 	return strings.HasPrefix(path, f.pod(uid)+string(filepath.Separator))
 }
 
-// hasPod reports whether this agent has a folder for a pod. Other agents on the machine have their own.
+// hasPod reports whether this agent has a folder for a pod. Other agents on the machine have their
+// own folders.
 func (f folders) hasPod(uid types.UID) bool {
 	_, err := os.Stat(f.pod(uid))
 	return err == nil
 }
 
-// plugins is where CSI drivers register.
+// plugins returns the folder in which CSI drivers register.
 func (f folders) plugins() string { return filepath.Join(f.root, "plugins_registry") }
 
-// shared is where drivers have the volumes that pods share, and their own folders.
+// shared returns the folder of the volumes that pods share and of the drivers' own folders.
 func (f folders) shared() string { return filepath.Join(f.root, "plugins") }
 
-// status is the file with what was last said of a pod. No other kubelet has one of
-// this name.
+// status returns the file with the saved status of a pod. Upstream kubelets have no file of this
+// name.
 func (f folders) status(uid types.UID) string {
 	return filepath.Join(f.pod(uid), "podwright-status.json")
 }
 
-// prepare makes the folders of the agent itself.
+// prepare creates the agent's own folders.
 func (f folders) prepare() error {
 	for _, dir := range []string{f.root, f.pods(), f.shared(), f.plugins()} {
 		if err := os.MkdirAll(dir, private); err != nil {

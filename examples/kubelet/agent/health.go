@@ -12,15 +12,15 @@ import (
 	"github.com/podwright/podwright/internal/run"
 )
 
-// health is what the runtime says of itself.
+// health is the runtime's status as the runtime reports it.
 type health struct {
 	*cri.HealthMonitor
 	release *release
-	// changed tells that Health may say something else.
+	// changed is signalled when Health may have changed.
 	changed run.Signal
 }
 
-// newHealth polls the runtime. The Node follows at once what changes.
+// newHealth polls the runtime. A change updates the Node at once.
 func newHealth(cfg *Config, conn *Connection, c *cluster) (health, error) {
 	r := newRelease(conn)
 	changed := run.NewSignal()
@@ -31,14 +31,14 @@ func newHealth(cfg *Config, conn *Connection, c *cluster) (health, error) {
 	return health{m, r, changed}, err
 }
 
-// versioned is what polls need of a runtime.
+// versioned is the part of a runtime that polls use.
 type versioned interface {
 	cri.StatusReader
 	cri.Versioner
 }
 
-// release is a runtime that is asked for its version with its status: it may be another
-// one after a restart that no connection was closed for.
+// release reads the runtime's version with each status, because the runtime can be upgraded while
+// the connection stays open.
 type release struct {
 	versioned
 	version atomic.Pointer[string]
@@ -50,7 +50,7 @@ func newRelease(conn *Connection) *release {
 	return r
 }
 
-// Status implements cri.StatusReader. A version that is not said stays the one before.
+// Status implements cri.StatusReader. If the version cannot be read, the previous one stays.
 func (r *release) Status(ctx context.Context, verbose bool) (*runtimeapi.StatusResponse, error) {
 	status, err := r.versioned.Status(ctx, verbose)
 	if err != nil {
@@ -62,7 +62,6 @@ func (r *release) Status(ctx context.Context, verbose bool) (*runtimeapi.StatusR
 	return status, nil
 }
 
-// handlerFeatures returns the features of a runtime handler.
 func (h health) handlerFeatures(name string) request.HandlerFeatures {
 	handler, _ := h.Health().Handler(name)
 	return request.HandlerFeatures{RecursiveReadOnlyMounts: handler.RecursiveReadOnlyMounts, UserNamespaces: handler.UserNamespaces}
@@ -75,7 +74,6 @@ func (h health) networkReady() error {
 	return nil
 }
 
-// runtimeHealth returns an error while the container runtime is not ready.
 func (h health) runtimeHealth() error {
 	if c := h.Health().RuntimeReady; !c.Ready() {
 		return fmt.Errorf("container runtime is %s", c)

@@ -11,8 +11,7 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
-// A runtime that says that it is not ready makes the Node not ready as soon as that is
-// known, and not at the next round of statuses; and back.
+// A change of the runtime's readiness updates the Node at once, not at the next status period.
 func TestNodeFollowsTheRuntimesHealth(t *testing.T) {
 	inCluster(t, func(w *world) {
 		w.startFor(20 * time.Second)
@@ -30,7 +29,7 @@ func TestNodeFollowsTheRuntimesHealth(t *testing.T) {
 	})
 }
 
-// upgraded is a runtime of which a test says the version.
+// upgraded is a runtime whose version the test sets.
 type upgraded struct {
 	version string
 	err     error
@@ -47,7 +46,7 @@ func (u *upgraded) Version(context.Context) (*runtimeapi.VersionResponse, error)
 	return &runtimeapi.VersionResponse{RuntimeVersion: u.version}, nil
 }
 
-// The version is that of now, and the last one that was said while none is.
+// The version is current. It stays while the runtime does not report one.
 func TestReleaseOfTheRuntime(t *testing.T) {
 	u := &upgraded{version: "1.6"}
 	first := "1.5"
@@ -67,7 +66,7 @@ func TestReleaseOfTheRuntime(t *testing.T) {
 	}
 }
 
-// A Node shows what is known of versions elsewhere, too.
+// The Node reports runtime versions in the format of other kubelets.
 func TestPlainVersion(t *testing.T) {
 	for text, want := range map[string]string{
 		"1.6.20~ds1": "1.6.20", "2.2.1+unknown": "2.2.1+unknown", "v2.0.0-rc.1": "2.0.0-rc.1", "1.30": "1.30", "1.7.1.2": "1.7.1.2", "of mine": "of mine", "": "",

@@ -65,7 +65,7 @@ func newImageGC(cfg *Config, conn *Connection, store *records.Store, manager *im
 	})
 }
 
-// newCredentials builds the credentials for registries, in the order of a kubelet: pull secrets, the
+// newCredentials builds the credentials for registries, in the kubelet's order: pull secrets, the
 // node's own, plugins.
 func newCredentials(cfg *Config, from references, recorder recorder) (credentials.Source, error) {
 	secrets, err := credentials.NewPullSecrets(credentials.PullSecretsConfig{Secrets: from, Event: recorder.event, Logger: cfg.Logger})
@@ -93,9 +93,9 @@ func newCredentials(cfg *Config, from references, recorder recorder) (credential
 	return credentials.Chain(append(sources, plugins)...), nil
 }
 
-// imagesInUse returns images in use without a container: images of containers that are about to be
-// created, and of image volumes. They must stay, so a failed look-up is an error. An invalid reference
-// uses no image.
+// imagesInUse returns images that are in use without a container: images of containers that are
+// about to be created, and of image volumes. A failed lookup is an error, because such images must
+// stay. An invalid reference uses no image.
 func imagesInUse(ctx context.Context, service cri.ImageService, manager *images.Manager, current map[types.UID]*v1.Pod) ([]string, error) {
 	out := manager.InUse()
 	for _, pod := range current {

@@ -21,8 +21,8 @@ import (
 	"github.com/podwright/podwright/syncloop/shutdown"
 )
 
-// lifecycle lists pods and ends them. Parts below the syncer use it for both, and call it only while
-// the node runs.
+// lifecycle lists and ends pods for the parts below the syncer. They call it only while the node
+// runs.
 type lifecycle struct {
 	cfg        *Config
 	recorder   recorder
@@ -45,7 +45,6 @@ func (l *lifecycle) current() map[types.UID]*v1.Pod {
 	return out
 }
 
-// list returns the current pods in no order.
 func (l *lifecycle) list() []*v1.Pod { return slices.Collect(maps.Values(l.current())) }
 
 // active returns the pods that count for admission.
@@ -56,7 +55,7 @@ func (l *lifecycle) finished(pod *v1.Pod) bool {
 	return l.syncer.Workers().State(pod.UID).ShouldBeFinished()
 }
 
-// evict ends a pod for a shortage of the node.
+// evict ends a pod because of node pressure.
 func (l *lifecycle) evict(ctx context.Context, v eviction.Victim) error {
 	return l.syncer.Workers().Kill(ctx, v.Pod, podworkers.KillOptions{Evict: true, Status: v.Apply, GracePeriodSeconds: &v.GraceSeconds})
 }
@@ -74,8 +73,8 @@ func (l *lifecycle) newFit(allocatable func() v1.ResourceList) (*admission.Fit, 
 	return admission.New(admission.Config{Allocatable: allocatable, Leaving: l.leaving, Preempt: l.preempt, Wanted: l.wanted, Logger: l.cfg.Logger})
 }
 
-// wanted reports whether a source names a pod that has not failed. Admission may have refused a pod
-// that it held back before.
+// wanted reports whether a source names a pod that has not failed. Admission may have rejected a
+// pod that it delayed before.
 func (l *lifecycle) wanted(uid types.UID) bool {
 	s := l.syncer.Statuses().Get(uid)
 	return l.desired.Get(uid) != nil && (s == nil || !podfacts.IsTerminalPhase(s.Phase))
@@ -86,14 +85,13 @@ func (l *lifecycle) leaving(pod *v1.Pod) bool {
 	return pod.DeletionTimestamp != nil || l.desired.Get(pod.UID) == nil || l.syncer.Workers().State(pod.UID).TerminationRequested()
 }
 
-// The status and events of a pod that was preempted.
 const (
 	preempting        = "Preempting"
 	preemptedMessage  = "Preempted in order to admit critical pod"
 	preemptionMessage = "Pod was preempted by Kubelet to accommodate a critical pod."
 )
 
-// preempt ends pods for a critical one, with the grace periods that they have.
+// preempt ends pods in favour of a critical one, with their own grace periods.
 func (l *lifecycle) preempt(pod *v1.Pod, victims []*v1.Pod, missing []admission.Shortage) {
 	now := time.Now()
 	for _, victim := range victims {
@@ -111,8 +109,8 @@ func (l *lifecycle) preempt(pod *v1.Pod, victims []*v1.Pod, missing []admission.
 	}
 }
 
-// order sorts pods that are admitted at the same time, as after a restart: pods that were admitted
-// before come first, so that they keep their place, then critical pods, then by priority and age.
+// order sorts pods that are admitted at the same time, such as after a restart: previously admitted
+// pods come first, then critical pods, then by priority and age.
 func (l *lifecycle) order(list []*v1.Pod) error {
 	err := syncloop.ByPriority(list)
 	rank := func(pod *v1.Pod) int {

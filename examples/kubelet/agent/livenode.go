@@ -16,9 +16,9 @@ import (
 	"github.com/podwright/podwright/syncloop/admission"
 )
 
-// liveNode reads the Node for pods that the watched one seems not to suit: it may lag behind
-// the labels for which a scheduler has chosen it. Admission must not wait, so a pod is held
-// back, and asked about again when there is an answer: one read is for all that wait.
+// liveNode reads the Node from the server for pods that do not match the watched copy: the copy may
+// miss recent labels for which the scheduler chose the node. Admission must not block, so the pod
+// waits, and admission is retried after the read. One read serves all waiting pods.
 type liveNode struct {
 	get  func(ctx context.Context) (*v1.Node, error)
 	wake run.Signal
@@ -27,22 +27,22 @@ type liveNode struct {
 	answers map[types.UID]*liveAnswer
 }
 
-// liveAnswer is what a pod waits for; at is zero until it is there.
+// liveAnswer is the result of a read for one pod. at is zero before the read.
 type liveAnswer struct {
 	at   time.Time
 	node *v1.Node
 	err  error
 }
 
-// One read may take liveTimeout. An answer that nobody takes is that of a pod that has gone
-// meanwhile; it is kept for liveKept.
+// liveTimeout bounds one read. liveKept is the time after which an unused result is dropped, such
+// as the result for a deleted pod.
 const liveTimeout, liveKept = 10 * time.Second, time.Minute
 
 func newLiveNode(get func(ctx context.Context) (*v1.Node, error)) *liveNode {
 	return &liveNode{get: get, wake: run.NewSignal(), answers: map[types.UID]*liveAnswer{}}
 }
 
-// run reads when somebody waits, until ctx ends.
+// run reads the Node when a pod waits, until ctx is done.
 func (l *liveNode) run(ctx context.Context) error {
 	for {
 		select {
@@ -76,8 +76,8 @@ func (l *liveNode) read(ctx context.Context) {
 	}
 }
 
-// take returns the Node as it was read after the first call for a pod, which begins anew
-// then; nil before there is an answer. It never blocks.
+// take returns the Node as read after the first call for a pod, or nil before the read. It consumes
+// the result: the next call starts a new read. It never blocks.
 func (l *liveNode) take(uid types.UID) (*v1.Node, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -94,8 +94,8 @@ func (l *liveNode) take(uid types.UID) (*v1.Node, error) {
 	return a.node, a.err
 }
 
-// rightNode rejects a pod that asks for another node than this one. Without an API server local is this
-// node.
+// rightNode rejects a pod whose node selector or affinity does not match this node. Without an API
+// server local is this node.
 func (c *cluster) rightNode(pod *v1.Pod, local *v1.Node) error {
 	seen := c.thisNode()
 	err := errors.Join(admission.OtherNode(pod, cmp.Or(seen, local))...)

@@ -11,14 +11,14 @@ import (
 	"github.com/podwright/podwright/examples/kubelet/apiserver/apitest"
 )
 
-// inRoom is a pod for nodes with a label.
+// inRoom returns a pod for nodes with a label.
 func inRoom(room, name string) *v1.Pod {
 	pod := bound(name, name)
 	pod.Spec.NodeSelector = map[string]string{"room": room}
 	return pod
 }
 
-// faultOfNodes is a fault of calls about nodes, of these verbs or of all.
+// faultOfNodes returns a fault of calls about nodes, with these verbs or with all.
 func faultOfNodes(f apitest.Fault, verbs ...string) func(apitest.Call) apitest.Fault {
 	return func(c apitest.Call) apitest.Fault {
 		if c.Resource == "nodes" && (len(verbs) == 0 || slices.Contains(verbs, c.Verb)) {
@@ -28,8 +28,8 @@ func faultOfNodes(f apitest.Fault, verbs ...string) func(apitest.Call) apitest.F
 	}
 }
 
-// Labels that others gave to the Node count from the start: pods that came here because of
-// them are not looked at before the Node was seen.
+// Labels set by other clients count from the start: pods that need them are not admitted or rejected
+// before the Node was seen.
 func TestPodsWaitForTheNode(t *testing.T) {
 	inCluster(t, func(w *world) {
 		w.startFor(3 * time.Second)
@@ -47,13 +47,13 @@ func TestPodsWaitForTheNode(t *testing.T) {
 	})
 }
 
-// N15: a pod that came for a label which the watch has not shown yet runs, since the Node is
-// read before it is refused. One that the Node does not suit is refused by then, one read is for
-// all of them, and while the Node cannot be read they wait.
+// N15: a pod that needs a label which the watch has not delivered runs, because the Node is read
+// before a rejection. A pod that does not match is rejected after the read. One read serves all
+// pods, and pods wait while reads fail.
 func TestNodeIsReadBeforeAPodIsRefused(t *testing.T) {
 	inCluster(t, func(w *world) {
 		w.startFor(5 * time.Second)
-		// The watch is cut, and comes again late; the Node is read all the same.
+		// The watch is cut and resumes late. Reads of the Node still work.
 		w.api.SetFault(faultOfNodes(apitest.Fault{Status: 503}, "watch", "list"))
 		w.api.CloseWatches()
 		w.Sleep(time.Second)

@@ -11,17 +11,18 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// ErrInUse is returned by Run when another agent has the root folder.
+// ErrInUse is returned by Run if another agent uses the root folder.
 var ErrInUse = errors.New("in use by another agent")
 
-// errLockLost is why the root folder may be another agent's as well.
+// errLockLost reports that the lock file was removed or replaced, so that another agent can use the
+// root folder.
 var errLockLost = errors.New("the root folder was removed, or its podwright.lock, while the agent runs: what was kept of pods is lost, and another agent could start beside this one; restart it")
 
-// lock is the root folder as this agent's, until Close or the end of the process.
+// lock is the exclusive use of the root folder, until Close or the end of the process.
 type lock struct{ *os.File }
 
-// lock takes the root folder for this agent: two agents that share one would stop
-// each other's pods.
+// lock locks the root folder for this agent. Two agents with one root folder would stop each
+// other's pods.
 func (f folders) lock() (_ *lock, err error) {
 	path := filepath.Join(f.root, "podwright.lock")
 	file, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o600)
@@ -45,8 +46,8 @@ func (f folders) lock() (_ *lock, err error) {
 	return &lock{file}, nil
 }
 
-// check tells whether the lock is still where others look for it, and something can be
-// written beside it.
+// check returns an error if the lock file was removed or replaced, or if the root folder is not
+// writable.
 func (l *lock) check() error {
 	mine, err := l.Stat()
 	if err != nil {
@@ -66,7 +67,7 @@ func (l *lock) check() error {
 	return nil
 }
 
-// holder names the process that has the lock, if it can be told.
+// holder returns a text that names the process with the lock, or "" if it is unknown.
 func holder(path string) string {
 	data, err := os.ReadFile(path)
 	pid := strings.TrimSpace(string(data))

@@ -16,7 +16,7 @@ import (
 type machine struct {
 	capacity v1.ResourceList
 	reserved kubelet.Reservations
-	// node is the Node as far as it is known without an API server, with the resources for pods.
+	// node is the Node as the agent knows it without an API server, with the allocatable resources.
 	node *v1.Node
 }
 
@@ -45,12 +45,11 @@ func newMachine(cfg *Config) (*machine, error) {
 	return &machine{capacity: kubelet.Capacity(&facts), reserved: reserved, node: node}, reserved.Check(&facts, online)
 }
 
-// forPods returns the resources of the machine for pods, without the reserved part. The Node at the API
-// server may differ.
+// forPods returns the allocatable resources of the machine. The Node at the API server may differ.
 func (m *machine) forPods() v1.ResourceList { return m.node.Status.Allocatable }
 
-// localNode returns the Node as the configuration describes it: with the labels of its system and of
-// the flags, and with the taints of its registration.
+// localNode returns the Node of the configuration, with the labels of the system and of the flags,
+// and with the taints of the registration.
 func localNode(cfg *Config) *v1.Node {
 	labels := map[string]string{v1.LabelOSStable: runtime.GOOS, v1.LabelArchStable: runtime.GOARCH, v1.LabelHostname: cfg.Flags.NodeName}
 	maps.Copy(labels, cfg.Flags.NodeLabels)

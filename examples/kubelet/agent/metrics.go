@@ -23,7 +23,7 @@ import (
 	"github.com/podwright/podwright/volume/usage"
 )
 
-// NewMetrics is where an agent with this configuration counts what it does.
+// NewMetrics returns the metrics of an agent with this configuration.
 func NewMetrics(cfg *config.Config) (*metrics.Metrics, error) {
 	m := metrics.Config{NodeName: cfg.Flags.NodeName, Version: nodestatus.Version, CgroupVersion: int(cgroups.HostVersion())}
 	for _, g := range cfg.Gates() {
@@ -36,7 +36,7 @@ func NewMetrics(cfg *config.Config) (*metrics.Metrics, error) {
 	return metrics.New(m)
 }
 
-// Measures are what the servers tell in numbers.
+// Measures returns the handlers of metrics and statistics.
 func (a *Agent) Measures() server.Measures {
 	m := a.cfg.Metrics
 	return server.Measures{
@@ -47,7 +47,7 @@ func (a *Agent) Measures() server.Measures {
 	}
 }
 
-// live is what is looked up at each scrape.
+// live returns the functions that each scrape calls for current values.
 func (a *Agent) live() metrics.Live {
 	c := &a.connected
 	l := metrics.Live{
@@ -75,7 +75,7 @@ func (a *Agent) live() metrics.Live {
 	return l
 }
 
-// records counts the records of pulls.
+// records returns the numbers of image pull records.
 func (a *Agent) records() (pulling, pulled int) {
 	if n, _ := a.connected.get(); n != nil {
 		return n.records.Counts()
@@ -83,7 +83,7 @@ func (a *Agent) records() (pulling, pulled int) {
 	return 0, 0
 }
 
-// failures are the checks of healthz, and why they fail.
+// failures returns the checks of healthz by name. A passed check has a nil error.
 func (a *Agent) failures() map[string]error {
 	out := map[string]error{}
 	for _, c := range a.Health() {
@@ -124,7 +124,7 @@ func statusConfig(m *metrics.Metrics, c *cluster) writer.Config {
 	return writer.Config{Sinks: c.sinks(), OnChange: p.StatusChanged, Metrics: p.Statuses(apiSource)}
 }
 
-// counted counts the rejections of an admitter by reason.
+// counted calls onReject with the reason of each rejection.
 func counted(onReject func(reason string), admit syncloop.AdmitterFunc) syncloop.AdmitterFunc {
 	return func(pod *v1.Pod, active []*v1.Pod) error {
 		err := admit(pod, active)
@@ -138,11 +138,12 @@ func counted(onReject func(reason string), admit syncloop.AdmitterFunc) syncloop
 // countConnection counts the abilities that the runtime lacks.
 func countConnection(m *metrics.Metrics, conn *Connection) {
 	if conn.hasNoDriver {
-		m.Node.LosingSupport("1.37.0") // this version requires a runtime that reports its cgroup driver (KEP-4033)
+		// This version requires a runtime that reports its cgroup driver (KEP-4033).
+		m.Node.LosingSupport("1.37.0")
 	}
 }
 
-// seen counts how far the node has come, as the API server has it.
+// seen records when the Node was registered and when it became ready.
 func seen(m *metrics.Metrics, node *v1.Node) {
 	now := time.Now()
 	m.Node.Registered(now)

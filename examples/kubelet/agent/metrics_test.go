@@ -12,7 +12,7 @@ import (
 	"github.com/podwright/podwright/cri/fake"
 )
 
-// A10: a runtime that cannot be asked for its driver is counted as one that will not do for long.
+// A10: a runtime that does not report its cgroup driver is counted as losing support.
 func TestLosingSupport(t *testing.T) {
 	for _, lacking := range []bool{true, false} {
 		inWorld(t, fake.Config{}, func(w *world) {
@@ -24,15 +24,15 @@ func TestLosingSupport(t *testing.T) {
 	}
 }
 
-// Everything that a pod goes through is counted, what there is is looked up at the scrape,
-// and before and between runs there is nothing.
+// Metrics count all stages of a pod. A scrape reads current values, which are absent before and
+// between runs.
 func TestMetrics(t *testing.T) {
 	n := newPodsNode(t, fake.Config{}, "p")
 	a, err := New(n.cfg)
 	require.NoError(t, err)
 	scrape := func(h http.Handler) string { return "\n" + body(h, "/") }
 	require.Contains(t, scrape(a.Measures().Metrics), "\nkubelet_running_pods 0\n", "before it runs")
-	for range 2 { // a second run goes on with the same numbers
+	for range 2 { // the second run continues the counts
 		running(t, a, func() {
 			require.EventuallyWithT(t, func(t *assert.CollectT) {
 				text := scrape(a.Measures().Metrics)

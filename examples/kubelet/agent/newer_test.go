@@ -16,9 +16,9 @@ import (
 	"github.com/podwright/podwright/examples/kubelet/apiserver/apitest"
 )
 
-// What the API server knows and this build does not: values of enums, kinds of volumes and of
-// handlers. A pod with one of them runs, or says in its status or events which field it is;
-// no other pod notices.
+// Pods may have values that the API server knows and this build does not: of enums, kinds of
+// volumes and handlers. Such a pod runs, or its status or events name the field. Other pods are not
+// affected.
 func TestNewerThanThisBuild(t *testing.T) {
 	const runs = "runs"
 	container := func(change func(*v1.Container)) func(*v1.Pod) {
@@ -36,7 +36,7 @@ func TestNewerThanThisBuild(t *testing.T) {
 	}
 	odd := map[string]struct {
 		change func(*v1.Pod)
-		says   string // or that it runs
+		says   string // "" if it runs
 	}{
 		"restart policy":     {func(pod *v1.Pod) { pod.Spec.RestartPolicy = "Sometimes" }, runs},
 		"DNS policy":         {func(pod *v1.Pod) { pod.Spec.HostNetwork, pod.Spec.DNSPolicy = false, "Odd" }, runs},
@@ -106,7 +106,7 @@ func TestNewerThanThisBuild(t *testing.T) {
 	})
 }
 
-// told is all that a user sees of why a pod does not run.
+// told returns the texts that explain to a user why a pod does not run.
 func (w *world) told(name string) string {
 	var b strings.Builder
 	status := w.at(name).Status
@@ -124,8 +124,8 @@ func (w *world) told(name string) string {
 	return b.String()
 }
 
-// A pod that is edited between any two calls of its start: what runs in the end is what was
-// asked for last, once, and nothing of it restarts without a cause.
+// If a pod is edited between any two calls of its start, the last version runs, once, without
+// needless restarts.
 func TestEditedAtAnyStep(t *testing.T) {
 	for name, c := range map[string]struct {
 		edit func(*world, *v1.Pod)

@@ -7,8 +7,8 @@ import (
 	"github.com/podwright/podwright/internal/run"
 )
 
-// run runs all parts until ctx ends, and leaves the pods running. The volumes run before the syncer and
-// end after it, because the syncer waits for them.
+// run runs all parts until ctx is done, and leaves the pods running. Volumes start before the
+// syncer and end after it, because the syncer waits for them.
 func (n *node) run(ctx context.Context) error {
 	in := n.in
 	checkResolver(in.cfg, in.recorder)
@@ -23,7 +23,7 @@ func (n *node) run(ctx context.Context) error {
 }
 
 // runAround runs outer while inner runs. It cancels outer after inner has returned, and inner when
-// outer returns or ctx ends.
+// outer returns or ctx is done.
 func runAround(ctx context.Context, outer, inner func(context.Context) error) error {
 	acting, stop := context.WithCancel(ctx)
 	defer stop()
@@ -39,8 +39,8 @@ func runAround(ctx context.Context, outer, inner func(context.Context) error) er
 	return errors.Join(err, <-ended)
 }
 
-// runWith runs f beside the connection to the API server. That connection ends after f, so that the
-// last statuses and events of f get there.
+// runWith runs f beside the connection to the API server. The connection ends after f, so that the
+// last statuses and events of f are written.
 func (in *inputs) runWith(ctx context.Context, f func(context.Context) error) error {
 	if in.cluster == nil {
 		return f(ctx)

@@ -18,10 +18,11 @@ import (
 	"github.com/podwright/podwright/volume/objects"
 )
 
-// objectKinds are what static pods may refer to where a folder has such objects.
+// objectKinds are the kinds of objects that static pods may reference if a folder contains such
+// objects.
 var objectKinds = []string{objects.KindConfigMap, objects.KindSecret, objects.KindServiceAccount, objects.KindTrustBundle, objects.KindCSIDriver}
 
-// lookup finds what pods refer to by name, for volumes, environment and image pulls.
+// lookup finds the objects that pods reference by name, for volumes, environment and image pulls.
 type lookup interface {
 	objects.ConfigMaps
 	objects.Secrets
@@ -30,8 +31,8 @@ type lookup interface {
 	objects.CSIDrivers
 }
 
-// objectChanges collects the objects that changed until a follower takes them. It is safe for
-// concurrent use.
+// objectChanges collects changed objects until a follower takes them. It is safe for concurrent
+// use.
 type objectChanges struct {
 	signal  run.Signal
 	mu      sync.Mutex
@@ -51,7 +52,7 @@ func (c *objectChanges) add(changed []volume.Object) {
 	c.signal.Wake()
 }
 
-// follow passes changes, earlier ones included, to onChange until ctx ends.
+// follow calls onChange with changes, earlier ones included, until ctx is done.
 func (c *objectChanges) follow(ctx context.Context, onChange func([]volume.Object)) {
 	for {
 		select {
@@ -67,7 +68,8 @@ func (c *objectChanges) follow(ctx context.Context, onChange func([]volume.Objec
 	}
 }
 
-// references resolves the objects that pods refer to by name: at an API server, in a folder, or not at all.
+// references resolves the objects that pods reference by name: at an API server, in a folder, or
+// not at all.
 type references struct {
 	lookup
 	accounts credentials.ServiceAccounts // nil without an API server
@@ -86,7 +88,7 @@ func newReferences(cfg *Config, changes *objectChanges, c *cluster) (r reference
 	return r, err
 }
 
-// run keeps what is known of the folder up to date.
+// run reads the folder until ctx is done.
 func (r references) run(ctx context.Context) error {
 	if r.folder == nil {
 		<-ctx.Done()
@@ -95,7 +97,7 @@ func (r references) run(ctx context.Context) error {
 	return r.folder.Run(ctx)
 }
 
-// health names what does not let itself be read.
+// health returns an error while the folder cannot be read.
 func (r references) health() error {
 	if r.folder == nil {
 		return nil
@@ -103,7 +105,7 @@ func (r references) health() error {
 	return r.folder.CheckHealth()
 }
 
-// problems are files that cannot be used.
+// problems returns the unusable files of the folder.
 func (r references) problems() []objects.Problem {
 	if r.folder == nil {
 		return nil
@@ -111,14 +113,14 @@ func (r references) problems() []objects.Problem {
 	return r.folder.Problems()
 }
 
-// followObjects has what objects are used for brought up to date until ctx ends.
+// followObjects updates volumes and pods after changes of objects, until ctx is done.
 func (n *node) followObjects(ctx context.Context) error {
 	n.in.changes.follow(ctx, n.objectsChanged)
 	return nil
 }
 
-// objectsChanged tells those whom it concerns that objects are different: volumes, and
-// pods that may wait for one for their environment or an image.
+// objectsChanged passes changed objects to the volume manager, and marks pods that reference them
+// as dirty: their environment or image pull may wait for one.
 func (n *node) objectsChanged(changed []volume.Object) {
 	for _, o := range changed {
 		n.volumes.manager.Changed(o)
@@ -130,18 +132,18 @@ func (n *node) objectsChanged(changed []volume.Object) {
 	}
 }
 
-// isOneOf tells whether a pod that refers to an object, or without a name to any of its
-// kind, refers to one of several.
+// isOneOf reports whether o is one of several. An o without a name matches all objects of its kind.
 func isOneOf(o volume.Object, several []volume.Object) bool {
 	return slices.ContainsFunc(several, func(other volume.Object) bool {
 		return o == other || o.Name == "" && o.Kind == other.Kind
 	})
 }
 
-// errNoObjects says why there are no secrets, nor others.
+// errNoObjects is returned for each object if there is neither an API server nor a folder of
+// objects.
 var errNoObjects = errors.New("standalone: there is no API server to read it from, and no --objects-dir")
 
-// nothing is the lookup of an agent that has neither.
+// nothing is the lookup without an API server and without a folder.
 type nothing struct{}
 
 func (nothing) ConfigMap(context.Context, string, string) (*v1.ConfigMap, error) {

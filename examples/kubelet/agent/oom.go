@@ -8,8 +8,8 @@ import (
 	"github.com/podwright/podwright/examples/kubelet/oom"
 )
 
-// watchMemory watches for processes that are killed since the node has no memory left; nil if
-// nobody is to.
+// watchMemory returns a watcher for processes that the kernel kills because the node is out of
+// memory. It returns nil without a kernel log.
 func watchMemory(cfg *Config, recorder recorder) (*oom.Watcher, error) {
 	if cfg.KernelLog == nil {
 		return nil, nil
@@ -21,8 +21,8 @@ func watchMemory(cfg *Config, recorder recorder) (*oom.Watcher, error) {
 	return oom.New(oom.Config{Log: log, OnKill: recorder.killed, Logger: cfg.Logger})
 }
 
-// killed tells of a process that was killed since the node has no memory left. Those that are over
-// the limit of their cgroup are told of by the runtime.
+// killed records an event for a process that was killed because the node is out of memory. The
+// runtime reports kills for the limit of a cgroup.
 func (r recorder) killed(k oom.Kill) {
 	if k.OfNode() {
 		r.ofNode(v1.EventTypeWarning, "SystemOOM", fmt.Sprintf("System OOM encountered, victim process: %s, pid: %d", k.Process, k.PID))

@@ -13,7 +13,7 @@ import (
 	"github.com/podwright/podwright/internal/podfacts"
 )
 
-// hours is how long it lasts.
+// hours returns the length of the outage.
 func hours(h time.Duration) time.Duration {
 	if testing.Short() {
 		return h * 4 * time.Minute
@@ -21,9 +21,9 @@ func hours(h time.Duration) time.Duration {
 	return h * time.Hour
 }
 
-// Hours of an API server that is away, slow, busy, failing or forgetful, or cuts what it answers:
-// no pod is harmed, also over a restart of the agent, and what ended meanwhile, or is to end, is
-// told and done once afterwards, as it was.
+// Hours with an API server that is away, slow, overloaded, failing, loses data or cuts responses
+// harm no pod, also across a restart of the agent. Pods that end meanwhile are reported, and
+// deletions carried out, once afterwards and with their real times.
 func TestHoursOfAFaultyAPIServer(t *testing.T) {
 	always := func(f apitest.Fault) func(*world) {
 		return func(w *world) { w.api.SetFault(func(apitest.Call) apitest.Fault { return f }) }
@@ -77,7 +77,7 @@ func TestHoursOfAFaultyAPIServer(t *testing.T) {
 	}
 }
 
-// readySince is the condition, which is as it was if nothing has changed it.
+// readySince returns the Ready condition, whose transition time shows changes.
 func readySince(pod *v1.Pod) v1.PodCondition {
 	return *podfacts.Condition(pod.Status.Conditions, v1.PodReady)
 }

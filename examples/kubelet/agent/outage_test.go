@@ -14,8 +14,7 @@ import (
 	"github.com/podwright/podwright/cri/fake"
 )
 
-// hanging is a runtime of which every call, or every call about something, hangs
-// while it is told so.
+// hanging is a runtime whose selected calls hang.
 type hanging struct {
 	mu    sync.Mutex
 	what  func(call string) bool
@@ -42,9 +41,8 @@ func (h *hanging) intercept(ctx context.Context, call string, _ any) error {
 
 func everything(string) bool { return true }
 
-// With a runtime that does not answer, whatever the agent is at, it stops within
-// its time and without an error, and asks for nothing afterwards. The next agent
-// goes on where it was.
+// An agent whose runtime hangs stops in time and without an error at any point, and makes
+// no calls afterwards. The next agent continues.
 func TestStopWhileTheRuntimeHangs(t *testing.T) {
 	both := []string{"", "PodSandboxStatus", "ListContainers"}
 	for name, c := range map[string]struct {
@@ -92,7 +90,7 @@ func TestStopWhileTheRuntimeHangs(t *testing.T) {
 	}
 }
 
-// A pod whose calls hang keeps no other pod from starting or ending.
+// A pod whose calls hang does not delay the start or the end of other pods.
 func TestOnePodHangs(t *testing.T) {
 	for _, call := range []string{"RunPodSandbox", "CreateContainer", "StartContainer", "StopContainer", "StopPodSandbox", "RemoveContainer", "RemovePodSandbox"} {
 		t.Run(call, func(t *testing.T) {
@@ -129,7 +127,7 @@ func (w *world) requireLoopIsFree() {
 	require.Empty(w.t, w.agent.syncer.Loop().Status().Doing, "the sync loop waits for the runtime")
 }
 
-// An orphan that the runtime cannot be asked about holds no other pod up.
+// An orphan that cannot be observed does not delay other pods.
 func TestHangingOrphanHoldsNobodyUp(t *testing.T) {
 	hanging := ""
 	intercept := func(ctx context.Context, _ string, request any) error {

@@ -14,11 +14,10 @@ import (
 	"github.com/podwright/podwright/status/checkpoint"
 )
 
-// Pods returns every pod that a source names or that is not gone yet, sorted by
-// namespace and name, with its newest status: the computed one, or, as long as nobody
-// has looked at the pod, the one that was saved of it, unchanged, or that of a pod that
-// is Pending. What the list cannot tell is in the notes. It is an error while nobody can
-// tell which pods these are: the agent does not run, or no source has been read.
+// Pods returns the pods that a source names and the pods that are not finished, sorted by namespace
+// and name. Each pod has its newest computed status. A pod without one has the status saved by an
+// earlier agent, unchanged, or else its source's status. notes lists the gaps of the result. Pods
+// returns an error while the pods are unknown: the agent does not run, or no source has been read.
 func (a *Agent) Pods() (pods []v1.Pod, notes []string, err error) {
 	in := a.inputs.Load()
 	n, err := a.connected.get()
@@ -60,11 +59,12 @@ func (a *Agent) Pods() (pods []v1.Pod, notes []string, err error) {
 	return pods, notes, nil
 }
 
-// saved returns the status of a pod that an earlier agent has saved, or nil. It reads the file at each
-// call, because calls end as soon as the pod has a computed status.
+// saved returns the status that an earlier agent saved for a pod, or nil. It reads the file at each
+// call, because such calls end when the pod gets a computed status.
 func saved(store *checkpoint.Store, uid types.UID, log *slog.Logger) *v1.PodStatus {
 	record, err := store.Load(uid)
-	if errors.Is(err, checkpoint.ErrCorrupt) { // and set aside, so that it is logged once
+	// Load renames a corrupt file, so this is logged once.
+	if errors.Is(err, checkpoint.ErrCorrupt) {
 		log.Error("the saved status of a pod is lost", "podUID", uid, "err", err)
 	}
 	if err != nil {

@@ -27,7 +27,7 @@ import (
 
 const manifest = `{apiVersion: v1, kind: Pod, metadata: {name: p}, spec: {hostNetwork: true, containers: [{name: c, image: busybox}]}}`
 
-// a node of which the agent and the runtime can be away.
+// podsNode is a node whose agent and runtime can be absent.
 type podsNode struct {
 	cfg Config
 	dir string
@@ -52,7 +52,6 @@ func newPodsNode(t *testing.T, cfg fake.Config, manifests ...string) *podsNode {
 	return n
 }
 
-// put writes a manifest.
 func (n *podsNode) put(t *testing.T, text string) (file string) {
 	_, name, _ := strings.Cut(text, "metadata: {name: ")
 	file = name[:1] + ".yaml"
@@ -60,7 +59,6 @@ func (n *podsNode) put(t *testing.T, text string) (file string) {
 	return filepath.Join(n.cfg.Kubelet.StaticPodPath, file)
 }
 
-// put writes a file.
 func put(t *testing.T, dir, file, text string) {
 	t.Helper()
 	path := filepath.Join(dir, file)
@@ -72,28 +70,27 @@ func (n *podsNode) connect(context.Context) (*Connection, error) {
 	return &Connection{Runtime: n.rt, Images: n.rt, Name: "fake", Close: func() error { return nil }}, nil
 }
 
-// during runs an agent for as long as the function.
+// during runs an agent during a function.
 func (n *podsNode) during(t *testing.T, f func(*Agent)) {
 	a, err := New(n.cfg)
 	require.NoError(t, err)
 	running(t, a, func() { f(a) })
 }
 
-// soon waits for a condition.
 func soon(t *testing.T, condition func() bool) {
 	t.Helper()
 	require.Eventually(t, condition, time.Minute, 5*time.Millisecond)
 }
 
-// runs tells whether one pod is there, and runs.
+// runs reports whether the agent has exactly one pod, which is running.
 func runs(a *Agent) bool {
 	pods, _, err := a.Pods()
 	return err == nil && len(pods) == 1 && pods[0].Status.Phase == v1.PodRunning
 }
 
-// An empty list of pods says that there are none. Until that can be told, there is no list.
-// Pods come from a web server, with the header that it wants; what is wrong with them is in the
-// report.
+// An empty list of pods means that there are no pods; until the pods are known, there is an error
+// instead. Pods can come from a web server that requires a header. The report lists problems of
+// their manifests.
 func TestManifestURL(t *testing.T) {
 	var body atomic.Value
 	body.Store("")
@@ -141,7 +138,7 @@ func TestManifestURL(t *testing.T) {
 	requireUnknown("the agent is stopped")
 }
 
-// eventually returns the pods and notes of an agent when they are as they should be.
+// eventually returns the pods and notes of an agent once they satisfy good.
 func eventually(t *testing.T, a *Agent, good func([]v1.Pod, []string) bool) (pods []v1.Pod, notes []string) {
 	t.Helper()
 	soon(t, func() (ok bool) {
@@ -152,7 +149,7 @@ func eventually(t *testing.T, a *Agent, good func([]v1.Pod, []string) bool) (pod
 	return pods, notes
 }
 
-// ranOnce has a first agent run the pod p, and returns its status as it was left.
+// ranOnce runs the pod p with a first agent, and returns its last status.
 func (n *podsNode) ranOnce(t *testing.T) v1.PodStatus {
 	t.Helper()
 	n.during(t, func(a *Agent) { soon(t, func() bool { return runs(a) }) })
@@ -166,8 +163,8 @@ func (n *podsNode) ranOnce(t *testing.T) v1.PodStatus {
 	return record.Status
 }
 
-// As long as the runtime does not answer, whether there is a connection or not, the
-// pods of the manifests are shown with what was saved of them, and nothing newer.
+// While the runtime does not respond, with or without a connection, Pods returns the pods of the
+// manifests with their saved statuses.
 func TestPodsWithoutARuntime(t *testing.T) {
 	h := &hanging{}
 	for name, lose := range map[string]func(*podsNode){
@@ -187,7 +184,8 @@ func TestPodsWithoutARuntime(t *testing.T) {
 				require.Equal(t, saved, pods[0].Status)
 				require.Equal(t, v1.PodPending, pods[1].Status.Phase)
 				require.Empty(t, pods[1].Status.ContainerStatuses)
-				if name != "hangs" { // else the workers have begun
+				// With a hanging runtime the workers have started.
+				if name != "hangs" {
 					require.Equal(t, []string{"pods that nobody has looked at yet: 2; their statuses are those that were saved, or Pending"}, notes)
 				}
 				checks := map[string]bool{}
@@ -202,14 +200,14 @@ func TestPodsWithoutARuntime(t *testing.T) {
 	}
 }
 
-// neverConnected is a Connector that does not answer.
+// neverConnected is a Connector that hangs.
 func neverConnected(ctx context.Context) (*Connection, error) {
 	<-ctx.Done()
 	return nil, ctx.Err()
 }
 
-// What turns out to be wrong with a manifest when its pod starts names the file, and the
-// field by its path.
+// An error of a manifest that is found at the start of its pod names the file and the path of the
+// field.
 func TestWrongFieldsOfPodsThatStart(t *testing.T) {
 	n := newPodsNode(t, fake.Config{})
 	file := n.put(t, strings.NewReplacer(
@@ -227,8 +225,8 @@ func TestWrongFieldsOfPodsThatStart(t *testing.T) {
 	})
 }
 
-// Of two sources one says nothing: the pods of the other are shown and run, and it is
-// said that the list is not complete.
+// If one of two sources has not been read, the pods of the other are listed and run, and a note
+// says that the list is incomplete.
 func TestOneOfTwoSourcesIsSilent(t *testing.T) {
 	web := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path == "/silent" {
@@ -257,8 +255,8 @@ func TestOneOfTwoSourcesIsSilent(t *testing.T) {
 	}
 }
 
-// A path that manifests or objects cannot be read from is in the health, with and without a
-// runtime, until it answers. The other check does not suffer.
+// If reading manifests or objects hangs, Health reports it until the read returns, with and without
+// a runtime. The other check stays healthy.
 func TestSourcesThatDoNotAnswerAreInTheHealth(t *testing.T) {
 	for _, connected := range []bool{true, false} {
 		for check, other := range map[string]string{"manifests": "objects", "objects": "manifests"} {
@@ -296,7 +294,7 @@ func TestSourcesThatDoNotAnswerAreInTheHealth(t *testing.T) {
 	}
 }
 
-// body is what a handler answers.
+// body returns the body of a handler's response.
 func body(h http.Handler, path string) string {
 	w := httptest.NewRecorder()
 	h.ServeHTTP(w, httptest.NewRequest(http.MethodGet, path, nil))

@@ -16,8 +16,8 @@ import (
 	"github.com/podwright/podwright/probe/tcpsocket"
 )
 
-// probers are the four ways in which a pod can be asked. A runtime that is silent about
-// a command and answers another question has a command that does not end.
+// probers returns the four kinds of probers. Exec probes use Alive to tell a hanging command from a
+// hanging runtime: if the runtime still responds to Status, the command hangs.
 func probers(runtime cri.RuntimeService) (map[probe.Handler]probe.Prober, error) {
 	command, err := exec.New(exec.Config{Runtime: runtime, Alive: func(ctx context.Context) error {
 		_, err := runtime.Status(ctx, false)
@@ -39,7 +39,7 @@ func probers(runtime cri.RuntimeService) (map[probe.Handler]probe.Prober, error)
 	}, nil
 }
 
-// notReady is why a pod that has not ended cannot serve.
+// notReady returns the reason why a pod that has not ended is not ready, or "".
 func notReady(s *v1.PodStatus) string {
 	if podfacts.IsTerminalPhase(s.Phase) {
 		return ""

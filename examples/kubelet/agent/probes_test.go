@@ -12,17 +12,17 @@ import (
 	"github.com/podwright/podwright/internal/testkit/testagent"
 )
 
-// passing is a probe that a container can have.
+// passing returns a valid probe.
 func passing() *v1.Probe { return asking("true", 1) }
 
-// probed runs a test with a pod whose probes are answered.
+// probed runs a test with a pod whose probe results the test sets.
 func probed(t *testing.T, programs map[string]fake.Program, test func(w *world, a *testagent.Answers)) {
 	a := testagent.NewAnswers()
 	inWorld(t, fake.Config{Exec: a.Exec(), Programs: fake.ByContainer(programs, fake.SleepUntilStopped)}, func(w *world) { test(w, a) })
 }
 
-// T38: a container whose liveness probe fails is killed once, with the probe's own
-// grace period, and started again; its successor is probed anew.
+// T38: a container whose liveness probe fails is killed once, with the probe's own grace period,
+// and restarted. The new instance is probed from the start.
 func TestLivenessRestartsAContainer(t *testing.T) {
 	probed(t, map[string]fake.Program{"a": ignores}, func(w *world, a *testagent.Answers) {
 		pod := podOf("1", v1.RestartPolicyAlways, "a", "b")
@@ -49,10 +49,10 @@ func TestLivenessRestartsAContainer(t *testing.T) {
 	})
 }
 
-// T17, T36: readiness decides about Ready, and about nothing else. It counts at once,
-// also while a worker is busy with the pod.
+// T17, T36: readiness affects the Ready conditions only. It takes effect at once, even while a
+// worker is busy with the pod.
 func TestReadinessGatesReady(t *testing.T) {
-	var restarting chan struct{} // belongs to the bubble
+	var restarting chan struct{} // created inside the bubble
 	program := func(ctx context.Context, p *fake.Process) int {
 		select {
 		case <-restarting:
@@ -84,7 +84,7 @@ func TestReadinessGatesReady(t *testing.T) {
 		require.Equal(t, v1.ConditionTrue, w.condition("1", v1.PodReady), "within one period")
 		require.Empty(t, w.report("pod-1").NotReady)
 
-		// The worker waits for a runtime that does not answer.
+		// The worker waits for a runtime that does not respond.
 		w.calls.Intercept(func(ctx context.Context, call string, do func() error) error {
 			if call == "CreateContainer" {
 				<-ctx.Done()
@@ -93,7 +93,7 @@ func TestReadinessGatesReady(t *testing.T) {
 			return do()
 		})
 		close(restarting)
-		w.Sleep(15 * time.Second) // the back-off of b included
+		w.Sleep(15 * time.Second) // includes the back-off of b
 		require.True(t, w.container("1", "a").Ready)
 		a.Set("a ready", 1)
 		w.Sleep(2100 * time.Millisecond)
@@ -103,8 +103,8 @@ func TestReadinessGatesReady(t *testing.T) {
 	})
 }
 
-// T37, T43: a sidecar's startup holds back its other probes and what comes after it. Its
-// liveness restarts it alone, but not once the pod is being stopped.
+// T37, T43: the startup probe of a sidecar delays its other probes and the next containers. Its
+// liveness probe restarts the sidecar alone, but not while the pod is being stopped.
 func TestProbesOfASidecar(t *testing.T) {
 	draining := func(ctx context.Context, p *fake.Process) int {
 		<-p.Signals()

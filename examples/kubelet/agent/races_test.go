@@ -19,7 +19,7 @@ import (
 	"github.com/podwright/podwright/podworkers"
 )
 
-// counting counts how often the program was started.
+// counting counts the starts of the program.
 func counting(n *atomic.Int32, programs fake.Resolver) fake.Resolver {
 	return func(ctx context.Context, p *fake.Process) (fake.Program, error) {
 		n.Add(1)
@@ -27,9 +27,9 @@ func counting(n *atomic.Int32, programs fake.Resolver) fake.Resolver {
 	}
 }
 
-// A manifest that goes and comes back is a new pod, although its UID is the same: one that has
-// completed runs again, however long the manifest was gone, and so does one that was still
-// running, at whatever stage of its end. Nothing of the new pod is removed with the old.
+// A manifest that disappears and comes back is a new pod, although its UID is the same. A completed
+// pod runs again, however long the manifest was missing. So does a pod that was still running, at
+// any stage of its end. The end of the old pod removes nothing of the new one.
 func TestPodComesBack(t *testing.T) {
 	for _, completed := range []bool{true, false} {
 		program, phase, left := ignores, v1.PodRunning, map[string][]uint32{"a": {0}}
@@ -64,8 +64,8 @@ func TestPodComesBack(t *testing.T) {
 	}
 }
 
-// A start that the agent has given up takes effect after the pod was found
-// stopped: what runs is stopped all the same, and the pod goes.
+// A start that the agent has abandoned may take effect after the pod was observed as stopped. The
+// container is then stopped, too, and the pod finishes.
 func TestStartTakesEffectLate(t *testing.T) {
 	for _, call := range []string{"RunPodSandbox", "CreateContainer", "StartContainer"} {
 		for _, late := range []time.Duration{20 * time.Millisecond, 3 * time.Second, 9 * time.Second, 60 * time.Second} {
@@ -101,8 +101,8 @@ func TestStartTakesEffectLate(t *testing.T) {
 	}
 }
 
-// While it is not known which pods should be there, because the source cannot be
-// read or there is none, nothing is stopped and nothing removed.
+// While the desired pods are unknown, because the source cannot be read or does not exist, no pod
+// is stopped and nothing is removed.
 func TestNothingIsTouchedBeforeSourcesReport(t *testing.T) {
 	inWorld(t, fake.Config{Programs: fake.ByContainer(map[string]fake.Program{"b": fake.Exit(0)}, fake.SleepUntilStopped)}, func(w *world) {
 		w.set(podOf("1", v1.RestartPolicyAlways, "a"), podOf("2", v1.RestartPolicyNever, "b"))
@@ -123,8 +123,8 @@ func TestNothingIsTouchedBeforeSourcesReport(t *testing.T) {
 	})
 }
 
-// A pod that may run only once loses its sandbox before all of its containers had
-// their turn: it fails and says so, instead of being pending for ever.
+// If a pod that may run only once loses its sandbox before all of its containers have run, it fails
+// with a reason instead of staying pending.
 func TestSandboxLostHalfWay(t *testing.T) {
 	once := map[string]fake.Program{"a": fake.Exit(0)}
 	inWorld(t, fake.Config{Programs: fake.ByContainer(once, fake.SleepUntilStopped)}, func(w *world) {
@@ -148,7 +148,7 @@ func TestSandboxLostHalfWay(t *testing.T) {
 	})
 }
 
-// A pod that failed before it had anything leaves nothing, not even in memory.
+// A pod that failed before it had any resources leaves no traces, not even in memory.
 func TestPodThatNeverBegan(t *testing.T) {
 	inWorld(t, fake.Config{}, func(w *world) {
 		pod := podOf("1", v1.RestartPolicyAlways, "a")

@@ -20,8 +20,8 @@ import (
 	"github.com/podwright/podwright/pleg/observed"
 )
 
-// trouble makes calls fail before or after their effect, hang until they are
-// given up, or take effect after that.
+// trouble makes calls fail before or after their effect, hang until they are cancelled, or take
+// effect after that.
 type trouble struct {
 	mu   sync.Mutex
 	rand *rand.Rand
@@ -48,7 +48,7 @@ func (tr *trouble) around(ctx context.Context, call string, do func() error) err
 	case 2:
 		_ = do()
 		return errors.New("the answer was lost")
-	case 3, 4: // what a client that gives up after two minutes makes of it
+	case 3, 4: // the result for a client with a timeout of two minutes
 		select {
 		case <-ctx.Done():
 		case <-time.After(2 * time.Minute):
@@ -70,7 +70,7 @@ func (tr *trouble) setRate(r float64) {
 	tr.rate = r
 }
 
-// requireOneInstance looks for a container that runs twice.
+// requireOneInstance fails if a container runs twice.
 func (w *world) requireOneInstance() {
 	w.t.Helper()
 	seen := map[string]int{}
@@ -83,7 +83,7 @@ func (w *world) requireOneInstance() {
 	}
 }
 
-// requireUp looks for a pod's one sandbox and its containers that run.
+// requireUp fails unless the pod has one ready sandbox and running containers.
 func (w *world) requireUp(pod *v1.Pod) {
 	w.t.Helper()
 	seen, err := w.agent.syncer.PLEG().Observe(w.t.Context(), pod.UID, time.Now())
@@ -93,9 +93,8 @@ func (w *world) requireUp(pod *v1.Pod) {
 	require.NotEmpty(w.t, seen.Running())
 }
 
-// Random manifests come and go, calls fail in every way, the agent is killed: no
-// container ever runs twice, and once the trouble is over what should run does,
-// and nothing else is left.
+// With random changes of manifests, failures of all kinds of calls, and kills of the agent, no
+// container ever runs twice. Once the failures end, the actual pods become the desired pods.
 func TestRandomTrouble(t *testing.T) {
 	seeds := 60
 	if testing.Short() {
@@ -127,12 +126,12 @@ func TestRandomTrouble(t *testing.T) {
 					case 0:
 						w.stop()
 						w.start()
-					case 1: // kill -9: from one moment on nothing arrives
+					case 1: // kill -9: from now on no call takes effect
 						w.calls.Intercept(func(ctx context.Context, _ string, _ func() error) error { <-ctx.Done(); return ctx.Err() })
 						w.stop()
 						w.calls.Intercept(tr.around)
 						w.start()
-					case 3: // the runtime loses everything
+					case 3: // the runtime loses all pods
 						for _, sb := range w.Sandboxes() {
 							require.NoError(w.t, w.runtime.StopPodSandbox(w.t.Context(), sb.Id))
 							require.NoError(w.t, w.runtime.RemovePodSandbox(w.t.Context(), sb.Id))
@@ -151,7 +150,7 @@ func TestRandomTrouble(t *testing.T) {
 				for _, pod := range w.desired {
 					phase := w.agent.syncer.Statuses().Get(pod.UID).Phase
 					if phase == v1.PodFailed && pod.Spec.RestartPolicy == v1.RestartPolicyNever {
-						continue // an agent that was killed did not see that it had been removed meanwhile
+						continue // a killed agent did not see the removal
 					}
 					require.Equal(w.t, v1.PodRunning, phase, "%s", w.agent.syncer.Workers().State(pod.UID))
 					w.requireUp(pod)

@@ -17,12 +17,13 @@ import (
 
 var _ server.Source = (*Agent)(nil)
 
-// Report tells why each pod is where it is.
+// Report returns the state of each pod with its reasons, for the status page.
 func (a *Agent) Report() server.Report {
 	in := a.inputs.Load()
 	r := server.Report{Node: a.cfg.Flags.NodeName, Time: time.Now(), Checks: a.Health(), Pods: []server.PodReport{}}
 	if in != nil {
-		if in.cluster != nil { // no check of /healthz: pods run on without it
+		// This is no check of /healthz, because pods run without the API server.
+		if in.cluster != nil {
 			r.Checks = append(r.Checks, check("apiserver", in.cluster.health()))
 		}
 		for _, p := range in.sources.manifestProblems() {
@@ -50,7 +51,7 @@ func (a *Agent) Report() server.Report {
 	return r
 }
 
-// rejected are the pods that never got a worker.
+// rejected returns the pods that never had a worker.
 func (n *node) rejected() []server.PodReport {
 	var out []server.PodReport
 	for uid, pod := range n.lifecycle.current() {
@@ -123,8 +124,8 @@ func (n *node) podReport(s podworkers.PodState) server.PodReport {
 	return r
 }
 
-// leftovers reports the pods that have volumes but no worker and no status. Their volumes come from an
-// earlier agent, or are about to be unmounted.
+// leftovers returns the pods that have volumes but no worker and no status. Their volumes come from
+// an earlier agent, or are about to be unmounted.
 func (n *node) leftovers() (out []server.PodReport) {
 	for _, uid := range n.volumes.manager.Pods() {
 		if n.syncer.Workers().State(uid).State != podworkers.StateUnknown || n.syncer.Statuses().Get(uid) != nil {
@@ -155,8 +156,8 @@ func volumeReport(v manager.VolumeState) server.VolumeReport {
 	return r
 }
 
-// initKind tells sidecars from other init containers. The pod is nil for one that
-// only the runtime knows.
+// initKind distinguishes sidecars from other init containers. The pod is nil if only the runtime
+// lists it.
 func initKind(pod *v1.Pod, name string) string {
 	if c := podfacts.Container(pod, name); c != nil && podfacts.IsSidecar(c) {
 		return "sidecar"
@@ -164,7 +165,7 @@ func initKind(pod *v1.Pod, name string) string {
 	return "init"
 }
 
-// step is what is being done for the pod: the call, and how far it is.
+// step returns the worker's current call and its progress.
 func step(s podworkers.PodState) string {
 	switch {
 	case s.Call == podworkers.CallNone:
@@ -194,7 +195,7 @@ func containerReport(kind string, c v1.ContainerStatus) server.ContainerReport {
 	return r
 }
 
-// ended is the exit code of a container, and what the runtime says of it.
+// ended returns the exit code of a container, with the runtime's reason and message.
 func ended(t *v1.ContainerStateTerminated) string {
 	text := fmt.Sprintf("exit code %d", t.ExitCode)
 	if t.Reason != "" {
@@ -206,7 +207,7 @@ func ended(t *v1.ContainerStateTerminated) string {
 	return text
 }
 
-// Health is the agent's health, one check per part.
+// Health returns the agent's health checks, one per part.
 func (a *Agent) Health() []server.Check {
 	in := a.inputs.Load()
 	n, err := a.connected.get()
@@ -218,7 +219,7 @@ func (a *Agent) Health() []server.Check {
 	}
 	return []server.Check{
 		check("ping", nil),
-		check("log", nil), // it is written where the caller writes it
+		check("log", nil), // always passes: the caller writes the log
 		check("runtime", n.runtimeCheck()),
 		check("pleg", n.syncer.Healthy()),
 		check("syncloop", n.syncer.Loop().CheckHealth()),
@@ -228,8 +229,7 @@ func (a *Agent) Health() []server.Check {
 	}
 }
 
-// runtimeCheck is stricter than the gate of the sync loop: it fails as soon as
-// the newest poll did.
+// runtimeCheck is stricter than the loop's health check: it fails if the newest poll failed.
 func (n *node) runtimeCheck() error {
 	h := n.health.Health()
 	if h.Err != nil {

@@ -7,12 +7,11 @@ import (
 	"github.com/podwright/podwright/internal/run"
 )
 
-// rootPeriod is how often it is looked at whether the root folder is as it should be: as
-// often as the loop does its housekeeping.
+// rootPeriod is the period of checks of the root folder, equal to the period of housekeeping.
 const rootPeriod = 2 * time.Second
 
-// prepareRoot makes the root folder, and those in it. It is shared first: what is in it then is
-// seen through the mount that it has become.
+// prepareRoot creates the root folder and the folders in it. ShareRoot comes first, so that the
+// folders are created in the mount that the root folder becomes.
 func (a *Agent) prepareRoot(ctx context.Context) error {
 	if a.cfg.ShareRoot != nil {
 		if err := a.cfg.ShareRoot(ctx); err != nil {
@@ -22,8 +21,8 @@ func (a *Agent) prepareRoot(ctx context.Context) error {
 	return a.folders.prepare()
 }
 
-// watchRoot sees to it that what happens to the root folder is in the log, once, and in
-// the health, until ctx ends.
+// watchRoot checks the root folder until ctx is done. It logs each new error once and reports it to
+// Health.
 func (a *Agent) watchRoot(ctx context.Context, l *lock) {
 	last := ""
 	for run.Sleep(ctx, rootPeriod) {
@@ -47,7 +46,6 @@ func (a *Agent) setRoot(err error) {
 	a.root = err
 }
 
-// rootHealth is what is wrong with the root folder.
 func (a *Agent) rootHealth() error {
 	a.mu.Lock()
 	defer a.mu.Unlock()

@@ -25,7 +25,7 @@ import (
 	"github.com/podwright/podwright/syncloop/podsource"
 )
 
-// secondsFields are the paths of all fields of seconds below a type, with their bits.
+// secondsFields returns the paths of all fields of seconds below a type, with their bits.
 func secondsFields(of reflect.Type, path string) map[string]int {
 	found := map[string]int{}
 	switch {
@@ -38,20 +38,20 @@ func secondsFields(of reflect.Type, path string) map[string]int {
 	case of.Kind() == reflect.Struct:
 		for i := range of.NumField() {
 			name, _, _ := strings.Cut(of.Field(i).Tag.Get("json"), ",")
-			maps.Copy(found, secondsFields(of.Field(i).Type, strings.Trim(path+"."+name, "."))) // what is embedded has no name
+			maps.Copy(found, secondsFields(of.Field(i).Type, strings.Trim(path+"."+name, "."))) // embedded fields have no name
 		}
 	}
 	return found
 }
 
-// besides is what a pod needs in addition to a field, by what the field stands in.
+// besides is the part of a pod that a field needs, by the field's parent.
 var besides = map[string]string{
 	"initContainers": `"name": "i", "image": "busybox:1", "restartPolicy": "Always", `, "containers": `"name": "a", "image": "busybox:1", `,
 	"livenessProbe": `"exec": {"command": ["true"]}, `, "readinessProbe": `"exec": {"command": ["true"]}, `, "startupProbe": `"exec": {"command": ["true"]}, `,
 	"ephemeralContainers": `"name": "e", "image": "busybox:1", `, "tolerations": `"operator": "Exists", `, "volumes": `"name": "v", `, "serviceAccountToken": `"path": "token", `,
 }
 
-// podWith is a pod with a value in one field.
+// podWith returns a pod with a value in one field.
 func podWith(t *testing.T, uid, path string, value int64) *v1.Pod {
 	text, outer := fmt.Sprint(value), strings.Split("."+strings.ReplaceAll(path, "[0]", ""), ".")
 	for i, step := range slices.Backward(strings.Split(path, ".")) {
@@ -66,28 +66,28 @@ func podWith(t *testing.T, uid, path string, value int64) *v1.Pod {
 	return pod
 }
 
-// secondsRows say what becomes of a pod with the largest and with the smallest value: it
-// runs, starts for ever, is refused with the name of the field, or what its status gives
-// as a reason. The first row that fits counts.
+// secondsRows are the outcomes for the largest and the smallest value: the pod runs, stays
+// starting, is refused with the field's name, or has this reason in its status. The first matching
+// row counts.
 var secondsRows = []struct{ field, most, least string }{
 	{`^spec\.ephemeralContainers\[0]\.\w+Probe\.(initialDelay|timeout|period|terminationGracePeriod)Seconds$`, "refused", "refused"}, // they have no probes
-	{`\.readinessProbe\.terminationGracePeriodSeconds$`, "refused", "refused"},                                                       // it ends nothing
+	{`\.readinessProbe\.terminationGracePeriodSeconds$`, "refused", "refused"},                                                       // readiness ends no container
 	{`\.\w+Probe\.(initialDelay|timeout|period|terminationGracePeriod)Seconds$`, "runs", "refused"},
 	{`^spec\.(c|initC)ontainers\[0]\.lifecycle\.postStart\.sleep\.seconds$`, "starts", "CrashLoopBackOff"},
-	{`\.lifecycle\.postStart\.sleep\.seconds$`, "starts", "runs"}, // nobody starts an ephemeral container again
+	{`\.lifecycle\.postStart\.sleep\.seconds$`, "starts", "runs"}, // ephemeral containers are not restarted
 	{`^spec\.terminationGracePeriodSeconds$|\.preStop\.sleep\.seconds$|(^|\.volumeClaimTemplate\.)metadata\.deletionGracePeriodSeconds$`, "runs", "runs"},
 	{`^spec\.activeDeadlineSeconds$`, "runs", status.ReasonDeadlineExceeded},
-	{`^spec\.tolerations\[0]\.tolerationSeconds$|\.serviceAccountToken\.expirationSeconds$|\.podCertificate\.maxExpirationSeconds$`, "runs", "runs"}, // not counted here
+	{`^spec\.tolerations\[0]\.tolerationSeconds$|\.serviceAccountToken\.expirationSeconds$|\.podCertificate\.maxExpirationSeconds$`, "runs", "runs"}, // not counted by the agent
 }
 
-// Every field of seconds that a pod has, with the largest and the smallest value, each in a
-// pod of its own and all at the same time: none turns into its opposite, and the pod beside
-// them is left alone. Manifests are refused by the field or become a pod; an API server may
-// let through what they may not have. A field that secondsRows do not know fails the test.
+// Each field of seconds gets its largest and its smallest value, each in a pod of its own, all at
+// the same time. No value is misinterpreted as its opposite, and a pod beside them is not affected.
+// Manifests are refused with the field's name or become a pod; an API server may let invalid values
+// through. A field that is missing in secondsRows fails the test.
 func TestEverySecondsField(t *testing.T) {
 	decoder := podsource.Decoder{NodeName: "n", Volumes: append([]string{"ephemeral"}, volumeKinds...), Objects: objectKinds, Check: unsupported}
 	pods, paths, want, used := []*v1.Pod{podOf("good", v1.RestartPolicyAlways, "good")}, map[types.UID]string{}, map[types.UID]string{}, map[int]bool{}
-	requireNamed := func(t *testing.T, path, refusal string) { // the field, or what it stands in
+	requireNamed := func(t *testing.T, path, refusal string) { // the field or its parent
 		require.True(t, strings.HasPrefix(path, strings.Split(refusal, ": ")[0]), "%s: %s", path, refusal)
 	}
 	for path, bits := range secondsFields(reflect.TypeFor[v1.Pod](), "") {

@@ -15,8 +15,8 @@ import (
 	"github.com/podwright/podwright/syncloop/shutdown"
 )
 
-// newSelf registers this machine and says how it is. What is known of the runtime and of
-// volumes is asked of the part that has a connection, while there is one.
+// newSelf registers this machine as a Node and updates its status. The figures of the runtime and
+// of volumes are zero while there is no connection.
 func newSelf(cfg *Config, c *cluster) (*kubelet.Node, error) {
 	k, flags := &cfg.Kubelet, &cfg.Flags
 	reserved, err := kubelet.ParseReservations(k)
@@ -64,7 +64,7 @@ func newSelf(cfg *Config, c *cluster) (*kubelet.Node, error) {
 	})
 }
 
-// port is where the kubelet API is served, zero for nowhere.
+// port returns the port of the kubelet API, or zero if it is not served.
 func (c *Config) port() int32 {
 	if c.API == nil {
 		return 0
@@ -81,8 +81,8 @@ func (c *connected) version() (name, version string) {
 	return n.conn.Name, plainVersion(*n.health.release.version.Load())
 }
 
-// plainVersion is a version as all Nodes show it, without what a distribution has added and a
-// leading v; one that is in no known form stays.
+// plainVersion returns the version without a leading v and without a distribution's suffix, as
+// Nodes report it. A version in an unknown format stays unchanged.
 func plainVersion(text string) string {
 	if v, err := version.ParseSemantic(text); err == nil {
 		return v.String()
@@ -93,7 +93,6 @@ func plainVersion(text string) string {
 	return text
 }
 
-// images returns the images of the runtime.
 func (c *connected) images(ctx context.Context) ([]*runtimeapi.Image, error) {
 	n, _ := c.get()
 	if n == nil {
@@ -102,7 +101,7 @@ func (c *connected) images(ctx context.Context) ([]*runtimeapi.Image, error) {
 	return n.conn.Images.ListImages(ctx, nil)
 }
 
-// notReady returns the reasons of the runtime and of this agent.
+// notReady returns the reasons of the runtime, of the syncer and of a shutdown.
 func (n *node) notReady() []string {
 	why := kubelet.NotReady(n.health.Health())
 	if err := n.syncer.Healthy(); err != nil {

@@ -15,8 +15,7 @@ import (
 	"github.com/podwright/podwright/examples/kubelet/selinux"
 )
 
-// On a node with SELinux plugins may use their folders, and volumes get labels if the
-// policy says which.
+// With SELinux, plugins may use their folders, and volumes get labels if the policy defines them.
 func TestLabels(t *testing.T) {
 	var warnings bytes.Buffer
 	f, log := folders{root: t.TempDir()}, slog.New(slog.NewTextHandler(&warnings, nil))

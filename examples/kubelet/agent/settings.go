@@ -14,8 +14,7 @@ import (
 	"github.com/podwright/podwright/syncloop/shutdown"
 )
 
-// unlimited turns the configuration file's "0 is no limit" into the libraries'
-// negative number.
+// unlimited converts 0, which means no limit in the configuration file, to the libraries' -1.
 func unlimited(n int) int {
 	if n == 0 {
 		return -1
@@ -23,7 +22,7 @@ func unlimited(n int) int {
 	return n
 }
 
-// parallelPulls is how many images are pulled at a time, negative for no limit.
+// parallelPulls returns the limit of parallel image pulls, negative for no limit.
 func parallelPulls(k *kubeletv1beta1.KubeletConfiguration) int {
 	switch {
 	case *k.SerializeImagePulls:
@@ -35,8 +34,8 @@ func parallelPulls(k *kubeletv1beta1.KubeletConfiguration) int {
 	}
 }
 
-// imageGC says when unused images are removed: never from the embedded runtime,
-// whose images take no space.
+// imageGC returns the policy of image garbage collection. Images of the embedded runtime use no
+// space, so they are never removed.
 func imageGC(k *kubeletv1beta1.KubeletConfiguration) gc.Policy {
 	if k.ContainerRuntimeEndpoint == config.Embedded {
 		return gc.Policy{HighPercent: 100}
@@ -49,7 +48,7 @@ func imageGC(k *kubeletv1beta1.KubeletConfiguration) gc.Policy {
 	}
 }
 
-// deadContainers turns the flags' "0 is none" into the library's policy.
+// deadContainers converts the flags, where 0 means none, to the library's policy.
 func deadContainers(f *config.Flags) garbage.Policy {
 	return garbage.Policy{
 		MinAge:          f.MinContainerTTL,
@@ -59,7 +58,7 @@ func deadContainers(f *config.Flags) garbage.Policy {
 	}
 }
 
-// dns is what pods are told about name servers.
+// dns returns the DNS settings of pods.
 func dns(k *kubeletv1beta1.KubeletConfiguration) pods.DNS {
 	return pods.DNS{
 		ClusterServers: k.ClusterDNS,
@@ -69,7 +68,7 @@ func dns(k *kubeletv1beta1.KubeletConfiguration) pods.DNS {
 	}
 }
 
-// shutdownPeriods is how long pods get by their priorities when the machine goes down.
+// shutdownPeriods returns the grace periods of pods by priority for a shutdown of the machine.
 func shutdownPeriods(k *kubeletv1beta1.KubeletConfiguration) []shutdown.Period {
 	if len(k.ShutdownGracePeriodByPodPriority) == 0 {
 		return shutdown.Periods(k.ShutdownGracePeriod.Duration, k.ShutdownGracePeriodCriticalPods.Duration)
@@ -81,7 +80,7 @@ func shutdownPeriods(k *kubeletv1beta1.KubeletConfiguration) []shutdown.Period {
 	return out
 }
 
-// logSize is the size in bytes from which a log is rotated, negative for never.
+// logSize returns the maximum size of a log in bytes, negative for no rotation.
 func logSize(k *kubeletv1beta1.KubeletConfiguration) (int64, error) {
 	size, err := resource.ParseQuantity(k.ContainerLogMaxSize)
 	if err != nil {

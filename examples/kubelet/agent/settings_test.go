@@ -128,7 +128,7 @@ func TestHugePageSizes(t *testing.T) {
 	require.Empty(t, hugePageSizes(filepath.Join(dir, "none")))
 }
 
-// The node's addresses are looked at again after a while, and at once while there are none.
+// The node's addresses are read again after a while, and at each call while there are none.
 func TestAddresses(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var now []string
@@ -146,7 +146,7 @@ func TestAddresses(t *testing.T) {
 	})
 }
 
-// What pods do not get of the node's resolver is told once, when the loop begins.
+// Resolver settings beyond the limits for pods are reported once, at the start of the loop.
 func TestResolverOfTheNode(t *testing.T) {
 	dir := t.TempDir()
 	put(t, dir, "resolv.conf", strings.Repeat("nameserver 10.0.0.1\n", 4))
@@ -171,7 +171,7 @@ func TestResolverOfTheNode(t *testing.T) {
 	})
 }
 
-// The IDs of pods are those that the node has set aside, if it says so clearly.
+// Pods get the subordinate IDs of the node, if they are unambiguous.
 func TestSubIDs(t *testing.T) {
 	const some = "0: kubelet 65536 7208960\n"
 	broken := errors.New("exit status 1")

@@ -12,12 +12,11 @@ import (
 	kubelet "github.com/podwright/podwright/examples/kubelet/node"
 )
 
-// farewell is how long an agent that cannot begin tries to tell the API server.
+// farewell bounds the attempt to write the event of a failed start.
 const farewell = 5 * time.Second
 
-// setupFailed writes an event about the Node, and returns why the agent ends. It has a client of
-// its own, since what has failed may have come before the others. What goes wrong here is only
-// logged.
+// setupFailed writes an event about the Node, and returns why. It uses a client of its own, because
+// the failure may have come before the others were built. It only logs its own failures.
 func (a *Agent) setupFailed(ctx context.Context, why error) error {
 	if a.cfg.Flags.Kubeconfig == "" || ctx.Err() != nil {
 		return why
@@ -29,7 +28,7 @@ func (a *Agent) setupFailed(ctx context.Context, why error) error {
 		Kubeconfig: a.cfg.Flags.Kubeconfig, UserAgent: "podwright-kubelet/" + kubelet.Version, Dial: a.cfg.DialAPI, Logger: a.log,
 	})
 	if err != nil {
-		return why // if the kubeconfig cannot be used, nobody can be told
+		return why // without a usable kubeconfig there is no server for the event
 	}
 	defer client.CloseConnections()
 	recorder, err := events.New(events.Config{Client: client, Component: "kubelet", Host: name, Logger: a.log})

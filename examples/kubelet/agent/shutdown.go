@@ -15,15 +15,15 @@ import (
 	"github.com/podwright/podwright/syncloop/shutdown"
 )
 
-// nodeShutdown ends the pods before the machine shuts down. Its methods accept nil: pods then end as the
-// machine decides.
+// nodeShutdown ends the pods before the machine shuts down. Its methods accept nil: the machine
+// then decides how pods end.
 type nodeShutdown struct {
 	*shutdown.Manager
 	lifecycle *lifecycle
 }
 
-// newShutdown returns nil if the configuration has no grace periods, or the machine does not announce
-// shutdowns.
+// newShutdown returns nil if the configuration has no grace periods, or if the machine does not
+// announce shutdowns.
 func newShutdown(in *inputs, l *lifecycle, v volumes) (*nodeShutdown, error) {
 	cfg := in.cfg
 	periods := shutdownPeriods(&cfg.Kubelet)
@@ -53,16 +53,15 @@ func newShutdown(in *inputs, l *lifecycle, v volumes) (*nodeShutdown, error) {
 }
 
 const (
-	// desiredTimeout is how long the sources of pods may keep a shutdown from being
-	// noticed.
+	// desiredTimeout bounds the delay of shutdown handling by unread sources.
 	desiredTimeout = 10 * time.Second
-	// shutdownPoll is how often it is looked at what tells nobody when it changes.
+	// shutdownPoll is the period of polls of state without change notification.
 	shutdownPoll = 100 * time.Millisecond
 )
 
-// run ends pods when the machine shuts down, until ctx ends. It begins when the desired pods are known: an
-// agent that starts during a shutdown has to take over the running pods first, which end in order then
-// instead of being refused. After desiredTimeout it begins without them.
+// run ends pods when the machine shuts down, until ctx is done. It starts when the desired pods are
+// known, so that an agent that starts during a shutdown first takes over the running pods. They
+// then end in order instead of being rejected. After desiredTimeout it starts without them.
 func (s *nodeShutdown) run(ctx context.Context) error {
 	if s == nil {
 		<-ctx.Done()
@@ -77,7 +76,7 @@ func (s *nodeShutdown) run(ctx context.Context) error {
 	return nil
 }
 
-// admit refuses pods during a shutdown.
+// admit rejects pods during a shutdown.
 func (s *nodeShutdown) admit(pod *v1.Pod, active []*v1.Pod) error {
 	if s == nil {
 		return nil
@@ -85,10 +84,9 @@ func (s *nodeShutdown) admit(pod *v1.Pod, active []*v1.Pod) error {
 	return s.Admit(pod, active)
 }
 
-// goingDown reports whether the machine shuts down.
 func (s *nodeShutdown) goingDown() bool { return s != nil && s.GoingDown() }
 
-// poll waits until done, or for ctx.
+// poll waits until done returns true or ctx is done.
 func poll(ctx context.Context, done func() bool) error {
 	tick := time.NewTicker(shutdownPoll)
 	defer tick.Stop()
@@ -102,7 +100,7 @@ func poll(ctx context.Context, done func() bool) error {
 	return nil
 }
 
-// unmounted is shutdown.Config.Unmounted.
+// unmounted implements shutdown.Config.Unmounted.
 func (v volumes) unmounted(ctx context.Context, pods []*v1.Pod) error {
 	waiting := map[types.UID]bool{}
 	for _, pod := range pods {
@@ -113,7 +111,8 @@ func (v volumes) unmounted(ctx context.Context, pods []*v1.Pod) error {
 	})
 }
 
-// flush is shutdown.Config.Flush. It writes the last statuses to the API server. The disk has them already.
+// flush implements shutdown.Config.Flush. It writes the last statuses to the API server. The disk
+// already has them.
 func (c *cluster) flush(ctx context.Context, statuses *writer.Writer) error {
 	if c == nil {
 		return nil
@@ -127,7 +126,7 @@ func (c *cluster) flush(ctx context.Context, statuses *writer.Writer) error {
 	return errors.Join(errs...)
 }
 
-// announceShutdown is shutdown.Config.OnChange.
+// announceShutdown implements shutdown.Config.OnChange.
 func announceShutdown(recorder recorder, c *cluster, down bool) {
 	message := "Shutdown manager detected shutdown event"
 	if !down {

@@ -16,13 +16,13 @@ import (
 	"github.com/podwright/podwright/syncloop/shutdown"
 )
 
-// login is a machine that goes down when a test says so, and the session with it.
+// login is a machine, and its session, that goes down when the test decides.
 type login struct {
 	mu       sync.Mutex
 	down     bool
 	held     int // locks
 	signals  chan bool
-	released func() // called when a lock is let go
+	released func() // called when a lock is released
 }
 
 func (l *login) Connect(context.Context, time.Duration) (shutdown.Session, error) {
@@ -78,7 +78,7 @@ func (l *loginLock) Close() error {
 	return nil
 }
 
-// slow is a program that ends a second after it was told to.
+// slow is a program that ends one second after its stop signal.
 func slow(ctx context.Context, p *fake.Process) int {
 	select {
 	case <-p.Signals():
@@ -90,7 +90,7 @@ func slow(ctx context.Context, p *fake.Process) int {
 }
 
 // goesDown prepares a world whose machine can go down, with a critical pod and another one, which
-// ends a second after it was told to.
+// ends one second after its stop signal.
 func goesDown(t *testing.T, test func(w *world, l *login, times string)) {
 	inClusterOf(t, fake.Config{Programs: fake.ByContainer(map[string]fake.Program{"web": slow}, fake.SleepUntilStopped)}, func(w *world) {
 		l := &login{}
@@ -112,7 +112,7 @@ func goesDown(t *testing.T, test func(w *world, l *login, times string)) {
 
 const endedWithNode = "Failed Terminated: Pod was terminated in response to imminent node shutdown. (True TerminationByKubelet: Pod was terminated in response to imminent node shutdown.)"
 
-// shown is the value of a metric without labels.
+// shown returns the value of a metric without labels.
 func (w *world) shown(name string) float64 {
 	families, err := w.agent.in.cfg.Metrics.Gatherer().Gather()
 	require.NoError(w.t, err)
@@ -124,9 +124,9 @@ func (w *world) shown(name string) float64 {
 	return -1
 }
 
-// N35: pods end by their priorities, the API server has it before the machine goes on, the
-// node says at once that it is going down, and takes no more pods. When it does not go down
-// after all, it is as before, apart from the pods that have ended.
+// N35: pods end in the order of their priorities, and the API server has their statuses before the
+// machine continues. The Node reports the shutdown at once, and new pods are rejected. A cancelled
+// shutdown restores the previous state, except for the pods that have ended.
 func TestNodeGoesDown(t *testing.T) {
 	goesDown(t, func(w *world, l *login, file string) {
 		require.Contains(t, w.nodeCondition(v1.NodeReady), "True KubeletReady")
@@ -164,8 +164,8 @@ func TestNodeGoesDown(t *testing.T) {
 	})
 }
 
-// An agent that is killed in the middle of it leaves the rest to the next one, which shows
-// when it began.
+// An agent that is killed during a shutdown leaves the rest to the next one, which reports the
+// start time.
 func TestKilledWhileTheNodeGoesDown(t *testing.T) {
 	goesDown(t, func(w *world, l *login, file string) {
 		l.say(true)

@@ -18,14 +18,14 @@ import (
 	"github.com/podwright/podwright/syncloop/podsource"
 )
 
-// The names of the sources of pods, as upstream has them in an annotation.
+// The names of pod sources, as in upstream's annotation.
 const (
 	fileSource = "file"
 	httpSource = "http"
 	apiSource  = pods.SourceName
 )
 
-// sources say which pods should be there.
+// sources are the sources of desired pods.
 type sources struct {
 	merger *podsource.Merger
 	files  *podsource.FileSource // nil without a manifest path
@@ -33,12 +33,12 @@ type sources struct {
 	api    *pods.Source          // nil without an API server
 }
 
-// open builds the sources that the configuration names.
+// open builds the configured sources.
 func (s *sources) open(cfg *Config, folders folders, recorder recorder, c *cluster) (err error) {
 	k := &cfg.Kubelet
 	merged := podsource.MergerConfig{Event: recorder.event, Logger: cfg.Logger}
 	if k.StaticPodPath == "" && k.StaticPodURL == "" && c == nil {
-		// A source that never reports keeps the pods that run.
+		// A source that never reports keeps running pods.
 		merged.Sources = []string{fileSource}
 	}
 	if s.merger, err = podsource.NewMerger(merged); err != nil {
@@ -77,7 +77,7 @@ func (s *sources) open(cfg *Config, folders folders, recorder recorder, c *clust
 	return err
 }
 
-// events are the sources that there are, by their names.
+// events returns the configured sources by name.
 func (s *sources) events() map[string]syncloop.EventSource {
 	out := map[string]syncloop.EventSource{}
 	if s.files != nil {
@@ -92,8 +92,8 @@ func (s *sources) events() map[string]syncloop.EventSource {
 	return out
 }
 
-// run reads the sources until ctx ends: while there is no loop that does. Each goes on
-// when another one fails.
+// run reads the sources until ctx is done, before the loop does so. A failed source does not stop
+// the others.
 func (s *sources) run(ctx context.Context) error {
 	var reading run.Group
 	errs := make(chan error, 3)
@@ -111,9 +111,8 @@ func (s *sources) run(ctx context.Context) error {
 	return failed
 }
 
-// delivered are the pods that the sources name, whether or not the loop has got to
-// them, and the names of the sources that have not been read. It is an error while none
-// of them has been.
+// delivered returns the pods that the sources name, including pods that the loop has not handled,
+// and the names of the sources that were not read yet. It returns an error if no source was read.
 func (s *sources) delivered() (pods map[types.UID]*v1.Pod, silent []string, err error) {
 	pods = map[types.UID]*v1.Pod{}
 	all := slices.Sorted(maps.Keys(s.events()))
@@ -140,7 +139,8 @@ func unread(silent []string) string {
 	return fmt.Sprintf("the pods of source %s have not been read", strings.Join(quoted, " and "))
 }
 
-// origin is the file or the URL that a pod comes from, "" if none has it any more.
+// origin returns the file or the URL of a pod's manifest, or "" if no manifest source names the
+// pod.
 func (s *sources) origin(pod types.UID) string {
 	if s.files != nil {
 		if path := s.files.Origin(pod); path != "" {
@@ -153,7 +153,7 @@ func (s *sources) origin(pod types.UID) string {
 	return ""
 }
 
-// manifestProblems are what cannot be used of what the sources have.
+// manifestProblems returns the unusable manifests of the sources.
 func (s *sources) manifestProblems() []podsource.Problem {
 	var problems []podsource.Problem
 	if s.files != nil {
@@ -165,7 +165,7 @@ func (s *sources) manifestProblems() []podsource.Problem {
 	return problems
 }
 
-// health names manifests that do not answer, such as a link to a device.
+// health returns an error if reading manifests hangs, such as on a link to a device.
 func (s *sources) health() error {
 	if s.files == nil {
 		return nil

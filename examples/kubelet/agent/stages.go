@@ -9,7 +9,7 @@ import (
 	"github.com/podwright/podwright/volume/podfolder"
 )
 
-// newStages builds the resources of pods besides containers, and the list of their stages. The garbage
+// newStages builds the resources of pods besides containers, and the list of their stages. Garbage
 // collection removes logs with their containers. The syncer removes saved statuses.
 func (n *node) newStages(ctx context.Context) error {
 	cfg := n.in.cfg

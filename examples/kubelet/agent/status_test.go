@@ -42,7 +42,7 @@ func (w *world) requireFailed(uid types.UID, reason string) {
 	require.Equal(w.t, []string{string(v1.PodFailed), reason}, []string{string(s.Phase), s.Reason})
 }
 
-// The time of a pod with an active deadline goes on while the agent is down.
+// The active deadline of a pod continues while the agent is down.
 func TestActiveDeadlineAcrossARestart(t *testing.T) {
 	for name, down := range map[string]time.Duration{"during": 30 * time.Second, "after": 10 * time.Second} {
 		t.Run("it passes "+name+" the restart", func(t *testing.T) {
@@ -57,7 +57,7 @@ func TestActiveDeadlineAcrossARestart(t *testing.T) {
 				if left := 20*time.Second - down; left > 0 {
 					w.Sleep(left - 10*time.Millisecond)
 					require.Equal(t, v1.PodRunning, w.agent.syncer.Statuses().Get("1").Phase)
-					w.Sleep(10 * time.Millisecond) // to the moment, but for what the start took
+					w.Sleep(10 * time.Millisecond) // exact, except for the time of the start
 				}
 				w.Sleep(100 * time.Millisecond)
 				w.requireFailed("1", status.ReasonDeadlineExceeded)
@@ -68,8 +68,8 @@ func TestActiveDeadlineAcrossARestart(t *testing.T) {
 	}
 }
 
-// C1, C13: while a pod initialises, its report says what it waits for; afterwards
-// there is nothing to explain.
+// C1, C13: while a pod initialises, its report names the reason. Afterwards there is no
+// explanation.
 func TestReportTellsOfInitialisation(t *testing.T) {
 	inWorld(t, fake.Config{Programs: fake.ByContainer(map[string]fake.Program{"i": after(20*time.Second, 0)}, fake.SleepUntilStopped)}, func(w *world) {
 		pod := podOf("1", v1.RestartPolicyAlways, "a")
@@ -98,7 +98,7 @@ func TestReportTellsOfInitialisation(t *testing.T) {
 	})
 }
 
-// A crash loop shows why: how the container ended, not only that it waits.
+// A crash loop shows how the container ended, not only that it waits.
 func TestReportTellsHowAContainerEnded(t *testing.T) {
 	end := &v1.ContainerStateTerminated{ExitCode: 3, Reason: "Error", Message: "no such table\n"}
 	waiting := containerReport("", v1.ContainerStatus{
@@ -111,9 +111,8 @@ func TestReportTellsHowAContainerEnded(t *testing.T) {
 	require.Equal(t, server.ContainerReport{Name: "b", State: "terminated", Reason: "Completed", Message: "exit code 0 (Completed)"}, over)
 }
 
-// W30: the runtime answers no list, and a worker waits to see what its pod is
-// doing. The deletion of the pod ends the wait, and the stop is issued by what is
-// known.
+// W30: the runtime returns no list, and a worker waits for an observation of its pod. The deletion
+// of the pod ends the wait, and the pod is stopped on the basis of the last observation.
 func TestStopWhileObservationStalls(t *testing.T) {
 	h := &hanging{}
 	inWorld(t, fake.Config{Intercept: h.intercept}, func(w *world) {

@@ -19,7 +19,7 @@ import (
 	"github.com/podwright/podwright/volume/usage"
 )
 
-// newSummary tells what the node and its pods use.
+// newSummary builds the resource usage statistics of the node and its pods.
 func newSummary(in *inputs, conn *Connection, podCgroups *podCgroups, volumes volumes, l *lifecycle) (*summary.Provider, error) {
 	reader, err := stats.New(stats.Config{FS: stats.Host(cgroupMount), Version: stats.Version(kernel.HostVersion())})
 	if err != nil {
@@ -62,7 +62,8 @@ func newSummary(in *inputs, conn *Connection, podCgroups *podCgroups, volumes vo
 	return summary.New(cfg)
 }
 
-// ownCgroup returns the agent's cgroup: the configured one or else the kernel's, "" if that is unknown.
+// ownCgroup returns the agent's cgroup: the configured one, else the kernel's, or "" if it is
+// unknown.
 func ownCgroup(cfg *Config) string {
 	if cfg.Kubelet.KubeletCgroups != "" {
 		return cfg.Kubelet.KubeletCgroups
@@ -74,7 +75,6 @@ func ownCgroup(cfg *Config) string {
 	return cgroup
 }
 
-// podCgroupPaths returns the cgroups of pods by UID.
 func podCgroupPaths(tree *cgroups.Tree, pods []*v1.Pod) map[string]string {
 	out := map[string]string{}
 	for _, pod := range pods {
@@ -83,7 +83,7 @@ func podCgroupPaths(tree *cgroups.Tree, pods []*v1.Pod) map[string]string {
 	return out
 }
 
-// describeMachine names the machine for its metrics.
+// describeMachine returns the identity of the machine for metrics.
 func describeMachine() summary.Machine {
 	root := os.DirFS("/")
 	versions, m := nodestatus.ReadVersions(root), summary.Machine{}

@@ -54,7 +54,6 @@ func (n *node) newSyncer() (*podsyncer.Syncer, error) {
 	})
 }
 
-// podsConfig configures the pods on the runtime.
 func (n *node) podsConfig(runner *hooks.Runner, addresses func() []string) pods.Config {
 	in, cfg, c := n.in, n.in.cfg, n.in.cluster
 	node := describeNode(cfg.Config)

@@ -17,15 +17,15 @@ import (
 	"github.com/podwright/podwright/syncloop/admission"
 )
 
-// unsupported lists why a pod can never run here, one error per field. What it asks
-// of the runtime is looked at when it is admitted (lacking), since manifests may be read
-// before the runtime has answered.
+// unsupported returns the reasons why a static pod can never run here, one error per field.
+// Requirements of the runtime are checked at admission (lacking), because manifests may be read
+// before there is a connection.
 func (c *Config) unsupported(pod *v1.Pod) []error {
 	return append(c.notSupported(pod), admission.OtherNode(pod, localNode(c))...)
 }
 
-// unseenMounts lists the mounts that containers which are processes of the host would
-// not see: all but paths of the host where they are.
+// unseenMounts lists the mounts that containers of the embedded runtime, which are processes of the
+// host, would not see: all except host paths mounted at the same path.
 func unseenMounts(pod *v1.Pod) []error {
 	var errs []error
 	container := func(c *v1.Container, path string) {
@@ -44,14 +44,14 @@ func unseenMounts(pod *v1.Pod) []error {
 	return errs
 }
 
-// inPlace tells whether a mount is of a path of the host and at that path.
+// inPlace reports whether a mount is a path of the host, mounted at the same path.
 func inPlace(pod *v1.Pod, m *v1.VolumeMount) bool {
 	return slices.ContainsFunc(pod.Spec.Volumes, func(v v1.Volume) bool {
 		return v.Name == m.Name && v.HostPath != nil && filepath.Join(v.HostPath.Path, m.SubPath) == filepath.Clean(m.MountPath) && m.SubPathExpr == ""
 	})
 }
 
-// notSupported lists what a pod asks for and this agent does not do.
+// notSupported lists the fields of a pod that this agent does not support.
 func (c *Config) notSupported(pod *v1.Pod) []error {
 	errs := unsupported(pod)
 	if c.Flags.Kubeconfig == "" {
@@ -63,8 +63,8 @@ func (c *Config) notSupported(pod *v1.Pod) []error {
 	return errs
 }
 
-// needsServer lists what only pods of an API server can have: runtime classes, block
-// devices, which are claimed, and resources that others count.
+// needsServer lists the fields that need an API server: runtime classes, block devices (which need
+// claims) and extended resources.
 func needsServer(pod *v1.Pod) []error {
 	var errs []error
 	refuse := func(field string) { errs = append(errs, fmt.Errorf("%s: not supported without an API server", field)) }
@@ -85,9 +85,8 @@ func needsServer(pod *v1.Pod) []error {
 	return errs
 }
 
-// unsupported lists what a pod asks for and this agent does not do, or nobody could,
-// one error per field. Such a pod is refused: to run it without would be to promise what is not
-// kept.
+// unsupported lists the fields of a pod that no configuration of this agent supports, and invalid
+// probes, one error per field. Such a pod is rejected, because it would not behave as specified.
 func unsupported(pod *v1.Pod) []error {
 	errs := append(pods.Unsupported(pod), probe.Validate(pod)...)
 	refuse := func(found bool, field string) {
@@ -95,15 +94,15 @@ func unsupported(pod *v1.Pod) []error {
 			errs = append(errs, fmt.Errorf("%s: not supported", field))
 		}
 	}
-	if pod.Spec.HostUsers != nil && !*pod.Spec.HostUsers { // users of its own have no rights in what is the node's
+	// A user namespace has no rights in the node's other namespaces.
+	if pod.Spec.HostUsers != nil && !*pod.Spec.HostUsers {
 		refuse(pod.Spec.HostPID, "spec.hostPID: with hostUsers: false")
 		refuse(pod.Spec.HostIPC, "spec.hostIPC: with hostUsers: false")
 	}
 	return errs
 }
 
-// lacking refuses a pod that asks for what the runtime does not do, with the reasons that
-// are known of it.
+// lacking rejects a pod that needs features that the runtime lacks, with upstream's reasons.
 func lacking(pod *v1.Pod, runtime cri.Features) error {
 	sc, ownUsers := pod.Spec.SecurityContext, pod.Spec.HostUsers != nil && !*pod.Spec.HostUsers
 	switch {
@@ -115,8 +114,7 @@ func lacking(pod *v1.Pod, runtime cri.Features) error {
 	return nil
 }
 
-// noInputs lists what a container needs of persistent volumes or of device plugins,
-// which this agent does not have.
+// noInputs lists a container's fields that need persistent volumes or device plugins.
 func noInputs(c *v1.Container) []string {
 	var fields []string
 	if len(c.VolumeDevices) > 0 {

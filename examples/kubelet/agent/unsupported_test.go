@@ -49,7 +49,7 @@ func TestUnsupportedNamesTheField(t *testing.T) {
 	require.Empty(t, unsupported(&v1.Pod{Spec: v1.PodSpec{Containers: []v1.Container{{Name: "c"}}}}))
 }
 
-// The node's own labels, and those of the flags, count for selectors.
+// Selectors match the node's own labels and the labels of the flags.
 func TestOtherNode(t *testing.T) {
 	cfg := new(Config)
 	cfg.Flags.NodeName, cfg.Flags.NodeLabels = "n", map[string]string{"room": "3"}
@@ -60,7 +60,7 @@ func TestOtherNode(t *testing.T) {
 	require.Len(t, admission.OtherNode(pod, localNode(cfg)), 1)
 }
 
-// A pod with users of its own shares none of what only the node's may use.
+// A pod with a user namespace cannot share the node's PID or IPC namespace.
 func TestOwnUsersWithTheNodesNamespaces(t *testing.T) {
 	for field, change := range map[string]func(*v1.PodSpec){
 		"hostPID": func(s *v1.PodSpec) { s.HostPID = true },
@@ -77,7 +77,7 @@ func TestOwnUsersWithTheNodesNamespaces(t *testing.T) {
 	}
 }
 
-// What only some runtimes do has reasons of its own where it is not there.
+// Features that only some runtimes have are rejected with their own reasons.
 func TestLackingRuntime(t *testing.T) {
 	able := cri.Features{SupplementalGroupsPolicy: true, UserNamespacesHostNetwork: true}
 	require.NoError(t, lacking(podOf("1", v1.RestartPolicyAlways, "a"), cri.Features{}))
@@ -96,8 +96,7 @@ func TestLackingRuntime(t *testing.T) {
 	}
 }
 
-// A reference that names no image keeps nobody from removing images; one that cannot
-// be looked up does.
+// An invalid image reference does not stop image garbage collection; a failed lookup does.
 func TestImagesOfVolumesInUse(t *testing.T) {
 	var fails atomic.Bool
 	inWorld(t, fake.Config{Intercept: func(_ context.Context, _ string, request any) error {
@@ -105,7 +104,7 @@ func TestImagesOfVolumesInUse(t *testing.T) {
 		switch {
 		case ok && fails.Load():
 			return errors.New("no answer")
-		case ok && r.GetImage().GetImage() == "UPPER": // as some runtimes answer
+		case ok && r.GetImage().GetImage() == "UPPER": // as some runtimes do
 			return errors.New("not a name")
 		}
 		return nil

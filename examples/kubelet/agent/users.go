@@ -13,14 +13,14 @@ import (
 	"github.com/podwright/podwright/volume/podfolder"
 )
 
-// subIDUser is the user whose subordinate IDs pods with users of their own get, if
-// the node has set some aside for it (KEP-127).
+// subIDUser is the user whose subordinate IDs are used for pods with user namespaces, if the node
+// has allocated some (KEP-127).
 const subIDUser = "kubelet"
 
-// subIDsTimeout bounds the program that tells which.
+// subIDsTimeout bounds a call of getsubids.
 const subIDsTimeout = 10 * time.Second
 
-// newUsers finds out which pods have users of their own, and what others may get.
+// newUsers restores the user namespaces of existing pods and determines the IDs for new ones.
 func newUsers(ctx context.Context, cfg *Config, folders *podfolder.Folders) (*pods.UserNamespaces, error) {
 	uids, err := folders.Leftovers(ctx)
 	if err != nil {
@@ -35,8 +35,8 @@ func newUsers(ctx context.Context, cfg *Config, folders *podfolder.Folders) (*po
 	return pods.NewUserNamespaces(pods.UserNamespacesConfig{PodDir: folders.Pod, Pods: uids, Range: ids, Logger: cfg.Logger})
 }
 
-// subIDs returns the IDs that are set aside, the same ones for users and groups:
-// the first, and how many. Without the program that knows it is the default range.
+// subIDs returns the first subordinate ID and their number. The ranges of users and groups must be
+// equal. It returns zeros, which select the default range, if getsubids is not installed.
 func subIDs(ctx context.Context, get func(ctx context.Context, args ...string) (string, error)) (first, length uint32, err error) {
 	users, err := get(ctx, subIDUser)
 	if errors.Is(err, exec.ErrNotFound) {

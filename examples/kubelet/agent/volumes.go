@@ -29,11 +29,11 @@ import (
 	"github.com/podwright/podwright/volume/usage"
 )
 
-// volumeKinds are the volumes that a static pod may have here, those of objects and of CSI
-// drivers if a folder has what they refer to. Claims need an API server.
+// volumeKinds are the kinds of volumes that a static pod may have. Kinds that use objects or CSI
+// drivers need a folder of objects; claims need an API server.
 var volumeKinds = []string{"configMap", "csi", "downwardAPI", "emptyDir", "hostPath", "image", "nfs", "projected", "secret"}
 
-// volumes mounts the pods' volumes, and parts of them.
+// volumes mounts the pods' volumes and subPaths of them.
 type volumes struct {
 	manager  *manager.Manager
 	subPaths *subpath.SubPaths
@@ -41,7 +41,7 @@ type volumes struct {
 	ask      func(ctx context.Context, dir string) (usage.Usage, bool, error) // usage.Config.Ask
 }
 
-// run mounts, unmounts and lets drivers register until ctx ends.
+// run mounts and unmounts volumes, and registers drivers, until ctx is done.
 func (v volumes) run(ctx context.Context) error { return run.All(ctx, v.manager.Run, v.drivers.Run) }
 
 func newVolumes(in *inputs) (v volumes, err error) {
@@ -84,8 +84,8 @@ func newVolumes(in *inputs) (v volumes, err error) {
 	return v, err
 }
 
-// selinuxLabels returns the SELinux labels for files, nil if the node has no SELinux. Plugins of
-// kubelets, in their containers, may use the folders that are made for them.
+// selinuxLabels returns the SELinux labels for files, or nil if the node has no SELinux. It creates
+// and labels the folders of plugins, so that plugins in containers may use them.
 func selinuxLabels(log *slog.Logger, folders folders, enabled bool, etc fs.FS) manager.SELinux {
 	if !enabled {
 		return nil
@@ -103,7 +103,7 @@ func selinuxLabels(log *slog.Logger, folders folders, enabled bool, etc fs.FS) m
 	return host
 }
 
-// warnOfSwap tells that volumes in memory may end up on a disk.
+// warnOfSwap records an event if volumes in memory may be swapped to a disk.
 func warnOfSwap(ctx context.Context, cfg *Config, recorder recorder, kernel mounts.Mounter) {
 	onDisk, err := emptydir.MayBeOnDisk(ctx, kernel, cfg.Flags.RootDir)
 	switch {
@@ -115,14 +115,14 @@ func warnOfSwap(ctx context.Context, cfg *Config, recorder recorder, kernel moun
 	}
 }
 
-// folder returns the path of a mounted volume with files. It returns false for folders of the machine,
-// which a PersistentVolume may be too, so that the agent does not walk them.
+// folder returns the path of a mounted volume with files. It returns false for folders of the
+// machine, which a PersistentVolume may be, so that the agent does not walk them.
 func (v volumes) folder(ctx context.Context, folders folders, pod *v1.Pod, name string) (string, bool) {
 	mounted, err := v.manager.Volume(ctx, pod, name)
 	return mounted.Path, err == nil && folders.ofPod(pod.UID, mounted.Path)
 }
 
-// inUse returns the names of the volumes in use, and nil while they are unknown.
+// inUse returns the names of the volumes in use, or nil while they are unknown.
 func (v volumes) inUse() []v1.UniqueVolumeName {
 	names, known := v.manager.InUse()
 	if !known {
@@ -135,7 +135,8 @@ func (v volumes) inUse() []v1.UniqueVolumeName {
 	return out
 }
 
-// cleaner has what no pod uses taken back once all sources have been read.
+// cleaner wakes the volume manager once all sources have been read, so that it unmounts volumes
+// without a pod.
 func (v volumes) cleaner(complete func() bool) syncloop.Cleaner {
 	var once sync.Once
 	return syncloop.Cleaner{Name: "volumes", Clean: func(context.Context, *syncloop.Cleanup) error {
@@ -146,8 +147,8 @@ func (v volumes) cleaner(complete func() bool) syncloop.Cleaner {
 	}}
 }
 
-// volumePlugins are the plugins besides CSI, whether or not a static pod may have such a
-// volume: what an agent before this one has mounted must be known to be unmounted.
+// volumePlugins returns the plugins besides CSI. It includes kinds that static pods cannot have,
+// because the agent must be able to unmount the volumes of an earlier agent.
 func volumePlugins(in *inputs, layout volume.Layout, kernel mounts.Mounter) ([]volume.Plugin, error) {
 	cfg, from := in.cfg, in.references
 	onDisk := emptydir.New(emptydir.Config{
@@ -165,7 +166,8 @@ func volumePlugins(in *inputs, layout volume.Layout, kernel mounts.Mounter) ([]v
 	return plugins, errors.Join(errs...)
 }
 
-// track has the file system count what is in volumes, if that is asked for.
+// track returns a function that lets the file system count the usage of volumes (project quotas),
+// or nil if that is disabled.
 func track(cfg *Config) func(ctx context.Context, dir string) error {
 	if !cfg.Enabled(config.FSQuotaMonitoring) {
 		return nil

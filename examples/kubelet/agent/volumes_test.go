@@ -22,8 +22,8 @@ import (
 const configured = `{apiVersion: v1, kind: Pod, metadata: {name: p}, spec: {hostNetwork: true, volumes: [{name: v, configMap: {name: late}}],
   containers: [{name: c, image: busybox, envFrom: [{configMapRef: {name: late}}], volumeMounts: [{name: v, mountPath: /v}]}]}}`
 
-// A pod says which volume it waits for and why, and runs once the object is there. A
-// file that is no such object is named.
+// A pod reports the volume it waits for and the reason, and runs once the object exists. The report
+// names files that are no such objects.
 func TestPodsWaitForObjects(t *testing.T) {
 	n := newPodsNode(t, fake.Config{})
 	n.cfg.Flags.ObjectsDir = filepath.Join(n.dir, "objects")
@@ -51,7 +51,7 @@ func TestPodsWaitForObjects(t *testing.T) {
 
 const late = "{apiVersion: v1, kind: ConfigMap, data: {color: red}}"
 
-// Without a folder of objects a pod that refers to one is refused, by the field.
+// Without a folder of objects, a pod that references an object is rejected with the field's name.
 func TestNoFolderOfObjects(t *testing.T) {
 	for text, want := range map[string][]string{
 		configured: {"spec.volumes[0].configMap: Forbidden: a static pod must not refer to a ConfigMap", "spec.containers[0].envFrom[0].configMapRef"},
@@ -68,7 +68,7 @@ func TestNoFolderOfObjects(t *testing.T) {
 	}
 }
 
-// What was mounted for an agent that had objects is unmounted by one that has none.
+// An agent without objects unmounts the volumes of an agent that had them.
 func TestObjectsAreTakenAway(t *testing.T) {
 	n := newPodsNode(t, fake.Config{})
 	n.cfg.Flags.ObjectsDir = filepath.Join(n.dir, "objects")
@@ -83,7 +83,7 @@ func TestObjectsAreTakenAway(t *testing.T) {
 	n.during(t, func(*Agent) { n.leavesNothing(t) })
 }
 
-// leavesNothing waits until there is no folder of a pod.
+// leavesNothing waits until no pod has a folder.
 func (n *podsNode) leavesNothing(t *testing.T) {
 	t.Helper()
 	soon(t, func() bool {
@@ -92,7 +92,7 @@ func (n *podsNode) leavesNothing(t *testing.T) {
 	})
 }
 
-// Registries are shown what the secrets of the folder say.
+// Registries receive the credentials in the folder's secrets.
 func TestPullSecretsOfObjects(t *testing.T) {
 	secrets := &objects.Memory{}
 	auth := base64.StdEncoding.EncodeToString([]byte("me:secret"))
@@ -110,7 +110,7 @@ func TestPullSecretsOfObjects(t *testing.T) {
 	require.NotEmpty(t, found)
 }
 
-// Containers that are processes of the host see its files and nothing else.
+// Containers of the embedded runtime, which are processes of the host, see only the host's files.
 func TestMountsOfTheEmbeddedRuntime(t *testing.T) {
 	empty := v1.VolumeSource{EmptyDir: &v1.EmptyDirVolumeSource{}}
 	host := v1.VolumeSource{HostPath: &v1.HostPathVolumeSource{Path: "/etc/"}}
@@ -143,8 +143,8 @@ func TestMountsOfTheEmbeddedRuntime(t *testing.T) {
 	}
 }
 
-// V29: of a pod that nobody knows, what is in a folder that may be a volume stays, and
-// the log names it; what holds nothing goes.
+// V29: in the folder of an unknown pod, folders that may be volumes stay and are logged; empty ones
+// are removed.
 func TestOrphanedVolumesAreKept(t *testing.T) {
 	inWorld(t, fake.Config{}, func(w *world) {
 		pods := filepath.Join(w.dir, "root/pods")
@@ -169,7 +169,7 @@ func TestOrphanedVolumesAreKept(t *testing.T) {
 	})
 }
 
-// File systems count what is in volumes if that is asked for.
+// File systems count the usage of volumes if FSQuotaMonitoring is enabled.
 func TestFSQuotaMonitoring(t *testing.T) {
 	cfg := new(Config)
 	require.Nil(t, track(cfg))

@@ -26,39 +26,39 @@ import (
 	"github.com/podwright/podwright/internal/testkit/testagent"
 )
 
-// world is a runtime and a node's folders, on which one agent after the other
-// runs: what a crash of the agent leaves is there for the next.
+// world is a runtime and a node's folders, for agents that run one after the other. An agent finds
+// the state that its predecessor left.
 type world struct {
 	*testagent.Node
 	t       *testing.T
 	dir     string
 	runtime *fake.Runtime
-	// calls is the runtime as agents have it.
+	// calls is the runtime as seen by agents.
 	calls *testagent.Runtime
 
-	// cgroups are the machine's.
 	cgroups *cgroups.Memory
 
 	desired []*v1.Pod
-	// log, if not nil, takes what agents log.
+	// log receives the agents' logs. Optional.
 	log *slog.Logger
-	// api is the API server, nil for none.
+	// api is the API server. Optional.
 	api *apitest.Server
-	// allocatable is what the Node has for pods, nil for what nobody knows.
+	// allocatable are the allocatable resources of the Node. Optional.
 	allocatable v1.ResourceList
-	// configure changes the configuration of agents, nil for nothing.
+	// configure changes the configuration of agents. Optional.
 	configure func(*Config)
 	// silent: the source of pods does not report.
 	silent bool
-	// lacking: the runtime cannot be asked for its driver.
+	// lacking: the runtime does not report its cgroup driver.
 	lacking bool
-	// ends is what the error says with which the agent ends by itself; "" if it is not to.
+	// ends is part of the agent's expected final error. "" expects no
+	// such end.
 	ends  string
 	agent *node
 	stop  func()
 }
 
-// inWorld runs a test in a bubble, with a runtime.
+// inWorld runs a test in a bubble with a runtime.
 func inWorld(t *testing.T, cfg fake.Config, test func(*world)) {
 	dir := t.TempDir()
 	synctest.Test(t, func(t *testing.T) {
@@ -77,13 +77,13 @@ func inWorld(t *testing.T, cfg fake.Config, test func(*world)) {
 func (w *world) logs() string  { return filepath.Join(w.dir, "logs") }
 func (w *world) links() string { return filepath.Join(w.dir, "links") }
 
-// configOf is the configuration of an agent that keeps everything below a folder, in
-// root and logs.
+// configOf returns the configuration of an agent with all its files below dir, in root and logs.
 func configOf(dir string, connect Connector) Config {
 	cfg := Config{Config: config.Default(), Connect: connect}
 	cfg.Flags.NodeName, cfg.Flags.RootDir = "n", filepath.Join(dir, "root")
 	cfg.Kubelet.PodLogsDir = filepath.Join(dir, "logs")
-	cfg.Kubelet.EvictionHard = map[string]string{"memory.available": "1Mi"} // whatever the machine is short of
+	// The test must not depend on the free memory of the machine.
+	cfg.Kubelet.EvictionHard = map[string]string{"memory.available": "1Mi"}
 	return cfg
 }
 
@@ -134,18 +134,17 @@ func (w *world) start() {
 	}
 }
 
-// startFor starts an agent and lets time pass.
 func (w *world) startFor(d time.Duration) {
 	w.start()
 	w.Sleep(d)
 }
 
-// podCgroups are the paths of the cgroups of pods.
+// podCgroups returns the paths of the cgroups of pods.
 func (w *world) podCgroups() []string {
 	return slices.DeleteFunc(w.cgroups.Paths(), func(path string) bool { return !strings.Contains(path, "/pod") })
 }
 
-// set replaces what is desired.
+// set replaces the desired pods.
 func (w *world) set(pods ...*v1.Pod) {
 	w.desired = pods
 	if w.agent != nil {
@@ -153,7 +152,7 @@ func (w *world) set(pods ...*v1.Pod) {
 	}
 }
 
-// requireNothingLeft looks for traces of pods.
+// requireNothingLeft fails if there are traces of pods.
 func (w *world) requireNothingLeft() {
 	w.t.Helper()
 	require.Empty(w.t, w.Containers(), "containers")
@@ -171,17 +170,18 @@ func (w *world) requireNothingLeft() {
 	require.Empty(w.t, w.agent.users.Pods(), "users")
 }
 
-// podOf is a pod, asking a probe that is executed each second and counts after so many failures.
+// podOf returns a pod. asking returns an exec probe with a period of one second and a failure
+// threshold.
 var podOf, asking = testagent.Pod, testagent.ExecProbe
 
-// crash is kill -9 as far as the runtime can tell.
+// crash has the effect of kill -9 on the runtime's side.
 func (w *world) crash() {
 	w.stop()
 	w.calls.Intercept(nil)
 }
 
-// everyDeath runs a test with an agent that dies at each of the first n calls, before or after
-// the call's effect.
+// everyDeath runs a test with an agent that dies at each of the first n calls, before or after the
+// call's effect.
 func everyDeath(t *testing.T, n int, test func(w *world, call int, before bool)) {
 	for call := 1; call <= n; call++ {
 		for _, before := range []bool{true, false} {
@@ -190,8 +190,8 @@ func everyDeath(t *testing.T, n int, test func(w *world, call int, before bool))
 	}
 }
 
-// A crash at any call while a pod starts: with the manifest still there, one instance of each
-// container runs in one sandbox, and no restart is counted; without it, everything goes.
+// After a crash at any call of a pod's start: if the manifest still exists, one instance of each
+// container runs in one sandbox, and no restart is counted; otherwise the pod is removed.
 func TestCrashWhileStarting(t *testing.T) {
 	for _, stays := range []bool{true, false} {
 		everyDeath(t, 5, func(w *world, call int, before bool) {
@@ -218,8 +218,8 @@ func TestCrashWhileStarting(t *testing.T) {
 	}
 }
 
-// A crash at any call while a pod is stopped and removed. Whether the manifest
-// is still gone afterwards, or is back.
+// After a crash at any call of a pod's stop and removal, the pod is removed, or runs again if the
+// manifest is back.
 func TestCrashWhileRemoving(t *testing.T) {
 	for _, back := range []bool{false, true} {
 		everyDeath(t, 6, func(w *world, call int, before bool) {
@@ -246,11 +246,11 @@ func TestCrashWhileRemoving(t *testing.T) {
 	}
 }
 
-// noRuntime is a Connector that never gets anywhere.
+// noRuntime is a Connector that always fails.
 func noRuntime(context.Context) (*Connection, error) { return nil, errors.New("no runtime") }
 
-// hostIPs returns an address of the host for the Node, so that no test looks up the host's name. A host that has
-// only loopback addresses cannot be a node.
+// hostIPs returns an address of the host for the Node, so that no test resolves the host's name. A
+// host with only loopback addresses cannot be a node.
 func hostIPs(t testing.TB) []netip.Addr {
 	t.Helper()
 	ips := nodeIPs()
