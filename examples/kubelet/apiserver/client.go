@@ -21,38 +21,38 @@ import (
 
 // Config configures a Client. Kubeconfig and UserAgent are required.
 type Config struct {
-	// Kubeconfig is the path of the file that says where the server is and who the agent
-	// is. What it names by relative paths is beside it.
+	// Kubeconfig is the path of the file with the server's address and the agent's credentials.
+	// Relative paths in it are relative to its folder.
 	Kubeconfig string
-	// CertificateFile has a client certificate and its key, such as
-	// kubelet-client-current.pem. As long as it is there and has not expired, it counts
-	// instead of the certificate of the kubeconfig; empty means none.
+	// CertificateFile contains a client certificate and its key, such as
+	// kubelet-client-current.pem. While it exists and has not expired, it replaces the certificate
+	// of the kubeconfig. Optional.
 	CertificateFile string
-	// UserAgent is how the agent calls itself at the server.
+	// UserAgent is the User-Agent header of requests.
 	UserAgent string
-	// ContentType is that of requests; empty means application/vnd.kubernetes.protobuf.
-	// Answers may be JSON as well.
+	// ContentType is the content type of requests. Default: application/vnd.kubernetes.protobuf.
+	// Responses may be JSON as well.
 	ContentType string
-	// Limits bound the calls; zero values of QPS and Burst mean 50 and 100, of Timeout 30 s.
+	// Limits bound the calls. Defaults: QPS 50, Burst 100, Timeout 30 s.
 	Limits Limits
-	// Period is how often it is looked at whether the kubeconfig has changed; zero means 1 s.
+	// Period is the period of checks for changes of the kubeconfig. Default: 1 s.
 	Period time.Duration
-	// Dial opens connections; nil means those of the node's network.
+	// Dial opens connections. Default: the node's network.
 	Dial func(ctx context.Context, network, address string) (net.Conn, error)
-	// Wrap puts something around the transport of each kubeconfig, such as what counts
-	// calls; nil: nothing.
+	// Wrap wraps the transport of each version of the kubeconfig, for example to count calls.
+	// Optional.
 	Wrap func(http.RoundTripper) http.RoundTripper
-	// Logger is told when the kubeconfig changes, or cannot be used; nil discards.
+	// Logger receives changes and errors of the kubeconfig. Default: discard.
 	Logger *slog.Logger
 }
 
 // Limits bound the calls of a Client.
 type Limits struct {
-	// QPS is how many calls are begun in a second, on average; negative means no limit.
+	// QPS is the average number of calls per second. Negative means no limit.
 	QPS float32
-	// Burst is how many are begun at once after a rest.
+	// Burst is the number of calls that may start at once after a pause.
 	Burst int
-	// Timeout bounds each call but watches; negative means that nothing does.
+	// Timeout bounds each call except watches. Negative means no limit.
 	Timeout time.Duration
 }
 
@@ -64,18 +64,18 @@ func (l Limits) withDefaults(d Limits) (Limits, error) {
 	return l, f.Err()
 }
 
-// Client makes calls of an API server. Use New. It is safe for concurrent use.
+// Client calls an API server. Create it with New. It is safe for concurrent use.
 type Client struct {
 	*connection
 	limits  Limits
-	limiter flowcontrol.RateLimiter // nil: none
+	limiter flowcontrol.RateLimiter // nil without a limit
 
 	mu   sync.Mutex
-	of   *generation // that of the clients below
+	of   *generation // generation of the clients in rest
 	rest map[schema.GroupVersion]rest.Interface
 }
 
-// connection is what Clients of one kubeconfig share.
+// connection is shared by the Clients of one kubeconfig.
 type connection struct {
 	cfg     Config
 	codecs  codecs
@@ -86,8 +86,8 @@ type connection struct {
 // ErrAlreadyRun is returned by a second Run.
 var ErrAlreadyRun = errors.New("apiserver: Run was called before")
 
-// New reads the kubeconfig and checks the configuration. It does not connect. What is
-// wrong with the kubeconfig is a ConfigError.
+// New checks the configuration and reads the kubeconfig. It does not connect. Errors of the
+// kubeconfig are ConfigErrors.
 func New(cfg Config) (*Client, error) {
 	f := fields.Of("apiserver: Config")
 	f.Required("Kubeconfig", cfg.Kubeconfig)
@@ -119,9 +119,9 @@ func (c *connection) client(l Limits) *Client {
 	return out
 }
 
-// With returns a Client over the same connections with limits of its own, such as that
-// for heartbeats, which wait for nobody and soon give up. Zero values are those of c. It
-// is not run.
+// With returns a Client that shares c's connections but has its own limits, such as for heartbeats,
+// which must not queue and need a short timeout. Zero values of l stand for c's limits. Do not call
+// Run on the result.
 func (c *Client) With(l Limits) (*Client, error) {
 	limits, err := l.withDefaults(c.limits)
 	if err != nil {
@@ -130,19 +130,18 @@ func (c *Client) With(l Limits) (*Client, error) {
 	return c.client(limits), nil
 }
 
-// Server is the address of the server, as the kubeconfig has it now.
+// Server returns the address of the server in the current kubeconfig.
 func (c *connection) Server() string { return c.current.Load().kubeconfig.rest.Host }
 
-// Expires is when the client certificate expires; zero without one.
+// Expires returns the expiry of the client certificate, or zero without one.
 func (c *connection) Expires() time.Time { return c.current.Load().kubeconfig.expires }
 
-// CloseConnections closes all connections, so that the next call opens one. It is for
-// whoever has found that nothing comes back any more, such as heartbeats that failed: a
-// path that is dead is left then. Calls that are under way fail; watches begin anew where
-// they were.
+// CloseConnections closes all connections, so that the next call opens a new one. Call it when
+// responses stop, such as after failed heartbeats, to leave a dead network path. Calls in progress
+// fail; watches resume where they stopped.
 func (c *connection) CloseConnections() { c.current.Load().close() }
 
-// read makes a generation of the kubeconfig.
+// read builds a generation from the kubeconfig.
 func (c *connection) read() (*generation, error) {
 	k, err := readKubeconfig(c.cfg.Kubeconfig, c.cfg.CertificateFile, time.Now())
 	if err != nil {
@@ -156,13 +155,13 @@ func (c *connection) read() (*generation, error) {
 	return g, nil
 }
 
-// linger is how long calls of an old generation may go on, so that a watch is away for
-// less than a second.
+// linger is the time for calls of an old generation to finish. It is short, so that watches are
+// interrupted for less than a second.
 const linger = 300 * time.Millisecond
 
-// Run follows the kubeconfig until ctx ends, and closes all connections then. It returns
-// an error that wraps ErrExpired when the client certificate expires and no other one has
-// come.
+// Run reloads the kubeconfig when it changes, until ctx is done. It then closes all connections and
+// returns nil. It returns an error that wraps ErrExpired when the client certificate expires
+// without a replacement, and ErrAlreadyRun when called again.
 func (c *Client) Run(ctx context.Context) error {
 	if c.ran.Swap(true) {
 		return ErrAlreadyRun
@@ -193,17 +192,16 @@ func (c *Client) Run(ctx context.Context) error {
 	}
 }
 
-// follower is what is known of the files of a kubeconfig.
+// follower is the state of the check for changes.
 type follower struct {
-	// seen are their stamps before they were read last; empty: they are to be read.
+	// seen are the stamps of the files at the last read. Empty forces a read.
 	seen string
-	// failure is what was wrong with them, as it was logged.
+	// failure is the last logged error.
 	failure string
 }
 
-// look reads a kubeconfig that may have changed, and returns the generation that is in
-// force no more, if so. One that cannot be used is read each time: it may lack a file that
-// is not known yet.
+// look reloads a kubeconfig that may have changed, and returns the replaced generation, if any. It
+// reads an unusable kubeconfig at each call, because the stamps may lack a missing file.
 func (f *follower) look(c *connection) (old *generation) {
 	now := stamps(c.current.Load().kubeconfig.files)
 	if now == f.seen && f.failure == "" {
@@ -219,14 +217,14 @@ func (f *follower) look(c *connection) (old *generation) {
 		c.cfg.Logger.Error("the kubeconfig cannot be used: the one before stays in force", "err", err)
 	}
 	if old != nil {
-		f.seen = "" // its files may be others
+		f.seen = "" // it may name other files
 		c.cfg.Logger.Info("the kubeconfig has changed", "server", c.Server())
 	}
 	return old
 }
 
-// reload reads the kubeconfig. It returns the generation that is in force no more, nil if
-// nothing has changed.
+// reload reads the kubeconfig. It returns the replaced generation, or nil if the content has not
+// changed.
 func (c *connection) reload() (old *generation, err error) {
 	g, err := c.read()
 	if err != nil {
@@ -238,7 +236,7 @@ func (c *connection) reload() (old *generation, err error) {
 	return c.current.Swap(g), nil
 }
 
-// restFor returns the client of a group with the address and credentials of now.
+// restFor returns the client of a group for the current generation.
 func (c *Client) restFor(gv schema.GroupVersion) (rest.Interface, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -265,7 +263,7 @@ func (c *Client) restFor(gv schema.GroupVersion) (rest.Interface, error) {
 	return r, nil
 }
 
-// warnings takes what the server adds to its answers for people to read.
+// warnings logs the Warning headers of responses.
 type warnings struct{ log *slog.Logger }
 
 func (w warnings) HandleWarningHeaderWithContext(ctx context.Context, code int, _ string, text string) {

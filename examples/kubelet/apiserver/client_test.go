@@ -51,7 +51,7 @@ func (w wrapped) RoundTrip(r *http.Request) (*http.Response, error) {
 	return w.RoundTripper.RoundTrip(r)
 }
 
-// What is put around the transport sees each call.
+// Wrap sees each call.
 func TestWrap(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var calls atomic.Int64
@@ -66,7 +66,7 @@ func TestWrap(t *testing.T) {
 	})
 }
 
-// Every verb, with both encodings, and against a server that knows more fields.
+// Every verb works with both encodings, and with a server that sends unknown fields.
 func TestVerbs(t *testing.T) {
 	for name, contentType := range map[string]string{"protobuf": "", "JSON": "application/json"} {
 		for _, newer := range []bool{false, true} {
@@ -136,7 +136,7 @@ func TestVerbs(t *testing.T) {
 	}
 }
 
-// The calls that a node makes about itself.
+// A node can make the calls about itself.
 func TestOwnNode(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		server, client := connect(t)
@@ -162,7 +162,7 @@ func TestToken(t *testing.T) {
 	})
 }
 
-// The questions about tokens and rights are answered, and stored nowhere.
+// Reviews of tokens and access return a decision and store nothing.
 func TestReviews(t *testing.T) {
 	for _, contentType := range []string{"", "application/json"} {
 		synctest.Test(t, func(t *testing.T) {
@@ -190,8 +190,7 @@ func TestReviews(t *testing.T) {
 	}
 }
 
-// A server that is busy says when to come back; one that fails is not asked again by the
-// client itself.
+// The client repeats a call that failed with Retry-After. It does not repeat other failed calls.
 func TestBusyAndFailing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		server, client := connect(t)
@@ -216,8 +215,7 @@ func TestBusyAndFailing(t *testing.T) {
 	})
 }
 
-// Calls end with their limit, also those that the server never answers; a heartbeat's
-// limit is its own.
+// Calls end at their timeout, also without a response. Heartbeats have a timeout of their own.
 func TestLimits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		server, client := connect(t, func(c *apiserver.Config) { c.Limits = apiserver.Limits{QPS: 10, Burst: 5} })

@@ -25,28 +25,26 @@ import (
 
 // FeedConfig configures a Feed. Resource is required.
 type FeedConfig[T Object, L runtime.Object] struct {
-	// Resource is what is listed and watched.
+	// Resource is listed and watched.
 	Resource Resource[T, L]
-	// FieldSelector leaves others out, such as "spec.nodeName=worker-1".
+	// FieldSelector selects objects, such as "spec.nodeName=worker-1". Optional.
 	FieldSelector string
-	// Trim drops what nobody reads of an object that has just come. The managed fields,
-	// which are half of many an object, are dropped anyway. May be nil.
+	// Trim removes unused fields of a received object. Managed fields, often half of an object, are
+	// always removed. Optional.
 	Trim func(T)
-	// OnChange is told of objects that have changed, come or gone, by whoever runs Run.
-	// The first list is a change as well, also one without any object. It must not block.
-	// May be nil.
+	// OnChange is called with objects that were added, changed or removed, by the goroutine of Run.
+	// The first list is a change, even if it is empty. It must not block. Optional.
 	OnChange func([]types.NamespacedName)
-	// MaxPause is the longest pause between two attempts to reach the server; the first is
-	// 100 ms, and each is up to half as long again by chance. Zero means 15 s.
+	// MaxPause is the longest pause between two attempts to reach the server, without jitter. The
+	// first pause is 100 ms. Jitter extends each pause by up to half. Default: 15 s.
 	MaxPause time.Duration
-	// Logger is told when the server does not answer, and when it does again; nil discards.
+	// Logger receives failures of the server and their end. Default: discard.
 	Logger *slog.Logger
 }
 
-// Feed keeps a copy of what the server has: it lists once and watches then, and begins
-// anew where it was when a watch ends. Errors never empty it: what was there last stays.
-// Use NewFeed. It is safe for concurrent use; objects that it returns are not to be
-// changed.
+// Feed keeps a copy of the server's objects. It lists them once and then watches, and resumes a
+// watch where it ended. Errors never empty it: the last state stays. Create it with NewFeed. It is
+// safe for concurrent use. Callers must not change the objects that it returns.
 type Feed[T Object, L runtime.Object] struct {
 	cfg     FeedConfig[T, L]
 	limiter *loglimit.Limiter
@@ -58,7 +56,7 @@ type Feed[T Object, L runtime.Object] struct {
 	running bool
 }
 
-// errNotSynced is the state of a Feed before anything was heard of the server.
+// errNotSynced is the error of a Feed before its first response.
 var errNotSynced = errors.New("the API server has not been reached yet")
 
 // NewFeed checks the configuration. The Feed is empty until Run.
@@ -79,14 +77,14 @@ func NewFeed[T Object, L runtime.Object](cfg FeedConfig[T, L]) (*Feed[T, L], err
 const (
 	// firstPause is the pause before the second attempt.
 	firstPause = 100 * time.Millisecond
-	// jitter is by how much of it a pause is longer at most, by chance.
+	// jitter is the largest random extension of a pause, relative to the pause.
 	jitter = 0.5
-	// wasWell is how long an attempt lasted that was none of a bad time.
+	// wasWell is the duration of an attempt after which the pauses start anew.
 	wasWell = 2 * time.Minute
 )
 
-// Run lists and watches until ctx ends. It may run again after it has returned, and goes
-// on with what it has.
+// Run lists and watches until ctx is done, and returns nil. It may be called again after it has
+// returned, and then keeps the state. A concurrent call returns ErrAlreadyRun.
 func (f *Feed[T, L]) Run(ctx context.Context) error {
 	f.mu.Lock()
 	if f.running {
@@ -108,8 +106,8 @@ func (f *Feed[T, L]) Run(ctx context.Context) error {
 	ctx = logr.NewContext(ctx, silent)
 	for pause := firstPause; ctx.Err() == nil; pause = min(2*pause, f.cfg.MaxPause) {
 		began := time.Now()
-		// Not the reflector's own loop, which hands errors to handlers of the process. Those
-		// that count are noted by list and watch.
+		// The reflector's own loop would pass errors to process-wide handlers. list and watch
+		// record the relevant errors.
 		_ = r.ListAndWatchWithContext(ctx)
 		if time.Since(began) > wasWell {
 			pause = firstPause
@@ -119,11 +117,12 @@ func (f *Feed[T, L]) Run(ctx context.Context) error {
 	return nil
 }
 
-// listWatch is a source that is listed first: a reflector that has the server stream the
-// first list, and is refused, waits for its next attempt even when its context has ended.
+// listWatch makes a reflector list first. If it asked the server to stream the first list and the
+// server refused, the reflector would sleep until its next attempt even after the end of its
+// context.
 type listWatch struct{ *cache.ListWatch }
 
-// IsWatchListSemanticsUnSupported is what a reflector asks.
+// IsWatchListSemanticsUnSupported is called by the reflector.
 func (listWatch) IsWatchListSemanticsUnSupported() bool { return true }
 
 func (f *Feed[T, L]) source() listWatch {
@@ -147,7 +146,7 @@ func (f *Feed[T, L]) watch(ctx context.Context, o metav1.ListOptions) (watch.Int
 	return w, err
 }
 
-// answered notes how an attempt has ended.
+// answered records the result of an attempt.
 func (f *Feed[T, L]) answered(ctx context.Context, err error) {
 	if ctx.Err() != nil {
 		return
@@ -166,8 +165,7 @@ func (f *Feed[T, L]) answered(ctx context.Context, err error) {
 	}
 }
 
-// withoutURL drops the address of the call, which is another one each time, from an error
-// about a connection.
+// withoutURL removes the URL, which differs in each call, from a connection error.
 func withoutURL(err error) error {
 	var about *url.Error
 	if errors.As(err, &about) {
@@ -176,17 +174,17 @@ func withoutURL(err error) error {
 	return err
 }
 
-// Err says what keeps the Feed from being up to date, nil if nothing does that it knows of.
+// Err returns the reason why the Feed may be outdated, or nil.
 func (f *Feed[T, L]) Err() error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.err
 }
 
-// Synced is closed once the first list is there.
+// Synced returns a channel that is closed after the first list.
 func (f *Feed[T, L]) Synced() <-chan struct{} { return f.synced }
 
-// HasSynced tells whether the first list is there.
+// HasSynced reports whether the first list was received.
 func (f *Feed[T, L]) HasSynced() bool {
 	select {
 	case <-f.synced:
@@ -196,7 +194,7 @@ func (f *Feed[T, L]) HasSynced() bool {
 	}
 }
 
-// Get returns an object. ok is false if there is none, or if it is not known yet.
+// Get returns an object. ok is false if it does not exist or was not received yet.
 func (f *Feed[T, L]) Get(namespace, name string) (obj T, ok bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -219,7 +217,7 @@ func nameOf(obj metav1.Object) types.NamespacedName {
 	return types.NamespacedName{Namespace: obj.GetNamespace(), Name: obj.GetName()}
 }
 
-// store is what a reflector writes into.
+// store receives the reflector's updates.
 type store[T Object, L runtime.Object] struct{ feed *Feed[T, L] }
 
 func (s store[T, L]) take(obj any) (T, error) {
@@ -260,7 +258,7 @@ func (s store[T, L]) Delete(obj any) error {
 	return nil
 }
 
-// Replace takes a list in, and tells what is different.
+// Replace replaces the content with a list, and reports the differences.
 func (s store[T, L]) Replace(list []any, _ string) error {
 	next := make(map[types.NamespacedName]T, len(list))
 	for _, obj := range list {
@@ -287,7 +285,7 @@ func (s store[T, L]) Replace(list []any, _ string) error {
 	}
 	first := !s.feed.HasSynced()
 	if first {
-		close(s.feed.synced) // by the one goroutine that writes
+		close(s.feed.synced) // only one goroutine writes
 	}
 	if first || len(changed) > 0 {
 		s.changed(changed...)
@@ -295,7 +293,7 @@ func (s store[T, L]) Replace(list []any, _ string) error {
 	return nil
 }
 
-// Resync has nothing to do: there is nobody who missed anything.
+// Resync does nothing, because OnChange misses no changes.
 func (s store[T, L]) Resync() error { return nil }
 
 func (s store[T, L]) changed(names ...types.NamespacedName) {

@@ -19,7 +19,7 @@ import (
 	"github.com/podwright/podwright/examples/kubelet/apiserver/apitest"
 )
 
-// followed is a feed of config maps that runs until the test ends.
+// followed is a running feed of config maps. It ends with the test.
 type followed struct {
 	*apiserver.Feed[*v1.ConfigMap, *v1.ConfigMapList]
 
@@ -45,14 +45,14 @@ func (f *followed) changed(names []types.NamespacedName) {
 	defer f.mu.Unlock()
 	f.told = append(f.told, names...)
 	now := time.Now()
-	// A minute of rest is none of the feed's.
+	// A rest of a minute between tests does not count.
 	if gap := now.Sub(f.last); !f.last.IsZero() && gap < 30*time.Second {
 		f.longest = max(f.longest, gap)
 	}
 	f.last = now
 }
 
-// gap is the longest time between two changes that were told.
+// gap returns the longest time between two reported changes.
 func (f *followed) gap() time.Duration {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -66,7 +66,7 @@ func (f *followed) shows(name, value string) func() bool {
 	}
 }
 
-// What others do arrives at once, without what nobody reads; all that changes is told.
+// Changes by others arrive at once and are all reported. Trim removes unused fields.
 func TestFeed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		server, client := connect(t)
@@ -93,14 +93,13 @@ func TestFeed(t *testing.T) {
 	})
 }
 
-// Whatever the server does, the feed keeps what it has, and has everything soon after the
-// server is well again.
+// The feed keeps its objects during all failures of the server, and is current soon after they end.
 func TestFeedThroughOutages(t *testing.T) {
 	change := func(s *apitest.Server) {
 		s.Put(configMap("a", "2"))
 		s.Remove(configMap("gone", ""))
 	}
-	// faulty is a server that fails for some time, from the moment on that all watches end.
+	// faulty makes a server fail for some time, and ends all watches first.
 	faulty := func(f apitest.Fault, d time.Duration) func(*apitest.Server) {
 		return func(s *apitest.Server) {
 			s.SetFault(func(apitest.Call) apitest.Fault { return f })
@@ -150,7 +149,7 @@ func TestFeedThroughOutages(t *testing.T) {
 				began := time.Now()
 				outage(server)
 				require.NotEmpty(t, feed.All())
-				time.Sleep(40 * time.Second) // the longest pause, and the slowest answers
+				time.Sleep(40 * time.Second) // the longest pause and the slowest responses
 				require.True(t, feed.shows("a", "2")(), "%v", feed.All())
 				_, there := feed.Get("ns", "gone")
 				require.False(t, there)
@@ -162,8 +161,7 @@ func TestFeedThroughOutages(t *testing.T) {
 	}
 }
 
-// Whoever finds that nothing comes back closes the connections: the watch goes on by
-// another one, within a second.
+// After CloseConnections, a watch resumes on a new connection within a second.
 func TestCloseConnections(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		server, client := connect(t)
@@ -178,7 +176,7 @@ func TestCloseConnections(t *testing.T) {
 	})
 }
 
-// What fails is logged once, and that it is over.
+// A failure and its end are logged once.
 func TestFeedLogs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		server, client := connect(t)
@@ -199,7 +197,7 @@ func TestFeedLogs(t *testing.T) {
 	})
 }
 
-// A feed of a server that has never answered says so, is not synced, and ends at once.
+// A feed of a server that never responded returns an error, is not synced, and ends at once.
 func TestFeedOfNoServer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		server, client := connect(t)

@@ -12,8 +12,8 @@ import (
 	"k8s.io/client-go/util/connrotation"
 )
 
-// generation is what was made of one content of the kubeconfig: an address, credentials,
-// and the connections with these.
+// generation is the transport for one content of the kubeconfig: address, credentials and the
+// connections that use them.
 type generation struct {
 	kubeconfig *kubeconfig
 	http       *http.Client
@@ -23,8 +23,8 @@ type generation struct {
 
 type dialFunc = func(ctx context.Context, network, address string) (net.Conn, error)
 
-// newGeneration builds a transport of its own: those of client-go are kept by the process
-// for ever, under their certificates.
+// newGeneration builds a transport of its own, because client-go keeps its transports, with their
+// certificates, for the lifetime of the process.
 func newGeneration(k *kubeconfig, dial dialFunc, wrap func(http.RoundTripper) http.RoundTripper) (*generation, error) {
 	if dial == nil {
 		dial = (&net.Dialer{Timeout: 30 * time.Second, KeepAlive: 30 * time.Second}).DialContext
@@ -39,8 +39,8 @@ func newGeneration(k *kubeconfig, dial dialFunc, wrap func(http.RoundTripper) ht
 		return nil, err
 	}
 	g := &generation{kubeconfig: k, opened: connrotation.NewConnectionTracker()}
-	// A plug-in that the kubeconfig names dials as well, to close the connections with its
-	// old credentials.
+	// An exec plug-in of the kubeconfig wraps the dialer, to close the connections with its old
+	// credentials.
 	dialer := connrotation.NewDialerWithTracker(config.DialHolder.Dial, g.opened)
 	g.transport = utilnet.SetTransportDefaults(&http.Transport{
 		TLSClientConfig:     tls,
@@ -60,11 +60,11 @@ func newGeneration(k *kubeconfig, dial dialFunc, wrap func(http.RoundTripper) ht
 	return g, nil
 }
 
-// close ends all connections, and with them the calls that are under way.
+// close closes all connections. Calls in progress fail.
 func (g *generation) close() {
 	g.opened.CloseAll()
 	g.transport.CloseIdleConnections()
 }
 
-// forREST is the configuration of a client of client-go.
+// forREST returns the configuration of a client of client-go.
 func (g *generation) forREST() *rest.Config { return rest.CopyConfig(g.kubeconfig.rest) }

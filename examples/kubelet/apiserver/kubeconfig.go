@@ -22,17 +22,18 @@ import (
 	"github.com/podwright/podwright/internal/fs"
 )
 
-// ErrExpired is wrapped by the error about a client certificate whose time is over.
+// ErrExpired is wrapped by errors about an expired client certificate.
 var ErrExpired = errors.New("the client certificate has expired")
 
-// ConfigError says what is wrong with a kubeconfig.
+// ConfigError is an error in a kubeconfig.
 type ConfigError struct {
-	// File is the kubeconfig, Part the field in it; Part is empty where it is the whole file.
+	// File is the path of the kubeconfig. Part is the field with the error, or "" for the whole
+	// file.
 	File, Part string
 	Err        error
 }
 
-// Error is one line.
+// Error returns one line.
 func (e *ConfigError) Error() string {
 	text := strings.Join(strings.Fields(e.Err.Error()), " ")
 	if e.Part == "" {
@@ -43,13 +44,13 @@ func (e *ConfigError) Error() string {
 
 func (e *ConfigError) Unwrap() error { return e.Err }
 
-// kubeconfig is what a file says.
+// kubeconfig is the content of a file.
 type kubeconfig struct {
 	rest *rest.Config
-	// digest tells one content from another; files are all that it was read from.
+	// digest identifies the content. files are all files that it was read from.
 	digest [sha256.Size]byte
 	files  []string
-	// expires is when the client certificate does, zero without one.
+	// expires is the expiry of the client certificate, or zero without one.
 	expires time.Time
 }
 
@@ -62,8 +63,9 @@ type reading struct {
 	content map[string][]byte
 }
 
-// readKubeconfig reads a file and what it refers to. The certificate of another file, if
-// that is not empty and has one, counts instead of its own. All errors are ConfigErrors.
+// readKubeconfig reads a file and the files that it references. certificate is an optional file
+// with a client certificate that replaces the file's own if it is usable. All errors are
+// ConfigErrors.
 func readKubeconfig(file, certificate string, now time.Time) (*kubeconfig, error) {
 	r := &reading{file: file, content: map[string][]byte{}}
 	config, err := r.load()
@@ -81,11 +83,11 @@ func readKubeconfig(file, certificate string, now time.Time) (*kubeconfig, error
 	if err != nil {
 		return nil, err
 	}
-	// From here on nothing is read again but by this package.
+	// From here on, only this package reads the files again.
 	r.cluster.CertificateAuthority, r.user.ClientCertificate, r.user.ClientKey = "", "", ""
 	out := &kubeconfig{expires: expires, files: slices.Sorted(maps.Keys(r.content)), digest: r.digest()}
 	if certificate != "" && r.content[certificate] == nil {
-		out.files = append(out.files, certificate) // it may come
+		out.files = append(out.files, certificate) // it may appear later
 	}
 	out.rest, err = clientcmd.NewNonInteractiveClientConfig(*config, config.CurrentContext, nil, nil).ClientConfig()
 	if err != nil {
@@ -97,7 +99,7 @@ func readKubeconfig(file, certificate string, now time.Time) (*kubeconfig, error
 func (r *reading) wrong(part string, err error) error {
 	var path *iofs.PathError
 	if part == "" && errors.As(err, &path) && path.Path == r.file {
-		err = path.Err // the file is named already
+		err = path.Err // the error names the file already
 	}
 	return &ConfigError{File: r.file, Part: part, Err: err}
 }
@@ -135,7 +137,7 @@ func (r *reading) asConfigError(err error) error {
 	return r.wrong("", err)
 }
 
-// choose follows current-context.
+// choose resolves current-context.
 func (r *reading) choose(config *api.Config) error {
 	name := config.CurrentContext
 	if name == "" {
@@ -183,7 +185,7 @@ func (r *reading) checkServer() error {
 	return nil
 }
 
-// prefer has the user take the certificate of a file, if there is one that can be used.
+// prefer sets the user's certificate from a file, if that is usable.
 func (r *reading) prefer(certificate string, now time.Time) {
 	if certificate == "" {
 		return
@@ -196,11 +198,11 @@ func (r *reading) prefer(certificate string, now time.Time) {
 	r.user.ClientCertificateData, r.user.ClientKeyData = nil, nil
 }
 
-// checkUser returns when the client certificate expires.
+// checkUser returns the expiry of the client certificate.
 func (r *reading) checkUser(now time.Time) (expires time.Time, err error) {
 	part := fmt.Sprintf("users[%s].", r.context.AuthInfo)
 	if r.user.TokenFile != "" {
-		token, err := os.ReadFile(r.user.TokenFile) // read again by client-go, within a minute
+		token, err := os.ReadFile(r.user.TokenFile) // client-go reads it again within a minute
 		if err != nil {
 			return expires, r.wrong(part+"tokenFile", err)
 		}
@@ -242,8 +244,8 @@ func (r *reading) checkPair(certField, keyField string, now time.Time) (expires 
 	return expires, nil
 }
 
-// data reads the file of a field, unless there is the data itself. It returns the name of
-// the one that counts.
+// data reads the file of a field, unless the field's data is inline. It returns the name of the
+// field in use.
 func (r *reading) data(field string, data *[]byte, file string) (string, error) {
 	if len(*data) > 0 || file == "" {
 		return cmp.Or(map[bool]string{true: field + "-data"}[len(*data) > 0], field), nil
@@ -268,7 +270,7 @@ func (r *reading) digest() [sha256.Size]byte {
 	return [sha256.Size]byte(h.Sum(nil))
 }
 
-// stamps tells whether files may have changed, without reading them.
+// stamps returns a text that changes when files change. It does not read them.
 func stamps(files []string) string {
 	var all strings.Builder
 	for _, file := range files {

@@ -20,7 +20,7 @@ import (
 	"github.com/podwright/podwright/examples/kubelet/apiserver/apitest"
 )
 
-// credentials are files of a kubeconfig in a folder of their own.
+// credentials are the files of a kubeconfig in one folder.
 type credentials struct {
 	t         *testing.T
 	dir       string
@@ -45,7 +45,7 @@ func (c credentials) issue(name string, notAfter time.Time) {
 	c.write("node.pem", append(cert, key...))
 }
 
-// text is a kubeconfig with relative paths.
+// text returns a kubeconfig with relative paths.
 func (c credentials) text(server string) string {
 	return strings.Replace(apitest.Kubeconfig(server, "client-certificate: node.pem\n    client-key: node.pem"),
 		"server:", "certificate-authority: ca.crt\n    server:", 1)
@@ -57,7 +57,7 @@ func (c credentials) config(log *slog.Logger) apiserver.Config {
 	return apiserver.Config{Kubeconfig: filepath.Join(c.dir, "kubeconfig"), UserAgent: "test/1", Period: 10 * time.Millisecond, Logger: log}
 }
 
-// Each part of a kubeconfig that is wrong is named, in one line, with the file.
+// An error in a kubeconfig is one line with the file and the field.
 func TestWrongKubeconfig(t *testing.T) {
 	c := newCredentials(t)
 	good := c.text("https://127.0.0.1:6443")
@@ -117,8 +117,8 @@ func TestWrongKubeconfig(t *testing.T) {
 	require.Equal(t, 1, strings.Count(err.Error(), c.dir), err)
 }
 
-// Address, authority and certificate become others under a watch; what is broken leaves
-// the last good ones in force, and is logged once.
+// Address, authority and certificate can change under a watch. An unusable file leaves the last
+// valid one in use, and is logged once.
 func TestKubeconfigChanges(t *testing.T) {
 	server := apitest.New()
 	a, b := newCredentials(t), newCredentials(t)
@@ -129,7 +129,7 @@ func TestKubeconfigChanges(t *testing.T) {
 	require.NoError(t, err)
 	stop := apitest.Run(t, client.Run)
 	feed := follow(t, client)
-	user := func(name string) func() bool { // who calls now
+	user := func(name string) func() bool { // the user of the current credentials
 		return func() bool {
 			_, err := client.ConfigMaps("ns").Get(t.Context(), "a", metav1.GetOptions{})
 			calls := server.Calls()
@@ -173,8 +173,8 @@ func TestKubeconfigChanges(t *testing.T) {
 	require.ErrorIs(t, client.Run(t.Context()), apiserver.ErrAlreadyRun)
 }
 
-// While the address becomes another one, a watch is away for less than a second, counted
-// from the change of the file, and no other call fails.
+// A change of the address interrupts a watch for less than a second, counted from the change of the
+// file. No other call fails.
 func TestWatchMovesSoon(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		server, client := connect(t)
@@ -207,8 +207,7 @@ func TestWatchMovesSoon(t *testing.T) {
 	})
 }
 
-// The certificate of another file counts as soon as it is there, and as long as it can be
-// used.
+// CertificateFile is used as soon as and as long as it is usable.
 func TestCertificateFile(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCredentials(t)
@@ -240,7 +239,7 @@ func TestCertificateFile(t *testing.T) {
 	})
 }
 
-// A certificate that expires ends Run, unless another one has come.
+// An expired certificate ends Run, unless it was replaced.
 func TestCertificateExpires(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCredentials(t)
@@ -265,7 +264,7 @@ func TestCertificateExpires(t *testing.T) {
 	})
 }
 
-// lines are a log that is read while it is written.
+// lines is a log for concurrent reads and writes.
 type lines struct {
 	mu   sync.Mutex
 	text bytes.Buffer

@@ -9,14 +9,13 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// OwnNode are the calls of an agent about its own Node and Lease. What waits for nobody
-// and soon gives up, as heartbeats should, is one of a Client with such limits.
+// OwnNode contains the calls of an agent about its own Node and Lease. For heartbeats, use it on a
+// Client without rate limit and with a short timeout (see Client.With).
 type OwnNode struct{ client *Client }
 
-// OwnNode returns the calls of this client.
 func (c *Client) OwnNode() OwnNode { return OwnNode{c} }
 
-// GetNode returns a Node as it is at the server.
+// GetNode reads a Node from the server.
 func (n OwnNode) GetNode(ctx context.Context, name string) (*v1.Node, error) {
 	return n.client.Nodes().Get(ctx, name, metav1.GetOptions{})
 }
@@ -26,23 +25,23 @@ func (n OwnNode) CreateNode(ctx context.Context, node *v1.Node) (*v1.Node, error
 	return n.client.Nodes().Create(ctx, node, metav1.CreateOptions{})
 }
 
-// PatchNodeStatus applies a strategic merge patch to the status of a Node, to its labels
-// and to its annotations. A patch that names another UID than the Node's is invalid.
+// PatchNodeStatus applies a strategic merge patch to the status, the labels and the annotations of
+// a Node. A patch with a UID other than the Node's is invalid.
 func (n OwnNode) PatchNodeStatus(ctx context.Context, name string, patch []byte) (*v1.Node, error) {
 	return n.client.Nodes().Patch(ctx, name, types.StrategicMergePatchType, patch, metav1.PatchOptions{}, "status")
 }
 
-// GetLease returns the Lease of a node as it is at the server.
+// GetLease reads the Lease of a node from the server.
 func (n OwnNode) GetLease(ctx context.Context, name string) (*coordv1.Lease, error) {
 	return n.leases().Get(ctx, name, metav1.GetOptions{})
 }
 
-// CreateLease makes the Lease of a node.
+// CreateLease creates the Lease of a node.
 func (n OwnNode) CreateLease(ctx context.Context, lease *coordv1.Lease) (*coordv1.Lease, error) {
 	return n.leases().Create(ctx, lease, metav1.CreateOptions{})
 }
 
-// UpdateLease replaces the Lease of a node, if its resource version is the newest.
+// UpdateLease replaces the Lease of a node. A resource version other than the newest is a conflict.
 func (n OwnNode) UpdateLease(ctx context.Context, lease *coordv1.Lease) (*coordv1.Lease, error) {
 	return n.leases().Update(ctx, lease, metav1.UpdateOptions{})
 }

@@ -18,16 +18,16 @@ type Object interface {
 	metav1.Object
 }
 
-// Resource makes calls about one kind of objects: T is a pointer to one, L to a list of
-// them. It follows the kubeconfig, and may be kept. What is created or updated is not to be
-// read by others during the call: encoding sets its kind for a moment.
+// Resource calls the API for one kind of objects. T is a pointer to an object, L a pointer to a
+// list. It follows changes of the kubeconfig, and may be stored. Other goroutines must not read an
+// object while it is created or updated, because encoding sets its kind for a moment.
 type Resource[T Object, L runtime.Object] struct {
 	client    *Client
 	kind      kind[T, L]
 	namespace string
 }
 
-// kind is what the server has to know of a kind, and how to make one.
+// kind describes a kind of objects.
 type kind[T Object, L runtime.Object] struct {
 	version schema.GroupVersion
 	plural  string
@@ -35,7 +35,8 @@ type kind[T Object, L runtime.Object] struct {
 	list    func() L
 }
 
-// In is the same in one namespace. List and Watch work without one, for all namespaces.
+// In returns the Resource for one namespace. List and Watch also work without one, for all
+// namespaces.
 func (r Resource[T, L]) In(namespace string) Resource[T, L] {
 	r.namespace = namespace
 	return r
@@ -49,7 +50,7 @@ func (r Resource[T, L]) request(verb string) (*rest.Request, error) {
 	return c.Verb(verb).NamespaceIfScoped(r.namespace, r.namespace != "").Resource(r.kind.plural), nil
 }
 
-// do makes a call that is no watch, and decodes the answer.
+// do makes a call other than a watch, and decodes the response.
 func do[O runtime.Object](ctx context.Context, c *Client, req *rest.Request, into O) (none O, err error) {
 	ctx, cancel := c.bounded(ctx)
 	defer cancel()
@@ -66,7 +67,7 @@ func (c *Client) bounded(ctx context.Context) (context.Context, context.CancelFu
 	return context.WithTimeout(ctx, c.limits.Timeout)
 }
 
-// Get returns an object as it is at the server.
+// Get reads an object from the server.
 func (r Resource[T, L]) Get(ctx context.Context, name string, o metav1.GetOptions) (none T, err error) {
 	req, err := r.request("GET")
 	if err != nil {
@@ -75,7 +76,7 @@ func (r Resource[T, L]) Get(ctx context.Context, name string, o metav1.GetOption
 	return do(ctx, r.client, req.Name(name).VersionedParams(&o, r.client.codecs.parameters), r.kind.object())
 }
 
-// List returns objects, in one answer unless the options limit it.
+// List reads objects, in one response unless the options limit it.
 func (r Resource[T, L]) List(ctx context.Context, o metav1.ListOptions) (none L, err error) {
 	req, err := r.request("GET")
 	if err != nil {
@@ -84,8 +85,8 @@ func (r Resource[T, L]) List(ctx context.Context, o metav1.ListOptions) (none L,
 	return do(ctx, r.client, req.VersionedParams(&o, r.client.codecs.parameters), r.kind.list())
 }
 
-// Watch returns what happens to objects until it is stopped, or ctx ends, or the server
-// has enough of it. Limits.Timeout does not bound it. One that cannot begin fails at once.
+// Watch returns the changes of objects until it is stopped, ctx is done, or the server ends the
+// watch. Limits.Timeout does not bound it. A watch that cannot start fails without retries.
 func (r Resource[T, L]) Watch(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
 	req, err := r.request("GET")
 	if err != nil {
@@ -98,7 +99,7 @@ func (r Resource[T, L]) Watch(ctx context.Context, o metav1.ListOptions) (watch.
 	return req.VersionedParams(&o, r.client.codecs.parameters).MaxRetries(0).Watch(ctx)
 }
 
-// Create makes an object and returns it as it is then.
+// Create creates an object and returns the server's version of it.
 func (r Resource[T, L]) Create(ctx context.Context, obj T, o metav1.CreateOptions) (none T, err error) {
 	req, err := r.request("POST")
 	if err != nil {
@@ -127,7 +128,7 @@ func (r Resource[T, L]) Patch(ctx context.Context, name string, t types.PatchTyp
 	return do(ctx, r.client, req.SetHeader("Content-Type", string(t)).Body(patch), r.kind.object())
 }
 
-// Delete removes an object, or asks for that.
+// Delete deletes an object, or starts its deletion.
 func (r Resource[T, L]) Delete(ctx context.Context, name string, o metav1.DeleteOptions) error {
 	req, err := r.request("DELETE")
 	if err != nil {

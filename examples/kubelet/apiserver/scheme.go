@@ -14,19 +14,19 @@ import (
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 )
 
-// Scheme returns the groups that an agent uses, and no others. Each call makes a new one.
+// Scheme returns a new scheme with the API groups that an agent uses.
 func Scheme() *runtime.Scheme {
 	scheme := runtime.NewScheme()
 	for _, add := range []func(*runtime.Scheme) error{
 		v1.AddToScheme, coordv1.AddToScheme, storagev1.AddToScheme, nodev1.AddToScheme,
 		authv1.AddToScheme, authzv1.AddToScheme, certv1.AddToScheme, certv1beta1.AddToScheme,
 	} {
-		utilruntime.Must(add(scheme)) // fails for types that collide, at the first use ever
+		utilruntime.Must(add(scheme)) // fails only for conflicting types
 	}
 	return scheme
 }
 
-// codecs turn objects into bytes and back.
+// codecs encode and decode objects.
 type codecs struct {
 	negotiated runtime.NegotiatedSerializer
 	parameters runtime.ParameterCodec

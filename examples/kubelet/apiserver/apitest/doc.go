@@ -1,15 +1,15 @@
-// Package apitest is an API server in memory, for tests of what talks to one. It speaks
-// JSON and protobuf over HTTP, keeps objects with UIDs and resource versions, serves lists
-// and watches with field selectors, strategic merge patches, subresources and
-// preconditions, and issues tokens. It fails as it is told: whole (Down), per call (Fault),
-// or by ending watches and forgetting their history.
+// Package apitest is an API server in memory, for tests of API clients. It speaks JSON and protobuf
+// over HTTP, and keeps objects with UIDs and resource versions. It serves lists and watches with
+// field selectors, strategic merge patches, subresources and preconditions, and issues tokens.
+// Tests can make it fail: entirely (SetDown), per call (Fault), or by ending watches and dropping
+// their history.
 //
 //	server := apitest.Start(t)
 //	client, err := apiserver.New(apiserver.Config{Kubeconfig: server.Kubeconfig, Dial: server.Dial, UserAgent: "test"})
 //
-// Start serves in memory, so a whole test may live in a synctest bubble and let hours
-// pass. StartTLS serves a port of the loopback with certificates of its own.
+// Start serves in memory, so that a whole test can run in a synctest bubble and pass hours of
+// virtual time. StartTLS serves a loopback port with certificates of its own.
 //
-// It validates nothing, has no admission and knows no users: what a real server refuses,
-// this one may take.
+// A Server is safe for concurrent use. It has no validation, admission or authorization: it accepts
+// requests that a real server refuses.
 package apitest

@@ -10,20 +10,20 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 )
 
-// Fault is what shall happen to a call instead of an answer, or before it. The zero value
-// is none.
+// Fault is an error or a delay of one call. The zero value is no fault.
 type Fault struct {
-	// Delay passes before anything else.
+	// Delay is the time before the call is handled.
 	Delay time.Duration
-	// Status is answered, and nothing done; 0 means the true answer.
+	// Status is the status code of an error response; the call is not carried out. 0 means no
+	// error.
 	Status int
-	// RetryAfter goes with Status, in seconds.
+	// RetryAfter is the Retry-After header sent with Status, in seconds.
 	RetryAfter int
-	// Cut does what is asked for and closes the connection instead of answering.
+	// Cut carries out the call and then closes the connection without a response.
 	Cut bool
 }
 
-// faults is what goes wrong, and what was seen.
+// faults are the faults to inject and the calls received.
 type faults struct {
 	unknownFields atomic.Bool
 
@@ -34,25 +34,25 @@ type faults struct {
 	next    int
 }
 
-// SetFault has f asked at each call; nil ends that. It is called concurrently.
+// SetFault sets the function that returns the fault of each call. nil removes it. It is called
+// concurrently.
 func (f *faults) SetFault(fault func(Call) Fault) {
 	f.faultMu.Lock()
 	defer f.faultMu.Unlock()
 	f.fault = fault
 }
 
-// SendUnknownFields has each object sent with a field that nobody knows, as one of a newer
-// server may have.
+// SendUnknownFields adds an unknown field to each sent object, as a newer server may do.
 func (f *faults) SendUnknownFields(on bool) { f.unknownFields.Store(on) }
 
-// Calls are all requests so far, in the order in which they came.
+// Calls returns all requests so far, in the order of their arrival.
 func (f *faults) Calls() []Call {
 	f.faultMu.Lock()
 	defer f.faultMu.Unlock()
 	return append([]Call(nil), f.calls...)
 }
 
-// CountCalls counts the requests so far whose verb and resource are these.
+// CountCalls returns the number of requests so far with this verb and resource.
 func (f *faults) CountCalls(verb, resource string) (n int) {
 	for _, c := range f.Calls() {
 		if c.Verb == verb && c.Resource == resource {
@@ -62,14 +62,14 @@ func (f *faults) CountCalls(verb, resource string) (n int) {
 	return n
 }
 
-// Watches is the number of watches that are open.
+// Watches returns the number of open watches.
 func (f *faults) Watches() int {
 	f.faultMu.Lock()
 	defer f.faultMu.Unlock()
 	return len(f.watches)
 }
 
-// CloseWatches ends all watches, as a server does from time to time.
+// CloseWatches ends all watches, as a real server does from time to time.
 func (f *faults) CloseWatches() {
 	f.faultMu.Lock()
 	defer f.faultMu.Unlock()
@@ -78,7 +78,7 @@ func (f *faults) CloseWatches() {
 	}
 }
 
-// watching notes a watch until what it returns is called.
+// watching registers a watch until the returned function is called.
 func (f *faults) watching(stop context.CancelFunc) (done func()) {
 	f.faultMu.Lock()
 	defer f.faultMu.Unlock()
@@ -95,7 +95,7 @@ func (f *faults) watching(stop context.CancelFunc) (done func()) {
 	}
 }
 
-// faulty does what a fault demands, and tells whether that was all.
+// faulty applies the fault of a call, and reports whether the call is finished.
 func (s *Server) faulty(w http.ResponseWriter, r *http.Request, c Call) bool {
 	s.faultMu.Lock()
 	s.calls = append(s.calls, c)
@@ -118,7 +118,7 @@ func (s *Server) faulty(w http.ResponseWriter, r *http.Request, c Call) bool {
 	}
 	if f.Cut {
 		if c.Verb != "watch" {
-			_, _ = s.answer(c, s.kinds[c.gvr]) // nobody hears of it
+			_, _ = s.answer(c, s.kinds[c.gvr]) // the response is not sent
 		}
 		panic(http.ErrAbortHandler)
 	}
@@ -128,7 +128,7 @@ func (s *Server) faulty(w http.ResponseWriter, r *http.Request, c Call) bool {
 	return f.Status != 0
 }
 
-// Forget drops the history: a watch that ends cannot go on where it was (410 Gone).
+// Forget drops the history, so that an ended watch cannot resume (410 Gone).
 func (s *Server) Forget() {
 	s.mu.Lock()
 	s.table.version++

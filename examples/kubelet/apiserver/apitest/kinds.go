@@ -16,13 +16,13 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// Object is what the server keeps.
+// Object is an object that the server can store.
 type Object interface {
 	runtime.Object
 	metav1.Object
 }
 
-// kinds are those that the server has, by group, version and resource.
+// kinds returns the kinds that the server serves, by group, version and resource.
 func kinds(scheme *runtime.Scheme) map[schema.GroupVersionResource]schema.GroupVersionKind {
 	out := map[schema.GroupVersionResource]schema.GroupVersionKind{}
 	for version, names := range map[schema.GroupVersion][]string{

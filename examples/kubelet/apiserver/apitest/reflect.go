@@ -11,7 +11,6 @@ func newLike(obj Object) Object {
 	return reflect.New(reflect.TypeOf(obj).Elem()).Interface().(Object)
 }
 
-// copyField copies a field of a struct.
 func copyField(to, from Object, name string) error {
 	t, f := reflect.ValueOf(to).Elem().FieldByName(name), reflect.ValueOf(from).Elem().FieldByName(name)
 	if !t.IsValid() || !f.IsValid() {

@@ -11,21 +11,21 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// reviewers answer who somebody is, and what he may do. They are guarded by Server.mu.
+// reviewers decide about authentication and authorization. Server.mu guards them.
 type reviewers struct {
 	token  func(authv1.TokenReviewSpec) authv1.TokenReviewStatus
 	access func(authzv1.SubjectAccessReviewSpec) authzv1.SubjectAccessReviewStatus
 }
 
-// SetReviews has these functions answer TokenReviews and SubjectAccessReviews. They are
-// called concurrently. Without them no token is anybody's, and nobody may do anything.
+// SetReviews sets the functions that decide TokenReviews and SubjectAccessReviews. They are called
+// concurrently. Without them all tokens are invalid, and all access is denied.
 func (s *Server) SetReviews(token func(authv1.TokenReviewSpec) authv1.TokenReviewStatus, access func(authzv1.SubjectAccessReviewSpec) authzv1.SubjectAccessReviewStatus) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.reviewers = reviewers{token, access}
 }
 
-// review answers a question, and stores nothing.
+// review responds to a review request. It stores nothing.
 func (s *Server) review(c Call, gvk schema.GroupVersionKind) (runtime.Object, error) {
 	if c.Verb != "create" {
 		return nil, apierrors.NewGenericServerResponse(http.StatusMethodNotAllowed, c.Verb, c.gvr.GroupResource(), "", "reviews are created only", 0, true)

@@ -23,10 +23,10 @@ import (
 	"github.com/podwright/podwright/examples/kubelet/apiserver"
 )
 
-// Server is an API server in memory. Use New, Start or StartTLS. It is safe for concurrent
-// use.
+// Server is an API server in memory. Create it with New, Start or StartTLS. It is safe for
+// concurrent use.
 type Server struct {
-	// Kubeconfig is the path of a file that leads to the server; empty after New.
+	// Kubeconfig is the path of a kubeconfig for the server. It is empty after New.
 	Kubeconfig string
 
 	wire  wire
@@ -40,7 +40,7 @@ type Server struct {
 	endpoint
 }
 
-// New returns a Server that is an http.Handler only.
+// New returns a Server that only serves as an http.Handler.
 func New() *Server {
 	scheme := apiserver.Scheme()
 	s := &Server{wire: newWire(scheme), kinds: kinds(scheme), table: newTable()}
@@ -48,23 +48,23 @@ func New() *Server {
 	return s
 }
 
-// Put stores an object, as others do, and returns it as it is then. It gets a UID if it
-// is new and has none; one that is there keeps its own.
+// Put stores an object as another client would, and returns the stored object. A new object without
+// a UID gets one. An existing object keeps its UID.
 func (s *Server) Put(obj Object) Object {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.table.put(s.keyOf(obj), obj).DeepCopyObject().(Object)
 }
 
-// Remove removes an object at once, as others do.
+// Remove removes an object without grace period, as another client would.
 func (s *Server) Remove(obj Object) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.table.remove(s.keyOf(obj))
 }
 
-// Find returns an object as it is at the server; false if there is none. Its argument has
-// the type, the namespace and the name.
+// Find returns an object from the server, or false if it does not exist. like has its type,
+// namespace and name.
 func Find[T Object](s *Server, like T) (T, bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -75,8 +75,8 @@ func Find[T Object](s *Server, like T) (T, bool) {
 	return obj.DeepCopyObject().(T), true
 }
 
-// Do makes a call about an object without HTTP, past all faults. The object is the body of a create and an
-// update; a patch is one of the object and its status.
+// Do makes a call about an object without HTTP and without faults. The object is the body of a
+// create or an update. A patch changes the object and its status.
 func Do[T Object](s *Server, verb string, obj T, patch string) (got T, err error) {
 	k := s.keyOf(obj)
 	c := Call{Verb: verb, Namespace: k.namespace, Name: k.name, Body: []byte(patch), Header: http.Header{}, gvr: k.resource}
@@ -121,23 +121,22 @@ func (s *Server) keyOf(obj Object) key {
 	panic(fmt.Sprintf("apitest: the server keeps no %s", gvks[0]))
 }
 
-// Call is one request.
 type Call struct {
-	// Verb is that of the API: get, list, watch, create, update, patch or delete.
+	// Verb is the verb of the API: get, list, watch, create, update, patch or delete.
 	Verb                                   string
 	Resource, Subresource, Namespace, Name string
-	// User is the common name of the client's certificate, empty without one.
+	// User is the common name of the client's certificate, or "" without one.
 	User string
-	// Header and Query are those of the request.
+	// Header and Query are the request's.
 	Header http.Header
 	Query  map[string][]string
-	// Body is that of the request as it was sent.
+	// Body is the request's body as sent.
 	Body []byte
 
 	gvr schema.GroupVersionResource
 }
 
-// String is "get pods default/web" and the like.
+// String returns a text such as "get pods default/web".
 func (c Call) String() string {
 	resource := c.Resource
 	if c.Subresource != "" {
@@ -146,7 +145,7 @@ func (c Call) String() string {
 	return strings.TrimSpace(c.Verb + " " + resource + " " + strings.Trim(c.Namespace+"/"+c.Name, "/"))
 }
 
-// parse reads /api/v1/... and /apis/group/version/...
+// parse parses /api/v1/... and /apis/group/version/...
 func parse(r *http.Request) (c Call, ok bool) {
 	parts := strings.Split(strings.Trim(r.URL.Path, "/"), "/")
 	switch {
@@ -193,7 +192,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	body, err := io.ReadAll(r.Body)
 	if err != nil {
-		return // who called has gone
+		return // the client has disconnected
 	}
 	c.Body = body
 	if s.faulty(w, r, c) {
@@ -236,10 +235,10 @@ func (s *Server) write(w http.ResponseWriter, r *http.Request, status int, obj r
 	}
 	w.Header().Set("Content-Type", info.MediaType)
 	w.WriteHeader(status)
-	_, _ = w.Write(data) // who called may have gone
+	_, _ = w.Write(data) // the client may have disconnected
 }
 
-// answer does what is asked for.
+// answer carries out a call and returns its response.
 func (s *Server) answer(c Call, gvk schema.GroupVersionKind) (runtime.Object, error) {
 	if c.Resource == "serviceaccounts" && c.Subresource == "token" {
 		return s.issue(c)
@@ -290,7 +289,7 @@ func (s *Server) list(c Call, gvk schema.GroupVersionKind) (runtime.Object, erro
 	return list, nil
 }
 
-// present are the objects that a call is about.
+// present returns the objects of a list or a watch.
 func (s *Server) present(c Call) (out []Object) {
 	selector := parseSelector(first(c.Query["fieldSelector"]))
 	for k, obj := range s.table.objects {
@@ -301,7 +300,7 @@ func (s *Server) present(c Call) (out []Object) {
 	return out
 }
 
-// about tells whether a list or watch is of a resource and namespace.
+// about reports whether a list or watch includes an object.
 func (c Call) about(k key) bool {
 	return k.resource == c.gvr && (c.Namespace == "" || c.Namespace == k.namespace)
 }
@@ -342,8 +341,7 @@ func (s *Server) store(c Call, gvk schema.GroupVersionKind) (runtime.Object, err
 	return s.table.replace(c.key(), obj)
 }
 
-// withStatus is what a write to the status of an object makes of it: everything but the
-// spec.
+// withStatus returns the object after a write to its status: all of next except the spec.
 func withStatus(was, next Object) (Object, error) {
 	out := next.DeepCopyObject().(Object)
 	if err := copyField(out, was, "Spec"); err != nil {
@@ -387,7 +385,7 @@ func (s *Server) patch(c Call) (runtime.Object, error) {
 	return s.table.replace(c.key(), next)
 }
 
-// issue makes a token.
+// issue issues a token.
 func (s *Server) issue(c Call) (runtime.Object, error) {
 	decoded, err := s.wire.decode(c.Header.Get("Content-Type"), c.Body, authv1.SchemeGroupVersion.WithKind("TokenRequest"))
 	if err != nil {

@@ -20,7 +20,7 @@ import (
 	"github.com/podwright/podwright/internal/memnet"
 )
 
-// endpoint is where a Server is reached.
+// endpoint is the address of a Server.
 type endpoint struct {
 	listener *memnet.Listener
 	opened   *connrotation.ConnectionTracker
@@ -30,7 +30,7 @@ type endpoint struct {
 	closeOnce sync.Once
 }
 
-// Start serves a new Server in memory until the test ends: in the bubble, if there is one.
+// Start serves a new Server in memory until the test ends. It works in a synctest bubble.
 func Start(t testing.TB) *Server {
 	s := New()
 	s.listener, s.opened = memnet.Listen(0), connrotation.NewConnectionTracker()
@@ -48,12 +48,12 @@ func serve(t testing.TB, s *Server, l net.Listener, run func(*http.Server) error
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
-		_ = run(server) // always an error: it was closed
+		_ = run(server) // the error is always that the server was closed
 	}()
 	t.Cleanup(func() {
 		s.closeOnce.Do(func() { close(s.closing) })
 		s.CloseWatches()
-		_ = server.Close() // what it cannot close is found by the leak check
+		_ = server.Close() // the leak check finds connections that stay open
 		_ = l.Close()
 		<-ended
 	})
@@ -71,7 +71,7 @@ func (s *Server) Dial(ctx context.Context, network, address string) (net.Conn, e
 	return s.opened.Track(conn), nil
 }
 
-// Client returns a client of a Server that was started with Start. It has no limit of calls.
+// Client returns a client of a Server that was started with Start. It has no rate limit.
 func (s *Server) Client(t testing.TB) *apiserver.Client {
 	client, err := apiserver.New(apiserver.Config{Kubeconfig: s.Kubeconfig, Dial: s.Dial, UserAgent: "test/1", Limits: apiserver.Limits{QPS: -1}})
 	if err != nil {
@@ -81,7 +81,7 @@ func (s *Server) Client(t testing.TB) *apiserver.Client {
 	return client
 }
 
-// Run runs f until the test ends, or the returned function is called. An error of f fails the test.
+// Run runs f until the test ends or the returned function is called. An error of f fails the test.
 func Run(t testing.TB, f func(context.Context) error) (stop func()) {
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error, 1)
@@ -96,8 +96,8 @@ func Run(t testing.TB, f func(context.Context) error) (stop func()) {
 	return stop
 }
 
-// SetDown makes the server go away, with all its connections, or come back. It keeps what
-// it has.
+// SetDown makes the server unreachable, closing all its connections, or reachable again. It keeps
+// its objects.
 func (s *Server) SetDown(down bool) {
 	s.down.Store(down)
 	if down {
@@ -105,7 +105,8 @@ func (s *Server) SetDown(down bool) {
 	}
 }
 
-// Kubeconfig is the text of one for a server. user has the fields of the user, one a line.
+// Kubeconfig returns the text of a kubeconfig for a server. user contains the fields of the user,
+// one per line.
 func Kubeconfig(server, user string) string {
 	return fmt.Sprintf(`apiVersion: v1
 kind: Config

@@ -14,7 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 )
 
-// key is where an object is.
+// key identifies an object.
 type key struct {
 	resource        schema.GroupVersionResource
 	namespace, name string
@@ -22,32 +22,32 @@ type key struct {
 
 func (k key) group() schema.GroupResource { return k.resource.GroupResource() }
 
-// change is one entry of the history that watches read.
+// change is one entry of the history for watches.
 type change struct {
 	version  int64
 	kind     watch.EventType
 	key      key
-	was, now Object // nil if there was, or is, none
+	was, now Object // nil if the object did not exist before or after
 }
 
-// table is what the server keeps. It is guarded by Server.mu; objects in it never change.
+// table contains the server's objects. Server.mu guards it. Objects in it never change.
 type table struct {
 	objects map[key]Object
 	version int64
 	uids    int
 	history []change
-	// forgotten is the newest version of which the history is not there any more.
+	// forgotten is the newest version without history.
 	forgotten int64
 	// changed is closed at the next change.
 	changed chan struct{}
 }
 
-// newTable begins with a version above 0, which means "any" to who watches.
+// newTable starts at a version above 0, because 0 means any version to a watch.
 func newTable() table {
 	return table{objects: map[key]Object{}, version: 1000, changed: make(chan struct{})}
 }
 
-// put stores an object as the newest version, and returns what is stored.
+// put stores an object as the newest version, and returns the stored object.
 func (t *table) put(k key, obj Object) Object {
 	obj = obj.DeepCopyObject().(Object)
 	was := t.objects[k]
@@ -90,7 +90,7 @@ func (t *table) record(c change) {
 	t.changed = make(chan struct{})
 }
 
-// create refuses an object that is there.
+// create returns an error if the object exists.
 func (t *table) create(k key, obj Object) (Object, error) {
 	if t.objects[k] != nil {
 		return nil, apierrors.NewAlreadyExists(k.group(), k.name)
@@ -105,7 +105,7 @@ func (t *table) get(k key) (Object, error) {
 	return nil, apierrors.NewNotFound(k.group(), k.name)
 }
 
-// replace changes an object that is there, if it is the one that is meant.
+// replace changes an existing object, if the UID and the resource version match.
 func (t *table) replace(k key, obj Object) (Object, error) {
 	was, err := t.get(k)
 	if err != nil {
@@ -120,7 +120,7 @@ func (t *table) replace(k key, obj Object) (Object, error) {
 	return t.put(k, obj), nil
 }
 
-// erase deletes an object as asked for; a pod gets its grace period.
+// erase deletes an object with the options. A pod gets its grace period.
 func (t *table) erase(k key, o *metav1.DeleteOptions) (Object, error) {
 	was, err := t.get(k)
 	if err != nil {
@@ -151,7 +151,7 @@ func (t *table) erase(k key, o *metav1.DeleteOptions) (Object, error) {
 	return t.put(k, pod), nil
 }
 
-// matches tells whether an object is one that a field selector leaves.
+// matches reports whether a field selector selects an object.
 func matches(obj Object, selector map[string]string) bool {
 	for field, want := range selector {
 		have := ""

@@ -25,7 +25,7 @@ type Authority struct {
 	key  *ecdsa.PrivateKey
 }
 
-// NewAuthority returns one with a key of its own.
+// NewAuthority returns an authority with a new key.
 func NewAuthority(t testing.TB) *Authority {
 	a := &Authority{t: t}
 	template := &x509.Certificate{
@@ -55,8 +55,8 @@ func (a *Authority) newKey() *ecdsa.PrivateKey {
 	return key
 }
 
-// Issue returns a certificate of the loopback and of a client of that name, and its key,
-// both as PEM.
+// Issue returns a certificate and its key as PEM, valid for the loopback address and for a client
+// of that name.
 func (a *Authority) Issue(name string, notAfter time.Time) (certPEM, keyPEM []byte) {
 	serial, err := rand.Int(rand.Reader, big.NewInt(1<<62))
 	a.check(err)
@@ -72,8 +72,8 @@ func (a *Authority) Issue(name string, notAfter time.Time) (certPEM, keyPEM []by
 	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}), pem.EncodeToMemory(&pem.Block{Type: "EC PRIVATE KEY", Bytes: keyDER})
 }
 
-// StartTLS serves s on a port of the loopback until the test ends, with HTTP/2, to clients
-// with certificates of the authority. It returns the address.
+// StartTLS serves s with HTTP/2 on a loopback port until the test ends. Clients need certificates
+// of the authority. It returns the address.
 func (s *Server) StartTLS(t testing.TB, a *Authority) string {
 	certPEM, keyPEM := a.Issue("server", time.Now().Add(time.Hour))
 	own, err := tls.X509KeyPair(certPEM, keyPEM)

@@ -12,12 +12,11 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 )
 
-// watcher is one watch.
 type watcher struct {
 	server   *Server
 	call     Call
 	selector map[string]string
-	seen     int64 // the version up to which everything was sent
+	seen     int64 // the version up to which all events were sent
 	send     func(kind watch.EventType, obj runtime.Object) error
 }
 
@@ -56,7 +55,7 @@ func (s *Server) watch(w http.ResponseWriter, r *http.Request, c Call) {
 	x.run(ctx)
 }
 
-// run sends until ctx ends or nothing can be sent any more.
+// run sends events until ctx is done or sending fails.
 func (w *watcher) run(ctx context.Context) {
 	if !w.begin() {
 		return
@@ -64,7 +63,7 @@ func (w *watcher) run(ctx context.Context) {
 	for {
 		batch, changed, ok := w.news()
 		if !ok {
-			_ = w.send(watch.Error, expired()) // the end, whether or not it arrives
+			_ = w.send(watch.Error, expired()) // the watch ends even if this fails
 			return
 		}
 		for _, c := range batch {
@@ -85,7 +84,7 @@ func expired() runtime.Object {
 	return &status
 }
 
-// begin sends what is there to a watch that names no version.
+// begin sends the existing objects to a watch without a resource version.
 func (w *watcher) begin() bool {
 	since, _ := strconv.ParseInt(first(w.call.Query["resourceVersion"]), 10, 64)
 	w.seen = since
@@ -104,8 +103,8 @@ func (w *watcher) begin() bool {
 	return true
 }
 
-// news are the changes since the last, and what is closed when there are more. ok is
-// false when some are forgotten.
+// news returns the changes since the last call, and a channel that is closed at the next change. ok
+// is false if changes were dropped from the history.
 func (w *watcher) news() (batch []change, changed <-chan struct{}, ok bool) {
 	s := w.server
 	s.mu.Lock()
@@ -122,7 +121,8 @@ func (w *watcher) news() (batch []change, changed <-chan struct{}, ok bool) {
 	return batch, s.table.changed, true
 }
 
-// seenAs is what a change means to who sees only some of the objects.
+// seenAs returns the event for a watch whose selector may select the object before or after the
+// change only.
 func (w *watcher) seenAs(c change) (watch.EventType, runtime.Object) {
 	was, is := c.was != nil && matches(c.was, w.selector), c.now != nil && matches(c.now, w.selector)
 	switch {

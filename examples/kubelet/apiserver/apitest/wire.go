@@ -16,7 +16,7 @@ import (
 
 const protobuf = "application/vnd.kubernetes.protobuf"
 
-// wire turns objects into what is sent, and back.
+// wire encodes and decodes objects.
 type wire struct {
 	scheme *runtime.Scheme
 	codecs serializer.CodecFactory
@@ -34,7 +34,7 @@ func (w wire) info(mediaType string) (runtime.SerializerInfo, bool) {
 	return runtime.SerializerInfoForMediaType(w.codecs.SupportedMediaTypes(), name)
 }
 
-// accepted is the first type of an answer that the client takes.
+// accepted returns the first supported type in the Accept header, or else JSON.
 func (w wire) accepted(r *http.Request) runtime.SerializerInfo {
 	for _, t := range strings.Split(r.Header.Get("Accept"), ",") {
 		if info, ok := w.info(t); ok && info.StreamSerializer != nil {
@@ -45,7 +45,6 @@ func (w wire) accepted(r *http.Request) runtime.SerializerInfo {
 	return info
 }
 
-// decode reads a body.
 func (w wire) decode(contentType string, body []byte, gvk schema.GroupVersionKind) (runtime.Object, error) {
 	info, ok := w.info(contentType)
 	if !ok {
@@ -58,10 +57,10 @@ func (w wire) decode(contentType string, body []byte, gvk schema.GroupVersionKin
 	return obj, nil
 }
 
-// encode writes an object; extra adds a field that nobody knows.
+// encode encodes an object. extra adds an unknown field.
 func (w wire) encode(info runtime.SerializerInfo, obj runtime.Object, version schema.GroupVersion, extra bool) ([]byte, error) {
 	var out bytes.Buffer
-	own := obj.DeepCopyObject() // an encoder sets the kind
+	own := obj.DeepCopyObject() // the encoder sets the kind
 	if err := w.codecs.WithoutConversion().EncoderForVersion(info.Serializer, version).Encode(own, &out); err != nil {
 		return nil, fmt.Errorf("encoding a %T: %w", obj, err)
 	}
@@ -71,7 +70,7 @@ func (w wire) encode(info runtime.SerializerInfo, obj runtime.Object, version sc
 	return withUnknownField(info.MediaType, out.Bytes())
 }
 
-// withUnknownField adds what a newer server may send.
+// withUnknownField adds a field as a newer server may send it.
 func withUnknownField(mediaType string, data []byte) ([]byte, error) {
 	if mediaType != protobuf {
 		rest, ok := bytes.CutPrefix(bytes.TrimSpace(data), []byte("{"))
@@ -85,7 +84,7 @@ func withUnknownField(mediaType string, data []byte) ([]byte, error) {
 	if err := unknown.Unmarshal(bytes.TrimPrefix(data, prefix)); err != nil {
 		return nil, err
 	}
-	unknown.Raw = append(unknown.Raw, 0xc0, 0x3e, 0x01) // field 1000, a number: 1
+	unknown.Raw = append(unknown.Raw, 0xc0, 0x3e, 0x01) // field 1000, the number 1
 	data, err := unknown.Marshal()
 	return append(prefix, data...), err
 }

@@ -23,7 +23,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// registry are drivers that are registered.
+// registry contains the registered drivers.
 type registry map[string]csi.NodeInfo
 
 func (r registry) Node(driver string) (csi.NodeInfo, bool) {
@@ -31,7 +31,7 @@ func (r registry) Node(driver string) (csi.NodeInfo, bool) {
 	return info, ok
 }
 
-// scene is a manager that runs, with a server and a Node that is seen at once.
+// scene is a running manager with a server and a Node that the manager sees at once.
 type scene struct {
 	*Manager
 	t       *testing.T
@@ -50,7 +50,7 @@ func newScene(t *testing.T) *scene {
 	return s
 }
 
-// put puts a Node at the server, and shows it to the manager.
+// put writes a Node to the server, and shows it to the manager.
 func (s *scene) put(change func(*v1.Node)) {
 	n := &v1.Node{ObjectMeta: metav1.ObjectMeta{Name: "worker"}}
 	if there, ok := apitest.Find(s.server, n); ok {
@@ -63,7 +63,7 @@ func (s *scene) put(change func(*v1.Node)) {
 	s.show()
 }
 
-// show shows the Node to the manager as it is at the server.
+// show shows the server's Node to the manager.
 func (s *scene) show() {
 	s.seen.Store(s.node())
 	s.Wake()
@@ -84,7 +84,7 @@ func (s *scene) csiNode() *storagev1.CSINode {
 	return n
 }
 
-// register has a driver registered, or gone without an answer.
+// register registers a driver, or deregisters it without info.
 func (s *scene) register(driver string, info ...csi.NodeInfo) {
 	delete(s.drivers, driver)
 	for _, i := range info {
@@ -94,7 +94,7 @@ func (s *scene) register(driver string, info ...csi.NodeInfo) {
 	time.Sleep(time.Millisecond)
 }
 
-// entries are the IDs of the node at both objects, which agree.
+// entries returns the node's IDs in both objects, which must agree.
 func (s *scene) entries() string {
 	var ids []string
 	for _, d := range s.csiNode().Spec.Drivers {
@@ -114,8 +114,8 @@ func in(zone string) csi.NodeInfo {
 	return csi.NodeInfo{NodeID: "id", MaxVolumes: 7, Topology: map[string]string{"topology.d/zone": zone}}
 }
 
-// The CSINode is there as soon as the Node is, has an entry for each driver while it is
-// registered, and nothing is written twice.
+// The CSINode exists as soon as the Node does, and has an entry for each registered driver. No
+// write is repeated.
 func TestDriversComeAndGo(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newScene(t)
@@ -165,7 +165,7 @@ func TestDriversComeAndGo(t *testing.T) {
 	})
 }
 
-// What others have written stays, whatever comes and goes here.
+// Entries by others stay.
 func TestEntriesOfOthers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newScene(t)
@@ -179,7 +179,7 @@ func TestEntriesOfOthers(t *testing.T) {
 			n.Labels = map[string]string{"l": "m"}
 		})
 		require.Equal(t, s.node().UID, s.csiNode().OwnerReferences[0].UID, "it is owned from now on")
-		s.register("other") // gone, but was never here
+		s.register("other") // deregistered, but never registered here
 		s.register("d", in("a"))
 		s.show()
 		require.Equal(t, `{"d":"id","other":"o"}`, s.entries())
@@ -192,8 +192,8 @@ func TestEntriesOfOthers(t *testing.T) {
 	})
 }
 
-// A label that says otherwise is not overwritten: the driver gets nothing until it is
-// gone, others get theirs.
+// A label with another value is not overwritten: the driver gets no entries until the label is
+// removed, other drivers get theirs.
 func TestTopologyThatConflicts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newScene(t)
@@ -212,8 +212,7 @@ func TestTopologyThatConflicts(t *testing.T) {
 	})
 }
 
-// What the server refuses of one driver keeps no other from its entries, and is tried with
-// growing pauses.
+// A refused entry of one driver does not affect other drivers, and is retried with growing pauses.
 func TestRefusals(t *testing.T) {
 	for _, status := range []int{http.StatusForbidden, http.StatusUnprocessableEntity, http.StatusBadRequest} {
 		synctest.Test(t, func(t *testing.T) {
@@ -243,8 +242,8 @@ func TestRefusals(t *testing.T) {
 	}
 }
 
-// Others write to both objects at the same time: it is read again, and nothing of theirs is
-// lost. The Node that was seen may be old.
+// If others write to both objects at the same time, the manager reads them again and loses no
+// changes. The last seen Node may be outdated.
 func TestConflicts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newScene(t)
@@ -260,7 +259,7 @@ func TestConflicts(t *testing.T) {
 			}
 			return apitest.Fault{}
 		})
-		n := s.node() // what is seen lacks this
+		n := s.node() // the last seen Node lacks this
 		n.Annotations = map[string]string{Annotation: `{"other":"o"}`}
 		s.server.Put(n)
 		began := time.Now()
@@ -285,15 +284,14 @@ func TestConflicts(t *testing.T) {
 	})
 }
 
-// A server that is away holds nobody up, whatever comes and goes meanwhile: it gets what is
-// true when it is back.
+// An unavailable server blocks no call. When it is back, it gets the current state.
 func TestOutage(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newScene(t)
 		s.put(nil)
 		info := in("a")
 		s.register("d", info)
-		info.Topology["topology.d/zone"] = "b" // the caller's to change
+		info.Topology["topology.d/zone"] = "b" // the caller may change it
 		s.register("e", csi.NodeInfo{NodeID: "e1"})
 		s.show()
 		require.NoError(t, s.Err())
@@ -325,7 +323,7 @@ func TestOutage(t *testing.T) {
 	})
 }
 
-// A server that fails is asked about one driver, not about each.
+// A failing server gets requests about one driver only, not about each.
 func TestFailures(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newScene(t)
@@ -344,7 +342,7 @@ func TestFailures(t *testing.T) {
 	})
 }
 
-// A driver that comes back while its entries are removed has them again.
+// A driver that registers again while its entries are being removed gets them again.
 func TestComesBackMeanwhile(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newScene(t)
@@ -364,8 +362,7 @@ func TestComesBackMeanwhile(t *testing.T) {
 	})
 }
 
-// An answer that got lost does no harm: each step may have been done already. The Node as it
-// was seen stays that of before.
+// Lost responses do no harm, although steps may already be done. The last seen Node stays outdated.
 func TestLostAnswers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newScene(t)
@@ -389,8 +386,7 @@ func TestLostAnswers(t *testing.T) {
 	})
 }
 
-// A Node that was deleted and made again gets a CSINode of its own; one that somebody has
-// deleted comes back.
+// A recreated Node gets a CSINode of its own. A deleted CSINode is created again.
 func TestAnotherNode(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newScene(t)
@@ -425,7 +421,7 @@ func TestAnotherNode(t *testing.T) {
 		now, leaving := metav1.Now(), s.node()
 		leaving.DeletionTimestamp = &now
 		s.server.Put(leaving)
-		s.register("e", csi.NodeInfo{NodeID: "e1"}) // the Node as it was seen is not leaving
+		s.register("e", csi.NodeInfo{NodeID: "e1"}) // the last seen Node is not being deleted
 		require.ErrorIs(t, s.Err(), ErrNoNode)
 		require.Equal(t, `{"d":"id"}`, s.entries())
 		s.show()

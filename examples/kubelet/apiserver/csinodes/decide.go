@@ -15,21 +15,21 @@ import (
 	"github.com/podwright/podwright/examples/kubelet/csi"
 )
 
-// Annotation is that of a Node with a JSON object from the names of drivers to the IDs
-// that the node has for them.
+// Annotation is the Node's annotation with a JSON object that maps names of drivers to their IDs of
+// the node.
 const Annotation = "csi.volume.kubernetes.io/nodeid"
 
-// TopologyError is a driver that says that the node is elsewhere than its label does.
+// TopologyError reports a driver whose topology contradicts a label of the Node.
 type TopologyError struct{ Driver, Label, Has, Wants string }
 
-// Error names the driver, the label, and both values.
+// Error names the driver, the label and both values.
 func (e *TopologyError) Error() string {
 	return fmt.Sprintf("driver %s: label %s of the Node is %q, its topology says %q", e.Driver, e.Label, e.Has, e.Wants)
 }
 
-// nodePatch is the patch by which a Node gets what a driver has said, or loses its entry if
-// info is nil; a nil patch changes nothing. It applies to this version of the Node only:
-// the annotation has the entries of all drivers.
+// nodePatch returns the patch that adds a driver's data to a Node, or removes its entry if info is
+// nil. It returns nil if nothing changes. The patch applies to this version of the Node only,
+// because the annotation contains the entries of all drivers.
 func nodePatch(node *v1.Node, driver string, info *csi.NodeInfo) ([]byte, error) {
 	annotation, annotated, err := annotate(node, driver, info)
 	if err != nil {
@@ -60,8 +60,8 @@ func nodePatch(node *v1.Node, driver string, info *csi.NodeInfo) ([]byte, error)
 	return json.Marshal(map[string]any{"metadata": change})
 }
 
-// annotate is the annotation with or without a driver, nil for none, and whether that is
-// another one than the Node has.
+// annotate returns the annotation with or without a driver, or nil if it becomes empty. changed
+// reports whether it differs from the Node's.
 func annotate(node *v1.Node, driver string, info *csi.NodeInfo) (text *string, changed bool, err error) {
 	ids, has := map[string]string{}, node.Annotations[Annotation]
 	if has != "" {
@@ -87,7 +87,7 @@ func annotate(node *v1.Node, driver string, info *csi.NodeInfo) (text *string, c
 	return new(string(data)), true, err
 }
 
-// entryOf is the entry in a CSINode of what a driver has said.
+// entryOf returns a driver's entry for a CSINode.
 func entryOf(driver string, info csi.NodeInfo) storagev1.CSINodeDriver {
 	e := storagev1.CSINodeDriver{Name: driver, NodeID: info.NodeID, TopologyKeys: slices.Sorted(maps.Keys(info.Topology))}
 	if info.MaxVolumes > 0 {
@@ -96,9 +96,9 @@ func entryOf(driver string, info csi.NodeInfo) storagev1.CSINodeDriver {
 	return e
 }
 
-// withEntry is the next step to a CSINode with this entry of a driver, nil if it has it.
-// Of an entry that is there the server lets only the count be changed: another one goes
-// before the new one comes.
+// withEntry returns the next step toward a CSINode with this entry, or nil if it has the entry. The
+// server allows changes only to the count of an existing entry: another change first removes the
+// entry.
 func withEntry(have *storagev1.CSINode, e storagev1.CSINodeDriver) *storagev1.CSINode {
 	next := have.DeepCopy()
 	i := indexOf(next, e.Name)
@@ -118,7 +118,7 @@ func withEntry(have *storagev1.CSINode, e storagev1.CSINodeDriver) *storagev1.CS
 	return withoutEntry(have, e.Name)
 }
 
-// withoutEntry is a CSINode without the entry of a driver, nil if it has none.
+// withoutEntry returns the CSINode without a driver's entry, or nil if it has none.
 func withoutEntry(have *storagev1.CSINode, driver string) *storagev1.CSINode {
 	i := indexOf(have, driver)
 	if i < 0 {
@@ -133,7 +133,7 @@ func indexOf(n *storagev1.CSINode, driver string) int {
 	return slices.IndexFunc(n.Spec.Drivers, func(d storagev1.CSINodeDriver) bool { return d.Name == driver })
 }
 
-// newCSINode is one without drivers.
+// newCSINode returns a CSINode without drivers.
 func newCSINode(node *v1.Node) *storagev1.CSINode {
 	return &storagev1.CSINode{ObjectMeta: metav1.ObjectMeta{
 		Name:            node.Name,
@@ -141,7 +141,8 @@ func newCSINode(node *v1.Node) *storagev1.CSINode {
 	}}
 }
 
-// owners tells whether a CSINode is that of a Node, or of others of its name: they are gone.
+// owners reports whether a CSINode is owned by this Node (ours), or by a deleted Node of the same
+// name (others).
 func owners(n *storagev1.CSINode, node *v1.Node) (ours, others bool) {
 	for _, o := range n.OwnerReferences {
 		if o.Kind == "Node" {
@@ -151,7 +152,7 @@ func owners(n *storagev1.CSINode, node *v1.Node) (ours, others bool) {
 	return ours, others
 }
 
-// mayOwn tells whether there can be a CSINode of a Node: it is there, and stays.
+// mayOwn reports whether a Node can own a CSINode: it exists and is not being deleted.
 func mayOwn(node *v1.Node) bool {
 	return node != nil && node.DeletionTimestamp == nil && node.UID != ""
 }

@@ -23,19 +23,18 @@ import (
 // Config configures a Manager. Client, NodeName and Node are required.
 type Config struct {
 	Client *apiserver.Client
-	// NodeName is that of the Node and of its CSINode.
+	// NodeName is the name of the Node and of its CSINode.
 	NodeName string
-	// Node returns the Node as it was seen last, nil while there is none. It answers from
-	// memory and is called concurrently.
+	// Node returns the Node as last seen, or nil. It must not block and is called concurrently.
 	Node func() *v1.Node
-	// Period is how often it is made sure that all is still there; zero means 5 min.
+	// Period is the period of checks of the server's state. Default: 5 min.
 	Period time.Duration
-	// Logger is told what does not succeed; nil discards.
+	// Logger receives failures. Default: discard.
 	Logger *slog.Logger
 }
 
-// Manager keeps the CSINode and what a Node says of CSI drivers. Use New. It is safe for
-// concurrent use.
+// Manager keeps the CSINode and the Node's entries of CSI drivers. Create it with New. It is safe
+// for concurrent use.
 type Manager struct {
 	cfg     Config
 	wake    run.Signal
@@ -43,31 +42,31 @@ type Manager struct {
 	ran     atomic.Bool
 
 	mu sync.Mutex
-	// drivers are those that were seen registered: what they said, nil when they have gone
-	// and their entries may be there yet.
+	// drivers are the drivers whose registration was seen. A nil value is a deregistered driver
+	// whose entries may still exist.
 	drivers map[string]*csi.NodeInfo
-	// done is the Node to which everything was told last.
+	// done is the UID of the Node after the last complete write.
 	done        types.UID
 	initialised bool
 	err         error
 }
 
-// Drivers is who knows what the registered drivers say of the node, such as a csi.Registry.
+// Drivers provides the data of registered drivers about the node. csi.Registry implements it.
 type Drivers interface {
-	// Node is what a driver says; false if it is not registered. It answers from memory.
+	// Node returns a driver's data, or false if the driver is not registered. It must not block.
 	Node(driver string) (csi.NodeInfo, bool)
 }
 
 var (
 	// ErrAlreadyRun is returned by a second Run.
 	ErrAlreadyRun = errors.New("csinodes: Run was called before")
-	// ErrNoNode says that there is no Node yet, or that it is being deleted.
+	// ErrNoNode reports that the Node does not exist yet or is being deleted.
 	ErrNoNode = errors.New("there is no Node to own it")
 )
 
 const (
 	pauseMin, pauseMax = 200 * time.Millisecond, 30 * time.Second
-	// attempts is how often what others have changed meanwhile is read again at once.
+	// attempts is the number of immediate attempts after conflicts.
 	attempts = 5
 )
 
@@ -88,9 +87,9 @@ func New(cfg Config) (*Manager, error) {
 	}, nil
 }
 
-// Look takes down what a driver says now: call it when the driver has registered, with
-// whatever answer, and when it has gone. Calls about one driver may come in any order: each
-// asks. It never blocks.
+// Look reads a driver's current data from at. Call it when the driver has registered, whatever its
+// response, and when it has deregistered. Calls may come in any order, because each reads the
+// current state. Look never blocks.
 func (m *Manager) Look(driver string, at Drivers) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -106,7 +105,7 @@ func (m *Manager) Look(driver string, at Drivers) {
 	m.wake.Wake()
 }
 
-// Wake has a look at whether the Node, as it is seen now, lacks something. It never blocks.
+// Wake starts a write if the Node as last seen lacks entries. It never blocks.
 func (m *Manager) Wake() {
 	node := m.cfg.Node()
 	if !mayOwn(node) {
@@ -119,28 +118,29 @@ func (m *Manager) Wake() {
 		return
 	}
 	for driver, info := range m.drivers {
-		if patch, _ := nodePatch(node, driver, info); patch != nil { // an error is one that Run has met
+		if patch, _ := nodePatch(node, driver, info); patch != nil { // Run reports the error
 			m.wake.Wake()
 			return
 		}
 	}
 }
 
-// Initialised tells whether the CSINode has been there.
+// Initialised reports whether the CSINode has existed.
 func (m *Manager) Initialised() bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.initialised
 }
 
-// Err is why the server does not have everything yet, nil if it has.
+// Err returns the reason why the server's state is incomplete, or nil.
 func (m *Manager) Err() error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.err
 }
 
-// Run keeps the server informed until ctx ends. What is there stays.
+// Run keeps the entries until ctx is done, and returns nil. The entries stay at the server. A
+// second call returns ErrAlreadyRun.
 func (m *Manager) Run(ctx context.Context) error {
 	if m.ran.Swap(true) {
 		return ErrAlreadyRun
@@ -168,7 +168,7 @@ func (m *Manager) Run(ctx context.Context) error {
 	}
 }
 
-// note keeps how it went, and logs what is new.
+// note records the result of a sync, and logs new errors.
 func (m *Manager) note(err error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

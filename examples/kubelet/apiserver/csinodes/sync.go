@@ -15,8 +15,8 @@ import (
 	"github.com/podwright/podwright/examples/kubelet/csi"
 )
 
-// sync brings the server to what is wanted now. The Node that was seen last only tells
-// whether there is any: what it says may be old, and what is to go from it looks gone then.
+// sync moves the server toward the desired state. It uses the last seen Node only to check that
+// there is one: that copy may be outdated and lack entries that must be removed.
 func (m *Manager) sync(ctx context.Context) error {
 	for n := 1; ; n++ {
 		if !mayOwn(m.cfg.Node()) {
@@ -35,18 +35,18 @@ func (m *Manager) sync(ctx context.Context) error {
 	}
 }
 
-// moved tells whether others have changed meanwhile what a call was about.
+// moved reports whether a call failed because others changed the object.
 func moved(err error) bool {
 	return apierrors.IsConflict(err) || apierrors.IsAlreadyExists(err) || apierrors.IsNotFound(err)
 }
 
-// refused tells whether an error is about one driver, and says nothing about others.
+// refused reports whether an error concerns a single driver.
 func refused(err error) bool {
 	var topology *TopologyError
 	return errors.As(err, &topology) || apierrors.IsInvalid(err) || apierrors.IsForbidden(err) || apierrors.IsBadRequest(err)
 }
 
-// objects are the two that drivers are told to, as they are at the server.
+// objects are the two objects with drivers' entries, as read from the server.
 type objects struct {
 	*Manager
 	node    *v1.Node
@@ -77,7 +77,7 @@ func (m *Manager) attempt(ctx context.Context, node *v1.Node) error {
 	return errors.Join(errs...)
 }
 
-// ensure has the CSINode of this Node there, with whatever entries.
+// ensure creates the CSINode if it is missing or owned by another Node.
 func (o *objects) ensure(ctx context.Context) error {
 	there, err := o.cfg.Client.CSINodes().Get(ctx, o.cfg.NodeName, metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {
@@ -116,7 +116,7 @@ func (o *objects) update(ctx context.Context, next *storagev1.CSINode) error {
 	return err
 }
 
-// patch has the Node say what a driver does; nil: nothing any more.
+// patch writes a driver's data to the Node. nil removes the entry.
 func (o *objects) patch(ctx context.Context, driver string, info *csi.NodeInfo) error {
 	patch, err := nodePatch(o.node, driver, info)
 	if err != nil || patch == nil {
@@ -129,7 +129,7 @@ func (o *objects) patch(ctx context.Context, driver string, info *csi.NodeInfo) 
 	return err
 }
 
-// settle has the entries of one driver there, or gone.
+// settle writes or removes the entries of one driver.
 func (o *objects) settle(ctx context.Context, driver string, info *csi.NodeInfo) error {
 	if info == nil {
 		return o.remove(ctx, driver)
@@ -137,7 +137,7 @@ func (o *objects) settle(ctx context.Context, driver string, info *csi.NodeInfo)
 	if err := o.patch(ctx, driver, info); err != nil {
 		return err
 	}
-	for range 2 { // an entry that goes first, at most
+	for range 2 { // the first step may remove an old entry
 		next := withEntry(o.csiNode, entryOf(driver, *info))
 		if next == nil {
 			break
@@ -160,7 +160,7 @@ func (o *objects) remove(ctx context.Context, driver string) error {
 	}
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	if o.drivers[driver] == nil { // it may have come back
+	if o.drivers[driver] == nil { // unless it has registered again
 		delete(o.drivers, driver)
 	}
 	return nil

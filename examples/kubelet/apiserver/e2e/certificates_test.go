@@ -19,8 +19,8 @@ import (
 	"github.com/podwright/podwright/examples/kubelet/certificates"
 )
 
-// approve approves the requests of a node for a signer that are pending, as an
-// administrator does, and returns how many there were.
+// approve approves the pending requests of a node for a signer, as an administrator does, and
+// returns their number.
 func (p plane) approve(t testing.TB, node, signer string) (n int) {
 	all, err := p.admin.SigningRequests().List(t.Context(), metav1.ListOptions{FieldSelector: "spec.signerName=" + signer})
 	require.NoError(t, err)
@@ -37,8 +37,8 @@ func (p plane) approve(t testing.TB, node, signer string) (n int) {
 	return n
 }
 
-// A17: a serving certificate is requested under the node's own credentials, approved by an
-// administrator and signed by the cluster; then for another address.
+// A17: a serving certificate is requested with the node's own credentials, approved by an
+// administrator and signed by the cluster; then again for another address.
 func TestServingCertificate(t *testing.T) {
 	n := newPlane(t).node(t)
 	var addresses atomic.Pointer[[]v1.NodeAddress]
@@ -64,8 +64,9 @@ func TestServingCertificate(t *testing.T) {
 	eventually(t, "its certificate", func() bool { return r.Current().Leaf.VerifyHostname("127.0.0.2") == nil })
 }
 
-// A14: who has bootstrap credentials becomes a node, since the controller manager approves
-// that; the node gets its next client certificate the same way, and is known by it.
+// A14: an agent with bootstrap credentials becomes a node, because the controller manager approves
+// its request. The node gets its next client certificate in the same way, and authenticates with
+// it.
 func TestBootstrapOfNode(t *testing.T) {
 	p := newPlane(t)
 	name, dir := fmt.Sprintf("joining-%d", time.Now().UnixNano()), t.TempDir()

@@ -17,7 +17,6 @@ import (
 	"github.com/podwright/podwright/examples/kubelet/csi"
 )
 
-// drivers are those that are registered.
 type drivers struct {
 	mu  sync.Mutex
 	has map[string]csi.NodeInfo
@@ -40,9 +39,9 @@ func (d *drivers) set(m *csinodes.Manager, driver string, info *csi.NodeInfo) {
 	m.Look(driver, d)
 }
 
-// CSINodes: a node may write all of it about itself: the CSINode, an annotation and labels
-// of topology. The server lets no entry be changed but for its count, and refuses labels
-// that are not a node's to set; what it refuses of one driver harms no other.
+// A node may write all data of its CSI drivers: the CSINode, an annotation and labels of topology.
+// The server allows only changes of the count of an entry, and refuses labels that a node may not
+// set. A refused entry of one driver does not affect others.
 func TestCSINodes(t *testing.T) {
 	p := newPlane(t)
 	n := p.node(t)
@@ -58,7 +57,7 @@ func TestCSINodes(t *testing.T) {
 		}
 		return at
 	}
-	// has waits for these drivers, and for the annotation to say the same.
+	// has waits until the CSINode has these drivers and the annotation matches.
 	has := func(want ...storagev1.CSINodeDriver) {
 		t.Helper()
 		eventually(t, "entries", func() bool {
@@ -87,7 +86,7 @@ func TestCSINodes(t *testing.T) {
 	has(entry)
 	eventually(t, "in step", func() bool { return manager.Err() == nil })
 
-	// A count is changed in place; for another ID the entry goes first.
+	// A count is changed in place. For another ID the entry is removed first.
 	uid := shown().UID
 	info.MaxVolumes, entry.Allocatable = 8, &storagev1.VolumeNodeResources{Count: new(int32(8))}
 	registered.set(manager, "d.example", &info)

@@ -28,10 +28,10 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// patience is how long a test waits for a server that runs on a busy machine.
+// patience bounds the wait for a server on a loaded machine.
 const patience = 60 * time.Second
 
-// plane is the control plane around the tests.
+// plane is the control plane of the tests.
 type plane struct {
 	controlplane.Handle
 	admin *apiserver.Client
@@ -44,7 +44,7 @@ func newPlane(t testing.TB) plane {
 	return p
 }
 
-// namespace makes a namespace, and waits for the service account that pods take there.
+// namespace creates a namespace, and waits for its default service account.
 func (p plane) namespace(t testing.TB, name string) {
 	cfg, err := clientcmd.BuildConfigFromFlags("", p.Kubeconfig)
 	require.NoError(t, err)
@@ -74,7 +74,7 @@ func (p plane) credentials(t testing.TB, node, file string) {
 	require.NoError(t, os.Rename(p.NodeKubeconfig(t, node, time.Hour), file))
 }
 
-// node is a node that has registered, and its credentials.
+// node is a registered node and its credentials.
 type node struct {
 	plane
 	*apiserver.Client
@@ -96,7 +96,7 @@ func (p plane) node(t testing.TB) *node {
 	return n
 }
 
-// pod is a pod that is bound to the node.
+// pod returns a pod that is bound to the node.
 func (n *node) pod(name string) *v1.Pod {
 	return &v1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name},
@@ -104,7 +104,7 @@ func (n *node) pod(name string) *v1.Pod {
 	}
 }
 
-// create makes a pod as an administrator does, and removes it in the end.
+// create creates a pod as an administrator, and removes it at the end of the test.
 func (n *node) create(t testing.TB, pod *v1.Pod) *v1.Pod {
 	created, err := n.admin.Pods(pod.Namespace).Create(t.Context(), pod, metav1.CreateOptions{})
 	require.NoError(t, err)
@@ -114,10 +114,10 @@ func (n *node) create(t testing.TB, pod *v1.Pod) *v1.Pod {
 
 func (n *node) remove(t testing.TB, namespace, name string) {
 	none := int64(0)
-	_ = n.admin.Pods(namespace).Delete(context.WithoutCancel(t.Context()), name, metav1.DeleteOptions{GracePeriodSeconds: &none}) // it may be gone
+	_ = n.admin.Pods(namespace).Delete(context.WithoutCancel(t.Context()), name, metav1.DeleteOptions{GracePeriodSeconds: &none}) // the pod may not exist
 }
 
-// find returns a pod as an administrator sees it, nil if there is none.
+// find returns a pod as an administrator sees it, or nil.
 func (n *node) find(t testing.TB, namespace, name string) *v1.Pod {
 	pod, err := n.admin.Pods(namespace).Get(t.Context(), name, metav1.GetOptions{})
 	if err != nil {
@@ -133,7 +133,7 @@ func (n *node) setStatus(t testing.TB, pod *v1.Pod) *v1.Pod {
 	return updated
 }
 
-// patch changes something as an administrator.
+// patch changes an object as an administrator.
 func patch[T apiserver.Object, L runtime.Object](t testing.TB, r apiserver.Resource[T, L], name string, change any) T {
 	data, err := json.Marshal(change)
 	require.NoError(t, err)
@@ -150,5 +150,5 @@ func eventually(t testing.TB, what string, is func() bool) {
 // erase removes an object, as an administrator.
 func erase[T apiserver.Object, L runtime.Object](t testing.TB, r apiserver.Resource[T, L], name string) {
 	none := int64(0)
-	_ = r.Delete(context.WithoutCancel(t.Context()), name, metav1.DeleteOptions{GracePeriodSeconds: &none}) // it may be gone
+	_ = r.Delete(context.WithoutCancel(t.Context()), name, metav1.DeleteOptions{GracePeriodSeconds: &none}) // the object may not exist
 }

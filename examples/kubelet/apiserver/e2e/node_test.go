@@ -12,8 +12,7 @@ import (
 	"github.com/podwright/podwright/examples/kubelet/node/nodetest"
 )
 
-// What package node relies on holds for the real API server, too, under the node's own
-// credentials.
+// The real API server meets the assumptions of package node, with the node's own credentials.
 func TestOwnNode(t *testing.T) {
 	p := newPlane(t)
 	name, file := fmt.Sprintf("own-%d", time.Now().UnixNano()), filepath.Join(t.TempDir(), "kubeconfig")

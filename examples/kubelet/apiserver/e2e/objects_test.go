@@ -18,7 +18,7 @@ import (
 	volumeobjects "github.com/podwright/podwright/volume/objects"
 )
 
-// made creates an object as an administrator, and removes it in the end.
+// made creates an object as an administrator, and removes it at the end of the test.
 func made[T apiserver.Object, L runtime.Object](t testing.TB, r apiserver.Resource[T, L], obj T) T {
 	created, err := r.Create(t.Context(), obj, metav1.CreateOptions{})
 	require.NoError(t, err)
@@ -26,7 +26,7 @@ func made[T apiserver.Object, L runtime.Object](t testing.TB, r apiserver.Resour
 	return created
 }
 
-// reader is Objects with the credentials of a node.
+// reader returns Objects with the credentials of a node.
 func (n *node) reader(t testing.TB) *objects.Objects {
 	r, err := objects.New(objects.Config{Client: n.Client})
 	require.NoError(t, err)
@@ -34,7 +34,7 @@ func (n *node) reader(t testing.TB) *objects.Objects {
 	return r
 }
 
-// A node reads what its pods refer to, and nothing else; changes arrive.
+// A node can read only the objects that its pods reference, and sees their changes.
 func TestReferencedObjects(t *testing.T) {
 	n := newPlane(t).node(t)
 	r, name := n.reader(t), n.name
@@ -67,7 +67,7 @@ func TestReferencedObjects(t *testing.T) {
 	require.ErrorContains(t, err, "forbidden")
 }
 
-// Tokens are those of the accounts of the node's pods, for audiences that they ask for.
+// A node gets tokens of its pods' accounts, for the audiences that they request.
 func TestTokens(t *testing.T) {
 	n := newPlane(t).node(t)
 	r := n.reader(t)
@@ -96,7 +96,7 @@ func TestTokens(t *testing.T) {
 	require.NotEmpty(t, account.UID)
 }
 
-// What belongs to the cluster, or to claims: each is read with the rights of a node.
+// A node may read objects of the cluster and objects of claims.
 func TestClusterObjects(t *testing.T) {
 	n := newPlane(t).node(t)
 	r := n.reader(t)
@@ -129,7 +129,7 @@ func TestClusterObjects(t *testing.T) {
 	n.claim(t, r)
 }
 
-// claim plays a claim that is bound, and a volume that is attached.
+// claim creates a bound claim and an attached volume.
 func (n *node) claim(t testing.TB, r *objects.Objects) {
 	ctx, name := t.Context(), n.name
 	size := v1.ResourceList{v1.ResourceStorage: resource.MustParse("1Gi")}
@@ -155,7 +155,7 @@ func (n *node) claim(t testing.TB, r *objects.Objects) {
 		volume, err := r.PersistentVolume(ctx, name)
 		return err == nil && volume.Spec.ClaimRef != nil && volume.Spec.ClaimRef.UID != ""
 	})
-	// The attacher of the controller manager makes one for the pod as well.
+	// The attacher of the controller manager creates one for the pod, too.
 	attachments := n.admin.VolumeAttachments()
 	made(t, attachments, &storagev1.VolumeAttachment{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: storagev1.VolumeAttachmentSpec{
 		Attacher: name, NodeName: n.name, Source: storagev1.VolumeAttachmentSource{PersistentVolumeName: &pv.Name},

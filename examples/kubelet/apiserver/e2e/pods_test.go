@@ -21,9 +21,9 @@ import (
 	"github.com/podwright/podwright/syncloop/podsource"
 )
 
-// T22, T27: the suite of sinks, with the credentials of the pods' node. A scheduler's word
-// on a pod that is bound is the one thing that the server refuses; so an administrator
-// plays the suite once more with pods that are not.
+// T22, T27: the sink passes the suite of sinks with the credentials of the pods' node. The server
+// refuses only the scheduler's condition of a bound pod; an administrator therefore repeats the
+// suite with unbound pods.
 func TestSink(t *testing.T) {
 	p := newPlane(t)
 	p.namespace(t, "statustest")
@@ -47,7 +47,7 @@ func (n *node) harness(t testing.TB, sink status.Sink, bound bool) statustest.Ha
 		Create: func(pod *v1.Pod) *v1.Pod {
 			like := n.pod(pod.Name)
 			like.Namespace = pod.Namespace
-			// The class that the statuses of the suite have; it never changes.
+			// The QoS class of the suite's statuses, which never changes.
 			like.Spec.Containers[0].Resources.Requests = v1.ResourceList{v1.ResourceCPU: resource.MustParse("1m")}
 			if !bound {
 				like.Spec.NodeName, like.Spec.SchedulerName = "", "nobody"
@@ -69,7 +69,7 @@ func (n *node) harness(t testing.TB, sink status.Sink, bound bool) statustest.Ha
 	}
 }
 
-// An event is written, and counted when it is repeated.
+// An event is written, and its repetitions are counted.
 func TestEvents(t *testing.T) {
 	n := newPlane(t).node(t)
 	r, err := events.New(events.Config{Client: n.Client, Component: "kubelet", Host: n.name})
@@ -89,8 +89,8 @@ func TestEvents(t *testing.T) {
 	})
 }
 
-// N8, N9: a mirror is what NodeRestriction lets a node make and delete, and a node's source
-// shows it.
+// N8, N9: NodeRestriction lets a node create and delete its mirrors, and the node's source shows
+// them.
 func TestMirrors(t *testing.T) {
 	p := newPlane(t)
 	n := p.node(t)

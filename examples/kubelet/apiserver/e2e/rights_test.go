@@ -27,8 +27,8 @@ import (
 
 const rbac = "/apis/rbac.authorization.k8s.io/v1/"
 
-// post makes an object of a kind that the agent has nothing to do with, and removes it in
-// the end.
+// post creates an object of a kind that the agent does not use, and removes it at the end of the
+// test.
 func (p plane) post(t testing.TB, path, body string) {
 	cfg, err := clientcmd.BuildConfigFromFlags("", p.Kubeconfig)
 	require.NoError(t, err)
@@ -44,20 +44,20 @@ func (p plane) post(t testing.TB, path, body string) {
 	})
 }
 
-// grant binds a cluster role to somebody, such as {"kind":"User","name":"jane"}.
+// grant binds a cluster role to a subject, such as {"kind":"User","name":"jane"}.
 func (p plane) grant(t testing.TB, role, subject string) {
 	p.post(t, rbac+"clusterrolebindings", fmt.Sprintf(`{"metadata":{"name":"test-%d"},"roleRef":{"apiGroup":"rbac.authorization.k8s.io","kind":"ClusterRole","name":%q},"subjects":[%s]}`,
 		time.Now().UnixNano(), role, subject))
 }
 
-// allow makes a cluster role of a node's subresource and binds it to somebody.
+// allow creates a cluster role for a node's subresource and binds it to a subject.
 func (p plane) allow(t testing.TB, verb, subresource, subject string) {
 	role := fmt.Sprintf("test-%s-%d", subresource, time.Now().UnixNano())
 	p.post(t, rbac+"clusterroles", fmt.Sprintf(`{"metadata":{"name":%q},"rules":[{"apiGroups":[""],"resources":["nodes/%s"],"verbs":[%q]}]}`, role, subresource, verb))
 	p.grant(t, role, subject)
 }
 
-// clientOf is an HTTP client with the certificate of a kubeconfig, if there is one.
+// clientOf returns an HTTP client with the certificate of a kubeconfig, if it has one.
 func clientOf(t testing.TB, kubeconfig string) *http.Client {
 	transport := &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}
 	t.Cleanup(transport.CloseIdleConnections)
@@ -72,8 +72,8 @@ func clientOf(t testing.TB, kubeconfig string) *http.Client {
 	return &http.Client{Transport: transport}
 }
 
-// What Kubernetes grants by RBAC is what a node's server lets through: by certificate, by
-// token of a service account, and through the fall-back to proxy (A18, A19).
+// A node's server allows what RBAC grants: by certificate, by token of a service account, and
+// through the fall-back to proxy (A18, A19).
 func TestNodeServerAsksForRights(t *testing.T) {
 	n := newPlane(t).node(t)
 	unique := fmt.Sprint(time.Now().UnixNano())
@@ -115,7 +115,7 @@ func TestNodeServerAsksForRights(t *testing.T) {
 		require.NoError(t, resp.Body.Close())
 		return resp.StatusCode
 	}
-	// The API server may be a moment behind what was granted.
+	// The API server's authorizer may lag behind the grants.
 	eventually(t, "rights", func() bool {
 		return status(nobody, "GET", "/metrics", good) == 200 && status(pods, "GET", "/pods", "") == 200 && status(proxy, "GET", "/containerLogs/a/b/c", "") == 200
 	})

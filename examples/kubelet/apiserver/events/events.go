@@ -1,16 +1,15 @@
-// Package events writes Kubernetes events to an API server, for the callbacks by which the
-// rooms of podwright tell of them.
+// Package events writes Kubernetes events to an API server, for the event callbacks of podwright's
+// packages.
 //
 //	recorder, err := events.New(events.Config{Client: client, Component: "kubelet", Host: nodeName})
 //	go recorder.Run(ctx)
 //	pods.Config{Event: recorder.Event, ...}
 //
-// Who tells of an event never waits. Events are correlated as upstream does it, by the
-// correlator of client-go: what is repeated becomes a count of one event, ten events that
-// differ only in their messages within ten minutes become one, and of one object there are
-// 25 at once and one more every five minutes. Events wait for a server that is away: as
-// many as Config.Size, the newest ones, and none longer than an hour. What the server
-// refuses is not sent again.
+// Event never blocks. client-go's correlator correlates events as upstream does: repeated events
+// become the count of one event; ten events within ten minutes that differ only in their messages
+// become one; one object has 25 events at once and then one every five minutes. While the server is
+// unavailable, the newest Config.Size events wait, for at most an hour. Events that the server
+// refuses are dropped.
 package events
 
 import (
@@ -39,20 +38,20 @@ import (
 
 // Config configures a Recorder. Client, Component and Host are required.
 type Config struct {
-	// Client writes the events; it should have limits of its own.
+	// Client writes the events. It should have its own limits.
 	Client *apiserver.Client
-	// Component and Host say who tells of the events: "kubelet", and the node's name.
+	// Component and Host are the source of the events: "kubelet" and the node's name.
 	Component, Host string
-	// Size is how many events may wait; zero means 1000.
+	// Size is the number of events that may wait. Default: 1000.
 	Size int
-	// Logger is told of events that get lost; nil discards.
+	// Logger receives lost events. Default: discard.
 	Logger *slog.Logger
 }
 
-// Recorder writes events. Use New. Event may be called by any number of goroutines.
+// Recorder writes events. Create it with New. It is safe for concurrent use.
 type Recorder struct {
 	cfg        Config
-	correlator *record.EventCorrelator // of Run alone
+	correlator *record.EventCorrelator // used by Run only
 	limiter    *loglimit.Limiter
 	wake       run.Signal
 	ran        atomic.Bool
@@ -60,16 +59,16 @@ type Recorder struct {
 	mu      sync.Mutex
 	waiting []*v1.Event
 	lost    int
-	last    int64 // what the name of the newest event was made of
+	last    int64 // number in the newest event's name
 }
 
 // ErrAlreadyRun is returned by a second Run.
 var ErrAlreadyRun = errors.New("events: Run was called before")
 
 const (
-	// oldest is the age at which an event is news no more.
+	// oldest is the age from which an event is dropped.
 	oldest = time.Hour
-	// A write that failed is repeated after a pause that grows.
+	// bounds of the growing pause before a retry
 	pauseMin, pauseMax = 200 * time.Millisecond, 15 * time.Second
 )
 
@@ -90,16 +89,16 @@ func New(cfg Config) (*Recorder, error) {
 	}, nil
 }
 
-// recent is how many events are remembered to count those that come again: as many as 500 pods
-// have that crash all the time. Each takes up to 1 KiB.
+// recent is the number of events that are remembered for counting repetitions: enough for 500 pods
+// that crash all the time. Each uses up to 1 KiB.
 const recent = 2048
 
-// Event takes an event. It never blocks.
+// Event queues an event. It never blocks.
 func (r *Recorder) Event(ref v1.ObjectReference, eventtype, reason, message string) {
 	r.Annotated(ref, nil, eventtype, reason, message)
 }
 
-// Annotated takes an event with annotations. It never blocks.
+// Annotated queues an event with annotations. It never blocks.
 func (r *Recorder) Annotated(ref v1.ObjectReference, annotations map[string]string, eventtype, reason, message string) {
 	event := r.event(ref, eventtype, reason, message, time.Now())
 	event.Annotations = maps.Clone(annotations)
@@ -114,8 +113,7 @@ func (r *Recorder) Annotated(ref v1.ObjectReference, annotations map[string]stri
 	r.wake.Wake()
 }
 
-// Write writes an event at once, by the side of those that wait: for one that cannot wait for
-// Run. It tries once.
+// Write writes an event now, without Run and before queued events. It tries once.
 func (r *Recorder) Write(ctx context.Context, ref v1.ObjectReference, eventtype, reason, message string) error {
 	event := r.event(ref, eventtype, reason, message, time.Now())
 	r.mu.Lock()
@@ -148,21 +146,22 @@ func (r *Recorder) event(ref v1.ObjectReference, eventtype, reason, message stri
 	}
 }
 
-// moment is a number for the name of an event, which is that of no other: two events of
-// one object may come in the same nanosecond. r.mu is held.
+// moment returns a unique number for the name of an event, because two events of one object may
+// come in the same nanosecond. The caller holds mu.
 func (r *Recorder) moment(now int64) int64 {
 	r.last = max(r.last+1, now)
 	return r.last
 }
 
-// Lost is how many events got lost because too many waited.
+// Lost returns the number of events that were dropped because the queue was full.
 func (r *Recorder) Lost() int {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.lost
 }
 
-// Run writes events until ctx ends. Those that still wait then are not written.
+// Run writes events until ctx is done, and returns nil. It drops the events that still wait. A
+// second call returns ErrAlreadyRun.
 func (r *Recorder) Run(ctx context.Context) error {
 	if r.ran.Swap(true) {
 		return ErrAlreadyRun
@@ -205,7 +204,7 @@ func (r *Recorder) next() *v1.Event {
 	return event
 }
 
-// deliver writes an event until the server has taken or refused it, or it is too old.
+// deliver writes an event, and retries until the server accepts or refuses it, or it is too old.
 func (r *Recorder) deliver(ctx context.Context, c *record.EventCorrelateResult) {
 	for pause := pauseMin; ; pause = min(2*pause, pauseMax) {
 		written, err := r.write(ctx, c)
@@ -223,8 +222,8 @@ func (r *Recorder) deliver(ctx context.Context, c *record.EventCorrelateResult) 
 	}
 }
 
-// write creates an event, or counts it up. One that the server has forgotten is created
-// again.
+// write creates an event or increases its count. It creates an event again that the server has
+// deleted.
 func (r *Recorder) write(ctx context.Context, c *record.EventCorrelateResult) (*v1.Event, error) {
 	events := r.cfg.Client.Events(c.Event.Namespace)
 	if c.Event.Count > 1 && len(c.Patch) > 0 {
@@ -237,12 +236,12 @@ func (r *Recorder) write(ctx context.Context, c *record.EventCorrelateResult) (*
 	own.ResourceVersion = ""
 	event, err := events.Create(ctx, own, metav1.CreateOptions{})
 	if apierrors.IsAlreadyExists(err) {
-		return own, nil // an attempt before was heard after all
+		return own, nil // an earlier attempt had succeeded
 	}
 	return event, err
 }
 
-// refused tells whether the server has decided, so that it would say the same again.
+// refused reports whether the server would refuse the event again.
 func refused(err error) bool {
 	var status apierrors.APIStatus
 	if !errors.As(err, &status) {
@@ -252,8 +251,8 @@ func refused(err error) bool {
 	return code >= 400 && code < 500 && !apierrors.IsTooManyRequests(err) && !apierrors.IsTimeout(err) && !apierrors.IsUnauthorized(err)
 }
 
-// leaving tells whether an event was refused since its namespace is going, or has gone: then
-// there is nobody any more who would read it.
+// leaving reports whether an event was refused because its namespace is terminating or was deleted.
+// Such events have no readers.
 func leaving(err error) bool {
 	if apierrors.HasStatusCause(err, v1.NamespaceTerminatingCause) {
 		return true

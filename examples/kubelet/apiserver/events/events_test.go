@@ -37,7 +37,7 @@ func pod(name string) v1.ObjectReference {
 	return v1.ObjectReference{APIVersion: "v1", Kind: "Pod", Namespace: "ns", Name: name, UID: "uid-" + "1", FieldPath: "spec.containers{app}"}
 }
 
-// An event is what kubectl describe shows; what is repeated is counted.
+// An event has the fields that kubectl describe shows. Repetitions are counted.
 func TestEvent(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		server, r := start(t, events.Config{})
@@ -70,7 +70,7 @@ func TestEvent(t *testing.T) {
 	})
 }
 
-// An event that cannot wait is written without Run, or refused by its name.
+// Write works without Run. Its error names the event that the server refused.
 func TestWrite(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		server := apitest.Start(t)
@@ -87,7 +87,7 @@ func TestWrite(t *testing.T) {
 	})
 }
 
-// Many events of one kind become one; many of one object become few.
+// Many similar events become one, and many events of one object are limited.
 func TestCorrelation(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		server, r := start(t, events.Config{})
@@ -107,8 +107,7 @@ func TestCorrelation(t *testing.T) {
 	})
 }
 
-// Whoever tells of events waits for nobody, and after hours without a server the newest
-// ones are written, each once.
+// Event never blocks. After hours without a server, the newest events are written, each once.
 func TestOutage(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		server, r := start(t, events.Config{Size: 100})
@@ -117,7 +116,7 @@ func TestOutage(t *testing.T) {
 		for i := range 300 {
 			r.Event(pod(fmt.Sprint("web-", i)), v1.EventTypeNormal, "Started", "it runs")
 			if i == 0 {
-				synctest.Wait() // it is being written before others come
+				synctest.Wait() // it is being written before others are queued
 			}
 		}
 		require.Zero(t, time.Since(began))
@@ -138,8 +137,8 @@ func TestOutage(t *testing.T) {
 	})
 }
 
-// What the server refuses is dropped and logged; what it heard without an answer is
-// written once; what it has forgotten is written anew.
+// A refused event is dropped and logged. An event whose response was lost is written once. An event
+// that the server has deleted is written again.
 func TestRefusals(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var log bytes.Buffer
@@ -178,8 +177,8 @@ events: Config.Host is required
 events: Config.Size is negative: -1`)
 }
 
-// That a namespace is going, or has gone, is no news for people: events in it are dropped
-// without a warning, and others are warned of.
+// Events in a terminating or deleted namespace are dropped without a warning; other refusals are
+// logged as warnings.
 func TestNamespaceThatIsGoing(t *testing.T) {
 	terminating := apierrors.NewForbidden(schema.GroupResource{Resource: "events"}, "web", errors.New("it is being terminated"))
 	terminating.ErrStatus.Details.Causes = []metav1.StatusCause{{Type: v1.NamespaceTerminatingCause}}

@@ -1,4 +1,4 @@
 package events
 
-// Leaving is leaving, for tests: the server of the tests has no namespaces.
+// Leaving exports leaving, because the server of the tests has no namespaces.
 var Leaving = leaving

@@ -12,23 +12,24 @@ import (
 	"github.com/podwright/podwright/internal/podfacts"
 )
 
-// remove deletes a mirror at once, and nothing else that may have its name.
+// remove deletes a mirror without grace period. It does not delete other pods of that name.
 func (m *Manager) remove(ctx context.Context, mirror *v1.Pod) error {
 	none := int64(0)
 	err := m.cfg.Client.Pods(mirror.Namespace).Delete(ctx, mirror.Name, metav1.DeleteOptions{
 		GracePeriodSeconds: &none, Preconditions: &metav1.Preconditions{UID: &mirror.UID},
 	})
 	if apierrors.IsNotFound(err) || apierrors.IsConflict(err) {
-		return nil // it is gone; what has the name now is another
+		return nil // it was deleted; another pod may have the name
 	}
 	return err
 }
 
-// statusTimeout bounds how long a static pod waits for what its mirror says.
+// statusTimeout bounds the delay of a static pod by the read of its mirror.
 const statusTimeout = 2 * time.Second
 
-// Status asks the server what a static pod's mirror says of it, nil for nothing: another agent
-// of this node has written it. A server that is away holds the pod up for two seconds.
+// Status returns the status of a static pod's mirror, which another agent of this node wrote. It
+// returns nil if there is no matching mirror or the server fails. It blocks for at most two
+// seconds.
 func (m *Manager) Status(ctx context.Context, pod *v1.Pod) *v1.PodStatus {
 	if !podfacts.IsStatic(pod) {
 		return nil
@@ -37,13 +38,13 @@ func (m *Manager) Status(ctx context.Context, pod *v1.Pod) *v1.PodStatus {
 	defer cancel()
 	mirror, err := m.cfg.Client.Pods(pod.Namespace).Get(ctx, pod.Name, metav1.GetOptions{})
 	if err != nil || mirror.Spec.NodeName != pod.Spec.NodeName || mirror.Annotations[podfacts.ConfigMirror] != pod.Annotations[podfacts.ConfigHash] {
-		return nil // what nobody knows is found out
+		return nil // the pod then starts without an earlier status
 	}
 	return &mirror.Status
 }
 
-// create makes a mirror. One that is there already, and that the source has not shown yet,
-// is as good if it fits, and is replaced if not.
+// create creates a mirror. If a mirror exists that the source has not shown yet, create keeps it if
+// it matches, and replaces it otherwise.
 func (m *Manager) create(ctx context.Context, pod *v1.Pod, node *v1.Node) error {
 	pods := m.cfg.Client.Pods(pod.Namespace)
 	_, err := pods.Create(ctx, mirrorOf(pod, node), metav1.CreateOptions{})

@@ -10,23 +10,23 @@ import (
 	"github.com/podwright/podwright/internal/podfacts"
 )
 
-// step is what is to be done about a mirror.
+// step is the next action for a mirror.
 type step int
 
 const (
 	nothing step = iota
 	wait         // for the Node
 	create
-	replace // delete the one that is there, then create
-	refuse  // a pod that is no mirror has the name
+	replace // delete the existing one, then create
+	refuse  // a pod that is not a mirror has the name
 )
 
 func (s step) String() string {
 	return [...]string{"nothing", "wait", "create", "replace", "refuse"}[s]
 }
 
-// decide says what is to be done for a static pod. there is the pod of its name at the
-// server, nil for none. It is pure.
+// decide returns the next action for a static pod. there is the pod of its name at the server, or
+// nil. decide is pure.
 func decide(pod, there *v1.Pod, node *v1.Node) step {
 	switch {
 	case there != nil && (!podfacts.IsMirror(there) || there.Spec.NodeName != pod.Spec.NodeName):
@@ -41,12 +41,12 @@ func decide(pod, there *v1.Pod, node *v1.Node) step {
 	return replace
 }
 
-// mayOwn tells whether mirrors can be made for a Node: it is there, and stays.
+// mayOwn reports whether a Node can own mirrors: it exists and is not being deleted.
 func mayOwn(node *v1.Node) bool {
 	return node != nil && node.DeletionTimestamp == nil && node.UID != ""
 }
 
-// fits tells whether a mirror is that of a static pod, as both are now.
+// fits reports whether a mirror matches the current static pod and Node.
 func fits(pod, mirror *v1.Pod, node *v1.Node) bool {
 	owned := slices.ContainsFunc(mirror.OwnerReferences, func(o metav1.OwnerReference) bool {
 		return o.Kind == "Node" && o.UID == node.UID && o.Controller != nil && *o.Controller
@@ -54,7 +54,7 @@ func fits(pod, mirror *v1.Pod, node *v1.Node) bool {
 	return owned && mirror.DeletionTimestamp == nil && mirror.Annotations[podfacts.ConfigMirror] == pod.Annotations[podfacts.ConfigHash]
 }
 
-// mirrorOf is the mirror that a static pod should have.
+// mirrorOf returns the desired mirror of a static pod.
 func mirrorOf(pod *v1.Pod, node *v1.Node) *v1.Pod {
 	yes := true
 	spec := pod.Spec.DeepCopy()

@@ -1,19 +1,18 @@
-// Package mirrors keeps the copies of static pods at an API server: mirror pods, by which
-// others see what runs on the node.
+// Package mirrors keeps mirror pods: copies of static pods at an API server, which show clients the
+// static pods of the node.
 //
 //	manager, err := mirrors.New(mirrors.Config{Client: client, Node: node})
 //	go manager.Run(ctx)
 //	manager.Sync(w.Pod, w.MirrorPod)   // at each sync of a static pod
 //	cleaners = append(cleaners, manager.Cleaner())
-//	manager.Wake()                     // when the Node has come
+//	manager.Wake()                     // when the Node appears
 //
-// A mirror is the static pod with an annotation that has its hash, owned by the Node. It
-// starts and stops nothing. One that does not fit any more (another hash, another Node, or
-// one that is being deleted) is replaced; one that somebody has deleted is made again at
-// the next sync of its pod. Mirrors whose static pod is gone are deleted in housekeeping,
-// which does not take place before all sources are known.
+// A mirror is the static pod with its hash in an annotation, owned by the Node. It starts and stops
+// nothing. A mirror with another hash or Node, or one that is being deleted, is replaced. A deleted
+// mirror is created again at the next sync of its pod. Housekeeping deletes mirrors without a
+// static pod; it does not run before all sources are known.
 //
-// Nothing here holds up a pod: Sync takes down what is wanted, Run does it, and repeats
-// what fails with growing pauses. Deleting names the UID. A pod of that name that is no
-// mirror of this node's is never touched.
+// The package does not delay pods: Sync records the desired mirror, and Run creates it, with growing
+// pauses after failures. Deletions name the UID. A pod with the mirror's name that is not a mirror
+// of this node is never changed.
 package mirrors

@@ -22,14 +22,14 @@ import (
 // Config configures a Manager. Client and Node are required.
 type Config struct {
 	Client *apiserver.Client
-	// Node returns the Node of this agent as it was seen last, nil while there is none. It
-	// answers from memory and is called concurrently.
+	// Node returns the Node of this agent as last seen, or nil. It must not block and is called
+	// concurrently.
 	Node func() *v1.Node
-	// Logger is told what does not succeed; nil discards.
+	// Logger receives failures. Default: discard.
 	Logger *slog.Logger
 }
 
-// Manager keeps mirrors. Use New. It is safe for concurrent use.
+// Manager keeps mirrors. Create it with New. It is safe for concurrent use.
 type Manager struct {
 	cfg     Config
 	limiter *loglimit.Limiter
@@ -39,17 +39,17 @@ type Manager struct {
 	queue queue // nil before Run
 }
 
-// queue has the names that are due. It never has one name in two attempts at a time.
+// queue contains the names that are due. It never hands out one name twice at a time.
 type queue = workqueue.TypedRateLimitingInterface[types.NamespacedName]
 
-// want is what is to be true of one name. Fields are guarded by Manager.mu.
+// want is the desired state of one name. Manager.mu guards the fields.
 type want struct {
 	name types.NamespacedName
-	// pod is the static pod that is to have a mirror; nil: leftover is to go.
+	// pod is the static pod whose mirror is desired. nil means that mirror must be deleted.
 	pod *v1.Pod
-	// mirror is the newest mirror of the source.
+	// mirror is the newest mirror from the source.
 	mirror *v1.Pod
-	// due is true from the change until an attempt begins, and while a retry waits.
+	// due is true from the change until an attempt starts, and while a retry waits.
 	due bool
 }
 
@@ -59,7 +59,7 @@ var ErrAlreadyRun = errors.New("mirrors: Run was called before")
 const (
 	parallel           = 8
 	pauseMin, pauseMax = 200 * time.Millisecond, 30 * time.Second
-	// nodeWait is how soon it is looked again whether there is a Node, without Wake.
+	// nodeWait is the period of checks for the Node without Wake.
 	nodeWait = time.Second
 )
 
@@ -79,9 +79,8 @@ func nameOf(pod *v1.Pod) types.NamespacedName {
 	return types.NamespacedName{Namespace: pod.Namespace, Name: pod.Name}
 }
 
-// Sync has a static pod get the mirror that it should have. mirror is the one that is
-// there, as far as the source knows; nil for none. Other pods are passed over. It never
-// blocks; the pods are not to be changed afterwards.
+// Sync records the desired mirror of a static pod. mirror is the existing one from the source, or
+// nil. Other pods are ignored. Sync never blocks. The caller must not change the pods afterwards.
 func (m *Manager) Sync(pod, mirror *v1.Pod) {
 	if pod == nil || !podfacts.IsStatic(pod) || podfacts.IsMirror(pod) || pod.Annotations[podfacts.ConfigHash] == "" {
 		return
@@ -126,7 +125,7 @@ func (m *Manager) want(name types.NamespacedName) *want {
 	return w
 }
 
-// Wake has everything looked at that waits: the Node has come, or the server answers.
+// Wake retries all waiting mirrors now. Call it when the Node appears or the server responds again.
 func (m *Manager) Wake() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -137,8 +136,7 @@ func (m *Manager) Wake() {
 	}
 }
 
-// Cleaner deletes mirrors whose static pods are gone, and stops caring for those of pods
-// that end.
+// Cleaner deletes mirrors without a static pod, and drops the desired mirrors of pods that end.
 func (m *Manager) Cleaner() syncloop.Cleaner {
 	return syncloop.Cleaner{Name: "mirrors", Clean: func(_ context.Context, c *syncloop.Cleanup) error {
 		m.clean(c.Running, c.LeftoverMirrors)
@@ -164,7 +162,7 @@ func (m *Manager) clean(running func(types.UID) bool, leftovers []*v1.Pod) {
 	}
 }
 
-// Run keeps mirrors until ctx ends. It works once.
+// Run keeps mirrors until ctx is done, and returns nil. A second call returns ErrAlreadyRun.
 func (m *Manager) Run(ctx context.Context) error {
 	queue := workqueue.NewTypedRateLimitingQueue(workqueue.NewTypedItemExponentialFailureRateLimiter[types.NamespacedName](pauseMin, pauseMax))
 	defer queue.ShutDown()
@@ -186,7 +184,8 @@ func (m *Manager) Run(ctx context.Context) error {
 	return nil
 }
 
-// begin takes a queue, with the names that are due already. It returns false if there was one.
+// begin installs a queue and adds the names that are already due. It returns false if there is a
+// queue.
 func (m *Manager) begin(queue queue) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -202,7 +201,7 @@ func (m *Manager) begin(queue queue) bool {
 	return true
 }
 
-// attempt brings the server to the state that one name needs, or schedules a retry.
+// attempt moves one name toward its desired state, or schedules a retry.
 func (m *Manager) attempt(ctx context.Context, name types.NamespacedName) {
 	m.mu.Lock()
 	w := m.wants[name]
@@ -235,10 +234,10 @@ func (m *Manager) attempt(ctx context.Context, name types.NamespacedName) {
 	}
 }
 
-// errStranger says that a name is taken.
+// errStranger reports that another pod uses the name.
 var errStranger = errors.New("a pod that is no mirror of this node's has the name")
 
-// act brings the server to what is wanted. again tells that the Node is waited for.
+// act performs the next action at the server. again reports that the Node is missing.
 func (m *Manager) act(ctx context.Context, pod, mirror *v1.Pod) (again bool, err error) {
 	if pod == nil {
 		return false, m.remove(ctx, mirror)

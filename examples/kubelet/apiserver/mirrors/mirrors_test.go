@@ -19,7 +19,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// scene is a manager with a server and, once put, a node.
+// scene is a manager with a server and, after register, a Node.
 type scene struct {
 	*Manager
 	t      *testing.T
@@ -52,7 +52,7 @@ func static(name, hash string) *v1.Pod {
 	}
 }
 
-// mirror is what the server has of a name, nil for nothing.
+// mirror returns the server's pod of a name, or nil.
 func (s *scene) mirror(name string) *v1.Pod {
 	if pod, ok := apitest.Find(s.server, static(name, "")); ok {
 		return pod
@@ -60,14 +60,14 @@ func (s *scene) mirror(name string) *v1.Pod {
 	return nil
 }
 
-// sync is a sync of a pod with what the server shows.
+// sync syncs a pod with the server's mirror.
 func (s *scene) sync(pod *v1.Pod) {
 	s.Sync(pod, s.mirror(pod.Name))
 	time.Sleep(10 * time.Millisecond)
 }
 
-// A mirror is the static pod with its hash, owned by the Node; it is made once, again when
-// somebody has deleted it (N8), and anew for another manifest (N9). TestDecide has the other reasons.
+// A mirror is the static pod with its hash, owned by the Node. It is created once, again after a
+// deletion (N8), and replaced for another manifest (N9). TestDecide has the other reasons.
 func TestMirrorOfAStaticPod(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newScene(t)
@@ -91,7 +91,7 @@ func TestMirrorOfAStaticPod(t *testing.T) {
 			s.sync(pod)
 		}
 		require.Len(t, s.server.Calls(), calls)
-		s.Sync(pod, nil) // the source has not seen it yet
+		s.Sync(pod, nil) // the source has not seen the mirror yet
 		time.Sleep(time.Second)
 		require.Equal(t, first.UID, s.mirror("web").UID)
 
@@ -114,8 +114,8 @@ func TestMirrorOfAStaticPod(t *testing.T) {
 	})
 }
 
-// What a mirror says of its static pod is that of another agent of this node: not of another
-// manifest, nor another node; and a server that does not answer is not waited for.
+// Status returns the status of a mirror from another agent of this node. Mirrors of other manifests
+// or nodes do not count. A server that does not respond does not block it.
 func TestStatusOfAMirror(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newScene(t)
@@ -141,7 +141,7 @@ func TestStatusOfAMirror(t *testing.T) {
 	})
 }
 
-// All mirrors are made as soon as there is a Node, and none before.
+// All mirrors are created as soon as there is a Node, and none before.
 func TestFastRegistration(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newScene(t)
@@ -164,7 +164,7 @@ func TestFastRegistration(t *testing.T) {
 	})
 }
 
-// A static pod that ends gets no mirror any more, and leftovers go, by UID.
+// A static pod that ends gets no new mirror. Leftover mirrors are deleted by UID.
 func TestLeftovers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newScene(t)
@@ -189,7 +189,7 @@ func TestLeftovers(t *testing.T) {
 	})
 }
 
-// A pod of that name that is none of ours is never touched.
+// A pod with the mirror's name that is not a mirror of this node is never changed.
 func TestStrangers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newScene(t)
@@ -211,7 +211,7 @@ func TestStrangers(t *testing.T) {
 	})
 }
 
-// A server that is away holds nobody up, and gets what is wanted when it is back, once.
+// An unavailable server blocks no call. It gets the mirrors once when it is back.
 func TestOutage(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newScene(t)
@@ -248,7 +248,7 @@ func TestPassedOver(t *testing.T) {
 	})
 }
 
-// What is done depends on the pod, on what has its name, and on the Node.
+// The action depends on the pod, on the pod of its name at the server, and on the Node.
 func TestDecide(t *testing.T) {
 	pod, node := static("web", "h1"), &v1.Node{ObjectMeta: metav1.ObjectMeta{Name: "worker", UID: "n"}}
 	fit := mirrorOf(pod, node)

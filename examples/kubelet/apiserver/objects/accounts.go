@@ -10,23 +10,22 @@ import (
 	"github.com/podwright/podwright/volume/objects"
 )
 
-// Accounts are service accounts for plug-ins that get credentials of image registries
+// Accounts reads service accounts for plug-ins that return credentials of image registries
 // (KEP-4412).
 type Accounts struct{ of *Objects }
 
 var _ credentials.ServiceAccounts = Accounts{}
 
-// Accounts returns those of this server.
+// Accounts returns the service accounts of this server.
 func (o *Objects) Accounts() Accounts { return Accounts{o} }
 
-// ServiceAccount implements credentials.ServiceAccounts: it is read each time, so that it
-// is the one that a token is issued for.
+// ServiceAccount implements credentials.ServiceAccounts. It reads the account at each call, so that
+// it matches the account of the token.
 func (a Accounts) ServiceAccount(ctx context.Context, namespace, name string) (*v1.ServiceAccount, error) {
 	return found(a.of.cfg.Client.ServiceAccounts(namespace).Get(ctx, name, metav1.GetOptions{}))
 }
 
-// pluginTokenSeconds is how long a token for a plug-in is valid: the shortest time that a
-// server takes.
+// pluginTokenSeconds is the lifetime of a token for a plug-in: the shortest that a server accepts.
 const pluginTokenSeconds = 600
 
 // Token implements credentials.ServiceAccounts.

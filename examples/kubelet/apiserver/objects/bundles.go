@@ -16,17 +16,17 @@ import (
 	"github.com/podwright/podwright/volume/objects"
 )
 
-// bundles are the trust bundles, in the version that the server has.
+// bundles reads the trust bundles in the version that the server serves.
 type bundles struct {
 	of    *Objects
 	final *whole[*certv1.ClusterTrustBundle, *certv1.ClusterTrustBundleList]
 	beta  *whole[*certv1beta1.ClusterTrustBundle, *certv1beta1.ClusterTrustBundleList]
 
 	mu      *sync.Mutex
-	version *string // "" before anybody has asked
+	version *string // "" before the first request
 }
 
-// bundle is what the versions have in common.
+// bundle contains the fields that the versions share.
 type bundle struct {
 	name, signer, pem string
 	labels            map[string]string
@@ -47,7 +47,7 @@ func newBundles(o *Objects) bundles {
 	}
 }
 
-// served finds out which version the server has.
+// served returns the version that the server serves.
 func (b bundles) served(ctx context.Context) (string, error) {
 	b.mu.Lock()
 	known := *b.version

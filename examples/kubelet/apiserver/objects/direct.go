@@ -27,8 +27,8 @@ func (o *Objects) PersistentVolume(ctx context.Context, name string) (*v1.Persis
 	return found(pv, err)
 }
 
-// PublishContext implements csi.Attachments. An attachment that is not done, or that is
-// being undone, is an error.
+// PublishContext implements csi.Attachments. It returns an error for an attachment that is
+// incomplete or being deleted.
 func (o *Objects) PublishContext(ctx context.Context, name string) (map[string]string, error) {
 	a, err := found(o.cfg.Client.VolumeAttachments().Get(ctx, name, metav1.GetOptions{}))
 	switch {
@@ -44,7 +44,7 @@ func (o *Objects) PublishContext(ctx context.Context, name string) (map[string]s
 	return a.Status.AttachmentMetadata, nil
 }
 
-// found is an answer with an error that the rooms know.
+// found wraps a server's not-found error in volume.ErrNotFound.
 func found[T any](obj *T, err error) (*T, error) {
 	switch {
 	case apierrors.IsNotFound(err):
@@ -55,12 +55,12 @@ func found[T any](obj *T, err error) (*T, error) {
 	return obj, nil
 }
 
-// Token implements objects.Tokens. Tokens are kept until they are to be replaced.
+// Token implements objects.Tokens. Tokens are cached until they need a replacement.
 func (o *Objects) Token(ctx context.Context, r objects.TokenRequest) (objects.Token, error) {
 	return o.tokens.Token(ctx, r)
 }
 
-// issuer has the server issue tokens.
+// issuer requests tokens from the server.
 type issuer struct{ client *apiserver.Client }
 
 // Token implements objects.Tokens.

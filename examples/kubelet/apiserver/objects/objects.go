@@ -26,18 +26,17 @@ var ErrAlreadyRun = errors.New("objects: Run was called before")
 
 // Config configures Objects. Client is required.
 type Config struct {
-	// Client reaches the API server.
+	// Client connects to the API server.
 	Client *apiserver.Client
-	// OnChange is told of config maps, secrets and trust bundles that have come, gone or
-	// changed since they were asked for. It must not block. May be nil.
+	// OnChange is called with config maps, secrets and trust bundles that were added, changed or
+	// removed since their first request. It must not block. Optional.
 	OnChange func([]volume.Object)
-	// Logger is told when the server cannot be read from, and when it can again; nil
-	// discards.
+	// Logger receives failed reads of the server and their end. Default: discard.
 	Logger *slog.Logger
 }
 
-// Objects reads from an API server what pods refer to. Use New. Methods are safe for
-// concurrent use; what they return is not to be changed.
+// Objects reads from an API server the objects that pods reference. Create it with New. It is safe
+// for concurrent use. Callers must not change the objects that it returns.
 type Objects struct {
 	cfg     Config
 	watches watches
@@ -63,7 +62,7 @@ var (
 	_ csi.Attachments      = (*Objects)(nil)
 )
 
-// New checks the configuration. Nothing is read before Run.
+// New checks the configuration. It reads no objects before Run.
 func New(cfg Config) (_ *Objects, err error) {
 	if err := fields.Required("objects: Config.Client", cfg.Client); err != nil {
 		return nil, err
@@ -84,7 +83,7 @@ func New(cfg Config) (_ *Objects, err error) {
 	return o, nil
 }
 
-// Run reads until ctx ends, and returns nil then. A second Run is ErrAlreadyRun.
+// Run reads objects until ctx is done, and returns nil. A second call returns ErrAlreadyRun.
 func (o *Objects) Run(ctx context.Context) error {
 	if o.ran.Swap(true) {
 		return ErrAlreadyRun
@@ -108,10 +107,9 @@ func (o *Objects) Secret(ctx context.Context, namespace, name string) (*v1.Secre
 	return o.secrets.get(ctx, namespace, name)
 }
 
-// Keep drops the tokens of other pods than these, and ends the watches of config maps and
-// secrets to which none of them refers, and that are not among those that their volumes need:
-// a persistent volume names secrets of its own. What is asked for afterwards is asked for, or
-// watched, again.
+// Keep drops the tokens of all pods except pods. It ends the watches of config maps and secrets
+// that neither pods nor ofVolumes reference. ofVolumes are the objects of persistent volumes, which
+// reference secrets of their own. A later request starts the watch again.
 func (o *Objects) Keep(pods []*v1.Pod, ofVolumes []volume.Object) {
 	known := make(map[types.UID]bool, len(pods))
 	for _, pod := range pods {

@@ -27,18 +27,17 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// rig is Objects that run until the test ends.
+// rig is a running Objects. It ends with the test.
 type rig struct {
 	*objects.Objects
 	server *apitest.Server
 
-	idle int // watches before there is any object
+	idle int // watches without any object
 
 	mu   sync.Mutex
 	told []volume.Object
 }
 
-// bubble runs a test in virtual time.
 func bubble(t *testing.T, test func(t *testing.T, r *rig)) {
 	synctest.Test(t, func(t *testing.T) {
 		r := &rig{server: apitest.Start(t)}
@@ -58,7 +57,7 @@ func (r *rig) changed(objects []volume.Object) {
 	r.told = append(r.told, objects...)
 }
 
-// toldOf returns how often a change of an object was told since the last call.
+// toldOf returns how often OnChange reported an object since the last call.
 func (r *rig) toldOf(kind, name string) (n int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -75,7 +74,7 @@ func configMap(name, value string) *v1.ConfigMap {
 	return &v1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: name}, Data: map[string]string{"key": value}}
 }
 
-// value is what a config map says.
+// value returns the content of a config map.
 func (r *rig) value(t *testing.T, name string) string {
 	t.Helper()
 	m, err := r.ConfigMap(t.Context(), "ns", name)
@@ -83,13 +82,13 @@ func (r *rig) value(t *testing.T, name string) string {
 	return m.Data["key"]
 }
 
-// watches are those of now, besides those of services.
+// watches returns the number of open watches, without the watch of services.
 func (r *rig) watches() int {
 	synctest.Wait()
 	return r.server.Watches() - r.idle
 }
 
-// user is a pod that refers to a config map and to a secret.
+// user returns a pod that references a config map and a secret.
 func user(configMap, secret string) *v1.Pod {
 	source := func(v v1.VolumeSource) v1.Volume { return v1.Volume{Name: "v", VolumeSource: v} }
 	return &v1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "p", UID: "1"}, Spec: v1.PodSpec{Volumes: []v1.Volume{
@@ -98,8 +97,8 @@ func user(configMap, secret string) *v1.Pod {
 	}}}
 }
 
-// node.md 12: one watch for each object, whoever asks and however often; changes are told
-// and seen at once; it ends when no pod refers to the object, and begins again on use.
+// node.md 12: each object has one watch, however many requests there are. Changes are reported and
+// visible at once. The watch ends when no pod references the object, and starts again on use.
 func TestOneWatchForAnObject(t *testing.T) {
 	bubble(t, func(t *testing.T, r *rig) {
 		r.server.Put(configMap("a", "1"))
@@ -146,7 +145,7 @@ func TestOneWatchForAnObject(t *testing.T) {
 	})
 }
 
-// N40: an immutable object is read once; one that becomes immutable is watched until then.
+// N40: an immutable object is read once. An object that becomes immutable is watched until then.
 func TestImmutable(t *testing.T) {
 	bubble(t, func(t *testing.T, r *rig) {
 		fixed := configMap("a", "1")
@@ -170,8 +169,8 @@ func TestImmutable(t *testing.T) {
 	})
 }
 
-// A server that is away holds nobody up for longer than a second, what was known stays,
-// and what has changed meanwhile is told when it is back.
+// An unavailable server blocks a request for at most a second. Seen objects stay, and changes are
+// reported when the server is back.
 func TestServerAway(t *testing.T) {
 	bubble(t, func(t *testing.T, r *rig) {
 		r.server.Put(configMap("a", "1"))
@@ -199,7 +198,7 @@ func TestServerAway(t *testing.T) {
 	})
 }
 
-// A node is refused what it may not read yet, and gets it as soon as it may.
+// An object that a node may not read yet is read as soon as the node may.
 func TestForbiddenFirst(t *testing.T) {
 	bubble(t, func(t *testing.T, r *rig) {
 		r.server.Put(configMap("a", "1"))
@@ -209,13 +208,13 @@ func TestForbiddenFirst(t *testing.T) {
 			}
 			return apitest.Fault{}
 		})
-		// A try follows before the first second is over.
+		// A retry follows within the first second.
 		time.AfterFunc(200*time.Millisecond, func() { r.server.SetFault(nil) })
 		require.Equal(t, "1", r.value(t, "a"))
 	})
 }
 
-// V10: a token is asked for once, and again when a fifth of its life is left.
+// V10: a token is requested once, and again when a fifth of its lifetime remains.
 func TestTokens(t *testing.T) {
 	bubble(t, func(t *testing.T, r *rig) {
 		r.server.Put(&v1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "sa"}})
@@ -248,7 +247,7 @@ func TestTokens(t *testing.T) {
 	})
 }
 
-// Environments get the services of their namespace, once these have been read.
+// Services returns the services of a namespace, once they have been read.
 func TestServices(t *testing.T) {
 	bubble(t, func(t *testing.T, r *rig) {
 		service := func(namespace, name string) *v1.Service {
@@ -294,7 +293,7 @@ func TestRuntimeClasses(t *testing.T) {
 	})
 }
 
-// Claims and what belongs to them are never from a cache, but for the drivers.
+// Claims and related objects are never cached, except CSI drivers.
 func TestForVolumes(t *testing.T) {
 	bubble(t, func(t *testing.T, r *rig) {
 		_, err := r.PersistentVolumeClaim(t.Context(), "ns", "c")
@@ -313,7 +312,7 @@ func TestForVolumes(t *testing.T) {
 		r.server.SetFault(func(apitest.Call) apitest.Fault { return apitest.Fault{Delay: time.Second} })
 		_, err = r.CSIDriver("d")
 		require.ErrorContains(t, err, "not known yet")
-		time.Sleep(3 * time.Second) // a list and a watch
+		time.Sleep(3 * time.Second) // time for a list and a watch
 		synctest.Wait()
 		_, err = r.CSIDriver("d")
 		require.True(t, volumeobjects.IsNotFound(err), "%v", err)
@@ -325,7 +324,7 @@ func TestForVolumes(t *testing.T) {
 	})
 }
 
-// What an attacher has to say is taken once the volume is attached.
+// PublishContext returns the attacher's metadata once the volume is attached.
 func TestPublishContext(t *testing.T) {
 	bubble(t, func(t *testing.T, r *rig) {
 		a := &storagev1.VolumeAttachment{ObjectMeta: metav1.ObjectMeta{Name: "csi-1"}}
@@ -347,7 +346,7 @@ func TestPublishContext(t *testing.T) {
 	})
 }
 
-// Trust bundles come in the version that the server has.
+// Trust bundles are read in the version that the server serves.
 func TestTrustBundles(t *testing.T) {
 	for _, version := range []string{"v1", "v1beta1"} {
 		t.Run(version, func(t *testing.T) {
@@ -364,7 +363,7 @@ func TestTrustBundles(t *testing.T) {
 					var asked atomic.Bool
 					r.server.SetFault(func(c apitest.Call) apitest.Fault {
 						if c.Resource == "clustertrustbundles" && !asked.Swap(true) {
-							return apitest.Fault{Status: 404} // the final version is asked for first
+							return apitest.Fault{Status: 404} // v1 is requested first
 						}
 						return apitest.Fault{}
 					})
@@ -403,8 +402,8 @@ func TestConfig(t *testing.T) {
 	})
 }
 
-// KEP-4412: a plug-in gets the account as it is now, and a token for its audience that is
-// bound to the pod.
+// KEP-4412: a plug-in receives the current account, and a token for its audience that is bound to
+// the pod.
 func TestAccounts(t *testing.T) {
 	bubble(t, func(t *testing.T, r *rig) {
 		pod := user("a", "b")

@@ -23,12 +23,13 @@ import (
 
 var _ manager.Resizes = (*Objects)(nil)
 
-// expandedElsewhere is the annotation of a claim whose controller expands it on all nodes.
+// expandedElsewhere is the annotation of claims whose controller expands them on all nodes.
 const expandedElsewhere = "volume.kubernetes.io/node-expansion-not-required"
 
-// BeginResize implements manager.Resizes. It is the node's turn when the claim says so, and
-// then the claim says that it has begun (KEP-1790). A volume that several nodes have is
-// expanded on each of them. What is read-only for the pod stays as it is.
+// BeginResize implements manager.Resizes. It reports that the node must expand the volume if the
+// claim is waiting for the node, and first marks the claim as in progress (KEP-1790). A volume with
+// access from several nodes is expanded on each of them. A volume that is read-only for the pod is
+// not expanded.
 func (o *Objects) BeginResize(ctx context.Context, spec *volume.Spec) (size int64, expand bool, err error) {
 	wanted := spec.Persistent.Spec.Capacity.Storage()
 	if spec.ReadOnly {
@@ -45,7 +46,7 @@ func (o *Objects) BeginResize(ctx context.Context, spec *volume.Spec) (size int6
 		_, elsewhere := claim.Annotations[expandedElsewhere]
 		return size, slices.Contains(claim.Spec.AccessModes, v1.ReadWriteMany) && !elsewhere, nil
 	case at == "" && claim.Status.AllocatedResources == nil:
-		return size, true, nil // its controller is older than that record
+		return size, true, nil // its controller predates allocatedResources
 	case at == v1.PersistentVolumeClaimNodeResizePending, at == v1.PersistentVolumeClaimNodeResizeInProgress:
 		begun := claim.DeepCopy()
 		begun.Status.AllocatedResourceStatuses[v1.ResourceStorage] = v1.PersistentVolumeClaimNodeResizeInProgress
@@ -55,8 +56,8 @@ func (o *Objects) BeginResize(ctx context.Context, spec *volume.Spec) (size int6
 	return size, false, nil
 }
 
-// EndResize implements manager.Resizes: the claim gets its new capacity, or says why it has
-// not. An expansion whose outcome is not certain goes on.
+// EndResize implements manager.Resizes. It writes the new capacity or the failure to the claim. An
+// expansion with an uncertain result stays in progress.
 func (o *Objects) EndResize(ctx context.Context, spec *volume.Spec, failure error) error {
 	if failure != nil && !errors.Is(failure, csi.ErrFinal) {
 		return nil
@@ -74,8 +75,8 @@ func (o *Objects) EndResize(ctx context.Context, spec *volume.Spec, failure erro
 	return o.patchClaim(ctx, claim, ended)
 }
 
-// resized notes an expansion. A claim that has the size already stays as it is: another
-// node was first.
+// resized records an expansion. A claim that already has the size is not changed: another node was
+// first.
 func resized(s *v1.PersistentVolumeClaimStatus, capacity v1.ResourceList) {
 	if s.AllocatedResourceStatuses[v1.ResourceStorage] == "" && s.Capacity.Storage().Cmp(*capacity.Storage()) >= 0 {
 		return
@@ -93,7 +94,7 @@ func resized(s *v1.PersistentVolumeClaimStatus, capacity v1.ResourceList) {
 	})
 }
 
-// resizeFailed notes a failure. One that another try does not mend ends the expansion.
+// resizeFailed records a failure. A failure that a retry cannot fix ends the expansion.
 func resizeFailed(s *v1.PersistentVolumeClaimStatus, err error) {
 	if infeasible(err) {
 		if s.AllocatedResourceStatuses == nil {
@@ -112,13 +113,13 @@ func resizeFailed(s *v1.PersistentVolumeClaimStatus, err error) {
 	})
 }
 
-// infeasible tells of errors of drivers that mean that the size itself is wrong.
+// infeasible reports whether a driver's error means that the size itself is invalid.
 func infeasible(err error) bool {
 	var answer interface{ GRPCStatus() *status.Status }
 	return errors.As(err, &answer) && slices.Contains([]codes.Code{codes.InvalidArgument, codes.OutOfRange, codes.NotFound}, answer.GRPCStatus().Code())
 }
 
-// resizedClaim is the claim that a volume is bound to.
+// resizedClaim returns the claim of a volume.
 func (o *Objects) resizedClaim(ctx context.Context, spec *volume.Spec) (*v1.PersistentVolumeClaim, error) {
 	ref := spec.Persistent.Spec.ClaimRef
 	if ref == nil {
@@ -134,7 +135,7 @@ func (o *Objects) resizedClaim(ctx context.Context, spec *volume.Spec) (*v1.Pers
 	return claim, nil
 }
 
-// patchClaim changes the status of a claim that is as it was read.
+// patchClaim changes the status of a claim, unless the claim has changed since it was read.
 func (o *Objects) patchClaim(ctx context.Context, from, to *v1.PersistentVolumeClaim) error {
 	patch, err := claimPatch(from, to)
 	if err != nil || patch == nil {
@@ -147,7 +148,8 @@ func (o *Objects) patchClaim(ctx context.Context, from, to *v1.PersistentVolumeC
 	return nil
 }
 
-// claimPatch is nil if nothing changes. It holds only for the same version of the claim.
+// claimPatch returns the patch from one version of a claim to another, or nil if they are equal. It
+// applies only to the version of from.
 func claimPatch(from, to *v1.PersistentVolumeClaim) ([]byte, error) {
 	before, err := json.Marshal(v1.PersistentVolumeClaim{Status: from.Status})
 	if err != nil {

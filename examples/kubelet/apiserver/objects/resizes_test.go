@@ -24,7 +24,7 @@ func sized(size string) v1.ResourceList {
 	return v1.ResourceList{v1.ResourceStorage: resource.MustParse(size)}
 }
 
-// growing puts a claim whose volume has 8 bytes, and returns that volume.
+// growing creates a claim whose volume has 8 bytes, and returns the volume.
 func growing(r *rig, has string, at v1.ClaimResourceStatus, change func(*v1.PersistentVolumeClaim)) *volume.Spec {
 	claim := &v1.PersistentVolumeClaim{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "c"},
@@ -47,7 +47,7 @@ func growing(r *rig, has string, at v1.ClaimResourceStatus, change func(*v1.Pers
 	}}
 }
 
-// said is what the claim says.
+// said returns the claim's status as text.
 func said(t *testing.T, r *rig) string {
 	claim, ok := apitest.Find(r.server, &v1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "c"}})
 	require.True(t, ok)
@@ -59,7 +59,7 @@ func said(t *testing.T, r *rig) string {
 	return fmt.Sprint(claim.Status.Capacity.Storage(), " ", claim.Status.AllocatedResourceStatuses[v1.ResourceStorage], " ", conditions)
 }
 
-// A volume is expanded when its claim says that it is the node's turn, and not before.
+// BeginResize starts an expansion only if the claim waits for the node.
 func TestBeginResize(t *testing.T) {
 	annotated := func(c *v1.PersistentVolumeClaim) {
 		c.Spec.AccessModes[0] = v1.ReadWriteMany
@@ -100,7 +100,7 @@ func TestBeginResize(t *testing.T) {
 	}
 }
 
-// What has become of an expansion is told by its claim.
+// EndResize writes the result of an expansion to the claim.
 func TestEndResize(t *testing.T) {
 	for name, c := range map[string]struct {
 		has   string
@@ -127,7 +127,7 @@ func TestEndResize(t *testing.T) {
 	}
 }
 
-// A claim that is another one is not written to, nor one that cannot be read.
+// EndResize does not change another claim of the same name, or one that cannot be read.
 func TestResizeOfAnotherClaim(t *testing.T) {
 	bubble(t, func(t *testing.T, r *rig) {
 		spec := growing(r, "4", pending, nil)

@@ -16,10 +16,10 @@ import (
 	"github.com/podwright/podwright/volume/objects"
 )
 
-// patience is how long an object is waited for that nobody has asked for before.
+// patience bounds the wait for the first response about an object.
 const patience = time.Second
 
-// pool watches single objects of a kind, those that were asked for.
+// pool watches requested objects of a kind, one by one.
 type pool[T apiserver.Object, L runtime.Object] struct {
 	of        *Objects
 	kind      string
@@ -34,9 +34,9 @@ type pool[T apiserver.Object, L runtime.Object] struct {
 type item[T apiserver.Object, L runtime.Object] struct {
 	*apiserver.Feed[T, L]
 	stop func()
-	// missed tells that somebody has asked in vain, and is to hear of the first answer.
+	// missed is set after a request that failed. The first response is then reported as a change.
 	missed atomic.Bool
-	seen   bool // of changed alone: there was an answer
+	seen   bool // used by changed alone: there was a response
 }
 
 func newPool[T apiserver.Object, L runtime.Object](o *Objects, kind string, r apiserver.Resource[T, L], immutable func(T) *bool) *pool[T, L] {
@@ -58,7 +58,7 @@ func (p *pool[T, L]) get(ctx context.Context, namespace, name string) (none T, e
 	return none, objects.NotFound(volume.Object{Kind: p.kind, Namespace: namespace, Name: name})
 }
 
-// await waits for the first answer about an object.
+// await waits for the first response about an object.
 func (i *item[T, L]) await(ctx context.Context) error {
 	err := await(ctx, i.Synced(), i.Err)
 	if err == nil {
@@ -66,12 +66,12 @@ func (i *item[T, L]) await(ctx context.Context) error {
 	}
 	i.missed.Store(true)
 	if i.HasSynced() {
-		return nil // it came before anybody could know that it was missed
+		return nil // the response came before missed was set
 	}
 	return err
 }
 
-// await waits for a first answer, and returns what stands in its way.
+// await waits for a first response, and otherwise returns the reason of the delay.
 func await(ctx context.Context, answered <-chan struct{}, why func() error) error {
 	select {
 	case <-answered:
@@ -90,7 +90,7 @@ func await(ctx context.Context, answered <-chan struct{}, why func() error) erro
 	}
 }
 
-// item returns the watch of an object, a new one if there is none.
+// item returns the watch of an object, and starts it if needed.
 func (p *pool[T, L]) item(name types.NamespacedName) (*item[T, L], error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -113,11 +113,11 @@ func (p *pool[T, L]) item(name types.NamespacedName) (*item[T, L], error) {
 	return i, nil
 }
 
-// changed tells of an object, and ends the watch of one that cannot change any more.
+// changed reports a change of an object, and ends the watch of an immutable one.
 func (p *pool[T, L]) changed(i *item[T, L], name types.NamespacedName) {
 	if obj, ok := i.Get(name.Namespace, name.Name); ok {
 		if immutable := p.immutable(obj); immutable != nil && *immutable {
-			p.mu.Lock() // after item, which starts the watch
+			p.mu.Lock() // item has then set i.stop
 			i.stop()
 			p.mu.Unlock()
 		}
@@ -125,7 +125,7 @@ func (p *pool[T, L]) changed(i *item[T, L], name types.NamespacedName) {
 	first := !i.seen
 	i.seen = true
 	if first && !i.missed.Load() {
-		return // whoever waits for it gets it
+		return // the waiting request returns it
 	}
 	p.of.cfg.OnChange([]volume.Object{{Kind: p.kind, Namespace: name.Namespace, Name: name.Name}})
 }
@@ -136,7 +136,7 @@ func (p *pool[T, L]) empty() bool {
 	return len(p.items) == 0
 }
 
-// keep ends the watches of all objects but these.
+// keep ends the watches of all objects except wanted.
 func (p *pool[T, L]) keep(wanted map[volume.Object]bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -7,8 +7,8 @@ import (
 	"github.com/podwright/podwright/internal/run"
 )
 
-// watches are goroutines that live as long as Run at most. Those that are wanted before
-// Run begin with it.
+// watches are goroutines that end with Run at the latest. Watches started before Run begin with
+// Run.
 type watches struct {
 	group run.Group
 
@@ -17,7 +17,7 @@ type watches struct {
 	pending []func()
 }
 
-// start runs f until the returned function is called, or Run ends.
+// start runs f until the returned function is called or Run ends.
 func (w *watches) start(what string, f func(context.Context) error) (stop func()) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -28,7 +28,7 @@ func (w *watches) start(what string, f func(context.Context) error) (stop func()
 		}
 		var ctx context.Context
 		ctx, cancel = context.WithCancel(w.ctx)
-		w.group.Go(what, func() { _ = f(ctx) }) // a Feed tells of its failures, and ends with its context only
+		w.group.Go(what, func() { _ = f(ctx) }) // a Feed logs its failures, and ends with its context only
 	}
 	if w.ctx == nil {
 		w.pending = append(w.pending, begin)
@@ -53,5 +53,5 @@ func (w *watches) begin(ctx context.Context) {
 	w.pending = nil
 }
 
-// join waits for all of them to end.
+// join waits for all watches to end.
 func (w *watches) join() { <-w.group.Idle() }

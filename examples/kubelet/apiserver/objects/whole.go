@@ -17,7 +17,7 @@ import (
 	"github.com/podwright/podwright/volume/objects"
 )
 
-// whole watches all objects of a kind, from when it is started.
+// whole watches all objects of a kind after its start.
 type whole[T apiserver.Object, L runtime.Object] struct {
 	of  *Objects
 	cfg apiserver.FeedConfig[T, L]
@@ -30,7 +30,7 @@ func newWhole[T apiserver.Object, L runtime.Object](o *Objects, r apiserver.Reso
 	return &whole[T, L]{of: o, cfg: apiserver.FeedConfig[T, L]{Resource: r, Trim: trim, OnChange: changed, Logger: o.cfg.Logger}}
 }
 
-// start begins the watch unless it has begun.
+// start starts the watch unless it is running.
 func (w *whole[T, L]) start() (*apiserver.Feed[T, L], error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -46,7 +46,7 @@ func (w *whole[T, L]) start() (*apiserver.Feed[T, L], error) {
 	return feed, nil
 }
 
-// synced returns the watch, after a short wait at the first time.
+// synced returns the watch. It waits for the first list for a short time.
 func (w *whole[T, L]) synced(ctx context.Context) (*apiserver.Feed[T, L], error) {
 	feed, err := w.start()
 	if err == nil {
@@ -64,15 +64,14 @@ func (w *whole[T, L]) all(ctx context.Context) ([]T, error) {
 	return feed.All(), nil
 }
 
-// trimService drops all but what environments are made of.
+// trimService removes all fields that environments do not use.
 func trimService(s *v1.Service) {
 	s.ObjectMeta = metav1.ObjectMeta{Name: s.Name, Namespace: s.Namespace, UID: s.UID, ResourceVersion: s.ResourceVersion}
 	s.Spec = v1.ServiceSpec{Type: s.Spec.Type, ClusterIP: s.Spec.ClusterIP, ClusterIPs: s.Spec.ClusterIPs, Ports: s.Spec.Ports}
 	s.Status = v1.ServiceStatus{}
 }
 
-// Services implements request.Services. The error wraps request.ErrNotSynced until they
-// have been read.
+// Services implements request.Services. The error wraps request.ErrNotSynced before the first list.
 func (o *Objects) Services(ctx context.Context, namespace string) ([]*v1.Service, error) {
 	all, err := o.services.all(ctx)
 	if err != nil {
@@ -87,8 +86,7 @@ func (o *Objects) Services(ctx context.Context, namespace string) ([]*v1.Service
 	return out, nil
 }
 
-// RuntimeHandler returns the handler of the runtime class that a pod names, "" for one
-// that names none.
+// RuntimeHandler returns the handler of the pod's runtime class, or "" for a pod without one.
 func (o *Objects) RuntimeHandler(ctx context.Context, pod *v1.Pod) (string, error) {
 	name := pod.Spec.RuntimeClassName
 	if name == nil || *name == "" {
@@ -105,7 +103,8 @@ func (o *Objects) RuntimeHandler(ctx context.Context, pod *v1.Pod) (string, erro
 	return class.Handler, nil
 }
 
-// KnownHandler is RuntimeHandler from memory: known is false while the class was not read.
+// KnownHandler is like RuntimeHandler, but does not wait. known is false while the class
+// is unknown.
 func (o *Objects) KnownHandler(pod *v1.Pod) (handler string, known bool) {
 	name := pod.Spec.RuntimeClassName
 	if name == nil || *name == "" {

@@ -37,7 +37,7 @@ func pod(name, node string) *v1.Pod {
 	}
 }
 
-// T22, T27: the suite of sinks, over the wire.
+// T22, T27: the sink passes the suite of sinks over HTTP.
 func TestSink(t *testing.T) {
 	for name, newer := range map[string]bool{"as it is": false, "newer server": true} {
 		t.Run(name, func(t *testing.T) {
@@ -70,7 +70,7 @@ func TestSink(t *testing.T) {
 	}
 }
 
-// The patch names the UID and what differs, and nothing else.
+// The patch contains only the UID and the differences.
 func TestSinkSendsTheDifference(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		server, client := connect(t)
@@ -90,8 +90,8 @@ func TestSinkSendsTheDifference(t *testing.T) {
 	})
 }
 
-// A node may not read a pod that is not there: that is no failure, unless it cannot list
-// its pods either.
+// Get returns not found for a missing pod, although a node may not read it, unless the node cannot
+// list its pods either.
 func TestSinkThatMayNotRead(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		server, client := connect(t)
@@ -116,7 +116,7 @@ func TestSinkThatMayNotRead(t *testing.T) {
 	})
 }
 
-// source is one with its merger.
+// source is a source with its merger.
 type source struct {
 	*pods.Source
 	merger *podsource.Merger
@@ -137,7 +137,7 @@ func (s *source) start(t testing.TB) {
 	apitest.Run(t, func(ctx context.Context) error { return s.Run(ctx, func(syncloop.Event) {}) })
 }
 
-// names are the pods that the merger has by name, nil before there was a set.
+// names returns the merger's pods by name, or nil before the first set.
 func (s *source) names(t testing.TB) map[string]*v1.Pod {
 	set, delivered := s.merger.Pods(pods.SourceName)
 	if !delivered {
@@ -162,8 +162,7 @@ func TestSourceKeepsTheContract(t *testing.T) {
 	}})
 }
 
-// alone is a source that has its client to itself: connections that the client keeps for the
-// next call end with it.
+// alone is a source with a client of its own, whose idle connections close with it.
 type alone struct {
 	syncloop.EventSource
 	client *apiserver.Client
@@ -174,7 +173,7 @@ func (a alone) Run(ctx context.Context, emit func(syncloop.Event)) error {
 	return a.EventSource.Run(ctx, emit)
 }
 
-// The pods of this node, complete at each time, by one watch.
+// The source delivers complete sets of this node's pods, with one watch.
 func TestSource(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		server, client := connect(t)
@@ -209,8 +208,8 @@ func TestSource(t *testing.T) {
 	})
 }
 
-// A server that was never reached is no empty set; one that goes away leaves what was
-// there; a node without pods is an empty set.
+// A server that was never reached is not an empty set. An unavailable server leaves the last set. A
+// node without pods is an empty set.
 func TestSourceAndOutages(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		server, client := connect(t)

@@ -18,7 +18,7 @@ import (
 	"github.com/podwright/podwright/status"
 )
 
-// Sink writes statuses to an API server. Use NewSink. It is safe for concurrent use.
+// Sink writes statuses to an API server. Create it with NewSink. It is safe for concurrent use.
 type Sink struct {
 	client *apiserver.Client
 	node   string
@@ -31,8 +31,8 @@ func NewSink(client *apiserver.Client, nodeName string) (Sink, error) {
 	return Sink{client, nodeName}, errors.Join(fields.Required("pods: NewSink's client", client), fields.Required("pods: NewSink's nodeName", nodeName))
 }
 
-// Get implements status.Sink. A server refuses a node to read a pod that is not bound to
-// it, also one that does not exist: then the list of the node's pods tells.
+// Get implements status.Sink. A server forbids a node to read a pod that is not bound to it, and
+// also a missing pod. Get then looks for the pod in the list of the node's pods.
 func (s Sink) Get(ctx context.Context, ref status.Ref) (*v1.Pod, error) {
 	pod, err := s.client.Pods(ref.Namespace).Get(ctx, ref.Name, metav1.GetOptions{})
 	if apierrors.IsForbidden(err) {
@@ -41,7 +41,7 @@ func (s Sink) Get(ctx context.Context, ref status.Ref) (*v1.Pod, error) {
 	return pod, classed(err)
 }
 
-// find looks for a pod among those of the node, which it may always list.
+// find looks for a pod in the list of the node's pods, which a node may always read.
 func (s Sink) find(ctx context.Context, ref status.Ref, refusal error) (*v1.Pod, error) {
 	own := selectors.Set{"spec.nodeName": s.node, "metadata.name": ref.Name}.AsSelector().String()
 	list, err := s.client.Pods(ref.Namespace).List(ctx, metav1.ListOptions{FieldSelector: own})
@@ -54,8 +54,8 @@ func (s Sink) find(ctx context.Context, ref status.Ref, refusal error) (*v1.Pod,
 	return &list.Items[0], nil
 }
 
-// Patch implements status.Sink: a strategic merge patch of the subresource, which names
-// the UID and no resource version.
+// Patch implements status.Sink. It sends a strategic merge patch of the status subresource, with
+// the UID and without a resource version.
 func (s Sink) Patch(ctx context.Context, ref status.Ref, old, new *v1.PodStatus) (*v1.Pod, error) {
 	patch, err := statusPatch(ref.UID, old, new)
 	if err != nil {
@@ -70,7 +70,7 @@ func (s Sink) Delete(ctx context.Context, ref status.Ref) error {
 	return classed(s.client.Pods(ref.Namespace).Delete(ctx, ref.Name, atOnce(ref.UID)))
 }
 
-// classed wraps what the errors of a server say in the words of a Sink.
+// classed wraps errors of a server in the errors of a Sink.
 func classed(err error) error {
 	switch {
 	case apierrors.IsNotFound(err):
@@ -81,14 +81,14 @@ func classed(err error) error {
 	return err
 }
 
-// isOfOtherUID tells whether a patch was refused since the object has another UID: then it
-// is one that would change the UID.
+// isOfOtherUID reports whether a patch was refused because the object has another UID. The server
+// reports this as a change of an immutable field.
 func isOfOtherUID(err error) bool {
 	cause, ok := apierrors.StatusCause(err, metav1.CauseTypeFieldValueInvalid)
 	return ok && cause.Field == "metadata.uid"
 }
 
-// statusPatch is what leads from old to new, for a pod of that UID only.
+// statusPatch returns the patch from old to new. It applies only to a pod with this UID.
 func statusPatch(uid types.UID, old, new *v1.PodStatus) ([]byte, error) {
 	before, err := json.Marshal(v1.Pod{Status: *old})
 	if err != nil {
@@ -105,7 +105,7 @@ func statusPatch(uid types.UID, old, new *v1.PodStatus) ([]byte, error) {
 	return patch, nil
 }
 
-// atOnce removes an object without grace, if it has a UID.
+// atOnce deletes an object without grace period, if it has this UID.
 func atOnce(uid types.UID) metav1.DeleteOptions {
 	none := int64(0)
 	return metav1.DeleteOptions{GracePeriodSeconds: &none, Preconditions: &metav1.Preconditions{UID: &uid}}

@@ -17,28 +17,27 @@ import (
 	"github.com/podwright/podwright/syncloop/podsource"
 )
 
-// SourceName is how the source calls itself at the merger.
+// SourceName is the name of the source at the merger.
 const SourceName = podfacts.SourceAPI
 
 // SourceConfig configures a Source. Client, NodeName and Merger are required.
 type SourceConfig struct {
 	Client *apiserver.Client
-	// NodeName is the node whose pods are meant.
+	// NodeName selects the pods of one node.
 	NodeName string
-	// Merger takes the pods.
+	// Merger receives the pods.
 	Merger *podsource.Merger
-	// OnPod is told of each pod as it was seen at the server, before the merger has it,
-	// such as a writer.Writer's Observe. It must not block, nor change the pod. May be nil.
+	// OnPod is called with each pod as seen at the server, before the merger receives it.
+	// writer.Writer's Observe is an example. It must not block or change the pod. Optional.
 	OnPod func(*v1.Pod)
-	// MaxPause is the longest pause between two attempts to reach the server; zero means
-	// 5 s.
+	// MaxPause is the longest pause between two attempts to reach the server. Default: 5 s.
 	MaxPause time.Duration
-	// Logger is told when the server does not answer; nil discards.
+	// Logger receives failures of the server. Default: discard.
 	Logger *slog.Logger
 }
 
-// Source is a syncloop.EventSource that feeds a podsource.Merger with the pods of one
-// node. Use NewSource.
+// Source is a syncloop.EventSource that feeds a podsource.Merger with the pods of one node. Create
+// it with NewSource.
 type Source struct {
 	cfg     SourceConfig
 	feed    *apiserver.Feed[*v1.Pod, *v1.PodList]
@@ -47,8 +46,8 @@ type Source struct {
 
 var _ syncloop.EventSource = (*Source)(nil)
 
-// NewSource registers the source with the merger, which is not ready from then on until
-// the server has answered.
+// NewSource builds a source and registers it with the merger. From then on the merger is not ready
+// until the first response of the server.
 func NewSource(cfg SourceConfig) (*Source, error) {
 	f := fields.Of("pods: SourceConfig")
 	f.Required("Client", cfg.Client)
@@ -71,7 +70,7 @@ func NewSource(cfg SourceConfig) (*Source, error) {
 	return s, cfg.Merger.Register(SourceName)
 }
 
-// Run follows the pods until ctx ends.
+// Run watches the pods until ctx is done.
 func (s *Source) Run(ctx context.Context, emit func(syncloop.Event)) error {
 	// The merger may have a set of an earlier Run, and the feed a newer one.
 	emit(syncloop.Event{Kind: syncloop.PodsChanged, Source: SourceName})
@@ -79,7 +78,7 @@ func (s *Source) Run(ctx context.Context, emit func(syncloop.Event)) error {
 	return run.All(ctx, s.feed.Run, func(ctx context.Context) error { return s.deliver(ctx, emit) })
 }
 
-// Err says why the pods may not be those that the server has, nil if they are.
+// Err returns the reason why the pods may be outdated, or nil.
 func (s *Source) Err() error { return s.feed.Err() }
 
 func (s *Source) news(names []types.NamespacedName) {
@@ -93,8 +92,8 @@ func (s *Source) news(names []types.NamespacedName) {
 	s.changed.Wake()
 }
 
-// deliver hands complete sets to the merger. The feed replaces what has changed, so that the
-// others cost next to nothing.
+// deliver passes complete sets to the merger. The feed replaces changed pods only, so unchanged
+// ones are cheap.
 func (s *Source) deliver(ctx context.Context, emit func(syncloop.Event)) error {
 	for {
 		select {
@@ -103,7 +102,7 @@ func (s *Source) deliver(ctx context.Context, emit func(syncloop.Event)) error {
 		case <-s.changed:
 		}
 		if s.feed.HasSynced() {
-			_ = s.cfg.Merger.SetConstant(SourceName, s.feed.All(), emit) // the merger reports the pods that it leaves out
+			_ = s.cfg.Merger.SetConstant(SourceName, s.feed.All(), emit) // the merger reports rejected pods
 		}
 	}
 }
