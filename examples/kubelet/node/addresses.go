@@ -14,20 +14,18 @@ import (
 	"github.com/podwright/podwright/internal/fields"
 )
 
-// providedNodeIP is the annotation that tells an external cloud provider which addresses
-// the node was given.
+// providedNodeIP is the annotation with the addresses of --node-ip for an external cloud provider.
 const providedNodeIP = "alpha.kubernetes.io/provided-node-ip"
 
-// Network is what of the network decides on a node's addresses. The zero value asks this
+// Network provides the network facts for a node's addresses. The zero value reads them from this
 // machine.
 type Network struct {
-	// Lookup resolves a name. nil means the system's resolver.
+	// Lookup resolves a name. Default: the system's resolver.
 	Lookup func(ctx context.Context, name string) ([]netip.Addr, error)
-	// Local are the addresses of the machine's interfaces. nil means those.
+	// Local returns the addresses of the machine's interfaces. Default: this machine's.
 	Local func() ([]netip.Addr, error)
-	// DefaultRoute is the address by which the machine reaches others, of the family of
-	// one that is unspecified or of any if it is the zero address. nil means by the tables
-	// of routes.
+	// DefaultRoute returns the machine's address on its default route. family is an unspecified
+	// address whose family is preferred, or the zero Addr for any. Default: from the route tables.
 	DefaultRoute func(family netip.Addr) (netip.Addr, error)
 }
 
@@ -66,23 +64,22 @@ func defaultRoute(family netip.Addr) (netip.Addr, error) {
 	return addr.Unmap(), nil
 }
 
-// Addressing says how the addresses of a node are found.
+// Addressing determines the addresses of a node.
 type Addressing struct {
-	// Name is the node's, Hostname what is shown as such.
+	// Name is the node's name. Hostname is the reported host name.
 	Name, Hostname string
-	// IPs are those of --node-ip, by ParseNodeIPs.
+	// IPs are the addresses of --node-ip; see ParseNodeIPs.
 	IPs []netip.Addr
-	// External tells that a cloud provider sets the addresses. The first ones are the
-	// node's own all the same if it was given any, and its host name otherwise.
+	// External states that a cloud provider sets the addresses. The node initially reports the
+	// addresses of --node-ip, if any, and its host name.
 	External bool
-	// Network is what is asked.
-	Network Network
+	Network  Network
 }
 
-// Addresses returns the addresses to show beside those that are shown already, nil for
-// leaving them. What was given must be an address of this machine; otherwise it is the
-// host's name if that is an address, what the node's name resolves to on this machine, or
-// the address of the default route.
+// Addresses returns the addresses to report, or nil to keep shown, the reported ones. Addresses of
+// --node-ip must be this machine's. Without them, the address is the host name if that is an
+// address, else an address of this machine to which the node's name resolves, else the address of
+// the default route.
 func (a Addressing) Addresses(ctx context.Context, shown []v1.NodeAddress) ([]v1.NodeAddress, error) {
 	network := a.Network.withDefaults()
 	given := slices.DeleteFunc(slices.Clone(a.IPs), netip.Addr.IsUnspecified)
@@ -145,7 +142,8 @@ func (a Addressing) find(ctx context.Context, network Network) (netip.Addr, erro
 	return found, nil
 }
 
-// isLocal refuses addresses that are not the machine's, or that others cannot reach.
+// isLocal returns an error for addresses that are not this machine's, or that other machines cannot
+// reach.
 func (n Network) isLocal(ip netip.Addr) error {
 	if ip.IsLoopback() || ip.IsMulticast() || ip.IsLinkLocalUnicast() || ip.IsUnspecified() {
 		return fmt.Errorf("%s is no address by which others reach this machine", ip)
@@ -160,8 +158,7 @@ func (n Network) isLocal(ip netip.Addr) error {
 	return nil
 }
 
-// provided is the value of the annotation that tells an external cloud provider of the
-// addresses that were given, "" for none.
+// provided returns the value of the annotation for an external cloud provider, or "".
 func (a Addressing) provided() string {
 	if !a.External || len(a.IPs) == 0 || a.IPs[0].IsUnspecified() {
 		return ""

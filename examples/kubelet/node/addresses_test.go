@@ -15,7 +15,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 func addr(text string) netip.Addr { return netip.MustParseAddr(text) }
 
-// plain is a machine with two addresses, whose name resolves to nothing.
+// plain returns a machine with two addresses, whose name does not resolve.
 func plain() Network {
 	return Network{
 		Lookup: func(context.Context, string) ([]netip.Addr, error) { return nil, errors.New("no such host") },
@@ -103,7 +103,7 @@ func TestAddresses(t *testing.T) {
 	require.ErrorContains(t, err, "no interfaces")
 }
 
-// This machine has addresses; whether it has a default route is its own affair.
+// This machine has addresses, with or without a default route.
 func TestAddressesOfThisMachine(t *testing.T) {
 	network := Network{}.withDefaults()
 	local, err := network.Local()

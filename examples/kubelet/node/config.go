@@ -12,69 +12,68 @@ import (
 	nodestatus "github.com/podwright/podwright/status/node"
 )
 
-// Config configures a Node. Name, Nodes, Leases and Facts are required. The functions are
-// called from Run's goroutines, one at a time each; those without a context must not block.
+// Config configures a Node. Name, Nodes, Leases and Facts are required. Run's goroutines call each
+// function one call at a time. Functions without a context must not block.
 type Config struct {
-	// Name is the node's. Hostname is the value of its label of that name
-	// and of its address; "" means Name.
+	// Name is the node's name. Hostname is the value of its hostname label and address. Default:
+	// Name.
 	Name, Hostname string
-	// Labels (--node-labels; see ParseLabels) and Taints (--register-with-taints; see
-	// ParseTaints) are given to the node when it is made. Those labels that have a meaning
-	// to Kubernetes are put right later too.
+	// Labels (--node-labels; see ParseLabels) and Taints (--register-with-taints; see ParseTaints)
+	// are set when the node is created. Labels with a meaning to Kubernetes are also corrected
+	// later.
 	Labels map[string]string
 	Taints []v1.Taint
-	// ProviderID is what a cloud calls the machine (--provider-id); it is set when the
-	// node is made.
+	// ProviderID is the cloud's ID of the machine (--provider-id). It is set when the node is
+	// created.
 	ProviderID string
-	// Addressing says how the addresses are found. Its Name and Hostname are filled in.
+	// Addressing determines the addresses. New sets its Name and Hostname.
 	Addressing Addressing
-	// NoRegister: somebody else makes the node (registerNode: false).
+	// NoRegister leaves the creation of the node to another component (registerNode: false).
 	NoRegister bool
-	// ControllerAttach: volumes are attached by a controller (enableControllerAttachDetach).
+	// ControllerAttach states that a controller attaches volumes (enableControllerAttachDetach).
 	ControllerAttach bool
-	// ResetExtended tells whether resources of plugins that a node has from before are set
-	// to zero: nobody knows of them any more, as after the machine was set up anew.
+	// ResetExtended sets an existing node's resources of plugins to zero, because the plugins may
+	// not be installed any longer, as after a new setup of the machine.
 	ResetExtended bool
 
 	// Update and Report are nodeStatusUpdateFrequency and nodeStatusReportFrequency; see
-	// status/node's Timing. Zero means 10 s and 5 min.
+	// status/node's Timing. Defaults: 10 s and 5 min.
 	Update, Report time.Duration
-	// LeaseDuration is how long the node counts as alive after a renewal
-	// (nodeLeaseDurationSeconds). The Lease is renewed in a quarter of it. Zero means 40 s.
+	// LeaseDuration is the time for which the node counts as alive after a renewal
+	// (nodeLeaseDurationSeconds). The Lease is renewed after a quarter of it. Default: 40 s.
 	LeaseDuration time.Duration
-	// CallTimeout is the deadline of one call of a client. Zero means the smaller one of
-	// Update and LeaseDuration.
+	// CallTimeout bounds one call of a client. Default: the smaller of Update and LeaseDuration.
 	CallTimeout time.Duration
-	// ShutdownTimeout is how long Run waits at its end for calls that ignore their
-	// context. Zero means 10 s.
+	// ShutdownTimeout bounds Run's wait at its end for calls that ignore their context. Default: 10
+	// s.
 	ShutdownTimeout time.Duration
 
-	// Nodes and Leases are the API. Required.
+	// Nodes and Leases are the clients of the API. Required.
 	Nodes  NodeClient
 	Leases LeaseClient
-	// Cached is the node as a watch has seen it last, nil if it has seen none. It saves a
-	// read per round. It may lag behind. May be nil.
+	// Cached returns the node as last seen by a watch, or nil. It saves a read per round. It may
+	// lag behind. Optional.
 	Cached func() *v1.Node
-	// Facts are what is known of the machine now: see Gatherer. Now and Addresses are
-	// filled in. Required.
+	// Facts returns the current facts of the machine; see Gatherer. Now and Addresses are set by
+	// the Node. Required.
 	Facts func(ctx context.Context) nodestatus.Facts
-	// NotReady are more reasons why the node is not ready. It must be cheap: it is asked
-	// every second, and ten times a second until the node has become ready once. What it
-	// says of readiness is written at once. May be nil.
+	// NotReady returns further reasons why the node is not ready. It must be cheap: it is called
+	// every second, and ten times a second until the node is ready for the first time. A change of
+	// readiness is written at once. Optional.
 	NotReady func() []string
 
-	// OnNode is told of the node as the API has it, after each round that has succeeded,
-	// whether anything was written or not: its volumes in use are known to controllers
-	// then. It is shared and must not be changed. May be nil.
+	// OnNode is called after each successful round with the API's version of the node, even if the
+	// round wrote nothing: controllers then know the volumes in use. It must not change the node.
+	// Optional.
 	OnNode func(*v1.Node)
-	// OnRegister is told before each try to register the node. May be nil.
+	// OnRegister is called before each attempt to register the node. Optional.
 	OnRegister func()
-	// OnRepeatedFailure is told that a call has failed again: connections that hang had
-	// better be closed. May be nil.
+	// OnRepeatedFailure is called when a call has failed repeatedly, so that hanging connections
+	// can be closed. Optional.
 	OnRepeatedFailure func()
 	// Event receives events about the node. May be nil.
 	Event podwright.EventFunc
-	// Logger receives what happens. nil means none.
+	// Logger receives the log. Default: discard.
 	Logger *slog.Logger
 }
 

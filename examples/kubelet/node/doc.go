@@ -1,42 +1,39 @@
-// Package node makes the machine a node of a cluster and keeps it one: it registers the
-// node, reports its status (package status/node), renews its Lease, and notices when
-// somebody else does so too.
+// Package node registers a machine as a node of a cluster for an agent. It reports the node's
+// status (package status/node), renews its Lease, and detects another agent with the same name.
 //
 //	gatherer, err := node.NewGatherer(node.GathererConfig{Root: os.DirFS("/"), ...}) // and the runtime's functions
 //	n, err := node.New(node.Config{
 //		Name: "worker-1", Facts: gatherer.Facts,
 //		Nodes: api, Leases: api, // thin clients; see NodeClient and LeaseClient
 //	})
-//	err = n.Run(ctx) // until ctx ends; the pods run on
+//	err = n.Run(ctx) // until ctx is done; the pods keep running
 //
 // # Registration
 //
-// The node is created with its labels, annotations and taints, and with its status. One
-// that is there already keeps its taints and the labels of others; what is the agent's is
-// put right with the first status. A node that is deleted while the agent runs is made
-// anew at the next look: an agent that runs pods is a node, and one that nobody can see
-// could not be told to stop them. With NoRegister somebody else makes the node.
+// The node is created with its labels, annotations, taints and status. An existing node keeps its
+// taints and the labels of others; the first status write corrects the agent's own labels and
+// annotations. A node that is deleted while the agent runs is created again in the next round,
+// because the control plane can stop the agent's pods only through a node. With NoRegister another
+// component creates the node.
 //
 // # Heartbeats
 //
-// Status and Lease are two loops that do not wait for each other. While the API is away
-// each keeps trying with growing pauses; nothing piles up, so when it is back one write of
-// each follows. Every write is bound to what was read: a status patch by the node's UID,
-// a Lease by its version.
+// Status and Lease are two independent loops. While the API is unavailable, each retries with
+// growing pauses, and writes once when the API is back. Each write applies only to the version that
+// was read: a status patch to the node's UID, a Lease update to the Lease's resource version.
 //
 // # Two agents with one name
 //
-// Nothing in the API prevents it. An agent sees it when a Lease that it has renewed was
-// renewed by somebody else, or when the node's status names another machine or boot than
-// the one it wrote, or, at its start, when the name's Lease is fresh and the machine another
-// one. It says so in the log and in Health, and goes on: which of the two is the wrong one
-// is for a person to say.
+// The API does not prevent this. An agent detects it when another client renews its Lease; when the
+// node's status has a machine ID or boot ID that the agent did not write; or at its start, when the
+// Lease is fresh and the status has another machine ID. The agent reports it in the log and in
+// Health, and continues, because only an administrator can decide which agent has the wrong name.
 //
 // # Flags
 //
-// ParseLabels, ParseTaints, ParseNodeIPs, ParseCloudProvider and ParseReservations read flags
-// and fields of the configuration file. Their errors contain the name of the flag or field.
-// A Gatherer finds the facts.
+// ParseLabels, ParseTaints, ParseNodeIPs, ParseCloudProvider and ParseReservations read flags and
+// fields of the configuration file. Their errors contain the name of the flag or field. A Gatherer
+// reads the facts of the machine.
 //
 // Examples that run: ExampleNew and ExampleParseTaints in example_test.go.
 package node

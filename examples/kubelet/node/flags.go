@@ -13,12 +13,11 @@ import (
 	kubeletapis "k8s.io/kubelet/pkg/apis"
 )
 
-// ExternalCloud is the only cloud provider: one that runs elsewhere.
+// ExternalCloud is the only cloud provider: an external one.
 const ExternalCloud = "external"
 
-// ParseLabels reads the value of --node-labels: key=value pairs separated by commas. A key
-// without "=" has an empty value, as with kubectl. What the API server would refuse of a
-// node (NodeRestriction) is an error.
+// ParseLabels parses the value of --node-labels: key=value pairs separated by commas. A key without
+// "=" has an empty value, as in kubectl. Labels that NodeRestriction would refuse are an error.
 func ParseLabels(value string) (map[string]string, error) {
 	labels := map[string]string{}
 	for pair := range strings.SplitSeq(value, ",") {
@@ -35,8 +34,8 @@ func ParseLabels(value string) (map[string]string, error) {
 	return labels, CheckLabels(labels)
 }
 
-// CheckLabels refuses labels that are malformed or that a node may not give itself. All of
-// them are named.
+// CheckLabels returns an error that lists the labels that are malformed, or that a node may not set
+// for itself.
 func CheckLabels(labels map[string]string) error {
 	var errs []error
 	for _, key := range slices.Sorted(maps.Keys(labels)) {
@@ -63,8 +62,8 @@ func isKubernetes(domain string) bool {
 	return false
 }
 
-// ParseTaints reads the value of --register-with-taints: key=value:effect, or key:effect,
-// separated by commas.
+// ParseTaints parses the value of --register-with-taints: key=value:effect or key:effect, separated
+// by commas.
 func ParseTaints(value string) ([]v1.Taint, error) {
 	var taints []v1.Taint
 	for text := range strings.SplitSeq(value, ",") {
@@ -81,8 +80,8 @@ func ParseTaints(value string) ([]v1.Taint, error) {
 	return taints, CheckTaints("--register-with-taints", taints)
 }
 
-// CheckTaints refuses taints that are malformed or given twice. field is where they come
-// from: --register-with-taints or registerWithTaints.
+// CheckTaints returns an error for malformed or duplicate taints. field is their source for the
+// error: --register-with-taints or registerWithTaints.
 func CheckTaints(field string, taints []v1.Taint) error {
 	var errs []error
 	type identity struct {
@@ -111,8 +110,8 @@ func CheckTaints(field string, taints []v1.Taint) error {
 	return errors.Join(errs...)
 }
 
-// ParseNodeIPs reads the value of --node-ip: one address, or one of each family separated
-// by a comma. "0.0.0.0" and "::" alone say which family is preferred. "" is none.
+// ParseNodeIPs parses the value of --node-ip: one address, or one of each family separated by a
+// comma. "0.0.0.0" or "::" alone selects the preferred family. "" returns none.
 func ParseNodeIPs(value string) ([]netip.Addr, error) {
 	if strings.TrimSpace(value) == "" {
 		return nil, nil
@@ -138,7 +137,7 @@ func ParseNodeIPs(value string) ([]netip.Addr, error) {
 	return ips, nil
 }
 
-// ParseCloudProvider reads the value of --cloud-provider: "external", or "" for none.
+// ParseCloudProvider parses the value of --cloud-provider: "external", or "" for none.
 func ParseCloudProvider(value string) (external bool, err error) {
 	switch value {
 	case "":

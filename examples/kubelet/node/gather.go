@@ -15,46 +15,46 @@ import (
 	nodestatus "github.com/podwright/podwright/status/node"
 )
 
-// Version is what the agent reports as the kubelet's version: the release whose behaviour
-// it has, and who it is.
+// Version is the reported kubelet version: the release whose behaviour the agent has, and the
+// agent's name.
 const Version = "v1.36.3+podwright"
 
-// GathererConfig says where facts come from. Root is required. A function that is nil is
-// one that knows nothing, which is not the same as none: see Facts of status/node.
+// GathererConfig configures a Gatherer. Root is required. A nil function means that its facts are
+// unknown, which differs from absent: see Facts of status/node.
 type GathererConfig struct {
 	// Root is the root of the machine's file system: os.DirFS("/").
 	Root fs.FS
-	// Storage is the size in bytes of the file system with the pods' folders; see
-	// StorageOf. nil means that no storage is counted (localStorageCapacityIsolation: false).
+	// Storage returns the size in bytes of the file system with the pods' folders; see StorageOf.
+	// nil means that storage is not counted (localStorageCapacityIsolation: false).
 	Storage func() (int64, error)
-	// Reserved is what pods may not have.
+	// Reserved is the part of the capacity that pods cannot use.
 	Reserved Reservations
-	// MaxPods and PodsPerCore are the configuration's: zero is 110, and no such limit.
+	// MaxPods and PodsPerCore are the configuration's limits. Defaults: 110, and no limit per core.
 	MaxPods, PodsPerCore int32
-	// MaxImages is nodeStatusMaxImages: negative for all, and zero is none.
+	// MaxImages is nodeStatusMaxImages, the number of images in the status. Negative means all,
+	// zero means none.
 	MaxImages int32
-	// Port is where the kubelet's API is served; zero: nowhere.
+	// Port is the port of the kubelet API. Zero means that it is not served.
 	Port int32
 
-	// Runtime is the runtime's name and version: "containerd", "2.2.1".
+	// Runtime returns the runtime's name and version, such as "containerd" and "2.2.1".
 	Runtime func() (name, version string)
-	// Health is what the runtime says of itself.
+	// Health returns the runtime's health.
 	Health func() cri.Health
-	// Images lists the images.
 	Images func(ctx context.Context) ([]*runtimeapi.Image, error)
-	// Pressure is what the node is short of. nil means nothing: there is no eviction.
+	// Pressure returns the resources under pressure. nil means none: there is no eviction.
 	Pressure func() nodestatus.Pressure
-	// Plugins are the resources that plugins provide.
+	// Plugins returns the resources that plugins provide.
 	Plugins func() map[v1.ResourceName]nodestatus.Amount
-	// VolumesInUse are the attachable volumes in use, nil while that is not known.
+	// VolumesInUse returns the attachable volumes in use, or nil while they are unknown.
 	VolumesInUse func() []v1.UniqueVolumeName
-	// Declared are the features to declare; see Declared.
+	// Declared returns the features to declare; see func Declared.
 	Declared func() []string
-	// Logger is told what cannot be found out. nil means none.
+	// Logger receives facts that cannot be read. Default: discard.
 	Logger *slog.Logger
 }
 
-// Gatherer finds out the facts about a node. Use NewGatherer.
+// Gatherer reads the facts about a node. Create it with NewGatherer. It is safe for concurrent use.
 type Gatherer struct {
 	cfg GathererConfig
 
@@ -72,8 +72,8 @@ func NewGatherer(cfg GathererConfig) (*Gatherer, error) {
 	return &Gatherer{cfg: cfg}, nil
 }
 
-// Facts are what is known now. What cannot be found out of the machine is a reason why the
-// node is not ready; of the images, one to leave them as they were.
+// Facts returns the current facts. If the machine cannot be read, the node is not ready, with the
+// error as reason. If the images cannot be read, the status keeps its images.
 func (g *Gatherer) Facts(ctx context.Context) nodestatus.Facts {
 	c := &g.cfg
 	f := nodestatus.Facts{
@@ -100,7 +100,7 @@ func (g *Gatherer) Facts(ctx context.Context) nodestatus.Facts {
 	return f
 }
 
-// reserved is what pods may not have: of the machine as it was known last, if it is not now.
+// reserved returns the reserved resources of the machine, or of the last known machine if m is nil.
 func (g *Gatherer) reserved(m *nodestatus.Machine) v1.ResourceList {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -149,7 +149,7 @@ func (g *Gatherer) versions(f *nodestatus.Facts) {
 	f.Versions = &versions
 }
 
-// runtime is what the runtime can do, once it has said anything.
+// runtime adds the abilities of the runtime after its first good health report.
 func (g *Gatherer) runtime(f *nodestatus.Facts) {
 	if g.cfg.Health == nil {
 		return
@@ -182,7 +182,7 @@ func (g *Gatherer) rest(f *nodestatus.Facts) {
 	}
 }
 
-// report logs what cannot be found out when it changes.
+// report logs failed reads when they change.
 func (g *Gatherer) report(err error) {
 	text := ""
 	if err != nil {
@@ -196,8 +196,8 @@ func (g *Gatherer) report(err error) {
 	g.fault = text
 }
 
-// Declared are the features that are told to schedulers (KEP-5328), of those that upstream
-// declares in v1.36: only what works here, with this runtime.
+// Declared returns the features that this node declares to schedulers (KEP-5328): the subset of
+// upstream's features in v1.36 that this agent and this runtime support.
 func Declared(runtime cri.Features) []string {
 	features := []string{"InPlacePodLevelResourcesVerticalScaling", "InPlacePodVerticalScalingInitContainers", "RestartAllContainersOnContainerExits"}
 	if runtime.UserNamespacesHostNetwork {
@@ -206,7 +206,7 @@ func Declared(runtime cri.Features) []string {
 	return features
 }
 
-// NotReady are the reasons against a node's being ready that its runtime gives.
+// NotReady returns the runtime's reasons why the node is not ready.
 func NotReady(h cri.Health) (why []string) {
 	if !h.RuntimeReady.Ready() {
 		why = append(why, "container runtime is "+h.RuntimeReady.String())

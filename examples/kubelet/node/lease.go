@@ -12,15 +12,15 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// renewal is a Lease as it is to be.
+// renewal is the content of the next Lease.
 type renewal struct {
 	name     string
 	duration time.Duration
-	owner    types.UID // of the node, "" if it was not seen
+	owner    types.UID // of the node, "" before the node was seen
 	now      time.Time
 }
 
-// of returns the Lease that follows a Lease, nil for none.
+// of returns the renewed Lease based on base, or a new one if base is nil.
 func (r renewal) of(base *coordinationv1.Lease) *coordinationv1.Lease {
 	lease := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Name: r.name, Namespace: LeaseNamespace}}
 	if base != nil {
@@ -41,10 +41,10 @@ type leases struct {
 	*Node
 	interval time.Duration
 
-	// last is the Lease as the API answered last, nil if it is to be asked.
+	// last is the Lease from the last response. nil forces a read.
 	last *coordinationv1.Lease
-	// held: this agent has renewed it, for the last time at renewed. Attempts from the one
-	// at unsureFrom to the one at unsureTo may have been accepted too: nobody answered.
+	// held is true after this agent's first renewal; renewed is the time of the last one. The API
+	// may also have accepted the unanswered attempts between unsureFrom and unsureTo.
 	held                 bool
 	renewed              time.Time
 	unsureFrom, unsureTo time.Time
@@ -75,7 +75,7 @@ func (l *leases) run(ctx context.Context) error {
 	return nil
 }
 
-// rest waits for the next renewal, or for a node that is to own the Lease.
+// rest waits until the next renewal is due or the node's UID becomes known.
 func (l *leases) rest(ctx context.Context, pause time.Duration) {
 	timer := time.NewTimer(pause)
 	defer timer.Stop()
@@ -86,11 +86,11 @@ func (l *leases) rest(ctx context.Context, pause time.Duration) {
 	}
 }
 
-// errNoNode: a Lease without its node is nobody's.
+// errNoNode is returned before the node exists, because it must own the Lease.
 var errNoNode = errors.New("the lease waits for the node")
 
-// renew renews the Lease. A conflict means that somebody has written, or that an answer was
-// lost: then it is read, and tried once more.
+// renew renews the Lease. A conflict means that another client wrote it, or that a response was
+// lost. renew then reads the Lease and retries once.
 func (l *leases) renew(ctx context.Context) error {
 	err := l.tryRenew(ctx)
 	if apierrors.IsConflict(err) {
@@ -111,7 +111,7 @@ func (l *leases) tryRenew(ctx context.Context) error {
 	return l.update(ctx)
 }
 
-// read asks for the Lease; last is nil if there is none.
+// read reads the Lease. last stays nil if it does not exist.
 func (l *leases) read(ctx context.Context) error {
 	lease, err := bounded(ctx, l.Node, getLease, func(ctx context.Context) (*coordinationv1.Lease, error) {
 		return l.cfg.Leases.GetLease(ctx, l.cfg.Name)
@@ -150,7 +150,7 @@ func (l *leases) next(base *coordinationv1.Lease) *coordinationv1.Lease {
 	return renewal{name: l.cfg.Name, duration: l.cfg.LeaseDuration, owner: l.State().UID, now: time.Now()}.of(base)
 }
 
-// answered takes in what became of an attempt.
+// answered records the result of an attempt.
 func (l *leases) answered(sent, got *coordinationv1.Lease, err error) error {
 	at := sent.Spec.RenewTime.Time
 	switch {
@@ -160,7 +160,7 @@ func (l *leases) answered(sent, got *coordinationv1.Lease, err error) error {
 		l.change(func(s *State) { s.Renewed = at })
 		return nil
 	case apierrors.IsConflict(err), apierrors.IsNotFound(err), apierrors.IsAlreadyExists(err):
-		l.last = nil // it is not as it was thought to be
+		l.last = nil // the known version is outdated
 	default:
 		if l.unsureTo = at; l.unsureFrom.IsZero() {
 			l.unsureFrom = at
@@ -169,8 +169,8 @@ func (l *leases) answered(sent, got *coordinationv1.Lease, err error) error {
 	return fmt.Errorf("renewing the lease: %w", err)
 }
 
-// lookForTwin looks for renewals that cannot be this agent's. Before it has any of its own
-// they are those of the agent before it.
+// lookForTwin detects renewals that are not by this agent. Before its own first renewal, they are
+// by its predecessor.
 func (l *leases) lookForTwin(lease *coordinationv1.Lease) {
 	var renewed time.Time
 	if lease.Spec.RenewTime != nil {

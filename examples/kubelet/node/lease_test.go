@@ -19,7 +19,7 @@ import (
 	"github.com/podwright/podwright/examples/kubelet/node/nodetest"
 )
 
-// expired tells whether a Lease has run out.
+// expired reports whether a Lease has expired.
 func expired(l *coordinationv1.Lease) bool {
 	return time.Since(l.Spec.RenewTime.Time) > time.Duration(*l.Spec.LeaseDurationSeconds)*time.Second
 }
@@ -40,7 +40,7 @@ func TestLeaseIsRenewed(t *testing.T) {
 	})
 }
 
-// N7. What was asked for meanwhile does not come in a burst.
+// N7: after an outage there is no burst of renewals.
 func TestLeaseThroughAnOutage(t *testing.T) {
 	var down atomic.Bool
 	rigged(t, hanging(&down), nil, func(t *testing.T, r *rig, api *nodetest.API) {
@@ -67,9 +67,8 @@ func TestLeaseThroughAnOutage(t *testing.T) {
 	})
 }
 
-// An API that takes two seconds for each call, one that answers with errors of all sorts, and one
-// whose answers get lost after the call has had its effect: the node stays ready and leased, and
-// takes itself for no twin.
+// With a slow API, with errors of all kinds, and with responses lost after their effect, the node
+// stays ready and leased, and reports no other agent.
 func TestTroublesomeAPI(t *testing.T) {
 	var mu sync.Mutex
 	calls := map[string]int{}
@@ -125,7 +124,7 @@ func TestTroublesomeAPI(t *testing.T) {
 	}
 }
 
-// Two agents with one name: both say so, whether on one machine or on two.
+// Two agents with one name both report it, on one machine or on two.
 func TestTwins(t *testing.T) {
 	for name, machine := range map[string]string{"on one machine": "machine", "on two machines": "other"} {
 		t.Run(name, func(t *testing.T) {
@@ -149,7 +148,7 @@ func TestTwins(t *testing.T) {
 				require.Equal(t, 1, second.said("msg=\"another agent seems"), "said once")
 				require.False(t, expired(api.Lease("n")))
 
-				// It is well again when the other one has gone.
+				// The report ends after the other agent has stopped.
 				first.stop()
 				pass(2 * time.Minute)
 				require.NoError(t, second.Health())
@@ -172,8 +171,8 @@ func TestLeaseOfAnotherHolder(t *testing.T) {
 	})
 }
 
-// N41: a reboot is told once. A machine that was set up anew, and whose predecessor is long gone,
-// has no twin.
+// N41: a reboot is reported once. A newly set up machine whose predecessor stopped long ago reports
+// no other agent.
 func TestReboot(t *testing.T) {
 	rigged(t, nil, nil, func(t *testing.T, before *rig, api *nodetest.API) {
 		pass(time.Second)

@@ -13,9 +13,8 @@ import (
 	nodestatus "github.com/podwright/podwright/status/node"
 )
 
-// ReadMachine reads what a machine is and has, below the root of its file system: /proc,
-// /sys and /etc. Storage is for the caller to say. What a machine need not have (swap, huge
-// pages, a name by its firmware) is left out without an error.
+// ReadMachine reads the properties of a machine from /proc, /sys and /etc below root. It does not
+// set Storage. Optional properties (swap, huge pages, firmware UUID) are left out without an error.
 func ReadMachine(root fs.FS) (m nodestatus.Machine, err error) {
 	m.ID = firstLine(root, "etc/machine-id", "var/lib/dbus/machine-id")
 	m.SystemUUID = firstLine(root, "sys/class/dmi/id/product_uuid", "proc/device-tree/system-id", "proc/device-tree/vm,uuid", "etc/machine-id")
@@ -30,7 +29,7 @@ func ReadMachine(root fs.FS) (m nodestatus.Machine, err error) {
 	return m, errors.Join(err, cores, memory)
 }
 
-// firstLine is the first line of the first of the files that has one.
+// firstLine returns the first line of the first file with a non-empty one.
 func firstLine(root fs.FS, names ...string) string {
 	for _, name := range names {
 		data, err := fs.ReadFile(root, name)
@@ -45,13 +44,13 @@ func firstLine(root fs.FS, names ...string) string {
 	return ""
 }
 
-// CPUs are processors, by their numbers.
+// CPUs is a set of processor numbers.
 type CPUs map[uint64]bool
 
 const onlineFile = "sys/devices/system/cpu/online"
 
-// OnlineCPUs are the processors that can be used, below the root of a machine's file system:
-// those that are off leave holes among the numbers.
+// OnlineCPUs returns the online processors of a machine whose file system is root. Their numbers
+// may have gaps.
 func OnlineCPUs(root fs.FS) (CPUs, error) {
 	cpus, err := parseCPUs(firstLine(root, onlineFile))
 	if err != nil {
@@ -60,7 +59,7 @@ func OnlineCPUs(root fs.FS) (CPUs, error) {
 	return cpus, nil
 }
 
-// parseCPUs reads a list of processors such as "0-3,8".
+// parseCPUs parses a list of processors such as "0-3,8".
 func parseCPUs(text string) (CPUs, error) {
 	cpus := CPUs{}
 	for part := range strings.SplitSeq(text, ",") {
@@ -80,8 +79,8 @@ func parseCPUs(text string) (CPUs, error) {
 	return cpus, nil
 }
 
-// readPids is how many processes and threads there can be: what is less of the two limits
-// that the kernel has. It is zero if neither can be read.
+// readPids returns the maximum number of processes and threads: the smaller of the kernel's two
+// limits, or zero if neither can be read.
 func readPids(root fs.FS) (limit int64) {
 	for _, name := range []string{"proc/sys/kernel/pid_max", "proc/sys/kernel/threads-max"} {
 		if n, err := strconv.ParseInt(firstLine(root, name), 10, 64); err == nil && n > 0 && (limit == 0 || n < limit) {
@@ -119,7 +118,7 @@ func readMemory(root fs.FS) (memory, swap int64, err error) {
 
 func readHugePages(root fs.FS) map[int64]int64 {
 	const dir = "sys/kernel/mm/hugepages"
-	entries, _ := fs.ReadDir(root, dir) // not there: the kernel has none
+	entries, _ := fs.ReadDir(root, dir) // a kernel without huge pages has no such folder
 	pages := map[int64]int64{}
 	for _, e := range entries {
 		kib, isSize := strings.CutPrefix(e.Name(), "hugepages-")
@@ -135,8 +134,8 @@ func readHugePages(root fs.FS) map[int64]int64 {
 	return pages
 }
 
-// ReadVersions reads the versions of the kernel and of the distribution. Runtime and agent
-// are for the caller to say.
+// ReadVersions reads the versions of the kernel and of the distribution. It does not set Runtime
+// and Agent.
 func ReadVersions(root fs.FS) nodestatus.Versions {
 	return nodestatus.Versions{
 		Kernel:       firstLine(root, "proc/sys/kernel/osrelease"),

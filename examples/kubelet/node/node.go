@@ -14,14 +14,13 @@ import (
 	nodestatus "github.com/podwright/podwright/status/node"
 )
 
-// ErrAlreadyRun is returned by every Run but the first.
+// ErrAlreadyRun is returned by a second Run.
 var ErrAlreadyRun = errors.New("node: Run was called before")
 
-// ErrShutdownTimeout is wrapped by Run's error when calls ignore their context.
+// ErrShutdownTimeout is wrapped by Run's error if calls ignore their context.
 var ErrShutdownTimeout = errors.New("still running after the shutdown timeout")
 
-// ErrTwin is wrapped by the error of Health while another agent seems to run under the
-// node's name.
+// ErrTwin is wrapped by Health's error while another agent seems to use the node's name.
 var ErrTwin = errors.New("another agent has this node's name")
 
 const (
@@ -29,11 +28,11 @@ const (
 	backoffLongest = 7 * time.Second
 )
 
-// Node keeps one node of a cluster. Use New.
+// Node keeps one node of a cluster. Create it with New. It is safe for concurrent use.
 type Node struct {
 	cfg    Config
 	timing nodestatus.Timing
-	// wake asks for a round; named tells that the node's UID has become known.
+	// wake requests a round. named is signalled when the node's UID becomes known.
 	wake, named run.Signal
 
 	calls run.Calls
@@ -42,36 +41,37 @@ type Node struct {
 	ran   bool
 	state State
 	start start
-	// faults are what is wrong, by part.
+	// faults are the current failures by part.
 	faults map[string]fault
 }
 
-// State is what is known of the node.
+// State is the state of the node as the agent knows it.
 type State struct {
-	// UID is the node's, "" before it was seen.
+	// UID is the node's UID, or "" before it was seen.
 	UID types.UID
-	// Ready tells whether the API was told that the node is ready.
+	// Ready is true if the last written status was ready.
 	Ready bool
-	// Written is when the status was written last, Renewed the Lease. Zero: never.
+	// Written is the time of the last status write, Renewed of the last renewal of the Lease. Zero
+	// means never.
 	Written, Renewed time.Time
-	// Status and Lease are why the last try of each has failed, nil if it did not.
+	// Status and Lease are the errors of the last attempts, or nil.
 	Status, Lease error
-	// Twin is why another agent seems to run under the name, TwinSeen when that showed
-	// last. "": none does.
+	// Twin is the reason to assume another agent with this name, or "". TwinSeen is the time of the
+	// last sign.
 	Twin     string
 	TwinSeen time.Time
 }
 
-// start is what an agent has found at its start. Both together are a twin; either may be
-// found first.
+// start contains an agent's findings at its start, which may come in any order. Both of them
+// indicate another agent.
 type start struct {
-	// fresh: somebody had just renewed the Lease.
+	// fresh is true if another agent had just renewed the Lease.
 	fresh bool
-	// moved is which other machine the node was, "" if none.
+	// moved describes the different machine in the node's old status, or is "".
 	moved string
 }
 
-// New returns a Node. Nothing happens before Run.
+// New checks the configuration and returns a Node. The Node does nothing before Run.
 func New(cfg Config) (*Node, error) {
 	cfg, err := cfg.withDefaults()
 	if err != nil {
@@ -86,10 +86,9 @@ func New(cfg Config) (*Node, error) {
 	}, nil
 }
 
-// Run registers the node and keeps its status and its Lease until ctx ends, then returns
-// nil. The node stays in the API: its Lease runs out. If calls do not return within
-// ShutdownTimeout the error wraps ErrShutdownTimeout and names them. A second Run is
-// ErrAlreadyRun.
+// Run registers the node and keeps its status and its Lease until ctx is done, then returns nil.
+// The node stays in the API and its Lease expires. If calls do not return within ShutdownTimeout,
+// the error wraps ErrShutdownTimeout and names them. A second call returns ErrAlreadyRun.
 func (n *Node) Run(ctx context.Context) error {
 	n.mu.Lock()
 	again := n.ran
@@ -104,11 +103,10 @@ func (n *Node) Run(ctx context.Context) error {
 	return errors.Join(run.All(ctx, rounds.run, leases.run), n.leave(ctx))
 }
 
-// Wake tells that the facts may be others: a round follows soon, instead of at its time.
-// It never blocks.
+// Wake requests a round before its time, after a change of facts. It never blocks.
 func (n *Node) Wake() { n.wake.Wake() }
 
-// State returns what is known of the node.
+// State returns the current state.
 func (n *Node) State() State {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -119,8 +117,8 @@ func (n *Node) State() State {
 	return s
 }
 
-// Health is what is wrong, nil if nothing is. It wraps ErrTwin while another agent seems to
-// run under the name.
+// Health returns the current failures, or nil. The error wraps ErrTwin while another agent seems to
+// use the name.
 func (n *Node) Health() error {
 	s := n.State()
 	var twin, unseen error
@@ -133,22 +131,20 @@ func (n *Node) Health() error {
 	return errors.Join(unseen, s.Status, s.Lease, twin)
 }
 
-// change changes the state.
 func (n *Node) change(f func(*State)) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	f(&n.state)
 }
 
-// fault is what was logged last of a part that is not well.
+// fault is the last logged failure of a part.
 type fault struct {
 	text   string
 	logged time.Time
 }
 
-// report logs what is wrong with a part: at once when it was well, once a minute at most
-// when it is something else, since texts of the network differ each time; and that it is
-// well again.
+// report logs the state of a part: the first failure at once, a different one at most once a minute
+// (network errors vary each time), and the recovery.
 func (n *Node) report(part string, err error) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -163,8 +159,7 @@ func (n *Node) report(part string, err error) {
 	}
 }
 
-// twin notes that another agent seems to run under the name. It is logged once as long as
-// it goes on.
+// twin records signs of another agent with this name. It logs the first one only, until they stop.
 func (n *Node) twin(why string) {
 	known := n.State().Twin != ""
 	n.change(func(s *State) { s.Twin, s.TwinSeen = why, time.Now() })
@@ -174,7 +169,7 @@ func (n *Node) twin(why string) {
 	}
 }
 
-// begin notes what was found at the start.
+// begin records a finding at the start.
 func (n *Node) begin(found func(*start)) {
 	n.mu.Lock()
 	found(&n.start)
@@ -187,12 +182,12 @@ func (n *Node) begin(found func(*start)) {
 
 func (n *Node) event(eventtype, reason, message string) {
 	n.cfg.Logger.Info(message, "node", n.cfg.Name, "reason", reason)
-	// kubectl describe looks for a node's events by its UID, and by its name as a UID: the UID
-	// is not known before the node is.
+	// kubectl describe finds a node's events by its UID, and by its name as UID. The UID is unknown
+	// before the registration.
 	n.cfg.Event(v1.ObjectReference{APIVersion: "v1", Kind: "Node", Name: n.cfg.Name, UID: types.UID(n.cfg.Name)}, eventtype, reason, message)
 }
 
-// What the agent calls: one call of each at a time.
+// The names of the agent's calls. At most one call of each name runs at a time.
 const (
 	findFacts     = "finding out facts"
 	findAddresses = "finding addresses"
@@ -204,11 +199,11 @@ const (
 	updateLease   = "renewing the lease"
 )
 
-// hurry is how long a call may take to end when its time is over.
+// hurry is the time for a call to end after its deadline.
 const hurry = time.Second
 
-// bounded calls f with a deadline. A call that ignores it is left behind; the next one of
-// its kind waits for it.
+// bounded calls f with a deadline. It abandons a call that ignores the deadline; the next call of
+// the same name waits for it.
 func bounded[T any](ctx context.Context, n *Node, what string, f func(context.Context) (T, error)) (result T, err error) {
 	call, cancel := context.WithTimeout(ctx, n.cfg.CallTimeout)
 	defer cancel()
@@ -226,7 +221,7 @@ func bounded[T any](ctx context.Context, n *Node, what string, f func(context.Co
 	return <-answers, nil
 }
 
-// leave waits for calls that were left behind, and names those that do not end.
+// leave waits for abandoned calls, and returns an error with those that do not end.
 func (n *Node) leave(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), n.cfg.ShutdownTimeout)
 	defer cancel()
@@ -239,7 +234,7 @@ func (n *Node) leave(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-// backoff is the pause after so many failures in a row.
+// backoff returns the pause after a number of failures in a row.
 func backoff(failures int) time.Duration {
 	if failures > 7 {
 		return backoffLongest

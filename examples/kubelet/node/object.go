@@ -14,11 +14,11 @@ import (
 
 const (
 	attachAnnotation = "volumes.kubernetes.io/controller-managed-attach-detach"
-	// uninitializedTaint keeps pods away until an external cloud provider has seen the node.
+	// uninitializedTaint keeps pods away until an external cloud provider has initialised the node.
 	uninitializedTaint = "node.cloudprovider.kubernetes.io/uninitialized"
 )
 
-// wanted is the node as the agent would make it, without its status.
+// wanted returns the node that the agent creates, without its status.
 func (c *Config) wanted() *v1.Node {
 	labels := map[string]string{
 		v1.LabelHostname:      c.Hostname,
@@ -44,7 +44,7 @@ func (c *Config) wanted() *v1.Node {
 	return node
 }
 
-// reconciledLabels are those that are put right in a node that is there already.
+// reconciledLabels returns the labels that are corrected in an existing node.
 func reconciledLabels() []string {
 	return []string{
 		v1.LabelHostname,
@@ -56,9 +56,9 @@ func reconciledLabels() []string {
 	}
 }
 
-// reconcile puts right what is the agent's in a node that was there before it: labels that
-// have a meaning to Kubernetes, its annotation, and resources that it knows nothing of yet
-// if reset is set. Taints and the labels of others stay.
+// reconcile corrects the agent's part of an existing node: labels with a meaning to Kubernetes, its
+// annotation and, if reset is set, extended resources of a previous agent, which become zero.
+// Taints and labels of others stay.
 func reconcile(node, wanted *v1.Node, reset bool) {
 	for _, key := range reconciledLabels() {
 		if value, ok := wanted.Labels[key]; !ok {
@@ -75,7 +75,7 @@ func reconcile(node, wanted *v1.Node, reset bool) {
 	}
 }
 
-// refresh puts right what is put right in every round.
+// refresh corrects the labels and annotations that every round corrects.
 func refresh(node, wanted *v1.Node) {
 	setLabel(node, v1.LabelOSStable, runtime.GOOS)
 	setLabel(node, v1.LabelArchStable, runtime.GOARCH)
@@ -89,7 +89,7 @@ func setLabel(node *v1.Node, key, value string) {
 	node.Labels[key] = value
 }
 
-// setAnnotation removes it where the value is empty.
+// setAnnotation sets an annotation, or removes it if the value is empty.
 func setAnnotation(node *v1.Node, key, value string) {
 	if value == "" {
 		delete(node.Annotations, key)
@@ -101,7 +101,7 @@ func setAnnotation(node *v1.Node, key, value string) {
 	node.Annotations[key] = value
 }
 
-// changed tells whether the agent's part of two nodes differs in more than heartbeats.
+// changed reports whether the agent's parts of two nodes differ in more than heartbeats.
 func changed(old, new *v1.Node) bool {
 	return !maps.Equal(old.Labels, new.Labels) || !maps.Equal(old.Annotations, new.Annotations) || nodestatus.Changed(&old.Status, &new.Status)
 }

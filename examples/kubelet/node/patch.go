@@ -11,18 +11,17 @@ import (
 	"k8s.io/apimachinery/pkg/util/strategicpatch"
 )
 
-// StatusPatch returns the strategic merge patch that makes one node another, as far as
-// labels, annotations and the status go. It carries the UID: applied to another node of
-// that name it is a conflict. Conditions of others stay as they are.
+// StatusPatch returns the strategic merge patch from old to new for labels, annotations and status.
+// It contains old's UID: applied to another node of that name, it fails. Conditions of others stay.
 func StatusPatch(old, new *v1.Node) ([]byte, error) {
 	before, after := patched(old, ""), patched(new, old.UID)
 	whole := map[string]any{}
-	// The API merges addresses by their type, which is not their identity.
+	// The API merges addresses by type, but several may have the same type.
 	if !equality.Semantic.DeepEqual(old.Status.Addresses, new.Status.Addresses) {
 		whole["addresses"] = replacing(new.Status.Addresses)
 	}
 	before.Status.Addresses, after.Status.Addresses = nil, nil
-	if hasTypeTwice(old.Status.Conditions) { // such a list cannot be merged
+	if hasTypeTwice(old.Status.Conditions) { // the API cannot merge such a list
 		whole["conditions"] = replacing(new.Status.Conditions)
 		before.Status.Conditions, after.Status.Conditions = nil, nil
 	}
@@ -44,7 +43,7 @@ func StatusPatch(old, new *v1.Node) ([]byte, error) {
 	return json.Marshal(patch)
 }
 
-// patched returns the part of a node that a patch of the status may change, with a UID.
+// patched returns the part of a node that a status patch may change, with a UID.
 func patched(node *v1.Node, uid types.UID) *v1.Node {
 	return &v1.Node{ObjectMeta: metav1.ObjectMeta{UID: uid, Labels: node.Labels, Annotations: node.Annotations}, Status: node.Status}
 }
@@ -60,7 +59,8 @@ func difference(before, after *v1.Node) (strategicpatch.JSONMap, error) {
 			return nil, err
 		}
 		if status := objects[i]["status"].(map[string]any); status["conditions"] == nil {
-			status["conditions"] = []any{} // without a list, the patch would remove the conditions of others
+			// Without a list, the patch would remove the conditions of others.
+			status["conditions"] = []any{}
 		}
 	}
 	schema, err := strategicpatch.NewPatchMetaFromStruct(v1.Node{})
@@ -70,7 +70,7 @@ func difference(before, after *v1.Node) (strategicpatch.JSONMap, error) {
 	return strategicpatch.CreateTwoWayMergeMapPatchUsingLookupPatchMeta(objects[0], objects[1], schema)
 }
 
-// replacing returns the patch that replaces a list as a whole, although the API would merge it.
+// replacing returns the patch that replaces a whole list instead of merging it.
 func replacing[T any](list []T) []any {
 	patch := []any{map[string]any{"$patch": "replace"}}
 	for _, element := range list {

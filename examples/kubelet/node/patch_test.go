@@ -16,9 +16,8 @@ import (
 	"github.com/podwright/podwright/examples/kubelet/node/nodetest"
 )
 
-// FuzzStatusPatch holds for any two nodes: the patch, applied as an API server does, makes
-// the one the other, with conditions in their order; and conditions that came in between
-// stay.
+// FuzzStatusPatch checks for any two nodes that the patch, applied as by an API server, turns one
+// into the other, with conditions in their order, and keeps conditions that were added meanwhile.
 func FuzzStatusPatch(f *testing.F) {
 	for seed := range uint64(20) {
 		f.Add(seed, seed*7)
@@ -60,8 +59,7 @@ func kinds(n *v1.Node) (kinds []v1.NodeConditionType) {
 	return kinds
 }
 
-// unique removes conditions of a type that is there already, and tells whether there were
-// none.
+// unique removes duplicate conditions of a type, and reports whether there were none.
 func unique(n *v1.Node) bool {
 	seen, kept := map[v1.NodeConditionType]bool{}, []v1.NodeCondition{}
 	for _, c := range n.Status.Conditions {

@@ -24,7 +24,7 @@ func forbidden() error {
 	return apierrors.NewForbidden(schema.GroupResource{Resource: "nodes"}, "n", errors.New("not allowed"))
 }
 
-// N1.
+// N1: the node is created with all its data.
 func TestRegistrationMakesTheNode(t *testing.T) {
 	bubble(t, func(t *testing.T, api *nodetest.API) {
 		taints := []v1.Taint{{Key: "a", Value: "b", Effect: v1.TaintEffectNoSchedule}}
@@ -53,7 +53,7 @@ func TestRegistrationMakesTheNode(t *testing.T) {
 		require.True(t, first.State().Ready)
 		first.stop()
 
-		// The next agent leaves it as it is, but for the heartbeat.
+		// The next agent changes only the heartbeat.
 		second := newRig(t, api, configure)
 		pass(time.Second)
 		again := api.Node("n")
@@ -66,7 +66,7 @@ func TestRegistrationMakesTheNode(t *testing.T) {
 	})
 }
 
-// N2.
+// N2: an existing node is corrected.
 func TestRegistrationPutsANodeRight(t *testing.T) {
 	for name, refuse := range map[string]func(context.Context, nodetest.Call) error{
 		"exists": nil,
@@ -109,7 +109,7 @@ func TestRegistrationPutsANodeRight(t *testing.T) {
 				require.Equal(t, v1.NodeConditionType("Theirs"), n.Status.Conditions[0].Type)
 				require.Equal(t, "True KubeletReady", ready(n))
 
-				// Later rounds leave alone what others do to it, but for what it must be.
+				// Later rounds keep changes by others, except required values.
 				api.Edit("n", func(n *v1.Node) {
 					n.Status.Capacity["example.com/gpu"] = resource.MustParse("3")
 					n.Labels["topology.kubernetes.io/zone"], n.Labels["kubernetes.io/arch"] = "moved", "vax"
@@ -185,7 +185,8 @@ func TestExternalCloud(t *testing.T) {
 	})
 }
 
-// A node that is deleted while the agent runs, and one that is made anew by somebody else.
+// A node that is deleted while the agent runs is created again; one recreated by others is taken
+// over.
 func TestNodeDeletedUnderTheAgent(t *testing.T) {
 	for name, remake := range map[string]bool{"by the agent": false, "by somebody else": true} {
 		t.Run(name, func(t *testing.T) {

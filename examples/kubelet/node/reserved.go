@@ -16,13 +16,13 @@ import (
 	nodestatus "github.com/podwright/podwright/status/node"
 )
 
-// Reservations are what pods may not have of the machine, by the configuration.
+// Reservations are the configured parts of the machine that pods cannot use.
 type Reservations struct {
 	system, kube v1.ResourceList
-	// cpus are those of reservedSystemCPUs.
+	// cpus are the processors of reservedSystemCPUs.
 	cpus CPUs
-	// memory and storage are thresholds of hard eviction: a share of the capacity where
-	// percent is set, else an amount.
+	// memory and storage are thresholds of hard eviction: a share of the capacity if percent is
+	// set, else an amount.
 	memory, storage threshold
 }
 
@@ -33,25 +33,24 @@ type threshold struct {
 
 func (t threshold) of(capacity int64) int64 {
 	if t.percent > 0 {
-		return int64(float64(capacity) * float64(float32(t.percent)/100)) // to the byte what the API's other nodes report
+		return int64(float64(capacity) * float64(float32(t.percent)/100)) // rounds as the kubelet does, to the byte
 	}
 	return t.amount
 }
 
-// hardDefaults are the thresholds of hard eviction that concern reservations, where the
-// configuration sets none.
+// hardDefaults returns the default thresholds of hard eviction that reduce the resources for pods.
 func hardDefaults() map[string]string {
 	return map[string]string{"memory.available": "100Mi", "nodefs.available": "10%"}
 }
 
-// reservable are the resources of which something can be set aside.
+// reservable returns the resources that can be reserved.
 func reservable() []v1.ResourceName {
 	return []v1.ResourceName{v1.ResourceCPU, v1.ResourceMemory, v1.ResourceEphemeralStorage, cgroups.ResourcePids}
 }
 
-// ParseReservations reads kubeReserved, systemReserved, reservedSystemCPUs, which stand for
-// the CPU of both, and evictionHard, of which what is to stay available of memory and disk
-// is not for pods either.
+// ParseReservations reads kubeReserved, systemReserved, reservedSystemCPUs and evictionHard.
+// reservedSystemCPUs replaces the CPU of the first two. The memory and disk thresholds of
+// evictionHard are not available to pods either.
 func ParseReservations(k *kubeletv1beta1.KubeletConfiguration) (r Reservations, err error) {
 	var errs [5]error
 	r.system, errs[0] = parseAmounts("systemReserved", k.SystemReserved)
@@ -92,10 +91,10 @@ func parseAmounts(field string, texts map[string]string) (v1.ResourceList, error
 	return list, errors.Join(errs...)
 }
 
-// System is what the system keeps, Kube what agent and runtime keep.
+// System returns the resources reserved for the system.
 func (r Reservations) System() v1.ResourceList { return r.system.DeepCopy() }
 
-// Kube is what agent and runtime keep.
+// Kube returns the resources reserved for the agent and the runtime.
 func (r Reservations) Kube() v1.ResourceList { return r.kube.DeepCopy() }
 
 func parseThreshold(signal string, hard map[string]string) (t threshold, err error) {
@@ -119,7 +118,7 @@ func parseThreshold(signal string, hard map[string]string) (t threshold, err err
 	return t, nil
 }
 
-// Of is what is set aside of a machine.
+// Of returns all reserved resources of a machine.
 func (r Reservations) Of(m *nodestatus.Machine) v1.ResourceList {
 	list := v1.ResourceList{}
 	add := func(name v1.ResourceName, amount resource.Quantity) {
@@ -139,8 +138,8 @@ func (r Reservations) Of(m *nodestatus.Machine) v1.ResourceList {
 	return list
 }
 
-// Capacity is what a machine has, with its processes, of which the API does not speak: they
-// are cgroups.ResourcePids. Storage that nobody has measured yet is not in it.
+// Capacity returns the resources of a machine. It includes the number of processes,
+// cgroups.ResourcePids, which the API does not have. It omits storage that was not measured.
 func Capacity(m *nodestatus.Machine) v1.ResourceList {
 	list := nodestatus.Compute(nil, nodestatus.Facts{Machine: m}, nodestatus.SetMachine).Capacity
 	delete(list, v1.ResourcePods)
@@ -150,7 +149,8 @@ func Capacity(m *nodestatus.Machine) v1.ResourceList {
 	return list
 }
 
-// Check refuses reservations of more than a machine has, and of processors that are not online.
+// Check returns an error if the reservations exceed the machine, or name processors that are not
+// online.
 func (r Reservations) Check(m *nodestatus.Machine, online CPUs) error {
 	has, reserved := Capacity(m), r.Of(m)
 	var errs []error

@@ -72,7 +72,7 @@ func TestReservationsThatAreWrong(t *testing.T) {
 	require.ErrorContains(t, err, "no processor 1 that is online")
 }
 
-// A machine may have turned off processors of any number.
+// A machine may have offline processors of any number.
 func TestReservedCPUsAreOnline(t *testing.T) {
 	online, err := OnlineCPUs(files(map[string]string{"sys/devices/system/cpu/online": "0,2-3,8\n"}))
 	require.NoError(t, err)
@@ -88,7 +88,7 @@ func TestReservedCPUsAreOnline(t *testing.T) {
 	}
 }
 
-// What is reserved by whom is kept apart, and cannot be changed from outside.
+// System and Kube return separate copies.
 func TestReservedByWhom(t *testing.T) {
 	r, err := ParseReservations(&kubeletv1beta1.KubeletConfiguration{SystemReserved: map[string]string{"memory": "1Gi"}, KubeReserved: map[string]string{"pid": "100"}})
 	require.NoError(t, err)

@@ -23,7 +23,7 @@ import (
 	nodestatus "github.com/podwright/podwright/status/node"
 )
 
-// rig is an agent on an API in memory, in a bubble.
+// rig is an agent with an API in memory, in a bubble.
 type rig struct {
 	*node.Node
 	api *nodetest.API
@@ -39,7 +39,7 @@ type rig struct {
 	stop     func()
 }
 
-// Write takes a line of the log.
+// Write receives a line of the log.
 func (r *rig) Write(line []byte) (int, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -58,7 +58,7 @@ func (r *rig) happened() []string {
 	return append([]string(nil), r.events...)
 }
 
-// set changes what the facts say.
+// set changes the facts.
 func (r *rig) set(f func()) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -78,7 +78,7 @@ func (r *rig) problems() []string {
 	return r.notReady
 }
 
-// newRig starts an agent of the node n; change may be nil.
+// newRig starts an agent of the node n. change is optional.
 func newRig(t *testing.T, api *nodetest.API, change func(*rig)) *rig {
 	t.Helper()
 	r := &rig{api: api, machine: nodestatus.Machine{ID: "machine", SystemUUID: "system", BootID: "boot", Cores: 2, Memory: 1 << 30, Storage: 1 << 30}}
@@ -111,8 +111,8 @@ func newRig(t *testing.T, api *nodetest.API, change func(*rig)) *rig {
 	return r
 }
 
-// rigged runs a test in a bubble, with an agent on an API; change may be nil, and before, which
-// is asked for an error of each call.
+// rigged runs a test in a bubble, with an agent on an API. before returns the fault of each call.
+// before and change are optional.
 func rigged(t *testing.T, before func(context.Context, nodetest.Call) error, change func(*rig), test func(t *testing.T, r *rig, api *nodetest.API)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
@@ -121,13 +121,12 @@ func rigged(t *testing.T, before func(context.Context, nodetest.Call) error, cha
 	})
 }
 
-// bubble runs a test in a bubble, with an API.
 func bubble(t *testing.T, test func(t *testing.T, api *nodetest.API)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) { test(t, &nodetest.API{}) })
 }
 
-// hanging is an API that does not answer while it is away.
+// hanging returns a fault: calls hang while away is set.
 func hanging(away *atomic.Bool, verbs ...string) func(context.Context, nodetest.Call) error {
 	return func(ctx context.Context, c nodetest.Call) error {
 		if !away.Load() || len(verbs) > 0 && !slices.Contains(verbs, c.Verb) {
@@ -138,7 +137,7 @@ func hanging(away *atomic.Bool, verbs ...string) func(context.Context, nodetest.
 	}
 }
 
-// pass lets time go by, and what is due be done.
+// pass advances the time and waits for due work.
 func pass(d time.Duration) {
 	time.Sleep(d)
 	synctest.Wait()

@@ -15,9 +15,9 @@ import (
 )
 
 const (
-	// maxTries is how often a round is tried before the next one.
+	// maxTries is the number of attempts of one round.
 	maxTries = 5
-	// wakeGap is the shortest time from a round to one that was asked for.
+	// wakeGap is the shortest time between a round and a requested one.
 	wakeGap = time.Second
 )
 
@@ -26,16 +26,16 @@ type rounds struct {
 	*Node
 	wanted *v1.Node
 
-	// known is the node as the API answered last, nil if it has none.
+	// known is the node from the last response, or nil if there is none.
 	known *v1.Node
-	// ours: the node was made, or put right, by this agent.
+	// ours is true if this agent has created or corrected the node.
 	ours    bool
 	written nodestatus.Written
-	// told is the status that was written last, nil if none was; tried what was last tried
-	// to be written of the machine.
+	// told is the last written status, or nil. tried is the machine data of the last attempt to
+	// write.
 	told  *v1.NodeStatus
 	tried v1.NodeSystemInfo
-	// sawReady: when facts were found last, nothing spoke against the node's being ready.
+	// sawReady is true if there were no reasons against readiness in the last facts.
 	sawReady bool
 }
 
@@ -48,7 +48,7 @@ func (r *rounds) run(ctx context.Context) error {
 			return nil
 		}
 		r.change(func(s *State) { s.Status = err })
-		if r.known == nil { // it is gone: it is made anew at once
+		if r.known == nil { // the node was deleted: create it again at once
 			continue
 		}
 		r.report("status", err)
@@ -57,8 +57,8 @@ func (r *rounds) run(ctx context.Context) error {
 	return nil
 }
 
-// rest waits for the time of the next round, or until the node has become ready, or is it no
-// more: not all that decides about that can tell when it changes.
+// rest waits until the next round is due, a round is requested, or the node's readiness changes. It
+// polls NotReady, because not all of its sources report changes.
 func (r *rounds) rest(ctx context.Context, begun time.Time) {
 	next := time.NewTimer(r.timing.Pause())
 	defer next.Stop()
@@ -87,8 +87,7 @@ func (r *rounds) rest(ctx context.Context, begun time.Time) {
 	}
 }
 
-// register makes the node, or finds that it is there, and returns when that has succeeded
-// or ctx has ended.
+// register creates the node or finds an existing one. It retries until it succeeds or ctx is done.
 func (r *rounds) register(ctx context.Context) {
 	for failures := 0; r.known == nil && ctx.Err() == nil; {
 		err := r.tryRegister(ctx)
@@ -126,7 +125,8 @@ func (r *rounds) tryRegister(ctx context.Context) error {
 		r.ours = true
 		r.wrote(facts.Now, &v1.NodeStatus{}, made, true)
 		return nil
-	case apierrors.IsAlreadyExists(err), apierrors.IsForbidden(err): // that it may not be made says nothing of whether it is there
+	// Forbidden does not mean that the node is missing.
+	case apierrors.IsAlreadyExists(err), apierrors.IsForbidden(err):
 		existing, getErr := r.get(ctx)
 		if getErr != nil {
 			return fmt.Errorf("registering the node: %w; reading it: %w", err, getErr)
@@ -138,14 +138,14 @@ func (r *rounds) tryRegister(ctx context.Context) error {
 	}
 }
 
-// found takes a node over that is there already.
+// found takes over an existing node.
 func (r *rounds) found(node *v1.Node) {
 	r.cfg.Logger.Info("the node is registered already", "node", node.Name, "uid", node.UID)
 	r.ours = false
 	r.seen(node)
 }
 
-// seen takes in what the API has.
+// seen records the API's version of the node.
 func (r *rounds) seen(node *v1.Node) {
 	if was := r.known; was != nil && was.UID == node.UID && was.Spec.Unschedulable != node.Spec.Unschedulable {
 		reason := "NodeSchedulable"
@@ -161,7 +161,7 @@ func (r *rounds) seen(node *v1.Node) {
 	}
 }
 
-// round reads the node and writes what has changed of it, or what is due.
+// round reads the node and writes changes or due heartbeats.
 func (r *rounds) round(ctx context.Context) (err error) {
 	for try := range maxTries {
 		if try > 0 && !run.Sleep(ctx, backoff(try)) {
@@ -210,7 +210,7 @@ func (r *rounds) try(ctx context.Context, cached bool) error {
 	return nil
 }
 
-// read reads the node. If it is gone, or another one has its name, everything begins anew.
+// read reads the node. If it was deleted or has another UID, the agent starts anew.
 func (r *rounds) read(ctx context.Context, cached bool) error {
 	node := (*v1.Node)(nil)
 	if cached {
@@ -236,16 +236,16 @@ func (r *rounds) read(ctx context.Context, cached bool) error {
 	return nil
 }
 
-// forget forgets the node.
 func (r *rounds) forget() {
 	r.known, r.told, r.written, r.ours = nil, nil, nodestatus.Written{}, false
 	r.change(func(s *State) { s.UID, s.Ready = "", false })
 }
 
-// newer is what a watch has seen, unless the API has answered with something newer since.
+// newer returns the watched node, or the last response if that is newer. It returns nil if a read
+// is needed.
 func newer(cached, known *v1.Node) *v1.Node {
 	if cached == nil || known == nil || cached.UID != known.UID {
-		return nil // a watch may be late, and a read tells
+		return nil // the watch may lag behind, so read the node
 	}
 	seen, err1 := strconv.ParseUint(cached.ResourceVersion, 10, 64)
 	answered, err2 := strconv.ParseUint(known.ResourceVersion, 10, 64)
@@ -255,7 +255,7 @@ func newer(cached, known *v1.Node) *v1.Node {
 	return cached
 }
 
-// wrote remembers a write that has succeeded, and tells what it has changed.
+// wrote records a successful write, and records events about the changes.
 func (r *rounds) wrote(at time.Time, old *v1.NodeStatus, node *v1.Node, differs bool) {
 	first := r.told == nil
 	r.written = r.timing.Wrote(r.written, at, differs)
@@ -264,7 +264,7 @@ func (r *rounds) wrote(at time.Time, old *v1.NodeStatus, node *v1.Node, differs 
 	ready := nodestatus.Ready(&node.Status)
 	r.change(func(s *State) { s.Written, s.Ready = at, ready })
 	for _, e := range nodestatus.Events(r.cfg.Name, old, &node.Status) {
-		// The machine does not boot under a running agent: a twin's boot stood there.
+		// The machine does not reboot under a running agent: the old boot ID was another agent's.
 		if e.Reason != "Rebooted" || first {
 			r.event(e.Type, e.Reason, e.Message)
 		}
@@ -272,8 +272,8 @@ func (r *rounds) wrote(at time.Time, old *v1.NodeStatus, node *v1.Node, differs 
 	r.cfg.OnNode(node)
 }
 
-// lookForMove notes that the node was another machine before. Whether an agent still runs
-// there, its Lease tells.
+// lookForMove records that the node was another machine before. The Lease shows whether an agent
+// still runs there.
 func (r *rounds) lookForMove(was, is *v1.NodeSystemInfo) {
 	if r.told == nil && was.MachineID != "" && is.MachineID != was.MachineID {
 		why := fmt.Sprintf("the node's status had machine ID %s instead of %s", was.MachineID, is.MachineID)
@@ -281,8 +281,8 @@ func (r *rounds) lookForMove(was, is *v1.NodeSystemInfo) {
 	}
 }
 
-// lookForTwin compares the machine in the status with the one that was written there, or
-// may have been.
+// lookForTwin compares the machine in the status with the machine that this agent wrote or tried to
+// write.
 func (r *rounds) lookForTwin(is *v1.NodeSystemInfo) {
 	if r.told == nil {
 		return
@@ -300,7 +300,7 @@ func (r *rounds) lookForTwin(is *v1.NodeSystemInfo) {
 	}
 }
 
-// facts are what is known now. What cannot be found of the addresses stays as it is.
+// facts returns the current facts. If the addresses cannot be determined, the reported ones stay.
 func (r *rounds) facts(ctx context.Context, node *v1.Node) nodestatus.Facts {
 	facts, err := bounded(ctx, r.Node, findFacts, func(ctx context.Context) (nodestatus.Facts, error) {
 		return r.cfg.Facts(ctx), nil

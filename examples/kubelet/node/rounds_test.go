@@ -17,10 +17,10 @@ import (
 	nodestatus "github.com/podwright/podwright/status/node"
 )
 
-// N3.
+// N3: an unchanged status is written only at the report period.
 func TestUnchangedStatusIsReportedRarely(t *testing.T) {
 	rigged(t, nil, nil, func(t *testing.T, _ *rig, api *nodetest.API) {
-		pass(10 * time.Minute) // with the first report, which comes at a time of the node's own
+		pass(10 * time.Minute) // includes the first report, whose time depends on the node's name
 		api.Forget()
 		begun := time.Now()
 		pass(time.Hour)
@@ -31,7 +31,7 @@ func TestUnchangedStatusIsReportedRarely(t *testing.T) {
 	})
 }
 
-// N4.
+// N4: a runtime failure is written at once.
 func TestRuntimeThatGoesDown(t *testing.T) {
 	rigged(t, nil, nil, func(t *testing.T, r *rig, api *nodetest.API) {
 		pass(5 * time.Minute)
@@ -50,7 +50,7 @@ func TestRuntimeThatGoesDown(t *testing.T) {
 		require.Equal(t, "True KubeletReady", ready(api.Node("n")), "who is woken does not wait for its time")
 		require.Equal(t, []string{"NodeNotReady", "NodeReady"}, r.happened()[4:])
 
-		// Whoever wakes it all the time gets one look a second.
+		// Constant wake-ups cause one round a second.
 		api.Forget()
 		for range 1000 {
 			r.set(func() { r.pressure.Disk = !r.pressure.Disk })
@@ -61,7 +61,7 @@ func TestRuntimeThatGoesDown(t *testing.T) {
 	})
 }
 
-// The first ready status is written when the node has become ready, not at its time.
+// The first ready status is written as soon as the node is ready.
 func TestFirstReadyStatus(t *testing.T) {
 	unready := func(r *rig) { r.notReady = []string{"container runtime is unknown"} }
 	rigged(t, nil, unready, func(t *testing.T, r *rig, api *nodetest.API) {
@@ -74,7 +74,7 @@ func TestFirstReadyStatus(t *testing.T) {
 	})
 }
 
-// N6.
+// N6: a round has five attempts.
 func TestStatusIsTriedFiveTimes(t *testing.T) {
 	var down atomic.Bool
 	rigged(t, hanging(&down, nodetest.PatchNode), nil, func(t *testing.T, r *rig, api *nodetest.API) {
@@ -97,8 +97,7 @@ func TestStatusIsTriedFiveTimes(t *testing.T) {
 	})
 }
 
-// Somebody else edits the Node all the time: what is the agent's is put right once a round, and
-// what is theirs stays.
+// While others edit the Node all the time, each round corrects the agent's part and keeps theirs.
 func TestStatusThatOthersEdit(t *testing.T) {
 	rigged(t, nil, nil, func(t *testing.T, r *rig, api *nodetest.API) {
 		pass(time.Second)
@@ -141,7 +140,7 @@ func TestSchedulable(t *testing.T) {
 	})
 }
 
-// A watch saves reads, may be late, and may know nothing.
+// A watch saves reads. It may be late or empty.
 func TestCachedNode(t *testing.T) {
 	var cached, told atomic.Pointer[v1.Node]
 	watching := func(r *rig) { r.cfg.Cached, r.cfg.OnNode = cached.Load, told.Store }
@@ -153,14 +152,14 @@ func TestCachedNode(t *testing.T) {
 		pass(time.Minute)
 		require.Empty(t, api.Calls(nodetest.GetNode))
 
-		// It lags behind from now on.
+		// From now on the watch lags behind.
 		r.set(func() { r.pressure.PID = true })
 		pass(time.Minute)
 		require.Len(t, api.Calls(nodetest.PatchNode), 1)
 		require.Equal(t, "NodeHasInsufficientPID", r.happened()[len(r.happened())-1])
 		require.Equal(t, api.Node("n").ResourceVersion, told.Load().ResourceVersion)
 
-		// The node is deleted: the watch sees it sooner or later.
+		// The node is deleted, and the watch sees it sooner or later.
 		api.Delete("n")
 		pass(time.Minute)
 		require.Nil(t, api.Node("n"))
@@ -171,7 +170,7 @@ func TestCachedNode(t *testing.T) {
 	})
 }
 
-// Addresses that cannot be found stay as they were.
+// Addresses that cannot be determined stay as reported.
 func TestAddressesThatCannotBeFound(t *testing.T) {
 	var gone atomic.Bool
 	change := func(r *rig) {
@@ -200,7 +199,7 @@ func TestRunOnce(t *testing.T) {
 	})
 }
 
-// An agent that is stopped while nobody answers ends at once.
+// An agent that is stopped while the API hangs ends at once.
 func TestStopDuringAnOutage(t *testing.T) {
 	for _, after := range []time.Duration{0, time.Minute} {
 		var away atomic.Bool
@@ -216,7 +215,7 @@ func TestStopDuringAnOutage(t *testing.T) {
 	}
 }
 
-// What ignores its context holds up nothing but itself, and is named at the end.
+// A call that ignores its context delays no others, and Run's error names it.
 func TestCallsThatHang(t *testing.T) {
 	var hangs atomic.Bool
 	bubble(t, func(t *testing.T, api *nodetest.API) {

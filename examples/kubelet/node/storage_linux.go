@@ -6,7 +6,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// StorageOf returns a function that tells how large the file system with a folder is.
+// StorageOf returns a function that returns the size in bytes of the file system of a folder.
 func StorageOf(dir string) func() (int64, error) {
 	return func() (int64, error) {
 		var s unix.Statfs_t

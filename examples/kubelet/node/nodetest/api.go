@@ -1,5 +1,5 @@
-// Package nodetest has an API server's nodes and Leases in memory, with faults to order,
-// and the suite that clients for package node must pass.
+// Package nodetest provides an API server's nodes and Leases in memory, with faults set by the
+// test, and a test suite for the clients of package node.
 package nodetest
 
 import (
@@ -29,7 +29,7 @@ const (
 	UpdateLease = "update lease"
 )
 
-// Call is a call that an API has taken.
+// Call is a call of an API.
 type Call struct {
 	Verb string
 	At   time.Time
@@ -37,12 +37,12 @@ type Call struct {
 	Patch string
 }
 
-// API implements the clients of package node on an apitest.Server. The zero value is empty. API is safe for
-// concurrent use.
+// API implements the clients of package node on an apitest.Server. The zero value is ready to use.
+// It is safe for concurrent use.
 type API struct {
-	// Before is called before the effect of a call. It may wait, and its error is returned without an effect.
-	// After is called after the effect, and its error replaces the answer. Both are set before the first
-	// call, and may be nil.
+	// Before is called before the effect of a call. It may block, and its error prevents the
+	// effect. After is called after the effect, and its error replaces the response. Set both
+	// before the first call. Optional.
 	Before, After func(ctx context.Context, call Call) error
 
 	once sync.Once
@@ -57,14 +57,14 @@ func (a *API) server() *apitest.Server {
 	return a.kept
 }
 
-// Calls returns the calls so far of some verbs, of all without any.
+// Calls returns the calls so far with these verbs, or all calls without verbs.
 func (a *API) Calls(verbs ...string) []Call {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return slices.DeleteFunc(slices.Clone(a.calls), func(c Call) bool { return len(verbs) > 0 && !slices.Contains(verbs, c.Verb) })
 }
 
-// Forget forgets the calls so far.
+// Forget drops the record of calls.
 func (a *API) Forget() {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -77,7 +77,7 @@ func leaseOf(name string) *coordinationv1.Lease {
 	return &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: node.LeaseNamespace}}
 }
 
-// Node returns a node, nil if there is none.
+// Node returns a node, or nil.
 func (a *API) Node(name string) *v1.Node {
 	if n, ok := apitest.Find(a.server(), nodeNamed(name)); ok {
 		return n
@@ -85,7 +85,7 @@ func (a *API) Node(name string) *v1.Node {
 	return nil
 }
 
-// Lease returns a Lease, nil if there is none.
+// Lease returns a Lease, or nil.
 func (a *API) Lease(name string) *coordinationv1.Lease {
 	if l, ok := apitest.Find(a.server(), leaseOf(name)); ok {
 		return l
@@ -93,21 +93,21 @@ func (a *API) Lease(name string) *coordinationv1.Lease {
 	return nil
 }
 
-// Edit changes a node as another client does. It creates a node that is missing.
+// Edit changes a node as another client would. It creates a missing node.
 func (a *API) Edit(name string, change func(*v1.Node)) {
 	n, _ := apitest.Find(a.server(), nodeNamed(name))
 	change(n)
 	a.server().Put(n)
 }
 
-// EditLease changes a Lease as another client does. It creates a Lease that is missing.
+// EditLease changes a Lease as another client would. It creates a missing Lease.
 func (a *API) EditLease(name string, change func(*coordinationv1.Lease)) {
 	l, _ := apitest.Find(a.server(), leaseOf(name))
 	change(l)
 	a.server().Put(l)
 }
 
-// Delete removes a node, and with it the Lease that it owns.
+// Delete removes a node and the Lease that it owns.
 func (a *API) Delete(name string) {
 	n, l := a.Node(name), a.Lease(name)
 	a.server().Remove(nodeNamed(name))
@@ -116,7 +116,7 @@ func (a *API) Delete(name string) {
 	}
 }
 
-// do makes a call between the faults.
+// do makes a call, with the faults before and after it.
 func do[T apitest.Object](ctx context.Context, a *API, call Call, obj T) (got T, err error) {
 	call.At = time.Now()
 	a.mu.Lock()

@@ -13,18 +13,18 @@ import (
 	"github.com/podwright/podwright/examples/kubelet/node"
 )
 
-// Clients are what the suite tests.
+// Clients are the clients under test.
 type Clients struct {
 	Nodes  node.NodeClient
 	Leases node.LeaseClient
-	// Name is what the clients may write: a node that is not there, and its Lease.
+	// Name is a missing node that the clients may create, with its Lease.
 	Name string
-	// Delete deletes the node as an administrator does.
+	// Delete deletes the node as an administrator.
 	Delete func(t *testing.T, name string)
 }
 
-// TestClients is the suite for implementations of NodeClient and LeaseClient: what package
-// node relies on.
+// TestClients tests implementations of NodeClient and LeaseClient for the behaviour that package
+// node needs.
 func TestClients(t *testing.T, c Clients) {
 	ctx := t.Context()
 	_, err := c.Nodes.GetNode(ctx, c.Name)
@@ -91,7 +91,7 @@ func apply(t *testing.T, c Clients, old, wanted *v1.Node) *v1.Node {
 	for _, node := range []*v1.Node{got, read} {
 		require.Equal(t, wanted.Status.Addresses, node.Status.Addresses)
 		require.Equal(t, wanted.Status.Images, node.Status.Images)
-		// Controllers may have added something of their own.
+		// Controllers may have added their own.
 		require.Subset(t, node.Status.Conditions, wanted.Status.Conditions)
 		require.Subset(t, node.Labels, wanted.Labels)
 		require.Subset(t, node.Annotations, wanted.Annotations)
