@@ -11,77 +11,75 @@ import (
 	kubeletv1beta1 "k8s.io/kubelet/config/v1beta1"
 )
 
-// Embedded is the value of containerRuntimeEndpoint that runs containers as
-// plain host processes of the agent.
+// Embedded is the value of containerRuntimeEndpoint that runs containers as plain host processes of
+// the agent.
 const Embedded = "embedded"
 
-// Config is what the kubelet is told. What FromArgs and Default return has all
-// defaults filled in.
+// Config is the configuration of the kubelet. FromArgs and Default return it with all defaults.
 type Config struct {
-	// Kubelet is the configuration file, with the flags that set its fields put over
-	// it. Fields that have no effect here stay as they are. Paths are absolute.
+	// Kubelet is the configuration file with the flags that override its fields. Fields without
+	// effect here stay as they are. Paths are absolute.
 	Kubelet kubeletv1beta1.KubeletConfiguration
-	// Flags are what the file has no field for.
+	// Flags are the settings without a field in the file.
 	Flags Flags
-	// files are --config and --config-dir.
+	// files are the values of --config and --config-dir.
 	files [2]string
 }
 
-// Flags are the settings of the kubelet that its configuration file has no fields
-// for.
+// Flags are the settings of the kubelet without a field in its configuration file.
 type Flags struct {
-	// NodeName is lower case and a DNS-1123 subdomain (--hostname-override).
+	// NodeName is a DNS-1123 subdomain in lower case (--hostname-override).
 	NodeName string
-	// RootDir holds the agent's own files (--root-dir). Absolute.
+	// RootDir is the absolute path of the agent's own files (--root-dir).
 	RootDir string
-	// ContainerLogsDir gets a link to each container's log; "" for no links. No flag
-	// sets it.
+	// ContainerLogsDir receives a link to each container's log. "" creates no links. It has no
+	// flag.
 	ContainerLogsDir string
-	// CredentialProviderConfig is the file, or folder, that names the plugins in
-	// CredentialProviderBinDir which know credentials for registries; "" for none
+	// CredentialProviderConfig is a file or folder that describes plugins for registry credentials,
+	// whose programs are in CredentialProviderBinDir. "" means no plugins
 	// (--image-credential-provider-config, --image-credential-provider-bin-dir).
 	CredentialProviderConfig, CredentialProviderBinDir string
-	// MaxDeadContainers is how many dead containers are kept in all, negative for no
-	// limit (--maximum-dead-containers); MaxDeadPerContainer how many of each name
-	// (--maximum-dead-containers-per-container). Younger ones than MinContainerTTL are
-	// kept whatever their number (--minimum-container-ttl-duration).
+	// MaxDeadContainers is the total number of dead containers to keep (--maximum-dead-containers).
+	// MaxDeadPerContainer is their number per container name
+	// (--maximum-dead-containers-per-container). Negative means no limit. Containers younger than
+	// MinContainerTTL are always kept (--minimum-container-ttl-duration).
 	MaxDeadContainers, MaxDeadPerContainer int
 	MinContainerTTL                        time.Duration
-	// RuntimeCgroups is the cgroup that the runtime is in, for statistics; "" for not known
-	// (--runtime-cgroups).
+	// RuntimeCgroups is the runtime's cgroup, for statistics, or "" if unknown (--runtime-cgroups).
 	RuntimeCgroups string
-	// Kubeconfig says how the API server is reached (--kubeconfig); "" for a node without
-	// one, which runs static pods only. Absolute.
+	// Kubeconfig is the absolute path of the kubeconfig of the API server (--kubeconfig). ""
+	// selects a node without API server, which runs static pods only.
 	Kubeconfig string
-	// BootstrapKubeconfig is somebody's who may ask for the certificate of a node, with which
-	// Kubeconfig is made if it is not there (--bootstrap-kubeconfig). Absolute.
+	// BootstrapKubeconfig is the absolute path of a kubeconfig that may request a node's client
+	// certificate. It is used to create a missing Kubeconfig (--bootstrap-kubeconfig).
 	BootstrapKubeconfig string
-	// CertDir has the certificates that the kubelet makes or is given by the API server
-	// (--cert-dir). Absolute.
+	// CertDir is the absolute path of the folder of the kubelet's certificates, its own and those
+	// issued through the API server (--cert-dir).
 	CertDir string
-	// LockFile is locked while the kubelet runs, "" for none (--lock-file). Whoever has it is
-	// waited for; with ExitOnLockContention the kubelet makes room for whoever wants it
-	// (--exit-on-lock-contention). Absolute.
+	// LockFile is the absolute path of a file that is locked while the kubelet runs, or ""
+	// (--lock-file). The kubelet waits while another process has the lock. With
+	// ExitOnLockContention the kubelet ends when another process requests the lock
+	// (--exit-on-lock-contention).
 	LockFile             string
 	ExitOnLockContention bool
-	// NodeIP are the addresses of the node, at most one of each family (--node-ip); empty
-	// to find one. An unspecified one only says which family is preferred.
+	// NodeIP are the addresses of the node, at most one of each family (--node-ip). If it is empty,
+	// the kubelet determines an address. An unspecified address selects the preferred family.
 	NodeIP []netip.Addr
 	// NodeLabels are added to the Node at its registration (--node-labels).
 	NodeLabels map[string]string
-	// ExternalCloud: somebody else completes the Node (--cloud-provider=external).
+	// ExternalCloud states that a cloud provider completes the Node (--cloud-provider=external).
 	ExternalCloud bool
-	// ObjectsDir has the objects that static pods refer to (--objects-dir), laid out as
-	// package volume/objects says; "" for none: such pods are refused. A flag of this
-	// kubelet's own. Absolute.
+	// ObjectsDir is the absolute path of the folder of the objects that static pods reference
+	// (--objects-dir), in the layout of package volume/objects. With "" such pods are rejected.
+	// Upstream has no such flag.
 	ObjectsDir string
-	// AdaptiveRelist lets the pause between lists of the runtime's pods follow what
-	// happens (--adaptive-relist). A flag of this kubelet's own.
+	// AdaptiveRelist adapts the period of relists to the activity of pods (--adaptive-relist).
+	// Upstream has no such flag.
 	AdaptiveRelist bool
 }
 
-// FromArgs reads the command line and the configuration file it names, fills in the
-// defaults and validates. Usage goes to out. flag.ErrHelp is returned for --help.
+// FromArgs reads the command line and its configuration files, sets the defaults and validates the
+// result. It writes usage to out. It returns flag.ErrHelp for --help and --version.
 func FromArgs(args []string, out io.Writer) (*Config, error) {
 	line, err := parse(args, out)
 	if err != nil {
@@ -97,20 +95,21 @@ func FromArgs(args []string, out io.Writer) (*Config, error) {
 	return c, errors.Join(err, c.validate())
 }
 
-// Default returns the configuration of a kubelet without flags and without a file. It
-// has no NodeName, no RootDir and no ContainerLogsDir: these depend on the host.
+// Default returns the configuration of a kubelet without flags and without a file. NodeName,
+// RootDir and ContainerLogsDir are empty, because they depend on the host.
 func Default() Config {
 	c := Config{Flags: Flags{MaxDeadContainers: -1, MaxDeadPerContainer: 1}}
 	SetDefaults(&c.Kubelet)
 	return c
 }
 
-// HealthzAddress is the host:port of /healthz, "" for no server.
+// HealthzAddress returns the host:port of /healthz, or "" if it is not served.
 func (c *Config) HealthzAddress() string {
 	return address(c.Kubelet.HealthzBindAddress, *c.Kubelet.HealthzPort)
 }
 
-// ReadOnlyAddress is the host:port of the server without authentication, "" for none.
+// ReadOnlyAddress returns the host:port of the server without authentication, or "" if there is
+// none.
 func (c *Config) ReadOnlyAddress() string {
 	return address(c.Kubelet.Address, c.Kubelet.ReadOnlyPort)
 }

@@ -25,7 +25,6 @@ func withFile(t *testing.T, text string, args ...string) (*Config, error) {
 	return FromArgs(append([]string{"--hostname-override=n", "--config", path}, args...), io.Discard)
 }
 
-// write makes the files of a folder.
 func write(t *testing.T, files map[string]string) (dir string) {
 	t.Helper()
 	dir = t.TempDir()
@@ -37,7 +36,8 @@ func write(t *testing.T, files map[string]string) (dir string) {
 	return dir
 }
 
-// defaultFields are the defaults of a node with an API server, in the order of the documentation of KubeletConfiguration.
+// defaultFields are the defaults of a node with an API server, in the order of the documentation of
+// KubeletConfiguration.
 const defaultFields = `{enableServer: true, podLogsDir: /var/log/pods, syncFrequency: 1m0s, fileCheckFrequency: 20s, httpCheckFrequency: 20s, address: 0.0.0.0, port: 10250,
 	authentication: {x509: {}, webhook: {enabled: true, cacheTTL: 2m0s}, anonymous: {enabled: false}},
 	authorization: {mode: Webhook, webhook: {cacheAuthorizedTTL: 5m0s, cacheUnauthorizedTTL: 30s}},
@@ -86,7 +86,7 @@ func TestEmbeddedKeepsToTheUsersFolders(t *testing.T) {
 	require.Empty(t, c.Flags.ContainerLogsDir)
 }
 
-// Without a home there is one thing to say, and what helps.
+// Without a home folder there is one error, with a remedy.
 func TestEmbeddedWithoutAHome(t *testing.T) {
 	t.Setenv("XDG_STATE_HOME", "")
 	t.Setenv("HOME", "")
@@ -97,8 +97,8 @@ func TestEmbeddedWithoutAHome(t *testing.T) {
 	require.Equal(t, "/r/logs", c.Kubelet.PodLogsDir)
 }
 
-// Every path in the tables is a field of the configuration, and every default
-// is written as that field's type.
+// Every path in the tables is a field of the configuration, and every default has the type of its
+// field.
 func TestTablesNameRealFields(t *testing.T) {
 	for path := range honoured {
 		require.True(t, fieldExists(reflect.TypeFor[kubeletv1beta1.KubeletConfiguration](), strings.Split(path, ".")), path)
@@ -137,7 +137,7 @@ func fieldExists(t reflect.Type, path []string) bool {
 	return false
 }
 
-// The folder of objects may be named from where the kubelet is started.
+// ObjectsDir may be relative to the working folder.
 func TestObjectsDir(t *testing.T) {
 	c, err := FromArgs([]string{"--objects-dir=objects"}, io.Discard)
 	require.NoError(t, err)

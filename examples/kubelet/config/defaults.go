@@ -17,14 +17,14 @@ import (
 	"github.com/podwright/podwright/examples/kubelet/allocatable"
 )
 
-// idUnit is what the number of users of a pod is a multiple of.
+// idUnit divides the number of user IDs of a pod.
 const idUnit = 65536
 
 // The values of memorySwap.swapBehavior.
 const NoSwap, LimitedSwap = "NoSwap", "LimitedSwap"
 
-// SetDefaults fills in the v1beta1 defaults of all fields that have an effect here
-// and a default of their own. What is set already stays.
+// SetDefaults sets the v1beta1 defaults of all fields that have an effect here. Fields that are
+// already set stay.
 func SetDefaults(k *kubeletv1beta1.KubeletConfiguration) {
 	set(&k.ContainerRuntimeEndpoint, "unix:///run/containerd/containerd.sock")
 	set(&k.ImageServiceEndpoint, k.ContainerRuntimeEndpoint)
@@ -76,8 +76,8 @@ func SetDefaults(k *kubeletv1beta1.KubeletConfiguration) {
 	setNil(&k.UserNamespaces.IDsPerPod, idUnit)
 }
 
-// setNode fills in what concerns the API server. A report of a status that has not
-// changed is due as often as a status is made if only the latter is set.
+// setNode sets the defaults for the API server. If only nodeStatusUpdateFrequency is set,
+// nodeStatusReportFrequency equals it.
 func setNode(k *kubeletv1beta1.KubeletConfiguration) {
 	report := k.NodeStatusUpdateFrequency.Duration
 	if report == 0 {
@@ -109,7 +109,7 @@ func setNil[T any](field **T, value T) {
 	}
 }
 
-// canonical spells the names of HTTP headers as they are sent, nil for none.
+// canonical returns headers with canonical names, or nil without any.
 func canonical(in map[string][]string) map[string][]string {
 	if len(in) == 0 {
 		return nil
@@ -139,8 +139,8 @@ func (c *Config) setNodeName() error {
 	return nil
 }
 
-// setFolders picks the folders: the system's for a real runtime, the user's for
-// the embedded one, which needs no root.
+// setFolders sets the default folders: the system's for a CRI runtime, the user's for the embedded
+// one, which does not need root.
 func (c *Config) setFolders() (err error) {
 	k, f := &c.Kubelet, &c.Flags
 	embedded := k.ContainerRuntimeEndpoint == Embedded
@@ -187,8 +187,7 @@ func userStateDir() (string, error) {
 	return filepath.Join(home, ".local", "state"), nil
 }
 
-// setCredentialProviders makes the folder of plugins absolute, and reads what is said
-// of them: what is wrong there is told at start.
+// setCredentialProviders makes the folder of plugins absolute, and checks their configuration.
 func (c *Config) setCredentialProviders() (err error) {
 	f := &c.Flags
 	switch {

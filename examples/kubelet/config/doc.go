@@ -1,8 +1,11 @@
-// Package config reads what the kubelet is told, its flags and its configuration file
-// (kubelet.config.k8s.io/v1beta1), by the upstream names, into the one Config that all
-// parts are built from. Flags win over the file; then the defaults are filled in, and
-// the whole is validated.
+// Package config reads the kubelet's flags and its configuration file
+// (kubelet.config.k8s.io/v1beta1), with upstream's names, for the kubelet's parts. The result is
+// one Config.
 //
-// The support policy: a value that asks for behaviour this kubelet lacks is
-// refused by name at start. Zero values and the v1beta1 defaults are accepted.
+//	cfg, err := config.FromArgs(os.Args[1:], os.Stderr)
+//
+// Flags override the file. Defaults are then filled in, and the result is validated.
+//
+// A value that needs behaviour which this kubelet lacks is an error at start that names the field.
+// Zero values and the v1beta1 defaults are accepted.
 package config

@@ -7,11 +7,10 @@ import (
 	"path/filepath"
 )
 
-// readFiles reads the configuration file, if there is one, and puts over it every
-// *.conf below a folder, in the order of their paths: fields that are given replace, lists
-// as a whole, and null takes a field away (JSON merge patch, RFC 7386). Each file is a
-// KubeletConfiguration by itself. Paths that are relative count from the file they stand in.
-// All files at fault are named at once.
+// readFiles reads the configuration file, if there is one, and merges every *.conf file below dir
+// into it, in the order of their paths. The merge is a JSON merge patch (RFC 7386): fields replace,
+// lists replace as a whole, and null removes a field. Each file is a complete KubeletConfiguration.
+// Relative paths are relative to their file. The error lists all invalid files.
 func readFiles(file, dir string) (map[string]any, error) {
 	all := map[string]any{}
 	var errs []error
@@ -42,7 +41,7 @@ func readFiles(file, dir string) (map[string]any, error) {
 	return all, nil
 }
 
-// merge puts a patch over fields.
+// merge applies a patch to fields.
 func merge(fields, patch map[string]any) {
 	for name, value := range patch {
 		below, isMap := value.(map[string]any)

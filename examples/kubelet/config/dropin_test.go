@@ -8,7 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A2: the later file wins, lists are replaced, and what is no *.conf is nobody's.
+// A2: the later file overrides, lists are replaced, and files other than *.conf are ignored.
 func TestDropIns(t *testing.T) {
 	dir := write(t, map[string]string{
 		"kubelet.yaml":    head + "syncFrequency: 1s\nclusterDNS: [10.0.0.1]\nstaticPodPath: pods\nclusterDomain: a\nauthentication: {webhook: {cacheTTL: 1s}}",
@@ -34,7 +34,7 @@ func TestDropIns(t *testing.T) {
 	require.Equal(t, []string{"10.0.0.4"}, alone.Kubelet.ClusterDNS)
 }
 
-// Every file that is wrong is named, with its fields.
+// The error lists every invalid file with its fields.
 func TestBadDropIns(t *testing.T) {
 	dir := write(t, map[string]string{
 		"a.conf": "registryBurst: 3", "b.conf": head + "iptablesDropBit: 7", "c.conf": head + "readOnlyPort: many", "d.conf": head + "registryBurst: 3",

@@ -15,8 +15,8 @@ import (
 	kubeletv1beta1 "k8s.io/kubelet/config/v1beta1"
 )
 
-// fieldAt finds a field of the configuration by its path in the file. ok is false where
-// there is none, and for one below a pointer that is nil.
+// fieldAt finds a field of the configuration by its path in the file. ok is false if there is none
+// or a pointer above it is nil.
 func fieldAt(v reflect.Value, path string) (field reflect.Value, ok bool) {
 	name, below, deeper := strings.Cut(path, ".")
 	if v.Kind() == reflect.Pointer {
@@ -38,7 +38,7 @@ func fieldAt(v reflect.Value, path string) (field reflect.Value, ok bool) {
 	return v, false
 }
 
-// fieldType is the type of the field at a path, without its pointer; it has to be there.
+// fieldType returns the type of the field at a path, without its pointer. The field must exist.
 func fieldType(path string) reflect.Type {
 	full := &kubeletv1beta1.KubeletConfiguration{}
 	SetDefaults(full)
@@ -57,7 +57,7 @@ var (
 	flushType    = reflect.TypeFor[logsapi.TimeOrMetaDuration]()
 )
 
-// readValue reads the text of a flag as the value that a file would have.
+// readValue parses the text of a flag as the value in a file.
 func readValue(t reflect.Type, text, sign string) (any, error) {
 	switch {
 	case t == durationType || t == flushType:
@@ -74,7 +74,7 @@ func readValue(t reflect.Type, text, sign string) (any, error) {
 	case t.Kind() == reflect.Uint32:
 		n, err := strconv.ParseUint(text, 10, 31)
 		return float64(n), err
-	default: // int32, int64
+	default: // int32 and int64
 		n, err := strconv.ParseInt(text, 10, t.Bits())
 		return float64(n), err
 	}
@@ -98,7 +98,7 @@ func list(text string) []any {
 	return out
 }
 
-// pairs reads "key=value,key=value", with another sign for those that have one.
+// pairs parses "key=value,key=value", with sign in place of "=".
 func pairs(t reflect.Type, text, sign string) (any, error) {
 	out := map[string]any{}
 	for _, pair := range list(text) {
@@ -115,7 +115,7 @@ func pairs(t reflect.Type, text, sign string) (any, error) {
 	return out, nil
 }
 
-// showValue writes a field as a flag would give it.
+// showValue formats a field as the text of a flag.
 func showValue(v reflect.Value) string {
 	if v.Kind() == reflect.Pointer {
 		if v.IsNil() {
@@ -128,7 +128,7 @@ func showValue(v reflect.Value) string {
 		return value.Duration.String()
 	case logsapi.TimeOrMetaDuration:
 		return value.Duration.Duration.String()
-	case map[string][]string: // headers
+	case map[string][]string: // headers, whose values may be secret
 		return joined(slices.Sorted(maps.Keys(value)), func(name string) string { return name + ":<masked>" })
 	}
 	switch v.Kind() {

@@ -20,7 +20,7 @@ const (
 	kind       = "KubeletConfiguration"
 )
 
-// readFields reads one file as it is, with absolute paths.
+// readFields reads one file and makes its paths absolute.
 func readFields(path string) (map[string]any, error) {
 	data, err := os.ReadFile(path)
 	if err != nil {
@@ -39,7 +39,7 @@ func readFields(path string) (map[string]any, error) {
 	return fields, nil
 }
 
-// decode takes fields that Parse has accepted.
+// decode decodes fields that Parse has accepted.
 func decode(fields map[string]any) (*kubeletv1beta1.KubeletConfiguration, error) {
 	data, err := json.Marshal(fields)
 	if err != nil {
@@ -49,7 +49,7 @@ func decode(fields map[string]any) (*kubeletv1beta1.KubeletConfiguration, error)
 	return cfg, json.Unmarshal(data, cfg)
 }
 
-// pathFields are those whose values are paths, below the fields before them.
+// pathFields are the fields with paths as values. Each entry is a path of field names.
 var pathFields = [][]string{
 	{"staticPodPath"}, {"podLogsDir"}, {"resolvConf"}, {"tlsCertFile"}, {"tlsPrivateKeyFile"}, {"authentication", "x509", "clientCAFile"},
 }
@@ -67,9 +67,8 @@ func absolute(fields map[string]any, field []string, dir string) {
 	}
 }
 
-// Parse decodes a configuration file strictly: an unknown or doubled field is an
-// error that names it, and so is every field that asks for behaviour which is
-// not there. All of them are reported together.
+// Parse decodes a configuration file strictly. Unknown and duplicate fields are errors, and so are
+// fields that need behaviour which this kubelet lacks. The error lists all such fields.
 func Parse(data []byte) (*kubeletv1beta1.KubeletConfiguration, error) {
 	cfg := &kubeletv1beta1.KubeletConfiguration{}
 	if err := yaml.UnmarshalStrict(data, cfg); err != nil {
@@ -85,8 +84,8 @@ func Parse(data []byte) (*kubeletv1beta1.KubeletConfiguration, error) {
 	return cfg, errors.Join(unsupported("", fields)...)
 }
 
-// byField explains why data cannot be decoded: one error for each field at fault,
-// by its name, since the decoder names neither all of them nor always the one.
+// byField returns one error for each field that cannot be decoded. The decoder's error names only
+// one field, or none.
 func byField(data []byte, whole error) error {
 	var fields map[string]any
 	if err := yaml.Unmarshal(data, &fields); err != nil {
@@ -108,7 +107,7 @@ func byField(data []byte, whole error) error {
 	return errors.Join(errs...)
 }
 
-// plain leaves out what the decoder says of its own steps.
+// plain removes the decoder's own steps from an error text.
 func plain(err error) error {
 	text := err.Error()
 	for _, step := range []string{"error converting YAML to JSON: ", "error unmarshaling JSON: ", "while decoding JSON: "} {
@@ -117,8 +116,8 @@ func plain(err error) error {
 	return errors.New(text)
 }
 
-// unsupported walks what the file says and returns an error per value that is
-// neither honoured, nor zero, nor the default.
+// unsupported returns an error for each value in the file that has no effect here, unless it is
+// zero or the default.
 func unsupported(prefix string, fields map[string]any) []error {
 	var errs []error
 	for _, name := range sortedKeys(fields) {
@@ -138,7 +137,7 @@ func unsupported(prefix string, fields map[string]any) []error {
 	return errs
 }
 
-// hasFieldsBelow tells structures from free-form maps such as evictionHard.
+// hasFieldsBelow distinguishes structures from free-form maps such as evictionHard.
 func hasFieldsBelow(path string) bool {
 	below := func(known string) bool { return strings.HasPrefix(known, path+".") }
 	for known := range defaults {
@@ -166,7 +165,7 @@ func isDefault(path string, value any) bool {
 	return reflect.DeepEqual(value, want) || sameDuration(value, want)
 }
 
-// sameDuration takes "2m" and "2m0s" for equal.
+// sameDuration reports whether two texts are equal durations, such as "2m" and "2m0s".
 func sameDuration(a, b any) bool {
 	x, okX := a.(string)
 	y, okY := b.(string)

@@ -18,18 +18,17 @@ import (
 	"github.com/podwright/podwright/examples/kubelet/node"
 )
 
-// commandLine is what was given on the command line.
+// commandLine is the parsed command line.
 type commandLine struct {
 	flags             Flags
 	config, configDir string
-	// fields are those of the configuration file that flags have set, as a file says them.
+	// fields are the fields of the configuration file that flags have set, in the file's format.
 	fields map[string]any
-	// faults are the flags whose values cannot be, all of them.
+	// faults are the errors of all invalid flag values.
 	faults []error
 }
 
-// parse reads the command line: what is wrong with values is collected, an unknown flag ends
-// it.
+// parse parses the command line. It collects all invalid values; an unknown flag ends it.
 func parse(args []string, out io.Writer) (*commandLine, error) {
 	l := &commandLine{flags: Default().Flags, fields: map[string]any{}}
 	all := l.options()
@@ -53,13 +52,13 @@ func parse(args []string, out io.Writer) (*commandLine, error) {
 	return l, errors.Join(l.faults...)
 }
 
-// read reads the files and puts the flags over them.
+// read reads the files and applies the flags.
 func (l *commandLine) read(k *kubeletv1beta1.KubeletConfiguration) error {
 	fields, err := readFiles(l.config, l.configDir)
 	if err != nil {
 		return err
 	}
-	if l.fields["staticPodURLHeader"] != nil { // flags replace them all
+	if l.fields["staticPodURLHeader"] != nil { // flags replace all headers
 		delete(fields, "staticPodURLHeader")
 	}
 	merge(fields, l.fields)
@@ -71,29 +70,30 @@ func (l *commandLine) read(k *kubeletv1beta1.KubeletConfiguration) error {
 	return nil
 }
 
-// option is a flag. It is a flag.Value.
+// option is a flag. It implements flag.Value.
 type option struct {
 	group, name, usage string
-	// set takes the text that was given, and text says what is set.
+	// set sets the value from a text. text returns the current value.
 	set  func(text string) error
 	text func() string
-	// isSwitch: it may be given without a text, which means true.
+	// isSwitch allows the flag without a value, which means true.
 	isSwitch bool
-	// refused says why the flag is not taken; its text is that of a flag of upstream's that
-	// asks for nothing.
+	// refused is the reason why the flag is not supported. Such a flag accepts only values without
+	// effect.
 	refused string
 }
 
 func (o option) Set(text string) error { return o.set(text) }
 func (o option) IsBoolFlag() bool      { return o.isSwitch }
 func (o option) String() string {
-	if o.text == nil { // of the zero value, which package flag makes
+	if o.text == nil { // package flag calls this on the zero value
 		return ""
 	}
 	return o.text()
 }
 
-// collecting notes errors instead of returning them, so that all are told at once.
+// collecting makes an option collect its errors instead of returning them, so that all are reported
+// at once.
 func (l *commandLine) collecting(o option) option {
 	set := o.set
 	o.set = func(text string) error {
@@ -108,7 +108,7 @@ func (l *commandLine) collecting(o option) option {
 	return o
 }
 
-// options are all flags that the kubelet knows, also those that it does not take.
+// options returns all flags, including unsupported ones.
 func (l *commandLine) options() []option {
 	return slices.Concat(l.flags.options(&l.config, &l.configDir), l.twins(), refusals())
 }
@@ -123,7 +123,7 @@ const (
 	groupProcess = "The process and its log"
 )
 
-// options are the flags that the configuration file has no fields for.
+// options returns the flags without a field in the configuration file.
 func (f *Flags) options(file, folder *string) []option {
 	return []option{
 		textOption(groupFiles, "config", "configuration file, kubelet.config.k8s.io/v1beta1 KubeletConfiguration", file),
@@ -159,7 +159,7 @@ func (f *Flags) options(file, folder *string) []option {
 	}
 }
 
-// valueOption is a flag of what package flag can read.
+// valueOption returns a flag of a type that package flag can parse.
 func valueOption[T int | bool | time.Duration](group, name, usage string, to *T) option {
 	return option{group: group, name: name, usage: usage, text: func() string { return fmt.Sprint(*to) }, set: func(text string) error {
 		fs := flag.NewFlagSet("", flag.ContinueOnError)
@@ -186,8 +186,8 @@ func switchOption(group, name, usage string, to *bool) option {
 	return o
 }
 
-// Values shows the flags with the values that have an effect now. Those of headers are
-// often secret.
+// Values returns the flags with their effective values. Header values are masked, because they may
+// be secret.
 func (c *Config) Values() map[string]string {
 	var file, folder string
 	flags, out := c.Flags, map[string]string{}
@@ -212,7 +212,7 @@ func joined[T any](values []T, text func(T) string) string {
 	return strings.Join(out, ",")
 }
 
-// writeUsage names the flags by groups, and in the end those that are not taken.
+// writeUsage lists the flags by group, unsupported ones last.
 func writeUsage(w io.Writer, all []option) error {
 	var b strings.Builder
 	b.WriteString("Usage: kubelet [flags]\n\nA flag that sets a field of the configuration file wins over the file.\n")

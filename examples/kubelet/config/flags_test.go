@@ -10,7 +10,6 @@ import (
 	kubeletv1beta1 "k8s.io/kubelet/config/v1beta1"
 )
 
-// upstream are the flags of kubelet v1.36.
 const upstream = `
 address allowed-unsafe-sysctls anonymous-auth application-metrics-count-limit authentication-token-webhook
 authentication-token-webhook-cache-ttl authorization-mode authorization-webhook-cache-authorized-ttl
@@ -37,7 +36,7 @@ tls-cipher-suites tls-min-version tls-private-key-file topology-manager-policy t
 version vmodule volume-plugin-dir volume-stats-agg-period windows-priorityclass windows-service
 `
 
-// Every flag of upstream's is known: taken, or refused with a reason.
+// Every upstream flag is either supported or refused with a reason.
 func TestFlagsOfUpstream(t *testing.T) {
 	known := map[string]option{"version": {usage: "x", group: groupFiles}}
 	l := &commandLine{fields: map[string]any{}}
@@ -55,7 +54,7 @@ func TestFlagsOfUpstream(t *testing.T) {
 	require.Len(t, known, 2, "flags of this kubelet's own: --objects-dir, --adaptive-relist: %v", known)
 }
 
-// Each twin's field is there, of a type that a flag can give.
+// Each twin's field exists, and has a type that a flag can set.
 func TestTwinsNameRealFields(t *testing.T) {
 	for _, twin := range twins {
 		require.NotNil(t, fieldType(twin.field), twin.name)
@@ -79,7 +78,7 @@ func TestHelp(t *testing.T) {
 	require.Regexp(t, `^Kubernetes v1\.\d+\.\d+`, out.String())
 }
 
-// What /flagz shows is what has an effect, without secrets.
+// /flagz shows effective values without secrets.
 func TestValues(t *testing.T) {
 	c, err := withFile(t, "port: 7\nstaticPodURL: http://u:secret@h/", "--kubeconfig=/k", "--node-ip=10.0.0.1,fd00::1", "--node-labels=b=2,a=1", "--cloud-provider=external", "--register-with-taints=x=y:NoExecute", "--maximum-dead-containers=3",
 		"--manifest-url-header=a:secret")

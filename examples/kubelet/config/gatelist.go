@@ -10,18 +10,18 @@ import (
 	kubeletv1beta1 "k8s.io/kubelet/config/v1beta1"
 )
 
-// gateList has the feature gates of Kubernetes v1.36: name, default, what of that can be
-// changed here, and how far the feature has come.
+// gateList contains the feature gates of Kubernetes v1.36: name, default, kind (the values
+// allowed here) and stage.
 //
 //go:embed gatelist.txt
 var gateList string
 
-// What can be changed of a gate.
+// The kinds of gates, by their allowed values.
 const (
-	lockedGate = "locked" // nothing, as upstream
-	alwaysGate = "always" // it may be true: the kubelet does what it switches
-	neverGate  = "never"  // it may be false: the kubelet does not
-	freeGate   = "free"   // all: it is another component's, or switched here
+	lockedGate = "locked" // the preset only, as upstream
+	alwaysGate = "always" // also true: the kubelet always has the feature
+	neverGate  = "never"  // also false: the kubelet lacks the feature
+	freeGate   = "free"   // both: it belongs to another component, or has an effect here
 )
 
 type gate struct {
@@ -40,7 +40,7 @@ func gates() map[string]gate {
 	return all
 }
 
-// why is the reason why a gate cannot have a value, "" if it can.
+// why returns the reason why a gate cannot have a value, or "" if it can.
 func (g gate) why(value bool) string {
 	switch {
 	case value == g.preset, g.kind == freeGate, g.kind == alwaysGate && value, g.kind == neverGate && !value:
@@ -54,8 +54,8 @@ func (g gate) why(value bool) string {
 	}
 }
 
-// gates checks the feature gates. Those of other components may be given too, since one
-// list is often given to all.
+// gates checks the feature gates. Gates of other components are accepted, because clusters often
+// give one list to all components.
 func (p *problems) gates(k *kubeletv1beta1.KubeletConfiguration) {
 	known := gates()
 	for _, name := range slices.Sorted(maps.Keys(k.FeatureGates)) {

@@ -6,7 +6,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Each gate that cannot be had as it is asked for is refused by name, with the reason.
+// An unsupported value of a gate is an error with the name and the reason.
 func TestFeatureGates(t *testing.T) {
 	for name, c := range map[string]struct {
 		file string
@@ -40,7 +40,7 @@ func TestFeatureGates(t *testing.T) {
 	}
 }
 
-// The list has four words a line, of which the last two are known.
+// Each line has four words; the last two are from fixed sets.
 func TestGateList(t *testing.T) {
 	all := gates()
 	require.Greater(t, len(all), 200)

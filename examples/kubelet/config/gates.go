@@ -5,33 +5,34 @@ import (
 	"slices"
 )
 
-// Gates are what can be switched by featureGates.
+// The feature gates that have an effect here.
 const (
-	// ComponentFlagz serves /flagz (KEP-4828), ComponentStatusz /statusz (KEP-4827).
+	// ComponentFlagz serves /flagz (KEP-4828). ComponentStatusz serves /statusz (KEP-4827).
 	ComponentFlagz, ComponentStatusz = "ComponentFlagz", "ComponentStatusz"
-	// FSQuotaMonitoring has file systems count what is in emptyDir volumes, where they can
-	// (KEP-1029). It is off by default.
+	// FSQuotaMonitoring uses quotas of the file system, where supported, to measure emptyDir
+	// volumes (KEP-1029). Default: off.
 	FSQuotaMonitoring = "LocalStorageCapacityIsolationFSQuotaMonitoring"
 )
 
 // switchable are the gates with an effect here that are on by default.
 var switchable = []string{ComponentFlagz, ComponentStatusz}
 
-// Enabled tells whether a gate is on.
+// Enabled reports whether one of these gates is on.
 func (c *Config) Enabled(gate string) bool {
 	on, set := c.Kubelet.FeatureGates[gate]
 	return on || !set && slices.Contains(switchable, gate)
 }
 
-// Gate is a feature gate as it is set.
+// Gate is the state of a feature gate.
 type Gate struct {
 	Name string
-	// Stage is how far the feature has come upstream: ALPHA, BETA, GA or DEPRECATED.
+	// Stage is the upstream stage of the feature: ALPHA, BETA, GA or DEPRECATED.
 	Stage   string
 	Enabled bool
 }
 
-// Gates are all feature gates, by name, those of other components included.
+// Gates returns the state of all feature gates, sorted by name, including gates of other
+// components.
 func (c *Config) Gates() (out []Gate) {
 	all := gates()
 	for _, name := range slices.Sorted(maps.Keys(all)) {

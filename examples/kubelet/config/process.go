@@ -14,7 +14,7 @@ import (
 	"github.com/podwright/podwright/examples/kubelet/logging"
 )
 
-// setProcess fills in what concerns the kubelet's own process, and its host.
+// setProcess sets the defaults of the kubelet's process and host.
 func setProcess(k *kubeletv1beta1.KubeletConfiguration) {
 	setNil(&k.OOMScoreAdj, -999)
 	set(&k.MaxOpenFiles, 1_000_000)
@@ -23,7 +23,7 @@ func setProcess(k *kubeletv1beta1.KubeletConfiguration) {
 	setNil(&k.MakeIPTablesUtilChains, true)
 }
 
-// process checks what concerns the kubelet's own process.
+// process checks the settings of the kubelet's process.
 func (p *problems) process(k *kubeletv1beta1.KubeletConfiguration) {
 	p.refuse(*k.OOMScoreAdj < -1000 || *k.OOMScoreAdj > 1000, "oomScoreAdj: %d is not within -1000 and 1000", *k.OOMScoreAdj)
 	p.refuse(k.MaxOpenFiles < 0, "maxOpenFiles: %d is negative", k.MaxOpenFiles)
@@ -35,7 +35,7 @@ func (p *problems) process(k *kubeletv1beta1.KubeletConfiguration) {
 	}
 }
 
-// perMillion is the sampling rate at which everything is sampled.
+// perMillion is the sampling rate that samples all spans.
 const perMillion = 1_000_000
 
 func (p *problems) tracing(t *tracingapi.TracingConfiguration) {
@@ -48,7 +48,7 @@ func (p *problems) tracing(t *tracingapi.TracingConfiguration) {
 	}
 }
 
-// checkTarget refuses what gRPC could not reach a collector by.
+// checkTarget returns an error for a collector address that gRPC cannot use.
 func checkTarget(target string) error {
 	if !strings.Contains(target, "//") {
 		target = "dns://" + target

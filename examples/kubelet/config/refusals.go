@@ -14,8 +14,7 @@ const (
 	noWindows  = "this kubelet runs on Linux"
 )
 
-// refused are flags of upstream's that set nothing here, by the reason. Empty values and false
-// ask for nothing and are taken.
+// refused are upstream flags without effect here, by reason. Empty values and false are accepted.
 var refused = map[string][]string{
 	"volumes are mounted by mount(8); CSI drivers mount theirs themselves": {"experimental-mounter-path"},
 	"what evictionHard keeps free is never for pods":                       {"experimental-allocatable-ignore-eviction"},
@@ -31,7 +30,7 @@ var refused = map[string][]string{
 	},
 }
 
-// switches are those of them that may be given without a value.
+// switches are the refused flags that need no value.
 var switches = []string{
 	"experimental-allocatable-ignore-eviction", "log-text-split-stream", "log-json-split-stream", "windows-service",
 	"enable-load-reader", "log-cadvisor-usage", "storage-driver-secure",
@@ -53,7 +52,7 @@ func refusals() (out []option) {
 	return out
 }
 
-// lacking says why fields have no effect, by the begins of their paths.
+// lacking are the reasons why fields have no effect, by prefixes of their paths.
 var lacking = map[string]string{
 	"qosReserved":            "upstream's is alpha; nothing is kept for better classes",
 	"kubeletCgroups":         "the kubelet stays in the cgroup in which it was started, which is the service manager's matter",
@@ -73,7 +72,7 @@ const (
 	noManagers = "managers of CPUs, memory and topology are not built yet"
 )
 
-// lack is why a field has no effect; the longest begin that fits says it.
+// lack returns the reason why a field has no effect. The longest matching prefix counts.
 func lack(path string) string {
 	best := ""
 	for begin := range lacking {

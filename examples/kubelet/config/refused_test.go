@@ -11,7 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A4 and A30: everything that is wrong is named, all at once.
+// A4 and A30: the error lists all invalid fields at once.
 func TestRefusedByName(t *testing.T) {
 	for text, want := range map[string][]string{
 		"podManifestPat: /x":                                             {"podManifestPat"},
@@ -40,7 +40,7 @@ func TestRefusedByName(t *testing.T) {
 		},
 		"tracing: {endpoint: 'dn%2s://x'}": {"tracing.endpoint: "},
 
-		// Images and logs of containers.
+		// Images and logs.
 		"imagePullCredentialsVerificationPolicy: Sometimes": {`imagePullCredentialsVerificationPolicy: "Sometimes" is none of NeverVerify, `},
 		"preloadedImagesVerificationAllowlist: [a]":         {"preloadedImagesVerificationAllowlist: needs"},
 		"imagePullCredentialsVerificationPolicy: NeverVerifyAllowlistedImages\npreloadedImagesVerificationAllowlist: [a, \"b:1\"]": {`preloadedImagesVerificationAllowlist[1]: "b:1": `},
@@ -63,7 +63,7 @@ func TestRefusedByName(t *testing.T) {
 		"imageGCHighThresholdPercent: 200\ncontainerLogMaxFiles: 0\niptablesDropBit: 7": {"iptablesDropBit: 7"},
 		"imageGCHighThresholdPercent: 50\nimageGCLowThresholdPercent: 60\naddress: x":   {"address"},
 
-		// What is reserved and enforced, and eviction.
+		// Reservations, enforcement and eviction.
 		"cgroupsPerQOS: false\nenforceNodeAllocatable: [pods]": {"needs cgroupsPerQOS: true"},
 		"kubeReserved: {gpu: '1'}\nenforceNodeAllocatable: [pods, kube-reserved, bogus]\nsystemReservedCgroup: /s\nreservedSystemCPUs: 0-1\npodPidsLimit: -2": {
 			"kubeReserved[gpu]", "kube-reserved needs kubeReservedCgroup", `"bogus" is none of`, "reservedSystemCPUs: contradicts", "podPidsLimit: -2",
@@ -72,7 +72,7 @@ func TestRefusedByName(t *testing.T) {
 			"evictionHard[disk]: there is no such signal", "evictionHard[memory.available]", "evictionSoft[memory.available]", "evictionPressureTransitionPeriod: -1s", "evictionMaxPodGracePeriod: -1",
 		},
 
-		// How long pods get when the node goes down.
+		// Grace periods for a shutdown of the node.
 		"shutdownGracePeriod: 500ms":                                                                         {"shutdownGracePeriod: 500ms is neither"},
 		"shutdownGracePeriod: -1s":                                                                           {"shutdownGracePeriod: -1s is neither"},
 		"shutdownGracePeriod: 100000h":                                                                       {"shutdownGracePeriod: 100000h"},
@@ -85,12 +85,12 @@ func TestRefusedByName(t *testing.T) {
 		"shutdownGracePeriodByPodPriority: [{priority: 1}, {priority: 1}]":                                                            {"shutdownGracePeriodByPodPriority[1].priority: 1 is there twice"},
 		"shutdownGracePeriod: 4s\nshutdownGracePeriodByPodPriority: [{priority: 1, shutdownGracePeriodSeconds: 1}]":                   {"contradicts shutdownGracePeriod"},
 
-		// A7, A8: nobody who could be asked.
+		// A7, A8: there is no API server for authentication.
 		"authentication: {webhook: {enabled: true}}\nauthorization: {mode: Webhook}": {"authorization.mode: Webhook needs the API server", "authentication.webhook.enabled: needs the API server"},
 		"authentication: {anonymous: {enabled: false}}":                              {"authorization.mode: Webhook needs"},
 		"enableServer: true": {"authorization.mode: Webhook needs"},
 
-		// What asks for nothing.
+		// Values without effect.
 		"runOnce: false\nevictionHard: {}\ncgroupsPerQOS: false\nimageMaximumGCAge: 0s": nil,
 		"systemReserved: {}":             nil,
 		"memoryThrottlingFactor: 0.9":    nil,
@@ -102,7 +102,8 @@ func TestRefusedByName(t *testing.T) {
 	require.ErrorContains(t, err, "KubeletConfiguration")
 }
 
-// requireRefused has a file and flags refused by all of these names; nil: it is taken.
+// requireRefused checks that a file and flags are refused with all of these texts, or accepted if
+// want is nil.
 func requireRefused(t *testing.T, want []string, text string, args ...string) {
 	t.Helper()
 	_, err := withFile(t, text, args...)
@@ -114,7 +115,7 @@ func requireRefused(t *testing.T, want []string, text string, args ...string) {
 	}
 }
 
-// A30: flags that are wrong are named, all at once; each by one line if it is alone.
+// A30: the error lists all invalid flags at once, each in one line.
 func TestRefusedFlags(t *testing.T) {
 	for arg, want := range map[string]string{
 		"--hostname-override=a_b":                          "hostname-override",

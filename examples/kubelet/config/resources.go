@@ -11,12 +11,12 @@ import (
 	"github.com/podwright/podwright/examples/kubelet/node"
 )
 
-// AllocatableKeys say what of the node's resources is enforced.
+// AllocatableKeys returns the settings for enforcing allocatable resources.
 func AllocatableKeys(k *kubeletv1beta1.KubeletConfiguration) allocatable.Keys {
 	return allocatable.Keys{Enforce: k.EnforceNodeAllocatable, SystemCgroup: k.SystemReservedCgroup, KubeCgroup: k.KubeReservedCgroup}
 }
 
-// resources checks what is reserved of the node, and what is enforced.
+// resources checks reservations, their enforcement and eviction.
 func (p *problems) resources(k *kubeletv1beta1.KubeletConfiguration) {
 	_, reservations := node.ParseReservations(k)
 	_, policy := evictions.Policy(k)

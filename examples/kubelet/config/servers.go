@@ -8,9 +8,8 @@ import (
 	"github.com/podwright/podwright/examples/kubelet/certificates"
 )
 
-// setStandalone decides about the kubelet API of a node without an API server that could
-// tell who somebody is: before defaults are filled in. Without a word about authentication
-// there is none.
+// setStandalone sets up the kubelet API of a node without an API server, which cannot authenticate
+// clients. It runs before SetDefaults. Without settings for authentication the API is not served.
 func (c *Config) setStandalone() {
 	k := &c.Kubelet
 	if c.Flags.Kubeconfig != "" {
@@ -23,7 +22,7 @@ func (c *Config) setStandalone() {
 	setNil(&a.Webhook.Enabled, false)
 }
 
-// setServer fills in what concerns the kubelet API.
+// setServer sets the defaults of the kubelet API.
 func setServer(k *kubeletv1beta1.KubeletConfiguration) {
 	setNil(&k.EnableServer, true)
 	set(&k.Port, 10250)
@@ -41,7 +40,7 @@ func setServer(k *kubeletv1beta1.KubeletConfiguration) {
 	setNil(&k.EnableSystemLogQuery, false)
 }
 
-// api checks what concerns the kubelet API.
+// api checks the settings of the kubelet API.
 func (p *problems) api(f *Flags, k *kubeletv1beta1.KubeletConfiguration) {
 	standalone := f.Kubeconfig == ""
 	p.refuse(k.RotateCertificates && standalone, "rotateCertificates: needs the API server of --kubeconfig")
@@ -69,12 +68,12 @@ func (p *problems) api(f *Flags, k *kubeletv1beta1.KubeletConfiguration) {
 	*p = append(*p, err)
 }
 
-// TLS is what the kubelet API agrees to.
+// TLS returns the TLS settings of the kubelet API.
 func TLS(k *kubeletv1beta1.KubeletConfiguration) (certificates.TLS, error) {
 	return certificates.ParseTLS(k.TLSMinVersion, k.TLSCipherSuites, k.TLSCurvePreferences)
 }
 
-// APIAddress is the host:port of the kubelet API, "" for no server.
+// APIAddress returns the host:port of the kubelet API, or "" if it is not served.
 func (c *Config) APIAddress() string {
 	if !*c.Kubelet.EnableServer {
 		return ""

@@ -6,11 +6,10 @@ import (
 	kubeletv1beta1 "k8s.io/kubelet/config/v1beta1"
 )
 
-// longestShutdown bounds what pods get in all, so that sums stay what they are: nobody
-// waits that long for a machine.
+// longestShutdown bounds the sum of all grace periods, so that sums cannot overflow.
 const longestShutdown = 7 * 24 * time.Hour
 
-// shutdown checks how long pods get when the node goes down.
+// shutdown checks the grace periods for a shutdown of the node.
 func (p *problems) shutdown(k *kubeletv1beta1.KubeletConfiguration) {
 	total, critical, groups := k.ShutdownGracePeriod.Duration, k.ShutdownGracePeriodCriticalPods.Duration, k.ShutdownGracePeriodByPodPriority
 	period := func(field string, d time.Duration) {

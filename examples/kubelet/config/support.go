@@ -1,7 +1,7 @@
 package config
 
-// honoured are the fields of the configuration file that have an effect here,
-// by their path in the file.
+// honoured are the fields of the configuration file that have an effect here, by their path in the
+// file.
 var honoured = map[string]bool{
 	"apiVersion":                                 true,
 	"kind":                                       true,
@@ -127,9 +127,8 @@ var honoured = map[string]bool{
 	"shutdownGracePeriodByPodPriority":           true,
 }
 
-// defaults are the v1beta1 defaults of the fields that have no effect here yet:
-// a file that spells them out asks for nothing that was promised otherwise. The
-// values are written as JSON.
+// defaults are the v1beta1 defaults, as JSON, of fields without effect here. A file may contain
+// these values.
 var defaults = map[string]string{
 	"cpuManagerPolicy":                          `"none"`,
 	"cpuManagerReconcilePeriod":                 `"10s"`,

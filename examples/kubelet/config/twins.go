@@ -10,17 +10,17 @@ import (
 	"github.com/podwright/podwright/examples/kubelet/node"
 )
 
-// A twin is a flag that sets a field of the configuration file, over what the file says. It
-// is read, checked and shown by the type of that field.
+// A twin is a flag that overrides a field of the configuration file. The type of the field
+// determines its parsing, checks and text.
 type twin struct {
 	group, name, field, usage string
-	// sign stands between key and value, "=" if it is not said.
+	// sign separates key and value. Default: "=".
 	sign string
-	// read reads what is written in another way than other fields of its type.
+	// read parses values in a special format. Optional.
 	read func(text string) (any, error)
 }
 
-// text is what a configuration has in the twin's field.
+// text returns the value of the twin's field.
 func (t twin) text(k *kubeletv1beta1.KubeletConfiguration) string {
 	field, ok := fieldAt(reflect.ValueOf(k), t.field)
 	if !ok {
@@ -29,7 +29,7 @@ func (t twin) text(k *kubeletv1beta1.KubeletConfiguration) string {
 	return showValue(field)
 }
 
-// value reads what was given for a twin, as a file would have it.
+// value parses the flag's text as the value in a file.
 func (t twin) value(text string) (any, error) {
 	if t.read != nil {
 		return t.read(text)
@@ -41,8 +41,8 @@ func (t twin) value(text string) (any, error) {
 	return readValue(fieldType(t.field), text, sign)
 }
 
-// twins are the flags that set fields; those of fields which have no effect here take their
-// defaults only, as the file does.
+// twins returns the flags that override fields. A flag whose field has no effect here accepts only
+// its default, as the file does.
 func (l *commandLine) twins() []option {
 	none := &kubeletv1beta1.KubeletConfiguration{}
 	SetDefaults(none)
@@ -72,7 +72,7 @@ func (l *commandLine) twins() []option {
 	return out
 }
 
-// nested puts a value at its path.
+// nested returns the fields with a value at a path.
 func nested(path string, value any) map[string]any {
 	name, below, deeper := strings.Cut(path, ".")
 	if deeper {
@@ -81,8 +81,7 @@ func nested(path string, value any) map[string]any {
 	return map[string]any{name: value}
 }
 
-// add puts fields to others. What is given several times adds up where it is a list, as with
-// --cluster-dns.
+// add merges fields into others. Repeated list flags such as --cluster-dns accumulate.
 func add(to, fields map[string]any) {
 	for name, value := range fields {
 		switch value := value.(type) {
@@ -101,13 +100,13 @@ func add(to, fields map[string]any) {
 	}
 }
 
-// readHeaders reads "name:value,name:value".
+// readHeaders parses "name:value,name:value".
 func readHeaders(text string) (any, error) {
 	out := map[string]any{}
 	for _, pair := range list(text) {
 		name, value, ok := strings.Cut(pair.(string), ":")
 		if name = strings.TrimSpace(name); !ok || name == "" {
-			return nil, errors.New("each pair must be name:value") // the value may be secret
+			return nil, errors.New("each pair must be name:value") // the error must not contain the value, which may be secret
 		}
 		before, _ := out[name].([]any)
 		out[name] = append(before, strings.TrimSpace(value))

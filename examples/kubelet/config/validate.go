@@ -18,10 +18,10 @@ import (
 	"github.com/podwright/podwright/examples/kubelet/node"
 )
 
-// problems collects what is wrong, each with the name of its field.
-type problems []error // nil for none
+// problems collects errors, each with the name of its field.
+type problems []error // nil if valid
 
-// refuse adds a problem if there is one.
+// refuse adds an error if bad is true.
 func (p *problems) refuse(bad bool, format string, args ...any) {
 	if bad {
 		*p = append(*p, fmt.Errorf(format, args...))
@@ -57,7 +57,7 @@ func (p *problems) sources(k *kubeletv1beta1.KubeletConfiguration) {
 	if k.StaticPodURL == "" {
 		return
 	}
-	// The error of url.Parse repeats the address with its password.
+	// The error of url.Parse would contain the password of the URL.
 	where, err := url.Parse(k.StaticPodURL)
 	if err != nil {
 		p.refuse(true, "staticPodURL (--manifest-url): is not a URL")
@@ -71,7 +71,7 @@ func (p *problems) positive(field string, d time.Duration) {
 	p.refuse(d <= 0, "%s: %s is not positive", field, d)
 }
 
-// node checks what concerns the API server.
+// node checks the settings for the Node and the API server.
 func (p *problems) node(f *Flags, k *kubeletv1beta1.KubeletConfiguration) {
 	p.refuse(f.Kubeconfig != "" && f.ObjectsDir != "", "--objects-dir: objects come from the API server of --kubeconfig: give one of the two")
 	*p = append(*p, node.CheckTaints("registerWithTaints", k.RegisterWithTaints))
@@ -140,7 +140,7 @@ func (p *problems) images(k *kubeletv1beta1.KubeletConfiguration) {
 	p.refuse(oldest > 0 && oldest <= youngest, "imageMaximumGCAge: %s is not longer than imageMinimumGCAge: %s", oldest, youngest)
 }
 
-// minLogPeriod is how often the sizes of logs can be looked at.
+// minLogPeriod is the shortest period of log rotation.
 const minLogPeriod = 3 * time.Second
 
 func (p *problems) logs(k *kubeletv1beta1.KubeletConfiguration) {

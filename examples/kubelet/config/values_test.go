@@ -13,7 +13,7 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// requireSays compares the fields of a text with those of a configuration.
+// requireSays compares the fields of a text with a configuration.
 func requireSays(t *testing.T, c *Config, text string) {
 	t.Helper()
 	var got map[string]any
@@ -23,7 +23,7 @@ func requireSays(t *testing.T, c *Config, text string) {
 	requireWithin(t, fields(t, text), got)
 }
 
-// fields are those of a text, which may have tabs.
+// fields parses the fields of a text, which may contain tabs.
 func fields(t *testing.T, text string) (fields map[string]any) {
 	t.Helper()
 	require.NoError(t, yaml.UnmarshalStrict([]byte(strings.ReplaceAll(text, "\t", " ")), &fields))
@@ -41,32 +41,32 @@ func requireWithin(t *testing.T, want, got map[string]any) {
 	}
 }
 
-// What the file says is taken as it stands, also where it says no or none.
+// Values of the file are used unchanged, including false and empty ones.
 func TestFileIsTaken(t *testing.T) {
 	for _, text := range []string{
-		// What containers are given.
+		// Settings of containers.
 		`{clusterDNS: [10.0.0.10, "fd00::10"], clusterDomain: cluster.local, resolvConf: "", cpuCFSQuota: false, cpuCFSQuotaPeriod: 5ms, seccompDefault: true,
 			singleProcessOOMKill: true, userNamespaces: {idsPerPod: 131072}, memorySwap: {swapBehavior: LimitedSwap}}`,
-		// Images and logs of containers.
+		// Images and logs.
 		`{imagePullCredentialsVerificationPolicy: NeverVerifyAllowlistedImages, preloadedImagesVerificationAllowlist: [registry.example.com/team/*],
 			imageGCHighThresholdPercent: 70, imageGCLowThresholdPercent: 0, imageMinimumGCAge: 1m0s, imageMaximumGCAge: 48h0m0s,
 			containerLogMaxSize: 1500k, containerLogMaxFiles: 2, containerLogMaxWorkers: 3, containerLogMonitorInterval: 3s,
 			serializeImagePulls: false, maxParallelImagePulls: 4, registryPullQPS: 0, crashLoopBackOff: {maxContainerRestartPeriod: 5s}}`,
 		`{containerLogMaxSize: "-1", memorySwap: {swapBehavior: NoSwap}}`,
-		// The log and traces.
+		// Log and traces.
 		`{logging: {format: json, flushFrequency: 2s, verbosity: 4}, tracing: {endpoint: "collector:4317", samplingRatePerMillion: 100}, makeIPTablesUtilChains: false}`,
 		`{tracing: {endpoint: "localhost:4317"}}`, `{tracing: {endpoint: "dns://google.com:4317"}}`, `{tracing: {endpoint: "unix:///run/collector.sock"}}`, `{tracing: {endpoint: "10.0.0.1:4317"}}`,
-		// What is reserved and enforced. Without cgroups nothing is enforced by default.
+		// Reservations and enforcement. Without cgroups the default enforces nothing.
 		`{systemReserved: {memory: 1Gi}, kubeReserved: {cpu: 100m, pid: "50"}, enforceNodeAllocatable: [pods, system-reserved], systemReservedCgroup: /system}`,
 		`{cgroupsPerQOS: false}`, `{cgroupsPerQOS: false, enforceNodeAllocatable: [none]}`,
 		`{evictionSoft: {nodefs.available: 20%}, evictionSoftGracePeriod: {nodefs.available: 1m}, evictionMinimumReclaim: {nodefs.available: 1Gi},
 			mergeDefaultEvictionSettings: true, evictionPressureTransitionPeriod: 30s, evictionMaxPodGracePeriod: 30, localStorageCapacityIsolation: false}`,
-		// How long pods get when the node goes down.
+		// Grace periods for a shutdown of the node.
 		`{shutdownGracePeriod: 30s, shutdownGracePeriodCriticalPods: 10s}`, `{shutdownGracePeriod: 1s, shutdownGracePeriodCriticalPods: 1s}`,
 		`{shutdownGracePeriodByPodPriority: [{priority: 1000, shutdownGracePeriodSeconds: 5}, {priority: -7, shutdownGracePeriodSeconds: 0}]}`,
 		// Manifests.
 		`{staticPodURL: "https://server/pods", staticPodURLHeader: {X-Team: [a, b]}, httpCheckFrequency: 5s}`,
-		// Gates, some off by default.
+		// Gates, some of which are off by default.
 		`{featureGates: {LocalStorageCapacityIsolationFSQuotaMonitoring: true, ComponentFlagz: false}}`,
 	} {
 		file, err := yaml.Marshal(fields(t, text))
@@ -88,8 +88,8 @@ func TestRelativePaths(t *testing.T) {
 	requireSays(t, c, "{resolvConf: "+dir+"/resolv.conf, staticPodPath: "+dir+"/manifests, tlsCertFile: "+dir+"/a.crt, tlsPrivateKeyFile: "+dir+"/a.key, authentication: {x509: {clientCAFile: "+dir+"/ca.crt}}}")
 }
 
-// A1: flags of all types win over the file. A3: gates are merged key by key, and a later flag
-// wins over one before.
+// A1: flags of all types override the file. A3: gates are merged key by key, and a later flag
+// overrides an earlier one.
 func TestFlagsWinOverTheFile(t *testing.T) {
 	for _, c := range []struct {
 		file string
@@ -122,7 +122,7 @@ func TestFlagsWinOverTheFile(t *testing.T) {
 		},
 		{
 			"nodeStatusUpdateFrequency: 20s\nproviderID: a\nregisterNode: true\nregisterWithTaints: [{key: a, effect: NoSchedule}]", []string{"--provider-id=b", "--register-node=false"},
-			// The status is reported as often as it is made, if only that is said.
+			// The report period equals the update period if only the latter is set.
 			`{nodeStatusUpdateFrequency: 20s, nodeStatusReportFrequency: 20s, providerID: b, registerNode: false, registerWithTaints: [{key: a, effect: NoSchedule}]}`,
 		},
 		{"registerWithTaints: [{key: a, effect: NoSchedule}]", []string{"--register-with-taints=x=y:NoExecute,z:NoSchedule"}, `{registerWithTaints: [{key: x, value: "y", effect: NoExecute}, {key: z, effect: NoSchedule}]}`},
@@ -142,7 +142,7 @@ func TestFlagsWinOverTheFile(t *testing.T) {
 	require.Empty(t, c.HealthzAddress())
 }
 
-// What has no field is in Flags.
+// Settings without a field in the file are in Flags.
 func TestFlags(t *testing.T) {
 	c, err := withFile(t, "", "--kubeconfig=/k", "--hostname-override= Node-1 ", "--node-ip=10.0.0.1,fd00::1", "--node-labels=room=3,example.com/a=b,c", "--cloud-provider=external",
 		"--maximum-dead-containers=7", "--maximum-dead-containers-per-container=0", "--minimum-container-ttl-duration=5m")
@@ -156,7 +156,7 @@ func TestFlags(t *testing.T) {
 	require.Equal(t, 5*time.Minute, f.MinContainerTTL)
 }
 
-// Secrets in headers are not shown.
+// Header values are masked.
 func TestHeadersAreMasked(t *testing.T) {
 	c, err := FromArgs([]string{"--manifest-url-header=b:secret,a:"}, io.Discard)
 	require.NoError(t, err)
@@ -164,7 +164,7 @@ func TestHeadersAreMasked(t *testing.T) {
 	require.Equal(t, "A:<masked>,B:<masked>", c.Values()["manifest-url-header"])
 }
 
-// Which gates are on: those that were set so, and others by default.
+// A gate is on if it is set, or by default.
 func TestGates(t *testing.T) {
 	c, err := withFile(t, "featureGates: {ComponentFlagz: false, LocalStorageCapacityIsolationFSQuotaMonitoring: true}")
 	require.NoError(t, err)
@@ -174,7 +174,8 @@ func TestGates(t *testing.T) {
 	}
 }
 
-// A7, A8: a node without an API server serves its API only if somebody says who may use it.
+// A7, A8: a node without an API server serves its API only if authentication or authorization is
+// configured.
 func TestStandaloneAPI(t *testing.T) {
 	for text, want := range map[string]struct {
 		args    []string
