@@ -18,9 +18,9 @@ import (
 	"github.com/podwright/podwright/examples/kubelet/config"
 )
 
-// The kubelet section of the CIS Kubernetes Benchmark (4.2, and what 4.1 and 4.3 say of
-// files and logging that a kubelet can do), against our settings, their defaults, and what a
-// kubelet does that runs. flags are those that a node of a cluster has anyway.
+// TestBenchmarkOfCIS checks the kubelet section of the CIS Kubernetes Benchmark (4.2, and the parts of 4.1
+// and 4.3 about files and logging that concern a kubelet) against the settings, their defaults and
+// a running kubelet. flags are the flags that every node of a cluster has.
 func TestBenchmarkOfCIS(t *testing.T) {
 	dir := t.TempDir()
 	ca := apitest.NewAuthority(t)
@@ -31,12 +31,12 @@ func TestBenchmarkOfCIS(t *testing.T) {
 	k := &c.Kubelet
 	for _, r := range []struct {
 		id, setting string
-		byDefault   bool // what holds without a word of the administrator
-		// other flags that the recommendation asks for where the default is not it, and
-		// whether it holds then.
+		byDefault   bool // fulfilled by the defaults
+		// flags are further flags that the recommendation requires if the default does not fulfil
+		// it.
 		flags []string
 		holds func(*config.Config) bool
-		// not is why it does not hold.
+		// not is the reason why the recommendation is not fulfilled.
 		not string
 	}{
 		{id: "4.2.1 anonymous requests are refused", setting: "authentication.anonymous.enabled", byDefault: true, holds: func(c *config.Config) bool { return !*c.Kubelet.Authentication.Anonymous.Enabled }},
@@ -95,7 +95,8 @@ func settings(t *testing.T, args ...string) *config.Config {
 	return c
 }
 
-// What the recommendations are about, seen from outside: a kubelet that was started with them.
+// A kubelet that is started with the recommended settings fulfils the recommendations, as seen by a
+// client.
 func TestHardenedKubelet(t *testing.T) {
 	dir, ca, port := t.TempDir(), apitest.NewAuthority(t), free(t)
 	at := func(name string) string { return filepath.Join(dir, name) }
@@ -103,7 +104,7 @@ func TestHardenedKubelet(t *testing.T) {
 	cert, key := ca.Issue("n", time.Now().Add(time.Hour))
 	require.NoError(t, os.WriteFile(at("tls.crt"), cert, 0o600))
 	require.NoError(t, os.WriteFile(at("tls.key"), key, 0o600))
-	// Without an API server nobody can be asked who may what: that is TestWhoMayWhat.
+	// Without an API server there is no authorization by webhook; TestWhoMayWhat tests that.
 	cfg, ended, stop := started(t, t.Output(), "--client-ca-file="+at("ca.crt"), "--authorization-mode=AlwaysAllow", "--anonymous-auth=false", "--seccomp-default", "--port="+port,
 		"--tls-cert-file="+at("tls.crt"), "--tls-private-key-file="+at("tls.key"), "--tls-min-version=VersionTLS12", "--tls-cipher-suites=TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256")
 	defer func() { require.NoError(t, <-ended) }()
@@ -124,7 +125,7 @@ func TestHardenedKubelet(t *testing.T) {
 	soon(t, func() bool {
 		conn, err := handshake(func(*tls.Config) {})
 		return err == nil && conn.ConnectionState().PeerCertificates[0].Subject.CommonName == "n"
-	}) // the certificate of the files is shown
+	}) // the server presents the certificate of the files
 	for version, ok := range map[uint16]bool{tls.VersionTLS11: false, tls.VersionTLS12: true, tls.VersionTLS13: true} {
 		_, err := handshake(func(c *tls.Config) { c.MinVersion, c.MaxVersion = version, version })
 		require.Equal(t, ok, err == nil, "TLS %x: %v", version, err)
@@ -149,7 +150,7 @@ func TestHardenedKubelet(t *testing.T) {
 		c.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) { return &foreign, nil }
 	}))
 	admin := func(c *tls.Config) { c.Certificates = []tls.Certificate{own} }
-	soon(t, func() bool { return code("/healthz", admin) == http.StatusOK }) // once the runtime was looked at
+	soon(t, func() bool { return code("/healthz", admin) == http.StatusOK }) // once the runtime was polled
 	for _, path := range []string{"/flagz", "/statusz", "/configz"} {
 		require.Equal(t, http.StatusOK, code(path, admin), path)
 	}

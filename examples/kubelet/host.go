@@ -17,12 +17,12 @@ import (
 	"github.com/podwright/podwright/examples/kubelet/tracing"
 )
 
-// host is what a kubelet uses of its machine beside the runtime. With the embedded runtime it is
-// left alone.
+// host is the kubelet's access to the machine besides the runtime. The embedded runtime does not
+// use it.
 type host struct {
 	sys     fs.FS // /sys
 	openLog func() (io.ReadCloser, error)
-	// privileged: the process has the rights of the machine's root.
+	// privileged is true if the process has the rights of the machine's root.
 	privileged bool
 }
 
@@ -30,8 +30,8 @@ func thisHost() host {
 	return host{sys: os.DirFS("/sys"), openLog: oom.Open, privileged: os.Geteuid() == 0 && !userns.RunningInUserNS()}
 }
 
-// kernelLog opens the log of the kernel, nil where nobody watches it. Who lacks the rights goes
-// without it: that is logged.
+// kernelLog returns a function that opens the kernel's log, or nil for the embedded runtime. An
+// unprivileged kubelet only logs that it cannot open the log.
 func (h host) kernelLog(cfg *config.Config, log *slog.Logger) func() (io.ReadCloser, error) {
 	if cfg.Kubelet.ContainerRuntimeEndpoint == config.Embedded {
 		return nil
@@ -46,13 +46,13 @@ func (h host) kernelLog(cfg *config.Config, log *slog.Logger) func() (io.ReadClo
 	}
 }
 
-// appArmor tells whether containers are confined by AppArmor; those that are processes of the
-// host are not.
+// appArmor reports whether AppArmor confines containers. It does not confine containers of the
+// embedded runtime, which are processes of the host.
 func (h host) appArmor(cfg *config.Config) bool {
 	return cfg.Kubelet.ContainerRuntimeEndpoint != config.Embedded && apparmor.Enabled(h.sys)
 }
 
-// keepChains keeps the chains of iptables until ctx ends.
+// keepChains keeps the chains of iptables until ctx is done.
 func keepChains(ctx context.Context, cfg *config.Config, log *slog.Logger) error {
 	if cfg.Kubelet.ContainerRuntimeEndpoint == config.Embedded || !*cfg.Kubelet.MakeIPTablesUtilChains {
 		return nil
@@ -64,10 +64,10 @@ func keepChains(ctx context.Context, cfg *config.Config, log *slog.Logger) error
 	return keeper.Run(ctx)
 }
 
-// lastSpans is how long the end of the kubelet waits for a collector.
+// lastSpans bounds the wait for a collector at the kubelet's end.
 const lastSpans = 2 * time.Second
 
-// newTracer is nil unless spans are wanted.
+// newTracer returns nil without a tracing configuration.
 func newTracer(cfg *config.Config, log *slog.Logger) (*tracing.Tracer, error) {
 	wanted := cfg.Kubelet.Tracing
 	if wanted == nil {
@@ -83,8 +83,8 @@ func newTracer(cfg *config.Config, log *slog.Logger) (*tracing.Tracer, error) {
 	return tracing.New(to)
 }
 
-// startTracing sends spans until end is called, and the last ones then: it ends after all whose
-// spans it takes.
+// startTracing sends spans until end is called, and then the last ones. Call end after all parts
+// with spans have ended.
 func startTracing(ctx context.Context, tracer *tracing.Tracer) (ended <-chan error, end func()) {
 	ctx, end = context.WithCancel(context.WithoutCancel(ctx))
 	done := make(chan error, 1)

@@ -22,11 +22,11 @@ import (
 	"github.com/podwright/podwright/examples/kubelet/config"
 )
 
-// nothing is a log without lines.
+// nothing is an empty log.
 type nothing struct{ io.ReadCloser }
 
-// A kernel's log that cannot be read ends a kubelet that has the rights of root; others go without it,
-// and the embedded runtime's does not ask.
+// A kernel log that cannot be opened ends a kubelet with root's rights. Other kubelets continue
+// without it, and with the embedded runtime the log is not opened.
 func TestKernelLog(t *testing.T) {
 	const other = "unix:///run/x.sock"
 	for name, c := range map[string]struct {
@@ -66,7 +66,7 @@ func TestKernelLog(t *testing.T) {
 	require.True(t, os.Geteuid() == 0 || !thisHost().privileged)
 }
 
-// Containers that are processes of the host are not confined, whatever the kernel could do.
+// Containers of the embedded runtime are not confined, even if the kernel supports AppArmor.
 func TestAppArmor(t *testing.T) {
 	h := host{sys: fstest.MapFS{"kernel/security/apparmor/profiles": {}, "module/apparmor/parameters/enabled": {Data: []byte("Y\n")}}}
 	cfg := config.Default()
@@ -75,9 +75,9 @@ func TestAppArmor(t *testing.T) {
 	require.False(t, h.appArmor(&cfg))
 }
 
-// With the embedded runtime, or if it is not wanted, nobody touches the firewall.
+// With the embedded runtime, or if the chains are disabled, the firewall stays unchanged.
 func TestChainsAreLeftAlone(t *testing.T) {
-	t.Setenv("PATH", t.TempDir()) // what is run by mistake is not found
+	t.Setenv("PATH", t.TempDir()) // programs that are run by mistake are not found
 	var log lines
 	logger := slog.New(slog.NewTextHandler(&log, nil))
 	embedded, unwanted, wanted := config.Default(), config.Default(), config.Default()
@@ -86,12 +86,12 @@ func TestChainsAreLeftAlone(t *testing.T) {
 	require.NoError(t, keepChains(t.Context(), &embedded, logger))
 	require.NoError(t, keepChains(t.Context(), &unwanted, logger))
 	require.Empty(t, log.String())
-	// A machine without iptables is one line.
+	// A machine without iptables causes one line in the log.
 	apitest.Run(t, func(ctx context.Context) error { return keepChains(ctx, &wanted, logger) })
 	soon(t, func() bool { return strings.Count(log.String(), "no iptables here") == 1 })
 }
 
-// collector is a server of OTLP that counts connections, and spans by name.
+// collector is an OTLP server that counts connections, and spans by name.
 type collector struct {
 	collectorpb.UnimplementedTraceServiceServer
 	net.Listener
@@ -121,8 +121,8 @@ func (c *collector) Export(_ context.Context, r *collectorpb.ExportTraceServiceR
 	return &collectorpb.ExportTraceServiceResponse{}, nil
 }
 
-// A34: with tracing, what a kubelet does comes to the collector, the last of it when it ends. Without,
-// there is no connection; and a collector that is not there keeps no pod from running.
+// A34: with tracing, the collector receives the kubelet's spans, the last ones at its end. Without
+// tracing there is no connection. Pods run without a reachable collector.
 func TestTracing(t *testing.T) {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)

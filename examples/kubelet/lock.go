@@ -10,8 +10,9 @@ import (
 	"github.com/podwright/podwright/internal/run"
 )
 
-// locked runs f while this process has the lock file, if there is to be one. With
-// --exit-on-lock-contention it ends f as soon as somebody else wants it, which is no error.
+// locked runs f while this process has the lock file, or without a lock if none is configured. With
+// --exit-on-lock-contention it ends f, without an error, as soon as another process requests the
+// lock.
 func locked(ctx context.Context, flags *config.Flags, log *slog.Logger, f func(context.Context) error) error {
 	if flags.LockFile == "" {
 		return f(ctx)

@@ -15,21 +15,20 @@ import (
 	"github.com/podwright/podwright/examples/kubelet/tuning"
 )
 
-// machine is the host as a kubelet depends on it.
+// machine contains the properties of the host that a kubelet depends on.
 type machine struct {
 	cgroups cgroups.Version
-	// proc is /proc.
-	proc string
-	user int
+	proc    string
+	user    int
 }
 
 func thisMachine() machine {
 	return machine{cgroups: kernel.HostVersion(), proc: "/proc", user: os.Geteuid()}
 }
 
-// check refuses a host that the configuration does not suit, and fills in what depends on
-// the host. The embedded runtime's containers are in no cgroups, and their memory is their
-// own matter.
+// check returns an error for a host that contradicts the configuration, and sets defaults that
+// depend on the host. It ignores the embedded runtime, whose containers have no cgroups and no
+// memory limits.
 func (m machine) check(cfg *config.Config) error {
 	k := &cfg.Kubelet
 	if k.ContainerRuntimeEndpoint == config.Embedded {
@@ -56,7 +55,7 @@ func (m machine) check(cfg *config.Config) error {
 	return errors.Join(errs...)
 }
 
-// checkSwap refuses a host that swaps. A kernel without swap has no list of it.
+// checkSwap returns an error if the host swaps. A kernel without swap has no list of swap areas.
 func (m machine) checkSwap() error {
 	data, err := os.ReadFile(filepath.Join(m.proc, "swaps"))
 	if err != nil {
@@ -67,7 +66,7 @@ func (m machine) checkSwap() error {
 	}
 	var on []string
 	for i, line := range strings.Split(string(data), "\n") {
-		if fields := strings.Fields(line); i > 0 && len(fields) > 0 { // the first has the columns' names
+		if fields := strings.Fields(line); i > 0 && len(fields) > 0 { // the first line contains the columns' names
 			on = append(on, fields[0])
 		}
 	}
@@ -77,8 +76,8 @@ func (m machine) checkSwap() error {
 	return fmt.Errorf("failSwapOn: this host swaps to %s; turn that off, or set failSwapOn: false (--fail-swap-on=false)", strings.Join(on, ", "))
 }
 
-// tune is agent.Config.Tune. What a user may not change, and what the embedded runtime does
-// not depend on, is left alone.
+// tune returns agent.Config.Tune. It returns nil for the embedded runtime, and for users without
+// the right to change kernel parameters.
 func (m machine) tune(cfg *config.Config, log *slog.Logger) func() error {
 	protect := cfg.Kubelet.ProtectKernelDefaults
 	switch {

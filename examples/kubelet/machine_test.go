@@ -15,8 +15,8 @@ import (
 	"github.com/podwright/podwright/examples/kubelet/tuning"
 )
 
-// N44, A36: cgroup v1 is refused unless somebody wants it; the embedded runtime has nothing
-// to do with cgroups. What depends on the version is filled in.
+// N44, A36: cgroup v1 is an error unless it is allowed; the embedded runtime does not use cgroups.
+// Defaults that depend on the version are set.
 func TestCgroupV1(t *testing.T) {
 	v1, v2 := machine{cgroups: cgroups.V1, proc: t.TempDir()}, machine{cgroups: cgroups.V2, proc: t.TempDir()}
 	cfg := config.Default()
@@ -38,7 +38,7 @@ func TestCgroupV1(t *testing.T) {
 	require.Nil(t, hostCgroups(&cfg))
 }
 
-// failSwapOn names where the host swaps to.
+// failSwapOn names the swap areas of the host.
 func TestSwap(t *testing.T) {
 	m := machine{cgroups: cgroups.V2, proc: t.TempDir()}
 	file := filepath.Join(m.proc, "swaps")
@@ -59,7 +59,7 @@ func TestSwap(t *testing.T) {
 	require.ErrorContains(t, m.check(&cfg), "failSwapOn: read")
 }
 
-// Parameters of the kernel are changed, or protected, or not this user's to change.
+// Kernel parameters are changed, or only checked, or left alone without the rights to change them.
 func TestTune(t *testing.T) {
 	m := machine{proc: t.TempDir()}
 	file := func(name string) string {

@@ -1,13 +1,12 @@
-// Command kubelet is the reference assembly of podwright's rooms: a kubelet on a CRI
-// runtime, which runs the static pods of a folder, and as a node of a cluster those that
-// are bound to it.
+// Command kubelet assembles podwright's packages into a kubelet on a CRI runtime. It runs the
+// static pods of a folder and, as a node of a cluster, the pods that are bound to the node.
 //
 //	kubelet --container-runtime-endpoint=embedded --pod-manifest-path=examples/manifests --read-only-port=10255
 //	kubelet --container-runtime-endpoint=unix:///run/containerd/containerd.sock --kubeconfig=/etc/kubernetes/kubelet.conf
 //
-// It takes the names of the upstream kubelet's flags and configuration file. On
-// SIGTERM or SIGINT it stops and leaves the pods running (those of the embedded
-// runtime end with it); a second signal ends it at once.
+// It uses the names of the upstream kubelet's flags and configuration file. On SIGTERM or SIGINT it
+// stops and leaves the pods running; only pods of the embedded runtime end with it. A second signal
+// ends it at once.
 package main
 
 import (
@@ -36,7 +35,7 @@ func main() {
 	os.Exit(realMain(os.Args[1:], os.Stderr))
 }
 
-// realMain returns the exit code.
+// realMain runs the kubelet and returns the exit code.
 func realMain(args []string, out io.Writer) int {
 	cfg, err := config.FromArgs(args, out)
 	if errors.Is(err, flag.ErrHelp) {
@@ -67,7 +66,8 @@ func realMain(args []string, out io.Writer) int {
 	return 0
 }
 
-// signalContext ends with the first SIGINT or SIGTERM; the second one ends the process.
+// signalContext returns a context that is cancelled at the first SIGINT or SIGTERM. The second one
+// ends the process.
 func signalContext() (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithCancel(context.Background())
 	signals, done := make(chan os.Signal, 2), make(chan struct{})
@@ -80,7 +80,8 @@ func signalContext() (context.Context, context.CancelFunc) {
 	})
 }
 
-// obey stops at the first signal and exits with 1 at the second one, unless it is done before.
+// obey calls stop at the first signal and exit with 1 at the second one. It returns when done is
+// closed.
 func obey(signals <-chan os.Signal, done <-chan struct{}, stop func(), exit func(int)) {
 	for _, act := range []func(){stop, func() { exit(1) }} {
 		select {

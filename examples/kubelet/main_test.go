@@ -24,7 +24,7 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m)
 }
 
-// configFile writes a configuration.
+// configFile writes a configuration file.
 func configFile(t *testing.T, text string) string {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "kubelet.yaml")
@@ -52,7 +52,7 @@ func TestBadUseIsOneMessagePerProblem(t *testing.T) {
 	}
 }
 
-// A23: a port that is taken, of either API, ends the kubelet before it has done anything.
+// A23: a used port of either API ends the kubelet before it starts anything.
 func TestTakenPort(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
@@ -72,7 +72,7 @@ func TestTakenPort(t *testing.T) {
 	}
 }
 
-// A25: the first signal ends the kubelet in order, the second one at once, with 1.
+// A25: the first signal stops the kubelet cleanly, the second one ends it at once with exit code 1.
 func TestSignals(t *testing.T) {
 	signals, done := make(chan os.Signal), make(chan struct{})
 	told := make(chan string, 2)

@@ -5,12 +5,12 @@ import (
 	"runtime/debug"
 )
 
-// gcPercent is how much garbage may lie about, as a percentage of what is in use:
-// some 4 MB with 50 pods, which are collected within milliseconds. Half of Go's
-// default costs no CPU time that shows and saves 2 to 3 MiB of resident memory.
+// gcPercent is the garbage collector's target, in percent of the live heap: about 4 MB of garbage
+// with 50 pods, collected within milliseconds. Half of Go's default costs no measurable CPU time
+// and saves 2 to 3 MiB of resident memory.
 const gcPercent = 50
 
-// saveMemory makes the process small, unless its environment says otherwise.
+// saveMemory reduces the memory of the process, unless GOGC is set.
 func saveMemory() {
 	if os.Getenv("GOGC") == "" {
 		debug.SetGCPercent(gcPercent)

@@ -14,11 +14,11 @@ import (
 	"github.com/podwright/podwright/internal/run"
 )
 
-// process is this process as the system sees it.
+// process gives access to the system's settings of this process.
 type process struct {
-	// scoreFile has how gladly the kernel ends it when memory is short.
+	// scoreFile is the file of the OOM score adjustment.
 	scoreFile string
-	// setOpenFiles sets how many files it may have open, user who it runs as.
+	// setOpenFiles sets the limit of open files. user is the effective user ID.
 	setOpenFiles func(n uint64) error
 	user         int
 }
@@ -31,9 +31,9 @@ func setOpenFiles(n uint64) error {
 	return unix.Setrlimit(unix.RLIMIT_NOFILE, &unix.Rlimit{Cur: n, Max: n})
 }
 
-// prepare makes the process one on which a node depends (oomScoreAdj, maxOpenFiles). What is
-// not permitted is logged: a kubelet works without. The embedded runtime's containers would
-// inherit all of it, and need none.
+// prepare applies oomScoreAdj and maxOpenFiles. It only logs failures, because a kubelet works
+// without them. It does nothing for the embedded runtime, whose containers would inherit the
+// settings.
 func (p process) prepare(cfg *config.Config, log *slog.Logger) {
 	k := &cfg.Kubelet
 	if k.ContainerRuntimeEndpoint == config.Embedded {
@@ -54,11 +54,11 @@ func (p process) setScore(cfg *config.Config) error {
 	return os.WriteFile(p.scoreFile, []byte(strconv.Itoa(int(*cfg.Kubelet.OOMScoreAdj))), 0)
 }
 
-// scorePeriod is how often the score is set again: others set those of processes, too.
+// scorePeriod is the period of setting the score, because other programs may change it.
 const scorePeriod = 5 * time.Minute
 
-// keep sets the score again and again until ctx ends. What fails was told at the start, or
-// is told when it begins to fail.
+// keep sets the score periodically until ctx is done. It logs the first failure after a success;
+// prepare has logged a failure at the start.
 func (p process) keep(ctx context.Context, cfg *config.Config, log *slog.Logger) {
 	if cfg.Kubelet.ContainerRuntimeEndpoint == config.Embedded {
 		return

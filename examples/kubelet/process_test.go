@@ -17,8 +17,8 @@ import (
 	"github.com/podwright/podwright/examples/kubelet/config"
 )
 
-// The process is prepared as the configuration says; what is not permitted is a line in the
-// log that names the field. With the embedded runtime nothing is done.
+// prepare applies the configured values. A failure is a line in the log that names the field. With
+// the embedded runtime nothing is changed.
 func TestPrepareProcess(t *testing.T) {
 	const other = "unix:///run/x.sock"
 	dir := t.TempDir()
@@ -59,8 +59,8 @@ func TestPrepareProcess(t *testing.T) {
 	require.Contains(t, log.String(), "oomScoreAdj is not set")
 }
 
-// The score is set again every 5 min: somebody may have changed it. That it cannot be set any
-// more is told once.
+// The score is set again every 5 min, because other programs may change it. A new failure is logged
+// once.
 func TestKeepScore(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "score")
 	synctest.Test(t, func(t *testing.T) {

@@ -12,10 +12,10 @@ import (
 	"github.com/podwright/podwright/volume/mounts"
 )
 
-// shareRoot sees to it that mounts below the root folder can propagate between the host and
-// containers that ask for it (a volumeMount's mountPropagation), as CSI drivers do: the
-// runtime refuses those otherwise. A host with systemd shares all that it mounts, and needs
-// nothing; on others the root folder becomes a mount of its own, which stays.
+// shareRoot makes the root folder shared, so that mounts below it can propagate between the host
+// and containers that request it (mountPropagation), such as CSI drivers. The runtime otherwise
+// refuses such containers. A host with systemd shares all mounts and needs no change. On other
+// hosts the root folder becomes a mount of its own, which stays.
 func (m machine) shareRoot(ctx context.Context, cfg *config.Config, log *slog.Logger) error {
 	switch {
 	case cfg.Kubelet.ContainerRuntimeEndpoint == config.Embedded:
@@ -42,7 +42,7 @@ func (m machine) shareRoot(ctx context.Context, cfg *config.Config, log *slog.Lo
 	return nil
 }
 
-// makeRoot makes the root folder, and returns where it is.
+// makeRoot creates the root folder and returns its path without symbolic links.
 func makeRoot(dir string) (string, error) {
 	if err := os.MkdirAll(dir, 0o750); err != nil {
 		return "", err
@@ -50,8 +50,8 @@ func makeRoot(dir string) (string, error) {
 	return filepath.EvalSymlinks(dir)
 }
 
-// holder is the mount in which a path lies: of those with the longest path the last, which
-// covers the others.
+// holder returns the mount that contains a path: the one with the longest path, and of several the
+// last, which covers the others.
 func holder(table []mounts.Point, path string) (out mounts.Point) {
 	for _, p := range table {
 		if strings.HasPrefix(path+"/", strings.TrimSuffix(p.Path, "/")+"/") && len(p.Path) >= len(out.Path) {

@@ -14,13 +14,13 @@ import (
 	"github.com/podwright/podwright/volume/mounts"
 )
 
-// The root folder becomes shared once, through a link too, and what is mounted below stays.
+// The root folder becomes shared once, also through a symbolic link, and mounts below it stay.
 func TestShareRoot(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("takes root")
 	}
 	dir := t.TempDir()
-	private := filepath.Join(dir, "private") // wherever the test runs
+	private := filepath.Join(dir, "private") // private, whatever the mount of the test's folder
 	require.NoError(t, os.Mkdir(private, 0o700))
 	require.NoError(t, unix.Mount("test", private, "tmpfs", 0, ""))
 	t.Cleanup(func() { require.NoError(t, unix.Unmount(private, unix.MNT_DETACH)) })
@@ -48,8 +48,8 @@ func TestShareRoot(t *testing.T) {
 	require.Contains(t, buf.String(), "made the root folder a shared mount")
 }
 
-// What has no use for it, and who may not, is left alone; a path that cannot be a folder is
-// named.
+// The root folder is left alone with the embedded runtime and without root's rights. An impossible
+// path is an error that names it.
 func TestShareNothing(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "file")
 	require.NoError(t, os.WriteFile(file, nil, 0o600))

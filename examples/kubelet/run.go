@@ -27,7 +27,7 @@ import (
 	"github.com/podwright/podwright/examples/kubelet/tracing"
 )
 
-// runNode runs the agent and its servers until ctx ends or one of them fails.
+// runNode runs the agent and its servers until ctx is done or one of them fails.
 func runNode(ctx context.Context, cfg *config.Config, log *slog.Logger, setVerbosity func(int)) (err error) {
 	announce(cfg, log)
 	machine := thisMachine()
@@ -95,7 +95,7 @@ func runNode(ctx context.Context, cfg *config.Config, log *slog.Logger, setVerbo
 	return g.Wait()
 }
 
-// announce says what will be done, and what not.
+// announce logs the main settings, and warns about missing ones.
 func announce(cfg *config.Config, log *slog.Logger) {
 	k, flags := &cfg.Kubelet, &cfg.Flags
 	mode := "kubelet, standalone"
@@ -112,8 +112,8 @@ func announce(cfg *config.Config, log *slog.Logger) {
 	}
 }
 
-// stuck is what only a restart helps against; nil if there is nothing. A runtime that is
-// away is not.
+// stuck returns an error for a failure that only a restart fixes. An unavailable runtime is no such
+// failure.
 func stuck(checks []server.Check) error {
 	for _, c := range checks {
 		if c.Name == "syncloop" && !c.OK {
@@ -123,8 +123,8 @@ func stuck(checks []server.Check) error {
 	return nil
 }
 
-// listeners are the ports of the kubelet that must be free: one that is taken is found
-// before anything else begins. nil: not served.
+// listeners are the ports that must be free. They are opened before anything else starts, so that a
+// used port is found early. A nil listener is not served.
 type listeners struct{ readOnly, api net.Listener }
 
 func listenAll(ctx context.Context, cfg *config.Config) (l listeners, err error) {
@@ -137,16 +137,16 @@ func listenAll(ctx context.Context, cfg *config.Config) (l listeners, err error)
 	return l, err
 }
 
-// close closes those that nobody has served.
+// close closes listeners that no server has taken over.
 func (l listeners) close() {
 	for _, one := range []net.Listener{l.readOnly, l.api} {
 		if one != nil {
-			_ = one.Close() // it may have been
+			_ = one.Close() // a server may have closed it
 		}
 	}
 }
 
-// hostCgroups is nil for the embedded runtime: its containers are in no cgroups.
+// hostCgroups returns nil for the embedded runtime, whose containers have no cgroups.
 func hostCgroups(cfg *config.Config) func(podcgroups.Driver) (cgroups.Kernel, error) {
 	if cfg.Kubelet.ContainerRuntimeEndpoint == config.Embedded {
 		return nil
@@ -160,7 +160,7 @@ func connector(cfg *config.Config, counted *metrics.Runtime, tracer *tracing.Tra
 		log.Warn("embedded runtime: containers are plain processes of this host without any isolation, and they end with the kubelet")
 		return connectEmbedded(filepath.Join(cfg.Flags.RootDir, "embedded"), log)
 	}
-	// Without a Logger: whoever calls tells what fails.
+	// The callers log failures, so the client has no Logger.
 	client := cri.ClientConfig{
 		RequestTimeout: k.RuntimeRequestTimeout.Duration,
 		OnCall:         func(c cri.CallInfo) { counted.Called(c); logCall(log, c) },
@@ -173,12 +173,13 @@ func connector(cfg *config.Config, counted *metrics.Runtime, tracer *tracing.Tra
 	return agent.Dial(runtime, images)
 }
 
-// logCall makes the calls to the runtime visible with --v=4.
+// logCall logs calls of the runtime, visible with --v=4.
 func logCall(log *slog.Logger, c cri.CallInfo) {
 	log.Debug("call to the runtime", "call", c.Call, "took", c.Duration, "err", c.Err)
 }
 
-// connectEmbedded makes a runtime in this process, with its state in a folder.
+// connectEmbedded returns a Connector that starts a runtime in this process, with its state in a
+// folder.
 func connectEmbedded(dir string, log *slog.Logger) agent.Connector {
 	return func(context.Context) (*agent.Connection, error) {
 		rt, err := embedded.New(embedded.Config{StateDir: dir, Logger: log})
@@ -201,7 +202,7 @@ func listen(ctx context.Context, what, address string) (net.Listener, error) {
 	return l, nil
 }
 
-// bootstrap makes the kubeconfig if there is none, which takes somebody's approval.
+// bootstrap creates a missing kubeconfig. It waits for the approval of the certificate request.
 func bootstrap(ctx context.Context, cfg *config.Config, log *slog.Logger) error {
 	flags := &cfg.Flags
 	if flags.BootstrapKubeconfig == "" {
@@ -216,8 +217,8 @@ func bootstrap(ctx context.Context, cfg *config.Config, log *slog.Logger) error 
 
 const healthzRetry = 5 * time.Second
 
-// serveHealthz keeps trying: a taken port must not keep pods from running. It
-// tells once.
+// serveHealthz retries until the port is free, so that a used port does not stop pods. It logs an
+// error when its text changes.
 func serveHealthz(ctx context.Context, address string, handler http.Handler, log *slog.Logger) {
 	last := ""
 	for ctx.Err() == nil {

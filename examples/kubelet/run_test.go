@@ -23,7 +23,7 @@ import (
 	"github.com/podwright/podwright/examples/kubelet/server"
 )
 
-// free returns a port without a listener, below the range from which the kernel gives ports to others.
+// free returns a port without a listener, below the kernel's range of ephemeral ports.
 func free(t *testing.T) string {
 	t.Helper()
 	for {
@@ -35,8 +35,8 @@ func free(t *testing.T) string {
 	}
 }
 
-// started runs a kubelet of the embedded runtime, with a place for its log, until it is stopped
-// or ends by itself.
+// started runs a kubelet with the embedded runtime, which logs to out, until it is stopped or ends
+// by itself.
 func started(t *testing.T, out io.Writer, args ...string) (cfg *config.Config, ended chan error, stop func()) {
 	t.Helper()
 	args = append(args, "--container-runtime-endpoint=embedded", "--hostname-override=n", "--root-dir="+filepath.Join(t.TempDir(), "root"), "--healthz-port=0", "--address=127.0.0.1", "--eviction-hard=memory.available<1Mi")
@@ -51,14 +51,13 @@ func started(t *testing.T, out io.Writer, args ...string) (cfg *config.Config, e
 	return cfg, ended, cancel
 }
 
-// soon waits for a condition.
 func soon(t *testing.T, condition func() bool) {
 	t.Helper()
 	require.Eventually(t, condition, time.Minute, 10*time.Millisecond)
 }
 
-// A7: a node without an API server serves its API if somebody says to whom. A28: the log says
-// more from the moment on that the API is told so.
+// A7: a node without an API server serves its API if authorization is configured. A28: the log is
+// more verbose as soon as the verbosity was set through the API.
 func TestStandaloneAPI(t *testing.T) {
 	port, manifests := free(t), t.TempDir()
 	var log lines
@@ -93,7 +92,7 @@ func TestStandaloneAPI(t *testing.T) {
 	soon(t, func() bool { return strings.Contains(log.String(), `"v":4`) })
 }
 
-// lines is a log that may be read while it is written.
+// lines is a log for concurrent reads and writes.
 type lines struct {
 	mu   sync.Mutex
 	text strings.Builder
@@ -111,7 +110,8 @@ func (l *lines) String() string {
 	return l.text.String()
 }
 
-// A5, A6: whoever comes second waits, and the first one makes room if it is to.
+// A5, A6: the second kubelet waits for the lock, and the first one ends if it has
+// --exit-on-lock-contention.
 func TestLockFile(t *testing.T) {
 	var out bytes.Buffer
 	require.Equal(t, 1, realMain([]string{"--exit-on-lock-contention"}, &out))
@@ -143,7 +143,7 @@ func exists(path string) bool {
 	return err == nil
 }
 
-// A21: only a loop that is stuck withholds the watchdog's pings.
+// A21: only a stuck sync loop stops the watchdog's pings.
 func TestStuck(t *testing.T) {
 	require.NoError(t, stuck([]server.Check{{Name: "runtime", Message: "away"}, {Name: "syncloop", OK: true}}))
 	require.EqualError(t, stuck([]server.Check{{Name: "syncloop", Message: "for 6m"}}), "syncloop: for 6m")
