@@ -21,14 +21,14 @@ import (
 	"github.com/podwright/podwright/examples/kubelet/server/auth"
 )
 
-// secured is a kubelet API as the agent serves it: over TLS, behind certificates, and
-// TokenReviews and SubjectAccessReviews of an API server.
+// secured is a kubelet API with TLS, client certificates, TokenReviews and SubjectAccessReviews, as
+// the agent serves it.
 type secured struct {
 	address   string
 	authority *apitest.Authority
 }
 
-// newSecured lets in whom may allows: a user, a verb, a subresource.
+// newSecured returns an API that grants access by may, with user, verb and subresource.
 func newSecured(t *testing.T, h http.Handler, tokens map[string]authv1.TokenReviewStatus, may func(user, verb, subresource string) bool) *secured {
 	t.Helper()
 	upstream := apitest.Start(t)
@@ -67,13 +67,14 @@ func (s *secured) certificate(t *testing.T, of *apitest.Authority, name string, 
 	return &cert
 }
 
-// client shows a certificate, unless that is nil.
+// client returns a client with an optional certificate.
 func (s *secured) client(t *testing.T, shown *tls.Certificate) *http.Client {
 	t.Helper()
 	pool := x509.NewCertPool()
 	require.True(t, pool.AppendCertsFromPEM(s.authority.PEM))
 	settings := &tls.Config{RootCAs: pool, ServerName: "127.0.0.1"}
-	if shown != nil { // whatever authorities the server asks for
+	// Show it whatever authorities the server requests.
+	if shown != nil {
 		settings.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) { return shown, nil }
 	}
 	transport := &http.Transport{TLSClientConfig: settings, ForceAttemptHTTP2: true}
@@ -81,13 +82,13 @@ func (s *secured) client(t *testing.T, shown *tls.Certificate) *http.Client {
 	return &http.Client{Transport: transport, Timeout: time.Minute, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
 }
 
-// endpoint is a path, what is asked for with it, and what the methods answer that it has.
+// endpoint is a path with its attributes and the status codes by method.
 type endpoint struct {
 	path         string
 	subresources []string
 	answers      map[string]int
-	// reduced is what these methods answer without debugging handlers and on the read-only
-	// port; 0: the same.
+	// reduced is the status code of these methods without debugging handlers and on the read-only
+	// port; 0 means the same code.
 	reduced int
 }
 
@@ -98,7 +99,7 @@ func endpoints() []endpoint {
 		none[method] = 404
 	}
 	post := map[string]int{"POST": 200}
-	// No session is begun without an upgrade: 400 is the handler's own answer.
+	// Sessions need an upgrade of the connection: 400 is the handler's own response.
 	session := map[string]int{"GET": 400, "HEAD": 400, "POST": 400}
 	proxy, stats, metrics, logs, statusz := []string{"proxy"}, []string{"stats"}, []string{"metrics"}, []string{"log"}, []string{"statusz"}
 	pods, healthz, configz := []string{"pods", "proxy"}, []string{"healthz", "proxy"}, []string{"configz", "proxy"}
@@ -152,7 +153,8 @@ var methods = []string{"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS
 
 var verbOf = map[string]string{"GET": "get", "POST": "create", "PUT": "update", "PATCH": "patch", "DELETE": "delete"}
 
-// A20, A26: the endpoints of a server without debugging handlers, and of the read-only port.
+// A20, A26: these are the endpoints of a server without debugging handlers, and of the read-only
+// port.
 func TestWhatIsServedWhere(t *testing.T) {
 	source := fixed{report: aReport(), checks: []Check{{Name: "syncloop", OK: true}}}
 	for name, h := range map[string]http.Handler{
@@ -177,8 +179,8 @@ func TestWhatIsServedWhere(t *testing.T) {
 	}
 }
 
-// A18, A19 and all of their kind: every right at every path with every method. Package auth
-// proves which credentials give it.
+// A18, A19 and similar: every permission is tried at every path with every method. Package auth
+// tests the credentials.
 func TestWhoMayWhat(t *testing.T) {
 	tokens := map[string]authv1.TokenReviewStatus{
 		"account": {Authenticated: true, User: authv1.UserInfo{Username: "system:serviceaccount:ns:all", Groups: []string{"system:serviceaccounts"}}},
@@ -203,7 +205,7 @@ func TestWhoMayWhat(t *testing.T) {
 	nobody, stranger := s.client(t, nil), s.client(t, s.certificate(t, apitest.NewAuthority(t), "all", time.Hour))
 	const unknown = "" // 401
 	for _, c := range []struct {
-		who, user string // user: whose rights count
+		who, user string // user: the user with the permissions
 		client    *http.Client
 		header    string
 	}{
@@ -237,7 +239,8 @@ func TestWhoMayWhat(t *testing.T) {
 	}
 }
 
-// wanted is what a path answers to a user: 401 and 403 come before 404 and 405.
+// wanted returns the status code of a path for a user: 401 and 403 take precedence over 404 and
+// 405.
 func wanted(e endpoint, method, user string, rights map[string]func(verb, subresource string) bool) int {
 	if user == "" {
 		return http.StatusUnauthorized

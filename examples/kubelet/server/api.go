@@ -9,14 +9,14 @@ import (
 	"github.com/podwright/podwright/cri/kubeletapi"
 )
 
-// Pods is what is asked of the pods of a node besides logs and sessions. Its methods are
-// called by many goroutines at a time. Their errors are those of kubeletapi.Pods.
+// Pods executes requests about pods, except logs and sessions. It must be safe for concurrent use.
+// Its errors are those of kubeletapi.Pods.
 type Pods interface {
-	// Run runs a command to its end, and returns what it has written, also with an error.
+	// Run runs a command to its end and returns its output, also with an error.
 	Run(ctx context.Context, t kubeletapi.Target, command []string) ([]byte, error)
-	// Checkpoint writes a checkpoint of a running container (KEP-2008) and returns its
-	// file. The timeout is the runtime's; zero means its default.
+	// Checkpoint writes a checkpoint of a running container (KEP-2008) and returns the path of its
+	// file. The runtime applies the timeout; zero means its default.
 	Checkpoint(ctx context.Context, t kubeletapi.Target, timeout time.Duration) (file string, err error)
-	// RunningPods are what the runtime runs: names, UIDs and the running containers.
+	// RunningPods returns the running pods of the runtime: names, UIDs and running containers.
 	RunningPods(ctx context.Context) ([]v1.Pod, error)
 }

@@ -16,7 +16,7 @@ import (
 	"github.com/podwright/podwright/cri/kubeletapi"
 )
 
-// asked notes what it is asked, and answers with what it is told to.
+// asked implements Pods. It records calls and returns the results set by the test.
 type asked struct {
 	target  kubeletapi.Target
 	command []string
@@ -54,7 +54,7 @@ func api(t testing.TB, change func(*APIConfig)) http.Handler {
 	return h
 }
 
-// measures answers everywhere with the path that was asked for.
+// measures returns handlers that write the requested path.
 func measures() Measures {
 	h := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { _, _ = w.Write([]byte(r.URL.Path)) })
 	return Measures{Summary: h, Metrics: h, CAdvisor: h, Resource: h, Probes: h, SLIs: h}
@@ -74,7 +74,7 @@ server: APIConfig.Containers is required
 server: APIConfig.Commands is required`)
 }
 
-// Each is served by itself, and what is not there says so.
+// Each measure is served at its path. A missing one returns 404 with a reason.
 func TestMeasures(t *testing.T) {
 	said := answer(http.StatusOK, "here")
 	for path, m := range map[string]Measures{
@@ -109,7 +109,7 @@ func TestSwitchesOfTheirOwn(t *testing.T) {
 	}
 }
 
-// A path means what it says, or nothing.
+// A path in another spelling is refused.
 func TestOtherSpellings(t *testing.T) {
 	h := api(t, nil)
 	for _, path := range []string{
@@ -120,7 +120,7 @@ func TestOtherSpellings(t *testing.T) {
 	}
 }
 
-// Errors keep the status that they bring.
+// Errors keep their status codes.
 func TestErrors(t *testing.T) {
 	for err, code := range map[error]int{
 		&kubeletapi.Refusal{Code: http.StatusNotFound, Message: "pod is not here"}:        http.StatusNotFound,
@@ -136,7 +136,7 @@ func TestErrors(t *testing.T) {
 	}
 }
 
-// A31
+// A31: checkpoints are created through the API.
 func TestCheckpoint(t *testing.T) {
 	p := &asked{out: "/var/lib/kubelet/checkpoints/a.tar"}
 	h := api(t, func(c *APIConfig) { c.Commands = NewCommands(p) })
@@ -156,7 +156,7 @@ func TestRun(t *testing.T) {
 	require.Equal(t, http.StatusBadRequest, do(h, http.MethodPost, "/run/ns/p/c").Code, "no command")
 }
 
-// A28
+// A28: the verbosity is set through the API.
 func TestVerbosity(t *testing.T) {
 	got := -1
 	h := api(t, func(c *APIConfig) { c.SetVerbosity = func(v int) { got = v } })

@@ -19,8 +19,7 @@ import (
 	"github.com/podwright/podwright/examples/kubelet/server/auth"
 )
 
-// browser is a Chromium without a screen. The README's test command sees to it that there is
-// one.
+// browser returns the path of a headless Chromium. The README's test command installs it.
 func browser(t *testing.T) string {
 	if testing.Short() {
 		t.Skip("starts a browser")
@@ -30,15 +29,15 @@ func browser(t *testing.T) string {
 			return path
 		}
 	}
-	if os.Getenv("PODWRIGHT_REQUIRE_CRI") != "" { // nothing is left out there
+	if os.Getenv("PODWRIGHT_REQUIRE_CRI") != "" { // CI must not skip the test
 		t.Fatal("there is no Chromium")
 	}
 	t.Skip("there is no Chromium: go run ./examples/tools/testbed installs one")
 	return ""
 }
 
-// The pages in a real browser, over TLS: everything is shown, nothing is loaded besides, and
-// nothing that a pod says runs.
+// A real browser shows all contents of the pages over TLS, loads no other resources, and runs no
+// code in texts of pods.
 func TestPagesInABrowser(t *testing.T) {
 	program := browser(t)
 	report := aReport()
@@ -71,7 +70,7 @@ func TestPagesInABrowser(t *testing.T) {
 	}
 }
 
-// profile is a folder for a browser, whose helpers may still write when it has ended.
+// profile returns a folder for a browser. Its helper processes may still write after its end.
 func profile(t *testing.T) string {
 	dir, err := os.MkdirTemp("", "browser-")
 	require.NoError(t, err)
@@ -81,14 +80,14 @@ func profile(t *testing.T) string {
 	return dir
 }
 
-// browse returns the document that the browser has made of a page. It takes a picture of the page
-// when PODWRIGHT_PICTURES names a folder for it.
+// browse returns the document that the browser has built from a page. It also saves a screenshot if
+// PODWRIGHT_PICTURES names a folder.
 func browse(t *testing.T, program, address, picture string) string {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()
-	// Chromium gives up a page when an interface of the host comes or goes, as those of containers
-	// beside it do. It reports that, or an empty document. The page is loaded again then.
+	// Chromium aborts a page load when a network interface of the host appears or disappears, such
+	// as a container's. It returns that error or an empty document. The page is then loaded again.
 	const changed, empty = "ERR_NETWORK_CHANGED", "<html><head></head><body></body></html>"
 	var run func(args ...string) string
 	run = func(args ...string) string {

@@ -27,7 +27,7 @@ func NewCommands(p Pods) http.Handler {
 	return mux
 }
 
-// runCommand serves /run: a command to its end, and what it has written.
+// runCommand serves /run: it runs a command to its end and returns its output.
 func runCommand(p Pods) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		command := strings.Fields(r.URL.Query().Get("cmd"))
@@ -64,8 +64,8 @@ func checkpoint(p Pods) http.Handler {
 	})
 }
 
-// seconds are a whole number of them, or none; what is longer than a Duration counts as its
-// longest.
+// seconds parses a whole number of seconds, or "" as zero. Larger values than a Duration become its
+// largest one.
 func seconds(text string) (time.Duration, error) {
 	if text == "" {
 		return 0, nil

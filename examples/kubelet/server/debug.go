@@ -9,7 +9,7 @@ import (
 	"strings"
 )
 
-// profiles serves what net/http/pprof has; nil without Profiling.
+// profiles serves the profiles of net/http/pprof. It returns nil without Profiling.
 func (c *APIConfig) profiles() http.Handler {
 	if !c.Profiling {
 		return nil
@@ -30,7 +30,8 @@ func (c *APIConfig) profiles() http.Handler {
 	})
 }
 
-// verbosity serves /debug/flags/v: the body is the new number. nil without SetVerbosity.
+// verbosity serves /debug/flags/v, whose request body is the new verbosity. It returns nil without
+// SetVerbosity.
 func (c *APIConfig) verbosity() http.Handler {
 	if c.SetVerbosity == nil {
 		return nil
@@ -51,7 +52,7 @@ func (c *APIConfig) verbosity() http.Handler {
 	})
 }
 
-// configz serves the effective configuration; nil without Config.
+// configz serves the effective configuration. It returns nil without Config.
 func (c *APIConfig) configz() http.Handler {
 	if c.Config == nil {
 		return nil

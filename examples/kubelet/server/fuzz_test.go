@@ -17,9 +17,8 @@ import (
 	"github.com/podwright/podwright/cri/logs"
 )
 
-// FuzzRequests writes request lines with parameters of all kinds: none ends the handler or is
-// the node's own fault, and what reaches into pods is within its bounds and names what the
-// path names.
+// FuzzRequests sends request lines with parameters of all kinds: no request crashes the handler or
+// causes a 5xx, and calls about pods have valid parameters and the pod of the path.
 func FuzzRequests(f *testing.F) {
 	for _, seed := range []string{
 		"GET /containerLogs/ns/p/c?tailLines=-1&limitBytes=0&sinceSeconds=9223372036854775807&sinceTime=x&stream=All&follow&previous=2",
@@ -38,7 +37,7 @@ func FuzzRequests(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, line, accept string) {
 		r, err := http.ReadRequest(bufio.NewReader(strings.NewReader(line + " HTTP/1.1\r\nHost: node\r\n\r\n")))
-		if err != nil || strings.HasPrefix(r.URL.Path, "/debug/pprof/") { // which takes as long as it is told
+		if err != nil || strings.HasPrefix(r.URL.Path, "/debug/pprof/") { // profiles take as long as requested
 			return
 		}
 		r.Header = http.Header{"Connection": {"Upgrade"}, "Upgrade": {"SPDY/3.1"}, "X-Stream-Protocol-Version": {"v4.channel.k8s.io"}, "Accept": {accept}}
@@ -65,7 +64,7 @@ func FuzzRequests(f *testing.F) {
 	})
 }
 
-// reached is what requests come to that reach into pods; it serves no session.
+// reached records calls about pods. It serves no sessions.
 type reached struct {
 	cri.Streamer
 	targets []kubeletapi.Target

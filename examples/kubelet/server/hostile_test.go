@@ -22,7 +22,7 @@ import (
 	"golang.org/x/net/http2/hpack"
 )
 
-// secure is the TLS of a server in tests.
+// secure returns the TLS configuration of a server in tests.
 func secure(t *testing.T) *tls.Config {
 	t.Helper()
 	s := httptest.NewUnstartedServer(nil)
@@ -31,11 +31,11 @@ func secure(t *testing.T) *tls.Config {
 	return &tls.Config{Certificates: s.TLS.Certificates, MinVersion: tls.VersionTLS12, NextProtos: []string{"h2", "http/1.1"}}
 }
 
-// Who writes his first bytes, or his headers, drop by drop is cut off after 30 s, and holds
-// up nobody until then.
+// A client that sends its handshake or its headers byte by byte is disconnected after 30 s, and
+// delays no other client.
 func TestDropByDrop(t *testing.T) {
 	is := ways(t)["ServeAPI"]
-	// The begin of a handshake, and that of a request within one.
+	// The beginning of a handshake, and of a request after one.
 	for what, drops := range map[string]string{"handshake": "\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03", "headers": "GET /healthz HTTP/1.1\r\nHost: n\r\nX-A: " + strings.Repeat("a", 100)} {
 		t.Run(what, func(t *testing.T) {
 			is.served(t, api(t, nil), func(t *testing.T, dial func() net.Conn) {
@@ -65,8 +65,7 @@ func TestDropByDrop(t *testing.T) {
 	}
 }
 
-// blocking holds requests that it is told to hold, whatever becomes of their clients, and
-// counts them.
+// blocking holds selected requests, even after their clients disconnect, and counts them.
 type blocking struct {
 	running, peak, total atomic.Int64
 	release              chan struct{}
@@ -85,7 +84,7 @@ func (b *blocking) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	b.running.Add(-1)
 }
 
-// multiplexed opens a connection of HTTP/2.
+// multiplexed opens an HTTP/2 connection.
 func multiplexed(t *testing.T, address string) (net.Conn, *http2.Framer) {
 	t.Helper()
 	conn, err := tls.Dial("tcp", address, &tls.Config{InsecureSkipVerify: true, NextProtos: []string{"h2"}})
@@ -99,7 +98,7 @@ func multiplexed(t *testing.T, address string) (net.Conn, *http2.Framer) {
 	return conn, framer
 }
 
-// requestHeaders are the headers of a request.
+// requestHeaders returns the encoded headers of a request.
 func requestHeaders(path string) []byte {
 	var b bytes.Buffer
 	e := hpack.NewEncoder(&b)
@@ -109,8 +108,8 @@ func requestHeaders(path string) []byte {
 	return b.Bytes()
 }
 
-// Who begins requests and takes them back at once, over and over (CVE-2023-44487), keeps no
-// more running than he may have at a time, and is sent away; others are served.
+// A client that starts and resets requests over and over (CVE-2023-44487) has no more running
+// requests than the limit, and is disconnected. Other clients are served.
 func TestResetFlood(t *testing.T) {
 	held := &blocking{release: make(chan struct{})}
 	dial, _ := serving(t, held)
@@ -161,7 +160,7 @@ func TestResetFlood(t *testing.T) {
 	close(held.release)
 }
 
-// Frames that are none, or never end, end their own connection only.
+// Invalid or endless frames end only their own connection.
 func TestOddFrames(t *testing.T) {
 	dial, _ := serving(t, api(t, nil))
 	address := dial().RemoteAddr().String()
@@ -197,12 +196,12 @@ func TestOddFrames(t *testing.T) {
 	}
 }
 
-// What is too large is refused, and the next request of the same client is not.
+// A request that is too large is refused, and the client's next request is served.
 func TestAbsurdRequests(t *testing.T) {
 	dial, _ := serving(t, api(t, func(c *APIConfig) { c.Containers = new(reached).handler(t) }))
 	huge := strings.Repeat("a", 900<<10)
 	for path, code := range map[string]int{
-		"/pods?" + huge:                            http.StatusOK, // nobody reads it
+		"/pods?" + huge:                            http.StatusOK, // the parameter is ignored
 		"/pods?" + huge + huge:                     http.StatusRequestHeaderFieldsTooLarge,
 		"/pods?" + strings.Repeat("&", 900<<10):    http.StatusOK,
 		"/" + huge:                                 http.StatusNotFound,
@@ -217,7 +216,7 @@ func TestAbsurdRequests(t *testing.T) {
 		_, err = io.Copy(io.Discard, response.Body)
 		require.NoError(t, err)
 		require.Equal(t, code, response.StatusCode, "%.60s", path)
-		if code != http.StatusRequestHeaderFieldsTooLarge { // after which a connection ends
+		if code != http.StatusRequestHeaderFieldsTooLarge { // otherwise the connection has ended
 			answered(t, conn)
 		}
 	}

@@ -36,13 +36,11 @@ a { color: inherit }
 </style>
 `
 
-// page is the report for people. It is written without html/template: a program
-// that links text/template keeps every exported method of every type, which is
-// 5 MB of code in the memory of this one.
+// page is the report as HTML. It does not use html/template: a program that links text/template
+// keeps every exported method of every type, which is 5 MB of code in memory.
 type page struct{ bytes.Buffer }
 
-// put writes a format of HTML, with verbs %s and %v only. Its arguments are text,
-// which is escaped.
+// put writes HTML with a format that has the verbs %s and %v only. It escapes its arguments.
 func (p *page) put(format string, args ...any) {
 	for i := range args {
 		args[i] = html.EscapeString(fmt.Sprint(args[i]))
@@ -50,21 +48,20 @@ func (p *page) put(format string, args ...any) {
 	fmt.Fprintf(&p.Buffer, format, args...)
 }
 
-// with writes the format if there is a text for it.
+// with writes the format if text is not empty.
 func (p *page) with(text, format string) {
 	if text != "" {
 		p.put(format, text)
 	}
 }
 
-// badge is a word with a colour: "good", "bad", "wait", or none.
+// badge writes a word with a colour: "good", "bad", "wait" or none.
 func (p *page) badge(colour, text string) {
 	if text != "" {
 		p.put(`<span class="badge %s">%s</span>`, colour, text)
 	}
 }
 
-// writePage writes the page of all pods.
 func writePage(w io.Writer, r Report) error {
 	p := &page{}
 	p.put(head, "Pods on "+r.Node)
@@ -110,7 +107,7 @@ func (p *page) checks(r Report) {
 	}
 }
 
-// pod is a row of the table, and a second one for the newest error.
+// pod writes a row of the table, and a second one for the newest error.
 func (p *page) pod(r *PodReport, now time.Time) {
 	p.put("<tr>\n<td class=\"wrap\"><a href=\"%s\">%s/%s</a>\n", podPath(r), r.Namespace, r.Name)
 	p.put("<td>")
@@ -134,7 +131,7 @@ func (p *page) pod(r *PodReport, now time.Time) {
 	p.with(r.LastError, "<tr class=\"more\"><td colspan=\"6\"><div class=\"box\">%s</div></tr>\n")
 }
 
-// podPath is where a pod's own page is.
+// podPath returns the path of a pod's own page.
 func podPath(r *PodReport) string {
 	return "/statusz/pods/" + url.PathEscape(r.Namespace) + "/" + url.PathEscape(r.Name) + "?uid=" + url.QueryEscape(r.UID)
 }
@@ -150,7 +147,7 @@ func (p *page) phase(r *PodReport) {
 	}
 }
 
-// doing is what is being done for a pod, or why nothing can be, a line for each.
+// doing returns the pod's current work, or the reasons of its wait, one per line.
 func doing(r *PodReport) []string {
 	lines := []string{r.Step, r.Why}
 	if r.WaitsFor != "" {
@@ -190,7 +187,7 @@ func containerColour(c ContainerReport) string {
 	return "wait"
 }
 
-// probers shows those for which probes wait.
+// probers shows the handlers with waiting or stuck probes.
 func (p *page) probers(probers []ProberReport) {
 	for _, r := range probers {
 		if r.Queued > 0 || r.Stuck > 0 {
@@ -230,7 +227,7 @@ func (p *page) objects(problems []ObjectProblem) {
 	p.put("</table>\n")
 }
 
-// span rounds a duration to what a person reads; nothing for an unset moment.
+// span rounds a duration for display. It returns "" for an unset time.
 func span(d time.Duration, at time.Time) string {
 	if at.IsZero() {
 		return ""

@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// aReport has one of everything that can be told.
+// aReport returns a report with all fields set.
 func aReport() Report {
 	now := time.Date(2026, 1, 1, 0, 0, 50, 0, time.UTC)
 	in := func(d time.Duration) *time.Time { at := now.Add(d); return &at }
@@ -89,7 +89,7 @@ func TestPageOfOnePod(t *testing.T) {
 	}
 }
 
-// A page loads nothing from elsewhere, and what a pod says stays text.
+// A page loads no external resources, and texts of pods are escaped.
 func TestPagesAreSafe(t *testing.T) {
 	const evil = `"><script>alert(1)</script><img src=x onerror='a()'>&amp;` + "\x00\x1b[31m"
 	now := time.Now()

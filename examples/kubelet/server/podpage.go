@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// writePodPage writes all that a report tells of its pods, which are those of one name.
+// writePodPage writes the page of a report's pods, which have the same name.
 func writePodPage(w io.Writer, r Report) error {
 	p := &page{}
 	p.put(head, r.Pods[0].Namespace+"/"+r.Pods[0].Name+" on "+r.Node)
@@ -61,7 +61,7 @@ func (p *page) line(name, text string) {
 	}
 }
 
-// moments is how long ago, or ahead, a moment is, and when that is; nothing for an unset one.
+// moments returns the duration and the time, or "" if at is unset.
 func moments(at time.Time, d time.Duration, format string) string {
 	if at.IsZero() {
 		return ""

@@ -11,34 +11,35 @@ import (
 	"github.com/podwright/podwright/internal/fields"
 )
 
-// APIConfig configures the kubelet API. What is nil is not served.
+// APIConfig configures the kubelet API. Endpoints of nil fields are not served.
 type APIConfig struct {
-	// Source answers from memory. Required.
+	// Source provides pods, report and health. Required.
 	Source Source
-	// Debugging serves what reaches into pods and what shows the process
-	// (enableDebuggingHandlers). Without it those paths answer 405 or 404.
+	// Debugging serves endpoints that access containers or show the process
+	// (enableDebuggingHandlers). Without it their paths return 405 or 404.
 	Debugging bool
-	// Containers serves logs and sessions: a kubeletapi.New. Required with Debugging.
+	// Containers serves logs and sessions. It is a kubeletapi.New. Required with Debugging.
 	Containers http.Handler
-	// Commands serves commands and checkpoints of containers and the running pods: a NewCommands. Required with Debugging.
+	// Commands serves commands in containers, checkpoints and the running pods. It is a
+	// NewCommands. Required with Debugging.
 	Commands http.Handler
 	// Profiling serves /debug/pprof (enableProfilingHandler).
 	Profiling bool
-	// SetVerbosity changes how much is logged (enableDebugFlagsHandler).
+	// SetVerbosity changes the verbosity of the log (enableDebugFlagsHandler).
 	SetVerbosity func(verbosity int)
-	// Config returns the effective configuration for /configz, by its name.
+	// Config returns the effective configuration for /configz, by name.
 	Config func() map[string]any
-	// NodeLogs serves what is below /logs/ (enableSystemLogHandler).
+	// NodeLogs serves the paths below /logs/ (enableSystemLogHandler).
 	NodeLogs http.Handler
 	// Flags returns all flags with their values, without secrets, for /flagz (ComponentFlagz).
 	Flags func() map[string]string
-	// Version is what runs, such as "v1.36.3+podwright", for /statusz (ComponentStatusz).
+	// Version is the version for /statusz, such as "v1.36.3+podwright" (ComponentStatusz).
 	Version string
 	// Measures are served with and without Debugging.
 	Measures Measures
 }
 
-// Measures are what a node tells in numbers. What is nil answers 404.
+// Measures are the handlers of metrics and statistics. A nil handler returns 404.
 type Measures struct {
 	Summary  http.Handler // /stats/summary
 	Metrics  http.Handler // /metrics
@@ -65,9 +66,9 @@ func (c *APIConfig) complete() error {
 	return f.Err()
 }
 
-// NewAPI returns the handler of the kubelet API, without authentication, which the caller
-// puts around it. It wants the end of a request's context to end the request, also one
-// whose connection was taken over: ServeAPI sees to that.
+// NewAPI returns the handler of the kubelet API. It does not authenticate: the caller wraps it. The
+// end of a request's context must end the request, even if its connection was hijacked. ServeAPI
+// ensures this.
 func NewAPI(cfg APIConfig) (http.Handler, error) {
 	if err := cfg.complete(); err != nil {
 		return nil, err
@@ -83,7 +84,7 @@ func NewAPI(cfg APIConfig) (http.Handler, error) {
 	return asWritten(mux), nil
 }
 
-// always adds what every server of the kubelet has.
+// always adds the endpoints of every server.
 func always(mux *http.ServeMux, s Source, m Measures) {
 	for pattern, handler := range map[string]http.HandlerFunc{
 		"GET /healthz": healthz(s), "GET /healthz/{check}": healthz(s), "GET /pods": pods(s), "GET /pods/{$}": pods(s), "GET /statusz/pods": podsPage(s), "GET /statusz/pods/{namespace}/{pod}": podPage(s),
@@ -100,14 +101,14 @@ func always(mux *http.ServeMux, s Source, m Measures) {
 	}
 }
 
-// route is a path of the API that can be switched off.
+// route is a path of the API that can be disabled.
 type route struct {
-	methods string // with spaces between
-	// paths are those of handler; whatever lies below root and is none of them is refused.
+	methods string // separated by spaces
+	// paths are the handler's paths below root. Other paths below root return 404.
 	root    string
 	paths   []string
-	handler http.Handler // nil: switched off
-	// off is what a path answers that is switched off: StatusMethodNotAllowed or StatusNotFound.
+	handler http.Handler // nil if disabled
+	// off is the status code of a disabled path: StatusMethodNotAllowed or StatusNotFound.
 	off int
 }
 
@@ -131,7 +132,7 @@ func (r route) add(mux *http.ServeMux) {
 var container = []string{"{namespace}/{pod}/{container}", "{namespace}/{pod}/{uid}/{container}"}
 
 func (c *APIConfig) debugging() []route {
-	all := []string{""} // the handler says which of them there are
+	all := []string{""} // the handler routes the paths below
 	routes := []route{
 		{methods: "GET", root: "/containerLogs/", paths: all, handler: c.Containers},
 		{methods: "GET POST", root: "/exec/", paths: all, handler: c.Containers},
@@ -146,7 +147,7 @@ func (c *APIConfig) debugging() []route {
 		{methods: "GET", root: "/configz", paths: []string{""}, handler: c.configz(), off: http.StatusNotFound},
 		{methods: "GET", root: "/flagz", paths: []string{""}, handler: c.flagz(), off: http.StatusNotFound},
 	}
-	told := []string{"/healthz", "/pods", "/statusz"} // and those of routes that are served
+	told := []string{"/healthz", "/pods", "/statusz"} // and the first segments of enabled routes
 	for i := range routes {
 		routes[i].off = cmp.Or(routes[i].off, http.StatusMethodNotAllowed)
 		if routes[i].handler != nil {
@@ -158,10 +159,10 @@ func (c *APIConfig) debugging() []route {
 	return append(routes, route{methods: "GET", root: "/statusz", paths: []string{""}, handler: c.statusz(slices.Compact(told)), off: http.StatusNotFound})
 }
 
-// soon gives up an answer that its client does not read.
+// soon aborts a response that the client does not read.
 func soon(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(quick)) // what cannot have one is no connection
+		_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(quick)) // fails only without a connection
 		next.ServeHTTP(w, r)
 	})
 }
@@ -170,9 +171,8 @@ func answer(code int, message string) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { http.Error(w, message, code) })
 }
 
-// asWritten refuses paths that could be read as another one, so that what was decided about
-// a path before it was routed holds. Behind authentication none comes; the read-only port
-// has none.
+// asWritten refuses ambiguous paths, so that a decision about a path before routing remains valid.
+// Authentication already refuses them; the read-only port has none.
 func asWritten(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if !auth.Plain(r.URL) {

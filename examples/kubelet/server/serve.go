@@ -15,46 +15,44 @@ import (
 	"github.com/podwright/podwright/internal/run"
 )
 
-// limits are what a server's clients have to keep to.
+// limits are a server's limits for clients.
 type limits struct {
-	// read and write bound a whole request and a whole answer, idle a connection between
-	// two requests.
+	// read and write bound a whole request and a whole response. idle bounds the time between two
+	// requests of a connection.
 	read, write, idle time.Duration
 	connections       int
-	// keepBusy closes the newest connection instead of one with a request when there are
-	// too many.
+	// keepBusy closes the newest connection, and not one with a request, if there are too many.
 	keepBusy bool
 }
 
 const (
 	maxHeader = 1 << 20
-	// maxConcurrent is how many requests a connection of HTTP/2 has at a time; who takes
-	// back and sends anew more than the server has begun with is cut off.
+	// maxConcurrent is the maximum number of concurrent requests of an HTTP/2 connection. The
+	// server closes a connection that resets and restarts more requests than that.
 	maxConcurrent = 100
 	headerTimeout = 30 * time.Second
 	drain         = time.Second
-	// join is how long requests may take to end once their contexts have.
+	// join bounds the wait for requests after the end of their contexts.
 	join = 10 * time.Second
-	// quick is how long a client may take to read an answer that is made from memory.
+	// quick bounds the time in which a client reads a response from memory.
 	quick = 30 * time.Second
-	// maxConnections is how many clients Serve has at most, maxAPIConnections how many
-	// ServeAPI; see connections.
+	// maxConnections is the maximum number of connections of Serve, maxAPIConnections of ServeAPI;
+	// see connections.
 	maxConnections, maxAPIConnections = 128, 2048
 )
 
-// Serve serves handler on the listener until ctx is done, and joins. An answer that is
-// not read within 30 s is given up, as is a connection that says nothing for so long.
-// At most 128 connections are open: for one more, the one that has been idle longest is
-// closed, or the one whose request has taken longest if none is idle. So the handler's
-// answers have to be short ones.
+// Serve serves handler on the listener until ctx is done, and waits for its requests. It closes
+// connections that do not read a response within 30 s or are idle for 30 s. At most 128 connections
+// are open. For a new one, Serve closes the longest idle one or, if all are busy, the one with the
+// longest request. The handler's responses must therefore be short.
 func Serve(ctx context.Context, l net.Listener, handler http.Handler, log *slog.Logger) error {
 	return serve(ctx, l, nil, handler, log, limits{read: quick, write: quick, idle: quick, connections: maxConnections})
 }
 
-// ServeAPI serves the kubelet API over TLS until ctx is done, and joins what it serves,
-// also sessions. A request may take 4 h, as with upstream kubelets, and a connection may be
-// idle for 90 s. At most 2048 are open besides those of sessions: for one more, the one that
-// has been idle longest is closed, or the new one if all have requests.
+// ServeAPI serves the kubelet API over TLS until ctx is done, and waits for its requests and
+// sessions. A request may take 4 h, as with upstream kubelets. A connection may be idle for 90 s.
+// At most 2048 connections are open, without those of sessions. For a new one, ServeAPI closes the
+// longest idle one or, if all are busy, the new one.
 func ServeAPI(ctx context.Context, l net.Listener, secure *tls.Config, handler http.Handler, log *slog.Logger) error {
 	const long = 4 * time.Hour
 	return serve(ctx, l, secure, handler, log, limits{read: long, write: long, idle: 90 * time.Second, connections: maxAPIConnections, keepBusy: true})
@@ -108,21 +106,21 @@ func serve(ctx context.Context, l net.Listener, secure *tls.Config, handler http
 	return err
 }
 
-// connections closes one when there are too many. A listener that does not accept while
-// there are would let clients that do nothing shut out all others.
+// connections closes a connection if there are too many. If the listener stopped accepting instead,
+// idle clients could block all others.
 type connections struct {
 	limits limits
 	mu     sync.Mutex
 	open   map[net.Conn]connection
 }
 
-// connection is since when one has been idle, or at its request.
+// connection is the state of a connection and its start.
 type connection struct {
 	active bool
 	since  time.Time
 }
 
-// changed is the http.Server's ConnState.
+// changed implements http.Server.ConnState.
 func (c *connections) changed(conn net.Conn, state http.ConnState) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -136,7 +134,7 @@ func (c *connections) changed(conn net.Conn, state http.ConnState) {
 		if len(c.open) > c.limits.connections {
 			c.closeOne(conn)
 		}
-	case known: // and not closed to make room
+	case known: // not closed to make room
 		c.open[conn] = now
 	}
 }
@@ -155,7 +153,7 @@ func (c *connections) closeOne(newest net.Conn) {
 	_ = worst.Close()
 }
 
-// before tells which of two connections is closed first.
+// before reports whether c is closed before other.
 func (c connection) before(other connection) bool {
 	if c.active != other.active {
 		return other.active

@@ -19,12 +19,12 @@ import (
 	"github.com/podwright/podwright/internal/memnet"
 )
 
-// way is one of the two to serve, as a client meets it.
+// way is one of the two functions that serve, with its documented limits.
 type way struct {
 	serve  func(context.Context, net.Listener, http.Handler) error
 	client func(net.Conn) net.Conn
-	// each is how long a request may take, and its answer, idle how long a client between two
-	// of them, and most how many clients there can be: what the comments of the two promise.
+	// each bounds a request and its response, idle the time between two requests; most is the
+	// maximum number of connections.
 	each, idle time.Duration
 	most       int
 }
@@ -45,7 +45,7 @@ func ways(t *testing.T) map[string]way {
 	}
 }
 
-// served serves in a bubble, in memory, and gives what dials it.
+// served serves in memory in a bubble. during receives a function that connects.
 func (is way) served(t *testing.T, h http.Handler, during func(t *testing.T, dial func() net.Conn)) {
 	synctest.Test(t, func(t *testing.T) {
 		l := memnet.Listen(0)
@@ -73,7 +73,7 @@ func ask(t *testing.T, conn net.Conn, path string) {
 	require.NoError(t, err)
 }
 
-// answered asks for the health and reads the answer.
+// answered requests the health and reads the response.
 func answered(t *testing.T, conn net.Conn) {
 	t.Helper()
 	ask(t, conn, "/healthz")
@@ -84,10 +84,10 @@ func answered(t *testing.T, conn net.Conn) {
 	require.Equal(t, "ok", string(body))
 }
 
-// cut tells whether the server has closed a connection; what it had said is thrown away.
+// cut reports whether the server has closed a connection. It discards unread data.
 func cut(t *testing.T, conn net.Conn) bool {
 	t.Helper()
-	if secured, ok := conn.(*tls.Conn); ok { // which may not have begun
+	if secured, ok := conn.(*tls.Conn); ok { // the handshake may not have begun
 		conn = secured.NetConn()
 	}
 	require.NoError(t, conn.SetReadDeadline(time.Now().Add(time.Millisecond)))
@@ -95,15 +95,15 @@ func cut(t *testing.T, conn net.Conn) bool {
 	return err == nil
 }
 
-// large is a source whose list does not fit into the buffer of a connection.
+// large returns a source whose list is larger than the buffer of a connection.
 func large() fixed {
 	pod := v1.Pod{}
 	pod.Name = strings.Repeat("x", 128<<10)
 	return fixed{pods: []v1.Pod{pod}}
 }
 
-// Who asks and does not read is given up when the time for an answer is over, and holds up
-// nobody until then. TLS takes 5 s more, in which it tries to say so.
+// A client that does not read is disconnected after the time limit of a response, and delays no
+// other client. TLS takes 5 s more, for its closing message.
 func TestClientThatNeverReads(t *testing.T) {
 	for name, is := range ways(t) {
 		t.Run(name, func(t *testing.T) {
@@ -113,7 +113,7 @@ func TestClientThatNeverReads(t *testing.T) {
 					_, _ = io.WriteString(w, "ok")
 					return
 				}
-				_, _ = w.Write(make([]byte, 1<<20)) // more than the connection keeps
+				_, _ = w.Write(make([]byte, 1<<20)) // more than the connection buffers
 				gaveUp <- true
 			})
 			is.served(t, h, func(t *testing.T, dial func() net.Conn) {
@@ -131,7 +131,7 @@ func TestClientThatNeverReads(t *testing.T) {
 	}
 }
 
-// Who says nothing, or nothing more, is sent away in time.
+// An idle connection is closed in time.
 func TestIdleConnectionsEnd(t *testing.T) {
 	for name, is := range ways(t) {
 		for what, c := range map[string]struct {
@@ -159,7 +159,7 @@ func TestIdleConnectionsEnd(t *testing.T) {
 	}
 }
 
-// However many connections others have open, the next one gets its answer at once.
+// However many connections others have open, a new one is served at once.
 func TestManyConnections(t *testing.T) {
 	all := ways(t)
 	for _, c := range []struct {
@@ -205,7 +205,7 @@ func TestManyConnections(t *testing.T) {
 	}
 }
 
-// Where requests may take long, nobody loses his to a newer one.
+// Where requests may take long, a new connection does not end them.
 func TestNewestIsTurnedAwayWhenAllAreBusy(t *testing.T) {
 	if testing.Short() {
 		t.Skip("makes thousands of handshakes")
@@ -228,7 +228,7 @@ func TestNewestIsTurnedAwayWhenAllAreBusy(t *testing.T) {
 	})
 }
 
-// A client that takes its time to read keeps its answer while idle ones come.
+// A client that reads slowly keeps its response while idle connections arrive.
 func TestIdleOnesMakeRoomFirst(t *testing.T) {
 	for name, is := range ways(t) {
 		t.Run(name, func(t *testing.T) {

@@ -14,7 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// serving runs ServeAPI until the test ends, and dials it.
+// serving runs ServeAPI until the test ends, and returns a function that connects to it.
 func serving(t *testing.T, h http.Handler) (dial func() net.Conn, stop func()) {
 	t.Helper()
 	settings := secure(t)
@@ -41,7 +41,7 @@ func serving(t *testing.T, h http.Handler) (dial func() net.Conn, stop func()) {
 	}, stop
 }
 
-// The end of the server ends what was taken over from it by its context, and waits for it.
+// The end of the server ends sessions through their context, and waits for them.
 func TestEndOfTheServerEndsSessions(t *testing.T) {
 	ended := false
 	dial, stop := serving(t, api(t, func(c *APIConfig) {
@@ -68,7 +68,7 @@ func TestEndOfTheServerEndsSessions(t *testing.T) {
 	require.Error(t, err)
 }
 
-// What is no TLS ends its own connection only.
+// A connection without TLS ends without effect on others.
 func TestGarbageOnThePort(t *testing.T) {
 	dial, _ := serving(t, api(t, nil))
 	good := dial()

@@ -1,21 +1,19 @@
-// Package server serves the HTTP of a kubelet: /healthz on the healthz port, what needs
-// no authentication on the read-only port, and the kubelet API, through which kubectl reads
-// logs and opens sessions, on a port with TLS.
+// Package server is the HTTP server of a kubelet. It serves /healthz on the healthz port, endpoints
+// without authentication on the read-only port, and the kubelet API, for logs and sessions of
+// kubectl, on a port with TLS.
 //
 //	api, err := server.NewAPI(server.APIConfig{Source: agent, Debugging: true, Containers: containers, Commands: server.NewCommands(pods)})
 //	err = server.ServeAPI(ctx, listener, tls, door.Handler(api), log) // door: package auth
 //
-// What is served where stands in one table (routes.go), with what a path answers that is
-// switched off. A Source answers from memory. Package cri/kubeletapi serves logs and sessions
-// (exec, attach, port-forward).
-// Nothing that a client does or leaves undone holds up the agent: connections, requests and
-// sessions are bounded in number, size, and time, and all end with the server.
+// routes.go is the table of endpoints, with the status codes of disabled ones. Package
+// cri/kubeletapi serves logs and sessions (exec, attach, port-forward). /statusz/pods and the page
+// of each pod (page.go, podpage.go) are for people: they load nothing and run no scripts in a
+// browser. So are /flagz and /statusz (zpages.go).
 //
-// For people there are /statusz/pods, with a page for each pod (page.go, podpage.go), which
-// load nothing and run nothing in a browser, /flagz and /statusz (zpages.go).
+// A Source responds from memory. Clients cannot block the agent: connections, requests and sessions
+// are bounded in number, size and time, and all end with the server.
 //
-// Who may use the API is decided by package auth around it; the logs of the node are
-// package nodelogs.
+// Package auth authorizes requests to the API. Package nodelogs serves the node's logs.
 package server
 
 import (
@@ -30,20 +28,20 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// Source is what the servers ask. All methods answer from memory, but for statuses that
-// an earlier agent has saved.
+// Source provides the servers' data. It must be safe for concurrent use. All methods return from
+// memory, except for statuses that an earlier agent saved.
 type Source interface {
-	// Pods returns every pod that is desired or not gone yet, with its newest status,
-	// and what this list cannot tell, a sentence each; an error, one sentence, while
-	// the pods are not known.
+	// Pods returns every pod that is desired or not finished, with its newest status. notes are
+	// sentences about gaps in the list. It returns an error of one sentence while the pods are
+	// unknown.
 	Pods() (pods []v1.Pod, notes []string, err error)
-	// Report returns the reasons behind them.
+	// Report returns the state of the pods with the reasons.
 	Report() Report
-	// Health returns the agent's checks.
+	// Health returns the agent's health checks.
 	Health() []Check
 }
 
-// Healthz is the handler of the healthz port.
+// Healthz returns the handler of the healthz port.
 func Healthz(s Source) http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /healthz", healthz(s))
@@ -51,8 +49,8 @@ func Healthz(s Source) http.Handler {
 	return mux
 }
 
-// ReadOnly is the handler of the read-only port: what needs no authentication. The rest of
-// the kubelet API answers 405 or 404.
+// ReadOnly returns the handler of the read-only port: endpoints without authentication. Other paths
+// of the kubelet API return 405 or 404.
 func ReadOnly(s Source, m Measures) http.Handler {
 	mux := http.NewServeMux()
 	always(mux, s, m)
@@ -98,19 +96,18 @@ func pods(s Source) http.HandlerFunc {
 			http.Error(w, err.Error(), http.StatusServiceUnavailable)
 			return
 		}
-		for _, note := range notes { // as an API server says what is not wrong (RFC 7234, 5.5)
+		for _, note := range notes { // in the form of an API server's warnings (RFC 7234, 5.5)
 			w.Header().Add("Warning", fmt.Sprintf("299 - %q", note))
 		}
 		writeJSON(w, v1.PodList{TypeMeta: metav1.TypeMeta{Kind: "PodList", APIVersion: "v1"}, Items: items})
 	}
 }
 
-// podsPage shows all pods.
 func podsPage(s Source) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) { show(w, r, s.Report(), writePage) }
 }
 
-// podPage shows all that is known of one pod: with ?uid= only that one, else all of its name.
+// podPage shows one pod: with ?uid= only that one, else all pods of its name.
 func podPage(s Source) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		report, uid := s.Report(), r.URL.Query().Get("uid")
@@ -125,8 +122,8 @@ func podPage(s Source) http.HandlerFunc {
 	}
 }
 
-// show writes a report for a program, or as a page. The page may load nothing, run nothing
-// and stand in no other one, whatever a pod's texts have in them.
+// show writes a report as JSON or as a page. The page cannot load resources, run scripts or be
+// embedded, whatever the texts of pods contain.
 func show(w http.ResponseWriter, r *http.Request, report Report, page func(io.Writer, Report) error) {
 	if !wantsHTML(r) {
 		writeJSON(w, report)
@@ -146,7 +143,7 @@ func show(w http.ResponseWriter, r *http.Request, report Report, page func(io.Wr
 	}
 }
 
-// wantsHTML tells a browser from a program: ?format= decides, else Accept.
+// wantsHTML reports whether the client is a browser: ?format= decides, else Accept.
 func wantsHTML(r *http.Request) bool {
 	switch r.URL.Query().Get("format") {
 	case "html":

@@ -56,7 +56,7 @@ func TestPods(t *testing.T) {
 	require.Equal(t, v1.PodRunning, list.Items[0].Status.Phase)
 }
 
-// What is not known is not an empty list.
+// Unknown pods are an error, not an empty list.
 func TestPodsThatAreNotKnown(t *testing.T) {
 	w := get(ReadOnly(fixed{err: errors.New("not connected yet")}, Measures{}), "/pods", "")
 	require.Equal(t, http.StatusServiceUnavailable, w.Code)

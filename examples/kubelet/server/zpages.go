@@ -11,13 +11,13 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// The pages /flagz (KEP-4828) and /statusz (KEP-4827) are text, "name=value" a line, or
-// JSON for who asks for application/json;as=Flagz;v=v1beta1;g=config.k8s.io. The types are
-// those of k8s.io/apiserver, which would link the clientset.
+// The pages /flagz (KEP-4828) and /statusz (KEP-4827) are text, one "name=value" per line, or JSON
+// for the media type application/json;as=Flagz;v=v1beta1;g=config.k8s.io. The types are copies of
+// k8s.io/apiserver's, which would link the clientset.
 
 const zpagesGroup = "config.k8s.io"
 
-// zpagesVersions are those that can be asked for, and whether they will go.
+// zpagesVersions are the supported versions. true means deprecated.
 var zpagesVersions = map[string]bool{"v1alpha1": true, "v1beta1": false}
 
 type flagzPage struct {
@@ -37,7 +37,7 @@ type statuszPage struct {
 	Paths             []string    `json:"paths"`
 }
 
-// flagz serves the flags; nil without Flags.
+// flagz serves the flags. It returns nil without Flags.
 func (c *APIConfig) flagz() http.Handler {
 	if c.Flags == nil {
 		return nil
@@ -54,7 +54,7 @@ func (c *APIConfig) flagz() http.Handler {
 	})
 }
 
-// statusz serves what runs, since when, and where more is told; nil without Version.
+// statusz serves version, start time and paths. It returns nil without Version.
 func (c *APIConfig) statusz(paths []string) http.Handler {
 	if c.Version == "" {
 		return nil
@@ -78,7 +78,7 @@ func (c *APIConfig) statusz(paths []string) http.Handler {
 	})
 }
 
-// zpage answers in the form that is asked for.
+// zpage writes a page in the requested format.
 func zpage(w http.ResponseWriter, r *http.Request, kind string, object func(metav1.TypeMeta, metav1.ObjectMeta) any, text func() string) {
 	version, ok := negotiate(r.Header.Get("Accept"), kind)
 	switch {
@@ -95,8 +95,8 @@ func zpage(w http.ResponseWriter, r *http.Request, kind string, object func(meta
 	}
 }
 
-// negotiate says which version of a kind is wanted, "" for text; not ok for what there is
-// not. The first form counts that there is.
+// negotiate returns the requested version of a kind, or "" for text. The first supported format
+// counts. ok is false if none is supported.
 func negotiate(accept, kind string) (version string, ok bool) {
 	if strings.TrimSpace(accept) == "" {
 		return "", true

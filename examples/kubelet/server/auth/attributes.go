@@ -9,27 +9,28 @@ import (
 	"strings"
 )
 
-// Attributes are what a request asks for: a verb on subresources of a node, any of which
-// is enough.
+// Attributes are a verb and subresources of a node. Permission for one of the subresources is
+// enough.
 type Attributes struct {
-	// Verb is that of the API: get for GET, create for POST, update for PUT, patch for PATCH,
-	// delete for DELETE. Other methods have none, which only those may use who may use all.
+	// Verb is the verb of the API: get for GET, create for POST, update for PUT, patch for PATCH,
+	// delete for DELETE. Other methods have the verb "", which only a permission for all verbs
+	// allows.
 	Verb string
-	// Subresources are never empty. Who may use one of them may go on.
+	// Subresources are never empty.
 	Subresources []string
 }
 
-// ErrPath says that a path is written in a way that could be read as another one.
+// ErrPath is returned for a path with an ambiguous form.
 var ErrPath = errors.New("the path is not in its plain form")
 
 var verbs = map[string]string{
 	http.MethodGet: "get", http.MethodPost: "create", http.MethodPut: "update", http.MethodPatch: "patch", http.MethodDelete: "delete",
 }
 
-// proxy is what everything else is: it runs commands in containers.
+// proxy is the subresource of all other paths, including commands in containers.
 const proxy = "proxy"
 
-// subresources has those of the paths that begin with a segment.
+// subresources are the subresources of paths by their first segment.
 var subresources = map[string][]string{
 	"stats":       {"stats"},
 	"metrics":     {"metrics"},
@@ -43,7 +44,7 @@ var subresources = map[string][]string{
 	"flagz":       {"configz"},
 }
 
-// AttributesOf says what a request asks for, by its method and the first segment of its
+// AttributesOf returns the attributes of a request from its method and the first segment of its
 // path:
 //
 //	/stats                stats
@@ -57,8 +58,9 @@ var subresources = map[string][]string{
 //	/flagz                configz
 //	all others            proxy
 //
-// An exec by websocket is a GET, so its verb is get. It returns ErrPath for a path that is
-// not plain: a router that cleans paths would serve another one than was asked about.
+// An exec by websocket is a GET, so its verb is get. AttributesOf returns ErrPath for a path that
+// is not plain, because a router that cleans paths would serve a different path than the authorized
+// one.
 func AttributesOf(method string, u *url.URL) (Attributes, error) {
 	if !Plain(u) {
 		return Attributes{}, ErrPath
@@ -71,8 +73,8 @@ func AttributesOf(method string, u *url.URL) (Attributes, error) {
 	return Attributes{Verb: verbs[method], Subresources: slices.Clone(found)}, nil
 }
 
-// Plain tells whether everybody reads a path alike: it is absolute and clean, its encoding
-// hides no slash, and decoding it once more changes nothing.
+// Plain reports whether a path is unambiguous: it is absolute and clean, its encoding hides no
+// slash, and decoding it again changes nothing.
 func Plain(u *url.URL) bool {
 	p := u.Path
 	if !strings.HasPrefix(p, "/") || u.Opaque != "" {
@@ -88,6 +90,5 @@ func Plain(u *url.URL) bool {
 	return err != nil || again == p
 }
 
-// hidden tells of characters that are no part of a name: separators of other systems, and
-// what cannot be seen.
+// hidden reports whether a character is a backslash or a control character.
 func hidden(r rune) bool { return r == '\\' || r < ' ' || r == 0x7f }

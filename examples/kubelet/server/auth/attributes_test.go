@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// The table of assembly.md 4: which subresources a path is of (A18, A19).
+// The table of assembly.md 4 maps paths to subresources (A18, A19).
 func TestSubresources(t *testing.T) {
 	for path, want := range map[string][]string{
 		"/stats": {"stats"}, "/stats/": {"stats"}, "/stats/summary": {"stats"},
@@ -43,7 +43,7 @@ func TestVerbs(t *testing.T) {
 	}
 }
 
-// Nobody gets the attributes of a path that a router might read as another one.
+// A path that a router may interpret differently has no attributes.
 func TestOddPaths(t *testing.T) {
 	for _, raw := range []string{
 		"/metrics/../exec/ns/pod/c", "/metrics/%2e%2e/exec/ns/pod/c", "/metrics/%2E%2E%2Fexec", "/metrics%2f..%2fexec", "/metrics%2Fexec",
@@ -61,7 +61,7 @@ func TestOddPaths(t *testing.T) {
 	require.ErrorIs(t, err, ErrPath)
 }
 
-// What is returned is the caller's own.
+// The caller may change the result.
 func TestAttributesAreCopies(t *testing.T) {
 	first, err := AttributesOf(http.MethodGet, &url.URL{Path: "/pods"})
 	require.NoError(t, err)
@@ -71,7 +71,7 @@ func TestAttributesAreCopies(t *testing.T) {
 	require.Equal(t, []string{"pods", "proxy"}, again.Subresources)
 }
 
-// routes are all endpoints of a kubelet, by what they are of.
+// routes returns a mux with all endpoints of a kubelet, each named by its subresource.
 func routes() *http.ServeMux {
 	mux := http.NewServeMux()
 	for pattern, subresource := range map[string]string{
@@ -88,13 +88,13 @@ func routes() *http.ServeMux {
 	return mux
 }
 
-// endpoint is one of a subresource.
+// endpoint is an endpoint of a subresource.
 type endpoint string
 
 func (endpoint) ServeHTTP(http.ResponseWriter, *http.Request) {}
 
-// Whatever a client writes into its request line: it is asked for the right to that
-// endpoint which will serve it, or refused.
+// Whatever the request line: the authorized attributes are those of the endpoint that serves the
+// request, or the request is refused.
 func FuzzAttributesAreThoseOfTheRoute(f *testing.F) {
 	for _, seed := range []string{
 		"GET /metrics", "GET /metrics/../exec/a/b/c", "POST /exec/a/b/c?command=x", "GET /exec%2fa%2fb%2fc", "GET /%6detrics", "GET /metrics%2f..%2fexec/a/b/c",

@@ -14,72 +14,69 @@ import (
 	"github.com/podwright/podwright/internal/fields"
 )
 
-// Mode says who decides what is allowed. Its values are those of the configuration file.
+// Mode selects the authorizer. Its values are those of the configuration file.
 type Mode string
 
 const (
-	// AlwaysAllow allows everything to whoever is somebody.
+	// AlwaysAllow allows all authenticated requests.
 	AlwaysAllow Mode = "AlwaysAllow"
-	// Webhook asks the API server.
+	// Webhook lets the API server decide.
 	Webhook Mode = "Webhook"
 )
 
-// Tokens says what is done with bearer tokens.
+// Tokens configures bearer tokens.
 type Tokens struct {
-	// Enabled has them reviewed; otherwise they are not looked at.
+	// Enabled enables reviews of tokens. Without it tokens are ignored.
 	Enabled bool
-	// TTL is how long a review counts; zero means 2 min.
+	// TTL is the lifetime of a cached review. Default: 2 min.
 	TTL time.Duration
 }
 
-// Config configures an Auth. NodeName and Mode are required, Reviews where it is asked:
-// with Tokens.Enabled or the mode Webhook.
+// Config configures an Auth. NodeName and Mode are required. Reviews is required with
+// Tokens.Enabled or the mode Webhook.
 type Config struct {
-	// NodeName is that of the Node whose subresources are asked for.
+	// NodeName is the name of the Node whose subresources are authorized.
 	NodeName string
-	// ClientCAs returns the authorities that vouch for client certificates, as they are now;
-	// nil, or a nil pool, means none: nobody is known by a certificate then. It is called at
-	// each request.
+	// ClientCAs returns the current authorities for client certificates. It is called at each
+	// request. If it is nil or returns nil, certificates do not authenticate.
 	ClientCAs func() *x509.CertPool
 	// Tokens is authentication.webhook of the configuration file.
 	Tokens Tokens
-	// Anonymous lets in who has shown no credentials, as far as Mode allows.
+	// Anonymous accepts requests without credentials, subject to Mode.
 	Anonymous bool
-	// Mode is required: nothing is allowed by default.
+	// Mode is required; there is no default.
 	Mode Mode
-	// AllowedTTL and DeniedTTL are how long an answer of the API server counts; zero means 5
-	// min and 30 s.
+	// AllowedTTL and DeniedTTL are the lifetimes of cached decisions. Defaults: 5 min and 30 s.
 	AllowedTTL, DeniedTTL time.Duration
-	// Reviews is the API server.
+	// Reviews is the client of the API server.
 	Reviews Reviews
-	// Logger is told who was refused, and why; nil discards.
+	// Logger receives refused requests with the reason. Default: discard.
 	Logger *slog.Logger
 }
 
-// Auth decides about requests. Use New. It is safe for concurrent use and leaves nothing
-// running.
+// Auth authenticates and authorizes requests. Create it with New. It is safe for concurrent use and
+// needs no shutdown.
 type Auth struct {
 	cfg      Config
 	tokens   *answers[authv1.TokenReviewStatus]
 	accesses *answers[bool]
 }
 
-// ErrUnauthenticated says that it is not known who makes a request.
+// ErrUnauthenticated is wrapped by errors for requests without valid credentials.
 var ErrUnauthenticated = errors.New("unauthenticated")
 
-// ForbiddenError says who may not do what.
+// ForbiddenError is the denial of a user's request.
 type ForbiddenError struct {
 	User string
 	Attributes
 }
 
-// Error is the text of the answer, which clients show.
+// Error returns the text of the response, which clients show.
 func (e *ForbiddenError) Error() string {
 	return fmt.Sprintf("Forbidden (user=%s, verb=%s, resource=nodes, subresource(s)=%v)", e.User, e.Verb, e.Subresources)
 }
 
-// New checks the configuration. That of a node without an API server cannot ask for
-// reviews.
+// New checks the configuration. Without Reviews, tokens and the mode Webhook are errors.
 func New(cfg Config) (*Auth, error) {
 	f := fields.Of("auth: Config")
 	f.Required("NodeName", cfg.NodeName)
@@ -101,8 +98,8 @@ func New(cfg Config) (*Auth, error) {
 	return &Auth{cfg: cfg, tokens: newAnswers[authv1.TokenReviewStatus](), accesses: newAnswers[bool]()}, nil
 }
 
-// Authenticate says who makes a request, and takes the token out of its headers. All
-// errors wrap ErrUnauthenticated.
+// Authenticate returns the user of a request, and removes the token from its headers. All errors
+// wrap ErrUnauthenticated.
 func (a *Auth) Authenticate(r *http.Request) (User, error) {
 	var wrong []error
 	if roots := a.roots(); roots != nil && r.TLS != nil && len(r.TLS.PeerCertificates) > 0 {
@@ -135,8 +132,8 @@ func (a *Auth) roots() *x509.CertPool {
 	return a.cfg.ClientCAs()
 }
 
-// Authorize says whether a user may do what is asked for. The error is a ForbiddenError
-// where that is known.
+// Authorize returns nil if a user has permission for the attributes. A denial is a ForbiddenError;
+// other errors are failed reviews.
 func (a *Auth) Authorize(ctx context.Context, u User, asked Attributes) error {
 	if a.cfg.Mode == AlwaysAllow {
 		return nil
@@ -153,8 +150,8 @@ func (a *Auth) Authorize(ctx context.Context, u User, asked Attributes) error {
 	return &ForbiddenError{User: u.Username, Attributes: asked}
 }
 
-// Handler lets through to next who may do what he asks for; UserFrom tells next who that
-// is. Others get 401, 400 (ErrPath), 403, or 500 where it cannot be found out.
+// Handler calls next for authorized requests, with the user in the context (UserFrom). Other
+// requests get 401, 400 (ErrPath), 403, or 500 after a failed review.
 func (a *Auth) Handler(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		u, err := a.Authenticate(r)
@@ -172,7 +169,7 @@ func (a *Auth) Handler(next http.Handler) http.Handler {
 		case errors.As(err, &forbidden):
 			a.refuse(w, r, http.StatusForbidden, err.Error(), err)
 		case err != nil:
-			// What went wrong between the agent and its server is for the log.
+			// Details of the failed review are only logged.
 			text := fmt.Sprintf("Authorization error (user=%s, verb=%s, resource=nodes, subresource(s)=%v)", u.Username, asked.Verb, asked.Subresources)
 			a.refuse(w, r, http.StatusInternalServerError, text, err)
 		default:
@@ -181,8 +178,8 @@ func (a *Auth) Handler(next http.Handler) http.Handler {
 	})
 }
 
-// refuse answers, and tells the log more than the client. What strangers do wrong is not
-// worth a line each.
+// refuse writes an error response, and logs the details. Refusals caused by clients are logged at
+// the debug level only.
 func (a *Auth) refuse(w http.ResponseWriter, r *http.Request, status int, text string, err error) {
 	level := slog.LevelDebug
 	if status == http.StatusInternalServerError {

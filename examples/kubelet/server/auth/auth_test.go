@@ -23,7 +23,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 func TestConfigIsChecked(t *testing.T) {
 	var none *server
-	// A8: file defaults without an API server.
+	// A8: the defaults of the file need an API server.
 	const required = "auth: Config.Reviews is required where the API server is asked: authentication.webhook.enabled is true, authorization.mode "
 	const negative = "\nauth: Config.Tokens.TTL is negative: -1ns\nauth: Config.AllowedTTL is negative: -1ns\nauth: Config.DeniedTTL is negative: -1ns"
 	for want, cfg := range map[string]Config{
@@ -39,7 +39,7 @@ func TestConfigIsChecked(t *testing.T) {
 	require.NoError(t, err, "a node without an API server")
 }
 
-// world is an Auth with all that it may ask.
+// world is an Auth with its API server and authority.
 type world struct {
 	*Auth
 	server *server
@@ -60,7 +60,7 @@ func newWorld(t testing.TB, change ...func(*Config)) *world {
 	return w
 }
 
-// Every kind of client against a few endpoints (A18, A19).
+// Every kind of client gets the right status codes at several endpoints (A18, A19).
 func TestWhoGetsIn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
@@ -115,7 +115,7 @@ func TestWhoGetsIn(t *testing.T) {
 	})
 }
 
-// What the API server is asked about somebody is all that his credentials say.
+// Reviews contain all fields of the credentials.
 func TestWhatIsAsked(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
@@ -156,7 +156,7 @@ func TestUIDOfCertificates(t *testing.T) {
 	}
 }
 
-// An authority that is no root, between the client's certificate and one that is.
+// An intermediate authority connects the client's certificate with a root.
 func TestIntermediateAuthority(t *testing.T) {
 	root := newAuthority(t)
 	between := &authority{t: t}
@@ -169,7 +169,7 @@ func TestIntermediateAuthority(t *testing.T) {
 	require.ErrorAs(t, err, new(x509.UnknownAuthorityError))
 }
 
-// Another authority counts at the next request, on a connection that is open.
+// A change of the authorities takes effect at the next request of an open connection.
 func TestAuthoritiesChange(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, func(c *Config) { c.Mode = AlwaysAllow })
@@ -196,7 +196,7 @@ func TestAnonymous(t *testing.T) {
 		w.server.set(func() { w.server.fail = errors.New("down") })
 		require.Equal(t, "401 Unauthorized", answer(w.Auth, request("GET", "/healthz", nil, "unknown")))
 
-		// A7: no API server at all.
+		// A7: there is no API server.
 		alone, err := New(Config{NodeName: "n", Mode: AlwaysAllow, Anonymous: true})
 		require.NoError(t, err)
 		require.Equal(t, "200 system:anonymous [system:unauthenticated]", answer(alone, request("POST", "/exec/ns/pod/c", nil, "ignored")))
@@ -204,7 +204,7 @@ func TestAnonymous(t *testing.T) {
 	})
 }
 
-// Answers count for as long as is configured, errors not at all.
+// Decisions are cached for the configured time, errors are not cached.
 func TestAnswersAreKept(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
@@ -242,8 +242,8 @@ func TestAnswersAreKept(t *testing.T) {
 	})
 }
 
-// Nobody gets in because of an error. One that passes is waited for, but not for ever; a
-// client that goes away does not take the answer from others.
+// An error never grants access. Temporary errors are retried for a bounded time. A client that
+// disconnects does not cancel the review for others.
 func TestFailClosed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
@@ -276,7 +276,7 @@ func TestFailClosed(t *testing.T) {
 	})
 }
 
-// Many who ask the same at once cost one review, also when the first of them goes away.
+// Many equal requests at once cause one review, even if the first client disconnects.
 func TestOneReviewForMany(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
@@ -306,7 +306,7 @@ func TestOneReviewForMany(t *testing.T) {
 	})
 }
 
-// The memory that answers take has a bound, whatever strangers send.
+// The cache is bounded, whatever unauthenticated clients send.
 func TestKeptIsBounded(t *testing.T) {
 	w := newWorld(t)
 	for i := range kept + 100 {

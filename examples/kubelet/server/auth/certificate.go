@@ -11,11 +11,10 @@ import (
 	authv1 "k8s.io/api/authentication/v1"
 )
 
-// uidOID is the attribute of a subject that holds the UID of a user.
+// uidOID is the subject attribute with the UID of a user.
 var uidOID = asn1.ObjectIdentifier{1, 3, 6, 1, 4, 1, 57683, 2}
 
-// userOf verifies the certificates that a client has shown, its own first, and returns
-// whom they name.
+// userOf verifies a client's certificate chain, its own certificate first, and returns the user.
 func userOf(chain []*x509.Certificate, roots *x509.CertPool) (User, error) {
 	own := chain[0]
 	o := x509.VerifyOptions{Roots: roots, Intermediates: x509.NewCertPool(), KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}}
@@ -39,7 +38,7 @@ func userOf(chain []*x509.Certificate, roots *x509.CertPool) (User, error) {
 	}, nil
 }
 
-// uidOf returns the UID in a subject, empty without one.
+// uidOf returns the UID in a subject, or "".
 func uidOf(c *x509.Certificate) (uid string, err error) {
 	for _, name := range c.Subject.Names {
 		if !name.Type.Equal(uidOID) {

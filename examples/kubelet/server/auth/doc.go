@@ -1,5 +1,4 @@
-// Package auth decides who may call the kubelet's HTTPS server: who somebody is, what a
-// request asks for, and whether that is allowed.
+// Package auth authenticates and authorizes requests to the kubelet's HTTPS server.
 //
 //	a, err := auth.New(auth.Config{
 //		NodeName:  name,
@@ -10,40 +9,41 @@
 //	})
 //	server := &http.Server{Handler: a.Handler(endpoints), TLSConfig: ...}
 //
-// # Who somebody is
+// An Auth is safe for concurrent use.
 //
-// A client certificate is verified at each request, so that neither a connection that was
-// opened long ago nor a resumed session outlives the authority that vouched for it. The
-// common name is the user, the organizations are the groups. A bearer token, of the header
-// Authorization or of a websocket's subprotocol, is shown to the API server (TokenReview).
-// The certificate counts first; who has shown neither is system:anonymous, if that is
-// allowed. Credentials that are wrong are never anonymous: 401.
+// # Authentication
 //
-// # What a request asks for
+// A client certificate is verified at each request, so that old connections and resumed sessions
+// cannot outlive its authority. The common name is the user, the organizations are the groups. A
+// bearer token, from the Authorization header or a websocket subprotocol, is verified by the API
+// server (TokenReview). A valid certificate takes precedence over a token. A request without
+// credentials is system:anonymous, if that is enabled. A request with invalid credentials fails
+// with 401; it is never anonymous.
 //
-// AttributesOf maps method and path to a verb on a subresource of this node; see there for
-// the table. Who may do any one of the subresources of a request may go on: those of
-// KubeletFineGrainedAuthz (KEP-2862) fall back to proxy. A path that a router might read
-// otherwise than the table does (dot segments, encoded slashes, double encodings) is of no
-// subresource and refused with 400, whoever asks.
+// # Attributes
 //
-// # Whether that is allowed
+// AttributesOf maps method and path to a verb on subresources of this node; its comment has the
+// table. Permission for one of the subresources is enough: the fine-grained ones of
+// KubeletFineGrainedAuthz (KEP-2862) fall back to proxy. A path that a router may interpret
+// differently (dot segments, encoded slashes, double encoding) has no attributes and fails with
+// 400.
 //
-// With Webhook the API server decides (SubjectAccessReview), with AlwaysAllow nobody does.
-// Answers are kept: 2 min those about tokens, 5 min what is allowed and 30 s what is not,
-// by default. Errors are not kept, and nobody gets in because of one: a token that cannot
-// be reviewed is 401, an access that cannot be is 500.
+// # Authorization
 //
-// # What the caller does
+// With Webhook the API server decides (SubjectAccessReview). AlwaysAllow allows all authenticated
+// requests. Decisions are cached: by default 2 min for tokens, 5 min for allowed and 30 s for
+// denied access. Errors are not cached and never grant access: a failed token review is 401, a
+// failed access review is 500.
 //
-// Reviews cost calls of the API server, and anybody on the network can cause them: give
-// the reviews a client with limits of its own (apiserver.Client.With), so that the agent's
-// other calls do not wait. TLS asks for client certificates without verifying them
-// (tls.RequestClientCert, as package certificates sets it up).
+// # Setup
 //
-// k8s.io/apiserver has all this as delegating authenticators and authorizers. They link
-// the clientset, gRPC tracing, CEL and the audit machinery; what is used of them here is
-// two calls with a cache.
+// Any client on the network can cause reviews. Give them a client with its own limits
+// (apiserver.Client.With), so that the agent's other calls do not wait. TLS must request client
+// certificates without verifying them (tls.RequestClientCert, as in package certificates).
+//
+// k8s.io/apiserver has delegating authenticators and authorizers for this purpose. They link the
+// clientset, gRPC tracing, CEL and the audit machinery, while this package needs only two cached
+// calls.
 //
 // An example that runs: Example in example_test.go.
 package auth

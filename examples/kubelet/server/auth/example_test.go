@@ -12,7 +12,7 @@ import (
 	"github.com/podwright/podwright/examples/kubelet/server/auth"
 )
 
-// reviews is who knows that one may read metrics; an apiserver.Client asks the API server.
+// reviews allows one user to read metrics. In an agent, apiserver.Client calls the API server.
 type reviews struct{}
 
 func (reviews) ReviewToken(_ context.Context, r *authv1.TokenReview) (*authv1.TokenReview, error) {
@@ -26,7 +26,7 @@ func (reviews) ReviewAccess(_ context.Context, r *authzv1.SubjectAccessReview) (
 	return r, nil
 }
 
-// A server that lets in who may do what he asks for.
+// The server serves authorized requests only.
 func Example() {
 	a, err := auth.New(auth.Config{NodeName: "worker", Tokens: auth.Tokens{Enabled: true}, Mode: auth.Webhook, Reviews: reviews{}})
 	if err != nil {
@@ -47,7 +47,7 @@ func Example() {
 				fmt.Println(err)
 				return
 			}
-			_ = resp.Body.Close() // only the status counts
+			_ = resp.Body.Close() // only the status matters
 			fmt.Println(path, resp.StatusCode)
 		}
 	}

@@ -17,22 +17,22 @@ import (
 	"k8s.io/apimachinery/pkg/util/wait"
 )
 
-// Reviews is who knows tokens and rights, such as an apiserver.Client. Calls may come
-// concurrently and end with their context. An answer whose status says no is no error.
+// Reviews verifies tokens and permissions. apiserver.Client implements it. Calls are concurrent and
+// must end with their context. A negative status is not an error.
 type Reviews interface {
 	ReviewToken(ctx context.Context, r *authv1.TokenReview) (*authv1.TokenReview, error)
 	ReviewAccess(ctx context.Context, r *authzv1.SubjectAccessReview) (*authzv1.SubjectAccessReview, error)
 }
 
 const (
-	// kept is how many answers of each kind are kept at most: those used least lately go.
+	// kept is the maximum number of cached results of each kind. The least recently used ones are
+	// removed first.
 	kept = 8192
-	// reviewTimeout bounds a review with its repetitions.
+	// reviewTimeout bounds a review with its retries.
 	reviewTimeout = 10 * time.Second
 )
 
-// answers are those of a server, kept for a while. Who asks the same at the same time
-// waits for one answer.
+// answers caches results of reviews. Concurrent equal requests share one review.
 type answers[T any] struct {
 	kept   *cache.LRUExpireCache
 	flight singleflight.Group
@@ -42,15 +42,15 @@ func newAnswers[T any]() *answers[T] {
 	return &answers[T]{kept: cache.NewLRUExpireCache(kept)}
 }
 
-// get returns the answer to a question, and asks if there is none. ask says how long its
-// answer holds; errors do not. The call is not the first asker's alone, so it does not end
-// with his context, but after reviewTimeout.
+// get returns the cached result of a question, or calls ask. ask returns its result's lifetime in
+// the cache; errors are not cached. The call may serve several requests, so it ends after
+// reviewTimeout and not with the context of the first one.
 func (a *answers[T]) get(ctx context.Context, question any, ask func(context.Context) (T, time.Duration, error)) (none T, err error) {
 	text, err := json.Marshal(question)
 	if err != nil {
 		return none, err
 	}
-	key := sha256.Sum256(text) // tokens are not kept in memory
+	key := sha256.Sum256(text) // a hash, so that tokens do not stay in memory
 	answer, err, _ := a.flight.Do(string(key[:]), func() (any, error) {
 		if answer, ok := a.kept.Get(key); ok { // an earlier flight may have just ended
 			return answer, nil
@@ -69,7 +69,7 @@ func (a *answers[T]) get(ctx context.Context, question any, ask func(context.Con
 	return answer.(T), nil
 }
 
-// repeated makes a call again that failed in a way that passes.
+// repeated retries a call after temporary failures.
 func repeated[T any](ctx context.Context, call func(context.Context) (T, error)) (out T, err error) {
 	pauses := wait.Backoff{Duration: 500 * time.Millisecond, Factor: 1.5, Jitter: 0.2, Steps: 5}
 	ended := wait.ExponentialBackoffWithContext(ctx, pauses, func(ctx context.Context) (bool, error) {
@@ -77,7 +77,7 @@ func repeated[T any](ctx context.Context, call func(context.Context) (T, error))
 		return err == nil || !passes(err), nil
 	})
 	if err == nil {
-		err = ended // before the first call
+		err = ended // ctx ended before the first call
 	}
 	return out, err
 }
@@ -88,7 +88,7 @@ func passes(err error) bool {
 		apierrors.IsInternalError(err) || apierrors.IsTimeout(err) || apierrors.IsTooManyRequests(err)
 }
 
-// tokenUser has the API server say whose a token is.
+// tokenUser returns the user of a token, as reviewed by the API server.
 func (a *Auth) tokenUser(ctx context.Context, token string) (User, error) {
 	spec := authv1.TokenReviewSpec{Token: token}
 	status, err := a.tokens.get(ctx, spec, func(ctx context.Context) (s authv1.TokenReviewStatus, ttl time.Duration, err error) {
@@ -99,7 +99,7 @@ func (a *Auth) tokenUser(ctx context.Context, token string) (User, error) {
 			return s, 0, err
 		}
 		if !r.Status.Authenticated && r.Status.Error != "" {
-			return r.Status, 0, nil // it may be about the server
+			return r.Status, 0, nil // not cached: the error may be the server's
 		}
 		return r.Status, a.cfg.Tokens.TTL, nil
 	})
@@ -114,7 +114,7 @@ func (a *Auth) tokenUser(ctx context.Context, token string) (User, error) {
 	return status.User, nil
 }
 
-// allowed has the API server say whether a user may do something with this node.
+// allowed returns the API server's decision about a user's access to this node.
 func (a *Auth) allowed(ctx context.Context, u User, verb, subresource string) (bool, error) {
 	spec := authzv1.SubjectAccessReviewSpec{
 		User: u.Username, UID: u.UID, Groups: u.Groups, Extra: extraOf(u),

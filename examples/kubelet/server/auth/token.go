@@ -13,8 +13,8 @@ const (
 	protocolPrefix = "base64url.bearer.authorization.k8s.io."
 )
 
-// takeToken returns the bearer token of a request, empty without one, and takes it out of
-// the headers: nobody behind this package is meant to see it.
+// takeToken returns the bearer token of a request, or "" without one. It removes the token from the
+// headers, so that later handlers do not see it.
 func takeToken(r *http.Request) (string, error) {
 	scheme, rest, _ := strings.Cut(strings.TrimSpace(r.Header.Get("Authorization")), " ")
 	if strings.EqualFold(scheme, "bearer") {
@@ -38,9 +38,9 @@ func isWebsocket(h http.Header) bool {
 	return strings.EqualFold(h.Get("Upgrade"), "websocket") && strings.Contains(strings.ToLower(strings.Join(h.Values("Connection"), ",")), "upgrade")
 }
 
-// protocolToken returns the token that is among the subprotocols of a websocket, as
-// browsers send it that cannot set headers, and the others. One of these has to be there:
-// the server must name a subprotocol in its answer, and cannot name the token.
+// protocolToken returns the token in the subprotocols of a websocket, which browsers use because
+// they cannot set headers, and the other subprotocols. There must be another one, because the
+// server must select a subprotocol in its response and cannot select the token.
 func protocolToken(values []string) (token string, others []string, err error) {
 	seen := false
 	for protocol := range strings.SplitSeq(strings.Join(values, ","), ",") {

@@ -7,34 +7,33 @@ import (
 	authv1 "k8s.io/api/authentication/v1"
 )
 
-// User is who makes a request: name, UID, groups, and what else its credentials say.
+// User is the user of a request: name, UID, groups and extra fields of the credentials.
 type User = authv1.UserInfo
 
 const (
-	// Anonymous is the name of who has shown no credentials.
+	// Anonymous is the name of the user of requests without credentials.
 	Anonymous = "system:anonymous"
 
 	authenticated   = "system:authenticated"
 	unauthenticated = "system:unauthenticated"
-	// credentialID is the key of the extra field that tells one certificate of a user from
-	// another.
+	// credentialID is the key of the extra field that identifies the certificate.
 	credentialID = "authentication.kubernetes.io/credential-id"
 )
 
 type userKey struct{}
 
-// WithUser returns a context that knows who makes a request.
+// WithUser returns a context with the user of a request.
 func WithUser(ctx context.Context, u User) context.Context {
 	return context.WithValue(ctx, userKey{}, u)
 }
 
-// UserFrom is who makes the request of a context; false outside of Handler.
+// UserFrom returns the user of a request's context. It returns false outside of Handler.
 func UserFrom(ctx context.Context) (User, bool) {
 	u, ok := ctx.Value(userKey{}).(User)
 	return u, ok
 }
 
-// known is a user that credentials vouch for.
+// known returns an authenticated user, with the group for such users.
 func known(u User) User {
 	if !slices.Contains(u.Groups, authenticated) && !slices.Contains(u.Groups, unauthenticated) {
 		u.Groups = append(slices.Clip(u.Groups), authenticated)
@@ -42,5 +41,5 @@ func known(u User) User {
 	return u
 }
 
-// stranger is a user without credentials.
+// stranger returns the anonymous user.
 func stranger() User { return User{Username: Anonymous, Groups: []string{unauthenticated}} }

@@ -23,13 +23,13 @@ import (
 	authzv1 "k8s.io/api/authorization/v1"
 )
 
-// server is an API server that knows some tokens, and what some users may do with nodes.
+// server is an API server with some tokens and permissions.
 type server struct {
 	mu    sync.Mutex
 	users map[string]authv1.TokenReviewStatus // by token
 	may   map[string][]string                 // by user: "get metrics"
 	fail  error
-	hold  chan struct{} // nil: none waits
+	hold  chan struct{} // optional: calls wait for it
 	asked []string
 	specs []authzv1.SubjectAccessReviewSpec
 }
@@ -87,7 +87,7 @@ func (s *server) set(change func()) {
 	change()
 }
 
-// takeAsked is what it was asked since the last time.
+// takeAsked returns the reviews since the last call.
 func (s *server) takeAsked() []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -96,7 +96,6 @@ func (s *server) takeAsked() []string {
 	return asked
 }
 
-// authority issues certificates of clients.
 type authority struct {
 	t    testing.TB
 	cert *x509.Certificate
@@ -111,8 +110,8 @@ func newAuthority(t testing.TB) *authority {
 	return a
 }
 
-// issue signs a certificate, its own if it is the first. It is valid for an hour unless
-// the template says otherwise.
+// issue signs a certificate, first the authority's own. It is valid for an hour unless the template
+// has other times.
 func (a *authority) issue(template *x509.Certificate) (*x509.Certificate, *ecdsa.PrivateKey) {
 	template.SerialNumber = big.NewInt(time.Now().UnixNano())
 	template.NotBefore = time.Now().Add(-time.Hour)
@@ -132,7 +131,7 @@ func (a *authority) issue(template *x509.Certificate) (*x509.Certificate, *ecdsa
 	return cert, key
 }
 
-// client is the certificate of a client.
+// client returns the certificate of a client.
 func (a *authority) client(subject pkix.Name, change ...func(*x509.Certificate)) *x509.Certificate {
 	template := &x509.Certificate{Subject: subject, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}}
 	for _, f := range change {
@@ -142,7 +141,7 @@ func (a *authority) client(subject pkix.Name, change ...func(*x509.Certificate))
 	return cert
 }
 
-// request is one with a certificate, unless that is nil, and a token, unless that is empty.
+// request returns a request with an optional certificate and an optional token.
 func request(method, path string, cert *x509.Certificate, token string) *http.Request {
 	r := httptest.NewRequest(method, path, nil)
 	r.TLS = &tls.ConnectionState{}
@@ -155,13 +154,13 @@ func request(method, path string, cert *x509.Certificate, token string) *http.Re
 	return r
 }
 
-// answer is what comes back: "200 jane [a b]" from behind the handler, or the refusal.
+// answer returns the response: "200 jane [a b]" from the handler, or the refusal.
 func answer(a *Auth, r *http.Request) string {
 	w := httptest.NewRecorder()
 	a.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		u, ok := UserFrom(r.Context())
 		fmt.Fprint(w, u.Username, " ", u.Groups, map[bool]string{false: " NO USER"}[ok], r.Header.Get("Authorization"))
 	})).ServeHTTP(w, r)
-	body, _ := io.ReadAll(w.Result().Body) // from memory
+	body, _ := io.ReadAll(w.Result().Body) // in memory
 	return fmt.Sprint(w.Code, " ", strings.TrimSpace(string(body)))
 }

@@ -1,19 +1,25 @@
-// Package nodelogs serves the logs of a node: the files below a folder, and, by query, the
-// journal of services (KEP-2258, NodeLogQuery).
+// Package nodelogs serves the logs of a node for cluster administrators: the files below a folder
+// and, by query, the journal of services (KEP-2258, NodeLogQuery).
 //
 //	kubectl get --raw /api/v1/nodes/NODE/proxy/logs/
 //	kubectl get --raw '/api/v1/nodes/NODE/proxy/logs/?query=containerd&tailLines=10'
 //
-// Whoever may ask for them may read all of them, and nothing else: names do not leave the
-// folder, also not through symbolic links that a pod which can write to it has made, and only
-// regular files are opened, so that a pipe of a pod's holds nobody up. An absolute link counts
-// as one that leaves, so that the links in /var/log/containers are listed, and the files are
-// read where they point, below /var/log/pods.
+// A Handler is safe for concurrent use.
 //
-// A query names services of the journal (units) or files. For what journalctl has nothing of,
-// the files NAME, NAME.log and NAME/NAME.log are tried. It may narrow what it gets by
-// boot, pattern, sinceTime, untilTime and tailLines. At most four services and one file are
-// taken, each with a name of at most 256 letters, digits and ".-_@:" ("/" for files).
+// # Files
+//
+// An authorized client can read all logs in the folder and no other files. Names cannot leave the
+// folder, even through symbolic links made by a pod with write access. Only regular files are
+// opened, so that a pipe cannot block a request. Absolute links count as leaving the folder: the
+// links in /var/log/containers are listed, but their files must be read at their targets below
+// /var/log/pods.
+//
+// # Queries
+//
+// A query names services of the journal (units) or files. If the journal has no lines of a single
+// service, the files NAME, NAME.log and NAME/NAME.log are tried. boot, pattern, sinceTime,
+// untilTime and tailLines restrict the lines of services. A query has at most four services or one
+// file, with names of at most 256 letters, digits and ".-_@:" ("/" in files).
 //
 // An example that runs: ExampleHandler in nodelogs_test.go.
 package nodelogs

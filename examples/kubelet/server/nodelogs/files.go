@@ -19,25 +19,25 @@ import (
 type Config struct {
 	// Root is the folder of the logs, such as /var/log. Required.
 	Root string
-	// Prefix is the path below which it is served. Default "/logs/".
+	// Prefix is the path prefix of the handler. Default: "/logs/".
 	Prefix string
-	// Query answers queries too (enableSystemLogQuery); otherwise they are refused.
+	// Query allows queries (enableSystemLogQuery). Without it they are refused.
 	Query bool
-	// Journal writes what journalctl says with these arguments. Default: the program.
+	// Journal reads the journal. Default: the program journalctl.
 	Journal Journal
 }
 
-// Handler serves logs. Use New.
+// Handler serves logs. Create it with New. It is safe for concurrent use.
 type Handler struct{ cfg Config }
 
-// New returns a handler. The folder is opened at each request, and need not be there yet.
+// New returns a handler. It opens the folder at each request, so the folder may be created later.
 func New(cfg Config) (*Handler, error) {
 	fields.Default(&cfg.Prefix, "/logs/")
 	fields.Default(&cfg.Journal, journalctl)
 	return &Handler{cfg}, fields.Required("nodelogs: Config.Root", cfg.Root)
 }
 
-// ServeHTTP answers with a file, the list of a folder, or what a query finds.
+// ServeHTTP serves a file, the list of a folder, or the result of a query.
 func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	name, ok := strings.CutPrefix(r.URL.Path, h.cfg.Prefix)
 	if !ok && r.URL.Path+"/" != h.cfg.Prefix {
@@ -58,7 +58,7 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		serve(w, r, log, info)
 		return
 	}
-	if !strings.HasSuffix(r.URL.Path, "/") { // so that the links of the list lead below it
+	if !strings.HasSuffix(r.URL.Path, "/") { // the list has relative links
 		http.Redirect(w, r, r.URL.Path+"/", http.StatusMovedPermanently)
 		return
 	}
@@ -67,7 +67,7 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 
 var errKind = errors.New("is neither a file nor a folder")
 
-// open opens a file or folder that is not outside of the root.
+// open opens a file or folder below the root.
 func (h *Handler) open(name string) (*os.File, os.FileInfo, error) {
 	root, err := os.OpenRoot(h.cfg.Root)
 	if err != nil {
@@ -98,12 +98,12 @@ func refuse(w http.ResponseWriter, err error) {
 	switch {
 	case errors.Is(err, fs.ErrNotExist), errors.Is(err, syscall.ENOTDIR), errors.Is(err, syscall.ENAMETOOLONG):
 		http.Error(w, "there is no such log", http.StatusNotFound)
-	default: // that a link leads out says what is outside
+	default: // the error must not reveal that a link leads outside
 		http.Error(w, "this log cannot be read", http.StatusForbidden)
 	}
 }
 
-// list is the page of a folder, as file servers show it.
+// list writes the list of a folder as HTML.
 func list(w http.ResponseWriter, folder *os.File) {
 	w.Header().Set("Content-Type", "text/html; charset=utf-8")
 	io.WriteString(w, "<!doctype html>\n<pre>\n")

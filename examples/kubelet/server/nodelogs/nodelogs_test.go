@@ -20,7 +20,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// logs is a folder of logs next to what nobody may read.
+// logs makes a folder of logs beside a secret file.
 func logs(t testing.TB) (dir string) {
 	t.Helper()
 	dir = filepath.Join(t.TempDir(), "log")
@@ -67,7 +67,7 @@ func TestFiles(t *testing.T) {
 	require.Equal(t, http.StatusNotFound, get(t, Config{Root: filepath.Join(cfg.Root, "none")}, "/logs/x").Code)
 }
 
-// Nothing outside of the folder is read, and nothing that is no file.
+// Only regular files inside the folder are read.
 func TestWhatIsNotALog(t *testing.T) {
 	cfg := Config{Root: logs(t)}
 	up := strings.Repeat("../", 12)
@@ -91,7 +91,7 @@ func TestWhatIsNotALog(t *testing.T) {
 	require.Equal(t, http.StatusNotFound, get(t, cfg, "/other").Code)
 }
 
-// journal says what it was asked.
+// journal returns a Journal that writes text, and its recorded arguments.
 func journal(t testing.TB, text string, err error) (Journal, *[]string) {
 	t.Helper()
 	asked := &[]string{}
@@ -159,7 +159,7 @@ func TestBadQueries(t *testing.T) {
 	require.Equal(t, http.StatusForbidden, get(t, cfg, "/logs/?query=a").Code)
 }
 
-// Whatever is asked for, no argument becomes another option of journalctl's.
+// No query can turn a value into an option of journalctl.
 func FuzzQuery(f *testing.F) {
 	f.Add("a", "b", "1", "2026-01-02T03:04:05Z", "0")
 	f.Add("--file=/etc/shadow", "-x", "", "", "")
@@ -181,7 +181,7 @@ func FuzzQuery(f *testing.F) {
 	})
 }
 
-// The journal of the node's own journalctl is bound by the request, and its absence is told.
+// A request bounds the node's own journalctl. Its absence is an error.
 func TestNoJournalctl(t *testing.T) {
 	t.Setenv("PATH", t.TempDir())
 	w := get(t, Config{Root: logs(t), Query: true}, "/logs/?query=a&query=b")

@@ -14,10 +14,9 @@ import (
 	"time"
 )
 
-// Journal writes the journal's lines for journalctl's arguments to w.
+// Journal writes the lines that journalctl prints with these arguments to w.
 type Journal func(ctx context.Context, arguments []string, w io.Writer) error
 
-// journalctl runs the program.
 func journalctl(ctx context.Context, arguments []string, w io.Writer) error {
 	cmd := exec.CommandContext(ctx, "journalctl", arguments...)
 	cmd.Stdout = w
@@ -34,23 +33,23 @@ const (
 	queryTimeout = 30 * time.Second
 )
 
-// query is a node log query, valid once parse has returned it.
+// query is a node log query. The result of parse is valid.
 type query struct {
 	services     []string
-	file         string // at most one of file and services
+	file         string // either file or services
 	boot         *int64
 	pattern      string
 	since, until time.Time
 	tailLines    *int64
 }
 
-// names of units, and of files below the root.
+// The names of units, and of files below the root.
 var (
 	service = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9.\-_@:]*$`)
 	file    = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9.\-_@:]*(/[A-Za-z0-9][A-Za-z0-9.\-_@:]*)*$`)
 )
 
-// parse reads a query. All that is wrong is told at once, each with the name of its field.
+// parse parses a query. Its error lists all invalid fields.
 func parse(values url.Values) (query, error) {
 	var q query
 	var wrong []error
@@ -121,8 +120,8 @@ func number(values url.Values, name string, least, most int64) (*int64, error) {
 	return &n, nil
 }
 
-// arguments are those of journalctl. Each value stands in one argument with its option, so
-// that none can become an option itself.
+// arguments returns the arguments of journalctl. Each value is in one argument with its option, so
+// that a value cannot become an option.
 func (q query) arguments() []string {
 	args := []string{"--utc", "--no-pager", "--quiet", "--output=short-precise"}
 	if !q.since.IsZero() {
@@ -146,7 +145,7 @@ func (q query) arguments() []string {
 	return args
 }
 
-// query answers with what the journal or the files have.
+// query serves the result of a query.
 func (h *Handler) query(w http.ResponseWriter, r *http.Request) {
 	if !h.cfg.Query {
 		http.Error(w, "queries of logs are switched off (enableSystemLogQuery)", http.StatusForbidden)
@@ -167,7 +166,7 @@ func (h *Handler) query(w http.ResponseWriter, r *http.Request) {
 	out := &counted{w: w}
 	err = h.cfg.Journal(ctx, q.arguments(), out)
 	if out.n > 0 {
-		return // what comes behind it would be taken for a line
+		return // an error text would look like a line of the log
 	}
 	if len(q.services) == 1 {
 		name := q.services[0]
@@ -179,7 +178,7 @@ func (h *Handler) query(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// serveFirst serves the first of the files that there is.
+// serveFirst serves the first file that exists.
 func (h *Handler) serveFirst(w http.ResponseWriter, r *http.Request, names ...string) {
 	for _, name := range names {
 		log, info, err := h.open(name)
@@ -195,7 +194,7 @@ func (h *Handler) serveFirst(w http.ResponseWriter, r *http.Request, names ...st
 	http.Error(w, "there is no such log", http.StatusNotFound)
 }
 
-// counted counts what is written.
+// counted counts written bytes.
 type counted struct {
 	w io.Writer
 	n int64
@@ -203,7 +202,7 @@ type counted struct {
 
 func (c *counted) Write(b []byte) (int, error) {
 	if len(b) == 0 {
-		return 0, nil // which would begin the answer
+		return 0, nil // an empty write would start the response
 	}
 	n, err := c.w.Write(b)
 	c.n += int64(n)
