@@ -18,9 +18,9 @@ import (
 	"github.com/podwright/podwright/examples/kubelet/config"
 )
 
-// TestBenchmarkOfCIS checks the kubelet section of the CIS Kubernetes Benchmark (4.2, and the parts of 4.1
-// and 4.3 about files and logging that concern a kubelet) against the settings, their defaults and
-// a running kubelet. flags are the flags that every node of a cluster has.
+// TestBenchmarkOfCIS checks the kubelet section of the CIS Kubernetes Benchmark (4.2, and the parts
+// of 4.1 and 4.3 about files and logging that concern a kubelet) against the settings, their
+// defaults and a running kubelet. flags are the flags that every node of a cluster has.
 func TestBenchmarkOfCIS(t *testing.T) {
 	dir := t.TempDir()
 	ca := apitest.NewAuthority(t)

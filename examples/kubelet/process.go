@@ -16,7 +16,6 @@ import (
 
 // process gives access to the system's settings of this process.
 type process struct {
-	// scoreFile is the file of the OOM score adjustment.
 	scoreFile string
 	// setOpenFiles sets the limit of open files. user is the effective user ID.
 	setOpenFiles func(n uint64) error

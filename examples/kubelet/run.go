@@ -190,7 +190,6 @@ func connectEmbedded(dir string, log *slog.Logger) agent.Connector {
 	}
 }
 
-// listen returns nil for an empty address.
 func listen(ctx context.Context, what, address string) (net.Listener, error) {
 	if address == "" {
 		return nil, nil

@@ -92,7 +92,6 @@ func TestStandaloneAPI(t *testing.T) {
 	soon(t, func() bool { return strings.Contains(log.String(), `"v":4`) })
 }
 
-// lines is a log for concurrent reads and writes.
 type lines struct {
 	mu   sync.Mutex
 	text strings.Builder

@@ -42,7 +42,6 @@ func (n *node) newAdmitter() syncloop.Admitter {
 	)
 }
 
-// refusing returns an Admitter that rejects pods with errors of check.
 func refusing(reason string, check func(*v1.Pod) []error) syncloop.Admitter {
 	return syncloop.AdmitterFunc(func(pod *v1.Pod, _ []*v1.Pod) error {
 		if errs := check(pod); len(errs) > 0 {

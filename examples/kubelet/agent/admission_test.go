@@ -13,7 +13,6 @@ import (
 	"github.com/podwright/podwright/cri/fake"
 )
 
-// wanting returns a pod of this node with one container that requests cpu.
 func wanting(name, cpu string, change ...func(*v1.Pod)) *v1.Pod {
 	pod := bound(name, name)
 	if cpu != "" {
@@ -60,7 +59,7 @@ func TestNoRoom(t *testing.T) {
 	})
 }
 
-// L6: the deletion of a rejected pod finishes, whichever agent rejected it, also if no agent ran at
+// L6: the deletion of a rejected pod finishes, by the same or the next agent, also if no agent ran at
 // the time. Other pods are not affected.
 func TestWhoWasRefusedIsDeleted(t *testing.T) {
 	for name, remove := range map[string]func(*world){

@@ -42,7 +42,7 @@ type Config struct {
 	Tune func() error
 	// DialAPI opens connections to the API server of Flags.Kubeconfig. Default: the node's network.
 	DialAPI func(ctx context.Context, network, address string) (net.Conn, error)
-	// KernelLog opens the kernel's log, from which the agent reports processes that the kernel
+	// KernelLog opens the kernel's log, in order to report processes that the kernel
 	// killed for lack of memory (see oom.Open). Its error ends Run. Optional: without it, and when
 	// it returns nil, such kills are not reported.
 	KernelLog func() (io.ReadCloser, error)
@@ -175,7 +175,7 @@ func (a *Agent) Run(ctx context.Context) (err error) {
 	return in.runWith(ctx, func(ctx context.Context) error { return run.All(ctx, parts...) })
 }
 
-// runPods connects to the runtime and runs pods on it until ctx ends.
+// runPods connects to the runtime and runs pods on it until ctx is done.
 func (a *Agent) runPods(ctx context.Context, in *inputs) (err error) {
 	conn, err := a.connect(ctx, in.sources)
 	if err != nil {

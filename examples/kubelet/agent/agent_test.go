@@ -37,7 +37,6 @@ func TestConfigNamesWhatIsMissing(t *testing.T) {
 	}
 }
 
-// running runs an Agent during a function.
 func running(t *testing.T, a *Agent, during func()) {
 	defer apitest.Run(t, a.Run)()
 	during()

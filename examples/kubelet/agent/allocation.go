@@ -85,13 +85,11 @@ func saysSo(s v1.PodStatus, w allocation.Waiting) bool {
 // actuated is a resize.Store of the resources that the runtime last received for each pod.
 type actuated struct{ *allocation.Store }
 
-// Load implements resize.Store.
 func (a actuated) Load(uid types.UID) (actions.Actuated, error) {
 	r, _ := a.Get(uid)
 	return actions.Actuated{Containers: r.ContainerResources, Pod: r.PodLevelResources}, nil
 }
 
-// Save implements resize.Store.
 func (a actuated) Save(uid types.UID, now actions.Actuated) error {
 	if now.Empty() {
 		a.Remove(uid)

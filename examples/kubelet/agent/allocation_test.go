@@ -17,12 +17,10 @@ import (
 	"github.com/podwright/podwright/syncloop/allocation"
 )
 
-// milli returns requests of n thousandths of a CPU.
 func milli(n int64) v1.ResourceRequirements {
 	return v1.ResourceRequirements{Requests: v1.ResourceList{v1.ResourceCPU: *quantity.NewMilliQuantity(n, quantity.DecimalSI)}}
 }
 
-// wants changes the resources of a pod at the API server.
 func (w *world) wants(name string, r v1.ResourceRequirements) {
 	w.t.Helper()
 	pod := w.at(name)
@@ -32,7 +30,6 @@ func (w *world) wants(name string, r v1.ResourceRequirements) {
 	w.api.Put(pod)
 }
 
-// sharesOf returns the CPU shares of the container's cgroup.
 func (w *world) sharesOf(container string) (shares int64) {
 	for _, c := range w.Containers() {
 		if c.Metadata.Name == container && c.State == runtimeapi.ContainerState_CONTAINER_RUNNING {
@@ -44,7 +41,6 @@ func (w *world) sharesOf(container string) (shares int64) {
 	return shares
 }
 
-// allocatedFile returns a pod's allocation in the file.
 func (w *world) allocatedFile(name string) int64 {
 	s, err := allocation.Open(filepath.Join(w.dir, "root", allocation.AllocatedFile))
 	require.NoError(w.t, err)

@@ -74,7 +74,6 @@ func (c *cluster) mirror() func(podworkers.Work) {
 // keepObjectsFor bounds the watch of an object that no pod references.
 const keepObjectsFor = time.Minute
 
-// objectsCleaner ends the watches of objects that no pod references.
 func (c *cluster) objectsCleaner(volumes *manager.Manager) syncloop.Cleaner {
 	var last time.Time
 	return syncloop.Cleaner{Name: "objects", Clean: func(_ context.Context, cleanup *syncloop.Cleanup) error {

@@ -90,7 +90,7 @@ func (c *podCgroups) resizes() resize.Cgroups {
 const cgroupsPeriod = time.Minute
 
 // keep refreshes the cgroups until ctx is done. It starts when ready reports that all pods are
-// known. The pods of active count: terminated and rejected pods have no weight.
+// known. Only the pods of active have weight, not terminated and rejected ones.
 func (c *podCgroups) keep(ctx context.Context, ready func() bool, active func() []*v1.Pod, log *slog.Logger) error {
 	if c == nil {
 		<-ctx.Done()

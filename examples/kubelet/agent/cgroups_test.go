@@ -50,7 +50,7 @@ func TestPodCgroups(t *testing.T) {
 		require.EqualValues(t, 25_000, values("/kubepods/burstable/pod1").Quota)
 		require.EqualValues(t, 256, values("/kubepods/burstable").Shares)
 
-		// Removed cgroups are created again, those of classes within a minute.
+		// Removed cgroups are created again, at the class level within a minute.
 		require.NoError(t, w.cgroups.Remove(w.t.Context(), driver.Name{"kubepods", "besteffort"}))
 		w.Sleep(time.Minute)
 		require.EqualValues(t, 2, values("/kubepods/besteffort").Shares)

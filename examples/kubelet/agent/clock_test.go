@@ -68,7 +68,6 @@ func ignores(ctx context.Context, p *fake.Process) int {
 	return 137
 }
 
-// after returns a program that ends by itself.
 func after(d time.Duration, code int) fake.Program {
 	return func(ctx context.Context, _ *fake.Process) int {
 		select {

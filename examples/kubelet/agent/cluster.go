@@ -28,18 +28,16 @@ import (
 type cluster struct {
 	runtime            *connected
 	client, heartbeats *apiserver.Client
-	// self watches this Node at the API server.
-	self     *apiserver.Feed[*v1.Node, *v1.NodeList]
-	live     *liveNode
-	recorder *events.Recorder
-	objects  *objects.Objects
-	mirrors  *mirrors.Manager
-	csiNode  *csinodes.Manager
-	pods     *pods.Source // run with the other sources
-	sink     pods.Sink
-	node     *kubelet.Node
-	// rotation rotates the client's certificate. It is nil without rotation.
-	rotation *certificates.Rotator
+	self               *apiserver.Feed[*v1.Node, *v1.NodeList]
+	live               *liveNode
+	recorder           *events.Recorder
+	objects            *objects.Objects
+	mirrors            *mirrors.Manager
+	csiNode            *csinodes.Manager
+	pods               *pods.Source // run as one of the sources
+	sink               pods.Sink
+	node               *kubelet.Node
+	rotation           *certificates.Rotator
 
 	mu      sync.Mutex
 	waiting []func() // callbacks for changes of the Node
@@ -116,7 +114,6 @@ func newCluster(cfg *Config, changes *objectChanges, runtime *connected) (c *clu
 	return c, err
 }
 
-// newPods builds the source of the pods that are bound to this node.
 func (c *cluster) newPods(cfg *Config, merger *podsource.Merger) (source *pods.Source, err error) {
 	c.pods, err = pods.NewSource(pods.SourceConfig{
 		Client: c.client, NodeName: cfg.Flags.NodeName, Merger: merger, OnPod: func(pod *v1.Pod) { c.podSeen(pod); cfg.Metrics.Pods.AtAPI(pod) }, Logger: cfg.Logger,
@@ -152,7 +149,6 @@ func (c *cluster) nodeChanged() {
 	}
 }
 
-// notReady returns the reasons why the node is not ready.
 func (c *cluster) notReady() (why []string) {
 	n, err := c.runtime.get()
 	if n == nil {

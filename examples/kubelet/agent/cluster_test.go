@@ -22,7 +22,6 @@ import (
 	nodestatus "github.com/podwright/podwright/status/node"
 )
 
-// inCluster runs a test in a bubble, with a runtime and an API server.
 func inCluster(t *testing.T, test func(*world)) { inClusterOf(t, fake.Config{}, test) }
 
 func inClusterOf(t *testing.T, cfg fake.Config, test func(*world)) {
@@ -45,7 +44,6 @@ func (w *world) put(pods ...*v1.Pod) {
 	}
 }
 
-// at returns a pod from the API server, or nil.
 func (w *world) at(name string) *v1.Pod {
 	pod, ok := apitest.Find(w.api, &v1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: name}})
 	if !ok {
@@ -74,7 +72,6 @@ func (w *world) removeAt(name string, at metav1.Time, grace int64) {
 	w.put(pod)
 }
 
-// events returns the reasons of the events about an object.
 func (w *world) events(object string) []string {
 	reasons := map[string]bool{}
 	for _, e := range apitest.All[*v1.Event](w.api) {
@@ -85,7 +82,6 @@ func (w *world) events(object string) []string {
 	return slices.Sorted(maps.Keys(reasons))
 }
 
-// nodeAt returns the Node from the API server.
 func (w *world) nodeAt() *v1.Node {
 	w.t.Helper()
 	n, ok := apitest.Find(w.api, &v1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n"}})

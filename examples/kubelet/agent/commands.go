@@ -29,7 +29,6 @@ type commands struct {
 	dir     string // folder of checkpoints
 }
 
-// newSessions serves logs and sessions of containers.
 func newSessions(cfg *Config, runtime cri.RuntimeService, syncer *podsyncer.Syncer, logs kubeletapi.LogReader) (http.Handler, error) {
 	return kubeletapi.New(kubeletapi.Config{
 		// newAuth authorizes requests before they get here.

@@ -96,7 +96,6 @@ type reported struct {
 	pod server.PodReport
 }
 
-// only returns the single volume of the single pod.
 func only(r server.Report) (v reported, ok bool) {
 	if len(r.Pods) != 1 || len(r.Pods[0].Volumes) != 1 {
 		return v, false

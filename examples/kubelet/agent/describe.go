@@ -67,7 +67,7 @@ func nodeIPs() []string {
 	return append(v4[:min(len(v4), 1)], v6[:min(len(v6), 1)]...)
 }
 
-// addresses caches the node's addresses. A lookup lists all interfaces, including those of all
+// addresses caches the node's addresses. A lookup lists all interfaces of the host and of all
 // pods, and each pod status needs the addresses.
 type addresses struct {
 	look func() []string
@@ -77,7 +77,6 @@ type addresses struct {
 	at   time.Time
 }
 
-// fresh is the lifetime of cached addresses.
 const fresh = 5 * time.Second
 
 func (a *addresses) get() []string {

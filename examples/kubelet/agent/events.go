@@ -32,7 +32,6 @@ func (r recorder) event(ref v1.ObjectReference, eventtype, reason, message strin
 	r.annotated(ref, nil, eventtype, reason, message)
 }
 
-// ofNode records an event about the Node.
 func (r recorder) ofNode(eventtype, reason, message string) {
 	r.event(r.node, eventtype, reason, message)
 }

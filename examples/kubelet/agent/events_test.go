@@ -20,7 +20,6 @@ import (
 	"github.com/podwright/podwright/examples/kubelet/oom"
 )
 
-// lockedBuffer is a buffer for concurrent reads and writes.
 type lockedBuffer struct {
 	mu sync.Mutex
 	b  bytes.Buffer
@@ -82,7 +81,6 @@ func TestSystemOOM(t *testing.T) {
 	require.Equal(t, []string{"v1 Node n1 n1 Warning SystemOOM: System OOM encountered, victim process: java, pid: 9"}, h.events)
 }
 
-// record is a log with one record.
 type record struct {
 	text   string
 	read   chan struct{}

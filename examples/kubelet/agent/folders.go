@@ -18,7 +18,6 @@ func (f folders) pods() string             { return filepath.Join(f.root, "pods"
 func (f folders) manifests() string        { return filepath.Join(f.root, "static_manifests") }
 func (f folders) pod(uid types.UID) string { return filepath.Join(f.pods(), string(uid)) }
 
-// ofPod reports whether a path is in a pod's folder.
 func (f folders) ofPod(uid types.UID, path string) bool {
 	return strings.HasPrefix(path, f.pod(uid)+string(filepath.Separator))
 }
@@ -42,7 +41,6 @@ func (f folders) status(uid types.UID) string {
 	return filepath.Join(f.pod(uid), "podwright-status.json")
 }
 
-// prepare creates the agent's own folders.
 func (f folders) prepare() error {
 	for _, dir := range []string{f.root, f.pods(), f.shared(), f.plugins()} {
 		if err := os.MkdirAll(dir, private); err != nil {

@@ -47,7 +47,6 @@ func (l *lifecycle) current() map[types.UID]*v1.Pod {
 
 func (l *lifecycle) list() []*v1.Pod { return slices.Collect(maps.Values(l.current())) }
 
-// active returns the pods that count for admission.
 func (l *lifecycle) active() []*v1.Pod { return l.syncer.Handler().ActivePods() }
 
 // finished reports whether a pod has released its resources on the node.
@@ -55,12 +54,10 @@ func (l *lifecycle) finished(pod *v1.Pod) bool {
 	return l.syncer.Workers().State(pod.UID).ShouldBeFinished()
 }
 
-// evict ends a pod because of node pressure.
 func (l *lifecycle) evict(ctx context.Context, v eviction.Victim) error {
 	return l.syncer.Workers().Kill(ctx, v.Pod, podworkers.KillOptions{Evict: true, Status: v.Apply, GracePeriodSeconds: &v.GraceSeconds})
 }
 
-// shutDown ends a pod because the machine shuts down.
 func (l *lifecycle) shutDown(ctx context.Context, pod *v1.Pod, seconds int64) error {
 	return l.syncer.Workers().Kill(ctx, pod, podworkers.KillOptions{
 		GracePeriodSeconds: &seconds,
@@ -68,7 +65,6 @@ func (l *lifecycle) shutDown(ctx context.Context, pod *v1.Pod, seconds int64) er
 	})
 }
 
-// newFit builds the admission by resources.
 func (l *lifecycle) newFit(allocatable func() v1.ResourceList) (*admission.Fit, error) {
 	return admission.New(admission.Config{Allocatable: allocatable, Leaving: l.leaving, Preempt: l.preempt, Wanted: l.wanted, Logger: l.cfg.Logger})
 }

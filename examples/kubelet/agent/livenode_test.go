@@ -11,7 +11,6 @@ import (
 	"github.com/podwright/podwright/examples/kubelet/apiserver/apitest"
 )
 
-// inRoom returns a pod for nodes with a label.
 func inRoom(room, name string) *v1.Pod {
 	pod := bound(name, name)
 	pod.Spec.NodeSelector = map[string]string{"room": room}

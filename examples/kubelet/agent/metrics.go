@@ -75,7 +75,6 @@ func (a *Agent) live() metrics.Live {
 	return l
 }
 
-// records returns the numbers of image pull records.
 func (a *Agent) records() (pulling, pulled int) {
 	if n, _ := a.connected.get(); n != nil {
 		return n.records.Counts()
@@ -124,7 +123,6 @@ func statusConfig(m *metrics.Metrics, c *cluster) writer.Config {
 	return writer.Config{Sinks: c.sinks(), OnChange: p.StatusChanged, Metrics: p.Statuses(apiSource)}
 }
 
-// counted calls onReject with the reason of each rejection.
 func counted(onReject func(reason string), admit syncloop.AdmitterFunc) syncloop.AdmitterFunc {
 	return func(pod *v1.Pod, active []*v1.Pod) error {
 		err := admit(pod, active)

@@ -88,7 +88,6 @@ func newReferences(cfg *Config, changes *objectChanges, c *cluster) (r reference
 	return r, err
 }
 
-// run reads the folder until ctx is done.
 func (r references) run(ctx context.Context) error {
 	if r.folder == nil {
 		<-ctx.Done()
@@ -105,7 +104,6 @@ func (r references) health() error {
 	return r.folder.CheckHealth()
 }
 
-// problems returns the unusable files of the folder.
 func (r references) problems() []objects.Problem {
 	if r.folder == nil {
 		return nil

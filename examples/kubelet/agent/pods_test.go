@@ -70,7 +70,6 @@ func (n *podsNode) connect(context.Context) (*Connection, error) {
 	return &Connection{Runtime: n.rt, Images: n.rt, Name: "fake", Close: func() error { return nil }}, nil
 }
 
-// during runs an agent during a function.
 func (n *podsNode) during(t *testing.T, f func(*Agent)) {
 	a, err := New(n.cfg)
 	require.NoError(t, err)
@@ -200,7 +199,6 @@ func TestPodsWithoutARuntime(t *testing.T) {
 	}
 }
 
-// neverConnected is a Connector that hangs.
 func neverConnected(ctx context.Context) (*Connection, error) {
 	<-ctx.Done()
 	return nil, ctx.Err()
@@ -294,7 +292,6 @@ func TestSourcesThatDoNotAnswerAreInTheHealth(t *testing.T) {
 	}
 }
 
-// body returns the body of a handler's response.
 func body(h http.Handler, path string) string {
 	w := httptest.NewRecorder()
 	h.ServeHTTP(w, httptest.NewRequest(http.MethodGet, path, nil))

@@ -16,8 +16,9 @@ import (
 	"github.com/podwright/podwright/probe/tcpsocket"
 )
 
-// probers returns the four kinds of probers. Exec probes use Alive to tell a hanging command from a
-// hanging runtime: if the runtime still responds to Status, the command hangs.
+// probers returns the four kinds of probers. After a timeout of an exec probe, Alive distinguishes
+// a hanging command from a hanging runtime: if the runtime still responds to Status, the command
+// hangs.
 func probers(runtime cri.RuntimeService) (map[probe.Handler]probe.Prober, error) {
 	command, err := exec.New(exec.Config{Runtime: runtime, Alive: func(ctx context.Context) error {
 		_, err := runtime.Status(ctx, false)

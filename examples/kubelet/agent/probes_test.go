@@ -12,7 +12,6 @@ import (
 	"github.com/podwright/podwright/internal/testkit/testagent"
 )
 
-// passing returns a valid probe.
 func passing() *v1.Probe { return asking("true", 1) }
 
 // probed runs a test with a pod whose probe results the test sets.

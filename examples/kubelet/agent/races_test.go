@@ -19,7 +19,6 @@ import (
 	"github.com/podwright/podwright/podworkers"
 )
 
-// counting counts the starts of the program.
 func counting(n *atomic.Int32, programs fake.Resolver) fake.Resolver {
 	return func(ctx context.Context, p *fake.Process) (fake.Program, error) {
 		n.Add(1)

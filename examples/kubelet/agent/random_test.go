@@ -70,7 +70,6 @@ func (tr *trouble) setRate(r float64) {
 	tr.rate = r
 }
 
-// requireOneInstance fails if a container runs twice.
 func (w *world) requireOneInstance() {
 	w.t.Helper()
 	seen := map[string]int{}

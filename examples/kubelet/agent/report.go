@@ -51,7 +51,6 @@ func (a *Agent) Report() server.Report {
 	return r
 }
 
-// rejected returns the pods that never had a worker.
 func (n *node) rejected() []server.PodReport {
 	var out []server.PodReport
 	for uid, pod := range n.lifecycle.current() {

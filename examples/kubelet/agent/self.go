@@ -72,7 +72,6 @@ func (c *Config) port() int32 {
 	return c.Kubelet.Port
 }
 
-// version returns the name and the version of the runtime.
 func (c *connected) version() (name, version string) {
 	n, _ := c.get()
 	if n == nil {

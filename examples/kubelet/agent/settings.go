@@ -58,7 +58,6 @@ func deadContainers(f *config.Flags) garbage.Policy {
 	}
 }
 
-// dns returns the DNS settings of pods.
 func dns(k *kubeletv1beta1.KubeletConfiguration) pods.DNS {
 	return pods.DNS{
 		ClusterServers: k.ClusterDNS,

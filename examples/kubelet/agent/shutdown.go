@@ -76,7 +76,6 @@ func (s *nodeShutdown) run(ctx context.Context) error {
 	return nil
 }
 
-// admit rejects pods during a shutdown.
 func (s *nodeShutdown) admit(pod *v1.Pod, active []*v1.Pod) error {
 	if s == nil {
 		return nil
@@ -86,7 +85,6 @@ func (s *nodeShutdown) admit(pod *v1.Pod, active []*v1.Pod) error {
 
 func (s *nodeShutdown) goingDown() bool { return s != nil && s.GoingDown() }
 
-// poll waits until done returns true or ctx is done.
 func poll(ctx context.Context, done func() bool) error {
 	tick := time.NewTicker(shutdownPoll)
 	defer tick.Stop()

@@ -112,7 +112,6 @@ func goesDown(t *testing.T, test func(w *world, l *login, times string)) {
 
 const endedWithNode = "Failed Terminated: Pod was terminated in response to imminent node shutdown. (True TerminationByKubelet: Pod was terminated in response to imminent node shutdown.)"
 
-// shown returns the value of a metric without labels.
 func (w *world) shown(name string) float64 {
 	families, err := w.agent.in.cfg.Metrics.Gatherer().Gather()
 	require.NoError(w.t, err)

@@ -25,7 +25,6 @@ const (
 	apiSource  = pods.SourceName
 )
 
-// sources are the sources of desired pods.
 type sources struct {
 	merger *podsource.Merger
 	files  *podsource.FileSource // nil without a manifest path
@@ -33,7 +32,6 @@ type sources struct {
 	api    *pods.Source          // nil without an API server
 }
 
-// open builds the configured sources.
 func (s *sources) open(cfg *Config, folders folders, recorder recorder, c *cluster) (err error) {
 	k := &cfg.Kubelet
 	merged := podsource.MergerConfig{Event: recorder.event, Logger: cfg.Logger}
@@ -77,7 +75,6 @@ func (s *sources) open(cfg *Config, folders folders, recorder recorder, c *clust
 	return err
 }
 
-// events returns the configured sources by name.
 func (s *sources) events() map[string]syncloop.EventSource {
 	out := map[string]syncloop.EventSource{}
 	if s.files != nil {
@@ -93,7 +90,7 @@ func (s *sources) events() map[string]syncloop.EventSource {
 }
 
 // run reads the sources until ctx is done, before the loop does so. A failed source does not stop
-// the others.
+// the rest.
 func (s *sources) run(ctx context.Context) error {
 	var reading run.Group
 	errs := make(chan error, 3)
@@ -153,7 +150,6 @@ func (s *sources) origin(pod types.UID) string {
 	return ""
 }
 
-// manifestProblems returns the unusable manifests of the sources.
 func (s *sources) manifestProblems() []podsource.Problem {
 	var problems []podsource.Problem
 	if s.files != nil {

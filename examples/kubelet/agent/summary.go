@@ -19,7 +19,6 @@ import (
 	"github.com/podwright/podwright/volume/usage"
 )
 
-// newSummary builds the resource usage statistics of the node and its pods.
 func newSummary(in *inputs, conn *Connection, podCgroups *podCgroups, volumes volumes, l *lifecycle) (*summary.Provider, error) {
 	reader, err := stats.New(stats.Config{FS: stats.Host(cgroupMount), Version: stats.Version(kernel.HostVersion())})
 	if err != nil {

@@ -83,7 +83,6 @@ func TestObjectsAreTakenAway(t *testing.T) {
 	n.during(t, func(*Agent) { n.leavesNothing(t) })
 }
 
-// leavesNothing waits until no pod has a folder.
 func (n *podsNode) leavesNothing(t *testing.T) {
 	t.Helper()
 	soon(t, func() bool {

@@ -26,22 +26,20 @@ import (
 	"github.com/podwright/podwright/internal/testkit/testagent"
 )
 
-// world is a runtime and a node's folders, for agents that run one after the other. An agent finds
+// world is a runtime and a node's folders, for agents that run in sequence. An agent finds
 // the state that its predecessor left.
 type world struct {
 	*testagent.Node
 	t       *testing.T
 	dir     string
 	runtime *fake.Runtime
-	// calls is the runtime as seen by agents.
-	calls *testagent.Runtime
+	calls   *testagent.Runtime
 
 	cgroups *cgroups.Memory
 
 	desired []*v1.Pod
 	// log receives the agents' logs. Optional.
 	log *slog.Logger
-	// api is the API server. Optional.
 	api *apitest.Server
 	// allocatable are the allocatable resources of the Node. Optional.
 	allocatable v1.ResourceList
@@ -58,7 +56,6 @@ type world struct {
 	stop  func()
 }
 
-// inWorld runs a test in a bubble with a runtime.
 func inWorld(t *testing.T, cfg fake.Config, test func(*world)) {
 	dir := t.TempDir()
 	synctest.Test(t, func(t *testing.T) {
@@ -139,7 +136,6 @@ func (w *world) startFor(d time.Duration) {
 	w.Sleep(d)
 }
 
-// podCgroups returns the paths of the cgroups of pods.
 func (w *world) podCgroups() []string {
 	return slices.DeleteFunc(w.cgroups.Paths(), func(path string) bool { return !strings.Contains(path, "/pod") })
 }
@@ -152,7 +148,6 @@ func (w *world) set(pods ...*v1.Pod) {
 	}
 }
 
-// requireNothingLeft fails if there are traces of pods.
 func (w *world) requireNothingLeft() {
 	w.t.Helper()
 	require.Empty(w.t, w.Containers(), "containers")

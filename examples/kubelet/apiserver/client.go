@@ -195,8 +195,7 @@ func (c *Client) Run(ctx context.Context) error {
 // follower is the state of the check for changes.
 type follower struct {
 	// seen are the stamps of the files at the last read. Empty forces a read.
-	seen string
-	// failure is the last logged error.
+	seen    string
 	failure string
 }
 

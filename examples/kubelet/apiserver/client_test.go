@@ -24,7 +24,6 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// connect returns a client of a server in memory.
 func connect(t *testing.T, change ...func(*apiserver.Config)) (*apitest.Server, *apiserver.Client) {
 	server := apitest.Start(t)
 	cfg := apiserver.Config{Kubeconfig: server.Kubeconfig, Dial: server.Dial, UserAgent: "test/1"}

@@ -75,7 +75,6 @@ func NewFeed[T Object, L runtime.Object](cfg FeedConfig[T, L]) (*Feed[T, L], err
 }
 
 const (
-	// firstPause is the pause before the second attempt.
 	firstPause = 100 * time.Millisecond
 	// jitter is the largest random extension of a pause, relative to the pause.
 	jitter = 0.5

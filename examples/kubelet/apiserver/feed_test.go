@@ -52,7 +52,6 @@ func (f *followed) changed(names []types.NamespacedName) {
 	f.last = now
 }
 
-// gap returns the longest time between two reported changes.
 func (f *followed) gap() time.Duration {
 	f.mu.Lock()
 	defer f.mu.Unlock()

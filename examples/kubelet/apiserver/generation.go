@@ -66,5 +66,4 @@ func (g *generation) close() {
 	g.transport.CloseIdleConnections()
 }
 
-// forREST returns the configuration of a client of client-go.
 func (g *generation) forREST() *rest.Config { return rest.CopyConfig(g.kubeconfig.rest) }

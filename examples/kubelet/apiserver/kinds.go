@@ -125,7 +125,6 @@ func (c *Client) ReviewAccess(ctx context.Context, r *authzv1.SubjectAccessRevie
 	return review(ctx, c, authzv1.SchemeGroupVersion, "subjectaccessreviews", r, &authzv1.SubjectAccessReview{})
 }
 
-// review posts a request and decodes the response.
 func review[O runtime.Object](ctx context.Context, c *Client, version schema.GroupVersion, plural string, question, into O) (none O, err error) {
 	r, err := c.restFor(version)
 	if err != nil {

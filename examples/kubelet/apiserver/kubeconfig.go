@@ -54,7 +54,6 @@ type kubeconfig struct {
 	expires time.Time
 }
 
-// reading is one attempt to read a kubeconfig.
 type reading struct {
 	file    string
 	context *api.Context

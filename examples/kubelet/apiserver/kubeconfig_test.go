@@ -45,7 +45,6 @@ func (c credentials) issue(name string, notAfter time.Time) {
 	c.write("node.pem", append(cert, key...))
 }
 
-// text returns a kubeconfig with relative paths.
 func (c credentials) text(server string) string {
 	return strings.Replace(apitest.Kubeconfig(server, "client-certificate: node.pem\n    client-key: node.pem"),
 		"server:", "certificate-authority: ca.crt\n    server:", 1)
@@ -264,7 +263,6 @@ func TestCertificateExpires(t *testing.T) {
 	})
 }
 
-// lines is a log for concurrent reads and writes.
 type lines struct {
 	mu   sync.Mutex
 	text bytes.Buffer

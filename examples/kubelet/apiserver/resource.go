@@ -27,7 +27,6 @@ type Resource[T Object, L runtime.Object] struct {
 	namespace string
 }
 
-// kind describes a kind of objects.
 type kind[T Object, L runtime.Object] struct {
 	version schema.GroupVersion
 	plural  string

@@ -26,7 +26,6 @@ func Scheme() *runtime.Scheme {
 	return scheme
 }
 
-// codecs encode and decode objects.
 type codecs struct {
 	negotiated runtime.NegotiatedSerializer
 	parameters runtime.ParameterCodec

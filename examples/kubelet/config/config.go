@@ -22,8 +22,7 @@ type Config struct {
 	Kubelet kubeletv1beta1.KubeletConfiguration
 	// Flags are the settings without a field in the file.
 	Flags Flags
-	// files are the values of --config and --config-dir.
-	files [2]string
+	files [2]string // values of --config and --config-dir
 }
 
 // Flags are the settings of the kubelet without a field in its configuration file.

@@ -18,7 +18,6 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 const head = "apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\n"
 
-// withFile reads a command line and a configuration file.
 func withFile(t *testing.T, text string, args ...string) (*Config, error) {
 	t.Helper()
 	path := filepath.Join(write(t, map[string]string{"kubelet.yaml": head + text}), "kubelet.yaml")

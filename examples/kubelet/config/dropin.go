@@ -41,7 +41,6 @@ func readFiles(file, dir string) (map[string]any, error) {
 	return all, nil
 }
 
-// merge applies a patch to fields.
 func merge(fields, patch map[string]any) {
 	for name, value := range patch {
 		below, isMap := value.(map[string]any)

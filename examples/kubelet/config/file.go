@@ -39,7 +39,6 @@ func readFields(path string) (map[string]any, error) {
 	return fields, nil
 }
 
-// decode decodes fields that Parse has accepted.
 func decode(fields map[string]any) (*kubeletv1beta1.KubeletConfiguration, error) {
 	data, err := json.Marshal(fields)
 	if err != nil {

@@ -18,7 +18,6 @@ import (
 	"github.com/podwright/podwright/examples/kubelet/node"
 )
 
-// commandLine is the parsed command line.
 type commandLine struct {
 	flags             Flags
 	config, configDir string
@@ -52,7 +51,6 @@ func parse(args []string, out io.Writer) (*commandLine, error) {
 	return l, errors.Join(l.faults...)
 }
 
-// read reads the files and applies the flags.
 func (l *commandLine) read(k *kubeletv1beta1.KubeletConfiguration) error {
 	fields, err := readFiles(l.config, l.configDir)
 	if err != nil {

@@ -23,7 +23,6 @@ func setProcess(k *kubeletv1beta1.KubeletConfiguration) {
 	setNil(&k.MakeIPTablesUtilChains, true)
 }
 
-// process checks the settings of the kubelet's process.
 func (p *problems) process(k *kubeletv1beta1.KubeletConfiguration) {
 	p.refuse(*k.OOMScoreAdj < -1000 || *k.OOMScoreAdj > 1000, "oomScoreAdj: %d is not within -1000 and 1000", *k.OOMScoreAdj)
 	p.refuse(k.MaxOpenFiles < 0, "maxOpenFiles: %d is negative", k.MaxOpenFiles)

@@ -40,7 +40,6 @@ func setServer(k *kubeletv1beta1.KubeletConfiguration) {
 	setNil(&k.EnableSystemLogQuery, false)
 }
 
-// api checks the settings of the kubelet API.
 func (p *problems) api(f *Flags, k *kubeletv1beta1.KubeletConfiguration) {
 	standalone := f.Kubeconfig == ""
 	p.refuse(k.RotateCertificates && standalone, "rotateCertificates: needs the API server of --kubeconfig")

@@ -9,7 +9,6 @@ import (
 // longestShutdown bounds the sum of all grace periods, so that sums cannot overflow.
 const longestShutdown = 7 * 24 * time.Hour
 
-// shutdown checks the grace periods for a shutdown of the node.
 func (p *problems) shutdown(k *kubeletv1beta1.KubeletConfiguration) {
 	total, critical, groups := k.ShutdownGracePeriod.Duration, k.ShutdownGracePeriodCriticalPods.Duration, k.ShutdownGracePeriodByPodPriority
 	period := func(field string, d time.Duration) {

@@ -20,7 +20,6 @@ type twin struct {
 	read func(text string) (any, error)
 }
 
-// text returns the value of the twin's field.
 func (t twin) text(k *kubeletv1beta1.KubeletConfiguration) string {
 	field, ok := fieldAt(reflect.ValueOf(k), t.field)
 	if !ok {
@@ -72,7 +71,6 @@ func (l *commandLine) twins() []option {
 	return out
 }
 
-// nested returns the fields with a value at a path.
 func nested(path string, value any) map[string]any {
 	name, below, deeper := strings.Cut(path, ".")
 	if deeper {
@@ -100,7 +98,6 @@ func add(to, fields map[string]any) {
 	}
 }
 
-// readHeaders parses "name:value,name:value".
 func readHeaders(text string) (any, error) {
 	out := map[string]any{}
 	for _, pair := range list(text) {

@@ -21,7 +21,6 @@ import (
 // problems collects errors, each with the name of its field.
 type problems []error // nil if valid
 
-// refuse adds an error if bad is true.
 func (p *problems) refuse(bad bool, format string, args ...any) {
 	if bad {
 		*p = append(*p, fmt.Errorf(format, args...))

@@ -13,7 +13,6 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// requireSays compares the fields of a text with a configuration.
 func requireSays(t *testing.T, c *Config, text string) {
 	t.Helper()
 	var got map[string]any

@@ -182,7 +182,6 @@ func (g *Gatherer) rest(f *nodestatus.Facts) {
 	}
 }
 
-// report logs failed reads when they change.
 func (g *Gatherer) report(err error) {
 	text := ""
 	if err != nil {

@@ -150,7 +150,6 @@ func (l *leases) next(base *coordinationv1.Lease) *coordinationv1.Lease {
 	return renewal{name: l.cfg.Name, duration: l.cfg.LeaseDuration, owner: l.State().UID, now: time.Now()}.of(base)
 }
 
-// answered records the result of an attempt.
 func (l *leases) answered(sent, got *coordinationv1.Lease, err error) error {
 	at := sent.Spec.RenewTime.Time
 	switch {

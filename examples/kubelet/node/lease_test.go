@@ -19,7 +19,6 @@ import (
 	"github.com/podwright/podwright/examples/kubelet/node/nodetest"
 )
 
-// expired reports whether a Lease has expired.
 func expired(l *coordinationv1.Lease) bool {
 	return time.Since(l.Spec.RenewTime.Time) > time.Duration(*l.Spec.LeaseDurationSeconds)*time.Second
 }

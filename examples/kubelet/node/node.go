@@ -37,11 +37,10 @@ type Node struct {
 
 	calls run.Calls
 
-	mu    sync.Mutex
-	ran   bool
-	state State
-	start start
-	// faults are the current failures by part.
+	mu     sync.Mutex
+	ran    bool
+	state  State
+	start  start
 	faults map[string]fault
 }
 

@@ -43,7 +43,6 @@ func hardDefaults() map[string]string {
 	return map[string]string{"memory.available": "100Mi", "nodefs.available": "10%"}
 }
 
-// reservable returns the resources that can be reserved.
 func reservable() []v1.ResourceName {
 	return []v1.ResourceName{v1.ResourceCPU, v1.ResourceMemory, v1.ResourceEphemeralStorage, cgroups.ResourcePids}
 }

@@ -39,7 +39,6 @@ type rig struct {
 	stop     func()
 }
 
-// Write receives a line of the log.
 func (r *rig) Write(line []byte) (int, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -58,7 +57,6 @@ func (r *rig) happened() []string {
 	return append([]string(nil), r.events...)
 }
 
-// set changes the facts.
 func (r *rig) set(f func()) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

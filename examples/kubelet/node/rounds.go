@@ -15,7 +15,6 @@ import (
 )
 
 const (
-	// maxTries is the number of attempts of one round.
 	maxTries = 5
 	// wakeGap is the shortest time between a round and a requested one.
 	wakeGap = time.Second
@@ -138,7 +137,6 @@ func (r *rounds) tryRegister(ctx context.Context) error {
 	}
 }
 
-// found takes over an existing node.
 func (r *rounds) found(node *v1.Node) {
 	r.cfg.Logger.Info("the node is registered already", "node", node.Name, "uid", node.UID)
 	r.ours = false

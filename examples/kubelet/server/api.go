@@ -10,7 +10,7 @@ import (
 )
 
 // Pods executes requests about pods, except logs and sessions. It must be safe for concurrent use.
-// Its errors are those of kubeletapi.Pods.
+// Its errors are the errors of kubeletapi.Pods.
 type Pods interface {
 	// Run runs a command to its end and returns its output, also with an error.
 	Run(ctx context.Context, t kubeletapi.Target, command []string) ([]byte, error)

@@ -77,7 +77,6 @@ func seconds(text string) (time.Duration, error) {
 	return time.Duration(min(n, int64(math.MaxInt64/time.Second))) * time.Second, nil
 }
 
-// runningPods serves /runningpods/.
 func runningPods(p Pods) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		items, err := p.RunningPods(r.Context())

@@ -84,7 +84,6 @@ func (b *blocking) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	b.running.Add(-1)
 }
 
-// multiplexed opens an HTTP/2 connection.
 func multiplexed(t *testing.T, address string) (net.Conn, *http2.Framer) {
 	t.Helper()
 	conn, err := tls.Dial("tcp", address, &tls.Config{InsecureSkipVerify: true, NextProtos: []string{"h2"}})
@@ -98,7 +97,6 @@ func multiplexed(t *testing.T, address string) (net.Conn, *http2.Framer) {
 	return conn, framer
 }
 
-// requestHeaders returns the encoded headers of a request.
 func requestHeaders(path string) []byte {
 	var b bytes.Buffer
 	e := hpack.NewEncoder(&b)

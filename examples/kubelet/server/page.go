@@ -131,7 +131,6 @@ func (p *page) pod(r *PodReport, now time.Time) {
 	p.with(r.LastError, "<tr class=\"more\"><td colspan=\"6\"><div class=\"box\">%s</div></tr>\n")
 }
 
-// podPath returns the path of a pod's own page.
 func podPath(r *PodReport) string {
 	return "/statusz/pods/" + url.PathEscape(r.Namespace) + "/" + url.PathEscape(r.Name) + "?uid=" + url.QueryEscape(r.UID)
 }

@@ -84,7 +84,6 @@ func NewAPI(cfg APIConfig) (http.Handler, error) {
 	return asWritten(mux), nil
 }
 
-// always adds the endpoints of every server.
 func always(mux *http.ServeMux, s Source, m Measures) {
 	for pattern, handler := range map[string]http.HandlerFunc{
 		"GET /healthz": healthz(s), "GET /healthz/{check}": healthz(s), "GET /pods": pods(s), "GET /pods/{$}": pods(s), "GET /statusz/pods": podsPage(s), "GET /statusz/pods/{namespace}/{pod}": podPage(s),

@@ -15,7 +15,6 @@ import (
 	"github.com/podwright/podwright/internal/run"
 )
 
-// limits are a server's limits for clients.
 type limits struct {
 	// read and write bound a whole request and a whole response. idle bounds the time between two
 	// requests of a connection.
@@ -34,7 +33,7 @@ const (
 	drain         = time.Second
 	// join bounds the wait for requests after the end of their contexts.
 	join = 10 * time.Second
-	// quick bounds the time in which a client reads a response from memory.
+	// quick bounds the sending of a response from memory.
 	quick = 30 * time.Second
 	// maxConnections is the maximum number of connections of Serve, maxAPIConnections of ServeAPI;
 	// see connections.
@@ -51,7 +50,7 @@ func Serve(ctx context.Context, l net.Listener, handler http.Handler, log *slog.
 
 // ServeAPI serves the kubelet API over TLS until ctx is done, and waits for its requests and
 // sessions. A request may take 4 h, as with upstream kubelets. A connection may be idle for 90 s.
-// At most 2048 connections are open, without those of sessions. For a new one, ServeAPI closes the
+// At most 2048 connections are open, not counting sessions. For a new one, ServeAPI closes the
 // longest idle one or, if all are busy, the new one.
 func ServeAPI(ctx context.Context, l net.Listener, secure *tls.Config, handler http.Handler, log *slog.Logger) error {
 	const long = 4 * time.Hour

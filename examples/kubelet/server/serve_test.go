@@ -73,7 +73,6 @@ func ask(t *testing.T, conn net.Conn, path string) {
 	require.NoError(t, err)
 }
 
-// answered requests the health and reads the response.
 func answered(t *testing.T, conn net.Conn) {
 	t.Helper()
 	ask(t, conn, "/healthz")

@@ -238,7 +238,6 @@ func (s *Server) write(w http.ResponseWriter, r *http.Request, status int, obj r
 	_, _ = w.Write(data) // the client may have disconnected
 }
 
-// answer carries out a call and returns its response.
 func (s *Server) answer(c Call, gvk schema.GroupVersionKind) (runtime.Object, error) {
 	if c.Resource == "serviceaccounts" && c.Subresource == "token" {
 		return s.issue(c)
@@ -289,7 +288,6 @@ func (s *Server) list(c Call, gvk schema.GroupVersionKind) (runtime.Object, erro
 	return list, nil
 }
 
-// present returns the objects of a list or a watch.
 func (s *Server) present(c Call) (out []Object) {
 	selector := parseSelector(first(c.Query["fieldSelector"]))
 	for k, obj := range s.table.objects {
@@ -385,7 +383,6 @@ func (s *Server) patch(c Call) (runtime.Object, error) {
 	return s.table.replace(c.key(), next)
 }
 
-// issue issues a token.
 func (s *Server) issue(c Call) (runtime.Object, error) {
 	decoded, err := s.wire.decode(c.Header.Get("Content-Type"), c.Body, authv1.SchemeGroupVersion.WithKind("TokenRequest"))
 	if err != nil {

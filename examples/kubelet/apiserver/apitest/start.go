@@ -42,7 +42,6 @@ func Start(t testing.TB) *Server {
 	return s
 }
 
-// serve runs an HTTP server until the test ends.
 func serve(t testing.TB, s *Server, l net.Listener, run func(*http.Server) error) {
 	server := &http.Server{Handler: s, ErrorLog: log.New(io.Discard, "", 0)}
 	ended := make(chan struct{})

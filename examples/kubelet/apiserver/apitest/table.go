@@ -14,7 +14,6 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 )
 
-// key identifies an object.
 type key struct {
 	resource        schema.GroupVersionResource
 	namespace, name string
@@ -38,8 +37,7 @@ type table struct {
 	history []change
 	// forgotten is the newest version without history.
 	forgotten int64
-	// changed is closed at the next change.
-	changed chan struct{}
+	changed   chan struct{}
 }
 
 // newTable starts at a version above 0, because 0 means any version to a watch.

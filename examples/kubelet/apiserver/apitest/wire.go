@@ -16,7 +16,6 @@ import (
 
 const protobuf = "application/vnd.kubernetes.protobuf"
 
-// wire encodes and decodes objects.
 type wire struct {
 	scheme *runtime.Scheme
 	codecs serializer.CodecFactory

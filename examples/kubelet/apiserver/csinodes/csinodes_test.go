@@ -23,7 +23,6 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// registry contains the registered drivers.
 type registry map[string]csi.NodeInfo
 
 func (r registry) Node(driver string) (csi.NodeInfo, bool) {
@@ -63,7 +62,6 @@ func (s *scene) put(change func(*v1.Node)) {
 	s.show()
 }
 
-// show shows the server's Node to the manager.
 func (s *scene) show() {
 	s.seen.Store(s.node())
 	s.Wake()

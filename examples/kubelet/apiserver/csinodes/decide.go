@@ -87,7 +87,6 @@ func annotate(node *v1.Node, driver string, info *csi.NodeInfo) (text *string, c
 	return new(string(data)), true, err
 }
 
-// entryOf returns a driver's entry for a CSINode.
 func entryOf(driver string, info csi.NodeInfo) storagev1.CSINodeDriver {
 	e := storagev1.CSINodeDriver{Name: driver, NodeID: info.NodeID, TopologyKeys: slices.Sorted(maps.Keys(info.Topology))}
 	if info.MaxVolumes > 0 {
@@ -133,7 +132,6 @@ func indexOf(n *storagev1.CSINode, driver string) int {
 	return slices.IndexFunc(n.Spec.Drivers, func(d storagev1.CSINodeDriver) bool { return d.Name == driver })
 }
 
-// newCSINode returns a CSINode without drivers.
 func newCSINode(node *v1.Node) *storagev1.CSINode {
 	return &storagev1.CSINode{ObjectMeta: metav1.ObjectMeta{
 		Name:            node.Name,

@@ -31,7 +31,6 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 // patience bounds the wait for a server on a loaded machine.
 const patience = 60 * time.Second
 
-// plane is the control plane of the tests.
 type plane struct {
 	controlplane.Handle
 	admin *apiserver.Client
@@ -96,7 +95,6 @@ func (p plane) node(t testing.TB) *node {
 	return n
 }
 
-// pod returns a pod that is bound to the node.
 func (n *node) pod(name string) *v1.Pod {
 	return &v1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name},
@@ -126,14 +124,12 @@ func (n *node) find(t testing.TB, namespace, name string) *v1.Pod {
 	return pod
 }
 
-// setStatus replaces the status of a pod, as an administrator.
 func (n *node) setStatus(t testing.TB, pod *v1.Pod) *v1.Pod {
 	updated, err := n.admin.Pods(pod.Namespace).Update(t.Context(), pod, metav1.UpdateOptions{}, "status")
 	require.NoError(t, err)
 	return updated
 }
 
-// patch changes an object as an administrator.
 func patch[T apiserver.Object, L runtime.Object](t testing.TB, r apiserver.Resource[T, L], name string, change any) T {
 	data, err := json.Marshal(change)
 	require.NoError(t, err)
@@ -147,7 +143,6 @@ func eventually(t testing.TB, what string, is func() bool) {
 	require.Eventually(t, is, patience, 20*time.Millisecond, what)
 }
 
-// erase removes an object, as an administrator.
 func erase[T apiserver.Object, L runtime.Object](t testing.TB, r apiserver.Resource[T, L], name string) {
 	none := int64(0)
 	_ = r.Delete(context.WithoutCancel(t.Context()), name, metav1.DeleteOptions{GracePeriodSeconds: &none}) // the object may not exist

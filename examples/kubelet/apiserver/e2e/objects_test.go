@@ -129,7 +129,6 @@ func TestClusterObjects(t *testing.T) {
 	n.claim(t, r)
 }
 
-// claim creates a bound claim and an attached volume.
 func (n *node) claim(t testing.TB, r *objects.Objects) {
 	ctx, name := t.Context(), n.name
 	size := v1.ResourceList{v1.ResourceStorage: resource.MustParse("1Gi")}

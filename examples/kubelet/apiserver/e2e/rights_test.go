@@ -72,7 +72,7 @@ func clientOf(t testing.TB, kubeconfig string) *http.Client {
 	return &http.Client{Transport: transport}
 }
 
-// A node's server allows what RBAC grants: by certificate, by token of a service account, and
+// A node's server allows the access that RBAC grants: by certificate, by token of a service account, and
 // through the fall-back to proxy (A18, A19).
 func TestNodeServerAsksForRights(t *testing.T) {
 	n := newPlane(t).node(t)

@@ -66,7 +66,7 @@ type Recorder struct {
 var ErrAlreadyRun = errors.New("events: Run was called before")
 
 const (
-	// oldest is the age from which an event is dropped.
+	// oldest is the maximum age of an event.
 	oldest = time.Hour
 	// bounds of the growing pause before a retry
 	pauseMin, pauseMax = 200 * time.Millisecond, 15 * time.Second
@@ -236,7 +236,7 @@ func (r *Recorder) write(ctx context.Context, c *record.EventCorrelateResult) (*
 	own.ResourceVersion = ""
 	event, err := events.Create(ctx, own, metav1.CreateOptions{})
 	if apierrors.IsAlreadyExists(err) {
-		return own, nil // an earlier attempt had succeeded
+		return own, nil // an earlier attempt has succeeded
 	}
 	return event, err
 }

@@ -10,7 +10,6 @@ import (
 	"github.com/podwright/podwright/internal/podfacts"
 )
 
-// step is the next action for a mirror.
 type step int
 
 const (
@@ -54,7 +53,6 @@ func fits(pod, mirror *v1.Pod, node *v1.Node) bool {
 	return owned && mirror.DeletionTimestamp == nil && mirror.Annotations[podfacts.ConfigMirror] == pod.Annotations[podfacts.ConfigHash]
 }
 
-// mirrorOf returns the desired mirror of a static pod.
 func mirrorOf(pod *v1.Pod, node *v1.Node) *v1.Pod {
 	yes := true
 	spec := pod.Spec.DeepCopy()

@@ -52,7 +52,6 @@ func static(name, hash string) *v1.Pod {
 	}
 }
 
-// mirror returns the server's pod of a name, or nil.
 func (s *scene) mirror(name string) *v1.Pod {
 	if pod, ok := apitest.Find(s.server, static(name, "")); ok {
 		return pod
@@ -60,7 +59,6 @@ func (s *scene) mirror(name string) *v1.Pod {
 	return nil
 }
 
-// sync syncs a pod with the server's mirror.
 func (s *scene) sync(pod *v1.Pod) {
 	s.Sync(pod, s.mirror(pod.Name))
 	time.Sleep(10 * time.Millisecond)

@@ -63,7 +63,6 @@ func (o *Objects) Token(ctx context.Context, r objects.TokenRequest) (objects.To
 // issuer requests tokens from the server.
 type issuer struct{ client *apiserver.Client }
 
-// Token implements objects.Tokens.
 func (i issuer) Token(ctx context.Context, r objects.TokenRequest) (objects.Token, error) {
 	begun := time.Now()
 	reply, err := i.client.RequestToken(ctx, r.Namespace, r.ServiceAccount, &authv1.TokenRequest{Spec: authv1.TokenRequestSpec{

@@ -74,7 +74,6 @@ func configMap(name, value string) *v1.ConfigMap {
 	return &v1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: name}, Data: map[string]string{"key": value}}
 }
 
-// value returns the content of a config map.
 func (r *rig) value(t *testing.T, name string) string {
 	t.Helper()
 	m, err := r.ConfigMap(t.Context(), "ns", name)
@@ -88,7 +87,6 @@ func (r *rig) watches() int {
 	return r.server.Watches() - r.idle
 }
 
-// user returns a pod that references a config map and a secret.
 func user(configMap, secret string) *v1.Pod {
 	source := func(v v1.VolumeSource) v1.Volume { return v1.Volume{Name: "v", VolumeSource: v} }
 	return &v1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "p", UID: "1"}, Spec: v1.PodSpec{Volumes: []v1.Volume{

@@ -119,7 +119,6 @@ func infeasible(err error) bool {
 	return errors.As(err, &answer) && slices.Contains([]codes.Code{codes.InvalidArgument, codes.OutOfRange, codes.NotFound}, answer.GRPCStatus().Code())
 }
 
-// resizedClaim returns the claim of a volume.
 func (o *Objects) resizedClaim(ctx context.Context, spec *volume.Spec) (*v1.PersistentVolumeClaim, error) {
 	ref := spec.Persistent.Spec.ClaimRef
 	if ref == nil {

@@ -47,7 +47,6 @@ func growing(r *rig, has string, at v1.ClaimResourceStatus, change func(*v1.Pers
 	}}
 }
 
-// said returns the claim's status as text.
 func said(t *testing.T, r *rig) string {
 	claim, ok := apitest.Find(r.server, &v1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "c"}})
 	require.True(t, ok)

@@ -30,7 +30,6 @@ type pool[T apiserver.Object, L runtime.Object] struct {
 	items map[types.NamespacedName]*item[T, L]
 }
 
-// item is one watched object.
 type item[T apiserver.Object, L runtime.Object] struct {
 	*apiserver.Feed[T, L]
 	stop func()

@@ -53,5 +53,4 @@ func (w *watches) begin(ctx context.Context) {
 	w.pending = nil
 }
 
-// join waits for all watches to end.
 func (w *watches) join() { <-w.group.Idle() }

@@ -55,7 +55,6 @@ func (w *whole[T, L]) synced(ctx context.Context) (*apiserver.Feed[T, L], error)
 	return feed, err
 }
 
-// all returns all objects.
 func (w *whole[T, L]) all(ctx context.Context) ([]T, error) {
 	feed, err := w.synced(ctx)
 	if err != nil {

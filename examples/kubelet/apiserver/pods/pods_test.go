@@ -116,7 +116,6 @@ func TestSinkThatMayNotRead(t *testing.T) {
 	})
 }
 
-// source is a source with its merger.
 type source struct {
 	*pods.Source
 	merger *podsource.Merger

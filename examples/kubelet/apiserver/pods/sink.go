@@ -105,7 +105,7 @@ func statusPatch(uid types.UID, old, new *v1.PodStatus) ([]byte, error) {
 	return patch, nil
 }
 
-// atOnce deletes an object without grace period, if it has this UID.
+// atOnce returns options that delete an object without grace period, if it has this UID.
 func atOnce(uid types.UID) metav1.DeleteOptions {
 	none := int64(0)
 	return metav1.DeleteOptions{GracePeriodSeconds: &none, Preconditions: &metav1.Preconditions{UID: &uid}}

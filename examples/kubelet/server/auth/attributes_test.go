@@ -88,7 +88,6 @@ func routes() *http.ServeMux {
 	return mux
 }
 
-// endpoint is an endpoint of a subresource.
 type endpoint string
 
 func (endpoint) ServeHTTP(http.ResponseWriter, *http.Request) {}

@@ -14,7 +14,7 @@ import (
 	"github.com/podwright/podwright/internal/fields"
 )
 
-// Mode selects the authorizer. Its values are those of the configuration file.
+// Mode selects the authorizer. Its values are the configuration file's.
 type Mode string
 
 const (

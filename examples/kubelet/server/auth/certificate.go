@@ -38,7 +38,6 @@ func userOf(chain []*x509.Certificate, roots *x509.CertPool) (User, error) {
 	}, nil
 }
 
-// uidOf returns the UID in a subject, or "".
 func uidOf(c *x509.Certificate) (uid string, err error) {
 	for _, name := range c.Subject.Names {
 		if !name.Type.Equal(uidOID) {

@@ -39,7 +39,7 @@ func isWebsocket(h http.Header) bool {
 }
 
 // protocolToken returns the token in the subprotocols of a websocket, which browsers use because
-// they cannot set headers, and the other subprotocols. There must be another one, because the
+// they cannot set headers, and the other subprotocols. A second one is required, because the
 // server must select a subprotocol in its response and cannot select the token.
 func protocolToken(values []string) (token string, others []string, err error) {
 	seen := false

@@ -41,5 +41,4 @@ func known(u User) User {
 	return u
 }
 
-// stranger returns the anonymous user.
 func stranger() User { return User{Username: Anonymous, Groups: []string{unauthenticated}} }

@@ -87,7 +87,6 @@ func (s *server) set(change func()) {
 	change()
 }
 
-// takeAsked returns the reviews since the last call.
 func (s *server) takeAsked() []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -131,7 +130,6 @@ func (a *authority) issue(template *x509.Certificate) (*x509.Certificate, *ecdsa
 	return cert, key
 }
 
-// client returns the certificate of a client.
 func (a *authority) client(subject pkix.Name, change ...func(*x509.Certificate)) *x509.Certificate {
 	template := &x509.Certificate{Subject: subject, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}}
 	for _, f := range change {

@@ -103,7 +103,6 @@ func refuse(w http.ResponseWriter, err error) {
 	}
 }
 
-// list writes the list of a folder as HTML.
 func list(w http.ResponseWriter, folder *os.File) {
 	w.Header().Set("Content-Type", "text/html; charset=utf-8")
 	io.WriteString(w, "<!doctype html>\n<pre>\n")

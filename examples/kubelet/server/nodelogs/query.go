@@ -178,7 +178,6 @@ func (h *Handler) query(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// serveFirst serves the first file that exists.
 func (h *Handler) serveFirst(w http.ResponseWriter, r *http.Request, names ...string) {
 	for _, name := range names {
 		log, info, err := h.open(name)
@@ -194,7 +193,6 @@ func (h *Handler) serveFirst(w http.ResponseWriter, r *http.Request, names ...st
 	http.Error(w, "there is no such log", http.StatusNotFound)
 }
 
-// counted counts written bytes.
 type counted struct {
 	w io.Writer
 	n int64
