@@ -215,7 +215,7 @@ func TestRestartsOnASocket(t *testing.T) {
 	stop()
 }
 
-// jitter is gRPC's factor for the variation of pauses between attempts to connect.
+// jitter is the factor of gRPC's random variation of pauses between attempts to connect.
 const jitter = 1.2
 
 // While a runtime is away, for up to an hour, calls in progress fail at once. Afterwards the same

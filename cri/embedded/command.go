@@ -17,8 +17,8 @@ import (
 // ErrNoSupervisor is returned by New if main did not call RunSupervisor first.
 var ErrNoSupervisor = errors.New("embedded: host processes need `if embedded.RunSupervisor() { return }` as the first statement of main")
 
-// killTimeout bounds the end of killed processes; then their supervisor is killed too. It is
-// shorter than the timeout of cri/fake.
+// killTimeout is the time for killed processes to end; after it their supervisor is killed, too. It
+// is shorter than the timeout of cri/fake.
 const killTimeout = 5 * time.Second
 
 // The environment variables between a process and its supervisors.

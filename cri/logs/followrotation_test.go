@@ -13,7 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A follower leaves an old file that is never closed after silentWriterPeriods.
+// An old file that stays open is left after silentWriterPeriods without growth.
 func TestFollowLeavesAFileThatIsNotClosed(t *testing.T) {
 	followed(t, ReaderConfig{}, one, func(f *running) {
 		defer f.open(0).Close()

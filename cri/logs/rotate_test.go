@@ -140,7 +140,7 @@ func gunzip(t testing.TB, data []byte) []byte {
 	return data
 }
 
-// numbered checks that a log contains each number from from to to once.
+// numbered checks that a log contains the numbers of [from, to) in order, each once.
 func numbered(t testing.TB, text string, from, to int) {
 	t.Helper()
 	want := from

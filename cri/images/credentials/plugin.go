@@ -21,7 +21,7 @@ import (
 
 const (
 	pluginTimeout = time.Minute
-	// maxAnswer and maxComplaint bound its output and its error output, in bytes.
+	// maxAnswer and maxComplaint bound a plugin's output and error output, in bytes.
 	maxAnswer    = 1 << 20
 	maxComplaint = 1 << 10
 	// pipeGrace is the time after which the output of a killed plugin is closed, even if its children

@@ -248,7 +248,7 @@ func TestSpans(t *testing.T) {
 	})
 }
 
-// With both thresholds disabled Run only detects.
+// With removal by space and by age disabled, Run only detects.
 func TestRunDisabled(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := newNode(sized("a", 1))
