@@ -56,6 +56,6 @@
 // the URLs of Exec, Attach and PortForward are not part of this package. Docker, Windows pipes and
 // CRI v1alpha2 are not supported.
 //
-// Runnable examples: Example, ExampleDialRuntime_absent and ExampleHealthMonitor in
+// Examples that run: Example, ExampleDialRuntime_absent and ExampleHealthMonitor in
 // example_test.go.
 package cri

@@ -54,5 +54,5 @@
 // without it every pod can use each present image. Create the container with Image.Ref, so that it
 // runs exactly the image found or pulled here. Image garbage collection must keep Manager.InUse.
 //
-// Runnable example: Example in example_test.go.
+// An example that runs: Example in example_test.go.
 package images

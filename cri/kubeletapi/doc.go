@@ -41,6 +41,6 @@
 // The caller provides TLS and authentication. Allow is called first for each request. Package
 // streams (a separate module) has a client for tests.
 //
-// Runnable examples: Example in example_test.go, and ExampleClient_Exec of package streams for
+// Examples that run: Example in example_test.go, and ExampleClient_Exec of package streams for
 // sessions.
 package kubeletapi

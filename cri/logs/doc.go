@@ -58,6 +58,6 @@
 //
 // The package neither removes logs of removed containers nor creates links in /var/log/containers.
 //
-// Runnable examples: ExampleTail, ExampleParseLine, ExampleReader_Read, ExampleRotator and
+// Examples that run: ExampleTail, ExampleParseLine, ExampleReader_Read, ExampleRotator and
 // ExampleInstances_Choose in example_test.go.
 package logs

@@ -53,5 +53,5 @@
 // klog.SetLogger. An SPDY client that opens streams outside its request, such as a Stderr, makes
 // cri-streaming leak a goroutine: a bubble then ends with "blocked goroutines remain".
 //
-// Runnable examples: Example in example_test.go, and ExampleClient_Exec in kubeletapi_test.go.
+// Examples that run: Example in example_test.go, and ExampleClient_Exec in kubeletapi_test.go.
 package streams

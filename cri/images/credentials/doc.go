@@ -32,5 +32,5 @@
 // the time that they specify. Pull secrets are not cached here; implementations of Secrets may
 // cache them. The package writes no files, and no error or log line contains a secret.
 //
-// Runnable example: Example in example_test.go.
+// An example that runs: Example in example_test.go.
 package credentials

@@ -29,5 +29,5 @@
 // their times and the size of the disk, it computes the removable images, their order, and the
 // number of bytes to free. The Manager keeps the times in memory, so they restart with each start.
 //
-// Runnable examples: ExampleCompute and ExampleManager_Collect in example_test.go.
+// Examples that run: ExampleCompute and ExampleManager_Collect in example_test.go.
 package gc

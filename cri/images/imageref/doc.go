@@ -8,5 +8,5 @@
 // form in the runtime's lists ("docker.io/library/busybox"), so that both can be compared. All
 // functions are safe for concurrent use.
 //
-// Runnable example: ExampleParse in example_test.go.
+// An example that runs: ExampleParse in example_test.go.
 package imageref

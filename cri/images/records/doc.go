@@ -36,5 +36,5 @@
 // Use one Store per folder. Call Tidy after the start and then every few minutes with a list of
 // all images; it suits gc.Config.OnList. Call Verify before using a present image without a pull.
 //
-// Runnable example: Example in example_test.go.
+// An example that runs: Example in example_test.go.
 package records
