@@ -36,8 +36,7 @@ func TestBenchmarkOfCIS(t *testing.T) {
 		// it.
 		flags []string
 		holds func(*config.Config) bool
-		// not is the reason why the recommendation is not fulfilled.
-		not string
+		not   string
 	}{
 		{id: "4.2.1 anonymous requests are refused", setting: "authentication.anonymous.enabled", byDefault: true, holds: func(c *config.Config) bool { return !*c.Kubelet.Authentication.Anonymous.Enabled }},
 		{id: "4.2.2 not everything is allowed", setting: "authorization.mode", byDefault: true, holds: func(c *config.Config) bool { return c.Kubelet.Authorization.Mode == "Webhook" }},

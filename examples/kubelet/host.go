@@ -52,7 +52,6 @@ func (h host) appArmor(cfg *config.Config) bool {
 	return cfg.Kubelet.ContainerRuntimeEndpoint != config.Embedded && apparmor.Enabled(h.sys)
 }
 
-// keepChains keeps the chains of iptables until ctx is done.
 func keepChains(ctx context.Context, cfg *config.Config, log *slog.Logger) error {
 	if cfg.Kubelet.ContainerRuntimeEndpoint == config.Embedded || !*cfg.Kubelet.MakeIPTablesUtilChains {
 		return nil

@@ -22,7 +22,6 @@ import (
 	"github.com/podwright/podwright/examples/kubelet/config"
 )
 
-// nothing is an empty log.
 type nothing struct{ io.ReadCloser }
 
 // A kernel log that cannot be opened ends a kubelet with root's rights. Other kubelets continue

@@ -35,7 +35,6 @@ func main() {
 	os.Exit(realMain(os.Args[1:], os.Stderr))
 }
 
-// realMain runs the kubelet and returns the exit code.
 func realMain(args []string, out io.Writer) int {
 	cfg, err := config.FromArgs(args, out)
 	if errors.Is(err, flag.ErrHelp) {

@@ -137,7 +137,6 @@ func listenAll(ctx context.Context, cfg *config.Config) (l listeners, err error)
 	return l, err
 }
 
-// close closes listeners that no server has taken over.
 func (l listeners) close() {
 	for _, one := range []net.Listener{l.readOnly, l.api} {
 		if one != nil {

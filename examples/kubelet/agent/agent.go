@@ -175,7 +175,6 @@ func (a *Agent) Run(ctx context.Context) (err error) {
 	return in.runWith(ctx, func(ctx context.Context) error { return run.All(ctx, parts...) })
 }
 
-// runPods connects to the runtime and runs pods on it until ctx is done.
 func (a *Agent) runPods(ctx context.Context, in *inputs) (err error) {
 	conn, err := a.connect(ctx, in.sources)
 	if err != nil {

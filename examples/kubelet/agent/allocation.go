@@ -32,7 +32,6 @@ func newAllocation(in *inputs, fit *admission.Fit) (*allocation.Manager, error) 
 	})
 }
 
-// resizeRules returns the rules for infeasible resizes on this node.
 func resizeRules(k *kubeletv1beta1.KubeletConfiguration) allocation.Rules {
 	rules := allocation.Rules{StaticCPU: k.CPUManagerPolicy == "static", StaticMemory: k.MemoryManagerPolicy == "Static"}
 	if k.MemorySwap.SwapBehavior == config.LimitedSwap {

@@ -132,7 +132,7 @@ func (w *world) accepted() map[string]float64 {
 	return out
 }
 
-// N19
+// N19: a corrupt file of allocations ends the agent at its start.
 func TestCorruptAllocationsStopTheStart(t *testing.T) {
 	for _, name := range []string{allocation.AllocatedFile, allocation.ActuatedFile} {
 		cfg := configOf(t.TempDir(), noRuntime)

@@ -107,7 +107,6 @@ type node struct {
 	shutdown   *nodeShutdown // nil without ordered shutdown
 	syncer     *podsyncer.Syncer
 
-	// sessions and commands are endpoints of the kubelet API.
 	sessions, commands http.Handler
 }
 

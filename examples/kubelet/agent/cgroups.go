@@ -56,7 +56,6 @@ func newCgroups(ctx context.Context, cfg *Config, driverName string, folders fol
 	return &podCgroups{stage, host, tree}, nil
 }
 
-// cgroupValues returns the settings that apply to all pods of the node.
 func cgroupValues(k *kubeletv1beta1.KubeletConfiguration, hugePages []string) cgroups.Config {
 	return cgroups.Config{Period: k.CPUCFSQuotaPeriod.Duration, NoQuota: !*k.CPUCFSQuota, PodPids: *k.PodPidsLimit, HugePageSizes: hugePages}
 }

@@ -130,7 +130,6 @@ func (c *cluster) run(ctx context.Context) error {
 	return run.All(ctx, parts...)
 }
 
-// podSeen passes a pod from the server to the status writer.
 func (c *cluster) podSeen(pod *v1.Pod) {
 	if n, _ := c.runtime.get(); n != nil {
 		n.syncer.Statuses().Observe(apiSource, pod)

@@ -65,7 +65,6 @@ func (w *world) ended(name string) string {
 // remove deletes a pod as kubectl does: the object stays until the node has ended the pod.
 func (w *world) remove(name string) { w.removeAt(name, metav1.Now(), 2) }
 
-// removeAt deletes a pod at a time of the server's clock.
 func (w *world) removeAt(name string, at metav1.Time, grace int64) {
 	pod, end := w.at(name), metav1.NewTime(at.Add(time.Duration(grace)*time.Second))
 	pod.DeletionTimestamp, pod.DeletionGracePeriodSeconds = &end, &grace
@@ -89,7 +88,6 @@ func (w *world) nodeAt() *v1.Node {
 	return n
 }
 
-// editNode changes the Node as another client.
 func (w *world) editNode(change func(*v1.Node)) {
 	n := w.nodeAt()
 	change(n)

@@ -37,7 +37,6 @@ func newSessions(cfg *Config, runtime cri.RuntimeService, syncer *podsyncer.Sync
 	})
 }
 
-// maxRun bounds a command that Run executes.
 const maxRun = 2 * time.Minute
 
 func (s commands) Run(ctx context.Context, t kubeletapi.Target, command []string) ([]byte, error) {

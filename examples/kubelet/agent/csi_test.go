@@ -20,7 +20,6 @@ import (
 	volumecsi "github.com/podwright/podwright/volume/csi"
 )
 
-// withCSI is a manifest of a pod with a CSI volume that needs a secret.
 const withCSI = `{apiVersion: v1, kind: Pod, metadata: {name: p}, spec: {hostNetwork: true,
   volumes: [{name: v, csi: {driver: d, nodePublishSecretRef: {name: key}}}],
   containers: [{name: c, image: busybox, volumeMounts: [{name: v, mountPath: /v}]}]}}`

@@ -15,7 +15,6 @@ import (
 	"github.com/podwright/podwright/syncloop/eviction"
 )
 
-// newEvictor evicts pods under node pressure.
 func newEvictor(in *inputs, conn *Connection, pods *lifecycle, stats *summary.Provider, imageGC *gc.Manager) (*eviction.Manager, error) {
 	cfg := in.cfg
 	policy, err := evictions.Policy(&cfg.Kubelet)

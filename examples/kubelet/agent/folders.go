@@ -29,7 +29,7 @@ func (f folders) hasPod(uid types.UID) bool {
 	return err == nil
 }
 
-// plugins returns the folder in which CSI drivers register.
+// plugins returns the folder of the sockets that CSI drivers register.
 func (f folders) plugins() string { return filepath.Join(f.root, "plugins_registry") }
 
 // shared returns the folder of the volumes that pods share and of the drivers' own folders.

@@ -31,7 +31,6 @@ func newHealth(cfg *Config, conn *Connection, c *cluster) (health, error) {
 	return health{m, r, changed}, err
 }
 
-// versioned is the part of a runtime that polls use.
 type versioned interface {
 	cri.StatusReader
 	cri.Versioner

@@ -29,7 +29,6 @@ func TestNodeFollowsTheRuntimesHealth(t *testing.T) {
 	})
 }
 
-// upgraded is a runtime whose version the test sets.
 type upgraded struct {
 	version string
 	err     error

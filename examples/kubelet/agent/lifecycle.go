@@ -49,7 +49,6 @@ func (l *lifecycle) list() []*v1.Pod { return slices.Collect(maps.Values(l.curre
 
 func (l *lifecycle) active() []*v1.Pod { return l.syncer.Handler().ActivePods() }
 
-// finished reports whether a pod has released its resources on the node.
 func (l *lifecycle) finished(pod *v1.Pod) bool {
 	return l.syncer.Workers().State(pod.UID).ShouldBeFinished()
 }
@@ -76,7 +75,6 @@ func (l *lifecycle) wanted(uid types.UID) bool {
 	return l.desired.Get(uid) != nil && (s == nil || !podfacts.IsTerminalPhase(s.Phase))
 }
 
-// leaving reports whether an active pod is about to stop.
 func (l *lifecycle) leaving(pod *v1.Pod) bool {
 	return pod.DeletionTimestamp != nil || l.desired.Get(pod.UID) == nil || l.syncer.Workers().State(pod.UID).TerminationRequested()
 }

@@ -42,7 +42,6 @@ func newLiveNode(get func(ctx context.Context) (*v1.Node, error)) *liveNode {
 	return &liveNode{get: get, wake: run.NewSignal(), answers: map[types.UID]*liveAnswer{}}
 }
 
-// run reads the Node when a pod waits, until ctx is done.
 func (l *liveNode) run(ctx context.Context) error {
 	for {
 		select {

@@ -12,7 +12,6 @@ import (
 	nodestatus "github.com/podwright/podwright/status/node"
 )
 
-// machine is the hardware of the node and the part of it that is reserved.
 type machine struct {
 	capacity v1.ResourceList
 	reserved kubelet.Reservations

@@ -47,7 +47,6 @@ func (a *Agent) Measures() server.Measures {
 	}
 }
 
-// live returns the functions that each scrape calls for current values.
 func (a *Agent) live() metrics.Live {
 	c := &a.connected
 	l := metrics.Live{

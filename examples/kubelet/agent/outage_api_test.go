@@ -13,7 +13,6 @@ import (
 	"github.com/podwright/podwright/internal/podfacts"
 )
 
-// hours returns the length of the outage.
 func hours(h time.Duration) time.Duration {
 	if testing.Short() {
 		return h * 4 * time.Minute

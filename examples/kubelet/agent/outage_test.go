@@ -14,7 +14,6 @@ import (
 	"github.com/podwright/podwright/cri/fake"
 )
 
-// hanging is a runtime whose selected calls hang.
 type hanging struct {
 	mu    sync.Mutex
 	what  func(call string) bool

@@ -27,7 +27,6 @@ import (
 
 const manifest = `{apiVersion: v1, kind: Pod, metadata: {name: p}, spec: {hostNetwork: true, containers: [{name: c, image: busybox}]}}`
 
-// podsNode is a node whose agent and runtime can be absent.
 type podsNode struct {
 	cfg Config
 	dir string

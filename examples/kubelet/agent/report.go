@@ -164,7 +164,6 @@ func initKind(pod *v1.Pod, name string) string {
 	return "init"
 }
 
-// step returns the worker's current call and its progress.
 func step(s podworkers.PodState) string {
 	switch {
 	case s.Call == podworkers.CallNone:

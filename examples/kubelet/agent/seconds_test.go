@@ -51,7 +51,6 @@ var besides = map[string]string{
 	"ephemeralContainers": `"name": "e", "image": "busybox:1", `, "tolerations": `"operator": "Exists", `, "volumes": `"name": "v", `, "serviceAccountToken": `"path": "token", `,
 }
 
-// podWith returns a pod with a value in one field.
 func podWith(t *testing.T, uid, path string, value int64) *v1.Pod {
 	text, outer := fmt.Sprint(value), strings.Split("."+strings.ReplaceAll(path, "[0]", ""), ".")
 	for i, step := range slices.Backward(strings.Split(path, ".")) {

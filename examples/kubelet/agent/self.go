@@ -64,7 +64,6 @@ func newSelf(cfg *Config, c *cluster) (*kubelet.Node, error) {
 	})
 }
 
-// port returns the port of the kubelet API, or zero if it is not served.
 func (c *Config) port() int32 {
 	if c.API == nil {
 		return 0

@@ -124,7 +124,6 @@ func (c *cluster) flush(ctx context.Context, statuses *writer.Writer) error {
 	return errors.Join(errs...)
 }
 
-// announceShutdown implements shutdown.Config.OnChange.
 func announceShutdown(recorder recorder, c *cluster, down bool) {
 	message := "Shutdown manager detected shutdown event"
 	if !down {

@@ -82,7 +82,6 @@ func podCgroupPaths(tree *cgroups.Tree, pods []*v1.Pod) map[string]string {
 	return out
 }
 
-// describeMachine returns the identity of the machine for metrics.
 func describeMachine() summary.Machine {
 	root := os.DirFS("/")
 	versions, m := nodestatus.ReadVersions(root), summary.Machine{}

@@ -33,7 +33,6 @@ import (
 // drivers need a folder of objects; claims need an API server.
 var volumeKinds = []string{"configMap", "csi", "downwardAPI", "emptyDir", "hostPath", "image", "nfs", "projected", "secret"}
 
-// volumes mounts the pods' volumes and subPaths of them.
 type volumes struct {
 	manager  *manager.Manager
 	subPaths *subpath.SubPaths
@@ -41,7 +40,6 @@ type volumes struct {
 	ask      func(ctx context.Context, dir string) (usage.Usage, bool, error) // usage.Config.Ask
 }
 
-// run mounts and unmounts volumes, and registers drivers, until ctx is done.
 func (v volumes) run(ctx context.Context) error { return run.All(ctx, v.manager.Run, v.drivers.Run) }
 
 func newVolumes(in *inputs) (v volumes, err error) {

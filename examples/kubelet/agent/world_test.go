@@ -37,14 +37,11 @@ type world struct {
 
 	cgroups *cgroups.Memory
 
-	desired []*v1.Pod
-	// log receives the agents' logs. Optional.
-	log *slog.Logger
-	api *apitest.Server
-	// allocatable are the allocatable resources of the Node. Optional.
+	desired     []*v1.Pod
+	log         *slog.Logger
+	api         *apitest.Server
 	allocatable v1.ResourceList
-	// configure changes the configuration of agents. Optional.
-	configure func(*Config)
+	configure   func(*Config)
 	// silent: the source of pods does not report.
 	silent bool
 	// lacking: the runtime does not report its cgroup driver.
@@ -140,7 +137,6 @@ func (w *world) podCgroups() []string {
 	return slices.DeleteFunc(w.cgroups.Paths(), func(path string) bool { return !strings.Contains(path, "/pod") })
 }
 
-// set replaces the desired pods.
 func (w *world) set(pods ...*v1.Pod) {
 	w.desired = pods
 	if w.agent != nil {
@@ -241,7 +237,6 @@ func TestCrashWhileRemoving(t *testing.T) {
 	}
 }
 
-// noRuntime is a Connector that always fails.
 func noRuntime(context.Context) (*Connection, error) { return nil, errors.New("no runtime") }
 
 // hostIPs returns an address of the host for the Node, so that no test resolves the host's name. A

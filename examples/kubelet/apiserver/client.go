@@ -192,7 +192,7 @@ func (c *Client) Run(ctx context.Context) error {
 	}
 }
 
-// follower is the state of the check for changes.
+// follower detects changes of the files of a kubeconfig.
 type follower struct {
 	// seen are the stamps of the files at the last read. Empty forces a read.
 	seen    string
@@ -262,7 +262,6 @@ func (c *Client) restFor(gv schema.GroupVersion) (rest.Interface, error) {
 	return r, nil
 }
 
-// warnings logs the Warning headers of responses.
 type warnings struct{ log *slog.Logger }
 
 func (w warnings) HandleWarningHeaderWithContext(ctx context.Context, code int, _ string, text string) {

@@ -145,7 +145,6 @@ func (f *Feed[T, L]) watch(ctx context.Context, o metav1.ListOptions) (watch.Int
 	return w, err
 }
 
-// answered records the result of an attempt.
 func (f *Feed[T, L]) answered(ctx context.Context, err error) {
 	if ctx.Err() != nil {
 		return
@@ -216,7 +215,6 @@ func nameOf(obj metav1.Object) types.NamespacedName {
 	return types.NamespacedName{Namespace: obj.GetNamespace(), Name: obj.GetName()}
 }
 
-// store receives the reflector's updates.
 type store[T Object, L runtime.Object] struct{ feed *Feed[T, L] }
 
 func (s store[T, L]) take(obj any) (T, error) {

@@ -19,7 +19,6 @@ import (
 	"github.com/podwright/podwright/examples/kubelet/apiserver/apitest"
 )
 
-// followed is a running feed of config maps. It ends with the test.
 type followed struct {
 	*apiserver.Feed[*v1.ConfigMap, *v1.ConfigMapList]
 

@@ -16,7 +16,6 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// resource builds a Resource from the types of an object and of its list.
 func resource[T, L any, PT interface {
 	*T
 	Object

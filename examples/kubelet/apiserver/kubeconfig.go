@@ -44,7 +44,6 @@ func (e *ConfigError) Error() string {
 
 func (e *ConfigError) Unwrap() error { return e.Err }
 
-// kubeconfig is the content of a file.
 type kubeconfig struct {
 	rest *rest.Config
 	// digest identifies the content. files are all files that it was read from.
@@ -136,7 +135,6 @@ func (r *reading) asConfigError(err error) error {
 	return r.wrong("", err)
 }
 
-// choose resolves current-context.
 func (r *reading) choose(config *api.Config) error {
 	name := config.CurrentContext
 	if name == "" {
@@ -197,7 +195,6 @@ func (r *reading) prefer(certificate string, now time.Time) {
 	r.user.ClientCertificateData, r.user.ClientKeyData = nil, nil
 }
 
-// checkUser returns the expiry of the client certificate.
 func (r *reading) checkUser(now time.Time) (expires time.Time, err error) {
 	part := fmt.Sprintf("users[%s].", r.context.AuthInfo)
 	if r.user.TokenFile != "" {

@@ -20,7 +20,6 @@ import (
 	"github.com/podwright/podwright/examples/kubelet/apiserver/apitest"
 )
 
-// credentials are the files of a kubeconfig in one folder.
 type credentials struct {
 	t         *testing.T
 	dir       string

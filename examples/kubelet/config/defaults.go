@@ -17,7 +17,7 @@ import (
 	"github.com/podwright/podwright/examples/kubelet/allocatable"
 )
 
-// idUnit divides the number of user IDs of a pod.
+// idUnit is a unit: the number of user IDs of a pod is a multiple of it.
 const idUnit = 65536
 
 // The values of memorySwap.swapBehavior.

@@ -115,7 +115,6 @@ func pairs(t reflect.Type, text, sign string) (any, error) {
 	return out, nil
 }
 
-// showValue formats a field as the text of a flag.
 func showValue(v reflect.Value) string {
 	if v.Kind() == reflect.Pointer {
 		if v.IsNil() {

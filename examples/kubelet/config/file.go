@@ -20,7 +20,6 @@ const (
 	kind       = "KubeletConfiguration"
 )
 
-// readFields reads one file and makes its paths absolute.
 func readFields(path string) (map[string]any, error) {
 	data, err := os.ReadFile(path)
 	if err != nil {

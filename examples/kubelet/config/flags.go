@@ -23,7 +23,6 @@ type commandLine struct {
 	config, configDir string
 	// fields are the fields of the configuration file that flags have set, in the file's format.
 	fields map[string]any
-	// faults are the errors of all invalid flag values.
 	faults []error
 }
 

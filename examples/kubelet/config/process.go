@@ -14,7 +14,6 @@ import (
 	"github.com/podwright/podwright/examples/kubelet/logging"
 )
 
-// setProcess sets the defaults of the kubelet's process and host.
 func setProcess(k *kubeletv1beta1.KubeletConfiguration) {
 	setNil(&k.OOMScoreAdj, -999)
 	set(&k.MaxOpenFiles, 1_000_000)

@@ -16,7 +16,6 @@ func AllocatableKeys(k *kubeletv1beta1.KubeletConfiguration) allocatable.Keys {
 	return allocatable.Keys{Enforce: k.EnforceNodeAllocatable, SystemCgroup: k.SystemReservedCgroup, KubeCgroup: k.KubeReservedCgroup}
 }
 
-// resources checks reservations, their enforcement and eviction.
 func (p *problems) resources(k *kubeletv1beta1.KubeletConfiguration) {
 	_, reservations := node.ParseReservations(k)
 	_, policy := evictions.Policy(k)

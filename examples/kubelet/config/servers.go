@@ -22,7 +22,6 @@ func (c *Config) setStandalone() {
 	setNil(&a.Webhook.Enabled, false)
 }
 
-// setServer sets the defaults of the kubelet API.
 func setServer(k *kubeletv1beta1.KubeletConfiguration) {
 	setNil(&k.EnableServer, true)
 	set(&k.Port, 10250)

@@ -27,7 +27,6 @@ func (p *problems) refuse(bad bool, format string, args ...any) {
 	}
 }
 
-// validate checks a configuration that has its defaults.
 func (c *Config) validate() error {
 	var p problems
 	p.refuse(c.Flags.MinContainerTTL < 0, "--minimum-container-ttl-duration: %s is negative", c.Flags.MinContainerTTL)
@@ -70,7 +69,6 @@ func (p *problems) positive(field string, d time.Duration) {
 	p.refuse(d <= 0, "%s: %s is not positive", field, d)
 }
 
-// node checks the settings for the Node and the API server.
 func (p *problems) node(f *Flags, k *kubeletv1beta1.KubeletConfiguration) {
 	p.refuse(f.Kubeconfig != "" && f.ObjectsDir != "", "--objects-dir: objects come from the API server of --kubeconfig: give one of the two")
 	*p = append(*p, node.CheckTaints("registerWithTaints", k.RegisterWithTaints))

@@ -71,7 +71,7 @@ type Config struct {
 	// OnRepeatedFailure is called when a call has failed repeatedly, so that hanging connections
 	// can be closed. Optional.
 	OnRepeatedFailure func()
-	// Event receives events about the node. May be nil.
+	// Event receives events about the node. Optional.
 	Event podwright.EventFunc
 	// Logger receives the log. Default: discard.
 	Logger *slog.Logger

@@ -12,7 +12,6 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// renewal is the content of the next Lease.
 type renewal struct {
 	name     string
 	duration time.Duration

@@ -136,7 +136,6 @@ func (n *Node) change(f func(*State)) {
 	f(&n.state)
 }
 
-// fault is the last logged failure of a part.
 type fault struct {
 	text   string
 	logged time.Time
@@ -168,7 +167,6 @@ func (n *Node) twin(why string) {
 	}
 }
 
-// begin records a finding at the start.
 func (n *Node) begin(found func(*start)) {
 	n.mu.Lock()
 	found(&n.start)
@@ -233,7 +231,6 @@ func (n *Node) leave(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-// backoff returns the pause after a number of failures in a row.
 func backoff(failures int) time.Duration {
 	if failures > 7 {
 		return backoffLongest

@@ -89,7 +89,6 @@ func setLabel(node *v1.Node, key, value string) {
 	node.Labels[key] = value
 }
 
-// setAnnotation sets an annotation, or removes it if the value is empty.
 func setAnnotation(node *v1.Node, key, value string) {
 	if value == "" {
 		delete(node.Annotations, key)

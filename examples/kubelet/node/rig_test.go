@@ -23,7 +23,6 @@ import (
 	nodestatus "github.com/podwright/podwright/status/node"
 )
 
-// rig is an agent with an API in memory, in a bubble.
 type rig struct {
 	*node.Node
 	api *nodetest.API

@@ -143,7 +143,6 @@ func (r *rounds) found(node *v1.Node) {
 	r.seen(node)
 }
 
-// seen records the API's version of the node.
 func (r *rounds) seen(node *v1.Node) {
 	if was := r.known; was != nil && was.UID == node.UID && was.Spec.Unschedulable != node.Spec.Unschedulable {
 		reason := "NodeSchedulable"

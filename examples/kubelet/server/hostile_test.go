@@ -22,7 +22,6 @@ import (
 	"golang.org/x/net/http2/hpack"
 )
 
-// secure returns the TLS configuration of a server in tests.
 func secure(t *testing.T) *tls.Config {
 	t.Helper()
 	s := httptest.NewUnstartedServer(nil)

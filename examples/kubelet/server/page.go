@@ -48,7 +48,6 @@ func (p *page) put(format string, args ...any) {
 	fmt.Fprintf(&p.Buffer, format, args...)
 }
 
-// with writes the format if text is not empty.
 func (p *page) with(text, format string) {
 	if text != "" {
 		p.put(format, text)

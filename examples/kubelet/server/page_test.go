@@ -10,7 +10,6 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// aReport returns a report with all fields set.
 func aReport() Report {
 	now := time.Date(2026, 1, 1, 0, 0, 50, 0, time.UTC)
 	in := func(d time.Duration) *time.Time { at := now.Add(d); return &at }

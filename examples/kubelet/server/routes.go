@@ -100,7 +100,6 @@ func always(mux *http.ServeMux, s Source, m Measures) {
 	}
 }
 
-// route is a path of the API that can be disabled.
 type route struct {
 	methods string // separated by spaces
 	// paths are the handler's paths below root. Other paths below root return 404.

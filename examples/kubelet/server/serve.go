@@ -119,7 +119,6 @@ type connection struct {
 	since  time.Time
 }
 
-// changed implements http.Server.ConnState.
 func (c *connections) changed(conn net.Conn, state http.ConnState) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -152,7 +151,6 @@ func (c *connections) closeOne(newest net.Conn) {
 	_ = worst.Close()
 }
 
-// before reports whether c is closed before other.
 func (c connection) before(other connection) bool {
 	if c.active != other.active {
 		return other.active

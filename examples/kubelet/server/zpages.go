@@ -78,7 +78,6 @@ func (c *APIConfig) statusz(paths []string) http.Handler {
 	})
 }
 
-// zpage writes a page in the requested format.
 func zpage(w http.ResponseWriter, r *http.Request, kind string, object func(metav1.TypeMeta, metav1.ObjectMeta) any, text func() string) {
 	version, ok := negotiate(r.Header.Get("Accept"), kind)
 	switch {

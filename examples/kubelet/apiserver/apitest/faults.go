@@ -23,7 +23,6 @@ type Fault struct {
 	Cut bool
 }
 
-// faults are the faults to inject and the calls received.
 type faults struct {
 	unknownFields atomic.Bool
 

@@ -25,7 +25,6 @@ func (s *Server) SetReviews(token func(authv1.TokenReviewSpec) authv1.TokenRevie
 	s.reviewers = reviewers{token, access}
 }
 
-// review responds to a review request. It stores nothing.
 func (s *Server) review(c Call, gvk schema.GroupVersionKind) (runtime.Object, error) {
 	if c.Verb != "create" {
 		return nil, apierrors.NewGenericServerResponse(http.StatusMethodNotAllowed, c.Verb, c.gvr.GroupResource(), "", "reviews are created only", 0, true)

@@ -298,7 +298,6 @@ func (s *Server) present(c Call) (out []Object) {
 	return out
 }
 
-// about reports whether a list or watch includes an object.
 func (c Call) about(k key) bool {
 	return k.resource == c.gvr && (c.Namespace == "" || c.Namespace == k.namespace)
 }

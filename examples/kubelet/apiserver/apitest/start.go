@@ -20,12 +20,10 @@ import (
 	"github.com/podwright/podwright/internal/memnet"
 )
 
-// endpoint is the address of a Server.
 type endpoint struct {
-	listener *memnet.Listener
-	opened   *connrotation.ConnectionTracker
-	down     atomic.Bool
-	// closing is closed when the test ends.
+	listener  *memnet.Listener
+	opened    *connrotation.ConnectionTracker
+	down      atomic.Bool
 	closing   chan struct{}
 	closeOnce sync.Once
 }

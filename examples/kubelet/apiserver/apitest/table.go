@@ -88,7 +88,6 @@ func (t *table) record(c change) {
 	t.changed = make(chan struct{})
 }
 
-// create returns an error if the object exists.
 func (t *table) create(k key, obj Object) (Object, error) {
 	if t.objects[k] != nil {
 		return nil, apierrors.NewAlreadyExists(k.group(), k.name)
@@ -149,7 +148,6 @@ func (t *table) erase(k key, o *metav1.DeleteOptions) (Object, error) {
 	return t.put(k, pod), nil
 }
 
-// matches reports whether a field selector selects an object.
 func matches(obj Object, selector map[string]string) bool {
 	for field, want := range selector {
 		have := ""

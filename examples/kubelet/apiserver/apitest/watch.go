@@ -55,7 +55,6 @@ func (s *Server) watch(w http.ResponseWriter, r *http.Request, c Call) {
 	x.run(ctx)
 }
 
-// run sends events until ctx is done or sending fails.
 func (w *watcher) run(ctx context.Context) {
 	if !w.begin() {
 		return

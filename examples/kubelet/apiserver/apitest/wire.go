@@ -69,7 +69,6 @@ func (w wire) encode(info runtime.SerializerInfo, obj runtime.Object, version sc
 	return withUnknownField(info.MediaType, out.Bytes())
 }
 
-// withUnknownField adds a field as a newer server may send it.
 func withUnknownField(mediaType string, data []byte) ([]byte, error) {
 	if mediaType != protobuf {
 		rest, ok := bytes.CutPrefix(bytes.TrimSpace(data), []byte("{"))

@@ -129,7 +129,6 @@ func (o *objects) patch(ctx context.Context, driver string, info *csi.NodeInfo) 
 	return err
 }
 
-// settle writes or removes the entries of one driver.
 func (o *objects) settle(ctx context.Context, driver string, info *csi.NodeInfo) error {
 	if info == nil {
 		return o.remove(ctx, driver)

@@ -73,7 +73,6 @@ func (p plane) credentials(t testing.TB, node, file string) {
 	require.NoError(t, os.Rename(p.NodeKubeconfig(t, node, time.Hour), file))
 }
 
-// node is a registered node and its credentials.
 type node struct {
 	plane
 	*apiserver.Client
@@ -115,7 +114,6 @@ func (n *node) remove(t testing.TB, namespace, name string) {
 	_ = n.admin.Pods(namespace).Delete(context.WithoutCancel(t.Context()), name, metav1.DeleteOptions{GracePeriodSeconds: &none}) // the pod may not exist
 }
 
-// find returns a pod as an administrator sees it, or nil.
 func (n *node) find(t testing.TB, namespace, name string) *v1.Pod {
 	pod, err := n.admin.Pods(namespace).Get(t.Context(), name, metav1.GetOptions{})
 	if err != nil {

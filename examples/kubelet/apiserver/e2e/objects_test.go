@@ -26,7 +26,6 @@ func made[T apiserver.Object, L runtime.Object](t testing.TB, r apiserver.Resour
 	return created
 }
 
-// reader returns Objects with the credentials of a node.
 func (n *node) reader(t testing.TB) *objects.Objects {
 	r, err := objects.New(objects.Config{Client: n.Client})
 	require.NoError(t, err)

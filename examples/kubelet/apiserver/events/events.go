@@ -67,8 +67,7 @@ var ErrAlreadyRun = errors.New("events: Run was called before")
 
 const (
 	// oldest is the maximum age of an event.
-	oldest = time.Hour
-	// bounds of the growing pause before a retry
+	oldest             = time.Hour
 	pauseMin, pauseMax = 200 * time.Millisecond, 15 * time.Second
 )
 

@@ -45,7 +45,6 @@ func mayOwn(node *v1.Node) bool {
 	return node != nil && node.DeletionTimestamp == nil && node.UID != ""
 }
 
-// fits reports whether a mirror matches the current static pod and Node.
 func fits(pod, mirror *v1.Pod, node *v1.Node) bool {
 	owned := slices.ContainsFunc(mirror.OwnerReferences, func(o metav1.OwnerReference) bool {
 		return o.Kind == "Node" && o.UID == node.UID && o.Controller != nil && *o.Controller

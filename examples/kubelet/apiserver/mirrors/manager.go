@@ -46,8 +46,7 @@ type queue = workqueue.TypedRateLimitingInterface[types.NamespacedName]
 type want struct {
 	name types.NamespacedName
 	// pod is the static pod whose mirror is desired. nil means that mirror must be deleted.
-	pod *v1.Pod
-	// mirror is the newest mirror from the source.
+	pod    *v1.Pod
 	mirror *v1.Pod
 	// due is true from the change until an attempt starts, and while a retry waits.
 	due bool
@@ -234,7 +233,6 @@ func (m *Manager) attempt(ctx context.Context, name types.NamespacedName) {
 	}
 }
 
-// errStranger reports that another pod uses the name.
 var errStranger = errors.New("a pod that is no mirror of this node's has the name")
 
 // act performs the next action at the server. again reports that the Node is missing.

@@ -26,7 +26,6 @@ type bundles struct {
 	version *string // "" before the first request
 }
 
-// bundle contains the fields that the versions share.
 type bundle struct {
 	name, signer, pem string
 	labels            map[string]string
@@ -47,7 +46,6 @@ func newBundles(o *Objects) bundles {
 	}
 }
 
-// served returns the version that the server serves.
 func (b bundles) served(ctx context.Context) (string, error) {
 	b.mu.Lock()
 	known := *b.version

@@ -60,7 +60,6 @@ func (o *Objects) Token(ctx context.Context, r objects.TokenRequest) (objects.To
 	return o.tokens.Token(ctx, r)
 }
 
-// issuer requests tokens from the server.
 type issuer struct{ client *apiserver.Client }
 
 func (i issuer) Token(ctx context.Context, r objects.TokenRequest) (objects.Token, error) {

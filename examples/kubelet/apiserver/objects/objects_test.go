@@ -27,7 +27,6 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// rig is a running Objects. It ends with the test.
 type rig struct {
 	*objects.Objects
 	server *apitest.Server

@@ -135,7 +135,6 @@ func (p *pool[T, L]) empty() bool {
 	return len(p.items) == 0
 }
 
-// keep ends the watches of all objects except wanted.
 func (p *pool[T, L]) keep(wanted map[volume.Object]bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

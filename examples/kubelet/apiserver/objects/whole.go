@@ -30,7 +30,6 @@ func newWhole[T apiserver.Object, L runtime.Object](o *Objects, r apiserver.Reso
 	return &whole[T, L]{of: o, cfg: apiserver.FeedConfig[T, L]{Resource: r, Trim: trim, OnChange: changed, Logger: o.cfg.Logger}}
 }
 
-// start starts the watch unless it is running.
 func (w *whole[T, L]) start() (*apiserver.Feed[T, L], error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

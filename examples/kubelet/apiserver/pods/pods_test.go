@@ -136,7 +136,6 @@ func (s *source) start(t testing.TB) {
 	apitest.Run(t, func(ctx context.Context) error { return s.Run(ctx, func(syncloop.Event) {}) })
 }
 
-// names returns the merger's pods by name, or nil before the first set.
 func (s *source) names(t testing.TB) map[string]*v1.Pod {
 	set, delivered := s.merger.Pods(pods.SourceName)
 	if !delivered {

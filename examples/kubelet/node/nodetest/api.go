@@ -116,7 +116,6 @@ func (a *API) Delete(name string) {
 	}
 }
 
-// do makes a call, with the faults before and after it.
 func do[T apitest.Object](ctx context.Context, a *API, call Call, obj T) (got T, err error) {
 	call.At = time.Now()
 	a.mu.Lock()

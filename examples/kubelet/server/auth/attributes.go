@@ -30,7 +30,6 @@ var verbs = map[string]string{
 // proxy is the subresource of all other paths, including commands in containers.
 const proxy = "proxy"
 
-// subresources are the subresources of paths by their first segment.
 var subresources = map[string][]string{
 	"stats":       {"stats"},
 	"metrics":     {"metrics"},

@@ -39,7 +39,6 @@ func TestConfigIsChecked(t *testing.T) {
 	require.NoError(t, err, "a node without an API server")
 }
 
-// world is an Auth with its API server and authority.
 type world struct {
 	*Auth
 	server *server

@@ -11,7 +11,6 @@ import (
 	authv1 "k8s.io/api/authentication/v1"
 )
 
-// uidOID is the subject attribute with the UID of a user.
 var uidOID = asn1.ObjectIdentifier{1, 3, 6, 1, 4, 1, 57683, 2}
 
 // userOf verifies a client's certificate chain, its own certificate first, and returns the user.

@@ -69,7 +69,6 @@ func (a *answers[T]) get(ctx context.Context, question any, ask func(context.Con
 	return answer.(T), nil
 }
 
-// repeated retries a call after temporary failures.
 func repeated[T any](ctx context.Context, call func(context.Context) (T, error)) (out T, err error) {
 	pauses := wait.Backoff{Duration: 500 * time.Millisecond, Factor: 1.5, Jitter: 0.2, Steps: 5}
 	ended := wait.ExponentialBackoffWithContext(ctx, pauses, func(ctx context.Context) (bool, error) {

@@ -23,7 +23,6 @@ import (
 	authzv1 "k8s.io/api/authorization/v1"
 )
 
-// server is an API server with some tokens and permissions.
 type server struct {
 	mu    sync.Mutex
 	users map[string]authv1.TokenReviewStatus // by token

@@ -145,7 +145,6 @@ func (q query) arguments() []string {
 	return args
 }
 
-// query serves the result of a query.
 func (h *Handler) query(w http.ResponseWriter, r *http.Request) {
 	if !h.cfg.Query {
 		http.Error(w, "queries of logs are switched off (enableSystemLogQuery)", http.StatusForbidden)
