@@ -203,8 +203,8 @@ func (c *Config) setCredentialProviders() (err error) {
 		return fmt.Errorf("--image-credential-provider-config: %w", err)
 	}
 	for i := range providers {
-		if providers[i].TokenAttributes != nil {
-			return fmt.Errorf("--image-credential-provider-config: provider %q: tokenAttributes: there is no API server to give out service account tokens", providers[i].Name)
+		if providers[i].TokenAttributes != nil && f.Kubeconfig == "" {
+			return fmt.Errorf("--image-credential-provider-config: provider %q: tokenAttributes: service account tokens need --kubeconfig", providers[i].Name)
 		}
 	}
 	if f.CredentialProviderBinDir, err = filepath.Abs(f.CredentialProviderBinDir); err != nil {

@@ -189,19 +189,22 @@ func TestRefusedFlags(t *testing.T) {
 func TestCredentialProviders(t *testing.T) {
 	dir := t.TempDir()
 	file := filepath.Join(dir, "providers.yaml")
-	read := func(file, more string) (*Config, error) {
+	read := func(file, more string, args ...string) (*Config, error) {
 		require.NoError(t, os.WriteFile(filepath.Join(dir, "providers.yaml"), []byte(`apiVersion: kubelet.config.k8s.io/v1
 kind: CredentialProviderConfig
 providers:
 - {name: plugin, matchImages: ["*.example.com"], defaultCacheDuration: 1m, apiVersion: credentialprovider.kubelet.k8s.io/v1`+more+`}
 `), 0o600))
-		return FromArgs([]string{"--image-credential-provider-config", file, "--image-credential-provider-bin-dir", dir}, io.Discard)
+		return FromArgs(append(args, "--image-credential-provider-config", file, "--image-credential-provider-bin-dir", dir), io.Discard)
 	}
 	c, err := read(file, "")
 	require.NoError(t, err)
 	require.Equal(t, []string{file, dir}, []string{c.Flags.CredentialProviderConfig, c.Flags.CredentialProviderBinDir})
 	_, err = read(file+"x", "")
 	require.ErrorContains(t, err, "no such file")
-	_, err = read(file, ", tokenAttributes: {serviceAccountTokenAudience: a, cacheType: Token, requireServiceAccount: true}")
-	require.ErrorContains(t, err, `provider "plugin": tokenAttributes: there is no API server`)
+	const token = ", tokenAttributes: {serviceAccountTokenAudience: a, cacheType: Token, requireServiceAccount: true}"
+	_, err = read(file, token)
+	require.ErrorContains(t, err, `provider "plugin": tokenAttributes: service account tokens need --kubeconfig`)
+	_, err = read(file, token, "--kubeconfig=/k")
+	require.NoError(t, err)
 }

@@ -136,9 +136,11 @@ func (n *node) through(t *testing.T, p *proxy, o outage) {
 }
 
 // lostByRuntime reports whether the runtime has no exit code of a container. A start that the kubelet's death cut off
-// has none. A container that ends during a restart of the runtime may get 255 and Unknown.
+// has none; containerd 1.6 may report 137 for it, without a start. A container that ends during a restart of the
+// runtime may get 255 and Unknown.
 func lostByRuntime(end *v1.ContainerStateTerminated) bool {
-	return end.Reason == "StartError" || end.Reason == "Unknown" && end.ExitCode == 255
+	return end.Reason == "StartError" || end.Reason == "Unknown" && end.ExitCode == 255 ||
+		end.Reason == "Error" && end.ExitCode == 137 && end.StartedAt.IsZero()
 }
 
 // requireOneEnd fails if what was said of a pod's end, as long as it was there, is not one
