@@ -21,25 +21,25 @@ import (
 	"github.com/podwright/podwright/internal/run"
 )
 
-// asker asks an API server for certificates of one signer.
+// asker requests certificates of one signer from an API server.
 type asker struct {
 	requests apiserver.Resource[*certv1.CertificateSigningRequest, *certv1.CertificateSigningRequestList]
 	signer   string
 	log      *slog.Logger
 }
 
-// watchSeconds is how long one watch of a request goes on.
+// watchSeconds is the timeout of one watch of a request.
 const watchSeconds = 300
 
-// ask posts a request for a key, unless it is there already, and waits for the certificate
-// until ctx ends.
+// ask posts a request for a key, or finds the existing one, and waits for the certificate until ctx
+// is done.
 func (a asker) ask(ctx context.Context, key crypto.Signer, template *x509.CertificateRequest) (certPEM []byte, err error) {
 	own, err := a.request(key, template)
 	if err != nil {
 		return nil, err
 	}
 	there, err := a.requests.Create(ctx, own, metav1.CreateOptions{})
-	if apierrors.IsAlreadyExists(err) { // or its answer got lost
+	if apierrors.IsAlreadyExists(err) { // an earlier response may be lost
 		if there, err = a.requests.Get(ctx, own.Name, metav1.GetOptions{}); err == nil {
 			err = sameRequest(there, own)
 		}
@@ -70,7 +70,7 @@ func (a asker) request(key crypto.Signer, template *x509.CertificateRequest) (*c
 	}, nil
 }
 
-// wait waits for what becomes of a request. A server that is away does not end it.
+// wait waits for the outcome of a request. It retries while the server is unreachable.
 func (a asker) wait(ctx context.Context, name string, uid types.UID) ([]byte, error) {
 	for last := ""; ; {
 		began := time.Now()
@@ -87,7 +87,7 @@ func (a asker) wait(ctx context.Context, name string, uid types.UID) ([]byte, er
 				pem, err = a.watch(ctx, now)
 			}
 		case ctx.Err() != nil:
-			return nil, run.EndOf(ctx) // which says why
+			return nil, run.EndOf(ctx)
 		default:
 			if text := err.Error(); text != last {
 				last = text
@@ -98,14 +98,14 @@ func (a asker) wait(ctx context.Context, name string, uid types.UID) ([]byte, er
 		if pem != nil || err != nil {
 			return pem, err
 		}
-		// After a watch that went on for long there is no pause to be made.
+		// A long watch needs no pause after it.
 		if !run.Sleep(ctx, wait.Jitter(2*time.Second, 0.5)-time.Since(began)) {
 			return nil, run.EndOf(ctx)
 		}
 	}
 }
 
-// watch waits for what becomes of a request, or for the end of the watch.
+// watch waits for the outcome of a request. It returns nil, nil if the watch ends first.
 func (a asker) watch(ctx context.Context, now *certv1.CertificateSigningRequest) ([]byte, error) {
 	seconds := int64(watchSeconds)
 	w, err := a.requests.Watch(ctx, metav1.ListOptions{
@@ -113,7 +113,7 @@ func (a asker) watch(ctx context.Context, now *certv1.CertificateSigningRequest)
 		ResourceVersion: now.ResourceVersion, TimeoutSeconds: &seconds,
 	})
 	if err != nil {
-		return nil, nil // it is read again
+		return nil, nil // the caller reads the request again
 	}
 	defer w.Stop()
 	for event := range w.ResultChan() {

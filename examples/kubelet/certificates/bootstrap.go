@@ -26,34 +26,34 @@ import (
 	"github.com/podwright/podwright/internal/run"
 )
 
-// BootstrapConfig configures Bootstrap. Kubeconfig, From, Store, NodeName and UserAgent
-// are required.
+// BootstrapConfig configures Bootstrap. Kubeconfig, From, Store, NodeName and UserAgent are
+// required.
 type BootstrapConfig struct {
-	// Kubeconfig is the file that shall be there (--kubeconfig).
+	// Kubeconfig is the path of the kubeconfig to create (--kubeconfig).
 	Kubeconfig string
-	// From is a kubeconfig of somebody who may ask for the certificate of a node
+	// From is the path of a kubeconfig whose user may request node client certificates
 	// (--bootstrap-kubeconfig).
 	From string
-	// Store keeps the certificate; its name is kubelet-client.
+	// Store keeps the certificate. Its name is kubelet-client.
 	Store Store
-	// NodeName is the node's, UserAgent how the agent calls itself at the server.
+	// NodeName is the node's name. UserAgent is the User-Agent header of requests.
 	NodeName, UserAgent string
-	// Dial opens connections; nil means those of the node's network.
+	// Dial opens connections. Default: the node's network.
 	Dial func(ctx context.Context, network, address string) (net.Conn, error)
-	// Logger is told what happens; nil discards.
+	// Logger receives the log. Default: discard.
 	Logger *slog.Logger
 }
 
-// keyFile has the key of a request until there is a certificate, so that an agent that is
-// started again finds its request.
+// keyFile has the key of a pending request, so that a restarted agent finds its request.
 const keyFile = "kubelet-client.key.tmp"
 
-// Bootstrap sees to it that there is a kubeconfig that can be used. If there is none, or
-// its certificate has expired, it asks with the bootstrap kubeconfig for a certificate,
-// stores it, and writes a kubeconfig that names it and has the server of the bootstrap
-// kubeconfig. It returns when there is one, when the request was refused (ErrDenied,
-// ErrFailed), when an hour has passed, or when ctx ends. It can be killed and called again
-// at any point: key, request and certificate of before are used.
+// Bootstrap creates cfg.Kubeconfig if it is missing or unusable, for example because its
+// certificate has expired. It requests a certificate with the bootstrap kubeconfig, stores it, and
+// writes a kubeconfig with the bootstrap server and the path of the certificate.
+//
+// Bootstrap blocks until the kubeconfig is usable, the request is refused (ErrDenied, ErrFailed),
+// an hour has passed, or ctx is done. It is safe to kill it at any point and call it again: it
+// continues with the existing key, request and certificate.
 func Bootstrap(ctx context.Context, cfg BootstrapConfig) error {
 	if err := cfg.check(); err != nil {
 		return err
@@ -94,13 +94,14 @@ func (cfg *BootstrapConfig) client(kubeconfig string) apiserver.Config {
 	return apiserver.Config{Kubeconfig: kubeconfig, UserAgent: cfg.UserAgent, Dial: cfg.Dial, Logger: cfg.Logger}
 }
 
-// hasCertificate tells whether only the kubeconfig is missing.
+// hasCertificate reports whether the store has a valid certificate, so that only the kubeconfig is
+// missing.
 func (cfg *BootstrapConfig) hasCertificate() bool {
 	c, err := cfg.Store.Current()
 	return err == nil && !expired(c, time.Now()) && lacks(c.Leaf, ClientRequest(cfg.NodeName)) == ""
 }
 
-// ask asks for a certificate until it is there.
+// ask requests a certificate until it is stored.
 func (cfg *BootstrapConfig) ask(ctx context.Context) error {
 	client, err := apiserver.New(cfg.client(cfg.From))
 	if err != nil {
@@ -145,14 +146,14 @@ func (cfg *BootstrapConfig) store(certPEM []byte, key crypto.Signer) error {
 			return err
 		}
 	}
-	// With the same key the same request would be found again.
+	// The same key would lead to the same request again.
 	if err := os.Remove(filepath.Join(cfg.Store.Dir, keyFile)); err != nil && !os.IsNotExist(err) {
 		return errors.Join(unusable, err)
 	}
 	return unusable
 }
 
-// key is that of the request of before, or a new one.
+// key returns the key of an earlier request, or a new one.
 func (cfg *BootstrapConfig) key() (crypto.Signer, error) {
 	file := filepath.Join(cfg.Store.Dir, keyFile)
 	if data, err := os.ReadFile(file); err == nil {
@@ -176,10 +177,10 @@ func (cfg *BootstrapConfig) key() (crypto.Signer, error) {
 	return key, fs.WriteAtomic(file, text, 0o600)
 }
 
-// kubeconfig is one with the server of the bootstrap kubeconfig and the certificate of the
-// store.
+// kubeconfig returns a kubeconfig with the server of the bootstrap kubeconfig and the certificate
+// of the store.
 func (cfg *BootstrapConfig) kubeconfig() ([]byte, error) {
-	if _, err := apiserver.New(cfg.client(cfg.From)); err != nil { // says best what is wrong with it
+	if _, err := apiserver.New(cfg.client(cfg.From)); err != nil { // its error is the clearest
 		return nil, err
 	}
 	from, err := clientcmd.LoadFromFile(cfg.From)

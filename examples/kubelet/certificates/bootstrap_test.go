@@ -19,7 +19,7 @@ import (
 	"github.com/podwright/podwright/examples/kubelet/apiserver/apitest"
 )
 
-// joining is a node that has a bootstrap kubeconfig only.
+// joining is a node that has only a bootstrap kubeconfig.
 type joining struct {
 	*cluster
 	t      *testing.T
@@ -37,12 +37,12 @@ func newJoining(t *testing.T) *joining {
 	return j
 }
 
-// bootstrapping runs a test in a bubble, with such a node.
+// bootstrapping runs a test with a joining node in a synctest bubble.
 func bootstrapping(t *testing.T, test func(t *testing.T, j *joining)) {
 	synctest.Test(t, func(t *testing.T) { test(t, newJoining(t)) })
 }
 
-// waits begins, and has it wait for the cluster.
+// waits starts Bootstrap and checks that it waits for the cluster.
 func (j *joining) waits(why ...any) (ended func() bool, stop func()) {
 	j.t.Helper()
 	ended, stop = j.start()
@@ -50,7 +50,7 @@ func (j *joining) waits(why ...any) (ended func() bool, stop func()) {
 	return ended, stop
 }
 
-// joins begins, and has it be done at once.
+// joins starts Bootstrap and checks that it returns at once.
 func (j *joining) joins(why ...any) {
 	j.t.Helper()
 	ended, _ := j.start()
@@ -58,7 +58,7 @@ func (j *joining) joins(why ...any) {
 	require.NoError(j.t, j.result, why...)
 }
 
-// start begins; what is returned says whether it has ended, and stop ends it.
+// start runs Bootstrap. ended reports whether it has returned; stop cancels it.
 func (j *joining) start() (ended func() bool, stop func()) {
 	ctx, stop := context.WithCancel(j.t.Context())
 	done := make(chan struct{})
@@ -76,8 +76,8 @@ func (j *joining) start() (ended func() bool, stop func()) {
 	return ended, stop
 }
 
-// A14: a request appears; with its approval there is a kubeconfig that leads to the
-// certificate, and that is all that is needed from then on.
+// A14: Bootstrap posts a request. After its approval it writes a kubeconfig that points to the
+// certificate; later starts need nothing else.
 func TestBootstrap(t *testing.T) {
 	bootstrapping(t, func(t *testing.T, j *joining) {
 		ended, _ := j.waits()
@@ -111,7 +111,7 @@ func TestBootstrap(t *testing.T) {
 	})
 }
 
-// Who is killed at any point goes on there.
+// Bootstrap continues after a kill at any point.
 func TestBootstrapAgain(t *testing.T) {
 	bootstrapping(t, func(t *testing.T, j *joining) {
 		ended, stop := j.waits()
@@ -120,14 +120,14 @@ func TestBootstrapAgain(t *testing.T) {
 		require.ErrorIs(t, j.result, context.Canceled)
 		require.FileExists(t, at(j.config.Store.Dir, keyFile))
 
-		ended, stop = j.waits() // the key is there, and so is the request
+		ended, stop = j.waits() // the key and the request exist
 		request := j.only()
 		stop()
 		require.True(t, ended())
 		j.issue(request, time.Hour)
-		j.joins() // the certificate is at the server
+		j.joins() // the server has the certificate
 
-		require.NoError(t, os.Remove(j.config.Kubeconfig)) // the certificate is in the store
+		require.NoError(t, os.Remove(j.config.Kubeconfig)) // the store has the certificate
 		j.joins()
 		require.FileExists(t, j.config.Kubeconfig)
 		require.Len(t, apitest.All[*certv1.CertificateSigningRequest](j.Server), 1)
@@ -147,8 +147,8 @@ func TestBootstrapAgain(t *testing.T) {
 	})
 }
 
-// A server that is away is waited for; a certificate of no use is asked for anew by the next
-// start, and who is refused ends.
+// Bootstrap waits for an unreachable server, requests a new certificate after an unusable one, and
+// fails if the request is refused.
 func TestBootstrapTrouble(t *testing.T) {
 	bootstrapping(t, func(t *testing.T, j *joining) {
 		j.SetDown(true)
@@ -185,8 +185,8 @@ func TestBootstrapConfigIsChecked(t *testing.T) {
 	}
 }
 
-// A15: a client whose kubeconfig was bootstrapped uses the next certificate without a
-// restart, and the one before for nothing any more.
+// A15: a client with a bootstrapped kubeconfig uses the next certificate without a restart, and
+// stops using the previous one.
 func TestClientCertificateRotates(t *testing.T) {
 	server, ca, dir := apitest.New(), apitest.NewAuthority(t), t.TempDir()
 	address := server.StartTLS(t, ca)
@@ -203,7 +203,7 @@ func TestClientCertificateRotates(t *testing.T) {
 	require.NoError(t, err)
 	apitest.Run(t, client.Run)
 	seenAs := func() string {
-		_, _ = client.ConfigMaps("ns").Get(t.Context(), "a", metav1.GetOptions{}) // there is none
+		_, _ = client.ConfigMaps("ns").Get(t.Context(), "a", metav1.GetOptions{}) // not found
 		calls := server.Calls()
 		return calls[len(calls)-1].User
 	}

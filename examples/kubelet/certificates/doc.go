@@ -1,15 +1,16 @@
-// Package certificates has the certificates that a node agent shows: to its API server as
-// a client, and to those who call it as a server. They change while the agent runs, so
-// each is something with a Run that follows it and a Current that answers from memory.
+// Package certificates keeps the certificates of a node agent: the one of its API client and the
+// one of its own API. Certificates change while the agent runs. So each kind has a Run, which
+// follows the changes, and a Current, which returns the newest certificate from memory.
 //
-//	Files        a certificate and its key, or the authorities of clients, in files
-//	SelfSigned   makes such files for a server that was given none
-//	Rotator      asks the API server for a certificate, and for the next one in time
+//	Files        a certificate and its key, or the authorities of clients, from files
+//	SelfSigned   creates such files for a server without configured ones
+//	Rotator      requests certificates from the API server and renews them in time
 //	Bootstrap    turns a bootstrap kubeconfig into the kubeconfig of a node
-//	Store        the files of a Rotator: NAME-current.pem leads to the newest dated one
+//	Store        the files of a Rotator: NAME-current.pem links to the newest dated file
 //	TLS          protocol versions, cipher suites and curves by their configured names
 //
-// A server whose certificate is signed by the cluster, and whose clients are known by it:
+// A server with a certificate of the cluster, for clients with certificates of the authorities in
+// clientCAFile:
 //
 //	authorities, err := certificates.NewAuthorities(clientCAFile, log)
 //	serving, err := certificates.NewRotator(certificates.RotatorConfig{
@@ -23,41 +24,40 @@
 //
 // # A certificate's life
 //
-// A Rotator makes a key, posts a CertificateSigningRequest and waits until somebody
-// approves it, for an hour, then it asks anew. What is approved is stored and in force at
-// once. The next one is asked for when 70 to 90 % of its life is over: the share is drawn
-// for each certificate, so that nodes which joined together do not return together. It is
-// asked for at once when the template wants what the certificate lacks, such as a new
-// address; who changes the template calls Wake. Refusals and failures are repeated after
-// pauses that grow. A certificate whose time is over is none: handshakes fail until there
-// is another one, and the agent goes on.
+// A Rotator generates a key, posts a CertificateSigningRequest and waits up to an hour for the
+// certificate; then it posts a new request. An issued certificate is stored and used at once. The
+// next one is requested after 70 to 90 % of the lifetime. The share is random, so that nodes that
+// joined together do not renew together. A renewal starts at once if the certificate lacks a part
+// of the template, such as a new address; call Wake after a change of the template. Refusals and
+// failures are repeated with growing pauses. An expired certificate is not used: handshakes fail
+// until a new one is issued, and the agent continues.
 //
-// The client certificate needs nobody who hands it on: the kubeconfig names
-// kubelet-client-current.pem, and an apiserver.Client follows that, closes its
-// connections, and ends its Run when the certificate has expired.
+// The client certificate needs no wiring: the kubeconfig names kubelet-client-current.pem. An
+// apiserver.Client follows that file, closes its connections after a change, and ends its Run when
+// the certificate has expired.
 //
 // # Files
 //
-// A Store has the layout of the reference kubelet, so that either finds what the other
-// has left: dated files with certificate and key in one, mode 0600, and a link to the one
-// in force. Files and link are replaced by renaming: kill -9 at any moment leaves a pair
-// that was whole, the old or the new one. Files that others write are looked at once a
-// second; what cannot be used is logged, and the one before stays in force.
+// A Store has the layout of the reference kubelet, so that each can use the files of the other:
+// dated files with certificate and key, mode 0600, and a link to the current one. Files and link
+// are replaced by renaming, so a kill -9 at any moment leaves a complete pair, old or new. Files
+// of other programs are checked once a second. An unusable file is logged, and the previous
+// certificate stays in use.
 //
-// # What a metric can tell
+// # Metrics
 //
-// For the names of the reference kubelet, kubelet_certificate_manager_ and then:
+// The reference kubelet's metrics, after the prefix kubelet_certificate_manager_, and their
+// sources:
 //
-//	client_ttl_seconds, server_ttl_seconds              the remaining life of Current
-//	server_rotation_seconds                             OnRotated: how long the one before was in use
-//	client_expiration_renew_errors, server_...          OnError: one more
+//	client_ttl_seconds, server_ttl_seconds              the remaining lifetime of Current
+//	server_rotation_seconds                             OnRotated: the age of the replaced certificate
+//	client_expiration_renew_errors, server_...          OnError: incremented by one
 //
 // # Why not client-go/util/certificate
 //
-// It links the clientset: 180 packages from outside that examples/kubelet does not have
-// otherwise, for two calls about one kind of object; this package adds none. What
-// component-base/cli/flag knows of TLS names, and client-go/util/cert of requests, is used:
-// both were linked before.
+// It links the clientset: 180 outside packages that examples/kubelet does not need otherwise, for
+// two calls on one kind of object. This package adds none: component-base/cli/flag (TLS names) and
+// client-go/util/cert (requests) are linked already.
 //
-// An example that runs: ExampleServingRequest in example_test.go.
+// Runnable example: ExampleServingRequest in example_test.go.
 package certificates

@@ -9,7 +9,7 @@ import (
 	"github.com/podwright/podwright/examples/kubelet/certificates"
 )
 
-// What a node asks the cluster for depends on its addresses.
+// The request for a serving certificate depends on the node's addresses.
 func ExampleServingRequest() {
 	show := func(r *x509.CertificateRequest) {
 		if r == nil {

@@ -10,9 +10,8 @@ import (
 	"k8s.io/client-go/util/cert"
 )
 
-// NewServing reads a certificate, with those of authorities between it and the root
-// behind it, and its key (tlsCertFile, tlsPrivateKeyFile). One that has expired is taken:
-// it is for clients to judge.
+// NewServing reads a certificate chain and its key (tlsCertFile, tlsPrivateKeyFile). It accepts an
+// expired certificate: clients reject it.
 func NewServing(certFile, keyFile string, log *slog.Logger) (*Files[tls.Certificate], error) {
 	if certFile == "" || keyFile == "" {
 		return nil, errors.New("certificates: certFile and keyFile are required")
@@ -26,7 +25,7 @@ func NewServing(certFile, keyFile string, log *slog.Logger) (*Files[tls.Certific
 	}, certFile, keyFile)
 }
 
-// NewAuthorities reads the certificates of the authorities that vouch for clients
+// NewAuthorities reads the certificates of the authorities that sign client certificates
 // (authentication.x509.clientCAFile).
 func NewAuthorities(file string, log *slog.Logger) (*Files[x509.CertPool], error) {
 	if file == "" {

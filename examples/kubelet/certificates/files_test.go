@@ -16,14 +16,14 @@ import (
 	"github.com/podwright/podwright/examples/kubelet/apiserver/apitest"
 )
 
-// Another pair counts within seconds; half of one, or none, leaves the one before.
+// A new pair is used within seconds. Half a pair, or a missing one, keeps the previous pair.
 func TestServingFilesAreFollowed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		dir, ca := t.TempDir(), newAuthority(t)
 		put := func(name string) {
 			cert, key := ca.pair(ClientRequest(name), time.Hour)
 			write(t, at(dir, "tls.crt"), cert)
-			time.Sleep(3 * look) // between the two
+			time.Sleep(3 * look)
 			write(t, at(dir, "tls.key"), key)
 			time.Sleep(2 * look)
 		}
@@ -54,8 +54,8 @@ func TestServingFilesAreFollowed(t *testing.T) {
 	})
 }
 
-// The authorities of clients change as they do in a folder that Kubernetes mounts: by a
-// link.
+// The authorities of clients are followed if they change through a link, as in a folder that
+// Kubernetes mounts.
 func TestAuthoritiesAreFollowed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		dir, a, b := t.TempDir(), newAuthority(t), newAuthority(t)
@@ -84,7 +84,7 @@ func TestAuthoritiesAreFollowed(t *testing.T) {
 	})
 }
 
-// Each file that cannot be used is named.
+// The error names each unusable file.
 func TestFilesThatCannotBeUsed(t *testing.T) {
 	dir, ca := t.TempDir(), newAuthority(t)
 	cert, key := ca.pair(ClientRequest("a"), time.Hour)
@@ -138,7 +138,7 @@ func TestSelfSigned(t *testing.T) {
 	before := read(t, cert)
 	makes()
 	require.Equal(t, before, read(t, cert), "what is there stays")
-	require.NoError(t, os.Remove(cert)) // as if it had been killed before
+	require.NoError(t, os.Remove(cert)) // as if the process had been killed in between
 	makes()
 	_, err = NewServing(cert, key, nil)
 	require.NoError(t, err)
@@ -156,7 +156,7 @@ func read(t *testing.T, file string) string {
 	return string(text)
 }
 
-// Of certificates that have expired, only one's own is replaced.
+// Only an expired certificate that SelfSigned created is replaced.
 func TestSelfSignedExpires(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		dir := t.TempDir()

@@ -18,14 +18,14 @@ import (
 var ErrAlreadyRun = errors.New("certificates: Run was called before")
 
 const (
-	// look is how often files are looked at.
+	// look is the period of checks for changed files.
 	look = time.Second
-	// largest is how many bytes a file may have.
+	// largest is the maximum size of a file in bytes.
 	largest = 1 << 20
 )
 
-// Files are files that others write, and what was made of them. Use NewServing or
-// NewAuthorities. Current may be called at any time.
+// Files follows files of other programs and keeps the value parsed from them. Use NewServing or
+// NewAuthorities. Current is safe for concurrent use.
 type Files[T any] struct {
 	paths []string
 	build func(contents [][]byte) (*T, error)
@@ -34,23 +34,23 @@ type Files[T any] struct {
 	current atomic.Pointer[T]
 	ran     atomic.Bool
 
-	// Of Run alone.
+	// Used by Run only.
 	contents [][]byte
 	stamps   []fs.Stamp
 	failure  string
 }
 
-// newFiles reads the files. It fails if nothing can be made of them.
+// newFiles reads the files. It fails if build cannot parse them.
 func newFiles[T any](log *slog.Logger, build func([][]byte) (*T, error), paths ...string) (*Files[T], error) {
 	fields.Logger(&log)
 	f := &Files[T]{paths: paths, build: build, log: log, contents: make([][]byte, len(paths)), stamps: make([]fs.Stamp, len(paths))}
 	return f, f.load()
 }
 
-// Current is what was made of the files when that was possible last.
+// Current returns the value of the last successful parse.
 func (f *Files[T]) Current() *T { return f.current.Load() }
 
-// Run follows the files until ctx ends.
+// Run follows the files until ctx is done.
 func (f *Files[T]) Run(ctx context.Context) error {
 	if f.ran.Swap(true) {
 		return ErrAlreadyRun
@@ -77,8 +77,8 @@ func (f *Files[T]) Run(ctx context.Context) error {
 	}
 }
 
-// load reads what has changed. What nothing can be made of is read each time: two files
-// that belong together change one after the other.
+// load reads the changed files. After a failed parse it reads all of them again, because
+// the two files of a pair change one after the other.
 func (f *Files[T]) load() error {
 	reader := fs.Reader{MaxSize: largest, Youngest: 2 * look}
 	contents, stamps := make([][]byte, len(f.paths)), make([]fs.Stamp, len(f.paths))

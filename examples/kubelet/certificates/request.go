@@ -19,13 +19,13 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// ClientRequest is what a node asks for to be known by.
+// ClientRequest returns the template of a node's client certificate.
 func ClientRequest(node string) *x509.CertificateRequest {
 	return &x509.CertificateRequest{Subject: pkix.Name{CommonName: "system:node:" + node, Organization: []string{"system:nodes"}}}
 }
 
-// ServingRequest is what a node asks for to serve at its addresses, nil as long as none of
-// them is an IP: approvers want one.
+// ServingRequest returns the template of a node's serving certificate for its addresses. It returns
+// nil if none of them is an IP, because approvers require one.
 func ServingRequest(node string, addresses []v1.NodeAddress) *x509.CertificateRequest {
 	r := ClientRequest(node)
 	for _, a := range addresses {
@@ -53,7 +53,7 @@ func ServingRequest(node string, addresses []v1.NodeAddress) *x509.CertificateRe
 	return r
 }
 
-// lacks says what a certificate does not have of what is asked for, empty if it has all.
+// lacks describes the first part of want that a certificate does not have, or returns "".
 func lacks(has *x509.Certificate, want *x509.CertificateRequest) string {
 	if has.Subject.CommonName != want.Subject.CommonName {
 		return "the name " + want.Subject.CommonName
@@ -76,15 +76,15 @@ func lacks(has *x509.Certificate, want *x509.CertificateRequest) string {
 	return ""
 }
 
-// rotateAt is when the next certificate is asked for: after 70 to 90 % of this one's life,
-// as share, from 0 to 1, says.
+// rotateAt returns the time of the next request: after 70 to 90 % of the lifetime for a share of 0
+// to 1.
 func rotateAt(c *x509.Certificate, share float64) time.Time {
 	life := c.NotAfter.Sub(c.NotBefore)
 	return c.NotBefore.Add(time.Duration(float64(life) * (0.7 + 0.2*share)))
 }
 
-// usages are those that the signer of a kubelet's certificates takes. Keys of RSA may
-// encipher others.
+// usages returns the usages that the signer of a kubelet's certificates accepts. RSA keys also get
+// key encipherment.
 func usages(signer string, key crypto.PublicKey) []certv1.KeyUsage {
 	out := []certv1.KeyUsage{certv1.UsageDigitalSignature, certv1.UsageClientAuth}
 	if signer == certv1.KubeletServingSignerName {
@@ -96,8 +96,8 @@ func usages(signer string, key crypto.PublicKey) []certv1.KeyUsage {
 	return out
 }
 
-// requestName is that of the request for a key: one that was posted before is found again,
-// also by a reference kubelet.
+// requestName returns the name of a request: a digest of key, subject and usages, as in the
+// reference kubelet, so that an earlier request is found again.
 func requestName(key crypto.PublicKey, subject pkix.Name, usages []certv1.KeyUsage) (string, error) {
 	public, err := x509.MarshalPKIXPublicKey(key)
 	if err != nil {
@@ -118,15 +118,15 @@ func requestName(key crypto.PublicKey, subject pkix.Name, usages []certv1.KeyUsa
 }
 
 var (
-	// ErrDenied says that somebody has denied a request.
+	// ErrDenied is returned for a request that was denied.
 	ErrDenied = errors.New("the certificate signing request was denied")
-	// ErrFailed says that the signer cannot sign a request.
+	// ErrFailed is returned for a request that the signer cannot sign.
 	ErrFailed = errors.New("the certificate signing request has failed")
-	// ErrGone says that a request was deleted before there was a certificate.
+	// ErrGone is returned for a request that was deleted before a certificate was issued.
 	ErrGone = errors.New("the certificate signing request was deleted")
 )
 
-// outcome is the certificate that was issued for a request; nil as long as there is none.
+// outcome returns the certificate issued for a request, or nil before that.
 func outcome(r *certv1.CertificateSigningRequest, uid types.UID) ([]byte, error) {
 	if r.UID != uid {
 		return nil, fmt.Errorf("%w: another one has its name", ErrGone)
@@ -148,7 +148,7 @@ func outcome(r *certv1.CertificateSigningRequest, uid types.UID) ([]byte, error)
 	return r.Status.Certificate, nil
 }
 
-// sameRequest refuses a request of the same name that asks for something else.
+// sameRequest returns an error if two requests of one name differ in signer, subject or key.
 func sameRequest(there, own *certv1.CertificateSigningRequest) error {
 	theirs, err := parseRequest(there.Spec.Request)
 	if err != nil {

@@ -86,7 +86,7 @@ func TestUsages(t *testing.T) {
 	require.Equal(t, []certv1.KeyUsage{"digital signature", "server auth", "key encipherment"}, usages(certv1.KubeletServingSignerName, &rsa.PublicKey{}))
 }
 
-// publicKey is one of which the reference kubelet 1.36.3 names the request as below.
+// publicKey is a key for which the reference kubelet 1.36.3 generates the request name below.
 const publicKey = `-----BEGIN PUBLIC KEY-----
 MFkwEwYHKoZIzj0CAQYIKoZIzj0DAQcDQgAEQnTnXLs0UIuakeQSRkbrG0g4ulwe
 CppguCf4K3yZnd9IqOBG1t0QXIk2JB/+GkV8h5tvq+1dGdLFSVLG9IHaMQ==

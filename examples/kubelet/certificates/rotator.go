@@ -27,26 +27,24 @@ import (
 
 // RotatorConfig configures a Rotator. Client, Signer, Store and Template are required.
 type RotatorConfig struct {
-	// Client posts the requests.
 	Client *apiserver.Client
-	// Signer is certv1.KubeAPIServerClientKubeletSignerName or
-	// certv1.KubeletServingSignerName.
+	// Signer is certv1.KubeAPIServerClientKubeletSignerName or certv1.KubeletServingSignerName.
 	Signer string
-	// Store keeps certificate and key.
+	// Store keeps the certificate and its key.
 	Store Store
-	// Template returns what the certificate shall say, nil as long as that is not known. It
-	// answers from memory and is called concurrently. When it changes, call Wake.
+	// Template returns the certificate request, or nil before the node's addresses are available.
+	// It must not block and is called concurrently. Call Wake after it has changed.
 	Template func() *x509.CertificateRequest
-	// OnRotated is told how old a certificate was that has been replaced.
+	// OnRotated is called with the age of a replaced certificate. Optional.
 	OnRotated func(age time.Duration)
-	// OnError is told each time that there was no certificate for a request.
+	// OnError is called after each request that yielded no certificate. Optional.
 	OnError func(error)
-	// Logger is told what happens; nil discards.
+	// Logger receives the log. Default: discard.
 	Logger *slog.Logger
 }
 
-// Rotator has a certificate of the API server's, and sees to the next one. Use NewRotator.
-// It is safe for concurrent use.
+// Rotator requests certificates from the API server and renews them in time. Use NewRotator. It is
+// safe for concurrent use.
 type Rotator struct {
 	cfg     RotatorConfig
 	asker   asker
@@ -55,27 +53,27 @@ type Rotator struct {
 	ran     atomic.Bool
 
 	mu sync.Mutex
-	// asked is the template of the newest request, and cancel ends the wait for it.
+	// asked is the template of the newest request. cancel ends the wait for it.
 	asked  *x509.CertificateRequest
 	cancel context.CancelCauseFunc
 	err    error
 }
 
-// errChanged ends the wait for a certificate that nobody wants any more.
+// errChanged ends the wait for a certificate whose template has changed.
 var errChanged = errors.New("something else is to be certified by now")
 
 const (
-	// patience is how long a request is waited for.
+	// patience bounds the wait for the outcome of a request.
 	patience = time.Hour
-	// A request is repeated after pauses that grow: up to a minute if it could not be made,
-	// up to ten if somebody has refused it.
+	// Pauses between requests grow up to pauseMax after failures and up to pauseRefused after
+	// refusals.
 	pauseMin, pauseMax, pauseRefused = 2 * time.Second, time.Minute, 10 * time.Minute
-	// never is further away than any certificate's end.
+	// never is later than the end of any certificate.
 	never = 100 * 365 * 24 * time.Hour
 )
 
-// NewRotator checks the configuration and reads the store. A file in it that cannot be
-// used is logged, and counts for none.
+// NewRotator checks the configuration and reads the store. An unusable file in the store is logged
+// and ignored.
 func NewRotator(cfg RotatorConfig) (*Rotator, error) {
 	f := fields.Of("certificates: RotatorConfig")
 	f.Required("Client", cfg.Client)
@@ -98,7 +96,7 @@ func NewRotator(cfg RotatorConfig) (*Rotator, error) {
 	return r, nil
 }
 
-// Current is the certificate in force; nil without one, or when its time is over.
+// Current returns the certificate in use, or nil if it is missing or has expired.
 func (r *Rotator) Current() *tls.Certificate {
 	c := r.current.Load()
 	if c == nil || expired(c, time.Now()) {
@@ -107,15 +105,14 @@ func (r *Rotator) Current() *tls.Certificate {
 	return c
 }
 
-// Err is why there is no certificate, or no new one, though one was asked for; nil if all
-// is well.
+// Err returns the error of the last request, or nil if it succeeded.
 func (r *Rotator) Err() error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.err
 }
 
-// Wake has a look at the template: call it when that may have changed. It never blocks.
+// Wake checks the template for changes. Call it after a possible change. It never blocks.
 func (r *Rotator) Wake() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -131,7 +128,7 @@ func (r *Rotator) Wake() {
 	}
 }
 
-// Run asks for certificates until ctx ends.
+// Run requests certificates until ctx is done.
 func (r *Rotator) Run(ctx context.Context) error {
 	if r.ran.Swap(true) {
 		return ErrAlreadyRun
@@ -166,7 +163,7 @@ func (r *Rotator) Run(ctx context.Context) error {
 	}
 }
 
-// due says why, and when, the next certificate is to be asked for.
+// due returns the time of the next request and its reason.
 func (r *Rotator) due(share float64) (why string, at time.Time) {
 	template, c, now := r.cfg.Template(), r.Current(), time.Now()
 	switch {
@@ -181,7 +178,7 @@ func (r *Rotator) due(share float64) (why string, at time.Time) {
 	return "its life ends", rotateAt(c.Leaf, share)
 }
 
-// sleep waits until it is time, or somebody wakes; false if ctx has ended.
+// sleep waits until d has passed or Wake is called. It reports false if ctx is done.
 func (r *Rotator) sleep(ctx context.Context, d time.Duration) bool {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
@@ -202,7 +199,7 @@ func pauseAfter(failures int, err error) time.Duration {
 	return min(pauseMin<<min(failures, 20), most)
 }
 
-// renew asks for a certificate and puts it in force.
+// renew requests a certificate and starts to use it.
 func (r *Rotator) renew(ctx context.Context) error {
 	ctx, stop := context.WithTimeoutCause(ctx, patience, fmt.Errorf("nobody has approved it within %s", patience))
 	defer stop()
@@ -233,7 +230,7 @@ func (r *Rotator) renew(ctx context.Context) error {
 	return r.replace(certPEM, keyPEM, template)
 }
 
-// replace puts a certificate in force that says what it shall.
+// replace stores a certificate that satisfies the template and starts to use it.
 func (r *Rotator) replace(certPEM, keyPEM []byte, template *x509.CertificateRequest) error {
 	if err := check(certPEM, keyPEM, template); err != nil {
 		return err
@@ -250,8 +247,7 @@ func (r *Rotator) replace(certPEM, keyPEM []byte, template *x509.CertificateRequ
 	return nil
 }
 
-// check refuses a certificate that would be of no use: it would be asked for again and
-// again.
+// check rejects an unusable certificate, which would only lead to the next request.
 func check(certPEM, keyPEM []byte, template *x509.CertificateRequest) error {
 	c, err := tls.X509KeyPair(certPEM, keyPEM)
 	if err != nil {

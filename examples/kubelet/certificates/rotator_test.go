@@ -18,7 +18,7 @@ import (
 	"github.com/podwright/podwright/examples/kubelet/apiserver/apitest"
 )
 
-// rotation is a Rotator of a serving certificate with all that it needs.
+// rotation is a Rotator of a serving certificate with its dependencies.
 type rotation struct {
 	*Rotator
 	*cluster
@@ -46,7 +46,7 @@ func newRotation(t *testing.T, addresses ...string) *rotation {
 	return r
 }
 
-// rotating runs a test in a bubble, with a Rotator that has started.
+// rotating runs a test with a started Rotator in a synctest bubble.
 func rotating(t *testing.T, test func(t *testing.T, r *rotation), addresses ...string) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRotation(t, addresses...)
@@ -73,7 +73,6 @@ func (r *rotation) move(addresses ...string) {
 	synctest.Wait()
 }
 
-// serial tells certificates apart.
 func serial(c *tls.Certificate) string {
 	if c == nil {
 		return ""
@@ -81,8 +80,8 @@ func serial(c *tls.Certificate) string {
 	return c.Leaf.SerialNumber.String()
 }
 
-// A17: without an approval there is no certificate, and nobody minds; with it there is one
-// at once, which the next start finds.
+// A17: without an approval there is no certificate and no error. An approved certificate is in use
+// at once, and the next start finds it.
 func TestServingCertificateIsAskedFor(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRotation(t, "10.0.0.1", "fd00::1")
@@ -111,8 +110,7 @@ func TestServingCertificateIsAskedFor(t *testing.T) {
 	})
 }
 
-// The next certificate is asked for when 70 to 90 % of the life are over, and each time
-// at another point.
+// The next certificate is requested after 70 to 90 % of the lifetime, at a random point.
 func TestRotation(t *testing.T) {
 	rotating(t, func(t *testing.T, r *rotation) {
 		shares := map[int]bool{}
@@ -135,7 +133,7 @@ func TestRotation(t *testing.T) {
 	}, "10.0.0.1")
 }
 
-// A certificate whose time is over is none.
+// An expired certificate is not returned.
 func TestExpired(t *testing.T) {
 	rotating(t, func(t *testing.T, r *rotation) {
 		r.issue(r.only(), time.Hour)
@@ -149,7 +147,7 @@ func TestExpired(t *testing.T) {
 	}, "10.0.0.1")
 }
 
-// A new address is certified at once; a request that is of the past is not waited for.
+// A new address gets a certificate at once. An outdated request is abandoned.
 func TestAddressesChange(t *testing.T) {
 	rotating(t, func(t *testing.T, r *rotation) {
 		time.Sleep(time.Hour)
@@ -178,7 +176,7 @@ func TestAddressesChange(t *testing.T) {
 	})
 }
 
-// What was refused is asked for again, ever more rarely (see TestPauseAfter).
+// Refused requests are repeated with a growing pause (see TestPauseAfter).
 func TestRefusedRequests(t *testing.T) {
 	rotating(t, func(t *testing.T, r *rotation) {
 		for i, want := range []error{ErrDenied, ErrFailed, ErrGone, ErrDenied, ErrFailed} {
@@ -201,7 +199,7 @@ func TestRefusedRequests(t *testing.T) {
 	}, "10.0.0.1")
 }
 
-// What is issued and of no use is not taken.
+// Unusable issued certificates are rejected.
 func TestUselessCertificates(t *testing.T) {
 	rotating(t, func(t *testing.T, r *rotation) {
 		next := func() *certv1.CertificateSigningRequest {
@@ -229,8 +227,8 @@ func TestUselessCertificates(t *testing.T) {
 	}, "10.0.0.1")
 }
 
-// An approved request is waited for until it is signed; nobody's approval for an hour ends
-// the wait.
+// The Rotator waits for the signature of an approved request. It gives up a request that is not
+// approved within an hour.
 func TestPatience(t *testing.T) {
 	rotating(t, func(t *testing.T, r *rotation) {
 		request := r.only()
@@ -246,7 +244,7 @@ func TestPatience(t *testing.T) {
 	}, "10.0.0.1")
 }
 
-// A server that fails, is away, loses answers or ends watches makes it late, not wrong.
+// A server that fails, is unreachable, loses responses or ends watches causes only delay.
 func TestServerTrouble(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRotation(t, "10.0.0.1")
@@ -274,8 +272,8 @@ func TestServerTrouble(t *testing.T) {
 	})
 }
 
-// A request whose answer got lost is found by its name; that of somebody else is not
-// taken for one's own.
+// A request whose response was lost is found by its name. A request of another key or client is not
+// used.
 func TestRequestIsThere(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster(t)
@@ -320,7 +318,7 @@ func TestRequestIsThere(t *testing.T) {
 	})
 }
 
-// A store that cannot be read is replaced; one of another node is not used.
+// An unreadable store is replaced. A certificate of another node is not used.
 func TestStoreAtStart(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRotation(t, "10.0.0.1")

@@ -23,11 +23,10 @@ import (
 	"github.com/podwright/podwright/internal/fs"
 )
 
-// SelfSigned returns the files of a certificate that a server shows which was given none:
-// kubelet.crt and kubelet.key in a folder. If there are none, it makes them, for a host
-// (its name or address), valid for a year, signed by an authority whose key nobody keeps.
-// What is there is used, whoever made it; one that was made here and has expired is made
-// anew.
+// SelfSigned returns the files kubelet.crt and kubelet.key in dir, the serving certificate of a
+// server without a configured one. It creates missing files for a host (name or address), valid for
+// a year and signed by an authority whose key is not kept. Existing files are used regardless of
+// their origin. Expired files that SelfSigned created are replaced.
 func SelfSigned(dir, host string) (certFile, keyFile string, err error) {
 	if dir == "" || host == "" {
 		return "", "", errors.New("certificates: dir and host are required")
@@ -43,7 +42,7 @@ func SelfSigned(dir, host string) (certFile, keyFile string, err error) {
 	if err != nil {
 		return "", "", fmt.Errorf("self-signed certificate of %s: %w", host, err)
 	}
-	// The certificate is removed first and comes last: a pair is never of two halves.
+	// The certificate is removed first and written last, so that the two files always match.
 	if err := os.Remove(certFile); err != nil && !errors.Is(err, iofs.ErrNotExist) {
 		return "", "", err
 	}
@@ -56,8 +55,9 @@ func SelfSigned(dir, host string) (certFile, keyFile string, err error) {
 	return certFile, keyFile, fs.WriteAtomic(certFile, certPEM, 0o644)
 }
 
-// newSelfSigned makes a certificate and, behind it, its authority. The names are those that
-// client-go gives; its keys are of RSA, which take long to make and in each handshake.
+// newSelfSigned creates a certificate, followed by that of its authority. The names are
+// client-go's. The keys are ECDSA: RSA keys, as client-go's, are slow to make and in each
+// handshake.
 func newSelfSigned(host string, now time.Time) (certPEM, keyPEM []byte, err error) {
 	authority := certificateOf(fmt.Sprintf("%s-ca@%d", host, now.Unix()), now)
 	authority.SerialNumber, authority.IsCA = big.NewInt(1), true
@@ -87,8 +87,8 @@ func newSelfSigned(host string, now time.Time) (certPEM, keyPEM []byte, err erro
 	return certPEM, keyPEM, err
 }
 
-// certificateOf is what the two certificates have in common: valid for a year, and for an
-// hour before, for clocks that are slow.
+// certificateOf returns the common part of both certificates. They are valid for a year, and from
+// an hour ago, for clocks that are slow.
 func certificateOf(name string, now time.Time) *x509.Certificate {
 	return &x509.Certificate{
 		Subject: pkix.Name{CommonName: name}, NotBefore: now.Add(-time.Hour), NotAfter: now.Add(365 * 24 * time.Hour),

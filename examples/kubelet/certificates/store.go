@@ -10,28 +10,28 @@ import (
 	"github.com/podwright/podwright/internal/fs"
 )
 
-// Store are the files of a certificate that is replaced from time to time. Dated files
-// stay: they are small, few, and nobody else's to remove.
+// Store names the files of a certificate that is replaced regularly. Files with a date stay on the
+// disk: they are small and few.
 type Store struct {
-	// Dir is the folder (--cert-dir), made when it is needed.
+	// Dir is the folder (--cert-dir). Update creates it.
 	Dir string
-	// Name is what the files begin with: kubelet-client or kubelet-server.
+	// Name is the prefix of the files: kubelet-client or kubelet-server.
 	Name string
 }
 
-// CurrentPath is the link to the file with the certificate in force and its key.
+// CurrentPath returns the path of the link to the current certificate and its key.
 func (s Store) CurrentPath() string { return s.path("current") }
 
 func (s Store) path(what string) string {
 	return filepath.Join(s.Dir, s.Name+"-"+what+".pem")
 }
 
-// Current reads the certificate in force. The error is fs.ErrNotExist without one.
+// Current reads the current certificate. It returns fs.ErrNotExist without one.
 func (s Store) Current() (*tls.Certificate, error) {
 	current := s.CurrentPath()
 	if _, err := os.Lstat(current); os.IsNotExist(err) {
-		// Who was killed may have left a link that was to become this one.
-		_ = os.Rename(s.path("updated"), current) // if there is none, that is found below
+		// A killed process may have left the new link without renaming it.
+		_ = os.Rename(s.path("updated"), current) // if it is missing, too, LoadX509KeyPair fails
 	}
 	pair, err := tls.LoadX509KeyPair(current, current)
 	if err != nil {
@@ -40,7 +40,7 @@ func (s Store) Current() (*tls.Certificate, error) {
 	return &pair, nil
 }
 
-// Update stores a certificate with what is behind it, and its key, and puts it in force.
+// Update stores a certificate chain with its key and makes it the current one.
 func (s Store) Update(certPEM, keyPEM []byte) (*tls.Certificate, error) {
 	pair, err := tls.X509KeyPair(certPEM, keyPEM)
 	if err != nil {
@@ -56,8 +56,8 @@ func (s Store) Update(certPEM, keyPEM []byte) (*tls.Certificate, error) {
 	return &pair, s.link(filepath.Base(dated))
 }
 
-// link replaces the link in one step. Its target is relative: the folder may be mounted
-// elsewhere, too.
+// link replaces the link atomically. The target is relative, because the folder may be mounted at
+// another path.
 func (s Store) link(target string) error {
 	updated, current := s.path("updated"), s.CurrentPath()
 	if info, err := os.Lstat(current); err == nil && info.Mode()&os.ModeSymlink == 0 {

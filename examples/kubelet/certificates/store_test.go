@@ -57,8 +57,8 @@ func TestStore(t *testing.T) {
 	require.NotErrorIs(t, err, fs.ErrNotExist)
 }
 
-// What a reference kubelet has left is found: a link with a whole path, and one that it
-// had no time to rename.
+// The files of a reference kubelet are usable: a link with an absolute path, and a link that was
+// not renamed yet.
 func TestStoreOfReferenceKubelet(t *testing.T) {
 	ca, s := newAuthority(t), Store{Dir: t.TempDir(), Name: "kubelet-server"}
 	cert, key := ca.pair(ClientRequest("a"), time.Hour)
@@ -77,10 +77,10 @@ func TestStoreOfReferenceKubelet(t *testing.T) {
 	require.Equal(t, "system:node:b", c.Leaf.Subject.CommonName)
 }
 
-// storeFolder tells the process that TestStoreOutlivesKill kills where to write.
+// storeFolder passes the folder to the process that TestStoreOutlivesKill kills.
 const storeFolder = "PODWRIGHT_TEST_STORE"
 
-// A process that is killed while it replaces certificates leaves one that is whole.
+// A process that is killed during an update leaves a complete certificate.
 func TestStoreOutlivesKill(t *testing.T) {
 	if dir := os.Getenv(storeFolder); dir != "" {
 		replaceForever(t, Store{Dir: dir, Name: "kubelet-client"})
@@ -93,11 +93,11 @@ func TestStoreOutlivesKill(t *testing.T) {
 		out, err := cmd.StdoutPipe()
 		require.NoError(t, err)
 		require.NoError(t, cmd.Start())
-		_, err = bufio.NewReader(out).ReadString('\n') // it has begun
+		_, err = bufio.NewReader(out).ReadString('\n') // the process writes
 		require.NoError(t, err)
 		time.Sleep(rand.N(5 * time.Millisecond))
 		require.NoError(t, cmd.Process.Kill())
-		_ = cmd.Wait() // always an error: it was killed
+		_ = cmd.Wait()
 		_, err = os.Stat(s.CurrentPath())
 		require.NoError(t, err)
 		_, err = s.Current()

@@ -12,20 +12,18 @@ import (
 	cliflag "k8s.io/component-base/cli/flag"
 )
 
-// TLS is what a server agrees to. The zero value is what Go does by itself.
+// TLS has the TLS settings of a server. The zero value selects Go's defaults.
 type TLS struct {
 	MinVersion   uint16
 	CipherSuites []uint16
 	Curves       []tls.CurveID
 }
 
-// ErrNoCertificate is why a handshake fails while there is no certificate yet, or none
-// any more.
+// ErrNoCertificate is the error of a handshake without a valid serving certificate.
 var ErrNoCertificate = errors.New("there is no serving certificate yet, or it has expired")
 
-// ParseTLS reads the names of tlsMinVersion, tlsCipherSuites and tlsCurvePreferences.
-// Without them the version is 1.2 at least, and suites and curves are Go's own. It reports
-// all faults at once, by field.
+// ParseTLS parses tlsMinVersion, tlsCipherSuites and tlsCurvePreferences. Default: version 1.2,
+// Go's own suites and curves. It reports all faults at once, by field.
 func ParseTLS(minVersion string, cipherSuites []string, curves []int32) (t TLS, err error) {
 	var errs [3]error
 	if t.MinVersion, errs[0] = cliflag.TLSVersion(minVersion); errs[0] != nil {
@@ -40,7 +38,7 @@ func ParseTLS(minVersion string, cipherSuites []string, curves []int32) (t TLS, 
 	return t, errors.Join(errs[:]...)
 }
 
-// Warnings are sentences about what was asked for and is unwise, or without effect.
+// Warnings returns warnings about settings that are insecure or have no effect.
 func (t TLS) Warnings() (out []string) {
 	var insecure []string
 	for name, id := range cliflag.InsecureTLSCiphers() {
@@ -58,9 +56,9 @@ func (t TLS) Warnings() (out []string) {
 	return out
 }
 
-// Server is the configuration of a server that shows the certificate of now. With
-// clientCAs it asks clients for a certificate of one of these authorities, and takes what
-// it gets: who verifies it is package auth, at each request.
+// Server returns a configuration that serves the certificate returned by current. With clientCAs it
+// requests a client certificate of one of these authorities, but does not verify it: package auth
+// verifies it for each request.
 func (t TLS) Server(current func() *tls.Certificate, clientCAs func() *x509.CertPool) *tls.Config {
 	c := &tls.Config{
 		MinVersion: t.MinVersion, CipherSuites: t.CipherSuites, CurvePreferences: t.Curves,

@@ -33,7 +33,6 @@ func TestParseTLS(t *testing.T) {
 	}
 }
 
-// handshake connects a client to a server.
 func handshake(t *testing.T, server, client *tls.Config) (tls.ConnectionState, error) {
 	l := memnet.Listen(0)
 	defer l.Close()
@@ -45,7 +44,7 @@ func handshake(t *testing.T, server, client *tls.Config) (tls.ConnectionState, e
 		}
 		s := tls.Server(c, server)
 		if s.Handshake() == nil {
-			_, _ = s.Write([]byte("x")) // so that the client learns what the server thinks
+			_, _ = s.Write([]byte("x")) // the client receives the server's verdict
 		}
 		accepted <- s
 	}()
@@ -54,12 +53,12 @@ func handshake(t *testing.T, server, client *tls.Config) (tls.ConnectionState, e
 	conn := tls.Client(c, client)
 	_, err = conn.Read(make([]byte, 1))
 	state := conn.ConnectionState()
-	_ = c.Close() // both ends: a TLS connection waits to say goodbye
+	_ = c.Close() // both ends: Close of a TLS connection waits for its peer
 	_ = (<-accepted).(*tls.Conn).NetConn().Close()
 	return state, err
 }
 
-// What is configured is what clients get (CIS 4.2.13), with the certificate of now (A17).
+// Clients get the configured settings (CIS 4.2.13) and the current certificate (A17).
 func TestServer(t *testing.T) {
 	ca := newAuthority(t)
 	cert, key := ca.pair(ServingRequest("worker", addressesOf("10.0.0.1")), time.Hour)

@@ -28,7 +28,6 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// authority signs certificates.
 type authority struct {
 	t    testing.TB
 	cert *x509.Certificate
@@ -60,7 +59,7 @@ func certPEM(der []byte) []byte {
 	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})
 }
 
-// sign signs what is asked for, from now on.
+// sign signs a request. The certificate is valid from now on.
 func (a *authority) sign(r *x509.CertificateRequest, key crypto.PublicKey, valid time.Duration) []byte {
 	der, err := x509.CreateCertificate(rand.Reader, &x509.Certificate{
 		SerialNumber: big.NewInt(time.Now().UnixNano()), Subject: r.Subject, DNSNames: r.DNSNames, IPAddresses: r.IPAddresses,
@@ -71,7 +70,7 @@ func (a *authority) sign(r *x509.CertificateRequest, key crypto.PublicKey, valid
 	return certPEM(der)
 }
 
-// pair is a certificate and its key, both as PEM.
+// pair returns a certificate and its key in PEM.
 func (a *authority) pair(r *x509.CertificateRequest, valid time.Duration) (cert, key []byte) {
 	k := newKey(a.t)
 	text, err := keyutil.MarshalPrivateKeyToPEM(k)
@@ -79,7 +78,7 @@ func (a *authority) pair(r *x509.CertificateRequest, valid time.Duration) (cert,
 	return a.sign(r, k.Public(), valid), text
 }
 
-// cluster is an API server, and somebody who approves.
+// cluster is an API server with an approver of requests.
 type cluster struct {
 	*apitest.Server
 	t  *testing.T
@@ -90,7 +89,7 @@ func newCluster(t *testing.T) *cluster {
 	return &cluster{apitest.Start(t), t, newAuthority(t)}
 }
 
-// pending are the requests about which nobody has decided, the oldest first.
+// pending returns the undecided requests, the oldest first.
 func (c *cluster) pending() (out []*certv1.CertificateSigningRequest) {
 	for _, r := range apitest.All[*certv1.CertificateSigningRequest](c.Server) {
 		if len(r.Status.Conditions) == 0 {
@@ -103,7 +102,7 @@ func (c *cluster) pending() (out []*certv1.CertificateSigningRequest) {
 	return out
 }
 
-// only is the one request that is pending.
+// only returns the only pending request.
 func (c *cluster) only() *certv1.CertificateSigningRequest {
 	c.t.Helper()
 	all := c.pending()
@@ -111,7 +110,7 @@ func (c *cluster) only() *certv1.CertificateSigningRequest {
 	return all[0]
 }
 
-// issue approves a request and signs it, with other words if need be.
+// issue approves and signs a request, with changes if there are any.
 func (c *cluster) issue(r *certv1.CertificateSigningRequest, valid time.Duration, change ...func(*x509.CertificateRequest)) *x509.CertificateRequest {
 	asked, err := parseRequest(r.Spec.Request)
 	require.NoError(c.t, err)
@@ -131,7 +130,7 @@ func (c *cluster) decide(r *certv1.CertificateSigningRequest, as certv1.RequestC
 	synctest.Wait()
 }
 
-// pass lets time go by, and what is due be done.
+// pass advances the time by d and lets due work finish.
 func pass(d time.Duration) {
 	time.Sleep(d)
 	synctest.Wait()

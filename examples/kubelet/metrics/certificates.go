@@ -7,27 +7,27 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// Certificates counts what becomes of the kubelet's certificates.
+// Certificates counts renewals of the kubelet's certificates.
 type Certificates struct {
-	// Serving is what package certificates calls for the certificate of the kubelet API,
-	// Client that for the client by which the kubelet is known to the API server.
+	// Serving has the callbacks for the certificate of the kubelet API, Client for that of the API
+	// client.
 	Serving, Client *Rotation
 }
 
-// Rotation counts what becomes of one certificate that comes from an API server.
+// Rotation counts renewals of one certificate that an API server issues.
 type Rotation struct {
 	age    prometheus.Histogram // nil: not counted
 	failed prometheus.Counter
 }
 
-// Rotated is the OnRotated of package certificates, Failed the OnError.
+// Rotated is the OnRotated of package certificates.
 func (r *Rotation) Rotated(age time.Duration) {
 	if r.age != nil {
 		r.age.Observe(age.Seconds())
 	}
 }
 
-// Failed counts a request for which there was no certificate.
+// Failed is the OnError of package certificates. It counts a request without a certificate.
 func (r *Rotation) Failed(error) { r.failed.Inc() }
 
 func newCertificates(b *builder) *Certificates {
@@ -41,10 +41,10 @@ func newCertificates(b *builder) *Certificates {
 	}
 }
 
-// lifetimes bound how old certificates become: a minute, hours, days, months, years.
+// lifetimes are the buckets of the age of certificates: a minute, hours, days, months, years.
 var lifetimes = []float64{60, 3600, 14400, 86400, 604800, 2592000, 7776000, 15552000, 31104000, 124416000}
 
-// expiry tells for how long certificates are still good.
+// expiry registers gauges of the remaining lifetime of certificates.
 func expiry(b *builder, l Live) {
 	for _, c := range []struct {
 		expires    func() time.Time

@@ -10,7 +10,7 @@ import (
 	kernel "github.com/podwright/podwright/examples/kubelet/cgroups"
 )
 
-// Cgroups counts what is done with cgroups.
+// Cgroups measures cgroup operations.
 type Cgroups struct{ took *prometheus.HistogramVec }
 
 func newCgroups(b *builder, version int) *Cgroups {
@@ -18,7 +18,7 @@ func newCgroups(b *builder, version int) *Cgroups {
 	return &Cgroups{b.histograms("kubelet_cgroup_manager_duration_seconds", "How long operations of cgroups took, by operation.", nil, operationType)}
 }
 
-// Count counts what is done through a kernel.
+// Count returns a kernel that measures the operations of k.
 func (c *Cgroups) Count(k kernel.Kernel) kernel.Kernel { return countedKernel{k, c} }
 
 type countedKernel struct {
@@ -26,7 +26,7 @@ type countedKernel struct {
 	to *Cgroups
 }
 
-// Set implements kernel.Kernel. It creates or updates, as the cgroup was there or not.
+// Set implements kernel.Kernel. It counts an update if the cgroup exists, a creation otherwise.
 func (k countedKernel) Set(ctx context.Context, n cgroups.Name, v cgroups.Values) error {
 	what := "create"
 	if there, err := k.IsComplete(n); err == nil && there {

@@ -8,7 +8,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// Client counts calls of the API server.
+// Client counts calls to the API server.
 type Client struct {
 	calls      *prometheus.CounterVec
 	took, sent *prometheus.HistogramVec
@@ -27,7 +27,7 @@ func newClient(b *builder) *Client {
 	}
 }
 
-// Count counts the calls of a transport.
+// Count returns a transport that counts the calls of next.
 func (c *Client) Count(next http.RoundTripper) http.RoundTripper { return countedCalls{next, c} }
 
 type countedCalls struct {
@@ -35,7 +35,7 @@ type countedCalls struct {
 	to   *Client
 }
 
-// WrappedRoundTripper is how apimachinery finds the transport below.
+// WrappedRoundTripper returns the wrapped transport for apimachinery.
 func (t countedCalls) WrappedRoundTripper() http.RoundTripper { return t.next }
 
 // RoundTrip implements http.RoundTripper.

@@ -8,7 +8,7 @@ import (
 	"github.com/podwright/podwright/syncloop/eviction"
 )
 
-// Evictions counts pods that had to go.
+// Evictions counts evicted pods.
 type Evictions struct {
 	evicted *prometheus.CounterVec
 	age     *prometheus.HistogramVec

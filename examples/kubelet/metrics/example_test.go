@@ -11,7 +11,7 @@ import (
 	"github.com/podwright/podwright/podworkers"
 )
 
-// What has happened is counted when it happens, and what there is looked up at the scrape.
+// Events are counted when they happen. Current state is read at the scrape.
 func Example() {
 	counted, err := metrics.New(metrics.Config{NodeName: "n", Version: "v1.36.3"})
 	if err != nil {

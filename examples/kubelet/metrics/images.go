@@ -13,13 +13,13 @@ import (
 	"github.com/podwright/podwright/cri/images/records"
 )
 
-// Images counts what is asked for, pulled and removed.
+// Images counts requests, pulls and removals of images.
 type Images struct {
 	requested, removed, checked, pluginErrors *prometheus.CounterVec
 	pulled, plugins                           *prometheus.HistogramVec
 }
 
-// pullSeconds bound how long pulls take.
+// pullSeconds are the buckets of pull durations.
 var pullSeconds = []float64{1, 5, 10, 20, 30, 60, 120, 180, 240, 300, 360, 480, 600, 900, 1200, 1800, 2700, 3600}
 
 func newImages(b *builder) *Images {
@@ -34,7 +34,7 @@ func newImages(b *builder) *Images {
 	}
 }
 
-// Callbacks are what package cri/images calls.
+// Callbacks returns the callbacks for package cri/images.
 func (i *Images) Callbacks() images.Metrics {
 	return images.Metrics{OnRequest: i.request, OnPull: i.pull}
 }
@@ -65,8 +65,8 @@ func (i *Images) Removed(_ gc.Image, reason gc.Reason) {
 	i.removed.WithLabelValues(string(reason)).Inc()
 }
 
-// sizeClass says in a word how large an image is. Upstream kubelets put one that is exactly
-// as large as a limit below it.
+// sizeClass returns the size label of an image. As upstream, a size equal to a limit is in the
+// class below it.
 func sizeClass(size uint64) string {
 	const mega = 1 << 20
 	if size == 0 {

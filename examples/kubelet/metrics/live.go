@@ -16,37 +16,37 @@ import (
 	"github.com/podwright/podwright/volume/usage"
 )
 
-// Live is where it is looked up, at each scrape, what there is at that moment. All functions
-// are called concurrently, answer from memory and return nothing as long as that is not
-// known. Each may be nil, which leaves out its series.
+// Live has functions that return current state at each scrape. They are called concurrently, return
+// from memory, and return a zero value if the state is not available yet. Each function is
+// optional: without it its series are left out.
 type Live struct {
-	// Workers are the pods that have a worker.
+	// Workers returns the pods that have a worker.
 	Workers func() []podworkers.PodState
-	// Desired are the pods that sources name, Mirrors those that stand for static pods at
-	// the API server, Active the pods that admission counts.
+	// Desired returns the pods of all sources, Mirrors the mirror pods of the API server, Active
+	// the pods that admission counts.
 	Desired, Mirrors, Active func() []*v1.Pod
-	// Observed are the pods that the runtime has, ListedAt is when it was asked last.
+	// Observed returns the pods of the runtime. ListedAt returns the time of the last relist.
 	Observed func() []observed.ListedPod
 	ListedAt func() time.Time
-	// Volumes are those of pods.
+	// Volumes returns the number of volumes by plugin and state.
 	Volumes func() map[manager.Count]int
-	// Status is the newest status of a pod.
+	// Status returns the newest status of a pod.
 	Status func(uid types.UID) *v1.PodStatus
-	// Claims are what volumes of PersistentVolumeClaims use, Logs what containers' logs do.
+	// Claims returns the usage of volumes by PersistentVolumeClaim, Logs the usage of container
+	// logs.
 	Claims func() map[types.NamespacedName]usage.Usage
 	Logs   func() []summary.Log
-	// Records are how many pulls are noted as under way, and how many images have a record of
-	// who may use them.
+	// Records returns the number of pulls recorded as in progress, and the number of images with a
+	// record of the pods that may use them.
 	Records func() (pulling, pulled int)
-	// ServingExpires is when the certificate of the kubelet API expires, ClientExpires when
-	// that of the client does, by which the API server knows the kubelet; zero without one.
+	// ServingExpires and ClientExpires return the expiry of the kubelet API's certificate and of
+	// the API client's, or zero without one.
 	ServingExpires, ClientExpires func() time.Time
-	// Health are the checks of healthz by name, and why they fail; nil: they do not.
+	// Health returns the result of each healthz check by name. A nil error is a success.
 	Health func() map[string]error
 }
 
-// Follow tells from where what is looked up comes. It is called once, before anybody
-// scrapes.
+// Follow registers the series of l. Call it once, before the first scrape.
 func (m *Metrics) Follow(l Live) error {
 	m.Pods.starts.lookup = l.Status
 	b := &builder{to: m.all}
@@ -76,7 +76,7 @@ func (m *Metrics) Follow(l Live) error {
 	return b.err
 }
 
-// collector collects metrics when somebody scrapes.
+// collector collects metrics at a scrape.
 type collector struct {
 	collect func(out chan<- prometheus.Metric)
 	descs   descs
@@ -94,7 +94,7 @@ func (c collector) Describe(out chan<- *prometheus.Desc) {
 // Collect implements prometheus.Collector.
 func (c collector) Collect(out chan<- prometheus.Metric) { c.collect(out) }
 
-// isStatic is the label of static pods; others have an empty one.
+// isStatic is the value of the label static for static pods. It is "" for all others.
 const isStatic = "true"
 
 func staticLabel(static bool) string {
@@ -115,10 +115,8 @@ func gauge(out chan<- prometheus.Metric, d *prometheus.Desc, value int, labels .
 var workingDesc = desc("kubelet_working_pods", "How many pods are worked on, by whether they run or end, whether a source still names them, and whether they are static.",
 	"lifecycle", "config", "static")
 
-// working are the labels of a pod.
 type working struct{ lifecycle, config, static string }
 
-// workers counts pods by the state of their workers.
 func (l Live) workers(out chan<- prometheus.Metric) {
 	counts := map[working]int{}
 	for _, lifecycle := range []string{"sync", "terminating", "terminated"} {
@@ -163,7 +161,6 @@ var (
 	ephemeralDesc = desc("kubelet_managed_ephemeral_containers", "How many ephemeral containers pods have.")
 )
 
-// desired counts the pods of sources, admission and the API server.
 func (l Live) desired(out chan<- prometheus.Metric) {
 	pods := l.Desired()
 	byKind(out, desiredDesc, pods)
@@ -183,7 +180,7 @@ func (l Live) desired(out chan<- prometheus.Metric) {
 	}
 }
 
-// resizes counts what statuses tell of resizes.
+// resizes counts the resizes in progress and pending, from the pods' statuses.
 func (l Live) resizes(out chan<- prometheus.Metric, pods []*v1.Pod) {
 	running, waiting := 0, map[string]int{}
 	for _, pod := range pods {
@@ -221,7 +218,6 @@ var (
 	lastSeenDesc   = desc("kubelet_pleg_last_seen_seconds", "When all pods of the runtime were listed last, in seconds since 1970.")
 )
 
-// actual counts the pods and containers of the runtime.
 func (l Live) actual(out chan<- prometheus.Metric) {
 	running, states := 0, map[string]int{}
 	for _, pod := range l.Observed() {
@@ -248,7 +244,6 @@ func (l Live) actual(out chan<- prometheus.Metric) {
 
 var volumesDesc = desc("volume_manager_total_volumes", "How many volumes of pods there are, by plugin, that are mounted or that should be.", "plugin_name", "state")
 
-// volumes counts volumes by plugin.
 func (l Live) volumes(out chan<- prometheus.Metric) {
 	actual, wanted := map[string]int{}, map[string]int{}
 	for c, n := range l.Volumes() {
@@ -266,7 +261,7 @@ func (l Live) volumes(out chan<- prometheus.Metric) {
 	}
 }
 
-// health tells what the checks of healthz say.
+// health collects the results of the healthz checks.
 type health struct {
 	look  func() map[string]error
 	total *prometheus.CounterVec

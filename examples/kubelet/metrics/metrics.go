@@ -1,5 +1,5 @@
-// Package metrics counts what a kubelet does, under the names that the upstream kubelet has
-// for it, and serves it to Prometheus: /metrics, /metrics/probes and /metrics/slis.
+// Package metrics counts the operations of a kubelet under the names of the upstream kubelet's
+// metrics and serves them to Prometheus: /metrics, /metrics/probes and /metrics/slis.
 //
 //	counted, err := metrics.New(metrics.Config{NodeName: "n", Version: "v1.36.3"})
 //	runtime := cri.ClientConfig{OnCall: counted.Runtime.Called}
@@ -7,18 +7,18 @@
 //	err = counted.Follow(metrics.Live{Workers: workers.Pods})
 //	http.Handle("/metrics", counted.Handler())
 //
-// There is a file for each room of the library, which turns that room's callbacks into
-// series. What can be looked up, such as how many pods there are, is looked up when somebody
-// scrapes (Live): nothing runs in between. Nothing is global, so that two agents in one
-// process have numbers of their own, but for process_* and go_*, which are the process's.
+// Each package of the library has a file here, which turns its callbacks into series. Current
+// state, such as the number of pods, is read at each scrape (Live); no goroutine runs in between.
+// There is no global state: two agents in one process have separate numbers, except process_* and
+// go_*, which describe the process.
 //
-// How many series there are is bounded: by the number of containers with probes, whose
-// series go with them (Probes), or by what operators configure, such as drivers and runtime
-// handlers. No label is what a client or a pod makes up.
+// The number of series is bounded by the number of containers with probes, whose series are deleted
+// with them (Probes), and by configuration, such as drivers and runtime handlers. No label has a
+// value chosen by a client or a pod.
 //
 // Not built: kubelet_device_plugin_* and kubelet_pod_resources_endpoint_*.
 //
-// An example that runs: Example in example_test.go.
+// Runnable example: Example in example_test.go.
 package metrics
 
 import (
@@ -35,25 +35,25 @@ import (
 
 // Config configures a Metrics. NodeName and Version are required.
 type Config struct {
-	// NodeName is that of kubelet_node_name.
+	// NodeName is the label of kubelet_node_name.
 	NodeName string
-	// Version is what runs, such as "v1.36.3", for kubernetes_build_info.
+	// Version is the version of the agent, such as "v1.36.3", for kubernetes_build_info.
 	Version string
-	// Features are those of which it is told whether they are on.
+	// Features are the feature gates to report.
 	Features []Feature
-	// CgroupVersion is that of the machine: 1 or 2; zero if it has none.
+	// CgroupVersion is the machine's cgroup version, 1 or 2, or zero without cgroups.
 	CgroupVersion int
 }
 
 // Feature is a feature gate.
 type Feature struct {
-	// Name is that of the gate, Stage how far it has come: ALPHA, BETA, DEPRECATED, or "".
+	// Name is the gate's name. Stage is ALPHA, BETA, DEPRECATED, or "" for GA.
 	Name, Stage string
 	Enabled     bool
 }
 
-// Metrics is all that one agent counts. Use New. Its callbacks are safe for concurrent use
-// and do not block.
+// Metrics has all metrics of one agent. Use New. Its callbacks are safe for concurrent use and do
+// not block.
 type Metrics struct {
 	Runtime      *Runtime
 	Pods         *Pods
@@ -72,7 +72,7 @@ type Metrics struct {
 	began             time.Time
 }
 
-// New returns a Metrics in which nothing has been counted.
+// New returns a Metrics without counts.
 func New(cfg Config) (*Metrics, error) {
 	f := fields.Of("metrics: Config")
 	f.Required("NodeName", cfg.NodeName)
@@ -95,26 +95,26 @@ func New(cfg Config) (*Metrics, error) {
 	return m, b.err
 }
 
-// Handler serves all but what probes and health checks have shown.
+// Handler serves /metrics: everything except the results of probes and health checks.
 func (m *Metrics) Handler() http.Handler {
 	return promhttp.HandlerFor(m.all, promhttp.HandlerOpts{ProcessStartTime: m.began})
 }
 
-// ProbesHandler serves what probes have shown.
+// ProbesHandler serves the results of probes.
 func (m *Metrics) ProbesHandler() http.Handler { return part(m.probes) }
 
-// SLIsHandler serves what health checks have shown.
+// SLIsHandler serves the results of health checks.
 func (m *Metrics) SLIsHandler() http.Handler { return part(m.slis) }
 
-// part serves what it can of what fails in part.
+// part serves the remaining series if some of them fail.
 func part(r *prometheus.Registry) http.Handler {
 	return promhttp.HandlerFor(r, promhttp.HandlerOpts{ErrorHandling: promhttp.ContinueOnError})
 }
 
-// Gatherer is what Handler serves.
+// Gatherer returns the series of Handler.
 func (m *Metrics) Gatherer() prometheus.Gatherer { return m.all }
 
-// builder makes vectors and registers them. The first error stays.
+// builder creates vectors and registers them. It collects errors in err.
 type builder struct {
 	to  *prometheus.Registry
 	err error
@@ -150,7 +150,7 @@ func (b *builder) gauges(name, help string, labels ...string) *prometheus.GaugeV
 	return g
 }
 
-// histogram has Prometheus' default buckets if there are no others.
+// histogram uses Prometheus' default buckets if buckets is nil.
 func (b *builder) histogram(name, help string, buckets []float64) prometheus.Histogram {
 	h := prometheus.NewHistogram(prometheus.HistogramOpts{Name: name, Help: help, Buckets: buckets})
 	b.add(h)
@@ -165,7 +165,7 @@ func (b *builder) histograms(name, help string, buckets []float64, labels ...str
 
 var startTimeDesc = desc("process_start_time_seconds", "When the process began, in seconds since 1970.")
 
-// startTime collects the start of the process, by which Prometheus recognizes counters that begin anew. It
+// startTime collects the start time of the process, by which Prometheus detects reset counters. It
 // collects nothing without /proc.
 func startTime(out chan<- prometheus.Metric) {
 	if began, ok := processStart(os.Getpid()); ok {

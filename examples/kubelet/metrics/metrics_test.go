@@ -50,7 +50,7 @@ func newMetrics(t testing.TB) *Metrics {
 	return m
 }
 
-// has checks the lines of series, without comments.
+// has checks the lines of the series with these names, without comments.
 func has(t testing.TB, from prometheus.Gatherer, names string, want ...string) {
 	t.Helper()
 	families, err := from.Gather()
@@ -86,7 +86,7 @@ func TestConfig(t *testing.T) {
 	require.EqualError(t, err, "metrics: Config.NodeName is required\nmetrics: Config.Version is required")
 }
 
-// Two agents in one process have numbers of their own.
+// Two agents in one process have separate numbers.
 func TestTwo(t *testing.T) {
 	a, b := newMetrics(t), newMetrics(t)
 	a.Images.Removed(gc.Image{}, gc.ReasonAge)
@@ -104,8 +104,8 @@ func TestNode(t *testing.T) {
 		m.Node.LosingSupport("1.37.0")
 		has(t, m.all, "kubelet_cri_losing_support", "kubelet_cri_losing_support version=1.37.0 1")
 		time.Sleep(2 * time.Second)
-		m.Node.Ready(time.Now()) // before it is registered, that says nothing
-		for range 3 {            // the first time counts
+		m.Node.Ready(time.Now()) // ignored before the registration
+		for range 3 {            // only the first one counts
 			m.Node.Registering(time.Now())
 			time.Sleep(3 * time.Second)
 			m.Node.Registered(time.Now())
@@ -160,7 +160,7 @@ func TestObserver(t *testing.T) {
 	})
 }
 
-// The series of a probe go with it, and leave those of others.
+// The series of a probe are deleted with it; those of others stay.
 func TestProbes(t *testing.T) {
 	m := newMetrics(t)
 	c := m.Probes.Callbacks()
@@ -210,7 +210,7 @@ func TestCertificates(t *testing.T) {
 		at = time.Now().Add(90 * time.Second)
 		has(t, m.all, ttl+" kubelet_certificate_manager_client_ttl_seconds", ttl+" 90", "kubelet_certificate_manager_client_ttl_seconds -3600")
 		m.Certificates.Serving.Rotated(time.Hour)
-		m.Certificates.Client.Rotated(time.Hour) // nobody has a name for that
+		m.Certificates.Client.Rotated(time.Hour) // there is no metric for it
 		m.Certificates.Serving.Failed(errBroken)
 		m.Certificates.Client.Failed(errBroken)
 		has(t, m.all, "kubelet_certificate_manager_server_rotation_seconds kubelet_server_expiration_renew_errors kubelet_certificate_manager_client_expiration_renew_errors",
@@ -279,7 +279,7 @@ type roundTrip func(*http.Request) (*http.Response, error)
 
 func (f roundTrip) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
 
-// Only what was asked for is compressed, and OpenMetrics is not offered, as upstream.
+// Only requested compression is used, and OpenMetrics is not offered, as upstream.
 func TestHandlers(t *testing.T) {
 	m := newMetrics(t)
 	require.NoError(t, m.Follow(Live{Health: func() map[string]error { return map[string]error{"ping": nil, "syncloop": errBroken} }}))
@@ -322,7 +322,7 @@ func TestPods(t *testing.T) {
 			p.Called(podworkers.CallDone{Call: c, Type: kind, Pod: pod, Seen: seen, Began: now.Add(time.Second), Ended: now.Add(3 * time.Second)})
 		}
 		call(podworkers.CallSyncPod, podworkers.UpdateCreate, now)
-		call(podworkers.CallSyncPod, podworkers.UpdateSync, time.Time{}) // nobody has asked for it
+		call(podworkers.CallSyncPod, podworkers.UpdateSync, time.Time{}) // without a request
 		call(podworkers.CallSyncTerminatingPod, podworkers.UpdateKill, now)
 		call(podworkers.CallSyncTerminatedPod, podworkers.UpdateKill, now)
 		call(podworkers.CallSyncTerminatingOrphan, "", time.Time{})
@@ -360,7 +360,7 @@ func TestPods(t *testing.T) {
 	})
 }
 
-// The starts of a pod: what it waits for is not all the kubelet's.
+// The start of a pod excludes waits that the kubelet cannot influence.
 func TestStarts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := newMetrics(t)
@@ -375,7 +375,7 @@ func TestStarts(t *testing.T) {
 		runs := func(at time.Time) v1.PodStatus {
 			return v1.PodStatus{Phase: v1.PodRunning, StartTime: &metav1.Time{Time: at}, ContainerStatuses: []v1.ContainerStatus{{State: v1.ContainerState{Running: &v1.ContainerStateRunning{StartedAt: metav1.NewTime(at)}}}}}
 		}
-		// One of an agent before this one tells nothing.
+		// A pod started by an earlier agent is not counted.
 		status := runs(time.Now().Add(-time.Hour))
 		syncing("old")
 		statuses["old"] = &status
@@ -405,12 +405,12 @@ func TestStarts(t *testing.T) {
 		has(t, m.all, "kubelet_pod_start_duration_seconds kubelet_pod_start_total_duration_seconds kubelet_pod_start_sli_duration_seconds kubelet_first_network_pod_start_sli_duration_seconds",
 			"kubelet_pod_start_duration_seconds 1 15", "kubelet_pod_start_total_duration_seconds 1 16", "kubelet_pod_start_sli_duration_seconds 1 1", "kubelet_first_network_pod_start_sli_duration_seconds 1")
 
-		// Pods that go leave nothing.
+		// Pods that end leave no entry.
 		for _, uid := range []types.UID{"old", "new"} {
 			p.Moved(podworkers.Transition{UID: uid, To: podworkers.StateTerminationRequested})
 		}
 		require.Empty(t, p.starts.pods)
-		for i := range 3 * manyCreated { // nor do those that never begin
+		for i := range 3 * manyCreated { // nor do pods that never start
 			p.AtAPI(pod(types.UID(fmt.Sprint(i))))
 		}
 		require.LessOrEqual(t, len(p.starts.created), manyCreated)
@@ -422,7 +422,7 @@ func TestStarts(t *testing.T) {
 	})
 }
 
-// What is there is looked up at each scrape.
+// Current state is read at each scrape.
 func TestLive(t *testing.T) {
 	m := newMetrics(t)
 	static := map[string]string{"kubernetes.io/config.source": "file"}

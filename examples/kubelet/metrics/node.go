@@ -9,7 +9,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// Node counts what there is once for each node.
+// Node has the metrics that exist once per node.
 type Node struct {
 	pre, registration, post, whole prometheus.Gauge
 	fromBoot                       prometheus.Gauge
@@ -50,7 +50,7 @@ func truth(is bool) float64 {
 	return 0
 }
 
-// buildInfo tells what runs.
+// buildInfo sets kubernetes_build_info.
 func buildInfo(b *builder, version string) {
 	plain, _, _ := strings.Cut(strings.TrimPrefix(version, "v"), "+")
 	parts := append(strings.Split(plain, "."), "", "")
@@ -59,15 +59,15 @@ func buildInfo(b *builder, version string) {
 		WithLabelValues(parts[0], parts[1], version, "", "", "", runtime.Version(), runtime.Compiler, runtime.GOOS+"/"+runtime.GOARCH).Set(1)
 }
 
-// LosingSupport tells that the runtime lacks what it must have from a version of Kubernetes
-// on, such as RuntimeConfig.
+// LosingSupport records that from this version of Kubernetes on, the runtime lacks a required
+// feature, such as RuntimeConfig.
 func (n *Node) LosingSupport(version string) { n.losing.WithLabelValues(version).Set(1) }
 
-// Measures tells from where it is known what containers use.
+// Measures records the source of container statistics: cgroups or cri.
 func (n *Node) Measures(source string) { n.source.WithLabelValues(source).Set(1) }
 
-// Registering is told when the node is about to be registered. The first time counts, as in
-// the next two.
+// Registering records the start of the node's registration. Only the first call counts, as for
+// Registered and Ready.
 func (n *Node) Registering(at time.Time) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -77,7 +77,7 @@ func (n *Node) Registering(at time.Time) {
 	}
 }
 
-// Registered is told when the API server has the node.
+// Registered records that the node is registered at the API server.
 func (n *Node) Registered(at time.Time) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -87,7 +87,7 @@ func (n *Node) Registered(at time.Time) {
 	}
 }
 
-// Ready is told when the API server has it that the node is ready.
+// Ready records that the API server has the node as ready. It is ignored before Registered.
 func (n *Node) Ready(at time.Time) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -102,14 +102,14 @@ func (n *Node) Ready(at time.Time) {
 	}
 }
 
-// ShutDown is told when the last shutdown of the node began and had ended its pods; zero: it
-// did not.
+// ShutDown records when the last shutdown of the node began and when its pods had ended. A zero
+// time is reported as 0.
 func (n *Node) ShutDown(began, ended time.Time) {
 	n.downBegan.Set(seconds(began))
 	n.downEnded.Set(seconds(ended))
 }
 
-// seconds is a time as metrics show it.
+// seconds returns a time in seconds since 1970, 0 for the zero time.
 func seconds(at time.Time) float64 {
 	if at.IsZero() {
 		return 0

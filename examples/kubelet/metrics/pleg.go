@@ -9,7 +9,7 @@ import (
 	"github.com/podwright/podwright/pleg"
 )
 
-// Observer counts how the runtime is observed (package pleg).
+// Observer counts observations of the runtime (package pleg).
 type Observer struct {
 	listed, between, inspected prometheus.Histogram
 	discarded                  prometheus.Counter
@@ -17,7 +17,7 @@ type Observer struct {
 	stale                      prometheus.Gauge
 
 	mu   sync.Mutex
-	last time.Time // when the last list of all pods began
+	last time.Time // start of the last relist
 }
 
 func newObserver(b *builder) *Observer {
@@ -33,7 +33,7 @@ func newObserver(b *builder) *Observer {
 	return o
 }
 
-// Callbacks are what package pleg calls.
+// Callbacks returns the callbacks for package pleg.
 func (o *Observer) Callbacks() pleg.Metrics {
 	return pleg.Metrics{
 		OnList: o.list,

@@ -17,7 +17,7 @@ import (
 	"github.com/podwright/podwright/syncloop/allocation"
 )
 
-// Pods counts what is done with pods and their containers.
+// Pods counts operations on pods and their containers.
 type Pods struct {
 	worked                            *prometheus.HistogramVec
 	workerStart, containers, behind   prometheus.Histogram
@@ -40,7 +40,8 @@ type Pods struct {
 
 const containerType = "container_type"
 
-// What bounds how long statuses stay unwritten, in seconds, and resizes take, in milliseconds.
+// behindSeconds are the buckets of the delay of written statuses, in seconds. resizeMilliseconds
+// are those of resizes, in milliseconds.
 var (
 	behindSeconds      = []float64{0.010, 0.050, 0.100, 0.500, 1, 5, 10, 20, 30, 45, 60}
 	resizeMilliseconds = []float64{10, 50, 100, 500, 1000, 2000, 5000, 10000, 20000, 30000, 60000, 120000, 300000, 600000}
@@ -117,14 +118,14 @@ func (p *Pods) Moved(t podworkers.Transition) {
 	}
 }
 
-// Callbacks are what package cri/pods calls.
+// Callbacks returns the callbacks for package cri/pods.
 func (p *Pods) Callbacks() pods.Metrics {
 	return pods.Metrics{OnSandboxStart: p.sandbox, OnContainerStart: p.container, OnUsersStart: p.users, OnImagesMount: p.imageVolumes, OnResize: func(took time.Duration, err error) {
 		p.resized.WithLabelValues(strconv.FormatBool(err == nil)).Observe(float64(took.Milliseconds()))
 	}}
 }
 
-// Resizes are what package syncloop/allocation calls.
+// Resizes returns the callbacks for package syncloop/allocation.
 func (p *Pods) Resizes() allocation.Metrics {
 	return allocation.Metrics{
 		OnRequest: func(resource, requirement, operation string) {
@@ -167,12 +168,13 @@ func (p *Pods) container(kind pods.ContainerKind, reason string) {
 	}
 }
 
-// Hooks are what package cri/pods/hooks calls.
+// Hooks returns the callbacks for package cri/pods/hooks.
 func (p *Pods) Hooks() hooks.Metrics {
 	return hooks.Metrics{OnHTTPFallback: p.httpFallbacks.Inc, OnSleepTerminatedEarly: p.sleepsCut.Inc}
 }
 
-// Statuses are what package status/writer calls. sink is that of the API server.
+// Statuses returns the callbacks for package status/writer. sink is the name of the API server's
+// sink.
 func (p *Pods) Statuses(sink string) writer.Metrics {
 	return writer.Metrics{
 		OnSynced: func(to string, behind time.Duration) {
@@ -189,10 +191,10 @@ func (p *Pods) Statuses(sink string) writer.Metrics {
 	}
 }
 
-// Rejected counts a pod that was not admitted, with the reason that its status shows.
+// Rejected counts a pod that was not admitted. reason is that of its status.
 func (p *Pods) Rejected(reason string) { p.rejected.WithLabelValues(reason).Inc() }
 
-// Preempted counts a pod that was ended for a critical one.
+// Preempted counts a pod that was ended for a critical pod.
 func (p *Pods) Preempted(signal string) { p.preempted.WithLabelValues(signal).Inc() }
 
 // Restarted is the OnRestart of package syncloop.
@@ -215,5 +217,5 @@ func (p *Pods) StatusChanged(uid types.UID) {
 // Waited is the Waited of package cri/images.
 func (p *Pods) Waited(uid types.UID, from, to time.Time) { p.starts.pull(uid, from, to) }
 
-// AtAPI takes in a pod as the API server tells of it.
+// AtAPI records a pod as received from the API server.
 func (p *Pods) AtAPI(pod *v1.Pod) { p.starts.api(pod, time.Now()) }

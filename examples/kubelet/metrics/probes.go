@@ -6,7 +6,7 @@ import (
 	"github.com/podwright/podwright/probe"
 )
 
-// Probes counts what probes have shown. The series of a probe go with it.
+// Probes counts results of probes. The series of a probe are deleted with it.
 type Probes struct {
 	results *prometheus.CounterVec
 	took    *prometheus.HistogramVec
@@ -24,12 +24,12 @@ func newProbes(b *builder) *Probes {
 	}
 }
 
-// Callbacks are what package probe calls.
+// Callbacks returns the callbacks for package probe.
 func (p *Probes) Callbacks() probe.Metrics {
 	return probe.Metrics{OnProbe: p.probed, OnRemove: p.removed}
 }
 
-// results are all that a probe can show.
+// probeResults maps verdicts to values of the label result.
 var probeResults = map[probe.Verdict]string{probe.Success: "successful", probe.Warning: "successful", probe.Failure: "failed", probe.Unknown: "unknown"}
 
 func (p *Probes) probed(d probe.Probed) {
@@ -46,5 +46,4 @@ func (p *Probes) removed(s probe.Series) {
 	p.took.DeleteLabelValues(probeType(s.Type), s.Container, s.Pod, s.Namespace)
 }
 
-// probeType is the word of the series.
 func probeType(t probe.Type) string { return t.String() }

@@ -6,7 +6,7 @@ import (
 	"github.com/podwright/podwright/cri"
 )
 
-// Runtime counts calls of the container runtime.
+// Runtime counts calls to the container runtime.
 type Runtime struct {
 	calls, failed *prometheus.CounterVec
 	took          *prometheus.HistogramVec

@@ -11,11 +11,10 @@ import (
 	"github.com/podwright/podwright/volume/manager"
 )
 
-// seLinux counts labels of volumes. The names say that they are counters, and upstream's are
-// gauges: so are these.
+// seLinux counts SELinux labels of volumes. They are gauges in spite of their names, as upstream.
 type seLinux struct {
 	admitted *prometheus.GaugeVec
-	// Those of volumes that were refused, and of those for which it is a warning.
+	// refused counts volumes that were refused, warned counts those with a warning only.
 	refused, warned map[manager.LabelResult]*prometheus.GaugeVec
 }
 
@@ -57,7 +56,7 @@ func (s *seLinux) checked(c manager.LabelCheck) {
 	}
 }
 
-// shortMode is the widest access mode of a volume.
+// shortMode returns the abbreviation of a volume's widest access mode.
 func shortMode(spec *volume.Spec) string {
 	if spec.Persistent == nil {
 		return "inline"

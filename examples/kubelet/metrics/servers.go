@@ -29,13 +29,13 @@ func newServers(b *builder) *Servers {
 	}
 }
 
-// The kinds of servers.
+// Kinds of servers.
 const (
 	ReadWrite = "readwrite" // the kubelet API
 	ReadOnly  = "readonly"
 )
 
-// Count counts the requests to a handler, those included that it refuses.
+// Count returns a handler that counts the requests to next, including refused ones.
 func (s *Servers) Count(server string, next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		path := pathOf(r.URL.Path)
@@ -62,8 +62,8 @@ var (
 		"portForward", "containerLogs", "configz", "runningpods", "checkpoint", "pprof", "logs", "debug", "flagz", "statusz",
 	}
 	sessions = []string{"exec", "attach", "portForward"}
-	// lasting are requests that are expected to last, spelt as upstream kubelets do, which
-	// leaves out portForward.
+	// lasting are the paths of long-running requests, with upstream's spelling, which does not
+	// match portForward.
 	lasting = []string{"exec", "attach", "portforward", "debug"}
 )
 
@@ -74,8 +74,8 @@ func methodOf(method string) string {
 	return other
 }
 
-// pathOf is the kind of a path: its first part, two for metrics. What clients make up is
-// other.
+// pathOf returns the path label: the first part of a known path, two parts for metrics. Any other
+// path is "other".
 func pathOf(path string) string {
 	parts := strings.SplitN(strings.TrimPrefix(path, "/"), "/", 3)
 	kind := parts[0]

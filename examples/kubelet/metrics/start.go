@@ -6,7 +6,7 @@ import (
 	"github.com/prometheus/procfs"
 )
 
-// processStart is when a process began, in seconds since 1970.
+// processStart returns the start time of a process in seconds since 1970.
 func processStart(pid int) (float64, bool) {
 	p, err := procfs.NewProc(pid)
 	if err != nil {
@@ -20,7 +20,7 @@ func processStart(pid int) (float64, bool) {
 	return began, err == nil
 }
 
-// machineStart is when the machine began.
+// machineStart returns the boot time of the machine.
 func machineStart() (time.Time, bool) {
 	fs, err := procfs.NewDefaultFS()
 	if err != nil {

@@ -9,9 +9,9 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// starts measures how long pods take to start, as kubelets do: from when they were seen to
-// when they run, and, for pods of an API server, from their creation to when the API server
-// has told that all containers run, with and without what a kubelet cannot help.
+// starts measures the start of pods, with upstream's definitions: from the first sight of a pod
+// until it runs, and, for pods of an API server, from their creation until the API server reports
+// all containers running, with and without the waits that a kubelet cannot influence.
 type starts struct {
 	running    prometheus.Histogram
 	total, sli *prometheus.HistogramVec
@@ -21,24 +21,25 @@ type starts struct {
 
 	mu   sync.Mutex
 	pods map[types.UID]*start
-	// created are pods that the API server told of before they had a worker, and that can
-	// begin at once: most begin soon, or fail.
+	// created are startable pods that the API server listed and that have no worker yet. Most of
+	// them soon start or fail.
 	created map[types.UID]bool
-	seen    bool // a pod with a network of its own has started
+	seen    bool // a pod without host network has started
 }
 
-// start is a pod that has a worker and is not seen to run yet.
+// start is a pod that has a worker and does not run yet.
 type start struct {
 	seen time.Time
 	ran  bool
-	// created tells that the API server had it before it began, and that it began at once.
+	// created is true if the API server reported the pod before it started, and it could start at
+	// once.
 	created bool
-	// pulling is for how long it has waited for images, up to pulled.
+	// pulling is the time spent waiting for images until pulled.
 	pulling time.Duration
 	pulled  time.Time
 }
 
-// startSeconds bound how long pods take to start.
+// startSeconds are the buckets of pod start durations.
 var startSeconds = []float64{0.5, 1, 2, 3, 4, 5, 6, 8, 10, 20, 30, 45, 60, 120, 180, 240, 300, 360, 480, 600, 900, 1200, 1800, 2700, 3600}
 
 func newStarts(b *builder) *starts {
@@ -66,7 +67,7 @@ func (s *starts) end(uid types.UID) {
 	delete(s.created, uid)
 }
 
-// waits tells whether a pod is not seen to run yet.
+// waits reports whether a pod does not run yet.
 func (s *starts) waits(uid types.UID) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -74,8 +75,8 @@ func (s *starts) waits(uid types.UID) bool {
 	return p != nil && !p.ran
 }
 
-// status takes in what the kubelet computes, with times of whole seconds. A pod that ran
-// before it was seen was begun by an agent before this one.
+// status records a computed status, whose times are whole seconds. A pod that ran before its first
+// sight was started by an earlier agent and is not counted.
 func (s *starts) status(uid types.UID, now *v1.PodStatus, at time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -89,7 +90,7 @@ func (s *starts) status(uid types.UID, now *v1.PodStatus, at time.Time) {
 	}
 }
 
-// firstStart is when the first container began.
+// firstStart returns the start of the first container that runs.
 func firstStart(s *v1.PodStatus) (first time.Time) {
 	for _, c := range s.ContainerStatuses {
 		if r := c.State.Running; r != nil && (first.IsZero() || r.StartedAt.Time.Before(first)) {
@@ -114,7 +115,7 @@ func (s *starts) pull(uid types.UID, from, to time.Time) {
 	}
 }
 
-// api takes in a pod as the API server tells of it.
+// api records a pod as received from the API server.
 func (s *starts) api(pod *v1.Pod, at time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -146,11 +147,11 @@ func (s *starts) api(pod *v1.Pod, at time.Time) {
 	}
 }
 
-// manyCreated bounds starts.created: pods that went without a trace are forgotten with all
-// others.
+// manyCreated bounds starts.created. The map is cleared at this size, because pods may disappear
+// without an event.
 const manyCreated = 1000
 
-// early takes in a pod that has no worker.
+// early records a pod that has no worker.
 func (s *starts) early(pod *v1.Pod) {
 	if waitsForNode(pod) || pod.Status.Phase == v1.PodFailed || pod.Status.Phase == v1.PodSucceeded {
 		delete(s.created, pod.UID)
@@ -164,7 +165,7 @@ func (s *starts) early(pod *v1.Pod) {
 	}
 }
 
-// waitsForNode tells that no node was found at once.
+// waitsForNode reports whether scheduling did not find a node at once.
 func waitsForNode(pod *v1.Pod) bool {
 	for _, c := range pod.Status.Conditions {
 		if c.Type == v1.PodScheduled && c.Status == v1.ConditionFalse {
@@ -183,7 +184,7 @@ func allRun(pod *v1.Pod) bool {
 	return true
 }
 
-// keepsData tells that a pod has a volume that is none of those that are made for it.
+// keepsData reports whether a pod has a volume other than those that the kubelet creates for it.
 func keepsData(pod *v1.Pod) bool {
 	for _, v := range pod.Spec.Volumes {
 		if v.Secret == nil && v.ConfigMap == nil && v.DownwardAPI == nil && v.EmptyDir == nil && v.Projected == nil {
@@ -193,7 +194,7 @@ func keepsData(pod *v1.Pod) bool {
 	return false
 }
 
-// initTime is how long init containers have run that have ended.
+// initTime returns the total run time of terminated init containers.
 func initTime(s *v1.PodStatus) (sum time.Duration) {
 	for i := range s.InitContainerStatuses {
 		if t := s.InitContainerStatuses[i].State.Terminated; t != nil {

@@ -6,7 +6,6 @@ import (
 	"github.com/podwright/podwright/volume/usage"
 )
 
-// claimFigures are the metrics of a claim.
 var claimFigures = []struct {
 	desc *prometheus.Desc
 	of   func(usage.Usage) int64
@@ -23,7 +22,7 @@ func claimDesc(name, help string) *prometheus.Desc {
 	return desc("kubelet_volume_stats_"+name, help, "namespace", "persistentvolumeclaim")
 }
 
-// limited is n, or not known of what has no limit of files.
+// limited returns n, or -1 (unknown) for a filesystem without a limit of files.
 func limited(u usage.Usage, n int64) int64 {
 	if u.TotalFiles <= 0 {
 		return -1
@@ -38,7 +37,7 @@ func claimDescs() (all descs) {
 	return all
 }
 
-// claims collects the usage of volumes of PersistentVolumeClaims. It leaves out unknown figures.
+// claims collects the usage of volumes by PersistentVolumeClaim. It leaves out unknown figures.
 func (l Live) claims(out chan<- prometheus.Metric) {
 	for name, u := range l.Claims() {
 		for _, f := range claimFigures {
@@ -51,7 +50,6 @@ func (l Live) claims(out chan<- prometheus.Metric) {
 
 var logDesc = desc("kubelet_container_log_filesystem_used_bytes", "How many bytes the container's logs use.", "uid", "namespace", "pod", "container")
 
-// logSizes collects the usage of containers' logs.
 func (l Live) logSizes(out chan<- prometheus.Metric) {
 	for _, log := range l.Logs() {
 		gauge(out, logDesc, int(log.Bytes), string(log.UID), log.Namespace, log.Pod, log.Container)
@@ -63,7 +61,6 @@ var (
 	pulledDesc  = desc("kubelet_imagemanager_ondisk_pulledrecords", "How many images have a record on the disk of who may use them.")
 )
 
-// pullRecords counts the records of pulls.
 func (l Live) pullRecords(out chan<- prometheus.Metric) {
 	pulling, pulled := l.Records()
 	gauge(out, pullingDesc, pulling)

@@ -22,7 +22,7 @@ func TestClaimsAndLogs(t *testing.T) {
 		Claims: func() map[types.NamespacedName]usage.Usage {
 			return map[types.NamespacedName]usage.Usage{
 				{Namespace: "ns", Name: "full"}: {Capacity: 10, Available: 0, Bytes: 10, TotalFiles: 5, FreeFiles: 3, Files: 2},
-				{Namespace: "ns", Name: "some"}: {Capacity: 20, Available: -1, Bytes: 7, Files: -1}, // which is all that its driver says
+				{Namespace: "ns", Name: "some"}: {Capacity: 20, Available: -1, Bytes: 7, Files: -1}, // the driver reports only these figures
 			}
 		},
 		Logs: func() []summary.Log {

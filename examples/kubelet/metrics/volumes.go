@@ -12,7 +12,7 @@ import (
 	"github.com/podwright/podwright/volume/usage"
 )
 
-// Volumes counts operations of volumes and calls of CSI drivers.
+// Volumes counts volume operations and calls to CSI drivers.
 type Volumes struct {
 	operations, whole, calls       *prometheus.HistogramVec
 	measured                       *prometheus.HistogramVec
@@ -20,11 +20,11 @@ type Volumes struct {
 	labels                         *seLinux
 }
 
-// storageSeconds bound how long operations of volumes take.
+// storageSeconds are the buckets of volume operations.
 var storageSeconds = []float64{.1, .25, .5, 1, 2.5, 5, 10, 15, 25, 50, 120, 300, 600}
 
-// migrated is the label of volumes of plugins that upstream kubelets had and CSI drivers took
-// over: here there are none.
+// migrated is the label of in-tree plugins whose volumes a CSI driver took over. There are none
+// here.
 const migrated = "false"
 
 func newVolumes(b *builder) *Volumes {
@@ -45,7 +45,7 @@ func newVolumes(b *builder) *Volumes {
 	}
 }
 
-// Callbacks are what package volume calls.
+// Callbacks returns the callbacks for package volume/manager.
 func (v *Volumes) Callbacks() manager.Metrics {
 	return manager.Metrics{OnOperation: v.operation, OnReady: v.ready, OnFound: v.onDisk, OnLabel: v.labels.checked}
 }
@@ -75,7 +75,7 @@ func (v *Volumes) onDisk(_ string, known bool) {
 	}
 }
 
-// CSI are what package volume/csi calls, and who registers drivers.
+// CSI returns the callbacks for package volume/csi and for the registration of drivers.
 func (v *Volumes) CSI() csi.Metrics {
 	return csi.Metrics{OnCall: func(c csi.Call) {
 		v.calls.WithLabelValues(c.Driver, "/csi.v1.Node/"+c.Method, code(c.Err), migrated).Observe(c.Took.Seconds())
@@ -85,14 +85,14 @@ func (v *Volumes) CSI() csi.Metrics {
 	}}
 }
 
-// Measured are what package volume/usage calls.
+// Measured returns the callbacks for package volume/usage.
 func (v *Volumes) Measured() usage.Metrics {
 	return usage.Metrics{OnMeasured: func(source usage.Source, took time.Duration, _ error) {
 		v.measured.WithLabelValues(string(source)).Observe(took.Seconds())
 	}}
 }
 
-// code is that of gRPC; an error that is none never got to a driver.
+// code returns the label of a gRPC status. Other errors never reached a driver.
 func code(err error) string {
 	if err == nil {
 		return codes.OK.String()
