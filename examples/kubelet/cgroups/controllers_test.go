@@ -7,7 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// What limits pods must be there; what only some of them could use need not be.
+// Controllers that limit pods are required. Optional ones may be missing.
 func TestNeededV2(t *testing.T) {
 	for root, want := range map[string]string{
 		"cpuset cpu io memory hugetlb pids rdma": "cpu memory pids cpuset hugetlb",

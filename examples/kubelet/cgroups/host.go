@@ -19,42 +19,42 @@ import (
 	"github.com/podwright/podwright/cri/stats"
 )
 
-// mountpoint is where systems have their cgroups.
+// mountpoint is the root of the cgroup hierarchy.
 const mountpoint = "/sys/fs/cgroup"
 
-// What a pod's cgroup has to have.
+// Controllers of a pod's cgroup.
 var (
 	controllersV1 = []string{"cpu", "cpuacct", "cpuset", "memory"}
 	controllersV2 = []string{"cpu", "memory", "pids"}
-	// optionalV2 are had where the root has them. Pods run as they ask to without: nothing is
-	// written to cpuset here, and without hugetlb there is no size that can be limited. Limits of
-	// the others are promises to all pods of the node, which must not be broken in silence.
+	// optionalV2 are used where the root has them. Pods run correctly without them: cpuset is never
+	// written here, and without hugetlb there is no page size to limit. The other controllers are
+	// required, because they enforce limits that protect all pods of the node.
 	optionalV2 = []string{"cpuset", "hugetlb"}
 )
 
-// killings is how often processes are killed before a cgroup counts as one that cannot
-// be removed, and killPause the time they have to end.
+// killings is the maximum number of attempts to kill the processes of a cgroup. killPause is the
+// pause after each attempt.
 const (
 	killings  = 5
 	killPause = 100 * time.Millisecond
 )
 
-// Host is the Kernel of the machine. Use NewHost.
+// Host implements Kernel with the cgroups of the machine. Use NewHost.
 type Host struct {
 	driver  cgroups.Driver
 	version cgroups.Version
-	// needed are the controllers that a cgroup has to have.
+	// needed are the required controllers of a cgroup.
 	needed []string
 	huge   []string
 	reader *stats.Reader
-	// turns are those of changes to one cgroup.
+	// turns serializes the changes of each cgroup.
 	turns turns
 }
 
 var _ Kernel = (*Host)(nil)
 
-// NewHost returns the machine's cgroups, made by a driver. A controller that pods need
-// and the machine does not have is an error that names it.
+// NewHost returns the machine's cgroups, managed by a driver. It fails with the name of a required
+// controller that the machine does not have.
 func NewHost(driver cgroups.Driver) (*Host, error) {
 	h := &Host{driver: driver, version: HostVersion(), needed: controllersV1}
 	if h.version == cgroups.V2 {
@@ -88,7 +88,7 @@ func (h *Host) hasHugePages() bool {
 	return err == nil
 }
 
-// HostVersion is that of the machine's hierarchy.
+// HostVersion returns the cgroup version of the machine.
 func HostVersion() cgroups.Version {
 	if oci.IsCgroup2UnifiedMode() {
 		return cgroups.V2
@@ -96,13 +96,13 @@ func HostVersion() cgroups.Version {
 	return cgroups.V1
 }
 
-// Version is that of the machine's hierarchy.
+// Version implements Kernel.
 func (h *Host) Version() cgroups.Version { return h.version }
 
-// HugePageSizes are those that can be limited, as the kernel writes them.
+// HugePageSizes implements Kernel.
 func (h *Host) HugePageSizes() []string { return slices.Clone(h.huge) }
 
-// neededV2 are the controllers that a cgroup has to have, of those that the root has.
+// neededV2 returns the controllers that a cgroup requires, given those of the root.
 func neededV2(root []string) ([]string, error) {
 	var errs []error
 	for _, c := range controllersV2 {
@@ -119,8 +119,8 @@ func controllers(folder string) ([]string, error) {
 	return strings.Fields(string(text)), err
 }
 
-// folders are where a cgroup is, of version 1 in the hierarchy of each controller that
-// it needs.
+// folders returns the paths of a cgroup: in version 1, one in the hierarchy of each required
+// controller.
 func (h *Host) folders(n cgroups.Name) []string {
 	at := h.driver.Path(n)
 	if h.version == cgroups.V2 {
@@ -157,7 +157,7 @@ func (h *Host) IsComplete(n cgroups.Name) (bool, error) {
 	return true, nil
 }
 
-// InUse implements Kernel. Of version 1 it looks at all hierarchies.
+// InUse implements Kernel. In version 1 it checks all hierarchies.
 func (h *Host) InUse(n cgroups.Name) (bool, error) {
 	for _, folder := range h.folders(n) {
 		entries, err := os.ReadDir(folder)
@@ -202,7 +202,7 @@ func (h *Host) Children(n cgroups.Name) ([]cgroups.Name, error) {
 			}
 			seen[e.Name()] = true
 			child, err := h.driver.Parse(path.Join(h.driver.Path(n), e.Name()))
-			if err == nil && len(child) == len(n)+1 { // else it is a scope, or a service
+			if err == nil && len(child) == len(n)+1 { // otherwise it is a scope or a service
 				out = append(out, child)
 			}
 		}
@@ -210,8 +210,8 @@ func (h *Host) Children(n cgroups.Name) ([]cgroups.Name, error) {
 	return out, nil
 }
 
-// Set implements Kernel. The library reads back what it has written, and takes what another
-// call writes in between for a refusal of the kernel.
+// Set implements Kernel. Changes of one cgroup are serialized, because the library reads back each
+// value and takes a concurrent write for a refusal of the kernel.
 func (h *Host) Set(_ context.Context, n cgroups.Name, v cgroups.Values) error {
 	defer h.turns.take(h.driver.Path(n))()
 	r := h.resources(v)
@@ -239,8 +239,8 @@ func (h *Host) manager(n cgroups.Name, r *oci.Resources) (oci.Manager, error) {
 	return manager.New(config)
 }
 
-// resources are values in the words of the library. Of huge pages it is told only what
-// the machine can limit.
+// resources converts values for the library. It drops huge page sizes that the machine cannot
+// limit.
 func (h *Host) resources(v cgroups.Values) *oci.Resources {
 	r := &oci.Resources{
 		SkipDevices: true, SkipFreezeOnSet: true,

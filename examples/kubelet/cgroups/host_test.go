@@ -20,7 +20,7 @@ import (
 
 const inGuest = "PODWRIGHT_GUEST"
 
-// TestHost makes cgroups on this machine, below a root of its own.
+// TestHost creates cgroups on this machine, below a root of its own.
 func TestHost(t *testing.T) {
 	if os.Geteuid() != 0 || os.Getenv(inGuest) != "" {
 		t.Skip("needs root, and not to be in the guest")
@@ -28,7 +28,7 @@ func TestHost(t *testing.T) {
 	hostSuite(t, cgroups.Cgroupfs)
 }
 
-// TestGuestHost does the same with cgroup v2, once by itself and once through systemd.
+// TestGuestHost does the same with cgroup v2, directly and through systemd.
 func TestGuestHost(t *testing.T) {
 	if os.Getenv(inGuest) == "" {
 		t.Skip("go run ./examples/tools/testbed/vm test ./examples/kubelet/cgroups")
@@ -38,7 +38,7 @@ func TestGuestHost(t *testing.T) {
 	}
 }
 
-// TestHostSetsAtOnce gives one cgroup different values from several sides.
+// TestHostSetsAtOnce sets different values of one cgroup concurrently.
 func TestHostSetsAtOnce(t *testing.T) {
 	if os.Geteuid() != 0 || os.Getenv(inGuest) != "" {
 		t.Skip("needs root, and not to be in the guest")
@@ -58,7 +58,7 @@ func TestHostSetsAtOnce(t *testing.T) {
 	sides.Wait()
 }
 
-// file reads a file of a cgroup; it is named as by cgroups.Values.Files.
+// file reads a file of a cgroup, named as by cgroups.Values.Files.
 func file(t testing.TB, h *kubelet.Host, path, name string) string {
 	folder := filepath.Join("/sys/fs/cgroup", path)
 	if controller, inside, ok := strings.Cut(name, "/"); ok && h.Version() == cgroups.V1 {
@@ -111,7 +111,7 @@ func hostSuite(t *testing.T, driver cgroups.Driver) {
 	require.NoError(t, s.Prepare(t.Context(), pods[0]))
 	requireValues(t, h, at.Path(at.Pod(pods[0])), cgroups.ForPod(cfg.Values, pods[0]))
 
-	// Another agent finds what this one has left, a process of which is still there.
+	// Another agent finds a leftover cgroup with a running process.
 	run := runIn(t, h, at.Path(at.Pod(pods[1]))+"/inner")
 	for i, want := range []bool{false, true} {
 		inUse, err := h.InUse(at.Pod(pods[i]))
@@ -138,7 +138,7 @@ func hostSuite(t *testing.T, driver cgroups.Driver) {
 	require.False(t, there)
 }
 
-// runIn starts a process in a cgroup that is made for it.
+// runIn starts a process in a new cgroup.
 func runIn(t testing.TB, h *kubelet.Host, path string) *exec.Cmd {
 	folders := []string{filepath.Join("/sys/fs/cgroup", path)}
 	if h.Version() == cgroups.V1 {

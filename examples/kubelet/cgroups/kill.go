@@ -11,8 +11,8 @@ import (
 	"github.com/podwright/podwright/cri/cgroups"
 )
 
-// kill kills what runs in a cgroup and below it, and tells whether there was something.
-// Of version 1 it looks at all hierarchies: a process need not be in the same place of each.
+// kill kills the processes in a cgroup and its descendants and reports whether there were any. In
+// version 1 it covers all hierarchies, because a process may be in a different place in each.
 func (h *Host) kill(n cgroups.Name) (some bool, err error) {
 	for _, folder := range h.folders(n) {
 		pids, err := oci.GetAllPids(folder)
@@ -27,12 +27,12 @@ func (h *Host) kill(n cgroups.Name) (some bool, err error) {
 	return some, nil
 }
 
-// errForeign is about a process that the kernel shows without a number.
+// errForeign is the error for a process outside of this PID namespace.
 var errForeign = errors.New("a process in it is outside of this PID namespace, and cannot be killed from here")
 
-// killAll kills processes. One that this PID namespace does not have is listed as number 0:
-// a signal for that would go to the agent's own process group instead, so it is an error,
-// once the others were killed.
+// killAll kills processes. The kernel lists a process outside of this PID namespace as 0.
+// Signalling 0 would kill the agent's own process group, so killAll skips it and returns an error
+// at the end.
 func killAll(pids []int, kill func(pid int)) (err error) {
 	for _, pid := range pids {
 		if pid <= 0 {

@@ -6,8 +6,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A signal for the number 0 would kill the agent itself, one for a lower number all that
-// there is.
+// Numbers below 1 are never signalled: 0 would kill the agent itself, a negative one a process
+// group or all processes.
 func TestKillAll(t *testing.T) {
 	for name, c := range map[string]struct {
 		pids, killed []int

@@ -11,16 +11,16 @@ import (
 	"github.com/podwright/podwright/cri/cgroups"
 )
 
-// Memory is a Kernel in memory. Its zero value has no cgroups.
+// Memory is a Kernel in memory for tests. Its zero value has no cgroups.
 type Memory struct {
 	mu     sync.Mutex
 	groups map[string]cgroups.Values
-	// Fail is asked before each change, if it is set: a cgroup's path in cgroupfs's
-	// words, and what is done.
+	// Fail is called before each operation with the cgroup's path in cgroupfs notation and the
+	// operation. Its error fails the operation. Optional.
 	Fail func(path, what string) error
-	// Hierarchy is its Version; zero means V2.
+	// Hierarchy is the cgroup version. Default: V2.
 	Hierarchy cgroups.Version
-	// Usage is what MemoryUsage says of each.
+	// Usage is the result of MemoryUsage for each cgroup.
 	Usage int64
 }
 
@@ -55,7 +55,7 @@ func (m *Memory) Set(_ context.Context, n cgroups.Name, v cgroups.Values) error 
 	return nil
 }
 
-// merge is what a cgroup has when it is given more.
+// merge returns the values of a cgroup after v is set.
 func merge(have, v cgroups.Values) cgroups.Values {
 	set(&have.Shares, v.Shares)
 	set(&have.Quota, v.Quota)
@@ -132,7 +132,7 @@ func (m *Memory) Remove(_ context.Context, n cgroups.Name) error {
 	return nil
 }
 
-// Get returns what a cgroup has, by its path in cgroupfs's words.
+// Get returns the values of a cgroup by its path in cgroupfs notation.
 func (m *Memory) Get(path string) (cgroups.Values, bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -140,7 +140,7 @@ func (m *Memory) Get(path string) (cgroups.Values, bool) {
 	return v, ok
 }
 
-// Paths are those of all cgroups, in cgroupfs's words and in order.
+// Paths returns the sorted paths of all cgroups in cgroupfs notation.
 func (m *Memory) Paths() []string {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -21,10 +21,10 @@ import (
 type Config struct {
 	Kernel Kernel
 	Tree   *cgroups.Tree
-	// Values is what holds for the pods of the node.
+	// Values configures the values of all cgroups of the node.
 	Values cgroups.Config
-	// Ours tells whether a pod, which nobody wants any more, is this agent's. Those of
-	// another agent on the machine are left alone. nil: all are.
+	// Ours reports whether an orphaned pod belongs to this agent. Pods of other agents on the
+	// machine are not touched. Optional: without it all pods are this agent's.
 	Ours func(uid types.UID) bool
 }
 
@@ -33,23 +33,22 @@ type Stage struct {
 	cfg Config
 
 	mu sync.Mutex
-	// given is what pods' cgroups have, as far as this agent knows.
+	// given has the pods and the last known values of their cgroups.
 	given map[types.UID]given
-	// released is when this agent has removed a pod's cgroup, if that is not long ago.
+	// released has the times of recent removals of cgroups by this agent.
 	released map[types.UID]time.Time
-	// listed tells that given has had all pods of the node once: before, the weight of a
-	// class is not known and stays as the last agent has left it.
+	// listed is true after the first Update. Before, the weight of the class is unknown and stays
+	// unchanged.
 	listed bool
-	// burstable is the weight that the class was given; zero if it is to be given anew.
+	// burstable is the last weight set for the Burstable class, or zero to set it again.
 	burstable uint64
-	// weighing tells that a call is about to give it.
+	// weighing is true while a call sets the weight.
 	weighing bool
 }
 
-// given is a pod, and what its cgroup was given.
 type given struct {
 	pod    *v1.Pod
-	values *cgroups.Values // nil: not known
+	values *cgroups.Values // nil: unknown
 }
 
 var (
@@ -57,7 +56,7 @@ var (
 	_ resize.Cgroups = (*Stage)(nil)
 )
 
-// New returns a Stage. It does nothing yet: see Setup.
+// New returns a Stage. Call Setup before its first use.
 func New(cfg Config) (*Stage, error) {
 	f := fields.Of("cgroups: Config")
 	f.Required("Kernel", cfg.Kernel)
@@ -68,9 +67,8 @@ func New(cfg Config) (*Stage, error) {
 	return &Stage{cfg: cfg, given: map[types.UID]given{}, released: map[types.UID]time.Time{}}, nil
 }
 
-// Setup makes the cgroups of all pods and of their classes; the limits of all pods together
-// are package allocatable's. It is called at the start,
-// and whenever somebody may have removed them.
+// Setup creates the cgroups of all pods and of their classes. Package allocatable sets the limits
+// of all pods together. Call Setup at the start and whenever the cgroups may have been removed.
 func (s *Stage) Setup(ctx context.Context) error {
 	if err := s.cfg.Kernel.Set(ctx, s.cfg.Tree.Pods(), cgroups.Values{}); err != nil {
 		return fmt.Errorf("cgroups: of all pods: %w", err)
@@ -78,7 +76,7 @@ func (s *Stage) Setup(ctx context.Context) error {
 	for _, class := range cgroups.Classes() {
 		values := cgroups.ForClass(s.cfg.Values, class, nil)
 		if there, err := s.cfg.Kernel.IsComplete(s.cfg.Tree.Class(class)); class == v1.PodQOSBurstable && err == nil && there {
-			values.Shares = 0 // pods may run in it: Update knows
+			values.Shares = 0 // Update sets the weight, because pods may run in it
 		}
 		if err := s.cfg.Kernel.Set(ctx, s.cfg.Tree.Class(class), values); err != nil {
 			return fmt.Errorf("cgroups: of %s pods: %w", class, err)
@@ -87,9 +85,8 @@ func (s *Stage) Setup(ctx context.Context) error {
 	return nil
 }
 
-// Prepare makes a pod's cgroup. One that has something in it was finished by whoever has
-// put that there, and has other values only while its pod is resized: see SetPodCgroup.
-// It implements stages.Stage.
+// Prepare implements stages.Stage. It creates the pod's cgroup. A cgroup in use is left unchanged:
+// it already has its values, or a resize is changing them (see SetPodCgroup).
 func (s *Stage) Prepare(ctx context.Context, pod *v1.Pod) error {
 	name, values := s.cfg.Tree.Pod(pod), cgroups.ForPod(s.cfg.Values, pod)
 	outdated, err := s.isOutdated(name, pod.UID, values)
@@ -105,11 +102,11 @@ func (s *Stage) Prepare(ctx context.Context, pod *v1.Pod) error {
 	s.given[pod.UID] = given{pod: pod, values: &values}
 	delete(s.released, pod.UID)
 	s.mu.Unlock()
-	_ = s.weigh(ctx) // that is no matter of this pod: Update tries again, and tells
+	_ = s.weigh(ctx) // not an error of this pod: Update retries and returns the error
 	return nil
 }
 
-// isOutdated tells whether a pod's cgroup is to get values.
+// isOutdated reports whether the values of a pod's cgroup are to be set.
 func (s *Stage) isOutdated(name cgroups.Name, uid types.UID, values cgroups.Values) (bool, error) {
 	there, err := s.cfg.Kernel.IsComplete(name)
 	if err != nil || !there {
@@ -125,11 +122,10 @@ func (s *Stage) isOutdated(name cgroups.Name, uid types.UID, values cgroups.Valu
 	return !inUse, err
 }
 
-// Parent is what a runtime is told of where a pod's sandbox goes.
+// Parent returns the parent cgroup of the pod's sandbox, in the runtime's notation.
 func (s *Stage) Parent(pod *v1.Pod) string { return s.cfg.Tree.Path(s.cfg.Tree.Pod(pod)) }
 
-// SetPodCgroup gives a pod's cgroup other values, step by step. It implements
-// resize.Cgroups.
+// SetPodCgroup implements resize.Cgroups. It sets values of a pod's cgroup during a resize.
 func (s *Stage) SetPodCgroup(ctx context.Context, pod *v1.Pod, needs cgroups.Needs) error {
 	return s.cfg.Kernel.Set(ctx, s.cfg.Tree.Pod(pod), cgroups.ForNeeds(s.cfg.Values, pod, needs))
 }
@@ -139,7 +135,7 @@ func (s *Stage) PodMemoryUsage(_ context.Context, pod *v1.Pod) (int64, error) {
 	return s.cfg.Kernel.MemoryUsage(s.cfg.Tree.Pod(pod))
 }
 
-// Release removes a pod's cgroup, whatever its class was. It implements stages.Stage.
+// Release implements stages.Stage. It removes a pod's cgroup in each class.
 func (s *Stage) Release(ctx context.Context, uid types.UID) error {
 	var errs []error
 	for _, class := range append(cgroups.Classes(), v1.PodQOSGuaranteed) {
@@ -158,12 +154,11 @@ func (s *Stage) Release(ctx context.Context, uid types.UID) error {
 	return nil
 }
 
-// lateFor is how long a cgroup may come again that was removed: a runtime that was told to
-// end the start of a sandbox goes on with it for a while, and makes its cgroup, with all that
-// is above.
+// lateFor is the time during which a removed cgroup may reappear: a runtime whose call to start a
+// sandbox was cancelled may continue for a while and create the pod's cgroup again.
 const lateFor = 15 * time.Minute
 
-// isOurs tells whether a pod which nobody wants any more is this agent's, as far as known.
+// isOurs reports whether an orphaned pod belongs to this agent.
 func (s *Stage) isOurs(uid types.UID) bool {
 	s.mu.Lock()
 	_, lately := s.released[uid]
@@ -171,7 +166,7 @@ func (s *Stage) isOurs(uid types.UID) bool {
 	return lately || s.cfg.Ours == nil || s.cfg.Ours(uid)
 }
 
-// Leftovers names the pods of this agent's that have a cgroup. It implements stages.Stage.
+// Leftovers implements stages.Stage. It returns this agent's pods that have a cgroup.
 func (s *Stage) Leftovers(context.Context) ([]types.UID, error) {
 	s.mu.Lock()
 	maps.DeleteFunc(s.released, func(_ types.UID, at time.Time) bool { return time.Since(at) > lateFor })
@@ -191,12 +186,12 @@ func (s *Stage) Leftovers(context.Context) ([]types.UID, error) {
 	return out, nil
 }
 
-// Update says which pods there are that are not over, all of them, so that their classes
-// weigh what they ask for. Until it was called once, classes keep the weight they have.
-// What has failed is tried again.
+// Update sets the weight of the Burstable class to the sum of its pods' requests. pods are all pods
+// that have not finished. Before the first call the class keeps its weight. Update also retries
+// failed changes.
 func (s *Stage) Update(ctx context.Context, pods []*v1.Pod) error {
 	s.mu.Lock()
-	s.listed, s.burstable = true, 0 // whatever it has, it gets its weight
+	s.listed, s.burstable = true, 0 // the weight is set even if it is unchanged
 	all := make(map[types.UID]given, len(pods))
 	for _, pod := range pods {
 		all[pod.UID] = given{pod: pod, values: s.given[pod.UID].values}
@@ -206,13 +201,13 @@ func (s *Stage) Update(ctx context.Context, pods []*v1.Pod) error {
 	return s.weigh(ctx)
 }
 
-// Refresh is Setup and Update: it is called now and then.
+// Refresh runs Setup and Update. Call it periodically.
 func (s *Stage) Refresh(ctx context.Context, pods []*v1.Pod) error {
 	return errors.Join(s.Setup(ctx), s.Update(ctx, pods))
 }
 
-// weigh gives the class of Burstable pods its weight, if that has changed. While another
-// call does that, which may take long, this one leaves it to that.
+// weigh sets the weight of the Burstable class if it has changed. If another call is setting it,
+// that call also sets the newest weight, and this one returns at once.
 func (s *Stage) weigh(ctx context.Context) error {
 	if !s.begin() {
 		return nil
@@ -244,8 +239,7 @@ func (s *Stage) begin() bool {
 	return true
 }
 
-// next is the weight that the class is to have, and whether it has another one. If it
-// has not, nobody weighs any more.
+// next returns the weight of the class and whether it has to be set. If not, it ends the weighing.
 func (s *Stage) next() (shares uint64, changed bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

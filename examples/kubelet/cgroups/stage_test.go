@@ -21,7 +21,7 @@ import (
 	"github.com/podwright/podwright/podworkers/stages/stagestest"
 )
 
-// The library keeps its connections to systemd for as long as the process lives.
+// The library keeps its connections to systemd until the process exits.
 func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m,
 		goleak.IgnoreAnyFunction("github.com/godbus/dbus/v5.(*Conn).inWorker"),
@@ -47,7 +47,7 @@ func open(t testing.TB, k kubelet.Kernel, cfg kubelet.Config) *kubelet.Stage {
 	return s
 }
 
-// podOf asks for CPU in thousandths, with a limit of the same if it is Guaranteed.
+// podOf returns a pod with a CPU request of milli, and an equal limit if it is Guaranteed.
 func podOf(uid types.UID, class v1.PodQOSClass, milli int64) *v1.Pod {
 	list := v1.ResourceList{v1.ResourceCPU: *resource.NewMilliQuantity(milli, resource.DecimalSI), v1.ResourceMemory: resource.MustParse("64Mi")}
 	var r v1.ResourceRequirements
@@ -87,8 +87,7 @@ func TestNew(t *testing.T) {
 	require.EqualError(t, err, "cgroups: Config.Tree is required")
 }
 
-// A pod's cgroup has its values, gets new ones while nothing is in it or the pod is
-// resized, and is not written to otherwise.
+// A pod's cgroup gets its values, and new ones only while it is empty or the pod is resized.
 func TestValues(t *testing.T) {
 	sets := 0
 	memory := &kubelet.Memory{Fail: func(path, what string) error {
@@ -134,8 +133,8 @@ func TestValues(t *testing.T) {
 	require.True(t, ok, "it is made anew")
 }
 
-// The class of Burstable pods weighs what they ask for together. An agent that has just
-// started does not know, and leaves what is there.
+// The weight of the Burstable class is the sum of its pods' requests. A restarted agent leaves it
+// unchanged until the first Update.
 func TestWeight(t *testing.T) {
 	memory := &kubelet.Memory{}
 	weight := func() uint64 {
@@ -163,7 +162,7 @@ func TestWeight(t *testing.T) {
 	require.EqualValues(t, 2, weight())
 }
 
-// What fails names the cgroup, harms no other pod, and is done by the next call.
+// An error names the cgroup, affects no other pod, and is retried by the next call.
 func TestFailures(t *testing.T) {
 	broken := errors.New("read-only file system")
 	var at, what string
@@ -193,7 +192,7 @@ func TestFailures(t *testing.T) {
 		require.NoError(t, s.Release(t.Context(), "u"))
 	}
 
-	// The weight of a class is no pod's fault.
+	// A failure to set the class's weight does not fail the pod.
 	at, what = "/kubepods/burstable", "set"
 	require.NoError(t, s.Prepare(t.Context(), pod))
 	require.ErrorIs(t, s.Update(t.Context(), []*v1.Pod{pod}), broken)
@@ -226,7 +225,7 @@ func TestFailures(t *testing.T) {
 	}
 }
 
-// What another agent has on the same machine is not this one's to remove.
+// Cgroups of another agent on the same machine are not removed.
 func TestLeftoversOfOthers(t *testing.T) {
 	memory := &kubelet.Memory{}
 	for _, uid := range []types.UID{"mine", "theirs"} {
@@ -237,8 +236,8 @@ func TestLeftoversOfOthers(t *testing.T) {
 	require.Equal(t, []types.UID{"mine"}, left)
 }
 
-// A runtime that goes on with the start of a sandbox makes a cgroup again that was removed,
-// when nothing else tells any more that the pod was this agent's.
+// A runtime that continues a cancelled sandbox start creates a removed cgroup again. The Stage
+// removes it although no other record of the pod remains.
 func TestACgroupComesAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		memory, pod := &kubelet.Memory{}, podOf("late", v1.PodQOSGuaranteed, 100)
@@ -261,7 +260,6 @@ func TestACgroupComesAgain(t *testing.T) {
 	})
 }
 
-// Where a pod goes, and what it uses.
 func TestParentAndUsage(t *testing.T) {
 	pod, memory := podOf("1-2", v1.PodQOSBurstable, 100), &kubelet.Memory{Usage: 4096}
 	s := open(t, memory, kubelet.Config{Tree: tree(t, cgroups.Systemd)})

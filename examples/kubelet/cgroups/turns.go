@@ -2,19 +2,19 @@ package cgroups
 
 import "sync"
 
-// turns let one at a time have a path. The zero value is ready for use.
+// turns is a set of locks by path. The zero value is ready for use.
 type turns struct {
 	mu    sync.Mutex
 	paths map[string]*turn
 }
 
-// turn is that of a path, for as long as anybody has it or waits for it.
+// turn is the lock of one path. It exists while it has users.
 type turn struct {
 	sync.Mutex
 	users int
 }
 
-// take waits for a path, and returns what gives it to the next.
+// take locks a path and returns the function that unlocks it.
 func (t *turns) take(path string) (give func()) {
 	t.mu.Lock()
 	if t.paths == nil {

@@ -8,8 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// One path is one caller's at a time, other paths do not wait for it, and nothing is kept of
-// either.
+// A path has one holder at a time, other paths do not wait for it, and unused locks are deleted.
 func TestTurns(t *testing.T) {
 	var all turns
 	var inside, most atomic.Int32

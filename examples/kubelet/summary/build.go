@@ -11,7 +11,7 @@ import (
 	"github.com/podwright/podwright/volume/usage"
 )
 
-// build makes a Summary of what was read. It is pure.
+// build converts a reading to a Summary. It is pure.
 func build(in *reading) *statsapi.Summary {
 	node := statsapi.NodeStats{
 		NodeName: in.name, StartTime: metav1.NewTime(in.machine.Boot),
@@ -80,9 +80,9 @@ func (in *reading) container(c *stats.Container, have storage) statsapi.Containe
 	return s
 }
 
-// ephemeral is what a pod has on the node's disk: what its containers have written, their
-// logs, volumes that go with the pod, and its /etc/hosts, as far as it is known; nil if
-// nothing of it is.
+// ephemeral returns a pod's usage of the node's disk: the writable layers and logs of its
+// containers, its local volumes and its /etc/hosts. Unknown parts are left out; it returns nil if
+// all of them are unknown.
 func (in *reading) ephemeral(s *statsapi.PodStats, have storage) *statsapi.FsStats {
 	var bytes, inodes uint64
 	known := false
@@ -117,8 +117,8 @@ func (in *reading) ephemeral(s *statsapi.PodStats, have storage) *statsapi.FsSta
 	return f
 }
 
-// processesOf is nil if it is not known of all containers. The process of the sandbox does
-// not count.
+// processesOf returns the number of processes without the sandbox's, or nil if it is unknown for a
+// container.
 func processesOf(p *stats.Pod) *statsapi.ProcessStats {
 	var n uint64
 	for i := range p.Containers {
@@ -126,7 +126,7 @@ func processesOf(p *stats.Pod) *statsapi.ProcessStats {
 			if p.Usage.Processes == nil || p.Cgroup != "" {
 				return nil
 			}
-			return &statsapi.ProcessStats{ProcessCount: p.Usage.Processes} // the runtime's word
+			return &statsapi.ProcessStats{ProcessCount: p.Usage.Processes} // reported by the runtime
 		}
 		n += *p.Containers[i].Usage.Processes
 	}
@@ -140,7 +140,7 @@ func cpuOf(u stats.Usage, cores *uint64) *statsapi.CPUStats {
 	return &statsapi.CPUStats{Time: metav1.NewTime(u.Time), UsageNanoCores: cores, UsageCoreNanoSeconds: new(uint64(*u.CPU.Total)), PSI: psiOf(u.CPU.Pressure)}
 }
 
-// memoryOf says what is available only where there is a limit.
+// memoryOf reports available memory only where there is a limit.
 func memoryOf(u stats.Usage) *statsapi.MemoryStats {
 	m := u.Memory
 	if m.Usage == nil && m.WorkingSet == nil {
@@ -209,7 +209,7 @@ func fsOf(f *stats.Filesystem) *statsapi.FsStats {
 	}
 }
 
-// volumeOf is what was measured. What has no limit of files says nothing of them.
+// volumeOf converts a measurement. Without a limit of files it has no inode capacity.
 func volumeOf(u usage.Usage) statsapi.FsStats {
 	f := statsapi.FsStats{
 		Time: metav1.NewTime(u.Measured), AvailableBytes: unsigned(u.Available), CapacityBytes: unsigned(u.Capacity), UsedBytes: unsigned(u.Bytes), InodesUsed: unsigned(u.Files),

@@ -10,7 +10,7 @@ import (
 	"github.com/podwright/podwright/internal/podfacts"
 )
 
-// cadvisor are the metrics of /metrics/cadvisor.
+// cadvisor returns the metrics of /metrics/cadvisor.
 func (p *Provider) cadvisor(ctx context.Context) (families, error) {
 	in, err := p.read(ctx, All, stats.Wanted{Storage: true, Network: true, Details: true})
 	if err != nil {
@@ -34,8 +34,8 @@ func (p *Provider) cadvisor(ctx context.Context) (families, error) {
 	return f, nil
 }
 
-// nameImages gives containers the names of images that their pods have: a runtime may know
-// only what these stand for.
+// nameImages replaces the containers' image names by those of the pod specs, because a runtime may
+// report only resolved ones.
 func (p *Provider) nameImages(in *reading) {
 	images := map[[2]string]string{}
 	for _, pod := range p.cfg.Pods() {
@@ -53,7 +53,7 @@ func (p *Provider) nameImages(in *reading) {
 	}
 }
 
-// above are the cgroups besides the root that are no pod's.
+// above returns the cgroups other than the root and those of pods.
 func (p *Provider) above() []string {
 	if p.cfg.Cgroups == nil {
 		return nil
@@ -65,7 +65,7 @@ func (p *Provider) above() []string {
 	return slices.DeleteFunc(slices.Sorted(maps.Keys(all)), func(cgroup string) bool { return !all[cgroup] })
 }
 
-// subject is a cgroup with what is to be told of it.
+// subject is a cgroup with its metrics' sources.
 type subject struct {
 	labels  *labelSet
 	details *stats.Details
@@ -76,12 +76,12 @@ type subject struct {
 	at      time.Time
 }
 
-// labels are those that all metrics of cgroups have.
+// labels returns the labels common to all metrics of cgroups.
 func labels(container, id, image, name, namespace, pod string) *labelSet {
 	return pairs("container", container, "id", id, "image", image, "name", name, "namespace", namespace, "pod", pod)
 }
 
-// root tells of the root cgroup, of the machine's networks and disks.
+// root adds the metrics of the root cgroup and of the machine's networks and disks.
 func (f families) root(p *Provider, in *reading) {
 	s := subject{labels: labels("", "/", "", "", "", ""), network: in.network, created: in.machine.Boot, at: in.at}
 	d := stats.Details{Usage: in.node}
@@ -100,13 +100,13 @@ func (f families) root(p *Provider, in *reading) {
 			continue
 		}
 		seen[in.device(disk.Mountpoint)] = true
-		if whole := in.onDisk(disk.Mountpoint); whole != nil { // what all use of it
+		if whole := in.onDisk(disk.Mountpoint); whole != nil { // the usage of the whole disk
 			f.disk(&s, whole, in.device(disk.Mountpoint))
 		}
 	}
 }
 
-// cgroupsOf tells of a pod, of its sandbox's network, which is where cAdvisor has it, and of
+// cgroupsOf adds the metrics of a pod, of its sandbox, which has the network as in cAdvisor, and of
 // its containers.
 func (f families) cgroupsOf(figures []figure, in *reading, p *stats.Pod) {
 	if p.Details != nil {
@@ -117,7 +117,7 @@ func (f families) cgroupsOf(figures []figure, in *reading, p *stats.Pod) {
 		c := &p.Containers[i]
 		s := subject{labels: labels(c.Name, c.Cgroup, c.Image, c.ID, p.Namespace, p.Name), details: c.Details, layer: c.Writable, created: c.Created, at: in.at}
 		if s.details == nil {
-			s.details = &stats.Details{Usage: c.Usage} // the runtime's word
+			s.details = &stats.Details{Usage: c.Usage} // reported by the runtime
 		}
 		if s.layer != nil {
 			s.device = in.device(s.layer.Mountpoint)
@@ -126,7 +126,7 @@ func (f families) cgroupsOf(figures []figure, in *reading, p *stats.Pod) {
 	}
 }
 
-// device is that of a folder. It is asked for once in each scrape.
+// device returns the block device of a folder. It looks up each folder once per scrape.
 func (in *reading) device(dir string) string {
 	if in.devices == nil {
 		in.devices = map[string]string{}
@@ -207,7 +207,7 @@ func (f families) network(s *subject) {
 	}
 }
 
-// disk tells of a file system, and of what is used of it.
+// disk adds the metrics of a filesystem.
 func (f families) disk(s *subject, d *stats.Filesystem, device string) {
 	labels := s.labels.and("device", device)
 	for _, v := range []struct {
@@ -225,7 +225,7 @@ func (f families) disk(s *subject, d *stats.Filesystem, device string) {
 	}
 }
 
-// machine tells what the machine has.
+// machine adds the metrics of the machine.
 func (f families) machine(in *reading, m Machine) {
 	f.add(about{"cadvisor_version_info", "1, with versions of the kernel and of the system as labels; there is no docker, and no cAdvisor", false},
 		pairs("kernelVersion", m.Kernel, "osVersion", m.OS, "dockerVersion", "", "cadvisorVersion", "", "cadvisorRevision", ""), 1, time.Time{})

@@ -6,8 +6,8 @@ import (
 	"github.com/podwright/podwright/volume/usage"
 )
 
-// Claims are what the volumes of PersistentVolumeClaims use that pods on the node have; of
-// several pods with one claim, what was measured last. It answers from memory, as Logs does.
+// Claims returns the usage of volumes by PersistentVolumeClaim. If several pods use one claim, the
+// newest measurement counts. Like Logs, it returns from memory.
 func (p *Provider) Claims() map[types.NamespacedName]usage.Usage {
 	out := map[types.NamespacedName]usage.Usage{}
 	p.measured(func(f *folder, u usage.Usage) {
@@ -18,14 +18,14 @@ func (p *Provider) Claims() map[types.NamespacedName]usage.Usage {
 	return out
 }
 
-// Log is what the logs of a container use, in bytes.
+// Log is the size of a container's logs in bytes.
 type Log struct {
 	UID                       types.UID
 	Namespace, Pod, Container string
 	Bytes                     int64
 }
 
-// Logs are those of all containers that have some.
+// Logs returns the sizes of the logs of all containers that have some.
 func (p *Provider) Logs() (out []Log) {
 	p.measured(func(f *folder, u usage.Usage) {
 		if log := f.log; log.UID != "" {
@@ -36,7 +36,7 @@ func (p *Provider) Logs() (out []Log) {
 	return out
 }
 
-// measured calls f for all folders of which it is known what they use.
+// measured calls f for each measured folder. f is called with mu locked.
 func (p *Provider) measured(f func(*folder, usage.Usage)) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

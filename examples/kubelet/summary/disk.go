@@ -12,7 +12,7 @@ import (
 	"github.com/podwright/podwright/cri/stats"
 )
 
-// disk asks for the file system that a folder is on.
+// disk returns the usage of the filesystem of a folder.
 func disk(dir string) (*stats.Filesystem, error) {
 	var is unix.Statfs_t
 	if err := unix.Statfs(dir, &is); err != nil {
@@ -22,13 +22,13 @@ func disk(dir string) (*stats.Filesystem, error) {
 		Time: time.Now(), Mountpoint: dir,
 		Capacity: new(is.Blocks * uint64(is.Bsize)), Available: new(is.Bavail * uint64(is.Bsize)), Used: new((is.Blocks - is.Bfree) * uint64(is.Bsize)),
 	}
-	if is.Files > 0 { // else it has no such limit
+	if is.Files > 0 { // otherwise the filesystem has no inode limit
 		f.Inodes, f.InodesFree, f.InodesUsed = new(is.Files), new(is.Ffree), new(is.Files-is.Ffree)
 	}
 	return f, nil
 }
 
-// with is what is used of a file system, beside how large that is, which may be nil.
+// with returns used, with the capacity of on if that is not nil.
 func with(on, used *stats.Filesystem) *stats.Filesystem {
 	out := *used
 	if on != nil {
@@ -37,7 +37,7 @@ func with(on, used *stats.Filesystem) *stats.Filesystem {
 	return &out
 }
 
-// deviceNames are what the system calls block devices, by their numbers, each asked for once.
+// deviceNames caches names of block devices by major and minor number.
 type deviceNames map[[2]int]string
 
 func (n deviceNames) of(major, minor int) string {
@@ -49,8 +49,8 @@ func (n deviceNames) of(major, minor int) string {
 	return name
 }
 
-// blockDevice is what the system calls the device that a folder is on, such as /dev/vda: the
-// folder itself if that is not there.
+// blockDevice returns the name of a folder's block device, such as /dev/vda. It returns dir if the
+// folder is missing.
 func (n deviceNames) blockDevice(dir string) string {
 	var is unix.Stat_t
 	if err := unix.Stat(dir, &is); err != nil {
@@ -59,7 +59,7 @@ func (n deviceNames) blockDevice(dir string) string {
 	return n.of(int(unix.Major(is.Dev)), int(unix.Minor(is.Dev)))
 }
 
-// deviceName is what a block device is called, or its numbers.
+// deviceName returns the name of a block device, or its numbers if that is unknown.
 func deviceName(major, minor int) string {
 	numbers := strconv.Itoa(major) + ":" + strconv.Itoa(minor)
 	text, err := os.ReadFile("/sys/dev/block/" + numbers + "/uevent")

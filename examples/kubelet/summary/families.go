@@ -11,39 +11,39 @@ import (
 	dto "github.com/prometheus/client_model/go"
 )
 
-// families are metrics that are computed for one scrape: what is gathered is written, and
-// nothing is kept. It is a prometheus.Gatherer; a registry would check each of ten thousand
-// metrics, each time, against what the tests have checked once.
+// families are the metrics of one scrape, by name. They are discarded after it. families is a
+// prometheus.Gatherer. It is no registry, because a registry would validate all ten thousand
+// metrics at each scrape; tests validate them once.
 type families map[string]*family
 
 var _ prometheus.Gatherer = families(nil)
 
-// family are all metrics of a name.
+// family has all metrics of one name.
 type family struct {
 	about
 	samples []sample
 }
 
-// about is what a metric is called, and whether it only ever grows.
+// about is the metadata of a metric.
 type about struct {
 	name, help string
 	counter    bool
 }
 
-// sample is one value; a zero time, in milliseconds, is that of the scrape.
+// sample is one value. at is in milliseconds; zero means the time of the scrape.
 type sample struct {
 	labels *labelSet
 	value  float64
 	at     int64
 }
 
-// labelSet are labels, which many samples share: pairs sorted by name, and as text.
+// labelSet is a set of labels shared by many samples: pairs sorted by name, and their text.
 type labelSet struct {
 	pairs [][2]string
 	text  string
 }
 
-// add adds one value. labels may be nil; a zero time is that of the scrape.
+// add adds one value. labels may be nil. A zero time means the time of the scrape.
 func (f families) add(a about, labels *labelSet, value float64, at time.Time) {
 	to := f[a.name]
 	if to == nil {
@@ -96,10 +96,10 @@ func (f *family) gather() *dto.MetricFamily {
 	return out
 }
 
-// pairs are labels, from names and values in turn.
+// pairs returns a label set from alternating names and values.
 func pairs(of ...string) *labelSet { return (&labelSet{}).and(of...) }
 
-// and are these labels and others.
+// and returns the label set with more labels.
 func (l *labelSet) and(more ...string) *labelSet {
 	all := make([][2]string, len(l.pairs), len(l.pairs)+len(more)/2)
 	copy(all, l.pairs)

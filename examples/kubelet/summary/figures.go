@@ -6,17 +6,16 @@ import (
 	"github.com/podwright/podwright/cri/stats"
 )
 
-// figure is a metric that each cgroup has.
 type figure struct {
 	about
-	// more are further labels, names and values in turn.
+	// more has further labels as alternating names and values.
 	more []string
-	// given tells that it is a setting, which has no time.
+	// given is true for a setting, which has no time.
 	given bool
 	of    func(d *stats.Details) (value float64, known bool)
 }
 
-// figures are all that come from one number of a cgroup.
+// figures returns the metrics that come from one number of a cgroup.
 func figures() []figure {
 	gauge := func(name, help string, of func(*stats.Details) (float64, bool)) figure {
 		return figure{about: about{name, help, false}, of: of}
@@ -90,7 +89,7 @@ func pressures() (out []figure) {
 	return out
 }
 
-// specs are what a cgroup was given.
+// specs returns the metrics of a cgroup's settings.
 func specs() []figure {
 	spec := func(name, help string, of func(*stats.Details) (float64, bool)) figure {
 		return figure{about: about{name, help, false}, given: true, of: of}
@@ -105,7 +104,7 @@ func specs() []figure {
 	}
 }
 
-// known returns a figure that is known unless its field is nil.
+// known returns a figure that is unknown if its field is nil.
 func known[T any](of func(*stats.Details) *T, value func(T) float64) func(*stats.Details) (float64, bool) {
 	return func(d *stats.Details) (float64, bool) {
 		field := of(d)
@@ -120,7 +119,7 @@ func number(of func(*stats.Details) *uint64) func(*stats.Details) (float64, bool
 	return known(of, func(n uint64) float64 { return float64(n) })
 }
 
-// limit is zero for none, where the use that it limits is known, else it is not known.
+// limit reports 0 for a missing limit if the usage is known. Otherwise a missing limit is unknown.
 func limit(of func(*stats.Details) (limit, use *uint64)) func(*stats.Details) (float64, bool) {
 	return func(d *stats.Details) (float64, bool) {
 		n, use := of(d)
@@ -139,8 +138,7 @@ func micros(of func(*stats.Details) *time.Duration) func(*stats.Details) (float6
 	return known(of, func(t time.Duration) float64 { return t.Seconds() * 1e6 })
 }
 
-// withQuota returns a figure that is known only where a quota is set: the kernel counts nothing
-// without one.
+// withQuota returns a figure that is unknown without a CPU quota: the kernel counts only with one.
 func withQuota(value func(*stats.Details) (float64, bool)) func(*stats.Details) (float64, bool) {
 	return func(d *stats.Details) (float64, bool) {
 		if d.Given.Quota == nil {

@@ -14,10 +14,10 @@ import (
 	"github.com/prometheus/common/expfmt"
 )
 
-// longest is how long a request may wait for the runtime.
+// longest bounds a request, including its calls to the runtime.
 const longest = 20 * time.Second
 
-// Stats serves /stats/summary; with only_cpu_and_memory=true the CPUAndMemory part.
+// Stats serves /stats/summary, and the CPUAndMemory part for only_cpu_and_memory=true.
 func (p *Provider) Stats() http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		ctx, cancel := context.WithTimeout(r.Context(), longest)
@@ -38,8 +38,7 @@ func (p *Provider) Stats() http.Handler {
 	})
 }
 
-// Resource serves /metrics/resource. A Summary that cannot be had is the metric
-// resource_scrape_error.
+// Resource serves /metrics/resource. If there is no Summary, it serves only resource_scrape_error.
 func (p *Provider) Resource() http.Handler {
 	return gathered(func(ctx context.Context) (families, error) {
 		s, err := p.Summary(ctx, CPUAndMemory)
@@ -70,9 +69,9 @@ func gathered(gather func(ctx context.Context) (families, error)) http.Handler {
 	})
 }
 
-// write writes metrics as the client wants them. They are compressed for speed: those of a
-// hundred pods are two megabytes, and promhttp would take more time to compress them than
-// it takes to read all cgroups.
+// write writes metrics in the format and encoding that the client accepts. It uses the fastest gzip
+// level: a hundred pods have two megabytes, and promhttp would take longer to compress them than
+// all cgroups take to read.
 func write(w http.ResponseWriter, r *http.Request, f families) error {
 	format := expfmt.Negotiate(r.Header)
 	w.Header().Set("Content-Type", string(format))

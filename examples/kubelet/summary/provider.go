@@ -19,62 +19,62 @@ import (
 	"github.com/podwright/podwright/volume/usage"
 )
 
-// Config configures a Provider. NodeName, Collector, Proc, Root, Pods, Volume, LogDir and
-// Meter are required.
+// Config configures a Provider. NodeName, Collector, Proc, Root, Pods, Volume, LogDir and Meter are
+// required.
 type Config struct {
 	NodeName string
-	// Collector collects what pods use.
+	// Collector collects the usage of pods.
 	Collector *stats.Collector
-	// Cgroups reads those of the machine; nil: there are none to read.
+	// Cgroups reads the machine's cgroups. Optional: without it there are no system containers.
 	Cgroups *stats.Reader
-	// Proc is the machine's /proc.
-	Proc fs.FS
-	// Root is the agent's folder, on the node's file system.
+	Proc    fs.FS
+	// Root is the agent's folder on the node's filesystem.
 	Root string
-	// Images tells of the file systems of images and containers; nil: they are not known.
+	// Images returns the usage of the image and container filesystems. Optional: without it they
+	// are left out.
 	Images func(ctx context.Context) (*runtimeapi.ImageFsInfoResponse, error)
-	// Systems are the cgroups of what is told as a system container, by its name
-	// (statsapi.SystemContainerPods and the like).
+	// Systems maps names of system containers (statsapi.SystemContainerPods and the like) to their
+	// cgroups.
 	Systems map[string]string
-	// Above are cgroups that /metrics/cadvisor has besides the root, those of Systems and of
+	// Above are further cgroups for /metrics/cadvisor, besides the root and those of Systems and of
 	// pods.
 	Above []string
-	// Machine names the machine; its fields may be empty.
+	// Machine has labels of the machine. Its fields may be empty.
 	Machine Machine
 
-	// Pods are those that are on the node, from memory.
+	// Pods returns the pods of the node. It must not block.
 	Pods func() []*v1.Pod
-	// Volume is the folder of a pod's volume, from memory; false for one that is not mounted,
-	// or has none.
+	// Volume returns the folder of a pod's volume, or false if it is not mounted or has no folder.
+	// It must not block.
 	Volume func(ctx context.Context, pod *v1.Pod, name string) (dir string, ok bool)
-	// LogDir is the folder with the logs of a pod, in a folder for each container.
+	// LogDir returns the folder of a pod's logs, which has a subfolder for each container.
 	LogDir func(namespace, name string, uid types.UID) string
-	// HostsFile is a pod's /etc/hosts; nil or empty: it has none of its own.
+	// HostsFile returns the path of a pod's /etc/hosts, or "" if the pod has none. Optional.
 	HostsFile func(uid types.UID) string
-	// Meter measures folders.
-	Meter *usage.Meter
-	// Period is how often volumes and logs are measured (volumeStatsAggPeriod); zero means
-	// 1 min, and below zero never.
+	Meter     *usage.Meter
+	// Period is the period of measurements of volumes and logs (volumeStatsAggPeriod). Default: 1
+	// min. A negative period disables them.
 	Period time.Duration
-	// Logger is told what could not be read. nil means none.
+	// Logger receives read errors. Default: discard.
 	Logger *slog.Logger
 }
 
-// Machine are names of a machine, as labels of metrics.
+// Machine has names of a machine, used as labels of metrics.
 type Machine struct{ BootID, MachineID, SystemUUID, Kernel, OS string }
 
-// Provider tells what the node and its pods use. Use New. It is safe for concurrent use.
+// Provider reports the resource usage of a node and its pods. Use New. It is safe for concurrent
+// use.
 type Provider struct {
 	cfg     Config
 	figures []figure
 
 	mu      sync.Mutex
 	rates   stats.Rates       // of the node and of system containers
-	unread  map[string]string // what was logged last, by what was asked for
+	unread  map[string]string // the last logged errors, by kind of request
 	measure measuring
 }
 
-// New checks the configuration.
+// New checks the configuration and returns a Provider.
 func New(cfg Config) (*Provider, error) {
 	f := fields.Of("summary: Config")
 	f.Required("NodeName", cfg.NodeName)
@@ -93,23 +93,23 @@ func New(cfg Config) (*Provider, error) {
 	return &Provider{cfg: cfg, figures: figures(), unread: map[string]string{}, measure: measuring{pods: map[types.UID]*measured{}}}, nil
 }
 
-// Part is how much of a Summary is wanted.
+// Part selects the content of a Summary.
 type Part int
 
-// The parts.
+// Parts of a Summary.
 const (
-	// All is everything.
+	// All selects everything.
 	All Part = iota
-	// CPUAndMemory is the use of processors, memory and swap, which asks the runtime for
-	// nothing but lists.
+	// CPUAndMemory selects the usage of CPU, memory and swap. It needs only list calls to the
+	// runtime.
 	CPUAndMemory
-	// NodeAlone is the node with its disks and processes, and of system containers that of
-	// all pods: without a pod, a network or a rate. It costs little.
+	// NodeAlone selects the node with its disks and processes, and the system container of all
+	// pods. It has no pods, networks and rates, and is cheap.
 	NodeAlone
 )
 
-// Summary reads what the node and its pods use. What cannot be read is left out, and
-// logged; the error is that of the runtime's lists, or of /proc.
+// Summary reads the resource usage of the node and its pods. It leaves out and logs figures that it
+// cannot read. It fails only if the runtime's lists or /proc cannot be read.
 func (p *Provider) Summary(ctx context.Context, part Part) (*statsapi.Summary, error) {
 	in, err := p.read(ctx, part, stats.Wanted{Storage: part == All, Network: part == All})
 	if err != nil {
@@ -122,7 +122,7 @@ func (p *Provider) Summary(ctx context.Context, part Part) (*statsapi.Summary, e
 	return build(in), nil
 }
 
-// reading is all that a Summary is made of.
+// reading has the inputs of a Summary.
 type reading struct {
 	part    Part
 	name    string
@@ -130,7 +130,7 @@ type reading struct {
 	cores   *uint64
 	machine stats.Machine
 	network *stats.Network
-	// disk is the node's file system.
+	// disk is the node's filesystem.
 	disk               *stats.Filesystem
 	images, containers *stats.Filesystem
 	maxProcesses, runs *uint64
@@ -144,7 +144,6 @@ type reading struct {
 	topology           stats.Topology
 }
 
-// system is a system container.
 type system struct {
 	name, cgroup string
 	created      time.Time
@@ -180,7 +179,7 @@ func (p *Provider) read(ctx context.Context, part Part, w stats.Wanted) (*readin
 
 func (in *reading) note(errs ...error) { in.unread = append(in.unread, errs...) }
 
-// readSystems reads the cgroups of system containers. One that is not there is left out.
+// readSystems reads the cgroups of system containers. It leaves out missing ones.
 func (p *Provider) readSystems(in *reading) {
 	if p.cfg.Cgroups == nil {
 		return
@@ -221,7 +220,7 @@ func (p *Provider) readNetwork(in *reading) {
 	in.topology = stats.ReadTopology(p.cfg.Proc)
 }
 
-// readRest reads what is not needed for processors and memory.
+// readRest reads the disks and processes of the node.
 func (p *Provider) readRest(ctx context.Context, in *reading) {
 	var err error
 	if in.disk, err = disk(p.cfg.Root); err != nil {
@@ -237,7 +236,7 @@ func (p *Provider) readRest(ctx context.Context, in *reading) {
 		}
 		in.images = in.filesystem(first(info.GetImageFilesystems()))
 		if in.containers = in.filesystem(first(info.GetContainerFilesystems())); in.containers == nil {
-			in.containers = in.images // of runtimes that know of no other
+			in.containers = in.images // the runtime does not report a separate one
 		}
 	}
 	in.writable()
@@ -250,7 +249,7 @@ func first(list []*runtimeapi.FilesystemUsage) *runtimeapi.FilesystemUsage {
 	return list[0]
 }
 
-// filesystem completes what the runtime says of one with what the kernel does.
+// filesystem converts usage reported by the runtime and adds the kernel's capacity.
 func (in *reading) filesystem(told *runtimeapi.FilesystemUsage) *stats.Filesystem {
 	f := stats.FilesystemOf(told)
 	if f == nil {
@@ -259,8 +258,8 @@ func (in *reading) filesystem(told *runtimeapi.FilesystemUsage) *stats.Filesyste
 	return with(in.onDisk(f.Mountpoint), f)
 }
 
-// onDisk is what the kernel says of a file system that a runtime has named; nil if the
-// runtime has another root, or is on another machine.
+// onDisk returns the kernel's figures of a filesystem that the runtime reported, or nil if the
+// mount point does not exist here: the runtime may have another root or machine.
 func (in *reading) onDisk(mountpoint string) *stats.Filesystem {
 	if mountpoint == "" {
 		return nil
@@ -272,7 +271,7 @@ func (in *reading) onDisk(mountpoint string) *stats.Filesystem {
 	return on
 }
 
-// writable completes the layers of containers.
+// writable adds the capacity to the containers' writable layers.
 func (in *reading) writable() {
 	disks := map[string]*stats.Filesystem{}
 	for i := range in.pods {
@@ -291,7 +290,7 @@ func (in *reading) writable() {
 	}
 }
 
-// tell logs what could not be read, when that changes for what was asked for.
+// tell logs the read errors of a kind of request when they change.
 func (p *Provider) tell(asked string, unread []error) {
 	err := errors.Join(unread...)
 	text := ""

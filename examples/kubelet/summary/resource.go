@@ -6,13 +6,13 @@ import (
 	statsapi "k8s.io/kubelet/pkg/apis/stats/v1alpha1"
 )
 
-// What /metrics/resource has. In upstream's help a name's stability comes first.
+// Prefixes of the help texts in /metrics/resource, as upstream.
 const (
 	stable = "[STABLE] "
 	alpha  = "[ALPHA] "
 )
 
-// resources are the metrics of /metrics/resource; without a Summary, that there is none.
+// resources returns the metrics of /metrics/resource. A nil Summary sets resource_scrape_error.
 func resources(s *statsapi.Summary) families {
 	f := families{}
 	failed := 0.0

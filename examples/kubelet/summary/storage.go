@@ -20,22 +20,22 @@ import (
 	"github.com/podwright/podwright/volume/usage"
 )
 
-// storage is what a pod uses of disks besides the layers of its containers.
+// storage is a pod's disk usage without the writable layers of its containers.
 type storage struct {
 	volumes []volume
 	logs    map[string]usage.Usage // by container
-	hosts   int64                  // of its /etc/hosts, in bytes; zero without one
+	hosts   int64                  // size of /etc/hosts in bytes, or zero
 }
 
 type volume struct {
 	name  string
-	claim string // the PersistentVolumeClaim, empty without one
-	// local tells that it is on the node's disk and goes with the pod.
+	claim string // its PersistentVolumeClaim, or ""
+	// local is true for a volume on the node's disk that is deleted with the pod.
 	local bool
 	usage usage.Usage
 }
 
-// measuring is which pods were measured, and when they are again.
+// measuring is the state of measurements by pod.
 type measuring struct {
 	group run.Group
 	pods  map[types.UID]*measured
@@ -47,20 +47,20 @@ type measured struct {
 	folders map[string]*folder
 }
 
-// folder is one that was measured, or is now.
+// folder is a measured folder, or one whose measurement is running.
 type folder struct {
 	running bool
-	claim   types.NamespacedName // that it is of, empty for others
-	log     Log                  // whose it is, empty for others
+	claim   types.NamespacedName // of a claim's volume, else empty
+	log     Log                  // of a container's logs, else empty
 }
 
-// looks is how often in a period it is looked for pods that are due.
+// looks is the number of scans for due pods in each period.
 const looks = 6
 
-// Run measures volumes and logs until ctx ends: of a new pod at once, then at each
-// period, give or take a tenth of it so that pods do not come all at a time. A volume that
-// takes long, or forever, holds up no other, not even of its own pod; what was known of it
-// stays, with its time. What cannot be measured any more is not known any more.
+// Run measures volumes and logs until ctx is done: those of a new pod at once, then once per
+// period. It varies the period by up to 10 %, so that pods do not all become due together. Each
+// folder is measured on its own, so a slow or hanging volume does not delay others; its previous
+// figures stay, with their time. Figures of a failed measurement become unknown.
 func (p *Provider) Run(ctx context.Context) error {
 	if p.cfg.Period < 0 {
 		<-ctx.Done()
@@ -73,7 +73,7 @@ func (p *Provider) Run(ctx context.Context) error {
 	return nil
 }
 
-// look begins to measure the pods that are due, and forgets those that are gone.
+// look starts measurements of the pods that are due and forgets removed pods.
 func (p *Provider) look(ctx context.Context) {
 	pods, now := p.cfg.Pods(), time.Now()
 	p.mu.Lock()
@@ -103,7 +103,7 @@ func (p *Provider) look(ctx context.Context) {
 	}
 }
 
-// begin begins to measure the folders of a pod, but for those that are being measured yet.
+// begin starts measurements of a pod's folders, except those still running.
 func (p *Provider) begin(ctx context.Context, m *measured, folders map[string]*folder) {
 	p.forget(m, folders)
 	for dir, f := range folders {
@@ -121,7 +121,7 @@ func (p *Provider) begin(ctx context.Context, m *measured, folders map[string]*f
 	}
 }
 
-// forget drops what is known of folders that a pod has no more.
+// forget drops the figures of folders that the pod no longer has.
 func (p *Provider) forget(m *measured, folders map[string]*folder) {
 	for dir, f := range m.folders {
 		if !f.running && folders[dir] == nil {
@@ -133,16 +133,16 @@ func (p *Provider) forget(m *measured, folders map[string]*folder) {
 
 func (p *Provider) measureFolder(ctx context.Context, dir string) {
 	_, err := p.cfg.Meter.Measure(ctx, dir, 0)
-	if err == nil || ctx.Err() != nil || errors.Is(err, fs.ErrMoved) { // by containers, all the time: that shall not hide what they use
+	if err == nil || ctx.Err() != nil || errors.Is(err, fs.ErrMoved) { // containers move files all the time: the figures stay
 		return
 	}
 	p.cfg.Meter.Forget(dir)
-	if !errors.Is(err, iofs.ErrNotExist) { // what is not there has no use yet
+	if !errors.Is(err, iofs.ErrNotExist) { // a missing folder is not logged
 		p.cfg.Logger.Debug("a volume or log cannot be measured", "folder", dir, "err", err)
 	}
 }
 
-// foldersOf are those of a pod's volumes and logs.
+// foldersOf returns the folders of a pod's volumes and logs.
 func (p *Provider) foldersOf(ctx context.Context, pod *v1.Pod) map[string]*folder {
 	out := map[string]*folder{}
 	p.folders(ctx, pod, func(v *v1.Volume, dir string) {
@@ -159,8 +159,8 @@ func (p *Provider) foldersOf(ctx context.Context, pod *v1.Pod) map[string]*folde
 	return out
 }
 
-// folders tells the folders of a pod's volumes that count. A folder of the machine
-// (hostPath) is nobody's.
+// folders calls f for each volume that counts as the pod's, with its folder. hostPath and image
+// volumes do not count.
 func (p *Provider) folders(ctx context.Context, pod *v1.Pod, f func(v *v1.Volume, dir string)) {
 	for i := range pod.Spec.Volumes {
 		v := &pod.Spec.Volumes[i]
@@ -173,7 +173,7 @@ func (p *Provider) folders(ctx context.Context, pod *v1.Pod, f func(v *v1.Volume
 	}
 }
 
-// known is what was measured of pods. It touches no volume.
+// known returns the last measurements of pods. It reads no volume.
 func (p *Provider) known(ctx context.Context, seen []stats.Pod) map[types.UID]storage {
 	out := make(map[types.UID]storage, len(seen))
 	for _, s := range seen {
@@ -201,8 +201,8 @@ func (p *Provider) known(ctx context.Context, seen []stats.Pod) map[types.UID]st
 	return out
 }
 
-// Storage is what pods use of disks besides the layers of their containers, by UID, as it was
-// measured last: it touches no volume, and asks nobody.
+// Storage returns the last measured disk usage of pods by UID, without the writable layers of their
+// containers. It reads no volume and makes no calls.
 func (p *Provider) Storage(ctx context.Context, pods []*v1.Pod) map[types.UID]statsapi.PodStats {
 	seen := make([]stats.Pod, len(pods))
 	for i, pod := range pods {
@@ -230,7 +230,7 @@ func (p *Provider) hosts(uid types.UID) int64 {
 	return info.Size()
 }
 
-// claim is the PersistentVolumeClaim of a volume.
+// claim returns the name of the volume's PersistentVolumeClaim, or "".
 func claim(pod *v1.Pod, v *v1.Volume) string {
 	switch {
 	case v.PersistentVolumeClaim != nil:
@@ -241,13 +241,13 @@ func claim(pod *v1.Pod, v *v1.Volume) string {
 	return ""
 }
 
-// local tells that a volume is on the node's disk, and goes with its pod. Those with
-// objects but ConfigMaps are in memory, as upstream has it.
+// local reports whether a volume is on the node's disk and is deleted with its pod. As upstream,
+// volumes with API objects other than ConfigMaps count as in memory.
 func local(v *v1.Volume) bool {
 	return v.EmptyDir != nil && v.EmptyDir.Medium == v1.StorageMediumDefault || v.ConfigMap != nil
 }
 
-// claimRef is nil without a claim.
+// claimRef returns nil without a claim.
 func (v *volume) claimRef(namespace string) *statsapi.PVCReference {
 	if v.claim == "" {
 		return nil

@@ -50,7 +50,7 @@ type scene struct {
 	pods   []*v1.Pod
 }
 
-// newScene makes a node with n pods, with version 2 of cgroups.
+// newScene creates a node with n pods and cgroup v2.
 func newScene(t testing.TB, n int, change func(*scene)) (*scene, *Provider) {
 	s := &scene{root: t.TempDir(), cgroups: fstest.MapFS{}, refuse: map[string]error{}}
 	var err error
@@ -92,7 +92,7 @@ func newScene(t testing.TB, n int, change func(*scene)) (*scene, *Provider) {
 	return s, p
 }
 
-// cgroup puts one into the hierarchy.
+// cgroup adds a cgroup to the hierarchy.
 func (s *scene) cgroup(name string, memory, micros int) {
 	for file, text := range map[string]string{
 		"memory.current": fmt.Sprint(memory), "memory.stat": "anon 5\nfile 3\ninactive_file 100\nactive_file 1\npgfault 7\npgmajfault 1\nkernel 2\nfile_mapped 1",
@@ -164,7 +164,7 @@ func TestConfigOfProvider(t *testing.T) {
 	}
 }
 
-// measured waits until all that there is to measure was measured.
+// measuredAll waits until all volumes and logs are measured.
 func measuredAll(t testing.TB, p *Provider) {
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error, 1)
@@ -253,7 +253,7 @@ func TestSummary(t *testing.T) {
 	require.NotNil(t, few.Pods[0].Containers[0].Swap)
 	require.Len(t, few.Node.SystemContainers, 1)
 
-	// The node alone is what evictions look at all the time: no pod is asked about.
+	// NodeAlone is read often, by evictions: it makes no runtime call for pods.
 	s.refuse["ListPodSandbox"] = errors.New("no list")
 	alone, err := p.Summary(t.Context(), NodeAlone)
 	require.NoError(t, err)
@@ -272,7 +272,7 @@ func TestSummary(t *testing.T) {
 	require.Nil(t, stored.Containers[0].Rootfs)
 	delete(s.refuse, "ListPodSandbox")
 
-	// What goes wrong is left out.
+	// Unreadable parts are left out.
 	s.refuse["ImageFsInfo"] = errors.New("no")
 	part, err := p.Summary(t.Context(), All)
 	require.NoError(t, err)
@@ -283,8 +283,7 @@ func TestSummary(t *testing.T) {
 	require.ErrorContains(t, err, "no list")
 }
 
-// Pods that are gone are forgotten, with their volumes, and one that cannot be measured
-// holds up no other.
+// Removed pods are forgotten with their volumes. A hanging measurement does not delay others.
 func TestMeasuring(t *testing.T) {
 	stuck := make(chan struct{})
 	s, p := newScene(t, 2, func(s *scene) {
@@ -354,7 +353,7 @@ func TestHTTP(t *testing.T) {
 	require.NotContains(t, w.Body.String(), "node_")
 }
 
-// gathered is what a handler has written, by Prometheus' own parser.
+// parsed returns the metrics that a handler writes, read with Prometheus' own parser.
 func parsed(t testing.TB, h http.Handler) map[string]*dto.MetricFamily {
 	w := get(h, "/")
 	require.Equal(t, http.StatusOK, w.Code, w.Body)
@@ -364,7 +363,7 @@ func parsed(t testing.TB, h http.Handler) map[string]*dto.MetricFamily {
 	return families
 }
 
-// What is compressed is the same.
+// A compressed response has the same content.
 func TestCompression(t *testing.T) {
 	_, p := newScene(t, 1, nil)
 	r := httptest.NewRequest(http.MethodGet, "/", nil)
@@ -382,7 +381,7 @@ func TestCompression(t *testing.T) {
 	require.Contains(t, get(p.Cadvisor(), "/").Header().Get("Content-Type"), "text/plain")
 }
 
-// shapes are the type and the labels of each family; all its metrics must have the same.
+// shapes returns the type and labels of each family. All metrics of a family must have the same.
 func shapes(families map[string]*dto.MetricFamily) map[string]string {
 	out := map[string]string{}
 	for name, family := range families {
@@ -400,7 +399,7 @@ func shapes(families map[string]*dto.MetricFamily) map[string]string {
 	return out
 }
 
-// No metric is there twice, and a registry, which checks all, finds nothing wrong.
+// No metric exists twice, and a registry, which validates all metrics, finds no error.
 func TestMetricsAreConsistent(t *testing.T) {
 	_, p := newScene(t, 3, nil)
 	f, err := p.cadvisor(t.Context())
@@ -448,7 +447,7 @@ func has(m *dto.Metric, name, value string) bool {
 	return false
 }
 
-// What cannot be measured any more is not known, rather than what it was.
+// A volume whose measurement fails has unknown figures, not its previous ones.
 func TestUnmeasured(t *testing.T) {
 	errAsleep := errors.New("the driver is asleep")
 	var asleep atomic.Bool
@@ -493,7 +492,7 @@ func TestUnmeasured(t *testing.T) {
 	require.Len(t, p.Claims(), 2)
 }
 
-// The runtime is a system container where its cgroup is known, one that is not there is none.
+// The runtime is a system container if its cgroup is known. A missing cgroup is left out.
 func TestSystemContainers(t *testing.T) {
 	s, p := newScene(t, 1, func(s *scene) {
 		s.cgroup("/system.slice/containerd.service", 700, 6_000_000)
@@ -515,7 +514,7 @@ func TestSystemContainers(t *testing.T) {
 	require.Nil(t, runtime.Rootfs)
 	require.Nil(t, runtime.Logs)
 
-	// It is started again, in a cgroup of the same name.
+	// The service restarts in a cgroup of the same name.
 	s.cgroup("/system.slice/containerd.service", 100, 1)
 	all, err = p.Summary(t.Context(), CPUAndMemory)
 	require.NoError(t, err)
@@ -523,7 +522,7 @@ func TestSystemContainers(t *testing.T) {
 	require.Nil(t, all.Node.SystemContainers[0].CPU.UsageNanoCores, "the counter has run backwards")
 }
 
-// requireRates reads until rates are known, which takes a second.
+// requireRates reads until rates are available, which takes a second.
 func requireRates(t testing.TB, p *Provider) {
 	require.Eventually(t, func() bool {
 		s, err := p.Summary(t.Context(), CPUAndMemory)
@@ -532,7 +531,7 @@ func requireRates(t testing.TB, p *Provider) {
 	}, time.Minute, 100*time.Millisecond)
 }
 
-// What cannot be read is logged when it changes, not with each scrape.
+// Read errors are logged when they change, not with each scrape.
 func TestLogging(t *testing.T) {
 	var log strings.Builder
 	s, p := newScene(t, 1, func(s *scene) { s.cfg.Logger = slog.New(slog.NewTextHandler(&log, nil)) })

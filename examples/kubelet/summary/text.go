@@ -8,9 +8,9 @@ import (
 	"strings"
 )
 
-// writeText writes metrics as Prometheus' text format has them, byte by byte as package
-// expfmt does. That builds an object for each metric, and writes the same labels thirty times;
-// with it ten thousand metrics cost more than it takes to read them.
+// writeText writes metrics in Prometheus' text format, byte for byte as package expfmt. expfmt
+// builds an object for each metric and formats the same labels thirty times, so that writing ten
+// thousand metrics would cost more than reading them.
 func (f families) writeText(to io.Writer) error {
 	w := bufio.NewWriterSize(to, 64<<10)
 	var line []byte
@@ -55,7 +55,7 @@ func (s *sample) text(line []byte, name string) []byte {
 }
 
 func number64(line []byte, value float64) []byte {
-	if value == math.Trunc(value) && math.Abs(value) < 1e6 { // as %g would, and sooner
+	if value == math.Trunc(value) && math.Abs(value) < 1e6 { // same result as %g, but faster
 		return strconv.AppendInt(line, int64(value), 10)
 	}
 	return strconv.AppendFloat(line, value, 'g', -1, 64)

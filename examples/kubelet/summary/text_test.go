@@ -11,7 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// equalsExpfmt compares what is written with what Prometheus' own package writes.
+// equalsExpfmt compares the written text with that of Prometheus' own package.
 func equalsExpfmt(t testing.TB, f families) {
 	t.Helper()
 	var ours, theirs bytes.Buffer
@@ -38,11 +38,11 @@ func TestText(t *testing.T) {
 	equalsExpfmt(t, f)
 }
 
-// FuzzText: whatever pods and images are called.
+// FuzzText: names of pods and images may have any content.
 func FuzzText(f *testing.F) {
 	f.Add("c", "registry:5000/a@sha256:1", 1.5, int64(5))
 	f.Fuzz(func(t *testing.T, name, image string, value float64, at int64) {
-		name, image = strings.ToValidUTF8(name, "?"), strings.ToValidUTF8(image, "?") // as gRPC makes sure
+		name, image = strings.ToValidUTF8(name, "?"), strings.ToValidUTF8(image, "?") // gRPC guarantees valid UTF-8
 		f := families{}
 		f.add(about{"container_x", name, true}, pairs("name", name).and("image", image), value, time.UnixMilli(at))
 		equalsExpfmt(t, f)

@@ -11,8 +11,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// recorded are the lines of a file that was made of what the upstream kubelet 1.36.3 has
-// answered, on cgroup v1, about one pod.
+// recorded returns the lines of a file recorded from the upstream kubelet 1.36.3 on cgroup v1 with
+// one pod.
 func recorded(t testing.TB, file string) map[string]string {
 	text, err := os.ReadFile("testdata/" + file)
 	require.NoError(t, err)
@@ -24,7 +24,7 @@ func recorded(t testing.TB, file string) map[string]string {
 	return out
 }
 
-// fieldPaths are the paths of all values in a JSON document.
+// fieldPaths collects the paths of all values in a JSON document.
 func fieldPaths(value any, at string, out map[string]string) {
 	switch v := value.(type) {
 	case map[string]any:
@@ -40,30 +40,29 @@ func fieldPaths(value any, at string, out map[string]string) {
 	}
 }
 
-// difference are the names that a has and b lacks.
+// difference returns the names in a that are missing from b.
 func difference(a, b map[string]string) []string {
 	return slices.DeleteFunc(slices.Sorted(maps.Keys(a)), func(name string) bool { _, there := b[name]; return there })
 }
 
-// A Summary has every field that upstream's has, but for those of which upstream knows no
-// value either, and more where the kernel and the pod have more.
+// A Summary has every field that has a value upstream, and more where kernel and pod provide them.
 func TestFieldsOfUpstream(t *testing.T) {
 	_, p := newScene(t, 1, nil)
 	measuredAll(t, p)
-	// Limits that are set here, and what cgroup v1 has not.
+	// Limits that are set here, and values that cgroup v1 does not have.
 	more := []string{"pods[].containers[].cpu.psi", "pods[].containers[].memory.psi", "pods[].swap.swapAvailableBytes", "node.systemContainers[].swap.swapAvailableBytes"}
 	for path, test := range map[string]struct {
 		file string
 		more []string // beginnings of paths
 	}{
 		"/stats/summary": {
-			"upstream-summary.txt", // whose volumes were not measured yet, and whose runtime did not measure the rest
+			"upstream-summary.txt", // recorded before volumes were measured, with a runtime that does not measure the rest
 			append(more, "pods[].containers[].io.psi", "pods[].volume[]", "pods[].network", "pods[].process_stats"),
 		},
 		"/stats/summary?only_cpu_and_memory=true": {"upstream-cpu-and-memory.txt", more},
 	} {
 		var document any
-		// A rate takes two readings: those of before, and this one.
+		// A rate needs two readings: the previous one and this one.
 		requireRates(t, p)
 		require.NoError(t, json.Unmarshal(get(p.Stats(), path).Body.Bytes(), &document))
 		ours := map[string]string{}
@@ -80,9 +79,8 @@ func begins(name string, with []string) bool {
 	return slices.ContainsFunc(with, func(prefix string) bool { return strings.HasPrefix(name, prefix) })
 }
 
-// What upstream's /metrics/cadvisor has and this one lacks is what the package's
-// documentation lists; the others have the same type and labels. So have all of
-// /metrics/resource.
+// Only the metrics listed in the package documentation are missing from upstream's
+// /metrics/cadvisor. The others have the same type and labels, as has all of /metrics/resource.
 func TestMetricsOfUpstream(t *testing.T) {
 	_, p := newScene(t, 2, nil)
 	ours, upstream := shapes(parsed(t, p.Cadvisor())), recorded(t, "upstream-cadvisor.txt")
@@ -98,7 +96,7 @@ func TestMetricsOfUpstream(t *testing.T) {
 		"container_health_state", "container_processes", "container_sockets", "container_tasks_state", "container_ulimits_soft",
 		"machine_cpu_books", "machine_cpu_drawers", "machine_nvm_avg_power_budget_watts", "machine_nvm_capacity",
 	}, difference(upstream, ours))
-	more := map[string]string{ // which upstream has where the kernel has it
+	more := map[string]string{ // upstream has them where the kernel does
 		"container_fs_reads_bytes_total": "COUNTER container device id image name namespace pod", "container_fs_writes_bytes_total": "COUNTER container device id image name namespace pod",
 	}
 	for _, of := range strings.Fields("cpu_stalled cpu_waiting memory_stalled memory_waiting io_stalled io_waiting") {
