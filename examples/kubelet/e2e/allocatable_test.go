@@ -13,7 +13,7 @@ import (
 	"github.com/podwright/podwright/cri/cgroups"
 )
 
-// N22: the cgroup of all pods has the machine's memory without what is reserved, also in the
+// N22: the cgroup of all pods has the machine's memory without the reserved part, also in the
 // kernel's files.
 func TestNodeAllocatable(t *testing.T) {
 	onRuntimes(t, "systemReserved: {memory: 1Gi, pid: \"100\"}\nkubeReserved: {memory: 512Mi, cpu: 500m}\n", func(t *testing.T, s *scene) {

@@ -37,7 +37,7 @@ func hostVersion() cgroups.Version {
 	return cgroups.V1
 }
 
-// ofCPU has requests and limits; "" is none.
+// ofCPU returns requests and limits. An empty string sets none.
 func ofCPU(request, limit, memory string) (r v1.ResourceRequirements) {
 	r.Requests, r.Limits = v1.ResourceList{}, v1.ResourceList{}
 	for _, set := range []struct {
@@ -53,7 +53,7 @@ func ofCPU(request, limit, memory string) (r v1.ResourceRequirements) {
 }
 
 // N20, N21: each pod's sandbox and containers are in the pod's cgroup, which has the values of
-// cri/cgroups; it goes with the pod, also when the kubelet was killed meanwhile.
+// cri/cgroups. The cgroup is removed with the pod, also if the kubelet was killed meanwhile.
 func TestCgroups(t *testing.T) {
 	onRuntimes(t, "podPidsLimit: 64\n", func(t *testing.T, s *scene) {
 		tree, err := cgroups.NewTree(cgroups.Cgroupfs, "/podwright-"+s.node)
@@ -108,7 +108,8 @@ func TestCgroups(t *testing.T) {
 	})
 }
 
-// inCgroup tells whether a container's cgroup is right below one, by whichever name; "" asks for the cgroup itself.
+// inCgroup reports whether the cgroup of container id is directly below the cgroup at. With id ""
+// it reports whether the cgroup at exists.
 func inCgroup(at, id string) bool {
 	for _, hierarchy := range []string{"memory", ""} {
 		if found, _ := filepath.Glob(path.Join("/sys/fs/cgroup", hierarchy, at, "*"+id+"*")); id != "" && len(found) > 0 {

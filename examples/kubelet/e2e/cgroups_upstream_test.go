@@ -17,7 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// shapes are pods of every class, by name, with all that counts for their cgroups.
+// shapes returns pods of each QoS class, by name, with all settings that affect their cgroups.
 func shapes(s *scene) map[string]*v1.Pod {
 	out := map[string]*v1.Pod{}
 	add := func(name string, change func(*v1.PodSpec)) {
@@ -35,7 +35,7 @@ func shapes(s *scene) map[string]*v1.Pod {
 	for _, requests := range []string{"none", "cpu", "memory", "both"} {
 		for _, limits := range []string{"none", "more", "both", "large"} {
 			if requests == "memory" && limits == "large" {
-				continue // nothing new
+				continue // duplicates
 			}
 			name := requests + "-" + limits
 			add(name, func(p *v1.PodSpec) { p.Containers[0].Resources = resources(requests, limits) })
@@ -75,8 +75,8 @@ func shapes(s *scene) map[string]*v1.Pod {
 	return out
 }
 
-// cgroupValues are the values in all files that a kubelet writes, of pods and of classes, by path
-// below the kubelet's root.
+// cgroupValues returns the values of all cgroup files that a kubelet writes, of pods and of QoS
+// classes, by path below the kubelet's root.
 func cgroupValues(root string) map[string]string {
 	out := map[string]string{}
 	for _, pattern := range []string{"cpu/*/cpu.shares", "cpu/*/cpu.cfs_*_us", "memory/*/memory.limit_in_bytes", "pids/*/pids.max", "hugetlb/*/hugetlb.*.limit_in_bytes"} {
@@ -91,15 +91,15 @@ func cgroupValues(root string) map[string]string {
 	return out
 }
 
-// many are pods of every shape on one of the two kubelets, while the other takes them over.
+// many are pods of each shape on one of the two kubelets, for a takeover by the second one.
 type many struct {
 	*scene
 	pods map[string]*v1.Pod
 	root string
 }
 
-// place starts the pods and returns the values of their cgroups, and who tells whether their
-// containers are still the same.
+// place starts the pods. It returns the values of their cgroups, and a function that returns an
+// error if their containers changed.
 func (m *many) place(t *testing.T) (values map[string]string, same func() error) {
 	t.Helper()
 	for name, pod := range m.pods {
@@ -117,7 +117,7 @@ func (m *many) place(t *testing.T) (values map[string]string, same func() error)
 		}
 		return err
 	})
-	time.Sleep(time.Second) // classes follow their pods
+	time.Sleep(time.Second) // cgroups of classes follow their pods
 	before := m.see(t).ids()
 	return cgroupValues(m.root), func() error {
 		w, err := m.look()
@@ -128,7 +128,7 @@ func (m *many) place(t *testing.T) (values map[string]string, same func() error)
 	}
 }
 
-// remove ends the pods and waits until nothing of them is left.
+// remove ends the pods and waits until all their remains are removed.
 func (m *many) remove(t *testing.T) {
 	t.Helper()
 	for name := range m.pods {
@@ -137,7 +137,7 @@ func (m *many) remove(t *testing.T) {
 	wait(t, time.Minute, "all pods go", func() error { return errors.Join(m.empty(), m.noCgroups()) })
 }
 
-// unlike are the keys of values that are not alike.
+// unlike returns the keys with different values.
 func unlike(one, other map[string]string) (out []string) {
 	all := maps.Clone(one)
 	maps.Copy(all, other)
@@ -149,8 +149,8 @@ func unlike(one, other map[string]string) (out []string) {
 	return out
 }
 
-// The cgroups of pods of every shape are those that the upstream kubelet makes, and each of the
-// two takes over the pods of the other: nothing is started again, and no value changes.
+// For pods of each shape the cgroups equal the upstream kubelet's, and each of the two kubelets
+// takes over the pods of its counterpart without a restart or a changed value.
 func TestCgroupsEqualUpstreams(t *testing.T) {
 	besideUpstream(t, func(t *testing.T, s *scene, u *upstream) {
 		m := &many{scene: s, pods: shapes(s), root: "/podwright-" + s.node}
@@ -160,7 +160,7 @@ func TestCgroupsEqualUpstreams(t *testing.T) {
 		require.Zero(t, s.terminate(t, 30*time.Second))
 		u.start(t)
 		hold(t, 20*time.Second, "nothing is started again by the upstream kubelet", same)
-		wait(t, 90*time.Second, "the values are what they were", func() error { // it looks at all pods together once a minute
+		wait(t, 90*time.Second, "the values are what they were", func() error { // upstream updates all pods together once a minute
 			if other := unlike(ours, cgroupValues(m.root)); len(other) > 0 {
 				return fmt.Errorf("%q", other)
 			}

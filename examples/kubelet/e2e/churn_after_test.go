@@ -14,8 +14,8 @@ import (
 	"github.com/podwright/podwright/cri/pods/labels"
 )
 
-// converged returns nil when exactly the desired pods are there, with the desired
-// content and one instance each, and nothing of any other.
+// converged returns nil if exactly the desired pods exist, with the desired content and one
+// instance each, and no remains of other pods.
 func (c *churn) converged() error {
 	w, err := c.look()
 	if err != nil {
@@ -43,7 +43,7 @@ func (c *churn) converged() error {
 	return errors.Join(errs...)
 }
 
-// isOnce compares a pod with what is desired, and with what the runtime has.
+// isOnce compares a pod with its desired state and with the runtime.
 func (c *churn) isOnce(w world, name string, have *v1.Pod) error {
 	d := c.desired[name]
 	if !equalMain(have, d.pod) {
@@ -69,7 +69,7 @@ func (c *churn) isOnce(w world, name string, have *v1.Pod) error {
 	return errors.Join(errs...)
 }
 
-// isThisOne finds the container of a status among those that run.
+// isThisOne finds the container of a status among the running ones.
 func (c *churn) isThisOne(running []*runtimeapi.Container, pod *v1.Pod, status v1.ContainerStatus) error {
 	d := c.desired[strings.TrimSuffix(pod.Name, "-"+c.node)]
 	for _, r := range running {
@@ -87,10 +87,9 @@ func (c *churn) isThisOne(running []*runtimeapi.Container, pod *v1.Pod, status v
 	return fmt.Errorf("%s does not run: %s", status.Name, brief(pod))
 }
 
-// noLeftovers returns nil when the runtime has nothing but the pods that are there,
-// and of these nothing but what runs and, of each container, the last dead one
-// with its sandbox. What more is dead of a pod that is there goes with a
-// collection, of which there is one at the start of a kubelet and one a minute.
+// noLeftovers returns nil if the runtime contains only existing pods: their running containers
+// and, per container, the last dead instance with its sandbox. Other dead instances of existing
+// pods are removed by the next collection, which runs at the start of a kubelet and every minute.
 func (c *churn) noLeftovers(w world, uids map[string]bool) error {
 	var errs []error
 	dead, holds := map[string]int{}, map[string]bool{}
@@ -114,8 +113,7 @@ func (c *churn) noLeftovers(w world, uids map[string]bool) error {
 	return errors.Join(errs...)
 }
 
-// nothingOnDisk returns nil when folders, logs, links and mounts are those of the
-// pods that are there.
+// nothingOnDisk returns nil if all folders, logs, links and mounts belong to existing pods.
 func (c *churn) nothingOnDisk(w world, uids map[string]bool) error {
 	logs := map[string]bool{}
 	for _, container := range w.containers {
@@ -143,8 +141,7 @@ func (c *churn) nothingOnDisk(w world, uids map[string]bool) error {
 	return errors.Join(append(errs, c.rightLinks(w), noMounts(c.root))...)
 }
 
-// rightLinks returns nil when each container that runs has a link to its log, and
-// no link leads nowhere.
+// rightLinks returns nil if each running container has a link to its log and no link is dangling.
 func (c *churn) rightLinks(w world) error {
 	var errs []error
 	for _, r := range w.running() {
@@ -162,8 +159,8 @@ func (c *churn) rightLinks(w world) error {
 	return errors.Join(append(errs, err)...)
 }
 
-// rightStarts returns nil when no container of a pod, be it there or not, says that
-// it was started more often than there was a reason to.
+// rightStarts returns nil if no container of a current or former pod counted more starts than
+// the test caused.
 func (c *churn) rightStarts() error {
 	var errs []error
 	for start, tally := range c.tallies {
@@ -185,12 +182,12 @@ func (c *churn) rightStarts() error {
 	return errors.Join(errs...)
 }
 
-// programEnv is a variable that tells processes of the test's containers, with
-// node, pod and container.
+// programEnv is an environment variable that marks processes of the test's containers with node,
+// pod and container.
 const programEnv = "PODWRIGHT_CHURN_PROGRAM"
 
-// rightPrograms returns nil when exactly the desired programs run: a runtime may
-// have lost one that still does.
+// rightPrograms returns nil if exactly the desired programs run. It reads /proc, because a runtime
+// may have lost a running program.
 func (c *churn) rightPrograms() error {
 	have, err := programs(c.node)
 	if err != nil {
@@ -214,14 +211,14 @@ func (c *churn) rightPrograms() error {
 	return errors.Join(errs...)
 }
 
-// programs counts the first processes of a node's containers, by pod and container.
+// programs counts the first processes of a node's containers by pod and container.
 func programs(node string) (map[string]int, error) {
 	dirs, err := filepath.Glob("/proc/[0-9]*")
 	out := map[string]int{}
 	for _, dir := range dirs {
 		env, err := os.ReadFile(dir + "/environ")
 		if err != nil {
-			continue // it has ended
+			continue // it has exited
 		}
 		_, rest, found := strings.Cut("\x00"+string(env), "\x00"+programEnv+"="+node+"/")
 		if !found {

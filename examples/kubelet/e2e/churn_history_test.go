@@ -13,40 +13,39 @@ import (
 	"github.com/podwright/podwright/cri/pods/labels"
 )
 
-// history is what was seen of a scene's containers, and tells as soon as
-// something is seen that must never be:
+// history records the observed containers of a scene and fails at the first violation:
 //
-//   - two containers of one name in one pod that run, whatever their UIDs;
-//   - a container that runs in place of one that was seen running, with the same
-//     pod and the same content, more often than its program was told to end;
-//   - a restart count that does not grow with a restart;
-//   - a container that runs and whose log has gone, or is another file;
-//   - one of those that nobody touches that does not run, or is another one.
+//   - two containers of one name run in one pod, even with different UIDs;
+//   - a container that was seen running is replaced in the same pod with the same content more
+//     often than its program was ordered to exit;
+//   - a restart count does not grow with a restart;
+//   - the log of a running container is missing or is another file;
+//   - an untouched container does not run or was replaced.
 type history struct {
 	scene *scene
-	// maxRestarts is how often a container may have been replaced by now, begunAnew
-	// whether the pod may have been removed and come back with its UID.
+	// maxRestarts returns the allowed number of replacements of a container so far. begunAnew
+	// reports whether the pod may have been removed and added again with the same UID.
 	maxRestarts func(pod, container string) int
 	begunAnew   func(pod string) bool
-	// instances are the IDs of what ran, by pod UID, container and content.
+	// instances has the IDs of the observed containers by pod UID, container and content.
 	instances map[content][]string
 	ran       map[string]*instanceSeen
-	// untouched are the ids of what has to run all the time.
+	// untouched has the ids of the containers that must run all the time.
 	untouched map[string]string
-	// now counts what runs, by pod and container.
+	// now counts the running containers by pod and container.
 	now map[string]int
-	// last and changes count the times at which something was different.
+	// last is the latest state; changes counts its changes.
 	last    string
 	changes int
 	looks   int
-	// cutStarts are the containers that have ended without having run.
+	// cutStarts are the containers that exited without having run.
 	cutStarts map[string]bool
 }
 
-// content is what a container is made from.
+// content identifies containers of one UID, name and content hash.
 type content struct{ uid, container, hash string }
 
-// instanceSeen is a container that was seen running.
+// instanceSeen is a container that was observed running.
 type instanceSeen struct {
 	attempt uint32
 	log     string
@@ -64,7 +63,7 @@ func (h *history) String() string {
 	return fmt.Sprintf("%d containers of %d contents in %d looks", len(h.ran), len(h.instances), h.looks)
 }
 
-// watched is a condition with a look before it.
+// watched returns cond preceded by a call of watch.
 func (h *history) watched(cond func() error) func() error {
 	return func() error {
 		if err := h.watch(); err != nil || cond == nil {
@@ -74,7 +73,7 @@ func (h *history) watched(cond func() error) func() error {
 	}
 }
 
-// watch looks at everything that there is now.
+// watch checks the current state of the runtime.
 func (h *history) watch() error {
 	w, err := h.scene.look()
 	if err != nil {
@@ -108,7 +107,7 @@ func (h *history) watch() error {
 	return errors.Join(errs...)
 }
 
-// seeRunning judges a container that runs.
+// seeRunning checks a running container.
 func (h *history) seeRunning(pod string, c *runtimeapi.Container) error {
 	if h.ran[c.Id] == nil {
 		if err := h.seeNew(pod, c); err != nil {
@@ -117,19 +116,19 @@ func (h *history) seeRunning(pod string, c *runtimeapi.Container) error {
 	}
 	seen := h.ran[c.Id]
 	if seen == nil {
-		return nil // it has gone
+		return nil // it has been removed since
 	}
 	file, err := os.Stat(seen.log)
 	if err == nil && os.SameFile(file, seen.file) {
 		return nil
 	}
 	if status, lost := h.scene.cri.ContainerStatus(context.Background(), c.Id, false); lost != nil || status.Status.State != runtimeapi.ContainerState_CONTAINER_RUNNING {
-		return nil // both have gone since the look
+		return nil // both were removed since the scan
 	}
 	return fmt.Errorf("%s/%s: %s runs, and its log is not what it was: %w", pod, c.Metadata.Name, c.Id, errors.Join(err, errors.New(seen.log)))
 }
 
-// seeNew judges a container that runs for the first time, against those before.
+// seeNew checks a container at its first observation against its predecessors.
 func (h *history) seeNew(pod string, c *runtimeapi.Container) error {
 	response, err := h.scene.cri.ContainerStatus(context.Background(), c.Id, false)
 	if cri.IsNotFound(err) {
@@ -156,14 +155,14 @@ func (h *history) seeNew(pod string, c *runtimeapi.Container) error {
 	if len(before) > most {
 		return fmt.Errorf("%s/%s runs as %s #%d after %v, without cause", pod, c.Metadata.Name, c.Id, c.Metadata.Attempt, before)
 	}
-	// A pod that was removed and has come back with its UID begins anew.
+	// A pod that was removed and added again with its UID counts from zero.
 	if last := h.ran[before[len(before)-1]]; seen.attempt <= last.attempt && !h.begunAnew(pod) {
 		return fmt.Errorf("%s/%s runs as #%d after #%d", pod, c.Metadata.Name, seen.attempt, last.attempt)
 	}
 	return nil
 }
 
-// seeExited finds out whether a container has ever run.
+// seeExited records whether a container exited without having run.
 func (h *history) seeExited(c *runtimeapi.Container) {
 	if _, known := h.cutStarts[c.Id]; known || h.ran[c.Id] != nil {
 		return

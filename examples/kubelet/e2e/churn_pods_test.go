@@ -12,7 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// put writes another version of a pod.
+// put writes a new version of a pod.
 func (c *churn) put(t *testing.T, name string) {
 	t.Helper()
 	c.version++
@@ -37,8 +37,8 @@ func (c *churn) put(t *testing.T, name string) {
 	c.place(t, name+".yaml", d.pod)
 }
 
-// newPod is the next version of a pod: one container with other content than
-// before, and one that differs only when the pod is another one.
+// newPod returns the next version of a pod: the first container's content always changes, the
+// second one's only if start changes.
 func (c *churn) newPod(name, start string) *v1.Pod {
 	images := []string{c.images.Testprog, c.images.Testprog2}
 	verbs := [][]string{{"run"}, {"ignore"}, {"delay", "200ms"}}
@@ -72,21 +72,21 @@ func (c *churn) newPod(name, start string) *v1.Pod {
 }
 
 const (
-	// countStarts adds a line to the pod's file, and counts them.
+	// countStarts appends a line to the pod's file and counts the lines.
 	countStarts = "echo started >> /orders/$START\nn=$(wc -l < /orders/$START)\n"
-	// untilOrdered runs until the start with this number is told to end.
+	// untilOrdered runs until the start with this number is ordered to exit.
 	untilOrdered = `trap 'exit 0' TERM
 while ! [ -e /orders/$START.end ] || [ $(cat /orders/$START.end) -lt $n ]; do sleep 0.1; done
 `
 )
 
-// order tells the program of a pod's second container to end.
+// order orders the program of a pod's second container to exit.
 func (c *churn) order(t *testing.T, name string) {
 	t.Helper()
 	d := c.desired[name]
 	n := c.starts(t, d.start)
 	if n == d.ordered {
-		return // it has not come back since the last time
+		return // no new start since the last order
 	}
 	d.ordered = n
 	d.exits++
@@ -95,7 +95,7 @@ func (c *churn) order(t *testing.T, name string) {
 	require.NoError(t, os.Rename(file+".new", file))
 }
 
-// starts is how often a second container was started, as it says itself.
+// starts returns the number of starts that a second container counted.
 func (c *churn) starts(t *testing.T, start string) int {
 	t.Helper()
 	data, err := os.ReadFile(c.orders + "/" + start)
@@ -105,14 +105,14 @@ func (c *churn) starts(t *testing.T, start string) int {
 	return strings.Count(string(data), "\n")
 }
 
-// spoil breaks a manifest whose newest version the kubelet knows: that is the one
-// that has to go on.
+// spoil breaks a manifest after the kubelet has read its newest version: that version must keep
+// running.
 func (c *churn) spoil(t *testing.T, name string) {
 	t.Helper()
 	have, err := c.pod(name)
 	d := c.desired[name]
 	if err != nil || !equalMain(have, d.pod) {
-		return // no kubelet is there, or it has not read so far
+		return // no kubelet runs, or it has not read the newest version
 	}
 	c.placeText(t, name+".yaml", "apiVersion: v1\nkind: Pod\nspec: [")
 	d.broken = true

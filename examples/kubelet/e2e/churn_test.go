@@ -14,36 +14,34 @@ import (
 )
 
 const (
-	// churnKills is a variable: how often the kubelet is killed on each runtime.
+	// churnKills is the environment variable with the number of kills on each runtime.
 	churnKills        = "PODWRIGHT_CHURN_KILLS"
 	defaultChurnKills = 20
-	// churnSeed is a variable: what the changes and the moments are drawn with. A
-	// run with the same seed makes the same choices; how far the kubelet and the
-	// runtime are at each is up to the machine.
+	// churnSeed is the environment variable with the seed of all random choices. Runs with the same
+	// seed make the same choices, but the progress of kubelet and runtime at each kill varies.
 	churnSeed = "PODWRIGHT_CHURN_SEED"
 
-	// The 20 pods: those nobody touches, those that end when they are told to, one
-	// that is not started again then, and those that come, change and go.
+	// The 20 pods: steadyPods never change, exitPods exit on order, job is not restarted after its
+	// exit, and churnPods are added, edited and removed.
 	steadyPods, exitPods, churnPods = 4, 2, 13
 	job                             = "job-0"
-	// inPlacePods of the last have a UID of their own: a change of the image
-	// replaces one of their containers, other changes none.
+	// inPlacePods of churnPods have a fixed UID: a change of the image replaces one of their
+	// containers, other changes replace none.
 	inPlacePods = 4
-	// longestLife is how long a kubelet lives before it is killed, unless it is to start
-	// something first.
+	// longestLife bounds the time between start and kill, unless the kill follows an action of the
+	// kubelet (see moment).
 	longestLife = 1500 * time.Millisecond
 )
 
-// kill -9 at random moments, while manifests come, go, change and break and
-// programs end, harms nobody. What has to hold is looked at all the time (see
-// history) and in the end (see converged): exactly what the manifests say runs,
-// each container once, and no container was ever replaced that had been seen
-// running, but for an edit, a removal, or an exit of its program. The programs
-// themselves keep count of their starts.
+// kill -9 at random moments causes no unneeded restart while manifests are added, edited, broken
+// and removed and programs exit. The test checks the rules continuously (see history) and at the
+// end (see converged): exactly the containers of the manifests run, each once, and no container
+// that was seen running was replaced except after an edit, a removal, or an exit of its program.
+// The programs count their own starts.
 //
-// The only start without a cause is that of a container whose former start was
-// cut off by a kill: it is in the runtime, and has ended before it was running.
-// Such starts can only be where a container did not run when the kubelet died.
+// The only allowed start without such a cause replaces a container whose start was interrupted by
+// a kill: the runtime lists it as exited although it never ran. Such starts are allowed only for
+// pods that had a container not running at the kill.
 //
 // A longer run:
 //
@@ -85,7 +83,7 @@ func TestKilledDuringChurn(t *testing.T) {
 	})
 }
 
-// variable is a number from the environment.
+// variable returns the number in an environment variable, or otherwise if it is empty.
 func variable(t *testing.T, name string, otherwise uint64) uint64 {
 	text := os.Getenv(name)
 	if text == "" {
@@ -96,49 +94,49 @@ func variable(t *testing.T, name string, otherwise uint64) uint64 {
 	return n
 }
 
-// churn is a script of random changes, and what should run after them.
+// churn is a script of random changes with the resulting desired pods.
 type churn struct {
 	*scene
 	*history
 	rand *rand.Rand
-	// orders is the folder through which the test and the programs talk.
+	// orders is the folder shared by the test and the programs.
 	orders string
-	// desired are the pods by name; tallies those that were there, too, by start.
+	// desired has the pods by name; tallies has current and former pods by start.
 	desired map[string]*desiredPod
 	tallies map[string]*tally
-	// puts and removals count what was done to the manifests, by pod.
+	// puts and removals count the changes of the manifests, by pod.
 	puts, removals map[string]int
-	// inPlace are the last tallies of pods that keep their UID.
+	// inPlace has the last tallies of pods with a fixed UID.
 	inPlace map[string]*tally
 	version int
-	// collected tells that garbage was collected when nothing changed any more.
+	// collected is true if garbage was collected after the last change.
 	collected bool
-	// cutKills counts the kills at which not everything ran.
+	// cutKills counts the kills at which some container did not run.
 	cutKills int
 }
 
-// desiredPod is what should run of one name.
+// desiredPod is the desired state of one pod name.
 type desiredPod struct {
 	pod    *v1.Pod
-	broken bool // its manifest is, now
+	broken bool // the manifest is invalid now
 	*tally
 }
 
-// tally is what may have happened to the containers of a pod.
+// tally counts the allowed restarts of a pod's containers.
 type tally struct {
-	// start names the file in which the second container counts its starts.
+	// start is the file to which the second container writes its starts.
 	start string
-	// edits count the changes in place, exits what was ordered, and cuts the kills
-	// at which not all containers ran.
+	// edits counts changes in place, exits the ordered exits, and cuts the kills at which some
+	// container did not run.
 	edits, exits, cuts int
-	// earlier is how often containers may have been restarted when a pod comes back
-	// under its UID: the kubelet may not have seen that it was away.
+	// earlier is the number of allowed restarts of a pod that returns with the same UID: the
+	// kubelet may have missed its absence.
 	earlier int
-	// ordered is the last start that was told to end.
+	// ordered is the number of the last start that was ordered to exit.
 	ordered int
 }
 
-// most is how often a container of the pod may have been restarted.
+// most returns the allowed number of restarts of one container of the pod.
 func (t *tally) most() int { return t.edits + t.exits + t.cuts + t.earlier }
 
 func newChurn(t *testing.T, s *scene, seed uint64) *churn {
@@ -154,14 +152,14 @@ func newChurn(t *testing.T, s *scene, seed uint64) *churn {
 	return c
 }
 
-// maxRestarts is how often a container of a pod may have been replaced by one with
-// the same UID, name and image.
+// maxRestarts returns how many times a container may have been replaced by one with the same UID,
+// name and image.
 func (c *churn) maxRestarts(name, container string) int {
 	removals, puts := c.removals[name], c.puts[name]
 	d := c.desired[name]
 	switch {
 	case c.inPlace[name] != nil && container == "main":
-		return removals + puts // from one image to the other and back
+		return removals + puts // each put may change the image back
 	case c.inPlace[name] != nil:
 		return removals
 	case d == nil || name == job || container == "main":
@@ -171,7 +169,7 @@ func (c *churn) maxRestarts(name, container string) int {
 	}
 }
 
-// setUp runs all pods but half of those that change.
+// setUp starts all pods except half of the changing ones.
 func (c *churn) setUp(t *testing.T) {
 	var names []string
 	for i := range steadyPods {
@@ -193,7 +191,7 @@ func (c *churn) setUp(t *testing.T) {
 	c.must(t, c.watch())
 }
 
-// must fails the test for an error, with what the runtime has.
+// must fails the test on an error and logs the runtime's state.
 func (c *churn) must(t *testing.T, err error) {
 	t.Helper()
 	if err == nil {
@@ -205,9 +203,8 @@ func (c *churn) must(t *testing.T, err error) {
 
 func churnName(i int) string { return fmt.Sprintf("churn-%d", i) }
 
-// keepSteady has the history see to it that nothing happens to pods that nobody
-// touches, and returns a check of what the kubelet says of them. The manifest of
-// one of them is broken from now on.
+// keepSteady makes the history fail on any change of the steady pods, and returns a check of the
+// statuses that the kubelet reports for them. It breaks the manifest of one steady pod.
 func (c *churn) keepSteady(t *testing.T) func(t *testing.T) {
 	t.Helper()
 	c.spoil(t, "steady-3")
@@ -231,8 +228,7 @@ func (c *churn) keepSteady(t *testing.T) func(t *testing.T) {
 	}
 }
 
-// live changes something now and then until the moment at which the kubelet is to
-// be killed.
+// live makes random changes until the moment of the kill.
 func (c *churn) live(t *testing.T) {
 	t.Helper()
 	begin := time.Now()
@@ -254,10 +250,9 @@ func (c *churn) live(t *testing.T) {
 	}
 }
 
-// moment draws when the kubelet is killed: any time; shortly after it has done a
-// number of things, most of which are the beginnings and ends of something; or
-// shortly after containers have begun to run, so that not all that the kubelets
-// do is to repeat what the one before was at.
+// moment draws the moment of the kill: a random time; shortly after a number of changes, most of
+// them starts and ends of containers; or shortly after containers began to run, so that a kubelet
+// does more than repeat the work of its predecessor.
 func (c *churn) moment(begin time.Time) (due func() bool, deadline time.Time) {
 	changes, ran := c.changes, len(c.ran)
 	switch c.rand.IntN(3) {
@@ -272,7 +267,7 @@ func (c *churn) moment(begin time.Time) (due func() bool, deadline time.Time) {
 	}
 }
 
-// die kills the kubelet, and changes what the next one finds.
+// die kills the kubelet and makes changes before the next start.
 func (c *churn) die(t *testing.T) {
 	t.Helper()
 	c.kill(t)
@@ -296,7 +291,7 @@ func (c *churn) die(t *testing.T) {
 	}
 }
 
-// step changes one thing.
+// step makes one random change.
 func (c *churn) step(t *testing.T) {
 	t.Helper()
 	if c.rand.IntN(8) == 0 {
@@ -312,25 +307,24 @@ func (c *churn) step(t *testing.T) {
 		delete(c.desired, name)
 		c.removals[name]++
 	case n < 8:
-		c.place(t, name+".yaml", c.desired[name].pod) // the same again
+		c.place(t, name+".yaml", c.desired[name].pod) // unchanged content
 		c.desired[name].broken = false
 	default:
 		c.spoil(t, name)
 	}
 }
 
-// settle waits until what the manifests say runs.
+// settle waits until exactly the containers of the manifests run.
 func (c *churn) settle(t *testing.T) {
 	t.Helper()
 	c.stuck.Skip(c.log(t))
 	converged := c.watched(c.converged)
-	// Less than a minute: the pods that are gone are not left to the periodic
-	// collection.
+	// Below one minute, so that the periodic collection cannot be the remover of deleted pods.
 	c.waitUnstuck(t, 50*time.Second, "what the manifests say runs", converged)
 }
 
-// exitWithoutAgent ends a program, and the kubelet once more, and finds that the
-// next one restarts that program and nothing else, and clears away all garbage.
+// exitWithoutAgent ends a program while no kubelet runs. The next kubelet restarts only that
+// program and removes all garbage.
 func (c *churn) exitWithoutAgent(t *testing.T) {
 	t.Helper()
 	const name = "exit-0/second"
@@ -354,7 +348,7 @@ func (c *churn) exitWithoutAgent(t *testing.T) {
 	require.Equal(t, before, after)
 }
 
-// attempt is the restart count in one of a world's ids.
+// attempt returns the restart count in an ID of world.ids.
 func attempt(t *testing.T, id string) int {
 	t.Helper()
 	_, text, _ := strings.Cut(id, "attempt ")
@@ -363,7 +357,7 @@ func attempt(t *testing.T, id string) int {
 	return n
 }
 
-// leave removes all manifests and waits until the runtime has nothing of their pods.
+// leave removes all manifests and waits until the runtime has no remains of their pods.
 func (c *churn) leave(t *testing.T) {
 	t.Helper()
 	c.history.untouched = nil

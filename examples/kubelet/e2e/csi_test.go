@@ -19,8 +19,7 @@ import (
 	"github.com/podwright/podwright/examples/tools/testbed/tb"
 )
 
-// csiScene is a scene in which CSI drivers register: real ones, over their sockets, which
-// outlive the pods.
+// csiScene is a scene with CSI drivers that register over real sockets and outlive the pods.
 type csiScene struct {
 	*volumeScene
 	sockets string
@@ -38,7 +37,7 @@ func withDrivers(t *testing.T, test func(t *testing.T, s *csiScene)) {
 }
 
 func newCSIScene(t *testing.T, rt tb.Runtime, images tb.ImageNames) *csiScene {
-	// The path of a socket has 107 bytes at most, and drivers register below the root.
+	// A socket path has at most 107 bytes, and drivers register below the root.
 	sockets, err := os.MkdirTemp("", "csi")
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, os.RemoveAll(sockets)) })
@@ -49,7 +48,7 @@ func newCSIScene(t *testing.T, rt tb.Runtime, images tb.ImageNames) *csiScene {
 		}
 	})
 	s.volumeScene = &volumeScene{scene: newScene(t, rt, images, options{config: "volumeStatsAggPeriod: 1s\n", endpoint: rt.Endpoint})}
-	t.Cleanup(func() { // or the pods would never go
+	t.Cleanup(func() { // otherwise the pods would never be removed
 		for _, d := range s.drivers {
 			d.up(t)
 		}
@@ -65,8 +64,8 @@ type csiDriver struct {
 	runs bool
 }
 
-// driver adds a driver with inline volumes, which is not started. spec is what its object
-// says beside that.
+// driver adds a driver with inline volumes without starting it. spec is appended to the spec of
+// its CSIDriver object.
 func (s *csiScene) driver(t *testing.T, name, spec string) *csiDriver {
 	t.Helper()
 	s.put(t, "csidrivers/"+name+".yaml", "apiVersion: storage.k8s.io/v1\nkind: CSIDriver\nspec: {volumeLifecycleModes: [Ephemeral]"+spec+"}\n")
@@ -78,7 +77,7 @@ func (s *csiScene) driver(t *testing.T, name, spec string) *csiDriver {
 	return d
 }
 
-// up starts the driver, unless it runs.
+// up starts the driver unless it runs.
 func (d *csiDriver) up(t testing.TB) *csiDriver {
 	t.Helper()
 	if !d.runs {
@@ -102,7 +101,7 @@ func (d *csiDriver) count(method string) (n int) {
 	return n
 }
 
-// csiPod has a volume of a driver at /v.
+// csiPod returns a pod with a volume of a driver at /v.
 func (s *csiScene) csiPod(name, driver string, change ...func(*v1.CSIVolumeSource)) *v1.Pod {
 	pod := newPod(name, shell("main", s.images.Busybox, untilTerm))
 	source := &v1.CSIVolumeSource{Driver: driver, VolumeAttributes: map[string]string{"color": "red"}}
@@ -113,7 +112,7 @@ func (s *csiScene) csiPod(name, driver string, change ...func(*v1.CSIVolumeSourc
 	return pod
 }
 
-// goes takes a pod away and waits until nothing of it is left.
+// goes removes a pod and waits until all its remains are removed.
 func (s *csiScene) goes(t *testing.T, name string) {
 	t.Helper()
 	pod, err := s.pod(name)
@@ -124,7 +123,7 @@ func (s *csiScene) goes(t *testing.T, name string) {
 	})
 }
 
-// measures waits until the Summary tells what the volumes of a pod use, as their driver does.
+// measures waits until the Summary has the usage of a pod's volumes as reported by their driver.
 func (s *csiScene) measures(t *testing.T, name string, volumes ...string) {
 	t.Helper()
 	wait(t, 15*time.Second, "the driver tells what its volumes use", func() error {
@@ -147,7 +146,7 @@ func (s *csiScene) measures(t *testing.T, name string, volumes ...string) {
 	})
 }
 
-// bystander shows that pods with volumes of another driver, and of none, come and go.
+// bystander checks that pods with volumes of another driver, and without volumes, start and end.
 func (s *csiScene) bystander(t *testing.T, name string) {
 	t.Helper()
 	begin := time.Now()
@@ -164,8 +163,8 @@ func (s *csiScene) bystander(t *testing.T, name string) {
 	t.Logf("bystanders came and went in %s", time.Since(begin).Round(time.Millisecond))
 }
 
-// A static pod has volumes of a driver: with what the driver is told about it, a secret,
-// a token, its group's files, one read-only, and a part of one; all of it goes with it.
+// A static pod uses volumes of a driver: with pod info, a secret, a token, files of its group, a
+// read-only mount and a subPath. All of it is removed with the pod.
 func TestCSI(t *testing.T) {
 	withDrivers(t, func(t *testing.T, s *csiScene) {
 		d := s.driver(t, "d", ", podInfoOnMount: true, fsGroupPolicy: File, tokenRequests: [{audience: vault}]").up(t)
@@ -204,7 +203,7 @@ func TestCSI(t *testing.T) {
 		require.Positive(t, d.count("NodeGetVolumeStats"))
 		before := s.see(t).ids()
 		s.put(t, "secrets/default/pass.yaml", strings.Replace(pass, "secret}", "better}", 1))
-		s.shows(t, "p", "cat /fresh/password /v/password", "bettersecret") // only drivers that ask hear of it
+		s.shows(t, "p", "cat /fresh/password /v/password", "bettersecret") // only drivers with requiresRepublish receive the change
 		require.Equal(t, 2, d.count("NodePublishVolume"))
 		require.Equal(t, before, s.see(t).ids())
 		require.NoError(t, s.healthy())
@@ -217,9 +216,9 @@ func TestCSI(t *testing.T) {
 	})
 }
 
-// A pod waits for a driver that is not there, and runs as soon as it comes. A driver that
-// goes away takes nothing from a pod that runs; what it has published waits for it to
-// come back, also in the next kubelet.
+// A pod waits for a missing driver and runs as soon as the driver registers. A driver that stops
+// affects no running pod. The removal of a pod waits for its driver's return, also in the next
+// kubelet.
 func TestCSIDriverComesAndGoes(t *testing.T) {
 	withDrivers(t, func(t *testing.T, s *csiScene) {
 		s.driver(t, "good", "").up(t)
@@ -270,8 +269,8 @@ func TestCSIDriverComesAndGoes(t *testing.T) {
 	})
 }
 
-// Two kubelets on one host, each with a runtime and a root of its own, have drivers of the
-// same name, each its own.
+// Two kubelets on one host, each with a separate runtime and root, have separate drivers of the
+// same name.
 func TestCSIOfTwoKubelets(t *testing.T) {
 	images := tb.Images(t)
 	program(t)

@@ -13,9 +13,8 @@ import (
 	v1 "k8s.io/api/core/v1"
 )
 
-// exclusive is a pod that notes when an instance of it starts while another one
-// still runs: each holds a folder of the host, and gives it back half a second
-// after SIGTERM.
+// exclusive returns a pod that records an instance started while another one still runs: each
+// instance holds a folder of the host and removes it half a second after SIGTERM.
 func exclusive(name, image, version, folder string) *v1.Pod {
 	c := shell("main", image, `trap 'sleep 0.5; rmdir /shared/held; exit 0' TERM
 mkdir /shared/held || echo "$VERSION" >> /shared/overlap; while true; do sleep 60 & wait $!; done`)
@@ -26,9 +25,8 @@ mkdir /shared/held || echo "$VERSION" >> /shared/overlap; while true; do sleep 6
 	return pod
 }
 
-// S5 and W13: an edited manifest without a uid is another pod, which starts when
-// the old one has ended, never before; also when it is edited three times in a
-// row.
+// S5 and W13: an edited manifest without a uid is a new pod. It starts only after the old pod has
+// ended, also after three edits in a row.
 func TestEdit(t *testing.T) {
 	onRuntimes(t, "", func(t *testing.T, s *scene) {
 		folder := filepath.Join(s.dir, "shared")
@@ -82,7 +80,7 @@ func (s *scene) atMostOne(name string) error {
 	return nil
 }
 
-// hasVersion returns nil when the pod's one version is the wanted one.
+// hasVersion returns nil if the pod's only version is the wanted one.
 func (s *scene) hasVersion(name, version string) error {
 	p, err := s.pod(name)
 	if err != nil {

@@ -12,9 +12,8 @@ import (
 	v1 "k8s.io/api/core/v1"
 )
 
-// The example of the documentation: the manifests of the repository on the
-// embedded runtime, in the folders of a user. It needs no testbed. kill -9 of the
-// kubelet leaves none of the containers' processes.
+// The example of the documentation works: the repository's manifests on the embedded runtime, in a
+// user's folders, without a testbed. kill -9 of the kubelet leaves no process of a container.
 func TestEmbedded(t *testing.T) {
 	manifests, err := filepath.Abs("../../manifests")
 	require.NoError(t, err)
@@ -23,9 +22,8 @@ func TestEmbedded(t *testing.T) {
 		node: "laptop", endpoint: "embedded", manifests: manifests, ownRoot: true,
 		env: []string{"HOME=" + home, "XDG_STATE_HOME="},
 	})
-	// The runtime ends with the kubelet and forgets its containers. How often they
-	// were restarted is known by their logs, so that restarts go on counting, and a pod
-	// that has ended is not run again.
+	// The runtime ends with the kubelet and forgets its containers. Restart counts are restored
+	// from the logs, so that they continue, and a finished pod does not run again.
 	for round := range 2 {
 		k.start(t)
 		k.running(t, "hello")
@@ -79,15 +77,13 @@ func TestEmbedded(t *testing.T) {
 	}
 }
 
-// pid is a process; the moment of its start tells it from another one with the
-// same number.
+// pid identifies a process. The start time distinguishes processes with the same number.
 type pid struct {
 	id, parent int
 	start      uint64
 }
 
-// statOf reads /proc/PID/stat; the zero pid is one that is gone, or dead and
-// not yet waited for.
+// statOf reads /proc/PID/stat. It returns the zero pid for a missing process or a zombie.
 func statOf(id int) pid {
 	proc, err := procfs.NewProc(id)
 	if err != nil {
@@ -100,7 +96,7 @@ func statOf(id int) pid {
 	return pid{id: id, parent: stat.PPID, start: stat.Starttime}
 }
 
-// descendants are the processes that come from one.
+// descendants returns all descendants of a process.
 func descendants(t testing.TB, of int) []pid {
 	t.Helper()
 	all, err := procfs.AllProcs()

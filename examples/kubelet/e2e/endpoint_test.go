@@ -18,11 +18,11 @@ import (
 	"github.com/podwright/podwright/cri/fake"
 )
 
-// shortTimeout makes a silent runtime an error soon.
+// shortTimeout makes calls to a silent runtime fail soon.
 const shortTimeout = "runtimeRequestTimeout: 2s\n"
 
-// wrongEndpoints are what may be at the path of the socket instead of a runtime,
-// each with what the error has to say. They return the path to link to.
+// wrongEndpoints are sockets without a working runtime, each with the expected error. serve
+// returns the path for the link.
 var wrongEndpoints = map[string]struct {
 	serve func(t *testing.T) string
 	want  string
@@ -46,7 +46,7 @@ func listenUnix(t *testing.T) net.Listener {
 	return l
 }
 
-// serveSilence accepts connections and never says anything.
+// serveSilence accepts connections and sends no data.
 func serveSilence(t *testing.T) string {
 	l := listenUnix(t)
 	var served sync.WaitGroup
@@ -64,7 +64,7 @@ func serveSilence(t *testing.T) string {
 		require.NoError(t, l.Close())
 		served.Wait()
 		for _, conn := range conns {
-			_ = conn.Close() // the other end may have gone
+			_ = conn.Close() // the peer may have closed it
 		}
 	})
 	return l.Addr().String()
@@ -97,15 +97,15 @@ func serveFake(t *testing.T) string {
 	return l.Addr().String()
 }
 
-// link makes path a link to the target, in one step.
+// link atomically makes path a link to the target.
 func link(t testing.TB, target, path string) {
 	t.Helper()
 	require.NoError(t, os.Symlink(target, path+".new"))
 	require.NoError(t, os.Rename(path+".new", path))
 }
 
-// appears starts a kubelet where the socket is wrong, checks what it says of it,
-// and lets a runtime appear there.
+// appears starts a kubelet with a wrong socket, checks the reported error, and replaces the socket
+// by a runtime.
 func appears(t *testing.T, k *kubelet, wrong, want, runtime string) {
 	t.Helper()
 	link(t, wrong, k.socket())
@@ -133,12 +133,12 @@ func appears(t *testing.T, k *kubelet, wrong, want, runtime string) {
 	require.NoError(t, k.healthy())
 }
 
-// socket is where the kubelet looks for a runtime.
+// socket returns the path of the kubelet's runtime socket.
 func (k *kubelet) socket() string { return k.endpoint[len("unix://"):] }
 
-// C38 and A29: a wrong endpoint is an error that says so within the deadline,
-// and no reason to end: once a runtime is there pods start by themselves. This
-// runs without a testbed.
+// C38 and A29: a wrong endpoint is reported as an error within the deadline and does not stop the
+// kubelet. Pods start without intervention once a runtime serves the socket. This test needs no
+// testbed.
 func TestWrongEndpoint(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("needs root: pods get cgroups")

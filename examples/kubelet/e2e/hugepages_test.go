@@ -10,7 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 )
 
-// A pod has huge pages of the only size that it requests.
+// A pod gets huge pages of the only size that it requests.
 func TestVolumesOfHugePages(t *testing.T) {
 	const pages = "/proc/sys/vm/nr_hugepages"
 	before, err := os.ReadFile(pages)

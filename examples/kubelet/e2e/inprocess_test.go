@@ -19,7 +19,7 @@ import (
 	"github.com/podwright/podwright/examples/kubelet/config"
 )
 
-// guest is an agent in the test's own process, with a pod that stays.
+// guest is an agent in the test's process, with a pod that keeps running.
 type guest struct {
 	agent     *agent.Agent
 	manifests string
@@ -41,7 +41,7 @@ func newGuest(t *testing.T, node, image string, connect agent.Connector) *guest 
 	return g
 }
 
-// guestConfig is the configuration of an agent with everything below a folder.
+// guestConfig returns a configuration of an agent with all its files below dir.
 func guestConfig(node, dir string, connect agent.Connector) agent.Config {
 	cfg := agent.Config{Config: config.Default(), Connect: connect}
 	cfg.Flags.NodeName, cfg.Flags.RootDir = node, filepath.Join(dir, "root")
@@ -67,8 +67,8 @@ func (g *guest) end(t *testing.T) {
 	}
 }
 
-// running waits until the pod runs and all checks pass, and returns the ID of
-// its container and how often that was restarted.
+// running waits until the pod runs and all health checks pass. It returns the ID of the pod's
+// container with its restart count.
 func (g *guest) running(t *testing.T) (id string) {
 	t.Helper()
 	wait(t, 40*time.Second, "the pod runs", func() error {
@@ -91,12 +91,12 @@ func (g *guest) running(t *testing.T) (id string) {
 	return id
 }
 
-// startAndStop runs the agents at the same time, again and again. Every run finds
-// the same containers, and nothing of the agents is left in the process after it.
+// startAndStop starts and stops the agents repeatedly, all at the same time. Each run finds the
+// same containers, and each stop leaves no goroutine and no open file of the agents in the process.
 func startAndStop(t *testing.T, guests []*guest) {
 	t.Helper()
 	before := goleak.IgnoreCurrent()
-	var started goleak.Option // with the programs of containers, where those are goroutines
+	var started goleak.Option // includes the containers' programs if those are goroutines
 	var ids []string
 	var files map[string]string
 	for round := range 20 {
@@ -128,7 +128,7 @@ func startAndStop(t *testing.T, guests []*guest) {
 	})
 	goleak.VerifyNone(t, started)
 
-	// With the manifests gone the agents remove their pods, and their folders last.
+	// Without manifests the agents remove their pods, and the pods' folders last.
 	for _, g := range guests {
 		require.NoError(t, os.Remove(filepath.Join(g.manifests, "stays.yaml")))
 		g.start()
@@ -142,7 +142,7 @@ func startAndStop(t *testing.T, guests []*guest) {
 	goleak.VerifyNone(t, before)
 }
 
-// openFiles are the process's open files by descriptor.
+// openFiles returns the process's open files by descriptor.
 func openFiles(t *testing.T) map[string]string {
 	t.Helper()
 	entries, err := os.ReadDir("/proc/self/fd")
@@ -156,8 +156,7 @@ func openFiles(t *testing.T) map[string]string {
 	return out
 }
 
-// Two agents fit in one process, on runtimes in memory, and can be started and
-// stopped as often as one likes.
+// Two agents fit in one process, on runtimes in memory, and can be started and stopped repeatedly.
 func TestTwoAgentsInOneProcess(t *testing.T) {
 	if testing.Short() {
 		t.Skip("starts and stops two agents 20 times")

@@ -24,23 +24,22 @@ import (
 	"github.com/podwright/podwright/examples/tools/testbed/tb"
 )
 
-// options are what tests choose about a kubelet.
+// options are a test's settings of a kubelet.
 type options struct {
 	node     string
 	endpoint string
 	// config is appended to the configuration file.
 	config string
-	// manifests is the manifest folder; "" makes one.
+	// manifests is the manifest folder. Default: a new folder.
 	manifests string
-	// ownRoot leaves --root-dir and podLogsDir to their defaults.
+	// ownRoot keeps the defaults of --root-dir and podLogsDir.
 	ownRoot bool
 	// env is added to the environment; credential is the user to run as.
 	env        []string
 	credential *syscall.Credential
 }
 
-// kubelet is a kubelet process that can be ended and started again, with the
-// same folders and ports.
+// kubelet is a kubelet process that can be stopped and restarted with the same folders and ports.
 type kubelet struct {
 	options
 	bin, dir, root, logs, output string
@@ -48,22 +47,22 @@ type kubelet struct {
 	url                          string
 	client                       *http.Client
 	proc                         *process
-	launches                     int  // how often it was started
+	launches                     int  // number of starts
 	told                         bool // its log was printed
 }
 
-// keepLogs is the variable that names a folder for the kubelets' logs; without it
-// they go with the test.
+// keepLogs is the environment variable with a folder for the kubelets' logs. Without it the logs
+// are deleted after the test.
 const keepLogs = "PODWRIGHT_E2E_LOGS"
 
 // process is one run of the kubelet.
 type process struct {
 	cmd  *exec.Cmd
-	done chan struct{} // closed when it has ended
+	done chan struct{} // closed at the end of the process
 }
 
-// newKubelet prepares a kubelet and does not start it. It is killed when the
-// test ends, and its log is printed when the test has failed.
+// newKubelet prepares a kubelet without starting it. The clean-up kills it, and prints its log if
+// the test has failed.
 func newKubelet(t testing.TB, o options) *kubelet {
 	t.Helper()
 	dir := t.TempDir()
@@ -83,7 +82,7 @@ func newKubelet(t testing.TB, o options) *kubelet {
 	k.url = fmt.Sprintf("http://127.0.0.1:%d", port)
 	config := "apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\naddress: 127.0.0.1\n" + o.config
 	if !strings.Contains(o.config, "makeIPTablesUtilChains") {
-		config += "\nmakeIPTablesUtilChains: false" // the machine's firewall is not the tests'
+		config += "\nmakeIPTablesUtilChains: false" // leaves the machine's firewall unchanged
 	}
 	if !strings.Contains(o.config, "evictionHard") {
 		config += "\nevictionHard: {memory.available: 100Mi}" // the machine's disk may be full
@@ -108,9 +107,8 @@ func newKubelet(t testing.TB, o options) *kubelet {
 	return k
 }
 
-// tellLog prints, once, the end of the log if the test has failed so far: not so
-// much that what has failed, which stands above, is lost. Calls of the runtime that
-// went well are left out; keepLogs keeps everything.
+// tellLog prints the end of the log once, if the test has failed. The excerpt is short, so that
+// the failure above it stays visible, and omits successful runtime calls; keepLogs keeps all lines.
 func (k *kubelet) tellLog(t testing.TB) {
 	if !t.Failed() || k.told {
 		return
@@ -139,7 +137,7 @@ func tail(s string, n int) string {
 	return "...\n" + s[len(s)-n:]
 }
 
-// start starts the process and returns at once.
+// start starts the process without waiting for it.
 func (k *kubelet) start(t testing.TB) {
 	t.Helper()
 	cmd := exec.Command(k.bin, k.args...)
@@ -149,7 +147,7 @@ func (k *kubelet) start(t testing.TB) {
 	k.launches++
 }
 
-// launch starts a process whose output is added to a file.
+// launch starts a process and appends its output to a file.
 func launch(t testing.TB, cmd *exec.Cmd, output string) *process {
 	t.Helper()
 	out, err := os.OpenFile(output, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
@@ -158,11 +156,11 @@ func launch(t testing.TB, cmd *exec.Cmd, output string) *process {
 	cmd.Stdout, cmd.Stderr = out, out
 	require.NoError(t, cmd.Start())
 	p := &process{cmd: cmd, done: make(chan struct{})}
-	go func() { defer close(p.done); _ = cmd.Wait() }() // ProcessState has the outcome
+	go func() { defer close(p.done); _ = cmd.Wait() }() // the outcome is in ProcessState
 	return p
 }
 
-// alive tells whether the process runs.
+// alive reports whether the process runs.
 func (k *kubelet) alive() bool {
 	if k.proc == nil {
 		return false
@@ -175,7 +173,7 @@ func (k *kubelet) alive() bool {
 	}
 }
 
-// kill is kill -9. It waits for the end, and does nothing when none runs.
+// kill sends SIGKILL and waits for the end. Without a process it does nothing.
 func (k *kubelet) kill(t testing.TB) {
 	if k.proc == nil {
 		return
@@ -187,7 +185,7 @@ func (k *kubelet) kill(t testing.TB) {
 	k.proc = nil
 }
 
-// terminate sends SIGTERM and returns the exit code. It waits as wait does.
+// terminate sends SIGTERM and returns the exit code. It waits at least shortestWait.
 func (k *kubelet) terminate(t testing.TB, timeout time.Duration) int {
 	t.Helper()
 	timeout = max(timeout, shortestWait)
@@ -202,7 +200,7 @@ func (k *kubelet) terminate(t testing.TB, timeout time.Duration) int {
 	return code
 }
 
-// log is everything that all its processes have logged.
+// log returns the log of all runs.
 func (k *kubelet) log(t testing.TB) string {
 	data, err := os.ReadFile(k.output)
 	if err != nil && !errors.Is(err, os.ErrNotExist) {
@@ -211,7 +209,7 @@ func (k *kubelet) log(t testing.TB) string {
 	return string(data)
 }
 
-// logLines returns the lines that contain all the texts.
+// logLines returns the log lines that contain all texts.
 func (k *kubelet) logLines(t testing.TB, texts ...string) []string {
 	var out []string
 next:
@@ -247,7 +245,7 @@ func (k *kubelet) getJSON(path string, into any) error {
 	return json.Unmarshal(body, into)
 }
 
-// healthy returns nil when /healthz says ok.
+// healthy returns nil if /healthz returns ok.
 func (k *kubelet) healthy() error {
 	status, body, err := k.get("/healthz")
 	if err != nil {
@@ -259,7 +257,7 @@ func (k *kubelet) healthy() error {
 	return nil
 }
 
-// unhealthy returns nil when /healthz is 500 and names all the texts.
+// unhealthy returns nil if /healthz returns 500 and contains all texts.
 func (k *kubelet) unhealthy(texts ...string) error {
 	status, body, err := k.get("/healthz")
 	if err != nil {
@@ -278,15 +276,15 @@ func (k *kubelet) statusz() (server.Report, error) {
 	return r, k.getJSON("/statusz/pods", &r)
 }
 
-// pods is /pods.
+// pods returns the pods of /pods.
 func (k *kubelet) pods() ([]v1.Pod, error) {
 	var list v1.PodList
 	err := k.getJSON("/pods", &list)
 	return list.Items, err
 }
 
-// pod is the pod of the manifest that names it so; an error when there is none,
-// or an older one is still there.
+// pod returns the pod of the manifest with this name. It fails if there is no such pod, or if an
+// older one still exists.
 func (k *kubelet) pod(name string) (*v1.Pod, error) {
 	all, err := k.pods()
 	if err != nil {
@@ -304,7 +302,7 @@ func (k *kubelet) pod(name string) (*v1.Pod, error) {
 	return found[0], nil
 }
 
-// container is the status of a pod's container.
+// container returns the status of a pod's container.
 func (k *kubelet) container(pod, name string) (*v1.Pod, *v1.ContainerStatus, error) {
 	p, err := k.pod(pod)
 	if err != nil {
@@ -316,7 +314,7 @@ func (k *kubelet) container(pod, name string) (*v1.Pod, *v1.ContainerStatus, err
 	return nil, nil, fmt.Errorf("pod %s has no status of container %s: %s", pod, name, brief(p))
 }
 
-// isRunning returns nil when the pod runs with all its containers.
+// isRunning returns nil if the pod and all its containers run.
 func (k *kubelet) isRunning(name string) error {
 	p, err := k.pod(name)
 	if err != nil {
@@ -342,7 +340,7 @@ func (k *kubelet) running(t testing.TB, name string) *v1.Pod {
 	return p
 }
 
-// brief is what matters of a pod's status.
+// brief formats the important parts of a pod's status.
 func brief(p *v1.Pod) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s %s: %s %s %s", p.Name, p.UID, p.Status.Phase, p.Status.Reason, p.Status.Message)
@@ -356,7 +354,7 @@ func brief(p *v1.Pod) string {
 	return b.String()
 }
 
-// place writes a manifest as careful programs do: aside, then renamed.
+// place writes a manifest atomically, by renaming a temporary file.
 func (k *kubelet) place(t testing.TB, file string, pod *v1.Pod) {
 	t.Helper()
 	data, err := yaml.Marshal(pod)

@@ -12,7 +12,7 @@ import (
 // build is the kubelet's program, with the race detector if the test has it.
 var build = tb.Kubelet{Race: race}
 
-// program returns the path of the kubelet's program. Tests that run it are left out by -short.
+// program returns the path of the kubelet's program. With -short it skips the test.
 func program(t testing.TB) string {
 	t.Helper()
 	if testing.Short() {
@@ -23,15 +23,15 @@ func program(t testing.TB) string {
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(build.Tests(m)) }
 
-// poll is how often a condition is looked at.
+// poll is the period of checks of a condition.
 const poll = 20 * time.Millisecond
 
-// shortestWait is how long a condition is waited for at least, on a machine that may have
-// a lot to do: less than what the minute's resync or collection would be taken for.
+// shortestWait is the minimum timeout of wait, for loaded machines. It is below one minute, so that
+// a periodic resync or collection cannot satisfy a condition.
 const shortestWait = 45 * time.Second
 
-// wait looks until cond returns nil, and fails the test with its last error when
-// that takes longer than the timeout, or than shortestWait where that is longer.
+// wait polls cond until it returns nil. It fails the test with cond's last error after the timeout,
+// at least shortestWait.
 func wait(t testing.TB, timeout time.Duration, what string, cond func() error) {
 	t.Helper()
 	timeout = max(timeout, shortestWait)
@@ -56,7 +56,7 @@ func wait(t testing.TB, timeout time.Duration, what string, cond func() error) {
 	}
 }
 
-// hold looks for a duration and fails the test as soon as cond returns an error.
+// hold polls cond for a duration and fails the test at its first error.
 func hold(t testing.TB, d time.Duration, what string, cond func() error) {
 	t.Helper()
 	deadline := time.Now().Add(d)

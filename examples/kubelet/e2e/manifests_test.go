@@ -25,7 +25,7 @@ func text(t testing.TB, pod *v1.Pod) string {
 	return string(data)
 }
 
-// badManifests are the ways of being bad, each with what the problem has to say.
+// badManifests are the kinds of bad manifests, each with the expected problem.
 func (s *scene) badManifests() map[string]struct {
 	put  func(t testing.TB, file string)
 	want string
@@ -41,8 +41,9 @@ func (s *scene) badManifests() map[string]struct {
 		edit(pod)
 		return write(func(t testing.TB) string { return text(t, pod) })
 	}
-	// What is made beside a file takes its place in one step, also a folder, which cannot
-	// be renamed over it: a manifest that is gone for a moment may be gone for good.
+	// Each entry is created beside the target and exchanged with it atomically, also a folder,
+	// which cannot be renamed over a file: a manifest that is missing for a moment may count as
+	// removed.
 	special := func(make func(aside, path string) error) func(testing.TB, string) {
 		return func(t testing.TB, file string) {
 			aside, path := filepath.Join(t.TempDir(), file), s.manifest(file)
@@ -78,8 +79,8 @@ func (s *scene) badManifests() map[string]struct {
 	}
 }
 
-// S6, S7, S10 and A33: each bad manifest is one problem that names file and
-// reason, one line of the log, and disturbs nobody.
+// S6, S7, S10 and A33: each bad manifest is one problem with file and reason and one line of the
+// log, and does not affect other pods.
 func TestBadManifests(t *testing.T) {
 	onRuntimes(t, "", func(t *testing.T, s *scene) {
 		s.place(t, "a-steady.yaml", newPod("steady", testprog(s.images.Testprog, "run")))
@@ -91,7 +92,7 @@ func TestBadManifests(t *testing.T) {
 		for name, c := range bad {
 			s.hasProblem(t, name+".yaml", c.want, false)
 		}
-		// Other manifests come and go; nobody says it all again.
+		// Changes of other manifests do not repeat the messages.
 		for i := range 3 {
 			name := fmt.Sprintf("later-%d", i)
 			s.place(t, name+".yaml", newPod(name, testprog(s.images.Testprog, "run")))

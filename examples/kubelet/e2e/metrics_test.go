@@ -21,10 +21,10 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// metricsPaths are those that are compared.
+// metricsPaths are the compared endpoints.
 var metricsPaths = []string{"/metrics", "/metrics/probes", "/metrics/slis", "/metrics/resource", "/metrics/cadvisor"}
 
-// scraped is what an endpoint serves: for each name its type and the names of its labels.
+// scraped is the content of an endpoint: for each metric name its type and its label names.
 type scraped map[string]string
 
 // scrape reads an endpoint as Prometheus does.
@@ -58,8 +58,8 @@ func families(client *http.Client, url string) (map[string]*dto.MetricFamily, er
 	return parser.TextToMetricFamilies(resp.Body)
 }
 
-// known are differences with their reasons: names, or beginnings of names before a star. One
-// that was met is true.
+// known lists accepted differences: metric names, or prefixes followed by a star. The value is
+// true for differences that occurred.
 type known map[string]bool
 
 func readKnown(t testing.TB, file string) known {
@@ -90,7 +90,7 @@ func (k known) has(name string) bool {
 	return false
 }
 
-// unmet are those that are none any more.
+// unmet returns the listed differences that did not occur.
 func (k known) unmet() (out []string) {
 	for pattern, met := range k {
 		if !met {
@@ -101,7 +101,7 @@ func (k known) unmet() (out []string) {
 	return out
 }
 
-// differences are those of two scrapes that nobody has listed.
+// differences returns the differences of two scrapes that are not listed.
 func differences(path string, ours, theirs scraped, listed known) (out []string) {
 	names := maps.Clone(ours)
 	maps.Copy(names, theirs)
@@ -113,7 +113,7 @@ func differences(path string, ours, theirs scraped, listed known) (out []string)
 	return out
 }
 
-// measured are pods that leave traces in most series.
+// measured returns pods that leave traces in most series.
 func measured(s *scene) []*v1.Pod {
 	probe := func(command ...string) *v1.Probe {
 		return &v1.Probe{ProbeHandler: v1.ProbeHandler{Exec: &v1.ExecAction{Command: command}}, PeriodSeconds: 1}
@@ -130,8 +130,8 @@ func measured(s *scene) []*v1.Pod {
 	return pods
 }
 
-// The series are those of the upstream kubelet with the same pods, but for what the file
-// tells with its reason.
+// With the same pods the series equal the upstream kubelet's, except for the differences that the
+// file lists with reasons.
 func TestMetricsEqualUpstreams(t *testing.T) {
 	listed := readKnown(t, filepath.Join("testdata", "metrics_differences.txt"))
 	besideUpstream(t, func(t *testing.T, s *scene, u *upstream) {
@@ -149,7 +149,7 @@ func TestMetricsEqualUpstreams(t *testing.T) {
 				return err
 			})
 			out := map[string]scraped{}
-			for range 2 { // the second one finds the first one counted, and what that has begun to measure
+			for range 2 { // the second scrape counts the first one and the series that it started
 				time.Sleep(3 * time.Second) // statuses, restarts and housekeeping
 				for _, path := range metricsPaths {
 					out[path] = scrape(t, client, url+path)
@@ -179,7 +179,7 @@ func TestMetricsEqualUpstreams(t *testing.T) {
 	}
 }
 
-// What is not listed fails, as does what is listed and not met.
+// An unlisted difference fails, and so does a listed difference that does not occur.
 func TestDifferencesOfMetrics(t *testing.T) {
 	listed := known{"a": false, "b_*": false, "gone": false}
 	ours := scraped{"a": "gauge ", "b_1": "gauge x", "c": "counter x", "d": "gauge x", "same": "gauge "}

@@ -15,11 +15,11 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
-// greedy takes more memory than containers of overLimit get.
+// greedy allocates more memory than the limit of overLimit's containers.
 const greedy = "dd if=/dev/zero of=/dev/null bs=64M count=1"
 
-// overLimit are pods in which the kernel kills a process since it is over its container's limit, by
-// name, with what a kubelet shows of them, as expressions.
+// overLimit returns pods in which the kernel kills a process for exceeding its container's limit,
+// by name, and regular expressions for the status that a kubelet shows.
 func overLimit(s *scene) (pods map[string]*v1.Pod, want map[string]string) {
 	pods, want = map[string]*v1.Pod{}, map[string]string{}
 	add := func(name, script, shown string) {
@@ -29,8 +29,8 @@ func overLimit(s *scene) (pods map[string]*v1.Pod, want map[string]string) {
 		pod.Spec.Containers[0].Resources = ofCPU("", "", "16Mi")
 		pods[name], want[name] = pod, shown
 	}
-	// The runtime hears of the kill and of the end at the same time, and may have forgotten the one
-	// when it tells of the other: 3 of 12 at once on containerd 1.6.
+	// The runtime receives the kill and the exit at the same time, and may have lost the kill when
+	// it reports the exit: 3 of 12 pods started at once on containerd 1.6.
 	add("first", "exec "+greedy, "Failed: main terminated, (OOMKilled|Error) 137")
 	add("child", greedy+"; sleep 1; exit 3", "Failed: main terminated, OOMKilled 3")
 	add("child-of-a-success", greedy+"; sleep 1; exit 0", "Succeeded: main terminated, OOMKilled 0")
@@ -39,7 +39,7 @@ func overLimit(s *scene) (pods map[string]*v1.Pod, want map[string]string) {
 	return pods, want
 }
 
-// shown is what a kubelet shows of a pod.
+// shown formats a pod's status.
 func shown(pod *v1.Pod) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s:", pod.Status.Phase)
@@ -56,7 +56,7 @@ func shown(pod *v1.Pod) string {
 	return b.String()
 }
 
-// showOverLimit places the pods and waits until a kubelet shows what is wanted of all.
+// showOverLimit places the pods and waits until a kubelet shows the expected statuses.
 func showOverLimit(t *testing.T, s *scene, list func() ([]v1.Pod, error)) {
 	t.Helper()
 	pods, want := overLimit(s)
@@ -81,7 +81,7 @@ func showOverLimit(t *testing.T, s *scene, list func() ([]v1.Pod, error)) {
 	})
 }
 
-// asTheRuntime tells whether the reasons that a kubelet shows are those of the runtime.
+// asTheRuntime returns an error if a kubelet shows other reasons than the runtime.
 func asTheRuntime(s *scene, got map[string]string) error {
 	w, err := s.look()
 	for name := range got {
@@ -90,7 +90,7 @@ func asTheRuntime(s *scene, got map[string]string) error {
 			if failed != nil {
 				return failed
 			}
-			exited := c.State == runtimeapi.ContainerState_CONTAINER_EXITED // of one that runs it tells, too
+			exited := c.State == runtimeapi.ContainerState_CONTAINER_EXITED // the runtime reports reasons of running containers, too
 			if reason := is.GetStatus().GetReason(); err == nil && exited && !strings.Contains(got[name], reason) {
 				err = fmt.Errorf("%s: %q, the runtime says %q", name, got[name], reason)
 			}
@@ -99,8 +99,8 @@ func asTheRuntime(s *scene, got map[string]string) error {
 	return err
 }
 
-// A container in which the kernel has killed a process for its memory is OOMKilled, also if it was a
-// child, whatever the container's own exit code; but as long as it runs, it runs.
+// A container in which the kernel killed a process for its memory is OOMKilled with any exit code,
+// also if the process was a child. A container that still runs is shown as running.
 func TestOOMKilled(t *testing.T) {
 	onRuntimes(t, "", func(t *testing.T, s *scene) {
 		showOverLimit(t, s, s.pods)
@@ -108,7 +108,7 @@ func TestOOMKilled(t *testing.T) {
 	})
 }
 
-// The upstream kubelet shows the same.
+// The upstream kubelet shows the same statuses.
 func TestOOMKilledUpstream(t *testing.T) {
 	besideUpstream(t, func(t *testing.T, s *scene, u *upstream) {
 		u.start(t)

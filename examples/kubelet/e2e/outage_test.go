@@ -10,8 +10,8 @@ import (
 	v1 "k8s.io/api/core/v1"
 )
 
-// untouched returns nil when the kubelet reports the pod as it was: running, in
-// the same containers, never restarted.
+// untouched returns nil if the kubelet reports the pod unchanged: running, in the same containers,
+// never restarted.
 func (s *scene) untouched(before *v1.Pod, name string) error {
 	now, err := s.pod(name)
 	if err != nil {
@@ -29,9 +29,9 @@ func (s *scene) untouched(before *v1.Pod, name string) error {
 	return nil
 }
 
-// P5: a runtime that hangs for a while is no death of its containers. L1, P3 and C38: one that
-// has crashed is reported as that, and not as their death. Afterwards everything goes on by
-// itself: what was added and removed meanwhile is started and stopped then.
+// P5: a runtime that hangs for a while does not make containers count as dead. L1, P3 and C38: a
+// crashed runtime is reported as such, and not as the death of its containers. Afterwards the
+// kubelet starts and stops the pods that were added and removed meanwhile.
 func TestRuntimeOutage(t *testing.T) {
 	onRuntimes(t, "", func(t *testing.T, s *scene) {
 		s.place(t, "steady.yaml", newPod("steady", testprog(s.images.Testprog, "run"), shell("second", s.images.Busybox, untilTerm)))

@@ -9,11 +9,11 @@ import (
 	v1 "k8s.io/api/core/v1"
 )
 
-// soonEnough is the limit of what takes a few seconds at most. It costs time only when
-// something is broken.
+// soonEnough is the time limit for effects that take a few seconds. It costs time only in a failing
+// test.
 const soonEnough = time.Minute
 
-// everySecond is a probe whose first answer counts, and may take long on a busy machine.
+// everySecond returns a probe with threshold 1 and a timeout for loaded machines.
 func everySecond(h v1.ProbeHandler) *v1.Probe {
 	return &v1.Probe{ProbeHandler: h, PeriodSeconds: 1, TimeoutSeconds: 30, FailureThreshold: 1}
 }
@@ -22,7 +22,7 @@ func execProbe(command ...string) *v1.Probe {
 	return everySecond(v1.ProbeHandler{Exec: &v1.ExecAction{Command: command}})
 }
 
-// mount gives all containers of a pod a folder of the host at /steps.
+// mount mounts a folder of the host at /steps in all containers of a pod.
 func mount(pod *v1.Pod, folder string) *v1.Pod {
 	pod.Spec.Volumes = []v1.Volume{{Name: "steps", VolumeSource: v1.VolumeSource{HostPath: &v1.HostPathVolumeSource{Path: folder}}}}
 	for _, list := range [][]v1.Container{pod.Spec.InitContainers, pod.Spec.Containers} {
@@ -33,7 +33,7 @@ func mount(pod *v1.Pod, folder string) *v1.Pod {
 	return pod
 }
 
-// statusOf finds a container's status in a pod, nil if there is none.
+// statusOf returns the status of a container of a pod, or nil.
 func statusOf(p *v1.Pod, container string) *v1.ContainerStatus {
 	for _, list := range [][]v1.ContainerStatus{p.Status.InitContainerStatuses, p.Status.ContainerStatuses} {
 		for i := range list {
@@ -54,7 +54,7 @@ func condition(p *v1.Pod, kind v1.PodConditionType) v1.PodCondition {
 	return v1.PodCondition{}
 }
 
-// conditions is what is said of whether a pod can serve.
+// conditions formats a pod's status with its conditions.
 func conditions(p *v1.Pod) string {
 	var b strings.Builder
 	b.WriteString(brief(p))
@@ -64,7 +64,7 @@ func conditions(p *v1.Pod) string {
 	return b.String()
 }
 
-// isReady returns nil when both conditions of a pod say so.
+// isReady returns nil if both readiness conditions of a pod are True.
 func isReady(p *v1.Pod) error {
 	for _, kind := range []v1.PodConditionType{v1.PodReady, v1.ContainersReady} {
 		if condition(p, kind).Status != v1.ConditionTrue {
@@ -74,7 +74,7 @@ func isReady(p *v1.Pod) error {
 	return nil
 }
 
-// isUnready returns nil when both conditions are False because of the container.
+// isUnready returns nil if both readiness conditions are False because of the container.
 func isUnready(p *v1.Pod, container string) error {
 	for _, kind := range []v1.PodConditionType{v1.PodReady, v1.ContainersReady} {
 		c := condition(p, kind)
@@ -85,7 +85,7 @@ func isUnready(p *v1.Pod, container string) error {
 	return nil
 }
 
-// becomes waits for something that can be seen of a pod, and returns the pod.
+// becomes waits until cond returns nil for a pod, and returns the pod.
 func (s *scene) becomes(t testing.TB, name, what string, cond func(*v1.Pod) error) *v1.Pod {
 	t.Helper()
 	var pod *v1.Pod
@@ -108,7 +108,7 @@ func (s *scene) becomesUnready(t testing.TB, name, container string) {
 	s.becomes(t, name, "becomes unready", func(p *v1.Pod) error { return isUnready(p, container) })
 }
 
-// restarted returns a condition: the container runs, and has been restarted n times.
+// restarted returns a condition: the container runs and was restarted n times.
 func restarted(container string, n int32) func(*v1.Pod) error {
 	return func(p *v1.Pod) error {
 		c := statusOf(p, container)
@@ -119,7 +119,7 @@ func restarted(container string, n int32) func(*v1.Pod) error {
 	}
 }
 
-// events are the lines of the log that tell of an event of the pod.
+// events returns the log lines of an event of the pod.
 func (s *scene) events(t testing.TB, pod, reason string, texts ...string) []string {
 	return s.logLines(t, append(texts, "reason="+reason+" ", "pod=default/"+pod+"-"+s.node)...)
 }

@@ -11,7 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// kubeadm writes static pods with probes like these.
+// Static pods with probes as written by kubeadm work.
 func TestKubeadmManifest(t *testing.T) {
 	onRuntimes(t, "", func(t *testing.T, s *scene) {
 		port := freePort(t)
@@ -57,8 +57,8 @@ spec:
 	})
 }
 
-// A probe's command that ignores signals and writes without end is a failure; while its
-// container goes on, nothing is left of such commands.
+// A probe command that ignores signals and writes endlessly fails, and its processes are removed
+// while its container continues.
 func TestFloodingProbe(t *testing.T) {
 	onRuntimes(t, "", func(t *testing.T, s *scene) {
 		folder := t.TempDir()
@@ -76,7 +76,8 @@ func TestFloodingProbe(t *testing.T) {
 			return err
 		})
 		hold(t, 2*time.Second, "they do not pile up", func() error {
-			// One, and those before it that are just being killed: on a loaded machine that takes longer than a period.
+			// One, and earlier ones that are being killed: on a loaded machine that takes more than
+			// a period.
 			if found := processes(flood); len(found) > 4 {
 				return fmt.Errorf("%v", found)
 			}
@@ -94,7 +95,7 @@ func TestFloodingProbe(t *testing.T) {
 	})
 }
 
-// processes are those with the text in their command, by their IDs.
+// processes returns the commands that contain the text, by process ID.
 func processes(text string) map[string]string {
 	out := map[string]string{}
 	files, err := filepath.Glob("/proc/[0-9]*/cmdline")

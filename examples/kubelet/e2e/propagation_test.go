@@ -11,8 +11,8 @@ import (
 	"github.com/podwright/podwright/volume/mounts"
 )
 
-// Mounts propagate from a container to the host and to another container where both ask for
-// it, below the root folder, and to no other; so they do after the kubelet was killed.
+// Mounts propagate from a container to the host and to another container if both request it, below
+// the root folder, and to no third one. The same holds after a kill of the kubelet.
 func TestMountPropagation(t *testing.T) {
 	onRuntimes(t, "", func(t *testing.T, s *scene) {
 		shared := filepath.Join(s.root, "plugins", "driver")

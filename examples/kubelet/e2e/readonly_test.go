@@ -13,8 +13,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 )
 
-// bystander is a pod beside others, probed by commands. The function that is returned
-// checks that it has noticed nothing.
+// bystander starts a pod with exec probes. The returned function checks that the pod is unaffected.
 func (s *scene) bystander(t *testing.T) (untouched func()) {
 	t.Helper()
 	c := shell("main", s.images.Busybox, untilTerm)
@@ -28,8 +27,7 @@ func (s *scene) bystander(t *testing.T) (untouched func()) {
 	}
 }
 
-// makeReadOnly lets nobody write below the root folder until the returned function is
-// called.
+// makeReadOnly makes the root folder read-only until the returned function is called.
 func (s *scene) makeReadOnly(t *testing.T) (end func()) {
 	t.Helper()
 	require.NoError(t, os.MkdirAll(s.root, 0o755))
@@ -46,8 +44,8 @@ func (s *scene) makeReadOnly(t *testing.T) (end func()) {
 	return end
 }
 
-// A disk that has become read-only stops no pod and keeps none from being stopped. The
-// kubelet says so, also when it cannot start any more, and goes on by itself afterwards.
+// A read-only disk stops no pod and does not prevent the stop of pods. The kubelet reports it, also
+// when started in this state, and continues without intervention afterwards.
 func TestReadOnlyRoot(t *testing.T) {
 	onRuntimes(t, "", func(t *testing.T, s *scene) {
 		untouched := s.bystander(t)

@@ -10,8 +10,8 @@ import (
 	"github.com/podwright/podwright/cri"
 )
 
-// A pod that ignores SIGTERM is killed after its grace period, one that obeys
-// goes at once, and neither leaves anything in the runtime or on the disk.
+// A pod that ignores SIGTERM is killed after its grace period, and a pod that obeys is removed at
+// once. Neither leaves remains in the runtime or on the disk.
 func TestRemove(t *testing.T) {
 	onRuntimes(t, "", func(t *testing.T, s *scene) {
 		s.place(t, "stubborn.yaml", newPod("stubborn", testprog(s.images.Testprog, "ignore"), shell("second", s.images.Busybox, untilTerm)))
@@ -43,8 +43,7 @@ func TestRemove(t *testing.T) {
 	})
 }
 
-// logHas waits for a text in a container's log, so that what follows finds the
-// program ready.
+// logHas waits for a text in a container's log, so that the program is ready for the next step.
 func (s *scene) logHas(t testing.TB, pod, container, text string) {
 	t.Helper()
 	_, c, err := s.container(pod, container)
@@ -53,8 +52,8 @@ func (s *scene) logHas(t testing.TB, pod, container, text string) {
 	wait(t, 10*time.Second, pod+" logs "+text, func() error { return fileHas(status.LogPath, text) })
 }
 
-// watchEnd asks for a container without pause until it has ended: the kubelet
-// removes it soon after.
+// watchEnd polls a container without pause until it has exited, because the kubelet removes it soon
+// afterwards.
 func (s *scene) watchEnd(t testing.TB, id string) (code int32, finished time.Time) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)

@@ -24,8 +24,8 @@ import (
 	"github.com/podwright/podwright/examples/tools/testbed/tb"
 )
 
-// scene is a kubelet on one of the testbed's runtimes, and the runtime as it is
-// seen without the kubelet.
+// scene is a kubelet on one of the testbed's runtimes, with a client for direct access to that
+// runtime.
 type scene struct {
 	*kubelet
 	runtime tb.Runtime
@@ -34,8 +34,7 @@ type scene struct {
 	stuck   stuck.Starts
 }
 
-// onRuntimes runs a test on the runtime whose turn it is, or on each at the same time, with a
-// kubelet that has been started.
+// onRuntimes runs a test with a started kubelet on the runtimes of tb.Turns, in parallel.
 func onRuntimes(t *testing.T, config string, test func(t *testing.T, s *scene)) {
 	t.Helper()
 	onEach(t, tb.Turns, func(t *testing.T, rt tb.Runtime, images tb.ImageNames) {
@@ -45,7 +44,7 @@ func onRuntimes(t *testing.T, config string, test func(t *testing.T, s *scene)) 
 	})
 }
 
-// onEach runs a test on each of some runtimes at the same time.
+// onEach runs a test on each of the runtimes in parallel.
 func onEach(t *testing.T, runtimes func(testing.TB) []tb.Runtime, test func(t *testing.T, rt tb.Runtime, images tb.ImageNames)) {
 	t.Helper()
 	images := tb.Images(t)
@@ -58,8 +57,8 @@ func onEach(t *testing.T, runtimes func(testing.TB) []tb.Runtime, test func(t *t
 	}
 }
 
-// newScene prepares a scene; the kubelet is not started. When the test ends its
-// pods are removed, and nothing of them may be left.
+// newScene prepares a scene without starting its kubelet. The clean-up removes the scene's pods
+// and fails if remains of them stay.
 func newScene(t *testing.T, rt tb.Runtime, images tb.ImageNames, o options) *scene {
 	t.Helper()
 	o.node = fmt.Sprintf("n%08x", rand.Uint32())
@@ -69,12 +68,12 @@ func newScene(t *testing.T, rt tb.Runtime, images tb.ImageNames, o options) *sce
 	s := &scene{runtime: rt, images: images, cri: client}
 	s.kubelet = newKubelet(t, o)
 	t.Cleanup(func() { s.leaveNothing(t) })
-	t.Cleanup(func() { s.tellLog(t) }) // before the clean-up adds to it
+	t.Cleanup(func() { s.tellLog(t) }) // before the clean-up extends the log
 	return s
 }
 
-// leaveNothing removes all manifests and waits until every trace of their pods
-// has gone. Where kubelets were killed the runtime may have to be restarted for that.
+// leaveNothing removes all manifests and waits until all traces of their pods are removed. It
+// restarts the runtime if a container is stuck after a kill of the kubelet.
 func (s *scene) leaveNothing(t testing.TB) {
 	entries, err := os.ReadDir(s.manifests)
 	require.NoError(t, err)
@@ -92,10 +91,9 @@ func (s *scene) leaveNothing(t testing.TB) {
 	tb.RemoveCgroups(t, "/podwright-"+s.node)
 }
 
-// waitUnstuck waits, from the last time at which the runtime had to be restarted on,
-// and then longer: containerd 2 does not know any more whether what was stuck runs,
-// and the kubelet looks at what has become unknown with the next resync, which is
-// due within 90 s.
+// waitUnstuck waits for cond. After each restart of the runtime the limit begins again and is 90 s
+// longer: containerd 2 loses the state of a stuck container, and the kubelet checks unknown states
+// at its next resync, at most 90 s later.
 func (s *scene) waitUnstuck(t testing.TB, limit time.Duration, what string, cond func() error) {
 	t.Helper()
 	since, usual := time.Now(), limit
@@ -121,7 +119,7 @@ func (s *scene) empty() error {
 	return w.empty()
 }
 
-// noCgroups tells whether pods have some.
+// noCgroups returns an error if cgroups of pods exist.
 func (s *scene) noCgroups() error {
 	if left := tb.PodCgroups("/podwright-" + s.node); len(left) > 0 {
 		return fmt.Errorf("cgroups %v", left)
@@ -140,16 +138,16 @@ func emptyFolder(path string) error {
 	return err
 }
 
-// linkDir is where the kubelet links the logs of containers, whatever its root.
+// linkDir is the folder of the kubelet's links to container logs. It does not depend on the root.
 const linkDir = "/var/log/containers"
 
-// link is the link to a container's log.
+// link returns the path of the link to a container's log.
 func (s *scene) link(pod, container, id string) string {
 	return fmt.Sprintf("%s/%s-%s_default_%s-%s.log", linkDir, pod, s.node, container, bareID(id))
 }
 
-// noLinks tells whether there are links for the pods of the name, "" for all of
-// this node.
+// noLinks returns an error if links exist for the pods of the name, or for any pod of this node if
+// name is "".
 func (s *scene) noLinks(name string) error {
 	entries, err := os.ReadDir(linkDir)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -163,14 +161,14 @@ func (s *scene) noLinks(name string) error {
 	return err
 }
 
-// world is what the runtime has of this scene's pods.
+// world is the state of this scene's pods in the runtime.
 type world struct {
 	node       string
 	sandboxes  []*runtimeapi.PodSandbox
 	containers []*runtimeapi.Container
 }
 
-// look asks the runtime.
+// look reads the state from the runtime.
 func (s *scene) look() (world, error) {
 	w := world{node: s.node}
 	sandboxes, err := s.cri.ListPodSandbox(context.Background(), nil)
@@ -182,7 +180,7 @@ func (s *scene) look() (world, error) {
 	return w.where(func(pod string) bool { return strings.HasSuffix(pod, "-"+s.node) }), err
 }
 
-// where returns what belongs to pods with such names.
+// where returns the part that belongs to pods with matching names.
 func (w world) where(match func(pod string) bool) world {
 	w.sandboxes = filter(w.sandboxes, func(b *runtimeapi.PodSandbox) bool { return match(b.Labels[labels.PodName]) })
 	w.containers = filter(w.containers, func(c *runtimeapi.Container) bool { return match(c.Labels[labels.PodName]) })
@@ -207,23 +205,23 @@ func (w world) empty() error {
 	return fmt.Errorf("the runtime has %s", w)
 }
 
-// of returns what belongs to the pods of one name.
+// of returns the part that belongs to the pods of one name.
 func (w world) of(name string) world {
 	return w.where(func(pod string) bool { return pod == name+"-"+w.node })
 }
 
-// running are the containers that run.
+// running returns the running containers.
 func (w world) running() []*runtimeapi.Container {
 	return filter(w.containers, func(c *runtimeapi.Container) bool { return c.State == runtimeapi.ContainerState_CONTAINER_RUNNING })
 }
 
-// ready are the sandboxes that are ready.
+// ready returns the ready sandboxes.
 func (w world) ready() []*runtimeapi.PodSandbox {
 	return filter(w.sandboxes, func(b *runtimeapi.PodSandbox) bool { return b.State == runtimeapi.PodSandboxState_SANDBOX_READY })
 }
 
-// ids names what runs, so that two moments can be compared: pod and container
-// with container ID, sandbox ID and restart count.
+// ids identifies the running containers for comparisons over time: a map from pod and container
+// to container ID, sandbox ID and restart count.
 func (w world) ids() map[string]string {
 	out := map[string]string{}
 	for _, c := range w.running() {
@@ -244,8 +242,7 @@ func (w world) String() string {
 	return strings.Join(parts, ", ")
 }
 
-// inspect asks the runtime for a container, by the ID of a pod's status or of
-// the runtime.
+// inspect returns the runtime's status of a container. id may have the prefix of a pod's status.
 func (s *scene) inspect(t testing.TB, id string) *runtimeapi.ContainerStatus {
 	t.Helper()
 	resp, err := s.cri.ContainerStatus(context.Background(), bareID(id), false)
@@ -261,7 +258,7 @@ func bareID(id string) string {
 	return bare
 }
 
-// gone returns nil when nothing of the pods of the name is left anywhere.
+// gone returns nil if the runtime, the disk and /pods have no remains of the pods of the name.
 func (s *scene) gone(name string, uids ...string) error {
 	w, err := s.look()
 	if err != nil {
@@ -287,8 +284,7 @@ func (s *scene) gone(name string, uids ...string) error {
 	return errors.Join(errs...)
 }
 
-// newPod is a pod without network of its own whose containers need 2 s to end at
-// most.
+// newPod returns a pod on the host network with a grace period of 2 s.
 func newPod(name string, containers ...v1.Container) *v1.Pod {
 	return &v1.Pod{
 		TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "Pod"},
@@ -297,17 +293,17 @@ func newPod(name string, containers ...v1.Container) *v1.Pod {
 	}
 }
 
-// testprog is a container "main" that runs testprog of an image.
+// testprog returns a container "main" that runs the testprog of an image.
 func testprog(image string, args ...string) v1.Container {
 	return v1.Container{Name: "main", Image: image, ImagePullPolicy: v1.PullIfNotPresent, Command: append([]string{"/testprog"}, args...)}
 }
 
-// shell is a container that runs a script.
+// shell returns a container that runs a script.
 func shell(name, image, script string) v1.Container {
 	return v1.Container{Name: name, Image: image, ImagePullPolicy: v1.PullIfNotPresent, Command: []string{"sh", "-c"}, Args: []string{script}}
 }
 
-// untilTerm is a script's end: it runs until SIGTERM.
+// untilTerm ends a script with a loop that runs until SIGTERM.
 const untilTerm = "\ntrap 'exit 0' TERM; while true; do sleep 60 & wait $!; done"
 
 func fileHas(path, text string) error {

@@ -16,8 +16,7 @@ import (
 	"github.com/podwright/podwright/examples/tools/testbed/tb"
 )
 
-// onMachines runs a test on both runtimes, each with a kubelet that listens to a logind of
-// its own.
+// onMachines runs a test on both runtimes. Each kubelet is connected to a separate fake logind.
 func onMachines(t *testing.T, test func(t *testing.T, s *scene, l *logindtest.Logind)) {
 	t.Helper()
 	onEach(t, tb.Runtimes, func(t *testing.T, rt tb.Runtime, images tb.ImageNames) {
@@ -32,7 +31,7 @@ func onMachines(t *testing.T, test func(t *testing.T, s *scene, l *logindtest.Lo
 	})
 }
 
-// inGroups places a pod in each of three groups. The first takes a while to end.
+// inGroups places a pod in each of three priority groups. The pods take 3 s to end.
 func inGroups(t *testing.T, s *scene) (names []string) {
 	names = []string{"low", "middle", "high"}
 	for i, name := range names {
@@ -47,7 +46,7 @@ func inGroups(t *testing.T, s *scene) (names []string) {
 	return names
 }
 
-// locked is the next lock that the kubelet takes; it is closed when the lock is let go.
+// locked waits for the kubelet's next lock and returns a channel that is closed at its release.
 func locked(t *testing.T, s *scene, l *logindtest.Logind) (released <-chan struct{}) {
 	t.Helper()
 	var lock logindtest.Lock
@@ -68,7 +67,7 @@ func locked(t *testing.T, s *scene, l *logindtest.Logind) (released <-chan struc
 	return done
 }
 
-// holds tells whether the kubelet has a pipe open, too.
+// holds returns an error if the kubelet does not have the pipe open.
 func (s *scene) holds(pipe *os.File) error {
 	want, err := os.Readlink(fmt.Sprintf("/proc/self/fd/%d", pipe.Fd()))
 	if err != nil {
@@ -92,7 +91,7 @@ func until(t *testing.T, what string, done <-chan struct{}) {
 	}
 }
 
-// terminated tells whether a pod has ended with its node.
+// terminated returns an error unless a pod ended because of the node's shutdown.
 func (s *scene) terminated(name string) error {
 	p, err := s.pod(name)
 	if err != nil {
@@ -105,8 +104,8 @@ func (s *scene) terminated(name string) error {
 	return nil
 }
 
-// N35: pods end by their priorities, and the lock is let go when their statuses say so; new
-// ones are refused. When the machine does not go down after all, the kubelet takes the next
+// N35: at a shutdown pods end by priority, and the kubelet releases its lock when their statuses
+// are terminal. New pods are rejected. If the shutdown is cancelled, the kubelet takes the next
 // lock, and new pods run.
 func TestNodeGoesDown(t *testing.T) {
 	onMachines(t, func(t *testing.T, s *scene, l *logindtest.Logind) {

@@ -9,9 +9,9 @@ import (
 	v1 "k8s.io/api/core/v1"
 )
 
-// A24: SIGTERM ends the kubelet and not the pods; the next one takes them over
-// and restarts nothing. What has ended stays ended, and what was removed in
-// between is stopped.
+// A24: SIGTERM ends the kubelet and not the pods. The next kubelet takes the pods over without
+// restarts. Finished pods stay finished, and pods whose manifests were removed meanwhile are
+// stopped.
 func TestTerminate(t *testing.T) {
 	onRuntimes(t, "", func(t *testing.T, s *scene) {
 		for i := range 3 {
@@ -41,7 +41,7 @@ func TestTerminate(t *testing.T) {
 		hold(t, 2*time.Second, "nothing restarts", func() error { return same(before, s) })
 		require.NoError(t, s.hasEnded("once", v1.PodFailed))
 
-		// SIGTERM again, while something starts.
+		// SIGTERM again, during a start.
 		s.place(t, "late.yaml", newPod("late", testprog(s.images.Testprog, "run")))
 		require.Zero(t, s.terminate(t, 10*time.Second), "exit code")
 		s.unplace(t, "leaves.yaml")
@@ -58,7 +58,7 @@ func TestTerminate(t *testing.T) {
 	})
 }
 
-// same returns nil when the same containers run as before.
+// same returns nil if the same containers run as before.
 func same(before world, s *scene) error {
 	now, err := s.look()
 	if err != nil {
@@ -73,8 +73,7 @@ func same(before world, s *scene) error {
 	return nil
 }
 
-// hasEnded returns nil when the pod has the phase, and its container has run
-// once and ended the way of that phase.
+// hasEnded returns nil if the pod has the phase and its container ran once with a matching exit.
 func (s *scene) hasEnded(name string, phase v1.PodPhase) error {
 	p, c, err := s.container(name, "main")
 	if err != nil {

@@ -17,7 +17,7 @@ import (
 	"github.com/podwright/podwright/examples/tools/testbed/tb"
 )
 
-// collector is a server of OTLP that keeps all spans, by ID.
+// collector is an OTLP server that keeps all spans, by ID.
 type collector struct {
 	collectorpb.UnimplementedTraceServiceServer
 	mu    sync.Mutex
@@ -37,7 +37,7 @@ func (c *collector) Export(_ context.Context, r *collectorpb.ExportTraceServiceR
 	return &collectorpb.ExportTraceServiceResponse{}, nil
 }
 
-// below tells whether there is a span of that name somewhere below one of the other name.
+// below reports whether a span called name is a descendant of a span called above.
 func (c *collector) below(name, above string) bool {
 	for _, span := range c.spans {
 		if span.Name != name {
@@ -52,7 +52,7 @@ func (c *collector) below(name, above string) bool {
 	return false
 }
 
-// What a pod's sync asks the runtime for is in its trace, the pull of its image, too.
+// The trace of a pod's sync contains its runtime calls, including the image pull.
 func TestTraces(t *testing.T) {
 	tb.Runtimes(t)
 	listener, err := net.Listen("tcp", "127.0.0.1:0")

@@ -19,8 +19,9 @@ import (
 	"github.com/podwright/podwright/examples/tools/testbed/tb"
 )
 
-// upstreamVariable names a built upstream kubelet (examples/tools/controlplane/kubelet says
-// how to build one). The tests that need it are skipped without.
+// upstreamVariable is the environment variable with the path of a built upstream kubelet; see
+// examples/tools/controlplane/kubelet for the build. Without it the tests that need one are
+// skipped.
 const upstreamVariable = "PODWRIGHT_UPSTREAM_KUBELET"
 
 // upstream is the upstream kubelet with the folders of a scene.
@@ -30,12 +31,12 @@ type upstream struct {
 	port        int // of its API
 	proc        *process
 
-	root    string   // which it makes a mount point
-	cgroups []string // made for it
+	root    string   // becomes a mount point
+	cgroups []string // created for it
 }
 
-// newUpstream prepares an upstream kubelet, which is killed when the test ends. It ends
-// pods that are in no cgroup of their own.
+// newUpstream prepares an upstream kubelet; the clean-up kills it. That kubelet ends pods without
+// a separate cgroup.
 func newUpstream(t *testing.T, s *scene, bin string) *upstream {
 	t.Helper()
 	u := &upstream{
@@ -45,7 +46,7 @@ func newUpstream(t *testing.T, s *scene, bin string) *upstream {
 	t.Cleanup(func() { u.end(t, syscall.SIGKILL) })
 	nothing := map[string]string{}
 	for _, signal := range []string{"memory.available", "nodefs.available", "nodefs.inodesFree", "imagefs.available", "imagefs.inodesFree"} {
-		nothing[signal] = "0%" // is evicted
+		nothing[signal] = "0%" // no evictions
 	}
 	config := map[string]any{
 		"apiVersion": "kubelet.config.k8s.io/v1beta1", "kind": "KubeletConfiguration",
@@ -64,7 +65,7 @@ func newUpstream(t *testing.T, s *scene, bin string) *upstream {
 	return u
 }
 
-// unverified returns a client that takes every certificate.
+// unverified returns a client that accepts every certificate.
 func unverified() *http.Client {
 	return &http.Client{Timeout: 30 * time.Second, Transport: &http.Transport{DisableKeepAlives: true, TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}}
 }
@@ -74,7 +75,7 @@ func (u *upstream) start(t *testing.T) {
 	u.proc = launch(t, exec.Command(u.bin, u.args...), u.output)
 }
 
-// end ends it, if it runs.
+// end stops the process if it runs.
 func (u *upstream) end(t *testing.T, signal syscall.Signal) {
 	t.Helper()
 	if u.proc == nil {
@@ -91,13 +92,13 @@ func (u *upstream) end(t *testing.T, signal syscall.Signal) {
 	}
 }
 
-// undo takes away what it leaves behind, once its pods are gone.
+// undo removes the remains of the upstream kubelet after its pods were removed.
 func (u *upstream) undo(t *testing.T) {
 	tb.UnmountRoot(t, u.root)
 	removeCgroups(t, u.cgroups)
 }
 
-// removeCgroups removes cgroups with all below them.
+// removeCgroups removes cgroups with all their descendants.
 func removeCgroups(t *testing.T, roots []string) {
 	t.Helper()
 	for _, root := range roots {
@@ -127,7 +128,7 @@ func besideUpstream(t *testing.T, test func(t *testing.T, s *scene, u *upstream)
 	images := tb.Images(t)
 	for _, rt := range tb.Runtimes(t) {
 		t.Run(rt.Name, func(t *testing.T) {
-			t.TempDir() // is removed last of all
+			t.TempDir() // its folder is removed last
 			var u *upstream
 			t.Cleanup(func() {
 				if u != nil {

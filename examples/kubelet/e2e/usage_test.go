@@ -13,8 +13,8 @@ import (
 	statsapi "k8s.io/kubelet/pkg/apis/stats/v1alpha1"
 )
 
-// What the pods of a node use: as much as they do, in all three places, with cgroups of
-// their own and by the runtime's word (A27, N23).
+// The reported usage of pods is correct in all three places, with pod cgroups and with the
+// runtime's figures (A27, N23).
 func TestUsage(t *testing.T) {
 	t.Run("cgroups", func(t *testing.T) { usageOf(t, "volumeStatsAggPeriod: 3s\n", true) })
 	t.Run("runtime", func(t *testing.T) {
@@ -56,7 +56,7 @@ func usageOf(t *testing.T, config string, cgroups bool) {
 	})
 }
 
-// summaryIs tells what is not yet, or not at all, as it has to be.
+// summaryIs returns an error for each figure of the Summary outside its range.
 func (s *scene) summaryIs(cgroups bool) error {
 	var all statsapi.Summary
 	if err := s.getJSON("/stats/summary", &all); err != nil {
@@ -82,7 +82,7 @@ func (s *scene) summaryIs(cgroups bool) error {
 		return fmt.Errorf("parts of the node are missing: %+v", n)
 	}
 	errs := []error{
-		// Its quota is 300; how much of that it gets is the machine's matter.
+		// Its quota is 300m. Its actual share depends on the machine.
 		between("CPU of busy", busy.CPU.UsageNanoCores, 1e6, 400e6),
 		between("CPU of busy's container", busy.Containers[0].CPU.UsageNanoCores, 1e6, 400e6),
 		between("memory of busy", busy.Containers[0].Memory.WorkingSetBytes, 1, 10<<20),
@@ -117,8 +117,8 @@ func (s *scene) summaryIs(cgroups bool) error {
 	return errors.Join(errs...)
 }
 
-// cpuIsTheRuntimes compares the CPU time of a process that spins with what the runtime says
-// before and after, and its rate with the time that has passed.
+// cpuIsTheRuntimes compares the CPU time of a spinning process with the runtime's figures before
+// and after, and its rate with the elapsed time.
 func (s *scene) cpuIsTheRuntimes(t testing.TB) {
 	t.Helper()
 	id := s.see(t).of("busy").running()[0].Id
@@ -142,11 +142,11 @@ func (s *scene) cpuIsTheRuntimes(t testing.TB) {
 	first := ours()
 	require.GreaterOrEqual(t, *first.UsageCoreNanoSeconds, least)
 	require.LessOrEqual(t, *first.UsageCoreNanoSeconds, runtimes())
-	time.Sleep(3 * time.Second) // a rate is over time
+	time.Sleep(3 * time.Second) // a rate needs elapsed time
 	second := ours()
 	require.Greater(t, *second.UsageCoreNanoSeconds, *first.UsageCoreNanoSeconds)
 	require.Less(t, float64(*second.UsageNanoCores), 400e6)
-	spent, passed := float64(*second.UsageCoreNanoSeconds-*first.UsageCoreNanoSeconds), second.Time.Sub(first.Time.Time).Seconds()+1 // times are of whole seconds
+	spent, passed := float64(*second.UsageCoreNanoSeconds-*first.UsageCoreNanoSeconds), second.Time.Sub(first.Time.Time).Seconds()+1 // times have whole seconds
 	require.LessOrEqual(t, spent/passed, 330e6, "its quota, with what a period may be late")
 }
 

@@ -28,7 +28,7 @@ type volumeScene struct {
 	objects string
 }
 
-// withObjects is onRuntimes with kubelets that have a folder of objects.
+// withObjects is onRuntimes with a folder of objects for each kubelet.
 func withObjects(t *testing.T, test func(t *testing.T, s *volumeScene)) {
 	t.Helper()
 	onEach(t, tb.Turns, func(t *testing.T, rt tb.Runtime, images tb.ImageNames) {
@@ -40,7 +40,7 @@ func withObjects(t *testing.T, test func(t *testing.T, s *volumeScene)) {
 	})
 }
 
-// put writes an object as careful programs do: aside, then renamed.
+// put writes an object atomically, by renaming a temporary file.
 func (s *volumeScene) put(t *testing.T, file, text string) {
 	t.Helper()
 	path := filepath.Join(s.objects, file)
@@ -50,7 +50,7 @@ func (s *volumeScene) put(t *testing.T, file, text string) {
 	require.NoError(t, os.Rename(aside, path))
 }
 
-// run runs a command in the pod's container main and returns what it writes.
+// run runs a command in the pod's container main and returns its output.
 func (s *volumeScene) run(name, script string) (string, error) {
 	w, err := s.look()
 	if err != nil {
@@ -81,17 +81,17 @@ func (s *volumeScene) shows(t *testing.T, name, script, want string) {
 	})
 }
 
-// noMounts tells whether nothing is mounted below a folder.
+// noMounts returns an error if mounts exist below a folder.
 func noMounts(dir string) error {
 	points, err := mounts.TableBelow(dir)
-	points = slices.DeleteFunc(points, func(p mounts.Point) bool { return p.Path == dir }) // the kubelet's root is one
+	points = slices.DeleteFunc(points, func(p mounts.Point) bool { return p.Path == dir }) // the kubelet's root is a mount itself
 	if err == nil && len(points) > 0 {
 		err = fmt.Errorf("%d mounts below %s, one at %s", len(points), dir, points[0].Path)
 	}
 	return err
 }
 
-// volume is how the volume of a pod is explained.
+// volume returns the report of a pod's volume.
 func (s *volumeScene) volume(pod, name string) (server.VolumeReport, error) {
 	report, err := s.statusz()
 	if err != nil {
@@ -107,7 +107,7 @@ func (s *volumeScene) volume(pod, name string) (server.VolumeReport, error) {
 	return server.VolumeReport{}, fmt.Errorf("nothing about volume %s of %s", name, pod)
 }
 
-// fails waits until a volume has failed, and this says why.
+// fails waits until a volume has failed for the reason why.
 func (s *volumeScene) fails(t *testing.T, pod, name, why string) {
 	t.Helper()
 	wait(t, 10*time.Second, "volume "+name+" fails", func() error {
@@ -129,7 +129,8 @@ func (s *volumeScene) reportsFailedMount(t *testing.T, pod string) {
 	})
 }
 
-// lateTry waits until the next try to mount a volume is at least 10 s away, and returns its time.
+// lateTry waits until the next attempt to mount a volume is at least 10 s away, and returns its
+// time.
 func (s *volumeScene) lateTry(t *testing.T, pod, name string) (next time.Time) {
 	t.Helper()
 	wait(t, 20*time.Second, "late try to mount "+name, func() error {
@@ -145,7 +146,7 @@ func (s *volumeScene) lateTry(t *testing.T, pod, name string) (next time.Time) {
 	return next
 }
 
-// startedBefore proves that an event, and not the next try, has mounted a volume of a pod.
+// startedBefore checks that an event, and not the next attempt, mounted a volume of a pod.
 func (s *volumeScene) startedBefore(t *testing.T, pod string, next time.Time) {
 	t.Helper()
 	_, c, err := s.container(pod, "main")
@@ -190,7 +191,7 @@ const (
 	bearer = "apiVersion: authentication.k8s.io/v1\nkind: TokenRequest\nspec: {audiences: [vault]}\nstatus: {token: abc}\n"
 )
 
-// kindsPod has a volume of every kind that a static pod may name, but images and nfs.
+// kindsPod returns a pod with a volume of each kind for static pods, except images and nfs.
 func kindsPod(s *volumeScene) *v1.Pod {
 	pod := newPod("kinds", shell("main", s.images.Busybox, untilTerm))
 	pod.Labels = map[string]string{"app": "kinds"}
@@ -235,8 +236,8 @@ func kindsPod(s *volumeScene) *v1.Pod {
 	return pod
 }
 
-// Every kind of volume that a static pod may name, as its container sees it; a changed
-// config map reaches the container; and nothing of it is left when the pod has gone.
+// Each kind of volume for static pods has the right content in the container. A changed config map
+// reaches the container. All volumes are removed with the pod.
 func TestVolumes(t *testing.T) {
 	withObjects(t, func(t *testing.T, s *volumeScene) {
 		socket, err := net.Listen("unix", filepath.Join(s.dir, "socket"))
@@ -246,7 +247,7 @@ func TestVolumes(t *testing.T) {
 		s.put(t, "secrets/default/pass.yaml", pass)
 		s.put(t, "tokens/default/default.yaml", bearer)
 		kinds := kindsPod(s)
-		withImage := s.runtime.Name == "containerd-v2" // 1.6 mounts none
+		withImage := s.runtime.Name == "containerd-v2" // 1.6 does not support image volumes
 		if withImage {
 			mounted(kinds, "image", "/image", v1.VolumeSource{Image: &v1.ImageVolumeSource{Reference: s.images.Testprog, PullPolicy: v1.PullIfNotPresent}})
 		}
@@ -278,7 +279,7 @@ func TestVolumes(t *testing.T) {
 		require.FileExists(t, filepath.Join(s.dir, "host-made", "x"))
 
 		s.put(t, "configmaps/default/conf.yaml", strings.Replace(conf, "red", "blue", 1))
-		s.shows(t, "kinds", "cat /conf/color /projected/color /color", "bluebluered") // a sub path stays as it was
+		s.shows(t, "kinds", "cat /conf/color /projected/color /color", "bluebluered") // a subPath keeps its content
 		require.Equal(t, pod.Status.ContainerStatuses, s.running(t, "kinds").Status.ContainerStatuses)
 
 		s.unplace(t, "kinds.yaml")
@@ -287,9 +288,9 @@ func TestVolumes(t *testing.T) {
 	})
 }
 
-// A pod waits for an object that is missing, which an event and the page tell, and runs
-// as soon as it is there. So does one whose object is a file that blocks who opens it,
-// and nobody else waits for that.
+// A pod waits for a missing object, reported by an event and the status page, and runs as soon as
+// the object exists. The same holds for an object file whose open blocks; other pods do not wait
+// for it.
 func TestVolumesOfMissingObjects(t *testing.T) {
 	withObjects(t, func(t *testing.T, s *volumeScene) {
 		fifo := filepath.Join(s.objects, "secrets/default/fifo.yaml")

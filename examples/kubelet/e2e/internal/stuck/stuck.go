@@ -1,4 +1,4 @@
-// Package stuck frees containers whose start was cut off by the death of the kubelet.
+// Package stuck frees containers whose start was interrupted by the death of the kubelet.
 package stuck
 
 import (
@@ -9,10 +9,10 @@ import (
 	"github.com/podwright/podwright/examples/tools/testbed/tb"
 )
 
-// patience is longer than containerd allows its clean-up after a start that was cut off.
+// patience exceeds the time limit of containerd's clean-up after an interrupted start.
 const patience = 20 * time.Second
 
-// Starts finds containers that a runtime cannot remove, by the log of one kubelet.
+// Starts detects, from the log of one kubelet, containers that a runtime cannot remove.
 type Starts struct {
 	// Restarts is the number of restarts of the runtime.
 	Restarts int
@@ -21,13 +21,13 @@ type Starts struct {
 	starting time.Time
 }
 
-// Skip ignores the log up to here.
+// Skip ignores the log before this point.
 func (s *Starts) Skip(log string) { s.read = len(log) }
 
-// Free restarts the runtime if the new lines of the log show that it cannot remove a
-// container: "cannot delete running task", or for long "in starting state". containerd 1.6
-// and 2.2 keep a task whose client died in StartContainer until they are started again; no
-// call of the CRI helps. The kubelet logs the failure and retries, which then succeeds.
+// Free restarts the runtime if the new lines of the log show that it cannot remove a container:
+// "cannot delete running task", or "in starting state" for longer than patience. containerd 1.6
+// and 2.2 keep a task whose client died in StartContainer until containerd restarts; no CRI call
+// helps. The kubelet logs the failure and retries; after the restart the retry succeeds.
 func (s *Starts) Free(t testing.TB, log string, rt tb.Runtime) (restarted bool) {
 	t.Helper()
 	text := log[s.read:]
