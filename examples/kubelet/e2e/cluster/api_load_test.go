@@ -25,10 +25,10 @@ import (
 	"github.com/podwright/podwright/cri/streams"
 )
 
-// sessionsFor is how long TestManySessions goes on.
+// sessionsFor is the duration of TestManySessions.
 var sessionsFor = flag.Duration("sessions", 10*time.Second, "how long many sessions at a time go on")
 
-// direct is a client at the port of the kubelet itself.
+// direct is a client of the kubelet's port.
 type direct struct {
 	t        *testing.T
 	n        *node
@@ -40,7 +40,7 @@ type direct struct {
 func (n *node) direct(t *testing.T) *direct {
 	t.Helper()
 	secure := credentials(t, n.Kubeconfig)
-	secure.InsecureSkipVerify = true // it shows a certificate of its own making
+	secure.InsecureSkipVerify = true // its certificate is self-signed
 	secure.NextProtos = []string{"http/1.1"}
 	d := &direct{t: t, n: n, sessions: &streams.Client{TLS: secure}}
 	d.http = &http.Client{Transport: &http.Transport{TLSClientConfig: secure, TLSNextProto: map[string]func(string, *tls.Conn) http.RoundTripper{}}}
@@ -57,7 +57,7 @@ func (d *direct) open(ctx context.Context, path string) (*http.Response, error) 
 	return d.http.Do(request)
 }
 
-// text is a whole answer, whatever its status.
+// text returns a whole response body with any status.
 func (d *direct) text(path string) (string, error) {
 	ctx, cancel := context.WithTimeout(d.t.Context(), patience)
 	defer cancel()
@@ -78,10 +78,10 @@ func (d *direct) exec(pod, container, query string) string {
 	return d.url + "/exec/" + d.n.namespace + "/" + pod + "/" + container + "?" + query
 }
 
-// held is what the process of the agent holds.
+// held is the resource usage of the agent's process.
 type held struct {
 	goroutines, descriptors int
-	// heap is what is in use after a collection, resident what the kernel counts.
+	// heap is the size in use after a collection, resident the kernel's figure, in bytes.
 	heap, resident int
 }
 
@@ -117,7 +117,7 @@ func (d *direct) held() held {
 	}
 }
 
-// back waits until the agent holds what it held before, but for what its own life changes.
+// back waits until the agent's usage is back at before, within tolerances.
 func (d *direct) back(before held) {
 	d.t.Helper()
 	var now held
@@ -131,8 +131,8 @@ func (d *direct) back(before held) {
 	d.t.Logf("afterwards: %s", now)
 }
 
-// latency is how long a pod takes from kubectl apply to Running, as the API shows it: the
-// median of three.
+// latency returns the time from kubectl apply to Running, as shown by the API: the median of three
+// pods.
 func (n *node) latency(t *testing.T, prefix string) time.Duration {
 	t.Helper()
 	var all []time.Duration
@@ -158,8 +158,8 @@ var sessionPods = podHere("a", `
   containers:
   - {name: c, image: BUSYBOX, command: [sh, -c, 'x=$(head -c 1000 /dev/zero | tr "\\0" x); for i in $(seq 20000); do echo $x; done; trap "exit 0" TERM; while :; do for i in 1 2 3 4; do echo $x; done; sleep 0.05; done']}`)
 
-// 200 followers of logs and 50 sessions at a time: all get what is theirs, the agent goes on
-// with its pods, and afterwards nothing is left of them.
+// 200 log followers and 50 sessions run at a time. All receive their own data, the agent continues
+// with its pods, and afterwards no resource of the sessions remains.
 func TestManySessions(t *testing.T) {
 	onNodes(t, func(t *testing.T, n *node) {
 		n.apply(t, sessionPods)
@@ -191,7 +191,7 @@ func TestManySessions(t *testing.T) {
 						echoes.Add(1)
 					}
 				}
-				if ctx.Err() != nil { // cut in the middle of one
+				if ctx.Err() != nil { // cut in the middle of a session
 					err = nil
 				}
 				failed <- err
@@ -244,7 +244,7 @@ func (d *direct) follow(ctx context.Context) (lines int, err error) {
 	return lines, nil
 }
 
-// echo is a session over which goes something, five times.
+// echo sends data through a session and back five times.
 func (d *direct) echo(ctx context.Context) error {
 	in, write := io.Pipe()
 	read, out := io.Pipe()
@@ -280,7 +280,7 @@ func (d *direct) echo(ctx context.Context) error {
 	return errors.Join(write.Close(), <-ended)
 }
 
-// stuckWriter takes one piece and no more until its context ends.
+// stuckWriter accepts one write and then blocks until its context ends.
 type stuckWriter struct {
 	ctx   context.Context
 	begun chan struct{}
@@ -293,9 +293,9 @@ func (w *stuckWriter) Write(b []byte) (int, error) {
 	return 0, w.ctx.Err()
 }
 
-// Clients that never read, never close, ask for what is not there, or are too many, and pods
-// that vanish under them: the agent serves all others meanwhile, says what the bound is, and
-// is rid of them in the end.
+// Some clients never read, never close, request missing objects, or exceed the limit of sessions,
+// and pods disappear during sessions. The agent serves all other clients meanwhile, reports the
+// limit, and finally frees all resources.
 func TestHostileSessions(t *testing.T) {
 	onNodes(t, func(t *testing.T, n *node) {
 		n.apply(t, sessionPods)
@@ -308,7 +308,7 @@ func TestHostileSessions(t *testing.T) {
 		defer cancel()
 		var all sync.WaitGroup
 
-		// Floods that nobody reads.
+		// Floods without a reader.
 		for range 20 {
 			response, err := d.open(ctx, d.log("flood", "c", "follow=true"))
 			require.NoError(t, err)
@@ -318,13 +318,13 @@ func TestHostileSessions(t *testing.T) {
 		for range 10 {
 			out := &stuckWriter{ctx: ctx, begun: make(chan struct{})}
 			all.Go(func() {
-				_, _ = d.sessions.Exec(ctx, d.exec("a", "quiet", "command=yes&output=1"), streams.Session{Stdout: out}) // is cut
+				_, _ = d.sessions.Exec(ctx, d.exec("a", "quiet", "command=yes&output=1"), streams.Session{Stdout: out}) // interrupted by the test
 			})
 			<-out.begun
 		}
 		d.others()
 
-		// What is not there.
+		// Missing objects.
 		for path, want := range map[string]string{
 			d.log("a", "none", "follow=true"): "not one of pod", d.log("none", "c", ""): "not on this node", d.log("a", "c", "previous=true"): "no previous instance",
 		} {
@@ -335,7 +335,7 @@ func TestHostileSessions(t *testing.T) {
 		_, err := d.sessions.Exec(ctx, d.exec("a", "none", "command=ls&output=1"), streams.Session{Stdout: io.Discard})
 		require.ErrorContains(t, err, "not one of pod")
 
-		// A pod that vanishes: its followers see the end, also of what they have not read yet.
+		// A pod disappears: its followers receive the end of the log, including unread lines.
 		followed := make(chan error, 1)
 		response, err := d.open(ctx, d.log("flood", "c", "follow=true&tailLines=1"))
 		require.NoError(t, err)
@@ -352,10 +352,10 @@ func TestHostileSessions(t *testing.T) {
 		n.do(t, "delete", "pod", "flood", "--wait=false")
 		n.gone(t, "pod", "flood")
 		require.NoError(t, <-followed)
-		<-session // whatever the runtime says of it
+		<-session // the runtime's result does not matter
 		d.others()
 
-		// Too many.
+		// Too many sessions.
 		bound, opened := "", 0
 		for bound == "" {
 			require.Less(t, opened, 1100, "there is no bound")
@@ -380,7 +380,7 @@ func TestHostileSessions(t *testing.T) {
 	})
 }
 
-// others are served.
+// others checks that other clients are served.
 func (d *direct) others() {
 	d.t.Helper()
 	require.Equal(d.t, "begun\n", d.n.do(d.t, "logs", "a", "-c", "quiet"))

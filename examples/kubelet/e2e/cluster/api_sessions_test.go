@@ -29,7 +29,7 @@ import (
 	"github.com/podwright/podwright/cri/streams"
 )
 
-// sinceWhen are the parts of a log by its age.
+// sinceWhen checks the parts of a log selected by age.
 func (n *node) sinceWhen(t *testing.T) {
 	all := n.do(t, "logs", "a", "-c", "c", "--since=1h")
 	require.Equal(t, "first\nsecond\n", firstLines(all, 2))
@@ -44,7 +44,7 @@ func (n *node) sinceWhen(t *testing.T) {
 	moment, _, _ := strings.Cut(stamped, " ")
 	at, err := time.Parse(time.RFC3339Nano, moment)
 	require.NoError(t, err)
-	at = at.Truncate(time.Second) // what the API has of a time
+	at = at.Truncate(time.Second) // the resolution of API times
 	lines := strings.Split(strings.TrimSpace(n.do(t, "logs", "a", "-c", "c", "--timestamps", "--since-time="+at.Format(time.RFC3339))), "\n")
 	require.GreaterOrEqual(t, len(lines), 8)
 	for _, line := range lines {
@@ -59,7 +59,7 @@ func (n *node) sinceWhen(t *testing.T) {
 	require.Regexp(t, `(?m)^\[pod/a/talker\] spoken`, both)
 }
 
-// acrossRotations follows a log that is rotated meanwhile: no line is missing or doubled.
+// acrossRotations follows a log during rotations: no line is missing or duplicated.
 func (n *node) acrossRotations(t *testing.T) {
 	follow := n.command("logs", "a", "-c", "flood", "-f", "--tail=1")
 	out, err := follow.StdoutPipe()
@@ -87,8 +87,8 @@ func (n *node) acrossRotations(t *testing.T) {
 	}
 }
 
-// rotations counts how often the log of the flood was, by the newest name of a rotated file
-// that is not known yet.
+// rotations counts the rotations of the flood's log: all rotated files seen so far, including
+// removed ones.
 func (n *node) rotations(t *testing.T) int {
 	files, err := filepath.Glob(filepath.Join(n.dir, "logs", "*_a_*", "flood", "0.log.*"))
 	require.NoError(t, err)
@@ -101,7 +101,7 @@ func (n *node) rotations(t *testing.T) int {
 	return len(n.rotated)
 }
 
-// terminal is what a person has: a terminal that kubectl runs in.
+// terminal is a pseudo-terminal for kubectl.
 type terminal struct{ master, slave *os.File }
 
 func openTerminal(t *testing.T) terminal {
@@ -122,7 +122,7 @@ func (w terminal) resize(t *testing.T, rows, columns uint16) {
 	require.NoError(t, unix.IoctlSetWinsize(int(w.master.Fd()), unix.TIOCSWINSZ, &unix.Winsize{Row: rows, Col: columns}))
 }
 
-// terminals: exec -it has the size of the terminal, follows it, and passes the exit code on.
+// terminals: exec -it has the size of the terminal, follows its changes, and returns the exit code.
 func (n *node) terminals(t *testing.T) {
 	screen := openTerminal(t)
 	screen.resize(t, 30, 90)
@@ -140,7 +140,7 @@ func (n *node) terminals(t *testing.T) {
 			mu.Lock()
 			shown.Write(text[:k])
 			mu.Unlock()
-			if err != nil { // EIO: kubectl has ended
+			if err != nil { // EIO: kubectl has exited
 				return
 			}
 		}
@@ -167,7 +167,7 @@ func (n *node) terminals(t *testing.T) {
 	require.Equal(t, 3, cmd.ProcessState.ExitCode(), shown.String())
 }
 
-// copiesMuch copies 20 MB in and out again.
+// copiesMuch copies 20 MB into a container and back.
 func (n *node) copiesMuch(t *testing.T) {
 	const size = 20_000_000
 	file := filepath.Join(n.dir, "much")
@@ -215,8 +215,8 @@ func (n *node) forward(t *testing.T, pod, port string) int {
 	return local
 }
 
-// forwardsMuch: 50 connections at a time, each with 1 MB; a port on which nobody listens
-// ends its own connections and nothing else.
+// forwardsMuch: 50 concurrent connections transfer 1 MB each. A connection to a port without a
+// listener fails and affects no others.
 func (n *node) forwardsMuch(t *testing.T) {
 	open, closed := n.forward(t, "a", "8080"), n.forward(t, "a", "9")
 	client := &http.Client{Timeout: time.Minute, Transport: &http.Transport{DisableKeepAlives: true}}
@@ -251,7 +251,7 @@ func (n *node) forwardsMuch(t *testing.T) {
 	require.Equal(t, "served\n", body)
 }
 
-// mirrored: logs and exec of a static pod go by the name and UID of its mirror.
+// mirrored: logs and exec of a static pod use the name and UID of its mirror pod.
 func (n *node) mirrored(t *testing.T) {
 	manifest := strings.NewReplacer("NS", n.namespace, "BUSYBOX", n.images.Busybox).Replace(`
 apiVersion: v1
@@ -272,7 +272,7 @@ spec:
 	n.gone(t, "pod", name)
 }
 
-// endpoints is what kubectl get --raw says of each by way of the node's proxy.
+// endpoints checks the output of kubectl get --raw for each endpoint through the node's proxy.
 func (n *node) endpoints(t *testing.T) {
 	of := func(pod string) string { return n.namespace + "/" + pod }
 	for path, want := range map[string]string{
@@ -283,7 +283,7 @@ func (n *node) endpoints(t *testing.T) {
 	} {
 		require.Contains(t, n.do(t, "get", "--raw", "/api/v1/nodes/"+n.name+"/proxy/"+path), want, path)
 	}
-	for path, want := range map[string]string{ // kubectl shows the reason, and not the text
+	for path, want := range map[string]string{ // kubectl prints the reason instead of the text
 		"exec/" + of("a/c") + "?command=ls&output=1": "BadRequest", "attach/" + of("a/c") + "?output=1": "BadRequest", "portForward/" + of("a"): "BadRequest",
 		"containerLogs/" + of("a/none"): "NotFound", "containerLogs/" + of("none/c"): "NotFound", "containerLogs/" + of("a/c") + "?tailLines=-1": "BadRequest",
 		"run/" + of("a/c") + "?cmd=ls": "MethodNotAllowed", "checkpoint/" + of("a/c"): "MethodNotAllowed", "debug/flags/v": "MethodNotAllowed", "nothing": "NotFound",
@@ -302,9 +302,8 @@ func credentials(t testing.TB, kubeconfig string) *tls.Config {
 	return secure
 }
 
-// protocols: whatever a client speaks with the API server, SPDY, or WebSocket v5, which
-// alone can end standard input, the node is spoken to by SPDY, as long as it does not
-// declare otherwise.
+// protocols: with clients that use SPDY or WebSocket v5 (which alone can close standard input) the
+// API server uses SPDY to the node, unless the node declares WebSocket support.
 func (n *node) protocols(t *testing.T) {
 	require.NotContains(t, n.get(t, "node", n.name, "{.status.features} {.status.declaredFeatures}"), "WebSocket")
 	for name, protocol := range map[string]streams.Protocol{"SPDY": streams.SPDY, "WebSocket v5": streams.WebSocket} {
@@ -316,7 +315,7 @@ func (n *node) protocols(t *testing.T) {
 		require.Equal(t, 7, code, name)
 		require.Equal(t, "TO UPPER", out.String(), name)
 	}
-	for _, sockets := range []string{"true", "false"} { // as kubectl can be told
+	for _, sockets := range []string{"true", "false"} { // both settings of kubectl
 		cmd := n.command("exec", "-i", "a", "-c", "c", "--", "tr", "a-z", "A-Z")
 		cmd.Env = append(cmd.Environ(), "KUBECTL_REMOTE_COMMAND_WEBSOCKETS="+sockets, "KUBECTL_PORT_FORWARD_WEBSOCKETS="+sockets)
 		cmd.Stdin = strings.NewReader("upper")

@@ -14,8 +14,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// What kubectl does by way of the kubelet API: logs, exec, cp, attach, port-forward, debug
-// and the node's proxy (A19, A20, A31, A32).
+// kubectl works through the kubelet API: logs, exec, cp, attach, port-forward, debug and the node's
+// proxy (A19, A20, A31, A32).
 func TestKubeletAPI(t *testing.T) {
 	onNodes(t, func(t *testing.T, n *node) {
 		n.apply(t, podHere("a", `
@@ -83,7 +83,7 @@ func firstLines(text string, n int) string {
 	return strings.Join(strings.SplitAfterN(text, "\n", n+1)[:n], "")
 }
 
-// command is a kubectl that goes on.
+// command returns a kubectl command that keeps running.
 func (n *node) command(args ...string) *exec.Cmd {
 	return exec.Command(n.kubectl, append([]string{"--kubeconfig", n.Kubeconfig, "--namespace", n.namespace}, args...)...)
 }
@@ -112,7 +112,7 @@ func (n *node) attaches(t *testing.T) {
 	_, err = io.WriteString(in, "one\n")
 	require.NoError(t, err)
 	lines := bufio.NewScanner(out)
-	for lines.Scan() && !strings.Contains(lines.Text(), "got one") { // what kubectl says before
+	for lines.Scan() && !strings.Contains(lines.Text(), "got one") { // kubectl's first messages
 		t.Log(lines.Text())
 	}
 	require.Contains(t, lines.Text(), "got one")
@@ -120,14 +120,15 @@ func (n *node) attaches(t *testing.T) {
 	_ = cmd.Wait() // killed
 }
 
-// proxied: paths that are none, or not where they say, are refused.
+// proxied: unknown paths and paths that lead elsewhere are rejected.
 func (n *node) proxied(t *testing.T) {
 	for path, want := range map[string]string{"metrics/nothing": "NotFound", "logs/../../etc/shadow": "", "logs/%2e%2e/%2e%2e/etc/shadow": "", "checkpoint/x/y/z": ""} {
 		require.ErrorContains(t, n.try("get", "--raw", "/api/v1/nodes/"+n.name+"/proxy/"+path), want, path)
 	}
 }
 
-// rights: who shows nothing, and who may not, gets nothing; some rights open some paths.
+// rights: requests without credentials or permission are rejected; some permissions open some
+// paths.
 func (n *node) rights(t *testing.T) {
 	n.apply(t, `
 apiVersion: v1
@@ -170,7 +171,7 @@ subjects: [{kind: ServiceAccount, name: scraper, namespace: NS}]
 	}
 }
 
-// debugs adds an ephemeral container that sees the pod's network.
+// debugs adds an ephemeral container in the pod's network.
 func (n *node) debugs(t *testing.T) {
 	n.do(t, "debug", "a", "--image="+n.images.Busybox, "--container=look", "--image-pull-policy=IfNotPresent", "--profile=general", "--", "wget", "-q", "-O", "-", "http://127.0.0.1:8080/")
 	n.becomes(t, "pod", "a", `{.status.ephemeralContainerStatuses[0].state.terminated.exitCode}`, "0")

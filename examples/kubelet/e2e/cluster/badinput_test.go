@@ -11,8 +11,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Input that is odd, too big or meant to harm: each pod that cannot run says why, and no
-// other one notices. Then the Node is deleted under the running agent.
+// Each pod with odd, oversized or malicious input reports why it cannot run and affects no other
+// pod. Afterwards the Node is deleted under the running agent.
 func TestBadInput(t *testing.T) {
 	onNodes(t, func(t *testing.T, n *node) {
 		b := n.standBy(t)
@@ -27,14 +27,15 @@ func TestBadInput(t *testing.T) {
 	}, "--register-with-taints=example.com/new:NoSchedule", "--node-labels=example.com/room=3")
 }
 
-// refused hands an object to kubectl, which the server does not take.
+// refused creates an object that the server must reject with the reason why.
 func (n *node) refused(t *testing.T, yaml, why string) {
 	t.Helper()
 	_, err := n.run([]byte(yaml), "create", "-f", "-")
 	require.ErrorContains(t, err, why)
 }
 
-// The server refuses a pod without containers, and the agent such a manifest, by the field.
+// The server rejects a pod without containers, and the agent rejects such a manifest, naming the
+// field.
 func noContainers(t *testing.T, n *node) {
 	const empty = "{apiVersion: v1, kind: Pod, metadata: {name: empty}, spec: {containers: []}}"
 	n.refused(t, empty, "spec.containers: Required value")
@@ -58,9 +59,9 @@ func read(t *testing.T, file string) string {
 	return string(data)
 }
 
-// A name may have 253 characters, and a folder of logs, which has namespace, name and UID in
-// its name, 255: one that just fits runs, with the first 63 as its host name; one that does
-// not says so, and can be deleted.
+// A name may have 253 characters, and a log folder, which contains namespace, name and UID, 255. A
+// pod that just fits runs, with the first 63 characters as its host name. A longer name is
+// reported, and the pod can be deleted.
 func longNames(t *testing.T, n *node) {
 	const uid = 36
 	fits := strings.Repeat("n", 255-len(n.namespace)-uid-len("__"))
@@ -82,7 +83,7 @@ func longNames(t *testing.T, n *node) {
 	n.do(t, "delete", "pod", fits, tooLong)
 }
 
-// What is as big as the server lets it be.
+// Objects have the largest size that the server accepts.
 func bigObjects(t *testing.T, n *node) {
 	pod := func(name, annotation, env string) string {
 		return strings.NewReplacer("NODE", n.name, "BUSYBOX", n.images.Busybox).Replace(podOf(name+`, annotations: {a: "`+annotation+`"}`, `
@@ -97,7 +98,7 @@ func bigObjects(t *testing.T, n *node) {
 	for _, yaml := range []string{
 		"{apiVersion: v1, kind: ConfigMap, metadata: {name: big}, data: {a: " + much(1<<20-1) + "}}",
 		pod("big", much(1<<18-1), much(100<<10)),
-		pod("too-big", much(1<<18-1), much(200<<10)), // one variable holds 128 KiB
+		pod("too-big", much(1<<18-1), much(200<<10)), // one variable is limited to 128 KiB
 	} {
 		_, err := n.run([]byte(yaml), "create", "-f", "-")
 		require.NoError(t, err)
@@ -109,7 +110,7 @@ func bigObjects(t *testing.T, n *node) {
 	})
 }
 
-// A Node that is deleted is made anew, with its labels and taints, and its pods go on.
+// A deleted Node is registered again with its labels and taints, and its pods continue.
 func nodeDeleted(t *testing.T, n *node) {
 	const given = `{.metadata.labels.example\.com/room} {.spec.taints[?(@.key=="example.com/new")].effect}`
 	require.Equal(t, "3 NoSchedule", n.get(t, "node", n.name, given))

@@ -8,7 +8,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 )
 
-// What containers find in their environment.
+// The environment of containers.
 var environments = []behaviour{
 	{name: "values, and values of values", phase: v1.PodSucceeded, logs: []string{`^B=a-b$`, `^C=\$\(A\)$`, `^D=\$\(NONE\)$`, `^E=$`},
 		spec: `{containers: [{command: [env], env: [{name: A, value: a}, {name: B, value: $(A)-b}, {name: C, value: $$(A)}, {name: D, value: $(NONE)}, {name: E}]}]}`},

@@ -9,7 +9,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 )
 
-// emptyDir, hostPath, and parts of volumes.
+// emptyDir, hostPath, and subPaths of volumes.
 var foldersOfPods = []behaviour{
 	{name: "emptyDir for everybody", phase: v1.PodSucceeded, logs: []string{`^777$`, `^1000$`},
 		spec: `{securityContext: {runAsUser: 1000}, volumes: [{name: v, emptyDir: {}}], containers: [{command: [sh, -c, "stat -c %a /v; touch /v/x; stat -c %u /v/x"], volumeMounts: [{name: v, mountPath: /v}]}]}`},

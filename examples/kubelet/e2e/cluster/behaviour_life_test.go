@@ -54,7 +54,7 @@ var startAndEnd = []behaviour{
 		fields: map[string]string{".status.containerStatuses[0].state.terminated.reason": "OOMKilled|Error", ".status.containerStatuses[0].state.terminated.exitCode": "137|2"}},
 }
 
-// Init containers, and those that stay (KEP-753).
+// Init containers and sidecars (KEP-753).
 var inits = []behaviour{
 	{name: "one after the other, before the others", phase: v1.PodSucceeded, logs: []string{"^one two $"},
 		spec: `{volumes: [{name: v, emptyDir: {}}],

@@ -49,7 +49,7 @@ var securities = []behaviour{
 		spec: `{securityContext: {sysctls: [{name: kernel.shm_rmid_forced, value: "1"}]}, containers: [{command: [cat, /proc/sys/kernel/shm_rmid_forced]}]}`},
 }
 
-// Pods that the node refuses.
+// Pods that the node rejects.
 var admissions = []behaviour{
 	{name: "unsafe kernel parameter", phase: v1.PodFailed, spec: `{securityContext: {sysctls: [{name: kernel.msgmax, value: "10000"}]}, containers: [{command: ["true"]}]}`,
 		fields: map[string]string{".status.reason": "SysctlForbidden"}},
@@ -66,7 +66,8 @@ var admissions = []behaviour{
 	{name: "not confined by AppArmor", phase: v1.PodSucceeded, spec: `{securityContext: {appArmorProfile: {type: Unconfined}}, containers: [{command: ["true"]}]}`},
 }
 
-// endOfConfined is what comes of a pod that asks for AppArmor: the machine may not have it.
+// endOfConfined is the end of a pod with an AppArmor profile, which depends on the machine's
+// support.
 var endOfConfined = map[bool]string{
 	true: "Succeeded : ", false: "Failed AppArmor: Pod was rejected: Cannot enforce AppArmor: AppArmor is not enabled on the host",
 }[apparmor.Enabled(os.DirFS("/sys"))]

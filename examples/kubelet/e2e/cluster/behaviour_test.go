@@ -23,29 +23,28 @@ import (
 	"github.com/podwright/podwright/examples/tools/testbed/tb/controlplane"
 )
 
-// behaviour is what a user may expect of a pod, from the documentation of Kubernetes: one of
-// what its conformance tests of a node cover. The API server keeps the whole pod; what is left
-// out of it here is filled in by complete.
+// behaviour is one documented behaviour of a pod, as covered by the conformance tests of Kubernetes
+// for a node. complete fills in the omitted fields of the pod.
 type behaviour struct {
 	name string
-	// before are objects that the pod refers to, as YAML. NS and NODE are replaced.
+	// before has objects that the pod refers to, as YAML. NS and NODE are replaced.
 	before string
-	// meta and spec are of the pod, as YAML.
+	// meta and spec belong to the pod, as YAML.
 	meta, spec string
-	// phase is what the pod comes to and stays in: v1.PodRunning means that it is ready, too.
-	// Without one only what follows is waited for.
+	// phase is the final phase of the pod; v1.PodRunning includes readiness. Optional: without it
+	// only the following conditions count.
 	phase v1.PodPhase
-	// logs are expressions of which each is found in the log of the container; see container.
+	// logs are regular expressions, each with a match in the log of container.
 	logs []string
-	// container is by default the first one.
+	// container is the container's name. Default: the first one.
 	container string
-	// fields are JSON paths of the pod, and expressions of the whole value.
+	// fields maps JSON paths of the pod to regular expressions for the whole value.
 	fields map[string]string
-	// then goes on once all of that holds.
+	// then runs after all conditions hold.
 	then func(t *testing.T, n *node, pod string)
 }
 
-// behaviours are all of them, by area.
+// behaviours has all behaviours by area.
 var behaviours = map[string][]behaviour{
 	"start and end": startAndEnd,
 	"init":          inits,
@@ -63,14 +62,14 @@ var behaviours = map[string][]behaviour{
 
 var onlyBehaviours = flag.String("behaviours", "", "an expression: which behaviours TestBehaviour shows, all by default")
 
-// TestBehaviour has one node run all of them, as the many pods of a real node.
+// One node shows all behaviours at the same time, as with the many pods of a real node.
 func TestBehaviour(t *testing.T) {
 	onNodes(t, func(t *testing.T, n *node) { n.behave(t, 1) }, "--cluster-domain=cluster.local")
 }
 
-// TestBehaviourUpstream has the upstream kubelet show them, on both runtimes: what it
-// does not do is no behaviour that a user may expect, or a difference that is meant. Where
-// nothing names that kubelet, it is built, and shows a tenth of them on the newest runtime.
+// The upstream kubelet shows the same behaviours on both runtimes, so that the table contains only
+// behaviours that users may expect, and intended differences. Without upstreamVariable the test
+// builds that kubelet and checks a tenth of them on the newest runtime.
 func TestBehaviourUpstream(t *testing.T) {
 	runtimes, upstream, share := tb.Runtimes(t), os.Getenv(upstreamVariable), 1
 	if upstream == "" {
@@ -85,16 +84,16 @@ func TestBehaviourUpstream(t *testing.T) {
 	})
 }
 
-// atOnce is how many pods a node starts at a time: two cores may start as few as four a second.
+// atOnce is the number of pods that a node starts at a time. Two cores may start only 4 pods/s.
 const atOnce = 12
 
-// behave has pods come, some at a time, and looks at them: at the first of so many of an area
-// each. They stay until the test ends.
+// behave creates the pods in batches and checks them. With share n it checks the first 1/n of each
+// area. The pods stay until the test ends.
 func (n *node) behave(t *testing.T, share int) {
 	t.Helper()
 	only := regexp.MustCompile(*onlyBehaviours)
 	var all []behaviour
-	var before strings.Builder // of those that are not shown, too: some share an object
+	var before strings.Builder // of all behaviours: some share an object
 	for area, list := range behaviours {
 		for i, b := range list {
 			if b.before != "" {
@@ -126,8 +125,8 @@ func (n *node) behave(t *testing.T, share int) {
 
 var notInNames = regexp.MustCompile(`[^a-z0-9]+`)
 
-// complete is the pod of a behaviour: on the node, with busybox as the image of what has none,
-// without a grace period to wait for, and not restarted, unless it says otherwise.
+// complete returns the pod of a behaviour. Defaults: bound to the node, busybox as image, no grace
+// period, no restarts.
 func (b *behaviour) complete(t *testing.T, n *node) *v1.Pod {
 	t.Helper()
 	words := strings.NewReplacer("NODE", n.name, "NS", n.namespace, "BUSYBOX", n.images.Busybox, "TESTPROG2", n.images.Testprog2, "TESTPROG", n.images.Testprog, "HOSTDIR", n.dir)
@@ -175,7 +174,7 @@ func (n *node) create(t *testing.T, pod *v1.Pod) {
 	require.Equal(t, http.StatusCreated, answer.StatusCode, "%s: %s", pod.Name, said)
 }
 
-// shows waits until a pod is as it should be.
+// shows waits until a pod fulfils its behaviour.
 func (n *node) shows(t *testing.T, b *behaviour, name string) {
 	t.Helper()
 	n.until(t, name, func() error {
@@ -219,7 +218,7 @@ func (b *behaviour) holds(pod *v1.Pod) error {
 	return nil
 }
 
-// fieldOf is what kubectl get -o jsonpath= prints of an object.
+// fieldOf returns the output of kubectl get -o jsonpath= for an object.
 func fieldOf(object any, path string) (string, error) {
 	text, err := json.Marshal(object)
 	if err != nil {
@@ -232,7 +231,7 @@ func fieldOf(object any, path string) (string, error) {
 	return evaluate(plain, "{"+path+"}")
 }
 
-// pod is one of the namespace.
+// pod returns a pod of the namespace.
 func (n *node) pod(name string) (*v1.Pod, error) {
 	pod := &v1.Pod{}
 	found, err := n.reader.read("/api/v1/namespaces/"+n.namespace+"/pods/"+name, pod)
@@ -242,7 +241,7 @@ func (n *node) pod(name string) (*v1.Pod, error) {
 	return pod, err
 }
 
-// logOf is the log of a container, by way of the API server.
+// logOf returns the log of a container, read through the API server.
 func (n *node) logOf(pod, container string) (string, error) {
 	answer, err := n.reader.http.Get(n.reader.url + "/api/v1/namespaces/" + n.namespace + "/pods/" + pod + "/log?container=" + container)
 	if err != nil {
@@ -256,7 +255,7 @@ func (n *node) logOf(pod, container string) (string, error) {
 	return string(text), err
 }
 
-// stays waits for some time in which a pod must not change from what a behaviour says.
+// stays fails the test if a field of a pod differs from want within d.
 func (n *node) stays(t *testing.T, pod string, d time.Duration, path, want string) {
 	t.Helper()
 	for begun := time.Now(); time.Since(begun) < d; time.Sleep(300 * time.Millisecond) {
@@ -268,13 +267,13 @@ func (n *node) stays(t *testing.T, pod string, d time.Duration, path, want strin
 	}
 }
 
-// tells waits for an event about a pod whose message matches.
+// tells waits for an event about a pod with a matching message.
 func (n *node) tells(t *testing.T, pod, reason, message string) {
 	t.Helper()
 	n.hasEvent(t, "Pod", pod, reason, message)
 }
 
-// hasEvent waits for an event about an object whose message matches.
+// hasEvent waits for an event about an object with a matching message.
 func (n *node) hasEvent(t *testing.T, kind, name, reason, message string) {
 	t.Helper()
 	n.until(t, "event "+reason+" of "+name, func() error {

@@ -91,7 +91,7 @@ var hooks = []behaviour{
 		}},
 }
 
-// What the status says.
+// Fields of the status.
 var statuses = []behaviour{
 	{name: "conditions of one that runs", phase: v1.PodRunning, meta: `{generation: 1}`, spec: `{containers: [{image: TESTPROG}]}`,
 		fields: map[string]string{
@@ -123,7 +123,7 @@ var statuses = []behaviour{
 		}},
 }
 
-// Changes of pods that run.
+// Changes of running pods.
 var changes = []behaviour{
 	{name: "shorter deadline", phase: v1.PodRunning, spec: `{activeDeadlineSeconds: 1000, containers: [{image: TESTPROG}]}`,
 		then: func(t *testing.T, n *node, pod string) {

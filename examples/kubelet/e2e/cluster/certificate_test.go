@@ -17,9 +17,9 @@ import (
 
 const wellPod = "apiVersion: v1\nkind: Pod\nmetadata: {name: well}\nspec: {nodeName: NODE, containers: [" + probed + "]}\n"
 
-// A16: a client certificate that expires ends the kubelet, with one line that says why. Its
-// pods run on, a kubelet does not begin with it, and one with another certificate manages
-// them.
+// A16: when its client certificate expires, the kubelet ends with one line that names the reason.
+// Its pods continue. A kubelet does not start with that certificate, and one with a new certificate
+// manages the pods.
 func TestCertificateExpires(t *testing.T) {
 	onRuntimes(t, func(t *testing.T, plane controlplane.Handle, rt tb.Runtime) {
 		n := notStarted(t, plane, rt, nil)

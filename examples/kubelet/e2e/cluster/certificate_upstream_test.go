@@ -15,10 +15,10 @@ import (
 	"github.com/podwright/podwright/examples/tools/testbed/tb/controlplane"
 )
 
-// upstreamVariable names a built upstream kubelet; without it there is nothing to compare with.
+// upstreamVariable is the environment variable with the path of a built upstream kubelet.
 const upstreamVariable = "PODWRIGHT_UPSTREAM_KUBELET"
 
-// upstreamKubelet skips a test where upstreamVariable names none.
+// upstreamKubelet returns the path in upstreamVariable, or skips the test.
 func upstreamKubelet(t *testing.T) string {
 	t.Helper()
 	upstream := os.Getenv(upstreamVariable)
@@ -28,9 +28,9 @@ func upstreamKubelet(t *testing.T) string {
 	return upstream
 }
 
-// A14, A15: a node that was let in by one kubelet is one for the other: the store of client
-// certificates, and the kubeconfig that points at it, serve both, whoever has made them. On
-// one runtime this kubelet begins, on the other one upstream's.
+// A14, A15: a node that joined with one kubelet continues with the other. Both kubelets use the
+// same store of client certificates and the kubeconfig that points to it. On one runtime this
+// kubelet begins, on the second one upstream's.
 func TestCertificatesChangeHands(t *testing.T) {
 	upstream := upstreamKubelet(t)
 	onRuntimes(t, func(t *testing.T, plane controlplane.Handle, rt tb.Runtime) {

@@ -16,19 +16,19 @@ import (
 	"github.com/podwright/podwright/cri/pods/labels"
 )
 
-// chaosHistory is what was seen of a node's containers. Never may two of one pod and name
-// run, whatever their UIDs, nor one take the place of another that was seen running, but for
-// a cause.
+// chaosHistory records the observed containers of a node. Two containers of one pod name and
+// container name must never run at the same time, even with different UIDs, and a container that
+// was seen running must not be replaced without a cause.
 type chaosHistory struct {
 	node *node
-	// causes are how often containers of a pod were told to end, by its name.
+	// causes counts the ordered exits by pod name.
 	causes map[string]int
-	// ran are the pods of the containers that were seen running; instances are their
-	// containers.
+	// ran has the containers that were seen running; instances has their IDs by pod UID and
+	// container name.
 	ran       map[string]bool
 	instances map[string][]string
-	// placed are the containers that were seen in their pods' cgroups; outside is since when
-	// others were seen.
+	// placed has the containers that were seen in their pods' cgroups; outside has the time since
+	// which others were seen outside.
 	placed  map[string]bool
 	outside map[string]time.Time
 	wrong   error
@@ -38,13 +38,13 @@ func newChaosHistory(n *node) *chaosHistory {
 	return &chaosHistory{node: n, causes: map[string]int{}, ran: map[string]bool{}, instances: map[string][]string{}, placed: map[string]bool{}, outside: map[string]time.Time{}}
 }
 
-// look is a look at the runtime before a condition.
+// look checks the runtime and then cond.
 func (h *chaosHistory) look(cond func() error) error {
 	h.see()
 	return cond()
 }
 
-// see looks at what runs now; a runtime that does not answer is another matter.
+// see checks the running containers. It ignores an unavailable runtime.
 func (h *chaosHistory) see() {
 	list, err := h.node.containers()
 	if err != nil {
@@ -75,8 +75,8 @@ func (h *chaosHistory) see() {
 	}
 }
 
-// place looks for the cgroup of a container that runs: for a moment one has none that has
-// ended, and that the runtime does not know of yet.
+// place checks that a running container is in its pod's cgroup. A container that has exited without
+// the runtime's notice may be outside for a moment.
 func (h *chaosHistory) place(c *runtimeapi.Container) {
 	cgroup, err := cgroupsOf(h.node, c.Labels[labels.PodUID], c.Id)
 	since, outside := h.outside[c.Id]
@@ -92,8 +92,8 @@ func (h *chaosHistory) place(c *runtimeapi.Container) {
 	}
 }
 
-// cgroupsOf are the folders of a pod's cgroup, or of a container's in it, among those of
-// memory; "*" is any pod.
+// cgroupsOf returns the folders of a pod's cgroup, or of a container's cgroup in it, in the memory
+// hierarchy. The uid "*" matches all pods.
 func cgroupsOf(n *node, uid, container string) ([]string, error) {
 	at := "/sys/fs/cgroup/memory/podwright-" + n.name + "/kubepods"
 	own, err := filepath.Glob(filepath.Join(at, "pod"+uid, container))
@@ -101,7 +101,7 @@ func cgroupsOf(n *node, uid, container string) ([]string, error) {
 	return append(own, below...), errors.Join(err, err2)
 }
 
-// cgrouped tells whether those pods have cgroups that run something, and no others.
+// cgrouped returns an error unless exactly the given pods have cgroups with processes.
 func (c *chaos) cgrouped(pods []v1.Pod, ids map[string]string) error {
 	left, err := cgroupsOf(c.node, "*", "")
 	for _, pod := range pods {
@@ -112,12 +112,12 @@ func (c *chaos) cgrouped(pods []v1.Pod, ids map[string]string) error {
 	return errors.Join(err, some("cgroups that nobody needs", left))
 }
 
-// converged tells whether the API server, the runtime and the cgroups have exactly what should be.
+// converged returns a condition: API server, runtime and cgroups contain exactly the desired pods.
 func (c *chaos) converged(t *testing.T) func() error {
 	return func() error {
 		have := c.pods(t)
 		ids, err := c.running()
-		if err != nil { // a connection to a runtime that was down takes its time to try again
+		if err != nil { // a connection to a restarted runtime takes time to reconnect
 			return err
 		}
 		if len(have) != len(c.desired) {
@@ -156,7 +156,7 @@ func (c *chaos) asDesired(pod *v1.Pod, ids map[string]string) error {
 	return nil
 }
 
-// mountsBelow are the mount points in a folder, but not itself.
+// mountsBelow returns the mount points below a folder, without the folder itself.
 func mountsBelow(folder string) (out []string, err error) {
 	data, err := os.ReadFile("/proc/self/mountinfo")
 	for line := range strings.Lines(string(data)) {

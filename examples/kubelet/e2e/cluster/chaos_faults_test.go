@@ -14,7 +14,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// chaosFault is one that begins between two kubelets, and ends before a later one.
+// chaosFault is a fault that begins between two kubelets and ends before a later one.
 type chaosFault struct {
 	name       string
 	begin, end func(*testing.T, *chaos)
@@ -36,10 +36,10 @@ func chaosFaults() []chaosFault {
 	}
 }
 
-// skew is an hour more or less.
+// skew returns plus or minus one hour.
 func (c *chaos) skew() time.Duration { return time.Duration(1-2*c.rand.IntN(2)) * time.Hour }
 
-// blow ends the fault that there is, or begins one, or leaves it at that.
+// blow ends the current fault, or begins a new one, or does nothing.
 func (c *chaos) blow(t *testing.T) {
 	t.Helper()
 	switch all := chaosFaults(); {
@@ -53,7 +53,7 @@ func (c *chaos) blow(t *testing.T) {
 	}
 }
 
-// calm ends the fault that there is.
+// calm ends the current fault.
 func (c *chaos) calm(t *testing.T) {
 	t.Helper()
 	if c.fault != nil {
@@ -64,7 +64,7 @@ func (c *chaos) calm(t *testing.T) {
 
 func (c *chaos) filler() string { return filepath.Join(c.root, "filler") }
 
-// fillDisk leaves nothing of the disk of the root folder.
+// fillDisk fills the disk of the root folder.
 func (c *chaos) fillDisk(t *testing.T) {
 	t.Helper()
 	f, err := os.Create(c.filler())
@@ -81,7 +81,7 @@ func (c *chaos) emptyDisk(t *testing.T) {
 	}
 }
 
-// zeroReader has zeros for ever.
+// zeroReader returns zeros endlessly.
 type zeroReader struct{}
 
 func (zeroReader) Read(b []byte) (int, error) { return len(b), nil }

@@ -28,33 +28,33 @@ var (
 
 const (
 	calmPods, exitPods, churnPods = 3, 2, 6
-	// A kubelet of TestChaos lives for longestLife at most before it is killed, which on a slow
-	// machine is too short to start any pod: every second one lives longer, up to longLife.
+	// A kubelet of TestChaos is killed after longestLife at most. A slow machine starts no pod in
+	// that time, so that every second kubelet lives up to longLife.
 	longestLife = 1500 * time.Millisecond
 	longLife    = 4 * longestLife
-	// chaosDisk is the size of the file system of its root folder.
+	// chaosDisk is the size of the file system of the root folder.
 	chaosDisk = "size=16m"
 )
 
-// chaos is a node, what was done to it, and what should be there.
+// chaos is a node, the faults and changes applied to it, and the desired pods.
 type chaos struct {
 	*node
 	*proxy
 	*chaosHistory
-	clock *tb.Clock // the runtime's, as the kubelet knows it
+	clock *tb.Clock // the runtime's clock, as the kubelet sees it
 	rand  *rand.Rand
-	// desired are the pods by name; codes are those that end, with what they end with.
+	// desired are the pods by name; codes has the exit codes of those that end.
 	desired map[string]bool
 	codes   map[string]int
 	fault   *chaosFault
 	faults  map[string]int
 }
 
-// kill -9 at random moments, under random faults, while pods come, change, end and go: pods
-// that nobody touches notice nothing, and in the end there is what should be, once, and no
-// status has gone back in time. See chaosHistory for what has to hold all the time.
+// kill -9 at random moments, under random faults, while pods are created, changed and deleted and
+// programs exit, does not affect untouched pods. In the end exactly the desired pods run, once
+// each, and no status went back in time. chaosHistory checks its rules continuously.
 //
-// A longer run: -kills 200 -timeout 30m. A run again: -seed, with the number that was printed.
+// A longer run: -kills 200 -timeout 30m. To repeat a run: -seed with the printed number.
 func TestChaos(t *testing.T) {
 	if *chaosKills == 0 {
 		t.Skip("-kills 0")
@@ -73,7 +73,7 @@ func TestChaos(t *testing.T) {
 			if c.rand.IntN(3) == 0 {
 				c.step(t)
 			}
-			c.rand = rand.New(rand.NewPCG(seed, 2*i+1)) // the faults are those of the seed, however many choices there was time for
+			c.rand = rand.New(rand.NewPCG(seed, 2*i+1)) // the faults depend only on the seed, not on the number of earlier choices
 			c.blow(t)
 			c.start(t)
 		}
@@ -90,7 +90,7 @@ func TestChaos(t *testing.T) {
 			}
 		}
 		c.goes(t)
-		if c.stuck.Restarts == 0 { // the runtime was restarted for its own fault
+		if c.stuck.Restarts == 0 { // such a restart affects all pods
 			w.requireUnharmed(t, untouched)
 		}
 	})
@@ -120,7 +120,7 @@ func newChaos(t *testing.T, plane controlplane.Handle, rt tb.Runtime, flags ...s
 	return c
 }
 
-// setUp runs the pods that stay, and half of those that change.
+// setUp starts the pods that stay, and half of those that change.
 func (c *chaos) setUp(t *testing.T) {
 	for i := range calmPods {
 		c.desired[fmt.Sprintf("calm-%d", i)] = true
@@ -135,9 +135,9 @@ func (c *chaos) setUp(t *testing.T) {
 	c.until(t, "all run", c.converged(t))
 }
 
-// create has a pod that ends once it is told to; rest is more of its specification. One that
-// has a code of its own stays told: a container whose start is cut off may run for a moment, and
-// the runtime says that it was never started.
+// create creates a pod that exits on order; rest extends its spec. The order of a pod with an exit
+// code in codes persists: a container whose start was interrupted may run for a moment, although
+// the runtime reports that it never started.
 func (c *chaos) create(t *testing.T, name, rest string) {
 	t.Helper()
 	code, forget := c.codes[name], ""
@@ -153,24 +153,24 @@ func (c *chaos) create(t *testing.T, name, rest string) {
 	c.desired[name] = true
 }
 
-// tell has the program of a pod end, if it was not told yet.
+// tell orders the program of a pod to exit, unless an earlier order is pending.
 func (c *chaos) tell(t *testing.T, name string) {
 	t.Helper()
 	file := filepath.Join(c.dir, name)
 	if _, err := os.Stat(file); err == nil {
-		return // nobody has read it yet
+		return // the earlier order is unread
 	}
 	c.causes[name]++
 	require.NoError(t, os.WriteFile(file, nil, 0o600))
 }
 
-// step changes one thing.
+// step makes one random change.
 func (c *chaos) step(t *testing.T) {
 	t.Helper()
 	switch n := c.rand.IntN(6); n {
 	case 0:
 		c.tell(t, fmt.Sprintf("exit-%d", c.rand.IntN(exitPods)))
-	case 1: // one more that ends for good
+	case 1: // one more pod that exits for good
 		name := fmt.Sprintf("ends-%d", len(c.codes))
 		c.codes[name] = 1 + c.rand.IntN(100)
 		c.create(t, name, "restartPolicy: Never")
@@ -189,7 +189,7 @@ func (c *chaos) step(t *testing.T) {
 	}
 }
 
-// live has the kubelet live for a while, with changes now and then.
+// live makes random changes during one life of the kubelet.
 func (c *chaos) live(t *testing.T) {
 	t.Helper()
 	longest := longestLife
@@ -210,7 +210,7 @@ func (c *chaos) live(t *testing.T) {
 	}
 }
 
-// goes takes all pods away, and finds nothing of them.
+// goes deletes all pods and checks that they have no remains.
 func (c *chaos) goes(t *testing.T) {
 	t.Helper()
 	c.do(t, "delete", "pods", "--all", "--wait=false")

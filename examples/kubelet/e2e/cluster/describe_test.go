@@ -14,7 +14,7 @@ import (
 	"github.com/podwright/podwright/examples/tools/testbed/tb/controlplane"
 )
 
-// described are pods of which kubectl describe node shows something.
+// described are pods that appear in the output of kubectl describe node.
 var described = tolerant("guaranteed", `
   containers: [{image: TESTPROG, name: c, resources: {limits: {cpu: 150m, memory: 64Mi}}}]`) + tolerant("burstable", `
   initContainers: [{image: BUSYBOX, name: i, command: ["true"], resources: {requests: {cpu: 200m}}}]
@@ -28,7 +28,7 @@ func tolerant(name, spec string) string {
 	return podHere(name, "\n  tolerations: [{operator: Exists}]"+spec)
 }
 
-// unlike are the lines that kubectl describe has of one of the nodes only, with the reasons.
+// unlike lists lines that only one of the nodes has, with the reasons.
 var unlike = map[string]string{
 	"ours: System Info: Kubelet Version:  v1.36.3+podwright": "who it is",
 	"upstream: System Info: Kubelet Version:  v1.36.3":       "who it is",
@@ -42,16 +42,16 @@ var unlike = map[string]string{
 	"ours: Events: Normal Starting kubelet":                  byName,
 }
 
-// early is what upstream's tells as a rule, since it looks at the image filesystem before anybody has
-// measured that.
+// early is an event that the upstream kubelet usually reports, because it reads the image
+// filesystem before its first measurement.
 const early = "All events: Warning InvalidDiskCapacity kubelet"
 
-// byName is why more of our events are described.
+// byName is the reason for additional events of ours in the description.
 const byName = "kubectl looks for the UID of the Node or its name in place of that; upstream's events have had neither since v1.36"
 
-// TestDescribeUpstream has kubectl describe a node of ours and one of the upstream kubelet's with
-// the same pods, flags and runtime: section by section they say the same, but for what is
-// listed. Times and the texts of events, which are free, are left out.
+// kubectl describe shows the same for a node of ours and one of the upstream kubelet with the same
+// pods, flags and runtime, section by section, except for the lines in unlike. Times and texts of
+// events are ignored.
 func TestDescribeUpstream(t *testing.T) {
 	upstream := upstreamKubelet(t)
 	onRuntimes(t, func(t *testing.T, plane controlplane.Handle, rt tb.Runtime) {
@@ -69,12 +69,12 @@ func TestDescribeUpstream(t *testing.T) {
 	})
 }
 
-// describeNode is what kubectl describe says of a node once the pods are what they come to, line by line.
+// describeNode returns the lines of kubectl describe node once the pods are in their final states.
 func describeNode(t *testing.T, plane controlplane.Handle, rt tb.Runtime, who, binary string) (lines []string) {
 	t.Run(who, func(t *testing.T) {
 		n := notStarted(t, plane, rt, func(n *node) {
 			n.binary = binary
-			tb.MakeCgroups(t, "/podwright-"+n.name) // upstream's does not
+			tb.MakeCgroups(t, "/podwright-"+n.name) // upstream does not create it
 		}, "--make-iptables-util-chains=false", "--node-labels=example.com/zone=a", "--register-with-taints=example.com/for=b:NoSchedule")
 		n.start(t)
 		n.nodeReady(t)
@@ -99,7 +99,7 @@ func describeNode(t *testing.T, plane controlplane.Handle, rt tb.Runtime, who, b
 	return lines
 }
 
-// allEvents are those about the node, whatever they refer to it by.
+// allEvents returns all events about the node, by any reference.
 func (n *node) allEvents(t *testing.T) (lines []string) {
 	const each = `{range .items[*]}{.type} {.reason} {.source.component}{"\n"}{end}`
 	all := n.do(t, "get", "events", "-A", "--field-selector=involvedObject.kind=Node,involvedObject.name="+n.name, "-o", "jsonpath="+each)
@@ -112,12 +112,12 @@ func (n *node) allEvents(t *testing.T) (lines []string) {
 var (
 	ofTime = regexp.MustCompile(`[A-Z][a-z]{2}, \d\d [A-Z][a-z]{2} \d{4} [\d:]{8} [+-]\d{4}`)
 	ofAge  = regexp.MustCompile(`  (\d+[smh])+$`)
-	// event is a line of a table: what and why, when, by whom, text.
+	// event matches a line of the event table: type, reason, time, source, text.
 	event  = regexp.MustCompile(`^(Normal|Warning)  (\w+)  .+?  ([\w-]+)  .*$`)
 	spaces = regexp.MustCompile(` {2,}`)
 )
 
-// plain are the lines of a description, each with the section that it is in, without times and names.
+// plain returns the lines of a description with their sections, without times and names.
 func (n *node) plain(text string) (lines []string) {
 	var section string
 	for line := range strings.Lines(strings.ReplaceAll(text, n.name, "NODE")) {

@@ -27,16 +27,16 @@ import (
 	"github.com/podwright/podwright/examples/tools/testbed/tb/controlplane"
 )
 
-// N27: the runtime has a disk of its own, which runs short. An image that nobody uses goes
-// before any pod, and is enough once. What a container has written into its own layer has its
-// pod go then. (Both runtimes keep images and what containers write on one disk.)
+// N27: the runtime's separate disk runs short. An unused image is removed before any pod is
+// evicted, and at first this is enough. Later the pod is evicted whose container wrote to its own
+// layer. (Both runtimes keep images and container layers on one disk.)
 func TestEvictionOnTheRuntimesDisk(t *testing.T) {
 	onRuntimes(t, func(t *testing.T, plane controlplane.Handle, rt tb.Runtime) {
 		disk := ownDisk(t, rt, "size=512m")
 		images, err := cri.DialImages(t.Context(), cri.ClientConfig{Endpoint: rt.Endpoint})
 		require.NoError(t, err)
 		defer images.Close()
-		large := largeImage(t, images, 150<<20) // before the node: it counts as young from when it is first seen
+		large := largeImage(t, images, 150<<20) // before the node: an image's age begins when the node first sees it
 		n := newNode(t, plane, rt, configDir(t, soonEvicting+"evictionHard: {imagefs.available: 200Mi}\nimageMinimumGCAge: 1s"))
 		n.apply(t, onePod("small", "", "sleep 3600"))
 		n.apply(t, onePod("wants", "resources: {requests: {ephemeral-storage: 64Mi}}", "head -c 20000000 /dev/zero > /f; sleep 3600"))
@@ -71,8 +71,7 @@ func TestEvictionOnTheRuntimesDisk(t *testing.T) {
 	})
 }
 
-// ownDisk gives a runtime without pods a root folder of its own for the length of a test, with
-// no images in it.
+// ownDisk gives a runtime without pods a separate, empty root folder for the duration of a test.
 func ownDisk(t *testing.T, rt tb.Runtime, size string) string {
 	t.Helper()
 	root := filepath.Join(filepath.Dir(strings.TrimPrefix(rt.Endpoint, "unix://")), "root")
@@ -88,7 +87,7 @@ func ownDisk(t *testing.T, rt tb.Runtime, size string) string {
 	return root
 }
 
-// largeImage has the runtime pull an image that is large, and returns its name.
+// largeImage lets the runtime pull a large image, and returns its name.
 func largeImage(t *testing.T, images *cri.ImageClient, size int64) string {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "layer.tar")
@@ -123,7 +122,7 @@ func hasImage(t *testing.T, images *cri.ImageClient, image string) bool {
 	return slices.ContainsFunc(list, func(i *runtimeapi.Image) bool { return slices.Contains(i.RepoTags, image) })
 }
 
-// zeros writes a file.
+// zeros writes a file of zeros.
 func zeros(t *testing.T, file string, size int64) {
 	t.Helper()
 	f, err := os.Create(file)

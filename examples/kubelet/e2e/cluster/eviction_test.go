@@ -16,13 +16,13 @@ import (
 	"github.com/podwright/podwright/examples/tools/testbed/tb/controlplane"
 )
 
-// What a node does that really runs short (N24, N25, N28): of what all pods may have of
-// memory, of its disk, of processes. The pod that takes most goes, for the reason, with the
-// message, condition and events that say so; nobody else goes, and the pressure ends.
+// A node that runs short of pod memory, disk or processes (N24, N25, N28) evicts the pod with the
+// largest usage, with the right reason, message, condition and events. No other pod is evicted, and
+// the pressure ends.
 //
-// What others do on the machine must not matter: memory is short in the cgroup of all pods,
-// and the disk is one of the test's own. Of processes there is one count for the machine, so
-// only one of the nodes looks at it.
+// The test is independent of the machine's other load: memory is short in the cgroup of all pods,
+// and the disk belongs to the test. Processes are counted for the whole machine, so that only one
+// of the nodes tests them.
 func TestEviction(t *testing.T) {
 	plane := controlplane.Of(t)
 	kubeletPath(t)
@@ -84,7 +84,7 @@ func shortage(t *testing.T, pids bool) string {
 
 func onePod(name, more, command string) string { return onePodIn(name, "{}", more, command) }
 
-// onePodIn is a pod with an emptyDir volume at /v.
+// onePodIn returns a pod with an emptyDir volume at /v.
 func onePodIn(name, emptyDir, more, command string) string {
 	return podHere(name, fmt.Sprintf(`
   restartPolicy: Never
@@ -97,7 +97,7 @@ func onePodIn(name, emptyDir, more, command string) string {
     %s`, emptyDir, command, more))
 }
 
-// failed waits until a pod was evicted, with a message that begins so.
+// failed waits until a pod was evicted with a message that starts with message.
 func (n *node) failed(t *testing.T, pod, message string) {
 	t.Helper()
 	n.fits(t, "pod", pod, "{.status.phase} {.status.reason} {.status.message}", func(got string) bool {
@@ -112,7 +112,8 @@ func (n *node) failed(t *testing.T, pod, message string) {
 	})
 }
 
-// evicted waits until a pod went for a resource, the Node has said so, and does not any more.
+// evicted waits until a pod was evicted for a resource and the Node's condition became true and
+// false again.
 func (n *node) evicted(t *testing.T, pod, resource, condition, reason string) {
 	t.Helper()
 	is := func(field string) string { return `{.status.conditions[?(@.type=="` + condition + `")].` + field + `}` }
@@ -130,5 +131,5 @@ func (n *node) evicted(t *testing.T, pod, resource, condition, reason string) {
 	n.becomes(t, "node", n.name, is("status"), "False")
 }
 
-// soonEvicting shortens the periods in which a kubelet measures volumes and ends a pressure.
+// soonEvicting shortens the periods of volume measurements and of pressure transitions.
 const soonEvicting = "volumeStatsAggPeriod: 2s\nevictionPressureTransitionPeriod: 5s\n"

@@ -31,10 +31,9 @@ var evictionSets = flag.Int("evictions", 1, "of how many sets of pods TestEvicti
 
 var firstEvictions = flag.Uint64("first-evictions", 0, "which set is the first one")
 
-// TestEvictionUpstream has this kubelet and upstream's, each on a runtime of its own, evict
-// the pods of sets made by chance, for disk and memory by turns. What is short stays short,
-// whoever goes, so that all of them go, one after the other: the same in the same order, with
-// the same words.
+// This kubelet and the upstream one, each on a separate runtime, evict the pods of random sets, for
+// disk and memory in alternation. The shortage persists, so that all pods are evicted one by one:
+// by both kubelets in the same order and with the same messages.
 func TestEvictionUpstream(t *testing.T) {
 	plane, runtimes := controlplane.Of(t), tb.Runtimes(t)
 	if len(runtimes) < 2 {
@@ -62,11 +61,11 @@ func TestEvictionUpstream(t *testing.T) {
 	}
 }
 
-// shortNode is one that leaves 1 GiB of memory to all pods, and has 512 MiB of disk; when it
-// has less than 500 MiB and 39 % (200 MiB) of them, it evicts.
+// shortNode is a node with 1 GiB of memory for all pods and 512 MiB of disk. It evicts below 500
+// MiB of available memory and below 39 % (200 MiB) of available disk.
 type shortNode struct {
 	*node
-	disk, memory string // folders of tmpfs: the node's disk, and one of no kubelet
+	disk, memory string // tmpfs folders: the node's disk, and one that no kubelet measures
 }
 
 func newShortNode(t *testing.T, plane controlplane.Handle, rt tb.Runtime, binary string) *shortNode {
@@ -82,7 +81,7 @@ func newShortNode(t *testing.T, plane controlplane.Handle, rt tb.Runtime, binary
 	require.NoError(t, err)
 	settings := fmt.Sprintf("%ssystemReserved: {memory: \"%d\"}\nevictionHard: {memory.available: 500Mi, nodefs.available: \"39.0625%%\"}\n", soonEvicting, *m.Memory-1<<30)
 	flags := []string{configDir(t, settings), "--root-dir=" + n.disk + "/root"}
-	if binary != "" { // which looks at disks every ten seconds otherwise, and makes no cgroup above its own
+	if binary != "" { // by default upstream measures disks every 10 s; it creates no cgroup above its root
 		flags = append(flags, "--make-iptables-util-chains=false", "--housekeeping-interval=1s")
 	}
 	n.node = notStarted(t, plane, rt, func(n *node) { n.binary = binary }, flags...)
@@ -94,7 +93,7 @@ func newShortNode(t *testing.T, plane controlplane.Handle, rt tb.Runtime, binary
 	return n
 }
 
-// classes makes priority classes, and returns their names by value.
+// classes creates priority classes, and returns their names by value.
 func (n *shortNode) classes(t *testing.T) map[int32]string {
 	out := map[int32]string{0: ""}
 	for _, value := range []int32{-10, 10, 1000} {
@@ -105,13 +104,13 @@ func (n *shortNode) classes(t *testing.T) map[int32]string {
 	return out
 }
 
-// set is pods, and what the node they are on is going to be short of.
+// set is a set of pods with the resource that their node runs out of.
 type set struct {
 	of   v1.ResourceName
 	pods []member
 }
 
-// member is a pod that uses some MiB of what is short, and requests some.
+// member is a pod that uses and requests amounts of the short resource, in MiB.
 type member struct {
 	name, class   string
 	priority      int32
@@ -119,8 +118,8 @@ type member struct {
 	uses, request int64
 }
 
-// newSet makes five pods. No two are beyond their requests by amounts less than 8 MiB apart,
-// which is more than what is measured differs.
+// newSet returns five pods. Their usages beyond requests are at least 8 MiB apart, which is more
+// than the measurements differ.
 func newSet(seed uint64, classes map[int32]string) set {
 	r := rand.New(rand.NewPCG(seed, 17))
 	s := set{of: v1.ResourceEphemeralStorage}
@@ -133,7 +132,7 @@ func newSet(seed uint64, classes map[int32]string) set {
 		m.class = classes[m.priority]
 		beyond := int64(k+1) * 8
 		switch r.IntN(3) {
-		case 0: // without a request
+		case 0: // no request
 			m.uses = beyond
 		case 1:
 			m.qos, m.request = v1.PodQOSBurstable, 8+r.Int64N(8)
@@ -150,8 +149,8 @@ func newSet(seed uint64, classes map[int32]string) set {
 	return s
 }
 
-// pod is that of a member. Those of any class but the lowest say so of memory, or of
-// something that is not short.
+// pod returns the pod of a member. Pods of a QoS class above BestEffort get it from their requests
+// of memory or of a resource that is not short.
 func (s set) pod(m member, image, node string) *v1.Pod {
 	mib := func(n int64) resource.Quantity { return *resource.NewQuantity(n<<20, resource.BinarySI) }
 	volume, list := &v1.EmptyDirVolumeSource{}, v1.ResourceList{}
@@ -179,13 +178,13 @@ func (s set) pod(m member, image, node string) *v1.Pod {
 	}}
 }
 
-// victim is who went, and with what words, but for amounts.
+// victim is an evicted pod with its message, without amounts.
 type victim struct{ name, message string }
 
 var amounts = regexp.MustCompile(`\b\d+[A-Za-z]*\b`)
 
-// play has the pods of a set run, makes the node short of what they use, and returns who
-// goes, in their order.
+// play runs the pods of a set, makes their resource short on the node, and returns the victims in
+// order.
 func (n *shortNode) play(t *testing.T, s set) (out []victim) {
 	for _, m := range s.pods {
 		n.create(t, s.pod(m, n.images.Busybox, n.name))
@@ -231,7 +230,7 @@ func evictedAt(pod v1.Pod) time.Time {
 	return time.Time{}
 }
 
-// measured tells whether the kubelet knows what each pod uses.
+// measured returns an error unless the kubelet reports the usage of each pod.
 func (n *shortNode) measured(s set) error {
 	var summary statsapi.Summary
 	if found, err := n.reader.read("/api/v1/nodes/"+n.name+"/proxy/stats/summary", &summary); err != nil || !found {
@@ -262,8 +261,8 @@ func (n *shortNode) measured(s set) error {
 	return nil
 }
 
-// fill takes so much that evictions cannot make up for it: of the disk, or of the memory of
-// all pods, which a process takes in their cgroup.
+// fill uses more of the resource than evictions can free: of the disk, or of the memory of all
+// pods, by a process in their cgroup.
 func (n *shortNode) fill(t *testing.T, of v1.ResourceName) (free func()) {
 	file, join, much := n.disk+"/ballast", "", 330
 	if of == v1.ResourceMemory {
@@ -274,7 +273,7 @@ func (n *shortNode) fill(t *testing.T, of v1.ResourceName) (free func()) {
 	return func() { require.NoError(t, os.Remove(file)) }
 }
 
-// table shows a set, and when who went: ours, upstream's.
+// table formats a set with the order of its evictions by both kubelets.
 func (s set) table(victims [][]victim) string {
 	var text bytes.Buffer
 	w := tabwriter.NewWriter(&text, 0, 0, 2, ' ', 0)

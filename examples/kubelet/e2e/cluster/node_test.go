@@ -28,8 +28,7 @@ import (
 	"github.com/podwright/podwright/examples/tools/testbed/tb/controlplane"
 )
 
-// node is a kubelet of a real cluster on a real runtime, and a namespace of its own whose
-// pods come to it.
+// node is a kubelet of a real cluster on a real runtime, with a separate namespace for its pods.
 type node struct {
 	controlplane.Handle
 	name, kubectl, namespace string
@@ -39,31 +38,32 @@ type node struct {
 
 	runtime tb.Runtime
 	stuck   stuck.Starts
-	rotated map[string]bool // files of a log, by the names that they had first
+	rotated map[string]bool // names of rotated logs, without .tmp and .gz
 
 	dir, root, manifests, output string
 	args                         []string
-	binary                       string // another kubelet than ours
+	binary                       string // path of another kubelet. Default: ours
 	cmd                          *exec.Cmd
 }
 
-// patience is how long anything may take on a busy machine.
+// patience is the timeout of all waits, for loaded machines.
 const patience = 4 * time.Minute
 
-// running is what a container does that ends at once on SIGTERM.
+// running is the start of a container that exits at once on SIGTERM.
 const running = `{command: [sh, -c, 'trap "exit 0" TERM; sleep 86400 & wait'], image: BUSYBOX, name: c`
 
-// podHere is podOf for a pod that is bound to the node and is killed after a second.
+// podHere is podOf for a pod that is bound to the node, with a grace period of 1 s.
 func podHere(metadata, spec string) string {
 	return podOf(metadata, "\n  nodeName: NODE\n  terminationGracePeriodSeconds: 1"+spec)
 }
 
-// podOf is the manifest of a pod. metadata begins with its name, and spec with a new line, in YAML.
+// podOf returns the manifest of a pod. metadata begins with its name, and spec with a new line, in
+// YAML.
 func podOf(metadata, spec string) string {
 	return "\n---\napiVersion: v1\nkind: Pod\nmetadata: {name: " + metadata + "}\nspec:" + spec + "\n"
 }
 
-// newNode starts a kubelet and waits until the cluster has a node that is ready.
+// newNode starts a kubelet and waits until its node is ready.
 func newNode(t *testing.T, plane controlplane.Handle, rt tb.Runtime, flags ...string) *node {
 	t.Helper()
 	n := notStarted(t, plane, rt, nil, flags...)
@@ -72,8 +72,8 @@ func newNode(t *testing.T, plane controlplane.Handle, rt tb.Runtime, flags ...st
 	return n
 }
 
-// notStarted is a node whose kubelet is not started yet. change, if not nil, may have it
-// reach the API server elsewhere.
+// notStarted returns a node whose kubelet is not started. change may adjust the node first, for
+// example its API server. It may be nil.
 func notStarted(t *testing.T, plane controlplane.Handle, rt tb.Runtime, change func(*node), flags ...string) *node {
 	t.Helper()
 	n := &node{Handle: plane, name: fmt.Sprintf("n%08x", rand.Uint32()), kubectl: plane.Program(t, "kubectl"), images: tb.Images(t), dir: t.TempDir()}
@@ -84,13 +84,13 @@ func notStarted(t *testing.T, plane controlplane.Handle, rt tb.Runtime, change f
 	return n
 }
 
-// nodeReady waits until the cluster has the node, and that is ready.
+// nodeReady waits until the node exists and is ready.
 func (n *node) nodeReady(t *testing.T) {
 	t.Helper()
 	n.becomes(t, "node", n.name, `{.status.conditions[?(@.type=="Ready")].status}`, "True")
 }
 
-// configDir returns the flag for a folder with more settings.
+// configDir returns the flag for a folder with additional settings.
 func configDir(t *testing.T, settings string) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -123,7 +123,7 @@ func (n *node) prepare(t *testing.T, rt tb.Runtime, flags []string) {
 	t.Cleanup(func() { n.leave(t) })
 }
 
-// freePort is one that nobody else listens on.
+// freePort returns an unused port.
 func freePort(t testing.TB) string {
 	t.Helper()
 	l, err := net.Listen("tcp", ":0")
@@ -134,13 +134,13 @@ func freePort(t testing.TB) string {
 	return port
 }
 
-// leave takes everything away, and looks for what is left of it.
+// leave removes all objects of the node and checks for remains.
 func (n *node) leave(t *testing.T) {
 	if n.cmd == nil {
 		n.start(t)
 	}
 	defer func() {
-		if n.cmd != nil { // something is left; it would take the next test's pods for leftovers
+		if n.cmd != nil { // after a failure; its remains must not count as the next test's leftovers
 			n.kill(t)
 		}
 		if t.Failed() {
@@ -182,7 +182,7 @@ func (n *node) start(t *testing.T) {
 	require.NoError(t, n.cmd.Start())
 }
 
-// kill is kill -9.
+// kill sends SIGKILL and waits for the end.
 func (n *node) kill(t *testing.T) {
 	t.Helper()
 	require.NoError(t, n.cmd.Process.Signal(syscall.SIGKILL))
@@ -190,11 +190,11 @@ func (n *node) kill(t *testing.T) {
 	n.cmd = nil
 }
 
-// stop has it end by itself.
+// stop sends SIGTERM and waits for the end.
 func (n *node) stop(t *testing.T) {
 	t.Helper()
 	require.NoError(t, n.cmd.Process.Signal(syscall.SIGTERM))
-	_ = n.cmd.Wait() // upstream's says that it was a signal
+	_ = n.cmd.Wait() // upstream's reports the signal
 	n.cmd = nil
 }
 
@@ -215,7 +215,7 @@ func (n *node) run(stdin []byte, args ...string) (string, error) {
 	return stdout.String(), nil
 }
 
-// do runs kubectl, which must succeed.
+// do runs kubectl and fails the test on an error.
 func (n *node) do(t testing.TB, args ...string) string {
 	t.Helper()
 	out, err := n.run(nil, args...)
@@ -223,7 +223,7 @@ func (n *node) do(t testing.TB, args ...string) string {
 	return out
 }
 
-// apply hands objects to kubectl apply. NODE, NS, BUSYBOX and TESTPROG are replaced.
+// apply passes objects to kubectl apply. NODE, NS, BUSYBOX and TESTPROG are replaced.
 func (n *node) apply(t testing.TB, yaml string) {
 	t.Helper()
 	yaml = strings.NewReplacer("NODE", n.name, "NS", n.namespace, "BUSYBOX", n.images.Busybox, "TESTPROG", n.images.Testprog).Replace(yaml)
@@ -231,7 +231,7 @@ func (n *node) apply(t testing.TB, yaml string) {
 	require.NoError(t, err)
 }
 
-// get is a field of an object, "" if there is no such object.
+// get returns a field of an object, or "" if there is no such object.
 func (n *node) get(t testing.TB, kind, name, jsonpath string) string {
 	t.Helper()
 	out, err := n.field(kind, name, jsonpath)
@@ -242,7 +242,7 @@ func (n *node) get(t testing.TB, kind, name, jsonpath string) string {
 	return out
 }
 
-// pods are those of the namespace.
+// pods returns the pods of the namespace.
 func (n *node) pods(t testing.TB) []v1.Pod {
 	t.Helper()
 	var list v1.PodList
@@ -251,7 +251,7 @@ func (n *node) pods(t testing.TB) []v1.Pod {
 	return list.Items
 }
 
-// until waits for something to be so.
+// until polls cond until it returns nil, or fails the test after patience.
 func (n *node) until(t testing.TB, what string, cond func() error) {
 	t.Helper()
 	var err error
@@ -263,7 +263,7 @@ func (n *node) until(t testing.TB, what string, cond func() error) {
 	t.Fatalf("%s: not within %s: %v", what, patience, err)
 }
 
-// ready waits until a pod is.
+// ready waits until a pod is ready.
 func (n *node) ready(t testing.TB, pod string) {
 	t.Helper()
 	n.until(t, pod+" is ready", func() error {
@@ -274,18 +274,18 @@ func (n *node) ready(t testing.TB, pod string) {
 	})
 }
 
-// gone waits until there is no such object.
+// gone waits until an object does not exist.
 func (n *node) gone(t testing.TB, kind, name string) {
 	t.Helper()
 	n.becomes(t, kind, name, "{.metadata.name}{.status.phase}", "")
 }
 
-// containers are those of the namespace, by the runtime.
+// containers returns the runtime's containers of the namespace.
 func (n *node) containers() ([]*runtimeapi.Container, error) {
 	return n.cri.ListContainers(context.Background(), &runtimeapi.ContainerFilter{LabelSelector: map[string]string{labels.PodNamespace: n.namespace}})
 }
 
-// ids are the IDs of those that run, by pod and name.
+// ids returns the IDs of the running containers by pod and container name.
 func (n *node) ids(t testing.TB) map[string]string {
 	t.Helper()
 	ids, err := n.running()
@@ -293,7 +293,7 @@ func (n *node) ids(t testing.TB) map[string]string {
 	return ids
 }
 
-// running is ids where the runtime may not answer for a moment.
+// running is ids with an error, for a runtime that may be unavailable.
 func (n *node) running() (map[string]string, error) {
 	list, err := n.containers()
 	out := map[string]string{}
@@ -305,7 +305,7 @@ func (n *node) running() (map[string]string, error) {
 	return out, err
 }
 
-// empty tells whether the runtime has nothing of the namespace.
+// empty returns an error if the runtime has pods of the namespace.
 func (n *node) empty() error {
 	list, err := n.containers()
 	if err != nil {
@@ -318,7 +318,7 @@ func (n *node) empty() error {
 	return fmt.Errorf("%d containers, %d sandboxes", len(list), len(sandboxes))
 }
 
-// exec runs a command in a container that runs.
+// exec runs a command in a running container.
 func (n *node) exec(t testing.TB, container string, cmd ...string) string {
 	t.Helper()
 	stdout, stderr, err := n.cri.ExecSync(t.Context(), n.ids(t)[container], cmd, 30*time.Second)
@@ -326,7 +326,7 @@ func (n *node) exec(t testing.TB, container string, cmd ...string) string {
 	return string(stdout)
 }
 
-// unstick restarts a runtime that cannot remove a container whose start was cut off.
+// unstick restarts a runtime that cannot remove a container after an interrupted start.
 func (n *node) unstick(t *testing.T) {
 	t.Helper()
 	n.stuck.Free(t, read(t, n.output), n.runtime)

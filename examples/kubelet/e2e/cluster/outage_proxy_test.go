@@ -26,18 +26,18 @@ import (
 	"github.com/podwright/podwright/examples/tools/testbed/tb/controlplane"
 )
 
-// proxy stands between one kubelet and the API server, and is as faulty as a test demands.
-// It has the identity of the node, since it ends the kubelet's TLS.
+// proxy is a proxy with faults between one kubelet and the API server. It terminates the kubelet's
+// TLS and therefore has the identity of the node.
 type proxy struct {
 	URL string
 
-	// fault answers a request itself and returns true, or returns false; nil is no fault.
+	// fault handles a request and returns true, or returns false. nil is no fault.
 	fault atomic.Pointer[func(http.ResponseWriter, *http.Request) bool]
-	// down closes all connections, black loses all that is sent over them, both ways and
-	// for good: who is behind one must give it up.
+	// down closes all connections. black discards all data in both directions, permanently for each
+	// connection that is affected: its client must give it up.
 	down, black atomic.Bool
-	// shortTokens changes the expiration in answers with a service account's token to tokenLife. Real tokens last ten
-	// minutes or more.
+	// shortTokens sets the expiration of service account tokens in responses to tokenLife. Real
+	// tokens last ten minutes or more.
 	shortTokens atomic.Bool
 
 	mu      sync.Mutex
@@ -45,7 +45,7 @@ type proxy struct {
 	watches map[*byte]context.CancelFunc
 }
 
-// newProxy serves for the node whose kubeconfig this is until the test ends.
+// newProxy serves for the node of this kubeconfig until the test ends.
 func newProxy(t *testing.T, plane controlplane.Handle, kubeconfig string) *proxy {
 	t.Helper()
 	certificate, err := tls.LoadX509KeyPair(plane.Certificate, plane.Key)
@@ -104,14 +104,14 @@ func (p *proxy) handler(next http.Handler) http.Handler {
 	})
 }
 
-// tokenLife is the lifetime in answers with shortTokens. A new token is due after 6 to 16 s.
+// tokenLife is the lifetime of tokens with shortTokens. A new token is due after 6 to 16 s.
 const tokenLife = 20 * time.Second
 
 func isToken(r *http.Request) bool {
 	return r.Method == http.MethodPost && strings.HasSuffix(r.URL.Path, "/token")
 }
 
-// shorten replaces the expiration in an answer. The token itself does not change.
+// shorten replaces the expiration in a response. The token itself does not change.
 func shorten(r *http.Response) error {
 	var token authv1.TokenRequest
 	if err := json.NewDecoder(r.Body).Decode(&token); err != nil {
@@ -127,7 +127,7 @@ func shorten(r *http.Response) error {
 
 func isWatch(r *http.Request) bool { return r.URL.Query().Has("watch") }
 
-// watching notes a watch of pods until what it returns is called.
+// watching registers a watch of pods until done is called.
 func (p *proxy) watching(stop context.CancelFunc) (done func()) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -140,7 +140,7 @@ func (p *proxy) watching(stop context.CancelFunc) (done func()) {
 	}
 }
 
-// cutWatches ends the watches of pods, without a word.
+// cutWatches ends the watches of pods without an error.
 func (p *proxy) cutWatches() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -149,7 +149,7 @@ func (p *proxy) cutWatches() {
 	}
 }
 
-// set has requests fail; nil ends that.
+// set sets the fault of requests; nil removes it.
 func (p *proxy) set(fault func(http.ResponseWriter, *http.Request) bool) {
 	if fault == nil {
 		p.fault.Store(nil)
@@ -158,7 +158,7 @@ func (p *proxy) set(fault func(http.ResponseWriter, *http.Request) bool) {
 	p.fault.Store(&fault)
 }
 
-// setDown closes all connections and refuses others, or ends that.
+// setDown(true) closes all connections and refuses new ones; setDown(false) ends that.
 func (p *proxy) setDown(down bool) {
 	p.down.Store(down)
 	if down {
@@ -170,11 +170,11 @@ func (p *proxy) closeAll() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for c := range p.conns {
-		_ = c.Conn.Close() // read from by the server, which closes it again
+		_ = c.Conn.Close() // the server reads from it and closes it again
 	}
 }
 
-// slow has each call take so long.
+// slow delays each request by d.
 func slow(d time.Duration) func(http.ResponseWriter, *http.Request) bool {
 	return func(_ http.ResponseWriter, r *http.Request) bool {
 		select {
@@ -185,7 +185,7 @@ func slow(d time.Duration) func(http.ResponseWriter, *http.Request) bool {
 	}
 }
 
-// refusing answers with a status.
+// refusing responds with a status.
 func refusing(code int, reason metav1.StatusReason, when func(*http.Request) bool) func(http.ResponseWriter, *http.Request) bool {
 	return func(w http.ResponseWriter, r *http.Request) bool {
 		if !when(r) {
@@ -218,7 +218,7 @@ func (l *listener) Accept() (net.Conn, error) {
 			return nil, err
 		}
 		if l.proxy.down.Load() {
-			_ = conn.Close() // that is what shall happen
+			_ = conn.Close() // intended
 			continue
 		}
 		c := &proxied{Conn: conn, proxy: l.proxy}
@@ -236,7 +236,7 @@ type proxied struct {
 	lost  atomic.Bool
 }
 
-// vanishes tells whether what is sent is lost. Who lost something never gets on.
+// vanishes reports whether data on the connection is discarded. This never ends once it has begun.
 func (c *proxied) vanishes() bool {
 	if c.proxy.black.Load() {
 		c.lost.Store(true)
@@ -267,7 +267,7 @@ func (c *proxied) Close() error {
 	return c.Conn.Close()
 }
 
-// behindProxy is a node that is ready and reaches the API server by a proxy only.
+// behindProxy returns a ready node that reaches the API server only through a proxy.
 func behindProxy(t *testing.T, plane controlplane.Handle, rt tb.Runtime) (*node, *proxy) {
 	t.Helper()
 	var p *proxy

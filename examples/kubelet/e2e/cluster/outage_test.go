@@ -19,17 +19,17 @@ import (
 	"github.com/podwright/podwright/examples/tools/testbed/tb/controlplane"
 )
 
-// probed is a container that says each second that it is well, and ready. It has ten seconds
-// for that, as somebody may give it on a busy machine: a probe that is slower is a fault.
+// probed is a container with liveness and readiness probes each second. Their timeout of ten
+// seconds suits loaded machines: a slower probe is a fault.
 const probed = running + `, readinessProbe: {exec: {command: ["true"]}, periodSeconds: 1, timeoutSeconds: 10}, livenessProbe: {exec: {command: ["true"]}, periodSeconds: 1, timeoutSeconds: 10, failureThreshold: 1}}`
 
-// outage is a bad time between the kubelet and its API server.
+// outage is a disturbance between the kubelet and its API server.
 type outage struct {
 	name string
-	// lasts is how long, at least.
+	// lasts is the minimum duration.
 	lasts      time.Duration
 	begin, end func(*proxy)
-	// round happens each second or so.
+	// round is called about once a second.
 	round func(*proxy, int)
 }
 
@@ -58,9 +58,9 @@ func outages() []outage {
 	return list
 }
 
-// Whatever is between the kubelet and its API server, pods go on as if nothing were: who is
-// well stays ready, who dies or fails its probe is started again meanwhile, and who ends has
-// its end told once, as it was.
+// During each outage between the kubelet and its API server pods continue: healthy ones stay ready,
+// dead ones and those with a failed probe are restarted, and the end of a finished pod is reported
+// once, with the right exit code.
 func TestOutagesOfTheNetwork(t *testing.T) {
 	onRuntimes(t, func(t *testing.T, plane controlplane.Handle, rt tb.Runtime) {
 		n, p := behindProxy(t, plane, rt)
@@ -79,7 +79,7 @@ func TestOutagesOfTheNetwork(t *testing.T) {
 	})
 }
 
-// through has pods live through an outage.
+// through runs pods during an outage.
 func (n *node) through(t *testing.T, p *proxy, o outage) {
 	ends, dies, sick := "ends-"+o.name, "dies-"+o.name, "sick-"+o.name
 	waiting := func(file, then string) string {
@@ -94,12 +94,12 @@ func (n *node) through(t *testing.T, p *proxy, o outage) {
 	for _, name := range []string{ends, dies, sick} {
 		n.ready(t, name)
 	}
-	n.until(t, "it would notice that it is sick", func() error { // and not take the file for an old one
+	n.until(t, "it would notice that it is sick", func() error { // so that it does not remove the new file as an old one
 		_, err := os.Stat(filepath.Join(n.dir, sick+"-begun"))
 		return err
 	})
 	before := n.ids(t)
-	again := func() bool { // dies and sick have other containers than before
+	again := func() bool { // dies and sick have new containers
 		now := n.ids(t)
 		return !slices.ContainsFunc([]string{dies + "/c", sick + "/c"}, func(c string) bool { return now[c] == "" || now[c] == before[c] })
 	}
@@ -135,16 +135,16 @@ func (n *node) through(t *testing.T, p *proxy, o outage) {
 	t.Logf("%s: all was told %s after it", o.name, time.Since(over).Round(100*time.Millisecond))
 }
 
-// lostByRuntime reports whether the runtime has no exit code of a container. A start that the kubelet's death cut off
-// has none; containerd 1.6 may report 137 for it, without a start. A container that ends during a restart of the
-// runtime may get 255 and Unknown.
+// lostByRuntime reports whether the runtime has no exit code of a container. A start that the
+// kubelet's death interrupted has none; containerd 1.6 may report 137 for it, without a start
+// time. A container that ends during a restart of the runtime may get 255 and Unknown.
 func lostByRuntime(end *v1.ContainerStateTerminated) bool {
 	return end.Reason == "StartError" || end.Reason == "Unknown" && end.ExitCode == 255 ||
 		end.Reason == "Error" && end.ExitCode == 137 && end.StartedAt.IsZero()
 }
 
-// requireOneEnd fails if what was said of a pod's end, as long as it was there, is not one
-// and the same, with this exit code.
+// requireOneEnd fails if a pod's reported end changed while the pod existed, or has another exit
+// code.
 func requireOneEnd(t *testing.T, w *watcher, name string, code int) {
 	t.Helper()
 	told := map[string]bool{}
@@ -163,8 +163,8 @@ func requireOneEnd(t *testing.T, w *watcher, name string, code int) {
 	require.Len(t, told, 1, "what was told of the end of %s: %v", name, told)
 }
 
-// An API server that is away when the kubelet starts keeps no static pod from running, and
-// nothing of the last run is touched: it is managed again once the server answers.
+// If the API server is unavailable when the kubelet starts, static pods run and pods of the last
+// run stay unchanged. They are managed again once the server is available.
 func TestAwayAtTheStart(t *testing.T) {
 	onRuntimes(t, func(t *testing.T, plane controlplane.Handle, rt tb.Runtime) {
 		n, p := behindProxy(t, plane, rt)

@@ -16,14 +16,14 @@ import (
 	"github.com/podwright/podwright/examples/kubelet/apiserver"
 )
 
-// watcher has seen each version of the pods of a namespace.
+// watcher records each version of the pods of a namespace.
 type watcher struct {
 	mu   sync.Mutex
 	seen map[types.UID][]*v1.Pod
 	lost error
 }
 
-// watchPods watches from now on, from one resource version to the next.
+// watchPods starts to watch pods, and continues at the last resource version after interruptions.
 func (n *node) watchPods(t *testing.T) *watcher {
 	t.Helper()
 	client, err := apiserver.New(apiserver.Config{Kubeconfig: n.Kubeconfig, UserAgent: "watcher"})
@@ -81,7 +81,7 @@ func (w *watcher) note(pod *v1.Pod) {
 	w.seen[pod.UID] = append(w.seen[pod.UID], pod)
 }
 
-// versions are those of a pod.
+// versions returns the versions of a pod.
 func (w *watcher) versions(name string) (out []*v1.Pod) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -93,9 +93,8 @@ func (w *watcher) versions(name string) (out []*v1.Pod) {
 	return out
 }
 
-// requireUnharmed fails if any status has gone back in time, and, for pods that calm names,
-// if one was ready, or anything else that a condition says, and is not any more, or if a
-// container of it was restarted.
+// requireUnharmed fails if any status went back in time. For pods that calm selects it also fails
+// if a true condition became false, a container was restarted, or the pod was never ready.
 func (w *watcher) requireUnharmed(t *testing.T, calm func(*v1.Pod) bool) {
 	t.Helper()
 	w.mu.Lock()
@@ -120,10 +119,10 @@ func (w *watcher) requireUnharmed(t *testing.T, calm func(*v1.Pod) bool) {
 	require.NotZero(t, watched, "nobody was watched")
 }
 
-// order is that in which a pod goes through its phases.
+// order is the order of a pod's phases.
 var order = []v1.PodPhase{"", v1.PodPending, v1.PodRunning, v1.PodSucceeded, v1.PodFailed}
 
-// back says what of a status is older than what was before.
+// back returns an error if a part of a status is older than in the previous version.
 func back(before, now *v1.Pod) error {
 	if was, is := before.Status.Phase, now.Status.Phase; slices.Index(order, is) < slices.Index(order, was) {
 		return fmt.Errorf("phase %s after %s", is, was)
@@ -155,7 +154,7 @@ func back(before, now *v1.Pod) error {
 	return nil
 }
 
-// stirred says what has happened to a pod that nothing should happen to.
+// stirred returns an error if a pod changed that must not change.
 func stirred(versions []*v1.Pod) error {
 	held := map[v1.PodConditionType]bool{}
 	ids := map[string]string{}

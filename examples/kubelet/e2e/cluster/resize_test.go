@@ -14,20 +14,19 @@ import (
 	"github.com/podwright/podwright/cri/cgroups"
 )
 
-// resize is what a person does.
+// resize changes a container's resources as kubectl users do.
 func (n *node) resize(t *testing.T, pod, resources string) {
 	t.Helper()
 	n.do(t, "patch", "pod", pod, "--subresource", "resize", "--patch", `{"spec":{"containers":[{"name":"c","resources":`+resources+`}]}}`)
 }
 
-// says waits until a condition of a pod is so, "" for not there.
+// says waits until a condition of a pod has the reason want; "" means no such condition.
 func (n *node) says(t *testing.T, pod string, kind v1.PodConditionType, want string) {
 	t.Helper()
 	n.becomes(t, "pod", pod, fmt.Sprintf(`{.status.conditions[?(@.type==%q)].reason}`, kind), want)
 }
 
-// has waits until a container has so many thousandths of a CPU, by its cgroup and by the
-// status.
+// has waits until a container has milli thousandths of a CPU in its cgroup and in the status.
 func (n *node) has(t *testing.T, pod string, milli int64) {
 	t.Helper()
 	n.becomes(t, "pod", pod, "{.status.containerStatuses[0].allocatedResources.cpu}", fmt.Sprintf("%dm", milli))
@@ -37,9 +36,9 @@ func (n *node) has(t *testing.T, pod string, milli int64) {
 	n.says(t, pod, v1.PodResizeInProgress, "")
 }
 
-// The four states of a resize, and nothing restarts: it is granted and completed; it does
-// not fit and waits until another pod has ended; it can never be granted; it is granted,
-// and cannot be carried out for a while.
+// A resize has four results, without any restart: it is granted and completed; it does not fit and
+// waits for the end of another pod; it can never be granted; it is granted, and cannot be applied
+// for a while.
 func TestResize(t *testing.T) {
 	onNodes(t, func(t *testing.T, n *node) {
 		n.apply(t, podOf("grows", `
@@ -81,7 +80,7 @@ func TestResize(t *testing.T) {
 		n.says(t, "grows", v1.PodResizePending, "")
 		n.has(t, "grows", free-500)
 
-		n.resize(t, "full", `{"limits":{"memory":"100E"}}`) // more than can be counted
+		n.resize(t, "full", `{"limits":{"memory":"100E"}}`) // exceeds int64
 		n.says(t, "full", v1.PodResizePending, v1.PodReasonInfeasible)
 		n.until(t, "an event says so", func() error {
 			return same("[ResizeInfeasible]", fmt.Sprint(only(n.reasons(t, "full"), "ResizeInfeasible", "ResizeStarted")))
@@ -109,7 +108,7 @@ func TestResize(t *testing.T) {
 	})
 }
 
-// podCgroup is what the cgroup of a Burstable pod grants it: shares, quota, and memory.
+// podCgroup returns the limits of a Burstable pod's cgroup: shares, quota, and memory.
 func (n *node) podCgroup(t *testing.T, pod string) string {
 	t.Helper()
 	var values []string
@@ -122,7 +121,7 @@ func (n *node) podCgroup(t *testing.T, pod string) string {
 	return strings.Join(values, " ")
 }
 
-// cpus are as many words as the node has CPUs.
+// cpus returns one word for each CPU of the node.
 func (n *node) cpus(t *testing.T) string {
 	t.Helper()
 	var count int

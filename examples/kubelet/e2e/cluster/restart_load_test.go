@@ -40,13 +40,13 @@ spec:
     spec: {nodeName: NODE, containers: [` + running + `}]}
 `
 
-// rarelyProbed is what twenty pods have: processes that are started for forty probes a second
-// would be all that the machine does.
+// rarelyProbed is probed with a longer period: for twenty pods, forty probe processes a second
+// would use all of the machine.
 var rarelyProbed = strings.ReplaceAll(probed, "periodSeconds: 1", "periodSeconds: 5")
 
-// A kubelet that is killed or stopped ten times while pods come and go harms none of those that stay:
-// no container is restarted, none is taken for not ready, no status goes back in time, and
-// nothing is told of them again.
+// A kubelet is killed or stopped ten times while pods are created and deleted. For the staying pods
+// no container restarts, no pod becomes unready, no status goes back in time, and no event is
+// repeated.
 func TestKilledUnderLoad(t *testing.T) {
 	onRuntimes(t, func(t *testing.T, plane controlplane.Handle, rt tb.Runtime) {
 		n := notStarted(t, plane, rt, nil)
@@ -88,7 +88,7 @@ func TestKilledUnderLoad(t *testing.T) {
 	})
 }
 
-// staying are the containers that nothing shall happen to.
+// staying returns the containers that must not change.
 func (n *node) staying(t *testing.T) map[string]string {
 	ids := n.ids(t)
 	maps.DeleteFunc(ids, func(name, _ string) bool { return !strings.HasPrefix(name, "well-") })
@@ -96,8 +96,8 @@ func (n *node) staying(t *testing.T) map[string]string {
 	return ids
 }
 
-// allTold is what was told of them, once that has not changed for a while: what a kubelet tells
-// may be written late.
+// allTold returns the counts of events once they are stable for 3 s, because a kubelet may write
+// events late.
 func (n *node) allTold(t *testing.T) (told map[string]int) {
 	n.until(t, "all is told", func() error {
 		before := told
@@ -110,7 +110,7 @@ func (n *node) allTold(t *testing.T) (told map[string]int) {
 	return told
 }
 
-// counted is how often each reason was given for each of their pods, by the kubelet.
+// counted returns the numbers of the kubelet's events about the staying pods, by pod and reason.
 func (n *node) counted(t *testing.T) map[string]int {
 	var list v1.EventList
 	require.NoError(t, json.Unmarshal([]byte(n.do(t, "get", "events", "-o", "json")), &list))

@@ -18,13 +18,13 @@ import (
 	"github.com/podwright/podwright/examples/tools/testbed/tb"
 )
 
-// soakFor is how long TestSoak goes on.
+// soakFor is the duration of TestSoak.
 var soakFor = flag.Duration("soak", 30*time.Second, "how long pods come and go in TestSoak")
 
-// soakPods is how many there are at a time.
+// soakPods is the number of pods at a time.
 const soakPods = 60
 
-// soaked are the kinds of pods that come and go, as specs.
+// soaked are the kinds of pods, as specs.
 var soaked = []string{
 	`{containers: [` + probed + `]}`,
 	`{containers: [` + running + `}, {name: second, image: BUSYBOX, command: [sh, -c, 'sleep 2; exit 1']}]}`, // crashes
@@ -34,13 +34,13 @@ var soaked = []string{
 	`{containers: [{name: c, image: TESTPROG, args: [http, ":8080"], livenessProbe: {httpGet: {port: 8080, path: /healthz}, periodSeconds: 1, timeoutSeconds: 10}}]}`,
 }
 
-// An hour (with -soak 1h) of pods that come, change, crash, end and go: what the agent and
-// the runtime hold when all are gone is what they held before.
+// After an hour (with -soak 1h) of pods that are created, changed and deleted, crash and exit,
+// agent and runtime use as many resources as before.
 func TestSoak(t *testing.T) {
 	onNodes(t, func(t *testing.T, n *node) {
 		s := &soak{n: n, d: n.direct(t), rand: rand.New(rand.NewPCG(rand.Uint64(), 0))}
 		n.apply(t, "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: soak}\ndata: {turn: begin}\n")
-		s.fill(t, 2*len(soaked)) // what is made once is there then
+		s.fill(t, 2*len(soaked)) // creates everything that is created once
 		s.drain(t)
 		before := s.measure(t)
 		s.fill(t, soakPods)
@@ -54,7 +54,7 @@ func TestSoak(t *testing.T) {
 	})
 }
 
-// soak is a node whose pods come and go.
+// soak is a node with changing pods.
 type soak struct {
 	n           *node
 	d           *direct
@@ -63,7 +63,7 @@ type soak struct {
 	made, turns int
 }
 
-// fill has so many more pods come, one of each kind after the other.
+// fill creates more pods, cycling through the kinds.
 func (s *soak) fill(t *testing.T, more int) {
 	var objects strings.Builder
 	for range more {
@@ -75,7 +75,7 @@ func (s *soak) fill(t *testing.T, more int) {
 	s.n.apply(t, objects.String())
 }
 
-// turn replaces a tenth of the pods and changes what some have mounted.
+// turn replaces a tenth of the pods and changes mounted objects of some.
 func (s *soak) turn(t *testing.T) {
 	s.turns++
 	s.rand.Shuffle(len(s.pods), func(i, j int) { s.pods[i], s.pods[j] = s.pods[j], s.pods[i] })
@@ -87,7 +87,7 @@ func (s *soak) turn(t *testing.T) {
 	s.n.unstick(t)
 }
 
-// drain has all pods go.
+// drain deletes all pods.
 func (s *soak) drain(t *testing.T) {
 	s.n.do(t, append([]string{"delete", "pod", "--wait=false"}, s.pods...)...)
 	s.pods = nil
@@ -100,12 +100,11 @@ func (s *soak) drain(t *testing.T) {
 	})
 }
 
-// footprint is how much there is of what could grow, by name.
+// footprint has the amounts of resources that could leak, by name.
 type footprint map[string]int
 
-// allowed is how much more there may be afterwards: of what lives for a moment, and of
-// memory, which an allocator gives back when it likes. The last thousands of events are kept, in
-// some 2 MiB, to count those that come again.
+// allowed has the tolerated growth: of short-lived resources, and of memory, which an allocator
+// returns late. The agent keeps the last thousands of events, about 2 MiB, to count repetitions.
 var allowed = footprint{"goroutines": 10, "descriptors": 10, "heap": 7 << 20, "resident memory": 24 << 20}
 
 func (s *soak) measure(t *testing.T) footprint {
@@ -127,13 +126,13 @@ func (s *soak) measure(t *testing.T) footprint {
 	}
 }
 
-// processes counts those that run below the shims of the runtime. On a busy machine containerd
-// leaves shims behind of sandboxes that it has stopped and removed, with nothing in them.
+// processes counts the processes below the shims of the runtime. On a loaded machine containerd
+// leaves empty shims of removed sandboxes behind.
 func (s *soak) processes(t *testing.T) (count int) {
 	paths, err := filepath.Glob("/proc/[0-9]*")
 	require.NoError(t, err)
 	for _, path := range paths {
-		command, _ := os.ReadFile(path + "/cmdline") // what is gone has none
+		command, _ := os.ReadFile(path + "/cmdline") // empty for processes that have exited
 		if !strings.Contains(string(command), "containerd-shim-runc-v2") || !strings.Contains(string(command), "\x00"+strings.TrimPrefix(s.n.runtime.Endpoint, "unix://")+"\x00") {
 			continue
 		}
@@ -147,7 +146,7 @@ func (s *soak) processes(t *testing.T) (count int) {
 	return count
 }
 
-// grown says what there is more of than before.
+// grown returns an error for each amount that grew beyond the allowed limit.
 func (a footprint) grown(before footprint) error {
 	var errs []error
 	for what, now := range a {
@@ -158,13 +157,13 @@ func (a footprint) grown(before footprint) error {
 	return errors.Join(errs...)
 }
 
-// linesOf counts the lines, in files, that have all parts of a text that stars separate.
+// linesOf counts lines in files that contain all parts of text, separated by stars.
 func linesOf(t *testing.T, pattern, text string) (count int) {
 	paths, err := filepath.Glob(pattern)
 	require.NoError(t, err)
 	parts := strings.Split(text, "*")
 	for _, path := range paths {
-		data, _ := os.ReadFile(path) // what is gone has none
+		data, _ := os.ReadFile(path) // empty for removed files
 		for line := range strings.Lines(string(data)) {
 			if !slices.ContainsFunc(parts, func(part string) bool { return !strings.Contains(line, part) }) {
 				count++
@@ -174,13 +173,13 @@ func linesOf(t *testing.T, pattern, text string) (count int) {
 	return count
 }
 
-// files counts what is below a folder.
+// files counts the entries below a folder.
 func files(t *testing.T, dir string) (count int) {
 	err := filepath.WalkDir(dir, func(_ string, _ fs.DirEntry, err error) error {
 		if err == nil {
 			count++
 		}
-		return nil // it goes while one looks
+		return nil // files may be removed during the walk
 	})
 	require.NoError(t, err)
 	return count

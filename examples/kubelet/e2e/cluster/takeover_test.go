@@ -17,13 +17,13 @@ import (
 	"github.com/podwright/podwright/examples/tools/testbed/tb/controlplane"
 )
 
-// takeovers is how often each kubelet takes over from the other.
+// takeovers is the number of takeovers by each kubelet.
 var takeovers = flag.Int("takeovers", 3, "how often each kubelet takes over from the other in TestTakeover")
 
-// TestTakeover hands a node with pods of all kinds from the upstream kubelet to this one and
-// back, some rounds, on the same root folder, node name and runtime. No container restarts but
-// those that crash by themselves, no pod that was ready is seen otherwise, no volume is
-// unmounted; what is on its way, up or down, gets there; and in the end nothing is left.
+// TestTakeover hands a node with pods of all kinds from the upstream kubelet to this one and back,
+// for some rounds, with the same root folder, node name and runtime. No container restarts except
+// those that crash by themselves, no ready pod becomes unready, and no volume is unmounted. Starts
+// and stops in progress complete, and in the end no remains exist.
 func TestTakeover(t *testing.T) {
 	upstream := upstreamKubelet(t)
 	onRuntimes(t, func(t *testing.T, plane controlplane.Handle, rt tb.Runtime) {
@@ -43,22 +43,21 @@ func TestTakeover(t *testing.T) {
 				h.settled(t)
 			}
 		}
-		h.hand(t, "") // which cleans up after both
+		h.hand(t, "") // our kubelet cleans up after both
 		w.requireUnharmed(t, func(pod *v1.Pod) bool { return isCalm(pod) && pod.Annotations[v1.MirrorPodAnnotationKey] == "" })
 	})
 }
 
 func isCalm(pod *v1.Pod) bool { return pod.Labels["calm"] == "yes" }
 
-// handover is a node that two kubelets have by turns.
+// handover is a node with two alternating kubelets.
 type handover struct {
 	*node
-	count int // of them, so far
+	count int // number of takeovers so far
 }
 
-// hand has another kubelet go on, in the midst of what the first one was doing. Static pods are
-// looked at when this one takes over: upstream's begins with a new status of each, which is
-// not ready.
+// hand lets another kubelet take over while pods start and stop. It checks static pods only if this
+// kubelet takes over: the upstream kubelet begins with a new, unready status of each.
 func (h *handover) hand(t *testing.T, binary string) {
 	h.count++
 	w := h.watchPods(t)
@@ -69,7 +68,7 @@ func (h *handover) hand(t *testing.T, binary string) {
 	ids, mounts, ending := h.calmIDs(t), h.mounts(t), h.get(t, "pod", names.Replace("ends-NUMBER"), "{.metadata.uid}")
 	h.do(t, "delete", "pod", names.Replace("ends-NUMBER"), "--wait=false")
 	h.apply(t, names.Replace(begins))
-	time.Sleep(300 * time.Millisecond) // it is pulled, or made, or about to start
+	time.Sleep(300 * time.Millisecond) // its image is pulled, or its container is created or about to start
 
 	h.stop(t)
 	require.Equal(t, ids, h.calmIDs(t), "while nobody is there")
@@ -78,7 +77,7 @@ func (h *handover) hand(t *testing.T, binary string) {
 	h.ready(t, names.Replace("begins-NUMBER"))
 	require.EqualValues(t, "0", h.get(t, "pod", names.Replace("begins-NUMBER"), "{.status.containerStatuses[0].restartCount}"))
 	h.gone(t, "pod", names.Replace("ends-NUMBER"))
-	time.Sleep(15 * time.Second) // for what is done late
+	time.Sleep(15 * time.Second) // for late effects
 	require.Equal(t, ids, h.calmIDs(t))
 	now := h.mounts(t)
 	for mount := range mounts {
@@ -90,7 +89,7 @@ func (h *handover) hand(t *testing.T, binary string) {
 	}
 }
 
-// settled waits until all pods are as they have to be.
+// settled waits until all pods are in their expected state.
 func (h *handover) settled(t *testing.T) {
 	h.until(t, "the pods are as they have to be", func() error {
 		for _, pod := range h.pods(t) {
@@ -104,10 +103,10 @@ func (h *handover) settled(t *testing.T) {
 		}
 		return nil
 	})
-	time.Sleep(time.Second) // what was told of them last is written
+	time.Sleep(time.Second) // until the last status is written
 }
 
-// ended looks at those that have ended, and at those that crash: they go on from where they were.
+// ended checks that finished pods were not restarted, and that the crashing pod has restarts.
 func (h *handover) ended(t *testing.T) {
 	for _, pod := range h.pods(t) {
 		if pod.Labels["phase"] == string(pod.Status.Phase) && pod.Labels["phase"] != "" {
@@ -122,7 +121,7 @@ func (h *handover) ended(t *testing.T) {
 
 func isReady(pod *v1.Pod) bool { return condition(pod, v1.PodReady) == string(v1.ConditionTrue) }
 
-// calmIDs are the containers of pods to which nothing shall happen.
+// calmIDs returns the containers of calm pods.
 func (h *handover) calmIDs(t *testing.T) map[string]string {
 	ids := h.ids(t)
 	maps.DeleteFunc(ids, func(name, _ string) bool {
@@ -131,7 +130,7 @@ func (h *handover) calmIDs(t *testing.T) map[string]string {
 	return ids
 }
 
-// mounts are those of pods, with what makes each a mount of its own.
+// mounts returns the mounts of pods, with an identity of each mount.
 func (h *handover) mounts(t *testing.T) map[string]bool {
 	data, err := os.ReadFile("/proc/self/mountinfo")
 	require.NoError(t, err)
@@ -144,7 +143,7 @@ func (h *handover) mounts(t *testing.T) map[string]bool {
 	return out
 }
 
-// static are pods of manifests that have UIDs.
+// static places manifests of static pods with UIDs.
 func (n *node) static(t *testing.T) {
 	for i, network := range []string{"false", "true"} {
 		text := strings.NewReplacer("NUMBER", fmt.Sprint(i), "NETWORK", network, "NS", n.namespace, "BUSYBOX", n.images.Busybox, "UID", fmt.Sprintf("%s-0000-4000-8000-%012d", n.name[1:], i)).Replace(`
@@ -157,7 +156,7 @@ spec: {hostNetwork: NETWORK, terminationGracePeriodSeconds: 1, containers: [` + 
 	}
 }
 
-// ends takes most of its grace period to do so; begins is on its way; comes stays.
+// ends uses most of its grace period to exit; begins is starting at the takeover; comes stays.
 var (
 	ends = podOf("ends-NUMBER", `
   nodeName: NODE
@@ -175,7 +174,7 @@ var (
 
 const mountsAll = running + `, volumeMounts: [{name: c, mountPath: /c}, {name: m, mountPath: /m}], readinessProbe: {exec: {command: ["true"]}, periodSeconds: 1, timeoutSeconds: 10}}`
 
-// takenOver are pods of all kinds. Those that are calm have nothing happen to them.
+// takenOver are pods of all kinds. Calm pods must not change.
 var takenOver = `
 apiVersion: v1
 kind: ConfigMap

@@ -13,8 +13,8 @@ import (
 	"github.com/podwright/podwright/examples/tools/testbed/tb/controlplane"
 )
 
-// kubectl top shows what nodes and pods use, by way of a metrics server that reads it from
-// the kubelets (A27).
+// kubectl top shows the usage of nodes and pods, through a metrics server that reads it from the
+// kubelets (A27).
 func TestTop(t *testing.T) {
 	serveMetrics(t)
 	onNodes(t, func(t *testing.T, n *node) {
@@ -34,7 +34,7 @@ func TestTop(t *testing.T) {
 			if err != nil {
 				return err
 			}
-			// How much of its quota it gets is the machine's matter.
+			// Its actual share of its quota depends on the machine.
 			if busy.cpu < 5 || busy.cpu > 330 || large.cpu > 100 || large.memory < 40 || large.memory > 60 {
 				return fmt.Errorf("busy %+v, large %+v", busy, large)
 			}
@@ -50,7 +50,7 @@ func TestTop(t *testing.T) {
 	})
 }
 
-// used is what kubectl top says: millicores and MiB.
+// used has the figures of kubectl top: millicores and MiB.
 type used struct{ cpu, memory int }
 
 func (n *node) top(kind, name string) (u used, err error) {
@@ -58,7 +58,7 @@ func (n *node) top(kind, name string) (u used, err error) {
 	if err != nil {
 		return u, err
 	}
-	fields := strings.Fields(out) // of nodes there are shares between
+	fields := strings.Fields(out) // for nodes, percentages are between them
 	if len(fields) < 3 || fields[0] != name {
 		return u, fmt.Errorf("%q", out)
 	}
@@ -73,9 +73,9 @@ func (n *node) top(kind, name string) (u used, err error) {
 	return u, err
 }
 
-// serveMetrics runs a metrics server beside the control plane, which finds it by a service
-// on this machine. Nobody vouches for those whom the API server sends there, so all may
-// read.
+// serveMetrics runs a metrics server beside the control plane, which reaches it through a service
+// on this machine. The API server's requests to it are unauthenticated, so that unauthenticated
+// users get the right to read.
 func serveMetrics(t *testing.T) {
 	t.Helper()
 	plane, port, dir := controlplane.Of(t), freePort(t), t.TempDir()

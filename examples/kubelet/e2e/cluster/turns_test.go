@@ -7,13 +7,13 @@ import (
 	"github.com/podwright/podwright/examples/tools/testbed/tb/controlplane"
 )
 
-// onRuntimes runs a test with the runtime whose turn it is, or with each at the same time.
+// onRuntimes runs a test with the runtimes of tb.Turns, in parallel.
 func onRuntimes(t *testing.T, test func(t *testing.T, plane controlplane.Handle, rt tb.Runtime)) {
 	t.Helper()
 	onEach(t, tb.Turns(t), test)
 }
 
-// onEach runs a test with each of some runtimes, at the same time.
+// onEach runs a test with each runtime, in parallel.
 func onEach(t *testing.T, runtimes []tb.Runtime, test func(t *testing.T, plane controlplane.Handle, rt tb.Runtime)) {
 	t.Helper()
 	plane := controlplane.Of(t)
@@ -26,7 +26,7 @@ func onEach(t *testing.T, runtimes []tb.Runtime, test func(t *testing.T, plane c
 	}
 }
 
-// onNodes runs a test on a node with such a runtime.
+// onNodes runs a test on one node for each runtime of onRuntimes.
 func onNodes(t *testing.T, test func(t *testing.T, n *node), flags ...string) {
 	t.Helper()
 	onRuntimes(t, func(t *testing.T, plane controlplane.Handle, rt tb.Runtime) { test(t, newNode(t, plane, rt, flags...)) })

@@ -14,8 +14,8 @@ import (
 	"github.com/podwright/podwright/examples/tools/testbed/tb/controlplane"
 )
 
-// Two agents with one node's name, each with a runtime and a folder of its own: both say
-// so, and what the first one runs goes on.
+// Two agents with one node name, each with a separate runtime and root folder, both report the
+// conflict, and the pods of the first one continue.
 func TestTwoAgents(t *testing.T) {
 	runtimes := tb.Runtimes(t)
 	n := newNode(t, controlplane.Of(t), runtimes[0])
@@ -50,7 +50,7 @@ func TestTwoAgents(t *testing.T) {
 	twin.kill(t)
 }
 
-// twin is another agent for the node.
+// twin returns a second agent for the node.
 func (n *node) twin(t *testing.T, rt tb.Runtime) *node {
 	t.Helper()
 	twin := *n

@@ -14,8 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// mounts are the lines of the machine's mount table about paths of the agent with one of
-// these parts.
+// mounts returns the lines of the mount table for paths of the agent that contain one of the parts.
 func (s *storage) mounts(t *testing.T, parts ...string) (out []string) {
 	t.Helper()
 	text, err := os.ReadFile("/proc/self/mountinfo")
@@ -28,9 +27,9 @@ func (s *storage) mounts(t *testing.T, parts ...string) (out []string) {
 	return out
 }
 
-// The agent is killed while a mount hangs, its driver is started again, and the API server
-// is away at its start: what a pod that runs has mounted stays as it is (V17), the mount
-// that hung is done in the end, and what nobody wants any more goes (V18).
+// The agent is killed during a hanging mount, the driver is restarted, and the API server is
+// unavailable at the agent's start. The mounts of running pods stay unchanged (V17), the hanging
+// mount completes in the end, and mounts of orphaned pods are removed (V18).
 func testRestarts(t *testing.T, s *storage) {
 	s.ready(t, "stays")
 	s.exec(t, "stays/c", "sh", "-c", "echo of stays > /v/f")

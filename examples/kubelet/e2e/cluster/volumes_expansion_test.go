@@ -14,8 +14,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// Volumes grow while a pod has them, and their claims say how far that is; one that cannot
-// is left to its controller, and the pod runs on.
+// Mounted volumes grow, and their claims report the progress. A volume that cannot grow is left to
+// its controller, and its pod continues.
 func testExpansion(t *testing.T, s *storage) {
 	s.ready(t, "grows")
 	s.ready(t, "toolarge")
@@ -43,7 +43,7 @@ func testExpansion(t *testing.T, s *storage) {
 		t.Helper()
 		s.until(t, claim+" becomes "+want, func() error {
 			if got := s.expansion(t.Context(), claim); got != want {
-				// A pod's volumes are looked at when the pod is; that happens by itself, too.
+				// Expansion happens at the pod's sync. The annotation triggers one early.
 				s.do(t, "annotate", "pod", claim, "looked-at="+fmt.Sprint(len(got)+len(s.driver.Log())), "--overwrite")
 				return errors.New(got)
 			}
@@ -64,7 +64,7 @@ func testExpansion(t *testing.T, s *storage) {
 	}
 }
 
-// expansion is what a claim says of its size.
+// expansion returns a claim's capacity with its resize state.
 func (s *storage) expansion(ctx context.Context, claim string) string {
 	c, err := s.api.PersistentVolumeClaims(s.namespace).Get(ctx, claim, metav1.GetOptions{})
 	if err != nil {

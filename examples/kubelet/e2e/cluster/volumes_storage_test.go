@@ -25,9 +25,9 @@ import (
 	"github.com/podwright/podwright/examples/tools/testbed/tb/controlplane"
 )
 
-// storage is a node with two CSI drivers, and what stands beside their controllers:
-// external-provisioner, -attacher and -resizer. One driver attaches and stages volumes that
-// keep their data, the other one has inline volumes.
+// storage is a node with two CSI drivers and implementations of external-provisioner, -attacher and
+// -resizer. The first driver attaches and stages persistent volumes, the second one has inline
+// volumes.
 type storage struct {
 	*node
 	proxy  *proxy
@@ -35,13 +35,13 @@ type storage struct {
 	driver *csitest.Driver
 	inline *csitest.Driver
 	end    func()
-	other  string // the file of another authority's certificate
+	other  string // file of another CA certificate
 
 	mu    sync.Mutex
-	wrong []error // what was not in order
-	lost  string  // the handle of a volume that was deleted by somebody
+	wrong []error // violated rules
+	lost  string  // handle of a volume that was deleted in spite of its claim
 
-	held  sync.Map     // claims that are not attached
+	held  sync.Map     // claims that stay unattached
 	fault atomic.Value // the driverFault of the first driver
 }
 
@@ -49,9 +49,9 @@ type driverFault func(ctx context.Context, method, handle string) error
 
 func noFault(context.Context, string, string) error { return nil }
 
-// newStorage starts all of it. It outlives the node's clean-up.
+// newStorage starts the node, the drivers and the controllers. They outlive the node's clean-up.
 func newStorage(t *testing.T, plane controlplane.Handle, rt tb.Runtime) *storage {
-	data := t.TempDir() // before stop: it goes after that
+	data := t.TempDir() // created before the clean-up of stop, so that it is removed after it
 	s := &storage{}
 	s.setFault(noFault)
 	t.Cleanup(s.stop)
@@ -91,7 +91,7 @@ volumeBindingMode: WaitForFirstConsumer
 `)
 	require.NoError(t, s.driver.Start())
 	require.NoError(t, s.inline.Start())
-	ctx, cancel := context.WithCancel(context.Background()) // they go on while the test cleans up
+	ctx, cancel := context.WithCancel(context.Background()) // the controllers run during the clean-up
 	var controllers sync.WaitGroup
 	s.end = func() { cancel(); controllers.Wait() }
 	for _, reconcile := range []func(context.Context) error{s.provision, s.attach, s.resize} {
@@ -113,7 +113,7 @@ volumeBindingMode: WaitForFirstConsumer
 	return s
 }
 
-// stop ends what newStorage has come to.
+// stop stops all started parts of newStorage.
 func (s *storage) stop() {
 	if s.end != nil {
 		s.end()
@@ -134,7 +134,7 @@ func (s *storage) stop() {
 	}
 }
 
-// applyStorage is apply with names of drivers, too.
+// applyStorage is apply with the names of drivers.
 func (s *storage) applyStorage(t *testing.T, yaml string) {
 	t.Helper()
 	s.apply(t, strings.NewReplacer("DRIVER", s.driver.Name, "INLINE", s.inline.Name).Replace(yaml))
@@ -148,15 +148,15 @@ func (s *storage) isWrong(err error) {
 	}
 }
 
-// inOrder tells what was not.
+// inOrder returns the violations recorded so far.
 func (s *storage) inOrder() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return errors.Join(s.wrong...)
 }
 
-// called is the first driver's Fault. No volume is staged before the Node says that it is in
-// use and attached: a controller may detach all others.
+// called is the first driver's Fault. It checks that a volume is staged only after the Node lists
+// it as in use and attached: a controller may detach all other volumes.
 func (s *storage) called(ctx context.Context, method string) error {
 	handle := csitest.VolumeOf(ctx)
 	if method == "NodeStageVolume" {
@@ -169,7 +169,7 @@ func (s *storage) called(ctx context.Context, method string) error {
 
 func (s *storage) setFault(f driverFault) { s.fault.Store(f) }
 
-// atNode is what the Node says of a volume.
+// atNode returns a volume's state in the Node's status.
 func (s *storage) atNode(ctx context.Context, handle string) (inUse, attached bool, err error) {
 	n, err := s.api.Nodes().Get(ctx, s.name, metav1.GetOptions{})
 	if err != nil {
@@ -180,7 +180,7 @@ func (s *storage) atNode(ctx context.Context, handle string) (inUse, attached bo
 	return slices.Contains(n.Status.VolumesInUse, name), attached, nil
 }
 
-// provision makes the volumes of claims, and removes those of claims that have gone.
+// provision creates the volumes of claims, and removes volumes of deleted claims.
 func (s *storage) provision(ctx context.Context) error {
 	claims, err := s.api.PersistentVolumeClaims(s.namespace).List(ctx, metav1.ListOptions{})
 	if err != nil {
@@ -243,7 +243,7 @@ func (s *storage) removeReleased(ctx context.Context) error {
 	return err
 }
 
-// volumes are those of the driver, by name.
+// volumes returns the driver's volumes by name.
 func (s *storage) volumes(ctx context.Context) (map[string]*v1.PersistentVolume, error) {
 	list, err := s.api.PersistentVolumes().List(ctx, metav1.ListOptions{})
 	if err != nil {
@@ -258,7 +258,7 @@ func (s *storage) volumes(ctx context.Context) (map[string]*v1.PersistentVolume,
 	return out, nil
 }
 
-// attachments are those of the driver, by the names of volumes.
+// attachments returns the driver's attachments by volume name.
 func (s *storage) attachments(ctx context.Context) (map[string]*storagev1.VolumeAttachment, error) {
 	list, err := s.api.VolumeAttachments().List(ctx, metav1.ListOptions{})
 	if err != nil {
@@ -273,7 +273,7 @@ func (s *storage) attachments(ctx context.Context) (map[string]*storagev1.Volume
 	return out, nil
 }
 
-// attach attaches and detaches what the attach-detach controller asks for.
+// attach attaches and detaches as requested by the attach-detach controller.
 func (s *storage) attach(ctx context.Context) error {
 	attachments, err := s.attachments(ctx)
 	if err != nil {
@@ -310,7 +310,7 @@ func (s *storage) attachOne(ctx context.Context, a *storagev1.VolumeAttachment, 
 		a.Status.Attached, a.Status.AttachmentMetadata = true, map[string]string{"slot": "7"}
 		_, err = s.api.VolumeAttachments().Update(ctx, a, metav1.UpdateOptions{}, "status")
 	case a.DeletionTimestamp != nil && slices.Contains(a.Finalizers, attacher):
-		// The controller only asks for what the node does not use any more.
+		// The controller requests a detachment only for volumes that the node does not use.
 		if inUse, _, err := s.atNode(ctx, handle); err != nil || inUse {
 			s.isWrong(fmt.Errorf("%s is detached: in use %t: %w", handle, inUse, err))
 		}
@@ -321,7 +321,7 @@ func (s *storage) attachOne(ctx context.Context, a *storagev1.VolumeAttachment, 
 	return err
 }
 
-// resize makes volumes as large as their claims ask for, and leaves the rest to the node.
+// resize grows volumes to the size of their claims and leaves the file systems to the node.
 func (s *storage) resize(ctx context.Context) error {
 	claims, err := s.api.PersistentVolumeClaims(s.namespace).List(ctx, metav1.ListOptions{})
 	if err != nil {

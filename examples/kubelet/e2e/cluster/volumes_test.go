@@ -20,8 +20,8 @@ import (
 	"github.com/podwright/podwright/examples/tools/testbed/tb/controlplane"
 )
 
-// Volumes with the controllers of a real cluster and real drivers. What does not depend on
-// each other is applied at once; disturbances come last.
+// Volumes work with the controllers of a real cluster and real drivers. Independent objects are
+// applied together; disturbances come last.
 func TestVolumes(t *testing.T) {
 	onRuntimes(t, func(t *testing.T, plane controlplane.Handle, rt tb.Runtime) {
 		s := newStorage(t, plane, rt)
@@ -59,22 +59,22 @@ func TestVolumes(t *testing.T) {
 	})
 }
 
-// pod is one that runs, in the node's hands from the beginning.
+// pod returns a running pod that is bound to the node.
 func pod(name, mounts, volumes string) string {
 	return podOf(name, "\n  nodeName: NODE\n  containers: ["+running+", "+mounts+"}]\n  volumes: ["+volumes+"]")
 }
 
-// claiming is one with the claim of its own name, at /v.
+// claiming returns a pod with the claim of the same name at /v.
 func claiming(name string) string {
 	return pod(name, "volumeMounts: [{name: v, mountPath: /v}]", "{name: v, persistentVolumeClaim: {claimName: "+name+"}}")
 }
 
-// claim is one of 4 MiB whose volume is made at once, unless more says otherwise.
+// claim returns a claim of 4 MiB. more may set its class, which selects when the volume is created.
 func claim(name, mode, more string) string {
 	return "\n---\napiVersion: v1\nkind: PersistentVolumeClaim\nmetadata: {name: " + name + "}\nspec: {" + more + "accessModes: [" + mode + "], resources: {requests: {storage: 4Mi}}}\n"
 }
 
-// ephemeral is one with an ephemeral volume.
+// ephemeral returns a pod with an ephemeral volume.
 func ephemeral(name string) string {
 	return pod(name, "volumeMounts: [{name: v, mountPath: /v}]",
 		"{name: v, ephemeral: {volumeClaimTemplate: {spec: {"+now+"accessModes: [ReadWriteOnce], resources: {requests: {storage: 4Mi}}}}}}")
@@ -82,7 +82,7 @@ func ephemeral(name string) string {
 
 const now = "storageClassName: NODE-now, "
 
-// everything is what is applied at once.
+// everything returns the objects that are applied together.
 func everything() string {
 	inline := "csi: {driver: INLINE, volumeAttributes: {colour: red}}"
 	return `
@@ -130,7 +130,7 @@ spec:
 		claim("stays", "ReadWriteOnce", now) + claiming("stays")
 }
 
-// handle is that of the volume of a claim.
+// handle returns the handle of a claim's volume.
 func (s *storage) handle(t testing.TB, claim string) string {
 	t.Helper()
 	uid := s.get(t, "pvc", claim, "{.metadata.uid}")
@@ -138,21 +138,21 @@ func (s *storage) handle(t testing.TB, claim string) string {
 	return uid
 }
 
-// says waits until the events of a pod say something, of a reason.
+// says waits for an event of a pod with a reason and a message.
 func (s *storage) says(t *testing.T, kind, name, reason, message string) {
 	t.Helper()
 	s.hasEvent(t, kind, name, reason, regexp.QuoteMeta(message))
 }
 
-// waiting makes sure that a pod has not started.
+// waiting checks that a pod has not started.
 func (s *storage) waiting(t *testing.T, pod string) {
 	t.Helper()
 	require.Equal(t, "Pending ContainerCreating", s.get(t, "pod", pod, "{.status.phase} {.status.containerStatuses[0].state.waiting.reason}"), pod)
 	require.NotContains(t, s.ids(t), pod+"/c")
 }
 
-// after tells whether these calls about a volume stand in the driver's log in this order,
-// after a number of lines.
+// after returns an error unless the driver's log, after a number of lines, has these calls for a
+// volume in this order.
 func (s *storage) after(lines int, handle string, methods ...string) error {
 	log := s.driver.Log()[lines:]
 	rest := log
@@ -166,8 +166,8 @@ func (s *storage) after(lines int, handle string, methods ...string) error {
 	return nil
 }
 
-// A claim of each pod of a set: bound, attached, staged and published; what is in it comes
-// back with a pod of the same name, also after the volume was away from the node.
+// The claim of each pod of a set is bound, attached, staged and published. A new pod of the same
+// name finds the old content, also after the volume was detached from the node.
 func testStatefulSet(t *testing.T, s *storage) {
 	pods := []string{"web-0", "web-1"}
 	handles := map[string]string{}
@@ -207,8 +207,8 @@ func testStatefulSet(t *testing.T, s *storage) {
 	}
 }
 
-// The claim of an ephemeral volume is made, and goes with its pod. V31: one of that name
-// that is not the pod's is not used.
+// The claim of an ephemeral volume is created and removed with its pod. V31: an existing claim of
+// that name with another owner is not used.
 func testEphemeral(t *testing.T, s *storage) {
 	s.ready(t, "eph")
 	require.Equal(t, "eph", s.get(t, "pvc", "eph-v", "{.metadata.ownerReferences[0].name}"))
@@ -216,14 +216,14 @@ func testEphemeral(t *testing.T, s *storage) {
 	s.apply(t, claim("thief-v", "ReadWriteOnce", now)+ephemeral("thief"))
 	s.says(t, "Pod", "thief", "FailedMount", "not owned by the pod")
 	s.waiting(t, "thief")
-	// The scheduler cannot place anything on a node with such a pod.
+	// The scheduler cannot place pods on a node with such a pod.
 	s.do(t, "delete", "pod", "thief", "eph", "--wait=false")
 	s.gone(t, "pod", "thief")
 	s.gone(t, "pod", "eph")
 	s.gone(t, "pvc", "eph-v")
 }
 
-// A device is one in the container. V33: it is no folder.
+// A block volume is a device in the container. V33: it is not a folder.
 func testDevice(t *testing.T, s *storage) {
 	s.ready(t, "raw")
 	require.Equal(t, "block special file\n", s.exec(t, "raw/c", "stat", "-c", "%F", "/dev/xvda"))
@@ -237,7 +237,7 @@ func testDevice(t *testing.T, s *storage) {
 	require.Error(t, s.after(0, s.handle(t, "wrong"), "begin NodeStageVolume"))
 }
 
-// V27: a claim for one pod keeps another one waiting, which names it.
+// V27: a ReadWriteOncePod claim keeps a second pod waiting, with an event that names the first pod.
 func testOnePodOnly(t *testing.T, s *storage) {
 	s.ready(t, "single")
 	s.apply(t, strings.ReplaceAll(claiming("single"), "metadata: {name: single}", "metadata: {name: second}"))
@@ -248,8 +248,8 @@ func testOnePodOnly(t *testing.T, s *storage) {
 	require.Empty(t, s.get(t, "pod", "single", "{.metadata.name}"))
 }
 
-// What a driver is told of pods with inline volumes (V24), with tokens that are new before
-// the old ones end.
+// V24: a driver receives pod info and tokens of pods with inline volumes. Tokens are renewed before
+// they expire.
 func testInline(t *testing.T, s *storage) {
 	s.ready(t, "inline")
 	uid := s.get(t, "pod", "inline", "{.metadata.uid}")
@@ -274,7 +274,7 @@ func testInline(t *testing.T, s *storage) {
 	s.authenticates(t, token(), "bank")
 }
 
-// authenticates asks the API server who comes with a token.
+// authenticates checks a token with a TokenReview of the API server.
 func (s *storage) authenticates(t *testing.T, token, audience string) {
 	t.Helper()
 	out, err := s.run([]byte(`{"apiVersion":"authentication.k8s.io/v1","kind":"TokenReview","spec":{"token":"`+token+`","audiences":["`+audience+`"]}}`),
@@ -283,7 +283,7 @@ func (s *storage) authenticates(t *testing.T, token, audience string) {
 	require.Equal(t, "true system:serviceaccount:"+s.namespace+":default", out)
 }
 
-// A token is replaced before it ends, in the running container.
+// A token is replaced in the running container before it expires.
 func testTokens(t *testing.T, s *storage) {
 	s.ready(t, "tokens")
 	id, first := s.ids(t)["tokens/c"], s.exec(t, "tokens/c", "cat", "/v/token")
@@ -299,8 +299,7 @@ func testTokens(t *testing.T, s *storage) {
 	require.Equal(t, id, s.ids(t)["tokens/c"])
 }
 
-// The agent gives a volume to the pod's group unless the driver's object says that it must
-// not.
+// The agent changes a volume's group to the pod's fsGroup unless the CSIDriver object forbids it.
 func testFSGroup(t *testing.T, s *storage) {
 	s.ready(t, "grouped")
 	require.Equal(t, "3000 0", s.exec(t, "grouped/c", "sh", "-c", "echo -n $(stat -c %g /v) $(stat -c %g /i)"))
@@ -317,7 +316,7 @@ func testTwoNames(t *testing.T, s *storage) {
 	require.Error(t, s.after(0, handle, "begin NodePublishVolume", "begin NodePublishVolume"))
 }
 
-// prepareLost makes a claim whose volume is deleted by somebody.
+// prepareLost creates a claim and then deletes its volume.
 func (s *storage) prepareLost(t *testing.T) {
 	s.apply(t, claim("lost", "ReadWriteOnce", now))
 	s.becomes(t, "pvc", "lost", "{.status.phase}", "Bound")
@@ -328,7 +327,7 @@ func (s *storage) prepareLost(t *testing.T) {
 	s.becomes(t, "pvc", "lost", "{.status.phase}", "Lost")
 }
 
-// elsewhere is a claim, bound by hand to a volume of another node.
+// elsewhere returns a claim that is bound to a volume of another node.
 func elsewhere() string {
 	return claim("elsewhere", "ReadWriteOnce", `storageClassName: "", volumeName: NODE-pv, `) + `
 ---
@@ -344,8 +343,7 @@ spec:
 `
 }
 
-// Claims that cannot be used keep their pods waiting, with the reason; what can be mended
-// lets them go on.
+// Unusable claims keep their pods waiting with the reason. After a repair the pods continue.
 func testClaimFaults(t *testing.T, s *storage) {
 	for pod, why := range map[string]string{
 		"nowhere":   `persistentvolumeclaims "nowhere" not found`,
@@ -363,7 +361,7 @@ func testClaimFaults(t *testing.T, s *storage) {
 	s.ready(t, "classless")
 }
 
-// V25: a volume that is not attached is not staged, and the pod says so.
+// V25: a volume that is not attached is not staged, and an event of the pod reports it.
 func testNotAttached(t *testing.T, s *storage) {
 	s.says(t, "Pod", "held", "FailedMount", "not attached to this node yet")
 	s.waiting(t, "held")
@@ -376,7 +374,7 @@ func testNotAttached(t *testing.T, s *storage) {
 	s.ready(t, "held")
 }
 
-// V30: a pod is not gone before its volume is.
+// V30: a pod is removed only after its volume is unmounted.
 func testSlowUnmount(t *testing.T, s *storage) {
 	s.ready(t, "slow")
 	handle, release := s.handle(t, "slow"), make(chan struct{})
@@ -399,7 +397,7 @@ func testSlowUnmount(t *testing.T, s *storage) {
 	require.NoError(t, s.after(0, handle, "NodeUnpublishVolume"))
 }
 
-// testEndOfVolumes: nothing is left of any volume when pods and claims are deleted.
+// testEndOfVolumes deletes all pods and claims and checks that no volume has remains.
 func testEndOfVolumes(t *testing.T, s *storage) {
 	s.do(t, "delete", "statefulset,pod,pvc", "--all", "--wait=false")
 	s.do(t, "delete", "pv", s.name+"-pv", "--wait=false")

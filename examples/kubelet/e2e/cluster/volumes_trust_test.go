@@ -20,7 +20,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// prepareBundles makes trust bundles, of a name and of signers.
+// prepareBundles creates trust bundles, one by name and others by signer.
 func (s *storage) prepareBundles(t *testing.T) {
 	s.other = filepath.Join(s.dir, "other.crt")
 	require.NoError(t, os.WriteFile(s.other, authority(t), 0o600))
@@ -29,7 +29,7 @@ func (s *storage) prepareBundles(t *testing.T) {
 	s.bundle(t, "example.com:"+s.name+"-other:one", "example.com/"+s.name+"-other", s.CA)
 }
 
-// bundlePods are the pods that have them.
+// bundlePods returns the pods that mount the bundles.
 func bundlePods() string {
 	return pod("bundles", "volumeMounts: [{name: v, mountPath: /v}]", "{name: v, projected: {sources: ["+
 		"{clusterTrustBundle: {name: NODE-named, path: named.pem}}, "+
@@ -38,7 +38,7 @@ func bundlePods() string {
 		pod("bundleless", "volumeMounts: [{name: v, mountPath: /v}]", "{name: v, projected: {sources: [{clusterTrustBundle: {name: NODE-none, path: none.pem}}]}}")
 }
 
-// bundle makes a trust bundle, or changes it to what a file has. Nothing in it is replaced.
+// bundle creates or updates a trust bundle from a file, without text replacements.
 func (s *storage) bundle(t *testing.T, name, signer, file string) {
 	t.Helper()
 	certificate, err := os.ReadFile(file)
@@ -53,8 +53,8 @@ func (s *storage) bundle(t *testing.T, name, signer, file string) {
 	require.NoError(t, err)
 }
 
-// Trust bundles by name and by signer, of which a pod sees what changes; one that is not
-// there keeps a pod waiting.
+// A pod sees trust bundles by name and by signer, with their changes. A missing bundle keeps a pod
+// waiting.
 func testTrustBundles(t *testing.T, s *storage) {
 	s.ready(t, "bundles")
 	shows := func(file, want string) error {
@@ -77,7 +77,7 @@ func testTrustBundles(t *testing.T, s *storage) {
 	s.do(t, "delete", "clustertrustbundle", s.name+"-named", s.name+"-none", "example.com:"+s.name+"-s:one", "example.com:"+s.name+"-other:one")
 }
 
-// authority is the certificate of one, as PEM.
+// authority returns a CA certificate as PEM.
 func authority(t *testing.T) []byte {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)

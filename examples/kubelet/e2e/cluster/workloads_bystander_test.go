@@ -10,8 +10,8 @@ import (
 	v1 "k8s.io/api/core/v1"
 )
 
-// bystander is a pod that has nothing to do with what happens around it, and says later
-// that nothing of it was noticed.
+// bystander is a pod that is independent of the tested changes. A later check proves that it was
+// unaffected.
 type bystander struct {
 	node *node
 	pod  string
@@ -19,8 +19,8 @@ type bystander struct {
 	told []string
 }
 
-// standBy starts one. It is a DaemonSet's that tolerates everything, so that neither a
-// drain nor a taint is meant for it, and its probes look each second.
+// standBy starts a bystander. It belongs to a DaemonSet with all tolerations, so that drains and
+// taints do not affect it, and its probes run each second.
 func (n *node) standBy(t *testing.T) *bystander {
 	t.Helper()
 	n.apply(t, `
@@ -63,8 +63,8 @@ func (b *bystander) now(t *testing.T) (pod v1.Pod) {
 	return pod
 }
 
-// noticedNothing looks at what others see of it: the container is the same one, and no
-// condition has changed even once, and nothing is told of it.
+// noticedNothing checks that the pod has the same container, unchanged conditions and no new
+// events.
 func (b *bystander) noticedNothing(t *testing.T) {
 	t.Helper()
 	now := b.now(t)
@@ -74,10 +74,10 @@ func (b *bystander) noticedNothing(t *testing.T) {
 	require.Equal(t, b.told, b.node.reasons(t, b.pod))
 }
 
-// scenes are what happens on one node.
+// scenes are independent tests on one node, by name.
 type scenes map[string]func(*testing.T, *node)
 
-// atOnce plays them side by side: they wait far more than they compute.
+// atOnce runs all scenes in parallel: they mostly wait.
 func (n *node) atOnce(t *testing.T, all scenes) {
 	t.Helper()
 	var playing sync.WaitGroup
@@ -87,13 +87,13 @@ func (n *node) atOnce(t *testing.T, all scenes) {
 	playing.Wait()
 }
 
-// becomes waits for a field of an object.
+// becomes waits until a field of an object has a value.
 func (n *node) becomes(t testing.TB, kind, name, jsonpath, want string) {
 	t.Helper()
 	n.until(t, kind+" "+name+" "+jsonpath+" is "+want, func() error { return same(want, n.get(t, kind, name, jsonpath)) })
 }
 
-// fits waits until a field of an object fits.
+// fits waits until ok accepts a field of an object.
 func (n *node) fits(t testing.TB, kind, name, jsonpath string, ok func(got string) bool) {
 	t.Helper()
 	n.until(t, kind+" "+name+" "+jsonpath+" fits", func() error {

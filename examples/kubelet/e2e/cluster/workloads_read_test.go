@@ -14,7 +14,7 @@ import (
 	"k8s.io/client-go/util/jsonpath"
 )
 
-// folders are where the API server has objects. NS is replaced.
+// folders are the API paths of the kinds. NS is replaced.
 var folders = map[string]string{
 	"pod":        "/api/v1/namespaces/NS/pods",
 	"event":      "/api/v1/namespaces/NS/events",
@@ -25,8 +25,8 @@ var folders = map[string]string{
 	"cronjob":    "/apis/batch/v1/namespaces/NS/cronjobs",
 }
 
-// reader reads objects without kubectl, a hundred times as cheaply: what waits for
-// something must not be most of what the machine does.
+// reader reads objects without kubectl at a hundredth of the cost: waits must not use most of the
+// machine.
 type reader struct {
 	url  string
 	http *http.Client
@@ -42,7 +42,7 @@ func newReader(kubeconfig string) (r reader, err error) {
 	return r, err
 }
 
-// read decodes what is at a path, and tells whether there is anything.
+// read decodes the object at a path, and reports whether it exists.
 func (r reader) read(path string, into any) (found bool, err error) {
 	answer, err := r.http.Get(r.url + path)
 	if err != nil {
@@ -61,7 +61,7 @@ func (r reader) read(path string, into any) (found bool, err error) {
 	return true, json.Unmarshal(body, into)
 }
 
-// field is what kubectl get KIND NAME --ignore-not-found -o jsonpath= prints.
+// field returns the output of kubectl get KIND NAME --ignore-not-found -o jsonpath=.
 func (n *node) field(kind, name, path string) (string, error) {
 	folder, ok := folders[kind]
 	if !ok {

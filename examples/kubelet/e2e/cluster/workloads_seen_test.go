@@ -14,8 +14,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 )
 
-// What kubectl get -w shows of a pod: each phase, condition and state in its order, and
-// none of them twice.
+// kubectl get -w shows each phase, condition and state of a pod in order and only once.
 func watched(t *testing.T, n *node) {
 	n.apply(t, podOf("watched, labels: {app: watched}", `
   restartPolicy: Never
@@ -71,7 +70,8 @@ func stateOf(statuses []v1.ContainerStatus) string {
 	return "waiting"
 }
 
-// watch tells what kubectl get -w shows of the pod with a label app, until it is gone.
+// watch calls tell for each version of the pod with a label app that kubectl get -w shows, until
+// its deletion.
 func (n *node) watch(t *testing.T, app string, tell func(*v1.Pod)) {
 	t.Helper()
 	cmd := n.command("get", "pods", "-l", "app="+app, "-w", "--output-watch-events", "-o", "json")
@@ -97,7 +97,7 @@ func (n *node) watch(t *testing.T, app string, tell func(*v1.Pod)) {
 	}
 }
 
-// What kubectl describe tells of pods that run, that cannot, and that do not stay.
+// kubectl describe shows the right events of pods that run, that cannot run, and that end.
 func events(t *testing.T, n *node) {
 	volumes := filepath.Join(n.dir, "events")
 	require.NoError(t, os.Mkdir(volumes, 0o755))
@@ -147,14 +147,14 @@ func events(t *testing.T, n *node) {
 	n.told(t, "fine", "Pulled", "Created", "Started", "Killing")
 }
 
-// told waits until these are the reasons of the events about a pod, in this order.
+// told waits until the events about a pod have exactly these reasons, in this order.
 func (n *node) told(t *testing.T, pod string, reasons ...string) {
 	t.Helper()
 	n.until(t, "what is told of "+pod, func() error { return same(fmt.Sprint(reasons), fmt.Sprint(n.reasons(t, pod))) })
 }
 
-// reasons are those of the events about a pod, in the order in which each was told first:
-// their names have that moment in them.
+// reasons returns the reasons of a pod's events, ordered by their first occurrence, which is part
+// of the events' names.
 func (n *node) reasons(t *testing.T, pod string) (reasons []string) {
 	t.Helper()
 	var list v1.EventList
@@ -167,12 +167,12 @@ func (n *node) reasons(t *testing.T, pod string) (reasons []string) {
 	return reasons
 }
 
-// only are those of a list that are among some.
+// only returns the elements of list that are in some.
 func only(list []string, some ...string) []string {
 	return slices.DeleteFunc(slices.Clone(list), func(s string) bool { return !slices.Contains(some, s) })
 }
 
-// Pods that are deleted in all ways that there are.
+// Pods are deleted in all supported ways.
 func deletions(t *testing.T, n *node) {
 	ended := filepath.Join(n.dir, "ended")
 	const ignores = `{name: c, image: TESTPROG, args: [ignore]}`

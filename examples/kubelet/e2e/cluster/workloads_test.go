@@ -10,11 +10,10 @@ import (
 	v1 "k8s.io/api/core/v1"
 )
 
-// quiet is a container that does nothing, and ends at once on SIGTERM.
+// quiet is an idle container that exits at once on SIGTERM.
 const quiet = `{image: TESTPROG, name: c}`
 
-// What controllers do with the pods of a node, side by side. A pod that is not meant
-// notices nothing of it.
+// Controllers change pods of one node in parallel. A bystander pod is unaffected.
 func TestWorkloads(t *testing.T) {
 	onNodes(t, func(t *testing.T, n *node) {
 		b := n.standBy(t)
@@ -33,8 +32,8 @@ func TestWorkloads(t *testing.T) {
 	})
 }
 
-// A Deployment grows to thirty pods and shrinks again, the node is drained, and it is
-// tainted, in any order.
+// A Deployment grows to thirty pods and shrinks again, the node is drained, and it is tainted, in
+// any order.
 func TestComeAndGo(t *testing.T) {
 	onNodes(t, func(t *testing.T, n *node) {
 		b := n.standBy(t)
@@ -45,7 +44,7 @@ func TestComeAndGo(t *testing.T) {
 	})
 }
 
-// deployment applies one of so many pods for this node.
+// deployment applies a Deployment for this node.
 func (n *node) deployment(t *testing.T, name string, replicas int) {
 	t.Helper()
 	n.apply(t, fmt.Sprintf(`
@@ -63,7 +62,7 @@ spec:
 `, name, replicas, quiet))
 }
 
-// of are the pods with a label app.
+// of returns the pods with a label app.
 func (n *node) of(t *testing.T, app string) (pods []v1.Pod) {
 	t.Helper()
 	for _, pod := range n.pods(t) {
@@ -74,8 +73,8 @@ func (n *node) of(t *testing.T, app string) (pods []v1.Pod) {
 	return pods
 }
 
-// runs waits until a Deployment has so many pods, each of them ready and running, and the
-// node and the cluster have no others of it.
+// runs waits until a Deployment has want pods, all ready and running, and neither node nor cluster
+// has other pods of it.
 func (n *node) runs(t *testing.T, app string, want int) {
 	t.Helper()
 	n.until(t, fmt.Sprintf("%s has %d pods", app, want), func() error {
@@ -112,7 +111,7 @@ func scaleToThirty(t *testing.T, n *node) {
 	}
 }
 
-// A Deployment with another image gets other pods.
+// A Deployment with a changed image gets new pods.
 func rollOut(t *testing.T, n *node) {
 	n.deployment(t, "rolls", 3)
 	n.runs(t, "rolls", 3)
@@ -132,8 +131,7 @@ func rollOut(t *testing.T, n *node) {
 	require.Equal(t, "v1\n", n.exec(t, n.of(t, "rolls")[0].Name+"/c", "/testprog", "version"))
 }
 
-// A pod with another image of one container stays what it is: that container is replaced
-// in place.
+// A changed image of one container does not replace the pod: the container is replaced in place.
 func setImage(t *testing.T, n *node) {
 	n.apply(t, podOf("bare", `
   nodeName: NODE
@@ -153,8 +151,8 @@ func setImage(t *testing.T, n *node) {
 	require.Equal(t, []string{"Killing"}, only(n.reasons(t, "bare"), "Killing"))
 }
 
-// A DaemonSet's pod comes back when it is deleted, and is replaced when its template is
-// another one.
+// A DaemonSet's pod is created again after its deletion, and replaced after a change of its
+// template.
 func daemonSet(t *testing.T, n *node) {
 	n.apply(t, `
 apiVersion: apps/v1
@@ -184,7 +182,7 @@ spec:
 	require.Equal(t, "v2\n", n.exec(t, third.Name+"/c", "/testprog", "version"))
 }
 
-// A CronJob runs at its time, and when it is told to.
+// A CronJob runs on schedule and on demand.
 func cronJob(t *testing.T, n *node) {
 	n.apply(t, `
 apiVersion: batch/v1
@@ -213,8 +211,8 @@ spec:
 	n.do(t, "delete", "cronjob", "cron")
 }
 
-// A condition that others set decides on Ready, and is theirs: what the agent writes leaves
-// it as it is.
+// A condition of a readiness gate determines Ready and belongs to its writer: status writes of the
+// agent do not change it.
 func readinessGate(t *testing.T, n *node) {
 	n.apply(t, podOf("gated", `
   nodeName: NODE
@@ -238,7 +236,7 @@ func readinessGate(t *testing.T, n *node) {
 	require.Equal(t, "true", n.get(t, "pod", "gated", "{.status.containerStatuses[0].ready}"))
 }
 
-// drain moves everything away but what belongs to the node, and uncordon lets it back.
+// drain evicts all pods except those that belong to the node; after uncordon they return.
 func drain(t *testing.T, n *node) {
 	n.deployment(t, "moves", 3)
 	n.runs(t, "moves", 3)
@@ -252,7 +250,7 @@ func drain(t *testing.T, n *node) {
 	n.until(t, "the node says so", func() error { return same("[NodeSchedulable]", fmt.Sprint(only(n.nodeEvents(t), "NodeSchedulable"))) })
 }
 
-// taint drives away who does not tolerate it.
+// taint evicts pods without a toleration.
 func taint(t *testing.T, n *node) {
 	n.deployment(t, "stays", 3)
 	n.runs(t, "stays", 3)
@@ -262,19 +260,19 @@ func taint(t *testing.T, n *node) {
 	n.runs(t, "stays", 3)
 }
 
-// here are the pods of the namespace on the node with a label.
+// here returns the pods of the namespace on the node with a label.
 func (n *node) here(t *testing.T, label string) []string {
 	t.Helper()
 	return strings.Fields(n.do(t, "get", "pods", "--field-selector=spec.nodeName="+n.name, "-l", label, "-o", "name"))
 }
 
-// nodeEvents are the reasons of what was told of the node.
+// nodeEvents returns the reasons of the node's events.
 func (n *node) nodeEvents(t *testing.T) []string {
 	t.Helper()
 	return strings.Fields(n.do(t, "get", "events", "--namespace=default", "--field-selector=involvedObject.kind=Node,involvedObject.name="+n.name, "-o", "jsonpath={.items[*].reason}"))
 }
 
-// unknownClass is a pod whose RuntimeClass has gone, and has come back.
+// unknownClass tests a pod whose RuntimeClass is deleted and created again.
 func unknownClass(t *testing.T, n *node) {
 	class := `{apiVersion: node.k8s.io/v1, kind: RuntimeClass, metadata: {name: NODE}, handler: runc}`
 	n.apply(t, class)

@@ -15,7 +15,7 @@ import (
 	"github.com/podwright/podwright/cri/cgroups"
 )
 
-// profileOf is an AppArmor profile that forbids one thing.
+// profileOf is an AppArmor profile that forbids writes of /tmp/forbidden.
 const profileOf = `profile %s flags=(attach_disconnected) {
   file, network, capability, signal, ptrace, mount, umount,
   deny /tmp/forbidden w,
@@ -30,10 +30,10 @@ func load(t *testing.T, name string) {
 	t.Cleanup(func() { do(t, "apparmor_parser", "--remove", file) })
 }
 
-// Each container runs under the profile that it asks for, which forbids what it does not
-// allow; without one it has the runtime's. One whose profile is not loaded is told why it
-// waits, and runs as soon as it is; one that does not name a profile is refused, and nobody
-// else notices.
+// Each container runs under its requested profile, which forbids the listed actions; without a
+// request it has the runtime's profile. A container whose profile is not loaded waits with a reason
+// and runs as soon as the profile is loaded. A request without a profile name is rejected. Other
+// pods are unaffected.
 func TestGuestAppArmor(t *testing.T) {
 	importImage(t)
 	k := newKubelet(t, cgroups.Systemd)
@@ -81,7 +81,7 @@ func TestGuestAppArmor(t *testing.T) {
 	k.remove(t, all...)
 }
 
-// says waits until the container of a pod has said something, and nothing else.
+// says waits until the log of the pod's container is exactly want.
 func (k *kubelet) says(t *testing.T, pod *v1.Pod, want string) {
 	t.Helper()
 	until(t, pod.Name+" is confined", func() error {
@@ -105,7 +105,7 @@ func (k *kubelet) says(t *testing.T, pod *v1.Pod, want string) {
 	})
 }
 
-// status waits for the status of a pod that is as it should be.
+// status waits until ok accepts the status of a pod.
 func (k *kubelet) status(t *testing.T, pod *v1.Pod, what string, ok func(v1.PodStatus) bool) {
 	t.Helper()
 	until(t, pod.Name+": "+what, func() error {

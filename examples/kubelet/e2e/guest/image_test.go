@@ -18,11 +18,11 @@ import (
 	"github.com/podwright/podwright/cri/cgroups"
 )
 
-// image is all that containers and sandboxes run here.
+// image is the only image of containers and sandboxes.
 const image = "podwright.test/prog:1"
 
-// importImage gives containerd an image of this program, which waits unless it is told otherwise.
-// That takes a while, and happens once. It skips the test outside of the guest.
+// importImage imports an image of this program into containerd, once. The default program of the
+// image waits. Outside the guest it skips the test.
 func importImage(t *testing.T) {
 	t.Helper()
 	if os.Getenv("PODWRIGHT_GUEST") == "" {
@@ -68,7 +68,7 @@ func importImage(t *testing.T) {
 	do(t, "ctr", "-n", "k8s.io", "images", "import", archive)
 }
 
-// startContainerd starts it anew, with a driver.
+// startContainerd restarts containerd with a cgroup driver.
 func startContainerd(t *testing.T, driver cgroups.Driver) {
 	systemd := "false"
 	if driver == cgroups.Systemd {

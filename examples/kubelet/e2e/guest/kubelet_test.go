@@ -23,7 +23,7 @@ import (
 	"github.com/podwright/podwright/cri/cgroups"
 )
 
-// patience is how long anything may take in the guest, where all is slow.
+// patience is the timeout of all waits in the slow guest.
 const patience = 3 * time.Minute
 
 func until(t *testing.T, what string, done func() error) {
@@ -37,7 +37,7 @@ func until(t *testing.T, what string, done func() error) {
 	t.Fatalf("%s: not within %v: %v", what, patience, err)
 }
 
-// kubelet is an agent in a process of its own, and the runtime that it has.
+// kubelet is an agent in a separate process, with its runtime.
 type kubelet struct {
 	folder string
 	driver cgroups.Driver
@@ -84,7 +84,7 @@ func (k *kubelet) start(t *testing.T) {
 	require.NoError(t, k.cmd.Start())
 }
 
-// kill is kill -9.
+// kill sends SIGKILL and waits for the end.
 func (k *kubelet) kill(t *testing.T) {
 	require.NoError(t, k.cmd.Process.Kill())
 	_ = k.cmd.Wait() // killed
@@ -121,7 +121,7 @@ func (k *kubelet) put(t *testing.T, name, program string, r v1.ResourceRequireme
 	return pod
 }
 
-// graceOf is how long a program gets to end.
+// graceOf returns a program's grace period in seconds.
 func graceOf(program string) int64 {
 	if program == "linger" {
 		return 40
@@ -129,7 +129,7 @@ func graceOf(program string) int64 {
 	return 1
 }
 
-// container is the newest of a pod, and its status.
+// container returns the status of a pod's only container.
 func (k *kubelet) container(t *testing.T, pod *v1.Pod) (*runtimeapi.ContainerStatus, error) {
 	list, err := k.cri.ListContainers(t.Context(), &runtimeapi.ContainerFilter{LabelSelector: map[string]string{"io.kubernetes.pod.uid": string(pod.UID)}})
 	if err != nil || len(list) != 1 {
@@ -186,8 +186,8 @@ func list(cpu, memory string) v1.ResourceList {
 	return out
 }
 
-// The whole of it with each driver: the tree and its values, what happens to those that want
-// more, a resize, a killed kubelet, and that nothing is left.
+// The cgroup tree and its values, limits on memory and processes, a resize, a killed kubelet, and
+// the removal of all pods work with each cgroup driver.
 func TestGuestKubelet(t *testing.T) {
 	importImage(t)
 	for _, driver := range []cgroups.Driver{cgroups.Systemd, cgroups.Cgroupfs} {
@@ -222,12 +222,12 @@ func wholeLife(t *testing.T, k *kubelet) {
 		}
 		return err
 	})
-	// The kernel's word: this containerd sometimes misses what happens right before the end.
+	// From the kernel: this containerd sometimes misses events right before the end of a container.
 	require.NotContains(t, k.read(k.tree.Class(v1.PodQOSBurstable), "memory.events"), "oom_kill 0\n")
 	bomb := k.put(t, "bomb", "bomb", v1.ResourceRequirements{Requests: list("", ""), Limits: list("200m", "")})
 	k.running(t, bomb)
 	until(t, "processes are limited", func() error {
-		if n := k.read(k.tree.Pod(bomb), "pids.current"); n != "64" { // kernels differ in whose pids.events tell
+		if n := k.read(k.tree.Pod(bomb), "pids.current"); n != "64" { // pids.events counts differently in some kernels
 			return errors.New(n)
 		}
 		return nil
@@ -257,7 +257,7 @@ func wholeLife(t *testing.T, k *kubelet) {
 	}
 }
 
-// remove removes the manifests of pods and waits until nothing of them is left.
+// remove removes the manifests of pods and waits until all their remains are removed.
 func (k *kubelet) remove(t *testing.T, pods ...*v1.Pod) {
 	t.Helper()
 	for _, pod := range pods {
@@ -266,7 +266,7 @@ func (k *kubelet) remove(t *testing.T, pods ...*v1.Pod) {
 	k.gone(t, pods...)
 }
 
-// gone waits until nothing of pods is left.
+// gone waits until pods have no remains.
 func (k *kubelet) gone(t *testing.T, pods ...*v1.Pod) {
 	t.Helper()
 	until(t, "pods go", func() error {

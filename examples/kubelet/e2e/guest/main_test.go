@@ -26,8 +26,8 @@ import (
 	"github.com/podwright/podwright/examples/kubelet/shutdown"
 )
 
-// programVariable says what this program is, if it is not the tests; settingsVariable has the
-// settings of an agent.
+// programVariable selects the program that this binary runs instead of the tests; settingsVariable
+// has the settings of an agent.
 const (
 	programVariable  = "PODWRIGHT_PROGRAM"
 	settingsVariable = "PODWRIGHT_SETTINGS"
@@ -61,14 +61,14 @@ func waitForEnd() error {
 	return nil
 }
 
-// linger takes a while to end.
+// linger ends 10 s after the request.
 func linger() error {
 	err := waitForEnd()
 	time.Sleep(10 * time.Second)
 	return err
 }
 
-// confined says under which profile it runs, and what that forbids of what it tries.
+// confined prints its AppArmor profile and an error if the profile forbids its write.
 func confined() error {
 	profile, err := os.ReadFile("/proc/self/attr/current")
 	if err != nil {
@@ -81,7 +81,7 @@ func confined() error {
 	return waitForEnd()
 }
 
-// hog takes memory for as long as it gets some.
+// hog allocates memory up to 4 GiB.
 func hog() error {
 	var all [][]byte
 	for {
@@ -96,7 +96,7 @@ func hog() error {
 	}
 }
 
-// bomb starts processes for as long as it may, and goes on trying.
+// bomb starts processes without end and ignores failures.
 func bomb() error {
 	for {
 		cmd := exec.Command("/proc/self/exe")
@@ -107,7 +107,7 @@ func bomb() error {
 	}
 }
 
-// settings are those of an agent with everything below a folder.
+// settings configure an agent with all its files below Folder.
 type settings struct {
 	Folder, Driver, Root string
 }

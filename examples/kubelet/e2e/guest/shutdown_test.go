@@ -14,9 +14,9 @@ import (
 	"github.com/podwright/podwright/cri/cgroups"
 )
 
-// N35 with the machine's own logind: it is told to wait for longer than it does by default,
-// powers off, waits for the pods, and would go on then. What it would start cannot be started,
-// which it finds out last, so it says that the machine stays; the kubelet takes pods again.
+// N35 with the machine's logind. The kubelet raises logind's maximum inhibitor delay. At poweroff
+// logind waits for the pods. Its next step fails because poweroff.target is masked, so that logind
+// reports a cancelled shutdown; the kubelet accepts pods again.
 func TestGuestPowersOff(t *testing.T) {
 	importImage(t)
 	k := newKubelet(t, cgroups.Systemd)
@@ -48,7 +48,7 @@ func TestGuestPowersOff(t *testing.T) {
 	k.remove(t, pod, after)
 }
 
-// logs waits for what the kubelet logs.
+// logs waits for a text in the kubelet's log.
 func (k *kubelet) logs(t *testing.T, what, text string) {
 	t.Helper()
 	until(t, what, func() error {
