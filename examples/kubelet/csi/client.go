@@ -18,8 +18,8 @@ import (
 	"github.com/podwright/podwright/volume/usage"
 )
 
-// Client speaks to the node's side of a driver. It implements the Driver of volume/csi.
-// A driver that was restarted is found again. It is safe for concurrent use.
+// Client calls the node service of a CSI driver. It implements Driver of volume/csi. It reconnects
+// to a restarted driver. It is safe for concurrent use.
 type Client struct {
 	conn *grpc.ClientConn
 	node pb.NodeClient
@@ -27,7 +27,8 @@ type Client struct {
 
 var _ volumecsi.Driver = (*Client)(nil)
 
-// Dial returns a client of the driver with a socket. It does not wait for it. Close it.
+// Dial returns a client for the driver at a socket, without waiting for a connection. Close it
+// after use.
 func Dial(socket string) (*Client, error) {
 	conn, err := dial(socket)
 	if err != nil {
@@ -36,7 +37,7 @@ func Dial(socket string) (*Client, error) {
 	return &Client{conn: conn, node: pb.NewNodeClient(conn)}, nil
 }
 
-// dial connects, and does so again soon after the socket has gone.
+// dial returns a connection that reconnects soon after the socket has disappeared.
 func dial(socket string) (*grpc.ClientConn, error) {
 	return grpc.NewClient("passthrough:///", // a path need not be a URL
 		grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) {
@@ -51,13 +52,13 @@ func dial(socket string) (*grpc.ClientConn, error) {
 		}))
 }
 
-// Close ends the connection. Calls that wait fail.
+// Close closes the connection. Pending calls fail.
 func (c *Client) Close() error { return c.conn.Close() }
 
-// notFinal are the codes of calls that may have had an effect, or may have one yet.
+// notFinal are the codes of calls that may have had an effect or may still have one.
 var notFinal = []codes.Code{codes.Canceled, codes.DeadlineExceeded, codes.Unavailable, codes.ResourceExhausted, codes.Aborted}
 
-// classify marks the errors of calls that had no effect.
+// classify marks the errors of calls that had no effect as final.
 func classify(err error) error {
 	var answer interface{ GRPCStatus() *status.Status }
 	if err == nil || !errors.As(err, &answer) || slices.Contains(notFinal, answer.GRPCStatus().Code()) {
@@ -86,7 +87,7 @@ func (c *Client) Capabilities(ctx context.Context) (out volumecsi.Capabilities, 
 	return out, classify(err)
 }
 
-// capability is how a volume is used, in CSI's words.
+// capability converts a capability to CSI's type.
 func capability(c volumecsi.Capability) *pb.VolumeCapability {
 	mode := pb.VolumeCapability_AccessMode_Mode(pb.VolumeCapability_AccessMode_Mode_value[c.AccessMode])
 	out := &pb.VolumeCapability{AccessMode: &pb.VolumeCapability_AccessMode{Mode: mode}}
@@ -144,7 +145,7 @@ func (c *Client) Stats(ctx context.Context, r volumecsi.StatsRequest) (s usage.U
 	out, err := c.node.NodeGetVolumeStats(ctx, &pb.NodeGetVolumeStatsRequest{
 		VolumeId: r.VolumeID, VolumePath: r.VolumePath, StagingTargetPath: r.StagingPath,
 	})
-	s = usage.Usage{Capacity: -1, Bytes: -1, Available: -1, TotalFiles: -1, Files: -1, FreeFiles: -1} // what it does not tell
+	s = usage.Usage{Capacity: -1, Bytes: -1, Available: -1, TotalFiles: -1, Files: -1, FreeFiles: -1} // -1: not reported
 	for _, u := range out.GetUsage() {
 		switch u.GetUnit() {
 		case pb.VolumeUsage_BYTES:
@@ -156,17 +157,17 @@ func (c *Client) Stats(ctx context.Context, r volumecsi.StatsRequest) (s usage.U
 	return s, classify(err)
 }
 
-// NodeInfo is what a driver says about the node.
+// NodeInfo is a driver's description of the node.
 type NodeInfo struct {
-	// NodeID is the driver's name for the node.
+	// NodeID is the node's ID for the driver.
 	NodeID string
-	// MaxVolumes is how many volumes fit; zero means that the driver does not say.
+	// MaxVolumes is the maximum number of volumes on the node. Zero: the driver reports no limit.
 	MaxVolumes int64
-	// Topology are the labels of where the node is for the driver; nil means nowhere.
+	// Topology has the topology labels of the node for the driver, or nil.
 	Topology map[string]string
 }
 
-// NodeInfo asks what the driver says about the node (NodeGetInfo).
+// NodeInfo calls NodeGetInfo.
 func (c *Client) NodeInfo(ctx context.Context) (NodeInfo, error) {
 	r, err := c.node.NodeGetInfo(ctx, &pb.NodeGetInfoRequest{})
 	if err != nil {

@@ -1,9 +1,9 @@
-// Package csi reaches CSI drivers over their sockets: it is the gRPC client behind
-// volume/csi, and the side of the node on which drivers register themselves.
+// Package csi connects the node to CSI drivers over their sockets: Client is the gRPC client for
+// volume/csi, and Registry registers drivers.
 //
-// A driver puts a socket into the folder plugins_registry. The Registry asks it who it
-// is, tells it whether it was taken, and forgets it when its socket goes. Each socket has
-// a goroutine of its own: a driver that does not answer holds nobody up.
+// A driver creates a socket in the folder plugins_registry. The Registry requests its identity,
+// registers it, reports the result to it, and removes it when its socket disappears. Each socket
+// has its own goroutine, so a hanging driver does not block others.
 //
 // Package csitest has a small driver for tests.
 package csi

@@ -36,7 +36,7 @@ func root(t testing.TB) {
 	}
 }
 
-// objects say that every driver has inline volumes, too.
+// objects allows inline volumes for every driver.
 type objects struct{}
 
 func (objects) CSIDriver(string) (*storagev1.CSIDriver, error) {
@@ -45,7 +45,7 @@ func (objects) CSIDriver(string) (*storagev1.CSIDriver, error) {
 	}}, nil
 }
 
-// layout is an agent's folder from which everything is unmounted at the end.
+// layout returns an agent's folder. Everything mounted in it is unmounted at the end.
 func layout(t testing.TB) volume.Layout {
 	l := volume.Layout{Root: t.TempDir()}
 	t.Cleanup(func() {
@@ -74,7 +74,7 @@ func inline(driver, name string) *volume.Spec {
 	return &volume.Spec{Name: name, Inline: &v1.VolumeSource{CSI: &v1.CSIVolumeSource{Driver: driver}}}
 }
 
-// isMounted is what containers of a volume rely on.
+// isMounted checks that the volume is mounted.
 func isMounted(m volume.Mounted) error {
 	var s unix.Statfs_t
 	if err := unix.Statfs(m.Path, &s); err != nil {
@@ -86,8 +86,8 @@ func isMounted(m volume.Mounted) error {
 	return nil
 }
 
-// The contract of plugins, with a real driver over its socket. Package volume/csi proves it of
-// all kinds of drivers and volumes.
+// The contract of plugins holds with a real driver over its socket. Package volume/csi tests all
+// kinds of drivers and volumes.
 func TestContract(t *testing.T) {
 	root(t)
 	if testing.Short() {
@@ -138,7 +138,7 @@ func newManager(t *testing.T, l volume.Layout, d volumecsi.Drivers) *manager.Man
 	return m
 }
 
-// claims are called as "driver.volume".
+// claims resolves claims named "volume.driver".
 type claims struct{}
 
 func (claims) Resolve(_ context.Context, _ *v1.Pod, v v1.Volume) (*volume.Spec, error) {
@@ -147,7 +147,7 @@ func (claims) Resolve(_ context.Context, _ *v1.Pod, v v1.Volume) (*volume.Spec, 
 	return persistent(driver, name), nil
 }
 
-// pod has one claim of a driver.
+// pod returns a pod with one claim of a driver.
 func pod(uid types.UID, claim string) *v1.Pod {
 	return &v1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "p" + string(uid), UID: uid},
@@ -160,8 +160,8 @@ func pod(uid types.UID, claim string) *v1.Pod {
 	}
 }
 
-// The driver is started again while a pod has a volume, and the agent with it: nothing is
-// unmounted, and the next agent takes it away by what is on the disk.
+// If driver and agent restart while a pod has a volume, it stays mounted. The next agent unmounts
+// it from the information on the disk.
 func TestDriverAndAgentRestart(t *testing.T) {
 	root(t)
 	w := newWorld(t)

@@ -15,7 +15,7 @@ import (
 	volumecsi "github.com/podwright/podwright/volume/csi"
 )
 
-// What a driver that registers has time for.
+// Timeouts of the registration of a driver.
 const (
 	dialTimeout   = 10 * time.Second
 	infoTimeout   = time.Second
@@ -23,19 +23,19 @@ const (
 	nodeTimeout   = 2 * time.Minute
 )
 
-// entry is a driver that has registered, or is about to.
+// entry is a registered driver, or one whose registration is in progress.
 type entry struct {
 	name, socket string
 	version      *version.Version
 	client       *Client
 	begun        time.Time
 	ready        bool
-	node         NodeInfo // when it is ready
-	before       *entry   // the one in use until this one is ready
+	node         NodeInfo // valid if ready
+	before       *entry   // in use until this one is ready
 }
 
-// register asks the plugin behind a socket who it is, takes it, and tells it. That of
-// another kind is left to others.
+// register requests the identity of the plugin at a socket, registers it and reports the result to
+// it. For a plugin of another kind it blocks until ctx is done.
 func (r *Registry) register(ctx context.Context, socket string) (*entry, error) {
 	conn, err := dial(socket)
 	if err != nil {
@@ -92,7 +92,7 @@ func getInfo(ctx context.Context, plugin registration.RegistrationClient) (*regi
 	return info, nil
 }
 
-// notify tells a plugin whether it was taken.
+// notify reports the result of the registration to a plugin.
 func notify(ctx context.Context, plugin registration.RegistrationClient, refused error) error {
 	ctx, cancel := context.WithTimeout(ctx, notifyTimeout)
 	defer cancel()
@@ -106,7 +106,7 @@ func notify(ctx context.Context, plugin registration.RegistrationClient, refused
 	return nil
 }
 
-// take takes a driver that is not there yet, or in a higher version than it is there.
+// take registers a driver, unless the same or a higher version of it is registered.
 func (r *Registry) take(ctx context.Context, socket string, info *registration.PluginInfo) (*entry, error) {
 	e, err := newEntry(socket, info)
 	if err != nil {
@@ -152,7 +152,7 @@ func newEntry(socket string, info *registration.PluginInfo) (*entry, error) {
 	return e, err
 }
 
-// reserve gives a driver its name.
+// reserve stores a driver under its name.
 func (r *Registry) reserve(e *entry) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -165,7 +165,7 @@ func (r *Registry) reserve(e *entry) error {
 	return nil
 }
 
-// introduce tells whom it concerns of a driver.
+// introduce calls NodeGetInfo of a driver and stores the result.
 func (r *Registry) introduce(ctx context.Context, e *entry) error {
 	ctx, cancel := context.WithTimeout(ctx, nodeTimeout)
 	defer cancel()
@@ -182,7 +182,7 @@ func (r *Registry) introduce(ctx context.Context, e *entry) error {
 	return nil
 }
 
-// forget ends the use of a driver. tell tells others, unless another one has its name.
+// forget removes a driver. tell calls OnDeregistered unless another entry has its name.
 func (r *Registry) forget(e *entry, tell bool) {
 	r.mu.Lock()
 	last := false

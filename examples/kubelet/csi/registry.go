@@ -22,37 +22,36 @@ import (
 
 // RegistryConfig configures a Registry. Folder is required.
 type RegistryConfig struct {
-	// Folder is where drivers put their sockets, in folders of their own too:
-	// "/var/lib/kubelet/plugins_registry". It is made if it is not there. What is no
-	// socket, and what begins with a dot, is not looked at.
+	// Folder is the folder of the drivers' sockets, including subfolders:
+	// "/var/lib/kubelet/plugins_registry". Run creates it if it is missing. Files other than
+	// sockets and names with a leading dot are ignored.
 	Folder string
-	// OnReady is told that a driver has registered, and can be asked: volumes that wait for
-	// it can be mounted now. It is called concurrently for different drivers, and must not
-	// block. May be nil.
+	// OnReady is called when a driver has registered and can be called, so that volumes waiting for
+	// it can be mounted. It is called concurrently for different drivers and must not block.
+	// Optional.
 	OnReady func(driver string)
-	// OnDeregistered is told that the socket of a driver has gone; not at the end of Run:
-	// the driver stays. As OnReady otherwise. May be nil.
+	// OnDeregistered is called when the socket of a driver has disappeared. It is not called at the
+	// end of Run, because the driver stays. Otherwise it has the rules of OnReady. Optional.
 	OnDeregistered func(driver string)
-	// Watch calls look at once and whenever something changes in the folders that look has
-	// returned last, until ctx ends or it cannot watch: errors.ErrUnsupported says that it
-	// never can. Nil means inotify; a synctest bubble needs NoWatch.
+	// Watch calls look at once and after each change in the folders that look returned last. It
+	// blocks until ctx is done or watching fails; errors.ErrUnsupported means that watching is
+	// impossible. Default: inotify. A synctest bubble needs NoWatch.
 	Watch func(ctx context.Context, look func() (folders []string)) error
-	// Period is how often the folder is looked at without anything that tells of a change;
-	// zero means 10 s.
+	// Period is the period of scans independent of Watch. Default: 10 s.
 	Period time.Duration
-	// ShutdownTimeout is how long Run waits for callbacks at its end; zero means 10 s.
+	// ShutdownTimeout bounds the wait for callbacks at the end of Run. Default: 10 s.
 	ShutdownTimeout time.Duration
-	// Metrics are told of NodeGetInfo, which is called here and not by volume/csi.
+	// Metrics receives calls of NodeGetInfo, which volume/csi does not make.
 	Metrics volumecsi.Metrics
-	// Logger is told of drivers that come and go and are refused. Nil means none.
+	// Logger receives registrations, removals and refusals of drivers. Default: discard.
 	Logger *slog.Logger
 }
 
 // ErrAlreadyRun is returned by a second Run.
 var ErrAlreadyRun = errors.New("csi: Run was called before")
 
-// Registry knows the drivers that have registered. It implements the Drivers of
-// volume/csi. Use NewRegistry. It is safe for concurrent use.
+// Registry has the registered drivers. It implements Drivers of volume/csi. Use NewRegistry. It is
+// safe for concurrent use.
 type Registry struct {
 	cfg   RegistryConfig
 	group run.Group
@@ -67,7 +66,7 @@ var (
 	_ volumecsi.Absences = (*Registry)(nil)
 )
 
-// NewRegistry checks the configuration.
+// NewRegistry checks the configuration and returns a Registry. It does nothing until Run.
 func NewRegistry(cfg RegistryConfig) (*Registry, error) {
 	f := fields.Of("csi: RegistryConfig")
 	f.Required("Folder", cfg.Folder)
@@ -94,7 +93,7 @@ func (r *Registry) Driver(name string) volumecsi.Driver {
 	return nil
 }
 
-// Node is what a driver that is ready says of the node.
+// Node returns the NodeInfo of a ready driver.
 func (r *Registry) Node(name string) (node NodeInfo, registered bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -104,7 +103,7 @@ func (r *Registry) Node(name string) (node NodeInfo, registered bool) {
 	return NodeInfo{}, false
 }
 
-// ready is the driver in use. r.mu is held.
+// ready returns the driver in use, or nil. The caller holds mu.
 func (r *Registry) ready(name string) *entry {
 	for e := r.drivers[name]; e != nil; e = e.before {
 		if e.ready {
@@ -125,7 +124,8 @@ func (r *Registry) Absence(name string) string {
 	return fmt.Sprintf("it registers since %s at %s, and has not said yet what the node is for it", e.begun.Format(time.RFC3339), e.socket)
 }
 
-// Run registers drivers until ctx ends.
+// Run registers drivers until ctx is done. It returns an error if callbacks still run after
+// ShutdownTimeout.
 func (r *Registry) Run(ctx context.Context) error {
 	if r.ran.Swap(true) {
 		return ErrAlreadyRun
@@ -140,18 +140,18 @@ func (r *Registry) Run(ctx context.Context) error {
 	return nil
 }
 
-// errGone is why a socket is not followed any more.
+// errGone is the cause when a socket has disappeared.
 var errGone = errors.New("its socket has gone")
 
-// followed is a socket with a goroutine.
+// followed is a socket with its goroutine.
 type followed struct {
 	is   os.FileInfo
 	end  context.CancelCauseFunc
 	done chan struct{}
 }
 
-// watch looks at the folder whenever something tells of a change. After each Period it
-// begins anew: the folder may have been replaced, or may not let itself be watched.
+// watch scans the folder after each change. It restarts the Watch after each Period, because the
+// folder may have been replaced or watching may have failed.
 func (r *Registry) watch(ctx context.Context) {
 	sockets := map[string]followed{}
 	look := func() []string { return r.look(ctx, sockets) }
@@ -169,16 +169,14 @@ func (r *Registry) watch(ctx context.Context) {
 	}
 }
 
-// NoWatch is a RegistryConfig.Watch that watches nothing: drivers are found after a
-// Period.
+// NoWatch is a RegistryConfig.Watch that watches nothing: drivers are found once per Period.
 func NoWatch(context.Context, func() []string) error { return errors.ErrUnsupported }
 
-// watch is RegistryConfig.Watch by inotify.
+// watch is the default RegistryConfig.Watch. It uses inotify.
 func watch(ctx context.Context, look func() (folders []string)) error {
 	var queue fs.Queue
 	all := func() error {
-		// What comes into a folder after it was listed and before it is watched is seen by
-		// the next look.
+		// An entry created between the scan and the start of the watch is found by the next scan.
 		for seen := []string(nil); ; {
 			folders := look()
 			if slices.Equal(folders, seen) {
@@ -196,8 +194,8 @@ func watch(ctx context.Context, look func() (folders []string)) error {
 	return fs.Watch(ctx, begin, func([]fs.Event) error { return all() })
 }
 
-// look holds what is in the folder against what is followed, and returns the folders that
-// it has looked into, sorted.
+// look scans the folder, starts to follow new sockets and stops following removed ones. It returns
+// the scanned folders, sorted.
 func (r *Registry) look(ctx context.Context, sockets map[string]followed) []string {
 	folders, found := r.scan()
 	for path, f := range sockets {
@@ -216,8 +214,8 @@ func (r *Registry) look(ctx context.Context, sockets map[string]followed) []stri
 	return folders
 }
 
-// same tells whether a socket is the one that it was: a driver that has started again
-// has made another, which may have got the old one's inode.
+// same reports whether a path still has the same socket. It compares times, too: a restarted
+// driver's new socket may have the inode of the old one.
 func same(a, b os.FileInfo) bool { return os.SameFile(a, b) && a.ModTime().Equal(b.ModTime()) }
 
 // scan finds sockets in the folder and in those below it.
@@ -250,8 +248,8 @@ func (r *Registry) scan() (folders []string, found map[string]os.FileInfo) {
 
 const firstDelay, mostDelay = 500 * time.Millisecond, 2*time.Minute + 2*time.Second
 
-// follow registers the driver behind a socket, as often as it takes, and forgets it when
-// the socket goes. before ends with the one that had the path before; it may be nil.
+// follow registers the driver at a socket, with retries, and removes it when the socket disappears.
+// It first waits for before, the end of an earlier socket at the path. before may be nil.
 func (r *Registry) follow(parent context.Context, path string, is os.FileInfo, before <-chan struct{}) followed {
 	ctx, cancel := context.WithCancelCause(parent)
 	f := followed{is: is, end: cancel, done: make(chan struct{})}

@@ -26,7 +26,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// world is a registry that runs.
+// world is a running registry.
 type world struct {
 	*testing.T
 	*csi.Registry
@@ -34,7 +34,7 @@ type world struct {
 }
 
 func newWorld(t *testing.T, change ...func(*csi.RegistryConfig)) *world {
-	root, err := os.MkdirTemp("", "csi") // a socket's path is short
+	root, err := os.MkdirTemp("", "csi") // paths of sockets must be short
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = os.RemoveAll(root) })
 	w := &world{T: t, folder: filepath.Join(root, "reg")}
@@ -55,7 +55,7 @@ func (w *world) eventually(what string, f func() bool) {
 	require.Eventually(w, f, time.Minute, 5*time.Millisecond, what)
 }
 
-// start starts a driver that ends with the test.
+// start starts a driver that stops at the end of the test.
 func (w *world) start(d *csitest.Driver) *csitest.Driver {
 	if d.Registry == "" {
 		d.Registry = w.folder
@@ -98,7 +98,7 @@ func TestRegistration(t *testing.T) {
 	w.eventually("back", func() bool { return w.Driver("first") != nil })
 }
 
-// Who waits for a driver is told that it can be asked, and whoever measures of the call.
+// A registered driver is reported to OnReady, and its NodeGetInfo call to Metrics.
 func TestReady(t *testing.T) {
 	ready, calls := make(chan string, 9), make(chan volumecsi.Call, 9)
 	w := newWorld(t, func(c *csi.RegistryConfig) {
@@ -114,7 +114,7 @@ func TestReady(t *testing.T) {
 	require.NoError(t, c.Err)
 }
 
-// The path of a socket may be any.
+// A socket may have any path.
 func TestOddPaths(t *testing.T) {
 	w := newWorld(t)
 	w.start(&csitest.Driver{Name: "d", RegistrySocket: "100%?a b#.sock", Socket: filepath.Join(filepath.Dir(w.folder), "%zz?:.sock")})
@@ -123,7 +123,7 @@ func TestOddPaths(t *testing.T) {
 	require.NoError(t, err)
 }
 
-// A folder that was replaced is looked at, too.
+// A replaced folder is scanned.
 func TestFolderIsReplaced(t *testing.T) {
 	w := newWorld(t, func(c *csi.RegistryConfig) { c.Period = 50 * time.Millisecond })
 	w.start(&csitest.Driver{Name: "old"})
@@ -135,7 +135,7 @@ func TestFolderIsReplaced(t *testing.T) {
 	w.eventually("registered", func() bool { return w.Driver("new") != nil })
 }
 
-// Without drivers a registry is one goroutine and one watch of the kernel.
+// Without drivers a registry has one goroutine and one inotify watch.
 func TestIdle(t *testing.T) {
 	before := runtime.NumGoroutine()
 	w := newWorld(t)
@@ -151,7 +151,7 @@ func TestIdle(t *testing.T) {
 	w.eventually("one watch, and one goroutine besides this check", func() bool { return watches() == 1 && runtime.NumGoroutine() <= before+2 })
 }
 
-// V23: of two with one name the one with the higher version is taken.
+// V23: of two drivers with one name, the higher version is registered.
 func TestV23Versions(t *testing.T) {
 	w := newWorld(t)
 	w.start(&csitest.Driver{Name: "d", Versions: []string{"1.0.0", "1.2.0"}})
@@ -171,7 +171,7 @@ func TestV23Versions(t *testing.T) {
 	require.NotSame(t, used, w.Driver("d"))
 }
 
-// A plugin that does not answer, and one behind whose socket nobody is, hold nobody up.
+// A hanging plugin, or a socket without a listener, does not block others.
 func TestHangs(t *testing.T) {
 	w := newWorld(t)
 	hang := func(method string) func(context.Context, string) error {
@@ -196,7 +196,7 @@ func TestHangs(t *testing.T) {
 	require.Empty(t, w.Absence("good")+w.Absence("unknown"))
 }
 
-// A driver that cannot say yet what the node is for it is asked again.
+// A failed NodeGetInfo is retried.
 func TestRefusedForNow(t *testing.T) {
 	var asked atomic.Bool
 	w := newWorld(t)
@@ -212,7 +212,7 @@ func TestRefusedForNow(t *testing.T) {
 	require.True(t, d.Told()[1].PluginRegistered)
 }
 
-// Which calls had no effect.
+// Only some codes mean that a call had no effect.
 func TestCodes(t *testing.T) {
 	w := newWorld(t)
 	var mu sync.Mutex

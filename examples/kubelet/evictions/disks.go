@@ -11,7 +11,7 @@ import (
 	"github.com/podwright/podwright/syncloop/eviction"
 )
 
-// Device is the number of the file system that a folder is on.
+// Device returns the device number of a folder's filesystem.
 func Device(dir string) (uint64, error) {
 	var is unix.Stat_t
 	if err := unix.Stat(dir, &is); err != nil {
@@ -20,9 +20,10 @@ func Device(dir string) (uint64, error) {
 	return uint64(is.Dev), nil
 }
 
-// DisksOf tells where images and containers are, by what the runtime says of them: root is
-// the agent's folder, on the node's file system. A runtime that names no place has none of
-// its own; a place that is not here is another machine's.
+// DisksOf returns how images and containers are divided among filesystems, from the runtime's
+// response. root is the agent's folder on the node's filesystem. Without a mount point in the
+// response, the runtime uses the node's filesystem. A mount point that does not exist here belongs to another
+// machine and counts as separate.
 func DisksOf(root string, info *runtimeapi.ImageFsInfoResponse, device func(dir string) (uint64, error)) (eviction.Disks, error) {
 	node, err := device(root)
 	if err != nil {
@@ -47,7 +48,7 @@ func DisksOf(root string, info *runtimeapi.ImageFsInfoResponse, device func(dir 
 	}
 	list := info.GetContainerFilesystems()
 	if len(list) == 0 {
-		return eviction.ImageDisk, nil // of runtimes that know of no other
+		return eviction.ImageDisk, nil // the runtime does not report a separate one
 	}
 	containers, err := elsewhere(list)
 	if err != nil {

@@ -1,22 +1,22 @@
-// Package evictions lets package syncloop/eviction work on a node: it reads what a kubelet's
-// configuration says about evictions, and measures the node and its pods.
+// Package evictions provides the inputs of package syncloop/eviction on a node: the policy from a
+// kubelet's configuration, and measurements of the node and its pods.
 //
 //	policy, err := evictions.Policy(&kubeletConfiguration)
 //	measurer, err := evictions.NewMeasurer(evictions.Config{Policy: policy, Stats: summary, ...})
 //	manager, err := eviction.New(eviction.Config{Policy: policy, Measure: measurer.Measure, ...})
 //
-// # What a measurement costs
+// # The cost of a measurement
 //
-// A pass every ten seconds must not read the cgroups of all containers. So the node alone is
-// read, and pods only when what is left is near a threshold. For limits of emptyDir volumes
-// it counts what is measured once a minute anyway; for limits of ephemeral storage the runtime
-// is asked what containers have written.
+// A pass every ten seconds must not read the cgroups of all containers. So it reads the node alone,
+// and pods only when a resource is near a threshold. Limits of emptyDir volumes use the
+// measurements that are made once a minute anyway. For limits of ephemeral storage the runtime
+// reports the sizes of the writable layers.
 //
-// # What is not believed
+// # Ignored figures
 //
-// A figure without a time, or of a time to come, is not known, and one whose time stands
-// still evicts nobody (see package eviction). A threshold of no less than there is at all can
-// never be kept, whoever is evicted: it counts as none, and is logged.
+// A figure without a time, or with a time in the future, is unknown. A figure whose time does not
+// advance causes no eviction (see package eviction). A threshold that is not below the capacity is
+// always crossed, so it is ignored and logged.
 //
-// An example that runs: ExamplePolicy in example_test.go.
+// Runnable example: ExamplePolicy in example_test.go.
 package evictions

@@ -15,13 +15,13 @@ import (
 	"github.com/podwright/podwright/syncloop/eviction"
 )
 
-// watchRefresh is how long what the kernel was told holds: what can be reclaimed, which does
-// not count as used, changes all the time.
+// watchRefresh is the lifetime of a registration with the kernel. It is renewed because reclaimable
+// memory, which does not count as used, changes all the time.
 const watchRefresh = 10 * time.Second
 
-// Watch has the kernel tell when a threshold of memory.available is crossed, instead of
-// finding it at the next pass: a Config.Watch of package eviction. dir is the root of the
-// memory controller of cgroup v1; version 2 has nothing of the kind.
+// Watch returns a Config.Watch for package eviction. It calls wake as soon as memory.available
+// crosses a threshold, before the next pass. dir is the root of the memory controller of cgroup v1;
+// version 2 has no such notifications.
 func (m *Measurer) Watch(dir string) func(ctx context.Context, wake func()) error {
 	return func(ctx context.Context, wake func()) error {
 		for ctx.Err() == nil {
@@ -37,8 +37,8 @@ func (m *Measurer) Watch(dir string) func(ctx context.Context, wake func()) erro
 	}
 }
 
-// crossings are the usages, in bytes, at which thresholds of memory.available are crossed,
-// as the kernel counts: with what it could reclaim.
+// crossings returns the usages, in bytes, at which thresholds of memory.available are crossed. Like
+// the kernel's usage they include reclaimable memory.
 func (m *Measurer) crossings(ctx context.Context) (usages []uint64, err error) {
 	s, err := m.summary(ctx, summary.NodeAlone)
 	if err != nil {
@@ -46,7 +46,7 @@ func (m *Measurer) crossings(ctx context.Context) (usages []uint64, err error) {
 	}
 	memory := s.Node.Memory
 	if memory == nil || memory.AvailableBytes == nil || memory.WorkingSetBytes == nil || memory.UsageBytes == nil || *memory.UsageBytes < *memory.WorkingSetBytes {
-		return nil, nil // not known this time
+		return nil, nil // unknown at this time
 	}
 	capacity, reclaimable := *memory.AvailableBytes+*memory.WorkingSetBytes, *memory.UsageBytes-*memory.WorkingSetBytes
 	for _, t := range m.cfg.Policy.Thresholds {
@@ -57,15 +57,15 @@ func (m *Measurer) crossings(ctx context.Context) (usages []uint64, err error) {
 	return usages, nil
 }
 
-// awaitUsage calls wake when the usage of a cgroup crosses one of those, and returns then, after
-// watchRefresh, or when ctx ends.
+// awaitUsage calls wake when the usage of a cgroup crosses one of usages, and returns. Without a
+// crossing it returns after watchRefresh or when ctx is done.
 func awaitUsage(ctx context.Context, dir string, usages []uint64, wake func()) error {
 	fd, err := unix.Eventfd(0, unix.EFD_CLOEXEC|unix.EFD_NONBLOCK)
 	if err != nil {
 		return fmt.Errorf("evictions: eventfd: %w", err)
 	}
 	events := os.NewFile(uintptr(fd), "eventfd")
-	defer events.Close() // the kernel forgets what it was told
+	defer events.Close() // ends the registration
 	if err := tellUsages(dir, fd, usages); err != nil {
 		return err
 	}
@@ -81,11 +81,11 @@ func awaitUsage(ctx context.Context, dir string, usages []uint64, wake func()) e
 		return fmt.Errorf("evictions: %w", err)
 	}
 	wake()
-	run.Sleep(ctx, time.Second) // usage that goes up and down around it is one crossing
+	run.Sleep(ctx, time.Second) // repeated crossings within a second count as one
 	return nil
 }
 
-// tellUsages has the kernel write to an eventfd when the usage of a cgroup crosses one of those.
+// tellUsages registers an eventfd with the kernel for crossings of these usages.
 func tellUsages(dir string, eventfd int, usages []uint64) error {
 	usage, err := os.Open(filepath.Join(dir, "memory.usage_in_bytes"))
 	if err != nil {

@@ -15,8 +15,8 @@ import (
 	"github.com/podwright/podwright/syncloop/eviction"
 )
 
-// The usages of which the kernel tells: with what it could reclaim, hard and soft, of memory
-// alone, and of no threshold that cannot be kept.
+// Hard and soft thresholds of memory alone lead to crossings. They include reclaimable memory.
+// Thresholds that are always crossed are left out.
 func TestCrossings(t *testing.T) {
 	s := newScene(
 		eviction.Threshold{Signal: eviction.MemoryAvailable, Value: eviction.Value{Amount: 100}},
@@ -33,7 +33,7 @@ func TestCrossings(t *testing.T) {
 	require.ErrorContains(t, m.Watch(t.TempDir())(t.Context(), func() {}), "broken")
 }
 
-// A kernel that cannot be asked is an error that names the file.
+// If a kernel file cannot be opened, the error names it.
 func TestWatchWithoutCgroup(t *testing.T) {
 	m, err := NewMeasurer(newScene().cfg)
 	require.NoError(t, err)
@@ -43,7 +43,7 @@ func TestWatchWithoutCgroup(t *testing.T) {
 	require.ErrorContains(t, err, filepath.Join(dir, "memory.usage_in_bytes"))
 }
 
-// The kernel tells, each time anew, that a cgroup's usage has crossed a threshold.
+// The kernel reports each crossing of a threshold by a cgroup's usage.
 func TestKernelTells(t *testing.T) {
 	parent := "/sys/fs/cgroup/memory"
 	if _, err := os.Stat(filepath.Join(parent, "cgroup.event_control")); err != nil || os.Geteuid() != 0 {
@@ -74,7 +74,7 @@ func TestKernelTells(t *testing.T) {
 		require.NoError(t, err, string(out))
 	}
 	for range 2 {
-		require.Eventually(t, func() bool { // until the kernel is listening
+		require.Eventually(t, func() bool { // until the registration
 			uses()
 			return len(woken) == 1
 		}, time.Minute, 50*time.Millisecond)

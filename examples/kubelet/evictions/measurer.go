@@ -20,10 +20,11 @@ import (
 	"github.com/podwright/podwright/syncloop/eviction"
 )
 
-// Stats tells what a node and its pods use: a summary.Provider.
+// Stats reports the usage of a node and its pods. summary.Provider implements it.
 type Stats interface {
 	Summary(ctx context.Context, part summary.Part) (*statsapi.Summary, error)
-	// Storage is what was measured of pods without the layers of their containers.
+	// Storage returns the last measured disk usage of pods without the writable layers of
+	// containers.
 	Storage(ctx context.Context, pods []*v1.Pod) map[types.UID]statsapi.PodStats
 }
 
@@ -31,18 +32,18 @@ type Stats interface {
 type Config struct {
 	Policy eviction.Policy
 	Stats  Stats
-	// Containers is what the runtime says of all containers, of which only the layers that
-	// they write to are taken.
+	// Containers returns the runtime's statistics of all containers. Only their writable layers are
+	// used.
 	Containers func(ctx context.Context) ([]*runtimeapi.ContainerStats, error)
-	// Images tells where images and containers are. It is asked until it has answered once.
+	// Images returns the filesystems of images and containers. It is called until it succeeds once.
 	Images func(ctx context.Context) (*runtimeapi.ImageFsInfoResponse, error)
-	// Device tells file systems apart: Device.
+	// Device returns the device number of a folder's filesystem. Use the function Device.
 	Device func(dir string) (uint64, error)
-	// Root is the agent's folder, on the node's file system.
+	// Root is the agent's folder on the node's filesystem.
 	Root string
-	// Pods are the active ones.
+	// Pods returns the active pods.
 	Pods func() []*v1.Pod
-	// Logger is told of thresholds that cannot be kept. nil means none.
+	// Logger receives thresholds that are ignored. Default: discard.
 	Logger *slog.Logger
 }
 
@@ -51,11 +52,11 @@ type Measurer struct {
 	cfg Config
 
 	mu         sync.Mutex
-	disks      *eviction.Disks // nil while not known
+	disks      *eviction.Disks // nil: unknown
 	impossible []eviction.Threshold
 }
 
-// NewMeasurer checks the configuration.
+// NewMeasurer checks the configuration and returns a Measurer.
 func NewMeasurer(cfg Config) (*Measurer, error) {
 	f := fields.Of("evictions: Config")
 	f.Required("Stats", cfg.Stats)
@@ -71,7 +72,7 @@ func NewMeasurer(cfg Config) (*Measurer, error) {
 	return &Measurer{cfg: cfg}, nil
 }
 
-// Measure measures the node, and as much of its pods as a decision needs.
+// Measure measures the node, and pods as far as an eviction decision needs them.
 func (m *Measurer) Measure(ctx context.Context) (u eviction.Usage, err error) {
 	if u.Disks, err = m.divided(ctx); err != nil {
 		return u, err
@@ -104,7 +105,7 @@ func (m *Measurer) summary(ctx context.Context, part summary.Part) (*statsapi.Su
 	return s, nil
 }
 
-// divided is how the disks are, which does not change while an agent runs.
+// divided returns the layout of the disks, which does not change while an agent runs.
 func (m *Measurer) divided(ctx context.Context) (eviction.Disks, error) {
 	m.mu.Lock()
 	known := m.disks
@@ -141,12 +142,12 @@ func (m *Measurer) signals(s *statsapi.Summary) map[eviction.Signal]eviction.Rea
 	return signals
 }
 
-// limited is what those pods use of local storage that have limits of it.
+// limited returns the local storage usage of the pods that have limits for it.
 func (m *Measurer) limited(ctx context.Context, pods []*v1.Pod) (map[types.UID]eviction.PodUsage, error) {
 	if !m.cfg.Policy.LocalStorage {
 		return nil, nil
 	}
-	written := false // layers count, too
+	written := false // writable layers count, too
 	pods = slices.DeleteFunc(slices.Clone(pods), func(pod *v1.Pod) bool {
 		emptyDirs, storage := eviction.LimitsOf(pod)
 		written = written || storage
@@ -172,8 +173,8 @@ func (m *Measurer) limited(ctx context.Context, pods []*v1.Pod) (map[types.UID]e
 	return out, nil
 }
 
-// addLayers adds what containers have written. Of a container with several instances the
-// newest counts.
+// addLayers adds the sizes of writable layers. If a container has several instances, the newest
+// counts.
 func addLayers(pods map[types.UID]eviction.PodUsage, layers []*runtimeapi.ContainerStats) {
 	layers = slices.Clone(layers)
 	slices.SortFunc(layers, func(a, b *runtimeapi.ContainerStats) int {

@@ -24,7 +24,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// scene is a node that says what it was asked for.
+// scene is a node that records the requests for its figures.
 type scene struct {
 	asked     []string
 	available uint64
@@ -75,7 +75,7 @@ func (s *scene) Storage(_ context.Context, pods []*v1.Pod) map[types.UID]statsap
 	return out
 }
 
-// measure measures once, and returns what that took.
+// measure measures once and returns the requests.
 func (s *scene) measure(t *testing.T, m *Measurer) (eviction.Usage, string) {
 	t.Helper()
 	s.asked = nil
@@ -124,7 +124,7 @@ func TestMeasureOnlyWhatIsNeeded(t *testing.T) {
 	require.Equal(t, "node storage containers", asked)
 	require.Len(t, u.Pods, 2)
 
-	s.available = 149 // with what is to be won beyond the threshold
+	s.available = 149 // within the minimum reclaim of the threshold
 	u, asked = s.measure(t, m)
 	require.Equal(t, "node all", asked)
 	require.Len(t, u.Pods, 3)
@@ -135,7 +135,7 @@ func TestMeasureOnlyWhatIsNeeded(t *testing.T) {
 	require.Equal(t, "node", asked)
 }
 
-// What cannot be measured skips the pass, with an error that says what.
+// A failed measurement skips the pass with an error that names its subject.
 func TestMeasureFails(t *testing.T) {
 	for what, want := range map[string]string{
 		"images": "where images are: broken", "node": "what the node uses: broken", "all": "what the node uses: broken", "containers": "what containers have written: broken",
@@ -157,7 +157,7 @@ func TestMeasureFails(t *testing.T) {
 	}
 }
 
-// A threshold of all that there is, or of more, is none: nobody's end would help. It is told
+// A threshold that is not below the capacity is ignored, because no eviction could help. It is logged
 // once.
 func TestThresholdAboveCapacity(t *testing.T) {
 	s := newScene(

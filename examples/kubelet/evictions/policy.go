@@ -11,8 +11,8 @@ import (
 	"github.com/podwright/podwright/syncloop/eviction"
 )
 
-// Policy reads evictionHard, evictionSoft and what belongs to them from a configuration that
-// has its defaults. Its error names each field that is wrong.
+// Policy converts evictionHard, evictionSoft and related fields of a configuration with defaults
+// applied. Its error names each invalid field.
 func Policy(k *kubeletv1beta1.KubeletConfiguration) (eviction.Policy, error) {
 	var errs [3]error
 	p := eviction.Policy{

@@ -11,8 +11,8 @@ import (
 	"github.com/podwright/podwright/syncloop/eviction"
 )
 
-// N32: without evictionHard the defaults hold; with it only what it says, unless they are
-// merged. Pods as a whole are watched where they are held to what the node has.
+// N32: without evictionHard the defaults apply; with it only its thresholds, unless they are
+// merged. The usage of all pods has a threshold if node allocatable is enforced for pods.
 func TestPolicy(t *testing.T) {
 	signals := func(k kubeletv1beta1.KubeletConfiguration) (out []eviction.Signal) {
 		p, err := Policy(&k)

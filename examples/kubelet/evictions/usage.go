@@ -11,7 +11,7 @@ import (
 	"github.com/podwright/podwright/syncloop/eviction"
 )
 
-// Signals are what a Summary says of a node. What it lacks is not known.
+// Signals returns a node's readings from a Summary. Signals with missing figures are left out.
 func Signals(s *statsapi.Summary) map[eviction.Signal]eviction.Reading {
 	out := map[eviction.Signal]eviction.Reading{}
 	add := func(signal eviction.Signal, available, capacity *uint64, at metav1.Time) {
@@ -48,8 +48,8 @@ func Signals(s *statsapi.Summary) map[eviction.Signal]eviction.Reading {
 	return out
 }
 
-// PodUsage is what the Stats of a pod say. Volumes that go with the pod count, those that are
-// on the node's disk: volumes of the machine (hostPath) are nobody's.
+// PodUsage returns a pod's usage from its stats. Of its volumes, those that are on the node's disk
+// and are deleted with the pod count; hostPath volumes do not.
 func PodUsage(pod *v1.Pod, s *statsapi.PodStats) eviction.PodUsage {
 	u := eviction.PodUsage{EmptyDirs: map[string]uint64{}, Containers: map[string]eviction.ContainerUsage{}}
 	if s.Memory != nil {
@@ -102,7 +102,7 @@ func sum(a, b *uint64) *uint64 {
 	return new(*a + *b)
 }
 
-// podUsages are those of the pods of which there are Stats.
+// podUsages returns the usage of the pods that have stats.
 func podUsages(pods []*v1.Pod, stats map[types.UID]*statsapi.PodStats) map[types.UID]eviction.PodUsage {
 	out := map[types.UID]eviction.PodUsage{}
 	for _, pod := range pods {
@@ -113,8 +113,8 @@ func podUsages(pods []*v1.Pod, stats map[types.UID]*statsapi.PodStats) map[types
 	return out
 }
 
-// impossible drops readings of what is not there at all, such as the inodes of a file system
-// that does not count them, and returns the thresholds that ask for no less than everything.
+// impossible removes readings without a capacity, such as inodes of a filesystem that does not
+// count them. It returns the thresholds that are always crossed.
 func impossible(p eviction.Policy, signals map[eviction.Signal]eviction.Reading) (out []eviction.Threshold) {
 	for _, t := range p.Thresholds {
 		if r, ok := signals[t.Signal]; ok && (r.Capacity == 0 || t.Impossible(r)) {

@@ -1,5 +1,5 @@
-// Package oom notices when the kernel kills a process because memory has run out, from what
-// the kernel writes into its log.
+// Package oom detects processes that the kernel kills because memory has run out, by reading the
+// kernel's log.
 //
 //	log, err := oom.Open()
 //	w, err := oom.New(oom.Config{Log: log, OnKill: func(k oom.Kill) {
@@ -9,15 +9,14 @@
 //	}})
 //	err = w.Run(ctx)
 //
-// Whose memory has run out decides what a kill means. If it is that of the node (Kill.OfNode),
-// the choice of the victim says little, and it may be anybody, also a container. If it is that of
-// a cgroup with a limit, the victim is in that cgroup: a container that is over its limit is told
-// of by its runtime (OOMKilled), and is nothing for the node to tell.
+// A kill has one of two causes. If the node has run out of memory (Kill.OfNode), the victim may be
+// any process, also one of a container. If a cgroup has reached its limit, the victim is in that
+// cgroup: the runtime reports such a container (OOMKilled), and the node has nothing to report.
 //
-// Parser is the pure part: lines in, kills out. It reads what kernels from 3.10 on write, with
-// cgroup v1 and v2. Only records of the kernel itself count; what a process writes into the log
-// may say anything. A Watcher begins at the end of the log: what happened before it is not told
-// again by each agent that starts.
+// Parser is the pure part: it converts lines to kills. It supports the formats of kernels since
+// 3.10, with cgroup v1 and v2. It accepts only records of the kernel itself, because any process
+// may write to the log. A Watcher begins at the end of the log, so that a restarted agent does not
+// report old kills again.
 //
-// An example that runs: ExampleParser in example_test.go.
+// Runnable example: ExampleParser in example_test.go.
 package oom

@@ -8,26 +8,26 @@ import (
 // Node is the cgroup of the whole node.
 const Node = "/"
 
-// Kill is a process that was killed since memory had run out.
+// Kill is a process killed because memory has run out.
 type Kill struct {
-	// PID and Process are the victim's. Process is its name as ps(1) shows it, at most 15 bytes.
+	// PID and Process identify the victim. Process is its name as in ps(1), at most 15 bytes.
 	PID     int
 	Process string
-	// Limit is the cgroup whose memory had run out: Node for that of the machine, "" for one
-	// that the log does not name.
+	// Limit is the cgroup that ran out of memory: Node for the machine, "" if the log does not name
+	// it.
 	Limit string
-	// Cgroup is the victim's, "" if the log does not tell.
+	// Cgroup is the victim's cgroup, or "" if the log does not name it.
 	Cgroup string
 }
 
-// OfNode tells whether the memory of the node had run out, and not that of a cgroup.
+// OfNode reports whether the node, and not a cgroup, ran out of memory.
 func (k Kill) OfNode() bool { return k.Limit == Node }
 
-// Parser finds kills in the lines of a kernel's log. The zero value begins between two.
+// Parser extracts kills from the lines of a kernel log. The zero value is ready for use.
 type Parser struct {
-	// about is what was said of the kill that comes next.
+	// about has the details of the next kill.
 	about struct {
-		// ofCgroup: of a cgroup that may have a name.
+		// ofCgroup is true if a cgroup ran out of memory, even if its name is unknown.
 		ofCgroup      bool
 		limit, cgroup string
 	}
@@ -37,12 +37,12 @@ const (
 	begin   = " invoked oom-killer:"
 	summary = "oom-kill:constraint="
 	victim  = "Killed process "
-	// legacy stands between the cgroups of the victim and of the limit in kernels before 5.0.
+	// legacy lines name the cgroups of the victim and of the limit in kernels before 5.0.
 	legacyTask, legacyLimit = "Task in ", " killed as a result of limit of "
 	memoryOfCgroup          = "Memory cgroup out of memory"
 )
 
-// Line takes in the next line. ok tells whether it completes a kill.
+// Line parses the next line. ok reports whether it completes a kill.
 func (p *Parser) Line(line string) (_ Kill, ok bool) {
 	about := &p.about
 	switch {
@@ -72,11 +72,11 @@ func (p *Parser) Line(line string) (_ Kill, ok bool) {
 	return k, true
 }
 
-// Reset forgets what was begun, since lines are missing.
+// Reset discards an incomplete kill. Call it when lines are missing.
 func (p *Parser) Reset() { *p = Parser{} }
 
-// cgroups finds those of the limit ("" for the node's) and of the victim in the summary of a
-// kill. Names of cgroups may have commas: fields stand in an order.
+// cgroups returns the cgroups of the limit ("" for the node) and of the victim from the summary
+// line of a kill. It relies on the order of fields, because names of cgroups may have commas.
 func cgroups(line string) (limit, cgroup string) {
 	_, rest, found := strings.Cut(line, ",oom_memcg=")
 	if found {
@@ -90,7 +90,7 @@ func cgroups(line string) (limit, cgroup string) {
 	return limit, cgroup
 }
 
-// killed reads the line about the victim. Its name may have brackets and all else.
+// killed parses the line about the victim, whose name may contain any character, also brackets.
 func killed(line string) (k Kill, ok bool) {
 	_, rest, found := strings.Cut(line, victim)
 	if !found {

@@ -13,7 +13,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// records are those of a recorded log, as reads of /dev/kmsg give them.
+// records returns the records of a recorded log in the format of /dev/kmsg.
 func records(t testing.TB, file string) [][]byte {
 	data, err := os.ReadFile(filepath.Join("testdata", file))
 	require.NoError(t, err)
@@ -32,9 +32,8 @@ func kills(t testing.TB, records [][]byte) (out []Kill) {
 	return out
 }
 
-// Logs of kernels, cgroup v1 and v2. Those of 6.1 and 6.18 are whole recordings but for
-// registers and memory statistics; the older ones are put together from what was published of
-// such kernels.
+// Logs of kernels with cgroup v1 and v2 are parsed. Those of 6.1 and 6.18 are complete recordings
+// except for registers and memory statistics. The older ones are composed from published logs.
 func TestRecordedLogs(t *testing.T) {
 	const (
 		guaranteed = "/kubepods/pod95387fa4-da9c-11e7-9d36-5254b24cbf5e"
@@ -46,11 +45,11 @@ func TestRecordedLogs(t *testing.T) {
 		"linux-3.10-node.kmsg":   {{PID: 799153, Process: "node", Limit: Node}},
 		"linux-4.9-node.kmsg":    {{PID: 27438, Process: "R", Limit: Node}},
 		"linux-4.19-cgroup.kmsg": {{PID: 21284, Process: "envoy", Limit: envoy, Cgroup: envoy}},
-		"linux-5.4-node.kmsg": { // the second one was killed without being asked for, so little is said of it
+		"linux-5.4-node.kmsg": { // the second kill has no oom-killer line, so it has few details
 			{PID: 15925, Process: "(resolved)", Limit: Node, Cgroup: "/system.slice/systemd-resolved.service"},
 			{PID: 15783, Process: "python3", Limit: Node},
 		},
-		// The node has no memory left, and the victim is a container.
+		// The node has run out of memory, and the victim is in a container.
 		"linux-5.15-pod-of-node.kmsg": {{PID: 1811, Process: "stress-ng", Limit: Node, Cgroup: "/kubepods.slice/kubepods-besteffort.slice/kubepods-besteffort-pod1.slice/cri-containerd-2.scope"}},
 		"linux-5.15-pod.kmsg":         {{PID: 461754, Process: "pt_main_thread", Limit: burstable, Cgroup: burstable + "/cri-containerd-ec9ee26.scope"}},
 		"linux-6.18-cgroup.kmsg":      {{PID: 14262, Process: "tail", Limit: "/limited", Cgroup: "/limited"}},
@@ -71,7 +70,7 @@ func TestRecordedLogs(t *testing.T) {
 	}
 }
 
-// Without the lines between, a kill of a cgroup is still none of the node.
+// If lines are missing, a kill of a cgroup is still not reported as the node's.
 func TestLinesLost(t *testing.T) {
 	var p Parser
 	line := func(text string) (Kill, bool) { return p.Line(text) }
@@ -79,7 +78,7 @@ func TestLinesLost(t *testing.T) {
 	require.True(t, ok)
 	require.Equal(t, Kill{PID: 7, Process: "a"}, k)
 
-	// Halves of the summary, as older kernels may write it.
+	// Incomplete summaries, as in older kernels.
 	_, ok = line("oom-kill:constraint=CONSTRAINT_MEMCG,nodemask=(null)")
 	require.False(t, ok)
 	_, ok = line(",cpuset=/,mems_allowed=0")
@@ -88,7 +87,7 @@ func TestLinesLost(t *testing.T) {
 	require.True(t, ok)
 	require.False(t, k.OfNode())
 
-	// What was begun is not the next one's.
+	// An incomplete kill does not affect the next one.
 	_, ok = line("oom-kill:constraint=CONSTRAINT_MEMCG,nodemask=(null),cpuset=/,mems_allowed=0,oom_memcg=/a,task_memcg=/a/b,task=x,pid=7,uid=0")
 	require.False(t, ok)
 	p.Reset()
@@ -111,7 +110,7 @@ func TestNamesOfCgroups(t *testing.T) {
 	require.Equal(t, "/a,b=c/d,e", cgroup)
 }
 
-// What is no record of the kernel, and no victim, is nothing.
+// Records of other sources and lines without a victim yield no kill.
 func TestNoKill(t *testing.T) {
 	for _, record := range []string{
 		"", ";", "4;Out of memory: Killed process 1 (a)", "x,1,2,-;Out of memory: Killed process 1 (a)",
@@ -136,7 +135,7 @@ func TestNoKill(t *testing.T) {
 	}
 }
 
-// Whatever is written into the log, a kill has a victim, and one of a cgroup is not told of as the node's.
+// With any input, a kill has a victim, and a cgroup's kill is not reported as the node's.
 func FuzzParser(f *testing.F) {
 	files, err := filepath.Glob("testdata/*.kmsg")
 	require.NoError(f, err)

@@ -5,8 +5,8 @@ import (
 	"strconv"
 )
 
-// text is what a record of /dev/kmsg says, without what belongs to it ("PRIORITY,NUMBER,TIME,FLAGS;TEXT"
-// and a line for each attribute). ok is false for what is none, and for what a process has written.
+// text returns the text of a record of /dev/kmsg ("PRIORITY,NUMBER,TIME,FLAGS;TEXT", then a line
+// per attribute). ok is false for invalid records and records that a process wrote.
 func text(record []byte) (_ string, ok bool) {
 	head, body, found := bytes.Cut(record, []byte{';'})
 	if !found {
@@ -21,8 +21,7 @@ func text(record []byte) (_ string, ok bool) {
 	return string(line), true
 }
 
-// A priority is a facility and a level, as with syslog(3). The kernel's facility is nobody
-// else's to use.
+// A priority is a facility and a level, as in syslog(3). Only the kernel can use its facility.
 const (
 	levelBits      = 3
 	kernelFacility = 0

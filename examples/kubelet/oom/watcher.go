@@ -14,30 +14,30 @@ import (
 	"github.com/podwright/podwright/internal/run"
 )
 
-// Device is where the kernel's log is.
+// Device is the path of the kernel's log.
 const Device = "/dev/kmsg"
 
-// Config configures a Watcher. OnKill and Log are required.
+// Config configures a Watcher. Log and OnKill are required.
 type Config struct {
-	// Log is the kernel's log, such as Open returns it: each read gives one record, and an error
-	// one that was lost. Run closes it, which ends a read. Required.
+	// Log is the kernel's log, for example from Open. Each read returns one record; an error means
+	// a lost record. Run closes Log, which must end a pending read. Required.
 	Log io.ReadCloser
-	// OnKill is told of each kill, in their order. It must not block. Required.
+	// OnKill is called for each kill, in their order. It must not block. Required.
 	OnKill func(Kill)
-	// Logger is told when the log cannot be read any longer. nil discards.
+	// Logger receives the final failure to read the log. Default: discard.
 	Logger *slog.Logger
 }
 
 // ErrAlreadyRun is returned by a second Run.
 var ErrAlreadyRun = errors.New("oom: Run was called before")
 
-// Watcher tells of kills. Use New.
+// Watcher reports kills. Use New.
 type Watcher struct {
 	cfg Config
 	ran atomic.Bool
 }
 
-// New returns a Watcher that does nothing until Run.
+// New returns a Watcher. It does nothing until Run.
 func New(cfg Config) (*Watcher, error) {
 	f := fields.Of("oom: Config")
 	f.Required("Log", cfg.Log)
@@ -49,8 +49,8 @@ func New(cfg Config) (*Watcher, error) {
 	return &Watcher{cfg: cfg}, nil
 }
 
-// Open opens the kernel's log at its end. It takes root where kernel.dmesg_restrict is set,
-// and is never permitted then in a user namespace.
+// Open opens the kernel's log at its end. If kernel.dmesg_restrict is set, it needs root and always
+// fails in a user namespace.
 func Open() (io.ReadCloser, error) { return openEnd(Device) }
 
 func openEnd(path string) (io.ReadCloser, error) {
@@ -65,15 +65,15 @@ func openEnd(path string) (io.ReadCloser, error) {
 }
 
 const (
-	// maxRecord is more than the kernel puts into a record.
+	// maxRecord is above the kernel's maximum size of a record in bytes.
 	maxRecord = 16 << 10
-	// maxFailures is how many reads in a row may fail until the log counts as gone, and pause
-	// what lies between them. Records that were overwritten before they were read are one failure.
+	// maxFailures is the number of failed reads in a row after which the Watcher gives up, and
+	// pause the time between them. Overwritten records count as one failure.
 	maxFailures, pause = 10, time.Second
 )
 
-// Run reads the log until ctx ends, then closes it and returns nil. A log that cannot be read any
-// longer is no reason to return: that is logged.
+// Run reads the log until ctx is done, then closes it and returns nil. If the log becomes
+// unreadable, Run logs that and waits for ctx.
 func (w *Watcher) Run(ctx context.Context) error {
 	if w.ran.Swap(true) {
 		return ErrAlreadyRun
@@ -81,7 +81,7 @@ func (w *Watcher) Run(ctx context.Context) error {
 	closed := make(chan struct{})
 	end := func() {
 		defer close(closed)
-		_ = w.cfg.Log.Close() // of a file that was only read
+		_ = w.cfg.Log.Close() // an error has no effect on a file that was only read
 	}
 	stop := context.AfterFunc(ctx, end)
 	err := w.read(ctx)
@@ -89,14 +89,14 @@ func (w *Watcher) Run(ctx context.Context) error {
 		w.cfg.Logger.Error("the kernel's log is not read any longer: nobody will tell when memory runs out", "err", err)
 		<-ctx.Done()
 	}
-	if stop() { // it has not begun, though ctx has ended
+	if stop() { // AfterFunc did not run end, although ctx is done
 		end()
 	}
 	<-closed
 	return nil
 }
 
-// read reads until reading fails for good, or because the log was closed.
+// read parses records until reading fails permanently or the log is closed.
 func (w *Watcher) read(ctx context.Context) error {
 	var parser Parser
 	record, failures := make([]byte, maxRecord), 0

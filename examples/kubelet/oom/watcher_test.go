@@ -22,7 +22,7 @@ import (
 	"github.com/podwright/podwright/examples/kubelet/oom"
 )
 
-// kernel is a log of which a test says what each read gives: a record, or an error.
+// kernel is a fake log. A test provides the result of each read: a record or an error.
 type kernel struct {
 	reads  chan any
 	closed chan struct{}
@@ -48,7 +48,7 @@ func (k *kernel) Close() error {
 	return nil
 }
 
-// watched runs a Watcher in a bubble.
+// watched runs a Watcher in a synctest bubble.
 func watched(t *testing.T, test func(k *kernel, kills *[]oom.Kill, log *bytes.Buffer)) {
 	synctest.Test(t, func(t *testing.T) {
 		k := newKernel()
@@ -62,7 +62,7 @@ func watched(t *testing.T, test func(k *kernel, kills *[]oom.Kill, log *bytes.Bu
 		test(k, &kills, &log)
 		cancel()
 		require.NoError(t, <-ended)
-		<-k.closed // nobody reads any longer
+		<-k.closed // the log is closed
 		require.ErrorIs(t, w.Run(ctx), oom.ErrAlreadyRun)
 	})
 }
@@ -72,8 +72,7 @@ const (
 	ofNode  = "3,1,2,-;Out of memory: Killed process 7 (b) total-vm:1kB\n"
 )
 
-// A ring buffer that was overwritten before it was read does not stop the watch. What was
-// begun before is not held against what comes after.
+// Overwritten records do not stop the Watcher. An incomplete kill before them is discarded.
 func TestOverwrittenRecords(t *testing.T) {
 	watched(t, func(k *kernel, kills *[]oom.Kill, log *bytes.Buffer) {
 		k.reads <- summary
@@ -92,7 +91,8 @@ func TestOverwrittenRecords(t *testing.T) {
 	})
 }
 
-// A log that fails and fails is given up, without turning in circles, and the agent runs on.
+// After repeated failures the Watcher gives up without a busy loop, and Run continues until ctx is
+// done.
 func TestBrokenLog(t *testing.T) {
 	watched(t, func(k *kernel, kills *[]oom.Kill, log *bytes.Buffer) {
 		begun := time.Now()
@@ -113,7 +113,7 @@ func TestBrokenLog(t *testing.T) {
 	})
 }
 
-// The end comes while it reads, and while it waits for the next try.
+// ctx may end during a read or during a pause.
 func TestEndOfWatch(t *testing.T) {
 	watched(t, func(*kernel, *[]oom.Kill, *bytes.Buffer) { synctest.Wait() })
 	watched(t, func(k *kernel, _ *[]oom.Kill, log *bytes.Buffer) {
@@ -130,8 +130,8 @@ func TestBadConfig(t *testing.T) {
 	require.ErrorContains(t, err, "oom: Config.OnKill is required")
 }
 
-// On this machine's own kernel: what was in the log is not told, a process that a cgroup's limit
-// kills is, and the watch ends though nothing is written.
+// On this machine's kernel: old kills are not reported, a kill by a cgroup's limit is, and the
+// Watcher stops although the kernel logs nothing more.
 func TestThisKernel(t *testing.T) {
 	if _, err := os.Stat("/sys/fs/cgroup/memory/memory.limit_in_bytes"); err != nil || os.Geteuid() != 0 {
 		t.Skip("takes root, and cgroup v1")
@@ -139,12 +139,12 @@ func TestThisKernel(t *testing.T) {
 	killedByLimit(t, "/sys/fs/cgroup/memory", "memory.limit_in_bytes")
 }
 
-// killedByLimit has the kernel kill a process of a cgroup, before and while somebody watches.
+// killedByLimit makes the kernel kill a process of a cgroup, once before and once during a watch.
 func killedByLimit(t *testing.T, tree, limitFile string) {
 	dir := newCgroup(t, tree)
 	require.NoError(t, os.WriteFile(filepath.Join(dir, limitFile), []byte("8M"), 0))
 	procs := filepath.Join(dir, "cgroup.procs")
-	overLimit(t, procs) // before anybody watches
+	overLimit(t, procs) // before the watch
 	limit := "/" + filepath.Base(dir)
 	var pid int
 	var k oom.Kill
@@ -153,12 +153,12 @@ func killedByLimit(t *testing.T, tree, limitFile string) {
 		if k.Limit != "" {
 			break
 		}
-		time.Sleep(5 * time.Second) // in which the kernel describes ten kills; others it names only
+		time.Sleep(5 * time.Second) // the kernel describes at most ten kills in 5 s; of others it logs only the name
 	}
 	require.Equal(t, oom.Kill{PID: pid, Process: "tail", Limit: limit, Cgroup: limit}, k)
 }
 
-// overLimit runs a process in a cgroup until its memory is over the limit, and returns its PID.
+// overLimit runs a process in a cgroup until it exceeds the memory limit, and returns its PID.
 func overLimit(t *testing.T, procs string) int {
 	t.Helper()
 	cmd := exec.Command("sh", "-c", `echo $$ > "$0" && exec tail /dev/zero`, procs)
@@ -167,7 +167,7 @@ func overLimit(t *testing.T, procs string) int {
 	return cmd.Process.Pid
 }
 
-// newCgroup makes a cgroup that goes with the test.
+// newCgroup creates a cgroup that is removed at the end of the test.
 func newCgroup(t *testing.T, tree string) (dir string) {
 	t.Helper()
 	dir, err := os.MkdirTemp(tree, "podwright-oom-")
@@ -178,8 +178,8 @@ func newCgroup(t *testing.T, tree string) (dir string) {
 	return dir
 }
 
-// whileWatched does something while the kernel's log is watched, and returns the first kill of
-// those that are wanted: others may be killed meanwhile.
+// whileWatched runs do during a watch and returns the first wanted kill. Others may be killed
+// meanwhile.
 func whileWatched(t *testing.T, do func(), wanted func(oom.Kill) bool) (found oom.Kill) {
 	t.Helper()
 	log, err := oom.Open()
@@ -207,7 +207,7 @@ func whileWatched(t *testing.T, do func(), wanted func(oom.Kill) bool) (found oo
 	return found
 }
 
-// The same with cgroup v2; and a node that has no memory left, of which the administrator says so.
+// The same with cgroup v2, and a kill of the node that the administrator triggers.
 func TestGuestKernel(t *testing.T) {
 	if os.Getenv("PODWRIGHT_GUEST") == "" {
 		t.Skip("kills a process of the machine")
@@ -216,7 +216,7 @@ func TestGuestKernel(t *testing.T) {
 	victim := exec.Command("sleep", "600")
 	require.NoError(t, victim.Start())
 	pid := strconv.Itoa(victim.Process.Pid)
-	// Of its own: systemd ends units of which a process is killed.
+	// In a cgroup of its own, because systemd stops units after a kill of a process.
 	own := newCgroup(t, "/sys/fs/cgroup")
 	require.NoError(t, os.WriteFile(filepath.Join(own, "cgroup.procs"), []byte(pid), 0))
 	require.NoError(t, os.WriteFile(filepath.Join("/proc", pid, "oom_score_adj"), []byte("1000"), 0))

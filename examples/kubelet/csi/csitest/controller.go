@@ -12,11 +12,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// path is where a volume of Create keeps its content: a tmpfs, or the file of a device.
+// path returns the content of a volume of Create: a tmpfs, or the file of a device.
 func (d *Driver) path(id string) string { return filepath.Join(d.Data, id) }
 
-// Create makes a volume of a size in bytes, a device if it is to be one. One that is there
-// stays as it is. It is CreateVolume of the controller's side.
+// Create creates a volume of size bytes, as a device if device is true. An existing volume is not
+// changed. It corresponds to the controller's CreateVolume.
 func (d *Driver) Create(id string, size int64, device bool) error {
 	_, err := os.Lstat(d.path(id))
 	if !errors.Is(err, fs.ErrNotExist) {
@@ -34,7 +34,7 @@ func (d *Driver) Create(id string, size int64, device bool) error {
 	return unix.Mount("tmpfs", d.path(id), "tmpfs", 0, fmt.Sprintf("size=%d", size))
 }
 
-// Delete removes a volume. It is DeleteVolume of the controller's side.
+// Delete removes a volume. It corresponds to the controller's DeleteVolume.
 func (d *Driver) Delete(id string) error {
 	if err := unmount(d.path(id)); err != nil {
 		return err
@@ -45,18 +45,16 @@ func (d *Driver) Delete(id string) error {
 	return nil
 }
 
-// ControllerPublish and ControllerUnpublish attach a volume to the node and take it away:
-// they only note that in Log.
+// ControllerPublish records in Log that a volume was attached to the node.
 func (d *Driver) ControllerPublish(id string) { d.note("ControllerPublishVolume " + id) }
 
-// ControllerUnpublish is described there.
+// ControllerUnpublish records in Log that a volume was detached from the node.
 func (d *Driver) ControllerUnpublish(id string) { d.note("ControllerUnpublishVolume " + id) }
 
-// ControllerExpand notes in Log that a volume is to be larger. What it is made of grows on
-// the node.
+// ControllerExpand records in Log that a volume was expanded. The volume grows in NodeExpandVolume.
 func (d *Driver) ControllerExpand(id string) { d.note("ControllerExpandVolume " + id) }
 
-// grow makes a volume larger.
+// grow enlarges a volume to size bytes.
 func grow(path string, size int64) error {
 	info, err := os.Stat(path)
 	if err != nil {
@@ -75,7 +73,7 @@ func grow(path string, size int64) error {
 	return err
 }
 
-// attach makes a device of a file, if there is none yet.
+// attach returns the loop device of a file. It creates a missing one.
 func attach(file string) (device string, err error) {
 	if device, err = attached(file); device != "" || err != nil {
 		return device, err
@@ -83,7 +81,7 @@ func attach(file string) (device string, err error) {
 	return losetup("--find", "--show", file)
 }
 
-// attached is the device of a file, if it is a file and there is one.
+// attached returns the loop device of a file, or "".
 func attached(file string) (string, error) {
 	if info, err := os.Stat(file); err != nil || info.IsDir() {
 		return "", err
@@ -109,7 +107,7 @@ func losetup(args ...string) (string, error) {
 	return strings.TrimSpace(string(out)), nil
 }
 
-// publishDevice mounts the device of a file on a file, as drivers do.
+// publishDevice bind-mounts the loop device of a file on a new file at target, as real drivers do.
 func publishDevice(file, target string) error {
 	device, err := attached(file)
 	if err != nil {

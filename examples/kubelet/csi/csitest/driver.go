@@ -1,10 +1,11 @@
-// Package csitest is a small CSI driver for tests, over real sockets. Its volumes are
-// tmpfs: mounting them needs root. Without Data they begin empty at each staging; with it
-// there is a controller's side, too: Create makes volumes that keep their content until
-// Delete, as large as they are said to be, some of them devices.
+// Package csitest has a small CSI driver for tests, over real sockets. Its volumes are tmpfs
+// mounts, which need root. Without Data they are empty after each staging. With Data there is also
+// a controller: Create creates volumes of a fixed size, some of them devices, that keep their
+// content until Delete.
 //
-// It can be slow, fail and hang (Fault, Done), and be restarted (Stop and Start). What it is told at a publish it writes into the volume: a file for each entry of
-// the volume's context and of the secrets, with the last part of the key as its name.
+// The driver can be slow, fail and hang (Fault, Done), and can be restarted (Stop and Start). On
+// publish it writes a file into the volume for each entry of the volume context and of the secrets,
+// named by the last part of the key.
 package csitest
 
 import (
@@ -26,23 +27,23 @@ import (
 
 // Driver is a CSI driver. Set its fields before Start.
 type Driver struct {
-	// Name is the driver's. Versions are what it says it supports; nil means "1.0.0".
+	// Name is the driver's name. Versions are its supported versions. Default: "1.0.0".
 	Name     string
 	Versions []string
-	// Registry is the folder in which it registers, Socket where it is reached. Both are
-	// required; RegistrySocket is the name of its socket in the folder, NAME-reg.sock if
-	// empty.
+	// Registry is the folder for the registration socket, Socket the path of the driver's socket.
+	// Both are required. RegistrySocket is the name of the registration socket. Default:
+	// NAME-reg.sock.
 	Registry, Socket, RegistrySocket string
-	// Stages is whether it stages volumes.
+	// Stages announces the capability STAGE_UNSTAGE_VOLUME.
 	Stages bool
-	// Data is the folder of the volumes of Create. Empty means that there are none.
+	// Data is the folder of the volumes of Create. Default: none.
 	Data string
-	// MaxVolumes is how many fit on the node, 7 for zero.
+	// MaxVolumes is the maximum number of volumes on the node. Default: 7.
 	MaxVolumes int64
-	// Fault is asked at the beginning of each call, by the name of its method. Its error,
-	// a gRPC status, is the call's; while it does not return, the call hangs.
+	// Fault is called at the start of each call with the name of its method. Its error, a gRPC
+	// status, fails the call. While it blocks, the call hangs. Optional.
 	Fault func(ctx context.Context, method string) error
-	// Done is asked when a call has had its effect, otherwise as Fault.
+	// Done is like Fault, but is called after the call has had its effect. Optional.
 	Done func(ctx context.Context, method string) error
 
 	pb.UnimplementedNodeServer
@@ -56,15 +57,15 @@ type Driver struct {
 	serving sync.WaitGroup
 }
 
-// Calls are the methods that were called.
+// Calls returns the names of the called methods.
 func (d *Driver) Calls() []string {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return slices.Clone(d.calls)
 }
 
-// Log are the calls about volumes, as "NodeStageVolume handle" each: "begin " stands before
-// one that has begun, and one without it has succeeded.
+// Log returns the calls about volumes, as "begin NodeStageVolume handle" at the start and
+// "NodeStageVolume handle" after success.
 func (d *Driver) Log() []string {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -77,7 +78,7 @@ func (d *Driver) note(text string) {
 	d.log = append(d.log, text)
 }
 
-// Told are the answers to its registrations.
+// Told returns the registration statuses that the driver received.
 func (d *Driver) Told() []*registration.RegistrationStatus {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -108,7 +109,7 @@ func (d *Driver) serve(socket string, register func(*grpc.Server)) error {
 	return nil
 }
 
-// Stop ends the driver, its sockets and what hangs. What it has mounted stays.
+// Stop stops the servers and their pending calls. Mounts stay.
 func (d *Driver) Stop() {
 	for _, s := range d.servers {
 		s.Stop()
@@ -145,16 +146,16 @@ func (d *Driver) intercept(ctx context.Context, r any, info *grpc.UnaryServerInf
 	return answer, err
 }
 
-// handle is the key of VolumeOf.
+// handle is the context key of VolumeOf.
 type handle struct{}
 
-// VolumeOf is the handle of the volume that a call is about, for Fault and Done.
+// VolumeOf returns the volume handle of the current call, for Fault and Done.
 func VolumeOf(ctx context.Context) string {
 	id, _ := ctx.Value(handle{}).(string)
 	return id
 }
 
-// GetInfo implements the registration.
+// GetInfo implements the registration service.
 func (d *Driver) GetInfo(context.Context, *registration.InfoRequest) (*registration.PluginInfo, error) {
 	versions := d.Versions
 	if versions == nil {
@@ -163,7 +164,7 @@ func (d *Driver) GetInfo(context.Context, *registration.InfoRequest) (*registrat
 	return &registration.PluginInfo{Type: registration.CSIPlugin, Name: d.Name, Endpoint: d.Socket, SupportedVersions: versions}, nil
 }
 
-// NotifyRegistrationStatus implements the registration.
+// NotifyRegistrationStatus implements the registration service.
 func (d *Driver) NotifyRegistrationStatus(_ context.Context, s *registration.RegistrationStatus) (*registration.RegistrationStatusResponse, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -196,7 +197,7 @@ func (d *Driver) NodeGetCapabilities(context.Context, *pb.NodeGetCapabilitiesReq
 	return out, nil
 }
 
-// NodeStageVolume implements CSI: it mounts a tmpfs, or what Create has made.
+// NodeStageVolume implements CSI. It mounts a tmpfs or a volume of Create.
 func (d *Driver) NodeStageVolume(_ context.Context, r *pb.NodeStageVolumeRequest) (*pb.NodeStageVolumeResponse, error) {
 	if d.Data == "" {
 		return &pb.NodeStageVolumeResponse{}, mount("tmpfs", r.StagingTargetPath, "tmpfs", 0)
@@ -216,7 +217,7 @@ func (d *Driver) NodeUnstageVolume(_ context.Context, r *pb.NodeUnstageVolumeReq
 	return &pb.NodeUnstageVolumeResponse{}, detach(d.path(r.VolumeId))
 }
 
-// NodePublishVolume implements CSI: it mounts what is staged, or a tmpfs.
+// NodePublishVolume implements CSI. It mounts the staged volume or a tmpfs.
 func (d *Driver) NodePublishVolume(_ context.Context, r *pb.NodePublishVolumeRequest) (*pb.NodePublishVolumeResponse, error) {
 	if r.VolumeCapability.GetBlock() != nil {
 		return &pb.NodePublishVolumeResponse{}, publishDevice(d.path(r.VolumeId), r.TargetPath)
@@ -234,7 +235,7 @@ func (d *Driver) NodePublishVolume(_ context.Context, r *pb.NodePublishVolumeReq
 	return &pb.NodePublishVolumeResponse{}, fill(r)
 }
 
-// fill writes into a volume what was said about it, unless it is read-only already.
+// fill writes the volume context and secrets into a volume, unless it is read-only already.
 func fill(r *pb.NodePublishVolumeRequest) error {
 	for _, texts := range []map[string]string{r.VolumeContext, r.Secrets} {
 		for key, text := range texts {
@@ -264,8 +265,8 @@ func (d *Driver) NodeUnpublishVolume(_ context.Context, r *pb.NodeUnpublishVolum
 	return &pb.NodeUnpublishVolumeResponse{}, nil
 }
 
-// NodeExpandVolume implements CSI: a tmpfs is as large as it needs to be, or what Create
-// has made becomes so.
+// NodeExpandVolume implements CSI. It enlarges a volume of Create; a tmpfs without Data needs no
+// change.
 func (d *Driver) NodeExpandVolume(_ context.Context, r *pb.NodeExpandVolumeRequest) (*pb.NodeExpandVolumeResponse, error) {
 	if d.Data != "" {
 		if err := grow(d.path(r.VolumeId), r.CapacityRange.GetRequiredBytes()); err != nil {
@@ -295,7 +296,7 @@ func mount(source, target, fsType string, flags uintptr) error {
 	return unix.Mount(source, target, fsType, flags, "")
 }
 
-// unmount unmounts all that is mounted at a path.
+// unmount removes all mounts at a path.
 func unmount(path string) error {
 	for {
 		is, err := mounted(path)
@@ -311,7 +312,7 @@ func unmount(path string) error {
 	}
 }
 
-// mounted tells whether a path is on another file system than the folder that it is in.
+// mounted reports whether a path is on another filesystem than its parent folder.
 func mounted(path string) (bool, error) {
 	var here, above unix.Stat_t
 	if err := unix.Lstat(path, &here); err != nil {
