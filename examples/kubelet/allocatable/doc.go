@@ -1,16 +1,15 @@
-// Package allocatable holds all pods together to what the node can give to them, and the
-// system and the agent to what is reserved for them ("node allocatable",
-// enforceNodeAllocatable):
+// Package allocatable limits all pods together to the allocatable resources of the node, and the
+// system and the agent to their reservations ("node allocatable", enforceNodeAllocatable):
 //
 //	kubepods        capacity - systemReserved - kubeReserved, of CPU (as a weight), memory,
-//	                processes and huge pages; all of the capacity if "pods" is not enforced
-//	systemReserved  what is reserved, in a cgroup that somebody else has made
+//	                processes and huge pages; the whole capacity if "pods" is not enforced
+//	systemReserved  the reservation, in an existing cgroup
 //	kubeReserved    likewise
 //
-// What hard eviction keeps free is not taken off here: evicting begins before the kernel
-// would have to. Values of the cgroup of all pods that cannot be set, such as a limit below
-// what pods already use, are tried again: see Enforcer.Run. A reserved cgroup that is not
-// there keeps the agent from beginning: see Enforcer.Reserve.
+// The thresholds of hard eviction are not subtracted here: eviction starts before the kernel
+// reaches the limit. Enforcer.Run retries values of the cgroup of all pods that cannot be set, such
+// as a limit below the pods' current usage. A missing reserved cgroup stops the agent from
+// starting: see Enforcer.Reserve.
 //
-// An example that runs: Example in example_test.go.
+// Runnable example: Example in example_test.go.
 package allocatable

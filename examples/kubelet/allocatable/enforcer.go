@@ -14,17 +14,17 @@ import (
 	"github.com/podwright/podwright/internal/run"
 )
 
-// The reasons of events about the Node.
+// Reasons of events about the Node.
 const (
 	ReasonEnforced = "NodeAllocatableEnforced"
 	ReasonFailed   = "FailedNodeAllocatableEnforcement"
 )
 
-// Period is how often Run gives the cgroup of all pods its values.
+// Period is the period of Run.
 const Period = time.Minute
 
-// Kernel is what is needed of the machine's cgroups. Set makes one that is not there,
-// IsComplete tells whether it is.
+// Kernel is the interface to the machine's cgroups. Set creates a missing cgroup. IsComplete
+// reports whether it exists with all controllers.
 type Kernel interface {
 	Set(ctx context.Context, n cgroups.Name, v cgroups.Values) error
 	IsComplete(n cgroups.Name) (bool, error)
@@ -34,28 +34,28 @@ type Kernel interface {
 type Config struct {
 	Kernel Kernel
 	Tree   *cgroups.Tree
-	// Capacity is what the machine has, with its processes (cgroups.ResourcePids).
+	// Capacity is the machine's capacity, including processes (cgroups.ResourcePids).
 	Capacity v1.ResourceList
-	// System and Kube are what is reserved of it.
+	// System and Kube are the reservations.
 	System, Kube v1.ResourceList
-	// Keys says what is enforced.
+	// Keys selects the enforced limits.
 	Keys Keys
-	// Event takes events about the Node. nil: nobody is told.
+	// Event receives events about the Node. Optional.
 	Event func(eventtype, reason, message string)
 }
 
-// Enforcer keeps the values of the cgroups. Use New.
+// Enforcer sets the limits of the cgroups. Use New. It is not safe for concurrent use.
 type Enforcer struct {
 	cfg  Config
 	pods cgroups.Values
-	// told is how the last attempt at the cgroup of all pods has ended, "" for well; it
-	// counts once tried is true.
+	// told is the error of the last attempt at the cgroup of all pods, "" after success. It is
+	// valid once tried is true.
 	told  string
 	tried bool
 }
 
-// New checks the configuration. Reservations of more than there is are an error that names
-// the resource.
+// New checks the configuration. It fails with the name of the resource if the reservations exceed
+// the capacity.
 func New(cfg Config) (*Enforcer, error) {
 	f := fields.Of("allocatable: Config")
 	f.Required("Kernel", cfg.Kernel)
@@ -78,11 +78,11 @@ func New(cfg Config) (*Enforcer, error) {
 	return &Enforcer{cfg: cfg, pods: cgroups.ForNode(left)}, nil
 }
 
-// Values are those of the cgroup of all pods.
+// Values returns the values of the cgroup of all pods.
 func (e *Enforcer) Values() cgroups.Values { return e.pods }
 
-// Reserve gives the reserved cgroups their values. One that is not there, or cannot be
-// changed, is an error: the agent is not to begin.
+// Reserve sets the values of the reserved cgroups. It fails if one of them is missing or cannot be
+// changed; the agent must not start then.
 func (e *Enforcer) Reserve(ctx context.Context) error {
 	keys := &e.cfg.Keys
 	for _, r := range []struct {
@@ -110,7 +110,7 @@ func (e *Enforcer) Reserve(ctx context.Context) error {
 	return nil
 }
 
-// ErrMissing is wrapped by the error about a reserved cgroup that nobody has made.
+// ErrMissing is wrapped by the error about a missing reserved cgroup.
 var ErrMissing = errors.New("the cgroup is not there, or lacks controllers")
 
 func (e *Enforcer) reserve(ctx context.Context, at string, values cgroups.Values) error {
@@ -128,8 +128,8 @@ func (e *Enforcer) reserve(ctx context.Context, at string, values cgroups.Values
 	return e.cfg.Kernel.Set(ctx, name, values)
 }
 
-// Enforce gives the cgroup of all pods its values, and tells whether that has worked: a
-// failure each time, success once.
+// Enforce sets the values of the cgroup of all pods. It emits an event for each failure, and for
+// the first success after the start or a failure.
 func (e *Enforcer) Enforce(ctx context.Context) error {
 	err := e.cfg.Kernel.Set(ctx, e.cfg.Tree.Pods(), e.pods)
 	if err != nil {
@@ -144,11 +144,11 @@ func (e *Enforcer) Enforce(ctx context.Context) error {
 	return err
 }
 
-// Run enforces each Period until ctx ends: what has failed is tried again, and what
-// somebody has changed is put right.
+// Run calls Enforce once per Period until ctx is done. So it retries failures and reverts changes
+// by other programs.
 func (e *Enforcer) Run(ctx context.Context) error {
 	for ctx.Err() == nil {
-		_ = e.Enforce(ctx) // it was told
+		_ = e.Enforce(ctx) // reported as an event
 		run.Sleep(ctx, Period)
 	}
 	return nil

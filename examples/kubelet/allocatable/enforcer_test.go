@@ -28,7 +28,7 @@ func list(pairs ...string) v1.ResourceList {
 	return out
 }
 
-// scene is an Enforcer, and what it has told.
+// scene is an Enforcer with the events that it has emitted.
 type scene struct {
 	*allocatable.Enforcer
 	kernel *kernel.Memory
@@ -50,8 +50,8 @@ func open(t *testing.T, cfg allocatable.Config) *scene {
 	return s
 }
 
-// N22: pods together get the capacity without the reservations; what is not enforced leaves
-// them all of it. What hard eviction keeps free is for the status of the Node alone.
+// N22: all pods together get the capacity minus the enforced reservations. Hard eviction thresholds
+// affect only the status of the Node.
 func TestValues(t *testing.T) {
 	huge := map[string]int64{"2MB": 1 << 30}
 	all := cgroups.Values{Shares: 4096, Memory: 8 << 30, Pids: 32768, HugePages: huge}
@@ -79,7 +79,7 @@ func TestValues(t *testing.T) {
 	}
 }
 
-// N23: a failing update is told and tried again, each minute; nothing ends because of it.
+// N23: a failed update is reported and retried each minute. It does not stop the agent.
 func TestRetry(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := open(t, allocatable.Config{System: list("memory", "1Gi"), Keys: allocatable.Keys{Enforce: []string{"pods"}}})
@@ -105,7 +105,7 @@ func TestRetry(t *testing.T) {
 		v, _ := s.kernel.Get("/kubepods")
 		require.EqualValues(t, 7<<30, v.Memory)
 
-		// What somebody removes is made again.
+		// A removed cgroup is created again.
 		require.NoError(t, s.kernel.Remove(ctx, cgroups.Name{"kubepods"}))
 		time.Sleep(time.Minute)
 		synctest.Wait()
@@ -116,7 +116,7 @@ func TestRetry(t *testing.T) {
 	})
 }
 
-// N23: a reserved cgroup has to be there.
+// N23: a reserved cgroup must exist.
 func TestReserved(t *testing.T) {
 	cfg := allocatable.Config{
 		System: list("cpu", "1", "memory", "1Gi", "pid", "500"), Kube: list("cpu", "500m", "memory", "512Mi"),
@@ -144,7 +144,7 @@ func TestReserved(t *testing.T) {
 	require.ErrorIs(t, open(t, cfg).Reserve(t.Context()), allocatable.ErrMissing, "cleaned")
 }
 
-// The names of reserved cgroups are the driver's.
+// Names of reserved cgroups are in the driver's notation.
 func TestReservedOfSystemd(t *testing.T) {
 	tree, err := cgroups.NewTree(cgroups.Systemd, "")
 	require.NoError(t, err)

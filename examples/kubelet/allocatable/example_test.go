@@ -15,7 +15,7 @@ func Example() {
 		panic(err)
 	}
 	e, err := allocatable.New(allocatable.Config{
-		Kernel: &kernel.Memory{}, Tree: tree, // of a machine: kernel.NewHost(cgroups.Systemd)
+		Kernel: &kernel.Memory{}, Tree: tree, // on a machine: kernel.NewHost(cgroups.Systemd)
 		Capacity: list("cpu", "4", "memory", "8Gi"),
 		System:   list("memory", "1Gi"),
 		Keys:     allocatable.Keys{Enforce: []string{allocatable.Pods}},

@@ -8,8 +8,7 @@ import (
 	"github.com/podwright/podwright/cri/cgroups"
 )
 
-// What enforceNodeAllocatable can name. Of a compressible one, only the weight of CPU is
-// given.
+// Values of enforceNodeAllocatable. The compressible ones set only the weight of CPU.
 const (
 	Pods               = "pods"
 	System             = "system-reserved"
@@ -19,18 +18,18 @@ const (
 	None               = "none"
 )
 
-// Keys says what is enforced, and on which cgroups besides that of all pods.
+// Keys has the values of enforceNodeAllocatable and the reserved cgroups.
 type Keys struct {
 	// Enforce is enforceNodeAllocatable.
 	Enforce []string
-	// SystemCgroup and KubeCgroup are systemReservedCgroup and kubeReservedCgroup, as the
-	// driver calls them: "/system.slice", "/system".
+	// SystemCgroup and KubeCgroup are systemReservedCgroup and kubeReservedCgroup in the driver's
+	// notation: "/system.slice", "/system".
 	SystemCgroup, KubeCgroup string
 }
 
 func (k *Keys) has(key string) bool { return slices.Contains(k.Enforce, key) }
 
-// Check names all that is wrong.
+// Check returns all errors in k, joined.
 func (k *Keys) Check() error {
 	var errs []error
 	refuse := func(bad bool, format string, args ...any) {
@@ -55,5 +54,5 @@ func (k *Keys) Check() error {
 	return errors.Join(errs...)
 }
 
-// compressible are the values that only slow down.
+// compressible returns only the values that slow processes down.
 func compressible(v cgroups.Values) cgroups.Values { return cgroups.Values{Shares: v.Shares} }

@@ -1,11 +1,11 @@
-// Package apparmor knows whether a node can confine containers by AppArmor, for
+// Package apparmor detects whether a node can confine containers with AppArmor, for
 // admission.AppArmor.
 package apparmor
 
 import "io/fs"
 
-// Enabled tells whether the kernel has AppArmor, and uses it; sys is /sys. It does not
-// change while the machine runs.
+// Enabled reports whether AppArmor is available and enabled in the kernel. sys is /sys. The result
+// does not change before a reboot.
 func Enabled(sys fs.FS) bool {
 	if _, err := fs.Stat(sys, "kernel/security/apparmor"); err != nil {
 		return false

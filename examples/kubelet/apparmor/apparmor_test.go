@@ -10,7 +10,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// Both must hold: that the kernel was told to use it, and that profiles can be loaded.
+// AppArmor is enabled only if the kernel parameter is set and profiles can be loaded.
 func TestEnabled(t *testing.T) {
 	profiles := &fstest.MapFile{}
 	said := func(text string) *fstest.MapFile { return &fstest.MapFile{Data: []byte(text)} }

@@ -12,25 +12,26 @@ import (
 	"time"
 )
 
-// Config configures a Keeper. The zero value is complete.
+// Config configures a Keeper. The zero value is usable.
 type Config struct {
-	// Period is how often it is looked at whether the chains are there. Zero means 1 min.
+	// Period is the period of checks for the chains. Default: 1 min.
 	Period time.Duration
-	// Command runs a program. code is its exit code, and output what it has printed; an error is one
-	// of a program that could not be run. nil means Exec.
+	// Command runs a program and returns its exit code and output. It returns an error if the
+	// program could not run. Default: Exec.
 	Command func(ctx context.Context, program string, args ...string) (code int, output string, err error)
-	// Logger is told what was made, and what could not be, the same failure once. nil discards.
+	// Logger receives created chains and failures; repeated failures are logged once. Default:
+	// discard.
 	Logger *slog.Logger
 }
 
 // ErrAlreadyRun is returned by a second Run.
 var ErrAlreadyRun = errors.New("iptables: Run was called before")
 
-// Keeper keeps the chains. Use New.
+// Keeper maintains the chains. Use New.
 type Keeper struct {
 	cfg Config
 	ran atomic.Bool
-	// failed is what went wrong the last time, by program.
+	// failed has the last failure by program.
 	failed map[string]string
 }
 
@@ -46,10 +47,10 @@ func New(cfg Config) (*Keeper, error) {
 	return &Keeper{cfg: cfg, failed: map[string]string{}}, nil
 }
 
-// stopping is how long a program may take to end that is no longer wanted.
+// stopping bounds the wait for the output of a killed program.
 const stopping = time.Second
 
-// Exec runs a program of this machine. It is killed when ctx ends.
+// Exec runs a program of this machine. It is killed when ctx is done.
 func Exec(ctx context.Context, program string, args ...string) (code int, output string, err error) {
 	cmd := exec.CommandContext(ctx, program, args...)
 	cmd.WaitDelay = stopping
@@ -60,8 +61,8 @@ func Exec(ctx context.Context, program string, args ...string) (code int, output
 	return 0, string(out), err
 }
 
-// Run makes the chains and keeps them until ctx ends, then returns nil and leaves them. What
-// goes wrong is no reason to return: it is logged, and tried again after a period.
+// Run creates the chains and maintains them until ctx is done, then returns nil and leaves them.
+// Failures are logged and retried after a period.
 func (k *Keeper) Run(ctx context.Context) error {
 	if k.ran.Swap(true) {
 		return ErrAlreadyRun
@@ -82,7 +83,7 @@ func (k *Keeper) Run(ctx context.Context) error {
 	return nil
 }
 
-// present are the families that this node has iptables for.
+// present returns the families that this node has iptables for.
 func (k *Keeper) present(ctx context.Context) (out []family) {
 	var why []error
 	for _, f := range families() {
@@ -98,7 +99,7 @@ func (k *Keeper) present(ctx context.Context) (out []family) {
 	return out
 }
 
-// keep makes what a family lacks, if a canary is not there.
+// keep creates the missing chains and rules of a family if a canary is missing.
 func (k *Keeper) keep(ctx context.Context, f family) {
 	if k.complete(ctx, f) {
 		return
@@ -127,7 +128,7 @@ func (k *Keeper) complete(ctx context.Context, f family) bool {
 	return true
 }
 
-// make makes all that a family lacks, the canaries last.
+// make creates the missing chains and rules of a family, the canaries last.
 func (k *Keeper) make(ctx context.Context, f family) error {
 	for _, c := range f.chains {
 		if err := k.ensureChain(ctx, f, c[0], c[1]); err != nil {
@@ -147,8 +148,8 @@ func (k *Keeper) make(ctx context.Context, f family) error {
 	return nil
 }
 
-// ensureChain makes a chain that is not there. A failure only says that it cannot be made, which
-// may be because it is there.
+// ensureChain creates a missing chain. Creating an existing chain fails, so after a failure it
+// checks whether the chain exists.
 func (k *Keeper) ensureChain(ctx context.Context, f family, table, chain string) error {
 	err := k.do(ctx, f, table, "-N", chain)
 	if err == nil || k.do(ctx, f, table, "-S", chain) == nil {
@@ -169,10 +170,10 @@ func (k *Keeper) ensureRule(ctx context.Context, f family, r rule) error {
 	return k.do(ctx, f, r.table, "-A", args...)
 }
 
-// notThere is the exit code of iptables when a rule, or a chain, is not there.
+// notThere is the exit code of iptables for a missing rule or chain.
 const notThere = 1
 
-// failure is a command that ended with an exit code.
+// failure is the error of a command that exited with a code other than 0.
 type failure struct {
 	command, output string
 	code            int
@@ -182,7 +183,7 @@ func (f *failure) Error() string {
 	return fmt.Sprintf("%s: exit code %d: %s", f.command, f.code, strings.TrimSpace(f.output))
 }
 
-// do runs one command. It waits for others who change tables, as long as the reference does.
+// do runs one command. Like the reference it waits up to 5 s for the lock of the tables.
 func (k *Keeper) do(ctx context.Context, f family, table, operation string, args ...string) error {
 	args = append([]string{"-w", "5", "-t", table, operation}, args...)
 	code, output, err := k.cfg.Command(ctx, f.program, args...)

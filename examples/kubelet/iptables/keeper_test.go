@@ -21,15 +21,15 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// kernel has chains, and rules in them, and answers commands as iptables does.
+// kernel is a fake of the kernel's chains and rules. It executes commands like iptables.
 type kernel struct {
 	mu     sync.Mutex
 	chains map[string][]string // rules, by "program table chain"
-	// said are the commands since it was asked for them, without what all of them have in common.
+	// said has the commands since it was last cleared, without the common arguments.
 	said []string
-	// fails answers a command with an exit code.
+	// fails maps commands to exit codes.
 	fails map[string]int
-	// missing are programs that are not there.
+	// missing are the programs that are not installed.
 	missing []string
 }
 
@@ -73,14 +73,13 @@ func (k *kernel) command(_ context.Context, program string, args ...string) (int
 	return 0, "", nil
 }
 
-// change lets a test change it.
+// change runs f with the lock.
 func (k *kernel) change(f func()) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	f()
 }
 
-// now is what there is.
 func (k *kernel) now() map[string][]string {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -95,7 +94,8 @@ func (k *kernel) take() []string {
 	return said
 }
 
-// flush removes rules, and chains that are not the kernel's own, of a table; "": of all.
+// flush removes the rules of a table, and its chains other than the built-in ones. An empty name
+// means all tables.
 func (k *kernel) flush(table string) {
 	for name := range k.chains {
 		of, chain := strings.Fields(name)[1], strings.Fields(name)[2]
@@ -109,7 +109,7 @@ func (k *kernel) flush(table string) {
 	}
 }
 
-// keeping runs a Keeper in a bubble.
+// keeping runs a Keeper in a synctest bubble.
 func keeping(t *testing.T, k *kernel, test func(log *bytes.Buffer)) {
 	synctest.Test(t, func(t *testing.T) {
 		var log bytes.Buffer
@@ -133,7 +133,7 @@ func pass(d time.Duration) {
 
 const drop = "-m comment --comment block incoming localnet connections --dst 127.0.0.0/8 ! --src 127.0.0.0/8 -m conntrack ! --ctstate RELATED,ESTABLISHED,DNAT -j DROP"
 
-// begin is what a node without any chain is asked for.
+// begin has the commands for a node without chains.
 var begin = []string{
 	"iptables nat -S POSTROUTING", "ip6tables nat -S POSTROUTING",
 	"iptables mangle -S KUBE-KUBELET-CANARY",
@@ -152,7 +152,7 @@ var look = []string{
 	"ip6tables mangle -S KUBE-KUBELET-CANARY", "ip6tables nat -S KUBE-KUBELET-CANARY", "ip6tables filter -S KUBE-KUBELET-CANARY",
 }
 
-// What is not there is made, once; then each minute is a look.
+// Missing chains are created once. After that each minute only checks them.
 func TestCommands(t *testing.T) {
 	k := newKernel()
 	keeping(t, k, func(log *bytes.Buffer) {
@@ -168,7 +168,7 @@ func TestCommands(t *testing.T) {
 		require.Equal(t, look, k.take())
 		require.Equal(t, 2, strings.Count(log.String(), "made the chains"))
 	})
-	// The next kubelet finds all of it.
+	// The next kubelet finds all of them.
 	before := len(k.now())
 	keeping(t, k, func(log *bytes.Buffer) {
 		require.Equal(t, append(slices.Clone(begin[:2]), look...), k.take())
@@ -177,7 +177,7 @@ func TestCommands(t *testing.T) {
 	})
 }
 
-// After a flush of any table everything is there again within a minute, each rule once.
+// Within a minute after a flush of any table all chains exist again, with each rule once.
 func TestFlush(t *testing.T) {
 	for _, table := range []string{"mangle", "nat", "filter", ""} {
 		t.Run(table, func(t *testing.T) {
@@ -200,7 +200,7 @@ func TestFlush(t *testing.T) {
 	}
 }
 
-// What fails is told once, does not keep the other family from its chains, and is tried again.
+// A failure is logged once, does not affect the other family, and is retried.
 func TestFailures(t *testing.T) {
 	for _, command := range []string{
 		"iptables mangle -N KUBE-IPTABLES-HINT", "iptables filter -C INPUT -j KUBE-FIREWALL",
@@ -227,7 +227,8 @@ func TestFailures(t *testing.T) {
 	}
 }
 
-// A node without iptables, or without the right to use it, is told of once; one without IPv6 is not.
+// A node without iptables, or without the permission to use it, is logged once. A node without IPv6
+// is not logged.
 func TestAbsent(t *testing.T) {
 	none := newKernel()
 	none.missing = []string{"iptables", "ip6tables"}

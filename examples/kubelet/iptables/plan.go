@@ -1,6 +1,6 @@
 package iptables
 
-// The tables, and the chains in them.
+// Tables, and the chains in them.
 const (
 	mangle, nat, filter = "mangle", "nat", "filter"
 
@@ -9,24 +9,25 @@ const (
 	canary   = "KUBE-KUBELET-CANARY"
 )
 
-// tables are those with a canary.
+// tables returns the tables with a canary.
 func tables() []string { return []string{mangle, nat, filter} }
 
-// rule is a rule of a chain. One that is not there goes to the begin of the chain, or to its end.
+// rule is a rule of a chain. A missing rule is inserted first in the chain or appended.
 type rule struct {
 	table, chain string
 	first        bool
 	spec         []string
 }
 
-// family is iptables for IPv4 or IPv6: a program, and what it is to make.
+// family is a program, iptables or ip6tables, with its chains and rules.
 type family struct {
 	program string
 	chains  [][2]string // table, chain
 	rules   []rule
 }
 
-// families are both. Only IPv4 lets packets to its loopback addresses in from elsewhere.
+// families returns both families. Only IPv4 needs the firewall chain: IPv6 does not accept packets
+// to its loopback address from outside.
 func families() []family {
 	hints := [2]string{mangle, hint}
 	jump := []string{"-j", firewall}

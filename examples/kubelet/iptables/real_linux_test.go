@@ -15,7 +15,7 @@ import (
 	"github.com/podwright/podwright/examples/kubelet/iptables"
 )
 
-// made is what iptables prints when the chains of the reference are there.
+// made is the output of iptables with the chains of the reference.
 const made = `-N KUBE-FIREWALL
 -N KUBE-KUBELET-CANARY
 -A INPUT -j KUBE-FIREWALL
@@ -23,14 +23,14 @@ const made = `-N KUBE-FIREWALL
 -A KUBE-FIREWALL ! -s 127.0.0.0/8 -d 127.0.0.0/8 -m comment --comment "block incoming localnet connections" -m conntrack ! --ctstate RELATED,ESTABLISHED,DNAT -j DROP
 `
 
-// The real iptables makes of it what it makes of the reference's, after a flush again.
+// The real iptables has the same chains as with the reference, also after a flush.
 func TestRealIPTables(t *testing.T) {
 	_, err := exec.LookPath("iptables")
 	if _, err6 := exec.LookPath("ip6tables"); err != nil || err6 != nil || os.Geteuid() != 0 {
 		require.NotEqual(t, "1", os.Getenv("PODWRIGHT_REQUIRE_CRI"), "needs iptables, and root")
 		t.Skip("needs iptables, and root")
 	}
-	// This thread's programs have a network of their own, and nobody else's. It ends with the test.
+	// Programs of this thread have a private network namespace, which ends with the test.
 	inOwnNetwork := make(chan struct{})
 	go func() {
 		defer close(inOwnNetwork)
@@ -44,7 +44,8 @@ func TestRealIPTables(t *testing.T) {
 	<-inOwnNetwork
 }
 
-// keepThrice runs Keepers: on a node that has nothing, after a flush, and on what the one before has left.
+// keepThrice runs Keepers on an empty node, after a flush, and with the chains of an earlier
+// Keeper.
 func keepThrice(t *testing.T) {
 	show := func(program, table string) string {
 		_, out, err := iptables.Exec(t.Context(), program, "-t", table, "-S")
@@ -69,7 +70,7 @@ func keepThrice(t *testing.T) {
 			}
 		}
 	}
-	// looks counts the looks at the last canary: each is the end of a round.
+	// run counts the checks of the last canary: each ends a round.
 	run := func(rounds int, after func(round int)) {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()

@@ -1,12 +1,12 @@
-// Package selinux knows how a node with SELinux labels the files of containers, for
+// Package selinux provides the SELinux labels of containers' files on a node, for
 // manager.Config.SELinux.
 //
 //	if selinux.Enabled(selinux.Mounted) {
 //		host, err := selinux.Read(os.DirFS("/etc/selinux"))
 //	}
 //
-// Of what a container asks for, its files get the user and the level; role and type are
-// those that the policy of the node has for files of containers.
+// A file label has the user and level that the container requests. Role and type come from the
+// node's policy for files of containers.
 package selinux
 
 import (
@@ -24,27 +24,27 @@ import (
 	"github.com/podwright/podwright/volume/manager"
 )
 
-// Mounted is where a node with SELinux has the file system of it.
+// Mounted is the mount point of the SELinux filesystem.
 const Mounted = "/sys/fs/selinux"
 
-// PluginsLabel is the label of the folders in which plugins of kubelets, which run in
-// containers, have their sockets.
+// PluginsLabel is the label of the folders for the sockets of kubelet plugins, which run in
+// containers.
 const PluginsLabel = "system_u:object_r:container_file_t:s0"
 
-// Enabled tells whether the kernel has SELinux: whether its file system is mounted there,
-// and can be written to.
+// Enabled reports whether the kernel has SELinux: its filesystem is mounted at mounted and
+// writable.
 func Enabled(mounted string) bool {
 	var is unix.Statfs_t
 	err := unix.Statfs(mounted, &is)
 	return err == nil && is.Type == unix.SELINUX_MAGIC && is.Flags&unix.ST_RDONLY == 0
 }
 
-// Host labels files as the policy of a node says. Use Read.
+// Host returns file labels according to the node's policy. Use Read.
 type Host struct{ user, rest string }
 
 var _ manager.SELinux = (*Host)(nil)
 
-// Read reads a node's policy: etc is /etc/selinux.
+// Read reads a node's policy. etc is /etc/selinux.
 func Read(etc fs.FS) (*Host, error) {
 	policy, err := setting(etc, "config", "SELINUXTYPE")
 	if err != nil {
@@ -62,7 +62,7 @@ func Read(etc fs.FS) (*Host, error) {
 	return &Host{user: parts[0], rest: parts[1] + ":" + parts[2]}, nil
 }
 
-// setting reads a line "name = value" of a file.
+// setting returns the value of a "name = value" line of a file.
 func setting(etc fs.FS, file, name string) (string, error) {
 	text, err := fs.ReadFile(etc, file)
 	if err != nil {
@@ -78,10 +78,11 @@ func setting(etc fs.FS, file, name string) (string, error) {
 	return "", fmt.Errorf("selinux: %s does not say what %s is", file, name)
 }
 
-// part is a part of a label: nothing in it ends an option of a mount.
+// part matches a part of a label. It allows no character that ends a mount option.
 var part = regexp.MustCompile(`^[A-Za-z0-9_.:,-]*$`)
 
-// FileLabel implements manager.SELinux. Without a level the runtime chooses one.
+// FileLabel implements manager.SELinux. It returns "" for options without a level, for which the
+// runtime chooses one.
 func (h *Host) FileLabel(o *v1.SELinuxOptions) (string, error) {
 	if o == nil || o.Level == "" {
 		return "", nil
@@ -98,7 +99,7 @@ func (h *Host) FileLabel(o *v1.SELinuxOptions) (string, error) {
 	return user + ":" + h.rest + ":" + o.Level, nil
 }
 
-// Label gives a label to a file or folder.
+// Label sets the label of a file or folder. It does not follow links.
 func Label(file, label string) error {
 	if err := unix.Lsetxattr(file, "security.selinux", []byte(label), 0); err != nil {
 		return &fs.PathError{Op: "label", Path: file, Err: err}

@@ -16,7 +16,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// etc is /etc/selinux of a node.
+// etc returns a node's /etc/selinux.
 func etc(config, contexts string) fs.FS {
 	return fstest.MapFS{"config": {Data: []byte(config)}, "targeted/contexts/lxc_contexts": {Data: []byte(contexts)}}
 }
@@ -66,7 +66,7 @@ func TestPoliciesThatCannotBeRead(t *testing.T) {
 	}
 }
 
-// The kernel keeps a label, whether it has SELinux or not.
+// The kernel stores a label even without SELinux.
 func TestLabel(t *testing.T) {
 	dir := t.TempDir()
 	require.False(t, Enabled(dir))
