@@ -1,13 +1,13 @@
-// Package lockfile is how two agents agree which of them has the node: by a lock on a
-// file (--lock-file), and, if the one that has it is to make room, by noticing that
-// another one wants it (--exit-on-lock-contention).
+// Package lockfile lets one of several agents own the node: it locks a file (--lock-file), and
+// optionally reports when another agent wants the lock, so that the owner can exit
+// (--exit-on-lock-contention).
 //
-//	lock, err := lockfile.Acquire(ctx, path) // waits
+//	lock, err := lockfile.Acquire(ctx, path) // blocks
 //	defer lock.Close()
 //	go func() { err := lock.Contended(ctx); ... stop }()
 //
-// A reference kubelet does the same with the same file, so either may follow the other.
-// The kernel drops the lock with the process, however that ends. The file stays.
+// It is compatible with the reference kubelet's lock file. The kernel releases the lock when the
+// process exits, also after a crash. The file stays.
 package lockfile
 
 import (
@@ -24,18 +24,17 @@ import (
 )
 
 const (
-	// retry is how often it is looked at whether the lock is free.
+	// retry is the period of attempts to lock.
 	retry = 50 * time.Millisecond
-	// knock is how many looks it takes until the file is opened again: the holder may not
-	// have been watching when it was opened first.
+	// knock is the number of attempts before the file is opened again. Opening signals contention,
+	// and the owner may not have watched the file the first time.
 	knock = 20
 )
 
-// Lock is a lock that this process has.
+// Lock is a lock owned by this process.
 type Lock struct{ file *os.File }
 
-// Acquire waits until nobody else has the lock, or ctx ends. It makes the file if there is
-// none.
+// Acquire blocks until it has the lock or ctx is done. It creates a missing file.
 func Acquire(ctx context.Context, path string) (*Lock, error) {
 	for {
 		file, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o600)
@@ -53,7 +52,7 @@ func Acquire(ctx context.Context, path string) (*Lock, error) {
 	}
 }
 
-// try tries for a while.
+// try attempts to lock, knock times at most.
 func (l *Lock) try(ctx context.Context) (locked bool, err error) {
 	for range knock {
 		err := unix.Flock(int(l.file.Fd()), unix.LOCK_EX|unix.LOCK_NB)
@@ -67,7 +66,7 @@ func (l *Lock) try(ctx context.Context) (locked bool, err error) {
 	return false, nil
 }
 
-// there tells whether the file that was locked is the one that others find.
+// there reports whether the locked file still has its path.
 func (l *Lock) there() bool {
 	own, err := l.file.Stat()
 	if err != nil {
@@ -77,24 +76,26 @@ func (l *Lock) there() bool {
 	return err == nil && os.SameFile(own, found)
 }
 
-// Close lets the next one have the lock.
+// Close releases the lock.
 func (l *Lock) Close() error { return l.file.Close() }
 
 var errContended = errors.New("contended")
 
-// Contended returns nil when somebody else opens the file, or removes it: he wants the
-// lock. Otherwise it returns when ctx ends, or why it cannot tell. The lock is kept.
+// Contended blocks until another process opens or removes the file, which means that it wants the
+// lock, and then returns nil. It returns an error if ctx is done or the file cannot be watched. It
+// keeps the lock.
 func (l *Lock) Contended(ctx context.Context) error {
 	begin := func(q fs.Queue) error {
 		_, err := q.Add(l.file.Name(), unix.IN_OPEN|unix.IN_ATTRIB|unix.IN_DELETE_SELF|unix.IN_MOVE_SELF)
-		if !l.there() { // by the time that it was watched
+		if !l.there() { // it was replaced before the watch began
 			return errContended
 		}
 		return err
 	}
 	err := fs.Watch(ctx, begin, func(events []fs.Event) error {
 		for _, e := range events {
-			// A file that is open is not deleted, but loses its name.
+			// Removing an open file changes its attributes; it is deleted only after its last
+			// close.
 			if e.Mask&unix.IN_ATTRIB == 0 || !l.there() {
 				return errContended
 			}

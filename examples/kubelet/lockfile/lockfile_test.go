@@ -15,7 +15,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// watched tells what Contended returns.
+// watched returns a channel with the result of Contended.
 func watched(t *testing.T, ctx context.Context, l *Lock) <-chan error {
 	contended := make(chan error, 1)
 	go func() { contended <- l.Contended(ctx) }()
@@ -29,12 +29,12 @@ func acquire(t *testing.T, path string) *Lock {
 	return l
 }
 
-// A6: who comes second is noticed, and gets the lock when the first one ends, also when
-// it came before the first one was watching.
+// A6: a second agent is noticed, even if it came before the first one was watching, and gets the
+// lock when the first one exits.
 func TestNewcomer(t *testing.T) {
 	for name, early := range map[string]bool{"late": false, "early": true} {
 		t.Run(name, func(t *testing.T) {
-			t.Parallel() // each takes a second
+			t.Parallel()
 			path := filepath.Join(t.TempDir(), "lock")
 			first, second := acquire(t, path), make(chan *Lock, 1)
 			come := func() {
@@ -62,7 +62,7 @@ func TestNewcomer(t *testing.T) {
 	}
 }
 
-// A file that is removed, or replaced, is not what the next one locks.
+// The next agent does not lock a removed or replaced file.
 func TestFileIsRemoved(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "lock")
 	first := acquire(t, path)
@@ -80,7 +80,7 @@ func TestFileIsRemoved(t *testing.T) {
 	require.NoError(t, <-contended)
 }
 
-// Nobody waits longer than he wants.
+// Waits end with their context.
 func TestContextEnds(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "lock")
 	first := acquire(t, path)
@@ -94,10 +94,10 @@ func TestContextEnds(t *testing.T) {
 	require.ErrorContains(t, err, "not a directory")
 }
 
-// lockPath tells the process that TestKilled kills what to lock.
+// lockPath passes the path to the process that TestKilled kills.
 const lockPath = "PODWRIGHT_TEST_LOCK"
 
-// The lock of a process that is killed is free.
+// The lock of a killed process is free.
 func TestKilled(t *testing.T) {
 	if path := os.Getenv(lockPath); path != "" {
 		acquire(t, path)
@@ -117,6 +117,6 @@ func TestKilled(t *testing.T) {
 	_, err = Acquire(short, path)
 	require.ErrorIs(t, err, context.DeadlineExceeded)
 	require.NoError(t, cmd.Process.Kill())
-	_ = cmd.Wait() // always an error: it was killed
+	_ = cmd.Wait()
 	require.NoError(t, acquire(t, path).Close())
 }

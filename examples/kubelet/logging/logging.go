@@ -1,21 +1,20 @@
-// Package logging makes the log of a kubelet: lines of text, or JSON with the names that log
-// collectors know from Kubernetes components (logging.format, --logging-format).
+// Package logging creates the log of a kubelet: text, or JSON with the field names of Kubernetes
+// components (logging.format, --logging-format).
 //
 //	log, setVerbosity, err := logging.New(logging.Config{Format: logging.JSON, Output: os.Stderr})
 //	log.Info("connected", "runtime", name)
 //	// {"ts":1700000000000.25,"caller":"agent/connection.go:71","msg":"connected","v":0,"runtime":"containerd"}
 //
-// In JSON, ts is in milliseconds since 1970, v is the verbosity from which on a line is
-// written, errors are texts under err, and durations are texts such as "1.5s". A line about
-// an error has no v. It differs from the reference in three things: v is 0 or 4, since this
-// log has two levels; a warning, which the reference does not have, carries
-// "level":"WARN" besides; and an object is written as its fields, or as its error or text
-// where it has one.
+// In JSON, ts is in milliseconds since 1970, v is the lowest verbosity at which the line is logged,
+// errors are texts under err, and durations are texts such as "1.5s". An error line has no v. There
+// are three differences from the reference: v is 0 or 4, because this log has two levels; a
+// warning, which the reference does not have, also has "level":"WARN"; and an object is written as
+// its fields, or as its error or text if it has one.
 //
-// Each line is written at once, whole, to one stream, so there is nothing to flush
-// (logging.flushFrequency), and nothing is lost with the process.
+// Each line is one write, so there is no buffer to flush (logging.flushFrequency), and no line is
+// lost when the process exits.
 //
-// An example that runs: ExampleNew in logging_test.go.
+// Runnable example: ExampleNew in logging_test.go.
 package logging
 
 import (
@@ -29,26 +28,26 @@ import (
 	"github.com/podwright/podwright/internal/fields"
 )
 
-// The formats of a log.
+// Formats of a log.
 const (
 	Text = "text"
 	JSON = "json"
 )
 
-// DebugVerbosity is the verbosity from which on everything is logged.
+// DebugVerbosity is the verbosity at which all lines are logged.
 const DebugVerbosity = 4
 
 // Config configures a log. Output is required.
 type Config struct {
-	// Format is Text or JSON; "" means Text.
+	// Format is Text or JSON. Default: Text.
 	Format string
-	// Verbosity is how much is logged: from DebugVerbosity on everything.
+	// Verbosity enables debug lines if it is at least DebugVerbosity.
 	Verbosity int
-	// Output gets one write for each line.
+	// Output receives one write per line.
 	Output io.Writer
 }
 
-// New returns a log, and what changes its verbosity while it is used.
+// New returns a log, and a function that changes its verbosity. Both are safe for concurrent use.
 func New(cfg Config) (log *slog.Logger, setVerbosity func(int), err error) {
 	if err := fields.Required("logging: Config.Output", cfg.Output); err != nil {
 		return nil, nil, err
@@ -76,8 +75,8 @@ func level(verbosity int) slog.Level {
 	return slog.LevelInfo
 }
 
-// rename gives the attributes that slog makes itself the names of the reference. They are
-// told from those of callers by their types.
+// rename gives slog's own attributes the names of the reference. It recognizes them by their types,
+// since callers may use the same keys.
 func rename(groups []string, a slog.Attr) slog.Attr {
 	if a.Value.Kind() == slog.KindDuration {
 		return slog.String(a.Key, a.Value.Duration().String())
@@ -102,7 +101,7 @@ func rename(groups []string, a slog.Attr) slog.Attr {
 	return a
 }
 
-// verbosity is what a line says of its level.
+// verbosity returns the attributes that represent a level.
 func verbosity(l slog.Level) slog.Attr {
 	switch {
 	case l >= slog.LevelError:
@@ -116,7 +115,7 @@ func verbosity(l slog.Level) slog.Attr {
 	}
 }
 
-// short is a place in the source by its folder and file.
+// short returns a source position as folder/file:line.
 func short(s *slog.Source) string {
 	folder, file := path.Split(s.File)
 	return path.Join(path.Base(folder), file) + ":" + strconv.Itoa(s.Line)

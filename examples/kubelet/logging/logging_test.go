@@ -19,7 +19,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// Lines have the names of the reference: ts, caller, msg, v, err.
+// Lines have the field names of the reference: ts, caller, msg, v, err.
 func TestJSON(t *testing.T) {
 	for name, c := range map[string]struct {
 		log  func(*slog.Logger)
@@ -58,7 +58,7 @@ func TestJSON(t *testing.T) {
 	}
 }
 
-// A28: verbosity changes while the log is used, in both formats.
+// A28: verbosity can change at run time, in both formats.
 func TestVerbosity(t *testing.T) {
 	for _, format := range []string{logging.Text, logging.JSON, ""} {
 		var out bytes.Buffer

@@ -1,5 +1,5 @@
-// Package shutdown lets systemd-logind tell a shutdown.Manager, over D-Bus, that the
-// machine goes down, and makes logind wait for it.
+// Package shutdown connects a shutdown.Manager to systemd-logind over D-Bus: logind reports a
+// shutdown of the machine and delays it for the manager.
 package shutdown
 
 import (
@@ -24,27 +24,28 @@ const (
 	logindManager = "org.freedesktop.login1.Manager"
 	prepare       = "PrepareForShutdown"
 
-	// dropIn is where logind is told to wait for longer.
+	// dropIn is the file that configures logind's delay.
 	dropIn = "/etc/systemd/logind.conf.d/99-kubelet.conf"
-	// sighup makes logind read it.
+	// sighup makes logind reload its configuration.
 	sighup = int32(1)
-	// timeout is how long a bus, or logind, may think.
+	// timeout bounds each call to the bus or to logind.
 	timeout = 10 * time.Second
 )
 
-// Logind is a shutdown.Login. The zero value is the machine's.
+// Logind implements shutdown.Login. The zero value uses the machine's logind.
 type Logind struct {
-	// Address is that of the bus. Empty: DBUS_SYSTEM_BUS_ADDRESS, or else the usual one.
+	// Address is the address of the bus. Default: DBUS_SYSTEM_BUS_ADDRESS, or else the standard
+	// address.
 	Address string
-	// DropIn is the file that Logind writes when logind waits for too short a time.
-	// Empty: /etc/systemd/logind.conf.d/99-kubelet.conf.
+	// DropIn is the file that Connect writes if logind's delay is too short.
+	// Default: /etc/systemd/logind.conf.d/99-kubelet.conf.
 	DropIn string
 }
 
 var _ shutdown.Login = Logind{}
 
-// Connect listens to logind, and makes it wait for delay at least: if it does not yet,
-// by a drop-in file. It gives up after ten seconds.
+// Connect subscribes to logind's signals and makes it delay a shutdown by at least delay. If its
+// delay is shorter, Connect writes a drop-in file and reloads logind. It fails after ten seconds.
 func (l Logind) Connect(ctx context.Context, delay time.Duration) (shutdown.Session, error) {
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
@@ -61,8 +62,8 @@ func (l Logind) Connect(ctx context.Context, delay time.Duration) (shutdown.Sess
 	return s, nil
 }
 
-// dial connects to the bus. Only the end of the connection ends godbus' handshake, so ctx
-// ends it until there is one; the session's life is its own.
+// dial connects to the bus. godbus' handshake ends only with the context of the connection. So ctx
+// cancels that context until dial returns; after that the session ends it.
 func (l Logind) dial(ctx context.Context) (*dbus.Conn, error) {
 	life, end := context.WithCancel(context.WithoutCancel(ctx))
 	stop := context.AfterFunc(ctx, end)
@@ -97,14 +98,14 @@ func (s *session) prepare(ctx context.Context, delay time.Duration, file string)
 	if err := s.conn.AddMatchSignalContext(ctx, dbus.WithMatchInterface(logindManager), dbus.WithMatchMember(prepare), dbus.WithMatchObjectPath(logindPath)); err != nil {
 		return err
 	}
-	// logind may come and go without the bus.
+	// logind may leave and rejoin the bus.
 	if err := s.conn.AddMatchSignalContext(ctx, dbus.WithMatchInterface("org.freedesktop.DBus"), dbus.WithMatchMember("NameOwnerChanged"), dbus.WithMatchArg(0, logindName)); err != nil {
 		return err
 	}
 	return s.stretch(ctx, delay, file)
 }
 
-// stretch sees to it that logind waits for delay.
+// stretch ensures that logind delays a shutdown by at least delay.
 func (s *session) stretch(ctx context.Context, delay time.Duration, file string) error {
 	now, err := s.delay(ctx)
 	if err != nil || now >= delay {
@@ -118,7 +119,7 @@ func (s *session) stretch(ctx context.Context, delay time.Duration, file string)
 	if kill.Err != nil {
 		return fmt.Errorf("reload: %w", kill.Err)
 	}
-	// It reads the file when it gets to it, and says nothing.
+	// logind reloads the file asynchronously and without a reply.
 	for wait, tries := 100*time.Millisecond, 5; tries > 0; wait, tries = 2*wait, tries-1 {
 		if now, err = s.delay(ctx); err != nil || now >= delay {
 			return err
@@ -132,8 +133,8 @@ func (s *session) stretch(ctx context.Context, delay time.Duration, file string)
 	return fmt.Errorf("%w: %v, not %v, in spite of %s", shutdown.ErrDelayTooShort, now, delay, file)
 }
 
-// writeDropIn writes the file, if it does not say so yet: a logind that does not follow
-// is asked again and again.
+// writeDropIn writes the file unless it has this content already: Connect is repeated while logind
+// does not follow.
 func writeDropIn(file string, delay time.Duration) error {
 	seconds := int64((delay + time.Second - 1) / time.Second)
 	text := fmt.Appendf(nil, "# Written by the kubelet, for graceful shutdown of the node.\n[Login]\nInhibitDelayMaxSec=%d\n", seconds)
@@ -165,13 +166,13 @@ func (s *session) delay(ctx context.Context) (time.Duration, error) {
 	return time.Duration(min(micros, 1<<53)) * time.Microsecond, err
 }
 
-// GoingDown tells whether logind prepares for a shutdown.
+// GoingDown reports whether logind is preparing for a shutdown.
 func (s *session) GoingDown(ctx context.Context) (down bool, err error) {
 	err = s.property(ctx, "PreparingForShutdown", &down)
 	return down, err
 }
 
-// Lock takes an inhibitor lock of mode delay.
+// Lock takes an inhibitor lock with mode "delay". It is released by Close.
 func (s *session) Lock(ctx context.Context) (io.Closer, error) {
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
@@ -183,10 +184,11 @@ func (s *session) Lock(ctx context.Context) (io.Closer, error) {
 	return os.NewFile(uintptr(fd), "inhibitor lock"), nil
 }
 
-// Signals are what logind says of the machine's shutdown.
+// Signals returns the channel of shutdown signals: true for its start, false for its cancellation.
+// The channel is closed when the connection ends or logind leaves the bus.
 func (s *session) Signals() <-chan bool { return s.signals }
 
-// Close ends the connection, and what listens to it.
+// Close closes the connection and waits for its goroutine.
 func (s *session) Close() error {
 	close(s.closed)
 	err := s.conn.Close()
@@ -194,13 +196,13 @@ func (s *session) Close() error {
 	return err
 }
 
-// listen keeps the newest of the signals until somebody takes it, so that the bus is
-// never held up. It ends with the connection, or with logind.
+// listen forwards signals. It keeps only the newest until it is received, so that it never blocks
+// the bus. It returns when the connection ends or logind leaves the bus.
 func (s *session) listen() {
 	defer close(s.joined)
 	defer close(s.signals)
 	var newest bool
-	var out chan bool // nil: there is nothing to tell
+	var out chan bool // nil: no signal is pending
 	for {
 		select {
 		case <-s.closed:
@@ -218,7 +220,7 @@ func (s *session) listen() {
 	}
 }
 
-// logindGone tells whether a signal says that logind has left the bus.
+// logindGone reports whether a signal means that logind has left the bus.
 func logindGone(sig *dbus.Signal) bool {
 	var name, was, is string
 	return sig.Name == "org.freedesktop.DBus.NameOwnerChanged" && dbus.Store(sig.Body, &name, &was, &is) == nil && name == logindName && was != ""

@@ -43,11 +43,11 @@ func TestLogindTellsAndWaits(t *testing.T) {
 	l.Say(t, false)
 	require.False(t, <-s.Signals())
 
-	stop() // the bus goes away
+	stop() // ends the bus
 	_, open := <-s.Signals()
 	require.False(t, open)
 	require.NoError(t, lock.Close())
-	_, err = io.ReadAll(given.R) // ends when no one holds the lock
+	_, err = io.ReadAll(given.R) // returns when all copies of the lock are closed
 	require.NoError(t, err)
 	_, err = shutdown.Logind{Address: address}.Connect(ctx, time.Second)
 	require.ErrorContains(t, err, "D-Bus")
@@ -65,7 +65,7 @@ func TestLogindIsAskedToWaitLonger(t *testing.T) {
 	require.NoError(t, err)
 	require.Contains(t, string(data), "[Login]\nInhibitDelayMaxSec=30\n")
 
-	// It does not follow, though the file says so already: that is not written again.
+	// logind ignores the file, which already has the right content and is not written again.
 	l.Deaf.Store(true)
 	require.NoError(t, os.WriteFile(l.DropIn, bytes.ReplaceAll(data, []byte("=30"), []byte("=60")), 0o600))
 	ages := time.Unix(1, 0)
@@ -77,7 +77,7 @@ func TestLogindIsAskedToWaitLonger(t *testing.T) {
 	require.Equal(t, ages, info.ModTime())
 }
 
-// A session outlives the context of Connect, and ends with logind, though the bus is there.
+// A session outlives the context of Connect, and ends when logind leaves the bus.
 func TestLogindGoesAwayWithoutTheBus(t *testing.T) {
 	address, _ := logindtest.StartBus(t)
 	l := logindtest.Start(t, address, 5*time.Second)
@@ -97,7 +97,7 @@ func TestLogindGoesAwayWithoutTheBus(t *testing.T) {
 
 func TestBusThatHangs(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "bus")
-	bus, err := net.Listen("unix", path) // takes connections, and says nothing
+	bus, err := net.Listen("unix", path) // accepts connections and never replies
 	require.NoError(t, err)
 	defer bus.Close()
 	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)

@@ -1,15 +1,15 @@
-// Package systemd tells the service manager that an agent is ready, and that it is well,
-// by the protocol of sd_notify(3). Without a service manager that wants to know, nothing is
-// sent and nothing fails.
+// Package systemd reports an agent's readiness and health to the service manager with the protocol
+// of sd_notify(3). Without a service manager that expects notifications, it sends none and does not
+// fail.
 //
 //	w, err := systemd.New(systemd.Config{Check: healthy})
-//	go w.Run(ctx) // pings as long as Check finds nothing
+//	go w.Run(ctx) // pings while Check returns nil
 //	...           // all servers listen
 //	err = w.Ready()
 //
-// In the unit: Type=notify, and WatchdogSec=30s with Restart=on-failure. An agent that is
-// not well is not ended by itself: it withholds its pings, and the service manager
-// restarts it, however stuck it is. Pods go on meanwhile.
+// The unit has Type=notify, and WatchdogSec=30s with Restart=on-failure. An unhealthy agent does
+// not exit: it stops its pings, and the service manager restarts it, even if it hangs. Its pods
+// continue to run.
 package systemd
 
 import (
@@ -27,20 +27,20 @@ import (
 
 // Config configures a Notifier. Check is required.
 type Config struct {
-	// Check says what is wrong with the agent, nil if nothing is. It answers soon, and finds
-	// nothing as long as the agent is not up.
+	// Check returns an error if the agent is unhealthy. It returns promptly, and returns nil
+	// while the agent starts.
 	Check func() error
-	// Timeout is how long the service manager waits for a ping; zero means what it has put
-	// into the environment (WATCHDOG_USEC), if anything.
+	// Timeout is the watchdog timeout of the service manager. Default: WATCHDOG_USEC of the
+	// environment. Without both there are no pings.
 	Timeout time.Duration
-	// Notify sends a state, and tells whether somebody wants to know; nil means to the socket
-	// that is named in the environment (NOTIFY_SOCKET).
+	// Notify sends a state and reports whether the service manager expects it. Default: the socket
+	// NOTIFY_SOCKET of the environment.
 	Notify func(state string) (wanted bool, err error)
-	// Logger is told when a ping is withheld, or cannot be sent; nil discards.
+	// Logger receives missing and failed pings. Default: discard.
 	Logger *slog.Logger
 }
 
-// Notifier tells the service manager of an agent. Use New.
+// Notifier sends notifications to the service manager. Use New.
 type Notifier struct {
 	cfg Config
 	ran atomic.Bool
@@ -49,11 +49,12 @@ type Notifier struct {
 // ErrAlreadyRun is returned by a second Run.
 var ErrAlreadyRun = errors.New("systemd: Run was called before")
 
-// shortest is the least pause between pings: a busy machine is late by less.
+// shortest is the exclusive lower bound of the period of pings. A loaded machine delays a ping by
+// less than that.
 const shortest = time.Second
 
-// New reads the environment. It refuses a timeout for which a ping would be due each
-// second, or more often.
+// New reads the environment and returns a Notifier. It fails if the timeout requires a ping each
+// second or more often.
 func New(cfg Config) (*Notifier, error) {
 	if err := fields.Required("systemd: Config.Check", cfg.Check); err != nil {
 		return nil, err
@@ -72,7 +73,7 @@ func New(cfg Config) (*Notifier, error) {
 	return &Notifier{cfg: cfg}, nil
 }
 
-// Ready says that the agent serves. The service manager starts what waits for that.
+// Ready reports that the agent serves. The service manager then starts the units that wait for it.
 func (n *Notifier) Ready() error {
 	if _, err := n.cfg.Notify(daemon.SdNotifyReady); err != nil {
 		return fmt.Errorf("systemd: %w", err)
@@ -80,7 +81,7 @@ func (n *Notifier) Ready() error {
 	return nil
 }
 
-// Run pings at half of the timeout while Check finds nothing, until ctx ends.
+// Run sends a ping after each half of the timeout, while Check returns nil, until ctx is done.
 func (n *Notifier) Run(ctx context.Context) error {
 	if n.ran.Swap(true) {
 		return ErrAlreadyRun
@@ -101,7 +102,7 @@ func (n *Notifier) Run(ctx context.Context) error {
 	}
 }
 
-// ping sends one ping, with another try after a second.
+// ping sends one ping. It retries once, after a second.
 func (n *Notifier) ping(ctx context.Context) {
 	if err := n.cfg.Check(); err != nil {
 		n.cfg.Logger.Error("the watchdog gets no ping: the agent is not well", "err", err)

@@ -16,11 +16,11 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// manager is a service manager that takes down what it is told.
+// manager is a service manager that records its notifications.
 type manager struct {
 	mu     sync.Mutex
 	states []string
-	fail   int // that many notifications get lost
+	fail   int // number of notifications to lose
 }
 
 func (m *manager) notify(state string) (bool, error) {
@@ -40,7 +40,7 @@ func (m *manager) set(change func()) {
 	change()
 }
 
-// take returns what came since the last time.
+// take returns the notifications since the last call.
 func (m *manager) take() []string {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -60,7 +60,7 @@ func run(t *testing.T, n *Notifier) {
 	})
 }
 
-// A21, A22: a ping every half of the timeout, none while the agent is not well.
+// A21, A22: a healthy agent sends a ping each half of the timeout, an unhealthy one none.
 func TestWatchdog(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m, sick := &manager{}, error(nil)
@@ -92,7 +92,7 @@ func TestWatchdog(t *testing.T) {
 		synctest.Wait()
 		require.Len(t, m.take(), 1, "the second try")
 		m.set(func() { m.fail = 2 })
-		time.Sleep(7 * time.Second) // before the next one
+		time.Sleep(7 * time.Second) // before the next ping
 		synctest.Wait()
 		require.Empty(t, m.take(), "no third one")
 		m.set(func() { m.fail = 1 })
@@ -100,7 +100,7 @@ func TestWatchdog(t *testing.T) {
 	})
 }
 
-// By the real socket and the real environment (A22).
+// Notifications go to the real socket of the environment (A22).
 func TestEnvironment(t *testing.T) {
 	healthy := func() error { return nil }
 	t.Setenv("NOTIFY_SOCKET", "")

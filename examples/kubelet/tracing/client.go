@@ -14,20 +14,19 @@ import (
 	"github.com/podwright/podwright/internal/loglimit"
 )
 
-// export is the call that takes spans. Its request is a message of spans under the same number
-// as in TracesData, which stands in for it: the package that is generated for the service links
-// a REST gateway, and with that a megabyte of memory. Of the answer nothing is used.
+// export is the method that receives spans. TracesData has the same encoding as the method's
+// request and replaces it: the generated package of the service links a REST gateway, which costs a
+// megabyte of memory. The response is ignored.
 const export = "/opentelemetry.proto.collector.trace.v1.TraceService/Export"
 
-// client sends spans to a collector. It is an otlptrace.Client, whose failures are logged and
-// end there.
+// client sends spans to a collector. It is an otlptrace.Client. It logs failures and returns none.
 type client struct {
 	conn    *grpc.ClientConn
 	limiter *loglimit.Limiter
 	log     *slog.Logger
 }
 
-// newClient connects when there is something to send.
+// newClient returns a client that connects at its first upload.
 func newClient(endpoint string, log *slog.Logger) (*client, error) {
 	conn, err := grpc.NewClient(endpoint, grpc.WithTransportCredentials(insecure.NewCredentials()), grpc.WithUserAgent("podwright-otlp"))
 	if err != nil {
@@ -39,7 +38,7 @@ func newClient(endpoint string, log *slog.Logger) (*client, error) {
 // Start implements otlptrace.Client.
 func (*client) Start(context.Context) error { return nil }
 
-// Stop implements otlptrace.Client. It ends the connection.
+// Stop implements otlptrace.Client. It closes the connection.
 func (c *client) Stop(context.Context) error { return c.conn.Close() }
 
 // UploadTraces implements otlptrace.Client.

@@ -1,16 +1,16 @@
-// Package tracing sends spans to an OpenTelemetry collector, by OTLP over gRPC (the field
-// tracing of the configuration file).
+// Package tracing sends spans to an OpenTelemetry collector with OTLP over gRPC (the field tracing
+// of the configuration file).
 //
 //	t, err := tracing.New(tracing.Config{Endpoint: "localhost:4317", SamplingRatePerMillion: 1_000_000, Service: "kubelet", Host: node})
 //	... podsyncer.Config{Span: t.Span}, cri.ClientConfig{Span: t.CallSpan} ...
 //	err = t.Run(ctx)
 //
-// Span and CallSpan are what the rooms of the library call; those know nothing of OpenTelemetry.
-// What is begun with the context of another span is its child, so that a sync of a pod shows its
-// calls to the runtime. These carry the span on to the runtime (traceparent), which may have
-// spans of its own.
+// Span and CallSpan are callbacks for the packages of the library, which do not depend on
+// OpenTelemetry. A span started with the context of another span is its child, so that the sync of
+// a pod has its runtime calls as children. Runtime calls carry the span (traceparent), so that the
+// runtime can add its own.
 //
-// Spans that nobody takes are dropped: a collector that is away, or slow, holds up nothing.
+// Spans are dropped while the collector is unreachable or slow; Span and CallSpan never block.
 package tracing
 
 import (
@@ -34,22 +34,21 @@ import (
 	"google.golang.org/grpc/status"
 )
 
-// DefaultEndpoint is where collectors are by default.
+// DefaultEndpoint is the default address of the collector.
 const DefaultEndpoint = "localhost:4317"
 
 // Config configures a Tracer. Service is required.
 type Config struct {
-	// Endpoint is the gRPC target of the collector. It is spoken to without TLS. "" means
-	// DefaultEndpoint.
+	// Endpoint is the gRPC target of the collector, without TLS. Default: DefaultEndpoint.
 	Endpoint string
-	// SamplingRatePerMillion is how many of a million traces are sent, at most all. Zero: none but
-	// those that began elsewhere.
+	// SamplingRatePerMillion is the number of traces out of a million that are sent. With zero,
+	// only traces that began elsewhere are sent.
 	SamplingRatePerMillion int32
-	// Service is service.name of all spans, and Host their host.name. Service is required.
+	// Service is the service.name and Host the host.name of all spans. Service is required.
 	Service, Host string
-	// ShutdownTimeout is how long Run takes at most to send the last spans. Zero means 5 s.
+	// ShutdownTimeout bounds the sending of the last spans at the end of Run. Default: 5 s.
 	ShutdownTimeout time.Duration
-	// Logger is told when spans cannot be sent, the same failure once a minute. nil discards.
+	// Logger receives failures to send spans, each at most once a minute. Default: discard.
 	Logger *slog.Logger
 }
 
@@ -70,15 +69,15 @@ func (c *Config) complete() error {
 // ErrAlreadyRun is returned by a second Run.
 var ErrAlreadyRun = errors.New("tracing: Run was called before")
 
-// Tracer begins spans and sends them. Use New; it is safe for concurrent use. Spans that begin
-// before Run, or after it, are nobody's.
+// Tracer starts spans and sends them. Use New. It is safe for concurrent use. Spans that start
+// before or after Run are dropped.
 type Tracer struct {
 	cfg    Config
 	ran    atomic.Bool
 	tracer atomic.Pointer[trace.Tracer] // nil unless it runs
 }
 
-// New returns a Tracer. Nothing happens before Run.
+// New returns a Tracer. It drops spans until Run.
 func New(cfg Config) (*Tracer, error) {
 	if err := cfg.complete(); err != nil {
 		return nil, err
@@ -86,10 +85,10 @@ func New(cfg Config) (*Tracer, error) {
 	return &Tracer{cfg: cfg}, nil
 }
 
-// scope is the name of what makes the spans.
+// scope is the name of the instrumentation scope.
 const scope = "github.com/podwright/podwright/examples/kubelet"
 
-// Run sends spans until ctx ends, then sends the last ones and returns nil.
+// Run sends spans until ctx is done, then sends the last ones and returns nil.
 func (t *Tracer) Run(ctx context.Context) error {
 	if t.ran.Swap(true) {
 		return ErrAlreadyRun
@@ -126,8 +125,8 @@ func (t *Tracer) sampler() sdktrace.Sampler {
 	return sdktrace.TraceIDRatioBased(float64(t.cfg.SamplingRatePerMillion) / perMillion)
 }
 
-// Span begins a span, and end ends it; an error makes it a failed one. It has the shape of the
-// Span callbacks of the library.
+// Span starts a span. end ends it, and marks it as failed if err is not nil. Span has the signature
+// of the library's Span callbacks.
 func (t *Tracer) Span(ctx context.Context, name string, attributes ...slog.Attr) (_ context.Context, end func(err error)) {
 	tracer := t.tracer.Load()
 	if tracer == nil {
@@ -142,8 +141,8 @@ func (t *Tracer) Span(ctx context.Context, name string, attributes ...slog.Attr)
 	return ctx, func(err error) { finish(span, err) }
 }
 
-// CallSpan begins the span of a call to a gRPC server, by its name "SERVICE/METHOD", and puts it
-// into the metadata of the call. It has the shape of cri.ClientConfig.Span.
+// CallSpan starts the span of a gRPC call by its name "SERVICE/METHOD", and adds it to the metadata
+// of the call. It has the signature of cri.ClientConfig.Span.
 func (t *Tracer) CallSpan(ctx context.Context, name string) (_ context.Context, end func(err error)) {
 	tracer := t.tracer.Load()
 	if tracer == nil {
@@ -163,7 +162,6 @@ func (t *Tracer) CallSpan(ctx context.Context, name string) (_ context.Context, 
 	}
 }
 
-// finish ends a span.
 func finish(span trace.Span, err error) {
 	if err != nil && span.IsRecording() {
 		span.RecordError(err)

@@ -25,7 +25,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// collector is a server of OTLP.
+// collector is an OTLP server.
 type collector struct {
 	collectorpb.UnimplementedTraceServiceServer
 	mu    sync.Mutex
@@ -40,7 +40,7 @@ func (c *collector) Export(_ context.Context, r *collectorpb.ExportTraceServiceR
 	return &collectorpb.ExportTraceServiceResponse{PartialSuccess: &collectorpb.ExportTracePartialSuccess{RejectedSpans: 1, ErrorMessage: "too old"}}, c.fails
 }
 
-// spans are those that have come, by name.
+// spans returns the received spans by name.
 func (c *collector) spans() map[string]*tracepb.Span {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -70,7 +70,7 @@ func serve(t *testing.T, c *collector) (endpoint string) {
 	return listener.Addr().String()
 }
 
-// during runs a Tracer while a test uses it. Its spans have been sent afterwards.
+// during runs a Tracer during a test. It returns when the spans have been sent.
 func during(t *testing.T, cfg tracing.Config, test func(*tracing.Tracer)) {
 	t.Helper()
 	tracer, err := tracing.New(cfg)
@@ -109,7 +109,7 @@ func values(s *tracepb.Span) map[string]any {
 
 const all = 1_000_000
 
-// Spans come to a collector with who they belong to, what they are about, and how they have ended.
+// The collector receives spans with their parents, attributes and results.
 func TestSpans(t *testing.T) {
 	c := &collector{}
 	during(t, tracing.Config{Endpoint: serve(t, c), SamplingRatePerMillion: all, Service: "kubelet", Host: "n1"}, func(tracer *tracing.Tracer) {
@@ -141,7 +141,7 @@ func TestSpans(t *testing.T) {
 	require.Equal(t, []string{"host.name=n1", "service.name=kubelet"}, of)
 }
 
-// Nothing is sampled unless that is asked for, but what began elsewhere goes on.
+// By default nothing is sampled, but traces that began elsewhere are continued.
 func TestSampling(t *testing.T) {
 	c := &collector{}
 	during(t, tracing.Config{Endpoint: serve(t, c), Service: "kubelet"}, func(tracer *tracing.Tracer) {
@@ -151,7 +151,7 @@ func TestSampling(t *testing.T) {
 	require.Empty(t, c.spans())
 }
 
-// A34: a collector that is not there, or takes nothing, holds up nobody; it is told once.
+// A34: an unreachable or refusing collector blocks no caller and is logged once.
 func TestCollectorAway(t *testing.T) {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
@@ -164,7 +164,7 @@ func TestCollectorAway(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			var log bytes.Buffer
 			during(t, tracing.Config{Endpoint: endpoint, SamplingRatePerMillion: all, Service: "kubelet", Logger: slog.New(slog.NewTextHandler(&log, nil))}, func(tracer *tracing.Tracer) {
-				for range 5000 { // more than a queue has
+				for range 5000 { // more than the queue's size
 					_, end := tracer.Span(t.Context(), "syncPod")
 					end(nil)
 				}
@@ -176,7 +176,7 @@ func TestCollectorAway(t *testing.T) {
 	}
 }
 
-// Before it runs, a span is nobody's, and nothing is connected.
+// A span started before Run is dropped and opens no connection.
 func TestNotRunning(t *testing.T) {
 	tracer, err := tracing.New(tracing.Config{Service: "kubelet", SamplingRatePerMillion: all})
 	require.NoError(t, err)

@@ -1,8 +1,7 @@
-// Package tuning holds the kernel to what a node depends on: that memory which was asked
-// for is given out, that a panic ends in a restart, and that the keys of root's containers
-// have room.
+// Package tuning sets kernel parameters that a node depends on: memory overcommit is allowed, a
+// panic leads to a reboot, and root's containers can have enough keys.
 //
-// An example that runs: Example in tuning_test.go.
+// Runnable example: Example in tuning_test.go.
 package tuning
 
 import (
@@ -12,10 +11,10 @@ import (
 	"strings"
 )
 
-// A Setting is a parameter of the kernel, and what it has to be.
+// A Setting is a kernel parameter with its required value.
 type Setting struct{ Name, Value string }
 
-// Settings are those that nodes depend on.
+// Settings returns the required settings.
 func Settings() []Setting {
 	return []Setting{
 		{"vm.overcommit_memory", "1"},
@@ -29,20 +28,19 @@ func Settings() []Setting {
 
 // Config configures Apply. Root is required.
 type Config struct {
-	// Root has the parameters: os.DirFS("/proc/sys").
+	// Root is the folder of the parameters: os.DirFS("/proc/sys").
 	Root fs.FS
-	// Write changes one, by its name below Root. nil: what is not as it has to be is an
-	// error (protectKernelDefaults).
+	// Write sets a parameter by its path below Root. Optional: without it a wrong value is an error
+	// (protectKernelDefaults).
 	Write func(name, value string) error
 	// OnChange is called after each change, with the former value. Optional.
 	OnChange func(s Setting, from string)
 }
 
-// ErrProtected is wrapped by the errors about parameters that must not be changed.
+// ErrProtected is wrapped by the errors about wrong values that Apply must not change.
 var ErrProtected = errors.New("it is not changed (protectKernelDefaults)")
 
-// Apply looks at all parameters, and changes those that are not as they have to be. All
-// that goes wrong is named.
+// Apply checks all parameters and corrects wrong values. It returns all errors, joined.
 func Apply(c Config) error {
 	if c.Root == nil {
 		return errors.New("tuning: Config.Root is required")

@@ -17,7 +17,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// folder has all parameters as they have to be, but for others.
+// folder creates files of all parameters with their required values, except others.
 func folder(t testing.TB, others map[string]string) string {
 	dir := t.TempDir()
 	for _, s := range tuning.Settings() {
@@ -49,7 +49,7 @@ func TestApply(t *testing.T) {
 	require.NoError(t, tuning.Apply(c))
 }
 
-// What is protected is named with both values, all at once, and left alone.
+// Protected parameters stay unchanged, and one error has all of them with both values.
 func TestProtected(t *testing.T) {
 	dir := folder(t, map[string]string{"vm.panic_on_oom": "2", "kernel.panic": "0"})
 	err := tuning.Apply(tuning.Config{Root: os.DirFS(dir)})
@@ -76,7 +76,7 @@ func TestNotPermitted(t *testing.T) {
 }
 
 func Example() {
-	// What a machine has, read only; with Write, it would be changed.
+	// Without Write it only checks a machine's parameters.
 	err := tuning.Apply(tuning.Config{Root: os.DirFS("/nowhere")})
 	fmt.Println(errors.Is(err, fs.ErrNotExist))
 	// Output: true

@@ -1,5 +1,5 @@
-// Package logindtest is a bus of D-Bus, and a small logind on it, for tests that cannot have
-// their machine go down.
+// Package logindtest provides a D-Bus daemon and a small fake of logind, for tests that cannot shut
+// down their machine.
 package logindtest
 
 import (
@@ -18,14 +18,14 @@ import (
 	"github.com/godbus/dbus/v5/prop"
 	"github.com/stretchr/testify/require"
 
-	_ "github.com/podwright/podwright/examples/tools/testbed/tb" // the testbed sees to it that there is a dbus-daemon
+	_ "github.com/podwright/podwright/examples/tools/testbed/tb" // the testbed installs dbus-daemon
 )
 
 const busConfig = `<busconfig><type>session</type><listen>unix:path=%s</listen><auth>EXTERNAL</auth>
 <policy context="default"><allow send_destination="*"/><allow receive_sender="*"/><allow own="*"/></policy></busconfig>`
 
-// StartBus runs a real dbus-daemon until the test ends or stop is called. Without one the
-// test is skipped; where real parts are asked for (PODWRIGHT_REQUIRE_CRI) it fails.
+// StartBus runs a real dbus-daemon until the test ends or stop is called. Without dbus-daemon it
+// skips the test, or fails it if PODWRIGHT_REQUIRE_CRI is set.
 func StartBus(t testing.TB) (address string, stop func()) {
 	t.Helper()
 	daemon, err := exec.LookPath("dbus-daemon")
@@ -50,23 +50,24 @@ func StartBus(t testing.TB) (address string, stop func()) {
 	return strings.TrimSpace(line), stop
 }
 
-// Lock is a lock that was given out: the agent holds a copy of W, which R sees the end of.
+// Lock is an inhibitor lock. The agent has a copy of W; reads from R end when all copies are
+// closed.
 type Lock struct{ R, W *os.File }
 
-// Logind is a small login manager: it gives out locks, and waits for as long as its
-// drop-in file says once it is told to read it.
+// Logind is a fake of logind. It hands out inhibitor locks, and takes its delay from a drop-in file
+// when it is reloaded.
 type Logind struct {
-	// DropIn is the file that it reads; Deaf: it does not.
+	// DropIn is the drop-in file. Deaf makes Logind ignore reloads.
 	DropIn string
 	Deaf   atomic.Bool
-	// Locks are those that were given out.
+	// Locks receives the locks that were handed out.
 	Locks chan Lock
 
 	conn  *dbus.Conn
 	props *prop.Properties
 }
 
-// Start runs a Logind on a bus until the test ends. It waits for max at first.
+// Start runs a Logind on a bus until the test ends. Its initial delay is max.
 func Start(t testing.TB, address string, max time.Duration) *Logind {
 	t.Helper()
 	conn, err := dbus.Connect(address)
@@ -87,7 +88,7 @@ func Start(t testing.TB, address string, max time.Duration) *Logind {
 	return l
 }
 
-// Inhibit hands out the end of a pipe: it is closed when the lock is.
+// Inhibit returns the write end of a pipe, which is the lock.
 func (l *Logind) Inhibit(what, _, _, mode string) (dbus.UnixFD, *dbus.Error) {
 	if what != "shutdown" || mode != "delay" {
 		return 0, dbus.MakeFailedError(fmt.Errorf("%s, %s", what, mode))
@@ -101,19 +102,19 @@ func (l *Logind) Inhibit(what, _, _, mode string) (dbus.UnixFD, *dbus.Error) {
 	return fd, nil
 }
 
-// Say tells all that the machine goes down, or that it does not, after all.
+// Say emits the signal that the machine is shutting down, or that the shutdown was cancelled.
 func (l *Logind) Say(t testing.TB, down bool) {
 	t.Helper()
 	l.props.SetMust("org.freedesktop.login1.Manager", "PreparingForShutdown", down)
 	require.NoError(t, l.conn.Emit("/org/freedesktop/login1", "org.freedesktop.login1.Manager.PrepareForShutdown", down))
 }
 
-// Leave takes it off the bus.
+// Leave removes Logind from the bus.
 func (l *Logind) Leave() error { return l.conn.Close() }
 
 type systemd struct{ l *Logind }
 
-// KillUnit has logind read its file.
+// KillUnit makes logind reload its drop-in file.
 func (s systemd) KillUnit(unit, _ string, signal int32) *dbus.Error {
 	if unit != "systemd-logind.service" || signal != 1 || s.l.Deaf.Load() {
 		return nil
