@@ -16,7 +16,7 @@
 // with them (Probes), and by configuration, such as drivers and runtime handlers. No label has a
 // value chosen by a client or a pod.
 //
-// Not built: kubelet_device_plugin_* and kubelet_pod_resources_endpoint_*.
+// Not implemented: kubelet_device_plugin_* and kubelet_pod_resources_endpoint_*.
 //
 // Runnable example: Example in example_test.go.
 package metrics

@@ -39,7 +39,7 @@ func newSELinux(b *builder) *seLinux {
 	return s
 }
 
-// checked is the OnLabel of package volume.
+// checked is the OnLabel of package volume/manager.
 func (s *seLinux) checked(c manager.LabelCheck) {
 	mode := shortMode(c.Spec)
 	to := s.warned
