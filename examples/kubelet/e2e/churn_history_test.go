@@ -45,7 +45,6 @@ type history struct {
 // content identifies containers of one UID, name and content hash.
 type content struct{ uid, container, hash string }
 
-// instanceSeen is a container that was observed running.
 type instanceSeen struct {
 	attempt uint32
 	log     string
@@ -107,7 +106,6 @@ func (h *history) watch() error {
 	return errors.Join(errs...)
 }
 
-// seeRunning checks a running container.
 func (h *history) seeRunning(pod string, c *runtimeapi.Container) error {
 	if h.ran[c.Id] == nil {
 		if err := h.seeNew(pod, c); err != nil {
@@ -155,7 +153,7 @@ func (h *history) seeNew(pod string, c *runtimeapi.Container) error {
 	if len(before) > most {
 		return fmt.Errorf("%s/%s runs as %s #%d after %v, without cause", pod, c.Metadata.Name, c.Id, c.Metadata.Attempt, before)
 	}
-	// A pod that was removed and added again with its UID counts from zero.
+	// A pod that was removed and added again with its UID may count from zero.
 	if last := h.ran[before[len(before)-1]]; seen.attempt <= last.attempt && !h.begunAnew(pod) {
 		return fmt.Errorf("%s/%s runs as #%d after #%d", pod, c.Metadata.Name, seen.attempt, last.attempt)
 	}

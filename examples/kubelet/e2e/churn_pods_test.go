@@ -12,7 +12,6 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// put writes a new version of a pod.
 func (c *churn) put(t *testing.T, name string) {
 	t.Helper()
 	c.version++

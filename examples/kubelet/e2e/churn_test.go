@@ -41,7 +41,7 @@ const (
 //
 // The only allowed start without such a cause replaces a container whose start was interrupted by
 // a kill: the runtime lists it as exited although it never ran. Such starts are allowed only for
-// pods that had a container not running at the kill.
+// pods with a container that did not run at the kill.
 //
 // A longer run:
 //
@@ -291,7 +291,6 @@ func (c *churn) die(t *testing.T) {
 	}
 }
 
-// step makes one random change.
 func (c *churn) step(t *testing.T) {
 	t.Helper()
 	if c.rand.IntN(8) == 0 {

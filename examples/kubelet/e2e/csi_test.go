@@ -77,7 +77,6 @@ func (s *csiScene) driver(t *testing.T, name, spec string) *csiDriver {
 	return d
 }
 
-// up starts the driver unless it runs.
 func (d *csiDriver) up(t testing.TB) *csiDriver {
 	t.Helper()
 	if !d.runs {

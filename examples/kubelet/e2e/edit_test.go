@@ -80,7 +80,6 @@ func (s *scene) atMostOne(name string) error {
 	return nil
 }
 
-// hasVersion returns nil if the pod's only version is the wanted one.
 func (s *scene) hasVersion(name, version string) error {
 	p, err := s.pod(name)
 	if err != nil {

@@ -96,7 +96,6 @@ func statOf(id int) pid {
 	return pid{id: id, parent: stat.PPID, start: stat.Starttime}
 }
 
-// descendants returns all descendants of a process.
 func descendants(t testing.TB, of int) []pid {
 	t.Helper()
 	all, err := procfs.AllProcs()

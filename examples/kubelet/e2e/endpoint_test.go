@@ -133,7 +133,6 @@ func appears(t *testing.T, k *kubelet, wrong, want, runtime string) {
 	require.NoError(t, k.healthy())
 }
 
-// socket returns the path of the kubelet's runtime socket.
 func (k *kubelet) socket() string { return k.endpoint[len("unix://"):] }
 
 // C38 and A29: a wrong endpoint is reported as an error within the deadline and does not stop the

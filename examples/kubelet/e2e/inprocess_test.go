@@ -142,7 +142,6 @@ func startAndStop(t *testing.T, guests []*guest) {
 	goleak.VerifyNone(t, before)
 }
 
-// openFiles returns the process's open files by descriptor.
 func openFiles(t *testing.T) map[string]string {
 	t.Helper()
 	entries, err := os.ReadDir("/proc/self/fd")

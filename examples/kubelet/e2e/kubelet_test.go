@@ -24,7 +24,6 @@ import (
 	"github.com/podwright/podwright/examples/tools/testbed/tb"
 )
 
-// options are a test's settings of a kubelet.
 type options struct {
 	node     string
 	endpoint string
@@ -55,7 +54,6 @@ type kubelet struct {
 // are deleted after the test.
 const keepLogs = "PODWRIGHT_E2E_LOGS"
 
-// process is one run of the kubelet.
 type process struct {
 	cmd  *exec.Cmd
 	done chan struct{} // closed at the end of the process
@@ -137,7 +135,6 @@ func tail(s string, n int) string {
 	return "...\n" + s[len(s)-n:]
 }
 
-// start starts the process without waiting for it.
 func (k *kubelet) start(t testing.TB) {
 	t.Helper()
 	cmd := exec.Command(k.bin, k.args...)
@@ -147,7 +144,6 @@ func (k *kubelet) start(t testing.TB) {
 	k.launches++
 }
 
-// launch starts a process and appends its output to a file.
 func launch(t testing.TB, cmd *exec.Cmd, output string) *process {
 	t.Helper()
 	out, err := os.OpenFile(output, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
@@ -160,7 +156,6 @@ func launch(t testing.TB, cmd *exec.Cmd, output string) *process {
 	return p
 }
 
-// alive reports whether the process runs.
 func (k *kubelet) alive() bool {
 	if k.proc == nil {
 		return false
@@ -209,7 +204,6 @@ func (k *kubelet) log(t testing.TB) string {
 	return string(data)
 }
 
-// logLines returns the log lines that contain all texts.
 func (k *kubelet) logLines(t testing.TB, texts ...string) []string {
 	var out []string
 next:
@@ -245,7 +239,6 @@ func (k *kubelet) getJSON(path string, into any) error {
 	return json.Unmarshal(body, into)
 }
 
-// healthy returns nil if /healthz returns ok.
 func (k *kubelet) healthy() error {
 	status, body, err := k.get("/healthz")
 	if err != nil {
@@ -276,7 +269,6 @@ func (k *kubelet) statusz() (server.Report, error) {
 	return r, k.getJSON("/statusz/pods", &r)
 }
 
-// pods returns the pods of /pods.
 func (k *kubelet) pods() ([]v1.Pod, error) {
 	var list v1.PodList
 	err := k.getJSON("/pods", &list)
@@ -302,7 +294,6 @@ func (k *kubelet) pod(name string) (*v1.Pod, error) {
 	return found[0], nil
 }
 
-// container returns the status of a pod's container.
 func (k *kubelet) container(pod, name string) (*v1.Pod, *v1.ContainerStatus, error) {
 	p, err := k.pod(pod)
 	if err != nil {
@@ -314,7 +305,6 @@ func (k *kubelet) container(pod, name string) (*v1.Pod, *v1.ContainerStatus, err
 	return nil, nil, fmt.Errorf("pod %s has no status of container %s: %s", pod, name, brief(p))
 }
 
-// isRunning returns nil if the pod and all its containers run.
 func (k *kubelet) isRunning(name string) error {
 	p, err := k.pod(name)
 	if err != nil {
@@ -331,7 +321,6 @@ func (k *kubelet) isRunning(name string) error {
 	return nil
 }
 
-// running waits until the pod runs.
 func (k *kubelet) running(t testing.TB, name string) *v1.Pod {
 	t.Helper()
 	wait(t, 40*time.Second, name+" runs", func() error { return k.isRunning(name) })
@@ -340,7 +329,6 @@ func (k *kubelet) running(t testing.TB, name string) *v1.Pod {
 	return p
 }
 
-// brief formats the important parts of a pod's status.
 func brief(p *v1.Pod) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s %s: %s %s %s", p.Name, p.UID, p.Status.Phase, p.Status.Reason, p.Status.Message)

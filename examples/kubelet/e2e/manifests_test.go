@@ -131,7 +131,6 @@ func (s *scene) problem(file string) (*server.ManifestProblem, error) {
 	return nil, fmt.Errorf("no problem of %s in %+v", file, r.Manifests)
 }
 
-// hasProblem waits for the problem of a file.
 func (s *scene) hasProblem(t *testing.T, file, want string, kept bool) {
 	t.Helper()
 	wait(t, 10*time.Second, "problem of "+file, func() error {

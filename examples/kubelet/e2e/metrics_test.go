@@ -21,13 +21,11 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// metricsPaths are the compared endpoints.
 var metricsPaths = []string{"/metrics", "/metrics/probes", "/metrics/slis", "/metrics/resource", "/metrics/cadvisor"}
 
 // scraped is the content of an endpoint: for each metric name its type and its label names.
 type scraped map[string]string
 
-// scrape reads an endpoint as Prometheus does.
 func scrape(t testing.TB, client *http.Client, url string) scraped {
 	t.Helper()
 	families, err := families(client, url)

@@ -39,7 +39,6 @@ func overLimit(s *scene) (pods map[string]*v1.Pod, want map[string]string) {
 	return pods, want
 }
 
-// shown formats a pod's status.
 func shown(pod *v1.Pod) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s:", pod.Status.Phase)

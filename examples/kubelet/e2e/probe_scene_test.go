@@ -108,7 +108,6 @@ func (s *scene) becomesUnready(t testing.TB, name, container string) {
 	s.becomes(t, name, "becomes unready", func(p *v1.Pod) error { return isUnready(p, container) })
 }
 
-// restarted returns a condition: the container runs and was restarted n times.
 func restarted(container string, n int32) func(*v1.Pod) error {
 	return func(p *v1.Pod) error {
 		c := statusOf(p, container)
@@ -124,7 +123,6 @@ func (s *scene) events(t testing.TB, pod, reason string, texts ...string) []stri
 	return s.logLines(t, append(texts, "reason="+reason+" ", "pod=default/"+pod+"-"+s.node)...)
 }
 
-// tells waits for an event.
 func (s *scene) tells(t testing.TB, pod, reason string, texts ...string) {
 	t.Helper()
 	wait(t, soonEnough, pod+" has an event "+reason, func() error {

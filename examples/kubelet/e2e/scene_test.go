@@ -141,7 +141,6 @@ func emptyFolder(path string) error {
 // linkDir is the folder of the kubelet's links to container logs. It does not depend on the root.
 const linkDir = "/var/log/containers"
 
-// link returns the path of the link to a container's log.
 func (s *scene) link(pod, container, id string) string {
 	return fmt.Sprintf("%s/%s-%s_default_%s-%s.log", linkDir, pod, s.node, container, bareID(id))
 }
@@ -168,7 +167,6 @@ type world struct {
 	containers []*runtimeapi.Container
 }
 
-// look reads the state from the runtime.
 func (s *scene) look() (world, error) {
 	w := world{node: s.node}
 	sandboxes, err := s.cri.ListPodSandbox(context.Background(), nil)
@@ -210,12 +208,10 @@ func (w world) of(name string) world {
 	return w.where(func(pod string) bool { return pod == name+"-"+w.node })
 }
 
-// running returns the running containers.
 func (w world) running() []*runtimeapi.Container {
 	return filter(w.containers, func(c *runtimeapi.Container) bool { return c.State == runtimeapi.ContainerState_CONTAINER_RUNNING })
 }
 
-// ready returns the ready sandboxes.
 func (w world) ready() []*runtimeapi.PodSandbox {
 	return filter(w.sandboxes, func(b *runtimeapi.PodSandbox) bool { return b.State == runtimeapi.PodSandboxState_SANDBOX_READY })
 }
@@ -298,7 +294,6 @@ func testprog(image string, args ...string) v1.Container {
 	return v1.Container{Name: "main", Image: image, ImagePullPolicy: v1.PullIfNotPresent, Command: append([]string{"/testprog"}, args...)}
 }
 
-// shell returns a container that runs a script.
 func shell(name, image, script string) v1.Container {
 	return v1.Container{Name: name, Image: image, ImagePullPolicy: v1.PullIfNotPresent, Command: []string{"sh", "-c"}, Args: []string{script}}
 }

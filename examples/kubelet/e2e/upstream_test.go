@@ -65,7 +65,6 @@ func newUpstream(t *testing.T, s *scene, bin string) *upstream {
 	return u
 }
 
-// unverified returns a client that accepts every certificate.
 func unverified() *http.Client {
 	return &http.Client{Timeout: 30 * time.Second, Transport: &http.Transport{DisableKeepAlives: true, TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}}
 }
@@ -75,7 +74,6 @@ func (u *upstream) start(t *testing.T) {
 	u.proc = launch(t, exec.Command(u.bin, u.args...), u.output)
 }
 
-// end stops the process if it runs.
 func (u *upstream) end(t *testing.T, signal syscall.Signal) {
 	t.Helper()
 	if u.proc == nil {
@@ -98,7 +96,6 @@ func (u *upstream) undo(t *testing.T) {
 	removeCgroups(t, u.cgroups)
 }
 
-// removeCgroups removes cgroups with all their descendants.
 func removeCgroups(t *testing.T, roots []string) {
 	t.Helper()
 	for _, root := range roots {

@@ -22,7 +22,6 @@ import (
 	"github.com/podwright/podwright/volume/mounts"
 )
 
-// volumeScene is a scene with a folder of objects.
 type volumeScene struct {
 	*scene
 	objects string
@@ -91,7 +90,6 @@ func noMounts(dir string) error {
 	return err
 }
 
-// volume returns the report of a pod's volume.
 func (s *volumeScene) volume(pod, name string) (server.VolumeReport, error) {
 	report, err := s.statusz()
 	if err != nil {

@@ -25,7 +25,6 @@ import (
 	"github.com/podwright/podwright/cri/streams"
 )
 
-// sessionsFor is the duration of TestManySessions.
 var sessionsFor = flag.Duration("sessions", 10*time.Second, "how long many sessions at a time go on")
 
 // direct is a client of the kubelet's port.

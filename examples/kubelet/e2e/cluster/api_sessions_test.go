@@ -167,7 +167,6 @@ func (n *node) terminals(t *testing.T) {
 	require.Equal(t, 3, cmd.ProcessState.ExitCode(), shown.String())
 }
 
-// copiesMuch copies 20 MB into a container and back.
 func (n *node) copiesMuch(t *testing.T) {
 	const size = 20_000_000
 	file := filepath.Join(n.dir, "much")
@@ -195,7 +194,6 @@ func (n *node) copiesMuch(t *testing.T) {
 	require.NoError(t, errors.Join(os.Remove(file), os.Remove(file+"-back")))
 }
 
-// forward starts kubectl port-forward and returns the local port.
 func (n *node) forward(t *testing.T, pod, port string) int {
 	t.Helper()
 	cmd := n.command("port-forward", "pod/"+pod, ":"+port)
@@ -292,7 +290,6 @@ func (n *node) endpoints(t *testing.T) {
 	}
 }
 
-// credentials returns the TLS configuration of a kubeconfig's user.
 func credentials(t testing.TB, kubeconfig string) *tls.Config {
 	t.Helper()
 	config, err := clientcmd.BuildConfigFromFlags("", kubeconfig)

@@ -44,7 +44,6 @@ type behaviour struct {
 	then func(t *testing.T, n *node, pod string)
 }
 
-// behaviours has all behaviours by area.
 var behaviours = map[string][]behaviour{
 	"start and end": startAndEnd,
 	"init":          inits,
@@ -231,7 +230,6 @@ func fieldOf(object any, path string) (string, error) {
 	return evaluate(plain, "{"+path+"}")
 }
 
-// pod returns a pod of the namespace.
 func (n *node) pod(name string) (*v1.Pod, error) {
 	pod := &v1.Pod{}
 	found, err := n.reader.read("/api/v1/namespaces/"+n.namespace+"/pods/"+name, pod)

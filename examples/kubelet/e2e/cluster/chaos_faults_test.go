@@ -36,7 +36,6 @@ func chaosFaults() []chaosFault {
 	}
 }
 
-// skew returns plus or minus one hour.
 func (c *chaos) skew() time.Duration { return time.Duration(1-2*c.rand.IntN(2)) * time.Hour }
 
 // blow ends the current fault, or begins a new one, or does nothing.
@@ -53,7 +52,6 @@ func (c *chaos) blow(t *testing.T) {
 	}
 }
 
-// calm ends the current fault.
 func (c *chaos) calm(t *testing.T) {
 	t.Helper()
 	if c.fault != nil {
@@ -64,7 +62,6 @@ func (c *chaos) calm(t *testing.T) {
 
 func (c *chaos) filler() string { return filepath.Join(c.root, "filler") }
 
-// fillDisk fills the disk of the root folder.
 func (c *chaos) fillDisk(t *testing.T) {
 	t.Helper()
 	f, err := os.Create(c.filler())
@@ -81,7 +78,6 @@ func (c *chaos) emptyDisk(t *testing.T) {
 	}
 }
 
-// zeroReader returns zeros endlessly.
 type zeroReader struct{}
 
 func (zeroReader) Read(b []byte) (int, error) { return len(b), nil }

@@ -43,7 +43,7 @@ type chaos struct {
 	*chaosHistory
 	clock *tb.Clock // the runtime's clock, as the kubelet sees it
 	rand  *rand.Rand
-	// desired are the pods by name; codes has the exit codes of those that end.
+	// desired are the pods by name; codes has the exit codes of finishing pods.
 	desired map[string]bool
 	codes   map[string]int
 	fault   *chaosFault
@@ -120,7 +120,6 @@ func newChaos(t *testing.T, plane controlplane.Handle, rt tb.Runtime, flags ...s
 	return c
 }
 
-// setUp starts the pods that stay, and half of those that change.
 func (c *chaos) setUp(t *testing.T) {
 	for i := range calmPods {
 		c.desired[fmt.Sprintf("calm-%d", i)] = true
@@ -164,7 +163,6 @@ func (c *chaos) tell(t *testing.T, name string) {
 	require.NoError(t, os.WriteFile(file, nil, 0o600))
 }
 
-// step makes one random change.
 func (c *chaos) step(t *testing.T) {
 	t.Helper()
 	switch n := c.rand.IntN(6); n {

@@ -122,7 +122,6 @@ func hasImage(t *testing.T, images *cri.ImageClient, image string) bool {
 	return slices.ContainsFunc(list, func(i *runtimeapi.Image) bool { return slices.Contains(i.RepoTags, image) })
 }
 
-// zeros writes a file of zeros.
 func zeros(t *testing.T, file string, size int64) {
 	t.Helper()
 	f, err := os.Create(file)

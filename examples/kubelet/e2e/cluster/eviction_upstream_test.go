@@ -65,7 +65,7 @@ func TestEvictionUpstream(t *testing.T) {
 // MiB of available memory and below 39 % (200 MiB) of available disk.
 type shortNode struct {
 	*node
-	disk, memory string // tmpfs folders: the node's disk, and one that no kubelet measures
+	disk, memory string // tmpfs folders: the node's disk, and an unmeasured one
 }
 
 func newShortNode(t *testing.T, plane controlplane.Handle, rt tb.Runtime, binary string) *shortNode {

@@ -8,7 +8,6 @@ import (
 	"github.com/podwright/podwright/examples/tools/testbed/tb"
 )
 
-// build is the kubelet's program.
 var build tb.Kubelet
 
 func kubeletPath(t testing.TB) string { t.Helper(); return build.Path(t) }

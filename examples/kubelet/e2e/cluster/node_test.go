@@ -84,7 +84,6 @@ func notStarted(t *testing.T, plane controlplane.Handle, rt tb.Runtime, change f
 	return n
 }
 
-// nodeReady waits until the node exists and is ready.
 func (n *node) nodeReady(t *testing.T) {
 	t.Helper()
 	n.becomes(t, "node", n.name, `{.status.conditions[?(@.type=="Ready")].status}`, "True")
@@ -123,7 +122,6 @@ func (n *node) prepare(t *testing.T, rt tb.Runtime, flags []string) {
 	t.Cleanup(func() { n.leave(t) })
 }
 
-// freePort returns an unused port.
 func freePort(t testing.TB) string {
 	t.Helper()
 	l, err := net.Listen("tcp", ":0")
@@ -182,7 +180,6 @@ func (n *node) start(t *testing.T) {
 	require.NoError(t, n.cmd.Start())
 }
 
-// kill sends SIGKILL and waits for the end.
 func (n *node) kill(t *testing.T) {
 	t.Helper()
 	require.NoError(t, n.cmd.Process.Signal(syscall.SIGKILL))
@@ -198,7 +195,6 @@ func (n *node) stop(t *testing.T) {
 	n.cmd = nil
 }
 
-// try runs kubectl in the namespace.
 func (n *node) try(args ...string) error {
 	_, err := n.run(nil, args...)
 	return err
@@ -242,7 +238,6 @@ func (n *node) get(t testing.TB, kind, name, jsonpath string) string {
 	return out
 }
 
-// pods returns the pods of the namespace.
 func (n *node) pods(t testing.TB) []v1.Pod {
 	t.Helper()
 	var list v1.PodList
@@ -263,7 +258,6 @@ func (n *node) until(t testing.TB, what string, cond func() error) {
 	t.Fatalf("%s: not within %s: %v", what, patience, err)
 }
 
-// ready waits until a pod is ready.
 func (n *node) ready(t testing.TB, pod string) {
 	t.Helper()
 	n.until(t, pod+" is ready", func() error {
@@ -274,7 +268,6 @@ func (n *node) ready(t testing.TB, pod string) {
 	})
 }
 
-// gone waits until an object does not exist.
 func (n *node) gone(t testing.TB, kind, name string) {
 	t.Helper()
 	n.becomes(t, kind, name, "{.metadata.name}{.status.phase}", "")
@@ -318,7 +311,6 @@ func (n *node) empty() error {
 	return fmt.Errorf("%d containers, %d sandboxes", len(list), len(sandboxes))
 }
 
-// exec runs a command in a running container.
 func (n *node) exec(t testing.TB, container string, cmd ...string) string {
 	t.Helper()
 	stdout, stderr, err := n.cri.ExecSync(t.Context(), n.ids(t)[container], cmd, 30*time.Second)

@@ -174,7 +174,6 @@ func (p *proxy) closeAll() {
 	}
 }
 
-// slow delays each request by d.
 func slow(d time.Duration) func(http.ResponseWriter, *http.Request) bool {
 	return func(_ http.ResponseWriter, r *http.Request) bool {
 		select {
@@ -185,7 +184,6 @@ func slow(d time.Duration) func(http.ResponseWriter, *http.Request) bool {
 	}
 }
 
-// refusing responds with a status.
 func refusing(code int, reason metav1.StatusReason, when func(*http.Request) bool) func(http.ResponseWriter, *http.Request) bool {
 	return func(w http.ResponseWriter, r *http.Request) bool {
 		if !when(r) {
@@ -229,7 +227,6 @@ func (l *listener) Accept() (net.Conn, error) {
 	}
 }
 
-// proxied is a connection of the kubelet.
 type proxied struct {
 	net.Conn
 	proxy *proxy

@@ -81,7 +81,6 @@ func (w *watcher) note(pod *v1.Pod) {
 	w.seen[pod.UID] = append(w.seen[pod.UID], pod)
 }
 
-// versions returns the versions of a pod.
 func (w *watcher) versions(name string) (out []*v1.Pod) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -119,7 +118,6 @@ func (w *watcher) requireUnharmed(t *testing.T, calm func(*v1.Pod) bool) {
 	require.NotZero(t, watched, "nobody was watched")
 }
 
-// order is the order of a pod's phases.
 var order = []v1.PodPhase{"", v1.PodPending, v1.PodRunning, v1.PodSucceeded, v1.PodFailed}
 
 // back returns an error if a part of a status is older than in the previous version.

@@ -14,7 +14,6 @@ import (
 	"github.com/podwright/podwright/cri/cgroups"
 )
 
-// resize changes a container's resources as kubectl users do.
 func (n *node) resize(t *testing.T, pod, resources string) {
 	t.Helper()
 	n.do(t, "patch", "pod", pod, "--subresource", "resize", "--patch", `{"spec":{"containers":[{"name":"c","resources":`+resources+`}]}}`)

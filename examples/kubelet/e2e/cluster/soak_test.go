@@ -18,13 +18,10 @@ import (
 	"github.com/podwright/podwright/examples/tools/testbed/tb"
 )
 
-// soakFor is the duration of TestSoak.
 var soakFor = flag.Duration("soak", 30*time.Second, "how long pods come and go in TestSoak")
 
-// soakPods is the number of pods at a time.
 const soakPods = 60
 
-// soaked are the kinds of pods, as specs.
 var soaked = []string{
 	`{containers: [` + probed + `]}`,
 	`{containers: [` + running + `}, {name: second, image: BUSYBOX, command: [sh, -c, 'sleep 2; exit 1']}]}`, // crashes
@@ -40,7 +37,7 @@ func TestSoak(t *testing.T) {
 	onNodes(t, func(t *testing.T, n *node) {
 		s := &soak{n: n, d: n.direct(t), rand: rand.New(rand.NewPCG(rand.Uint64(), 0))}
 		n.apply(t, "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: soak}\ndata: {turn: begin}\n")
-		s.fill(t, 2*len(soaked)) // creates everything that is created once
+		s.fill(t, 2*len(soaked)) // creates lasting objects before the first measurement
 		s.drain(t)
 		before := s.measure(t)
 		s.fill(t, soakPods)
@@ -87,7 +84,6 @@ func (s *soak) turn(t *testing.T) {
 	s.n.unstick(t)
 }
 
-// drain deletes all pods.
 func (s *soak) drain(t *testing.T) {
 	s.n.do(t, append([]string{"delete", "pod", "--wait=false"}, s.pods...)...)
 	s.pods = nil
@@ -173,7 +169,6 @@ func linesOf(t *testing.T, pattern, text string) (count int) {
 	return count
 }
 
-// files counts the entries below a folder.
 func files(t *testing.T, dir string) (count int) {
 	err := filepath.WalkDir(dir, func(_ string, _ fs.DirEntry, err error) error {
 		if err == nil {

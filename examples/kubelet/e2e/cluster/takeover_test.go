@@ -17,13 +17,12 @@ import (
 	"github.com/podwright/podwright/examples/tools/testbed/tb/controlplane"
 )
 
-// takeovers is the number of takeovers by each kubelet.
 var takeovers = flag.Int("takeovers", 3, "how often each kubelet takes over from the other in TestTakeover")
 
 // TestTakeover hands a node with pods of all kinds from the upstream kubelet to this one and back,
 // for some rounds, with the same root folder, node name and runtime. No container restarts except
-// those that crash by themselves, no ready pod becomes unready, and no volume is unmounted. Starts
-// and stops in progress complete, and in the end no remains exist.
+// in crashing pods, no ready pod becomes unready, and no volume is unmounted. Starts and stops in
+// progress complete, and in the end no remains exist.
 func TestTakeover(t *testing.T) {
 	upstream := upstreamKubelet(t)
 	onRuntimes(t, func(t *testing.T, plane controlplane.Handle, rt tb.Runtime) {

@@ -64,7 +64,6 @@ func testExpansion(t *testing.T, s *storage) {
 	}
 }
 
-// expansion returns a claim's capacity with its resize state.
 func (s *storage) expansion(ctx context.Context, claim string) string {
 	c, err := s.api.PersistentVolumeClaims(s.namespace).Get(ctx, claim, metav1.GetOptions{})
 	if err != nil {

@@ -113,7 +113,6 @@ volumeBindingMode: WaitForFirstConsumer
 	return s
 }
 
-// stop stops all started parts of newStorage.
 func (s *storage) stop() {
 	if s.end != nil {
 		s.end()
@@ -169,7 +168,6 @@ func (s *storage) called(ctx context.Context, method string) error {
 
 func (s *storage) setFault(f driverFault) { s.fault.Store(f) }
 
-// atNode returns a volume's state in the Node's status.
 func (s *storage) atNode(ctx context.Context, handle string) (inUse, attached bool, err error) {
 	n, err := s.api.Nodes().Get(ctx, s.name, metav1.GetOptions{})
 	if err != nil {
@@ -243,7 +241,6 @@ func (s *storage) removeReleased(ctx context.Context) error {
 	return err
 }
 
-// volumes returns the driver's volumes by name.
 func (s *storage) volumes(ctx context.Context) (map[string]*v1.PersistentVolume, error) {
 	list, err := s.api.PersistentVolumes().List(ctx, metav1.ListOptions{})
 	if err != nil {
@@ -258,7 +255,6 @@ func (s *storage) volumes(ctx context.Context) (map[string]*v1.PersistentVolume,
 	return out, nil
 }
 
-// attachments returns the driver's attachments by volume name.
 func (s *storage) attachments(ctx context.Context) (map[string]*storagev1.VolumeAttachment, error) {
 	list, err := s.api.VolumeAttachments().List(ctx, metav1.ListOptions{})
 	if err != nil {

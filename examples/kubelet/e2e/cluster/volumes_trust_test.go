@@ -77,7 +77,6 @@ func testTrustBundles(t *testing.T, s *storage) {
 	s.do(t, "delete", "clustertrustbundle", s.name+"-named", s.name+"-none", "example.com:"+s.name+"-s:one", "example.com:"+s.name+"-other:one")
 }
 
-// authority returns a CA certificate as PEM.
 func authority(t *testing.T) []byte {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)

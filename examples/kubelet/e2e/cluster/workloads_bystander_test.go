@@ -87,13 +87,11 @@ func (n *node) atOnce(t *testing.T, all scenes) {
 	playing.Wait()
 }
 
-// becomes waits until a field of an object has a value.
 func (n *node) becomes(t testing.TB, kind, name, jsonpath, want string) {
 	t.Helper()
 	n.until(t, kind+" "+name+" "+jsonpath+" is "+want, func() error { return same(want, n.get(t, kind, name, jsonpath)) })
 }
 
-// fits waits until ok accepts a field of an object.
 func (n *node) fits(t testing.TB, kind, name, jsonpath string, ok func(got string) bool) {
 	t.Helper()
 	n.until(t, kind+" "+name+" "+jsonpath+" fits", func() error {

@@ -44,7 +44,6 @@ func TestComeAndGo(t *testing.T) {
 	})
 }
 
-// deployment applies a Deployment for this node.
 func (n *node) deployment(t *testing.T, name string, replicas int) {
 	t.Helper()
 	n.apply(t, fmt.Sprintf(`
@@ -236,7 +235,7 @@ func readinessGate(t *testing.T, n *node) {
 	require.Equal(t, "true", n.get(t, "pod", "gated", "{.status.containerStatuses[0].ready}"))
 }
 
-// drain evicts all pods except those that belong to the node; after uncordon they return.
+// drain evicts all pods except the node's own ones; after uncordon they return.
 func drain(t *testing.T, n *node) {
 	n.deployment(t, "moves", 3)
 	n.runs(t, "moves", 3)

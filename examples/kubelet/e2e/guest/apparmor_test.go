@@ -22,7 +22,6 @@ const profileOf = `profile %s flags=(attach_disconnected) {
 }
 `
 
-// load loads a profile into the kernel.
 func load(t *testing.T, name string) {
 	file := filepath.Join(t.TempDir(), name)
 	require.NoError(t, os.WriteFile(file, fmt.Appendf(nil, profileOf, name), 0o644))

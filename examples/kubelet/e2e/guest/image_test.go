@@ -18,7 +18,6 @@ import (
 	"github.com/podwright/podwright/cri/cgroups"
 )
 
-// image is the only image of containers and sandboxes.
 const image = "podwright.test/prog:1"
 
 // importImage imports an image of this program into containerd, once. The default program of the

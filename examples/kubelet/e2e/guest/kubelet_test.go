@@ -84,7 +84,6 @@ func (k *kubelet) start(t *testing.T) {
 	require.NoError(t, k.cmd.Start())
 }
 
-// kill sends SIGKILL and waits for the end.
 func (k *kubelet) kill(t *testing.T) {
 	require.NoError(t, k.cmd.Process.Kill())
 	_ = k.cmd.Wait() // killed

@@ -61,7 +61,6 @@ func waitForEnd() error {
 	return nil
 }
 
-// linger ends 10 s after the request.
 func linger() error {
 	err := waitForEnd()
 	time.Sleep(10 * time.Second)

@@ -48,7 +48,6 @@ func TestGuestPowersOff(t *testing.T) {
 	k.remove(t, pod, after)
 }
 
-// logs waits for a text in the kubelet's log.
 func (k *kubelet) logs(t *testing.T, what, text string) {
 	t.Helper()
 	until(t, what, func() error {
