@@ -17,12 +17,12 @@ import (
 	v1 "k8s.io/api/core/v1"
 )
 
-// command is what every container of the benchmark runs: it sleeps, and exits
-// at once on SIGTERM.
+// command is the command of every container of the benchmark. It sleeps, and exits at once on
+// SIGTERM.
 var command = []string{"/testprog", "run"}
 
-// How often /pods is read while something is awaited: it bounds the precision of
-// the figures, and it costs the agent what it costs to list its pods.
+// Periods of reading /pods. They bound the precision of the figures, and each read costs the agent
+// CPU time.
 const (
 	pollOne  = 8 * time.Millisecond
 	pollMany = 50 * time.Millisecond
@@ -119,10 +119,10 @@ func freePort() (int, error) {
 	return l.Addr().(*net.TCPAddr).Port, nil
 }
 
-// add drops a manifest into the folder, whole.
+// add writes the manifest of a pod atomically.
 func (a *agent) add(name string) error { return a.addWith(name, "") }
 
-// addWith adds a field to the container, in YAML's flow style.
+// addWith is add with another field of the container, in YAML's flow style.
 func (a *agent) addWith(name, field string) error {
 	if field != "" {
 		field = ", " + field
@@ -142,7 +142,7 @@ func (a *agent) remove(name string) error { return os.Remove(a.file(name)) }
 
 func (a *agent) file(name string) string { return filepath.Join(a.manifests, name+".yaml") }
 
-// pods reads /pods, by the name in the manifest.
+// pods returns the pods of /pods by the names in their manifests.
 func (a *agent) pods() (map[string]v1.Pod, error) {
 	resp, err := a.http.Get(a.url + "/pods")
 	if err != nil {
@@ -150,7 +150,7 @@ func (a *agent) pods() (map[string]v1.Pod, error) {
 	}
 	defer resp.Body.Close()
 	if resp.StatusCode != http.StatusOK {
-		return nil, fmt.Errorf("/pods: %s", resp.Status) // 503: not known yet
+		return nil, fmt.Errorf("/pods: %s", resp.Status) // 503: the agent has not synced yet
 	}
 	var list v1.PodList
 	if err := json.NewDecoder(resp.Body).Decode(&list); err != nil {
@@ -167,7 +167,7 @@ func isRunning(p v1.Pod) bool {
 	return p.Status.Phase == v1.PodRunning && len(p.Status.ContainerStatuses) > 0 && p.Status.ContainerStatuses[0].State.Running != nil
 }
 
-// await polls until done says so.
+// await polls until done returns true, for at most patience.
 func (a *agent) await(ctx context.Context, poll time.Duration, what string, done func() bool) error {
 	err := await(ctx, poll, what, done)
 	if err != nil {
@@ -191,7 +191,7 @@ func await(ctx context.Context, poll time.Duration, what string, done func() boo
 	return nil
 }
 
-// awaitPods polls /pods until done says so.
+// awaitPods polls /pods until done returns true.
 func (a *agent) awaitPods(ctx context.Context, poll time.Duration, what string, done func(map[string]v1.Pod) bool) error {
 	return a.await(ctx, poll, what, func() bool {
 		pods, err := a.pods()
@@ -207,7 +207,7 @@ func (a *agent) runs(ctx context.Context, name, spec string) error {
 	return a.awaitPods(ctx, pollOne, name+" runs", func(pods map[string]v1.Pod) bool { return isRunning(pods[name]) })
 }
 
-// ends removes a pod and waits until it is gone.
+// ends removes a pod and waits until /pods no longer lists it.
 func (a *agent) ends(ctx context.Context, name string) error {
 	if err := a.remove(name); err != nil {
 		return err
@@ -215,12 +215,12 @@ func (a *agent) ends(ctx context.Context, name string) error {
 	return a.awaitPods(ctx, pollOne, name+" is gone", func(pods map[string]v1.Pod) bool { _, there := pods[name]; return !there })
 }
 
-// allGone waits until there are no pods.
+// allGone waits until /pods is empty.
 func (a *agent) allGone(ctx context.Context) error {
 	return a.awaitPods(ctx, pollMany, "all pods are gone", func(pods map[string]v1.Pod) bool { return len(pods) == 0 })
 }
 
-// allEnd removes n pods, and waits until there are none.
+// allEnd removes n pods and waits until /pods is empty.
 func (a *agent) allEnd(ctx context.Context, n int, name func(i int) string) error {
 	for i := range n {
 		if err := a.remove(name(i)); err != nil {

@@ -18,15 +18,14 @@ type endpoint struct{ name, address string }
 
 func (e endpoint) path() string { return strings.TrimPrefix(e.address, "unix://") }
 
-// bare makes the CRI calls for a pod with nothing around them. What it asks of the
-// runtime and takes time there is what every kubelet asks: a seccomp profile for
-// the sandbox, and a log file.
+// bare makes only the CRI calls for a pod. It includes the requests that cost the runtime time and
+// that every kubelet makes: a seccomp profile for the sandbox, and a log file.
 type bare struct {
 	client *cri.RuntimeClient
 	image  string
 	prefix string
 	logs   string
-	parent string // the cgroup in which sandboxes are; the runtime's choice if empty
+	parent string // the cgroup parent of sandboxes; if empty, the runtime chooses
 	next   int
 	mu     sync.Mutex
 }
@@ -47,7 +46,7 @@ func (b *bare) start(ctx context.Context) (string, error) {
 	return sandbox, err
 }
 
-// startWith runs a pod of one container with something of its own, and returns both.
+// startWith runs a pod of one container with the command and mounts of own. It returns both ids.
 func (b *bare) startWith(ctx context.Context, own *runtimeapi.ContainerConfig) (id, container string, err error) {
 	b.mu.Lock()
 	b.next++
@@ -73,7 +72,7 @@ func (b *bare) startWith(ctx context.Context, own *runtimeapi.ContainerConfig) (
 	return id, container, err
 }
 
-// run creates and starts a container. It completes its configuration.
+// run completes the container's configuration, creates the container and starts it.
 func (b *bare) run(ctx context.Context, id string, sandbox *runtimeapi.PodSandboxConfig, own *runtimeapi.ContainerConfig) (string, error) {
 	own.Image = &runtimeapi.ImageSpec{Image: b.image}
 	own.Linux = &runtimeapi.LinuxContainerConfig{SecurityContext: &runtimeapi.LinuxContainerSecurityContext{
@@ -94,8 +93,8 @@ func (b *bare) stop(ctx context.Context, sandbox string) error {
 	return b.client.RemovePodSandbox(ctx, sandbox)
 }
 
-// burst starts n pods, four at a time, and returns when each was up, counted
-// from the start, along with the sandboxes.
+// burst starts n pods, four at a time. It returns the start time of each pod, counted from the
+// begin of the burst, and the sandboxes.
 func (b *bare) burst(ctx context.Context, n int) ([]time.Duration, []string, error) {
 	up, sandboxes := make([]time.Duration, n), make([]string, n)
 	begin := time.Now()

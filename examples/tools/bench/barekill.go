@@ -14,22 +14,22 @@ import (
 	"github.com/podwright/podwright/cri/pods/labels"
 )
 
-// pollExit is how often a runtime is asked whether a killed container has exited.
+// pollExit is the period of reading the state of a killed container.
 const pollExit = time.Millisecond
 
-// bareKills kills the container of one pod again and again by nothing but calls.
+// bareKills kills the container of one pod repeatedly, with CRI calls only.
 type bareKills struct {
 	b         *bare
 	sandbox   string
 	config    *runtimeapi.PodSandboxConfig
 	container string
 	attempt   uint32
-	// exits are how long after the kill the runtime said that it had exited, and
-	// starts how long creating and starting the next one took.
+	// exits are the times from a kill until the runtime reported the exit. starts are the times to
+	// create and start the next container.
 	exits, starts []time.Duration
 }
 
-// newKills runs a pod that is there to be killed.
+// newKills runs the pod whose container is killed.
 func (b *bare) newKills(ctx context.Context) (*bareKills, error) {
 	k := &bareKills{b: b}
 	var err error
@@ -49,7 +49,7 @@ func (b *bare) newKills(ctx context.Context) (*bareKills, error) {
 	return k, os.MkdirAll(k.config.LogDirectory, 0o755)
 }
 
-// next kills the container, starts a successor, and removes what is left.
+// next kills the container, starts a successor, and removes the dead container.
 func (k *bareKills) next(ctx context.Context) error {
 	began, err := k.b.kill(ctx, k.container)
 	if err != nil {
@@ -68,7 +68,7 @@ func (k *bareKills) next(ctx context.Context) error {
 	return k.b.client.RemoveContainer(ctx, dead)
 }
 
-// kill kills a container's process and returns the time.
+// kill kills a container's process and returns the time of the kill.
 func (b *bare) kill(ctx context.Context, container string) (at time.Time, err error) {
 	pid, err := b.pidOf(ctx, container)
 	if err != nil {
@@ -119,7 +119,7 @@ func (b *bare) running(ctx context.Context, uid string) (*runtimeapi.Container, 
 	return list[0], nil
 }
 
-// killPod kills the process of a pod's running container and returns the time.
+// killPod kills the process of a pod's running container and returns the time of the kill.
 func (b *bare) killPod(ctx context.Context, uid string) (at time.Time, err error) {
 	c, err := b.running(ctx, uid)
 	if err != nil {
@@ -128,7 +128,7 @@ func (b *bare) killPod(ctx context.Context, uid string) (at time.Time, err error
 	return b.kill(ctx, c.Id)
 }
 
-// pidOf finds the process of a container.
+// pidOf returns the process id of a container.
 func (b *bare) pidOf(ctx context.Context, container string) (int, error) {
 	status, err := b.client.ContainerStatus(ctx, container, true)
 	if err != nil {

@@ -15,7 +15,7 @@ import (
 	"github.com/podwright/podwright/cri/pods/observe"
 )
 
-// barePods are pods that are made by CRI calls, labelled as a kubelet labels them.
+// barePods implements plegtest.Pods with CRI calls. The pods have a kubelet's labels.
 type barePods struct {
 	b *bare
 	o *observe.Observer

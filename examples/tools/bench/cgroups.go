@@ -11,12 +11,12 @@ import (
 	kubelet "github.com/podwright/podwright/examples/kubelet/cgroups"
 )
 
-// cgroupBlock is how many pods each kubelet starts before it is the other's turn: two cannot
-// have one runtime at a time.
+// cgroupBlock is the number of pods that one kubelet starts before the next kubelet's turn. Two
+// kubelets cannot share a runtime.
 const cgroupBlock = 10
 
-// cgroupFigures measures how long a pod takes to start with a cgroup of its own and without,
-// by turns: by kubelets, and by nothing but the calls of the runtime.
+// cgroupFigures compares the start times of pods with and without their own cgroups, alternately:
+// for kubelets, and for bare CRI calls.
 func cgroupFigures(ctx context.Context, endpoints []endpoint, binary, dir string, o options) error {
 	kinds := []peer{
 		{"with cgroups", binary, ownSettings},
@@ -56,8 +56,8 @@ func cgroupFigures(ctx context.Context, endpoints []endpoint, binary, dir string
 	return nil
 }
 
-// bareInCgroup starts n pods in a cgroup that is there, and n where the runtime puts them, by
-// turns.
+// bareInCgroup starts n pods in an existing cgroup and n in the runtime's default one,
+// alternately.
 func bareInCgroup(ctx context.Context, e endpoint, dir, image string, n int, took *[2][]time.Duration) (err error) {
 	host, err := kubelet.NewHost(cgroups.Cgroupfs)
 	if err != nil {
@@ -88,6 +88,6 @@ func bareInCgroup(ctx context.Context, e endpoint, dir, image string, n int, too
 	return nil
 }
 
-// limitedPod has no limit of CPU: what starts containers runs inside the pod's cgroup, too, and
-// would be measured while it waits for its share.
+// limitedPod has no CPU limit. The processes that start a container run inside the pod's cgroup,
+// so a limit would add throttling to the measured time.
 const limitedPod = `containers: [{%s, resources: {requests: {cpu: 100m}, limits: {memory: 64Mi}}}]`

@@ -20,10 +20,10 @@ import (
 	"github.com/podwright/podwright/examples/kubelet/apiserver"
 )
 
-// clusterFigures measures pods of a real API server, as a watcher of it sees them: this
-// kubelet, and with -upstream the upstream one after it on the same runtime, against bare
-// CRI calls and the round trips of a client that does nothing else. These come first: the
-// upstream kubelet ends every sandbox that is not one of its pods'.
+// clusterFigures measures pods of a real API server, as a watcher of it sees them. It measures
+// this kubelet and then, with -upstream, the upstream one on the same runtime, and compares them
+// with bare CRI calls and bare API requests. The bare calls come first, because the upstream
+// kubelet stops every sandbox that belongs to none of its pods.
 func clusterFigures(ctx context.Context, endpoints []endpoint, binary, dir string, o options) error {
 	return onCluster(ctx, endpoints, binary, "", o, func(c *cluster, t *table, all []peer, i int, e endpoint) error {
 		floor, err := c.floor(ctx, e, filepath.Join(dir, fmt.Sprint("bare-", i)), o)
@@ -88,7 +88,7 @@ func newCluster(ctx context.Context) (*cluster, error) {
 	})
 }
 
-// until tries again until there is no error.
+// until retries f until it succeeds, for at most patience.
 func until(ctx context.Context, what string, f func() error) error {
 	for begin := time.Now(); ; {
 		err := f()
@@ -102,7 +102,7 @@ func until(ctx context.Context, what string, f func() error) error {
 	}
 }
 
-// measure takes all figures of a kubelet.
+// measure takes all figures of one kubelet.
 func (c *cluster) measure(ctx context.Context, t *table, p peer, e endpoint, floor startAndEnd, dir string, o options) error {
 	n, err := c.start(ctx, p, e, dir, o.image)
 	if err != nil {
@@ -118,7 +118,7 @@ func (c *cluster) measure(ctx context.Context, t *table, p peer, e endpoint, flo
 	return n.burst(ctx, func(row, value string) { t.put(p.name, row, value) }, o)
 }
 
-// clusterNode is a kubelet that is a node, and what is seen of its pods.
+// clusterNode is a kubelet registered as a node, with a watcher of its pods.
 type clusterNode struct {
 	*cluster
 	name, image string
@@ -183,7 +183,8 @@ func (n *clusterNode) stop() {
 	_ = n.admin.Nodes().Delete(context.Background(), n.name, metav1.DeleteOptions{})
 }
 
-// pod is one that ends at once on SIGTERM, bound to the node: no scheduler is measured.
+// pod returns a pod that exits at once on SIGTERM. It is bound to the node, to leave the scheduler
+// out.
 func (n *clusterNode) pod(name string) *v1.Pod {
 	return &v1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Namespace: benchNamespace, Name: n.name + "-" + name},
@@ -194,7 +195,7 @@ func (n *clusterNode) pod(name string) *v1.Pod {
 	}
 }
 
-// startAndEnd are the figures of one pod at a time.
+// startAndEnd are the times of one pod.
 type startAndEnd struct{ ready, gone time.Duration }
 
 func medians(all []startAndEnd) startAndEnd {
@@ -205,7 +206,7 @@ func medians(all []startAndEnd) startAndEnd {
 	return startAndEnd{median(ready), median(gone)}
 }
 
-// single measures one pod at a time.
+// single returns the medians of pods that run one at a time.
 func (n *clusterNode) single(ctx context.Context, runs int) (startAndEnd, error) {
 	var all []startAndEnd
 	for i := range runs {
@@ -222,12 +223,12 @@ func (n *clusterNode) single(ctx context.Context, runs int) (startAndEnd, error)
 	return medians(all), nil
 }
 
-// settle is how long the machine rests before what is measured alone: events are still
-// written of a pod that is ready, sandboxes still removed of one that is gone, and its
-// process may not listen for SIGTERM yet.
+// settle is the pause before a single measurement. After a pod became ready, its events are still
+// being written and its process may not handle SIGTERM yet. After a pod was deleted, its sandbox
+// may still be removed.
 const settle = 500 * time.Millisecond
 
-// timed measures how long after the begin of a call a pod is seen as it should be.
+// timed stores the time from the start of call until a watcher sees the pod satisfy is.
 func (w *watcher) timed(ctx context.Context, into *time.Duration, name string, call func() error, is func(*v1.Pod) bool) error {
 	if err := sleep(ctx, settle); err != nil {
 		return err
@@ -241,8 +242,8 @@ func (w *watcher) timed(ctx context.Context, into *time.Duration, name string, c
 	return err
 }
 
-// floor measures what nothing can do without: the calls of the runtime, and how soon a
-// watcher sees a creation, a patch of a status and a removal of a pod.
+// floor measures the lower bound: the CRI calls, and the times until a watcher sees the creation
+// of a pod, a patch of its status, and its removal.
 func (c *cluster) floor(ctx context.Context, e endpoint, dir string, o options) (startAndEnd, error) {
 	b, err := newBare(ctx, e, dir, o.image)
 	if err != nil {
@@ -298,7 +299,8 @@ func podReady(p *v1.Pod) bool {
 	return p != nil && slices.ContainsFunc(p.Status.Conditions, func(c v1.PodCondition) bool { return c.Type == v1.PodReady && c.Status == v1.ConditionTrue })
 }
 
-// burst measures many pods at once, what the kubelet takes for it, and what at rest.
+// burst measures many pods at once, the CPU time that they cost the kubelet, and the kubelet at
+// rest.
 func (n *clusterNode) burst(ctx context.Context, put func(row, value string), o options) error {
 	pods := n.pods("burst", o.burst)
 	var up []time.Duration
@@ -319,7 +321,7 @@ func (n *clusterNode) burst(ctx context.Context, put func(row, value string), o 
 	return nil
 }
 
-// rest measures the kubelet while nothing happens.
+// rest measures the idle kubelet.
 func (n *clusterNode) rest(ctx context.Context, put func(row, value string), o options) error {
 	used, err := atRest(ctx, n.cmd.Process.Pid, o.idle)
 	if err != nil {

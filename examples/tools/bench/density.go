@@ -16,9 +16,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// densityFigures measures how the cost of pods of a real API server grows with their
-// number: their start, their rest, a tenth of them crashing again and again, and their end,
-// by a kubelet of its own for each number.
+// densityFigures measures how the cost of pods of a real API server grows with their number. A new
+// kubelet for each number starts the pods, rests, lets a tenth of them crash repeatedly, and ends
+// them.
 func densityFigures(ctx context.Context, endpoints []endpoint, binary, dir string, o options) error {
 	var sizes []int
 	for _, text := range strings.Split(o.density, ",") {
@@ -40,7 +40,7 @@ func densityFigures(ctx context.Context, endpoints []endpoint, binary, dir strin
 	})
 }
 
-// density takes the figures of a kubelet with so many pods.
+// density takes the figures of a kubelet with the given number of pods.
 func (c *cluster) density(ctx context.Context, t *table, p peer, e endpoint, pods int, dir string, o options) error {
 	n, err := c.start(ctx, p, e, dir, o.image)
 	if err != nil {
@@ -84,7 +84,7 @@ func (c *cluster) density(ctx context.Context, t *table, p peer, e endpoint, pod
 	return nil
 }
 
-// watched measures what the kubelet takes in each second of a while.
+// watched measures the kubelet's cost per second during d, after a pause of 5 s.
 func (n *clusterNode) watched(ctx context.Context, put func(row, value string), phase string, d time.Duration) error {
 	if err := sleep(ctx, 5*time.Second); err != nil {
 		return err
@@ -92,7 +92,7 @@ func (n *clusterNode) watched(ctx context.Context, put func(row, value string), 
 	return n.spend(ctx, put, phase, d.Seconds(), "per second", func() error { return sleep(ctx, d) })
 }
 
-// pods are those of a name.
+// pods returns count pods named name-0, name-1 and so on.
 func (n *clusterNode) pods(name string, count int) (out []*v1.Pod) {
 	for i := range count {
 		out = append(out, n.pod(fmt.Sprint(name, "-", i)))
@@ -100,7 +100,8 @@ func (n *clusterNode) pods(name string, count int) (out []*v1.Pod) {
 	return out
 }
 
-// create creates pods and returns how long after the first call each was seen as it should be.
+// create creates pods and returns, for each, the time from the first call until a watcher saw it
+// satisfy is.
 func (n *clusterNode) create(ctx context.Context, pods []*v1.Pod, is func(*v1.Pod) bool) (took []time.Duration, err error) {
 	begin := time.Now()
 	for _, pod := range pods {
@@ -118,7 +119,7 @@ func (n *clusterNode) create(ctx context.Context, pods []*v1.Pod, is func(*v1.Po
 	return took, nil
 }
 
-// remove deletes pods and returns how long it took until all were gone.
+// remove deletes pods and returns the time until the last was gone.
 func (n *clusterNode) remove(ctx context.Context, pods []*v1.Pod) (time.Duration, error) {
 	begin := time.Now()
 	for _, pod := range pods {
@@ -143,13 +144,13 @@ func hasCrashed(p *v1.Pod) bool {
 	return p != nil && len(p.Status.ContainerStatuses) == 1 && p.Status.ContainerStatuses[0].RestartCount > 0
 }
 
-// account is what a kubelet has taken since its start.
+// account is the total cost of a kubelet since its start.
 type account struct {
 	cpu                      time.Duration
-	runtime, lists, requests float64 // calls of the runtime, those of them that list, requests to the API server
+	runtime, lists, requests float64 // CRI calls; the list calls among them; requests to the API server
 }
 
-// spend measures what the kubelet takes for something, divided by what it is for.
+// spend measures the cost of do and divides it by by.
 func (n *clusterNode) spend(ctx context.Context, put func(row, value string), phase string, by float64, unit string, do func() error) error {
 	before, err := n.account(ctx)
 	if err != nil {
@@ -168,7 +169,7 @@ func (n *clusterNode) spend(ctx context.Context, put func(row, value string), ph
 	return nil
 }
 
-// account reads the kubelet's own metrics, which are the same of both.
+// account reads the CPU time and the metrics, whose names are the same for both kubelets.
 func (n *clusterNode) account(ctx context.Context) (a account, err error) {
 	if a.cpu, err = cpuTime(n.cmd.Process.Pid); err != nil {
 		return a, err

@@ -17,7 +17,7 @@ func median(d []time.Duration) time.Duration {
 
 func ms(d time.Duration) string { return fmt.Sprintf("%.0f ms", float64(d)/1e6) }
 
-// row prints a figure beside the bare one and their ratio; a limit of zero is none.
+// row prints a figure, the bare figure, and their ratio. A limit of 0 is not printed.
 func row(what string, ours, bare time.Duration, limit float64) {
 	bound := ""
 	if limit > 0 {
@@ -26,7 +26,7 @@ func row(what string, ours, bare time.Duration, limit float64) {
 	fmt.Printf("  %-52s %10s   bare %10s   ratio %.2f%s\n", what, ms(ours), ms(bare), float64(ours)/float64(bare), bound)
 }
 
-// single measures one pod at a time: start and removal, ours and bare in turn.
+// single measures the start and the removal of one pod, alternately by CRI calls and by the agent.
 func single(ctx context.Context, b *bare, a *agent, o options) error {
 	var ourStart, ourStop, bareStart, bareStop []time.Duration
 	timed := func(into *[]time.Duration, f func() error) error {
@@ -55,7 +55,7 @@ func single(ctx context.Context, b *bare, a *agent, o options) error {
 	return nil
 }
 
-// restart kills a container's process and waits for its successor.
+// restart kills a container's process and measures the time until its successor runs.
 func restart(ctx context.Context, b *bare, a *agent, o options) error {
 	alone, err := b.newKills(ctx)
 	if err != nil {
@@ -95,7 +95,7 @@ func restartOnce(ctx context.Context, b *bare, a *agent, name string) (time.Dura
 	return took, a.ends(ctx, name)
 }
 
-// burst starts many pods at once; they stay for the idle figures.
+// burst starts many pods at once. They stay for idle.
 func burst(ctx context.Context, b *bare, a *agent, o options) error {
 	bare, sandboxes, err := b.burst(ctx, o.burst)
 	for _, id := range sandboxes {
@@ -134,7 +134,7 @@ func burst(ctx context.Context, b *bare, a *agent, o options) error {
 	return nil
 }
 
-// idle watches the agent with the pods of the burst.
+// idle measures the agent with the pods of burst, and removes them.
 func idle(ctx context.Context, _ *bare, a *agent, o options) error {
 	used, err := atRest(ctx, a.cmd.Process.Pid, o.idle)
 	if err != nil {
@@ -155,7 +155,7 @@ func idle(ctx context.Context, _ *bare, a *agent, o options) error {
 	return err
 }
 
-// cpuTime is what the process used so far, user and system.
+// cpuTime returns the user and system time of a process since its start.
 func cpuTime(pid int) (time.Duration, error) {
 	p, err := procfs.NewProc(pid)
 	if err != nil {
@@ -178,7 +178,8 @@ func spent(pid int, f func() error) (time.Duration, error) {
 	return after - before, err
 }
 
-// atRest returns the CPU time of a process that settles for 5 s first, in milliseconds per second.
+// atRest lets a process settle for 5 s and returns its CPU time during d, in milliseconds per
+// second.
 func atRest(ctx context.Context, pid int, d time.Duration) (float64, error) {
 	if err := sleep(ctx, 5*time.Second); err != nil {
 		return 0, err
@@ -187,7 +188,7 @@ func atRest(ctx context.Context, pid int, d time.Duration) (float64, error) {
 	return float64(used) / 1e6 / d.Seconds(), err
 }
 
-// memory reads the process's resident memory, in MiB by kind.
+// memory returns the process's resident memory in MiB, by kind.
 func memory(pid int) (map[string]float64, error) {
 	p, err := procfs.NewProc(pid)
 	if err != nil {

@@ -1,5 +1,5 @@
-// Command bench measures the kubelet of this repository against the bare CRI
-// calls on the same runtime, in the same run, and prints both and their ratio.
+// Command bench compares the kubelet of this repository with bare CRI calls on the same runtime.
+// It prints both figures and their ratio.
 //
 //	go run ./examples/tools/testbed -- go run ./examples/tools/bench
 //	go run ./examples/tools/testbed -- go run ./examples/tools/bench -pleg 100
@@ -14,17 +14,23 @@
 //	go run ./examples/tools/testbed -controlplane -- go run ./examples/tools/bench -logs 1000000000 -runs 5 -upstream
 //	go run ./examples/tools/testbed -controlplane -- go run ./examples/tools/bench -exec 50 -upstream
 //
-// With -pleg it measures instead how soon the death of a container is seen, with so
-// many pods: see pleg.go. With -ready it measures how soon it is seen that a server has
-// become ready: see ready.go. With -stop it measures how soon SIGTERM arrives, with -upstream beside the
-// upstream kubelet: see stop.go. With -volumes it measures how soon a pod with volumes runs: see volumes.go. With -cgroups it measures what pods' cgroups add to that: see cgroups.go. With
-// -volumepods it measures what so many pods with volumes cost, on no real runtime: see manyvolumes.go. With -cluster it measures
-// pods of a real API server, with -upstream beside the upstream kubelet: see cluster.go. With -density it measures how
-// their cost grows with their number: see density.go. With -logs and -exec
-// it measures logs and sessions of the kubelet API, with -upstream beside the upstream kubelet: see sessions.go.
+// Each of these flags replaces the default figures:
 //
-// It takes the runtimes and the images from the testbed's environment. Every
-// figure is a median unless it says otherwise; the machine should be quiet.
+//   - -pleg N: time until the kubelet sees the death of a container, with N pods; pleg.go
+//   - -ready N: time until the kubelet sees that a server is ready, with N pods; ready.go
+//   - -stop N: time until SIGTERM arrives at N pods; stop.go
+//   - -volumes: time until a pod with volumes runs; volumes.go
+//   - -cgroups: additional start time of a pod with cgroups; cgroups.go
+//   - -volumepods N: cost of N pods with volumes, on a runtime in memory; manyvolumes.go
+//   - -cluster: pods of a real API server; cluster.go
+//   - -density N,N: growth of the cost with the number of pods; density.go
+//   - -logs N, -exec N: logs and exec sessions of the kubelet API; sessions.go
+//
+// With -cluster, -density, -stop, -logs and -exec, the flag -upstream measures the upstream
+// kubelet, too.
+//
+// The testbed's environment names the runtimes and the images. A figure without another label is a
+// median. Measure on a quiet machine.
 package main
 
 import (
@@ -121,7 +127,7 @@ func run(ctx context.Context, o options) error {
 	return nil
 }
 
-// measure takes all figures on one runtime.
+// measure takes the default figures on one runtime.
 func measure(ctx context.Context, e endpoint, binary, dir string, o options) error {
 	fmt.Printf("\n%s\n", e.name)
 	b, err := newBare(ctx, e, dir, o.image)

@@ -17,8 +17,8 @@ import (
 	"github.com/podwright/podwright/cri/fake"
 )
 
-// volumesPod is the spec of a pod with five volumes, of which one has the content of a
-// config map of which the name is left open.
+// volumesPod is the spec of a pod with five volumes. The first has the content of a config map,
+// whose name is a parameter.
 const volumesPod = `hostNetwork: true
   containers: [{%%s, volumeMounts: [{name: a, mountPath: /a}, {name: b, mountPath: /b}, {name: c, mountPath: /c}, {name: d, mountPath: /d}, {name: e, mountPath: /e}]}]
   volumes:
@@ -33,14 +33,14 @@ const (
 	manyText = "{apiVersion: v1, kind: ConfigMap, data: {a: %q, b: two}}"
 )
 
-// barePod is the same without volumes.
+// barePod is the same spec without volumes.
 const barePod = `hostNetwork: true
   containers: [{%s}]`
 
-// manyFigures measures what many idle pods with five volumes each cost the agent, beside as
-// many without volumes, and how soon a change of a config map that half of them use is on
-// the disk everywhere. Containers are those of a runtime in memory, in this process, and
-// cost the agent no more than calls.
+// manyFigures measures the cost of many idle pods with five volumes each, and of as many without
+// volumes. It also measures the time until a change of a config map that half of the pods use is
+// on the disk for all of them. The runtime is in memory, in this process, so containers cost the
+// agent only CRI calls.
 func manyFigures(ctx context.Context, _ []endpoint, binary, dir string, o options) error {
 	for _, volumes := range []bool{false, true} {
 		below := filepath.Join(dir, fmt.Sprint("volumes-", volumes))
@@ -103,7 +103,8 @@ func manyPods(ctx context.Context, binary, dir string, volumes bool, o options) 
 
 func manyPod(i int) string { return fmt.Sprintf("many-%d", i) }
 
-// startMany starts pods a hundred at a time. Every second uses what changes later.
+// startMany starts pods in batches of 100. Every second pod uses the config map that changes
+// later.
 func (a *agent) startMany(ctx context.Context, n int, volumes bool) error {
 	begin := time.Now()
 	for i := range n {
@@ -134,7 +135,7 @@ func (a *agent) startMany(ctx context.Context, n int, volumes bool) error {
 	return nil
 }
 
-// changeMany changes the config map again and again.
+// changeMany changes the config map repeatedly and measures each change.
 func (a *agent) changeMany(ctx context.Context, objects string, o options) error {
 	path := filepath.Join(objects, changing)
 	var files []string
@@ -177,7 +178,7 @@ func (a *agent) changeMany(ctx context.Context, objects string, o options) error
 	return err
 }
 
-// watchOpens counts how often a file is opened, from now until it is asked.
+// watchOpens starts to count the opens of a file. opened returns the count and stops.
 func watchOpens(path string) (opened func() (int, error), err error) {
 	fd, err := unix.InotifyInit1(unix.IN_NONBLOCK | unix.IN_CLOEXEC)
 	if err != nil {
@@ -193,14 +194,14 @@ func watchOpens(path string) (opened func() (int, error), err error) {
 		if errors.Is(err, unix.EAGAIN) {
 			return 0, nil
 		}
-		if err == nil { // an event has 16 bytes, and the name, padded with zeros
+		if err == nil { // an event has 16 bytes, then the name padded with zeros
 			n = strings.Count(string(buf[:got]), filepath.Base(path)+"\x00")
 		}
 		return n, err
 	}, nil
 }
 
-// replaceFile writes a file aside, elsewhere, and renames it.
+// replaceFile writes a file in another folder and renames it.
 func replaceFile(path, text string) error {
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 		return err

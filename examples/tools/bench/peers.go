@@ -14,10 +14,10 @@ import (
 	"github.com/podwright/podwright/examples/tools/internal/control"
 )
 
-// peer is a kubelet to measure, with settings of its own.
+// peer is a kubelet to measure, and its settings.
 type peer struct{ name, binary, settings string }
 
-// peers are this kubelet and, if it is asked for, the upstream one.
+// peers returns this kubelet and, with -upstream, the upstream one.
 func peers(ctx context.Context, binary string, o options) ([]peer, error) {
 	all := []peer{{"podwright", binary, ownSettings}}
 	if !o.upstream {
@@ -27,13 +27,12 @@ func peers(ctx context.Context, binary string, o options) ([]peer, error) {
 	return append(all, peer{"upstream", path, upstreamSettings}), err
 }
 
-// ownSettings keep its cgroups apart from those of a kubelet that the machine has, and let it
-// have as many pods as are asked for, and evict
-// nothing because the machine's disk is rather full.
+// ownSettings keep the cgroups apart from another kubelet's on the machine, allow many pods, and
+// prevent evictions on a machine with a nearly full disk.
 const ownSettings = "failCgroupV1: false\ncgroupRoot: /podwright-bench\nmaxPods: 2000\nevictionHard: {memory.available: 100Mi}\n"
 
-// upstreamSettings have the upstream kubelet start here, without an API server as well, and
-// evict nothing because the machine's disk is rather full.
+// upstreamSettings let the upstream kubelet start on this machine, even without an API server, and
+// prevent evictions on a machine with a nearly full disk.
 const upstreamSettings = `cgroupDriver: cgroupfs
 failCgroupV1: false
 maxPods: 2000
@@ -42,10 +41,10 @@ authentication: {anonymous: {enabled: true}, webhook: {enabled: false}}
 authorization: {mode: AlwaysAllow}
 `
 
-// upstreamTimeout bounds a request of the control plane, which may build the upstream kubelet.
+// upstreamTimeout bounds a request to the control plane, which may build the upstream kubelet.
 const upstreamTimeout = 30 * time.Minute
 
-// ask makes a request of the control plane around the benchmark.
+// ask makes a request to the control endpoint of the control plane and returns its response.
 func ask(ctx context.Context, path string) (string, error) {
 	folder := os.Getenv("PODWRIGHT_CONTROLPLANE")
 	if folder == "" {
@@ -58,8 +57,8 @@ func ask(ctx context.Context, path string) (string, error) {
 	return string(body), err
 }
 
-// table has a column for each of what is measured side by side. Figures are printed as
-// they come, and all of them in the end.
+// table has one column per kubelet or floor. put prints each figure at once; print prints all of
+// them.
 type table struct {
 	columns, rows []string
 	cells         map[[2]string]string
@@ -91,7 +90,7 @@ func (t *table) print(title string) {
 	}
 }
 
-// times is a duration beside the floor.
+// times formats a duration and its ratio to the floor.
 func times(d, floor time.Duration) string {
 	return fmt.Sprintf("%s (%.2f)", ms(d), float64(d)/float64(floor))
 }

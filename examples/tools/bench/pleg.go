@@ -17,8 +17,8 @@ import (
 	"github.com/podwright/podwright/pleg/plegtest"
 )
 
-// plegFigures measures how soon what happens to pods is seen: by the kubelet, whose
-// containers are killed, and by a PLEG alone, with the harness of plegtest.
+// plegFigures measures the delay until changes of pods are seen: by the kubelet, whose containers
+// are killed, and by a PLEG alone, with plegtest.Bench.
 func plegFigures(ctx context.Context, endpoints []endpoint, binary, dir string, o options) error {
 	for i, run := range []struct {
 		endpoint
@@ -46,7 +46,7 @@ func plegFigures(ctx context.Context, endpoints []endpoint, binary, dir string, 
 	return nil
 }
 
-// kills kills the container of each of the kubelet's pods once, one after the other.
+// kills kills the container of each of the kubelet's pods once, in sequence.
 func kills(ctx context.Context, b *bare, binary, dir string, e endpoint, limit string, flags []string, o options) error {
 	bare, err := b.newKills(ctx)
 	if err != nil {
@@ -88,8 +88,8 @@ func kills(ctx context.Context, b *bare, binary, dir string, e endpoint, limit s
 
 func victim(i int) string { return fmt.Sprintf("kill-%d", i) }
 
-// killEach kills the containers at random moments, so that none of them follows a
-// list by a fixed time, and a bare one in between.
+// killEach kills containers at random moments, so that no kill has a fixed distance from a relist.
+// It also kills a bare container before each.
 func killEach(ctx context.Context, bare *bareKills, a *agent, n int) (ours []time.Duration, err error) {
 	for i := range n {
 		if err := bare.next(ctx); err != nil {
@@ -107,8 +107,8 @@ func killEach(ctx context.Context, bare *bareKills, a *agent, n int) (ours []tim
 	return ours, nil
 }
 
-// killed kills a pod's container and returns how much later, by the runtime's own
-// records, its successor started. Nothing is polled that the kubelet would feel.
+// killed kills a pod's container and returns the time until its successor started, by the
+// runtime's records. It polls the runtime and not the kubelet, to leave the kubelet undisturbed.
 func (b *bare) killed(ctx context.Context, a *agent, uid string) (took time.Duration, err error) {
 	began, err := b.killPod(ctx, uid)
 	if err != nil {
@@ -129,8 +129,7 @@ func (b *bare) killed(ctx context.Context, a *agent, uid string) (took time.Dura
 	return took, err
 }
 
-// alone measures a PLEG with nothing around it, on pods that the CRI calls of a bare
-// pod make.
+// alone measures a PLEG without a kubelet, on pods made by CRI calls.
 func alone(ctx context.Context, b *bare, cfg pleg.Config, o options) error {
 	observer, err := observe.New(observe.Config{Runtime: b.client, RuntimeName: "containerd"})
 	if err != nil {

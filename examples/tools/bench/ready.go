@@ -15,11 +15,11 @@ import (
 	v1 "k8s.io/api/core/v1"
 )
 
-// probePeriod is that of the readiness probes, the shortest that a manifest can name.
+// probePeriod is the period of the readiness probes, the shortest that a manifest allows.
 const probePeriod = time.Second
 
-// readyFigures measures how soon a pod is Ready in /pods once its server answers that
-// it is, with so many pods, which are all probed all the time.
+// readyFigures measures the time from a server's readiness until /pods shows its pod as Ready,
+// while all pods are probed.
 func readyFigures(ctx context.Context, endpoints []endpoint, binary, dir string, o options) error {
 	for i, e := range endpoints {
 		fmt.Printf("\n%s, %d pods\n", e.name, o.ready)
@@ -36,7 +36,7 @@ func readyFigures(ctx context.Context, endpoints []endpoint, binary, dir string,
 	return nil
 }
 
-// readyEach lets pods turn ready at random moments, one after the other.
+// readyEach makes the servers of n pods ready at random moments, in sequence.
 func readyEach(ctx context.Context, a *agent, n int) error {
 	s := newServing()
 	defer s.Close()
@@ -78,13 +78,13 @@ func spread(what string, d []time.Duration, limit time.Duration) {
 		what, ms(median(d)), ms(d[len(d)*95/100]), ms(d[len(d)-1]), ms(limit))
 }
 
-// serving answers the probes of all pods, by their names.
+// serving responds to the probes of all pods. The path of a probe is the pod's name.
 type serving struct {
 	*httptest.Server
 	mu    sync.Mutex
 	ready map[string]bool
 	asked map[string]bool
-	first map[string]time.Time // the first answer that was good
+	first map[string]time.Time // time of the first successful response
 }
 
 func newServing() *serving {
@@ -119,8 +119,8 @@ func (s *serving) answered(pod string) time.Time {
 	return s.first[pod]
 }
 
-// turnReady lets one pod's server answer well from a random moment on, and returns when
-// that was and when the pod was seen to be ready.
+// turnReady makes one pod's server ready at a random moment. It returns that time and the time at
+// which /pods showed the pod as ready.
 func (s *serving) turnReady(ctx context.Context, a *agent, pod string) (began, seen time.Time, err error) {
 	if err := sleep(ctx, rand.N(probePeriod)); err != nil {
 		return began, seen, err
@@ -139,7 +139,7 @@ func (s *serving) turnReady(ctx context.Context, a *agent, pod string) (began, s
 	return began, seen, err
 }
 
-// readinessProbe is what to add to a container.
+// readinessProbe returns the field of a container with the pod's probe.
 func (s *serving) readinessProbe(pod string) string {
 	return fmt.Sprintf(`readinessProbe: {periodSeconds: %d, httpGet: {host: 127.0.0.1, port: %d, path: /%s}}`,
 		int(probePeriod.Seconds()), s.Listener.Addr().(*net.TCPAddr).Port, pod)

@@ -15,9 +15,8 @@ import (
 
 const cgroupMount = "/sys/fs/cgroup"
 
-// scrapeFloor measures what it costs to open, read and close the files of pods' cgroups from
-// which their figures come, and to do nothing with them: those of the Summary, and those that
-// /metrics/cadvisor needs besides.
+// scrapeFloor measures the CPU time to open, read and close the cgroup files of pods, without
+// parsing: first those of the Summary, then also the additional ones of /metrics/cadvisor.
 func scrapeFloor() error {
 	for _, all := range []bool{false, true} {
 		files, count, err := statFiles(all)
@@ -33,7 +32,8 @@ func scrapeFloor() error {
 	return nil
 }
 
-// statFiles are the files that are read of each pod and container, and how many these are.
+// statFiles returns the files that stats reads for all pods and containers, and the number of
+// their cgroups.
 func statFiles(details bool) (files []string, count int, err error) {
 	seen := &recording{FS: os.DirFS(cgroupMount)}
 	reader, err := stats.New(stats.Config{FS: seen, Version: stats.Version(cgroups.HostVersion())})
@@ -51,7 +51,7 @@ func statFiles(details bool) (files []string, count int, err error) {
 			if err := walk(child); err != nil {
 				return err
 			}
-			if path.Base(cgroup) == "kubepods" { // a class
+			if path.Base(cgroup) == "kubepods" { // a QoS class
 				continue
 			}
 			count++
@@ -71,7 +71,7 @@ func statFiles(details bool) (files []string, count int, err error) {
 	return seen.names, count, walk("/podwright-bench/kubepods")
 }
 
-// recording notes which files are opened while it is on.
+// recording records the files that are opened while on is true.
 type recording struct {
 	fs.FS
 	on    bool
@@ -87,7 +87,7 @@ func (r *recording) Open(name string) (fs.File, error) {
 	return f, err
 }
 
-// reading is what it costs to read files once.
+// reading returns the CPU time to read all files once.
 func reading(files []string) (time.Duration, error) {
 	var before, after unix.Rusage
 	if err := unix.Getrusage(unix.RUSAGE_SELF, &before); err != nil {
@@ -100,7 +100,7 @@ func reading(files []string) (time.Duration, error) {
 			if err != nil {
 				return 0, fmt.Errorf("%s: %w", file, err)
 			}
-			_, _ = unix.Read(fd, buffer) // some cannot be read where the kernel has them switched off
+			_, _ = unix.Read(fd, buffer) // some files are unreadable where the kernel has the feature switched off
 			unix.Close(fd)
 		}
 	}

@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// scraped are what a monitoring system asks a kubelet for, with the limit of each: CPU of the
-// agent for 100 pods.
+// scraped are the pages that a monitoring system reads. limit is the agent's CPU time per request
+// with 100 pods.
 var scraped = []struct {
 	path  string
 	limit time.Duration
@@ -23,7 +23,7 @@ var scraped = []struct {
 
 const scrapeRounds = 20
 
-// scrapes measures what it costs the agent to tell how the node and its pods are.
+// scrapes measures the agent's CPU time for these pages.
 func scrapes(ctx context.Context, a *agent, o options) error {
 	for _, s := range scraped {
 		var took []time.Duration
@@ -47,7 +47,7 @@ func scrapes(ctx context.Context, a *agent, o options) error {
 	return scrapeFloor()
 }
 
-// read asks for a page and returns its size.
+// read reads a page and returns its size.
 func (a *agent) read(ctx context.Context, path string) (int, error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, a.url+path, nil)
 	if err != nil {

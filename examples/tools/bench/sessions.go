@@ -24,11 +24,11 @@ import (
 	"github.com/podwright/podwright/cri/streams"
 )
 
-// sessionFigures measures the kubelet API: this kubelet, and with -upstream the upstream one
-// after it on the same runtime. With -logs, how fast a log of so many bytes is read, and what
-// memory that takes. With -exec, how long a session of true takes, straight at the
-// kubelet and through the API server, beside one on the runtime's own URL: in turns, so that
-// what else the machine does meets all three.
+// sessionFigures measures the kubelet API of this kubelet and then, with -upstream, of the
+// upstream one on the same runtime. With -logs it measures the rate of reading a log of that many
+// bytes, and the memory for it. With -exec it measures an exec session of `true`: at the kubelet,
+// through the API server, and on the runtime's own URL. These alternate, so that other load on the
+// machine affects all three equally.
 func sessionFigures(ctx context.Context, endpoints []endpoint, binary, dir string, o options) error {
 	return onCluster(ctx, endpoints, binary, openDoor, o, func(c *cluster, t *table, all []peer, i int, e endpoint) error {
 		for _, p := range all {
@@ -41,8 +41,7 @@ func sessionFigures(ctx context.Context, endpoints []endpoint, binary, dir strin
 	})
 }
 
-// openDoor lets everybody in, as the upstream kubelet here does: it is not
-// authentication that is measured.
+// openDoor allows anonymous requests, as upstreamSettings do. Authentication is not measured.
 const openDoor = `authentication: {anonymous: {enabled: true}, webhook: {enabled: false}}
 authorization: {mode: AlwaysAllow}
 `
@@ -70,11 +69,11 @@ func (c *cluster) measureSessions(ctx context.Context, t *table, p peer, e endpo
 	return err
 }
 
-// sessions are the ways to a node's containers.
+// sessions are the clients for the containers of one node.
 type sessions struct {
 	*clusterNode
 	runtime *cri.RuntimeClient
-	// kubelet and apiServer are their URLs; straight and admin open sessions there.
+	// kubelet and apiServer are URLs. straight and admin open sessions there.
 	kubelet, apiServer string
 	straight, admin    *streams.Client
 	http               []*http.Client // in the order of the URLs
@@ -101,7 +100,7 @@ func (n *clusterNode) sessions(ctx context.Context, e endpoint) (*sessions, erro
 	if err != nil {
 		return nil, err
 	}
-	anybody := &tls.Config{InsecureSkipVerify: true} // kubelets show certificates of their own making
+	anybody := &tls.Config{InsecureSkipVerify: true} // kubelets serve self-signed certificates
 	return &sessions{
 		clusterNode: n, runtime: runtime, apiServer: config.Host,
 		kubelet:  fmt.Sprintf("https://%s:%d", node.Status.Addresses[i].Address, node.Status.DaemonEndpoints.KubeletEndpoint.Port),
@@ -117,7 +116,8 @@ func (s *sessions) close() {
 	_ = s.runtime.Close()
 }
 
-// with runs something beside a pod of one container that has begun with a script.
+// with runs a pod whose container executes script, calls do once script has ended, and deletes the
+// pod.
 func (s *sessions) with(ctx context.Context, script string, do func(pod, container string) error) (err error) {
 	pod := s.pod("sessions")
 	pod.Spec.Containers[0].Command = []string{"sh", "-c", script + `; touch /done; trap "exit 0" TERM; while :; do sleep 0.1; done`}
@@ -142,7 +142,7 @@ func (s *sessions) with(ctx context.Context, script string, do func(pod, contain
 	return do(pod.Name, id)
 }
 
-// logs reads a log of o.logs bytes, straight at the kubelet and through the API server.
+// logs reads a log of o.logs bytes, alternately at the kubelet and through the API server.
 func (s *sessions) logs(ctx context.Context, put func(row, value string), o options) error {
 	line := strings.Repeat("x", 99)
 	return s.with(ctx, fmt.Sprintf("yes %s | head -c %d", line, o.logs), func(pod, _ string) error {
@@ -172,7 +172,7 @@ func (s *sessions) logs(ctx context.Context, put func(row, value string), o opti
 	})
 }
 
-// read reads a log, and watches the memory of the kubelet meanwhile.
+// read reads a log. It also returns the kubelet's highest anonymous memory during the read.
 func (s *sessions) read(ctx context.Context, client *http.Client, url string, want int64) (took time.Duration, anonymous float64, err error) {
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
 	if err != nil {
@@ -204,7 +204,7 @@ func (s *sessions) read(ctx context.Context, client *http.Client, url string, wa
 		return 0, 0, err
 	}
 	defer response.Body.Close()
-	first := make([]byte, 100) // which tells what is wrong if it is not the log
+	first := make([]byte, 100) // contains the error if the response is no log
 	k, err := io.ReadFull(response.Body, first)
 	if err != nil {
 		return 0, 0, fmt.Errorf("%s: %s: %s: %w", url, response.Status, first[:k], err)
@@ -217,7 +217,7 @@ func (s *sessions) read(ctx context.Context, client *http.Client, url string, wa
 	return time.Since(begin), 0, err
 }
 
-// execs runs true by three ways, in turns.
+// execs runs `true` alternately on the runtime's URL, at the kubelet and through the API server.
 func (s *sessions) execs(ctx context.Context, put func(row, value string), o options) error {
 	return s.with(ctx, "true", func(pod, container string) error {
 		query := url.Values{"command": {"true"}, "output": {"1"}, "stdout": {"1"}, "container": {"main"}}.Encode()

@@ -15,13 +15,13 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
-// stopRounds is how often many pods are stopped at once.
+// stopRounds is the number of rounds that stop many pods at once.
 const stopRounds = 3
 
-// stopFigures measures how long after a manifest was removed SIGTERM arrives at the
-// pod's process, which writes that down, against how long after a StopContainer call: of
-// one pod, and the last of many at once. With -upstream the upstream kubelet comes last,
-// since it ends every sandbox that is not one of its pods'.
+// stopFigures measures the time from the removal of a manifest until SIGTERM arrives at the pod's
+// process, which writes that time to a file, and compares it with StopContainer calls: for one
+// pod, and for the last of many at once. With -upstream the upstream kubelet comes last, because
+// it stops every sandbox that belongs to none of its pods.
 func stopFigures(ctx context.Context, endpoints []endpoint, binary, dir string, o options) error {
 	all, err := peers(ctx, binary, o)
 	if err != nil {
@@ -61,7 +61,7 @@ func stopsOn(ctx context.Context, t *table, all []peer, e endpoint, dir string, 
 	return nil
 }
 
-// stops lets pods write into notes when SIGTERM came.
+// stops starts and stops pods. Their processes write the time of SIGTERM into the folder notes.
 type stops struct {
 	notes string
 	o     options
@@ -70,7 +70,7 @@ type stops struct {
 	next  int
 }
 
-// measure stops one pod at a time, and many at once, each several times.
+// measure stops one pod at a time, then many at once, several times each, and records the medians.
 func (s *stops) measure(ctx context.Context, t *table, column string, stop func(ctx context.Context, n int) (time.Duration, error)) error {
 	for _, m := range []struct {
 		row      string
@@ -92,7 +92,7 @@ func (s *stops) measure(ctx context.Context, t *table, column string, stop func(
 	return nil
 }
 
-// names returns n names that were not used before.
+// names returns n unused names.
 func (s *stops) names(n int) []string {
 	names := make([]string, n)
 	for i := range names {
@@ -168,7 +168,7 @@ func (s *stops) stopBare(ctx context.Context, n int) (time.Duration, error) {
 	return took, each(n, 4, func(i int) error { return s.b.stop(ctx, sandboxes[i]) })
 }
 
-// each calls do n times, some at a time.
+// each calls do n times, at most atATime calls at once.
 func each(n, atATime int, do func(i int) error) error {
 	var wg sync.WaitGroup
 	errs, places := make([]error, n), make(chan struct{}, atATime)
@@ -183,7 +183,7 @@ func each(n, atATime int, do func(i int) error) error {
 	return errors.Join(errs...)
 }
 
-// ready waits until all would notice a SIGTERM, and until the machine has settled.
+// ready waits until all processes handle SIGTERM, and 300 ms more for the machine to settle.
 func (s *stops) ready(ctx context.Context, names []string) error {
 	for _, name := range names {
 		err := await(ctx, pollOne, name+" listens", func() bool {
@@ -197,11 +197,11 @@ func (s *stops) ready(ctx context.Context, names []string) error {
 	return sleep(ctx, 300*time.Millisecond)
 }
 
-// last returns how long after begin the last SIGTERM came.
+// last returns the time from begin until the last SIGTERM.
 func (s *stops) last(ctx context.Context, names []string, begin time.Time) (took time.Duration, err error) {
 	for _, name := range names {
 		err := await(ctx, pollOne, name+" ends", func() bool {
-			text, _ := os.ReadFile(filepath.Join(s.notes, name)) // no number in a file that is not there
+			text, _ := os.ReadFile(filepath.Join(s.notes, name)) // a missing file parses as no number
 			at, err := strconv.ParseInt(string(text), 10, 64)
 			took = max(took, time.Unix(0, at).Sub(begin))
 			return err == nil

@@ -9,8 +9,8 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
-// volumeFigures measures how long a pod with a config map and a secret takes to start,
-// against one without volumes and against bare calls that mount two folders.
+// volumeFigures compares the start of a pod with a config map and a secret to the start of a pod
+// without volumes, and to bare CRI calls that mount two folders.
 func volumeFigures(ctx context.Context, endpoints []endpoint, binary, dir string, o options) error {
 	objects := filepath.Join(dir, "objects")
 	for file, text := range map[string]string{
@@ -74,14 +74,14 @@ func volumesOn(ctx context.Context, e endpoint, binary, dir, objects string, o o
 const volumePod = `containers: [{%s, volumeMounts: [{name: conf, mountPath: /conf}, {name: pass, mountPath: /pass}]}]
   volumes: [{name: conf, configMap: {name: conf}}, {name: pass, secret: {secretName: pass}}]`
 
-// manifest is that of a pod with a spec in which the fields of its container are left open.
+// manifest returns the manifest of a pod. It inserts the container's fields into spec.
 func (a *agent) manifest(name, spec string) string {
 	container := fmt.Sprintf(`name: main, image: "%s", imagePullPolicy: IfNotPresent, command: [/testprog, run]`, a.image)
 	manifest := fmt.Sprintf("apiVersion: v1\nkind: Pod\nmetadata: {name: %s, namespace: bench, uid: %s}\nspec:\n  terminationGracePeriodSeconds: 10\n  ", name, name)
 	return manifest + fmt.Sprintf(spec, container) + "\n"
 }
 
-// startAndRemove returns how long a pod took to run, once it is gone again.
+// startAndRemove runs a pod and removes it. It returns the time until the pod ran.
 func (a *agent) startAndRemove(ctx context.Context, name, spec string) (took time.Duration, err error) {
 	begin := time.Now()
 	err = a.runs(ctx, name, spec)

@@ -11,18 +11,19 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 )
 
-// watcher notes what a watch of all pods of the namespace shows, and when.
+// watcher records the states of all pods of the namespace, with the times at which a watch showed
+// them.
 type watcher struct {
 	stop    func()
 	version string // of the last event
 
 	mu      sync.Mutex
-	pods    map[string][]sight // by name, in the order in which they came
+	pods    map[string][]sight // by name, in order of arrival
 	changed chan struct{}
 	err     error
 }
 
-// sight is a pod at a moment, nil once it is gone.
+// sight is a pod's state at one time. pod is nil after its deletion.
 type sight struct {
 	at  time.Time
 	pod *v1.Pod
@@ -40,7 +41,7 @@ func (c *cluster) watch(ctx context.Context) (*watcher, error) {
 	w.stop = func() { cancel(); <-done }
 	go func() {
 		defer close(done)
-		for ctx.Err() == nil { // a server ends the watch of whoever is slow
+		for ctx.Err() == nil { // the server ends the watch of a slow client
 			if err := w.follow(ctx, c); err != nil {
 				w.end(err)
 				return
@@ -50,7 +51,7 @@ func (c *cluster) watch(ctx context.Context) (*watcher, error) {
 	return w, nil
 }
 
-// follow takes what happens until the server ends the watch.
+// follow records events until the server ends the watch.
 func (w *watcher) follow(ctx context.Context, c *cluster) error {
 	events, err := c.admin.Pods(benchNamespace).Watch(ctx, metav1.ListOptions{ResourceVersion: w.version})
 	if err != nil {
@@ -88,7 +89,8 @@ func (w *watcher) end(err error) {
 	w.changed = make(chan struct{})
 }
 
-// await returns when a pod was seen first as it should be; nil is one that is gone.
+// await returns the time at which a pod first satisfied is. is receives nil for a deleted pod.
+// await fails after patience.
 func (w *watcher) await(ctx context.Context, name string, is func(*v1.Pod) bool) (time.Time, error) {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
