@@ -10,8 +10,8 @@ import (
 	"testing"
 )
 
-// MakeCgroups makes a kubelet's cgroupRoot, for one that does not make it itself, and returns
-// its folders in all hierarchies. It skips the test where there are none of cgroup v1.
+// MakeCgroups creates a kubelet's cgroupRoot in all hierarchies and returns its folders, for a
+// kubelet that does not create it. It skips the test without cgroup v1.
 func MakeCgroups(t testing.TB, root string) (made []string) {
 	t.Helper()
 	hierarchies, err := filepath.Glob("/sys/fs/cgroup/*/cgroup.procs")
@@ -36,15 +36,15 @@ func MakeCgroups(t testing.TB, root string) (made []string) {
 	return made
 }
 
-// PodCgroups are the folders of the cgroups that pods have below a kubelet's cgroupRoot,
-// in all hierarchies.
+// PodCgroups returns the folders of the pods' cgroups below a kubelet's cgroupRoot, in all
+// hierarchies.
 func PodCgroups(root string) []string {
 	return slices.DeleteFunc(cgroups(root), func(dir string) bool {
 		return !strings.HasPrefix(filepath.Base(dir), "pod") || filepath.Base(dir) == filepath.Base(root)
 	})
 }
 
-// RemoveCgroups removes a kubelet's cgroupRoot, which nothing may run in any more.
+// RemoveCgroups removes a kubelet's cgroupRoot. No process may run in it.
 func RemoveCgroups(t testing.TB, root string) {
 	t.Helper()
 	for _, dir := range slices.Backward(cgroups(root)) {
@@ -54,16 +54,16 @@ func RemoveCgroups(t testing.TB, root string) {
 	}
 }
 
-// cgroups are the folders of a cgroup and of those below it, parents first.
+// cgroups returns the folders of a cgroup and of its descendants, parents first.
 func cgroups(root string) (out []string) {
 	const mountpoint = "/sys/fs/cgroup"
-	hierarchies, _ := filepath.Glob(mountpoint + "/*" + root) // a good pattern
+	hierarchies, _ := filepath.Glob(mountpoint + "/*" + root) // the pattern is valid
 	for _, top := range append(hierarchies, mountpoint+root) {
 		_ = filepath.WalkDir(top, func(path string, d fs.DirEntry, err error) error {
 			if err == nil && d.IsDir() {
 				out = append(out, path)
 			}
-			return nil // gone meanwhile
+			return nil // removed meanwhile
 		})
 	}
 	return out

@@ -18,19 +18,21 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
-// Clock is a runtime whose clock can be set: what it makes from then on has other times.
+// Clock is a runtime with an adjustable clock. The setting at the creation of a sandbox or
+// container applies to all its times. It is safe for concurrent use.
 type Clock struct {
-	// Endpoint is where this runtime is served, with the unix:// scheme.
+	// Endpoint is the CRI endpoint of this runtime, with the unix:// scheme.
 	Endpoint string
 
 	conn *grpc.ClientConn
 
 	mu    sync.Mutex
 	ahead time.Duration
-	made  map[string]time.Duration // by the ID of a sandbox or container
+	made  map[string]time.Duration // by the id of a sandbox or container
 }
 
-// WithClock serves the runtime with another clock, which is right at first, until the test ends.
+// WithClock serves the runtime with an adjustable clock until the test ends. The clock is correct
+// before the first Set.
 func (rt Runtime) WithClock(t testing.TB) *Clock {
 	t.Helper()
 	conn, err := grpc.NewClient(rt.Endpoint, grpc.WithTransportCredentials(insecure.NewCredentials()),
@@ -59,14 +61,15 @@ func (rt Runtime) WithClock(t testing.TB) *Clock {
 	return c
 }
 
-// Set sets the clock ahead, or behind if that is negative.
+// Set sets the clock ahead, or behind if ahead is negative, for sandboxes and containers created
+// afterwards.
 func (c *Clock) Set(ahead time.Duration) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.ahead = ahead
 }
 
-// frames passes messages on as they are.
+// frames is a codec that passes encoded messages unchanged.
 type frames struct{}
 
 func (frames) Name() string { return "proto" }
@@ -78,7 +81,7 @@ func (frames) Unmarshal(data []byte, v any) error {
 	return nil
 }
 
-// timed are the responses that have times in them, or say what was made.
+// timed are the responses that contain times, or the id of a new sandbox or container.
 var timed = map[string]func() proto.Message{
 	"RunPodSandbox":      func() proto.Message { return &runtimeapi.RunPodSandboxResponse{} },
 	"CreateContainer":    func() proto.Message { return &runtimeapi.CreateContainerResponse{} },
@@ -89,7 +92,7 @@ var timed = map[string]func() proto.Message{
 	"GetContainerEvents": func() proto.Message { return &runtimeapi.ContainerEventResponse{} },
 }
 
-// forward makes a call with one request for a caller.
+// forward forwards a call with one request and returns its responses to the caller.
 func (c *Clock) forward(caller grpc.ServerStream, method string) error {
 	ctx, cancel := context.WithCancel(caller.Context())
 	defer cancel()
@@ -119,7 +122,7 @@ func (c *Clock) forward(caller grpc.ServerStream, method string) error {
 	}
 }
 
-// retime is a message with the times of this clock.
+// retime returns a message with the times of this clock. It records new sandboxes and containers.
 func (c *Clock) retime(message []byte, m proto.Message) ([]byte, error) {
 	if err := proto.Unmarshal(message, m); err != nil {
 		return nil, err
@@ -137,7 +140,7 @@ func (c *Clock) retime(message []byte, m proto.Message) ([]byte, error) {
 	return proto.Marshal(m)
 }
 
-// shift adds to all times that are set of what a message tells.
+// shift adds the clock's offset to all times of the message that are set. The caller holds mu.
 func (c *Clock) shift(m protoreflect.Message) {
 	ahead := time.Duration(0)
 	if id := m.Descriptor().Fields().ByName("id"); id != nil {

@@ -11,8 +11,8 @@ import (
 	"github.com/podwright/podwright/examples/tools/testbed/internal/env"
 )
 
-// Kubelet is the program of examples/kubelet. testbed -all builds it once for all test programs; without
-// that it is built at the first call of Path. Tests removes it.
+// Kubelet is the program of examples/kubelet. testbed -all builds it once for all test programs.
+// Otherwise the first call of Path builds it, and the Run of Tests removes it.
 type Kubelet struct {
 	Race bool // with the race detector
 

@@ -7,8 +7,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// UnmountRoot undoes what a kubelet may have made of its root folder, a mount of its own, when
-// neither it nor its pods run any more.
+// UnmountRoot unmounts the root folder of a kubelet, which may have mounted it on itself. Neither
+// the kubelet nor its pods may run.
 func UnmountRoot(t testing.TB, root string) {
 	t.Helper()
 	err := unix.Unmount(root, unix.MNT_DETACH)

@@ -1,5 +1,5 @@
-// Package tb is how a Go test uses the testbed around it: which runtimes there
-// are, which images they have, and how to end, pause and start a runtime.
+// Package tb gives Go tests access to the testbed around them: its runtimes and images, and calls
+// that stop, pause and start a runtime.
 //
 //	func TestSomething(t *testing.T) {
 //		images := tb.Images(t)
@@ -13,19 +13,16 @@
 //		}
 //	}
 //
-// Outside of a testbed such a test is skipped. Where PODWRIGHT_REQUIRE_CRI is
-// 1 it fails instead, so that a run which is meant to cover the runtimes cannot
-// pass without them.
+// Outside of a testbed such a test is skipped. If PODWRIGHT_REQUIRE_CRI is 1 it fails instead, so
+// that a run of the runtime tests cannot pass without runtimes.
 //
-// The runtimes belong to one test binary at a time, from its first call of
-// Runtimes until it exits: what go test ./... starts beside it waits, and that
-// wait counts against its -timeout. Tests of one package share the runtimes, so
-// those which stop a runtime, or look after every pod on it, must not run in
-// parallel with others.
+// One test binary at a time owns the runtimes, from its first call of Runtimes until it exits.
+// Other binaries of go test ./... wait in Runtimes, and the wait counts against their -timeout.
+// The tests of one package share the runtimes. A test that stops a runtime, or that examines all
+// pods on it, must not run in parallel with others.
 //
-// A runtime that a test stopped, killed or paused is started again when that
-// test ends. Pods are not cleaned up between tests: that is the test's duty,
-// the testbed does it at the end only.
+// When a test ends, the testbed starts a runtime again that the test stopped, killed or paused.
+// Tests clean up their own pods; the testbed removes pods only at the end of its run.
 package tb
 
 import (
@@ -43,20 +40,21 @@ import (
 	"github.com/podwright/podwright/examples/tools/testbed/internal/env"
 )
 
-// controlTimeout bounds one request; a start waits up to a minute for CRI.
+// controlTimeout bounds one request. A start waits up to a minute for CRI.
 const controlTimeout = 90 * time.Second
 
 // Runtime is a running container runtime.
 type Runtime struct {
-	// Name fits a subtest: containerd-v1 or containerd-v2.
+	// Name is containerd-v1 or containerd-v2. It is usable as the name of a subtest.
 	Name string
-	// Endpoint is its CRI endpoint, with the unix:// scheme.
+	// Endpoint is the CRI endpoint, with the unix:// scheme.
 	Endpoint string
 
 	key string // in paths of the control endpoint
 }
 
-// ImageNames are full names that every runtime has already pulled.
+// ImageNames are full names of images. Every runtime has pulled them, except from Registry by
+// tests.
 type ImageNames struct {
 	Registry  string // host:port, plain http
 	Pause     string // sandbox image
@@ -65,8 +63,8 @@ type ImageNames struct {
 	Testprog2 string // testprog:v2
 }
 
-// Runtimes returns the testbed's runtimes, or skips the test where there is
-// no testbed. It waits while another test binary uses them.
+// Runtimes returns the testbed's runtimes. It skips the test outside of a testbed, and waits while
+// another test binary uses the runtimes.
 func Runtimes(t testing.TB) []Runtime {
 	t.Helper()
 	v := need(t, env.CRIV1, env.CRIV2, env.Ctl)
@@ -79,9 +77,9 @@ func Runtimes(t testing.TB) []Runtime {
 	}
 }
 
-// claim takes a lock that is the process's, not the caller's: to take it again
-// succeeds, and it ends with the process. It would also end with any
-// descriptor of the file, so these are never closed.
+// claim takes a lock that belongs to the process: a second call succeeds, and the lock ends with
+// the process. It would also end if any descriptor of the file were closed, so claim leaves them
+// open.
 func claim(path string) error {
 	fd, err := unix.Open(path, unix.O_RDWR|unix.O_CREAT|unix.O_CLOEXEC, 0o600)
 	if err != nil {
@@ -95,15 +93,15 @@ func claim(path string) error {
 	}
 }
 
-// Images returns the names of the test images, or skips the test where there
-// is no testbed.
+// Images returns the names of the test images. It skips the test outside of a testbed.
 func Images(t testing.TB) ImageNames {
 	t.Helper()
 	v := need(t, env.Registry, env.ImagePause, env.ImageBusybox, env.ImageTestprog, env.ImageTestprog2)
 	return ImageNames{Registry: v[0], Pause: v[1], Busybox: v[2], Testprog: v[3], Testprog2: v[4]}
 }
 
-// need returns the values of the named variables.
+// need returns the values of the variables. If one is missing it skips the test, or fails it where
+// PODWRIGHT_REQUIRE_CRI is 1.
 func need(t testing.TB, names ...string) []string {
 	t.Helper()
 	values, verdict, why := lookup(os.Getenv, names)
@@ -143,23 +141,23 @@ func lookup(getenv func(string) string, names []string) ([]string, verdict, stri
 	return nil, skip, what
 }
 
-// Stop ends the runtime with SIGTERM and waits for that; its pods live on.
-// When the test ends, the runtime is started again.
+// Stop stops the runtime with SIGTERM and waits until it has ended. Its pods keep running. The
+// runtime starts again when the test ends.
 func (rt Runtime) Stop(t testing.TB) { t.Helper(); rt.disturb(t, "stop") }
 
-// Kill ends the runtime with SIGKILL and waits for that; its pods live on.
-// When the test ends, the runtime is started again.
+// Kill ends the runtime with SIGKILL and waits until it has ended. Its pods keep running. The
+// runtime starts again when the test ends.
 func (rt Runtime) Kill(t testing.TB) { t.Helper(); rt.disturb(t, "kill") }
 
-// Pause stops the runtime with SIGSTOP: connections stay, nothing answers.
-// When the test ends, the runtime goes on.
+// Pause suspends the runtime with SIGSTOP: connections stay open, requests hang. The runtime
+// continues when the test ends.
 func (rt Runtime) Pause(t testing.TB) { t.Helper(); rt.disturb(t, "pause") }
 
-// Resume lets a paused runtime go on.
+// Resume continues a paused runtime.
 func (rt Runtime) Resume(t testing.TB) { t.Helper(); rt.control(t, "resume") }
 
-// Start returns once the runtime answers. One that is paused goes on; one that
-// runs is left as it is.
+// Start starts or continues the runtime and returns once CRI responds. A running runtime stays as
+// it is.
 func (rt Runtime) Start(t testing.TB) { t.Helper(); rt.control(t, "start") }
 
 func (rt Runtime) disturb(t testing.TB, verb string) {

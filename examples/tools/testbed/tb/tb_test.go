@@ -42,7 +42,7 @@ func TestLookup(t *testing.T) {
 	}
 }
 
-// serveControl is a control endpoint that notes what it was asked.
+// serveControl serves a control endpoint that records its requests.
 func serveControl(t *testing.T, socket string) <-chan string {
 	asked := make(chan string, 10)
 	l, err := net.Listen("unix", socket)
@@ -62,8 +62,7 @@ func serveControl(t *testing.T, socket string) <-chan string {
 	return asked
 }
 
-// TestDisturbedRuntimeIsStarted shows that a test which ends a runtime leaves
-// it running for the next one.
+// TestDisturbedRuntimeIsStarted: a runtime that a test stopped runs again after the test.
 func TestDisturbedRuntimeIsStarted(t *testing.T) {
 	socket := filepath.Join(t.TempDir(), "ctl.sock")
 	asked := serveControl(t, socket)
@@ -72,7 +71,7 @@ func TestDisturbedRuntimeIsStarted(t *testing.T) {
 	t.Setenv(env.Ctl, socket)
 	t.Run("inner", func(t *testing.T) {
 		rts := Runtimes(t)
-		require.Equal(t, rts, Runtimes(t)) // claiming twice is no deadlock
+		require.Equal(t, rts, Runtimes(t)) // a second claim does not block
 		require.Equal(t, "unix:///2", rts[1].Endpoint)
 		rts[1].Kill(t)
 		rts[0].Start(t)
@@ -89,7 +88,7 @@ func TestDisturbedRuntimeIsStarted(t *testing.T) {
 
 const claimVar = "PODWRIGHT_TB_TEST_CLAIM"
 
-// TestClaimer is the other test binary of the next test.
+// TestClaimer runs in the second test binary of TestOneBinaryAtATime.
 func TestClaimer(t *testing.T) {
 	path := os.Getenv(claimVar)
 	if path == "" {
@@ -98,7 +97,7 @@ func TestClaimer(t *testing.T) {
 	require.NoError(t, claim(path))
 	require.NoError(t, os.WriteFile(path+".claimed", nil, 0o600))
 	appears(t, path+".seen")
-	time.Sleep(300 * time.Millisecond) // the other one tries to claim it meanwhile
+	time.Sleep(300 * time.Millisecond) // the first binary tries to claim it meanwhile
 	require.NoError(t, os.Remove(path+".claimed"))
 }
 

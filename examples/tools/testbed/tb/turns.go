@@ -11,11 +11,10 @@ import (
 	"github.com/podwright/podwright/examples/tools/testbed/internal/env"
 )
 
-// Turns returns the runtimes for a test that keeps one busy: one of them by turns, or all
-// with PODWRIGHT_EVERY_RUNTIME=1, since two cores take as long for both at once as for one
-// after the other. Which one depends on the test and on PODWRIGHT_TURN, by default
-// the hour: with the next number it is the other one. Like Runtimes, it skips the test where
-// there is no testbed.
+// Turns returns the runtimes for a test that keeps a runtime busy. By default it returns one,
+// because on two cores both at once take as long as one after the other. The test's name and
+// PODWRIGHT_TURN, by default the hour, select it; the next number selects the other runtime. With
+// PODWRIGHT_EVERY_RUNTIME=1 Turns returns all. It skips the test outside of a testbed.
 func Turns(t testing.TB) []Runtime {
 	t.Helper()
 	all := Runtimes(t)

@@ -1,12 +1,11 @@
-// Package env holds the names of the environment variables that the testbed
-// sets for its command, so that the testbed and the client package tb cannot
-// disagree about them.
+// Package env names the environment variables that the testbed sets for its command and that
+// package tb reads.
 package env
 
 const (
-	// Run names the testbed that a process belongs to.
+	// Run is the id of the testbed that a process belongs to.
 	Run = "PODWRIGHT_TESTBED"
-	// RequireCRI is "1" when tests must not skip for want of a runtime.
+	// RequireCRI is "1" if tests without a runtime must fail and not skip.
 	RequireCRI = "PODWRIGHT_REQUIRE_CRI"
 	// CRIV1 is the CRI endpoint of containerd 1.x, with its unix:// scheme.
 	CRIV1 = "PODWRIGHT_CRI_V1"
@@ -26,11 +25,11 @@ const (
 	ImageTestprog2 = "PODWRIGHT_IMAGE_TESTPROG2"
 	// ControlPlane is the folder of the control plane, with its control endpoint.
 	ControlPlane = "PODWRIGHT_CONTROLPLANE"
-	// Programs is a folder with programs that tests start: kubelet and kubelet-race. Without it a test builds
-	// the kubelet itself.
+	// Programs is a folder with programs that tests start: kubelet and kubelet-race. Without it a
+	// test builds the kubelet.
 	Programs = "PODWRIGHT_PROGRAMS"
-	// EveryRuntime is "1" when each test runs on each runtime. It and Turn are the user's.
+	// EveryRuntime is "1" if each test runs on each runtime. The user sets it and Turn.
 	EveryRuntime = "PODWRIGHT_EVERY_RUNTIME"
-	// Turn is a number: whose turn it is where they do not.
+	// Turn is a number that selects the runtime of a test without EveryRuntime.
 	Turn = "PODWRIGHT_TURN"
 )

@@ -30,7 +30,7 @@ func (l *Log) Reader(label string) *Reader {
 	return &Reader{log: l, runs: map[string]*run{}, test: label}
 }
 
-// Write implements io.Writer. A line that is no event is printed unchanged.
+// Write implements io.Writer. It prints a line that is not an event unchanged.
 func (r *Reader) Write(b []byte) (int, error) {
 	r.part = append(r.part, b...)
 	for {
@@ -61,7 +61,7 @@ func (r *Reader) line(line []byte) {
 	pkg.add(e)
 }
 
-// Close reports packages whose end was never seen as failed.
+// Close reports packages without an end event as failed.
 func (r *Reader) Close() {
 	for _, run := range r.runs {
 		if !run.ended {

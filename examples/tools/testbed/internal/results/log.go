@@ -40,7 +40,7 @@ func (l *Log) print(text string) {
 	fmt.Fprint(l.out, text)
 }
 
-// ended counts a test and keeps its time.
+// ended counts a test and records its time.
 func (l *Log) ended(pkg string, e event) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -63,7 +63,7 @@ func (l *Log) fail(f failure, output []string) {
 
 func (f failure) name() string { return strings.TrimSpace(f.pkg + " " + f.test) }
 
-// Failed reports whether anything has failed.
+// Failed reports whether a test or a package has failed.
 func (l *Log) Failed() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()

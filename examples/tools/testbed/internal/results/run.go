@@ -16,18 +16,19 @@ type run struct {
 	ended       bool
 }
 
-// test is a test that has begun.
+// test is a started test.
 type test struct {
 	output []string
 	ended  bool
 	failed bool
 }
 
-// keptLines bounds the output that is kept of one test: its last lines.
+// keptLines is the number of last output lines that are kept per test.
 const keptLines = 300
 
 var (
-	// framing are the lines that the test runner adds, and logs below the level of an error.
+	// framing matches the lines of the test runner. logged matches log lines below the level of an
+	// error.
 	framing = regexp.MustCompile(`^\s*(=== (RUN|PAUSE|CONT|NAME)|--- (PASS|FAIL|SKIP): )|^(PASS|FAIL|ok|exit status)\b`)
 	logged  = regexp.MustCompile(`\blevel=(DEBUG|INFO|WARN)\b|^\s*(\d{4}/\d\d/\d\d \d\d:\d\d:\d\d )?(DEBUG|INFO|WARN) |^\s*[IW]\d{4} \d\d:`)
 )
@@ -65,7 +66,7 @@ func (t *test) add(line string) {
 	}
 }
 
-// fail reports a failed test. A test that failed only through its subtests is no failure of its own.
+// fail reports a failed test, except a test that failed only through its subtests.
 func (r *run) fail(name string, seconds float64) {
 	t := r.tests[name]
 	below := func(other string) bool { return strings.HasPrefix(other, name+"/") && r.tests[other].failed }
@@ -76,8 +77,8 @@ func (r *run) fail(name string, seconds float64) {
 	r.log.fail(failure{pkg: r.name, test: name, seconds: seconds, listed: !nested}, t.output)
 }
 
-// end reports the end of the package. A package that failed without a failed test has crashed, was
-// killed or did not compile: the tests that were running are its failures.
+// end reports the end of the package. A package that failed without a failed test crashed, was
+// killed or did not compile. Then its running tests are the failures.
 func (r *run) end(e event) {
 	r.ended = true
 	if e.Action == "fail" {

@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// timing is the time of a package, or of a test.
+// timing is the time of a package or of a test.
 type timing struct {
 	pkg, test string
 	wall, cpu time.Duration
@@ -28,9 +28,10 @@ func (l *Log) Ran(pkg string, wall, cpu time.Duration) {
 	l.packages[pkg] = timing{pkg: pkg, wall: t.wall + wall, cpu: t.cpu + cpu}
 }
 
-// Table prints the wall time, CPU time and waiting time per package, the longest first, and below each
-// package its tests and subtests of more than five seconds. A test does not include its parallel subtests. The CPU time includes the processes that tests start and
-// wait for, not those of a container runtime.
+// Table prints the wall time, CPU time and waiting time per package, the longest first, and below
+// each package its tests and subtests of at least five seconds. The time of a test does not
+// include its parallel subtests. The CPU time includes the processes that tests start and wait
+// for, but not a container runtime.
 func (l *Log) Table(out io.Writer) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()

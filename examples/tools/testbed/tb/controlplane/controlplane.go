@@ -1,6 +1,6 @@
-// Package controlplane is how a Go test uses the Kubernetes control plane that the
-// testbed has started (testbed -controlplane, and -all for packages that import this
-// one): a real etcd, API server, controller manager and scheduler.
+// Package controlplane gives Go tests access to the testbed's Kubernetes control plane: a real
+// etcd, API server, controller manager and scheduler. The testbed starts it with -controlplane,
+// and with -all for packages that import this one.
 //
 //	func TestSomething(t *testing.T) {
 //		cluster := controlplane.Of(t)
@@ -11,16 +11,14 @@
 //		cluster.APIServer.Start(t)
 //	}
 //
-// It is one control plane for the whole testbed, because a test that only wants an API
-// server should not wait for one to start, and it belongs to one test binary at a time,
-// as the runtimes do. So what a test says of package tb holds here: tests of one
-// package that stop a component must not run in parallel with others; what was stopped,
-// killed or paused is started again when the test ends, on the same port and with the
-// same data; and objects are not cleaned up. Take namespaces and nodes of names of your
-// own, and delete them.
+// The testbed has one control plane, so that a test need not wait for the start of its own. It
+// belongs to one test binary at a time, as the runtimes do, and has the rules of package tb. Tests
+// of one package that stop a component must not run in parallel with others. When a test ends, a
+// component that it stopped, killed or paused starts again, on the same port and with the same
+// data. Objects are not cleaned up: use unique names of namespaces and nodes, and delete them.
 //
-// Outside of a testbed a test that calls Of is skipped. In one without a control plane,
-// or where PODWRIGHT_REQUIRE_CRI is 1, it fails.
+// Outside of a testbed Of skips the test. It fails in a testbed without a control plane, and where
+// PODWRIGHT_REQUIRE_CRI is 1.
 package controlplane
 
 import (
@@ -39,25 +37,24 @@ import (
 )
 
 const (
-	// timeout bounds one request; a start waits up to two minutes.
+	// timeout bounds one request. A start waits up to two minutes.
 	timeout = 150 * time.Second
 	// buildTimeout bounds a request that may build a program.
 	buildTimeout = 30 * time.Minute
 )
 
-// Handle is the running control plane.
+// Handle gives access to the running control plane.
 type Handle struct {
-	// URL of the API server, https://127.0.0.1:PORT. It stays when the server is
-	// started again. Kubeconfigs that this handle makes are for this URL: that of a
-	// proxy, once it is set to it.
+	// URL is the URL of the API server, https://127.0.0.1:PORT. It stays the same after a restart.
+	// The kubeconfigs of this handle contain it. A test may set it to the URL of a proxy.
 	URL string
-	// CA is the file with the certificate that the API server's, and that of every
-	// client, is signed by, as PEM; CAKey is the one with its key.
+	// CA is the PEM file with the certificate of the authority that signs the certificates of the
+	// API server and of all clients. CAKey is the file with its key.
 	CA, CAKey string
-	// Certificate and Key are the files with what the API server serves with, for
-	// 127.0.0.1 and localhost. A proxy may do so, too.
+	// Certificate and Key are the files of the API server's serving certificate, for 127.0.0.1 and
+	// localhost. A proxy may serve with it, too.
 	Certificate, Key string
-	// Kubeconfig is the file of a user who may do everything.
+	// Kubeconfig is the administrator's kubeconfig file.
 	Kubeconfig string
 
 	Etcd, APIServer, ControllerManager, Scheduler Component
@@ -68,8 +65,8 @@ type Handle struct {
 // Component is one program of the control plane.
 type Component struct{ name, socket string }
 
-// Of returns the testbed's control plane. It waits while another test binary uses
-// that, or the runtimes.
+// Of returns the testbed's control plane. It waits while another test binary uses the control
+// plane or the runtimes.
 func Of(t testing.TB) Handle {
 	t.Helper()
 	tb.Runtimes(t) // skips, fails or waits
@@ -93,15 +90,15 @@ func at(t testing.TB, socket string) Handle {
 	return h
 }
 
-// NodeKubeconfig returns the file of a kubeconfig with which a kubelet may be this
-// node, and no other. Its certificate is valid for so long, a year for 0.
+// NodeKubeconfig returns the file of a kubeconfig for the kubelet of this node. Its certificate is
+// valid for the given time, 0 means a year.
 func (h Handle) NodeKubeconfig(t testing.TB, node string, valid time.Duration) string {
 	t.Helper()
 	return h.UserKubeconfig(t, "system:node:"+node, "system:nodes", valid)
 }
 
-// UserKubeconfig returns the file of a kubeconfig of any user, in a group unless
-// that is empty. Its certificate is valid for so long, a year for 0.
+// UserKubeconfig returns the file of a kubeconfig for a user, in a group unless group is empty.
+// Its certificate is valid for the given time, 0 means a year.
 func (h Handle) UserKubeconfig(t testing.TB, user, group string, valid time.Duration) string {
 	t.Helper()
 	query := url.Values{"user": {user}, "group": {group}, "server": {h.URL}}
@@ -116,30 +113,30 @@ func (h Handle) UserKubeconfig(t testing.TB, user, group string, valid time.Dura
 	return file
 }
 
-// Program returns the path of kubectl, or of kubelet, the upstream one, which is
-// built if need be: that takes minutes, once.
+// Program returns the path of kubectl, or of the upstream kubelet ("kubelet"). The first call for
+// the kubelet may build it, which takes minutes.
 func (h Handle) Program(t testing.TB, name string) string {
 	t.Helper()
 	return string(do(t, http.MethodGet, h.socket, "/programs/"+name, buildTimeout))
 }
 
-// Stop ends the component with SIGTERM and waits for that. When the test ends, it
-// is started again.
+// Stop stops the component with SIGTERM and waits until it has ended. It starts again when the
+// test ends.
 func (c Component) Stop(t testing.TB) { t.Helper(); c.disturb(t, "stop") }
 
-// Kill ends the component with SIGKILL and waits for that. When the test ends, it
-// is started again.
+// Kill ends the component with SIGKILL and waits until it has ended. It starts again when the test
+// ends.
 func (c Component) Kill(t testing.TB) { t.Helper(); c.disturb(t, "kill") }
 
-// Pause stops the component with SIGSTOP: connections stay, nothing answers. When
-// the test ends, it goes on.
+// Pause suspends the component with SIGSTOP: connections stay open, requests hang. It continues
+// when the test ends.
 func (c Component) Pause(t testing.TB) { t.Helper(); c.disturb(t, "pause") }
 
-// Resume lets a paused component go on, and returns once it answers.
+// Resume continues a paused component and returns once it responds.
 func (c Component) Resume(t testing.TB) { t.Helper(); c.order(t, "resume") }
 
-// Start returns once the component answers. One that is paused goes on; one that
-// runs is left as it is.
+// Start starts or continues the component and returns once it responds. A running component stays
+// as it is.
 func (c Component) Start(t testing.TB) { t.Helper(); c.order(t, "start") }
 
 func (c Component) disturb(t testing.TB, verb string) {

@@ -17,7 +17,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// serveControl is a control endpoint that notes what it was asked.
+// serveControl serves a control endpoint that records its requests.
 func serveControl(t *testing.T) (socket string, asked <-chan string) {
 	socket = filepath.Join(t.TempDir(), "ctl.sock")
 	l, err := net.Listen("unix", socket)
@@ -61,7 +61,7 @@ func TestHandle(t *testing.T) {
 	require.Equal(t, "GET /programs/kubectl", <-asked)
 }
 
-// A test that ends a component leaves it running for the next one.
+// A component that a test stopped runs again after the test.
 func TestDisturbedComponentIsStarted(t *testing.T) {
 	socket, asked := serveControl(t)
 	h := at(t, socket)
@@ -80,7 +80,7 @@ func TestDisturbedComponentIsStarted(t *testing.T) {
 	require.Empty(t, asked)
 }
 
-// The testbed's own control plane, by all that a test may do with it.
+// TestTestbed uses each method on the testbed's own control plane.
 func TestTestbed(t *testing.T) {
 	h := Of(t)
 	require.Equal(t, h, Of(t))
