@@ -2,8 +2,7 @@ package main
 
 import "strconv"
 
-// etcdSocket is where etcd is reached: nobody else on the machine can, and it needs
-// no port.
+// etcdSocket is the socket of etcd. Other users cannot connect to it, and it needs no port.
 const etcdSocket = "etcd.sock"
 
 // arguments are the command lines of the components.
@@ -13,14 +12,14 @@ func (c *cluster) arguments() map[string][]string {
 		etcd: {
 			"--data-dir=" + c.path("etcd"), "--log-level=warn",
 			"--listen-client-urls=" + etcdURL, "--advertise-client-urls=unix://etcd.sock:0",
-			// A socket in the folder that etcd works in, which insists on a port.
+			// The socket is in etcd's working folder. etcd requires a port in the URL.
 			"--listen-peer-urls=unix://peer.sock:0", "--initial-advertise-peer-urls=unix://peer.sock:0", "--initial-cluster=default=unix://peer.sock:0",
-			"--unsafe-no-fsync", // the data outlives etcd, but not the machine
+			"--unsafe-no-fsync", // data need not survive a crash of the machine
 		},
 		apiServer: {
 			"--etcd-servers=" + etcdURL,
 			"--bind-address=127.0.0.1", "--secure-port=" + strconv.Itoa(c.port),
-			// Nobody is told to come from elsewhere.
+			// No client connects from another machine.
 			"--advertise-address=127.0.0.1", "--endpoint-reconciler-type=none",
 			"--tls-cert-file=" + c.path("apiserver.crt"), "--tls-private-key-file=" + c.path("apiserver.key"),
 			"--client-ca-file=" + c.path("ca.crt"),
@@ -28,9 +27,9 @@ func (c *cluster) arguments() map[string][]string {
 			"--service-account-issuer=https://kubernetes.default.svc",
 			"--service-account-signing-key-file=" + c.path("serviceaccounts.key"), "--service-account-key-file=" + c.path("serviceaccounts.pub"),
 			"--kubelet-client-certificate=" + c.path("kubelet-client.crt"), "--kubelet-client-key=" + c.path("kubelet-client.key"),
-			"--kubelet-preferred-address-types=InternalIP,Hostname", // names of nodes need not resolve
+			"--kubelet-preferred-address-types=InternalIP,Hostname", // names of nodes may not resolve
 			"--service-cluster-ip-range=" + serviceRange,
-			"--shutdown-watch-termination-grace-period=5s", // or it waits for its clients to end their watches
+			"--shutdown-watch-termination-grace-period=5s", // otherwise the server waits until its clients end their watches
 			"--allow-privileged=true",
 			"--feature-gates=ClusterTrustBundle=true,ClusterTrustBundleProjection=true",
 			"--runtime-config=certificates.k8s.io/v1beta1/clustertrustbundles=true",
@@ -39,7 +38,7 @@ func (c *cluster) arguments() map[string][]string {
 		controllerManager: {
 			"--kubeconfig=" + c.path(controllerManager+".kubeconfig"),
 			"--secure-port=0", "--leader-elect=false",
-			"--kube-api-qps=200", "--kube-api-burst=400", // there is nobody to be fair to
+			"--kube-api-qps=200", "--kube-api-burst=400", // without competing clients there is no need for fairness
 			"--use-service-account-credentials=true", "--service-account-private-key-file=" + c.path("serviceaccounts.key"),
 			"--root-ca-file=" + c.path("ca.crt"),
 			"--cluster-signing-cert-file=" + c.path("ca.crt"), "--cluster-signing-key-file=" + c.path("ca.key"),

@@ -21,8 +21,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// sources is what the programs are built from. They are carried along, so that
-// they are built wherever this program is started.
+// sources are the sources of the programs, embedded so that any folder can be the working folder.
 //
 //go:embed go.mod go.sum components/main.go kubelet/main.go
 var sources embed.FS
@@ -37,14 +36,14 @@ const (
 	metricsServer     = "metrics-server"
 )
 
-// metricsServerModule is what metrics-server is built from. It is a module of its own, as
-// its libraries are of another version than those of go.mod.
+// metricsServerModule is the module of metrics-server. It is built apart from go.mod, because it
+// needs other versions of the libraries.
 const metricsServerModule = "sigs.k8s.io/metrics-server/cmd/metrics-server@v0.9.0"
 
-// keepBuilds is how long a build that is not used stays in the cache.
+// keepBuilds is the time after which an unused build is removed from the cache.
 const keepBuilds = 7 * 24 * time.Hour
 
-// packageOf is the folder of the main package that has the program; "" if none has.
+// packageOf returns the folder of a program's main package, or "" for an unknown program.
 func packageOf(program string) string {
 	switch program {
 	case etcd, apiServer, controllerManager, scheduler, kubectl:
@@ -55,8 +54,8 @@ func packageOf(program string) string {
 	return ""
 }
 
-// builder builds programs once for each content of their sources, and keeps them in
-// the user's cache folder.
+// builder builds each version of the sources once and keeps the programs in the user's cache
+// folder.
 type builder struct {
 	dir     string
 	sources fs.FS
@@ -66,7 +65,7 @@ type builder struct {
 func newBuilder(report *reporter) (*builder, error) {
 	base, err := os.UserCacheDir()
 	if err != nil {
-		base = "/var/cache" // no home is known
+		base = "/var/cache" // no home folder
 	}
 	b := &builder{dir: filepath.Join(base, "podwright-controlplane"), sources: sources, report: report}
 	if err := os.MkdirAll(b.dir, 0o755); err != nil {
@@ -75,7 +74,7 @@ func newBuilder(report *reporter) (*builder, error) {
 	return b, nil
 }
 
-// program returns the path of a program, built if it is not yet.
+// program returns the path of a program. It builds the program if necessary.
 func (b *builder) program(ctx context.Context, name string) (string, error) {
 	pkg := packageOf(name)
 	if pkg == "" {
@@ -89,10 +88,10 @@ func (b *builder) program(ctx context.Context, name string) (string, error) {
 	path := filepath.Join(dir, name)
 	if isFile(path) {
 		now := time.Now()
-		return path, os.Chtimes(dir, now, now) // it is in use
+		return path, os.Chtimes(dir, now, now) // record the use
 	}
 	return path, b.locked(ctx, func() error {
-		if isFile(path) { // somebody else has built it meanwhile
+		if isFile(path) { // another process has built it meanwhile
 			return nil
 		}
 		return b.report.step("build "+b.what(pkg)+" (some minutes)", func() error {
@@ -101,7 +100,7 @@ func (b *builder) program(ctx context.Context, name string) (string, error) {
 	})
 }
 
-// what is built.
+// what names a build in the report.
 func (b *builder) what(pkg string) string {
 	if pkg == metricsServer {
 		return metricsServerModule
@@ -114,7 +113,7 @@ func isFile(path string) bool {
 	return err == nil && info.Mode().IsRegular()
 }
 
-// key changes with everything that the programs of a package are made of.
+// key returns a hash of all that determines the programs of a package.
 func (b *builder) key(pkg string) (string, error) {
 	sum := sha256.New()
 	fmt.Fprintln(sum, runtime.Version(), runtime.GOARCH, b.linkerFlags())
@@ -134,7 +133,7 @@ func (b *builder) key(pkg string) (string, error) {
 	return hex.EncodeToString(sum.Sum(nil))[:16], nil
 }
 
-// version is that of k8s.io/kubernetes in go.mod.
+// version returns the version of k8s.io/kubernetes in go.mod.
 func (b *builder) version() string {
 	text, _ := fs.ReadFile(b.sources, "go.mod")
 	_, rest, _ := strings.Cut(string(text), "k8s.io/kubernetes ")
@@ -146,7 +145,7 @@ func (b *builder) linkerFlags() string {
 	return "-s -w -X k8s.io/component-base/version.gitVersion=" + b.version()
 }
 
-// build compiles a package into a folder that appears when it is complete.
+// build compiles a package into a temporary folder and renames it to dir when it is complete.
 func (b *builder) build(ctx context.Context, pkg, dir string) error {
 	tmp, err := os.MkdirTemp(b.dir, "build-")
 	if err != nil {
@@ -163,7 +162,7 @@ func (b *builder) build(ctx context.Context, pkg, dir string) error {
 		cmd.Args = []string{"go", "install", "-trimpath", "-buildvcs=false", "-ldflags", "-s -w", metricsServerModule}
 		cmd.Env = append(cmd.Env, "GOBIN="+out)
 	}
-	cmd.Cancel = func() error { return cmd.Process.Signal(unix.SIGINT) } // it ends its compilers then
+	cmd.Cancel = func() error { return cmd.Process.Signal(unix.SIGINT) } // on SIGINT it stops its compilers
 	cmd.WaitDelay = 10 * time.Second
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGINT}
 	if text, err := cmd.CombinedOutput(); err != nil {
@@ -183,8 +182,7 @@ func (b *builder) build(ctx context.Context, pkg, dir string) error {
 	return b.removeUnused(dir)
 }
 
-// removeUnused takes away what builds that were killed have left, and what nobody
-// has asked for in a long time.
+// removeUnused removes unused builds, and remains of builds that were killed.
 func (b *builder) removeUnused(but string) error {
 	entries, err := os.ReadDir(b.dir)
 	if err != nil {
@@ -203,8 +201,8 @@ func (b *builder) removeUnused(but string) error {
 	return nil
 }
 
-// goEnv is environ for a go command that builds for this machine, whatever
-// workspace, flags or target the caller's environment asks for.
+// goEnv returns environ for a go command that builds for this machine, independent of the caller's
+// workspace, flags and target.
 func goEnv(environ []string) []string {
 	ours := slices.DeleteFunc(slices.Clone(environ), func(kv string) bool {
 		name, _, _ := strings.Cut(kv, "=")
@@ -213,7 +211,7 @@ func goEnv(environ []string) []string {
 	return append(ours, "GOWORK=off", "GOFLAGS=", "CGO_ENABLED=0")
 }
 
-// locked runs f while nobody else builds. The lock dies with its holder.
+// locked runs f under a lock between processes. The lock ends with its process.
 func (b *builder) locked(ctx context.Context, f func() error) error {
 	lock, err := os.OpenFile(filepath.Join(b.dir, "build.lock"), os.O_CREATE|os.O_RDWR, 0o600)
 	if err != nil {

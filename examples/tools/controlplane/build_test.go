@@ -14,7 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// smallSources is a module that is built in no time. Its programs print their name.
+// smallSources is a module that builds quickly. Its programs print their name.
 func smallSources() fstest.MapFS {
 	const program = "package main\n\nimport (\"fmt\"; \"os\"; \"path/filepath\")\n\nfunc main() { fmt.Println(filepath.Base(os.Args[0])) }\n"
 	return fstest.MapFS{
@@ -47,7 +47,7 @@ func TestProgramsAreBuiltOnce(t *testing.T) {
 		})
 	}
 	all.Wait()
-	built := slices.DeleteFunc(slices.Clone(*out), func(line string) bool { return strings.HasSuffix(strings.TrimSpace(line), "...") }) // what takes long is announced
+	built := slices.DeleteFunc(slices.Clone(*out), func(line string) bool { return strings.HasSuffix(strings.TrimSpace(line), "...") }) // steps longer than 3 s are announced
 	require.Len(t, built, 2, "%v", *out)
 	require.Contains(t, built[0], "of Kubernetes v1.2.3")
 
@@ -109,7 +109,7 @@ func TestUnusedBuildsGo(t *testing.T) {
 	require.NoDirExists(t, long)
 	require.DirExists(t, recent)
 
-	// Use keeps a build.
+	// A used build is not removed.
 	at := time.Now().Add(-2 * keepBuilds)
 	require.NoError(t, os.Chtimes(filepath.Dir(path), at, at))
 	_, err = b.program(t.Context(), kubelet)

@@ -13,7 +13,7 @@ import (
 	"time"
 )
 
-// lifetime is that of the authority and of everything it issues for the run itself.
+// lifetime is the lifetime of the authority and of the certificates that the run itself uses.
 const lifetime = 365 * 24 * time.Hour
 
 // authority signs the certificates of one run.
@@ -52,7 +52,7 @@ func certificate(subject pkix.Name, now time.Time, valid time.Duration) *x509.Ce
 	}
 }
 
-// client issues a certificate for a user in a group, if group is not empty.
+// client issues a client certificate for a user, in a group unless group is empty.
 func (a *authority) client(user, group string, now time.Time, valid time.Duration) (pair, error) {
 	subject := pkix.Name{CommonName: user}
 	if group != "" {
@@ -63,7 +63,7 @@ func (a *authority) client(user, group string, now time.Time, valid time.Duratio
 	return a.issue(template)
 }
 
-// server issues a certificate for a server that is reached by these names.
+// server issues a certificate for a server with these addresses and names.
 func (a *authority) server(now time.Time, ips []net.IP, names ...string) (pair, error) {
 	template := certificate(pkix.Name{CommonName: apiServer}, now, lifetime)
 	template.ExtKeyUsage = []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth}
@@ -84,7 +84,7 @@ func (a *authority) issue(template *x509.Certificate) (pair, error) {
 	return pair{pemOf("CERTIFICATE", der), private}, err
 }
 
-// keyPair is a key, and its public half, as PEM.
+// keyPair returns the private and the public key as PEM.
 func keyPair(key *ecdsa.PrivateKey) (private, public []byte, err error) {
 	der, err := x509.MarshalECPrivateKey(key)
 	if err != nil {

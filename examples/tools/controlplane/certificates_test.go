@@ -55,7 +55,7 @@ func TestCertificates(t *testing.T) {
 
 func parse(t *testing.T, p pair) *x509.Certificate {
 	t.Helper()
-	both, err := tls.X509KeyPair(p.certificate, p.key) // they fit
+	both, err := tls.X509KeyPair(p.certificate, p.key) // fails unless key and certificate match
 	require.NoError(t, err)
 	require.IsType(t, (*ecdsa.PrivateKey)(nil), both.PrivateKey)
 	return both.Leaf

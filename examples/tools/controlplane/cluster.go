@@ -24,7 +24,7 @@ const (
 	folderVariable     = "PODWRIGHT_CONTROLPLANE"
 )
 
-// serviceRange is where cluster IPs come from. The first is the API server's.
+// serviceRange is the range of cluster IPs. The first is the API server's.
 const serviceRange = "10.32.0.0/16"
 
 // cluster is one control plane, in a folder of its own.
@@ -35,15 +35,15 @@ type cluster struct {
 	dir        string
 	port       int
 	authority  *authority
-	client     *http.Client // of a user who may do everything
+	client     *http.Client // with the administrator's credentials
 	components map[string]*component
 	control    *control
 	watchdog   *watchdog
 	died       chan error
 }
 
-// newCluster makes the folder, with certificates and kubeconfigs, and starts nothing
-// but the watchdog that removes it.
+// newCluster creates the folder with certificates and kubeconfigs. It starts no component, only
+// the watchdog that removes the folder.
 func newCluster(o options, b *builder, report *reporter) (*cluster, error) {
 	dir, err := os.MkdirTemp("", "controlplane-")
 	if err != nil {
@@ -103,15 +103,15 @@ func (c *cluster) prepare() error {
 	}}
 	c.components[etcd].ready = func(ctx context.Context) error { return answers(ctx, socket, "http://etcd/health") }
 	c.components[apiServer].ready = func(ctx context.Context) error { return answers(ctx, c.client, c.url()+"/readyz") }
-	// Pods are refused until there is a service account for them.
+	// The API server rejects pods before their service account exists.
 	c.components[controllerManager].ready = func(ctx context.Context) error {
 		return answers(ctx, c.client, c.url()+"/api/v1/namespaces/default/serviceaccounts/default")
 	}
 	return nil
 }
 
-// freePort is one that nobody listens at now. It stays that of the API server when
-// that is started again, so it cannot be left to the API server to find one.
+// freePort returns an unused port. The API server must keep its port across restarts, so it cannot
+// choose one itself.
 func freePort() (int, error) {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -161,8 +161,8 @@ func writeFiles(dir string, files map[string][]byte) error {
 	return nil
 }
 
-// writeKubeconfigs writes one for each component that needs one, for the
-// administrator, whose this program's own client is, and for the node.
+// writeKubeconfigs writes the kubeconfigs of the components that need one, of the administrator,
+// whose credentials c.client uses, and of the node.
 func (c *cluster) writeKubeconfigs() error {
 	files := map[string][]byte{}
 	for file, user := range map[string][2]string{
@@ -205,13 +205,13 @@ func (c *cluster) componentDied(_ string, err error) {
 	c.report.line("%v", err)
 	select {
 	case c.died <- err:
-	default: // one is enough
+	default: // another error is already pending
 	}
 }
 
-// start returns once everything that is wanted answers.
+// start starts the selected components and returns once they are ready.
 func (c *cluster) start(ctx context.Context) error {
-	// Building is announced by itself, and is not part of the start.
+	// Builds report their own time, so they are not part of the step.
 	for _, name := range slices.Sorted(maps.Keys(c.components)) {
 		if _, err := c.builder.program(ctx, name); err != nil {
 			return err
@@ -239,7 +239,7 @@ func (c *cluster) start(ctx context.Context) error {
 	return err
 }
 
-// close stops everything that runs, clients first, and removes the folder.
+// close stops all components, clients first, and removes the folder.
 func (c *cluster) close() error {
 	var errs []error
 	if c.control != nil {
@@ -262,7 +262,7 @@ func (c *cluster) description() description {
 	}
 }
 
-// environ is what the command gets besides ours.
+// environ returns the variables that the command gets in addition to the inherited ones.
 func (c *cluster) environ() []string {
 	return []string{kubeconfigVariable + "=" + c.path("admin.kubeconfig"), folderVariable + "=" + c.dir}
 }

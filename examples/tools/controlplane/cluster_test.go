@@ -20,7 +20,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// running is this program as a process, and what it has said.
+// running is this program, running as a process.
 type running struct {
 	t         *testing.T
 	cmd       *exec.Cmd
@@ -30,8 +30,8 @@ type running struct {
 	stderr    *bytes.Buffer
 }
 
-// startProgram needs programs that take minutes to build. Where they are not built yet,
-// that is left to those who ask for it.
+// startProgram starts the program. Its components take minutes to build, so it skips the test if
+// they are not built, unless PODWRIGHT_REQUIRE_CRI is 1.
 func startProgram(t *testing.T, args ...string) *running {
 	t.Helper()
 	b, err := newBuilder(&reporter{w: os.Stderr})
@@ -47,7 +47,7 @@ func startProgram(t *testing.T, args ...string) *running {
 
 	self, err := os.Executable()
 	require.NoError(t, err)
-	tmp, err := os.MkdirTemp("", "cp") // sockets below it must have short names
+	tmp, err := os.MkdirTemp("", "cp") // short, because socket paths are limited
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, os.Remove(tmp), "the program has left something there") })
 	r.cmd = exec.Command(self, append([]string{"-exports"}, args...)...)
@@ -92,7 +92,7 @@ func (r *running) control(method, path string) []byte {
 	return body.Bytes()
 }
 
-// try runs kubectl as the user of a kubeconfig.
+// try runs kubectl with a kubeconfig.
 func (r *running) try(kubeconfig, stdin string, args ...string) (string, error) {
 	cmd := exec.CommandContext(r.t.Context(), r.kubectl, append([]string{"--kubeconfig", kubeconfig, "--cache-dir", filepath.Join(r.dir, "kubectl")}, args...)...)
 	cmd.Stdin = strings.NewReader(stdin)
@@ -107,7 +107,7 @@ func (r *running) do(stdin string, args ...string) string {
 	return out
 }
 
-// processes are those that mention the folder: all that belongs to the run.
+// processes returns the processes of the run, found by the folder in their command lines.
 func (r *running) processes() []int {
 	var pids []int
 	entries, err := os.ReadDir("/proc")
@@ -153,7 +153,7 @@ func TestControlPlane(t *testing.T) {
 	r := startProgram(t, "-node", "n1")
 	require.NotEmpty(t, r.processes())
 
-	// The node may say what it is, and nothing about another.
+	// A node may create its own Node, but not another, and may not list secrets.
 	kubeconfig := filepath.Join(r.dir, "node.kubeconfig")
 	now := strings.TrimSpace(r.do("", "get", "namespace", "default", "-o", "jsonpath={.metadata.creationTimestamp}"))
 	out, err := r.try(kubeconfig, fmt.Sprintf(node, "n1", now), "create", "-f", "-")
@@ -165,7 +165,7 @@ func TestControlPlane(t *testing.T) {
 	require.Error(t, err)
 	require.Contains(t, out, "Forbidden")
 
-	// A pod in a namespace of its own, bound by the scheduler.
+	// The scheduler binds a pod in a new namespace.
 	r.do("", "create", "namespace", "test")
 	eventually(t, "the namespace gets a service account", func() bool {
 		_, err := r.try(r.described.Kubeconfig, "", "-n", "test", "get", "serviceaccount", "default")
@@ -175,7 +175,7 @@ func TestControlPlane(t *testing.T) {
 	r.do("", "-n", "test", "wait", "pod/p", "--for=jsonpath={.spec.nodeName}=n1", "--timeout=60s")
 	r.do("", "get", "clustertrustbundles")
 
-	// A certificate for somebody else.
+	// The control endpoint issues certificates for other users.
 	other := filepath.Join(t.TempDir(), "kubeconfig")
 	text := r.control(http.MethodGet, "/kubeconfig?valid=1h&user=somebody&group=people")
 	require.NoError(t, os.WriteFile(other, text, 0o600))
@@ -184,7 +184,7 @@ func TestControlPlane(t *testing.T) {
 	require.Contains(t, out, "somebody")
 	require.Contains(t, out, "people")
 
-	// The API server goes and comes back, with what it had.
+	// The API server keeps its data across restarts.
 	for _, verb := range []string{"stop", "kill"} {
 		r.control(http.MethodPost, "/kube-apiserver/"+verb)
 		_, err = r.try(r.described.Kubeconfig, "", "get", "namespaces")
@@ -193,7 +193,7 @@ func TestControlPlane(t *testing.T) {
 		r.do("", "-n", "test", "get", "pod", "p")
 	}
 
-	// A second one does not disturb it, and neither does its end by force.
+	// A second control plane does not affect the first, even when it is killed.
 	second := startProgram(t, "-controller-manager=false", "-scheduler=false")
 	require.NotEqual(t, r.described.URL, second.described.URL)
 	second.do("", "get", "namespaces")

@@ -12,12 +12,12 @@ import (
 	"time"
 )
 
-// description is what GET / of the control endpoint answers.
+// description is the response to GET / on the control endpoint.
 type description struct {
 	URL              string // of the API server
-	CA, CAKey        string // files with the certificate and the key of the authority
-	Certificate, Key string // files with those that the API server serves with
-	Kubeconfig       string // file of a user who may do everything
+	CA, CAKey        string // files with the authority's certificate and key
+	Certificate, Key string // files with the API server's serving certificate and key
+	Kubeconfig       string // the administrator's file
 	Logs             string // folder
 }
 

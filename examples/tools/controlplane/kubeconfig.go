@@ -2,8 +2,8 @@ package main
 
 import "encoding/json"
 
-// kubeconfig is one for a user of the API server at the URL, with all that it needs
-// inside. JSON is YAML, too.
+// kubeconfig returns a kubeconfig for a user of the API server at url. It contains all
+// certificates. It is JSON, which is valid YAML.
 func kubeconfig(url string, ca []byte, user string, credentials pair) ([]byte, error) {
 	type object = map[string]any
 	const name = "podwright"

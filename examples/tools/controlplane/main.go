@@ -87,7 +87,7 @@ func run(ctx context.Context, args []string) int {
 	endWithGoRun()
 	signals := make(chan os.Signal, 16)
 	signal.Notify(signals, unix.SIGINT, unix.SIGTERM, unix.SIGHUP, unix.SIGQUIT)
-	signal.Notify(make(chan os.Signal, 1), unix.SIGPIPE) // a closed pipe (| head) must not end us before the clean-up
+	signal.Notify(make(chan os.Signal, 1), unix.SIGPIPE) // without a handler, a closed pipe (| head) would end the program before the clean-up
 	setup, stop := signal.NotifyContext(ctx, unix.SIGINT, unix.SIGTERM, unix.SIGHUP, unix.SIGQUIT)
 	defer stop()
 	report := &reporter{w: os.Stderr}
@@ -120,9 +120,8 @@ func printPrograms(ctx context.Context, b *builder, names []string) error {
 	return nil
 }
 
-// runCluster starts the cluster, runs the command or waits, and takes everything
-// down again, whatever happens in between. The context ends with the first signal,
-// which cuts the start short.
+// runCluster starts the cluster, runs the command or waits for a signal, and stops the cluster.
+// The first signal cancels setup, which ends an unfinished start.
 func runCluster(setup context.Context, o options, b *builder, signals <-chan os.Signal, report *reporter) (code int, err error) {
 	c, err := newCluster(o, b, report)
 	if err != nil {
@@ -148,8 +147,8 @@ func runCluster(setup context.Context, o options, b *builder, signals <-chan os.
 	}
 }
 
-// runCommand runs the user's command. What a terminal sends reaches it without our
-// help, everything else is passed on.
+// runCommand runs the user's command and returns its exit code. It forwards only signals that the
+// terminal does not send to the command as well.
 func runCommand(argv, environ []string, signals <-chan os.Signal) (int, error) {
 	cmd := exec.Command(argv[0], argv[1:]...)
 	cmd.Env = append(os.Environ(), environ...)
@@ -181,8 +180,8 @@ func runCommand(argv, environ []string, signals <-chan os.Signal) (int, error) {
 	}
 }
 
-// endWithGoRun asks for SIGTERM when a parent that is the go command dies: it does
-// not pass on what ends it.
+// endWithGoRun requests SIGTERM for the death of a parent that is the go command, because go run
+// does not forward the signal that ends it.
 func endWithGoRun() {
 	name, err := os.ReadFile(fmt.Sprintf("/proc/%d/comm", os.Getppid()))
 	if err == nil && strings.TrimSpace(string(name)) == "go" {

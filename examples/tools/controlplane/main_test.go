@@ -10,7 +10,7 @@ import (
 	"go.uber.org/goleak"
 )
 
-// asProgram makes the test binary be the program itself.
+// asProgram is the variable that makes the test binary run as the program.
 const asProgram = "CONTROLPLANE_TEST_AS_PROGRAM"
 
 func TestMain(m *testing.M) {
@@ -78,7 +78,7 @@ func (l *lines) Write(text []byte) (int, error) {
 	return len(text), nil
 }
 
-// eventually waits for what other processes do.
+// eventually waits up to a minute for a condition that other processes fulfil.
 func eventually(t *testing.T, what string, condition func() bool) {
 	t.Helper()
 	require.Eventually(t, condition, time.Minute, 10*time.Millisecond, what)

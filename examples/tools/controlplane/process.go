@@ -17,36 +17,36 @@ import (
 
 const (
 	readyTimeout = 2 * time.Minute
-	// stopTimeout is how long a component has after SIGTERM.
+	// stopTimeout is the time after SIGTERM until a component is killed.
 	stopTimeout = 15 * time.Second
 )
 
-// component is one program of the control plane. It is started, stopped and started
-// again with the same arguments, and so with the same port and data.
+// component is one program of the control plane. Each start has the same arguments, and so the
+// same port and data.
 type component struct {
 	name    string
 	args    []string
 	program func(context.Context) (string, error)
-	dir     string // it works in
-	log     string // file that its output is added to
+	dir     string // working folder
+	log     string // its output is appended here
 	ready   func(context.Context) error
-	died    func(name string, err error) // when it ends without being told to
+	died    func(name string, err error) // called if the process ends without a stop or kill
 
-	mu      sync.Mutex // one order at a time
+	mu      sync.Mutex // locked for the length of each operation
 	process *process
 }
 
-// process is one life of a component.
+// process is one execution of a component.
 type process struct {
 	cmd     *exec.Cmd
-	ended   chan struct{} // closed once it has been waited for
-	counted chan struct{} // closed when it has answered: from there on its end is news
-	ordered chan struct{} // closed before it is told to end
+	ended   chan struct{} // closed after Wait has returned
+	counted chan struct{} // closed when the component was first ready; a later unexpected end is reported
+	ordered chan struct{} // closed before a stop or kill
 	paused  bool
 }
 
-// start returns once the component answers. One that is paused goes on, one that
-// runs is only waited for.
+// start starts or continues the component and returns once it is ready. For a running component it
+// only waits.
 func (c *component) start(ctx context.Context) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -76,7 +76,7 @@ func (c *component) launch(ctx context.Context) error {
 	cmd := exec.Command(program, c.args...)
 	cmd.Dir = c.dir
 	cmd.Stdout, cmd.Stderr = log, log
-	// A group of its own keeps the terminal's Ctrl-C away: who stops it is us.
+	// In its own group the component does not get the terminal's Ctrl-C. close stops it.
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
 	if err := cmd.Start(); err != nil {
 		return err
@@ -95,7 +95,7 @@ func (c *component) launch(ctx context.Context) error {
 
 var errEnded = errors.New("it was to run on")
 
-// waitReady asks again and again. The end of the process ends that.
+// waitReady polls ready until it succeeds, or fails when the process ends.
 func (c *component) waitReady(ctx context.Context) error {
 	tick := time.NewTicker(50 * time.Millisecond)
 	defer tick.Stop()
@@ -122,7 +122,7 @@ func (c *component) running() bool { return c.process != nil && !isClosed(c.proc
 func (c *component) stop(ctx context.Context) error { return c.end(ctx, unix.SIGTERM) }
 func (c *component) kill(ctx context.Context) error { return c.end(ctx, unix.SIGKILL) }
 
-// end returns once the process has ended.
+// end sends sig and returns once the process has ended.
 func (c *component) end(ctx context.Context, sig syscall.Signal) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -149,7 +149,7 @@ func (c *component) end(ctx context.Context, sig syscall.Signal) error {
 	return err
 }
 
-// pause lets nothing of the process run, while its connections stay.
+// pause suspends the process. Its connections stay open.
 func (c *component) pause(context.Context) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -166,8 +166,8 @@ func (c *component) pause(context.Context) error {
 	return c.process.waitStopped()
 }
 
-// waitStopped waits for the kernel's word that all threads have stopped: one that
-// still runs could answer.
+// waitStopped waits until the kernel reports that all threads have stopped. A thread that still
+// ran could respond.
 func (p *process) waitStopped() error {
 	for {
 		var info unix.Siginfo
@@ -194,7 +194,7 @@ func isClosed(c <-chan struct{}) bool {
 	}
 }
 
-// answers tells whether GET is answered with 200.
+// answers returns nil if a GET request gets status 200.
 func answers(ctx context.Context, client *http.Client, url string) error {
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
 	defer cancel()
@@ -213,7 +213,7 @@ func answers(ctx context.Context, client *http.Client, url string) error {
 	return nil
 }
 
-// tail is the last lines of a log file, for an error.
+// tail returns the last n lines of a log file, for an error.
 func tail(path string, n int) string {
 	text, err := os.ReadFile(path)
 	if err != nil {

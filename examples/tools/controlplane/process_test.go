@@ -15,8 +15,8 @@ import (
 	"net/http/httptest"
 )
 
-// scripted is a component that is a shell script. It is ready once the script has
-// made the file that $1 names.
+// scripted returns a component that runs a shell script. It is ready once the script has created
+// the file $1.
 func scripted(t *testing.T, script string) (*component, <-chan error) {
 	dir := t.TempDir()
 	died := make(chan error, 10)
@@ -37,7 +37,7 @@ func TestComponentStartsAndStops(t *testing.T) {
 	c, died := scripted(t, `echo on >> lives; echo made > $1; exec sleep 60`)
 	for range 2 {
 		require.NoError(t, c.start(t.Context()))
-		require.NoError(t, c.start(t.Context())) // it runs already
+		require.NoError(t, c.start(t.Context())) // a second start of a running component succeeds
 		require.True(t, c.running())
 		require.NoError(t, c.stop(t.Context()))
 		require.False(t, c.running())
@@ -96,7 +96,7 @@ func TestComponentIsPaused(t *testing.T) {
 	require.NoError(t, c.start(t.Context()))
 	eventually(t, "goes on", func() bool { return state() == "S" })
 	require.NoError(t, c.pause(t.Context()))
-	require.NoError(t, c.stop(t.Context())) // it would not notice by itself
+	require.NoError(t, c.stop(t.Context())) // stop also continues the process
 }
 
 func TestAnswers(t *testing.T) {

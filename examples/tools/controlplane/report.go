@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// reporter writes the program's own lines, apart from the command's output.
+// reporter writes the program's messages, separate from the command's output.
 type reporter struct {
 	mu sync.Mutex
 	w  io.Writer
@@ -19,8 +19,7 @@ func (r *reporter) line(format string, args ...any) {
 	fmt.Fprintf(r.w, "controlplane: "+format+"\n", args...)
 }
 
-// step runs f, and says what it is and how long it took. What takes long is
-// announced first.
+// step runs f and prints its name and duration. It announces a step that takes longer than 3 s.
 func (r *reporter) step(name string, f func() error) error {
 	begin := time.Now()
 	announced := time.AfterFunc(3*time.Second, func() { r.line("%s ...", name) })

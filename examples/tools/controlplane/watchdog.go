@@ -12,12 +12,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// watchdogArg makes this program the watchdog of the folder named after it.
+// watchdogArg makes this program the watchdog of the folder in the next argument.
 const watchdogArg = "watchdog-of"
 
-// watchdog is a child in a session of its own that removes the run's folder once
-// the other end of its pipe closes: also when this process was killed. The
-// components have ended then, since they die with it.
+// watchdog is a child process in its own session. It removes the run's folder once the pipe to
+// this process closes, even if this process was killed. The components have ended by then, because
+// they die with this process.
 type watchdog struct {
 	cmd  *exec.Cmd
 	pipe io.Closer
@@ -41,7 +41,7 @@ func startWatchdog(dir string) (*watchdog, error) {
 	return &watchdog{cmd, pipe}, nil
 }
 
-// finish returns once the folder is gone.
+// finish closes the pipe and returns once the watchdog has removed the folder.
 func (w *watchdog) finish() error {
 	_ = w.pipe.Close()
 	if err := w.cmd.Wait(); err != nil {
@@ -50,12 +50,12 @@ func (w *watchdog) finish() error {
 	return nil
 }
 
-// runWatchdog is the child's side.
+// runWatchdog is the main function of the child.
 func runWatchdog(dir string, pipe io.Reader, errors io.Writer) int {
 	signal.Ignore(unix.SIGINT, unix.SIGTERM, unix.SIGHUP, unix.SIGQUIT, unix.SIGPIPE)
 	_, _ = io.Copy(io.Discard, pipe)
 	var err error
-	for range 50 { // what is killed may write a last file meanwhile
+	for range 50 { // killed components may still write files
 		if err = os.RemoveAll(dir); err == nil {
 			return 0
 		}

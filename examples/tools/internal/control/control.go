@@ -1,4 +1,4 @@
-// Package control makes requests of control endpoints: HTTP over a unix socket.
+// Package control makes requests to control endpoints, which serve HTTP over a unix socket.
 package control
 
 import (
@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// Do makes one request and returns the body of the answer, which must be 200.
+// Do makes one request and returns the body of the response. A status other than 200 is an error.
 func Do(ctx context.Context, method, socket, path string, timeout time.Duration) ([]byte, error) {
 	transport := &http.Transport{
 		DisableKeepAlives: true,
