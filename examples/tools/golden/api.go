@@ -12,21 +12,20 @@ import (
 	"sync"
 )
 
-// api is as much of an API server as a kubelet needs: objects in memory that can
-// be got, listed, watched, created, replaced and patched. It knows no kinds and no
-// defaults, checks nothing and forgets nothing.
+// api is a minimal API server for a kubelet. It keeps objects in memory, which clients get, list,
+// watch, create, replace and patch. It has no kinds, defaults, validation or garbage collection.
 type api struct {
 	mu      sync.Mutex
 	objects map[string]object // by path: /api/v1/namespaces/default/pods/a
 	events  []event
-	changed chan struct{} // closed, and replaced, at each event
+	changed chan struct{} // closed and replaced at each event
 }
 
-// object is an object as JSON. It is not changed once it is stored.
+// object is an object as JSON. Stored objects are immutable.
 type object = map[string]any
 
-// event is what watches are told. Its number in api.events is the resource
-// version, counted from 1.
+// event is one event of a watch. Its number in api.events, counted from 1, is the resource
+// version.
 type event struct {
 	Type   string `json:"type"`
 	Object object `json:"object"`
@@ -37,7 +36,7 @@ func newAPI() *api {
 	return &api{objects: map[string]object{}, changed: make(chan struct{})}
 }
 
-// put stores an object, at a path that ends with its name.
+// put stores an object at path, whose last element is the object's name.
 func (a *api) put(path string, o object) object {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -72,7 +71,7 @@ func (a *api) get(path string) object {
 	return a.objects[path]
 }
 
-// ServeHTTP answers as far as that goes, and 404 from there on.
+// ServeHTTP responds to the requests that a kubelet needs, and with 404 to all others.
 func (a *api) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	path, subresource, named := splitPath(r.URL.Path)
 	var body object
@@ -102,8 +101,8 @@ func (a *api) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// splitPath takes the subresource off a path, and tells whether what is left names
-// one object.
+// splitPath splits the subresource from a path, and reports whether the rest names a single
+// object.
 func splitPath(path string) (object, subresource string, named bool) {
 	parts := strings.Split(strings.Trim(path, "/"), "/")
 	rest := 2 // api/v1
@@ -133,7 +132,7 @@ func (a *api) create(w http.ResponseWriter, path string, body object) {
 	answer(w, http.StatusCreated, a.put(path, body))
 }
 
-// list answers lists and watches.
+// list responds to lists and watches.
 func (a *api) list(w http.ResponseWriter, r *http.Request, path string) {
 	q := r.URL.Query()
 	wanted := func(o object, at string) bool {
@@ -163,8 +162,9 @@ func (a *api) list(w http.ResponseWriter, r *http.Request, path string) {
 	answer(w, http.StatusOK, object{"kind": kind, "apiVersion": group, "metadata": object{"resourceVersion": version}, "items": items})
 }
 
-// inAnyNamespace tells that at is of the resource that path names without a
-// namespace.
+// inAnyNamespace reports whether the object at path at is of the namespaced resource at path,
+// inAnyNamespace reports whether at is the path of an object that the list at path, of all
+// namespaces, includes.
 func inAnyNamespace(at, path string) bool {
 	i := strings.LastIndexByte(path, '/')
 	root, resource := path[:i], path[i+1:]
@@ -172,7 +172,7 @@ func inAnyNamespace(at, path string) bool {
 	return strings.HasPrefix(at, root+"/namespaces/") && len(parts) == 3 && parts[1] == resource
 }
 
-// selects knows selectors of the form a.b=c,d.e!=f.
+// selects evaluates field selectors of the form a.b=c,d.e!=f.
 func selects(selector string, o object) bool {
 	for _, term := range strings.Split(selector, ",") {
 		field, value, _ := strings.Cut(term, "=")
@@ -190,8 +190,8 @@ func selects(selector string, o object) bool {
 	return true
 }
 
-// watch sends what there is, if that is asked for, and then each change until
-// the client goes.
+// watch sends the existing objects if the request wants initial events, and then each change until
+// the client closes the connection.
 func (a *api) watch(w http.ResponseWriter, r *http.Request, wanted func(object, string) bool) {
 	q := r.URL.Query()
 	next, _ := strconv.Atoi(q.Get("resourceVersion"))
@@ -222,7 +222,7 @@ func (a *api) watch(w http.ResponseWriter, r *http.Request, wanted func(object, 
 	}
 }
 
-// bookmark ends the initial events. It must be of the kind that is watched.
+// bookmark returns the event that ends the initial events. Its kind must be the watched one.
 func (a *api) bookmark(path string, version int) object {
 	kind, group := kindOf(path)
 	return object{"kind": kind, "apiVersion": group, "metadata": object{
@@ -231,7 +231,7 @@ func (a *api) bookmark(path string, version int) object {
 	}}
 }
 
-// kinds are the resources that kubelets watch.
+// kinds maps the resources that kubelets watch to their kinds.
 var kinds = map[string]string{
 	"pods": "Pod", "nodes": "Node", "services": "Service", "configmaps": "ConfigMap", "secrets": "Secret",
 	"runtimeclasses": "RuntimeClass", "csidrivers": "CSIDriver", "resourceslices": "ResourceSlice", "clustertrustbundles": "ClusterTrustBundle",
@@ -247,13 +247,13 @@ func kindOf(path string) (kind, group string) {
 	return kinds[parts[len(parts)-1]], group
 }
 
-// merge applies a patch of fields. Lists are replaced, which is enough for a
-// status that only the kubelet writes.
+// merge applies a patch of fields. It replaces lists, which suffices for a status that only the
+// kubelet writes.
 func merge(into, patch object) object {
 	out := maps.Clone(into)
 	for key, value := range patch {
 		switch fields, ok := value.(object); {
-		case strings.HasPrefix(key, "$"): // directives for the order of lists
+		case strings.HasPrefix(key, "$"): // directives for the order of lists are ignored
 		case value == nil:
 			delete(out, key)
 		case ok:
@@ -265,7 +265,7 @@ func merge(into, patch object) object {
 	return out
 }
 
-// token answers a request for a service account's token.
+// token responds to a request for a service account's token.
 func token(request object) object {
 	out := maps.Clone(request)
 	out["status"] = object{"token": "the-token", "expirationTimestamp": "2999-01-01T00:00:00Z"}

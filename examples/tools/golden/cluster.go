@@ -20,8 +20,8 @@ import (
 	"github.com/podwright/podwright/internal/testkit/golden"
 )
 
-// startCluster serves an API in which the pods are bound to the node, and the
-// objects exist that they refer to. It returns what ends it.
+// startCluster serves an API with the pods, bound to the node, and the objects that they refer to.
+// The returned function stops the server.
 func startCluster(o options, e golden.Environment, names []string) (func(), error) {
 	a := newAPI()
 	if err := a.load(filepath.Join(o.manifests(), "..", "objects.yaml")); err != nil {
@@ -62,7 +62,7 @@ contexts: [{name: x, context: {cluster: c, user: u}}]
 current-context: x
 `
 
-// load stores the objects of a file. Their resources are their kinds' plural.
+// load stores the objects of a file. The plural of an object's kind is its resource.
 func (a *api) load(path string) error {
 	text, err := os.ReadFile(path)
 	if err != nil {

@@ -2,8 +2,7 @@ package main
 
 import v1 "k8s.io/api/core/v1"
 
-// setDefaults gives a pod what an API server would, as far as kubelets depend on
-// it.
+// setDefaults sets the defaults of an API server that kubelets depend on.
 func setDefaults(pod *v1.Pod) {
 	spec := &pod.Spec
 	setDefault(&spec.RestartPolicy, v1.RestartPolicyAlways)

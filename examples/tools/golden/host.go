@@ -17,7 +17,7 @@ import (
 	"github.com/podwright/podwright/internal/testkit/golden"
 )
 
-// The places that the kubelet uses by default.
+// Default paths of the kubelet.
 const (
 	rootDir       = "/var/lib/kubelet"
 	logDir        = "/var/log/pods"
@@ -30,8 +30,8 @@ const (
 	cgroupVariable = "GOLDEN_CGROUP"
 )
 
-// makeCgroups makes a cgroup for everything of the kubelet in each hierarchy, and
-// returns what it has made.
+// makeCgroups creates a cgroup for the kubelet in each hierarchy, and returns their folders. On an
+// error it returns those that it created.
 func makeCgroups(name string) ([]string, error) {
 	hierarchies, err := filepath.Glob(cgroupMount + "/*/cgroup.procs")
 	if err != nil || len(hierarchies) == 0 {
@@ -56,8 +56,8 @@ func makeCgroups(name string) ([]string, error) {
 	return made, nil
 }
 
-// removeCgroups removes cgroups with all below them. They have no processes any
-// more, or only ones that are about to end.
+// removeCgroups removes cgroups and their descendants. It waits up to a second per cgroup for
+// processes that are still ending.
 func removeCgroups(roots []string) {
 	for _, root := range roots {
 		var dirs []string
@@ -75,8 +75,8 @@ func removeCgroups(roots []string) {
 	}
 }
 
-// keepSettings reads the kernel settings that the kubelet changes and that no
-// namespace keeps apart, and returns what puts them back.
+// keepSettings reads the kernel settings that the kubelet changes and that no namespace isolates.
+// The returned function restores them.
 func keepSettings() func() {
 	kept := map[string][]byte{}
 	for _, name := range []string{"vm/overcommit_memory", "vm/panic_on_oom", "kernel/panic", "kernel/panic_on_oops", "kernel/keys/root_maxkeys", "kernel/keys/root_maxbytes"} {
@@ -94,12 +94,12 @@ func keepSettings() func() {
 	}
 }
 
-// covered are the folders over which an empty one is laid. /srv is where the
-// manifests have hostPath volumes made.
+// covered are the folders that furnish covers with empty ones. Manifests create hostPath volumes
+// in /srv.
 var covered = []string{rootDir, logDir, containerLogs, "/srv"}
 
-// makeMountPoints makes the folders to cover that the machine lacks, and returns
-// what removes them.
+// makeMountPoints creates the covered folders that the machine lacks. The returned function
+// removes them.
 func makeMountPoints() (func(), error) {
 	var made []string
 	remove := func() {
@@ -119,8 +119,8 @@ func makeMountPoints() (func(), error) {
 	return remove, nil
 }
 
-// furnish makes the mount, network and host name namespaces of this process look
-// like the environment.
+// furnish changes the mount, network and host name namespaces of this process so that they match
+// the environment.
 func furnish(e golden.Environment) error {
 	for _, dir := range covered {
 		if err := emptyDir(dir); err != nil {
@@ -148,8 +148,8 @@ func furnish(e golden.Environment) error {
 	return replaceFile("/etc/hosts", e.Hosts)
 }
 
-// cgroup2 makes the machine seem to have cgroup v2 only. The controllers stay
-// where they are, so that nothing can be limited.
+// cgroup2 makes the machine appear to have cgroup v2 only. The hierarchy has no controllers, so
+// limits are impossible.
 func cgroup2() error {
 	if err := unix.Mount("cgroup2", cgroupMount, "cgroup2", 0, ""); err != nil {
 		return fmt.Errorf("cgroup v2: %w", err)
@@ -157,7 +157,7 @@ func cgroup2() error {
 	return nil
 }
 
-// emptyDir lays an empty file system over a folder.
+// emptyDir mounts an empty file system over a folder.
 func emptyDir(dir string) error {
 	if err := unix.Mount("tmpfs", dir, "tmpfs", 0, "mode=0755"); err != nil {
 		return fmt.Errorf("mount on %s: %w", dir, err)
@@ -165,7 +165,7 @@ func emptyDir(dir string) error {
 	return nil
 }
 
-// replaceFile lays a file with another text over a file.
+// replaceFile mounts a file with this text over path.
 func replaceFile(path, text string) error {
 	file := filepath.Join(scratch, strings.ReplaceAll(path, "/", "_"))
 	if err := os.WriteFile(file, []byte(text), 0o644); err != nil {
@@ -177,7 +177,7 @@ func replaceFile(path, text string) error {
 	return nil
 }
 
-// memory makes the machine seem to have so much of it.
+// memory makes the machine appear to have this much memory.
 func memory(bytes int64) error {
 	text, err := os.ReadFile("/proc/meminfo")
 	if err != nil {
@@ -194,7 +194,7 @@ func memory(bytes int64) error {
 	return replaceFile("/proc/meminfo", strings.Join(lines, "\n"))
 }
 
-// hugePages makes the machine seem to have these, by size in KiB.
+// hugePages makes the machine appear to have these huge pages, by size in KiB.
 func hugePages(counts map[string]int) error {
 	const dir = "/sys/kernel/mm/hugepages"
 	if err := emptyDir(dir); err != nil {
@@ -214,7 +214,7 @@ func hugePages(counts map[string]int) error {
 	return nil
 }
 
-// appArmor makes the kernel seem to have it: the kubelet only asks.
+// appArmor makes the kernel appear to have AppArmor. The kubelet only checks for it.
 func appArmor() error {
 	for dir, below := range map[string]string{"/sys/module": "apparmor/parameters", "/sys/kernel/security": "apparmor"} {
 		if err := emptyDir(dir); err != nil {
@@ -227,7 +227,7 @@ func appArmor() error {
 	return os.WriteFile("/sys/module/apparmor/parameters/enabled", []byte("Y\n"), 0o644)
 }
 
-// loopback gives the loopback interface an address and takes it up.
+// loopback adds an address to the loopback interface and brings it up.
 func loopback(ip string) error {
 	addr, err := netip.ParseAddr(ip)
 	if err != nil {
@@ -244,7 +244,7 @@ func loopback(ip string) error {
 		value func(*unix.Ifreq) error
 	}{
 		{"lo", unix.SIOCSIFFLAGS, func(r *unix.Ifreq) error { r.SetUint16(unix.IFF_UP | unix.IFF_RUNNING); return nil }},
-		// A second address of the interface: its own stays 127.0.0.1.
+		// A second address. The interface keeps 127.0.0.1.
 		{"lo:1", unix.SIOCSIFADDR, func(r *unix.Ifreq) error { return r.SetInet4Addr(addr.AsSlice()) }},
 	} {
 		request, err := unix.NewIfreq(step.name)

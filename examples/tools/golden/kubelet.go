@@ -25,8 +25,9 @@ const (
 	readOnlyPort = "10255"
 )
 
-// kubeletConfig is the upstream kubelet's configuration: defaults, but for what
-// the machine lacks, what would reach outside, and what takes time.
+// kubeletConfig returns the upstream kubelet's configuration. It differs from the defaults where
+// the machine lacks a feature, where the kubelet would affect the host, or where it would take
+// time.
 func kubeletConfig(o options, e golden.Environment, cgroup string) map[string]any {
 	config := map[string]any{
 		"apiVersion": "kubelet.config.k8s.io/v1beta1", "kind": "KubeletConfiguration",
@@ -41,7 +42,7 @@ func kubeletConfig(o options, e golden.Environment, cgroup string) map[string]an
 		"makeIPTablesUtilChains": false, "failSwapOn": false,
 		"localStorageCapacityIsolation": true,
 		"enforceNodeAllocatable":        []string{"pods"},
-		// Nothing is to be evicted, and all of the node is for pods.
+		// Prevent evictions and reservations.
 		"evictionHard": map[string]string{
 			"memory.available": "0%", "nodefs.available": "0%", "nodefs.inodesFree": "0%", "imagefs.available": "0%", "imagefs.inodesFree": "0%",
 		},
@@ -52,10 +53,10 @@ func kubeletConfig(o options, e golden.Environment, cgroup string) map[string]an
 		config["clusterDNS"], config["resolvConf"] = []string{}, ""
 	}
 	if o.set == golden.Cluster {
-		config["contentType"] = "application/json" // all that the API here speaks
+		config["contentType"] = "application/json" // the only encoding of api
 		delete(config, "staticPodPath")
 	}
-	if o.set == golden.Cgroup2 { // there is nothing to make cgroups of pods with
+	if o.set == golden.Cgroup2 { // no controllers for cgroups of pods
 		config["cgroupsPerQOS"], config["enforceNodeAllocatable"], config["cgroupRoot"] = false, []string{}, ""
 	}
 	return config
@@ -96,7 +97,7 @@ func startKubelet(o options, e golden.Environment, cgroup string) (*kubelet, err
 	return k, nil
 }
 
-// stop ends the kubelet, which leaves its pods alone.
+// stop stops the kubelet. Its pods keep running.
 func (k *kubelet) stop() {
 	_ = k.cmd.Process.Signal(syscall.SIGTERM)
 	select {
@@ -108,7 +109,7 @@ func (k *kubelet) stop() {
 	k.log.Close()
 }
 
-// failure tells whether and how the kubelet has ended by itself.
+// failure returns an error if the kubelet has ended unexpectedly, with the end of its log.
 func (k *kubelet) failure() error {
 	select {
 	case err := <-k.done:
@@ -121,7 +122,7 @@ func (k *kubelet) failure() error {
 	}
 }
 
-// pods are the pods as the kubelet knows them, by UID.
+// pods returns the kubelet's pods by UID, decoded and as JSON.
 func pods(ctx context.Context) (map[string]v1.Pod, map[string]json.RawMessage, error) {
 	text, err := get(ctx, "/pods")
 	if err != nil {

@@ -1,38 +1,34 @@
-// Golden records what the upstream kubelet asks a container runtime for:
+// Golden records the requests of the upstream kubelet to a container runtime:
 //
 //	go run ./examples/tools/golden
 //
-// It builds the upstream kubelet (examples/tools/controlplane, some minutes the first
-// time), runs it on the manifests in cri/pods/testdata/golden against a runtime in
-// memory, and writes down the RunPodSandbox and CreateContainer requests of each
-// pod. The test of package cri/pods compares its own requests with them. Record
-// again when a manifest is added or changed, and for a new version of the kubelet
-// (examples/tools/controlplane/go.mod).
+// It builds the upstream kubelet (examples/tools/controlplane, some minutes the first time) and
+// runs it on the manifests in cri/pods/testdata/golden against a runtime in memory. It writes the
+// RunPodSandbox and CreateContainer requests of each pod to files. The test of package cri/pods
+// compares its own requests with them. Record again after a change of a manifest, and for a new
+// version of the kubelet (examples/tools/controlplane/go.mod).
 //
-// It needs root, Linux and a machine with cgroup v1, and changes nothing that
-// stays: the kubelet runs in mount, network and host name namespaces of its own, in
-// which memory size, huge pages, addresses and files are those of
-// environment.json, below cgroups that are removed in the end; the kernel settings
-// that the kubelet changes are put back.
+// It needs root, Linux and cgroup v1. The kubelet runs in new mount, network and host name
+// namespaces, whose memory size, huge pages, addresses and files are set from environment.json.
+// Its cgroups are removed at the end, and the kernel settings that it changes are restored.
 //
 // # Sets
 //
-// Records come in four sets, each in a folder of its own:
+// Records come in four sets, each in its own folder:
 //
 //   - standalone, in the folder itself: the manifests of pods/ are static pods, and
 //     the kubelet has no API server.
-//   - cgroup2: those of these pods whose subject is resources, again. The kubelet
-//     sees an empty cgroup v2 hierarchy, in which it cannot make cgroups for pods:
-//     the requests name no cgroup, and pod-level resources, which it would need one
-//     for, are left out.
-//   - options: some of these pods, again, on a kubelet with seccompDefault, a period
-//     of CPU quotas of 20 ms, no cluster DNS and no resolv.conf.
+//   - cgroup2: the pods of this set that concern resources. The kubelet has an empty
+//     cgroup v2 hierarchy, in which it cannot create cgroups for pods. The requests
+//     therefore name no cgroup, and pods with pod-level resources are omitted.
+//   - options: some pods of this set, on a kubelet with seccompDefault, a CPU quota
+//     period of 20 ms, no cluster DNS and no resolv.conf.
 //   - cluster: the manifests of cluster/pods are bound to the node in an API that
 //     also has cluster/objects.yaml: config maps, secrets, services, runtime
-//     classes. The API is a small one of this program.
+//     classes. This program serves the API.
 //
-// None has: persistent volumes and their block devices, resource claims and device
-// plugins, resizes, exclusive CPUs, swap of containers, SELinux relabelling.
+// No set covers persistent volumes and their block devices, resource claims, device plugins,
+// resizes, exclusive CPUs, swap of containers, or SELinux relabelling.
 //
 // # Flags
 //
@@ -63,10 +59,10 @@ type options struct {
 	dir, kubelet, set, only, log string
 }
 
-// standalone is the set in the folder itself.
+// standalone is the name of the set in the folder itself.
 const standalone = "standalone"
 
-// folder is where the records of the set are.
+// folder returns the folder of the set's records.
 func (o options) folder() string {
 	if o.set == standalone {
 		return o.dir
@@ -74,7 +70,7 @@ func (o options) folder() string {
 	return filepath.Join(o.dir, o.set)
 }
 
-// manifests is where the manifests of the set are.
+// manifests returns the folder of the set's manifests.
 func (o options) manifests() string {
 	if o.set == golden.Cluster {
 		return filepath.Join(o.dir, o.set, "pods")
@@ -104,8 +100,7 @@ func main() {
 	}
 }
 
-// outside builds what is missing, and starts this program again in namespaces of
-// its own.
+// outside builds the kubelet if necessary, and starts this program again in new namespaces.
 func outside(ctx context.Context, o options) error {
 	if os.Geteuid() != 0 {
 		return errors.New("only root can run the upstream kubelet")
@@ -151,7 +146,7 @@ func recordSet(ctx context.Context, o options, cgroup string) error {
 	return again(ctx, o, cgroup)
 }
 
-// build returns the path of the upstream kubelet, which stays in the cache of
+// build builds the upstream kubelet and returns its path in the cache of
 // examples/tools/controlplane.
 func build(ctx context.Context) (string, error) {
 	cmd := exec.CommandContext(ctx, "go", "run", "-C", "examples/tools/controlplane", ".", "-build", "kubelet")
@@ -161,7 +156,7 @@ func build(ctx context.Context) (string, error) {
 	return strings.TrimSpace(string(out)), err
 }
 
-// again runs this program once more, inside of new namespaces that end with it.
+// again runs this program in new namespaces, which end with it.
 func again(ctx context.Context, o options, cgroup string) error {
 	self, err := os.Executable()
 	if err != nil {

@@ -21,16 +21,16 @@ import (
 	"github.com/podwright/podwright/internal/testkit/golden"
 )
 
-// quiet is how long nothing must have been asked for until everything is taken
-// to have been: longer than the kubelet needs from one container of a pod to the
-// next, shorter than its first back-off for a second failure.
+// quiet is the time without a new request after which the record is complete. It is longer than
+// the kubelet needs between two containers of a pod, and shorter than its first back-off after a
+// second failure.
 const quiet = 8 * time.Second
 
-// patience is how long the pods may take.
+// patience bounds the time for all pods.
 const patience = 3 * time.Minute
 
-// record runs in the namespaces. It lets the kubelet run the pods, and writes
-// down what it asks for.
+// record runs in the namespaces. It runs the pods with the kubelet and writes its requests to
+// files.
 func record(ctx context.Context, o options) error {
 	e, err := golden.ReadEnvironment(o.dir)
 	if err != nil {
@@ -90,7 +90,7 @@ func serve(rt *golden.Runtime) (*grpc.Server, error) {
 	return server, nil
 }
 
-// manifestNames are the pods to record.
+// manifestNames returns the names of the pods to record.
 func manifestNames(o options) ([]string, error) {
 	if o.only != "" {
 		return strings.Split(o.only, ","), nil
@@ -112,13 +112,13 @@ func manifestNames(o options) ([]string, error) {
 			names = append(names, strings.TrimSuffix(filepath.Base(path), ".yaml"))
 		}
 	}
-	if o.set == golden.Cgroup2 { // the kubelet panics when it resizes pods for which it has made no cgroup
+	if o.set == golden.Cgroup2 { // without pod cgroups the kubelet panics in resizes
 		names = slices.DeleteFunc(names, func(name string) bool { return strings.HasPrefix(name, "resources-pod-level") })
 	}
 	return names, nil
 }
 
-// copyManifests gives the kubelet static pods. They need not be taken away.
+// copyManifests writes the static pods' manifests. The returned function does nothing.
 func copyManifests(o options, _ golden.Environment, names []string) (func(), error) {
 	if err := os.MkdirAll(staticPods, 0o755); err != nil {
 		return nil, err
@@ -138,7 +138,7 @@ func copyManifests(o options, _ golden.Environment, names []string) (func(), err
 	return func() {}, nil
 }
 
-// readManifest reads a manifest, in which each field must be known.
+// readManifest reads a manifest. An unknown field or a wrong UID is an error.
 func readManifest(o options, name string) (*v1.Pod, error) {
 	text, err := os.ReadFile(filepath.Join(o.manifests(), name+".yaml"))
 	if err != nil {
@@ -156,18 +156,18 @@ func readManifest(o options, name string) (*v1.Pod, error) {
 
 func uid(name string) string { return "uid-" + name }
 
-// recorder has everything that runs.
+// recorder is one recording.
 type recorder struct {
 	options
 	environment golden.Environment
 	runtime     *golden.Runtime
 	kubelet     *kubelet
 	names       []string
-	// waitingFor are the pods that are not complete.
+	// waitingFor are the pods without all their requests.
 	waitingFor []string
 }
 
-// wait returns when the kubelet has asked for what it is going to.
+// wait returns when all pods are complete and quiet has passed without a request.
 func (r *recorder) wait(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
@@ -187,7 +187,7 @@ func (r *recorder) wait(ctx context.Context) error {
 	return fmt.Errorf("%w; still waiting for %s", context.Cause(ctx), strings.Join(r.waitingFor, ", "))
 }
 
-// complete tells that each pod has been asked for in full, or was refused.
+// complete reports whether the kubelet has made all requests of each pod or rejected the pod.
 func (r *recorder) complete(ctx context.Context) bool {
 	pods, _, err := pods(ctx)
 	if err != nil {
@@ -256,7 +256,7 @@ func (r *recorder) record(pod json.RawMessage, requests golden.Requests) (golden
 	return record, err
 }
 
-// asSeen is a pod without its status and the time at which it was read.
+// asSeen returns a pod without its status and the fields that differ in each run.
 func asSeen(text json.RawMessage) (json.RawMessage, error) {
 	var pod map[string]any
 	if err := json.Unmarshal(text, &pod); err != nil {
@@ -274,7 +274,7 @@ func asSeen(text json.RawMessage) (json.RawMessage, error) {
 	return json.Marshal(pod)
 }
 
-// facts are what the machine has added.
+// facts returns the properties of the kubelet and the machine that affect the records.
 func (r *recorder) facts(ctx context.Context) (golden.Recorded, error) {
 	version, err := exec.CommandContext(ctx, r.options.kubelet, "--version").Output()
 	if err != nil {
