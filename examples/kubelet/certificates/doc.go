@@ -1,6 +1,7 @@
-// Package certificates keeps the certificates of a node agent: the one of its API client and the
-// one of its own API. Certificates change while the agent runs. So each kind has a Run, which
-// follows the changes, and a Current, which returns the newest certificate from memory.
+// Package certificates keeps the certificates of a node agent: its client certificate for the API
+// server and the serving certificate of its own API. Certificates change while the agent runs. So
+// each kind has a Run, which follows the changes, and a Current, which returns the newest
+// certificate from memory.
 //
 //	Files        a certificate and its key, or the authorities of clients, from files
 //	SelfSigned   creates such files for a server without configured ones
@@ -46,12 +47,13 @@
 //
 // # Metrics
 //
-// The reference kubelet's metrics, after the prefix kubelet_certificate_manager_, and their
-// sources:
+// The sources of the reference kubelet's metrics, kubelet_ being their common prefix:
 //
-//	client_ttl_seconds, server_ttl_seconds              the remaining lifetime of Current
-//	server_rotation_seconds                             OnRotated: the age of the replaced certificate
-//	client_expiration_renew_errors, server_...          OnError: incremented by one
+//	certificate_manager_client_ttl_seconds              the remaining lifetime of Current
+//	certificate_manager_server_ttl_seconds              likewise
+//	certificate_manager_server_rotation_seconds         OnRotated: the age of the replaced certificate
+//	certificate_manager_client_expiration_renew_errors  OnError: incremented by one
+//	server_expiration_renew_errors                      likewise
 //
 // # Why not client-go/util/certificate
 //

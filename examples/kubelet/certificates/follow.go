@@ -77,8 +77,8 @@ func (f *Files[T]) Run(ctx context.Context) error {
 	}
 }
 
-// load reads the changed files. After a failed parse it reads all of them again, because
-// the two files of a pair change one after the other.
+// load reads the files that have changed since the last successful parse. It repeats a failed
+// parse each time, because the two files of a pair change one after the other.
 func (f *Files[T]) load() error {
 	reader := fs.Reader{MaxSize: largest, Youngest: 2 * look}
 	contents, stamps := make([][]byte, len(f.paths)), make([]fs.Stamp, len(f.paths))

@@ -25,7 +25,7 @@ func ClientRequest(node string) *x509.CertificateRequest {
 }
 
 // ServingRequest returns the template of a node's serving certificate for its addresses. It returns
-// nil if none of them is an IP, because approvers require one.
+// nil without an IP address, because approvers require one.
 func ServingRequest(node string, addresses []v1.NodeAddress) *x509.CertificateRequest {
 	r := ClientRequest(node)
 	for _, a := range addresses {

@@ -93,7 +93,7 @@ func TestStoreOutlivesKill(t *testing.T) {
 		out, err := cmd.StdoutPipe()
 		require.NoError(t, err)
 		require.NoError(t, cmd.Start())
-		_, err = bufio.NewReader(out).ReadString('\n') // the process writes
+		_, err = bufio.NewReader(out).ReadString('\n') // the process has begun to write
 		require.NoError(t, err)
 		time.Sleep(rand.N(5 * time.Millisecond))
 		require.NoError(t, cmd.Process.Kill())

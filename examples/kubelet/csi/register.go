@@ -31,7 +31,7 @@ type entry struct {
 	begun        time.Time
 	ready        bool
 	node         NodeInfo // valid if ready
-	before       *entry   // in use until this one is ready
+	before       *entry   // the entry in use until this one is ready
 }
 
 // register requests the identity of the plugin at a socket, registers it and reports the result to

@@ -22,8 +22,8 @@ func Device(dir string) (uint64, error) {
 
 // DisksOf returns how images and containers are divided among filesystems, from the runtime's
 // response. root is the agent's folder on the node's filesystem. Without a mount point in the
-// response, the runtime uses the node's filesystem. A mount point that does not exist here belongs to another
-// machine and counts as separate.
+// response, the runtime uses the node's filesystem. A mount point that does not exist here belongs
+// to another machine and counts as separate.
 func DisksOf(root string, info *runtimeapi.ImageFsInfoResponse, device func(dir string) (uint64, error)) (eviction.Disks, error) {
 	node, err := device(root)
 	if err != nil {

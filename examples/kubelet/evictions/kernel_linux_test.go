@@ -15,7 +15,7 @@ import (
 	"github.com/podwright/podwright/syncloop/eviction"
 )
 
-// Hard and soft thresholds of memory alone lead to crossings. They include reclaimable memory.
+// Only thresholds of memory, hard or soft, lead to crossings, which include reclaimable memory.
 // Thresholds that are always crossed are left out.
 func TestCrossings(t *testing.T) {
 	s := newScene(

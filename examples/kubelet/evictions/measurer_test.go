@@ -157,8 +157,8 @@ func TestMeasureFails(t *testing.T) {
 	}
 }
 
-// A threshold that is not below the capacity is ignored, because no eviction could help. It is logged
-// once.
+// A threshold that is not below the capacity is ignored, because no eviction could help. It is
+// logged once.
 func TestThresholdAboveCapacity(t *testing.T) {
 	s := newScene(
 		eviction.Threshold{Signal: "memory.available", Value: eviction.Value{Amount: 1 << 40}, Grace: time.Minute},

@@ -14,9 +14,8 @@
 //
 // The canaries are checked once a minute. A flush of the firewall with its chains removes them, and
 // then all chains are created again. Existing chains and rules are not changed, and they stay when
-// the kubelet exits: they belong to the node, and the next kubelet finds them. The rules are byte
-// for byte those of the reference, so that each accepts the rules of the
-// other.
+// the kubelet exits: they belong to the node, and the next kubelet finds them. The rules are
+// identical to those of the reference, so that each accepts the rules of the other.
 //
 // On a node without iptables, or without the permission to use it, this is logged once and no
 // chains are created.

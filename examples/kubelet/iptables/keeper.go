@@ -47,7 +47,7 @@ func New(cfg Config) (*Keeper, error) {
 	return &Keeper{cfg: cfg, failed: map[string]string{}}, nil
 }
 
-// stopping bounds the wait for the output of a killed program.
+// stopping bounds the wait for a killed program.
 const stopping = time.Second
 
 // Exec runs a program of this machine. It is killed when ctx is done.

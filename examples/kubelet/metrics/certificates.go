@@ -9,8 +9,8 @@ import (
 
 // Certificates counts renewals of the kubelet's certificates.
 type Certificates struct {
-	// Serving has the callbacks for the certificate of the kubelet API, Client for that of the API
-	// client.
+	// Serving has the callbacks for the certificate of the kubelet API, Client for the client
+	// certificate.
 	Serving, Client *Rotation
 }
 

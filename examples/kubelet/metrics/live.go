@@ -37,7 +37,7 @@ type Live struct {
 	Claims func() map[types.NamespacedName]usage.Usage
 	Logs   func() []summary.Log
 	// Records returns the number of pulls recorded as in progress, and the number of images with a
-	// record of the pods that may use them.
+	// record of the permission to use them.
 	Records func() (pulling, pulled int)
 	// ServingExpires and ClientExpires return the expiry of the kubelet API's certificate and of
 	// the API client's, or zero without one.

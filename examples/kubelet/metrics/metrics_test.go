@@ -322,7 +322,7 @@ func TestPods(t *testing.T) {
 			p.Called(podworkers.CallDone{Call: c, Type: kind, Pod: pod, Seen: seen, Began: now.Add(time.Second), Ended: now.Add(3 * time.Second)})
 		}
 		call(podworkers.CallSyncPod, podworkers.UpdateCreate, now)
-		call(podworkers.CallSyncPod, podworkers.UpdateSync, time.Time{}) // without a request
+		call(podworkers.CallSyncPod, podworkers.UpdateSync, time.Time{}) // without an update
 		call(podworkers.CallSyncTerminatingPod, podworkers.UpdateKill, now)
 		call(podworkers.CallSyncTerminatedPod, podworkers.UpdateKill, now)
 		call(podworkers.CallSyncTerminatingOrphan, "", time.Time{})

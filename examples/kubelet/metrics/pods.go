@@ -41,7 +41,7 @@ type Pods struct {
 const containerType = "container_type"
 
 // behindSeconds are the buckets of the delay of written statuses, in seconds. resizeMilliseconds
-// are those of resizes, in milliseconds.
+// are the buckets of resizes, in milliseconds.
 var (
 	behindSeconds      = []float64{0.010, 0.050, 0.100, 0.500, 1, 5, 10, 20, 30, 45, 60}
 	resizeMilliseconds = []float64{10, 50, 100, 500, 1000, 2000, 5000, 10000, 20000, 30000, 60000, 120000, 300000, 600000}
@@ -191,7 +191,7 @@ func (p *Pods) Statuses(sink string) writer.Metrics {
 	}
 }
 
-// Rejected counts a pod that was not admitted. reason is that of its status.
+// Rejected counts a pod that was not admitted. reason is the reason in its status.
 func (p *Pods) Rejected(reason string) { p.rejected.WithLabelValues(reason).Inc() }
 
 // Preempted counts a pod that was ended for a critical pod.
