@@ -21,7 +21,6 @@ import (
 	"github.com/podwright/podwright/internal/run"
 )
 
-// asker requests certificates of one signer from an API server.
 type asker struct {
 	requests apiserver.Resource[*certv1.CertificateSigningRequest, *certv1.CertificateSigningRequestList]
 	signer   string

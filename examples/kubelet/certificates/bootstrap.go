@@ -101,7 +101,6 @@ func (cfg *BootstrapConfig) hasCertificate() bool {
 	return err == nil && !expired(c, time.Now()) && lacks(c.Leaf, ClientRequest(cfg.NodeName)) == ""
 }
 
-// ask requests a certificate until it is stored.
 func (cfg *BootstrapConfig) ask(ctx context.Context) error {
 	client, err := apiserver.New(cfg.client(cfg.From))
 	if err != nil {

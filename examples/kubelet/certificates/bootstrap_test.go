@@ -37,7 +37,6 @@ func newJoining(t *testing.T) *joining {
 	return j
 }
 
-// bootstrapping runs a test with a joining node in a synctest bubble.
 func bootstrapping(t *testing.T, test func(t *testing.T, j *joining)) {
 	synctest.Test(t, func(t *testing.T) { test(t, newJoining(t)) })
 }
@@ -77,7 +76,7 @@ func (j *joining) start() (ended func() bool, stop func()) {
 }
 
 // A14: Bootstrap posts a request. After its approval it writes a kubeconfig that points to the
-// certificate; later starts need nothing else.
+// certificate; later starts use only that.
 func TestBootstrap(t *testing.T) {
 	bootstrapping(t, func(t *testing.T, j *joining) {
 		ended, _ := j.waits()

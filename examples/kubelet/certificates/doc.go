@@ -39,7 +39,7 @@
 //
 // # Files
 //
-// A Store has the layout of the reference kubelet, so that each can use the files of the other:
+// A Store has the layout of the reference kubelet, so that both kubelets can use the same files:
 // dated files with certificate and key, mode 0600, and a link to the current one. Files and link
 // are replaced by renaming, so a kill -9 at any moment leaves a complete pair, old or new. Files
 // of other programs are checked once a second. An unusable file is logged, and the previous

@@ -138,7 +138,7 @@ func TestSelfSigned(t *testing.T) {
 	before := read(t, cert)
 	makes()
 	require.Equal(t, before, read(t, cert), "what is there stays")
-	require.NoError(t, os.Remove(cert)) // as if the process had been killed in between
+	require.NoError(t, os.Remove(cert)) // state after a kill in between
 	makes()
 	_, err = NewServing(cert, key, nil)
 	require.NoError(t, err)

@@ -163,7 +163,6 @@ func (r *Rotator) Run(ctx context.Context) error {
 	}
 }
 
-// due returns the time of the next request and its reason.
 func (r *Rotator) due(share float64) (why string, at time.Time) {
 	template, c, now := r.cfg.Template(), r.Current(), time.Now()
 	switch {
@@ -199,7 +198,6 @@ func pauseAfter(failures int, err error) time.Duration {
 	return min(pauseMin<<min(failures, 20), most)
 }
 
-// renew requests a certificate and starts to use it.
 func (r *Rotator) renew(ctx context.Context) error {
 	ctx, stop := context.WithTimeoutCause(ctx, patience, fmt.Errorf("nobody has approved it within %s", patience))
 	defer stop()

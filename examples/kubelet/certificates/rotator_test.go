@@ -46,7 +46,6 @@ func newRotation(t *testing.T, addresses ...string) *rotation {
 	return r
 }
 
-// rotating runs a test with a started Rotator in a synctest bubble.
 func rotating(t *testing.T, test func(t *testing.T, r *rotation), addresses ...string) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRotation(t, addresses...)

@@ -89,7 +89,6 @@ func newCluster(t *testing.T) *cluster {
 	return &cluster{apitest.Start(t), t, newAuthority(t)}
 }
 
-// pending returns the undecided requests, the oldest first.
 func (c *cluster) pending() (out []*certv1.CertificateSigningRequest) {
 	for _, r := range apitest.All[*certv1.CertificateSigningRequest](c.Server) {
 		if len(r.Status.Conditions) == 0 {
@@ -102,7 +101,6 @@ func (c *cluster) pending() (out []*certv1.CertificateSigningRequest) {
 	return out
 }
 
-// only returns the only pending request.
 func (c *cluster) only() *certv1.CertificateSigningRequest {
 	c.t.Helper()
 	all := c.pending()

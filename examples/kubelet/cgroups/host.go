@@ -19,7 +19,6 @@ import (
 	"github.com/podwright/podwright/cri/stats"
 )
 
-// mountpoint is the root of the cgroup hierarchy.
 const mountpoint = "/sys/fs/cgroup"
 
 // Controllers of a pod's cgroup.
@@ -43,10 +42,9 @@ const (
 type Host struct {
 	driver  cgroups.Driver
 	version cgroups.Version
-	// needed are the required controllers of a cgroup.
-	needed []string
-	huge   []string
-	reader *stats.Reader
+	needed  []string
+	huge    []string
+	reader  *stats.Reader
 	// turns serializes the changes of each cgroup.
 	turns turns
 }

@@ -138,7 +138,6 @@ func hostSuite(t *testing.T, driver cgroups.Driver) {
 	require.False(t, there)
 }
 
-// runIn starts a process in a new cgroup.
 func runIn(t testing.TB, h *kubelet.Host, path string) *exec.Cmd {
 	folders := []string{filepath.Join("/sys/fs/cgroup", path)}
 	if h.Version() == cgroups.V1 {

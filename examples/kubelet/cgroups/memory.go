@@ -55,7 +55,6 @@ func (m *Memory) Set(_ context.Context, n cgroups.Name, v cgroups.Values) error 
 	return nil
 }
 
-// merge returns the values of a cgroup after v is set.
 func merge(have, v cgroups.Values) cgroups.Values {
 	set(&have.Shares, v.Shares)
 	set(&have.Quota, v.Quota)

@@ -42,8 +42,7 @@ type Stage struct {
 	listed bool
 	// burstable is the last weight set for the Burstable class, or zero to set it again.
 	burstable uint64
-	// weighing is true while a call sets the weight.
-	weighing bool
+	weighing  bool
 }
 
 type given struct {
@@ -85,7 +84,7 @@ func (s *Stage) Setup(ctx context.Context) error {
 	return nil
 }
 
-// Prepare implements stages.Stage. It creates the pod's cgroup. A cgroup in use is left unchanged:
+// Prepare implements stages.Stage. It creates the pod's cgroup. A cgroup in use stays unchanged:
 // it already has its values, or a resize is changing them (see SetPodCgroup).
 func (s *Stage) Prepare(ctx context.Context, pod *v1.Pod) error {
 	name, values := s.cfg.Tree.Pod(pod), cgroups.ForPod(s.cfg.Values, pod)
@@ -106,7 +105,6 @@ func (s *Stage) Prepare(ctx context.Context, pod *v1.Pod) error {
 	return nil
 }
 
-// isOutdated reports whether the values of a pod's cgroup are to be set.
 func (s *Stage) isOutdated(name cgroups.Name, uid types.UID, values cgroups.Values) (bool, error) {
 	there, err := s.cfg.Kernel.IsComplete(name)
 	if err != nil || !there {

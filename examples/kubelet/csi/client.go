@@ -87,7 +87,6 @@ func (c *Client) Capabilities(ctx context.Context) (out volumecsi.Capabilities, 
 	return out, classify(err)
 }
 
-// capability converts a capability to CSI's type.
 func capability(c volumecsi.Capability) *pb.VolumeCapability {
 	mode := pb.VolumeCapability_AccessMode_Mode(pb.VolumeCapability_AccessMode_Mode_value[c.AccessMode])
 	out := &pb.VolumeCapability{AccessMode: &pb.VolumeCapability_AccessMode{Mode: mode}}

@@ -125,7 +125,6 @@ func plugin(l volume.Layout, d volumecsi.Drivers) (*volumecsi.Plugin, error) {
 	return volumecsi.New(volumecsi.Config{Layout: l, NodeName: "node", Drivers: d, CSIDrivers: objects{}, CallTimeout: 5 * time.Second})
 }
 
-// newManager runs a manager.Manager with the plugin.
 func newManager(t *testing.T, l volume.Layout, d volumecsi.Drivers) *manager.Manager {
 	p, err := plugin(l, d)
 	require.NoError(t, err)
@@ -147,7 +146,6 @@ func (claims) Resolve(_ context.Context, _ *v1.Pod, v v1.Volume) (*volume.Spec, 
 	return persistent(driver, name), nil
 }
 
-// pod returns a pod with one claim of a driver.
 func pod(uid types.UID, claim string) *v1.Pod {
 	return &v1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "p" + string(uid), UID: uid},

@@ -23,7 +23,6 @@ const (
 	nodeTimeout   = 2 * time.Minute
 )
 
-// entry is a registered driver, or one whose registration is in progress.
 type entry struct {
 	name, socket string
 	version      *version.Version
@@ -92,7 +91,6 @@ func getInfo(ctx context.Context, plugin registration.RegistrationClient) (*regi
 	return info, nil
 }
 
-// notify reports the result of the registration to a plugin.
 func notify(ctx context.Context, plugin registration.RegistrationClient, refused error) error {
 	ctx, cancel := context.WithTimeout(ctx, notifyTimeout)
 	defer cancel()
@@ -152,7 +150,6 @@ func newEntry(socket string, info *registration.PluginInfo) (*entry, error) {
 	return e, err
 }
 
-// reserve stores a driver under its name.
 func (r *Registry) reserve(e *entry) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -140,10 +140,8 @@ func (r *Registry) Run(ctx context.Context) error {
 	return nil
 }
 
-// errGone is the cause when a socket has disappeared.
 var errGone = errors.New("its socket has gone")
 
-// followed is a socket with its goroutine.
 type followed struct {
 	is   os.FileInfo
 	end  context.CancelCauseFunc

@@ -26,7 +26,6 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// world is a running registry.
 type world struct {
 	*testing.T
 	*csi.Registry

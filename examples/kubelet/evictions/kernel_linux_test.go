@@ -16,7 +16,7 @@ import (
 )
 
 // Only thresholds of memory, hard or soft, lead to crossings, which include reclaimable memory.
-// Thresholds that are always crossed are left out.
+// Thresholds that are always crossed are ignored.
 func TestCrossings(t *testing.T) {
 	s := newScene(
 		eviction.Threshold{Signal: eviction.MemoryAvailable, Value: eviction.Value{Amount: 100}},

@@ -11,7 +11,7 @@ import (
 	"github.com/podwright/podwright/syncloop/eviction"
 )
 
-// Signals returns a node's readings from a Summary. Signals with missing figures are left out.
+// Signals returns a node's readings from a Summary. It omits signals with missing figures.
 func Signals(s *statsapi.Summary) map[eviction.Signal]eviction.Reading {
 	out := map[eviction.Signal]eviction.Reading{}
 	add := func(signal eviction.Signal, available, capacity *uint64, at metav1.Time) {
@@ -102,7 +102,6 @@ func sum(a, b *uint64) *uint64 {
 	return new(*a + *b)
 }
 
-// podUsages returns the usage of the pods that have stats.
 func podUsages(pods []*v1.Pod, stats map[types.UID]*statsapi.PodStats) map[types.UID]eviction.PodUsage {
 	out := map[types.UID]eviction.PodUsage{}
 	for _, pod := range pods {

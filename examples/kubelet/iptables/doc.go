@@ -1,5 +1,5 @@
 // Package iptables maintains the chains that other programs expect from the kubelet of a node
-// (makeIPTablesUtilChains). The kubelet itself needs none of them.
+// (makeIPTablesUtilChains). The kubelet itself does not need them.
 //
 //	k, err := iptables.New(iptables.Config{Logger: log})
 //	err = k.Run(ctx)
@@ -15,7 +15,7 @@
 // The canaries are checked once a minute. A flush of the firewall with its chains removes them, and
 // then all chains are created again. Existing chains and rules are not changed, and they stay when
 // the kubelet exits: they belong to the node, and the next kubelet finds them. The rules are
-// identical to those of the reference, so that each accepts the rules of the other.
+// identical to those of the reference, so that both kubelets accept the same rules.
 //
 // On a node without iptables, or without the permission to use it, this is logged once and no
 // chains are created.

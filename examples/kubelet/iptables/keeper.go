@@ -29,9 +29,8 @@ var ErrAlreadyRun = errors.New("iptables: Run was called before")
 
 // Keeper maintains the chains. Use New.
 type Keeper struct {
-	cfg Config
-	ran atomic.Bool
-	// failed has the last failure by program.
+	cfg    Config
+	ran    atomic.Bool
 	failed map[string]string
 }
 
@@ -170,10 +169,8 @@ func (k *Keeper) ensureRule(ctx context.Context, f family, r rule) error {
 	return k.do(ctx, f, r.table, "-A", args...)
 }
 
-// notThere is the exit code of iptables for a missing rule or chain.
 const notThere = 1
 
-// failure is the error of a command that exited with a code other than 0.
 type failure struct {
 	command, output string
 	code            int

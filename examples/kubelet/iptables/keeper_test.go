@@ -28,8 +28,7 @@ type kernel struct {
 	// said has the commands since it was last cleared, without the common arguments.
 	said []string
 	// fails maps commands to exit codes.
-	fails map[string]int
-	// missing are the programs that are not installed.
+	fails   map[string]int
 	missing []string
 }
 
@@ -73,7 +72,6 @@ func (k *kernel) command(_ context.Context, program string, args ...string) (int
 	return 0, "", nil
 }
 
-// change runs f with the lock.
 func (k *kernel) change(f func()) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -109,7 +107,6 @@ func (k *kernel) flush(table string) {
 	}
 }
 
-// keeping runs a Keeper in a synctest bubble.
 func keeping(t *testing.T, k *kernel, test func(log *bytes.Buffer)) {
 	synctest.Test(t, func(t *testing.T) {
 		var log bytes.Buffer

@@ -19,7 +19,6 @@ type rule struct {
 	spec         []string
 }
 
-// family is a program, iptables or ip6tables, with its chains and rules.
 type family struct {
 	program string
 	chains  [][2]string // table, chain

@@ -15,7 +15,6 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// watched returns a channel with the result of Contended.
 func watched(t *testing.T, ctx context.Context, l *Lock) <-chan error {
 	contended := make(chan error, 1)
 	go func() { contended <- l.Contended(ctx) }()

@@ -44,7 +44,6 @@ func newCertificates(b *builder) *Certificates {
 // lifetimes are the buckets of the age of certificates: a minute, hours, days, months, years.
 var lifetimes = []float64{60, 3600, 14400, 86400, 604800, 2592000, 7776000, 15552000, 31104000, 124416000}
 
-// expiry registers gauges of the remaining lifetime of certificates.
 func expiry(b *builder, l Live) {
 	for _, c := range []struct {
 		expires    func() time.Time

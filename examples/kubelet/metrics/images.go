@@ -19,7 +19,6 @@ type Images struct {
 	pulled, plugins                           *prometheus.HistogramVec
 }
 
-// pullSeconds are the buckets of pull durations.
 var pullSeconds = []float64{1, 5, 10, 20, 30, 60, 120, 180, 240, 300, 360, 480, 600, 900, 1200, 1800, 2700, 3600}
 
 func newImages(b *builder) *Images {

@@ -18,7 +18,7 @@ import (
 
 // Live has functions that return current state at each scrape. They are called concurrently, return
 // from memory, and return a zero value if the state is not available yet. Each function is
-// optional: without it its series are left out.
+// optional: without it its series do not exist.
 type Live struct {
 	// Workers returns the pods that have a worker.
 	Workers func() []podworkers.PodState
@@ -180,7 +180,6 @@ func (l Live) desired(out chan<- prometheus.Metric) {
 	}
 }
 
-// resizes counts the resizes in progress and pending, from the pods' statuses.
 func (l Live) resizes(out chan<- prometheus.Metric, pods []*v1.Pod) {
 	running, waiting := 0, map[string]int{}
 	for _, pod := range pods {

@@ -160,7 +160,7 @@ func TestObserver(t *testing.T) {
 	})
 }
 
-// The series of a probe are deleted with it; those of others stay.
+// The series of a probe are deleted with it; other series stay.
 func TestProbes(t *testing.T) {
 	m := newMetrics(t)
 	c := m.Probes.Callbacks()

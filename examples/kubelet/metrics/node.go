@@ -50,7 +50,6 @@ func truth(is bool) float64 {
 	return 0
 }
 
-// buildInfo sets kubernetes_build_info.
 func buildInfo(b *builder, version string) {
 	plain, _, _ := strings.Cut(strings.TrimPrefix(version, "v"), "+")
 	parts := append(strings.Split(plain, "."), "", "")

@@ -20,7 +20,6 @@ func processStart(pid int) (float64, bool) {
 	return began, err == nil
 }
 
-// machineStart returns the boot time of the machine.
 func machineStart() (time.Time, bool) {
 	fs, err := procfs.NewDefaultFS()
 	if err != nil {

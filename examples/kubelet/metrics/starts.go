@@ -39,7 +39,6 @@ type start struct {
 	pulled  time.Time
 }
 
-// startSeconds are the buckets of pod start durations.
 var startSeconds = []float64{0.5, 1, 2, 3, 4, 5, 6, 8, 10, 20, 30, 45, 60, 120, 180, 240, 300, 360, 480, 600, 900, 1200, 1800, 2700, 3600}
 
 func newStarts(b *builder) *starts {
@@ -67,7 +66,6 @@ func (s *starts) end(uid types.UID) {
 	delete(s.created, uid)
 }
 
-// waits reports whether a pod does not run yet.
 func (s *starts) waits(uid types.UID) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()

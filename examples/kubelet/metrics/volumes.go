@@ -20,7 +20,6 @@ type Volumes struct {
 	labels                         *seLinux
 }
 
-// storageSeconds are the buckets of volume operations.
 var storageSeconds = []float64{.1, .25, .5, 1, 2.5, 5, 10, 15, 25, 50, 120, 300, 600}
 
 // migrated is the label of in-tree plugins whose volumes a CSI driver took over. There are none

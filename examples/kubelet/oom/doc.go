@@ -11,7 +11,7 @@
 //
 // A kill has one of two causes. If the node has run out of memory (Kill.OfNode), the victim may be
 // any process, also one of a container. If a cgroup has reached its limit, the victim is in that
-// cgroup: the runtime reports such a container (OOMKilled), and the node has nothing to report.
+// cgroup: the runtime reports such a container (OOMKilled), and the node reports no event.
 //
 // Parser is the pure part: it converts lines to kills. It supports the formats of kernels since
 // 3.10, with cgroup v1 and v2. It accepts only records of the kernel itself, because any process

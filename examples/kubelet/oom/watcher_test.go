@@ -48,7 +48,6 @@ func (k *kernel) Close() error {
 	return nil
 }
 
-// watched runs a Watcher in a synctest bubble.
 func watched(t *testing.T, test func(k *kernel, kills *[]oom.Kill, log *bytes.Buffer)) {
 	synctest.Test(t, func(t *testing.T) {
 		k := newKernel()
@@ -131,7 +130,7 @@ func TestBadConfig(t *testing.T) {
 }
 
 // On this machine's kernel: old kills are not reported, a kill by a cgroup's limit is, and the
-// Watcher stops although the kernel logs nothing more.
+// Watcher stops although the kernel logs no more records.
 func TestThisKernel(t *testing.T) {
 	if _, err := os.Stat("/sys/fs/cgroup/memory/memory.limit_in_bytes"); err != nil || os.Geteuid() != 0 {
 		t.Skip("takes root, and cgroup v1")
@@ -167,7 +166,6 @@ func overLimit(t *testing.T, procs string) int {
 	return cmd.Process.Pid
 }
 
-// newCgroup creates a cgroup that is removed at the end of the test.
 func newCgroup(t *testing.T, tree string) (dir string) {
 	t.Helper()
 	dir, err := os.MkdirTemp(tree, "podwright-oom-")

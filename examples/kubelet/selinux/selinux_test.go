@@ -16,7 +16,6 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// etc returns a node's /etc/selinux.
 func etc(config, contexts string) fs.FS {
 	return fstest.MapFS{"config": {Data: []byte(config)}, "targeted/contexts/lxc_contexts": {Data: []byte(contexts)}}
 }

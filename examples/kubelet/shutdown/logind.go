@@ -85,7 +85,6 @@ func (l Logind) dial(ctx context.Context) (*dbus.Conn, error) {
 	return conn, nil
 }
 
-// session is a connection to logind.
 type session struct {
 	conn    *dbus.Conn
 	raw     chan *dbus.Signal
@@ -149,7 +148,6 @@ func writeDropIn(file string, delay time.Duration) error {
 
 func (s *session) logind() dbus.BusObject { return s.conn.Object(logindName, logindPath) }
 
-// property reads a property of logind into out.
 func (s *session) property(ctx context.Context, name string, out any) error {
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()

@@ -10,7 +10,6 @@ import (
 	"github.com/podwright/podwright/internal/podfacts"
 )
 
-// cadvisor returns the metrics of /metrics/cadvisor.
 func (p *Provider) cadvisor(ctx context.Context) (families, error) {
 	in, err := p.read(ctx, All, stats.Wanted{Storage: true, Network: true, Details: true})
 	if err != nil {
@@ -76,7 +75,6 @@ type subject struct {
 	at      time.Time
 }
 
-// labels returns the labels common to all metrics of cgroups.
 func labels(container, id, image, name, namespace, pod string) *labelSet {
 	return pairs("container", container, "id", id, "image", image, "name", name, "namespace", namespace, "pod", pod)
 }
@@ -207,7 +205,6 @@ func (f families) network(s *subject) {
 	}
 }
 
-// disk adds the metrics of a filesystem.
 func (f families) disk(s *subject, d *stats.Filesystem, device string) {
 	labels := s.labels.and("device", device)
 	for _, v := range []struct {
@@ -225,7 +222,6 @@ func (f families) disk(s *subject, d *stats.Filesystem, device string) {
 	}
 }
 
-// machine adds the metrics of the machine.
 func (f families) machine(in *reading, m Machine) {
 	f.add(about{"cadvisor_version_info", "1, with versions of the kernel and of the system as labels; there is no docker, and no cAdvisor", false},
 		pairs("kernelVersion", m.Kernel, "osVersion", m.OS, "dockerVersion", "", "cadvisorVersion", "", "cadvisorRevision", ""), 1, time.Time{})

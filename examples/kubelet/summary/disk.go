@@ -12,7 +12,6 @@ import (
 	"github.com/podwright/podwright/cri/stats"
 )
 
-// disk returns the usage of the filesystem of a folder.
 func disk(dir string) (*stats.Filesystem, error) {
 	var is unix.Statfs_t
 	if err := unix.Statfs(dir, &is); err != nil {

@@ -15,9 +15,9 @@
 // time; after a failure they are unknown until the next success. Claims and Logs have the same
 // figures for kubelet_volume_stats_* and kubelet_container_log_filesystem_used_bytes.
 //
-// # Unknown figures are left out
+// # Unknown figures are absent
 //
-// An unknown figure is absent; upstream reports zero for some of them. So there is no psi where the
+// Upstream reports zero for some unknown figures. Here they are absent. So there is no psi where the
 // kernel has none for cgroups (cgroup v1), and no usageNanoCores before the second reading of a
 // container. The ephemeral storage of a pod is the sum of its known parts.
 //

@@ -18,13 +18,11 @@ type families map[string]*family
 
 var _ prometheus.Gatherer = families(nil)
 
-// family has all metrics of one name.
 type family struct {
 	about
 	samples []sample
 }
 
-// about is the metadata of a metric.
 type about struct {
 	name, help string
 	counter    bool

@@ -15,7 +15,6 @@ type figure struct {
 	of    func(d *stats.Details) (value float64, known bool)
 }
 
-// figures returns the metrics that come from one number of a cgroup.
 func figures() []figure {
 	gauge := func(name, help string, of func(*stats.Details) (float64, bool)) figure {
 		return figure{about: about{name, help, false}, of: of}

@@ -98,7 +98,7 @@ type Part int
 
 // Parts of a Summary.
 const (
-	// All selects everything.
+	// All selects all parts.
 	All Part = iota
 	// CPUAndMemory selects the usage of CPU, memory and swap. It needs only list calls to the
 	// runtime.
@@ -122,15 +122,13 @@ func (p *Provider) Summary(ctx context.Context, part Part) (*statsapi.Summary, e
 	return build(in), nil
 }
 
-// reading has the inputs of a Summary.
 type reading struct {
-	part    Part
-	name    string
-	node    stats.Usage
-	cores   *uint64
-	machine stats.Machine
-	network *stats.Network
-	// disk is the node's filesystem.
+	part               Part
+	name               string
+	node               stats.Usage
+	cores              *uint64
+	machine            stats.Machine
+	network            *stats.Network
 	disk               *stats.Filesystem
 	images, containers *stats.Filesystem
 	maxProcesses, runs *uint64

@@ -142,7 +142,6 @@ func (p *Provider) measureFolder(ctx context.Context, dir string) {
 	}
 }
 
-// foldersOf returns the folders of a pod's volumes and logs.
 func (p *Provider) foldersOf(ctx context.Context, pod *v1.Pod) map[string]*folder {
 	out := map[string]*folder{}
 	p.folders(ctx, pod, func(v *v1.Volume, dir string) {

@@ -92,7 +92,6 @@ func newScene(t testing.TB, n int, change func(*scene)) (*scene, *Provider) {
 	return s, p
 }
 
-// cgroup adds a cgroup to the hierarchy.
 func (s *scene) cgroup(name string, memory, micros int) {
 	for file, text := range map[string]string{
 		"memory.current": fmt.Sprint(memory), "memory.stat": "anon 5\nfile 3\ninactive_file 100\nactive_file 1\npgfault 7\npgmajfault 1\nkernel 2\nfile_mapped 1",
@@ -272,7 +271,7 @@ func TestSummary(t *testing.T) {
 	require.Nil(t, stored.Containers[0].Rootfs)
 	delete(s.refuse, "ListPodSandbox")
 
-	// Unreadable parts are left out.
+	// Unreadable parts are omitted.
 	s.refuse["ImageFsInfo"] = errors.New("no")
 	part, err := p.Summary(t.Context(), All)
 	require.NoError(t, err)
@@ -492,7 +491,7 @@ func TestUnmeasured(t *testing.T) {
 	require.Len(t, p.Claims(), 2)
 }
 
-// The runtime is a system container if its cgroup is known. A missing cgroup is left out.
+// The runtime is a system container if its cgroup is known. A missing cgroup is omitted.
 func TestSystemContainers(t *testing.T) {
 	s, p := newScene(t, 1, func(s *scene) {
 		s.cgroup("/system.slice/containerd.service", 700, 6_000_000)

@@ -80,7 +80,7 @@ func begins(name string, with []string) bool {
 }
 
 // Only the metrics listed in the package documentation are missing from upstream's
-// /metrics/cadvisor. The others have the same type and labels, as has all of /metrics/resource.
+// /metrics/cadvisor. The others have the same type and labels, as have all of /metrics/resource.
 func TestMetricsOfUpstream(t *testing.T) {
 	_, p := newScene(t, 2, nil)
 	ours, upstream := shapes(parsed(t, p.Cadvisor())), recorded(t, "upstream-cadvisor.txt")

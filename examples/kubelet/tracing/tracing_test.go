@@ -25,7 +25,6 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// collector is an OTLP server.
 type collector struct {
 	collectorpb.UnimplementedTraceServiceServer
 	mu    sync.Mutex
@@ -40,7 +39,6 @@ func (c *collector) Export(_ context.Context, r *collectorpb.ExportTraceServiceR
 	return &collectorpb.ExportTraceServiceResponse{PartialSuccess: &collectorpb.ExportTracePartialSuccess{RejectedSpans: 1, ErrorMessage: "too old"}}, c.fails
 }
 
-// spans returns the received spans by name.
 func (c *collector) spans() map[string]*tracepb.Span {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -141,7 +139,7 @@ func TestSpans(t *testing.T) {
 	require.Equal(t, []string{"host.name=n1", "service.name=kubelet"}, of)
 }
 
-// By default nothing is sampled, but traces that began elsewhere are continued.
+// By default no trace is sampled, but traces that began elsewhere are continued.
 func TestSampling(t *testing.T) {
 	c := &collector{}
 	during(t, tracing.Config{Endpoint: serve(t, c), Service: "kubelet"}, func(tracer *tracing.Tracer) {

@@ -81,7 +81,6 @@ func attach(file string) (device string, err error) {
 	return losetup("--find", "--show", file)
 }
 
-// attached returns the loop device of a file, or "".
 func attached(file string) (string, error) {
 	if info, err := os.Stat(file); err != nil || info.IsDir() {
 		return "", err
