@@ -22,19 +22,18 @@ import (
 // testTimeout is the -timeout of each test program.
 const testTimeout = "30m"
 
-// suite is one run of all tests.
 type suite struct {
 	opts     options
 	report   *reporter
 	log      *results.Log
 	packages packages
 	outside  string // folder of the control plane's module, which is in no workspace
-	dir      string // of the built programs and of the measurements
+	dir      string // folder of the built programs and of the measurements
 	lock     *os.File
 	broken   brokenOnce
 }
 
-// brokenOnce keeps the first error that is not a test's.
+// brokenOnce keeps the first error that is not a failed test.
 type brokenOnce struct {
 	mu  sync.Mutex
 	err error
@@ -48,9 +47,9 @@ func (b *brokenOnce) set(err error) {
 	}
 }
 
-// runAll tests every module of the repository. Packages that need no runtime are tested by one go test
-// at low priority. As root, the others run beside it in lanes, each with runtimes of its own. Without
-// root their tests skip.
+// runAll tests every module of the repository. One go test at low priority tests the packages that
+// need no runtime. As root, the other packages run at the same time in lanes, each with its own
+// runtimes. Without root their tests skip.
 func runAll(ctx context.Context, opts options, report *reporter) int {
 	begin := time.Now()
 	s := &suite{opts: opts, report: report}
@@ -94,14 +93,14 @@ func (s *suite) prepare(ctx context.Context) error {
 	if s.outside, err = controlPlaneDir(ctx); err != nil {
 		return err
 	}
-	if os.Getenv(env.Turn) == "" { // all processes of the run take the same turn
+	if os.Getenv(env.Turn) == "" { // all processes of the run use the same value
 		if err := os.Setenv(env.Turn, strconv.FormatInt(time.Now().Unix()/3600, 10)); err != nil {
 			return err
 		}
 	}
 	s.report.line("%d packages need no runtime, %d need one, %d need a control plane as well; %s=%s",
 		len(s.packages.units), len(s.packages.runtime), len(s.packages.controlPlane), env.Turn, os.Getenv(env.Turn))
-	if os.Geteuid() == 0 { // unit tests use some of the installed programs as well
+	if os.Geteuid() == 0 { // unit tests use some of the installed programs, too
 		c, err := openCache()
 		if err != nil {
 			return err
@@ -114,7 +113,7 @@ func (s *suite) prepare(ctx context.Context) error {
 	return err
 }
 
-// testWithRuntimes builds the programs of the lanes, then runs lanes and unit tests side by side.
+// testWithRuntimes builds the programs of the lanes, then runs lanes and unit tests in parallel.
 func (s *suite) testWithRuntimes(ctx context.Context) {
 	jobs, err := s.build(ctx)
 	if err != nil {
@@ -142,7 +141,7 @@ func (s *suite) testUnits(ctx context.Context, environ []string, sets ...[]strin
 		args = append(args, "-exec="+self+" "+measureArg+" "+s.measurements())
 	}
 	for _, set := range sets {
-		if len(set) > 0 { // without packages go test takes the folder
+		if len(set) > 0 { // without packages go test would test the folder
 			s.goTest(ctx, environ, append(slices.Clone(args), set...))
 		}
 	}
@@ -160,7 +159,7 @@ func (s *suite) goTest(ctx context.Context, environ, args []string) {
 	}
 }
 
-// runTests runs a command that prints test events. The error is nil if tests have failed.
+// runTests runs a command that prints test events. It returns no error for failed tests.
 func (s *suite) runTests(cmd *exec.Cmd, label string, started func(pid int) error) (*os.ProcessState, error) {
 	events := s.log.Reader(label)
 	defer events.Close()
@@ -172,7 +171,7 @@ func (s *suite) runTests(cmd *exec.Cmd, label string, started func(pid int) erro
 	return cmd.ProcessState, err
 }
 
-// repeat returns the command that runs a test, or a package, alone.
+// repeat returns the command that runs only this test or package.
 func (s *suite) repeat(pkg, test string) string {
 	run := ""
 	if test != "" {
@@ -209,7 +208,7 @@ func (s *suite) table(wall time.Duration) error {
 	return s.log.Table(os.Stdout)
 }
 
-// childTime is the CPU time of all processes that have ended and were waited for.
+// childTime returns the CPU time of all child processes that were waited for.
 func childTime() time.Duration {
 	var usage unix.Rusage
 	if err := unix.Getrusage(unix.RUSAGE_CHILDREN, &usage); err != nil {

@@ -28,7 +28,8 @@ func TestRepeat(t *testing.T) {
 	}
 }
 
-// A program that go test runs through the testbed keeps its exit code, and its time is in the table.
+// A test program that go test runs through the testbed keeps its exit code, and the table includes
+// its time.
 func TestMeasure(t *testing.T) {
 	dir := t.TempDir()
 	s := &suite{outside: filepath.Join(dir, "examples/tools/controlplane"), dir: dir}
@@ -47,7 +48,7 @@ func TestMeasure(t *testing.T) {
 	require.NotZero(t, runMeasured(s.measurements(), []string{filepath.Join(dir, "none")}))
 }
 
-// A group ends as a whole: with its context, and with its first process.
+// All processes of a group end with its context and with its first process.
 func TestGroup(t *testing.T) {
 	pidFile := filepath.Join(t.TempDir(), "pid")
 	cmd := exec.CommandContext(t.Context(), "sh", "-c", "sleep 1000 & echo $! > "+pidFile)
@@ -64,7 +65,7 @@ func TestGroup(t *testing.T) {
 	require.True(t, exited(runGroup(exec.CommandContext(t.Context(), "false"), nil)))
 }
 
-// The tests of some packages are jobs of their own.
+// Tests of the packages in oneByOne become separate jobs.
 func TestSplitJobs(t *testing.T) {
 	program := filepath.Join(t.TempDir(), "program")
 	require.NoError(t, os.WriteFile(program, []byte("#!/bin/sh\necho TestA\necho TestB\necho ok\n"), 0o755))
@@ -79,7 +80,7 @@ func TestSplitJobs(t *testing.T) {
 	require.Contains(t, s.command(t.Context(), whole[0]).Args, "-test.run=X/y")
 }
 
-// A run removes the folder of a run that was killed, and keeps that of a run that lives.
+// A run removes the folders of killed runs, and keeps those of running ones.
 func TestFoldersOfKilledRuns(t *testing.T) {
 	t.Setenv("TMPDIR", t.TempDir())
 	killed, lock, err := newTestDir()

@@ -11,12 +11,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// cache is the folder that outlives a run: installed programs, and one record
-// per live run.
+// cache is a persistent folder with installed programs and one record per live run.
 type cache struct{ dir string }
 
-// openCache makes the folder below the user's cache dir, or below /var/cache
-// where no home is known (a bare init, some CI runners).
+// openCache creates the folder below the user's cache folder, or below /var/cache without a home
+// (a bare init, some CI runners).
 func openCache() (cache, error) {
 	base, err := os.UserCacheDir()
 	if err != nil {
@@ -35,8 +34,8 @@ func (c cache) path(elem ...string) string {
 
 func (c cache) runs() string { return c.path("runs") }
 
-// locked runs f while no other testbed is in the same section. A lock dies
-// with its holder, so kill -9 leaves none behind.
+// locked runs f under a lock between testbeds. The lock ends with its process, also on kill
+// -9.
 func (c cache) locked(ctx context.Context, name string, f func() error) error {
 	lock, err := os.OpenFile(c.path(name+".lock"), os.O_CREATE|os.O_RDWR|unix.O_CLOEXEC, 0o600)
 	if err != nil {

@@ -12,8 +12,8 @@ import (
 
 const cgroupRoot = "/sys/fs/cgroup"
 
-// containerIDs are the sandboxes and containers that the runtimes below dir
-// know or knew: the names of folders that outlive a killed runtime.
+// containerIDs returns the ids of current and former sandboxes and containers of the runtimes
+// below dir. It reads the names of folders that stay after a runtime was killed.
 func containerIDs(dir string) []string {
 	var ids []string
 	for _, pattern := range []string{
@@ -39,20 +39,20 @@ func isContainerID(s string) bool {
 	return len(s) == 64 && strings.Trim(s, "0123456789abcdef") == ""
 }
 
-// cgroupDirs lists every cgroup below root, parents first. It reads cgroup v1
-// hierarchies, cgroup v2 and a mix of them alike: all are folders.
+// cgroupDirs returns every cgroup below root, parents first. It works with cgroup v1, v2 and a
+// mix, because all are folders.
 func cgroupDirs(root string) []string {
 	var dirs []string
 	_ = filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
 		if err == nil && d.IsDir() && path != root {
 			dirs = append(dirs, path)
 		}
-		return nil // a cgroup that vanished meanwhile is not of interest
+		return nil // cgroups may vanish meanwhile
 	})
 	return dirs
 }
 
-// ownCgroups picks those that are named after a container, or lie in one.
+// ownCgroups returns the cgroups whose path contains the id of a container.
 func ownCgroups(dirs, ids []string) []string {
 	var out []string
 	for _, dir := range dirs {
@@ -63,8 +63,8 @@ func ownCgroups(dirs, ids []string) []string {
 	return out
 }
 
-// podLevel are the parents of containers' cgroups that are a pod's own: all
-// but those that every pod is below.
+// podLevel returns the parents of the containers' cgroups that belong to a single pod, without the
+// shared parents of all pods.
 func podLevel(own []string) []string {
 	shared := []string{"k8s.io", "kubepods", "kubepods.slice", "burstable", "besteffort",
 		"kubepods-burstable.slice", "kubepods-besteffort.slice"}
@@ -78,9 +78,9 @@ func podLevel(own []string) []string {
 	return out
 }
 
-// emptiedParents picks what is below a parent of pods that appeared during the
-// run, parent included: children first. A parent that was there before is the
-// business of the machine's own kubelet or runtime.
+// emptiedParents returns the shared parents of pods that appeared during the run, with all cgroups
+// below them, children first. Parents that existed before belong to the machine's own kubelet or
+// runtime.
 func emptiedParents(dirs, before []string) []string {
 	var out []string
 	for _, dir := range dirs {
@@ -92,9 +92,8 @@ func emptiedParents(dirs, before []string) []string {
 	return out
 }
 
-// podParent is the topmost part of dir that containerd (k8s.io) or a kubelet
-// (kubepods, kubepods.slice, and podwright-NODE above them in tests) puts pods into;
-// empty if there is none.
+// podParent returns the topmost part of dir in which containerd (k8s.io) or a kubelet (kubepods,
+// kubepods.slice, and podwright-NODE above them in tests) creates pods, or "".
 func podParent(dir string) string {
 	for at, part := range splitAt(dir) {
 		if part == "k8s.io" || strings.HasPrefix(part, "kubepods") || strings.HasPrefix(part, "podwright-") {
@@ -104,7 +103,7 @@ func podParent(dir string) string {
 	return ""
 }
 
-// splitAt yields the parts of a path and where each begins.
+// splitAt yields the parts of a path with their offsets.
 func splitAt(path string) iter.Seq2[int, string] {
 	return func(yield func(int, string) bool) {
 		at := 0
@@ -117,7 +116,7 @@ func splitAt(path string) iter.Seq2[int, string] {
 	}
 }
 
-// thaw lets the processes of a frozen cgroup v1 die.
+// thaw thaws cgroups of v1, so that their frozen processes can die.
 func thaw(dirs []string) {
 	for _, dir := range dirs {
 		path := filepath.Join(dir, "freezer.state")
@@ -127,7 +126,7 @@ func thaw(dirs []string) {
 	}
 }
 
-// removeCgroups removes children before parents.
+// removeCgroups removes cgroups, children before parents.
 func removeCgroups(dirs []string) error {
 	var errs []error
 	for _, dir := range slices.Backward(dirs) {

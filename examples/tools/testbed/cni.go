@@ -14,7 +14,7 @@ import (
 
 // network is the pod network of one runtime.
 type network struct {
-	Name   string // of the CNI network; marks its iptables rules and cached results
+	Name   string // of the CNI network; appears in its iptables rules and cached results
 	Bridge string
 	Subnet netip.Prefix
 }
@@ -23,8 +23,8 @@ func newNetwork(run, key string, subnet netip.Prefix) network {
 	return network{Name: "podwright-" + run + "-" + key, Bridge: "pw" + run + key, Subnet: subnet}
 }
 
-// conflist renders the CNI configuration. Pods reach each other and the host;
-// there is no masquerading, so without port mappings no iptables rule is made.
+// conflist renders the CNI configuration. Pods can reach each other and the host. Without
+// masquerading and port mappings the plugins create no iptables rules.
 func (n network) conflist(dataDir string, portmap bool) ([]byte, error) {
 	plugins := []map[string]any{{
 		"type":        "bridge",
@@ -49,9 +49,9 @@ func (n network) conflist(dataDir string, portmap bool) ([]byte, error) {
 	}, "", "  ")
 }
 
-// pickSubnets returns n /22 networks of 10.64.0.0/10 that overlap nothing in
-// used: a bridge takes 1,023 pods, which is as many as such a network has addresses for. start
-// spreads testbeds that pick at the same time on different hosts.
+// pickSubnets returns n /22 networks of 10.64.0.0/10 that do not overlap used. A bridge takes
+// 1,023 pods, as many as such a network has addresses for. Testbeds use different values of
+// start, so that those on different hosts rarely pick the same networks.
 func pickSubnets(n int, used []netip.Prefix, start uint16) ([]netip.Prefix, error) {
 	const count = 64 * 64
 	var picked []netip.Prefix
@@ -72,8 +72,8 @@ func pickSubnets(n int, used []netip.Prefix, start uint16) ([]netip.Prefix, erro
 	return nil, errors.New("no free subnet in 10.64.0.0/10")
 }
 
-// usedSubnets is what the machine's addresses and routes take up. The default
-// route is not in the way of anything.
+// usedSubnets returns the networks of the machine's addresses and routes, without the default
+// route.
 func usedSubnets() ([]netip.Prefix, error) {
 	addrs, err := net.InterfaceAddrs()
 	if err != nil {
@@ -92,8 +92,8 @@ func usedSubnets() ([]netip.Prefix, error) {
 	return append(used, parseRoutes(string(routes))...), nil
 }
 
-// parseRoutes reads /proc/net/route: destination and mask are the second and
-// the eighth field, in hex and in the byte order of the machine.
+// parseRoutes parses /proc/net/route. Destination and mask are the second and the eighth field, in
+// hex and in the machine's byte order.
 func parseRoutes(table string) []netip.Prefix {
 	var out []netip.Prefix
 	for line := range strings.Lines(table) {

@@ -12,14 +12,14 @@ import (
 )
 
 const (
-	// commandGrace is how long the command may take over SIGINT or SIGTERM.
+	// commandGrace is the time between SIGINT or SIGTERM and SIGKILL.
 	commandGrace = 30 * time.Second
-	// sameSignal is the time within which a signal counts as delivered twice:
-	// by the terminal and by whoever started us.
+	// sameSignal is the time within which two signals count as one, delivered by the terminal and
+	// by the parent process.
 	sameSignal = time.Second
 )
 
-// command runs the user's command in a process group of its own.
+// command runs the user's command in its own process group.
 type command struct {
 	argv    []string
 	environ []string
@@ -28,14 +28,14 @@ type command struct {
 	started func(pid int) error // called once the command runs
 }
 
-// run returns the command's exit code, or 128 and the signal that ended it.
+// run returns the command's exit code, or 128 plus the signal that ended it.
 func (c command) run() (int, error) {
 	cmd := exec.Command(c.argv[0], c.argv[1:]...)
 	cmd.Env = c.environ
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, os.Stdout, os.Stderr
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	if ownsTerminal() {
-		cmd.SysProcAttr.Foreground = true // so that it may read, and gets Ctrl-C first
+		cmd.SysProcAttr.Foreground = true // allows the command to read, and sends Ctrl-C to it
 		cmd.SysProcAttr.Ctty = int(os.Stdin.Fd())
 		defer takeTerminal()
 	}
@@ -51,12 +51,12 @@ func (c command) run() (int, error) {
 	done := make(chan error, 1)
 	go func() { done <- cmd.Wait() }()
 	err := c.wait(group, done)
-	_ = syscall.Kill(-group, syscall.SIGKILL) // what it left in its group
+	_ = syscall.Kill(-group, syscall.SIGKILL) // processes that remain in its group
 	return exitCode(err)
 }
 
-// wait forwards signals to the command's group until the command has ended.
-// A second one, later than a double delivery would come, kills it.
+// wait forwards signals to the command's group until the command has ended. A second signal after
+// more than sameSignal kills the group.
 func (c command) wait(group int, done <-chan error) error {
 	var last time.Time
 	var grace <-chan time.Time
@@ -97,15 +97,15 @@ func exitCode(err error) (int, error) {
 	return exit.ExitCode(), nil
 }
 
-// ownsTerminal says whether stdin is a terminal whose foreground we are: a
-// background job must not take it.
+// ownsTerminal reports whether stdin is a terminal with this process in the foreground. A
+// background job must not take the terminal.
 func ownsTerminal() bool {
 	group, err := unix.IoctlGetInt(int(os.Stdin.Fd()), unix.TIOCGPGRP)
 	return err == nil && group == unix.Getpgrp()
 }
 
-// takeTerminal makes our own group the foreground again, which the terminal
-// answers with SIGTTOU while we are in the background.
+// takeTerminal moves this process group to the foreground. The call makes the kernel send SIGTTOU
+// to a background process, so takeTerminal ignores that signal.
 func takeTerminal() {
 	signal.Ignore(syscall.SIGTTOU)
 	defer signal.Reset(syscall.SIGTTOU)

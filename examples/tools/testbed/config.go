@@ -7,11 +7,10 @@ import (
 	"text/template"
 )
 
-// instance is everything that sets one containerd apart from all others on
-// the machine.
+// instance is the part of a containerd's configuration that differs between instances.
 type instance struct {
-	Key     string // "v1" or "v2": its name in the environment and the control endpoint
-	Version string // what CRI says it is; empty before the first start
+	Key     string // "v1" or "v2", used in the environment and the control endpoint
+	Version string // version reported by CRI; empty before the first start
 	Bin     string
 	Dir     string
 	LogFile string
@@ -21,7 +20,7 @@ type instance struct {
 	SandboxImage string
 	Registry     string // host:port of the local registry
 	Snapshotter  string
-	RestrictOOM  bool // without CAP_SYS_RESOURCE no score can be lowered
+	RestrictOOM  bool // true without CAP_SYS_RESOURCE, which is needed to lower a score
 	WithPortmap  bool
 	SearchPath   string
 }
@@ -33,14 +32,14 @@ func (i instance) ConfigFile() string { return filepath.Join(i.Dir, "config.toml
 func (i instance) CNIConfDir() string { return filepath.Join(i.Dir, "cni") }
 func (i instance) HostsDir() string   { return filepath.Join(i.Dir, "hosts") }
 
-// mirrorConfig makes the local registry stand in for Docker Hub, so that a
-// manifest that names "busybox:1.36" runs here as it does elsewhere.
+// mirrorConfig makes the local registry a mirror of Docker Hub, so that manifests with
+// "busybox:1.36" work.
 func (i instance) mirrorConfig() string {
 	return fmt.Sprintf("server = %[1]s\n\n[host.%[1]s]\n  capabilities = [\"pull\", \"resolve\"]\n", tomlQuote("http://"+i.Registry))
 }
 
-// Network namespaces stay below the state folder and runc's state in it: what
-// a run leaves behind is then found by its path alone.
+// Network namespaces are below the state folder, and runc's state is in it, so that a clean-up
+// finds them by path.
 const configV1 = `version = 2
 root = {{.Root | q}}
 state = {{.State | q}}
@@ -135,7 +134,6 @@ disabled_plugins = [
         Root = {{.State | printf "%s/runc" | q}}
 `
 
-// config renders the configuration file of the instance.
 func (i instance) config() (string, error) {
 	text, ok := map[string]string{"v1": configV1, "v2": configV2}[i.Key]
 	if !ok {

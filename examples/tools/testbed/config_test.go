@@ -17,7 +17,8 @@ func testInstance(key string) instance {
 	}
 }
 
-// unquoted values would be what a path with a quote in it turns into.
+// assignment matches a TOML assignment with a quoted value. A path with a quote must match it,
+// too.
 var assignment = regexp.MustCompile(`^\s*[A-Za-z_]+ = ("([^"\\]|\\.)*"|\["([^"\\]|\\.)*"\]|\[|true|false|\d)$`)
 
 func TestConfig(t *testing.T) {
@@ -100,7 +101,7 @@ func TestPickSubnets(t *testing.T) {
 }
 
 func TestParseRoutes(t *testing.T) {
-	// As a little-endian machine prints them; the test holds on such only.
+	// The table has little-endian values, so other machines skip the test.
 	if a, err := hexAddr("0100000A"); err != nil || a != netip.MustParseAddr("10.0.0.1") {
 		t.Skip("not a little-endian machine")
 	}

@@ -20,27 +20,27 @@ const (
 	stopTimeout  = 10 * time.Second
 )
 
-// containerd is one runtime process that can be ended and started again.
+// containerd is one runtime process, which can be stopped and started again.
 type containerd struct {
 	instance
 	report *reporter
 
-	mu     sync.Mutex // held for the length of an operation
-	cur    *process   // nil: not running
-	closed bool       // torn down, not to be started again
+	mu     sync.Mutex // locked for the length of each operation
+	cur    *process   // nil if it does not run
+	closed bool       // set at the teardown; start fails afterwards
 }
 
-// process is one life of a containerd.
+// process is one execution of a containerd.
 type process struct {
 	cmd    *exec.Cmd
-	died   chan struct{} // closed once it was waited for
+	died   chan struct{} // closed after Wait has returned
 	paused bool
 
 	mu      sync.Mutex
-	ordered bool // somebody asked it to end
+	ordered bool // set before a stop or kill
 }
 
-// prepare writes the files that the runtime is started with.
+// prepare writes the configuration files of the runtime.
 func (c *containerd) prepare() error {
 	conf, err := c.config()
 	if err != nil {
@@ -65,7 +65,7 @@ func (c *containerd) prepare() error {
 	return os.WriteFile(c.ConfigFile(), []byte(conf), 0o644)
 }
 
-// start returns once the runtime is ready. One that runs already is resumed.
+// start starts or resumes the runtime and returns once it is ready.
 func (c *containerd) start(ctx context.Context) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -100,7 +100,7 @@ func (c *containerd) spawn() error {
 	cmd.Dir = c.Dir
 	cmd.Stdout, cmd.Stderr = log, log
 	cmd.Env = append(withoutOurs(os.Environ()), "PATH="+c.SearchPath)
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // Ctrl-C is not for it
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // keeps Ctrl-C of the terminal away
 	if err := cmd.Start(); err != nil {
 		return err
 	}
@@ -119,7 +119,7 @@ func (c *containerd) spawn() error {
 	return nil
 }
 
-// end sends sig and waits; what does not end in time is killed.
+// end sends sig and waits. It kills the process after a timeout.
 func (c *containerd) end(ctx context.Context, sig syscall.Signal) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -157,7 +157,7 @@ func (c *containerd) end(ctx context.Context, sig syscall.Signal) error {
 func (c *containerd) stop(ctx context.Context) error { return c.end(ctx, syscall.SIGTERM) }
 func (c *containerd) kill(ctx context.Context) error { return c.end(ctx, syscall.SIGKILL) }
 
-// close stops the runtime for good.
+// close stops the runtime and prevents further starts.
 func (c *containerd) close(ctx context.Context) error {
 	c.mu.Lock()
 	c.closed = true
@@ -165,8 +165,8 @@ func (c *containerd) close(ctx context.Context) error {
 	return c.stop(ctx)
 }
 
-// pause returns once the whole process has stopped: a thread that still runs
-// could answer.
+// pause suspends the process and returns once all threads have stopped. A thread that still ran
+// could respond.
 func (c *containerd) pause(ctx context.Context) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -195,8 +195,8 @@ func (c *containerd) resume(context.Context) error {
 	return c.cur.signal(syscall.SIGCONT)
 }
 
-// waitStopped waits for the kernel's word to us, the parent, that all threads
-// have stopped. It takes that word only, not the one about the end.
+// waitStopped waits until the kernel reports to the parent, this process, that all threads have
+// stopped. It does not consume the report of the process's end.
 func (p *process) waitStopped(ctx context.Context) error {
 	tick := time.NewTicker(time.Millisecond)
 	defer tick.Stop()
@@ -217,7 +217,7 @@ func (p *process) waitStopped(ctx context.Context) error {
 	}
 }
 
-// running says whether the process lives and would answer.
+// running reports whether the process runs and is not paused.
 func (c *containerd) running() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -240,7 +240,7 @@ func isClosed(c <-chan struct{}) bool {
 	}
 }
 
-// tail is the last lines of a log file, for an error message.
+// tail returns the last lines of a log file, for an error message.
 func tail(path string) string {
 	text, err := os.ReadFile(path)
 	if err != nil {

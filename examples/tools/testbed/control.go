@@ -6,8 +6,7 @@ import (
 	"net/http"
 )
 
-// controlHandler serves POST /KEY/VERB, so that a test can end, pause and start the
-// runtimes it uses.
+// controlHandler serves POST /KEY/VERB, with which tests stop, pause and start the runtimes.
 func controlHandler(runtimes []*containerd) http.Handler {
 	mux := http.NewServeMux()
 	for _, rt := range runtimes {

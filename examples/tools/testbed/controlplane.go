@@ -21,13 +21,13 @@ import (
 // controlPlane is the running program of examples/tools/controlplane.
 type controlPlane struct {
 	cmd     *exec.Cmd
-	environ []string // of the command
+	environ []string // additional variables of the command
 }
 
-// controlPlaneTimeout is how long it may take over its end.
+// controlPlaneTimeout is the time between SIGTERM and SIGKILL.
 const controlPlaneTimeout = time.Minute
 
-// controlPlaneDir is the folder of its module, which no workspace has.
+// controlPlaneDir returns the folder of the control plane's module, which is in no workspace.
 func controlPlaneDir(ctx context.Context) (string, error) {
 	out, err := exec.CommandContext(ctx, "go", "list", "-f", "{{.Dir}}", "github.com/podwright/podwright/examples/tools/testbed").Output()
 	if err != nil {
@@ -36,8 +36,8 @@ func controlPlaneDir(ctx context.Context) (string, error) {
 	return filepath.Join(strings.TrimSpace(string(out)), "../controlplane"), nil
 }
 
-// startControlPlane returns once it answers. It builds the programs of Kubernetes
-// where that is still to be done.
+// startControlPlane starts the control plane and returns once it is ready. It builds the programs
+// of Kubernetes if necessary.
 func (s *session) startControlPlane(ctx context.Context, logs string) error {
 	dir, err := controlPlaneDir(ctx)
 	if err != nil {
@@ -61,14 +61,14 @@ func (s *session) startControlPlane(ctx context.Context, logs string) error {
 		return err
 	}
 	s.controlPlane = &controlPlane{cmd: cmd}
-	// It says what the command is to know, when all is ready, and is not to wait.
+	// The program prints the exports when it is ready. A signal during the start must end it.
 	stop := context.AfterFunc(ctx, func() { _ = cmd.Process.Signal(unix.SIGTERM) })
 	defer stop()
 	s.controlPlane.environ, err = readExports(out)
 	return err
 }
 
-// readExports reads lines of the form export NAME=VALUE, until that of the folder.
+// readExports reads lines of the form export NAME=VALUE, up to the one with the folder.
 func readExports(r io.Reader) ([]string, error) {
 	var environ []string
 	for lines := bufio.NewScanner(r); lines.Scan(); {
@@ -84,7 +84,7 @@ func readExports(r io.Reader) ([]string, error) {
 	return nil, errors.New("it has ended")
 }
 
-// close ends it, and with it all that it has started.
+// close stops the control plane and all its components.
 func (c *controlPlane) close() error {
 	if err := c.cmd.Process.Signal(unix.SIGTERM); err != nil && !errors.Is(err, os.ErrProcessDone) {
 		return err

@@ -12,7 +12,6 @@ import (
 	criv1 "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
-// criConn is a connection to one runtime.
 type criConn struct {
 	conn    *grpc.ClientConn
 	runtime criv1.RuntimeServiceClient
@@ -31,7 +30,7 @@ func dialCRI(socket string) (*criConn, error) {
 	}, nil
 }
 
-// ready asks once whether the runtime answers and its conditions hold.
+// ready returns the runtime's version if the runtime responds and its conditions are true.
 func (c *criConn) ready(ctx context.Context) (version string, err error) {
 	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
 	defer cancel()
@@ -56,9 +55,8 @@ func (c *criConn) ready(ctx context.Context) (version string, err error) {
 	return v.GetRuntimeVersion(), nil
 }
 
-// waitReady dials until the runtime is ready. A new connection per try: the
-// back-off of one that was refused would cost up to a second. died ends the
-// wait when the process does.
+// waitReady polls until the runtime is ready. Each attempt dials a new connection, because the
+// back-off of a refused one takes up to a second. waitReady fails when died is closed.
 func waitReady(ctx context.Context, socket string, died <-chan struct{}) (string, error) {
 	tick := time.NewTicker(30 * time.Millisecond)
 	defer tick.Stop()
@@ -97,8 +95,8 @@ func pullAll(ctx context.Context, socket string, images []string) error {
 	return nil
 }
 
-// removePods asks the runtime to stop and remove every pod, a few at a time,
-// so that CNI gets to undo what it did. What is left is swept away afterwards.
+// removePods stops and removes every pod, up to eight at a time, so that CNI plugins can undo
+// their changes. The sweep removes what remains.
 func removePods(ctx context.Context, socket string) error {
 	c, err := dialCRI(socket)
 	if err != nil {

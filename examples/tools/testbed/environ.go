@@ -6,7 +6,7 @@ import (
 	"github.com/podwright/podwright/examples/tools/testbed/internal/env"
 )
 
-// withoutOurs drops the variables of a testbed, this one or one around it.
+// withoutOurs drops the variables of this testbed and of a testbed around it.
 func withoutOurs(environ []string) []string {
 	var out []string
 	for _, kv := range environ {

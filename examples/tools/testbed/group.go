@@ -6,9 +6,9 @@ import (
 	"syscall"
 )
 
-// runGroup runs a command of exec.CommandContext in a process group of its own. When the context ends, the
-// group gets SIGINT, and the command is killed if it has not ended commandGrace later. Processes that remain
-// in the group are killed.
+// runGroup runs a command of exec.CommandContext in its own process group. When the context ends,
+// the group gets SIGINT, and the command is killed if it has not ended commandGrace later. When
+// the command has ended, runGroup kills the rest of the group.
 func runGroup(cmd *exec.Cmd, started func(pid int) error) error {
 	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGINT) }
 	cmd.WaitDelay = commandGrace

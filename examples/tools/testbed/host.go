@@ -9,8 +9,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// chooseSnapshotter says native where dir is itself on an overlay: the kernel
-// refuses to stack another one on it.
+// chooseSnapshotter returns "native" if dir is on an overlay, because the kernel refuses an
+// overlay on an overlay, and "overlayfs" otherwise.
 func chooseSnapshotter(dir string) (string, error) {
 	var fs unix.Statfs_t
 	if err := unix.Statfs(dir, &fs); err != nil {
@@ -22,7 +22,7 @@ func chooseSnapshotter(dir string) (string, error) {
 	return "overlayfs", nil
 }
 
-// lacksSysResource says whether we may not lower an oom_score_adj.
+// lacksSysResource reports whether this process may not lower an oom_score_adj.
 func lacksSysResource() (bool, error) {
 	status, err := os.ReadFile("/proc/self/status")
 	if err != nil {
@@ -32,7 +32,7 @@ func lacksSysResource() (bool, error) {
 	return caps&(1<<unix.CAP_SYS_RESOURCE) == 0, err
 }
 
-// effectiveCaps reads CapEff from /proc/PID/status.
+// effectiveCaps parses CapEff of /proc/PID/status.
 func effectiveCaps(status string) (uint64, error) {
 	for line := range strings.Lines(status) {
 		if hex, ok := strings.CutPrefix(line, "CapEff:"); ok {

@@ -9,7 +9,6 @@ import (
 	"net/http"
 )
 
-// httpServer serves one handler until it is closed.
 type httpServer struct {
 	addr string
 	srv  *http.Server

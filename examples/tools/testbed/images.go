@@ -19,13 +19,13 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/tarball"
 )
 
-// testImage is one image and the name under which the registry serves it.
+// testImage is an image and its name in the registry.
 type testImage struct {
 	name string // repository:tag, without the registry
 	img  v1.Image
 }
 
-// testImages builds every image of the testbed. The order is that of imageNames.
+// testImages builds all images of the testbed, in the order of imageNames.
 func testImages(ctx context.Context, c cache, t tools) ([]testImage, error) {
 	pause, err := buildProgram(ctx, c, "pause")
 	if err != nil {
@@ -55,12 +55,12 @@ const (
 	imageBusybox   = "podwright/busybox:v1"
 	imageTestprog  = "podwright/testprog:v1"
 	imageTestprog2 = "podwright/testprog:v2"
-	// imageHubBusybox is what the example manifests name, by its name at Docker
-	// Hub. The runtimes pull it when it is first used.
+	// imageHubBusybox is the image of the example manifests, with its name at Docker Hub. The
+	// runtimes pull it at its first use.
 	imageHubBusybox = "library/busybox:1.36"
 )
 
-// recipe says what goes into one image.
+// recipe is the content of one image.
 type recipe struct {
 	name                 string
 	fs                   rootfs
@@ -100,12 +100,12 @@ func (r recipe) build() (v1.Image, error) {
 	return mutate.ConfigFile(img, cfg)
 }
 
-// rootfs lists the entries of an image's single layer.
+// rootfs is the list of entries of an image's single layer.
 type rootfs []entry
 
 type entry struct {
 	hdr  tar.Header
-	from string // host file with the content; empty: text
+	from string // host file with the content; if empty, the content is text
 	text string
 }
 
@@ -139,8 +139,7 @@ func busyboxFS(busybox string, applets []string) rootfs {
 	return fs
 }
 
-// layer writes the entries with fixed owners and times: the same content has
-// the same digest on every start.
+// layer writes the entries with fixed owners and times, so that equal content has the same digest.
 func (fs rootfs) layer() (v1.Layer, error) {
 	var buf bytes.Buffer
 	w := tar.NewWriter(&buf)

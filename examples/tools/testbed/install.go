@@ -15,27 +15,27 @@ import (
 
 const (
 	containerdV2 = "v2.2.1"
-	// systemPath finds what Debian keeps in sbin even where root's PATH lacks it.
+	// systemPath includes Debian's sbin folders, even where root's PATH lacks them.
 	systemPath = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 )
 
-// tools are the programs that a testbed needs, as absolute paths.
+// tools are absolute paths of the programs that a testbed needs.
 type tools struct {
 	containerd1, containerd2 string
 	runc, busybox            string
 	cniBin                   string
-	portmap                  bool // iptables works here
+	portmap                  bool // true if iptables works
 }
 
-// installer finds the tools, and fetches those that are missing.
+// installer finds the tools and downloads missing ones.
 type installer struct {
 	cache  cache
 	report *reporter
 }
 
-// ensure returns with every tool in place. What Debian packages is unpacked
-// into the cache folder, not installed: no service can start, nothing that is
-// installed (Docker's containerd, say) is replaced.
+// ensure returns all tools. It unpacks Debian packages into the cache folder and does not install
+// them, so that no service starts and no installed program, such as Docker's containerd, is
+// replaced.
 func (in installer) ensure(ctx context.Context) (tools, error) {
 	if t, err := in.find(); err == nil && len(missingPackages()) == 0 {
 		return t, nil
@@ -58,7 +58,7 @@ func (in installer) ensure(ctx context.Context) (tools, error) {
 	return in.find()
 }
 
-// find locates all tools; its error names what is missing.
+// find returns all tools, or an error with the names of missing ones.
 func (in installer) find() (tools, error) {
 	var t tools
 	var errs [5]error
@@ -76,12 +76,11 @@ func (in installer) find() (tools, error) {
 	return t, errors.Join(errs[:]...)
 }
 
-// unpacked is the root folder of a Debian package in the cache.
+// unpacked returns the root folder of a Debian package in the cache.
 func (in installer) unpacked(pkg string) string { return in.cache.path("debian", pkg) }
 func (in installer) containerd2Dir() string     { return in.cache.path("containerd-" + containerdV2) }
 
-// removeUnfinished takes away what an install that was killed left half done:
-// a folder gets its final name only when it is complete.
+// removeUnfinished removes the folders of killed installs. Complete folders have other names.
 func (in installer) removeUnfinished() error {
 	paths, err := filepath.Glob(in.cache.path("install-*"))
 	if err != nil {
@@ -98,7 +97,7 @@ func (in installer) removeUnfinished() error {
 	return nil
 }
 
-// searchPath is the system's folders, then those of an unpacked package.
+// searchPath returns the system's folders, then those of an unpacked package.
 func (in installer) searchPath(pkg string) string {
 	root := in.unpacked(pkg)
 	return systemPath + ":" + filepath.Join(root, "usr/sbin") + ":" + filepath.Join(root, "usr/bin")
@@ -121,8 +120,7 @@ func (in installer) findContainerd1() (string, error) {
 	return "", errors.New("containerd 1: not found")
 }
 
-// isContainerd1 reads the output of containerd --version, whose third word
-// is the version.
+// isContainerd1 parses the output of containerd --version. Its third word is the version.
 func isContainerd1(out string) bool {
 	words := strings.Fields(out)
 	return len(words) >= 3 && strings.HasPrefix(strings.TrimPrefix(words[2], "v"), "1.")
@@ -167,9 +165,9 @@ func (in installer) findCNI() (string, error) {
 	return "", errors.New("CNI plugins: not found")
 }
 
-// missingPackages are those that have to be part of the system: the C compiler
-// for the race detector, iptables for host ports, a browser for pages,
-// and a bus for the tests' own logind. All else works without.
+// missingPackages returns the missing packages that must be installed on the system: the C
+// compiler for the race detector, iptables for host ports, a browser for pages, and dbus for the
+// tests' own logind. Other tools work without installation.
 func missingPackages() []string {
 	var missing []string
 	for _, p := range []struct{ programs, packages []string }{
@@ -197,7 +195,7 @@ func (in installer) packages(ctx context.Context) error {
 	})
 }
 
-// unpackDebs downloads the missing packages and unpacks them side by side.
+// unpackDebs downloads the missing packages and unpacks them into the cache folder.
 func (in installer) unpackDebs(ctx context.Context) error {
 	var missing []string
 	if _, err := in.findContainerd1(); err != nil {
@@ -251,8 +249,8 @@ func (in installer) download(ctx context.Context, packages []string) error {
 	return nil
 }
 
-// apt runs apt-get, and once more with fresh package lists where that fails.
-// It is not cut off by an interrupt: dpkg halfway is worse than a short wait.
+// apt runs apt-get, and once more with new package lists after a failure. An interrupt does not
+// stop it, because an interrupted dpkg would leave packages half configured.
 func (in installer) apt(ctx context.Context, dir string, args ...string) error {
 	run := func(args ...string) error {
 		if err := context.Cause(ctx); err != nil {
@@ -273,8 +271,8 @@ func (in installer) apt(ctx context.Context, dir string, args ...string) error {
 	return run(args...)
 }
 
-// goInstall builds containerd 2 and its shim from source into a folder of
-// their own, which appears under its final name only once it is complete.
+// goInstall builds containerd 2 and its shim from source into a folder, which gets its final name
+// when it is complete.
 func (in installer) goInstall(ctx context.Context) error {
 	if _, err := lookPath("containerd", in.containerd2Dir()); err == nil {
 		return nil
@@ -303,8 +301,8 @@ func (in installer) goInstall(ctx context.Context) error {
 	})
 }
 
-// goEnv is environ for a go command that builds for this machine, whatever
-// workspace, flags or target the caller's environment asks for.
+// goEnv returns environ for a go command that builds for this machine, independent of the caller's
+// workspace, flags and target.
 func goEnv(environ []string, gobin string) []string {
 	var out []string
 	for _, kv := range environ {
@@ -317,7 +315,7 @@ func goEnv(environ []string, gobin string) []string {
 	return append(out, "GOBIN="+gobin, "GOWORK=off", "GOFLAGS=-mod=mod", "CGO_ENABLED=0")
 }
 
-// lookPath is exec.LookPath over a given search path.
+// lookPath is exec.LookPath with the given search path.
 func lookPath(name, path string) (string, error) {
 	for dir := range strings.SplitSeq(path, ":") {
 		bin, err := exec.LookPath(filepath.Join(dir, name))
@@ -328,7 +326,7 @@ func lookPath(name, path string) (string, error) {
 	return "", fmt.Errorf("%s: %w", name, exec.ErrNotFound)
 }
 
-// runQuiet runs cmd and shows its output only as part of an error.
+// runQuiet runs cmd. The error includes the last lines of its output.
 func runQuiet(cmd *exec.Cmd) error {
 	out, err := cmd.CombinedOutput()
 	if err == nil {

@@ -8,8 +8,7 @@ import (
 	"strings"
 )
 
-// natRules is what iptables-save says about the nat table; empty where there
-// is no iptables, or none that works.
+// natRules returns the nat table as iptables-save prints it, or "" without a working iptables.
 func natRules(ctx context.Context) string {
 	save, err := lookPath("iptables-save", systemPath)
 	if err != nil {
@@ -22,7 +21,7 @@ func natRules(ctx context.Context) string {
 	return string(out)
 }
 
-// chains are the names of the chains in the output of iptables-save.
+// chains returns the names of the chains in the output of iptables-save.
 func chains(save string) []string {
 	var out []string
 	for line := range strings.Lines(save) {
@@ -33,11 +32,11 @@ func chains(save string) []string {
 	return out
 }
 
-// natCleanup writes the input for iptables-restore --noflush that takes away
-// what the CNI plugins made for the given networks: the rules whose comment
-// names one of them, and the chains these jump to. With the names of the chains
-// that were there before, it also takes away the plugins' shared chains; nil
-// leaves those alone. Empty: nothing to do.
+// natCleanup returns the input of iptables-restore --noflush that removes the CNI plugins' rules
+// and chains for the given networks: the rules whose comment names a network, and the chains to
+// which these rules jump. before are the names of the chains that existed before the run. If it is
+// not nil, natCleanup also removes the plugins' new shared chains. It returns "" if there are no
+// such rules.
 func natCleanup(save string, networks []string, before []string) string {
 	gone := goneChains(save, networks, before)
 	var deletes []string
@@ -87,8 +86,7 @@ func goneChains(save string, networks, before []string) []string {
 	return gone
 }
 
-// usedByOthers says whether a shared chain still leads to a chain of a network
-// that is not being cleaned up.
+// usedByOthers reports whether a shared chain still jumps to the chain of a network that stays.
 func usedByOthers(save, chain string, gone []string) bool {
 	for line := range strings.Lines(save) {
 		rule, ok := strings.CutPrefix(strings.TrimSpace(line), "-A "+chain+" ")
@@ -103,7 +101,7 @@ func namesNetwork(rule string, networks []string) bool {
 	return slices.ContainsFunc(networks, func(n string) bool { return strings.Contains(rule, `\"`+n+`\"`) })
 }
 
-// target is the chain or verdict that a rule jumps to.
+// target returns the chain or verdict to which a rule jumps.
 func target(rule string) string {
 	_, after, ok := strings.Cut(rule, " -j ")
 	if !ok {

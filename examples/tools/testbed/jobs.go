@@ -22,12 +22,12 @@ type job struct {
 	controlPlane bool
 }
 
-// oneByOne are packages whose tests are jobs of their own, since each takes long and none shares
-// a state with the others.
+// oneByOne are packages whose tests are separate jobs, because each test takes long and they share
+// no state.
 var oneByOne = []string{modulePath + "/examples/kubelet/e2e", modulePath + "/examples/kubelet/e2e/cluster"}
 
-// build builds the test programs of the packages that need a runtime, and the kubelets that several of
-// them start. It returns the jobs in the order in which they start: those with a control plane last.
+// build builds the test programs of the packages that need a runtime, and the kubelets that
+// several of them start. It returns the jobs in their start order: jobs with a control plane last.
 func (s *suite) build(ctx context.Context) ([]job, error) {
 	var jobs []job
 	err := s.report.step("build the tests that need a runtime", func() error {
@@ -63,7 +63,7 @@ func (s *suite) buildKubelets(ctx context.Context) error {
 	return os.Setenv(env.Programs, s.dir)
 }
 
-// split returns a job per test for packages whose tests run one by one.
+// split returns one job per test for the packages in oneByOne, and j for others.
 func (s *suite) split(ctx context.Context, j job) ([]job, error) {
 	if !slices.Contains(oneByOne, j.pkg) {
 		return []job{j}, nil
@@ -86,7 +86,7 @@ func (s *suite) split(ctx context.Context, j job) ([]job, error) {
 	return jobs, nil
 }
 
-// command returns the command of a job, which prints test events.
+// command returns the command of a job. It prints test events.
 func (s *suite) command(ctx context.Context, j job) *exec.Cmd {
 	args := []string{"tool", "test2json", "-t", "-p", j.pkg, j.program, "-test.v=test2json", "-test.paniconexit0", "-test.timeout=" + testTimeout}
 	run := s.opts.run

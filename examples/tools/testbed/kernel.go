@@ -10,12 +10,13 @@ import (
 	"slices"
 )
 
-// kernelParameters are those that kubelets change: tests run some.
+// kernelParameters are the parameters that kubelets change. Some tests run kubelets.
 var kernelParameters = []string{
 	"vm/overcommit_memory", "vm/panic_on_oom", "kernel/panic", "kernel/panic_on_oops", "kernel/keys/root_maxkeys", "kernel/keys/root_maxbytes",
 }
 
-// readKernel reads them below a folder, /proc/sys. What a kernel does not have is left out.
+// readKernel reads the parameters below root, /proc/sys. It leaves out those that the kernel
+// lacks.
 func readKernel(root string) (map[string]string, error) {
 	out := map[string]string{}
 	for _, name := range kernelParameters {
@@ -29,7 +30,7 @@ func readKernel(root string) (map[string]string, error) {
 	return out, nil
 }
 
-// restoreKernel writes back those that are not as they were.
+// restoreKernel writes back the parameters that have changed.
 func restoreKernel(root string, before map[string]string) error {
 	now, err := readKernel(root)
 	errs := []error{err}

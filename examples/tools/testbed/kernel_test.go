@@ -8,7 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// What a kubelet has changed is as before; what the kernel does not have does not matter.
+// restoreKernel undoes a kubelet's changes and ignores parameters that the kernel lacks.
 func TestRestoreKernel(t *testing.T) {
 	root := t.TempDir()
 	require.NoError(t, os.Mkdir(filepath.Join(root, "kernel"), 0o755))

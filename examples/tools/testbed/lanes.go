@@ -13,8 +13,7 @@ type lane struct {
 	suite *suite
 }
 
-// runLanes runs the jobs in lanes. Each lane has runtimes of its own, and takes the next job when it has
-// finished one.
+// runLanes runs the jobs in lanes. Each lane has its own runtimes and runs one job after another.
 func (s *suite) runLanes(ctx context.Context, jobs []job) {
 	queue := make(chan job, len(jobs))
 	for _, j := range jobs {

@@ -12,8 +12,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// removeBridge deletes a bridge and the host ends of the pods' interfaces. It
-// speaks netlink itself, so that the ip program is not needed.
+// removeBridge deletes a bridge and the host ends of the pods' interfaces. It uses netlink, so
+// that it does not need the ip program.
 func removeBridge(name string) error {
 	ports, err := os.ReadDir(filepath.Join("/sys/class/net", name, "brif"))
 	if err != nil && !errors.Is(err, os.ErrNotExist) {
@@ -31,7 +31,7 @@ func linkExists(name string) bool {
 	return err == nil
 }
 
-// deleteLink removes one interface; one that is gone is fine.
+// deleteLink deletes an interface. A missing interface is no error.
 func deleteLink(name string) error {
 	ifi, err := net.InterfaceByName(name)
 	if err != nil {
@@ -63,7 +63,7 @@ func deleteLink(name string) error {
 	if n < unix.SizeofNlMsghdr+4 {
 		return fmt.Errorf("delete %s: short reply", name)
 	}
-	// The reply is an nlmsgerr, which begins with the negated error number.
+	// The response is an nlmsgerr, which begins with the negated error number.
 	errno := syscall.Errno(-int32(ne.Uint32(reply[unix.SizeofNlMsghdr:])))
 	if errno != 0 && errno != unix.ENODEV {
 		return fmt.Errorf("delete %s: %w", name, errno)

@@ -38,7 +38,7 @@ func run(ctx context.Context, args []string) int {
 	}
 	signals := make(chan os.Signal, 16)
 	signal.Notify(signals, unix.SIGINT, unix.SIGTERM, unix.SIGHUP, unix.SIGQUIT)
-	// A closed stderr (| head) must not end us before the clean-up.
+	// Without a handler, a closed stderr (| head) would end the process before the clean-up.
 	signal.Notify(make(chan os.Signal, 1), unix.SIGPIPE)
 
 	endWithGoRun()
@@ -50,7 +50,7 @@ func run(ctx context.Context, args []string) int {
 	return runCommand(ctx, opts, signals, report)
 }
 
-// runCommand runs a command with runtimes, or without them where they cannot be.
+// runCommand runs a command with runtimes, or without them if the user is not root.
 func runCommand(ctx context.Context, opts options, signals <-chan os.Signal, report *reporter) int {
 	if os.Geteuid() != 0 {
 		report.line("not root: leaving out the container runtimes, only the command runs")
@@ -110,7 +110,6 @@ func parseArgs(args []string) (options, error) {
 	return opts, nil
 }
 
-// runPlain runs a command without runtimes.
 func runPlain(argv, environ []string, signals <-chan os.Signal, report *reporter) int {
 	code, err := command{
 		argv: argv, environ: environ, signals: signals, report: report,
@@ -134,8 +133,8 @@ func runWatchdog(ctx context.Context, id string, report *reporter) int {
 	return 0
 }
 
-// endWithGoRun asks for SIGTERM when a parent that is the go command dies: it
-// does not pass on what ends it, and nobody could reach us any more.
+// endWithGoRun requests SIGTERM for the death of a parent that is the go command, because go run
+// does not forward the signal that ends it.
 func endWithGoRun() {
 	parent := os.Getppid()
 	if p, err := readStat(parent); err == nil && p.Name == "go" {

@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// measureArg makes the testbed a wrapper around a test program: it runs the program and appends the
+// measureArg is the first argument that makes the testbed run a test program and append the
 // program's time to a file.
 const measureArg = "measure"
 
@@ -22,7 +22,8 @@ type measurement struct {
 	Wall, CPU time.Duration
 }
 
-// runMeasured runs a program and returns its exit code. The program gets the signals of its group itself.
+// runMeasured runs a program and returns its exit code. It ignores SIGINT, which the
+// program gets as a member of the same process group.
 func runMeasured(file string, argv []string) int {
 	signal.Ignore(os.Interrupt)
 	begin := time.Now()
@@ -52,7 +53,7 @@ func appendMeasurement(file string, wall time.Duration, state *os.ProcessState) 
 	if err != nil {
 		return err
 	}
-	_, err = f.Write(append(text, '\n')) // one write: several programs append
+	_, err = f.Write(append(text, '\n')) // a single write, because several programs append
 	return errors.Join(err, f.Close())
 }
 

@@ -12,8 +12,8 @@ import (
 	"github.com/podwright/podwright/volume/mounts"
 )
 
-// currentMounts lists the mount points at or below dir, the newest first: the order in
-// which they can be unmounted.
+// currentMounts returns the mount points at or below dir in an order in which they can be
+// unmounted, the newest first.
 func currentMounts(dir string) ([]string, error) {
 	points, err := mounts.TableBelow(dir)
 	var out []string
@@ -23,7 +23,7 @@ func currentMounts(dir string) ([]string, error) {
 	return out, err
 }
 
-// rootMount is what a process has mounted at / last, in words.
+// rootMount returns the source and options of a process's last mount on /.
 func rootMount(mountinfo string) (string, error) {
 	points, err := mounts.Table(mountinfo)
 	for _, p := range slices.Backward(points) {
@@ -34,7 +34,7 @@ func rootMount(mountinfo string) (string, error) {
 	return "", err
 }
 
-// unmountBelow detaches everything below dir, and again what that uncovers.
+// unmountBelow detaches all mounts below dir, including mounts that this uncovers.
 func unmountBelow(dir string) error {
 	for range 5 {
 		points, err := currentMounts(dir)
@@ -42,7 +42,7 @@ func unmountBelow(dir string) error {
 			return err
 		}
 		for _, p := range points {
-			// What cannot be unmounted is seen by the next look at the table.
+			// The next read of the table shows mounts that could not be unmounted.
 			_ = unix.Unmount(p, unix.MNT_DETACH|unix.UMOUNT_NOFOLLOW)
 		}
 	}
@@ -53,8 +53,8 @@ func unmountBelow(dir string) error {
 	return err
 }
 
-// removeTree deletes dir, but never through a mount: behind it could be a
-// folder of the host.
+// removeTree deletes dir. It fails if a mount is below dir, because the mount could be a folder of
+// the host.
 func removeTree(dir string) error {
 	points, err := currentMounts(dir)
 	if err != nil {

@@ -9,13 +9,13 @@ import (
 	"strings"
 )
 
-// A package needs a runtime if its tests import one of these, directly or not. No other package reads
-// the addresses of the runtimes; a test checks this.
+// A package needs a runtime if its tests import one of these, directly or not. Only these packages
+// read the addresses of the runtimes; a test checks this.
 const (
 	modulePath     = "github.com/podwright/podwright"
 	tbPackage      = modulePath + "/examples/tools/testbed/tb"
 	testcriPackage = modulePath + "/internal/testkit/testcri"
-	// controlPlanePackage is imported by tests that need a control plane as well.
+	// controlPlanePackage is also imported by tests that need a control plane.
 	controlPlanePackage = tbPackage + "/controlplane"
 )
 
@@ -27,8 +27,8 @@ type packages struct {
 func (p packages) needsRuntime(pkg string) bool      { return slices.Contains(p.runtime, pkg) }
 func (p packages) needsControlPlane(pkg string) bool { return slices.Contains(p.controlPlane, pkg) }
 
-// splitPackages returns each package that matches the patterns once. Without patterns it returns the packages
-// of the workspace.
+// splitPackages returns each package that matches the patterns once. Without patterns it returns
+// the packages of the workspace.
 func splitPackages(ctx context.Context, patterns ...string) (packages, error) {
 	if len(patterns) == 0 {
 		patterns = []string{"work"}
@@ -41,7 +41,8 @@ func splitPackages(ctx context.Context, patterns ...string) (packages, error) {
 		return packages{}, fmt.Errorf("go list: %w", err)
 	}
 	for line := range strings.Lines(string(out)) {
-		// A package that is built for the tests of x is listed as "y [x.test]", the test program as x.test.
+		// go list prints a package built for the tests of x as "y [x.test]", and the test program
+		// as x.test.
 		names := strings.Split(strings.TrimSpace(line), "\t")
 		for i, name := range names[1:] {
 			names[i+1], _, _ = strings.Cut(name, " ")

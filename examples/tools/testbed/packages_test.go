@@ -27,8 +27,8 @@ func TestSplitPackages(t *testing.T) {
 	require.ElementsMatch(t, strings.Fields(string(all)), slices.Concat(pkgs.units, pkgs.runtime, pkgs.controlPlane))
 }
 
-// What needs a runtime is found by its imports. So a test that looks for one by
-// itself, past the packages that are looked for, must not be.
+// Packages that need a runtime are found by their imports. So no other package may read the
+// addresses of the runtimes.
 func TestRuntimesAreFoundByImports(t *testing.T) {
 	pkgs, err := splitPackages(t.Context())
 	require.NoError(t, err)

@@ -17,7 +17,7 @@ import (
 
 // These tests run real pods: go run ./examples/tools/testbed -- go test ./examples/tools/testbed
 
-// testPod is one sandbox of a test, removed at the test's end.
+// testPod is the sandbox of a test, removed at the test's end.
 type testPod struct {
 	*criConn
 	id     string
@@ -75,7 +75,6 @@ func (p testPod) status(t *testing.T, id string) *criv1.ContainerStatus {
 	return resp.GetStatus()
 }
 
-// exited waits for the end of a container and returns its exit code.
 func (p testPod) exited(t *testing.T, id string) int32 {
 	require.Eventually(t, func() bool {
 		return p.status(t, id).GetState() == criv1.ContainerState_CONTAINER_EXITED
@@ -120,8 +119,7 @@ func TestBusyboxPod(t *testing.T) {
 	})
 }
 
-// TestRuntimeEnds shows that a runtime can be ended in each way and started
-// again, and that its pods live on meanwhile.
+// TestRuntimeEnds: after each kind of stop a runtime can start again, and its pods run on.
 func TestRuntimeEnds(t *testing.T) {
 	eachRuntime(t, func(t *testing.T, rt tb.Runtime, images tb.ImageNames) {
 		c := dialTest(t, rt.Endpoint)
@@ -147,9 +145,9 @@ func TestRuntimeEnds(t *testing.T) {
 		rt.Resume(t)
 		require.NoError(t, answers(time.Minute))
 		rt.Pause(t)
-		rt.Stop(t) // also while it is paused
+		rt.Stop(t) // works while it is paused, too
 		rt.Start(t)
-		rt.Start(t) // one that runs is left as it is
+		rt.Start(t) // does not affect a running runtime
 
 		pod = testPod{criConn: dialTest(t, rt.Endpoint), id: pod.id, config: pod.config}
 		require.Equal(t, criv1.ContainerState_CONTAINER_RUNNING, pod.status(t, id).GetState())

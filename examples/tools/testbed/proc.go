@@ -16,7 +16,7 @@ import (
 	"github.com/podwright/podwright/examples/tools/testbed/internal/env"
 )
 
-// procInfo is what /proc says about a process.
+// procInfo is the state of a process in /proc.
 type procInfo struct {
 	procID
 	Name      string // comm
@@ -24,26 +24,26 @@ type procInfo struct {
 	Args      []string
 	Environ   []string
 	Cgroups   string // /proc/PID/cgroup
-	RootMount string // what is mounted at its /, where its mounts are its own
+	RootMount string // its mount on /; empty in our mount namespace
 }
 
-// owner tells the processes of a run from all others.
+// owner identifies the processes of a run.
 type owner struct {
 	id  string
 	dir string
 	ids []string // containers and sandboxes of the run
 }
 
-// runtimeNames begin the names of the programs that a run starts on its own
-// account. Only of these does a mention of the folder prove that they belong
-// to it: an editor with one of its files open does not.
+// runtimeNames are the prefixes of the names of programs that a run itself starts. Only for these
+// does the folder in their arguments prove that they belong to the run. An editor with a file of
+// the folder does not.
 func runtimeNames() []string {
 	return []string{"containerd", "runc", "bridge", "host-local", "loopback", "portmap", "iptables", "ip6tables"}
 }
 
-// owns matches runtimes and shims by their arguments and environment, the
-// command's descendants by the mark in their environment, and containers by
-// their root file system or their cgroup.
+// owns reports whether a process belongs to the run: runtimes and shims by arguments and
+// environment, descendants of the command by the id in their environment, containers by root file
+// system or cgroup.
 func (o owner) owns(p procInfo) bool {
 	if p.State == "Z" {
 		return false
@@ -65,7 +65,7 @@ func (o owner) owns(p procInfo) bool {
 		(slices.ContainsFunc(p.Args, mentions) || slices.ContainsFunc(p.Environ, mentions))
 }
 
-// find lists the run's processes, without those in except.
+// find returns the run's processes, except those in except.
 func (o owner) find(except ...int) ([]procInfo, error) {
 	entries, err := os.ReadDir("/proc")
 	if err != nil {
@@ -88,8 +88,8 @@ func (o owner) find(except ...int) ([]procInfo, error) {
 	return out, nil
 }
 
-// readProc fails only when the process is gone; what cannot be read of it
-// (kernel threads have no environment) stays empty.
+// readProc reads a process and fails only if it has ended. Fields that cannot be read, such as a
+// kernel thread's environment, stay empty.
 func readProc(pid int, ourMounts string) (procInfo, error) {
 	p, err := readStat(pid)
 	if err != nil {
@@ -121,13 +121,13 @@ func readStat(pid int) (procInfo, error) {
 	return procInfo{procID: procID{PID: stat.PID, Start: stat.Starttime}, Name: stat.Comm, State: stat.State}, err
 }
 
-// identify returns the name for ever of a running process.
+// identify returns the unique identity of a running process.
 func identify(pid int) (procID, error) {
 	p, err := readStat(pid)
 	return p.procID, err
 }
 
-// alive says whether that very process runs. A zombie does not.
+// alive reports whether this very process runs. A zombie does not run.
 func alive(id procID) bool {
 	if id.PID == 0 {
 		return false
@@ -136,8 +136,8 @@ func alive(id procID) bool {
 	return err == nil && p.Start == id.Start && p.State != "Z"
 }
 
-// endProcesses signals all that find lists, with each signal in turn, until
-// it lists nothing; steps say how long each signal is given to work.
+// endProcesses sends each step's signal to all processes that find returns, until find returns
+// none. Each step waits for at most its time.
 func endProcesses(find func() ([]procInfo, error), steps []endStep) error {
 	for _, step := range steps {
 		deadline := time.After(step.wait)
@@ -171,7 +171,7 @@ type endStep struct {
 	wait time.Duration
 }
 
-// sendSignal also wakes what is stopped. A process that is gone is fine.
+// sendSignal sends a signal and resumes a stopped process. It ignores processes that have ended.
 func sendSignal(pid int, sig syscall.Signal) {
 	_ = syscall.Kill(pid, sig)
 	_ = syscall.Kill(pid, syscall.SIGCONT)

@@ -52,14 +52,14 @@ func TestAlive(t *testing.T) {
 	require.NoError(t, cmd.Start())
 	id, err := identify(cmd.Process.Pid)
 	require.NoError(t, err)
-	// Nobody waits for it yet: it becomes a zombie, and that is not alive.
+	// A process that was not waited for becomes a zombie, which is not alive.
 	require.Eventually(t, func() bool { return !alive(id) }, time.Minute, time.Millisecond)
 	require.NoError(t, cmd.Wait())
 	require.False(t, alive(id))
 }
 
-// TestEndProcesses shows that a process is found by its mark, and that one
-// that ignores the first signal gets the second.
+// TestEndProcesses: a process is found by the id in its environment, and gets the second signal if
+// it ignores the first.
 func TestEndProcesses(t *testing.T) {
 	out, err := os.CreateTemp(t.TempDir(), "")
 	require.NoError(t, err)

@@ -13,14 +13,14 @@ import (
 	"runtime"
 )
 
-// sources of the programs that run inside test containers. They are carried
-// along so that the testbed builds them wherever it is started.
+// sources are the programs that run inside test containers, embedded so that the testbed can build
+// them from any folder.
 //
 //go:embed pause/main.go testprog/main.go testprog/http.go testprog/health.go testprog/odd.go
 var sources embed.FS
 
-// buildProgram returns the static binary of one of the embedded programs,
-// built once per content and Go version.
+// buildProgram returns the static binary of an embedded program. It builds each version of the
+// source once per Go version.
 func buildProgram(ctx context.Context, c cache, name string) (string, error) {
 	files, err := fs.Glob(sources, name+"/*.go")
 	if err != nil {

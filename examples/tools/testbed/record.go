@@ -11,31 +11,30 @@ import (
 	"strings"
 )
 
-// record is what somebody else needs to clean up after a testbed that cannot
-// do it itself. It is written before the first thing that it names exists.
+// record contains the data to clean up after a testbed that was killed. It is written before the
+// resources that it names are created.
 type record struct {
 	ID       string // six hex digits
-	Dir      string // the temporary folder, everything of the run is below
+	Dir      string // the temporary folder with all files of the run
 	Owner    procID // the testbed
 	Watchdog procID
-	Command  procID // leader of the command's process group; zero: not started
+	Command  procID // leader of the command's process group; zero before its start
 	Machine  machine
 	Networks []network
 
-	// What was there before the first of the testbeds that live together.
+	// State before the first of the testbeds that run at the same time.
 	Cgroups []string
 	Chains  []string
-	Kernel  map[string]string // its parameters
+	Kernel  map[string]string // kernel parameters
 }
 
-// procID names a process for ever: numbers are used again, start times with
-// the same number are not.
+// procID identifies a process uniquely. Process ids are reused, but not with the same start time.
 type procID struct {
 	PID   int
 	Start uint64 // clock ticks after boot
 }
 
-// machine says where process numbers mean something.
+// machine identifies the scope of process ids.
 type machine struct {
 	Boot  string // changes with every boot
 	PIDNS string // the PID namespace
@@ -53,16 +52,16 @@ func thisMachine() (machine, error) {
 	return machine{Boot: strings.TrimSpace(string(boot)), PIDNS: ns}, nil
 }
 
-// verdict is what may be done about a record found at start.
+// verdict is the result of judge.
 type verdict int
 
 const (
-	verdictLive    verdict = iota // its testbed or its watchdog is at work
-	verdictStale                  // nobody looks after it any more
-	verdictForeign                // of another PID namespace: cannot be judged from here
+	verdictLive    verdict = iota // its testbed or its watchdog runs
+	verdictStale                  // neither runs
+	verdictForeign                // in another PID namespace, where its processes are invisible
 )
 
-// judge tells a stale run from a live one.
+// judge returns whether the run is live, stale or foreign.
 func (r record) judge(here machine, alive func(procID) bool) verdict {
 	switch {
 	case r.Machine.Boot != here.Boot:
@@ -77,7 +76,7 @@ func (r record) judge(here machine, alive func(procID) bool) verdict {
 
 func (c cache) recordPath(id string) string { return filepath.Join(c.runs(), id+".json") }
 
-// save replaces the record in one step; a reader sees the old or the new one.
+// save replaces the record atomically.
 func (c cache) save(r record) error {
 	text, err := json.MarshalIndent(r, "", "  ")
 	if err != nil {
@@ -102,8 +101,8 @@ func (c cache) load(id string) (record, error) {
 	return r, r.validate()
 }
 
-// validate guards the clean-up, which kills and deletes, against a record
-// that does not look like one of ours.
+// validate checks a record before the clean-up, which kills and deletes, and rejects one that a
+// testbed cannot have written.
 func (r record) validate() error {
 	if len(r.ID) != 6 || strings.Trim(r.ID, "0123456789abcdef") != "" {
 		return fmt.Errorf("record: bad id %q", r.ID)
@@ -119,11 +118,11 @@ func (r record) validate() error {
 	return nil
 }
 
-// dirPrefix begins the name of a run's folder. It is short because the paths
-// of unix sockets are limited to 107 bytes, and tests add long names.
+// dirPrefix is the prefix of the name of a run's folder. It is short because paths of unix sockets
+// are limited to 107 bytes and tests add long names.
 const dirPrefix = "pwtb-"
 
-// records are all that can be read; a broken one is reported, not fatal.
+// records returns all readable records, and the errors of unreadable ones.
 func (c cache) records() ([]record, error) {
 	paths, err := filepath.Glob(filepath.Join(c.runs(), "*.json"))
 	if err != nil {
@@ -144,7 +143,6 @@ func (c cache) records() ([]record, error) {
 	return out, errors.Join(errs...)
 }
 
-// drop forgets a run.
 func (c cache) drop(id string) error {
 	err := os.Remove(c.recordPath(id))
 	if errors.Is(err, fs.ErrNotExist) {
@@ -153,7 +151,6 @@ func (c cache) drop(id string) error {
 	return err
 }
 
-// subnets are those that the runs took.
 func subnets(rs []record) []netip.Prefix {
 	var out []netip.Prefix
 	for _, r := range rs {

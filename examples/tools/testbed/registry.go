@@ -12,7 +12,7 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/remote"
 )
 
-// imageRegistry serves images from memory on a port of the loopback.
+// imageRegistry serves images from memory on a loopback port.
 type imageRegistry struct{ *httpServer }
 
 func startRegistry(ctx context.Context) (*imageRegistry, error) {
@@ -23,7 +23,6 @@ func startRegistry(ctx context.Context) (*imageRegistry, error) {
 	return &imageRegistry{s}, nil
 }
 
-// ref is the full name of an image in this registry.
 func (r *imageRegistry) ref(image string) string { return r.addr + "/" + image }
 
 func (r *imageRegistry) push(ctx context.Context, images []testImage) error {

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// reporter writes the testbed's own lines, apart from the command's output.
+// reporter writes the testbed's messages, separate from the command's output.
 type reporter struct {
 	mu sync.Mutex
 	w  io.Writer
@@ -20,8 +20,7 @@ func (r *reporter) line(format string, args ...any) {
 	fmt.Fprintf(r.w, "testbed: "+format+"\n", args...)
 }
 
-// step runs f and says on one line what it was and how long it took. What
-// takes long is announced first, since the reader would wonder.
+// step runs f and prints its name and duration. It announces a step that takes longer than 3 s.
 func (r *reporter) step(name string, f func() error) error {
 	begin := time.Now()
 	announced := time.AfterFunc(3*time.Second, func() { r.line("%s ...", name) })
@@ -36,7 +35,7 @@ func (r *reporter) step(name string, f func() error) error {
 	return nil
 }
 
-// tornDown is the one line at the end of a run.
+// tornDown prints the last line of a run.
 func (r *reporter) tornDown(what string, begin time.Time, left []string) {
 	took := time.Since(begin).Round(10 * time.Millisecond)
 	if len(left) == 0 {

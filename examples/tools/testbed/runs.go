@@ -12,8 +12,8 @@ import (
 	"time"
 )
 
-// liveRuns are the runs other than id that somebody looks after. A record that
-// cannot be read (cleanStale reports it) is not in the way of anybody.
+// liveRuns returns the other runs whose testbed or watchdog runs. It ignores unreadable records,
+// which cleanStale reports.
 func (c cache) liveRuns(id string) ([]record, error) {
 	here, err := thisMachine()
 	if err != nil {
@@ -29,8 +29,8 @@ func (c cache) liveRuns(id string) ([]record, error) {
 	return live, nil
 }
 
-// cleanStale sweeps after runs whose testbed and watchdog are both gone. The
-// caller holds the lock on runs.
+// cleanStale cleans up after runs whose testbed and watchdog have ended. The caller holds the lock
+// "runs".
 func (c cache) cleanStale(ctx context.Context, report *reporter) error {
 	here, err := thisMachine()
 	if err != nil {
@@ -63,8 +63,8 @@ func (c cache) cleanStale(ctx context.Context, report *reporter) error {
 	return errors.Join(errs...)
 }
 
-// newRun takes names and subnets that nothing else uses, and puts them on
-// record. The caller holds the lock on runs.
+// newRun chooses unused names and subnets and saves them in a record. The caller holds the lock
+// "runs".
 func (c cache) newRun(ctx context.Context, keys ...string) (record, error) {
 	var raw [5]byte
 	if _, err := rand.Read(raw[:]); err != nil {
@@ -103,8 +103,8 @@ func (c cache) newRun(ctx context.Context, keys ...string) (record, error) {
 	return r, c.save(r)
 }
 
-// shared is what of the shared names existed before any testbed that lives
-// now: the last one to end takes the rest away.
+// shared returns the cgroups and chains of shared names that existed before the live testbeds. The
+// last testbed removes all others.
 func shared(ctx context.Context, live []record) (cgroups, natChains []string) {
 	if len(live) > 0 {
 		return live[0].Cgroups, live[0].Chains

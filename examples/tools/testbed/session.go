@@ -26,11 +26,10 @@ type session struct {
 	control  *httpServer
 	runtimes []*containerd
 
-	controlPlane *controlPlane // nil unless it is asked for
+	controlPlane *controlPlane // nil without a control plane
 }
 
-// runWithRuntimes sets up, runs the command and tears down, in that order
-// whatever happens in between.
+// runWithRuntimes sets up the runtimes, runs the command, and tears down, even after an error.
 func runWithRuntimes(ctx context.Context, opts options, signals <-chan os.Signal, report *reporter) (int, error) {
 	if _, err := exec.LookPath(opts.argv[0]); err != nil {
 		return exitNotFound, err
@@ -40,7 +39,7 @@ func runWithRuntimes(ctx context.Context, opts options, signals <-chan os.Signal
 		return exitSetup, err
 	}
 	s := &session{cache: c, report: report}
-	// signals holds what arrives now; this one cuts the set-up short.
+	// signals buffers signals that arrive now. This context cancels the set-up.
 	setup, stop := signal.NotifyContext(ctx, unix.SIGINT, unix.SIGTERM, unix.SIGHUP)
 	defer stop()
 	err = s.setUp(setup, opts)
@@ -91,7 +90,6 @@ func (s *session) addControlPlane(ctx context.Context, opts options) error {
 	return s.report.step("start the control plane", func() error { return s.startControlPlane(ctx, logs) })
 }
 
-// logs returns the folder of the logs.
 func (s *session) logs(opts options) (string, error) {
 	if opts.logs == "" {
 		return s.run.Dir, nil
@@ -106,7 +104,7 @@ func (s *session) logs(opts options) (string, error) {
 	return logs, os.MkdirAll(logs, 0o755)
 }
 
-// begin cleans up after dead runs, and puts this one on record.
+// begin cleans up after dead runs and records this one.
 func (s *session) begin(ctx context.Context) error {
 	return s.cache.locked(ctx, "runs", func() error {
 		if err := s.cache.cleanStale(ctx, s.report); err != nil {
@@ -132,7 +130,7 @@ func (s *session) begin(ctx context.Context) error {
 		if err := os.Mkdir(s.tmpDir(), 0o700); err != nil {
 			return err
 		}
-		return os.Chmod(s.tmpDir(), 0o1777) // whatever the umask
+		return os.Chmod(s.tmpDir(), 0o1777) // independent of the umask
 	})
 }
 
@@ -184,7 +182,7 @@ func (s *session) startRuntimes(ctx context.Context, t tools, logs string) error
 	return err
 }
 
-// eachRuntime runs f for both at the same time and joins them.
+// eachRuntime runs f for all runtimes in parallel and joins the errors.
 func (s *session) eachRuntime(f func(*containerd) error) error {
 	errs := make(chan error, len(s.runtimes))
 	for _, rt := range s.runtimes {
@@ -231,7 +229,7 @@ func (s *session) environ(base []string) []string {
 	)
 }
 
-// commandStarted puts the command on record, for the watchdog.
+// commandStarted records the command for the watchdog.
 func (s *session) commandStarted(pid int) error {
 	id, err := identify(pid)
 	if err != nil {
@@ -241,7 +239,7 @@ func (s *session) commandStarted(pid int) error {
 	return s.cache.save(s.run)
 }
 
-// tearDown undoes setUp as far as that came.
+// tearDown undoes the completed parts of setUp.
 func (s *session) tearDown(ctx context.Context) error {
 	begin := time.Now()
 	if s.run.ID == "" {
@@ -255,7 +253,7 @@ func (s *session) tearDown(ctx context.Context) error {
 		errs = append(errs, s.control.close())
 	}
 	pods := podLevel(ownCgroups(cgroupDirs(cgroupRoot), containerIDs(s.run.Dir)))
-	_ = s.eachRuntime(func(rt *containerd) error { return s.endRuntime(ctx, rt) }) // the sweep sees to what stays
+	_ = s.eachRuntime(func(rt *containerd) error { return s.endRuntime(ctx, rt) }) // the sweep removes remains
 	if s.registry != nil {
 		errs = append(errs, s.registry.close())
 	}
@@ -274,7 +272,7 @@ func (s *session) tearDown(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-// endRuntime removes the pods where the runtime answers, then ends it.
+// endRuntime removes the pods if the runtime runs, then stops the runtime.
 func (s *session) endRuntime(ctx context.Context, rt *containerd) error {
 	var err error
 	if rt.running() {

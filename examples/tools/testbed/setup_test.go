@@ -63,7 +63,7 @@ func TestSessionEnviron(t *testing.T) {
 		runtimes: []*containerd{{instance: testInstance("v1")}, {instance: testInstance("v2")}},
 	}
 	got := s.environ([]string{"HOME=/root", env.CRIV1 + "=unix:///of/an/outer/testbed"})
-	require.Len(t, withoutOurs(got), 2) // HOME and TMPDIR: every name of ours is known to be ours
+	require.Len(t, withoutOurs(got), 2) // HOME and TMPDIR: isOurs matches all other variables
 	require.Len(t, got, 2+10)
 	require.Contains(t, got, env.CRIV1+"=unix:///tmp/pwtb-0a1b2c/v1/c.sock")
 	require.Contains(t, got, env.CRIV2+"=unix:///tmp/pwtb-0a1b2c/v2/c.sock")
@@ -90,8 +90,8 @@ func TestToolFacts(t *testing.T) {
 	require.Error(t, err)
 }
 
-// TestImages builds images of the embedded programs, and shows that the
-// registry serves them and that the same content has the same digest.
+// TestImages: the registry serves the images of the embedded programs, and equal content has the
+// same digest.
 func TestImages(t *testing.T) {
 	c := cache{dir: t.TempDir()}
 	pause, err := buildProgram(t.Context(), c, "pause")
@@ -160,12 +160,11 @@ func TestLockedExcludes(t *testing.T) {
 	require.ErrorContains(t, err, "enough")
 }
 
-// TestControlOfNothing shows what a test gets to hear about a runtime that
-// does not run.
+// TestControlOfNothing: the control endpoint's responses for a runtime that does not run.
 func TestControlOfNothing(t *testing.T) {
 	h := controlHandler([]*containerd{{instance: testInstance("v1"), report: &reporter{w: io.Discard}, closed: true}})
 	for request, want := range map[string]int{
-		"POST /v1/stop": 200, "POST /v1/kill": 200, // it is ended
+		"POST /v1/stop": 200, "POST /v1/kill": 200, // it has already ended
 		"POST /v1/pause": 500, "POST /v1/resume": 500, "POST /v1/start": 500,
 		"GET /v1/stop": 405, "POST /v2/stop": 404, "POST /v1/explode": 404,
 	} {

@@ -13,19 +13,19 @@ import (
 	"time"
 )
 
-// sweeper takes away, by force, whatever a run left on the machine. It needs
-// the run's record only, so the testbed, its watchdog and the next testbed all
-// use it, and any of them may take over from one that died in the middle.
+// sweeper removes by force all that a run has left on the machine. It needs only the run's record.
+// So the testbed, its watchdog and the next testbed all use it, and each can continue another's
+// work.
 type sweeper struct {
 	cache cache
 	run   record
-	alone bool // no other testbed lives; shared parents may go
-	// pods are cgroups of pods that an orderly removal emptied before.
+	alone bool // no other testbed is live, so shared parents can be removed
+	// pods are pod cgroups that were emptied before the sweep.
 	pods []string
 }
 
-// sweep returns what is left after its work, as words for a person; empty
-// when the machine is as before.
+// sweep cleans up and returns descriptions of the remains, or none if the machine is as it was
+// before the run.
 func (s sweeper) sweep(ctx context.Context) ([]string, error) {
 	own := owner{id: s.run.ID, dir: s.run.Dir, ids: containerIDs(s.run.Dir)}
 	sockets := shimSockets(s.run.Dir)
@@ -43,7 +43,7 @@ func (s sweeper) sweep(ctx context.Context) ([]string, error) {
 	s.pods = union(s.pods, podLevel(held))
 	thaw(held)
 	find := func() ([]procInfo, error) {
-		// A shim that was still starting a container may have made an id known.
+		// A shim that was starting a container may have created a new id.
 		own.ids = union(own.ids, containerIDs(s.run.Dir))
 		sockets = union(sockets, shimSockets(s.run.Dir))
 		return own.find(s.run.Owner.PID, s.run.Watchdog.PID)
@@ -80,7 +80,7 @@ func (s sweeper) networkNames() []string {
 func (s sweeper) cleanNAT(ctx context.Context) error {
 	var before []string
 	if s.alone {
-		before = append([]string{}, s.run.Chains...) // not nil
+		before = append([]string{}, s.run.Chains...) // must not be nil
 	}
 	return cleanNAT(ctx, s.networkNames(), before)
 }
@@ -93,12 +93,12 @@ func (s sweeper) removeCgroups(ids []string) error {
 		parents = append(parents, emptiedParents(dirs, s.run.Cgroups)...)
 	}
 	for _, dir := range parents {
-		_ = os.Remove(dir) // fails where something lives in it
+		_ = os.Remove(dir) // fails if it has processes or children
 	}
 	return err
 }
 
-// cniCache is where libcni, and so containerd, keeps results by default.
+// cniCache is the folder in which libcni, and so containerd, caches results by default.
 const cniCache = "/var/lib/cni/results"
 
 func (s sweeper) removeCNICache(ids []string) error {
@@ -121,11 +121,11 @@ func (s sweeper) removeCNICache(ids []string) error {
 	return errors.Join(errs...)
 }
 
-// shimSocketDir is fixed in containerd's shims, whatever root and state say.
+// shimSocketDir is constant in containerd's shims, independent of root and state.
 const shimSocketDir = "/run/containerd/s"
 
-// shimSockets reads from the bundles where the shims listen: containerd 1.6
-// keeps the bare address, 2.x a JSON object.
+// shimSockets returns the sockets of the shims, from their bundles. containerd 1.6 stores the
+// address as text, 2.x as a JSON object.
 func shimSockets(dir string) []string {
 	var out []string
 	for _, name := range []string{"address", "bootstrap.json"} {
@@ -139,14 +139,14 @@ func shimSockets(dir string) []string {
 				continue
 			}
 			if socket := shimSocket(text); socket != "" {
-				out = union(out, []string{socket}) // containers share their pod's
+				out = union(out, []string{socket}) // containers share the socket of their pod
 			}
 		}
 	}
 	return out
 }
 
-// shimSocket accepts only a path in the shims' folder: it will be deleted.
+// shimSocket returns a socket only if it is in shimSocketDir, because it will be deleted.
 func shimSocket(text []byte) string {
 	var boot struct{ Address string }
 	if json.Unmarshal(text, &boot) != nil {
@@ -163,13 +163,13 @@ func removeSockets(sockets []string, alone bool) {
 	for _, socket := range sockets {
 		_ = os.Remove(socket)
 	}
-	if alone { // empty folders only; a runtime of the machine keeps its own
+	if alone { // Remove deletes only empty folders, so another runtime's sockets stay
 		_ = os.Remove(shimSocketDir)
 		_ = os.Remove(filepath.Dir(shimSocketDir))
 	}
 }
 
-// left looks at the machine once more.
+// left returns descriptions of the remains of the run on the machine.
 func (s sweeper) left(own owner) []string {
 	var out []string
 	procs, _ := own.find(s.run.Owner.PID, s.run.Watchdog.PID)

@@ -93,10 +93,10 @@ func TestCgroups(t *testing.T) {
 	}, below(podLevel(own)))
 
 	require.NoError(t, removeCgroups(own))
-	require.NoError(t, removeCgroups(own)) // whoever died in the middle of it
+	require.NoError(t, removeCgroups(own)) // repeats a clean-up that was interrupted
 	require.NoDirExists(t, filepath.Join(root, "cpu/k8s.io", id))
 
-	before := []string{filepath.Join(root, "cpu/kubepods")} // the machine has a kubelet of its own
+	before := []string{filepath.Join(root, "cpu/kubepods")} // the machine has another kubelet
 	require.Equal(t, []string{
 		"unified/kubepods.slice/kubepods-podC.slice", "unified/kubepods.slice", "cpu/k8s.io",
 	}, below(emptiedParents(cgroupDirs(root), before)))
@@ -126,7 +126,7 @@ func TestNATCleanup(t *testing.T) {
 	ourRule := `-D CNI-HOSTPORT-DNAT -p tcp -m comment --comment "dnat name: \"podwright-0a1b2c-v1\" id: \"x\"" -m multiport --dports 80 -j CNI-DN-aaa`
 	require.Equal(t, "*nat\n-F CNI-DN-aaa\n"+ourRule+"\n-X CNI-DN-aaa\nCOMMIT\n", natCleanup(natTable, ours, nil))
 
-	// Another network still needs the shared chain, the machine's own stay.
+	// Another network still needs the shared chain. The machine's own chains stay.
 	require.Equal(t, "*nat\n-F CNI-DN-aaa\n-F CNI-HOSTPORT-SETMARK\n"+ourRule+"\n-X CNI-DN-aaa\n-X CNI-HOSTPORT-SETMARK\nCOMMIT\n",
 		natCleanup(natTable, ours, []string{}))
 

@@ -21,8 +21,8 @@ import (
 	"github.com/podwright/podwright/examples/tools/testbed/tb"
 )
 
-// holdVar turns this test binary into a command that leaves pods running:
-// "end" ends at once, "signal" on SIGINT, "ignore" on no signal.
+// holdVar makes this test binary a command that starts pods and does not remove them. With "end"
+// it ends at once, with "signal" on SIGINT, with "ignore" never.
 const holdVar = "PODWRIGHT_TESTBED_TEST_HOLD"
 
 // TestHold is the command of the testbeds that the tests below start.
@@ -51,8 +51,8 @@ func TestHold(t *testing.T) {
 	}
 }
 
-// leavePod runs a pod with a host port, below a kubelet's cgroup, with a
-// process that ignores SIGTERM and one in a session of its own.
+// leavePod runs a pod with a host port, below a kubelet's cgroup. One of its processes ignores
+// SIGTERM, another has its own session.
 func leavePod(t *testing.T, c *criConn, images tb.ImageNames, name string) {
 	config := &criv1.PodSandboxConfig{
 		Metadata:     &criv1.PodSandboxMetadata{Name: name, Namespace: "testbed", Uid: name + os.Getenv(env.Run)},
@@ -71,14 +71,14 @@ func leavePod(t *testing.T, c *criConn, images tb.ImageNames, name string) {
 	p.start(t, name+"-session", images.Busybox, "sh", "-c", "setsid sleep 1000 & exec sleep 1000")
 }
 
-// testbedRun is a testbed under test, with its command at work.
+// testbedRun is a testbed under test with its running command.
 type testbedRun struct {
 	cmd    *exec.Cmd
-	log    string // file with its stderr; a pipe would be held open by orphans
+	log    string // file with its stderr; orphans would keep a pipe open
 	cache  cache
 	run    record
 	own    owner
-	others []string // paths outside of the folder that belong to it
+	others []string // its paths outside of the folder
 }
 
 func (r *testbedRun) stderr(t *testing.T) string {
@@ -115,7 +115,7 @@ func holdTestbed(t *testing.T, bin, how string) *testbedRun {
 	require.NoError(t, err)
 	require.NoError(t, r.cmd.Start())
 	t.Cleanup(func() {
-		_ = r.cmd.Process.Kill() // of a test that failed
+		_ = r.cmd.Process.Kill() // for a failed test
 		_ = r.cmd.Wait()
 	})
 
@@ -132,14 +132,14 @@ func holdTestbed(t *testing.T, bin, how string) *testbedRun {
 	require.NoError(t, err)
 	r.run, err = r.cache.load(id)
 	if how == "end" {
-		return r // it may be gone already
+		return r // may have ended already
 	}
 	require.NoError(t, err)
 	r.own = owner{id: id, dir: r.run.Dir, ids: containerIDs(r.run.Dir)}
 	require.GreaterOrEqual(t, len(r.own.ids), 2*3*3)
 	r.others = shimSockets(r.run.Dir)
 	require.Len(t, r.others, 2*3)
-	require.Eventually(t, func() bool { // a shell that has been started may not have started its own processes yet
+	require.Eventually(t, func() bool { // a started shell may not have started its own processes yet
 		procs, err := r.own.find()
 		return err == nil && len(procs) >= 2*(1+3*5)
 	}, time.Minute, 20*time.Millisecond)
@@ -149,7 +149,7 @@ func holdTestbed(t *testing.T, bin, how string) *testbedRun {
 	return r
 }
 
-// requireGone looks for all that the run had made.
+// requireGone checks that all resources of the run were removed.
 func (r *testbedRun) requireGone(t *testing.T) {
 	require.Empty(t, sweeper{cache: r.cache, run: r.run}.left(r.own), r.stderr(t))
 	for _, path := range append(r.others, r.cache.recordPath(r.run.ID)) {
@@ -167,8 +167,8 @@ func (r *testbedRun) requireGone(t *testing.T) {
 	}
 }
 
-// TestNothingLeft ends testbeds in every way there is. It starts them inside of
-// the one that it runs in, so it also shows that two do not disturb each other.
+// TestNothingLeft: testbeds clean up after each kind of end. They run inside of the testbed of
+// this test, so the test also shows that testbeds do not disturb each other.
 func TestNothingLeft(t *testing.T) {
 	bin := buildTestbed(t)
 	for name, end := range map[string]func(*testing.T, string){
@@ -210,8 +210,7 @@ func secondInterruptKillsCommand(t *testing.T, bin string) {
 	r.requireGone(t)
 }
 
-// killed shows that the watchdog cleans up after a kill -9, whatever state
-// the runtimes were in.
+// killed shows that the watchdog cleans up after a kill -9, in each state of the runtimes.
 func killed(t *testing.T, bin string) {
 	for _, verb := range []string{"", "pause", "kill", "stop"} {
 		t.Run("runtimes "+verb, func(t *testing.T) {
@@ -231,8 +230,7 @@ func killed(t *testing.T, bin string) {
 	}
 }
 
-// killedWithWatchdog shows that the next start cleans up where nobody was
-// left to.
+// killedWithWatchdog shows that the next start cleans up if the watchdog was killed, too.
 func killedWithWatchdog(t *testing.T, bin string) {
 	r := holdTestbed(t, bin, "ignore")
 	require.NoError(t, syscall.Kill(r.run.Watchdog.PID, syscall.SIGKILL))

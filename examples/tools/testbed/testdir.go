@@ -10,8 +10,8 @@ import (
 // testDirPattern names the temporary folders of runs of all tests.
 const testDirPattern = "podwright-tests-*"
 
-// newTestDir returns a new temporary folder. It is locked while the returned file is open, so until this process
-// ends. Folders of processes that were killed are not locked; newTestDir removes them.
+// newTestDir returns a new temporary folder and its lock. The lock ends with the returned file or
+// with this process. newTestDir removes unlocked folders, which belong to killed processes.
 func newTestDir() (string, *os.File, error) {
 	old, err := filepath.Glob(filepath.Join(os.TempDir(), testDirPattern))
 	if err != nil {

@@ -12,11 +12,11 @@ import (
 	"time"
 )
 
-// watchdogArg makes the testbed be the watchdog of the run named after it.
+// watchdogArg makes the testbed the watchdog of the run in the next argument.
 const watchdogArg = "watchdog-of"
 
-// watchdog is the parent's side: a child in a session of its own that does
-// the clean-up if the parent's end of a pipe closes before it says "done".
+// watchdog is the parent's side of the watchdog, a child process in its own session. The child
+// cleans up if the parent's end of a pipe closes without a "done".
 type watchdog struct {
 	cmd  *exec.Cmd
 	pipe io.WriteCloser
@@ -30,7 +30,7 @@ func startWatchdog(id string) (*watchdog, error) {
 		return nil, err
 	}
 	cmd := exec.Command(self, watchdogArg, id)
-	cmd.Env = withoutOurs(os.Environ()) // an outer testbed must not end it
+	cmd.Env = withoutOurs(os.Environ()) // otherwise an outer testbed would kill it as a process of its run
 	cmd.Stderr = os.Stderr
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 	pipe, err := cmd.StdinPipe()
@@ -43,13 +43,13 @@ func startWatchdog(id string) (*watchdog, error) {
 	return &watchdog{cmd: cmd, pipe: pipe}, nil
 }
 
-// dismiss tells the watchdog that there is nothing to do, and joins it.
+// dismiss makes the watchdog end without a clean-up, and waits for it.
 func (w *watchdog) dismiss() error {
 	_, err := io.WriteString(w.pipe, watchdogDone)
 	return errors.Join(err, w.pipe.Close(), w.cmd.Wait())
 }
 
-// watch is the child's side.
+// watch is the main function of the child.
 func watch(ctx context.Context, c cache, id string, parent io.Reader, report *reporter) error {
 	signal.Ignore(syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT, syscall.SIGPIPE)
 	said, err := io.ReadAll(parent)

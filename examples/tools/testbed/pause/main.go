@@ -1,5 +1,5 @@
-// Pause is the process of a sandbox: it holds the namespaces, reaps what is
-// orphaned in a shared PID namespace, and ends on SIGTERM or SIGINT.
+// Pause is the process of a sandbox. It keeps the namespaces open, reaps orphans in a shared PID
+// namespace, and ends on SIGTERM or SIGINT.
 package main
 
 import (

@@ -53,8 +53,7 @@ type Runtime struct {
 	key string // in paths of the control endpoint
 }
 
-// ImageNames are full names of images. Every runtime has pulled them, except from Registry by
-// tests.
+// ImageNames are the registry and the full names of images that every runtime has pulled.
 type ImageNames struct {
 	Registry  string // host:port, plain http
 	Pause     string // sandbox image

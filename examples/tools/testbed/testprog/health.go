@@ -8,10 +8,10 @@ import (
 	"sync/atomic"
 )
 
-// healthPath is the method of gRPC's health protocol, as HTTP/2 names it.
+// healthPath is the HTTP/2 path of the method of gRPC's health protocol.
 const healthPath = "/grpc.health.v1.Health/Check"
 
-// Codes of gRPC that health answers with.
+// gRPC codes of the responses.
 const (
 	grpcOK              = 0
 	grpcInvalidArgument = 3
@@ -24,9 +24,9 @@ const (
 	notServing = 2
 )
 
-// health answers gRPC health checks: of the server as a whole, named "", as
-// /healthz does. Service "up" is always well and "down" never, "hang" has no
-// answer, and others are not known.
+// health responds to gRPC health checks. The server as a whole, service "", has the status of
+// /healthz. Service "up" is always serving, "down" never, "hang" does not respond, and all others
+// are not found.
 func health(failing *atomic.Bool) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		service, err := readService(r.Body)
@@ -44,7 +44,7 @@ func health(failing *atomic.Bool) http.HandlerFunc {
 		}
 		w.Header().Set("Content-Type", "application/grpc")
 		if code == grpcOK {
-			// One message, not compressed, of two bytes: field 1 is the status.
+			// One uncompressed message of two bytes: field 1 is the status.
 			_, _ = w.Write([]byte{0, 0, 0, 0, 2, 1 << 3, state})
 		}
 		w.Header().Set(http.TrailerPrefix+"Grpc-Status", fmt.Sprint(code))

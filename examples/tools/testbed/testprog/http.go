@@ -11,9 +11,8 @@ import (
 	"syscall"
 )
 
-// serve answers /healthz with 200 until /fail was asked for, and with 500
-// from then on until /ok, and gRPC health checks likewise. /exit?code=N ends the
-// program with N.
+// serve responds to /healthz and gRPC health checks with success until a request to /fail, and
+// then with failure (500) until a request to /ok. /exit?code=N ends the program with code N.
 func serve(args []string, secure bool) (int, error) {
 	addr := ":8080"
 	if len(args) > 0 {
@@ -73,7 +72,7 @@ func routes(exit chan<- int) http.Handler {
 		}
 		select {
 		case exit <- code:
-		default: // already on its way out
+		default: // already ending
 		}
 	})
 	mux.HandleFunc(healthPath, health(&failing))

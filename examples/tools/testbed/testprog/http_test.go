@@ -15,7 +15,7 @@ import (
 	"google.golang.org/grpc/status"
 )
 
-// A real gRPC client understands the answers.
+// A gRPC client can decode the responses.
 func TestHealth(t *testing.T) {
 	l, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
 	require.NoError(t, err)

@@ -1,5 +1,5 @@
-// Testprog is the main process of containers in lifecycle tests: a small
-// program whose end can be chosen from outside.
+// Testprog is the main process of containers in lifecycle tests. Its arguments and requests
+// control how it ends.
 //
 //	testprog exit CODE [AFTER]        end with CODE after a duration
 //	testprog run [CODE]               run until SIGTERM, then end at once with CODE (0)
@@ -7,16 +7,16 @@
 //	testprog delay DURATION [CODE]    end with CODE, DURATION after SIGTERM
 //	testprog lines N [EVERY]          print N numbered lines, alternating stdout and stderr, and end
 //	testprog crash [SIGNAL] [AFTER]   end by a signal (default 6, SIGABRT)
-//	testprog http [ADDR]              serve /healthz, /fail, /ok, /exit?code=N, /version and odd answers
-//	                                  (see addOdd) until SIGTERM, and gRPC health checks on the same port
-//	testprog https [ADDR]             the same with TLS and a worthless certificate, without gRPC
-//	testprog silent [ADDR]            accept connections and say nothing until SIGTERM
+//	testprog http [ADDR]              serve /healthz, /fail, /ok, /exit?code=N, /version and
+//	                                  odd responses (see addOdd) until SIGTERM, and gRPC health checks on the same port
+//	testprog https [ADDR]             the same with TLS and a self-signed certificate, without gRPC
+//	testprog silent [ADDR]            accept connections without a response until SIGTERM
 //	testprog file PATH [AFTER]        create PATH after a duration, then run until SIGTERM
-//	testprog note PATH                create PATH, run until SIGTERM, and write there when it came, in ns since 1970
+//	testprog note PATH                create PATH, run until SIGTERM, then write its time there (Unix ns)
 //	testprog exists PATH              end with 0 if PATH exists, 1 if not
 //	testprog version                  print $TESTPROG_VERSION
 //
-// It uses the standard library only, so that it builds outside of any module.
+// It uses only the standard library, so that it builds outside of any module.
 package main
 
 import (
@@ -102,7 +102,7 @@ func untilTerm(args []string, codeAt int) (int, error) {
 	return code, nil
 }
 
-// terms prints "ready" once a SIGTERM would be noticed.
+// terms prints "ready" once the process handles SIGTERM.
 func terms() <-chan os.Signal {
 	sigs := make(chan os.Signal, 1)
 	signal.Notify(sigs, syscall.SIGTERM)
@@ -146,9 +146,9 @@ func lines(args []string) error {
 	return nil
 }
 
-// crash ends by a signal, with its default action (a zeroed sigaction) in
-// place of the Go runtime's. Process 1 of a PID namespace is immune to what it
-// sends itself; there the exit code says what a runtime would report.
+// crash ends by a signal with its default action (a zeroed sigaction), instead of the Go
+// runtime's. The kernel does not deliver signals that process 1 of a PID namespace sends to
+// itself. There crash ends with the exit code that a runtime would report.
 func crash(args []string) (int, error) {
 	sig, err := intArg(args, 0, int(syscall.SIGABRT))
 	if err != nil {
@@ -189,8 +189,8 @@ func file(args []string) (int, error) {
 	return 0, nil
 }
 
-// note writes the time under another name first: who reads PATH finds all of it, or
-// nothing.
+// note writes the time to another file and renames it, so that readers of PATH see either no time
+// or all of it.
 func note(args []string) error {
 	if len(args) == 0 {
 		return fmt.Errorf("note: no path")

@@ -45,7 +45,7 @@ func TestRun(t *testing.T) {
 
 const crashVar = "PODWRIGHT_TESTPROG_CRASH"
 
-// TestCrash shows that the end is a signal, as seen by whoever waits.
+// TestCrash: the parent sees the signal as the cause of the end.
 func TestCrash(t *testing.T) {
 	if os.Getenv(crashVar) != "" {
 		_, err := run("crash", []string{os.Getenv(crashVar)})

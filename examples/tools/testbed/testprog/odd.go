@@ -18,13 +18,13 @@ import (
 	"time"
 )
 
-// addOdd adds what clients should be able to bear:
+// addOdd adds responses that clients must tolerate:
 //
 //	/status?code=N    status N, with "s3cret" in the body
 //	/redirect?to=URL  status 302
 //	/chain?n=N        N redirects, then 200
 //	/endless          a body without an end
-//	/silent           no answer
+//	/silent           no response
 func addOdd(mux *http.ServeMux) {
 	mux.HandleFunc("/status", func(w http.ResponseWriter, r *http.Request) {
 		code, err := strconv.Atoi(r.FormValue("code"))
@@ -51,11 +51,11 @@ func addOdd(mux *http.ServeMux) {
 	})
 	mux.HandleFunc("/silent", func(_ http.ResponseWriter, r *http.Request) {
 		<-r.Context().Done()
-		panic(http.ErrAbortHandler) // else it would say 200 at the end
+		panic(http.ErrAbortHandler) // otherwise the response would end with success
 	})
 }
 
-// certificate is one that nobody has reason to trust.
+// certificate returns a self-signed, expired certificate.
 func certificate() (*tls.Config, error) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
@@ -69,7 +69,7 @@ func certificate() (*tls.Config, error) {
 	return &tls.Config{Certificates: []tls.Certificate{{Certificate: [][]byte{der}, PrivateKey: key}}}, nil
 }
 
-// silent accepts connections and says nothing, until SIGTERM.
+// silent accepts connections without a response until SIGTERM.
 func silent(args []string) (int, error) {
 	addr := ":8080"
 	if len(args) > 0 {

@@ -15,8 +15,8 @@ import (
 	"syscall"
 )
 
-// run boots a guest that shares a folder, in which a shell command runs. What that
-// prints goes to out; its exit code is returned.
+// run boots a guest that runs a shell command in a shared folder. It writes the command's output
+// to out and returns its exit code.
 func (i image) run(ctx context.Context, folder, command string, out io.Writer) (code int, err error) {
 	folder, err = filepath.Abs(folder)
 	if err != nil {
@@ -60,7 +60,7 @@ func (i image) run(ctx context.Context, folder, command string, out io.Writer) (
 	return strconv.Atoi(strings.TrimSpace(string(text)))
 }
 
-// copyLines copies what comes from a serial line, whose lines end with more than \n.
+// copyLines copies the output of a serial line without the carriage returns.
 func copyLines(out io.Writer, from io.Reader) {
 	lines := bufio.NewReader(from)
 	for {

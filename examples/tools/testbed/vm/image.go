@@ -16,21 +16,21 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// image is the folder with what a guest boots from.
+// image is a folder with the files that a guest boots from.
 type image struct{ dir string }
 
 func (i image) kernel() string { return filepath.Join(i.dir, "vmlinuz") }
 func (i image) initrd() string { return filepath.Join(i.dir, "initrd") }
 func (i image) disk() string   { return filepath.Join(i.dir, "disk.img") }
 
-// packages are those of the guest, besides a minimal Debian.
+// packages are the guest's packages, besides a minimal Debian.
 var packages = []string{
 	"linux-image-amd64", "initramfs-tools", "systemd-sysv", "dbus", "udev", "kmod", "procps", "iproute2", "iptables", "conntrack",
 	"apparmor", "nfs-common", "nfs-kernel-server", "containerd", "runc", "containernetworking-plugins", "ca-certificates", "e2fsprogs",
 }
 
-// job is the unit that runs what the guest is booted for, and powers off. Its output
-// goes to the second serial line, which is the standard output of qemu.
+// job is the unit that runs the guest's command and powers off. Its output goes to the second
+// serial line, the standard output of qemu.
 const job = `[Unit]
 After=containerd.service systemd-logind.service
 [Service]
@@ -47,14 +47,14 @@ WantedBy=multi-user.target
 
 const diskSize = "4G"
 
-// recipe identifies the image: another recipe is another image.
+// recipe returns the name of the image. It changes with the image's content.
 func recipe() string {
 	all := strings.Join(append(slices.Clone(packages), job, diskSize, "bookworm 1"), "\n")
 	return fmt.Sprintf("guest-%x", sha256.Sum256([]byte(all)))[:22]
 }
 
-// ensureImage returns the image, which it makes if it is not there. One that is made
-// gets its name when it is complete; those of other recipes are removed.
+// ensureImage returns the image and makes it if it is missing. An image gets its name when it is
+// complete. ensureImage removes images of other recipes.
 func ensureImage(ctx context.Context, log io.Writer) (image, error) {
 	base, err := os.UserCacheDir()
 	if err != nil {
@@ -93,7 +93,7 @@ func ensureImage(ctx context.Context, log io.Writer) (image, error) {
 	return img, os.Rename(unfinished.dir, img.dir)
 }
 
-// tools are the programs that this machine needs, and the packages that have them.
+// tools maps the programs that this machine needs to their packages.
 var tools = map[string]string{"qemu-system-x86_64": "qemu-system-x86", "debootstrap": "debootstrap", "mke2fs": "e2fsprogs"}
 
 func ensureTools(ctx context.Context, log io.Writer) error {
@@ -135,7 +135,7 @@ func (i image) build(ctx context.Context, log io.Writer) error {
 	return nil
 }
 
-// boot takes kernel and initrd out of the guest, since qemu loads them.
+// boot moves kernel and initrd out of the guest's folder, because qemu loads them.
 func (i image) boot(root string) error {
 	for from, to := range map[string]string{"vmlinuz-*": i.kernel(), "initrd.img-*": i.initrd()} {
 		found, err := filepath.Glob(filepath.Join(root, "boot", from))
@@ -162,7 +162,7 @@ func configure(root string) error {
 	)
 }
 
-// quiet runs a program, whose output is part of the error.
+// quiet runs a program. The error includes the end of its output.
 func quiet(ctx context.Context, name string, args ...string) error {
 	cmd := exec.CommandContext(ctx, name, args...)
 	cmd.Env = append(os.Environ(), "DEBIAN_FRONTEND=noninteractive", "LC_ALL=C")

@@ -59,7 +59,6 @@ func command(ctx context.Context, args []string) (code int, err error) {
 	}
 }
 
-// options are what the command line says.
 type options struct {
 	verb    string
 	timeout time.Duration

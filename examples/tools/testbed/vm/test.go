@@ -10,8 +10,8 @@ import (
 	"strings"
 )
 
-// test runs the tests of packages whose names match run in one guest, each package in a
-// folder of its own. It prints what go test would.
+// test runs the tests of packages whose names match run in one guest, each package in its own
+// folder. It prints the output of go test.
 func (i image) test(ctx context.Context, run string, patterns []string, out io.Writer) (code int, err error) {
 	share, err := os.MkdirTemp("", "podwright-guest-")
 	if err != nil {
@@ -35,10 +35,9 @@ func (i image) test(ctx context.Context, run string, patterns []string, out io.W
 	return i.run(ctx, share, script+"exit $code", out)
 }
 
-// quote makes one word of a shell command of a text.
+// quote returns text as one word of a shell command.
 func quote(text string) string { return "'" + strings.ReplaceAll(text, "'", `'\''`) + "'" }
 
-// pkg is a package with tests.
 type pkg struct{ path, dir string }
 
 func list(ctx context.Context, patterns []string) (out []pkg, err error) {
@@ -55,7 +54,7 @@ func list(ctx context.Context, patterns []string) (out []pkg, err error) {
 	return out, nil
 }
 
-// build puts the package's tests, and what they read, into a folder.
+// build writes the package's test binary and testdata into a folder.
 func (p pkg) build(ctx context.Context, to string) error {
 	if err := os.Mkdir(to, 0o755); err != nil {
 		return err

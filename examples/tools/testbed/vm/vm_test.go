@@ -40,7 +40,7 @@ func TestCopyLines(t *testing.T) {
 	require.Equal(t, "a\nb\nc", out.String())
 }
 
-// guestPackages are those of which some tests need the guest.
+// guestPackages are the packages with tests for the guest.
 var guestPackages = []string{
 	"github.com/podwright/podwright/examples/kubelet/cgroups",
 	"github.com/podwright/podwright/examples/kubelet/e2e/guest",
@@ -51,7 +51,7 @@ var guestPackages = []string{
 
 var inGuest = flag.Bool("guest", false, "boot the guest and run all tests that need it: ten minutes, as root")
 
-// TestPackages boots the guest once and runs in it the tests that need it.
+// TestPackages boots the guest once and runs the tests for it.
 func TestPackages(t *testing.T) {
 	if !*inGuest {
 		t.Skip("takes minutes: go test ./examples/tools/testbed/vm -guest")
@@ -71,7 +71,7 @@ func TestPackages(t *testing.T) {
 	require.NotContains(t, out.String(), "no tests to run")
 }
 
-// TestGuest looks for what the guest is there for.
+// TestGuest checks that the guest has its features.
 func TestGuest(t *testing.T) {
 	if os.Getenv("PODWRIGHT_GUEST") == "" {
 		t.Skip("runs in the guest: go run ./examples/tools/testbed/vm test ./examples/tools/testbed/vm")

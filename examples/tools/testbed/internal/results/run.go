@@ -16,7 +16,6 @@ type run struct {
 	ended       bool
 }
 
-// test is a started test.
 type test struct {
 	output []string
 	ended  bool

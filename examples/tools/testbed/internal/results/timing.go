@@ -11,7 +11,6 @@ import (
 	"time"
 )
 
-// timing is the time of a package or of a test.
 type timing struct {
 	pkg, test string
 	wall, cpu time.Duration

@@ -113,8 +113,8 @@ func (h Handle) UserKubeconfig(t testing.TB, user, group string, valid time.Dura
 	return file
 }
 
-// Program returns the path of kubectl, or of the upstream kubelet ("kubelet"). The first call for
-// the kubelet may build it, which takes minutes.
+// Program returns the path of kubectl, metrics-server or kubelet, the upstream one. The first call
+// may build the program, which takes minutes.
 func (h Handle) Program(t testing.TB, name string) string {
 	t.Helper()
 	return string(do(t, http.MethodGet, h.socket, "/programs/"+name, buildTimeout))
