@@ -215,7 +215,6 @@ func (a *agent) ends(ctx context.Context, name string) error {
 	return a.awaitPods(ctx, pollOne, name+" is gone", func(pods map[string]v1.Pod) bool { _, there := pods[name]; return !there })
 }
 
-// allGone waits until /pods is empty.
 func (a *agent) allGone(ctx context.Context) error {
 	return a.awaitPods(ctx, pollMany, "all pods are gone", func(pods map[string]v1.Pod) bool { return len(pods) == 0 })
 }

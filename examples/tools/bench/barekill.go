@@ -128,7 +128,6 @@ func (b *bare) killPod(ctx context.Context, uid string) (at time.Time, err error
 	return b.kill(ctx, c.Id)
 }
 
-// pidOf returns the process id of a container.
 func (b *bare) pidOf(ctx context.Context, container string) (int, error) {
 	status, err := b.client.ContainerStatus(ctx, container, true)
 	if err != nil {

@@ -67,5 +67,4 @@ func (p barePods) Remove(ctx context.Context, uid types.UID) error {
 	return errors.Join(errs...)
 }
 
-// lines returns the lines of a text without their ends.
 func lines(text string) iter.Seq[string] { return strings.SplitSeq(strings.TrimSpace(text), "\n") }

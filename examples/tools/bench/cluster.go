@@ -102,7 +102,6 @@ func until(ctx context.Context, what string, f func() error) error {
 	}
 }
 
-// measure takes all figures of one kubelet.
 func (c *cluster) measure(ctx context.Context, t *table, p peer, e endpoint, floor startAndEnd, dir string, o options) error {
 	n, err := c.start(ctx, p, e, dir, o.image)
 	if err != nil {
@@ -195,7 +194,6 @@ func (n *clusterNode) pod(name string) *v1.Pod {
 	}
 }
 
-// startAndEnd are the times of one pod.
 type startAndEnd struct{ ready, gone time.Duration }
 
 func medians(all []startAndEnd) startAndEnd {
@@ -321,7 +319,6 @@ func (n *clusterNode) burst(ctx context.Context, put func(row, value string), o 
 	return nil
 }
 
-// rest measures the idle kubelet.
 func (n *clusterNode) rest(ctx context.Context, put func(row, value string), o options) error {
 	used, err := atRest(ctx, n.cmd.Process.Pid, o.idle)
 	if err != nil {

@@ -40,7 +40,6 @@ func densityFigures(ctx context.Context, endpoints []endpoint, binary, dir strin
 	})
 }
 
-// density takes the figures of a kubelet with the given number of pods.
 func (c *cluster) density(ctx context.Context, t *table, p peer, e endpoint, pods int, dir string, o options) error {
 	n, err := c.start(ctx, p, e, dir, o.image)
 	if err != nil {

@@ -127,7 +127,6 @@ func run(ctx context.Context, o options) error {
 	return nil
 }
 
-// measure takes the default figures on one runtime.
 func measure(ctx context.Context, e endpoint, binary, dir string, o options) error {
 	fmt.Printf("\n%s\n", e.name)
 	b, err := newBare(ctx, e, dir, o.image)

@@ -33,7 +33,6 @@ const (
 	manyText = "{apiVersion: v1, kind: ConfigMap, data: {a: %q, b: two}}"
 )
 
-// barePod is the same spec without volumes.
 const barePod = `hostNetwork: true
   containers: [{%s}]`
 

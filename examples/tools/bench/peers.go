@@ -14,7 +14,6 @@ import (
 	"github.com/podwright/podwright/examples/tools/internal/control"
 )
 
-// peer is a kubelet to measure, and its settings.
 type peer struct{ name, binary, settings string }
 
 // peers returns this kubelet and, with -upstream, the upstream one.

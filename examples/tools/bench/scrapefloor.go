@@ -100,7 +100,7 @@ func reading(files []string) (time.Duration, error) {
 			if err != nil {
 				return 0, fmt.Errorf("%s: %w", file, err)
 			}
-			_, _ = unix.Read(fd, buffer) // some files are unreadable where the kernel has the feature switched off
+			_, _ = unix.Read(fd, buffer) // fails for features that the kernel disables
 			unix.Close(fd)
 		}
 	}

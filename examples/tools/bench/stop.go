@@ -92,7 +92,6 @@ func (s *stops) measure(ctx context.Context, t *table, column string, stop func(
 	return nil
 }
 
-// names returns n unused names.
 func (s *stops) names(n int) []string {
 	names := make([]string, n)
 	for i := range names {

@@ -70,7 +70,6 @@ func volumesOn(ctx context.Context, e endpoint, binary, dir, objects string, o o
 	return nil
 }
 
-// volumePod is the spec of a pod with two volumes.
 const volumePod = `containers: [{%s, volumeMounts: [{name: conf, mountPath: /conf}, {name: pass, mountPath: /pass}]}]
   volumes: [{name: conf, configMap: {name: conf}}, {name: pass, secret: {secretName: pass}}]`
 

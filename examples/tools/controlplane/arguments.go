@@ -29,7 +29,7 @@ func (c *cluster) arguments() map[string][]string {
 			"--kubelet-client-certificate=" + c.path("kubelet-client.crt"), "--kubelet-client-key=" + c.path("kubelet-client.key"),
 			"--kubelet-preferred-address-types=InternalIP,Hostname", // names of nodes may not resolve
 			"--service-cluster-ip-range=" + serviceRange,
-			"--shutdown-watch-termination-grace-period=5s", // otherwise the server waits until its clients end their watches
+			"--shutdown-watch-termination-grace-period=5s", // default: until clients end their watches
 			"--allow-privileged=true",
 			"--feature-gates=ClusterTrustBundle=true,ClusterTrustBundleProjection=true",
 			"--runtime-config=certificates.k8s.io/v1beta1/clustertrustbundles=true",
@@ -38,7 +38,7 @@ func (c *cluster) arguments() map[string][]string {
 		controllerManager: {
 			"--kubeconfig=" + c.path(controllerManager+".kubeconfig"),
 			"--secure-port=0", "--leader-elect=false",
-			"--kube-api-qps=200", "--kube-api-burst=400", // without competing clients there is no need for fairness
+			"--kube-api-qps=200", "--kube-api-burst=400", // no other clients compete
 			"--use-service-account-credentials=true", "--service-account-private-key-file=" + c.path("serviceaccounts.key"),
 			"--root-ca-file=" + c.path("ca.crt"),
 			"--cluster-signing-cert-file=" + c.path("ca.crt"), "--cluster-signing-key-file=" + c.path("ca.key"),

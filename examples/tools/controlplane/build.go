@@ -162,7 +162,7 @@ func (b *builder) build(ctx context.Context, pkg, dir string) error {
 		cmd.Args = []string{"go", "install", "-trimpath", "-buildvcs=false", "-ldflags", "-s -w", metricsServerModule}
 		cmd.Env = append(cmd.Env, "GOBIN="+out)
 	}
-	cmd.Cancel = func() error { return cmd.Process.Signal(unix.SIGINT) } // on SIGINT it stops its compilers
+	cmd.Cancel = func() error { return cmd.Process.Signal(unix.SIGINT) } // which also stops compilers
 	cmd.WaitDelay = 10 * time.Second
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGINT}
 	if text, err := cmd.CombinedOutput(); err != nil {

@@ -47,7 +47,7 @@ func TestProgramsAreBuiltOnce(t *testing.T) {
 		})
 	}
 	all.Wait()
-	built := slices.DeleteFunc(slices.Clone(*out), func(line string) bool { return strings.HasSuffix(strings.TrimSpace(line), "...") }) // steps longer than 3 s are announced
+	built := slices.DeleteFunc(slices.Clone(*out), func(line string) bool { return strings.HasSuffix(strings.TrimSpace(line), "...") }) // announcements of long steps
 	require.Len(t, built, 2, "%v", *out)
 	require.Contains(t, built[0], "of Kubernetes v1.2.3")
 

@@ -84,7 +84,6 @@ func (a *authority) issue(template *x509.Certificate) (pair, error) {
 	return pair{pemOf("CERTIFICATE", der), private}, err
 }
 
-// keyPair returns the private and the public key as PEM.
 func keyPair(key *ecdsa.PrivateKey) (private, public []byte, err error) {
 	der, err := x509.MarshalECPrivateKey(key)
 	if err != nil {

@@ -27,7 +27,6 @@ const (
 // serviceRange is the range of cluster IPs. The first is the API server's.
 const serviceRange = "10.32.0.0/16"
 
-// cluster is one control plane, in a folder of its own.
 type cluster struct {
 	options    options
 	builder    *builder

@@ -21,7 +21,6 @@ type description struct {
 	Logs             string // folder
 }
 
-// handler serves the control endpoint.
 func (c *cluster) handler() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /{$}", func(w http.ResponseWriter, _ *http.Request) {

@@ -87,7 +87,7 @@ func run(ctx context.Context, args []string) int {
 	endWithGoRun()
 	signals := make(chan os.Signal, 16)
 	signal.Notify(signals, unix.SIGINT, unix.SIGTERM, unix.SIGHUP, unix.SIGQUIT)
-	signal.Notify(make(chan os.Signal, 1), unix.SIGPIPE) // without a handler, a closed pipe (| head) would end the program before the clean-up
+	signal.Notify(make(chan os.Signal, 1), unix.SIGPIPE) // so that a closed pipe (| head) does not prevent the clean-up
 	setup, stop := signal.NotifyContext(ctx, unix.SIGINT, unix.SIGTERM, unix.SIGHUP, unix.SIGQUIT)
 	defer stop()
 	report := &reporter{w: os.Stderr}

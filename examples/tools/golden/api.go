@@ -162,9 +162,8 @@ func (a *api) list(w http.ResponseWriter, r *http.Request, path string) {
 	answer(w, http.StatusOK, object{"kind": kind, "apiVersion": group, "metadata": object{"resourceVersion": version}, "items": items})
 }
 
-// inAnyNamespace reports whether the object at path at is of the namespaced resource at path,
-// inAnyNamespace reports whether at is the path of an object that the list at path, of all
-// namespaces, includes.
+// inAnyNamespace reports whether the list at path, of all namespaces, includes the object at
+// path at.
 func inAnyNamespace(at, path string) bool {
 	i := strings.LastIndexByte(path, '/')
 	root, resource := path[:i], path[i+1:]

@@ -62,7 +62,6 @@ func kubeletConfig(o options, e golden.Environment, cgroup string) map[string]an
 	return config
 }
 
-// kubelet is the running upstream kubelet.
 type kubelet struct {
 	cmd  *exec.Cmd
 	done chan error

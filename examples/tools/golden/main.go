@@ -54,7 +54,6 @@ import (
 	"github.com/podwright/podwright/internal/testkit/golden"
 )
 
-// options are the flags.
 type options struct {
 	dir, kubelet, set, only, log string
 }

@@ -156,7 +156,6 @@ func readManifest(o options, name string) (*v1.Pod, error) {
 
 func uid(name string) string { return "uid-" + name }
 
-// recorder is one recording.
 type recorder struct {
 	options
 	environment golden.Environment
