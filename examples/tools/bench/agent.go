@@ -30,7 +30,6 @@ const (
 
 const patience = 5 * time.Minute
 
-// agent is the kubelet as a process of its own.
 type agent struct {
 	cmd       *exec.Cmd
 	manifests string

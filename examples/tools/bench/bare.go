@@ -85,7 +85,6 @@ func (b *bare) run(ctx context.Context, id string, sandbox *runtimeapi.PodSandbo
 	return container, b.client.StartContainer(ctx, container)
 }
 
-// stop stops and removes a pod.
 func (b *bare) stop(ctx context.Context, sandbox string) error {
 	if err := b.client.StopPodSandbox(ctx, sandbox); err != nil {
 		return err

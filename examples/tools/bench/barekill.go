@@ -104,7 +104,6 @@ func (k *bareKills) start(ctx context.Context) (err error) {
 
 func (k *bareKills) end(ctx context.Context) error { return k.b.stop(ctx, k.sandbox) }
 
-// running returns a pod's running container.
 func (b *bare) running(ctx context.Context, uid string) (*runtimeapi.Container, error) {
 	list, err := b.client.ListContainers(ctx, &runtimeapi.ContainerFilter{
 		State:         &runtimeapi.ContainerStateValue{State: runtimeapi.ContainerState_CONTAINER_RUNNING},

@@ -68,7 +68,6 @@ const (
 	rowGone  = "delete to gone, one pod at a time"
 )
 
-// cluster is the control plane around the benchmark.
 type cluster struct{ admin *apiserver.Client }
 
 const benchNamespace = "default"

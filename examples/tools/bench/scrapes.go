@@ -47,7 +47,6 @@ func scrapes(ctx context.Context, a *agent, o options) error {
 	return scrapeFloor()
 }
 
-// read reads a page and returns its size.
 func (a *agent) read(ctx context.Context, path string) (int, error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, a.url+path, nil)
 	if err != nil {

@@ -5,7 +5,6 @@ import "strconv"
 // etcdSocket is the socket of etcd. Other users cannot connect to it, and it needs no port.
 const etcdSocket = "etcd.sock"
 
-// arguments are the command lines of the components.
 func (c *cluster) arguments() map[string][]string {
 	etcdURL := "unix://" + c.path(etcdSocket)
 	return map[string][]string{

@@ -20,7 +20,6 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// running is this program, running as a process.
 type running struct {
 	t         *testing.T
 	cmd       *exec.Cmd
@@ -92,7 +91,6 @@ func (r *running) control(method, path string) []byte {
 	return body.Bytes()
 }
 
-// try runs kubectl with a kubeconfig.
 func (r *running) try(kubeconfig, stdin string, args ...string) (string, error) {
 	cmd := exec.CommandContext(r.t.Context(), r.kubectl, append([]string{"--kubeconfig", kubeconfig, "--cache-dir", filepath.Join(r.dir, "kubectl")}, args...)...)
 	cmd.Stdin = strings.NewReader(stdin)

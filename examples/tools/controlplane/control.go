@@ -75,7 +75,6 @@ func answer(f func(*http.Request) ([]byte, error)) http.HandlerFunc {
 	}
 }
 
-// control is the served control endpoint.
 type control struct {
 	server *http.Server
 	done   chan error

@@ -50,7 +50,6 @@ func (w *watchdog) finish() error {
 	return nil
 }
 
-// runWatchdog is the main function of the child.
 func runWatchdog(dir string, pipe io.Reader, errors io.Writer) int {
 	signal.Ignore(unix.SIGINT, unix.SIGTERM, unix.SIGHUP, unix.SIGQUIT, unix.SIGPIPE)
 	_, _ = io.Copy(io.Discard, pipe)

@@ -61,7 +61,6 @@ type options struct {
 // standalone is the name of the set in the folder itself.
 const standalone = "standalone"
 
-// folder returns the folder of the set's records.
 func (o options) folder() string {
 	if o.set == standalone {
 		return o.dir
@@ -69,7 +68,6 @@ func (o options) folder() string {
 	return filepath.Join(o.dir, o.set)
 }
 
-// manifests returns the folder of the set's manifests.
 func (o options) manifests() string {
 	if o.set == golden.Cluster {
 		return filepath.Join(o.dir, o.set, "pods")

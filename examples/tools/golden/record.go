@@ -90,7 +90,6 @@ func serve(rt *golden.Runtime) (*grpc.Server, error) {
 	return server, nil
 }
 
-// manifestNames returns the names of the pods to record.
 func manifestNames(o options) ([]string, error) {
 	if o.only != "" {
 		return strings.Split(o.only, ","), nil

@@ -194,12 +194,10 @@ func (s *suite) repeat(pkg, test string) string {
 	return command
 }
 
-// root returns the folder of the repository.
 func (s *suite) root() string { return strings.TrimSuffix(s.outside, "/examples/tools/controlplane") }
 
 func (s *suite) measurements() string { return filepath.Join(s.dir, "measurements") }
 
-// table prints the times of the run.
 func (s *suite) table(wall time.Duration) error {
 	if err := s.readMeasurements(); err != nil {
 		return err

@@ -103,7 +103,6 @@ func podParent(dir string) string {
 	return ""
 }
 
-// splitAt yields the parts of a path with their offsets.
 func splitAt(path string) iter.Seq2[int, string] {
 	return func(yield func(int, string) bool) {
 		at := 0

@@ -12,7 +12,6 @@ import (
 	"strings"
 )
 
-// network is the pod network of one runtime.
 type network struct {
 	Name   string // of the CNI network; appears in its iptables rules and cached results
 	Bridge string

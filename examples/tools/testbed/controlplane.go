@@ -18,7 +18,6 @@ import (
 	"github.com/podwright/podwright/examples/tools/testbed/internal/env"
 )
 
-// controlPlane is the running program of examples/tools/controlplane.
 type controlPlane struct {
 	cmd     *exec.Cmd
 	environ []string // additional variables of the command

@@ -32,7 +32,6 @@ func lacksSysResource() (bool, error) {
 	return caps&(1<<unix.CAP_SYS_RESOURCE) == 0, err
 }
 
-// effectiveCaps parses CapEff of /proc/PID/status.
 func effectiveCaps(status string) (uint64, error) {
 	for line := range strings.Lines(status) {
 		if hex, ok := strings.CutPrefix(line, "CapEff:"); ok {

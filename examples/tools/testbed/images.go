@@ -19,7 +19,6 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/tarball"
 )
 
-// testImage is an image and its name in the registry.
 type testImage struct {
 	name string // repository:tag, without the registry
 	img  v1.Image
@@ -60,7 +59,6 @@ const (
 	imageHubBusybox = "library/busybox:1.36"
 )
 
-// recipe is the content of one image.
 type recipe struct {
 	name                 string
 	fs                   rootfs

@@ -111,7 +111,6 @@ func target(rule string) string {
 	return to
 }
 
-// cleanNAT applies natCleanup to the machine.
 func cleanNAT(ctx context.Context, networks, before []string) error {
 	script := natCleanup(natRules(ctx), networks, before)
 	if script == "" {

@@ -17,7 +17,6 @@ import (
 
 // These tests run real pods: go run ./examples/tools/testbed -- go test ./examples/tools/testbed
 
-// testPod is the sandbox of a test, removed at the test's end.
 type testPod struct {
 	*criConn
 	id     string

@@ -16,7 +16,6 @@ import (
 	"github.com/podwright/podwright/examples/tools/testbed/internal/env"
 )
 
-// procInfo is the state of a process in /proc.
 type procInfo struct {
 	procID
 	Name      string // comm
@@ -111,7 +110,6 @@ func readProc(pid int, ourMounts string) (procInfo, error) {
 	return p, nil
 }
 
-// readStat reads the identity, name and state of a process.
 func readStat(pid int) (procInfo, error) {
 	proc, err := procfs.NewProc(pid)
 	if err != nil {

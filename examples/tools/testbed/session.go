@@ -16,7 +16,6 @@ import (
 	"github.com/podwright/podwright/examples/tools/testbed/internal/env"
 )
 
-// session is one run of the testbed with its runtimes.
 type session struct {
 	cache    cache
 	report   *reporter

@@ -71,7 +71,6 @@ func leavePod(t *testing.T, c *criConn, images tb.ImageNames, name string) {
 	p.start(t, name+"-session", images.Busybox, "sh", "-c", "setsid sleep 1000 & exec sleep 1000")
 }
 
-// testbedRun is a testbed under test with its running command.
 type testbedRun struct {
 	cmd    *exec.Cmd
 	log    string // file with its stderr; orphans would keep a pipe open

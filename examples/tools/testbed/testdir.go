@@ -7,7 +7,6 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// testDirPattern names the temporary folders of runs of all tests.
 const testDirPattern = "podwright-tests-*"
 
 // newTestDir returns a new temporary folder and its lock. The lock ends with the returned file or

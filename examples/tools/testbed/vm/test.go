@@ -35,7 +35,6 @@ func (i image) test(ctx context.Context, run string, patterns []string, out io.W
 	return i.run(ctx, share, script+"exit $code", out)
 }
 
-// quote returns text as one word of a shell command.
 func quote(text string) string { return "'" + strings.ReplaceAll(text, "'", `'\''`) + "'" }
 
 type pkg struct{ path, dir string }
