@@ -23,7 +23,7 @@ import (
 // clusterFigures measures pods of a real API server, as a watcher of it sees them. It measures
 // this kubelet and then, with -upstream, the upstream one on the same runtime, and compares them
 // with bare CRI calls and bare API requests. The bare calls come first, because the upstream
-// kubelet stops every sandbox that belongs to none of its pods.
+// kubelet stops the sandboxes of all pods that it does not manage.
 func clusterFigures(ctx context.Context, endpoints []endpoint, binary, dir string, o options) error {
 	return onCluster(ctx, endpoints, binary, "", o, func(c *cluster, t *table, all []peer, i int, e endpoint) error {
 		floor, err := c.floor(ctx, e, filepath.Join(dir, fmt.Sprint("bare-", i)), o)

@@ -16,7 +16,7 @@ import (
 const cgroupMount = "/sys/fs/cgroup"
 
 // scrapeFloor measures the CPU time to open, read and close the cgroup files of pods, without
-// parsing: first those of the Summary, then also the additional ones of /metrics/cadvisor.
+// parsing: first the files of the Summary, then also the additional files of /metrics/cadvisor.
 func scrapeFloor() error {
 	for _, all := range []bool{false, true} {
 		files, count, err := statFiles(all)

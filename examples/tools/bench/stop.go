@@ -21,7 +21,7 @@ const stopRounds = 3
 // stopFigures measures the time from the removal of a manifest until SIGTERM arrives at the pod's
 // process, which writes that time to a file, and compares it with StopContainer calls: for one
 // pod, and for the last of many at once. With -upstream the upstream kubelet comes last, because
-// it stops every sandbox that belongs to none of its pods.
+// it stops the sandboxes of all pods that it does not manage.
 func stopFigures(ctx context.Context, endpoints []endpoint, binary, dir string, o options) error {
 	all, err := peers(ctx, binary, o)
 	if err != nil {

@@ -8,8 +8,8 @@
 //
 // It is a module of its own and part of no workspace, because its replacements would affect all
 // modules of a workspace. To use another version of Kubernetes, change in go.mod the version of
-// k8s.io/kubernetes (v1.x.y), of all replacements (v0.x.y), and of etcd (to the one that
-// k8s.io/apiserver requires). Then run GOWORK=off go mod tidy there.
+// k8s.io/kubernetes (v1.x.y), of all replacements (v0.x.y), and of etcd (as in the go.mod of
+// k8s.io/apiserver). Then run GOWORK=off go mod tidy there.
 //
 // # Components
 //

@@ -31,7 +31,7 @@ const (
 )
 
 // makeCgroups creates a cgroup for the kubelet in each hierarchy, and returns their folders. On an
-// error it returns those that it created.
+// error it returns the folders created so far.
 func makeCgroups(name string) ([]string, error) {
 	hierarchies, err := filepath.Glob(cgroupMount + "/*/cgroup.procs")
 	if err != nil || len(hierarchies) == 0 {

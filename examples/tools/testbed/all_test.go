@@ -80,7 +80,7 @@ func TestSplitJobs(t *testing.T) {
 	require.Contains(t, s.command(t.Context(), whole[0]).Args, "-test.run=X/y")
 }
 
-// A run removes the folders of killed runs, and keeps those of running ones.
+// A run removes the folders of killed runs, and keeps the folders of running ones.
 func TestFoldersOfKilledRuns(t *testing.T) {
 	t.Setenv("TMPDIR", t.TempDir())
 	killed, lock, err := newTestDir()

@@ -50,7 +50,7 @@ func (n network) conflist(dataDir string, portmap bool) ([]byte, error) {
 
 // pickSubnets returns n /22 networks of 10.64.0.0/10 that do not overlap used. A bridge takes
 // 1,023 pods, as many as such a network has addresses for. Testbeds use different values of
-// start, so that those on different hosts rarely pick the same networks.
+// start, so that testbeds on several hosts rarely pick the same networks.
 func pickSubnets(n int, used []netip.Prefix, start uint16) ([]netip.Prefix, error) {
 	const count = 64 * 64
 	var picked []netip.Prefix

@@ -67,7 +67,7 @@ func (s *session) startControlPlane(ctx context.Context, logs string) error {
 	return err
 }
 
-// readExports reads lines of the form export NAME=VALUE, up to the one with the folder.
+// readExports reads lines of the form export NAME=VALUE, up to PODWRIGHT_CONTROLPLANE.
 func readExports(r io.Reader) ([]string, error) {
 	var environ []string
 	for lines := bufio.NewScanner(r); lines.Scan(); {

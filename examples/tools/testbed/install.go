@@ -97,7 +97,7 @@ func (in installer) removeUnfinished() error {
 	return nil
 }
 
-// searchPath returns the system's folders, then those of an unpacked package.
+// searchPath returns the system's folders, then the folders of an unpacked package.
 func (in installer) searchPath(pkg string) string {
 	root := in.unpacked(pkg)
 	return systemPath + ":" + filepath.Join(root, "usr/sbin") + ":" + filepath.Join(root, "usr/bin")

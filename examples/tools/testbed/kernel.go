@@ -15,8 +15,8 @@ var kernelParameters = []string{
 	"vm/overcommit_memory", "vm/panic_on_oom", "kernel/panic", "kernel/panic_on_oops", "kernel/keys/root_maxkeys", "kernel/keys/root_maxbytes",
 }
 
-// readKernel reads the parameters below root, /proc/sys. It leaves out those that the kernel
-// lacks.
+// readKernel reads the parameters below root, /proc/sys. Parameters that the kernel lacks are
+// omitted.
 func readKernel(root string) (map[string]string, error) {
 	out := map[string]string{}
 	for _, name := range kernelParameters {

@@ -64,7 +64,7 @@ func (o owner) owns(p procInfo) bool {
 		(slices.ContainsFunc(p.Args, mentions) || slices.ContainsFunc(p.Environ, mentions))
 }
 
-// find returns the run's processes, except those in except.
+// find returns the processes of the run. It omits the process ids in except.
 func (o owner) find(except ...int) ([]procInfo, error) {
 	entries, err := os.ReadDir("/proc")
 	if err != nil {

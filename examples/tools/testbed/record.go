@@ -101,8 +101,8 @@ func (c cache) load(id string) (record, error) {
 	return r, r.validate()
 }
 
-// validate checks a record before the clean-up, which kills and deletes, and rejects one that a
-// testbed cannot have written.
+// validate returns an error unless the names in the record are names that a testbed chooses. The
+// clean-up kills and deletes by these names.
 func (r record) validate() error {
 	if len(r.ID) != 6 || strings.Trim(r.ID, "0123456789abcdef") != "" {
 		return fmt.Errorf("record: bad id %q", r.ID)
