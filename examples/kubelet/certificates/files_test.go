@@ -36,6 +36,7 @@ func TestServingFilesAreFollowed(t *testing.T) {
 		name := func() string { return f.Current().Leaf.Subject.CommonName }
 		require.Equal(t, "system:node:a", name())
 		stop := apitest.Run(t, f.Run)
+		time.Sleep(look / 2) // the files change between two looks
 		put("b")
 		require.Equal(t, "system:node:b", name())
 		for _, spoil := range []func(){
