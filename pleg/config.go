@@ -16,16 +16,18 @@ type Config struct {
 	RelistPeriod time.Duration
 	// AdaptiveRelist adapts the pause to the activity of the runtime, for runtimes without
 	// events. The pause is a tenth of the time since the last activity, between 100 ms and 5 s,
-	// and at least nine times the duration of the list, up to 5 s. An activity costs at most 51
-	// lists on top of one per 5 s. At most one list runs per 100 ms, and lists shorter than 0.5
-	// s take at most a tenth of the time. An activity is a detected change or a Request. Without
+	// and at least nine times the duration of the list, up to 5 s. An activity causes at most 51
+	// lists more than at rest. At most one list runs per 100 ms, and lists shorter than 0.5 s
+	// take at most a tenth of the time. An activity is a detected change or a Request. Without
 	// AdaptiveRelist the pause is RelistPeriod.
 	AdaptiveRelist bool
 	// EventedRelistPeriod is the pause while the runtime's events are reliable. Default: 300 s.
 	EventedRelistPeriod time.Duration
-	// Threshold is the largest age of the last complete list of a healthy PLEG. Default: 3 min.
+	// Threshold is the largest age of the last complete list of a healthy PLEG. It must exceed
+	// RelistPeriod, and 5 s with AdaptiveRelist. Default: 3 min.
 	Threshold time.Duration
-	// EventedThreshold is that age while the runtime's events are reliable. Default: 10 min.
+	// EventedThreshold is that age while the runtime's events are reliable. It must exceed
+	// EventedRelistPeriod. Default: 10 min.
 	EventedThreshold time.Duration
 	// ShutdownTimeout bounds the wait of an ending Run for calls of the Runtime and callbacks.
 	// Default: 10 s.
@@ -36,7 +38,8 @@ type Config struct {
 	// is logged, and the event counts as delivered. Optional.
 	OnEvent func(Event)
 	// OnHealth is called when Healthy changes between nil and an error, on the goroutine of
-	// OnEvent. The first call is the first nil. Optional.
+	// OnEvent. Its first argument is nil: the time until the first list is not reported, nor is
+	// the end of Run. Optional.
 	OnHealth func(error)
 	// Metrics are optional callbacks.
 	Metrics Metrics

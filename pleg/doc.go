@@ -35,13 +35,13 @@
 //
 // For a runtime without events, AdaptiveRelist lists often after activity and rarely at rest.
 // The pause is a tenth of the time since the last activity, from 100 ms to 5 s. An activity
-// costs at most 51 lists on top of one per 5 s.
+// causes at most 51 lists more than at rest.
 //
 // If the Runtime implements EventStream, its events trigger inspections at once. They are only
 // hints: a lost, duplicate, late or wrong one does no harm. While the stream is reliable, all
 // pods are listed every EventedRelistPeriod, and every RelistPeriod from the moment that it
-// ends. PodEvents must not wait for an unavailable runtime: a call that has lasted a second
-// counts as an open stream once a list that began after that has succeeded.
+// ends. PodEvents must not wait for an unavailable runtime, because its stream counts as
+// reliable when it has lasted a second and a later list has succeeded.
 //
 // # Freshness
 //
@@ -68,11 +68,12 @@
 // Observe needs a running Run. When Run returns, all work has stopped. Stopping a PLEG does not
 // change any pod.
 //
-// Before Complete, no pod is proven absent. An empty status proves that the pod is absent only
-// if its ObservedAt is set and Get returned no error.
+// Before Complete, only an inspection proves that a pod is absent. An empty status proves that
+// the pod is absent only if its ObservedAt is set and Get returned no error.
 //
 // # Limits
 //
-// A PLEG never changes pods and does not have the desired ones. An object that is created and
-// removed between two inspections is not seen, unless an event or its exited instance shows it.
+// A PLEG never changes pods and does not have the desired ones. A runtime that always has the
+// current status of each pod in memory needs no PLEG. An object that is created and removed
+// between two inspections is not seen, unless an event or its exited instance shows it.
 package pleg

@@ -4,7 +4,8 @@ import "time"
 
 // Metrics are callbacks for counters, gauges and histograms. Each may be nil. They are called on
 // the goroutine of Run, one at a time. They must not block, because all observation waits for
-// them, and must not call Run. They may call all other methods of the PLEG.
+// them, and must not call Run or Observe, which waits for that goroutine. They may call all
+// other methods of the PLEG.
 type Metrics struct {
 	// OnList is called after each list of all pods with its duration, the number of pods, and
 	// its error or nil.

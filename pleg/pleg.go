@@ -18,11 +18,11 @@ import (
 var (
 	// ErrNoEvents is returned by PodEvents of a Runtime without events.
 	ErrNoEvents = errors.New("pleg: the runtime has no events")
-	// ErrNotRunning is returned by calls that wait for Run.
+	// ErrNotRunning is wrapped by the errors of Observe and Healthy unless Run is running.
 	ErrNotRunning = errors.New("pleg: Run is not running")
 	// ErrAlreadyRun is returned by a second Run.
 	ErrAlreadyRun = fields.AlreadyRun("pleg")
-	// ErrNotInspected is returned by Get for a listed pod without a successful inspection.
+	// ErrNotInspected is wrapped by the error of Get for a listed pod that was not inspected yet.
 	ErrNotInspected = errors.New("pleg: listed but not inspected yet")
 	// ErrUnhealthy is wrapped by the errors of Healthy and Health.Err.
 	ErrUnhealthy = errors.New("pleg: unhealthy")
@@ -57,9 +57,9 @@ func New(cfg Config) (*PLEG, error) {
 // changed.
 //
 // An unseen pod has an empty status. Its ObservedAt is the latest time at which the pod is
-// proven absent, zero before the first complete list. If the last inspection failed, Get returns
-// its error and the last good status, or an empty one. For a listed pod without an inspection
-// the error is ErrNotInspected.
+// proven absent, zero without a proof. If the last inspection failed, Get returns its error and
+// the last good status, or an empty one. For a listed pod without an inspection the error is
+// ErrNotInspected.
 func (p *PLEG) Get(uid types.UID) (*observed.Pod, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -22,7 +22,9 @@ const (
 	UpdateUpdate UpdateType = "update"
 	// UpdateSync: the pod is unchanged and needs another sync.
 	UpdateSync UpdateType = "sync"
-	// UpdateKill: the pod must terminate.
+	// UpdateKill: the pod must terminate. A pod without a worker gets one that starts with
+	// SyncTerminatingPod. A static one finishes without a call, unless it was sent as a
+	// RuntimePod.
 	UpdateKill UpdateType = "kill"
 )
 
@@ -37,7 +39,7 @@ type RuntimePod struct {
 // Update is one input to a pod's worker.
 type Update struct {
 	Type UpdateType
-	// Pod is the desired pod. It is shared and must never be changed.
+	// Pod is the desired pod, no mirror pod. It is shared and must never be changed.
 	Pod *v1.Pod
 	// MirrorPod is the API server's copy of a static pod, or nil.
 	MirrorPod *v1.Pod
@@ -75,9 +77,9 @@ type Work struct {
 	Pod       *v1.Pod
 	MirrorPod *v1.Pod
 	// ActedAt is at or after the end of the previous call for this UID. The syncer must first
-	// obtain an observation that is newer. A new pod starts with the end of the latest call of
-	// any forgotten pod, because it may be one of those. Zero means that no earlier call can
-	// make an observation too old.
+	// obtain an observation that is newer. For a new pod it is the end of the latest call of any
+	// forgotten pod, because the new pod may be a forgotten one. Zero means that no earlier call
+	// can make an observation too old.
 	ActedAt time.Time
 	// StartTime is the time at which the oldest change of this call was first seen.
 	StartTime time.Time
@@ -105,7 +107,7 @@ type Work struct {
 type PodSyncer interface {
 	// SyncPod brings the pod closer to its spec. It returns nil when the pod has converged; an
 	// error leads to a retry. terminal is true at the pod's natural end (phase Succeeded or
-	// Failed): SyncTerminatingPod follows at once.
+	// Failed): SyncTerminatingPod follows at once. With an error it is ignored.
 	SyncPod(ctx context.Context, w Work) (terminal bool, err error)
 	// SyncTerminatingPod stops every container within w.GracePeriodSeconds. It returns nil when
 	// all have stopped for good. No container may start afterwards.

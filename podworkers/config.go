@@ -13,16 +13,18 @@ import (
 	"github.com/podwright/podwright/internal/fields"
 )
 
-// Config configures Workers. Only Syncer is required.
+// Config configures Workers. Only Syncer is required. A panic in OnDue, OnTransition or OnCall
+// is logged.
 type Config struct {
 	// Syncer does the work. If it also implements OrphanSyncer, pods without a spec can be
 	// killed. Required.
 	Syncer PodSyncer
 
-	// ResyncInterval is the pause after a successful sync until the next call, in [d, 1.5d).
-	// Default: 1 min.
+	// ResyncInterval is the pause after a successful sync until the next call. Up to half of it
+	// is added at random. Default: 1 min.
 	ResyncInterval time.Duration
-	// RetryBackoff is the pause after a failed call, in [d, 1.5d). Default: 10 s.
+	// RetryBackoff is the pause after a failed call. Up to half of it is added at random.
+	// Default: 10 s.
 	RetryBackoff time.Duration
 	// Jitter returns numbers in [0, 1) that spread the pauses. It is called under a lock and
 	// must not call back. Default: random numbers.

@@ -73,7 +73,7 @@
 //     worker. SyncTerminatedPod may have run partly or not at all: the owner's cleaners release
 //     the rest, with the methods of PodState.
 //
-// The rest is lost, and either costs time only or is determined again:
+// The rest is lost. It costs only time, or is determined again:
 //
 //   - Calls: an interrupted call is repeated. A call of the syncer may therefore find its own
 //     effect, complete or partial, or see it appear later.
@@ -114,5 +114,6 @@
 // # Limits
 //
 // The package does not watch the runtime, compute statuses, admit pods or determine the desired
-// pods: see the packages pleg, status and syncloop.
+// pods: see the packages pleg, status and syncloop. An agent that only reports the pods of
+// another system does not need it.
 package podworkers

@@ -49,8 +49,8 @@ type Backoff interface {
 }
 
 // RetryAt returns err with the time of the earliest useful attempt. It returns nil for a nil
-// err. The pause until t is at most ResyncInterval and is spread like other pauses, in [d,
-// 1.5d). A t in the past retries at once, and then, after repeated failures, every second.
+// err. The pause until t is at most ResyncInterval; up to half of it is added, as to other
+// pauses. A t in the past retries at once, and then, after repeated failures, every second.
 func RetryAt(err error, t time.Time) error {
 	if err == nil {
 		return nil

@@ -13,8 +13,9 @@ import (
 
 // Kill terminates a pod and blocks until its containers have stopped, at most max(10 s, 1.5
 // times the grace period). After that its error wraps ErrKillTimeout, and the kill continues. It
-// also returns when ctx is done, and with ErrAgentStopping when Run ends. Before Run no pod
-// stops; the error of a Kill that waited for Run mentions it. Options.Done must be nil.
+// also returns ctx's cause when ctx is done, while the kill continues, and with ErrAgentStopping
+// when Run ends. Before Run no pod stops; the error of a Kill that waited for Run mentions it.
+// Options.Done must be nil.
 func (w *Workers) Kill(ctx context.Context, pod *v1.Pod, options KillOptions) error {
 	u := Update{Type: UpdateKill, Pod: pod}
 	if options.Done != nil {

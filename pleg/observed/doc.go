@@ -10,7 +10,8 @@
 //	}
 //
 // A pleg.Runtime returns these types, package pleg caches them, and packages that compute
-// statuses or actions read them without importing pleg.
+// statuses or actions read them without importing pleg. Code that only needs the reported state
+// reads v1.PodStatus instead.
 //
 // The methods only read: they are safe for concurrent use as long as no caller changes the
 // value. Package pleg shares its values between readers.

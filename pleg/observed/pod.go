@@ -29,7 +29,8 @@ type Pod struct {
 	ObservedAt time.Time
 }
 
-// Newest returns the newest instance of the named container, or nil.
+// Newest returns the newest instance of the named container, as a pointer into Containers, or
+// nil.
 func (s *Pod) Newest(name string) *Container {
 	for i := range s.Containers {
 		if s.Containers[i].Name == name {
@@ -53,8 +54,8 @@ func (s *Pod) Running() []Container {
 // Empty reports whether the runtime has neither a sandbox nor a container of the pod.
 func (s *Pod) Empty() bool { return len(s.Sandboxes) == 0 && len(s.Containers) == 0 }
 
-// Stopped reports whether no container runs and no sandbox is ready. An unknown
-// state counts as running.
+// Stopped reports whether no container runs and no sandbox is ready. An unknown state counts as
+// running or ready.
 func (s *Pod) Stopped() bool {
 	return !slices.ContainsFunc(s.Containers, func(c Container) bool { return c.State.mayRun() }) &&
 		!slices.ContainsFunc(s.Sandboxes, func(sb Sandbox) bool { return sb.State.mayRun() })

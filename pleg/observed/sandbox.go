@@ -57,8 +57,9 @@ type SandboxChange struct {
 	ID string
 }
 
-// SandboxChanged decides whether a pod needs a new sandbox. hostNetwork is the
-// value of the pod's spec.
+// SandboxChanged decides whether a pod needs a new sandbox: it has none, the newest is not
+// ready, several are ready, the newest has the wrong network namespace, or its reported network
+// has no address. hostNetwork is the value of the pod's spec.
 func (s *Pod) SandboxChanged(hostNetwork bool) SandboxChange {
 	if len(s.Sandboxes) == 0 {
 		return SandboxChange{Changed: true}

@@ -17,7 +17,7 @@ import (
 
 // List prepares and releases the stages of an agent. Use New. It is safe for concurrent use.
 // Prepare and Release of one pod should have one caller at a time; a second caller waits up to 1
-// s for the running step.
+// s for the running step, and then fails with ErrUnresponsive.
 type List struct {
 	cfg     Config
 	running run.Group
@@ -39,7 +39,8 @@ func New(cfg Config) (*List, error) {
 }
 
 // Prepare prepares the stages for a pod, in order. It stops at the first error and returns it as
-// a StepError. Stages that were prepared before stay prepared.
+// a StepError. Stages that were prepared before stay prepared. A pod without UID, name or
+// namespace is refused.
 func (l *List) Prepare(ctx context.Context, pod *v1.Pod) error {
 	if pod == nil || pod.UID == "" || pod.Name == "" || pod.Namespace == "" {
 		return errors.New("stages: prepare: the pod needs a UID, a name and a namespace")

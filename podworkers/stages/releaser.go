@@ -22,10 +22,10 @@ type ReleaserConfig struct {
 	// Try locks the pod until end is called, so that no other code works on it. It returns false
 	// at once if the pod is locked. Required.
 	Try func(uid types.UID) (end func(), ok bool)
-	// Gone reports whether no part of the agent needs the pod: no source names it, it has no
-	// worker and no running containers, and every Sink has its last status. It must return false
-	// while any of that is unknown, for example before sources and runtime were read. It is
-	// called with the pod locked and must return from memory. Required.
+	// Gone reports whether no part of the agent needs the pod: no source names it, its worker has
+	// finished, and its containers have stopped. It must return false while any of that is
+	// unknown, for example before sources and runtime were read. It is called with the pod locked
+	// and must return from memory. Required.
 	Gone func(uid types.UID) bool
 
 	// Others returns pods with leftovers that belong to no stage, such as stopped containers. It
@@ -101,9 +101,10 @@ func NewReleaser(cfg ReleaserConfig) (*Releaser, error) {
 func (r *Releaser) Wake() { r.woken.Wake() }
 
 // Run releases leftovers until ctx is done. It lists them once at its start and after each Wake.
-// It logs an error when it changes, and retries after Config.Rest. When ctx is done, it waits
-// for running calls, including those of the List. Calls that ignore their context are listed in
-// the error, which wraps ErrShutdownTimeout. A second Run returns ErrAlreadyRun.
+// It logs an error when it changes. A failed release is retried after ReleaserConfig.Rest, a
+// failed listing at the next Wake. When ctx is done, it waits for running calls, including those
+// of the List. Calls that ignore their context are listed in the error, which wraps
+// ErrShutdownTimeout. A second Run returns ErrAlreadyRun.
 func (r *Releaser) Run(ctx context.Context) error {
 	r.mu.Lock()
 	ran := r.ran

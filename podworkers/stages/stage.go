@@ -40,9 +40,9 @@ const (
 	// (podworkers.PodState.RuntimeMayBeRemoved). It is for resources of the running pod: claims,
 	// volumes, cgroup, user range. The final status waits for these.
 	Stopped Moment = iota + 1
-	// Gone: no source names the pod, and every Sink has taken its last status
-	// (podworkers.PodState.ContentMayBeRemoved). It is for resources that are useful after the
-	// pod's end: folder, saved status, allocation, logs. It comes after Stopped.
+	// Gone: no source names the pod any longer, and its containers are removed. It is for
+	// resources that are useful after the pod's end: folder, saved status, allocation, logs. It
+	// comes after Stopped.
 	Gone
 )
 
