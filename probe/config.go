@@ -16,7 +16,7 @@ import (
 // Event or Metrics is logged; the affected call has no effect.
 type Config struct {
 	// Probers execute the probes, by handler. AddPod rejects a probe whose handler is missing
-	// here.
+	// here. At least one is required.
 	Probers map[Handler]Prober
 	// Status returns the newest computed status of a pod, or nil without one. It is called
 	// concurrently, without locks, before and during each execution, and must return from memory.
@@ -29,7 +29,7 @@ type Config struct {
 	OnChange func(Change)
 
 	// Timing replaces period and timeout of a probe, to allow less than the whole seconds of a
-	// pod's spec. AddPod calls it, without locks; its result at the probe's start applies.
+	// pod's spec. AddPod calls it, without locks, and uses its result when it adds the probe.
 	// Optional: without it the spec applies.
 	Timing func(pod *v1.Pod, c *v1.Container, t Type) Timing
 	// ShutdownTimeout bounds the wait of Run, at its end, for probes and callbacks that ignore
@@ -55,7 +55,8 @@ type Timing struct {
 	// Period is the time between the starts of two executions, at least 10 ms. Default:
 	// periodSeconds of the spec.
 	Period time.Duration
-	// Timeout bounds one execution, at least 1 ms. Default: timeoutSeconds of the spec.
+	// Timeout bounds each try of an execution, at least 1 ms. Default: timeoutSeconds of the
+	// spec.
 	Timeout time.Duration
 }
 

@@ -80,9 +80,9 @@ func New(cfg Config) (*Manager, error) {
 	return m, nil
 }
 
-// AddPod creates a worker for every probe of a pod that has none. Call it on every sync of the
-// pod, after its status was stored and before containers are started: it also makes waiting
-// workers check their container at once.
+// AddPod creates a worker for every probe of a pod that has none. It refuses mirror pods and
+// pods without a UID. Call it on every sync of the pod, after its status was stored and before
+// containers are started: it also makes waiting workers check their container at once.
 //
 // A worker keeps the spec from its start. A probe with an invalid spec, or with a handler without
 // a Prober, is listed in the error and has no worker; the pod's other probes work. The container

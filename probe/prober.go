@@ -99,8 +99,8 @@ type Target struct {
 	// Probe is the spec of the probe with defaults.
 	Probe *v1.Probe
 	Type  Type
-	// Timeout bounds one execution. The context has the same deadline; this field is for Probers
-	// that pass the timeout to a server.
+	// Timeout bounds one call of Probe. The context has the same deadline; this field is for
+	// Probers that pass the timeout to a server.
 	Timeout time.Duration
 }
 
@@ -111,9 +111,10 @@ type Target struct {
 // result of a call cancelled for one of the last two reasons. A container that does not respond
 // in time is a Failure, not an error.
 //
-// An error means that the probe could not be carried out, for example because the runtime did not
-// respond or a named port does not exist. The Result is then discarded. After an error the probe
-// is retried at once, up to three tries in total, and then at the next period.
+// An error means that the probe could not be carried out, for example because the runtime did
+// not respond or a named port does not exist. The Result is then discarded. After an error the
+// probe is retried at once, up to three tries in total, each with the full timeout, and then at
+// the next period.
 //
 // Probe is called concurrently, but never concurrently for one probe of one container. A panic
 // counts as an error, but is not retried at once.

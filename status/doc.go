@@ -9,8 +9,9 @@
 //	})
 //
 // Compute is a pure function: without a clock, I/O or memory between calls. It does not change
-// its Input, and the result shares no memory with it. Reject returns the status of a rejected
-// pod.
+// its Input, and the result shares no memory with it. It is safe for concurrent use. Reject
+// returns the status of a rejected pod. The With... functions return a changed copy of a status,
+// which shares the rest of its memory.
 //
 // # State across calls
 //
@@ -40,7 +41,8 @@
 // # Limits
 //
 // Compute does not truncate messages, round times or merge writes of other components; package
-// writer does. It passes on the conditions about resizes without a decision.
+// writer does. It passes on the conditions about resizes without a decision. An agent whose
+// statuses come from another system needs only package writer.
 //
 // Runnable examples: ExampleCompute and ExampleApply in example_test.go.
 package status

@@ -57,9 +57,10 @@ type Input struct {
 	// and it provides the conditions of other components.
 	API *v1.PodStatus
 	// Probes are the results of the pod's probes (probe.Manager.Results). Only results of the
-	// newest instance of a container count. nil means that the pod is not probed: a running
-	// container is started and ready. Otherwise a missing result is unknown and never counts as success: an
-	// instance keeps its previous state, and a new instance has not passed.
+	// newest instance of a container count. nil means that the pod is not probed: its running
+	// containers are started and ready. Otherwise this holds for containers without such a probe.
+	// The missing result of a probe is unknown and never counts as success: an instance keeps its
+	// previous state, and a new instance has not passed.
 	Probes probe.Results
 	// StartFailures has, by container name, the reason of the last failed or delayed start. It
 	// becomes the waiting reason.
@@ -77,9 +78,9 @@ type Input struct {
 	// has already ended. Optional.
 	Fail *Reason
 	// Override changes the status before the conditions are computed, such as the status function
-	// of a kill. Optional. It receives containers, phase, the conditions of other components and
-	// DisruptionTarget. It cannot change a phase that was final before, its reason, or
-	// DisruptionTarget with it. It may be called twice and must be pure.
+	// of a kill. Optional. Its argument has containers, phase, the conditions of other components
+	// and DisruptionTarget. If the phase was final before, changes of the phase, its reason and
+	// DisruptionTarget have no effect. It may be called twice and must be pure.
 	Override func(*v1.PodStatus)
 	// Terminal is true if every container has stopped for good. The phase can then become final
 	// under every restart policy.

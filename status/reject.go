@@ -7,7 +7,7 @@ import (
 )
 
 // Reject returns the status of a rejected pod: Failed, with a reason, without containers and
-// conditions.
+// conditions. Its message begins with "Pod was rejected: ".
 func Reject(pod *v1.Pod, reason, message string) v1.PodStatus {
 	return v1.PodStatus{
 		Phase: v1.PodFailed, Reason: reason, Message: "Pod was rejected: " + message,

@@ -12,7 +12,9 @@
 // # Command
 //
 // References to variables of the container, $(NAME), are expanded if env of the spec has a
-// literal value for them. Other references stay as they are. No shell is involved.
+// literal value for them. Other references stay as they are. No shell is involved. Each
+// execution starts a process in the container; for servers, httpget, tcpsocket and grpc cost
+// less.
 //
 // # Timeout
 //
@@ -25,16 +27,18 @@
 //
 // # Verdicts
 //
-// A command that fails or exceeds the timeout is a failure (KEP-1972). All other problems are
-// errors without a verdict about the container: the runtime is unreachable or exceeds a timeout
-// of its own, the container does not exist, the command cannot be started.
+// A command that fails or exceeds the timeout is a failure (KEP-1972). Up to 10 KiB of its
+// output are part of the result and of a failure's event, which many users can read. All other
+// problems are errors without a verdict about the container: the runtime is unreachable or
+// exceeds a timeout of its own, the container does not exist, the command cannot be started.
 //
 // A runtime that does not respond in time has three possible reasons: the command has left a
 // process behind that keeps its output open, the runtime hangs, or the runtime is overloaded and
 // has not started the command. The CRI does not report the start of a command. So the Prober
 // requests the execution of a nonexistent command in the same container. The probe fails only if
-// the runtime rejects that command and Config.Alive returns nil. As a consequence, an exec probe
-// does not detect a container in which no process can start any longer, such as a frozen one.
+// the runtime responds to that request and Config.Alive reports no error; without Config.Alive
+// the result is an error. As a consequence, an exec probe does not detect a container in which
+// no process can start any longer, such as a frozen one.
 //
 // Runnable example: Example in example_test.go.
 package exec

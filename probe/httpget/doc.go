@@ -15,19 +15,21 @@
 // port of the same container, or a number as text. The path may contain a query; an invalid path
 // is used literally. Headers of the handler are added in their order, including several of one
 // name. Host replaces the requested host name. By default the request contains "User-Agent:
-// kube-probe/1.36" and "Accept: */*"; an empty header of the handler removes them.
+// kube-probe/1.36" and "Accept: */*"; a header of the handler replaces them, or removes them if
+// its value is empty.
 //
 // No proxy is used, regardless of the environment. Certificates are not verified, because they
 // rarely contain the pod's address. Each probe makes its own connection, requests the server to
 // close it, and closes it at the end. It uses HTTP/1.1, also over TLS; a server that requires
-// HTTP/2 fails.
+// HTTP/2 fails and needs package tcpsocket or grpc.
 //
 // # Response
 //
 // Up to ten redirects are followed within the same host name; scheme and port may change. A
 // redirect to another host is not followed, so that a pod cannot make the node send requests to
-// arbitrary hosts. It is a Warning, which counts as success. At most 10 KiB of the body are read.
-// The body is never part of a result, because results become events, which many users can read.
+// arbitrary hosts. It is a Warning, which counts as success, as is a status from 300 to 399
+// without a new address. At most 10 KiB of the body are read; a longer one passes. The body is
+// never part of a result, because results become events, which many users can read.
 //
 // # Errors
 //

@@ -9,8 +9,8 @@
 //	err = store.Save(uid, record)     // after each change; an equal record is not written
 //	err = store.Remove(uid)           // with the pod
 //
-// In an agent a Keeper does that, as a sink of package status/writer. It saves the pods whose
-// records were recalled, until they are forgotten.
+// An agent uses a Keeper instead, a sink of package status/writer. It saves each pod from its
+// Recall to its Forget or Drop.
 //
 //	keeper, err := checkpoint.NewKeeper(checkpoint.KeeperConfig{Store: store, Probes: results})
 //	w, err := writer.New(writer.Config{Sinks: []writer.NamedSink{
@@ -27,6 +27,8 @@
 // A runtime forgets: it removes dead containers and does not store readiness. An agent that
 // restarts without checkpoints would show a ready pod as unready until the next probe, repeat
 // startup probes that have passed, and lose exit codes and restart counts of removed containers.
+// An agent that always reaches its API server when it starts can use the pods' statuses from
+// there (status.Probed) instead.
 //
 // # Guarantees
 //
@@ -36,9 +38,9 @@
 // is lost.
 //
 // A power cut may cause the same for pods that were saved in the seconds before it, because Save
-// does not wait for the disk. Config.Sync makes it wait: two flushes of the disk in addition to a
-// fraction of a millisecond. That is little for one pod, but not for a node that starts a hundred
-// of them, and after a power cut no container runs anyway.
+// does not wait for the disk. Config.Sync makes it wait: two flushes of the disk in addition to
+// a fraction of a millisecond. That is much for a node that starts a hundred pods at once, and
+// gains little, because no container survives a power cut.
 //
 // # The caller's duties
 //

@@ -14,7 +14,7 @@ import (
 )
 
 // Stage releases the records of a Store with their pods. It is a stage of package
-// podworkers/stages with the release point "gone". In the list of stages it follows the pod's
+// podworkers/stages for the moment stages.Gone. In the list of stages it follows the pod's
 // folder, which usually contains the records. Use NewStage.
 type Stage struct {
 	store *Store

@@ -144,8 +144,8 @@ func (s *Store) SaveNewest(uid types.UID, newest func() (Record, bool)) error {
 	return nil
 }
 
-// Load returns the record of a pod. It returns fs.ErrNotExist without a record. For an unusable
-// file it returns ErrCorrupt and sets the file aside.
+// Load returns the record of a pod. Its error wraps fs.ErrNotExist without a record, and
+// ErrCorrupt for an unusable file, which it sets aside.
 func (s *Store) Load(uid types.UID) (Record, error) {
 	e, release := s.hold(uid)
 	defer release()

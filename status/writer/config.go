@@ -17,7 +17,8 @@ type NamedSink struct {
 	// Name identifies the sink in logs, errors and Explain. It must be unique. Required.
 	Name string
 	// Sink is the destination. A sink that implements status.Receiver, such as a status.SinkFunc,
-	// receives whole statuses. Required.
+	// receives whole statuses. Each call has a context of 10 s, and a panic counts as its error.
+	// Required.
 	Sink status.Sink
 	// Mirrors makes the Writer write static pods to their mirror pods, as for an API server, and
 	// wait for a missing mirror. It requires Config.Mirror. Otherwise static pods are written

@@ -1,9 +1,10 @@
 // Package writer stores the newest status of every pod, and writes it to any number of sinks: an
 // API server, a file (package filesink), an endpoint, a checkpoint on the disk (package
-// checkpoint), a function (status.SinkFunc). Without a sink it only stores statuses.
+// checkpoint), a function (status.SinkFunc). Without a sink it only stores statuses. An agent
+// whose statuses are only computed on request does not need it.
 //
 //	w, err := writer.New(writer.Config{Sinks: []writer.NamedSink{
-//		{Name: "api", Sink: server, Mirrors: true},
+//		{Name: "api", Sink: server, Origin: true},
 //		{Name: "file", Sink: file},
 //	}})
 //	go w.Run(ctx)
@@ -11,12 +12,13 @@
 //	w.Get(pod.UID)            // at once, even if a sink does not respond
 //
 // A Writer is safe for concurrent use. Only Flush waits for a sink, and sinks do not wait for
-// each other. The Writer writes only the newest status of a pod to each sink: one write at a time
-// per pod, several pods in parallel. Ends of pods come first, then changes of the phase and of
-// Ready, then the rest, each in the order of the changes. A less urgent change goes first after a
-// wait that is longer by 10 s. Failed writes are retried, first after 200 ms, then with growing pauses up
-// to the resync of 10 s, and for all pods at once when the sink responds again. After an outage
-// of an hour a sink gets one write per pod.
+// each other. The Writer writes only the newest status of a pod to each sink: one write at a
+// time per pod, up to 16 pods in parallel. Ends of pods come first, then changes of the phase
+// and of Ready, then the rest, each in the order of the changes. A less urgent change goes first
+// once it has waited 10 s longer per level of urgency. Failed writes are retried, first after
+// 200 ms, then with growing pauses up to the resync of 10 s (1 min while the sink has no such
+// pod), and for all pods at once when the sink responds again. After an outage of an hour a sink
+// gets one write per pod.
 //
 // # Writes
 //
@@ -37,7 +39,7 @@
 // action that makes the runtime forget it:
 //
 //	w.Set(pod, result.Status)
-//	err := w.Flush(ctx, "checkpoint", pod.UID) // a full disk stops no pod
+//	err := w.Flush(ctx, "checkpoint", pod.UID) // log err and go on: a full disk must stop no pod
 //
 // The Writer itself stores nothing beyond the process. After a restart, Restore returns to it the
 // statuses that a sink has stored.

@@ -19,8 +19,9 @@ import (
 // times of unchanged conditions stay. The previous status is the last argument of Set or Restore,
 // otherwise the mirror's status, otherwise the pod's own.
 //
-// A status in which a container runs again after its final end is rejected and logged. A status
-// equal to the previous one is not written, unless the pod has a deletion request.
+// A status in which a container runs again after its final end is logged and discarded, without
+// an error. A status equal to the previous one is not written, unless the pod has a deletion
+// request.
 //
 // Set returns an error, without an effect, for a pod without UID, name or namespace.
 func (w *Writer) Set(pod *v1.Pod, s v1.PodStatus) error {

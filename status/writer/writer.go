@@ -149,10 +149,11 @@ func (w *Writer) Observe(sink string, pod *v1.Pod) {
 	}
 }
 
-// Flush writes the changes of a pod that a sink does not have, and waits for the result. It waits
-// neither for Run nor for a pause after failures. A Receiver receives the newest status even
-// without a change. Flush returns the error of the write, which is also logged, and Run retries
-// the write like any other. Flush returns nil if no write is necessary.
+// Flush writes the changes of a pod that a sink does not have, and waits for the result. It
+// waits neither for Run nor for a pause after failures. A Receiver receives the newest status
+// even without a change. Flush returns the error of the write, which is also logged, and Run
+// retries the write like any other. Flush returns nil if no write is necessary, as for an
+// unknown pod or one that was only restored.
 func (w *Writer) Flush(ctx context.Context, sink string, uid types.UID) error {
 	t := w.target(sink)
 	if t == nil {
