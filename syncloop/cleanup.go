@@ -115,7 +115,7 @@ func (c *Cleanup) RuntimePods(ctx context.Context) ([]podworkers.RuntimePod, err
 
 // HandlePodCleanups runs one housekeeping: Prepare of all cleaners, SyncKnownPods, Cleaners,
 // restarts, killing of leftovers, FinalCleaners, and Allocator.Retry. A failed step does not stop
-// the next ones; the errors are joined.
+// the next ones, but after failed restarts no leftovers are killed. The errors are joined.
 //
 // Until all sources are ready it only retries the admission of waiting pods and, with PerSource,
 // restarts pods of ready sources.

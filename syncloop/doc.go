@@ -5,6 +5,11 @@
 //	EventSource ──┼─> Loop ──> Handler ──┤  -Removes, -Reconcile
 //	PodSource   ──┘                      └─ HandlePodSyncs, HandlePodCleanups
 //
+//	handler, err := syncloop.NewHandler(syncloop.HandlerConfig{Workers: workers, Sources: merger})
+//	loop, err := syncloop.New(syncloop.Config{Handler: handler, Pods: merger, Sources: sources})
+//	go workers.Run(ctx)
+//	err = loop.Run(ctx)
+//
 // # Events
 //
 // An Event marks a pod or a source of pods as dirty and carries no payload. Emitting never blocks.
@@ -14,8 +19,7 @@
 // A PodSource keeps its newest complete set and emits PodsChanged; reading the set has no side
 // effect. The Loop compares the set, pod by pod, with the handled set and passes the differences
 // to the Handler as ADD, UPDATE, DELETE, REMOVE and RECONCILE (see Diff). A pod that is created
-// and deleted between two reads is never seen. A failed difference appears again at the next
-// comparison. Package podsource has such sources.
+// and deleted between two reads is never seen. Package podsource has such sources.
 //
 // An agent's own sources are EventSources. The kinds of events are:
 //
@@ -88,7 +92,8 @@
 // # Limits
 //
 // The package does not call a runtime, observe containers, probe, or write statuses. Each of these
-// is an EventSource, a Cleaner or the workers' syncer.
+// is an EventSource, a Cleaner or the workers' syncer. An agent with a fixed list of pods can call
+// the workers without this package.
 //
 // Runnable examples in example_test.go: Example, ExampleHandlerConfig_admission and ExampleDiff.
 package syncloop

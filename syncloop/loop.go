@@ -64,7 +64,7 @@ type Loop struct {
 	retries *retries
 }
 
-// New returns a Loop. Run starts it.
+// New returns a Loop, or an error that names missing and invalid fields. Run starts it.
 func New(cfg Config) (*Loop, error) {
 	f := fields.Of("syncloop: Config")
 	f.Required("Handler", cfg.Handler)
@@ -89,7 +89,8 @@ func New(cfg Config) (*Loop, error) {
 	return l, nil
 }
 
-// Emit records an event that does not come from a source. It never blocks.
+// Emit records an event that does not come from a source. It never blocks. Events before Run are
+// kept. An event about a pod is ignored without a UID.
 func (l *Loop) Emit(e Event) { l.dirty.add(e) }
 
 // Run runs the sources and handles events until ctx is done, then waits for its goroutines. It

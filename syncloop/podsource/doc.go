@@ -47,15 +47,19 @@
 // running, with a StateDir also across a restart of the agent. A deleted file removes its pod.
 // Intermediate states of editors have no effect: a file that is being written is read after it is
 // closed, a file that is moved away briefly is not removed, and a temporary copy does not take the
-// pod over. The pods of a vanished folder continue for one period, unless its files were seen to
-// be deleted, and Problems lists the folder. The same is true for missing manifests after another
-// folder or file appeared at the path, through a mount or a changed link; the manifests in the new
-// one are used at once. A folder that is missing when the agent starts has no pods, and leftovers
-// of an earlier agent are killed. A folder that exists and cannot be listed is unknown until it
-// can be listed. Of several files with the same pod, by name or by metadata.uid, the present owner
-// keeps it, with a StateDir also across a restart. Of new files the first by name is used. The
-// others are refused with a problem and a FailedValidation event that name the field and both
-// files. Each problem is logged once and listed by Problems.
+// pod over.
+//
+// The pods of a vanished folder continue for one period, unless its files were seen to be deleted,
+// and Problems lists the folder. If another folder or file appears at the path, through a mount or
+// a changed link, its manifests are used at once, and the pods of missing manifests continue for
+// one period, too. A folder that is missing when the agent starts has no pods, and leftovers of an
+// earlier agent are killed. A folder that exists but cannot be listed yields no set: its pods
+// continue, and after a start of the agent the source is not ready.
+//
+// Of several files with the same pod, by name or by metadata.uid, the present owner keeps it, with
+// a StateDir also across a restart. Of new files the first by name is used. The others are refused
+// with a problem and a FailedValidation event that name the field and both files. Each problem is
+// logged once and listed by Problems.
 //
 // Only regular files are read, and no scan waits for one. A file that does not respond, such as a
 // link to an unreachable file server, is a problem with NoAnswer and an error of
@@ -80,8 +84,8 @@
 // # Custom sources
 //
 // FromChannel reads sets from a channel, FromSeq from an iterator. An iterator can report a
-// failure and is then restarted. Both return event sources for a Loop. Package eventsourcetest has
-// a conformance suite for other implementations of syncloop.PodSource.
+// failure and is then restarted. Both return event sources for a Loop. An agent can implement
+// syncloop.PodSource without this package; package eventsourcetest has a conformance suite for it.
 //
 // # Validation
 //

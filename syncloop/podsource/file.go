@@ -35,8 +35,8 @@ type FileConfig struct {
 	Period time.Duration
 	// StateDir is a folder that only this source uses. It stores the last good version of each
 	// manifest, so that after a restart a broken manifest keeps its pod, and of several files with
-	// one pod the previous owner keeps it. It is created on demand. Optional: without it the
-	// versions are in memory only.
+	// one pod the previous owner keeps it. It is created on demand. Optional: without it a restart
+	// ends the pod of a broken manifest.
 	StateDir string
 	// NoWatch disables inotify; changes are found after a Period. A synctest bubble needs it,
 	// because the bubble's clock stops while a goroutine waits for inotify.

@@ -123,7 +123,8 @@ func (h *HTTPSource) problem() Problem {
 	return Problem{Path: h.shown, Message: h.trouble.text, Since: h.trouble.since, KeptLastGood: h.kept}
 }
 
-// Run sends a request immediately and then once per period, until ctx is done.
+// Run sends a request immediately and then once per period, until ctx is done, and returns nil.
+// Failed requests are listed by Problems.
 func (h *HTTPSource) Run(ctx context.Context, emit func(syncloop.Event)) error {
 	emit(changed(h.cfg.Source))
 	client := h.cfg.Client
