@@ -1,21 +1,21 @@
 // Package admission decides whether a pod may run on a node. It checks whether the pod fits beside
 // the active pods, whether the node satisfies the pod's constraints (OtherNode), and whether the
-// pod tolerates the node. Each part is a pure function of pods and the Node, or an Admitter that
-// wraps one:
+// pod tolerates the node. The parts are pure functions and Admitters, all of them optional:
 //
 //	fit, err := admission.New(admission.Config{Allocatable: allocatable})
 //	admit := syncloop.AdmitAll(fit, admission.Tolerating(node), mine)
 //
-// AdmitAll calls them in this order, and the first refusal decides. For custom rules write a
-// function; see the example of [Fit].
+// AdmitAll calls them in this order, and the first refusal decides. mine is an Admitter of the
+// agent, for custom rules or for OtherNode; see the example of [Fit].
 //
 // # Critical pods
 //
 // With Config.Preempt, static pods and pods with a system priority are not rejected for lack of
-// resources: other pods end for them. Victims are taken from a QoS class only as far as all
-// victims of the lower classes do not suffice. Within a class the pods whose requests are closest
-// to the shortage are chosen. The pod waits until they have stopped, and is then checked
-// again. Admission does not block meanwhile.
+// resources: other pods end for them. A QoS class has victims only for the part of the shortage
+// that all pods of the lower classes cannot cover. Within a class the pods whose requests are
+// closest to the shortage are chosen. The pod waits until they have stopped, and is then checked
+// again. Admission does not block meanwhile. If all possible victims do not suffice, the pod is
+// rejected.
 //
 // # Accounting
 //

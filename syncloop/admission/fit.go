@@ -118,9 +118,10 @@ func (f *Fit) Shortages(pod *v1.Pod, active []*v1.Pod) []Shortage {
 	return f.ledger.shortages(pod, active, f.cfg.Allocatable())
 }
 
-// Admit implements syncloop.Admitter. A pod that fits after other pods have left waits, and so
-// does a critical pod whose victims have to end. A static pod does not count an older pod of its
-// own name.
+// Admit implements syncloop.Admitter. A pod waits if it fits as soon as leaving pods have stopped,
+// and a critical pod also if it fits after the end of its victims. Other pods without room are
+// rejected with Shortage.Reason, and a critical pod whose victims would not suffice with
+// UnexpectedAdmissionError. A static pod does not count an older pod of its own name.
 func (f *Fit) Admit(pod *v1.Pod, active []*v1.Pod) error {
 	all := f.Contenders(pod, active)
 	if podfacts.IsStatic(pod) {

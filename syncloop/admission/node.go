@@ -16,7 +16,8 @@ import (
 )
 
 // OtherNode returns the constraints of a pod that the node's labels and name do not satisfy, one
-// error per field. It is pure.
+// error per field. It is pure. The caller's Admitter rejects the pod with the errors, or makes it
+// wait while its Node may be outdated.
 func OtherNode(pod *v1.Pod, n *v1.Node) []error {
 	var errs []error
 	for _, key := range slices.Sorted(maps.Keys(pod.Spec.NodeSelector)) {

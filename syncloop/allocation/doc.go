@@ -25,12 +25,18 @@
 //
 // # The manager
 //
-// A [Manager] is a syncloop.Allocator. [Manager.Admitter] is the last Admitter of a chain. A
-// granted resize is in the file before the Manager returns it. The first allocation of a pod is in
-// the file after the pod has passed the [Stage], or without a Stage after the next resize. The
+// A [Manager] is a syncloop.Allocator. [Manager.Admitter] is the last Admitter of a chain:
+//
+//	store, err := allocation.Open(filepath.Join(root, allocation.AllocatedFile))
+//	manager, err := allocation.New(allocation.Config{Store: store, Fit: fits})
+//	admit := syncloop.AdmitAll(others, manager.Admitter(fit))
+//
+// A granted resize is in the file before the Manager returns it. The first allocation of a pod is
+// in the file after the pod has passed the [Stage], or without a Stage after the next resize. The
 // Manager has no goroutine: the loop calls it when pods are added, changed, removed or end.
 //
-// Static pods are not resized: the allocation follows the manifest.
+// Static pods are not resized: the allocation follows the manifest. A node whose pods are never
+// resized does not need a Manager.
 //
-// Start with [Example].
+// Runnable example: Example in example_test.go.
 package allocation

@@ -143,7 +143,8 @@ func (m *Manager) keep(uid types.UID, r Resources) error {
 }
 
 // Retry decides all resizes if pods have changed or resizes wait. trigger is the cause of the
-// call. It returns the pods whose allocation or waiting resize changed. It implements
+// call. It returns the pods whose allocation or waiting resize changed. A resize that cannot be
+// written to the Store is logged, and decided again by the next call. It implements
 // syncloop.Allocator.
 func (m *Manager) Retry(trigger string, active []*v1.Pod) []types.UID {
 	m.again = m.isDue(active)
@@ -269,8 +270,8 @@ func (m *Manager) Decided() bool {
 	return m.decided
 }
 
-// Begun reports, once per granted resize, that the pod's spec equals its allocation after the
-// resize.
+// Begun returns true once per granted resize: in the first call with a pod whose spec has the new
+// allocation.
 func (m *Manager) Begun(pod *v1.Pod) bool {
 	r, ok := m.cfg.Store.Get(pod.UID)
 	if !ok || !r.Describes(pod) {

@@ -51,6 +51,7 @@ func Open(path string) (*Store, error) {
 	return s, nil
 }
 
+// Get returns the resources of a pod, or false if the Store has none.
 func (s *Store) Get(uid types.UID) (Resources, bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
