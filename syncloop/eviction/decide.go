@@ -143,8 +143,8 @@ func (t Threshold) isShort(r Reading, withReclaim bool) bool {
 	return r.Available < least
 }
 
-// Impossible reports whether a threshold requires the whole capacity or more. It is false for an
-// unknown capacity.
+// Impossible reports whether a threshold requires the whole capacity or more, so that Decide
+// ignores it. It is false for an unknown capacity.
 func (t Threshold) Impossible(r Reading) bool {
 	return r.Capacity > 0 && t.Value.Of(r.Capacity) >= r.Capacity
 }
@@ -182,7 +182,7 @@ func reclaimFor(s Signal, disks Disks) Reclaim {
 	}
 }
 
-// Candidate returns the pod to evict for d.Met, or false if all pods are critical.
+// Candidate returns the pod to evict for d.Met, or false if d.Met is nil or all pods are critical.
 func (p Policy) Candidate(d Decision, u Usage, pods []*v1.Pod, now time.Time) (_ Victim, ok bool) {
 	if d.Met == nil {
 		return Victim{}, false

@@ -25,5 +25,5 @@
 // signal whose time has not advanced since the last pass still counts for conditions, but causes
 // no further eviction.
 //
-// Start with [Example].
+// Runnable example: Example in example_test.go.
 package eviction

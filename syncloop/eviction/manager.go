@@ -23,7 +23,8 @@ type Config struct {
 	// Pods returns the active pods. They are shared and not changed. Required.
 	Pods func() []*v1.Pod
 	// Kill stops a pod within its GraceSeconds. It returns when the containers have stopped, or
-	// with an error when ctx is done. It changes the pod's status by v.Apply. Required.
+	// with an error when ctx is done (Victim.KillTimeout). It changes the pod's status by v.Apply.
+	// After an error the next pass decides again. Required.
 	Kill func(ctx context.Context, v Victim) error
 	// Cleaned reports whether the resources of a killed pod were released. The next pass waits for
 	// that, at most 30 s. Optional: without it the Manager does not wait.
@@ -69,7 +70,7 @@ func (c *Config) complete() error {
 	return f.Err()
 }
 
-// Manager evicts pods. Use New.
+// Manager evicts pods. Use New. Only Pressure is safe for concurrent use.
 type Manager struct {
 	cfg   Config
 	state State // used by Run only
@@ -86,7 +87,7 @@ func New(cfg Config) (*Manager, error) {
 	return &Manager{cfg: cfg}, nil
 }
 
-// Pressure returns the pressure of the newest pass. It is safe for concurrent use.
+// Pressure returns the pressure of the newest pass.
 func (m *Manager) Pressure() Pressure {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -95,7 +96,8 @@ func (m *Manager) Pressure() Pressure {
 
 // Run runs a pass immediately, every 10 s and after each wake, until ctx is done, and then returns
 // nil. After a pass that ended a pod, the next pass follows when the pod is cleaned up, but not
-// within a second. Errors are logged and retried. Run may be called once.
+// within a second. Errors are logged and retried. Without thresholds and Policy.LocalStorage no
+// pass runs, and a node needs no Manager. Run may be called once.
 func (m *Manager) Run(ctx context.Context) error {
 	if !m.cfg.Policy.watches() {
 		<-ctx.Done()

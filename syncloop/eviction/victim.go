@@ -34,7 +34,7 @@ type Victim struct {
 	// Signal is the signal that runs short, or EmptyDirLimit and the like for a pod over its own
 	// limit.
 	Signal Signal
-	// GraceSeconds is the grace period.
+	// GraceSeconds is the grace period: 1 s for hard thresholds and storage limits.
 	GraceSeconds int64
 	Message      string
 	Annotations  map[string]string
@@ -53,7 +53,7 @@ func (v Victim) Apply(status *v1.PodStatus) {
 	podfacts.Disrupt(status, v.Pod.Generation, v.Message, v.Time)
 }
 
-// KillTimeout is the limit for Config.Kill.
+// KillTimeout is the limit for Config.Kill: 1.5 times the grace period, but at least 10 s.
 func (v Victim) KillTimeout() time.Duration {
 	return max(10*time.Second, time.Duration(v.GraceSeconds)*1500*time.Millisecond)
 }

@@ -9,7 +9,8 @@ import (
 	v1 "k8s.io/api/core/v1"
 )
 
-// Login announces shutdowns of the machine and can delay them. logind is one.
+// Login announces shutdowns of the machine and can delay them. examples/kubelet/shutdown has a
+// Login for systemd-logind.
 type Login interface {
 	// Connect starts a Session and ensures that a lock delays a shutdown by at least delay. After
 	// an error it is called again, after a second, or after a minute for ErrDelayTooShort.

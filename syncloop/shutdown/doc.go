@@ -1,6 +1,7 @@
 // Package shutdown ends the pods of a node before the machine shuts down (KEP-2000, KEP-2712).
 // Pods with the lowest priority end first, each group within its own period. So pods that others
-// depend on, such as DNS and storage, run until the last group.
+// depend on, such as DNS and storage, run until the last group. A group that exceeds its period
+// does not delay the next one.
 //
 // Groups, Period.Seconds and Terminated are pure: they return the groups of pods, the grace period
 // of each pod, and the resulting status. A Manager performs the shutdown. It receives the

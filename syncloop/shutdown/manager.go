@@ -90,8 +90,9 @@ func (m *Manager) Admit(*v1.Pod, []*v1.Pod) error {
 }
 
 // Run receives announcements from the Login until ctx is done, and ends the pods in a shutdown. It
-// retries a failed connection after a second, or after a minute for ErrDelayTooShort, and logs each
-// error once.
+// then returns the error of ctx, which lists the callbacks that are still running after
+// ShutdownTimeout. It retries a failed connection after a second, or after a minute for
+// ErrDelayTooShort, and logs each error once.
 func (m *Manager) Run(ctx context.Context) error {
 	if m.ran.Swap(true) {
 		return ErrAlreadyRun

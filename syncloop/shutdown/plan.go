@@ -25,8 +25,9 @@ type Period struct {
 }
 
 // Periods returns the two groups for shutdownGracePeriod and shutdownGracePeriodCriticalPods:
-// critical is the last part of total, reserved for critical pods. It returns nil, for no graceful
-// shutdown, if total is 0 or shorter than critical.
+// critical is the last part of total, reserved for critical pods. It returns nil if total is 0 or
+// shorter than critical. Such a node has no graceful shutdown and needs no Manager; New fails
+// without periods.
 func Periods(total, critical time.Duration) []Period {
 	if total <= 0 || critical > total {
 		return nil
