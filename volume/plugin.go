@@ -152,13 +152,14 @@ type Attachable interface {
 
 // Expander is a Plugin that can grow a mounted volume.
 type Expander interface {
-	// Expand grows the volume on the node to the size of its claim and returns the new size.
+	// Expand grows the volume on the node to the capacity of its PersistentVolume and returns the
+	// new size.
 	// staged and dir are the volume's paths; both may be in use.
 	Expand(ctx context.Context, spec *Spec, staged, dir string) (size int64, err error)
 }
 
-// Owner is a Plugin that can find the id of a shared volume from the disk if no pod names the
-// volume. It maps the folder to its PersistentVolume.
+// Owner is a Stager that finds the id of a shared volume from the folder of a pod's volume. The
+// agent requires that for volumes of earlier agents, which it finds on the disk.
 type Owner interface {
 	// VolumeIDOf returns the VolumeID of the volume at the folder dir, or "" if the volume is
 	// not shared.

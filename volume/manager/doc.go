@@ -18,10 +18,12 @@
 //	...
 //	go m.Run(ctx)
 //	stages.Entry{Name: "volumes", Release: stages.Stopped, Stage: m} // after the pod's folder
-//	request.Config{Volumes: m}                                     // mounts of containers
+//	request.Inputs{Volumes: m}                                     // mounts of containers
 //	m.Changed(volume.Object{Kind: "ConfigMap", Namespace: ns, Name: name}) // from a watch
 //	m.Wake() // after all sources were read, and after volumes were attached
 //	m.Retry(plugin) // after a dependency of a plugin appears, such as a driver
+//
+// An agent whose pods have only image volumes, or none, needs no Manager.
 //
 // # Guarantees
 //
@@ -32,8 +34,9 @@
 // Operations run concurrently. A blocked operation delays only its own volume and the
 // operations that depend on it; Explain returns its start time. Prepare and Release wait while
 // operations make progress. They then return the missing volumes, the reasons, and the time of
-// the next attempt (NotReadyError). The back-off grows from 0.5 s to 122 s, for the read of a
-// claim to 15 s. The manager continues to retry and calls Config.OnReady when a pod can start.
+// the next attempt (NotReadyError). Before Run they wait; after its end they return ErrEnded.
+// The back-off grows from 0.5 s to 122 s, for the read of a claim to 15 s. The manager continues
+// to retry and calls Config.OnReady when a pod can start.
 //
 // A mounted volume never prevents the start of a pod. It is refreshed at each Prepare
 // (Remounter), when an object changes (Dependent), and at a time that it requests

@@ -15,7 +15,7 @@ import (
 var (
 	// ErrAlreadyRun is returned by the second call of Run.
 	ErrAlreadyRun = fields.AlreadyRun("manager")
-	// ErrEnded is returned after the end of Run.
+	// ErrEnded is returned by Prepare and Release after the end of Run.
 	ErrEnded = errors.New("manager: Run has ended")
 	// ErrShutdownTimeout is wrapped by the error of Run if operations ignored the end of their
 	// context. The error lists them.

@@ -15,7 +15,8 @@ import (
 )
 
 // Volume returns a mounted volume of a pod by its name in the pod's spec. It implements
-// request.Volumes. The error for a volume that is not mounted contains its state.
+// request.Volumes. The error for a volume that is not mounted contains its state. It wraps
+// volume.ErrNotFound if the volume was not prepared.
 func (m *Manager) Volume(_ context.Context, pod *v1.Pod, name string) (volume.Mounted, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
