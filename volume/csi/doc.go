@@ -1,9 +1,12 @@
 // Package csi mounts volumes of CSI drivers: PersistentVolumes, and inline volumes of drivers
 // that list the mode Ephemeral.
 //
-// The plugin calls drivers through the interface Driver. The caller implements the transport,
-// such as gRPC over the driver's socket. A missing or unresponsive driver fails only the
-// volumes of that driver.
+//	plugin, err := csi.New(csi.Config{Layout: layout, NodeName: "node-1", Drivers: drivers})
+//	plugins := []volume.Plugin{plugin} // manager.Config.Plugins; Config.Complete is required
+//
+// The plugin calls drivers through the interface Driver. The caller implements the transport;
+// examples/kubelet/csi has gRPC over the driver's socket. A missing or unresponsive driver fails
+// only the volumes of that driver.
 //
 // The plugin writes vol_data.json before the first call of a driver and removes it after the
 // last. An agent that has neither the pod nor the PersistentVolume can therefore remove the

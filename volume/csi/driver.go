@@ -34,7 +34,8 @@ type Driver interface {
 
 // Drivers finds drivers. Methods are called concurrently.
 type Drivers interface {
-	// Driver returns the driver with this name, or nil if it is not registered.
+	// Driver returns the driver with this name, or nil if it is not registered. Stage and Mount
+	// of its volumes then fail with volume.ErrTransient.
 	Driver(name string) Driver
 }
 

@@ -12,7 +12,7 @@ import (
 )
 
 // Expand implements volume.Expander. If the driver lacks Capabilities.Expand, the controller
-// has expanded the volume, and Expand returns the claim's size without a call.
+// has expanded the volume, and Expand returns the volume's capacity without a call.
 func (p *Plugin) Expand(ctx context.Context, spec *volume.Spec, staged, dir string) (int64, error) {
 	if spec.Persistent == nil {
 		return 0, nil

@@ -150,8 +150,8 @@ func (p *Plugin) MountsLabel(spec *volume.Spec) (bool, error) {
 	return err == nil && is(o.SELinuxMount), err
 }
 
-// Attaches implements volume.Attachable. It reports true unless the driver sets attachRequired
-// to false.
+// Attaches implements volume.Attachable. It reports true for a PersistentVolume unless the
+// driver sets attachRequired to false.
 func (p *Plugin) Attaches(_ context.Context, spec *volume.Spec) (bool, error) {
 	if spec.Persistent == nil {
 		return false, nil

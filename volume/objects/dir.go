@@ -45,8 +45,9 @@ type DirConfig struct {
 // Secrets, Tokens, TrustBundles and CSIDrivers. Create it with NewDir. It is safe for
 // concurrent use.
 //
-// The getters return values from memory. Before the first scan of Run they wait for it, except
-// CSIDriver, which fails.
+// The getters return values from memory, also after the end of Run. Before the first scan of Run
+// they wait for it, or for the end of their context; CSIDriver fails. IsNotFound is true for an
+// absent file, and false for an invalid file without an earlier valid version.
 type Dir struct {
 	cfg   DirConfig
 	ran   atomic.Bool

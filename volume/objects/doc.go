@@ -2,6 +2,10 @@
 // service account tokens, trust bundles and CSIDriver objects. One object serves volumes,
 // environment variables and image pulls.
 //
+//	dir, err := objects.NewDir(objects.DirConfig{Path: "/etc/agent/objects", OnChange: changed})
+//	go dir.Run(ctx)
+//	web, err := dir.ConfigMap(ctx, "shop", "web")
+//
 // An agent with an API server implements ConfigMaps, Secrets, Tokens, TrustBundles and
 // CSIDrivers on it. The package has two implementations: Memory for tests, and Dir for agents
 // without an API server. Dir serves the files of a folder:

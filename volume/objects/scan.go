@@ -29,8 +29,9 @@ const (
 	joinTime = 10 * time.Second
 )
 
-// Run scans the folder after each change event and at least once per Period, until ctx is done.
-// It works once. The error lists calls that the kernel still blocks.
+// Run scans the folder after each change event and at least once per Period, until ctx is done,
+// and returns nil, or an error that lists calls that the kernel still blocks. A second call
+// returns ErrAlreadyRun.
 func (d *Dir) Run(ctx context.Context) error {
 	if d.ran.Swap(true) {
 		return ErrAlreadyRun
