@@ -19,8 +19,8 @@
 //
 // DialImages does the same for the ImageService. Both make one call to check for a CRI runtime.
 // Afterwards the client reconnects by itself, 100 ms to 3 s between attempts. While the runtime is
-// away, calls fail at once with code Unavailable. Calls are never retried. Clients are safe for
-// concurrent use.
+// away, calls fail at once with code Unavailable. Calls are never retried: after a deadline or a
+// broken connection the runtime may have executed the call. Clients are safe for concurrent use.
 //
 // Every call has a deadline in addition to the caller's context. T is ClientConfig.RequestTimeout
 // (default: 2 min):
@@ -52,9 +52,10 @@
 //
 // # Limits
 //
-// Starting pods is in package cri/pods, reading logs in cri/logs. The streaming protocols behind
-// the URLs of Exec, Attach and PortForward are not part of this package. Docker, Windows pipes and
-// CRI v1alpha2 are not supported.
+// Starting pods is in package cri/pods, reading logs in cri/logs. A runtime in the same process,
+// such as cri/fake, needs no client. The streaming protocols behind the URLs of Exec, Attach and
+// PortForward are not part of this package. Docker, Windows pipes and CRI v1alpha2 are not
+// supported.
 //
 // Examples that run: Example, ExampleDialRuntime_absent and ExampleHealthMonitor in
 // example_test.go.

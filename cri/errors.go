@@ -11,7 +11,8 @@ import (
 	"google.golang.org/grpc/status"
 )
 
-// ErrExecTimeout is returned by ExecSync for a command that exceeded its timeout. It matches
+// ErrExecTimeout is returned by ExecSync for a command that exceeded its timeout. A RuntimeClient
+// also returns it if the caller's deadline or its own expired first. It matches
 // context.DeadlineExceeded, too.
 var ErrExecTimeout error = execTimeout{}
 

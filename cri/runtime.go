@@ -23,7 +23,7 @@ var _ RuntimeService = (*RuntimeClient)(nil)
 
 // DialRuntime connects to the RuntimeService at cfg.Endpoint and calls Version as a check. It
 // fails at once without a listener, and within RequestTimeout if the listener is no CRI runtime.
-// The caller closes the client.
+// ctx bounds only this check. The caller closes the client.
 func DialRuntime(ctx context.Context, cfg ClientConfig) (*RuntimeClient, error) {
 	l, err := newLink("runtime", cfg)
 	if err != nil {
@@ -41,8 +41,9 @@ func DialRuntime(ctx context.Context, cfg ClientConfig) (*RuntimeClient, error) 
 // Name returns the runtime's name from the first connection, such as "containerd".
 func (c *RuntimeClient) Name() string { return c.name }
 
-// Close ends the connection and all its calls, and waits until they have returned. It must not be
-// called from a handler of GetContainerEvents.
+// Close ends the connection and all its calls, and waits until they have returned. Later calls to
+// the runtime fail with ErrClosed. Close may be called again, but not from a handler of
+// GetContainerEvents.
 func (c *RuntimeClient) Close() error { return c.link.close() }
 
 // Version implements Versioner.

@@ -31,7 +31,6 @@ func (c *collector) wake() { c.woken.Wake() }
 // Run collects every collectPeriod until ctx is done. The first collection runs as soon as all
 // sources are ready and the runtime was observed: a killed agent may have left logs that only this
 // collection finds, and an agent in a crash loop would never reach the end of a period.
-// come to the end of a period.
 func (c *collector) Run(ctx context.Context) error {
 	period := time.NewTicker(collectPeriod)
 	defer period.Stop()

@@ -23,8 +23,8 @@ import (
 // Config configures a Syncer. Pods, Checkpoint, Probes.Probers and Loop.Pods are required.
 //
 // New builds the parts configured here, and Run runs them. The Event, Logger, Span and
-// ShutdownTimeout of a part default to the field of that name here. The Syncer handles an event
-// itself before it calls the callback of a part.
+// ShutdownTimeout of a part default to the field of that name here. A callback of a part that the
+// Syncer uses itself, such as PLEG.OnEvent, is called after the Syncer's own.
 type Config struct {
 	// Pods configures the manager of pods on the runtime. Its Runtime, RuntimeName and Images are
 	// required.

@@ -21,15 +21,17 @@
 // pod's state, takes the next steps (cri/pods), and observes their outcome. A long sync publishes
 // intermediate statuses.
 //
-// SyncTerminatingPod stops the containers that it can see, then observes, until none runs.
+// SyncTerminatingPod stops the containers of the last observation, then observes again, until none
+// runs. After three attempts it returns an error.
 //
 // SyncTerminatedPod releases the pod's resources. A pod that ended by itself keeps its containers,
 // for their logs, until its source drops it; then the containers and the other stages are removed.
 // A pod that returns under the same UID first removes the remains of its predecessor.
 //
 // Run observes and probes pods, removes dead containers that newer ones have replaced, collects
-// garbage every minute, and releases the leftovers of orphans. The loop only wakes it (Cleaner), so
-// a slow runtime delays no pod. A pod's worker and Run never work on one pod at the same time.
+// garbage every minute, and releases the leftovers of orphans. These tasks have goroutines of their
+// own, so a slow runtime does not delay the sync loop. A worker and these tasks never change one
+// pod at the same time.
 //
 // A probe result changes the status at once. The next sync applies all results to the containers.
 //
@@ -65,7 +67,7 @@
 //     is kept, with its log.
 //   - A running container with the right hash is kept, even if no agent received the result of
 //     its start. A start that failed because it was cut off counts as a restart; with
-//     restartPolicy Never the pod has failed. These are the only starts without an outside cause.
+//     restartPolicy Never the pod has failed. A crash of the agent causes no other restarts.
 //   - The files of a dead container are removed before the container, which points to them. A
 //     pod is removed in this order: saved state, containers, sandboxes, logs, stages in reverse,
 //     the folder last. The first collection removes remains that only log folders and links show.
@@ -85,5 +87,6 @@
 // # Limits
 //
 // The package does not admit pods (Config.Handler.Admit), find desired pods (syncloop/podsource),
-// rotate logs (cri/logs) or remove images (cri/images/gc).
+// rotate logs (cri/logs) or remove images (cri/images/gc). A program that runs single pods itself
+// needs only cri/pods. Without a CRI runtime, implement podworkers.PodSyncer instead.
 package podsyncer

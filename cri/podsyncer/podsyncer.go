@@ -196,7 +196,7 @@ func (s *Syncer) Explain(uid types.UID) []podwright.Explanation {
 }
 
 // Remembered returns the pods with state in memory, apart from statuses. Housekeeping drops the
-// state of gone pods.
+// state of removed pods.
 func (s *Syncer) Remembered() []types.UID {
 	seen := map[types.UID]bool{}
 	for _, uids := range [][]types.UID{s.turns.uids(), s.ended.uids(), s.explanations.uids(), s.observer.uids(), s.records.Pods()} {

@@ -17,8 +17,8 @@ import (
 var errLeft = errors.New("something of the pod is still there after its removal")
 
 // SyncTerminatedPod implements podworkers.PodSyncer: it releases a pod's resources. A pod that
-// ended by itself keeps its containers, for their logs, until its source drops it. A pod that its
-// source dropped and named again keeps them, too, until the next pod with the UID removes them.
+// ended by itself keeps its containers, for their logs, until its source drops it. If a source
+// has named the UID again by then, the next pod with the UID removes them.
 func (s *Syncer) SyncTerminatedPod(ctx context.Context, w podworkers.Work) error {
 	if s.named(w.Pod.UID) {
 		if err := s.stages.Release(ctx, w.Pod.UID, stages.Stopped); err != nil {

@@ -13,12 +13,14 @@ import (
 var ErrAlreadyRun = fields.AlreadyRun("podsyncer")
 
 // Run runs the loop, the workers and all other parts until ctx is done. It leaves the pods running.
-// A second Run returns ErrAlreadyRun.
+// It returns nil, or an error that lists the calls that did not return within ShutdownTimeout. A
+// second Run returns ErrAlreadyRun.
 func (s *Syncer) Run(ctx context.Context) error { return s.RunWith(ctx) }
 
 // RunWith is Run with further parts: the Run methods of the agent's own components. When ctx is
-// done or a part returns, it first stops all parts that act on pods, then the observer of the
-// runtime and the writer of statuses.
+// done or a part returns, also without an error, it first stops all parts that act on pods, then
+// the observer of the runtime and the writer of statuses. It waits for all parts, the further ones
+// without a limit, and returns their joined errors.
 func (s *Syncer) RunWith(ctx context.Context, parts ...func(context.Context) error) error {
 	if s.ran.Swap(true) {
 		return ErrAlreadyRun

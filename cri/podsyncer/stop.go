@@ -21,7 +21,7 @@ import (
 var errStillRunning = errors.New("containers still run after the runtime stopped them")
 
 // SyncTerminatingPod implements podworkers.PodSyncer: it stops a pod's containers. It first stops
-// the containers that it can see, then observes, and stops further ones.
+// the containers of the last observation, then observes again, and stops further ones.
 //
 // Unless its source dropped the pod, the end is published and saved before the stop: if the agent
 // is killed in between, the next one ends the pod for the same reason. A dropped pod has no state
