@@ -23,7 +23,8 @@ type Config struct {
 	// Further pulls wait in a queue, which is unbounded but never longer than the number of pods.
 	MaxParallelPulls int
 	// QPS is the long-term rate at which pulls may begin, per second. Default: 5. A negative value
-	// means no limit. A pull beyond the rate fails at once.
+	// means no limit. A pull beyond the rate fails at once with ErrThrottled, and counts for the
+	// back-off.
 	QPS float64
 	// Burst is the number of pulls that may begin at once. Default: 10.
 	Burst int

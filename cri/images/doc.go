@@ -31,7 +31,8 @@
 // # Failures
 //
 // Each pod has its own back-off per image, so a pod without credentials does not delay a pod with
-// them. A failing pull returns ErrImagePull, or the runtime's RegistryUnavailable or
+// them. It grows from 10 s to 5 min and starts anew ten minutes after the last failure. A failing
+// pull returns ErrImagePull, or the runtime's RegistryUnavailable or
 // SignatureValidationFailed. During the back-off, Ensure returns ImagePullBackOff with the text of
 // the last failure and does not contact a registry. An image that appears meanwhile ends the
 // back-off, except with policy Always.
@@ -53,6 +54,8 @@
 // without it every pull is anonymous. Set Config.Records to verify access to private images;
 // without it every pod can use each present image. Create the container with Image.Ref, so that it
 // runs exactly the image found or pulled here. Image garbage collection must keep Manager.InUse.
+//
+// To pull an image outside of pods, call cri.ImageService directly.
 //
 // An example that runs: Example in example_test.go.
 package images

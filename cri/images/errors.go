@@ -40,9 +40,9 @@ func (e *Error) Error() string { return e.Reason + ": " + e.Message }
 // Unwrap returns the cause.
 func (e *Error) Unwrap() error { return e.Err }
 
-// NotBefore returns the time of the next useful try: the end of the back-off or, for a failed
-// pull, a second later, when Ensure returns ImagePullBackOff. It is zero for failures that do not
-// depend on time.
+// NotBefore returns the time of the next useful try. For ImagePullBackOff it is the end of the
+// back-off. For a failed pull it is one second later: that try does not pull, but returns
+// ImagePullBackOff. It is zero for failures that do not depend on time.
 func (e *Error) NotBefore() time.Time { return e.notBefore }
 
 // pullReason returns the reason of a failed pull: the runtime's own reason if its text begins with

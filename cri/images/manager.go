@@ -41,8 +41,8 @@ func New(cfg Config) (*Manager, error) {
 }
 
 // Ensure makes an image present. It pulls the image if the policy requires it, or if the pod must
-// prove its access. It returns an *Error with the waiting reason or, if ctx ends first, an error
-// that wraps ctx's. It is safe for concurrent use.
+// prove its access. The returned error wraps an *Error with the waiting reason or, if ctx ends
+// first, ctx's error; for an invalid Request it wraps neither. It is safe for concurrent use.
 func (m *Manager) Ensure(ctx context.Context, r Request) (Image, error) {
 	if err := r.check(); err != nil {
 		return Image{}, err
@@ -215,8 +215,8 @@ func (m *Manager) hand(ref string) {
 	m.handed[ref] = now
 }
 
-// Forget drops the failures and back-offs of a removed pod. Without Forget they expire some time
-// after the next failed pull.
+// Forget drops the failures and back-offs of a removed pod. Without Forget they are dropped at the
+// first failed pull of any pod more than ten minutes later.
 func (m *Manager) Forget(pod types.UID) { m.history.forget(podKey(pod)) }
 
 // InUse returns the images that Ensure has returned within the last five minutes. Their containers

@@ -78,9 +78,10 @@
 //
 // # Contexts
 //
-// SyncPod and KillPod return soon after their context is done, between two runtime calls. A call
-// that changes state in the runtime has another 5 s to finish, so that its outcome is recorded.
-// Cancellation never stops a pod, and is never recorded as the failure of a container.
+// SyncPod and KillPod return soon after their context is done. A call that creates, starts or
+// resizes has another 5 s to finish, so that its outcome is recorded; calls that stop, remove or
+// read are cancelled. Cancellation never stops a pod, and is never recorded as the failure of a
+// container.
 //
 // # Compatibility
 //
@@ -92,7 +93,7 @@
 //
 // The package has no loop and no worker per pod (package podworkers), does not observe pods
 // (package pleg), mounts no volumes, runs no probes, sets up no pod cgroups, and publishes no
-// status.
+// status. Package podsyncer combines all this: an agent that uses it calls no Manager itself.
 //
 // See Example, ExampleConfig, ExampleManager_KillPod, ExampleResult_Explanation and
 // ExampleUnsupported in example_test.go.

@@ -47,8 +47,8 @@ func (m *Manager) Forget(uid types.UID) {
 	}
 }
 
-// Retain drops the state of all sandboxes and containers except those in exists, by ID, and of
-// expired crash loops.
+// Retain drops the state of all sandboxes and containers whose ID is not in exists, and of expired
+// crash loops.
 func (m *Manager) Retain(exists map[string]bool) {
 	m.trimBackoff(time.Now())
 	m.preStops.retain(exists)

@@ -27,8 +27,8 @@ type KillRequest struct {
 	// Restore, without Pod, stops each container with the preStop handler and grace period in its
 	// annotations. It is for desired pods whose spec is not available.
 	Restore bool
-	// Status is the pod's state in the runtime. Without Pod it also identifies the pod. A Status
-	// with another UID than Pod is refused, and no container is stopped.
+	// Status is the pod's state in the runtime. Without Pod it also identifies the pod. Required.
+	// With a nil Status or another UID than Pod's no container is stopped, and Result.Err is set.
 	Status *observed.Pod
 	// GraceSeconds replaces the grace period of the whole pod, preStop included, for eviction,
 	// shutdown or deletion. It starts with this call. Nil selects the pod's own. With 0 or less
@@ -49,11 +49,11 @@ type KillRequest struct {
 // and SIGKILL. A failed handler is an event and a failed stop is part of the result; neither
 // prevents further stops.
 //
-// When ctx is done, KillPod returns at once and leaves the remaining containers unchanged. To
-// shorten a kill, cancel it and call KillPod again with a shorter grace period: that shortens a
-// preStop handler, the wait of a sidecar, or a stop. This Manager does not repeat a finished
-// preStop handler. It repeats an interrupted one, because handlers run at least once. Containers
-// that no longer exist count as stopped.
+// When ctx is done, KillPod cancels its calls, returns, and leaves the remaining containers
+// unchanged. To shorten a kill, cancel it and call KillPod again with a shorter grace period: that
+// shortens a preStop handler, the wait of a sidecar, or a stop. This Manager does not repeat a
+// finished preStop handler. It repeats an interrupted one, because handlers run at least once.
+// Containers that no longer exist count as stopped.
 func (m *Manager) KillPod(ctx context.Context, r KillRequest) Result {
 	if r.Status == nil {
 		return Result{stopped: errors.New("pods: KillRequest.Status is required")}

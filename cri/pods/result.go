@@ -80,10 +80,9 @@ func (r Result) NotBefore() time.Time {
 	return earliest
 }
 
-// Err returns the joined errors of all entries, or nil. Its text has the first five. If its
-// context ended the sync early, Err includes the context's error and cause. Errors in the tree
-// with a method NotBefore() time.Time that returns a nonzero time have the time of the next
-// useful attempt.
+// Err returns the joined errors of all entries, or nil. Its text lists the first five. If its
+// context ended the sync early, Err includes the context's error and cause. An error in the tree
+// may have a method NotBefore() time.Time; a nonzero result is the time of its next useful attempt.
 func (r Result) Err() error {
 	var errs []error
 	for _, e := range r.Entries {

@@ -18,10 +18,10 @@ import (
 // SyncRequest is the input of SyncPod.
 type SyncRequest struct {
 	// Pod is the desired pod, with the resources that the node has allocated to it. SyncPod does
-	// not change it.
+	// not change it. Required.
 	Pod *v1.Pod
 	// Status is the pod's state in the runtime, observed after the last call that changed the
-	// pod. A Status with another UID is refused.
+	// pod. Required. With a nil Status or another UID SyncPod does no step, and Result.Err is set.
 	Status *observed.Pod
 	// Probes are the results of the pod's probes (probe.Manager.Results). A missing result is
 	// unknown. A sidecar with a startup probe has started once the probe has succeeded; after a
@@ -44,7 +44,7 @@ type SyncRequest struct {
 // If a plain init container fails to start, the sync ends. Other containers are independent:
 // after a failure the sync continues with the next container.
 // SyncPod returns soon after ctx is done: pulls, hooks and waits end, and no further runtime call
-// is made.
+// is made (see Contexts in the package documentation).
 func (m *Manager) SyncPod(ctx context.Context, r SyncRequest) Result {
 	if r.Pod == nil || r.Status == nil {
 		return Result{stopped: errors.New("pods: SyncRequest.Pod and SyncRequest.Status are required")}

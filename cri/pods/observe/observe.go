@@ -93,7 +93,8 @@ func (o *Observer) list(ctx context.Context, uid types.UID) ([]*runtimeapi.PodSa
 	return sandboxes, containers, errors.Join(errs...)
 }
 
-// PodStatus returns the state of one pod in detail. It skips objects that disappear after they
+// PodStatus returns the state of one pod in detail. For a pod that the runtime does not have it
+// returns a status with only the UID, and no error. It skips objects that disappear after they
 // were listed. Any other failure is an error.
 func (o *Observer) PodStatus(ctx context.Context, uid types.UID) (*observed.Pod, error) {
 	if uid == "" {
@@ -193,8 +194,9 @@ func (o *Observer) inspectContainer(ctx context.Context, listed *runtimeapi.Cont
 	return &c, nil
 }
 
-// PodEvents calls dirty with the pod of each event of the runtime. It returns pleg.ErrNoEvents if
-// the runtime has no events.
+// PodEvents calls dirty with the pod of each event of the runtime. It blocks until the stream ends
+// or ctx is done and always returns an error: one that wraps pleg.ErrNoEvents if the runtime has
+// no events, otherwise the error of the event stream.
 func (o *Observer) PodEvents(ctx context.Context, dirty func(types.UID)) error {
 	streamer, ok := o.cfg.Runtime.(cri.EventStreamer)
 	if !ok {
@@ -224,8 +226,8 @@ func eventUID(event *runtimeapi.ContainerEventResponse) types.UID {
 	return types.UID(event.GetPodSandboxStatus().GetMetadata().GetUid())
 }
 
-// ListContainers lists the containers of all pods. If they do not fit into one reply, it lists
-// them per sandbox, so that a full node is observed, too. Every container has a sandbox.
+// ListContainers lists the containers of all pods. If they do not fit into one reply, it warns in
+// log, which must not be nil, and lists them per sandbox. Every container has a sandbox.
 func ListContainers(ctx context.Context, runtime Runtime, log *slog.Logger) ([]*runtimeapi.Container, error) {
 	all, err := runtime.ListContainers(ctx, nil)
 	if !errors.Is(err, cri.ErrReplyTooLarge) {
