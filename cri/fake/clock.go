@@ -16,5 +16,4 @@ func (c *clock) now() time.Time { return time.Now().Add(time.Duration(c.skew.Loa
 // negative. After a jump back, later timestamps may be earlier. All timestamps use this clock:
 // creation, start and end, events, statistics and logs. Existing timestamps and the duration of
 // waits do not change. See Config.ClockSkew.
-// take is not affected. See Config.ClockSkew.
 func (rt *Runtime) SetClockSkew(skew time.Duration) { rt.skew.Store(int64(skew)) }

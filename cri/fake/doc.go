@@ -47,7 +47,7 @@
 //     cri/streams), Ports connects to ports of pods.
 //   - The network: UpdateRuntimeConfig, or FixedIPs for every pod.
 //   - The Status: SetCondition. Handlers are its RuntimeClasses.
-//   - Missing calls: Unimplemented removes calls, also of the streaming lists. Without
+//   - Missing calls: Unimplemented removes calls, including the streaming lists. Without
 //     "GetContainerEvents" and "RuntimeConfig" the runtime resembles containerd 1.6. Checkpoints
 //     adds a call.
 //   - The clock: ClockSkew, and SetClockSkew at any time.
@@ -70,7 +70,8 @@
 // Exec, Attach and PortForward are Unimplemented without Config.Streams; package cri/streams has a
 // server for them. Statistics and metrics are invented, resources are recorded but not enforced,
 // and a checkpoint has no state of a program. The state is lost at the end of the process. Mounts
-// are data for the program (Process.HostPath), not mounts.
+// are data for the program (Process.HostPath), not mounts. For a test of one or two calls, a stub
+// of a small interface of package cri is simpler.
 //
 // These examples run: ExampleRegistry in example_registry_test.go; ExampleNewRules in
 // example_rules_test.go; ExampleRuntime_Serve in example_serve_test.go; Example in example_test.go;

@@ -14,10 +14,9 @@ type Loss int
 const (
 	// LoseNothing is a restart of the runtime's own process. Containers, their commands and the
 	// programs of both keep running. Containers that ended meanwhile are EXITED with their own code
-	// and time. A StartContainer that was cut off has no effect. The logs have the output of the
-	// time between, with the time of the start; it is limited to the size of a pipe, 64 KiB per
-	// stream, and a program that writes more blocks.
-	// program that writes more waits.
+	// and time. A StartContainer that was cut off has no effect. Output between Stop and Start is
+	// logged at the Start, with that time. It is limited to 64 KiB per stream, the size of a pipe; a
+	// program that writes more blocks.
 	LoseNothing Loss = iota
 	// LoseProcesses is a reboot of a node that keeps its disk. Every program is killed. Running
 	// containers are EXITED with code 255, reason Unknown and the time of the start. Sandboxes are

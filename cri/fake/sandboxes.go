@@ -10,7 +10,8 @@ import (
 )
 
 // RunPodSandbox makes a sandbox, which is ready at once. Its name (pod name, namespace, UID and
-// attempt) must not be in use (AlreadyExists).
+// attempt) must not be in use (AlreadyExists). A handler that is not in Config.Handlers fails with
+// code Unknown.
 func (rt *Runtime) RunPodSandbox(ctx context.Context, config *runtimeapi.PodSandboxConfig, handler string) (string, error) {
 	request := &runtimeapi.RunPodSandboxRequest{Config: config, RuntimeHandler: handler}
 	if err := rt.enter(ctx, "RunPodSandbox", request); err != nil {

@@ -13,8 +13,8 @@
 //	err = reader.Read(ctx, log, logs.Options{Follow: true, Timestamps: true}, stdout, stderr)
 //
 // Instances.Choose returns the container instance that a request refers to. Tail returns the text
-// of the last lines of a file, the termination message of a container that wrote none itself.
-// ParseLine parses a single line.
+// of the last lines of a file, which replaces the termination message of a container that wrote
+// none (FallbackToLogsOnError). ParseLine parses a single line.
 //
 // # Following
 //
@@ -31,7 +31,7 @@
 // are not read: a follower that is a rotation behind when a file is compressed or removed misses
 // that file, and a warning reports it. Files rotated before the call are not read, as with
 // upstream kubelets (#59902). In the middle of a rotation, when the log is missing, the newest
-// uncompressed file replaces it.
+// uncompressed file replaces it. A truncated file is read again from its beginning.
 //
 // # Rotating
 //
@@ -57,6 +57,7 @@
 // # Limits
 //
 // The package neither removes logs of removed containers nor creates links in /var/log/containers.
+// Package kubeletapi serves logs over HTTP. If another program rotates the logs, use no Rotator.
 //
 // Examples that run: ExampleTail, ExampleParseLine, ExampleReader_Read, ExampleRotator and
 // ExampleInstances_Choose in example_test.go.

@@ -24,7 +24,7 @@ const (
 // ReaderConfig configures a Reader. The zero value is valid.
 type ReaderConfig struct {
 	// States reports whether the containers of followed logs are running. RuntimeStates reads this
-	// from a runtime. Default nil: they run until the context ends.
+	// from a runtime. Default nil: following continues until the context ends.
 	States States
 	// Logger receives problems with watching and following logs. Nil discards.
 	Logger *slog.Logger

@@ -12,9 +12,9 @@ import (
 // closed, and once a period for all containers whose logs are followed, so implementations with a
 // cache (such as the PLEG's) should use it. It must be safe for concurrent use.
 type States interface {
-	// Running reports for each ID whether the container is running. Following ends for a container that is
-	// not, so an unknown state must be reported as running. An error means that all states are
-	// unknown. It must not change or keep ids. It returns when ctx ends.
+	// Running reports for each ID whether the container is running. Following ends for a container
+	// that is not, so an unknown state must be reported as running. After an error following
+	// continues. Running must not change or keep ids. It returns when ctx ends.
 	Running(ctx context.Context, ids []string) ([]bool, error)
 }
 

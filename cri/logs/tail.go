@@ -20,7 +20,8 @@ const (
 // Tail returns the container's output in the last maxLines physical lines of a log file, at most
 // its last maxBytes bytes. It returns content only and joins the parts of a partial line per
 // stream. An unterminated last line is included in addition to maxLines. Lines in an unknown
-// format are skipped; a JSON line of docker is an error that wraps ErrDockerLine.
+// format are skipped; a JSON line of docker is an error that wraps ErrDockerLine. For a missing
+// file the error wraps fs.ErrNotExist.
 //
 // Zero or a negative value means no limit. With maxBytes, Tail reads at most the larger of 1 MiB
 // and 8*maxBytes.

@@ -69,8 +69,8 @@ func (m *Manager) try(ctx context.Context, what string, f func(context.Context) 
 	}
 }
 
-// Detect lists the images, detects those in use, and calls Config.OnList. Run calls it. Without it
-// images count as unused since the start.
+// Detect lists the images, records which are in use, and calls Config.OnList. Run calls it every
+// five minutes. An image that no detection or collection found in use counts as unused.
 func (m *Manager) Detect(ctx context.Context) error {
 	leave, err := m.enter(ctx)
 	if err != nil {
@@ -161,8 +161,10 @@ func (m *Manager) collectAndReport(ctx context.Context) error {
 	return err
 }
 
-// Collect removes images that exceed MaxAge and, if the disk is full, unused images. It fails if
-// it could not free enough.
+// Collect removes images that exceed MaxAge and, if the disk is full, unused images. It returns an
+// error if it could not free enough, if an image could not be removed (it continues with the next
+// image), or if the disk could not be measured (it then removes by age only). It removes no image
+// if the images in use are unknown.
 func (m *Manager) Collect(ctx context.Context) error {
 	leave, err := m.enter(ctx)
 	if err != nil {
