@@ -39,7 +39,8 @@
 // # Duties of callers
 //
 // The caller provides TLS and authentication. Allow is called first for each request. Package
-// streams (a separate module) has a client for tests.
+// streams (a separate module) has a client for tests. An agent without an API server needs no
+// handler: it reads logs with package logs and runs commands with cri.Execer.
 //
 // Examples that run: Example in example_test.go, and ExampleClient_Exec of package streams for
 // sessions.

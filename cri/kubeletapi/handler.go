@@ -11,8 +11,8 @@ import (
 
 type Config struct {
 	// Allow authorizes each request before any other step. Nil permits it, a *Refusal sets the
-	// status, any other error gives 403. It is called concurrently. Required: exec has the rights
-	// of the container.
+	// status, any other error, also a wrapped *Refusal, gives 403. It is called concurrently.
+	// Required: exec has the rights of the container.
 	Allow func(*http.Request) error
 	// Pods finds containers and sandboxes. Required.
 	Pods Pods
@@ -40,7 +40,9 @@ func (c *Config) complete() error {
 	return f.Err()
 }
 
-// New returns the handler. Other paths get status 404, other methods 405.
+// New returns the handler. Other paths get status 404, other methods 405. A malformed query, and a
+// session request without an upgrade, get 400, an absent object 404, a session whose URL is
+// unreachable 502. For other errors see Refuse.
 func New(cfg Config) (http.Handler, error) {
 	if err := cfg.complete(); err != nil {
 		return nil, err

@@ -25,8 +25,8 @@ type Target struct {
 	Container string
 }
 
-// TargetOf returns the target of a request, from the wildcards namespace, pod, uid and container
-// of its route pattern.
+// TargetOf returns the target of a request, from the wildcards {namespace}, {pod}, {uid} and
+// {container} of its http.ServeMux pattern. Use it in an agent's further routes.
 func TargetOf(r *http.Request) Target {
 	return Target{
 		Namespace: r.PathValue("namespace"), Pod: r.PathValue("pod"),
@@ -44,8 +44,8 @@ type Container struct {
 
 // Pods finds containers, sandboxes and logs. Its methods are called concurrently and should return
 // from memory. For an absent object they return a *Refusal with http.StatusNotFound, for an
-// invalid request one with http.StatusBadRequest. Other errors count as the node's.
-// podsyncer.Syncer implements Pods.
+// invalid request one with http.StatusBadRequest. Refuse writes their errors. podsyncer.Syncer
+// implements Pods.
 type Pods interface {
 	// RunningContainer returns the running instance of a container.
 	RunningContainer(ctx context.Context, t Target) (Container, error)
@@ -70,8 +70,8 @@ type Refusal struct {
 
 func (r *Refusal) Error() string { return r.Message }
 
-// Refuse writes err with its status: the Code of a *Refusal, 404 for the runtime's NotFound, else
-// 500.
+// Refuse writes err with its status: the Code of a *Refusal, wrapped or not, 404 for the runtime's
+// NotFound, else 500.
 func Refuse(w http.ResponseWriter, err error) {
 	code := http.StatusInternalServerError
 	if r := new(*Refusal); errors.As(err, r) {

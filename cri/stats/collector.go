@@ -34,8 +34,9 @@ type CollectorConfig struct {
 	// PodCgroups returns the paths of the pods' cgroups by pod UID. The cgroups of a pod's
 	// containers are below its own (cgroup_parent). Required with Reader.
 	PodCgroups func() map[string]string
-	// Proc is the machine's /proc, for the networks of pods. It must support links, as os.DirFS
-	// does. Optional: without it network figures come from the runtime.
+	// Proc is the machine's /proc, for the networks of pods that the Reader reads. It must support
+	// links, as os.DirFS does. Optional: without it network figures come from the runtime, which is
+	// requested only if a pod has no cgroup.
 	Proc fs.FS
 }
 
@@ -84,7 +85,8 @@ type Wanted struct {
 // errors.
 //
 // A pod with a cgroup and its containers are read from the cgroups. The runtime measures only the
-// remaining pods, and storage, because it uses a process per container to read the same files.
+// remaining pods, and storage, because it uses a process per container to read the same files. CPU
+// rates come from two calls at least one second apart, and before that from the runtime.
 func (c *Collector) Collect(ctx context.Context, w Wanted) (pods []Pod, unread []error, err error) {
 	sandboxes, err := c.cfg.Runtime.ListPodSandbox(ctx, nil)
 	if err != nil {

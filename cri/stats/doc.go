@@ -36,7 +36,13 @@
 //
 // # Concurrency
 //
-// A Collector and a Reader are safe for concurrent use. No goroutine runs between two readings.
+// A Collector and a Reader are safe for concurrent use, a Rates is not. No goroutine runs between
+// two readings.
+//
+// # Limits
+//
+// Cgroups exist on Linux only. The package does not measure volumes and log files. To show only the
+// runtime's own figures, call cri.StatsReader directly.
 //
 // # Cost
 //

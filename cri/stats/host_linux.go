@@ -12,8 +12,7 @@ import (
 
 // Host returns a folder of this machine, such as "/sys/fs/cgroup" or "/proc": an os.DirFS that
 // reads kernel files with few system calls, because a node with a hundred pods reads thousands of
-// files per scrape. It keeps the folders of cgroups open; see kept.
-// and again stay open; see kept.
+// files per scrape. It keeps the folders of cgroups open; see Cost in the package documentation.
 func Host(dir string) fs.FS { return host{os.DirFS(dir).(hostFS), dir, newKept()} }
 
 type hostFS interface {
