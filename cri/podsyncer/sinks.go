@@ -20,7 +20,7 @@ import (
 type PodSink interface {
 	// Put adds a pod. It is called before each Get and Patch for the pod.
 	Put(pod *v1.Pod) error
-	// Prune drops all pods for which wanted returns false.
+	// Prune drops all pods for which wanted returns false. Run waits for its return.
 	Prune(wanted func(types.UID) bool) error
 }
 
