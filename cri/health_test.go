@@ -223,6 +223,7 @@ func TestHealthMonitorNamesAStatusThatIgnoresItsContext(t *testing.T) {
 		begin := time.Now()
 		require.ErrorContains(t, m.Run(ctx), "Status has ignored its context")
 		require.Equal(t, shutdownTimeout, time.Since(begin))
+		require.ErrorIs(t, m.Run(ctx), ErrAlreadyRun)
 		close(release)
 	})
 }

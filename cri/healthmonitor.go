@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
@@ -44,9 +45,13 @@ type HealthConfig struct {
 	Logger *slog.Logger
 }
 
+// ErrAlreadyRun is returned by a second Run of a HealthMonitor.
+var ErrAlreadyRun = fields.AlreadyRun("cri")
+
 // HealthMonitor polls a runtime's status and keeps the result.
 type HealthMonitor struct {
 	cfg     HealthConfig
+	ran     atomic.Bool
 	limiter *loglimit.Limiter
 
 	mu   sync.Mutex
@@ -78,8 +83,11 @@ func (m *HealthMonitor) Health() Health {
 
 // Run polls at once and then every Period until ctx is done. It waits for the last poll and
 // returns nil, or an error if that poll ignores its context for more than 10 s. The health remains
-// available after Run, and Run may be called again after it returned.
+// available after Run. A second Run returns ErrAlreadyRun.
 func (m *HealthMonitor) Run(ctx context.Context) error {
+	if m.ran.Swap(true) {
+		return ErrAlreadyRun
+	}
 	polled := run.NewSignal()
 	var group run.Group
 	group.Go("poll", func() { m.poll(ctx, polled) })

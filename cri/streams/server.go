@@ -85,6 +85,9 @@ type Server struct {
 	bridge *bridge
 }
 
+// ErrAlreadyRun is returned by a second Run.
+var ErrAlreadyRun = errors.New("streams: Run was called before")
+
 // NewServer returns a Server. Clients that connect before Run wait.
 func NewServer(cfg Config) (*Server, error) {
 	if err := cfg.complete(); err != nil {
@@ -104,10 +107,10 @@ func NewServer(cfg Config) (*Server, error) {
 // Run serves sessions with runtime until ctx ends or the listener fails. It then closes all
 // connections, waits for the sessions to end, which kills the commands of exec, and returns. A
 // client that has not opened its streams yet may delay it by CreationTimeout. The end of ctx is no
-// error. Run can be called once.
+// error. A second Run returns ErrAlreadyRun.
 func (s *Server) Run(ctx context.Context, runtime Runtime) error {
 	if !s.bridge.begin(runtime) {
-		return errors.New("streams: Run was called before")
+		return ErrAlreadyRun
 	}
 	var serving sync.WaitGroup
 	conns := newConnections(s.cfg.Listener, s.cfg.MaxConnections, s.cfg.IdleTimeout)

@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
@@ -70,9 +71,13 @@ func (c *Config) complete() error {
 	return f.Err()
 }
 
+// ErrAlreadyRun is returned by a second Run.
+var ErrAlreadyRun = fields.AlreadyRun("eviction")
+
 // Manager evicts pods. Use New. Only Pressure is safe for concurrent use.
 type Manager struct {
 	cfg   Config
+	ran   atomic.Bool
 	state State // used by Run only
 
 	mu       sync.Mutex
@@ -97,8 +102,12 @@ func (m *Manager) Pressure() Pressure {
 // Run runs a pass immediately, every 10 s and after each wake, until ctx is done, and then returns
 // nil. After a pass that ended a pod, the next pass follows when the pod is cleaned up, but not
 // within a second. Errors are logged and retried. Without thresholds and Policy.LocalStorage no
-// pass runs, and a node needs no Manager. Run may be called once.
+// pass runs, and a node needs no Manager. A second Run returns
+// ErrAlreadyRun.
 func (m *Manager) Run(ctx context.Context) error {
+	if m.ran.Swap(true) {
+		return ErrAlreadyRun
+	}
 	if !m.cfg.Policy.watches() {
 		<-ctx.Done()
 		return nil

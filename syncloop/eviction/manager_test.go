@@ -95,6 +95,7 @@ func (b *bench) during(t *testing.T, d time.Duration, edit func(*Config), f func
 		}
 		require.NoError(t, <-ended)
 		require.Equal(t, d, time.Since(begin), "Run goes on until its context ends")
+		require.ErrorIs(t, m.Run(t.Context()), ErrAlreadyRun)
 	})
 }
 

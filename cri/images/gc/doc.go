@@ -25,7 +25,7 @@
 //
 // # Concurrency and limits
 //
-// A Manager is safe for concurrent use, but only one Run may be active at a time. Compute is the
+// A Manager is safe for concurrent use, and its Run works once. Compute is the
 // pure part: from a list of images with their times and the size of the disk, it computes the
 // removable images, their order, and the number of bytes to free. The Manager keeps the times in
 // memory, so they restart with each start. If another program removes the runtime's images, use no

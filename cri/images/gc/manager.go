@@ -7,17 +7,23 @@ import (
 	"fmt"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
+	"github.com/podwright/podwright/internal/fields"
 	"github.com/podwright/podwright/internal/span"
 )
+
+// ErrAlreadyRun is returned by a second Run.
+var ErrAlreadyRun = fields.AlreadyRun("gc")
 
 // Manager removes images. Create it with New. It is safe for concurrent use.
 type Manager struct {
 	cfg Config
+	ran atomic.Bool
 
 	work     chan struct{} // a semaphore for detection and removal
 	seen     map[string]times
@@ -42,8 +48,11 @@ func New(cfg Config) (*Manager, error) {
 }
 
 // Run detects the images in use at once and periodically, and collects, until ctx ends; it then
-// returns nil. Failures are logged and retried.
+// returns nil. Failures are logged and retried. A second Run returns ErrAlreadyRun.
 func (m *Manager) Run(ctx context.Context) error {
+	if m.ran.Swap(true) {
+		return ErrAlreadyRun
+	}
 	detect := time.NewTicker(detectInterval)
 	defer detect.Stop()
 	collect := time.NewTicker(m.cfg.CollectInterval)

@@ -257,6 +257,7 @@ func TestRunDisabled(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
 		defer cancel()
 		require.NoError(t, m.Run(ctx))
+		require.ErrorIs(t, m.Run(ctx), ErrAlreadyRun)
 		require.Len(t, n.present(), 1)
 		require.Empty(t, n.take())
 	})
