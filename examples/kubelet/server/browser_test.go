@@ -84,7 +84,7 @@ func profile(t *testing.T) string {
 // PODWRIGHT_PICTURES names a folder.
 func browse(t *testing.T, program, address, picture string) string {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	defer cancel()
 	// Chromium aborts a page load when a network interface of the host appears or disappears, such
 	// as a container's. It returns that error or an empty document. The page is then loaded again.

@@ -22,7 +22,7 @@ import (
 )
 
 var (
-	chaosKills = flag.Int("kills", 40, "how often TestChaos kills the kubelet; 0: it is skipped")
+	chaosKills = flag.Int("kills", 20, "how often TestChaos kills the kubelet; 0: it is skipped")
 	chaosSeed  = flag.Uint64("seed", 0, "what TestChaos draws its choices with, the time by default; how far everybody is at each choice is up to the machine")
 )
 

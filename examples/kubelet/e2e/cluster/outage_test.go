@@ -150,8 +150,9 @@ func requireOneEnd(t *testing.T, w *watcher, name string, code int) {
 	told := map[string]bool{}
 	for _, pod := range w.versions(name) {
 		if pod.Status.Phase == v1.PodFailed {
+			require.NotEmpty(t, pod.Status.ContainerStatuses, "%s: %+v", name, pod.Status)
 			end := pod.Status.ContainerStatuses[0].State.Terminated
-			require.NotNil(t, end, name)
+			require.NotNil(t, end, "%s: %+v", name, pod.Status)
 			if !lostByRuntime(end) {
 				require.EqualValues(t, code, end.ExitCode, name)
 			}
