@@ -6,7 +6,9 @@
 //   - podworkers: one worker per pod, the lifecycle state machine
 //   - syncloop, syncloop/podsource: from pod sources to workers
 //   - pleg, pleg/observed: the actual pods of the runtime, and their types
+//   - probe, probe/exec, probe/httpget and others: probes of containers, and their results
 //   - status, status/writer: from observed and desired state to a v1.PodStatus, and its delivery
+//   - volume, volume/manager: the plugins of volumes, and their mounts for pods
 //   - cri, cri/pods, cri/images, cri/logs: pods on a CRI runtime
 //   - cri/fake: an in-memory runtime; cri/embedded: containers as host processes
 //   - cri/kubeletapi: an http.Handler for kubectl logs, exec, attach and port-forward

@@ -2,7 +2,6 @@ package streams
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -86,7 +85,7 @@ type Server struct {
 }
 
 // ErrAlreadyRun is returned by a second Run.
-var ErrAlreadyRun = errors.New("streams: Run was called before")
+var ErrAlreadyRun = fields.AlreadyRun("streams")
 
 // NewServer returns a Server. Clients that connect before Run wait.
 func NewServer(cfg Config) (*Server, error) {

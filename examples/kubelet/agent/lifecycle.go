@@ -89,7 +89,7 @@ const (
 func (l *lifecycle) preempt(pod *v1.Pod, victims []*v1.Pod, missing []admission.Shortage) {
 	now := time.Now()
 	for _, victim := range victims {
-		ref := v1.ObjectReference{Kind: "Pod", APIVersion: "v1", Namespace: victim.Namespace, Name: victim.Name, UID: victim.UID, ResourceVersion: victim.ResourceVersion}
+		ref := podfacts.Reference(victim)
 		l.recorder.event(ref, v1.EventTypeWarning, preempting, preemptedMessage)
 		err := l.syncer.Workers().UpdatePod(podworkers.Update{Type: podworkers.UpdateKill, Pod: victim, Kill: &podworkers.KillOptions{Evict: true, Status: func(s *v1.PodStatus) {
 			*s = status.WithDisruption(victim, *s, preemptionMessage, now)
