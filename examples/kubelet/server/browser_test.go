@@ -42,6 +42,7 @@ func TestPagesInABrowser(t *testing.T) {
 	program := browser(t)
 	report := aReport()
 	report.Pods[0].LastError = `<script>document.title = "run"</script><img src="https://elsewhere.invalid/x">`
+	report.Pods[0].Logs[0].Lines = []string{"</pre>" + report.Pods[0].LastError, "\x1b]0;title\x07last line"}
 	door, err := auth.New(auth.Config{NodeName: "n", Anonymous: true, Mode: auth.AlwaysAllow})
 	require.NoError(t, err)
 	var mu sync.Mutex
@@ -56,13 +57,15 @@ func TestPagesInABrowser(t *testing.T) {
 	base := "https://" + dial().RemoteAddr().String()
 
 	all := browse(t, program, base+"/", "pods.png")
+	require.Less(t, strings.Index(all, "container states not ok"), strings.Index(all, "<table"), "the summary is the first line")
 	require.Contains(t, all, "<title>Pods on n</title>")
-	require.Contains(t, all, "c: waiting, CrashLoopBackOff, 3×")
+	require.Contains(t, all, "c: waiting, CrashLoopBackOff, restarted 3 times")
 	link := regexp.MustCompile(`href="(/statusz/pods/default/a[^"]*)"`).FindStringSubmatch(all)
 	require.NotNil(t, link)
 	one := browse(t, program, base+html.UnescapeString(link[1]), "pod.png")
 	require.Contains(t, one, "<title>default/a on n</title>", "what a pod says did not run")
 	require.Contains(t, one, "&lt;script&gt;document.title")
+	require.Contains(t, one, "&lt;/pre&gt;&lt;script&gt;")
 	mu.Lock()
 	defer mu.Unlock()
 	for _, path := range asked {

@@ -21,7 +21,7 @@ const head = `<!doctype html>
 :root { color-scheme: light dark; --dim: #6b7280; --line: #e5e7eb; --bad: #b42318; --badbg: #fdecea; --good: #146c43; --goodbg: #e6f4ec; --wait: #8a5a00; --waitbg: #fff4d6; --plainbg: #eef0f3 }
 @media (prefers-color-scheme: dark) { :root { --dim: #9aa3af; --line: #374151; --bad: #ff9c92; --badbg: #4a1d19; --good: #86e0ae; --goodbg: #123d28; --wait: #ffd479; --waitbg: #463406; --plainbg: #2b323d } }
 body { font: 15px/1.5 system-ui, sans-serif; margin: 2em auto; max-width: 80em; padding: 0 1.2em }
-h1 { font-size: 1.4em; margin: 0 0 .3em; overflow-wrap: anywhere } h2 { font-size: 1.05em; margin: 2em 0 .4em }
+h1 { font-size: 1.4em; margin: 0 0 .4em; padding: .5em .7em; border-radius: .4em; overflow-wrap: anywhere } h1.bad { background: var(--badbg) } h1.good { color: var(--good); background: var(--goodbg) } h2 { font-size: 1.05em; margin: 2em 0 .4em }
 table { border-collapse: collapse; width: 100%% }
 th, td { text-align: left; vertical-align: top; padding: .45em 1em .45em 0; border-top: 1px solid var(--line) }
 th { font-weight: 600; color: var(--dim); white-space: nowrap; border-top: none }
@@ -32,6 +32,8 @@ dl { display: grid; grid-template-columns: max-content 1fr; gap: .35em 1.5em; ma
 .badge { display: inline-block; border-radius: .6em; padding: 0 .6em; margin: 0 .3em .2em 0; background: var(--plainbg); white-space: nowrap }
 .bad { color: var(--bad) } .badge.bad { background: var(--badbg) } .badge.good { color: var(--good); background: var(--goodbg) } .badge.wait { color: var(--wait); background: var(--waitbg) }
 .box { border-left: 3px solid var(--bad); background: var(--badbg); padding: .3em .8em; overflow-wrap: anywhere; white-space: pre-line }
+.nowrap { white-space: nowrap } .badge { overflow-wrap: anywhere }
+pre { margin: 0; padding: .6em .8em; background: var(--plainbg); font-size: .86em; white-space: pre-wrap; overflow-wrap: anywhere } h3 { font-size: .95em; margin: 1em 0 .3em }
 a { color: inherit }
 </style>
 `
@@ -64,92 +66,94 @@ func (p *page) badge(colour, text string) {
 func writePage(w io.Writer, r Report) error {
 	p := &page{}
 	p.put(head, "Pods on "+r.Node)
-	p.put("<h1>Pods on %s</h1>\n", r.Node)
-	p.checks(r)
-	p.put("<table>\n<tr><th class=\"pod\">Pod<th>Phase<th class=\"containers\">Containers<th class=\"doing\">Doing, or waiting for<th>Since<th>Next look</tr>\n")
-	for i := range r.Pods {
-		p.pod(&r.Pods[i], r.Time)
+	text, fine := headline(r)
+	p.headline(text, fine)
+	p.put("<p class=\"dim small\">%s on %s, %s</p>\n", count(len(r.Pods), "pod", "pods"), r.Node, r.Time.UTC().Format(timeFormat))
+	p.checks(r.Checks)
+	p.probers(r.Probers)
+	p.manifests(r.Manifests, r.Time)
+	p.objects(r.Objects)
+	p.put("<h2>Pods</h2>\n<table>\n<tr><th class=\"pod\">Pod<th>State<th class=\"containers\">Containers<th class=\"doing\">Reason<th>For<th>Next try</tr>\n")
+	for _, pod := range worstFirst(r.Pods, r.Time) {
+		p.pod(&pod, r.Time)
 	}
 	if len(r.Pods) == 0 {
 		p.put(`<tr><td colspan="6" class="dim">no pods</td></tr>`)
 	}
 	p.put("\n</table>\n")
-	p.probers(r.Probers)
-	p.manifests(r.Manifests, r.Time)
-	p.objects(r.Objects)
+	p.passed(r.Checks)
 	p.put("</html>\n")
 	_, err := w.Write(p.Bytes())
 	return err
 }
 
-func (p *page) checks(r Report) {
-	p.put("<p>")
-	for _, c := range r.Checks {
-		if c.OK {
-			p.badge("good", c.Name+" ok")
-		}
+// headline writes the first line of a page: red unless everything is fine.
+func (p *page) headline(text string, fine bool) {
+	colour := "bad"
+	if fine {
+		colour = "good"
 	}
-	phases := map[string]int{}
-	for _, pod := range r.Pods {
-		phases[pod.Phase]++
-	}
-	for _, phase := range sortedKeys(phases) {
-		if phase != "" {
-			p.badge("", fmt.Sprintf("%d %s", phases[phase], phase))
-		}
-	}
-	p.put("<span class=\"dim small\">%s</span></p>\n", r.Time.Format(time.RFC3339))
-	for _, c := range r.Checks {
+	p.put("<h1 class=\"%s\">%s</h1>\n", colour, text)
+}
+
+// checks writes the failed checks.
+func (p *page) checks(all []Check) {
+	for _, c := range all {
 		if !c.OK {
-			p.put("<p class=\"box\"><b>%s</b>: %s</p>\n", c.Name, c.Message)
+			p.put("<p class=\"box\"><b>%s</b>: %s</p>\n", checkWords(c.Name), printable(c.Message))
 		}
 	}
 }
 
+func (p *page) passed(all []Check) {
+	var names []string
+	for _, c := range all {
+		if c.OK && c.Name != "ping" && c.Name != "log" { // these always pass
+			names = append(names, checkWords(c.Name))
+		}
+	}
+	p.with(strings.Join(names, ", "), "<p class=\"dim small\">Passed checks: %s</p>\n")
+}
+
 // pod writes a row of the table, and a second one for the newest error.
 func (p *page) pod(r *PodReport, now time.Time) {
-	p.put("<tr>\n<td class=\"wrap\"><a href=\"%s\">%s/%s</a>\n", podPath(r), r.Namespace, r.Name)
-	p.put("<td>")
-	p.phase(r)
+	name := r.Namespace + "/" + r.Name
+	if r.Name == "" {
+		p.put("<tr>\n<td class=\"wrap\">UID %s\n<td>", r.UID)
+	} else {
+		p.put("<tr>\n<td class=\"wrap\"><a href=\"%s\">%s</a>\n<td>", podPath(r), name)
+	}
+	c := conditionOf(r, now)
+	p.badge(c.colour(), c.String())
 	p.put("\n<td>")
 	for _, c := range r.Containers {
 		p.container(c)
 	}
-	p.put("\n<td class=\"wrap text\">")
-	for i, text := range doing(r) {
-		if i > 0 {
-			p.put("\n")
-		}
-		p.put("%s", text)
-	}
-	p.put("\n<td>%s\n<td>", span(now.Sub(r.Since), r.Since))
-	if r.NextRetry != nil {
+	p.put("\n<td class=\"wrap text\">%s", printable(strings.Join(doing(r, now), "\n")))
+	p.put("\n<td class=\"nowrap\">%s\n<td class=\"nowrap\">", span(now.Sub(r.Since), r.Since))
+	if r.NextRetry != nil && !c.fine() {
 		p.put("in %s", span(r.NextRetry.Sub(now), *r.NextRetry))
 	}
 	p.put("</tr>\n")
-	p.with(r.LastError, "<tr class=\"more\"><td colspan=\"6\"><div class=\"box\">%s</div></tr>\n")
+	if podReason(r, c, now) == r.LastError || c == crashing && strings.Contains(r.LastError, "CrashLoopBackOff") {
+		return // the row has the reason
+	}
+	p.with(printable(r.LastError), "<tr class=\"more\"><td colspan=\"6\"><div class=\"box\">%s</div></tr>\n")
 }
 
 func podPath(r *PodReport) string {
 	return "/statusz/pods/" + url.PathEscape(r.Namespace) + "/" + url.PathEscape(r.Name) + "?uid=" + url.QueryEscape(r.UID)
 }
 
-func (p *page) phase(r *PodReport) {
-	colours := map[string]string{"Running": "good", "Succeeded": "good", "Failed": "bad", "Pending": "wait"}
-	p.badge(colours[r.Phase], r.Phase)
-	if r.Worker != "Syncing" {
-		p.badge("wait", r.Worker)
+// doing returns the reason of a pod's condition and its current work, one per line.
+func doing(r *PodReport, now time.Time) []string {
+	var lines []string
+	if c := conditionOf(r, now); !c.fine() {
+		lines = append(lines, podReason(r, c, now))
 	}
-	if r.NotReady != "" && r.Phase == "Running" {
-		p.badge("wait", "not ready")
-	}
-}
-
-// doing returns the pod's current work, or the reasons of its wait, one per line.
-func doing(r *PodReport) []string {
-	lines := []string{r.Step, r.Why}
-	if r.WaitsFor != "" {
-		lines = append(lines, "waits for "+r.WaitsFor)
+	lines = append(lines, stepWords(r.Step), r.Why)
+	if wait := waitWords(r.WaitsFor); wait != "" {
+		lines = append(lines, "waits for "+wait)
 	}
 	for _, v := range r.Volumes {
 		if v.WaitsFor != "" {
@@ -158,21 +162,34 @@ func doing(r *PodReport) []string {
 	}
 	for _, probe := range r.Probes {
 		if probe.Result == "Failure" {
-			lines = append(lines, strings.ToLower(probe.Type)+" probe of "+probe.Container+" fails")
+			lines = append(lines, strings.ToLower(probe.Type)+" probe of container "+probe.Container+" fails")
 		}
 	}
-	return slices.DeleteFunc(lines, func(line string) bool { return line == "" })
+	seen := map[string]bool{"": true}
+	return slices.DeleteFunc(lines, func(line string) bool {
+		again := seen[line]
+		seen[line] = true
+		return again
+	})
 }
 
 func (p *page) container(c ContainerReport) {
-	text := strings.TrimSpace(c.Kind+" "+c.Name) + ": " + c.State
+	text := strings.TrimSpace(c.Kind+" "+c.Name) + ": " + containerState(c)
+	if c.Restarts > 0 {
+		text += ", " + restartWords(c.Restarts)
+	}
+	p.badge(containerColour(c), text)
+}
+
+func containerState(c ContainerReport) string {
+	text := c.State
 	if c.Reason != "" {
 		text += ", " + c.Reason
 	}
-	if c.Restarts > 0 {
-		text += fmt.Sprintf(", %d×", c.Restarts)
+	if c.State == "terminated" && c.LastExit != nil && c.LastExit.Code != 0 {
+		text += fmt.Sprintf(", exit code %d", c.LastExit.Code)
 	}
-	p.badge(containerColour(c), text)
+	return text
 }
 
 func containerColour(c ContainerReport) string {
@@ -199,13 +216,10 @@ func (p *page) manifests(problems []ManifestProblem, now time.Time) {
 	if len(problems) == 0 {
 		return
 	}
-	p.put("<h2>Manifests that are not used as they stand</h2>\n<table>\n<tr><th>File<th>Why<th>Since<th>Previous version</tr>\n")
+	p.put("<h2>Rejected manifests</h2>\n<table>\n<tr><th>File<th>Reason<th>For<th>Effect</tr>\n")
 	for _, m := range problems {
-		previous := "none"
-		if m.KeptPrevious {
-			previous = "keeps running"
-		}
-		p.put("<tr><td class=\"wrap\">%s<td class=\"bad wrap\">%s<td>%s<td>%s</tr>\n", m.Path, m.Message, span(now.Sub(m.Since), m.Since), previous)
+		p.put("<tr><td class=\"wrap\">%s<td class=\"bad wrap text\">%s<td class=\"nowrap\">%s<td>%s</tr>\n",
+			m.Path, printable(m.Message), span(now.Sub(m.Since), m.Since), kept(m.KeptPrevious, "the pod of the previous version keeps running", "its pod does not run"))
 	}
 	p.put("</table>\n")
 }
@@ -214,21 +228,36 @@ func (p *page) objects(problems []ObjectProblem) {
 	if len(problems) == 0 {
 		return
 	}
-	p.put("<h2>Objects that are not used as they stand</h2>\n<table>\n<tr><th>File<th>Why<th>Previous version</tr>\n")
+	p.put("<h2>Rejected object files</h2>\n<table>\n<tr><th>File<th>Reason<th>Effect</tr>\n")
 	for _, o := range problems {
-		previous := "none"
-		if o.KeptPrevious {
-			previous = "is used"
-		}
-		p.put("<tr><td class=\"wrap\">%s<td class=\"bad wrap\">%s<td>%s</tr>\n", o.Path, o.Message, previous)
+		p.put("<tr><td class=\"wrap\">%s<td class=\"bad wrap text\">%s<td>%s</tr>\n", o.Path, printable(o.Message), kept(o.KeptPrevious, "the previous version is used", "the object is missing"))
 	}
 	p.put("</table>\n")
 }
 
-// span rounds a duration for display. It returns "" for an unset time.
+func kept(previous bool, yes, no string) string {
+	if previous {
+		return yes
+	}
+	return no
+}
+
+const timeFormat = "2006-01-02 15:04:05 UTC"
+
+// span returns a duration with its two largest units. It returns "" for an unset time.
 func span(d time.Duration, at time.Time) string {
 	if at.IsZero() {
 		return ""
 	}
-	return max(d, 0).Round(time.Second).String()
+	d = max(d, 0).Round(time.Second)
+	switch hours := int(d.Hours()); {
+	case d < time.Minute:
+		return d.String()
+	case d < time.Hour:
+		return fmt.Sprintf("%dm %ds", int(d.Minutes()), int(d.Seconds())%60)
+	case hours < 24:
+		return fmt.Sprintf("%dh %dm", hours, int(d.Minutes())%60)
+	default:
+		return fmt.Sprintf("%dd %dh", hours/24, hours%24)
+	}
 }

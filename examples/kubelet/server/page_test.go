@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"net/http"
+	"strings"
 	"testing"
 	"time"
 
@@ -17,7 +18,7 @@ func aReport() Report {
 		Node: "n", Time: now,
 		Checks: []Check{{Name: "runtime", OK: true}, {Name: "pleg", Message: "no list for <3m>"}},
 		Pods: []PodReport{{
-			Namespace: "default", Name: "a", UID: "u-1", Phase: "Running", Worker: "Syncing", Step: "sync: start container c", Since: now.Add(-50 * time.Second), Manifest: "/m/a.yaml",
+			Namespace: "default", Name: "a", UID: "u-1", Phase: "Running", Worker: "Syncing", Step: "SyncPod: start container c", Since: now.Add(-50 * time.Second), Manifest: "/m/a.yaml",
 			LastError: "<b>no</b>", NextRetry: in(10 * time.Second), WaitsFor: "retry", NotReady: "ContainersNotReady: [c]", Why: "container c waits for its back-off", Parts: []string{"stage volumes: preparing for 3s"},
 			Probes: []ProbeReport{{
 				Container: "c", Type: "Readiness", Handler: "httpGet", State: "Scheduled", Why: "why it waits", Next: in(10 * time.Second), Period: 10, Timeout: 1,
@@ -30,8 +31,16 @@ func aReport() Report {
 			},
 			Containers: []ContainerReport{
 				{Name: "setup", Kind: "init", State: "terminated", Reason: "Completed"},
-				{Name: "c", State: "waiting", Reason: "CrashLoopBackOff", Message: "back-off 40s", Restarts: 3, LastEnd: "exit code 7 (Error)"},
+				{Name: "c", State: "waiting", Reason: "CrashLoopBackOff", Message: "back-off 40s", Restarts: 3, LastEnd: "exit code 7 (Error)", Image: "registry.example/c:1",
+					LastExit: &ExitReport{Code: 137, Reason: "Error", Message: "<u>bye", At: in(-30 * time.Second), Cause: "killed: liveness probe failed"}},
+				{Name: "d", State: "running", Started: in(-40 * time.Second), Restarts: 1},
 			},
+			HostIP: "192.0.2.1", PodIPs: []string{"10.0.0.7", "fd00::7"}, LogDir: "/var/log/pods/default_a_u-1",
+			Logs: []LogReport{
+				{Container: "c", Lines: []string{"first <line>", "\x1b[31mlast line\x1b[0m"}, Previous: true, Cut: true},
+				{Container: "d"}, {Container: "f", Missing: true}, {Container: "e", Error: "the log folder does not respond"},
+			},
+			Events: []EventReport{{Type: "Warning", Reason: "Unhealthy", Message: "Liveness probe failed: <500>", Container: "c", Count: 4, At: now.Add(-31 * time.Second)}},
 		}, {Namespace: "default", Name: "a", UID: "u-2", Worker: "Terminating"}, {Namespace: "kube-system", Name: "b", UID: "u-3", Phase: "Pending", Worker: "Syncing"}},
 		Manifests: []ManifestProblem{{Path: "/m/bad.yaml", Message: "kind: missing", KeptPrevious: true}},
 		Objects:   []ObjectProblem{{Path: "/o/bad.yaml", Message: "data: unknown", KeptPrevious: true}},
@@ -57,28 +66,45 @@ func TestPageOfAllPods(t *testing.T) {
 	s := fixed{report: aReport()}
 	page := get(ReadOnly(s, Measures{}), "/statusz/pods", "text/html,application/xhtml+xml").Body.String()
 	for _, want := range []string{
-		`href="/statusz/pods/default/a?uid=u-1">default/a</a>`, "c: waiting, CrashLoopBackOff, 3×", "init setup: terminated, Completed", "sync: start container c", "container c waits for its back-off", "in 10s", "50s", "waits for retry", "not ready<",
-		"readiness probe of c fails", "volume conf waits for the next try", "exec probes: 10 of 10 run, 7 of them slow, 1 stuck; 4 wait, up to 2.5 s", "/o/bad.yaml", "is used", "/m/bad.yaml", "keeps running", "&lt;b&gt;no",
-		"runtime ok", "no list for &lt;3m&gt;", "1 Running", "1 Pending", "Terminating",
+		`<h1 class="bad">container states not ok, 1 manifest rejected, 1 object file rejected, 1 pod keeps crashing, 1 stopping, 1 starting, 1 probe hangs, 4 probes are late</h1>`,
+		`href="/statusz/pods/default/a?uid=u-1">default/a</a>`, "c: waiting, CrashLoopBackOff, restarted 3 times", "d: running, restarted once", "init setup: terminated, Completed", "start container c", "container c waits for its back-off", "in 10s", "50s", "waits for retry",
+		"readiness probe of container c fails", "volume conf waits for the next try", "exec probes: 10 of 10 run, 7 of them slow, 1 stuck; 4 wait, up to 2.5 s", "/o/bad.yaml", "the previous version is used", "/m/bad.yaml", "the pod of the previous version keeps running", "&lt;b&gt;no",
+		"Passed checks: container runtime", "no list for &lt;3m&gt;", `<span class="badge bad">keeps crashing</span>`, `<span class="badge wait">stopping</span>`, `<span class="badge wait">starting</span>`,
 	} {
 		require.Contains(t, page, want)
 	}
+	require.Less(t, strings.Index(page, "/m/bad.yaml"), strings.Index(page, "default/a"), "rejected manifests are above the pods")
+	requireNoInternalTerms(t, page)
+	fine := Report{Node: "n", Pods: []PodReport{running1(nil)}}
+	require.Contains(t, get(ReadOnly(fixed{report: fine}, Measures{}), "/statusz/pods", "text/html").Body.String(), `<h1 class="good">All fine, 1 pod</h1>`)
 	require.NotContains(t, page, "httpGet probes", "nothing waits there")
 	require.NotContains(t, page, "volume fine")
 	require.Contains(t, get(ReadOnly(s, Measures{}), "/statusz/pods?format=html", "").Body.String(), "<html")
 	require.Contains(t, get(ReadOnly(fixed{}, Measures{}), "/statusz/pods?format=html", "").Body.String(), "no pods")
 }
 
+// requireNoInternalTerms fails if a page has a word of the code.
+func requireNoInternalTerms(t *testing.T, page string) {
+	t.Helper()
+	for _, never := range []string{"SyncPod", "SyncKnownPods", "SyncTerminat", "Syncing", "pleg", "syncloop", ">none<", "×", "1x", "Uncertain", "NotMounted", "stage "} {
+		require.NotContains(t, page, never)
+	}
+}
+
 func TestPageOfOnePod(t *testing.T) {
 	s := fixed{report: aReport()}
 	page := get(api(t, func(c *APIConfig) { c.Source = s }), "/statusz/pods/default/a?uid=u-1&format=html", "").Body.String()
 	for _, want := range []string{
-		"<h1>default/a</h1>", "u-1", "/m/a.yaml", "sync: start container c", "for 50s (2026-01-01T00:00:00Z)", "container c waits for its back-off", "ContainersNotReady: [c]", "in 10s (2026-01-01T00:01:00Z)", "&lt;b&gt;no&lt;/b&gt;",
-		"stage volumes: preparing for 3s", "CrashLoopBackOff<td>3<td class=\"wrap\">exit code 7 (Error)<td class=\"wrap text\">back-off 40s", "kubernetes.io/secret", "fine", "&lt;conf&gt; not found", "in 30s", "mount (volume_mount, for 20s)", "should have ended",
-		"Readiness by httpGet", "every 10 s, within 1 s", "Failure 20s ago, 2 of 3", "Scheduled: why it waits", "&lt;i&gt;503", "no list for &lt;3m&gt;",
+		`<h1 class="bad">default/a keeps crashing: container c restarted 3 times, last exit: exit code 137 (Error), killed: liveness probe failed</h1>`,
+		"u-1", "/m/a.yaml", "start container c", "50s, since 2026-01-01 00:00:00 UTC", "container c waits for its back-off", "ContainersNotReady: [c]", "in 10s, at 2026-01-01 00:01:00 UTC", "&lt;b&gt;no&lt;/b&gt;",
+		"<dt>node<dd>n, address 192.0.2.1\n", "10.0.0.7, fd00::7", "/var/log/pods/default_a_u-1", "volumes: preparing for 3s", "registry.example/c:1", "restarted 3 times",
+		"exit code 137 (Error), killed: liveness probe failed\n30s ago, at 2026-01-01 00:00:20 UTC\n&lt;u&gt;bye", "back-off 40s", "for 40s", "kubernetes.io/secret", "fine", "&lt;conf&gt; not found", "in 30s", "mount, for 20s", "takes too long",
+		"first &lt;line&gt;\nlast line</pre>", "from the run before", "the beginning is cut off", "no output", "no log file", "the log folder does not respond", "31s ago, 4 times", "Liveness probe failed: &lt;500&gt;", `<span class="badge bad">Unhealthy</span>`,
+		"Readiness by httpGet", "every 10 s, within 1 s", "Failure 20s ago, 2 of 3", "why it waits", "&lt;i&gt;503", "no list for &lt;3m&gt;",
 	} {
 		require.Contains(t, page, want)
 	}
+	requireNoInternalTerms(t, page)
 	require.NotContains(t, page, "u-2")
 	page = get(ReadOnly(s, Measures{}), "/statusz/pods/default/a", "text/html").Body.String()
 	require.Contains(t, page, "u-1")
@@ -94,9 +120,11 @@ func TestPagesAreSafe(t *testing.T) {
 	now := time.Now()
 	r := Report{Node: evil, Time: now, Checks: []Check{{Name: evil, Message: evil}, {Name: evil, OK: true}}, Manifests: []ManifestProblem{{Path: evil, Message: evil}}, Objects: []ObjectProblem{{Path: evil, Message: evil}},
 		Probers: []ProberReport{{Handler: evil, Queued: 1}}, Pods: []PodReport{{Namespace: evil, Name: evil, UID: evil, Manifest: evil, Phase: evil, Worker: evil, Step: evil, Why: evil, Parts: []string{evil}, LastError: evil, WaitsFor: evil, NotReady: evil, NextRetry: &now,
-			Containers: []ContainerReport{{Name: evil, Kind: evil, State: evil, Reason: evil, Message: evil, LastEnd: evil}},
-			Volumes:    []VolumeReport{{Name: evil, Plugin: evil, State: evil, WaitsFor: evil, Operation: evil, RunningSince: &now, LastError: evil}},
-			Probes:     []ProbeReport{{Container: evil, Type: evil, Handler: evil, State: evil, Why: evil, Result: evil, Last: evil, Output: evil}}}}}
+			Containers: []ContainerReport{{Name: evil, Kind: evil, State: evil, Reason: evil, Message: evil, LastEnd: evil, Image: evil, LastExit: &ExitReport{Reason: evil, Message: evil, Cause: evil}}},
+			Reason:     evil, HostIP: evil, PodIPs: []string{evil}, LogDir: evil, LogsHidden: evil, Logs: []LogReport{{Container: evil, Lines: []string{evil}}, {Container: evil, Error: evil}},
+			Events:  []EventReport{{Type: evil, Reason: evil, Message: evil}},
+			Volumes: []VolumeReport{{Name: evil, Plugin: evil, State: evil, WaitsFor: evil, Operation: evil, RunningSince: &now, LastError: evil}},
+			Probes:  []ProbeReport{{Container: evil, Type: evil, Handler: evil, State: evil, Why: evil, Result: evil, Last: evil, Output: evil}}}}}
 	var all, one bytes.Buffer
 	require.NoError(t, writePage(&all, r))
 	require.NoError(t, writePodPage(&one, r))

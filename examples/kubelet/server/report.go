@@ -51,6 +51,9 @@ type PodReport struct {
 	Manifest string `json:"manifest,omitempty"`
 	// Phase is the pod's phase, or empty for a pod that only the runtime lists.
 	Phase string `json:"phase,omitempty"`
+	// Reason is the reason of the phase with its message, such as "Evicted: The node was low on
+	// resource: memory". It is empty for most phases.
+	Reason string `json:"reason,omitempty"`
 	// Worker is the state of the pod's worker, such as Syncing or Terminating.
 	Worker string `json:"worker"`
 	// Step is the current step of the worker.
@@ -71,6 +74,17 @@ type PodReport struct {
 	// NotReady is the reason why the pod is not ready, such as "ContainersNotReady: ...". It is
 	// empty for ready and ended pods.
 	NotReady string `json:"notReady,omitempty"`
+	// HostIP is the address of the node. PodIPs are the addresses of the pod.
+	HostIP string   `json:"hostIP,omitempty"`
+	PodIPs []string `json:"podIPs,omitempty"`
+	// LogDir is the folder of the pod's logs.
+	LogDir string `json:"logDir,omitempty"`
+	// Logs are the ends of the containers' logs. They are read for the page of one pod only.
+	// LogsHidden is the reason why that page omits them.
+	Logs       []LogReport `json:"logs,omitempty"`
+	LogsHidden string      `json:"logsHidden,omitempty"`
+	// Events are the pod's newest Kubernetes events, the newest first.
+	Events []EventReport `json:"events,omitempty"`
 	// Containers are the init containers, the containers and the ephemeral containers.
 	Containers []ContainerReport `json:"containers,omitempty"`
 	// Volumes are the volumes of its containers, and leftover ones.
@@ -139,6 +153,53 @@ type ContainerReport struct {
 	// LastEnd describes the end of the previous run, such as "exit code 3 (Error)". It is empty
 	// without one.
 	LastEnd string `json:"lastEnd,omitempty"`
+	// Image is the image of the pod's spec.
+	Image string `json:"image,omitempty"`
+	// Started is the start of the current run, or nil.
+	Started *time.Time `json:"started,omitempty"`
+	// LastExit is the newest exit: of the current run if it has ended, else of the run before.
+	LastExit *ExitReport `json:"lastExit,omitempty"`
+}
+
+// ExitReport is the end of one run of a container.
+type ExitReport struct {
+	Code int32 `json:"code"`
+	// Reason is the reason of the runtime, such as "OOMKilled". Message is the termination message.
+	Reason  string `json:"reason,omitempty"`
+	Message string `json:"message,omitempty"`
+	// At is nil if the time is unknown.
+	At *time.Time `json:"at,omitempty"`
+	// Cause is the cause, such as "killed: liveness probe failed". It is empty if it is unknown,
+	// such as for an exit before the start of this kubelet.
+	Cause string `json:"cause,omitempty"`
+}
+
+// LogReport is the end of the log of one container.
+type LogReport struct {
+	Container string `json:"container"`
+	// Lines are the last lines, the newest last. Previous is true if they come from the run before,
+	// because the current run has not written a line.
+	Lines    []string `json:"lines,omitempty"`
+	Previous bool     `json:"previous,omitempty"`
+	// Cut is true if lines are missing because of the limit in bytes.
+	Cut bool `json:"cut,omitempty"`
+	// Missing is true without a log file, such as before the start of the container.
+	Missing bool `json:"missing,omitempty"`
+	// Error is the failure of the read.
+	Error string `json:"error,omitempty"`
+}
+
+// EventReport is a Kubernetes event of a pod. Equal events are counted.
+type EventReport struct {
+	// Type is "Normal" or "Warning".
+	Type    string `json:"type"`
+	Reason  string `json:"reason"`
+	Message string `json:"message"`
+	// Container is empty for events of the pod.
+	Container string `json:"container,omitempty"`
+	Count     int    `json:"count"`
+	// At is the time of the newest one.
+	At time.Time `json:"at"`
 }
 
 // ObjectProblem is a file of the objects' folder that is not used in its current version.

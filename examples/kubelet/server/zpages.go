@@ -2,9 +2,11 @@ package server
 
 import (
 	"fmt"
+	"maps"
 	"mime"
 	"net/http"
 	"runtime/debug"
+	"slices"
 	"strings"
 	"time"
 
@@ -46,7 +48,7 @@ func (c *APIConfig) flagz() http.Handler {
 		flags := c.Flags()
 		zpage(w, r, "Flagz", func(is metav1.TypeMeta, named metav1.ObjectMeta) any { return flagzPage{is, named, flags} }, func() string {
 			var b strings.Builder
-			for _, name := range sortedKeys(flags) {
+			for _, name := range slices.Sorted(maps.Keys(flags)) {
 				fmt.Fprintf(&b, "%s=%s\n", name, flags[name])
 			}
 			return b.String()
