@@ -11,17 +11,19 @@ import (
 	"github.com/podwright/podwright/internal/loglimit"
 )
 
-// recorder records Kubernetes events in the log, and at the API server if the agent has one. It is
-// safe for concurrent use.
+// recorder records Kubernetes events in the log, for the status page, and at the API server if the
+// agent has one. It is safe for concurrent use.
 type recorder struct {
 	node v1.ObjectReference
 	log  func(ref v1.ObjectReference, eventtype, reason, message string)
 	api  *events.Recorder // nil without an API server
+	// recent keeps the events for the status page. It may be nil.
+	recent *recentEvents
 }
 
 // newRecorder builds a recorder. origin returns the manifest of a pod, or "".
 func newRecorder(cfg *Config, origin func(types.UID) string, c *cluster) recorder {
-	r := recorder{node: nodeReference(cfg.Flags.NodeName), log: logEvents(cfg.Logger, origin)}
+	r := recorder{node: nodeReference(cfg.Flags.NodeName), log: logEvents(cfg.Logger, origin), recent: newRecentEvents()}
 	if c != nil {
 		r.api = c.recorder
 	}
@@ -39,6 +41,7 @@ func (r recorder) ofNode(eventtype, reason, message string) {
 // annotated records an event with annotations. The log omits the annotations.
 func (r recorder) annotated(ref v1.ObjectReference, annotations map[string]string, eventtype, reason, message string) {
 	r.log(ref, eventtype, reason, message)
+	r.recent.add(ref, eventtype, reason, message, time.Now())
 	if r.api != nil {
 		r.api.Annotated(ref, annotations, eventtype, reason, message)
 	}

@@ -2,15 +2,15 @@ package agent
 
 import (
 	"cmp"
-	"fmt"
 	"slices"
 	"strings"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/podwright/podwright/cri/pods"
 	"github.com/podwright/podwright/examples/kubelet/server"
-	"github.com/podwright/podwright/internal/podfacts"
 	"github.com/podwright/podwright/podworkers"
 	"github.com/podwright/podwright/volume/manager"
 )
@@ -58,10 +58,15 @@ func (n *node) rejected() []server.PodReport {
 		if s == nil || n.syncer.Workers().State(uid).State != podworkers.StateUnknown {
 			continue
 		}
-		out = append(out, server.PodReport{
+		r := server.PodReport{
 			Namespace: pod.Namespace, Name: pod.Name, UID: string(uid), Manifest: n.in.sources.origin(uid), Phase: string(s.Phase), Worker: "none",
-			Since: startOf(s), LastError: s.Reason + ": " + s.Message,
-		})
+			Since: startOf(s), LastError: strings.Trim(s.Reason+": "+s.Message, ": "),
+		}
+		n.addStatus(&r, pod, s)
+		if len(r.Containers) == 0 {
+			r.LogDir = "" // the folder was not created
+		}
+		out = append(out, r)
 	}
 	return out
 }
@@ -87,18 +92,7 @@ func (n *node) podReport(s podworkers.PodState) server.PodReport {
 	if !s.NextRetry.IsZero() {
 		r.NextRetry = &s.NextRetry
 	}
-	if status := n.syncer.Statuses().Get(s.UID); status != nil {
-		r.Phase, r.NotReady = string(status.Phase), notReady(status)
-		for _, c := range status.InitContainerStatuses {
-			r.Containers = append(r.Containers, containerReport(initKind(s.Pod, c.Name), c))
-		}
-		for _, c := range status.ContainerStatuses {
-			r.Containers = append(r.Containers, containerReport("", c))
-		}
-		for _, c := range status.EphemeralContainerStatuses {
-			r.Containers = append(r.Containers, containerReport("ephemeral", c))
-		}
-	}
+	n.addStatus(&r, cmp.Or(s.Pod, n.lifecycle.desired.Get(s.UID)), n.syncer.Statuses().Get(s.UID))
 	for _, w := range n.syncer.Probes().Workers(s.UID) {
 		r.Probes = append(r.Probes, probeReport(w))
 	}
@@ -121,6 +115,35 @@ func (n *node) podReport(s podworkers.PodState) server.PodReport {
 		}
 	}
 	return r
+}
+
+// addStatus adds the pod's status, its log folder and its recent events. The pod is nil if only the
+// runtime lists it. The status is nil before the first one.
+func (n *node) addStatus(r *server.PodReport, pod *v1.Pod, status *v1.PodStatus) {
+	uid := types.UID(r.UID)
+	r.LogDir = pods.LogDir(n.in.cfg.Kubelet.PodLogsDir, r.Namespace, r.Name, uid)
+	events, kills := n.in.recorder.recent.of(uid)
+	r.Events = events
+	if status == nil {
+		return
+	}
+	r.Phase, r.NotReady, r.HostIP = string(status.Phase), notReady(status), status.HostIP
+	r.Reason = strings.Trim(status.Reason+": "+status.Message, ": ")
+	for _, ip := range status.PodIPs {
+		r.PodIPs = append(r.PodIPs, ip.IP)
+	}
+	add := func(kind string, c v1.ContainerStatus) {
+		r.Containers = append(r.Containers, containerReport(kind, pod, c, kills[c.Name]))
+	}
+	for _, c := range status.InitContainerStatuses {
+		add(initKind(pod, c.Name), c)
+	}
+	for _, c := range status.ContainerStatuses {
+		add("", c)
+	}
+	for _, c := range status.EphemeralContainerStatuses {
+		add("ephemeral", c)
+	}
 }
 
 // leftovers returns the pods that have volumes but no worker and no status. Their volumes come from
@@ -155,15 +178,6 @@ func volumeReport(v manager.VolumeState) server.VolumeReport {
 	return r
 }
 
-// initKind distinguishes sidecars from other init containers. The pod is nil if only the runtime
-// lists it.
-func initKind(pod *v1.Pod, name string) string {
-	if c := podfacts.Container(pod, name); c != nil && podfacts.IsSidecar(c) {
-		return "sidecar"
-	}
-	return "init"
-}
-
 func step(s podworkers.PodState) string {
 	switch {
 	case s.Call == podworkers.CallNone:
@@ -173,36 +187,6 @@ func step(s podworkers.PodState) string {
 	default:
 		return s.Call.String() + ": " + s.Step
 	}
-}
-
-func containerReport(kind string, c v1.ContainerStatus) server.ContainerReport {
-	r := server.ContainerReport{Name: c.Name, Kind: kind, Restarts: c.RestartCount}
-	switch {
-	case c.State.Running != nil:
-		r.State = "running"
-	case c.State.Terminated != nil:
-		r.State, r.Reason, r.Message = "terminated", c.State.Terminated.Reason, ended(c.State.Terminated)
-	case c.State.Waiting != nil:
-		r.State, r.Reason, r.Message = "waiting", c.State.Waiting.Reason, c.State.Waiting.Message
-	default:
-		r.State = "waiting"
-	}
-	if t := c.LastTerminationState.Terminated; t != nil {
-		r.LastEnd = ended(t)
-	}
-	return r
-}
-
-// ended returns the exit code of a container, with the runtime's reason and message.
-func ended(t *v1.ContainerStateTerminated) string {
-	text := fmt.Sprintf("exit code %d", t.ExitCode)
-	if t.Reason != "" {
-		text += " (" + t.Reason + ")"
-	}
-	if message := strings.TrimSpace(t.Message); message != "" {
-		text += ": " + message
-	}
-	return text
 }
 
 // Health returns the agent's health checks, one per part.

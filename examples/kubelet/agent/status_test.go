@@ -101,14 +101,20 @@ func TestReportTellsOfInitialisation(t *testing.T) {
 // A crash loop shows how the container ended, not only that it waits.
 func TestReportTellsHowAContainerEnded(t *testing.T) {
 	end := &v1.ContainerStateTerminated{ExitCode: 3, Reason: "Error", Message: "no such table\n"}
-	waiting := containerReport("", v1.ContainerStatus{
+	waiting := containerReport("", nil, v1.ContainerStatus{
 		Name: "a", RestartCount: 2,
 		State:                v1.ContainerState{Waiting: &v1.ContainerStateWaiting{Reason: "CrashLoopBackOff"}},
 		LastTerminationState: v1.ContainerState{Terminated: end},
-	})
-	require.Equal(t, server.ContainerReport{Name: "a", State: "waiting", Reason: "CrashLoopBackOff", Restarts: 2, LastEnd: "exit code 3 (Error): no such table"}, waiting)
-	over := containerReport("", v1.ContainerStatus{Name: "b", State: v1.ContainerState{Terminated: &v1.ContainerStateTerminated{Reason: "Completed"}}})
-	require.Equal(t, server.ContainerReport{Name: "b", State: "terminated", Reason: "Completed", Message: "exit code 0 (Completed)"}, over)
+	}, kill{})
+	require.Equal(t, server.ContainerReport{
+		Name: "a", State: "waiting", Reason: "CrashLoopBackOff", Restarts: 2, LastEnd: "exit code 3 (Error): no such table",
+		LastExit: &server.ExitReport{Code: 3, Reason: "Error", Message: "no such table\n"},
+	}, waiting)
+	over := containerReport("", nil, v1.ContainerStatus{Name: "b", State: v1.ContainerState{Terminated: &v1.ContainerStateTerminated{Reason: "Completed"}}}, kill{})
+	require.Equal(t, server.ContainerReport{
+		Name: "b", State: "terminated", Reason: "Completed", Message: "exit code 0 (Completed)",
+		LastExit: &server.ExitReport{Reason: "Completed", Cause: "ended by itself"},
+	}, over)
 }
 
 // W30: the runtime returns no list, and a worker waits for an observation of its pod. The deletion

@@ -83,7 +83,7 @@ func (n *node) podsConfig(runner *hooks.Runner, addresses func() []string) pods.
 }
 
 func (n *node) handlerConfig() syncloop.HandlerConfig {
-	cleaners := []syncloop.Cleaner{n.volumes.cleaner(n.in.sources.merger.Ready), n.allocation.Cleaner(n.in.actuated.Store)}
+	cleaners := []syncloop.Cleaner{n.volumes.cleaner(n.in.sources.merger.Ready), n.allocation.Cleaner(n.in.actuated.Store), n.in.recorder.recent.cleaner()}
 	if c := n.in.cluster; c != nil {
 		cleaners = append(cleaners, c.mirrors.Cleaner(), c.objectsCleaner(n.volumes.manager))
 	}
