@@ -101,6 +101,7 @@ type Agent struct {
 	folders   folders
 	connected connected
 	inputs    atomic.Pointer[inputs] // nil unless the agent runs
+	lines     lineReader
 
 	mu   sync.Mutex
 	root error // result of the last check of the root folder
@@ -111,7 +112,7 @@ func New(cfg Config) (*Agent, error) {
 	if err := cfg.complete(); err != nil {
 		return nil, err
 	}
-	a := &Agent{cfg: cfg, log: cfg.Logger, folders: folders{root: cfg.Flags.RootDir}}
+	a := &Agent{cfg: cfg, log: cfg.Logger, folders: folders{root: cfg.Flags.RootDir}, lines: newLineReader()}
 	a.connected.set(nil, errors.New("not running yet"))
 	if err := cfg.Metrics.Follow(a.live()); err != nil {
 		return nil, fmt.Errorf("agent: Config.Metrics: %w", err)

@@ -41,15 +41,15 @@ func (a *Agent) newAPI(c *cluster) (_ *api, err error) {
 		return nil, nil
 	}
 	served := &api{}
-	endpoints, err := a.newEndpoints()
-	if err != nil {
-		return nil, err
-	}
 	authorities, err := served.newAuthorities(&a.cfg)
 	if err != nil {
 		return nil, err
 	}
 	door, err := newAuth(&a.cfg, c, authorities)
+	if err != nil {
+		return nil, err
+	}
+	endpoints, err := a.newEndpoints(mayReadLogs(door))
 	if err != nil {
 		return nil, err
 	}
@@ -71,13 +71,23 @@ func (s *api) run(ctx context.Context, cfg *Config) error {
 	return run.All(ctx, append(s.parts, serve)...)
 }
 
-func (a *Agent) newEndpoints() (http.Handler, error) {
+// mayReadLogs reports whether the user of a request has the permission that /containerLogs needs.
+func mayReadLogs(door *auth.Auth) func(*http.Request) bool {
+	return func(r *http.Request) bool {
+		user, ok := auth.UserFrom(r.Context())
+		needed, err := auth.AttributesOf(http.MethodGet, &url.URL{Path: "/containerLogs/"})
+		return ok && err == nil && door.Authorize(r.Context(), user, needed) == nil
+	}
+}
+
+func (a *Agent) newEndpoints(mayRead func(*http.Request) bool) (http.Handler, error) {
 	k := &a.cfg.Kubelet
 	cfg := server.APIConfig{
-		Source:     a,
-		Containers: a.connected.handler(func(n *node) http.Handler { return n.sessions }),
-		Commands:   a.connected.handler(func(n *node) http.Handler { return n.commands }),
-		Debugging:  *k.EnableDebuggingHandlers, Profiling: *k.EnableProfilingHandler,
+		Source:      a,
+		MayReadLogs: mayRead,
+		Containers:  a.connected.handler(func(n *node) http.Handler { return n.sessions }),
+		Commands:    a.connected.handler(func(n *node) http.Handler { return n.commands }),
+		Debugging:   *k.EnableDebuggingHandlers, Profiling: *k.EnableProfilingHandler,
 		Measures: a.Measures(),
 		Config:   func() map[string]any { return map[string]any{"kubeletconfig": a.effective()} },
 	}

@@ -86,7 +86,7 @@ func TestCommands(t *testing.T) {
 func TestCommandsWithoutARuntime(t *testing.T) {
 	a, err := New(configOf(t.TempDir(), noRuntime))
 	require.NoError(t, err)
-	endpoints, err := a.newEndpoints()
+	endpoints, err := a.newEndpoints(nil)
 	require.NoError(t, err)
 	for _, request := range []string{
 		"GET /containerLogs/ns/p/c", "POST /exec/ns/p/c", "POST /attach/ns/p/c", "POST /portForward/ns/p",

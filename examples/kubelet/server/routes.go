@@ -23,6 +23,10 @@ type APIConfig struct {
 	// Commands serves commands in containers, checkpoints and the running pods. It is a
 	// NewCommands. Required with Debugging.
 	Commands http.Handler
+	// MayReadLogs reports whether the client of a request may read the logs of containers. The page
+	// of a pod shows log lines with Debugging and this permission. Optional: without it no client
+	// may.
+	MayReadLogs func(*http.Request) bool
 	// Profiling serves /debug/pprof (enableProfilingHandler).
 	Profiling bool
 	// SetVerbosity changes the verbosity of the log (enableDebugFlagsHandler).
@@ -74,7 +78,7 @@ func NewAPI(cfg APIConfig) (http.Handler, error) {
 		return nil, err
 	}
 	mux := http.NewServeMux()
-	always(mux, cfg.Source, cfg.Measures)
+	always(mux, cfg.Source, cfg.Measures, cfg.access())
 	for _, route := range cfg.debugging() {
 		if !cfg.Debugging {
 			route.handler = nil
@@ -84,9 +88,9 @@ func NewAPI(cfg APIConfig) (http.Handler, error) {
 	return asWritten(mux), nil
 }
 
-func always(mux *http.ServeMux, s Source, m Measures) {
+func always(mux *http.ServeMux, s Source, m Measures, access logAccess) {
 	for pattern, handler := range map[string]http.HandlerFunc{
-		"GET /healthz": healthz(s), "GET /healthz/{check}": healthz(s), "GET /pods": pods(s), "GET /pods/{$}": pods(s), "GET /statusz/pods": podsPage(s), "GET /statusz/pods/{namespace}/{pod}": podPage(s),
+		"GET /healthz": healthz(s), "GET /healthz/{check}": healthz(s), "GET /pods": pods(s), "GET /pods/{$}": pods(s), "GET /statusz/pods": podsPage(s), "GET /statusz/pods/{namespace}/{pod}": podPage(s, access),
 	} {
 		mux.Handle(pattern, soon(handler))
 	}

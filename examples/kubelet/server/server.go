@@ -10,7 +10,7 @@
 // of each pod (page.go, podpage.go) are for people: they load nothing and run no scripts in a
 // browser. So are /flagz and /statusz (zpages.go).
 //
-// A Source responds from memory. Clients cannot block the agent: connections, requests and sessions
+// A Source responds from memory, except for the log lines of one pod (logs.go). Clients cannot block the agent: connections, requests and sessions
 // are bounded in number, size and time, and all end with the server.
 //
 // Package auth authorizes requests to the API. Package nodelogs serves the node's logs.
@@ -53,7 +53,7 @@ func Healthz(s Source) http.Handler {
 // of the kubelet API return 405 or 404.
 func ReadOnly(s Source, m Measures) http.Handler {
 	mux := http.NewServeMux()
-	always(mux, s, m)
+	always(mux, s, m, localOnly)
 	for _, r := range (&APIConfig{}).debugging() {
 		r.handler = nil
 		r.add(mux)
@@ -108,7 +108,7 @@ func podsPage(s Source) http.HandlerFunc {
 }
 
 // podPage shows one pod: with ?uid= only that one, else all pods of its name.
-func podPage(s Source) http.HandlerFunc {
+func podPage(s Source, access logAccess) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		report, uid := s.Report(), r.URL.Query().Get("uid")
 		report.Pods = slices.DeleteFunc(slices.Clone(report.Pods), func(p PodReport) bool {
@@ -118,6 +118,7 @@ func podPage(s Source) http.HandlerFunc {
 			http.Error(w, "this pod is not on this node", http.StatusNotFound)
 			return
 		}
+		addLogs(r, s, report.Pods, access)
 		show(w, r, report, writePodPage)
 	}
 }
