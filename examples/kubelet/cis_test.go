@@ -104,7 +104,7 @@ func TestHardenedKubelet(t *testing.T) {
 	require.NoError(t, os.WriteFile(at("tls.crt"), cert, 0o600))
 	require.NoError(t, os.WriteFile(at("tls.key"), key, 0o600))
 	// Without an API server there is no authorization by webhook; TestWhoMayWhat tests that.
-	cfg, ended, stop := started(t, t.Output(), "--client-ca-file="+at("ca.crt"), "--authorization-mode=AlwaysAllow", "--anonymous-auth=false", "--seccomp-default", "--port="+port,
+	cfg, ended, stop := started(t, t.Output(), "--read-only-port=0", "--client-ca-file="+at("ca.crt"), "--authorization-mode=AlwaysAllow", "--anonymous-auth=false", "--seccomp-default", "--port="+port,
 		"--tls-cert-file="+at("tls.crt"), "--tls-private-key-file="+at("tls.key"), "--tls-min-version=VersionTLS12", "--tls-cipher-suites=TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256")
 	defer func() { require.NoError(t, <-ended) }()
 	defer stop()

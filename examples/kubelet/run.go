@@ -8,6 +8,7 @@ import (
 	"net"
 	"net/http"
 	"path/filepath"
+	"strconv"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -41,6 +42,9 @@ func runNode(ctx context.Context, cfg *config.Config, log *slog.Logger, setVerbo
 		return err
 	}
 	defer l.close()
+	if l.readOnly != nil {
+		log.Info("Serving the status page", "url", statusPage(l.readOnly.Addr()))
+	}
 	tracer, err := newTracer(cfg, log)
 	if err != nil {
 		return err
@@ -135,6 +139,15 @@ func listenAll(ctx context.Context, cfg *config.Config) (l listeners, err error)
 		l.close()
 	}
 	return l, err
+}
+
+// statusPage returns the URL of the status page of a server that listens on an address.
+func statusPage(address net.Addr) string {
+	host := address.String()
+	if tcp, ok := address.(*net.TCPAddr); ok && tcp.IP.IsUnspecified() {
+		host = net.JoinHostPort("localhost", strconv.Itoa(tcp.Port))
+	}
+	return "http://" + host + "/statusz/pods"
 }
 
 func (l listeners) close() {

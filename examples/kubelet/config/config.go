@@ -23,6 +23,8 @@ type Config struct {
 	// Flags are the settings without a field in the file.
 	Flags Flags
 	files [2]string // values of --config and --config-dir
+	// freePort serves the read-only port on a free port of loopback.
+	freePort bool
 }
 
 // Flags are the settings of the kubelet without a field in its configuration file.
@@ -85,9 +87,12 @@ func FromArgs(args []string, out io.Writer) (*Config, error) {
 		return nil, err
 	}
 	c := &Config{Flags: line.flags, files: [2]string{line.config, line.configDir}}
-	if err := line.read(&c.Kubelet); err != nil {
+	fields, err := line.read(&c.Kubelet)
+	if err != nil {
 		return nil, err
 	}
+	_, port := fields["readOnlyPort"]
+	c.freePort = !port && c.Kubelet.ContainerRuntimeEndpoint == Embedded && c.Flags.Kubeconfig == ""
 	err = errors.Join(c.setNodeName(), c.setFolders(), c.setCredentialProviders())
 	c.setStandalone()
 	SetDefaults(&c.Kubelet)
@@ -108,8 +113,11 @@ func (c *Config) HealthzAddress() string {
 }
 
 // ReadOnlyAddress returns the host:port of the server without authentication, or "" if there is
-// none.
+// none. A standalone node with the embedded runtime has a free port of loopback by default.
 func (c *Config) ReadOnlyAddress() string {
+	if c.freePort {
+		return "127.0.0.1:0"
+	}
 	return address(c.Kubelet.Address, c.Kubelet.ReadOnlyPort)
 }
 

@@ -85,6 +85,29 @@ func TestEmbeddedKeepsToTheUsersFolders(t *testing.T) {
 	require.Empty(t, c.Flags.ContainerLogsDir)
 }
 
+// A standalone node with the embedded runtime serves the status page on a free port of loopback,
+// unless a port is set.
+func TestEmbeddedServesTheStatusPage(t *testing.T) {
+	for args, want := range map[string]string{
+		"":                      "127.0.0.1:0",
+		"--read-only-port=0":    "",
+		"--read-only-port=7777": "0.0.0.0:7777",
+		"--kubeconfig=/k":       "",
+	} {
+		c, err := FromArgs(append(strings.Fields(args), "--container-runtime-endpoint=embedded", "--root-dir=/r"), io.Discard)
+		require.NoError(t, err)
+		require.Equal(t, want, c.ReadOnlyAddress(), args)
+	}
+}
+
+// --anonymous-auth=false without an API server configures no authentication: the kubelet API is
+// not served.
+func TestStandaloneWithoutAnonymousClients(t *testing.T) {
+	c, err := FromArgs([]string{"--anonymous-auth=false"}, io.Discard)
+	require.NoError(t, err)
+	require.Empty(t, c.APIAddress())
+}
+
 // Without a home folder there is one error, with a remedy.
 func TestEmbeddedWithoutAHome(t *testing.T) {
 	t.Setenv("XDG_STATE_HOME", "")

@@ -50,10 +50,11 @@ func parse(args []string, out io.Writer) (*commandLine, error) {
 	return l, errors.Join(l.faults...)
 }
 
-func (l *commandLine) read(k *kubeletv1beta1.KubeletConfiguration) error {
+// read decodes the files and flags into k. It returns their fields.
+func (l *commandLine) read(k *kubeletv1beta1.KubeletConfiguration) (map[string]any, error) {
 	fields, err := readFiles(l.config, l.configDir)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	if l.fields["staticPodURLHeader"] != nil { // flags replace all headers
 		delete(fields, "staticPodURLHeader")
@@ -61,10 +62,10 @@ func (l *commandLine) read(k *kubeletv1beta1.KubeletConfiguration) error {
 	merge(fields, l.fields)
 	decoded, err := decode(fields)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	*k = *decoded
-	return nil
+	return fields, nil
 }
 
 // option is a flag. It implements flag.Value.

@@ -87,7 +87,6 @@ func TestRefusedByName(t *testing.T) {
 
 		// A7, A8: there is no API server for authentication.
 		"authentication: {webhook: {enabled: true}}\nauthorization: {mode: Webhook}": {"authorization.mode: Webhook needs the API server", "authentication.webhook.enabled: needs the API server"},
-		"authentication: {anonymous: {enabled: false}}":                              {"authorization.mode: Webhook needs"},
 		"enableServer: true": {"authorization.mode: Webhook needs"},
 
 		// Values without effect.

@@ -16,7 +16,8 @@ func (c *Config) setStandalone() {
 		return
 	}
 	a := &k.Authentication
-	if a.Anonymous.Enabled == nil && a.Webhook.Enabled == nil && a.X509.ClientCAFile == "" && k.Authorization.Mode == "" {
+	anonymous := a.Anonymous.Enabled != nil && *a.Anonymous.Enabled
+	if !anonymous && a.Webhook.Enabled == nil && a.X509.ClientCAFile == "" && k.Authorization.Mode == "" {
 		setNil(&k.EnableServer, false)
 	}
 	setNil(&a.Webhook.Enabled, false)
